@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: Apache-2.0
+// The C++ interface of a backend: devices, queues, buffers, weights, plans, events. No ABI types, no files, no
+// environment. plugins/adapter turns any Backend into the C table of ironcl/plugin.h, one method a slot.
+//
+// The adapter has already checked what a problem description says about itself (validate in plugins/adapter): sizes are
+// not negative and do not overflow, enumerations are known, spans lie inside their buffers. A backend checks what its
+// device can do, and answers through Support or by throwing Error.
+//
+// Lifetime: objects are shared; a command keeps alive whatever it uses, so dropping an object in use is legal.
+// Threads: Device, Buffer, Weights and Event are thread safe; Queue and Gemm serve one thread at a time.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "backends/numerics/bounds.h"
+#include "backends/numerics/formats.h"
+#include "backends/numerics/quantize.h"
+#include "backends/numerics/scale_grid.h"
+
+namespace ironcl::backend {
+
+using numerics::AccuracyClass;
+using numerics::DType;
+using numerics::Quantizer;
+using numerics::ScaleGrid;
+
+/// The outcome of a call; values and meanings are those of IRONCL_* in ironcl/plugin.h.
+enum class Status : std::uint32_t {
+  ok = 0,
+  invalid_argument = 1,
+  unsupported = 2,
+  unimplemented = 3,
+  unavailable = 4,
+  out_of_host_memory = 5,
+  out_of_device_memory = 6,
+  build_failed = 7,
+  device_lost = 8,
+  timeout = 9,
+  incompatible = 10,
+  internal = 11,
+};
+
+/// The one exception a backend throws on purpose. The text says what is wrong, where, and what to do about it.
+class Error : public std::runtime_error {
+ public:
+  Error(Status status, const std::string& message, std::int32_t native_code = 0)
+      : std::runtime_error(message), status_(status), native_code_(native_code) {}
+  Status status() const noexcept { return status_; }
+  std::int32_t native_code() const noexcept { return native_code_; }  ///< The driver's own code, else 0.
+
+ private:
+  Status status_;
+  std::int32_t native_code_;
+};
+
+enum class LogLevel : std::uint32_t { error = 0, warn = 1, info = 2, trace = 3 };
+
+/// Where a backend says things; lent by whoever creates it, any thread.
+class Log {
+ public:
+  virtual ~Log() = default;
+  virtual void write(LogLevel level, const std::string& text) = 0;
+};
+
+/// The scales of an operand, as ironcl_scale_desc. dtype none: no scales.
+struct ScaleDesc {
+  DType dtype = DType::none;
+  ScaleGrid grid;
+  std::int64_t ld = 0;  ///< Elements; the adapter has replaced 0 by the tight value.
+};
+
+enum class Grouping : std::uint32_t { none = 0, contiguous = 1, masked = 2 };
+
+using Options = std::vector<std::pair<std::string, std::string>>;
+
+/// D [m, n] = A [m, k] times B [n, k] transposed, block scaled; the meaning of every field is that of ironcl_gemm_desc.
+struct GemmDesc {
+  std::int64_t m = 0, n = 0, k = 0;
+  std::int64_t lda = 0, ldd = 0;  ///< Elements; the adapter has replaced 0 by k and n.
+  DType a_source = DType::none;   ///< none: A comes as `a`; else the type that the plan quantises from.
+  DType a = DType::none, b = DType::none, d = DType::none, bias = DType::none;
+  ScaleDesc a_scale, b_scale, d_scale;
+  Quantizer a_quantizer, d_quantizer;
+  Grouping grouping = Grouping::none;
+  std::int64_t group_count = 0;
+  AccuracyClass weakest_accuracy = AccuracyClass::f32;
+  bool repeatable = false;
+  Options options;  ///< A backend's own, such as {"variant", "gemm_panel"}; unknown keys are invalid_argument.
+};
+
+enum class Reason : std::uint32_t {
+  none = 0,
+  dtype = 1,
+  scale_layout = 2,
+  shape = 3,
+  alignment = 4,
+  device_feature = 5,
+  device_memory = 6,
+  accuracy = 7,
+  grouping = 8,
+  option = 9,
+};
+
+enum class TimeKind : std::uint32_t { none = 0, measured = 1, modelled = 2 };
+
+/// Whether a device runs a problem, and if not, why.
+struct Support {
+  Reason reason = Reason::none;
+  std::string text;  ///< The reason in a sentence: what, and what would be accepted.
+  AccuracyClass accuracy = AccuracyClass::f32;
+  TimeKind estimate_kind = TimeKind::none;
+  double estimate_ns = 0;
+  std::uint64_t workspace_bytes = 0;
+};
+
+enum class DeviceType : std::uint32_t { cpu = 1, gpu = 2, accelerator = 3, model = 4 };
+
+struct DeviceProps {
+  DeviceType type = DeviceType::cpu;
+  std::uint32_t vendor_id = 0;
+  bool import_host_pointer = false;
+  bool import_cl_mem = false;
+  bool event_profiling = false;
+  bool bitwise_repeatable = false;
+  std::uint64_t memory_bytes = 0;
+  std::uint64_t max_buffer_bytes = 0;
+  std::uint64_t buffer_alignment = 1;
+  std::string name, driver, stable_id;
+};
+
+/// Device time of a finished command.
+struct Profile {
+  TimeKind kind = TimeKind::none;
+  std::uint64_t queued_ns = 0, start_ns = 0, end_ns = 0;
+};
+
+/// Completion of a command.
+class Event {
+ public:
+  virtual ~Event() = default;
+  /// Waits up to `timeout` (nanoseconds::max(): for ever). Returns ok or timeout; throws the command's own Error.
+  virtual Status wait(std::chrono::nanoseconds timeout) = 0;
+  /// Throws unimplemented where the device cannot say.
+  virtual Profile profile() = 0;
+};
+
+class Buffer {
+ public:
+  virtual ~Buffer() = default;
+  virtual std::uint64_t size() const noexcept = 0;  ///< Bytes.
+};
+
+/// `size` bytes of a buffer from `offset`; no buffer means absent. Inside the buffer: the adapter has checked.
+struct Span {
+  std::shared_ptr<Buffer> buffer;
+  std::uint64_t offset = 0;
+  std::uint64_t size = 0;
+  explicit operator bool() const noexcept { return buffer != nullptr; }
+};
+
+enum class HostSemantics : std::uint32_t { copied_before_return = 0, stable_until_event = 1 };
+
+/// Commands run in order.
+class Queue {
+ public:
+  virtual ~Queue() = default;
+  virtual void finish() = 0;
+  /// Later commands run after `event`, which may be another queue's (of the same backend).
+  virtual void wait_for(const std::shared_ptr<Event>& event) = 0;
+  virtual std::shared_ptr<Event> write(const Span& dst, const void* src, HostSemantics semantics) = 0;
+  virtual std::shared_ptr<Event> read(const Span& src, void* dst) = 0;
+};
+
+class Gemm;
+
+/// B in host memory. data and scales are read before prepare_weights returns.
+struct WeightsDesc {
+  DType dtype = DType::none;
+  std::int64_t n = 0, k = 0;
+  std::int64_t ld = 0;           ///< Elements; the adapter has replaced 0 by k.
+  std::int64_t group_count = 1;  ///< Matrices one after another.
+  ScaleDesc scale;
+  const std::byte* data = nullptr;
+  const std::byte* scales = nullptr;
+  std::shared_ptr<Gemm> plan;  ///< The plan whose layout to prepare; none: one that all plans of the device take.
+};
+
+/// B on a device, in the device's own layout; immutable.
+class Weights {
+ public:
+  virtual ~Weights() = default;
+  virtual std::uint64_t device_bytes() const noexcept = 0;
+  virtual std::string layout() const = 0;
+  /// Bytes of the tight export: values, then scales.
+  virtual std::uint64_t data_bytes() const noexcept = 0;
+  virtual std::uint64_t scale_bytes() const noexcept = 0;
+  /// Writes what prepare_weights was given, tight, bit for bit. The pointers hold data_bytes() and scale_bytes().
+  virtual void export_to(std::byte* data, std::byte* scales) = 0;
+};
+
+struct GemmInfo {
+  AccuracyClass accuracy = AccuracyClass::f32;
+  std::int64_t accumulation_length = 0;  ///< G of the error bound.
+  std::uint64_t workspace_bytes = 0;
+  std::string variant, config;
+};
+
+/// One call of a plan; the spans are those of ironcl_gemm_args.
+struct GemmArgs {
+  std::int64_t m = 0;
+  std::shared_ptr<Weights> weights;
+  Span a, a_scale, d, d_scale, bias, group_sizes, workspace, a_quantized, a_quantized_scale;
+  std::vector<std::shared_ptr<Event>> wait;
+};
+
+/// A plan: everything compiled and looked up.
+class Gemm {
+ public:
+  virtual ~Gemm() = default;
+  virtual GemmInfo info() const = 0;
+  virtual const GemmDesc& desc() const noexcept = 0;
+  virtual std::shared_ptr<Event> enqueue(const std::shared_ptr<Queue>& queue, const GemmArgs& args) = 0;
+};
+
+class Device {
+ public:
+  virtual ~Device() = default;
+  virtual DeviceProps props() const = 0;
+  virtual Support supports(const GemmDesc& desc) = 0;
+  /// Facts as text (JSON); `desc` may be null. Throws unimplemented for an unknown key, naming the known ones.
+  virtual std::string query(std::string_view key, const GemmDesc* desc) = 0;
+  virtual std::shared_ptr<Queue> create_queue() = 0;
+  virtual std::shared_ptr<Buffer> create_buffer(std::uint64_t size) = 0;
+  enum class Memory : std::uint32_t { host_pointer = 1, cl_mem = 2 };
+  /// Wraps memory that somebody else owns. Default: unimplemented.
+  virtual std::shared_ptr<Buffer> import_buffer(Memory kind, void* handle, std::uint64_t size) {
+    (void)kind, (void)handle, (void)size;
+    throw Error(Status::unimplemented, "this backend imports no foreign memory");
+  }
+  virtual std::shared_ptr<Weights> prepare_weights(const WeightsDesc& desc) = 0;
+  virtual std::shared_ptr<Gemm> create_gemm(const GemmDesc& desc) = 0;
+};
+
+/// What a plugin makes once, at load.
+class Backend {
+ public:
+  virtual ~Backend() = default;
+  /// Same devices in the same order on every call and in every process. Throws unavailable where there is no driver.
+  virtual std::vector<std::shared_ptr<Device>> devices() = 0;
+};
+
+}  // namespace ironcl::backend

@@ -1,0 +1,1 @@
+#include "backends/numerics/casts.h"
