@@ -9,9 +9,11 @@
  *
  * Rules
  *  1. A struct that crosses starts with struct_size, set by whoever allocates it. Fields are only ever
- *     appended; nothing is moved, removed or retyped without a new IRONCL_ABI_MAJOR.
+ *     appended; nothing is moved, removed or retyped without a new IRONCL_ABI_MAJOR. The small value structs
+ *     inside others (ironcl_scale_desc, ironcl_quantizer_desc, ironcl_span, ironcl_key_value) never grow.
  *  2. In a struct that a function reads, a missing tail reads as zero, and zero means "as before". A tail
- *     that the callee does not know must be all zero, else it answers UNIMPLEMENTED: nothing is ignored.
+ *     that the callee does not know must be all zero, else it answers UNIMPLEMENTED: nothing is ignored. The
+ *     same goes for a `reserved` field, a flag bit or an enumerator that the callee does not know.
  *     In a struct that a function fills, it writes min(struct_size, what it knows) bytes and leaves
  *     struct_size alone.
  *  3. Nothing is allocated on one side and freed on the other. Whoever makes an object destroys it through
@@ -33,6 +35,9 @@
 
 #ifdef __cplusplus
 extern "C" {
+static_assert(sizeof(void*) == 8, "the layouts of this header are those of 64-bit hosts");
+#else
+_Static_assert(sizeof(void*) == 8, "the layouts of this header are those of 64-bit hosts");
 #endif
 
 #define IRONCL_ABI_MAJOR 1u
@@ -73,8 +78,9 @@ typedef struct ironcl_error {
 
 /*===--- Extension chain, key-value pairs, host services -------------------------------------------===*/
 
-/* Optional parts of a struct, linked through `next`. A type that the callee does not know is passed over,
- * unless IRONCL_CHAIN_REQUIRED is set in it: then the call answers UNIMPLEMENTED. */
+/* Optional parts of a struct, linked through `next`; struct_size is that of the whole part. The low 31 bits of
+ * `type` say what it is. A type that the callee does not know is passed over, unless IRONCL_CHAIN_REQUIRED is
+ * set in it: then the call answers UNIMPLEMENTED. A known type twice in one chain is INVALID_ARGUMENT. */
 typedef struct ironcl_chain {
   uint32_t struct_size;
   uint32_t type;
@@ -83,8 +89,8 @@ typedef struct ironcl_chain {
 #define IRONCL_CHAIN_REQUIRED 0x80000000u
 
 enum {
-  IRONCL_CHAIN_SANITIZER = 1,   /* on ironcl_plugin.extensions: ironcl_sanitizer */
-  IRONCL_CHAIN_OPTIONS = 2,     /* on ironcl_gemm_desc.next: ironcl_options */
+  IRONCL_CHAIN_SANITIZER = 1,    /* on ironcl_plugin.extensions: ironcl_sanitizer */
+  IRONCL_CHAIN_OPTIONS = 2,      /* on ironcl_gemm_desc.next: ironcl_options */
   IRONCL_CHAIN_NATIVE_MEMORY = 3 /* on ironcl_buffer_desc.next: ironcl_native_memory */
 };
 
@@ -94,7 +100,12 @@ typedef struct ironcl_key_value {
 } ironcl_key_value;
 
 /* Which sanitizer a plugin was built with. A host built with another one refuses it by name. */
-enum { IRONCL_SANITIZER_NONE = 0, IRONCL_SANITIZER_ADDRESS = 1, IRONCL_SANITIZER_THREAD = 2, IRONCL_SANITIZER_MEMORY = 3 };
+enum {
+  IRONCL_SANITIZER_NONE = 0,
+  IRONCL_SANITIZER_ADDRESS = 1,
+  IRONCL_SANITIZER_THREAD = 2,
+  IRONCL_SANITIZER_MEMORY = 3
+};
 typedef struct ironcl_sanitizer {
   ironcl_chain chain; /* type IRONCL_CHAIN_SANITIZER */
   uint32_t kind;      /* IRONCL_SANITIZER_* */
@@ -148,7 +159,8 @@ typedef struct ironcl_scale_desc {
   uint32_t group_rows;
   uint32_t group_cols;
   uint32_t reserved;
-  int64_t ld; /* elements from a row of scales to the next; 0: tight, ceil(cols / group_cols) */
+  int64_t ld; /* elements from a row of scales to the next; 0: tight, ceil(cols / group_cols). b_scale of a
+                 plan: 0 or tight, since prepared weights have no leading dimension any more */
 } ironcl_scale_desc;
 
 /* How a group of values becomes codes: amax = max(max|x|, amax_floor); s = amax / largest of the type, in f32,
@@ -159,7 +171,7 @@ enum {
 };
 typedef struct ironcl_quantizer_desc {
   uint32_t scale_rounding; /* IRONCL_SCALE_* */
-  float amax_floor;        /* 0: the default, 1e-10 */
+  float amax_floor;        /* finite, not negative; 0: the default, 1e-10 */
 } ironcl_quantizer_desc;
 
 /* What a kernel's arithmetic may be worth; selection never goes below what desc.weakest_accuracy allows. */
@@ -173,7 +185,9 @@ enum {
 enum {
   IRONCL_GROUPING_NONE = 0,
   IRONCL_GROUPING_CONTIGUOUS = 1, /* rows of A sorted by group; group_sizes[g] (s32) rows belong to group g */
-  IRONCL_GROUPING_MASKED = 2      /* A is [group_count, m, k]; the first group_sizes[g] rows of each are valid */
+  /* A is [group_count, m, k] and D [group_count, m, n], with m the plan's (and every call's) m; the first
+   * group_sizes[g] rows of each are valid, and only these are written. a_scale is group_count grids likewise. */
+  IRONCL_GROUPING_MASKED = 2
 };
 
 enum {
@@ -194,8 +208,8 @@ typedef struct ironcl_gemm_desc {
   uint32_t struct_size;
   uint32_t flags; /* IRONCL_GEMM_* */
   const ironcl_chain* next;
-  int64_t m; /* the most rows that a call will bring; a call may bring fewer. 0 to 2^31 - 1 */
-  int64_t n, k; /* at least 1 */
+  int64_t m;        /* the most rows that a call will bring; a call may bring fewer. 0 to 2^31 - 1 */
+  int64_t n, k;     /* at least 1 */
   int64_t lda, ldd; /* elements from a row to the next; 0: tight (k, n) */
   ironcl_dtype a_source_dtype;
   ironcl_dtype a_dtype;
@@ -271,7 +285,7 @@ typedef struct ironcl_device_props {
   uint32_t caps;      /* IRONCL_CAP_* */
   uint64_t memory_bytes;
   uint64_t max_buffer_bytes;
-  uint64_t buffer_alignment; /* of span offsets, bytes; a power of two */
+  uint64_t buffer_alignment; /* of the span offsets of gemm_enqueue, bytes; a power of two */
   char name[128];            /* "NVIDIA H200" */
   char driver[128];          /* "NVIDIA CUDA, OpenCL 3.0 CUDA, 580.159.03" */
   char stable_id[64];        /* PCI address or UUID where there is one, else empty */
@@ -279,7 +293,7 @@ typedef struct ironcl_device_props {
 
 enum {
   IRONCL_HOST_COPIED_BEFORE_RETURN = 0, /* the caller may reuse the bytes when the call returns */
-  IRONCL_HOST_STABLE_UNTIL_EVENT = 1    /* the caller keeps the bytes as they are until *out_event completes */
+  IRONCL_HOST_STABLE_UNTIL_EVENT = 1    /* the caller keeps the bytes as they are until the command has completed */
 };
 
 /* Memory that somebody else owns, wrapped but never released by the plugin. */
@@ -311,44 +325,48 @@ typedef struct ironcl_weights_desc {
   const void* data;
   const void* scales;
   uint64_t data_bytes;  /* at least ((groups * n - 1) * ld + k) * element size */
-  uint64_t scale_bytes;
-  ironcl_gemm plan; /* the plan whose layout to prepare; NULL: one that all plans of the device take */
+  uint64_t scale_bytes; /* likewise, with groups * ceil(n / group_rows) rows of scales */
+  ironcl_gemm plan;     /* the plan whose layout to prepare; NULL: one that all plans of the device take */
 } ironcl_weights_desc;
 
 typedef struct ironcl_weights_info {
   uint32_t struct_size;
   uint32_t reserved;
   uint64_t device_bytes; /* values and scales as held on the device, padding included */
+  uint64_t data_bytes;   /* what weights_export writes: tight values ... */
+  uint64_t scale_bytes;  /* ... and tight scales */
   char layout[112];      /* name of the packing, such as "row_major" or "panel_n32_k128" */
 } ironcl_weights_info;
 
 typedef struct ironcl_gemm_info {
   uint32_t struct_size;
-  uint32_t accuracy_class;        /* IRONCL_ACCURACY_* */
-  int64_t accumulation_length;    /* most products added before the sum is scaled and promoted: G of the bound */
-  uint64_t workspace_bytes;       /* for args.workspace; 0 where none is needed */
-  char variant[64];               /* the kernel, "gemm_tiled" */
-  char config[416];               /* its tunables, "tile_m=64,tile_n=64,..." */
+  uint32_t accuracy_class;     /* IRONCL_ACCURACY_* */
+  int64_t accumulation_length; /* most products added before the sum is scaled and promoted: G of the bound */
+  uint64_t workspace_bytes;    /* for args.workspace; 0 where none is needed */
+  char variant[64];            /* the kernel, "gemm_tiled" */
+  char config[416];            /* its tunables, "tile_m=64,tile_n=64,..." */
 } ironcl_gemm_info;
 
 /* One call of a plan. Spans: `a` [m, k]; `a_scale` the caller's scales (absent where the plan quantises A);
  * `d` [m, n]; `d_scale`, `bias` [n], `group_sizes` [group_count] s32 where the plan has them; `workspace` at
  * least gemm_info.workspace_bytes, or absent: then the plan uses its own, and its calls wait for one another.
  * `a_quantized` [m, k] tight and `a_quantized_scale` tight: absent, or both given on a plan that quantises A; the
- * plan also leaves the codes and scales there. Bytes of D outside [m, n] are never written. */
+ * plan also leaves the codes and scales there. Bytes of D outside [m, n] are never written. A span may be larger
+ * than needed; one that is written overlaps no other. Offsets are multiples of the device's buffer_alignment and
+ * of the element size. Where m is 0, spans of rows may be absent. */
 typedef struct ironcl_gemm_args {
   uint32_t struct_size;
   uint32_t wait_count;
   const ironcl_event* wait; /* `wait_count` events, retained by the call */
   const ironcl_chain* next;
-  int64_t m; /* 0 (no work) to the plan's m */
+  int64_t m; /* 0 (no work: an event that completes in its turn) to the plan's m */
   ironcl_weights weights;
   ironcl_span a, a_scale, d, d_scale, bias, group_sizes, workspace, a_quantized, a_quantized_scale;
 } ironcl_gemm_args;
 
 typedef struct ironcl_event_profile {
   uint32_t struct_size;
-  uint32_t time_kind; /* IRONCL_TIME_MEASURED or IRONCL_TIME_MODELLED */
+  uint32_t time_kind;                   /* IRONCL_TIME_MEASURED or IRONCL_TIME_MODELLED */
   uint64_t queued_ns, start_ns, end_ns; /* on the device's clock; end - start is the command's time */
 } ironcl_event_profile;
 
@@ -370,24 +388,28 @@ typedef struct ironcl_plugin {
 
   const ironcl_chain* extensions;
 
-  /* Called once before anything else, and unload() once after everything is destroyed. `host` may be NULL.
-   * Unknown options are INVALID_ARGUMENT. */
+  /* Called once before anything else, and unload() once after everything is destroyed; then load may be called
+   * again. A second load before that is INVALID_ARGUMENT, and so is every call before load. `host` may be NULL.
+   * Unknown options are INVALID_ARGUMENT. A load that failed has loaded nothing. */
   ironcl_status (*load)(const ironcl_host* host, const ironcl_key_value* options, uint32_t option_count,
                         ironcl_error* error);
   void (*unload)(void);
 
   /* Writes up to `capacity` devices and always their whole number; capacity 0 with out_devices NULL counts.
-   * UNAVAILABLE (no driver) and OK with none are both fine. The order is the same in every process. */
+   * UNAVAILABLE (no driver) and OK with none are both fine. The order is the same in every process, and the handles
+   * are the same in every call. */
   ironcl_status (*enumerate)(ironcl_device* out_devices, uint32_t capacity, uint32_t* out_count, ironcl_error* error);
   ironcl_status (*device_props)(ironcl_device device, ironcl_device_props* out_props, ironcl_error* error);
   ironcl_status (*supports)(ironcl_device device, const ironcl_gemm_desc* desc, ironcl_support* out_support,
                             ironcl_error* error);
   /* Facts as text (JSON unless docs/abi.md says otherwise): "features", "options", "variants", and a backend's own
    * keys, such as ironwood's "model" and "trace". `desc` is NULL where the key needs no problem. Writes up to
-   * `capacity` bytes, NUL included, and always the whole size to *out_size. An unknown key is UNIMPLEMENTED. */
+   * `capacity` bytes, NUL included (cut to fit), and always the whole size, NUL included, to *out_size. capacity 0
+   * with out_text NULL asks for the size. An unknown key is UNIMPLEMENTED. */
   ironcl_status (*device_query)(ironcl_device device, const char* key, const ironcl_gemm_desc* desc, char* out_text,
                                 uint64_t capacity, uint64_t* out_size, ironcl_error* error);
 
+  /* flags: 0. */
   ironcl_status (*queue_create)(ironcl_device device, uint32_t flags, ironcl_queue* out_queue, ironcl_error* error);
   ironcl_status (*queue_finish)(ironcl_queue queue, ironcl_error* error);
   /* Commands enqueued later on `queue` run after `event`, which may be another queue's. */
@@ -398,7 +420,7 @@ typedef struct ironcl_plugin {
                                  ironcl_error* error);
   void (*buffer_destroy)(ironcl_buffer buffer);
 
-  /* out_event may be NULL. read: `dst` is filled when the event completes. */
+  /* span.size bytes, at least 1. out_event may be NULL. read: `dst` is filled when the event completes. */
   ironcl_status (*write)(ironcl_queue queue, ironcl_span dst, const void* src, uint32_t host_semantics,
                          ironcl_event* out_event, ironcl_error* error);
   ironcl_status (*read)(ironcl_queue queue, ironcl_span src, void* dst, ironcl_event* out_event, ironcl_error* error);
@@ -422,6 +444,7 @@ typedef struct ironcl_plugin {
   /* OK when the command succeeded, its own status when it failed, TIMEOUT when it has not ended. A timeout of 0
    * asks; UINT64_MAX waits for ever. A command that waited for a failed event fails with that event's status. */
   ironcl_status (*event_wait)(ironcl_event event, uint64_t timeout_ns, ironcl_error* error);
+  /* Of a command that has succeeded; INVALID_ARGUMENT before. UNIMPLEMENTED where the device cannot say. */
   ironcl_status (*event_profile)(ironcl_event event, ironcl_event_profile* out_profile, ironcl_error* error);
   void (*event_destroy)(ironcl_event event);
 } ironcl_plugin;
