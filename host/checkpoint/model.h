@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+// The linear layers of a checkpoint: a folder as published models are, or one safetensors file.
+// Next door: safetensors.h (the files), quantization_config.h (what config.json says), matrix.h (inputs, outputs).
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "host/checkpoint/error.h"
+#include "host/checkpoint/quantization_config.h"
+#include "host/checkpoint/safetensors.h"
+
+namespace ironcl::checkpoint {
+
+/// Where a layer's block sizes come from, in the order in which the sources are asked.
+enum class BlockSource {
+  config,    ///< quantization_config
+  metadata,  ///< The file's metadata: weight_block ("128", "128x128") and x_group ("1x128").
+  caller,    ///< OpenOptions::block
+  shape,     ///< The only one that fits the shapes of weight and scale.
+};
+
+/// "quantization_config", "metadata", "--block", "shape".
+std::string_view name_of(BlockSource source) noexcept;
+
+/// A quantised linear layer: D = A times weight transposed (+ bias). Views stay valid while the Checkpoint lives.
+struct LinearLayer {
+  std::string name;    ///< "model.layers.0.self_attn.q_proj"; "weight" for a lone layer.
+  std::int64_t n = 0;  ///< Outputs: rows of the weight. 0 where the layer is broken and n is unknown.
+  std::int64_t k = 0;  ///< Inputs: columns of the weight.
+  Tensor weight;       ///< [n, k], e4m3fn, e5m2 or i8.
+  Tensor
+      scale;  ///< f32, f16, bf16 or e8m0, [weight_grid.scale_rows(n), weight_grid.scale_cols(k)] in row-major order
+              ///< (a checkpoint may write [n] or [] for grids {1, 0} and {0, 0}). Multiplies, whatever its name says.
+  ScaleGrid weight_grid;
+  BlockSource block_source = BlockSource::config;
+  ActivationScheme activations = ActivationScheme::dynamic;
+  ScaleGrid activation_grid;  ///< Of A [m, k]; meaningless where activations is none.
+  ScaleRounding activation_rounding = ScaleRounding::exact;
+  std::optional<Tensor> bias;         ///< [n]
+  std::optional<Tensor> input_scale;  ///< One f32, where activations is fixed.
+  std::filesystem::path weight_file, scale_file;
+  std::uint64_t bytes = 0;  ///< Weight, scale and bias together.
+  /// Why the layer cannot be used; the fields above are filled as far as they are known.
+  std::optional<Error> problem;
+
+  /// Throws the problem, if there is one.
+  void check() const;
+};
+
+/// A tensor that is no part of a quantised linear layer.
+struct Unquantized {
+  std::string name;
+  DType dtype = DType::none;
+  std::string dtype_name;
+  std::vector<std::int64_t> shape;
+  std::uint64_t bytes = 0;
+  std::filesystem::path file;
+  std::string why;  ///< "no scale", "listed in modules_to_not_convert", "not a matrix", ...
+};
+
+struct OpenOptions {
+  /// The weight block of layers for which neither config nor metadata says one. Where they do, they must agree.
+  std::optional<ScaleGrid> block;
+  /// Look for NaN, infinite and negative scales (reads every scale once).
+  bool check_values = true;
+};
+
+/// An open checkpoint. Threads: immutable, any thread. Copies share the mappings.
+class Checkpoint {
+ public:
+  /// Opens a folder (config.json if there is one; model.safetensors.index.json with its shards, or model.safetensors,
+  /// or the only *.safetensors) or one safetensors file (the config.json beside it is not read).
+  /// Throws Error for what spoils the whole: io, format, config, a shard that is not there (not_found), a tensor in
+  /// the index that its shard lacks. What spoils one layer is in that layer's `problem`.
+  static Checkpoint open(const std::filesystem::path& path, const OpenOptions& options = {});
+
+  const std::filesystem::path& path() const noexcept { return path_; }
+  const QuantizationConfig& config() const noexcept { return config_; }
+  const std::vector<SafetensorsFile>& files() const noexcept { return files_; }
+  /// Quantised layers in the order of a reader ("layers.2" before "layers.10").
+  const std::vector<LinearLayer>& layers() const noexcept { return layers_; }
+  const std::vector<Unquantized>& unquantized() const noexcept { return unquantized_; }
+
+  /// The layers whose names match a glob of fnmatch(3), broken ones included.
+  /// Throws Error not_found with names that are there where none matches.
+  std::vector<const LinearLayer*> match(const std::string& glob) const;
+  /// The layer with exactly that name, checked. Throws Error: not_found, or the layer's problem.
+  const LinearLayer& layer(std::string_view name) const;
+
+ private:
+  std::filesystem::path path_;
+  QuantizationConfig config_;
+  std::vector<SafetensorsFile> files_;
+  std::vector<LinearLayer> layers_;
+  std::vector<Unquantized> unquantized_;
+};
+
+}  // namespace ironcl::checkpoint

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// What config.json says about quantisation, in one form for the families that publish fp8 checkpoints.
+//
+// quant_method "fp8" (DeepSeek, Qwen3): weight_block_size, activation_scheme, scale_fmt, modules_to_not_convert or
+// ignored_layers. quant_method "compressed-tensors": config_groups.*.{targets, weights, input_activations}, ignore.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "backends/numerics/quantize.h"
+#include "backends/numerics/scale_grid.h"
+#include "host/checkpoint/error.h"
+
+namespace ironcl::checkpoint {
+
+using numerics::ScaleGrid;
+using numerics::ScaleRounding;
+
+/// How a layer's activations are quantised.
+enum class ActivationScheme {
+  none,     ///< Not at all: weight-only.
+  dynamic,  ///< Scales computed from the activations, on the fly.
+  fixed,    ///< "static": a scale in the checkpoint (`<layer>.input_scale`).
+};
+
+/// "none", "dynamic", "static".
+std::string_view name_of(ActivationScheme scheme) noexcept;
+
+/// One way of quantising, for the modules that `targets` names.
+struct QuantizationGroup {
+  std::vector<std::string> targets;      ///< "Linear" (all), a layer's name, or "re:" and a regular expression.
+  std::optional<ScaleGrid> weight_grid;  ///< Empty: the config does not say.
+  ActivationScheme activations = ActivationScheme::dynamic;
+  std::optional<ScaleGrid> activation_grid;  ///< Of A [M, K]; empty: not said.
+  ScaleRounding activation_rounding = ScaleRounding::exact;
+};
+
+struct QuantizationConfig {
+  std::string method;                     ///< "fp8", "compressed-tensors", ...; empty: no quantization_config.
+  std::vector<QuantizationGroup> groups;  ///< In the config's order.
+  std::vector<std::string> ignored;       ///< Modules that stay unquantised.
+
+  /// The first group whose targets name `layer`, named targets before "Linear"; nullptr where none does.
+  const QuantizationGroup* group_of(std::string_view layer) const;
+  /// The entry of `ignored` that names `layer`; empty where none does.
+  std::string ignored_by(std::string_view layer) const;
+};
+
+/// Reads the quantization_config (or compression_config) of a config.json. A file without one gives method "".
+/// Throws Error: io, format (not JSON), config (a member of the wrong type or with a value out of range).
+QuantizationConfig read_quantization_config(const std::filesystem::path& config_json);
+
+}  // namespace ironcl::checkpoint

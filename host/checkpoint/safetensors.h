@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reads a safetensors file through a memory mapping. Next door: safetensors_writer.h, model.h (layers out of files).
+//
+// File: u64 little-endian header length, header (JSON: {"__metadata__": {text: text}, name: {"dtype", "shape",
+// "data_offsets": [begin, end]}}), tensor bytes. Offsets count from the end of the header.
+// Source: the format's description in github.com/huggingface/safetensors, README.md.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "host/checkpoint/error.h"
+#include "host/checkpoint/tensor.h"
+
+namespace ironcl::checkpoint {
+
+/// An open, fully validated file. Copies share the mapping; tensors stay valid while a copy lives.
+/// Threads: immutable, any thread.
+class SafetensorsFile {
+ public:
+  /// Maps and validates `path`. The file must not shrink while it is open.
+  /// Throws Error: io (cannot open or map), format (everything that contradicts the format: a header length beyond
+  /// the file, JSON that is not an object, a duplicate name, an unknown dtype, a negative or overflowing shape,
+  /// offsets that are out of range, overlap, leave a hole, do not match shape and dtype, bytes after the last
+  /// tensor).
+  static SafetensorsFile open(const std::filesystem::path& path);
+
+  const std::filesystem::path& path() const noexcept;
+  std::uint64_t file_size() const noexcept;  ///< Bytes.
+  /// All tensors, sorted by name.
+  const std::vector<Tensor>& tensors() const noexcept;
+  /// nullptr where there is none.
+  const Tensor* find(std::string_view name) const noexcept;
+  /// Throws Error not_found, which names the nearest tensors that are there.
+  const Tensor& at(std::string_view name) const;
+  /// The "__metadata__" of the header; empty where it has none.
+  const std::map<std::string, std::string>& metadata() const noexcept;
+
+ private:
+  struct State;
+  explicit SafetensorsFile(std::shared_ptr<const State> state) : state_(std::move(state)) {}
+  std::shared_ptr<const State> state_;
+};
+
+}  // namespace ironcl::checkpoint

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// A tensor of a file: name, element type, shape, bytes. Next door: safetensors.h (where tensors come from).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "backends/numerics/formats.h"
+
+namespace ironcl::checkpoint {
+
+using numerics::DType;
+
+/// The element types of the safetensors format. Sub-byte types are packed without gaps.
+struct FileDType {
+  std::string_view name;      ///< "F8_E4M3", "BF16", ...: the name in the file.
+  std::uint32_t bits = 0;     ///< Bits of one element.
+  DType dtype = DType::none;  ///< The project's type; none where the project does not compute with it.
+};
+
+/// The type with that name in a safetensors header; nullptr where the format has none.
+const FileDType* find_file_dtype(std::string_view name) noexcept;
+/// The file type that holds `dtype`; nullptr for none.
+const FileDType* file_dtype_of(DType dtype) noexcept;
+
+/// A view of a tensor. Owns name and shape, not the bytes: those live as long as the file that it came from.
+struct Tensor {
+  std::string name;
+  DType dtype = DType::none;        ///< none: listed, but nothing here computes with it (I64, BOOL, F4, ...).
+  std::string_view dtype_name;      ///< As in the file.
+  std::vector<std::int64_t> shape;  ///< Row-major, last dimension contiguous; empty for a scalar.
+  std::span<const std::byte> data;  ///< NOTES: need not be aligned for its element type; read with numerics/casts.h.
+
+  std::int64_t elements() const noexcept;  ///< Product of the shape; 1 for a scalar.
+  std::string shape_text() const;          ///< "[576, 2048]", "[]".
+};
+
+}  // namespace ironcl::checkpoint
