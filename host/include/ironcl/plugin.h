@@ -25,7 +25,7 @@
  *     formed, this device will not run it), UNIMPLEMENTED (this plugin has no such function or field).
  *     UNAVAILABLE (no driver, no device) is the only one on which a test may skip.
  *  7. A NULL slot in the table means "not provided": a host treats it as a function that answers
- *     UNIMPLEMENTED. Required of every plugin: enumerate and device_props.
+ *     UNIMPLEMENTED (load: OK, there is nothing to load). Required of every plugin: enumerate and device_props.
  *  8. Text is UTF-8, NUL-terminated, cut to fit.
  */
 #ifndef IRONCL_PLUGIN_H_

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+// A plugin's table made whole: a full-size copy whose missing slots answer UNIMPLEMENTED, so that no caller ever
+// meets a NULL function. The stub is made from the slot's own type and name; nothing is written by hand for each
+// slot. Source of the idea: the layer tables of the OpenCL ICD loader; IREE issue 19223 is what happens without it.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <string_view>
+#include <vector>
+
+#include "host/include/ironcl/plugin.h"
+
+/// Every function slot of ironcl_plugin, in the order of the table: X(name).
+#define IRONCL_FOR_EACH_SLOT(X) \
+  X(load)                       \
+  X(unload)                     \
+  X(enumerate)                  \
+  X(device_props)               \
+  X(supports)                   \
+  X(device_query)               \
+  X(queue_create)               \
+  X(queue_finish)               \
+  X(queue_wait)                 \
+  X(queue_destroy)              \
+  X(buffer_create)              \
+  X(buffer_destroy)             \
+  X(write)                      \
+  X(read)                       \
+  X(weights_prepare)            \
+  X(weights_export)             \
+  X(weights_info)               \
+  X(weights_destroy)            \
+  X(gemm_create)                \
+  X(gemm_info)                  \
+  X(gemm_enqueue)               \
+  X(gemm_destroy)               \
+  X(event_wait)                 \
+  X(event_profile)              \
+  X(event_destroy)
+
+namespace ironcl::registry {
+
+/// Fills *error (may be null) as a callee does: cut to fit, struct_size left alone.
+inline void fill_error(ironcl_error* error, ironcl_status status, const char* message) noexcept {
+  if (error == nullptr || error->struct_size < sizeof(std::uint32_t)) return;
+  ironcl_error full{};
+  full.struct_size = error->struct_size;
+  full.status = status;
+  const std::size_t header = offsetof(ironcl_error, message);
+  const std::size_t size = std::min<std::size_t>(error->struct_size, sizeof full);
+  if (size > header) std::snprintf(full.message, size - header, "%s", message);
+  std::memcpy(error, &full, size);
+}
+
+namespace detail {
+
+/// A slot's name as a template argument.
+template <std::size_t N>
+struct SlotName {
+  char text[N]{};
+  constexpr SlotName(const char (&name)[N]) { std::copy_n(name, N, text); }  // NOLINT: a literal is the argument
+};
+
+inline ironcl_error* error_of() noexcept { return nullptr; }
+inline ironcl_error* error_of(ironcl_error* error) noexcept { return error; }
+template <class First, class... Rest>
+ironcl_error* error_of(First, Rest... rest) noexcept {
+  return error_of(rest...);
+}
+
+template <SlotName Name, class Function>
+struct Stub;
+
+template <SlotName Name, class... Args>
+struct Stub<Name, ironcl_status (*)(Args...)> {
+  static ironcl_status call(Args... args) noexcept {
+    if (std::string_view(Name.text) == "load") return IRONCL_OK;  // nothing to load
+    char message[128];
+    std::snprintf(message, sizeof message, "%s: this plugin has no such function; ask another device", Name.text);
+    fill_error(error_of(args...), IRONCL_UNIMPLEMENTED, message);
+    return IRONCL_UNIMPLEMENTED;
+  }
+};
+
+template <SlotName Name, class... Args>
+struct Stub<Name, void (*)(Args...)> {
+  static void call(Args...) noexcept {}
+};
+
+}  // namespace detail
+
+/// A table without holes, and the names of the slots that the plugin left empty or is too short for.
+struct CompletedTable {
+  ironcl_plugin table{};
+  std::vector<std::string_view> missing;
+
+  /// The first slot that every plugin must have and this one has not; empty where it has them all.
+  std::string_view missing_required() const noexcept {
+    for (const std::string_view name : {std::string_view("enumerate"), std::string_view("device_props")}) {
+      if (std::find(missing.begin(), missing.end(), name) != missing.end()) return name;
+    }
+    return {};
+  }
+};
+
+/// Copies what `plugin` has (struct_size bytes at most; slots that a newer minor version appended are left out) and
+/// stubs the rest. A slot that struct_size cuts in two counts as missing. The caller has checked that the table is at
+/// least as long as the six leading fields and that abi_major is its own. `plugin` itself is not kept.
+inline CompletedTable complete_table(const ironcl_plugin& plugin) {
+  CompletedTable result;
+  const std::size_t size = std::min<std::size_t>(plugin.struct_size, sizeof(ironcl_plugin));
+  std::memcpy(&result.table, &plugin, size - size % sizeof(void*));
+#define IRONCL_COMPLETE(slot)                                                      \
+  if (result.table.slot == nullptr) {                                              \
+    result.table.slot = &detail::Stub<#slot, decltype(ironcl_plugin::slot)>::call; \
+    result.missing.push_back(#slot);                                               \
+  }
+  IRONCL_FOR_EACH_SLOT(IRONCL_COMPLETE)
+#undef IRONCL_COMPLETE
+  result.table.struct_size = sizeof(ironcl_plugin);
+  return result;
+}
+
+}  // namespace ironcl::registry
