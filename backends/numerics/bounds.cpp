@@ -1,1 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+// The bound of an element, and the walk over two results that applies it.
 #include "backends/numerics/bounds.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <limits>
+#include <stdexcept>
+#include <string>
+
+#include "backends/numerics/checked.h"
+
+namespace ironcl::numerics {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+// What accumulation may add to the error, before the result is rounded to the output type.
+double accumulation_bound(const BoundTerms& terms, double magnitude) noexcept {
+  const std::int64_t k = std::max<std::int64_t>(terms.k, 0);
+  const std::int64_t length = terms.accumulation_length > 0 ? std::min(terms.accumulation_length, k) : k;
+  const std::int64_t groups = length > 0 ? ceil_div(k, length) : 0;
+  double factor = (static_cast<double>(length) + static_cast<double>(groups) + 3) * 0x1p-24;
+  if (terms.accuracy == AccuracyClass::tensor14) factor += (static_cast<double>(length) / 32 + 1) * 0x1p-13;
+  return factor * magnitude;
+}
+
+// From this magnitude on, rounding to nearest even gives an overflow: the largest finite value and half a step more.
+double overflow_threshold(DType type) noexcept {
+  switch (type) {
+    case DType::f32:
+      return 0x1.ffffffp127;
+    case DType::f16:
+      return 65520;
+    case DType::bf16:
+      return 0x1.ffp127;
+    case DType::e4m3fn:
+      return std::nextafter(464.0, kInfinity);  // The tie goes down: 448 is the even one.
+    case DType::e5m2:
+      return 61440;
+    default:
+      return kInfinity;
+  }
+}
+
+// |got - r| / bound where both are finite; for the rest 0 (right) or infinity (wrong).
+double error_over_bound(const BoundTerms& terms, double got, double reference, double magnitude) noexcept {
+  if (std::isnan(reference)) return std::isnan(got) ? 0 : kInfinity;
+  if (std::isinf(reference)) return got == reference ? 0 : kInfinity;
+  const double slack = accumulation_bound(terms, magnitude);
+  const double threshold = overflow_threshold(terms.out);
+  if (!std::isfinite(got)) {
+    const bool may_overflow = std::fabs(reference) + slack >= threshold;
+    // e4m3fn has no infinity: NaN is its overflow, without a sign to check.
+    const bool is_overflow =
+        terms.out == DType::e4m3fn ? std::isnan(got) : std::isinf(got) && (got > 0) == (reference > 0);
+    return may_overflow && is_overflow ? 0 : kInfinity;
+  }
+  if (std::fabs(reference) - slack >= threshold) return kInfinity;
+  const double error = std::fabs(got - reference);
+  if (error == 0) return 0;
+  const double bound = element_bound(terms, reference, magnitude);
+  return bound > 0 ? error / bound : kInfinity;
+}
+
+// Gathers the elements of a comparison in row-major order.
+class Collector {
+ public:
+  explicit Collector(std::int64_t cols) : cols_(cols) {}
+
+  void add(std::int64_t index, double got, double want, double ratio) {
+    const bool new_worst = index == 0 || ratio > out_.max_error_over_bound;
+    if (new_worst) {
+      out_.max_error_over_bound = ratio;
+      out_.worst_row = index / cols_;
+      out_.worst_col = index % cols_;
+      out_.worst_got = got;
+      out_.worst_want = want;
+    }
+    if (ratio > 1) {
+      if (out_.out_of_bounds++ == 0) {
+        out_.first_row = index / cols_;
+        out_.first_col = index % cols_;
+      }
+    }
+    if (std::isfinite(got) && std::isfinite(want)) {
+      const double difference = got - want;
+      square_error_ += difference * difference;
+      square_want_ += want * want;
+      square_both_ += got * got + want * want;
+      absolute_error_ += std::fabs(difference);
+      absolute_want_ += std::fabs(want);
+    }
+  }
+
+  Comparison finish() {
+    const auto over = [](double error, double norm) { return error == 0 ? 0 : norm > 0 ? error / norm : kInfinity; };
+    out_.pass = out_.out_of_bounds == 0;
+    out_.nmse = over(square_error_, square_want_);
+    out_.calc_diff = over(square_error_, square_both_);
+    out_.mean_rel = over(absolute_error_, absolute_want_);
+    return out_;
+  }
+
+ private:
+  std::int64_t cols_;
+  Comparison out_;
+  double square_error_ = 0, square_want_ = 0, square_both_ = 0, absolute_error_ = 0, absolute_want_ = 0;
+};
+
+void check_sizes(const OracleResult& oracle, std::size_t got, std::size_t other) {
+  const std::int64_t elements = checked_mul(oracle.rows, oracle.cols);
+  const auto fits = [elements](std::size_t size) { return size == static_cast<std::uint64_t>(elements); };
+  if (fits(got) && fits(other) && fits(oracle.value.size()) && fits(oracle.magnitude.size())) return;
+  throw std::invalid_argument("compare: the oracle is " + std::to_string(oracle.rows) + " x " +
+                              std::to_string(oracle.cols) + " (" + std::to_string(oracle.value.size()) +
+                              " elements), the results have " + std::to_string(got) + " and " +
+                              std::to_string(other));
+}
+
+}  // namespace
+
+std::string_view name_of(AccuracyClass accuracy) noexcept {
+  return accuracy == AccuracyClass::tensor14 ? "tensor14" : "f32";
+}
+
+std::optional<AccuracyClass> parse_accuracy(std::string_view name) noexcept {
+  if (name == "f32") return AccuracyClass::f32;
+  if (name == "tensor14") return AccuracyClass::tensor14;
+  return std::nullopt;
+}
+
+double element_bound(const BoundTerms& terms, double reference, double magnitude) noexcept {
+  return unit_roundoff(terms.out) * std::fabs(reference) + accumulation_bound(terms, magnitude) +
+         smallest_subnormal(terms.out) / 2;
+}
+
+Comparison compare(std::span<const double> got, const OracleResult& want, const BoundTerms& terms) {
+  check_sizes(want, got.size(), want.value.size());
+  Collector collector(want.cols);
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    const double reference = want.value[i];
+    collector.add(static_cast<std::int64_t>(i), got[i], reference,
+                  error_over_bound(terms, got[i], reference, want.magnitude[i]));
+  }
+  return collector.finish();
+}
+
+Comparison compare(std::span<const double> got, const BoundTerms& got_terms, std::span<const double> other,
+                   const BoundTerms& other_terms, const OracleResult& oracle) {
+  check_sizes(oracle, got.size(), other.size());
+  Collector collector(oracle.cols);
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    const double reference = oracle.value[i], magnitude = oracle.magnitude[i];
+    double ratio = 0;
+    if (std::isfinite(got[i]) && std::isfinite(other[i]) && std::isfinite(reference)) {
+      const double error = std::fabs(got[i] - other[i]);
+      const double bound =
+          element_bound(got_terms, reference, magnitude) + element_bound(other_terms, reference, magnitude);
+      ratio = error == 0 ? 0 : bound > 0 ? error / bound : kInfinity;
+    } else {
+      // With no distance to measure each result is judged by itself: a NaN or an infinity where it belongs.
+      ratio = std::max(error_over_bound(got_terms, got[i], reference, magnitude) > 1 ? kInfinity : 0.0,
+                       error_over_bound(other_terms, other[i], reference, magnitude) > 1 ? kInfinity : 0.0);
+    }
+    collector.add(static_cast<std::int64_t>(i), got[i], other[i], ratio);
+  }
+  return collector.finish();
+}
+
+}  // namespace ironcl::numerics

@@ -3,13 +3,16 @@
 //
 //   |d - r| <= u_out * |r| + (G + K/G + 3) * 2^-24 * sum_k |a * b| * sa * sb        (class f32)
 //
-// r from the oracle; G the accumulation length; u_out of the output type; plus half the smallest subnormal of the output
-// type. Worst case of two-level summation (Higham, Accuracy and Stability, 2nd ed., section 4.2), products being exact.
-// Class tensor14 adds (G/32 + 1) * 2^-13 * sum: 32 products an instruction, aligned and cut at about 14 bits.
+// r from the oracle; G the accumulation length; u_out of the output type; plus half the smallest subnormal of the
+// output type. Worst case of two-level summation (Higham, Accuracy and Stability, 2nd ed., section 4.2), products
+// being exact. Class tensor14 adds (G/32 + 1) * 2^-13 * sum: 32 products an instruction, aligned and cut at about 14
+// bits.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
+#include <string_view>
 
 #include "backends/numerics/formats.h"
 #include "backends/numerics/oracle.h"
@@ -19,7 +22,11 @@ namespace ironcl::numerics {
 /// What a kernel's arithmetic is worth. The values are those of IRONCL_ACCURACY_* in ironcl/plugin.h.
 enum class AccuracyClass : std::uint32_t { f32 = 0, tensor14 = 1 };
 
+/// "f32" or "tensor14".
 std::string_view name_of(AccuracyClass accuracy) noexcept;
+
+/// The class with that name; empty where there is none.
+std::optional<AccuracyClass> parse_accuracy(std::string_view name) noexcept;
 
 /// What the bound of a problem depends on.
 struct BoundTerms {
@@ -34,19 +41,19 @@ double element_bound(const BoundTerms& terms, double reference, double magnitude
 
 /// How a result stands against the oracle. Averages are reported and never decide.
 struct Comparison {
-  bool pass = false;                 ///< Every element within its bound.
-  double max_error_over_bound = 0;   ///< 1 is the limit; infinity where a non-finite value is wrong.
-  std::int64_t out_of_bounds = 0;    ///< Elements beyond their bound.
+  bool pass = false;                            ///< Every element within its bound.
+  double max_error_over_bound = 0;              ///< 1 is the limit; infinity where a non-finite value is wrong.
+  std::int64_t out_of_bounds = 0;               ///< Elements beyond their bound.
   std::int64_t worst_row = -1, worst_col = -1;  ///< Where max_error_over_bound is; -1 where there are no elements.
   double worst_got = 0, worst_want = 0;
   std::int64_t first_row = -1, first_col = -1;  ///< The first element out of bounds in row-major order, -1 if none.
-  double nmse = 0;       ///< sum (d - r)^2 / sum r^2 over elements finite in both.
-  double calc_diff = 0;  ///< DeepGEMM: 1 - 2 sum(d r) / sum(d^2 + r^2).
-  double mean_rel = 0;   ///< vLLM: mean |d - r| / mean |r|.
+  double nmse = 0;                              ///< sum (d - r)^2 / sum r^2 over elements finite in both.
+  double calc_diff = 0;                         ///< DeepGEMM: 1 - 2 sum(d r) / sum(d^2 + r^2).
+  double mean_rel = 0;                          ///< vLLM: mean |d - r| / mean |r|.
 };
 
-/// Compares got [rows, cols] (tight, decoded to f64) with the oracle. A NaN is right only where the oracle says NaN; an
-/// infinity only where the reference overflows the output type (or is infinite) with the same sign.
+/// Compares got [rows, cols] (tight, decoded to f64) with the oracle. A NaN is right only where the oracle says NaN;
+/// an infinity only where the reference overflows the output type (or is infinite) with the same sign.
 Comparison compare(std::span<const double> got, const OracleResult& want, const BoundTerms& terms);
 
 /// Compares two results of the same problem: they may differ by the sum of their bounds.

@@ -2,8 +2,8 @@
 // Conversions between f32 and the narrow formats, one value at a time and by arrays.
 //
 // Rounding is to nearest even, subnormals included. The plain casts follow ml_dtypes (float8.h, b793a6e): overflow of
-// e4m3fn past 464 and infinity give NaN, e5m2 and f16 overflow to infinity, bf16 as f32. The saturating form gives the
-// largest finite value with the sign; NaN stays NaN. Golden table: tests/data/casts.safetensors.
+// e4m3fn past 464 and infinity give NaN, e5m2 and f16 overflow to infinity, bf16 as f32. The saturating form gives
+// the largest finite value with the sign; NaN stays NaN. Golden table: tests/data/casts.safetensors.
 #pragma once
 
 #include <cstddef>

@@ -24,9 +24,9 @@ struct MatrixView {
 struct Operand {
   DType dtype = DType::none;
   const void* data = nullptr;
-  std::int64_t rows = 0;  ///< M of A, N of B.
-  std::int64_t cols = 0;  ///< K.
-  std::int64_t ld = 0;    ///< Elements from a row to the next.
+  std::int64_t rows = 0;            ///< M of A, N of B.
+  std::int64_t cols = 0;            ///< K.
+  std::int64_t ld = 0;              ///< Elements from a row to the next.
   DType scale_dtype = DType::none;  ///< f32, f16, bf16 or e8m0; none: no scales, all 1.
   const void* scales = nullptr;     ///< [grid.scale_rows(rows), grid.scale_cols(cols)].
   ScaleGrid grid;

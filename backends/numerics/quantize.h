@@ -5,9 +5,9 @@
 //   s    = amax / largest(type)            in f32, correctly rounded; ue8m0: then 2^ceil(log2 s)
 //   q    = RNE(x / s)                      divided, not multiplied by 1/s; saturated to the largest of the type
 //
-// An all-zero group gives zeros and the finite scale amax_floor / largest. A group with a NaN or an infinity gets a NaN
-// scale and NaN codes (i8: zeros): nothing non-finite becomes a plausible number.
-// Source: SGLang per_token_group_quant_fp8 (eps 1e-10), DeepGEMM per_block_cast_to_fp8 (floor 1e-4).
+// An all-zero group gives zeros and the finite scale amax_floor / largest. A group with a NaN or an infinity gets a
+// NaN scale and NaN codes (i8: zeros): nothing non-finite becomes a plausible number. Source: SGLang
+// per_token_group_quant_fp8 (eps 1e-10), DeepGEMM per_block_cast_to_fp8 (floor 1e-4).
 #pragma once
 
 #include <cstdint>

@@ -18,7 +18,8 @@ struct ScaleGrid {
 
   /// The same grid with every 0 replaced by the dimension (at least 1).
   constexpr ScaleGrid resolved(std::int64_t rows, std::int64_t cols) const noexcept {
-    return {group_rows != 0 ? group_rows : (rows > 0 ? rows : 1), group_cols != 0 ? group_cols : (cols > 0 ? cols : 1)};
+    return {group_rows != 0 ? group_rows : (rows > 0 ? rows : 1),
+            group_cols != 0 ? group_cols : (cols > 0 ? cols : 1)};
   }
   /// Rows of the scale matrix of an operand with `rows` rows.
   constexpr std::int64_t scale_rows(std::int64_t rows) const noexcept {
@@ -32,8 +33,8 @@ struct ScaleGrid {
   constexpr std::int64_t col_of(std::int64_t col) const noexcept { return group_cols == 0 ? 0 : col / group_cols; }
 };
 
-/// The longest run of k in which neither operand's scale changes, if groups start at 0: the greatest common divisor of
-/// the two group widths (0 = the whole k). This is the K group of the mathematics and the G of the error bound.
+/// The longest run of k in which neither operand's scale changes, if groups start at 0: the greatest common divisor
+/// of the two group widths (0 = the whole k). This is the K group of the mathematics and the G of the error bound.
 std::int64_t common_group(std::int64_t group_cols_a, std::int64_t group_cols_b, std::int64_t k) noexcept;
 
 }  // namespace ironcl::numerics
