@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// The door of the OpenCL backend: what a plugin or a test makes it with. Next door: ../interface.h (what it then is).
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "backends/interface.h"
+
+namespace ironcl::opencl {
+
+/// How the backend is made. It reads no environment: whoever makes it fills this in.
+struct Config {
+  std::string cache_dir;   ///< Folder of the program cache, made on demand. Empty: no disk cache.
+  std::string kernel_dir;  ///< Folder with .cl files to use in place of the embedded ones. Empty: the embedded ones.
+  bool print_config = false;  ///< Says through the log, once a problem, which variant and tunables a plan took.
+};
+
+/// The backend over every OpenCL platform of the machine. Opens no driver before devices() is called.
+/// `log` may be null, is borrowed, and outlives the backend and all its objects.
+std::unique_ptr<backend::Backend> make_backend(const Config& config, backend::Log* log);
+
+}  // namespace ironcl::opencl
