@@ -144,7 +144,7 @@ bool operator==(const Problem& left, const Problem& right) {
 
 std::string to_text(ScaleGrid grid) {
   const auto side = [](std::int64_t group) { return group == 0 ? std::string("all") : fmt::format("{}", group); };
-  return side(grid.group_rows) + "x" + side(grid.group_cols);
+  return fmt::format("{}x{}", side(grid.group_rows), side(grid.group_cols));
 }
 
 ScaleGrid parse_grid(std::string_view text) {
@@ -169,19 +169,19 @@ std::string to_line(const Problem& problem) {
   add(fmt::format("--dt={}:{}:{}", text_of(problem.a), text_of(problem.b), text_of(problem.d)));
   const bool d_scaled = problem.d_scale.dtype != DType::none;
   if (problem.a_scale.dtype != DType::none || problem.b_scale.dtype != DType::none || d_scaled) {
-    std::string grids = text_of(problem.a_scale) + ":" + text_of(problem.b_scale);
-    if (d_scaled) grids += ":" + text_of(problem.d_scale);
-    add("--scale=" + grids);
+    std::string grids = fmt::format("{}:{}", text_of(problem.a_scale), text_of(problem.b_scale));
+    if (d_scaled) grids += fmt::format(":{}", text_of(problem.d_scale));
+    add(fmt::format("--scale={}", grids));
     const auto plain = [](const Scales& scales) { return scales.dtype == DType::none || scales.dtype == DType::f32; };
     if (!plain(problem.a_scale) || !plain(problem.b_scale) || !plain(problem.d_scale)) {
       std::string types = fmt::format("{}:{}", text_of(problem.a_scale.dtype), text_of(problem.b_scale.dtype));
       if (d_scaled) types += fmt::format(":{}", text_of(problem.d_scale.dtype));
-      add("--scale-dt=" + types);
+      add(fmt::format("--scale-dt={}", types));
     }
   }
   if (problem.bias != DType::none) add(fmt::format("--bias={}", text_of(problem.bias)));
-  if (!same(problem.a_quantizer, {})) add("--quantizer=" + text_of(problem.a_quantizer));
-  if (!same(problem.d_quantizer, {})) add("--d-quantizer=" + text_of(problem.d_quantizer));
+  if (!same(problem.a_quantizer, {})) add(fmt::format("--quantizer={}", text_of(problem.a_quantizer)));
+  if (!same(problem.d_quantizer, {})) add(fmt::format("--d-quantizer={}", text_of(problem.d_quantizer)));
   if (problem.weakest_accuracy != AccuracyClass::f32) {
     add(fmt::format("--accuracy={}", numerics::name_of(problem.weakest_accuracy)));
   }
@@ -229,13 +229,13 @@ Problem parse_problem(std::string_view line) {
       problem.weakest_accuracy = value == "f32" ? AccuracyClass::f32 : AccuracyClass::tensor14;
     } else if (key == "--grouping") {
       const auto parts = split(value, ':');
-      const auto count = parts.size() == 2 ? parse_size(parts[1]) : std::nullopt;
+      const std::int64_t count = parts.size() == 2 ? parse_size(parts[1]).value_or(0) : 0;
       const bool known = parts[0] == "contiguous" || parts[0] == "masked";
-      if (!known || !count || *count == 0 || *count > std::numeric_limits<std::uint32_t>::max()) {
+      if (!known || count == 0 || count > std::numeric_limits<std::uint32_t>::max()) {
         fail(fmt::format("'{}' should be contiguous:COUNT or masked:COUNT", word));
       }
       problem.grouping = parts[0] == "masked" ? IRONCL_GROUPING_MASKED : IRONCL_GROUPING_CONTIGUOUS;
-      problem.group_count = static_cast<std::uint32_t>(*count);
+      problem.group_count = static_cast<std::uint32_t>(count);
     } else if (key == "--repeatable" && equals == std::string_view::npos) {
       problem.repeatable = true;
     } else if (key == "--opt") {
