@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// The linear layers of known models, at a tensor-parallel size: which (N, K) there are to tune and to measure.
+// Next door: workload.h (running one of them).
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ironcl::tuning {
+
+/// A weight [n, k] of a model as one of `tp` devices holds it.
+struct LayerShape {
+  std::string layer;  ///< "q_b_proj"; layers of one shape are listed once, their names joined by '+'.
+  std::int64_t n = 0, k = 0;
+};
+
+/// What the shapes of a decoder depend on; the names are those of published config.json files. 0: not there.
+struct ModelConfig {
+  std::string name;
+  std::int64_t hidden_size = 0;
+  std::int64_t intermediate_size = 0;
+  std::int64_t num_attention_heads = 0;
+  std::int64_t num_key_value_heads = 0;
+  std::int64_t head_dim = 0;
+  // Mixture of experts.
+  std::int64_t moe_intermediate_size = 0;
+  // Multi-head latent attention (DeepSeek): these replace head_dim and num_key_value_heads.
+  std::int64_t q_lora_rank = 0;
+  std::int64_t kv_lora_rank = 0;
+  std::int64_t qk_nope_head_dim = 0;
+  std::int64_t qk_rope_head_dim = 0;
+  std::int64_t v_head_dim = 0;
+};
+
+/// The names that known_model takes.
+std::vector<std::string> known_models();
+
+/// The configuration of a known model: "deepseek-v3", "qwen3-8b", "llama-3.1-70b", ... Throws std::invalid_argument
+/// listing the names.
+ModelConfig known_model(std::string_view name);
+
+/// The configuration in a checkpoint's config.json. Throws std::runtime_error naming the file and the missing field.
+ModelConfig read_model_config(const std::filesystem::path& file);
+
+/// The layers of a model split over `tp` devices: projections into heads and into the MLP split N, projections back
+/// split K, low-rank projections are not split (as SGLang's and vLLM's tuners have them). Throws
+/// std::invalid_argument where `tp` does not divide a dimension.
+std::vector<LayerShape> layers_of(const ModelConfig& model, std::int64_t tp);
+
+}  // namespace ironcl::tuning

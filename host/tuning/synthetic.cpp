@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host/tuning/synthetic.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <random>
+#include <stdexcept>
+#include <string>
+
+#include "backends/numerics/casts.h"
+#include "backends/numerics/checked.h"
+#include "backends/numerics/quantize.h"
+
+namespace ironcl::tuning {
+namespace {
+
+using numerics::DType;
+
+constexpr std::size_t kTable = 1u << 16;
+
+/// Student's t with four degrees of freedom at 65536 equal steps of its distribution function; Shaw, "Sampling
+/// Student's T distribution", J. Comput. Finance 9 (2006): the closed inverse for four degrees of freedom.
+std::array<float, kTable> quantiles() {
+  std::array<float, kTable> table{};
+  for (std::size_t i = 0; i < kTable; ++i) {
+    const double p = (static_cast<double>(i) + 0.5) / kTable;
+    const double alpha = 4.0 * p * (1.0 - p);
+    const double root = std::sqrt(alpha);
+    const double q = 4.0 * std::cos(std::acos(root) / 3.0) / root - 4.0;
+    table[i] = static_cast<float>((p < 0.5 ? -1.0 : 1.0) * std::sqrt(std::max(q, 0.0)));
+  }
+  return table;
+}
+
+/// Fills [elements] of `type` by drawing 16 bits for each from a table of the distribution in that type.
+std::vector<std::byte> draw(DType type, std::int64_t elements, std::mt19937_64& random) {
+  static const std::array<float, kTable> t4 = quantiles();
+  const std::size_t width = numerics::size_of(type);
+  std::vector<std::byte> table(kTable * width);
+  if (numerics::is_quantized(type)) {
+    // As a quantised group looks: its largest member uses the largest code.
+    const float scale = t4.back() / static_cast<float>(numerics::largest(type));
+    for (std::size_t i = 0; i < kTable; ++i) table[i] = std::byte{numerics::quantize_one(t4[i] * 8.0f, scale, type)};
+  } else if (numerics::is_float(type)) {
+    numerics::encode(type, t4, table.data());
+  } else {
+    throw std::invalid_argument("operands do not come in " + std::string(numerics::name_of(type)));
+  }
+  std::vector<std::byte> values(
+      static_cast<std::size_t>(numerics::checked_mul(elements, static_cast<std::int64_t>(width))));
+  std::uint64_t bits = 0;
+  for (std::int64_t i = 0; i < elements; ++i) {
+    if (i % 4 == 0) bits = random();
+    const std::size_t index = (bits & 0xffffu) * width;
+    bits >>= 16;
+    std::copy_n(table.data() + index, width, values.data() + static_cast<std::size_t>(i) * width);
+  }
+  return values;
+}
+
+std::vector<std::byte> draw_scales(const report::Scales& scales, std::int64_t rows, std::int64_t cols,
+                                   std::mt19937_64& random) {
+  if (scales.dtype == DType::none) return {};
+  const std::int64_t count = numerics::checked_mul(scales.grid.scale_rows(rows), scales.grid.scale_cols(cols));
+  std::vector<std::byte> bytes(static_cast<std::size_t>(count) * numerics::size_of(scales.dtype));
+  std::vector<float> values(static_cast<std::size_t>(count));
+  std::uniform_real_distribution<float> exponent(-10.0f, -6.0f);
+  for (float& value : values) value = std::exp2(exponent(random));
+  if (scales.dtype == DType::e8m0)
+    for (std::size_t i = 0; i < values.size(); ++i) bytes[i] = std::byte{numerics::encode_e8m0(values[i])};
+  else
+    numerics::encode(scales.dtype, values, bytes.data());
+  return bytes;
+}
+
+}  // namespace
+
+Operands make_operands(const report::Problem& problem, std::uint64_t seed) {
+  std::mt19937_64 random(seed);
+  Operands operands;
+  const bool dynamic = problem.a_source != DType::none;
+  operands.a = draw(dynamic ? problem.a_source : problem.a, numerics::checked_mul(problem.m, problem.k), random);
+  if (!dynamic) operands.a_scale = draw_scales(problem.a_scale, problem.m, problem.k, random);
+  operands.b = draw(problem.b, numerics::checked_mul(problem.n, problem.k), random);
+  operands.b_scale = draw_scales(problem.b_scale, problem.n, problem.k, random);
+  return operands;
+}
+
+}  // namespace ironcl::tuning
