@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backends/tuned/table.h"
+
+#include <algorithm>
+#include <charconv>
+#include <limits>
+#include <stdexcept>
+
+namespace ironcl::tuned {
+namespace {
+
+constexpr std::string_view kMember = "ironcl";
+
+std::optional<std::int64_t> to_size(std::string_view text) {
+  std::int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end != text.data() + text.size() || value < 1) return std::nullopt;
+  return value;
+}
+
+/// Takes what stands before `mark` off the front of `text`; empty where there is no such mark.
+std::optional<std::string_view> take(std::string_view& text, std::string_view mark) {
+  const std::size_t at = text.find(mark);
+  if (at == std::string_view::npos) return std::nullopt;
+  const std::string_view head = text.substr(0, at);
+  text.remove_prefix(at + mark.size());
+  return head;
+}
+
+/// max / min: orders as |log a - log b| does, and equal ratios compare equal.
+double ratio(std::int64_t a, std::int64_t b) {
+  const auto [low, high] = std::minmax(std::max<std::int64_t>(a, 1), std::max<std::int64_t>(b, 1));
+  return static_cast<double>(high) / static_cast<double>(low);
+}
+
+void overlay(boost::json::object& onto, const boost::json::object& from) {
+  for (const auto& member : from) onto[member.key()] = member.value();
+}
+
+/// A value on its own lines, as Python's json.dump(indent=4) writes it.
+void write(std::string& out, const boost::json::value& value, std::size_t depth) {
+  if (!value.is_object() || value.as_object().empty()) {
+    out += boost::json::serialize(value);
+    return;
+  }
+  const std::string indent((depth + 1) * 4, ' ');
+  out += "{\n";
+  bool first = true;
+  for (const auto& member : value.as_object()) {
+    if (!std::exchange(first, false)) out += ",\n";
+    out += indent + boost::json::serialize(boost::json::value(member.key())) + ": ";
+    write(out, member.value(), depth + 1);
+  }
+  out += "\n" + std::string(depth * 4, ' ') + "}";
+}
+
+}  // namespace
+
+std::string sanitize(std::string_view device_name) {
+  std::string name;
+  for (const char c : device_name) {
+    const bool keep = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '-' ||
+                      c == '.' || c == '+';
+    if (keep)
+      name += c;
+    else if (!name.empty() && name.back() != '_')
+      name += '_';
+  }
+  while (!name.empty() && name.back() == '_') name.pop_back();
+  return name;
+}
+
+std::string file_name(const Key& key) {
+  return "N=" + std::to_string(key.n) + ",K=" + std::to_string(key.k) + ",device_name=" + key.device +
+         ",dtype=" + key.dtype + ",block_shape=[" + std::to_string(key.block_n) + "," + std::to_string(key.block_k) +
+         "].json";
+}
+
+std::optional<Key> parse_file_name(std::string_view name) {
+  if (!name.starts_with("N=")) return std::nullopt;
+  name.remove_prefix(2);
+  const auto n = take(name, ",K=");
+  const auto k = n ? take(name, ",device_name=") : std::nullopt;
+  const auto device = k ? take(name, ",dtype=") : std::nullopt;
+  const auto dtype = device ? take(name, ",block_shape=[") : std::nullopt;
+  const auto block_n = dtype ? take(name, ",") : std::nullopt;
+  if (!block_n) return std::nullopt;
+  if (name.starts_with(' ')) name.remove_prefix(1);
+  const auto block_k = take(name, "]");
+  if (!block_k || name != ".json" || device->empty() || dtype->empty()) return std::nullopt;
+  const auto sizes = {to_size(*n), to_size(*k), to_size(*block_n), to_size(*block_k)};
+  for (const auto& size : sizes)
+    if (!size) return std::nullopt;
+  return Key{*to_size(*n),        *to_size(*k),       std::string(*device),
+             std::string(*dtype), *to_size(*block_n), *to_size(*block_k)};
+}
+
+Table Table::parse(std::string_view text) {
+  boost::system::error_code error;
+  const boost::json::value value = boost::json::parse(boost::json::string_view(text.data(), text.size()), error);
+  if (error) throw std::invalid_argument("a tuned table must be JSON: " + error.message());
+  if (!value.is_object()) throw std::invalid_argument("a tuned table must be an object from M to a configuration");
+  Table table;
+  for (const auto& member : value.as_object()) {
+    const std::string_view name(member.key().data(), member.key().size());
+    const auto m = to_size(name);
+    if (!m) {
+      // Triton-made tables may carry such a remark beside the entries.
+      if (name == "triton_version") continue;
+      throw std::invalid_argument("a tuned table's key must be a number of rows, not '" + std::string(name) + "'");
+    }
+    if (!member.value().is_object())
+      throw std::invalid_argument("the entry of M=" + std::string(name) +
+                                  " must be an object of configuration fields");
+    table.entries_[*m] = member.value().as_object();
+  }
+  return table;
+}
+
+std::string Table::to_text() const {
+  boost::json::object all;
+  for (const auto& [m, entry] : entries_) all[std::to_string(m)] = entry;
+  std::string text;
+  write(text, all, 0);
+  return text + "\n";
+}
+
+void Table::set(std::int64_t m, const boost::json::object& ironcl) { entries_[m][kMember] = ironcl; }
+
+void Table::merge(const Table& other) {
+  for (const auto& [m, entry] : other.entries_) overlay(entries_[m], entry);
+}
+
+const boost::json::object* Table::nearest(std::int64_t m, std::int64_t* found_m) const {
+  const boost::json::object* best = nullptr;
+  double best_distance = std::numeric_limits<double>::infinity();
+  for (const auto& [entry_m, entry] : entries_) {
+    if (!entry.contains(kMember)) continue;
+    const double d = ratio(entry_m, m);
+    if (d >= best_distance) continue;
+    best_distance = d;
+    best = &entry;
+    if (found_m != nullptr) *found_m = entry_m;
+  }
+  return best;
+}
+
+Config config_of(const boost::json::object& entry) {
+  Config config;
+  const boost::json::value* member = entry.if_contains(kMember);
+  if (member == nullptr || !member->is_object()) return config;
+  const boost::json::object& ironcl = member->as_object();
+  if (const auto* variant = ironcl.if_contains("variant"); variant != nullptr && variant->is_string())
+    config.variant = variant->as_string().c_str();
+  if (const auto* options = ironcl.if_contains("options"); options != nullptr && options->is_object())
+    for (const auto& option : options->as_object())
+      if (option.value().is_string())
+        config.options.emplace_back(std::string(option.key().data(), option.key().size()),
+                                    option.value().as_string().c_str());
+  return config;
+}
+
+void Tables::add(const Key& key, const Table& table) { tables_[key].merge(table); }
+
+std::vector<Tables::Choice> Tables::find(const std::vector<std::string>& devices, std::int64_t m, std::int64_t n,
+                                         std::int64_t k, std::string_view dtype, std::int64_t block_n,
+                                         std::int64_t block_k) const {
+  std::vector<Choice> choices;
+  const auto take_from = [&](const Key& key, const Table& table) {
+    std::int64_t found = 0;
+    if (const boost::json::object* entry = table.nearest(m, &found); entry != nullptr)
+      choices.push_back({config_of(*entry), file_name(key) + ": M=" + std::to_string(found)});
+  };
+  for (const std::string& device : devices) {
+    const Key exact{n, k, device, std::string(dtype), block_n, block_k};
+    const auto at = tables_.find(exact);
+    if (at != tables_.end()) take_from(at->first, at->second);
+    const Key* near_key = nullptr;
+    const Table* near_table = nullptr;
+    double near_distance = std::numeric_limits<double>::infinity();
+    for (const auto& [key, table] : tables_) {
+      if (key.device != device || key.dtype != dtype || key.block_n != block_n || key.block_k != block_k) continue;
+      if (key == exact) continue;
+      const double d = ratio(key.n, n) * ratio(key.k, k);
+      if (d >= near_distance) continue;
+      near_distance = d;
+      near_key = &key;
+      near_table = &table;
+    }
+    if (near_table != nullptr) take_from(*near_key, *near_table);
+  }
+  return choices;
+}
+
+}  // namespace ironcl::tuned

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tuned tables: which configuration was fastest for a shape on a device. Text in, text out, no files: the backends
+// look configurations up in them, host/tuning reads and writes the files.
+//
+// A table is what SGLang and vLLM keep in a file named
+//   N=4096,K=7168,device_name=NVIDIA_H200,dtype=fp8_w8a8,block_shape=[128,128].json
+// (SGLang writes a blank behind the comma of block_shape; both are read, vLLM's is written): a JSON object from the
+// number of rows M, as text, to a configuration. Their fields (BLOCK_SIZE_M, num_warps, ...) are kept as they are;
+// ours stand beside them in one member, "ironcl": {"variant": "gemm_panel", "options": {"tile_m": "12"}, ...}.
+#pragma once
+
+#include <boost/json.hpp>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace ironcl::tuned {
+
+/// What a table is for.
+struct Key {
+  std::int64_t n = 0, k = 0;
+  std::string device;              ///< sanitize()d: a device, an architecture, a vendor or "any".
+  std::string dtype = "fp8_w8a8";  ///< "fp8_w8a8" or "int8_w8a8".
+  std::int64_t block_n = 128, block_k = 128;
+
+  friend auto operator<=>(const Key&, const Key&) = default;
+};
+
+/// A device's name as file names have it: letters, digits, '-', '.' and '+' stay, runs of anything else become one
+/// '_'.
+std::string sanitize(std::string_view device_name);
+
+/// The file of a key, as vLLM spells it.
+std::string file_name(const Key& key);
+
+/// The key of a file name of either spelling; empty where it is not such a name.
+std::optional<Key> parse_file_name(std::string_view name);
+
+/// One configuration. Empty variant: the entry has no "ironcl" member (somebody else's table).
+struct Config {
+  std::string variant;
+  std::vector<std::pair<std::string, std::string>> options;
+};
+
+/// From rows of A to a configuration's members.
+class Table {
+ public:
+  /// Throws std::invalid_argument saying what is wrong with the text and where.
+  static Table parse(std::string_view text);
+  /// JSON, keys sorted as numbers, indented by four as the others' files are.
+  std::string to_text() const;
+
+  /// Puts our member into the entry of `m`, keeping whatever else the entry has.
+  void set(std::int64_t m, const boost::json::object& ironcl);
+  /// Takes over every entry of `other`, member by member; members that only this table has stay.
+  void merge(const Table& other);
+  /// The entry with our member that is nearest to m in log M; the smaller one of two that are equally near. Null if
+  /// none.
+  const boost::json::object* nearest(std::int64_t m, std::int64_t* found_m = nullptr) const;
+
+  const std::map<std::int64_t, boost::json::object>& entries() const noexcept { return entries_; }
+
+ private:
+  std::map<std::int64_t, boost::json::object> entries_;
+};
+
+/// The configuration in an entry's "ironcl" member.
+Config config_of(const boost::json::object& entry);
+
+/// Several tables, and the look-up over them.
+class Tables {
+ public:
+  /// Adds or, where the key is there, merges over: later additions win.
+  void add(const Key& key, const Table& table);
+  bool empty() const noexcept { return tables_.empty(); }
+
+  struct Choice {
+    Config config;
+    std::string source;  ///< "N=...: M=64", for reports.
+  };
+  /// The configurations to try for a problem, best first: for each of `devices` (device, architecture, vendor, ...)
+  /// the table of exactly this (n, k), then the one nearest in log N + log K. The caller takes the first that is
+  /// valid, or its rule of thumb.
+  std::vector<Choice> find(const std::vector<std::string>& devices, std::int64_t m, std::int64_t n, std::int64_t k,
+                           std::string_view dtype, std::int64_t block_n, std::int64_t block_k) const;
+
+ private:
+  std::map<Key, Table> tables_;
+};
+
+}  // namespace ironcl::tuned

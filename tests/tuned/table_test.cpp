@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tuned tables: names, entries, merging and looking up.
+#include "backends/tuned/table.h"
+
+#include <gtest/gtest.h>
+
+#include <stdexcept>
+
+namespace ironcl::tuned {
+namespace {
+
+boost::json::object ours(const char* variant, const char* tile_m) {
+  return {{"variant", variant}, {"options", {{"tile_m", tile_m}}}};
+}
+
+TEST(TunedFileName, IsReadInBothSpellingsAndWrittenInOne) {
+  const Key key{4096, 7168, "NVIDIA_H200", "fp8_w8a8", 128, 128};
+  const std::string without_blank = "N=4096,K=7168,device_name=NVIDIA_H200,dtype=fp8_w8a8,block_shape=[128,128].json";
+  const std::string with_blank = "N=4096,K=7168,device_name=NVIDIA_H200,dtype=fp8_w8a8,block_shape=[128, 128].json";
+  EXPECT_EQ(parse_file_name(without_blank), key);
+  EXPECT_EQ(parse_file_name(with_blank), key);
+  EXPECT_EQ(file_name(key), without_blank);
+}
+
+TEST(TunedFileName, RefusesWhatIsNotOne) {
+  for (const char* name : {"config.json", "N=0,K=1,device_name=d,dtype=fp8_w8a8,block_shape=[128,128].json",
+                           "N=1,K=x,device_name=d,dtype=fp8_w8a8,block_shape=[128,128].json",
+                           "N=1,K=1,device_name=,dtype=fp8_w8a8,block_shape=[128,128].json",
+                           "N=1,K=1,device_name=d,dtype=fp8_w8a8,block_shape=[128].json",
+                           "N=1,K=1,device_name=d,dtype=fp8_w8a8,block_shape=[128,128].json.part",
+                           "N=1,K=1,device_name=d,dtype=fp8_w8a8.json"})
+    EXPECT_FALSE(parse_file_name(name)) << name;
+}
+
+TEST(TunedFileName, HasNoCharacterThatAPathOrAShellWouldMind) {
+  EXPECT_EQ(sanitize("pthread-skylake-avx512-AMD EPYC 9654 / 96 (rev. 1)"),
+            "pthread-skylake-avx512-AMD_EPYC_9654_96_rev._1");
+  EXPECT_EQ(sanitize("NVIDIA H200"), "NVIDIA_H200");
+  EXPECT_EQ(sanitize("../../etc"),
+            "..\x5f..\x5f"
+            "etc");
+}
+
+TEST(TunedTable, KeepsTheFieldsOfOthersBesideOurs) {
+  Table table = Table::parse(R"({"64": {"BLOCK_SIZE_M": 64, "num_warps": 4}, "1": {"BLOCK_SIZE_M": 16}})");
+  table.set(64, ours("gemm_tiled", "64"));
+  const Table again = Table::parse(table.to_text());
+  ASSERT_EQ(again.entries().size(), 2u);
+  EXPECT_EQ(again.entries().at(64).at("BLOCK_SIZE_M").as_int64(), 64);
+  EXPECT_EQ(again.entries().at(64).at("num_warps").as_int64(), 4);
+  EXPECT_EQ(config_of(again.entries().at(64)).variant, "gemm_tiled");
+  EXPECT_EQ(config_of(again.entries().at(64)).options.front().second, "64");
+  EXPECT_TRUE(config_of(again.entries().at(1)).variant.empty());
+}
+
+TEST(TunedTable, SortsItsKeysAsNumbers) {
+  Table table;
+  for (const int m : {1024, 8, 64}) table.set(m, ours("v", "1"));
+  const std::string text = table.to_text();
+  EXPECT_LT(text.find("\"8\""), text.find("\"64\""));
+  EXPECT_LT(text.find("\"64\""), text.find("\"1024\""));
+}
+
+TEST(TunedTable, IsNearestInLogMAndTiesGoToTheSmaller) {
+  Table table;
+  for (const int m : {16, 64, 1024}) table.set(m, ours("v", "1"));
+  std::int64_t found = 0;
+  ASSERT_NE(table.nearest(200, &found), nullptr);
+  EXPECT_EQ(found, 64);  // linear distance would say 64 too; 300 tells them apart
+  ASSERT_NE(table.nearest(300, &found), nullptr);
+  EXPECT_EQ(found, 1024);  // 1024/300 = 3.41 < 300/64 = 4.69
+  ASSERT_NE(table.nearest(32, &found), nullptr);
+  EXPECT_EQ(found, 16);
+  ASSERT_NE(table.nearest(1, &found), nullptr);
+  EXPECT_EQ(found, 16);
+}
+
+TEST(TunedTable, PassesOverEntriesThatHaveNothingOfOurs) {
+  Table table = Table::parse(R"({"64": {"BLOCK_SIZE_M": 64}})");
+  EXPECT_EQ(table.nearest(64), nullptr);
+}
+
+TEST(TunedTable, SaysWhatIsWrongWithItsText) {
+  const auto message = [](const char* text) -> std::string {
+    try {
+      Table::parse(text);
+    } catch (const std::invalid_argument& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_NE(message("{").find("must be JSON"), std::string::npos);
+  EXPECT_NE(message("[]").find("from M to a configuration"), std::string::npos);
+  EXPECT_NE(message(R"({"-4": {}})").find("'-4'"), std::string::npos);
+  EXPECT_NE(message(R"({"64": 3})").find("M=64"), std::string::npos);
+}
+
+TEST(TunedTables, PreferTheDeviceThenItsClassesAndTheExactShapeBeforeTheNearest) {
+  Tables tables;
+  const auto table = [](const char* variant) {
+    Table t;
+    t.set(64, ours(variant, "1"));
+    return t;
+  };
+  tables.add({4096, 4096, "exact", "fp8_w8a8", 128, 128}, table("device_exact"));
+  tables.add({4096, 2048, "exact", "fp8_w8a8", 128, 128}, table("device_near"));
+  tables.add({512, 512, "exact", "fp8_w8a8", 128, 128}, table("device_far"));
+  tables.add({4096, 4096, "vendor", "fp8_w8a8", 128, 128}, table("vendor"));
+  tables.add({4096, 4096, "exact", "int8_w8a8", 128, 128}, table("int8"));
+  tables.add({4096, 4096, "exact", "fp8_w8a8", 256, 256}, table("block256"));
+  const auto found = tables.find({"exact", "arch", "vendor"}, 64, 4096, 4096, "fp8_w8a8", 128, 128);
+  ASSERT_EQ(found.size(), 3u);
+  EXPECT_EQ(found[0].config.variant, "device_exact");
+  EXPECT_EQ(found[1].config.variant, "device_near");
+  EXPECT_EQ(found[2].config.variant, "vendor");
+  EXPECT_TRUE(tables.find({"other"}, 64, 4096, 4096, "fp8_w8a8", 128, 128).empty());
+}
+
+TEST(TunedTables, LetWhatIsAddedLaterWin) {
+  Tables tables;
+  const Key key{8, 8, "d", "fp8_w8a8", 128, 128};
+  Table shipped, overlay;
+  shipped.set(1, ours("shipped", "1"));
+  shipped.set(64, ours("shipped", "1"));
+  overlay.set(64, ours("overlay", "1"));
+  tables.add(key, shipped);
+  tables.add(key, overlay);
+  EXPECT_EQ(tables.find({"d"}, 64, 8, 8, "fp8_w8a8", 128, 128).front().config.variant, "overlay");
+  EXPECT_EQ(tables.find({"d"}, 1, 8, 8, "fp8_w8a8", 128, 128).front().config.variant, "shipped");
+}
+
+}  // namespace
+}  // namespace ironcl::tuned
