@@ -29,8 +29,9 @@ std::optional<std::string_view> take(std::string_view& text, std::string_view ma
 
 /// max / min: orders as |log a - log b| does, and equal ratios compare equal.
 double ratio(std::int64_t a, std::int64_t b) {
-  const auto [low, high] = std::minmax(std::max<std::int64_t>(a, 1), std::max<std::int64_t>(b, 1));
-  return static_cast<double>(high) / static_cast<double>(low);
+  const double x = static_cast<double>(std::max<std::int64_t>(a, 1));
+  const double y = static_cast<double>(std::max<std::int64_t>(b, 1));
+  return std::max(x, y) / std::min(x, y);
 }
 
 void overlay(boost::json::object& onto, const boost::json::object& from) {
