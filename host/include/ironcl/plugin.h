@@ -209,7 +209,7 @@ typedef struct ironcl_gemm_desc {
   uint32_t flags; /* IRONCL_GEMM_* */
   const ironcl_chain* next;
   int64_t m;        /* the most rows that a call will bring; a call may bring fewer. 0 to 2^31 - 1 */
-  int64_t n, k;     /* at least 1 */
+  int64_t n, k;     /* 1 to 2^31 - 1 */
   int64_t lda, ldd; /* elements from a row to the next; 0: tight (k, n) */
   ironcl_dtype a_source_dtype;
   ironcl_dtype a_dtype;
@@ -353,7 +353,7 @@ typedef struct ironcl_gemm_info {
  * `a_quantized` [m, k] tight and `a_quantized_scale` tight: absent, or both given on a plan that quantises A; the
  * plan also leaves the codes and scales there. Bytes of D outside [m, n] are never written. A span may be larger
  * than needed; one that is written overlaps no other. Offsets are multiples of the device's buffer_alignment and
- * of the element size. Where m is 0, spans of rows may be absent. */
+ * of the element size. Where m is 0, spans may be absent. */
 typedef struct ironcl_gemm_args {
   uint32_t struct_size;
   uint32_t wait_count;

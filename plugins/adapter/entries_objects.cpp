@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+// Entries about queues, buffers, prepared weights and events. Next door: entries_gemm.cpp, entries.h.
+#include <fmt/format.h>
+
+#include <chrono>
+#include <limits>
+
+#include "plugins/adapter/entries.h"
+#include "plugins/adapter/guard.h"
+#include "plugins/adapter/handles.h"
+#include "plugins/adapter/structs.h"
+#include "plugins/adapter/validate.h"
+
+namespace ironcl::adapter::entries {
+
+namespace {
+
+/// Throws internal where a backend handed out nothing.
+template <class T>
+std::shared_ptr<T> made(std::shared_ptr<T> object, std::string_view what) {
+  if (object == nullptr) refuse(backend::Status::internal, fmt::format("the backend made no {}", what));
+  return object;
+}
+
+std::chrono::nanoseconds timeout_of(std::uint64_t timeout_ns) {
+  constexpr auto kForever = std::chrono::nanoseconds::max();
+  return timeout_ns >= static_cast<std::uint64_t>(kForever.count())
+             ? kForever
+             : std::chrono::nanoseconds(static_cast<std::int64_t>(timeout_ns));
+}
+
+}  // namespace
+
+ironcl_status queue_create(ironcl_device device, uint32_t flags, ironcl_queue* out_queue,
+                           ironcl_error* error) noexcept {
+  return guard("queue_create", error, [&] {
+    const auto& state = state_of(device);
+    check_flags(flags, 0, "flags");
+    require(out_queue, "out_queue");
+    auto handle = std::make_unique<ironcl_queue_t>();
+    handle->device = state;
+    handle->queue = made(state->device->create_queue(), "queue");
+    *out_queue = handle.release();
+  });
+}
+
+ironcl_status queue_finish(ironcl_queue queue, ironcl_error* error) noexcept {
+  return guard("queue_finish", error, [&] {
+    require(queue, "queue");
+    queue->queue->finish();
+  });
+}
+
+ironcl_status queue_wait(ironcl_queue queue, ironcl_event event, ironcl_error* error) noexcept {
+  return guard("queue_wait", error, [&] {
+    require(queue, "queue");
+    require(event, "event");
+    queue->queue->wait_for(event->event);
+  });
+}
+
+void queue_destroy(ironcl_queue queue) noexcept { destroy(queue); }
+
+ironcl_status buffer_create(ironcl_device device, const ironcl_buffer_desc* desc, ironcl_buffer* out_buffer,
+                            ironcl_error* error) noexcept {
+  return guard("buffer_create", error, [&] {
+    const auto& state = state_of(device);
+    const auto known = read_struct(desc, "buffer_desc");
+    check_flags(known.flags, 0, "buffer_desc.flags");
+    if (known.size == 0) invalid("buffer_desc.size is 0, expected at least 1 byte");
+    require(out_buffer, "out_buffer");
+    auto handle = std::make_unique<ironcl_buffer_t>();
+    handle->device = state;
+    if (const auto* part = find_in_chain(known.next, IRONCL_CHAIN_NATIVE_MEMORY, "buffer_desc")) {
+      const auto memory = read_struct(reinterpret_cast<const ironcl_native_memory*>(part), "native_memory");
+      check_reserved(memory.reserved, "native_memory.reserved");
+      if (memory.kind != IRONCL_MEMORY_HOST_POINTER && memory.kind != IRONCL_MEMORY_CL_MEM) {
+        unimplemented(
+            fmt::format("native_memory.kind is {}; this plugin knows 1 (host pointer) and 2 (cl_mem)", memory.kind));
+      }
+      require(memory.handle, "native_memory.handle");
+      handle->buffer = made(
+          state->device->import_buffer(static_cast<backend::Device::Memory>(memory.kind), memory.handle, known.size),
+          "buffer");
+    } else {
+      handle->buffer = made(state->device->create_buffer(known.size), "buffer");
+    }
+    *out_buffer = handle.release();
+  });
+}
+
+void buffer_destroy(ironcl_buffer buffer) noexcept { destroy(buffer); }
+
+ironcl_status write(ironcl_queue queue, ironcl_span dst, const void* src, uint32_t host_semantics,
+                    ironcl_event* out_event, ironcl_error* error) noexcept {
+  return guard("write", error, [&] {
+    require(queue, "queue");
+    const backend::Span span = transfer_span(dst, "dst", *queue->device);
+    require(src, "src");
+    if (host_semantics > IRONCL_HOST_STABLE_UNTIL_EVENT) {
+      unimplemented(fmt::format("host_semantics is {}; this plugin knows 0 and 1", host_semantics));
+    }
+    // Before the command: once it is queued, nothing may fail.
+    auto handle = out_event == nullptr ? nullptr : std::make_unique<ironcl_event_t>();
+    auto event = queue->queue->write(span, src, static_cast<backend::HostSemantics>(host_semantics));
+    if (handle == nullptr) return;
+    handle->event = made(std::move(event), "event");
+    *out_event = handle.release();
+  });
+}
+
+ironcl_status read(ironcl_queue queue, ironcl_span src, void* dst, ironcl_event* out_event,
+                   ironcl_error* error) noexcept {
+  return guard("read", error, [&] {
+    require(queue, "queue");
+    const backend::Span span = transfer_span(src, "src", *queue->device);
+    require(dst, "dst");
+    auto handle = out_event == nullptr ? nullptr : std::make_unique<ironcl_event_t>();
+    auto event = queue->queue->read(span, dst);
+    if (handle == nullptr) return;
+    handle->event = made(std::move(event), "event");
+    *out_event = handle.release();
+  });
+}
+
+ironcl_status weights_prepare(ironcl_device device, const ironcl_weights_desc* desc, ironcl_weights* out_weights,
+                              ironcl_error* error) noexcept {
+  return guard("weights_prepare", error, [&] {
+    const auto& state = state_of(device);
+    const backend::WeightsDesc known = weights_desc(desc, *state);
+    require(out_weights, "out_weights");
+    auto handle = std::make_unique<ironcl_weights_t>();
+    handle->device = state;
+    handle->n = known.n;
+    handle->k = known.k;
+    handle->group_count = known.group_count;
+    handle->dtype = known.dtype;
+    handle->scale = known.scale;
+    handle->weights = made(state->device->prepare_weights(known), "weights");
+    *out_weights = handle.release();
+  });
+}
+
+ironcl_status weights_export(ironcl_weights weights, void* data, uint64_t data_bytes, void* scales,
+                             uint64_t scale_bytes, ironcl_error* error) noexcept {
+  return guard("weights_export", error, [&] {
+    require(weights, "weights");
+    backend::Weights& held = *weights->weights;
+    require(data, "data");
+    if (data_bytes < held.data_bytes()) {
+      invalid(fmt::format("data_bytes is {}, expected at least {} (weights_info.data_bytes)", data_bytes,
+                          held.data_bytes()));
+    }
+    if (held.scale_bytes() != 0) require(scales, "scales");
+    if (scale_bytes < held.scale_bytes()) {
+      invalid(fmt::format("scale_bytes is {}, expected at least {} (weights_info.scale_bytes)", scale_bytes,
+                          held.scale_bytes()));
+    }
+    held.export_to(static_cast<std::byte*>(data), static_cast<std::byte*>(scales));
+  });
+}
+
+ironcl_status weights_info(ironcl_weights weights, ironcl_weights_info* out_info, ironcl_error* error) noexcept {
+  return guard("weights_info", error, [&] {
+    require(weights, "weights");
+    check_out(out_info, "weights_info");
+    ironcl_weights_info full{};
+    full.device_bytes = weights->weights->device_bytes();
+    full.data_bytes = weights->weights->data_bytes();
+    full.scale_bytes = weights->weights->scale_bytes();
+    copy_text(full.layout, weights->weights->layout());
+    write_struct(out_info, full);
+  });
+}
+
+void weights_destroy(ironcl_weights weights) noexcept { destroy(weights); }
+
+ironcl_status event_wait(ironcl_event event, uint64_t timeout_ns, ironcl_error* error) noexcept {
+  return guard("event_wait", error, [&]() -> ironcl_status {
+    require(event, "event");
+    switch (event->event->wait(timeout_of(timeout_ns))) {
+      case backend::Status::ok:
+        return IRONCL_OK;
+      case backend::Status::timeout:
+        return fail(error, IRONCL_TIMEOUT, "event_wait: the command has not ended yet; wait again", 0);
+      default:
+        refuse(backend::Status::internal, "event_wait: the backend returned a failure instead of throwing it");
+    }
+  });
+}
+
+ironcl_status event_profile(ironcl_event event, ironcl_event_profile* out_profile, ironcl_error* error) noexcept {
+  return guard("event_profile", error, [&] {
+    require(event, "event");
+    check_out(out_profile, "event_profile");
+    if (event->event->wait(std::chrono::nanoseconds(0)) != backend::Status::ok) {
+      invalid("event_profile: the command has not ended yet; call event_wait first");
+    }
+    const backend::Profile profile = event->event->profile();
+    ironcl_event_profile full{};
+    full.time_kind = static_cast<std::uint32_t>(profile.kind);
+    full.queued_ns = profile.queued_ns;
+    full.start_ns = profile.start_ns;
+    full.end_ns = profile.end_ns;
+    write_struct(out_profile, full);
+  });
+}
+
+void event_destroy(ironcl_event event) noexcept { destroy(event); }
+
+}  // namespace ironcl::adapter::entries

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the opaque handles of the C table are: small structs that share ownership of a backend's objects. Destroying a
+// handle drops one share; commands in flight keep theirs.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+
+#include "backends/interface.h"
+#include "host/include/ironcl/plugin.h"
+
+namespace ironcl::adapter {
+
+/// Handles that the host has not destroyed yet; unload() says so in the log where it is not 0.
+inline constinit std::atomic<std::int64_t> live_handles{0};
+
+/// Counts a handle for as long as it lives.
+struct Counted {
+  Counted() noexcept { live_handles.fetch_add(1, std::memory_order_relaxed); }
+  ~Counted() { live_handles.fetch_sub(1, std::memory_order_relaxed); }
+  Counted(const Counted&) = delete;
+  Counted& operator=(const Counted&) = delete;
+};
+
+/// A device and what checks need of it. Shared by its handle and by every object made on it; objects are of the same
+/// device where this pointer is the same.
+struct DeviceState {
+  std::shared_ptr<ironcl::backend::Device> device;
+  std::uint64_t buffer_alignment = 1;
+};
+
+}  // namespace ironcl::adapter
+
+/// Owned by the plugin's instance; `state` is empty after unload.
+struct ironcl_device_t {
+  std::shared_ptr<ironcl::adapter::DeviceState> state;
+};
+
+struct ironcl_queue_t : ironcl::adapter::Counted {
+  std::shared_ptr<ironcl::adapter::DeviceState> device;
+  std::shared_ptr<ironcl::backend::Queue> queue;
+};
+
+struct ironcl_buffer_t : ironcl::adapter::Counted {
+  std::shared_ptr<ironcl::adapter::DeviceState> device;
+  std::shared_ptr<ironcl::backend::Buffer> buffer;
+};
+
+struct ironcl_weights_t : ironcl::adapter::Counted {
+  std::shared_ptr<ironcl::adapter::DeviceState> device;
+  std::shared_ptr<ironcl::backend::Weights> weights;
+  std::int64_t n = 0, k = 0, group_count = 1;
+  ironcl::backend::DType dtype = ironcl::backend::DType::none;
+  ironcl::backend::ScaleDesc scale;
+};
+
+struct ironcl_gemm_t : ironcl::adapter::Counted {
+  std::shared_ptr<ironcl::adapter::DeviceState> device;
+  std::shared_ptr<ironcl::backend::Gemm> gemm;
+  ironcl::backend::GemmDesc desc;
+  std::uint64_t workspace_bytes = 0;
+};
+
+struct ironcl_event_t : ironcl::adapter::Counted {
+  std::shared_ptr<ironcl::backend::Event> event;
+};
+
+namespace ironcl::adapter {
+
+/// The device behind a handle. Throws invalid_argument where it is NULL or its plugin was unloaded.
+const std::shared_ptr<DeviceState>& state_of(ironcl_device device);
+
+}  // namespace ironcl::adapter

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// Descriptions that cross the boundary, checked and turned into those of backends/interface.h. What a description
+// says about itself is checked here and nowhere else; what a device can do is the backend's answer. Each function
+// throws backend::Error: invalid_argument (a rule of plugin.h is broken) or unimplemented (a value that only a newer
+// header can have). The text names the field, what it is, what was expected, and what to do.
+#pragma once
+
+#include "backends/interface.h"
+#include "host/include/ironcl/plugin.h"
+#include "plugins/adapter/handles.h"
+
+namespace ironcl::adapter {
+
+/// Largest m, n, k and leading dimension of a scale: 2^31 - 1.
+inline constexpr std::int64_t kLargestDimension = 0x7fffffff;
+
+/// Leading dimensions of 0 become tight, an amax_floor of 0 the default.
+backend::GemmDesc gemm_desc(const ironcl_gemm_desc* in);
+
+/// Also that `plan`, where given, is of `device` and of the same matrix.
+backend::WeightsDesc weights_desc(const ironcl_weights_desc* in, const DeviceState& device);
+
+/// Throws where a B of these properties is not the one that `plan` multiplies. `field` opens the message.
+void check_same_matrix(const backend::GemmDesc& plan, backend::DType type, std::int64_t n, std::int64_t k,
+                       std::int64_t groups, const backend::ScaleDesc& scale, std::string_view field);
+
+/// One call of `plan` on `queue`: devices agree, weights are the plan's, spans lie inside their buffers, are large
+/// enough and aligned, written ones overlap no other.
+backend::GemmArgs gemm_args(const ironcl_gemm_args* in, const ironcl_gemm_t& plan, const ironcl_queue_t& queue);
+
+/// A span of write or read: inside its buffer, of the queue's device, at least one byte.
+backend::Span transfer_span(const ironcl_span& in, std::string_view name, const DeviceState& device);
+
+}  // namespace ironcl::adapter

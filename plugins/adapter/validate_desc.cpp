@@ -1,0 +1,312 @@
+// SPDX-License-Identifier: Apache-2.0
+// Checks of ironcl_gemm_desc and ironcl_weights_desc. Next door: validate_args.cpp (checks of a call).
+#include <fmt/format.h>
+
+#include <cmath>
+#include <string>
+#include <string_view>
+
+#include "backends/numerics/checked.h"
+#include "plugins/adapter/structs.h"
+#include "plugins/adapter/validate.h"
+
+namespace ironcl::adapter {
+
+namespace {
+
+using backend::DType;
+using numerics::ceil_div;
+using numerics::is_float;
+using numerics::is_quantized;
+
+constexpr std::uint32_t kLastDType = IRONCL_F64;
+constexpr std::uint32_t kMostOptions = 1024;
+constexpr std::uint32_t kMostGroups = 1u << 20;
+
+bool is_scale_type(DType type) { return is_float(type) || type == DType::e8m0; }
+bool is_fp8(DType type) { return type == DType::e4m3fn || type == DType::e5m2; }
+
+/// The value of an enumeration of plugin.h whose last enumerator is `last`.
+std::uint32_t enumerator(std::uint32_t value, std::uint32_t last, std::string_view field) {
+  if (value > last) {
+    unimplemented(fmt::format("{} is {}; this plugin knows 0 to {} (ABI {}.{})", field, value, last, IRONCL_ABI_MAJOR,
+                              IRONCL_ABI_MINOR));
+  }
+  return value;
+}
+
+DType dtype(ironcl_dtype value, std::string_view field) {
+  return static_cast<DType>(enumerator(value, kLastDType, field));
+}
+
+std::string shown(DType type) { return type == DType::none ? "none" : std::string(name_of(type)); }
+
+std::int64_t dimension(std::int64_t value, std::int64_t least, std::string_view field) {
+  if (value < least || value > kLargestDimension) {
+    invalid(fmt::format("{} is {}, expected {} to {}", field, value, least, kLargestDimension));
+  }
+  return value;
+}
+
+/// Elements from a row to the next; 0 is tight.
+std::int64_t leading(std::int64_t value, std::int64_t cols, std::string_view field, std::string_view cols_name) {
+  if (value == 0) return cols;
+  if (value < cols) {
+    invalid(fmt::format("{} is {}, expected at least {} = {} elements; 0 means tight rows", field, value, cols_name,
+                        cols));
+  }
+  return value;
+}
+
+/// A matrix whose last element cannot be addressed is refused before anybody multiplies its sizes.
+void check_extent(std::int64_t rows, std::int64_t ld, std::int64_t groups, std::string_view field) {
+  constexpr std::int64_t kWidest = 8;  // bytes of the widest element
+  std::int64_t bytes = 0;
+  if (__builtin_mul_overflow(rows, ld, &bytes) || __builtin_mul_overflow(bytes, groups, &bytes) ||
+      __builtin_mul_overflow(bytes, kWidest, &bytes)) {
+    invalid(fmt::format("{}: {} rows of {} elements in {} matrices are beyond 2^63 - 1 bytes; check the sizes", field,
+                        rows, ld, groups));
+  }
+}
+
+/// The scales of a [rows, cols] operand. `tight`: a leading dimension other than the tight one is refused.
+backend::ScaleDesc scale_desc(const ironcl_scale_desc& in, std::int64_t cols, bool tight, std::string_view field) {
+  backend::ScaleDesc out;
+  out.dtype = dtype(in.dtype, fmt::format("{}.dtype", field));
+  check_reserved(in.reserved, fmt::format("{}.reserved", field));
+  if (out.dtype == DType::none) {
+    if (in.group_rows != 0 || in.group_cols != 0 || in.ld != 0) {
+      invalid(fmt::format("{}.dtype is none, but its group is {}x{} with ld {}; give a dtype, or zeros", field,
+                          in.group_rows, in.group_cols, in.ld));
+    }
+    return out;
+  }
+  if (!is_scale_type(out.dtype)) {
+    invalid(fmt::format("{}.dtype is {}, expected f32, f16, bf16 or e8m0", field, shown(out.dtype)));
+  }
+  out.grid = {in.group_rows, in.group_cols};
+  const std::int64_t scale_cols = out.grid.scale_cols(cols);
+  out.ld = leading(in.ld, scale_cols, fmt::format("{}.ld", field), "columns of scales");
+  if (tight && out.ld != scale_cols) {
+    invalid(fmt::format("{}.ld is {}, expected 0 or {}: these scales are tight", field, out.ld, scale_cols));
+  }
+  return out;
+}
+
+backend::Quantizer quantizer(const ironcl_quantizer_desc& in, std::string_view field) {
+  backend::Quantizer out;
+  out.rounding = static_cast<numerics::ScaleRounding>(
+      enumerator(in.scale_rounding, IRONCL_SCALE_POWER_OF_TWO, fmt::format("{}.scale_rounding", field)));
+  if (!std::isfinite(in.amax_floor) || in.amax_floor < 0) {
+    invalid(fmt::format("{}.amax_floor is {}, expected a finite number of at least 0; 0 means {}", field,
+                        in.amax_floor, out.amax_floor));
+  }
+  if (in.amax_floor != 0) out.amax_floor = in.amax_floor;
+  return out;
+}
+
+/// Quantised operands have scales, others have none.
+void check_pair(DType type, const backend::ScaleDesc& scale, std::string_view operand) {
+  if (!is_quantized(type) && !is_float(type)) {
+    invalid(fmt::format("{0}_dtype is {1}, expected f32, f16, bf16, e4m3fn, e5m2 or i8", operand, shown(type)));
+  }
+  if (is_quantized(type) && scale.dtype == DType::none) {
+    invalid(
+        fmt::format("{0}_scale.dtype is none, but {0}_dtype {1} needs scales; one f32 scale of 1 with group 0x0 "
+                    "leaves the values as they are",
+                    operand, shown(type)));
+  }
+  if (is_float(type) && scale.dtype != DType::none) {
+    invalid(fmt::format("{0}_scale.dtype is {2}, but {0}_dtype {1} has no scales; leave {0}_scale zero", operand,
+                        shown(type), shown(scale.dtype)));
+  }
+}
+
+void check_a(const backend::GemmDesc& desc) {
+  check_pair(desc.a, desc.a_scale, "gemm_desc.a");
+  if (desc.a_source == DType::none) return;
+  if (!is_float(desc.a_source)) {
+    invalid(fmt::format("gemm_desc.a_source_dtype is {}, expected none, f32, f16 or bf16", shown(desc.a_source)));
+  }
+  if (!is_quantized(desc.a)) {
+    invalid(
+        fmt::format("gemm_desc.a_source_dtype is {}, but a_dtype {} is not quantised; leave a_source_dtype 0 where "
+                    "A is multiplied as it comes",
+                    shown(desc.a_source), shown(desc.a)));
+  }
+  if (desc.a_scale.dtype != DType::f32) {
+    invalid(fmt::format("gemm_desc.a_scale.dtype is {}, but the scales that a plan makes are f32",
+                        shown(desc.a_scale.dtype)));
+  }
+}
+
+void check_d(const backend::GemmDesc& desc) {
+  const DType scale = desc.d_scale.dtype;
+  if (is_float(desc.d)) {
+    if (scale != DType::none) {
+      invalid(fmt::format("gemm_desc.d_scale.dtype is {}, but d_dtype {} is not quantised; leave d_scale zero",
+                          shown(scale), shown(desc.d)));
+    }
+    return;
+  }
+  if (!is_fp8(desc.d)) {
+    invalid(fmt::format("gemm_desc.d_dtype is {}, expected f32, f16, bf16, e4m3fn or e5m2", shown(desc.d)));
+  }
+  if (scale != DType::f32 && scale != DType::e8m0) {
+    invalid(fmt::format("gemm_desc.d_scale.dtype is {}, but d_dtype {} needs scales of f32 or e8m0", shown(scale),
+                        shown(desc.d)));
+  }
+}
+
+backend::Options plan_options(const ironcl_chain* chain) {
+  backend::Options out;
+  const ironcl_chain* part = find_in_chain(chain, IRONCL_CHAIN_OPTIONS, "gemm_desc");
+  if (part == nullptr) return out;
+  const auto options = read_struct(reinterpret_cast<const ironcl_options*>(part), "options");
+  check_reserved(options.reserved, "options.reserved");
+  if (options.count > kMostOptions) {
+    invalid(fmt::format("options.count is {}, expected at most {}", options.count, kMostOptions));
+  }
+  if (options.count != 0) require(options.items, "options.items");
+  for (std::uint32_t i = 0; i < options.count; ++i) {
+    const ironcl_key_value& item = options.items[i];
+    require(item.key, fmt::format("options.items[{}].key", i));
+    require(item.value, fmt::format("options.items[{}].value", i));
+    for (const auto& [key, value] : out) {
+      if (key == item.key) invalid(fmt::format("options: \"{}\" is there twice; give it once", key));
+    }
+    out.emplace_back(item.key, item.value);
+  }
+  return out;
+}
+
+void check_grouping(const backend::GemmDesc& desc) {
+  if (desc.grouping == backend::Grouping::none && desc.group_count != 0) {
+    invalid(fmt::format("gemm_desc.group_count is {}, but grouping is NONE; leave it 0", desc.group_count));
+  }
+  if (desc.grouping != backend::Grouping::none && (desc.group_count < 1 || desc.group_count > kMostGroups)) {
+    invalid(fmt::format("gemm_desc.group_count is {}, expected 1 to {}", desc.group_count, kMostGroups));
+  }
+}
+
+}  // namespace
+
+backend::GemmDesc gemm_desc(const ironcl_gemm_desc* in) {
+  const auto abi = read_struct(in, "gemm_desc");
+  check_flags(abi.flags, IRONCL_GEMM_REPEATABLE, "gemm_desc.flags");
+  backend::GemmDesc out;
+  out.m = dimension(abi.m, 0, "gemm_desc.m");
+  out.n = dimension(abi.n, 1, "gemm_desc.n");
+  out.k = dimension(abi.k, 1, "gemm_desc.k");
+  out.lda = leading(abi.lda, out.k, "gemm_desc.lda", "k");
+  out.ldd = leading(abi.ldd, out.n, "gemm_desc.ldd", "n");
+  out.a_source = dtype(abi.a_source_dtype, "gemm_desc.a_source_dtype");
+  out.a = dtype(abi.a_dtype, "gemm_desc.a_dtype");
+  out.b = dtype(abi.b_dtype, "gemm_desc.b_dtype");
+  out.d = dtype(abi.d_dtype, "gemm_desc.d_dtype");
+  out.bias = dtype(abi.bias_dtype, "gemm_desc.bias_dtype");
+  out.weakest_accuracy = static_cast<backend::AccuracyClass>(
+      enumerator(abi.weakest_accuracy, IRONCL_ACCURACY_TENSOR14, "gemm_desc.weakest_accuracy"));
+  out.grouping =
+      static_cast<backend::Grouping>(enumerator(abi.grouping, IRONCL_GROUPING_MASKED, "gemm_desc.grouping"));
+  out.group_count = abi.group_count;
+  out.repeatable = (abi.flags & IRONCL_GEMM_REPEATABLE) != 0;
+  out.a_scale = scale_desc(abi.a_scale, out.k, out.a_source != DType::none, "gemm_desc.a_scale");
+  out.b_scale = scale_desc(abi.b_scale, out.k, true, "gemm_desc.b_scale");
+  out.d_scale = scale_desc(abi.d_scale, out.n, false, "gemm_desc.d_scale");
+  out.a_quantizer = quantizer(abi.a_quantizer, "gemm_desc.a_quantizer");
+  out.d_quantizer = quantizer(abi.d_quantizer, "gemm_desc.d_quantizer");
+  check_a(out);
+  check_pair(out.b, out.b_scale, "gemm_desc.b");
+  check_d(out);
+  if (out.bias != DType::none && !is_float(out.bias)) {
+    invalid(fmt::format("gemm_desc.bias_dtype is {}, expected none, f32, f16 or bf16", shown(out.bias)));
+  }
+  check_grouping(out);
+  const std::int64_t matrices = std::max<std::int64_t>(1, out.group_count);
+  const std::int64_t a_matrices = out.grouping == backend::Grouping::masked ? matrices : 1;
+  check_extent(out.m, out.lda, a_matrices, "gemm_desc: A");
+  check_extent(out.m, out.ldd, a_matrices, "gemm_desc: D");
+  check_extent(out.m, std::max(out.a_scale.ld, out.d_scale.ld), a_matrices, "gemm_desc: scales");
+  check_extent(out.n, out.k, matrices, "gemm_desc: B");
+  out.options = plan_options(abi.next);
+  return out;
+}
+
+backend::WeightsDesc weights_desc(const ironcl_weights_desc* in, const DeviceState& device) {
+  const auto abi = read_struct(in, "weights_desc");
+  check_reserved(abi.reserved, "weights_desc.reserved");
+  find_in_chain(abi.next, 0, "weights_desc");
+  backend::WeightsDesc out;
+  out.dtype = dtype(abi.dtype, "weights_desc.dtype");
+  out.n = dimension(abi.n, 1, "weights_desc.n");
+  out.k = dimension(abi.k, 1, "weights_desc.k");
+  out.ld = leading(abi.ld, out.k, "weights_desc.ld", "k");
+  if (abi.group_count > kMostGroups) {
+    invalid(fmt::format("weights_desc.group_count is {}, expected at most {}", abi.group_count, kMostGroups));
+  }
+  out.group_count = std::max<std::int64_t>(1, abi.group_count);
+  out.scale = scale_desc(abi.scale, out.k, false, "weights_desc.scale");
+  check_pair(out.dtype, out.scale, "weights_desc: b");
+  check_extent(out.n, out.ld, out.group_count, "weights_desc: data");
+  check_extent(out.n, out.scale.ld, out.group_count, "weights_desc: scales");
+
+  const auto bytes_of = [](std::int64_t rows, std::int64_t ld, std::int64_t cols, DType type) {
+    return static_cast<std::uint64_t>((rows - 1) * ld + cols) * size_of(type);
+  };
+  require(abi.data, "weights_desc.data");
+  const std::uint64_t data = bytes_of(out.group_count * out.n, out.ld, out.k, out.dtype);
+  if (abi.data_bytes < data) {
+    invalid(fmt::format("weights_desc.data_bytes is {}, expected at least {} for {} [{}, {}] {} with ld {}",
+                        abi.data_bytes, data, out.group_count, out.n, out.k, shown(out.dtype), out.ld));
+  }
+  if (out.scale.dtype == DType::none) {
+    if (abi.scales != nullptr || abi.scale_bytes != 0) {
+      invalid("weights_desc.scales are given, but scale.dtype is none; give the dtype, or neither");
+    }
+  } else {
+    require(abi.scales, "weights_desc.scales");
+    const std::int64_t rows = out.scale.grid.scale_rows(out.n), cols = out.scale.grid.scale_cols(out.k);
+    const std::uint64_t scales = bytes_of(out.group_count * rows, out.scale.ld, cols, out.scale.dtype);
+    if (abi.scale_bytes < scales) {
+      invalid(
+          fmt::format("weights_desc.scale_bytes is {}, expected at least {} for {} [{}, {}] {} with ld {} (groups "
+                      "of {}x{}, ceil-divided)",
+                      abi.scale_bytes, scales, out.group_count, rows, cols, shown(out.scale.dtype), out.scale.ld,
+                      abi.scale.group_rows, abi.scale.group_cols));
+    }
+  }
+  out.data = static_cast<const std::byte*>(abi.data);
+  out.scales = static_cast<const std::byte*>(abi.scales);
+  if (abi.plan != nullptr) {
+    const ironcl_gemm_t& plan = *abi.plan;
+    if (plan.device.get() != &device) {
+      invalid("weights_desc.plan is of another device; prepare the weights on the plan's device");
+    }
+    check_same_matrix(plan.desc, out.dtype, out.n, out.k, out.group_count, out.scale, "weights_desc");
+    out.plan = plan.gemm;
+  }
+  return out;
+}
+
+void check_same_matrix(const backend::GemmDesc& plan, DType type, std::int64_t n, std::int64_t k, std::int64_t groups,
+                       const backend::ScaleDesc& scale, std::string_view field) {
+  const std::int64_t plan_groups = std::max<std::int64_t>(1, plan.group_count);
+  if (n != plan.n || k != plan.k || groups != plan_groups) {
+    invalid(
+        fmt::format("{}: the weights are {} matrices of [n, k] = [{}, {}], expected {} of [{}, {}] as in the plan",
+                    field, groups, n, k, plan_groups, plan.n, plan.k));
+  }
+  if (type != plan.b) {
+    invalid(fmt::format("{}: the weights are {}, expected the plan's b_dtype {}", field, shown(type), shown(plan.b)));
+  }
+  const auto grid = scale.grid.resolved(n, k), expected = plan.b_scale.grid.resolved(n, k);
+  if (scale.dtype != plan.b_scale.dtype || !(grid == expected)) {
+    invalid(
+        fmt::format("{}: the weights' scales are {} in groups of {}x{}, expected the plan's {} in groups of {}x{}",
+                    field, shown(scale.dtype), grid.group_rows, grid.group_cols, shown(plan.b_scale.dtype),
+                    expected.group_rows, expected.group_cols));
+  }
+}
+
+}  // namespace ironcl::adapter

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// libironcl_opencl.so: the OpenCL backend behind the C ABI. Each setting is an option of load() or, where that is not
+// given, an environment variable (docs/environment.md).
+#include <cstdlib>
+#include <string>
+
+#include "backends/opencl/backend.h"
+#include "plugins/adapter/plugin_definition.h"
+#include "plugins/adapter/structs.h"
+
+namespace {
+
+using ironcl::adapter::setting;
+using ironcl::backend::Options;
+
+/// The folder of the program cache; empty where it is off.
+std::string cache_dir(const Options& options) {
+  if (const auto given = setting(options, "cache_dir", "IRONCL_CACHE_DIR")) return *given == "off" ? "" : *given;
+  if (const auto cache = setting({}, "", "XDG_CACHE_HOME")) return *cache + "/ironcl";
+  if (const auto home = setting({}, "", "HOME")) return *home + "/.cache/ironcl";
+  return "";
+}
+
+/// True for "1", false for "0" and unset.
+bool flag(const Options& options, std::string_view option, const char* variable) {
+  const std::string value = setting(options, option, variable).value_or("0");
+  if (value == "1" || value == "0") return value == "1";
+  ironcl::adapter::invalid("load: " + std::string(option) + " (" + variable + ") is \"" + value +
+                           "\", expected 0 or 1");
+}
+
+std::unique_ptr<ironcl::backend::Backend> make_backend(const Options& options, ironcl::backend::Log* log) {
+  ironcl::adapter::check_option_names(options, {"cache_dir", "cl_dir", "print_config"});
+  ironcl::opencl::Config config;
+  config.cache_dir = cache_dir(options);
+  config.kernel_dir = setting(options, "cl_dir", "IRONCL_CL_DIR").value_or("");
+  config.print_config = flag(options, "print_config", "IRONCL_PRINT_CONFIG");
+  return ironcl::opencl::make_backend(config, log);
+}
+
+}  // namespace
+
+IRONCL_DEFINE_PLUGIN("opencl", make_backend);
