@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// The steps from a file to a plugin with its devices, each of which may refuse it. Next door: search.h (which files),
+// registry.h (what is done with the outcome), docs/discovery.md (the steps for users).
+#pragma once
+
+#include <deque>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "host/include/ironcl/ironcl.h"
+#include "host/registry/search.h"
+#include "host/registry/shared_plugin.h"
+
+namespace ironcl::registry {
+
+/// An open library. It stays mapped unless close() is called: code that ran once may have left threads behind.
+class Library {
+ public:
+  Library() = default;
+  Library(const Library&) = delete;
+  Library& operator=(const Library&) = delete;
+  Result open(const std::filesystem::path& path);
+  void* symbol(const char* name) const;
+  void close() noexcept;
+
+ private:
+  void* handle_ = nullptr;
+};
+
+/// A device as the registry lists it.
+struct DeviceRecord {
+  ironcl_device handle = nullptr;
+  std::uint32_t number = 0;  ///< in its plugin
+  std::string uri;
+  ironcl_device_props props{};
+};
+
+/// A plugin that passed every step but the last. Never moved: `table` is what applications call.
+struct PluginRecord {
+  std::string path, name, build_id;
+  std::uint32_t source = 0, flags = 0, abi_major = 0, abi_minor = 0;
+  Library library;
+  const ironcl_plugin* own_table = nullptr;  ///< the plugin's; `table` is the host's complete copy of it
+  ironcl_plugin table{};
+  SharedPlugin share;
+  std::deque<DeviceRecord> devices;
+  Result enumerate{};                ///< OK, or why there is no device
+  std::vector<std::string> remarks;  ///< devices that were left out, and why
+};
+
+/// How far a file came.
+struct LoadOutcome {
+  std::uint32_t step = IRONCL_STEP_FOUND;
+  std::uint32_t outcome = IRONCL_REPORT_REFUSED;
+  Result result{};
+  std::string plugin, build_id;  ///< where they are known
+};
+
+/// What the steps need to know of their registry. Called without a lock.
+struct LoadContext {
+  std::function<bool(const std::string& name)> is_disabled;
+  std::function<bool(const std::string& name)> reserve_name;  ///< false: taken
+  std::function<void(const std::string& name)> release_name;
+  std::function<PluginOptions(const std::string& name)> options;
+  std::function<void(const LoadOutcome& step)> passed;  ///< a step is done
+  std::shared_ptr<Logger> logger;
+};
+
+/// Takes a file through found, preflight, open, query, version, sanitizer, load and enumerate. On OK `record` is
+/// complete and its name reserved; else everything is undone in reverse and the library stays mapped.
+LoadOutcome load_plugin(const Candidate& candidate, const LoadContext& context, PluginRecord& record);
+
+/// Is it a library that exports the query function, and one that this process can open? Runs none of its code.
+Result preflight(const std::filesystem::path& path, std::uint32_t& step);
+
+/// IRONCL_SANITIZER_* of this build.
+std::uint32_t own_sanitizer();
+const char* sanitizer_name(std::uint32_t kind);
+
+}  // namespace ironcl::registry

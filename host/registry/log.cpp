@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host/registry/log.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+
+namespace ironcl::registry {
+namespace {
+
+constexpr struct {
+  const char* name;
+  Kind kind;
+} kKinds[] = {{"error", kError},   {"warn", kWarn}, {"load", kLoad},  {"dispatch", kDispatch},
+              {"create", kCreate}, {"exec", kExec}, {"build", kBuild}};
+
+}  // namespace
+
+const char* kind_name(Kind kind) {
+  for (const auto& entry : kKinds) {
+    if (entry.kind == kind) return entry.name;
+  }
+  return "unknown";
+}
+
+Result parse_verbosity(std::string_view text, Verbosity& verbosity) {
+  constexpr std::string_view kFilter = "filter=";
+  Verbosity result;
+  while (!text.empty()) {
+    if (text.starts_with(kFilter)) {
+      try {
+        result.filter.emplace(text.begin() + kFilter.size(), text.end(),
+                              std::regex::ECMAScript | std::regex::optimize);
+      } catch (const std::regex_error& error) {
+        return {IRONCL_INVALID_ARGUMENT, "verbose: filter is not a regular expression: " + std::string(error.what())};
+      }
+      if (result.kinds == 0) result.kinds = kAllKinds;
+      break;
+    }
+    const std::size_t end = std::min(text.find(','), text.size());
+    const std::string_view word = text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+    const auto* known =
+        std::find_if(std::begin(kKinds), std::end(kKinds), [&](const auto& entry) { return word == entry.name; });
+    if (word == "all") {
+      result.kinds |= kAllKinds;
+    } else if (known != std::end(kKinds)) {
+      result.kinds |= known->kind;
+    } else if (!word.empty() && word != "none") {
+      return {IRONCL_INVALID_ARGUMENT,
+              "verbose: '" + std::string(word) +
+                  "' is none of error, warn, load, dispatch, create, exec, build, all, none, "
+                  "filter=REGEX"};
+    }
+  }
+  verbosity = std::move(result);
+  return {};
+}
+
+Logger::Logger(Verbosity verbosity, Sink sink, void* context)
+    : verbosity_(std::move(verbosity)), sink_(sink), context_(context) {}
+
+void Logger::write(Kind kind, std::string_view fields) noexcept {
+  if (!wants(kind)) return;
+  try {
+    using namespace std::chrono;
+    const auto now = duration_cast<milliseconds>(system_clock::now().time_since_epoch()).count();
+    std::string line = "ironcl,1," + std::to_string(now) + "," + kind_name(kind) + ",";
+    line += fields;
+    if (verbosity_.filter && !std::regex_search(line, *verbosity_.filter)) return;
+    const std::lock_guard lock(mutex_);
+    if (closed_) return;
+    if (sink_) {
+      sink_(context_, line.c_str());
+    } else {
+      line += '\n';
+      std::fwrite(line.data(), 1, line.size(), stderr);
+    }
+  } catch (...) {  // a line is lost rather than a program
+  }
+}
+
+void Logger::write_of_plugin(std::string_view plugin, std::uint32_t level, std::string_view text) noexcept {
+  constexpr Kind kByLevel[] = {kError, kWarn, kCreate, kExec};
+  Kind kind = kByLevel[std::min<std::uint32_t>(level, IRONCL_LOG_TRACE)];
+  for (const Kind named : {kCreate, kExec, kBuild}) {
+    const std::string_view name = kind_name(named);
+    if (text.starts_with(name) && text.substr(name.size()).starts_with(": ")) {
+      // A failed build is wanted by those who want errors, too.
+      if (!(level <= IRONCL_LOG_WARN && !wants(named))) kind = named;
+      text.remove_prefix(name.size() + 2);
+      break;
+    }
+  }
+  if (!wants(kind)) return;
+  try {
+    write(kind, csv_field(plugin) + "," + csv_field(text));
+  } catch (...) {
+  }
+}
+
+void Logger::close() noexcept {
+  const std::lock_guard lock(mutex_);
+  closed_ = true;
+}
+
+}  // namespace ironcl::registry

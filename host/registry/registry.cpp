@@ -1,0 +1,329 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host/registry/registry.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+
+#include "host/registry/call_plugin.h"
+
+namespace ironcl::registry {
+namespace {
+
+constexpr const char* kShutDown = "this registry is shut down; make another one";
+
+std::set<std::string> names_of(const std::string& first, const std::string& second) {
+  std::set<std::string> names;
+  for (const std::string* list : {&first, &second}) {
+    for (std::string& name : split(*list, ',')) names.insert(std::move(name));
+  }
+  return names;
+}
+
+}  // namespace
+
+Result Registry::create(const Options& options, std::unique_ptr<Registry>& registry) {
+  Environment environment;
+  if ((options.flags & IRONCL_REGISTRY_IGNORE_ENVIRONMENT) == 0) environment = read_environment();
+  Verbosity verbosity;
+  Result complaint;
+  if (options.verbose) {
+    if (Result parsed = parse_verbosity(*options.verbose, verbosity); !parsed.ok()) return parsed;
+  } else if (environment.verbose) {
+    // A typing error in a variable must not stop a program that works; it is said once, and warnings are shown.
+    complaint = parse_verbosity(*environment.verbose, verbosity);
+    if (!complaint.ok()) verbosity.kinds = kError | kWarn;
+  } else if (options.log) {
+    verbosity.kinds = kError | kWarn;
+  }
+  auto logger = std::make_shared<Logger>(std::move(verbosity), options.log, options.log_context);
+  if (!complaint.ok()) logger->write(kError, csv_field("IRONCL_VERBOSE: " + complaint.message));
+  registry.reset(new Registry(options, std::move(environment), std::move(logger)));
+  return {};
+}
+
+Registry::Registry(const Options& options, Environment environment, std::shared_ptr<Logger> logger)
+    : options_(options),
+      environment_(std::move(environment)),
+      logger_(std::move(logger)),
+      disabled_(names_of(options_.disable, environment_.disable)) {
+  logger_->write(kLoad, csv_field(ironcl_build_id()) + ",outcome,step,status,plugin,path,reason");
+}
+
+Registry::~Registry() {
+  shutdown();
+  logger_->close();
+}
+
+Result Registry::load_file(const std::string& path) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (shut_down_) return {IRONCL_INVALID_ARGUMENT, kShutDown};
+  }
+  const Candidate candidate = candidate_file(path, IRONCL_SOURCE_LOAD_FILE);
+  if (candidate.problem.ok() && is_taken_file(candidate.id)) {
+    report({IRONCL_REPORT_DUPLICATE,
+            IRONCL_STEP_FOUND,
+            candidate.source,
+            IRONCL_INVALID_ARGUMENT,
+            candidate.path.string(),
+            plugin_name_of_file(path),
+            {},
+            "this file is loaded already"});
+    return {IRONCL_INVALID_ARGUMENT, candidate.path.string() + ": this file is loaded already"};
+  }
+  return consider(candidate);
+}
+
+Result Registry::discover() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (shut_down_) return {IRONCL_INVALID_ARGUMENT, kShutDown};
+  }
+  std::vector<Candidate> candidates;
+  const auto add_directory = [&](const std::string& folder, std::uint32_t source, bool optional) {
+    std::ranges::move(candidate_directory(folder, source, optional), std::back_inserter(candidates));
+  };
+  for (const std::string* list : {&options_.plugin_files, &environment_.plugin_files}) {
+    for (const std::string& file : split(*list, ':')) candidates.push_back(candidate_file(file, IRONCL_SOURCE_FILES));
+  }
+  for (const std::string* list : {&options_.plugin_dirs, &environment_.plugin_dirs}) {
+    for (const std::string& folder : split(*list, ':')) add_directory(folder, IRONCL_SOURCE_DIRS, false);
+  }
+  if (const auto beside = directory_beside_library(); !beside.empty())
+    add_directory(beside.string(), IRONCL_SOURCE_BESIDE, true);
+
+  std::set<FileId> seen;
+  for (const Candidate& candidate : candidates) {
+    if (candidate.remark) {
+      report({IRONCL_REPORT_REMARK,
+              IRONCL_STEP_FOUND,
+              candidate.source,
+              candidate.problem.status,
+              candidate.path.string(),
+              {},
+              {},
+              candidate.problem.message});
+    } else if (candidate.problem.ok() && (is_taken_file(candidate.id) || !seen.insert(candidate.id).second)) {
+      report({IRONCL_REPORT_DUPLICATE,
+              IRONCL_STEP_FOUND,
+              candidate.source,
+              IRONCL_OK,
+              candidate.path.string(),
+              plugin_name_of_file(candidate.path),
+              {},
+              "the same file was looked at before"});
+    } else {
+      consider(candidate);
+    }
+  }
+  return {};
+}
+
+LoadContext Registry::load_context(const Candidate& candidate) {
+  LoadContext context;
+  context.logger = logger_;
+  context.is_disabled = [this](const std::string& name) { return disabled_.contains(name); };
+  context.reserve_name = [this](const std::string& name) {
+    const std::lock_guard lock(mutex_);
+    return names_.insert(name).second;
+  };
+  context.release_name = [this](const std::string& name) {
+    const std::lock_guard lock(mutex_);
+    names_.erase(name);
+  };
+  context.options = [this](const std::string& name) {
+    PluginOptions options;
+    for (const auto& option : options_.plugin_options) {
+      if (option.plugin == name) options.emplace_back(option.key, option.value);
+    }
+    return options;
+  };
+  if (logger_->wants(kLoad)) {
+    context.passed = [this, path = candidate.path.string()](const LoadOutcome& step) {
+      logger_->write(kLoad, std::string("passed,") + ironcl_step_name(step.step) + ",OK," + csv_field(step.plugin) +
+                                "," + csv_field(path) + ",");
+    };
+  }
+  return context;
+}
+
+Result Registry::consider(const Candidate& candidate) {
+  auto record = std::make_unique<PluginRecord>();
+  LoadOutcome outcome = load_plugin(candidate, load_context(candidate), *record);
+  std::vector<std::string> remarks;
+  if (outcome.outcome == IRONCL_REPORT_TAKEN) {
+    outcome.step = IRONCL_STEP_REGISTER;
+    remarks = std::move(record->remarks);
+    const std::lock_guard lock(mutex_);
+    const auto plugin_index = static_cast<std::uint32_t>(plugins_.size());
+    // Everything that can fail comes before the first list is changed.
+    devices_.reserve(devices_.size() + record->devices.size());
+    plugins_.reserve(plugins_.size() + 1);
+    files_.insert(candidate.id);
+    for (const DeviceRecord& device : record->devices) {
+      devices_.push_back({.struct_size = sizeof(ironcl_device_info),
+                          .index = static_cast<std::uint32_t>(devices_.size()),
+                          .plugin_index = plugin_index,
+                          .plugin_device = device.number,
+                          .api = &record->table,
+                          .handle = device.handle,
+                          .uri = device.uri.c_str(),
+                          .plugin = record->name.c_str(),
+                          .props = &device.props});
+    }
+    plugins_.push_back(std::move(record));
+  }
+  const bool taken = outcome.outcome == IRONCL_REPORT_TAKEN;
+  report({outcome.outcome, outcome.step, candidate.source, outcome.result.status, candidate.path.string(),
+          outcome.plugin, outcome.build_id, outcome.result.message});
+  for (const std::string& remark : remarks) {
+    report({IRONCL_REPORT_REMARK, IRONCL_STEP_ENUMERATE, candidate.source, IRONCL_INTERNAL, candidate.path.string(),
+            outcome.plugin, outcome.build_id, remark});
+  }
+  if (taken) return {};
+  return {outcome.result.status,
+          candidate.path.string() + ": " + ironcl_step_name(outcome.step) + ": " + outcome.result.message,
+          outcome.result.native_code};
+}
+
+// A convention, not a rule of the ABI: a plugin that counts its objects answers device_query("live_objects") with
+// their number in decimal.
+void Registry::note_living_objects(const PluginRecord& plugin) {
+  if (plugin.devices.empty() || !plugin.share.is_last()) return;
+  char text[32] = "";
+  std::uint64_t size = 0;
+  const Result asked = call_plugin("device_query", [&](ironcl_error* error) {
+    return plugin.table.device_query(plugin.devices.front().handle, "live_objects", nullptr, text, sizeof text, &size,
+                                     error);
+  });
+  text[sizeof text - 1] = '\0';
+  const unsigned long long count = asked.ok() ? std::strtoull(text, nullptr, 10) : 0;
+  if (count == 0) return;
+  report({IRONCL_REPORT_REMARK, IRONCL_STEP_SHUTDOWN, plugin.source, IRONCL_INVALID_ARGUMENT, plugin.path,
+          plugin.name, plugin.build_id,
+          std::to_string(count) + " objects are still alive at shutdown; destroy queues, buffers, weights, plans and "
+                                  "events before the registry"});
+}
+
+void Registry::shutdown() {
+  std::vector<std::unique_ptr<PluginRecord>> plugins;
+  {
+    const std::lock_guard lock(mutex_);
+    shut_down_ = true;
+    plugins.swap(plugins_);
+    devices_.clear();
+    files_.clear();
+    names_.clear();
+  }
+  while (!plugins.empty()) {  // the last one first
+    PluginRecord& plugin = *plugins.back();
+    note_living_objects(plugin);
+    const bool unloaded = plugin.share.reset();
+    if (unloaded)
+      logger_->write(kLoad, "unloaded,shutdown,OK," + csv_field(plugin.name) + "," + csv_field(plugin.path) + ",");
+    const bool asked = (options_.flags & IRONCL_REGISTRY_UNLOAD) != 0;
+    if (asked && (plugin.flags & IRONCL_PLUGIN_UNLOADABLE) != 0) plugin.library.close();
+    plugins.pop_back();
+  }
+}
+
+void Registry::report(ReportRecord record) {
+  const Kind kind = record.outcome == IRONCL_REPORT_REMARK && record.step != IRONCL_STEP_FOUND ? kWarn : kLoad;
+  if (logger_->wants(kind)) {
+    std::string line = ironcl_outcome_name(record.outcome);
+    for (const std::string& field :
+         {std::string(ironcl_step_name(record.step)), std::string(ironcl_status_name(record.status)), record.plugin,
+          record.path, record.reason})
+      line.append(",").append(csv_field(field));
+    logger_->write(kind, line);
+  }
+  const std::lock_guard lock(mutex_);
+  report_.push_back(std::move(record));
+}
+
+bool Registry::is_taken_file(const FileId& id) const {
+  const std::lock_guard lock(mutex_);
+  return files_.contains(id);
+}
+
+std::string Registry::why_no_device() const {
+  const std::lock_guard lock(mutex_);
+  if (report_.empty())
+    return "no plugin was found: put libironcl_<name>.so into the folder ironcl-plugins beside libironcl, or name "
+           "folders in IRONCL_PLUGIN_DIRS";
+  std::vector<std::string> reasons;
+  for (const ReportRecord& record : report_) {
+    if (record.reason.empty() || record.outcome == IRONCL_REPORT_DUPLICATE) continue;
+    const std::size_t name = record.path.find_last_of('/');
+    reasons.push_back(record.path.substr(name == std::string::npos ? 0 : name + 1) + ": " + record.reason);
+  }
+  return join(reasons, "; ");
+}
+
+std::uint32_t Registry::report_count() const {
+  const std::lock_guard lock(mutex_);
+  return static_cast<std::uint32_t>(report_.size());
+}
+
+bool Registry::report_entry(std::uint32_t index, ironcl_report_entry& entry) const {
+  const std::lock_guard lock(mutex_);
+  if (index >= report_.size()) return false;
+  const ReportRecord& record = report_[index];
+  entry = {.struct_size = sizeof entry,
+           .outcome = record.outcome,
+           .step = record.step,
+           .source = record.source,
+           .status = record.status,
+           .reserved = 0,
+           .path = record.path.c_str(),
+           .plugin = record.plugin.c_str(),
+           .build_id = record.build_id.c_str(),
+           .reason = record.reason.c_str()};
+  return true;
+}
+
+std::uint32_t Registry::plugin_count() const {
+  const std::lock_guard lock(mutex_);
+  return static_cast<std::uint32_t>(plugins_.size());
+}
+
+bool Registry::plugin_info(std::uint32_t index, ironcl_plugin_info& info) const {
+  const std::lock_guard lock(mutex_);
+  if (index >= plugins_.size()) return false;
+  const PluginRecord& plugin = *plugins_[index];
+  const auto first = std::ranges::find_if(devices_, [&](const auto& device) { return device.plugin_index >= index; });
+  info = {.struct_size = sizeof info,
+          .abi_major = plugin.abi_major,
+          .abi_minor = plugin.abi_minor,
+          .flags = plugin.flags,
+          .api = &plugin.table,
+          .name = plugin.name.c_str(),
+          .build_id = plugin.build_id.c_str(),
+          .path = plugin.path.c_str(),
+          .device_count = static_cast<std::uint32_t>(plugin.devices.size()),
+          .first_device = static_cast<std::uint32_t>(first - devices_.begin()),
+          .source = plugin.source,
+          .enumerate_status = plugin.enumerate.status,
+          .enumerate_reason = plugin.enumerate.message.c_str()};
+  return true;
+}
+
+std::uint32_t Registry::device_count() const {
+  const std::lock_guard lock(mutex_);
+  return static_cast<std::uint32_t>(devices_.size());
+}
+
+bool Registry::device_info(std::uint32_t index, ironcl_device_info& info) const {
+  const std::lock_guard lock(mutex_);
+  if (index >= devices_.size()) return false;
+  info = devices_[index];
+  return true;
+}
+
+std::vector<ironcl_device_info> Registry::devices() const {
+  const std::lock_guard lock(mutex_);
+  return devices_;
+}
+
+}  // namespace ironcl::registry

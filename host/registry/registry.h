@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is behind ironcl_registry: the plugins taken, their devices, the load report. Next door: c_api.cpp (the C
+// door), load.h (one file), select.h (which device).
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "host/include/ironcl/ironcl.h"
+#include "host/registry/environment.h"
+#include "host/registry/load.h"
+#include "host/registry/log.h"
+
+namespace ironcl::registry {
+
+/// The options of a registry, copied.
+struct Options {
+  std::uint32_t flags = 0;
+  Logger::Sink log = nullptr;
+  void* log_context = nullptr;
+  std::optional<std::string> verbose;
+  std::string plugin_files, plugin_dirs, disable;
+  struct PluginOption {
+    std::string plugin, key, value;
+  };
+  std::vector<PluginOption> plugin_options;
+};
+
+/// A line of the load report.
+struct ReportRecord {
+  std::uint32_t outcome = 0, step = 0, source = 0;
+  ironcl_status status = IRONCL_OK;
+  std::string path, plugin, build_id, reason;
+};
+
+/// Thread safe. `mutex_` guards the lists; it is never held while a plugin or a callback runs.
+class Registry {
+ public:
+  /// INVALID_ARGUMENT where options.verbose does not parse.
+  static Result create(const Options& options, std::unique_ptr<Registry>& registry);
+  ~Registry();
+
+  Result load_file(const std::string& path);
+  Result discover();
+  void shutdown();
+
+  std::uint32_t report_count() const;
+  bool report_entry(std::uint32_t index, ironcl_report_entry& entry) const;
+  std::uint32_t plugin_count() const;
+  bool plugin_info(std::uint32_t index, ironcl_plugin_info& info) const;
+  std::uint32_t device_count() const;
+  bool device_info(std::uint32_t index, ironcl_device_info& info) const;
+  /// All devices at this moment.
+  std::vector<ironcl_device_info> devices() const;
+
+  const Environment& environment() const { return environment_; }
+  Logger& logger() const { return *logger_; }
+  /// Why there may be no device: what became of each file, in a few words.
+  std::string why_no_device() const;
+
+ private:
+  Registry(const Options& options, Environment environment, std::shared_ptr<Logger> logger);
+  Result consider(const Candidate& candidate);
+  LoadContext load_context(const Candidate& candidate);
+  void report(ReportRecord record);
+  bool is_taken_file(const FileId& id) const;
+  void note_living_objects(const PluginRecord& plugin);
+
+  const Options options_;
+  const Environment environment_;
+  const std::shared_ptr<Logger> logger_;
+  const std::set<std::string> disabled_;
+
+  mutable std::mutex mutex_;
+  std::set<std::string> names_;  // taken, or being loaded
+  std::set<FileId> files_;       // of plugins_
+  std::vector<std::unique_ptr<PluginRecord>> plugins_;
+  std::vector<ironcl_device_info> devices_;
+  std::deque<ReportRecord> report_;  // a deque: entries do not move, readers borrow their text
+  bool shut_down_ = false;
+};
+
+}  // namespace ironcl::registry

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host/registry/search.h"
+
+#include <dlfcn.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <system_error>
+
+#include "host/include/ironcl/ironcl.h"
+
+namespace ironcl::registry {
+namespace {
+
+namespace fs = std::filesystem;
+constexpr std::string_view kPrefix = "libironcl_";
+constexpr std::string_view kSuffix = ".so";
+constexpr std::size_t kMostForeignFiles = 8;  // of one folder, each in an entry of its own
+
+fs::path absolute(const std::string& path) {
+  std::error_code error;
+  fs::path result = fs::absolute(path, error);
+  return error ? fs::path(path) : result.lexically_normal();
+}
+
+}  // namespace
+
+std::string plugin_name_of_file(const fs::path& path) {
+  const std::string file = path.filename().string();
+  if (file.size() <= kPrefix.size() + kSuffix.size() || !file.starts_with(kPrefix) || !file.ends_with(kSuffix))
+    return {};
+  return file.substr(kPrefix.size(), file.size() - kPrefix.size() - kSuffix.size());
+}
+
+Candidate candidate_file(const std::string& path, std::uint32_t source) {
+  Candidate candidate{.path = absolute(path), .source = source};
+  struct stat status {};
+  if (::stat(candidate.path.c_str(), &status) != 0) {
+    candidate.problem = {IRONCL_UNAVAILABLE,
+                         "cannot be read: " + std::generic_category().message(errno) + "; check the path", errno};
+  } else if (!S_ISREG(status.st_mode)) {  // opening a pipe would wait for ever
+    candidate.problem = {IRONCL_INCOMPATIBLE,
+                         S_ISDIR(status.st_mode)
+                             ? "is a folder; name the plugin in it, or put it in IRONCL_PLUGIN_DIRS"
+                             : "is not a regular file"};
+  } else {
+    candidate.id = {status.st_dev, status.st_ino};
+  }
+  return candidate;
+}
+
+std::vector<Candidate> candidate_directory(const std::string& path, std::uint32_t source, bool optional) {
+  const fs::path folder = absolute(path);
+  std::error_code error;
+  std::vector<fs::path> files;
+  fs::directory_iterator entries(folder, error);
+  for (; !error && entries != fs::directory_iterator(); entries.increment(error)) files.push_back(entries->path());
+  if (error) {
+    if (optional && error == std::errc::no_such_file_or_directory) return {};
+    return {
+        Candidate{.path = folder,
+                  .source = source,
+                  .problem = {IRONCL_UNAVAILABLE, "this folder cannot be read: " + error.message(), error.value()},
+                  .remark = true}};
+  }
+  std::sort(files.begin(), files.end());  // the order of readdir is nobody's
+
+  std::vector<Candidate> candidates;
+  std::size_t foreign = 0;
+  for (const fs::path& file : files) {
+    if (!plugin_name_of_file(file).empty()) {
+      candidates.push_back(candidate_file(file.string(), source));
+    } else if (++foreign <= kMostForeignFiles) {
+      candidates.push_back(
+          {.path = file,
+           .source = source,
+           .problem = {IRONCL_INCOMPATIBLE,
+                       "not opened: a plugin in a folder is called libironcl_<name>.so; name the file "
+                       "in IRONCL_PLUGIN_FILES to load it all the same"}});
+    }
+  }
+  if (foreign > kMostForeignFiles) {
+    candidates.push_back({.path = folder,
+                          .source = source,
+                          .problem = {IRONCL_INCOMPATIBLE, std::to_string(foreign - kMostForeignFiles) +
+                                                               " more files here are not called libironcl_<name>.so"},
+                          .remark = true});
+  }
+  return candidates;
+}
+
+fs::path directory_beside_library() {
+  // An object of this library, not a function: a function's address may be the executable's own jump table.
+  static const char here = 0;
+  Dl_info info{};
+  if (::dladdr(&here, &info) == 0 || info.dli_fname == nullptr || *info.dli_fname == '\0') return {};
+  std::error_code error;
+  const fs::path library = fs::canonical(info.dli_fname, error);
+  return error ? fs::path() : library.parent_path() / "ironcl-plugins";
+}
+
+}  // namespace ironcl::registry

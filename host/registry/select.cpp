@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host/registry/select.h"
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+#include <tuple>
+
+#include "host/registry/call_plugin.h"
+#include "host/report/problem.h"
+
+namespace ironcl::registry {
+namespace {
+
+// What was found about a device.
+struct Finding {
+  bool named = false;
+  bool asked = false;
+  std::uint32_t reason = IRONCL_REASON_NONE;
+  std::uint32_t rank = UINT32_MAX;
+  Result result{};
+  ironcl_support support{};
+};
+
+std::uint32_t class_of_type(std::uint32_t type) {
+  switch (type) {
+    case IRONCL_DEVICE_GPU:
+      return 0;
+    case IRONCL_DEVICE_ACCELERATOR:
+      return 1;
+    case IRONCL_DEVICE_CPU:
+      return 2;
+    default:
+      return 3;  // a type that this library does not know yet
+  }
+}
+
+std::vector<std::string> uris_of(const std::vector<ironcl_device_info>& devices) {
+  std::vector<std::string> uris;
+  for (const auto& device : devices) uris.emplace_back(device.uri);
+  return uris;
+}
+
+Result no_such_device(const Registry& registry, const std::string& what,
+                      const std::vector<ironcl_device_info>& devices) {
+  if (devices.empty()) return {IRONCL_UNAVAILABLE, what + ": there is no device at all: " + registry.why_no_device()};
+  return {IRONCL_UNAVAILABLE, what + ": no such device; there are " + join(uris_of(devices), ", ")};
+}
+
+// The prefix of desc that both sides know, the rest zero. The plugin checks the original.
+ironcl_gemm_desc known_part(const ironcl_gemm_desc& desc) {
+  ironcl_gemm_desc known{};
+  std::memcpy(&known, &desc, std::min<std::size_t>(desc.struct_size, sizeof known));
+  return known;
+}
+
+void ask(const ironcl_device_info& device, const ironcl_gemm_desc& desc, Finding& finding) {
+  finding.asked = true;
+  finding.support = {};
+  finding.support.struct_size = sizeof finding.support;
+  finding.result = call_plugin("supports", [&](ironcl_error* error) {
+    return device.api->supports(device.handle, &desc, &finding.support, error);
+  });
+  finding.support.struct_size = sizeof finding.support;
+  finding.support.text[sizeof finding.support.text - 1] = '\0';
+  if (!finding.result.ok()) {
+    finding.asked = false;  // the answer was not written
+    finding.reason = IRONCL_REASON_CALL_FAILED;
+  } else if (finding.support.reason != IRONCL_REASON_NONE) {
+    finding.reason = finding.support.reason;
+    finding.result = {IRONCL_UNSUPPORTED, finding.support.text[0] ? finding.support.text : "it gives no reason"};
+  } else if (const std::uint32_t weakest = known_part(desc).weakest_accuracy;
+             finding.support.accuracy_class > weakest) {
+    finding.reason = IRONCL_REASON_ACCURACY;
+    finding.result = {IRONCL_UNSUPPORTED,
+                      "its kernel is of accuracy class " + std::to_string(finding.support.accuracy_class) +
+                          ", weaker than the problem allows (weakest_accuracy " + std::to_string(weakest) + ")"};
+  }
+}
+
+Result preference_of(const Registry& registry, const ironcl_select_options& options, std::vector<Uri>& uris) {
+  const std::string_view own = options.preference ? options.preference : "";
+  if (!own.empty() && own != "auto") return parse_uri_list(own, uris);
+  const std::string& device = registry.environment().device;
+  if (!device.empty() && (options.flags & IRONCL_SELECT_IGNORE_ENVIRONMENT) == 0) {
+    Result parsed = parse_uri_list(device, uris);
+    if (!parsed.ok()) parsed.message = "IRONCL_DEVICE: " + parsed.message;
+    return parsed;
+  }
+  return parse_uri_list("auto", uris);
+}
+
+std::string text_of(const std::vector<Uri>& uris) {
+  std::vector<std::string> texts;
+  for (const Uri& uri : uris) texts.push_back(uri.text);
+  return join(texts, ",");
+}
+
+void tell(const Registry& registry, const ironcl_select_options& options, const ironcl_device_info& device,
+          const Finding& finding, bool chosen) {
+  const ironcl_candidate candidate{
+      .struct_size = sizeof(ironcl_candidate),
+      .verdict = static_cast<std::uint32_t>(
+          chosen ? IRONCL_VERDICT_CHOSEN : (finding.reason ? IRONCL_VERDICT_REFUSED : IRONCL_VERDICT_USABLE)),
+      .rank = finding.rank,
+      .reason = finding.reason,
+      .status = finding.result.status,
+      .reserved = 0,
+      .device = &device,
+      .support = finding.asked ? &finding.support : nullptr,
+      .text = finding.result.message.c_str()};
+  if (registry.logger().wants(kDispatch)) {
+    const char* verdict = chosen ? "chosen" : (finding.reason ? "refused" : "usable");
+    registry.logger().write(kDispatch,
+                            std::string(verdict) + "," + device.uri + "," + ironcl_reason_name(finding.reason) + "," +
+                                csv_field(finding.result.message) + "," + csv_field(problem_line(options.desc)));
+  }
+  if (options.visit) options.visit(options.visit_context, &candidate);
+}
+
+}  // namespace
+
+std::string problem_line(const ironcl_gemm_desc* desc) {
+  if (desc == nullptr) return "any problem";
+  try {
+    return report::to_line(report::from_desc(known_part(*desc)));
+  } catch (const std::exception&) {  // a malformed description: the device's answer says what is wrong about it
+    return "a malformed problem";
+  }
+}
+
+std::vector<std::uint32_t> match_uri(const Uri& uri, const std::vector<ironcl_device_info>& devices) {
+  std::vector<std::uint32_t> matches;
+  for (const auto& device : devices) {
+    if (uri.is_auto() ? device.props->type == IRONCL_DEVICE_MODEL : uri.plugin != device.plugin) continue;
+    if (uri.type != 0 && uri.type != device.props->type) continue;
+    if (uri.type == 0 && uri.index && *uri.index != device.plugin_device) continue;
+    matches.push_back(device.index);
+  }
+  if (uri.is_auto()) {
+    std::ranges::stable_sort(matches, [&](std::uint32_t a, std::uint32_t b) {
+      const auto key = [&](std::uint32_t i) {
+        const ironcl_device_info& device = devices[i];
+        return std::tuple(class_of_type(device.props->type), ~device.props->memory_bytes,
+                          std::string_view(device.plugin), device.plugin_device);
+      };
+      return key(a) < key(b);
+    });
+  } else if (uri.type != 0 && uri.index) {  // the index counts devices of the type
+    matches = *uri.index < matches.size() ? std::vector{matches[*uri.index]} : std::vector<std::uint32_t>{};
+  }
+  return matches;
+}
+
+Result find_device(const Registry& registry, std::string_view text, ironcl_device_info& info) {
+  Uri uri;
+  if (Result parsed = parse_uri(text, uri); !parsed.ok()) return parsed;
+  if (uri.is_auto()) {
+    ironcl_select_options options{};
+    options.struct_size = sizeof options;
+    return select_device(registry, options, info);
+  }
+  const std::vector<ironcl_device_info> devices = registry.devices();
+  const std::vector<std::uint32_t> matches = match_uri(uri, devices);
+  if (matches.empty()) return no_such_device(registry, uri.text, devices);
+  info = devices[matches.front()];
+  return {};
+}
+
+Result select_device(const Registry& registry, const ironcl_select_options& options, ironcl_device_info& info) {
+  std::vector<Uri> uris;
+  if (Result parsed = preference_of(registry, options, uris); !parsed.ok()) return parsed;
+  const std::vector<ironcl_device_info> devices = registry.devices();
+  const bool by_rule = std::ranges::any_of(uris, &Uri::is_auto);
+
+  std::vector<Finding> findings(devices.size());
+  std::vector<std::uint32_t> order;
+  for (const Uri& uri : uris) {
+    for (const std::uint32_t index : match_uri(uri, devices)) {
+      if (!std::exchange(findings[index].named, true)) order.push_back(index);
+    }
+  }
+  std::uint32_t usable = 0;
+  for (const std::uint32_t index : order) {
+    if (options.desc) ask(devices[index], *options.desc, findings[index]);
+    if (findings[index].reason == IRONCL_REASON_NONE) findings[index].rank = usable++;
+  }
+
+  std::vector<std::string> reasons;
+  bool all_invalid = !order.empty();
+  for (const ironcl_device_info& device : devices) {
+    Finding& finding = findings[device.index];
+    if (!finding.named) {
+      const bool model = by_rule && device.props->type == IRONCL_DEVICE_MODEL;
+      finding.reason = model ? IRONCL_REASON_MODEL_DEVICE : IRONCL_REASON_NOT_NAMED;
+      finding.result = {IRONCL_UNSUPPORTED,
+                        model ? "a model is never chosen automatically; name it: " + std::string(device.uri)
+                              : "the preference " + text_of(uris) + " does not name it"};
+    } else if (finding.reason != IRONCL_REASON_NONE && finding.result.status != IRONCL_INVALID_ARGUMENT) {
+      all_invalid = false;
+    }
+    if (finding.reason != IRONCL_REASON_NONE && (finding.named || finding.reason == IRONCL_REASON_MODEL_DEVICE))
+      reasons.push_back(std::string(device.uri) + ": " + finding.result.message);
+    tell(registry, options, device, finding, finding.rank == 0);
+  }
+  if (usable > 0) {
+    info = devices[*std::ranges::find_if(order, [&](std::uint32_t index) { return findings[index].rank == 0; })];
+    return {};
+  }
+  if (devices.empty() || (order.empty() && !by_rule)) return no_such_device(registry, text_of(uris), devices);
+  if (order.empty()) return {IRONCL_UNAVAILABLE, "no device can be chosen automatically: " + join(reasons, "; ")};
+  if (all_invalid) return {IRONCL_INVALID_ARGUMENT, join(reasons, "; ")};
+  return {IRONCL_UNSUPPORTED, "no device runs " + problem_line(options.desc) + ": " + join(reasons, "; ")};
+}
+
+}  // namespace ironcl::registry

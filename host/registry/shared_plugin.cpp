@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host/registry/shared_plugin.h"
+
+#include <algorithm>
+#include <condition_variable>
+#include <map>
+#include <mutex>
+
+#include "host/registry/call_plugin.h"
+
+namespace ironcl::registry {
+
+/// One plugin of the process. Never freed: a plugin's stray thread may log after unload().
+struct SharedPlugin::Entry {
+  ironcl_plugin table{};
+  std::string name;
+  PluginOptions options;
+  std::uint32_t shares = 0;
+  bool busy = false;  // load() or unload() runs
+  ironcl_host host{};
+  std::mutex loggers_mutex;
+  std::vector<std::shared_ptr<Logger>> loggers;
+
+  void attach(const std::shared_ptr<Logger>& logger) {
+    const std::lock_guard lock(loggers_mutex);
+    loggers.push_back(logger);
+  }
+  void detach(const std::shared_ptr<Logger>& logger) noexcept {
+    const std::lock_guard lock(loggers_mutex);
+    const auto found = std::find(loggers.begin(), loggers.end(), logger);
+    if (found != loggers.end()) loggers.erase(found);
+  }
+  static void log(void* context, std::uint32_t level, const char* text) noexcept {
+    auto& self = *static_cast<Entry*>(context);
+    if (text == nullptr) return;
+    try {
+      std::vector<std::shared_ptr<Logger>> loggers;
+      {
+        const std::lock_guard lock(self.loggers_mutex);
+        loggers = self.loggers;
+      }
+      for (const auto& logger : loggers) logger->write_of_plugin(self.name, level, text);
+    } catch (...) {  // a line is lost
+    }
+  }
+};
+
+namespace {
+
+struct Process {
+  std::mutex mutex;
+  std::condition_variable idle;
+  std::map<const ironcl_plugin*, std::unique_ptr<SharedPlugin::Entry>> entries;
+};
+
+Process& process() {
+  static Process& instance = *new Process;  // never destroyed: no static destructor meets a driver
+  return instance;
+}
+
+}  // namespace
+
+Result SharedPlugin::acquire(const ironcl_plugin* source, const ironcl_plugin& table, const PluginOptions& options,
+                             std::shared_ptr<Logger> logger, SharedPlugin& share) {
+  Process& all = process();
+  std::unique_lock lock(all.mutex);
+  auto& slot = all.entries[source];
+  if (!slot) slot = std::make_unique<Entry>();
+  Entry& entry = *slot;
+  all.idle.wait(lock, [&] { return !entry.busy; });
+
+  if (entry.shares == 0) {
+    entry.table = table;
+    entry.name = table.name;
+    entry.options = options;
+    entry.host = {.struct_size = sizeof(ironcl_host),
+                  .abi_major = IRONCL_ABI_MAJOR,
+                  .abi_minor = IRONCL_ABI_MINOR,
+                  .reserved = 0,
+                  .context = &entry,
+                  .log = logger->wants_any() ? &Entry::log : nullptr};  // nobody listens: no text is made
+    std::vector<ironcl_key_value> items;
+    for (const auto& [key, value] : entry.options) items.push_back({key.c_str(), value.c_str()});
+    entry.attach(logger);
+    entry.busy = true;
+    lock.unlock();
+    Result result = call_plugin("load", [&](ironcl_error* error) {
+      return entry.table.load(&entry.host, items.empty() ? nullptr : items.data(),
+                              static_cast<std::uint32_t>(items.size()), error);
+    });
+    lock.lock();
+    entry.busy = false;
+    if (result.ok()) entry.shares = 1;
+    lock.unlock();
+    all.idle.notify_all();
+    if (!result.ok()) {
+      entry.detach(logger);
+      return result;
+    }
+  } else {
+    if (options != entry.options)
+      return {IRONCL_INVALID_ARGUMENT,
+              "another registry of this process has loaded it with other options; "
+              "give the same, or shut that registry down first"};
+    ++entry.shares;
+    lock.unlock();
+    entry.attach(logger);
+  }
+  share.reset();
+  share.entry_ = &entry;
+  share.logger_ = std::move(logger);
+  return {};
+}
+
+bool SharedPlugin::is_last() const noexcept {
+  if (!entry_) return false;
+  const std::lock_guard lock(process().mutex);
+  return entry_->shares == 1;
+}
+
+bool SharedPlugin::reset() noexcept {
+  if (!entry_) return false;
+  Process& all = process();
+  Entry& entry = *std::exchange(entry_, nullptr);
+  std::unique_lock lock(all.mutex);
+  all.idle.wait(lock, [&] { return !entry.busy; });
+  const bool last = --entry.shares == 0;
+  if (last) {
+    entry.busy = true;
+    lock.unlock();
+    try {
+      entry.table.unload();
+    } catch (...) {  // it broke the rules on its way out; there is nobody left to tell
+    }
+    lock.lock();
+    entry.busy = false;
+  }
+  lock.unlock();
+  all.idle.notify_all();
+  entry.detach(logger_);
+  logger_.reset();
+  return last;
+}
+
+}  // namespace ironcl::registry

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// load() and unload() of a plugin, once a process: registries that take the same plugin share it. Next door: load.h.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "host/include/ironcl/plugin.h"
+#include "host/registry/log.h"
+
+namespace ironcl::registry {
+
+using PluginOptions = std::vector<std::pair<std::string, std::string>>;
+
+/// A share of a loaded plugin; the last share to go unloads it. Known by the address of the plugin's own table.
+///
+/// The only state of a process that this library keeps is the list of loaded plugins behind this class. It is never
+/// destroyed, so nothing runs when a process ends. No lock is held while load() or unload() runs: another thread that
+/// wants the same plugin waits for the outcome.
+class SharedPlugin {
+ public:
+  /// Loads `table` (complete, of `source`), or takes a share where that has happened: then `options` must be the
+  /// same. `logger` gets the plugin's lines for as long as this share lives.
+  static Result acquire(const ironcl_plugin* source, const ironcl_plugin& table, const PluginOptions& options,
+                        std::shared_ptr<Logger> logger, SharedPlugin& share);
+
+  SharedPlugin() = default;
+  SharedPlugin(SharedPlugin&& other) noexcept
+      : entry_(std::exchange(other.entry_, nullptr)), logger_(std::move(other.logger_)) {}
+  SharedPlugin& operator=(SharedPlugin&& other) noexcept {
+    if (this != &other) {
+      reset();
+      entry_ = std::exchange(other.entry_, nullptr);
+      logger_ = std::move(other.logger_);
+    }
+    return *this;
+  }
+  ~SharedPlugin() { reset(); }
+  /// Gives the share back. True where that unloaded the plugin.
+  bool reset() noexcept;
+  /// True where this is the only share, so that reset() will unload.
+  bool is_last() const noexcept;
+
+  struct Entry;
+
+ private:
+  Entry* entry_ = nullptr;
+  std::shared_ptr<Logger> logger_;
+};
+
+}  // namespace ironcl::registry

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// Small text helpers of the registry: lists, names, the status that carries a message. Next door: log.h, uri.h.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "host/include/ironcl/plugin.h"
+
+namespace ironcl::registry {
+
+/// A status with its message. OK has no message.
+struct Result {
+  ironcl_status status = IRONCL_OK;
+  std::string message{};
+  std::int32_t native_code = 0;
+  bool ok() const { return status == IRONCL_OK; }
+};
+
+/// The parts of `text` between separators; empty parts are left out.
+inline std::vector<std::string> split(std::string_view text, char separator) {
+  std::vector<std::string> parts;
+  while (!text.empty()) {
+    const std::size_t end = text.find(separator);
+    if (end != 0) parts.emplace_back(text.substr(0, end));
+    if (end == std::string_view::npos) break;
+    text.remove_prefix(end + 1);
+  }
+  return parts;
+}
+
+inline std::string join(const std::vector<std::string>& parts, std::string_view separator) {
+  std::string text;
+  for (const std::string& part : parts) {
+    if (!text.empty()) text += separator;
+    text += part;
+  }
+  return text;
+}
+
+/// True for [a-z0-9_]+ of at most 32 characters: what a plugin may be called.
+inline bool is_plugin_name(std::string_view name) {
+  return !name.empty() && name.size() <= 32 &&
+         name.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_") == std::string_view::npos;
+}
+
+/// A field of a line of comma-separated values: quoted where it has to be, on one line.
+inline std::string csv_field(std::string_view text) {
+  const bool quote = text.find_first_of(",\"\n\r") != std::string_view::npos;
+  std::string field;
+  if (quote) field += '"';
+  for (const char c : text) {
+    if (c == '"') field += '"';
+    field += (c == '\n' || c == '\r') ? ' ' : c;
+  }
+  if (quote) field += '"';
+  return field;
+}
+
+}  // namespace ironcl::registry

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host/registry/uri.h"
+
+#include <charconv>
+
+namespace ironcl::registry {
+namespace {
+
+bool parse_index(std::string_view text, std::optional<std::uint32_t>& index) {
+  std::uint32_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (text.empty() || error != std::errc() || end != text.data() + text.size()) return false;
+  index = value;
+  return true;
+}
+
+std::uint32_t parse_type(std::string_view text) {
+  for (const std::uint32_t type :
+       {IRONCL_DEVICE_CPU, IRONCL_DEVICE_GPU, IRONCL_DEVICE_ACCELERATOR, IRONCL_DEVICE_MODEL}) {
+    if (text == device_type_name(type)) return type;
+  }
+  return 0;
+}
+
+bool parse_parts(std::string_view text, Uri& uri) {
+  if (text == "auto") return true;
+  const std::size_t colon = text.find(':');
+  uri.plugin = text.substr(0, colon);
+  if (!is_plugin_name(uri.plugin) || uri.plugin == "auto") return false;
+  if (colon == std::string_view::npos) return true;
+  const std::string_view rest = text.substr(colon + 1);
+  if (parse_index(rest, uri.index)) return true;
+  const std::size_t second = rest.find(':');
+  uri.type = parse_type(rest.substr(0, second));
+  if (uri.type == 0) return false;
+  return second == std::string_view::npos || parse_index(rest.substr(second + 1), uri.index);
+}
+
+}  // namespace
+
+Result parse_uri(std::string_view text, Uri& uri) {
+  Uri result{.text = std::string(text), .plugin = {}, .index = {}, .type = 0};
+  if (!parse_parts(text, result))
+    return {IRONCL_INVALID_ARGUMENT,
+            "'" + result.text +
+                "' is not a device URI; write PLUGIN, PLUGIN:INDEX, PLUGIN:TYPE, PLUGIN:TYPE:INDEX or auto, with "
+                "TYPE one "
+                "of cpu, gpu, accelerator, model: opencl:0, opencl:gpu, opencl:cpu:1, ironwood:0"};
+  uri = std::move(result);
+  return {};
+}
+
+Result parse_uri_list(std::string_view text, std::vector<Uri>& uris) {
+  std::vector<Uri> result;
+  for (const std::string& part : split(text, ',')) {
+    if (Result parsed = parse_uri(part, result.emplace_back()); !parsed.ok()) return parsed;
+  }
+  if (result.empty()) return {IRONCL_INVALID_ARGUMENT, "'" + std::string(text) + "' names no device"};
+  uris = std::move(result);
+  return {};
+}
+
+const char* device_type_name(std::uint32_t type) {
+  switch (type) {
+    case IRONCL_DEVICE_CPU:
+      return "cpu";
+    case IRONCL_DEVICE_GPU:
+      return "gpu";
+    case IRONCL_DEVICE_ACCELERATOR:
+      return "accelerator";
+    case IRONCL_DEVICE_MODEL:
+      return "model";
+    default:
+      return "unknown";
+  }
+}
+
+}  // namespace ironcl::registry

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// Device URIs: PLUGIN, PLUGIN:INDEX, PLUGIN:TYPE, PLUGIN:TYPE:INDEX or auto. Next door: select.h.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "host/registry/text.h"
+
+namespace ironcl::registry {
+
+/// A parsed URI.
+struct Uri {
+  std::string text;
+  std::string plugin;                  ///< empty: auto
+  std::optional<std::uint32_t> index;  ///< of the plugin's devices, or of those of `type`
+  std::uint32_t type = 0;              ///< IRONCL_DEVICE_*; 0: any
+  bool is_auto() const { return plugin.empty(); }
+};
+
+/// INVALID_ARGUMENT with the grammar where `text` is not a URI.
+Result parse_uri(std::string_view text, Uri& uri);
+
+/// A ','-separated list with at least one URI.
+Result parse_uri_list(std::string_view text, std::vector<Uri>& uris);
+
+/// "cpu", "gpu", "accelerator", "model"; "unknown" else.
+const char* device_type_name(std::uint32_t type);
+
+}  // namespace ironcl::registry
