@@ -74,7 +74,7 @@ struct OpenOptions {
 /// An open checkpoint. Threads: immutable, any thread. Copies share the mappings.
 class Checkpoint {
  public:
-  /// Opens a folder (config.json if there is one; model.safetensors.index.json with its shards, or model.safetensors,
+  /// Opens a folder (config.json if there is one; model.safetensors, or model.safetensors.index.json with its shards,
   /// or the only *.safetensors) or one safetensors file (the config.json beside it is not read).
   /// Throws Error for what spoils the whole: io, format, config, a shard that is not there (not_found), a tensor in
   /// the index that its shard lacks. What spoils one layer is in that layer's `problem`.

@@ -14,6 +14,7 @@
 #include "backends/numerics/quantize.h"
 #include "backends/numerics/scale_grid.h"
 #include "host/checkpoint/error.h"
+#include "host/checkpoint/names.h"
 
 namespace ironcl::checkpoint {
 
@@ -32,23 +33,26 @@ std::string_view name_of(ActivationScheme scheme) noexcept;
 
 /// One way of quantising, for the modules that `targets` names.
 struct QuantizationGroup {
-  std::vector<std::string> targets;      ///< "Linear" (all), a layer's name, or "re:" and a regular expression.
-  std::optional<ScaleGrid> weight_grid;  ///< Empty: the config does not say.
+  ModuleNames targets;                   ///< "Linear" (every linear layer), names, or "re:" and an expression.
+  std::optional<ScaleGrid> weight_grid;  ///< Empty: the config does not say; the shapes decide.
   ActivationScheme activations = ActivationScheme::dynamic;
   std::optional<ScaleGrid> activation_grid;  ///< Of A [M, K]; empty: not said.
   ScaleRounding activation_rounding = ScaleRounding::exact;
+  std::string unsupported;  ///< What of this group IronCL does not read; empty where nothing.
 };
 
 struct QuantizationConfig {
   std::string method;                     ///< "fp8", "compressed-tensors", ...; empty: no quantization_config.
-  std::vector<QuantizationGroup> groups;  ///< In the config's order.
-  std::vector<std::string> ignored;       ///< Modules that stay unquantised.
+  std::vector<QuantizationGroup> groups;  ///< In the config's order; none for a method that is not known here.
+  ModuleNames ignored;                    ///< Modules that stay unquantised.
+  std::string ignored_member;             ///< The config's word for them: "modules_to_not_convert", "ignore", ...
 
-  /// The first group whose targets name `layer`, named targets before "Linear"; nullptr where none does.
+  /// The first group whose targets name `layer`, else the first for "Linear"; nullptr where there is none.
   const QuantizationGroup* group_of(std::string_view layer) const;
-  /// The entry of `ignored` that names `layer`; empty where none does.
-  std::string ignored_by(std::string_view layer) const;
 };
+
+/// The block of "128" (square), "128x256" or "128,256"; empty where the text is none of them.
+std::optional<ScaleGrid> parse_block(std::string_view text) noexcept;
 
 /// Reads the quantization_config (or compression_config) of a config.json. A file without one gives method "".
 /// Throws Error: io, format (not JSON), config (a member of the wrong type or with a value out of range).

@@ -24,10 +24,10 @@ namespace ironcl::checkpoint {
 class SafetensorsFile {
  public:
   /// Maps and validates `path`. The file must not shrink while it is open.
-  /// Throws Error: io (cannot open or map), format (everything that contradicts the format: a header length beyond
-  /// the file, JSON that is not an object, a duplicate name, an unknown dtype, a negative or overflowing shape,
-  /// offsets that are out of range, overlap, leave a hole, do not match shape and dtype, bytes after the last
-  /// tensor).
+  /// Throws Error: not_found, io (cannot open or map), format (everything that contradicts the format: a header
+  /// length beyond the file, JSON that is not an object, a duplicate name, an unknown dtype, a negative or
+  /// overflowing shape, offsets that are out of range, overlap, leave a hole, do not match shape and dtype, bytes
+  /// after the last tensor).
   static SafetensorsFile open(const std::filesystem::path& path);
 
   const std::filesystem::path& path() const noexcept;
@@ -36,7 +36,7 @@ class SafetensorsFile {
   const std::vector<Tensor>& tensors() const noexcept;
   /// nullptr where there is none.
   const Tensor* find(std::string_view name) const noexcept;
-  /// Throws Error not_found, which names the nearest tensors that are there.
+  /// Throws Error not_found, which lists tensors that are there.
   const Tensor& at(std::string_view name) const;
   /// The "__metadata__" of the header; empty where it has none.
   const std::map<std::string, std::string>& metadata() const noexcept;

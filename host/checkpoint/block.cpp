@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+// Scale tensors against the operands that they belong to.
+#include "host/checkpoint/block.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cmath>
+#include <vector>
+
+#include "backends/numerics/casts.h"
+#include "host/checkpoint/names.h"
+
+namespace ironcl::checkpoint {
+namespace {
+
+using numerics::ceil_div;
+
+constexpr std::array<std::int64_t, 5> kBlocks = {32, 64, 128, 256, 512};
+
+std::string expected_shape(std::int64_t rows, std::int64_t cols, ScaleGrid grid) {
+  return fmt::format("[{}, {}]", grid.scale_rows(rows), grid.scale_cols(cols));
+}
+
+}  // namespace
+
+std::string grid_text(ScaleGrid grid) {
+  if (grid == ScaleGrid{0, 0}) return "per tensor";
+  if (grid == ScaleGrid{1, 0}) return "per channel";
+  return fmt::format("{}x{}", grid.group_rows, grid.group_cols);
+}
+
+void check_scale_dtype(const Tensor& scale, const std::filesystem::path& file) {
+  switch (scale.dtype) {
+    case DType::f32:
+    case DType::f16:
+    case DType::bf16:
+    case DType::e8m0:
+      return;
+    default:
+      throw Error(ErrorKind::dtype, file, scale.name,
+                  fmt::format("is {}, expected scales of F32, F16, BF16 or F8_E8M0", scale.dtype_name));
+  }
+}
+
+void check_scale_shape(const Tensor& scale, const std::filesystem::path& file, const std::string& operand,
+                       std::int64_t rows, std::int64_t cols, ScaleGrid grid) {
+  const std::vector<std::int64_t>& shape = scale.shape;
+  if (shape == std::vector{grid.scale_rows(rows), grid.scale_cols(cols)}) return;
+  if (grid == ScaleGrid{1, 0} && shape == std::vector{rows}) return;
+  if (grid == ScaleGrid{0, 0} && (shape.empty() || shape == std::vector<std::int64_t>{1})) return;
+  throw Error(
+      ErrorKind::shape, file, scale.name,
+      fmt::format("is {}, expected {} for '{}' [{}, {}] with scales {}; the file is damaged or made for other "
+                  "blocks",
+                  scale.shape_text(), expected_shape(rows, cols, grid), operand, rows, cols, grid_text(grid)));
+}
+
+void check_scale_values(const Tensor& scale, const std::filesystem::path& file) {
+  const std::int64_t count = scale.elements();
+  const std::int64_t cols = scale.shape.empty() ? 1 : scale.shape.back();
+  for (std::int64_t i = 0; i < count; ++i) {
+    const double value = numerics::load_as_f64(scale.dtype, scale.data.data(), i);
+    if (std::isfinite(value) && value >= 0) continue;
+    throw Error(ErrorKind::value, file, scale.name,
+                fmt::format("scale [{}, {}] is {}, expected a finite value of at least 0; the file is damaged",
+                            scale.shape.size() < 2 ? i : i / cols, scale.shape.size() < 2 ? 0 : i % cols, value));
+  }
+}
+
+ScaleGrid grid_from_shape(const Tensor& scale, const std::filesystem::path& file, const Tensor& weight) {
+  const std::int64_t n = weight.shape.at(0), k = weight.shape.at(1);
+  const std::vector<std::int64_t>& shape = scale.shape;
+  if (shape.empty() || shape == std::vector<std::int64_t>{1}) return {0, 0};
+  if (shape == std::vector{n} || (n > 1 && shape == std::vector{n, std::int64_t{1}})) return {1, 0};
+
+  std::vector<ScaleGrid> fitting;
+  std::vector<std::string> texts;
+  const auto consider = [&](ScaleGrid grid) {
+    if (shape != std::vector{grid.scale_rows(n), grid.scale_cols(k)}) return;
+    fitting.push_back(grid);
+    texts.push_back(grid_text(grid));
+  };
+  for (const std::int64_t block : kBlocks) consider({block, block});
+  if (fitting.empty())
+    for (const std::int64_t block : kBlocks) consider({1, block});
+  if (fitting.empty() && shape == std::vector<std::int64_t>{1, 1}) return {0, 0};
+  if (fitting.size() == 1) return fitting.front();
+  if (fitting.empty())
+    throw Error(
+        ErrorKind::shape, file, scale.name,
+        fmt::format("is {}, which no block of 32 to 512 gives for '{}' {}; it should be {} for 128x128 blocks "
+                    "({} for 256x256, {} for 512x512). Say another block with --block",
+                    scale.shape_text(), weight.name, weight.shape_text(), expected_shape(n, k, {128, 128}),
+                    expected_shape(n, k, {256, 256}), expected_shape(n, k, {512, 512})));
+  throw Error(ErrorKind::ambiguous, file, scale.name,
+              fmt::format("{} fits '{}' {} with blocks of {}; neither config.json nor the file's metadata "
+                          "(weight_block) says which. Say it with --block",
+                          scale.shape_text(), weight.name, weight.shape_text(), list_names(texts)));
+}
+
+}  // namespace ironcl::checkpoint

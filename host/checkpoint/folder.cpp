@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which files a checkpoint consists of: one file, or the shards that an index names.
+#include "host/checkpoint/folder.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <boost/json.hpp>
+#include <set>
+
+#include "host/checkpoint/json_input.h"
+#include "host/checkpoint/names.h"
+
+namespace ironcl::checkpoint {
+namespace {
+
+namespace fs = std::filesystem;
+namespace json = boost::json;
+
+constexpr std::string_view kIndexSuffix = ".safetensors.index.json";
+
+/// Files of `folder` whose names end so, sorted.
+std::vector<std::string> files_ending(const fs::path& folder, std::string_view suffix) {
+  std::vector<std::string> names;
+  std::error_code ec;
+  for (fs::directory_iterator at(folder, ec), end; !ec && at != end; at.increment(ec)) {
+    const std::string name = at->path().filename().string();
+    if (name.ends_with(suffix) && !name.starts_with('.') && !at->is_directory()) names.push_back(name);
+  }
+  if (ec) throw Error(ErrorKind::io, folder, "", fmt::format("cannot be listed: {}", ec.message()));
+  std::sort(names.begin(), names.end(), natural_less);
+  return names;
+}
+
+void add_file(Folder& folder, const fs::path& path) {
+  folder.files.push_back(SafetensorsFile::open(path));
+  for (const Tensor& tensor : folder.files.back().tensors()) {
+    const auto [at, added] = folder.tensors.emplace(tensor.name, Located{&tensor, folder.files.size() - 1});
+    if (!added)
+      throw Error(ErrorKind::format, path, tensor.name,
+                  fmt::format("is also in {}; a tensor belongs to one shard",
+                              folder.files[at->second.file].path().filename().string()));
+  }
+}
+
+/// Tensor name to shard, from the index.
+std::map<std::string, std::string> read_weight_map(const fs::path& index) {
+  const json::value root = read_json(index);
+  const json::object* object = root.if_object();
+  const json::value* map = object != nullptr ? object->if_contains("weight_map") : nullptr;
+  if (map == nullptr || !map->is_object())
+    throw Error(ErrorKind::format, index, "", "has no object 'weight_map' of tensor names and file names");
+  std::map<std::string, std::string> result;
+  for (const auto& [key, value] : map->get_object()) {
+    const std::string tensor(key.data(), key.size());
+    if (!value.is_string())
+      throw Error(ErrorKind::format, index, tensor,
+                  fmt::format("weight_map has {} for it, expected a file name", json::serialize(value)));
+    std::string file = json::value_to<std::string>(value);
+    // An index from outside must not reach files of other folders.
+    if (file.empty() || file.find('/') != std::string::npos || file.find('\\') != std::string::npos || file == "..")
+      throw Error(
+          ErrorKind::format, index, tensor,
+          fmt::format("weight_map has '{}' for it, expected the plain name of a file beside the index", file));
+    result.emplace(tensor, std::move(file));
+  }
+  return result;
+}
+
+void add_shards(Folder& folder, const fs::path& index) {
+  const std::map<std::string, std::string> weight_map = read_weight_map(index);
+  std::set<std::string> names;
+  for (const auto& [tensor, file] : weight_map) names.insert(file);
+  const fs::path directory = index.parent_path();
+  std::vector<std::string> missing;
+  for (const std::string& name : names)
+    if (!fs::exists(directory / name)) missing.push_back(name);
+  if (!missing.empty())
+    throw Error(ErrorKind::not_found, directory / missing.front(), "",
+                fmt::format("{} of the {} shards that {} names are not there ({}); fetch the checkpoint again",
+                            missing.size(), names.size(), index.filename().string(), list_names(missing)));
+  for (const std::string& name : names) add_file(folder, directory / name);
+  for (const auto& [tensor, file] : weight_map) {
+    const auto at = folder.tensors.find(tensor);
+    if (at == folder.tensors.end() || folder.files[at->second.file].path().filename() != file)
+      throw Error(
+          ErrorKind::format, directory / file, tensor,
+          fmt::format("is not in this shard, where {} says it is{}", index.filename().string(),
+                      at == folder.tensors.end()
+                          ? std::string("; fetch the checkpoint again")
+                          : fmt::format(", but in {}", folder.files[at->second.file].path().filename().string())));
+  }
+}
+
+void add_directory(Folder& folder, const fs::path& path) {
+  if (fs::exists(path / "config.json")) folder.config = path / "config.json";
+  if (fs::exists(path / "model.safetensors")) return add_file(folder, path / "model.safetensors");
+  std::vector<std::string> indices = files_ending(path, kIndexSuffix);
+  if (fs::exists(path / "model.safetensors.index.json")) indices = {"model.safetensors.index.json"};
+  if (indices.size() == 1) return add_shards(folder, path / indices.front());
+  if (indices.size() > 1)
+    throw Error(
+        ErrorKind::config, path, "",
+        fmt::format("has {} indices ({}) and none is model.safetensors.index.json; keep one model to a folder",
+                    indices.size(), list_names(indices)));
+  const std::vector<std::string> files = files_ending(path, ".safetensors");
+  if (files.empty())
+    throw Error(ErrorKind::not_found, path, "",
+                "has no *.safetensors; a checkpoint folder or such a file is expected");
+  if (files.size() > 1)
+    throw Error(
+        ErrorKind::config, path, "",
+        fmt::format("has {} safetensors files ({}) and no model.safetensors.index.json; name one of the files",
+                    files.size(), list_names(files)));
+  add_file(folder, path / files.front());
+}
+
+}  // namespace
+
+Folder open_folder(const fs::path& path) {
+  Folder folder;
+  std::error_code ec;
+  const fs::file_status status = fs::status(path, ec);
+  if (!fs::exists(status)) throw Error(ErrorKind::not_found, path, "", "there is no such file or folder");
+  if (fs::is_directory(status)) {
+    add_directory(folder, path);
+  } else if (path.extension() == ".json") {
+    throw Error(ErrorKind::config, path, "", "is JSON; name the folder that it is in, or a safetensors file");
+  } else {
+    add_file(folder, path);
+  }
+  return folder;
+}
+
+}  // namespace ironcl::checkpoint

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// Matrices that a command line names.
+#include "host/checkpoint/matrix.h"
+
+#include <fmt/format.h>
+
+#include "backends/numerics/casts.h"
+#include "host/checkpoint/block.h"
+
+namespace ironcl::checkpoint {
+namespace {
+
+std::string form(std::size_t count) { return count == 1 ? "FILE:TENSOR" : "FILE:VALUES,SCALES"; }
+
+}  // namespace
+
+TensorRef parse_tensor_ref(std::string_view text, std::size_t count) {
+  const auto fail = [&](const std::string& why) {
+    throw Error(ErrorKind::config, "", "", fmt::format("'{}' {}, expected {}", text, why, form(count)));
+  };
+  const std::size_t colon = text.rfind(':');
+  if (colon == std::string_view::npos || colon == 0) fail("has no file and colon in front");
+  TensorRef ref;
+  ref.file = std::string(text.substr(0, colon));
+  for (std::string_view rest = text.substr(colon + 1);;) {
+    const std::size_t comma = count == 1 ? std::string_view::npos : rest.find(',');
+    ref.tensors.emplace_back(rest.substr(0, comma));
+    if (ref.tensors.back().empty()) fail("has an empty tensor name");
+    if (comma == std::string_view::npos) break;
+    rest.remove_prefix(comma + 1);
+  }
+  if (ref.tensors.size() != count) fail(fmt::format("names {} tensors", ref.tensors.size()));
+  return ref;
+}
+
+std::vector<float> Matrix::to_f32() const {
+  std::vector<float> values(static_cast<std::size_t>(tensor.elements()));
+  numerics::decode(tensor.dtype, tensor.data.data(), std::span<float>(values));
+  return values;
+}
+
+std::vector<double> Matrix::to_f64() const {
+  std::vector<double> values(static_cast<std::size_t>(tensor.elements()));
+  numerics::decode(tensor.dtype, tensor.data.data(), std::span<double>(values));
+  return values;
+}
+
+Matrix load_matrix(const std::filesystem::path& file, const std::string& tensor) {
+  SafetensorsFile opened = SafetensorsFile::open(file);
+  Tensor found = opened.at(tensor);
+  switch (found.dtype) {
+    case DType::f32:
+    case DType::f16:
+    case DType::bf16:
+    case DType::f64:
+    case DType::e4m3fn:
+    case DType::e5m2:
+    case DType::i8:
+      break;
+    default:
+      throw Error(ErrorKind::dtype, file, tensor,
+                  fmt::format("is {}, expected F32, F16, BF16, F64, F8_E4M3, F8_E5M2 or I8", found.dtype_name));
+  }
+  if (found.shape.size() != 2)
+    throw Error(ErrorKind::shape, file, tensor,
+                fmt::format("is {}, expected a matrix of two dimensions; reshape it", found.shape_text()));
+  const std::int64_t rows = found.shape[0], cols = found.shape[1];
+  return {std::move(opened), std::move(found), rows, cols};
+}
+
+Matrix load_scales(const std::filesystem::path& file, const std::string& tensor, std::int64_t rows, std::int64_t cols,
+                   ScaleGrid grid) {
+  SafetensorsFile opened = SafetensorsFile::open(file);
+  Tensor found = opened.at(tensor);
+  check_scale_dtype(found, file);
+  check_scale_shape(found, file, "the values", rows, cols, grid);
+  check_scale_values(found, file);
+  return {std::move(opened), std::move(found), grid.scale_rows(rows), grid.scale_cols(cols)};
+}
+
+}  // namespace ironcl::checkpoint

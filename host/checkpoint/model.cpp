@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// An open checkpoint: its layers by name.
+#include "host/checkpoint/model.h"
+
+#include <fmt/format.h>
+#include <fnmatch.h>
+
+#include "host/checkpoint/folder.h"
+#include "host/checkpoint/layers.h"
+#include "host/checkpoint/names.h"
+
+namespace ironcl::checkpoint {
+namespace {
+
+std::string names_of(const std::vector<LinearLayer>& layers) {
+  std::vector<std::string> names;
+  for (const LinearLayer& layer : layers) names.push_back(layer.name);
+  return list_names(names);
+}
+
+}  // namespace
+
+std::string_view name_of(BlockSource source) noexcept {
+  switch (source) {
+    case BlockSource::config:
+      return "quantization_config";
+    case BlockSource::metadata:
+      return "metadata";
+    case BlockSource::caller:
+      return "--block";
+    case BlockSource::shape:
+      return "shape";
+  }
+  return "unknown";
+}
+
+void LinearLayer::check() const {
+  if (problem) throw *problem;
+}
+
+Checkpoint Checkpoint::open(const std::filesystem::path& path, const OpenOptions& options) {
+  Folder folder = open_folder(path);
+  Checkpoint checkpoint;
+  checkpoint.path_ = path;
+  if (!folder.config.empty()) checkpoint.config_ = read_quantization_config(folder.config);
+  LayerList list = find_layers(folder, checkpoint.config_, options);
+  checkpoint.layers_ = std::move(list.layers);
+  checkpoint.unquantized_ = std::move(list.unquantized);
+  checkpoint.files_ = std::move(folder.files);
+  return checkpoint;
+}
+
+std::vector<const LinearLayer*> Checkpoint::match(const std::string& glob) const {
+  std::vector<const LinearLayer*> found;
+  for (const LinearLayer& layer : layers_)
+    if (fnmatch(glob.c_str(), layer.name.c_str(), 0) == 0) found.push_back(&layer);
+  if (found.empty())
+    throw Error(
+        ErrorKind::not_found, path_, "",
+        fmt::format("no quantised layer matches '{}'; there are {}: {}", glob, layers_.size(), names_of(layers_)));
+  return found;
+}
+
+const LinearLayer& Checkpoint::layer(std::string_view name) const {
+  for (const LinearLayer& candidate : layers_) {
+    if (candidate.name != name) continue;
+    candidate.check();
+    return candidate;
+  }
+  throw Error(ErrorKind::not_found, path_, "",
+              fmt::format("has no quantised layer '{}'; it has {}: {}", name, layers_.size(), names_of(layers_)));
+}
+
+}  // namespace ironcl::checkpoint

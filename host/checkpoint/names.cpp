@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// Names of modules and tensors.
+#include "host/checkpoint/names.h"
+
+#include <algorithm>
+#include <cctype>
+#include <utility>
+
+namespace ironcl::checkpoint {
+namespace {
+
+bool is_digit(char c) noexcept { return c >= '0' && c <= '9'; }
+
+/// The run of digits at the front of `text`, without leading zeros; `text` then starts behind it.
+std::string_view take_number(std::string_view& text) noexcept {
+  std::size_t end = 0;
+  while (end < text.size() && is_digit(text[end])) ++end;
+  std::string_view number = text.substr(0, end);
+  text.remove_prefix(end);
+  while (number.size() > 1 && number.front() == '0') number.remove_prefix(1);
+  return number;
+}
+
+/// True where `part` stands in `name` with a dot or an end on both sides.
+bool contains_part(std::string_view name, std::string_view part) noexcept {
+  if (part.empty()) return false;
+  for (std::size_t at = name.find(part); at != std::string_view::npos; at = name.find(part, at + 1)) {
+    const std::size_t end = at + part.size();
+    if ((at == 0 || name[at - 1] == '.') && (end == name.size() || name[end] == '.')) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+bool natural_less(std::string_view a, std::string_view b) noexcept {
+  const std::string_view whole_a = a, whole_b = b;
+  while (!a.empty() && !b.empty()) {
+    if (is_digit(a.front()) && is_digit(b.front())) {
+      const std::string_view x = take_number(a), y = take_number(b);
+      if (x.size() != y.size()) return x.size() < y.size();
+      if (x != y) return x < y;
+    } else {
+      if (a.front() != b.front()) return a.front() < b.front();
+      a.remove_prefix(1);
+      b.remove_prefix(1);
+    }
+  }
+  if (a.empty() != b.empty()) return a.empty();
+  return whole_a < whole_b;  // "01" and "1" are different names
+}
+
+std::string list_names(const std::vector<std::string>& names, std::size_t most) {
+  if (names.empty()) return "none";
+  std::string text;
+  for (std::size_t i = 0; i < std::min(most, names.size()); ++i) {
+    if (i != 0) text += ", ";
+    text += names[i];
+  }
+  if (names.size() > most) text += " and " + std::to_string(names.size() - most) + " more";
+  return text;
+}
+
+ModuleNames::ModuleNames(std::vector<std::string> entries) : entries_(std::move(entries)) {
+  for (const std::string& entry : entries_)
+    expressions_.push_back(entry.starts_with("re:") ? std::make_shared<const std::regex>(entry.substr(3)) : nullptr);
+}
+
+const std::string* ModuleNames::find(std::string_view module) const {
+  // libstdc++ matches by recursion: a name of absurd length must not exhaust the stack.
+  constexpr std::size_t kLongest = 1024;
+  for (std::size_t i = 0; i < entries_.size(); ++i) {
+    if (expressions_[i] == nullptr) {
+      if (contains_part(module, entries_[i])) return &entries_[i];
+    } else if (module.size() <= kLongest && std::regex_search(module.begin(), module.end(), *expressions_[i],
+                                                              std::regex_constants::match_continuous)) {
+      return &entries_[i];
+    }
+  }
+  return nullptr;
+}
+
+bool ModuleNames::has(std::string_view entry) const noexcept {
+  return std::find(entries_.begin(), entries_.end(), entry) != entries_.end();
+}
+
+}  // namespace ironcl::checkpoint

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// Names of modules and tensors: order for readers, lists for messages, and the patterns of configs.
+#pragma once
+
+#include <memory>
+#include <regex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ironcl::checkpoint {
+
+/// Order of a reader: runs of digits compare as numbers ("layers.2" before "layers.10").
+bool natural_less(std::string_view a, std::string_view b) noexcept;
+
+/// "a, b, c and 5 more": at most `most` of `names`; "none" where there are none.
+std::string list_names(const std::vector<std::string>& names, std::size_t most = 8);
+
+/// A list of modules as configs write it: names, or "re:" and a regular expression that matches from the start.
+class ModuleNames {
+ public:
+  ModuleNames() = default;
+  /// Throws std::regex_error where an expression is malformed.
+  explicit ModuleNames(std::vector<std::string> entries);
+
+  const std::vector<std::string>& entries() const noexcept { return entries_; }
+  /// The first entry that names `module`: itself, or a part of it between dots ("lm_head", "mlp.gate"), or matching.
+  /// nullptr where none does.
+  const std::string* find(std::string_view module) const;
+  /// True where `entry` is one of the entries, as written.
+  bool has(std::string_view entry) const noexcept;
+
+ private:
+  std::vector<std::string> entries_;
+  std::vector<std::shared_ptr<const std::regex>> expressions_;  ///< One for each entry; null for a plain name.
+};
+
+}  // namespace ironcl::checkpoint

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// A safetensors file, mapped into memory. The header's rules are in safetensors_header.cpp.
+#include "host/checkpoint/safetensors.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <boost/interprocess/file_mapping.hpp>
+#include <boost/interprocess/mapped_region.hpp>
+
+#include "host/checkpoint/names.h"
+#include "host/checkpoint/safetensors_header.h"
+
+namespace ironcl::checkpoint {
+
+namespace ipc = boost::interprocess;
+
+struct SafetensorsFile::State {
+  std::filesystem::path path;
+  ipc::mapped_region region;
+  SafetensorsHeader header;
+};
+
+SafetensorsFile SafetensorsFile::open(const std::filesystem::path& path) {
+  std::error_code ec;
+  const std::filesystem::file_status status = std::filesystem::status(path, ec);
+  if (!std::filesystem::exists(status)) throw Error(ErrorKind::not_found, path, "", "there is no such file");
+  if (!std::filesystem::is_regular_file(status)) throw Error(ErrorKind::io, path, "", "is not a file");
+  const std::uintmax_t size = std::filesystem::file_size(path, ec);
+  if (ec) throw Error(ErrorKind::io, path, "", fmt::format("cannot be read: {}", ec.message()));
+
+  const auto state = std::make_shared<State>();
+  state->path = path;
+  if (size == 0) throw Error(ErrorKind::format, path, "", "is empty");
+  try {
+    const ipc::file_mapping mapping(path.c_str(), ipc::read_only);
+    state->region = ipc::mapped_region(mapping, ipc::read_only, 0, size);
+  } catch (const ipc::interprocess_exception& error) {
+    throw Error(ErrorKind::io, path, "", fmt::format("cannot be mapped into memory: {}", error.what()));
+  }
+  state->header = parse_safetensors(
+      {static_cast<const std::byte*>(state->region.get_address()), state->region.get_size()}, state->path);
+  return SafetensorsFile(state);
+}
+
+const std::filesystem::path& SafetensorsFile::path() const noexcept { return state_->path; }
+std::uint64_t SafetensorsFile::file_size() const noexcept { return state_->region.get_size(); }
+const std::vector<Tensor>& SafetensorsFile::tensors() const noexcept { return state_->header.tensors; }
+const std::map<std::string, std::string>& SafetensorsFile::metadata() const noexcept {
+  return state_->header.metadata;
+}
+
+const Tensor* SafetensorsFile::find(std::string_view name) const noexcept {
+  const std::vector<Tensor>& all = tensors();
+  const auto at = std::lower_bound(all.begin(), all.end(), name, [](const Tensor& tensor, std::string_view wanted) {
+    return tensor.name < wanted;
+  });
+  return at != all.end() && at->name == name ? &*at : nullptr;
+}
+
+const Tensor& SafetensorsFile::at(std::string_view name) const {
+  if (const Tensor* tensor = find(name)) return *tensor;
+  std::vector<std::string> names;
+  for (const Tensor& tensor : tensors()) names.push_back(tensor.name);
+  std::sort(names.begin(), names.end(), natural_less);
+  throw Error(ErrorKind::not_found, path(), std::string(name),
+              fmt::format("is not in the file; it has {}", list_names(names, 12)));
+}
+
+}  // namespace ironcl::checkpoint

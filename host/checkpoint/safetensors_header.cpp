@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+// The header of a safetensors file, checked against the format and against the file's size.
+#include "host/checkpoint/safetensors_header.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <boost/json.hpp>
+#include <optional>
+
+#include "backends/numerics/checked.h"
+#include "host/checkpoint/error.h"
+#include "host/checkpoint/json_input.h"
+
+namespace ironcl::checkpoint {
+namespace {
+
+namespace json = boost::json;
+
+/// Bytes [begin, end) of the data that a tensor takes.
+struct Extent {
+  std::int64_t begin = 0, end = 0;
+  std::size_t tensor = 0;  ///< Index into the tensors.
+};
+
+/// A JSON number that is a whole one, at least 0 and below 2^63.
+std::optional<std::int64_t> size_from(const json::value& value) {
+  if (const std::int64_t* number = value.if_int64(); number != nullptr && *number >= 0) return *number;
+  return std::nullopt;
+}
+
+/// Reads one entry of the header after the other, and says where it is wrong.
+class EntryReader {
+ public:
+  EntryReader(const std::filesystem::path& file, std::span<const std::byte> data) : file_(file), data_(data) {}
+
+  Tensor read(std::string_view name, const json::value& value, Extent& extent) const {
+    Tensor tensor;
+    tensor.name = name;
+    const json::object* entry = value.if_object();
+    if (entry == nullptr) fail(tensor, "its entry is not an object with dtype, shape and data_offsets");
+    const FileDType& type = read_dtype(tensor, *entry);
+    tensor.dtype = type.dtype;
+    tensor.dtype_name = type.name;
+    read_shape(tensor, *entry);
+    const std::int64_t bytes = bytes_of(tensor, type);
+    read_offsets(tensor, *entry, extent);
+    if (extent.end - extent.begin != bytes)
+      fail(tensor, fmt::format("data_offsets [{}, {}] are {} bytes, but {} {} needs {}", extent.begin, extent.end,
+                               extent.end - extent.begin, type.name, tensor.shape_text(), bytes));
+    tensor.data = data_.subspan(static_cast<std::size_t>(extent.begin), static_cast<std::size_t>(bytes));
+    return tensor;
+  }
+
+ private:
+  [[noreturn]] void fail(const Tensor& tensor, const std::string& message) const {
+    throw Error(ErrorKind::format, file_, tensor.name, message);
+  }
+
+  const json::value& member(const Tensor& tensor, const json::object& entry, std::string_view name) const {
+    const json::value* value = entry.if_contains(json::string_view(name.data(), name.size()));
+    if (value == nullptr) fail(tensor, fmt::format("its entry has no '{}'", name));
+    return *value;
+  }
+
+  const FileDType& read_dtype(const Tensor& tensor, const json::object& entry) const {
+    const json::string* name = member(tensor, entry, "dtype").if_string();
+    if (name == nullptr) fail(tensor, "dtype is not a string");
+    const FileDType* type = find_file_dtype(std::string_view(name->data(), name->size()));
+    if (type == nullptr)
+      fail(tensor, fmt::format("dtype '{}' is not one of the format (F8_E4M3, F8_E5M2, F8_E8M0, BF16, F16, F32, ...)",
+                               std::string_view(name->data(), name->size())));
+    return *type;
+  }
+
+  void read_shape(Tensor& tensor, const json::object& entry) const {
+    const json::value& value = member(tensor, entry, "shape");
+    const json::array* dims = value.if_array();
+    if (dims == nullptr) fail(tensor, "shape is not an array");
+    for (const json::value& dim : *dims) {
+      const std::optional<std::int64_t> size = size_from(dim);
+      if (!size)
+        fail(tensor, fmt::format("shape {} has the dimension {}, expected a whole number of at least 0",
+                                 json::serialize(value), json::serialize(dim)));
+      tensor.shape.push_back(*size);
+    }
+  }
+
+  std::int64_t bytes_of(const Tensor& tensor, const FileDType& type) const {
+    // A dimension of 0 makes the tensor empty, whatever the others are; their product must fit all the same.
+    std::int64_t bits = type.bits;
+    try {
+      for (const std::int64_t dim : tensor.shape) bits = numerics::checked_mul(bits, dim);
+    } catch (const std::overflow_error&) {
+      fail(tensor, fmt::format("shape {} of {} overflows 64 bits", tensor.shape_text(), type.name));
+    }
+    if (bits % 8 != 0)
+      fail(tensor, fmt::format("{} {} is {} bits, no whole number of bytes", type.name, tensor.shape_text(), bits));
+    return bits / 8;
+  }
+
+  void read_offsets(const Tensor& tensor, const json::object& entry, Extent& extent) const {
+    const json::value& value = member(tensor, entry, "data_offsets");
+    const json::array* pair = value.if_array();
+    const auto begin = pair != nullptr && pair->size() == 2 ? size_from((*pair)[0]) : std::nullopt;
+    const auto end = pair != nullptr && pair->size() == 2 ? size_from((*pair)[1]) : std::nullopt;
+    if (!begin || !end || *begin > *end)
+      fail(tensor,
+           fmt::format("data_offsets are {}, expected [begin, end] with 0 <= begin <= end", json::serialize(value)));
+    if (*end > static_cast<std::int64_t>(data_.size()))
+      fail(tensor,
+           fmt::format("data_offsets [{}, {}] reach beyond the file, which has {} bytes of tensor data; it is "
+                       "cut off (fetch it again) or its header lies",
+                       *begin, *end, data_.size()));
+    extent.begin = *begin;
+    extent.end = *end;
+  }
+
+  const std::filesystem::path& file_;
+  std::span<const std::byte> data_;
+};
+
+std::uint64_t read_header_length(std::span<const std::byte> bytes, const std::filesystem::path& file) {
+  const auto fail = [&](const std::string& message) { throw Error(ErrorKind::format, file, "", message); };
+  constexpr std::string_view kPointer = "version https://git-lfs";
+  if (bytes.size() >= kPointer.size() &&
+      std::equal(kPointer.begin(), kPointer.end(), bytes.begin(),
+                 [](char c, std::byte b) { return static_cast<std::byte>(c) == b; }))
+    fail("is a Git LFS pointer, not the file itself; fetch it with `git lfs pull`");
+  if (bytes.size() < 8)
+    fail(fmt::format("has {} bytes, too few for a safetensors file (8 bytes of header length come first)",
+                     bytes.size()));
+  std::uint64_t length = 0;
+  for (int i = 7; i >= 0; --i)
+    length = length << 8 | std::to_integer<std::uint64_t>(bytes[static_cast<std::size_t>(i)]);
+  if (length > kLongestHeader)
+    fail(fmt::format("claims a header of {} bytes, the format allows {}; it is no safetensors file, or damaged",
+                     length, kLongestHeader));
+  if (length > bytes.size() - 8)
+    fail(fmt::format(
+        "claims a header of {} bytes, but only {} follow; it is cut off (fetch it again) or no safetensors "
+        "file",
+        length, bytes.size() - 8));
+  return length;
+}
+
+void read_metadata(const json::value& value, const std::filesystem::path& file, SafetensorsHeader& header) {
+  const json::object* object = value.if_object();
+  if (object == nullptr) throw Error(ErrorKind::format, file, "", "__metadata__ is not an object");
+  for (const auto& [key, text] : *object) {
+    if (!text.is_string())
+      throw Error(ErrorKind::format, file, "",
+                  fmt::format("__metadata__ '{}' is {}, expected a string", std::string_view(key.data(), key.size()),
+                              json::serialize(text)));
+    const json::string& string = text.get_string();
+    header.metadata.emplace(std::string(key.data(), key.size()), std::string(string.data(), string.size()));
+  }
+}
+
+/// The tensors must cover the data without overlap, hole or rest.
+void check_cover(std::vector<Extent> extents, const std::vector<Tensor>& tensors, std::int64_t data_size,
+                 const std::filesystem::path& file) {
+  std::sort(extents.begin(), extents.end(),
+            [](const Extent& a, const Extent& b) { return a.begin != b.begin ? a.begin < b.begin : a.end < b.end; });
+  std::int64_t end = 0;
+  const Extent* previous = nullptr;
+  for (const Extent& extent : extents) {
+    const std::string& name = tensors[extent.tensor].name;
+    if (extent.begin < end)
+      throw Error(ErrorKind::format, file, name,
+                  fmt::format("data_offsets [{}, {}] overlap those of '{}' [{}, {}]", extent.begin, extent.end,
+                              tensors[previous->tensor].name, previous->begin, previous->end));
+    if (extent.begin > end)
+      throw Error(ErrorKind::format, file, name,
+                  fmt::format("data_offsets [{}, {}] leave a hole: the tensor before ends at {}", extent.begin,
+                              extent.end, end));
+    end = extent.end;
+    previous = &extent;
+  }
+  if (end != data_size)
+    throw Error(
+        ErrorKind::format, file, "",
+        fmt::format("has {} bytes after its last tensor, which ends at {} of {}", data_size - end, end, data_size));
+}
+
+}  // namespace
+
+SafetensorsHeader parse_safetensors(std::span<const std::byte> bytes, const std::filesystem::path& file) {
+  const std::size_t length = read_header_length(bytes, file);
+  const std::span<const std::byte> data = bytes.subspan(8 + length);
+  const std::string_view text(reinterpret_cast<const char*>(bytes.data()) + 8, length);
+  const json::value root = parse_json(text, file, "the header");
+  if (!root.is_object()) throw Error(ErrorKind::format, file, "", "the header is not a JSON object");
+
+  SafetensorsHeader header;
+  std::vector<Extent> extents;
+  const EntryReader reader(file, data);
+  for (const auto& [key, value] : root.get_object()) {
+    const std::string_view name(key.data(), key.size());
+    if (name == "__metadata__") {
+      read_metadata(value, file, header);
+      continue;
+    }
+    Extent& extent = extents.emplace_back();
+    extent.tensor = header.tensors.size();
+    header.tensors.push_back(reader.read(name, value, extent));
+  }
+  check_cover(std::move(extents), header.tensors, static_cast<std::int64_t>(data.size()), file);
+  std::sort(header.tensors.begin(), header.tensors.end(),
+            [](const Tensor& a, const Tensor& b) { return a.name < b.name; });
+  return header;
+}
+
+}  // namespace ironcl::checkpoint

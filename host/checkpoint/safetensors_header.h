@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// The header of a safetensors file: text in, checked tensors out. Next door: safetensors.cpp (mapping the file).
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "host/checkpoint/tensor.h"
+
+namespace ironcl::checkpoint {
+
+/// The longest header that the official library reads, bytes.
+inline constexpr std::uint64_t kLongestHeader = 100'000'000;
+
+struct SafetensorsHeader {
+  std::vector<Tensor> tensors;  ///< Sorted by name.
+  std::map<std::string, std::string> metadata;
+};
+
+/// Parses `bytes`, a whole file: header length, header, tensor bytes. The tensors view `bytes`.
+/// Throws Error format; `file` is for its text.
+SafetensorsHeader parse_safetensors(std::span<const std::byte> bytes, const std::filesystem::path& file);
+
+}  // namespace ironcl::checkpoint

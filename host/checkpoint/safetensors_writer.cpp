@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+// Writes a safetensors file in pieces, aside, and renames it into place.
+#include "host/checkpoint/safetensors_writer.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <boost/json.hpp>
+#include <cerrno>
+#include <cstring>
+#include <random>
+
+#include "backends/numerics/checked.h"
+
+namespace ironcl::checkpoint {
+namespace {
+
+namespace json = boost::json;
+
+/// A tensor's place in the data, and how far it is written.
+struct Place {
+  TensorSpec spec;
+  std::uint32_t element = 0;  ///< Bytes of one element.
+  std::int64_t begin = 0, end = 0, written = 0;
+};
+
+std::int64_t bytes_of(const std::filesystem::path& path, const TensorSpec& spec, std::uint32_t element) {
+  std::int64_t bytes = element;
+  try {
+    for (const std::int64_t dim : spec.shape) {
+      if (dim < 0) throw Error(ErrorKind::config, path, spec.name, fmt::format("has the negative dimension {}", dim));
+      bytes = numerics::checked_mul(bytes, dim);
+    }
+  } catch (const std::overflow_error&) {
+    throw Error(ErrorKind::config, path, spec.name, "has a shape that overflows 64 bits");
+  }
+  return bytes;
+}
+
+std::vector<Place> lay_out(const std::filesystem::path& path, const std::vector<TensorSpec>& tensors) {
+  std::vector<Place> places;
+  for (const TensorSpec& spec : tensors) {
+    const FileDType* type = file_dtype_of(spec.dtype);
+    if (type == nullptr)
+      throw Error(ErrorKind::config, path, spec.name, "has no element type that a safetensors file holds");
+    if (spec.name == "__metadata__")
+      throw Error(ErrorKind::config, path, spec.name, "is a name that the format keeps for itself");
+    places.push_back({spec, type->bits / 8, 0, bytes_of(path, spec, type->bits / 8), 0});
+  }
+  std::sort(places.begin(), places.end(), [](const Place& a, const Place& b) {
+    return a.element != b.element ? a.element > b.element : a.spec.name < b.spec.name;
+  });
+  std::int64_t at = 0;
+  for (Place& place : places) {
+    place.begin = at;
+    place.end = at = numerics::checked_add(at, place.end);
+  }
+  return places;
+}
+
+std::string header_of(const std::filesystem::path& path, const std::vector<Place>& places, const Metadata& metadata) {
+  json::object header;
+  if (!metadata.empty()) {
+    json::object texts;
+    for (const auto& [key, value] : metadata) texts[key] = value;
+    header["__metadata__"] = std::move(texts);
+  }
+  for (const Place& place : places) {
+    if (header.contains(place.spec.name)) throw Error(ErrorKind::config, path, place.spec.name, "is there twice");
+    json::array shape(place.spec.shape.begin(), place.spec.shape.end());
+    const std::string_view dtype = file_dtype_of(place.spec.dtype)->name;
+    header[place.spec.name] = {{"dtype", json::string_view(dtype.data(), dtype.size())},
+                               {"shape", std::move(shape)},
+                               {"data_offsets", {place.begin, place.end}}};
+  }
+  std::string text = json::serialize(header);
+  text.append((8 - text.size() % 8) % 8, ' ');  // the data starts aligned
+  std::string result(8, '\0');
+  for (std::size_t i = 0; i < 8; ++i) result[i] = static_cast<char>(std::uint64_t{text.size()} >> (8 * i));
+  return result + text;
+}
+
+}  // namespace
+
+struct SafetensorsWriter::State {
+  std::filesystem::path path, temporary;
+  std::vector<Place> places;
+  std::int64_t data_begin = 0;  ///< Bytes before the first tensor.
+  int file = -1;
+
+  ~State() {
+    if (file >= 0) ::close(file);
+    if (!temporary.empty()) ::unlink(temporary.c_str());
+  }
+
+  [[noreturn]] void fail(std::string_view what) const {
+    const int code = errno;
+    throw Error(ErrorKind::io, path, "", fmt::format("cannot be {}: {}", what, std::strerror(code)));
+  }
+
+  void create() {
+    std::random_device random;
+    for (int attempt = 0; attempt < 16 && file < 0; ++attempt) {
+      std::filesystem::path name = path;
+      name += fmt::format(".{:08x}.tmp", random());
+      file = ::open(name.c_str(), O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0666);
+      if (file >= 0)
+        temporary = name;
+      else if (errno != EEXIST)
+        break;
+    }
+    if (file < 0) fail("created");
+  }
+
+  void write_at(std::int64_t offset, const void* data, std::size_t size) const {
+    const char* bytes = static_cast<const char*>(data);
+    while (size > 0) {
+      const ssize_t done = ::pwrite(file, bytes, size, offset);
+      if (done < 0 && errno == EINTR) continue;
+      if (done <= 0) fail("written");
+      bytes += done;
+      offset += done;
+      size -= static_cast<std::size_t>(done);
+    }
+  }
+};
+
+SafetensorsWriter::SafetensorsWriter(std::filesystem::path path, const std::vector<TensorSpec>& tensors,
+                                     const Metadata& metadata)
+    : state_(std::make_unique<State>()) {
+  state_->path = std::move(path);
+  state_->places = lay_out(state_->path, tensors);
+  const std::string header = header_of(state_->path, state_->places, metadata);
+  state_->data_begin = static_cast<std::int64_t>(header.size());
+  state_->create();
+  state_->write_at(0, header.data(), header.size());
+}
+
+SafetensorsWriter::SafetensorsWriter(SafetensorsWriter&&) noexcept = default;
+SafetensorsWriter::~SafetensorsWriter() = default;
+
+void SafetensorsWriter::write(std::string_view name, std::span<const std::byte> bytes) {
+  for (Place& place : state_->places) {
+    if (place.spec.name != name) continue;
+    const std::int64_t room = place.end - place.begin - place.written;
+    if (static_cast<std::int64_t>(bytes.size()) > room)
+      throw Error(
+          ErrorKind::shape, state_->path, place.spec.name,
+          fmt::format("gets {} bytes, but has room for {} more of {}", bytes.size(), room, place.end - place.begin));
+    state_->write_at(state_->data_begin + place.begin + place.written, bytes.data(), bytes.size());
+    place.written += static_cast<std::int64_t>(bytes.size());
+    return;
+  }
+  throw Error(ErrorKind::not_found, state_->path, std::string(name), "was not declared when the writer was made");
+}
+
+void SafetensorsWriter::commit() {
+  for (const Place& place : state_->places)
+    if (place.begin + place.written != place.end)
+      throw Error(ErrorKind::shape, state_->path, place.spec.name,
+                  fmt::format("got {} bytes, expected {}", place.written, place.end - place.begin));
+  if (state_->temporary.empty()) return;
+  if (::fsync(state_->file) != 0) state_->fail("written");
+  if (::rename(state_->temporary.c_str(), state_->path.c_str()) != 0) state_->fail("renamed into place");
+  state_->temporary.clear();
+}
+
+void write_safetensors(const std::filesystem::path& path, const std::vector<Tensor>& tensors,
+                       const Metadata& metadata) {
+  std::vector<TensorSpec> specs;
+  for (const Tensor& tensor : tensors) specs.push_back({tensor.name, tensor.dtype, tensor.shape});
+  SafetensorsWriter writer(path, specs, metadata);
+  for (const Tensor& tensor : tensors) writer.write(tensor.name, tensor.data);
+  writer.commit();
+}
+
+}  // namespace ironcl::checkpoint
