@@ -1,0 +1,303 @@
+// SPDX-License-Identifier: Apache-2.0
+// Block-scaled fp8 on a CPU beside what a user would pick instead, in one run: OpenBLAS on weights dequantised to
+// f32, and PyTorch where a Python with it is named. Prints the ratios, writes rows as JSON. Called by `./dev bench
+// cpu-peers`, which also forces OpenBLAS's core type: its own detection takes new CPUs for old ones.
+//
+// Both sides take turns, several timed calls at a turn after one that is not counted, with a pause before each turn:
+// the threads of a BLAS spin for a while after a call and would be in the other's way. Weights rotate through more
+// memory than the caches hold, on both sides.
+#include <cblas.h>
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <boost/json.hpp>
+#define BOOST_PROCESS_USE_STD_FS 1
+#include <boost/process.hpp>
+#include <chrono>
+#include <cstdio>
+#include <optional>
+#include <sstream>
+#include <thread>
+
+#include "backends/numerics/casts.h"
+#include "host/report/file.h"
+#include "host/report/json.h"
+#include "host/tuning/statistics.h"
+#include "host/tuning/workload.h"
+#include "ironcl_build_id.h"
+
+extern "C" char* openblas_get_corename(void);
+extern "C" int openblas_get_num_threads(void);
+
+namespace {
+
+namespace bp = boost::process;
+
+using namespace ironcl;
+using numerics::DType;
+using report::Problem;
+using tuning::Summary;
+
+struct Arguments {
+  std::vector<std::int64_t> m = {1, 16, 128, 1024};
+  std::vector<std::string> shapes = {"4096x4096", "3072x1024", "7168x2048", "576x7168"};
+  std::string device = "opencl:cpu";
+  std::string json = "cpu-peers.json";
+  std::string torch;  // a Python interpreter that has PyTorch
+  int rounds = 5, calls = 5;
+  std::uint64_t rotate = std::uint64_t{256} << 20;
+};
+
+double now_ns() {
+  return std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+void pause_for_spinning_threads() { std::this_thread::sleep_for(std::chrono::milliseconds(60)); }
+
+/// How many calls a turn has: fewer where one takes long.
+int calls_a_turn(double one_ns, int calls) { return one_ns > 100e6 ? 1 : one_ns > 20e6 ? std::min(calls, 2) : calls; }
+
+/// W [n, k] and x [m, k] as f32, dequantised: what an f32 BLAS is given.
+class OpenBlas {
+ public:
+  OpenBlas(const Problem& problem, const tuning::Operands& operands, std::uint64_t rotate)
+      : m_(problem.m), n_(problem.n), k_(problem.k) {
+    std::vector<float> w(static_cast<std::size_t>(n_ * k_));
+    std::vector<float> scales(operands.b_scale.size() / numerics::size_of(problem.b_scale.dtype));
+    numerics::decode(problem.b, operands.b.data(), w);
+    numerics::decode(problem.b_scale.dtype, operands.b_scale.data(), scales);
+    const auto& grid = problem.b_scale.grid;
+    for (std::int64_t n = 0; n < n_; ++n)
+      for (std::int64_t k = 0; k < k_; ++k)
+        w[static_cast<std::size_t>(n * k_ + k)] *=
+            scales[static_cast<std::size_t>(grid.row_of(n) * grid.scale_cols(k_) + grid.col_of(k))];
+    const std::uint64_t copies = std::clamp<std::uint64_t>(rotate / (w.size() * sizeof(float)), 1, 16);
+    for (std::uint64_t i = 0; i < copies; ++i) weights_.push_back(w);
+    x_.resize(static_cast<std::size_t>(m_ * k_));
+    numerics::decode(problem.a_source, operands.a.data(), x_);
+    y_.resize(static_cast<std::size_t>(m_ * n_));
+  }
+
+  double gemm() {
+    const std::vector<float>& w = next();
+    const double before = now_ns();
+    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, static_cast<int>(m_), static_cast<int>(n_),
+                static_cast<int>(k_), 1.0f, x_.data(), static_cast<int>(k_), w.data(), static_cast<int>(k_), 0.0f,
+                y_.data(), static_cast<int>(n_));
+    return now_ns() - before;
+  }
+
+  /// M = 1 only.
+  double gemv() {
+    const std::vector<float>& w = next();
+    const double before = now_ns();
+    cblas_sgemv(CblasRowMajor, CblasNoTrans, static_cast<int>(n_), static_cast<int>(k_), 1.0f, w.data(),
+                static_cast<int>(k_), x_.data(), 1, 0.0f, y_.data(), 1);
+    return now_ns() - before;
+  }
+
+ private:
+  const std::vector<float>& next() { return weights_[next_++ % weights_.size()]; }
+
+  std::int64_t m_, n_, k_;
+  std::vector<std::vector<float>> weights_;
+  std::vector<float> x_, y_;
+  std::size_t next_ = 0;
+};
+
+/// torch_peer.py in a child process: a line of sizes in, a line of JSON out.
+class Torch {
+ public:
+  Torch(const std::string& python, const std::string& script)
+      : child_(python, script, bp::std_in<in_, bp::std_out> out_) {
+    std::string line;
+    if (!std::getline(out_, line)) throw std::runtime_error(python + " " + script + ": no answer; is PyTorch there?");
+    version_ = boost::json::parse(line).at("torch").as_string().c_str();
+  }
+  ~Torch() {
+    in_.pipe().close();
+    child_.wait();
+  }
+  const std::string& version() const { return version_; }
+
+  /// Nanoseconds of `calls` calls of f32 and of bf16 linear.
+  std::pair<std::vector<double>, std::vector<double>> run(std::int64_t m, std::int64_t n, std::int64_t k, int calls) {
+    in_ << m << ' ' << n << ' ' << k << ' ' << calls << std::endl;
+    std::string line;
+    if (!std::getline(out_, line)) throw std::runtime_error("the PyTorch process ended early");
+    const boost::json::value answer = boost::json::parse(line);
+    return {boost::json::value_to<std::vector<double>>(answer.at("f32_ns")),
+            boost::json::value_to<std::vector<double>>(answer.at("bf16_ns"))};
+  }
+
+ private:
+  bp::opstream in_;
+  bp::ipstream out_;
+  bp::child child_;
+  std::string version_;
+};
+
+Problem layer(std::int64_t m, std::int64_t n, std::int64_t k) {
+  Problem problem;
+  problem.m = m;
+  problem.n = n;
+  problem.k = k;
+  problem.a_source = DType::f32;  // what the f32 peers are given, so quantising is part of our time
+  problem.a = problem.b = DType::e4m3fn;
+  problem.d = DType::f32;
+  problem.a_scale = {DType::f32, {1, 128}};
+  problem.b_scale = {DType::f32, {128, 128}};
+  return problem;
+}
+
+/// All that is timed of one shape.
+struct Times {
+  std::vector<double> ironcl, sgemm, sgemv, torch_f32, torch_bf16;
+};
+
+void append(std::vector<double>& to, const std::vector<double>& from) {
+  to.insert(to.end(), from.begin(), from.end());
+}
+
+template <class Call>
+void take_turn(std::vector<double>& times, int calls, const Call& call) {
+  pause_for_spinning_threads();
+  const int count = calls_a_turn(call(), calls);
+  for (int i = 0; i < count; ++i) times.push_back(call());
+}
+
+boost::json::object measure(const Arguments& arguments, const Device& device, Torch* torch, const Problem& problem) {
+  const tuning::Operands operands = tuning::make_operands(problem, 20250601);
+  tuning::Workload workload(device, problem, operands, arguments.rotate);
+  const tuning::Check check = workload.check(tuning::expect(problem, operands, 8));
+  OpenBlas openblas(problem, operands, arguments.rotate);
+
+  Times times;
+  for (int round = 0; round < arguments.rounds; ++round) {
+    take_turn(times.ironcl, arguments.calls, [&] { return workload.run().host_ns; });
+    take_turn(times.sgemm, arguments.calls, [&] { return openblas.gemm(); });
+    if (problem.m == 1) take_turn(times.sgemv, arguments.calls, [&] { return openblas.gemv(); });
+    if (torch != nullptr) {
+      pause_for_spinning_threads();
+      const auto [f32, bf16] =
+          torch->run(problem.m, problem.n, problem.k, calls_a_turn(times.sgemm.back(), arguments.calls));
+      append(times.torch_f32, f32);
+      append(times.torch_bf16, bf16);
+    }
+  }
+
+  const Summary ours = tuning::summarize(times.ironcl);
+  const Summary sgemm = tuning::summarize(times.sgemm), sgemv = tuning::summarize(times.sgemv);
+  const double openblas_ns = sgemv.count != 0 ? std::min(sgemm.median, sgemv.median) : sgemm.median;
+  const double flop =
+      2.0 * static_cast<double>(problem.m) * static_cast<double>(problem.n) * static_cast<double>(problem.k);
+  const ironcl_gemm_info info = workload.plan().info();
+  boost::json::object row{{"m", problem.m},
+                          {"n", problem.n},
+                          {"k", problem.k},
+                          {"problem", report::to_line(problem)},
+                          {"variant", info.variant},
+                          {"config", info.config},
+                          {"verdict", check.pass ? "pass" : "fail"},
+                          {"max_error_over_bound", report::number(check.comparison.max_error_over_bound)},
+                          {"rows_checked", check.rows_checked},
+                          {"ironcl_ns", ours.median},
+                          {"ironcl_spread", ours.spread()},
+                          {"openblas_ns", openblas_ns},
+                          {"openblas_spread", sgemm.spread()},
+                          {"sgemm_ns", sgemm.median},
+                          {"ratio", openblas_ns / ours.median},
+                          {"gflops", flop / ours.median},
+                          {"openblas_gflops", flop / openblas_ns},
+                          {"prepare_ns", workload.prepare_ns()},
+                          {"plan_ns", workload.plan_ns()},
+                          {"weights_bytes", workload.weights_bytes()},
+                          {"openblas_weights_bytes", problem.n * problem.k * 4}};
+  if (sgemv.count != 0) row["sgemv_ns"] = sgemv.median;
+  if (torch != nullptr) {
+    const Summary f32 = tuning::summarize(times.torch_f32), bf16 = tuning::summarize(times.torch_bf16);
+    row["torch_f32_ns"] = f32.median;
+    row["torch_bf16_ns"] = bf16.median;
+    row["ratio_torch_f32"] = f32.median / ours.median;
+    row["ratio_torch_bf16"] = bf16.median / ours.median;
+  }
+  if (!check.pass) row["why"] = check.why;
+  return row;
+}
+
+void print(const boost::json::object& row) {
+  const auto number = [&](const char* key) { return row.contains(key) ? row.at(key).to_number<double>() : 0.0; };
+  const auto optional = [&](const char* key) {
+    return row.contains(key) ? fmt::format("{:>8.2f}", number(key)) : fmt::format("{:>8}", "-");
+  };
+  fmt::print("{:>5} {:>6} {:>6}  {:<18} {:<5} {:>10.3f} {:>8.1f} {:>10.3f} {:>8.1f} {:>8.2f} {} {}\n", number("m"),
+             number("n"), number("k"), row.at("variant").as_string().c_str(), row.at("verdict").as_string().c_str(),
+             number("ironcl_ns") / 1e6, number("gflops"), number("openblas_ns") / 1e6, number("openblas_gflops"),
+             number("ratio"), optional("ratio_torch_f32"), optional("ratio_torch_bf16"));
+  std::fflush(stdout);
+}
+
+int run(const Arguments& arguments, const std::string& torch_script) {
+  const Registry registry = Registry::discover();
+  const Device device = registry.device(arguments.device);
+  std::optional<Torch> torch;
+  if (!arguments.torch.empty()) torch.emplace(arguments.torch, torch_script);
+
+  fmt::print("{} against OpenBLAS ({}, {} threads){}\n", device.name(), openblas_get_corename(),
+             openblas_get_num_threads(), torch ? " and PyTorch " + torch->version() : std::string());
+  fmt::print("{:>5} {:>6} {:>6}  {:<18} {:<5} {:>10} {:>8} {:>10} {:>8} {:>8} {:>8} {:>8}\n", "M", "N", "K",
+             "variant", "check", "ironcl ms", "GFLOP/s", "OpenBLAS", "GFLOP/s", "ratio", "torch32", "torch16");
+  boost::json::array rows;
+  bool pass = true;
+  for (const std::string& shape : arguments.shapes) {
+    std::int64_t n = 0, k = 0;
+    char x = 0;
+    std::istringstream text(shape);
+    if (!(text >> n >> x >> k) || x != 'x' || n < 1 || k < 1)
+      throw std::invalid_argument("--shapes: '" + shape + "' is not NxK, such as 4096x4096");
+    for (const std::int64_t m : arguments.m) {
+      boost::json::object row = measure(arguments, device, torch ? &*torch : nullptr, layer(m, n, k));
+      pass = pass && row.at("verdict") == "pass";
+      print(row);
+      rows.push_back(std::move(row));
+    }
+  }
+  boost::json::object all{{"device", device.name()},
+                          {"driver", device.props().driver},
+                          {"build", IRONCL_BUILD_ID},
+                          {"openblas_core", openblas_get_corename()},
+                          {"openblas_threads", openblas_get_num_threads()},
+                          {"torch", torch ? boost::json::value(torch->version()) : boost::json::value(nullptr)},
+                          {"rounds", arguments.rounds},
+                          {"rotate_bytes", arguments.rotate},
+                          {"rows", std::move(rows)}};
+  report::write_file(arguments.json, report::to_text(all));
+  fmt::print("ratio: how many times faster than the peer (host time, enqueue to finish, medians). Rows in {}\n",
+             arguments.json);
+  return pass ? 0 : 1;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Arguments arguments;
+  std::string torch_script = "bench/torch_peer.py";
+  CLI::App app("Block-scaled fp8 on a CPU beside OpenBLAS and PyTorch, in one run");
+  app.add_option("--m", arguments.m, "Batch sizes")->delimiter(',')->capture_default_str();
+  app.add_option("--shapes", arguments.shapes, "Weights as NxK")->delimiter(',')->capture_default_str();
+  app.add_option("--device", arguments.device, "Device URI")->capture_default_str();
+  app.add_option("--json", arguments.json, "Where the rows go")->capture_default_str();
+  app.add_option("--torch", arguments.torch, "A Python interpreter that has PyTorch");
+  app.add_option("--torch-script", torch_script, "torch_peer.py")->capture_default_str();
+  app.add_option("--rounds", arguments.rounds, "Turns of each side")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_option("--calls", arguments.calls, "Timed calls a turn")->check(CLI::PositiveNumber)->capture_default_str();
+  CLI11_PARSE(app, argc, argv);
+  try {
+    return run(arguments, torch_script);
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "cpu_peers: {}\n", error.what());
+    return 2;
+  }
+}
