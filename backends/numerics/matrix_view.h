@@ -29,7 +29,7 @@ struct Operand {
   std::int64_t ld = 0;              ///< Elements from a row to the next.
   DType scale_dtype = DType::none;  ///< f32, f16, bf16 or e8m0; none: no scales, all 1.
   const void* scales = nullptr;     ///< [grid.scale_rows(rows), grid.scale_cols(cols)].
-  ScaleGrid grid;
+  ScaleGrid grid{};
   std::int64_t scale_ld = 0;  ///< Elements from a row of scales to the next.
 };
 

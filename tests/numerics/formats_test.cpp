@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backends/numerics/formats.h"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "backends/numerics/casts.h"
+
+namespace {
+
+using namespace ironcl::numerics;
+
+constexpr DType kAll[] = {DType::f32,  DType::f16, DType::bf16, DType::e4m3fn, DType::e5m2,
+                          DType::e8m0, DType::i8,  DType::s32,  DType::f64};
+
+TEST(Formats, NamesAreReadBack) {
+  for (const DType type : kAll) EXPECT_EQ(parse_dtype(name_of(type)), type) << name_of(type);
+  EXPECT_EQ(parse_dtype("e4m3"), DType::e4m3fn);
+  EXPECT_FALSE(parse_dtype("e4m3fnuz").has_value());
+  EXPECT_FALSE(parse_dtype("").has_value());
+}
+
+TEST(Formats, ValuesOutsideTheEnumerationAreNone) {
+  const auto unknown = static_cast<DType>(77);
+  EXPECT_EQ(size_of(unknown), 0u);
+  EXPECT_EQ(name_of(unknown), "none");
+  EXPECT_EQ(largest(unknown), 0);
+}
+
+TEST(Formats, LimitsAreThoseOfTheCodes) {
+  EXPECT_EQ(largest(DType::f32), std::numeric_limits<float>::max());
+  EXPECT_EQ(largest(DType::f64), std::numeric_limits<double>::max());
+  EXPECT_EQ(largest(DType::f16), decode_f16(0x7bff));
+  EXPECT_EQ(largest(DType::bf16), decode_bf16(0x7f7f));
+  EXPECT_EQ(largest(DType::e4m3fn), decode_e4m3fn(0x7e));
+  EXPECT_EQ(largest(DType::e5m2), decode_e5m2(0x7b));
+  EXPECT_EQ(largest(DType::e8m0), decode_e8m0(0xfe));
+  EXPECT_EQ(smallest_subnormal(DType::f32), std::numeric_limits<float>::denorm_min());
+  EXPECT_EQ(smallest_subnormal(DType::f64), std::numeric_limits<double>::denorm_min());
+  EXPECT_EQ(smallest_subnormal(DType::f16), decode_f16(1));
+  EXPECT_EQ(smallest_subnormal(DType::bf16), decode_bf16(1));
+  EXPECT_EQ(smallest_subnormal(DType::e4m3fn), decode_e4m3fn(1));
+  EXPECT_EQ(smallest_subnormal(DType::e5m2), decode_e5m2(1));
+  EXPECT_EQ(smallest_subnormal(DType::e8m0), decode_e8m0(0));
+}
+
+TEST(Formats, UnitRoundoffIsHalfTheStepAboveOne) {
+  EXPECT_EQ(1 + 2 * unit_roundoff(DType::f16), decode_f16(0x3c01));
+  EXPECT_EQ(1 + 2 * unit_roundoff(DType::bf16), decode_bf16(0x3f81));
+  EXPECT_EQ(1 + 2 * unit_roundoff(DType::e4m3fn), decode_e4m3fn(0x39));
+  EXPECT_EQ(1 + 2 * unit_roundoff(DType::e5m2), decode_e5m2(0x3d));
+  EXPECT_EQ(2 * unit_roundoff(DType::f32), std::numeric_limits<float>::epsilon());
+  EXPECT_EQ(2 * unit_roundoff(DType::f64), std::numeric_limits<double>::epsilon());
+}
+
+TEST(Formats, EveryTypeIsInOneFamilyAtMost) {
+  for (const DType type : kAll) EXPECT_FALSE(is_quantized(type) && is_float(type)) << name_of(type);
+  EXPECT_TRUE(is_quantized(DType::i8));
+  EXPECT_TRUE(is_float(DType::bf16));
+  EXPECT_FALSE(is_float(DType::f64));
+}
+
+}  // namespace
