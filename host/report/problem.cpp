@@ -152,7 +152,7 @@ ScaleGrid parse_grid(std::string_view text) {
     if (part == "all") return std::int64_t{0};
     const auto size = parse_size(part);
     if (!size || *size > std::numeric_limits<std::uint32_t>::max()) {
-      fail(fmt::format("'{}' is no block; write ROWSxCOLS such as 128x128, 1x128 or 1xall", text));
+      throw ProblemError(fmt::format("'{}' is no block; write ROWSxCOLS such as 128x128, 1x128 or 1xall", text));
     }
     return *size;
   };

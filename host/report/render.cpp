@@ -54,6 +54,41 @@ std::string trimmed(std::string line) {
   return line + "\n";
 }
 
+std::vector<std::size_t> column_widths(const Table& table, const std::vector<std::vector<std::string>>& rows) {
+  std::vector<std::size_t> widths(table.columns().size());
+  for (std::size_t i = 0; i < widths.size(); ++i) {
+    widths[i] = characters(table.columns()[i].heading);
+    for (const auto& row : rows) widths[i] = std::max(widths[i], characters(row[i]));
+  }
+  return widths;
+}
+
+/// Characters of a line with the columns from `first` on.
+std::size_t total_width(const std::vector<std::size_t>& widths, std::size_t first) {
+  std::size_t total = 0;
+  for (std::size_t i = first; i < widths.size(); ++i) total += widths[i] + (i > first ? 2 : 0);
+  return total;
+}
+
+std::string row_line(const Table& table, const std::vector<std::string>& cells,
+                     const std::vector<std::size_t>& widths, std::size_t first, std::string_view indent) {
+  std::string line(indent);
+  for (std::size_t i = first; i < cells.size(); ++i) {
+    line += padded(cells[i], widths[i], table.columns()[i].kind == Kind::text) + "  ";
+  }
+  return trimmed(line);
+}
+
+std::string heading_lines(const Table& table, const std::vector<std::size_t>& widths, std::size_t first,
+                          std::string_view indent) {
+  std::vector<std::string> headings, rules;
+  for (std::size_t i = 0; i < widths.size(); ++i) {
+    headings.push_back(table.columns()[i].heading);
+    rules.emplace_back(widths[i], '-');
+  }
+  return row_line(table, headings, widths, first, indent) + row_line(table, rules, widths, first, indent);
+}
+
 std::string csv_text(const Cell& cell) {
   if (const auto* flag = std::get_if<bool>(&cell)) return *flag ? "true" : "false";
   if (const auto* integer = std::get_if<std::int64_t>(&cell)) return fmt::format("{}", *integer);
@@ -73,30 +108,26 @@ std::string csv_quoted(const std::string& text) {
 
 std::string to_text(const Table& table, std::size_t width) {
   const auto rows = human_rows(table);
-  const std::size_t count = table.columns().size();
-  std::vector<std::size_t> widths(count);
-  for (std::size_t i = 0; i < count; ++i) {
-    widths[i] = characters(table.columns()[i].heading);
-    for (const auto& row : rows) widths[i] = std::max(widths[i], characters(row[i]));
-  }
-  std::size_t total = count > 0 ? 2 * (count - 1) : 0;
-  for (const std::size_t column : widths) total += column;
-  if (width != 0 && total > width) return records(table, rows);
+  const std::vector<std::size_t> widths = column_widths(table, rows);
+  if (width != 0 && total_width(widths, 0) > width) return records(table, rows);
+  std::string text = heading_lines(table, widths, 0, "");
+  for (const auto& row : rows) text += row_line(table, row, widths, 0, "");
+  return text;
+}
 
-  std::string heading, rule, body;
-  for (std::size_t i = 0; i < count; ++i) {
-    const bool left = table.columns()[i].kind == Kind::text;
-    heading += padded(table.columns()[i].heading, widths[i], left) + "  ";
-    rule += std::string(widths[i], '-') + "  ";
-  }
+std::string to_grouped_text(const Table& table, std::size_t width) {
+  constexpr std::string_view kIndent = "  ";
+  const auto rows = human_rows(table);
+  const std::vector<std::size_t> widths = column_widths(table, rows);
+  if (width != 0 && kIndent.size() + total_width(widths, 1) > width) return records(table, rows);
+  std::string text = heading_lines(table, widths, 1, kIndent);
+  const std::string* group = nullptr;
   for (const auto& row : rows) {
-    std::string line;
-    for (std::size_t i = 0; i < count; ++i) {
-      line += padded(row[i], widths[i], table.columns()[i].kind == Kind::text) + "  ";
-    }
-    body += trimmed(line);
+    if (group == nullptr || *group != row[0]) text += row[0] + "\n";
+    group = &row[0];
+    text += row_line(table, row, widths, 1, kIndent);
   }
-  return trimmed(heading) + trimmed(rule) + body;
+  return text;
 }
 
 std::string to_markdown(const Table& table) {

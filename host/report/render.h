@@ -14,6 +14,9 @@ namespace ironcl::report {
 /// `width` characters (0: no limit), each row becomes a block of "heading  value" lines instead: nothing is cut off.
 std::string to_text(const Table& table, std::size_t width = 0);
 
+/// The same with the first column as headings: rows that share it stand indented below it, under one set of columns.
+std::string to_grouped_text(const Table& table, std::size_t width = 0);
+
 /// A Markdown table; bars inside cells are escaped.
 std::string to_markdown(const Table& table);
 

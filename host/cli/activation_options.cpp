@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// The options that say what is multiplied.
+#include "host/cli/activation_options.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <limits>
+
+#include "host/cli/compare_report.h"
+#include "host/cli/parse_option.h"
+
+namespace ironcl::cli {
+
+void ActivationOptions::declare(CLI::App& app, bool may_make_up) {
+  app.add_option("PATH", path, "checkpoint folder, or one safetensors file")->required();
+  CLI::Option* given =
+      app.add_option("--input", input, "activations [M, K] in f32, f16 or bf16; the device quantises them")
+          ->option_text("FILE:TENSOR");
+  app.add_option("--input-q", input_q, "activations given as fp8 codes with their scales")
+      ->option_text("FILE:VALUES,SCALES")
+      ->excludes(given);
+  app.add_option("--m", m,
+                 may_make_up ? "rows (default: all of the input, or 16 made-up ones)" : "rows (default: all)")
+      ->option_text("M")
+      ->check(CLI::Range(std::int64_t{0}, std::int64_t{std::numeric_limits<std::int32_t>::max()}));
+  if (may_make_up) {
+    app.add_option("--seed", seed, "of the made-up activations (default: 1)")->option_text("N");
+  }
+  app.add_option("--out", out, "type of the result (default: f32)")->option_text("f32|bf16|f16");
+  app.add_option("--block", block, "weight block, where neither the file nor its shapes say it: 128, or 128x128")
+      ->option_text("RxC");
+  app.add_option("--x-group", x_group, "scale group of the activations (default: what the file says, else 1 x block)")
+      ->option_text("RxC");
+  app.add_option("--accuracy", accuracy,
+                 "weakest accuracy class that a device may use (default: f32; tensor14 also allows hardware that\n"
+                 "accumulates in about 14 bits)")
+      ->option_text("f32|tensor14");
+}
+
+ActivationSource ActivationOptions::source() const {
+  ActivationSource source;
+  source.input = input;
+  source.input_q = input_q;
+  source.x_group = parse_grid_option("--x-group", x_group);
+  if (m >= 0) source.m = m;
+  source.seed = seed;
+  return source;
+}
+
+checkpoint::Checkpoint ActivationOptions::open_checkpoint() const {
+  checkpoint::OpenOptions options;
+  options.block = parse_grid_option("--block", block);
+  return checkpoint::Checkpoint::open(path, options);
+}
+
+std::string ActivationOptions::command_tail() const {
+  std::string tail = fmt::format("--out {}", out);
+  if (!input.empty()) tail += " --input " + shell_word(input);
+  if (!input_q.empty()) tail += " --input-q " + shell_word(input_q);
+  if (m >= 0) tail += fmt::format(" --m {}", m);
+  if (input.empty() && input_q.empty()) tail += fmt::format(" --seed {}", seed);
+  if (!block.empty()) tail += " --block " + block;
+  if (!x_group.empty()) tail += " --x-group " + x_group;
+  if (accuracy != "f32") tail += " --accuracy " + accuracy;
+  return tail;
+}
+
+}  // namespace ironcl::cli

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// The options that say what is multiplied, shared by compare and run.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "host/checkpoint/model.h"
+#include "host/cli/activations.h"
+
+namespace CLI {
+class App;
+}
+
+namespace ironcl::cli {
+
+struct ActivationOptions {
+  std::string path, block, x_group, out = "f32", accuracy = "f32";
+  std::string input, input_q;
+  std::int64_t m = -1;  ///< -1: not given.
+  std::uint64_t seed = 1;
+
+  /// PATH, --block, --x-group, --input, --input-q, --m, --out, --accuracy; with `may_make_up`, --seed.
+  void declare(CLI::App& app, bool may_make_up);
+
+  ActivationSource source() const;                 ///< Throws CommandError usage.
+  checkpoint::Checkpoint open_checkpoint() const;  ///< Throws CommandError usage and checkpoint::Error.
+  /// The options that were given, for a command to be pasted.
+  std::string command_tail() const;
+};
+
+}  // namespace ironcl::cli

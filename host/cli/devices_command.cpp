@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+// ironcl devices: what there is to compute on, and what each device says to a problem.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <boost/json.hpp>
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "host/cli/command.h"
+#include "host/cli/device_list.h"
+#include "host/cli/device_run.h"
+#include "host/cli/parse_option.h"
+#include "host/include/ironcl/ironcl.hpp"
+#include "host/report/json.h"
+#include "host/report/problem.h"
+#include "host/report/render.h"
+#include "host/report/table.h"
+#include "host/report/units.h"
+
+namespace ironcl::cli {
+namespace {
+
+namespace json = boost::json;
+
+constexpr const char* kExamples =
+    R"(  ironcl devices                          the devices and their URIs, as --device takes them
+  ironcl devices --explain 16,1024,3072   what each says to 16 x 1024 x 3072 (M,N,K), and what auto would choose
+  ironcl devices --explain '--dt=e4m3fn:e4m3fn:bf16 --scale=1x64:64x64 16x3072:3072x1024'
+)";
+constexpr const char* kExitStatus =
+    R"(  0  there are devices (with --explain: one that auto would choose)
+  2  usage
+  4  there are none
+)";
+
+/// "M,N,K" as a layer of a published fp8 checkpoint, or a problem line.
+report::Problem problem_of(const std::string& text) {
+  if (text.find(':') == std::string::npos) {
+    long long m = 0, n = 0, k = 0;
+    int used = 0;
+    if (std::sscanf(text.c_str(), "%lld,%lld,%lld%n", &m, &n, &k, &used) != 3 ||
+        static_cast<std::size_t>(used) != text.size() || m < 0 || n < 1 || k < 1 || m > INT32_MAX || n > INT32_MAX ||
+        k > INT32_MAX) {
+      throw CommandError(ExitStatus::usage,
+                         fmt::format("--explain {}: write M,N,K such as 16,1024,3072, or a problem line", text));
+    }
+    return report::parse_problem(
+        fmt::format("--src=bf16 --dt=e4m3fn:e4m3fn:bf16 --scale=1x128:128x128 {}x{}:{}x{}", m, k, k, n));
+  }
+  try {
+    return report::parse_problem(text);
+  } catch (const report::ProblemError& error) {
+    throw CommandError(ExitStatus::usage, fmt::format("--explain: {}", error.what()));
+  }
+}
+
+std::string verdict_name(std::uint32_t verdict) {
+  return verdict == IRONCL_VERDICT_CHOSEN ? "chosen" : verdict == IRONCL_VERDICT_USABLE ? "usable" : "refused";
+}
+
+json::object to_json(const ironcl::Device& device) {
+  const ironcl_device_props& props = device.props();
+  const auto has = [&](std::uint32_t cap) { return (props.caps & cap) != 0; };
+  return {{"uri", device.uri()},
+          {"plugin", device.plugin()},
+          {"type", ironcl_device_type_name(props.type)},
+          {"name", props.name},
+          {"driver", props.driver},
+          {"stable_id", props.stable_id},
+          {"vendor_id", props.vendor_id},
+          {"memory_bytes", props.memory_bytes},
+          {"max_buffer_bytes", props.max_buffer_bytes},
+          {"buffer_alignment", props.buffer_alignment},
+          {"import_host_pointer", has(IRONCL_CAP_IMPORT_HOST_POINTER)},
+          {"import_cl_mem", has(IRONCL_CAP_IMPORT_CL_MEM)},
+          {"event_profiling", has(IRONCL_CAP_EVENT_PROFILING)},
+          {"bitwise_repeatable", has(IRONCL_CAP_BITWISE_REPEATABLE)}};
+}
+
+json::object to_json(const report::Problem& problem, const ironcl::Selection& selection) {
+  json::object object{{"problem", report::to_line(problem)}};
+  object["chosen"] = selection.device ? json::value(selection.device->uri()) : json::value(nullptr);
+  object["error"] = selection.device ? json::value(nullptr) : json::value(selection.error);
+  json::array candidates;
+  for (const ironcl::Candidate& candidate : selection.candidates) {
+    json::object item{{"uri", candidate.device.uri()}, {"verdict", verdict_name(candidate.verdict)}};
+    item["reason"] = ironcl_reason_name(candidate.reason);
+    item["text"] = candidate.text;
+    const bool usable = candidate.support && candidate.reason == IRONCL_REASON_NONE;
+    item["accuracy_class"] =
+        usable ? json::value(candidate.support->accuracy_class == IRONCL_ACCURACY_TENSOR14 ? "tensor14" : "f32")
+               : json::value(nullptr);
+    const bool timed = usable && candidate.support->estimate_kind != IRONCL_TIME_NONE;
+    item["estimate_ns"] = timed ? report::number(candidate.support->estimate_ns) : json::value(nullptr);
+    item["estimate_kind"] =
+        timed ? json::value(time_kind_name(candidate.support->estimate_kind)) : json::value(nullptr);
+    candidates.push_back(std::move(item));
+  }
+  object["candidates"] = std::move(candidates);
+  return object;
+}
+
+std::string devices_text(const std::vector<ironcl::Device>& devices) {
+  using report::Kind;
+  report::Table table({{"uri", "device", Kind::text},
+                       {"type", "type", Kind::text},
+                       {"memory_bytes", "memory", Kind::bytes},
+                       {"name", "name", Kind::text},
+                       {"driver", "driver", Kind::text}});
+  for (const ironcl::Device& device : devices) {
+    const ironcl_device_props& props = device.props();
+    table.add({device.uri(), std::string(ironcl_device_type_name(props.type)),
+               static_cast<double>(props.memory_bytes), std::string(props.name), std::string(props.driver)});
+  }
+  return report::to_text(table, report::terminal_width());
+}
+
+std::string explain_text(const report::Problem& problem, const ironcl::Selection& selection) {
+  using report::Kind;
+  report::Table table({{"uri", "device", Kind::text},
+                       {"verdict", "verdict", Kind::text},
+                       {"estimate", "estimate", Kind::text},
+                       {"reason", "reason", Kind::text},
+                       {"text", "in words", Kind::text}});
+  for (const ironcl::Candidate& candidate : selection.candidates) {
+    report::Cell estimate;
+    if (candidate.support && candidate.support->estimate_kind != IRONCL_TIME_NONE) {
+      estimate = fmt::format("{} {}", report::human_time(candidate.support->estimate_ns),
+                             time_kind_name(candidate.support->estimate_kind));
+    }
+    table.add({candidate.device.uri(), verdict_name(candidate.verdict), estimate,
+               std::string(ironcl_reason_name(candidate.reason)), candidate.text});
+  }
+  return fmt::format("problem: {}\n\n{}\n{}\n", report::to_line(problem),
+                     report::to_text(table, report::terminal_width()),
+                     selection.device ? fmt::format("auto chooses {}", selection.device->uri())
+                                      : fmt::format("auto chooses nothing: {}", selection.error));
+}
+
+class DevicesCommand final : public Command {
+ public:
+  std::string name() const override { return "devices"; }
+  std::string summary() const override { return "List devices, or explain what each says to a problem"; }
+
+  void declare(CLI::App& app) override {
+    app.add_flag("--json", json_, "as JSON");
+    app.add_option(
+           "--explain", explain_,
+           "ask every device about that problem (bf16 activations, e4m3 weights in 128x128 blocks, bf16 out,\n"
+           "or any problem line)")
+        ->option_text("M,N,K");
+    app.footer(footer(kExamples, kExitStatus));
+  }
+
+  ExitStatus run() override {
+    std::optional<report::Problem> problem;
+    if (!explain_.empty()) problem = problem_of(explain_);
+    const ironcl::Registry registry = ironcl::Registry::discover();
+    const std::vector<ironcl::Device> devices = registry.devices();
+    if (problem) return explain(registry, *problem);
+    if (json_) {
+      json::array items;
+      for (const ironcl::Device& device : devices) items.push_back(to_json(device));
+      fmt::print("{}", report::to_text(json::object{{"devices", std::move(items)}}));
+    } else if (!devices.empty()) {
+      fmt::print("{}", devices_text(devices));
+    }
+    if (devices.empty()) throw CommandError(ExitStatus::no_device, why_no_devices(registry));
+    return ExitStatus::ok;
+  }
+
+ private:
+  ExitStatus explain(const ironcl::Registry& registry, const report::Problem& problem) const {
+    const ironcl::GemmDesc desc = to_gemm_desc(problem);
+    const ironcl::Selection selection = registry.explain(&desc);
+    fmt::print("{}", json_ ? report::to_text(to_json(problem, selection)) : explain_text(problem, selection));
+    return selection.device ? ExitStatus::ok : ExitStatus::no_device;
+  }
+
+  bool json_ = false;
+  std::string explain_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_devices_command() { return std::make_unique<DevicesCommand>(); }
+
+}  // namespace ironcl::cli

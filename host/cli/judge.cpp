@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+// Running a layer everywhere and comparing the results.
+#include "host/cli/judge.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+#include "backends/numerics/casts.h"
+#include "backends/numerics/scale_grid.h"
+#include "host/report/units.h"
+
+namespace ironcl::cli {
+namespace {
+
+using numerics::AccuracyClass;
+using numerics::BoundTerms;
+using numerics::Comparison;
+using numerics::DType;
+using numerics::OracleResult;
+
+/// "D[3,17] is 1.25, expected 1.5: 4.1 times the bound; 12 of 7168 elements are out of bounds".
+std::string describe(const Comparison& comparison, std::size_t elements) {
+  return fmt::format("D[{},{}] is {}, expected {}: {} times the bound; {} of {} elements are out of bounds",
+                     comparison.worst_row, comparison.worst_col, report::exact_number(comparison.worst_got),
+                     report::exact_number(comparison.worst_want),
+                     report::human_number(comparison.max_error_over_bound), comparison.out_of_bounds, elements);
+}
+
+Quantization check_quantization(const Activations& a, const DeviceResult& result) {
+  for (std::size_t i = 0; i < a.code_scales.size(); ++i) {
+    if (std::bit_cast<std::uint32_t>(a.code_scales[i]) == std::bit_cast<std::uint32_t>(result.code_scales[i]))
+      continue;
+    const auto cols = static_cast<std::size_t>(a.scale.grid.scale_cols(a.k));
+    return {false, fmt::format("scale [{},{}] of the quantised activations is {}, must be {}", i / cols, i % cols,
+                               report::exact_number(result.code_scales[i]), report::exact_number(a.code_scales[i]))};
+  }
+  for (std::size_t i = 0; i < a.codes.size(); ++i) {
+    if (a.codes[i] == result.codes[i]) continue;
+    const auto cols = static_cast<std::size_t>(a.k);
+    return {false, fmt::format("code [{},{}] of the quantised activations is {:#04x}, must be {:#04x}", i / cols,
+                               i % cols, result.codes[i], a.codes[i])};
+  }
+  return {};
+}
+
+DeviceReport run_device(const ironcl::Device& device, const report::Problem& problem, const Activations& a,
+                        const LayerOperand& b, const OracleResult& oracle) {
+  DeviceReport report;
+  report.uri = device.uri();
+  report.name = device.name();
+  try {
+    report.result = run_on(device, problem, a, b);
+  } catch (const ironcl::Error& error) {
+    const bool refused = error.status() == IRONCL_UNSUPPORTED || error.status() == IRONCL_UNIMPLEMENTED;
+    report.verdict = refused ? Verdict::unsupported : Verdict::error;
+    report.reason = error.what();
+    return report;
+  }
+  const DeviceResult& result = *report.result;
+  report.terms = {problem.d, result.accuracy, problem.k, result.accumulation_length};
+  report.values.resize(oracle.value.size());
+  numerics::decode(problem.d, result.d.data(), std::span<double>(report.values));
+  report.comparison = numerics::compare(report.values, oracle, report.terms);
+  report.verdict = report.comparison->pass ? Verdict::pass : Verdict::fail;
+  if (!report.comparison->pass) report.reason = describe(*report.comparison, report.values.size());
+  if (result.shows_quantized) {
+    report.quantization = check_quantization(a, result);
+    if (!report.quantization->equal) {
+      report.verdict = Verdict::fail;
+      report.reason = report.quantization->difference + (report.reason.empty() ? "" : "; ") + report.reason;
+    }
+  }
+  return report;
+}
+
+/// One result against an expectation. A tighter class is tried before a weaker one.
+ExpectReport judge_expectation(const Expectation& expected, const std::string& uri, const std::vector<double>& got,
+                               const BoundTerms& terms, const OracleResult& oracle, std::int64_t k_group) {
+  ExpectReport report;
+  report.tensor = expected.tensor;
+  report.uri = uri;
+  report.dtype = expected.dtype;
+  if (expected.dtype == DType::f64) {
+    const OracleResult reference{oracle.rows, oracle.cols, expected.values, oracle.magnitude};
+    report.comparison = numerics::compare(got, reference, terms);
+  } else {
+    BoundTerms expected_terms{expected.dtype, AccuracyClass::f32, terms.k, k_group};
+    report.comparison = numerics::compare(got, terms, expected.values, expected_terms, oracle);
+    if (!report.comparison.pass && expected.dtype != DType::f32) {
+      expected_terms.accuracy = report.accuracy = AccuracyClass::tensor14;
+      report.comparison = numerics::compare(got, terms, expected.values, expected_terms, oracle);
+    }
+  }
+  report.verdict = report.comparison.pass ? Verdict::pass : Verdict::fail;
+  return report;
+}
+
+}  // namespace
+
+const char* name_of(Verdict verdict) noexcept {
+  switch (verdict) {
+    case Verdict::pass:
+      return "pass";
+    case Verdict::fail:
+      return "fail";
+    case Verdict::error:
+      return "error";
+    case Verdict::unsupported:
+      break;
+  }
+  return "unsupported";
+}
+
+void DeviceReport::forget_values() {
+  values = {};
+  if (!result) return;
+  result->d = {};
+  result->codes = {};
+  result->code_scales = {};
+}
+
+std::size_t CaseReport::computed() const noexcept {
+  return static_cast<std::size_t>(
+      std::count_if(devices.begin(), devices.end(), [](const DeviceReport& d) { return d.result.has_value(); }));
+}
+
+bool CaseReport::wrong() const noexcept {
+  const auto bad = [](const auto& report) {
+    return report.verdict == Verdict::fail || report.verdict == Verdict::error;
+  };
+  return std::any_of(devices.begin(), devices.end(), bad) || std::any_of(pairs.begin(), pairs.end(), bad) ||
+         std::any_of(expect.begin(), expect.end(), bad);
+}
+
+Expectation load_expectation(const std::string& text, std::int64_t m, std::int64_t n) {
+  const auto ref = checkpoint::parse_tensor_ref(text, 1);
+  const checkpoint::Matrix matrix = checkpoint::load_matrix(ref.file, ref.tensors[0]);
+  if (matrix.rows != m || matrix.cols != n) {
+    throw checkpoint::Error(
+        checkpoint::ErrorKind::shape, ref.file, ref.tensors[0],
+        fmt::format("is {}, but the result is [{}, {}]; an expectation has the shape of the result",
+                    matrix.tensor.shape_text(), m, n));
+  }
+  if (matrix.tensor.dtype != DType::f64 && !numerics::is_float(matrix.tensor.dtype)) {
+    throw checkpoint::Error(
+        checkpoint::ErrorKind::dtype, ref.file, ref.tensors[0],
+        fmt::format("is {}; an expectation is f64, f32, bf16 or f16", numerics::name_of(matrix.tensor.dtype)));
+  }
+  return {ref.tensors[0], matrix.tensor.dtype, matrix.to_f64()};
+}
+
+CaseReport judge(const checkpoint::LinearLayer& layer, const Activations& a, DType out, AccuracyClass weakest,
+                 const std::vector<ironcl::Device>& devices, const std::vector<Expectation>& expectations) {
+  const LayerOperand b = operand_of(layer);
+  CaseReport report;
+  report.layer = layer.name;
+  report.problem = problem_of(layer, b, a, out, weakest);
+  report.activations = a.origin;
+  const OracleResult oracle = numerics::oracle(a.operand(), b.b, b.bias_dtype, b.bias.data());
+  report.undefined =
+      std::count_if(oracle.value.begin(), oracle.value.end(), [](double value) { return std::isnan(value); });
+
+  for (const ironcl::Device& device : devices) {
+    report.devices.push_back(run_device(device, report.problem, a, b, oracle));
+  }
+  for (std::size_t i = 0; i < devices.size(); ++i) {
+    for (std::size_t j = i + 1; j < devices.size(); ++j) {
+      const DeviceReport &first = report.devices[i], &second = report.devices[j];
+      if (!first.result || !second.result) continue;
+      PairReport& pair = report.pairs.emplace_back(PairReport{first.uri, second.uri, Verdict::fail, {}});
+      pair.comparison = numerics::compare(first.values, first.terms, second.values, second.terms, oracle);
+      pair.verdict = pair.comparison.pass ? Verdict::pass : Verdict::fail;
+    }
+  }
+  const std::int64_t k_group =
+      numerics::common_group(report.problem.a_scale.grid.group_cols, layer.weight_grid.group_cols, layer.k);
+  for (const Expectation& expected : expectations) {
+    const BoundTerms exact{DType::f64, AccuracyClass::f32, layer.k, k_group};
+    report.expect.push_back(judge_expectation(expected, "oracle", oracle.value, exact, oracle, k_group));
+    for (const DeviceReport& device : report.devices) {
+      if (!device.result) continue;
+      report.expect.push_back(judge_expectation(expected, device.uri, device.values, device.terms, oracle, k_group));
+    }
+  }
+  for (DeviceReport& device : report.devices) device.forget_values();
+  return report;
+}
+
+}  // namespace ironcl::cli

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+// ironcl plugins: the load report, why each file was or was not taken.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <boost/json.hpp>
+#include <string>
+
+#include "host/cli/command.h"
+#include "host/cli/parse_option.h"
+#include "host/include/ironcl/ironcl.hpp"
+#include "host/report/json.h"
+#include "host/report/render.h"
+#include "host/report/table.h"
+
+namespace ironcl::cli {
+namespace {
+
+namespace json = boost::json;
+
+constexpr const char* kExamples =
+    R"(  ironcl plugins                                         every file that was looked at, and why it was not taken
+  IRONCL_PLUGIN_DIRS=$HOME/plugins ironcl plugins        look there first
+  IRONCL_PLUGIN_FILES=./libmine.so ironcl plugins --json one file, as JSON
+)";
+constexpr const char* kExitStatus =
+    R"(  0  always, but for usage (2): a file that is not taken is a finding, not a failure
+)";
+
+std::string source_name(std::uint32_t source) {
+  switch (source) {
+    case IRONCL_SOURCE_FILES:
+      return "IRONCL_PLUGIN_FILES";
+    case IRONCL_SOURCE_DIRS:
+      return "IRONCL_PLUGIN_DIRS";
+    case IRONCL_SOURCE_BESIDE:
+      return "beside the library";
+    default:
+      return "by name";
+  }
+}
+
+json::object to_json(const ironcl::Registry& registry) {
+  json::array plugins, report;
+  for (const ironcl::PluginInfo& plugin : registry.plugins()) {
+    plugins.push_back({{"name", plugin.name},
+                       {"build_id", plugin.build_id},
+                       {"path", plugin.path},
+                       {"abi", fmt::format("{}.{}", plugin.abi_major, plugin.abi_minor)},
+                       {"devices", plugin.device_count},
+                       {"enumerate_status", ironcl_status_name(plugin.enumerate_status)},
+                       {"enumerate_reason", plugin.enumerate_reason}});
+  }
+  for (const ironcl::ReportEntry& entry : registry.report()) {
+    report.push_back({{"path", entry.path},
+                      {"outcome", ironcl_outcome_name(entry.outcome)},
+                      {"step", ironcl_step_name(entry.step)},
+                      {"status", ironcl_status_name(entry.status)},
+                      {"source", source_name(entry.source)},
+                      {"plugin", entry.plugin},
+                      {"build_id", entry.build_id},
+                      {"reason", entry.reason}});
+  }
+  return {{"plugins", std::move(plugins)}, {"report", std::move(report)}};
+}
+
+/// A line for each file, the reason below it: paths and sentences do not fit into columns.
+std::string to_text(const ironcl::Registry& registry) {
+  using report::Kind;
+  std::string text;
+  report::Table table({{"name", "plugin", Kind::text},
+                       {"devices", "devices", Kind::integer},
+                       {"abi", "ABI", Kind::text},
+                       {"build_id", "build", Kind::text},
+                       {"path", "file", Kind::text}});
+  for (const ironcl::PluginInfo& plugin : registry.plugins()) {
+    table.add({plugin.name, std::int64_t{plugin.device_count},
+               fmt::format("{}.{}", plugin.abi_major, plugin.abi_minor), plugin.build_id, plugin.path});
+  }
+  if (!table.empty()) text += report::to_text(table, report::terminal_width()) + "\n";
+  text += "Files looked at, in this order:\n";
+  const auto entries = registry.report();
+  for (const ironcl::ReportEntry& entry : entries) {
+    text += fmt::format("  {}: {} at step {} ({})\n", entry.path, ironcl_outcome_name(entry.outcome),
+                        ironcl_step_name(entry.step), source_name(entry.source));
+    if (!entry.reason.empty()) text += fmt::format("      {}\n", entry.reason);
+  }
+  if (entries.empty()) text += "  none; name a folder with IRONCL_PLUGIN_DIRS or a file with IRONCL_PLUGIN_FILES\n";
+  return text;
+}
+
+class PluginsCommand final : public Command {
+ public:
+  std::string name() const override { return "plugins"; }
+  std::string summary() const override {
+    return "The load report: which plugins were taken, and why others were not";
+  }
+
+  void declare(CLI::App& app) override {
+    app.add_flag("--json", json_, "as JSON");
+    app.footer(footer(kExamples, kExitStatus));
+  }
+
+  ExitStatus run() override {
+    const ironcl::Registry registry = ironcl::Registry::discover();
+    fmt::print("{}", json_ ? report::to_text(json::value(to_json(registry))) : to_text(registry));
+    return ExitStatus::ok;
+  }
+
+ private:
+  bool json_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_plugins_command() { return std::make_unique<PluginsCommand>(); }
+
+}  // namespace ironcl::cli

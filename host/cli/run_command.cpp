@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+// ironcl run: one layer on one device, the result as safetensors.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <string>
+
+#include "host/checkpoint/safetensors_writer.h"
+#include "host/cli/activation_options.h"
+#include "host/cli/command.h"
+#include "host/cli/compare_report.h"
+#include "host/cli/device_run.h"
+#include "host/cli/parse_option.h"
+#include "host/report/units.h"
+
+namespace ironcl::cli {
+namespace {
+
+constexpr const char* kExamples =
+    R"(  ironcl run layer.safetensors --layer weight --input layer.safetensors:x --device opencl:0 --output y.safetensors
+  ironcl run model-fp8/ --layer model.layers.0.self_attn.q_proj --input x.safetensors:x --device auto --out bf16 \
+      --output y.safetensors
+)";
+constexpr const char* kExitStatus =
+    R"(  0  the result is written: tensor y [M, N] of the type --out
+  1  the device failed while it computed
+  2  usage
+  3  bad input: a file, tensor, shape or scale; or --output cannot be written
+  4  no such device, or it does not run the problem
+)";
+
+class RunCommand final : public Command {
+ public:
+  std::string name() const override { return "run"; }
+  std::string summary() const override { return "Run one layer on one device and write the result"; }
+
+  void declare(CLI::App& app) override {
+    operands_.declare(app, false);
+    app.add_option("--layer", layer_, "the layer, by its full name; `ironcl inspect` lists them")
+        ->option_text("NAME")
+        ->required();
+    app.add_option("--device", device_, "where to run: opencl:0, opencl:gpu, ironwood:0, auto (default: auto)")
+        ->option_text("URI");
+    app.add_option("--output", output_, "safetensors file to write")->option_text("FILE")->required();
+    app.footer(footer(kExamples, kExitStatus));
+  }
+
+  ExitStatus run() override {
+    const numerics::DType out = parse_out(operands_.out);
+    const numerics::AccuracyClass accuracy = parse_accuracy_option(operands_.accuracy);
+    const ActivationSource source = operands_.source();
+    if (source.made_up()) {
+      throw CommandError(ExitStatus::usage,
+                         "there are no activations; give --input FILE:TENSOR or --input-q "
+                         "FILE:VALUES,SCALES");
+    }
+    const checkpoint::Checkpoint checkpoint = operands_.open_checkpoint();
+    const checkpoint::LinearLayer& layer = checkpoint.layer(layer_);
+    const Activations a = load_activations(source, layer);
+    const LayerOperand b = operand_of(layer);
+    const report::Problem problem = problem_of(layer, b, a, out, accuracy);
+
+    const ironcl::Registry registry = ironcl::Registry::discover();
+    const ironcl::Device device = choose(registry, problem);
+    const DeviceResult result = run_on(device, problem, a, b);
+    write(problem, device, result);
+    const bool timed = result.time_kind != IRONCL_TIME_NONE;
+    fmt::print(
+        "{}: y [{}, {}] {} by {} ({}){}\n", output_, problem.m, problem.n, operands_.out, device.uri(), device.name(),
+        timed ? fmt::format(", {} {}", report::human_time(result.time_ns), time_kind_name(result.time_kind)) : "");
+    return ExitStatus::ok;
+  }
+
+ private:
+  ironcl::Device choose(const ironcl::Registry& registry, const report::Problem& problem) const {
+    try {
+      return registry.select(to_gemm_desc(problem), device_);
+    } catch (const ironcl::Error& error) {
+      const bool malformed = error.status() == IRONCL_INVALID_ARGUMENT;
+      throw CommandError(malformed ? ExitStatus::usage : ExitStatus::no_device,
+                         fmt::format("--device {}: {}", device_, error.what()));
+    }
+  }
+
+  void write(const report::Problem& problem, const ironcl::Device& device, const DeviceResult& result) const {
+    checkpoint::Tensor y;
+    y.name = "y";
+    y.dtype = problem.d;
+    y.shape = {problem.m, problem.n};
+    y.data = result.d;
+    checkpoint::write_safetensors(output_, {y},
+                                  {{"problem", report::to_line(problem)},
+                                   {"device", fmt::format("{} ({})", device.uri(), device.name())},
+                                   {"variant", result.variant},
+                                   {"source", std::string("ironcl ") + ironcl_build_id()}});
+  }
+
+  ActivationOptions operands_;
+  std::string layer_, device_ = "auto", output_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_run_command() { return std::make_unique<RunCommand>(); }
+
+}  // namespace ironcl::cli
