@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// A plugin that was built from the oldest header loads and works through the table of today.
+#include <dlfcn.h>
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstring>
+
+#include "host/registry/complete_table.h"
+
+namespace {
+
+TEST(PluginOfTheOldestHeader, LoadsAndCopiesBytes) {
+  void* library = dlopen(IRONCL_OLD_PLUGIN, RTLD_NOW | RTLD_LOCAL);
+  ASSERT_NE(library, nullptr) << dlerror();
+  const auto query = reinterpret_cast<ironcl_plugin_query_fn>(dlsym(library, IRONCL_PLUGIN_QUERY_SYMBOL));
+  ASSERT_NE(query, nullptr) << dlerror();
+  const ironcl_plugin* raw = query(IRONCL_ABI_MAJOR, IRONCL_ABI_MINOR);
+  ASSERT_NE(raw, nullptr);
+  ASSERT_EQ(raw->abi_major, 1u);
+  EXPECT_EQ(raw->abi_minor, 0u) << "tests/abi/v1_0 is the header of 1.0";
+  const ironcl_plugin table = ironcl::registry::complete_table(*raw).table;
+
+  ironcl_error error{};
+  error.struct_size = sizeof error;
+  ASSERT_EQ(table.load(nullptr, nullptr, 0, &error), IRONCL_OK) << error.message;
+  ironcl_device device = nullptr;
+  uint32_t count = 0;
+  ASSERT_EQ(table.enumerate(&device, 1, &count, &error), IRONCL_OK) << error.message;
+  ASSERT_EQ(count, 1u);
+
+  ironcl_queue queue = nullptr;
+  ASSERT_EQ(table.queue_create(device, 0, &queue, &error), IRONCL_OK) << error.message;
+  ironcl_buffer_desc desc{};
+  desc.struct_size = sizeof desc;
+  desc.size = 64;
+  ironcl_buffer buffer = nullptr;
+  ASSERT_EQ(table.buffer_create(device, &desc, &buffer, &error), IRONCL_OK) << error.message;
+  const std::array<char, 8> sent{"ironcl!"};
+  std::array<char, 8> got{};
+  ironcl_event event = nullptr;
+  ASSERT_EQ(table.write(queue, {buffer, 16, 8}, sent.data(), IRONCL_HOST_COPIED_BEFORE_RETURN, nullptr, &error),
+            IRONCL_OK)
+      << error.message;
+  ASSERT_EQ(table.read(queue, {buffer, 16, 8}, got.data(), &event, &error), IRONCL_OK) << error.message;
+  EXPECT_EQ(table.event_wait(event, UINT64_MAX, &error), IRONCL_OK) << error.message;
+  EXPECT_EQ(got, sent);
+
+  ironcl_gemm_desc problem{};
+  problem.struct_size = sizeof problem;
+  problem.m = problem.n = problem.k = 1;
+  ironcl_support support{};
+  support.struct_size = sizeof support;
+  ASSERT_EQ(table.supports(device, &problem, &support, &error), IRONCL_OK) << error.message;
+  EXPECT_NE(support.reason, static_cast<uint32_t>(IRONCL_REASON_NONE));
+  ironcl_gemm gemm = nullptr;
+  EXPECT_EQ(table.gemm_create(device, &problem, &gemm, &error), IRONCL_UNSUPPORTED);
+  EXPECT_STREQ(error.message, support.text);
+  EXPECT_EQ(table.weights_info(nullptr, nullptr, &error), IRONCL_UNIMPLEMENTED) << "a slot that it left out";
+
+  table.event_destroy(event);
+  table.buffer_destroy(buffer);
+  table.queue_destroy(queue);
+  table.unload();
+  EXPECT_EQ(dlclose(library), 0);
+}
+
+}  // namespace
