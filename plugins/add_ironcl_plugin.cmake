@@ -4,14 +4,13 @@
 # Builds libironcl_<name>.so, a module that a host loads at run time: everything hidden but ironcl_plugin_query, no symbol
 # left undefined, put where the registry looks first. The C++ runtime stays dynamic: a host in C++ has it anyway, and two
 # copies in one process are the more frequent trouble. Target: ironcl_plugin_<name>.
-set(IRONCL_PLUGIN_EXPORTS ${CMAKE_CURRENT_LIST_DIR}/exports.map)
-
 function(add_ironcl_plugin name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "NO_INSTALL" "DIRECTORY" "SOURCES;LINKS")
   if(NOT name MATCHES "^[a-z0-9_]+$")
     message(FATAL_ERROR "add_ironcl_plugin: the name \"${name}\" has characters outside [a-z0-9_]")
   endif()
   set(target ironcl_plugin_${name})
+  set(exports ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/exports.map)
   if(NOT arg_DIRECTORY)
     set(arg_DIRECTORY ${IRONCL_PLUGIN_OUTPUT_DIRECTORY})
   endif()
@@ -20,9 +19,9 @@ function(add_ironcl_plugin name)
   set_target_properties(${target} PROPERTIES
     PREFIX "lib" OUTPUT_NAME ironcl_${name} LIBRARY_OUTPUT_DIRECTORY ${arg_DIRECTORY}
     C_VISIBILITY_PRESET hidden CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON
-    INSTALL_RPATH "" LINK_DEPENDS ${IRONCL_PLUGIN_EXPORTS})
+    INSTALL_RPATH "" LINK_DEPENDS ${exports})
   if(UNIX AND NOT APPLE)
-    target_link_options(${target} PRIVATE -Wl,--version-script=${IRONCL_PLUGIN_EXPORTS})
+    target_link_options(${target} PRIVATE -Wl,--version-script=${exports})
     if(NOT IRONCL_SANITIZE)  # a sanitizer's runtime comes with the host
       target_link_options(${target} PRIVATE -Wl,-z,defs)
     endif()
