@@ -10,21 +10,12 @@
 #include <string>
 
 #include "backends/numerics/checked.h"
+#include "backends/numerics/collector.h"
 
 namespace ironcl::numerics {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-
-// What accumulation may add to the error, before the result is rounded to the output type.
-double accumulation_bound(const BoundTerms& terms, double magnitude) noexcept {
-  const std::int64_t k = std::max<std::int64_t>(terms.k, 0);
-  const std::int64_t length = terms.accumulation_length > 0 ? std::min(terms.accumulation_length, k) : k;
-  const std::int64_t groups = length > 0 ? ceil_div(k, length) : 0;
-  double factor = (static_cast<double>(length) + static_cast<double>(groups) + 3) * 0x1p-24;
-  if (terms.accuracy == AccuracyClass::tensor14) factor += (static_cast<double>(length) / 32 + 1) * 0x1p-13;
-  return factor * magnitude;
-}
 
 // From this magnitude on, rounding to nearest even gives an overflow: the largest finite value and half a step more.
 double overflow_threshold(DType type) noexcept {
@@ -64,51 +55,6 @@ double error_over_bound(const BoundTerms& terms, double got, double reference, d
   return bound > 0 ? error / bound : kInfinity;
 }
 
-// Gathers the elements of a comparison in row-major order.
-class Collector {
- public:
-  explicit Collector(std::int64_t cols) : cols_(cols) {}
-
-  void add(std::int64_t index, double got, double want, double ratio) {
-    const bool new_worst = index == 0 || ratio > out_.max_error_over_bound;
-    if (new_worst) {
-      out_.max_error_over_bound = ratio;
-      out_.worst_row = index / cols_;
-      out_.worst_col = index % cols_;
-      out_.worst_got = got;
-      out_.worst_want = want;
-    }
-    if (ratio > 1) {
-      if (out_.out_of_bounds++ == 0) {
-        out_.first_row = index / cols_;
-        out_.first_col = index % cols_;
-      }
-    }
-    if (std::isfinite(got) && std::isfinite(want)) {
-      const double difference = got - want;
-      square_error_ += difference * difference;
-      square_want_ += want * want;
-      square_both_ += got * got + want * want;
-      absolute_error_ += std::fabs(difference);
-      absolute_want_ += std::fabs(want);
-    }
-  }
-
-  Comparison finish() {
-    const auto over = [](double error, double norm) { return error == 0 ? 0 : norm > 0 ? error / norm : kInfinity; };
-    out_.pass = out_.out_of_bounds == 0;
-    out_.nmse = over(square_error_, square_want_);
-    out_.calc_diff = over(square_error_, square_both_);
-    out_.mean_rel = over(absolute_error_, absolute_want_);
-    return out_;
-  }
-
- private:
-  std::int64_t cols_;
-  Comparison out_;
-  double square_error_ = 0, square_want_ = 0, square_both_ = 0, absolute_error_ = 0, absolute_want_ = 0;
-};
-
 void check_sizes(const OracleResult& oracle, std::size_t got, std::size_t other) {
   const std::int64_t elements = checked_mul(oracle.rows, oracle.cols);
   const auto fits = [elements](std::size_t size) { return size == static_cast<std::uint64_t>(elements); };
@@ -131,6 +77,15 @@ std::optional<AccuracyClass> parse_accuracy(std::string_view name) noexcept {
   return std::nullopt;
 }
 
+double accumulation_bound(const BoundTerms& terms, double magnitude) noexcept {
+  const std::int64_t k = std::max<std::int64_t>(terms.k, 0);
+  const std::int64_t length = terms.accumulation_length > 0 ? std::min(terms.accumulation_length, k) : k;
+  const std::int64_t groups = length > 0 ? ceil_div(k, length) : 0;
+  double factor = (static_cast<double>(length) + static_cast<double>(groups) + 3) * 0x1p-24;
+  if (terms.accuracy == AccuracyClass::tensor14) factor += (static_cast<double>(length) / 32 + 1) * 0x1p-13;
+  return factor * magnitude;
+}
+
 double element_bound(const BoundTerms& terms, double reference, double magnitude) noexcept {
   return unit_roundoff(terms.out) * std::fabs(reference) + accumulation_bound(terms, magnitude) +
          smallest_subnormal(terms.out) / 2;
@@ -138,7 +93,7 @@ double element_bound(const BoundTerms& terms, double reference, double magnitude
 
 Comparison compare(std::span<const double> got, const OracleResult& want, const BoundTerms& terms) {
   check_sizes(want, got.size(), want.value.size());
-  Collector collector(want.cols);
+  detail::Collector collector(want.cols);
   for (std::size_t i = 0; i < got.size(); ++i) {
     const double reference = want.value[i];
     collector.add(static_cast<std::int64_t>(i), got[i], reference,
@@ -150,7 +105,7 @@ Comparison compare(std::span<const double> got, const OracleResult& want, const 
 Comparison compare(std::span<const double> got, const BoundTerms& got_terms, std::span<const double> other,
                    const BoundTerms& other_terms, const OracleResult& oracle) {
   check_sizes(oracle, got.size(), other.size());
-  Collector collector(oracle.cols);
+  detail::Collector collector(oracle.cols);
   for (std::size_t i = 0; i < got.size(); ++i) {
     const double reference = oracle.value[i], magnitude = oracle.magnitude[i];
     double ratio = 0;

@@ -36,6 +36,9 @@ struct BoundTerms {
   std::int64_t accumulation_length = 0;  ///< G; 0 means k.
 };
 
+/// What accumulation alone may add to the error, before rounding to the output type: the term with the magnitude.
+double accumulation_bound(const BoundTerms& terms, double magnitude) noexcept;
+
 /// The largest allowed |d - r| of one element with oracle value r and magnitude sum_k |a b| sa sb.
 double element_bound(const BoundTerms& terms, double reference, double magnitude) noexcept;
 

@@ -79,7 +79,9 @@ const GridCase kGridCases[] = {
 
 TEST(Quantiser, AgreesWithItsDefinitionForEveryGridAndType) {
   unsigned seed = 1;
-  for (const auto& [rows, cols, grid] : kGridCases) {
+  for (const GridCase& each : kGridCases) {
+    const std::int64_t rows = each.rows, cols = each.cols;
+    const ScaleGrid grid = each.grid;
     for (const DType type : {DType::e4m3fn, DType::e5m2, DType::i8}) {
       for (const ScaleRounding rounding : {ScaleRounding::exact, ScaleRounding::power_of_two}) {
         SCOPED_TRACE(testing::Message() << rows << "x" << cols << " group " << grid.group_rows << "x"
@@ -90,7 +92,7 @@ TEST(Quantiser, AgreesWithItsDefinitionForEveryGridAndType) {
         const Quantized got = quantized(x, rows, cols, type, grid, quantizer);
 
         std::vector<float> amax(got.scales.size(), 0.0f);
-        const auto scale_of_element = [&, width = grid.scale_cols(cols)](std::int64_t row, std::int64_t col) {
+        const auto scale_of_element = [grid, width = grid.scale_cols(cols)](std::int64_t row, std::int64_t col) {
           return static_cast<std::size_t>(grid.row_of(row) * width + grid.col_of(col));
         };
         for (std::int64_t i = 0; i < rows * cols; ++i) {
@@ -112,7 +114,7 @@ TEST(Quantiser, AgreesWithItsDefinitionForEveryGridAndType) {
 }
 
 TEST(Quantiser, GivesTheLargestCodeToTheLargestValueOfAGroup) {
-  const std::vector<float> x = sample(64 * 128, 99);
+  const std::vector<float> x = sample(std::size_t{64} * 128, 99);
   const Quantized got = quantized(x, 64, 128, DType::e4m3fn, {1, 128});
   for (std::size_t row = 0; row < 64; ++row) {
     int top = 0;
@@ -123,7 +125,7 @@ TEST(Quantiser, GivesTheLargestCodeToTheLargestValueOfAGroup) {
 
 TEST(Quantiser, DividesAndDoesNotMultiplyByTheReciprocal) {
   // Values exist where the two differ by a code; the codes must be those of the division.
-  const std::vector<float> x = sample(1 << 20, 7);
+  const std::vector<float> x = sample(std::size_t{1} << 20, 7);
   const float s = expected_scale(*std::max_element(x.begin(), x.end()), DType::e4m3fn, {});
   const float reciprocal = 1 / s;
   int differing = 0;
@@ -175,7 +177,7 @@ TEST(Quantiser, AppliesTheFloorToTheLargestMagnitude) {
 TEST(Quantiser, GivesNaNToEveryMemberOfAGroupWithANonFiniteValue) {
   for (const float bad : {kNaN, -kNaN, kInfinity, -kInfinity}) {
     for (const DType type : {DType::e4m3fn, DType::e5m2, DType::i8}) {
-      std::vector<float> x(4 * 8, 1.0f);
+      std::vector<float> x(32, 1.0f);
       x[9] = bad;  // Row 1: the group of rows 0 and 1, columns 0 to 3.
       const Quantized got = quantized(x, 4, 8, type, {2, 4});
       const std::uint8_t nan_code = type == DType::e4m3fn ? 0x7f : type == DType::e5m2 ? 0x7e : 0;

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// The verdict on a quantised D: codes with their own block scales. Next door: bounds.h (D in f32, f16, bf16).
+//
+//   |q * s - r| <= E + (u_q + 2^-23) * (|r| + E) + s * step / 2        E = accumulation_bound + 2^-24 * |r|
+//
+// u_q and step are the unit roundoff and smallest subnormal of the code type (i8: 0 and 1). The scale itself must be
+// one that the quantiser gives for some D within E of the reference.
+#pragma once
+
+#include <span>
+
+#include "backends/numerics/bounds.h"
+#include "backends/numerics/quantize.h"
+
+namespace ironcl::numerics {
+
+/// The largest allowed |q * scale - r| of an element whose code is of type terms.out (e4m3fn, e5m2, i8).
+double quantized_element_bound(const BoundTerms& terms, double reference, double magnitude, double scale) noexcept;
+
+/// Compares decoded codes [rows, cols] (tight) under `scales` (tight, on `grid`) with the oracle. A group with a
+/// non-finite reference must have a NaN scale; any other a scale that the quantiser can give, or all its elements are
+/// out of bounds. The averages are of codes times scales. Throws std::invalid_argument where a size does not fit.
+Comparison compare_quantized(std::span<const double> codes, std::span<const float> scales, ScaleGrid grid,
+                             const Quantizer& quantizer, const OracleResult& want, const BoundTerms& terms);
+
+}  // namespace ironcl::numerics
