@@ -66,7 +66,7 @@ struct Unquantized {
 
 struct OpenOptions {
   /// The weight block of layers for which neither config nor metadata says one. Where they do, they must agree.
-  std::optional<ScaleGrid> block;
+  std::optional<ScaleGrid> block = std::nullopt;
   /// Look for NaN, infinite and negative scales (reads every scale once).
   bool check_values = true;
 };

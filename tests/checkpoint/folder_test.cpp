@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which files make a checkpoint: single files, shards, indices, and what can be wrong with them.
+#include "host/checkpoint/folder.h"
+
+#include "tests/checkpoint/support.h"
+
+namespace ironcl::checkpoint {
+namespace {
+
+namespace fs = std::filesystem;
+
+fs::path index(const TempDir& dir, const std::string& weight_map) {
+  return write_file(dir / "model.safetensors.index.json", R"({"metadata":{},"weight_map":)" + weight_map + "}");
+}
+
+OwnTensor one(const std::string& name) { return OwnTensor(name, {1}, {1.f}); }
+
+TEST(Folder, OpensALoneFileOfAnyName) {
+  const TempDir dir;
+  save(dir / "anything.safetensors", {one("a")});
+  write_file(dir / "README.md", "text");
+  const Folder folder = open_folder(dir.path());
+  ASSERT_EQ(folder.files.size(), 1u);
+  EXPECT_EQ(folder.files[0].path(), dir / "anything.safetensors");
+  EXPECT_TRUE(folder.config.empty());
+  EXPECT_EQ(open_folder(dir / "anything.safetensors").tensors.size(), 1u);
+}
+
+TEST(Folder, PrefersModelSafetensorsToOtherFiles) {
+  const TempDir dir;
+  save(dir / "model.safetensors", {one("a")});
+  save(dir / "adapter.safetensors", {one("b")});
+  write_file(dir / "config.json", "{}");
+  const Folder folder = open_folder(dir.path());
+  EXPECT_EQ(folder.tensors.count("a"), 1u);
+  EXPECT_EQ(folder.tensors.count("b"), 0u);
+  EXPECT_EQ(folder.config, dir / "config.json");
+}
+
+TEST(Folder, OpensTheShardsOfAnIndex) {
+  const TempDir dir;
+  save(dir / "s1.safetensors", {one("a")});
+  save(dir / "s2.safetensors", {one("b"), one("not-in-the-index")});
+  index(dir, R"({"a":"s1.safetensors","b":"s2.safetensors"})");
+  const Folder folder = open_folder(dir.path());
+  ASSERT_EQ(folder.files.size(), 2u);
+  EXPECT_EQ(folder.files[folder.tensors.at("b").file].path(), dir / "s2.safetensors");
+  EXPECT_EQ(folder.tensors.size(), 3u);
+}
+
+TEST(Folder, RefusesAMissingShardByName) {
+  const TempDir dir;
+  save(dir / "s1.safetensors", {one("a")});
+  index(dir, R"({"a":"s1.safetensors","b":"s2.safetensors","c":"s3.safetensors"})");
+  expect_throw([&] { open_folder(dir.path()); }, ErrorKind::not_found, dir / "s2.safetensors", "",
+               {"2 of the 3 shards", "model.safetensors.index.json", "s2.safetensors, s3.safetensors", "fetch"});
+}
+
+TEST(Folder, RefusesAnIndexThatNamesATensorItsShardLacks) {
+  const TempDir dir;
+  save(dir / "s1.safetensors", {one("a")});
+  save(dir / "s2.safetensors", {one("b")});
+  index(dir, R"({"a":"s1.safetensors","b":"s2.safetensors","gone":"s2.safetensors"})");
+  expect_throw([&] { open_folder(dir.path()); }, ErrorKind::format, dir / "s2.safetensors", "gone",
+               {"is not in this shard", "fetch the checkpoint again"});
+  index(dir, R"({"a":"s2.safetensors","b":"s2.safetensors","c":"s1.safetensors"})");
+  expect_throw([&] { open_folder(dir.path()); }, ErrorKind::format, dir / "s2.safetensors", "a",
+               {"is not in this shard", "but in s1.safetensors"});
+}
+
+TEST(Folder, RefusesATensorInTwoShards) {
+  const TempDir dir;
+  save(dir / "s1.safetensors", {one("a")});
+  save(dir / "s2.safetensors", {one("a"), one("b")});
+  index(dir, R"({"a":"s1.safetensors","b":"s2.safetensors"})");
+  expect_throw([&] { open_folder(dir.path()); }, ErrorKind::format, dir / "s2.safetensors", "a",
+               {"is also in s1.safetensors"});
+}
+
+TEST(Folder, RefusesAnIndexThatLeavesTheFolder) {
+  const TempDir dir;
+  for (const std::string name : {"../secret.safetensors", "/etc/passwd", "..", "", "a\\\\b"}) {
+    const auto file = index(dir, R"({"a":")" + name + R"("})");
+    expect_throw([&] { open_folder(dir.path()); }, ErrorKind::format, file, "a", {"plain name of a file"});
+  }
+}
+
+TEST(Folder, RefusesAMalformedIndex) {
+  const TempDir dir;
+  const auto file = write_file(dir / "model.safetensors.index.json", "{");
+  expect_throw([&] { open_folder(dir.path()); }, ErrorKind::format, file, "", {"not valid JSON"});
+  write_file(file, R"({"weight_map":[]})");
+  expect_throw([&] { open_folder(dir.path()); }, ErrorKind::format, file, "", {"no object 'weight_map'"});
+  write_file(file, R"({"weight_map":{"a":1}})");
+  expect_throw([&] { open_folder(dir.path()); }, ErrorKind::format, file, "a", {"expected a file name"});
+}
+
+TEST(Folder, SaysWhatItExpectsWhereThereIsNoCheckpoint) {
+  const TempDir dir;
+  expect_throw([&] { open_folder(dir / "no"); }, ErrorKind::not_found, dir / "no", "", {"no such file or folder"});
+  expect_throw([&] { open_folder(dir.path()); }, ErrorKind::not_found, dir.path(), "", {"has no *.safetensors"});
+  save(dir / "a.safetensors", {one("a")});
+  save(dir / "b.safetensors", {one("b")});
+  expect_throw([&] { open_folder(dir.path()); }, ErrorKind::config, dir.path(), "",
+               {"2 safetensors files (a.safetensors, b.safetensors)", "name one"});
+  const auto json = write_file(dir / "config.json", "{}");
+  expect_throw([&] { open_folder(json); }, ErrorKind::config, json, "", {"is JSON", "name the folder"});
+}
+
+}  // namespace
+}  // namespace ironcl::checkpoint

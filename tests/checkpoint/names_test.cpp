@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// Names: order for readers, short lists, and the patterns of configs.
+#include "host/checkpoint/names.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+namespace ironcl::checkpoint {
+namespace {
+
+TEST(Names, SortDigitsAsNumbers) {
+  std::vector<std::string> names = {"layers.10.a", "layers.2.b", "layers.2.a", "layers.02.a", "embed", "layers"};
+  std::sort(names.begin(), names.end(), natural_less);
+  EXPECT_EQ(names,
+            (std::vector<std::string>{"embed", "layers", "layers.02.a", "layers.2.a", "layers.2.b", "layers.10.a"}));
+  EXPECT_FALSE(natural_less("a1", "a1"));
+}
+
+TEST(Names, ListsAreCutWithACount) {
+  EXPECT_EQ(list_names({}), "none");
+  EXPECT_EQ(list_names({"a", "b", "c"}, 2), "a, b and 1 more");
+  EXPECT_EQ(list_names({"a", "b"}, 2), "a, b");
+}
+
+TEST(ModuleNames, MatchWholePartsBetweenDots) {
+  const ModuleNames names({"lm_head", "mlp.gate"});
+  EXPECT_NE(names.find("lm_head"), nullptr);
+  EXPECT_NE(names.find("model.layers.3.mlp.gate"), nullptr);
+  EXPECT_EQ(names.find("model.layers.3.mlp.gate_proj"), nullptr);
+  EXPECT_EQ(names.find("old_lm_head"), nullptr);
+  EXPECT_EQ(*names.find("model.lm_head.0"), "lm_head");
+}
+
+TEST(ModuleNames, ExpressionsMatchFromTheStart) {
+  const ModuleNames names({"re:.*self_attn.*", "re:visual"});
+  EXPECT_NE(names.find("model.layers.0.self_attn.q_proj"), nullptr);
+  EXPECT_NE(names.find("visual.blocks.0"), nullptr);
+  EXPECT_EQ(names.find("model.visual"), nullptr);
+  EXPECT_THROW(ModuleNames({"re:("}), std::regex_error);
+}
+
+TEST(ModuleNames, AbsurdlyLongNamesDoNotExhaustTheStack) {
+  const ModuleNames names({"re:(a|b)*c"});
+  EXPECT_EQ(names.find(std::string(1'000'000, 'a')), nullptr);
+}
+
+}  // namespace
+}  // namespace ironcl::checkpoint

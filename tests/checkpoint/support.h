@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+// Temporary folders, hand-made safetensors files (broken ones too), and one way to assert an Error.
+#pragma once
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "host/checkpoint/error.h"
+#include "host/checkpoint/safetensors_writer.h"
+
+namespace ironcl::checkpoint {
+
+/// A folder that goes away with the test.
+class TempDir {
+ public:
+  TempDir() {
+    std::string name = (std::filesystem::temp_directory_path() / "ironcl-checkpoint-XXXXXX").string();
+    if (mkdtemp(name.data()) == nullptr) throw std::runtime_error("no temporary folder: " + name);
+    path_ = name;
+  }
+  ~TempDir() {
+    std::error_code ec;
+    std::filesystem::remove_all(path_, ec);
+  }
+  TempDir(const TempDir&) = delete;
+  TempDir& operator=(const TempDir&) = delete;
+  std::filesystem::path operator/(const std::string& name) const { return path_ / name; }
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+inline std::filesystem::path write_file(const std::filesystem::path& path, const std::string& bytes) {
+  std::ofstream(path, std::ios::binary) << bytes;
+  return path;
+}
+
+inline std::string read_file(const std::filesystem::path& path) {
+  std::ifstream stream(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
+}
+
+/// A safetensors file as the header claims it: no part is checked or made to fit.
+inline std::string raw_safetensors(const std::string& header, std::size_t data_bytes) {
+  std::string file(8, '\0');
+  for (std::size_t i = 0; i < 8; ++i) file[i] = static_cast<char>(header.size() >> (8 * i));
+  return file + header + std::string(data_bytes, '\0');
+}
+
+/// A tensor with its own bytes, all equal to `fill`, or the values of `values`.
+struct OwnTensor {
+  Tensor tensor;
+  std::vector<std::byte> bytes;
+
+  OwnTensor(const std::string& name, DType dtype, std::vector<std::int64_t> shape, unsigned char fill = 0) {
+    tensor.name = name;
+    tensor.dtype = dtype;
+    tensor.shape = std::move(shape);
+    bytes.assign(static_cast<std::size_t>(tensor.elements()) * numerics::size_of(dtype), std::byte{fill});
+  }
+  OwnTensor(const std::string& name, std::vector<std::int64_t> shape, const std::vector<float>& values)
+      : OwnTensor(name, DType::f32, std::move(shape)) {
+    std::memcpy(bytes.data(), values.data(), std::min(bytes.size(), values.size() * sizeof(float)));
+  }
+  Tensor view() const {
+    Tensor result = tensor;
+    result.data = bytes;
+    return result;
+  }
+};
+
+inline std::filesystem::path save(const std::filesystem::path& path, const std::vector<OwnTensor>& tensors,
+                                  const Metadata& metadata = {}) {
+  std::vector<Tensor> views;
+  for (const OwnTensor& tensor : tensors) views.push_back(tensor.view());
+  write_safetensors(path, views, metadata);
+  return path;
+}
+
+/// Expects `error` to be of `kind`, about `file` and `tensor`, and its one line to have every one of `parts`.
+inline void expect_error(const Error& error, ErrorKind kind, const std::filesystem::path& file,
+                         const std::string& tensor, const std::vector<std::string>& parts) {
+  const std::string text = error.what();
+  EXPECT_EQ(name_of(error.kind()), name_of(kind)) << text;
+  EXPECT_EQ(error.file(), file) << text;
+  EXPECT_EQ(error.tensor(), tensor) << text;
+  EXPECT_TRUE(text.starts_with(file.string())) << text;
+  EXPECT_TRUE(tensor.empty() || text.find("tensor '" + tensor + "'") != std::string::npos) << text;
+  for (const std::string& part : parts)
+    EXPECT_NE(text.find(part), std::string::npos) << "no '" << part << "' in: " << text;
+}
+
+/// The same for the error that `action` throws.
+inline void expect_throw(const std::function<void()>& action, ErrorKind kind, const std::filesystem::path& file,
+                         const std::string& tensor, const std::vector<std::string>& parts) {
+  try {
+    action();
+  } catch (const Error& error) {
+    return expect_error(error, kind, file, tensor, parts);
+  }
+  ADD_FAILURE() << "nothing was thrown, expected " << name_of(kind) << " about " << file;
+}
+
+}  // namespace ironcl::checkpoint
