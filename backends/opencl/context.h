@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// What all objects of one device share and keep alive.
+#pragma once
+
+#include <memory>
+
+#include "backends/opencl/api.h"
+#include "backends/opencl/probe.h"
+#include "backends/opencl/program.h"
+
+namespace ironcl::opencl {
+
+/// Made once a device; constant afterwards. Any thread.
+struct Context {
+  cl::Platform platform;
+  cl::Device device;
+  cl::Context context;
+  Features features;
+  Config config;
+  std::unique_ptr<ProgramBuilder> builder;
+};
+
+using ContextPtr = std::shared_ptr<Context>;
+
+}  // namespace ironcl::opencl

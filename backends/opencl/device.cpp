@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backends/opencl/device.h"
+
+#include <algorithm>
+#include <boost/json.hpp>
+
+#include "backends/opencl/choose.h"
+#include "backends/opencl/gemm.h"
+#include "backends/opencl/objects.h"
+#include "backends/opencl/pack.h"
+
+namespace ironcl::opencl {
+
+using backend::Error;
+using backend::Status;
+
+Device::Device(const cl::Platform& platform, const cl::Device& device, const Config& config, backend::Log* log)
+    : context_(std::make_shared<Context>()) {
+  context_->platform = platform;
+  context_->device = device;
+  context_->config = config;
+  guarded("opening an OpenCL device", [&] {
+    context_->features = query_features(platform, device);
+    context_->context = cl::Context(device);
+    context_->builder = std::make_unique<ProgramBuilder>(config, log, context_->context, device);
+  });
+}
+
+const ContextPtr& Device::context() {
+  std::call_once(probed_,
+                 [&] { run_probes(context_->context, context_->device, *context_->builder, context_->features); });
+  return context_;
+}
+
+backend::DeviceProps Device::props() const {
+  const Features& f = context_->features;
+  backend::DeviceProps p;
+  p.type = f.type;
+  p.vendor_id = f.vendor_id;
+  p.import_host_pointer = f.unified_memory;
+  p.event_profiling = true;
+  p.bitwise_repeatable = true;
+  p.memory_bytes = f.global_bytes;
+  p.max_buffer_bytes = f.max_buffer_bytes;
+  p.buffer_alignment = f.alignment;
+  p.name = f.name;
+  p.driver = f.platform_name + ", " + f.device_version + ", " + f.driver;
+  return p;
+}
+
+backend::Support Device::supports(const backend::GemmDesc& desc) {
+  Choice choice;
+  backend::Support support = choose(context()->features, desc, &choice);
+  if (support.reason != backend::Reason::none) return support;
+  support.workspace_bytes = Gemm::lay_out(desc, choice).bytes;
+  if (support.workspace_bytes > context_->features.max_buffer_bytes) {
+    support.reason = backend::Reason::device_memory;
+    support.text = "the workspace takes " + std::to_string(support.workspace_bytes) + " bytes, a buffer of " +
+                   context_->features.name + " has at most " + std::to_string(context_->features.max_buffer_bytes) +
+                   "; plan for fewer rows";
+  }
+  return support;
+}
+
+std::string Device::query(std::string_view key, const backend::GemmDesc* desc) {
+  if (key == "features") return to_json(context()->features);
+  if (key == "options") return options_json();
+  if (key == "variants") return variants_json();
+  if (key == "choice" && desc != nullptr) {
+    Choice choice;
+    const backend::Support support = choose(context()->features, *desc, &choice);
+    if (support.reason != backend::Reason::none) throw Error(Status::unsupported, support.text);
+    boost::json::object tuning;
+    for (const auto& [name, value] : choice.tuning) tuning[name] = value;
+    return boost::json::serialize(
+        boost::json::object{{"variant", choice.variant->name}, {"group", choice.problem.group}, {"tuning", tuning}});
+  }
+  throw Error(Status::unimplemented,
+              "query \"" + std::string(key) +
+                  "\" is not known; known are features, options, variants, and choice with a problem");
+}
+
+std::shared_ptr<backend::Queue> Device::create_queue() { return std::make_shared<Queue>(context_); }
+
+std::shared_ptr<backend::Buffer> Device::create_buffer(std::uint64_t size) {
+  return std::make_shared<Buffer>(context_, size);
+}
+
+std::shared_ptr<backend::Buffer> Device::import_buffer(Memory kind, void* handle, std::uint64_t size) {
+  if (handle == nullptr) throw Error(Status::invalid_argument, "the memory to import is null");
+  if (kind == Memory::cl_mem) return std::make_shared<Buffer>(context_, static_cast<cl_mem>(handle), size);
+  if (!context_->features.unified_memory) {
+    throw Error(Status::unsupported,
+                context_->features.name + " does not share the host's memory; create a buffer and write to it");
+  }
+  return std::make_shared<Buffer>(context_, handle, size);
+}
+
+std::shared_ptr<backend::Weights> Device::prepare_weights(const backend::WeightsDesc& desc) {
+  if (desc.group_count > 1)
+    throw Error(Status::unsupported, "grouped weights are not there yet; prepare them one by one");
+  if (!numerics::is_quantized(desc.dtype)) {
+    throw Error(Status::unsupported, "weights of " + std::string(numerics::name_of(desc.dtype)) +
+                                         "; this backend takes e4m3fn, e5m2 or i8");
+  }
+  Layout layout = usual_layout(context()->features);
+  if (desc.plan != nullptr) {
+    const auto* plan = dynamic_cast<const Gemm*>(desc.plan.get());
+    if (plan == nullptr) throw Error(Status::invalid_argument, "the plan is not one of the opencl backend");
+    layout = plan->layout();
+  }
+  return std::make_shared<Weights>(context_, desc, layout);
+}
+
+std::shared_ptr<backend::Gemm> Device::create_gemm(const backend::GemmDesc& desc) {
+  const backend::Support support = supports(desc);
+  if (support.reason != backend::Reason::none) throw Error(Status::unsupported, support.text);
+  Choice choice;
+  choose(context_->features, desc, &choice);
+  if (context_->config.print_config) {
+    context_->builder->say(backend::LogLevel::info,
+                           "opencl: m=" + std::to_string(desc.m) + " n=" + std::to_string(desc.n) +
+                               " k=" + std::to_string(desc.k) + " on " + context_->features.name + ": " +
+                               choice.variant->name + " " + to_string(choice.tuning));
+  }
+  return std::make_shared<Gemm>(context_, desc, std::move(choice));
+}
+
+}  // namespace ironcl::opencl

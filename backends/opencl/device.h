@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// One OpenCL device behind the backend interface.
+#pragma once
+
+#include <mutex>
+
+#include "backends/opencl/context.h"
+
+namespace ironcl::opencl {
+
+class Device final : public backend::Device {
+ public:
+  /// Makes the device's context; the probes run when they are first needed.
+  Device(const cl::Platform& platform, const cl::Device& device, const Config& config, backend::Log* log);
+
+  backend::DeviceProps props() const override;
+  backend::Support supports(const backend::GemmDesc& desc) override;
+  std::string query(std::string_view key, const backend::GemmDesc* desc) override;
+  std::shared_ptr<backend::Queue> create_queue() override;
+  std::shared_ptr<backend::Buffer> create_buffer(std::uint64_t size) override;
+  std::shared_ptr<backend::Buffer> import_buffer(Memory kind, void* handle, std::uint64_t size) override;
+  std::shared_ptr<backend::Weights> prepare_weights(const backend::WeightsDesc& desc) override;
+  std::shared_ptr<backend::Gemm> create_gemm(const backend::GemmDesc& desc) override;
+
+  /// The shared context, probes done. For tests.
+  const ContextPtr& context();
+
+ private:
+  ContextPtr context_;
+  std::once_flag probed_;
+};
+
+}  // namespace ironcl::opencl

@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backends/opencl/objects.h"
+
+#include <algorithm>
+#include <thread>
+
+namespace ironcl::opencl {
+
+using backend::Error;
+using backend::Status;
+
+Buffer::Buffer(ContextPtr context, std::uint64_t size) : context_(std::move(context)), size_(size) {
+  const Features& f = context_->features;
+  if (size > f.max_buffer_bytes) {
+    throw Error(Status::out_of_device_memory, "a buffer of " + std::to_string(size) + " bytes: " + f.name +
+                                                  " takes at most " + std::to_string(f.max_buffer_bytes) +
+                                                  " in one buffer");
+  }
+  memory_ = guarded("a buffer of " + std::to_string(size) + " bytes on " + f.name, [&] {
+    return cl::Buffer(context_->context, CL_MEM_READ_WRITE, std::max<std::uint64_t>(size, 1));
+  });
+}
+
+Buffer::Buffer(ContextPtr context, void* host, std::uint64_t size) : context_(std::move(context)), size_(size) {
+  memory_ = guarded("wrapping " + std::to_string(size) + " bytes of host memory", [&] {
+    return cl::Buffer(context_->context, CL_MEM_READ_WRITE | CL_MEM_USE_HOST_PTR, size, host);
+  });
+}
+
+Buffer::Buffer(ContextPtr context, cl_mem memory, std::uint64_t size) : context_(std::move(context)), size_(size) {
+  guarded("wrapping a cl_mem", [&] {
+    const cl::Buffer wrapped(memory, true);
+    if (wrapped.getInfo<CL_MEM_CONTEXT>()() != context_->context()) {
+      throw Error(Status::invalid_argument, "the cl_mem belongs to another OpenCL context than this device's");
+    }
+    if (wrapped.getInfo<CL_MEM_SIZE>() < size) {
+      throw Error(Status::invalid_argument, "the cl_mem has " + std::to_string(wrapped.getInfo<CL_MEM_SIZE>()) +
+                                                " bytes, the buffer is said to have " + std::to_string(size));
+    }
+    memory_ = wrapped;
+  });
+}
+
+Event::Event(ContextPtr context, cl::Event first, cl::Event last, std::vector<std::shared_ptr<Event>> causes)
+    : context_(std::move(context)), first_(std::move(first)), last_(std::move(last)), causes_(std::move(causes)) {}
+
+bool Event::done() const {
+  return guarded("asking an event",
+                 [&] { return last_.getInfo<CL_EVENT_COMMAND_EXECUTION_STATUS>() <= CL_COMPLETE; });
+}
+
+void Event::throw_if_failed() {
+  std::vector<std::shared_ptr<Event>> causes;
+  {
+    const std::lock_guard lock(mutex_);
+    causes = causes_;
+  }
+  for (const auto& cause : causes) {
+    if (cause->done()) cause->throw_if_failed();
+  }
+  const cl_int status = last_.getInfo<CL_EVENT_COMMAND_EXECUTION_STATUS>();
+  if (status < 0) {
+    throw Error(status_of(status),
+                "a command on " + context_->features.name + " failed with " + error_name(status) + " (" +
+                    std::to_string(status) + ")",
+                status);
+  }
+  const std::lock_guard lock(mutex_);
+  causes_.clear();
+}
+
+Status Event::wait(std::chrono::nanoseconds timeout) {
+  using Clock = std::chrono::steady_clock;
+  return guarded("waiting for an event", [&] {
+    if (timeout == std::chrono::nanoseconds::max()) {
+      try {
+        last_.wait();
+      } catch (const cl::Error&) {
+        throw_if_failed();
+        throw;
+      }
+    } else {
+      // OpenCL has no wait with a limit: ask again and again, at first at once, then less and less often.
+      const Clock::time_point start = Clock::now();
+      std::chrono::nanoseconds pause{0};
+      while (!done()) {
+        const std::chrono::nanoseconds spent = Clock::now() - start;
+        if (spent >= timeout) return Status::timeout;
+        if (spent > std::chrono::microseconds(50)) {
+          pause =
+              std::min<std::chrono::nanoseconds>(pause + std::chrono::microseconds(10), std::chrono::milliseconds(1));
+          std::this_thread::sleep_for(std::min(pause, timeout - spent));
+        } else {
+          std::this_thread::yield();
+        }
+      }
+    }
+    throw_if_failed();
+    return Status::ok;
+  });
+}
+
+backend::Profile Event::profile() {
+  if (!done()) {
+    throw Error(Status::invalid_argument,
+                "the command has not ended; wait for its event before asking for its times");
+  }
+  return guarded("reading an event's times", [&] {
+    throw_if_failed();
+    return backend::Profile{backend::TimeKind::measured, first_.getProfilingInfo<CL_PROFILING_COMMAND_QUEUED>(),
+                            first_.getProfilingInfo<CL_PROFILING_COMMAND_START>(),
+                            last_.getProfilingInfo<CL_PROFILING_COMMAND_END>()};
+  });
+}
+
+Queue::Queue(ContextPtr context) : context_(std::move(context)) {
+  queue_ = guarded("a queue on " + context_->features.name,
+                   [&] { return cl::CommandQueue(context_->context, context_->device, CL_QUEUE_PROFILING_ENABLE); });
+}
+
+Queue::~Queue() {
+  // Commands that are still under way keep what they need; a driver that fails here has nobody to tell.
+  try {
+    queue_.flush();
+  } catch (const cl::Error&) {
+  }
+}
+
+void Queue::finish() {
+  guarded("finishing a queue", [&] { queue_.finish(); });
+  pending_.clear();
+}
+
+void Queue::wait_for(const std::shared_ptr<backend::Event>& event) {
+  const auto ours = own(event, "the event to wait for");
+  guarded("waiting in a queue", [&] {
+    const std::vector<cl::Event> list{native_for(*context_, *ours)};
+    queue_.enqueueBarrierWithWaitList(&list);
+  });
+  pending_.push_back(ours);
+}
+
+std::shared_ptr<Event> Queue::record(cl::Event first, cl::Event last, std::vector<std::shared_ptr<Event>> causes) {
+  queue_.flush();
+  std::erase_if(pending_, [](const auto& event) {
+    return event->native().template getInfo<CL_EVENT_COMMAND_EXECUTION_STATUS>() == CL_COMPLETE;
+  });
+  causes.insert(causes.end(), pending_.begin(), pending_.end());
+  return std::make_shared<Event>(context_, std::move(first), std::move(last), std::move(causes));
+}
+
+std::shared_ptr<backend::Event> Queue::write(const backend::Span& dst, const void* src,
+                                             backend::HostSemantics semantics) {
+  Buffer& buffer = own(dst.buffer, *context_, "the buffer to write");
+  return guarded("writing " + std::to_string(dst.size) + " bytes", [&]() -> std::shared_ptr<backend::Event> {
+    cl::Event event;
+    if (dst.size == 0) {
+      queue_.enqueueMarkerWithWaitList(nullptr, &event);
+    } else {
+      const cl_bool blocking = semantics == backend::HostSemantics::copied_before_return ? CL_TRUE : CL_FALSE;
+      queue_.enqueueWriteBuffer(buffer.memory(), blocking, dst.offset, dst.size, src, nullptr, &event);
+    }
+    return record(event, event, {});
+  });
+}
+
+std::shared_ptr<backend::Event> Queue::read(const backend::Span& src, void* dst) {
+  Buffer& buffer = own(src.buffer, *context_, "the buffer to read");
+  return guarded("reading " + std::to_string(src.size) + " bytes", [&]() -> std::shared_ptr<backend::Event> {
+    cl::Event event;
+    if (src.size == 0) {
+      queue_.enqueueMarkerWithWaitList(nullptr, &event);
+    } else {
+      queue_.enqueueReadBuffer(buffer.memory(), CL_FALSE, src.offset, src.size, dst, nullptr, &event);
+    }
+    return record(event, event, {});
+  });
+}
+
+Buffer& own(const std::shared_ptr<backend::Buffer>& buffer, const Context& context, const char* what) {
+  auto* ours = dynamic_cast<Buffer*>(buffer.get());
+  if (ours == nullptr || ours->context().get() != &context) {
+    throw Error(
+        Status::invalid_argument,
+        std::string(what) + (buffer == nullptr ? " is absent" : " is not one of device " + context.features.name));
+  }
+  return *ours;
+}
+
+cl::Event native_for(const Context& context, const Event& event) {
+  if (event.context().get() == &context) return event.native();
+  // Another device's context: a user event of ours is set when the foreign one ends.
+  auto bridge = std::make_unique<cl::UserEvent>(context.context);
+  const cl::Event result = *bridge;
+  cl::Event foreign = event.native();
+  foreign.setCallback(
+      CL_COMPLETE,
+      [](cl_event, cl_int status, void* data) {
+        const std::unique_ptr<cl::UserEvent> ours(static_cast<cl::UserEvent*>(data));
+        try {
+          ours->setStatus(status < 0 ? status : CL_COMPLETE);
+        } catch (const cl::Error&) {  // A callback of the driver has nobody to tell.
+        }
+      },
+      bridge.get());
+  bridge.release();
+  return result;
+}
+
+std::shared_ptr<Event> own(const std::shared_ptr<backend::Event>& event, const char* what) {
+  auto ours = std::dynamic_pointer_cast<Event>(event);
+  if (ours == nullptr) throw Error(Status::invalid_argument, std::string(what) + " is not one of the opencl backend");
+  return ours;
+}
+
+}  // namespace ironcl::opencl

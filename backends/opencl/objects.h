@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// Buffers, events and queues. OpenCL itself keeps memory and kernels alive that an enqueued command uses.
+#pragma once
+
+#include <mutex>
+#include <vector>
+
+#include "backends/opencl/context.h"
+
+namespace ironcl::opencl {
+
+class Buffer final : public backend::Buffer {
+ public:
+  Buffer(ContextPtr context, std::uint64_t size);
+  /// Wraps host memory of `size` bytes, which outlives the buffer and every command on it.
+  Buffer(ContextPtr context, void* host, std::uint64_t size);
+  /// Wraps a cl_mem of the same context; its reference count is left as it was in the end.
+  Buffer(ContextPtr context, cl_mem memory, std::uint64_t size);
+  std::uint64_t size() const noexcept override { return size_; }
+  const cl::Buffer& memory() const noexcept { return memory_; }
+  const ContextPtr& context() const noexcept { return context_; }
+
+ private:
+  ContextPtr context_;
+  std::uint64_t size_ = 0;
+  cl::Buffer memory_;
+};
+
+/// One or several commands of a queue, from `first` to `last`.
+class Event final : public backend::Event {
+ public:
+  Event(ContextPtr context, cl::Event first, cl::Event last, std::vector<std::shared_ptr<Event>> causes);
+  backend::Status wait(std::chrono::nanoseconds timeout) override;
+  backend::Profile profile() override;
+  const cl::Event& native() const noexcept { return last_; }
+  const ContextPtr& context() const noexcept { return context_; }
+  /// True once it ended, well or badly.
+  bool done() const;
+
+ private:
+  /// Throws the Error of a command that failed; a failed cause's own before ours.
+  void throw_if_failed();
+
+  ContextPtr context_;
+  cl::Event first_, last_;
+  std::mutex mutex_;
+  std::vector<std::shared_ptr<Event>> causes_;  ///< What it waited for, so long as that may still fail.
+};
+
+class Queue final : public backend::Queue {
+ public:
+  explicit Queue(ContextPtr context);
+  ~Queue() override;
+  void finish() override;
+  void wait_for(const std::shared_ptr<backend::Event>& event) override;
+  std::shared_ptr<backend::Event> write(const backend::Span& dst, const void* src,
+                                        backend::HostSemantics semantics) override;
+  std::shared_ptr<backend::Event> read(const backend::Span& src, void* dst) override;
+
+  const cl::CommandQueue& native() const noexcept { return queue_; }
+  const ContextPtr& context() const noexcept { return context_; }
+  /// The event of commands just enqueued; they are flushed. `causes` are the events that they were told to wait for.
+  std::shared_ptr<Event> record(cl::Event first, cl::Event last, std::vector<std::shared_ptr<Event>> causes);
+
+ private:
+  ContextPtr context_;
+  cl::CommandQueue queue_;
+  std::vector<std::shared_ptr<Event>> pending_;  ///< wait_for's events that have not ended.
+};
+
+/// The backend's own object behind an interface pointer; throws invalid_argument where it is another backend's or
+/// another device's. `what` names it in the message.
+Buffer& own(const std::shared_ptr<backend::Buffer>& buffer, const Context& context, const char* what);
+/// An event of `context` that ends when and as `event` does.
+cl::Event native_for(const Context& context, const Event& event);
+std::shared_ptr<Event> own(const std::shared_ptr<backend::Event>& event, const char* what);
+
+}  // namespace ironcl::opencl

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backends/opencl/probe.h"
+
+#include <algorithm>
+#include <bit>
+#include <boost/json.hpp>
+#include <cmath>
+#include <vector>
+
+#include "backends/numerics/casts.h"
+#include "backends/opencl/program.h"
+
+namespace ironcl::opencl {
+namespace {
+
+template <class F>
+auto or_default(F&& get) -> decltype(get()) {
+  try {
+    return get();
+  } catch (const cl::Error&) {
+    return {};
+  }
+}
+
+bool same_bits(float a, float b) {
+  return (std::isnan(a) && std::isnan(b)) || std::bit_cast<std::uint32_t>(a) == std::bit_cast<std::uint32_t>(b);
+}
+
+/// Runs probe `which` on x and y; throws what the driver throws.
+std::vector<float> run_probe(int which, const cl::Context& context, const cl::Device& device, ProgramBuilder& builder,
+                             std::vector<float> x, std::vector<float> y, const std::string& options,
+                             std::size_t items) {
+  const cl::Program program = builder.build("probe.cl", {{"PROBE", std::to_string(which)}}, options);
+  cl::Kernel kernel(program, "probe");
+  const std::size_t bytes = x.size() * sizeof(float);
+  const cl::Buffer bx(context, CL_MEM_READ_ONLY | CL_MEM_COPY_HOST_PTR, bytes, x.data());
+  const cl::Buffer by(context, CL_MEM_READ_ONLY | CL_MEM_COPY_HOST_PTR, bytes, y.data());
+  const cl::Buffer bo(context, CL_MEM_WRITE_ONLY, bytes);
+  kernel.setArg(0, bx);
+  kernel.setArg(1, by);
+  kernel.setArg(2, bo);
+  kernel.setArg(3, static_cast<cl_int>(x.size()));
+  const cl::CommandQueue queue(context, device);
+  queue.enqueueNDRangeKernel(kernel, cl::NullRange, cl::NDRange(items), cl::NDRange(1));
+  std::vector<float> out(x.size());
+  queue.enqueueReadBuffer(bo, CL_TRUE, 0, bytes, out.data());
+  return out;
+}
+
+bool divides_exactly(const cl::Context& context, const cl::Device& device, ProgramBuilder& builder) {
+  // Quotients that a 2.5 ulp division misses, subnormal ones, and subnormal operands.
+  std::vector<float> x, y;
+  std::uint32_t state = 12345;
+  const auto next = [&] { return state = state * 1664525u + 1013904223u; };
+  for (int i = 0; i < 4096; ++i) {
+    const std::uint32_t exponent = i % 4 == 0 ? (next() >> 28) : 100 + (next() >> 27);
+    x.push_back(std::bit_cast<float>((next() & 0x807fffffu) | (exponent << 23)));
+    y.push_back(i % 3 == 0 ? 448.0f : std::bit_cast<float>((next() >> 9) | ((90 + (next() >> 27)) << 23)));
+  }
+  const auto out = run_probe(1, context, device, builder, x, y, "-cl-fp32-correctly-rounded-divide-sqrt", x.size());
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    if (!same_bits(out[i], x[i] / y[i])) return false;
+  }
+  return true;
+}
+
+bool converts_half_vectors(const cl::Context& context, const cl::Device& device, ProgramBuilder& builder) {
+  constexpr std::size_t kAll = 65536;
+  std::vector<float> bits(kAll), unused(kAll);
+  auto* halves = reinterpret_cast<std::uint16_t*>(bits.data());
+  for (std::size_t i = 0; i < kAll; ++i) halves[i] = static_cast<std::uint16_t>(i);
+  const auto out = run_probe(2, context, device, builder, bits, unused, "", kAll / 16);
+  for (std::size_t i = 0; i < kAll; ++i) {
+    if (!same_bits(out[i], numerics::decode_f16(static_cast<std::uint16_t>(i)))) return false;
+  }
+  return true;
+}
+
+bool takes_min_vector_width(const cl::Context& context, const cl::Device& device, ProgramBuilder& builder) {
+  const std::vector<float> x(64, 3.0f);
+  return run_probe(3, context, device, builder, x, x, "", 4) == x;
+}
+
+}  // namespace
+
+Features query_features(const cl::Platform& platform, const cl::Device& device) {
+  Features f;
+  const cl_device_type type = device.getInfo<CL_DEVICE_TYPE>();
+  f.type = (type & CL_DEVICE_TYPE_GPU) != 0   ? backend::DeviceType::gpu
+           : (type & CL_DEVICE_TYPE_CPU) != 0 ? backend::DeviceType::cpu
+                                              : backend::DeviceType::accelerator;
+  f.name = device.getInfo<CL_DEVICE_NAME>();
+  f.vendor = device.getInfo<CL_DEVICE_VENDOR>();
+  f.vendor_id = device.getInfo<CL_DEVICE_VENDOR_ID>();
+  f.driver = device.getInfo<CL_DRIVER_VERSION>();
+  f.device_version = device.getInfo<CL_DEVICE_VERSION>();
+  f.c_version = or_default([&] { return device.getInfo<CL_DEVICE_OPENCL_C_VERSION>(); });
+  f.platform_name = platform.getInfo<CL_PLATFORM_NAME>();
+  f.platform_version = platform.getInfo<CL_PLATFORM_VERSION>();
+  f.extensions = device.getInfo<CL_DEVICE_EXTENSIONS>();
+  f.compute_units = std::max<cl_uint>(1, device.getInfo<CL_DEVICE_MAX_COMPUTE_UNITS>());
+  f.max_work_group = device.getInfo<CL_DEVICE_MAX_WORK_GROUP_SIZE>();
+  const auto item_sizes = device.getInfo<CL_DEVICE_MAX_WORK_ITEM_SIZES>();
+  if (!item_sizes.empty()) f.max_work_group = std::min<std::uint64_t>(f.max_work_group, item_sizes[0]);
+  f.local_is_dedicated = device.getInfo<CL_DEVICE_LOCAL_MEM_TYPE>() == CL_LOCAL;
+  f.local_bytes = device.getInfo<CL_DEVICE_LOCAL_MEM_SIZE>();
+  // Drivers keep some of a dedicated local memory for themselves: a kernel with all of it is refused at enqueue.
+  if (f.local_is_dedicated && f.local_bytes > 4096) f.local_bytes -= 1024;
+  f.unified_memory = or_default([&] { return device.getInfo<CL_DEVICE_HOST_UNIFIED_MEMORY>(); }) == CL_TRUE ||
+                     f.type == backend::DeviceType::cpu;
+  f.global_bytes = device.getInfo<CL_DEVICE_GLOBAL_MEM_SIZE>();
+  f.max_buffer_bytes = device.getInfo<CL_DEVICE_MAX_MEM_ALLOC_SIZE>();
+  f.vector_width = static_cast<int>(std::max<cl_uint>(1, device.getInfo<CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT>()));
+  const cl_device_fp_config fp = device.getInfo<CL_DEVICE_SINGLE_FP_CONFIG>();
+  f.denormals = (fp & CL_FP_DENORM) != 0;
+  f.correct_divide = (fp & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT) != 0;
+  f.fma = (fp & CL_FP_FMA) != 0;
+  f.double_precision = or_default([&] { return device.getInfo<CL_DEVICE_DOUBLE_FP_CONFIG>(); }) != 0;
+  return f;
+}
+
+void run_probes(const cl::Context& context, const cl::Device& device, ProgramBuilder& builder, Features& features) {
+  const auto attempt = [&](const char* what, auto&& probe) {
+    try {
+      return probe(context, device, builder);
+    } catch (const cl::Error& error) {
+      builder.say(backend::LogLevel::info, std::string("opencl: ") + features.name + ": no " + what + ": " +
+                                               error.what() + " answered " + error_name(error.err()));
+    } catch (const backend::Error& error) {
+      builder.say(backend::LogLevel::info,
+                  std::string("opencl: ") + features.name + ": no " + what + ": " + error.what());
+    }
+    return false;
+  };
+  features.exact_divide = features.correct_divide && features.denormals && attempt("exact division", divides_exactly);
+  if (features.prefers_vectors()) {
+    features.half_vectors = attempt("vectors of half", converts_half_vectors);
+    features.min_vector_width = attempt("attribute min_vector_width", takes_min_vector_width);
+  }
+}
+
+std::string to_json(const Features& f) {
+  const boost::json::object object{
+      {"name", f.name},
+      {"vendor", f.vendor},
+      {"driver", f.driver},
+      {"device_version", f.device_version},
+      {"c_version", f.c_version},
+      {"platform", f.platform_name},
+      {"platform_version", f.platform_version},
+      {"compute_units", f.compute_units},
+      {"max_work_group", f.max_work_group},
+      {"local_bytes", f.local_bytes},
+      {"local_is_dedicated", f.local_is_dedicated},
+      {"unified_memory", f.unified_memory},
+      {"global_bytes", f.global_bytes},
+      {"max_buffer_bytes", f.max_buffer_bytes},
+      {"vector_width", f.vector_width},
+      {"denormals", f.denormals},
+      {"correct_divide", f.correct_divide},
+      {"fma", f.fma},
+      {"double_precision", f.double_precision},
+      {"exact_divide", f.exact_divide},
+      {"half_vectors", f.half_vectors},
+      {"min_vector_width", f.min_vector_width},
+      {"extensions", f.extensions},
+  };
+  return boost::json::serialize(object);
+}
+
+}  // namespace ironcl::opencl

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a device can do, by asking it and by running a tiny program. Never by its vendor's name.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "backends/opencl/api.h"
+
+namespace ironcl::opencl {
+
+class ProgramBuilder;
+
+/// Facts that variants decide by. Sizes in bytes unless said otherwise.
+struct Features {
+  backend::DeviceType type = backend::DeviceType::cpu;
+  std::string name, vendor, driver, device_version, c_version, platform_name, platform_version, extensions;
+  std::uint32_t vendor_id = 0;
+  std::uint32_t compute_units = 1;
+  std::uint64_t max_work_group = 1;  ///< Work-items.
+  std::uint64_t local_bytes = 0;     ///< What a kernel may use: the device's figure less what drivers keep.
+  bool local_is_dedicated = false;   ///< Local memory is its own memory, not a part of global.
+  bool unified_memory = false;       ///< Host and device share memory.
+  std::uint64_t global_bytes = 0, max_buffer_bytes = 0;
+  std::uint64_t alignment = 64;  ///< Of span offsets.
+  int vector_width = 1;          ///< Native f32 vector width, in elements.
+  bool denormals = false;        ///< f32 keeps denormals, by the device's word.
+  bool correct_divide = false;   ///< f32 division can be asked to round correctly, by the device's word.
+  bool fma = false;              ///< fma() is a hardware instruction, by the device's word.
+  bool double_precision = false;
+  // By running a tiny program:
+  bool exact_divide = false;      ///< f32 division was seen to round correctly, subnormals included.
+  bool half_vectors = false;      ///< The compiler converts vectors of 16-bit floats to f32, exactly.
+  bool min_vector_width = false;  ///< The compiler takes the attribute that keeps wide vectors whole.
+
+  /// True where one work-item a work-group with wide vectors is the natural form of a kernel.
+  bool prefers_vectors() const noexcept { return type == backend::DeviceType::cpu || !local_is_dedicated; }
+};
+
+/// Asks only; builds nothing.
+Features query_features(const cl::Platform& platform, const cl::Device& device);
+
+/// Builds and runs the tiny programs of cl/probe.cl and fills in what they showed. A probe that fails leaves its fact
+/// false and says why through the builder's log.
+void run_probes(const cl::Context& context, const cl::Device& device, ProgramBuilder& builder, Features& features);
+
+/// The features as JSON.
+std::string to_json(const Features& features);
+
+}  // namespace ironcl::opencl

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// Builds programs for one device: from memory, from the disk cache, else from source. Next door: sources.h,
+// program_cache.h.
+#pragma once
+
+#include <map>
+#include <mutex>
+#include <string>
+
+#include "backends/opencl/api.h"
+#include "backends/opencl/backend.h"
+#include "backends/opencl/program_cache.h"
+
+namespace ironcl::opencl {
+
+/// Preprocessor definitions of a build, in a fixed order: {"TILE_M", "64"} is -D TILE_M=64.
+using Defines = std::map<std::string, std::string>;
+
+/// Thread safe.
+class ProgramBuilder {
+ public:
+  ProgramBuilder(const Config& config, backend::Log* log, cl::Context context, cl::Device device);
+
+  /// A built program of kernel file `file`. `extra` are further compiler options. Throws build_failed; the compiler's
+  /// log goes to the log.
+  cl::Program build(const std::string& file, const Defines& defines, const std::string& extra = "");
+
+  /// The same from source text; `label` names it in messages.
+  cl::Program build_text(const std::string& label, const std::string& source, const Defines& defines,
+                         const std::string& extra = "");
+
+  void say(backend::LogLevel level, const std::string& text) const {
+    if (log_ != nullptr) log_->write(level, text);
+  }
+
+  /// What a disk entry depends on besides source and options: device, driver and platform with their versions.
+  const std::string& identity() const noexcept { return identity_; }
+
+  struct Counts {
+    int from_source = 0, from_disk = 0, from_memory = 0;
+  };
+  Counts counts() const;
+
+ private:
+  cl::Program from_binary(const std::string& key, const std::string& options);
+  void store_binary(const cl::Program& program, const std::string& key);
+
+  Config config_;
+  backend::Log* log_;
+  cl::Context context_;
+  cl::Device device_;
+  ProgramCache cache_;
+  std::string identity_;
+  mutable std::mutex mutex_;
+  std::map<std::string, cl::Program> built_;
+  Counts counts_;
+};
+
+}  // namespace ironcl::opencl

@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0
+// gemm_panel.cl: D[m,n] = sum_g sa[m,g] * sb[n,g] * sum_{k in g} A[m,k] * B[n,k], g the K groups of GROUP.
+// One work-item is a work-group and makes BLOCK_M tiles of TILE_M rows by BLOCK_N columns of D, in vectors of VECTOR.
+//                     BLOCK_N
+//                 +--+--+--+--+     For each K group the panels of 32 columns are decoded into one of two slots of
+//         GROUP   |  |B^T  |  |     local memory; the next group's panels are decoded into the other slot, a share
+//        +------+ +--+--+--+--+     before each tile of rows. A tile of TILE_M x TILE_N stays in registers through a
+// TILE_M |  A   | |  |  D  |  |     group; its scaled sums are kept in local memory until the last group is added.
+//        +------+ +--+--+--+--+
+// Tunable   default  values       meaning
+// TILE_M    8        1 to 16      rows of the register tile
+// TILE_N    32       16 32        columns of the register tile; divides 32
+// BLOCK_M   16       1 2 4 8 16 32 64  tiles of rows per work-group
+// BLOCK_N   64       32 64 96 128 192 256  columns of D per work-group
+// VECTOR    16       4 8 16       f32 elements of a vector
+// Set by the host: those of tile.cl.
+// A: f32 in tiles of TILE_M rows, as pack_tiles makes it, with its scales; sa_ld is the number of K groups.
+// B: the 32 codes of columns 32 * p on and one k are at (p * k_pad + k) * 32.
+// Local memory: (2 * GROUP * BLOCK_N + BLOCK_M * TILE_M * BLOCK_N) * 4 B = 98304 B with the defaults.
+// Origin: register tiles and cache blocks after BLIS; the decoded panel takes the place of its packed B.
+#include "tile.cl"
+
+#ifndef TILE_M
+#define TILE_M 8
+#endif
+#ifndef TILE_N
+#define TILE_N 32
+#endif
+#ifndef BLOCK_M
+#define BLOCK_M 16
+#endif
+#ifndef BLOCK_N
+#define BLOCK_N 64
+#endif
+#ifndef VECTOR
+#define VECTOR 16
+#endif
+
+#define PANEL 32
+#define PANELS (BLOCK_N / PANEL)
+#define VECTORS (TILE_N / VECTOR)
+
+#define floatv JOIN(float, VECTOR)
+#define vloadv JOIN(vload, VECTOR)
+#define vstorev JOIN(vstore, VECTOR)
+
+// EACH_ROW(X) is X(0) ... X(TILE_M - 1), so that every row's sums are variables that stay in registers.
+#define ROW_0(X) X(0)
+#if TILE_M > 1
+#define ROW_1(X) X(1)
+#else
+#define ROW_1(X)
+#endif
+#if TILE_M > 2
+#define ROW_2(X) X(2)
+#else
+#define ROW_2(X)
+#endif
+#if TILE_M > 3
+#define ROW_3(X) X(3)
+#else
+#define ROW_3(X)
+#endif
+#if TILE_M > 4
+#define ROW_4(X) X(4)
+#else
+#define ROW_4(X)
+#endif
+#if TILE_M > 5
+#define ROW_5(X) X(5)
+#else
+#define ROW_5(X)
+#endif
+#if TILE_M > 6
+#define ROW_6(X) X(6)
+#else
+#define ROW_6(X)
+#endif
+#if TILE_M > 7
+#define ROW_7(X) X(7)
+#else
+#define ROW_7(X)
+#endif
+#if TILE_M > 8
+#define ROW_8(X) X(8)
+#else
+#define ROW_8(X)
+#endif
+#if TILE_M > 9
+#define ROW_9(X) X(9)
+#else
+#define ROW_9(X)
+#endif
+#if TILE_M > 10
+#define ROW_10(X) X(10)
+#else
+#define ROW_10(X)
+#endif
+#if TILE_M > 11
+#define ROW_11(X) X(11)
+#else
+#define ROW_11(X)
+#endif
+#if TILE_M > 12
+#define ROW_12(X) X(12)
+#else
+#define ROW_12(X)
+#endif
+#if TILE_M > 13
+#define ROW_13(X) X(13)
+#else
+#define ROW_13(X)
+#endif
+#if TILE_M > 14
+#define ROW_14(X) X(14)
+#else
+#define ROW_14(X)
+#endif
+#if TILE_M > 15
+#define ROW_15(X) X(15)
+#else
+#define ROW_15(X)
+#endif
+#define EACH_ROW(X) \
+  ROW_0(X) ROW_1(X) ROW_2(X) ROW_3(X) ROW_4(X) ROW_5(X) ROW_6(X) ROW_7(X) \
+  ROW_8(X) ROW_9(X) ROW_10(X) ROW_11(X) ROW_12(X) ROW_13(X) ROW_14(X) ROW_15(X)
+// EACH_PART(X, i) is X(i, 0) ... X(i, VECTORS - 1).
+#if VECTORS == 1
+#define EACH_PART(X, i) X(i, 0)
+#elif VECTORS == 2
+#define EACH_PART(X, i) X(i, 0) X(i, 1)
+#elif VECTORS == 4
+#define EACH_PART(X, i) X(i, 0) X(i, 1) X(i, 2) X(i, 3)
+#else
+#define EACH_PART(X, i) X(i, 0) X(i, 1) X(i, 2) X(i, 3) X(i, 4) X(i, 5) X(i, 6) X(i, 7)
+#endif
+
+// Decodes the rows [first, end) of k of one panel.
+inline void decode_panel(__local float* slot, __global const uchar* codes, int first, int end) {
+  for (int kk = first; kk < end; ++kk) {
+    const uchar16 low = vload16(0, codes + kk * PANEL), high = vload16(0, codes + kk * PANEL + 16);
+    vstore16(JOIN(DECODE_FINITE_, B_TYPE)(convert_uint16(low)), 0, slot + kk * PANEL);
+    vstore16(JOIN(DECODE_FINITE_, B_TYPE)(convert_uint16(high)), 0, slot + kk * PANEL + 16);
+  }
+}
+
+__kernel __attribute__((reqd_work_group_size(1, 1, 1)))
+#if defined(MIN_VECTOR_WIDTH)
+__attribute__((min_vector_width(512)))
+#endif
+void gemm_panel(GEMM_ARGS) {
+  __local float slots[2][PANELS * GROUP * PANEL] __attribute__((aligned(64)));
+  __local float totals[BLOCK_M * TILE_M * BLOCK_N] __attribute__((aligned(64)));
+  const int first_n = (int)get_group_id(0) * BLOCK_N;
+  const int first_tile = (int)get_group_id(1) * BLOCK_M;
+  if (first_tile * TILE_M >= m || first_n >= n) return;
+  const int tiles = min(BLOCK_M, (m + TILE_M - 1) / TILE_M - first_tile);
+  const int panels = min(PANELS, (n - first_n + PANEL - 1) / PANEL);
+  const int groups = (k + GROUP - 1) / GROUP;
+  __global const uchar* block_b = b + (ulong)first_n * (ulong)k_pad;
+
+  for (int p = 0; p < panels; ++p) {
+    decode_panel(slots[0] + p * GROUP * PANEL, block_b + (ulong)p * (ulong)k_pad * PANEL, 0, min(GROUP, k));
+  }
+  for (int group = 0; group < groups; ++group) {
+    const int first_k = group * GROUP;
+    const int length = min(GROUP, k - first_k);
+    const int next_length = clamp(k - first_k - GROUP, 0, GROUP);
+    __local const float* slot = slots[group & 1];
+    __local float* next_slot = slots[(group & 1) ^ 1];
+    const int share = (next_length + tiles - 1) / tiles;
+    __global const float* scales_b = sb + (ulong)(first_k / B_SCALE_COLS) * (ulong)n_pad + (ulong)first_n;
+    for (int tile = 0; tile < tiles; ++tile) {
+      for (int p = 0; p < panels; ++p) {
+        decode_panel(next_slot + p * GROUP * PANEL,
+                     block_b + ((ulong)p * (ulong)k_pad + (ulong)(first_k + GROUP)) * PANEL,
+                     min(tile * share, next_length), min((tile + 1) * share, next_length));
+      }
+      __global const float* tile_a =
+          (__global const float*)a + a_at + ((ulong)(first_tile + tile) * lda + (ulong)first_k) * TILE_M;
+      __global const float* scales_a = sa + sa_at + ((ulong)(first_tile + tile) * sa_ld + (ulong)group) * TILE_M;
+      for (int column = 0; column < panels * PANEL; column += TILE_N) {
+        __local const float* part_b = slot + column / PANEL * (GROUP * PANEL) + column % PANEL;
+#define DECLARE(i, v) floatv sum_##i##_##v = (floatv)(0.0f);
+#define DECLARE_ROW(i) EACH_PART(DECLARE, i)
+        EACH_ROW(DECLARE_ROW)
+        for (int kk = 0; kk < length; ++kk) {
+#define LOAD_B(i, v) const floatv b_##v = vloadv(0, part_b + kk * PANEL + v * VECTOR);
+          EACH_PART(LOAD_B, 0)
+#define MULTIPLY(i, v) sum_##i##_##v = MUL_ADD((floatv)(tile_a[kk * TILE_M + i]), b_##v, sum_##i##_##v);
+#define MULTIPLY_ROW(i) EACH_PART(MULTIPLY, i)
+          EACH_ROW(MULTIPLY_ROW)
+        }
+        __local float* tile_totals = totals + (tile * BLOCK_N + column) * TILE_M;
+#define LOAD_SCALE(i, v) const floatv scale_##v = vloadv(0, scales_b + column + v * VECTOR);
+        EACH_PART(LOAD_SCALE, 0)
+#define ADD_FIRST(i, v) vstorev(sum_##i##_##v * (floatv)(scales_a[i]) * scale_##v, 0, tile_totals + i * TILE_N + v * VECTOR);
+#define ADD_FIRST_ROW(i) EACH_PART(ADD_FIRST, i)
+#define ADD(i, v)                                                                                           \
+  vstorev(vloadv(0, tile_totals + i * TILE_N + v * VECTOR) + sum_##i##_##v * (floatv)(scales_a[i]) * scale_##v, 0, \
+          tile_totals + i * TILE_N + v * VECTOR);
+#define ADD_ROW(i) EACH_PART(ADD, i)
+        if (group == 0) {
+          EACH_ROW(ADD_FIRST_ROW)
+        } else {
+          EACH_ROW(ADD_ROW)
+        }
+      }
+    }
+  }
+  for (int tile = 0; tile < tiles; ++tile) {
+    for (int i = 0; i < TILE_M; ++i) {
+      const int row = (first_tile + tile) * TILE_M + i;
+      if (row >= m) break;
+      for (int column = 0; column < panels * PANEL; column += TILE_N) {
+        __local const float* from = totals + (tile * BLOCK_N + column) * TILE_M + i * TILE_N;
+        const int end = min(TILE_N, n - first_n - column);
+        int j = 0;
+#if BIAS_TYPE == 0
+        for (; j + 16 <= end; j += 16) {
+          store_elements16(D_TYPE, d, d_at + (ulong)row * ldd + (ulong)(first_n + column + j), vload16(0, from + j));
+        }
+#endif
+        for (; j < end; ++j) store_d(d, d_at, ldd, bias, bias_at, row, first_n + column + j, from[j]);
+      }
+    }
+  }
+}

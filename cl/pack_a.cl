@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// pack_a.cl: A [m, k] in the form that a GEMM kernel reads, with one f32 scale for each row and K group.
+// pack_rows:  row major, k padded with zeros to k_pad; codes stay codes, floats become f32.
+// pack_tiles: f32 in tiles of TILE rows: element (i, k) of tile t at (t * k_pad + k) * TILE + i; rows past m are zero.
+//             Scale of row i of tile t and K group g at (t * groups + g) * TILE + i.
+//
+// Tunable     default  values   meaning
+// TILE        8        1 to 32  rows of a tile (pack_tiles)
+// Set by the host:
+// A_TYPE      4        1 to 7   element type of A
+// SCALE_TYPE  1        0 to 6   type of A's scales; 0: none, all 1
+// GROUP       128      32 to 128  the K group of the GEMM: divides both operands' scale groups
+// Local memory: none.
+#include "fp8.cl"
+
+#ifndef TILE
+#define TILE 8
+#endif
+#ifndef A_TYPE
+#define A_TYPE 4
+#endif
+#ifndef SCALE_TYPE
+#define SCALE_TYPE 1
+#endif
+#ifndef GROUP
+#define GROUP 128
+#endif
+
+// The arguments of both. a: element a_at on, rows lda apart. sa: element s_at on, rows lds apart, one for each
+// scale_rows x scale_cols of A. out: from byte 0 of out + out_at; scales: f32 from scales_at on.
+#define PACK_ARGS                                                                                                  \
+  int m, int k, int k_pad, int groups, __global const uchar *a, ulong a_at, ulong lda, __global const uchar *sa,    \
+      ulong s_at, ulong lds, int scale_rows, int scale_cols, __global uchar *out, ulong out_at,                     \
+      __global float *scales, ulong scales_at
+
+inline float a_scale(__global const uchar* sa, ulong s_at, ulong lds, int row, int col, int scale_rows,
+                     int scale_cols) {
+#if SCALE_TYPE == 0
+  return 1.0f;
+#else
+  return load_element(SCALE_TYPE, sa, s_at + (ulong)(row / scale_rows) * lds + (ulong)(col / scale_cols));
+#endif
+}
+
+// Work-item (g, row): the K group g of a row; the last one also writes the padding.
+__kernel void pack_rows(PACK_ARGS) {
+  const int group = (int)get_global_id(0), row = (int)get_global_id(1);
+  if (row >= m || group >= groups) return;
+  const int first = group * GROUP;
+  const int end = min(first + GROUP, k), fill = group == groups - 1 ? k_pad : end;
+  const ulong from = a_at + (ulong)row * lda, to = (ulong)row * (ulong)k_pad;
+#if A_TYPE >= 4
+  __global uchar* codes = out + out_at + to;
+  for (int col = first; col < end; ++col) codes[col] = a[from + (ulong)col];
+  for (int col = end; col < fill; ++col) codes[col] = (uchar)0;
+#else
+  __global float* values = (__global float*)(out + out_at) + to;
+  for (int col = first; col < end; ++col) values[col] = load_element(A_TYPE, a, from + (ulong)col);
+  for (int col = end; col < fill; ++col) values[col] = 0.0f;
+#endif
+  scales[scales_at + (ulong)row * (ulong)groups + (ulong)group] =
+      a_scale(sa, s_at, lds, row, first, scale_rows, scale_cols);
+}
+
+// Work-item (g, t): the K group g of a tile of rows.
+__kernel void pack_tiles(PACK_ARGS) {
+  const int group = (int)get_global_id(0), tile = (int)get_global_id(1);
+  if (tile * TILE >= m || group >= groups) return;
+  const int first = group * GROUP;
+  const int end = min(first + GROUP, k), fill = group == groups - 1 ? k_pad : end;
+  __global float* values = (__global float*)(out + out_at) + (ulong)tile * (ulong)k_pad * TILE;
+  __global float* tile_scales = scales + scales_at + ((ulong)tile * (ulong)groups + (ulong)group) * TILE;
+  for (int i = 0; i < TILE; ++i) {
+    const int row = tile * TILE + i;
+    if (row < m) {
+      const ulong from = a_at + (ulong)row * lda;
+      int col = first;
+#if A_TYPE >= 4
+      for (; col + 16 <= end; col += 16) {
+        float part[16];
+        vstore16(JOIN(DECODE_, A_TYPE)(convert_uint16(vload16(0, a + from + (ulong)col))), 0, part);
+        for (int j = 0; j < 16; ++j) values[(col + j) * TILE + i] = part[j];
+      }
+#endif
+      for (; col < end; ++col) values[(ulong)col * TILE + i] = load_element(A_TYPE, a, from + (ulong)col);
+      for (col = end; col < fill; ++col) values[(ulong)col * TILE + i] = 0.0f;
+      tile_scales[i] = a_scale(sa, s_at, lds, row, first, scale_rows, scale_cols);
+    } else {
+      for (int col = first; col < fill; ++col) values[(ulong)col * TILE + i] = 0.0f;
+      tile_scales[i] = 0.0f;
+    }
+  }
+}

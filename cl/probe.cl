@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// probe.cl: tiny programs whose results say what a device really does. Run by backends/opencl/probe.cpp.
+// PROBE 1: out[i] = x[i] / y[i].  PROBE 2: sixteen halfs, given as their bits, converted as a vector.
+// PROBE 3: out[i] = x[i] under the attribute min_vector_width.
+#ifndef PROBE
+#define PROBE 1
+#endif
+
+#if PROBE == 2
+typedef __fp16 half16_ __attribute__((ext_vector_type(16)));
+#endif
+
+__kernel
+#if PROBE == 3
+__attribute__((min_vector_width(512)))
+#endif
+void probe(__global const float* x, __global const float* y, __global float* out, int count) {
+#if PROBE == 1
+  const int i = (int)get_global_id(0);
+  if (i < count) out[i] = x[i] / y[i];
+#elif PROBE == 2
+  const int i = (int)get_global_id(0) * 16;
+  union {
+    ushort16 bits;
+    half16_ values;
+  } codes;
+  if (i + 16 > count) return;
+  codes.bits = vload16(0, (__global const ushort*)x + i);
+  vstore16(__builtin_convertvector(codes.values, float16), 0, out + i);
+#else
+  const int i = (int)get_global_id(0) * 16;
+  if (i + 16 <= count) vstore16(vload16(0, x + i), 0, out + i);
+#endif
+}
