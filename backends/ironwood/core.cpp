@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+// The simulated TensorCore of core.h.
+#include "backends/ironwood/core.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+#include <utility>
+
+#include "backends/interface.h"
+#include "backends/numerics/checked.h"
+
+namespace ironcl::ironwood {
+
+using backend::Error;
+using backend::Status;
+
+void AlignedDelete::operator()(std::byte* data) const noexcept { std::free(data); }
+
+AlignedBytes allocate_aligned(std::uint64_t bytes) {
+  constexpr std::uint64_t kAlignment = 64;
+  if (bytes > (std::uint64_t{1} << 62)) throw std::bad_alloc();
+  const std::uint64_t rounded = std::max<std::uint64_t>(1, (bytes + kAlignment - 1) / kAlignment) * kAlignment;
+  auto* data = static_cast<std::byte*>(std::aligned_alloc(kAlignment, rounded));
+  if (data == nullptr) throw std::bad_alloc();
+  return AlignedBytes(data);
+}
+
+Core::Core(const Machine& machine, bool with_data, std::int64_t vmem_limit, Timeline* timeline)
+    : machine_(machine), with_data_(with_data), vmem_limit_(vmem_limit), timeline_(timeline) {
+  if (timeline_ != nullptr) {
+    mxu_track_ = timeline_->track("MXU");
+    vpu_track_ = timeline_->track("VPU");
+  }
+}
+
+VmemBuffer& Core::allocate(const std::string& name, int slots, std::int64_t rows, std::int64_t cols,
+                           std::uint32_t element_bytes) {
+  VmemBuffer buffer;
+  buffer.name = name;
+  buffer.slots = slots;
+  buffer.rows = rows;
+  buffer.cols = cols;
+  buffer.element_bytes = element_bytes;
+  buffer.padded_bytes = machine_.padded_bytes(rows, cols, element_bytes);
+  const std::int64_t total =
+      numerics::checked_add(totals_.vmem_bytes, numerics::checked_mul(buffer.padded_bytes, slots));
+  if (total > vmem_limit_) {
+    throw Error(
+        Status::unsupported,
+        fmt::format("VMEM: {} needs {} bytes more, {} in all, and the limit is {}; take smaller kernel_blocks", name,
+                    total - totals_.vmem_bytes, total, vmem_limit_));
+  }
+  totals_.vmem_bytes = total;
+  buffer.filling.resize(static_cast<std::size_t>(slots));
+  buffer.draining.resize(static_cast<std::size_t>(slots));
+  if (with_data_) buffer.data = allocate_aligned(static_cast<std::uint64_t>(buffer.slot_bytes() * slots));
+  buffers_.push_back(std::move(buffer));
+  return buffers_.back();
+}
+
+int Core::semaphore(const std::string& name) {
+  semaphores_.push_back({.name = name, .credit = 0, .pending = {}});
+  return static_cast<int>(semaphores_.size()) - 1;
+}
+
+std::uint64_t Core::bytes_of(const Copy& copy) const {
+  // At a ragged edge of the array the copy is rounded up to native tiles (pipeline.py, copy sizes).
+  const VmemBuffer& buffer = *copy.buffer;
+  const std::int64_t tile = machine_.sublane_tile(buffer.element_bytes);
+  const std::int64_t lanes = machine_.tpu->lanes;
+  std::int64_t rows = copy.region.rows, cols = copy.region.cols;
+  if (rows < buffer.rows && buffer.rows % tile == 0) rows = numerics::ceil_div(rows, tile) * tile;
+  if (cols < buffer.cols && buffer.cols % lanes == 0) cols = numerics::ceil_div(cols, lanes) * lanes;
+  return static_cast<std::uint64_t>(rows) * static_cast<std::uint64_t>(cols) * buffer.element_bytes;
+}
+
+std::uint64_t Core::start_copy_in(const HbmArray& array, const Region& region, VmemBuffer& buffer, int slot,
+                                  int semaphore, std::int64_t step) {
+  Copy copy{.in = true, .array = &array, .region = region, .buffer = &buffer, .slot = slot};
+  return start(std::move(copy), semaphore, step);
+}
+
+std::uint64_t Core::start_copy_out(VmemBuffer& buffer, int slot, const HbmArray& array, const Region& region,
+                                   int semaphore, std::int64_t step) {
+  Copy copy{.in = false, .array = &array, .region = region, .buffer = &buffer, .slot = slot};
+  return start(std::move(copy), semaphore, step);
+}
+
+std::uint64_t Core::start(Copy copy, int semaphore, std::int64_t step) {
+  const Region& region = copy.region;
+  VmemBuffer& buffer = *copy.buffer;
+  const bool inside = region.row >= 0 && region.col >= 0 && region.rows > 0 && region.cols > 0 &&
+                      region.row + region.rows <= copy.array->rows && region.col + region.cols <= copy.array->cols &&
+                      region.rows <= buffer.rows && region.cols <= buffer.cols && copy.slot >= 0 &&
+                      copy.slot < buffer.slots;
+  if (!inside) {
+    throw Error(Status::internal,
+                fmt::format("DMA of {} rows {}+{} cols {}+{} leaves the array {}x{} or slot {} of {} ({}x{})",
+                            copy.array->name, region.row, region.rows, region.col, region.cols, copy.array->rows,
+                            copy.array->cols, copy.slot, buffer.slots, buffer.rows, buffer.cols));
+  }
+  const auto slot = static_cast<std::size_t>(copy.slot);
+  if (buffer.filling[slot] != 0 || (copy.in && buffer.draining[slot] != 0)) {
+    throw Error(Status::internal, fmt::format("DMA of {} at step {} meets another copy in flight in slot {}",
+                                              copy.array->name, step, copy.slot));
+  }
+  copy.bytes = bytes_of(copy);
+  const double begin = std::max(now_ns_, hbm_free_ns_);
+  const double duration = static_cast<double>(copy.bytes) / machine_.hbm_bytes_per_ns();
+  hbm_free_ns_ = begin + duration;
+  copy.done_ns = hbm_free_ns_ + machine_.assume.dma_latency_ns;
+  totals_.transfer_ns += duration;
+  (copy.in ? totals_.bytes_in : totals_.bytes_out) += copy.bytes;
+  ++(copy.in ? buffer.filling : buffer.draining)[slot];
+  if (timeline_ != nullptr) {
+    const int track = timeline_->track(fmt::format("DMA {} {}", copy.in ? "in" : "out", copy.array->name));
+    timeline_->add({.track = track,
+                    .step = step,
+                    .start_ns = begin,
+                    .duration_ns = duration,
+                    .bytes = copy.bytes,
+                    .label = timeline_->full() ? std::string()
+                                               : fmt::format("{}[{}:{},{}:{}] slot {}", copy.array->name, region.row,
+                                                             region.row + region.rows, region.col,
+                                                             region.col + region.cols, copy.slot)});
+  }
+  const std::uint64_t bytes = copy.bytes;
+  semaphores_.at(static_cast<std::size_t>(semaphore)).pending.push_back(std::move(copy));
+  return bytes;
+}
+
+void Core::land(Copy& copy) {
+  VmemBuffer& buffer = *copy.buffer;
+  --(copy.in ? buffer.filling : buffer.draining)[static_cast<std::size_t>(copy.slot)];
+  if (!with_data_) return;
+  const Region& region = copy.region;
+  std::byte* slot = buffer.data.get() + buffer.slot_bytes() * copy.slot;
+  const std::int64_t pitch = buffer.cols * buffer.element_bytes;
+  if (copy.in && (region.rows < buffer.rows || region.cols < buffer.cols)) {
+    // What lies beyond an array's edge is unspecified on the TPU: all ones is NaN in every floating-point type, so
+    // a program that used it would be found out.
+    std::memset(slot, 0xff, static_cast<std::size_t>(buffer.slot_bytes()));
+  }
+  std::byte* hbm = copy.array->data + region.row * copy.array->row_bytes + region.col * copy.array->element_bytes;
+  const auto row_size = static_cast<std::size_t>(region.cols) * copy.array->element_bytes;
+  for (std::int64_t row = 0; row < region.rows; ++row, slot += pitch, hbm += copy.array->row_bytes) {
+    if (copy.in) {
+      std::memcpy(slot, hbm, row_size);
+    } else {
+      std::memcpy(hbm, slot, row_size);
+    }
+  }
+}
+
+void Core::wait(int semaphore, std::uint64_t bytes) {
+  Semaphore& sem = semaphores_.at(static_cast<std::size_t>(semaphore));
+  while (sem.credit < bytes) {
+    if (sem.pending.empty()) {
+      throw Error(Status::internal,
+                  fmt::format("deadlock: {} bytes are waited for on semaphore {} and {} were signalled", bytes,
+                              sem.name, sem.credit));
+    }
+    Copy& copy = sem.pending.front();
+    now_ns_ = std::max(now_ns_, copy.done_ns);
+    land(copy);
+    sem.credit += copy.bytes;
+    sem.pending.pop_front();
+  }
+  sem.credit -= bytes;
+}
+
+void Core::compute(const Work& work, std::int64_t step, const char* label) {
+  if (timeline_ != nullptr) {
+    if (work.mxu_ns > 0) {
+      timeline_->add(
+          {.track = mxu_track_, .step = step, .start_ns = now_ns_, .duration_ns = work.mxu_ns, .label = label});
+    }
+    if (work.vpu_ns > 0) {
+      timeline_->add(
+          {.track = vpu_track_, .step = step, .start_ns = now_ns_, .duration_ns = work.vpu_ns, .label = label});
+    }
+  }
+  const double longest = std::max(work.mxu_ns, work.vpu_ns);
+  now_ns_ += longest;
+  totals_.mxu_ns += work.mxu_ns;
+  totals_.vpu_ns += work.vpu_ns;
+  totals_.compute_ns += longest;
+}
+
+const std::byte* Core::readable(const VmemBuffer& buffer, int slot) const {
+  if (buffer.filling.at(static_cast<std::size_t>(slot)) != 0) {
+    throw Error(Status::internal,
+                fmt::format("{} slot {} is read before its copy was waited for", buffer.name, slot));
+  }
+  return with_data_ ? buffer.data.get() + buffer.slot_bytes() * slot : nullptr;
+}
+
+std::byte* Core::writable(VmemBuffer& buffer, int slot) const {
+  if (buffer.filling.at(static_cast<std::size_t>(slot)) != 0 ||
+      buffer.draining.at(static_cast<std::size_t>(slot)) != 0) {
+    throw Error(Status::internal, fmt::format("{} slot {} is written while a copy uses it", buffer.name, slot));
+  }
+  return with_data_ ? buffer.data.get() + buffer.slot_bytes() * slot : nullptr;
+}
+
+CoreTotals Core::finish() {
+  for (const Semaphore& sem : semaphores_) {
+    if (!sem.pending.empty() || sem.credit != 0) {
+      throw Error(Status::internal, fmt::format("the kernel ends with {} copies in flight on semaphore {}",
+                                                sem.pending.size(), sem.name));
+    }
+  }
+  totals_.end_ns = now_ns_;
+  return totals_;
+}
+
+}  // namespace ironcl::ironwood

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+// A TensorCore as a kernel sees it: arrays in HBM, buffers in a VMEM of limited size, asynchronous copies with
+// byte-counting semaphores, compute, and a modelled clock. Kernels are written on it directly (program_manual.cpp) or
+// through the grid pipeline (pipeline.h). A kernel that reads a slot before its copy was waited for, overwrites one
+// that is still being stored, waits for what nobody signals, or ends with copies in flight gets an Error, not luck.
+//
+// NOTES: the order of a program's calls is its program order. Bytes of a copy arrive when it is waited for, never
+// earlier, so a missing wait also shows in the numbers.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "backends/ironwood/machine.h"
+#include "backends/ironwood/timeline.h"
+
+namespace ironcl::ironwood {
+
+/// A row-major two-dimensional array in HBM. Owns nothing; `data` null: only time is simulated.
+struct HbmArray {
+  std::string name;
+  std::byte* data = nullptr;
+  std::int64_t rows = 0, cols = 0;  ///< Elements.
+  std::int64_t row_bytes = 0;       ///< From a row to the next.
+  std::uint32_t element_bytes = 1;
+};
+
+/// A rectangle of an array, in elements.
+struct Region {
+  std::int64_t row = 0, col = 0, rows = 0, cols = 0;
+  friend bool operator==(const Region&, const Region&) = default;
+};
+
+/// Frees what std::aligned_alloc gave.
+struct AlignedDelete {
+  void operator()(std::byte* data) const noexcept;
+};
+using AlignedBytes = std::unique_ptr<std::byte[], AlignedDelete>;
+
+/// `bytes` of memory on a 64-byte boundary, not initialised. Throws std::bad_alloc.
+AlignedBytes allocate_aligned(std::uint64_t bytes);
+
+/// `slots` buffers of rows x cols elements in VMEM, row-major with pitch cols.
+struct VmemBuffer {
+  std::string name;
+  int slots = 1;
+  std::int64_t rows = 0, cols = 0;
+  std::uint32_t element_bytes = 1;
+  std::int64_t padded_bytes = 0;  ///< Of one slot, in native tiles.
+  AlignedBytes data;              ///< Null where only time is simulated.
+  std::vector<int> filling;       ///< Copies into each slot that were not waited for.
+  std::vector<int> draining;      ///< Copies out of each slot that were not waited for.
+
+  std::int64_t slot_bytes() const noexcept { return rows * cols * element_bytes; }
+};
+
+/// Modelled work of one stretch of compute. The vector unit runs beside the MXU (one bundle issues to both).
+struct Work {
+  double mxu_ns = 0;
+  double vpu_ns = 0;
+};
+
+/// Sums over a run.
+struct CoreTotals {
+  double end_ns = 0;
+  double mxu_ns = 0, vpu_ns = 0;
+  double compute_ns = 0;   ///< Sum over steps of max(mxu, vpu).
+  double transfer_ns = 0;  ///< Time in which the HBM was busy.
+  std::uint64_t bytes_in = 0, bytes_out = 0;
+  std::int64_t vmem_bytes = 0;  ///< Allocated, padded to native tiles.
+};
+
+class Core {
+ public:
+  /// `with_data` false: nothing is allocated or moved and only the clock runs. `timeline` may be null.
+  /// `vmem_limit` in bytes.
+  Core(const Machine& machine, bool with_data, std::int64_t vmem_limit, Timeline* timeline);
+
+  bool with_data() const noexcept { return with_data_; }
+  const Machine& machine() const noexcept { return machine_; }
+  double now_ns() const noexcept { return now_ns_; }
+
+  /// Throws Error(unsupported) with both numbers where the VMEM limit would be passed. The reference stays valid.
+  VmemBuffer& allocate(const std::string& name, int slots, std::int64_t rows, std::int64_t cols,
+                       std::uint32_t element_bytes);
+
+  /// A new DMA semaphore.
+  int semaphore(const std::string& name);
+
+  /// Starts a copy of `region` (which must lie in `array`) to the top left of a slot; signals `semaphore` with its
+  /// bytes when done. The bytes moved are the region's, rounded up to native tiles where `region` is a partial edge.
+  /// Returns the bytes to wait for.
+  std::uint64_t start_copy_in(const HbmArray& array, const Region& region, VmemBuffer& buffer, int slot,
+                              int semaphore, std::int64_t step);
+  /// The other way.
+  std::uint64_t start_copy_out(VmemBuffer& buffer, int slot, const HbmArray& array, const Region& region,
+                               int semaphore, std::int64_t step);
+  /// Waits until `semaphore` has counted `bytes`, then takes them off it; several copies may be waited for at once.
+  void wait(int semaphore, std::uint64_t bytes);
+
+  /// Spends modelled time on compute. `label` is used only where a timeline is kept.
+  void compute(const Work& work, std::int64_t step, const char* label);
+  /// Spends modelled time on scalar work.
+  void advance(double ns) { now_ns_ += ns; }
+
+  /// A slot that may be read: nothing is being copied into it. Null without data.
+  const std::byte* readable(const VmemBuffer& buffer, int slot) const;
+  /// A slot that may be written: no copy touches it. Null without data.
+  std::byte* writable(VmemBuffer& buffer, int slot) const;
+
+  /// Ends the kernel: every copy must have been waited for.
+  CoreTotals finish();
+
+ private:
+  struct Copy {
+    bool in = true;
+    const HbmArray* array = nullptr;  ///< Outlives the copy.
+    Region region;
+    VmemBuffer* buffer = nullptr;
+    int slot = 0;
+    std::uint64_t bytes = 0;
+    double done_ns = 0;
+  };
+  struct Semaphore {
+    std::string name;
+    std::uint64_t credit = 0;
+    std::deque<Copy> pending;
+  };
+
+  std::uint64_t start(Copy copy, int semaphore, std::int64_t step);
+  void land(Copy& copy);
+  std::uint64_t bytes_of(const Copy& copy) const;
+
+  Machine machine_;
+  bool with_data_;
+  std::int64_t vmem_limit_;
+  Timeline* timeline_;
+  double now_ns_ = 0;
+  double hbm_free_ns_ = 0;  ///< When the HBM has moved everything issued so far.
+  int mxu_track_ = 0, vpu_track_ = 0;
+  std::deque<VmemBuffer> buffers_;
+  std::vector<Semaphore> semaphores_;
+  CoreTotals totals_;
+};
+
+}  // namespace ironcl::ironwood

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a grid step costs on the MXU and the vector unit. All of it is modelled; rates in machine.h.
+#pragma once
+
+#include "backends/ironwood/plan.h"
+
+namespace ironcl::ironwood {
+
+/// Modelled work of a step of `plan`. The block shape is static, so ragged edges cost as much as full blocks.
+/// quantizes: the step quantises its x (it does not find it kept). stores: it finishes its output block.
+Work step_work(const Plan& plan, bool quantizes, bool stores);
+
+/// MXU nanoseconds of one dot [rows, depth] x [cols, depth] transposed of that left type: every mxu_size x mxu_size
+/// tile of the right operand is pushed once and all rows stream through it, so a depth or a width under the array's
+/// size wastes the rest of it.
+double dot_ns(const Machine& machine, numerics::DType left, std::int64_t rows, std::int64_t cols, std::int64_t depth);
+
+/// Quantities of a whole run, without stepping through it: for supports().
+struct Estimate {
+  double time_ns = 0;
+  double compute_ns = 0;
+  double transfer_ns = 0;
+};
+Estimate estimate(const Plan& plan, std::int64_t m);
+
+}  // namespace ironcl::ironwood

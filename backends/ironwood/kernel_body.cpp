@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+// The arithmetic of a step, on tiles in the modelled VMEM.
+#include "backends/ironwood/kernel_body.h"
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+
+#include "backends/ironwood/cost.h"
+#include "backends/ironwood/quantize_tile.h"
+#include "backends/numerics/casts.h"
+
+namespace ironcl::ironwood {
+namespace {
+
+using numerics::DType;
+
+/// Element of a scale block for (row group, K group), both counted from the block's first.
+float scale_at(const std::byte* block, const ScaleLayout& layout, std::int64_t row_group, std::int64_t k_group) {
+  const std::int64_t row = layout.transposed ? k_group : row_group;
+  const std::int64_t col = layout.transposed ? row_group : k_group;
+  float value = 0;
+  std::memcpy(&value, block + (row * layout.block_cols + col) * 4, sizeof(value));
+  return value;
+}
+
+/// The first group of the block that holds element `at`.
+std::int64_t first_group(std::int64_t at, std::int64_t group, std::int64_t block) {
+  return at / group / block * block;
+}
+
+/// Scales of `rows` rows from `row` on, for the K group that contains `k`.
+void expand(const std::byte* block, const ScaleLayout& layout, const Region& region, std::int64_t k, float* to) {
+  const std::int64_t block_groups = layout.transposed ? layout.block_cols : layout.block_rows;
+  const std::int64_t block_k = layout.transposed ? layout.block_rows : layout.block_cols;
+  const std::int64_t k_group = k / layout.group_cols - first_group(region.col, layout.group_cols, block_k);
+  const std::int64_t base = first_group(region.row, layout.group_rows, block_groups);
+  for (std::int64_t i = 0; i < region.rows;) {
+    const std::int64_t group = (region.row + i) / layout.group_rows;
+    const std::int64_t end = std::min(region.rows, (group + 1) * layout.group_rows - region.row);
+    const float value = scale_at(block, layout, group - base, k_group);
+    for (; i < end; ++i) to[i] = value;
+  }
+}
+
+constexpr std::int64_t kRowsATask = 16;
+
+}  // namespace
+
+KernelBody::KernelBody(Core& core, const Plan& plan, std::int64_t m, Workers* workers)
+    : plan_(plan), workers_(workers), product_(plan.threads) {
+  const KernelBlocks& blocks = plan.blocks;
+  if (plan.problem.scaled_x) x_layout_ = plan.x_scales(m);
+  if (plan.problem.w_scale != DType::none) w_layout_ = plan.w_scales();
+  for (const bool quantizes : {false, true}) {
+    for (const bool stores : {false, true}) work_[quantizes][stores] = step_work(plan, quantizes, stores);
+  }
+  VmemBuffer* acc = plan.save_acc ? &core.allocate("acc", 1, blocks.b, blocks.o, 4) : nullptr;
+  VmemBuffer* x_q = plan.save_x_q ? &core.allocate("x_q", 1, blocks.b, blocks.i, 1) : nullptr;
+  if (!core.with_data()) return;
+  const auto outputs = static_cast<std::uint64_t>(blocks.b) * static_cast<std::uint64_t>(blocks.o);
+  if (acc == nullptr) acc_temporary_ = allocate_aligned(outputs * 4);
+  acc_ = reinterpret_cast<float*>(acc != nullptr ? acc->data.get() : acc_temporary_.get());
+  if (plan.problem.quantize_x) {
+    if (x_q == nullptr) x_q_temporary_ = allocate_aligned(static_cast<std::uint64_t>(blocks.b * blocks.i));
+    x_q_ = x_q != nullptr ? x_q->data.get() : x_q_temporary_.get();
+  }
+  // Rows past a ragged edge are never read; the vectors are as long as a block all the same.
+  scale_m_.assign(static_cast<std::size_t>(blocks.b), 1.0f);
+  scale_n_.assign(static_cast<std::size_t>(blocks.o), 1.0f);
+}
+
+Work KernelBody::step(const StepTile& tile) {
+  const bool quantizes = plan_.problem.quantize_x && (!plan_.save_x_q || tile.x_changed);
+  if (workers_ != nullptr) {
+    if (quantizes) quantize(tile);
+    if (tile.first_k) {
+      std::fill_n(acc_, static_cast<std::size_t>(plan_.blocks.b * plan_.blocks.o), 0.0f);
+    }
+    multiply(tile);
+    if (tile.last_k) store(tile);
+  }
+  return work_[quantizes][tile.last_k];
+}
+
+void KernelBody::quantize(const StepTile& tile) {
+  const DType source = plan_.problem.x;
+  const std::int64_t width = plan_.blocks.i;
+  const std::int64_t element = numerics::size_of(source);
+  const std::int64_t group_cols = std::min(x_layout_.group_cols, width);
+  const std::int64_t block_k = x_layout_.transposed ? x_layout_.block_rows : x_layout_.block_cols;
+  const std::int64_t block_m = x_layout_.transposed ? x_layout_.block_cols : x_layout_.block_rows;
+  const std::int64_t base_m = first_group(tile.x.row, x_layout_.group_rows, block_m);
+  const std::int64_t base_k = first_group(tile.x.col, x_layout_.group_cols, block_k);
+  const std::int64_t tasks = numerics::ceil_div(tile.x.rows, kRowsATask);
+  workers_->run(
+      tasks,
+      [&](std::int64_t task) {
+        std::vector<float> row(static_cast<std::size_t>(tile.x.cols));
+        const std::int64_t end = std::min(tile.x.rows, (task + 1) * kRowsATask);
+        for (std::int64_t i = task * kRowsATask; i < end; ++i) {
+          numerics::decode(source, tile.x_data + i * width * element, std::span<float>(row));
+          const std::int64_t row_group = (tile.x.row + i) / x_layout_.group_rows - base_m;
+          for (std::int64_t first = 0; first < tile.x.cols; first += group_cols) {
+            const std::int64_t k_group = (tile.x.col + first) / x_layout_.group_cols - base_k;
+            const auto count = static_cast<std::size_t>(std::min(group_cols, tile.x.cols - first));
+            quantize_e4m3fn(std::span<const float>(row).subspan(static_cast<std::size_t>(first), count),
+                            scale_at(tile.x_scale, x_layout_, row_group, k_group),
+                            reinterpret_cast<std::uint8_t*>(x_q_) + i * width + first);
+          }
+        }
+      },
+      tile.x.rows * tile.x.cols < (1 << 15) ? 1 : plan_.threads);
+}
+
+void KernelBody::fill_scales(const StepTile& tile, std::int64_t run_first) {
+  if (plan_.problem.scaled_x) expand(tile.x_scale, x_layout_, tile.x, tile.x.col + run_first, scale_m_.data());
+  if (plan_.problem.w_scale != DType::none) {
+    expand(tile.w_scale, w_layout_, tile.w, tile.w.col + run_first, scale_n_.data());
+  }
+}
+
+void KernelBody::multiply(const StepTile& tile) {
+  const Problem& p = plan_.problem;
+  const std::int64_t width = plan_.blocks.i;
+  TileRows x{.data = tile.x_data, .pitch_bytes = width * numerics::size_of(p.x), .type = p.x, .rows = tile.x.rows};
+  if (p.quantize_x) x = {.data = x_q_, .pitch_bytes = width, .type = DType::e4m3fn, .rows = tile.x.rows};
+  const TileRows w{.data = tile.w_data, .pitch_bytes = width, .type = DType::e4m3fn, .rows = tile.w.rows};
+  for (std::int64_t first = 0; first < tile.x.cols;) {
+    const std::int64_t at = tile.x.col + first;
+    const std::int64_t group_end = std::min(p.k, (at / p.group + 1) * p.group);
+    const std::int64_t depth = std::min(tile.x.cols - first, group_end - at);
+    fill_scales(tile, first);
+    product_.accumulate(
+        *workers_, x, w,
+        {.first = first, .depth = depth, .begins = at % p.group == 0, .ends = at + depth == group_end},
+        scale_m_.data(), scale_n_.data(), acc_, plan_.blocks.o);
+    first += depth;
+  }
+}
+
+void KernelBody::store(const StepTile& tile) {
+  const std::int64_t pitch = plan_.blocks.o;
+  const DType type = plan_.problem.d;
+  const auto cols = static_cast<std::size_t>(tile.w.rows);
+  const auto* bias = reinterpret_cast<const float*>(tile.bias);
+  workers_->run(
+      numerics::ceil_div(tile.x.rows, kRowsATask),
+      [&](std::int64_t task) {
+        const std::int64_t end = std::min(tile.x.rows, (task + 1) * kRowsATask);
+        for (std::int64_t i = task * kRowsATask; i < end; ++i) {
+          float* row = acc_ + i * pitch;
+          if (bias != nullptr) {
+            for (std::size_t j = 0; j < cols; ++j) row[j] += bias[j];
+          }
+          numerics::encode(type, std::span<const float>(row, cols), tile.out + i * pitch * numerics::size_of(type));
+        }
+      },
+      tile.x.rows * tile.w.rows < (1 << 15) ? 1 : plan_.threads);
+}
+
+}  // namespace ironcl::ironwood

@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+// The numbers of machine.h.
+#include "backends/ironwood/machine.h"
+
+#include <algorithm>
+#include <array>
+
+#include "backends/numerics/checked.h"
+
+namespace ironcl::ironwood {
+namespace {
+
+using numerics::DType;
+
+constexpr std::int64_t kKiB = 1024;
+constexpr std::string_view kJax = "jax/_src/tpu_info.py cec06d1, chip values divided by TensorCores of a chip";
+
+// Designated initialisers, one generation a block, so that a value and its name stand together.
+constexpr std::array<Tpu, 11> kTpus = {{
+    {.key = "v2",
+     .name = "TPU v2",
+     .generation = 2,
+     .cores_per_chip = 2,
+     .mxu_size = 128,
+     .mxus = 1,
+     .vmem_bytes = 16 * kMiB,
+     .smem_bytes = 16 * kKiB,
+     .hbm_bytes = 16e9 / 2,
+     .hbm_bytes_per_s = 7.16e11 / 2,
+     .bf16_flops = 4.6e13 / 2,
+     .source = kJax},
+    {.key = "v3",
+     .name = "TPU v3",
+     .generation = 3,
+     .cores_per_chip = 2,
+     .mxu_size = 128,
+     .mxus = 2,
+     .vmem_bytes = 16 * kMiB,
+     .smem_bytes = 16 * kKiB,
+     .hbm_bytes = 34.4e9 / 2,
+     .hbm_bytes_per_s = 8.25e11 / 2,
+     .bf16_flops = 1.40e14 / 2,
+     .source = kJax},
+    {.key = "v4i",
+     .name = "TPU v4i",
+     .generation = 4,
+     .cores_per_chip = 1,
+     .mxu_size = 128,
+     .mxus = 4,
+     .vmem_bytes = 16 * kMiB,
+     .smem_bytes = kMiB,
+     .cmem_bytes = 134'000'000,
+     .hbm_bytes = 8.59e9,
+     .hbm_bytes_per_s = 6.14e11,
+     .bf16_flops = 1.37e14,
+     .source = kJax},
+    {.key = "v4",
+     .name = "TPU v4",
+     .generation = 4,
+     .cores_per_chip = 2,
+     .megacore = true,
+     .mxu_size = 128,
+     .mxus = 4,
+     .vmem_bytes = 16 * kMiB,
+     .smem_bytes = kMiB,
+     .cmem_bytes = 67'000'000,
+     .hbm_bytes = 17.2e9,
+     .hbm_bytes_per_s = 6.15e11,
+     .bf16_flops = 1.375e14,
+     .source = kJax},
+    {.key = "v5e",
+     .name = "TPU v5e",
+     .generation = 5,
+     .cores_per_chip = 1,
+     .mxu_size = 128,
+     .mxus = 4,
+     .vmem_bytes = 128 * kMiB,
+     .smem_bytes = kMiB,
+     .hbm_bytes = 17.2e9,
+     .hbm_bytes_per_s = 8.20e11,
+     .bf16_flops = 1.97e14,
+     .int8_ops = 3.94e14,
+     .int4_ops = 7.88e14,
+     .source = kJax},
+    {.key = "v5p",
+     .name = "TPU v5p",
+     .generation = 5,
+     .cores_per_chip = 2,
+     .megacore = true,
+     .mxu_size = 128,
+     .mxus = 4,
+     .vmem_bytes = 64 * kMiB,
+     .smem_bytes = kMiB,
+     .hbm_bytes = 51.5e9,
+     .hbm_bytes_per_s = 1.23e12,
+     .bf16_flops = 2.295e14,
+     .int8_ops = 4.59e14,
+     .int4_ops = 9.2e14,
+     .source = kJax},
+    {.key = "v6e",
+     .name = "TPU v6e",
+     .generation = 6,
+     .cores_per_chip = 1,
+     .mxu_size = 256,
+     .mxus = 2,
+     .vmem_bytes = 128 * kMiB,
+     .smem_bytes = kMiB,
+     .hbm_bytes = 34.4e9,
+     .hbm_bytes_per_s = 1.64e12,
+     .bf16_flops = 9.20e14,
+     .int8_ops = 1.84e15,
+     .fp8_flops = 9.20e14,
+     .int4_ops = 3.68e15,
+     .source = kJax},
+    {.key = "7x",
+     .name = "Ironwood (TPU7x)",
+     .generation = 7,
+     .cores_per_chip = 2,
+     .mxu_size = 256,
+     .mxus = 2,
+     .vmem_bytes = 64 * kMiB,
+     .smem_bytes = kMiB,
+     .hbm_bytes = 206e9 / 2,
+     .hbm_bytes_per_s = 7.38e12 / 2,
+     .bf16_flops = 2.307e15 / 2,
+     .fp8_flops = 4.614e15 / 2,
+     .source = "Google Cloud TPU7x page for rates (2307 and 4614 TFLOP/s, 7380 GB/s a chip); the rest as 7x-jax"},
+    {.key = "7x-jax",
+     .name = "Ironwood (TPU7x), rates of JAX",
+     .generation = 7,
+     .cores_per_chip = 2,
+     .mxu_size = 256,
+     .mxus = 2,
+     .vmem_bytes = 64 * kMiB,
+     .smem_bytes = kMiB,
+     .hbm_bytes = 206e9 / 2,
+     .hbm_bytes_per_s = 7.40e12 / 2,
+     .bf16_flops = 2.31e15 / 2,
+     .fp8_flops = 4.60e15 / 2,
+     .source = kJax},
+    {.key = "8i",
+     .name = "TPU 8i",
+     .generation = 8,
+     .cores_per_chip = 2,
+     .mxu_size = 256,
+     .mxus = 2,
+     .vmem_bytes = 192 * kMiB,
+     .smem_bytes = kMiB,
+     .hbm_bytes = 309e9 / 2,
+     .hbm_bytes_per_s = 8.60e12 / 2,
+     .bf16_flops = 1.101e15 / 2,
+     .fp8_flops = 8.808e15 / 2,
+     .source = kJax},
+    {.key = "8t",
+     .name = "TPU 8t",
+     .generation = 8,
+     .cores_per_chip = 1,
+     .mxu_size = 256,
+     .mxus = 2,
+     .sublanes = 16,
+     .vmem_bytes = 128 * kMiB,
+     .smem_bytes = kMiB,
+     .hbm_bytes = 231e9,
+     .hbm_bytes_per_s = 6.4e12,
+     .bf16_flops = 0.9961e15,
+     .int8_ops = 0.9961e15,
+     .fp8_flops = 5.9769e15,
+     .int4_ops = 11.9538e15,
+     .source = kJax},
+}};
+
+}  // namespace
+
+std::span<const Tpu> all_tpus() noexcept { return kTpus; }
+
+const Tpu* find_tpu(std::string_view key) noexcept {
+  const auto* found = std::find_if(kTpus.begin(), kTpus.end(), [&](const Tpu& tpu) { return tpu.key == key; });
+  return found == kTpus.end() ? nullptr : found;
+}
+
+const Tpu& ironwood_tpu() noexcept { return *find_tpu("7x"); }
+
+double Machine::rows_per_s(DType type) const noexcept {
+  double flops = tpu->bf16_flops;
+  // Before generation 7 the MXU takes other fp8 formats only; e4m3fn is widened to bf16 and runs at its rate.
+  if (type == DType::e4m3fn && tpu->generation >= 7) flops = tpu->fp8_flops;
+  if (type == DType::i8) flops = tpu->int8_ops;
+  return flops * assume.mxu_efficiency / (2.0 * tpu->mxu_size * tpu->mxu_size);
+}
+
+std::int64_t Machine::sublane_tile(std::uint32_t element_bytes) const noexcept {
+  // JAX get_sublane_tiling: from generation 7 on every narrower type packs; before it 16-bit types kept 8 rows.
+  if (element_bytes >= 4) return 8;
+  if (element_bytes == 2) return tpu->generation >= 7 ? 16 : 8;
+  return 32;
+}
+
+std::int64_t Machine::padded_bytes(std::int64_t rows, std::int64_t cols, std::uint32_t element_bytes) const {
+  using numerics::ceil_div;
+  using numerics::checked_mul;
+  const std::int64_t tile = sublane_tile(element_bytes);
+  const std::int64_t padded_rows = checked_mul(ceil_div(rows, tile), tile);
+  const std::int64_t padded_cols = checked_mul(ceil_div(cols, tpu->lanes), tpu->lanes);
+  return checked_mul(checked_mul(padded_rows, padded_cols), element_bytes);
+}
+
+}  // namespace ironcl::ironwood

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// The device's HBM as the host holds it: buffers and prepared weights.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "backends/interface.h"
+#include "backends/ironwood/core.h"
+
+namespace ironcl::ironwood {
+
+/// Bytes of the host that stand for HBM: own, or lent by import_buffer.
+class HostBuffer final : public backend::Buffer {
+ public:
+  /// Throws Error(out_of_device_memory).
+  explicit HostBuffer(std::uint64_t size);
+  /// Borrows `data`.
+  HostBuffer(std::byte* data, std::uint64_t size) : data_(data), size_(size) {}
+
+  std::uint64_t size() const noexcept override { return size_; }
+  std::byte* data() const noexcept { return data_; }
+
+ private:
+  AlignedBytes own_;
+  std::byte* data_ = nullptr;
+  std::uint64_t size_ = 0;
+};
+
+/// Where a span begins. Throws Error(invalid_argument) for another backend's buffer or a span shorter than `needed`;
+/// `what` names the operand.
+std::byte* address_of(const backend::Span& span, std::uint64_t needed, const char* what);
+
+/// Scales of any type to the f32 array that the kernels read (plan.h, ScaleLayout): row-major [rows, cols] in groups,
+/// transposed where there is one scale a row. `ld` in elements.
+std::vector<float> lay_out_scales(numerics::DType type, const std::byte* scales, numerics::ScaleGrid grid,
+                                  std::int64_t rows, std::int64_t cols, std::int64_t ld);
+
+/// B, kept as given: codes tight, scales as given and as the kernels read them.
+class PreparedWeights final : public backend::Weights {
+ public:
+  /// Throws Error(unsupported) with the reason of check_weights, Error(out_of_device_memory).
+  explicit PreparedWeights(const backend::WeightsDesc& desc);
+
+  std::uint64_t device_bytes() const noexcept override { return data_bytes() + scales_.size() * sizeof(float); }
+  std::string layout() const override { return "row_major"; }
+  std::uint64_t data_bytes() const noexcept override { return codes_.size(); }
+  std::uint64_t scale_bytes() const noexcept override { return given_scales_.size(); }
+  void export_to(std::byte* data, std::byte* scales) override;
+
+  std::int64_t n() const noexcept { return n_; }
+  std::int64_t k() const noexcept { return k_; }
+  numerics::DType scale_dtype() const noexcept { return scale_dtype_; }
+  const numerics::ScaleGrid& grid() const noexcept { return grid_; }
+  const std::vector<std::byte>& codes() const noexcept { return codes_; }
+  const std::vector<float>& scales() const noexcept { return scales_; }
+
+ private:
+  std::int64_t n_, k_;
+  numerics::DType scale_dtype_;
+  numerics::ScaleGrid grid_;
+  std::vector<std::byte> codes_, given_scales_;
+  std::vector<float> scales_;
+};
+
+}  // namespace ironcl::ironwood

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+// One table row an option: its key, what it takes, what it means and how it is read.
+#include "backends/ironwood/options.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <boost/json.hpp>
+#include <charconv>
+#include <cmath>
+#include <string_view>
+
+namespace ironcl::ironwood {
+namespace {
+
+using backend::Error;
+using backend::Status;
+
+/// Reads a whole number in [low, high].
+bool read_number(std::string_view text, std::int64_t low, std::int64_t high, std::int64_t* value) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), *value);
+  return error == std::errc() && end == text.data() + text.size() && *value >= low && *value <= high;
+}
+
+bool read_real(std::string_view text, double low, double high, double* value) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), *value);
+  return error == std::errc() && end == text.data() + text.size() && std::isfinite(*value) && *value >= low &&
+         *value <= high;
+}
+
+bool read_switch(std::string_view text, std::optional<bool>* value) {
+  if (text != "on" && text != "off" && text != "auto") return false;
+  *value = text == "auto" ? std::nullopt : std::optional<bool>(text == "on");
+  return true;
+}
+
+bool read_blocks(std::string_view text, PlanRequest* request) {
+  if (text == "auto") {
+    request->blocks.reset();
+    return true;
+  }
+  KernelBlocks blocks;
+  std::int64_t* const parts[] = {&blocks.b, &blocks.o, &blocks.i};
+  for (int part = 0; part < 3; ++part) {
+    const std::size_t comma = text.find(',');
+    if ((comma == std::string_view::npos) != (part == 2)) return false;
+    if (!read_number(text.substr(0, comma), 1, std::int64_t{1} << 30, parts[part])) return false;
+    if (part < 2) text.remove_prefix(comma + 1);
+  }
+  request->blocks = blocks;
+  return true;
+}
+
+bool read_mode(std::string_view text, PlanRequest* request) {
+  if (text == "auto") {
+    request->mode.reset();
+  } else if (text == "aligned") {
+    request->mode = Mode::aligned;
+  } else if (text == "large") {
+    request->mode = Mode::large;
+  } else {
+    return false;
+  }
+  return true;
+}
+
+template <int kLow, int kHigh, class T>
+bool read_into(std::string_view text, T* to) {
+  std::int64_t value = 0;
+  if (!read_number(text, kLow, kHigh, &value)) return false;
+  *to = static_cast<T>(value);
+  return true;
+}
+
+constexpr double kMuch = 1e18;
+
+struct Option {
+  std::string_view key, values, fallback, meaning;
+  bool (*read)(std::string_view, PlanRequest*);
+};
+
+constexpr std::array kOptions = {
+    Option{"kernel_blocks", "B,O,I or auto", "auto", "rows of x, rows of w and depth of a grid step", read_blocks},
+    Option{"mode", "auto, aligned or large", "auto", "one quantisation block a step, or several", read_mode},
+    Option{"buffers", "1 to 8", "2", "buffers of each input; an output has at most 2",
+           [](std::string_view text, PlanRequest* r) { return read_into<1, 8>(text, &r->buffers); }},
+    Option{"program", "pipeline or manual_dma", "pipeline", "the grid pipeline, or the kernel's own copies",
+           [](std::string_view text, PlanRequest* r) {
+             r->program = text == "manual_dma" ? Program::manual_dma : Program::pipeline;
+             return text == "manual_dma" || text == "pipeline";
+           }},
+    Option{"save_x_q", "auto, on or off", "auto", "keep the quantised block of x between steps",
+           [](std::string_view text, PlanRequest* r) { return read_switch(text, &r->save_x_q); }},
+    Option{"save_acc", "auto, on or off", "auto", "keep the f32 accumulator in VMEM between steps",
+           [](std::string_view text, PlanRequest* r) { return read_switch(text, &r->save_acc); }},
+    Option{"vmem_limit_mib", "1 to 1024", "the TPU's VMEM", "VMEM that the kernel may use",
+           [](std::string_view text, PlanRequest* r) {
+             if (!read_into<1, 1024>(text, &r->vmem_limit)) return false;
+             r->vmem_limit *= kMiB;
+             return true;
+           }},
+    Option{"threads", "0 to 1024", "0", "threads of the host that compute; 0: all. The result does not depend on it",
+           [](std::string_view text, PlanRequest* r) { return read_into<0, 1024>(text, &r->threads); }},
+    Option{"tpu", "a key of the table of TPUs", "7x", "the TPU whose time is modelled",
+           [](std::string_view text, PlanRequest* r) {
+             const Tpu* tpu = find_tpu(text);
+             if (tpu != nullptr) r->machine.tpu = tpu;
+             return tpu != nullptr;
+           }},
+    Option{"launch_ns", "0 or more", "1600", "assumption: from the call to the first copy, and back",
+           [](std::string_view text, PlanRequest* r) {
+             return read_real(text, 0, kMuch, &r->machine.assume.launch_ns);
+           }},
+    Option{"mxu_efficiency", "above 0, at most 1", "0.83",
+           "assumption: part of the MXU's peak that a long dot reaches",
+           [](std::string_view text, PlanRequest* r) {
+             return read_real(text, 1e-6, 1, &r->machine.assume.mxu_efficiency);
+           }},
+    Option{"hbm_efficiency", "above 0, at most 1", "1", "assumption: part of the HBM's peak that copies reach",
+           [](std::string_view text, PlanRequest* r) {
+             return read_real(text, 1e-6, 1, &r->machine.assume.hbm_efficiency);
+           }},
+    Option{"dma_latency_ns", "0 or more", "0", "assumption: from issue to first byte",
+           [](std::string_view text, PlanRequest* r) {
+             return read_real(text, 0, kMuch, &r->machine.assume.dma_latency_ns);
+           }},
+    Option{"step_overhead_ns", "0 or more", "0", "assumption: scalar work of a grid step",
+           [](std::string_view text, PlanRequest* r) {
+             return read_real(text, 0, kMuch, &r->machine.assume.step_overhead_ns);
+           }},
+    Option{"vpu_ops_per_s", "above 0", "4.5056e12", "assumption: element operations per second of the vector unit",
+           [](std::string_view text, PlanRequest* r) {
+             return read_real(text, 1, kMuch, &r->machine.assume.vpu_ops_per_s);
+           }},
+};
+
+std::string known_keys() {
+  std::string keys;
+  for (const Option& option : kOptions) keys += fmt::format("{}{}", keys.empty() ? "" : ", ", option.key);
+  return keys;
+}
+
+}  // namespace
+
+PlanRequest read_options(const backend::Options& options) {
+  PlanRequest request;
+  for (const auto& [key, value] : options) {
+    const Option* found = nullptr;
+    for (const Option& option : kOptions) {
+      if (option.key == key) found = &option;
+    }
+    if (found == nullptr) {
+      throw Error(Status::invalid_argument,
+                  fmt::format("ironwood: option {} does not exist; there are: {}", key, known_keys()));
+    }
+    if (!found->read(value, &request)) {
+      throw Error(Status::invalid_argument,
+                  fmt::format("ironwood: option {} is \"{}\"; it takes {}", key, value, found->values));
+    }
+  }
+  return request;
+}
+
+std::string describe_options() {
+  boost::json::array rows;
+  for (const Option& option : kOptions) {
+    rows.push_back(
+        {{"key", option.key}, {"values", option.values}, {"default", option.fallback}, {"meaning", option.meaning}});
+  }
+  return boost::json::serialize(rows);
+}
+
+}  // namespace ironcl::ironwood

@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+// The step order of pipeline.h.
+#include "backends/ironwood/pipeline.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "backends/interface.h"
+
+namespace ironcl::ironwood {
+namespace {
+
+using backend::Error;
+using backend::Status;
+
+/// A window with its slots and how far its copies have come.
+struct Stream {
+  const Window* window = nullptr;
+  VmemBuffer* buffer = nullptr;
+  std::vector<int> semaphores;            // one a slot
+  std::vector<std::uint64_t> slot_bytes;  // of the last copy of each slot, to wait for
+  bool trivial = false;
+  std::int64_t issued = 0;      // blocks whose copy in was started
+  std::int64_t looked_at = -1;  // the last step whose block was issued or found unchanged
+  BlockIndex last_issued{};
+  GridIndex ahead{};        // index of step looked_at
+  std::int64_t block = -1;  // number of the current block: its slot is block % slots
+  BlockIndex current{};
+  std::int64_t stores = 0;  // copies out started
+  std::int64_t stored = 0;  // copies out waited for
+
+  int slot_of(std::int64_t number) const { return static_cast<int>(number % buffer->slots); }
+};
+
+bool advance(GridIndex& index, const Grid& grid) {
+  for (int dim = 2; dim >= 0; --dim) {
+    const auto d = static_cast<std::size_t>(dim);
+    if (++index[d] < grid[d]) return true;
+    index[d] = 0;
+  }
+  return false;
+}
+
+Region region_of(const Window& window, const BlockIndex& block) {
+  Region region{.row = block.row * window.block_rows, .col = block.col * window.block_cols};
+  region.rows = std::min(window.block_rows, window.array->rows - region.row);
+  region.cols = std::min(window.block_cols, window.array->cols - region.col);
+  if (block.row < 0 || block.col < 0 || region.rows <= 0 || region.cols <= 0) {
+    throw Error(Status::internal,
+                fmt::format("the index map of {} gives block ({},{}), which is outside of {}x{} in blocks of {}x{}",
+                            window.array->name, block.row, block.col, window.array->rows, window.array->cols,
+                            window.block_rows, window.block_cols));
+  }
+  return region;
+}
+
+class Run {
+ public:
+  Run(Core& core, const Grid& grid, const std::vector<Window>& windows, const char* label)
+      : core_(core), grid_(grid), label_(label) {
+    streams_.reserve(windows.size());
+    for (const Window& window : windows) {
+      Stream stream;
+      stream.window = &window;
+      stream.trivial = window.trivial();
+      const int slots = stream.trivial ? 1 : window.output ? std::clamp(window.buffers, 1, 2) : window.buffers;
+      stream.buffer = &core_.allocate(window.array->name, slots, window.block_rows, window.block_cols,
+                                      window.array->element_bytes);
+      for (int slot = 0; slot < slots; ++slot) {
+        stream.semaphores.push_back(core_.semaphore(fmt::format("{}[{}]", window.array->name, slot)));
+      }
+      stream.slot_bytes.resize(static_cast<std::size_t>(slots));
+      streams_.push_back(std::move(stream));
+      totals_.windows.push_back({.name = window.array->name, .output = window.output});
+    }
+    step_.windows.resize(windows.size());
+  }
+
+  PipelineTotals run(const Body& body) {
+    const std::int64_t steps = grid_[0] * grid_[1] * grid_[2];
+    load_trivial();
+    GridIndex next = step_.index;
+    for (std::int64_t s = 0; s < steps; ++s) {
+      step_.number = s;
+      const bool last = !advance(next, grid_);
+      core_.advance(core_.machine().assume.step_overhead_ns);
+      for (std::size_t w = 0; w < streams_.size(); ++w) {
+        if (!streams_[w].window->output && !streams_[w].trivial) prefetch(w, s, steps);
+      }
+      for (std::size_t w = 0; w < streams_.size(); ++w) {
+        streams_[w].window->output ? enter_output(w) : enter_input(w);
+      }
+      core_.compute(body(step_), s, label_);
+      for (std::size_t w = 0; w < streams_.size(); ++w) {
+        if (streams_[w].window->output) leave_output(w, last ? nullptr : &next);
+      }
+      step_.index = next;
+    }
+    for (Stream& stream : streams_) {
+      while (stream.stored < stream.stores) wait_store(stream);
+    }
+    totals_.steps = steps;
+    return std::move(totals_);
+  }
+
+ private:
+  void issue(std::size_t w, const BlockIndex& block, std::int64_t step) {
+    Stream& stream = streams_[w];
+    const int slot = stream.slot_of(stream.issued++);
+    const auto at = static_cast<std::size_t>(slot);
+    stream.slot_bytes[at] = core_.start_copy_in(*stream.window->array, region_of(*stream.window, block),
+                                                *stream.buffer, slot, stream.semaphores[at], step);
+    ++totals_.windows[w].copies;
+    totals_.windows[w].bytes += stream.slot_bytes[at];
+  }
+
+  void load_trivial() {
+    for (std::size_t w = 0; w < streams_.size(); ++w) {
+      Stream& stream = streams_[w];
+      if (!stream.trivial) continue;
+      issue(w, {}, -1);
+      core_.wait(stream.semaphores[0], stream.slot_bytes[0]);
+    }
+  }
+
+  void prefetch(std::size_t w, std::int64_t s, std::int64_t steps) {
+    Stream& stream = streams_[w];
+    const std::int64_t until = std::min(s + stream.buffer->slots - 1, steps - 1);
+    while (stream.looked_at < until) {
+      if (stream.looked_at >= 0) advance(stream.ahead, grid_);
+      ++stream.looked_at;
+      const BlockIndex block = stream.window->map(stream.ahead);
+      if (stream.looked_at > 0 && block == stream.last_issued) continue;
+      stream.last_issued = block;
+      issue(w, block, s);
+    }
+  }
+
+  void enter_input(std::size_t w) {
+    Stream& stream = streams_[w];
+    BlockView& view = step_.windows[w];
+    const BlockIndex block = stream.window->map(step_.index);
+    view.changed = stream.block < 0 || !(block == stream.current);
+    if (view.changed) {
+      ++stream.block;
+      stream.current = block;
+      view.region = region_of(*stream.window, block);
+      const auto slot = static_cast<std::size_t>(stream.slot_of(stream.block));
+      if (!stream.trivial) core_.wait(stream.semaphores[slot], stream.slot_bytes[slot]);
+    }
+    view.in = core_.readable(*stream.buffer, stream.slot_of(stream.block));
+  }
+
+  void enter_output(std::size_t w) {
+    Stream& stream = streams_[w];
+    BlockView& view = step_.windows[w];
+    const BlockIndex block = stream.window->map(step_.index);
+    view.changed = stream.block < 0 || !(block == stream.current);
+    if (view.changed) {
+      ++stream.block;
+      stream.current = block;
+      view.region = region_of(*stream.window, block);
+    }
+    view.out = core_.writable(*stream.buffer, stream.slot_of(stream.block));
+  }
+
+  void leave_output(std::size_t w, const GridIndex* next) {
+    Stream& stream = streams_[w];
+    if (next == nullptr || !(stream.window->map(*next) == stream.current)) {
+      const int slot = stream.slot_of(stream.block);
+      const auto at = static_cast<std::size_t>(slot);
+      stream.slot_bytes[at] = core_.start_copy_out(*stream.buffer, slot, *stream.window->array,
+                                                   step_.windows[w].region, stream.semaphores[at], step_.number);
+      ++stream.stores;
+      ++totals_.windows[w].copies;
+      totals_.windows[w].bytes += stream.slot_bytes[at];
+    }
+    // Blocks are stored in order, so block number stream.block has stream.block stores before it. With one slot its
+    // own store must end here too, before the next block is written.
+    const std::int64_t must_have_ended =
+        stream.buffer->slots == 1 ? stream.stores : std::min(stream.stores, stream.block);
+    while (stream.stored < must_have_ended) wait_store(stream);
+  }
+
+  void wait_store(Stream& stream) {
+    const auto slot = static_cast<std::size_t>(stream.slot_of(stream.stored++));
+    core_.wait(stream.semaphores[slot], stream.slot_bytes[slot]);
+  }
+
+  Core& core_;
+  const Grid grid_;
+  const char* label_;
+  std::vector<Stream> streams_;
+  Step step_;
+  PipelineTotals totals_;
+};
+
+}  // namespace
+
+PipelineTotals run_pipeline(Core& core, const Grid& grid, const std::vector<Window>& windows, const Body& body,
+                            const char* label) {
+  return Run(core, grid, windows, label).run(body);
+}
+
+}  // namespace ironcl::ironwood

@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+// Choosing blocks, and the rules that a choice must keep.
+#include "backends/ironwood/plan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "backends/ironwood/vmem.h"
+#include "backends/numerics/checked.h"
+
+namespace ironcl::ironwood {
+namespace {
+
+using backend::Reason;
+using numerics::ceil_div;
+using numerics::DType;
+using numerics::ScaleGrid;
+
+constexpr std::int64_t kLanes = 128;
+
+std::int64_t round_up(std::int64_t value, std::int64_t to) { return ceil_div(value, to) * to; }
+
+/// What each block dimension must be a multiple of.
+struct Quanta {
+  KernelBlocks step;
+  std::string b_rule, o_rule, i_rule;
+};
+
+Quanta quanta_of(const Problem& p, const Machine& machine) {
+  Quanta quanta;
+  const std::int64_t x_rows = p.x_grid.group_rows;
+  const std::uint32_t narrowest = p.quantize_x ? 1 : numerics::size_of(p.x);
+  if (p.scaled_x && x_rows > 1) {
+    quanta.step.b = x_rows;
+    quanta.b_rule = fmt::format("the {} rows of a block of x", x_rows);
+  } else {
+    quanta.step.b = machine.sublane_tile(narrowest);
+    quanta.b_rule = fmt::format("the {} rows of a native {}-bit tile", quanta.step.b, narrowest * 8);
+  }
+  const bool square = p.family == Family::block;
+  quanta.step.o = square ? p.q : kLanes;
+  quanta.o_rule = square ? fmt::format("the quantisation block Q = {}", p.q) : "the 128 lanes of a native tile";
+  quanta.step.i = kLanes;
+  if (p.q != 0 && p.q < p.k) quanta.step.i = std::lcm(quanta.step.i, p.q);
+  if (p.x_grid.group_cols != 0 && p.x_grid.group_cols < p.k) {
+    quanta.step.i = std::lcm(quanta.step.i, p.x_grid.group_cols);
+  }
+  if (square) quanta.step.i = std::lcm(quanta.step.i, p.q);
+  quanta.i_rule = fmt::format("{} (whole K groups and 128 lanes)", quanta.step.i);
+  return quanta;
+}
+
+std::optional<Refusal> check_multiple(char letter, std::int64_t value, std::int64_t step, const std::string& rule) {
+  if (value > 0 && value % step == 0) return std::nullopt;
+  const std::int64_t below = value / step * step;
+  return Refusal{Reason::option,
+                 fmt::format("kernel block {} = {}: not a multiple of {}; nearest that fit: {}", letter, value, rule,
+                             below > 0 ? fmt::format("{} and {}", below, below + step) : fmt::format("{}", step))};
+}
+
+std::optional<Refusal> check_blocks(const KernelBlocks& blocks, const Quanta& quanta) {
+  constexpr std::int64_t kMost = std::int64_t{1} << 20;
+  if (blocks.b > kMost || blocks.o > kMost || blocks.i > kMost) {
+    return Refusal{Reason::option,
+                   fmt::format("kernel blocks {},{},{}: each is at most {}", blocks.b, blocks.o, blocks.i, kMost)};
+  }
+  if (auto refusal = check_multiple('B', blocks.b, quanta.step.b, quanta.b_rule)) return refusal;
+  if (auto refusal = check_multiple('O', blocks.o, quanta.step.o, quanta.o_rule)) return refusal;
+  return check_multiple('I', blocks.i, quanta.step.i, quanta.i_rule);
+}
+
+/// The smallest legal blocks; B = O = I = Q where the problem allows it, as the published kernel falls back to.
+KernelBlocks aligned_blocks(const Problem& p, const Quanta& quanta) {
+  KernelBlocks blocks = quanta.step;
+  const std::int64_t q = p.family == Family::block ? p.q : kLanes;
+  blocks.b = round_up(std::max(blocks.b, q), quanta.step.b);
+  return blocks;
+}
+
+/// Large blocks that cover the problem or stop at 1024, whichever is smaller.
+KernelBlocks default_blocks(const Problem& p, const Quanta& quanta) {
+  const auto pick = [](std::int64_t size, std::int64_t step) {
+    return std::min(round_up(std::max<std::int64_t>(size, 1), step), round_up(1024, step));
+  };
+  return {pick(p.m, quanta.step.b), pick(p.n, quanta.step.o), pick(p.k, quanta.step.i)};
+}
+
+Plan plan_with(const Problem& problem, const PlanRequest& request, const KernelBlocks& blocks) {
+  Plan plan;
+  plan.problem = problem;
+  plan.machine = request.machine;
+  plan.blocks = blocks;
+  plan.program = request.program;
+  plan.buffers = request.buffers;
+  plan.vmem_limit = request.vmem_limit != 0 ? request.vmem_limit : request.machine.tpu->vmem_bytes;
+  plan.threads = request.threads;
+  const bool aligned = problem.family == Family::block && blocks == KernelBlocks{problem.q, problem.q, problem.q};
+  plan.mode = aligned ? Mode::aligned : Mode::large;
+  // The published rules: the accumulator is kept where K takes several steps; the quantised x where one step has the
+  // whole of K, so that the same x meets one w after another.
+  const Grid grid = plan.grid(problem.m);
+  plan.save_acc = request.save_acc.value_or(grid[2] > 1);
+  plan.save_x_q = request.save_x_q.value_or(problem.quantize_x && grid[2] == 1 && grid[1] > 1);
+  return plan;
+}
+
+std::optional<Refusal> check_modes(const Plan& plan, const PlanRequest& request) {
+  const Grid grid = plan.grid(plan.problem.m);
+  if (request.mode && *request.mode != plan.mode) {
+    return Refusal{
+        Reason::option,
+        fmt::format("mode {} with kernel blocks {},{},{} and Q = {}: aligned means B = O = I = Q, large means not",
+                    name_of(*request.mode), plan.blocks.b, plan.blocks.o, plan.blocks.i, plan.problem.q)};
+  }
+  if (!plan.save_acc && grid[2] > 1) {
+    return Refusal{
+        Reason::option,
+        fmt::format("save_acc off with {} steps along K: partial sums need the accumulator; I = {} makes one "
+                    "step",
+                    grid[2], round_up(plan.problem.k, plan.blocks.i))};
+  }
+  if (plan.save_x_q && !plan.problem.quantize_x) {
+    return Refusal{Reason::option, "save_x_q on, and x is not quantised in the kernel; leave it auto"};
+  }
+  if (plan.save_x_q && grid[2] > 1) {
+    return Refusal{
+        Reason::option,
+        fmt::format("save_x_q on with {} steps along K: the next step has another block of x; I = {} makes one "
+                    "step",
+                    grid[2], round_up(plan.problem.k, plan.blocks.i))};
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::string_view name_of(Mode mode) noexcept { return mode == Mode::aligned ? "aligned" : "large"; }
+std::string_view name_of(Program program) noexcept {
+  return program == Program::pipeline ? "pipeline" : "manual_dma";
+}
+
+Grid Plan::grid(std::int64_t m) const noexcept {
+  return {std::max<std::int64_t>(1, ceil_div(m, blocks.b)), ceil_div(problem.n, blocks.o),
+          ceil_div(problem.k, blocks.i)};
+}
+
+namespace {
+
+ScaleLayout layout_of(const ScaleGrid& grid, std::int64_t rows, std::int64_t cols, std::int64_t tile_rows,
+                      std::int64_t tile_cols) {
+  const ScaleGrid group = grid.resolved(rows, cols);
+  // A scale that spans a dimension is one entry of every block, however large the block.
+  const std::int64_t block_rows = grid.group_rows == 0 ? 1 : tile_rows / group.group_rows;
+  const std::int64_t block_cols = grid.group_cols == 0 ? 1 : tile_cols / group.group_cols;
+  ScaleLayout layout{.transposed = grid.group_rows == 1,
+                     .group_rows = group.group_rows,
+                     .group_cols = group.group_cols,
+                     .rows = ceil_div(rows, group.group_rows),
+                     .cols = ceil_div(cols, group.group_cols),
+                     .block_rows = std::max<std::int64_t>(1, block_rows),
+                     .block_cols = std::max<std::int64_t>(1, block_cols)};
+  if (layout.transposed) {
+    std::swap(layout.rows, layout.cols);
+    std::swap(layout.block_rows, layout.block_cols);
+  }
+  return layout;
+}
+
+}  // namespace
+
+ScaleLayout Plan::x_scales(std::int64_t m) const noexcept {
+  return layout_of(problem.x_grid, m, problem.k, blocks.b, blocks.i);
+}
+
+ScaleLayout Plan::w_scales() const noexcept {
+  return layout_of(problem.w_grid, problem.n, problem.k, blocks.o, blocks.i);
+}
+
+std::optional<Refusal> make_plan(const Problem& problem, const PlanRequest& request, Plan* plan) {
+  const Quanta quanta = quanta_of(problem, request.machine);
+  if (request.blocks) {
+    if (auto refusal = check_blocks(*request.blocks, quanta)) return refusal;
+    *plan = plan_with(problem, request, *request.blocks);
+    plan->source = "option";
+    if (auto refusal = check_modes(*plan, request)) return refusal;
+    return check_vmem(*plan);
+  }
+  if (request.mode == Mode::aligned) {
+    *plan = plan_with(problem, request, aligned_blocks(problem, quanta));
+  } else {
+    // Halve the largest dimension until the blocks fit; aligned is the end of the line.
+    KernelBlocks blocks = default_blocks(problem, quanta);
+    *plan = plan_with(problem, request, blocks);
+    while (check_vmem(*plan)) {
+      std::int64_t KernelBlocks::*largest = &KernelBlocks::i;
+      std::int64_t KernelBlocks::*const others[] = {&KernelBlocks::o, &KernelBlocks::b};
+      for (const auto other : others) {
+        if (blocks.*other / quanta.step.*other > blocks.*largest / quanta.step.*largest) largest = other;
+      }
+      const std::int64_t step = quanta.step.*largest;
+      if (blocks.*largest <= step) break;
+      blocks.*largest = round_up(blocks.*largest / 2, step);
+      *plan = plan_with(problem, request, blocks);
+    }
+  }
+  plan->source = "default";
+  if (auto refusal = check_modes(*plan, request)) return refusal;
+  return check_vmem(*plan);
+}
+
+}  // namespace ironcl::ironwood

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// A kernel for a problem: blocks, grid, mode, buffers, and whether it fits the machine. Next door: options.h (how a
+// plan is asked for), vmem.h (what it occupies), cost.h (what a step takes), program.h (the kernels that run a plan).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "backends/ironwood/machine.h"
+#include "backends/ironwood/pipeline.h"
+#include "backends/ironwood/problem.h"
+
+namespace ironcl::ironwood {
+
+/// Rows of x, rows of w and depth of a grid step: (B, O, I) of the published kernel.
+struct KernelBlocks {
+  std::int64_t b = 0, o = 0, i = 0;
+  friend bool operator==(const KernelBlocks&, const KernelBlocks&) = default;
+};
+
+/// aligned: B = O = I = Q, one dot a step. large: several quantisation blocks a step, each K group scaled by itself.
+enum class Mode { aligned, large };
+std::string_view name_of(Mode mode) noexcept;
+
+/// Which program runs the plan: the grid pipeline, or the one with its own copies and semaphores.
+enum class Program { pipeline, manual_dma };
+std::string_view name_of(Program program) noexcept;
+
+/// What a caller wants of a plan; empty or 0: the kernel's own rule.
+struct PlanRequest {
+  std::optional<KernelBlocks> blocks;
+  std::optional<Mode> mode;
+  int buffers = 2;  ///< Of each input; outputs have min(buffers, 2).
+  std::optional<bool> save_x_q, save_acc;
+  Program program = Program::pipeline;
+  std::int64_t vmem_limit = 0;  ///< Bytes; 0: the machine's VMEM.
+  unsigned threads = 0;         ///< Of the host; 0: all.
+  Machine machine;
+};
+
+/// How the scales of an operand lie in HBM (always f32 there) and which part of them a step sees.
+/// Element (row group i, K group j) is at [i, j], or [j, i] where transposed.
+struct ScaleLayout {
+  bool transposed = false;  ///< One scale a row: K groups are the rows, so that a block is wide and not tall.
+  std::int64_t group_rows = 1, group_cols = 1;  ///< Elements of the operand; resolved, never 0.
+  std::int64_t rows = 0, cols = 0;              ///< Of the array, after transposing.
+  std::int64_t block_rows = 0, block_cols = 0;  ///< Of a step's block.
+};
+
+struct Plan {
+  Problem problem;
+  Machine machine;
+  KernelBlocks blocks;
+  Mode mode = Mode::large;
+  Program program = Program::pipeline;
+  int buffers = 2;
+  bool save_x_q = false;  ///< The quantised block of x is kept and used again while x does not change.
+  bool save_acc = false;  ///< The accumulator is kept in VMEM between steps.
+  std::int64_t vmem_limit = 0;
+  unsigned threads = 0;
+  std::string source;  ///< Where the blocks come from: "option", "tuned", "default".
+
+  /// Steps (b, o, i) for `m` rows.
+  Grid grid(std::int64_t m) const noexcept;
+  /// Of x for `m` rows. Only where problem.scaled_x.
+  ScaleLayout x_scales(std::int64_t m) const noexcept;
+  /// Of w. Only where problem.w_scale is not none.
+  ScaleLayout w_scales() const noexcept;
+};
+
+/// Makes the plan, or says which rule is broken, by which value, and the nearest choice that fits.
+std::optional<Refusal> make_plan(const Problem& problem, const PlanRequest& request, Plan* plan);
+
+}  // namespace ironcl::ironwood

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// A GEMM description in the words of the kernels, and which descriptions they take. Next door: plan.h (blocks for
+// it). The glossary of the TPU code: batch is m, n_out is n, n_in is k; a block (B, O, I) is rows, columns and depth
+// of a step.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "backends/interface.h"
+
+namespace ironcl::ironwood {
+
+/// Why something is not run: the answer of supports().
+struct Refusal {
+  backend::Reason reason = backend::Reason::none;
+  std::string text;
+};
+
+/// Which published kernel a problem is for, by the scales of the weights.
+enum class Family {
+  block,        ///< Q x Q blocks: fp8_quantized_matmul_2d.
+  per_channel,  ///< One scale a row of B, or one for all: quantized_matmul (1D).
+  sub_channel,  ///< Groups along K, one scale a row of B and group: the blockwise kernel.
+};
+std::string_view name_of(Family family) noexcept;
+
+/// D [m, n] = X [m, k] times W [n, k] transposed.
+struct Problem {
+  std::int64_t m = 0, n = 0, k = 0;
+  std::int64_t ldx = 0, ldd = 0;              ///< Elements.
+  numerics::DType x = numerics::DType::none;  ///< As X lies in HBM: e4m3fn, or f32, f16, bf16.
+  bool quantize_x = false;                    ///< X is quantised to e4m3fn in the kernel.
+  bool scaled_x = false;                      ///< X has scales: the caller's, or those that quantising makes.
+  numerics::DType d = numerics::DType::none, bias = numerics::DType::none;
+  numerics::DType x_scale = numerics::DType::none, w_scale = numerics::DType::none;  ///< As the caller stores them.
+  numerics::ScaleGrid x_grid, w_grid;  ///< As described: 0 spans the dimension; {0, 0} where there are no scales.
+  std::int64_t x_scale_ld = 0, w_scale_ld = 0;
+  numerics::Quantizer quantizer;
+  Family family = Family::block;
+  std::int64_t q = 0;      ///< Q of Family::block, the group of Family::sub_channel, else 0.
+  std::int64_t group = 0;  ///< The K group of the mathematics: the run of k in which no scale changes; at most k.
+
+  /// What the MXU multiplies on the left.
+  numerics::DType multiplied() const noexcept { return quantize_x ? numerics::DType::e4m3fn : x; }
+};
+
+/// Reads a description. Returns the reason where no kernel here takes it, and leaves *problem unspecified then.
+std::optional<Refusal> read_problem(const backend::GemmDesc& desc, Problem* problem);
+
+/// What the weights alone must be. The same rules as read_problem's.
+std::optional<Refusal> check_weights(numerics::DType dtype, const backend::ScaleDesc& scale, std::int64_t n,
+                                     std::int64_t k);
+
+}  // namespace ironcl::ironwood

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// The GEMM kernels as programs on the modelled core, and one call that runs a plan's program. program_pipeline.cpp is
+// the published kernel on the grid pipeline; kernel_body.h is the arithmetic that all programs share.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "backends/ironwood/pipeline.h"
+#include "backends/ironwood/plan.h"
+#include "backends/ironwood/timeline.h"
+#include "backends/ironwood/workers.h"
+
+namespace ironcl::ironwood {
+
+/// The operands of a call where the kernel finds them: arrays in HBM. All data null: only time is simulated.
+struct Operands {
+  HbmArray x;        ///< [m, k] of problem.x.
+  HbmArray w;        ///< [n, k] e4m3fn.
+  HbmArray x_scale;  ///< f32, as Plan::x_scales lays out; only where problem.scaled_x.
+  HbmArray w_scale;  ///< f32, as Plan::w_scales lays out; only where the weights have scales.
+  HbmArray bias;     ///< [1, n] f32; only where the problem has one.
+  HbmArray out;      ///< [m, n] of problem.d.
+};
+
+/// The arrays of a call of `m` rows (at least 1), tight and without data.
+Operands describe_operands(const Plan& plan, std::int64_t m);
+
+/// What a run took and moved.
+struct RunTotals {
+  CoreTotals core;
+  PipelineTotals copies;
+  double time_ns = 0;  ///< Launch included; modelled.
+};
+
+/// Runs the plan's program on `m` rows (at least 1). `workers` may be null where the operands have no data;
+/// `timeline` may be null. Throws Error(internal) where a program breaks the engine's rules.
+RunTotals run_program(const Plan& plan, std::int64_t m, const Operands& operands, Workers* workers,
+                      Timeline* timeline);
+
+/// The programs themselves.
+PipelineTotals run_pipeline_program(Core& core, const Plan& plan, std::int64_t m, const Operands& operands,
+                                    Workers* workers);
+PipelineTotals run_manual_program(Core& core, const Plan& plan, std::int64_t m, const Operands& operands,
+                                  Workers* workers);
+
+/// Which block of its array a step (b, o, i) uses.
+BlockIndex scale_block(const ScaleLayout& layout, std::int64_t tile_row, std::int64_t tile_rows,
+                       std::int64_t tile_col, std::int64_t tile_cols) noexcept;
+
+}  // namespace ironcl::ironwood

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+// In-order queues that run their commands at once.
+#include "backends/ironwood/queue.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <new>
+
+#include "backends/ironwood/memory.h"
+
+namespace ironcl::ironwood {
+
+using backend::Error;
+using backend::Event;
+using backend::Profile;
+using backend::Status;
+
+Status DoneEvent::wait(std::chrono::nanoseconds timeout) {
+  (void)timeout;
+  if (failure_) throw Error(*failure_);
+  return Status::ok;
+}
+
+Profile DoneEvent::profile() {
+  if (failure_) throw Error(*failure_);
+  return profile_;
+}
+
+namespace {
+
+/// Waits for an event and moves the clock to its end. Returns its failure.
+std::optional<Error> join(const std::shared_ptr<Event>& event, double* clock_ns) {
+  if (event == nullptr) return std::nullopt;
+  try {
+    event->wait(std::chrono::nanoseconds::max());
+    const Profile profile = event->profile();
+    if (profile.kind == backend::TimeKind::modelled)
+      *clock_ns = std::max(*clock_ns, static_cast<double>(profile.end_ns));
+  } catch (const Error& error) {
+    return error;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+void ModelQueue::wait_for(const std::shared_ptr<Event>& event) {
+  if (auto failure = join(event, &clock_ns_)) failed_ = std::move(failure);
+}
+
+std::shared_ptr<Event> ModelQueue::run(const std::vector<std::shared_ptr<Event>>& wait,
+                                       const std::function<double()>& command) {
+  if (failed_) return std::make_shared<DoneEvent>(*failed_);
+  const double queued = clock_ns_;
+  for (const auto& event : wait) {
+    if (auto failure = join(event, &clock_ns_)) return std::make_shared<DoneEvent>(std::move(*failure));
+  }
+  Profile profile{.kind = backend::TimeKind::modelled};
+  profile.queued_ns = static_cast<std::uint64_t>(std::llround(queued));
+  profile.start_ns = static_cast<std::uint64_t>(std::llround(clock_ns_));
+  try {
+    clock_ns_ += command();
+  } catch (const Error& error) {
+    return std::make_shared<DoneEvent>(error);
+  } catch (const std::bad_alloc&) {
+    return std::make_shared<DoneEvent>(
+        Error(Status::out_of_host_memory, "ironwood: no host memory to run the command"));
+  } catch (const std::exception& error) {
+    return std::make_shared<DoneEvent>(Error(Status::internal, std::string("ironwood: ") + error.what()));
+  }
+  profile.end_ns = static_cast<std::uint64_t>(std::llround(clock_ns_));
+  return std::make_shared<DoneEvent>(profile);
+}
+
+// The link between host and HBM is not modelled: host copies take no modelled time.
+std::shared_ptr<Event> ModelQueue::write(const backend::Span& dst, const void* src,
+                                         backend::HostSemantics semantics) {
+  (void)semantics;
+  std::byte* to = address_of(dst, dst.size, "the destination of a write");
+  return run({}, [&] {
+    std::memcpy(to, src, dst.size);
+    return 0.0;
+  });
+}
+
+std::shared_ptr<Event> ModelQueue::read(const backend::Span& src, void* dst) {
+  const std::byte* from = address_of(src, src.size, "the source of a read");
+  return run({}, [&] {
+    std::memcpy(dst, from, src.size);
+    return 0.0;
+  });
+}
+
+}  // namespace ironcl::ironwood

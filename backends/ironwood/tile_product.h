@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// The arithmetic of a grid step: a tile of x times a tile of w, K group by K group, into an f32 accumulator.
+//
+// The sum of a K group is formed in f64 and rounded once to f32. Of two e4m3fn numbers a product is a multiple of
+// 2^-18 below 2^18, so a sum of 2^17 of them is a multiple of 2^-18 below 2^35: 53 bits, exact in f64 whatever the
+// order. For unquantised x the products are exact and the sums are not; there the order is fixed: k ascending within
+// the group, also where the group is spread over several steps. So the result depends neither on blocks nor on
+// threads.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "backends/ironwood/workers.h"
+#include "backends/numerics/formats.h"
+
+namespace ironcl::ironwood {
+
+/// Rows of an operand in VMEM: the valid part of a slot.
+struct TileRows {
+  const std::byte* data = nullptr;
+  std::int64_t pitch_bytes = 0;
+  numerics::DType type = numerics::DType::none;
+  std::int64_t rows = 0;
+};
+
+/// A run of k inside a step, all of it in one K group.
+struct GroupRun {
+  std::int64_t first = 0, depth = 0;  ///< Within the tiles.
+  bool begins = true, ends = true;    ///< Whether the group begins and ends here, or in another run.
+};
+
+class TileProduct {
+ public:
+  /// `threads`: the most to use, 0 for all.
+  explicit TileProduct(unsigned threads) : threads_(threads) {}
+
+  /// acc[i * acc_pitch + j] += (f32(sum over the group of x[i] * w[j]) * scale_n[j]) * scale_m[i], when the run ends
+  /// its group; until then the sum is kept here, so runs of one group follow each other with the same tiles' rows.
+  void accumulate(Workers& workers, const TileRows& x, const TileRows& w, const GroupRun& run, const float* scale_m,
+                  const float* scale_n, float* acc, std::int64_t acc_pitch);
+
+ private:
+  void chunk(Workers& workers, const TileRows& x, const TileRows& w, std::int64_t first, std::int64_t depth,
+             bool begins, bool ends, const float* scale_m, const float* scale_n, float* acc, std::int64_t acc_pitch);
+
+  unsigned threads_;
+  std::vector<double> x_panels_, w_panels_, sums_;
+};
+
+}  // namespace ironcl::ironwood

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+// The parts of vmem.h are the buffers that program_*.cpp allocate; a test holds the two together.
+#include "backends/ironwood/vmem.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "backends/numerics/checked.h"
+
+namespace ironcl::ironwood {
+namespace {
+
+using numerics::DType;
+using numerics::size_of;
+
+/// get_vmem_limit of fp8_quantized_matmul_2d (util.py 224-297) and of the 1D kernel: everything twice for temporaries
+/// and register spills, an operand that changes between steps once more, scratch twice.
+std::int64_t formula(const Plan& plan, const Grid& grid) {
+  const Problem& p = plan.problem;
+  const KernelBlocks& k = plan.blocks;
+  const std::int64_t x = k.b * k.i * size_of(p.x);
+  const std::int64_t w = k.o * k.i;
+  const std::int64_t out = k.b * k.o * size_of(p.d);
+  const std::int64_t acc = k.b * k.o * 4;
+  std::int64_t x_scale = 0, w_scale = 0;
+  if (p.scaled_x) {
+    const ScaleLayout layout = plan.x_scales(p.m);
+    x_scale = layout.block_rows * layout.block_cols * 4;
+  }
+  if (p.w_scale != DType::none) {
+    const ScaleLayout layout = plan.w_scales();
+    w_scale = layout.block_rows * layout.block_cols * 4;
+  }
+  const bool many_b = grid[0] > 1, many_o = grid[1] > 1, many_i = grid[2] > 1;
+  std::int64_t used = 2 * (x + x_scale + w + w_scale + out);
+  if (many_b || many_i) used += x;
+  if (many_b) used += x_scale;
+  if (many_o || many_i) used += w;
+  if (many_o) used += w_scale;
+  if (many_b || many_o) used += out;
+  if (plan.save_acc) used += 2 * acc;
+  if (plan.save_x_q) used += 2 * (k.b * k.i + x_scale);
+  return used;
+}
+
+}  // namespace
+
+VmemUse vmem_of(const Plan& plan) {
+  const Problem& p = plan.problem;
+  const KernelBlocks& k = plan.blocks;
+  const Grid grid = plan.grid(p.m);
+  VmemUse use;
+  const auto add = [&](const char* name, int slots, std::int64_t rows, std::int64_t cols, std::uint32_t bytes) {
+    VmemPart part{.name = name, .slots = slots, .rows = rows, .cols = cols, .element_bytes = bytes};
+    part.bytes = numerics::checked_mul(plan.machine.padded_bytes(rows, cols, bytes), slots);
+    use.footprint_bytes = numerics::checked_add(use.footprint_bytes, part.bytes);
+    use.parts.push_back(std::move(part));
+  };
+  // A block that covers its array is loaded once into one buffer.
+  const auto slots = [&](bool covers) { return covers ? 1 : plan.buffers; };
+  add("x", slots(k.b >= p.m && grid[2] == 1), k.b, k.i, size_of(p.x));
+  add("w", slots(grid[1] == 1 && grid[2] == 1), k.o, k.i, 1);
+  if (p.scaled_x) {
+    const ScaleLayout layout = plan.x_scales(std::max<std::int64_t>(p.m, 1));
+    add("x_scale", slots(layout.block_rows >= layout.rows && layout.block_cols >= layout.cols), layout.block_rows,
+        layout.block_cols, 4);
+  }
+  if (p.w_scale != DType::none) {
+    const ScaleLayout layout = plan.w_scales();
+    add("w_scale", slots(layout.block_rows >= layout.rows && layout.block_cols >= layout.cols), layout.block_rows,
+        layout.block_cols, 4);
+  }
+  if (p.bias != DType::none) add("bias", slots(grid[1] == 1), 1, k.o, 4);
+  add("out", std::min(plan.buffers, 2), k.b, k.o, size_of(p.d));
+  if (plan.save_acc) add("acc", 1, k.b, k.o, 4);
+  if (plan.save_x_q) add("x_q", 1, k.b, k.i, 1);
+  use.formula_bytes = formula(plan, grid);
+  return use;
+}
+
+std::optional<Refusal> check_vmem(const Plan& plan) {
+  const VmemUse use = vmem_of(plan);
+  if (use.footprint_bytes <= plan.vmem_limit) return std::nullopt;
+  return Refusal{
+      backend::Reason::device_memory,
+      fmt::format("VMEM: kernel blocks {},{},{} with {} buffers take {} bytes and the limit is {}; take smaller "
+                  "kernel_blocks",
+                  plan.blocks.b, plan.blocks.o, plan.blocks.i, plan.buffers, use.footprint_bytes, plan.vmem_limit)};
+}
+
+}  // namespace ironcl::ironwood
