@@ -222,7 +222,8 @@ TEST(Layers, TakeABiasThatFitsAndRefuseOneThatDoesNot) {
 
 TEST(Layers, StaticActivationsNeedTheirScale) {
   const std::string config = R"({"quantization_config":{"quant_method":"fp8","activation_scheme":"static"}})";
-  std::vector<OwnTensor> tensors = {weight("a.weight"), OwnTensor("a.weight_scale", {}, {2})};
+  std::vector<OwnTensor> tensors = {weight("a.weight"),
+                                    OwnTensor("a.weight_scale", std::vector<std::int64_t>{}, {2.f})};
   Model(tensors, config).expect_problem(ErrorKind::not_found, "a.input_scale", {"is missing", "static"});
   tensors.push_back(OwnTensor("a.input_scale", {1}, {0.5f}));
   const Checkpoint checkpoint = Model(tensors, config).open();

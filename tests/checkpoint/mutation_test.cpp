@@ -51,22 +51,20 @@ std::string mutate(std::string bytes, std::mt19937& random) {
 }
 
 /// Sets the header length to what the file has room for, so that edits of the header itself are reached.
-void mend_length(std::string& bytes, std::size_t data_bytes) {
-  if (bytes.size() < 8 + data_bytes) return;
-  const std::uint64_t length = bytes.size() - 8 - data_bytes;
+void mend_length(std::string& bytes) {
+  constexpr std::size_t kDataBytes = 15 + 4 + 6 + 4 + 8;  // of valid_file()
+  if (bytes.size() < 8 + kDataBytes) return;
+  const std::uint64_t length = bytes.size() - 8 - kDataBytes;
   for (std::size_t i = 0; i < 8; ++i) bytes[i] = static_cast<char>(length >> (8 * i));
 }
 
 TEST(Mutations, NeverCrashTheHeaderParser) {
   const std::string good = valid_file();
-  const std::span<const std::byte> whole{reinterpret_cast<const std::byte*>(good.data()), good.size()};
-  std::size_t data_bytes = 0;
-  for (const Tensor& tensor : parse_safetensors(whole, "good").tensors) data_bytes += tensor.data.size();
   std::mt19937 random(kSeed);
   int valid = 0, refused = 0;
   for (int i = 0; i < 20000; ++i) {
     std::string text = mutate(good, random);
-    if (i % 2 == 0) mend_length(text, data_bytes);
+    if (i % 2 == 0) mend_length(text);
     const std::vector<char> exact(text.begin(),
                                   text.end());  // a heap block of the file's size: reads past it are seen
     const std::span<const std::byte> bytes{reinterpret_cast<const std::byte*>(exact.data()), exact.size()};
@@ -91,8 +89,10 @@ TEST(Mutations, NeverCrashACheckpoint) {
   const auto file = dir / "f.safetensors";
   std::mt19937 random(kSeed + 1);
   int opened = 0;
-  for (int i = 0; i < 3000; ++i) {
-    write_file(file, mutate(good, random));
+  for (int i = 0; i < 1000; ++i) {
+    std::string text = mutate(good, random);
+    mend_length(text);
+    write_file(file, text);
     try {
       const Checkpoint checkpoint = Checkpoint::open(file);
       for (const LinearLayer& layer : checkpoint.layers())
@@ -114,7 +114,7 @@ TEST(Mutations, NeverCrashTheConfigReader) {
   const auto file = dir / "config.json";
   std::mt19937 random(kSeed + 2);
   int read = 0;
-  for (int i = 0; i < 3000; ++i) {
+  for (int i = 0; i < 1000; ++i) {
     write_file(file, mutate(good, random));
     try {
       (void)read_quantization_config(file).group_of("model.layers.0.mlp.up_proj");
