@@ -71,6 +71,7 @@ class Run {
         stream.semaphores.push_back(core_.semaphore(fmt::format("{}[{}]", window.array->name, slot)));
       }
       stream.slot_bytes.resize(static_cast<std::size_t>(slots));
+      if (!window.output) deepest_ = std::max(deepest_, slots);
       streams_.push_back(std::move(stream));
       totals_.windows.push_back({.name = window.array->name, .output = window.output});
     }
@@ -85,8 +86,9 @@ class Run {
       step_.number = s;
       const bool last = !advance(next, grid_);
       core_.advance(core_.machine().assume.step_overhead_ns);
-      for (std::size_t w = 0; w < streams_.size(); ++w) {
-        if (!streams_[w].window->output && !streams_[w].trivial) prefetch(w, s, steps);
+      // Nearest steps first, so that no block waits behind one that is needed later.
+      for (int ahead = 0; ahead < deepest_; ++ahead) {
+        for (std::size_t w = 0; w < streams_.size(); ++w) prefetch(w, s, ahead, steps);
       }
       for (std::size_t w = 0; w < streams_.size(); ++w) {
         streams_[w].window->output ? enter_output(w) : enter_input(w);
@@ -124,9 +126,10 @@ class Run {
     }
   }
 
-  void prefetch(std::size_t w, std::int64_t s, std::int64_t steps) {
+  void prefetch(std::size_t w, std::int64_t s, int ahead, std::int64_t steps) {
     Stream& stream = streams_[w];
-    const std::int64_t until = std::min(s + stream.buffer->slots - 1, steps - 1);
+    if (stream.window->output || stream.trivial) return;
+    const std::int64_t until = std::min(s + std::min(ahead, stream.buffer->slots - 1), steps - 1);
     while (stream.looked_at < until) {
       if (stream.looked_at >= 0) advance(stream.ahead, grid_);
       ++stream.looked_at;
@@ -191,6 +194,7 @@ class Run {
   Core& core_;
   const Grid grid_;
   const char* label_;
+  int deepest_ = 1;  // most buffers of an input
   std::vector<Stream> streams_;
   Step step_;
   PipelineTotals totals_;

@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: Apache-2.0
+// The device behind the interface: what it says of itself, what it refuses and how, events, weights, ragged calls.
+#include <gtest/gtest.h>
+
+#include <boost/json.hpp>
+#include <cstring>
+
+#include "backends/numerics/quantize.h"
+#include "tests/ironwood/harness.h"
+
+namespace ironcl::ironwood::testing {
+namespace {
+
+using backend::Error;
+using backend::Reason;
+using backend::Status;
+
+TEST(IronwoodDevice, IsAModelThatSaysSo) {
+  const auto props = device().props();
+  EXPECT_EQ(props.type, backend::DeviceType::model);
+  EXPECT_NE(props.name.find("modelled"), std::string::npos);
+  EXPECT_TRUE(props.bitwise_repeatable);
+  EXPECT_TRUE(boost::json::parse(device().query("features", nullptr)).is_object());
+  EXPECT_TRUE(boost::json::parse(device().query("options", nullptr)).is_array());
+}
+
+TEST(IronwoodDevice, RefusesWithAReasonAndWhatItWouldTake) {
+  struct Row {
+    const char* what;
+    void (*change)(backend::GemmDesc&);
+    Reason reason;
+    const char* says;
+  };
+  const Row rows[] = {
+      {"int8", [](auto& d) { d.a = DType::i8; }, Reason::device_feature, "e4m3fn"},
+      {"e5m2 weights", [](auto& d) { d.b = DType::e5m2; }, Reason::dtype, "e4m3fn"},
+      {"fp8 output", [](auto& d) { d.d = DType::e4m3fn; }, Reason::dtype, "bf16"},
+      {"64x64 weights",
+       [](auto& d) {
+         d.b_scale.grid = {64, 64};
+       },
+       Reason::scale_layout, "128x128"},
+      {"1x32 activations",
+       [](auto& d) {
+         d.a_scale.grid = {1, 32};
+       },
+       Reason::scale_layout, "128"},
+      {"grouped", [](auto& d) { d.grouping = backend::Grouping::masked; }, Reason::grouping, "one a group"},
+      {"absurd weights", [](auto& d) { d.n = d.k = std::int64_t{1} << 60; }, Reason::shape, "2^40"},
+      {"absurd m", [](auto& d) { d.lda = std::int64_t{1} << 60; }, Reason::shape, "2^40"},
+      {"beyond HBM", [](auto& d) { d.m = 1 << 24, d.lda = d.k = 1 << 15; }, Reason::device_memory, "HBM"},
+      {"odd block",
+       [](auto& d) {
+         d.options = {{"kernel_blocks", "128,200,128"}};
+       },
+       Reason::option, "128 and 256"},
+      {"too much VMEM",
+       [](auto& d) {
+         d.options = {{"kernel_blocks", "4096,4096,4096"}};
+       },
+       Reason::device_memory, "67108864"},
+      {"aligned, and not",
+       [](auto& d) {
+         d.options = {{"kernel_blocks", "256,256,256"}, {"mode", "aligned"}};
+       },
+       Reason::option, "B = O = I = Q"},
+  };
+  for (const Row& row : rows) {
+    auto desc = desc_of({.m = 8, .n = 1024, .k = 1024});
+    row.change(desc);
+    const auto support = device().supports(desc);
+    EXPECT_EQ(support.reason, row.reason) << row.what << ": " << support.text;
+    EXPECT_NE(support.text.find(row.says), std::string::npos) << row.what << ": " << support.text;
+    EXPECT_LT(support.text.size(), 224u) << row.what;
+    try {
+      device().create_gemm(desc);
+      ADD_FAILURE() << row.what << " was planned";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.status(), Status::unsupported) << row.what;
+      EXPECT_NE(std::string(error.what()).find(support.text), std::string::npos) << row.what;
+    }
+  }
+}
+
+TEST(IronwoodDevice, UnknownOptionsAndValuesAreInvalidAndTheTextListsTheKnown) {
+  for (const auto& [key, value, says] :
+       {std::array{"kernel_block", "1,1,1", "kernel_blocks"}, std::array{"kernel_blocks", "128,128", "B,O,I"},
+        std::array{"kernel_blocks", "128,128,-1", "B,O,I"}, std::array{"buffers", "0", "1 to 8"},
+        std::array{"tpu", "v99", "table"}, std::array{"mxu_efficiency", "2", "at most 1"}}) {
+    auto desc = desc_of({.m = 8, .n = 128, .k = 128});
+    desc.options = {{key, value}};
+    try {
+      device().supports(desc);
+      ADD_FAILURE() << key << "=" << value << " was accepted";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.status(), Status::invalid_argument);
+      EXPECT_NE(std::string(error.what()).find(says), std::string::npos) << error.what();
+    }
+  }
+}
+
+TEST(IronwoodDevice, WeightsComeBackBitForBit) {
+  const Case c{.m = 1, .n = 300, .k = 500, .w_scale = DType::bf16};
+  const Data data = make_data(c);
+  // With a leading dimension of its own.
+  std::vector<std::byte> padded(300 * 512, std::byte{0x55});
+  for (std::size_t row = 0; row < 300; ++row) std::memcpy(&padded[row * 512], &data.w[row * 500], 500);
+  backend::WeightsDesc desc;
+  desc.dtype = DType::e4m3fn;
+  desc.n = 300, desc.k = 500, desc.ld = 512;
+  desc.scale = desc_of(c).b_scale;
+  desc.data = padded.data();
+  desc.scales = data.w_scales.data();
+  const auto weights = device().prepare_weights(desc);
+  std::vector<std::byte> out(weights->data_bytes()), scales(weights->scale_bytes());
+  weights->export_to(out.data(), scales.data());
+  EXPECT_EQ(out, data.w);
+  EXPECT_EQ(scales, data.w_scales);
+}
+
+/// A call with fewer rows than the plan, strided A and D, and D between canaries.
+TEST(IronwoodDevice, WritesNothingOutsideOfD) {
+  const Case c{.m = 37, .n = 130, .k = 200, .x = DType::f32, .quantize = true};
+  const Data data = make_data(c);
+  const std::int64_t lda = 211, ldd = 140, rows = 20;
+  auto desc = desc_of(c);
+  desc.lda = lda, desc.ldd = ldd;
+  const auto gemm = device().create_gemm(desc);
+  const auto queue = device().create_queue();
+  backend::WeightsDesc weights{.dtype = DType::e4m3fn,
+                               .n = c.n,
+                               .k = c.k,
+                               .ld = c.k,
+                               .scale = desc.b_scale,
+                               .data = data.w.data(),
+                               .scales = data.w_scales.data(),
+                               .plan = nullptr};
+  std::vector<float> a(37 * 211, std::numeric_limits<float>::quiet_NaN());
+  for (std::size_t i = 0; i < 37; ++i) std::memcpy(&a[i * 211], data.x.data() + i * 800, 800);
+  std::vector<float> d(20 * 140 + 16, 7.0f);
+  std::vector<std::byte> codes(20 * 200);
+  std::vector<float> scales(20 * 2);
+  const auto lend = [](auto& v) {
+    const auto size = v.size() * sizeof(v[0]);
+    return backend::Span{device().import_buffer(backend::Device::Memory::host_pointer, v.data(), size), 0, size};
+  };
+  backend::GemmArgs args;
+  args.m = rows;
+  args.weights = device().prepare_weights(weights);
+  args.a = lend(a);
+  args.d = lend(d);
+  args.d.offset = 32;
+  args.d.size -= 32;
+  args.a_quantized = lend(codes);
+  args.a_quantized_scale = lend(scales);
+  const auto event = gemm->enqueue(queue, args);
+  ASSERT_EQ(event->wait(std::chrono::nanoseconds(0)), Status::ok);
+  Case cut = c;
+  cut.m = rows;
+  Data cut_data = data;
+  cut_data.x.resize(20 * 800);
+  const auto expected = as_f64(DType::f32, run(cut, cut_data));
+  for (std::size_t i = 0; i < d.size(); ++i) {
+    const std::size_t at = i - 8;
+    const bool inside = i >= 8 && at / 140 < 20 && at % 140 < 130;
+    ASSERT_EQ(d[i], inside ? static_cast<float>(expected[at / 140 * 130 + at % 140]) : 7.0f) << i;
+  }
+  std::vector<std::uint8_t> want_codes(codes.size());
+  std::vector<float> want_scales(scales.size());
+  numerics::quantize(DType::f32, a.data(), rows, c.k, lda, DType::e4m3fn, c.x_grid, {}, want_codes, want_scales);
+  EXPECT_EQ(std::memcmp(codes.data(), want_codes.data(), codes.size()), 0);
+  EXPECT_EQ(scales, want_scales);
+  const auto profile = event->profile();
+  EXPECT_EQ(profile.kind, backend::TimeKind::modelled);
+  EXPECT_GT(profile.end_ns, profile.start_ns);
+}
+
+TEST(IronwoodDevice, NoRowsIsNoWork) {
+  const Case c{.m = 4, .n = 130, .k = 200};
+  const Data data = make_data(c);
+  const auto gemm = device().create_gemm(desc_of(c));
+  backend::WeightsDesc weights{.dtype = DType::e4m3fn,
+                               .n = c.n,
+                               .k = c.k,
+                               .ld = c.k,
+                               .scale = desc_of(c).b_scale,
+                               .data = data.w.data(),
+                               .scales = data.w_scales.data(),
+                               .plan = nullptr};
+  backend::GemmArgs args;
+  args.weights = device().prepare_weights(weights);
+  const auto event = gemm->enqueue(device().create_queue(), args);
+  EXPECT_EQ(event->wait(std::chrono::nanoseconds::max()), Status::ok);
+  EXPECT_EQ(event->profile().end_ns, event->profile().start_ns);
+  auto none = desc_of(c);
+  none.m = 0;
+  EXPECT_EQ(device().supports(none).reason, Reason::none);
+}
+
+TEST(IronwoodDevice, WeightsOfAnotherShapeAreRefusedByName) {
+  const Case c{.m = 4, .n = 130, .k = 200};
+  const Data data = make_data(c);
+  Case other = c;
+  other.n = 100;
+  const auto gemm = device().create_gemm(desc_of(other));
+  backend::WeightsDesc weights{.dtype = DType::e4m3fn,
+                               .n = c.n,
+                               .k = c.k,
+                               .ld = c.k,
+                               .scale = desc_of(c).b_scale,
+                               .data = data.w.data(),
+                               .scales = data.w_scales.data(),
+                               .plan = nullptr};
+  backend::GemmArgs args;
+  args.weights = device().prepare_weights(weights);
+  try {
+    gemm->enqueue(device().create_queue(), args);
+    ADD_FAILURE();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.status(), Status::invalid_argument);
+    EXPECT_NE(std::string(error.what()).find("130x200"), std::string::npos);
+  }
+}
+
+/// An event that failed elsewhere.
+class FailedEvent final : public backend::Event {
+ public:
+  Status wait(std::chrono::nanoseconds) override { throw Error(Status::device_lost, "elsewhere"); }
+  backend::Profile profile() override { throw Error(Status::device_lost, "elsewhere"); }
+};
+
+TEST(IronwoodDevice, ACommandThatWaitsForAFailedEventFailsWithItsStatus) {
+  const auto queue = device().create_queue();
+  queue->wait_for(std::make_shared<FailedEvent>());
+  const auto buffer = device().create_buffer(4);
+  const int value = 0;
+  const auto event = queue->write({buffer, 0, 4}, &value, backend::HostSemantics::copied_before_return);
+  try {
+    event->wait(std::chrono::nanoseconds::max());
+    ADD_FAILURE();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.status(), Status::device_lost);
+  }
+}
+
+}  // namespace
+}  // namespace ironcl::ironwood::testing

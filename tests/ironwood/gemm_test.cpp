@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+// The numbers of the model: within the bound of the oracle everywhere, exact where they can be, and the same bits
+// whatever the blocks, modes and buffers.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "backends/numerics/casts.h"
+#include "tests/ironwood/harness.h"
+
+namespace ironcl::ironwood::testing {
+namespace {
+
+void expect_within_bound(const Case& c) {
+  const auto result = check(c);
+  EXPECT_TRUE(result.pass) << print(c) << ": max_error_over_bound " << result.max_error_over_bound << " at ["
+                           << result.worst_row << "," << result.worst_col << "], got " << result.worst_got
+                           << ", want " << result.worst_want;
+  // f32 results come from exact group sums: far inside the bound, or something is wrong.
+  EXPECT_LT(result.max_error_over_bound, c.d == DType::f32 ? 0.2 : 1.0) << print(c);
+}
+
+TEST(IronwoodGemm, IsWithinTheBoundForRaggedSizesAndEveryBlock) {
+  for (const std::int64_t q : {128, 256, 512}) {
+    for (const auto& [m, n, k] : {std::array<std::int64_t, 3>{1, 1, 1},
+                                  {3, 17, 127},
+                                  {17, 129, 129},
+                                  {127, 448, 576},
+                                  {33, 512, 1024},
+                                  {130, 576, 1300}}) {
+      expect_within_bound({.m = m, .n = n, .k = k, .x_grid = {1, q}, .w_grid = {q, q}});
+      expect_within_bound({.m = m, .n = n, .k = k, .x_grid = {q, q}, .w_grid = {q, q}, .seed = 2});
+    }
+  }
+}
+
+TEST(IronwoodGemm, IsWithinTheBoundForEveryInputAndOutputType) {
+  for (const DType d : {DType::f32, DType::f16, DType::bf16}) {
+    for (const DType x : {DType::f32, DType::f16, DType::bf16}) {
+      expect_within_bound({.m = 19, .n = 200, .k = 400, .x = x, .quantize = true, .d = d});
+      expect_within_bound({.m = 150,
+                           .n = 200,
+                           .k = 700,
+                           .x = x,
+                           .quantize = true,
+                           .x_grid = {256, 256},
+                           .w_grid = {256, 256},
+                           .d = d});
+      expect_within_bound({.m = 19, .n = 200, .k = 700, .x = x, .w_grid = {256, 256}, .d = d});
+    }
+    expect_within_bound({.m = 19, .n = 200, .k = 400, .d = d});
+  }
+}
+
+TEST(IronwoodGemm, IsWithinTheBoundForEveryScaleType) {
+  for (const DType type : {DType::f32, DType::f16, DType::bf16, DType::e8m0}) {
+    expect_within_bound({.m = 9, .n = 300, .k = 300, .x_scale = type, .w_scale = type});
+  }
+}
+
+TEST(IronwoodGemm, TakesGroupsOfDifferentWidths) {
+  for (const ScaleGrid x :
+       {ScaleGrid{1, 128}, {1, 256}, {1, 512}, {1, 0}, {0, 0}, {128, 128}, {512, 512}, {128, 0}}) {
+    for (const ScaleGrid w : {ScaleGrid{128, 128}, {256, 256}, {512, 512}, {1, 0}, {0, 0}, {1, 128}, {1, 384}}) {
+      expect_within_bound({.m = 140, .n = 270, .k = 1100, .x_grid = x, .w_grid = w});
+    }
+  }
+}
+
+TEST(IronwoodGemm, AddsABias) {
+  for (const DType type : {DType::f32, DType::f16, DType::bf16}) {
+    expect_within_bound({.m = 40, .n = 300, .k = 260, .bias = type});
+  }
+}
+
+// Every choice that must not change a bit, of one problem.
+void expect_same_bits(const Case& base, const std::vector<backend::Options>& choices) {
+  const Data data = make_data(base);
+  Case first = base;
+  first.options = choices.front();
+  const auto want_bits = run(first, data);
+  for (const backend::Options& options : choices) {
+    Case c = base;
+    c.options = options;
+    const auto bits = run(c, data);
+    ASSERT_EQ(bits.size(), want_bits.size());
+    EXPECT_EQ(std::memcmp(bits.data(), want_bits.data(), bits.size()), 0) << print(c);
+  }
+}
+
+TEST(IronwoodGemm, BlocksModesBuffersAndThreadsDoNotChangeABit) {
+  const std::vector<backend::Options> choices = {
+      {{"kernel_blocks", "128,128,128"}, {"mode", "aligned"}},
+      {{"kernel_blocks", "128,128,128"}, {"buffers", "1"}},
+      {{"kernel_blocks", "128,128,128"}, {"buffers", "3"}},
+      {{"kernel_blocks", "256,128,384"}},
+      {{"kernel_blocks", "128,640,128"}},
+      {{"kernel_blocks", "384,256,896"}, {"buffers", "1"}, {"threads", "1"}},
+      {{"kernel_blocks", "512,768,512"}, {"threads", "3"}},
+      {{"kernel_blocks", "512,128,1024"}, {"save_x_q", "auto"}},
+      {},
+  };
+  expect_same_bits({.m = 300, .n = 600, .k = 850}, choices);
+  expect_same_bits({.m = 300, .n = 600, .k = 850, .x_grid = {128, 128}, .d = DType::bf16}, choices);
+  expect_same_bits({.m = 300, .n = 600, .k = 850, .x = DType::bf16, .quantize = true}, choices);
+  // Unquantised f32: the sums are not exact, so the order is what is tested.
+  expect_same_bits({.m = 300, .n = 600, .k = 850, .x = DType::f32}, choices);
+}
+
+TEST(IronwoodGemm, GroupsThatSpanSeveralStepsKeepTheirBits) {
+  const std::vector<backend::Options> choices = {{{"kernel_blocks", "128,128,128"}},
+                                                 {{"kernel_blocks", "256,384,256"}, {"buffers", "3"}},
+                                                 {{"kernel_blocks", "128,640,1408"}, {"buffers", "1"}},
+                                                 {}};
+  for (const DType x : {DType::e4m3fn, DType::f32}) {
+    expect_same_bits({.m = 200, .n = 500, .k = 1300, .x = x, .x_grid = {1, 0}, .w_grid = {1, 0}}, choices);
+  }
+}
+
+TEST(IronwoodGemm, KeepingTheQuantisedBlockChangesNoBit) {
+  const Case base{.m = 200, .n = 700, .k = 500, .x = DType::f32, .quantize = true};
+  expect_same_bits(base, {{{"kernel_blocks", "128,128,512"}, {"save_x_q", "on"}},
+                          {{"kernel_blocks", "128,128,512"}, {"save_x_q", "off"}},
+                          {{"kernel_blocks", "128,128,512"}, {"save_acc", "on"}},
+                          {{"kernel_blocks", "128,128,512"}, {"save_acc", "off"}}});
+}
+
+// Small integers and scales that are powers of two and differ in every block: every partial result is exact in f32.
+TEST(IronwoodGemm, IsExactForSmallIntegersAndPowerOfTwoScales) {
+  for (const std::int64_t q : {128, 256, 512}) {
+    Case c{.m = 70, .n = 600, .k = 1100, .x_grid = {1, q}, .w_grid = {q, q}};
+    Data data = make_data(c);
+    for (std::size_t i = 0; i < data.x.size(); ++i) {
+      data.x[i] = static_cast<std::byte>(numerics::encode_e4m3fn(static_cast<float>(i * 7 % 5) - 2.0f));
+    }
+    for (std::size_t i = 0; i < data.w.size(); ++i) {
+      data.w[i] = static_cast<std::byte>(numerics::encode_e4m3fn(static_cast<float>(i * 11 % 7) - 3.0f));
+    }
+    const auto powers = [](std::vector<std::byte>& bytes) {
+      for (std::size_t i = 0; i < bytes.size() / 4; ++i) {
+        const float value = std::ldexp(1.0f, static_cast<int>(i % 5) - 2);
+        std::memcpy(bytes.data() + i * 4, &value, 4);
+      }
+    };
+    powers(data.x_scales);
+    powers(data.w_scales);
+    const auto got = as_f64(c.d, run(c, data));
+    const auto oracle = want(c, data);
+    for (std::size_t i = 0; i < got.size(); ++i) ASSERT_EQ(got[i], oracle.value[i]) << print(c) << " element " << i;
+  }
+}
+
+TEST(IronwoodGemm, NanCodesAndNanScalesGiveNanAndNothingElseDoes) {
+  Case c{.m = 5, .n = 300, .k = 300};
+  Data data = make_data(c);
+  data.x[2 * 300 + 299] = std::byte{0x7f};
+  data.w[130 * 300 + 1] = std::byte{0xff};
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  std::memcpy(data.w_scales.data() + (2 * 3 + 1) * 4, &nan, 4);  // columns 256 to 299
+  const auto got = as_f64(c.d, run(c, data));
+  for (std::int64_t i = 0; i < c.m; ++i) {
+    for (std::int64_t j = 0; j < c.n; ++j) {
+      const bool expected = i == 2 || j == 130 || j >= 256;
+      ASSERT_EQ(std::isnan(got[static_cast<std::size_t>(i * c.n + j)]), expected) << i << "," << j;
+    }
+  }
+}
+
+TEST(IronwoodGemm, GivesZerosForZeroActivationsAndNanForInfiniteOnes) {
+  Case c{.m = 4, .n = 140, .k = 260, .x = DType::f32, .quantize = true};
+  Data data = make_data(c);
+  std::fill(data.x.begin(), data.x.begin() + 260 * 4, std::byte{0});
+  const float infinity = std::numeric_limits<float>::infinity();
+  std::memcpy(data.x.data() + (260 + 7) * 4, &infinity, 4);
+  const auto got = as_f64(c.d, run(c, data));
+  for (std::size_t j = 0; j < 140; ++j) {
+    ASSERT_EQ(got[j], 0.0);
+    ASSERT_TRUE(std::isnan(got[140 + j]));
+    ASSERT_TRUE(std::isfinite(got[280 + j]));
+  }
+}
+
+TEST(IronwoodGemm, HandlesKGroupsWhoseScalesDifferByAHundredPowersOfTwo) {
+  for (const int shift : {-50, 50}) {
+    Case c{.m = 30, .n = 256, .k = 1024};
+    Data data = make_data(c);
+    for (std::size_t i = 0; i < data.w_scales.size() / 4; ++i) {
+      const float value = std::ldexp(1.0f, i % 8 == 3 ? shift : -shift / 2);
+      std::memcpy(data.w_scales.data() + i * 4, &value, 4);
+    }
+    const auto result = check(c, data);
+    EXPECT_TRUE(result.pass) << print(c) << " " << result.max_error_over_bound;
+  }
+}
+
+}  // namespace
+}  // namespace ironcl::ironwood::testing

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+// Operands, a call through the interface, the verdict.
+#include "tests/ironwood/harness.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <cstring>
+#include <random>
+
+#include "backends/ironwood/backend.h"
+#include "backends/numerics/casts.h"
+#include "backends/numerics/quantize.h"
+
+namespace ironcl::ironwood::testing {
+namespace {
+
+using backend::Span;
+
+std::vector<std::byte> encoded(DType type, const std::vector<float>& values) {
+  std::vector<std::byte> bytes(values.size() * numerics::size_of(type));
+  numerics::encode(type, values, bytes.data(), numerics::Overflow::saturate);
+  return bytes;
+}
+
+std::vector<float> scales(const ScaleGrid& grid, std::int64_t rows, std::int64_t cols, std::mt19937_64& random) {
+  std::vector<float> values(static_cast<std::size_t>(grid.scale_rows(rows) * grid.scale_cols(cols)));
+  for (float& value : values) {
+    value = std::ldexp(1.0f + static_cast<float>(random() % 1024) / 1024.0f, static_cast<int>(random() % 20) - 12);
+  }
+  return values;
+}
+
+std::vector<std::byte> scale_bytes(DType type, const std::vector<float>& values) {
+  if (type != DType::e8m0) return encoded(type, values);
+  std::vector<std::byte> bytes;
+  for (const float value : values) bytes.push_back(static_cast<std::byte>(numerics::encode_e8m0(value)));
+  return bytes;
+}
+
+Span upload(const std::vector<std::byte>& bytes, std::vector<std::shared_ptr<backend::Buffer>>& keep,
+            backend::Queue& queue) {
+  if (bytes.empty()) return {};
+  keep.push_back(device().create_buffer(bytes.size()));
+  Span span{.buffer = keep.back(), .offset = 0, .size = bytes.size()};
+  queue.write(span, bytes.data(), backend::HostSemantics::copied_before_return);
+  return span;
+}
+
+}  // namespace
+
+backend::Device& device() {
+  static const auto backend = make_backend(nullptr);
+  static const auto only = backend->devices().at(0);
+  return *only;
+}
+
+std::string print(const Case& c) {
+  std::string text =
+      fmt::format("{}x{}x{} x={}{} {}x{}:{} w {}x{}:{} d={} bias={} seed={}", c.m, c.n, c.k, numerics::name_of(c.x),
+                  c.quantize ? " quantised" : "", c.x_grid.group_rows, c.x_grid.group_cols,
+                  numerics::name_of(c.x_scale), c.w_grid.group_rows, c.w_grid.group_cols,
+                  numerics::name_of(c.w_scale), numerics::name_of(c.d), numerics::name_of(c.bias), c.seed);
+  for (const auto& [key, value] : c.options) text += fmt::format(" {}={}", key, value);
+  return text;
+}
+
+backend::GemmDesc desc_of(const Case& c) {
+  backend::GemmDesc desc;
+  desc.m = c.m, desc.n = c.n, desc.k = c.k;
+  desc.lda = c.k, desc.ldd = c.n;
+  desc.a_source = c.quantize ? c.x : DType::none;
+  desc.a = c.quantize ? DType::e4m3fn : c.x;
+  desc.b = DType::e4m3fn;
+  desc.d = c.d;
+  desc.bias = c.bias;
+  if (c.quantize || c.x == DType::e4m3fn) {
+    desc.a_scale = {.dtype = c.quantize ? DType::f32 : c.x_scale, .grid = c.x_grid, .ld = c.x_grid.scale_cols(c.k)};
+  }
+  desc.b_scale = {.dtype = c.w_scale, .grid = c.w_grid, .ld = c.w_grid.scale_cols(c.k)};
+  desc.options = c.options;
+  return desc;
+}
+
+Data make_data(const Case& c) {
+  std::mt19937_64 random(c.seed);
+  std::normal_distribution<float> normal;
+  Data data;
+  std::vector<float> x(static_cast<std::size_t>(c.m * c.k)), w(static_cast<std::size_t>(c.n * c.k));
+  for (float& value : x) value = normal(random) * (c.x == DType::e4m3fn ? 50.0f : 1.0f);
+  for (float& value : w) value = normal(random) * 50.0f;
+  if (c.x != DType::e4m3fn) {  // outliers, so that groups differ
+    for (std::size_t i = 0; i < x.size(); i += 97) x[i] *= 64.0f;
+  }
+  data.x = encoded(c.x, x);
+  data.w = encoded(DType::e4m3fn, w);
+  if (c.x == DType::e4m3fn) data.x_scales = scale_bytes(c.x_scale, scales(c.x_grid, c.m, c.k, random));
+  data.w_scales = scale_bytes(c.w_scale, scales(c.w_grid, c.n, c.k, random));
+  if (c.bias != DType::none) {
+    std::vector<float> bias(static_cast<std::size_t>(c.n));
+    for (float& value : bias) value = normal(random);
+    data.bias = encoded(c.bias, bias);
+  }
+  return data;
+}
+
+std::vector<std::byte> run(const Case& c, const Data& data) {
+  const auto queue = device().create_queue();
+  const auto gemm = device().create_gemm(desc_of(c));
+  backend::WeightsDesc weights;
+  weights.dtype = DType::e4m3fn;
+  weights.n = c.n, weights.k = c.k, weights.ld = c.k;
+  weights.scale = desc_of(c).b_scale;
+  weights.data = data.w.data();
+  weights.scales = data.w_scales.data();
+  weights.plan = gemm;
+  backend::GemmArgs args;
+  args.m = c.m;
+  args.weights = device().prepare_weights(weights);
+  std::vector<std::shared_ptr<backend::Buffer>> keep;
+  args.a = upload(data.x, keep, *queue);
+  args.a_scale = upload(data.x_scales, keep, *queue);
+  args.bias = upload(data.bias, keep, *queue);
+  std::vector<std::byte> d(static_cast<std::size_t>(c.m * c.n) * numerics::size_of(c.d));
+  args.d = {.buffer = device().create_buffer(d.size()), .offset = 0, .size = d.size()};
+  gemm->enqueue(queue, args)->wait(std::chrono::nanoseconds::max());
+  queue->read(args.d, d.data())->wait(std::chrono::nanoseconds::max());
+  return d;
+}
+
+numerics::OracleResult want(const Case& c, const Data& data) {
+  numerics::Operand a{.dtype = c.x, .data = data.x.data(), .rows = c.m, .cols = c.k, .ld = c.k};
+  std::vector<std::uint8_t> q;
+  std::vector<float> q_scales;
+  if (c.quantize) {
+    q.resize(static_cast<std::size_t>(c.m * c.k));
+    q_scales.resize(static_cast<std::size_t>(c.x_grid.scale_rows(c.m) * c.x_grid.scale_cols(c.k)));
+    numerics::quantize(c.x, data.x.data(), c.m, c.k, c.k, DType::e4m3fn, c.x_grid, {}, q, q_scales);
+    a.dtype = DType::e4m3fn;
+    a.data = q.data();
+    a.scale_dtype = DType::f32;
+    a.scales = q_scales.data();
+  } else if (c.x == DType::e4m3fn && c.x_scale != DType::none) {
+    a.scale_dtype = c.x_scale;
+    a.scales = data.x_scales.data();
+  }
+  a.grid = c.x_grid;
+  a.scale_ld = c.x_grid.scale_cols(c.k);
+  const numerics::Operand b{.dtype = DType::e4m3fn,
+                            .data = data.w.data(),
+                            .rows = c.n,
+                            .cols = c.k,
+                            .ld = c.k,
+                            .scale_dtype = c.w_scale,
+                            .scales = data.w_scales.data(),
+                            .grid = c.w_grid,
+                            .scale_ld = c.w_grid.scale_cols(c.k)};
+  return numerics::oracle(a, b, c.bias, data.bias.data());
+}
+
+std::vector<double> as_f64(DType type, const std::vector<std::byte>& bytes) {
+  std::vector<double> values(bytes.size() / numerics::size_of(type));
+  numerics::decode(type, bytes.data(), std::span<double>(values));
+  return values;
+}
+
+numerics::Comparison check(const Case& c, const Data& data) {
+  const auto info = device().create_gemm(desc_of(c))->info();
+  return numerics::compare(as_f64(c.d, run(c, data)), want(c, data),
+                           {.out = c.d, .k = c.k, .accumulation_length = info.accumulation_length});
+}
+
+numerics::Comparison check(const Case& c) { return check(c, make_data(c)); }
+
+}  // namespace ironcl::ironwood::testing

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+// The engine: how often blocks are fetched and stored, when, and what it does to a program that breaks its rules.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "backends/interface.h"
+#include "backends/ironwood/pipeline.h"
+
+namespace ironcl::ironwood {
+namespace {
+
+using backend::Error;
+
+struct Counts {
+  std::int64_t x, w, channel_scale, token_scale, out;
+};
+
+/// The GEMM's index maps on a grid of blocks of 8 x 128 in f32, time only.
+Counts run_grid(const Grid& grid, int buffers, double* end_ns = nullptr, Work work = {}) {
+  Core core(Machine{}, false, 64 * kMiB, nullptr);
+  const auto array = [](const char* name, std::int64_t rows, std::int64_t cols) {
+    return HbmArray{.name = name, .rows = rows * 8, .cols = cols * 128, .row_bytes = cols * 512, .element_bytes = 4};
+  };
+  const HbmArray x = array("x", grid[0], grid[2]), w = array("w", grid[1], grid[2]), ws = array("ws", 1, grid[1]),
+                 xs = array("xs", 1, grid[0]), out = array("out", grid[0], grid[1]);
+  const auto window = [&](const HbmArray& a, IndexMap map, bool output = false) {
+    return Window{
+        .array = &a, .output = output, .block_rows = 8, .block_cols = 128, .map = std::move(map), .buffers = buffers};
+  };
+  const std::vector<Window> windows = {
+      window(x,
+             [](const GridIndex& g) {
+               return BlockIndex{g[0], g[2]};
+             }),
+      window(w,
+             [](const GridIndex& g) {
+               return BlockIndex{g[1], g[2]};
+             }),
+      window(ws,
+             [](const GridIndex& g) {
+               return BlockIndex{0, g[1]};
+             }),
+      window(xs,
+             [](const GridIndex& g) {
+               return BlockIndex{0, g[0]};
+             }),
+      window(
+          out,
+          [](const GridIndex& g) {
+            return BlockIndex{g[0], g[1]};
+          },
+          true),
+  };
+  const auto totals = run_pipeline(
+      core, grid, windows, [&](const Step&) { return work; }, "step");
+  const auto core_totals = core.finish();
+  if (end_ns != nullptr) *end_ns = core_totals.end_ns;
+  EXPECT_EQ(totals.steps, grid[0] * grid[1] * grid[2]);
+  const auto& rows = totals.windows;
+  return {rows[0].copies, rows[1].copies, rows[2].copies, rows[3].copies, rows[4].copies};
+}
+
+TEST(IronwoodPipeline, FetchAndStoreCountsAreTheClosedFormsOnEveryGridUpToFive) {
+  for (int buffers = 1; buffers <= 4; ++buffers) {
+    for (std::int64_t nb = 1; nb <= 5; ++nb) {
+      for (std::int64_t no = 1; no <= 5; ++no) {
+        for (std::int64_t ni = 1; ni <= 5; ++ni) {
+          const Counts got = run_grid({nb, no, ni}, buffers);
+          const std::int64_t x = ni > 1 ? nb * no * ni : nb;
+          const std::int64_t w = no > 1 && ni > 1 ? nb * no * ni : no > 1 ? nb * no : ni > 1 ? nb * ni : 1;
+          EXPECT_EQ(got.x, x) << nb << no << ni << " buffers " << buffers;
+          EXPECT_EQ(got.w, w) << nb << no << ni << " buffers " << buffers;
+          EXPECT_EQ(got.channel_scale, no > 1 ? nb * no : 1) << nb << no << ni << " buffers " << buffers;
+          EXPECT_EQ(got.token_scale, nb) << nb << no << ni << " buffers " << buffers;
+          EXPECT_EQ(got.out, nb * no) << nb << no << ni << " buffers " << buffers;
+        }
+      }
+    }
+  }
+}
+
+/// T = in(0) + sum over s of max(C, in(s+1) + out(s-1)) + out(last), on the fetches of the grid.
+double closed_form(const Grid& grid, double compute) {
+  const double block = 8 * 128 * 4 / Machine{}.hbm_bytes_per_ns();
+  std::vector<double> in, out;
+  GridIndex last{-1, -1, -1};
+  const auto [nb, no, ni] = grid;
+  for (std::int64_t b = 0; b < nb; ++b) {
+    for (std::int64_t o = 0; o < no; ++o) {
+      for (std::int64_t i = 0; i < ni; ++i) {
+        int blocks = 0;
+        blocks += b != last[0] || i != last[2];
+        blocks += o != last[1] || i != last[2];
+        blocks += o != last[1];
+        blocks += b != last[0];
+        in.push_back(blocks * block);
+        out.push_back(i == ni - 1 ? block : 0);
+        last = {b, o, i};
+      }
+    }
+  }
+  double time = in[0];
+  for (std::size_t s = 0; s < in.size(); ++s) {
+    const double next_in = s + 1 < in.size() ? in[s + 1] : 0;
+    const double previous_out = s > 0 ? out[s - 1] : 0;
+    time += std::max(compute, next_in + previous_out);
+  }
+  return time + out.back();
+}
+
+TEST(IronwoodPipeline, TimeIsThePublishedRuleWithTwoBuffers) {
+  for (const double compute : {0.1, 2.0, 5.0, 100.0}) {
+    for (const Grid& grid : {Grid{2, 3, 4}, Grid{4, 2, 3}, Grid{5, 5, 5}, Grid{3, 2, 5}}) {
+      double end = 0;
+      run_grid(grid, 2, &end, {.mxu_ns = compute});
+      EXPECT_NEAR(end, closed_form(grid, compute), 1e-6 * end) << grid[0] << grid[1] << grid[2] << " " << compute;
+    }
+  }
+}
+
+TEST(IronwoodPipeline, OneBufferOverlapsNothing) {
+  double one = 0, two = 0;
+  run_grid({4, 4, 4}, 1, &one, {.mxu_ns = 3});
+  run_grid({4, 4, 4}, 2, &two, {.mxu_ns = 3});
+  EXPECT_GT(one, two);
+}
+
+class IronwoodCore : public ::testing::Test {
+ protected:
+  IronwoodCore() : core_(Machine{}, true, kMiB, nullptr), data_(16 * 256) {
+    array_ = {.name = "a", .data = data_.data(), .rows = 16, .cols = 256, .row_bytes = 256, .element_bytes = 1};
+  }
+  Core core_;
+  std::vector<std::byte> data_;
+  HbmArray array_;
+};
+
+TEST_F(IronwoodCore, FindsAReadBeforeItsWait) {
+  auto& buffer = core_.allocate("a", 2, 16, 256, 1);
+  const int semaphore = core_.semaphore("s");
+  const auto bytes = core_.start_copy_in(array_, {0, 0, 16, 256}, buffer, 0, semaphore, 0);
+  EXPECT_THROW(core_.readable(buffer, 0), Error);
+  EXPECT_NO_THROW(core_.readable(buffer, 1));
+  core_.wait(semaphore, bytes);
+  EXPECT_NO_THROW(core_.readable(buffer, 0));
+}
+
+TEST_F(IronwoodCore, FindsAWriteDuringAStore) {
+  auto& buffer = core_.allocate("a", 1, 16, 256, 1);
+  const int semaphore = core_.semaphore("s");
+  const auto bytes = core_.start_copy_out(buffer, 0, array_, {0, 0, 16, 256}, semaphore, 0);
+  EXPECT_THROW(core_.writable(buffer, 0), Error);
+  EXPECT_THROW(core_.start_copy_in(array_, {0, 0, 16, 256}, buffer, 0, semaphore, 0), Error);
+  core_.wait(semaphore, bytes);
+  EXPECT_NO_THROW(core_.writable(buffer, 0));
+}
+
+TEST_F(IronwoodCore, FindsADeadlockAndACopyLeftInFlight) {
+  auto& buffer = core_.allocate("a", 1, 16, 256, 1);
+  const int semaphore = core_.semaphore("s");
+  const auto bytes = core_.start_copy_in(array_, {0, 0, 16, 256}, buffer, 0, semaphore, 0);
+  EXPECT_THROW(core_.finish(), Error);
+  core_.wait(semaphore, bytes);
+  EXPECT_NO_THROW(core_.finish());
+  EXPECT_THROW(core_.wait(semaphore, 1), Error);
+}
+
+TEST_F(IronwoodCore, RefusesCopiesThatLeaveTheArrayAndBuffersBeyondTheLimit) {
+  auto& buffer = core_.allocate("a", 1, 16, 256, 1);
+  const int semaphore = core_.semaphore("s");
+  EXPECT_THROW(core_.start_copy_in(array_, {8, 0, 16, 256}, buffer, 0, semaphore, 0), Error);
+  EXPECT_THROW(core_.allocate("b", 1, 4096, 256, 1), Error);
+}
+
+TEST_F(IronwoodCore, PoisonsWhatLiesBeyondAnEdge) {
+  auto& buffer = core_.allocate("a", 1, 32, 256, 1);
+  const int semaphore = core_.semaphore("s");
+  const auto bytes = core_.start_copy_in(array_, {8, 0, 8, 256}, buffer, 0, semaphore, 0);
+  EXPECT_EQ(bytes, 32u * 256) << "rounded up to the native tile of 32 rows";
+  core_.wait(semaphore, bytes);
+  EXPECT_EQ(core_.readable(buffer, 0)[0], std::byte{0});
+  EXPECT_EQ(core_.readable(buffer, 0)[8 * 256], std::byte{0xff});
+}
+
+}  // namespace
+}  // namespace ironcl::ironwood
