@@ -1,0 +1,298 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a call brings: spans, weights, wait lists, copies, events; each rule broken once.
+#include "tests/plugins/adapter_fixture.h"
+
+namespace ironcl::fake {
+namespace {
+
+constexpr ironcl_status kInvalid = IRONCL_INVALID_ARGUMENT;
+
+class AdapterArgs : public AdapterTest {
+ protected:
+  void SetUp() override {
+    AdapterTest::SetUp();
+    make_all();
+  }
+
+  void replace_plan(const ironcl_gemm_desc& desc) {
+    table->gemm_destroy(std::exchange(gemm, nullptr));
+    ASSERT_EQ(table->gemm_create(devices[0], &desc, &gemm, &error), IRONCL_OK) << error.message;
+  }
+
+  void expect_invalid(const ironcl_gemm_args& args, std::initializer_list<std::string> parts) {
+    EXPECT_EQ(enqueue(args), kInvalid);
+    EXPECT_TRUE(says(parts));
+    EXPECT_EQ(script().calls["gemm_enqueue"], 0) << "the backend was asked all the same";
+  }
+};
+
+TEST_F(AdapterArgs, GoodOnesReachTheBackend) {
+  ASSERT_EQ(enqueue(gemm_args()), IRONCL_OK) << error.message;
+  const auto& got = script().gemm_args;
+  EXPECT_EQ(got.m, kM);
+  EXPECT_EQ(got.d.offset, 1024u);
+  EXPECT_EQ(got.d.size, static_cast<uint64_t>(kM * kN * 4));
+  EXPECT_TRUE(got.a);
+  EXPECT_FALSE(got.a_scale);
+  EXPECT_NE(got.weights, nullptr);
+  EXPECT_EQ(table->event_wait(events[0], UINT64_MAX, &error), IRONCL_OK) << error.message;
+}
+
+TEST_F(AdapterArgs, EventMayBeNull) {
+  const auto args = gemm_args();
+  EXPECT_EQ(table->gemm_enqueue(gemm, queue, &args, nullptr, &error), IRONCL_OK) << error.message;
+}
+
+TEST_F(AdapterArgs, MIsAtMostThePlans) {
+  auto args = gemm_args();
+  args.m = kM + 1;
+  expect_invalid(args, {"gemm_args.m is 5", "plan's 4", "larger m"});
+  args.m = -1;
+  expect_invalid(args, {"gemm_args.m is -1"});
+  args.m = 1;
+  args.a.size = kK * 2;  // a call with fewer rows needs fewer bytes
+  args.d.size = kN * 4;
+  EXPECT_EQ(enqueue(args), IRONCL_OK) << error.message;
+}
+
+TEST_F(AdapterArgs, WithoutRowsNeedNoSpans) {
+  auto args = sized<ironcl_gemm_args>();
+  args.weights = weights;
+  EXPECT_EQ(enqueue(args), IRONCL_OK) << error.message;
+}
+
+TEST_F(AdapterArgs, SpansAreThereAndLargeEnough) {
+  auto args = gemm_args();
+  args.a = {};
+  expect_invalid(args, {"gemm_args.a is absent", "64 bytes"});
+  args = gemm_args();
+  args.a.size = 63;
+  expect_invalid(args, {"gemm_args.a is 63", "64", "m = 4"});
+  args = gemm_args();
+  args.d.size = 95;
+  expect_invalid(args, {"gemm_args.d is 95", "96"});
+  args = gemm_args();
+  args.a = {nullptr, 0, 64};
+  expect_invalid(args, {"gemm_args.a.buffer is NULL", "64"});
+}
+
+TEST_F(AdapterArgs, SpansLieInsideTheirBufferAlsoWhereSumsWouldWrap) {
+  auto args = gemm_args();
+  args.d.offset = 4096;
+  expect_invalid(args, {"gemm_args.d", "4096", "beyond"});
+  args.d.offset = UINT64_MAX - 15;
+  expect_invalid(args, {"gemm_args.d", "beyond"});
+  args = gemm_args();
+  args.a.size = UINT64_MAX;
+  expect_invalid(args, {"gemm_args.a", "beyond"});
+}
+
+TEST_F(AdapterArgs, OffsetsAreAligned) {
+  auto args = gemm_args();
+  args.d.offset = 1032;
+  expect_invalid(args, {"gemm_args.d.offset is 1032", "buffer_alignment 16"});
+}
+
+TEST_F(AdapterArgs, WrittenSpansOverlapNothing) {
+  auto args = gemm_args();
+  args.d.offset = 48;
+  expect_invalid(args, {"gemm_args.d", "overlaps gemm_args.a"});
+  args.d.offset = 64;
+  EXPECT_EQ(enqueue(args), IRONCL_OK) << "end to end is apart: " << error.message;
+}
+
+TEST_F(AdapterArgs, OperandsThatThePlanHasNotAreRefused) {
+  auto args = gemm_args();
+  args.bias = {buffer, 2048, 64};
+  expect_invalid(args, {"gemm_args.bias is given", "no bias"});
+  args = gemm_args();
+  args.a_scale = {buffer, 2048, 64};
+  expect_invalid(args, {"gemm_args.a_scale is given", "the plan makes"});
+  args = gemm_args();
+  args.d_scale = {buffer, 2048, 64};
+  expect_invalid(args, {"gemm_args.d_scale is given", "not quantised"});
+  args = gemm_args();
+  args.group_sizes = {buffer, 2048, 64};
+  expect_invalid(args, {"gemm_args.group_sizes is given", "no groups"});
+}
+
+TEST_F(AdapterArgs, OperandsThatThePlanHasAreAskedFor) {
+  auto desc = gemm_desc();
+  desc.a_source_dtype = 0;
+  desc.a_scale.ld = 5;
+  desc.bias_dtype = IRONCL_F32;
+  desc.d_dtype = IRONCL_F8_E4M3FN;
+  desc.d_scale = {IRONCL_F32, 1, 4, 0, 0};
+  replace_plan(desc);
+  auto args = gemm_args();
+  expect_invalid(args, {"gemm_args.a_scale is absent", "68"});  // (3 rows * 5 + 2) * 4 bytes
+  args.a_scale = {buffer, 2048, 68};
+  expect_invalid(args, {"gemm_args.d_scale is absent"});
+  args.d_scale = {buffer, 2560, 32};
+  expect_invalid(args, {"gemm_args.bias is absent", "24"});
+  args.bias = {buffer, 3072, 24};
+  EXPECT_EQ(enqueue(args), IRONCL_OK) << error.message;
+}
+
+TEST_F(AdapterArgs, KeptCodesComeInAPair) {
+  auto args = gemm_args();
+  args.a_quantized = {buffer, 2048, 32};
+  expect_invalid(args, {"a_quantized_scale is absent", "both or neither"});
+  args = gemm_args();
+  args.a_quantized_scale = {buffer, 2048, 32};
+  expect_invalid(args, {"a_quantized is absent"});
+  args.a_quantized = {buffer, 2560, 31};
+  expect_invalid(args, {"a_quantized is 31", "32"});
+  args.a_quantized.size = 32;
+  EXPECT_EQ(enqueue(args), IRONCL_OK) << error.message;
+  auto desc = gemm_desc();
+  desc.a_source_dtype = 0;
+  replace_plan(desc);
+  args.a_scale = {buffer, 3072, 32};
+  script().calls.clear();
+  expect_invalid(args, {"a_quantized is given", "does not quantise"});
+}
+
+TEST_F(AdapterArgs, WorkspaceIsLargeEnoughOrAbsent) {
+  auto args = gemm_args();
+  args.workspace = {buffer, 2048, 63};
+  expect_invalid(args, {"gemm_args.workspace is 63", "64"});
+  args.workspace.size = 64;
+  EXPECT_EQ(enqueue(args), IRONCL_OK) << error.message;
+}
+
+TEST_F(AdapterArgs, MaskedGroupsHoldAllTheirMatrices) {
+  auto desc = gemm_desc();
+  desc.grouping = IRONCL_GROUPING_MASKED;
+  desc.group_count = 3;
+  replace_plan(desc);
+  auto matrix = weights_desc();
+  matrix.group_count = 3;
+  matrix.data_bytes *= 3;
+  matrix.scale_bytes *= 3;
+  auto args = gemm_args();
+  EXPECT_EQ(enqueue(args), kInvalid) << "the weights of one matrix";
+  EXPECT_TRUE(says({"gemm_args.weights", "1 matrices", "3 of"}));
+  table->weights_destroy(std::exchange(weights, nullptr));
+  ASSERT_EQ(table->weights_prepare(devices[0], &matrix, &weights, &error), IRONCL_OK) << error.message;
+  args = gemm_args();
+  expect_invalid(args, {"gemm_args.a is 64", "192"});
+  args.a.size = 192;
+  args.d.size = 288;
+  expect_invalid(args, {"gemm_args.group_sizes is absent", "12"});
+  args.group_sizes = {buffer, 2048, 12};
+  EXPECT_EQ(enqueue(args), IRONCL_OK) << error.message;
+  args.m = 2;
+  script().calls.clear();
+  expect_invalid(args, {"gemm_args.m is 2", "masked"});
+}
+
+TEST_F(AdapterArgs, WeightsAreThePlans) {
+  auto args = gemm_args();
+  args.weights = nullptr;
+  expect_invalid(args, {"gemm_args.weights is NULL"});
+  const auto refused = [&](ironcl_weights_desc matrix, std::initializer_list<std::string> parts) {
+    ironcl_weights other = nullptr;
+    ASSERT_EQ(table->weights_prepare(devices[0], &matrix, &other, &error), IRONCL_OK) << error.message;
+    auto with_other = gemm_args();
+    with_other.weights = other;
+    expect_invalid(with_other, parts);
+    table->weights_destroy(other);
+  };
+  auto matrix = weights_desc();
+  matrix.n = kN - 1;
+  refused(matrix, {"gemm_args.weights", "[5, 8]", "[6, 8]"});
+  matrix = weights_desc();
+  matrix.dtype = IRONCL_F8_E5M2;
+  refused(matrix, {"e5m2", "b_dtype e4m3fn"});
+  matrix = weights_desc();
+  matrix.scale.group_rows = 2;
+  matrix.scale_bytes = 24;
+  refused(matrix, {"2x4", "4x4"});
+  matrix = weights_desc();
+  matrix.scale.dtype = IRONCL_BF16;
+  refused(matrix, {"bf16", "f32"});
+}
+
+TEST_F(AdapterArgs, ObjectsOfAnotherDeviceAreRefused) {
+  const auto bytes = buffer_desc();
+  const auto matrix = weights_desc();
+  ironcl_buffer other_buffer = nullptr;
+  ironcl_weights other_weights = nullptr;
+  ironcl_queue other_queue = nullptr;
+  ASSERT_EQ(table->buffer_create(devices[1], &bytes, &other_buffer, &error), IRONCL_OK);
+  ASSERT_EQ(table->weights_prepare(devices[1], &matrix, &other_weights, &error), IRONCL_OK);
+  ASSERT_EQ(table->queue_create(devices[1], 0, &other_queue, &error), IRONCL_OK);
+  auto args = gemm_args();
+  args.a.buffer = other_buffer;
+  expect_invalid(args, {"gemm_args.a.buffer", "another device"});
+  args = gemm_args();
+  args.weights = other_weights;
+  expect_invalid(args, {"gemm_args.weights", "another device"});
+  args = gemm_args();
+  EXPECT_EQ(table->gemm_enqueue(gemm, other_queue, &args, nullptr, &error), kInvalid);
+  EXPECT_TRUE(says({"queue", "another device"}));
+  char text[4];
+  EXPECT_EQ(table->write(other_queue, {buffer, 0, 4}, text, 0, nullptr, &error), kInvalid);
+  EXPECT_TRUE(says({"dst.buffer", "another device"}));
+  table->queue_destroy(other_queue);
+  table->buffer_destroy(other_buffer);
+  table->weights_destroy(other_weights);
+}
+
+TEST_F(AdapterArgs, WaitListIsWhole) {
+  auto args = gemm_args();
+  ASSERT_EQ(enqueue(args), IRONCL_OK);
+  script().calls.clear();
+  args.wait_count = 2;
+  expect_invalid(args, {"gemm_args.wait is NULL"});
+  const ironcl_event wait[] = {events[0], nullptr};
+  args.wait = wait;
+  expect_invalid(args, {"gemm_args.wait[1] is NULL"});
+  args.wait_count = 1;
+  EXPECT_EQ(enqueue(args), IRONCL_OK) << error.message;
+  EXPECT_EQ(script().gemm_args.wait.size(), 1u);
+}
+
+TEST_F(AdapterArgs, CopiesStayInsideTheirBuffer) {
+  std::array<char, 8> bytes{"payload"}, back{};
+  ironcl_event event = nullptr;
+  ASSERT_EQ(table->write(queue, {buffer, 3, 8}, bytes.data(), 0, nullptr, &error), IRONCL_OK) << error.message;
+  ASSERT_EQ(table->read(queue, {buffer, 3, 8}, back.data(), &event, &error), IRONCL_OK) << error.message;
+  events.push_back(event);
+  EXPECT_EQ(bytes, back) << "copies need no alignment";
+  EXPECT_EQ(table->write(queue, {buffer, 4089, 8}, bytes.data(), 0, nullptr, &error), kInvalid);
+  EXPECT_TRUE(says({"dst", "4089", "4096"}));
+  EXPECT_EQ(table->read(queue, {buffer, UINT64_MAX, 8}, back.data(), nullptr, &error), kInvalid);
+  EXPECT_EQ(table->read(queue, {buffer, 0, 0}, back.data(), nullptr, &error), kInvalid);
+  EXPECT_TRUE(says({"src.size is 0"}));
+  EXPECT_EQ(table->write(queue, {buffer, 0, 8}, bytes.data(), 2, nullptr, &error), IRONCL_UNIMPLEMENTED);
+}
+
+TEST_F(AdapterArgs, EventSaysTimeoutAndGivesItsProfileOnlyAtTheEnd) {
+  ASSERT_EQ(enqueue(gemm_args()), IRONCL_OK);
+  script().end_of_commands = false;
+  EXPECT_EQ(table->event_wait(events[0], 0, &error), IRONCL_TIMEOUT);
+  EXPECT_TRUE(says({"not ended"}));
+  auto profile = sized<ironcl_event_profile>();
+  EXPECT_EQ(table->event_profile(events[0], &profile, &error), kInvalid);
+  EXPECT_TRUE(says({"event_wait first"}));
+  script().end_of_commands = true;
+  EXPECT_EQ(table->event_wait(events[0], 0, &error), IRONCL_OK);
+  ASSERT_EQ(table->event_profile(events[0], &profile, &error), IRONCL_OK);
+  EXPECT_EQ(profile.time_kind, static_cast<uint32_t>(IRONCL_TIME_MODELLED));
+  EXPECT_EQ(profile.end_ns - profile.start_ns, 3u);
+}
+
+TEST_F(AdapterArgs, InfoOfAPlanIsTheBackends) {
+  auto info = sized<ironcl_gemm_info>();
+  ASSERT_EQ(table->gemm_info(gemm, &info, &error), IRONCL_OK);
+  EXPECT_EQ(info.accuracy_class, static_cast<uint32_t>(IRONCL_ACCURACY_TENSOR14));
+  EXPECT_EQ(info.accumulation_length, 128);
+  EXPECT_EQ(info.workspace_bytes, 64u);
+  EXPECT_STREQ(info.variant, "fake");
+  EXPECT_STREQ(info.config, "tile_m=1");
+}
+
+}  // namespace
+}  // namespace ironcl::fake

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+// The C table over the fake backend, loaded, with one of each object and a good description of each call.
+// Next door: fake_backend.h.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "host/include/ironcl/plugin.h"
+#include "tests/plugins/fake_backend.h"
+
+extern "C" const ironcl_plugin* ironcl_plugin_query(uint32_t host_major, uint32_t host_minor);
+
+namespace ironcl::fake {
+
+template <class T>
+T sized() {
+  T out{};
+  if constexpr (requires { out.struct_size; }) {
+    out.struct_size = sizeof(T);
+  } else {
+    out.chain.struct_size = sizeof(T);
+  }
+  return out;
+}
+
+class AdapterTest : public ::testing::Test {
+ protected:
+  static constexpr std::int64_t kM = 4, kN = 6, kK = 8;
+
+  void SetUp() override {
+    reset_script();
+    table = ironcl_plugin_query(IRONCL_ABI_MAJOR, IRONCL_ABI_MINOR);
+    error = sized<ironcl_error>();
+  }
+  void TearDown() override {
+    for (ironcl_event event : events) table->event_destroy(event);
+    table->weights_destroy(weights);
+    table->gemm_destroy(gemm);
+    table->buffer_destroy(buffer);
+    table->queue_destroy(queue);
+    table->unload();
+    script().before.clear();
+  }
+
+  void load() {
+    ASSERT_EQ(table->load(nullptr, nullptr, 0, &error), IRONCL_OK) << error.message;
+    uint32_t count = 0;
+    ASSERT_EQ(table->enumerate(devices.data(), 2, &count, &error), IRONCL_OK) << error.message;
+    ASSERT_EQ(count, 2u);
+  }
+
+  /// A device, a queue, a buffer of 4096 bytes, a plan that quantises A, and its weights.
+  void make_all() {
+    load();
+    ASSERT_EQ(table->queue_create(devices[0], 0, &queue, &error), IRONCL_OK) << error.message;
+    const auto desc = buffer_desc();
+    ASSERT_EQ(table->buffer_create(devices[0], &desc, &buffer, &error), IRONCL_OK) << error.message;
+    const auto problem = gemm_desc();
+    ASSERT_EQ(table->gemm_create(devices[0], &problem, &gemm, &error), IRONCL_OK) << error.message;
+    const auto matrix = weights_desc();
+    ASSERT_EQ(table->weights_prepare(devices[0], &matrix, &weights, &error), IRONCL_OK) << error.message;
+  }
+
+  ironcl_buffer_desc buffer_desc() const {
+    auto desc = sized<ironcl_buffer_desc>();
+    desc.size = 4096;
+    return desc;
+  }
+
+  /// bf16 A quantised in the plan to e4m3 in token groups of 4; B e4m3 in blocks of 4x4; D f32.
+  ironcl_gemm_desc gemm_desc() const {
+    auto desc = sized<ironcl_gemm_desc>();
+    desc.m = kM;
+    desc.n = kN;
+    desc.k = kK;
+    desc.a_source_dtype = IRONCL_BF16;
+    desc.a_dtype = desc.b_dtype = IRONCL_F8_E4M3FN;
+    desc.d_dtype = IRONCL_F32;
+    desc.a_scale = {IRONCL_F32, 1, 4, 0, 0};
+    desc.b_scale = {IRONCL_F32, 4, 4, 0, 0};
+    return desc;
+  }
+
+  ironcl_weights_desc weights_desc() const {
+    static const std::array<std::byte, 4096> bytes{};
+    auto desc = sized<ironcl_weights_desc>();
+    desc.dtype = IRONCL_F8_E4M3FN;
+    desc.n = kN;
+    desc.k = kK;
+    desc.scale = {IRONCL_F32, 4, 4, 0, 0};
+    desc.data = bytes.data();
+    desc.scales = bytes.data();
+    desc.data_bytes = kN * kK;
+    desc.scale_bytes = 2 * 2 * sizeof(float);
+    return desc;
+  }
+
+  ironcl_gemm_args gemm_args() const {
+    auto args = sized<ironcl_gemm_args>();
+    args.m = kM;
+    args.weights = weights;
+    args.a = {buffer, 0, kM * kK * 2};
+    args.d = {buffer, 1024, kM * kN * 4};
+    return args;
+  }
+
+  ironcl_status enqueue(const ironcl_gemm_args& args) {
+    ironcl_event event = nullptr;
+    error = sized<ironcl_error>();
+    const ironcl_status status = table->gemm_enqueue(gemm, queue, &args, &event, &error);
+    if (status == IRONCL_OK) events.push_back(event);
+    if (status != IRONCL_OK) {
+      EXPECT_EQ(event, nullptr) << "written on failure";
+    }
+    return status;
+  }
+
+  /// The status of supports() for a description; its text is in `error`.
+  ironcl_status ask(const ironcl_gemm_desc& desc) {
+    auto support = sized<ironcl_support>();
+    error = sized<ironcl_error>();
+    return table->supports(devices[0], &desc, &support, &error);
+  }
+
+  ironcl_status prepare(const ironcl_weights_desc& desc) {
+    ironcl_weights out = nullptr;
+    error = sized<ironcl_error>();
+    const ironcl_status status = table->weights_prepare(devices[0], &desc, &out, &error);
+    EXPECT_EQ(status == IRONCL_OK, out != nullptr);
+    table->weights_destroy(out);
+    return status;
+  }
+
+  /// The message names all of `parts`.
+  ::testing::AssertionResult says(std::initializer_list<std::string> parts) const {
+    for (const std::string& part : parts) {
+      if (std::string(error.message).find(part) == std::string::npos) {
+        return ::testing::AssertionFailure() << "no \"" << part << "\" in \"" << error.message << "\"";
+      }
+    }
+    return ::testing::AssertionSuccess();
+  }
+
+  const ironcl_plugin* table = nullptr;
+  ironcl_error error{};
+  std::array<ironcl_device, 2> devices{};
+  ironcl_queue queue = nullptr;
+  ironcl_buffer buffer = nullptr;
+  ironcl_gemm gemm = nullptr;
+  ironcl_weights weights = nullptr;
+  std::vector<ironcl_event> events;
+};
+
+}  // namespace ironcl::fake

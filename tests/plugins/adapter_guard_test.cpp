@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is thrown stays inside: every kind of exception at every slot, and out parameters untouched.
+#include <new>
+#include <stdexcept>
+
+#include "tests/plugins/adapter_fixture.h"
+
+namespace ironcl::fake {
+namespace {
+
+class AdapterGuard : public AdapterTest {
+ protected:
+  /// Every slot that reaches the backend, as a call with fresh out parameters; each checks that those stay untouched.
+  std::map<std::string, std::function<ironcl_status()>> calls() {
+    std::map<std::string, std::function<ironcl_status()>> all;
+    all["device_props"] = [this] {
+      auto out = sized<ironcl_device_props>();
+      return untouched(out, [&] { return table->device_props(devices[0], &out, &error); });
+    };
+    all["supports"] = [this] {
+      auto out = sized<ironcl_support>();
+      const auto desc = gemm_desc();
+      return untouched(out, [&] { return table->supports(devices[0], &desc, &out, &error); });
+    };
+    all["device_query"] = [this] {
+      struct {
+        char text[8] = "before";
+        uint64_t size = 7;
+      } out;
+      return untouched(
+          out, [&] { return table->device_query(devices[0], "features", nullptr, out.text, 8, &out.size, &error); });
+    };
+    all["queue_create"] = [this] {
+      ironcl_queue out = nullptr;
+      return untouched(out, [&] { return table->queue_create(devices[0], 0, &out, &error); });
+    };
+    all["queue_finish"] = [this] { return table->queue_finish(queue, &error); };
+    all["queue_wait"] = [this] { return table->queue_wait(queue, events[0], &error); };
+    all["buffer_create"] = [this] {
+      ironcl_buffer out = nullptr;
+      const auto desc = buffer_desc();
+      return untouched(out, [&] { return table->buffer_create(devices[0], &desc, &out, &error); });
+    };
+    all["write"] = [this] {
+      ironcl_event out = nullptr;
+      return untouched(out, [&] { return table->write(queue, {buffer, 0, 4}, "abc", 0, &out, &error); });
+    };
+    all["read"] = [this] {
+      ironcl_event out = nullptr;
+      static char bytes[4];
+      return untouched(out, [&] { return table->read(queue, {buffer, 0, 4}, bytes, &out, &error); });
+    };
+    all["weights_prepare"] = [this] {
+      ironcl_weights out = nullptr;
+      const auto desc = weights_desc();
+      return untouched(out, [&] { return table->weights_prepare(devices[0], &desc, &out, &error); });
+    };
+    all["weights_export"] = [this] {
+      std::array<char, 20> out{};
+      return untouched(out, [&] { return table->weights_export(weights, &out[0], 16, &out[16], 4, &error); });
+    };
+    all["weights_info"] = [this] {
+      auto out = sized<ironcl_weights_info>();
+      return untouched(out, [&] { return table->weights_info(weights, &out, &error); });
+    };
+    all["gemm_create"] = [this] {
+      ironcl_gemm out = nullptr;
+      const auto desc = gemm_desc();
+      return untouched(out, [&] { return table->gemm_create(devices[0], &desc, &out, &error); });
+    };
+    all["gemm_info"] = [this] {
+      auto out = sized<ironcl_gemm_info>();
+      return untouched(out, [&] { return table->gemm_info(gemm, &out, &error); });
+    };
+    all["gemm_enqueue"] = [this] {
+      ironcl_event out = nullptr;
+      const auto args = gemm_args();
+      return untouched(out, [&] { return table->gemm_enqueue(gemm, queue, &args, &out, &error); });
+    };
+    all["event_wait"] = [this] { return table->event_wait(events[0], 0, &error); };
+    all["event_profile"] = [this] {
+      auto out = sized<ironcl_event_profile>();
+      return untouched(out, [&] { return table->event_profile(events[0], &out, &error); });
+    };
+    return all;
+  }
+
+  template <class T, class Call>
+  ironcl_status untouched(T& out, Call&& call) {
+    std::array<unsigned char, sizeof(T)> before;
+    std::memcpy(before.data(), &out, sizeof out);
+    const ironcl_status status = call();
+    EXPECT_EQ(std::memcmp(before.data(), &out, sizeof out), 0) << "an out parameter was written on failure";
+    return status;
+  }
+
+  /// Calls every slot while its method throws `thrown`, and expects `status`.
+  void expect_everywhere(const std::function<void()>& thrown, ironcl_status status, const std::string& text,
+                         int32_t native_code) {
+    make_all();
+    ASSERT_EQ(enqueue(gemm_args()), IRONCL_OK) << error.message;
+    const auto all = calls();
+    EXPECT_EQ(all.size(), 17u);
+    for (const auto& [slot, call] : all) {
+      SCOPED_TRACE(slot);
+      script().before.clear();
+      script().before[slot] = thrown;
+      error = sized<ironcl_error>();
+      EXPECT_EQ(call(), status);
+      EXPECT_EQ(error.status, status);
+      EXPECT_EQ(error.native_code, native_code);
+      EXPECT_TRUE(says({text}));
+      if (status == IRONCL_INTERNAL) {
+        EXPECT_TRUE(says({slot + ":"}));
+      }
+    }
+    script().before.clear();
+  }
+};
+
+TEST_F(AdapterGuard, ABackendsErrorKeepsStatusTextAndNativeCode) {
+  expect_everywhere([] { throw backend::Error(backend::Status::device_lost, "gone: plug it in again", -36); },
+                    IRONCL_DEVICE_LOST, "gone: plug it in again", -36);
+}
+TEST_F(AdapterGuard, BadAllocIsOutOfHostMemory) {
+  expect_everywhere([] { throw std::bad_alloc(); }, IRONCL_OUT_OF_HOST_MEMORY, "memory", 0);
+}
+TEST_F(AdapterGuard, AnyStandardExceptionIsInternal) {
+  expect_everywhere([] { throw std::out_of_range("index 7"); }, IRONCL_INTERNAL, "index 7", 0);
+}
+TEST_F(AdapterGuard, AnythingElseIsInternal) {
+  expect_everywhere([] { throw 42; }, IRONCL_INTERNAL, "bug", 0);
+}
+TEST_F(AdapterGuard, AnErrorThatSaysOkIsInternal) {
+  expect_everywhere([] { throw backend::Error(backend::Status::ok, "all is well"); }, IRONCL_INTERNAL, "all is well",
+                    0);
+}
+
+TEST_F(AdapterGuard, ExceptionsOfLoadAndEnumerateStayInside) {
+  script().before["load"] = [] { throw std::runtime_error("no"); };
+  EXPECT_EQ(table->load(nullptr, nullptr, 0, &error), IRONCL_INTERNAL);
+  EXPECT_TRUE(says({"load:", "no"}));
+  script().before.clear();
+  ASSERT_EQ(table->load(nullptr, nullptr, 0, &error), IRONCL_OK);
+  script().before["enumerate"] = [] { throw 1; };
+  uint32_t count = 3;
+  EXPECT_EQ(table->enumerate(nullptr, 0, &count, &error), IRONCL_INTERNAL);
+  EXPECT_EQ(count, 3u);
+}
+
+TEST_F(AdapterGuard, ErrorMayBeNullEverywhere) {
+  make_all();
+  EXPECT_EQ(table->queue_finish(nullptr, nullptr), IRONCL_INVALID_ARGUMENT);
+  script().before["queue_finish"] = [] { throw 1; };
+  EXPECT_EQ(table->queue_finish(queue, nullptr), IRONCL_INTERNAL);
+}
+
+TEST_F(AdapterGuard, NullHandlesAreInvalidInEverySlot) {
+  make_all();
+  const auto gemm_problem = gemm_desc();
+  const auto matrix = weights_desc();
+  const auto bytes = buffer_desc();
+  const auto args = gemm_args();
+  auto props = sized<ironcl_device_props>();
+  auto support = sized<ironcl_support>();
+  auto winfo = sized<ironcl_weights_info>();
+  auto ginfo = sized<ironcl_gemm_info>();
+  auto profile = sized<ironcl_event_profile>();
+  uint64_t size = 0;
+  ironcl_queue q = nullptr;
+  ironcl_buffer b = nullptr;
+  ironcl_weights w = nullptr;
+  ironcl_gemm g = nullptr;
+  char text[8];
+  const ironcl_status invalid = IRONCL_INVALID_ARGUMENT;
+  EXPECT_EQ(table->device_props(nullptr, &props, &error), invalid);
+  EXPECT_EQ(table->device_props(devices[0], nullptr, &error), invalid);
+  EXPECT_EQ(table->supports(nullptr, &gemm_problem, &support, &error), invalid);
+  EXPECT_EQ(table->supports(devices[0], nullptr, &support, &error), invalid);
+  EXPECT_EQ(table->supports(devices[0], &gemm_problem, nullptr, &error), invalid);
+  EXPECT_EQ(table->device_query(nullptr, "features", nullptr, text, 8, &size, &error), invalid);
+  EXPECT_EQ(table->device_query(devices[0], nullptr, nullptr, text, 8, &size, &error), invalid);
+  EXPECT_EQ(table->device_query(devices[0], "features", nullptr, nullptr, 8, &size, &error), invalid);
+  EXPECT_EQ(table->device_query(devices[0], "features", nullptr, text, 8, nullptr, &error), invalid);
+  EXPECT_EQ(table->queue_create(nullptr, 0, &q, &error), invalid);
+  EXPECT_EQ(table->queue_create(devices[0], 0, nullptr, &error), invalid);
+  EXPECT_EQ(table->queue_finish(nullptr, &error), invalid);
+  EXPECT_EQ(table->queue_wait(nullptr, nullptr, &error), invalid);
+  EXPECT_EQ(table->queue_wait(queue, nullptr, &error), invalid);
+  EXPECT_EQ(table->buffer_create(nullptr, &bytes, &b, &error), invalid);
+  EXPECT_EQ(table->buffer_create(devices[0], nullptr, &b, &error), invalid);
+  EXPECT_EQ(table->buffer_create(devices[0], &bytes, nullptr, &error), invalid);
+  EXPECT_EQ(table->write(nullptr, {buffer, 0, 4}, text, 0, nullptr, &error), invalid);
+  EXPECT_EQ(table->write(queue, {nullptr, 0, 4}, text, 0, nullptr, &error), invalid);
+  EXPECT_EQ(table->write(queue, {buffer, 0, 4}, nullptr, 0, nullptr, &error), invalid);
+  EXPECT_EQ(table->read(nullptr, {buffer, 0, 4}, text, nullptr, &error), invalid);
+  EXPECT_EQ(table->read(queue, {buffer, 0, 4}, nullptr, nullptr, &error), invalid);
+  EXPECT_EQ(table->weights_prepare(nullptr, &matrix, &w, &error), invalid);
+  EXPECT_EQ(table->weights_prepare(devices[0], nullptr, &w, &error), invalid);
+  EXPECT_EQ(table->weights_prepare(devices[0], &matrix, nullptr, &error), invalid);
+  EXPECT_EQ(table->weights_export(nullptr, text, 16, text, 4, &error), invalid);
+  EXPECT_EQ(table->weights_export(weights, nullptr, 16, text, 4, &error), invalid);
+  EXPECT_EQ(table->weights_export(weights, text, 16, nullptr, 4, &error), invalid);
+  EXPECT_EQ(table->weights_info(nullptr, &winfo, &error), invalid);
+  EXPECT_EQ(table->gemm_create(nullptr, &gemm_problem, &g, &error), invalid);
+  EXPECT_EQ(table->gemm_create(devices[0], nullptr, &g, &error), invalid);
+  EXPECT_EQ(table->gemm_create(devices[0], &gemm_problem, nullptr, &error), invalid);
+  EXPECT_EQ(table->gemm_info(nullptr, &ginfo, &error), invalid);
+  EXPECT_EQ(table->gemm_enqueue(nullptr, queue, &args, nullptr, &error), invalid);
+  EXPECT_EQ(table->gemm_enqueue(gemm, nullptr, &args, nullptr, &error), invalid);
+  EXPECT_EQ(table->gemm_enqueue(gemm, queue, nullptr, nullptr, &error), invalid);
+  EXPECT_EQ(table->event_wait(nullptr, 0, &error), invalid);
+  EXPECT_EQ(table->event_profile(nullptr, &profile, &error), invalid);
+}
+
+}  // namespace
+}  // namespace ironcl::fake

@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: Apache-2.0
+// Structs of any length: short ones, long ones, filled ones, chains, texts that are cut.
+#include "tests/plugins/adapter_fixture.h"
+
+namespace ironcl::fake {
+namespace {
+
+class AdapterStructs : public AdapterTest {
+ protected:
+  void SetUp() override {
+    AdapterTest::SetUp();
+    load();
+  }
+};
+
+/// A struct of a later minor version: what this one knows, and a field more.
+template <class T>
+struct Later {
+  T known{};
+  uint64_t appended = 0;
+};
+
+TEST_F(AdapterStructs, MissingTailReadsAsZero) {
+  auto desc = gemm_desc();
+  desc.struct_size =
+      offsetof(ironcl_gemm_desc, a_quantizer);  // an older host, to which the quantisers were not known
+  desc.a_quantizer = {IRONCL_SCALE_POWER_OF_TWO, 5.0f};
+  ASSERT_EQ(ask(desc), IRONCL_OK) << error.message;
+  EXPECT_EQ(script().gemm_desc.a_quantizer.rounding, numerics::ScaleRounding::exact);
+  EXPECT_EQ(script().gemm_desc.a_quantizer.amax_floor, 1e-10f);
+}
+
+TEST_F(AdapterStructs, ZeroTailOfALaterVersionIsTaken) {
+  Later<ironcl_gemm_desc> desc{gemm_desc()};
+  desc.known.struct_size = sizeof desc;
+  EXPECT_EQ(ask(desc.known), IRONCL_OK) << error.message;
+}
+
+TEST_F(AdapterStructs, NonZeroUnknownTailIsUnimplementedAndSaysWhere) {
+  Later<ironcl_gemm_desc> desc{gemm_desc(), 1};
+  desc.known.struct_size = sizeof desc;
+  EXPECT_EQ(ask(desc.known), IRONCL_UNIMPLEMENTED);
+  EXPECT_TRUE(
+      says({"gemm_desc", "offset " + std::to_string(sizeof(ironcl_gemm_desc)), "184", "176", "newer plugin"}));
+}
+
+TEST_F(AdapterStructs, UnknownTailIsRefusedInEveryInputStruct) {
+  table->unload();
+  Later<ironcl_host> host{sized<ironcl_host>(), 1};
+  host.known.struct_size = sizeof host;
+  host.known.abi_major = IRONCL_ABI_MAJOR;
+  EXPECT_EQ(table->load(&host.known, nullptr, 0, &error), IRONCL_UNIMPLEMENTED);
+  make_all();
+  Later<ironcl_buffer_desc> bytes{buffer_desc(), 1};
+  bytes.known.struct_size = sizeof bytes;
+  ironcl_buffer b = nullptr;
+  EXPECT_EQ(table->buffer_create(devices[0], &bytes.known, &b, &error), IRONCL_UNIMPLEMENTED);
+  Later<ironcl_weights_desc> matrix{weights_desc(), 1};
+  matrix.known.struct_size = sizeof matrix;
+  EXPECT_EQ(prepare(matrix.known), IRONCL_UNIMPLEMENTED);
+  Later<ironcl_gemm_args> args{gemm_args(), 1};
+  args.known.struct_size = sizeof args;
+  EXPECT_EQ(enqueue(args.known), IRONCL_UNIMPLEMENTED);
+}
+
+TEST_F(AdapterStructs, AbsurdSizesAreInvalid) {
+  auto desc = gemm_desc();
+  for (const uint32_t size : {0u, 3u, 1u << 20, UINT32_MAX}) {
+    desc.struct_size = size;
+    EXPECT_EQ(ask(desc), IRONCL_INVALID_ARGUMENT) << size;
+    EXPECT_TRUE(says({"gemm_desc.struct_size", std::to_string(size), "sizeof", "176"}));
+  }
+  auto support = sized<ironcl_support>();
+  support.struct_size = 0;
+  desc = gemm_desc();
+  EXPECT_EQ(table->supports(devices[0], &desc, &support, &error), IRONCL_INVALID_ARGUMENT);
+}
+
+TEST_F(AdapterStructs, OutputFillsNoMoreThanTheCallersStruct) {
+  ironcl_device_props props;
+  std::memset(&props, 0x5a, sizeof props);
+  props.struct_size = offsetof(ironcl_device_props, name);
+  ASSERT_EQ(table->device_props(devices[0], &props, &error), IRONCL_OK) << error.message;
+  EXPECT_EQ(props.struct_size, offsetof(ironcl_device_props, name)) << "struct_size is the caller's";
+  EXPECT_EQ(props.type, static_cast<uint32_t>(IRONCL_DEVICE_ACCELERATOR));
+  EXPECT_EQ(props.buffer_alignment, 16u);
+  EXPECT_EQ(props.name[0], 0x5a) << "written past struct_size";
+}
+
+TEST_F(AdapterStructs, OutputOfALaterVersionKeepsItsTail) {
+  Later<ironcl_device_props> props;
+  props.known.struct_size = sizeof props;
+  props.appended = 99;
+  ASSERT_EQ(table->device_props(devices[0], &props.known, &error), IRONCL_OK);
+  EXPECT_STREQ(props.known.name, "fake 0");
+  EXPECT_EQ(props.appended, 99u);
+  EXPECT_EQ(props.known.struct_size, sizeof props);
+}
+
+TEST_F(AdapterStructs, TextIsCutAtAWholeCharacter) {
+  auto props = sized<ironcl_device_props>();
+  ASSERT_EQ(table->device_props(devices[0], &props, &error), IRONCL_OK);
+  EXPECT_EQ(std::string(props.driver), std::string(126, 'd')) << "half a UTF-8 character was left";
+}
+
+TEST_F(AdapterStructs, ErrorTextIsCutToTheCallersStruct) {
+  ironcl_error small;
+  std::memset(&small, 0x5a, sizeof small);
+  small.struct_size = offsetof(ironcl_error, message) + 6;
+  EXPECT_EQ(table->queue_finish(nullptr, &small), IRONCL_INVALID_ARGUMENT);
+  EXPECT_STREQ(small.message, "queue");
+  EXPECT_EQ(small.message[6], 0x5a);
+  small.struct_size = 8;  // no room for a text at all
+  EXPECT_EQ(table->queue_finish(nullptr, &small), IRONCL_INVALID_ARGUMENT);
+  EXPECT_EQ(small.status, static_cast<uint32_t>(IRONCL_INVALID_ARGUMENT));
+  small.struct_size = 0;
+  EXPECT_EQ(table->queue_finish(nullptr, &small), IRONCL_INVALID_ARGUMENT) << "and nothing written";
+}
+
+TEST_F(AdapterStructs, ErrorIsLeftAloneOnSuccess) {
+  std::memset(&error, 0x5a, sizeof error);
+  error.struct_size = sizeof error;
+  const ironcl_error before = error;
+  auto props = sized<ironcl_device_props>();
+  ASSERT_EQ(table->device_props(devices[0], &props, &error), IRONCL_OK);
+  EXPECT_EQ(std::memcmp(&error, &before, sizeof error), 0);
+}
+
+TEST_F(AdapterStructs, QueryGivesTheWholeSizeAndCutsTheText) {
+  script().query_text = "[1,2,3]";
+  uint64_t size = 0;
+  char text[16];
+  std::memset(text, 0x5a, sizeof text);
+  ASSERT_EQ(table->device_query(devices[0], "features", nullptr, nullptr, 0, &size, &error), IRONCL_OK);
+  EXPECT_EQ(size, 8u);
+  ASSERT_EQ(table->device_query(devices[0], "features", nullptr, text, 4, &size, &error), IRONCL_OK);
+  EXPECT_STREQ(text, "[1,");
+  EXPECT_EQ(size, 8u);
+  EXPECT_EQ(text[4], 0x5a);
+  ASSERT_EQ(table->device_query(devices[0], "features", nullptr, text, sizeof text, &size, &error), IRONCL_OK);
+  EXPECT_STREQ(text, "[1,2,3]");
+  EXPECT_EQ(text[8], 0x5a) << "written past the text";
+}
+
+TEST_F(AdapterStructs, OptionalUnknownPartOfAChainIsPassedOver) {
+  const ironcl_chain unknown{sizeof unknown, 4711, nullptr};
+  auto desc = gemm_desc();
+  desc.next = &unknown;
+  EXPECT_EQ(ask(desc), IRONCL_OK) << error.message;
+}
+
+TEST_F(AdapterStructs, RequiredUnknownPartOfAChainIsUnimplemented) {
+  const ironcl_chain required{sizeof required, 4711u | IRONCL_CHAIN_REQUIRED, nullptr};
+  const ironcl_chain optional{sizeof optional, 4712, &required};
+  auto desc = gemm_desc();
+  desc.next = &optional;
+  EXPECT_EQ(ask(desc), IRONCL_UNIMPLEMENTED);
+  EXPECT_TRUE(says({"gemm_desc.next", "4711", "part 2"}));
+  auto matrix = weights_desc();
+  matrix.next = &required;
+  EXPECT_EQ(prepare(matrix), IRONCL_UNIMPLEMENTED);
+  auto bytes = buffer_desc();
+  bytes.next = &required;
+  ironcl_buffer b = nullptr;
+  EXPECT_EQ(table->buffer_create(devices[0], &bytes, &b, &error), IRONCL_UNIMPLEMENTED);
+}
+
+TEST_F(AdapterStructs, EndlessChainAndHalfPartAreInvalid) {
+  ironcl_chain endless{sizeof endless, 4711, nullptr};
+  endless.next = &endless;
+  auto desc = gemm_desc();
+  desc.next = &endless;
+  EXPECT_EQ(ask(desc), IRONCL_INVALID_ARGUMENT);
+  const ironcl_chain half{4, 4711, nullptr};
+  desc.next = &half;
+  EXPECT_EQ(ask(desc), IRONCL_INVALID_ARGUMENT);
+}
+
+TEST_F(AdapterStructs, OptionsOfAPlanReachTheBackend) {
+  const ironcl_key_value items[] = {{"variant", "gemm_panel"}, {"tile_m", "14"}};
+  auto options = sized<ironcl_options>();
+  options.chain.type = IRONCL_CHAIN_OPTIONS | IRONCL_CHAIN_REQUIRED;
+  options.count = 2;
+  options.items = items;
+  auto desc = gemm_desc();
+  desc.next = &options.chain;
+  ASSERT_EQ(ask(desc), IRONCL_OK) << error.message;
+  EXPECT_EQ(script().gemm_desc.options, (backend::Options{{"variant", "gemm_panel"}, {"tile_m", "14"}}));
+
+  auto again = options;
+  again.chain.next = &options.chain;
+  desc.next = &again.chain;
+  EXPECT_EQ(ask(desc), IRONCL_INVALID_ARGUMENT) << "the same part twice";
+  const ironcl_key_value twice[] = {{"variant", "a"}, {"variant", "b"}};
+  options.items = twice;
+  desc.next = &options.chain;
+  EXPECT_EQ(ask(desc), IRONCL_INVALID_ARGUMENT);
+  EXPECT_TRUE(says({"\"variant\"", "twice"}));
+  options.items = nullptr;
+  EXPECT_EQ(ask(desc), IRONCL_INVALID_ARGUMENT);
+  const ironcl_key_value null_value[] = {{"variant", nullptr}};
+  options.items = null_value;
+  options.count = 1;
+  EXPECT_EQ(ask(desc), IRONCL_INVALID_ARGUMENT);
+  EXPECT_TRUE(says({"options.items[0].value", "NULL"}));
+}
+
+TEST_F(AdapterStructs, UnknownFlagsAndReservedFieldsAreUnimplemented) {
+  auto desc = gemm_desc();
+  desc.flags = 1u << 9;
+  EXPECT_EQ(ask(desc), IRONCL_UNIMPLEMENTED);
+  EXPECT_TRUE(says({"gemm_desc.flags", "0x200"}));
+  desc = gemm_desc();
+  desc.a_scale.reserved = 1;
+  EXPECT_EQ(ask(desc), IRONCL_UNIMPLEMENTED);
+  auto matrix = weights_desc();
+  matrix.reserved = 1;
+  EXPECT_EQ(prepare(matrix), IRONCL_UNIMPLEMENTED);
+  auto bytes = buffer_desc();
+  bytes.flags = 1;
+  ironcl_buffer b = nullptr;
+  EXPECT_EQ(table->buffer_create(devices[0], &bytes, &b, &error), IRONCL_UNIMPLEMENTED);
+  ironcl_queue q = nullptr;
+  EXPECT_EQ(table->queue_create(devices[0], 1, &q, &error), IRONCL_UNIMPLEMENTED);
+}
+
+TEST_F(AdapterStructs, ImportedMemoryIsTheBackendsAnswer) {
+  int memory = 0;
+  auto native = sized<ironcl_native_memory>();
+  native.chain.type = IRONCL_CHAIN_NATIVE_MEMORY | IRONCL_CHAIN_REQUIRED;
+  native.kind = IRONCL_MEMORY_HOST_POINTER;
+  native.handle = &memory;
+  auto desc = buffer_desc();
+  desc.next = &native.chain;
+  ironcl_buffer b = nullptr;
+  EXPECT_EQ(table->buffer_create(devices[0], &desc, &b, &error), IRONCL_UNIMPLEMENTED);
+  EXPECT_TRUE(says({"imports no foreign memory"}));
+  native.handle = nullptr;
+  EXPECT_EQ(table->buffer_create(devices[0], &desc, &b, &error), IRONCL_INVALID_ARGUMENT);
+  native.handle = &memory;
+  native.kind = 9;
+  EXPECT_EQ(table->buffer_create(devices[0], &desc, &b, &error), IRONCL_UNIMPLEMENTED);
+  EXPECT_EQ(b, nullptr);
+}
+
+}  // namespace
+}  // namespace ironcl::fake

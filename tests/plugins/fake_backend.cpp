@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+// The scripted backend of the adapter's tests. Next door: fake_backend.h.
+#include "tests/plugins/fake_backend.h"
+
+#include <cstring>
+
+namespace ironcl::fake {
+
+using namespace backend;
+
+namespace {
+std::unique_ptr<Script>& current() {
+  static std::unique_ptr<Script> instance;
+  return instance;
+}
+}  // namespace
+
+Script& script() { return *current(); }
+
+void reset_script() {
+  current() = std::make_unique<Script>();
+  script().live_objects = 0;  // what the old script still held was counted down here
+}
+
+void Script::enter(const std::string& method) {
+  ++calls[method];
+  if (const auto found = before.find(method); found != before.end() && found->second) found->second();
+}
+
+namespace {
+
+/// Counts the objects that are alive.
+struct Alive {
+  Alive() { ++script().live_objects; }
+  ~Alive() { --script().live_objects; }
+};
+
+class FakeEvent final : public Event, Alive {
+ public:
+  Status wait(std::chrono::nanoseconds) override {
+    script().enter("event_wait");
+    return script().end_of_commands ? Status::ok : Status::timeout;
+  }
+  Profile profile() override {
+    script().enter("event_profile");
+    return {TimeKind::modelled, 1, 2, 5};
+  }
+};
+
+class FakeBuffer final : public Buffer, Alive {
+ public:
+  explicit FakeBuffer(std::uint64_t size) : bytes(size) {}
+  std::uint64_t size() const noexcept override { return bytes.size(); }
+  std::vector<std::byte> bytes;
+};
+
+class FakeQueue final : public Queue, Alive {
+ public:
+  void finish() override { script().enter("queue_finish"); }
+  void wait_for(const std::shared_ptr<Event>&) override { script().enter("queue_wait"); }
+  std::shared_ptr<Event> write(const Span& dst, const void* src, HostSemantics) override {
+    script().enter("write");
+    std::memcpy(static_cast<FakeBuffer&>(*dst.buffer).bytes.data() + dst.offset, src, dst.size);
+    return std::make_shared<FakeEvent>();
+  }
+  std::shared_ptr<Event> read(const Span& src, void* dst) override {
+    script().enter("read");
+    std::memcpy(dst, static_cast<FakeBuffer&>(*src.buffer).bytes.data() + src.offset, src.size);
+    return std::make_shared<FakeEvent>();
+  }
+};
+
+class FakeWeights final : public Weights, Alive {
+ public:
+  std::uint64_t device_bytes() const noexcept override { return 100; }
+  std::string layout() const override { return script().enter("weights_info"), "row_major"; }
+  std::uint64_t data_bytes() const noexcept override { return 16; }
+  std::uint64_t scale_bytes() const noexcept override { return 4; }
+  void export_to(std::byte* data, std::byte* scales) override {
+    script().enter("weights_export");
+    std::memset(data, 1, 16);
+    std::memset(scales, 2, 4);
+  }
+};
+
+class FakeGemm final : public Gemm, Alive {
+ public:
+  explicit FakeGemm(const GemmDesc& desc) : desc_(desc) {}
+  GemmInfo info() const override {
+    script().enter("gemm_info");
+    return {AccuracyClass::tensor14, 128, 64, "fake", "tile_m=1"};
+  }
+  const GemmDesc& desc() const noexcept override { return desc_; }
+  std::shared_ptr<Event> enqueue(const std::shared_ptr<Queue>&, const GemmArgs& args) override {
+    script().enter("gemm_enqueue");
+    script().gemm_args = args;
+    return std::make_shared<FakeEvent>();
+  }
+
+ private:
+  GemmDesc desc_;
+};
+
+class FakeDevice final : public Device {
+ public:
+  explicit FakeDevice(int index) : index_(index) {}
+  DeviceProps props() const override {
+    script().enter("device_props");
+    DeviceProps props;
+    props.type = DeviceType::accelerator;
+    props.event_profiling = true;
+    props.memory_bytes = 1 << 20;
+    props.buffer_alignment = 16;
+    props.name = "fake " + std::to_string(index_);
+    props.driver = std::string(126, 'd') + "\xc3\xa9" + "tail";  // a two-byte character across the end of driver[128]
+    return props;
+  }
+  Support supports(const GemmDesc& desc) override {
+    script().enter("supports");
+    script().gemm_desc = desc;
+    return script().support;
+  }
+  std::string query(std::string_view, const GemmDesc*) override {
+    script().enter("device_query");
+    return script().query_text;
+  }
+  std::shared_ptr<Queue> create_queue() override {
+    script().enter("queue_create");
+    return std::make_shared<FakeQueue>();
+  }
+  std::shared_ptr<Buffer> create_buffer(std::uint64_t size) override {
+    script().enter("buffer_create");
+    return std::make_shared<FakeBuffer>(size);
+  }
+  std::shared_ptr<Weights> prepare_weights(const WeightsDesc& desc) override {
+    script().enter("weights_prepare");
+    script().weights_desc = desc;
+    return std::make_shared<FakeWeights>();
+  }
+  std::shared_ptr<Gemm> create_gemm(const GemmDesc& desc) override {
+    script().enter("gemm_create");
+    script().gemm_desc = desc;
+    return std::make_shared<FakeGemm>(desc);
+  }
+
+ private:
+  int index_;
+};
+
+class FakeBackend final : public Backend {
+ public:
+  std::vector<std::shared_ptr<Device>> devices() override {
+    script().enter("enumerate");
+    std::vector<std::shared_ptr<Device>> all;
+    for (int i = 0; i < script().devices; ++i) all.push_back(std::make_shared<FakeDevice>(i));
+    return all;
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Backend> make_backend(const Options& options, Log* log) {
+  script().load_options = options;
+  script().log = log;
+  script().enter("load");
+  return std::make_unique<FakeBackend>();
+}
+
+}  // namespace ironcl::fake
