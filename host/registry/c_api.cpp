@@ -92,7 +92,8 @@ Result read_options(const ironcl_registry_options* in, ironcl::registry::Options
     return read;
   const std::uint32_t known = IRONCL_REGISTRY_IGNORE_ENVIRONMENT | IRONCL_REGISTRY_UNLOAD;
   if ((options.flags & ~known) != 0)
-    return invalid("ironcl_registry_options.flags has a bit that is none of IRONCL_REGISTRY_*");
+    return {IRONCL_UNIMPLEMENTED, "ironcl_registry_options.flags has a bit that is none of IRONCL_REGISTRY_*"};
+  if (options.reserved != 0) return {IRONCL_UNIMPLEMENTED, "ironcl_registry_options.reserved must be 0"};
   if (options.plugin_option_count > 0 && options.plugin_options == nullptr)
     return invalid("ironcl_registry_options.plugin_options is NULL, but plugin_option_count is not 0");
   out.flags = options.flags;
@@ -223,7 +224,7 @@ ironcl_status ironcl_registry_select(ironcl_registry registry, const ironcl_sele
         return read;
     }
     if ((copy.flags & ~std::uint32_t{IRONCL_SELECT_IGNORE_ENVIRONMENT}) != 0)
-      return invalid("ironcl_select_options.flags has a bit that is none of IRONCL_SELECT_*");
+      return {IRONCL_UNIMPLEMENTED, "ironcl_select_options.flags has a bit that is none of IRONCL_SELECT_*"};
     if (copy.desc != nullptr && copy.desc->struct_size < sizeof(std::uint32_t))
       return invalid("ironcl_gemm_desc.struct_size is 0; set it to sizeof(ironcl_gemm_desc)");
     ironcl_device_info info{};

@@ -70,7 +70,9 @@ typedef struct ironcl_registry_options {
   /* One line without its newline, any thread, until ironcl_registry_destroy returns. NULL: see rule 4. */
   void (*log)(void* context, const char* line);
   void* log_context;
-  const char* verbose;      /* what to log, as IRONCL_VERBOSE says it; NULL: what that variable says */
+  /* What to log, as IRONCL_VERBOSE says it. NULL: what that variable says; where it is not set, errors and warnings
+   * with a callback, and nothing without. */
+  const char* verbose;
   const char* plugin_files; /* ':'-separated, looked at before IRONCL_PLUGIN_FILES; NULL: none */
   const char* plugin_dirs;  /* ':'-separated, looked at before IRONCL_PLUGIN_DIRS; NULL: none */
   const char* disable;      /* ','-separated plugin names, added to IRONCL_DISABLE; NULL: none */
@@ -81,8 +83,8 @@ typedef struct ironcl_registry_options {
 
 /* Makes an empty registry: nothing is searched or opened yet. Several may exist; a plugin that two of them take is
  * loaded once, and unloaded when the last of them shuts down.
- * Errors: INVALID_ARGUMENT (unknown flag, a verbose text that does not parse), UNIMPLEMENTED (a newer options
- * struct), OUT_OF_HOST_MEMORY. Ownership: the caller destroys *out_registry. */
+ * Errors: INVALID_ARGUMENT (a verbose text that does not parse), UNIMPLEMENTED (a flag or field that this library does
+ * not know), OUT_OF_HOST_MEMORY. Ownership: the caller destroys *out_registry. */
 IRONCL_API ironcl_status ironcl_registry_create(const ironcl_registry_options* options, ironcl_registry* out_registry,
                                                 ironcl_error* error);
 

@@ -3,20 +3,22 @@
 // Header-only, over the two C headers and the standard library; link ironcl::ironcl. Next door: docs/host-api.md.
 //
 //   ironcl::Registry registry = ironcl::Registry::discover();
-//   const ironcl::GemmDesc desc{.m = 2, .n = 3, .k = 4, .a_scale = {IRONCL_F32, 1, 4}, .b_scale = {IRONCL_F32, 3,
-//   4}}; ironcl::Device device = registry.select(desc); const std::vector<std::uint8_t> a(2 * 4, 0x38), b(3 * 4,
-//   0x38);  // 1.0 in e4m3fn const std::vector<float> a_scales{1.0f, 2.0f}, b_scales{0.5f}; std::vector<float> d(2 *
-//   3);
+//   const ironcl::GemmDesc desc{.m = 2, .n = 128, .k = 128};  // e4m3fn, 1x128 and 128x128 scales, f32 out
+//   const ironcl::Device device = registry.select(desc);
+//   const std::vector<std::uint8_t> a(2 * 128, 0x38), b(128 * 128, 0x38);  // 1.0 in e4m3fn
+//   const std::vector<float> a_scales{1.0f, 2.0f}, b_scales{0.5f};
+//   std::vector<float> d(2 * 128);
 //
-//   ironcl::Gemm gemm(device, desc);
-//   ironcl::Weights weights(device, {.n = 3, .k = 4, .scale = {IRONCL_F32, 3, 4}, .data = ironcl::bytes_of(b),
-//                                    .scales = ironcl::bytes_of(b_scales)}, &gemm);
+//   const ironcl::Gemm gemm(device, desc);
+//   const ironcl::WeightsDesc layer{
+//       .n = 128, .k = 128, .data = ironcl::bytes_of(b), .scales = ironcl::bytes_of(b_scales)};
+//   const ironcl::Weights weights(device, layer, &gemm);
+//   const ironcl::Buffer a_buffer(device, 256), a_scale_buffer(device, 8), d_buffer(device, 1024);
 //   ironcl::Queue queue(device);
-//   ironcl::Buffer a_buffer(device, 8), a_scale_buffer(device, 8), d_buffer(device, 24);
 //   queue.write(a_buffer, std::span(a));
 //   queue.write(a_scale_buffer, std::span(a_scales));
 //   queue.run(gemm, {.m = 2, .weights = weights, .a = a_buffer, .a_scale = a_scale_buffer, .d = d_buffer});
-//   queue.read(d_buffer, std::span(d)).wait();  // row 0 is 2, row 1 is 4
+//   queue.read(d_buffer, std::span(d)).wait();  // row 0 is 64, row 1 is 128
 //
 // Errors: every failing call throws ironcl::Error. Threads: as plugin.h says of each object. Ownership: objects are
 // move-only, release in their destructors and keep their registry alive; a Device is a copyable reference.
