@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the command says of files that are not right, and its exit status: 3, whatever devices there are.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "tests/cli/scratch.h"
+#include "tests/cli/shell.h"
+
+namespace {
+
+using namespace ironcl::cli_test;
+
+const std::string kLayer = data_file("block128-m7-n576-k2048.safetensors");
+
+/// `words` end with status 3 and a message that has every one of `parts`; with devices and without.
+void expect_bad_input(const std::vector<std::string>& words, const std::vector<std::string>& parts) {
+  for (const Plugins plugins : {Plugins::toy, Plugins::none}) {
+    const Outcome outcome = ironcl_command(words, plugins);
+    EXPECT_EQ(outcome.status, 3) << outcome.command << "\n" << outcome.out << outcome.err;
+    EXPECT_TRUE(contains(outcome.err, "ironcl " + words[0] + ": "));
+    for (const std::string& part : parts) EXPECT_TRUE(contains(outcome.err, part)) << outcome.command;
+  }
+}
+
+TEST(BadInput, ATruncatedFileIsNamed) {
+  const Scratch scratch;
+  const std::string whole = read_file(kLayer);
+  const std::string path = scratch.file("short.safetensors", whole.substr(0, whole.size() / 2));
+  expect_bad_input({"compare", path}, {path});
+  expect_bad_input({"inspect", path}, {path});
+  expect_bad_input({"compare", scratch.file("tiny.safetensors", "abc")}, {"tiny.safetensors"});
+}
+
+TEST(BadInput, AHeaderThatLiesAboutSizesIsNamed) {
+  const Scratch scratch;
+  std::string bytes = read_file(kLayer);
+  bytes[6] = '\x7f';  // the header's length, 2^54 more than there is
+  expect_bad_input({"compare", scratch.file("long-header.safetensors", bytes)},
+                   {"long-header.safetensors", "header"});
+
+  bytes = read_file(kLayer);
+  const std::size_t shape = bytes.find("[576,2048]");
+  ASSERT_NE(shape, std::string::npos);
+  bytes.replace(shape, 10, "[577,2048]");
+  expect_bad_input({"compare", scratch.file("lie.safetensors", bytes)}, {"lie.safetensors", "'weight'"});
+}
+
+TEST(BadInput, AScaleOfTheWrongShapeIsNamedWithTheShapeItShouldHave) {
+  const Scratch scratch;
+  const std::string path = scratch.path("misshapen.safetensors");
+  write_tensors(
+      path,
+      {e4m3_tensor("weight", {256, 256}, 0x38), f32_tensor("weight_scale_inv", {3, 2}, std::vector<float>(6, 1.0f))},
+      {{"weight_block", "128"}});
+  expect_bad_input({"compare", path}, {path, "weight_scale_inv", "[3, 2]", "[2, 2]"});
+  expect_bad_input({"inspect", path}, {"weight_scale_inv"});
+}
+
+TEST(BadInput, AScaleThatIsNoNumberIsNamed) {
+  const Scratch scratch;
+  for (const float bad : {std::nanf(""), INFINITY, -1.0f}) {
+    const std::string path = scratch.path("nan.safetensors");
+    write_layer(path, {1, 1, bad, 1});
+    expect_bad_input({"compare", path}, {path, "weight_scale_inv"});
+  }
+  const std::string path = scratch.path("x.safetensors");
+  write_tensors(path,
+                {e4m3_tensor("q", {4, 2048}, 0x38), f32_tensor("s", {4, 16}, std::vector<float>(64, std::nanf("")))});
+  expect_bad_input({"compare", kLayer, "--input-q", path + ":q,s"}, {path, "'s'"});
+}
+
+TEST(BadInput, APathThatIsNotThereIsNamed) {
+  expect_bad_input({"compare", "/nowhere/model"}, {"/nowhere/model"});
+  expect_bad_input({"inspect", "/nowhere/model"}, {"/nowhere/model"});
+}
+
+TEST(BadInput, AnInputThatDoesNotFitIsNamed) {
+  const Scratch scratch;
+  expect_bad_input({"compare", kLayer, "--input", kLayer + ":nothing"}, {"nothing"});
+  expect_bad_input({"compare", kLayer, "--input", kLayer}, {"FILE:TENSOR"});
+  expect_bad_input({"compare", kLayer, "--input", kLayer + ":x_q"}, {"'x_q'", "e4m3fn", "--input-q"});
+  expect_bad_input({"compare", kLayer, "--input-q", kLayer + ":x,x_scale"}, {"'x'", "bf16", "--input"});
+  expect_bad_input({"compare", kLayer, "--input", kLayer + ":x", "--m", "8"}, {"'x'", "fewer rows than --m 8"});
+  const std::string narrow = scratch.path("narrow.safetensors");
+  write_tensors(narrow, {f32_tensor("x", {2, 64}, std::vector<float>(128, 1.0f))});
+  expect_bad_input({"compare", kLayer, "--input", narrow + ":x"}, {narrow, "[2, 64]", "K = 2048"});
+}
+
+TEST(BadInput, ScalesOfTheInputMustFitItsCodes) {
+  const Scratch scratch;
+  const std::string path = scratch.path("x.safetensors");
+  write_tensors(path, {e4m3_tensor("q", {4, 2048}, 0x38), f32_tensor("s", {4, 13}, std::vector<float>(52, 1.0f))});
+  expect_bad_input({"compare", kLayer, "--input-q", path + ":q,s"}, {path, "'s'", "[4, 13]", "--x-group"});
+  expect_bad_input({"compare", kLayer, "--input-q", path + ":q,s", "--x-group", "1x128"}, {path, "'s'", "[4, 16]"});
+}
+
+TEST(BadInput, ACheckpointWithoutQuantisedLayersHasNothingToCompare) {
+  const Scratch scratch;
+  const std::string path = scratch.path("plain.safetensors");
+  write_tensors(path, {f32_tensor("weight", {2, 2}, {1, 2, 3, 4})});
+  expect_bad_input({"compare", path}, {path, "no quantised linear layer"});
+}
+
+TEST(BadInput, OneBrokenLayerStopsOnlyThoseWhoAskForIt) {
+  const Scratch scratch;
+  const std::string path = scratch.path("two.safetensors");
+  write_tensors(
+      path,
+      {e4m3_tensor("good.weight", {128, 128}, 0x38), f32_tensor("good.weight_scale_inv", {1, 1}, {1}),
+       e4m3_tensor("bad.weight", {128, 128}, 0x38), f32_tensor("bad.weight_scale_inv", {1, 1}, {std::nanf("")})},
+      {{"weight_block", "128"}});
+  expect_bad_input({"compare", path}, {"bad.weight_scale_inv"});
+  EXPECT_EQ(ironcl_command({"compare", path, "--layer", "good", "--device", "toy:0"}).status, 0);
+}
+
+}  // namespace

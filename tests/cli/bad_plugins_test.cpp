@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// Folders with files that are no plugins, devices that do not exist: what the command says, and its exit status.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <string>
+
+#include "tests/cli/scratch.h"
+#include "tests/cli/shell.h"
+
+namespace {
+
+using namespace ironcl::cli_test;
+namespace fs = std::filesystem;
+namespace json = boost::json;
+
+const std::string kLayer = data_file("block128-m7-n576-k2048.safetensors");
+
+/// A folder with a text file, a foreign library, a plugin of the next major version, and the toy.
+class PluginZoo : public ::testing::Test {
+ protected:
+  PluginZoo() {
+    for (const char* folder : {ZOO_PLUGIN_DIR, TOY_PLUGIN_DIR}) {
+      for (const auto& entry : fs::directory_iterator(folder)) {
+        fs::copy_file(entry.path(), scratch_.path(entry.path().filename().string()));
+      }
+    }
+    scratch_.file("notes.txt", "not a plugin\n");
+    scratch_.file("libironcl_notes.so", "a text file with the name of a plugin\n");
+    environment_ = {{"IRONCL_PLUGIN_DIRS", scratch_.path("")}};
+  }
+  Scratch scratch_;
+  std::map<std::string, std::string> environment_;
+};
+
+TEST_F(PluginZoo, PluginsSaysOfEveryFileWhyItWasNotTaken) {
+  const Outcome outcome = ironcl_command({"plugins"}, Plugins::toy, environment_);
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_TRUE(contains(outcome.out, "libironcl_cli_toy.so: taken at step register"));
+  EXPECT_TRUE(contains(outcome.out, "libironcl_cli_foreign.so: refused at step preflight"));
+  EXPECT_TRUE(contains(outcome.out, "libironcl_notes.so: refused at step preflight"));
+  EXPECT_TRUE(contains(outcome.out, "libironcl_cli_next_major.so: refused at step version"));
+}
+
+TEST_F(PluginZoo, PluginsJsonHasTheReport) {
+  const json::value report = ironcl_command({"plugins", "--json"}, Plugins::toy, environment_).json();
+  EXPECT_EQ(report.at("plugins").at(0).at("name").as_string(), "toy");
+  EXPECT_EQ(report.at("plugins").at(0).at("devices").as_int64(), 7);
+  int refused = 0;
+  for (const json::value& entry : report.at("report").as_array()) {
+    if (entry.at("outcome").as_string() != "refused") continue;
+    ++refused;
+    EXPECT_FALSE(entry.at("reason").as_string().empty()) << json::serialize(entry);
+    EXPECT_FALSE(entry.at("step").as_string().empty()) << json::serialize(entry);
+  }
+  EXPECT_GE(refused, 3);
+}
+
+TEST_F(PluginZoo, BadFilesHideNoGoodOne) {
+  const Outcome outcome = ironcl_command({"compare", kLayer, "--device", "toy:0"}, Plugins::toy, environment_);
+  EXPECT_EQ(outcome.status, 0) << outcome.out << outcome.err;
+}
+
+TEST(Devices, ThatDoNotExistAreNamedWithThoseThatDo) {
+  const Outcome outcome = ironcl_command({"compare", kLayer, "--device", "toy:9"});
+  EXPECT_EQ(outcome.status, 4);
+  EXPECT_TRUE(contains(outcome.err, "ironcl compare: --device toy:9: "));
+  EXPECT_TRUE(contains(outcome.err, "toy:0"));
+  EXPECT_EQ(ironcl_command({"compare", kLayer, "--device", "nobody:0"}).status, 4);
+  const Outcome malformed = ironcl_command({"compare", kLayer, "--device", "toy:first:gpu:1"});
+  EXPECT_EQ(malformed.status, 2);
+  EXPECT_TRUE(contains(malformed.err, "PLUGIN:INDEX"));
+}
+
+TEST(Devices, NoneAtAllIsStatus4WithWhatToDo) {
+  for (const std::vector<std::string>& words :
+       {std::vector<std::string>{"compare", kLayer}, {"devices"}, {"devices", "--json"}}) {
+    const Outcome outcome = ironcl_command(words, Plugins::none);
+    EXPECT_EQ(outcome.status, 4) << outcome.command;
+    EXPECT_TRUE(contains(outcome.err, "there is no device"));
+    EXPECT_TRUE(contains(outcome.err, "IRONCL_PLUGIN_DIRS"));
+  }
+  EXPECT_EQ(ironcl_command({"devices", "--json"}, Plugins::none).json().at("devices").as_array().size(), 0u);
+}
+
+}  // namespace

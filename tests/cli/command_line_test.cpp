@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+// Help, version and usage errors.
+#include <gtest/gtest.h>
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "tests/cli/scratch.h"
+#include "tests/cli/shell.h"
+
+namespace {
+
+using namespace ironcl::cli_test;
+
+const std::string kLayer = data_file("block128-m7-n576-k2048.safetensors");
+
+TEST(CommandLine, HelpOfEveryCommandHasItsOptionsExamplesAndExitStatuses) {
+  const std::map<std::string, std::vector<std::string>> options = {
+      {"devices", {"--json", "--explain M,N,K"}},
+      {"plugins", {"--json"}},
+      {"inspect", {"PATH", "--json", "--block RxC"}},
+      {"compare",
+       {"PATH", "--layer GLOB", "--m M", "--input FILE:TENSOR", "--input-q FILE:VALUES,SCALES",
+        "--expect FILE:TENSOR", "--device URI", "--out f32|bf16|f16", "--json FILE", "--block RxC", "--x-group RxC",
+        "--seed N", "--accuracy f32|tensor14"}},
+      {"run",
+       {"PATH", "--layer NAME", "--input FILE:TENSOR", "--input-q FILE:VALUES,SCALES", "--device URI", "--m M",
+        "--out f32|bf16|f16", "--output FILE", "--block RxC", "--x-group RxC", "--accuracy f32|tensor14"}},
+  };
+  const Outcome all = ironcl_command({"--help"});
+  EXPECT_EQ(all.status, 0);
+  EXPECT_TRUE(contains(all.out, "Exit status"));
+  for (const auto& [name, names] : options) {
+    EXPECT_TRUE(contains(all.out, "\n  " + name + " "));
+    const Outcome outcome = ironcl_command({name, "--help"});
+    EXPECT_EQ(outcome.status, 0) << outcome.command;
+    EXPECT_TRUE(outcome.err.empty()) << outcome.err;
+    for (const std::string& option : names) EXPECT_TRUE(contains(outcome.out, option)) << outcome.command;
+    EXPECT_TRUE(contains(outcome.out, "Examples\n  ironcl " + name)) << outcome.command;
+    EXPECT_TRUE(contains(outcome.out, "Exit status\n  0  ")) << outcome.command;
+  }
+}
+
+TEST(CommandLine, VersionIsThatOfTheLibrary) {
+  const Outcome outcome = ironcl_command({"--version"});
+  EXPECT_EQ(outcome.status, 0);
+  EXPECT_EQ(outcome.out.rfind("ironcl 0.", 0), 0u) << outcome.out;
+}
+
+TEST(CommandLine, NoWordsGiveTheHelpAndStatus2) {
+  const Outcome outcome = ironcl_command({});
+  EXPECT_EQ(outcome.status, 2);
+  EXPECT_TRUE(outcome.out.empty()) << outcome.out;
+  EXPECT_TRUE(contains(outcome.err, "First steps"));
+}
+
+TEST(CommandLine, UsageErrorsNameTheOptionAndTheHelp) {
+  const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
+      {{"frobnicate"}, "see ironcl --help"},
+      {{"compare"}, "PATH is required; see ironcl compare --help"},
+      {{"compare", kLayer, "--frobnicate"}, "--frobnicate; see ironcl compare --help"},
+      {{"compare", kLayer, "--m", "-1"}, "--m"},
+      {{"compare", kLayer, "--m", "4294967296"}, "--m"},
+      {{"compare", kLayer, "--m", "many"}, "--m"},
+      {{"compare", kLayer, "--seed", "-1"}, "--seed"},
+      {{"compare", kLayer, "--out", "f64"}, "--out f64: the result is f32, bf16 or f16"},
+      {{"compare", kLayer, "--block", "12by8"}, "--block 12by8: "},
+      {{"compare", kLayer, "--x-group", "1x"}, "--x-group 1x: "},
+      {{"compare", kLayer, "--accuracy", "f16"}, "--accuracy f16: the classes are f32 and tensor14"},
+      {{"compare", kLayer, "--input", kLayer + ":x", "--input-q", kLayer + ":x_q,x_scale"}, "--input"},
+      {{"compare", kLayer, "--json"}, "--json"},
+      {{"compare", kLayer, kLayer}, "see ironcl compare --help"},
+      {{"inspect"}, "PATH is required; see ironcl inspect --help"},
+  };
+  for (const auto& [words, part] : cases) {
+    const Outcome outcome = ironcl_command(words);
+    EXPECT_EQ(outcome.status, 2) << outcome.command << "\n" << outcome.out << outcome.err;
+    EXPECT_TRUE(contains(outcome.err, part)) << outcome.command;
+    EXPECT_TRUE(contains(outcome.err, "ironcl")) << outcome.command;
+  }
+}
+
+TEST(CommandLine, JsonThatCannotBeWrittenIsStatus3) {
+  const Outcome outcome = ironcl_command({"compare", kLayer, "--device", "toy:0", "--json", "/nowhere/report.json"});
+  EXPECT_EQ(outcome.status, 3);
+  EXPECT_TRUE(contains(outcome.err, "--json /nowhere/report.json: cannot be written: No such file or directory"));
+}
+
+}  // namespace

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+// ironcl compare --expect: outputs that somebody else computed, in their own precision and class.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "backends/numerics/casts.h"
+#include "host/checkpoint/matrix.h"
+#include "tests/cli/scratch.h"
+#include "tests/cli/shell.h"
+
+namespace {
+
+using namespace ironcl::cli_test;
+namespace json = boost::json;
+namespace numerics = ironcl::numerics;
+
+const std::string kLayer = data_file("block128-m7-n576-k2048.safetensors");
+
+std::vector<double> expected_values() { return ironcl::checkpoint::load_matrix(kLayer, "y_f64").to_f64(); }
+
+/// y of another type, in a file of its own; `path` with ":y".
+std::string write_expectation(const Scratch& scratch, numerics::DType type, const std::vector<double>& values) {
+  TestTensor y{"y", type, {7, 576}, {}};
+  y.bytes.resize(values.size() * numerics::size_of(type));
+  if (type == numerics::DType::f64) {
+    std::memcpy(y.bytes.data(), values.data(), y.bytes.size());
+  } else {
+    numerics::encode(type, std::vector<float>(values.begin(), values.end()), y.bytes.data());
+  }
+  write_tensors(scratch.path("y.safetensors"), {y});
+  return scratch.path("y.safetensors") + ":y";
+}
+
+Outcome compare_with(const std::string& expectation, const std::vector<std::string>& more = {}) {
+  std::vector<std::string> words = {"compare",  kLayer,  "--input",  kLayer + ":x",
+                                    "--device", "toy:0", "--expect", expectation};
+  words.insert(words.end(), more.begin(), more.end());
+  return ironcl_command(words);
+}
+
+TEST(Expect, TheOracleAndADeviceAgreeWithTorchInF64) {
+  const json::value report = compare_with(kLayer + ":y_f64", {"--json", "-"}).json();
+  const json::array& expect = report.at("cases").at(0).at("expect").as_array();
+  ASSERT_EQ(expect.size(), 2u);
+  for (const json::value& row : expect) {
+    EXPECT_EQ(row.at("tensor").as_string(), "y_f64");
+    EXPECT_EQ(row.at("verdict").as_string(), "pass");
+    EXPECT_EQ(row.at("accuracy_class").as_string(), "f32");
+  }
+  EXPECT_EQ(expect.at(0).at("uri").as_string(), "oracle");
+  EXPECT_LT(expect.at(0).at("max_error_over_bound").to_number<double>(), 1e-6) << "both are f64";
+}
+
+TEST(Expect, OutputsOfATensorCoreAreJudgedInTheirClass) {
+  const Outcome outcome = compare_with(kLayer + ":y_deepgemm");
+  EXPECT_EQ(outcome.status, 0) << outcome.out;
+  EXPECT_TRUE(contains(outcome.out, "pass as tensor14"));
+}
+
+TEST(Expect, RoundedOutputsFitTheF32Class) {
+  const Scratch scratch;
+  for (const auto type : {numerics::DType::f32, numerics::DType::bf16, numerics::DType::f16}) {
+    const json::value report =
+        compare_with(write_expectation(scratch, type, expected_values()), {"--json", "-"}).json();
+    for (const json::value& row : report.at("cases").at(0).at("expect").as_array()) {
+      EXPECT_EQ(row.at("verdict").as_string(), "pass") << numerics::name_of(type);
+      EXPECT_EQ(row.at("accuracy_class").as_string(), "f32") << numerics::name_of(type);
+    }
+  }
+}
+
+TEST(Expect, OneWrongElementIsNamed) {
+  const Scratch scratch;
+  for (const auto type : {numerics::DType::f64, numerics::DType::f32, numerics::DType::bf16}) {
+    std::vector<double> values = expected_values();
+    values[2 * 576 + 5] += 0.05 * std::fabs(values[2 * 576 + 5]) + 1;
+    const Outcome outcome = compare_with(write_expectation(scratch, type, values));
+    EXPECT_EQ(outcome.status, 1) << outcome.out;
+    EXPECT_TRUE(contains(outcome.out, "FAIL weight: D[2,5] of toy:0 is "));
+    EXPECT_TRUE(contains(outcome.out, "FAIL weight: D[2,5] of oracle is "));
+  }
+}
+
+TEST(Expect, ANanIsNotWhatAnybodyComputed) {
+  const Scratch scratch;
+  std::vector<double> values = expected_values();
+  values[0] = std::nan("");
+  const Outcome outcome = compare_with(write_expectation(scratch, numerics::DType::f64, values));
+  EXPECT_EQ(outcome.status, 1);
+}
+
+TEST(Expect, MayBeGivenSeveralTimes) {
+  const json::value report =
+      compare_with(kLayer + ":y_f64", {"--expect", kLayer + ":y_deepgemm", "--json", "-"}).json();
+  EXPECT_EQ(report.at("cases").at(0).at("expect").as_array().size(), 4u);
+}
+
+TEST(Expect, MustHaveTheShapeOfTheResult) {
+  const Outcome outcome = compare_with(kLayer + ":x");
+  EXPECT_EQ(outcome.status, 3);
+  EXPECT_TRUE(contains(outcome.err, "tensor 'x'"));
+  EXPECT_TRUE(contains(outcome.err, "is [7, 2048], but the result is [7, 576]"));
+}
+
+TEST(Expect, IsAboutOneLayer) {
+  const Outcome outcome = ironcl_command({"compare", data_file("tiny-qwen3-fp8"), "--expect", kLayer + ":y_f64"});
+  EXPECT_EQ(outcome.status, 2);
+  EXPECT_TRUE(contains(outcome.err, "choose one with --layer"));
+}
+
+}  // namespace

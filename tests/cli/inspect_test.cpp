@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// ironcl inspect: every layer, and what is not one.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <string>
+
+#include "tests/cli/scratch.h"
+#include "tests/cli/shell.h"
+
+namespace {
+
+using namespace ironcl::cli_test;
+namespace json = boost::json;
+
+TEST(Inspect, ListsLayersAndWhatIsNotQuantised) {
+  const Outcome outcome = ironcl_command({"inspect", data_file("tiny-qwen3-fp8")}, Plugins::none);
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_TRUE(contains(outcome.out, "quant_method fp8"));
+  EXPECT_TRUE(contains(outcome.out, "self_attn.q_proj"));
+  EXPECT_TRUE(contains(outcome.out, "128x128"));
+  EXPECT_TRUE(contains(outcome.out, "dynamic 1x128"));
+  EXPECT_TRUE(contains(outcome.out, "model.embed_tokens.weight"));
+}
+
+TEST(Inspect, JsonHasShapesBlocksAndBytes) {
+  const json::value report =
+      ironcl_command({"inspect", data_file("block256-m33-n512-k1024.safetensors"), "--json"}, Plugins::none).json();
+  ASSERT_EQ(report.at("layers").as_array().size(), 1u);
+  const json::value& layer = report.at("layers").at(0);
+  EXPECT_EQ(layer.at("name").as_string(), "weight");
+  EXPECT_EQ(layer.at("n").as_int64(), 512);
+  EXPECT_EQ(layer.at("k").as_int64(), 1024);
+  EXPECT_EQ(layer.at("dtype").as_string(), "e4m3fn");
+  EXPECT_EQ(layer.at("block"), json::value({256, 256}));
+  EXPECT_EQ(layer.at("block_source").as_string(), "metadata");
+  EXPECT_EQ(layer.at("scale_dtype").as_string(), "f32");
+  EXPECT_EQ(layer.at("activation_group"), json::value({1, 256}));
+  EXPECT_EQ(layer.at("bytes").to_number<std::int64_t>(), 512 * 1024 + 2 * 4 * 4);
+  EXPECT_TRUE(layer.at("problem").is_null());
+  EXPECT_EQ(report.at("unquantized").as_array().size(), 4u);
+}
+
+TEST(Inspect, ListsTheOthersWhereOneLayerIsBroken) {
+  const Scratch scratch;
+  const std::string path = scratch.path("two.safetensors");
+  write_tensors(
+      path,
+      {e4m3_tensor("good.weight", {128, 128}, 0x38), f32_tensor("good.weight_scale_inv", {1, 1}, {1}),
+       e4m3_tensor("bad.weight", {128, 128}, 0x38), f32_tensor("bad.weight_scale_inv", {1, 1}, {std::nanf("")})},
+      {{"weight_block", "128"}});
+  const Outcome outcome = ironcl_command({"inspect", path}, Plugins::none);
+  EXPECT_EQ(outcome.status, 3);
+  EXPECT_TRUE(contains(outcome.out, "good"));
+  EXPECT_TRUE(contains(outcome.err, "bad.weight_scale_inv"));
+  const json::value report = ironcl_command({"inspect", path, "--json"}, Plugins::none).json();
+  EXPECT_EQ(report.at("layers").at(0).at("problem").at("kind").as_string(), "value");
+}
+
+TEST(Inspect, BlockDecidesWhereTheShapesDoNot) {
+  const Scratch scratch;
+  const std::string path = scratch.path("small.safetensors");
+  write_tensors(path, {e4m3_tensor("weight", {32, 32}, 0x38), f32_tensor("weight_scale_inv", {1, 1}, {1})});
+  const Outcome ambiguous = ironcl_command({"inspect", path}, Plugins::none);
+  EXPECT_EQ(ambiguous.status, 3);
+  EXPECT_TRUE(contains(ambiguous.err, "--block"));
+  const Outcome told = ironcl_command({"inspect", path, "--block", "64"}, Plugins::none);
+  EXPECT_EQ(told.status, 0) << told.err;
+  EXPECT_TRUE(contains(told.out, "64x64"));
+}
+
+}  // namespace

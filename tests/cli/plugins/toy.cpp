@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+// A plugin with one right device and several that are wrong in one way each, for the tests of the command. It
+// computes in host memory, through the adapter; ../compare_test.cpp has what the command must say of each device.
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "backends/interface.h"
+#include "backends/numerics/casts.h"
+#include "backends/numerics/oracle.h"
+#include "plugins/adapter/plugin_definition.h"
+
+namespace {
+
+using namespace ironcl::backend;
+namespace numerics = ironcl::numerics;
+
+enum class Fault {
+  none,            // toy:0
+  one_scale_off,   // toy:1: the last scale of B is doubled
+  one_code_off,    // toy:2: code [0, 5] of the quantised activations is another one
+  fails_to_run,    // toy:3: the call fails
+  refuses,         // toy:4: supports nothing
+  writes_nothing,  // toy:5: D stays as it was
+  gives_nan,       // toy:6: the last element of D is NaN
+};
+constexpr std::pair<Fault, const char*> kDevices[] = {
+    {Fault::none, "right"},
+    {Fault::one_scale_off, "doubles one scale"},
+    {Fault::one_code_off, "quantises one element otherwise"},
+    {Fault::fails_to_run, "fails to run"},
+    {Fault::refuses, "refuses everything"},
+    {Fault::writes_nothing, "writes nothing"},
+    {Fault::gives_nan, "gives one NaN"},
+};
+
+class ToyEvent final : public Event {
+ public:
+  Status wait(std::chrono::nanoseconds) override { return Status::ok; }
+  Profile profile() override { return {TimeKind::measured, 0, 1000, 3500}; }
+};
+
+class ToyBuffer final : public Buffer {
+ public:
+  explicit ToyBuffer(std::uint64_t size) : bytes(size) {}
+  std::uint64_t size() const noexcept override { return bytes.size(); }
+  std::vector<std::byte> bytes;
+};
+
+std::byte* at(const Span& span) { return static_cast<ToyBuffer&>(*span.buffer).bytes.data() + span.offset; }
+
+class ToyQueue final : public Queue {
+ public:
+  void finish() override {}
+  void wait_for(const std::shared_ptr<Event>&) override {}
+  std::shared_ptr<Event> write(const Span& dst, const void* src, HostSemantics) override {
+    std::memcpy(at(dst), src, dst.size);
+    return std::make_shared<ToyEvent>();
+  }
+  std::shared_ptr<Event> read(const Span& src, void* dst) override {
+    std::memcpy(dst, at(src), src.size);
+    return std::make_shared<ToyEvent>();
+  }
+};
+
+class ToyWeights final : public Weights {
+ public:
+  explicit ToyWeights(const WeightsDesc& d) : desc(d) {
+    data.assign(d.data, d.data + (d.n - 1) * d.ld + d.k);
+    const auto scale_count = d.scale.grid.scale_rows(d.n) * d.scale.grid.scale_cols(d.k);
+    scales.assign(d.scales, d.scales + scale_count * numerics::size_of(d.scale.dtype));
+  }
+  std::uint64_t device_bytes() const noexcept override { return data.size() + scales.size(); }
+  std::string layout() const override { return "row_major"; }
+  std::uint64_t data_bytes() const noexcept override { return data.size(); }
+  std::uint64_t scale_bytes() const noexcept override { return scales.size(); }
+  void export_to(std::byte* to, std::byte* to_scales) override {
+    std::copy(data.begin(), data.end(), to);
+    std::copy(scales.begin(), scales.end(), to_scales);
+  }
+  WeightsDesc desc;
+  std::vector<std::byte> data, scales;
+};
+
+/// Multiplies a scale by two: one more in the exponent.
+void double_scale(DType type, std::byte* scale) {
+  if (type == DType::bf16) {
+    std::uint16_t bits = 0;
+    std::memcpy(&bits, scale, sizeof bits);
+    bits = static_cast<std::uint16_t>(bits + (1u << 7));
+    std::memcpy(scale, &bits, sizeof bits);
+  } else {
+    float value = 0;
+    std::memcpy(&value, scale, sizeof value);
+    value *= 2;
+    std::memcpy(scale, &value, sizeof value);
+  }
+}
+
+class ToyGemm final : public Gemm {
+ public:
+  ToyGemm(const GemmDesc& desc, Fault fault) : desc_(desc), fault_(fault) {}
+  GemmInfo info() const override {
+    return {numerics::AccuracyClass::f32, 128, 0, "toy", "fault=" + std::to_string(int(fault_))};
+  }
+  const GemmDesc& desc() const noexcept override { return desc_; }
+
+  std::shared_ptr<Event> enqueue(const std::shared_ptr<Queue>&, const GemmArgs& args) override {
+    if (fault_ == Fault::fails_to_run) throw Error(Status::device_lost, "the toy fell off the table; put it back");
+    const auto& weights = static_cast<const ToyWeights&>(*args.weights);
+    std::vector<std::byte> b_scales = weights.scales;
+    if (fault_ == Fault::one_scale_off) {
+      double_scale(desc_.b_scale.dtype, b_scales.data() + b_scales.size() - numerics::size_of(desc_.b_scale.dtype));
+    }
+    numerics::Operand a{desc_.a,
+                        args.a ? at(args.a) : nullptr,
+                        args.m,
+                        desc_.k,
+                        desc_.lda,
+                        desc_.a_scale.dtype,
+                        args.a_scale ? at(args.a_scale) : nullptr,
+                        desc_.a_scale.grid,
+                        desc_.a_scale.ld};
+    std::vector<std::uint8_t> codes;
+    std::vector<float> scales;
+    if (desc_.a_source != DType::none) {
+      codes.resize(static_cast<std::size_t>(args.m * desc_.k));
+      const auto grid = desc_.a_scale.grid;
+      scales.resize(static_cast<std::size_t>(grid.scale_rows(args.m) * grid.scale_cols(desc_.k)));
+      numerics::quantize(desc_.a_source, a.data, args.m, desc_.k, desc_.lda, desc_.a, grid, desc_.a_quantizer, codes,
+                         scales);
+      if (fault_ == Fault::one_code_off && codes.size() > 5) codes[5] ^= 1;
+      a.data = codes.data();
+      a.ld = desc_.k;
+      a.scales = scales.data();
+      a.scale_ld = grid.scale_cols(desc_.k);
+      if (args.a_quantized) {
+        std::memcpy(at(args.a_quantized), codes.data(), codes.size());
+        std::memcpy(at(args.a_quantized_scale), scales.data(), scales.size() * sizeof(float));
+      }
+    }
+    const numerics::Operand b{desc_.b,         weights.data.data(), desc_.n,
+                              desc_.k,         weights.desc.ld,     desc_.b_scale.dtype,
+                              b_scales.data(), desc_.b_scale.grid,  desc_.b_scale.grid.scale_cols(desc_.k)};
+    const auto result = numerics::oracle(a, b, desc_.bias, args.bias ? at(args.bias) : nullptr);
+    std::vector<float> d(result.value.begin(), result.value.end());
+    if (fault_ == Fault::gives_nan && !d.empty()) d.back() = std::numeric_limits<float>::quiet_NaN();
+    if (fault_ != Fault::writes_nothing && !d.empty()) numerics::encode(desc_.d, d, at(args.d));
+    return std::make_shared<ToyEvent>();
+  }
+
+ private:
+  GemmDesc desc_;
+  Fault fault_;
+};
+
+class ToyDevice final : public Device {
+ public:
+  ToyDevice(Fault fault, const char* name) : fault_(fault), name_(name) {}
+  DeviceProps props() const override {
+    DeviceProps props;
+    props.memory_bytes = props.max_buffer_bytes = 1u << 30;
+    props.name = std::string("toy that ") + name_;
+    props.driver = "none";
+    props.event_profiling = true;
+    return props;
+  }
+  Support supports(const GemmDesc&) override {
+    Support support;
+    if (fault_ == Fault::refuses) {
+      support.reason = Reason::shape;
+      support.text = "this toy multiplies nothing; ask another one";
+    }
+    return support;
+  }
+  std::string query(std::string_view, const GemmDesc*) override {
+    throw Error(Status::unimplemented, "the toy has no facts");
+  }
+  std::shared_ptr<Queue> create_queue() override { return std::make_shared<ToyQueue>(); }
+  std::shared_ptr<Buffer> create_buffer(std::uint64_t size) override { return std::make_shared<ToyBuffer>(size); }
+  std::shared_ptr<Weights> prepare_weights(const WeightsDesc& desc) override {
+    return std::make_shared<ToyWeights>(desc);
+  }
+  std::shared_ptr<Gemm> create_gemm(const GemmDesc& desc) override { return std::make_shared<ToyGemm>(desc, fault_); }
+
+ private:
+  Fault fault_;
+  const char* name_;
+};
+
+class ToyBackend final : public Backend {
+ public:
+  std::vector<std::shared_ptr<Device>> devices() override {
+    std::vector<std::shared_ptr<Device>> all;
+    for (const auto& [fault, name] : kDevices) all.push_back(std::make_shared<ToyDevice>(fault, name));
+    return all;
+  }
+};
+
+std::unique_ptr<Backend> make_backend(const Options& options, Log*) {
+  ironcl::adapter::check_option_names(options, {});
+  return std::make_unique<ToyBackend>();
+}
+
+}  // namespace
+
+IRONCL_DEFINE_PLUGIN("toy", make_backend);

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+// ironcl run: the file that it writes holds the layer's output.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "backends/numerics/casts.h"
+#include "host/checkpoint/matrix.h"
+#include "tests/cli/scratch.h"
+#include "tests/cli/shell.h"
+
+namespace {
+
+using namespace ironcl::cli_test;
+namespace numerics = ironcl::numerics;
+using ironcl::checkpoint::load_matrix;
+
+const std::string kLayer = data_file("block128-m7-n576-k2048.safetensors");
+
+std::vector<std::string> run_words(const std::string& output, const std::vector<std::string>& more = {}) {
+  std::vector<std::string> words = {"run", kLayer, "--layer", "weight", "--output", output};
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
+TEST(Run, WritesWhatTorchComputedInEveryType) {
+  const Scratch scratch;
+  const std::string output = scratch.path("y.safetensors");
+  const std::vector<double> expected = load_matrix(kLayer, "y_f64").to_f64();
+  const std::vector<std::pair<std::string, numerics::DType>> types = {
+      {"f32", numerics::DType::f32}, {"bf16", numerics::DType::bf16}, {"f16", numerics::DType::f16}};
+  for (const auto& [name, type] : types) {
+    for (const std::vector<std::string>& input :
+         {std::vector<std::string>{"--input", kLayer + ":x"}, {"--input-q", kLayer + ":x_q,x_scale"}}) {
+      std::vector<std::string> more = input;
+      more.insert(more.end(), {"--device", "toy:0", "--out", name});
+      const Outcome outcome = ironcl_command(run_words(output, more));
+      ASSERT_EQ(outcome.status, 0) << outcome.command << "\n" << outcome.err;
+      EXPECT_TRUE(
+          contains(outcome.out, output + ": y [7, 576] " + name + " by toy:0 (toy that right), 2.50 us measured"));
+      const auto y = load_matrix(output, "y");
+      ASSERT_EQ(y.rows, 7);
+      ASSERT_EQ(y.cols, 576);
+      ASSERT_EQ(y.tensor.dtype, type);
+      std::vector<float> rounded(expected.begin(), expected.end());
+      std::vector<std::byte> bytes(rounded.size() * numerics::size_of(type));
+      numerics::encode(type, rounded, bytes.data());
+      EXPECT_TRUE(std::equal(bytes.begin(), bytes.end(), y.tensor.data.begin(), y.tensor.data.end()))
+          << "the toy computes in f64 and rounds once, as this test does";
+      EXPECT_EQ(y.file.metadata().at("device"), "toy:0 (toy that right)");
+    }
+  }
+}
+
+TEST(Run, UsesTheFirstRowsThatMSays) {
+  const Scratch scratch;
+  const std::string output = scratch.path("y.safetensors");
+  const Outcome outcome =
+      ironcl_command(run_words(output, {"--input", kLayer + ":x", "--m", "2", "--device", "toy:0"}));
+  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_EQ(load_matrix(output, "y").rows, 2);
+}
+
+TEST(Run, ChoosesADeviceByItself) {
+  const Scratch scratch;
+  const Outcome outcome = ironcl_command(run_words(scratch.path("y.safetensors"), {"--input", kLayer + ":x"}));
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_TRUE(contains(outcome.out, "by toy:0"));
+}
+
+TEST(Run, LeavesNoFileWhereItFails) {
+  const Scratch scratch;
+  const std::string output = scratch.path("y.safetensors");
+  const std::vector<std::string> input = {"--input", kLayer + ":x", "--device"};
+  const auto on = [&](const std::string& device) {
+    std::vector<std::string> more = input;
+    more.push_back(device);
+    return ironcl_command(run_words(output, more));
+  };
+  const Outcome failed = on("toy:3");
+  EXPECT_EQ(failed.status, 1);
+  EXPECT_TRUE(contains(failed.err, "ironcl run: DEVICE_LOST: "));
+  const Outcome refused = on("toy:4");
+  EXPECT_EQ(refused.status, 4);
+  EXPECT_TRUE(contains(refused.err, "this toy multiplies nothing; ask another one"));
+  EXPECT_EQ(on("toy:77").status, 4);
+  EXPECT_EQ(on("toy::").status, 2);
+  EXPECT_FALSE(std::filesystem::exists(output));
+}
+
+TEST(Run, NeedsActivationsALayerAndAnOutput) {
+  const Scratch scratch;
+  const Outcome no_input = ironcl_command(run_words(scratch.path("y.safetensors")));
+  EXPECT_EQ(no_input.status, 2);
+  EXPECT_TRUE(contains(no_input.err, "--input FILE:TENSOR or --input-q FILE:VALUES,SCALES"));
+  EXPECT_EQ(ironcl_command({"run", kLayer, "--input", kLayer + ":x", "--output", "y"}).status, 2);
+  EXPECT_EQ(ironcl_command({"run", kLayer, "--input", kLayer + ":x", "--layer", "weight"}).status, 2);
+  const Outcome no_layer =
+      ironcl_command({"run", kLayer, "--input", kLayer + ":x", "--layer", "q_proj", "--output", "y"});
+  EXPECT_EQ(no_layer.status, 3);
+  EXPECT_TRUE(contains(no_layer.err, "q_proj"));
+}
+
+TEST(Run, SaysWhereItCannotWrite) {
+  const Outcome outcome =
+      ironcl_command(run_words("/nowhere/y.safetensors", {"--input", kLayer + ":x", "--device", "toy:0"}));
+  EXPECT_EQ(outcome.status, 3);
+  EXPECT_TRUE(contains(outcome.err, "/nowhere/y.safetensors"));
+}
+
+}  // namespace

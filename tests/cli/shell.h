@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// Runs the ironcl command as a user does and keeps what it printed. Next door: scratch.h (files to run it on).
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <boost/json.hpp>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace ironcl::cli_test {
+
+/// What a run of the command left.
+struct Outcome {
+  std::string command;  ///< Can be pasted into a shell.
+  int status = -1;      ///< Exit status; 128 + signal where a signal ended it.
+  std::string out, err;
+
+  /// The standard output, or the file `path` where it is not empty, as JSON; records a test failure where it is none.
+  boost::json::value json(const std::string& path = {}) const;
+};
+
+/// Which plugins the command sees.
+enum class Plugins { none, toy, real };
+
+/// Runs ironcl with `words`, in a clean IRONCL_* environment plus `environment`.
+Outcome ironcl_command(const std::vector<std::string>& words, Plugins plugins = Plugins::toy,
+                       const std::map<std::string, std::string>& environment = {});
+
+/// `text` contains `part`, else a message with the whole of it.
+::testing::AssertionResult contains(const std::string& text, const std::string& part);
+
+}  // namespace ironcl::cli_test
