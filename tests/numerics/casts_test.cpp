@@ -155,7 +155,7 @@ TEST(Casts, F16AgreesWithTheCompilersHalf) {
     EXPECT_TRUE(got == want || (std::isnan(got) && std::isnan(want))) << std::hex << pattern;
   }
 }
-TEST(HeavyCasts, F16AgreesWithTheCompilersHalfForEveryFloat) { EXPECT_EQ(halves_that_differ(1), 0); }
+TEST(HeavyCasts, F16AgreesWithTheCompilersHalfForFortyMillionFloats) { EXPECT_EQ(halves_that_differ(101), 0); }
 #endif
 
 TEST(Casts, ArraysAgreeWithSingleValuesAtUnalignedAddresses) {
