@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the reference plugin refuses, and how it says so.
+#include <fmt/format.h>
+
+#include <cmath>
+#include <limits>
+
+#include "tests/conformance/plugins/objects.h"
+
+namespace ironcl::reference {
+namespace {
+
+constexpr std::int64_t kLargest = 0x7fffffff;
+
+[[noreturn]] void invalid(const std::string& text) {
+  if (fault("refuses_with_internal")) throw Refusal(IRONCL_INTERNAL, text);
+  throw Refusal(IRONCL_INVALID_ARGUMENT, fault("operand_is_not_named") ? "something is wrong" : text);
+}
+
+[[noreturn]] void unknown(const std::string& text) { throw Refusal(IRONCL_UNIMPLEMENTED, text); }
+
+void known(std::uint32_t value, std::uint32_t last, const char* field) {
+  if (value > last && !fault("unknown_values_ignored")) unknown(fmt::format("{} is {}, unknown here", field, value));
+}
+
+void dimension(std::int64_t value, std::int64_t least, const char* field) {
+  if (value < least && fault("accepts_negative_sizes")) return;
+  if (value > kLargest && fault("accepts_overflow")) return;
+  if (value < least || value > kLargest)
+    invalid(fmt::format("{} is {}, expected {} to {}", field, value, least, kLargest));
+}
+
+bool is_float(ironcl_dtype t) { return t >= IRONCL_F32 && t <= IRONCL_BF16; }
+bool is_code(ironcl_dtype t) { return t == IRONCL_F8_E4M3FN || t == IRONCL_F8_E5M2 || t == IRONCL_I8; }
+
+void check_scale(const ironcl_scale_desc& s, std::int64_t cols, bool tight, const char* field) {
+  known(s.dtype, IRONCL_F64, field);
+  if (s.reserved != 0) unknown(fmt::format("{}.reserved is {}", field, s.reserved));
+  if (s.dtype == IRONCL_DTYPE_NONE) return;
+  if (!is_float(s.dtype) && s.dtype != IRONCL_F8_E8M0) invalid(fmt::format("{}.dtype is {}", field, s.dtype));
+  const std::int64_t width = s.group_cols == 0 ? 1 : ceil_div(cols, s.group_cols);
+  if (s.ld != 0 && (s.ld < width || (tight && s.ld != width))) {
+    invalid(fmt::format("{}.ld is {}, expected {}", field, s.ld, width));
+  }
+}
+
+}  // namespace
+
+void check_chain(const ironcl_chain* chain) {
+  for (; chain != nullptr; chain = chain->next) {
+    const bool required = (chain->type & IRONCL_CHAIN_REQUIRED) != 0;
+    const std::uint32_t type = chain->type & ~IRONCL_CHAIN_REQUIRED;
+    if (type == IRONCL_CHAIN_OPTIONS) {
+      const ironcl_options& options = *reinterpret_cast<const ironcl_options*>(chain);
+      if (options.count != 0 && !fault("unknown_option_ignored")) {
+        invalid(fmt::format("no such option: {}; there are none", options.items[0].key));
+      }
+      continue;
+    }
+    if ((required && !fault("required_chain_ignored")) || fault("optional_chain_refused")) {
+      unknown(fmt::format("chain item of type {}", type));
+    }
+  }
+}
+
+std::uint64_t workspace_bytes(const ironcl_gemm_desc& d) {
+  return d.a_source_dtype == IRONCL_DTYPE_NONE ? 0 : static_cast<std::uint64_t>(d.m) * 8 + 64;
+}
+
+ironcl_gemm_desc check_desc(const ironcl_gemm_desc* in) {
+  const auto d = read_struct(in, "gemm_desc");
+  known(d.flags, IRONCL_GEMM_REPEATABLE, "gemm_desc.flags");
+  dimension(d.m, 0, "gemm_desc.m");
+  dimension(d.n, 1, "gemm_desc.n");
+  dimension(d.k, 1, "gemm_desc.k");
+  if (d.lda != 0 && d.lda < d.k) invalid(fmt::format("gemm_desc.lda is {}, expected at least k = {}", d.lda, d.k));
+  if (d.ldd != 0 && d.ldd < d.n) invalid(fmt::format("gemm_desc.ldd is {}, expected at least n = {}", d.ldd, d.n));
+  std::int64_t bytes = 0;
+  if (!fault("accepts_overflow") && (__builtin_mul_overflow(d.m, std::max(d.lda, d.k), &bytes) ||
+                                     __builtin_mul_overflow(bytes, std::int64_t{8}, &bytes))) {
+    invalid(fmt::format("gemm_desc: A of {} rows with lda {} ends beyond 2^63 bytes", d.m, d.lda));
+  }
+  for (const auto& [type, field] :
+       {std::pair(d.a_source_dtype, "a_source_dtype"), std::pair(d.a_dtype, "a_dtype"),
+        std::pair(d.b_dtype, "b_dtype"), std::pair(d.d_dtype, "d_dtype"), std::pair(d.bias_dtype, "bias_dtype")}) {
+    known(type, IRONCL_F64, field);
+  }
+  known(d.weakest_accuracy, IRONCL_ACCURACY_TENSOR14, "weakest_accuracy");
+  known(d.grouping, IRONCL_GROUPING_MASKED, "grouping");
+  known(d.a_quantizer.scale_rounding, IRONCL_SCALE_POWER_OF_TWO, "scale_rounding");
+  check_scale(d.a_scale, d.k, false, "gemm_desc.a_scale");
+  check_scale(d.b_scale, d.k, true, "gemm_desc.b_scale");
+  if (!is_float(d.a_dtype) && !is_code(d.a_dtype)) invalid("gemm_desc.a_dtype is no operand's type");
+  if (!is_float(d.b_dtype) && !is_code(d.b_dtype)) invalid("gemm_desc.b_dtype is no operand's type");
+  if (!is_float(d.d_dtype) && !is_code(d.d_dtype)) invalid("gemm_desc.d_dtype is no operand's type");
+  if (d.a_source_dtype != IRONCL_DTYPE_NONE && !is_float(d.a_source_dtype)) {
+    invalid("gemm_desc.a_source_dtype is not f32, f16 or bf16");
+  }
+  if (!std::isfinite(d.a_quantizer.amax_floor) || d.a_quantizer.amax_floor < 0) {
+    invalid("gemm_desc.a_quantizer.amax_floor is not a finite number of at least 0");
+  }
+  if (d.grouping == IRONCL_GROUPING_NONE && d.group_count != 0) invalid("gemm_desc.group_count without grouping");
+  check_chain(d.next);
+  return d;
+}
+
+std::string refusal_of(const ironcl_gemm_desc& d, ironcl_status* reason, bool asked_by_create) {
+  const bool micro = d.a_scale.dtype == IRONCL_F8_E8M0;
+  *reason = IRONCL_REASON_SCALE_LAYOUT;
+  if (fault("supports_says_yes")) return micro && asked_by_create ? "scales of A in e8m0 are not there" : "";
+  if (fault("texts_differ")) return !micro ? "" : asked_by_create ? "no e8m0" : "scales of A in e8m0 are not there";
+  if (fault("refuses_the_floor") && d.b_scale.group_cols == 256) return "blocks of 256 are not there";
+  if (d.grouping != IRONCL_GROUPING_NONE) {
+    *reason = IRONCL_REASON_GROUPING;
+    return "grouped problems are not there; give the groups one by one";
+  }
+  if (!is_float(d.d_dtype)) {
+    *reason = IRONCL_REASON_DTYPE;
+    return "D comes in f32, f16 and bf16 only";
+  }
+  *reason = IRONCL_REASON_NONE;
+  return "";
+}
+
+ironcl_weights_desc check_weights(const ironcl_weights_desc* in) {
+  const auto d = read_struct(in, "weights_desc");
+  check_chain(d.next);
+  dimension(d.n, 1, "weights_desc.n");
+  dimension(d.k, 1, "weights_desc.k");
+  if (d.ld != 0 && d.ld < d.k) invalid(fmt::format("weights_desc.ld is {}, expected at least k = {}", d.ld, d.k));
+  if (d.data == nullptr) invalid("weights_desc.data is NULL");
+  const std::int64_t ld = d.ld == 0 ? d.k : d.ld;
+  const auto needed = static_cast<std::uint64_t>((d.n - 1) * ld + d.k) * size_of(d.dtype);
+  if (d.data_bytes < needed) invalid(fmt::format("weights_desc.data_bytes is {}, expected {}", d.data_bytes, needed));
+  check_scale(d.scale, d.k, false, "weights_desc.scale");
+  if (d.scale.dtype != IRONCL_DTYPE_NONE) {
+    if (d.scales == nullptr) invalid("weights_desc.scales is NULL");
+    const std::int64_t rows = d.scale.group_rows == 0 ? 1 : ceil_div(d.n, d.scale.group_rows);
+    const std::int64_t cols = d.scale.group_cols == 0 ? 1 : ceil_div(d.k, d.scale.group_cols);
+    const std::int64_t scale_ld = d.scale.ld == 0 ? cols : d.scale.ld;
+    const auto scale_bytes = static_cast<std::uint64_t>((rows - 1) * scale_ld + cols) * size_of(d.scale.dtype);
+    if (d.scale_bytes < scale_bytes) {
+      invalid(fmt::format("weights_desc.scale_bytes is {}, expected {}", d.scale_bytes, scale_bytes));
+    }
+  }
+  if (d.plan != nullptr && !fault("weights_of_any_shape")) {
+    const auto& plan = d.plan->data->desc;
+    if (plan.n != d.n || plan.k != d.k) invalid("weights_desc: another shape than the plan's");
+  }
+  return d;
+}
+
+Region check_span(const ironcl_span& span, const char* name, std::uint64_t needed, std::uint64_t alignment) {
+  if (span.buffer == nullptr) invalid(fmt::format("{} is absent", name));
+  const std::uint64_t whole = span.buffer->bytes->size();
+  const bool outside = span.offset > whole || span.size > whole - span.offset;
+  if ((outside || span.size < needed) && !fault("accepts_short_spans")) {
+    invalid(fmt::format("{}: {} bytes from {} of a buffer of {}, expected {} bytes inside it", name, span.size,
+                        span.offset, whole, needed));
+  }
+  if (outside || span.offset % alignment != 0) invalid(fmt::format("{}.offset is {}", name, span.offset));
+  return {span.buffer->bytes, span.offset, span.size};
+}
+
+Call check_call(const ironcl_gemm_args* in, const ironcl_gemm_t& plan,
+                std::vector<std::shared_ptr<Completion>>* wait) {
+  const auto args = read_struct(in, "gemm_args");
+  check_chain(args.next);
+  const ironcl_gemm_desc& d = plan.data->desc;
+  if (args.m < 0 || args.m > d.m) invalid(fmt::format("gemm_args.m is {}, expected 0 to {}", args.m, d.m));
+  if (args.wait_count != 0 && args.wait == nullptr) invalid("gemm_args.wait is NULL");
+  for (std::uint32_t i = 0; i < args.wait_count; ++i) {
+    if (args.wait[i] == nullptr) invalid(fmt::format("gemm_args.wait[{}] is NULL", i));
+    wait->push_back(args.wait[i]->completion);
+  }
+  if (args.weights == nullptr) invalid("gemm_args.weights is NULL");
+  const auto& w = args.weights->data->desc;
+  if ((w.n != d.n || w.k != d.k) && !fault("weights_of_any_shape")) {
+    invalid(fmt::format("gemm_args.weights are [{}, {}], the plan's are [{}, {}]", w.n, w.k, d.n, d.k));
+  }
+  Call call;
+  call.m = args.m, call.weights = args.weights->data, call.plan = plan.data;
+  if (args.m == 0) {
+    if (args.d.buffer != nullptr) call.d = {args.d.buffer->bytes, args.d.offset, args.d.size};
+    return call;
+  }
+  const bool dynamic = d.a_source_dtype != IRONCL_DTYPE_NONE;
+  const auto extent = [](std::int64_t rows, std::int64_t ld, std::int64_t cols, ironcl_dtype type) {
+    return static_cast<std::uint64_t>((rows - 1) * (ld == 0 ? cols : ld) + cols) * size_of(type);
+  };
+  const ironcl_dtype given = dynamic ? d.a_source_dtype : d.a_dtype;
+  call.a = check_span(args.a, "gemm_args.a", extent(args.m, d.lda, d.k, given), size_of(given));
+  const std::int64_t rows = d.a_scale.group_rows == 0 ? 1 : ceil_div(args.m, d.a_scale.group_rows);
+  const std::int64_t cols = d.a_scale.group_cols == 0 ? 1 : ceil_div(d.k, d.a_scale.group_cols);
+  if (!dynamic && d.a_scale.dtype != IRONCL_DTYPE_NONE) {
+    call.a_scale = check_span(args.a_scale, "gemm_args.a_scale", extent(rows, d.a_scale.ld, cols, d.a_scale.dtype),
+                              size_of(d.a_scale.dtype));
+  }
+  call.d = check_span(args.d, "gemm_args.d", extent(args.m, d.ldd, d.n, d.d_dtype), size_of(d.d_dtype));
+  if (call.d.bytes == call.a.bytes && !fault("overlap_accepted")) invalid("gemm_args.d overlaps gemm_args.a");
+  if (d.bias_dtype != IRONCL_DTYPE_NONE) {
+    call.bias = check_span(args.bias, "gemm_args.bias", extent(1, 0, d.n, d.bias_dtype), size_of(d.bias_dtype));
+  }
+  if (args.workspace.buffer != nullptr) {
+    call.workspace = check_span(args.workspace, "gemm_args.workspace", workspace_bytes(d), 1);
+  }
+  if ((args.a_quantized.buffer == nullptr) != (args.a_quantized_scale.buffer == nullptr)) {
+    invalid("gemm_args.a_quantized and a_quantized_scale come together");
+  }
+  if (args.a_quantized.buffer != nullptr) {
+    call.codes = check_span(args.a_quantized, "gemm_args.a_quantized", extent(args.m, 0, d.k, d.a_dtype), 1);
+    call.code_scales =
+        check_span(args.a_quantized_scale, "gemm_args.a_quantized_scale", extent(rows, 0, cols, IRONCL_F32), 4);
+  }
+  return call;
+}
+
+}  // namespace ironcl::reference

@@ -1,0 +1,299 @@
+// SPDX-License-Identifier: Apache-2.0
+// Numbers of the reference plugin: decode, quantise, multiply, round. Plain loops over k with one f32 sum a K group.
+#include <bit>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+#include "backends/numerics/casts.h"
+#include "tests/conformance/plugins/objects.h"
+
+namespace ironcl::reference {
+namespace {
+
+using numerics::DType;
+
+float decode_one(ironcl_dtype type, const std::byte* at) {
+  if (type == IRONCL_F8_E4M3FN) {
+    const auto code = static_cast<unsigned>(*at);
+    const bool negative = code > 127;
+    const unsigned exponent = (code >> 3) & 15, mantissa = code & 7;
+    if (exponent == 15 && mantissa == 7 && !fault("nan_code_becomes_number")) {
+      return std::numeric_limits<float>::quiet_NaN();
+    }
+    if (exponent == 0 && fault("subnormal_codes_are_zero")) return 0;
+    const float magnitude = exponent == 0
+                                ? std::ldexp(static_cast<float>(mantissa), -9)
+                                : std::ldexp(static_cast<float>(8 + mantissa), static_cast<int>(exponent) - 10);
+    return negative ? -magnitude : magnitude;
+  }
+  const float value = static_cast<float>(numerics::load_as_f64(static_cast<DType>(type), at, 0));
+  if (type == IRONCL_F8_E5M2 && fault("minus_is_lost_for_e5m2")) return std::fabs(value);
+  return value;
+}
+
+std::vector<float> decode_matrix(ironcl_dtype type, const std::byte* at, std::int64_t rows, std::int64_t cols,
+                                 std::int64_t ld) {
+  std::vector<float> out(static_cast<std::size_t>(rows * cols));
+  for (std::int64_t i = 0; i < rows; ++i) {
+    for (std::int64_t j = 0; j < cols; ++j) {
+      out[static_cast<std::size_t>(i * cols + j)] = decode_one(type, at + (i * ld + j) * size_of(type));
+    }
+  }
+  return out;
+}
+
+struct Grid {
+  std::int64_t rows, cols, height, width;
+  Grid(const ironcl_scale_desc& s, std::int64_t r, std::int64_t c)
+      : rows(s.group_rows == 0 ? std::max<std::int64_t>(r, 1) : s.group_rows),
+        cols(s.group_cols == 0 ? c : s.group_cols),
+        height(ceil_div(r, rows)),
+        width(ceil_div(c, cols)) {}
+};
+
+float scale_value(float value) { return std::isnan(value) && fault("nan_scale_becomes_one") ? 1.0f : value; }
+
+/// Scales [height, width] with `ld`; none: ones.
+std::vector<float> decode_scales(const ironcl_scale_desc& s, const std::byte* at, const Grid& g, std::int64_t ld) {
+  if (s.dtype == IRONCL_DTYPE_NONE) return std::vector<float>(static_cast<std::size_t>(g.height * g.width), 1.0f);
+  auto out = decode_matrix(s.dtype, at, g.height, g.width, fault("scale_ld_ignored") ? g.width : ld);
+  for (auto& value : out) value = scale_value(value);
+  return out;
+}
+
+/// Quantises rows of `x` in place to the values of their codes.
+void quantize(const Call& call, std::vector<float>& x, std::vector<float>& scales, const Grid& g) {
+  const ironcl_gemm_desc& d = call.plan->desc;
+  const float largest = d.a_dtype == IRONCL_F8_E4M3FN ? 448.0f : d.a_dtype == IRONCL_I8 ? 127.0f : 57344.0f;
+  float floor = d.a_quantizer.amax_floor == 0 ? 1e-10f : d.a_quantizer.amax_floor;
+  if (fault("floor_ignored")) floor = 1e-10f;
+  Bytes codes(x.size());
+  for (std::int64_t gi = 0; gi < g.height; ++gi) {
+    for (std::int64_t gj = 0; gj < g.width; ++gj) {
+      const std::int64_t row_end = std::min(call.m, (gi + 1) * g.rows), col_end = std::min(d.k, (gj + 1) * g.cols);
+      float amax = 0;
+      bool bad = false;
+      for (std::int64_t i = gi * g.rows; i < row_end; ++i) {
+        for (std::int64_t j = gj * g.cols; j < col_end; ++j) {
+          const float value = x[static_cast<std::size_t>(i * d.k + j)];
+          if (!std::isfinite(value) && !(std::isinf(value) && fault("infinity_becomes_448"))) bad = true;
+          if (std::isfinite(value)) amax = std::max(amax, std::fabs(value));
+        }
+      }
+      const bool zero = amax == 0 && fault("zero_group_is_nan");
+      float s = std::max(amax, floor) / largest;
+      if (d.a_quantizer.scale_rounding == IRONCL_SCALE_POWER_OF_TWO) {
+        int exponent = 0;
+        const float fraction = std::frexp(s, &exponent);  // s = fraction * 2^exponent, 0.5 <= fraction < 1
+        s = std::ldexp(1.0f, fraction == 0.5f || fault("power_of_two_rounds_down") ? exponent - 1 : exponent);
+      }
+      if (bad || zero) s = std::numeric_limits<float>::quiet_NaN();
+      scales[static_cast<std::size_t>(gi * g.width + gj)] = s;
+      for (std::int64_t i = gi * g.rows; i < row_end; ++i) {
+        for (std::int64_t j = gj * g.cols; j < col_end; ++j) {
+          const auto at = static_cast<std::size_t>(i * d.k + j);
+          const float q = fault("reciprocal_quantizer") ? x[at] * (1.0f / s) : x[at] / s;
+          if (d.a_dtype == IRONCL_I8) {
+            const float whole = bad ? 0.0f : std::clamp(std::nearbyint(q), -127.0f, 127.0f);
+            codes[at] = static_cast<std::byte>(static_cast<std::int8_t>(whole));
+          } else if (d.a_dtype == IRONCL_F8_E4M3FN) {
+            codes[at] = static_cast<std::byte>(numerics::encode_e4m3fn(q, numerics::Overflow::saturate));
+          } else {
+            codes[at] = static_cast<std::byte>(numerics::encode_e5m2(q, numerics::Overflow::saturate));
+          }
+          x[at] = decode_one(d.a_dtype, &codes[at]);
+        }
+      }
+    }
+  }
+  if (call.codes.bytes) {
+    const bool over = fault("unguarded_codes");
+    std::memcpy(call.codes.at(), codes.data(), codes.size());
+    if (over) call.codes.at()[codes.size()] = std::byte{0};
+    std::memcpy(call.code_scales.at(), scales.data(), scales.size() * 4);
+  }
+}
+
+void store_one(ironcl_dtype type, float value, std::byte* at) {
+  if (type == IRONCL_BF16 && fault("truncates_bf16")) {
+    const auto bits = static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(value) >> 16);
+    std::memcpy(at, &bits, 2);
+    return;
+  }
+  if (type == IRONCL_F16 && fault("flushes_f16_subnormals") && std::fabs(value) < 0x1p-14f) value = 0;
+  const auto overflow =
+      type == IRONCL_F16 && fault("saturates_f16") ? numerics::Overflow::saturate : numerics::Overflow::plain;
+  numerics::encode(static_cast<DType>(type), {&value, 1}, at, overflow);
+}
+
+/// Which scale a row or column of the operand has, under the planted faults of indices.
+std::int64_t block_of(std::int64_t i, std::int64_t group, std::int64_t count) {
+  std::int64_t block = i / group;
+  if (fault("scale_index_at_edges") && block == count - 1 && block > 0) --block;
+  return block;
+}
+
+float to_half(float value) { return numerics::decode_f16(numerics::encode_f16(value)); }
+float to_bf16(float value) { return numerics::decode_bf16(numerics::encode_bf16(value)); }
+
+int calls = 0;
+
+/// One row of D into `sum`: for each K group the sum over k in f32, scaled, added.
+void multiply_row(const Call& call, const float* a, const float* sa, std::vector<float>& sum) {
+  const ironcl_gemm_desc& d = call.plan->desc;
+  const Grid ga(d.a_scale, 1, d.k), gb(d.b_scale, d.n, d.k);
+  const WeightsData& w = *call.weights;
+  std::int64_t step = d.a_scale.dtype == IRONCL_DTYPE_NONE ? gb.cols : std::gcd(ga.cols, gb.cols);
+  if (fault("tile_straddles_group")) step = std::max<std::int64_t>(step, 128);
+  if (fault("not_repeatable") && calls % 2 == 1) step = std::max<std::int64_t>(step / 4, 1);
+  if (step > 128 && step % 128 == 0) step = 128;
+  std::vector<float> group(static_cast<std::size_t>(d.n));
+  for (std::int64_t begin = 0; begin < d.k; begin += step) {
+    std::fill(group.begin(), group.end(), 0.0f);
+    const std::int64_t end = std::min(d.k, begin + step);
+    const bool half = fault("f16_accumulation");
+    for (std::int64_t k = begin; k < end; ++k) {
+      const float value = a[k];
+      const float* b = w.decoded.data() + k * d.n;
+      for (std::int64_t n = 0; n < d.n; ++n) group[static_cast<std::size_t>(n)] += value * b[n];
+      for (std::int64_t n = 0; half && n < d.n; ++n) {
+        group[static_cast<std::size_t>(n)] = to_half(group[static_cast<std::size_t>(n)]);
+      }
+    }
+    const float scale_a = sa[block_of(begin, ga.cols, ga.width)];
+    for (std::int64_t n = 0; n < d.n; ++n) {
+      const std::int64_t block = block_of(n, gb.rows, gb.height) * gb.width + block_of(begin, gb.cols, gb.width);
+      float scale_b = w.decoded_scales[static_cast<std::size_t>(block)];
+      if (fault("scaled_b_in_bf16")) scale_b = to_bf16(scale_b);
+      sum[static_cast<std::size_t>(n)] += group[static_cast<std::size_t>(n)] * (scale_a * scale_b);
+    }
+  }
+}
+
+/// A [m, k] as multiplied, and its scales.
+void load_a(const Call& call, std::vector<float>& a, std::vector<float>& scales) {
+  const ironcl_gemm_desc& d = call.plan->desc;
+  const std::int64_t lda = d.lda == 0 || fault("ignores_lda") ? d.k : d.lda;
+  const Grid grid(d.a_scale, call.m, d.k);
+  const bool dynamic = d.a_source_dtype != IRONCL_DTYPE_NONE;
+  const std::byte* from = fault("ignores_offsets") ? call.a.bytes->data() : call.a.at();
+  a = decode_matrix(dynamic ? d.a_source_dtype : d.a_dtype, from, call.m, d.k, lda);
+  if (!dynamic) {
+    scales = decode_scales(d.a_scale, call.a_scale.at(), grid, d.a_scale.ld == 0 ? grid.width : d.a_scale.ld);
+    return;
+  }
+  scales.resize(static_cast<std::size_t>(grid.height * grid.width));
+  quantize(call, a, scales, grid);
+  PlanData& plan = *call.plan;
+  if (fault("stale_rows")) {  // quantised rows of the first call serve the later ones
+    if (plan.kept_rows.size() >= a.size()) {
+      std::copy_n(plan.kept_rows.begin(), a.size(), a.begin());
+      std::copy_n(plan.kept_scales.begin(), scales.size(), scales.begin());
+    } else {
+      plan.kept_rows = a, plan.kept_scales = scales;
+    }
+  }
+}
+
+}  // namespace
+
+std::uint32_t size_of(ironcl_dtype type) { return numerics::size_of(static_cast<DType>(type)); }
+std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+std::int64_t accumulation_length(const ironcl_gemm_desc& d) {
+  const Grid ga(d.a_scale, 1, d.k), gb(d.b_scale, d.n, d.k);
+  const std::int64_t group = d.a_scale.dtype == IRONCL_DTYPE_NONE ? gb.cols : std::gcd(ga.cols, gb.cols);
+  if (fault("accumulation_straddles")) return 2 * group;
+  return group > 128 && group % 128 == 0 ? 128 : group;
+}
+
+std::shared_ptr<WeightsData> prepare(const ironcl_weights_desc& d) {
+  auto out = std::make_shared<WeightsData>();
+  out->desc = d;
+  const std::int64_t ld = d.ld == 0 || fault("weights_ld_ignored") ? d.k : d.ld;
+  const Grid grid(d.scale, d.n, d.k);
+  const std::int64_t scale_ld = d.scale.ld == 0 ? grid.width : d.scale.ld;
+  const auto* data = static_cast<const std::byte*>(d.data);
+  const auto* scales = static_cast<const std::byte*>(d.scales);
+  const std::size_t row = static_cast<std::size_t>(d.k) * size_of(d.dtype);
+  for (std::int64_t i = 0; i < d.n; ++i) {
+    const std::byte* from = data + i * ld * size_of(d.dtype);
+    out->data.insert(out->data.end(), from, from + row);
+  }
+  if (d.scale.dtype != IRONCL_DTYPE_NONE) {
+    const std::size_t scale_row = static_cast<std::size_t>(grid.width) * size_of(d.scale.dtype);
+    for (std::int64_t i = 0; i < grid.height; ++i) {
+      const std::byte* from = scales + i * scale_ld * size_of(d.scale.dtype);
+      out->scales.insert(out->scales.end(), from, from + scale_row);
+    }
+  }
+  const auto values = decode_matrix(d.dtype, out->data.data(), d.n, d.k, d.k);
+  out->decoded.resize(values.size());
+  for (std::int64_t n = 0; n < d.n; ++n) {
+    for (std::int64_t k = 0; k < d.k; ++k) {
+      out->decoded[static_cast<std::size_t>(k * d.n + n)] = values[static_cast<std::size_t>(n * d.k + k)];
+    }
+  }
+  out->decoded_scales = decode_scales(d.scale, out->scales.data(), grid, grid.width);
+  if (fault("rows_of_scales_shifted") && grid.height > 1) {
+    std::rotate(out->decoded_scales.begin(), out->decoded_scales.begin() + grid.width, out->decoded_scales.end());
+  }
+  out->borrowed = d.data;
+  return out;
+}
+
+void export_weights(const WeightsData& w, std::byte* data, std::byte* scales) {
+  std::copy(w.data.begin(), w.data.end(), data);
+  std::copy(w.scales.begin(), w.scales.end(), scales);
+  if (fault("export_cleans_nan")) {
+    for (std::size_t i = 0; i < w.data.size(); ++i) {
+      if (data[i] == std::byte{0xff}) data[i] = std::byte{0x7f};
+    }
+  }
+  if (fault("export_overruns")) data[w.data.size()] = std::byte{0};
+}
+
+void multiply(const Call& call) {
+  const ironcl_gemm_desc& d = call.plan->desc;
+  ++calls;
+  const std::uint32_t element = size_of(d.d_dtype);
+  const std::int64_t ldd = d.ldd == 0 ? d.n : d.ldd;
+  if (call.m == 0) {
+    if (fault("no_rows_write") && call.d.bytes) *call.d.at() = std::byte{0};
+    return;
+  }
+  if (fault("weights_keep_the_pointer")) {
+    call.weights->decoded.assign(call.weights->decoded.size(), 0x77);  // what the caller's memory has by now
+  }
+  std::vector<float> a, scales;
+  load_a(call, a, scales);
+  const Grid grid(d.a_scale, call.m, d.k);
+  const float bump = fault("codes_change_product") && call.codes.bytes ? 2.0f : 1.0f;
+  std::vector<float> sum(static_cast<std::size_t>(d.n));
+  for (std::int64_t m = 0; m < call.m; ++m) {
+    std::fill(sum.begin(), sum.end(), 0.0f);
+    std::byte* row = call.d.at() + m * ldd * element;
+    multiply_row(call, a.data() + m * d.k, scales.data() + block_of(m, grid.rows, grid.height) * grid.width, sum);
+    for (std::int64_t n = 0; n < d.n; ++n) {
+      if (fault("last_column_is_not_written") && n == d.n - 1 && m == call.m - 1) continue;
+      float value = sum[static_cast<std::size_t>(n)] * bump;
+      if (d.bias_dtype != IRONCL_DTYPE_NONE && !fault("bias_is_forgotten")) {
+        value += decode_one(d.bias_dtype, call.bias.at() + n * size_of(d.bias_dtype));
+      }
+      if (fault("adds_to_d") && !std::isnan(decode_one(d.d_dtype, row + n * element))) {
+        value += decode_one(d.d_dtype, row + n * element);
+      }
+      store_one(d.d_dtype, value, row + n * element);
+    }
+    if (fault("writes_the_gap") && m + 1 < call.m && ldd > d.n) row[d.n * element] = std::byte{0};
+  }
+  if (fault("writes_rows_past_m")) call.d.at()[call.m * ldd * element] = std::byte{0};
+  if (fault("writes_before_d")) *(call.d.at() - 1) = std::byte{0};
+  if (fault("writes_input")) *call.a.at() ^= std::byte{1};
+  if (fault("writes_past_workspace") && call.workspace.bytes) {
+    call.workspace.at()[workspace_bytes(d)] = std::byte{0};
+  }
+}
+
+}  // namespace ironcl::reference

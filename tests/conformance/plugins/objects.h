@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+// Objects of the reference plugin: the smallest implementation of plugin.h that keeps all its promises, in host
+// memory, with a thread for each queue. Written against plugin.h alone (casts from backends/numerics), so that the
+// suite is tried on something that shares nothing with our backends.
+#pragma once
+
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "host/include/ironcl/plugin.h"
+
+namespace ironcl::reference {
+
+/// What a call answers with instead of OK.
+struct Refusal : std::runtime_error {
+  Refusal(ironcl_status s, const std::string& text) : std::runtime_error(text), status(s) {}
+  ironcl_status status;
+};
+
+using Bytes = std::vector<std::byte>;
+
+/// Completion of a command.
+struct Completion {
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool done = false;
+  ironcl_status status = IRONCL_OK;
+  std::string text;
+  std::uint64_t queued_ns = 0, start_ns = 0, end_ns = 0;
+};
+
+struct Command {
+  std::vector<std::shared_ptr<Completion>> wait;
+  bool orders_only = false;  ///< queue_wait: an error of what it waits for is not its own.
+  std::function<void()> work;
+  std::shared_ptr<Completion> completion;
+};
+
+/// A queue's commands and the thread that runs them; the thread ends when the queue is closed and empty.
+class Worker : public std::enable_shared_from_this<Worker> {
+ public:
+  static std::shared_ptr<Worker> start();
+  std::shared_ptr<Completion> push(Command command);
+  void finish();
+  void close();
+  /// Waits until no worker of the process is left.
+  static void join_all();
+
+ private:
+  void run();
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<Command> commands_;
+  bool busy_ = false, closed_ = false;
+};
+
+/// OK, or TIMEOUT; throws the command's own Refusal.
+ironcl_status wait_for(Completion& completion, std::uint64_t timeout_ns);
+
+/// B as given, tight, and decoded: value (n, k) at k * columns + n.
+struct WeightsData {
+  ironcl_weights_desc desc{};
+  Bytes data, scales;
+  std::vector<float> decoded;
+  std::vector<float> decoded_scales;
+  const void* borrowed = nullptr;  ///< Fault weights_keep_the_pointer.
+};
+
+struct PlanData {
+  ironcl_gemm_desc desc{};
+  std::vector<float> kept_rows, kept_scales;  ///< Fault stale_rows.
+};
+
+}  // namespace ironcl::reference
+
+struct ironcl_device_t {
+  int unused = 0;
+};
+struct ironcl_queue_t {
+  std::shared_ptr<ironcl::reference::Worker> worker;
+};
+struct ironcl_buffer_t {
+  std::shared_ptr<ironcl::reference::Bytes> bytes;
+};
+struct ironcl_weights_t {
+  std::shared_ptr<ironcl::reference::WeightsData> data;
+};
+struct ironcl_gemm_t {
+  std::shared_ptr<ironcl::reference::PlanData> data;
+};
+struct ironcl_event_t {
+  std::shared_ptr<ironcl::reference::Completion> completion;
+};
+
+namespace ironcl::reference {
+
+/// Spans of a call with the buffers kept alive.
+struct Region {
+  std::shared_ptr<Bytes> bytes;
+  std::uint64_t offset = 0, size = 0;
+  std::byte* at() const { return bytes ? bytes->data() + offset : nullptr; }
+};
+struct Call {
+  std::int64_t m = 0;
+  std::shared_ptr<WeightsData> weights;
+  std::shared_ptr<PlanData> plan;
+  Region a, a_scale, d, bias, workspace, codes, code_scales;
+};
+
+// check.cpp: every throws Refusal.
+ironcl_gemm_desc check_desc(const ironcl_gemm_desc* in);
+/// The reason why the device will not run `desc`; empty where it will.
+std::string refusal_of(const ironcl_gemm_desc& desc, ironcl_status* reason, bool asked_by_create);
+ironcl_weights_desc check_weights(const ironcl_weights_desc* in);
+Call check_call(const ironcl_gemm_args* in, const ironcl_gemm_t& plan,
+                std::vector<std::shared_ptr<Completion>>* wait);
+Region check_span(const ironcl_span& span, const char* name, std::uint64_t needed, std::uint64_t alignment);
+std::uint64_t workspace_bytes(const ironcl_gemm_desc& desc);
+
+// gemm.cpp
+std::shared_ptr<WeightsData> prepare(const ironcl_weights_desc& desc);
+void export_weights(const WeightsData& weights, std::byte* data, std::byte* scales);
+void multiply(const Call& call);
+/// Products between two scalings.
+std::int64_t accumulation_length(const ironcl_gemm_desc& desc);
+std::uint32_t size_of(ironcl_dtype type);
+std::int64_t ceil_div(std::int64_t a, std::int64_t b);
+
+// structs.h
+/// A copy of a struct that the caller gave: a missing tail is zero, an unknown one must be.
+template <class T>
+T read_struct(const T* in, const char* name);
+/// Writes what fits of `value` into a struct that the caller gave.
+template <class T>
+void fill_struct(T* out, const T& value, const char* name);
+void check_chain(const ironcl_chain* chain);
+
+}  // namespace ironcl::reference
+
+#include "tests/conformance/plugins/structs.h"

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+// Single objects of a device, made and checked: queues, buffers, plans, weights.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+
+#include "tests/conformance/suite/rig.h"
+
+namespace ironcl::conformance {
+
+Queue make_queue(Context& c) {
+  ironcl_queue queue = nullptr;
+  Error error;
+  require(c.table.queue_create(c.device, 0, &queue, &error), error, "queue_create");
+  return {c.table, queue};
+}
+
+Buffer make_buffer(Context& c, std::uint64_t size) {
+  ironcl_buffer_desc desc{};
+  desc.struct_size = sizeof desc;
+  desc.size = size;
+  ironcl_buffer buffer = nullptr;
+  Error error;
+  require(c.table.buffer_create(c.device, &desc, &buffer, &error), error, "buffer_create");
+  return {c.table, buffer};
+}
+
+void wait(Context& c, ironcl_event event, const char* what) {
+  Error error;
+  require(c.table.event_wait(event, UINT64_MAX, &error), error, fmt::format("event_wait after {}", what).c_str());
+}
+
+void upload(Context& c, ironcl_queue queue, ironcl_buffer buffer, std::uint64_t offset,
+            std::span<const std::byte> bytes) {
+  if (bytes.empty()) return;
+  ironcl_event event = nullptr;
+  Error error;
+  require(c.table.write(queue, {buffer, offset, bytes.size()}, bytes.data(), IRONCL_HOST_COPIED_BEFORE_RETURN, &event,
+                        &error),
+          error, "write");
+  const Event owner(c.table, event);
+  wait(c, event, "write");
+}
+
+std::vector<std::byte> download(Context& c, ironcl_queue queue, ironcl_buffer buffer, std::uint64_t offset,
+                                std::uint64_t size) {
+  std::vector<std::byte> bytes(size);
+  if (size == 0) return bytes;
+  ironcl_event event = nullptr;
+  Error error;
+  require(c.table.read(queue, {buffer, offset, size}, bytes.data(), &event, &error), error, "read");
+  const Event owner(c.table, event);
+  wait(c, event, "read");
+  return bytes;
+}
+
+ironcl_device_props props_of(Context& c) {
+  ironcl_device_props props{};
+  props.struct_size = sizeof props;
+  Error error;
+  require(c.table.device_props(c.device, &props, &error), error, "device_props");
+  return props;
+}
+
+Gemm make_plan(Context& c, const ironcl_gemm_desc& desc) {
+  ironcl_support support{};
+  support.struct_size = sizeof support;
+  Error error;
+  const ironcl_status asked = c.table.supports(c.device, &desc, &support, &error);
+  ironcl_gemm plan = nullptr;
+  Error refusal;
+  const ironcl_status made = c.table.gemm_create(c.device, &desc, &plan, &refusal);
+  Gemm owner(c.table, made == IRONCL_OK ? plan : nullptr);
+
+  if (asked != IRONCL_OK) {
+    if (made != asked) {
+      throw Failed(fmt::format("supports() answers {} ({}) but gemm_create {} ({}): they must agree",
+                               status_name(asked), error.message, status_name(made), refusal.message));
+    }
+    if (asked == IRONCL_UNAVAILABLE) throw Unavailable(error.message);
+    if (asked == IRONCL_UNIMPLEMENTED) throw Unsupported(fmt::format("UNIMPLEMENTED: {}", error.message));
+    throw Failed(fmt::format("supports: {}: {}", status_name(asked), error.message));
+  }
+  if (support.reason == IRONCL_REASON_NONE) {
+    if (made != IRONCL_OK) {
+      throw Failed(
+          fmt::format("supports() says yes but gemm_create refuses: {}: {}", status_name(made), refusal.message));
+    }
+    return owner;
+  }
+  const std::string text(support.text, strnlen(support.text, sizeof support.text));
+  if (made == IRONCL_OK) throw Failed(fmt::format("supports() refuses ({}) but gemm_create makes a plan", text));
+  if (made != IRONCL_UNSUPPORTED) {
+    throw Failed(
+        fmt::format("supports() refuses with reason {} ({}), so gemm_create must answer UNSUPPORTED, not {}: {}",
+                    support.reason, text, status_name(made), refusal.message));
+  }
+  if (text.empty()) throw Failed(fmt::format("supports() refuses with reason {} and no text", support.reason));
+  const bool cut = text.size() + 1 >= sizeof support.text;
+  if (cut ? std::strncmp(refusal.message, text.c_str(), text.size()) != 0 : text != refusal.message) {
+    throw Failed(fmt::format("supports() and gemm_create refuse with different texts: \"{}\" and \"{}\"", text,
+                             refusal.message));
+  }
+  throw Unsupported(text);
+}
+
+ironcl_gemm_info info_of(Context& c, ironcl_gemm plan) {
+  ironcl_gemm_info info{};
+  info.struct_size = sizeof info;
+  Error error;
+  require(c.table.gemm_info(plan, &info, &error), error, "gemm_info");
+  return info;
+}
+
+Weights make_weights(Context& c, const Problem& p, const Operands& o, ironcl_gemm plan) {
+  std::vector<std::byte> data = spread(p.b, o.b, p.n, p.k, p.ldb(), 0);
+  const numerics::ScaleGrid grid = p.b_scale.grid();
+  std::vector<std::byte> scales =
+      spread(p.b_scale.dtype, o.b_scale, grid.scale_rows(p.n), grid.scale_cols(p.k), p.b_scale_ld(), 0);
+  ironcl_weights_desc desc{};
+  desc.struct_size = sizeof desc;
+  desc.dtype = static_cast<ironcl_dtype>(p.b);
+  desc.n = p.n, desc.k = p.k;
+  desc.ld = p.b_pad != 0 ? p.ldb() : 0;
+  desc.scale = p.desc().b_scale;
+  desc.scale.ld = p.b_scale.pad != 0 ? p.b_scale_ld() : 0;
+  desc.data = data.data(), desc.data_bytes = data.size();
+  desc.scales = scales.empty() ? nullptr : scales.data(), desc.scale_bytes = scales.size();
+  desc.plan = plan;
+  ironcl_weights weights = nullptr;
+  Error error;
+  require(c.table.weights_prepare(c.device, &desc, &weights, &error), error, "weights_prepare");
+  Weights owner(c.table, weights);
+  // The bytes are the caller's again: a plugin that still reads them gets nonsense.
+  std::fill(data.begin(), data.end(), std::byte{0x77});
+  std::fill(scales.begin(), scales.end(), std::byte{0x77});
+  return owner;
+}
+
+numerics::BoundTerms bound_terms(const Problem& p, const ironcl_gemm_info& info) {
+  if (info.accumulation_length < 1) {
+    throw Failed(fmt::format("gemm_info.accumulation_length is {}, expected at least 1", info.accumulation_length));
+  }
+  const std::int64_t group = std::gcd(p.a_scale.dtype == DType::none ? 0 : p.a_scale.cols, p.b_scale.cols);
+  if (group != 0 && info.accumulation_length > group) {
+    throw Failed(
+        fmt::format("gemm_info.accumulation_length is {}, but scales change every {} of k: a K tile straddles "
+                    "a scale group",
+                    info.accumulation_length, group));
+  }
+  return {p.d, static_cast<numerics::AccuracyClass>(info.accuracy_class), p.k, info.accumulation_length};
+}
+
+}  // namespace ironcl::conformance

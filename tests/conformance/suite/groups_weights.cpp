@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+// Group Weights: prepared once, exported bit for bit, used by any plan that they fit.
+#include <fmt/format.h>
+
+#include <cstring>
+
+#include "tests/conformance/suite/groups.h"
+
+namespace ironcl::conformance {
+namespace {
+
+/// Every bit pattern, NaN payloads and padding included: what comes back must be what went in.
+void fill_any_bits(const Problem&, Random& random, Operands& o) {
+  for (auto* bytes : {&o.b, &o.b_scale}) {
+    for (auto& byte : *bytes) byte = static_cast<std::byte>(random.bits() >> 56);
+  }
+}
+
+void export_round_trip(Context& c, Problem p, bool for_plan) {
+  Operands operands = make_operands(p);
+  Random random(c.seed);
+  fill_any_bits(p, random, operands);
+  Gemm plan = make_plan(c, p.desc());
+  const Weights weights = make_weights(c, p, operands, for_plan ? plan.get() : nullptr);
+  ironcl_weights_info info{};
+  info.struct_size = sizeof info;
+  Error error;
+  require(c.table.weights_info(weights.get(), &info, &error), error, "weights_info");
+  EXPECT_EQ(info.data_bytes, operands.b.size());
+  EXPECT_EQ(info.scale_bytes, operands.b_scale.size());
+  EXPECT_GE(info.device_bytes, operands.b.size())
+      << "a lossless packing of random bytes is not smaller than they are";
+  EXPECT_NE(strnlen(info.layout, sizeof info.layout), 0u) << "the layout has no name";
+  EXPECT_LT(strnlen(info.layout, sizeof info.layout), sizeof info.layout) << "the layout's name is not terminated";
+
+  constexpr std::size_t kGuard = 64;
+  std::vector<std::byte> data(operands.b.size() + kGuard, std::byte{0xc3});
+  std::vector<std::byte> scales(operands.b_scale.size() + kGuard, std::byte{0xc3});
+  plan.reset();  // the weights must not need it
+  require(c.table.weights_export(weights.get(), data.data(), operands.b.size(), scales.data(),
+                                 operands.b_scale.size(), &error),
+          error, "weights_export");
+  const auto compare = [&p](const std::vector<std::byte>& got, const std::vector<std::byte>& want, const char* what) {
+    for (std::size_t i = 0; i < got.size(); ++i) {
+      const std::byte expected = i < want.size() ? want[i] : std::byte{0xc3};
+      if (got[i] == expected) continue;
+      ADD_FAILURE() << fmt::format("byte {} of the exported {} is {:#04x}, expected {:#04x} ({} bytes in all)   [{}]",
+                                   i, what, static_cast<unsigned>(got[i]), static_cast<unsigned>(expected),
+                                   want.size(), p.line());
+      return;
+    }
+  };
+  compare(data, operands.b, "values");
+  compare(scales, operands.b_scale, "scales");
+}
+
+Problem padded() {
+  Problem p = base_problem();
+  p.b_pad = 9, p.b_scale.pad = 2;
+  return p;
+}
+
+void small_export_is_refused(Context& c) {
+  Rig rig(c, base_problem());
+  std::vector<std::byte> data(rig.operands().b.size()), scales(rig.operands().b_scale.size());
+  Error error;
+  EXPECT_EQ(c.table.weights_export(rig.weights(), data.data(), data.size() - 1, scales.data(), scales.size(), &error),
+            IRONCL_INVALID_ARGUMENT)
+      << error.message;
+  EXPECT_EQ(c.table.weights_export(rig.weights(), data.data(), data.size(), scales.data(), scales.size() - 1, &error),
+            IRONCL_INVALID_ARGUMENT)
+      << error.message;
+  EXPECT_EQ(c.table.weights_export(rig.weights(), nullptr, data.size(), scales.data(), scales.size(), &error),
+            IRONCL_INVALID_ARGUMENT)
+      << error.message;
+}
+
+void one_set_for_many_plans(Context& c) {
+  Problem p = base_problem();
+  Rig source(c, p, RigOptions{.weights_for_plan = false});
+  source.expect_right(source.call());
+  for (const std::int64_t m : {1, 70}) {
+    for (const auto out : {DType::f32, DType::bf16}) {
+      Problem q = p;
+      q.m = m, q.d = out;
+      Operands operands = make_operands(q);
+      Random random(c.seed + static_cast<std::uint64_t>(m));
+      fill_exact(q, random, operands);
+      operands.b = source.operands().b, operands.b_scale = source.operands().b_scale;
+      Rig rig(c, q, operands);
+      rig.reset();
+      ironcl_gemm_args args = rig.args();
+      args.weights = source.weights();
+      Error error;
+      ironcl_event event = nullptr;
+      require(rig.enqueue_raw(rig.queue(), args, &event, error), error,
+              "gemm_enqueue with weights made for all plans");
+      const Event owner(c.table, event);
+      wait(c, event, "gemm_enqueue");
+      rig.expect_right(rig.collect(rig.queue()));
+    }
+  }
+}
+
+}  // namespace
+
+void add_weights_tests(Suite& suite) {
+  suite.add("Weights", "ExportIsBitExact", Needs::gemm,
+            [](Context& c) { export_round_trip(c, base_problem(), false); });
+  suite.add("Weights", "ExportOfAPlansLayoutIsBitExact", Needs::gemm,
+            [](Context& c) { export_round_trip(c, base_problem(), true); });
+  suite.add("Weights", "ExportOfPaddedRowsIsTight", Needs::gemm,
+            [](Context& c) { export_round_trip(c, padded(), true); });
+  suite.add("Weights", "ExportIntoTooLittleIsRefused", Needs::gemm, small_export_is_refused);
+  suite.add("Weights", "OneSetServesManyPlans", Needs::gemm, one_set_for_many_plans);
+  suite.add("Weights", "LayoutForAllPlansIsRight", Needs::gemm, [](Context& c) {
+    Rig rig(c, base_problem(), RigOptions{.weights_for_plan = false});
+    rig.expect_right(rig.call());
+  });
+}
+
+}  // namespace ironcl::conformance

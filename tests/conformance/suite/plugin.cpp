@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+// Opening a plugin file. The library is never closed: its threads may outlive unload() in a broken plugin.
+#include "tests/conformance/suite/plugin.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <boost/dll/shared_library.hpp>
+#include <cstring>
+#include <stdexcept>
+
+namespace ironcl::conformance {
+namespace {
+
+template <class... A>
+ironcl_status unimplemented(A...) {
+  return IRONCL_UNIMPLEMENTED;
+}
+template <class... A>
+void nothing(A...) {}
+
+template <class... A>
+void fill(ironcl_status (*&slot)(A...)) {
+  if (slot == nullptr) slot = &unimplemented<A...>;
+}
+template <class... A>
+void fill(void (*&slot)(A...)) {
+  if (slot == nullptr) slot = &nothing<A...>;
+}
+
+void fill_all(ironcl_plugin& t) {
+  fill(t.load), fill(t.unload), fill(t.enumerate), fill(t.device_props), fill(t.supports), fill(t.device_query);
+  fill(t.queue_create), fill(t.queue_finish), fill(t.queue_wait), fill(t.queue_destroy);
+  fill(t.buffer_create), fill(t.buffer_destroy), fill(t.write), fill(t.read);
+  fill(t.weights_prepare), fill(t.weights_export), fill(t.weights_info), fill(t.weights_destroy);
+  fill(t.gemm_create), fill(t.gemm_info), fill(t.gemm_enqueue), fill(t.gemm_destroy);
+  fill(t.event_wait), fill(t.event_profile), fill(t.event_destroy);
+}
+
+}  // namespace
+
+std::string status_name(ironcl_status status) {
+  constexpr const char* kNames[] = {"OK",
+                                    "INVALID_ARGUMENT",
+                                    "UNSUPPORTED",
+                                    "UNIMPLEMENTED",
+                                    "UNAVAILABLE",
+                                    "OUT_OF_HOST_MEMORY",
+                                    "OUT_OF_DEVICE_MEMORY",
+                                    "BUILD_FAILED",
+                                    "DEVICE_LOST",
+                                    "TIMEOUT",
+                                    "INCOMPATIBLE",
+                                    "INTERNAL"};
+  if (status < std::size(kNames)) return kNames[status];
+  return fmt::format("status {}", status);
+}
+
+Plugin::Plugin(const std::filesystem::path& file, const Options& options) {
+  auto* library = new boost::dll::shared_library();  // NOTES: leaked on purpose, see the head of the file.
+  std::error_code failure;
+  library->load(std::filesystem::absolute(file), failure, boost::dll::load_mode::rtld_now);
+  if (failure) throw std::runtime_error(fmt::format("{}: cannot be opened: {}", file.string(), failure.message()));
+  if (!library->has(IRONCL_PLUGIN_QUERY_SYMBOL)) {
+    throw std::runtime_error(
+        fmt::format("{}: is a library, but exports no {}", file.string(), IRONCL_PLUGIN_QUERY_SYMBOL));
+  }
+  query_ = reinterpret_cast<ironcl_plugin_query_fn>(
+      &library->get<const ironcl_plugin*(uint32_t, uint32_t)>(IRONCL_PLUGIN_QUERY_SYMBOL));
+  raw_ = query_(IRONCL_ABI_MAJOR, IRONCL_ABI_MINOR);
+  if (raw_ == nullptr) throw std::runtime_error(fmt::format("{}: cannot serve ABI 1.0", file.string()));
+  if (raw_->abi_major != IRONCL_ABI_MAJOR) {
+    throw std::runtime_error(fmt::format("{}: speaks ABI {}.{}, this suite {}.{}", file.string(), raw_->abi_major,
+                                         raw_->abi_minor, IRONCL_ABI_MAJOR, IRONCL_ABI_MINOR));
+  }
+  std::memcpy(&table_, raw_, std::min<std::size_t>(raw_->struct_size, sizeof table_));
+  fill_all(table_);
+
+  if (raw_->load != nullptr) {
+    const ironcl_key_value unknown{"no_plugin_has_this_option", "1"};
+    Error error;
+    refused_option = table_.load(nullptr, &unknown, 1, &error);
+    refused_option_text = error.message;
+    if (refused_option == IRONCL_OK) table_.unload();
+
+    std::vector<ironcl_key_value> pairs;
+    for (const auto& [key, value] : options) pairs.push_back({key.c_str(), value.c_str()});
+    Error load_error;
+    loaded = table_.load(nullptr, pairs.data(), static_cast<uint32_t>(pairs.size()), &load_error);
+    loaded_text = load_error.message;
+    if (loaded != IRONCL_OK) return;
+  }
+  uint32_t count = 0;
+  Error error;
+  enumerated = table_.enumerate(nullptr, 0, &count, &error);
+  if (enumerated == IRONCL_OK && count > 0) {
+    devices_.resize(count);
+    enumerated = table_.enumerate(devices_.data(), count, &count, &error);
+    devices_.resize(std::min<std::size_t>(count, devices_.size()));
+  }
+  enumerated_text = error.message;
+}
+
+Plugin::~Plugin() {
+  if (loaded == IRONCL_OK) table_.unload();
+}
+
+}  // namespace ironcl::conformance
