@@ -97,10 +97,22 @@ inline void put_codes_b(__local float* slot, int row, int at, uint4 chunk) {
 
 #if A_TYPE == TYPE_F32
 inline void put_floats_a(__local float* slot, int row, int at, float16 chunk) {
-  const float values[16] = {chunk.s0, chunk.s1, chunk.s2, chunk.s3, chunk.s4, chunk.s5, chunk.s6, chunk.s7,
-                            chunk.s8, chunk.s9, chunk.sa, chunk.sb, chunk.sc, chunk.sd, chunk.se, chunk.sf};
-#pragma unroll
-  for (int j = 0; j < 16; ++j) slot[(at + j) * TILE_M + row] = values[j];
+  slot[(at + 0) * TILE_M + row] = chunk.s0;
+  slot[(at + 1) * TILE_M + row] = chunk.s1;
+  slot[(at + 2) * TILE_M + row] = chunk.s2;
+  slot[(at + 3) * TILE_M + row] = chunk.s3;
+  slot[(at + 4) * TILE_M + row] = chunk.s4;
+  slot[(at + 5) * TILE_M + row] = chunk.s5;
+  slot[(at + 6) * TILE_M + row] = chunk.s6;
+  slot[(at + 7) * TILE_M + row] = chunk.s7;
+  slot[(at + 8) * TILE_M + row] = chunk.s8;
+  slot[(at + 9) * TILE_M + row] = chunk.s9;
+  slot[(at + 10) * TILE_M + row] = chunk.sa;
+  slot[(at + 11) * TILE_M + row] = chunk.sb;
+  slot[(at + 12) * TILE_M + row] = chunk.sc;
+  slot[(at + 13) * TILE_M + row] = chunk.sd;
+  slot[(at + 14) * TILE_M + row] = chunk.se;
+  slot[(at + 15) * TILE_M + row] = chunk.sf;
 }
 #endif
 
@@ -252,15 +264,15 @@ void gemm_tiled(GEMM_ARGS) {
       }
     }
   }
+  // NOTES: no loop stands inside a condition that differs between work-items: PoCL 3.1 puts barriers of its own into
+  // loops, and then runs such a loop for all of them.
 #pragma unroll
   for (int i = 0; i < WORK_M; ++i) {
     const int row = first_m + i / QUAD_M * (TILE_M / QUADS_M) + item_m * QUAD_M + i % QUAD_M;
-    if (row < m) {
 #pragma unroll
-      for (int j = 0; j < WORK_N; ++j) {
-        const int column = first_n + j / 4 * (TILE_N / QUADS_N) + item_n * 4 + j % 4;
-        if (column < n) store_d(d, d_at, ldd, bias, bias_at, row, column, total[i][j]);
-      }
+    for (int j = 0; j < WORK_N; ++j) {
+      const int column = first_n + j / 4 * (TILE_N / QUADS_N) + item_n * 4 + j % 4;
+      if (row < m && column < n) store_d(d, d_at, ldd, bias, bias_at, row, column, total[i][j]);
     }
   }
 }

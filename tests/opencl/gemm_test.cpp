@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+// Products against the f64 oracle, on every device and with every variant.
+#include <cmath>
+#include <cstring>
+
+#include "backends/numerics/quantize.h"
+#include "backends/opencl/kernels.h"
+#include "tests/opencl/harness.h"
+
+namespace ironcl::opencl::testing {
+namespace {
+
+using backend::DType;
+
+class OpenClGemm : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (devices().empty()) GTEST_SKIP() << why_no_devices();
+  }
+  static void check(Case c, std::int64_t rows = -1, bool weights_with_plan = true) {
+    const Data data = make_data(c);
+    for (const auto& device : devices()) {
+      const Outcome outcome = run(*device, c, data, rows, weights_with_plan);
+      expect_right(outcome, c, device->props().name);
+    }
+  }
+};
+
+std::vector<std::string> variant_names() {
+  std::vector<std::string> names;
+  for (const Variant& variant : variants()) names.push_back(variant.name);
+  return names;
+}
+
+TEST_F(OpenClGemm, IsRightForRaggedShapesWithEveryVariant) {
+  std::uint32_t seed = 100;
+  for (const std::string& name : variant_names()) {
+    for (const auto& [m, n, k] : std::vector<std::tuple<int, int, int>>{{1, 1, 1},
+                                                                        {1, 17, 129},
+                                                                        {3, 127, 128},
+                                                                        {16, 129, 576},
+                                                                        {17, 3, 448},
+                                                                        {127, 64, 320},
+                                                                        {129, 448, 200},
+                                                                        {5, 576, 1030},
+                                                                        {64, 33, 96}}) {
+      Case c{m, n, k};
+      c.options = {{"variant", name}};
+      c.seed = ++seed;
+      check(c);
+    }
+  }
+}
+
+TEST_F(OpenClGemm, IsRightForEveryScaleGrid) {
+  std::uint32_t seed = 200;
+  for (const std::string& name : variant_names()) {
+    for (const std::int64_t b : {128, 256, 512}) {
+      for (const numerics::ScaleGrid a :
+           {numerics::ScaleGrid{1, 128}, {1, 256}, {1, 512}, {128, 128}, {256, 256}, {512, 512}}) {
+        Case c{19, 150, 700};
+        c.a_grid = a;
+        c.b_grid = {b, b};
+        c.options = {{"variant", name}};
+        c.seed = ++seed;
+        check(c);
+      }
+    }
+    for (const numerics::ScaleGrid a : {numerics::ScaleGrid{1, 0}, {0, 0}, {1, 64}, {1, 32}}) {
+      Case c{9, 70, 330};
+      c.a_grid = a;
+      c.b_grid = {1, 0};
+      c.options = {{"variant", name}};
+      c.seed = ++seed;
+      check(c);
+    }
+  }
+}
+
+TEST_F(OpenClGemm, QuantisesActivationsAsNumericsDoes) {
+  std::uint32_t seed = 300;
+  for (const std::string& name : variant_names()) {
+    for (const DType source : {DType::f32, DType::f16, DType::bf16}) {
+      for (const numerics::ScaleGrid a : {numerics::ScaleGrid{1, 128}, {128, 128}, {1, 256}, {512, 512}}) {
+        Case c{21, 96, 650};
+        c.a_source = source;
+        c.a_grid = a;
+        c.lda = 661;
+        c.options = {{"variant", name}};
+        c.seed = ++seed;
+        check(c);
+      }
+    }
+  }
+}
+
+TEST_F(OpenClGemm, IsRightForEveryOutputTypeBiasAndLeadingDimension) {
+  std::uint32_t seed = 400;
+  for (const std::string& name : variant_names()) {
+    for (const DType d : {DType::f32, DType::f16, DType::bf16}) {
+      for (const DType bias : {DType::none, DType::f32, DType::bf16, DType::f16}) {
+        Case c{18, 77, 260};
+        c.d = d;
+        c.bias = bias;
+        c.ldd = 80;
+        c.lda = 333;
+        c.options = {{"variant", name}};
+        c.seed = ++seed;
+        check(c);
+      }
+    }
+  }
+}
+
+TEST_F(OpenClGemm, IsRightForOtherElementAndScaleTypes) {
+  std::uint32_t seed = 500;
+  for (const std::string& name : variant_names()) {
+    for (const auto& [a, b] : std::vector<std::pair<DType, DType>>{{DType::e5m2, DType::e5m2},
+                                                                   {DType::e4m3fn, DType::e5m2},
+                                                                   {DType::i8, DType::i8},
+                                                                   {DType::f32, DType::e4m3fn},
+                                                                   {DType::bf16, DType::e4m3fn},
+                                                                   {DType::f16, DType::i8}}) {
+      Case c{13, 65, 400};
+      c.a = a;
+      c.b = b;
+      c.options = {{"variant", name}};
+      c.seed = ++seed;
+      check(c);
+    }
+    for (const DType scale : {DType::none, DType::f16, DType::bf16, DType::e8m0}) {
+      Case c{13, 65, 384};
+      c.a_scale = c.b_scale = scale;
+      c.options = {{"variant", name}};
+      c.seed = ++seed;
+      check(c);
+    }
+    Case c{13, 65, 400};
+    c.a_source = DType::f32;
+    c.a = c.b = DType::i8;
+    c.options = {{"variant", name}};
+    check(c);
+  }
+}
+
+TEST_F(OpenClGemm, RunsFewerRowsThanPlannedAndLeavesTheOthersAlone) {
+  for (const std::string& name : variant_names()) {
+    for (const std::int64_t rows : {1, 7, 40}) {
+      Case c{40, 50, 300};
+      c.a_source = DType::bf16;
+      c.options = {{"variant", name}};
+      check(c, rows);
+    }
+  }
+}
+
+TEST_F(OpenClGemm, TakesWeightsPreparedWithoutAPlan) {
+  for (const std::string& name : variant_names()) {
+    Case c{6, 100, 300};
+    c.options = {{"variant", name}};
+    check(c, -1, false);
+  }
+}
+
+TEST_F(OpenClGemm, DecodesEveryCodeOfBothOperands) {
+  // A = row of one, B holds every code in its own column, and the other way round. Scales of powers of two: exact.
+  for (const std::string& name : variant_names()) {
+    for (const bool codes_in_a : {false, true}) {
+      Case c{codes_in_a ? 256 : 1, codes_in_a ? 1 : 256, 128};
+      c.options = {{"variant", name}};
+      Data data = make_data(c);
+      std::fill(data.a.begin(), data.a.end(), 0);
+      std::fill(data.b.begin(), data.b.end(), 0);
+      for (int code = 0; code < 256; ++code) {
+        const auto all = static_cast<std::size_t>(code) * 128 + 77;
+        (codes_in_a ? data.a : data.b)[all] = static_cast<std::uint8_t>(code);
+      }
+      (codes_in_a ? data.b : data.a)[77] = 0x38;  // 1.0
+      for (const auto& device : devices()) {
+        const Outcome outcome = run(*device, c, data);
+        for (int code = 0; code < 256; ++code) {
+          const double got = outcome.d[static_cast<std::size_t>(code)],
+                       want = outcome.oracle.value[static_cast<std::size_t>(code)];
+          if (std::isnan(want)) {
+            EXPECT_TRUE(std::isnan(got)) << name << " code " << code << " gave " << got;
+          } else {
+            EXPECT_NEAR(got, want, std::abs(want) * 0x1p-23)
+                << name << " code " << code << (codes_in_a ? " in a" : " in b");
+            EXPECT_EQ(got == 0, want == 0) << name << " code " << code << (codes_in_a ? " in a" : " in b");
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_F(OpenClGemm, GivesTheSameBitsTwice) {
+  for (const std::string& name : variant_names()) {
+    Case c{33, 200, 1000};
+    c.a_source = DType::f32;
+    c.options = {{"variant", name}};
+    const Data data = make_data(c);
+    for (const auto& device : devices()) {
+      EXPECT_EQ(run(*device, c, data).raw, run(*device, c, data).raw) << name;
+    }
+  }
+}
+
+TEST_F(OpenClGemm, OverflowGivesInfinityAndNaNScalesGiveNaN) {
+  for (const std::string& name : variant_names()) {
+    for (const DType d : {DType::f16, DType::bf16, DType::f32}) {
+      Case c{4, 40, 256};
+      c.d = d;
+      c.options = {{"variant", name}};
+      Data data = make_data(c);
+      std::vector<float> scales(static_cast<std::size_t>(c.m * 2), 0x1p100f);
+      scales[2] = std::nanf("");
+      std::memcpy(data.a_scales.data(), scales.data(), data.a_scales.size());
+      for (const auto& device : devices()) {
+        const Outcome outcome = run(*device, c, data);
+        EXPECT_TRUE(std::isnan(outcome.d[static_cast<std::size_t>(c.n)])) << name;
+        if (d == DType::f16) {
+          EXPECT_TRUE(std::isinf(outcome.d[0])) << name;
+        }
+        expect_right(outcome, c, device->props().name);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace ironcl::opencl::testing
