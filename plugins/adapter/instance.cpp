@@ -25,11 +25,15 @@ class Instance::HostLog final : public backend::Log {
   void write(backend::LogLevel level, const std::string& text) override {
     const std::lock_guard lock(mutex_);  // so that no line is written once unload() has cut the log
     if (write_ == nullptr) return;
-    std::string line;
+    // "build: ..." names a kind of line (docs/environment.md): the lines that follow are of the same kind.
+    std::string kind, line;
+    for (const std::string_view known : {"build: ", "create: ", "exec: "}) {
+      if (text.starts_with(known)) kind = known;
+    }
     for (std::size_t start = 0; start < text.size();) {
       const std::size_t end = std::min(text.find('\n', start), text.size());
-      line.assign(text, start, end - start);
-      if (!line.empty()) write_(context_, static_cast<std::uint32_t>(level), line.c_str());
+      line.assign(start == 0 ? "" : kind).append(text, start, end - start);
+      if (end != start) write_(context_, static_cast<std::uint32_t>(level), line.c_str());
       start = end + 1;
     }
   }

@@ -105,9 +105,12 @@ TEST_F(AdapterLifecycle, LogGetsOneCallALineUntilUnload) {
   ASSERT_EQ(table->load(&host, nullptr, 0, &error), IRONCL_OK) << error.message;
   script().log->write(backend::LogLevel::warn, "first\nsecond\n");
   EXPECT_EQ(lines, (decltype(lines){{IRONCL_LOG_WARN, "first"}, {IRONCL_LOG_WARN, "second"}}));
+  script().log->write(backend::LogLevel::error, "build: tile.cl failed\nline 3: no such type");
+  ASSERT_EQ(lines.size(), 4u);
+  EXPECT_EQ(lines[3].second, "build: line 3: no such type") << "the kind of the first line is that of all";
   table->unload();
   script().log->write(backend::LogLevel::error, "after unload");
-  EXPECT_EQ(lines.size(), 2u);
+  EXPECT_EQ(lines.size(), 4u);
 }
 
 TEST_F(AdapterLifecycle, EnumerateCountsCutsAndGivesTheSameHandles) {
