@@ -59,11 +59,11 @@ double error_over_bound(const Operand& a, const Operand& b, const std::vector<fl
 
 // What one batch needs while it is on its way. Each slot has its own queue and plan, so that slots overlap.
 struct Slot {
+  Operand a{kM, 1};
+  std::vector<float> d = std::vector<float>(kM * kN);
   ironcl::Gemm gemm;
   ironcl::Queue queue;
   ironcl::Buffer a_buffer, a_scale_buffer, d_buffer;
-  Operand a{kM, 1};
-  std::vector<float> d = std::vector<float>(kM * kN);
   ironcl::Event done;  // empty: the slot is free
 
   Slot(const ironcl::Device& device, const ironcl::GemmDesc& desc)

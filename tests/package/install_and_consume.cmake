@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: Apache-2.0
+# Installs the build into an empty folder, builds ./consumer against it and runs what that built:
+#   cmake -DBUILD_DIR=... -DWORK_DIR=... -DGENERATOR=... -DLIBDIR=... -DFLAGS=... -P install_and_consume.cmake
+function(run)
+  list(JOIN ARGV " " command)
+  message(STATUS "${command}")
+  execute_process(COMMAND ${ARGV} COMMAND_ERROR_IS_FATAL ANY)
+endfunction()
+
+file(REMOVE_RECURSE ${WORK_DIR})
+file(MAKE_DIRECTORY ${WORK_DIR}/elsewhere)
+set(prefix ${WORK_DIR}/prefix)
+run(${CMAKE_COMMAND} --install ${BUILD_DIR} --prefix ${prefix})
+# Moved after the installation: nothing may hold the prefix it was configured for.
+file(RENAME ${prefix} ${WORK_DIR}/moved)
+set(prefix ${WORK_DIR}/moved)
+
+run(${CMAKE_COMMAND} -S ${CMAKE_CURRENT_LIST_DIR}/consumer -B ${WORK_DIR}/consumer -G ${GENERATOR}
+    -DCMAKE_PREFIX_PATH=${prefix} -DCMAKE_BUILD_TYPE=Release "-DCMAKE_C_FLAGS=${FLAGS}" "-DCMAKE_CXX_FLAGS=${FLAGS}")
+run(${CMAKE_COMMAND} --build ${WORK_DIR}/consumer)
+
+# From another folder and with no variable of ours: the plugins must be found beside the installed library.
+set(clean ${CMAKE_COMMAND} -E chdir ${WORK_DIR}/elsewhere ${CMAKE_COMMAND} -E env --unset=IRONCL_PLUGIN_FILES
+          --unset=IRONCL_PLUGIN_DIRS --unset=IRONCL_DEVICE --unset=IRONCL_DISABLE)
+run(${clean} ${WORK_DIR}/consumer/consumer_cpp ironwood)
+run(${clean} ${WORK_DIR}/consumer/consumer_c)
+# A plugin of somebody else goes into the same folder.
+file(COPY ${WORK_DIR}/consumer/libironcl_mine.so DESTINATION ${prefix}/${LIBDIR}/ironcl-plugins)
+run(${clean} ${WORK_DIR}/consumer/consumer_cpp ironwood mine)
+if(EXISTS ${prefix}/bin/ironcl)
+  run(${clean} ${prefix}/bin/ironcl plugins)
+endif()
