@@ -3,7 +3,8 @@
 #include "host/checkpoint/names.h"
 
 #include <algorithm>
-#include <cctype>
+#include <boost/regex.hpp>
+#include <stdexcept>
 #include <utility>
 
 namespace ironcl::checkpoint {
@@ -29,6 +30,15 @@ bool contains_part(std::string_view name, std::string_view part) noexcept {
     if ((at == 0 || name[at - 1] == '.') && (end == name.size() || name[end] == '.')) return true;
   }
   return false;
+}
+
+/// Python's re.match. Boost gives up, with an exception, on an expression whose cost explodes.
+bool starts_with(std::string_view name, const boost::regex& expression) {
+  try {
+    return boost::regex_search(name.begin(), name.end(), expression, boost::regex_constants::match_continuous);
+  } catch (const std::runtime_error&) {
+    return false;
+  }
 }
 
 }  // namespace
@@ -63,20 +73,14 @@ std::string list_names(const std::vector<std::string>& names, std::size_t most) 
 
 ModuleNames::ModuleNames(std::vector<std::string> entries) : entries_(std::move(entries)) {
   for (const std::string& entry : entries_)
-    expressions_.push_back(entry.starts_with("re:") ? std::make_shared<const std::regex>(entry.substr(3)) : nullptr);
+    expressions_.push_back(entry.starts_with("re:") ? std::make_shared<const boost::regex>(entry.substr(3))
+                                                    : nullptr);
 }
 
 const std::string* ModuleNames::find(std::string_view module) const {
-  // libstdc++ matches by recursion: a name of absurd length must not exhaust the stack.
-  constexpr std::size_t kLongest = 1024;
-  for (std::size_t i = 0; i < entries_.size(); ++i) {
-    if (expressions_[i] == nullptr) {
-      if (contains_part(module, entries_[i])) return &entries_[i];
-    } else if (module.size() <= kLongest && std::regex_search(module.begin(), module.end(), *expressions_[i],
-                                                              std::regex_constants::match_continuous)) {
+  for (std::size_t i = 0; i < entries_.size(); ++i)
+    if (expressions_[i] == nullptr ? contains_part(module, entries_[i]) : starts_with(module, *expressions_[i]))
       return &entries_[i];
-    }
-  }
   return nullptr;
 }
 

@@ -2,8 +2,8 @@
 // Names of modules and tensors: order for readers, lists for messages, and the patterns of configs.
 #pragma once
 
+#include <boost/regex_fwd.hpp>
 #include <memory>
-#include <regex>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -20,19 +20,19 @@ std::string list_names(const std::vector<std::string>& names, std::size_t most =
 class ModuleNames {
  public:
   ModuleNames() = default;
-  /// Throws std::regex_error where an expression is malformed.
+  /// Throws std::runtime_error where an expression is malformed.
   explicit ModuleNames(std::vector<std::string> entries);
 
   const std::vector<std::string>& entries() const noexcept { return entries_; }
   /// The first entry that names `module`: itself, or a part of it between dots ("lm_head", "mlp.gate"), or matching.
-  /// nullptr where none does.
+  /// An expression that is too costly to match does not. nullptr where none does.
   const std::string* find(std::string_view module) const;
   /// True where `entry` is one of the entries, as written.
   bool has(std::string_view entry) const noexcept;
 
  private:
   std::vector<std::string> entries_;
-  std::vector<std::shared_ptr<const std::regex>> expressions_;  ///< One for each entry; null for a plain name.
+  std::vector<std::shared_ptr<const boost::regex>> expressions_;  ///< One for each entry; null for a plain name.
 };
 
 }  // namespace ironcl::checkpoint

@@ -50,9 +50,10 @@ class Members {
   }
 
   ModuleNames modules(std::string_view name) const {
+    std::vector<std::string> entries = texts(name);
     try {
-      return ModuleNames(texts(name));
-    } catch (const std::regex_error& error) {
+      return ModuleNames(std::move(entries));
+    } catch (const std::runtime_error& error) {
       fail(name, fmt::format("holds a malformed regular expression: {}", error.what()));
     }
   }

@@ -37,12 +37,12 @@ TEST(ModuleNames, ExpressionsMatchFromTheStart) {
   EXPECT_NE(names.find("model.layers.0.self_attn.q_proj"), nullptr);
   EXPECT_NE(names.find("visual.blocks.0"), nullptr);
   EXPECT_EQ(names.find("model.visual"), nullptr);
-  EXPECT_THROW(ModuleNames({"re:("}), std::regex_error);
+  EXPECT_THROW(ModuleNames({"re:("}), std::runtime_error);
 }
 
-TEST(ModuleNames, AbsurdlyLongNamesDoNotExhaustTheStack) {
-  const ModuleNames names({"re:(a|b)*c"});
-  EXPECT_EQ(names.find(std::string(1'000'000, 'a')), nullptr);
+TEST(ModuleNames, LongNamesAndCostlyExpressionsEnd) {
+  EXPECT_EQ(ModuleNames({"re:(a|b)*c"}).find(std::string(1'000'000, 'a')), nullptr);
+  EXPECT_EQ(ModuleNames({"re:(a*)*(a*)*b"}).find(std::string(2000, 'a')), nullptr);
 }
 
 }  // namespace
