@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // What can be told about a library without running any of its code: its format, its symbols, its sanitizer.
 #define BOOST_DLL_USE_STD_FS
+#include <elf.h>
+
 #include <algorithm>
 #include <boost/dll/library_info.hpp>
 #include <boost/interprocess/file_mapping.hpp>
 #include <boost/interprocess/mapped_region.hpp>
+#include <cstring>
 #include <string_view>
 
 #include "host/registry/load.h"
@@ -12,12 +15,30 @@
 namespace ironcl::registry {
 namespace {
 
+// Empty, or why the section table cannot be believed. Boost.DLL takes the sizes in it at their word and would
+// allocate whatever a broken file says.
+std::string problem_of_sections(std::string_view bytes) {
+  Elf64_Ehdr header;
+  if (bytes.size() < sizeof header) return "it has " + std::to_string(bytes.size()) + " bytes";
+  std::memcpy(&header, bytes.data(), sizeof header);
+  if (std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0) return "it does not begin as one";
+  if (header.e_ident[EI_CLASS] != ELFCLASS64) return "it is not of 64 bits";
+  const std::uint64_t size = bytes.size(), table = std::uint64_t{header.e_shnum} * sizeof(Elf64_Shdr);
+  if (header.e_shentsize != sizeof(Elf64_Shdr) || header.e_shstrndx >= header.e_shnum) return "its header is broken";
+  if (header.e_shoff > size || table > size - header.e_shoff)
+    return "it was cut off: its section table lies behind its end";
+  for (std::uint64_t i = 0; i < header.e_shnum; ++i) {
+    Elf64_Shdr section;
+    std::memcpy(&section, bytes.data() + header.e_shoff + i * sizeof section, sizeof section);
+    if (section.sh_type == SHT_NOBITS || section.sh_type == SHT_NULL) continue;
+    if (section.sh_offset > size || section.sh_size > size - section.sh_offset)
+      return "it was cut off: section " + std::to_string(i) + " ends behind its end";
+  }
+  return {};
+}
+
 // The runtime of a sanitizer ends a process that it is opened into too late, so this is looked at before dlopen.
-std::uint32_t sanitizer_of_file(const std::filesystem::path& path) {
-  namespace ip = boost::interprocess;
-  const ip::file_mapping file(path.c_str(), ip::read_only);
-  const ip::mapped_region region(file, ip::read_only);
-  const std::string_view bytes(static_cast<const char*>(region.get_address()), region.get_size());
+std::uint32_t sanitizer_of_file(std::string_view bytes) {
   using namespace std::string_view_literals;
   // A name in the dynamic string table has a NUL on either side.
   if (bytes.find("\0__asan_init\0"sv) != bytes.npos) return IRONCL_SANITIZER_ADDRESS;
@@ -66,26 +87,27 @@ const char* sanitizer_name(std::uint32_t kind) {
 Result preflight(const std::filesystem::path& path, std::uint32_t& step) {
   step = IRONCL_STEP_PREFLIGHT;
   try {
+    namespace ip = boost::interprocess;
+    const ip::file_mapping file(path.c_str(), ip::read_only);
+    if (std::filesystem::file_size(path) == 0) return {IRONCL_INCOMPATIBLE, "is not a shared library: it is empty"};
+    const ip::mapped_region region(file, ip::read_only);
+    const std::string_view bytes(static_cast<const char*>(region.get_address()), region.get_size());
+    if (const std::string problem = problem_of_sections(bytes); !problem.empty())
+      return {IRONCL_INCOMPATIBLE, "is not a shared library: " + problem};
     const std::vector<std::string> symbols = boost::dll::library_info(path).symbols();
     if (std::find(symbols.begin(), symbols.end(), IRONCL_PLUGIN_QUERY_SYMBOL) == symbols.end())
       return {IRONCL_INCOMPATIBLE,
               "is a library but not an IronCL plugin: it does not export " IRONCL_PLUGIN_QUERY_SYMBOL};
-  } catch (const std::bad_alloc&) {
-    return {IRONCL_INCOMPATIBLE, "is a broken library: its headers speak of more than there is"};
-  } catch (const std::ios_base::failure&) {
-    return {IRONCL_INCOMPATIBLE, "is not a shared library, or one that was cut off: it ends where its headers go on"};
-  } catch (const std::exception& error) {
-    return {IRONCL_INCOMPATIBLE, "is not a shared library for this machine: " + std::string(error.what())};
-  }
-  try {
-    const std::uint32_t theirs = sanitizer_of_file(path);
-    if (theirs != IRONCL_SANITIZER_NONE && theirs != own_sanitizer()) {
+    if (const std::uint32_t theirs = sanitizer_of_file(bytes);
+        theirs != IRONCL_SANITIZER_NONE && theirs != own_sanitizer()) {
       step = IRONCL_STEP_SANITIZER;
       return {IRONCL_INCOMPATIBLE, std::string("was built with ") + sanitizer_name(theirs) + ", this library with " +
                                        sanitizer_name(own_sanitizer()) + "; build both alike"};
     }
+  } catch (const boost::interprocess::interprocess_exception& error) {
+    return {IRONCL_INCOMPATIBLE, "cannot be read: " + std::string(error.what()) + "; check its permissions"};
   } catch (const std::exception& error) {
-    return {IRONCL_INCOMPATIBLE, "cannot be mapped: " + std::string(error.what())};
+    return {IRONCL_INCOMPATIBLE, "is not a shared library for this machine: " + std::string(error.what())};
   }
   return {};
 }
