@@ -86,6 +86,21 @@ const Variant* asked_variant(const GemmDesc& desc) {
   return asked;
 }
 
+/// The most preferred variant whose rule of thumb the device takes; the most preferred of all where it takes none.
+const Variant& best_variant(const Features& features, const Problem& problem) {
+  const Variant* best = nullptr;
+  int best_rank = -1;
+  for (const Variant& candidate : variants()) {
+    const bool fits = !refuse(candidate, candidate.rule_of_thumb(features, problem), features, problem);
+    const int rank = candidate.preference(features, problem) + (fits ? 1000 : 0);
+    if (rank > best_rank) {
+      best = &candidate;
+      best_rank = rank;
+    }
+  }
+  return *best;
+}
+
 void apply_options(const GemmDesc& desc, const Variant& variant, Tuning& tuning) {
   for (const auto& [key, value] : desc.options) {
     if (key == "variant") continue;
@@ -121,13 +136,7 @@ Support choose(const Features& features, const GemmDesc& desc, Choice* choice) {
   const Variant* variant = asked_variant(desc);
   Problem problem{desc.m, desc.n, desc.k, 128, desc.a, desc.b, desc.d};
   if (const int group = k_group(desc); group != 0) problem.group = group;
-  if (variant == nullptr) {
-    for (const Variant& candidate : variants()) {
-      if (variant == nullptr || candidate.preference(features, problem) > variant->preference(features, problem)) {
-        variant = &candidate;
-      }
-    }
-  }
+  if (variant == nullptr) variant = &best_variant(features, problem);
   Tuning tuning = variant->rule_of_thumb(features, problem);
   apply_options(desc, *variant, tuning);
 
@@ -163,11 +172,8 @@ Support choose(const Features& features, const GemmDesc& desc, Choice* choice) {
 
 Layout usual_layout(const Features& features) {
   const Problem problem{128, 4096, 4096, 128, DType::e4m3fn, DType::e4m3fn, DType::f32};
-  const Variant* best = &variants().front();
-  for (const Variant& candidate : variants()) {
-    if (candidate.preference(features, problem) > best->preference(features, problem)) best = &candidate;
-  }
-  return best->layout(best->rule_of_thumb(features, problem));
+  const Variant& best = best_variant(features, problem);
+  return best.layout(best.rule_of_thumb(features, problem));
 }
 
 std::string options_json() {

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+// The .cl files against the host's tables: same names and defaults, and every file compiles alone and for table rows.
+#include <filesystem>
+#include <fstream>
+#include <regex>
+#include <sstream>
+
+#include "backends/opencl/device.h"
+#include "backends/opencl/kernels.h"
+#include "backends/opencl/sources.h"
+#include "tests/opencl/harness.h"
+
+namespace ironcl::opencl::testing {
+namespace {
+
+std::string text_of(const std::string& file) { return kernel_source("", file); }
+
+TEST(OpenClKernels, EmbeddedFilesAreThoseOfTheFolder) {
+  std::size_t files = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(IRONCL_CL_DIR)) {
+    if (entry.path().extension() != ".cl") continue;
+    ++files;
+    EXPECT_EQ(kernel_source(IRONCL_CL_DIR, entry.path().filename().string()),
+              text_of(entry.path().filename().string()));
+  }
+  EXPECT_EQ(embedded_sources().size(), files);
+}
+
+TEST(OpenClKernels, HeadsNameTheTunablesAndDefaultsOfTheTable) {
+  for (const Variant& variant : variants()) {
+    std::ifstream in(std::string(IRONCL_CL_DIR) + "/" + variant.name + ".cl");
+    ASSERT_TRUE(in) << variant.name;
+    std::stringstream text;
+    text << in.rdbuf();
+    const std::string source = text.str();
+    std::size_t rows = 0;
+    bool table = false;
+    std::istringstream lines(source);
+    for (std::string line; std::getline(lines, line) && line.starts_with("//");) {
+      if (line.starts_with("// Tunable ")) {
+        table = true;
+      } else if (table) {
+        std::smatch match;
+        if (!std::regex_match(line, match, std::regex("// ([A-Z_]+) +([0-9]+)  .*"))) break;
+        ++rows;
+        const auto tunable = std::find_if(variant.tunables.begin(), variant.tunables.end(),
+                                          [&](const Tunable& t) { return macro_name(t.name) == match[1]; });
+        ASSERT_NE(tunable, variant.tunables.end()) << variant.name << ".cl names " << match[1];
+        EXPECT_EQ(std::to_string(tunable->fallback), match[2]) << variant.name << " " << match[1];
+        EXPECT_NE(source.find("#ifndef " + std::string(match[1]) + "\n#define " + std::string(match[1]) + " " +
+                              std::string(match[2]) + "\n"),
+                  std::string::npos)
+            << variant.name << ".cl: " << match[1] << " has no such default";
+      }
+    }
+    EXPECT_EQ(rows, variant.tunables.size()) << variant.name;
+    // The head's local memory figure is the formula's, with the defaults.
+    Tuning defaults;
+    for (const Tunable& tunable : variant.tunables) defaults[tunable.name] = tunable.fallback;
+    const Problem problem{64, 64, 128, 128, backend::DType::e4m3fn, backend::DType::e4m3fn, backend::DType::f32};
+    const std::uint64_t bytes = variant.local_bytes(defaults, problem);
+    EXPECT_NE(source.find("= " + std::to_string(bytes) + " B with the defaults"), std::string::npos)
+        << variant.name << ": the table says " << bytes;
+  }
+}
+
+class OpenClBuilds : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (devices().empty()) GTEST_SKIP() << why_no_devices();
+  }
+};
+
+TEST_F(OpenClBuilds, EveryFileBuildsWithNoOptions) {
+  for (const auto& device : devices()) {
+    auto& builder = *dynamic_cast<Device&>(*device).context()->builder;
+    for (const EmbeddedSource& source : embedded_sources()) {
+      const std::string name(source.name);
+      EXPECT_NO_THROW(builder.build(name, {})) << name << " on " << device->props().name;
+    }
+  }
+}
+
+TEST_F(OpenClBuilds, EveryTunableBuildsAtEachOfItsValues) {
+  for (const auto& device : devices()) {
+    auto& ours = dynamic_cast<Device&>(*device);
+    auto& builder = *ours.context()->builder;
+    const Problem problem{64, 64, 128, 128, backend::DType::e4m3fn, backend::DType::e4m3fn, backend::DType::f32};
+    for (const Variant& variant : variants()) {
+      Tuning defaults;
+      for (const Tunable& tunable : variant.tunables) defaults[tunable.name] = tunable.fallback;
+      for (const Tunable& tunable : variant.tunables) {
+        for (const int value : tunable.values) {
+          Tuning tuning = defaults;
+          tuning[tunable.name] = value;
+          if (refuse(variant, tuning, ours.context()->features, problem)) continue;
+          Defines defines;
+          for (const auto& [name, v] : tuning) defines[macro_name(name)] = std::to_string(v);
+          EXPECT_NO_THROW(builder.build(variant.name + ".cl", defines))
+              << variant.name << " " << to_string(tuning) << " on " << device->props().name;
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace ironcl::opencl::testing

@@ -1,0 +1,342 @@
+// SPDX-License-Identifier: Apache-2.0
+// Queues, events, buffers, weights and plans as objects: order, waiting, failing, dying in any order, refusing.
+#include <algorithm>
+#include <cstring>
+#include <limits>
+
+#include "backends/opencl/choose.h"
+#include "backends/opencl/device.h"
+#include "backends/opencl/kernels.h"
+#include "backends/opencl/objects.h"
+#include "tests/opencl/harness.h"
+
+namespace ironcl::opencl::testing {
+namespace {
+
+using backend::DType;
+using backend::Error;
+using backend::HostSemantics;
+using backend::Status;
+using std::chrono::milliseconds;
+constexpr auto kForEver = std::chrono::nanoseconds::max();
+
+class OpenClObjects : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (devices().empty()) GTEST_SKIP() << why_no_devices();
+  }
+};
+
+template <class F>
+void expect_error(Status status, const std::string& text, F&& call) {
+  try {
+    call();
+    ADD_FAILURE() << "nothing was thrown; expected: " << text;
+  } catch (const Error& error) {
+    EXPECT_EQ(error.status(), status) << error.what();
+    EXPECT_NE(std::string(error.what()).find(text), std::string::npos) << error.what();
+  }
+}
+
+/// A problem with everything on the device, to be enqueued at will.
+struct Ready {
+  Case c;
+  Data data;
+  std::shared_ptr<backend::Gemm> plan;
+  std::shared_ptr<backend::Queue> queue;
+  backend::GemmArgs args;
+
+  Ready(backend::Device& device, const Case& problem) : c(problem), data(make_data(c)) {
+    plan = device.create_gemm(c.desc());
+    queue = device.create_queue();
+    backend::WeightsDesc w;
+    w.dtype = c.b;
+    w.n = c.n;
+    w.k = w.ld = c.k;
+    w.scale = c.desc().b_scale;
+    w.data = reinterpret_cast<const std::byte*>(data.b.data());
+    w.scales = reinterpret_cast<const std::byte*>(data.b_scales.data());
+    args.m = c.m;
+    args.weights = device.prepare_weights(w);
+    const auto upload = [&](const std::vector<std::uint8_t>& bytes) {
+      backend::Span span{device.create_buffer(bytes.size()), 0, bytes.size()};
+      queue->write(span, bytes.data(), HostSemantics::copied_before_return);
+      return span;
+    };
+    args.a = upload(data.a);
+    if (!data.a_scales.empty()) args.a_scale = upload(data.a_scales);
+    args.d = upload(std::vector<std::uint8_t>(static_cast<std::size_t>(c.m * c.n) * 4, 0xff));
+  }
+  std::vector<float> d(backend::Queue& from) const {
+    std::vector<float> out(static_cast<std::size_t>(c.m * c.n));
+    from.read(args.d, out.data())->wait(kForEver);
+    return out;
+  }
+};
+
+/// An event of the backend that ends when the test says so.
+struct Gate {
+  cl::UserEvent user;
+  std::shared_ptr<Event> event;
+  explicit Gate(backend::Device& device) {
+    const auto& context = dynamic_cast<Device&>(device).context();
+    user = cl::UserEvent(context->context);
+    event = std::make_shared<Event>(context, user, user, std::vector<std::shared_ptr<Event>>{});
+  }
+};
+
+TEST_F(OpenClObjects, WaitAnswersTimeoutAndThenOk) {
+  for (const auto& device : devices()) {
+    Ready ready(*device, {4, 64, 256});
+    Gate gate(*device);
+    ready.args.wait = {gate.event};
+    const auto event = ready.plan->enqueue(ready.queue, ready.args);
+    EXPECT_EQ(event->wait(milliseconds(0)), Status::timeout);
+    EXPECT_EQ(event->wait(milliseconds(20)), Status::timeout);
+    expect_error(Status::invalid_argument, "has not ended", [&] { event->profile(); });
+    gate.user.setStatus(CL_COMPLETE);
+    EXPECT_EQ(event->wait(kForEver), Status::ok);
+    EXPECT_EQ(event->wait(milliseconds(0)), Status::ok);
+    const backend::Profile profile = event->profile();
+    EXPECT_EQ(profile.kind, backend::TimeKind::measured);
+    EXPECT_GT(profile.end_ns, profile.start_ns);
+    EXPECT_LE(profile.queued_ns, profile.start_ns);
+  }
+}
+
+TEST_F(OpenClObjects, ACommandThatWaitedForAFailedEventFailsWithItsStatus) {
+  for (const auto& device : devices()) {
+    Ready ready(*device, {4, 64, 256});
+    Gate gate(*device);
+    ready.args.wait = {gate.event};
+    const auto event = ready.plan->enqueue(ready.queue, ready.args);
+    gate.user.setStatus(CL_OUT_OF_RESOURCES);
+    expect_error(Status::out_of_device_memory, "CL_OUT_OF_RESOURCES", [&] { event->wait(kForEver); });
+    expect_error(Status::out_of_device_memory, "CL_OUT_OF_RESOURCES", [&] { event->wait(milliseconds(5)); });
+  }
+}
+
+TEST_F(OpenClObjects, QueuesWaitForOneAnother) {
+  for (const auto& device : devices()) {
+    Ready ready(*device, {9, 100, 384});
+    Gate gate(*device);
+    ready.args.wait = {gate.event};
+    const auto event = ready.plan->enqueue(ready.queue, ready.args);
+    const auto other = device->create_queue();
+    other->wait_for(event);
+    std::vector<float> got(static_cast<std::size_t>(ready.c.m * ready.c.n));
+    const auto read = other->read(ready.args.d, got.data());
+    EXPECT_EQ(read->wait(milliseconds(10)), Status::timeout);
+    gate.user.setStatus(CL_COMPLETE);
+    EXPECT_EQ(read->wait(kForEver), Status::ok);
+    EXPECT_EQ(got, ready.d(*other));
+    EXPECT_TRUE(std::none_of(got.begin(), got.end(), [](float v) { return v != v; }));
+  }
+}
+
+TEST_F(OpenClObjects, TwoQueuesMayShareAPlanAndItsWorkspace) {
+  for (const auto& device : devices()) {
+    Case c{24, 200, 640};
+    c.a_source = DType::f32;
+    Ready ready(*device, c);
+    ready.plan->enqueue(ready.queue, ready.args)->wait(kForEver);
+    const auto want = ready.d(*ready.queue);
+    const auto second = device->create_queue();
+    backend::GemmArgs other = ready.args;
+    other.d.buffer = device->create_buffer(ready.args.d.size);
+    std::shared_ptr<backend::Event> first_event, second_event;
+    for (int i = 0; i < 8; ++i) {
+      first_event = ready.plan->enqueue(ready.queue, ready.args);
+      second_event = ready.plan->enqueue(second, other);
+    }
+    first_event->wait(kForEver);
+    second_event->wait(kForEver);
+    EXPECT_EQ(ready.d(*ready.queue), want);
+    ready.args.d = other.d;
+    EXPECT_EQ(ready.d(*second), want);
+
+    other.workspace = {device->create_buffer(ready.plan->info().workspace_bytes), 0,
+                       ready.plan->info().workspace_bytes};
+    ready.plan->enqueue(second, other)->wait(kForEver);
+    EXPECT_EQ(ready.d(*second), want);
+    other.workspace.size -= 1;
+    expect_error(Status::invalid_argument, "workspace", [&] { ready.plan->enqueue(second, other); });
+  }
+}
+
+TEST_F(OpenClObjects, EverythingMayBeDroppedWhileWorkUsesIt) {
+  for (const auto& device : devices()) {
+    for (int round = 0; round < 3; ++round) {
+      Gate gate(*device);
+      std::shared_ptr<backend::Event> event;
+      std::shared_ptr<backend::Buffer> d;
+      std::vector<float> want;
+      {
+        Case c{9, 100, 384};
+        c.a_source = DType::f32;
+        Ready ready(*device, c);
+        ready.plan->enqueue(ready.queue, ready.args)->wait(kForEver);
+        want = ready.d(*ready.queue);
+        ready.args.d.buffer = d = device->create_buffer(ready.args.d.size);
+        ready.args.wait = {gate.event};
+        event = ready.plan->enqueue(ready.queue, ready.args);
+      }  // Plan, queue, weights and buffers go while the command waits.
+      gate.user.setStatus(CL_COMPLETE);
+      EXPECT_EQ(event->wait(kForEver), Status::ok);
+      std::vector<float> got(want.size());
+      device->create_queue()->read({d, 0, got.size() * 4}, got.data())->wait(kForEver);
+      EXPECT_EQ(got, want);
+    }
+  }
+}
+
+TEST_F(OpenClObjects, NoRowsIsNoWork) {
+  for (const auto& device : devices()) {
+    Ready ready(*device, {4, 64, 256});
+    ready.args.m = 0;
+    EXPECT_EQ(ready.plan->enqueue(ready.queue, ready.args)->wait(kForEver), Status::ok);
+    const auto d = ready.d(*ready.queue);
+    EXPECT_TRUE(std::all_of(d.begin(), d.end(), [](float v) { return v != v; }));
+    Case none{0, 64, 256};
+    const auto plan = device->create_gemm(none.desc());
+    backend::GemmArgs args;
+    args.weights = ready.args.weights;
+    EXPECT_EQ(plan->enqueue(ready.queue, args)->wait(kForEver), Status::ok);
+  }
+}
+
+TEST_F(OpenClObjects, WeightsComeBackBitForBit) {
+  for (const auto& device : devices()) {
+    for (const Variant& variant : variants()) {
+      for (const auto& [n, k] : std::vector<std::pair<int, int>>{{1, 1}, {33, 100}, {576, 200}, {64, 1030}}) {
+        for (const DType scale : {DType::f32, DType::bf16, DType::f16, DType::e8m0, DType::none}) {
+          Case c{2, n, k};
+          c.b_scale = scale;
+          c.options = {{"variant", variant.name}};
+          Data data = make_data(c);
+          for (std::size_t i = 0; i < data.b.size(); ++i) data.b[i] = static_cast<std::uint8_t>(i * 7 + i / 256);
+          backend::WeightsDesc w;
+          w.dtype = c.b;
+          w.n = n;
+          w.k = w.ld = k;
+          w.scale = c.desc().b_scale;
+          w.data = reinterpret_cast<const std::byte*>(data.b.data());
+          w.scales = reinterpret_cast<const std::byte*>(data.b_scales.data());
+          if (n == 33) w.plan = device->create_gemm(c.desc());
+          const auto weights = device->prepare_weights(w);
+          ASSERT_EQ(weights->data_bytes(), data.b.size());
+          ASSERT_EQ(weights->scale_bytes(), data.b_scales.size());
+          std::vector<std::uint8_t> codes(data.b.size()), scales(data.b_scales.size());
+          weights->export_to(reinterpret_cast<std::byte*>(codes.data()), reinterpret_cast<std::byte*>(scales.data()));
+          EXPECT_EQ(codes, data.b) << variant.name << " " << n << "x" << k;
+          EXPECT_EQ(scales, data.b_scales) << variant.name << " " << n << "x" << k;
+          if (n >= 576) {
+            EXPECT_LE(static_cast<double>(weights->device_bytes()),
+                      1.1 * n * k + 4.0 * n * numerics::ceil_div(k, 128));
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_F(OpenClObjects, RefusalsSayWhatWouldBeTaken) {
+  for (const auto& device : devices()) {
+    Case c{4, 64, 256};
+    c.options = {{"tile_q", "3"}};
+    expect_error(Status::invalid_argument, "known are variant", [&] { device->supports(c.desc()); });
+    c.options = {{"variant", "nonsense"}};
+    expect_error(Status::invalid_argument, "gemm_tiled", [&] { device->supports(c.desc()); });
+    c.options = {{"variant", "gemm_tiled"}, {"tile_m", "7"}};
+    expect_error(Status::invalid_argument, "it takes 8, 16", [&] { device->supports(c.desc()); });
+
+    c.options = {{"variant", "gemm_tiled"}, {"tile_k", "64"}};
+    c.a_grid = {1, 32};
+    backend::Support no = device->supports(c.desc());
+    EXPECT_EQ(no.reason, backend::Reason::option);
+    EXPECT_NE(no.text.find("tile_k must divide the K group"), std::string::npos) << no.text;
+    expect_error(Status::unsupported, no.text, [&] { device->create_gemm(c.desc()); });
+
+    c.options = {};
+    c.a_grid = {1, 48};
+    EXPECT_EQ(device->supports(c.desc()).reason, backend::Reason::scale_layout);
+    c.a_grid = {1, 128};
+    auto desc = c.desc();
+    desc.d = DType::e4m3fn;
+    EXPECT_EQ(device->supports(desc).reason, backend::Reason::dtype);
+    desc = c.desc();
+    desc.grouping = backend::Grouping::masked;
+    EXPECT_EQ(device->supports(desc).reason, backend::Reason::grouping);
+    expect_error(Status::unimplemented, "known are features", [&] { device->query("nonsense", nullptr); });
+    for (const char* key : {"features", "options", "variants"}) EXPECT_GT(device->query(key, nullptr).size(), 20u);
+  }
+}
+
+TEST_F(OpenClObjects, TooMuchLocalMemoryIsRefusedWithBothNumbers) {
+  const Variant* tiled = find_variant("gemm_tiled");
+  ASSERT_NE(tiled, nullptr);
+  Features small;
+  small.local_bytes = 32767;
+  small.max_work_group = 1024;
+  const Tuning tuning{{"tile_m", 128}, {"tile_n", 128}, {"tile_k", 16}, {"work_m", 8}, {"work_n", 8}};
+  const Problem problem{128, 128, 128, 128, DType::e4m3fn, DType::e4m3fn, DType::f32};
+  const auto refusal = refuse(*tiled, tuning, small, problem);
+  ASSERT_TRUE(refusal.has_value());
+  EXPECT_NE(refusal->text.find("32768"), std::string::npos) << refusal->text;
+  EXPECT_NE(refusal->text.find("32767"), std::string::npos) << refusal->text;
+  small.local_bytes = 32768;
+  EXPECT_FALSE(refuse(*tiled, tuning, small, problem).has_value());
+}
+
+TEST_F(OpenClObjects, SomeVariantRunsOnEveryDevice) {
+  for (const std::uint64_t local : {16384, 32768, 48128}) {
+    for (const int width : {1, 4, 16}) {
+      Features f;
+      f.local_bytes = local;
+      f.max_buffer_bytes = 1u << 30;
+      f.max_work_group = 64;
+      f.vector_width = width;
+      f.local_is_dedicated = width == 1;
+      Case c{100, 4096, 4096};
+      EXPECT_EQ(choose(f, c.desc(), nullptr).reason, backend::Reason::none) << choose(f, c.desc(), nullptr).text;
+    }
+  }
+}
+
+TEST_F(OpenClObjects, RuleOfThumbIsValidOnDevicesOfAllSizes) {
+  for (const Variant& variant : variants()) {
+    for (const std::uint64_t local :
+         {std::uint64_t{48128}, std::uint64_t{32768}, std::uint64_t{65536}, std::uint64_t{1} << 20}) {
+      for (const std::uint64_t items : {64, 128, 256, 1024}) {
+        for (const int width : {1, 4, 8, 16}) {
+          for (const std::int64_t m : {0, 1, 5, 16, 17, 100, 128, 4096}) {
+            Features f;
+            f.local_bytes = local;
+            f.max_work_group = items;
+            f.vector_width = width;
+            f.compute_units = 8;
+            f.local_is_dedicated = width == 1;
+            f.type = width == 1 ? backend::DeviceType::gpu : backend::DeviceType::cpu;
+            for (const int group : {128, 64, 32}) {
+              const Problem p{m, 4096, 4096, group, DType::e4m3fn, DType::e4m3fn, DType::f32};
+              const Tuning tuning = variant.rule_of_thumb(f, p);
+              // A decoded panel of 128 x 32 in two slots does not fit in 32 KiB: there another variant is chosen.
+              const auto refusal = refuse(variant, tuning, f, p);
+              if (local > 32768) {
+                EXPECT_FALSE(refusal.has_value()) << refusal->text;
+              }
+              for (const Tunable& tunable : variant.tunables) {
+                EXPECT_NE(std::find(tunable.values.begin(), tunable.values.end(), tuning.at(tunable.name)),
+                          tunable.values.end())
+                    << variant.name << " " << to_string(tuning);
+              }
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace ironcl::opencl::testing

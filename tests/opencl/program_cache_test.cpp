@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+// The program cache: cold, warm, damaged, foreign, shared by processes.
+#include "backends/opencl/program_cache.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "backends/opencl/device.h"
+#include "tests/opencl/harness.h"
+
+namespace ironcl::opencl::testing {
+namespace {
+
+namespace fs = std::filesystem;
+
+class ProgramCacheTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    dir_ = fs::temp_directory_path() / ("ironcl_cache_" + std::to_string(getpid()) + "_" +
+                                        ::testing::UnitTest::GetInstance()->current_test_info()->name());
+    fs::remove_all(dir_);
+  }
+  void TearDown() override { fs::remove_all(dir_); }
+  int entries(const std::string& ending) const {
+    int count = 0;
+    if (fs::exists(dir_)) {
+      for (const auto& entry : fs::directory_iterator(dir_)) count += entry.path().extension() == ending ? 1 : 0;
+    }
+    return count;
+  }
+  fs::path dir_;
+};
+
+std::vector<unsigned char> some_bytes(std::size_t count, unsigned seed) {
+  std::vector<unsigned char> bytes(count);
+  for (std::size_t i = 0; i < count; ++i) bytes[i] = static_cast<unsigned char>(i * 31 + seed);
+  return bytes;
+}
+
+TEST_F(ProgramCacheTest, GivesBackWhatWasStored) {
+  const ProgramCache cache(dir_.string());
+  const std::string key = ProgramCache::key_of("source and options");
+  EXPECT_EQ(key.size(), 32u);
+  EXPECT_FALSE(cache.load(key).has_value());
+  EXPECT_TRUE(cache.store(key, some_bytes(5000, 1), nullptr));
+  EXPECT_EQ(cache.load(key), some_bytes(5000, 1));
+  EXPECT_FALSE(cache.load(ProgramCache::key_of("other options")).has_value());
+  EXPECT_EQ(entries(".tmp"), 0);
+}
+
+TEST_F(ProgramCacheTest, TakesADamagedEntryForAbsent) {
+  const ProgramCache cache(dir_.string());
+  const std::string key = ProgramCache::key_of("x"), other = ProgramCache::key_of("y");
+  const auto damage = [&](auto&& how) {
+    ASSERT_TRUE(cache.store(key, some_bytes(1000, 2), nullptr));
+    how(cache.path_of(key));
+    EXPECT_FALSE(cache.load(key).has_value());
+  };
+  damage([](const std::string& path) { fs::resize_file(path, 500); });
+  damage([](const std::string& path) { fs::resize_file(path, 10); });
+  damage([](const std::string& path) { fs::resize_file(path, 0); });
+  damage([](const std::string& path) {
+    std::fstream file(path, std::ios::binary | std::ios::in | std::ios::out);
+    file.seekp(700);
+    file.put('!');
+  });
+  ASSERT_TRUE(cache.store(key, some_bytes(1000, 2), nullptr));
+  fs::copy_file(cache.path_of(key), cache.path_of(other));
+  EXPECT_FALSE(cache.load(other).has_value()) << "an entry under another key's name";
+}
+
+TEST_F(ProgramCacheTest, SaysWhyItCannotWrite) {
+  std::ofstream(dir_) << "a file where the folder should be";
+  std::string why;
+  EXPECT_FALSE(ProgramCache(dir_.string()).store(ProgramCache::key_of("x"), some_bytes(10, 3), &why));
+  EXPECT_NE(why.find(dir_.string()), std::string::npos) << why;
+}
+
+TEST_F(ProgramCacheTest, IsWholeWhileProcessesWriteTheSameEntry) {
+  const ProgramCache cache(dir_.string());
+  const std::string key = ProgramCache::key_of("contended");
+  std::vector<pid_t> children;
+  for (unsigned child = 0; child < 2; ++child) {
+    const pid_t pid = fork();
+    ASSERT_GE(pid, 0);
+    if (pid == 0) {
+      bool good = true;
+      for (int i = 0; i < 200; ++i) good = cache.store(key, some_bytes(20000, child), nullptr) && good;
+      _exit(good ? 0 : 1);
+    }
+    children.push_back(pid);
+  }
+  int whole = 0;
+  for (int i = 0; i < 200; ++i) {
+    const auto entry = cache.load(key);
+    if (!entry) continue;
+    ++whole;
+    EXPECT_TRUE(*entry == some_bytes(20000, 0) || *entry == some_bytes(20000, 1));
+  }
+  for (const pid_t child : children) {
+    int status = 0;
+    waitpid(child, &status, 0);
+    EXPECT_EQ(status, 0);
+  }
+  EXPECT_TRUE(cache.load(key).has_value()) << whole << " whole reads before";
+  EXPECT_EQ(entries(".tmp"), 0);
+}
+
+TEST_F(ProgramCacheTest, SavesBuildsAndSurvivesCorruption) {
+  const Config config{dir_.string(), "", false};
+  Case c{3, 64, 128};
+  const Data data = make_data(c);
+  const auto once = [&](std::size_t index) {
+    auto made = make(config);  // A fresh backend: nothing in memory.
+    if (made.devices.size() <= index) return ProgramBuilder::Counts{};
+    expect_right(run(*made.devices[index], c, data), c, made.devices[index]->props().name);
+    return dynamic_cast<Device&>(*made.devices[index]).context()->builder->counts();
+  };
+  if (devices().empty()) GTEST_SKIP() << why_no_devices();
+  for (std::size_t index = 0; index < devices().size(); ++index) {
+    fs::remove_all(dir_);
+    const auto cold = once(index);
+    EXPECT_GT(cold.from_source, 0);
+    EXPECT_EQ(cold.from_disk, 0);
+    const auto warm = once(index);
+    EXPECT_EQ(warm.from_disk, cold.from_source);
+    EXPECT_EQ(warm.from_source, 0);
+    // Cut in the header; whole by its own hash but nothing that the driver knows.
+    const ProgramCache cache(dir_.string());
+    bool cut = true;
+    for (const auto& entry : fs::directory_iterator(dir_)) {
+      if (cut) {
+        fs::resize_file(entry.path(), 30);
+      } else {
+        cache.store(entry.path().stem().string(), some_bytes(300, 9), nullptr);
+      }
+      cut = !cut;
+    }
+    const auto damaged = once(index);
+    EXPECT_EQ(damaged.from_source, cold.from_source);
+    EXPECT_EQ(once(index).from_disk, cold.from_source);
+  }
+}
+
+}  // namespace
+}  // namespace ironcl::opencl::testing

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+// The device's quantiser against numerics::quantize: every byte of codes and scales, on every device.
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "backends/numerics/casts.h"
+#include "backends/numerics/quantize.h"
+#include "backends/opencl/api.h"
+#include "backends/opencl/device.h"
+#include "tests/opencl/harness.h"
+
+namespace ironcl::opencl::testing {
+namespace {
+
+using backend::DType;
+
+struct Quantised {
+  std::vector<std::uint8_t> codes;
+  std::vector<float> scales;
+};
+
+/// Runs a plan for its codes alone.
+Quantised on_device(backend::Device& device, const std::vector<std::uint8_t>& x, DType source, std::int64_t m,
+                    std::int64_t k, std::int64_t lda, DType type, const numerics::ScaleGrid& grid,
+                    const numerics::Quantizer& quantizer) {
+  Case c{m, 1, k};
+  c.a_source = source;
+  c.a = type;
+  c.b = type;
+  c.lda = lda;
+  c.a_grid = grid;
+  backend::GemmDesc desc = c.desc();
+  desc.a_quantizer = quantizer;
+  const auto plan = device.create_gemm(desc);
+  const std::vector<std::uint8_t> b(static_cast<std::size_t>(k), 0);
+  const std::vector<float> scale(static_cast<std::size_t>(c.b_grid.scale_cols(k)), 1.0f);
+  backend::WeightsDesc w;
+  w.dtype = type;
+  w.n = 1;
+  w.k = w.ld = k;
+  w.scale = desc.b_scale;
+  w.data = reinterpret_cast<const std::byte*>(b.data());
+  w.scales = reinterpret_cast<const std::byte*>(scale.data());
+  w.plan = plan;
+  const auto queue = device.create_queue();
+  const auto buffer = [&](std::size_t bytes) { return backend::Span{device.create_buffer(bytes), 0, bytes}; };
+  Quantised out;
+  out.codes.resize(static_cast<std::size_t>(m * k));
+  out.scales.resize(static_cast<std::size_t>(grid.scale_rows(m) * grid.scale_cols(k)));
+  backend::GemmArgs args;
+  args.m = m;
+  args.weights = device.prepare_weights(w);
+  args.a = buffer(x.size());
+  args.d = buffer(static_cast<std::size_t>(m) * 4);
+  args.a_quantized = buffer(out.codes.size());
+  args.a_quantized_scale = buffer(out.scales.size() * 4);
+  queue->write(args.a, x.data(), backend::HostSemantics::stable_until_event);
+  plan->enqueue(queue, args);
+  queue->read(args.a_quantized, out.codes.data());
+  queue->read(args.a_quantized_scale, out.scales.data());
+  queue->finish();
+  return out;
+}
+
+void expect_same(backend::Device& device, const std::vector<float>& values, DType source, std::int64_t m,
+                 std::int64_t k, std::int64_t lda, DType type, const numerics::ScaleGrid& grid,
+                 const numerics::Quantizer& quantizer) {
+  std::vector<std::uint8_t> x(values.size() * numerics::size_of(source));
+  numerics::encode(source, values, x.data());
+  const Quantised got = on_device(device, x, source, m, k, lda, type, grid, quantizer);
+  Quantised want = got;
+  numerics::quantize(source, x.data(), m, k, lda, type, grid, quantizer, want.codes, want.scales);
+  const std::string where = device.props().name + ": " + std::string(numerics::name_of(source)) + " to " +
+                            std::string(numerics::name_of(type)) + ", groups of " + std::to_string(grid.group_rows) +
+                            "x" + std::to_string(grid.group_cols);
+  for (std::size_t i = 0; i < want.scales.size(); ++i) {
+    ASSERT_EQ(std::bit_cast<std::uint32_t>(got.scales[i]), std::bit_cast<std::uint32_t>(want.scales[i]))
+        << where << ", scale " << i << ": got " << got.scales[i] << ", expected " << want.scales[i];
+  }
+  for (std::size_t i = 0; i < want.codes.size(); ++i) {
+    ASSERT_EQ(int{got.codes[i]}, int{want.codes[i]})
+        << where << ", row " << i / static_cast<std::size_t>(k) << ", column " << i % static_cast<std::size_t>(k);
+  }
+}
+
+/// Values that a careless quantiser gets wrong: ties, subnormals, extremes, wide ranges in a group, zeros of both
+/// signs.
+std::vector<float> hard_values(std::int64_t count, std::uint32_t seed) {
+  Random random(seed);
+  std::vector<float> values(static_cast<std::size_t>(count));
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const std::uint32_t kind = random.next() % 8;
+    const float u = random.uniform() * 2 - 1;
+    switch ((i / 64) % 6) {
+      case 0:
+        values[i] = u * 448;
+        break;
+      case 1:  // On and next to the ties of e4m3 under a scale of 1.
+        values[i] = std::nextafter(static_cast<float>(17 + 2 * static_cast<int>(kind)) / 16, kind % 3 == 0   ? 9.0f
+                                                                                             : kind % 3 == 1 ? 0.0f
+                                                                                                             : 1.0f) *
+                    (u < 0 ? -1.0f : 1.0f);
+        if (kind == 7) values[i] = 448;
+        break;
+      case 2:
+        values[i] = std::ldexp(u, -static_cast<int>(random.next() % 150));
+        break;
+      case 3:
+        values[i] = kind == 0 ? 0.0f : kind == 1 ? -0.0f : std::ldexp(u, -140);
+        break;
+      case 4:
+        values[i] = std::ldexp(u, static_cast<int>(random.next() % 120));
+        break;
+      default:
+        values[i] = std::ldexp(u, -static_cast<int>(random.next() % 12));
+    }
+  }
+  return values;
+}
+
+class OpenClQuantiser : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (devices().empty()) GTEST_SKIP() << why_no_devices();
+  }
+};
+
+TEST_F(OpenClQuantiser, GivesTheBytesOfNumericsForHardValues) {
+  for (const auto& device : devices()) {
+    for (const DType source : {DType::f32, DType::f16, DType::bf16}) {
+      for (const numerics::ScaleGrid grid :
+           {numerics::ScaleGrid{1, 128}, {128, 128}, {1, 32}, {32, 64}, {512, 512}, {1, 0}}) {
+        expect_same(*device, hard_values(150 * 701, 7), source, 150, 690, 701, DType::e4m3fn, grid, {});
+      }
+    }
+  }
+}
+
+TEST_F(OpenClQuantiser, FollowsTheFloorThePowerOfTwoRuleAndTheOtherTypes) {
+  for (const auto& device : devices()) {
+    const auto values = hard_values(40 * 512, 8);
+    for (const DType type : {DType::e4m3fn, DType::e5m2, DType::i8}) {
+      for (const float floor : {1e-10f, 1e-4f, 1e-42f}) {
+        for (const auto rounding : {numerics::ScaleRounding::exact, numerics::ScaleRounding::power_of_two}) {
+          expect_same(*device, values, DType::f32, 40, 512, 512, type, {1, 128}, {floor, rounding});
+        }
+      }
+    }
+  }
+}
+
+TEST_F(OpenClQuantiser, GivesNaNScalesAndCodesToGroupsThatAreNotFinite) {
+  for (const auto& device : devices()) {
+    for (const DType source : {DType::f32, DType::f16, DType::bf16}) {
+      std::vector<float> values = hard_values(4 * 384, 9);
+      for (float& v : values) v = std::fmod(v, 1000.0f);
+      values[5] = std::numeric_limits<float>::quiet_NaN();
+      values[384 + 200] = std::numeric_limits<float>::infinity();
+      values[2 * 384 + 383] = -std::numeric_limits<float>::infinity();
+      for (const numerics::ScaleGrid grid : {numerics::ScaleGrid{1, 128}, {128, 128}}) {
+        expect_same(*device, values, source, 4, 384, 384, DType::e4m3fn, grid, {});
+      }
+      expect_same(*device, values, source, 4, 384, 384, DType::i8, {1, 128}, {});
+    }
+  }
+}
+
+TEST_F(OpenClQuantiser, DividesInIntegersWhereTheDeviceDividesBadly) {
+  // The path of devices without exact division, run on the ones that are here.
+  for (const auto& device : devices()) {
+    auto made = make({});
+    for (const auto& other : made.devices) {
+      if (other->props().name != device->props().name) continue;
+      auto& ours = dynamic_cast<Device&>(*other);
+      ours.context()->features.exact_divide = false;
+      const auto values = hard_values(40 * 300, 10);
+      expect_same(*other, values, DType::f32, 40, 300, 300, DType::e4m3fn, {1, 128}, {});
+      expect_same(*other, values, DType::f32, 40, 300, 300, DType::e4m3fn, {1, 128},
+                  {1e-42f, numerics::ScaleRounding::power_of_two});
+      expect_same(*other, values, DType::f16, 40, 300, 300, DType::i8, {1, 128}, {});
+    }
+  }
+}
+
+}  // namespace
+}  // namespace ironcl::opencl::testing
