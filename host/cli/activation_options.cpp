@@ -25,7 +25,9 @@ void ActivationOptions::declare(CLI::App& app, bool may_make_up) {
       ->option_text("M")
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{std::numeric_limits<std::int32_t>::max()}));
   if (may_make_up) {
-    app.add_option("--seed", seed, "of the made-up activations (default: 1)")->option_text("N");
+    app.add_option("--seed", seed, "of the made-up activations (default: 1)")
+        ->option_text("N")
+        ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 53));
   }
   app.add_option("--out", out, "type of the result (default: f32)")->option_text("f32|bf16|f16");
   app.add_option("--block", block, "weight block, where neither the file nor its shapes say it: 128, or 128x128")
@@ -44,7 +46,7 @@ ActivationSource ActivationOptions::source() const {
   source.input_q = input_q;
   source.x_group = parse_grid_option("--x-group", x_group);
   if (m >= 0) source.m = m;
-  source.seed = seed;
+  source.seed = static_cast<std::uint64_t>(seed);
   return source;
 }
 

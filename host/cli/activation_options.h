@@ -17,8 +17,8 @@ namespace ironcl::cli {
 struct ActivationOptions {
   std::string path, block, x_group, out = "f32", accuracy = "f32";
   std::string input, input_q;
-  std::int64_t m = -1;  ///< -1: not given.
-  std::uint64_t seed = 1;
+  std::int64_t m = -1;    ///< -1: not given.
+  std::int64_t seed = 1;  ///< Up to 2^53, which every JSON reader keeps.
 
   /// PATH, --block, --x-group, --input, --input-q, --m, --out, --accuracy; with `may_make_up`, --seed.
   void declare(CLI::App& app, bool may_make_up);

@@ -28,13 +28,14 @@ json::value worst_of(const Comparison& comparison) {
 
 /// The members that every comparison has; null where there was none.
 void add_comparison(const Comparison* comparison, json::object* object) {
-  const auto value = [comparison](double Comparison::*member) {
-    return comparison != nullptr ? number(comparison->*member) : json::value(nullptr);
+  const auto average = [comparison](double Comparison::*member) {
+    return comparison != nullptr && has_averages(*comparison) ? number(comparison->*member) : json::value(nullptr);
   };
-  (*object)["max_error_over_bound"] = value(&Comparison::max_error_over_bound);
-  (*object)["nmse"] = value(&Comparison::nmse);
-  (*object)["calc_diff"] = value(&Comparison::calc_diff);
-  (*object)["mean_rel"] = value(&Comparison::mean_rel);
+  (*object)["max_error_over_bound"] =
+      comparison != nullptr ? number(comparison->max_error_over_bound) : json::value(nullptr);
+  (*object)["nmse"] = average(&Comparison::nmse);
+  (*object)["calc_diff"] = average(&Comparison::calc_diff);
+  (*object)["mean_rel"] = average(&Comparison::mean_rel);
   (*object)["out_of_bounds"] = comparison != nullptr ? json::value(comparison->out_of_bounds) : json::value(nullptr);
   (*object)["worst"] = comparison != nullptr ? worst_of(*comparison) : json::value(nullptr);
 }
@@ -91,6 +92,10 @@ json::object to_json(const CaseReport& layer) {
   return object;
 }
 
+report::Cell nmse_of(const Comparison& comparison) {
+  return has_averages(comparison) ? report::Cell(comparison.nmse) : report::Cell();
+}
+
 /// The heading of a layer in the table.
 std::string heading(const CaseReport& layer) {
   const report::Problem& problem = layer.problem;
@@ -121,7 +126,7 @@ report::Table table_of(const std::vector<CaseReport>& cases) {
       }
       if (device.comparison) {
         error = device.comparison->max_error_over_bound;
-        nmse = device.comparison->nmse;
+        nmse = nmse_of(*device.comparison);
       }
       table.add({title, device.uri, std::string("oracle"), time, error, nmse, std::string(name_of(device.verdict))});
     }
@@ -131,7 +136,7 @@ report::Table table_of(const std::vector<CaseReport>& cases) {
                  pair.second,
                  {},
                  pair.comparison.max_error_over_bound,
-                 pair.comparison.nmse,
+                 nmse_of(pair.comparison),
                  std::string(name_of(pair.verdict))});
     }
     for (const ExpectReport& expected : layer.expect) {
@@ -141,7 +146,7 @@ report::Table table_of(const std::vector<CaseReport>& cases) {
                  expected.tensor,
                  {},
                  expected.comparison.max_error_over_bound,
-                 expected.comparison.nmse,
+                 nmse_of(expected.comparison),
                  fmt::format("{}{}{}", name_of(expected.verdict), weaker ? " as " : "",
                              weaker ? numerics::name_of(expected.accuracy) : "")});
     }

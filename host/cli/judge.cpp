@@ -100,6 +100,8 @@ ExpectReport judge_expectation(const Expectation& expected, const std::string& u
 
 }  // namespace
 
+bool has_averages(const Comparison& comparison) noexcept { return std::isfinite(comparison.max_error_over_bound); }
+
 const char* name_of(Verdict verdict) noexcept {
   switch (verdict) {
     case Verdict::pass:

@@ -19,6 +19,10 @@
 
 namespace ironcl::cli {
 
+/// Whether the averages of a comparison mean anything: elements that are not finite are left out of them, so where
+/// such an element is wrong they say nothing.
+bool has_averages(const numerics::Comparison& comparison) noexcept;
+
 enum class Verdict {
   pass,         ///< Every element within its bound.
   fail,         ///< An element out of bounds, or operands quantised otherwise than they must be.

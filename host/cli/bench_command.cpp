@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: Apache-2.0
+// ironcl bench: how fast each device is at each shape, every row with its check's verdict.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <boost/json.hpp>
+#include <string>
+#include <vector>
+
+#include "host/cli/command.h"
+#include "host/cli/device_list.h"
+#include "host/cli/device_run.h"
+#include "host/cli/parse_option.h"
+#include "host/cli/shape_options.h"
+#include "host/include/ironcl/ironcl.hpp"
+#include "host/report/file.h"
+#include "host/report/json.h"
+#include "host/report/render.h"
+#include "host/report/table.h"
+#include "host/tuning/statistics.h"
+#include "host/tuning/workload.h"
+
+namespace ironcl::cli {
+namespace {
+
+namespace json = boost::json;
+using report::Kind;
+
+constexpr const char* kExamples =
+    R"(  ironcl bench --shape 4096x4096,7168x2048                    four batch sizes on every device that is there
+  ironcl bench --model deepseek-v3 --tp-size 8 --m 1:4096:*4  a model's layers as one of eight devices holds them
+  ironcl bench --shape 4096x4096 --m 1024 --device opencl:0 --opt variant=gemm_tiled --opt tile_m=128
+  ironcl bench --problem '--src=bf16 --dt=e4m3fn:e4m3fn:bf16 --scale=1x128:128x128 16x1024:1024x3072'
+)";
+constexpr const char* kExitStatus =
+    R"(  0  every row's check passed
+  1  a check failed; its row says where
+  2  usage
+  3  bad input
+  4  no device
+)";
+
+/// What a device can do at most, as it measured itself; 0: it cannot say.
+struct Ceilings {
+  double flops = 0;             ///< f32 multiply-adds, two operations each, a second.
+  double bytes_per_second = 0;  ///< Copying, read and written bytes together.
+};
+
+/// The plugin's query "ceilings": {"fma_flops": ..., "copy_bytes_per_s": ...}.
+Ceilings ceilings_of(const ironcl::Device& device) {
+  try {
+    const json::value answer = json::parse(device.query("ceilings"));
+    return {answer.at("fma_flops").to_number<double>(), answer.at("copy_bytes_per_s").to_number<double>()};
+  } catch (const ironcl::Error&) {
+    return {};
+  }
+}
+
+/// A model's times are no measurement: they are shown, never set against a ceiling that was measured.
+bool measured(const tuning::Timing& timing) { return timing.time_kind == IRONCL_TIME_MEASURED; }
+
+report::Table empty_table() {
+  return report::Table({{"device", "device", Kind::text},
+                        {"problem", "problem", Kind::text},
+                        {"m", "M", Kind::integer},
+                        {"n", "N", Kind::integer},
+                        {"k", "K", Kind::integer},
+                        {"variant", "variant", Kind::text},
+                        {"config", "config", Kind::text},
+                        {"verdict", "verdict", Kind::text},
+                        {"time_ns", "time", Kind::time},
+                        {"spread", "spread", Kind::number},
+                        {"time_kind", "kind", Kind::text},
+                        {"host_ns", "host", Kind::time},
+                        {"gflops", "GFLOP/s", Kind::number},
+                        {"gbytes_per_s", "GB/s", Kind::number},
+                        {"of_fma_ceiling", "of FMA", Kind::number},
+                        {"of_copy_ceiling", "of copy", Kind::number},
+                        {"max_error_over_bound", "err/bound", Kind::number},
+                        {"rows_checked", "rows", Kind::integer},
+                        {"plan_ns", "plan", Kind::time},
+                        {"prepare_ns", "prepare", Kind::time},
+                        {"weights_bytes", "weights", Kind::bytes},
+                        {"runs", "runs", Kind::integer},
+                        {"why", "why", Kind::text}});
+}
+
+class BenchCommand final : public Command {
+ public:
+  std::string name() const override { return "bench"; }
+  std::string summary() const override { return "Measure shapes on devices; every row is checked first"; }
+
+  void declare(CLI::App& app) override {
+    shapes_.declare(app);
+    app.add_option("--problem", problems_, "a problem line, as other commands print it; may be repeated")
+        ->option_text("LINE");
+    app.add_option("--device", uris_, "device URI; may be repeated (default: every device that is no model)")
+        ->option_text("URI");
+    app.add_option("--opt", options_, "a backend's own option, KEY=VALUE; may be repeated")->option_text("KEY=VALUE");
+    app.add_option("--runs", runs_, "timed calls at the least")->check(CLI::PositiveNumber)->capture_default_str();
+    app.add_option("--min-ms", min_ms_, "and timed calls until that much time is spent")->capture_default_str();
+    app.add_option("--rotate-mib", rotate_mib_,
+                   "weights rotate through that much memory, so that no cache holds them (0: one copy)")
+        ->capture_default_str();
+    app.add_option("--check-rows", check_rows_, "rows of D that are checked against the oracle")
+        ->check(CLI::PositiveNumber)
+        ->capture_default_str();
+    app.add_option("--seed", seed_, "seed of the operands")->capture_default_str();
+    app.add_option("--csv", csv_, "write the rows as CSV ('-': to the standard output)")->option_text("FILE");
+    app.add_option("--json", json_, "write the rows as JSON")->option_text("FILE");
+    app.add_option("--markdown", markdown_, "write the rows as Markdown")->option_text("FILE");
+    app.footer(footer(kExamples, kExitStatus));
+  }
+
+  ExitStatus run() override {
+    const std::vector<report::Problem> problems = all_problems();
+    const ironcl::Registry registry = ironcl::Registry::discover();
+    report::Table table = empty_table();
+    bool pass = true;
+    for (const ironcl::Device& device : devices(registry)) {
+      const Ceilings ceilings = ceilings_of(device);
+      fmt::print("{}: {}{}\n", device.uri(), device.name(),
+                 ceilings.flops > 0
+                     ? fmt::format(", measured ceilings {:.4g} GFLOP/s of f32 multiply-adds, {:.4g} GB/s of copying",
+                                   ceilings.flops / 1e9, ceilings.bytes_per_second / 1e9)
+                     : std::string());
+      print_heading();
+      for (const report::Problem& problem : problems) pass = measure(device, ceilings, problem, table) && pass;
+    }
+    if (!csv_.empty()) report::write_file(csv_, report::to_csv(table));
+    if (!json_.empty()) report::write_file(json_, report::to_text(json::object{{"rows", report::to_json(table)}}));
+    if (!markdown_.empty()) report::write_file(markdown_, report::to_markdown(table));
+    return pass ? ExitStatus::ok : ExitStatus::out_of_bounds;
+  }
+
+ private:
+  std::vector<report::Problem> all_problems() const {
+    std::vector<report::Problem> all;
+    for (const std::string& line : problems_) {
+      try {
+        all.push_back(report::parse_problem(line));
+      } catch (const report::ProblemError& error) {
+        throw CommandError(ExitStatus::usage, fmt::format("--problem: {}", error.what()));
+      }
+    }
+    if (problems_.empty() || shapes_.given())
+      for (const tuning::LayerShape& layer : shapes_.layers())
+        for (const std::int64_t m : shapes_.rows()) all.push_back(shapes_.problem(m, layer.n, layer.k));
+    for (const std::string& option : options_) {
+      const std::size_t at = option.find('=');
+      if (at == std::string::npos || at == 0)
+        throw CommandError(ExitStatus::usage, fmt::format("--opt {}: write KEY=VALUE", option));
+      for (report::Problem& problem : all) problem.options.emplace_back(option.substr(0, at), option.substr(at + 1));
+    }
+    return all;
+  }
+
+  std::vector<ironcl::Device> devices(const ironcl::Registry& registry) const {
+    std::vector<ironcl::Device> all = find_devices(registry, uris_);
+    if (uris_.empty())
+      std::erase_if(all, [](const auto& device) { return device.props().type == IRONCL_DEVICE_MODEL; });
+    if (all.empty()) throw CommandError(ExitStatus::no_device, why_no_devices(registry));
+    return all;
+  }
+
+  static void print_heading() {
+    fmt::print("{:>6} {:>6} {:>6}  {:<14} {:<12} {:>11} {:>7} {:>9} {:>8} {:>7} {:>7} {:>9}\n", "M", "N", "K",
+               "variant", "verdict", "time", "spread", "GFLOP/s", "GB/s", "of FMA", "of copy", "err/bound");
+  }
+
+  /// Checks and times one problem; false where its check failed. A device that refuses it makes a row, not a failure.
+  bool measure(const ironcl::Device& device, const Ceilings& ceilings, const report::Problem& problem,
+               report::Table& table) const {
+    const auto refuse = [&](const std::string& verdict, const std::string& why) {
+      std::vector<report::Cell> row(table.columns().size());
+      row[0] = device.uri();
+      row[1] = report::to_line(problem);
+      row[2] = problem.m;
+      row[3] = problem.n;
+      row[4] = problem.k;
+      row[7] = verdict;
+      row.back() = why;
+      table.add(std::move(row));
+      fmt::print("{:>6} {:>6} {:>6}  {:<14} {:<12} {}\n", problem.m, problem.n, problem.k, "-", verdict, why);
+      std::fflush(stdout);
+    };
+    try {
+      const tuning::Operands operands = tuning::make_operands(problem, seed_);
+      tuning::Workload workload(device, problem, operands, rotate_mib_ << 20);
+      const tuning::Check check = workload.check(tuning::expect(problem, operands, check_rows_));
+      std::vector<double> device_ns, host_ns;
+      tuning::Timing timing = workload.run();
+      for (double spent = 0; device_ns.size() < static_cast<std::size_t>(runs_) || spent < min_ms_ * 1e6;) {
+        timing = workload.run();
+        device_ns.push_back(timing.device_ns);
+        host_ns.push_back(timing.host_ns);
+        spent += timing.host_ns;
+        if (device_ns.size() >= 100000) break;
+      }
+      add_row(device, ceilings, problem, workload, check, timing, tuning::summarize(device_ns),
+              tuning::summarize(host_ns), table);
+      return check.pass;
+    } catch (const ironcl::Error& error) {
+      const bool unsupported = error.status() == IRONCL_UNSUPPORTED;
+      refuse(unsupported ? "unsupported" : "error", error.what());
+      return unsupported;
+    }
+  }
+
+  static void add_row(const ironcl::Device& device, const Ceilings& ceilings, const report::Problem& problem,
+                      const tuning::Workload& workload, const tuning::Check& check, const tuning::Timing& timing,
+                      const tuning::Summary& time, const tuning::Summary& host, report::Table& table) {
+    const double m = static_cast<double>(problem.m), n = static_cast<double>(problem.n),
+                 k = static_cast<double>(problem.k);
+    const double flops = 2 * m * n * k / time.median * 1e9;
+    // The fewest bytes: A as it comes, the weights once, D once.
+    const DataBytes bytes = least_bytes(problem);
+    const double rate = bytes / time.median * 1e9;
+    const auto share = [&](double value, double ceiling) -> report::Cell {
+      if (!measured(timing) || ceiling <= 0) return {};
+      return value / ceiling;
+    };
+    const report::Cell of_flops = share(flops, ceilings.flops), of_copy = share(rate, ceilings.bytes_per_second);
+    const ironcl_gemm_info info = workload.plan().info();
+    const std::string verdict = check.pass ? "pass" : "fail";
+    table.add({device.uri(),
+               report::to_line(problem),
+               problem.m,
+               problem.n,
+               problem.k,
+               std::string(info.variant),
+               std::string(info.config),
+               verdict,
+               time.median,
+               time.spread(),
+               time_kind_name(timing.time_kind),
+               host.median,
+               flops / 1e9,
+               rate / 1e9,
+               of_flops,
+               of_copy,
+               check.comparison.max_error_over_bound,
+               check.rows_checked,
+               workload.plan_ns(),
+               workload.prepare_ns(),
+               static_cast<double>(workload.weights_bytes()),
+               static_cast<std::int64_t>(time.count),
+               check.why});
+    fmt::print("{:>6} {:>6} {:>6}  {:<14} {:<12} {:>11} {:>6.1f}% {:>9.4g} {:>8.4g} {:>7} {:>7} {:>9} {}\n",
+               problem.m, problem.n, problem.k, info.variant, verdict, report::human_text(time.median, Kind::time),
+               time.spread() * 100, flops / 1e9, rate / 1e9, report::human_text(of_flops, Kind::number),
+               report::human_text(of_copy, Kind::number),
+               report::human_text(check.comparison.max_error_over_bound, Kind::number), check.why);
+    std::fflush(stdout);
+  }
+
+  using DataBytes = double;
+  static DataBytes least_bytes(const report::Problem& problem) {
+    const auto width = [](numerics::DType type) { return static_cast<double>(numerics::size_of(type)); };
+    const double m = static_cast<double>(problem.m), n = static_cast<double>(problem.n),
+                 k = static_cast<double>(problem.k);
+    const numerics::DType source = problem.a_source != numerics::DType::none ? problem.a_source : problem.a;
+    return m * k * width(source) + n * k * width(problem.b) + m * n * width(problem.d);
+  }
+
+  ShapeOptions shapes_;
+  std::vector<std::string> problems_, uris_, options_;
+  int runs_ = 9;
+  double min_ms_ = 50;
+  std::uint64_t rotate_mib_ = 256;
+  std::int64_t check_rows_ = 8;
+  std::uint64_t seed_ = 1;
+  std::string csv_, json_, markdown_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_bench_command() { return std::make_unique<BenchCommand>(); }
+
+}  // namespace ironcl::cli

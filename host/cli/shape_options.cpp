@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host/cli/shape_options.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <charconv>
+#include <set>
+#include <sstream>
+
+#include "host/checkpoint/model.h"
+#include "host/cli/exit_status.h"
+#include "host/cli/parse_option.h"
+
+namespace ironcl::cli {
+namespace {
+
+using numerics::DType;
+
+constexpr std::int64_t kLargest = INT32_MAX;
+
+[[noreturn]] void usage(const std::string& text) { throw CommandError(ExitStatus::usage, text); }
+
+std::int64_t parse_size(const std::string& option, const std::string& text) {
+  std::int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end != text.data() + text.size() || value < 1 || value > kLargest)
+    usage(fmt::format("{}: '{}' is not a size from 1 to {}", option, text, kLargest));
+  return value;
+}
+
+std::vector<std::string> split(const std::string& text, char at) {
+  std::vector<std::string> parts;
+  std::istringstream stream(text);
+  for (std::string part; std::getline(stream, part, at);) parts.push_back(part);
+  return parts;
+}
+
+void add_range(const std::string& option, const std::string& text, std::vector<std::int64_t>& sizes) {
+  const std::vector<std::string> parts = split(text, ':');
+  if (parts.size() != 3 || parts[2].empty())
+    usage(fmt::format(
+        "{}: '{}' is not a range; write FROM:TO:STEP such as 64:256:64, or FROM:TO:*FACTOR such as 1:1024:*2", option,
+        text));
+  const bool geometric = parts[2].front() == '*';
+  const std::int64_t from = parse_size(option, parts[0]), to = parse_size(option, parts[1]);
+  const std::int64_t by = parse_size(option, geometric ? parts[2].substr(1) : parts[2]);
+  if (geometric && by < 2) usage(fmt::format("{}: '{}': a factor must be at least 2", option, text));
+  for (std::int64_t size = from; size <= to; size = geometric ? size * by : size + by) {
+    sizes.push_back(size);
+    if (sizes.size() > 100000) usage(fmt::format("{}: '{}' has more than 100000 sizes", option, text));
+  }
+}
+
+DType parse_source(const std::string& text) {
+  const auto type = numerics::parse_dtype(text);
+  if (!type || !numerics::is_float(*type)) usage(fmt::format("--source {}: f32, f16, bf16 or none", text));
+  return *type;
+}
+
+}  // namespace
+
+std::vector<std::int64_t> parse_sizes(const std::string& option, const std::string& text) {
+  std::vector<std::int64_t> sizes;
+  for (const std::string& part : split(text, ',')) {
+    if (part.find(':') != std::string::npos)
+      add_range(option, part, sizes);
+    else
+      sizes.push_back(parse_size(option, part));
+  }
+  if (sizes.empty()) usage(fmt::format("{}: no sizes in '{}'", option, text));
+  return sizes;
+}
+
+void ShapeOptions::declare(CLI::App& app) {
+  app.add_option("--shape", shapes_, "weights as NxK, such as 4096x7168; several with commas")
+      ->delimiter(',')
+      ->option_text("NxK");
+  app.add_option("--n", n_, "rows of the weight (with --k)")->option_text("N");
+  app.add_option("--k", k_, "columns of the weight (with --n)")->option_text("K");
+  app.add_option("--model", model_,
+                 "all layers of a known model or of a config.json:\n" +
+                     fmt::format("{}", fmt::join(tuning::known_models(), ", ")))
+      ->option_text("NAME|config.json");
+  app.add_option("--tp-size", tp_size_, "tensor-parallel size of --model")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_option("--checkpoint", checkpoint_, "all quantised layers of a checkpoint")->option_text("PATH");
+  app.add_option("--m", rows_, "rows of A: a list, or a range FROM:TO:STEP or FROM:TO:*FACTOR")
+      ->option_text("LIST")
+      ->capture_default_str();
+  app.add_option("--block-n", block_n_, "rows of a weight's block")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_option("--block-k", block_k_, "columns of a weight's block, and width of A's groups")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_option("--input-type", input_type_, "what is multiplied: fp8 (e4m3fn) or int8")
+      ->check(CLI::IsMember({"fp8", "int8"}))
+      ->capture_default_str();
+  app.add_option("--source", source_,
+                 "what A comes in and is quantised from: f32, f16, bf16; none: A comes quantised")
+      ->check(CLI::IsMember({"f32", "f16", "bf16", "none"}))
+      ->capture_default_str();
+  app.add_option("--out-dtype", out_, "what D comes in: f32, f16 or bf16 (also float32, float16, half, bfloat16)")
+      ->check(CLI::IsMember({"f32", "f16", "bf16", "float32", "float16", "half", "bfloat16"}))
+      ->capture_default_str();
+  app.add_option("--scale-type", scale_type_, "what the weights' scales come in")
+      ->check(CLI::IsMember({"f32", "f16", "bf16"}))
+      ->capture_default_str();
+}
+
+bool ShapeOptions::given() const {
+  return !shapes_.empty() || !n_.empty() || !k_.empty() || !model_.empty() || !checkpoint_.empty();
+}
+
+std::vector<tuning::LayerShape> ShapeOptions::layers() const {
+  std::vector<tuning::LayerShape> all;
+  const auto add = [&](const std::string& layer, std::int64_t n, std::int64_t k) {
+    const auto same =
+        std::find_if(all.begin(), all.end(), [&](const tuning::LayerShape& s) { return s.n == n && s.k == k; });
+    if (same == all.end()) all.push_back({layer, n, k});
+  };
+  for (const std::string& shape : shapes_) {
+    const std::vector<std::string> parts = split(shape, 'x');
+    if (parts.size() != 2) usage(fmt::format("--shape {}: write NxK, such as 4096x7168", shape));
+    add(shape, parse_size("--shape", parts[0]), parse_size("--shape", parts[1]));
+  }
+  if (n_.size() != k_.size())
+    usage(fmt::format("--n and --k come in pairs; there are {} and {}", n_.size(), k_.size()));
+  for (std::size_t i = 0; i < n_.size(); ++i) {
+    const std::int64_t n = parse_size("--n", std::to_string(n_[i])), k = parse_size("--k", std::to_string(k_[i]));
+    add(fmt::format("{}x{}", n, k), n, k);
+  }
+  try {
+    if (!model_.empty()) {
+      const bool file = model_.ends_with(".json");
+      const tuning::ModelConfig model = file ? tuning::read_model_config(model_) : tuning::known_model(model_);
+      for (const tuning::LayerShape& shape : tuning::layers_of(model, tp_size_)) add(shape.layer, shape.n, shape.k);
+    }
+  } catch (const std::invalid_argument& error) {
+    usage(fmt::format("--model: {}", error.what()));
+  } catch (const std::runtime_error& error) {
+    throw CommandError(ExitStatus::bad_input, error.what());
+  }
+  if (!checkpoint_.empty()) {
+    const checkpoint::Checkpoint checkpoint = checkpoint::Checkpoint::open(checkpoint_, {});
+    for (const checkpoint::LinearLayer& layer : checkpoint.layers())
+      if (!layer.problem) add(layer.name, layer.n, layer.k);
+  }
+  if (all.empty()) usage("nothing to measure: give --shape, --n and --k, --model or --checkpoint");
+  return all;
+}
+
+std::vector<std::int64_t> ShapeOptions::rows() const {
+  std::set<std::int64_t> all;
+  for (const std::string& text : rows_)
+    for (const std::int64_t m : parse_sizes("--m", text)) all.insert(m);
+  return {all.begin(), all.end()};
+}
+
+report::Problem ShapeOptions::problem(std::int64_t m, std::int64_t n, std::int64_t k) const {
+  report::Problem problem;
+  problem.m = m;
+  problem.n = n;
+  problem.k = k;
+  problem.a = problem.b = input_type_ == "int8" ? DType::i8 : DType::e4m3fn;
+  problem.a_source = source_ == "none" ? DType::none : parse_source(source_);
+  problem.d = out_ == "f32" || out_ == "float32"     ? DType::f32
+              : out_ == "bf16" || out_ == "bfloat16" ? DType::bf16
+                                                     : DType::f16;
+  problem.a_scale = {DType::f32, {1, block_k_}};
+  problem.b_scale = {*numerics::parse_dtype(scale_type_), {block_n_, block_k_}};
+  return problem;
+}
+
+}  // namespace ironcl::cli
