@@ -1,0 +1,63 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Checks and times a build on a bare GPU host, in one call: finds the vendor's OpenCL driver, compares real layers on every
+# device, runs the backend's tests, measures shapes. A short table comes last; the rest is in files.
+#
+#   bench/gpu_host.sh BUILD OUT [DATA]
+#
+# BUILD: a build folder (bin/, lib/), which may have been made on another machine. OUT: where files go. DATA: a folder with
+# layer files (x, x_q, x_scale, y_f64, y_deepgemm beside a weight); default tests/data.
+set -uo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+build=$1
+out=$2
+data=${3:-tests/data}
+mkdir -p "$out"
+ironcl=$build/bin/ironcl
+chmod +x "$build"/bin/* 2>/dev/null
+export IRONCL_CACHE_DIR=$out/cache
+
+# A driver that no vendor file names is named here; root is needed only for that.
+if ! grep -rqs nvidia /etc/OpenCL/vendors; then
+  driver=$(ldconfig -p | awk '/libnvidia-opencl.so.1/ {print $NF; exit}')
+  [ -n "$driver" ] || driver=$(find / -name 'libnvidia-opencl.so.1' -not -path '/proc/*' 2>/dev/null | head -1)
+  if [ -n "$driver" ]; then
+    mkdir -p /etc/OpenCL/vendors && echo "$driver" >/etc/OpenCL/vendors/nvidia.icd
+  fi
+fi
+
+"$ironcl" devices | tee "$out/devices.txt"
+"$ironcl" devices --json >"$out/devices.json"
+
+summary=()
+layer() { # FILE OUT-DTYPE INPUT-KIND
+  local file=$1 dtype=$2 kind=$3 name input expect=() rc
+  name=$(basename "$file" .safetensors)
+  if [ "$kind" = x ]; then input=(--input "$file:x"); else input=(--input-q "$file:x_q,x_scale"); fi
+  expect=(--expect "$file:y_f64")
+  grep -qa y_deepgemm "$file" && expect+=(--expect "$file:y_deepgemm")
+  "$ironcl" compare "$file" "${input[@]}" "${expect[@]}" --out "$dtype" --json "$out/compare-$name-$dtype-$kind.json" \
+    >"$out/compare-$name-$dtype-$kind.txt" 2>&1
+  rc=$?
+  summary+=("$(printf '%-46s %-4s %-4s exit %d' "$name" "$dtype" "$kind" "$rc")")
+}
+for file in "$data"/block*.safetensors; do
+  for dtype in f32 bf16; do
+    layer "$file" "$dtype" x
+    layer "$file" "$dtype" x_q
+  done
+done
+
+if [ -x "$build/bin/ironcl_opencl_test" ]; then
+  "$build/bin/ironcl_opencl_test" >"$out/opencl_test.txt" 2>&1
+  summary+=("ironcl_opencl_test: exit $?, $(grep -E '^\[  (PASSED|FAILED)' "$out/opencl_test.txt" | head -2 | tr '\n' ' ')")
+fi
+
+shift $(($# < 3 ? $# : 3))
+for device in $("$ironcl" devices --json | grep -o '"uri": "opencl:[0-9]*"' | cut -d'"' -f4); do
+  "$ironcl" bench --device "$device" --shape 4096x4096,7168x2048,4096x7168 --m 1,16,128,1024,4096 --source bf16 \
+    --csv "$out/bench-${device/:/-}.csv" 2>&1 | tee "$out/bench-${device/:/-}.txt"
+done
+# Further work of the caller, such as a sweep: a command line that is given the build and the output folder.
+if [ $# -gt 0 ]; then "$@" "$build" "$out"; fi
+printf '%s\n' "${summary[@]}" | tee "$out/summary.txt"
