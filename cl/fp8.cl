@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// fp8.cl: values in and out of the narrow formats, for one element (float, uint) and for vectors (float16, uint16).
+// fp8.cl: values in and out of the narrow formats, for one element (decode_x) and sixteen (decode_x_16).
 // Everything is done on the bits, or with f32 operations that meet no denormal: right also where a device flushes them.
 // Element types are numbered as in ironcl/plugin.h: 1 f32, 2 f16, 3 bf16, 4 e4m3fn, 5 e5m2, 6 e8m0, 7 i8.
 #pragma OPENCL FP_CONTRACT OFF
@@ -24,69 +24,71 @@
 #define MUL_ADD(a, b, c) ((a) * (b) + (c))
 #endif
 
-#define DEFINE_FORMATS(F, U, I, AS_F, AS_U, AS_I, CONVERT_I, CONVERT_F)                                              \
-  /* e4m3fn without its NaN codes. The bits moved to f32's place are right for normal codes; twice that less 2^-6 is  \
-     right for subnormal ones; the smaller of the two is always the right one. */                                     \
-  inline __attribute__((overloadable)) F decode_e4m3_finite(U code) {                                                 \
-    const F normal = AS_F(((code & (U)(0x7fu)) << 20) + (U)(0x3c000000u));                                            \
-    const F subnormal = normal + normal - (F)(0x1p-6f);                                                               \
-    const F magnitude = normal < subnormal ? normal : subnormal;                                                      \
-    return AS_F(AS_U(magnitude) | ((code & (U)(0x80u)) << 24));                                                       \
-  }                                                                                                                   \
-  inline __attribute__((overloadable)) F decode_e4m3(U code) {                                                        \
-    const F finite = decode_e4m3_finite(code);                                                                        \
-    return (code & (U)(0x7fu)) == (U)(0x7fu) ? AS_F((U)(F32_NAN_BITS)) : finite;                                      \
-  }                                                                                                                   \
-  inline __attribute__((overloadable)) F decode_f16(U bits) {                                                         \
-    const U moved = (bits & (U)(0x7fffu)) << 13;                                                                      \
-    const F subnormal = AS_F(moved + (U)(0x38800000u)) - AS_F((U)(0x38800000u));                                      \
-    const U normal = moved + (moved >= (U)(0x0f800000u) ? (U)(0x70000000u) : (U)(0x38000000u));                       \
-    const U magnitude = moved < (U)(0x00800000u) ? AS_U(subnormal) : normal;                                          \
-    return AS_F(magnitude | ((bits & (U)(0x8000u)) << 16));                                                           \
-  }                                                                                                                   \
-  inline __attribute__((overloadable)) F decode_e5m2(U code) { return decode_f16(code << 8); }                        \
-  inline __attribute__((overloadable)) F decode_i8(U code) { return CONVERT_F(AS_I(code << 24) >> 24); }              \
-  inline __attribute__((overloadable)) F decode_bf16(U bits) { return AS_F(bits << 16); }                             \
-  /* f32 to the 16-bit types: nearest even, overflow to infinity, NaN kept. */                                        \
-  inline __attribute__((overloadable)) U encode_f16(F value) {                                                        \
-    const U bits = AS_U(value), magnitude = bits & (U)(0x7fffffffu);                                                  \
-    const U shifted = (magnitude - (U)(0x38000000u) + (U)(0xfffu) + ((magnitude >> 13) & (U)(1u))) >> 13;             \
-    const U normal = shifted < (U)(0x7c00u) ? shifted : (U)(0x7c00u);                                                 \
-    const U subnormal = AS_U(AS_F(magnitude) + (F)(0.5f)) - (U)(0x3f000000u);                                         \
-    const U finite = magnitude < (U)(0x38800000u) ? subnormal : normal;                                               \
-    return (magnitude > (U)(0x7f800000u) ? (U)(0x7e00u) : finite) | ((bits >> 16) & (U)(0x8000u));                    \
-  }                                                                                                                   \
-  inline __attribute__((overloadable)) U encode_bf16(F value) {                                                       \
-    const U bits = AS_U(value), magnitude = bits & (U)(0x7fffffffu);                                                  \
-    const U rounded = (magnitude + (U)(0x7fffu) + ((magnitude >> 16) & (U)(1u))) >> 16;                               \
-    return (magnitude > (U)(0x7f800000u) ? (U)(0x7fc0u) : rounded) | ((bits >> 16) & (U)(0x8000u));                   \
-  }                                                                                                                   \
-  /* f32 to codes: nearest even, saturated, NaN gives the type's NaN (i8: 0). */                                      \
-  inline __attribute__((overloadable)) U encode_e4m3(F value) {                                                       \
-    const U bits = AS_U(value), magnitude = bits & (U)(0x7fffffffu);                                                  \
-    const U shifted = ((magnitude + (U)(0x7ffffu) + ((magnitude >> 20) & (U)(1u))) >> 20) - (U)(0x3c0u);              \
-    const U normal = shifted < (U)(0x7eu) ? shifted : (U)(0x7eu);                                                     \
-    const U subnormal = AS_U(AS_F(magnitude) + (F)(16384.0f)) - (U)(0x46800000u);                                     \
-    const U finite = (magnitude < (U)(0x3c800000u) ? subnormal : normal) | ((bits >> 24) & (U)(0x80u));               \
-    return magnitude > (U)(0x7f800000u) ? (U)(0x7fu) : finite;                                                        \
-  }                                                                                                                   \
-  inline __attribute__((overloadable)) U encode_e5m2(F value) {                                                       \
-    const U bits = AS_U(value), magnitude = bits & (U)(0x7fffffffu);                                                  \
-    const U shifted = ((magnitude + (U)(0xfffffu) + ((magnitude >> 21) & (U)(1u))) >> 21) - (U)(0x1c0u);              \
-    const U normal = shifted < (U)(0x7bu) ? shifted : (U)(0x7bu);                                                     \
-    const U subnormal = AS_U(AS_F(magnitude) + (F)(128.0f)) - (U)(0x43000000u);                                       \
-    const U finite = (magnitude < (U)(0x38800000u) ? subnormal : normal) | ((bits >> 24) & (U)(0x80u));               \
-    return magnitude > (U)(0x7f800000u) ? (U)(0x7eu) : finite;                                                        \
-  }                                                                                                                   \
-  inline __attribute__((overloadable)) U encode_i8(F value) {                                                         \
-    const F low = value > (F)(-127.0f) ? value : (F)(-127.0f);                                                        \
-    const F clamped = low < (F)(127.0f) ? low : (F)(127.0f);                                                          \
-    const U code = AS_U(CONVERT_I(clamped)) & (U)(0xffu);                                                             \
-    return (AS_U(value) & (U)(0x7fffffffu)) > (U)(0x7f800000u) ? (U)(0u) : code;                                      \
+#define DEFINE_FORMATS(NAME, F, U, AS_F, AS_U, AS_I, CONVERT_I, CONVERT_F)                                           \
+  /* e4m3fn without its NaN codes. The bits moved to f32's place are right for normal codes; twice that less 2^-6 is \
+     right for subnormal ones; the smaller of the two is always the right one. */                                    \
+  static inline F NAME(decode_e4m3_finite)(U code) {                                                                 \
+    const F normal = AS_F(((code & (U)(0x7fu)) << 20) + (U)(0x3c000000u));                                           \
+    const F subnormal = normal + normal - (F)(0x1p-6f);                                                              \
+    const F magnitude = normal < subnormal ? normal : subnormal;                                                     \
+    return AS_F(AS_U(magnitude) | ((code & (U)(0x80u)) << 24));                                                      \
+  }                                                                                                                  \
+  static inline F NAME(decode_e4m3)(U code) {                                                                        \
+    const F finite = NAME(decode_e4m3_finite)(code);                                                                 \
+    return (code & (U)(0x7fu)) == (U)(0x7fu) ? AS_F((U)(F32_NAN_BITS)) : finite;                                     \
+  }                                                                                                                  \
+  static inline F NAME(decode_f16)(U bits) {                                                                         \
+    const U moved = (bits & (U)(0x7fffu)) << 13;                                                                     \
+    const F subnormal = AS_F(moved + (U)(0x38800000u)) - AS_F((U)(0x38800000u));                                     \
+    const U normal = moved + (moved >= (U)(0x0f800000u) ? (U)(0x70000000u) : (U)(0x38000000u));                      \
+    const U magnitude = moved < (U)(0x00800000u) ? AS_U(subnormal) : normal;                                         \
+    return AS_F(magnitude | ((bits & (U)(0x8000u)) << 16));                                                          \
+  }                                                                                                                  \
+  static inline F NAME(decode_e5m2)(U code) { return NAME(decode_f16)(code << 8); }                                  \
+  static inline F NAME(decode_i8)(U code) { return CONVERT_F(AS_I(code << 24) >> 24); }                              \
+  static inline F NAME(decode_bf16)(U bits) { return AS_F(bits << 16); }                                             \
+  /* f32 to the 16-bit types: nearest even, overflow to infinity, NaN kept. */                                       \
+  static inline U NAME(encode_f16)(F value) {                                                                        \
+    const U bits = AS_U(value), magnitude = bits & (U)(0x7fffffffu);                                                 \
+    const U shifted = (magnitude - (U)(0x38000000u) + (U)(0xfffu) + ((magnitude >> 13) & (U)(1u))) >> 13;            \
+    const U normal = shifted < (U)(0x7c00u) ? shifted : (U)(0x7c00u);                                                \
+    const U subnormal = AS_U(AS_F(magnitude) + (F)(0.5f)) - (U)(0x3f000000u);                                        \
+    const U finite = magnitude < (U)(0x38800000u) ? subnormal : normal;                                              \
+    return (magnitude > (U)(0x7f800000u) ? (U)(0x7e00u) : finite) | ((bits >> 16) & (U)(0x8000u));                   \
+  }                                                                                                                  \
+  static inline U NAME(encode_bf16)(F value) {                                                                       \
+    const U bits = AS_U(value), magnitude = bits & (U)(0x7fffffffu);                                                 \
+    const U rounded = (magnitude + (U)(0x7fffu) + ((magnitude >> 16) & (U)(1u))) >> 16;                              \
+    return (magnitude > (U)(0x7f800000u) ? (U)(0x7fc0u) : rounded) | ((bits >> 16) & (U)(0x8000u));                  \
+  }                                                                                                                  \
+  /* f32 to codes: nearest even, saturated, NaN gives the type's NaN (i8: 0). */                                     \
+  static inline U NAME(encode_e4m3)(F value) {                                                                       \
+    const U bits = AS_U(value), magnitude = bits & (U)(0x7fffffffu);                                                 \
+    const U shifted = ((magnitude + (U)(0x7ffffu) + ((magnitude >> 20) & (U)(1u))) >> 20) - (U)(0x3c0u);             \
+    const U normal = shifted < (U)(0x7eu) ? shifted : (U)(0x7eu);                                                    \
+    const U subnormal = AS_U(AS_F(magnitude) + (F)(16384.0f)) - (U)(0x46800000u);                                    \
+    const U finite = (magnitude < (U)(0x3c800000u) ? subnormal : normal) | ((bits >> 24) & (U)(0x80u));              \
+    return magnitude > (U)(0x7f800000u) ? (U)(0x7fu) : finite;                                                       \
+  }                                                                                                                  \
+  static inline U NAME(encode_e5m2)(F value) {                                                                       \
+    const U bits = AS_U(value), magnitude = bits & (U)(0x7fffffffu);                                                 \
+    const U shifted = ((magnitude + (U)(0xfffffu) + ((magnitude >> 21) & (U)(1u))) >> 21) - (U)(0x1c0u);             \
+    const U normal = shifted < (U)(0x7bu) ? shifted : (U)(0x7bu);                                                    \
+    const U subnormal = AS_U(AS_F(magnitude) + (F)(128.0f)) - (U)(0x43000000u);                                      \
+    const U finite = (magnitude < (U)(0x38800000u) ? subnormal : normal) | ((bits >> 24) & (U)(0x80u));              \
+    return magnitude > (U)(0x7f800000u) ? (U)(0x7eu) : finite;                                                       \
+  }                                                                                                                  \
+  static inline U NAME(encode_i8)(F value) {                                                                         \
+    const F low = value > (F)(-127.0f) ? value : (F)(-127.0f);                                                       \
+    const F clamped = low < (F)(127.0f) ? low : (F)(127.0f);                                                         \
+    const U code = AS_U(CONVERT_I(clamped)) & (U)(0xffu);                                                            \
+    return (AS_U(value) & (U)(0x7fffffffu)) > (U)(0x7f800000u) ? (U)(0u) : code;                                     \
   }
 
-DEFINE_FORMATS(float, uint, int, as_float, as_uint, as_int, convert_int_rte, convert_float)
-DEFINE_FORMATS(float16, uint16, int16, as_float16, as_uint16, as_int16, convert_int16_rte, convert_float16)
+#define ONE(name) name
+#define SIXTEEN(name) name##_16
+DEFINE_FORMATS(ONE, float, uint, as_float, as_uint, as_int, convert_int_rte, convert_float)
+DEFINE_FORMATS(SIXTEEN, float16, uint16, as_float16, as_uint16, as_int16, convert_int16_rte, convert_float16)
 
 // decode_TYPE by number; TYPE must be a literal.
 #define JOIN_(a, b) a##b
@@ -103,9 +105,21 @@ DEFINE_FORMATS(float16, uint16, int16, as_float16, as_uint16, as_int16, convert_
 #define DECODE_FINITE_4 decode_e4m3_finite
 #define DECODE_FINITE_5 decode_e5m2
 #define DECODE_FINITE_7 decode_i8
+// The same for vectors of sixteen.
+#define DECODE16_2 decode_f16_16
+#define DECODE16_3 decode_bf16_16
+#define DECODE16_4 decode_e4m3_16
+#define DECODE16_5 decode_e5m2_16
+#define DECODE16_7 decode_i8_16
+#define DECODE16_FINITE_4 decode_e4m3_finite_16
+#define DECODE16_FINITE_5 decode_e5m2_16
+#define DECODE16_FINITE_7 decode_i8_16
+#define ENCODE16_4 encode_e4m3_16
+#define ENCODE16_5 encode_e5m2_16
+#define ENCODE16_7 encode_i8_16
 
 /// Element `index` of an array of type `type` (a literal) as f32.
-inline float load_element(int type, __global const uchar* data, ulong index) {
+static inline float load_element(int type, __global const uchar* data, ulong index) {
   switch (type) {
     case TYPE_F32:
       return ((__global const float*)data)[index];
@@ -129,14 +143,14 @@ inline float load_element(int type, __global const uchar* data, ulong index) {
 }
 
 /// Sixteen elements from `index` on as f32: floats of type 1, 2 or 3.
-inline float16 load_floats16(int type, __global const uchar* data, ulong index) {
+static inline float16 load_floats16(int type, __global const uchar* data, ulong index) {
   if (type == TYPE_F32) return vload16(0, (__global const float*)data + index);
   const uint16 bits = convert_uint16(vload16(0, (__global const ushort*)data + index));
-  return type == TYPE_F16 ? decode_f16(bits) : decode_bf16(bits);
+  return type == TYPE_F16 ? decode_f16_16(bits) : decode_bf16_16(bits);
 }
 
 /// Stores one element of type f32, f16 or bf16.
-inline void store_element(int type, __global uchar* data, ulong index, float value) {
+static inline void store_element(int type, __global uchar* data, ulong index, float value) {
   switch (type) {
     case TYPE_F32:
       ((__global float*)data)[index] = value;
@@ -151,11 +165,11 @@ inline void store_element(int type, __global uchar* data, ulong index, float val
 }
 
 /// The same for sixteen.
-inline void store_elements16(int type, __global uchar* data, ulong index, float16 value) {
+static inline void store_elements16(int type, __global uchar* data, ulong index, float16 value) {
   if (type == TYPE_F32) {
     vstore16(value, 0, (__global float*)data + index);
   } else {
-    const uint16 bits = type == TYPE_F16 ? encode_f16(value) : encode_bf16(value);
+    const uint16 bits = type == TYPE_F16 ? encode_f16_16(value) : encode_bf16_16(value);
     vstore16(convert_ushort16(bits), 0, (__global ushort*)data + index);
   }
 }

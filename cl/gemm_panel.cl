@@ -136,11 +136,11 @@
 #endif
 
 // Decodes the rows [first, end) of k of one panel.
-inline void decode_panel(__local float* slot, __global const uchar* codes, int first, int end) {
+static inline void decode_panel(__local float* slot, __global const uchar* codes, int first, int end) {
   for (int kk = first; kk < end; ++kk) {
     const uchar16 low = vload16(0, codes + kk * PANEL), high = vload16(0, codes + kk * PANEL + 16);
-    vstore16(JOIN(DECODE_FINITE_, B_TYPE)(convert_uint16(low)), 0, slot + kk * PANEL);
-    vstore16(JOIN(DECODE_FINITE_, B_TYPE)(convert_uint16(high)), 0, slot + kk * PANEL + 16);
+    vstore16(JOIN(DECODE16_FINITE_, B_TYPE)(convert_uint16(low)), 0, slot + kk * PANEL);
+    vstore16(JOIN(DECODE16_FINITE_, B_TYPE)(convert_uint16(high)), 0, slot + kk * PANEL + 16);
   }
 }
 

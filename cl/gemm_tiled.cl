@@ -79,7 +79,7 @@ typedef uint4 chunk_a;
   (slot)[((at) + 2) * (stride) + (row)] = decode(((word) >> 16) & 0xffu); \
   (slot)[((at) + 3) * (stride) + (row)] = decode((word) >> 24);
 
-inline void put_codes_a(__local float* slot, int row, int at, uint4 chunk) {
+static inline void put_codes_a(__local float* slot, int row, int at, uint4 chunk) {
 #if A_TYPE != TYPE_F32
   PUT4(slot, TILE_M, row, at, chunk.x, DECODE_A)
   PUT4(slot, TILE_M, row, at + 4, chunk.y, DECODE_A)
@@ -88,7 +88,7 @@ inline void put_codes_a(__local float* slot, int row, int at, uint4 chunk) {
 #endif
 }
 
-inline void put_codes_b(__local float* slot, int row, int at, uint4 chunk) {
+static inline void put_codes_b(__local float* slot, int row, int at, uint4 chunk) {
   PUT4(slot, TILE_N, row, at, chunk.x, DECODE_B)
   PUT4(slot, TILE_N, row, at + 4, chunk.y, DECODE_B)
   PUT4(slot, TILE_N, row, at + 8, chunk.z, DECODE_B)
@@ -96,7 +96,7 @@ inline void put_codes_b(__local float* slot, int row, int at, uint4 chunk) {
 }
 
 #if A_TYPE == TYPE_F32
-inline void put_floats_a(__local float* slot, int row, int at, float16 chunk) {
+static inline void put_floats_a(__local float* slot, int row, int at, float16 chunk) {
   slot[(at + 0) * TILE_M + row] = chunk.s0;
   slot[(at + 1) * TILE_M + row] = chunk.s1;
   slot[(at + 2) * TILE_M + row] = chunk.s2;

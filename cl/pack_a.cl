@@ -33,7 +33,7 @@
       ulong s_at, ulong lds, int scale_rows, int scale_cols, __global uchar *out, ulong out_at,                     \
       __global float *scales, ulong scales_at
 
-inline float a_scale(__global const uchar* sa, ulong s_at, ulong lds, int row, int col, int scale_rows,
+static inline float a_scale(__global const uchar* sa, ulong s_at, ulong lds, int row, int col, int scale_rows,
                      int scale_cols) {
 #if SCALE_TYPE == 0
   return 1.0f;
@@ -78,7 +78,7 @@ __kernel void pack_tiles(PACK_ARGS) {
 #if A_TYPE >= 4
       for (; col + 16 <= end; col += 16) {
         float part[16];
-        vstore16(JOIN(DECODE_, A_TYPE)(convert_uint16(vload16(0, a + from + (ulong)col))), 0, part);
+        vstore16(JOIN(DECODE16_, A_TYPE)(convert_uint16(vload16(0, a + from + (ulong)col))), 0, part);
         for (int j = 0; j < 16; ++j) values[(col + j) * TILE + i] = part[j];
       }
 #endif

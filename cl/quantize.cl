@@ -40,7 +40,7 @@
 #endif
 
 // |a| / |b| of finite bits, rounded to nearest even, subnormals included: long division of the significands.
-inline uint divide_bits(uint a, uint b) {
+static inline uint divide_bits(uint a, uint b) {
   if (a == 0u) return 0u;
   if (b == 0u) return 0x7f800000u;
   int exponent_a = (int)(a >> 23), exponent_b = (int)(b >> 23);
@@ -80,7 +80,7 @@ inline uint divide_bits(uint a, uint b) {
   return exponent <= 0 ? rounded : rounded + ((uint)(exponent - 1) << 23);
 }
 
-inline float divide_exactly(float x, float scale) {
+static inline float divide_exactly(float x, float scale) {
 #if EXACT_DIVIDE
   return x / scale;
 #else
@@ -89,7 +89,7 @@ inline float divide_exactly(float x, float scale) {
 #endif
 }
 
-inline float scale_of_bits(uint amax, uint floor_bits) {
+static inline float scale_of_bits(uint amax, uint floor_bits) {
   if (amax >= 0x7f800000u) return as_float(F32_NAN_BITS);
   uint scale = as_uint(divide_exactly(as_float(max(amax, floor_bits)), LARGEST));
 #if POWER_OF_TWO
@@ -104,7 +104,7 @@ inline float scale_of_bits(uint amax, uint floor_bits) {
   return as_float(scale);
 }
 
-inline uchar code_of(float x, float scale) {
+static inline uchar code_of(float x, float scale) {
   if (as_uint(scale) == 0u) {
     const uint bits = as_uint(x);  // Zero stays zero; the rest saturates.
     return (uchar)JOIN(ENCODE_, CODE)((bits & 0x7fffffffu) == 0u ? x : as_float((bits & 0x80000000u) | 0x7f800000u));
@@ -171,7 +171,7 @@ void quantize(int m, int k, int k_fill, int group_rows, int group_cols, uint flo
     if (finite && as_uint(scale) != 0u) {
       for (; col + 16 <= cols; col += 16) {
         const float16 quotient = load_floats16(SOURCE, x, at + (ulong)col) / (float16)(scale);
-        vstore16(convert_uchar16(JOIN(ENCODE_, CODE)(quotient)), 0, out + col);
+        vstore16(convert_uchar16(JOIN(ENCODE16_, CODE)(quotient)), 0, out + col);
       }
     }
 #endif

@@ -38,7 +38,7 @@
       ulong ldd, __global const uchar *bias, ulong bias_at, __global float *scratch, ulong scratch_at
 
 /// D[row, col] = total (+ bias[col]), rounded once.
-inline void store_d(__global uchar* d, ulong d_at, ulong ldd, __global const uchar* bias, ulong bias_at, int row, int col,
+static inline void store_d(__global uchar* d, ulong d_at, ulong ldd, __global const uchar* bias, ulong bias_at, int row, int col,
                     float total) {
 #if BIAS_TYPE != 0
   total += load_element(BIAS_TYPE, bias, bias_at + (ulong)col);
