@@ -3,7 +3,6 @@
 #include "tests/conformance/plugins/faults.h"
 
 #include <algorithm>
-#include <string>
 
 namespace ironcl::reference {
 namespace {
@@ -36,6 +35,8 @@ constexpr std::string_view kFaults[] = {
 std::string_view planted;
 
 }  // namespace
+
+std::span<const std::string_view> fault_names() { return kFaults; }
 
 bool fault(std::string_view name) { return !planted.empty() && planted == name; }
 

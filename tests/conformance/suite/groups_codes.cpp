@@ -11,26 +11,26 @@ namespace {
 struct Kind {
   DType a, b;
   const char* name;
-  bool floor;
+  bool floor, heavy;
 };
 
 }  // namespace
 
 void add_code_tests(Suite& suite) {
   for (const auto& kind :
-       {Kind{DType::e4m3fn, DType::e4m3fn, "E4m3", true}, Kind{DType::e5m2, DType::e5m2, "E5m2", false},
-        Kind{DType::e5m2, DType::e4m3fn, "E5m2ByE4m3", false}}) {
+       {Kind{DType::e4m3fn, DType::e4m3fn, "E4m3", true, false}, Kind{DType::e5m2, DType::e5m2, "E5m2", false, false},
+        Kind{DType::e5m2, DType::e4m3fn, "E5m2ByE4m3", false, true}}) {
     Problem p = base_problem();
     p.a = kind.a, p.b = kind.b;
     p.m = p.n = 256, p.k = 200;
     p.fill = fill_all_code_pairs;
-    add_problem(suite, "Codes", fmt::format("{}ProductOfEveryPair", kind.name), p, kind.floor);
+    add_problem(suite, "Codes", fmt::format("{}ProductOfEveryPair", kind.name), p, kind.floor, kind.heavy);
     p.n = 40, p.k = 300, p.fill = fill_all_codes_of_a;
-    add_problem(suite, "Codes", fmt::format("{}EveryCodeOfA", kind.name), p, kind.floor);
+    add_problem(suite, "Codes", fmt::format("{}EveryCodeOfA", kind.name), p, kind.floor, kind.heavy);
     p.m = 5, p.n = 256, p.fill = fill_all_codes_of_b;
-    add_problem(suite, "Codes", fmt::format("{}EveryCodeOfB", kind.name), p, kind.floor);
+    add_problem(suite, "Codes", fmt::format("{}EveryCodeOfB", kind.name), p, kind.floor, kind.heavy);
     p.m = 1;
-    add_problem(suite, "Codes", fmt::format("{}EveryCodeOfBForOneRow", kind.name), p, kind.floor);
+    add_problem(suite, "Codes", fmt::format("{}EveryCodeOfBForOneRow", kind.name), p, kind.floor, kind.heavy);
   }
   Problem weight_only = base_problem();
   weight_only.a = DType::bf16, weight_only.a_scale = {DType::none, 0, 0, 0};

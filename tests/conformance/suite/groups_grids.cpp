@@ -28,9 +28,9 @@ void add_grid_tests(Suite& suite) {
   };
   for (const std::int64_t g : {32, 64, 128, 256, 512}) {
     add(f32(1, g), f32(g, g), g >= 128);
-    add(f32(g, g), f32(g, g), false);
+    add(f32(g, g), f32(g, g), false, g != 32 && g != 256);
   }
-  for (const std::int64_t g : {32, 64, 256, 512}) add(f32(1, g), f32(1, g), false, g > 64);
+  for (const std::int64_t g : {32, 64, 256, 512}) add(f32(1, g), f32(1, g), false, g != 32);
   add(f32(1, 128), f32(1, 128), false);
   add(f32(1, 0), f32(1, 0), false);
   add(f32(0, 0), f32(0, 0), false);
@@ -39,10 +39,10 @@ void add_grid_tests(Suite& suite) {
   add(f32(1, 128), f32(1, 0), false);
   add(f32(1, 128), f32(0, 0), false);
   // The widths differ: a K tile must divide both, and 16 is what 48 and 80 leave.
-  add(f32(1, 64), f32(128, 128), false);
+  add(f32(1, 64), f32(128, 128), false, true);
   add(f32(1, 128), f32(64, 64), false);
   add(f32(1, 128), f32(512, 512), false);
-  add(f32(1, 512), f32(128, 128), false);
+  add(f32(1, 512), f32(128, 128), false, true);
   add(f32(1, 48), f32(80, 80), false);
   add(f32(1, 100), f32(100, 100), false);
   add(f32(1, 128), f32(64, 128), false);
@@ -50,8 +50,10 @@ void add_grid_tests(Suite& suite) {
 
   for (const auto type : {DType::f16, DType::bf16, DType::e8m0}) {
     const Scale a{type, 1, 128, 0}, b{type, 128, 128, 0};
-    add_problem(suite, "Grid", fmt::format("ScalesOfBIn{}", numerics::name_of(type)), grid(f32(1, 128), b), false);
-    add_problem(suite, "Grid", fmt::format("ScalesOfAIn{}", numerics::name_of(type)), grid(a, f32(128, 128)), false);
+    add_problem(suite, "Grid", fmt::format("ScalesOfBIn{}", numerics::name_of(type)), grid(f32(1, 128), b), false,
+                type == DType::f16);
+    add_problem(suite, "Grid", fmt::format("ScalesOfAIn{}", numerics::name_of(type)), grid(a, f32(128, 128)), false,
+                true);
     add_problem(suite, "Grid", fmt::format("AllScalesIn{}", numerics::name_of(type)), grid(a, b), false, true);
     Problem random = grid(a, b);
     random.fill = fill_heavy_tailed, random.exact = false;

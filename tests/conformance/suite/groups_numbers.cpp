@@ -20,6 +20,10 @@ Problem blocks(std::int64_t block, DType out, Fill fill, bool exact) {
   return p;
 }
 
+/// A new pair of types and blocks makes some devices compile a kernel: in the normal run f16 and f32 come with blocks
+/// of 128, and bf16 with all.
+bool rare(std::int64_t block, DType type) { return block != 128 && type != DType::bf16; }
+
 Problem dynamic(Problem p, DType source) {
   p.a_source = source;
   p.exact = false;
@@ -60,7 +64,7 @@ void add_exact_tests(Suite& suite) {
   for (const auto block : kBlocks) {
     for (const auto out : kOutputs) {
       add_problem(suite, "Exact", fmt::format("Blocks{}In{}", block, numerics::name_of(out)),
-                  blocks(block, out, fill_exact, true), true);
+                  blocks(block, out, fill_exact, true), true, rare(block, out));
     }
   }
   add_problem(suite, "Exact", "ScalesOfAOverManyBinades", blocks(128, DType::f32, fill_exact_wide_a, true), true);
@@ -83,14 +87,14 @@ void add_random_tests(Suite& suite) {
   for (const auto block : kBlocks) {
     for (const auto out : kOutputs) {
       add_problem(suite, "Random", fmt::format("Blocks{}In{}", block, numerics::name_of(out)),
-                  blocks(block, out, fill_heavy_tailed, false), true);
+                  blocks(block, out, fill_heavy_tailed, false), true, rare(block, out));
     }
   }
   for (const auto source : kOutputs) {
     for (const auto block : kBlocks) {
       const DType out = source == DType::f32 ? DType::f32 : DType::bf16;
       add_problem(suite, "Random", fmt::format("QuantisedFrom{}Blocks{}", numerics::name_of(source), block),
-                  dynamic(blocks(block, out, nullptr, false), source), true);
+                  dynamic(blocks(block, out, nullptr, false), source), true, rare(block, source));
     }
   }
   add_problem(suite, "Random", "LongKInF32", long_k(DType::f32), true);

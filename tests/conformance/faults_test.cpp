@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+// The proof that the suite can fail: for each fault planted in the reference plugin the named test is red, and
+// without a fault every test is green. A new test of the suite comes with a fault that it sees, and a row here.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <array>
+#include <cstdio>
+#include <set>
+#include <string>
+
+#include "tests/conformance/plugins/faults.h"
+
+namespace {
+
+struct Row {
+  const char* fault;
+  const char* test;  ///< One that must be red.
+};
+
+constexpr Row kRows[] = {
+    {"scale_index_at_edges", "Grid.A1x128B128x128"},
+    {"tile_straddles_group", "Grid.A1x64B64x64"},
+    {"rows_of_scales_shifted", "Exact.Blocks128Inf32"},
+    {"scale_ld_ignored", "Grid.ScalesOfAWithALeadingDimension"},
+    {"f16_accumulation", "Random.LongKInF32"},
+    {"scaled_b_in_bf16", "Random.Blocks128Inf32"},
+    {"truncates_bf16", "Exact.Blocks128Inbf16"},
+    {"saturates_f16", "Output.OverflowGivesInfinityInf16"},
+    {"flushes_f16_subnormals", "Output.SubnormalsOfF16AreRounded"},
+    {"nan_code_becomes_number", "Codes.E4m3ProductOfEveryPair"},
+    {"subnormal_codes_are_zero", "Codes.E4m3EveryCodeOfB"},
+    {"minus_is_lost_for_e5m2", "Codes.E5m2EveryCodeOfA"},
+    {"nan_scale_becomes_one", "Output.NanScalesGiveNanThereOnlyInf32"},
+    {"last_column_is_not_written", "Ragged.M17N136K264"},
+    {"not_repeatable", "Repeat.TwentyCalls"},
+    {"adds_to_d", "Memory.DIsOverwrittenNotAddedTo"},
+    {"ignores_lda", "Ragged.GapsBetweenRowsOfA"},
+    {"ignores_offsets", "Ragged.SpansInsideLargerBuffers"},
+    {"bias_is_forgotten", "Exact.BiasInF32"},
+    {"writes_the_gap", "Ragged.GapsBetweenRowsOfD"},
+    {"writes_before_d", "Ragged.M3N136K264"},
+    {"writes_rows_past_m", "Ragged.FewerRowsThanPlanned"},
+    {"no_rows_write", "Ragged.NoRowsWriteNothing"},
+    {"writes_past_workspace", "Memory.WorkspaceOfTheCallerIsEnough"},
+    {"writes_input", "Memory.InputsAreNotWritten"},
+    {"write_keeps_the_pointer", "Memory.WriteCopiesBeforeItReturns"},
+    {"read_is_short", "Memory.WhatIsWrittenIsRead"},
+    {"reciprocal_quantizer", "Dynamic.HardValuesFromf32"},
+    {"zero_group_is_nan", "Dynamic.HardValuesFrombf16"},
+    {"infinity_becomes_448", "Dynamic.HardValuesFromf16"},
+    {"floor_ignored", "Dynamic.AFloorOfOneTenThousandth"},
+    {"power_of_two_rounds_down", "Dynamic.PowerOfTwoScales"},
+    {"stale_rows", "Ragged.FewerRowsThanPlannedQuantisedInThePlan"},
+    {"unguarded_codes", "Dynamic.OrdinaryValuesFromf32"},
+    {"codes_change_product", "Dynamic.OrdinaryValuesFrombf16"},
+    {"export_cleans_nan", "Weights.ExportIsBitExact"},
+    {"export_is_padded", "Weights.ExportOfPaddedRowsIsTight"},
+    {"export_overruns", "Weights.ExportOfAPlansLayoutIsBitExact"},
+    {"weights_keep_the_pointer", "Weights.LayoutForAllPlansIsRight"},
+    {"weights_ld_ignored", "Ragged.GapsBetweenRowsOfB"},
+    {"weights_of_any_shape", "Call.WeightsOfAnotherShapeAreRefused"},
+    {"wait_list_ignored", "Async.WaitListOrdersTwoQueues"},
+    {"queue_wait_ignored", "Async.QueueWaitsForAnotherQueue"},
+    {"events_end_at_once", "Async.QueueWaitsForAnotherQueue"},
+    {"buffers_go_at_once", "Async.BuffersMayGoWhileInUse"},
+    {"status_of_dependants_lost", "Async.AFailureReachesDependants"},
+    {"plans_go_at_once", "Async.PlanAndWeightsMayGoWhileInUse"},
+    {"modelled_is_measured", "Async.ProfileIsSane"},
+    {"event_ends_twice", "Async.ATimeoutOfZeroAsks"},
+    {"out_touched_on_failure", "Struct.PropertiesAreUntouchedOnFailure"},
+    {"tail_ignored", "Struct.DescriptionsMayBeShortOrLong"},
+    {"required_chain_ignored", "Struct.UnknownPartsOfADescription"},
+    {"optional_chain_refused", "Struct.UnknownPartsOfADescription"},
+    {"reads_past_size", "Struct.DescriptionsMayBeShortOrLong"},
+    {"writes_past_size", "Struct.FilledStructsKeepToTheirSize"},
+    {"error_not_filled", "Struct.ErrorsAreFilledAndCut"},
+    {"error_not_cut", "Struct.ErrorsAreFilledAndCut"},
+    {"error_on_success", "Struct.ErrorsAreFilledAndCut"},
+    {"unknown_values_ignored", "Struct.UnknownValuesAreUnimplemented"},
+    {"unknown_option_ignored", "Struct.UnknownOptionsOfAPlanAreNamed"},
+    {"supports_says_yes", "Grid.MicroscalingE8m0"},
+    {"texts_differ", "Grid.MicroscalingE8m0"},
+    {"refuses_the_floor", "Exact.Blocks256Inf32"},
+    {"accepts_negative_sizes", "Argument.WrongDescriptionsAreNamed"},
+    {"accepts_overflow", "Argument.WrongDescriptionsAreNamed"},
+    {"accepts_short_spans", "Call.WrongCallsAreNamed"},
+    {"operand_is_not_named", "Argument.WrongDescriptionsAreNamed"},
+    {"capacity_ignored", "Plugin.EnumerateCountsAndFills"},
+    {"query_not_cut", "Device.QueryCutsToTheCapacity"},
+    {"second_load_accepted", "Plugin.LoadTwiceIsRefused"},
+    {"accumulation_straddles", "Exact.Blocks128Inf32"},
+    {"refuses_with_internal", "Argument.WrongWeightsAreNamed"},
+    {"overlap_accepted", "Call.WrongCallsAreNamed"},
+};
+
+struct SuiteRun {
+  int status = -1;
+  std::string output;
+};
+
+/// The suite on the reference plugin. The delay before each product makes missing waits show.
+SuiteRun run_suite(const std::string& more) {
+  const std::string command =
+      fmt::format("{} --plugin {} --option delay_us=2000 {} 2>&1", IRONCL_TEST_SUITE, IRONCL_TEST_REFERENCE, more);
+  SuiteRun run;
+  FILE* pipe = popen(command.c_str(), "r");
+  if (pipe == nullptr) return run;
+  std::array<char, 4096> chunk{};
+  for (std::size_t n = 0; (n = std::fread(chunk.data(), 1, chunk.size(), pipe)) > 0;)
+    run.output.append(chunk.data(), n);
+  const int status = pclose(pipe);
+  run.status = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  return run;
+}
+
+TEST(Faults, EachIsSeenByTheTestNamedForIt) {
+  for (const auto& row : kRows) {
+    const SuiteRun run =
+        run_suite(fmt::format("--option fault={} --filter '{}/0:{}'", row.fault, row.test, row.test));
+    EXPECT_EQ(run.status, 1) << row.fault << " is not seen by " << row.test << ":\n" << run.output;
+    EXPECT_NE(run.output.find(fmt::format("[  FAILED  ] {}", row.test)), std::string::npos) << row.fault;
+    EXPECT_NE(run.output.find("reproduce: ironcl_conformance --plugin"), std::string::npos)
+        << row.fault << ": a failure must print the line that reproduces it";
+  }
+}
+
+TEST(Faults, EachHasARow) {
+  std::set<std::string_view> rows;
+  for (const auto& row : kRows) rows.insert(row.fault);
+  for (const auto name : ironcl::reference::fault_names()) {
+    EXPECT_TRUE(rows.count(name) == 1) << "no row for the fault " << name;
+  }
+}
+
+TEST(Faults, WithoutThemEverythingIsGreen) {
+  const SuiteRun run = run_suite("");
+  EXPECT_EQ(run.status, 0) << run.output;
+  EXPECT_NE(run.output.find(" 0 failed, 0 unsupported,"), std::string::npos) << run.output;
+}
+
+TEST(Claims, ARefusedFloorIsRedAndOtherRefusalsAreCounted) {
+  const SuiteRun floor = run_suite("--option fault=refuses_the_floor --filter 'Exact.Blocks256Inf32/0'");
+  EXPECT_EQ(floor.status, 1);
+  EXPECT_NE(floor.output.find("belongs to the floor"), std::string::npos) << floor.output;
+  const SuiteRun other = run_suite("--option fault=refuses_the_floor --filter 'Grid.A256x256B256x256/0'");
+  EXPECT_EQ(other.status, 0);
+  EXPECT_NE(other.output.find(" 1 unsupported,"), std::string::npos) << other.output;
+}
+
+TEST(Claims, ListsAreVerified) {
+  const std::string claims = fmt::format("--claims {} ", IRONCL_TEST_CLAIMS);
+  const SuiteRun stale_failure = run_suite(claims + "--filter 'Memory.WhatIsWrittenIsRead/0'");
+  EXPECT_EQ(stale_failure.status, 1);
+  EXPECT_NE(stale_failure.output.find("no longer fails"), std::string::npos) << stale_failure.output;
+  const SuiteRun failure = run_suite(claims + "--option fault=read_is_short --filter 'Memory.WhatIsWrittenIsRead/0'");
+  EXPECT_EQ(failure.status, 0) << failure.output;
+  EXPECT_NE(failure.output.find(" 1 expected failures,"), std::string::npos) << failure.output;
+  const SuiteRun stale_refusal = run_suite(claims + "--filter 'Exact.BiasInF32/0'");
+  EXPECT_EQ(stale_refusal.status, 1);
+  EXPECT_NE(stale_refusal.output.find("listed as unsupported"), std::string::npos) << stale_refusal.output;
+}
+
+TEST(CommandLine, SaysWhatIsWrong) {
+  EXPECT_EQ(run_suite("--filter 'No.Such*'").status, 2) << "a filter that matches nothing is no success";
+  EXPECT_EQ(run_suite("--device 9").status, 2);
+  EXPECT_EQ(run_suite("--claims /no/such/file").status, 2);
+}
+
+}  // namespace
