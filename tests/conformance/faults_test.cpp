@@ -82,7 +82,7 @@ constexpr Row kRows[] = {
     {"unknown_option_ignored", "Struct.UnknownOptionsOfAPlanAreNamed"},
     {"supports_says_yes", "Grid.MicroscalingE8m0"},
     {"texts_differ", "Grid.MicroscalingE8m0"},
-    {"refuses_the_floor", "Exact.Blocks256Inf32"},
+    {"refuses_the_floor", "Exact.Blocks256Inbf16"},
     {"accepts_negative_sizes", "Argument.WrongDescriptionsAreNamed"},
     {"accepts_overflow", "Argument.WrongDescriptionsAreNamed"},
     {"accepts_short_spans", "Call.WrongCallsAreNamed"},
@@ -141,7 +141,7 @@ TEST(Faults, WithoutThemEverythingIsGreen) {
 }
 
 TEST(Claims, ARefusedFloorIsRedAndOtherRefusalsAreCounted) {
-  const SuiteRun floor = run_suite("--option fault=refuses_the_floor --filter 'Exact.Blocks256Inf32/0'");
+  const SuiteRun floor = run_suite("--option fault=refuses_the_floor --filter 'Exact.Blocks256Inbf16/0'");
   EXPECT_EQ(floor.status, 1);
   EXPECT_NE(floor.output.find("belongs to the floor"), std::string::npos) << floor.output;
   const SuiteRun other = run_suite("--option fault=refuses_the_floor --filter 'Grid.A256x256B256x256/0'");
