@@ -13,30 +13,30 @@
 namespace ironcl::cli {
 
 void ActivationOptions::declare(CLI::App& app, bool may_make_up) {
-  app.add_option("PATH", path, "checkpoint folder, or one safetensors file")->required();
-  CLI::Option* given =
-      app.add_option("--input", input, "activations [M, K] in f32, f16 or bf16; the device quantises them")
-          ->option_text("FILE:TENSOR");
-  app.add_option("--input-q", input_q, "activations given as fp8 codes with their scales")
+  app.add_option("PATH", path, "checkpoint folder, or one safetensors file")->option_text(" ")->required();
+  CLI::Option* given = app.add_option("--input", input, "activations [M, K], f32, f16 or bf16; devices quantise them")
+                           ->option_text("FILE:TENSOR");
+  app.add_option("--input-q", input_q, "activations as fp8 codes with their scales")
       ->option_text("FILE:VALUES,SCALES")
       ->excludes(given);
-  app.add_option("--m", m,
-                 may_make_up ? "rows (default: all of the input, or 16 made-up ones)" : "rows (default: all)")
+  app.add_option("--m", m, may_make_up ? "rows (default: all of the input, 16 where made up)" : "rows (default: all)")
       ->option_text("M")
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{std::numeric_limits<std::int32_t>::max()}));
   if (may_make_up) {
-    app.add_option("--seed", seed, "of the made-up activations (default: 1)")
+    app.add_option("--seed", seed, "of the activations that are made up without an input (default: 1)")
         ->option_text("N")
         ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 53));
   }
   app.add_option("--out", out, "type of the result (default: f32)")->option_text("f32|bf16|f16");
-  app.add_option("--block", block, "weight block, where neither the file nor its shapes say it: 128, or 128x128")
+  app.add_option("--block", block, "weight block where neither file nor shapes say it: 128, 128x128")
       ->option_text("RxC");
-  app.add_option("--x-group", x_group, "scale group of the activations (default: what the file says, else 1 x block)")
+  app.add_option(
+         "--x-group", x_group,
+         "scale group of the activations (default: what the file says,\nelse 1 x the width of a weight block)")
       ->option_text("RxC");
   app.add_option("--accuracy", accuracy,
-                 "weakest accuracy class that a device may use (default: f32; tensor14 also allows hardware that\n"
-                 "accumulates in about 14 bits)")
+                 "weakest accuracy class of a device (default: f32); tensor14 also\n"
+                 "allows hardware that accumulates in about 14 bits")
       ->option_text("f32|tensor14");
 }
 

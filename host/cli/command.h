@@ -36,6 +36,7 @@ std::unique_ptr<Command> make_plugins_command();
 std::unique_ptr<Command> make_inspect_command();
 std::unique_ptr<Command> make_compare_command();
 std::unique_ptr<Command> make_run_command();
+std::unique_ptr<Command> make_model_command();
 std::unique_ptr<Command> make_bench_command();
 
 }  // namespace ironcl::cli

@@ -240,7 +240,12 @@ std::string to_text(const CompareReport& report, std::size_t width) {
   std::string text = report::to_grouped_text(table_of(report.cases), width);
   text +=
       "\nerror/bound: the largest error of an element, over the bound of that element; 1 is the limit.\n"
-      "time: of one cold call, on the device's clock; modelled is of a machine that is not here.\n\n";
+      "time: of one cold call, on the device's clock; modelled is of a machine that is not here.\n";
+  const bool narrow = !report.cases.empty() && report.cases.front().problem.d != numerics::DType::f32;
+  if (narrow) {
+    text += "Rounding to a 16-bit result takes up nearly all of its bound, so a ratio close to 1 is usual there.\n";
+  }
+  text += "\n";
   for (const CaseReport& layer : report.cases) text += remarks(report, layer);
   return text + verdict_line(report);
 }

@@ -146,10 +146,9 @@ class DevicesCommand final : public Command {
 
   void declare(CLI::App& app) override {
     app.add_flag("--json", json_, "as JSON");
-    app.add_option(
-           "--explain", explain_,
-           "ask every device about that problem (bf16 activations, e4m3 weights in 128x128 blocks, bf16 out,\n"
-           "or any problem line)")
+    app.add_option("--explain", explain_,
+                   "ask every device about that problem: bf16 activations, e4m3 weights\n"
+                   "in 128x128 blocks, bf16 out; or about any problem line")
         ->option_text("M,N,K");
     app.footer(footer(kExamples, kExitStatus));
   }

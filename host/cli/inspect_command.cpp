@@ -146,9 +146,9 @@ class InspectCommand final : public Command {
   std::string summary() const override { return "The fp8 layers of a checkpoint: shapes, blocks, scales, bytes"; }
 
   void declare(CLI::App& app) override {
-    app.add_option("PATH", path_, "checkpoint folder, or one safetensors file")->required();
+    app.add_option("PATH", path_, "checkpoint folder, or one safetensors file")->option_text(" ")->required();
     app.add_flag("--json", json_, "as JSON");
-    app.add_option("--block", block_, "weight block, where neither the file nor its shapes say it: 128, or 128x128")
+    app.add_option("--block", block_, "weight block where neither file nor shapes say it: 128, 128x128")
         ->option_text("RxC");
     app.footer(footer(kExamples, kExitStatus));
   }

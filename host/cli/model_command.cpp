@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+// ironcl model: what the published fp8 kernel would cost on a TPU, by the Ironwood model; block sizes; schedules.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <boost/json.hpp>
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "host/cli/command.h"
+#include "host/cli/device_list.h"
+#include "host/cli/model_problem.h"
+#include "host/cli/model_view.h"
+#include "host/cli/parse_option.h"
+#include "host/include/ironcl/ironcl.hpp"
+#include "host/report/file.h"
+#include "host/report/json.h"
+#include "host/report/render.h"
+#include "host/report/table.h"
+
+namespace ironcl::cli {
+namespace {
+
+namespace json = boost::json;
+
+constexpr const char* kExamples =
+    R"(  ironcl model --m 4096 --n 4096 --k 4096 --block 512                          the blocks of the tuned table
+  ironcl model --m 4096 --n 4096 --k 4096 --block 512 --kernel-blocks 512,512,512 --buffers 1
+  ironcl model --m 16 --n 7168 --k 2048 --search                               choose blocks, print the frontier
+  ironcl model --m 1024 --n 1024 --k 1024 --trace t.json                       open t.json in ui.perfetto.dev
+  ironcl model --layers model-fp8/ --m 128                                     every fp8 layer of a checkpoint
+  ironcl model --m 4096 --n 4096 --k 4096 --w-dtype bf16 --quantize-activations off --kernel-blocks 1024,1024,1024
+)";
+constexpr const char* kExitStatus =
+    R"(  0  modelled
+  2  usage
+  3  a checkpoint cannot be read, a file cannot be written
+  4  there is no model device, or the kernel does not take the problem or the blocks
+)";
+
+class ModelCommand final : public Command {
+ public:
+  std::string name() const override { return "model"; }
+  std::string summary() const override {
+    return "Modelled time, VMEM and schedule of the kernel on a TPU; block sizes";
+  }
+
+  void declare(CLI::App& app) override {
+    app.add_option("--m", options_.m, "rows of x: tokens")->check(CLI::Range(1, 1 << 30));
+    app.add_option("--n", options_.n, "rows of w: outputs")->check(CLI::Range(1, 1 << 30));
+    app.add_option("--k", options_.k, "depth: inputs")->check(CLI::Range(1, 1 << 30));
+    app.add_option("--block", options_.block,
+                   "quantisation block of w: 128, 256, 512; 1x0 per channel, 1x512 sub-channel")
+        ->capture_default_str();
+    app.add_option("--x-block", options_.x_block, "of x; default: square as w's, 1xC where w's are rows");
+    app.add_option("--x-dtype", options_.x_dtype, "of x in HBM: bf16, f32, f16, e4m3fn")->capture_default_str();
+    app.add_option("--w-dtype", options_.w_dtype, "of w: e4m3fn; bf16 (time only)")->capture_default_str();
+    app.add_option("--out-dtype", options_.out_dtype, "of the result: bf16, f16, f32")->capture_default_str();
+    app.add_option("--quantize-activations", options_.quantize, "on or off")->capture_default_str();
+    app.add_option("--kernel-blocks", blocks_, "B,O,I: rows of x, rows of w and depth of a step");
+    app.add_option("--mode", mode_, "aligned or large");
+    app.add_option("--buffers", buffers_, "of each input: 1, 2, 3");
+    app.add_option("--program", program_, "pipeline or manual_dma");
+    app.add_option("--save-x-q", save_x_q_, "keep the quantised block of x: on or off");
+    app.add_option("--save-acc", save_acc_, "keep the accumulator in VMEM: on or off");
+    app.add_option("--vmem-limit", vmem_limit_, "MiB");
+    app.add_option("--tpu", tpu_, "7x, or another row of --machines");
+    app.add_option("--assume", assumptions_, "an assumption, such as hbm_efficiency=0.7 (see --machines)")
+        ->option_text("KEY=VALUE");
+    app.add_flag("--search", search_, "choose kernel blocks under the VMEM limit");
+    app.add_option("--layers", layers_, "all the layers of this checkpoint, --m rows each")->option_text("PATH");
+    app.add_option("--layer", glob_, "of --layers, those of that name; * and ? stand for any")->capture_default_str();
+    app.add_option("--json", json_, "write the report there; - for the standard output")->option_text("FILE");
+    app.add_option("--trace", trace_, "write the schedule there, as Chrome trace JSON")->option_text("FILE");
+    app.add_option("--steps", steps_, "steps of the chart; 0: no chart")->capture_default_str();
+    app.add_flag("--machines", machines_, "print the hardware tables and the assumptions, as JSON");
+    app.add_option("--shapes", shapes_, "with --search: lines of n, k, q to tune")->option_text("FILE");
+    app.add_option("--save", save_, "with --shapes: write the tuned table there")->option_text("FILE");
+    app.add_option("--batches", batches_, "with --shapes: the batches")->delimiter(',');
+    app.add_option("--device", device_, "the model's URI")->capture_default_str();
+    app.footer(footer(kExamples, kExitStatus));
+  }
+
+  ExitStatus run() override {
+    fill_plan();
+    const auto registry = ironcl::Registry::discover();
+    const ironcl::Device device = find_devices(registry, {device_}).at(0);
+    try {
+      return run_on(device);
+    } catch (const ironcl::Error& error) {
+      if (error.status() == IRONCL_INVALID_ARGUMENT) throw CommandError(ExitStatus::usage, error.what());
+      if (error.status() == IRONCL_UNIMPLEMENTED) {
+        throw CommandError(ExitStatus::no_device, fmt::format("{} is no model: {}", device.uri(), error.what()));
+      }
+      throw;
+    }
+  }
+
+ private:
+  void fill_plan() {
+    const auto add = [&](const char* key, const std::string& value) {
+      if (!value.empty()) options_.plan.emplace_back(key, value);
+    };
+    add("kernel_blocks", blocks_);
+    add("mode", mode_);
+    add("buffers", buffers_);
+    add("program", program_);
+    add("save_x_q", save_x_q_);
+    add("save_acc", save_acc_);
+    add("vmem_limit_mib", vmem_limit_);
+    add("tpu", tpu_);
+    for (const std::string& assumption : assumptions_) {
+      const std::size_t equals = assumption.find('=');
+      if (equals == std::string::npos) {
+        throw CommandError(ExitStatus::usage, fmt::format("--assume {}: write KEY=VALUE", assumption));
+      }
+      options_.plan.emplace_back(assumption.substr(0, equals), assumption.substr(equals + 1));
+    }
+  }
+
+  ExitStatus run_on(const ironcl::Device& device) {
+    if (machines_) {
+      fmt::print("{}\n", report::to_text(json::parse(device.query("machines"))));
+      return ExitStatus::ok;
+    }
+    if (!shapes_.empty()) return tune(device);
+    if (!layers_.empty()) return run_layers(device);
+    for (const auto& [size, option] : {std::pair{options_.m, "--m"}, {options_.n, "--n"}, {options_.k, "--k"}}) {
+      if (size == 0) throw CommandError(ExitStatus::usage, fmt::format("{} is missing", option));
+    }
+    const ironcl::GemmDesc desc = model_problem(options_);
+    if (search_) {
+      const json::value report = json::parse(device.query("search", desc));
+      emit(report, search_text(report.as_object()) + "\n" + model_text(report.at("best").as_object()));
+      return ExitStatus::ok;
+    }
+    const json::value report = json::parse(device.query("model", desc));
+    std::string text = model_text(report.as_object());
+    if (steps_ > 0) {
+      ironcl::GemmDesc first = desc;
+      first.options.emplace_back("trace_spans", std::to_string(64 * (steps_ + 4)));
+      text +=
+          "\n" + gantt_text(json::parse(device.query("trace", first)).as_object(), steps_, report::terminal_width());
+    }
+    emit(report, text);
+    if (!trace_.empty()) report::write_file(trace_, device.query("trace", desc) + "\n");
+    return ExitStatus::ok;
+  }
+
+  ExitStatus run_layers(const ironcl::Device& device) {
+    if (options_.m == 0) throw CommandError(ExitStatus::usage, "--layers needs --m, the tokens of a call");
+    using report::Kind;
+    report::Table table({{"layer", "layer", Kind::text},
+                         {"n", "N", Kind::integer},
+                         {"k", "K", Kind::integer},
+                         {"kernel_blocks", "blocks", Kind::text},
+                         {"steps", "steps", Kind::integer},
+                         {"time_ns", "modelled time", Kind::time},
+                         {"bound", "bound", Kind::text},
+                         {"hbm_bytes", "HBM traffic", Kind::bytes},
+                         {"vmem", "VMEM", Kind::bytes}});
+    json::array rows;
+    double total = 0;
+    for (const ModelLayer& layer : model_layers(layers_, glob_, options_)) {
+      json::value report = json::parse(device.query(search_ ? "search" : "model", layer.desc));
+      json::value model = search_ ? report.at("best") : report;
+      model.as_object()["layer"] = layer.name;
+      total += model.at("time_us").to_number<double>();
+      std::string blocks;
+      for (const json::value& part : model.at("kernel_blocks").as_array()) {
+        blocks += (blocks.empty() ? "" : ",") + json::serialize(part);
+      }
+      table.add({layer.name, layer.desc.n, layer.desc.k, blocks, model.at("steps").to_number<std::int64_t>(),
+                 model.at("time_us").to_number<double>() * 1e3, std::string(model.at("bound").as_string()),
+                 model.at("hbm_bytes").to_number<double>(),
+                 model.at("vmem").at("footprint_bytes").to_number<double>()});
+      rows.push_back(std::move(model));
+    }
+    const std::string text =
+        fmt::format("{}\n{} layers of {} tokens: {:.1f} us, modelled\n",
+                    report::to_text(table, report::terminal_width()), rows.size(), options_.m, total);
+    emit(json::object{{"time_kind", "modelled"}, {"m", options_.m}, {"time_us", total}, {"layers", std::move(rows)}},
+         text);
+    return ExitStatus::ok;
+  }
+
+  ExitStatus tune(const ironcl::Device& device) {
+    if (!search_) throw CommandError(ExitStatus::usage, "--shapes goes with --search");
+    const std::string table = tune_blocks(device, shapes_, batches_, tpu_.empty() ? "7x" : tpu_);
+    if (save_.empty()) {
+      fmt::print("{}", table);
+    } else {
+      report::write_file(save_, table);
+    }
+    return ExitStatus::ok;
+  }
+
+  void emit(const json::value& report, const std::string& text) {
+    if (json_ == "-") {
+      fmt::print("{}\n", report::to_text(report));
+      return;
+    }
+    fmt::print("{}", text);
+    if (!json_.empty()) report::write_file(json_, report::to_text(report) + "\n");
+  }
+
+  ModelOptions options_;
+  std::string blocks_, mode_, buffers_, program_, save_x_q_, save_acc_, vmem_limit_, tpu_;
+  std::vector<std::string> assumptions_;
+  std::string layers_, glob_ = "*", json_, trace_, shapes_, save_, device_ = "ironwood:0";
+  std::vector<std::int64_t> batches_ = {1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096};
+  int steps_ = 6;
+  bool search_ = false, machines_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_model_command() { return std::make_unique<ModelCommand>(); }
+
+}  // namespace ironcl::cli

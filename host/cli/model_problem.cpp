@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+// Problems for the Ironwood model.
+#include "host/cli/model_problem.h"
+
+#include <fmt/format.h>
+
+#include <boost/json.hpp>
+#include <fstream>
+#include <sstream>
+
+#include "host/checkpoint/model.h"
+#include "host/cli/exit_status.h"
+#include "host/cli/layer_problem.h"
+#include "host/cli/parse_option.h"
+
+namespace ironcl::cli {
+namespace {
+
+namespace json = boost::json;
+using numerics::DType;
+using numerics::ScaleGrid;
+
+ironcl_dtype code(DType type) { return static_cast<ironcl_dtype>(type); }
+
+DType parse_type(const char* option, const std::string& text) {
+  const auto type = numerics::parse_dtype(text);
+  if (!type) throw CommandError(ExitStatus::usage, fmt::format("{} {}: no such type", option, text));
+  return *type;
+}
+
+bool parse_switch(const char* option, const std::string& text) {
+  if (text == "on" || text == "off") return text == "on";
+  throw CommandError(ExitStatus::usage, fmt::format("{} {}: write on or off", option, text));
+}
+
+Scale scale_of(const ScaleGrid& grid, ironcl_dtype type) {
+  return {type, static_cast<std::uint32_t>(grid.group_rows), static_cast<std::uint32_t>(grid.group_cols)};
+}
+
+/// Sets A, D and the plan's options; B and the sizes are there.
+void set_activations(ironcl::GemmDesc& desc, const ModelOptions& options, const ScaleGrid& x_grid) {
+  const DType x = parse_type("--x-dtype", options.x_dtype);
+  const bool quantize = parse_switch("--quantize-activations", options.quantize) && numerics::is_float(x);
+  desc.a_source = quantize ? code(x) : IRONCL_DTYPE_NONE;
+  desc.a = quantize ? static_cast<ironcl_dtype>(IRONCL_F8_E4M3FN) : code(x);
+  desc.a_scale = Scale{};
+  if (quantize || !numerics::is_float(x)) desc.a_scale = scale_of(x_grid, IRONCL_F32);
+  desc.d = code(parse_type("--out-dtype", options.out_dtype));
+  desc.options = options.plan;
+}
+
+}  // namespace
+
+ironcl::GemmDesc model_problem(const ModelOptions& options) {
+  ironcl::GemmDesc desc;
+  desc.m = options.m, desc.n = options.n, desc.k = options.k;
+  const DType w = parse_type("--w-dtype", options.w_dtype);
+  const ScaleGrid w_grid = *parse_grid_option("--block", options.block);
+  const bool square = w_grid.group_rows == w_grid.group_cols && w_grid.group_rows > 0;
+  const ScaleGrid x_grid =
+      parse_grid_option("--x-block", options.x_block).value_or(square ? w_grid : ScaleGrid{1, w_grid.group_cols});
+  desc.b = code(w);
+  desc.b_scale = numerics::is_float(w) ? Scale{} : scale_of(w_grid, IRONCL_F32);
+  set_activations(desc, options, x_grid);
+  return desc;
+}
+
+std::vector<ModelLayer> model_layers(const std::filesystem::path& path, const std::string& glob,
+                                     const ModelOptions& options) {
+  checkpoint::OpenOptions open;
+  open.check_values = false;  // only shapes matter here
+  const auto checkpoint = checkpoint::Checkpoint::open(path, open);
+  std::vector<ModelLayer> layers;
+  for (const checkpoint::LinearLayer* layer : usable_layers(checkpoint, glob)) {
+    ModelLayer item{.name = layer->name, .desc = {}};
+    item.desc.m = options.m, item.desc.n = layer->n, item.desc.k = layer->k;
+    item.desc.b = code(layer->weight.dtype);
+    item.desc.b_scale = scale_of(layer->weight_grid, code(layer->scale.dtype));
+    const ScaleGrid own =
+        layer->activations == checkpoint::ActivationScheme::none ? ScaleGrid{1, 128} : layer->activation_grid;
+    set_activations(item.desc, options, parse_grid_option("--x-block", options.x_block).value_or(own));
+    layers.push_back(std::move(item));
+  }
+  return layers;
+}
+
+std::string tune_blocks(const ironcl::Device& device, const std::filesystem::path& shapes,
+                        const std::vector<std::int64_t>& batches, const std::string& tpu) {
+  std::ifstream file(shapes);
+  if (!file) throw CommandError(ExitStatus::bad_input, fmt::format("{}: cannot be read", shapes.string()));
+  std::string entries, line;
+  for (int number = 1; std::getline(file, line); ++number) {
+    line.erase(std::min(line.find('#'), line.size()));
+    std::istringstream words(line);
+    std::int64_t n = 0, k = 0, q = 0;
+    if (!(words >> n)) continue;
+    if (!(words >> k >> q)) {
+      throw CommandError(ExitStatus::bad_input, fmt::format("{}:{}: write n, k and q", shapes.string(), number));
+    }
+    struct Kind {
+      const char* x;
+      bool quantize;
+    };
+    for (const Kind& kind : {Kind{"bf16", true}, Kind{"bf16", false}, Kind{"e4m3fn", false}}) {
+      std::string rows;
+      for (const std::int64_t m : batches) {
+        ModelOptions options;
+        options.m = m, options.n = n, options.k = k;
+        options.block = std::to_string(q);
+        options.x_block = fmt::format("1x{}", q);
+        options.x_dtype = kind.x;
+        options.quantize = kind.quantize ? "on" : "off";
+        options.plan = {{"tpu", tpu}};
+        const json::value report = json::parse(device.query("search", model_problem(options)));
+        rows += fmt::format("{}\"{}\": {}", rows.empty() ? "" : ", ", m,
+                            json::serialize(report.at("best").at("kernel_blocks")));
+      }
+      entries += fmt::format(
+          "{}    {{\"tpu\": \"{}\", \"n\": {}, \"k\": {}, \"q\": {}, \"x\": \"{}\", \"quantize\": {},\n     "
+          "\"batches\": {{{}}}}}",
+          entries.empty() ? "" : ",\n", tpu, n, k, q, kind.x, kind.quantize, rows);
+    }
+  }
+  return fmt::format(
+      "{{\n  \"made_by\": \"ironcl model --search --shapes {} --save FILE\",\n  \"time_kind\": \"modelled\",\n  "
+      "\"meaning\": \"batch (largest m) to kernel blocks [B, O, I]; x scaled 1xq, w q x q, out bf16\",\n  "
+      "\"entries\": [\n{}\n  ]\n}}\n",
+      shapes.filename().string(), entries);
+}
+
+}  // namespace ironcl::cli
