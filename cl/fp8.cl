@@ -111,12 +111,35 @@ DEFINE_FORMATS(SIXTEEN, float16, uint16, as_float16, as_uint16, as_int16, conver
 #define DECODE16_4 decode_e4m3_16
 #define DECODE16_5 decode_e5m2_16
 #define DECODE16_7 decode_i8_16
-#define DECODE16_FINITE_4 decode_e4m3_finite_16
-#define DECODE16_FINITE_5 decode_e5m2_16
-#define DECODE16_FINITE_7 decode_i8_16
 #define ENCODE16_4 encode_e4m3_16
 #define ENCODE16_5 encode_e5m2_16
 #define ENCODE16_7 encode_i8_16
+
+// Weights, sixteen codes at once: the value is DECODE_WEIGHTS_T(codes) * WEIGHT_UNIT_T, the unit being a power of two that
+// is applied to a group's sum instead of every weight. With HALF_VECTORS (the compiler converts vectors of 16-bit floats,
+// seen by probe.cl) codes are moved to the place of such a float: exact, also for subnormal codes, and no denormal f32.
+#ifdef HALF_VECTORS
+typedef __fp16 half_vector __attribute__((ext_vector_type(16)));
+static inline float16 convert_halfs(ushort16 bits) {
+  union {
+    ushort16 bits;
+    half_vector values;
+  } both;
+  both.bits = bits;
+  return __builtin_convertvector(both.values, float16);
+}
+#define DECODE_WEIGHTS_4(codes) \
+  convert_halfs(as_ushort16(convert_short16(as_char16(codes)) << (short16)(7)) & (ushort16)(0xbf80))
+#define DECODE_WEIGHTS_5(codes) convert_halfs(convert_ushort16(codes) << (ushort16)(8))
+#define WEIGHT_UNIT_4 256.0f
+#else
+#define DECODE_WEIGHTS_4(codes) decode_e4m3_finite_16(convert_uint16(codes))
+#define DECODE_WEIGHTS_5(codes) decode_e5m2_16(convert_uint16(codes))
+#define WEIGHT_UNIT_4 1.0f
+#endif
+#define DECODE_WEIGHTS_7(codes) convert_float16(as_char16(codes))
+#define WEIGHT_UNIT_5 1.0f
+#define WEIGHT_UNIT_7 1.0f
 
 /// Element `index` of an array of type `type` (a literal) as f32.
 static inline float load_element(int type, __global const uchar* data, ulong index) {

@@ -40,6 +40,7 @@
 #define PANELS (BLOCK_N / PANEL)
 #define VECTORS (TILE_N / VECTOR)
 
+#define UNIT JOIN(WEIGHT_UNIT_, B_TYPE)
 #define floatv JOIN(float, VECTOR)
 #define vloadv JOIN(vload, VECTOR)
 #define vstorev JOIN(vstore, VECTOR)
@@ -139,8 +140,8 @@
 static inline void decode_panel(__local float* slot, __global const uchar* codes, int first, int end) {
   for (int kk = first; kk < end; ++kk) {
     const uchar16 low = vload16(0, codes + kk * PANEL), high = vload16(0, codes + kk * PANEL + 16);
-    vstore16(JOIN(DECODE16_FINITE_, B_TYPE)(convert_uint16(low)), 0, slot + kk * PANEL);
-    vstore16(JOIN(DECODE16_FINITE_, B_TYPE)(convert_uint16(high)), 0, slot + kk * PANEL + 16);
+    vstore16(JOIN(DECODE_WEIGHTS_, B_TYPE)(low), 0, slot + kk * PANEL);
+    vstore16(JOIN(DECODE_WEIGHTS_, B_TYPE)(high), 0, slot + kk * PANEL + 16);
   }
 }
 
@@ -192,12 +193,13 @@ void gemm_panel(GEMM_ARGS) {
           EACH_ROW(MULTIPLY_ROW)
         }
         __local float* tile_totals = totals + (tile * BLOCK_N + column) * TILE_M;
-#define LOAD_SCALE(i, v) const floatv scale_##v = vloadv(0, scales_b + column + v * VECTOR);
+#define LOAD_SCALE(i, v) \
+  const floatv scale_##v = vloadv(0, scales_b + column + v * VECTOR);
         EACH_PART(LOAD_SCALE, 0)
-#define ADD_FIRST(i, v) vstorev(sum_##i##_##v * (floatv)(scales_a[i]) * scale_##v, 0, tile_totals + i * TILE_N + v * VECTOR);
+#define ADD_FIRST(i, v) vstorev(sum_##i##_##v * (floatv)(UNIT) * (floatv)(scales_a[i]) * scale_##v, 0, tile_totals + i * TILE_N + v * VECTOR);
 #define ADD_FIRST_ROW(i) EACH_PART(ADD_FIRST, i)
 #define ADD(i, v)                                                                                           \
-  vstorev(vloadv(0, tile_totals + i * TILE_N + v * VECTOR) + sum_##i##_##v * (floatv)(scales_a[i]) * scale_##v, 0, \
+  vstorev(vloadv(0, tile_totals + i * TILE_N + v * VECTOR) + sum_##i##_##v * (floatv)(UNIT) * (floatv)(scales_a[i]) * scale_##v, 0, \
           tile_totals + i * TILE_N + v * VECTOR);
 #define ADD_ROW(i) EACH_PART(ADD, i)
         if (group == 0) {

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backends/opencl/candidates.h"
+
+#include <algorithm>
+#include <boost/json.hpp>
+#include <map>
+
+#include "backends/opencl/choose.h"
+#include "backends/opencl/pack.h"
+#include "backends/opencl/tuned.h"
+
+namespace ironcl::opencl {
+namespace {
+
+using backend::Error;
+using backend::GemmDesc;
+using backend::Reason;
+using backend::Status;
+
+/// More combinations of one variant than this are thinned out evenly.
+constexpr std::uint64_t kMostOfAVariant = 1u << 16;
+
+/// Why this tuning is dropped, as few words for many tunings; empty where it is valid.
+std::string why_dropped(const Variant& variant, const Tuning& tuning, const Features& features, const Problem& problem) {
+  for (const Constraint& constraint : variant.constraints)
+    if (!constraint.holds(tuning, problem)) return variant.name + ": " + constraint.why;
+  if (const std::uint64_t local = variant.local_bytes(tuning, problem); local > features.local_bytes)
+    return variant.name + ": more than the " + std::to_string(features.local_bytes) + " bytes of local memory";
+  if (variant.work_items(tuning) > features.max_work_group)
+    return variant.name + ": work-groups of more than " + std::to_string(features.max_work_group);
+  if (refuse(variant, tuning, features, problem)) return variant.name + ": refused by the device";
+  if (static_cast<std::uint64_t>(packed_bytes(variant.layout(tuning), problem.n, problem.k)) > features.max_buffer_bytes)
+    return variant.name + ": packed weights larger than a buffer";
+  return {};
+}
+
+boost::json::object options_of(const Tuning& tuning) {
+  boost::json::object options;
+  for (const auto& [name, value] : tuning) options[name] = std::to_string(value);
+  return options;
+}
+
+boost::json::object to_json(const Variant& variant, const Tuning& tuning, const Problem& problem) {
+  return {{"variant", variant.name},
+          {"options", options_of(tuning)},
+          {"local_memory_bytes", variant.local_bytes(tuning, problem)},
+          {"layout", variant.layout(tuning).name()},
+          {"accuracy_class", numerics::name_of(variant.accuracy)}};
+}
+
+/// The values of each tunable that the options of `desc` leave.
+std::vector<std::vector<int>> axes_of(const Variant& variant, const GemmDesc& desc) {
+  std::vector<std::vector<int>> axes;
+  for (const Tunable& tunable : variant.tunables) {
+    std::vector<int> values = tunable.values;
+    for (const auto& [key, value] : desc.options)
+      if (key == tunable.name) std::erase_if(values, [&](int v) { return std::to_string(v) != value; });
+    axes.push_back(std::move(values));
+  }
+  return axes;
+}
+
+}  // namespace
+
+std::string candidates_json(const Features& features, const GemmDesc& desc) {
+  // What a plan takes where no table has anything; it also refuses what no configuration could run.
+  Choice thumb;
+  const backend::Support support = choose(features, desc, &thumb);
+  if (support.reason != Reason::none) throw Error(Status::unsupported, support.text);
+
+  boost::json::array candidates;
+  std::map<std::string, std::uint64_t> dropped;
+  bool thumb_is_listed = false;
+  for (const Variant& variant : variants()) {
+    const auto named = std::find_if(desc.options.begin(), desc.options.end(), [](const auto& o) { return o.first == "variant"; });
+    if (named != desc.options.end() && named->second != variant.name) continue;
+    const std::vector<std::vector<int>> axes = axes_of(variant, desc);
+    std::uint64_t combinations = 1;
+    for (const auto& axis : axes) combinations *= axis.size();
+    if (variant.accuracy > desc.weakest_accuracy) {
+      if (combinations != 0)
+        dropped[variant.name + ": accuracy class " + std::string(numerics::name_of(variant.accuracy))] += combinations;
+      continue;
+    }
+    const std::uint64_t step = combinations / kMostOfAVariant + 1;
+    if (step > 1) dropped[variant.name + ": thinned out evenly"] += combinations - (combinations + step - 1) / step;
+    for (std::uint64_t i = 0; i < combinations; i += step) {
+      Tuning tuning;
+      std::uint64_t rest = i;
+      for (std::size_t axis = axes.size(); axis-- > 0;) {
+        tuning[variant.tunables[axis].name] = axes[axis][rest % axes[axis].size()];
+        rest /= axes[axis].size();
+      }
+      if (const std::string why = why_dropped(variant, tuning, features, thumb.problem); !why.empty()) {
+        ++dropped[why];
+        continue;
+      }
+      if (&variant == thumb.variant && tuning == thumb.tuning) thumb_is_listed = true;
+      candidates.push_back(to_json(variant, tuning, thumb.problem));
+    }
+  }
+  if (!thumb_is_listed) candidates.push_back(to_json(*thumb.variant, thumb.tuning, thumb.problem));
+
+  boost::json::array reasons;
+  for (const auto& [why, count] : dropped) reasons.push_back({{"why", why}, {"count", count}});
+  return boost::json::serialize(
+      boost::json::object{{"candidates", std::move(candidates)},
+                          {"dropped", std::move(reasons)},
+                          {"rule_of_thumb", to_json(*thumb.variant, thumb.tuning, thumb.problem)},
+                          {"devices", boost::json::value_from(device_classes(features))},
+                          {"dtype", table_dtype(desc)},
+                          {"compute_units", features.compute_units}});
+}
+
+}  // namespace ironcl::opencl

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backends/opencl/tuned.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cctype>
+#include <regex>
+
+namespace ironcl::opencl {
+namespace {
+
+using backend::DType;
+using backend::GemmDesc;
+
+/// "pthread-skylake-avx512" of "pthread-skylake-avx512-AMD EPYC": PoCL joins its driver, LLVM's name of the CPU, which
+/// is in lower case, and the maker's name of it. Empty where a name is not of this form.
+std::string pocl_architecture(const std::string& name) {
+  static const std::regex form("((?:pthread|cpu|basic|cpu-minimal)-[a-z0-9][a-z0-9_.-]*?)-(?:[A-Z]|[0-9]+th ).*");
+  std::smatch match;
+  return std::regex_match(name, match, form) ? match[1].str() : std::string();
+}
+
+/// The tuning of a configuration, its missing tunables from the rule of thumb; empty where a name or value is unknown.
+std::optional<Tuning> tuning_of(const tuned::Config& config, const Variant& variant, const Features& features,
+                                const Problem& problem) {
+  Tuning tuning = variant.rule_of_thumb(features, problem);
+  for (const auto& [name, text] : config.options) {
+    const auto tunable =
+        std::find_if(variant.tunables.begin(), variant.tunables.end(), [&](const Tunable& t) { return t.name == name; });
+    if (tunable == variant.tunables.end()) return std::nullopt;
+    int value = 0;
+    const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (code != std::errc() || end != text.data() + text.size()) return std::nullopt;
+    if (std::find(tunable->values.begin(), tunable->values.end(), value) == tunable->values.end()) return std::nullopt;
+    tuning[name] = value;
+  }
+  return tuning;
+}
+
+}  // namespace
+
+std::shared_ptr<const tuned::Tables> read_tables(const std::vector<TunedTable>& texts, backend::Log* log) {
+  const auto tables = std::make_shared<tuned::Tables>();
+  const auto warn = [&](const std::string& text) {
+    if (log != nullptr) log->write(backend::LogLevel::warn, "opencl: " + text + "; it is passed over");
+  };
+  for (const TunedTable& table : texts) {
+    const auto key = tuned::parse_file_name(table.file_name);
+    if (!key) {
+      warn("tuned table " + table.file_name + ": not a name of the form " +
+           tuned::file_name({4096, 7168, "DEVICE", "fp8_w8a8", 128, 128}));
+      continue;
+    }
+    try {
+      tables->add(*key, tuned::Table::parse(table.text));
+    } catch (const std::invalid_argument& error) {
+      warn(table.file_name + ": " + error.what());
+    }
+  }
+  return tables;
+}
+
+std::vector<std::string> device_classes(const Features& features) {
+  std::vector<std::string> classes;
+  const auto add = [&](const std::string& name) {
+    const std::string clean = tuned::sanitize(name);
+    if (!clean.empty() && std::find(classes.begin(), classes.end(), clean) == classes.end()) classes.push_back(clean);
+  };
+  // One GPU under two drivers is two devices; PoCL's names of CPUs already say that they are PoCL's.
+  const bool pocl_gpu = features.type == backend::DeviceType::gpu && features.platform_name == "Portable Computing Language";
+  add((pocl_gpu ? "pocl-" : "") + features.name);
+  add(pocl_architecture(features.name));
+  add((pocl_gpu ? "pocl-" : "") + features.vendor);
+  add(features.type == backend::DeviceType::cpu   ? "cpu"
+      : features.type == backend::DeviceType::gpu ? "gpu"
+                                                  : "accelerator");
+  return classes;
+}
+
+std::string table_dtype(const GemmDesc& desc) {
+  if (desc.b == DType::i8) return "int8_w8a8";
+  return numerics::is_quantized(desc.a) ? "fp8_w8a8" : "fp8_w8a16";
+}
+
+std::optional<Tuned> find_tuned(const tuned::Tables& tables, const Features& features, const GemmDesc& desc,
+                                const Problem& problem) {
+  if (tables.empty()) return std::nullopt;
+  const std::vector<std::string> devices = device_classes(features);
+  const std::string dtype = table_dtype(desc);
+  const auto extent = [](std::int64_t group, std::int64_t size) { return group == 0 ? std::max<std::int64_t>(size, 1) : group; };
+  const std::int64_t block_n = extent(desc.b_scale.grid.group_rows, desc.n);
+  const std::int64_t block_k = extent(desc.b_scale.grid.group_cols, desc.k);
+  auto choices = tables.find(devices, desc.m, desc.n, desc.k, dtype, block_n, block_k);
+  // A kernel sees K groups, not blocks: what is good for blocks of 128 is good for wider ones.
+  if (problem.group == 128 && (block_n != 128 || block_k != 128)) {
+    for (auto& choice : tables.find(devices, desc.m, desc.n, desc.k, dtype, 128, 128))
+      choices.push_back(std::move(choice));
+  }
+  for (const auto& choice : choices) {
+    const std::int64_t units = choice.config.compute_units, here = features.compute_units;
+    if (units != 0 && (units > 2 * here || here > 2 * units)) continue;
+    const Variant* variant = find_variant(choice.config.variant);
+    if (variant == nullptr || variant->accuracy > desc.weakest_accuracy) continue;
+    const auto tuning = tuning_of(choice.config, *variant, features, problem);
+    if (!tuning || refuse(*variant, *tuning, features, problem)) continue;
+    return Tuned{variant, *tuning, choice.source};
+  }
+  return std::nullopt;
+}
+
+}  // namespace ironcl::opencl

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// What tuned tables say about a problem on a device. Next door: choose.h (asks here before the rule of thumb),
+// ../tuned/table.h (the tables), candidates.h (what a tuner may try).
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "backends/opencl/backend.h"
+#include "backends/opencl/kernels.h"
+#include "backends/tuned/table.h"
+
+namespace ironcl::opencl {
+
+/// The tables of a configuration, later ones over earlier ones. A text or a file name that is none is said to the log
+/// (may be null) and passed over.
+std::shared_ptr<const tuned::Tables> read_tables(const std::vector<TunedTable>& texts, backend::Log* log);
+
+/// The names under which tables may speak for a device, the narrowest first: the device, its architecture, its
+/// vendor, its kind. For example pthread-skylake-avx512-AMD_EPYC, pthread-skylake-avx512, AuthenticAMD, cpu.
+std::vector<std::string> device_classes(const Features& features);
+
+/// The name of what is multiplied in tables: "fp8_w8a8", "int8_w8a8", or "fp8_w8a16" for unquantised A.
+std::string table_dtype(const backend::GemmDesc& desc);
+
+/// A tuned configuration that is valid here, and the table entry that it comes from.
+struct Tuned {
+  const Variant* variant = nullptr;
+  Tuning tuning;
+  std::string source;  ///< "N=...json: M=64"
+};
+
+/// The nearest configuration that this device runs within the problem's accuracy class; empty where no table has one.
+/// Entries that name unknown variants or values, that refuse() refuses, or that were measured on a device with more
+/// than twice or less than half the compute units are passed over.
+std::optional<Tuned> find_tuned(const tuned::Tables& tables, const Features& features, const backend::GemmDesc& desc,
+                                const Problem& problem);
+
+}  // namespace ironcl::opencl

@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: Apache-2.0
+// gemm_stream.cl: D[m,n] = sum_g sa[m,g] * sb[n,g] * sum_{k in g} A[m,k] * B[n,k] for few rows, g the K groups of GROUP.
+// One work-item is a work-group and makes TILE_M rows of one panel of 32 columns over a part of k. Each weight is decoded
+// once, in registers, and multiplied with all rows: the kernel is a stream of codes.
+//                  32
+//                +----+     With SPLIT_K above 1 the parts of k are summed by gemm_stream_reduce, always in the same
+//          k     |B^T |     order: the same bits on every call.
+//        +-----+ +----+
+// TILE_M |  A  | | D  |
+//        +-----+ +----+
+// Tunable   default  values     meaning
+// TILE_M    8        1 to 16    rows of the register tile
+// TILE_N    32       16 32      columns of the register tile; divides 32
+// SPLIT_K   1        1 2 4 8 16 parts of k
+// Set by the host: those of tile.cl.
+// A: f32 in tiles of TILE_M rows, as pack_tiles makes it, with its scales; sa_ld is the number of K groups.
+// B: the 32 codes of columns 32 * p on and one k are at (p * k_pad + k) * 32.
+// Local memory: TILE_M * 32 * 4 B = 1024 B with the defaults.
+#include "tile.cl"
+
+#ifndef TILE_M
+#define TILE_M 8
+#endif
+#ifndef TILE_N
+#define TILE_N 32
+#endif
+#ifndef SPLIT_K
+#define SPLIT_K 1
+#endif
+
+#define PANEL 32
+#define UNIT JOIN(WEIGHT_UNIT_, B_TYPE)
+#define WEIGHTS(at) JOIN(DECODE_WEIGHTS_, B_TYPE)(vload16(0, at))
+
+// EACH_ROW(X) is X(0) ... X(TILE_M - 1), so that every row's sums are variables that stay in registers.
+#define ROW_0(X) X(0)
+#if TILE_M > 1
+#define ROW_1(X) X(1)
+#else
+#define ROW_1(X)
+#endif
+#if TILE_M > 2
+#define ROW_2(X) X(2)
+#else
+#define ROW_2(X)
+#endif
+#if TILE_M > 3
+#define ROW_3(X) X(3)
+#else
+#define ROW_3(X)
+#endif
+#if TILE_M > 4
+#define ROW_4(X) X(4)
+#else
+#define ROW_4(X)
+#endif
+#if TILE_M > 5
+#define ROW_5(X) X(5)
+#else
+#define ROW_5(X)
+#endif
+#if TILE_M > 6
+#define ROW_6(X) X(6)
+#else
+#define ROW_6(X)
+#endif
+#if TILE_M > 7
+#define ROW_7(X) X(7)
+#else
+#define ROW_7(X)
+#endif
+#if TILE_M > 8
+#define ROW_8(X) X(8)
+#else
+#define ROW_8(X)
+#endif
+#if TILE_M > 9
+#define ROW_9(X) X(9)
+#else
+#define ROW_9(X)
+#endif
+#if TILE_M > 10
+#define ROW_10(X) X(10)
+#else
+#define ROW_10(X)
+#endif
+#if TILE_M > 11
+#define ROW_11(X) X(11)
+#else
+#define ROW_11(X)
+#endif
+#if TILE_M > 12
+#define ROW_12(X) X(12)
+#else
+#define ROW_12(X)
+#endif
+#if TILE_M > 13
+#define ROW_13(X) X(13)
+#else
+#define ROW_13(X)
+#endif
+#if TILE_M > 14
+#define ROW_14(X) X(14)
+#else
+#define ROW_14(X)
+#endif
+#if TILE_M > 15
+#define ROW_15(X) X(15)
+#else
+#define ROW_15(X)
+#endif
+#define EACH_ROW(X) \
+  ROW_0(X) ROW_1(X) ROW_2(X) ROW_3(X) ROW_4(X) ROW_5(X) ROW_6(X) ROW_7(X) \
+  ROW_8(X) ROW_9(X) ROW_10(X) ROW_11(X) ROW_12(X) ROW_13(X) ROW_14(X) ROW_15(X)
+// Sums of even and odd k apart where there are too few rows to hide the latency of a multiply-add.
+#if TILE_M <= 2
+#define SETS 2
+#else
+#define SETS 1
+#endif
+
+__kernel __attribute__((reqd_work_group_size(1, 1, 1)))
+#if defined(MIN_VECTOR_WIDTH)
+__attribute__((min_vector_width(512)))
+#endif
+void gemm_stream(GEMM_ARGS) {
+  __local float totals[TILE_M * PANEL] __attribute__((aligned(64)));
+  const int tile = (int)get_group_id(0) / SPLIT_K, part = (int)get_group_id(0) % SPLIT_K;
+  const int first_n = (int)get_group_id(1) * PANEL;
+  if (tile * TILE_M >= m || first_n >= n) return;
+  const int groups = (k + GROUP - 1) / GROUP;
+  const int groups_a_part = (groups + SPLIT_K - 1) / SPLIT_K;
+  const int end_group = min((part + 1) * groups_a_part, groups);
+  __global const uchar* panel = b + (ulong)first_n * (ulong)k_pad;
+  __global const float* tile_a = (__global const float*)a + a_at + (ulong)tile * lda * TILE_M;
+  __global const float* scales_a = sa + sa_at + (ulong)tile * sa_ld * TILE_M;
+
+  for (int i = 0; i < TILE_M * PANEL; i += 16) vstore16((float16)(0.0f), 0, totals + i);
+  for (int group = part * groups_a_part; group < end_group; ++group) {
+    const int first_k = group * GROUP;
+    const int length = min(GROUP, k - first_k);
+    for (int column = 0; column < PANEL; column += TILE_N) {
+      __global const uchar* codes = panel + (ulong)first_k * PANEL + column;
+      __global const float* values = tile_a + (ulong)first_k * TILE_M;
+#define DECLARE_ROW(i) float16 low_##i = (float16)(0.0f), high_##i = (float16)(0.0f);
+      EACH_ROW(DECLARE_ROW)
+      int kk = 0;
+#if SETS == 2
+#define DECLARE_ODD_ROW(i) float16 odd_low_##i = (float16)(0.0f), odd_high_##i = (float16)(0.0f);
+      EACH_ROW(DECLARE_ODD_ROW)
+      for (; kk + 2 <= length; kk += 2) {
+        const float16 b_low = WEIGHTS(codes + kk * PANEL), b_odd_low = WEIGHTS(codes + kk * PANEL + PANEL);
+#if TILE_N == 32
+        const float16 b_high = WEIGHTS(codes + kk * PANEL + 16), b_odd_high = WEIGHTS(codes + kk * PANEL + PANEL + 16);
+#define MULTIPLY_PAIR(i)                                                                    \
+  low_##i = MUL_ADD((float16)(values[kk * TILE_M + i]), b_low, low_##i);                    \
+  high_##i = MUL_ADD((float16)(values[kk * TILE_M + i]), b_high, high_##i);                 \
+  odd_low_##i = MUL_ADD((float16)(values[(kk + 1) * TILE_M + i]), b_odd_low, odd_low_##i);  \
+  odd_high_##i = MUL_ADD((float16)(values[(kk + 1) * TILE_M + i]), b_odd_high, odd_high_##i);
+#else
+#define MULTIPLY_PAIR(i)                                                 \
+  low_##i = MUL_ADD((float16)(values[kk * TILE_M + i]), b_low, low_##i); \
+  odd_low_##i = MUL_ADD((float16)(values[(kk + 1) * TILE_M + i]), b_odd_low, odd_low_##i);
+#endif
+        EACH_ROW(MULTIPLY_PAIR)
+      }
+#define JOIN_SETS(i)      \
+  low_##i += odd_low_##i; \
+  high_##i += odd_high_##i;
+      EACH_ROW(JOIN_SETS)
+#endif
+      for (; kk < length; ++kk) {
+        const float16 b_low = WEIGHTS(codes + kk * PANEL);
+#if TILE_N == 32
+        const float16 b_high = WEIGHTS(codes + kk * PANEL + 16);
+#define MULTIPLY_ROW(i)                                                  \
+  low_##i = MUL_ADD((float16)(values[kk * TILE_M + i]), b_low, low_##i); \
+  high_##i = MUL_ADD((float16)(values[kk * TILE_M + i]), b_high, high_##i);
+#else
+#define MULTIPLY_ROW(i) low_##i = MUL_ADD((float16)(values[kk * TILE_M + i]), b_low, low_##i);
+#endif
+        EACH_ROW(MULTIPLY_ROW)
+      }
+      __global const float* scales_b =
+          sb + (ulong)(first_k / B_SCALE_COLS) * (ulong)n_pad + (ulong)(first_n + column);
+      const float16 scale_low = vload16(0, scales_b);
+      __local float* to = totals + column;
+#define ADD_LOW(i)                                                                                           \
+  vstore16(vload16(0, to + i * PANEL) +                                                                      \
+               low_##i * (float16)(UNIT) * (float16)(scales_a[group * TILE_M + i]) * scale_low, 0, to + i * PANEL);
+      EACH_ROW(ADD_LOW)
+#if TILE_N == 32
+      const float16 scale_high = vload16(0, scales_b + 16);
+#define ADD_HIGH(i)                                                                                         \
+  vstore16(vload16(0, to + i * PANEL + 16) +                                                                \
+               high_##i * (float16)(UNIT) * (float16)(scales_a[group * TILE_M + i]) * scale_high, 0, to + i * PANEL + 16);
+      EACH_ROW(ADD_HIGH)
+#endif
+    }
+  }
+  const int end = min(PANEL, n - first_n);
+  for (int i = 0; i < TILE_M && tile * TILE_M + i < m; ++i) {
+    const int row = tile * TILE_M + i;
+#if SPLIT_K > 1
+    __global float* partial = scratch + scratch_at + ((ulong)part * (ulong)m + (ulong)row) * (ulong)n_pad + (ulong)first_n;
+    vstore16(vload16(0, totals + i * PANEL), 0, partial);
+    vstore16(vload16(0, totals + i * PANEL + 16), 0, partial + 16);
+#else
+    int j = 0;
+#if BIAS_TYPE == 0
+    for (; j + 16 <= end; j += 16) {
+      store_elements16(D_TYPE, d, d_at + (ulong)row * ldd + (ulong)(first_n + j), vload16(0, totals + i * PANEL + j));
+    }
+#endif
+    for (; j < end; ++j) store_d(d, d_at, ldd, bias, bias_at, row, first_n + j, totals[i * PANEL + j]);
+#endif
+  }
+}
+
+// Work-group (panel, row): adds the parts of k of 32 columns of one row, the first part first.
+__kernel __attribute__((reqd_work_group_size(1, 1, 1))) void gemm_stream_reduce(GEMM_ARGS) {
+  const int first_n = (int)get_group_id(0) * PANEL, row = (int)get_group_id(1);
+  if (row >= m || first_n >= n) return;
+  __global const float* partial = scratch + scratch_at + (ulong)row * (ulong)n_pad + (ulong)first_n;
+  float16 low = vload16(0, partial), high = vload16(0, partial + 16);
+  for (int part = 1; part < SPLIT_K; ++part) {
+    partial += (ulong)m * (ulong)n_pad;
+    low += vload16(0, partial);
+    high += vload16(0, partial + 16);
+  }
+  float sums[PANEL];
+  vstore16(low, 0, sums);
+  vstore16(high, 0, sums + 16);
+  const int end = min(PANEL, n - first_n);
+  for (int j = 0; j < end; ++j) store_d(d, d_at, ldd, bias, bias_at, row, first_n + j, sums[j]);
+}
