@@ -93,7 +93,7 @@ class Core {
 
   /// Starts a copy of `region` (which must lie in `array`) to the top left of a slot; signals `semaphore` with its
   /// bytes when done. The bytes moved are the region's, rounded up to native tiles where `region` is a partial edge.
-  /// Returns the bytes to wait for.
+  /// Returns the bytes to wait for. `step`: the grid step that needs the copy, for the timeline; -1: none.
   std::uint64_t start_copy_in(const HbmArray& array, const Region& region, VmemBuffer& buffer, int slot,
                               int semaphore, std::int64_t step);
   /// The other way.

@@ -39,26 +39,29 @@ double dot_ns(const Machine& machine, DType left, std::int64_t rows, std::int64_
   return pushes * static_cast<double>(rows) * passes(left) / rate * 1e9;
 }
 
-Work step_work(const Plan& plan, bool quantizes, bool stores) {
+Work step_work(const Plan& plan, std::int64_t rows, bool quantizes, bool stores) {
   const KernelBlocks& blocks = plan.blocks;
   const Assumptions& assume = plan.machine.assume;
   const Dot dot = dot_of(plan);
   const auto along_k = static_cast<double>(ceil_div(blocks.i, dot.depth));
   const auto along_n = static_cast<double>(ceil_div(blocks.o, dot.cols));
   Work work;
-  work.mxu_ns = along_k * along_n * dot_ns(plan.machine, plan.problem.multiplied(), blocks.b, dot.cols, dot.depth);
+  work.mxu_ns = along_k * along_n * dot_ns(plan.machine, plan.problem.multiplied(), rows, dot.cols, dot.depth);
 
-  const double outputs = static_cast<double>(blocks.b) * static_cast<double>(blocks.o);
+  const double outputs = static_cast<double>(rows) * static_cast<double>(blocks.o);
   double operations = 0;
   if (quantizes) {
-    operations +=
-        static_cast<double>(blocks.b) * static_cast<double>(blocks.i) * assume.vpu_ops_per_quantised_element;
+    operations += static_cast<double>(rows) * static_cast<double>(blocks.i) * assume.vpu_ops_per_quantised_element;
   }
-  // Each K group's sum is scaled and added; where one group spans K that happens once, at the end.
-  const bool spans = plan.problem.group >= plan.problem.k;
-  if (!spans || stores) operations += outputs * (spans ? 1 : along_k) * assume.vpu_ops_per_scaled_element;
+  // Each K group's sum is scaled and added. Where one group spans K, the steps add and the last one scales.
+  const double scales = (plan.problem.scaled_x ? 1 : 0) + (plan.problem.w_scale != DType::none ? 1 : 0);
+  if (plan.problem.group < plan.problem.k) {
+    operations += outputs * along_k * (scales + 1);
+  } else {
+    operations += (plan.save_acc ? outputs : 0) + (stores ? outputs * scales : 0);
+  }
   if (stores) operations += outputs * assume.vpu_ops_per_stored_element;
-  work.vpu_ns = operations / assume.vpu_ops_per_s * 1e9;
+  work.vpu_ns = operations / plan.machine.vpu_ops_per_s() * 1e9;
   return work;
 }
 
@@ -72,15 +75,21 @@ Estimate estimate(const Plan& plan, std::int64_t m) {
   // The closed forms of the fetch counts: x (b, i), w (o, i), out (b, o), i fastest.
   const double x_fetches = ni > 1 ? nb * no * ni : nb;
   const double w_fetches = no > 1 ? nb * no * ni : ni > 1 ? nb * ni : 1;
-  const double bytes = x_fetches * area(k.b, k.i, numerics::size_of(plan.problem.x)) + w_fetches * area(k.o, k.i, 1) +
+  const double bytes = x_fetches * area(k.b, k.i, numerics::size_of(plan.problem.x)) +
+                       w_fetches * area(k.o, k.i, numerics::size_of(plan.problem.w)) +
                        nb * no * area(k.b, k.o, numerics::size_of(plan.problem.d));
-  const Work inner = step_work(plan, plan.problem.quantize_x && !plan.save_x_q, false);
-  const Work last = step_work(plan, plan.problem.quantize_x, true);
+  const Work inner = step_work(plan, k.b, plan.problem.quantize_x && !plan.save_x_q, false);
+  const Work last = step_work(plan, k.b, plan.problem.quantize_x, true);
   Estimate sum;
   sum.compute_ns = nb * no * ((ni - 1) * std::max(inner.mxu_ns, inner.vpu_ns) + std::max(last.mxu_ns, last.vpu_ns));
   sum.transfer_ns = bytes / plan.machine.hbm_bytes_per_ns();
-  sum.time_ns = plan.machine.assume.launch_ns +
-                (plan.buffers > 1 ? std::max(sum.compute_ns, sum.transfer_ns) : sum.compute_ns + sum.transfer_ns);
+  const double first =
+      (area(k.b, k.i, numerics::size_of(plan.problem.x)) + area(k.o, k.i, numerics::size_of(plan.problem.w))) /
+      plan.machine.hbm_bytes_per_ns();
+  const double last_store = area(k.b, k.o, numerics::size_of(plan.problem.d)) / plan.machine.hbm_bytes_per_ns();
+  const double overlapped = std::max(sum.compute_ns, sum.transfer_ns - first - last_store);
+  sum.time_ns = plan.machine.assume.launch_ns + nb * no * ni * plan.machine.assume.step_overhead_ns +
+                (plan.buffers > 1 ? first + overlapped + last_store : sum.compute_ns + sum.transfer_ns);
   return sum;
 }
 

@@ -6,9 +6,10 @@
 
 namespace ironcl::ironwood {
 
-/// Modelled work of a step of `plan`. The block shape is static, so ragged edges cost as much as full blocks.
+/// Modelled work of a step of `plan` on `rows` rows of x. The pipeline's block shape is static, so that a ragged edge
+/// costs as much as a full block; the manual kernel passes the rows there are.
 /// quantizes: the step quantises its x (it does not find it kept). stores: it finishes its output block.
-Work step_work(const Plan& plan, bool quantizes, bool stores);
+Work step_work(const Plan& plan, std::int64_t rows, bool quantizes, bool stores);
 
 /// MXU nanoseconds of one dot [rows, depth] x [cols, depth] transposed of that left type: every mxu_size x mxu_size
 /// tile of the right operand is pushed once and all rows stream through it, so a depth or a width under the array's

@@ -16,7 +16,7 @@ class ModelDevice final : public backend::Device {
 
   backend::DeviceProps props() const override;
   backend::Support supports(const backend::GemmDesc& desc) override;
-  /// Keys: "features", "options".
+  /// Keys: "features", "options", "machines"; of a problem: "model", "trace" (Chrome JSON), "search". All JSON.
   std::string query(std::string_view key, const backend::GemmDesc* desc) override;
   std::shared_ptr<backend::Queue> create_queue() override;
   std::shared_ptr<backend::Buffer> create_buffer(std::uint64_t size) override;

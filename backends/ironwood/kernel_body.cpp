@@ -53,7 +53,7 @@ KernelBody::KernelBody(Core& core, const Plan& plan, std::int64_t m, Workers* wo
   if (plan.problem.scaled_x) x_layout_ = plan.x_scales(m);
   if (plan.problem.w_scale != DType::none) w_layout_ = plan.w_scales();
   for (const bool quantizes : {false, true}) {
-    for (const bool stores : {false, true}) work_[quantizes][stores] = step_work(plan, quantizes, stores);
+    for (const bool stores : {false, true}) work_[quantizes][stores] = step_work(plan, blocks.b, quantizes, stores);
   }
   VmemBuffer* acc = plan.save_acc ? &core.allocate("acc", 1, blocks.b, blocks.o, 4) : nullptr;
   VmemBuffer* x_q = plan.save_x_q ? &core.allocate("x_q", 1, blocks.b, blocks.i, 1) : nullptr;
@@ -79,6 +79,11 @@ Work KernelBody::step(const StepTile& tile) {
     }
     multiply(tile);
     if (tile.last_k) store(tile);
+  }
+  if (plan_.program == Program::manual_dma && tile.x.rows < plan_.blocks.b) {
+    const std::int64_t native = plan_.machine.sublane_tile(numerics::size_of(plan_.problem.multiplied()));
+    const std::int64_t rows = numerics::ceil_div(tile.x.rows, native) * native;
+    return step_work(plan_, std::min(rows, plan_.blocks.b), quantizes, tile.last_k);
   }
   return work_[quantizes][tile.last_k];
 }
@@ -125,7 +130,8 @@ void KernelBody::multiply(const StepTile& tile) {
   const std::int64_t width = plan_.blocks.i;
   TileRows x{.data = tile.x_data, .pitch_bytes = width * numerics::size_of(p.x), .type = p.x, .rows = tile.x.rows};
   if (p.quantize_x) x = {.data = x_q_, .pitch_bytes = width, .type = DType::e4m3fn, .rows = tile.x.rows};
-  const TileRows w{.data = tile.w_data, .pitch_bytes = width, .type = DType::e4m3fn, .rows = tile.w.rows};
+  const TileRows w{
+      .data = tile.w_data, .pitch_bytes = width * numerics::size_of(p.w), .type = p.w, .rows = tile.w.rows};
   for (std::int64_t first = 0; first < tile.x.cols;) {
     const std::int64_t at = tile.x.col + first;
     const std::int64_t group_end = std::min(p.k, (at / p.group + 1) * p.group);

@@ -188,6 +188,16 @@ double Machine::rows_per_s(DType type) const noexcept {
   return flops * assume.mxu_efficiency / (2.0 * tpu->mxu_size * tpu->mxu_size);
 }
 
+double Machine::clock_hz() const noexcept {
+  const double rows = tpu->bf16_flops / tpu->mxus / (2.0 * tpu->mxu_size * tpu->mxu_size);
+  return tpu->mxu_size > 128 ? rows / 2 : rows;
+}
+
+double Machine::vpu_ops_per_s() const noexcept {
+  if (assume.vpu_ops_per_s > 0) return assume.vpu_ops_per_s;
+  return tpu->sublanes * tpu->lanes * 4.0 * clock_hz();
+}
+
 std::int64_t Machine::sublane_tile(std::uint32_t element_bytes) const noexcept {
   // JAX get_sublane_tiling: from generation 7 on every narrower type packs; before it 16-bit types kept 8 rows.
   if (element_bytes >= 4) return 8;

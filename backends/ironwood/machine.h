@@ -47,20 +47,20 @@ struct Assumptions {
   /// Nanoseconds from the call to the first DMA, and back. Fits the published 128 and 256 bf16 rows (1.62, 1.83 us).
   double launch_ns = 1600;
   /// Part of the MXU's peak that a long dot reaches. One number for all sizes and types, see docs/ironwood-time.md.
-  double mxu_efficiency = 0.83;
+  double mxu_efficiency = 0.82;
   /// Part of the HBM's peak that block transfers reach. 1 reproduces the published closed forms.
   double hbm_efficiency = 1;
   /// From issue to first byte, hidden where a transfer is issued early enough. Not public: 0 unless asked.
   double dma_latency_ns = 0;
   /// Scalar work of a grid step (index maps, descriptors). Not public: 0 unless asked.
   double step_overhead_ns = 0;
-  /// Element operations per second of the vector unit: 8 x 128 lanes, 4 ALUs each, at 1.1 GHz (clock not public).
-  double vpu_ops_per_s = 8.0 * 128 * 4 * 1.1e9;
-  /// Vector operations to quantise an element: widen, divide, clamp, narrow and pack.
-  double vpu_ops_per_quantised_element = 5;
-  /// Vector operations for an output element and K group: times the scale of w, times the scale of x, add.
-  double vpu_ops_per_scaled_element = 3;
-  /// Vector operations to finish an output element: narrow and pack.
+  /// Element operations per second of the vector unit; 0: sublanes x lanes x 4 ALUs at the clock of
+  /// Machine::clock_hz.
+  double vpu_ops_per_s = 0;
+  /// Vector operations to quantise an element: times a block's reciprocal scale, narrow and pack.
+  double vpu_ops_per_quantised_element = 2;
+  /// Vector operations to finish an output element: narrow and pack. (Scaling and adding a K group's sum are counted
+  /// as the published body writes them: one for each scale, one for the addition.)
   double vpu_ops_per_stored_element = 1;
 };
 
@@ -72,6 +72,10 @@ struct Machine {
   /// Rows of the left operand per second through all MXUs, each with a resident mxu_size x mxu_size tile, at the peak
   /// of the operand type. 0 where the TPU does not multiply the type.
   double rows_per_s(numerics::DType type) const noexcept;
+  /// The core's clock as the bf16 peak implies it: a 128-wide array takes one row a clock, a 256-wide one two. That
+  /// gives the known clocks of v4 (1.05 GHz), v5e (1.5) and v5p, v6e (1.75); 2.2 GHz for 7x, which is not public.
+  double clock_hz() const noexcept;
+  double vpu_ops_per_s() const noexcept;
   /// Bytes per nanosecond between HBM and VMEM, both directions together.
   double hbm_bytes_per_ns() const noexcept { return tpu->hbm_bytes_per_s * assume.hbm_efficiency * 1e-9; }
   /// Rows of a native tile: 8 for f32, 16 for bf16, 32 for 8-bit from generation 7 on.

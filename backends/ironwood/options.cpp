@@ -101,6 +101,8 @@ constexpr std::array kOptions = {
            }},
     Option{"threads", "0 to 1024", "0", "threads of the host that compute; 0: all. The result does not depend on it",
            [](std::string_view text, PlanRequest* r) { return read_into<0, 1024>(text, &r->threads); }},
+    Option{"trace_spans", "1 to 1000000", "50000", "spans that the query trace returns at most",
+           [](std::string_view text, PlanRequest* r) { return read_into<1, 1000000>(text, &r->trace_spans); }},
     Option{"tpu", "a key of the table of TPUs", "7x", "the TPU whose time is modelled",
            [](std::string_view text, PlanRequest* r) {
              const Tpu* tpu = find_tpu(text);
@@ -111,7 +113,7 @@ constexpr std::array kOptions = {
            [](std::string_view text, PlanRequest* r) {
              return read_real(text, 0, kMuch, &r->machine.assume.launch_ns);
            }},
-    Option{"mxu_efficiency", "above 0, at most 1", "0.83",
+    Option{"mxu_efficiency", "above 0, at most 1", "0.82",
            "assumption: part of the MXU's peak that a long dot reaches",
            [](std::string_view text, PlanRequest* r) {
              return read_real(text, 1e-6, 1, &r->machine.assume.mxu_efficiency);
@@ -128,7 +130,8 @@ constexpr std::array kOptions = {
            [](std::string_view text, PlanRequest* r) {
              return read_real(text, 0, kMuch, &r->machine.assume.step_overhead_ns);
            }},
-    Option{"vpu_ops_per_s", "above 0", "4.5056e12", "assumption: element operations per second of the vector unit",
+    Option{"vpu_ops_per_s", "above 0", "9.01e12 on 7x",
+           "assumption: element operations per second of the vector unit",
            [](std::string_view text, PlanRequest* r) {
              return read_real(text, 1, kMuch, &r->machine.assume.vpu_ops_per_s);
            }},

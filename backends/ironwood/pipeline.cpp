@@ -43,16 +43,7 @@ bool advance(GridIndex& index, const Grid& grid) {
 }
 
 Region region_of(const Window& window, const BlockIndex& block) {
-  Region region{.row = block.row * window.block_rows, .col = block.col * window.block_cols};
-  region.rows = std::min(window.block_rows, window.array->rows - region.row);
-  region.cols = std::min(window.block_cols, window.array->cols - region.col);
-  if (block.row < 0 || block.col < 0 || region.rows <= 0 || region.cols <= 0) {
-    throw Error(Status::internal,
-                fmt::format("the index map of {} gives block ({},{}), which is outside of {}x{} in blocks of {}x{}",
-                            window.array->name, block.row, block.col, window.array->rows, window.array->cols,
-                            window.block_rows, window.block_cols));
-  }
-  return region;
+  return block_region(*window.array, window.block_rows, window.block_cols, block);
 }
 
 class Run {
@@ -136,7 +127,7 @@ class Run {
       const BlockIndex block = stream.window->map(stream.ahead);
       if (stream.looked_at > 0 && block == stream.last_issued) continue;
       stream.last_issued = block;
-      issue(w, block, s);
+      issue(w, block, stream.looked_at);
     }
   }
 
@@ -201,6 +192,19 @@ class Run {
 };
 
 }  // namespace
+
+Region block_region(const HbmArray& array, std::int64_t block_rows, std::int64_t block_cols,
+                    const BlockIndex& block) {
+  Region region{.row = block.row * block_rows, .col = block.col * block_cols};
+  region.rows = std::min(block_rows, array.rows - region.row);
+  region.cols = std::min(block_cols, array.cols - region.col);
+  if (block.row < 0 || block.col < 0 || region.rows <= 0 || region.cols <= 0) {
+    throw Error(Status::internal,
+                fmt::format("the index map of {} gives block ({},{}), which is outside of {}x{} in blocks of {}x{}",
+                            array.name, block.row, block.col, array.rows, array.cols, block_rows, block_cols));
+  }
+  return region;
+}
 
 PipelineTotals run_pipeline(Core& core, const Grid& grid, const std::vector<Window>& windows, const Body& body,
                             const char* label) {

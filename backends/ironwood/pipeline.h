@@ -47,6 +47,9 @@ struct Window {
   bool trivial() const noexcept { return !output && block_rows >= array->rows && block_cols >= array->cols; }
 };
 
+/// The part of an array that a block covers. Throws Error(internal) where it covers none of it.
+Region block_region(const HbmArray& array, std::int64_t block_rows, std::int64_t block_cols, const BlockIndex& block);
+
 /// What a body sees of a window in a step.
 struct BlockView {
   const std::byte* in = nullptr;  ///< Input: the block, row-major with pitch block_cols; null without data.

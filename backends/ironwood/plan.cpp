@@ -8,6 +8,7 @@
 #include <numeric>
 #include <utility>
 
+#include "backends/ironwood/tuned_blocks.h"
 #include "backends/ironwood/vmem.h"
 #include "backends/numerics/checked.h"
 
@@ -70,22 +71,6 @@ std::optional<Refusal> check_blocks(const KernelBlocks& blocks, const Quanta& qu
   if (auto refusal = check_multiple('B', blocks.b, quanta.step.b, quanta.b_rule)) return refusal;
   if (auto refusal = check_multiple('O', blocks.o, quanta.step.o, quanta.o_rule)) return refusal;
   return check_multiple('I', blocks.i, quanta.step.i, quanta.i_rule);
-}
-
-/// The smallest legal blocks; B = O = I = Q where the problem allows it, as the published kernel falls back to.
-KernelBlocks aligned_blocks(const Problem& p, const Quanta& quanta) {
-  KernelBlocks blocks = quanta.step;
-  const std::int64_t q = p.family == Family::block ? p.q : kLanes;
-  blocks.b = round_up(std::max(blocks.b, q), quanta.step.b);
-  return blocks;
-}
-
-/// Large blocks that cover the problem or stop at 1024, whichever is smaller.
-KernelBlocks default_blocks(const Problem& p, const Quanta& quanta) {
-  const auto pick = [](std::int64_t size, std::int64_t step) {
-    return std::min(round_up(std::max<std::int64_t>(size, 1), step), round_up(1024, step));
-  };
-  return {pick(p.m, quanta.step.b), pick(p.n, quanta.step.o), pick(p.k, quanta.step.i)};
 }
 
 Plan plan_with(const Problem& problem, const PlanRequest& request, const KernelBlocks& blocks) {
@@ -179,6 +164,17 @@ ScaleLayout Plan::w_scales() const noexcept {
   return layout_of(problem.w_grid, problem.n, problem.k, blocks.o, blocks.i);
 }
 
+KernelBlocks smallest_blocks(const Problem& problem, const Machine& machine) {
+  return quanta_of(problem, machine).step;
+}
+
+KernelBlocks aligned_blocks(const Problem& problem, const Machine& machine) {
+  KernelBlocks blocks = smallest_blocks(problem, machine);
+  const std::int64_t q = problem.family == Family::block ? problem.q : kLanes;
+  blocks.b = round_up(std::max(blocks.b, q), blocks.b);
+  return blocks;
+}
+
 std::optional<Refusal> make_plan(const Problem& problem, const PlanRequest& request, Plan* plan) {
   const Quanta quanta = quanta_of(problem, request.machine);
   if (request.blocks) {
@@ -188,25 +184,16 @@ std::optional<Refusal> make_plan(const Problem& problem, const PlanRequest& requ
     if (auto refusal = check_modes(*plan, request)) return refusal;
     return check_vmem(*plan);
   }
-  if (request.mode == Mode::aligned) {
-    *plan = plan_with(problem, request, aligned_blocks(problem, quanta));
-  } else {
-    // Halve the largest dimension until the blocks fit; aligned is the end of the line.
-    KernelBlocks blocks = default_blocks(problem, quanta);
-    *plan = plan_with(problem, request, blocks);
-    while (check_vmem(*plan)) {
-      std::int64_t KernelBlocks::*largest = &KernelBlocks::i;
-      std::int64_t KernelBlocks::*const others[] = {&KernelBlocks::o, &KernelBlocks::b};
-      for (const auto other : others) {
-        if (blocks.*other / quanta.step.*other > blocks.*largest / quanta.step.*largest) largest = other;
-      }
-      const std::int64_t step = quanta.step.*largest;
-      if (blocks.*largest <= step) break;
-      blocks.*largest = round_up(blocks.*largest / 2, step);
-      *plan = plan_with(problem, request, blocks);
+  if (request.mode != Mode::aligned) {
+    if (const auto blocks = tuned_blocks(problem, *request.machine.tpu)) {
+      *plan = plan_with(problem, request, *blocks);
+      plan->source = "tuned";
+      if (!check_blocks(*blocks, quanta) && !check_modes(*plan, request) && !check_vmem(*plan)) return std::nullopt;
     }
   }
-  plan->source = "default";
+  *plan = plan_with(problem, request, aligned_blocks(problem, request.machine));
+  if (request.mode != Mode::aligned && check_vmem(*plan)) *plan = plan_with(problem, request, quanta.step);
+  plan->source = "aligned";
   if (auto refusal = check_modes(*plan, request)) return refusal;
   return check_vmem(*plan);
 }

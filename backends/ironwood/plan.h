@@ -35,8 +35,9 @@ struct PlanRequest {
   int buffers = 2;  ///< Of each input; outputs have min(buffers, 2).
   std::optional<bool> save_x_q, save_acc;
   Program program = Program::pipeline;
-  std::int64_t vmem_limit = 0;  ///< Bytes; 0: the machine's VMEM.
-  unsigned threads = 0;         ///< Of the host; 0: all.
+  std::int64_t vmem_limit = 0;        ///< Bytes; 0: the machine's VMEM.
+  unsigned threads = 0;               ///< Of the host; 0: all.
+  std::int64_t trace_spans = 50'000;  ///< Most spans of a trace.
   Machine machine;
 };
 
@@ -60,7 +61,7 @@ struct Plan {
   bool save_acc = false;  ///< The accumulator is kept in VMEM between steps.
   std::int64_t vmem_limit = 0;
   unsigned threads = 0;
-  std::string source;  ///< Where the blocks come from: "option", "tuned", "default".
+  std::string source;  ///< Where the blocks come from: "option", "tuned", "aligned".
 
   /// Steps (b, o, i) for `m` rows.
   Grid grid(std::int64_t m) const noexcept;
@@ -70,7 +71,14 @@ struct Plan {
   ScaleLayout w_scales() const noexcept;
 };
 
-/// Makes the plan, or says which rule is broken, by which value, and the nearest choice that fits.
+/// The smallest legal blocks, which all others are multiples of.
+KernelBlocks smallest_blocks(const Problem& problem, const Machine& machine);
+
+/// B = O = I = Q where the problem has a Q and allows it, else the nearest legal blocks.
+KernelBlocks aligned_blocks(const Problem& problem, const Machine& machine);
+
+/// Makes the plan, or says which rule is broken, by which value, and the nearest choice that fits. Without blocks of
+/// the caller's: the tuned table's, else aligned ones.
 std::optional<Refusal> make_plan(const Problem& problem, const PlanRequest& request, Plan* plan);
 
 }  // namespace ironcl::ironwood

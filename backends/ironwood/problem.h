@@ -31,8 +31,10 @@ struct Problem {
   std::int64_t m = 0, n = 0, k = 0;
   std::int64_t ldx = 0, ldd = 0;              ///< Elements.
   numerics::DType x = numerics::DType::none;  ///< As X lies in HBM: e4m3fn, or f32, f16, bf16.
-  bool quantize_x = false;                    ///< X is quantised to e4m3fn in the kernel.
-  bool scaled_x = false;                      ///< X has scales: the caller's, or those that quantising makes.
+  /// As W lies in HBM. The interface brings e4m3fn; time calibration also asks for bf16.
+  numerics::DType w = numerics::DType::e4m3fn;
+  bool quantize_x = false;  ///< X is quantised to e4m3fn in the kernel.
+  bool scaled_x = false;    ///< X has scales: the caller's, or those that quantising makes.
   numerics::DType d = numerics::DType::none, bias = numerics::DType::none;
   numerics::DType x_scale = numerics::DType::none, w_scale = numerics::DType::none;  ///< As the caller stores them.
   numerics::ScaleGrid x_grid, w_grid;  ///< As described: 0 spans the dimension; {0, 0} where there are no scales.

@@ -13,7 +13,7 @@ Operands describe_operands(const Plan& plan, std::int64_t m) {
   };
   Operands operands;
   operands.x = array("x", m, p.k, numerics::size_of(p.x));
-  operands.w = array("w", p.n, p.k, 1);
+  operands.w = array("w", p.n, p.k, numerics::size_of(p.w));
   if (p.scaled_x) {
     const ScaleLayout layout = plan.x_scales(m);
     operands.x_scale = array("x_scale", layout.rows, layout.cols, 4);
@@ -32,7 +32,8 @@ RunTotals run_program(const Plan& plan, std::int64_t m, const Operands& operands
   Core core(plan.machine, workers != nullptr, plan.vmem_limit, timeline);
   core.advance(plan.machine.assume.launch_ns);
   RunTotals totals;
-  totals.copies = run_pipeline_program(core, plan, m, operands, workers);
+  totals.copies = plan.program == Program::pipeline ? run_pipeline_program(core, plan, m, operands, workers)
+                                                    : run_manual_program(core, plan, m, operands, workers);
   totals.core = core.finish();
   totals.time_ns = totals.core.end_ns;
   return totals;

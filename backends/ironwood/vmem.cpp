@@ -20,7 +20,7 @@ std::int64_t formula(const Plan& plan, const Grid& grid) {
   const Problem& p = plan.problem;
   const KernelBlocks& k = plan.blocks;
   const std::int64_t x = k.b * k.i * size_of(p.x);
-  const std::int64_t w = k.o * k.i;
+  const std::int64_t w = k.o * k.i * size_of(p.w);
   const std::int64_t out = k.b * k.o * size_of(p.d);
   const std::int64_t acc = k.b * k.o * 4;
   std::int64_t x_scale = 0, w_scale = 0;
@@ -57,21 +57,19 @@ VmemUse vmem_of(const Plan& plan) {
     use.footprint_bytes = numerics::checked_add(use.footprint_bytes, part.bytes);
     use.parts.push_back(std::move(part));
   };
-  // A block that covers its array is loaded once into one buffer.
-  const auto slots = [&](bool covers) { return covers ? 1 : plan.buffers; };
+  const bool manual = plan.program == Program::manual_dma;
+  // The pipeline loads a block that covers its array once, into one buffer; the manual kernel has the same slots
+  // always.
+  const auto slots = [&](bool covers) { return covers && !manual ? 1 : plan.buffers; };
+  const auto add_scales = [&](const char* name, const ScaleLayout& layout) {
+    add(name, slots(layout.block_rows >= layout.rows && layout.block_cols >= layout.cols), layout.block_rows,
+        layout.block_cols, 4);
+  };
   add("x", slots(k.b >= p.m && grid[2] == 1), k.b, k.i, size_of(p.x));
-  add("w", slots(grid[1] == 1 && grid[2] == 1), k.o, k.i, 1);
-  if (p.scaled_x) {
-    const ScaleLayout layout = plan.x_scales(std::max<std::int64_t>(p.m, 1));
-    add("x_scale", slots(layout.block_rows >= layout.rows && layout.block_cols >= layout.cols), layout.block_rows,
-        layout.block_cols, 4);
-  }
-  if (p.w_scale != DType::none) {
-    const ScaleLayout layout = plan.w_scales();
-    add("w_scale", slots(layout.block_rows >= layout.rows && layout.block_cols >= layout.cols), layout.block_rows,
-        layout.block_cols, 4);
-  }
-  if (p.bias != DType::none) add("bias", slots(grid[1] == 1), 1, k.o, 4);
+  add("w", slots(grid[1] == 1 && grid[2] == 1), k.o, k.i, size_of(p.w));
+  if (p.scaled_x) add_scales("x_scale", plan.x_scales(std::max<std::int64_t>(p.m, 1)));
+  if (p.w_scale != DType::none) add_scales("w_scale", plan.w_scales());
+  if (p.bias != DType::none) add("bias", manual || grid[1] == 1 ? 1 : plan.buffers, 1, manual ? p.n : k.o, 4);
   add("out", std::min(plan.buffers, 2), k.b, k.o, size_of(p.d));
   if (plan.save_acc) add("acc", 1, k.b, k.o, 4);
   if (plan.save_x_q) add("x_q", 1, k.b, k.i, 1);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <boost/json.hpp>
 #include <cstdio>
 #include <string>
@@ -141,7 +142,8 @@ class ModelCommand final : public Command {
       ironcl::GemmDesc first = desc;
       first.options.emplace_back("trace_spans", std::to_string(64 * (steps_ + 4)));
       text +=
-          "\n" + gantt_text(json::parse(device.query("trace", first)).as_object(), steps_, report::terminal_width());
+          "\n" + gantt_text(json::parse(device.query("trace", first)).as_object(), steps_,
+                                std::max<std::size_t>(100, report::terminal_width()));
     }
     emit(report, text);
     if (!trace_.empty()) report::write_file(trace_, device.query("trace", desc) + "\n");
@@ -209,7 +211,7 @@ class ModelCommand final : public Command {
   std::string blocks_, mode_, buffers_, program_, save_x_q_, save_acc_, vmem_limit_, tpu_;
   std::vector<std::string> assumptions_;
   std::string layers_, glob_ = "*", json_, trace_, shapes_, save_, device_ = "ironwood:0";
-  std::vector<std::int64_t> batches_ = {1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096};
+  std::vector<std::int64_t> batches_ = {1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192};
   int steps_ = 6;
   bool search_ = false, machines_ = false;
 };

@@ -41,8 +41,8 @@ Scale scale_of(const ScaleGrid& grid, ironcl_dtype type) {
 void set_activations(ironcl::GemmDesc& desc, const ModelOptions& options, const ScaleGrid& x_grid) {
   const DType x = parse_type("--x-dtype", options.x_dtype);
   const bool quantize = parse_switch("--quantize-activations", options.quantize) && numerics::is_float(x);
-  desc.a_source = quantize ? code(x) : IRONCL_DTYPE_NONE;
-  desc.a = quantize ? static_cast<ironcl_dtype>(IRONCL_F8_E4M3FN) : code(x);
+  desc.a_source = code(quantize ? x : DType::none);
+  desc.a = code(quantize ? DType::e4m3fn : x);
   desc.a_scale = Scale{};
   if (quantize || !numerics::is_float(x)) desc.a_scale = scale_of(x_grid, IRONCL_F32);
   desc.d = code(parse_type("--out-dtype", options.out_dtype));

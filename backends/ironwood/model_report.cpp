@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+// JSON of a modelled run.
+#include "backends/ironwood/model_report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <boost/json.hpp>
+
+#include "backends/ironwood/cost.h"
+#include "backends/ironwood/vmem.h"
+
+namespace ironcl::ironwood {
+namespace {
+
+namespace json = boost::json;
+using numerics::DType;
+
+json::object assumptions_of(const Machine& machine) {
+  const Assumptions& a = machine.assume;
+  return {{"launch_ns", a.launch_ns},
+          {"mxu_efficiency", a.mxu_efficiency},
+          {"hbm_efficiency", a.hbm_efficiency},
+          {"dma_latency_ns", a.dma_latency_ns},
+          {"step_overhead_ns", a.step_overhead_ns},
+          {"clock_hz", machine.clock_hz()},
+          {"vpu_ops_per_s", machine.vpu_ops_per_s()},
+          {"vpu_ops_per_quantised_element", a.vpu_ops_per_quantised_element},
+          {"vpu_ops_per_stored_element", a.vpu_ops_per_stored_element}};
+}
+
+json::object vmem_json(const Plan& plan) {
+  const VmemUse use = vmem_of(plan);
+  json::array parts;
+  for (const VmemPart& part : use.parts) {
+    parts.push_back({{"name", part.name},
+                     {"slots", part.slots},
+                     {"rows", part.rows},
+                     {"cols", part.cols},
+                     {"element_bytes", part.element_bytes},
+                     {"bytes", part.bytes}});
+  }
+  const auto fits = [&](std::int64_t limit) {
+    return json::object{
+        {"limit_bytes", limit}, {"footprint", use.footprint_bytes <= limit}, {"formula", use.formula_bytes <= limit}};
+  };
+  return {{"formula_bytes", use.formula_bytes},
+          {"footprint_bytes", use.footprint_bytes},
+          {"limit_bytes", plan.vmem_limit},
+          {"against",
+           {{"physical", fits(plan.machine.tpu->vmem_bytes)},
+            {"upstream_cap", fits(kUpstreamVmemCap)},
+            {"default_scoped", fits(kScopedVmemDefault)}}},
+          {"parts", std::move(parts)}};
+}
+
+/// Rules of the published stack that this plan would meet there and not here.
+json::array notes_of(const Plan& plan) {
+  json::array notes;
+  const VmemUse use = vmem_of(plan);
+  if (use.formula_bytes > plan.vmem_limit) {
+    notes.push_back(json::value(fmt::format(
+        "the published formula asks for {} bytes, over the limit of {}: there it is clamped without a word; the true "
+        "footprint is {}",
+        use.formula_bytes, plan.vmem_limit, use.footprint_bytes)));
+  }
+  const auto check = [&](const char* name, const ScaleLayout& layout) {
+    const bool rows = layout.block_rows % 8 == 0 || layout.block_rows >= layout.rows;
+    const bool cols = layout.block_cols % 128 == 0 || layout.block_cols >= layout.cols;
+    if (rows && cols) return;
+    notes.push_back(json::value(fmt::format(
+        "{} blocks of {}x{} break Mosaic's rule for the last two dimensions (multiples of 8 and 128, or the "
+        "whole array, {}x{}); here each takes whole tiles of VMEM",
+        name, layout.block_rows, layout.block_cols, layout.rows, layout.cols)));
+  };
+  if (plan.problem.scaled_x) check("x_scale", plan.x_scales(std::max<std::int64_t>(plan.problem.m, 1)));
+  if (plan.problem.w_scale != DType::none) check("w_scale", plan.w_scales());
+  return notes;
+}
+
+std::string text_of(const numerics::ScaleGrid& grid) {
+  return fmt::format("{}x{}", grid.group_rows, grid.group_cols);
+}
+
+json::object problem_json(const Problem& p) {
+  return {{"m", p.m},
+          {"n", p.n},
+          {"k", p.k},
+          {"x_dtype", numerics::name_of(p.x)},
+          {"w_dtype", numerics::name_of(p.w)},
+          {"out_dtype", numerics::name_of(p.d)},
+          {"quantize_activations", p.quantize_x},
+          {"x_block", p.scaled_x ? json::value(text_of(p.x_grid)) : json::value(nullptr)},
+          {"w_block", p.w_scale != DType::none ? json::value(text_of(p.w_grid)) : json::value(nullptr)},
+          {"k_group", p.group},
+          {"kernel", name_of(p.family)}};
+}
+
+}  // namespace
+
+json::object report_model(const Plan& plan, const RunTotals& totals) {
+  const Problem& p = plan.problem;
+  const std::int64_t m = std::max<std::int64_t>(p.m, 1);
+  const Grid grid = plan.grid(m);
+  const CoreTotals& core = totals.core;
+  json::object fetches, writes;
+  for (const char* name : {"x", "w", "x_scale", "w_scale"}) fetches[name] = 0;
+  for (const WindowTotals& window : totals.copies.windows) {
+    (window.output ? writes : fetches)[window.name] = window.copies;
+  }
+  const double hbm_bytes = static_cast<double>(core.bytes_in + core.bytes_out);
+  Machine peak = plan.machine;
+  peak.assume.mxu_efficiency = 1;
+  const double flops = 2.0 * static_cast<double>(p.m) * static_cast<double>(p.n) * static_cast<double>(p.k);
+  const double peak_flops = peak.rows_per_s(p.multiplied()) * 2.0 * peak.tpu->mxu_size * peak.tpu->mxu_size;
+
+  json::object report;
+  report["time_kind"] = "modelled";
+  report["time_us"] = totals.time_ns * 1e-3;
+  report["compute_us"] = core.mxu_ns * plan.machine.assume.mxu_efficiency * 1e-3;
+  report["hbm_us"] = hbm_bytes / plan.machine.tpu->hbm_bytes_per_s * 1e6;
+  report["bound"] = core.transfer_ns > core.compute_ns ? "memory" : "compute";
+  report["hbm_bytes"] = core.bytes_in + core.bytes_out;
+  report["steps"] = totals.copies.steps;
+  report["fetches"] = std::move(fetches);
+  report["writes"] = std::move(writes);
+  report["vmem"] = vmem_json(plan);
+  report["mxu_utilisation"] = flops / peak_flops / (totals.time_ns * 1e-9);
+  report["busy_us"] = {{"mxu", core.mxu_ns * 1e-3},
+                       {"vpu", core.vpu_ns * 1e-3},
+                       {"compute", core.compute_ns * 1e-3},
+                       {"hbm", core.transfer_ns * 1e-3}};
+  report["tpu"] = plan.machine.tpu->key;
+  report["tpu_name"] = plan.machine.tpu->name;
+  report["problem"] = problem_json(p);
+  report["kernel_blocks"] = {plan.blocks.b, plan.blocks.o, plan.blocks.i};
+  report["blocks_from"] = plan.source;
+  report["grid"] = {grid[0], grid[1], grid[2]};
+  report["mode"] = name_of(plan.mode);
+  report["program"] = name_of(plan.program);
+  report["buffers"] = plan.buffers;
+  report["save_x_q"] = plan.save_x_q;
+  report["save_acc"] = plan.save_acc;
+  report["assumptions"] = assumptions_of(plan.machine);
+  report["notes"] = notes_of(plan);
+  return report;
+}
+
+json::object report_model(const Plan& plan) {
+  const std::int64_t m = std::max<std::int64_t>(plan.problem.m, 1);
+  return report_model(plan, run_program(plan, m, describe_operands(plan, m), nullptr, nullptr));
+}
+
+json::object report_machines() {
+  json::array tpus;
+  for (const Tpu& tpu : all_tpus()) {
+    tpus.push_back({{"key", tpu.key},
+                    {"name", tpu.name},
+                    {"generation", tpu.generation},
+                    {"cores_per_chip", tpu.cores_per_chip},
+                    {"megacore", tpu.megacore},
+                    {"mxu_size", tpu.mxu_size},
+                    {"mxus", tpu.mxus},
+                    {"lanes", tpu.lanes},
+                    {"sublanes", tpu.sublanes},
+                    {"vmem_bytes", tpu.vmem_bytes},
+                    {"smem_bytes", tpu.smem_bytes},
+                    {"cmem_bytes", tpu.cmem_bytes},
+                    {"hbm_bytes", tpu.hbm_bytes},
+                    {"hbm_bytes_per_s", tpu.hbm_bytes_per_s},
+                    {"bf16_flops", tpu.bf16_flops},
+                    {"int8_ops", tpu.int8_ops},
+                    {"fp8_flops", tpu.fp8_flops},
+                    {"int4_ops", tpu.int4_ops},
+                    {"source", tpu.source}});
+  }
+  return {{"unit", "one TensorCore"}, {"tpus", std::move(tpus)}, {"assumptions", assumptions_of(Machine{})}};
+}
+
+}  // namespace ironcl::ironwood

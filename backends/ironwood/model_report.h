@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the model says of a plan, as JSON: times, bytes, counts, VMEM. Next door: trace.h (the schedule), search.h
+// (blocks).
+#pragma once
+
+#include <boost/json/object.hpp>
+
+#include "backends/ironwood/plan.h"
+#include "backends/ironwood/program.h"
+
+namespace ironcl::ironwood {
+
+/// Runs the plan's schedule (time only) and reports it. Every time is modelled.
+///   time_us      the simulated kernel, launch included
+///   compute_us   MXU time at the published peak, wasted rows and columns of the array included: a floor
+///   hbm_us       bytes over the published peak bandwidth: a floor
+///   bound        which of the simulation's busy times is longer: transfers, or max(MXU, VPU) step by step
+boost::json::object report_model(const Plan& plan);
+
+/// The same from a run that was made already.
+boost::json::object report_model(const Plan& plan, const RunTotals& totals);
+
+/// The hardware tables and the assumptions.
+boost::json::object report_machines();
+
+}  // namespace ironcl::ironwood

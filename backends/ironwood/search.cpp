@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+// The search space is every block size that splits a dimension into equal parts, and powers of two.
+#include "backends/ironwood/search.h"
+
+#include <algorithm>
+#include <boost/json.hpp>
+#include <set>
+#include <tuple>
+
+#include "backends/ironwood/cost.h"
+#include "backends/ironwood/model_report.h"
+#include "backends/ironwood/program.h"
+#include "backends/ironwood/vmem.h"
+#include "backends/numerics/checked.h"
+
+namespace ironcl::ironwood {
+namespace {
+
+using numerics::ceil_div;
+
+constexpr std::int64_t kLargestBlock = 8192;
+constexpr std::int64_t kMostParts = 12;
+constexpr std::size_t kStepped = 24;          // candidates whose schedule is stepped through
+constexpr std::int64_t kMostSteps = 100'000;  // longer grids keep their closed form
+
+std::vector<std::int64_t> sizes_of(std::int64_t size, std::int64_t quantum) {
+  std::set<std::int64_t> sizes;
+  const std::int64_t covering = ceil_div(std::max<std::int64_t>(size, 1), quantum) * quantum;
+  for (std::int64_t block = quantum; block <= std::min(covering, kLargestBlock); block *= 2) sizes.insert(block);
+  for (std::int64_t parts = 1; parts <= kMostParts; ++parts) {
+    const std::int64_t block = ceil_div(ceil_div(covering, parts), quantum) * quantum;
+    if (block <= kLargestBlock) sizes.insert(block);
+  }
+  return {sizes.begin(), sizes.end()};
+}
+
+auto key_of(const Candidate& c) {
+  return std::tuple(c.time_ns, c.footprint_bytes, c.plan.blocks.b, c.plan.blocks.o, c.plan.blocks.i);
+}
+
+void step_through(Candidate& candidate) {
+  const std::int64_t m = std::max<std::int64_t>(candidate.plan.problem.m, 1);
+  const Grid grid = candidate.plan.grid(m);
+  if (grid[0] * grid[1] * grid[2] > kMostSteps) return;
+  candidate.time_ns = run_program(candidate.plan, m, describe_operands(candidate.plan, m), nullptr, nullptr).time_ns;
+  candidate.stepped = true;
+}
+
+/// Keeps what no smaller candidate beats; ascending footprint, descending time.
+std::vector<Candidate> frontier_of(std::vector<Candidate> candidates) {
+  std::sort(candidates.begin(), candidates.end(), [](const Candidate& a, const Candidate& b) {
+    return std::tuple(a.footprint_bytes, key_of(a)) < std::tuple(b.footprint_bytes, key_of(b));
+  });
+  std::vector<Candidate> frontier;
+  for (Candidate& candidate : candidates) {
+    if (frontier.empty() || candidate.time_ns < frontier.back().time_ns) frontier.push_back(std::move(candidate));
+  }
+  return frontier;
+}
+
+}  // namespace
+
+std::optional<Refusal> search_blocks(const Problem& problem, const PlanRequest& request, SearchResult* result) {
+  PlanRequest base = request;
+  base.mode.reset();
+  base.blocks = smallest_blocks(problem, base.machine);
+  Plan smallest;
+  if (auto refusal = make_plan(problem, base, &smallest)) return refusal;
+  const KernelBlocks quantum = smallest.blocks;
+
+  *result = {};
+  std::vector<Candidate> candidates;
+  for (const std::int64_t b : sizes_of(problem.m, quantum.b)) {
+    for (const std::int64_t o : sizes_of(problem.n, quantum.o)) {
+      for (const std::int64_t i : sizes_of(problem.k, quantum.i)) {
+        base.blocks = KernelBlocks{b, o, i};
+        Candidate candidate;
+        if (const auto refusal = make_plan(problem, base, &candidate.plan)) {
+          result->over_limit += refusal->reason == backend::Reason::device_memory ? 1 : 0;
+          continue;
+        }
+        candidate.footprint_bytes = vmem_of(candidate.plan).footprint_bytes;
+        candidate.time_ns = estimate(candidate.plan, problem.m).time_ns;
+        candidates.push_back(std::move(candidate));
+      }
+    }
+  }
+  result->candidates = static_cast<std::int64_t>(candidates.size());
+
+  // The closed form averages over steps; those that are nearly as good are stepped through.
+  std::sort(candidates.begin(), candidates.end(), [](const auto& a, const auto& b) { return key_of(a) < key_of(b); });
+  std::vector<Candidate> frontier = frontier_of(candidates);
+  if (candidates.size() > kStepped) candidates.resize(kStepped);
+  std::move(frontier.begin(), frontier.end(), std::back_inserter(candidates));
+  for (Candidate& candidate : candidates) step_through(candidate);
+  result->frontier = frontier_of(std::move(candidates));
+
+  base.blocks = aligned_blocks(problem, base.machine);
+  if (!make_plan(problem, base, &result->aligned.plan)) {
+    result->aligned.footprint_bytes = vmem_of(result->aligned.plan).footprint_bytes;
+    result->aligned.time_ns = estimate(result->aligned.plan, problem.m).time_ns;
+    step_through(result->aligned);
+  }
+  return std::nullopt;
+}
+
+boost::json::object report_search(const SearchResult& result) {
+  namespace json = boost::json;
+  const auto row = [](const Candidate& c) {
+    return json::object{{"kernel_blocks", {c.plan.blocks.b, c.plan.blocks.o, c.plan.blocks.i}},
+                        {"time_us", c.time_ns * 1e-3},
+                        {"footprint_bytes", c.footprint_bytes},
+                        {"stepped", c.stepped}};
+  };
+  json::array frontier;
+  for (const Candidate& candidate : result.frontier) frontier.push_back(row(candidate));
+  json::object report{
+      {"time_kind", "modelled"}, {"candidates", result.candidates}, {"over_limit", result.over_limit}};
+  report["best"] = report_model(result.best().plan);
+  report["frontier"] = std::move(frontier);
+  if (result.aligned.time_ns > 0) {
+    report["aligned"] = row(result.aligned);
+    report["speedup_over_aligned"] = result.aligned.time_ns / result.best().time_ns;
+  }
+  return report;
+}
+
+}  // namespace ironcl::ironwood
