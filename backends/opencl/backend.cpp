@@ -5,6 +5,7 @@
 #include <mutex>
 
 #include "backends/opencl/device.h"
+#include "backends/opencl/tuned.h"
 
 namespace ironcl::opencl {
 namespace {
@@ -13,7 +14,10 @@ using backend::LogLevel;
 
 class OpenClBackend final : public backend::Backend {
  public:
-  OpenClBackend(const Config& config, backend::Log* log) : config_(config), log_(log) {}
+  OpenClBackend(const Config& config, backend::Log* log)
+      : config_(config), log_(log), tables_(read_tables(config.tuned, log)) {
+    config_.tuned.clear();  // the texts are not needed again
+  }
 
   std::vector<std::shared_ptr<backend::Device>> devices() override {
     const std::lock_guard lock(mutex_);
@@ -60,7 +64,7 @@ class OpenClBackend final : public backend::Backend {
                                     " is passed over: not available, or without a compiler");
             continue;
           }
-          devices_.push_back(std::make_shared<Device>(platforms[i], found[j], config_, log_));
+          devices_.push_back(std::make_shared<Device>(platforms[i], found[j], config_, log_, tables_));
         } catch (const std::exception& error) {
           say(LogLevel::warn, "opencl: device " + std::to_string(j) + " of platform " + std::to_string(i) +
                                   " is passed over: " + error.what());
@@ -71,6 +75,7 @@ class OpenClBackend final : public backend::Backend {
 
   Config config_;
   backend::Log* log_;
+  std::shared_ptr<const tuned::Tables> tables_;
   std::mutex mutex_;
   bool found_ = false;
   std::vector<std::shared_ptr<backend::Device>> devices_;

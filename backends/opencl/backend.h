@@ -4,17 +4,27 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "backends/interface.h"
 
 namespace ironcl::opencl {
 
+/// A tuned table as text; the file name says what it is for (backends/tuned/table.h).
+struct TunedTable {
+  std::string file_name, text;
+};
+
 /// How the backend is made. It reads no environment: whoever makes it fills this in.
 struct Config {
   std::string cache_dir;   ///< Folder of the program cache, made on demand. Empty: no disk cache.
   std::string kernel_dir;  ///< Folder with .cl files to use in place of the embedded ones. Empty: the embedded ones.
-  bool print_config = false;  ///< Says through the log, once a problem, which variant and tunables a plan took.
+  bool print_config = false;      ///< Says through the log, once a problem, which variant and tunables a plan took.
+  std::vector<TunedTable> tuned;  ///< Tuned tables, later ones over earlier ones. Empty: rules of thumb.
 };
+
+/// The tables of cl/tuned/opencl, built in.
+std::vector<TunedTable> embedded_tables();
 
 /// The backend over every OpenCL platform of the machine. Opens no driver before devices() is called.
 /// `log` may be null, is borrowed, and outlives the backend and all its objects.

@@ -21,7 +21,8 @@ using backend::Status;
 constexpr std::uint64_t kMostOfAVariant = 1u << 16;
 
 /// Why this tuning is dropped, as few words for many tunings; empty where it is valid.
-std::string why_dropped(const Variant& variant, const Tuning& tuning, const Features& features, const Problem& problem) {
+std::string why_dropped(const Variant& variant, const Tuning& tuning, const Features& features,
+                        const Problem& problem) {
   for (const Constraint& constraint : variant.constraints)
     if (!constraint.holds(tuning, problem)) return variant.name + ": " + constraint.why;
   if (const std::uint64_t local = variant.local_bytes(tuning, problem); local > features.local_bytes)
@@ -29,7 +30,8 @@ std::string why_dropped(const Variant& variant, const Tuning& tuning, const Feat
   if (variant.work_items(tuning) > features.max_work_group)
     return variant.name + ": work-groups of more than " + std::to_string(features.max_work_group);
   if (refuse(variant, tuning, features, problem)) return variant.name + ": refused by the device";
-  if (static_cast<std::uint64_t>(packed_bytes(variant.layout(tuning), problem.n, problem.k)) > features.max_buffer_bytes)
+  if (static_cast<std::uint64_t>(packed_bytes(variant.layout(tuning), problem.n, problem.k)) >
+      features.max_buffer_bytes)
     return variant.name + ": packed weights larger than a buffer";
   return {};
 }
@@ -72,14 +74,16 @@ std::string candidates_json(const Features& features, const GemmDesc& desc) {
   std::map<std::string, std::uint64_t> dropped;
   bool thumb_is_listed = false;
   for (const Variant& variant : variants()) {
-    const auto named = std::find_if(desc.options.begin(), desc.options.end(), [](const auto& o) { return o.first == "variant"; });
+    const auto named =
+        std::find_if(desc.options.begin(), desc.options.end(), [](const auto& o) { return o.first == "variant"; });
     if (named != desc.options.end() && named->second != variant.name) continue;
     const std::vector<std::vector<int>> axes = axes_of(variant, desc);
     std::uint64_t combinations = 1;
     for (const auto& axis : axes) combinations *= axis.size();
     if (variant.accuracy > desc.weakest_accuracy) {
       if (combinations != 0)
-        dropped[variant.name + ": accuracy class " + std::string(numerics::name_of(variant.accuracy))] += combinations;
+        dropped[variant.name + ": accuracy class " + std::string(numerics::name_of(variant.accuracy))] +=
+            combinations;
       continue;
     }
     const std::uint64_t step = combinations / kMostOfAVariant + 1;

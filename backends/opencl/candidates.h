@@ -9,10 +9,10 @@
 
 namespace ironcl::opencl {
 
-/// The answer of query "candidates" as JSON; docs/abi.md has its members. Options of `desc` narrow the space: "variant"
-/// to that variant, a tunable to that value. The order is that of the declarations, the same on every call. Nothing is
-/// built: what the device cannot run is dropped and counted by reason. Throws Error{unsupported} where no configuration
-/// would run `desc`, for example for its types.
+/// The answer of query "candidates" as JSON; docs/abi.md has its members. Options of `desc` narrow the space:
+/// "variant" to that variant, a tunable to that value. The order is that of the declarations, the same on every call.
+/// Nothing is built: what the device cannot run is dropped and counted by reason. Throws Error{unsupported} where no
+/// configuration would run `desc`, for example for its types.
 std::string candidates_json(const Features& features, const backend::GemmDesc& desc);
 
 }  // namespace ironcl::opencl

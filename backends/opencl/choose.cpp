@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "backends/opencl/pack.h"
+#include "backends/opencl/tuned.h"
 
 namespace ironcl::opencl {
 namespace {
@@ -132,13 +133,23 @@ Support no(Refusal refusal) {
 
 }  // namespace
 
-Support choose(const Features& features, const GemmDesc& desc, Choice* choice) {
+Support choose(const Features& features, const GemmDesc& desc, Choice* choice, const tuned::Tables* tables) {
   const Variant* variant = asked_variant(desc);
   Problem problem{desc.m, desc.n, desc.k, 128, desc.a, desc.b, desc.d};
   if (const int group = k_group(desc); group != 0) problem.group = group;
-  if (variant == nullptr) variant = &best_variant(features, problem);
-  Tuning tuning = variant->rule_of_thumb(features, problem);
-  apply_options(desc, *variant, tuning);
+  Tuning tuning;
+  std::string source = desc.options.empty() ? "rule of thumb" : "options";
+  const auto found =
+      tables != nullptr && desc.options.empty() ? find_tuned(*tables, features, desc, problem) : std::nullopt;
+  if (found) {
+    variant = found->variant;
+    tuning = found->tuning;
+    source = found->source;
+  } else {
+    if (variant == nullptr) variant = &best_variant(features, problem);
+    tuning = variant->rule_of_thumb(features, problem);
+    apply_options(desc, *variant, tuning);
+  }
 
   if (desc.grouping != backend::Grouping::none) {
     return no({Reason::grouping, "grouped problems are not there yet; run the groups one by one"});
@@ -164,7 +175,7 @@ Support choose(const Features& features, const GemmDesc& desc, Choice* choice) {
                                           features.name + " has at most " +
                                           std::to_string(features.max_buffer_bytes)});
   }
-  if (choice != nullptr) *choice = {variant, std::move(tuning), problem};
+  if (choice != nullptr) *choice = {variant, std::move(tuning), problem, std::move(source)};
   Support support;
   support.accuracy = variant->accuracy;
   return support;

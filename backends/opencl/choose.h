@@ -4,6 +4,7 @@
 #pragma once
 
 #include "backends/opencl/kernels.h"
+#include "backends/tuned/table.h"
 
 namespace ironcl::opencl {
 
@@ -11,11 +12,14 @@ struct Choice {
   const Variant* variant = nullptr;
   Tuning tuning;
   Problem problem;
+  std::string source;  ///< "options", "rule of thumb", or the entry of a tuned table.
 };
 
 /// What runs `desc` on a device. Returns the support answer; fills *choice where its reason is none. Throws
-/// invalid_argument for an unknown option or a value out of its list. Builds nothing.
-backend::Support choose(const Features& features, const backend::GemmDesc& desc, Choice* choice);
+/// invalid_argument for an unknown option or a value out of its list. Builds nothing. Without options `tables` (may
+/// be null) is asked before the rule of thumb.
+backend::Support choose(const Features& features, const backend::GemmDesc& desc, Choice* choice,
+                        const tuned::Tables* tables = nullptr);
 
 /// The layout in which weights are prepared without a plan: that of the variant that a usual problem takes.
 Layout usual_layout(const Features& features);

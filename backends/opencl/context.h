@@ -7,6 +7,7 @@
 #include "backends/opencl/api.h"
 #include "backends/opencl/probe.h"
 #include "backends/opencl/program.h"
+#include "backends/tuned/table.h"
 
 namespace ironcl::opencl {
 
@@ -18,6 +19,7 @@ struct Context {
   Features features;
   Config config;
   std::unique_ptr<ProgramBuilder> builder;
+  std::shared_ptr<const tuned::Tables> tuned;  ///< Null: none.
 };
 
 using ContextPtr = std::shared_ptr<Context>;

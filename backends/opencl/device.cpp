@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <boost/json.hpp>
 
+#include "backends/opencl/candidates.h"
 #include "backends/opencl/choose.h"
 #include "backends/opencl/gemm.h"
 #include "backends/opencl/objects.h"
@@ -14,11 +15,13 @@ namespace ironcl::opencl {
 using backend::Error;
 using backend::Status;
 
-Device::Device(const cl::Platform& platform, const cl::Device& device, const Config& config, backend::Log* log)
+Device::Device(const cl::Platform& platform, const cl::Device& device, const Config& config, backend::Log* log,
+               std::shared_ptr<const tuned::Tables> tables)
     : context_(std::make_shared<Context>()) {
   context_->platform = platform;
   context_->device = device;
   context_->config = config;
+  context_->tuned = std::move(tables);
   guarded("opening an OpenCL device", [&] {
     context_->features = query_features(platform, device);
     context_->context = cl::Context(device);
@@ -50,7 +53,7 @@ backend::DeviceProps Device::props() const {
 
 backend::Support Device::supports(const backend::GemmDesc& desc) {
   Choice choice;
-  backend::Support support = choose(context()->features, desc, &choice);
+  backend::Support support = choose(context()->features, desc, &choice, context_->tuned.get());
   if (support.reason != backend::Reason::none) return support;
   support.workspace_bytes = Gemm::lay_out(desc, choice).bytes;
   if (support.workspace_bytes > context_->features.max_buffer_bytes) {
@@ -68,16 +71,19 @@ std::string Device::query(std::string_view key, const backend::GemmDesc* desc) {
   if (key == "variants") return variants_json();
   if (key == "choice" && desc != nullptr) {
     Choice choice;
-    const backend::Support support = choose(context()->features, *desc, &choice);
+    const backend::Support support = choose(context()->features, *desc, &choice, context_->tuned.get());
     if (support.reason != backend::Reason::none) throw Error(Status::unsupported, support.text);
     boost::json::object tuning;
     for (const auto& [name, value] : choice.tuning) tuning[name] = value;
-    return boost::json::serialize(
-        boost::json::object{{"variant", choice.variant->name}, {"group", choice.problem.group}, {"tuning", tuning}});
+    return boost::json::serialize(boost::json::object{{"variant", choice.variant->name},
+                                                      {"group", choice.problem.group},
+                                                      {"tuning", tuning},
+                                                      {"source", choice.source}});
   }
+  if (key == "candidates" && desc != nullptr) return candidates_json(context()->features, *desc);
   throw Error(Status::unimplemented,
               "query \"" + std::string(key) +
-                  "\" is not known; known are features, options, variants, and choice with a problem");
+                  "\" is not known; known are features, options, variants, and with a problem choice and candidates");
 }
 
 std::shared_ptr<backend::Queue> Device::create_queue() { return std::make_shared<Queue>(context_); }
@@ -116,12 +122,12 @@ std::shared_ptr<backend::Gemm> Device::create_gemm(const backend::GemmDesc& desc
   const backend::Support support = supports(desc);
   if (support.reason != backend::Reason::none) throw Error(Status::unsupported, support.text);
   Choice choice;
-  choose(context_->features, desc, &choice);
+  choose(context_->features, desc, &choice, context_->tuned.get());
   if (context_->config.print_config) {
     context_->builder->say(backend::LogLevel::info,
                            "opencl: m=" + std::to_string(desc.m) + " n=" + std::to_string(desc.n) +
                                " k=" + std::to_string(desc.k) + " on " + context_->features.name + ": " +
-                               choice.variant->name + " " + to_string(choice.tuning));
+                               choice.variant->name + " " + to_string(choice.tuning) + " (" + choice.source + ")");
   }
   return std::make_shared<Gemm>(context_, desc, std::move(choice));
 }

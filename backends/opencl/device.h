@@ -11,7 +11,8 @@ namespace ironcl::opencl {
 class Device final : public backend::Device {
  public:
   /// Makes the device's context; the probes run when they are first needed.
-  Device(const cl::Platform& platform, const cl::Device& device, const Config& config, backend::Log* log);
+  Device(const cl::Platform& platform, const cl::Device& device, const Config& config, backend::Log* log,
+         std::shared_ptr<const tuned::Tables> tables = nullptr);
 
   backend::DeviceProps props() const override;
   backend::Support supports(const backend::GemmDesc& desc) override;

@@ -2,8 +2,8 @@
 #include "backends/opencl/tuned.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cctype>
+#include <charconv>
 #include <regex>
 
 namespace ironcl::opencl {
@@ -12,26 +12,28 @@ namespace {
 using backend::DType;
 using backend::GemmDesc;
 
-/// "pthread-skylake-avx512" of "pthread-skylake-avx512-AMD EPYC": PoCL joins its driver, LLVM's name of the CPU, which
-/// is in lower case, and the maker's name of it. Empty where a name is not of this form.
+/// "pthread-skylake-avx512" of "pthread-skylake-avx512-AMD EPYC": PoCL joins its driver, LLVM's name of the CPU,
+/// which is in lower case, and the maker's name of it. Empty where a name is not of this form.
 std::string pocl_architecture(const std::string& name) {
   static const std::regex form("((?:pthread|cpu|basic|cpu-minimal)-[a-z0-9][a-z0-9_.-]*?)-(?:[A-Z]|[0-9]+th ).*");
   std::smatch match;
   return std::regex_match(name, match, form) ? match[1].str() : std::string();
 }
 
-/// The tuning of a configuration, its missing tunables from the rule of thumb; empty where a name or value is unknown.
+/// The tuning of a configuration, its missing tunables from the rule of thumb; empty where a name or value is
+/// unknown.
 std::optional<Tuning> tuning_of(const tuned::Config& config, const Variant& variant, const Features& features,
                                 const Problem& problem) {
   Tuning tuning = variant.rule_of_thumb(features, problem);
   for (const auto& [name, text] : config.options) {
-    const auto tunable =
-        std::find_if(variant.tunables.begin(), variant.tunables.end(), [&](const Tunable& t) { return t.name == name; });
+    const auto tunable = std::find_if(variant.tunables.begin(), variant.tunables.end(),
+                                      [&](const Tunable& t) { return t.name == name; });
     if (tunable == variant.tunables.end()) return std::nullopt;
     int value = 0;
     const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
     if (code != std::errc() || end != text.data() + text.size()) return std::nullopt;
-    if (std::find(tunable->values.begin(), tunable->values.end(), value) == tunable->values.end()) return std::nullopt;
+    if (std::find(tunable->values.begin(), tunable->values.end(), value) == tunable->values.end())
+      return std::nullopt;
     tuning[name] = value;
   }
   return tuning;
@@ -67,7 +69,8 @@ std::vector<std::string> device_classes(const Features& features) {
     if (!clean.empty() && std::find(classes.begin(), classes.end(), clean) == classes.end()) classes.push_back(clean);
   };
   // One GPU under two drivers is two devices; PoCL's names of CPUs already say that they are PoCL's.
-  const bool pocl_gpu = features.type == backend::DeviceType::gpu && features.platform_name == "Portable Computing Language";
+  const bool pocl_gpu =
+      features.type == backend::DeviceType::gpu && features.platform_name == "Portable Computing Language";
   add((pocl_gpu ? "pocl-" : "") + features.name);
   add(pocl_architecture(features.name));
   add((pocl_gpu ? "pocl-" : "") + features.vendor);
@@ -87,7 +90,9 @@ std::optional<Tuned> find_tuned(const tuned::Tables& tables, const Features& fea
   if (tables.empty()) return std::nullopt;
   const std::vector<std::string> devices = device_classes(features);
   const std::string dtype = table_dtype(desc);
-  const auto extent = [](std::int64_t group, std::int64_t size) { return group == 0 ? std::max<std::int64_t>(size, 1) : group; };
+  const auto extent = [](std::int64_t group, std::int64_t size) {
+    return group == 0 ? std::max<std::int64_t>(size, 1) : group;
+  };
   const std::int64_t block_n = extent(desc.b_scale.grid.group_rows, desc.n);
   const std::int64_t block_k = extent(desc.b_scale.grid.group_cols, desc.k);
   auto choices = tables.find(devices, desc.m, desc.n, desc.k, dtype, block_n, block_k);

@@ -107,7 +107,10 @@ Table Table::parse(std::string_view text) {
     const auto m = to_size(name);
     if (!m) {
       // Triton-made tables may carry such a remark beside the entries.
-      if (name == "triton_version") continue;
+      if (name == "triton_version") {
+        table.remarks_[name] = member.value();
+        continue;
+      }
       throw std::invalid_argument("a tuned table's key must be a number of rows, not '" + std::string(name) + "'");
     }
     if (!member.value().is_object())
@@ -119,7 +122,7 @@ Table Table::parse(std::string_view text) {
 }
 
 std::string Table::to_text() const {
-  boost::json::object all;
+  boost::json::object all = remarks_;
   for (const auto& [m, entry] : entries_) all[std::to_string(m)] = entry;
   std::string text;
   write(text, all, 0);
@@ -129,6 +132,7 @@ std::string Table::to_text() const {
 void Table::set(std::int64_t m, const boost::json::object& ironcl) { entries_[m][kMember] = ironcl; }
 
 void Table::merge(const Table& other) {
+  overlay(remarks_, other.remarks_);
   for (const auto& [m, entry] : other.entries_) overlay(entries_[m], entry);
 }
 
@@ -153,6 +157,8 @@ Config config_of(const boost::json::object& entry) {
   const boost::json::object& ironcl = member->as_object();
   if (const auto* variant = ironcl.if_contains("variant"); variant != nullptr && variant->is_string())
     config.variant = variant->as_string().c_str();
+  if (const auto* units = ironcl.if_contains("compute_units"); units != nullptr && units->is_int64())
+    config.compute_units = units->as_int64();
   if (const auto* options = ironcl.if_contains("options"); options != nullptr && options->is_object())
     for (const auto& option : options->as_object())
       if (option.value().is_string())
@@ -169,7 +175,9 @@ std::vector<Tables::Choice> Tables::find(const std::vector<std::string>& devices
   std::vector<Choice> choices;
   const auto take_from = [&](const Key& key, const Table& table) {
     std::int64_t found = 0;
-    if (const boost::json::object* entry = table.nearest(m, &found); entry != nullptr)
+    const boost::json::object* entry = table.nearest(m, &found);
+    if (entry == nullptr) return;
+    if (ratio(found, m) <= kFarthest || (found >= kManyRows && found < m))
       choices.push_back({config_of(*entry), file_name(key) + ": M=" + std::to_string(found)});
   };
   for (const std::string& device : devices) {
@@ -183,7 +191,7 @@ std::vector<Tables::Choice> Tables::find(const std::vector<std::string>& devices
       if (key.device != device || key.dtype != dtype || key.block_n != block_n || key.block_k != block_k) continue;
       if (key == exact) continue;
       const double d = ratio(key.n, n) * ratio(key.k, k);
-      if (d >= near_distance) continue;
+      if (d >= near_distance || d > kFarthest) continue;
       near_distance = d;
       near_key = &key;
       near_table = &table;

@@ -44,7 +44,14 @@ std::optional<Key> parse_file_name(std::string_view name);
 struct Config {
   std::string variant;
   std::vector<std::pair<std::string, std::string>> options;
+  std::int64_t compute_units = 0;  ///< Of the device that it was measured on; 0: not said.
 };
+
+/// How far a look-up goes: an entry whose M, or whose N times K, is more than this factor away is none for the
+/// problem.
+inline constexpr double kFarthest = 4;
+/// From here on rows only repeat: an entry for so many rows also serves any larger M.
+inline constexpr std::int64_t kManyRows = 1024;
 
 /// From rows of A to a configuration's members.
 class Table {
@@ -66,6 +73,7 @@ class Table {
 
  private:
   std::map<std::int64_t, boost::json::object> entries_;
+  boost::json::object remarks_;  ///< Members that are no entries, such as "triton_version"; kept.
 };
 
 /// The configuration in an entry's "ironcl" member.
@@ -83,8 +91,8 @@ class Tables {
     std::string source;  ///< "N=...: M=64", for reports.
   };
   /// The configurations to try for a problem, best first: for each of `devices` (device, architecture, vendor, ...)
-  /// the table of exactly this (n, k), then the one nearest in log N + log K. The caller takes the first that is
-  /// valid, or its rule of thumb.
+  /// the table of exactly this (n, k), then the one nearest in log N + log K, each at the M that is nearest in log M;
+  /// nothing that is farther than kFarthest. The caller takes the first that is valid, or its rule of thumb.
   std::vector<Choice> find(const std::vector<std::string>& devices, std::int64_t m, std::int64_t n, std::int64_t k,
                            std::string_view dtype, std::int64_t block_n, std::int64_t block_k) const;
 

@@ -1,8 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // libironcl_opencl.so: the OpenCL backend behind the C ABI. Each setting is an option of load() or, where that is not
 // given, an environment variable (docs/environment.md).
+#include <algorithm>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <string>
+#include <vector>
 
 #include "backends/opencl/backend.h"
 #include "plugins/adapter/plugin_definition.h"
@@ -29,12 +34,37 @@ bool flag(const Options& options, std::string_view option, const char* variable)
                            "\", expected 0 or 1");
 }
 
+/// The tuned tables: those built in, then those of the folder `overlay`; "off": none at all.
+std::vector<ironcl::opencl::TunedTable> tuned_tables(const std::string& overlay, ironcl::backend::Log* log) {
+  if (overlay == "off") return {};
+  std::vector<ironcl::opencl::TunedTable> tables = ironcl::opencl::embedded_tables();
+  if (overlay.empty()) return tables;
+  std::error_code error;
+  std::vector<std::filesystem::path> files;
+  for (std::filesystem::directory_iterator entry(overlay, error), end; !error && entry != end; entry.increment(error))
+    if (entry->path().extension() == ".json") files.push_back(entry->path());
+  std::sort(files.begin(), files.end());
+  const auto warn = [&](const std::string& text) {
+    if (log != nullptr) log->write(ironcl::backend::LogLevel::warn, "opencl: tuned_dir (IRONCL_TUNED_DIR): " + text);
+  };
+  if (error) warn(overlay + " cannot be read: " + error.message());
+  for (const auto& file : files) {
+    std::ifstream in(file, std::ios::binary);
+    if (in)
+      tables.push_back({file.filename().string(), {std::istreambuf_iterator<char>(in), {}}});
+    else
+      warn(file.string() + " cannot be read");
+  }
+  return tables;
+}
+
 std::unique_ptr<ironcl::backend::Backend> make_backend(const Options& options, ironcl::backend::Log* log) {
-  ironcl::adapter::check_option_names(options, {"cache_dir", "cl_dir", "print_config"});
+  ironcl::adapter::check_option_names(options, {"cache_dir", "cl_dir", "print_config", "tuned_dir"});
   ironcl::opencl::Config config;
   config.cache_dir = cache_dir(options);
   config.kernel_dir = setting(options, "cl_dir", "IRONCL_CL_DIR").value_or("");
   config.print_config = flag(options, "print_config", "IRONCL_PRINT_CONFIG");
+  config.tuned = tuned_tables(setting(options, "tuned_dir", "IRONCL_TUNED_DIR").value_or(""), log);
   return ironcl::opencl::make_backend(config, log);
 }
 

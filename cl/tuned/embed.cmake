@@ -1,0 +1,21 @@
+# SPDX-License-Identifier: Apache-2.0
+# cmake -DOUT=FILE.cpp -DDIR=FOLDER -P embed.cmake: writes the tuned tables of FOLDER (*.json) as raw string pieces,
+# short enough for any compiler's limit on a literal.
+file(GLOB files ${DIR}/*.json)
+list(SORT files)
+set(text "// Made by cl/tuned/embed.cmake from the tables; do not edit.\n#include \"backends/opencl/backend.h\"\n\n")
+string(APPEND text "namespace ironcl::opencl {\n\nstd::vector<TunedTable> embedded_tables() {\n  std::vector<TunedTable> all;\n")
+foreach(file IN LISTS files)
+  get_filename_component(name "${file}" NAME)
+  file(READ "${file}" source)
+  string(APPEND text "  all.push_back({\"${name}\", {}});\n")
+  string(LENGTH "${source}" length)
+  set(at 0)
+  while(at LESS length)
+    string(SUBSTRING "${source}" ${at} 8000 piece)
+    string(APPEND text "  all.back().text += R\"ironcl(${piece})ironcl\";\n")
+    math(EXPR at "${at} + 8000")
+  endwhile()
+endforeach()
+string(APPEND text "  return all;\n}\n\n}  // namespace ironcl::opencl\n")
+file(WRITE ${OUT} "${text}")
