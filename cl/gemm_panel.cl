@@ -40,7 +40,12 @@
 #define PANELS (BLOCK_N / PANEL)
 #define VECTORS (TILE_N / VECTOR)
 
-#define UNIT JOIN(WEIGHT_UNIT_, B_TYPE)
+// What a sum is multiplied with to be in units of 1; nothing where pack_tiles has put it into A.
+#ifdef UNIT_IN_A
+#define UNIT
+#else
+#define UNIT *(floatv)(JOIN(WEIGHT_UNIT_, B_TYPE))
+#endif
 #define floatv JOIN(float, VECTOR)
 #define vloadv JOIN(vload, VECTOR)
 #define vstorev JOIN(vstore, VECTOR)
@@ -169,37 +174,43 @@ void gemm_panel(GEMM_ARGS) {
     const int next_length = clamp(k - first_k - GROUP, 0, GROUP);
     __local const float* slot = slots[group & 1];
     __local float* next_slot = slots[(group & 1) ^ 1];
-    const int share = (next_length + tiles - 1) / tiles;
+    // The next group is decoded in shares between the register tiles of this one.
+    const int share = (next_length + tiles * (PANEL / TILE_N) - 1) / (tiles * (PANEL / TILE_N));
     __global const float* scales_b = sb + (ulong)(first_k / B_SCALE_COLS) * (ulong)n_pad + (ulong)first_n;
-    for (int tile = 0; tile < tiles; ++tile) {
-      for (int p = 0; p < panels; ++p) {
-        decode_panel(next_slot + p * GROUP * PANEL,
-                     block_b + ((ulong)p * (ulong)k_pad + (ulong)(first_k + GROUP)) * PANEL,
-                     min(tile * share, next_length), min((tile + 1) * share, next_length));
-      }
-      __global const float* tile_a =
-          (__global const float*)a + a_at + ((ulong)(first_tile + tile) * lda + (ulong)first_k) * TILE_M;
-      __global const float* scales_a = sa + sa_at + ((ulong)(first_tile + tile) * sa_ld + (ulong)group) * TILE_M;
-      for (int column = 0; column < panels * PANEL; column += TILE_N) {
-        __local const float* part_b = slot + column / PANEL * (GROUP * PANEL) + column % PANEL;
+    for (int column = 0; column < panels * PANEL; column += TILE_N) {
+      const int panel = column / PANEL;
+      __local const float* part_b = slot + panel * (GROUP * PANEL) + column % PANEL;
+      __local float* next_panel = next_slot + panel * (GROUP * PANEL);
+      __global const uchar* next_codes = block_b + ((ulong)panel * (ulong)k_pad + (ulong)(first_k + GROUP)) * PANEL;
+      int decoded = (column % PANEL / TILE_N) * tiles * share;
+#define LOAD_SCALE(i, v) \
+  const floatv scale_##v = vloadv(0, scales_b + column + v * VECTOR);
+      EACH_PART(LOAD_SCALE, 0)
+      for (int tile = 0; tile < tiles; ++tile) {
+        decode_panel(next_panel, next_codes, min(decoded, next_length), min(decoded + share, next_length));
+        decoded += share;
+        __global const float* tile_a =
+            (__global const float*)a + a_at + ((ulong)(first_tile + tile) * lda + (ulong)first_k) * TILE_M;
+        __global const float* scales_a = sa + sa_at + ((ulong)(first_tile + tile) * sa_ld + (ulong)group) * TILE_M;
 #define DECLARE(i, v) floatv sum_##i##_##v = (floatv)(0.0f);
 #define DECLARE_ROW(i) EACH_PART(DECLARE, i)
         EACH_ROW(DECLARE_ROW)
+        __local const float* at_b = part_b;
         for (int kk = 0; kk < length; ++kk) {
-#define LOAD_B(i, v) const floatv b_##v = vloadv(0, part_b + kk * PANEL + v * VECTOR);
+#define LOAD_B(i, v) const floatv b_##v = vloadv(0, at_b + v * VECTOR);
           EACH_PART(LOAD_B, 0)
-#define MULTIPLY(i, v) sum_##i##_##v = MUL_ADD((floatv)(tile_a[kk * TILE_M + i]), b_##v, sum_##i##_##v);
+#define MULTIPLY(i, v) sum_##i##_##v = MUL_ADD((floatv)(tile_a[i]), b_##v, sum_##i##_##v);
 #define MULTIPLY_ROW(i) EACH_PART(MULTIPLY, i)
           EACH_ROW(MULTIPLY_ROW)
+          tile_a += TILE_M;
+          at_b += PANEL;
         }
-        __local float* tile_totals = totals + (tile * BLOCK_N + column) * TILE_M;
-#define LOAD_SCALE(i, v) \
-  const floatv scale_##v = vloadv(0, scales_b + column + v * VECTOR);
-        EACH_PART(LOAD_SCALE, 0)
-#define ADD_FIRST(i, v) vstorev(sum_##i##_##v * (floatv)(UNIT) * (floatv)(scales_a[i]) * scale_##v, 0, tile_totals + i * TILE_N + v * VECTOR);
+        __local float* tile_totals = totals + (column * BLOCK_M + tile * TILE_N) * TILE_M;
+#define SCALED(i, v) (sum_##i##_##v UNIT * (floatv)(scales_a[i]))
+#define ADD_FIRST(i, v) vstorev(SCALED(i, v) * scale_##v, 0, tile_totals + i * TILE_N + v * VECTOR);
 #define ADD_FIRST_ROW(i) EACH_PART(ADD_FIRST, i)
 #define ADD(i, v)                                                                                           \
-  vstorev(vloadv(0, tile_totals + i * TILE_N + v * VECTOR) + sum_##i##_##v * (floatv)(UNIT) * (floatv)(scales_a[i]) * scale_##v, 0, \
+  vstorev(MUL_ADD(SCALED(i, v), scale_##v, vloadv(0, tile_totals + i * TILE_N + v * VECTOR)), 0, \
           tile_totals + i * TILE_N + v * VECTOR);
 #define ADD_ROW(i) EACH_PART(ADD, i)
         if (group == 0) {
@@ -215,7 +226,7 @@ void gemm_panel(GEMM_ARGS) {
       const int row = (first_tile + tile) * TILE_M + i;
       if (row >= m) break;
       for (int column = 0; column < panels * PANEL; column += TILE_N) {
-        __local const float* from = totals + (tile * BLOCK_N + column) * TILE_M + i * TILE_N;
+        __local const float* from = totals + (column * BLOCK_M + tile * TILE_N) * TILE_M + i * TILE_N;
         const int end = min(TILE_N, n - first_n - column);
         int j = 0;
 #if BIAS_TYPE == 0

@@ -29,7 +29,12 @@
 #endif
 
 #define PANEL 32
-#define UNIT JOIN(WEIGHT_UNIT_, B_TYPE)
+// What a sum is multiplied with to be in units of 1; nothing where pack_tiles has put it into A.
+#ifdef UNIT_IN_A
+#define UNIT
+#else
+#define UNIT *(float16)(JOIN(WEIGHT_UNIT_, B_TYPE))
+#endif
 #define WEIGHTS(at) JOIN(DECODE_WEIGHTS_, B_TYPE)(vload16(0, at))
 
 // EACH_ROW(X) is X(0) ... X(TILE_M - 1), so that every row's sums are variables that stay in registers.
@@ -185,15 +190,14 @@ void gemm_stream(GEMM_ARGS) {
           sb + (ulong)(first_k / B_SCALE_COLS) * (ulong)n_pad + (ulong)(first_n + column);
       const float16 scale_low = vload16(0, scales_b);
       __local float* to = totals + column;
-#define ADD_LOW(i)                                                                                           \
-  vstore16(vload16(0, to + i * PANEL) +                                                                      \
-               low_##i * (float16)(UNIT) * (float16)(scales_a[group * TILE_M + i]) * scale_low, 0, to + i * PANEL);
+#define SCALED(sum, i) (sum UNIT * (float16)(scales_a[group * TILE_M + i]))
+#define ADD_LOW(i) \
+  vstore16(MUL_ADD(SCALED(low_##i, i), scale_low, vload16(0, to + i * PANEL)), 0, to + i * PANEL);
       EACH_ROW(ADD_LOW)
 #if TILE_N == 32
       const float16 scale_high = vload16(0, scales_b + 16);
-#define ADD_HIGH(i)                                                                                         \
-  vstore16(vload16(0, to + i * PANEL + 16) +                                                                \
-               high_##i * (float16)(UNIT) * (float16)(scales_a[group * TILE_M + i]) * scale_high, 0, to + i * PANEL + 16);
+#define ADD_HIGH(i) \
+  vstore16(MUL_ADD(SCALED(high_##i, i), scale_high, vload16(0, to + i * PANEL + 16)), 0, to + i * PANEL + 16);
       EACH_ROW(ADD_HIGH)
 #endif
     }

@@ -9,6 +9,7 @@
 // Set by the host:
 // A_TYPE      4        1 to 7   element type of A
 // SCALE_TYPE  1        0 to 6   type of A's scales; 0: none, all 1
+// B_TYPE      4        4 5 7    codes of the weights (for UNIT_IN_A)
 // GROUP       128      32 to 128  the K group of the GEMM: divides both operands' scale groups
 // Local memory: none.
 #include "fp8.cl"
@@ -24,6 +25,15 @@
 #endif
 #ifndef GROUP
 #define GROUP 128
+#endif
+// UNIT_IN_A: codes are multiplied with the unit of the weights' decoding (fp8.cl), a power of two: exact.
+#ifndef B_TYPE
+#define B_TYPE 4
+#endif
+#if defined(UNIT_IN_A)
+#define UNIT JOIN(WEIGHT_UNIT_, B_TYPE)
+#else
+#define UNIT 1.0f
 #endif
 
 // The arguments of both. a: element a_at on, rows lda apart. sa: element s_at on, rows lds apart, one for each
@@ -78,11 +88,11 @@ __kernel void pack_tiles(PACK_ARGS) {
 #if A_TYPE >= 4
       for (; col + 16 <= end; col += 16) {
         float part[16];
-        vstore16(JOIN(DECODE16_, A_TYPE)(convert_uint16(vload16(0, a + from + (ulong)col))), 0, part);
+        vstore16(JOIN(DECODE16_, A_TYPE)(convert_uint16(vload16(0, a + from + (ulong)col))) * (float16)(UNIT), 0, part);
         for (int j = 0; j < 16; ++j) values[(col + j) * TILE + i] = part[j];
       }
 #endif
-      for (; col < end; ++col) values[(ulong)col * TILE + i] = load_element(A_TYPE, a, from + (ulong)col);
+      for (; col < end; ++col) values[(ulong)col * TILE + i] = load_element(A_TYPE, a, from + (ulong)col) * UNIT;
       for (col = end; col < fill; ++col) values[(ulong)col * TILE + i] = 0.0f;
       tile_scales[i] = a_scale(sa, s_at, lds, row, first, scale_rows, scale_cols);
     } else {

@@ -132,8 +132,11 @@ void Gemm::build() {
         builder.build("quantize.cl", defines, f.exact_divide ? "-cl-fp32-correctly-rounded-divide-sqrt" : ""),
         "quantize");
   }
+  // The unit of the weights' decoding goes into packed codes, which cannot overflow; floats can, so there it goes into sums.
+  if (form_.tiles && numerics::is_quantized(desc_.a)) shared["UNIT_IN_A"] = "1";
   if (packs_) {
     Defines defines = shared;
+    defines["B_TYPE"] = number(desc_.b);
     defines["TILE"] = std::to_string(form_.rows);
     defines["A_TYPE"] = number(desc_.a);
     defines["SCALE_TYPE"] = number(desc_.a_scale.dtype);

@@ -110,7 +110,8 @@ TEST_F(ProgramCacheTest, IsWholeWhileProcessesWriteTheSameEntry) {
 }
 
 TEST_F(ProgramCacheTest, SavesBuildsAndSurvivesCorruption) {
-  const Config config{dir_.string(), "", false};
+  Config config;
+  config.cache_dir = dir_.string();
   Case c{3, 64, 128};
   const Data data = make_data(c);
   const auto once = [&](std::size_t index) {
