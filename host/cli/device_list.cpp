@@ -22,7 +22,7 @@ std::vector<ironcl::Device> find_devices(const ironcl::Registry& registry, const
     } catch (const ironcl::Error& error) {
       const bool malformed = error.status() == IRONCL_INVALID_ARGUMENT;
       throw CommandError(malformed ? ExitStatus::usage : ExitStatus::no_device,
-                         fmt::format("--device {}: {}", uri, error.what()));
+                         fmt::format("--device: {}", error.what()));
     }
   }
   if (devices.empty()) throw CommandError(ExitStatus::no_device, why_no_devices(registry));

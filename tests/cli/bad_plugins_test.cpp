@@ -64,7 +64,7 @@ TEST_F(PluginZoo, BadFilesHideNoGoodOne) {
 TEST(Devices, ThatDoNotExistAreNamedWithThoseThatDo) {
   const Outcome outcome = ironcl_command({"compare", kLayer, "--device", "toy:9"});
   EXPECT_EQ(outcome.status, 4);
-  EXPECT_TRUE(contains(outcome.err, "ironcl compare: --device toy:9: "));
+  EXPECT_TRUE(contains(outcome.err, "ironcl compare: --device: UNAVAILABLE: toy:9: "));
   EXPECT_TRUE(contains(outcome.err, "toy:0"));
   EXPECT_EQ(ironcl_command({"compare", kLayer, "--device", "nobody:0"}).status, 4);
   const Outcome malformed = ironcl_command({"compare", kLayer, "--device", "toy:first:gpu:1"});

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "host/cli/command.h"
 #include "tests/cli/scratch.h"
 #include "tests/cli/shell.h"
 
@@ -38,6 +39,17 @@ TEST(CommandLine, HelpOfEveryCommandHasItsOptionsExamplesAndExitStatuses) {
     EXPECT_TRUE(outcome.err.empty()) << outcome.err;
     for (const std::string& option : names) EXPECT_TRUE(contains(outcome.out, option)) << outcome.command;
     EXPECT_TRUE(contains(outcome.out, "Examples\n  ironcl " + name)) << outcome.command;
+    EXPECT_TRUE(contains(outcome.out, "Exit status\n  0  ")) << outcome.command;
+  }
+}
+
+TEST(CommandLine, EveryCommandHasASummaryExamplesAndExitStatuses) {
+  const Outcome all = ironcl_command({"--help"});
+  for (const auto& command : ironcl::cli::all_commands()) {
+    EXPECT_TRUE(contains(all.out, command->summary()));
+    const Outcome outcome = ironcl_command({command->name(), "--help"});
+    EXPECT_EQ(outcome.status, 0) << outcome.command;
+    EXPECT_TRUE(contains(outcome.out, "Examples\n  ironcl " + command->name())) << outcome.command;
     EXPECT_TRUE(contains(outcome.out, "Exit status\n  0  ")) << outcome.command;
   }
 }
