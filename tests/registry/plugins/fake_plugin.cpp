@@ -4,6 +4,7 @@
 //
 // Options: devices = "TYPE/MEMORY[/REASON-CODE[/ACCURACY]],..."; load and enumerate = "ok", "fail", "unavailable",
 // "throw"; enumerate also "null" (NULL handles) and "props" (device_props of device 0 fails); "live" = objects alive.
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
