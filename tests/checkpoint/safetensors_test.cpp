@@ -189,6 +189,8 @@ TEST(Safetensors, RefusesOffsetsThatAreNotAPairInOrder) {
 TEST(Safetensors, RefusesOffsetsThatDoNotFitShapeAndType) {
   expect_refused(R"({"a":{"dtype":"F32","shape":[2,2],"data_offsets":[0,15]}})", 15, "a",
                  {"[0, 15] are 15 bytes, but F32 [2, 2] needs 16"});
+  expect_refused(R"({"a":{"dtype":"F32","shape":[2,2],"data_offsets":[0,17]}})", 17, "a",
+                 {"[0, 17] are 17 bytes, but F32 [2, 2] needs 16"});
 }
 
 TEST(Safetensors, RefusesOverlapsHolesAndBytesAfterTheLastTensor) {

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <filesystem>
@@ -71,7 +72,8 @@ struct OwnTensor {
   }
   OwnTensor(const std::string& name, std::vector<std::int64_t> shape, const std::vector<float>& values)
       : OwnTensor(name, DType::f32, std::move(shape)) {
-    std::memcpy(bytes.data(), values.data(), std::min(bytes.size(), values.size() * sizeof(float)));
+    std::ranges::copy(std::as_bytes(std::span(values)).first(std::min(bytes.size(), values.size() * sizeof(float))),
+                      bytes.begin());
   }
   Tensor view() const {
     Tensor result = tensor;
