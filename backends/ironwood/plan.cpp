@@ -185,7 +185,10 @@ std::optional<Refusal> make_plan(const Problem& problem, const PlanRequest& requ
     return check_vmem(*plan);
   }
   if (request.mode != Mode::aligned) {
-    if (const auto blocks = tuned_blocks(problem, *request.machine.tpu)) {
+    if (auto blocks = tuned_blocks(problem, *request.machine.tpu)) {
+      // The table is made with one scale a token; square blocks of x need whole ones.
+      blocks->b = round_up(blocks->b, quanta.step.b);
+      blocks->i = round_up(blocks->i, quanta.step.i);
       *plan = plan_with(problem, request, *blocks);
       plan->source = "tuned";
       if (!check_blocks(*blocks, quanta) && !check_modes(*plan, request) && !check_vmem(*plan)) return std::nullopt;

@@ -73,7 +73,9 @@ TEST(IronwoodGemm, TakesGroupsOfDifferentWidths) {
 
 TEST(IronwoodGemm, AddsABias) {
   for (const DType type : {DType::f32, DType::f16, DType::bf16}) {
-    expect_within_bound({.m = 40, .n = 300, .k = 260, .bias = type});
+    for (const char* program : {"pipeline", "manual_dma"}) {
+      expect_within_bound({.m = 40, .n = 300, .k = 260, .bias = type, .options = {{"program", program}}});
+    }
   }
 }
 
@@ -102,6 +104,9 @@ TEST(IronwoodGemm, BlocksModesBuffersAndThreadsDoNotChangeABit) {
       {{"kernel_blocks", "384,256,896"}, {"buffers", "1"}, {"threads", "1"}},
       {{"kernel_blocks", "512,768,512"}, {"threads", "3"}},
       {{"kernel_blocks", "512,128,1024"}, {"save_x_q", "auto"}},
+      {{"kernel_blocks", "128,256,128"}, {"program", "manual_dma"}},
+      {{"kernel_blocks", "256,128,1024"}, {"program", "manual_dma"}, {"buffers", "1"}},
+      {{"kernel_blocks", "128,128,256"}, {"program", "manual_dma"}, {"buffers", "4"}},
       {},
   };
   expect_same_bits({.m = 300, .n = 600, .k = 850}, choices);
@@ -115,6 +120,7 @@ TEST(IronwoodGemm, GroupsThatSpanSeveralStepsKeepTheirBits) {
   const std::vector<backend::Options> choices = {{{"kernel_blocks", "128,128,128"}},
                                                  {{"kernel_blocks", "256,384,256"}, {"buffers", "3"}},
                                                  {{"kernel_blocks", "128,640,1408"}, {"buffers", "1"}},
+                                                 {{"kernel_blocks", "64,256,384"}, {"program", "manual_dma"}},
                                                  {}};
   for (const DType x : {DType::e4m3fn, DType::f32}) {
     expect_same_bits({.m = 200, .n = 500, .k = 1300, .x = x, .x_grid = {1, 0}, .w_grid = {1, 0}}, choices);
