@@ -77,13 +77,13 @@ std::vector<std::byte> draw_scales(const report::Scales& scales, std::int64_t ro
 }  // namespace
 
 Operands make_operands(const report::Problem& problem, std::uint64_t seed) {
-  std::mt19937_64 random(seed);
+  std::mt19937_64 random(seed), random_b(seed ^ 0x9e3779b97f4a7c15u);
   Operands operands;
   const bool dynamic = problem.a_source != DType::none;
   operands.a = draw(dynamic ? problem.a_source : problem.a, numerics::checked_mul(problem.m, problem.k), random);
   if (!dynamic) operands.a_scale = draw_scales(problem.a_scale, problem.m, problem.k, random);
-  operands.b = draw(problem.b, numerics::checked_mul(problem.n, problem.k), random);
-  operands.b_scale = draw_scales(problem.b_scale, problem.n, problem.k, random);
+  operands.b = draw(problem.b, numerics::checked_mul(problem.n, problem.k), random_b);
+  operands.b_scale = draw_scales(problem.b_scale, problem.n, problem.k, random_b);
   return operands;
 }
 

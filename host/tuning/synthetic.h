@@ -20,8 +20,9 @@ struct Operands {
 };
 
 /// Operands whose values follow Student's t with four degrees of freedom and whose scales vary by a factor of 16
-/// between groups, so that a scale read from the wrong place shows. The same seed gives the same bytes everywhere.
-/// Throws std::invalid_argument for an element type that operands do not come in, std::overflow_error for sizes.
+/// between groups, so that a scale read from the wrong place shows. The same seed gives the same bytes everywhere,
+/// and the same B for every M. Throws std::invalid_argument for an element type that operands do not come in,
+/// std::overflow_error for sizes.
 Operands make_operands(const report::Problem& problem, std::uint64_t seed);
 
 }  // namespace ironcl::tuning

@@ -129,7 +129,7 @@ Expected expect(const report::Problem& problem, const Operands& operands, std::i
 }
 
 Workload::Workload(const Device& device, const report::Problem& problem, const Operands& operands,
-                   std::uint64_t rotate_bytes)
+                   std::uint64_t rotate_bytes, WeightsPool* pool, const std::string& layout)
     : problem_(problem), queue_(device) {
   const double before_plan = now_ns();
   plan_ = Gemm(device, to_gemm_desc(problem));
@@ -143,11 +143,14 @@ Workload::Workload(const Device& device, const report::Problem& problem, const O
                             .scales = operands.b_scale};
   const std::uint64_t one = std::max<std::uint64_t>(operands.b.size(), 1);
   const std::uint64_t copies = std::clamp<std::uint64_t>((rotate_bytes + one - 1) / one, 1, 64);
-  for (std::uint64_t i = 0; i < copies; ++i) {
+  if (pool != nullptr) weights_ = pool->of(layout);
+  if (weights_ == nullptr) weights_ = std::make_shared<std::vector<Weights>>();
+  while (weights_->size() < copies) {
     const double before = now_ns();
-    weights_.emplace_back(device, weights, &plan_);
-    if (i == 0) prepare_ns_ = now_ns() - before;
+    weights_->emplace_back(device, weights, &plan_);
+    if (prepare_ns_ == 0) prepare_ns_ = now_ns() - before;
   }
+  if (pool != nullptr) pool->of(layout) = weights_;
   // Few distinct copies of A are enough: it is rewritten or small beside the weights that pass between two uses.
   const std::uint64_t a_copies = std::min<std::uint64_t>(copies, 4);
   for (std::uint64_t i = 0; i < a_copies; ++i) {
@@ -165,7 +168,7 @@ Workload::Workload(const Device& device, const report::Problem& problem, const O
 GemmArgs Workload::arguments(std::size_t copy) const {
   GemmArgs args;
   args.m = problem_.m;
-  args.weights = weights_[copy % weights_.size()];
+  args.weights = (*weights_)[copy % weights_->size()];
   args.a = a_[copy % a_.size()];
   if (!a_scale_.empty()) args.a_scale = a_scale_[copy % a_scale_.size()];
   args.d = d_;

@@ -4,6 +4,8 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -46,13 +48,26 @@ std::vector<std::int64_t> sample_rows(std::int64_t m, std::int64_t most);
 /// The oracle of at most `most_rows` rows. Quantises A first where the plan would.
 Expected expect(const report::Problem& problem, const Operands& operands, std::int64_t most_rows);
 
+/// Prepared copies of one B on one device, by layout: the candidates of a search share them instead of preparing
+/// their own. One thread at a time.
+class WeightsPool {
+ public:
+  using Copies = std::shared_ptr<std::vector<Weights>>;
+  /// The copies for `layout`, which the caller has a name for; none yet on the first call.
+  Copies& of(const std::string& layout) { return copies_[layout]; }
+
+ private:
+  std::map<std::string, Copies> copies_;
+};
+
 /// A plan with everything that its calls need. One thread at a time.
 class Workload {
  public:
   /// Creates the plan, prepares as many copies of the weights as reach `rotate_bytes` (at least one, at most 64), and
-  /// uploads A as often. Throws ironcl::Error as the plugin answers.
-  Workload(const Device& device, const report::Problem& problem, const Operands& operands,
-           std::uint64_t rotate_bytes);
+  /// uploads A as often. With a pool, whose B is that of `operands`, copies of the layout of that name are taken from
+  /// there or put there. Throws ironcl::Error as the plugin answers.
+  Workload(const Device& device, const report::Problem& problem, const Operands& operands, std::uint64_t rotate_bytes,
+           WeightsPool* pool = nullptr, const std::string& layout = {});
 
   /// Runs one call on the next copy and waits for it.
   Timing run();
@@ -62,8 +77,8 @@ class Workload {
   const Gemm& plan() const noexcept { return plan_; }
   double plan_ns() const noexcept { return plan_ns_; }        ///< Host time of creating the plan.
   double prepare_ns() const noexcept { return prepare_ns_; }  ///< Host time of preparing the weights once.
-  std::uint64_t weights_bytes() const { return weights_.front().info().device_bytes; }  ///< Of one copy.
-  std::size_t copies() const noexcept { return weights_.size(); }
+  std::uint64_t weights_bytes() const { return weights_->front().info().device_bytes; }  ///< Of one copy.
+  std::size_t copies() const noexcept { return weights_->size(); }
 
  private:
   GemmArgs arguments(std::size_t copy) const;
@@ -71,7 +86,7 @@ class Workload {
   report::Problem problem_;
   Queue queue_;
   Gemm plan_;
-  std::vector<Weights> weights_;
+  WeightsPool::Copies weights_;
   std::vector<Buffer> a_, a_scale_;
   Buffer d_, workspace_;
   std::size_t next_ = 0;

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host/tuning/tables.h"
+
+#include <boost/interprocess/sync/file_lock.hpp>
+#include <boost/interprocess/sync/scoped_lock.hpp>
+#include <fstream>
+#include <iterator>
+#include <mutex>
+#include <stdexcept>
+#include <string>
+
+#include "host/report/file.h"
+
+namespace ironcl::tuning {
+namespace {
+
+namespace fs = std::filesystem;
+namespace interprocess = boost::interprocess;
+
+/// Between processes there is the file lock; POSIX gives it to a whole process, so threads need one of their own.
+std::mutex& folder_mutex() {
+  static std::mutex mutex;
+  return mutex;
+}
+
+}  // namespace
+
+fs::path table_path(const fs::path& folder, const tuned::Key& key) {
+  const fs::path ours = folder / tuned::file_name(key);
+  std::error_code error;
+  if (fs::exists(ours, error)) return ours;
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error))
+    if (tuned::parse_file_name(entry->path().filename().string()) == key) return entry->path();
+  return ours;
+}
+
+std::optional<tuned::Table> read_table(const fs::path& folder, const tuned::Key& key) {
+  const fs::path path = table_path(folder, key);
+  std::error_code error;
+  if (!fs::exists(path, error)) return std::nullopt;
+  std::ifstream in(path, std::ios::binary);
+  const std::string text{std::istreambuf_iterator<char>(in), {}};
+  if (!in) throw std::runtime_error(path.string() + ": cannot be read");
+  try {
+    return tuned::Table::parse(text);
+  } catch (const std::invalid_argument& what) {
+    throw std::runtime_error(path.string() + ": " + what.what() + "; mend it, move it away, or name another folder");
+  }
+}
+
+void merge_into(const fs::path& folder, const tuned::Key& key, const tuned::Table& entries) {
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (error) throw std::runtime_error(folder.string() + ": cannot be made: " + error.message());
+  const fs::path lock_path = folder / ".lock";
+  if (!std::ofstream(lock_path, std::ios::app))
+    throw std::runtime_error(lock_path.string() + ": cannot be written; tuned tables are merged under it");
+  try {
+    const std::lock_guard here(folder_mutex());
+    interprocess::file_lock file(lock_path.c_str());
+    const interprocess::scoped_lock everywhere(file);
+    tuned::Table table = read_table(folder, key).value_or(tuned::Table());
+    table.merge(entries);
+    report::write_file(table_path(folder, key), table.to_text());
+  } catch (const interprocess::interprocess_exception& what) {
+    throw std::runtime_error(lock_path.string() + ": cannot be locked: " + what.what());
+  }
+}
+
+}  // namespace ironcl::tuning
