@@ -10,8 +10,8 @@
 // Tunable   default  values       meaning
 // TILE_M    8        1 to 16      rows of the register tile
 // TILE_N    32       16 32        columns of the register tile; divides 32
-// BLOCK_M   16       1 2 4 8 16 32 64  tiles of rows per work-group
-// BLOCK_N   64       32 64 96 128 192 256  columns of D per work-group
+// BLOCK_M   16       1 to 32      tiles of rows per work-group
+// BLOCK_N   64       32 to 256    columns of D per work-group
 // VECTOR    16       4 8 16       f32 elements of a vector
 // Set by the host: those of tile.cl.
 // A: f32 in tiles of TILE_M rows, as pack_tiles makes it, with its scales; sa_ld is the number of K groups.
@@ -196,14 +196,17 @@ void gemm_panel(GEMM_ARGS) {
 #define DECLARE_ROW(i) EACH_PART(DECLARE, i)
         EACH_ROW(DECLARE_ROW)
         __local const float* at_b = part_b;
-        for (int kk = 0; kk < length; ++kk) {
+        for (int chunk = 0; chunk < length; chunk += 16) {
+          __global const float* end_a = tile_a + min(16, length - chunk);
+          for (__global const float* at_a = tile_a; at_a < end_a; ++at_a) {
 #define LOAD_B(i, v) const floatv b_##v = vloadv(0, at_b + v * VECTOR);
-          EACH_PART(LOAD_B, 0)
-#define MULTIPLY(i, v) sum_##i##_##v = MUL_ADD((floatv)(tile_a[i]), b_##v, sum_##i##_##v);
+            EACH_PART(LOAD_B, 0)
+#define MULTIPLY(i, v) sum_##i##_##v = MUL_ADD((floatv)(at_a[i * 16]), b_##v, sum_##i##_##v);
 #define MULTIPLY_ROW(i) EACH_PART(MULTIPLY, i)
-          EACH_ROW(MULTIPLY_ROW)
-          tile_a += TILE_M;
-          at_b += PANEL;
+            EACH_ROW(MULTIPLY_ROW)
+            at_b += PANEL;
+          }
+          tile_a += TILE_M * 16;
         }
         __local float* tile_totals = totals + (column * BLOCK_M + tile * TILE_N) * TILE_M;
 #define SCALED(i, v) (sum_##i##_##v UNIT * (floatv)(scales_a[i]))

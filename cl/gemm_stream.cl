@@ -149,43 +149,49 @@ void gemm_stream(GEMM_ARGS) {
       __global const float* values = tile_a + (ulong)first_k * TILE_M;
 #define DECLARE_ROW(i) float16 low_##i = (float16)(0.0f), high_##i = (float16)(0.0f);
       EACH_ROW(DECLARE_ROW)
-      int kk = 0;
 #if SETS == 2
 #define DECLARE_ODD_ROW(i) float16 odd_low_##i = (float16)(0.0f), odd_high_##i = (float16)(0.0f);
       EACH_ROW(DECLARE_ODD_ROW)
-      for (; kk + 2 <= length; kk += 2) {
-        const float16 b_low = WEIGHTS(codes + kk * PANEL), b_odd_low = WEIGHTS(codes + kk * PANEL + PANEL);
-#if TILE_N == 32
-        const float16 b_high = WEIGHTS(codes + kk * PANEL + 16), b_odd_high = WEIGHTS(codes + kk * PANEL + PANEL + 16);
-#define MULTIPLY_PAIR(i)                                                                    \
-  low_##i = MUL_ADD((float16)(values[kk * TILE_M + i]), b_low, low_##i);                    \
-  high_##i = MUL_ADD((float16)(values[kk * TILE_M + i]), b_high, high_##i);                 \
-  odd_low_##i = MUL_ADD((float16)(values[(kk + 1) * TILE_M + i]), b_odd_low, odd_low_##i);  \
-  odd_high_##i = MUL_ADD((float16)(values[(kk + 1) * TILE_M + i]), b_odd_high, odd_high_##i);
-#else
-#define MULTIPLY_PAIR(i)                                                 \
-  low_##i = MUL_ADD((float16)(values[kk * TILE_M + i]), b_low, low_##i); \
-  odd_low_##i = MUL_ADD((float16)(values[(kk + 1) * TILE_M + i]), b_odd_low, odd_low_##i);
 #endif
-        EACH_ROW(MULTIPLY_PAIR)
+      for (int chunk = 0; chunk < length; chunk += 16) {
+        __global const float* end = values + min(16, length - chunk);
+        __global const float* at = values;
+#if SETS == 2
+        for (; at + 2 <= end; at += 2) {
+          const float16 b_low = WEIGHTS(codes), b_odd_low = WEIGHTS(codes + PANEL);
+#define MULTIPLY_LOW_PAIR(i)                                            \
+  low_##i = MUL_ADD((float16)(at[i * 16]), b_low, low_##i);             \
+  odd_low_##i = MUL_ADD((float16)(at[i * 16 + 1]), b_odd_low, odd_low_##i);
+          EACH_ROW(MULTIPLY_LOW_PAIR)
+#if TILE_N == 32
+          const float16 b_high = WEIGHTS(codes + 16), b_odd_high = WEIGHTS(codes + PANEL + 16);
+#define MULTIPLY_HIGH_PAIR(i)                                  \
+  high_##i = MUL_ADD((float16)(at[i * 16]), b_high, high_##i); \
+  odd_high_##i = MUL_ADD((float16)(at[i * 16 + 1]), b_odd_high, odd_high_##i);
+          EACH_ROW(MULTIPLY_HIGH_PAIR)
+#endif
+          codes += 2 * PANEL;
+        }
+#endif
+        for (; at < end; ++at) {
+          const float16 b_low = WEIGHTS(codes);
+#define MULTIPLY_LOW(i) low_##i = MUL_ADD((float16)(at[i * 16]), b_low, low_##i);
+          EACH_ROW(MULTIPLY_LOW)
+#if TILE_N == 32
+          const float16 b_high = WEIGHTS(codes + 16);
+#define MULTIPLY_HIGH(i) high_##i = MUL_ADD((float16)(at[i * 16]), b_high, high_##i);
+          EACH_ROW(MULTIPLY_HIGH)
+#endif
+          codes += PANEL;
+        }
+        values += TILE_M * 16;
       }
+#if SETS == 2
 #define JOIN_SETS(i)      \
   low_##i += odd_low_##i; \
   high_##i += odd_high_##i;
       EACH_ROW(JOIN_SETS)
 #endif
-      for (; kk < length; ++kk) {
-        const float16 b_low = WEIGHTS(codes + kk * PANEL);
-#if TILE_N == 32
-        const float16 b_high = WEIGHTS(codes + kk * PANEL + 16);
-#define MULTIPLY_ROW(i)                                                  \
-  low_##i = MUL_ADD((float16)(values[kk * TILE_M + i]), b_low, low_##i); \
-  high_##i = MUL_ADD((float16)(values[kk * TILE_M + i]), b_high, high_##i);
-#else
-#define MULTIPLY_ROW(i) low_##i = MUL_ADD((float16)(values[kk * TILE_M + i]), b_low, low_##i);
-#endif
-        EACH_ROW(MULTIPLY_ROW)
-      }
       __global const float* scales_b =
           sb + (ulong)(first_k / B_SCALE_COLS) * (ulong)n_pad + (ulong)(first_n + column);
       const float16 scale_low = vload16(0, scales_b);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // pack_a.cl: A [m, k] in the form that a GEMM kernel reads, with one f32 scale for each row and K group.
 // pack_rows:  row major, k padded with zeros to k_pad; codes stay codes, floats become f32.
-// pack_tiles: f32 in tiles of TILE rows: element (i, k) of tile t at (t * k_pad + k) * TILE + i; rows past m are zero.
+// pack_tiles: f32 in tiles of TILE rows, in each 16 k of a row side by side: element (i, k) of tile t is at
+//             (t * k_pad + k - k % 16) * TILE + i * 16 + k % 16, k_pad a multiple of 16; past m and k are zeros.
 //             Scale of row i of tile t and K group g at (t * groups + g) * TILE + i.
 //
 // Tunable     default  values   meaning
@@ -73,7 +74,11 @@ __kernel void pack_rows(PACK_ARGS) {
 }
 
 // Work-item (g, t): the K group g of a tile of rows.
-__kernel void pack_tiles(PACK_ARGS) {
+__kernel
+#if defined(MIN_VECTOR_WIDTH)
+__attribute__((min_vector_width(512)))
+#endif
+void pack_tiles(PACK_ARGS) {
   const int group = (int)get_global_id(0), tile = (int)get_global_id(1);
   if (tile * TILE >= m || group >= groups) return;
   const int first = group * GROUP;
@@ -82,22 +87,23 @@ __kernel void pack_tiles(PACK_ARGS) {
   __global float* tile_scales = scales + scales_at + ((ulong)tile * (ulong)groups + (ulong)group) * TILE;
   for (int i = 0; i < TILE; ++i) {
     const int row = tile * TILE + i;
-    if (row < m) {
-      const ulong from = a_at + (ulong)row * lda;
-      int col = first;
+    const ulong from = a_at + (ulong)row * lda;
+    __global float* to = values + i * 16;
+    for (int col = first; col < fill; col += 16) {
+      if (row < m && col + 16 <= end) {
 #if A_TYPE >= 4
-      for (; col + 16 <= end; col += 16) {
-        float part[16];
-        vstore16(JOIN(DECODE16_, A_TYPE)(convert_uint16(vload16(0, a + from + (ulong)col))) * (float16)(UNIT), 0, part);
-        for (int j = 0; j < 16; ++j) values[(col + j) * TILE + i] = part[j];
-      }
+        const float16 part = JOIN(DECODE16_, A_TYPE)(convert_uint16(vload16(0, a + from + (ulong)col)));
+#else
+        const float16 part = load_floats16(A_TYPE, a, from + (ulong)col);
 #endif
-      for (; col < end; ++col) values[(ulong)col * TILE + i] = load_element(A_TYPE, a, from + (ulong)col) * UNIT;
-      for (col = end; col < fill; ++col) values[(ulong)col * TILE + i] = 0.0f;
-      tile_scales[i] = a_scale(sa, s_at, lds, row, first, scale_rows, scale_cols);
-    } else {
-      for (int col = first; col < fill; ++col) values[(ulong)col * TILE + i] = 0.0f;
-      tile_scales[i] = 0.0f;
+        vstore16(part * (float16)(UNIT), 0, to + (ulong)col * TILE);
+      } else {
+        for (int j = 0; j < 16; ++j) {
+          to[(ulong)col * TILE + j] =
+              row < m && col + j < end ? load_element(A_TYPE, a, from + (ulong)(col + j)) * UNIT : 0.0f;
+        }
+      }
     }
+    tile_scales[i] = row < m ? a_scale(sa, s_at, lds, row, first, scale_rows, scale_cols) : 0.0f;
   }
 }

@@ -49,7 +49,7 @@ Variant gemm_stream() {
   };
   v.work_items = [](const Tuning&) -> std::uint64_t { return 1; };
   v.layout = [](const Tuning&) { return Layout{kPanel, 1, 1}; };
-  v.activations = [](const Tuning& t) { return Activations{true, t.at("tile_m"), 1}; };
+  v.activations = [](const Tuning& t) { return Activations{true, t.at("tile_m"), 16}; };
   v.passes = passes;
   v.scratch_bytes = [](const Tuning& t, const Problem& p) -> std::uint64_t {
     if (t.at("split_k") == 1) return 0;
