@@ -5,6 +5,7 @@
 #include <boost/json.hpp>
 
 #include "backends/opencl/candidates.h"
+#include "backends/opencl/ceilings.h"
 #include "backends/opencl/choose.h"
 #include "backends/opencl/gemm.h"
 #include "backends/opencl/objects.h"
@@ -69,6 +70,10 @@ std::string Device::query(std::string_view key, const backend::GemmDesc* desc) {
   if (key == "features") return to_json(context()->features);
   if (key == "options") return options_json();
   if (key == "variants") return variants_json();
+  if (key == "ceilings") {
+    std::call_once(measured_, [&] { ceilings_ = to_json(measure_ceilings(*context())); });
+    return ceilings_;
+  }
   if (key == "choice" && desc != nullptr) {
     Choice choice;
     const backend::Support support = choose(context()->features, *desc, &choice, context_->tuned.get());
@@ -83,7 +88,7 @@ std::string Device::query(std::string_view key, const backend::GemmDesc* desc) {
   if (key == "candidates" && desc != nullptr) return candidates_json(context()->features, *desc);
   throw Error(Status::unimplemented,
               "query \"" + std::string(key) +
-                  "\" is not known; known are features, options, variants, and with a problem choice and candidates");
+                  "\" is not known; known are features, options, variants, ceilings, and with a problem choice and candidates");
 }
 
 std::shared_ptr<backend::Queue> Device::create_queue() { return std::make_shared<Queue>(context_); }

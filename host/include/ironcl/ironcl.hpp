@@ -271,8 +271,11 @@ class Device {
   std::string query_with(const std::string& key, const ironcl_gemm_desc* desc) const {
     std::uint64_t size = 0;
     detail::check(api_->device_query, handle_, key.c_str(), desc, nullptr, std::uint64_t{0}, &size);
-    std::string text(size, '\0');  // with the NUL
-    detail::check(api_->device_query, handle_, key.c_str(), desc, text.data(), size, &size);
+    std::string text;
+    while (size > text.size()) {  // an answer may have grown between two calls
+      text.assign(size, '\0');     // with the NUL
+      detail::check(api_->device_query, handle_, key.c_str(), desc, text.data(), std::uint64_t{text.size()}, &size);
+    }
     text.resize(std::strlen(text.c_str()));
     return text;
   }

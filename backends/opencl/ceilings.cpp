@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backends/opencl/ceilings.h"
+
+#include <algorithm>
+#include <boost/json.hpp>
+#include <cstdint>
+
+namespace ironcl::opencl {
+namespace {
+
+/// Seconds of one run on the device's clock.
+double seconds(const cl::Event& event) {
+  event.wait();
+  return static_cast<double>(event.getProfilingInfo<CL_PROFILING_COMMAND_END>() -
+                             event.getProfilingInfo<CL_PROFILING_COMMAND_START>()) *
+         1e-9;
+}
+
+/// Work done over the shortest of `runs` times, the first of which is not counted.
+template <class Run>
+double best_rate(double work, int runs, const Run& run) {
+  run();
+  double best = 0;
+  for (int i = 0; i < runs; ++i)
+    if (const double time = run(); time > 0) best = std::max(best, work / time);
+  return best;
+}
+
+double multiply_add_rate(const Context& context, const cl::CommandQueue& queue) {
+  const Features& f = context.features;
+  const bool vectors = f.prefers_vectors();
+  const int width = vectors ? (f.vector_width >= 16 ? 16 : f.vector_width >= 8 ? 8 : 4) : 1;
+  const int chains = vectors ? 16 : 8;
+  const cl::Program program = context.builder->build(
+      "ceilings.cl",
+      {{"VEC", std::to_string(width)}, {"CHAINS", std::to_string(chains)}, {"WIDE", f.min_vector_width ? "1" : "0"}});
+  cl::Kernel kernel(program, "multiply_add");
+  const std::size_t local = vectors ? 1 : std::min<std::size_t>(256, f.max_work_group);
+  const std::size_t items = vectors ? std::size_t{f.compute_units} * 8 : std::size_t{f.compute_units} * 8 * local;
+  const int steps = vectors ? 200000 : 20000;
+  const cl::Buffer out(context.context, CL_MEM_WRITE_ONLY, items * sizeof(float));
+  kernel.setArg(0, out);
+  kernel.setArg(1, 0.999f);
+  kernel.setArg(2, 0.001f);
+  kernel.setArg(3, steps);
+  const double work = 2.0 * width * chains * steps * static_cast<double>(items);
+  return best_rate(work, 5, [&] {
+    cl::Event event;
+    queue.enqueueNDRangeKernel(kernel, cl::NullRange, cl::NDRange(items), cl::NDRange(local), nullptr, &event);
+    return seconds(event);
+  });
+}
+
+double copy_rate(const Context& context, const cl::CommandQueue& queue) {
+  const Features& f = context.features;
+  // Several times any cache, but no more than a quarter of what one buffer may be.
+  const std::uint64_t wanted = f.prefers_vectors() ? std::uint64_t{256} << 20 : std::uint64_t{1} << 30;
+  const std::uint64_t bytes = std::min(wanted, f.max_buffer_bytes / 4) / (1 << 20) * (1 << 20);
+  if (bytes == 0) return 0;
+  const std::uint64_t vectors = bytes / 16;
+  cl::Kernel kernel(context.builder->build("ceilings.cl", {}), "copy");
+  const bool runs = f.prefers_vectors();  // each work-item copies a run; else neighbours copy neighbours
+  const std::size_t local = runs ? 1 : std::min<std::size_t>(256, f.max_work_group);
+  const std::uint64_t items = runs ? 256 : vectors / 4;
+  const cl::Buffer from(context.context, CL_MEM_READ_ONLY, bytes), to(context.context, CL_MEM_WRITE_ONLY, bytes);
+  queue.enqueueFillBuffer(from, cl_uint{0x9e3779b9u}, 0, bytes);
+  queue.enqueueFillBuffer(to, cl_uint{0}, 0, bytes);
+  queue.finish();
+  kernel.setArg(0, from);
+  kernel.setArg(1, to);
+  kernel.setArg(2, static_cast<cl_ulong>(vectors / items));
+  kernel.setArg(3, static_cast<cl_ulong>(runs ? 1 : items));
+  kernel.setArg(4, static_cast<cl_ulong>(runs ? vectors / items : 1));
+  return best_rate(2.0 * static_cast<double>(bytes), 5, [&] {
+    cl::Event event;
+    queue.enqueueNDRangeKernel(kernel, cl::NullRange, cl::NDRange(items), cl::NDRange(local), nullptr, &event);
+    return seconds(event);
+  });
+}
+
+}  // namespace
+
+Ceilings measure_ceilings(const Context& context) {
+  return guarded("measuring a device's ceilings", [&] {
+    const cl::CommandQueue queue(context.context, context.device, CL_QUEUE_PROFILING_ENABLE);
+    return Ceilings{multiply_add_rate(context, queue), copy_rate(context, queue)};
+  });
+}
+
+std::string to_json(const Ceilings& ceilings) {
+  return boost::json::serialize(
+      boost::json::object{{"fma_flops", ceilings.fma_flops}, {"copy_bytes_per_s", ceilings.copy_bytes_per_s}});
+}
+
+}  // namespace ironcl::opencl

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a device can do at most, measured on it: the figures that reports set a kernel against.
+#pragma once
+
+#include <string>
+
+#include "backends/opencl/context.h"
+
+namespace ironcl::opencl {
+
+/// Best of several runs each; takes well under a second.
+struct Ceilings {
+  double fma_flops = 0;         ///< f32 multiply-adds a second, two operations each.
+  double copy_bytes_per_s = 0;  ///< Copying within the device's memory, bytes read and written together.
+};
+
+/// Measures with cl/ceilings.cl. Throws as building and running do.
+Ceilings measure_ceilings(const Context& context);
+
+/// {"fma_flops": ..., "copy_bytes_per_s": ...}
+std::string to_json(const Ceilings& ceilings);
+
+}  // namespace ironcl::opencl
