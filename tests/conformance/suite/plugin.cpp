@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <boost/dll/shared_library.hpp>
 #include <cstring>
+#include <memory>
 #include <stdexcept>
 
 namespace ironcl::conformance {
@@ -57,7 +58,9 @@ std::string status_name(ironcl_status status) {
 }
 
 Plugin::Plugin(const std::filesystem::path& file, const Options& options) {
-  auto* library = new boost::dll::shared_library();  // NOTES: leaked on purpose, see the head of the file.
+  // NOTES: never destroyed, see the head of the file.
+  static auto* const kept = new std::vector<std::unique_ptr<boost::dll::shared_library>>();
+  const auto& library = kept->emplace_back(std::make_unique<boost::dll::shared_library>());
   std::error_code failure;
   library->load(std::filesystem::absolute(file), failure, boost::dll::load_mode::rtld_now);
   if (failure) throw std::runtime_error(fmt::format("{}: cannot be opened: {}", file.string(), failure.message()));
