@@ -18,6 +18,9 @@ namespace ironcl::cli {
 
 class ShapeOptions {
  public:
+  /// `rows`: the default of --m.
+  explicit ShapeOptions(const std::string& rows = "1,16,128,1024") : rows_{rows} {}
+
   /// Adds the options to a subcommand's parser; this object outlives it.
   void declare(CLI::App& app);
 
@@ -33,7 +36,7 @@ class ShapeOptions {
  private:
   std::vector<std::string> shapes_;
   std::vector<std::int64_t> n_, k_;
-  std::vector<std::string> rows_{"1,16,128,1024"};
+  std::vector<std::string> rows_;
   std::string model_, checkpoint_;
   std::int64_t tp_size_ = 1;
   std::int64_t block_n_ = 128, block_k_ = 128;

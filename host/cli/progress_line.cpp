@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host/cli/progress_line.h"
+
+#include <fmt/format.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+
+namespace ironcl::cli {
+namespace {
+
+constexpr std::size_t kBar = 24;
+
+double seconds() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+std::size_t width() {
+  winsize size{};
+  return ::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col != 0 ? size.ws_col : 80;
+}
+
+}  // namespace
+
+ProgressLine::ProgressLine() : terminal_(::isatty(STDERR_FILENO) != 0) {}
+
+void ProgressLine::show(double fraction, const std::string& text) {
+  if (!terminal_ || seconds() - last_ < 0.1) return;
+  last_ = seconds();
+  const auto full = static_cast<std::size_t>(std::clamp(fraction, 0.0, 1.0) * kBar);
+  std::string line = fmt::format("[{:-<{}}] {:3.0f}% {}", std::string(full, '#'), kBar, fraction * 100, text);
+  line.resize(std::min(line.size(), width() - 1));
+  fmt::print(stderr, "\r{:<{}}", line, std::max(shown_, line.size()));
+  std::fflush(stderr);
+  shown_ = line.size();
+}
+
+void ProgressLine::clear() {
+  if (shown_ == 0) return;
+  fmt::print(stderr, "\r{:{}}\r", "", shown_);
+  std::fflush(stderr);
+  shown_ = 0;
+}
+
+}  // namespace ironcl::cli

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// A line that is rewritten in place while something takes long; nothing where the output is no terminal.
+#pragma once
+
+#include <string>
+
+namespace ironcl::cli {
+
+/// Writes to the standard error. One thread.
+class ProgressLine {
+ public:
+  ProgressLine();
+  ~ProgressLine() { clear(); }
+  ProgressLine(const ProgressLine&) = delete;
+  ProgressLine& operator=(const ProgressLine&) = delete;
+
+  /// A bar filled to `fraction` (0 to 1) and a text, cut to the terminal's width. At most ten times a second.
+  void show(double fraction, const std::string& text);
+  /// Takes the line away, so that others may print.
+  void clear();
+
+ private:
+  bool terminal_ = false;
+  std::size_t shown_ = 0;  ///< Characters on the screen.
+  double last_ = 0;        ///< Seconds.
+};
+
+}  // namespace ironcl::cli

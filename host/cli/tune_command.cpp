@@ -1,0 +1,316 @@
+// SPDX-License-Identifier: Apache-2.0
+// ironcl tune: finds the fastest right configuration of each shape on a device and keeps it in tuned tables.
+// Next door: host/tuning/search.h (one problem), host/tuning/tables.h (the files), tune_report.h (rows).
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <boost/json.hpp>
+#include <chrono>
+#include <cmath>
+#include <csignal>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "host/cli/command.h"
+#include "host/cli/device_list.h"
+#include "host/cli/parse_option.h"
+#include "host/cli/progress_line.h"
+#include "host/cli/shape_options.h"
+#include "host/cli/tune_report.h"
+#include "host/report/table.h"
+#include "host/tuning/search.h"
+#include "host/tuning/tables.h"
+
+namespace ironcl::cli {
+namespace {
+
+using report::Kind;
+using tuning::Configuration;
+
+constexpr const char* kRows = "1,2,4,8,16,24,32,48,64,96,128,256,512,1024,1536,2048,3072,4096";
+
+constexpr const char* kExamples =
+    R"(  ironcl tune --n 4096 --k 7168 --device opencl:0 --budget 120      one weight, 18 batch sizes, two minutes
+  ironcl tune --model deepseek-v3 --tp-size 8 --budget 1800           a model's layers as one of eight devices holds them
+  ironcl tune --shape 4096x7168 --m 1,16,128 --save tables            the same again goes on where it was interrupted
+  IRONCL_TUNED_DIR=tables ironcl bench --shape 4096x7168              what was found, in use
+)";
+constexpr const char* kExitStatus =
+    R"(  0  every problem has a configuration that was checked; or the time was up (the last lines say what was skipped)
+  1  a problem has none: nothing computed it rightly
+  2  usage
+  3  bad input, or a table that cannot be read or written
+  4  no device, or one that offers nothing to tune
+)";
+
+volatile std::sig_atomic_t interrupted = 0;
+void interrupt(int) { interrupted = 1; }
+
+double seconds_now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+/// How much of the time a problem is given, relative to others: building its kernels, and running them.
+double share_of(const report::Problem& problem) {
+  constexpr double kFlopsAsLongAsABuild = 5e10;
+  return 1 + 2.0 * static_cast<double>(problem.m) * static_cast<double>(problem.n) * static_cast<double>(problem.k) /
+                 kFlopsAsLongAsABuild;
+}
+
+class TuneCommand final : public Command {
+ public:
+  std::string name() const override { return "tune"; }
+  std::string summary() const override { return "Find the fastest right configuration of each shape on a device"; }
+
+  void declare(CLI::App& app) override {
+    shapes_.declare(app);
+    app.add_option("--device", uri_, "device URI (default: the first that is no model)")->option_text("URI");
+    app.add_option("--budget", budget_, "seconds for everything")->check(CLI::PositiveNumber)->capture_default_str();
+    app.add_option("--save", folder_, "folder of tuned tables, merged after each problem ('off': none)")
+        ->option_text("DIR")
+        ->capture_default_str();
+    app.add_flag("--redo", redo_, "measure again what the folder has from this device, driver and build");
+    app.add_option("--accuracy", accuracy_, "weakest accuracy class that may win: f32 or tensor14")
+        ->check(CLI::IsMember({"f32", "tensor14"}))
+        ->capture_default_str();
+    app.add_option("--opt", options_, "search only where a backend's option has this value; may be repeated")
+        ->option_text("KEY=VALUE");
+    app.add_option("--rotate-mib", rotate_mib_,
+                   "weights rotate through that much memory, so that no cache holds them")
+        ->capture_default_str();
+    app.add_option("--check-rows", check_rows_, "rows of D that each candidate is checked on against the oracle")
+        ->check(CLI::PositiveNumber)
+        ->capture_default_str();
+    app.add_option("--seed", seed_, "seed of the operands and of the sample of the space")->capture_default_str();
+    app.add_option("--json", json_, "write rows and trials as JSON ('-': to the standard output)")
+        ->option_text("FILE");
+    app.footer(footer(kExamples, kExitStatus));
+  }
+
+  ExitStatus run() override {
+    const std::vector<tuning::LayerShape> layers = shapes_.layers();
+    for (const tuning::LayerShape& layer : layers)
+      for (const std::int64_t m : shapes_.rows()) todo_.push_back(problem_of(m, layer));
+    const ironcl::Registry registry = ironcl::Registry::discover();
+    device_ = find_device(registry);
+    const bool saves = folder_ != "off";
+    start_ = seconds_now();
+    say("{}: {}\n{} problems in {:.0f} s; tables: {}\n", device_.uri(), device_.name(), todo_.size(), budget_,
+        saves ? folder_ : "none, results are only printed");
+    TuneReport report(json_ == "-");
+    report.heading();
+
+    const auto previous = std::signal(SIGINT, interrupt);
+    for (next_ = 0; next_ < todo_.size() && interrupted == 0; ++next_) {
+      if (next_ == 0 || todo_[next_].n != todo_[next_ - 1].n || todo_[next_].k != todo_[next_ - 1].k) new_weights();
+      tune(todo_[next_], report, saves);
+    }
+    std::signal(SIGINT, previous);
+    line_.clear();
+    report.finish(device_, budget_, seconds_now() - start_, interrupted != 0 ? "interrupted" : "");
+    if (!json_.empty()) report.write_json(json_);
+    // Ended by the signal, as whoever sent it expects; what was found is saved.
+    if (interrupted != 0) {
+      std::fflush(nullptr);
+      std::raise(SIGINT);
+    }
+    return report.all_right() ? ExitStatus::ok : ExitStatus::out_of_bounds;
+  }
+
+ private:
+  template <class... Args>
+  void say(fmt::format_string<Args...> text, Args&&... args) const {
+    fmt::print(json_ == "-" ? stderr : stdout, text, std::forward<Args>(args)...);
+  }
+
+  report::Problem problem_of(std::int64_t m, const tuning::LayerShape& layer) const {
+    report::Problem problem = shapes_.problem(m, layer.n, layer.k);
+    problem.weakest_accuracy = parse_accuracy_option(accuracy_);
+    for (const std::string& option : options_) {
+      const std::size_t at = option.find('=');
+      if (at == std::string::npos || at == 0)
+        throw CommandError(ExitStatus::usage, fmt::format("--opt {}: write KEY=VALUE", option));
+      problem.options.emplace_back(option.substr(0, at), option.substr(at + 1));
+    }
+    return problem;
+  }
+
+  ironcl::Device find_device(const ironcl::Registry& registry) const {
+    std::vector<ironcl::Device> all =
+        find_devices(registry, uri_.empty() ? std::vector<std::string>{} : std::vector<std::string>{uri_});
+    if (uri_.empty()) std::erase_if(all, [](const auto& d) { return d.props().type == IRONCL_DEVICE_MODEL; });
+    if (all.empty()) throw CommandError(ExitStatus::no_device, why_no_devices(registry));
+    return all.front();
+  }
+
+  /// Other weights than before: nothing prepared is of use.
+  void new_weights() {
+    pool_ = tuning::WeightsPool();
+    last_winners_.clear();
+  }
+
+  /// What is left of the time, shared among the problems that are left.
+  double share_of_budget() const {
+    double all = 0;
+    for (std::size_t i = next_; i < todo_.size(); ++i) all += share_of(todo_[i]);
+    return (budget_ - (seconds_now() - start_)) * share_of(todo_[next_]) / all;
+  }
+
+  /// The table that a problem's configuration goes into.
+  tuned::Key key_of(const report::Problem& problem, const tuning::Space& space) const {
+    tuned::Key key;
+    key.n = problem.n;
+    key.k = problem.k;
+    key.device = space.devices.empty() ? tuned::sanitize(device_.name()) : space.devices.front();
+    if (!space.dtype.empty()) key.dtype = space.dtype;
+    key.block_n = problem.b_scale.grid.group_rows;
+    key.block_k = problem.b_scale.grid.group_cols;
+    return key;
+  }
+
+  /// Our member of a table's entry for m, where it was found with this driver and build for the same problem.
+  const boost::json::object* known(const std::optional<tuned::Table>& table, const report::Problem& problem) const {
+    if (!table || redo_) return nullptr;
+    const auto entry = table->entries().find(problem.m);
+    if (entry == table->entries().end()) return nullptr;
+    const auto* member = entry->second.if_contains("ironcl");
+    if (member == nullptr || !member->is_object()) return nullptr;
+    const boost::json::object& ours = member->as_object();
+    const auto is = [&](const char* name, const boost::json::value& value) {
+      const auto* found = ours.if_contains(name);
+      return found != nullptr && *found == value;
+    };
+    return is("driver", boost::json::string(device_.props().driver)) &&
+                   is("build", boost::json::string(device_.api().build_id)) && is("checked", true) &&
+                   is("problem", boost::json::string(report::to_line(problem)))
+               ? &ours
+               : nullptr;
+  }
+
+  void tune(const report::Problem& problem, TuneReport& report, bool saves) {
+    const tuning::Space space = space_of(problem);
+    const tuned::Key key = key_of(problem, space);
+    std::optional<tuned::Table> table;
+    try {
+      if (saves) table = tuning::read_table(folder_, key);
+    } catch (const std::runtime_error& error) {
+      throw CommandError(ExitStatus::bad_input, error.what());
+    }
+    if (const boost::json::object* ours = known(table, problem)) {
+      const tuned::Config config = tuned::config_of({{"ironcl", *ours}});
+      Configuration winner;
+      winner.variant = config.variant;
+      winner.options = config.options;
+      remember(problem.m, winner);
+      report.known(problem, *ours);
+      return;
+    }
+    const double budget = share_of_budget();
+    if (budget <= 0) {
+      report.not_reached(problem);
+      return;
+    }
+
+    const tuning::Operands operands = tuning::make_operands(problem, seed_);
+    const tuning::Expected expected = tuning::expect(problem, operands, check_rows_);
+    tuning::SearchSettings settings;
+    settings.budget_seconds = budget;
+    settings.seed = seed_;
+    settings.rotate_bytes = rotate_mib_ << 20;
+    settings.starts = starts_for(problem.m);
+    settings.stop = [] { return interrupted != 0; };
+    settings.progress = [&](const tuning::Progress& progress) { show(problem, progress); };
+    const tuning::Found found = tuning::search(device_, problem, operands, expected, space, pool_, settings);
+    line_.clear();
+    if (found.stopped) return;  // half a search is none
+    report.found(problem, space, found);
+    if (!found.any) return;
+    remember(problem.m, found.winner);
+    if (!saves) return;
+    tuned::Table entries;
+    entries.set(problem.m, member_of(problem, space, found));
+    try {
+      tuning::merge_into(folder_, key, entries);
+    } catch (const std::runtime_error& error) {
+      throw CommandError(ExitStatus::bad_input, error.what());
+    }
+  }
+
+  tuning::Space space_of(const report::Problem& problem) const {
+    try {
+      return tuning::space_of(device_, problem);
+    } catch (const ironcl::Error& error) {
+      if (error.status() != IRONCL_UNIMPLEMENTED) throw;
+      throw CommandError(ExitStatus::no_device,
+                         fmt::format("{} offers nothing to tune: {}", device_.uri(), error.what()));
+    }
+  }
+
+  boost::json::object member_of(const report::Problem& problem, const tuning::Space& space,
+                                const tuning::Found& found) const {
+    boost::json::object options;
+    for (const auto& [name, value] : found.winner.options) options[name] = value;
+    boost::json::object member{{"variant", found.winner.variant},
+                               {"options", options},
+                               {"time_ns", std::round(found.time.median)},
+                               {"driver", device_.props().driver},
+                               {"build", device_.api().build_id},
+                               {"accuracy_class", numerics::name_of(found.winner.accuracy)},
+                               {"checked", true},
+                               {"problem", report::to_line(problem)}};
+    if (found.rule_of_thumb_time.count != 0) member["rule_of_thumb_ns"] = std::round(found.rule_of_thumb_time.median);
+    if (space.compute_units != 0) member["compute_units"] = space.compute_units;
+    return member;
+  }
+
+  /// Winners of the last M of these weights, then of this M of other weights; each once, few.
+  std::vector<Configuration> starts_for(std::int64_t m) const {
+    std::vector<Configuration> starts = last_winners_;
+    if (const auto at = winners_of_m_.find(m); at != winners_of_m_.end())
+      for (const Configuration& winner : at->second)
+        if (std::find(starts.begin(), starts.end(), winner) == starts.end()) starts.push_back(winner);
+    return starts;
+  }
+
+  void remember(std::int64_t m, const Configuration& winner) {
+    const auto put = [&](std::vector<Configuration>& list, std::size_t most) {
+      std::erase(list, winner);
+      list.insert(list.begin(), winner);
+      if (list.size() > most) list.pop_back();
+    };
+    put(last_winners_, 2);
+    put(winners_of_m_[m], 3);
+  }
+
+  void show(const report::Problem& problem, const tuning::Progress& progress) {
+    line_.show((seconds_now() - start_) / budget_,
+               fmt::format("{}/{}  {}x{}x{}  {}: {} tried, best {}", next_ + 1, todo_.size(), problem.m, problem.n,
+                           problem.k, progress.stage, progress.tried,
+                           progress.best_ns > 0 ? report::human_text(progress.best_ns, Kind::time) : "-"));
+  }
+
+  ShapeOptions shapes_{kRows};
+  std::string uri_, folder_ = "ironcl-tuned", accuracy_ = "f32", json_;
+  std::vector<std::string> options_;
+  double budget_ = 600;
+  bool redo_ = false;
+  std::uint64_t rotate_mib_ = 256, seed_ = 1;
+  std::int64_t check_rows_ = 16;
+
+  ironcl::Device device_;
+  std::vector<report::Problem> todo_;
+  std::size_t next_ = 0;
+  double start_ = 0;
+  tuning::WeightsPool pool_;
+  std::vector<Configuration> last_winners_;
+  std::map<std::int64_t, std::vector<Configuration>> winners_of_m_;
+  ProgressLine line_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_tune_command() { return std::make_unique<TuneCommand>(); }
+
+}  // namespace ironcl::cli

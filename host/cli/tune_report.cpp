@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host/cli/tune_report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+
+#include "backends/tuned/table.h"
+#include "host/cli/device_run.h"
+#include "host/report/file.h"
+#include "host/report/json.h"
+#include "host/report/table.h"
+
+namespace ironcl::cli {
+namespace {
+
+namespace json = boost::json;
+using report::Kind;
+using tuning::Outcome;
+
+std::string time_text(double ns) { return ns > 0 ? report::human_text(ns, Kind::time) : "-"; }
+
+std::string line(const report::Problem& p, const std::string& verdict, double ns, double thumb_ns,
+                 const std::string& counts, const std::string& configuration) {
+  return fmt::format("{:>6} {:>6} {:>6}  {:<8} {:>10} {:>10} {:>6}  {:<22} {}\n", p.m, p.n, p.k, verdict,
+                     time_text(ns), time_text(thumb_ns),
+                     ns > 0 && thumb_ns > 0 ? fmt::format("{:.2f}", thumb_ns / ns) : "-", counts, configuration);
+}
+
+json::object row_of(const report::Problem& p, const char* verdict) {
+  return {{"verdict", verdict}, {"m", p.m}, {"n", p.n}, {"k", p.k}, {"problem", report::to_line(p)}};
+}
+
+json::object options_of(const tuning::Configuration& configuration) {
+  json::object options;
+  for (const auto& [name, value] : configuration.options) options[name] = value;
+  return options;
+}
+
+double number_in(const json::object& member, const char* name) {
+  const json::value* found = member.if_contains(name);
+  return found != nullptr && found->is_number() ? found->to_number<double>() : 0;
+}
+
+}  // namespace
+
+void TuneReport::print(const std::string& text) const {
+  std::FILE* const to = on_stderr_ ? stderr : stdout;
+  std::fwrite(text.data(), 1, text.size(), to);
+  std::fflush(to);
+}
+
+void TuneReport::heading() const {
+  print(fmt::format("{:>6} {:>6} {:>6}  {:<8} {:>10} {:>10} {:>6}  {:<22} {}\n", "M", "N", "K", "", "time", "thumb",
+                    "ratio", "tried/dropped/wrong", "configuration"));
+}
+
+void TuneReport::found(const report::Problem& problem, const tuning::Space& space, const tuning::Found& found) {
+  ++searched_;
+  const std::size_t wrong = found.count(Outcome::wrong);
+  const std::size_t failed = found.count(Outcome::failed) + found.count(Outcome::refused);
+  tried_ += found.trials.size();
+  wrong_ += wrong;
+  failed_ += failed;
+  skipped_ += found.skipped;
+  if (found.out_of_time) ++out_of_time_;
+  const double thumb = found.rule_of_thumb_time.median;
+  const std::string counts = fmt::format("{}/{}/{}{}", found.trials.size(), space.dropped_count(), wrong,
+                                         failed == 0 ? "" : fmt::format(" ({} failed)", failed));
+  const char* const verdict = !found.any ? "none" : found.beats_rule_of_thumb ? "tuned" : "kept";
+  if (found.any) {
+    print(line(problem, verdict, found.time.median, thumb, counts, to_text(found.winner)));
+    if (thumb > 0) ratios_.push_back(thumb / found.time.median);
+  } else {
+    ++without_answer_;
+    std::string why = "nothing was tried";
+    for (const tuning::Trial& trial : found.trials)
+      if (!trial.why.empty())
+        why = fmt::format("{}: {}: {}", to_text(trial.configuration), name_of(trial.outcome), trial.why);
+    print(line(problem, verdict, 0, 0, counts, why));
+  }
+
+  json::object row = row_of(problem, verdict);
+  if (found.any) {
+    row["variant"] = found.winner.variant;
+    row["options"] = options_of(found.winner);
+    row["accuracy_class"] = numerics::name_of(found.winner.accuracy);
+    row["time_ns"] = report::number(found.time.median);
+    row["spread"] = report::number(found.time.spread());
+    row["time_kind"] = time_kind_name(found.time_kind);
+    row["checked"] = true;
+  }
+  if (thumb > 0) {
+    row["rule_of_thumb_ns"] = report::number(thumb);
+    row["rule_of_thumb_spread"] = report::number(found.rule_of_thumb_time.spread());
+  }
+  row["rule_of_thumb"] = to_text(found.rule_of_thumb);
+  json::array dropped, trials;
+  for (const auto& [why, count] : space.dropped) dropped.push_back({{"why", why}, {"count", count}});
+  for (const tuning::Trial& trial : found.trials)
+    trials.push_back({{"configuration", to_text(trial.configuration)},
+                      {"outcome", name_of(trial.outcome)},
+                      {"time_ns", report::number(trial.time_ns)},
+                      {"why", trial.why}});
+  row["tried"] = found.trials.size();
+  row["wrong"] = wrong;
+  row["failed"] = failed;
+  row["slow"] = found.count(Outcome::slow);
+  row["skipped"] = found.skipped;
+  row["out_of_time"] = found.out_of_time;
+  row["seconds"] = report::number(found.seconds);
+  row["dropped"] = std::move(dropped);
+  row["trials"] = std::move(trials);
+  rows_.push_back(std::move(row));
+}
+
+void TuneReport::known(const report::Problem& problem, const json::object& member) {
+  ++known_;
+  const double ns = number_in(member, "time_ns"), thumb = number_in(member, "rule_of_thumb_ns");
+  tuning::Configuration configuration;
+  const tuned::Config config = tuned::config_of({{"ironcl", member}});
+  configuration.variant = config.variant;
+  configuration.options = config.options;
+  print(line(problem, "known", ns, thumb, "-", to_text(configuration)));
+  if (ns > 0 && thumb > 0) ratios_.push_back(thumb / ns);
+  json::object row = row_of(problem, "known");
+  for (const auto& field : member) row[field.key()] = field.value();
+  rows_.push_back(std::move(row));
+}
+
+void TuneReport::not_reached(const report::Problem& problem) {
+  not_reached_.push_back(fmt::format("{}x{}x{}", problem.m, problem.n, problem.k));
+  rows_.push_back(row_of(problem, "not reached"));
+}
+
+void TuneReport::finish(const ironcl::Device& device, double budget_seconds, double seconds,
+                        const std::string& ended) {
+  std::string text =
+      fmt::format("\n{}{} searched in {:.1f} s of {:.0f}, {} known from before, {} not reached\n",
+                  ended.empty() ? "" : ended + ": ", searched_, seconds, budget_seconds, known_, not_reached_.size());
+  text += fmt::format(
+      "{} candidates tried, {} wrong, {} failed; {} valid ones were skipped{}\n", tried_, wrong_, failed_, skipped_,
+      out_of_time_ == 0 ? "" : fmt::format(" ({} searches ended because their time was up)", out_of_time_));
+  if (!ratios_.empty()) {
+    double logs = 0;
+    for (const double ratio : ratios_) logs += std::log(ratio);
+    text += fmt::format(
+        "tuned against the rule of thumb: {:.2f} times as fast in the geometric mean, {:.2f} at most\n",
+        std::exp(logs / static_cast<double>(ratios_.size())), *std::max_element(ratios_.begin(), ratios_.end()));
+  }
+  for (std::size_t i = 0; i < not_reached_.size(); ++i)
+    text += fmt::format("{}{}", i == 0 ? "not reached (a larger --budget reaches them): " : ", ", not_reached_[i]);
+  if (!not_reached_.empty()) text += "\n";
+  print(text);
+  all_ = {{"device", device.uri()},
+          {"name", device.name()},
+          {"driver", device.props().driver},
+          {"build", device.api().build_id},
+          {"budget_seconds", budget_seconds},
+          {"seconds", report::number(seconds)},
+          {"ended", ended}};
+}
+
+void TuneReport::write_json(const std::string& path) const {
+  json::object all = all_;
+  all["rows"] = rows_;
+  report::write_file(path, report::to_text(all));
+}
+
+}  // namespace ironcl::cli
