@@ -20,6 +20,8 @@ function(add_ironcl_plugin name)
     PREFIX "lib" OUTPUT_NAME ironcl_${name} LIBRARY_OUTPUT_DIRECTORY ${arg_DIRECTORY}
     C_VISIBILITY_PRESET hidden CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON
     INSTALL_RPATH "" LINK_DEPENDS ${exports})
+  # gcc's unique symbols would keep a library mapped that has been closed.
+  target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:$<$<COMPILE_LANGUAGE:CXX>:-fno-gnu-unique>>)
   if(UNIX AND NOT APPLE)
     target_link_options(${target} PRIVATE -Wl,--version-script=${exports})
     if(NOT IRONCL_SANITIZE)  # a sanitizer's runtime comes with the host
