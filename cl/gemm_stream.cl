@@ -1,21 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 // gemm_stream.cl: D[m,n] = sum_g sa[m,g] * sb[n,g] * sum_{k in g} A[m,k] * B[n,k] for few rows, g the K groups of GROUP.
-// One work-item is a work-group and makes TILE_M rows of one panel of 32 columns over a part of k. Each weight is decoded
-// once, in registers, and multiplied with all rows: the kernel is a stream of codes.
+// One work-item is a work-group and makes BLOCK_M tiles of TILE_M rows by BLOCK_N panels of 32 columns over a part of k.
+// Weights are decoded in registers, once for each tile of rows: with one tile the kernel is a stream of codes.
 //                  32
 //                +----+     With SPLIT_K above 1 the parts of k are summed by gemm_stream_reduce, always in the same
 //          k     |B^T |     order: the same bits on every call.
-//        +-----+ +----+
-// TILE_M |  A  | | D  |
+//        +-----+ +----+     Scaled sums of the groups are kept in local memory. There is no slot to fill ahead: the next
+// TILE_M |  A  | | D  |     codes are loaded while these are multiplied, by the core itself.
 //        +-----+ +----+
 // Tunable   default  values     meaning
 // TILE_M    8        1 to 16    rows of the register tile
 // TILE_N    32       16 32      columns of the register tile; divides 32
+// BLOCK_M   1        1 to 32    tiles of rows per work-group
+// BLOCK_N   1        1 2 4 6 8  panels per work-group
 // SPLIT_K   1        1 2 4 8 16 parts of k
 // Set by the host: those of tile.cl.
 // A: f32 in tiles of TILE_M rows, as pack_tiles makes it, with its scales; sa_ld is the number of K groups.
 // B: the 32 codes of columns 32 * p on and one k are at (p * k_pad + k) * 32.
-// Local memory: TILE_M * 32 * 4 B = 1024 B with the defaults.
+// Local memory: BLOCK_M * TILE_M * BLOCK_N * 32 * 4 B = 1024 B with the defaults.
 #include "tile.cl"
 
 #ifndef TILE_M
@@ -23,6 +25,12 @@
 #endif
 #ifndef TILE_N
 #define TILE_N 32
+#endif
+#ifndef BLOCK_M
+#define BLOCK_M 1
+#endif
+#ifndef BLOCK_N
+#define BLOCK_N 1
 #endif
 #ifndef SPLIT_K
 #define SPLIT_K 1
@@ -129,24 +137,29 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 __attribute__((min_vector_width(512)))
 #endif
 void gemm_stream(GEMM_ARGS) {
-  __local float totals[TILE_M * PANEL] __attribute__((aligned(64)));
-  const int tile = (int)get_group_id(0) / SPLIT_K, part = (int)get_group_id(0) % SPLIT_K;
-  const int first_n = (int)get_group_id(1) * PANEL;
-  if (tile * TILE_M >= m || first_n >= n) return;
+  __local float totals[BLOCK_N * BLOCK_M * TILE_M * PANEL] __attribute__((aligned(64)));
+  const int first_tile = (int)get_group_id(0) / SPLIT_K * BLOCK_M, part = (int)get_group_id(0) % SPLIT_K;
+  const int first_n = (int)get_group_id(1) * BLOCK_N * PANEL;
+  if (first_tile * TILE_M >= m || first_n >= n) return;
+  const int tiles = min(BLOCK_M, (m + TILE_M - 1) / TILE_M - first_tile);
+  const int panels = min(BLOCK_N, (n - first_n + PANEL - 1) / PANEL);
   const int groups = (k + GROUP - 1) / GROUP;
   const int groups_a_part = (groups + SPLIT_K - 1) / SPLIT_K;
   const int end_group = min((part + 1) * groups_a_part, groups);
-  __global const uchar* panel = b + (ulong)first_n * (ulong)k_pad;
-  __global const float* tile_a = (__global const float*)a + a_at + (ulong)tile * lda * TILE_M;
-  __global const float* scales_a = sa + sa_at + (ulong)tile * sa_ld * TILE_M;
 
-  for (int i = 0; i < TILE_M * PANEL; i += 16) vstore16((float16)(0.0f), 0, totals + i);
+  for (int i = 0; i < BLOCK_N * BLOCK_M * TILE_M * PANEL; i += 16) vstore16((float16)(0.0f), 0, totals + i);
   for (int group = part * groups_a_part; group < end_group; ++group) {
     const int first_k = group * GROUP;
     const int length = min(GROUP, k - first_k);
-    for (int column = 0; column < PANEL; column += TILE_N) {
-      __global const uchar* codes = panel + (ulong)first_k * PANEL + column;
-      __global const float* values = tile_a + (ulong)first_k * TILE_M;
+    // A tile of A stays in the first cache while the codes, four times smaller, pass by.
+    for (int step = 0; step < tiles * panels * (PANEL / TILE_N); ++step) {
+      const int tile = step / (panels * (PANEL / TILE_N));
+      const int column = (step - tile * (panels * (PANEL / TILE_N))) * TILE_N;
+      __global const uchar* codes =
+          b + (ulong)(first_n + column - column % PANEL) * (ulong)k_pad + (ulong)first_k * PANEL + column % PANEL;
+      __global const float* values =
+          (__global const float*)a + a_at + ((ulong)(first_tile + tile) * lda + (ulong)first_k) * TILE_M;
+      __global const float* scales_a = sa + sa_at + ((ulong)(first_tile + tile) * sa_ld + (ulong)group) * TILE_M;
 #define DECLARE_ROW(i) float16 low_##i = (float16)(0.0f), high_##i = (float16)(0.0f);
       EACH_ROW(DECLARE_ROW)
 #if SETS == 2
@@ -195,8 +208,8 @@ void gemm_stream(GEMM_ARGS) {
       __global const float* scales_b =
           sb + (ulong)(first_k / B_SCALE_COLS) * (ulong)n_pad + (ulong)(first_n + column);
       const float16 scale_low = vload16(0, scales_b);
-      __local float* to = totals + column;
-#define SCALED(sum, i) (sum UNIT * (float16)(scales_a[group * TILE_M + i]))
+      __local float* to = totals + (column / PANEL * BLOCK_M + tile) * (TILE_M * PANEL) + column % PANEL;
+#define SCALED(sum, i) (sum UNIT * (float16)(scales_a[i]))
 #define ADD_LOW(i) \
   vstore16(MUL_ADD(SCALED(low_##i, i), scale_low, vload16(0, to + i * PANEL)), 0, to + i * PANEL);
       EACH_ROW(ADD_LOW)
@@ -208,21 +221,24 @@ void gemm_stream(GEMM_ARGS) {
 #endif
     }
   }
-  const int end = min(PANEL, n - first_n);
-  for (int i = 0; i < TILE_M && tile * TILE_M + i < m; ++i) {
-    const int row = tile * TILE_M + i;
+  for (int step = 0; step < tiles * TILE_M * panels; ++step) {
+    const int panel = step % panels, of_block = step / panels;
+    const int row = first_tile * TILE_M + of_block, column = first_n + panel * PANEL;
+    if (row >= m) break;
+    __local const float* from = totals + (panel * BLOCK_M * TILE_M + of_block) * PANEL;
 #if SPLIT_K > 1
-    __global float* partial = scratch + scratch_at + ((ulong)part * (ulong)m + (ulong)row) * (ulong)n_pad + (ulong)first_n;
-    vstore16(vload16(0, totals + i * PANEL), 0, partial);
-    vstore16(vload16(0, totals + i * PANEL + 16), 0, partial + 16);
+    __global float* partial = scratch + scratch_at + ((ulong)part * (ulong)m + (ulong)row) * (ulong)n_pad + (ulong)column;
+    vstore16(vload16(0, from), 0, partial);
+    vstore16(vload16(0, from + 16), 0, partial + 16);
 #else
+    const int end = min(PANEL, n - column);
     int j = 0;
 #if BIAS_TYPE == 0
     for (; j + 16 <= end; j += 16) {
-      store_elements16(D_TYPE, d, d_at + (ulong)row * ldd + (ulong)(first_n + j), vload16(0, totals + i * PANEL + j));
+      store_elements16(D_TYPE, d, d_at + (ulong)row * ldd + (ulong)(column + j), vload16(0, from + j));
     }
 #endif
-    for (; j < end; ++j) store_d(d, d_at, ldd, bias, bias_at, row, first_n + j, totals[i * PANEL + j]);
+    for (; j < end; ++j) store_d(d, d_at, ldd, bias, bias_at, row, column + j, from[j]);
 #endif
   }
 }
