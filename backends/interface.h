@@ -2,9 +2,9 @@
 // The C++ interface of a backend: devices, queues, buffers, weights, plans, events. No ABI types, no files, no
 // environment. plugins/adapter turns any Backend into the C table of ironcl/plugin.h, one method a slot.
 //
-// The adapter has already checked what a problem description says about itself (validate in plugins/adapter): sizes are
-// not negative and do not overflow, enumerations are known, spans lie inside their buffers. A backend checks what its
-// device can do, and answers through Support or by throwing Error.
+// The adapter has already checked what a problem description says about itself (validate in plugins/adapter): sizes
+// are not negative and do not overflow, enumerations are known, spans lie inside their buffers. A backend checks what
+// its device can do, and answers through Support or by throwing Error.
 //
 // Lifetime: objects are shared; a command keeps alive whatever it uses, so dropping an object in use is legal.
 // Threads: Device, Buffer, Weights and Event are thread safe; Queue and Gemm serve one thread at a time.
@@ -82,7 +82,8 @@ enum class Grouping : std::uint32_t { none = 0, contiguous = 1, masked = 2 };
 
 using Options = std::vector<std::pair<std::string, std::string>>;
 
-/// D [m, n] = A [m, k] times B [n, k] transposed, block scaled; the meaning of every field is that of ironcl_gemm_desc.
+/// D [m, n] = A [m, k] times B [n, k] transposed, block scaled; the meaning of every field is that of
+/// ironcl_gemm_desc.
 struct GemmDesc {
   std::int64_t m = 0, n = 0, k = 0;
   std::int64_t lda = 0, ldd = 0;  ///< Elements; the adapter has replaced 0 by k and n.

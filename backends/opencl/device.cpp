@@ -86,9 +86,9 @@ std::string Device::query(std::string_view key, const backend::GemmDesc* desc) {
                                                       {"source", choice.source}});
   }
   if (key == "candidates" && desc != nullptr) return candidates_json(context()->features, *desc);
-  throw Error(Status::unimplemented,
-              "query \"" + std::string(key) +
-                  "\" is not known; known are features, options, variants, ceilings, and with a problem choice and candidates");
+  throw Error(Status::unimplemented, "query \"" + std::string(key) +
+                                         "\" is not known; known are features, options, variants, ceilings, and with "
+                                         "a problem choice and candidates");
 }
 
 std::shared_ptr<backend::Queue> Device::create_queue() { return std::make_shared<Queue>(context_); }

@@ -132,7 +132,8 @@ void Gemm::build() {
         builder.build("quantize.cl", defines, f.exact_divide ? "-cl-fp32-correctly-rounded-divide-sqrt" : ""),
         "quantize");
   }
-  // The unit of the weights' decoding goes into packed codes, which cannot overflow; floats can, so there it goes into sums.
+  // The unit of the weights' decoding goes into packed codes, which cannot overflow; floats can, so there it goes
+  // into sums.
   if (form_.tiles && numerics::is_quantized(desc_.a)) shared["UNIT_IN_A"] = "1";
   if (packs_) {
     Defines defines = shared;

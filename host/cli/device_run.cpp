@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // One problem on one device.
 #include "host/cli/device_run.h"
+#include "host/report/gemm_desc.h"
 
 #include <algorithm>
 #include <span>
@@ -17,12 +18,6 @@ constexpr std::byte kPoison{0xff};
 
 std::size_t bytes_of_matrix(std::int64_t rows, std::int64_t cols, numerics::DType type) {
   return static_cast<std::size_t>(checked_mul(checked_mul(rows, cols), numerics::size_of(type)));
-}
-
-ironcl::Scale to_scale(const report::Scales& scales) {
-  if (scales.dtype == numerics::DType::none) return {};
-  return {static_cast<ironcl_dtype>(scales.dtype), static_cast<std::uint32_t>(scales.grid.group_rows),
-          static_cast<std::uint32_t>(scales.grid.group_cols), 0};
 }
 
 /// A buffer of `bytes`, at least one, as M may be 0; span() is then empty but not absent.
@@ -66,33 +61,9 @@ std::string time_kind_name(std::uint32_t time_kind) {
   return time_kind == IRONCL_TIME_MEASURED ? "measured" : time_kind == IRONCL_TIME_MODELLED ? "modelled" : "";
 }
 
-ironcl::GemmDesc to_gemm_desc(const report::Problem& problem) {
-  const ironcl_gemm_desc c = report::to_desc(problem);
-  ironcl::GemmDesc desc;
-  desc.m = c.m;
-  desc.n = c.n;
-  desc.k = c.k;
-  desc.a_source = c.a_source_dtype;
-  desc.a = c.a_dtype;
-  desc.b = c.b_dtype;
-  desc.d = c.d_dtype;
-  desc.bias = c.bias_dtype;
-  desc.flags = c.flags;
-  desc.weakest_accuracy = c.weakest_accuracy;
-  desc.grouping = c.grouping;
-  desc.group_count = c.group_count;
-  desc.a_scale = to_scale(problem.a_scale);
-  desc.b_scale = to_scale(problem.b_scale);
-  desc.d_scale = to_scale(problem.d_scale);
-  desc.a_quantizer = c.a_quantizer;
-  desc.d_quantizer = c.d_quantizer;
-  desc.options = problem.options;
-  return desc;
-}
-
 DeviceResult run_on(const ironcl::Device& device, const report::Problem& problem, const Activations& a,
                     const LayerOperand& b) {
-  const ironcl::Gemm gemm(device, to_gemm_desc(problem));
+  const ironcl::Gemm gemm(device, report::to_gemm_desc(problem));
   const ironcl_gemm_info info = gemm.info();
   DeviceResult result;
   result.accuracy = static_cast<numerics::AccuracyClass>(info.accuracy_class);
@@ -105,7 +76,7 @@ DeviceResult run_on(const ironcl::Device& device, const report::Problem& problem
                                 {.n = problem.n,
                                  .k = problem.k,
                                  .dtype = static_cast<ironcl_dtype>(b.b.dtype),
-                                 .scale = to_scale(problem.b_scale),
+                                 .scale = report::to_scale(problem.b_scale),
                                  .data = std::span(values, bytes_of_matrix(problem.n, problem.k, b.b.dtype)),
                                  .scales = b.scales},
                                 &gemm);

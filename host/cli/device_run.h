@@ -32,9 +32,6 @@ struct DeviceResult {
 /// "measured", "modelled"; empty for none.
 std::string time_kind_name(std::uint32_t time_kind);
 
-/// The problem as the C++ host API takes it.
-ironcl::GemmDesc to_gemm_desc(const report::Problem& problem);
-
 /// Runs the problem once. Throws ironcl::Error: UNSUPPORTED with the device's reason, or what failed.
 DeviceResult run_on(const ironcl::Device& device, const report::Problem& problem, const Activations& a,
                     const LayerOperand& b);

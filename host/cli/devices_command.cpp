@@ -13,6 +13,7 @@
 #include "host/cli/device_run.h"
 #include "host/cli/parse_option.h"
 #include "host/include/ironcl/ironcl.hpp"
+#include "host/report/gemm_desc.h"
 #include "host/report/json.h"
 #include "host/report/problem.h"
 #include "host/report/render.h"
@@ -172,7 +173,7 @@ class DevicesCommand final : public Command {
 
  private:
   ExitStatus explain(const ironcl::Registry& registry, const report::Problem& problem) const {
-    const ironcl::GemmDesc desc = to_gemm_desc(problem);
+    const ironcl::GemmDesc desc = report::to_gemm_desc(problem);
     const ironcl::Selection selection = registry.explain(&desc);
     fmt::print("{}", json_ ? report::to_text(to_json(problem, selection)) : explain_text(problem, selection));
     return selection.device ? ExitStatus::ok : ExitStatus::no_device;

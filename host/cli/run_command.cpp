@@ -12,6 +12,7 @@
 #include "host/cli/compare_report.h"
 #include "host/cli/device_run.h"
 #include "host/cli/parse_option.h"
+#include "host/report/gemm_desc.h"
 #include "host/report/units.h"
 
 namespace ironcl::cli {
@@ -75,7 +76,7 @@ class RunCommand final : public Command {
  private:
   ironcl::Device choose(const ironcl::Registry& registry, const report::Problem& problem) const {
     try {
-      return registry.select(to_gemm_desc(problem), device_);
+      return registry.select(report::to_gemm_desc(problem), device_);
     } catch (const ironcl::Error& error) {
       const bool malformed = error.status() == IRONCL_INVALID_ARGUMENT;
       throw CommandError(malformed ? ExitStatus::usage : ExitStatus::no_device,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/tuning/space.h"
+#include "host/report/gemm_desc.h"
 
 #include <algorithm>
 #include <boost/json.hpp>
@@ -101,7 +102,7 @@ Space parse_space(std::string_view json_text, numerics::AccuracyClass weakest) {
 }
 
 Space space_of(const Device& device, const report::Problem& problem) {
-  return parse_space(device.query("candidates", to_gemm_desc(problem)), problem.weakest_accuracy);
+  return parse_space(device.query("candidates", report::to_gemm_desc(problem)), problem.weakest_accuracy);
 }
 
 }  // namespace ironcl::tuning

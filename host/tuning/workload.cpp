@@ -9,6 +9,7 @@
 #include "backends/numerics/casts.h"
 #include "backends/numerics/checked.h"
 #include "backends/numerics/quantize.h"
+#include "host/report/gemm_desc.h"
 
 namespace ironcl::tuning {
 namespace {
@@ -25,15 +26,6 @@ std::size_t bytes_of_matrix(DType type, std::int64_t rows, std::int64_t cols) {
       numerics::checked_mul(elements, static_cast<std::int64_t>(numerics::size_of(type))));
 }
 
-Scale to_scale(const report::Scales& scales) {
-  return {static_cast<ironcl_dtype>(scales.dtype), static_cast<std::uint32_t>(scales.grid.group_rows),
-          static_cast<std::uint32_t>(scales.grid.group_cols), 0};
-}
-
-ironcl_quantizer_desc to_c(const numerics::Quantizer& quantizer) {
-  return {static_cast<std::uint32_t>(quantizer.rounding), quantizer.amax_floor};
-}
-
 /// A signalling pattern that no kernel writes by computing: a NaN with a payload.
 void poison(DType type, std::vector<std::byte>& bytes) {
   if (type == DType::f32) {
@@ -46,29 +38,6 @@ void poison(DType type, std::vector<std::byte>& bytes) {
 }
 
 }  // namespace
-
-GemmDesc to_gemm_desc(const report::Problem& problem) {
-  GemmDesc desc;
-  desc.m = problem.m;
-  desc.n = problem.n;
-  desc.k = problem.k;
-  desc.a_source = static_cast<ironcl_dtype>(problem.a_source);
-  desc.a = static_cast<ironcl_dtype>(problem.a);
-  desc.b = static_cast<ironcl_dtype>(problem.b);
-  desc.d = static_cast<ironcl_dtype>(problem.d);
-  desc.bias = static_cast<ironcl_dtype>(problem.bias);
-  desc.flags = problem.repeatable ? static_cast<std::uint32_t>(IRONCL_GEMM_REPEATABLE) : 0u;
-  desc.weakest_accuracy = static_cast<std::uint32_t>(problem.weakest_accuracy);
-  desc.grouping = problem.grouping;
-  desc.group_count = problem.group_count;
-  desc.a_scale = to_scale(problem.a_scale);
-  desc.b_scale = to_scale(problem.b_scale);
-  desc.d_scale = to_scale(problem.d_scale);
-  desc.a_quantizer = to_c(problem.a_quantizer);
-  desc.d_quantizer = to_c(problem.d_quantizer);
-  desc.options = problem.options;
-  return desc;
-}
 
 std::vector<std::int64_t> sample_rows(std::int64_t m, std::int64_t most) {
   const std::int64_t count = std::min(m, std::max<std::int64_t>(most, 2));
@@ -132,13 +101,13 @@ Workload::Workload(const Device& device, const report::Problem& problem, const O
                    std::uint64_t rotate_bytes, WeightsPool* pool, const std::string& layout)
     : problem_(problem), queue_(device) {
   const double before_plan = now_ns();
-  plan_ = Gemm(device, to_gemm_desc(problem));
+  plan_ = Gemm(device, report::to_gemm_desc(problem));
   plan_ns_ = now_ns() - before_plan;
 
   const WeightsDesc weights{.n = problem.n,
                             .k = problem.k,
                             .dtype = static_cast<ironcl_dtype>(problem.b),
-                            .scale = to_scale(problem.b_scale),
+                            .scale = report::to_scale(problem.b_scale),
                             .data = operands.b,
                             .scales = operands.b_scale};
   const std::uint64_t one = std::max<std::uint64_t>(operands.b.size(), 1);

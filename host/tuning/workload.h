@@ -16,9 +16,6 @@
 
 namespace ironcl::tuning {
 
-/// The description of a problem for ironcl.hpp, options included.
-GemmDesc to_gemm_desc(const report::Problem& problem);
-
 /// What a check found. Rows are sampled evenly, first and last among them; every element of D is looked at for having
 /// been written.
 struct Check {

@@ -83,8 +83,8 @@ typedef struct ironcl_registry_options {
 
 /* Makes an empty registry: nothing is searched or opened yet. Several may exist; a plugin that two of them take is
  * loaded once, and unloaded when the last of them shuts down.
- * Errors: INVALID_ARGUMENT (a verbose text that does not parse), UNIMPLEMENTED (a flag or field that this library does
- * not know), OUT_OF_HOST_MEMORY. Ownership: the caller destroys *out_registry. */
+ * Errors: INVALID_ARGUMENT (a verbose text that does not parse), UNIMPLEMENTED (a flag or field that this library
+ * does not know), OUT_OF_HOST_MEMORY. Ownership: the caller destroys *out_registry. */
 IRONCL_API ironcl_status ironcl_registry_create(const ironcl_registry_options* options, ironcl_registry* out_registry,
                                                 ironcl_error* error);
 

@@ -273,7 +273,7 @@ class Device {
     detail::check(api_->device_query, handle_, key.c_str(), desc, nullptr, std::uint64_t{0}, &size);
     std::string text;
     while (size > text.size()) {  // an answer may have grown between two calls
-      text.assign(size, '\0');     // with the NUL
+      text.assign(size, '\0');    // with the NUL
       detail::check(api_->device_query, handle_, key.c_str(), desc, text.data(), std::uint64_t{text.size()}, &size);
     }
     text.resize(std::strlen(text.c_str()));
