@@ -254,13 +254,13 @@ class TuneCommand final : public Command {
     for (const auto& [name, value] : found.winner.options) options[name] = value;
     boost::json::object member{{"variant", found.winner.variant},
                                {"options", options},
-                               {"time_ns", std::round(found.time.median)},
+                               {"time_ns", std::llround(found.time.median)},
                                {"driver", device_.props().driver},
                                {"build", device_.api().build_id},
                                {"accuracy_class", numerics::name_of(found.winner.accuracy)},
                                {"checked", true},
                                {"problem", report::to_line(problem)}};
-    if (found.rule_of_thumb_time.count != 0) member["rule_of_thumb_ns"] = std::round(found.rule_of_thumb_time.median);
+    if (found.rule_of_thumb_time.count != 0) member["rule_of_thumb_ns"] = std::llround(found.rule_of_thumb_time.median);
     if (space.compute_units != 0) member["compute_units"] = space.compute_units;
     return member;
   }

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/tuning/fake_device.h"
+
+#include <chrono>
+#include <cmath>
+#include <cstring>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "backends/numerics/casts.h"
+#include "backends/numerics/oracle.h"
+
+namespace ironcl::tuning_test {
+
+Script& script() {
+  static Script instance;
+  return instance;
+}
+
+namespace {
+
+using namespace backend;
+
+class FakeEvent final : public Event {
+ public:
+  explicit FakeEvent(double nanoseconds) : nanoseconds_(nanoseconds) {}
+  Status wait(std::chrono::nanoseconds) override { return Status::ok; }
+  Profile profile() override { return {TimeKind::measured, 0, 0, static_cast<std::uint64_t>(nanoseconds_)}; }
+
+ private:
+  double nanoseconds_;
+};
+
+class FakeBuffer final : public Buffer {
+ public:
+  explicit FakeBuffer(std::uint64_t size) : bytes(size) {}
+  std::uint64_t size() const noexcept override { return bytes.size(); }
+  std::vector<std::byte> bytes;
+};
+
+std::byte* at(const Span& span) { return static_cast<FakeBuffer&>(*span.buffer).bytes.data() + span.offset; }
+
+class FakeQueue final : public Queue {
+ public:
+  void finish() override {}
+  void wait_for(const std::shared_ptr<Event>&) override {}
+  std::shared_ptr<Event> write(const Span& dst, const void* src, HostSemantics) override {
+    std::memcpy(at(dst), src, dst.size);
+    return std::make_shared<FakeEvent>(0);
+  }
+  std::shared_ptr<Event> read(const Span& src, void* dst) override {
+    std::memcpy(dst, at(src), src.size);
+    return std::make_shared<FakeEvent>(0);
+  }
+};
+
+class FakeWeights final : public Weights {
+ public:
+  explicit FakeWeights(const WeightsDesc& d) : ld(d.ld) {
+    data.assign(d.data, d.data + (d.n - 1) * d.ld + d.k);
+    const auto count = d.scale.grid.scale_rows(d.n) * d.scale.grid.scale_cols(d.k);
+    scales.assign(d.scales, d.scales + count * static_cast<std::int64_t>(numerics::size_of(d.scale.dtype)));
+  }
+  std::uint64_t device_bytes() const noexcept override { return data.size() + scales.size(); }
+  std::string layout() const override { return "row_major"; }
+  std::uint64_t data_bytes() const noexcept override { return data.size(); }
+  std::uint64_t scale_bytes() const noexcept override { return scales.size(); }
+  void export_to(std::byte* to, std::byte* to_scales) override {
+    std::copy(data.begin(), data.end(), to);
+    std::copy(scales.begin(), scales.end(), to_scales);
+  }
+  std::int64_t ld;
+  std::vector<std::byte> data, scales;
+};
+
+std::string option(const GemmDesc& desc, const std::string& name, const std::string& fallback) {
+  for (const auto& [key, value] : desc.options)
+    if (key == name) return value;
+  return fallback;
+}
+
+class FakeGemm final : public Gemm {
+ public:
+  explicit FakeGemm(const GemmDesc& desc)
+      : desc_(desc),
+        variant_(option(desc, "variant", "plain")),
+        tile_(std::stoi(option(desc, "tile", "1"))),
+        unroll_(std::stoi(option(desc, "unroll", "1"))) {
+    ++script().plans[variant_ + " " + std::to_string(tile_) + " " + std::to_string(unroll_)];
+    script().seconds += script().plan_seconds;
+    if (script().sleeps) std::this_thread::sleep_for(std::chrono::duration<double>(script().plan_seconds));
+    if (variant_ == "broken") throw Error(Status::build_failed, "the compiler said no");
+    if (variant_ == "refused") throw Error(Status::unsupported, "not on this device");
+  }
+  GemmInfo info() const override {
+    return {variant_ == "weak" ? AccuracyClass::tensor14 : AccuracyClass::f32, 128, 0, variant_, ""};
+  }
+  const GemmDesc& desc() const noexcept override { return desc_; }
+
+  std::shared_ptr<Event> enqueue(const std::shared_ptr<Queue>&, const GemmArgs& args) override {
+    const auto& weights = static_cast<const FakeWeights&>(*args.weights);
+    const numerics::Operand a{desc_.a,          at(args.a),         args.m,
+                              desc_.k,          desc_.lda,          desc_.a_scale.dtype,
+                              at(args.a_scale), desc_.a_scale.grid, desc_.a_scale.ld};
+    const numerics::Operand b{desc_.b,
+                              weights.data.data(),
+                              desc_.n,
+                              desc_.k,
+                              weights.ld,
+                              desc_.b_scale.dtype,
+                              weights.scales.data(),
+                              desc_.b_scale.grid,
+                              desc_.b_scale.grid.scale_cols(desc_.k)};
+    const auto result = numerics::oracle(a, b, DType::none, nullptr, 1);
+    std::vector<float> d(result.value.begin(), result.value.end());
+    ++calls_;
+    if (variant_ == "planted" || (variant_ == "flaky" && calls_ > 3)) d[d.size() / 2] += 1;
+    numerics::encode(desc_.d, d, at(args.d));
+    script().seconds += 1e-9 * time();
+    return std::make_shared<FakeEvent>(time());
+  }
+
+ private:
+  double time() const {
+    if (variant_ == "planted") return 10;
+    if (variant_ == "flaky") return 20;
+    if (variant_ == "weak") return 5;
+    return 8000.0 / tile_ + 500 * std::abs(std::log2(unroll_) - 1);
+  }
+
+  GemmDesc desc_;
+  std::string variant_;
+  int tile_, unroll_, calls_ = 0;
+};
+
+std::string candidate(const std::string& variant, int tile, int unroll, const std::string& accuracy = "f32") {
+  std::string options = "\"tile\": \"" + std::to_string(tile) + "\"";
+  if (variant == "plain") options += ", \"unroll\": \"" + std::to_string(unroll) + "\"";
+  return "{\"variant\": \"" + variant + "\", \"options\": {" + options +
+         "}, \"local_memory_bytes\": 0, \"layout\": \"row_major\", \"accuracy_class\": \"" + accuracy + "\"}";
+}
+
+class FakeDevice final : public Device {
+ public:
+  DeviceProps props() const override {
+    DeviceProps props;
+    props.memory_bytes = props.max_buffer_bytes = 1u << 30;
+    props.name = "Fake (to be tuned)";
+    props.driver = "fake 1.0";
+    props.event_profiling = true;
+    return props;
+  }
+  Support supports(const GemmDesc&) override { return {}; }
+  std::string query(std::string_view key, const GemmDesc* desc) override {
+    if (key != "candidates" || desc == nullptr) throw Error(Status::unimplemented, "known is candidates");
+    std::string all;
+    for (const int tile : {1, 2, 4, 8})
+      for (const int unroll : {1, 2, 4}) all += candidate("plain", tile, unroll) + ", ";
+    for (const char* variant : {"planted", "flaky", "broken", "refused"}) all += candidate(variant, 1, 1) + ", ";
+    return "{\"candidates\": [" + all + candidate("weak", 1, 1, "tensor14") +
+           "], \"dropped\": [{\"why\": \"too large\", \"count\": 7}], \"rule_of_thumb\": " +
+           candidate("plain", 1, 1) +
+           ", \"devices\": [\"Fake_to_be_tuned\", \"cpu\"], \"dtype\": \"fp8_w8a8\", \"compute_units\": 2}";
+  }
+  std::shared_ptr<Queue> create_queue() override { return std::make_shared<FakeQueue>(); }
+  std::shared_ptr<Buffer> create_buffer(std::uint64_t size) override { return std::make_shared<FakeBuffer>(size); }
+  std::shared_ptr<Weights> prepare_weights(const WeightsDesc& desc) override {
+    return std::make_shared<FakeWeights>(desc);
+  }
+  std::shared_ptr<Gemm> create_gemm(const GemmDesc& desc) override { return std::make_shared<FakeGemm>(desc); }
+};
+
+class FakeBackend final : public Backend {
+ public:
+  std::vector<std::shared_ptr<Device>> devices() override { return {std::make_shared<FakeDevice>()}; }
+};
+
+}  // namespace
+
+std::unique_ptr<Backend> make_backend(const Options&, Log*) { return std::make_unique<FakeBackend>(); }
+
+}  // namespace ironcl::tuning_test
