@@ -116,6 +116,29 @@ TEST(TunedTables, PreferTheDeviceThenItsClassesAndTheExactShapeBeforeTheNearest)
   EXPECT_TRUE(tables.find({"other"}, 64, 4096, 4096, "fp8_w8a8", 128, 128).empty());
 }
 
+TEST(TunedTables, FindNothingThatIsTooFar) {
+  Tables tables;
+  Table table;
+  for (const int m : {64, 1024}) table.set(m, ours("v", "1"));
+  tables.add({4096, 4096, "d", "fp8_w8a8", 128, 128}, table);
+  const auto finds = [&](std::int64_t m, std::int64_t n) {
+    return !tables.find({"d"}, m, n, 4096, "fp8_w8a8", 128, 128).empty();
+  };
+  EXPECT_TRUE(finds(16, 4096));
+  EXPECT_FALSE(finds(15, 4096));
+  EXPECT_TRUE(finds(1 << 20, 4096));  // many rows repeat what 1024 do
+  EXPECT_TRUE(finds(64, 1024));
+  EXPECT_FALSE(finds(64, 1023));
+}
+
+TEST(TunedTable, KeepsRemarksThatAreNoEntries) {
+  Table table = Table::parse(R"({"triton_version": "3.1.0", "64": {"BLOCK_SIZE_M": 64}})");
+  Table other;
+  other.set(1, ours("v", "1"));
+  other.merge(table);
+  EXPECT_NE(other.to_text().find("\"triton_version\": \"3.1.0\""), std::string::npos) << other.to_text();
+}
+
 TEST(TunedTables, LetWhatIsAddedLaterWin) {
   Tables tables;
   const Key key{8, 8, "d", "fp8_w8a8", 128, 128};

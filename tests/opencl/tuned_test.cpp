@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tuned tables at the time of planning, and the space that a tuner searches. No device: made-up features.
+#include "backends/opencl/tuned.h"
+
+#include <gtest/gtest.h>
+
+#include <boost/json.hpp>
+#include <set>
+
+#include "backends/opencl/candidates.h"
+#include "backends/opencl/choose.h"
+
+namespace ironcl::opencl::testing {
+namespace {
+
+using backend::DType;
+
+Features cpu() {
+  Features f;
+  f.type = backend::DeviceType::cpu;
+  f.name = "pthread-skylake-avx512-AMD EPYC";
+  f.vendor = "AuthenticAMD";
+  f.platform_name = "Portable Computing Language";
+  f.compute_units = 2;
+  f.max_work_group = 4096;
+  f.local_bytes = 512 * 1024;
+  f.max_buffer_bytes = std::uint64_t{1} << 32;
+  f.vector_width = 16;
+  return f;
+}
+
+backend::GemmDesc problem(std::int64_t m = 64, std::int64_t n = 4096, std::int64_t k = 7168,
+                          std::int64_t block = 128) {
+  backend::GemmDesc d;
+  d.m = m;
+  d.n = n;
+  d.k = k;
+  d.lda = k;
+  d.ldd = n;
+  d.a = d.b = DType::e4m3fn;
+  d.d = DType::f32;
+  d.a_scale = {DType::f32, {1, 128}, (k + 127) / 128};
+  d.b_scale = {DType::f32, {block, block}, (k + block - 1) / block};
+  return d;
+}
+
+/// An entry of gemm_tiled whose tile_m is `tile_m`: not what a CPU's rule of thumb takes.
+std::string entry(const std::string& tile_m, const std::string& more = "") {
+  return R"({"64": {"ironcl": {"variant": "gemm_tiled", "options": {"tile_m": ")" + tile_m +
+         R"(", "tile_n": "16", "tile_k": "16", "work_m": "1", "work_n": "4"})" + more + "}}}";
+}
+
+TunedTable table(const std::string& device, const std::string& text, std::int64_t n = 4096, std::int64_t k = 7168) {
+  return {tuned::file_name({n, k, device, "fp8_w8a8", 128, 128}), text};
+}
+
+Choice choice_of(const std::vector<TunedTable>& texts, const backend::GemmDesc& desc,
+                 const Features& features = cpu()) {
+  const auto tables = read_tables(texts, nullptr);
+  Choice choice;
+  const backend::Support support = choose(features, desc, &choice, tables.get());
+  EXPECT_EQ(support.reason, backend::Reason::none) << support.text;
+  return choice;
+}
+
+struct Lines final : backend::Log {
+  void write(backend::LogLevel, const std::string& line) override { text += line + "\n"; }
+  std::string text;
+};
+
+TEST(OpenClTuned, NamesADeviceFromItselfToItsKind) {
+  EXPECT_EQ(device_classes(cpu()), (std::vector<std::string>{"pthread-skylake-avx512-AMD_EPYC",
+                                                             "pthread-skylake-avx512", "AuthenticAMD", "cpu"}));
+  Features f = cpu();
+  f.name = "cpu-tigerlake-11th Gen Intel(R) Core(TM) i7-1165G7 @ 2.80GHz";
+  EXPECT_EQ(device_classes(f)[1], "cpu-tigerlake");
+  f = {};
+  f.type = backend::DeviceType::gpu;
+  f.name = "NVIDIA H200";
+  f.vendor = "NVIDIA Corporation";
+  f.platform_name = "NVIDIA CUDA";
+  EXPECT_EQ(device_classes(f), (std::vector<std::string>{"NVIDIA_H200", "NVIDIA_Corporation", "gpu"}));
+  f.platform_name = "Portable Computing Language";
+  EXPECT_EQ(device_classes(f)[0], "pocl-NVIDIA_H200") << "another driver is another device";
+}
+
+TEST(OpenClTuned, TakesAnEntryBeforeTheRuleOfThumbAndSaysFromWhere) {
+  const Choice choice = choice_of({table("pthread-skylake-avx512-AMD_EPYC", entry("8"))}, problem());
+  EXPECT_EQ(choice.variant->name, "gemm_tiled");
+  EXPECT_EQ(choice.tuning.at("tile_m"), 8);
+  EXPECT_NE(choice.source.find("N=4096,K=7168"), std::string::npos) << choice.source;
+  EXPECT_NE(choice.source.find("M=64"), std::string::npos) << choice.source;
+  EXPECT_EQ(choice_of({}, problem()).source, "rule of thumb");
+}
+
+TEST(OpenClTuned, GoesFromTheDeviceToItsArchitectureToItsKind) {
+  const TunedTable device = table("pthread-skylake-avx512-AMD_EPYC", entry("8"));
+  const TunedTable architecture = table("pthread-skylake-avx512", entry("16"));
+  const TunedTable kind = table("cpu", entry("32"));
+  EXPECT_EQ(choice_of({kind, architecture, device}, problem()).tuning.at("tile_m"), 8);
+  EXPECT_EQ(choice_of({kind, architecture}, problem()).tuning.at("tile_m"), 16);
+  EXPECT_EQ(choice_of({kind}, problem()).tuning.at("tile_m"), 32);
+  EXPECT_EQ(choice_of({table("NVIDIA_H200", entry("8"))}, problem()).source, "rule of thumb");
+}
+
+TEST(OpenClTuned, PassesOverWhatIsNotValidHere) {
+  const TunedTable good = table("cpu", entry("32"));
+  const auto first = [](const std::string& text) { return table("pthread-skylake-avx512-AMD_EPYC", text); };
+  // A value that the variant does not have; a tunable and a variant that are not there; no number.
+  EXPECT_EQ(choice_of({first(entry("7")), good}, problem()).tuning.at("tile_m"), 32);
+  EXPECT_EQ(choice_of({first(entry("8x")), good}, problem()).tuning.at("tile_m"), 32);
+  EXPECT_EQ(choice_of({first(R"({"64": {"ironcl": {"variant": "gemm_gone", "options": {}}}})"), good}, problem())
+                .tuning.at("tile_m"),
+            32);
+  EXPECT_EQ(choice_of({first(R"({"64": {"ironcl": {"variant": "gemm_tiled", "options": {"gone": "1"}}}})"), good},
+                      problem())
+                .tuning.at("tile_m"),
+            32);
+  // A rule between tunables (tile_n under work_n cannot be; tile_k over the K group can).
+  const std::string wide = R"({"64": {"ironcl": {"variant": "gemm_tiled", "options": {"tile_k": "64"}}}})";
+  backend::GemmDesc narrow = problem();
+  narrow.a_scale.grid.group_cols = narrow.b_scale.grid.group_cols = narrow.b_scale.grid.group_rows = 32;
+  const TunedTable of_32{tuned::file_name({4096, 7168, "cpu", "fp8_w8a8", 32, 32}), wide};
+  EXPECT_EQ(choice_of({of_32}, narrow).source, "rule of thumb");
+  // More local memory than there is.
+  Features small = cpu();
+  small.local_bytes = 16 * 1024;
+  const std::string large =
+      R"({"64": {"ironcl": {"variant": "gemm_tiled", "options": {"tile_m": "128", "tile_n": "128", "tile_k": "64"}}}})";
+  EXPECT_EQ(choice_of({first(large)}, problem(), small).source, "rule of thumb");
+}
+
+TEST(OpenClTuned, PassesOverWhatWasMeasuredOnADeviceOfAnotherSize) {
+  const auto units = [](const char* count) {
+    return table("pthread-skylake-avx512-AMD_EPYC", entry("8", std::string(R"(, "compute_units": )") + count));
+  };
+  EXPECT_EQ(choice_of({units("4")}, problem()).variant->name, "gemm_tiled");
+  EXPECT_EQ(choice_of({units("96")}, problem()).source, "rule of thumb");
+}
+
+TEST(OpenClTuned, LooksNoFartherThanItIsOfUse) {
+  const TunedTable at_64 = table("cpu", entry("8"));
+  EXPECT_EQ(choice_of({at_64}, problem(256)).variant->name, "gemm_tiled");
+  EXPECT_EQ(choice_of({at_64}, problem(257)).source, "rule of thumb");
+  EXPECT_EQ(choice_of({at_64}, problem(15)).source, "rule of thumb");
+  EXPECT_EQ(choice_of({at_64}, problem(64, 2048, 7168)).variant->name, "gemm_tiled");
+  EXPECT_EQ(choice_of({at_64}, problem(64, 512, 7168)).source, "rule of thumb");
+}
+
+TEST(OpenClTuned, UsesTablesOfBlocksOf128ForWiderBlocks) {
+  EXPECT_EQ(choice_of({table("cpu", entry("8"))}, problem(64, 4096, 7168, 512)).variant->name, "gemm_tiled");
+}
+
+TEST(OpenClTuned, LeavesAProblemWithOptionsToThem) {
+  backend::GemmDesc desc = problem();
+  desc.options = {{"variant", "gemm_panel"}};
+  const Choice choice = choice_of({table("cpu", entry("8"))}, desc);
+  EXPECT_EQ(choice.variant->name, "gemm_panel");
+  EXPECT_EQ(choice.source, "options");
+}
+
+TEST(OpenClTuned, LetsAnOverlayWin) {
+  EXPECT_EQ(choice_of({table("cpu", entry("8")), table("cpu", entry("32"))}, problem()).tuning.at("tile_m"), 32);
+}
+
+TEST(OpenClTuned, SaysOfABrokenTableWhatIsWrongAndGoesOn) {
+  Lines log;
+  const auto tables = read_tables({{"readme.json", "{}"}, table("cpu", "no JSON"), table("cpu", entry("8"))}, &log);
+  EXPECT_FALSE(tables->empty());
+  EXPECT_NE(log.text.find("readme.json: not a name of the form"), std::string::npos) << log.text;
+  EXPECT_NE(log.text.find("must be JSON"), std::string::npos) << log.text;
+}
+
+TEST(OpenClTuned, ShipsOnlyEntriesThatThisBuildUnderstands) {
+  for (const TunedTable& shipped : embedded_tables()) {
+    ASSERT_TRUE(tuned::parse_file_name(shipped.file_name)) << shipped.file_name;
+    const tuned::Table parsed = tuned::Table::parse(shipped.text);
+    for (const auto& [m, value] : parsed.entries()) {
+      const tuned::Config config = tuned::config_of(value);
+      if (config.variant.empty()) continue;
+      const Variant* variant = find_variant(config.variant);
+      ASSERT_NE(variant, nullptr) << shipped.file_name << ": M=" << m << ": " << config.variant;
+      for (const auto& [name, text] : config.options) {
+        const auto tunable = std::find_if(variant->tunables.begin(), variant->tunables.end(),
+                                          [&](const Tunable& t) { return t.name == name; });
+        ASSERT_NE(tunable, variant->tunables.end()) << shipped.file_name << ": M=" << m << ": " << name;
+        EXPECT_TRUE(std::any_of(tunable->values.begin(), tunable->values.end(),
+                                [&](int v) { return std::to_string(v) == text; }))
+            << shipped.file_name << ": M=" << m << ": " << name << "=" << text;
+      }
+      EXPECT_TRUE(value.at("ironcl").at("checked").as_bool()) << shipped.file_name << ": M=" << m;
+    }
+  }
+}
+
+boost::json::object candidates_of(const backend::GemmDesc& desc, const Features& features = cpu()) {
+  return boost::json::parse(candidates_json(features, desc)).as_object();
+}
+
+backend::GemmDesc with_options(backend::GemmDesc desc, const boost::json::value& candidate) {
+  desc.options = {{"variant", candidate.at("variant").as_string().c_str()}};
+  for (const auto& option : candidate.at("options").as_object())
+    desc.options.emplace_back(std::string(option.key()), option.value().as_string().c_str());
+  return desc;
+}
+
+TEST(OpenClCandidates, AreEachOnceAndAllOfThemRun) {
+  Features f = cpu();
+  f.local_bytes = 40 * 1024;
+  const auto answer = candidates_of(problem(), f);
+  std::set<std::string> seen;
+  for (const auto& candidate : answer.at("candidates").as_array()) {
+    EXPECT_TRUE(seen.insert(boost::json::serialize(candidate)).second) << candidate;
+    EXPECT_EQ(choose(f, with_options(problem(), candidate), nullptr).reason, backend::Reason::none) << candidate;
+    EXPECT_LE(candidate.at("local_memory_bytes").to_number<std::uint64_t>(), f.local_bytes) << candidate;
+  }
+  EXPECT_GT(seen.size(), 100u);
+}
+
+TEST(OpenClCandidates, AndDroppedOnesAreTheWholeSpace) {
+  const auto answer = candidates_of(problem());
+  std::uint64_t space = 0;
+  for (const Variant& variant : variants()) {
+    std::uint64_t combinations = 1;
+    for (const Tunable& tunable : variant.tunables) combinations *= tunable.values.size();
+    space += combinations;
+  }
+  std::uint64_t counted = answer.at("candidates").as_array().size();
+  for (const auto& reason : answer.at("dropped").as_array()) counted += reason.at("count").to_number<std::uint64_t>();
+  EXPECT_EQ(counted, space);
+}
+
+TEST(OpenClCandidates, HaveNoTileThatSplitsAScaleGroup) {
+  backend::GemmDesc desc = problem();
+  desc.a_scale.grid.group_cols = desc.b_scale.grid.group_cols = 32;
+  const auto answer = candidates_of(desc);
+  for (const auto& candidate : answer.at("candidates").as_array()) {
+    if (const auto* tile_k = candidate.at("options").as_object().if_contains("tile_k")) {
+      EXPECT_NE(tile_k->as_string(), "64") << candidate;
+    }
+  }
+  bool counted = false;
+  for (const auto& reason : answer.at("dropped").as_array())
+    if (std::string(reason.at("why").as_string().c_str()).find("straddles two scale groups") != std::string::npos)
+      counted = true;
+  EXPECT_TRUE(counted) << answer.at("dropped");
+}
+
+TEST(OpenClCandidates, HoldTheRuleOfThumbAndComeInAFixedOrder) {
+  for (const std::int64_t m : {1, 17, 128, 4096}) {
+    const auto answer = candidates_of(problem(m));
+    const auto& all = answer.at("candidates").as_array();
+    EXPECT_NE(std::find(all.begin(), all.end(), answer.at("rule_of_thumb")), all.end()) << m;
+    EXPECT_EQ(candidates_json(cpu(), problem(m)), candidates_json(cpu(), problem(m)));
+  }
+}
+
+TEST(OpenClCandidates, AreNarrowedByOptions) {
+  backend::GemmDesc desc = problem();
+  desc.options = {{"variant", "gemm_tiled"}, {"tile_m", "64"}};
+  const auto answer = candidates_of(desc);
+  EXPECT_GT(answer.at("candidates").as_array().size(), 1u);
+  for (const auto& candidate : answer.at("candidates").as_array()) {
+    EXPECT_EQ(candidate.at("variant").as_string(), "gemm_tiled");
+    EXPECT_EQ(candidate.at("options").at("tile_m").as_string(), "64");
+  }
+}
+
+TEST(OpenClCandidates, AreRefusedWithTheReasonOfSupports) {
+  backend::GemmDesc desc = problem();
+  desc.a = DType::i8;
+  try {
+    candidates_json(cpu(), desc);
+    ADD_FAILURE() << "i8 times e4m3fn has candidates";
+  } catch (const backend::Error& error) {
+    EXPECT_EQ(error.status(), backend::Status::unsupported);
+    EXPECT_NE(std::string(error.what()).find("i8 goes with i8 only"), std::string::npos) << error.what();
+  }
+}
+
+}  // namespace
+}  // namespace ironcl::opencl::testing
