@@ -99,6 +99,12 @@ constexpr std::array kOptions = {
              r->vmem_limit *= kMiB;
              return true;
            }},
+    Option{"vmem_rule", "footprint or formula", "footprint",
+           "what is held against the limit: true bytes, or the published formula",
+           [](std::string_view text, PlanRequest* r) {
+             r->vmem_rule = text == "formula" ? VmemRule::formula : VmemRule::footprint;
+             return text == "formula" || text == "footprint";
+           }},
     Option{"threads", "0 to 1024", "0", "threads of the host that compute; 0: all. The result does not depend on it",
            [](std::string_view text, PlanRequest* r) { return read_into<0, 1024>(text, &r->threads); }},
     Option{"trace_spans", "1 to 1000000", "50000", "spans that the query trace returns at most",

@@ -81,6 +81,7 @@ Plan plan_with(const Problem& problem, const PlanRequest& request, const KernelB
   plan.program = request.program;
   plan.buffers = request.buffers;
   plan.vmem_limit = request.vmem_limit != 0 ? request.vmem_limit : request.machine.tpu->vmem_bytes;
+  plan.vmem_rule = request.vmem_rule;
   plan.threads = request.threads;
   const bool aligned = problem.family == Family::block && blocks == KernelBlocks{problem.q, problem.q, problem.q};
   plan.mode = aligned ? Mode::aligned : Mode::large;
@@ -90,6 +91,22 @@ Plan plan_with(const Problem& problem, const PlanRequest& request, const KernelB
   plan.save_acc = request.save_acc.value_or(grid[2] > 1);
   plan.save_x_q = request.save_x_q.value_or(problem.quantize_x && grid[2] == 1 && grid[1] > 1);
   return plan;
+}
+
+/// Halves the dimension with the most quanta until the blocks fit, and says which do.
+std::string nearest_fit(const Plan& plan, const PlanRequest& request, const KernelBlocks& quantum) {
+  KernelBlocks blocks = plan.blocks;
+  for (;;) {
+    std::int64_t KernelBlocks::*largest = &KernelBlocks::i;
+    for (const auto other : {&KernelBlocks::o, &KernelBlocks::b}) {
+      if (blocks.*other / quantum.*other > blocks.*largest / quantum.*largest) largest = other;
+    }
+    if (blocks.*largest <= quantum.*largest) return "; no blocks fit";
+    blocks.*largest = round_up(blocks.*largest / 2, quantum.*largest);
+    if (!check_vmem(plan_with(plan.problem, request, blocks))) {
+      return fmt::format("; nearest that fit: {},{},{}", blocks.b, blocks.o, blocks.i);
+    }
+  }
 }
 
 std::optional<Refusal> check_modes(const Plan& plan, const PlanRequest& request) {
@@ -182,7 +199,9 @@ std::optional<Refusal> make_plan(const Problem& problem, const PlanRequest& requ
     *plan = plan_with(problem, request, *request.blocks);
     plan->source = "option";
     if (auto refusal = check_modes(*plan, request)) return refusal;
-    return check_vmem(*plan);
+    auto refusal = check_vmem(*plan);
+    if (refusal) refusal->text += nearest_fit(*plan, request, quanta.step);
+    return refusal;
   }
   if (request.mode != Mode::aligned) {
     if (auto blocks = tuned_blocks(problem, *request.machine.tpu)) {

@@ -28,6 +28,9 @@ std::string_view name_of(Mode mode) noexcept;
 enum class Program { pipeline, manual_dma };
 std::string_view name_of(Program program) noexcept;
 
+/// What is held against the VMEM limit: what the engine allocates, or the published kernel's formula.
+enum class VmemRule { footprint, formula };
+
 /// What a caller wants of a plan; empty or 0: the kernel's own rule.
 struct PlanRequest {
   std::optional<KernelBlocks> blocks;
@@ -35,7 +38,8 @@ struct PlanRequest {
   int buffers = 2;  ///< Of each input; outputs have min(buffers, 2).
   std::optional<bool> save_x_q, save_acc;
   Program program = Program::pipeline;
-  std::int64_t vmem_limit = 0;        ///< Bytes; 0: the machine's VMEM.
+  std::int64_t vmem_limit = 0;  ///< Bytes; 0: the machine's VMEM.
+  VmemRule vmem_rule = VmemRule::footprint;
   unsigned threads = 0;               ///< Of the host; 0: all.
   std::int64_t trace_spans = 50'000;  ///< Most spans of a trace.
   Machine machine;
@@ -60,6 +64,7 @@ struct Plan {
   bool save_x_q = false;  ///< The quantised block of x is kept and used again while x does not change.
   bool save_acc = false;  ///< The accumulator is kept in VMEM between steps.
   std::int64_t vmem_limit = 0;
+  VmemRule vmem_rule = VmemRule::footprint;
   unsigned threads = 0;
   std::string source;  ///< Where the blocks come from: "option", "tuned", "aligned".
 

@@ -79,12 +79,13 @@ VmemUse vmem_of(const Plan& plan) {
 
 std::optional<Refusal> check_vmem(const Plan& plan) {
   const VmemUse use = vmem_of(plan);
-  if (use.footprint_bytes <= plan.vmem_limit) return std::nullopt;
-  return Refusal{
-      backend::Reason::device_memory,
-      fmt::format("VMEM: kernel blocks {},{},{} with {} buffers take {} bytes and the limit is {}; take smaller "
-                  "kernel_blocks",
-                  plan.blocks.b, plan.blocks.o, plan.blocks.i, plan.buffers, use.footprint_bytes, plan.vmem_limit)};
+  const bool formula_rule = plan.vmem_rule == VmemRule::formula;
+  const std::int64_t needed = formula_rule ? use.formula_bytes : use.footprint_bytes;
+  if (needed <= plan.vmem_limit && use.footprint_bytes <= plan.vmem_limit) return std::nullopt;
+  return Refusal{backend::Reason::device_memory,
+                 fmt::format("VMEM: kernel blocks {},{},{} with {} buffers take {} bytes{} and the limit is {}",
+                             plan.blocks.b, plan.blocks.o, plan.blocks.i, plan.buffers, needed,
+                             formula_rule ? " by the published formula" : "", plan.vmem_limit)};
 }
 
 }  // namespace ironcl::ironwood

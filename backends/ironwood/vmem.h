@@ -29,7 +29,7 @@ struct VmemUse {
 
 VmemUse vmem_of(const Plan& plan);
 
-/// Refuses a plan whose footprint passes its VMEM limit, with both numbers.
+/// Refuses a plan that passes its VMEM limit by its rule, with both numbers.
 std::optional<Refusal> check_vmem(const Plan& plan);
 
 }  // namespace ironcl::ironwood

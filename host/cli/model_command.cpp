@@ -66,6 +66,7 @@ class ModelCommand final : public Command {
     app.add_option("--save-x-q", save_x_q_, "keep the quantised block of x: on or off");
     app.add_option("--save-acc", save_acc_, "keep the accumulator in VMEM: on or off");
     app.add_option("--vmem-limit", vmem_limit_, "MiB");
+    app.add_option("--vmem-rule", vmem_rule_, "footprint (true bytes) or formula (the published kernel's)");
     app.add_option("--tpu", tpu_, "7x, or another row of --machines");
     app.add_option("--assume", assumptions_, "an assumption, such as hbm_efficiency=0.7 (see --machines)")
         ->option_text("KEY=VALUE");
@@ -110,6 +111,7 @@ class ModelCommand final : public Command {
     add("save_x_q", save_x_q_);
     add("save_acc", save_acc_);
     add("vmem_limit_mib", vmem_limit_);
+    add("vmem_rule", vmem_rule_);
     add("tpu", tpu_);
     for (const std::string& assumption : assumptions_) {
       const std::size_t equals = assumption.find('=');
@@ -141,8 +143,7 @@ class ModelCommand final : public Command {
     if (steps_ > 0) {
       ironcl::GemmDesc first = desc;
       first.options.emplace_back("trace_spans", std::to_string(64 * (steps_ + 4)));
-      text +=
-          "\n" + gantt_text(json::parse(device.query("trace", first)).as_object(), steps_,
+      text += "\n" + gantt_text(json::parse(device.query("trace", first)).as_object(), steps_,
                                 std::max<std::size_t>(100, report::terminal_width()));
     }
     emit(report, text);
@@ -208,7 +209,7 @@ class ModelCommand final : public Command {
   }
 
   ModelOptions options_;
-  std::string blocks_, mode_, buffers_, program_, save_x_q_, save_acc_, vmem_limit_, tpu_;
+  std::string blocks_, mode_, buffers_, program_, save_x_q_, save_acc_, vmem_limit_, vmem_rule_, tpu_;
   std::vector<std::string> assumptions_;
   std::string layers_, glob_ = "*", json_, trace_, shapes_, save_, device_ = "ironwood:0";
   std::vector<std::int64_t> batches_ = {1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192};

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <boost/json.hpp>
 #include <cmath>
 #include <map>
@@ -99,6 +100,36 @@ TEST(IronwoodModel, IsNearThePublishedBf16MeasurementsWithOneSetOfConstants) {
   }
 }
 
+TEST(IronwoodModel, BothProgramsFetchByTheClosedFormsOnEveryGridUpToFive) {
+  for (const char* program : {"pipeline", "manual_dma"}) {
+    for (std::int64_t nb = 1; nb <= 5; ++nb) {
+      for (std::int64_t no = 1; no <= 5; ++no) {
+        for (std::int64_t ni = 1; ni <= 5; ++ni) {
+          const Case c{.m = nb * 128,
+                       .n = no * 128,
+                       .k = ni * 128,
+                       .x = DType::bf16,
+                       .quantize = true,
+                       .x_grid = {128, 128},
+                       .d = DType::bf16,
+                       .options = {{"kernel_blocks", "128,128,128"}, {"program", program}}};
+          const auto report = query("model", c);
+          const auto x = static_cast<double>(ni > 1 ? nb * no * ni : nb);
+          const auto w = static_cast<double>(no > 1 && ni > 1 ? nb * no * ni
+                                             : no > 1         ? nb * no
+                                             : ni > 1         ? nb * ni
+                                                              : 1);
+          EXPECT_EQ(number(report, "/fetches/x"), x) << program << nb << no << ni;
+          EXPECT_EQ(number(report, "/fetches/x_scale"), x) << program << nb << no << ni;
+          EXPECT_EQ(number(report, "/fetches/w"), w) << program << nb << no << ni;
+          EXPECT_EQ(number(report, "/fetches/w_scale"), w) << program << nb << no << ni;
+          EXPECT_EQ(number(report, "/writes/out"), static_cast<double>(nb * no)) << program << nb << no << ni;
+        }
+      }
+    }
+  }
+}
+
 TEST(IronwoodModel, OneBufferIsSlowerAndDeeperOnesAreNoSlower) {
   for (const char* program : {"pipeline", "manual_dma"}) {
     const auto time = [&](const char* buffers) {
@@ -154,6 +185,26 @@ TEST(IronwoodModel, SaysWhichVmemLimitsAPlanPasses) {
   EXPECT_EQ(against.at("physical").at("limit_bytes").to_number<std::int64_t>(), 64 * kMiB);
   EXPECT_FALSE(against.at("physical").at("formula").as_bool());
   EXPECT_FALSE(against.at("default_scoped").at("footprint").as_bool());
+}
+
+TEST(IronwoodModel, RefusesByFormulaOrByFootprintWithBlocksThatFit) {
+  const auto ask = [](const std::string& blocks, const char* rule, const char* limit) {
+    return device().supports(
+        desc_of(published(4096, 512, {{"kernel_blocks", blocks}, {"vmem_rule", rule}, {"vmem_limit_mib", limit}})));
+  };
+  EXPECT_EQ(ask("2048,2048,2048", "footprint", "64").reason, backend::Reason::none);
+  for (const auto& [rule, limit, bytes] :
+       {std::array{"formula", "64", "96469376"}, std::array{"footprint", "48", "58736640"},
+        std::array{"footprint", "32", "33554432"}}) {
+    const auto answer = ask("2048,2048,2048", rule, limit);
+    EXPECT_EQ(answer.reason, backend::Reason::device_memory) << rule << limit;
+    EXPECT_NE(answer.text.find(bytes), std::string::npos) << answer.text;
+    EXPECT_LT(answer.text.size(), 224u);
+    const auto at = answer.text.find("nearest that fit: ");
+    ASSERT_NE(at, std::string::npos) << answer.text;
+    const std::string blocks = answer.text.substr(at + 18);
+    EXPECT_EQ(ask(blocks, rule, limit).reason, backend::Reason::none) << blocks;
+  }
 }
 
 TEST(IronwoodModel, EveryTpuHasATime) {
