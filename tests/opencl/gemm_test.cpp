@@ -17,14 +17,27 @@ class OpenClGemm : public ::testing::Test {
   void SetUp() override {
     if (devices().empty()) GTEST_SKIP() << why_no_devices();
   }
-  static void check(Case c, std::int64_t rows = -1, bool weights_with_plan = true) {
-    const Data data = make_data(c);
-    for (const auto& device : devices()) {
-      const Outcome outcome = run(*device, c, data, rows, weights_with_plan);
-      expect_right(outcome, c, device->props().name);
+};
+
+void check(const Case& c, std::int64_t rows = -1, bool weights_with_plan = true) {
+  const Data data = make_data(c);
+  for (const auto& device : devices()) {
+    const Outcome outcome = run(*device, c, data, rows, weights_with_plan);
+    expect_right(outcome, c, device->props().name);
+  }
+}
+
+/// Options that name a variant; of the tiled one, tiles that build quickly.
+backend::Options quick(const std::string& variant) {
+  backend::Options options{{"variant", variant}};
+  if (variant == "gemm_tiled") {
+    for (const auto& [key, value] :
+         {std::pair{"tile_m", "16"}, {"tile_n", "32"}, {"tile_k", "16"}, {"work_m", "2"}}) {
+      options.emplace_back(key, value);
     }
   }
-};
+  return options;
+}
 
 std::vector<std::string> variant_names() {
   std::vector<std::string> names;
@@ -52,27 +65,34 @@ TEST_F(OpenClGemm, IsRightForRaggedShapesWithEveryVariant) {
   }
 }
 
-TEST_F(OpenClGemm, IsRightForEveryScaleGrid) {
-  std::uint32_t seed = 200;
+void check_grids(const numerics::ScaleGrid& a, const numerics::ScaleGrid& b, std::uint32_t seed) {
   for (const std::string& name : variant_names()) {
-    for (const std::int64_t b : {128, 256, 512}) {
-      for (const numerics::ScaleGrid a :
-           {numerics::ScaleGrid{1, 128}, {1, 256}, {1, 512}, {128, 128}, {256, 256}, {512, 512}}) {
-        Case c{19, 150, 700};
-        c.a_grid = a;
-        c.b_grid = {b, b};
-        c.options = {{"variant", name}};
-        c.seed = ++seed;
-        check(c);
-      }
-    }
-    for (const numerics::ScaleGrid a : {numerics::ScaleGrid{1, 0}, {0, 0}, {1, 64}, {1, 32}}) {
-      Case c{9, 70, 330};
-      c.a_grid = a;
-      c.b_grid = {1, 0};
-      c.options = {{"variant", name}};
-      c.seed = ++seed;
-      check(c);
+    Case c{19, 150, 700};
+    c.a_grid = a;
+    c.b_grid = b;
+    c.options = quick(name);
+    c.seed = seed;
+    check(c);
+  }
+}
+
+TEST_F(OpenClGemm, IsRightForUsualScaleGrids) {
+  check_grids({1, 128}, {128, 128}, 201);
+  check_grids({1, 256}, {256, 256}, 202);
+  check_grids({512, 512}, {512, 512}, 203);
+  check_grids({128, 128}, {256, 256}, 204);
+  check_grids({1, 512}, {128, 128}, 205);
+  check_grids({1, 0}, {1, 0}, 206);
+  check_grids({0, 0}, {128, 128}, 207);
+  check_grids({1, 32}, {64, 64}, 208);
+}
+
+TEST_F(OpenClGemm, HeavyIsRightForEveryPairOfScaleGrids) {
+  std::uint32_t seed = 250;
+  for (const std::int64_t b : {128, 256, 512}) {
+    for (const numerics::ScaleGrid a :
+         {numerics::ScaleGrid{1, 128}, {1, 256}, {1, 512}, {128, 128}, {256, 256}, {512, 512}}) {
+      check_grids(a, {b, b}, ++seed);
     }
   }
 }
@@ -86,7 +106,7 @@ TEST_F(OpenClGemm, QuantisesActivationsAsNumericsDoes) {
         c.a_source = source;
         c.a_grid = a;
         c.lda = 661;
-        c.options = {{"variant", name}};
+        c.options = quick(name);
         c.seed = ++seed;
         check(c);
       }
@@ -97,17 +117,20 @@ TEST_F(OpenClGemm, QuantisesActivationsAsNumericsDoes) {
 TEST_F(OpenClGemm, IsRightForEveryOutputTypeBiasAndLeadingDimension) {
   std::uint32_t seed = 400;
   for (const std::string& name : variant_names()) {
-    for (const DType d : {DType::f32, DType::f16, DType::bf16}) {
-      for (const DType bias : {DType::none, DType::f32, DType::bf16, DType::f16}) {
-        Case c{18, 77, 260};
-        c.d = d;
-        c.bias = bias;
-        c.ldd = 80;
-        c.lda = 333;
-        c.options = {{"variant", name}};
-        c.seed = ++seed;
-        check(c);
-      }
+    for (const auto& [d, bias] : std::vector<std::pair<DType, DType>>{{DType::f32, DType::none},
+                                                                      {DType::f16, DType::none},
+                                                                      {DType::bf16, DType::none},
+                                                                      {DType::f32, DType::f32},
+                                                                      {DType::f16, DType::bf16},
+                                                                      {DType::bf16, DType::f16}}) {
+      Case c{18, 77, 260};
+      c.d = d;
+      c.bias = bias;
+      c.ldd = 80;
+      c.lda = 333;
+      c.options = quick(name);
+      c.seed = ++seed;
+      check(c);
     }
   }
 }
@@ -124,21 +147,21 @@ TEST_F(OpenClGemm, IsRightForOtherElementAndScaleTypes) {
       Case c{13, 65, 400};
       c.a = a;
       c.b = b;
-      c.options = {{"variant", name}};
+      c.options = quick(name);
       c.seed = ++seed;
       check(c);
     }
     for (const DType scale : {DType::none, DType::f16, DType::bf16, DType::e8m0}) {
       Case c{13, 65, 384};
       c.a_scale = c.b_scale = scale;
-      c.options = {{"variant", name}};
+      c.options = quick(name);
       c.seed = ++seed;
       check(c);
     }
     Case c{13, 65, 400};
     c.a_source = DType::f32;
     c.a = c.b = DType::i8;
-    c.options = {{"variant", name}};
+    c.options = quick(name);
     check(c);
   }
 }
@@ -148,7 +171,7 @@ TEST_F(OpenClGemm, RunsFewerRowsThanPlannedAndLeavesTheOthersAlone) {
     for (const std::int64_t rows : {1, 7, 40}) {
       Case c{40, 50, 300};
       c.a_source = DType::bf16;
-      c.options = {{"variant", name}};
+      c.options = quick(name);
       check(c, rows);
     }
   }
@@ -157,7 +180,7 @@ TEST_F(OpenClGemm, RunsFewerRowsThanPlannedAndLeavesTheOthersAlone) {
 TEST_F(OpenClGemm, TakesWeightsPreparedWithoutAPlan) {
   for (const std::string& name : variant_names()) {
     Case c{6, 100, 300};
-    c.options = {{"variant", name}};
+    c.options = quick(name);
     check(c, -1, false);
   }
 }
@@ -167,7 +190,7 @@ TEST_F(OpenClGemm, DecodesEveryCodeOfBothOperands) {
   for (const std::string& name : variant_names()) {
     for (const bool codes_in_a : {false, true}) {
       Case c{codes_in_a ? 256 : 1, codes_in_a ? 1 : 256, 128};
-      c.options = {{"variant", name}};
+      c.options = quick(name);
       Data data = make_data(c);
       std::fill(data.a.begin(), data.a.end(), 0);
       std::fill(data.b.begin(), data.b.end(), 0);
@@ -194,11 +217,37 @@ TEST_F(OpenClGemm, DecodesEveryCodeOfBothOperands) {
   }
 }
 
+TEST_F(OpenClGemm, IsRightForBlocksPartsAndVectorsOfTheVectorKernels) {
+  const std::vector<backend::Options> all{
+      {{"variant", "gemm_stream"}, {"tile_m", "5"}, {"block_m", "3"}, {"block_n", "2"}, {"split_k", "4"}},
+      {{"variant", "gemm_stream"}, {"tile_m", "16"}, {"tile_n", "16"}, {"block_m", "2"}, {"block_n", "4"}},
+      {{"variant", "gemm_stream"}, {"tile_m", "1"}, {"split_k", "16"}},
+      {{"variant", "gemm_panel"},
+       {"tile_m", "5"},
+       {"tile_n", "16"},
+       {"block_m", "3"},
+       {"block_n", "96"},
+       {"vector", "8"}},
+      {{"variant", "gemm_panel"},
+       {"tile_m", "3"},
+       {"tile_n", "32"},
+       {"block_m", "20"},
+       {"block_n", "256"},
+       {"vector", "4"}}};
+  for (const auto& options : all) {
+    Case c{43, 330, 900};
+    c.a_source = DType::bf16;
+    c.bias = DType::f32;
+    c.options = options;
+    check(c);
+  }
+}
+
 TEST_F(OpenClGemm, GivesTheSameBitsTwice) {
   for (const std::string& name : variant_names()) {
     Case c{33, 200, 1000};
     c.a_source = DType::f32;
-    c.options = {{"variant", name}};
+    c.options = quick(name);
     const Data data = make_data(c);
     for (const auto& device : devices()) {
       EXPECT_EQ(run(*device, c, data).raw, run(*device, c, data).raw) << name;
@@ -211,7 +260,7 @@ TEST_F(OpenClGemm, OverflowGivesInfinityAndNaNScalesGiveNaN) {
     for (const DType d : {DType::f16, DType::bf16, DType::f32}) {
       Case c{4, 40, 256};
       c.d = d;
-      c.options = {{"variant", name}};
+      c.options = quick(name);
       Data data = make_data(c);
       std::vector<float> scales(static_cast<std::size_t>(c.m * 2), 0x1p100f);
       scales[2] = std::nanf("");

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The .cl files against the host's tables: same names and defaults, and every file compiles alone and for table rows.
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <regex>
@@ -81,7 +82,7 @@ TEST_F(OpenClBuilds, EveryFileBuildsWithNoOptions) {
   }
 }
 
-TEST_F(OpenClBuilds, EveryTunableBuildsAtEachOfItsValues) {
+TEST_F(OpenClBuilds, HeavyEveryTunableBuildsAtEachOfItsValues) {
   for (const auto& device : devices()) {
     auto& ours = dynamic_cast<Device&>(*device);
     auto& builder = *ours.context()->builder;
