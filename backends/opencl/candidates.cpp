@@ -36,6 +36,22 @@ std::string why_dropped(const Variant& variant, const Tuning& tuning, const Feat
   return {};
 }
 
+/// Whether a smaller tile of rows, or fewer tiles, would already cover every row: the larger one only computes
+/// padding. By convention "tile_m" is the rows of a tile and "block_m" the tiles of a work-group.
+bool covers_too_much(const Variant& variant, const Tuning& tuning, std::int64_t m) {
+  const auto smaller = [&](const char* name) {  // the next smaller value; 0: none
+    int found = 0;
+    for (const Tunable& tunable : variant.tunables)
+      if (tunable.name == name)
+        for (const int value : tunable.values)
+          if (value < tuning.at(name)) found = std::max(found, value);
+    return found;
+  };
+  if (!tuning.contains("tile_m")) return false;
+  if (const int tile = smaller("tile_m"); tile != 0 && tile >= m) return true;
+  return tuning.contains("block_m") && std::int64_t{tuning.at("tile_m")} * smaller("block_m") >= m && m > 0;
+}
+
 boost::json::object options_of(const Tuning& tuning) {
   boost::json::object options;
   for (const auto& [name, value] : tuning) options[name] = std::to_string(value);
@@ -99,7 +115,12 @@ std::string candidates_json(const Features& features, const GemmDesc& desc) {
         ++dropped[why];
         continue;
       }
-      if (&variant == thumb.variant && tuning == thumb.tuning) thumb_is_listed = true;
+      const bool is_thumb = &variant == thumb.variant && tuning == thumb.tuning;
+      if (!is_thumb && covers_too_much(variant, tuning, desc.m)) {
+        ++dropped[variant.name + ": tiles for more rows than there are"];
+        continue;
+      }
+      if (is_thumb) thumb_is_listed = true;
       candidates.push_back(to_json(variant, tuning, thumb.problem));
     }
   }

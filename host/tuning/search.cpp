@@ -108,7 +108,7 @@ class Search {
         try_in_time(static_cast<std::size_t>(at - space_.candidates.begin()), "nearby");
     }
     // Where something won nearby, its neighbours are worth more than a sample.
-    sample(settings_.starts.empty() ? 0.4 : 0.15);
+    sample(settings_.starts.empty() ? 0.3 : 0.1);
     climb();
     sample(1);
     climb();

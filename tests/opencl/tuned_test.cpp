@@ -246,6 +246,16 @@ TEST(OpenClCandidates, HaveNoTileThatSplitsAScaleGroup) {
   EXPECT_TRUE(counted) << answer.at("dropped");
 }
 
+TEST(OpenClCandidates, HaveNoTilesForMoreRowsThanThereAre) {
+  const auto answer = candidates_of(problem(3));
+  for (const auto& candidate : answer.at("candidates").as_array()) {
+    if (candidate.at("variant").as_string() != "gemm_panel") continue;
+    EXPECT_LE(std::stoi(candidate.at("options").at("tile_m").as_string().c_str()), 3) << candidate;
+  }
+  EXPECT_LT(answer.at("candidates").as_array().size(),
+            candidates_of(problem(4096)).at("candidates").as_array().size());
+}
+
 TEST(OpenClCandidates, HoldTheRuleOfThumbAndComeInAFixedOrder) {
   for (const std::int64_t m : {1, 17, 128, 4096}) {
     const auto answer = candidates_of(problem(m));
