@@ -98,10 +98,9 @@ std::vector<float> hard_values(std::int64_t count, std::uint32_t seed) {
         values[i] = u * 448;
         break;
       case 1:  // On and next to the ties of e4m3 under a scale of 1.
-        values[i] = std::nextafter(static_cast<float>(17 + 2 * static_cast<int>(kind)) / 16, kind % 3 == 0   ? 9.0f
-                                                                                             : kind % 3 == 1 ? 0.0f
-                                                                                                             : 1.0f) *
-                    (u < 0 ? -1.0f : 1.0f);
+        values[i] = static_cast<float>(17 + 2 * static_cast<int>(kind)) / 16;
+        if (kind % 3 != 2) values[i] = std::nextafter(values[i], kind % 3 == 0 ? 9.0f : 0.0f);
+        if (u < 0) values[i] = -values[i];
         if (kind == 7) values[i] = 448;
         break;
       case 2:
