@@ -154,6 +154,12 @@ std::string ModelDevice::query(std::string_view key, const GemmDesc* desc) {
 std::shared_ptr<backend::Queue> ModelDevice::create_queue() { return std::make_shared<ModelQueue>(); }
 
 std::shared_ptr<backend::Buffer> ModelDevice::create_buffer(std::uint64_t size) {
+  const std::uint64_t most = props().max_buffer_bytes;
+  if (size > most) {
+    throw Error(Status::out_of_device_memory, "ironwood: a buffer of " + std::to_string(size) +
+                                                  " bytes is larger than the HBM of a TensorCore, " +
+                                                  std::to_string(most) + " bytes");
+  }
   return std::make_shared<HostBuffer>(size);
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Numbers of the reference plugin: decode, quantise, multiply, round. Plain loops over k with one f32 sum a K group.
+#include <atomic>
 #include <bit>
 #include <cmath>
 #include <limits>
@@ -137,7 +138,7 @@ std::int64_t block_of(std::int64_t i, std::int64_t group, std::int64_t count) {
 float to_half(float value) { return numerics::decode_f16(numerics::encode_f16(value)); }
 float to_bf16(float value) { return numerics::decode_bf16(numerics::encode_bf16(value)); }
 
-int calls = 0;
+std::atomic<int> calls{0};
 
 /// One row of D into `sum`: for each K group the sum over k in f32, scaled, added.
 void multiply_row(const Call& call, const float* a, const float* sa, std::vector<float>& sum) {
