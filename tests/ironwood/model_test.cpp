@@ -297,5 +297,14 @@ TEST(IronwoodTunedTable, IsUsedForItsShapesAndAlignedIsTheFallback) {
   }
 }
 
+TEST(IronwoodTunedTable, IsWhatTheSearchGivesToday) {
+  for (const auto& [m, n, k] : {std::array<std::int64_t, 3>{1024, 1024, 1024}, {16, 576, 7168}, {4096, 3072, 1024}}) {
+    const Case c{.m = m, .n = n, .k = k, .x = DType::bf16, .quantize = true, .d = DType::bf16};
+    const auto search = query("search", c);
+    EXPECT_EQ(search.at("best").at("kernel_blocks"), query("model", c).at("kernel_blocks"))
+        << print(c) << ": make the table again, docs/ironwood.md has the command";
+  }
+}
+
 }  // namespace
 }  // namespace ironcl::ironwood::testing
