@@ -20,6 +20,13 @@ std::string pocl_architecture(const std::string& name) {
   return std::regex_match(name, match, form) ? match[1].str() : std::string();
 }
 
+/// Whether more than a quarter of the rows that tiles of this height compute is padding.
+bool pads_too_much(const Tuning& tuning, std::int64_t m) {
+  const auto tile = tuning.find("tile_m");
+  if (tile == tuning.end() || m <= 0) return false;
+  return 3 * numerics::ceil_div(m, tile->second) * tile->second > 4 * m;
+}
+
 /// The tuning of a configuration, its missing tunables from the rule of thumb; empty where a name or value is
 /// unknown.
 std::optional<Tuning> tuning_of(const tuned::Config& config, const Variant& variant, const Features& features,
@@ -108,6 +115,8 @@ std::optional<Tuned> find_tuned(const tuned::Tables& tables, const Features& fea
     if (variant == nullptr || variant->accuracy > desc.weakest_accuracy) continue;
     const auto tuning = tuning_of(choice.config, *variant, features, problem);
     if (!tuning || refuse(*variant, *tuning, features, problem)) continue;
+    if (choice.config.is_rule_of_thumb) return std::nullopt;
+    if (choice.m != desc.m && pads_too_much(*tuning, desc.m)) continue;
     return Tuned{variant, *tuning, choice.source};
   }
   return std::nullopt;

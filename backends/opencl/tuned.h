@@ -33,8 +33,9 @@ struct Tuned {
 };
 
 /// The nearest configuration that this device runs within the problem's accuracy class; empty where no table has one.
-/// Entries that name unknown variants or values, that refuse() refuses, or that were measured on a device with more
-/// than twice or less than half the compute units are passed over.
+/// Entries that name unknown variants or values, that refuse() refuses, that were measured on a device with more than
+/// twice or less than half the compute units, or whose tile of rows would be more than a quarter padding at this
+/// other m, are passed over. Empty too where the nearest valid entry says that the rule of thumb is best.
 std::optional<Tuned> find_tuned(const tuned::Tables& tables, const Features& features, const backend::GemmDesc& desc,
                                 const Problem& problem);
 

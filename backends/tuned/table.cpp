@@ -159,6 +159,8 @@ Config config_of(const boost::json::object& entry) {
     config.variant = variant->as_string().c_str();
   if (const auto* units = ironcl.if_contains("compute_units"); units != nullptr && units->is_int64())
     config.compute_units = units->as_int64();
+  if (const auto* kept = ironcl.if_contains("is_rule_of_thumb"); kept != nullptr && kept->is_bool())
+    config.is_rule_of_thumb = kept->as_bool();
   if (const auto* options = ironcl.if_contains("options"); options != nullptr && options->is_object())
     for (const auto& option : options->as_object())
       if (option.value().is_string())
@@ -178,7 +180,7 @@ std::vector<Tables::Choice> Tables::find(const std::vector<std::string>& devices
     const boost::json::object* entry = table.nearest(m, &found);
     if (entry == nullptr) return;
     if (ratio(found, m) <= kFarthest || (found >= kManyRows && found < m))
-      choices.push_back({config_of(*entry), file_name(key) + ": M=" + std::to_string(found)});
+      choices.push_back({config_of(*entry), file_name(key) + ": M=" + std::to_string(found), found});
   };
   for (const std::string& device : devices) {
     const Key exact{n, k, device, std::string(dtype), block_n, block_k};

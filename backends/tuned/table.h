@@ -45,6 +45,7 @@ struct Config {
   std::string variant;
   std::vector<std::pair<std::string, std::string>> options;
   std::int64_t compute_units = 0;  ///< Of the device that it was measured on; 0: not said.
+  bool is_rule_of_thumb = false;   ///< Nothing beat the rule of thumb, which took this: take the rule of thumb.
 };
 
 /// How far a look-up goes: an entry whose M, or whose N times K, is more than this factor away is none for the
@@ -89,6 +90,7 @@ class Tables {
   struct Choice {
     Config config;
     std::string source;  ///< "N=...: M=64", for reports.
+    std::int64_t m = 0;  ///< Of the entry.
   };
   /// The configurations to try for a problem, best first: for each of `devices` (device, architecture, vendor, ...)
   /// the table of exactly this (n, k), then the one nearest in log N + log K, each at the M that is nearest in log M;

@@ -260,7 +260,9 @@ class TuneCommand final : public Command {
                                {"accuracy_class", numerics::name_of(found.winner.accuracy)},
                                {"checked", true},
                                {"problem", report::to_line(problem)}};
-    if (found.rule_of_thumb_time.count != 0) member["rule_of_thumb_ns"] = std::llround(found.rule_of_thumb_time.median);
+    if (found.rule_of_thumb_time.count != 0)
+      member["rule_of_thumb_ns"] = std::llround(found.rule_of_thumb_time.median);
+    if (!found.beats_rule_of_thumb) member["is_rule_of_thumb"] = true;
     if (space.compute_units != 0) member["compute_units"] = space.compute_units;
     return member;
   }

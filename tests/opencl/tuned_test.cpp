@@ -147,6 +147,19 @@ TEST(OpenClTuned, LooksNoFartherThanItIsOfUse) {
   EXPECT_EQ(choice_of({at_64}, problem(64, 512, 7168)).source, "rule of thumb");
 }
 
+TEST(OpenClTuned, TakesTheRuleOfThumbWhereAnEntrySaysThatItIsBest) {
+  const TunedTable kept = table("pthread-skylake-avx512-AMD_EPYC", entry("8", R"(, "is_rule_of_thumb": true)"));
+  EXPECT_EQ(choice_of({kept, table("cpu", entry("32"))}, problem()).source, "rule of thumb");
+}
+
+TEST(OpenClTuned, PassesOverTilesThatWouldBeMostlyPadding) {
+  const TunedTable tile_of_64 = table("cpu", entry("64"));
+  EXPECT_EQ(choice_of({tile_of_64}, problem(64)).variant->name, "gemm_tiled");
+  EXPECT_EQ(choice_of({tile_of_64}, problem(128)).variant->name, "gemm_tiled");
+  EXPECT_EQ(choice_of({tile_of_64}, problem(65)).source, "rule of thumb");       // 128 rows for 65
+  EXPECT_EQ(choice_of({tile_of_64}, problem(100)).variant->name, "gemm_tiled");  // 128 rows for 100
+}
+
 TEST(OpenClTuned, UsesTablesOfBlocksOf128ForWiderBlocks) {
   EXPECT_EQ(choice_of({table("cpu", entry("8"))}, problem(64, 4096, 7168, 512)).variant->name, "gemm_tiled");
 }

@@ -49,6 +49,7 @@ TEST(Tune, SavesTheFastestRightConfigurationUnderTheNameThatOthersUse) {
   EXPECT_EQ(ours.at("accuracy_class").as_string(), "f32");
   EXPECT_TRUE(ours.at("checked").as_bool());
   EXPECT_EQ(ours.at("compute_units").to_number<int>(), 2);
+  EXPECT_FALSE(ours.contains("is_rule_of_thumb"));
   EXPECT_TRUE(contains(outcome.out, "plain tile=8,unroll=2"));
   EXPECT_TRUE(contains(outcome.out, "8.50"));
 }
