@@ -137,7 +137,7 @@ class ToyGemm final : public Gemm {
       a.ld = desc_.k;
       a.scales = scales.data();
       a.scale_ld = grid.scale_cols(desc_.k);
-      if (args.a_quantized) {
+      if (args.a_quantized && !codes.empty()) {
         std::memcpy(at(args.a_quantized), codes.data(), codes.size());
         std::memcpy(at(args.a_quantized_scale), scales.data(), scales.size() * sizeof(float));
       }
