@@ -174,6 +174,8 @@ boost::json::object measure(const Arguments& arguments, const Device& device, To
 
   Times times;
   for (int round = 0; round < arguments.rounds; ++round) {
+    // The threads of PyTorch's OpenMP spin longest: 200 ms after a call.
+    if (torch != nullptr && round != 0) std::this_thread::sleep_for(std::chrono::milliseconds(250));
     take_turn(times.ironcl, arguments.calls, [&] { return workload.run().host_ns; });
     take_turn(times.sgemm, arguments.calls, [&] { return openblas.gemm(); });
     if (problem.m == 1) take_turn(times.sgemv, arguments.calls, [&] { return openblas.gemv(); });
