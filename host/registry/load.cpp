@@ -44,6 +44,8 @@ Result check_version(const ironcl_plugin& table, LoadOutcome& outcome) {
                                      ", this library has ABI " + version_text(IRONCL_ABI_MAJOR, IRONCL_ABI_MINOR) +
                                      ": the major versions must be equal; take a plugin built for " +
                                      std::to_string(IRONCL_ABI_MAJOR) + ".x"};
+  if (table.name == nullptr)
+    return {IRONCL_INVALID_ARGUMENT, "its table has no name; a plugin names itself, in the form [a-z0-9_]+"};
   if (!is_plugin_name(outcome.plugin) || outcome.plugin == "auto")
     return {IRONCL_INVALID_ARGUMENT,
             "its name '" + outcome.plugin +
