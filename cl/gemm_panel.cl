@@ -13,16 +13,16 @@
 // BLOCK_M   16       1 to 32      tiles of rows per work-group
 // BLOCK_N   64       32 to 256    columns of D per work-group
 // VECTOR    16       4 8 16       f32 elements of a vector
-// Set by the host: those of tile.cl.
+// Set by the host: those of register_tile.cl.
 // A: f32 in tiles of TILE_M rows, as pack_tiles makes it, with its scales; sa_ld is the number of K groups.
 // B: the 32 codes of columns 32 * p on and one k are at (p * k_pad + k) * 32.
 // Local memory: (2 * GROUP * BLOCK_N + BLOCK_M * TILE_M * BLOCK_N) * 4 B = 98304 B with the defaults.
 // Origin: register tiles and cache blocks after BLIS; the decoded panel takes the place of its packed B.
-#include "tile.cl"
-
 #ifndef TILE_M
 #define TILE_M 8
 #endif
+#include "register_tile.cl"
+
 #ifndef TILE_N
 #define TILE_N 32
 #endif
@@ -36,100 +36,12 @@
 #define VECTOR 16
 #endif
 
-#define PANEL 32
 #define PANELS (BLOCK_N / PANEL)
 #define VECTORS (TILE_N / VECTOR)
 
-// What a sum is multiplied with to be in units of 1; nothing where pack_tiles has put it into A.
-#ifdef UNIT_IN_A
-#define UNIT
-#else
-#define UNIT *(floatv)(JOIN(WEIGHT_UNIT_, B_TYPE))
-#endif
 #define floatv JOIN(float, VECTOR)
 #define vloadv JOIN(vload, VECTOR)
-#define vstorev JOIN(vstore, VECTOR)
 
-// EACH_ROW(X) is X(0) ... X(TILE_M - 1), so that every row's sums are variables that stay in registers.
-#define ROW_0(X) X(0)
-#if TILE_M > 1
-#define ROW_1(X) X(1)
-#else
-#define ROW_1(X)
-#endif
-#if TILE_M > 2
-#define ROW_2(X) X(2)
-#else
-#define ROW_2(X)
-#endif
-#if TILE_M > 3
-#define ROW_3(X) X(3)
-#else
-#define ROW_3(X)
-#endif
-#if TILE_M > 4
-#define ROW_4(X) X(4)
-#else
-#define ROW_4(X)
-#endif
-#if TILE_M > 5
-#define ROW_5(X) X(5)
-#else
-#define ROW_5(X)
-#endif
-#if TILE_M > 6
-#define ROW_6(X) X(6)
-#else
-#define ROW_6(X)
-#endif
-#if TILE_M > 7
-#define ROW_7(X) X(7)
-#else
-#define ROW_7(X)
-#endif
-#if TILE_M > 8
-#define ROW_8(X) X(8)
-#else
-#define ROW_8(X)
-#endif
-#if TILE_M > 9
-#define ROW_9(X) X(9)
-#else
-#define ROW_9(X)
-#endif
-#if TILE_M > 10
-#define ROW_10(X) X(10)
-#else
-#define ROW_10(X)
-#endif
-#if TILE_M > 11
-#define ROW_11(X) X(11)
-#else
-#define ROW_11(X)
-#endif
-#if TILE_M > 12
-#define ROW_12(X) X(12)
-#else
-#define ROW_12(X)
-#endif
-#if TILE_M > 13
-#define ROW_13(X) X(13)
-#else
-#define ROW_13(X)
-#endif
-#if TILE_M > 14
-#define ROW_14(X) X(14)
-#else
-#define ROW_14(X)
-#endif
-#if TILE_M > 15
-#define ROW_15(X) X(15)
-#else
-#define ROW_15(X)
-#endif
-#define EACH_ROW(X) \
-  ROW_0(X) ROW_1(X) ROW_2(X) ROW_3(X) ROW_4(X) ROW_5(X) ROW_6(X) ROW_7(X) \
-  ROW_8(X) ROW_9(X) ROW_10(X) ROW_11(X) ROW_12(X) ROW_13(X) ROW_14(X) ROW_15(X)
 // EACH_PART(X, i) is X(i, 0) ... X(i, VECTORS - 1).
 #if VECTORS == 1
 #define EACH_PART(X, i) X(i, 0)
@@ -145,8 +57,9 @@
 static inline void decode_panel(__local float* slot, __global const uchar* codes, int first, int end) {
   for (int kk = first; kk < end; ++kk) {
     const uchar16 low = vload16(0, codes + kk * PANEL), high = vload16(0, codes + kk * PANEL + 16);
-    vstore16(JOIN(DECODE_WEIGHTS_, B_TYPE)(low), 0, slot + kk * PANEL);
-    vstore16(JOIN(DECODE_WEIGHTS_, B_TYPE)(high), 0, slot + kk * PANEL + 16);
+    __local float16* to = (__local float16*)(slot + kk * PANEL);
+    to[0] = JOIN(DECODE_WEIGHTS_, B_TYPE)(low);
+    to[1] = JOIN(DECODE_WEIGHTS_, B_TYPE)(high);
   }
 }
 
@@ -198,7 +111,9 @@ void gemm_panel(GEMM_ARGS) {
         __local const float* at_b = part_b;
         for (int chunk = 0; chunk < length; chunk += 16) {
           __global const float* end_a = tile_a + min(16, length - chunk);
-          for (__global const float* at_a = tile_a; at_a < end_a; ++at_a) {
+          __global const float* ahead = tile_a + TILE_M * 16;  // The rows of the next chunk, one in each step.
+          for (__global const float* at_a = tile_a; at_a < end_a; ++at_a, ahead += 16) {
+            PREFETCH(ahead);
 #define LOAD_B(i, v) const floatv b_##v = vloadv(0, at_b + v * VECTOR);
             EACH_PART(LOAD_B, 0)
 #define MULTIPLY(i, v) sum_##i##_##v = MUL_ADD((floatv)(at_a[i * 16]), b_##v, sum_##i##_##v);
@@ -209,12 +124,11 @@ void gemm_panel(GEMM_ARGS) {
           tile_a += TILE_M * 16;
         }
         __local float* tile_totals = totals + (column * BLOCK_M + tile * TILE_N) * TILE_M;
-#define SCALED(i, v) (sum_##i##_##v UNIT * (floatv)(scales_a[i]))
-#define ADD_FIRST(i, v) vstorev(SCALED(i, v) * scale_##v, 0, tile_totals + i * TILE_N + v * VECTOR);
+#define SCALED(i, v) (IN_UNITS_OF_ONE(sum_##i##_##v) * (floatv)(scales_a[i]))
+#define TOTAL(i, v) (*(__local floatv*)(tile_totals + i * TILE_N + v * VECTOR))
+#define ADD_FIRST(i, v) TOTAL(i, v) = SCALED(i, v) * scale_##v;
 #define ADD_FIRST_ROW(i) EACH_PART(ADD_FIRST, i)
-#define ADD(i, v)                                                                                           \
-  vstorev(MUL_ADD(SCALED(i, v), scale_##v, vloadv(0, tile_totals + i * TILE_N + v * VECTOR)), 0, \
-          tile_totals + i * TILE_N + v * VECTOR);
+#define ADD(i, v) TOTAL(i, v) = MUL_ADD(SCALED(i, v), scale_##v, TOTAL(i, v));
 #define ADD_ROW(i) EACH_PART(ADD, i)
         if (group == 0) {
           EACH_ROW(ADD_FIRST_ROW)

@@ -96,7 +96,7 @@ void pack_tiles(PACK_ARGS) {
 #else
         const float16 part = load_floats16(A_TYPE, a, from + (ulong)col);
 #endif
-        vstore16(part * (float16)(UNIT), 0, to + (ulong)col * TILE);
+        *(__global float16*)(to + (ulong)col * TILE) = part * (float16)(UNIT);  // Tiles lie at multiples of 64 bytes.
       } else {
         for (int j = 0; j < 16; ++j) {
           to[(ulong)col * TILE + j] =

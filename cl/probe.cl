@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // probe.cl: tiny programs whose results say what a device really does. Run by backends/opencl/probe.cpp.
 // PROBE 1: out[i] = x[i] / y[i].  PROBE 2: sixteen halfs, given as their bits, converted as a vector.
-// PROBE 3: out[i] = x[i] under the attribute min_vector_width.
+// PROBE 3: out[i] = x[i] under the attribute min_vector_width.  PROBE 4: the quotients of quantizer.cl by multiply-add.
+// PROBE 5: out[i] = x[i], with the compiler's builtin for prefetching.
 #ifndef PROBE
 #define PROBE 1
 #endif
+
+#define FMA_DIVIDE 1
+#include "quantizer.cl"
 
 #if PROBE == 2
 typedef __fp16 half16_ __attribute__((ext_vector_type(16)));
@@ -18,6 +22,9 @@ void probe(__global const float* x, __global const float* y, __global float* out
 #if PROBE == 1
   const int i = (int)get_global_id(0);
   if (i < count) out[i] = x[i] / y[i];
+#elif PROBE == 4
+  const int i = (int)get_global_id(0);
+  if (i < count) out[i] = quotient(x[i], y[i], divide_exactly(1.0f, y[i]));
 #elif PROBE == 2
   const int i = (int)get_global_id(0) * 16;
   union {
@@ -29,6 +36,9 @@ void probe(__global const float* x, __global const float* y, __global float* out
   vstore16(__builtin_convertvector(codes.values, float16), 0, out + i);
 #else
   const int i = (int)get_global_id(0) * 16;
+#if PROBE == 5
+  __builtin_prefetch((const void*)(uintptr_t)(x + i + 64));
+#endif
   if (i + 16 <= count) vstore16(vload16(0, x + i), 0, out + i);
 #endif
 }

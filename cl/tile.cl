@@ -28,6 +28,13 @@
 #define B_SCALE_COLS 128
 #endif
 
+// PREFETCH(address): a hint, where the compiler takes it (seen by probe.cl); OpenCL's own prefetch() does nothing on CPUs.
+#ifdef PREFETCH_BUILTIN
+#define PREFETCH(address) __builtin_prefetch((const void*)(uintptr_t)(address))
+#else
+#define PREFETCH(address)
+#endif
+
 // m, n, k: the problem. a: from element a_at on, in the form that the kernel's declaration names; lda as that form has
 // it. sa: f32 from sa_at on. b: packed weights of n_pad x k_pad codes. sb: f32, scale of column n and B's K group g at
 // g * n_pad + n, NaN where the column has a NaN code in that group. d: from element d_at on, rows ldd apart.

@@ -30,8 +30,13 @@ bool rows_as_given(const GemmDesc& d, const Activations& form) {
   return numerics::is_quantized(d.a) && d.a_scale.dtype == DType::f32 && d.k % form.k_pad == 0 && d.lda % 16 == 0;
 }
 
+/// True where A is quantised straight into the tiles that the kernel reads: quantize_tiles.cl.
+bool quantizes_into_tiles(const GemmDesc& d, const Activations& form) {
+  return form.tiles && d.a_source != DType::none && d.a_scale.grid.group_rows == 1;
+}
+
 bool needs_pack(const GemmDesc& d, const Activations& form) {
-  if (form.tiles) return true;
+  if (form.tiles) return !quantizes_into_tiles(d, form);
   return d.a_source == DType::none && !rows_as_given(d, form);
 }
 
@@ -84,11 +89,11 @@ Workspace Gemm::lay_out(const GemmDesc& d, const Choice& choice) {
     part = {w.bytes, static_cast<std::uint64_t>(bytes)};
     w.bytes += (part.size + kPartAlignment - 1) / kPartAlignment * kPartAlignment;
   };
-  if (d.a_source != DType::none) {
+  if (d.a_source != DType::none && !quantizes_into_tiles(d, form)) {
     add(w.codes, checked_mul(d.m, form.tiles ? d.k : k_pad));
     add(w.code_scales, checked_mul(checked_mul(d.a_scale.grid.scale_rows(d.m), d.a_scale.grid.scale_cols(d.k)), 4));
   }
-  if (needs_pack(d, form)) {
+  if (needs_pack(d, form) || quantizes_into_tiles(d, form)) {
     const std::int64_t rows = form.tiles ? padded(d.m, form.rows) : d.m;
     const int size = form.tiles || numerics::is_float(d.a) ? 4 : 1;
     add(w.packed, checked_mul(checked_mul(rows, k_pad), size));
@@ -105,6 +110,7 @@ Gemm::Gemm(ContextPtr context, const GemmDesc& desc, Choice choice)
   form_ = choice_.variant->activations(choice_.tuning);
   k_pad_ = padded(desc_.k, form_.k_pad);
   packs_ = needs_pack(desc_, form_);
+  quantizes_into_tiles_ = quantizes_into_tiles(desc_, form_);
   layout_ = lay_out(desc_, choice_);
   guarded("building a plan", [&] {
     build();
@@ -119,18 +125,27 @@ void Gemm::build() {
   Defines shared{{"USE_FMA", f.fma ? "1" : "0"}};
   if (f.min_vector_width) shared["MIN_VECTOR_WIDTH"] = "1";
   if (f.half_vectors) shared["HALF_VECTORS"] = "1";
+  if (f.prefetch_builtin) shared["PREFETCH_BUILTIN"] = "1";
   if (desc_.a_source != DType::none) {
-    quantize_lanes_ =
-        f.prefers_vectors() ? 1 : static_cast<int>(std::bit_floor(std::min<std::uint64_t>(64, f.max_work_group)));
     Defines defines = shared;
-    defines["LANES"] = std::to_string(quantize_lanes_);
     defines["SOURCE"] = number(desc_.a_source);
     defines["CODE"] = number(desc_.a);
     defines["POWER_OF_TWO"] = desc_.a_quantizer.rounding == numerics::ScaleRounding::power_of_two ? "1" : "0";
+    defines["FMA_DIVIDE"] = f.fma_divide ? "1" : "0";
     defines["EXACT_DIVIDE"] = f.exact_divide ? "1" : "0";
-    quantize_ = cl::Kernel(
-        builder.build("quantize.cl", defines, f.exact_divide ? "-cl-fp32-correctly-rounded-divide-sqrt" : ""),
-        "quantize");
+    const char* const options = f.exact_divide ? "-cl-fp32-correctly-rounded-divide-sqrt" : "";
+    if (quantizes_into_tiles_) {
+      Defines tiles = defines;
+      tiles["TILE"] = std::to_string(form_.rows);
+      tiles["B_TYPE"] = number(desc_.b);
+      tiles["GROUP"] = std::to_string(choice_.problem.group);
+      tiles["GROUP_COLS"] = width(desc_.a_scale);
+      quantize_tiles_ = cl::Kernel(builder.build("quantize_tiles.cl", tiles, options), "quantize_tiles");
+    }
+    quantize_lanes_ =
+        f.prefers_vectors() ? 1 : static_cast<int>(std::bit_floor(std::min<std::uint64_t>(64, f.max_work_group)));
+    defines["LANES"] = std::to_string(quantize_lanes_);
+    quantize_ = cl::Kernel(builder.build("quantize.cl", defines, options), "quantize");
   }
   // The unit of the weights' decoding goes into packed codes, which cannot overflow; floats can, so there it goes
   // into sums.
@@ -146,7 +161,7 @@ void Gemm::build() {
   }
   Defines defines = shared;
   for (const auto& [name, value] : choice_.tuning) defines[macro_name(name)] = std::to_string(value);
-  defines["A_TYPE"] = packs_ && (form_.tiles || numerics::is_float(desc_.a)) ? number(DType::f32) : number(desc_.a);
+  defines["A_TYPE"] = form_.tiles || (packs_ && numerics::is_float(desc_.a)) ? number(DType::f32) : number(desc_.a);
   defines["B_TYPE"] = number(desc_.b);
   defines["D_TYPE"] = number(desc_.d);
   defines["BIAS_TYPE"] = number(desc_.bias);
@@ -170,6 +185,7 @@ void Gemm::warm_up() {
   const Memory none{own_workspace_, 0};
   run.workspace = none;
   if (desc_.a_source != DType::none) quantize(run, none, none, 0, 0, none);
+  if (quantizes_into_tiles_) quantize_tiles(run, none);
   if (packs_) pack(run, none, 0, none, 0);
   multiply(run, none, 0, none, 0, {layout(), own_workspace_, own_workspace_, 1, 1}, none, none);
   queue.native().finish();
@@ -268,6 +284,19 @@ void Gemm::quantize(Run& run, const Memory& x, const Memory& codes, std::int64_t
              cl::NDRange(static_cast<std::size_t>(quantize_lanes_), 1));
 }
 
+void Gemm::quantize_tiles(Run& run, const Memory& x) {
+  const Memory out = run.part(layout_.packed), scales = run.part(layout_.packed_scales);
+  set_args(quantize_tiles_, static_cast<cl_int>(run.m), static_cast<cl_int>(desc_.k), static_cast<cl_int>(k_pad_),
+           static_cast<cl_int>(choice_.problem.groups()), std::bit_cast<cl_uint>(desc_.a_quantizer.amax_floor),
+           x.buffer, static_cast<cl_ulong>(x.at / numerics::size_of(desc_.a_source)),
+           static_cast<cl_ulong>(desc_.lda), out.buffer, static_cast<cl_ulong>(out.at / 4), scales.buffer,
+           static_cast<cl_ulong>(scales.at / 4));
+  run.launch(quantize_tiles_,
+             cl::NDRange(static_cast<std::size_t>(desc_.a_scale.grid.scale_cols(desc_.k)),
+                         static_cast<std::size_t>(ceil_div(run.m, form_.rows))),
+             cl::NDRange(1, 1));
+}
+
 void Gemm::pack(Run& run, const Memory& a, std::int64_t lda, const Memory& scales, std::int64_t lds) {
   const numerics::ScaleGrid grid = desc_.a_scale.grid.resolved(std::max<std::int64_t>(run.m, 1), desc_.k);
   const auto size = numerics::size_of(desc_.a);
@@ -340,18 +369,20 @@ std::shared_ptr<backend::Event> Gemm::enqueue(const std::shared_ptr<backend::Que
     Memory a = memory(args.a);
     Memory sa = args.a_scale ? memory(args.a_scale) : Memory{own_workspace_, 0};
     std::int64_t lda = desc_.lda, sa_ld = desc_.a_scale.ld;
-    if (desc_.a_source != DType::none) {
+    if (args.a_quantized)
+      quantize(run, a, memory(args.a_quantized), desc_.k, desc_.k, memory(args.a_quantized_scale));
+    if (quantizes_into_tiles_) {
+      quantize_tiles(run, a);
+    } else if (desc_.a_source != DType::none) {
       const Memory codes = run.part(layout_.codes), scales = run.part(layout_.code_scales);
       lda = form_.tiles ? desc_.k : k_pad_;
       sa_ld = desc_.a_scale.grid.scale_cols(desc_.k);
-      if (args.a_quantized)
-        quantize(run, a, memory(args.a_quantized), desc_.k, desc_.k, memory(args.a_quantized_scale));
       quantize(run, a, codes, lda, lda, scales);
       a = codes;
       sa = scales;
     }
-    if (packs_) {
-      pack(run, a, lda, sa, sa_ld);
+    if (packs_) pack(run, a, lda, sa, sa_ld);
+    if (packs_ || quantizes_into_tiles_) {
       a = run.part(layout_.packed);
       sa = run.part(layout_.packed_scales);
       lda = k_pad_;

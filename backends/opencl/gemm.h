@@ -13,7 +13,7 @@ struct Workspace {
   struct Part {
     std::uint64_t at = 0, size = 0;
   };
-  Part codes, code_scales;     ///< A quantised by the plan, and its scales.
+  Part codes, code_scales;     ///< A quantised by the plan, and its scales; absent where it goes straight into tiles.
   Part packed, packed_scales;  ///< A as the kernel reads it.
   Part scratch;                ///< The variant's own.
   std::uint64_t bytes = 0;
@@ -46,6 +46,7 @@ class Gemm final : public backend::Gemm {
   Weights& weights_of(const backend::GemmArgs& args) const;
   void quantize(Run& run, const Memory& x, const Memory& codes, std::int64_t ld, std::int64_t fill,
                 const Memory& scales);
+  void quantize_tiles(Run& run, const Memory& x);
   void pack(Run& run, const Memory& a, std::int64_t lda, const Memory& scales, std::int64_t lds);
   void multiply(Run& run, const Memory& a, std::int64_t lda, const Memory& sa, std::int64_t sa_ld,
                 const PackedWeights& b, const Memory& d, const Memory& bias);
@@ -57,8 +58,10 @@ class Gemm final : public backend::Gemm {
   Workspace layout_;
   std::int64_t k_pad_ = 0;  ///< Of A as the kernel reads it.
   bool packs_ = false;      ///< A goes through pack_a.cl.
+  bool quantizes_into_tiles_ =
+      false;  ///< A goes through quantize_tiles.cl; quantize.cl only makes copies for the caller.
   int quantize_lanes_ = 1;
-  cl::Kernel quantize_, pack_;
+  cl::Kernel quantize_, quantize_tiles_, pack_;
   std::vector<cl::Kernel> passes_;
   cl::Buffer own_workspace_;
   std::shared_ptr<Event> last_;  ///< The last call that used own_workspace_.

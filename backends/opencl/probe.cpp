@@ -64,6 +64,29 @@ bool divides_exactly(const cl::Context& context, const cl::Device& device, Progr
   return true;
 }
 
+bool divides_by_fma(const cl::Context& context, const cl::Device& device, ProgramBuilder& builder) {
+  // Scales all over the reach of quantizer.cl; x beside every boundary of e4m3 codes, beside 1, and anywhere.
+  std::vector<float> x, y;
+  std::uint32_t state = 54321;
+  const auto next = [&] { return state = state * 1664525u + 1013904223u; };
+  for (int i = 0; i < 8192; ++i) {
+    const float scale = std::bit_cast<float>((next() >> 9) | ((67 + next() % 120) << 23));
+    const float boundary =
+        static_cast<float>(17 + next() % 16) * std::ldexp(1.0f, static_cast<int>(next() % 18) - 14);
+    const float near = std::bit_cast<float>(std::bit_cast<std::uint32_t>(boundary * scale) + next() % 5 - 2);
+    const float any = std::bit_cast<float>(std::bit_cast<std::uint32_t>(scale) + (next() >> 8) - (4u << 23));
+    x.push_back((i % 2 == 0 ? near : any) * (i % 4 < 2 ? 1.0f : -1.0f));
+    y.push_back(scale);
+  }
+  x[0] = 0.0f;
+  x[1] = -0.0f;
+  const auto out = run_probe(4, context, device, builder, x, y, "", x.size());
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    if (!same_bits(out[i], x[i] / y[i])) return false;
+  }
+  return true;
+}
+
 bool converts_half_vectors(const cl::Context& context, const cl::Device& device, ProgramBuilder& builder) {
   constexpr std::size_t kAll = 65536;
   std::vector<float> bits(kAll), unused(kAll);
@@ -79,6 +102,11 @@ bool converts_half_vectors(const cl::Context& context, const cl::Device& device,
 bool takes_min_vector_width(const cl::Context& context, const cl::Device& device, ProgramBuilder& builder) {
   const std::vector<float> x(64, 3.0f);
   return run_probe(3, context, device, builder, x, x, "", 4) == x;
+}
+
+bool takes_prefetch_builtin(const cl::Context& context, const cl::Device& device, ProgramBuilder& builder) {
+  const std::vector<float> x(64, 5.0f);
+  return run_probe(5, context, device, builder, x, x, "", 4) == x;
 }
 
 }  // namespace
@@ -133,9 +161,11 @@ void run_probes(const cl::Context& context, const cl::Device& device, ProgramBui
     return false;
   };
   features.exact_divide = features.correct_divide && features.denormals && attempt("exact division", divides_exactly);
+  features.fma_divide = features.fma && attempt("quotients by multiply-add", divides_by_fma);
   if (features.prefers_vectors()) {
     features.half_vectors = attempt("vectors of half", converts_half_vectors);
     features.min_vector_width = attempt("attribute min_vector_width", takes_min_vector_width);
+    features.prefetch_builtin = attempt("builtin for prefetching", takes_prefetch_builtin);
   }
 }
 
@@ -160,9 +190,11 @@ std::string to_json(const Features& f) {
       {"correct_divide", f.correct_divide},
       {"fma", f.fma},
       {"double_precision", f.double_precision},
+      {"fma_divide", f.fma_divide},
       {"exact_divide", f.exact_divide},
       {"half_vectors", f.half_vectors},
       {"min_vector_width", f.min_vector_width},
+      {"prefetch_builtin", f.prefetch_builtin},
       {"extensions", f.extensions},
   };
   return boost::json::serialize(object);

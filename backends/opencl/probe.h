@@ -29,9 +29,11 @@ struct Features {
   bool fma = false;              ///< fma() is a hardware instruction, by the device's word.
   bool double_precision = false;
   // By running a tiny program:
+  bool fma_divide = false;        ///< Quotients by multiply-add (quantizer.cl) were seen to round correctly.
   bool exact_divide = false;      ///< f32 division was seen to round correctly, subnormals included.
   bool half_vectors = false;      ///< The compiler converts vectors of 16-bit floats to f32, exactly.
   bool min_vector_width = false;  ///< The compiler takes the attribute that keeps wide vectors whole.
+  bool prefetch_builtin = false;  ///< The compiler takes __builtin_prefetch.
 
   /// True where one work-item a work-group with wide vectors is the natural form of a kernel.
   bool prefers_vectors() const noexcept { return type == backend::DeviceType::cpu || !local_is_dedicated; }

@@ -166,6 +166,56 @@ TEST_F(OpenClQuantiser, GivesNaNScalesAndCodesToGroupsThatAreNotFinite) {
   }
 }
 
+/// D of a plan that quantises x itself must be, bit for bit, D of the same plan given numerics' codes and scales.
+void expect_same_product(backend::Device& device, const std::vector<float>& values, DType source, std::int64_t m,
+                         std::int64_t k, std::int64_t lda, DType type, const numerics::ScaleGrid& grid,
+                         const char* variant) {
+  Case quantising{m, 48, k};
+  quantising.a_source = source;
+  quantising.a = quantising.b = type;
+  quantising.lda = lda;
+  quantising.a_grid = grid;
+  quantising.options = {{"variant", variant}};
+  Case given = quantising;
+  given.a_source = DType::none;
+  given.lda = 0;
+  Data data = make_data(quantising), codes = data;
+  data.a.assign(values.size() * numerics::size_of(source), 0);
+  numerics::encode(source, values, data.a.data());
+  codes.a.assign(static_cast<std::size_t>(m * k), 0);
+  std::vector<float> scales(static_cast<std::size_t>(grid.scale_rows(m) * grid.scale_cols(k)));
+  numerics::quantize(source, data.a.data(), m, k, lda, type, grid, {}, codes.a, scales);
+  codes.a_scales.resize(scales.size() * sizeof(float));
+  std::memcpy(codes.a_scales.data(), scales.data(), codes.a_scales.size());
+  const Outcome got = run(device, quantising, data), want = run(device, given, codes);
+  ASSERT_EQ(got.d.size(), want.d.size());
+  for (std::size_t i = 0; i < got.d.size(); ++i) {
+    if (std::isnan(got.d[i]) && std::isnan(want.d[i])) continue;
+    ASSERT_EQ(got.d[i], want.d[i]) << quantising.line() << " on " << device.props().name << ": row " << i / 48
+                                   << ", column " << i % 48;
+  }
+}
+
+TEST_F(OpenClQuantiser, IntoTilesGivesTheBitsOfCodesMadeBefore) {
+  for (const auto& device : devices()) {
+    for (const char* const variant : {"gemm_panel", "gemm_stream"}) {
+      for (const DType source : {DType::f32, DType::f16, DType::bf16}) {
+        for (const DType type : {DType::e4m3fn, DType::e5m2, DType::i8}) {
+          std::vector<float> values = hard_values(19 * 701, 11);
+          values[5] = std::numeric_limits<float>::quiet_NaN();
+          values[701 * 3 + 690 - 1] = std::numeric_limits<float>::infinity();
+          expect_same_product(*device, values, source, 19, 690, 701, type, {1, 128}, variant);
+        }
+      }
+      for (const numerics::ScaleGrid grid : {numerics::ScaleGrid{1, 32}, {1, 64}, {1, 256}, {1, 0}, {32, 128}}) {
+        expect_same_product(*device, hard_values(19 * 701, 12), DType::f32, 19, 690, 701, DType::e4m3fn, grid,
+                            variant);
+        expect_same_product(*device, hard_values(19 * 32, 13), DType::bf16, 19, 17, 32, DType::e4m3fn, grid, variant);
+      }
+    }
+  }
+}
+
 TEST_F(OpenClQuantiser, DividesInIntegersWhereTheDeviceDividesBadly) {
   // The path of devices without exact division, run on the ones that are here.
   for (const auto& device : devices()) {
@@ -173,7 +223,7 @@ TEST_F(OpenClQuantiser, DividesInIntegersWhereTheDeviceDividesBadly) {
     for (const auto& other : made.devices) {
       if (other->props().name != device->props().name) continue;
       auto& ours = dynamic_cast<Device&>(*other);
-      ours.context()->features.exact_divide = false;
+      ours.context()->features.exact_divide = ours.context()->features.fma_divide = false;
       const auto values = hard_values(40 * 300, 10);
       expect_same(*other, values, DType::f32, 40, 300, 300, DType::e4m3fn, {1, 128}, {});
       expect_same(*other, values, DType::f32, 40, 300, 300, DType::e4m3fn, {1, 128},

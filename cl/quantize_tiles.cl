@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+// quantize_tiles.cl: X [m, k] quantised straight into the tiles that pack_a.cl's pack_tiles makes of codes: one pass over X
+// instead of two, and no codes in memory. For scale groups of one row; quantize.cl has the others.
+// One work-item makes a scale group (GROUP_COLS columns) of a tile of TILE rows: largest magnitude, scale, values.
+// Tile layout: element (i, k) of tile t at (t * k_pad + k - k % 16) * TILE + i * 16 + k % 16; past m and k are zeros.
+//
+// Tunable     default  values    meaning
+// TILE        8        1 to 32   rows of a tile
+// Set by the host: those of quantizer.cl, and
+// B_TYPE      4        4 5 7     codes of the weights: their decoding's unit goes into the values (fp8.cl)
+// GROUP       128      32 to 128 K group of the GEMM: divides GROUP_COLS, or GROUP_COLS is past k
+// GROUP_COLS  128                columns of a scale group of X
+// Local memory: none.
+#include "quantizer.cl"
+
+#ifndef TILE
+#define TILE 8
+#endif
+#ifndef B_TYPE
+#define B_TYPE 4
+#endif
+#ifndef GROUP
+#define GROUP 128
+#endif
+#ifndef GROUP_COLS
+#define GROUP_COLS 128
+#endif
+
+#ifdef PREFETCH_BUILTIN
+#define PREFETCH(address) __builtin_prefetch((const void*)(uintptr_t)(address))
+#else
+#define PREFETCH(address)
+#endif
+#define UNIT JOIN(WEIGHT_UNIT_, B_TYPE)
+
+// x: element x_at on, rows ldx apart. out: f32 tiles from element out_at on. scales: of row i of tile t and K group g at
+// scales_at + (t * groups + g) * TILE + i. amax_floor: the bits of the floor.
+__kernel
+#if defined(MIN_VECTOR_WIDTH)
+__attribute__((min_vector_width(512)))
+#endif
+void quantize_tiles(int m, int k, int k_pad, int groups, uint floor_bits, __global const uchar* x, ulong x_at, ulong ldx,
+                    __global float* out, ulong out_at, __global float* scales, ulong scales_at) {
+  const int tile = (int)get_global_id(1);
+  const long first_col = (long)get_global_id(0) * GROUP_COLS;
+  if (tile * TILE >= m || first_col >= (long)k) return;
+  const int first = (int)first_col, end = (int)min(first_col + (long)GROUP_COLS, (long)k);
+  const int fill = end == k ? k_pad : end, whole = first + (end - first) / 16 * 16;
+  __global float* tile_values = out + out_at + (ulong)tile * (ulong)k_pad * TILE;
+  __global float* tile_scales = scales + scales_at + (ulong)tile * (ulong)groups * TILE;
+  float scale[TILE], reciprocal[TILE];
+  bool quick[TILE], finite[TILE];
+  for (int i = 0; i < TILE; ++i) {
+    const int row = tile * TILE + i;
+    const ulong from = x_at + (ulong)row * ldx;
+    scale[i] = reciprocal[i] = 0.0f;
+    quick[i] = false;
+    finite[i] = true;
+    if (row < m) {
+      uint16 wide = (uint16)(0u);
+      int col = first;
+      for (; col < whole; col += 16) {
+        const uint16 bits = as_uint16(load_floats16(SOURCE, x, from + (ulong)col)) & (uint16)(0x7fffffffu);
+        wide = wide > bits ? wide : bits;
+      }
+      const uint8 w8 = max(wide.lo, wide.hi);
+      const uint4 w4 = max(w8.lo, w8.hi);
+      uint amax = max(max(w4.x, w4.y), max(w4.z, w4.w));
+      for (; col < end; ++col) amax = max(amax, as_uint(load_element(SOURCE, x, from + (ulong)col)) & 0x7fffffffu);
+      scale[i] = scale_of_bits(amax, floor_bits);
+      finite[i] = amax < 0x7f800000u;
+#ifdef QUICK_QUOTIENTS
+      quick[i] = finite[i] && in_reach(scale[i]);
+      if (quick[i]) reciprocal[i] = divide_exactly(1.0f, scale[i]);
+#endif
+    }
+    for (int group = first / GROUP; group * GROUP < end; ++group) tile_scales[group * TILE + i] = scale[i];
+  }
+  for (int col = first; col < fill; col += 16) {
+    for (int i = 0; i < TILE; ++i) {
+      const int row = tile * TILE + i;
+      const ulong from = x_at + (ulong)row * ldx + (ulong)col;
+      __global float* to = tile_values + (ulong)col * TILE + i * 16;
+#ifdef QUICK_QUOTIENTS
+      if (quick[i] && col < whole) {
+        const float16 values = quotient_16(load_floats16(SOURCE, x, from), scale[i], reciprocal[i]);
+        *(__global float16*)to = JOIN(ROUND16_, CODE)(values) * (float16)(UNIT);
+        continue;
+      }
+#endif
+      for (int j = 0; j < 16; ++j) {
+        float value = 0.0f;
+        if (row < m && col + j < end) {
+          const uchar code = finite[i] ? code_of(load_element(SOURCE, x, from + (ulong)j), scale[i]) : (uchar)NAN_CODE;
+          value = JOIN(DECODE_, CODE)((uint)code) * UNIT;
+        }
+        to[j] = value;
+      }
+    }
+  }
+}

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+// quantizer.cl: scale and codes of one group, bit for bit those of backends/numerics/quantize.h. Shared by the kernels that
+// quantise: quantize.cl (codes in rows) and quantize_tiles.cl (values in tiles).
+// Set by the host:
+// SOURCE        1        1 2 3        type of X: f32, f16, bf16
+// CODE          4        4 5 7        type of the codes: e4m3fn, e5m2, i8
+// POWER_OF_TWO  0        0 1          scales rounded up to a power of two
+// FMA_DIVIDE    0        0 1          the device's multiply-add was seen to give the quotients below
+// EXACT_DIVIDE  0        0 1          the device's division was seen to round correctly; 0 divides in integers
+#include "fp8.cl"
+
+#ifndef SOURCE
+#define SOURCE 1
+#endif
+#ifndef CODE
+#define CODE 4
+#endif
+#ifndef POWER_OF_TWO
+#define POWER_OF_TWO 0
+#endif
+#ifndef FMA_DIVIDE
+#define FMA_DIVIDE 0
+#endif
+#ifndef EXACT_DIVIDE
+#define EXACT_DIVIDE 0
+#endif
+
+#if CODE == TYPE_E4M3
+#define LARGEST 448.0f
+#define NAN_CODE 0x7f
+#elif CODE == TYPE_E5M2
+#define LARGEST 57344.0f
+#define NAN_CODE 0x7e
+#else
+#define LARGEST 127.0f
+#define NAN_CODE 0
+#endif
+
+// |a| / |b| of finite bits, rounded to nearest even, subnormals included: long division of the significands.
+static inline uint divide_bits(uint a, uint b) {
+  if (a == 0u) return 0u;
+  if (b == 0u) return 0x7f800000u;
+  int exponent_a = (int)(a >> 23), exponent_b = (int)(b >> 23);
+  uint significand_a = a & 0x7fffffu, significand_b = b & 0x7fffffu;
+  if (exponent_a == 0) {
+    const int up = (int)clz(significand_a) - 8;
+    significand_a <<= up;
+    exponent_a = 1 - up;
+  } else {
+    significand_a |= 0x800000u;
+  }
+  if (exponent_b == 0) {
+    const int up = (int)clz(significand_b) - 8;
+    significand_b <<= up;
+    exponent_b = 1 - up;
+  } else {
+    significand_b |= 0x800000u;
+  }
+  int exponent = exponent_a - exponent_b + 127;
+  if (significand_a < significand_b) {
+    significand_a <<= 1;
+    --exponent;
+  }
+  if (exponent >= 255) return 0x7f800000u;
+  const ulong dividend = (ulong)significand_a << 26;
+  ulong quotient = dividend / significand_b;  // In [2^26, 2^27): 24 bits, two more and a sticky one.
+  if (quotient * significand_b != dividend) quotient |= 1u;
+  uint bits = (uint)quotient;
+  if (exponent <= 0) {
+    const int down = 1 - exponent;
+    const uint lost = down > 27 ? bits : bits & ((1u << down) - 1u);
+    bits = (down > 27 ? 0u : bits >> down) | (lost != 0u ? 1u : 0u);
+  }
+  uint rounded = bits >> 3;
+  const uint rest = bits & 7u;
+  if (rest > 4u || (rest == 4u && (rounded & 1u) != 0u)) ++rounded;
+  return exponent <= 0 ? rounded : rounded + ((uint)(exponent - 1) << 23);
+}
+
+static inline float divide_exactly(float x, float scale) {
+#if EXACT_DIVIDE
+  return x / scale;
+#else
+  const uint bits = as_uint(x);
+  return as_float(divide_bits(bits & 0x7fffffffu, as_uint(scale)) | (bits & 0x80000000u));
+#endif
+}
+
+static inline float scale_of_bits(uint amax, uint floor_bits) {
+  if (amax >= 0x7f800000u) return as_float(F32_NAN_BITS);
+  uint scale = as_uint(divide_exactly(as_float(max(amax, floor_bits)), LARGEST));
+#if POWER_OF_TWO
+  if (scale >= 0x00800000u) {
+    scale = (scale + 0x007fffffu) & 0x7f800000u;
+  } else if (scale != 0u && (scale & (scale - 1u)) != 0u) {
+    scale = 1u << (32 - clz(scale));
+  } else if (scale == 0u) {
+    scale = 1u;
+  }
+#endif
+  return as_float(scale);
+}
+
+static inline uchar code_of(float x, float scale) {
+  if (as_uint(scale) == 0u) {
+    const uint bits = as_uint(x);  // Zero stays zero; the rest saturates.
+    return (uchar)JOIN(ENCODE_, CODE)((bits & 0x7fffffffu) == 0u ? x : as_float((bits & 0x80000000u) | 0x7f800000u));
+  }
+  return (uchar)JOIN(ENCODE_, CODE)(divide_exactly(x, scale));
+}
+
+// x / scale, correctly rounded, where in_reach(scale); reciprocal is 1 / scale, correctly rounded. Two steps of Newton's with
+// the exact remainder: the first gives a neighbour of the quotient, the second the right one (Markstein, IBM Journal of
+// Research and Development 34, 1990, theorem 8.2). The remainder is exact while it is no denormal; in reach only quotients
+// under 2^-20 could have such a one, and their codes are zeros. The sign is x's: steps from -0 end at +0.
+#if FMA_DIVIDE
+#define QUOTIENT(F, U, AS_F, AS_U)                                                  \
+  const F guess = x * (F)(reciprocal);                                              \
+  const F near = fma(fma(-guess, (F)(scale), x), (F)(reciprocal), guess);           \
+  const F right = fma(fma(-near, (F)(scale), x), (F)(reciprocal), near);            \
+  return AS_F((AS_U(right) & (U)(0x7fffffffu)) | (AS_U(x) & (U)(0x80000000u)));
+#define QUICK_QUOTIENTS
+static inline bool in_reach(float scale) { return as_uint(scale) - 0x21800000u <= 0x3c000000u; }  // 2^-60 to 2^60
+#elif EXACT_DIVIDE
+#define QUOTIENT(F, U, AS_F, AS_U) return x / (F)(scale);
+#define QUICK_QUOTIENTS
+static inline bool in_reach(float scale) { return as_uint(scale) - 1u < 0x7f7fffffu; }  // Positive and finite.
+#endif
+#ifdef QUICK_QUOTIENTS
+static inline float quotient(float x, float scale, float reciprocal) { QUOTIENT(float, uint, as_float, as_uint) }
+static inline float16 quotient_16(float16 x, float scale, float reciprocal) {
+  QUOTIENT(float16, uint16, as_float16, as_uint16)
+}
+#endif

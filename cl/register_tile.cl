@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+// register_tile.cl: what the kernels that keep a tile of TILE_M rows of D in registers share (gemm_panel.cl, gemm_stream.cl):
+// the panel of weights, the unit of its codes, and one statement for each row.
+// Set by the including file: TILE_M, 1 to 16. Set by the host: those of tile.cl.
+#include "tile.cl"
+
+#ifndef TILE_M
+#define TILE_M 8
+#endif
+
+#define PANEL 32  // Columns of a panel of packed weights: the codes of one k lie side by side.
+// What a sum (a float or a vector of them) is multiplied with to be in units of 1; nothing where packing has put it into A.
+#ifdef UNIT_IN_A
+#define IN_UNITS_OF_ONE(sum) (sum)
+#else
+#define IN_UNITS_OF_ONE(sum) ((sum) * JOIN(WEIGHT_UNIT_, B_TYPE))
+#endif
+
+// EACH_ROW(X) is X(0) ... X(TILE_M - 1), so that every row's sums are variables that stay in registers.
+#define ROW_0(X) X(0)
+#if TILE_M > 1
+#define ROW_1(X) X(1)
+#else
+#define ROW_1(X)
+#endif
+#if TILE_M > 2
+#define ROW_2(X) X(2)
+#else
+#define ROW_2(X)
+#endif
+#if TILE_M > 3
+#define ROW_3(X) X(3)
+#else
+#define ROW_3(X)
+#endif
+#if TILE_M > 4
+#define ROW_4(X) X(4)
+#else
+#define ROW_4(X)
+#endif
+#if TILE_M > 5
+#define ROW_5(X) X(5)
+#else
+#define ROW_5(X)
+#endif
+#if TILE_M > 6
+#define ROW_6(X) X(6)
+#else
+#define ROW_6(X)
+#endif
+#if TILE_M > 7
+#define ROW_7(X) X(7)
+#else
+#define ROW_7(X)
+#endif
+#if TILE_M > 8
+#define ROW_8(X) X(8)
+#else
+#define ROW_8(X)
+#endif
+#if TILE_M > 9
+#define ROW_9(X) X(9)
+#else
+#define ROW_9(X)
+#endif
+#if TILE_M > 10
+#define ROW_10(X) X(10)
+#else
+#define ROW_10(X)
+#endif
+#if TILE_M > 11
+#define ROW_11(X) X(11)
+#else
+#define ROW_11(X)
+#endif
+#if TILE_M > 12
+#define ROW_12(X) X(12)
+#else
+#define ROW_12(X)
+#endif
+#if TILE_M > 13
+#define ROW_13(X) X(13)
+#else
+#define ROW_13(X)
+#endif
+#if TILE_M > 14
+#define ROW_14(X) X(14)
+#else
+#define ROW_14(X)
+#endif
+#if TILE_M > 15
+#define ROW_15(X) X(15)
+#else
+#define ROW_15(X)
+#endif
+#define EACH_ROW(X) \
+  ROW_0(X) ROW_1(X) ROW_2(X) ROW_3(X) ROW_4(X) ROW_5(X) ROW_6(X) ROW_7(X) \
+  ROW_8(X) ROW_9(X) ROW_10(X) ROW_11(X) ROW_12(X) ROW_13(X) ROW_14(X) ROW_15(X)
