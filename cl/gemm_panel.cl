@@ -79,12 +79,12 @@ void gemm_panel(GEMM_ARGS) {
   __global const uchar* block_b = b + (ulong)first_n * (ulong)k_pad;
 
   for (int p = 0; p < panels; ++p) {
-    decode_panel(slots[0] + p * GROUP * PANEL, block_b + (ulong)p * (ulong)k_pad * PANEL, 0, min(GROUP, k));
+    decode_panel(slots[0] + p * GROUP * PANEL, block_b + (ulong)p * (ulong)k_pad * PANEL, 0, min(GROUP, k_pad));
   }
   for (int group = 0; group < groups; ++group) {
     const int first_k = group * GROUP;
-    const int length = min(GROUP, k - first_k);
-    const int next_length = clamp(k - first_k - GROUP, 0, GROUP);
+    const int length = min(GROUP, k_pad - first_k);
+    const int next_length = clamp(k_pad - first_k - GROUP, 0, GROUP);
     __local const float* slot = slots[group & 1];
     __local float* next_slot = slots[(group & 1) ^ 1];
     // The next group is decoded in shares between the register tiles of this one.
@@ -110,6 +110,7 @@ void gemm_panel(GEMM_ARGS) {
         EACH_ROW(DECLARE_ROW)
         __local const float* at_b = part_b;
         for (int chunk = 0; chunk < length; chunk += 16) {
+          // An end that the compiler cannot count to, so that it adds to pointers and does not index: gemm_stream.cl.
           __global const float* end_a = tile_a + min(16, length - chunk);
           __global const float* ahead = tile_a + TILE_M * 16;  // The rows of the next chunk, one in each step.
           for (__global const float* at_a = tile_a; at_a < end_a; ++at_a, ahead += 16) {

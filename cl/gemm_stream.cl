@@ -65,7 +65,7 @@ void gemm_stream(GEMM_ARGS) {
   for (int i = 0; i < BLOCK_N * BLOCK_M * TILE_M * PANEL; i += 16) vstore16((float16)(0.0f), 0, totals + i);
   for (int group = part * groups_a_part; group < end_group; ++group) {
     const int first_k = group * GROUP;
-    const int length = min(GROUP, k - first_k);
+    const int length = min(GROUP, k_pad - first_k);
     // A tile of A stays in the first cache while the codes, four times smaller, pass by.
     for (int step = 0; step < tiles * panels * (PANEL / TILE_N); ++step) {
       const int tile = step / (panels * (PANEL / TILE_N));
@@ -82,27 +82,10 @@ void gemm_stream(GEMM_ARGS) {
       EACH_ROW(DECLARE_ODD_ROW)
 #endif
       for (int chunk = 0; chunk < length; chunk += 16) {
+        // An end that the compiler cannot count to: it would index from a constant, and multiply-adds with an indexed
+        // operand take two slots of the core.
         __global const float* end = values + min(16, length - chunk);
-        __global const float* at = values;
-#if SETS == 2
-        for (; at + 2 <= end; at += 2) {
-          PREFETCH(codes + CODES_AHEAD);
-          const float16 b_low = WEIGHTS(codes), b_odd_low = WEIGHTS(codes + PANEL);
-#define MULTIPLY_LOW_PAIR(i)                                            \
-  low_##i = MUL_ADD((float16)(at[i * 16]), b_low, low_##i);             \
-  odd_low_##i = MUL_ADD((float16)(at[i * 16 + 1]), b_odd_low, odd_low_##i);
-          EACH_ROW(MULTIPLY_LOW_PAIR)
-#if TILE_N == 32
-          const float16 b_high = WEIGHTS(codes + 16), b_odd_high = WEIGHTS(codes + PANEL + 16);
-#define MULTIPLY_HIGH_PAIR(i)                                  \
-  high_##i = MUL_ADD((float16)(at[i * 16]), b_high, high_##i); \
-  odd_high_##i = MUL_ADD((float16)(at[i * 16 + 1]), b_odd_high, odd_high_##i);
-          EACH_ROW(MULTIPLY_HIGH_PAIR)
-#endif
-          codes += 2 * PANEL;
-        }
-#endif
-        for (; at < end; ++at) {
+        for (__global const float* at = values; at < end; at += SETS) {
           PREFETCH(codes + CODES_AHEAD);
           const float16 b_low = WEIGHTS(codes);
 #define MULTIPLY_LOW(i) low_##i = MUL_ADD((float16)(at[i * 16]), b_low, low_##i);
@@ -113,6 +96,17 @@ void gemm_stream(GEMM_ARGS) {
           EACH_ROW(MULTIPLY_HIGH)
 #endif
           codes += PANEL;
+#if SETS == 2
+          const float16 odd_b_low = WEIGHTS(codes);
+#define MULTIPLY_ODD_LOW(i) odd_low_##i = MUL_ADD((float16)(at[i * 16 + 1]), odd_b_low, odd_low_##i);
+          EACH_ROW(MULTIPLY_ODD_LOW)
+#if TILE_N == 32
+          const float16 odd_b_high = WEIGHTS(codes + 16);
+#define MULTIPLY_ODD_HIGH(i) odd_high_##i = MUL_ADD((float16)(at[i * 16 + 1]), odd_b_high, odd_high_##i);
+          EACH_ROW(MULTIPLY_ODD_HIGH)
+#endif
+          codes += PANEL;
+#endif
         }
         values += TILE_M * 16;
       }

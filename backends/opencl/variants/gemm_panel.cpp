@@ -70,7 +70,7 @@ Variant gemm_panel() {
                 {"vector", 16, {4, 8, 16}, "f32 elements of a vector"}};
   v.local_bytes = local_bytes;
   v.work_items = [](const Tuning&) -> std::uint64_t { return 1; };
-  v.layout = [](const Tuning&) { return Layout{32, 1, 1}; };
+  v.layout = [](const Tuning&) { return Layout{32, 1, 16}; };
   v.activations = [](const Tuning& t) { return Activations{true, t.at("tile_m"), 16}; };
   v.passes = passes;
   v.preference = [](const Features& f, const Problem&) { return f.prefers_vectors() ? 2 : 1; };

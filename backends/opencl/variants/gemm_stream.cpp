@@ -52,7 +52,7 @@ Variant gemm_stream() {
     return static_cast<std::uint64_t>(t.at("block_m") * t.at("tile_m") * t.at("block_n") * kPanel) * sizeof(float);
   };
   v.work_items = [](const Tuning&) -> std::uint64_t { return 1; };
-  v.layout = [](const Tuning&) { return Layout{kPanel, 1, 1}; };
+  v.layout = [](const Tuning&) { return Layout{kPanel, 1, 16}; };
   v.activations = [](const Tuning& t) { return Activations{true, t.at("tile_m"), 16}; };
   v.passes = passes;
   v.scratch_bytes = [](const Tuning& t, const Problem& p) -> std::uint64_t {

@@ -226,7 +226,8 @@ ironcl_status write(ironcl_queue queue, ironcl_span dst, const void* src, uint32
     if (semantics > IRONCL_HOST_STABLE_UNTIL_EVENT) throw Refusal(IRONCL_UNIMPLEMENTED, "host_semantics");
     const Region to = transfer(dst);
     const auto* from = static_cast<const std::byte*>(src);
-    if (semantics == IRONCL_HOST_STABLE_UNTIL_EVENT || fault("write_keeps_the_pointer")) {
+    const bool stable = semantics == IRONCL_HOST_STABLE_UNTIL_EVENT && !fault("events_end_at_once");
+    if (stable || fault("write_keeps_the_pointer")) {
       const bool late = fault("write_keeps_the_pointer");
       return enqueue(
           queue, {},
@@ -247,6 +248,11 @@ ironcl_status read(ironcl_queue queue, ironcl_span src, void* dst, ironcl_event*
     need(queue, "queue");
     need(dst, "dst");
     const Region from = transfer(src);
+    // An event that ends at once lets the caller have its memory back at once: this copy is early, never late.
+    if (fault("events_end_at_once")) {
+      std::memcpy(dst, from.at(), from.size);
+      return enqueue(queue, {}, {}, out);
+    }
     return enqueue(
         queue, {}, [from, dst] { std::memcpy(dst, from.at(), from.size - (fault("read_is_short") ? 1 : 0)); }, out);
   });
