@@ -3,13 +3,17 @@
 """Draws what `ironcl bench --csv` measured: throughput over M, memory of the weights, cost over the size of the problem.
 
     bench/plot.py bench.csv -o bench.png [--peers cpu-peers.json]
+    bench/plot.py scaling.csv -o scaling.png --scaling 128,2048,2048
 
 With --peers (rows of `./dev bench cpu-peers`) it also draws how many times faster than the peers each shape is.
+With --scaling M,N,K (rows of `./dev bench cpu-scaling`) it draws cost over each of M, N and K, the other two at these
+values, beside the line of a cost that is proportional, and prints the slope between neighbours.
 Rows whose check failed are left out, and said so.
 """
 import argparse
 import csv
 import json
+import math
 import sys
 from collections import defaultdict
 
@@ -98,13 +102,41 @@ def draw_speed_up(axis, path):
     axis.legend(fontsize=7)
 
 
+def draw_scaling(groups, base, out):
+    """Cost over one dimension at a time, log-log, with the proportional line through the largest size."""
+    figure, axes = plt.subplots(1, 3, figsize=(15, 4), layout="constrained", sharey=True)
+    rows = [row for found in groups.values() for row in found]
+    for axis, (name, others) in zip(axes, (("m", ("n", "k")), ("n", ("m", "k")), ("k", ("m", "n")))):
+        points = {r[name]: r for r in rows if all(r[o] == base[o] for o in others)}
+        sizes = sorted(points)
+        times = [points[size]["time_ns"] / 1e3 for size in sizes]
+        for variant in sorted({r["variant"] for r in points.values()}):
+            chosen = [(s, t) for s, t in zip(sizes, times) if points[s]["variant"] == variant]
+            axis.plot(*zip(*chosen), "o", ms=4, label=variant)
+        axis.plot(sizes, times, lw=1, color="gray")
+        axis.plot(sizes, [times[-1] * s / sizes[-1] for s in sizes], ls=":", color="gray", label="proportional")
+        fixed = ", ".join(f"{o.upper()} = {base[o]}" for o in others)
+        axis.set(xscale="log", yscale="log", xlabel=name.upper(), title=f"Cost over {name.upper()} ({fixed})")
+        axis.legend(fontsize=8)
+        print(f"{name.upper()}: " + "  ".join(
+            f"{a}-{b}: {math.log(tb / ta) / math.log(b / a):.2f}"
+            for a, b, ta, tb in zip(sizes, sizes[1:], times, times[1:])))
+    axes[0].set(ylabel="µs")
+    figure.savefig(out, dpi=110)
+    print(f"{out}: {len(rows)} rows")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("csv", help="rows of `ironcl bench --csv`")
     parser.add_argument("-o", "--out", default="bench.png", help="picture to write (default bench.png)")
     parser.add_argument("--peers", help="cpu-peers.json")
+    parser.add_argument("--scaling", metavar="M,N,K", help="draw cost over each dimension around this problem")
     arguments = parser.parse_args()
     groups = read_rows(arguments.csv)
+    if arguments.scaling:
+        draw_scaling(groups, dict(zip("mnk", map(int, arguments.scaling.split(",")))), arguments.out)
+        return
     count = 4 if arguments.peers else 3
     figure, axes = plt.subplots(1, count, figsize=(5 * count, 4), layout="constrained")
     draw_throughput(axes[0], groups)

@@ -71,9 +71,12 @@ void gemm_panel(GEMM_ARGS) {
   __local float slots[2][PANELS * GROUP * PANEL] __attribute__((aligned(64)));
   __local float totals[BLOCK_M * TILE_M * BLOCK_N] __attribute__((aligned(64)));
   const int first_n = (int)get_group_id(0) * BLOCK_N;
-  const int first_tile = (int)get_group_id(1) * BLOCK_M;
-  if (first_tile * TILE_M >= m || first_n >= n) return;
-  const int tiles = min(BLOCK_M, (m + TILE_M - 1) / TILE_M - first_tile);
+  // Blocks of rows are as equal as can be: a device that gives each core one stretch of the work-groups would else give the
+  // last core the short ones.
+  const ulong all_tiles = (ulong)((m + TILE_M - 1) / TILE_M), block = get_group_id(1), blocks = get_num_groups(1);
+  const int first_tile = (int)(block * all_tiles / blocks);
+  const int tiles = (int)((block + 1) * all_tiles / blocks) - first_tile;
+  if (tiles == 0 || first_n >= n) return;
   const int panels = min(PANELS, (n - first_n + PANEL - 1) / PANEL);
   const int groups = (k + GROUP - 1) / GROUP;
   __global const uchar* block_b = b + (ulong)first_n * (ulong)k_pad;

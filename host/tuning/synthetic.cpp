@@ -11,6 +11,7 @@
 #include "backends/numerics/casts.h"
 #include "backends/numerics/checked.h"
 #include "backends/numerics/quantize.h"
+#include "host/tuning/student_t4.h"
 
 namespace ironcl::tuning {
 namespace {
@@ -19,17 +20,11 @@ using numerics::DType;
 
 constexpr std::size_t kTable = 1u << 16;
 
-/// Student's t with four degrees of freedom at 65536 equal steps of its distribution function; Shaw, "Sampling
-/// Student's T distribution", J. Comput. Finance 9 (2006): the closed inverse for four degrees of freedom.
+/// The distribution at 65536 equal steps of its distribution function.
 std::array<float, kTable> quantiles() {
   std::array<float, kTable> table{};
-  for (std::size_t i = 0; i < kTable; ++i) {
-    const double p = (static_cast<double>(i) + 0.5) / kTable;
-    const double alpha = 4.0 * p * (1.0 - p);
-    const double root = std::sqrt(alpha);
-    const double q = 4.0 * std::cos(std::acos(root) / 3.0) / root - 4.0;
-    table[i] = static_cast<float>((p < 0.5 ? -1.0 : 1.0) * std::sqrt(std::max(q, 0.0)));
-  }
+  for (std::size_t i = 0; i < kTable; ++i)
+    table[i] = static_cast<float>(student_t4((static_cast<double>(i) + 0.5) / kTable));
   return table;
 }
 
@@ -65,8 +60,7 @@ std::vector<std::byte> draw_scales(const report::Scales& scales, std::int64_t ro
   const std::int64_t count = numerics::checked_mul(scales.grid.scale_rows(rows), scales.grid.scale_cols(cols));
   std::vector<std::byte> bytes(static_cast<std::size_t>(count) * numerics::size_of(scales.dtype));
   std::vector<float> values(static_cast<std::size_t>(count));
-  std::uniform_real_distribution<float> exponent(-10.0f, -6.0f);
-  for (float& value : values) value = std::exp2(exponent(random));
+  for (float& value : values) value = static_cast<float>(std::exp2(-10 + 4 * uniform(random)));
   if (scales.dtype == DType::e8m0)
     for (std::size_t i = 0; i < values.size(); ++i) bytes[i] = std::byte{numerics::encode_e8m0(values[i])};
   else

@@ -216,19 +216,24 @@ TEST_F(OpenClQuantiser, IntoTilesGivesTheBitsOfCodesMadeBefore) {
   }
 }
 
-TEST_F(OpenClQuantiser, DividesInIntegersWhereTheDeviceDividesBadly) {
-  // The path of devices without exact division, run on the ones that are here.
+TEST_F(OpenClQuantiser, DividesRightlyByEachOfItsWays) {
+  // The paths of devices whose multiply-add, or whose division as well, is not to be trusted, run on the ones that
+  // are here.
   for (const auto& device : devices()) {
-    auto made = make({});
-    for (const auto& other : made.devices) {
-      if (other->props().name != device->props().name) continue;
-      auto& ours = dynamic_cast<Device&>(*other);
-      ours.context()->features.exact_divide = ours.context()->features.fma_divide = false;
-      const auto values = hard_values(40 * 300, 10);
-      expect_same(*other, values, DType::f32, 40, 300, 300, DType::e4m3fn, {1, 128}, {});
-      expect_same(*other, values, DType::f32, 40, 300, 300, DType::e4m3fn, {1, 128},
-                  {1e-42f, numerics::ScaleRounding::power_of_two});
-      expect_same(*other, values, DType::f16, 40, 300, 300, DType::i8, {1, 128}, {});
+    for (const bool own_division : {true, false}) {
+      auto made = make({});
+      for (const auto& other : made.devices) {
+        if (other->props().name != device->props().name) continue;
+        auto& features = dynamic_cast<Device&>(*other).context()->features;
+        features.fma_divide = false;
+        if (own_division && !features.exact_divide) continue;
+        features.exact_divide = own_division;
+        const auto values = hard_values(40 * 300, 10);
+        expect_same(*other, values, DType::f32, 40, 300, 300, DType::e4m3fn, {1, 128}, {});
+        expect_same(*other, values, DType::f32, 40, 300, 300, DType::e4m3fn, {1, 128},
+                    {1e-42f, numerics::ScaleRounding::power_of_two});
+        expect_same(*other, values, DType::f16, 40, 300, 300, DType::i8, {1, 128}, {});
+      }
     }
   }
 }

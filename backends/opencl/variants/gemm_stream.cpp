@@ -26,7 +26,7 @@ Tuning rule_of_thumb(const Features& f, const Problem& p) {
   Tuning t;
   const std::int64_t most = f.vector_width >= 16 ? 16 : f.vector_width >= 8 ? 6 : 3;
   t["tile_m"] = static_cast<int>(numerics::ceil_div(rows, numerics::ceil_div(rows, most)));
-  t["tile_n"] = t["tile_m"] > (f.vector_width >= 16 ? 13 : f.vector_width >= 8 ? 3 : 1) ? 16 : 32;
+  t["tile_n"] = t["tile_m"] > (f.vector_width >= 16 ? 10 : f.vector_width >= 8 ? 3 : 1) ? 16 : 32;
   t["block_m"] = t["block_n"] = t["split_k"] = 1;
   // A few work-groups for every core, each with some K groups to itself.
   const std::int64_t work_groups = numerics::ceil_div(p.n, kPanel) * numerics::ceil_div(rows, t["tile_m"]);
