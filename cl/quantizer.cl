@@ -110,9 +110,10 @@ static inline uchar code_of(float x, float scale) {
 }
 
 // x / scale, correctly rounded, where in_reach(scale); reciprocal is 1 / scale, correctly rounded. Two steps of Newton's with
-// the exact remainder: the first gives a neighbour of the quotient, the second the right one (Markstein, IBM Journal of
-// Research and Development 34, 1990, theorem 8.2). The remainder is exact while it is no denormal; in reach only quotients
-// under 2^-20 could have such a one, and their codes are zeros. The sign is x's: steps from -0 end at +0.
+// the remainder from a fused multiply-add, as P. Markstein describes for division without a divider (IBM Journal of Research
+// and Development 34, 1990): the first gives a neighbour of the quotient, the second the quotient. The remainder is exact
+// while it is no denormal; in reach only quotients under 2^-20 could have such a one, and their codes are zeros. probe.cl
+// compares with division before a device is trusted with it. The sign is x's: steps from -0 end at +0.
 #if FMA_DIVIDE
 #define QUOTIENT(F, U, AS_F, AS_U)                                                  \
   const F guess = x * (F)(reciprocal);                                              \
