@@ -11,7 +11,7 @@
 // TILE_M    8        1 to 16      rows of the register tile
 // TILE_N    32       16 32        columns of the register tile; divides 32
 // BLOCK_M   16       1 to 32      tiles of rows per work-group
-// BLOCK_N   64       32 to 256    columns of D per work-group
+// BLOCK_N   64       32 to 384    columns of D per work-group
 // VECTOR    16       4 8 16       f32 elements of a vector
 // Set by the host: those of register_tile.cl.
 // A: f32 in tiles of TILE_M rows, as pack_tiles makes it, with its scales; sa_ld is the number of K groups.
@@ -53,9 +53,10 @@
 #define EACH_PART(X, i) X(i, 0) X(i, 1) X(i, 2) X(i, 3) X(i, 4) X(i, 5) X(i, 6) X(i, 7)
 #endif
 
-// Decodes the rows [first, end) of k of one panel.
+// Decodes the rows [first, end) of k of one panel, and fetches those of the next K group.
 static inline void decode_panel(__local float* slot, __global const uchar* codes, int first, int end) {
   for (int kk = first; kk < end; ++kk) {
+    PREFETCH_FAR(codes + (kk + GROUP) * PANEL);
     const uchar16 low = vload16(0, codes + kk * PANEL), high = vload16(0, codes + kk * PANEL + 16);
     __local float16* to = (__local float16*)(slot + kk * PANEL);
     to[0] = JOIN(DECODE_WEIGHTS_, B_TYPE)(low);
@@ -70,6 +71,7 @@ __attribute__((min_vector_width(512)))
 void gemm_panel(GEMM_ARGS) {
   __local float slots[2][PANELS * GROUP * PANEL] __attribute__((aligned(64)));
   __local float totals[BLOCK_M * TILE_M * BLOCK_N] __attribute__((aligned(64)));
+  const ulong tile_stride = lda * TILE_M, scales_stride = sa_ld * TILE_M;
   const int first_n = (int)get_group_id(0) * BLOCK_N;
   // Blocks of rows are as equal as can be: a device that gives each core one stretch of the work-groups would else give the
   // last core the short ones.
@@ -93,6 +95,8 @@ void gemm_panel(GEMM_ARGS) {
     // The next group is decoded in shares between the register tiles of this one.
     const int share = (next_length + tiles * (PANEL / TILE_N) - 1) / (tiles * (PANEL / TILE_N));
     __global const float* scales_b = sb + (ulong)(first_k / B_SCALE_COLS) * (ulong)n_pad + (ulong)first_n;
+    __global const float* group_a = (__global const float*)a + a_at + ((ulong)first_tile * lda + (ulong)first_k) * TILE_M;
+    __global const float* group_scales = sa + sa_at + ((ulong)first_tile * sa_ld + (ulong)group) * TILE_M;
     for (int column = 0; column < panels * PANEL; column += TILE_N) {
       const int panel = column / PANEL;
       __local const float* part_b = slot + panel * (GROUP * PANEL) + column % PANEL;
@@ -102,22 +106,24 @@ void gemm_panel(GEMM_ARGS) {
 #define LOAD_SCALE(i, v) \
   const floatv scale_##v = vloadv(0, scales_b + column + v * VECTOR);
       EACH_PART(LOAD_SCALE, 0)
+      __global const float *next_tile = group_a, *scales_a = group_scales;
+      __local float* tile_totals = totals + column * (BLOCK_M * TILE_M);
       for (int tile = 0; tile < tiles; ++tile) {
         decode_panel(next_panel, next_codes, min(decoded, next_length), min(decoded + share, next_length));
         decoded += share;
-        __global const float* tile_a =
-            (__global const float*)a + a_at + ((ulong)(first_tile + tile) * lda + (ulong)first_k) * TILE_M;
-        __global const float* scales_a = sa + sa_at + ((ulong)(first_tile + tile) * sa_ld + (ulong)group) * TILE_M;
+        __global const float* tile_a = next_tile;
 #define DECLARE(i, v) floatv sum_##i##_##v = (floatv)(0.0f);
 #define DECLARE_ROW(i) EACH_PART(DECLARE, i)
         EACH_ROW(DECLARE_ROW)
         __local const float* at_b = part_b;
         for (int chunk = 0; chunk < length; chunk += 16) {
+          // What this tile needs in the next K group, a share of it from each panel's pass.
+          for (int row = next_length > 0 ? panel : TILE_M; row < TILE_M; row += panels) {
+            PREFETCH_FAR(tile_a + (GROUP * TILE_M + row * 16));
+          }
           // An end that the compiler cannot count to, so that it adds to pointers and does not index: gemm_stream.cl.
           __global const float* end_a = tile_a + min(16, length - chunk);
-          __global const float* ahead = tile_a + TILE_M * 16;  // The rows of the next chunk, one in each step.
-          for (__global const float* at_a = tile_a; at_a < end_a; ++at_a, ahead += 16) {
-            PREFETCH(ahead);
+          for (__global const float* at_a = tile_a; at_a < end_a; ++at_a) {
 #define LOAD_B(i, v) const floatv b_##v = vloadv(0, at_b + v * VECTOR);
             EACH_PART(LOAD_B, 0)
 #define MULTIPLY(i, v) sum_##i##_##v = MUL_ADD((floatv)(at_a[i * 16]), b_##v, sum_##i##_##v);
@@ -127,7 +133,6 @@ void gemm_panel(GEMM_ARGS) {
           }
           tile_a += TILE_M * 16;
         }
-        __local float* tile_totals = totals + (column * BLOCK_M + tile * TILE_N) * TILE_M;
 #define SCALED(i, v) (IN_UNITS_OF_ONE(sum_##i##_##v) * (floatv)(scales_a[i]))
 #define TOTAL(i, v) (*(__local floatv*)(tile_totals + i * TILE_N + v * VECTOR))
 #define ADD_FIRST(i, v) TOTAL(i, v) = SCALED(i, v) * scale_##v;
@@ -139,23 +144,24 @@ void gemm_panel(GEMM_ARGS) {
         } else {
           EACH_ROW(ADD_ROW)
         }
-      }
-    }
-  }
-  for (int tile = 0; tile < tiles; ++tile) {
-    for (int i = 0; i < TILE_M; ++i) {
-      const int row = (first_tile + tile) * TILE_M + i;
-      if (row >= m) break;
-      for (int column = 0; column < panels * PANEL; column += TILE_N) {
-        __local const float* from = totals + (column * BLOCK_M + tile * TILE_N) * TILE_M + i * TILE_N;
-        const int end = min(TILE_N, n - first_n - column);
-        int j = 0;
+        if (group + 1 == groups) {  // Its way to memory passes while the next tile is multiplied.
+          const int first_row = (first_tile + tile) * TILE_M;
+          const int rows = min(TILE_M, m - first_row), end = min(TILE_N, n - first_n - column);
+          for (int i = 0; i < rows; ++i) {
+            __local const float* from = tile_totals + i * TILE_N;
+            int j = 0;
 #if BIAS_TYPE == 0
-        for (; j + 16 <= end; j += 16) {
-          store_elements16(D_TYPE, d, d_at + (ulong)row * ldd + (ulong)(first_n + column + j), vload16(0, from + j));
-        }
+            for (; j + 16 <= end; j += 16) {
+              store_elements16(D_TYPE, d, d_at + (ulong)(first_row + i) * ldd + (ulong)(first_n + column + j),
+                               vload16(0, from + j));
+            }
 #endif
-        for (; j < end; ++j) store_d(d, d_at, ldd, bias, bias_at, row, first_n + column + j, from[j]);
+            for (; j < end; ++j) store_d(d, d_at, ldd, bias, bias_at, first_row + i, first_n + column + j, from[j]);
+          }
+        }
+        next_tile += tile_stride;
+        scales_a += scales_stride;
+        tile_totals += TILE_N * TILE_M;
       }
     }
   }

@@ -7,12 +7,13 @@
 //
 // Tunable     default  values   meaning
 // TILE        8        1 to 32  rows of a tile (pack_tiles)
-// Set by the host:
+// Set by the host: those of cache_hints.cl, and
 // A_TYPE      4        1 to 7   element type of A
 // SCALE_TYPE  1        0 to 6   type of A's scales; 0: none, all 1
 // B_TYPE      4        4 5 7    codes of the weights (for UNIT_IN_A)
 // GROUP       128      32 to 128  the K group of the GEMM: divides both operands' scale groups
 // Local memory: none.
+#include "cache_hints.cl"
 #include "fp8.cl"
 
 #ifndef TILE
@@ -96,7 +97,7 @@ void pack_tiles(PACK_ARGS) {
 #else
         const float16 part = load_floats16(A_TYPE, a, from + (ulong)col);
 #endif
-        *(__global float16*)(to + (ulong)col * TILE) = part * (float16)(UNIT);  // Tiles lie at multiples of 64 bytes.
+        STORE_TILE(__global float16, to + (ulong)col * TILE, part * (float16)(UNIT));
       } else {
         for (int j = 0; j < 16; ++j) {
           to[(ulong)col * TILE + j] =
@@ -106,4 +107,5 @@ void pack_tiles(PACK_ARGS) {
     }
     tile_scales[i] = row < m ? a_scale(sa, s_at, lds, row, first, scale_rows, scale_cols) : 0.0f;
   }
+  TILES_ARE_STORED();
 }

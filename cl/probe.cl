@@ -2,12 +2,17 @@
 // probe.cl: tiny programs whose results say what a device really does. Run by backends/opencl/probe.cpp.
 // PROBE 1: out[i] = x[i] / y[i].  PROBE 2: sixteen halfs, given as their bits, converted as a vector.
 // PROBE 3: out[i] = x[i] under the attribute min_vector_width.  PROBE 4: the quotients of quantizer.cl by multiply-add.
-// PROBE 5: out[i] = x[i], with the compiler's builtin for prefetching.
+// PROBE 5: out[i] = x[i], with the compiler's builtins of cache_hints.cl.
 #ifndef PROBE
 #define PROBE 1
 #endif
 
 #define FMA_DIVIDE 1
+#if PROBE == 5
+#define CACHE_BUILTINS
+#define STREAM_TILES
+#endif
+#include "cache_hints.cl"
 #include "quantizer.cl"
 
 #if PROBE == 2
@@ -36,9 +41,13 @@ void probe(__global const float* x, __global const float* y, __global float* out
   vstore16(__builtin_convertvector(codes.values, float16), 0, out + i);
 #else
   const int i = (int)get_global_id(0) * 16;
+  PREFETCH(x + i + 16);
+  PREFETCH_FAR(x + i + 64);
 #if PROBE == 5
-  __builtin_prefetch((const void*)(uintptr_t)(x + i + 64));
-#endif
+  if (i + 16 <= count) STORE_TILE(__global float16, out + i, vload16(0, x + i));
+  TILES_ARE_STORED();
+#else
   if (i + 16 <= count) vstore16(vload16(0, x + i), 0, out + i);
+#endif
 #endif
 }

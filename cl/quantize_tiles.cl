@@ -6,11 +6,12 @@
 //
 // Tunable     default  values    meaning
 // TILE        8        1 to 32   rows of a tile
-// Set by the host: those of quantizer.cl, and
+// Set by the host: those of quantizer.cl and cache_hints.cl, and
 // B_TYPE      4        4 5 7     codes of the weights: their decoding's unit goes into the values (fp8.cl)
 // GROUP       128      32 to 128 K group of the GEMM: divides GROUP_COLS, or GROUP_COLS is past k
 // GROUP_COLS  128                columns of a scale group of X
 // Local memory: none.
+#include "cache_hints.cl"
 #include "quantizer.cl"
 
 #ifndef TILE
@@ -26,11 +27,6 @@
 #define GROUP_COLS 128
 #endif
 
-#ifdef PREFETCH_BUILTIN
-#define PREFETCH(address) __builtin_prefetch((const void*)(uintptr_t)(address))
-#else
-#define PREFETCH(address)
-#endif
 #define UNIT JOIN(WEIGHT_UNIT_, B_TYPE)
 
 // x: element x_at on, rows ldx apart. out: f32 tiles from element out_at on. scales: of row i of tile t and K group g at
@@ -84,7 +80,7 @@ void quantize_tiles(int m, int k, int k_pad, int groups, uint floor_bits, __glob
 #ifdef QUICK_QUOTIENTS
       if (quick[i] && col < whole) {
         const float16 values = quotient_16(load_floats16(SOURCE, x, from), scale[i], reciprocal[i]);
-        *(__global float16*)to = JOIN(ROUND16_, CODE)(values) * (float16)(UNIT);
+        STORE_TILE(__global float16, to, JOIN(ROUND16_, CODE)(values) * (float16)(UNIT));
         continue;
       }
 #endif
@@ -98,4 +94,5 @@ void quantize_tiles(int m, int k, int k_pad, int groups, uint floor_bits, __glob
       }
     }
   }
+  TILES_ARE_STORED();
 }

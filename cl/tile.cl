@@ -7,6 +7,7 @@
 // BIAS_TYPE  0    0 1 2 3     0: no bias
 // GROUP      128  32 64 128   K group: no scale of either operand changes inside one
 // B_SCALE_COLS 128            width of a scale group of B; a multiple of GROUP, or past k
+#include "cache_hints.cl"
 #include "fp8.cl"
 
 #ifndef A_TYPE
@@ -26,13 +27,6 @@
 #endif
 #ifndef B_SCALE_COLS
 #define B_SCALE_COLS 128
-#endif
-
-// PREFETCH(address): a hint, where the compiler takes it (seen by probe.cl); OpenCL's own prefetch() does nothing on CPUs.
-#ifdef PREFETCH_BUILTIN
-#define PREFETCH(address) __builtin_prefetch((const void*)(uintptr_t)(address))
-#else
-#define PREFETCH(address)
 #endif
 
 // m, n, k: the problem. a: from element a_at on, in the form that the kernel's declaration names; lda as that form has

@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <boost/json.hpp>
+#include <cstddef>
 #include <cstdint>
+#include <vector>
 
 namespace ironcl::opencl {
 namespace {
@@ -16,17 +18,24 @@ double seconds(const cl::Event& event) {
          1e-9;
 }
 
-/// Work done over the shortest of `runs` times, the first of which is not counted.
+/// Work over the median time of runs that last `least` seconds together, after a third as many that are not counted.
 template <class Run>
-double best_rate(double work, int runs, const Run& run) {
-  run();
-  double best = 0;
-  for (int i = 0; i < runs; ++i)
-    if (const double time = run(); time > 0) best = std::max(best, work / time);
-  return best;
+double median_rate(double work, double least, const Run& run) {
+  for (double spent = 0, time = 0; spent < least / 3; spent += time)
+    if (time = run(); !(time > 0)) return 0;
+  std::vector<double> times;
+  for (double spent = 0; spent < least; spent += times.back()) times.push_back(run());
+  const auto middle = times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2);
+  std::nth_element(times.begin(), middle, times.end());
+  return *middle > 0 ? work / *middle : 0;
 }
 
-double multiply_add_rate(const Context& context, const cl::CommandQueue& queue) {
+cl::CommandQueue timing_queue(const Context& context) {
+  return cl::CommandQueue(context.context, context.device, CL_QUEUE_PROFILING_ENABLE);
+}
+
+double multiply_add_rate(const Context& context, double least) {
+  const cl::CommandQueue queue = timing_queue(context);
   const Features& f = context.features;
   const bool vectors = f.prefers_vectors();
   const int width = vectors ? (f.vector_width >= 16 ? 16 : f.vector_width >= 8 ? 8 : 4) : 1;
@@ -44,14 +53,15 @@ double multiply_add_rate(const Context& context, const cl::CommandQueue& queue) 
   kernel.setArg(2, 0.001f);
   kernel.setArg(3, steps);
   const double work = 2.0 * width * chains * steps * static_cast<double>(items);
-  return best_rate(work, 5, [&] {
+  return median_rate(work, least, [&] {
     cl::Event event;
     queue.enqueueNDRangeKernel(kernel, cl::NullRange, cl::NDRange(items), cl::NDRange(local), nullptr, &event);
     return seconds(event);
   });
 }
 
-double copy_rate(const Context& context, const cl::CommandQueue& queue) {
+double copy_rate(const Context& context, double least) {
+  const cl::CommandQueue queue = timing_queue(context);
   const Features& f = context.features;
   // Several times any cache, but no more than a quarter of what one buffer may be.
   const std::uint64_t wanted = f.prefers_vectors() ? std::uint64_t{256} << 20 : std::uint64_t{1} << 30;
@@ -71,7 +81,7 @@ double copy_rate(const Context& context, const cl::CommandQueue& queue) {
   kernel.setArg(2, static_cast<cl_ulong>(vectors / items));
   kernel.setArg(3, static_cast<cl_ulong>(runs ? 1 : items));
   kernel.setArg(4, static_cast<cl_ulong>(runs ? vectors / items : 1));
-  return best_rate(2.0 * static_cast<double>(bytes), 5, [&] {
+  return median_rate(2.0 * static_cast<double>(bytes), least, [&] {
     cl::Event event;
     queue.enqueueNDRangeKernel(kernel, cl::NullRange, cl::NDRange(items), cl::NDRange(local), nullptr, &event);
     return seconds(event);
@@ -82,9 +92,12 @@ double copy_rate(const Context& context, const cl::CommandQueue& queue) {
 
 Ceilings measure_ceilings(const Context& context) {
   return guarded("measuring a device's ceilings", [&] {
-    const cl::CommandQueue queue(context.context, context.device, CL_QUEUE_PROFILING_ENABLE);
-    return Ceilings{multiply_add_rate(context, queue), copy_rate(context, queue)};
+    return Ceilings{multiply_add_rate(context, 0.25), copy_rate(context, 0.25)};
   });
+}
+
+double measure_fma_flops(const Context& context) {
+  return guarded("measuring a device's multiply-adds", [&] { return multiply_add_rate(context, 0.015); });
 }
 
 std::string to_json(const Ceilings& ceilings) {

@@ -70,10 +70,8 @@ std::string Device::query(std::string_view key, const backend::GemmDesc* desc) {
   if (key == "features") return to_json(context()->features);
   if (key == "options") return options_json();
   if (key == "variants") return variants_json();
-  if (key == "ceilings") {
-    std::call_once(measured_, [&] { ceilings_ = to_json(measure_ceilings(*context())); });
-    return ceilings_;
-  }
+  if (key == "ceilings") return to_json(measure_ceilings(*context()));
+  if (key == "fma_flops") return boost::json::serialize(boost::json::value(measure_fma_flops(*context())));
   if (key == "choice" && desc != nullptr) {
     Choice choice;
     const backend::Support support = choose(context()->features, *desc, &choice, context_->tuned.get());
@@ -86,9 +84,10 @@ std::string Device::query(std::string_view key, const backend::GemmDesc* desc) {
                                                       {"source", choice.source}});
   }
   if (key == "candidates" && desc != nullptr) return candidates_json(context()->features, *desc);
-  throw Error(Status::unimplemented, "query \"" + std::string(key) +
-                                         "\" is not known; known are features, options, variants, ceilings, and with "
-                                         "a problem choice and candidates");
+  throw Error(Status::unimplemented,
+              "query \"" + std::string(key) +
+                  "\" is not known; known are features, options, variants, ceilings, fma_flops, and "
+                  "with a problem choice and candidates");
 }
 
 std::shared_ptr<backend::Queue> Device::create_queue() { return std::make_shared<Queue>(context_); }

@@ -29,8 +29,6 @@ class Device final : public backend::Device {
  private:
   ContextPtr context_;
   std::once_flag probed_;
-  std::once_flag measured_;
-  std::string ceilings_;  ///< JSON; measured once, so that asking twice gives one answer.
 };
 
 }  // namespace ironcl::opencl

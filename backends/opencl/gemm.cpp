@@ -112,6 +112,8 @@ Gemm::Gemm(ContextPtr context, const GemmDesc& desc, Choice choice)
   packs_ = needs_pack(desc_, form_);
   quantizes_into_tiles_ = quantizes_into_tiles(desc_, form_);
   layout_ = lay_out(desc_, choice_);
+  const Features& f = context_->features;
+  streams_tiles_ = form_.tiles && f.prefers_vectors() && layout_.packed.size > 2 * f.local_bytes * f.compute_units;
   guarded("building a plan", [&] {
     build();
     own_workspace_ = Buffer(context_, std::max<std::uint64_t>(layout_.bytes, kPartAlignment)).memory();
@@ -125,7 +127,7 @@ void Gemm::build() {
   Defines shared{{"USE_FMA", f.fma ? "1" : "0"}};
   if (f.min_vector_width) shared["MIN_VECTOR_WIDTH"] = "1";
   if (f.half_vectors) shared["HALF_VECTORS"] = "1";
-  if (f.prefetch_builtin) shared["PREFETCH_BUILTIN"] = "1";
+  if (f.cache_builtins) shared["CACHE_BUILTINS"] = "1";
   if (desc_.a_source != DType::none) {
     Defines defines = shared;
     defines["SOURCE"] = number(desc_.a_source);
@@ -140,6 +142,7 @@ void Gemm::build() {
       tiles["B_TYPE"] = number(desc_.b);
       tiles["GROUP"] = std::to_string(choice_.problem.group);
       tiles["GROUP_COLS"] = width(desc_.a_scale);
+      if (streams_tiles_) tiles["STREAM_TILES"] = "1";
       quantize_tiles_ = cl::Kernel(builder.build("quantize_tiles.cl", tiles, options), "quantize_tiles");
     }
     quantize_lanes_ =
@@ -157,6 +160,7 @@ void Gemm::build() {
     defines["A_TYPE"] = number(desc_.a);
     defines["SCALE_TYPE"] = number(desc_.a_scale.dtype);
     defines["GROUP"] = std::to_string(choice_.problem.group);
+    if (streams_tiles_) defines["STREAM_TILES"] = "1";
     pack_ = cl::Kernel(builder.build("pack_a.cl", defines), form_.tiles ? "pack_tiles" : "pack_rows");
   }
   Defines defines = shared;

@@ -59,7 +59,8 @@ class Gemm final : public backend::Gemm {
   std::int64_t k_pad_ = 0;  ///< Of A as the kernel reads it.
   bool packs_ = false;      ///< A goes through pack_a.cl.
   bool quantizes_into_tiles_ =
-      false;  ///< A goes through quantize_tiles.cl; quantize.cl only makes copies for the caller.
+      false;                    ///< A goes through quantize_tiles.cl; quantize.cl only makes copies for the caller.
+  bool streams_tiles_ = false;  ///< Tiles are larger than the caches: stored past them (cl/cache_hints.cl).
   int quantize_lanes_ = 1;
   cl::Kernel quantize_, quantize_tiles_, pack_;
   std::vector<cl::Kernel> passes_;

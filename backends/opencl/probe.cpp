@@ -104,7 +104,7 @@ bool takes_min_vector_width(const cl::Context& context, const cl::Device& device
   return run_probe(3, context, device, builder, x, x, "", 4) == x;
 }
 
-bool takes_prefetch_builtin(const cl::Context& context, const cl::Device& device, ProgramBuilder& builder) {
+bool takes_cache_builtins(const cl::Context& context, const cl::Device& device, ProgramBuilder& builder) {
   const std::vector<float> x(64, 5.0f);
   return run_probe(5, context, device, builder, x, x, "", 4) == x;
 }
@@ -165,7 +165,7 @@ void run_probes(const cl::Context& context, const cl::Device& device, ProgramBui
   if (features.prefers_vectors()) {
     features.half_vectors = attempt("vectors of half", converts_half_vectors);
     features.min_vector_width = attempt("attribute min_vector_width", takes_min_vector_width);
-    features.prefetch_builtin = attempt("builtin for prefetching", takes_prefetch_builtin);
+    features.cache_builtins = attempt("builtins for prefetching and streaming", takes_cache_builtins);
   }
 }
 
@@ -194,7 +194,7 @@ std::string to_json(const Features& f) {
       {"exact_divide", f.exact_divide},
       {"half_vectors", f.half_vectors},
       {"min_vector_width", f.min_vector_width},
-      {"prefetch_builtin", f.prefetch_builtin},
+      {"cache_builtins", f.cache_builtins},
       {"extensions", f.extensions},
   };
   return boost::json::serialize(object);

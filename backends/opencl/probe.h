@@ -33,7 +33,7 @@ struct Features {
   bool exact_divide = false;      ///< f32 division was seen to round correctly, subnormals included.
   bool half_vectors = false;      ///< The compiler converts vectors of 16-bit floats to f32, exactly.
   bool min_vector_width = false;  ///< The compiler takes the attribute that keeps wide vectors whole.
-  bool prefetch_builtin = false;  ///< The compiler takes __builtin_prefetch.
+  bool cache_builtins = false;    ///< The compiler takes the builtins of cache_hints.cl.
 
   /// True where one work-item a work-group with wide vectors is the natural form of a kernel.
   bool prefers_vectors() const noexcept { return type == backend::DeviceType::cpu || !local_is_dedicated; }

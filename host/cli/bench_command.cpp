@@ -40,6 +40,9 @@ constexpr const char* kExitStatus =
   4  no device
 )";
 
+/// Timed calls between two measurements of the multiply-adds take at least that long.
+constexpr double kSliceNs = 40e6;
+
 /// What a device can do at most, as it measured itself; 0: it cannot say.
 struct Ceilings {
   double flops = 0;             ///< f32 multiply-adds, two operations each, a second.
@@ -53,6 +56,15 @@ Ceilings ceilings_of(const ironcl::Device& device) {
     return {answer.at("fma_flops").to_number<double>(), answer.at("copy_bytes_per_s").to_number<double>()};
   } catch (const ironcl::Error&) {
     return {};
+  }
+}
+
+/// The plugin's query "fma_flops", which answers within some 20 ms; 0: it cannot say.
+double fma_flops_now(const ironcl::Device& device) {
+  try {
+    return json::parse(device.query("fma_flops")).to_number<double>();
+  } catch (const ironcl::Error&) {
+    return 0;
   }
 }
 
@@ -190,20 +202,32 @@ class BenchCommand final : public Command {
       const tuning::Operands operands = tuning::make_operands(problem, seed_);
       tuning::Workload workload(device, problem, operands, rotate_mib_ << 20);
       const tuning::Check check = workload.check(tuning::expect(problem, operands, check_rows_));
-      std::vector<double> device_ns, host_ns;
       // A GPU that has been idle raises its clocks over many milliseconds.
       tuning::Timing timing = workload.run();
       for (double spent = timing.host_ns; measured(timing) && spent < warm_up_ms_ * 1e6; spent += timing.host_ns)
         timing = workload.run();
-      for (double spent = 0; device_ns.size() < static_cast<std::size_t>(runs_) || spent < min_ms_ * 1e6;) {
-        timing = workload.run();
-        device_ns.push_back(timing.device_ns);
-        host_ns.push_back(timing.host_ns);
-        spent += timing.host_ns;
-        if (device_ns.size() >= 100000) break;
+      // Calls in slices with the device's multiply-adds measured between them: both sides of the share have the same
+      // clocks and the same neighbours.
+      std::vector<double> device_ns, host_ns, fma_shares;
+      double ceiling = measured(timing) ? fma_flops_now(device) : 0;
+      for (double spent = 0; more(device_ns.size(), spent);) {
+        std::vector<double> slice;
+        for (double sliced = 0; sliced < kSliceNs && more(device_ns.size(), spent);) {
+          timing = workload.run();
+          slice.push_back(timing.device_ns);
+          device_ns.push_back(timing.device_ns);
+          host_ns.push_back(timing.host_ns);
+          sliced += timing.host_ns;
+          spent += timing.host_ns;
+        }
+        if (ceiling > 0) {
+          const double next = fma_flops_now(device);
+          fma_shares.push_back(flops(problem) / tuning::summarize(slice).median * 1e9 / ((ceiling + next) / 2));
+          ceiling = next;
+        }
       }
       add_row(device, ceilings, problem, workload, check, timing, tuning::summarize(device_ns),
-              tuning::summarize(host_ns), table);
+              tuning::summarize(host_ns), fma_shares, table);
       return check.pass;
     } catch (const ironcl::Error& error) {
       const bool unsupported = error.status() == IRONCL_UNSUPPORTED;
@@ -212,20 +236,26 @@ class BenchCommand final : public Command {
     }
   }
 
+  /// Whether another call is to be timed after `calls` that took `spent` nanoseconds.
+  bool more(std::size_t calls, double spent) const {
+    return calls < static_cast<std::size_t>(runs_) || (spent < min_ms_ * 1e6 && calls < 100000);
+  }
+
+  static double flops(const report::Problem& problem) {
+    return 2 * static_cast<double>(problem.m) * static_cast<double>(problem.n) * static_cast<double>(problem.k);
+  }
+
   static void add_row(const ironcl::Device& device, const Ceilings& ceilings, const report::Problem& problem,
                       const tuning::Workload& workload, const tuning::Check& check, const tuning::Timing& timing,
-                      const tuning::Summary& time, const tuning::Summary& host, report::Table& table) {
-    const double m = static_cast<double>(problem.m), n = static_cast<double>(problem.n),
-                 k = static_cast<double>(problem.k);
-    const double flops = 2 * m * n * k / time.median * 1e9;
+                      const tuning::Summary& time, const tuning::Summary& host, const std::vector<double>& fma_shares,
+                      report::Table& table) {
+    const double gflops = flops(problem) / time.median;
     // The fewest bytes: A as it comes, the weights once, D once.
     const DataBytes bytes = least_bytes(problem);
     const double rate = bytes / time.median * 1e9;
-    const auto share = [&](double value, double ceiling) -> report::Cell {
-      if (!measured(timing) || ceiling <= 0) return {};
-      return value / ceiling;
-    };
-    const report::Cell of_flops = share(flops, ceilings.flops), of_copy = share(rate, ceilings.bytes_per_second);
+    report::Cell of_flops, of_copy;
+    if (!fma_shares.empty()) of_flops = tuning::summarize(fma_shares).median;
+    if (measured(timing) && ceilings.bytes_per_second > 0) of_copy = rate / ceilings.bytes_per_second;
     const ironcl_gemm_info info = workload.plan().info();
     const std::string verdict = check.pass ? "pass" : "fail";
     table.add({device.uri(),
@@ -240,7 +270,7 @@ class BenchCommand final : public Command {
                time.spread(),
                time_kind_name(timing.time_kind),
                host.median,
-               flops / 1e9,
+               gflops,
                rate / 1e9,
                of_flops,
                of_copy,
@@ -253,7 +283,7 @@ class BenchCommand final : public Command {
                check.why});
     fmt::print("{:>6} {:>6} {:>6}  {:<14} {:<12} {:>11} {:>6.1f}% {:>9.4g} {:>8.4g} {:>7} {:>7} {:>9} {}\n",
                problem.m, problem.n, problem.k, info.variant, verdict, report::human_text(time.median, Kind::time),
-               time.spread() * 100, flops / 1e9, rate / 1e9, report::human_text(of_flops, Kind::number),
+               time.spread() * 100, gflops, rate / 1e9, report::human_text(of_flops, Kind::number),
                report::human_text(of_copy, Kind::number),
                report::human_text(check.comparison.max_error_over_bound, Kind::number), check.why);
     std::fflush(stdout);

@@ -9,12 +9,16 @@ namespace ironcl::opencl {
 namespace {
 
 const std::vector<int> kBlocksM{1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 15, 16, 20, 24, 32};
-const std::vector<int> kBlocksN{32, 64, 96, 128, 192, 256};
+const std::vector<int> kBlocksN{32, 64, 96, 128, 192, 256, 288, 384};
+
+std::uint64_t rows_of_block(const Tuning& t) {
+  return static_cast<std::uint64_t>(t.at("block_m")) * static_cast<std::uint64_t>(t.at("tile_m"));
+}
 
 std::uint64_t local_bytes(const Tuning& t, const Problem& p) {
-  return (2ull * static_cast<std::uint64_t>(p.group) +
-          static_cast<std::uint64_t>(t.at("block_m")) * static_cast<std::uint64_t>(t.at("tile_m"))) *
-         static_cast<std::uint64_t>(t.at("block_n")) * sizeof(float);
+  const auto group = static_cast<std::uint64_t>(p.group), columns = static_cast<std::uint64_t>(t.at("block_n"));
+  const std::uint64_t rows = rows_of_block(t);
+  return (2 * group + rows) * columns * sizeof(float);
 }
 
 std::vector<Pass> passes(const Tuning& t, const Problem& p, std::int64_t m) {
@@ -22,6 +26,21 @@ std::vector<Pass> passes(const Tuning& t, const Problem& p, std::int64_t m) {
            {static_cast<std::size_t>(numerics::ceil_div(p.n, t.at("block_n"))),
             static_cast<std::size_t>(numerics::ceil_div(m, t.at("tile_m") * t.at("block_m")))},
            1}};
+}
+
+constexpr double kOfCache = 0.45;
+
+/// Time of a call in passes of one register tile over one column, up to a factor; the constants are fitted to
+/// measurements on a Sapphire Rapids and an Emerald Rapids Xeon (docs/performance/cpu.md).
+double relative_time(const Tuning& t, const Problem& p, std::int64_t tiles, std::uint32_t cores) {
+  const std::int64_t blocks_m = numerics::ceil_div(tiles, t.at("block_m"));
+  const std::int64_t blocks_n = numerics::ceil_div(p.n, t.at("block_n"));
+  const double width = std::min<double>(t.at("block_n"), static_cast<double>(p.n));
+  const double height = static_cast<double>(tiles) / static_cast<double>(blocks_m);
+  const auto rounds = static_cast<double>(numerics::ceil_div(blocks_m * blocks_n, cores));
+  const double decoding = 0.43 / height;  // Once for a block, whatever its height.
+  const double reading = 3.0 / width;     // A comes from a far cache once for each block of columns.
+  return rounds * height * width * (1 + decoding + reading);
 }
 
 Tuning rule_of_thumb(const Features& f, const Problem& p) {
@@ -33,21 +52,24 @@ Tuning rule_of_thumb(const Features& f, const Problem& p) {
   const std::int64_t rows = std::max<std::int64_t>(1, p.m);
   const std::int64_t tiles = numerics::ceil_div(rows, most);
   t["tile_m"] = static_cast<int>(numerics::ceil_div(rows, tiles));
-  // Blocks of at most 16 tiles, as equal as can be.
-  const std::int64_t wanted = numerics::ceil_div(tiles, numerics::ceil_div(tiles, 16));
-  t["block_m"] = *std::find_if(kBlocksM.begin(), kBlocksM.end(), [&](int value) { return value >= wanted; });
-  // The width that ends first: work-groups in rounds over the cores, plus a pass over A for every block of columns.
-  const std::int64_t blocks_m = numerics::ceil_div(tiles, t["block_m"]);
+  // The blocks that end first, of those that leave a core's second-level cache room for the rows of A in use and
+  // those to come. A CPU's local memory is such a cache, by PoCL's word.
   double best = 0;
-  for (const int width : kBlocksN) {
-    Tuning candidate = t;
-    candidate["block_n"] = width;
-    if (width > kBlocksN.front() && (width > 192 || 2 * local_bytes(candidate, p) > f.local_bytes)) continue;
-    const std::int64_t rounds = numerics::ceil_div(numerics::ceil_div(p.n, width) * blocks_m, f.compute_units);
-    const double cost = static_cast<double>(rounds * width) * (1 + 3.0 / width);
-    if (best == 0 || cost < best) {
-      best = cost;
-      t["block_n"] = width;
+  t["block_m"] = 1;
+  t["block_n"] = kBlocksN.front();
+  for (const int block_n : kBlocksN) {
+    for (const int block_m : kBlocksM) {
+      Tuning candidate = t;
+      candidate["block_m"] = block_m;
+      candidate["block_n"] = block_n;
+      const std::uint64_t a_bytes = rows_of_block(candidate) * static_cast<std::uint64_t>(p.group) * sizeof(float);
+      const std::uint64_t used = local_bytes(candidate, p) + 2 * a_bytes;
+      if (static_cast<double>(used) > kOfCache * static_cast<double>(f.local_bytes)) continue;
+      const double time = relative_time(candidate, p, tiles, f.compute_units);
+      if (best == 0 || time < best) {
+        best = time;
+        t = candidate;
+      }
     }
   }
   while (local_bytes(t, p) > f.local_bytes && t["block_m"] > 1) {
