@@ -216,6 +216,23 @@ TEST_F(OpenClQuantiser, IntoTilesGivesTheBitsOfCodesMadeBefore) {
   }
 }
 
+TEST_F(OpenClQuantiser, TilesLargerThanTheCachesAreTheSame) {
+  // Stored past the caches where they are large for a device: here for one that says that its caches are small.
+  auto made = make({});
+  for (const auto& device : made.devices) {
+    auto& features = dynamic_cast<Device&>(*device).context()->features;
+    if (!features.prefers_vectors()) continue;
+    features.local_bytes = 512 << 10;
+    features.compute_units = 1;
+    const std::int64_t m = 210, k = 1400;  // Tiles of 1.2 MB, with rows and columns left over.
+    for (const char* const variant : {"gemm_panel", "gemm_stream"}) {
+      expect_same_product(*device, hard_values(210 * 1408, 14), DType::f32, m, k, 1408, DType::e4m3fn, {1, 128},
+                          variant);
+      expect_same_product(*device, hard_values(210 * 1408, 15), DType::bf16, m, k, 1408, DType::i8, {1, 0}, variant);
+    }
+  }
+}
+
 TEST_F(OpenClQuantiser, DividesRightlyByEachOfItsWays) {
   // The paths of devices whose multiply-add, or whose division as well, is not to be trusted, run on the ones that
   // are here.
