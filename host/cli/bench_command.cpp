@@ -220,8 +220,7 @@ class BenchCommand final : public Command {
           sliced += timing.host_ns;
           spent += timing.host_ns;
         }
-        if (ceiling > 0) {
-          const double next = fma_flops_now(device);
+        if (const double next = ceiling > 0 ? fma_flops_now(device) : 0; next > 0) {
           fma_shares.push_back(flops(problem) / tuning::summarize(slice).median * 1e9 / ((ceiling + next) / 2));
           ceiling = next;
         }

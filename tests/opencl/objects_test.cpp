@@ -270,6 +270,7 @@ TEST_F(OpenClObjects, RefusalsSayWhatWouldBeTaken) {
     EXPECT_EQ(device->supports(desc).reason, backend::Reason::grouping);
     expect_error(Status::unimplemented, "known are features", [&] { device->query("nonsense", nullptr); });
     for (const char* key : {"features", "options", "variants"}) EXPECT_GT(device->query(key, nullptr).size(), 20u);
+    EXPECT_GT(std::stod(device->query("fma_flops", nullptr)), 1e8);
   }
 }
 

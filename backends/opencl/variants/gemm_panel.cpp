@@ -63,7 +63,8 @@ Tuning rule_of_thumb(const Features& f, const Problem& p) {
       candidate["block_m"] = block_m;
       candidate["block_n"] = block_n;
       const std::uint64_t a_bytes = rows_of_block(candidate) * static_cast<std::uint64_t>(p.group) * sizeof(float);
-      const std::uint64_t used = local_bytes(candidate, p) + 2 * a_bytes;
+      const std::uint64_t used =
+          local_bytes(candidate, p) + (block_n > 32 ? 2 : 1) * a_bytes;  // One panel: used once.
       if (static_cast<double>(used) > kOfCache * static_cast<double>(f.local_bytes)) continue;
       const double time = relative_time(candidate, p, tiles, f.compute_units);
       if (best == 0 || time < best) {

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// ironcl bench: rows that were checked, with times and shares that follow from one another.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <vector>
+
+#include "tests/cli/scratch.h"
+#include "tests/cli/shell.h"
+
+namespace {
+
+using namespace ironcl::cli_test;
+namespace json = boost::json;
+
+std::vector<std::string> quick(const std::vector<std::string>& more) {
+  std::vector<std::string> words = {"bench",          "--runs", "3",           "--min-ms", "0", "--warm-up-ms", "0",
+                                    "--rotate-mib", "1",      "--check-rows", "4"};
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
+std::string text_of(const std::string& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+TEST(Bench, RowsAreCheckedAndTheirFiguresFollowFromOneAnother) {
+  const Scratch scratch;
+  const std::string rows_json = scratch.path("rows.json"), rows_csv = scratch.path("rows.csv");
+  const Outcome outcome = ironcl_command(
+      quick({"--shape", "256x512", "--m", "1,17", "--out-dtype", "f32", "--json", rows_json, "--csv", rows_csv}),
+      Plugins::real);
+  if (outcome.status == 4) GTEST_SKIP() << outcome.err;
+  ASSERT_EQ(outcome.status, 0) << outcome.command << "\n" << outcome.out << outcome.err;
+  const json::value report = outcome.json(rows_json);
+  const json::array& rows = report.at("rows").as_array();
+  ASSERT_GE(rows.size(), 2u);
+  ASSERT_EQ(rows.size() % 2, 0u) << "both problems on each device";
+  for (const json::value& row : rows) {
+    const auto number = [&](const char* key) { return row.at(key).to_number<double>(); };
+    EXPECT_EQ(row.at("verdict").as_string(), "pass");
+    EXPECT_EQ(row.at("time_kind").as_string(), "measured");
+    EXPECT_LE(number("max_error_over_bound"), 1);
+    EXPECT_GE(number("runs"), 3);
+    ASSERT_GT(number("time_ns"), 0);
+    EXPECT_LE(number("time_ns"), number("host_ns")) << "the device's part of a call";
+    EXPECT_NEAR(number("gflops"), 2 * number("m") * 256 * 512 / number("time_ns"), 1e-6 * number("gflops"));
+    EXPECT_GT(number("of_fma_ceiling"), 0);
+    EXPECT_LT(number("of_fma_ceiling"), 1.5);
+    EXPECT_GT(number("of_copy_ceiling"), 0);
+    EXPECT_GE(number("weights_bytes"), 256 * 512);
+    EXPECT_LE(number("weights_bytes"), 1.1 * 256 * 512);
+  }
+  const std::string csv = text_of(rows_csv);
+  EXPECT_TRUE(contains(csv.substr(0, csv.find('\n')), "of_fma_ceiling"));
+  EXPECT_EQ(static_cast<std::size_t>(std::count(csv.begin(), csv.end(), '\n')), rows.size() + 1);
+
+  // The problem as the row writes it is taken back.
+  const std::string line(rows.back().at("problem").as_string());
+  const Outcome again = ironcl_command(quick({"--problem", line, "--json", rows_json}), Plugins::real);
+  ASSERT_EQ(again.status, 0) << again.command << "\n" << again.err;
+  EXPECT_EQ(again.json(rows_json).at("rows").at(0).at("problem").as_string(), line);
+}
+
+TEST(Bench, ModelledTimesHaveNoShareOfWhatIsMeasured) {
+  const Scratch scratch;
+  const std::string rows_json = scratch.path("rows.json");
+  const Outcome outcome = ironcl_command(
+      quick({"--device", "ironwood:0", "--shape", "256x512", "--m", "8", "--json", rows_json}), Plugins::real);
+  ASSERT_EQ(outcome.status, 0) << outcome.command << "\n" << outcome.err;
+  const json::value row = outcome.json(rows_json).at("rows").at(0);
+  EXPECT_EQ(row.at("time_kind").as_string(), "modelled");
+  EXPECT_TRUE(row.at("of_fma_ceiling").is_null());
+  EXPECT_TRUE(row.at("of_copy_ceiling").is_null());
+}
+
+TEST(Bench, SaysWhatIsWrongWithItsOptions) {
+  const Outcome option = ironcl_command(quick({"--shape", "256x512", "--opt", "variant"}), Plugins::real);
+  EXPECT_EQ(option.status, 2) << option.command;
+  EXPECT_TRUE(contains(option.err, "--opt variant: write KEY=VALUE"));
+  const Outcome problem = ironcl_command(quick({"--problem", "1x2"}), Plugins::real);
+  EXPECT_EQ(problem.status, 2) << problem.command;
+  EXPECT_TRUE(contains(problem.err, "--problem: "));
+  const Outcome device = ironcl_command(quick({"--shape", "256x512", "--device", "opencl:77"}), Plugins::real);
+  EXPECT_EQ(device.status, 4) << device.command;
+  EXPECT_TRUE(contains(device.err, "opencl:77"));
+}
+
+}  // namespace
