@@ -17,8 +17,8 @@ using namespace ironcl::cli_test;
 namespace json = boost::json;
 
 std::vector<std::string> quick(const std::vector<std::string>& more) {
-  std::vector<std::string> words = {"bench",          "--runs", "3",           "--min-ms", "0", "--warm-up-ms", "0",
-                                    "--rotate-mib", "1",      "--check-rows", "4"};
+  std::vector<std::string> words = {"bench", "--runs",       "3", "--min-ms",     "0", "--warm-up-ms",
+                                    "0",     "--rotate-mib", "1", "--check-rows", "4"};
   words.insert(words.end(), more.begin(), more.end());
   return words;
 }
