@@ -9,7 +9,7 @@ namespace ironcl::opencl {
 namespace {
 
 constexpr std::int64_t kPanel = 32;
-constexpr std::int64_t kMostRows = 64;  ///< Beyond, decoding once for many rows (gemm_panel) is better.
+constexpr std::int64_t kMostRows = 32;  ///< Beyond, decoding once for many rows (gemm_panel) is better.
 
 std::vector<Pass> passes(const Tuning& t, const Problem& p, std::int64_t m) {
   const auto panels = static_cast<std::size_t>(numerics::ceil_div(p.n, kPanel));
