@@ -43,11 +43,7 @@ void probe(__global const float* x, __global const float* y, __global float* out
   const int i = (int)get_global_id(0) * 16;
   PREFETCH(x + i + 16);
   PREFETCH_FAR(x + i + 64);
-#if PROBE == 5
   if (i + 16 <= count) STORE_TILE(__global float16, out + i, vload16(0, x + i));
   TILES_ARE_STORED();
-#else
-  if (i + 16 <= count) vstore16(vload16(0, x + i), 0, out + i);
-#endif
 #endif
 }

@@ -19,15 +19,17 @@ double seconds(const cl::Event& event) {
 }
 
 /// Work over the median time of runs that last `least` seconds together, after a third as many that are not counted.
+/// 0 where the device's clock shows no time.
 template <class Run>
 double median_rate(double work, double least, const Run& run) {
   for (double spent = 0, time = 0; spent < least / 3; spent += time)
     if (time = run(); !(time > 0)) return 0;
   std::vector<double> times;
-  for (double spent = 0; spent < least; spent += times.back()) times.push_back(run());
+  for (double spent = 0; spent < least; spent += times.back())
+    if (times.push_back(run()); !(times.back() > 0)) return 0;
   const auto middle = times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2);
   std::nth_element(times.begin(), middle, times.end());
-  return *middle > 0 ? work / *middle : 0;
+  return work / *middle;
 }
 
 cl::CommandQueue timing_queue(const Context& context) {

@@ -49,6 +49,9 @@ struct Constraint {
   bool (*holds)(const Tuning&, const Problem&);
 };
 
+/// PANEL of cl/register_tile.cl: columns of packed weights whose codes of one k lie side by side.
+constexpr std::int64_t kPanel = 32;
+
 /// How packed weights lie: columns in blocks of n_block, then k in runs of k_run; inside a run the k of one column
 /// are together. Code of (n, k): (((n / n_block) * (k_pad / k_run) + k / k_run) * n_block + n % n_block) * k_run + k
 /// % k_run.

@@ -28,6 +28,7 @@ std::vector<Pass> passes(const Tuning& t, const Problem& p, std::int64_t m) {
            1}};
 }
 
+/// What a block may take of a core's second-level cache: 20 tiles by 256 columns of 2 MiB. More gained nothing there.
 constexpr double kOfCache = 0.45;
 
 /// Time of a call in passes of one register tile over one column, up to a factor; the constants are fitted to
@@ -57,20 +58,21 @@ Tuning rule_of_thumb(const Features& f, const Problem& p) {
   double best = 0;
   t["block_m"] = 1;
   t["block_n"] = kBlocksN.front();
+  Tuning candidate = t;
   for (const int block_n : kBlocksN) {
     for (const int block_m : kBlocksM) {
-      Tuning candidate = t;
-      candidate["block_m"] = block_m;
       candidate["block_n"] = block_n;
+      candidate["block_m"] = block_m;
       const std::uint64_t a_bytes = rows_of_block(candidate) * static_cast<std::uint64_t>(p.group) * sizeof(float);
-      const std::uint64_t used =
-          local_bytes(candidate, p) + (block_n > 32 ? 2 : 1) * a_bytes;  // One panel: used once.
-      if (static_cast<double>(used) > kOfCache * static_cast<double>(f.local_bytes)) continue;
+      // Where a block is one panel, its rows of A are used once and only those to come need room.
+      const std::uint64_t used = local_bytes(candidate, p) + (block_n > kPanel ? 2 : 1) * a_bytes;
+      if (static_cast<double>(used) > kOfCache * static_cast<double>(f.local_bytes)) break;
       const double time = relative_time(candidate, p, tiles, f.compute_units);
       if (best == 0 || time < best) {
         best = time;
         t = candidate;
       }
+      if (block_m >= tiles) break;  // Higher ones make the same blocks in more memory.
     }
   }
   while (local_bytes(t, p) > f.local_bytes && t["block_m"] > 1) {
@@ -93,7 +95,7 @@ Variant gemm_panel() {
                 {"vector", 16, {4, 8, 16}, "f32 elements of a vector"}};
   v.local_bytes = local_bytes;
   v.work_items = [](const Tuning&) -> std::uint64_t { return 1; };
-  v.layout = [](const Tuning&) { return Layout{32, 1, 16}; };
+  v.layout = [](const Tuning&) { return Layout{kPanel, 1, 16}; };
   v.activations = [](const Tuning& t) { return Activations{true, t.at("tile_m"), 16}; };
   v.passes = passes;
   v.preference = [](const Features& f, const Problem&) { return f.prefers_vectors() ? 2 : 1; };

@@ -8,7 +8,6 @@
 namespace ironcl::opencl {
 namespace {
 
-constexpr std::int64_t kPanel = 32;
 constexpr std::int64_t kMostRows = 32;  ///< Beyond, decoding once for many rows (gemm_panel) is better.
 
 std::vector<Pass> passes(const Tuning& t, const Problem& p, std::int64_t m) {
