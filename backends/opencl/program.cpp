@@ -7,15 +7,29 @@ namespace ironcl::opencl {
 
 using backend::LogLevel;
 
-ProgramBuilder::ProgramBuilder(const Config& config, backend::Log* log, cl::Context context, cl::Device device)
-    : config_(config), log_(log), context_(std::move(context)), device_(std::move(device)), cache_(config.cache_dir) {
-  const cl::Platform platform(device_.getInfo<CL_DEVICE_PLATFORM>());
-  for (const std::string& part : {device_.getInfo<CL_DEVICE_NAME>(), device_.getInfo<CL_DEVICE_VENDOR>(),
-                                  device_.getInfo<CL_DEVICE_VERSION>(), device_.getInfo<CL_DRIVER_VERSION>(),
-                                  platform.getInfo<CL_PLATFORM_NAME>(), platform.getInfo<CL_PLATFORM_VERSION>()}) {
-    identity_ += part + "\n";
-  }
+DriverIdentity DriverIdentity::of(const cl::Device& device) {
+  const cl::Platform platform(device.getInfo<CL_DEVICE_PLATFORM>());
+  return {device.getInfo<CL_DEVICE_NAME>(),     device.getInfo<CL_DEVICE_VENDOR>(),
+          device.getInfo<CL_DEVICE_VERSION>(),  device.getInfo<CL_DRIVER_VERSION>(),
+          platform.getInfo<CL_PLATFORM_NAME>(), platform.getInfo<CL_PLATFORM_VERSION>()};
 }
+
+std::string program_key(const DriverIdentity& driver, const std::string& options, const std::string& source) {
+  std::string text;
+  for (const std::string& part : {driver.device, driver.vendor, driver.device_version, driver.driver_version,
+                                  driver.platform, driver.platform_version, options, source}) {
+    text += std::to_string(part.size()) + ":" + part;  // The length, so that no two lists of parts read the same.
+  }
+  return ProgramCache::key_of(text);
+}
+
+ProgramBuilder::ProgramBuilder(const Config& config, backend::Log* log, cl::Context context, cl::Device device)
+    : config_(config),
+      log_(log),
+      context_(std::move(context)),
+      device_(std::move(device)),
+      cache_(config.cache_dir),
+      identity_(DriverIdentity::of(device_)) {}
 
 ProgramBuilder::Counts ProgramBuilder::counts() const {
   const std::lock_guard lock(mutex_);
@@ -30,7 +44,7 @@ cl::Program ProgramBuilder::build_text(const std::string& label, const std::stri
                                        const std::string& extra) {
   std::string options = extra;
   for (const auto& [name, value] : defines) options += " -D " + name + "=" + value;
-  const std::string key = ProgramCache::key_of(identity_ + options + "\n" + source);
+  const std::string key = program_key(identity_, options, source);
   const std::lock_guard lock(mutex_);
   if (const auto found = built_.find(key); found != built_.end()) {
     ++counts_.from_memory;

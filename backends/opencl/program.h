@@ -16,6 +16,16 @@ namespace ironcl::opencl {
 /// Preprocessor definitions of a build, in a fixed order: {"TILE_M", "64"} is -D TILE_M=64.
 using Defines = std::map<std::string, std::string>;
 
+/// Whose binaries are whose: a device as its driver names it, with every version that a binary may depend on.
+struct DriverIdentity {
+  std::string device, vendor, device_version, driver_version, platform, platform_version;
+
+  static DriverIdentity of(const cl::Device& device);
+};
+
+/// The cache's name for a program: no two that differ in any part have the same text hashed.
+std::string program_key(const DriverIdentity& driver, const std::string& options, const std::string& source);
+
 /// Thread safe.
 class ProgramBuilder {
  public:
@@ -33,9 +43,6 @@ class ProgramBuilder {
     if (log_ != nullptr) log_->write(level, text);
   }
 
-  /// What a disk entry depends on besides source and options: device, driver and platform with their versions.
-  const std::string& identity() const noexcept { return identity_; }
-
   struct Counts {
     int from_source = 0, from_disk = 0, from_memory = 0;
   };
@@ -50,7 +57,7 @@ class ProgramBuilder {
   cl::Context context_;
   cl::Device device_;
   ProgramCache cache_;
-  std::string identity_;
+  DriverIdentity identity_;
   mutable std::mutex mutex_;
   std::map<std::string, cl::Program> built_;
   Counts counts_;

@@ -109,6 +109,35 @@ TEST_F(ProgramCacheTest, IsWholeWhileProcessesWriteTheSameEntry) {
   EXPECT_EQ(entries(".tmp"), 0);
 }
 
+TEST_F(ProgramCacheTest, AKeyTellsProgramsOfOneDriverFromThoseOfTheNext) {
+  const DriverIdentity driver{"device", "vendor", "OpenCL 3.0", "570.1", "platform", "OpenCL 3.0 one"};
+  const std::string key = program_key(driver, " -D X=1", "kernel");
+  EXPECT_EQ(key, program_key(driver, " -D X=1", "kernel"));
+  for (std::string DriverIdentity::*part :
+       {&DriverIdentity::device, &DriverIdentity::vendor, &DriverIdentity::device_version,
+        &DriverIdentity::driver_version, &DriverIdentity::platform, &DriverIdentity::platform_version}) {
+    DriverIdentity other = driver;
+    other.*part += "2";
+    EXPECT_NE(key, program_key(other, " -D X=1", "kernel")) << driver.*part;
+  }
+  EXPECT_NE(key, program_key(driver, " -D X=2", "kernel"));
+  EXPECT_NE(key, program_key(driver, " -D X=1", "Kernel"));
+  EXPECT_NE(key, program_key(driver, " -D X=1k", "ernel")) << "the end of one part is not the start of the next";
+  // And what a builder takes for its driver is what the driver says.
+  if (devices().empty()) GTEST_SKIP() << why_no_devices();
+  for (const auto& device : devices()) {
+    const cl::Device& native = dynamic_cast<Device&>(*device).context()->device;
+    const DriverIdentity said = DriverIdentity::of(native);
+    EXPECT_EQ(said.driver_version, native.getInfo<CL_DRIVER_VERSION>());
+    EXPECT_EQ(said.device_version, native.getInfo<CL_DEVICE_VERSION>());
+    EXPECT_EQ(said.device, native.getInfo<CL_DEVICE_NAME>());
+    EXPECT_EQ(said.vendor, native.getInfo<CL_DEVICE_VENDOR>());
+    const cl::Platform platform(native.getInfo<CL_DEVICE_PLATFORM>());
+    EXPECT_EQ(said.platform, platform.getInfo<CL_PLATFORM_NAME>());
+    EXPECT_EQ(said.platform_version, platform.getInfo<CL_PLATFORM_VERSION>());
+  }
+}
+
 TEST_F(ProgramCacheTest, SavesBuildsAndSurvivesCorruption) {
   Config config;
   config.cache_dir = dir_.string();
