@@ -249,6 +249,20 @@ TEST_F(OpenClGemm, IsRightForBlocksPartsAndVectorsOfTheVectorKernels) {
   }
 }
 
+TEST_F(OpenClGemm, AddsEveryPartOfK) {
+  // As many K groups as parts, so that no part is empty, for numbers of parts that no rule of thumb takes here.
+  for (const int parts : {2, 4, 8, 16}) {
+    for (const std::int64_t width : {128, 32}) {
+      Case c{3, 70, parts * width - 5};
+      c.a_grid = {1, width};
+      c.b_grid = {width, width};
+      c.options = {{"variant", "gemm_stream"}, {"split_k", std::to_string(parts)}};
+      c.seed = static_cast<std::uint32_t>(600 + parts);
+      check(c);
+    }
+  }
+}
+
 TEST_F(OpenClGemm, GivesTheSameBitsTwice) {
   for (const std::string& name : variant_names()) {
     Case c{33, 200, 1000};

@@ -216,6 +216,28 @@ TEST_F(OpenClQuantiser, IntoTilesGivesTheBitsOfCodesMadeBefore) {
   }
 }
 
+TEST_F(OpenClQuantiser, SeesTheLargestValueInAnyColumnOfAGroup) {
+  // The vectors of 16 leave up to 15 columns, which loops of their own take: each column of the last 16 is once the
+  // only large one, in groups whose width, or what the edge leaves of it, is 1 to 15 beyond a multiple of 16.
+  for (const auto& device : devices()) {
+    for (const std::int64_t k : {15, 31, 128 + 15, 128 + 47, 128 + 1, 128 + 16, 256}) {
+      constexpr std::int64_t kRows = 16;
+      std::vector<float> values = hard_values(kRows * k, 21);
+      for (float& v : values) v = std::fmod(v, 1.0f);
+      for (std::int64_t row = 0; row < kRows; ++row) {
+        if (row < k) values[static_cast<std::size_t>(row * k + k - 1 - row)] = row % 2 == 0 ? 300.0f : -300.0f;
+      }
+      for (const numerics::ScaleGrid grid : {numerics::ScaleGrid{1, 128}, {1, 0}, {2, 128}}) {
+        expect_same(*device, values, DType::f32, kRows, k, k, DType::e4m3fn, grid, {});
+      }
+      for (const char* const variant : {"gemm_panel", "gemm_stream", "gemm_tiled"}) {
+        expect_same_product(*device, values, DType::f32, kRows, k, k, DType::e4m3fn, {1, 128}, variant);
+        expect_same_product(*device, values, DType::f32, kRows, k, k, DType::e4m3fn, {1, 0}, variant);
+      }
+    }
+  }
+}
+
 TEST_F(OpenClQuantiser, TilesLargerThanTheCachesAreTheSame) {
   // Stored past the caches where they are large for a device: here for one that says that its caches are small.
   auto made = make({});
