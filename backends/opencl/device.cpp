@@ -56,7 +56,13 @@ backend::Support Device::supports(const backend::GemmDesc& desc) {
   Choice choice;
   backend::Support support = choose(context()->features, desc, &choice, context_->tuned.get());
   if (support.reason != backend::Reason::none) return support;
-  support.workspace_bytes = Gemm::lay_out(desc, choice).bytes;
+  try {
+    support.workspace_bytes = Gemm::lay_out(desc, choice).bytes;
+  } catch (const std::overflow_error&) {
+    support.reason = backend::Reason::device_memory;
+    support.text = "the workspace takes more than 2^63 bytes; plan for fewer rows";
+    return support;
+  }
   if (support.workspace_bytes > context_->features.max_buffer_bytes) {
     support.reason = backend::Reason::device_memory;
     support.text = "the workspace takes " + std::to_string(support.workspace_bytes) + " bytes, a buffer of " +

@@ -6,6 +6,7 @@
 #include <climits>
 
 #include "backends/numerics/checked.h"
+#include "backends/numerics/size.h"
 
 namespace ironcl::opencl {
 
@@ -16,10 +17,11 @@ using backend::Span;
 using backend::Status;
 using numerics::ceil_div;
 using numerics::checked_mul;
+using numerics::Size;
 
 namespace {
 
-constexpr std::uint64_t kPartAlignment = 256;
+constexpr std::int64_t kPartAlignment = 256;
 
 std::string number(DType type) { return std::to_string(static_cast<std::uint32_t>(type)); }
 
@@ -83,25 +85,27 @@ struct Gemm::Run {
 
 Workspace Gemm::lay_out(const GemmDesc& d, const Choice& choice) {
   const Activations form = choice.variant->activations(choice.tuning);
-  const std::int64_t k_pad = padded(d.k, form.k_pad);
+  const Size k_pad = Size(d.k).padded_to(form.k_pad);
   Workspace w;
-  const auto add = [&](Workspace::Part& part, std::int64_t bytes) {
-    part = {w.bytes, static_cast<std::uint64_t>(bytes)};
-    w.bytes += (part.size + kPartAlignment - 1) / kPartAlignment * kPartAlignment;
+  Size total;
+  const auto add = [&](Workspace::Part& part, Size bytes) {
+    part = {total.bytes(), bytes.bytes()};
+    total += bytes.padded_to(kPartAlignment);
   };
   if (d.a_source != DType::none && !quantizes_into_tiles(d, form)) {
-    add(w.codes, checked_mul(d.m, form.tiles ? d.k : k_pad));
-    add(w.code_scales, checked_mul(checked_mul(d.a_scale.grid.scale_rows(d.m), d.a_scale.grid.scale_cols(d.k)), 4));
+    add(w.codes, Size(d.m) * (form.tiles ? Size(d.k) : k_pad));
+    add(w.code_scales, Size(d.a_scale.grid.scale_rows(d.m)) * d.a_scale.grid.scale_cols(d.k) * 4);
   }
   if (needs_pack(d, form) || quantizes_into_tiles(d, form)) {
-    const std::int64_t rows = form.tiles ? padded(d.m, form.rows) : d.m;
+    const Size rows = form.tiles ? Size(d.m).padded_to(form.rows) : Size(d.m);
     const int size = form.tiles || numerics::is_float(d.a) ? 4 : 1;
-    add(w.packed, checked_mul(checked_mul(rows, k_pad), size));
-    add(w.packed_scales, checked_mul(checked_mul(rows, choice.problem.groups()), 4));
+    add(w.packed, rows * k_pad * size);
+    add(w.packed_scales, rows * choice.problem.groups() * 4);
   }
   if (choice.variant->scratch_bytes != nullptr) {
-    add(w.scratch, static_cast<std::int64_t>(choice.variant->scratch_bytes(choice.tuning, choice.problem)));
+    add(w.scratch, choice.variant->scratch_bytes(choice.tuning, choice.problem));
   }
+  w.bytes = total.bytes();
   return w;
 }
 
@@ -116,7 +120,7 @@ Gemm::Gemm(ContextPtr context, const GemmDesc& desc, Choice choice)
   streams_tiles_ = form_.tiles && f.prefers_vectors() && layout_.packed.size > 2 * f.local_bytes * f.compute_units;
   guarded("building a plan", [&] {
     build();
-    own_workspace_ = Buffer(context_, std::max<std::uint64_t>(layout_.bytes, kPartAlignment)).memory();
+    own_workspace_ = Buffer(context_, std::max<std::uint64_t>(layout_.bytes, std::uint64_t{kPartAlignment})).memory();
     warm_up();
   });
 }
@@ -366,7 +370,7 @@ std::shared_ptr<backend::Event> Gemm::enqueue(const std::shared_ptr<backend::Que
     };
     const bool own_workspace = !args.workspace && layout_.bytes != 0;
     run.workspace = args.workspace ? memory(args.workspace) : Memory{own_workspace_, 0};
-    if (own_workspace && last_ != nullptr && last_queue_ != ours) run.wait.push_back(last_->native());
+    if (own_workspace && last_ != nullptr && last_queue_() != ours->native()()) run.wait.push_back(last_->native());
 
     const PackedWeights& b = weights.packed(layout());
     const Memory d = memory(args.d), bias = args.bias ? memory(args.bias) : Memory{own_workspace_, 0};
@@ -396,7 +400,7 @@ std::shared_ptr<backend::Event> Gemm::enqueue(const std::shared_ptr<backend::Que
     auto event = ours->record(run.first, run.last, std::move(causes));
     if (own_workspace) {
       last_ = event;
-      last_queue_ = ours;
+      last_queue_ = ours->native();
     }
     return event;
   });

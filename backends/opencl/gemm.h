@@ -66,7 +66,7 @@ class Gemm final : public backend::Gemm {
   std::vector<cl::Kernel> passes_;
   cl::Buffer own_workspace_;
   std::shared_ptr<Event> last_;  ///< The last call that used own_workspace_.
-  Queue* last_queue_ = nullptr;  ///< Its queue; compared, never followed.
+  cl::CommandQueue last_queue_;  ///< Its queue, kept alive: no other queue can come to have its address.
 };
 
 }  // namespace ironcl::opencl

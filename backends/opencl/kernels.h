@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "backends/interface.h"
+#include "backends/numerics/size.h"
 #include "backends/opencl/probe.h"
 
 namespace ironcl::opencl {
@@ -90,7 +91,7 @@ struct Variant {
   Layout (*layout)(const Tuning&) = nullptr;
   Activations (*activations)(const Tuning&) = nullptr;
   std::vector<Pass> (*passes)(const Tuning&, const Problem&, std::int64_t m) = nullptr;
-  std::uint64_t (*scratch_bytes)(const Tuning&, const Problem&) = nullptr;  ///< Null: none.
+  numerics::Size (*scratch_bytes)(const Tuning&, const Problem&) = nullptr;  ///< Null: none.
 
   /// How well the variant suits, larger is better; 0: only when asked for by name.
   int (*preference)(const Features&, const Problem&) = nullptr;

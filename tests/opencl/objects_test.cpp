@@ -164,6 +164,96 @@ TEST_F(OpenClObjects, TwoQueuesMayShareAPlanAndItsWorkspace) {
   }
 }
 
+/// Expects that `second` waits for `first`, which a gate holds back: both use the workspace of their plan.
+void expect_one_after_the_other(Gate& gate, backend::Event& first, backend::Event& second, const char* what) {
+  EXPECT_EQ(second.wait(milliseconds(100)), Status::timeout) << what;
+  gate.user.setStatus(CL_COMPLETE);
+  EXPECT_EQ(first.wait(kForEver), Status::ok) << what;
+  EXPECT_EQ(second.wait(kForEver), Status::ok) << what;
+}
+
+TEST_F(OpenClObjects, CallsThatShareAWorkspaceWaitForOneAnotherEveryTime) {
+  for (const auto& device : devices()) {
+    Case c{24, 200, 640};
+    c.a_source = DType::f32;
+    Ready ready(*device, c);
+    const auto other_queue = device->create_queue();
+    for (int round = 0; round < 4; ++round) {
+      Gate gate(*device);
+      backend::GemmArgs held = ready.args;
+      held.wait = {gate.event};
+      const auto& from = round % 2 == 0 ? ready.queue : other_queue;
+      const auto& to = round % 2 == 0 ? other_queue : ready.queue;
+      const auto first = ready.plan->enqueue(from, held);
+      const auto second = ready.plan->enqueue(to, ready.args);
+      expect_one_after_the_other(gate, *first, *second, "two queues that both live");
+    }
+  }
+}
+
+TEST_F(OpenClObjects, AQueueAtTheAddressOfADestroyedOneIsAnotherQueue) {
+  for (const auto& device : devices()) {
+    Case c{24, 200, 640};
+    c.a_source = DType::f32;
+    Ready ready(*device, c);
+    for (int round = 0; round < 8; ++round) {
+      Gate gate(*device);
+      backend::GemmArgs held = ready.args;
+      held.wait = {gate.event};
+      auto doomed = device->create_queue();
+      const auto first = ready.plan->enqueue(doomed, held);
+      const void* const address = doomed.get();
+      doomed.reset();  // Legal with a call under way.
+      std::vector<std::shared_ptr<backend::Queue>> queues;
+      do {
+        queues.push_back(device->create_queue());
+      } while (queues.back().get() != address && queues.size() < 32);
+      const auto second = ready.plan->enqueue(queues.back(), ready.args);
+      expect_one_after_the_other(gate, *first, *second, "the second queue may lie where the first one lay");
+    }
+  }
+}
+
+TEST_F(OpenClObjects, NoRowsStillWaitForWhatTheyAreToldTo) {
+  for (const auto& device : devices()) {
+    Ready ready(*device, {4, 64, 256});
+    Gate gate(*device);
+    ready.args.m = 0;
+    ready.args.wait = {gate.event};
+    const auto event = ready.plan->enqueue(ready.queue, ready.args);
+    EXPECT_EQ(event->wait(milliseconds(100)), Status::timeout);
+    gate.user.setStatus(CL_COMPLETE);
+    EXPECT_EQ(event->wait(kForEver), Status::ok);
+    Gate failing(*device);
+    ready.args.wait = {failing.event};
+    const auto failed = ready.plan->enqueue(ready.queue, ready.args);
+    failing.user.setStatus(CL_OUT_OF_RESOURCES);
+    expect_error(Status::out_of_device_memory, "CL_OUT_OF_RESOURCES", [&] { failed->wait(kForEver); });
+  }
+}
+
+TEST_F(OpenClObjects, AWorkspaceBeyondWhatANumberHoldsIsRefused) {
+  // Bytes of these workspaces, taken modulo 2^64, are 2 GiB and 244,992. The device is one that takes buffers large
+  // enough for the weights.
+  auto made = make({});
+  for (const auto& device : made.devices) {
+    dynamic_cast<Device&>(*device).context()->features.max_buffer_bytes = std::uint64_t{1} << 40;
+    for (const auto& [m, n] :
+         std::vector<std::pair<std::int64_t, std::int64_t>>{{536870911, 536870912}, {2143615794, 134459904}}) {
+      Case c{m, n, 1};
+      c.options = {{"variant", "gemm_stream"}, {"split_k", "16"}};
+      const backend::Support support = device->supports(c.desc());
+      EXPECT_EQ(support.reason, backend::Reason::device_memory) << support.text;
+      EXPECT_NE(support.text.find("workspace"), std::string::npos) << support.text;
+      expect_error(Status::unsupported, "workspace", [&] { device->create_gemm(c.desc()); });
+    }
+    // Products that leave 2^63 long before the last sum.
+    Case c{(std::int64_t{1} << 31) - 4096, 1, (std::int64_t{1} << 31) - 4096};
+    c.a_source = DType::f32;
+    EXPECT_EQ(device->supports(c.desc()).reason, backend::Reason::device_memory);
+  }
+}
+
 TEST_F(OpenClObjects, EverythingMayBeDroppedWhileWorkUsesIt) {
   for (const auto& device : devices()) {
     for (int round = 0; round < 3; ++round) {

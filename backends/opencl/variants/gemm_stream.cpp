@@ -54,10 +54,9 @@ Variant gemm_stream() {
   v.layout = [](const Tuning&) { return Layout{kPanel, 1, 16}; };
   v.activations = [](const Tuning& t) { return Activations{true, t.at("tile_m"), 16}; };
   v.passes = passes;
-  v.scratch_bytes = [](const Tuning& t, const Problem& p) -> std::uint64_t {
+  v.scratch_bytes = [](const Tuning& t, const Problem& p) -> numerics::Size {
     if (t.at("split_k") == 1) return 0;
-    return static_cast<std::uint64_t>(t.at("split_k") * p.m * numerics::ceil_div(p.n, kPanel) * kPanel) *
-           sizeof(float);
+    return numerics::Size(t.at("split_k")) * p.m * numerics::Size(p.n).padded_to(kPanel) * 4;
   };
   v.preference = [](const Features& f, const Problem& p) { return f.prefers_vectors() && p.m <= kMostRows ? 3 : 0; };
   v.rule_of_thumb = rule_of_thumb;
