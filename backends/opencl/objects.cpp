@@ -2,6 +2,7 @@
 #include "backends/opencl/objects.h"
 
 #include <algorithm>
+#include <iterator>
 #include <thread>
 
 namespace ironcl::opencl {
@@ -42,31 +43,80 @@ Buffer::Buffer(ContextPtr context, cl_mem memory, std::uint64_t size) : context_
 }
 
 Event::Event(ContextPtr context, cl::Event first, cl::Event last, std::vector<std::shared_ptr<Event>> causes)
-    : context_(std::move(context)), first_(std::move(first)), last_(std::move(last)), causes_(std::move(causes)) {}
+    : context_(std::move(context)),
+      first_(std::move(first)),
+      last_(std::move(last)),
+      causes_(std::make_move_iterator(causes.begin()), std::make_move_iterator(causes.end())) {}
+
+Event::~Event() {
+  // The events that die with this one hand their causes to the one list that is being emptied, so that a long chain
+  // dies in a loop. Splicing allocates nothing.
+  static thread_local Causes* dying = nullptr;
+  if (dying != nullptr) {
+    dying->splice(dying->end(), causes_);
+    return;
+  }
+  Causes mine;
+  mine.splice(mine.end(), causes_);
+  dying = &mine;
+  while (!mine.empty()) {
+    const std::shared_ptr<Event> cause = std::move(mine.front());
+    mine.pop_front();
+  }
+  dying = nullptr;
+}
 
 bool Event::done() const {
-  return guarded("asking an event",
-                 [&] { return last_.getInfo<CL_EVENT_COMMAND_EXECUTION_STATUS>() <= CL_COMPLETE; });
+  return settled_ || guarded("asking an event",
+                             [&] { return last_.getInfo<CL_EVENT_COMMAND_EXECUTION_STATUS>() <= CL_COMPLETE; });
+}
+
+std::shared_ptr<Event> Event::settle_next(Causes& gone) {
+  const std::lock_guard lock(mutex_);
+  while (!causes_.empty()) {
+    const std::shared_ptr<Event>& cause = causes_.front();
+    if (!cause->settled_ && cause->done()) return cause;
+    // A cause that has not ended although we have is one that a driver did not wait for: it is not why we failed.
+    if (cause->settled_ && failure_ == nullptr) {
+      const std::lock_guard cause_lock(cause->mutex_);
+      failure_ = cause->failure_;
+    }
+    gone.splice(gone.end(), causes_, causes_.begin());
+  }
+  if (settled_) return nullptr;
+  const cl_int status = last_.getInfo<CL_EVENT_COMMAND_EXECUTION_STATUS>();
+  if (failure_ == nullptr && status < 0) {
+    failure_ = std::make_shared<const Error>(status_of(status),
+                                             "a command on " + context_->features.name + " failed with " +
+                                                 error_name(status) + " (" + std::to_string(status) + ")",
+                                             status);
+  }
+  settled_ = true;
+  return nullptr;
+}
+
+std::shared_ptr<const Error> Event::settle() {
+  Causes gone;  // dies last, outside every lock
+  if (!settled_) {
+    std::vector<std::shared_ptr<Event>> open;  // from this event (which is not in it) down to the one being settled
+    for (;;) {
+      Event& event = open.empty() ? *this : *open.back();
+      if (auto cause = event.settle_next(gone)) {
+        open.push_back(std::move(cause));
+      } else if (open.empty()) {
+        break;
+      } else {
+        gone.push_back(std::move(open.back()));
+        open.pop_back();
+      }
+    }
+  }
+  const std::lock_guard lock(mutex_);
+  return failure_;
 }
 
 void Event::throw_if_failed() {
-  std::vector<std::shared_ptr<Event>> causes;
-  {
-    const std::lock_guard lock(mutex_);
-    causes = causes_;
-  }
-  for (const auto& cause : causes) {
-    if (cause->done()) cause->throw_if_failed();
-  }
-  const cl_int status = last_.getInfo<CL_EVENT_COMMAND_EXECUTION_STATUS>();
-  if (status < 0) {
-    throw Error(status_of(status),
-                "a command on " + context_->features.name + " failed with " + error_name(status) + " (" +
-                    std::to_string(status) + ")",
-                status);
-  }
-  const std::lock_guard lock(mutex_);
-  causes_.clear();
+  if (const auto failure = settle()) throw Error(*failure);
 }
 
 Status Event::wait(std::chrono::nanoseconds timeout) {
@@ -128,7 +178,12 @@ Queue::~Queue() {
 
 void Queue::finish() {
   guarded("finishing a queue", [&] { queue_.finish(); });
-  pending_.clear();
+  tidy();
+}
+
+void Queue::tidy() {
+  std::erase_if(pending_, [](const auto& event) { return event->done() && event->settle() == nullptr; });
+  for (; !waiting_.empty() && waiting_.front()->done(); waiting_.pop_front()) waiting_.front()->settle();
 }
 
 void Queue::wait_for(const std::shared_ptr<backend::Event>& event) {
@@ -137,16 +192,18 @@ void Queue::wait_for(const std::shared_ptr<backend::Event>& event) {
     const std::vector<cl::Event> list{native_for(*context_, *ours)};
     queue_.enqueueBarrierWithWaitList(&list);
   });
+  tidy();
   pending_.push_back(ours);
 }
 
 std::shared_ptr<Event> Queue::record(cl::Event first, cl::Event last, std::vector<std::shared_ptr<Event>> causes) {
   queue_.flush();
-  std::erase_if(pending_, [](const auto& event) {
-    return event->native().template getInfo<CL_EVENT_COMMAND_EXECUTION_STATUS>() == CL_COMPLETE;
-  });
+  tidy();
   causes.insert(causes.end(), pending_.begin(), pending_.end());
-  return std::make_shared<Event>(context_, std::move(first), std::move(last), std::move(causes));
+  const bool waits = !causes.empty();
+  auto event = std::make_shared<Event>(context_, std::move(first), std::move(last), std::move(causes));
+  if (waits) waiting_.push_back(event);
+  return event;
 }
 
 std::shared_ptr<backend::Event> Queue::write(const backend::Span& dst, const void* src,

@@ -2,6 +2,9 @@
 // Buffers, events and queues. OpenCL itself keeps memory and kernels alive that an enqueued command uses.
 #pragma once
 
+#include <atomic>
+#include <deque>
+#include <list>
 #include <mutex>
 #include <vector>
 
@@ -26,25 +29,36 @@ class Buffer final : public backend::Buffer {
   cl::Buffer memory_;
 };
 
-/// One or several commands of a queue, from `first` to `last`.
+/// One or several commands of a queue, from `first` to `last`. Calls that wait for one another make chains as long as
+/// a program runs: an event lets go of what it waited for once it is known to have ended, and neither asking nor
+/// destroying a chain recurses.
 class Event final : public backend::Event {
  public:
   Event(ContextPtr context, cl::Event first, cl::Event last, std::vector<std::shared_ptr<Event>> causes);
+  ~Event() override;
   backend::Status wait(std::chrono::nanoseconds timeout) override;
   backend::Profile profile() override;
   const cl::Event& native() const noexcept { return last_; }
   const ContextPtr& context() const noexcept { return context_; }
   /// True once it ended, well or badly.
   bool done() const;
+  /// Of an event that has ended: forgets what it waited for. Returns its failure, a failed cause's own before ours;
+  /// null where it succeeded.
+  std::shared_ptr<const backend::Error> settle();
 
  private:
-  /// Throws the Error of a command that failed; a failed cause's own before ours.
+  using Causes = std::list<std::shared_ptr<Event>>;
+  /// One step of settle(): the next cause to settle first, or null when this event is settled. What is let go of goes
+  /// to `gone`.
+  std::shared_ptr<Event> settle_next(Causes& gone);
   void throw_if_failed();
 
   ContextPtr context_;
   cl::Event first_, last_;
-  std::mutex mutex_;
-  std::vector<std::shared_ptr<Event>> causes_;  ///< What it waited for, so long as that may still fail.
+  std::atomic<bool> settled_{false};  ///< It has ended, failure_ is final, causes_ is empty.
+  std::mutex mutex_;                  ///< Guards the two below.
+  Causes causes_;                     ///< What it waited for, so long as that may still fail.
+  std::shared_ptr<const backend::Error> failure_;
 };
 
 class Queue final : public backend::Queue {
@@ -63,9 +77,13 @@ class Queue final : public backend::Queue {
   std::shared_ptr<Event> record(cl::Event first, cl::Event last, std::vector<std::shared_ptr<Event>> causes);
 
  private:
+  /// Drops from pending_ what succeeded, and settles the commands at the head of waiting_ that have ended.
+  void tidy();
+
   ContextPtr context_;
   cl::CommandQueue queue_;
-  std::vector<std::shared_ptr<Event>> pending_;  ///< wait_for's events that have not ended.
+  std::vector<std::shared_ptr<Event>> pending_;  ///< wait_for's events that have not succeeded.
+  std::deque<std::shared_ptr<Event>> waiting_;   ///< Commands that waited for an event, until they are seen to end.
 };
 
 /// The backend's own object behind an interface pointer; throws invalid_argument where it is another backend's or

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Queues, events, buffers, weights and plans as objects: order, waiting, failing, dying in any order, refusing.
+#include <malloc.h>
+
 #include <algorithm>
 #include <cstring>
 #include <limits>
@@ -292,6 +294,108 @@ TEST_F(OpenClObjects, NoRowsIsNoWork) {
     backend::GemmArgs args;
     args.weights = ready.args.weights;
     EXPECT_EQ(plan->enqueue(ready.queue, args)->wait(kForEver), Status::ok);
+  }
+}
+
+/// Bytes that malloc has handed out and not got back, of all threads.
+std::size_t bytes_in_use() {
+  const auto info = mallinfo2();
+  return info.uordblks + info.hblkhd;
+}
+
+TEST_F(OpenClObjects, CallsThatWaitForOneAnotherKeepNothingOnceTheirQueueIsFinished) {
+  for (const auto& device : devices()) {
+    Ready ready(*device, {1, 32, 128});
+    std::shared_ptr<backend::Event> last;
+    const auto calls = [&](int count) {
+      for (int i = 0; i < count; ++i) {
+        ready.args.wait.clear();
+        if (last != nullptr) ready.args.wait.push_back(last);
+        last = ready.plan->enqueue(ready.queue, ready.args);
+        ready.args.wait.clear();
+        if (i % 100 == 99) ready.queue->finish();
+      }
+    };
+    calls(500);
+    const std::weak_ptr<backend::Event> first = last;
+    const std::size_t before = bytes_in_use();
+    calls(4000);
+    EXPECT_TRUE(first.expired()) << "an event that ended 4000 calls ago is still held";
+    // 800 bytes a call would be 3.2 MB.
+    EXPECT_LT(bytes_in_use(), before + 200'000) << "4000 calls that waited for one another keep memory";
+
+    // The same without a call's own wait list: the queue waits.
+    const auto other = device->create_queue();
+    std::weak_ptr<backend::Event> early = last;
+    for (int i = 0; i < 500; ++i) {
+      const auto& queue = i % 2 == 0 ? ready.queue : other;
+      if (last != nullptr) queue->wait_for(last);
+      last = ready.plan->enqueue(queue, ready.args);
+    }
+    ready.queue->finish();
+    other->finish();
+    ready.plan.reset();
+    EXPECT_TRUE(early.expired()) << "a queue holds an event that it waited for long ago";
+  }
+}
+
+/// `length` events, each waiting for the one before, the first for `gate`. Only the last is held by the caller.
+std::shared_ptr<Event> chain_of(Gate& gate, int length) {
+  std::shared_ptr<Event> last = gate.event;
+  for (int i = 0; i < length; ++i) {
+    last = std::make_shared<Event>(gate.event->context(), gate.user, gate.user,
+                                   std::vector<std::shared_ptr<Event>>{last, last});
+  }
+  return last;
+}
+
+constexpr int kLongChain = 200'000;
+
+TEST_F(OpenClObjects, ALongChainOfEventsIsWaitedForWithoutRecursion) {
+  for (const auto& device : devices()) {
+    Gate good(*device), bad(*device);
+    auto last = chain_of(good, kLongChain);
+    EXPECT_EQ(last->wait(milliseconds(0)), Status::timeout);
+    good.user.setStatus(CL_COMPLETE);
+    EXPECT_EQ(last->wait(kForEver), Status::ok);
+
+    // Its end knows how the first one failed, and no longer holds it.
+    last = chain_of(bad, kLongChain);
+    const std::weak_ptr<Event> first = bad.event;
+    bad.user.setStatus(CL_OUT_OF_RESOURCES);
+    bad.event.reset();
+    expect_error(Status::out_of_device_memory, "CL_OUT_OF_RESOURCES", [&] { last->wait(kForEver); });
+    EXPECT_TRUE(first.expired());
+    expect_error(Status::out_of_device_memory, "CL_OUT_OF_RESOURCES", [&] { last->profile(); });
+  }
+}
+
+TEST_F(OpenClObjects, ALongChainOfEventsDiesWithoutRecursion) {
+  for (const auto& device : devices()) {
+    Gate gate(*device);
+    auto last = chain_of(gate, kLongChain);
+    const std::weak_ptr<Event> first = gate.event;
+    gate.event.reset();
+    last.reset();  // nothing has ended, and nobody waits
+    EXPECT_TRUE(first.expired());
+    gate.user.setStatus(CL_COMPLETE);
+  }
+}
+
+TEST_F(OpenClObjects, NoRowsWaitForTheirWaitList) {
+  for (const auto& device : devices()) {
+    Ready ready(*device, {4, 64, 256});
+    Gate gate(*device), bad(*device);
+    ready.args.m = 0;
+    ready.args.wait = {gate.event};
+    const auto event = ready.plan->enqueue(ready.queue, ready.args);
+    EXPECT_EQ(event->wait(milliseconds(20)), Status::timeout) << "a call without rows did not wait";
+    gate.user.setStatus(CL_COMPLETE);
+    EXPECT_EQ(event->wait(kForEver), Status::ok);
+    ready.args.wait = {bad.event};
+    const auto failed = ready.plan->enqueue(ready.queue, ready.args);
+    bad.user.setStatus(CL_OUT_OF_RESOURCES);
+    expect_error(Status::out_of_device_memory, "CL_OUT_OF_RESOURCES", [&] { failed->wait(kForEver); });
   }
 }
 
