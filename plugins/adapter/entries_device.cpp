@@ -82,7 +82,17 @@ IRONCL_SAME(backend::Device::Memory::cl_mem, IRONCL_MEMORY_CL_MEM);
 const std::shared_ptr<DeviceState>& state_of(ironcl_device device) {
   require(device, "device");
   if (device->state == nullptr) invalid("device: its plugin was unloaded; call load() and enumerate() again");
+  check_process(device->state->process);
   return device->state;
+}
+
+void check_process(pid_t process) {
+  if (const pid_t here = getpid(); here != process) {
+    refuse(Status::unavailable,
+           fmt::format("this process ({}) was forked from the one that loaded the plugin ({}), and a driver does not "
+                       "survive that: load plugins after the fork, or let the child call exec",
+                       here, process));
+  }
 }
 
 namespace entries {

@@ -28,7 +28,7 @@ ironcl_status gemm_create(ironcl_device device, const ironcl_gemm_desc* desc, ir
 
 ironcl_status gemm_info(ironcl_gemm gemm, ironcl_gemm_info* out_info, ironcl_error* error) noexcept {
   return guard("gemm_info", error, [&] {
-    require(gemm, "gemm");
+    usable(gemm, "gemm");
     check_out(out_info, "gemm_info");
     const backend::GemmInfo info = gemm->gemm->info();
     ironcl_gemm_info full{};
@@ -44,14 +44,15 @@ ironcl_status gemm_info(ironcl_gemm gemm, ironcl_gemm_info* out_info, ironcl_err
 ironcl_status gemm_enqueue(ironcl_gemm gemm, ironcl_queue queue, const ironcl_gemm_args* args,
                            ironcl_event* out_event, ironcl_error* error) noexcept {
   return guard("gemm_enqueue", error, [&] {
-    require(gemm, "gemm");
-    require(queue, "queue");
+    usable(gemm, "gemm");
+    usable(queue, "queue");
     const backend::GemmArgs known = gemm_args(args, *gemm, *queue);
     // Before the command: once it is queued, nothing may fail.
     auto handle = out_event == nullptr ? nullptr : std::make_unique<ironcl_event_t>();
     auto event = gemm->gemm->enqueue(queue->queue, known);
     if (handle == nullptr) return;
     if (event == nullptr) refuse(backend::Status::internal, "the backend made no event");
+    handle->device = queue->device;
     handle->event = std::move(event);
     *out_event = handle.release();
   });

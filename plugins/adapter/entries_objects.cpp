@@ -22,6 +22,20 @@ std::shared_ptr<T> made(std::shared_ptr<T> object, std::string_view what) {
   return object;
 }
 
+/// Host memory to import. Kernels read and write whole vectors: what is off the alignment would fault.
+void check_host_memory(const void* pointer, std::uint64_t size, const DeviceState& device) {
+  const auto address = reinterpret_cast<std::uintptr_t>(pointer);
+  if (const std::uint64_t past = address % device.buffer_alignment; past != 0) {
+    invalid(
+        fmt::format("native_memory.handle is {} bytes past a multiple of {}, the device's buffer_alignment, on which "
+                    "imported host memory must start; use aligned_alloc, or create a buffer and write to it",
+                    past, device.buffer_alignment));
+  }
+  if (size > UINTPTR_MAX - address) {
+    invalid(fmt::format("native_memory.handle with buffer_desc.size {} reaches past the end of memory", size));
+  }
+}
+
 std::chrono::nanoseconds timeout_of(std::uint64_t timeout_ns) {
   constexpr auto kForever = std::chrono::nanoseconds::max();
   return timeout_ns >= static_cast<std::uint64_t>(kForever.count())
@@ -46,15 +60,15 @@ ironcl_status queue_create(ironcl_device device, uint32_t flags, ironcl_queue* o
 
 ironcl_status queue_finish(ironcl_queue queue, ironcl_error* error) noexcept {
   return guard("queue_finish", error, [&] {
-    require(queue, "queue");
+    usable(queue, "queue");
     queue->queue->finish();
   });
 }
 
 ironcl_status queue_wait(ironcl_queue queue, ironcl_event event, ironcl_error* error) noexcept {
   return guard("queue_wait", error, [&] {
-    require(queue, "queue");
-    require(event, "event");
+    usable(queue, "queue");
+    usable(event, "event");
     queue->queue->wait_for(event->event);
   });
 }
@@ -79,6 +93,9 @@ ironcl_status buffer_create(ironcl_device device, const ironcl_buffer_desc* desc
             fmt::format("native_memory.kind is {}; this plugin knows 1 (host pointer) and 2 (cl_mem)", memory.kind));
       }
       require(memory.handle, "native_memory.handle");
+      if (memory.kind == IRONCL_MEMORY_HOST_POINTER) {
+        check_host_memory(memory.handle, known.size, *state);
+      }
       handle->buffer = made(
           state->device->import_buffer(static_cast<backend::Device::Memory>(memory.kind), memory.handle, known.size),
           "buffer");
@@ -94,7 +111,7 @@ void buffer_destroy(ironcl_buffer buffer) noexcept { destroy(buffer); }
 ironcl_status write(ironcl_queue queue, ironcl_span dst, const void* src, uint32_t host_semantics,
                     ironcl_event* out_event, ironcl_error* error) noexcept {
   return guard("write", error, [&] {
-    require(queue, "queue");
+    usable(queue, "queue");
     const backend::Span span = transfer_span(dst, "dst", *queue->device);
     require(src, "src");
     if (host_semantics > IRONCL_HOST_STABLE_UNTIL_EVENT) {
@@ -104,6 +121,7 @@ ironcl_status write(ironcl_queue queue, ironcl_span dst, const void* src, uint32
     auto handle = out_event == nullptr ? nullptr : std::make_unique<ironcl_event_t>();
     auto event = queue->queue->write(span, src, static_cast<backend::HostSemantics>(host_semantics));
     if (handle == nullptr) return;
+    handle->device = queue->device;
     handle->event = made(std::move(event), "event");
     *out_event = handle.release();
   });
@@ -112,12 +130,13 @@ ironcl_status write(ironcl_queue queue, ironcl_span dst, const void* src, uint32
 ironcl_status read(ironcl_queue queue, ironcl_span src, void* dst, ironcl_event* out_event,
                    ironcl_error* error) noexcept {
   return guard("read", error, [&] {
-    require(queue, "queue");
+    usable(queue, "queue");
     const backend::Span span = transfer_span(src, "src", *queue->device);
     require(dst, "dst");
     auto handle = out_event == nullptr ? nullptr : std::make_unique<ironcl_event_t>();
     auto event = queue->queue->read(span, dst);
     if (handle == nullptr) return;
+    handle->device = queue->device;
     handle->event = made(std::move(event), "event");
     *out_event = handle.release();
   });
@@ -144,7 +163,7 @@ ironcl_status weights_prepare(ironcl_device device, const ironcl_weights_desc* d
 ironcl_status weights_export(ironcl_weights weights, void* data, uint64_t data_bytes, void* scales,
                              uint64_t scale_bytes, ironcl_error* error) noexcept {
   return guard("weights_export", error, [&] {
-    require(weights, "weights");
+    usable(weights, "weights");
     backend::Weights& held = *weights->weights;
     require(data, "data");
     if (data_bytes < held.data_bytes()) {
@@ -162,7 +181,7 @@ ironcl_status weights_export(ironcl_weights weights, void* data, uint64_t data_b
 
 ironcl_status weights_info(ironcl_weights weights, ironcl_weights_info* out_info, ironcl_error* error) noexcept {
   return guard("weights_info", error, [&] {
-    require(weights, "weights");
+    usable(weights, "weights");
     check_out(out_info, "weights_info");
     ironcl_weights_info full{};
     full.device_bytes = weights->weights->device_bytes();
@@ -177,7 +196,7 @@ void weights_destroy(ironcl_weights weights) noexcept { destroy(weights); }
 
 ironcl_status event_wait(ironcl_event event, uint64_t timeout_ns, ironcl_error* error) noexcept {
   return guard("event_wait", error, [&]() -> ironcl_status {
-    require(event, "event");
+    usable(event, "event");
     switch (event->event->wait(timeout_of(timeout_ns))) {
       case backend::Status::ok:
         return IRONCL_OK;
@@ -191,7 +210,7 @@ ironcl_status event_wait(ironcl_event event, uint64_t timeout_ns, ironcl_error* 
 
 ironcl_status event_profile(ironcl_event event, ironcl_event_profile* out_profile, ironcl_error* error) noexcept {
   return guard("event_profile", error, [&] {
-    require(event, "event");
+    usable(event, "event");
     check_out(out_profile, "event_profile");
     if (event->event->wait(std::chrono::nanoseconds(0)) != backend::Status::ok) {
       invalid("event_profile: the command has not ended yet; call event_wait first");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The wall of the boundary: runs the body of an entry and turns whatever it throws into a status and an error text.
-// Next door: structs.h (structs that cross), table.cpp (the entries).
+// Next door: structs.h (structs that cross), entries.h (the entries).
 #pragma once
 
 #include <exception>
@@ -43,15 +43,6 @@ ironcl_status guard(const char* slot, ironcl_error* error, Body&& body) noexcept
     return fail_internal(error, slot, thrown.what());
   } catch (...) {
     return fail_internal(error, slot, "something that is no std::exception was thrown");
-  }
-}
-
-/// For destroy functions: nothing leaves, nothing is reported.
-template <class Handle>
-void destroy(Handle* handle) noexcept {
-  try {
-    delete handle;
-  } catch (...) {
   }
 }
 

@@ -3,12 +3,17 @@
 // handle drops one share; commands in flight keep theirs.
 #pragma once
 
+#include <sys/types.h>
+#include <unistd.h>
+
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <string_view>
 
 #include "backends/interface.h"
 #include "host/include/ironcl/plugin.h"
+#include "plugins/adapter/structs.h"
 
 namespace ironcl::adapter {
 
@@ -28,7 +33,12 @@ struct Counted {
 struct DeviceState {
   std::shared_ptr<ironcl::backend::Device> device;
   std::uint64_t buffer_alignment = 1;
+  pid_t process = getpid();  ///< The one that loaded the plugin.
 };
+
+/// Throws unavailable in a process that was forked after `process` had loaded the plugin: the driver's threads, and
+/// whoever held its locks at that moment, are not in the child.
+void check_process(pid_t process);
 
 }  // namespace ironcl::adapter
 
@@ -63,12 +73,34 @@ struct ironcl_gemm_t : ironcl::adapter::Counted {
 };
 
 struct ironcl_event_t : ironcl::adapter::Counted {
+  std::shared_ptr<ironcl::adapter::DeviceState> device;
   std::shared_ptr<ironcl::backend::Event> event;
 };
 
 namespace ironcl::adapter {
 
-/// The device behind a handle. Throws invalid_argument where it is NULL or its plugin was unloaded.
+/// The device behind a handle. Throws invalid_argument where it is NULL or its plugin was unloaded, unavailable in a
+/// forked child.
 const std::shared_ptr<DeviceState>& state_of(ironcl_device device);
+
+/// The handle of a queue, buffer, weights, plan or event, usable here. Throws invalid_argument where it is NULL,
+/// unavailable in a forked child. `what` names it.
+template <class Handle>
+Handle& usable(Handle* handle, std::string_view what) {
+  require(handle, what);
+  check_process(handle->device->process);
+  return *handle;
+}
+
+/// For destroy functions: nothing leaves, nothing is reported. In a forked child the object is left as it is: to
+/// release it would be to call the parent's driver.
+template <class Handle>
+void destroy(Handle* handle) noexcept {
+  try {
+    if (handle == nullptr || handle->device->process != getpid()) return;
+    delete handle;
+  } catch (...) {
+  }
+}
 
 }  // namespace ironcl::adapter

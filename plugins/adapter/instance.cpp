@@ -84,6 +84,7 @@ std::optional<std::string> setting(const backend::Options& options, std::string_
 }
 
 void Instance::load(const ironcl_host* host, const ironcl_key_value* options, std::uint32_t option_count) {
+  if (const pid_t process = process_; process != 0) check_process(process);
   const std::lock_guard lock(mutex_);
   if (state_ != nullptr) {
     invalid(fmt::format("load: \"{}\" is loaded already in this process; share that load, or call unload() first",
@@ -111,10 +112,12 @@ void Instance::load(const ironcl_host* host, const ironcl_key_value* options, st
     throw;
   }
   state_ = state.release();
+  process_ = getpid();
 }
 
 void Instance::unload() noexcept {
   try {
+    if (const pid_t process = process_; process != 0 && process != getpid()) return;
     const std::lock_guard lock(mutex_);
     if (state_ == nullptr) return;
     const std::int64_t alive = live_handles.load(std::memory_order_relaxed);
@@ -138,6 +141,7 @@ void Instance::unload() noexcept {
 void Instance::enumerate(ironcl_device* out_devices, std::uint32_t capacity, std::uint32_t* out_count) {
   require(out_count, "out_count");
   if (capacity != 0) require(out_devices, "out_devices");
+  if (const pid_t process = process_; process != 0) check_process(process);
   const std::lock_guard lock(mutex_);
   if (state_ == nullptr) invalid(fmt::format("enumerate: \"{}\" is not loaded; call load() first", name_));
   if (!state_->listed) {

@@ -3,6 +3,9 @@
 // and never destroyed: nothing of a driver is released from a static destructor. Next door: plugin_definition.h.
 #pragma once
 
+#include <sys/types.h>
+
+#include <atomic>
 #include <cstdint>
 #include <initializer_list>
 #include <memory>
@@ -34,9 +37,11 @@ class Instance {
   Instance(const Instance&) = delete;
   Instance& operator=(const Instance&) = delete;
 
-  /// Throws invalid_argument where it is loaded already, incompatible where the host is of another major version.
+  /// Throws invalid_argument where it is loaded already, incompatible where the host is of another major version,
+  /// unavailable in a process forked from one that has loaded it.
   void load(const ironcl_host* host, const ironcl_key_value* options, std::uint32_t option_count);
-  /// Drops the backend and cuts the log. Handles that the host still holds stay legal to destroy.
+  /// Drops the backend and cuts the log. Handles that the host still holds stay legal to destroy. Does nothing in a
+  /// forked child, where the driver must not be called.
   void unload() noexcept;
   /// Throws invalid_argument before load.
   void enumerate(ironcl_device* out_devices, std::uint32_t capacity, std::uint32_t* out_count);
@@ -47,10 +52,11 @@ class Instance {
 
   const char* name_;
   MakeBackend make_;
-  std::mutex mutex_;          // guards the three below
-  HostLog* log_ = nullptr;    // made by the first load and kept: objects may outlive unload()
-  State* state_ = nullptr;    // null while not loaded
-  State* retired_ = nullptr;  // device handles of earlier loads: empty, but still legal to ask
+  std::atomic<pid_t> process_{0};  // that loaded it first; 0: none has. Read without the lock, which a fork may hold
+  std::mutex mutex_;               // guards the three below
+  HostLog* log_ = nullptr;         // made by the first load and kept: objects may outlive unload()
+  State* state_ = nullptr;         // null while not loaded
+  State* retired_ = nullptr;       // device handles of earlier loads: empty, but still legal to ask
 };
 
 }  // namespace ironcl::adapter

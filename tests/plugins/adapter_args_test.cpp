@@ -101,6 +101,68 @@ TEST_F(AdapterArgs, WrittenSpansOverlapNothing) {
   EXPECT_EQ(enqueue(args), IRONCL_OK) << "end to end is apart: " << error.message;
 }
 
+/// Every span of a call, written ones first, each in a part of its own of the one buffer.
+TEST_F(AdapterArgs, NoWrittenSpanOverlapsAnyOther) {
+  auto desc = gemm_desc();
+  desc.bias_dtype = IRONCL_F32;
+  desc.d_dtype = IRONCL_F8_E4M3FN;
+  desc.d_scale = {IRONCL_F32, 1, 4, 0, 0};
+  desc.grouping = IRONCL_GROUPING_CONTIGUOUS;
+  desc.group_count = 1;
+  struct Part {
+    const char* name;
+    ironcl_span ironcl_gemm_args::*span;
+    bool written;
+  };
+  const auto expect_refused = [&](const ironcl_gemm_args& good, const std::vector<Part>& parts) {
+    ASSERT_EQ(enqueue(good), IRONCL_OK) << error.message;
+    script().calls.clear();
+    int tried = 0;
+    for (const Part& out : parts) {
+      for (const Part& other : parts) {
+        if (!out.written || out.span == other.span) continue;
+        for (const uint64_t into : {uint64_t{0}, uint64_t{16}}) {
+          auto args = good;
+          (args.*out.span).offset = (good.*other.span).offset + into;  // it still has the bytes that it needs
+          (args.*other.span).size = std::max<uint64_t>((args.*other.span).size, 32);
+          SCOPED_TRACE(std::string(out.name) + " over " + other.name);
+          EXPECT_EQ(enqueue(args), kInvalid);
+          EXPECT_TRUE(
+              says({"overlaps", std::string("gemm_args.") + out.name, std::string("gemm_args.") + other.name}));
+          ++tried;
+        }
+      }
+    }
+    EXPECT_GT(tried, 30);
+    EXPECT_EQ(script().calls["gemm_enqueue"], 0);
+  };
+  const auto at = [&](int part, uint64_t size) {
+    return ironcl_span{buffer, static_cast<uint64_t>(part) * 256, size};
+  };
+  const std::vector<Part> always{{"d", &ironcl_gemm_args::d, true},
+                                 {"d_scale", &ironcl_gemm_args::d_scale, true},
+                                 {"workspace", &ironcl_gemm_args::workspace, true},
+                                 {"a", &ironcl_gemm_args::a, false},
+                                 {"bias", &ironcl_gemm_args::bias, false},
+                                 {"group_sizes", &ironcl_gemm_args::group_sizes, false}};
+  replace_plan(desc);
+  auto args = gemm_args();
+  args.d = at(0, 32), args.d_scale = at(1, 32), args.workspace = at(2, 64), args.a = at(3, 64), args.bias = at(4, 32);
+  args.group_sizes = at(5, 32), args.a_quantized = at(6, 32), args.a_quantized_scale = at(7, 32);
+  auto parts = always;
+  parts.push_back({"a_quantized", &ironcl_gemm_args::a_quantized, true});
+  parts.push_back({"a_quantized_scale", &ironcl_gemm_args::a_quantized_scale, true});
+  expect_refused(args, parts);
+
+  desc.a_source_dtype = 0;  // the caller's scales
+  replace_plan(desc);
+  args.a_quantized = args.a_quantized_scale = {};
+  args.a_scale = at(6, 32);
+  parts = always;
+  parts.push_back({"a_scale", &ironcl_gemm_args::a_scale, false});
+  expect_refused(args, parts);
+}
+
 TEST_F(AdapterArgs, OperandsThatThePlanHasNotAreRefused) {
   auto args = gemm_args();
   args.bias = {buffer, 2048, 64};

@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // What is thrown stays inside: every kind of exception at every slot, and out parameters untouched.
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdio>
 #include <new>
 #include <stdexcept>
 
@@ -153,6 +157,45 @@ TEST_F(AdapterGuard, ErrorMayBeNullEverywhere) {
   EXPECT_EQ(table->queue_finish(nullptr, nullptr), IRONCL_INVALID_ARGUMENT);
   script().before["queue_finish"] = [] { throw 1; };
   EXPECT_EQ(table->queue_finish(queue, nullptr), IRONCL_INTERNAL);
+}
+
+TEST_F(AdapterGuard, AForkedChildIsToldInEverySlotAndMayDestroy) {
+  make_all();
+  ASSERT_EQ(enqueue(gemm_args()), IRONCL_OK) << error.message;
+  auto all = calls();
+  all["enumerate"] = [this] {
+    uint32_t count = 0;
+    return table->enumerate(nullptr, 0, &count, &error);
+  };
+  all["load"] = [this] { return table->load(nullptr, nullptr, 0, &error); };
+  script().calls.clear();
+  const int live = script().live_objects;
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {  // no assertions here: what is wrong is written to stderr, and counted
+    int wrong = 0;
+    const auto expect = [&](bool right, const std::string& what) {
+      if (!right) std::fprintf(stderr, "in the child: %s: %s\n", what.c_str(), error.message), ++wrong;
+    };
+    for (const auto& [slot, call] : all) {
+      error = sized<ironcl_error>();
+      expect(call() == IRONCL_UNAVAILABLE && says({"forked", "load plugins after the fork"}), slot);
+    }
+    for (ironcl_event event : events) table->event_destroy(event);
+    table->weights_destroy(weights);
+    table->gemm_destroy(gemm);
+    table->buffer_destroy(buffer);
+    table->queue_destroy(queue);
+    table->unload();
+    expect(script().calls.empty(), "the backend was called");
+    expect(script().live_objects == live, "an object of the backend was released");
+    _exit(wrong);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+  EXPECT_EQ(table->queue_finish(queue, &error), IRONCL_OK) << "the parent goes on: " << error.message;
 }
 
 TEST_F(AdapterGuard, NullHandlesAreInvalidInEverySlot) {

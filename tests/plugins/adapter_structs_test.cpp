@@ -225,7 +225,7 @@ TEST_F(AdapterStructs, UnknownFlagsAndReservedFieldsAreUnimplemented) {
 }
 
 TEST_F(AdapterStructs, ImportedMemoryIsTheBackendsAnswer) {
-  int memory = 0;
+  alignas(16) int memory = 0;
   auto native = sized<ironcl_native_memory>();
   native.chain.type = IRONCL_CHAIN_NATIVE_MEMORY | IRONCL_CHAIN_REQUIRED;
   native.kind = IRONCL_MEMORY_HOST_POINTER;
@@ -239,6 +239,33 @@ TEST_F(AdapterStructs, ImportedMemoryIsTheBackendsAnswer) {
   EXPECT_EQ(table->buffer_create(devices[0], &desc, &b, &error), IRONCL_INVALID_ARGUMENT);
   native.handle = &memory;
   native.kind = 9;
+  EXPECT_EQ(table->buffer_create(devices[0], &desc, &b, &error), IRONCL_UNIMPLEMENTED);
+  EXPECT_EQ(b, nullptr);
+}
+
+TEST_F(AdapterStructs, ImportedHostMemoryIsAlignedAndEndsInMemory) {
+  alignas(16) char memory[64] = {};
+  auto native = sized<ironcl_native_memory>();
+  native.chain.type = IRONCL_CHAIN_NATIVE_MEMORY | IRONCL_CHAIN_REQUIRED;
+  native.kind = IRONCL_MEMORY_HOST_POINTER;
+  auto desc = buffer_desc();
+  desc.size = 16;
+  desc.next = &native.chain;
+  ironcl_buffer b = nullptr;
+  for (const int past : {1, 4, 8, 15}) {
+    native.handle = memory + past;
+    EXPECT_EQ(table->buffer_create(devices[0], &desc, &b, &error), IRONCL_INVALID_ARGUMENT) << past;
+    EXPECT_TRUE(says({"native_memory.handle is " + std::to_string(past) + " bytes past a multiple of 16",
+                      "buffer_alignment", "aligned_alloc"}));
+  }
+  native.handle = memory;
+  desc.size = UINT64_MAX - 15;
+  EXPECT_EQ(table->buffer_create(devices[0], &desc, &b, &error), IRONCL_INVALID_ARGUMENT);
+  EXPECT_TRUE(says({"past the end of memory"}));
+  // A cl_mem is a driver's object: its address says nothing.
+  desc.size = 16;
+  native.kind = IRONCL_MEMORY_CL_MEM;
+  native.handle = memory + 8;
   EXPECT_EQ(table->buffer_create(devices[0], &desc, &b, &error), IRONCL_UNIMPLEMENTED);
   EXPECT_EQ(b, nullptr);
 }
