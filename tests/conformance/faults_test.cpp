@@ -94,6 +94,11 @@ constexpr Row kRows[] = {
     {"accumulation_straddles", "Exact.Blocks128Inf32"},
     {"refuses_with_internal", "Argument.WrongWeightsAreNamed"},
     {"overlap_accepted", "Call.WrongCallsAreNamed"},
+    {"overlap_of_the_bias_accepted", "Call.WrongCallsAreNamed"},
+    {"imports_off_the_alignment", "Host.MisalignedMemoryIsRefused"},
+    {"imports_copy", "Host.ImportedMemoryServesAsEveryOperand"},
+    {"events_keep_their_causes", "Host.ChainsOfCallsKeepNothing"},
+    {"fork_ignored", "Host.AForkedChildIsToldOrServed"},
 };
 
 struct SuiteRun {

@@ -27,6 +27,8 @@
  *  7. A NULL slot in the table means "not provided": a host treats it as a function that answers
  *     UNIMPLEMENTED (load: OK, there is nothing to load). Required of every plugin: enumerate and device_props.
  *  8. Text is UTF-8, NUL-terminated, cut to fit.
+ *  9. A process that was forked after load() is no process of the plugin's: there a plugin whose driver does not
+ *     survive that answers UNAVAILABLE to everything, and destroy functions and unload do nothing.
  */
 #ifndef IRONCL_PLUGIN_H_
 #define IRONCL_PLUGIN_H_
@@ -302,7 +304,9 @@ typedef struct ironcl_native_memory {
   ironcl_chain chain; /* type IRONCL_CHAIN_NATIVE_MEMORY | IRONCL_CHAIN_REQUIRED */
   uint32_t kind;      /* IRONCL_MEMORY_* */
   uint32_t reserved;
-  void* handle; /* the pointer, or the cl_mem; outlives the buffer and every command on it */
+  /* The pointer, on a multiple of the device's buffer_alignment (else INVALID_ARGUMENT), or the cl_mem. It outlives
+   * the buffer and every command on it. What commands wrote is read through `read`. */
+  void* handle;
 } ironcl_native_memory;
 
 typedef struct ironcl_buffer_desc {

@@ -152,14 +152,14 @@ ironcl_weights_desc check_weights(const ironcl_weights_desc* in) {
 
 Region check_span(const ironcl_span& span, const char* name, std::uint64_t needed, std::uint64_t alignment) {
   if (span.buffer == nullptr) invalid(fmt::format("{} is absent", name));
-  const std::uint64_t whole = span.buffer->bytes->size();
+  const std::uint64_t whole = span.buffer->memory->size;
   const bool outside = span.offset > whole || span.size > whole - span.offset;
   if ((outside || span.size < needed) && !fault("accepts_short_spans")) {
     invalid(fmt::format("{}: {} bytes from {} of a buffer of {}, expected {} bytes inside it", name, span.size,
                         span.offset, whole, needed));
   }
   if (outside || span.offset % alignment != 0) invalid(fmt::format("{}.offset is {}", name, span.offset));
-  return {span.buffer->bytes, span.offset, span.size};
+  return {span.buffer->memory, span.offset, span.size};
 }
 
 Call check_call(const ironcl_gemm_args* in, const ironcl_gemm_t& plan,
@@ -181,7 +181,7 @@ Call check_call(const ironcl_gemm_args* in, const ironcl_gemm_t& plan,
   Call call;
   call.m = args.m, call.weights = args.weights->data, call.plan = plan.data;
   if (args.m == 0) {
-    if (args.d.buffer != nullptr) call.d = {args.d.buffer->bytes, args.d.offset, args.d.size};
+    if (args.d.buffer != nullptr) call.d = {args.d.buffer->memory, args.d.offset, args.d.size};
     return call;
   }
   const bool dynamic = d.a_source_dtype != IRONCL_DTYPE_NONE;
@@ -197,9 +197,14 @@ Call check_call(const ironcl_gemm_args* in, const ironcl_gemm_t& plan,
                               size_of(d.a_scale.dtype));
   }
   call.d = check_span(args.d, "gemm_args.d", extent(args.m, d.ldd, d.n, d.d_dtype), size_of(d.d_dtype));
-  if (call.d.bytes == call.a.bytes && !fault("overlap_accepted")) invalid("gemm_args.d overlaps gemm_args.a");
   if (d.bias_dtype != IRONCL_DTYPE_NONE) {
     call.bias = check_span(args.bias, "gemm_args.bias", extent(1, 0, d.n, d.bias_dtype), size_of(d.bias_dtype));
+  }
+  if (!fault("overlap_accepted")) {
+    if (call.d.memory == call.a.memory) invalid("gemm_args.d overlaps gemm_args.a");
+    if (call.d.memory == call.a_scale.memory) invalid("gemm_args.d overlaps gemm_args.a_scale");
+    if (call.d.memory == call.bias.memory && !fault("overlap_of_the_bias_accepted"))
+      invalid("gemm_args.d overlaps gemm_args.bias");
   }
   if (args.workspace.buffer != nullptr) {
     call.workspace = check_span(args.workspace, "gemm_args.workspace", workspace_bytes(d), 1);

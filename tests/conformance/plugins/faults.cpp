@@ -30,7 +30,10 @@ constexpr std::string_view kFaults[] = {
     "writes_past_size", "error_not_filled", "error_not_cut", "error_on_success", "unknown_values_ignored",
     "unknown_option_ignored", "supports_says_yes", "texts_differ", "refuses_the_floor", "accepts_negative_sizes",
     "accepts_overflow", "accepts_short_spans", "operand_is_not_named", "capacity_ignored", "query_not_cut",
-    "second_load_accepted", "accumulation_straddles", "refuses_with_internal", "overlap_accepted"};
+    "second_load_accepted", "accumulation_straddles", "refuses_with_internal", "overlap_accepted",
+    "overlap_of_the_bias_accepted",
+    // the host's process
+    "imports_off_the_alignment", "imports_copy", "events_keep_their_causes", "fork_ignored"};
 
 std::string_view planted;
 

@@ -108,7 +108,7 @@ void quantize(const Call& call, std::vector<float>& x, std::vector<float>& scale
       }
     }
   }
-  if (call.codes.bytes) {
+  if (call.codes.memory) {
     const bool over = fault("unguarded_codes");
     std::memcpy(call.codes.at(), codes.data(), codes.size());
     if (over) call.codes.at()[codes.size()] = std::byte{0};
@@ -178,7 +178,7 @@ void load_a(const Call& call, std::vector<float>& a, std::vector<float>& scales)
   const std::int64_t lda = d.lda == 0 || fault("ignores_lda") ? d.k : d.lda;
   const Grid grid(d.a_scale, call.m, d.k);
   const bool dynamic = d.a_source_dtype != IRONCL_DTYPE_NONE;
-  const std::byte* from = fault("ignores_offsets") ? call.a.bytes->data() : call.a.at();
+  const std::byte* from = fault("ignores_offsets") ? call.a.memory->data : call.a.at();
   a = decode_matrix(dynamic ? d.a_source_dtype : d.a_dtype, from, call.m, d.k, lda);
   if (!dynamic) {
     scales = decode_scales(d.a_scale, call.a_scale.at(), grid, d.a_scale.ld == 0 ? grid.width : d.a_scale.ld);
@@ -261,7 +261,7 @@ void multiply(const Call& call) {
   const std::uint32_t element = size_of(d.d_dtype);
   const std::int64_t ldd = d.ldd == 0 ? d.n : d.ldd;
   if (call.m == 0) {
-    if (fault("no_rows_write") && call.d.bytes) *call.d.at() = std::byte{0};
+    if (fault("no_rows_write") && call.d.memory) *call.d.at() = std::byte{0};
     return;
   }
   if (fault("weights_keep_the_pointer")) {
@@ -270,7 +270,7 @@ void multiply(const Call& call) {
   std::vector<float> a, scales;
   load_a(call, a, scales);
   const Grid grid(d.a_scale, call.m, d.k);
-  const float bump = fault("codes_change_product") && call.codes.bytes ? 2.0f : 1.0f;
+  const float bump = fault("codes_change_product") && call.codes.memory ? 2.0f : 1.0f;
   std::vector<float> sum(static_cast<std::size_t>(d.n));
   for (std::int64_t m = 0; m < call.m; ++m) {
     std::fill(sum.begin(), sum.end(), 0.0f);
@@ -292,7 +292,7 @@ void multiply(const Call& call) {
   if (fault("writes_rows_past_m")) call.d.at()[call.m * ldd * element] = std::byte{0};
   if (fault("writes_before_d")) *(call.d.at() - 1) = std::byte{0};
   if (fault("writes_input")) *call.a.at() ^= std::byte{1};
-  if (fault("writes_past_workspace") && call.workspace.bytes) {
+  if (fault("writes_past_workspace") && call.workspace.memory) {
     call.workspace.at()[workspace_bytes(d)] = std::byte{0};
   }
 }

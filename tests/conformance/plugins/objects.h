@@ -27,6 +27,17 @@ struct Refusal : std::runtime_error {
 
 using Bytes = std::vector<std::byte>;
 
+/// The bytes of a buffer: its own, or the host's.
+struct Memory {
+  explicit Memory(std::uint64_t count) : own(count), data(own.data()), size(count) {}
+  Memory(void* host, std::uint64_t count) : data(static_cast<std::byte*>(host)), size(count) {}
+  Memory(const Memory&) = delete;
+  Memory& operator=(const Memory&) = delete;
+  Bytes own;
+  std::byte* data;
+  std::uint64_t size;
+};
+
 /// Completion of a command.
 struct Completion {
   std::mutex mutex;
@@ -35,6 +46,7 @@ struct Completion {
   ironcl_status status = IRONCL_OK;
   std::string text;
   std::uint64_t queued_ns = 0, start_ns = 0, end_ns = 0;
+  std::vector<std::shared_ptr<Completion>> kept;  ///< Fault events_keep_their_causes.
 };
 
 struct Command {
@@ -88,7 +100,7 @@ struct ironcl_queue_t {
   std::shared_ptr<ironcl::reference::Worker> worker;
 };
 struct ironcl_buffer_t {
-  std::shared_ptr<ironcl::reference::Bytes> bytes;
+  std::shared_ptr<ironcl::reference::Memory> memory;
 };
 struct ironcl_weights_t {
   std::shared_ptr<ironcl::reference::WeightsData> data;
@@ -104,9 +116,9 @@ namespace ironcl::reference {
 
 /// Spans of a call with the buffers kept alive.
 struct Region {
-  std::shared_ptr<Bytes> bytes;
+  std::shared_ptr<Memory> memory;
   std::uint64_t offset = 0, size = 0;
-  std::byte* at() const { return bytes ? bytes->data() + offset : nullptr; }
+  std::byte* at() const { return memory ? memory->data + offset : nullptr; }
 };
 struct Call {
   std::int64_t m = 0;

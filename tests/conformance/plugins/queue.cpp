@@ -52,6 +52,7 @@ std::shared_ptr<Completion> Worker::push(Command command) {
   command.completion = std::make_shared<Completion>();
   command.completion->queued_ns = now_ns();
   auto completion = command.completion;
+  if (fault("events_keep_their_causes")) completion->kept = command.wait;
   const std::lock_guard lock(mutex_);
   commands_.push_back(std::move(command));
   changed_.notify_all();

@@ -2,6 +2,7 @@
 // The table of the reference plugin. One device in host memory; load options: fault=NAME, delay_us=N (before each
 // GEMM).
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
@@ -13,10 +14,14 @@
 namespace ironcl::reference {
 namespace {
 
+constexpr std::uint64_t kAlignment = 16;
 ironcl_device_t the_device;
 bool loaded = false;
+pid_t process = 0;  // that loaded it: a forked child has none of the queues' threads
 std::atomic<int> delay_us{0};
 std::atomic<bool> fail_next{false};
+
+bool in_forked_child() { return process != 0 && process != getpid() && !fault("fork_ignored"); }
 
 /// Runs `body`; a Refusal becomes its status and text.
 template <class F>
@@ -24,6 +29,7 @@ ironcl_status guard(ironcl_error* error, F body) {
   ironcl_status status = IRONCL_OK;
   std::string text;
   try {
+    if (in_forked_child()) throw Refusal(IRONCL_UNAVAILABLE, "forked after load()");
     status = body();
     text = "nothing is wrong";
   } catch (const Refusal& e) {
@@ -71,11 +77,13 @@ ironcl_status load(const ironcl_host*, const ironcl_key_value* options, uint32_t
       delay_us = std::stoi(value);
     }
     loaded = true;
+    process = getpid();
     return IRONCL_OK;
   });
 }
 
 void unload() {
+  if (process != getpid()) return;
   Worker::join_all();
   loaded = false;
 }
@@ -96,9 +104,9 @@ ironcl_status device_props(ironcl_device device, ironcl_device_props* out, ironc
     need(device, "device");
     ironcl_device_props p{};
     p.type = IRONCL_DEVICE_MODEL;
-    p.caps = IRONCL_CAP_EVENT_PROFILING | IRONCL_CAP_BITWISE_REPEATABLE;
+    p.caps = IRONCL_CAP_EVENT_PROFILING | IRONCL_CAP_BITWISE_REPEATABLE | IRONCL_CAP_IMPORT_HOST_POINTER;
     p.memory_bytes = p.max_buffer_bytes = std::uint64_t{1} << 32;
-    p.buffer_alignment = 16;
+    p.buffer_alignment = kAlignment;
     std::strcpy(p.name, "host memory");
     std::strcpy(p.driver, "reference");
     fill_struct(out, p, "out_props");
@@ -177,8 +185,22 @@ ironcl_status queue_wait(ironcl_queue queue, ironcl_event event, ironcl_error* e
 }
 
 void queue_destroy(ironcl_queue queue) {
+  if (in_forked_child()) return;
   if (queue != nullptr) queue->worker->close();
   delete queue;
+}
+
+std::shared_ptr<Memory> import_memory(const ironcl_chain& part, std::uint64_t size) {
+  const auto& native = reinterpret_cast<const ironcl_native_memory&>(part);
+  if (native.kind != IRONCL_MEMORY_HOST_POINTER) throw Refusal(IRONCL_UNIMPLEMENTED, "native_memory.kind");
+  need(native.handle, "native_memory.handle");
+  const bool aligned = reinterpret_cast<std::uintptr_t>(native.handle) % kAlignment == 0;
+  if (!aligned && !fault("imports_off_the_alignment"))
+    throw Refusal(IRONCL_INVALID_ARGUMENT, "native_memory.handle is not on the buffer_alignment");
+  if (!fault("imports_copy")) return std::make_shared<Memory>(native.handle, size);
+  auto copy = std::make_shared<Memory>(size);
+  std::memcpy(copy->data, native.handle, size);
+  return copy;
 }
 
 ironcl_status buffer_create(ironcl_device device, const ironcl_buffer_desc* desc, ironcl_buffer* out,
@@ -188,17 +210,20 @@ ironcl_status buffer_create(ironcl_device device, const ironcl_buffer_desc* desc
     need(out, "out_buffer");
     const auto d = read_struct(desc, "buffer_desc");
     if (d.flags != 0) throw Refusal(IRONCL_UNIMPLEMENTED, "buffer_desc.flags");
-    check_chain(d.next);
+    const ironcl_chain* native = d.next;
+    while (native != nullptr && (native->type & ~IRONCL_CHAIN_REQUIRED) != IRONCL_CHAIN_NATIVE_MEMORY)
+      native = native->next;
+    if (native == nullptr) check_chain(d.next);
     if (d.size == 0) throw Refusal(IRONCL_INVALID_ARGUMENT, "buffer_desc.size is 0");
     if (d.size > std::uint64_t{1} << 32) throw Refusal(IRONCL_OUT_OF_DEVICE_MEMORY, "buffer_desc.size");
-    *out = new ironcl_buffer_t{std::make_shared<Bytes>(d.size)};
+    *out = new ironcl_buffer_t{native == nullptr ? std::make_shared<Memory>(d.size) : import_memory(*native, d.size)};
     return IRONCL_OK;
   });
 }
 
 void buffer_destroy(ironcl_buffer buffer) {
   if (buffer != nullptr && fault("buffers_go_at_once"))
-    std::fill(buffer->bytes->begin(), buffer->bytes->end(), std::byte{0});
+    std::fill_n(buffer->memory->data, buffer->memory->size, std::byte{0});
   delete buffer;
 }
 

@@ -33,6 +33,9 @@ constexpr Wrong kWrongCalls[] = {
     {"an A whose offset and size wrap", "a", [](ironcl_gemm_args& a) { a.a.offset = kHuge; }},
     {"a D that is far too large for its buffer", "d", [](ironcl_gemm_args& a) { a.d.size = kHuge; }},
     {"a D inside A", "d", [](ironcl_gemm_args& a) { a.d.buffer = a.a.buffer, a.d.offset = 0, a.d.size = a.a.size; }},
+    {"a bias inside D", "bias", [](ironcl_gemm_args& a) { a.bias.buffer = a.d.buffer, a.bias.offset = a.d.offset; }},
+    {"scales of A inside D", "a_scale",
+     [](ironcl_gemm_args& a) { a.a_scale.buffer = a.d.buffer, a.a_scale.offset = a.d.offset; }},
     {"a wait list without events", "wait", [](ironcl_gemm_args& a) { a.wait_count = 1, a.wait = nullptr; }},
 };
 
@@ -48,7 +51,7 @@ bool has_word(const std::string& text, const std::string& word) {
 /// A Problem whose A could hold D: so that only the overlap is wrong in "a D inside A".
 Problem roomy() {
   Problem p = base_problem();
-  p.n = 40, p.k = 400;
+  p.n = 40, p.k = 400, p.bias = DType::f32;
   return p;
 }
 

@@ -22,6 +22,7 @@ void add_all_groups(Suite& suite) {
   add_weights_tests(suite);
   add_repeat_tests(suite);
   add_async_tests(suite);
+  add_host_tests(suite);
   add_dynamic_tests(suite);
 }
 
