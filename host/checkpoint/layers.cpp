@@ -5,17 +5,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <set>
+#include <unordered_map>
 
 #include "host/checkpoint/block.h"
 #include "host/checkpoint/names.h"
+#include "host/checkpoint/parts.h"
 
 namespace ironcl::checkpoint {
 namespace {
-
-/// What a scale may be called. "scale" is the short name of converted DeepSeek checkpoints.
-constexpr std::array<std::string_view, 3> kScaleNames = {"weight_scale_inv", "weight_scale", "scale"};
 
 /// "model.layers.0.mlp.gate." of "model.layers.0.mlp.gate.weight" and "" of "weight", where the last part is `last`.
 std::optional<std::string> prefix_of(std::string_view name, std::string_view last) {
@@ -33,7 +31,12 @@ std::string layer_name(const std::string& prefix) {
 class LayerFinder {
  public:
   LayerFinder(const Folder& folder, const QuantizationConfig& config, const OpenOptions& options)
-      : folder_(folder), config_(config), options_(options) {}
+      : folder_(folder), config_(config), options_(options) {
+    for (const auto& [name, located] : folder_.tensors) {
+      const std::size_t dot = name.rfind('.');
+      beside_[std::string_view(name).substr(0, dot == std::string::npos ? 0 : dot + 1)].push_back(&located);
+    }
+  }
 
   LayerList find() {
     LayerList list;
@@ -97,6 +100,56 @@ class LayerFinder {
     choose_activations(prefix, file, group, layer);
     take_bias(prefix, layer);
     check_zero_points(prefix);
+    check_not_ignored(layer);
+    check_rest(prefix);
+  }
+
+  /// The tensors `<prefix><leaf>`. A lone layer ("weight") shares its file with inputs and outputs of any name: only
+  /// tensors whose names are a layer's are its own.
+  std::vector<const Located*> beside(const std::string& prefix) const {
+    const auto at = beside_.find(prefix);
+    if (at == beside_.end()) return {};
+    if (!prefix.empty()) return at->second;
+    std::vector<const Located*> known;
+    for (const Located* located : at->second)
+      if (part_of(located->tensor->name).known) known.push_back(located);
+    return known;
+  }
+  static PartName part_of_layer(const std::string& prefix, const Located& located) {
+    return part_of(std::string_view(located.tensor->name).substr(prefix.size()));
+  }
+
+  /// The only tensor of the layer that is this part; nullptr where there is none. Throws Error config for two.
+  const Located* only(const std::string& prefix, Part part, const std::string& what, const LinearLayer& layer) {
+    const Located* found = nullptr;
+    for (const Located* candidate : beside(prefix)) {
+      if (part_of_layer(prefix, *candidate).part != part) continue;
+      used_.insert(candidate->tensor);
+      if (found != nullptr)
+        throw Error(ErrorKind::config, layer.weight_file, layer.weight.name,
+                    fmt::format("has two {}, '{}' and '{}'; one of them is wrong", what, found->tensor->name,
+                                candidate->tensor->name));
+      found = candidate;
+    }
+    return found;
+  }
+
+  /// A module that the config leaves unquantised has no business with codes and scales.
+  void check_not_ignored(const LinearLayer& layer) const {
+    if (const std::string* entry = config_.ignored.find(layer.name))
+      throw Error(
+          ErrorKind::config, layer.weight_file, layer.weight.name,
+          fmt::format("is {} with a scale, but {} of {} lists '{}'; correct the one that is wrong",
+                      layer.weight.dtype_name, config_.ignored_member, folder_.config.filename().string(), *entry));
+  }
+
+  /// What else is beside the weight, and would make the product another one.
+  void check_rest(const std::string& prefix) const {
+    for (const Located* located : beside(prefix)) {
+      const PartName name = part_of_layer(prefix, *located);
+      if (name.part == Part::refused)
+        throw Error(ErrorKind::unsupported, file_of(*located), located->tensor->name, std::string(name.why));
+    }
   }
 
   /// The weight block that config or metadata says, with where it says so.
@@ -121,20 +174,7 @@ class LayerFinder {
 
   const Located* find_scale(const std::string& prefix, const SafetensorsFile& file, const QuantizationGroup* group,
                             const LinearLayer& layer) {
-    const Located* found = nullptr;
-    std::string_view found_name;
-    for (const std::string_view name : kScaleNames) {
-      const Located* candidate = locate(prefix + std::string(name));
-      if (candidate == nullptr) continue;
-      used_.insert(candidate->tensor);
-      if (found != nullptr)
-        throw Error(
-            ErrorKind::config, layer.weight_file, layer.weight.name,
-            fmt::format("has two scales, '{}{}' and '{}{}'; one of them is wrong", prefix, found_name, prefix, name));
-      found = candidate;
-      found_name = name;
-    }
-    if (found != nullptr) return found;
+    if (const Located* found = only(prefix, Part::weight_scale, "scales", layer)) return found;
     BlockSource source;
     auto grid = layer.weight.shape.size() == 2 ? said_grid(group, file, source) : std::nullopt;
     const bool known = grid.has_value() || options_.block.has_value();
@@ -185,22 +225,35 @@ class LayerFinder {
     // Where nobody says: token groups as wide as the weight's blocks, per token for undivided rows.
     layer.activation_grid = {1, layer.weight_grid.group_cols};
     if (const auto said = metadata_block(file, "x_group")) layer.activation_grid = *said;
+    std::optional<ActivationScheme> said;
     if (group != nullptr) {
-      layer.activations = group->activations;
+      said = group->activations;
       layer.activation_rounding = group->activation_rounding;
       if (group->activation_grid) layer.activation_grid = *group->activation_grid;
     }
-    const Located* input_scale = locate(prefix + "input_scale");
-    if (input_scale != nullptr) used_.insert(input_scale->tensor);
-    if (layer.activations != ActivationScheme::fixed) return;
-    if (input_scale == nullptr)
+    const Located* scale = only(prefix, Part::input_scale, "scales of its activations", layer);
+    layer.activations = said.value_or(scale == nullptr ? ActivationScheme::dynamic : ActivationScheme::fixed);
+    if (scale != nullptr) return take_input_scale(*scale, layer);
+    if (layer.activations == ActivationScheme::fixed)
       throw Error(ErrorKind::not_found, layer.weight_file, prefix + "input_scale",
                   "is missing: config.json says that activations have static scales");
-    check_scale_dtype(*input_scale->tensor, file_of(*input_scale));
-    check_scale_shape(*input_scale->tensor, file_of(*input_scale), "the activations", 1, layer.k, {0, 0});
-    check_scale_values(*input_scale->tensor, file_of(*input_scale));
+  }
+
+  /// A scale that the file has is used: it is the one that the weights were calibrated with.
+  void take_input_scale(const Located& scale, LinearLayer& layer) const {
+    layer.input_scale = *scale.tensor;
+    layer.bytes += scale.tensor->data.size();
+    if (layer.activations != ActivationScheme::fixed)
+      throw Error(
+          ErrorKind::config, file_of(scale), scale.tensor->name,
+          fmt::format("is a static scale of activations, but {} says that they are {}; correct the one that "
+                      "is wrong",
+                      folder_.config.filename().string(),
+                      layer.activations == ActivationScheme::none ? "not quantised" : "quantised dynamically"));
+    check_scale_dtype(*scale.tensor, file_of(scale));
+    check_scale_shape(*scale.tensor, file_of(scale), "the activations", 1, layer.k, {0, 0});
+    check_scale_values(*scale.tensor, file_of(scale));
     layer.activation_grid = {0, 0};
-    layer.input_scale = *input_scale->tensor;
   }
 
   void take_bias(const std::string& prefix, LinearLayer& layer) {
@@ -220,13 +273,14 @@ class LayerFinder {
 
   /// Zero points mean asymmetric weights, unless they are all 0 as older writers left them.
   void check_zero_points(const std::string& prefix) {
-    const Located* zeros = locate(prefix + "weight_zero_point");
-    if (zeros == nullptr) return;
-    used_.insert(zeros->tensor);
-    if (std::any_of(zeros->tensor->data.begin(), zeros->tensor->data.end(),
-                    [](std::byte b) { return b != std::byte{0}; }))
-      throw Error(ErrorKind::unsupported, file_of(*zeros), zeros->tensor->name,
-                  "has values other than 0: asymmetric weights are not read");
+    for (const Located* zeros : beside(prefix)) {
+      if (part_of_layer(prefix, *zeros).part != Part::zero_point) continue;
+      used_.insert(zeros->tensor);
+      if (std::any_of(zeros->tensor->data.begin(), zeros->tensor->data.end(),
+                      [](std::byte b) { return b != std::byte{0}; }))
+        throw Error(ErrorKind::unsupported, file_of(*zeros), zeros->tensor->name,
+                    "has values other than 0: asymmetric quantisation is not read");
+    }
   }
 
   /// A tensor that no layer took: a scale that lacks its weight makes a broken layer, the rest is unquantised.
@@ -260,7 +314,11 @@ class LayerFinder {
 
   std::string reason(const std::string& name, const Tensor& tensor) const {
     const auto prefix = prefix_of(name, "weight");
-    if (!prefix) return "not a layer's weight";
+    if (!prefix) {
+      const std::size_t dot = name.rfind('.');
+      const PartName part = part_of(std::string_view(name).substr(dot == std::string::npos ? 0 : dot + 1));
+      return part.part == Part::aside ? std::string(part.why) : "not a layer's weight";
+    }
     if (const std::string* entry = config_.ignored.find(layer_name(*prefix)))
       return fmt::format("{} lists '{}'", config_.ignored_member, *entry);
     if (tensor.shape.size() < 2) return "not a matrix";
@@ -270,7 +328,8 @@ class LayerFinder {
   const Folder& folder_;
   const QuantizationConfig& config_;
   const OpenOptions& options_;
-  std::set<const Tensor*> used_;  ///< Tensors that a layer took.
+  std::unordered_map<std::string_view, std::vector<const Located*>> beside_;  ///< By prefix, dot included.
+  std::set<const Tensor*> used_;                                              ///< Tensors that a layer took.
 };
 
 }  // namespace

@@ -43,6 +43,10 @@ Checkpoint Checkpoint::open(const std::filesystem::path& path, const OpenOptions
   Checkpoint checkpoint;
   checkpoint.path_ = path;
   if (!folder.config.empty()) checkpoint.config_ = read_quantization_config(folder.config);
+  if (checkpoint.config_.method.empty() && !folder.modelopt_config.empty()) {
+    checkpoint.config_ = read_modelopt_config(folder.modelopt_config);
+    folder.config = folder.modelopt_config;
+  }
   LayerList list = find_layers(folder, checkpoint.config_, options);
   checkpoint.layers_ = std::move(list.layers);
   checkpoint.unquantized_ = std::move(list.unquantized);

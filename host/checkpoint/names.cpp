@@ -2,6 +2,8 @@
 // Names of modules and tensors.
 #include "host/checkpoint/names.h"
 
+#include <fnmatch.h>
+
 #include <algorithm>
 #include <boost/regex.hpp>
 #include <stdexcept>
@@ -30,6 +32,11 @@ bool contains_part(std::string_view name, std::string_view part) noexcept {
     if ((at == 0 || name[at - 1] == '.') && (end == name.size() || name[end] == '.')) return true;
   }
   return false;
+}
+
+/// transformers takes expressions without a mark; a module's name has none of these characters.
+bool is_expression(std::string_view entry) noexcept {
+  return entry.starts_with(".*") || entry.find_first_of("^$\\(|[+") != std::string_view::npos;
 }
 
 /// Python's re.match. Boost gives up, with an exception, on an expression whose cost explodes.
@@ -72,15 +79,25 @@ std::string list_names(const std::vector<std::string>& names, std::size_t most) 
 }
 
 ModuleNames::ModuleNames(std::vector<std::string> entries) : entries_(std::move(entries)) {
-  for (const std::string& entry : entries_)
-    expressions_.push_back(entry.starts_with("re:") ? std::make_shared<const boost::regex>(entry.substr(3))
-                                                    : nullptr);
+  for (const std::string& entry : entries_) {
+    auto& expression = expressions_.emplace_back();
+    if (entry.starts_with("re:"))
+      expression = std::make_shared<const boost::regex>(entry.substr(3));
+    else if (is_expression(entry))
+      expression = std::make_shared<const boost::regex>(entry);
+  }
 }
 
 const std::string* ModuleNames::find(std::string_view module) const {
-  for (std::size_t i = 0; i < entries_.size(); ++i)
-    if (expressions_[i] == nullptr ? contains_part(module, entries_[i]) : starts_with(module, *expressions_[i]))
-      return &entries_[i];
+  for (std::size_t i = 0; i < entries_.size(); ++i) {
+    const std::string& entry = entries_[i];
+    if (expressions_[i] != nullptr) {
+      if (starts_with(module, *expressions_[i])) return &entry;
+    } else if (contains_part(module, entry) || (entry.find_first_of("*?") != std::string::npos &&
+                                                fnmatch(entry.c_str(), std::string(module).c_str(), 0) == 0)) {
+      return &entry;
+    }
+  }
   return nullptr;
 }
 

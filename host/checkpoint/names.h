@@ -16,7 +16,9 @@ bool natural_less(std::string_view a, std::string_view b) noexcept;
 /// "a, b, c and 5 more": at most `most` of `names`; "none" where there are none.
 std::string list_names(const std::vector<std::string>& names, std::size_t most = 8);
 
-/// A list of modules as configs write it: names, or "re:" and a regular expression that matches from the start.
+/// A list of modules as configs write it: names; patterns with * and ? for whole names (modelopt); "re:" and a
+/// regular expression that matches from the start (compressed-tensors), also without the mark where it can be nothing
+/// else.
 class ModuleNames {
  public:
   ModuleNames() = default;

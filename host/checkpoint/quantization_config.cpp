@@ -112,7 +112,7 @@ void read_fp8(const Members& config, QuantizationConfig& result) {
   group.weight_grid = config.block("weight_block_size");
   if (const auto scheme = config.text("activation_scheme"))
     group.activations = scheme_from(config, "activation_scheme", *scheme);
-  if (group.weight_grid && group.activations == ActivationScheme::dynamic)
+  if (group.weight_grid && group.activations != ActivationScheme::fixed)
     group.activation_grid = ScaleGrid{1, group.weight_grid->group_cols};
   if (const auto format = config.text("scale_fmt")) {
     if (*format == "ue8m0")
@@ -121,17 +121,27 @@ void read_fp8(const Members& config, QuantizationConfig& result) {
       config.fail("scale_fmt", fmt::format("is '{}', expected ue8m0 or float", *format));
   }
   result.groups.push_back(std::move(group));
-  for (const std::string_view name : {"modules_to_not_convert", "ignored_layers"}) {
+}
+
+/// The modules that stay as they are, under whichever of its names the list has.
+void read_ignored(const Members& config, QuantizationConfig& result) {
+  std::vector<std::string> entries;
+  for (const std::string_view name : {"ignore", "modules_to_not_convert", "ignored_layers", "exclude_modules",
+                                      "ignore_layers", "ignored_modules", "llm_int8_skip_modules"}) {
     if (config.find(name) == nullptr) continue;
-    result.ignored = config.modules(name);
-    result.ignored_member = name;
-    break;
+    const ModuleNames more = config.modules(name);
+    if (more.entries().empty() && !result.ignored_member.empty()) continue;
+    entries.insert(entries.end(), more.entries().begin(), more.entries().end());
+    result.ignored_member += (result.ignored_member.empty() ? "" : ", ") + std::string(name);
   }
+  result.ignored = ModuleNames(std::move(entries));
 }
 
 /// The grid of compressed-tensors' {strategy, group_size, block_structure}. Empty, with `unsupported` filled, where
 /// IronCL has no such grid. For activations a "token" is a row.
-std::optional<ScaleGrid> grid_from(const Members& scheme, std::string_view of, std::string& unsupported) {
+std::optional<ScaleGrid> grid_from(const Members& scheme, std::string_view of, bool modelopt,
+                                   std::string& unsupported) {
+  if (modelopt && scheme.find("strategy") == nullptr) return std::nullopt;
   const std::string strategy = scheme.text("strategy").value_or("tensor");
   if (strategy == "tensor") return ScaleGrid{0, 0};
   if (strategy == "channel" || strategy == "token") return ScaleGrid{1, 0};
@@ -147,9 +157,9 @@ std::optional<ScaleGrid> grid_from(const Members& scheme, std::string_view of, s
   return std::nullopt;
 }
 
-void read_compressed_tensors(const Members& config, QuantizationConfig& result) {
-  result.ignored = config.modules("ignore");
-  result.ignored_member = "ignore";
+/// compressed-tensors, and modelopt, whose groups lack a strategy: there the shapes of the scales decide.
+void read_groups(const Members& config, QuantizationConfig& result) {
+  const bool modelopt = result.method == "modelopt";
   const auto groups = config.object("config_groups");
   if (!groups) return;
   for (const auto& [key, value] : groups->all()) {
@@ -159,7 +169,7 @@ void read_compressed_tensors(const Members& config, QuantizationConfig& result) 
     QuantizationGroup group;
     group.targets = members->modules("targets");
     if (const auto weights = members->object("weights")) {
-      group.weight_grid = grid_from(*weights, "weights", group.unsupported);
+      group.weight_grid = grid_from(*weights, "weights", modelopt, group.unsupported);
       if (const auto bits = weights->size("num_bits"); bits && *bits != 8)
         group.unsupported = fmt::format("weights of {} bits (num_bits) are not read, only of 8", *bits);
     }
@@ -168,11 +178,33 @@ void read_compressed_tensors(const Members& config, QuantizationConfig& result) 
       group.activations = dynamic != nullptr && (dynamic->is_string() || (dynamic->is_bool() && dynamic->get_bool()))
                               ? ActivationScheme::dynamic
                               : ActivationScheme::fixed;
-      group.activation_grid = grid_from(*inputs, "input_activations", group.unsupported);
+      group.activation_grid = grid_from(*inputs, "input_activations", modelopt, group.unsupported);
     } else {
       group.activations = ActivationScheme::none;
     }
     result.groups.push_back(std::move(group));
+  }
+}
+
+/// modelopt's algorithm, where nothing says more: what its name means.
+void read_algorithm(const Members& config, QuantizationConfig& result) {
+  const std::optional<std::string> algorithm = config.text("quant_algo");
+  if (!algorithm || !result.groups.empty()) return;
+  QuantizationGroup& group = result.groups.emplace_back();
+  group.targets = ModuleNames({"Linear"});
+  if (*algorithm == "FP8") {
+    group.weight_grid = ScaleGrid{0, 0};
+    group.activations = ActivationScheme::fixed;
+  } else if (*algorithm == "FP8_PER_CHANNEL_PER_TOKEN") {
+    group.weight_grid = group.activation_grid = ScaleGrid{1, 0};
+    group.activations = ActivationScheme::dynamic;
+  } else if (*algorithm == "FP8_PB_WO") {
+    group.activations = ActivationScheme::none;
+  } else {
+    group.unsupported = fmt::format(
+        "quant_algo {} of modelopt is not read, only FP8, FP8_PER_CHANNEL_PER_TOKEN and "
+        "FP8_PB_WO; quantise with one of them",
+        *algorithm);
   }
 }
 
@@ -225,8 +257,22 @@ QuantizationConfig read_quantization_config(const std::filesystem::path& config_
   result.method = config->text("quant_method").value_or("unnamed");
   if (result.method == "fp8")
     read_fp8(*config, result);
-  else if (result.method == "compressed-tensors")
-    read_compressed_tensors(*config, result);
+  else if (result.method == "compressed-tensors" || result.method == "modelopt")
+    read_groups(*config, result);
+  if (result.method == "modelopt") read_algorithm(*config, result);
+  read_ignored(*config, result);
+  return result;
+}
+
+QuantizationConfig read_modelopt_config(const std::filesystem::path& hf_quant_config) {
+  const json::value root = read_json(hf_quant_config);
+  if (!root.is_object()) throw Error(ErrorKind::config, hf_quant_config, "", "is not a JSON object");
+  QuantizationConfig result;
+  const auto config = Members(root.get_object(), hf_quant_config, "config").object("quantization");
+  if (!config || config->find("quant_algo") == nullptr) return result;
+  result.method = "modelopt";
+  read_algorithm(*config, result);
+  read_ignored(*config, result);
   return result;
 }
 

@@ -3,6 +3,7 @@
 //
 // quant_method "fp8" (DeepSeek, Qwen3): weight_block_size, activation_scheme, scale_fmt, modules_to_not_convert or
 // ignored_layers. quant_method "compressed-tensors": config_groups.*.{targets, weights, input_activations}, ignore.
+// quant_method "modelopt": the same groups without a strategy, or only the name of an algorithm.
 #pragma once
 
 #include <filesystem>
@@ -33,10 +34,10 @@ std::string_view name_of(ActivationScheme scheme) noexcept;
 
 /// One way of quantising, for the modules that `targets` names.
 struct QuantizationGroup {
-  ModuleNames targets;                   ///< "Linear" (every linear layer), names, or "re:" and an expression.
-  std::optional<ScaleGrid> weight_grid;  ///< Empty: the config does not say; the shapes decide.
-  ActivationScheme activations = ActivationScheme::dynamic;
-  std::optional<ScaleGrid> activation_grid;  ///< Of A [M, K]; empty: not said.
+  ModuleNames targets;                          ///< "Linear" (every linear layer), names, or "re:" and an expression.
+  std::optional<ScaleGrid> weight_grid;         ///< Empty: the config does not say; the shapes decide.
+  std::optional<ActivationScheme> activations;  ///< Empty: not said; a static scale in the file decides.
+  std::optional<ScaleGrid> activation_grid;     ///< Of A [M, K]; empty: not said.
   ScaleRounding activation_rounding = ScaleRounding::exact;
   std::string unsupported;  ///< What of this group IronCL does not read; empty where nothing.
 };
@@ -57,5 +58,9 @@ std::optional<ScaleGrid> parse_block(std::string_view text) noexcept;
 /// Reads the quantization_config (or compression_config) of a config.json. A file without one gives method "".
 /// Throws Error: io, format (not JSON), config (a member of the wrong type or with a value out of range).
 QuantizationConfig read_quantization_config(const std::filesystem::path& config_json);
+
+/// Reads modelopt's hf_quant_config.json, which older versions write instead of the member of config.json.
+/// Throws Error as read_quantization_config.
+QuantizationConfig read_modelopt_config(const std::filesystem::path& hf_quant_config);
 
 }  // namespace ironcl::checkpoint

@@ -52,6 +52,7 @@ json::object to_json(const LinearLayer& layer) {
   object["activation_group"] = layer.activations == ActivationScheme::none
                                    ? json::value(nullptr)
                                    : json::value(grid_json(layer.activation_grid));
+  object["input_scale"] = layer.input_scale ? json::value(layer.input_scale->name) : json::value(nullptr);
   object["bias"] = layer.bias.has_value();
   object["bytes"] = layer.bytes;
   object["file"] = layer.weight_file.filename().string();

@@ -134,7 +134,7 @@ TEST(Layers, AScaleWithoutItsWeightIsABrokenLayer) {
 
 TEST(Layers, TwoScalesForOneWeightAreAnError) {
   Model({weight("a.weight"), scale("a.weight_scale_inv"), scale("a.weight_scale")}, kFp8Config)
-      .expect_problem(ErrorKind::config, "a.weight", {"two scales, 'a.weight_scale_inv' and 'a.weight_scale'"});
+      .expect_problem(ErrorKind::config, "a.weight", {"two scales, 'a.weight_scale' and 'a.weight_scale_inv'"});
 }
 
 TEST(Layers, NanScalesAreFoundWithTheirPlace) {
