@@ -33,6 +33,11 @@ class OpenClBackend final : public backend::Backend {
     if (log_ != nullptr) log_->write(level, text);
   }
 
+  void pass_over(std::size_t platform, std::size_t device, const std::string& why) const {
+    say(LogLevel::warn, "opencl: device " + std::to_string(device) + " of platform " + std::to_string(platform) +
+                            " is passed over: " + why);
+  }
+
   void find() {
     std::vector<cl::Platform> platforms;
     try {
@@ -65,9 +70,10 @@ class OpenClBackend final : public backend::Backend {
             continue;
           }
           devices_.push_back(std::make_shared<Device>(platforms[i], found[j], config_, log_, tables_));
+        } catch (const cl::Error& error) {
+          pass_over(i, j, make_error("asking it", error).what());
         } catch (const std::exception& error) {
-          say(LogLevel::warn, "opencl: device " + std::to_string(j) + " of platform " + std::to_string(i) +
-                                  " is passed over: " + error.what());
+          pass_over(i, j, error.what());
         }
       }
     }

@@ -67,7 +67,8 @@ struct Gemm::Run {
   Memory workspace;
   std::vector<cl::Event> wait;  ///< For the first command only: the queue is in order.
   cl::Event first, last;
-  bool dry = false;  ///< Warming up: launch one work-group with m = 0.
+  std::vector<std::shared_ptr<Event>> earlier;  ///< The commands before `last`.
+  bool dry = false;                             ///< Warming up: launch one work-group with m = 0.
 
   void launch(const cl::Kernel& kernel, const cl::NDRange& groups, const cl::NDRange& local) {
     const std::size_t* const l = local.get();
@@ -77,7 +78,12 @@ struct Gemm::Run {
     queue->native().enqueueNDRangeKernel(kernel, cl::NullRange, global, local, wait.empty() ? nullptr : &wait,
                                          &event);
     wait.clear();
-    if (first() == nullptr) first = event;
+    if (first() == nullptr) {
+      first = event;
+    } else {
+      // What comes later in a queue may end well although this one failed: the call's event must know them all.
+      earlier.push_back(std::make_shared<Event>(queue->context(), last, last, std::vector<std::shared_ptr<Event>>{}));
+    }
     last = event;
   }
   Memory part(const Workspace::Part& p) const { return {workspace.buffer, workspace.at + p.at}; }
@@ -397,6 +403,7 @@ std::shared_ptr<backend::Event> Gemm::enqueue(const std::shared_ptr<backend::Que
       sa_ld = choice_.problem.groups();
     }
     multiply(run, a, lda, sa, sa_ld, b, d, bias);
+    causes.insert(causes.end(), run.earlier.begin(), run.earlier.end());
     auto event = ours->record(run.first, run.last, std::move(causes));
     if (own_workspace) {
       last_ = event;

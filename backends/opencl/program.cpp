@@ -7,6 +7,23 @@ namespace ironcl::opencl {
 
 using backend::LogLevel;
 
+namespace {
+
+/// The bindings' own build() asks for the log after a success too, and answers with the code of that question.
+void compile(const cl::Program& program, const cl::Device& device, const std::string& options) {
+  const cl_device_id id = device();
+  const cl_int code = clBuildProgram(program(), 1, &id, options.c_str(), nullptr, nullptr);
+  if (code != CL_SUCCESS) throw cl::Error(code, "clBuildProgram");
+}
+
+/// A compiler that runs out of memory or loses its device says nothing about the source.
+backend::Status build_status(cl_int code) {
+  const backend::Status status = status_of(code);
+  return status == backend::Status::internal ? backend::Status::build_failed : status;
+}
+
+}  // namespace
+
 DriverIdentity DriverIdentity::of(const cl::Device& device) {
   const cl::Platform platform(device.getInfo<CL_DEVICE_PLATFORM>());
   return {device.getInfo<CL_DEVICE_NAME>(),     device.getInfo<CL_DEVICE_VENDOR>(),
@@ -57,7 +74,7 @@ cl::Program ProgramBuilder::build_text(const std::string& label, const std::stri
   } else {
     program = guarded("creating the program of " + label, [&] { return cl::Program(context_, source); });
     try {
-      program.build(device_, options.c_str());
+      compile(program, device_, options);
     } catch (const cl::Error& error) {
       std::string build_log;
       try {
@@ -66,7 +83,7 @@ cl::Program ProgramBuilder::build_text(const std::string& label, const std::stri
         build_log = "(the driver gives no build log)";
       }
       say(LogLevel::error, "opencl: " + label + " did not build with options '" + options + "':\n" + build_log);
-      throw backend::Error(backend::Status::build_failed,
+      throw backend::Error(build_status(error.err()),
                            label + " did not build (" + error_name(error.err()) + ") with options '" + options +
                                "'; the compiler's log is in the host's log: " + build_log.substr(0, 200),
                            error.err());
@@ -84,7 +101,7 @@ cl::Program ProgramBuilder::from_binary(const std::string& key, const std::strin
   if (!binary) return {};
   try {
     cl::Program program(context_, {device_}, cl::Program::Binaries{*binary});
-    program.build(device_, options.c_str());
+    compile(program, device_, options);
     return program;
   } catch (const cl::Error& error) {
     say(LogLevel::info, "opencl: the driver refused program cache entry " + key + " (" + error_name(error.err()) +
