@@ -376,7 +376,9 @@ std::shared_ptr<backend::Event> Gemm::enqueue(const std::shared_ptr<backend::Que
     };
     const bool own_workspace = !args.workspace && layout_.bytes != 0;
     run.workspace = args.workspace ? memory(args.workspace) : Memory{own_workspace_, 0};
-    if (own_workspace && last_ != nullptr && last_queue_() != ours->native()()) run.wait.push_back(last_->native());
+    // A call that has ended needs no waiting for; one that failed would fail this one too.
+    if (own_workspace && last_ != nullptr && last_queue_() != ours->native()() && !last_->done())
+      run.wait.push_back(last_->native());
 
     const PackedWeights& b = weights.packed(layout());
     const Memory d = memory(args.d), bias = args.bias ? memory(args.bias) : Memory{own_workspace_, 0};

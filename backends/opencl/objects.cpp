@@ -182,8 +182,13 @@ void Queue::finish() {
 }
 
 void Queue::tidy() {
-  std::erase_if(pending_, [](const auto& event) { return event->done() && event->settle() == nullptr; });
-  for (; !waiting_.empty() && waiting_.front()->done(); waiting_.pop_front()) waiting_.front()->settle();
+  // A question that the driver does not answer is asked again with the next command.
+  try {
+    std::erase_if(pending_, [](const auto& event) { return event->done() && event->settle() == nullptr; });
+    for (; !waiting_.empty() && waiting_.front()->done(); waiting_.pop_front()) waiting_.front()->settle();
+  } catch (const cl::Error&) {
+  } catch (const Error&) {
+  }
 }
 
 void Queue::wait_for(const std::shared_ptr<backend::Event>& event) {
@@ -197,7 +202,12 @@ void Queue::wait_for(const std::shared_ptr<backend::Event>& event) {
 }
 
 std::shared_ptr<Event> Queue::record(cl::Event first, cl::Event last, std::vector<std::shared_ptr<Event>> causes) {
-  queue_.flush();
+  // The commands are accepted: what fails from here on shows when their event is waited for. To say now that the call
+  // failed would be wrong, and a caller that frees its memory upon that would find it written to.
+  try {
+    queue_.flush();
+  } catch (const cl::Error&) {
+  }
   tidy();
   causes.insert(causes.end(), pending_.begin(), pending_.end());
   const bool waits = !causes.empty();
