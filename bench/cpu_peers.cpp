@@ -20,10 +20,11 @@
 #include <thread>
 
 #include "backends/numerics/casts.h"
+#include "host/layer/execution.h"
+#include "host/layer/synthetic.h"
 #include "host/report/file.h"
 #include "host/report/json.h"
 #include "host/tuning/statistics.h"
-#include "host/tuning/workload.h"
 #include "ironcl_build_id.h"
 
 extern "C" char* openblas_get_corename(void);
@@ -60,7 +61,7 @@ int calls_a_turn(double one_ns, int calls) { return one_ns > 100e6 ? 1 : one_ns 
 /// W [n, k] and x [m, k] as f32, dequantised: what an f32 BLAS is given.
 class OpenBlas {
  public:
-  OpenBlas(const Problem& problem, const tuning::Operands& operands, std::uint64_t rotate)
+  OpenBlas(const Problem& problem, const layer::Operands& operands, std::uint64_t rotate)
       : m_(problem.m), n_(problem.n), k_(problem.k) {
     std::vector<float> w(static_cast<std::size_t>(n_ * k_));
     std::vector<float> scales(operands.b_scale.size() / numerics::size_of(problem.b_scale.dtype));
@@ -172,16 +173,16 @@ double take_turn(std::vector<double>& times, int calls, const Call& call) {
 }
 
 boost::json::object measure(const Arguments& arguments, const Device& device, Torch* torch, const Problem& problem) {
-  const tuning::Operands operands = tuning::make_operands(problem, 20250601);
-  tuning::Workload workload(device, problem, operands, arguments.rotate);
-  const tuning::Check check = workload.check(tuning::expect(problem, operands, 8));
+  const layer::MadeOperands operands = layer::make_operands(problem, 20250601);
+  layer::Execution execution(device, problem, operands, {.rotate_bytes = arguments.rotate});
+  const layer::Check check = execution.check(layer::expect(problem, operands, 8));
   OpenBlas openblas(problem, operands, arguments.rotate);
 
   Times times;
   for (int round = 0; round < arguments.rounds; ++round) {
     // The threads of PyTorch's OpenMP spin longest: 200 ms after a call.
     if (torch != nullptr && round != 0) std::this_thread::sleep_for(std::chrono::milliseconds(250));
-    const double ours = take_turn(times.ironcl, arguments.calls, [&] { return workload.run().host_ns; });
+    const double ours = take_turn(times.ironcl, arguments.calls, [&] { return execution.run().host_ns; });
     double theirs = take_turn(times.sgemm, arguments.calls, [&] { return openblas.gemm(); });
     if (problem.m == 1)
       theirs = std::min(theirs, take_turn(times.sgemv, arguments.calls, [&] { return openblas.gemv(); }));
@@ -202,7 +203,7 @@ boost::json::object measure(const Arguments& arguments, const Device& device, To
   const double openblas_ns = sgemv.count != 0 ? std::min(sgemm.median, sgemv.median) : sgemm.median;
   const double flop =
       2.0 * static_cast<double>(problem.m) * static_cast<double>(problem.n) * static_cast<double>(problem.k);
-  const ironcl_gemm_info info = workload.plan().info();
+  const ironcl_gemm_info info = execution.plan().info();
   boost::json::object row{{"m", problem.m},
                           {"n", problem.n},
                           {"k", problem.k},
@@ -220,9 +221,9 @@ boost::json::object measure(const Arguments& arguments, const Device& device, To
                           {"ratio", tuning::summarize(times.ratio).median},
                           {"gflops", flop / ours.median},
                           {"openblas_gflops", flop / openblas_ns},
-                          {"prepare_ns", workload.prepare_ns()},
-                          {"plan_ns", workload.plan_ns()},
-                          {"weights_bytes", workload.weights_bytes()},
+                          {"prepare_ns", execution.prepare_ns()},
+                          {"plan_ns", execution.plan_ns()},
+                          {"weights_bytes", execution.weights_bytes()},
                           {"openblas_weights_bytes", problem.n * problem.k * 4}};
   if (sgemv.count != 0) row["sgemv_ns"] = sgemv.median;
   if (torch != nullptr) {

@@ -36,7 +36,7 @@ layer() { # FILE OUT-DTYPE INPUT-KIND
   if [ "$kind" = x ]; then input=(--input "$file:x"); else input=(--input-q "$file:x_q,x_scale"); fi
   expect=(--expect "$file:y_f64")
   grep -qa y_deepgemm "$file" && expect+=(--expect "$file:y_deepgemm")
-  "$ironcl" compare "$file" "${input[@]}" "${expect[@]}" --out "$dtype" --json "$out/compare-$name-$dtype-$kind.json" \
+  "$ironcl" compare "$file" "${input[@]}" "${expect[@]}" --out-dtype "$dtype" --json "$out/compare-$name-$dtype-$kind.json" \
     >"$out/compare-$name-$dtype-$kind.txt" 2>&1
   rc=$?
   summary+=("$(printf '%-46s %-4s %-4s exit %d' "$name" "$dtype" "$kind" "$rc")")
@@ -55,7 +55,7 @@ fi
 
 shift $(($# < 3 ? $# : 3))
 for device in $("$ironcl" devices --json | grep -o '"uri": "opencl:[0-9]*"' | cut -d'"' -f4); do
-  "$ironcl" bench --device "$device" --shape 4096x4096,7168x2048,4096x7168 --m 1,16,128,1024,4096 --source bf16 \
+  "$ironcl" bench --device "$device" --shape 4096x4096,7168x2048,4096x7168 --m 1,16,128,1024,4096 --x-dtype bf16 \
     --csv "$out/bench-${device/:/-}.csv" 2>&1 | tee "$out/bench-${device/:/-}.txt"
 done
 # Further work of the caller, such as a sweep: a command line that is given the build and the output folder.

@@ -27,24 +27,27 @@ void ActivationOptions::declare(CLI::App& app, bool may_make_up) {
         ->option_text("N")
         ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 53));
   }
-  app.add_option("--out", out, "type of the result (default: f32)")->option_text("f32|bf16|f16");
-  app.add_option("--block", block, "weight block where neither file nor shapes say it: 128, 128x128")
-      ->option_text("RxC");
-  app.add_option(
-         "--x-group", x_group,
-         "scale group of the activations (default: what the file says,\nelse 1 x the width of a weight block)")
-      ->option_text("RxC");
+  add_x_dtype(app, x_dtype,
+              "what devices are given: f32, f16 or bf16 (default: the input's type; bf16 where made up)");
+  add_out_dtype(app, out);
+  add_block(app, block, "weight block where neither file nor shapes say it: 128x128, 1x128, 1xall");
+  add_x_block(
+      app, x_block,
+      "block of the activations' scales (default: what the file says,\nelse 1 x the width of a weight block)");
   app.add_option("--accuracy", accuracy,
                  "weakest accuracy class of a device (default: f32); tensor14 also\n"
                  "allows hardware that accumulates in about 14 bits")
       ->option_text("f32|tensor14");
 }
 
-ActivationSource ActivationOptions::source() const {
-  ActivationSource source;
+layer::ActivationSource ActivationOptions::source() const {
+  using numerics::DType;
+  layer::ActivationSource source;
   source.input = input;
   source.input_q = input_q;
-  source.x_group = parse_grid_option("--x-group", x_group);
+  source.x_block = parse_grid_option("--x-block", x_block);
+  if (!x_dtype.empty())
+    source.x_dtype = parse_dtype_option("--x-dtype", x_dtype, {DType::f32, DType::f16, DType::bf16});
   if (m >= 0) source.m = m;
   source.seed = static_cast<std::uint64_t>(seed);
   return source;
@@ -57,13 +60,14 @@ checkpoint::Checkpoint ActivationOptions::open_checkpoint() const {
 }
 
 std::string ActivationOptions::command_tail() const {
-  std::string tail = fmt::format("--out {}", out);
+  std::string tail = fmt::format("--out-dtype {}", out);
   if (!input.empty()) tail += " --input " + shell_word(input);
   if (!input_q.empty()) tail += " --input-q " + shell_word(input_q);
   if (m >= 0) tail += fmt::format(" --m {}", m);
   if (input.empty() && input_q.empty()) tail += fmt::format(" --seed {}", seed);
   if (!block.empty()) tail += " --block " + block;
-  if (!x_group.empty()) tail += " --x-group " + x_group;
+  if (!x_block.empty()) tail += " --x-block " + x_block;
+  if (!x_dtype.empty()) tail += " --x-dtype " + x_dtype;
   if (accuracy != "f32") tail += " --accuracy " + accuracy;
   return tail;
 }

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "host/checkpoint/model.h"
-#include "host/cli/activations.h"
+#include "host/layer/activation_files.h"
 
 namespace CLI {
 class App;
@@ -15,15 +15,16 @@ class App;
 namespace ironcl::cli {
 
 struct ActivationOptions {
-  std::string path, block, x_group, out = "f32", accuracy = "f32";
+  std::string path, block, x_block, x_dtype, out = "f32", accuracy = "f32";
   std::string input, input_q;
   std::int64_t m = -1;    ///< -1: not given.
   std::int64_t seed = 1;  ///< Up to 2^53, which every JSON reader keeps.
 
-  /// PATH, --block, --x-group, --input, --input-q, --m, --out, --accuracy; with `may_make_up`, --seed.
+  /// PATH, --block, --x-block, --x-dtype, --input, --input-q, --m, --out-dtype, --accuracy; with `may_make_up`,
+  /// --seed.
   void declare(CLI::App& app, bool may_make_up);
 
-  ActivationSource source() const;                 ///< Throws CommandError usage.
+  layer::ActivationSource source() const;          ///< Throws CommandError usage.
   checkpoint::Checkpoint open_checkpoint() const;  ///< Throws CommandError usage and checkpoint::Error.
   /// The options that were given, for a command to be pasted.
   std::string command_tail() const;

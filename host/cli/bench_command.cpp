@@ -9,16 +9,16 @@
 
 #include "host/cli/command.h"
 #include "host/cli/device_list.h"
-#include "host/cli/device_run.h"
 #include "host/cli/parse_option.h"
 #include "host/cli/shape_options.h"
 #include "host/include/ironcl/ironcl.hpp"
+#include "host/layer/execution.h"
+#include "host/layer/synthetic.h"
 #include "host/report/file.h"
 #include "host/report/json.h"
 #include "host/report/render.h"
 #include "host/report/table.h"
 #include "host/tuning/statistics.h"
-#include "host/tuning/workload.h"
 
 namespace ironcl::cli {
 namespace {
@@ -69,10 +69,14 @@ double fma_flops_now(const ironcl::Device& device) {
 }
 
 /// A model's times are no measurement: they are shown, never set against a ceiling that was measured.
-bool measured(const tuning::Timing& timing) { return timing.time_kind == IRONCL_TIME_MEASURED; }
+bool measured(const layer::Timing& timing) { return timing.time_kind == IRONCL_TIME_MEASURED; }
+
+/// A problem and whose it is.
+using Row = MeasuredLayer;
 
 report::Table empty_table() {
   return report::Table({{"device", "device", Kind::text},
+                        {"layer", "layer", Kind::text},
                         {"problem", "problem", Kind::text},
                         {"m", "M", Kind::integer},
                         {"n", "N", Kind::integer},
@@ -108,7 +112,7 @@ class BenchCommand final : public Command {
         ->option_text("LINE");
     app.add_option("--device", uris_, "device URI; may be repeated (default: every device that is no model)")
         ->option_text("URI");
-    app.add_option("--opt", options_, "a backend's own option, KEY=VALUE; may be repeated")->option_text("KEY=VALUE");
+    add_backend_options(app, options_, "a backend's own option; may be repeated");
     app.add_option("--runs", runs_, "timed calls at the least")->check(CLI::PositiveNumber)->capture_default_str();
     app.add_option("--min-ms", min_ms_, "and timed calls until that much time is spent")->capture_default_str();
     app.add_option("--warm-up-ms", warm_up_ms_, "calls that are not counted, until clocks are up")
@@ -127,7 +131,7 @@ class BenchCommand final : public Command {
   }
 
   ExitStatus run() override {
-    const std::vector<report::Problem> problems = all_problems();
+    const std::vector<Row> rows = all_rows();
     const ironcl::Registry registry = ironcl::Registry::discover();
     report::Table table = empty_table();
     bool pass = true;
@@ -139,7 +143,7 @@ class BenchCommand final : public Command {
                                    ceilings.flops / 1e9, ceilings.bytes_per_second / 1e9)
                      : std::string());
       print_heading();
-      for (const report::Problem& problem : problems) pass = measure(device, ceilings, problem, table) && pass;
+      for (const Row& row : rows) pass = measure(device, ceilings, row, table) && pass;
     }
     if (!csv_.empty()) report::write_file(csv_, report::to_csv(table));
     if (!json_.empty()) report::write_file(json_, report::to_text(json::object{{"rows", report::to_json(table)}}));
@@ -148,24 +152,23 @@ class BenchCommand final : public Command {
   }
 
  private:
-  std::vector<report::Problem> all_problems() const {
-    std::vector<report::Problem> all;
+  std::vector<Row> all_rows() const {
+    std::vector<Row> all;
     for (const std::string& line : problems_) {
       try {
-        all.push_back(report::parse_problem(line));
+        all.push_back({{}, report::parse_problem(line)});
       } catch (const report::ProblemError& error) {
         throw CommandError(ExitStatus::usage, fmt::format("--problem: {}", error.what()));
       }
     }
-    if (problems_.empty() || shapes_.given())
-      for (const tuning::LayerShape& layer : shapes_.layers())
-        for (const std::int64_t m : shapes_.rows()) all.push_back(shapes_.problem(m, layer.n, layer.k));
-    for (const std::string& option : options_) {
-      const std::size_t at = option.find('=');
-      if (at == std::string::npos || at == 0)
-        throw CommandError(ExitStatus::usage, fmt::format("--opt {}: write KEY=VALUE", option));
-      for (report::Problem& problem : all) problem.options.emplace_back(option.substr(0, at), option.substr(at + 1));
+    if (problems_.empty() || shapes_.given()) {
+      const std::vector<std::int64_t> batches = shapes_.rows();
+      for (const MeasuredLayer& layer : shapes_.layers()) {
+        for (const std::int64_t m : batches) all.push_back(layer), all.back().problem.m = m;
+      }
     }
+    const KeyValues options = parse_key_values("--opt", options_);
+    for (Row& row : all) row.problem.options.insert(row.problem.options.end(), options.begin(), options.end());
     return all;
   }
 
@@ -183,29 +186,30 @@ class BenchCommand final : public Command {
   }
 
   /// Checks and times one problem; false where its check failed. A device that refuses it makes a row, not a failure.
-  bool measure(const ironcl::Device& device, const Ceilings& ceilings, const report::Problem& problem,
-               report::Table& table) const {
+  bool measure(const ironcl::Device& device, const Ceilings& ceilings, const Row& of, report::Table& table) const {
+    const report::Problem& problem = of.problem;
     const auto refuse = [&](const std::string& verdict, const std::string& why) {
       std::vector<report::Cell> row(table.columns().size());
       row[0] = device.uri();
-      row[1] = report::to_line(problem);
-      row[2] = problem.m;
-      row[3] = problem.n;
-      row[4] = problem.k;
-      row[7] = verdict;
+      row[1] = of.name;
+      row[2] = report::to_line(problem);
+      row[3] = problem.m;
+      row[4] = problem.n;
+      row[5] = problem.k;
+      row[8] = verdict;
       row.back() = why;
       table.add(std::move(row));
       fmt::print("{:>6} {:>6} {:>6}  {:<14} {:<12} {}\n", problem.m, problem.n, problem.k, "-", verdict, why);
       std::fflush(stdout);
     };
     try {
-      const tuning::Operands operands = tuning::make_operands(problem, seed_);
-      tuning::Workload workload(device, problem, operands, rotate_mib_ << 20);
-      const tuning::Check check = workload.check(tuning::expect(problem, operands, check_rows_));
+      const layer::MadeOperands operands = layer::make_operands(problem, seed_);
+      layer::Execution execution(device, problem, operands, {.rotate_bytes = rotate_mib_ << 20});
+      const layer::Check check = execution.check(layer::expect(problem, operands, check_rows_));
       // A GPU that has been idle raises its clocks over many milliseconds.
-      tuning::Timing timing = workload.run();
+      layer::Timing timing = execution.run();
       for (double spent = timing.host_ns; measured(timing) && spent < warm_up_ms_ * 1e6; spent += timing.host_ns)
-        timing = workload.run();
+        timing = execution.run();
       // Calls in slices with the device's multiply-adds measured between them: both sides of the share have the same
       // clocks and the same neighbours.
       std::vector<double> device_ns, host_ns, fma_shares;
@@ -213,7 +217,7 @@ class BenchCommand final : public Command {
       for (double spent = 0; more(device_ns.size(), spent);) {
         std::vector<double> slice;
         for (double sliced = 0; sliced < kSliceNs && more(device_ns.size(), spent);) {
-          timing = workload.run();
+          timing = execution.run();
           slice.push_back(timing.device_ns);
           device_ns.push_back(timing.device_ns);
           host_ns.push_back(timing.host_ns);
@@ -225,10 +229,12 @@ class BenchCommand final : public Command {
           ceiling = next;
         }
       }
-      add_row(device, ceilings, problem, workload, check, timing, tuning::summarize(device_ns),
+      add_row(device, ceilings, of, execution, check, timing, tuning::summarize(device_ns),
               tuning::summarize(host_ns), fma_shares, table);
       return check.pass;
     } catch (const ironcl::Error& error) {
+      if (error.status() == IRONCL_INVALID_ARGUMENT && !problem.options.empty())
+        throw CommandError(ExitStatus::usage, fmt::format("--opt: {}: {}", device.uri(), error.what()));
       const bool unsupported = error.status() == IRONCL_UNSUPPORTED;
       refuse(unsupported ? "unsupported" : "error", error.what());
       return unsupported;
@@ -244,10 +250,11 @@ class BenchCommand final : public Command {
     return 2 * static_cast<double>(problem.m) * static_cast<double>(problem.n) * static_cast<double>(problem.k);
   }
 
-  static void add_row(const ironcl::Device& device, const Ceilings& ceilings, const report::Problem& problem,
-                      const tuning::Workload& workload, const tuning::Check& check, const tuning::Timing& timing,
+  static void add_row(const ironcl::Device& device, const Ceilings& ceilings, const Row& of,
+                      const layer::Execution& execution, const layer::Check& check, const layer::Timing& timing,
                       const tuning::Summary& time, const tuning::Summary& host, const std::vector<double>& fma_shares,
                       report::Table& table) {
+    const report::Problem& problem = of.problem;
     const double gflops = flops(problem) / time.median;
     // The fewest bytes: A as it comes, the weights once, D once.
     const DataBytes bytes = least_bytes(problem);
@@ -255,9 +262,10 @@ class BenchCommand final : public Command {
     report::Cell of_flops, of_copy;
     if (!fma_shares.empty()) of_flops = tuning::summarize(fma_shares).median;
     if (measured(timing) && ceilings.bytes_per_second > 0) of_copy = rate / ceilings.bytes_per_second;
-    const ironcl_gemm_info info = workload.plan().info();
+    const ironcl_gemm_info info = execution.plan().info();
     const std::string verdict = check.pass ? "pass" : "fail";
     table.add({device.uri(),
+               of.name,
                report::to_line(problem),
                problem.m,
                problem.n,
@@ -267,7 +275,7 @@ class BenchCommand final : public Command {
                verdict,
                time.median,
                time.spread(),
-               time_kind_name(timing.time_kind),
+               layer::time_kind_name(timing.time_kind),
                host.median,
                gflops,
                rate / 1e9,
@@ -275,9 +283,9 @@ class BenchCommand final : public Command {
                of_copy,
                check.comparison.max_error_over_bound,
                check.rows_checked,
-               workload.plan_ns(),
-               workload.prepare_ns(),
-               static_cast<double>(workload.weights_bytes()),
+               execution.plan_ns(),
+               execution.prepare_ns(),
+               static_cast<double>(execution.weights_bytes()),
                static_cast<std::int64_t>(time.count),
                check.why});
     fmt::print("{:>6} {:>6} {:>6}  {:<14} {:<12} {:>11} {:>6.1f}% {:>9.4g} {:>8.4g} {:>7} {:>7} {:>9} {}\n",

@@ -11,8 +11,9 @@
 #include "host/cli/command.h"
 #include "host/cli/compare_report.h"
 #include "host/cli/device_list.h"
-#include "host/cli/judge.h"
 #include "host/cli/parse_option.h"
+#include "host/layer/judge.h"
+#include "host/layer/selection.h"
 #include "host/report/file.h"
 #include "host/report/json.h"
 #include "host/report/render.h"
@@ -24,7 +25,7 @@ constexpr const char* kExamples =
     R"(  ironcl compare model-fp8/                                  every layer, 16 made-up rows, every device
   ironcl compare model-fp8/ --layer '*.q_proj' --m 128       the layers whose names match
   ironcl compare layer.safetensors --input layer.safetensors:x --expect layer.safetensors:y_f64
-  ironcl compare layer.safetensors --input-q layer.safetensors:x_q,x_scale --out bf16
+  ironcl compare layer.safetensors --input-q layer.safetensors:x_q,x_scale --out-dtype bf16
   ironcl compare model-fp8/ --device opencl:gpu --device ironwood:0 --json report.json
 )";
 constexpr const char* kExitStatus =
@@ -57,11 +58,12 @@ class CompareCommand final : public Command {
   }
 
   ExitStatus run() override {
-    const numerics::DType out = parse_out(operands_.out);
-    const numerics::AccuracyClass accuracy = parse_accuracy_option(operands_.accuracy);
-    const ActivationSource source = operands_.source();
+    layer::JudgeSettings settings;
+    settings.out = parse_out_dtype(operands_.out);
+    settings.weakest_accuracy = parse_accuracy_option(operands_.accuracy);
+    const layer::ActivationSource source = operands_.source();
     const checkpoint::Checkpoint checkpoint = operands_.open_checkpoint();
-    const auto layers = usable_layers(checkpoint, layer_);
+    const auto layers = layer::usable_layers(checkpoint, layer_);
     if (!expect_.empty() && layers.size() != 1) {
       throw CommandError(ExitStatus::usage,
                          fmt::format("--expect is about one layer, but {} match; choose one with --layer, such as "
@@ -69,9 +71,9 @@ class CompareCommand final : public Command {
                                      layers.size(), shell_word(layers.front()->name)));
     }
     // Operands before devices: a bad file is reported where there is no device, too.
-    Activations a = load_activations(source, *layers.front());
-    std::vector<Expectation> expectations;
-    for (const std::string& ref : expect_) expectations.push_back(load_expectation(ref, a.m, layers.front()->n));
+    layer::Activations a = layer::load_activations(source, *layers.front());
+    for (const std::string& ref : expect_)
+      settings.expectations.push_back(layer::load_expectation(ref, a.m, layers.front()->n));
     const ironcl::Registry registry = ironcl::Registry::discover();
     const std::vector<ironcl::Device> devices = find_devices(registry, devices_);
 
@@ -85,8 +87,8 @@ class CompareCommand final : public Command {
       std::fflush(stdout);
     }
     for (std::size_t i = 0; i < layers.size(); ++i) {
-      if (i > 0) a = load_activations(source, *layers[i]);
-      report.cases.push_back(judge(*layers[i], a, out, accuracy, devices, expectations));
+      if (i > 0) a = layer::load_activations(source, *layers[i]);
+      report.cases.push_back(layer::judge(*layers[i], a, devices, settings));
       if (source.made_up()) report.cases.back().seed = source.seed;
     }
     if (!quiet) fmt::print("{}", to_text(report, report::terminal_width()));

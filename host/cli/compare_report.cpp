@@ -15,6 +15,12 @@ namespace ironcl::cli {
 namespace {
 
 namespace json = boost::json;
+using layer::CaseReport;
+using layer::DeviceReport;
+using layer::ExpectReport;
+using layer::has_averages;
+using layer::PairReport;
+using layer::Verdict;
 using numerics::Comparison;
 using report::number;
 
@@ -42,23 +48,23 @@ void add_comparison(const Comparison* comparison, json::object* object) {
 
 json::object to_json(const DeviceReport& device) {
   json::object object{{"uri", device.uri}, {"name", device.name}};
-  const DeviceResult* result = device.result ? &*device.result : nullptr;
-  const bool timed = result != nullptr && result->time_kind != IRONCL_TIME_NONE;
-  const auto text = [result](const std::string DeviceResult::*member) {
+  const layer::Output* result = device.result ? &*device.result : nullptr;
+  const bool timed = result != nullptr && result->timing.time_kind != IRONCL_TIME_NONE;
+  const auto text = [result](const std::string layer::Output::*member) {
     return result != nullptr ? json::value(result->*member) : json::value(nullptr);
   };
   object["accuracy_class"] =
       result != nullptr ? json::value(numerics::name_of(result->accuracy)) : json::value(nullptr);
-  object["time_ns"] = timed ? number(result->time_ns) : json::value(nullptr);
-  object["time_kind"] = timed ? json::value(time_kind_name(result->time_kind)) : json::value(nullptr);
+  object["time_ns"] = timed ? number(result->timing.device_ns) : json::value(nullptr);
+  object["time_kind"] = timed ? json::value(layer::time_kind_name(result->timing.time_kind)) : json::value(nullptr);
   object["verdict"] = name_of(device.verdict);
   object["reason"] = device.reason.empty() ? json::value(nullptr) : json::value(device.reason);
   add_comparison(device.comparison ? &*device.comparison : nullptr, &object);
   object["accumulation_length"] = result != nullptr ? json::value(result->accumulation_length) : json::value(nullptr);
   object["quantization"] =
       device.quantization ? json::value(device.quantization->equal ? "equal" : "differs") : json::value(nullptr);
-  object["variant"] = text(&DeviceResult::variant);
-  object["config"] = text(&DeviceResult::config);
+  object["variant"] = text(&layer::Output::variant);
+  object["config"] = text(&layer::Output::config);
   return object;
 }
 
@@ -120,9 +126,9 @@ report::Table table_of(const std::vector<CaseReport>& cases) {
     const std::string title = heading(layer);
     for (const DeviceReport& device : layer.devices) {
       Cell time, error, nmse;
-      if (device.result && device.result->time_kind != IRONCL_TIME_NONE) {
-        time = fmt::format("{} {}", report::human_time(device.result->time_ns),
-                           time_kind_name(device.result->time_kind));
+      if (device.result && device.result->timing.time_kind != IRONCL_TIME_NONE) {
+        time = fmt::format("{} {}", report::human_time(device.result->timing.device_ns),
+                           layer::time_kind_name(device.result->timing.time_kind));
       }
       if (device.comparison) {
         error = device.comparison->max_error_over_bound;

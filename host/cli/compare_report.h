@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What compare found, as JSON and as text. Next door: judge.h (the data).
+// What compare found, as JSON and as text. Next door: host/layer/judge.h (the data).
 #pragma once
 
 #include <boost/json.hpp>
@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "host/cli/exit_status.h"
-#include "host/cli/judge.h"
+#include "host/layer/judge.h"
 
 namespace ironcl::cli {
 
@@ -17,7 +17,7 @@ namespace ironcl::cli {
 struct CompareReport {
   std::string path;          ///< As given.
   std::string command_tail;  ///< The options that give the same activations and output type, ready to be pasted.
-  std::vector<CaseReport> cases;
+  std::vector<layer::CaseReport> cases;
 
   /// pass: something was computed for every layer, and everything is within bounds.
   bool pass() const noexcept;

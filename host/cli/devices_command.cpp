@@ -10,9 +10,9 @@
 
 #include "host/cli/command.h"
 #include "host/cli/device_list.h"
-#include "host/cli/device_run.h"
 #include "host/cli/parse_option.h"
 #include "host/include/ironcl/ironcl.hpp"
+#include "host/layer/execution.h"
 #include "host/report/gemm_desc.h"
 #include "host/report/json.h"
 #include "host/report/problem.h"
@@ -96,7 +96,7 @@ json::object to_json(const report::Problem& problem, const ironcl::Selection& se
     const bool timed = usable && candidate.support->estimate_kind != IRONCL_TIME_NONE;
     item["estimate_ns"] = timed ? report::number(candidate.support->estimate_ns) : json::value(nullptr);
     item["estimate_kind"] =
-        timed ? json::value(time_kind_name(candidate.support->estimate_kind)) : json::value(nullptr);
+        timed ? json::value(layer::time_kind_name(candidate.support->estimate_kind)) : json::value(nullptr);
     candidates.push_back(std::move(item));
   }
   object["candidates"] = std::move(candidates);
@@ -129,7 +129,7 @@ std::string explain_text(const report::Problem& problem, const ironcl::Selection
     report::Cell estimate;
     if (candidate.support && candidate.support->estimate_kind != IRONCL_TIME_NONE) {
       estimate = fmt::format("{} {}", report::human_time(candidate.support->estimate_ns),
-                             time_kind_name(candidate.support->estimate_kind));
+                             layer::time_kind_name(candidate.support->estimate_kind));
     }
     table.add({candidate.device.uri(), verdict_name(candidate.verdict), estimate,
                std::string(ironcl_reason_name(candidate.reason)), candidate.text});

@@ -150,7 +150,7 @@ class InspectCommand final : public Command {
     app.add_option("PATH", path_, "checkpoint folder, or one safetensors file")->option_text(" ")->required();
     app.add_flag("--json", json_, "as JSON");
     app.add_option("--block", block_, "weight block where neither file nor shapes say it: 128, 128x128")
-        ->option_text("RxC");
+        ->option_text("ROWSxCOLS");
     app.footer(footer(kExamples, kExitStatus));
   }
 

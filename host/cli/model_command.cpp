@@ -51,13 +51,12 @@ class ModelCommand final : public Command {
     app.add_option("--m", options_.m, "rows of x: tokens")->check(CLI::Range(1, 1 << 30));
     app.add_option("--n", options_.n, "rows of w: outputs")->check(CLI::Range(1, 1 << 30));
     app.add_option("--k", options_.k, "depth: inputs")->check(CLI::Range(1, 1 << 30));
-    app.add_option("--block", options_.block,
-                   "quantisation block of w: 128, 256, 512; 1x0 per channel, 1x512 sub-channel")
-        ->capture_default_str();
-    app.add_option("--x-block", options_.x_block, "of x; default: square as w's, 1xC where w's are rows");
-    app.add_option("--x-dtype", options_.x_dtype, "of x in HBM: bf16, f32, f16, e4m3fn")->capture_default_str();
+    add_block(app, options_.block,
+              "quantisation block of w: 128x128 or 128, 256, 512; 1xall per channel, 1x512 sub-channel");
+    add_x_block(app, options_.x_block, "of x; default: square as w's, 1xCOLS where w's are rows");
+    add_x_dtype(app, options_.x_dtype, "of x in HBM: bf16, f32, f16, e4m3fn");
     app.add_option("--w-dtype", options_.w_dtype, "of w: e4m3fn; bf16 (time only)")->capture_default_str();
-    app.add_option("--out-dtype", options_.out_dtype, "of the result: bf16, f16, f32")->capture_default_str();
+    add_out_dtype(app, options_.out_dtype);
     app.add_option("--quantize-activations", options_.quantize, "on or off")->capture_default_str();
     app.add_option("--kernel-blocks", blocks_, "B,O,I: rows of x, rows of w and depth of a step");
     app.add_option("--mode", mode_, "aligned or large");
@@ -113,13 +112,8 @@ class ModelCommand final : public Command {
     add("vmem_limit_mib", vmem_limit_);
     add("vmem_rule", vmem_rule_);
     add("tpu", tpu_);
-    for (const std::string& assumption : assumptions_) {
-      const std::size_t equals = assumption.find('=');
-      if (equals == std::string::npos) {
-        throw CommandError(ExitStatus::usage, fmt::format("--assume {}: write KEY=VALUE", assumption));
-      }
-      options_.plan.emplace_back(assumption.substr(0, equals), assumption.substr(equals + 1));
-    }
+    for (KeyValues::value_type& assumption : parse_key_values("--assume", assumptions_))
+      options_.plan.push_back(std::move(assumption));
   }
 
   ExitStatus run_on(const ironcl::Device& device) {

@@ -10,8 +10,8 @@
 
 #include "host/checkpoint/model.h"
 #include "host/cli/exit_status.h"
-#include "host/cli/layer_problem.h"
 #include "host/cli/parse_option.h"
+#include "host/layer/selection.h"
 
 namespace ironcl::cli {
 namespace {
@@ -45,7 +45,7 @@ void set_activations(ironcl::GemmDesc& desc, const ModelOptions& options, const 
   desc.a = code(quantize ? DType::e4m3fn : x);
   desc.a_scale = Scale{};
   if (quantize || !numerics::is_float(x)) desc.a_scale = scale_of(x_grid, IRONCL_F32);
-  desc.d = code(parse_type("--out-dtype", options.out_dtype));
+  desc.d = code(parse_out_dtype(options.out_dtype));
   desc.options = options.plan;
 }
 
@@ -71,7 +71,7 @@ std::vector<ModelLayer> model_layers(const std::filesystem::path& path, const st
   open.check_values = false;  // only shapes matter here
   const auto checkpoint = checkpoint::Checkpoint::open(path, open);
   std::vector<ModelLayer> layers;
-  for (const checkpoint::LinearLayer* layer : usable_layers(checkpoint, glob)) {
+  for (const checkpoint::LinearLayer* layer : layer::usable_layers(checkpoint, glob)) {
     ModelLayer item{.name = layer->name, .desc = {}};
     item.desc.m = options.m, item.desc.n = layer->n, item.desc.k = layer->k;
     item.desc.b = code(layer->weight.dtype);

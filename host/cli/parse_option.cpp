@@ -1,35 +1,101 @@
 // SPDX-License-Identifier: Apache-2.0
-// Option texts as values.
+// Shared options, and option texts as values.
 #include "host/cli/parse_option.h"
 
 #include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <array>
 
 #include "host/cli/exit_status.h"
 #include "host/report/problem.h"
 
 namespace ironcl::cli {
+namespace {
+
+using numerics::DType;
+
+[[noreturn]] void usage(const std::string& text) { throw CommandError(ExitStatus::usage, text); }
+
+}  // namespace
+
+CLI::Option* add_out_dtype(CLI::App& app, std::string& text) {
+  return app.add_option("--out-dtype,--out", text, fmt::format("type of the result (default: {})", text))
+      ->option_text("f32|bf16|f16");
+}
+
+CLI::Option* add_x_dtype(CLI::App& app, std::string& text, const std::string& what) {
+  return app.add_option("--x-dtype", text, text.empty() ? what : fmt::format("{} (default: {})", what, text))
+      ->option_text("DTYPE");
+}
+
+CLI::Option* add_block(CLI::App& app, std::string& text, const std::string& what) {
+  refuse_renamed(app, "--block-n", "--block ROWSxCOLS");
+  refuse_renamed(app, "--block-k", "--block ROWSxCOLS");
+  return app.add_option("--block", text, text.empty() ? what : fmt::format("{} (default: {})", what, text))
+      ->option_text("ROWSxCOLS");
+}
+
+CLI::Option* add_x_block(CLI::App& app, std::string& text, const std::string& what) {
+  refuse_renamed(app, "--x-group", "--x-block ROWSxCOLS");
+  return app.add_option("--x-block", text, what)->option_text("ROWSxCOLS");
+}
+
+CLI::Option* add_backend_options(CLI::App& app, std::vector<std::string>& texts, const std::string& what) {
+  return app.add_option("--opt", texts, what)->option_text("KEY=VALUE");
+}
+
+void refuse_renamed(CLI::App& app, const std::string& old_name, const std::string& new_form) {
+  app.add_option_function<std::string>(old_name,
+                                       [old_name, new_form](const std::string&) {
+                                         throw CLI::ValidationError(fmt::format("{} is now {}", old_name, new_form));
+                                       })
+      ->group("");  // not in the help
+}
 
 std::optional<numerics::ScaleGrid> parse_grid_option(const std::string& option, const std::string& text) {
   if (text.empty()) return std::nullopt;
   try {
     return report::parse_grid(text);
   } catch (const report::ProblemError& error) {
-    throw CommandError(ExitStatus::usage, fmt::format("{} {}: {}", option, text, error.what()));
+    usage(fmt::format("{} {}: {}", option, text, error.what()));
   }
 }
 
-numerics::DType parse_out(const std::string& text) {
-  const auto type = numerics::parse_dtype(text);
-  if (!type || !numerics::is_float(*type)) {
-    throw CommandError(ExitStatus::usage, fmt::format("--out {}: the result is f32, bf16 or f16", text));
-  }
+DType parse_out_dtype(const std::string& text) {
+  // The long names are those of PyTorch and of other people's tuners.
+  constexpr std::array<std::pair<std::string_view, DType>, 4> kLong = {
+      {{"float32", DType::f32}, {"float16", DType::f16}, {"half", DType::f16}, {"bfloat16", DType::bf16}}};
+  const auto* const found =
+      std::find_if(kLong.begin(), kLong.end(), [&text](const auto& name) { return name.first == text; });
+  const auto type = found != kLong.end() ? found->second : numerics::parse_dtype(text);
+  if (!type || !numerics::is_float(*type)) usage(fmt::format("--out-dtype {}: the result is f32, bf16 or f16", text));
   return *type;
 }
 
+DType parse_dtype_option(const std::string& option, const std::string& text, const std::vector<DType>& allowed) {
+  const auto type = numerics::parse_dtype(text);
+  if (type && std::find(allowed.begin(), allowed.end(), *type) != allowed.end()) return *type;
+  std::vector<std::string_view> names;
+  for (const DType one : allowed) names.push_back(numerics::name_of(one));
+  usage(fmt::format("{} {}: write one of {}", option, text, fmt::join(names, ", ")));
+}
+
 numerics::AccuracyClass parse_accuracy_option(const std::string& text) {
-  if (text == "f32") return numerics::AccuracyClass::f32;
-  if (text == "tensor14") return numerics::AccuracyClass::tensor14;
-  throw CommandError(ExitStatus::usage, fmt::format("--accuracy {}: the classes are f32 and tensor14", text));
+  const auto accuracy = numerics::parse_accuracy(text);
+  if (!accuracy) usage(fmt::format("--accuracy {}: the classes are f32 and tensor14", text));
+  return *accuracy;
+}
+
+KeyValues parse_key_values(const std::string& option, const std::vector<std::string>& texts) {
+  KeyValues pairs;
+  for (const std::string& text : texts) {
+    const std::size_t at = text.find('=');
+    if (at == std::string::npos || at == 0) usage(fmt::format("{} {}: write KEY=VALUE", option, text));
+    pairs.emplace_back(text.substr(0, at), text.substr(at + 1));
+  }
+  return pairs;
 }
 
 std::string footer(const std::string& examples, const std::string& exit_status) {

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Option texts that several subcommands share, as values. Failures are usage errors that name the option.
+// Options that several subcommands share: their spelling, once, and their texts as values. Failures are usage errors
+// that name the option.
 #pragma once
 
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "backends/numerics/bounds.h"
 #include "backends/numerics/formats.h"
@@ -11,18 +14,43 @@
 
 namespace CLI {
 class App;
-}
+class Option;
+}  // namespace CLI
 
 namespace ironcl::cli {
+
+/// A backend's own options, in the order given.
+using KeyValues = std::vector<std::pair<std::string, std::string>>;
+
+/// --out-dtype, short --out. `text` holds the default.
+CLI::Option* add_out_dtype(CLI::App& app, std::string& text);
+/// --x-dtype: what activations come in; `what` says it for this command. `text` holds the default.
+CLI::Option* add_x_dtype(CLI::App& app, std::string& text, const std::string& what);
+/// --block ROWSxCOLS of the weights.
+CLI::Option* add_block(CLI::App& app, std::string& text, const std::string& what);
+/// --x-block ROWSxCOLS of the activations.
+CLI::Option* add_x_block(CLI::App& app, std::string& text, const std::string& what);
+/// --opt KEY=VALUE, which may be repeated.
+CLI::Option* add_backend_options(CLI::App& app, std::vector<std::string>& texts, const std::string& what);
+
+/// Refuses an option as it was spelled once, and says how it is spelled now.
+void refuse_renamed(CLI::App& app, const std::string& old_name, const std::string& new_form);
 
 /// "128" (square) or "128x128" for `option`; empty text gives nothing. Throws CommandError usage.
 std::optional<numerics::ScaleGrid> parse_grid_option(const std::string& option, const std::string& text);
 
-/// f32, bf16 or f16. Throws CommandError usage.
-numerics::DType parse_out(const std::string& text);
+/// f32, bf16 or f16 of --out-dtype; also float32, bfloat16, float16, half. Throws CommandError usage.
+numerics::DType parse_out_dtype(const std::string& text);
+
+/// An element type of `option`, one of `allowed`. Throws CommandError usage.
+numerics::DType parse_dtype_option(const std::string& option, const std::string& text,
+                                   const std::vector<numerics::DType>& allowed);
 
 /// f32 or tensor14. Throws CommandError usage.
 numerics::AccuracyClass parse_accuracy_option(const std::string& text);
+
+/// "KEY=VALUE" texts of `option`. Throws CommandError usage.
+KeyValues parse_key_values(const std::string& option, const std::vector<std::string>& texts);
 
 /// Examples and what the exit status means, below the options of a subcommand.
 std::string footer(const std::string& examples, const std::string& exit_status);

@@ -10,8 +10,8 @@
 #include "host/cli/activation_options.h"
 #include "host/cli/command.h"
 #include "host/cli/compare_report.h"
-#include "host/cli/device_run.h"
 #include "host/cli/parse_option.h"
+#include "host/layer/execution.h"
 #include "host/report/gemm_desc.h"
 #include "host/report/units.h"
 
@@ -20,11 +20,11 @@ namespace {
 
 constexpr const char* kExamples =
     R"(  ironcl run layer.safetensors --layer weight --input layer.safetensors:x --device opencl:0 --output y.safetensors
-  ironcl run model-fp8/ --layer model.layers.0.self_attn.q_proj --input x.safetensors:x --device auto --out bf16 \
+  ironcl run model-fp8/ --layer model.layers.0.self_attn.q_proj --input x.safetensors:x --device auto --out-dtype bf16 \
       --output y.safetensors
 )";
 constexpr const char* kExitStatus =
-    R"(  0  the result is written: tensor y [M, N] of the type --out
+    R"(  0  the result is written: tensor y [M, N] of the type --out-dtype
   1  the device failed while it computed
   2  usage
   3  bad input: a file, tensor, shape or scale; or --output cannot be written
@@ -48,9 +48,9 @@ class RunCommand final : public Command {
   }
 
   ExitStatus run() override {
-    const numerics::DType out = parse_out(operands_.out);
+    const numerics::DType out = parse_out_dtype(operands_.out);
     const numerics::AccuracyClass accuracy = parse_accuracy_option(operands_.accuracy);
-    const ActivationSource source = operands_.source();
+    const layer::ActivationSource source = operands_.source();
     if (source.made_up()) {
       throw CommandError(ExitStatus::usage,
                          "there are no activations; give --input FILE:TENSOR or --input-q "
@@ -58,18 +58,20 @@ class RunCommand final : public Command {
     }
     const checkpoint::Checkpoint checkpoint = operands_.open_checkpoint();
     const checkpoint::LinearLayer& layer = checkpoint.layer(layer_);
-    const Activations a = load_activations(source, layer);
-    const LayerOperand b = operand_of(layer);
-    const report::Problem problem = problem_of(layer, b, a, out, accuracy);
+    const layer::Activations a = layer::load_activations(source, layer);
+    const layer::LayerWeights weights = layer::weights_of(layer);
+    const report::Problem problem = layer::problem_of(layer, a, out, accuracy);
 
     const ironcl::Registry registry = ironcl::Registry::discover();
     const ironcl::Device device = choose(registry, problem);
-    const DeviceResult result = run_on(device, problem, a, b);
+    const layer::Output result = layer::Execution(device, problem, layer::operands_of(a, weights)).compute();
     write(problem, device, result);
-    const bool timed = result.time_kind != IRONCL_TIME_NONE;
+    const layer::Timing& timing = result.timing;
+    const bool timed = timing.time_kind != IRONCL_TIME_NONE;
     fmt::print(
         "{}: y [{}, {}] {} by {} ({}){}\n", output_, problem.m, problem.n, operands_.out, device.uri(), device.name(),
-        timed ? fmt::format(", {} {}", report::human_time(result.time_ns), time_kind_name(result.time_kind)) : "");
+        timed ? fmt::format(", {} {}", report::human_time(timing.device_ns), layer::time_kind_name(timing.time_kind))
+              : "");
     return ExitStatus::ok;
   }
 
@@ -84,7 +86,7 @@ class RunCommand final : public Command {
     }
   }
 
-  void write(const report::Problem& problem, const ironcl::Device& device, const DeviceResult& result) const {
+  void write(const report::Problem& problem, const ironcl::Device& device, const layer::Output& result) const {
     checkpoint::Tensor y;
     y.name = "y";
     y.dtype = problem.d;

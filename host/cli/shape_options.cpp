@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Shapes, rows and types to measure.
 #include "host/cli/shape_options.h"
 
 #include <fmt/format.h>
@@ -12,6 +13,7 @@
 #include "host/checkpoint/model.h"
 #include "host/cli/exit_status.h"
 #include "host/cli/parse_option.h"
+#include "host/layer/layer_problem.h"
 
 namespace ironcl::cli {
 namespace {
@@ -19,6 +21,7 @@ namespace {
 using numerics::DType;
 
 constexpr std::int64_t kLargest = INT32_MAX;
+const std::vector<DType> kXTypes = {DType::bf16, DType::f16, DType::f32, DType::e4m3fn, DType::e5m2, DType::i8};
 
 [[noreturn]] void usage(const std::string& text) { throw CommandError(ExitStatus::usage, text); }
 
@@ -53,10 +56,10 @@ void add_range(const std::string& option, const std::string& text, std::vector<s
   }
 }
 
-DType parse_source(const std::string& text) {
-  const auto type = numerics::parse_dtype(text);
-  if (!type || !numerics::is_float(*type)) usage(fmt::format("--source {}: f32, f16, bf16 or none", text));
-  return *type;
+/// Appends what is not there yet; layers of one problem are measured once.
+void add_once(std::vector<MeasuredLayer>& all, std::string name, const report::Problem& problem) {
+  const auto same = [&problem](const MeasuredLayer& other) { return other.problem == problem; };
+  if (std::none_of(all.begin(), all.end(), same)) all.push_back({std::move(name), problem});
 }
 
 }  // namespace
@@ -90,37 +93,25 @@ void ShapeOptions::declare(CLI::App& app) {
   app.add_option("--m", rows_, "rows of A: a list, or a range FROM:TO:STEP or FROM:TO:*FACTOR")
       ->option_text("LIST")
       ->capture_default_str();
-  app.add_option("--block-n", block_n_, "rows of a weight's block")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
-  app.add_option("--block-k", block_k_, "columns of a weight's block, and width of A's groups")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
-  app.add_option("--input-type", input_type_, "what is multiplied: fp8 (e4m3fn) or int8")
-      ->check(CLI::IsMember({"fp8", "int8"}))
-      ->capture_default_str();
-  app.add_option("--source", source_,
-                 "what A comes in and is quantised from: f32, f16, bf16; none: A comes quantised")
-      ->check(CLI::IsMember({"f32", "f16", "bf16", "none"}))
-      ->capture_default_str();
-  app.add_option("--out-dtype", out_, "what D comes in: f32, f16 or bf16 (also float32, float16, half, bfloat16)")
-      ->check(CLI::IsMember({"f32", "f16", "bf16", "float32", "float16", "half", "bfloat16"}))
-      ->capture_default_str();
-  app.add_option("--scale-type", scale_type_, "what the weights' scales come in")
-      ->check(CLI::IsMember({"f32", "f16", "bf16"}))
-      ->capture_default_str();
+  add_block(app, block_, "weight block (default: 128x128; of --checkpoint: its own)");
+  add_x_block(app, x_block_, "block of the activations' scales (default: 1 x the width of a weight block)");
+  add_x_dtype(app, x_dtype_, "what A comes in: f32, f16, bf16, quantised in the plan; e4m3fn, i8: quantised already");
+  app.add_option("--w-dtype", w_dtype_, "of the weights: e4m3fn, e5m2, i8")->capture_default_str();
+  add_out_dtype(app, out_);
+  app.add_option("--scale-dtype", scale_dtype_, "of the weights' scales: f32, f16, bf16")->capture_default_str();
+  refuse_renamed(app, "--source", "--x-dtype; what was --source none is --x-dtype e4m3fn");
+  refuse_renamed(app, "--input-type", "--w-dtype e4m3fn or --w-dtype i8");
+  refuse_renamed(app, "--scale-type", "--scale-dtype");
 }
 
 bool ShapeOptions::given() const {
   return !shapes_.empty() || !n_.empty() || !k_.empty() || !model_.empty() || !checkpoint_.empty();
 }
 
-std::vector<tuning::LayerShape> ShapeOptions::layers() const {
-  std::vector<tuning::LayerShape> all;
-  const auto add = [&](const std::string& layer, std::int64_t n, std::int64_t k) {
-    const auto same =
-        std::find_if(all.begin(), all.end(), [&](const tuning::LayerShape& s) { return s.n == n && s.k == k; });
-    if (same == all.end()) all.push_back({layer, n, k});
+std::vector<MeasuredLayer> ShapeOptions::layers() const {
+  std::vector<MeasuredLayer> all;
+  const auto add = [&](const std::string& name, std::int64_t n, std::int64_t k) {
+    add_once(all, name, problem(n, k));
   };
   for (const std::string& shape : shapes_) {
     const std::vector<std::string> parts = split(shape, 'x');
@@ -144,11 +135,7 @@ std::vector<tuning::LayerShape> ShapeOptions::layers() const {
   } catch (const std::runtime_error& error) {
     throw CommandError(ExitStatus::bad_input, error.what());
   }
-  if (!checkpoint_.empty()) {
-    const checkpoint::Checkpoint checkpoint = checkpoint::Checkpoint::open(checkpoint_, {});
-    for (const checkpoint::LinearLayer& layer : checkpoint.layers())
-      if (!layer.problem) add(layer.name, layer.n, layer.k);
-  }
+  if (!checkpoint_.empty()) add_checkpoint(all);
   if (all.empty()) usage("nothing to measure: give --shape, --n and --k, --model or --checkpoint");
   return all;
 }
@@ -160,19 +147,40 @@ std::vector<std::int64_t> ShapeOptions::rows() const {
   return {all.begin(), all.end()};
 }
 
-report::Problem ShapeOptions::problem(std::int64_t m, std::int64_t n, std::int64_t k) const {
+report::Problem ShapeOptions::problem(std::int64_t n, std::int64_t k) const {
+  const DType x = parse_dtype_option("--x-dtype", x_dtype_, kXTypes);
+  const auto block = parse_grid_option("--block", block_).value_or(numerics::ScaleGrid{128, 128});
   report::Problem problem;
-  problem.m = m;
   problem.n = n;
   problem.k = k;
-  problem.a = problem.b = input_type_ == "int8" ? DType::i8 : DType::e4m3fn;
-  problem.a_source = source_ == "none" ? DType::none : parse_source(source_);
-  problem.d = out_ == "f32" || out_ == "float32"     ? DType::f32
-              : out_ == "bf16" || out_ == "bfloat16" ? DType::bf16
-                                                     : DType::f16;
-  problem.a_scale = {DType::f32, {1, block_k_}};
-  problem.b_scale = {*numerics::parse_dtype(scale_type_), {block_n_, block_k_}};
+  problem.b = parse_dtype_option("--w-dtype", w_dtype_, {DType::e4m3fn, DType::e5m2, DType::i8});
+  problem.a = numerics::is_quantized(x) ? x : problem.b == DType::i8 ? DType::i8 : DType::e4m3fn;
+  problem.a_source = numerics::is_quantized(x) ? DType::none : x;
+  problem.d = parse_out_dtype(out_);
+  problem.a_scale = {DType::f32,
+                     parse_grid_option("--x-block", x_block_).value_or(numerics::ScaleGrid{1, block.group_cols})};
+  problem.b_scale = {parse_dtype_option("--scale-dtype", scale_dtype_, {DType::f32, DType::f16, DType::bf16}), block};
   return problem;
+}
+
+void ShapeOptions::add_checkpoint(std::vector<MeasuredLayer>& all) const {
+  checkpoint::OpenOptions options;
+  options.block = parse_grid_option("--block", block_);
+  const DType x = parse_dtype_option("--x-dtype", x_dtype_, kXTypes);
+  layer::ProblemChoices choices;
+  choices.x = numerics::is_quantized(x) ? DType::bf16 : x;
+  choices.x_block = parse_grid_option("--x-block", x_block_);
+  choices.out = parse_out_dtype(out_);
+  const auto checkpoint = checkpoint::Checkpoint::open(checkpoint_, options);
+  for (const checkpoint::LinearLayer& layer : checkpoint.layers()) {
+    if (layer.problem) continue;
+    report::Problem problem = layer::describe(layer, choices);
+    if (numerics::is_quantized(x) && problem.a_source != DType::none) {
+      problem.a_source = DType::none;
+      problem.a = x;
+    }
+    add_once(all, layer.name, problem);
+  }
 }
 
 }  // namespace ironcl::cli

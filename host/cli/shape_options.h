@@ -16,6 +16,12 @@ class App;
 
 namespace ironcl::cli {
 
+/// A weight to measure: a layer's name and its problem, whose M is still to be set.
+struct MeasuredLayer {
+  std::string name;  ///< "q_b_proj", "model.layers.0.mlp.down_proj"; of a plain shape "4096x7168".
+  report::Problem problem;
+};
+
 class ShapeOptions {
  public:
   /// `rows`: the default of --m.
@@ -26,21 +32,22 @@ class ShapeOptions {
 
   /// Whether any option names weights.
   bool given() const;
-  /// The weights to measure, each shape once. Throws CommandError usage or bad_input.
-  std::vector<tuning::LayerShape> layers() const;
+  /// The weights to measure, each problem once: those of a checkpoint as the checkpoint has them, others as a
+  /// checkpoint's layer of these options. Throws CommandError usage or bad_input, checkpoint::Error.
+  std::vector<MeasuredLayer> layers() const;
   /// The numbers of rows, ascending, each once. Throws CommandError usage.
   std::vector<std::int64_t> rows() const;
-  /// The problem of one of them: a checkpoint's layer as a decoder meets it. Throws CommandError usage.
-  report::Problem problem(std::int64_t m, std::int64_t n, std::int64_t k) const;
 
  private:
+  report::Problem problem(std::int64_t n, std::int64_t k) const;
+  void add_checkpoint(std::vector<MeasuredLayer>& all) const;
+
   std::vector<std::string> shapes_;
   std::vector<std::int64_t> n_, k_;
   std::vector<std::string> rows_;
   std::string model_, checkpoint_;
   std::int64_t tp_size_ = 1;
-  std::int64_t block_n_ = 128, block_k_ = 128;
-  std::string input_type_ = "fp8", source_ = "bf16", out_ = "bf16", scale_type_ = "f32";
+  std::string block_, x_block_, x_dtype_ = "bf16", w_dtype_ = "e4m3fn", out_ = "bf16", scale_dtype_ = "f32";
 };
 
 /// "64", "1,2,4", "16:1024:*2" (from, to, factor) or "64:256:64" (from, to, step), both ends included.

@@ -19,6 +19,7 @@
 #include "host/cli/progress_line.h"
 #include "host/cli/shape_options.h"
 #include "host/cli/tune_report.h"
+#include "host/layer/synthetic.h"
 #include "host/report/table.h"
 #include "host/tuning/search.h"
 #include "host/tuning/tables.h"
@@ -75,8 +76,7 @@ class TuneCommand final : public Command {
     app.add_option("--accuracy", accuracy_, "weakest accuracy class that may win: f32 or tensor14")
         ->check(CLI::IsMember({"f32", "tensor14"}))
         ->capture_default_str();
-    app.add_option("--opt", options_, "search only where a backend's option has this value; may be repeated")
-        ->option_text("KEY=VALUE");
+    add_backend_options(app, options_, "search only where a backend's option has this value; may be repeated");
     app.add_option("--rotate-mib", rotate_mib_,
                    "weights rotate through that much memory, so that no cache holds them")
         ->capture_default_str();
@@ -90,9 +90,9 @@ class TuneCommand final : public Command {
   }
 
   ExitStatus run() override {
-    const std::vector<tuning::LayerShape> layers = shapes_.layers();
-    for (const tuning::LayerShape& layer : layers)
-      for (const std::int64_t m : shapes_.rows()) todo_.push_back(problem_of(m, layer));
+    const std::vector<std::int64_t> batches = shapes_.rows();
+    for (const MeasuredLayer& layer : shapes_.layers())
+      for (const std::int64_t m : batches) todo_.push_back(problem_of(m, layer));
     const ironcl::Registry registry = ironcl::Registry::discover();
     device_ = find_device(registry);
     const bool saves = folder_ != "off";
@@ -125,15 +125,11 @@ class TuneCommand final : public Command {
     fmt::print(json_ == "-" ? stderr : stdout, text, std::forward<Args>(args)...);
   }
 
-  report::Problem problem_of(std::int64_t m, const tuning::LayerShape& layer) const {
-    report::Problem problem = shapes_.problem(m, layer.n, layer.k);
+  report::Problem problem_of(std::int64_t m, const MeasuredLayer& layer) const {
+    report::Problem problem = layer.problem;
+    problem.m = m;
     problem.weakest_accuracy = parse_accuracy_option(accuracy_);
-    for (const std::string& option : options_) {
-      const std::size_t at = option.find('=');
-      if (at == std::string::npos || at == 0)
-        throw CommandError(ExitStatus::usage, fmt::format("--opt {}: write KEY=VALUE", option));
-      problem.options.emplace_back(option.substr(0, at), option.substr(at + 1));
-    }
+    problem.options = parse_key_values("--opt", options_);
     return problem;
   }
 
@@ -147,7 +143,7 @@ class TuneCommand final : public Command {
 
   /// Other weights than before: nothing prepared is of use.
   void new_weights() {
-    pool_ = tuning::WeightsPool();
+    pool_ = layer::WeightsPool();
     last_winners_.clear();
   }
 
@@ -213,8 +209,8 @@ class TuneCommand final : public Command {
       return;
     }
 
-    const tuning::Operands operands = tuning::make_operands(problem, seed_);
-    const tuning::Expected expected = tuning::expect(problem, operands, check_rows_);
+    const layer::MadeOperands operands = layer::make_operands(problem, seed_);
+    const layer::Expected expected = layer::expect(problem, operands, check_rows_);
     tuning::SearchSettings settings;
     settings.budget_seconds = budget;
     settings.seed = seed_;
@@ -242,6 +238,8 @@ class TuneCommand final : public Command {
     try {
       return tuning::space_of(device_, problem);
     } catch (const ironcl::Error& error) {
+      if (error.status() == IRONCL_INVALID_ARGUMENT && !problem.options.empty())
+        throw CommandError(ExitStatus::usage, fmt::format("--opt: {}: {}", device_.uri(), error.what()));
       if (error.status() != IRONCL_UNIMPLEMENTED) throw;
       throw CommandError(ExitStatus::no_device,
                          fmt::format("{} offers nothing to tune: {}", device_.uri(), error.what()));
@@ -305,7 +303,7 @@ class TuneCommand final : public Command {
   std::vector<report::Problem> todo_;
   std::size_t next_ = 0;
   double start_ = 0;
-  tuning::WeightsPool pool_;
+  layer::WeightsPool pool_;
   std::vector<Configuration> last_winners_;
   std::map<std::int64_t, std::vector<Configuration>> winners_of_m_;
   ProgressLine line_;

@@ -8,7 +8,7 @@
 #include <cstdio>
 
 #include "backends/tuned/table.h"
-#include "host/cli/device_run.h"
+#include "host/layer/execution.h"
 #include "host/report/file.h"
 #include "host/report/json.h"
 #include "host/report/table.h"
@@ -89,7 +89,7 @@ void TuneReport::found(const report::Problem& problem, const tuning::Space& spac
     row["accuracy_class"] = numerics::name_of(found.winner.accuracy);
     row["time_ns"] = report::number(found.time.median);
     row["spread"] = report::number(found.time.spread());
-    row["time_kind"] = time_kind_name(found.time_kind);
+    row["time_kind"] = layer::time_kind_name(found.time_kind);
     row["checked"] = true;
   }
   if (thumb > 0) {

@@ -65,7 +65,7 @@ std::string to_line(const Problem& problem);
 /// The problem that a line describes; words are separated by blanks, their order is free. Throws ProblemError.
 Problem parse_problem(std::string_view line);
 
-/// "128x128", "1xall"; the grammar of --scale, --block and --x-group.
+/// "128x128", "1xall"; the grammar of --scale, --block and --x-block.
 std::string to_text(numerics::ScaleGrid grid);
 
 /// The grid of "128x128", "1xall" or "128" (square). Throws ProblemError naming `text`.

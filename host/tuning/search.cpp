@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/tuning/search.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -11,6 +13,13 @@
 
 namespace ironcl::tuning {
 namespace {
+
+using layer::Check;
+using layer::Execution;
+using layer::Expected;
+using layer::Operands;
+using layer::Timing;
+using layer::WeightsPool;
 
 constexpr double kSlow = 2.5;          ///< Times the best: not worth a check.
 constexpr std::size_t kFinalists = 3;  ///< Beside the rule of thumb.
@@ -125,7 +134,7 @@ class Search {
   struct Live {
     std::size_t index = 0;
     double quick_ns = 0;
-    std::unique_ptr<Workload> workload;
+    std::unique_ptr<Execution> execution;
   };
 
   double now() const { return settings_.now ? settings_.now() : steady_seconds(); }
@@ -182,42 +191,42 @@ class Search {
     report::Problem problem = problem_;
     problem.options = configuration.options;
     problem.options.emplace_back("variant", configuration.variant);
-    auto workload =
-        std::make_unique<Workload>(device_, problem, operands_, rotate_bytes_, &pool_,
-                                   configuration.layout.empty() ? to_text(configuration) : configuration.layout);
-    if (static_cast<numerics::AccuracyClass>(workload->plan().info().accuracy_class) > problem_.weakest_accuracy) {
+    layer::ExecutionSettings settings{rotate_bytes_, &pool_, configuration.layout};
+    if (settings.layout.empty()) settings.layout = to_text(configuration);
+    auto execution = std::make_unique<Execution>(device_, problem, operands_, settings);
+    if (static_cast<numerics::AccuracyClass>(execution->plan().info().accuracy_class) > problem_.weakest_accuracy) {
       trial.outcome = Outcome::refused;
       trial.why = "its plan is of a weaker accuracy class than the problem allows";
       return;
     }
-    const Timing first = workload->run();
+    const Timing first = execution->run();
     found_.time_kind = first.time_kind;
     if (!live_.empty() && nanoseconds(first) > kSlow * best_ns()) {
       trial.outcome = Outcome::slow;
-      trial.why = "its first run took " + std::to_string(nanoseconds(first) / best_ns()) + " times the best";
+      trial.why = fmt::format("its first run took {:.3g} times the best", nanoseconds(first) / best_ns());
       return;
     }
-    if (const Check check = workload->check(expected_); !check.pass) {
+    if (const Check check = execution->check(expected_); !check.pass) {
       trial.outcome = Outcome::wrong;
       trial.why = check.why;
       return;
     }
     std::vector<double> times;
     for (int i = 0; i < settings_.quick_runs; ++i) {
-      times.push_back(nanoseconds(workload->run()));
+      times.push_back(nanoseconds(execution->run()));
       if (live_.size() > kFinalists && times.back() > 2 * best_ns()) break;
     }
     trial.time_ns = summarize(times).median;
     // Once more before it becomes what others are judged by: a race may show only now and then.
     if (live_.empty() || trial.time_ns < best_ns()) {
-      if (const Check check = workload->check(expected_); !check.pass) {
+      if (const Check check = execution->check(expected_); !check.pass) {
         trial.outcome = Outcome::wrong;
         trial.why = check.why;
         return;
       }
     }
     trial.outcome = Outcome::measured;
-    keep({index, trial.time_ns, std::move(workload)});
+    keep({index, trial.time_ns, std::move(execution)});
   }
 
   /// Keeps the finalists so far: the fastest, and the rule of thumb.
@@ -271,12 +280,12 @@ class Search {
   void finish() {
     if (live_.empty() || found_.stopped) return;
     std::vector<std::vector<double>> times(live_.size());
-    for (Live& live : live_) nanoseconds(live.workload->run());  // each starts warm
+    for (Live& live : live_) nanoseconds(live.execution->run());  // each starts warm
     for (int round = 0; round < settings_.final_runs; ++round) {
       if (round >= 3 && elapsed() > settings_.budget_seconds) break;
       for (std::size_t i = 0; i < live_.size(); ++i) {
         const std::size_t at = (i + static_cast<std::size_t>(round)) % live_.size();
-        times[at].push_back(nanoseconds(live_[at].workload->run()));
+        times[at].push_back(nanoseconds(live_[at].execution->run()));
       }
       report("finalists");
       if (stopped()) return;
@@ -285,7 +294,7 @@ class Search {
     const Live* thumb = nullptr;
     for (std::size_t i = 0; i < live_.size(); ++i) {
       // Still right after many runs?
-      if (const Check check = live_[i].workload->check(expected_); !check.pass) {
+      if (const Check check = live_[i].execution->check(expected_); !check.pass) {
         for (Trial& trial : found_.trials)
           if (trial.configuration == space_.candidates[live_[i].index])
             trial.outcome = Outcome::wrong, trial.why = check.why;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Finds the fastest right configuration for one problem within a time. Next door: space.h (what there is to try),
-// workload.h (runs and checks one of it), tables.h (keeps the winners).
+// tables.h (keeps the winners), host/layer/execution.h (runs and checks one).
 //
 // Stages: the rule of thumb; what won nearby; a sample of the space, spread over its variants, with a fixed seed; the
 // neighbours of the best, one tunable a step at a time; then the finalists again, interleaved. Each candidate has one
@@ -13,9 +13,9 @@
 #include <string>
 #include <vector>
 
+#include "host/layer/execution.h"
 #include "host/tuning/space.h"
 #include "host/tuning/statistics.h"
-#include "host/tuning/workload.h"
 
 namespace ironcl::tuning {
 
@@ -77,7 +77,8 @@ struct Found {
 /// before; the rule of thumb is always tried. `pool` holds prepared copies of the operands' B from search to search.
 /// Throws what only the caller can mend (a device that is lost, no memory for the operands); a candidate's own
 /// failure is recorded.
-Found search(const Device& device, const report::Problem& problem, const Operands& operands, const Expected& expected,
-             const Space& space, WeightsPool& pool, const SearchSettings& settings);
+Found search(const Device& device, const report::Problem& problem, const layer::Operands& operands,
+             const layer::Expected& expected, const Space& space, layer::WeightsPool& pool,
+             const SearchSettings& settings);
 
 }  // namespace ironcl::tuning

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The linear layers of known models, at a tensor-parallel size: which (N, K) there are to tune and to measure.
-// Next door: workload.h (running one of them).
+// Next door: host/layer/execution.h (running one of them).
 #pragma once
 
 #include <cstdint>

@@ -6,8 +6,6 @@
 #include <boost/json.hpp>
 #include <stdexcept>
 
-#include "host/tuning/workload.h"
-
 namespace ironcl::tuning {
 namespace {
 

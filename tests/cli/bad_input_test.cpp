@@ -81,7 +81,6 @@ TEST(BadInput, AnInputThatDoesNotFitIsNamed) {
   const Scratch scratch;
   expect_bad_input({"compare", kLayer, "--input", kLayer + ":nothing"}, {"nothing"});
   expect_bad_input({"compare", kLayer, "--input", kLayer}, {"FILE:TENSOR"});
-  expect_bad_input({"compare", kLayer, "--input", kLayer + ":x_q"}, {"'x_q'", "e4m3fn", "--input-q"});
   expect_bad_input({"compare", kLayer, "--input-q", kLayer + ":x,x_scale"}, {"'x'", "bf16", "--input"});
   expect_bad_input({"compare", kLayer, "--input", kLayer + ":x", "--m", "8"}, {"'x'", "fewer rows than --m 8"});
   const std::string narrow = scratch.path("narrow.safetensors");
@@ -93,8 +92,8 @@ TEST(BadInput, ScalesOfTheInputMustFitItsCodes) {
   const Scratch scratch;
   const std::string path = scratch.path("x.safetensors");
   write_tensors(path, {e4m3_tensor("q", {4, 2048}, 0x38), f32_tensor("s", {4, 13}, std::vector<float>(52, 1.0f))});
-  expect_bad_input({"compare", kLayer, "--input-q", path + ":q,s"}, {path, "'s'", "[4, 13]", "--x-group"});
-  expect_bad_input({"compare", kLayer, "--input-q", path + ":q,s", "--x-group", "1x128"}, {path, "'s'", "[4, 16]"});
+  expect_bad_input({"compare", kLayer, "--input-q", path + ":q,s"}, {path, "'s'", "[4, 13]", "--x-block"});
+  expect_bad_input({"compare", kLayer, "--input-q", path + ":q,s", "--x-block", "1x128"}, {path, "'s'", "[4, 16]"});
 }
 
 TEST(BadInput, ACheckpointWithoutQuantisedLayersHasNothingToCompare) {

@@ -78,6 +78,41 @@ TEST(Bench, ModelledTimesHaveNoShareOfWhatIsMeasured) {
   EXPECT_TRUE(row.at("of_copy_ceiling").is_null());
 }
 
+TEST(Bench, ABackendsOptionThatItDoesNotKnowIsUsage) {
+  for (const char* option : {"nonsense=1", "tpu=6502"}) {
+    const Outcome outcome = ironcl_command(
+        quick({"--shape", "256x512", "--m", "1", "--device", "ironwood:0", "--opt", option}), Plugins::real);
+    EXPECT_EQ(outcome.status, 2) << outcome.command << outcome.out;
+    EXPECT_TRUE(contains(outcome.err, "--opt: ironwood:0: ")) << outcome.command;
+  }
+  const Outcome tune = ironcl_command({"tune", "--shape", "256x512", "--m", "1", "--save", "off", "--budget", "1",
+                                       "--device", "opencl:0", "--opt", "nonsense=1"},
+                                      Plugins::real);
+  if (tune.status == 4) GTEST_SKIP() << tune.err;
+  EXPECT_EQ(tune.status, 2) << tune.command << tune.out;
+  EXPECT_TRUE(contains(tune.err, "--opt: opencl:0: ")) << tune.err;
+}
+
+TEST(Bench, RowsNameTheirLayerAndHaveItsOwnBlocksAndTypes) {
+  const Scratch scratch;
+  const std::string rows_json = scratch.path("rows.json");
+  const Outcome outcome =
+      ironcl_command(quick({"--device", "ironwood:0", "--checkpoint", data_file("tiny-compressed-tensors"), "--m",
+                            "8", "--json", rows_json}),
+                     Plugins::real);
+  ASSERT_EQ(outcome.status, 0) << outcome.command << "\n" << outcome.out << outcome.err;
+  const json::value report = outcome.json(rows_json);
+  bool per_channel = false, blocks = false;
+  for (const json::value& row : report.at("rows").as_array()) {
+    const std::string name(row.at("layer").as_string()), problem(row.at("problem").as_string());
+    EXPECT_TRUE(contains(name, "model.layers."));
+    if (contains(name, "down_proj")) per_channel = static_cast<bool>(contains(problem, "--scale=1xall:1xall"));
+    if (contains(name, "up_proj")) blocks = static_cast<bool>(contains(problem, "--scale=1x128:128x128"));
+  }
+  EXPECT_TRUE(per_channel) << json::serialize(report);
+  EXPECT_TRUE(blocks) << json::serialize(report);
+}
+
 TEST(Bench, SaysWhatIsWrongWithItsOptions) {
   const Outcome option = ironcl_command(quick({"--shape", "256x512", "--opt", "variant"}), Plugins::real);
   EXPECT_EQ(option.status, 2) << option.command;

@@ -20,14 +20,15 @@ TEST(CommandLine, HelpOfEveryCommandHasItsOptionsExamplesAndExitStatuses) {
   const std::map<std::string, std::vector<std::string>> options = {
       {"devices", {"--json", "--explain M,N,K"}},
       {"plugins", {"--json"}},
-      {"inspect", {"PATH", "--json", "--block RxC"}},
+      {"inspect", {"PATH", "--json", "--block ROWSxCOLS"}},
       {"compare",
        {"PATH", "--layer GLOB", "--m M", "--input FILE:TENSOR", "--input-q FILE:VALUES,SCALES",
-        "--expect FILE:TENSOR", "--device URI", "--out f32|bf16|f16", "--json FILE", "--block RxC", "--x-group RxC",
-        "--seed N", "--accuracy f32|tensor14"}},
+        "--expect FILE:TENSOR", "--device URI", "--out f32|bf16|f16", "--out-dtype", "--x-dtype DTYPE", "--json FILE",
+        "--block ROWSxCOLS", "--x-block ROWSxCOLS", "--seed N", "--accuracy f32|tensor14"}},
       {"run",
        {"PATH", "--layer NAME", "--input FILE:TENSOR", "--input-q FILE:VALUES,SCALES", "--device URI", "--m M",
-        "--out f32|bf16|f16", "--output FILE", "--block RxC", "--x-group RxC", "--accuracy f32|tensor14"}},
+        "--out f32|bf16|f16", "--out-dtype", "--output FILE", "--block ROWSxCOLS", "--x-block ROWSxCOLS",
+        "--accuracy f32|tensor14"}},
   };
   const Outcome all = ironcl_command({"--help"});
   EXPECT_EQ(all.status, 0);
@@ -76,9 +77,10 @@ TEST(CommandLine, UsageErrorsNameTheOptionAndTheHelp) {
       {{"compare", kLayer, "--m", "4294967296"}, "--m"},
       {{"compare", kLayer, "--m", "many"}, "--m"},
       {{"compare", kLayer, "--seed", "-1"}, "--seed"},
-      {{"compare", kLayer, "--out", "f64"}, "--out f64: the result is f32, bf16 or f16"},
+      {{"compare", kLayer, "--out", "f64"}, "--out-dtype f64: the result is f32, bf16 or f16"},
       {{"compare", kLayer, "--block", "12by8"}, "--block 12by8: "},
-      {{"compare", kLayer, "--x-group", "1x"}, "--x-group 1x: "},
+      {{"compare", kLayer, "--x-block", "1x"}, "--x-block 1x: "},
+      {{"compare", kLayer, "--x-dtype", "e4m3fn"}, "--x-dtype e4m3fn: write one of f32, f16, bf16"},
       {{"compare", kLayer, "--accuracy", "f16"}, "--accuracy f16: the classes are f32 and tensor14"},
       {{"compare", kLayer, "--input", kLayer + ":x", "--input-q", kLayer + ":x_q,x_scale"}, "--input"},
       {{"compare", kLayer, "--json"}, "--json"},
@@ -90,6 +92,33 @@ TEST(CommandLine, UsageErrorsNameTheOptionAndTheHelp) {
     EXPECT_EQ(outcome.status, 2) << outcome.command << "\n" << outcome.out << outcome.err;
     EXPECT_TRUE(contains(outcome.err, part)) << outcome.command;
     EXPECT_TRUE(contains(outcome.err, "ironcl")) << outcome.command;
+  }
+}
+
+TEST(CommandLine, OldSpellingsAreRefusedWithTheNewOne) {
+  const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
+      {{"compare", kLayer, "--x-group", "1x128"}, "--x-group is now --x-block ROWSxCOLS"},
+      {{"run", kLayer, "--x-group=1x128"}, "--x-group is now --x-block ROWSxCOLS"},
+      {{"bench", "--shape", "128x128", "--source", "bf16"}, "--source is now --x-dtype"},
+      {{"tune", "--shape", "128x128", "--block-n", "128"}, "--block-n is now --block ROWSxCOLS"},
+      {{"bench", "--shape", "128x128", "--block-k", "128"}, "--block-k is now --block ROWSxCOLS"},
+      {{"tune", "--shape", "128x128", "--input-type", "int8"}, "--input-type is now --w-dtype"},
+      {{"bench", "--shape", "128x128", "--scale-type", "f16"}, "--scale-type is now --scale-dtype"},
+      {{"model", "--x-group", "1x128"}, "--x-group is now --x-block ROWSxCOLS"},
+  };
+  for (const auto& [words, part] : cases) {
+    const Outcome outcome = ironcl_command(words);
+    EXPECT_EQ(outcome.status, 2) << outcome.command << "\n" << outcome.out << outcome.err;
+    EXPECT_TRUE(contains(outcome.err, part)) << outcome.command;
+    EXPECT_FALSE(contains(ironcl_command({words[0], "--help"}).out, part.substr(0, part.find(' ')) + " "));
+  }
+}
+
+TEST(CommandLine, EveryCommandThatMultipliesSpellsItsTypesAndBlocksAlike) {
+  for (const char* name : {"compare", "run", "model", "bench", "tune"}) {
+    const std::string help = ironcl_command({name, "--help"}).out;
+    for (const char* option : {"--out-dtype,--out", "--x-dtype", "--block ROWSxCOLS", "--x-block ROWSxCOLS"})
+      EXPECT_TRUE(contains(help, option) || contains(help, "--out, --out-dtype")) << name;
   }
 }
 

@@ -104,7 +104,7 @@ TEST(Compare, AFailurePrintsTheCommandThatReproducesIt) {
                        "problem:   --src=bf16 --dt=e4m3fn:e4m3fn:bf16 --scale=1x128:128x128 "
                        "3x2048:2048x576"));
   const std::string line =
-      "reproduce: ironcl compare " + kLayer + " --layer weight --device toy:1 --out bf16 --m 3 --seed 9";
+      "reproduce: ironcl compare " + kLayer + " --layer weight --device toy:1 --out-dtype bf16 --m 3 --seed 9";
   EXPECT_TRUE(contains(outcome.out, line));
   const Outcome again = ironcl_command(
       {"compare", kLayer, "--layer", "weight", "--device", "toy:1", "--out", "bf16", "--m", "3", "--seed", "9"});

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "host/layer/synthetic.h"
 #include "tests/tuning/fake_device.h"
 
 extern "C" const ironcl_plugin* ironcl_plugin_query(uint32_t host_major, uint32_t host_minor);
@@ -34,9 +35,9 @@ class SearchTest : public ::testing::Test {
   void TearDown() override { table.unload(); }
 
   Found run() {
-    const Operands operands = make_operands(problem, 1);
-    const Expected expected = expect(problem, operands, 16);
-    WeightsPool pool;
+    const layer::MadeOperands operands = layer::make_operands(problem, 1);
+    const layer::Expected expected = layer::expect(problem, operands, 16);
+    layer::WeightsPool pool;
     return search(device, problem, operands, expected, space_of(device, problem), pool, settings);
   }
 
@@ -186,7 +187,7 @@ TEST(TuningSpace, SaysWhatIsWrongWithAnAnswer) {
 }
 
 TEST(TuningOperands, HaveTheSameWeightsForEveryM) {
-  const auto b_of = [](const char* line) { return make_operands(report::parse_problem(line), 7).b; };
+  const auto b_of = [](const char* line) { return layer::make_operands(report::parse_problem(line), 7).b; };
   EXPECT_EQ(b_of("--dt=e4m3fn:e4m3fn:f32 --scale=1x128:128x128 3x256:256x40"),
             b_of("--dt=e4m3fn:e4m3fn:f32 --scale=1x128:128x128 17x256:256x40"));
 }

@@ -24,9 +24,9 @@ const std::map<std::string, std::string> kFake{{"IRONCL_PLUGIN_DIRS", TUNING_PLU
 
 std::vector<std::string> words(const std::string& folder, const std::string& rows,
                                std::vector<std::string> more = {}) {
-  std::vector<std::string> all{"tune",          "--n",      "40",       "--k",    "256",
-                               "--m",           rows,       "--source", "none",   "--device",
-                               "tuning_fake:0", "--budget", "60",       "--save", folder};
+  std::vector<std::string> all{"tune",          "--n",      "40",        "--k",    "256",
+                               "--m",           rows,       "--x-dtype", "e4m3fn", "--device",
+                               "tuning_fake:0", "--budget", "60",        "--save", folder};
   all.insert(all.end(), more.begin(), more.end());
   return all;
 }

@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-// What compare finds: one layer on every device against the f64 oracle, against each other, against outputs that
-// somebody else computed. Data only; compare_report.h renders it.
+// One layer on several devices: against the f64 oracle, against each other, against outputs that somebody else
+// computed. Data only: whoever asks renders it.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "backends/numerics/bounds.h"
 #include "backends/numerics/oracle.h"
-#include "host/checkpoint/matrix.h"
-#include "host/cli/activations.h"
-#include "host/cli/device_run.h"
-#include "host/cli/layer_problem.h"
 #include "host/include/ironcl/ironcl.hpp"
+#include "host/layer/activation_files.h"
+#include "host/layer/activations.h"
+#include "host/layer/execution.h"
 #include "host/report/problem.h"
 
-namespace ironcl::cli {
+namespace ironcl::layer {
 
 /// Whether the averages of a comparison mean anything: elements that are not finite are left out of them, so where
 /// such an element is wrong they say nothing.
@@ -42,8 +42,8 @@ struct Quantization {
 struct DeviceReport {
   std::string uri, name;
   Verdict verdict = Verdict::unsupported;
-  std::string reason;  ///< In words: why unsupported, what failed, which element is wrong. Empty on a pass.
-  std::optional<DeviceResult> result;              ///< Where it computed.
+  std::string reason;            ///< In words: why unsupported, what failed, which element is wrong. Empty on a pass.
+  std::optional<Output> result;  ///< Where it computed; its arrays until forget_values().
   std::optional<numerics::Comparison> comparison;  ///< With the oracle.
   std::optional<Quantization> quantization;        ///< Where the plan quantised A.
   std::vector<double> values;                      ///< D in f64, until forget_values().
@@ -69,13 +69,6 @@ struct ExpectReport {
   numerics::Comparison comparison;
 };
 
-/// An output that somebody else computed, of shape [m, n].
-struct Expectation {
-  std::string tensor;
-  numerics::DType dtype = numerics::DType::none;
-  std::vector<double> values;
-};
-
 struct CaseReport {
   std::string layer;
   report::Problem problem;
@@ -90,12 +83,16 @@ struct CaseReport {
   bool wrong() const noexcept;            ///< A verdict of fail or error somewhere.
 };
 
-/// Reads "FILE:TENSOR" as an output of shape [m, n]. Throws checkpoint::Error.
-Expectation load_expectation(const std::string& ref, std::int64_t m, std::int64_t n);
+struct JudgeSettings {
+  numerics::DType out = numerics::DType::f32;
+  numerics::AccuracyClass weakest_accuracy = numerics::AccuracyClass::f32;
+  std::vector<Expectation> expectations;
+  std::function<void(const DeviceReport&)> progress;  ///< After each device; may be empty.
+};
 
-/// Runs the layer on every device and compares everything with everything.
-CaseReport judge(const checkpoint::LinearLayer& layer, const Activations& a, numerics::DType out,
-                 numerics::AccuracyClass weakest, const std::vector<ironcl::Device>& devices,
-                 const std::vector<Expectation>& expectations);
+/// Runs the layer on every device and compares everything with everything. What a device answers is in its report;
+/// throws checkpoint::Error and std::overflow_error for operands only.
+CaseReport judge(const checkpoint::LinearLayer& layer, const Activations& a,
+                 const std::vector<ironcl::Device>& devices, const JudgeSettings& settings);
 
-}  // namespace ironcl::cli
+}  // namespace ironcl::layer

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Made-up activations: the same from the same seed, and as heavy-tailed as they claim.
-#include "host/cli/heavy_tail.h"
+#include "host/layer/heavy_tail.h"
 
 #include <gtest/gtest.h>
 
@@ -12,7 +12,7 @@
 
 namespace {
 
-using ironcl::cli::heavy_tailed_activations;
+using ironcl::layer::heavy_tailed_activations;
 
 TEST(HeavyTail, RowsDoNotDependOnHowManyFollow) {
   const auto few = heavy_tailed_activations(3, 100, 7), many = heavy_tailed_activations(30, 100, 7);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "host/tuning/synthetic.h"
+// Operands drawn from a table of the distribution.
+#include "host/layer/synthetic.h"
 
 #include <algorithm>
 #include <array>
@@ -11,9 +12,9 @@
 #include "backends/numerics/casts.h"
 #include "backends/numerics/checked.h"
 #include "backends/numerics/quantize.h"
-#include "host/tuning/student_t4.h"
+#include "host/layer/student_t4.h"
 
-namespace ironcl::tuning {
+namespace ironcl::layer {
 namespace {
 
 using numerics::DType;
@@ -70,15 +71,16 @@ std::vector<std::byte> draw_scales(const report::Scales& scales, std::int64_t ro
 
 }  // namespace
 
-Operands make_operands(const report::Problem& problem, std::uint64_t seed) {
+MadeOperands make_operands(const report::Problem& problem, std::uint64_t seed) {
   std::mt19937_64 random(seed), random_b(seed ^ 0x9e3779b97f4a7c15u);
-  Operands operands;
+  MadeOperands operands;
   const bool dynamic = problem.a_source != DType::none;
   operands.a = draw(dynamic ? problem.a_source : problem.a, numerics::checked_mul(problem.m, problem.k), random);
   if (!dynamic) operands.a_scale = draw_scales(problem.a_scale, problem.m, problem.k, random);
   operands.b = draw(problem.b, numerics::checked_mul(problem.n, problem.k), random_b);
   operands.b_scale = draw_scales(problem.b_scale, problem.n, problem.k, random_b);
+  if (problem.bias != DType::none) operands.bias = draw(problem.bias, problem.n, random_b);
   return operands;
 }
 
-}  // namespace ironcl::tuning
+}  // namespace ironcl::layer

@@ -1,18 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reading, making and quantising A.
-#include "host/cli/activations.h"
+// Reading A and outputs.
+#include "host/layer/activation_files.h"
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <cstring>
+#include <span>
 
 #include "backends/numerics/casts.h"
 #include "host/checkpoint/matrix.h"
-#include "host/cli/exit_status.h"
-#include "host/cli/heavy_tail.h"
+#include "host/layer/heavy_tail.h"
 
-namespace ironcl::cli {
+namespace ironcl::layer {
 namespace {
 
 using checkpoint::ActivationScheme;
@@ -22,7 +20,7 @@ using checkpoint::Matrix;
 using numerics::DType;
 using numerics::ScaleGrid;
 
-constexpr std::int64_t kDefaultRows = 16;
+constexpr std::int64_t kMadeUpRows = 16;
 
 [[noreturn]] void fail(ErrorKind kind, const std::filesystem::path& file, const std::string& tensor,
                        const std::string& text) {
@@ -30,7 +28,7 @@ constexpr std::int64_t kDefaultRows = 16;
 }
 
 std::vector<std::byte> bytes_of_rows(const checkpoint::Tensor& tensor, std::int64_t rows, std::int64_t cols) {
-  const auto bytes = static_cast<std::size_t>(rows * cols) * numerics::size_of(tensor.dtype);
+  const std::size_t bytes = bytes_of_matrix(tensor.dtype, rows, cols);
   return {tensor.data.begin(), tensor.data.begin() + static_cast<std::ptrdiff_t>(bytes)};
 }
 
@@ -48,69 +46,29 @@ std::int64_t rows_of(const Matrix& matrix, const ActivationSource& source, const
   return source.m.value_or(matrix.rows);
 }
 
-DType code_type(const LinearLayer& layer) { return layer.weight.dtype == DType::i8 ? DType::i8 : DType::e4m3fn; }
-
-void quantize_here(Activations* a) {
-  const ScaleGrid grid = a->scale.grid;
-  a->codes.resize(static_cast<std::size_t>(a->m * a->k));
-  a->code_scales.resize(static_cast<std::size_t>(grid.scale_rows(a->m) * grid.scale_cols(a->k)));
-  numerics::quantize(a->source, a->data.data(), a->m, a->k, a->k, a->dtype, grid, a->quantizer, a->codes,
-                     a->code_scales);
+/// What devices are given of values of `type`: the same where they take it, else what holds them best.
+DType type_for(DType type) noexcept {
+  if (numerics::is_float(type)) return type;
+  return type == DType::f64 ? DType::f32 : DType::bf16;  // eight bits fit bf16 exactly
 }
 
-/// Codes of a fixed ("static") scale: what an engine does before it calls the GEMM.
-void apply_fixed_scale(const LinearLayer& layer, Activations* a) {
-  if (!layer.input_scale || layer.input_scale->elements() != 1) {
-    fail(ErrorKind::not_found, layer.weight_file, layer.name,
-         "its activations have a fixed scale, but there is no input_scale of one element");
-  }
-  const auto scale =
-      static_cast<float>(numerics::load_as_f64(layer.input_scale->dtype, layer.input_scale->data.data(), 0));
-  std::vector<float> x(static_cast<std::size_t>(a->m * a->k));
-  numerics::decode(a->source, a->data.data(), x);
-  a->data.resize(x.size());
-  for (std::size_t i = 0; i < x.size(); ++i) {
-    a->data[i] = std::byte{numerics::quantize_one(x[i], scale, a->dtype)};
-  }
-  a->source = DType::none;
-  a->scale = {DType::f32, {0, 0}};
-  a->scales.resize(sizeof scale);
-  std::memcpy(a->scales.data(), &scale, sizeof scale);
-}
-
-/// How unquantised activations enter the product.
-void quantize_as_layer_says(const LinearLayer& layer, const ActivationSource& source, Activations* a) {
-  if (layer.activations == ActivationScheme::none && !source.x_group) {
-    a->dtype = a->source;
-    a->source = DType::none;
-    return;
-  }
-  a->dtype = code_type(layer);
-  if (layer.activations == ActivationScheme::fixed && !source.x_group) {
-    apply_fixed_scale(layer, a);
-    return;
-  }
-  a->scale = {DType::f32, source.x_group.value_or(layer.activation_grid)};
-  a->quantizer.rounding = layer.activation_rounding;
-  quantize_here(a);
+/// Values of type `from`, rounded to nearest even to `to` where that is narrower.
+std::vector<std::byte> in_type(std::vector<std::byte> values, DType from, DType to) {
+  if (from == to) return values;
+  std::vector<float> decoded(values.size() / numerics::size_of(from));
+  numerics::decode(from, values.data(), std::span<float>(decoded));
+  std::vector<std::byte> encoded(decoded.size() * numerics::size_of(to));
+  numerics::encode(to, decoded, encoded.data());
+  return encoded;
 }
 
 Activations from_file(const ActivationSource& source, const LinearLayer& layer) {
   const auto ref = checkpoint::parse_tensor_ref(source.input, 1);
   const Matrix x = checkpoint::load_matrix(ref.file, ref.tensors[0]);
-  if (!numerics::is_float(x.tensor.dtype)) {
-    fail(ErrorKind::dtype, ref.file, ref.tensors[0],
-         fmt::format("is {}; --input takes f32, f16 or bf16 (--input-q takes codes with their scales)",
-                     numerics::name_of(x.tensor.dtype)));
-  }
-  Activations a;
-  a.m = rows_of(x, source, layer);
-  a.k = layer.k;
-  a.origin = fmt::format("{} of {}", ref.tensors[0], ref.file.filename().string());
-  a.source = x.tensor.dtype;
-  a.data = bytes_of_rows(x.tensor, a.m, a.k);
-  quantize_as_layer_says(layer, source, &a);
-  return a;
+  const std::int64_t m = rows_of(x, source, layer);
+  const DType type = source.x_dtype.value_or(type_for(x.tensor.dtype));
+  return activations_of_values(layer, type, m, in_type(bytes_of_rows(x.tensor, m, layer.k), x.tensor.dtype, type),
+                               fmt::format("{} of {}", ref.tensors[0], ref.file.filename().string()), source.x_block);
 }
 
 bool fits(ScaleGrid grid, std::int64_t rows, std::int64_t cols, const std::vector<std::int64_t>& shape) {
@@ -123,7 +81,7 @@ bool fits(ScaleGrid grid, std::int64_t rows, std::int64_t cols, const std::vecto
 /// The grid of given scales: what the caller, the file or the layer says, else the only one that fits the shapes.
 ScaleGrid grid_of_scales(const ActivationSource& source, const Matrix& codes, const std::string& name,
                          const LinearLayer& layer) {
-  if (source.x_group) return *source.x_group;
+  if (source.x_block) return *source.x_block;
   const auto& metadata = codes.file.metadata();
   if (const auto said = metadata.find("x_group"); said != metadata.end()) {
     try {
@@ -145,9 +103,9 @@ ScaleGrid grid_of_scales(const ActivationSource& source, const Matrix& codes, co
   }
   if (found.size() != 1) {
     fail(ErrorKind::ambiguous, codes.file.path(), name,
-         fmt::format("is {} for codes of {}: {}; say the group with --x-group, such as --x-group 1x128",
+         fmt::format("is {} for codes of {}: {}; say the block with --x-block, such as --x-block 1x128",
                      scales.shape_text(), codes.tensor.shape_text(),
-                     found.empty() ? "no group of 16 to 1024 fits" : "several groups fit"));
+                     found.empty() ? "no block of 16 to 1024 fits" : "several blocks fit"));
   }
   return found.front();
 }
@@ -164,48 +122,42 @@ Activations from_codes(const ActivationSource& source, const LinearLayer& layer)
   a.m = rows_of(codes, source, layer);
   a.k = layer.k;
   a.origin = fmt::format("{} and {} of {}", ref.tensors[0], ref.tensors[1], ref.file.filename().string());
-  a.dtype = codes.tensor.dtype;
+  a.form.dtype = codes.tensor.dtype;
   a.data = bytes_of_rows(codes.tensor, a.m, a.k);
   const ScaleGrid grid = grid_of_scales(source, codes, ref.tensors[1], layer);
   const Matrix scales = checkpoint::load_scales(ref.file, ref.tensors[1], codes.rows, codes.cols, grid);
-  a.scale = {scales.tensor.dtype, grid};
+  a.form.scale = {scales.tensor.dtype, grid};
   a.scales = bytes_of_rows(scales.tensor, grid.scale_rows(a.m), grid.scale_cols(a.k));
-  return a;
-}
-
-Activations make_up(const ActivationSource& source, const LinearLayer& layer) {
-  Activations a;
-  a.m = source.m.value_or(kDefaultRows);
-  a.k = layer.k;
-  a.origin = fmt::format("made up (heavy-tailed bf16, seed {})", source.seed);
-  a.source = DType::bf16;
-  const std::vector<std::uint16_t> x = heavy_tailed_activations(a.m, a.k, source.seed);
-  a.data.resize(x.size() * sizeof x[0]);
-  if (!x.empty()) std::memcpy(a.data.data(), x.data(), a.data.size());
-  quantize_as_layer_says(layer, source, &a);
   return a;
 }
 
 }  // namespace
 
-numerics::Operand Activations::operand() const {
-  numerics::Operand operand;
-  operand.dtype = dtype;
-  operand.data = quantized_by_plan() ? static_cast<const void*>(codes.data()) : data.data();
-  operand.rows = m;
-  operand.cols = k;
-  operand.ld = k;
-  operand.scale_dtype = scale.dtype;
-  operand.scales = quantized_by_plan() ? static_cast<const void*>(code_scales.data()) : scales.data();
-  operand.grid = scale.grid;
-  operand.scale_ld = scale.grid.scale_cols(k);
-  return operand;
-}
-
 Activations load_activations(const ActivationSource& source, const LinearLayer& layer) {
   if (!source.input.empty()) return from_file(source, layer);
   if (!source.input_q.empty()) return from_codes(source, layer);
-  return make_up(source, layer);
+  const std::int64_t m = source.m.value_or(kMadeUpRows);
+  const DType type = source.x_dtype.value_or(DType::bf16);
+  const std::vector<std::uint16_t> x = heavy_tailed_activations(m, layer.k, source.seed);
+  const auto bytes = std::as_bytes(std::span(x));
+  return activations_of_values(
+      layer, type, m, in_type({bytes.begin(), bytes.end()}, DType::bf16, type),
+      fmt::format("made up (heavy-tailed {}, seed {})", numerics::name_of(type), source.seed), source.x_block);
 }
 
-}  // namespace ironcl::cli
+Expectation load_expectation(const std::string& text, std::int64_t m, std::int64_t n) {
+  const auto ref = checkpoint::parse_tensor_ref(text, 1);
+  const Matrix matrix = checkpoint::load_matrix(ref.file, ref.tensors[0]);
+  if (matrix.rows != m || matrix.cols != n) {
+    fail(ErrorKind::shape, ref.file, ref.tensors[0],
+         fmt::format("is {}, but the result is [{}, {}]; an expectation has the shape of the result",
+                     matrix.tensor.shape_text(), m, n));
+  }
+  if (matrix.tensor.dtype != DType::f64 && !numerics::is_float(matrix.tensor.dtype)) {
+    fail(ErrorKind::dtype, ref.file, ref.tensors[0],
+         fmt::format("is {}; an expectation is f64, f32, bf16 or f16", numerics::name_of(matrix.tensor.dtype)));
+  }
+  return {ref.tensors[0], matrix.tensor.dtype, matrix.to_f64()};
+}
+
+}  // namespace ironcl::layer

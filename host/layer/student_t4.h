@@ -6,7 +6,7 @@
 #include <cmath>
 #include <random>
 
-namespace ironcl::tuning {
+namespace ironcl::layer {
 
 /// In (0, 1), never at its ends. std::uniform_real_distribution differs between standard libraries; this does not.
 inline double uniform(std::mt19937_64& random) { return (static_cast<double>(random() >> 11) + 0.5) * 0x1p-53; }
@@ -19,4 +19,4 @@ inline double student_t4(double p) {
   return std::copysign(2 * std::sqrt(std::max(q - 1, 0.0)), p - 0.5);
 }
 
-}  // namespace ironcl::tuning
+}  // namespace ironcl::layer

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Running a layer everywhere and comparing the results.
-#include "host/cli/judge.h"
+#include "host/layer/judge.h"
 
 #include <fmt/format.h>
 
@@ -12,7 +12,7 @@
 #include "backends/numerics/scale_grid.h"
 #include "host/report/units.h"
 
-namespace ironcl::cli {
+namespace ironcl::layer {
 namespace {
 
 using numerics::AccuracyClass;
@@ -29,45 +29,48 @@ std::string describe(const Comparison& comparison, std::size_t elements) {
                      report::human_number(comparison.max_error_over_bound), comparison.out_of_bounds, elements);
 }
 
-Quantization check_quantization(const Activations& a, const DeviceResult& result) {
-  for (std::size_t i = 0; i < a.code_scales.size(); ++i) {
-    if (std::bit_cast<std::uint32_t>(a.code_scales[i]) == std::bit_cast<std::uint32_t>(result.code_scales[i]))
-      continue;
-    const auto cols = static_cast<std::size_t>(a.scale.grid.scale_cols(a.k));
+Quantization check_quantization(const report::Problem& problem, const QuantizedA& must, const QuantizedA& is) {
+  for (std::size_t i = 0; i < must.scales.size(); ++i) {
+    if (std::bit_cast<std::uint32_t>(must.scales[i]) == std::bit_cast<std::uint32_t>(is.scales[i])) continue;
+    const auto cols = static_cast<std::size_t>(problem.a_scale.grid.scale_cols(problem.k));
     return {false, fmt::format("scale [{},{}] of the quantised activations is {}, must be {}", i / cols, i % cols,
-                               report::exact_number(result.code_scales[i]), report::exact_number(a.code_scales[i]))};
+                               report::exact_number(is.scales[i]), report::exact_number(must.scales[i]))};
   }
-  for (std::size_t i = 0; i < a.codes.size(); ++i) {
-    if (a.codes[i] == result.codes[i]) continue;
-    const auto cols = static_cast<std::size_t>(a.k);
+  for (std::size_t i = 0; i < must.codes.size(); ++i) {
+    if (must.codes[i] == is.codes[i]) continue;
+    const auto cols = static_cast<std::size_t>(problem.k);
     return {false, fmt::format("code [{},{}] of the quantised activations is {:#04x}, must be {:#04x}", i / cols,
-                               i % cols, result.codes[i], a.codes[i])};
+                               i % cols, is.codes[i], must.codes[i])};
   }
   return {};
 }
 
-DeviceReport run_device(const ironcl::Device& device, const report::Problem& problem, const Activations& a,
-                        const LayerOperand& b, const OracleResult& oracle) {
+DeviceReport run_device(const ironcl::Device& device, const report::Problem& problem, const Operands& operands,
+                        const QuantizedA& quantized, const OracleResult& oracle) {
   DeviceReport report;
   report.uri = device.uri();
   report.name = device.name();
   try {
-    report.result = run_on(device, problem, a, b);
+    report.result = Execution(device, problem, operands).compute(true);
   } catch (const ironcl::Error& error) {
     const bool refused = error.status() == IRONCL_UNSUPPORTED || error.status() == IRONCL_UNIMPLEMENTED;
     report.verdict = refused ? Verdict::unsupported : Verdict::error;
     report.reason = error.what();
     return report;
   }
-  const DeviceResult& result = *report.result;
+  const Output& result = *report.result;
   report.terms = {problem.d, result.accuracy, problem.k, result.accumulation_length};
   report.values.resize(oracle.value.size());
   numerics::decode(problem.d, result.d.data(), std::span<double>(report.values));
   report.comparison = numerics::compare(report.values, oracle, report.terms);
   report.verdict = report.comparison->pass ? Verdict::pass : Verdict::fail;
   if (!report.comparison->pass) report.reason = describe(*report.comparison, report.values.size());
+  if (result.unwritten != 0) {
+    report.verdict = Verdict::fail;
+    report.reason += fmt::format("; {} elements were never written", result.unwritten);
+  }
   if (result.shows_quantized) {
-    report.quantization = check_quantization(a, result);
+    report.quantization = check_quantization(problem, quantized, result.quantized);
     if (!report.quantization->equal) {
       report.verdict = Verdict::fail;
       report.reason = report.quantization->difference + (report.reason.empty() ? "" : "; ") + report.reason;
@@ -120,8 +123,7 @@ void DeviceReport::forget_values() {
   values = {};
   if (!result) return;
   result->d = {};
-  result->codes = {};
-  result->code_scales = {};
+  result->quantized = {};
 }
 
 std::size_t CaseReport::computed() const noexcept {
@@ -137,36 +139,24 @@ bool CaseReport::wrong() const noexcept {
          std::any_of(expect.begin(), expect.end(), bad);
 }
 
-Expectation load_expectation(const std::string& text, std::int64_t m, std::int64_t n) {
-  const auto ref = checkpoint::parse_tensor_ref(text, 1);
-  const checkpoint::Matrix matrix = checkpoint::load_matrix(ref.file, ref.tensors[0]);
-  if (matrix.rows != m || matrix.cols != n) {
-    throw checkpoint::Error(
-        checkpoint::ErrorKind::shape, ref.file, ref.tensors[0],
-        fmt::format("is {}, but the result is [{}, {}]; an expectation has the shape of the result",
-                    matrix.tensor.shape_text(), m, n));
-  }
-  if (matrix.tensor.dtype != DType::f64 && !numerics::is_float(matrix.tensor.dtype)) {
-    throw checkpoint::Error(
-        checkpoint::ErrorKind::dtype, ref.file, ref.tensors[0],
-        fmt::format("is {}; an expectation is f64, f32, bf16 or f16", numerics::name_of(matrix.tensor.dtype)));
-  }
-  return {ref.tensors[0], matrix.tensor.dtype, matrix.to_f64()};
-}
-
-CaseReport judge(const checkpoint::LinearLayer& layer, const Activations& a, DType out, AccuracyClass weakest,
-                 const std::vector<ironcl::Device>& devices, const std::vector<Expectation>& expectations) {
-  const LayerOperand b = operand_of(layer);
+CaseReport judge(const checkpoint::LinearLayer& layer, const Activations& a,
+                 const std::vector<ironcl::Device>& devices, const JudgeSettings& settings) {
+  const LayerWeights weights = weights_of(layer);
+  const Operands operands = operands_of(a, weights);
   CaseReport report;
   report.layer = layer.name;
-  report.problem = problem_of(layer, b, a, out, weakest);
+  report.problem = problem_of(layer, a, settings.out, settings.weakest_accuracy);
   report.activations = a.origin;
-  const OracleResult oracle = numerics::oracle(a.operand(), b.b, b.bias_dtype, b.bias.data());
+  const QuantizedA quantized = quantize_a(report.problem, operands);
+  const OracleResult oracle =
+      numerics::oracle(a_operand(report.problem, operands, quantized), b_operand(report.problem, operands),
+                       report.problem.bias, operands.bias.data());
   report.undefined =
       std::count_if(oracle.value.begin(), oracle.value.end(), [](double value) { return std::isnan(value); });
 
   for (const ironcl::Device& device : devices) {
-    report.devices.push_back(run_device(device, report.problem, a, b, oracle));
+    report.devices.push_back(run_device(device, report.problem, operands, quantized, oracle));
+    if (settings.progress) settings.progress(report.devices.back());
   }
   for (std::size_t i = 0; i < devices.size(); ++i) {
     for (std::size_t j = i + 1; j < devices.size(); ++j) {
@@ -179,7 +169,7 @@ CaseReport judge(const checkpoint::LinearLayer& layer, const Activations& a, DTy
   }
   const std::int64_t k_group =
       numerics::common_group(report.problem.a_scale.grid.group_cols, layer.weight_grid.group_cols, layer.k);
-  for (const Expectation& expected : expectations) {
+  for (const Expectation& expected : settings.expectations) {
     const BoundTerms exact{DType::f64, AccuracyClass::f32, layer.k, k_group};
     report.expect.push_back(judge_expectation(expected, "oracle", oracle.value, exact, oracle, k_group));
     for (const DeviceReport& device : report.devices) {
@@ -191,4 +181,4 @@ CaseReport judge(const checkpoint::LinearLayer& layer, const Activations& a, DTy
   return report;
 }
 
-}  // namespace ironcl::cli
+}  // namespace ironcl::layer

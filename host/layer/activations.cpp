@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// Bringing A into the form that a layer wants.
+#include "host/layer/activations.h"
+
+#include <fmt/format.h>
+
+#include <cstring>
+#include <stdexcept>
+
+#include "backends/numerics/casts.h"
+#include "backends/numerics/quantize.h"
+
+namespace ironcl::layer {
+namespace {
+
+using checkpoint::LinearLayer;
+using numerics::DType;
+
+/// Codes of a fixed ("static") scale: what an engine does before it calls the GEMM.
+void apply_fixed_scale(DType x, float scale, Activations& a) {
+  std::vector<float> values(static_cast<std::size_t>(a.m * a.k));
+  numerics::decode(x, a.data.data(), std::span<float>(values));
+  a.data.resize(values.size());
+  for (std::size_t i = 0; i < values.size(); ++i)
+    a.data[i] = std::byte{numerics::quantize_one(values[i], scale, a.form.dtype)};
+  a.scales.resize(sizeof scale);
+  std::memcpy(a.scales.data(), &scale, sizeof scale);
+}
+
+}  // namespace
+
+Activations activations_of_values(const LinearLayer& layer, DType x, std::int64_t m, std::vector<std::byte> values,
+                                  std::string origin, std::optional<numerics::ScaleGrid> x_block) {
+  if (!numerics::is_float(x)) {
+    throw std::invalid_argument(
+        fmt::format("activations are {}; those of f32, f16 and bf16 are taken", numerics::name_of(x)));
+  }
+  if (m < 0 || values.size() != bytes_of_matrix(x, m, layer.k)) {
+    throw std::invalid_argument(fmt::format("activations have {} bytes, which is not [{}, {}] of {}", values.size(),
+                                            m, layer.k, numerics::name_of(x)));
+  }
+  Activations a;
+  a.m = m;
+  a.k = layer.k;
+  a.origin = std::move(origin);
+  a.form = activation_form(layer, x, x_block);
+  a.data = std::move(values);
+  if (a.form.fixed_scale) apply_fixed_scale(x, *a.form.fixed_scale, a);
+  return a;
+}
+
+report::Problem problem_of(const LinearLayer& layer, const Activations& a, DType out,
+                           numerics::AccuracyClass weakest) {
+  return describe(layer, a.form, a.m, out, weakest);
+}
+
+Operands operands_of(const Activations& a, const LayerWeights& weights) noexcept {
+  return {a.data, a.scales, weights.codes, weights.scales, weights.bias};
+}
+
+}  // namespace ironcl::layer

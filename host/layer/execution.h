@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+// A problem on a device, ready to be called: plan, prepared weights, buffers. Weights and activations may rotate, so
+// that no call finds them in a cache. Next door: operands.h (what it is made from), expected.h (is it right?).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "backends/numerics/bounds.h"
+#include "host/include/ironcl/ironcl.hpp"
+#include "host/layer/expected.h"
+#include "host/layer/operands.h"
+#include "host/report/problem.h"
+
+namespace ironcl::layer {
+
+/// One call, timed.
+struct Timing {
+  double device_ns = 0;  ///< From the event's profile: start of the first kernel to the end of the last; 0: not said.
+  double host_ns = 0;    ///< From before the enqueue to after the wait, on the host's clock.
+  std::uint32_t time_kind = IRONCL_TIME_NONE;
+};
+
+/// "measured", "modelled"; empty for none.
+std::string time_kind_name(std::uint32_t time_kind);
+
+/// What a call left in host memory.
+struct Output {
+  std::vector<std::byte> d;    ///< [m, n] of problem.d, tight; what the device did not write is NaN.
+  std::int64_t unwritten = 0;  ///< Elements of it that the device did not write.
+  bool shows_quantized = false;
+  QuantizedA quantized;  ///< What the plan made of A, where that was asked for and the plan quantises.
+  Timing timing;
+  numerics::AccuracyClass accuracy = numerics::AccuracyClass::f32;
+  std::int64_t accumulation_length = 0;  ///< G of the bound.
+  std::string variant, config;           ///< Of the plan.
+};
+
+/// Prepared copies of one B on one device, by layout: the candidates of a search share them instead of preparing
+/// their own. One thread at a time.
+class WeightsPool {
+ public:
+  using Copies = std::shared_ptr<std::vector<Weights>>;
+  /// The copies for `layout`, which the caller has a name for; none yet on the first call.
+  Copies& of(const std::string& layout) { return copies_[layout]; }
+
+ private:
+  std::map<std::string, Copies> copies_;
+};
+
+struct ExecutionSettings {
+  std::uint64_t rotate_bytes = 0;  ///< As many copies of the weights as reach it, at least one, at most 64.
+  WeightsPool* pool = nullptr;     ///< Copies of `layout` are taken from there or put there; its B is the operands'.
+  std::string layout{};
+};
+
+/// One thread at a time.
+class Execution {
+ public:
+  /// Creates the plan, prepares the weights, uploads A and bias. The operands are not needed afterwards.
+  /// Throws ironcl::Error as the plugin answers (UNSUPPORTED with the device's reason), std::overflow_error.
+  Execution(const Device& device, const report::Problem& problem, const Operands& operands,
+            const ExecutionSettings& settings = {});
+
+  /// Runs one call on the next copy and waits for it.
+  Timing run();
+  /// Poisons D, runs one call and reads what it left; with `show_quantized`, the plan's own codes and scales of A.
+  Output compute(bool show_quantized = false);
+  /// compute(), compared with the oracle.
+  Check check(const Expected& expected);
+
+  const Gemm& plan() const noexcept { return plan_; }
+  const report::Problem& problem() const noexcept { return problem_; }
+  double plan_ns() const noexcept { return plan_ns_; }        ///< Host time of creating the plan.
+  double prepare_ns() const noexcept { return prepare_ns_; }  ///< Host time of preparing the weights once.
+  std::uint64_t weights_bytes() const { return weights_->front().info().device_bytes; }  ///< Of one copy.
+  std::size_t copies() const noexcept { return weights_->size(); }
+
+ private:
+  /// A buffer of at least one byte, as M may be 0; span() is then empty, but not absent.
+  struct Slot {
+    Slot() = default;
+    Slot(const Device& device, std::uint64_t size);
+    ironcl_span span() const noexcept { return bytes == 0 && !buffer ? ironcl_span{} : buffer.span(0, bytes); }
+    Buffer buffer;
+    std::uint64_t bytes = 0;
+  };
+  void prepare(const Device& device, const Operands& operands, const ExecutionSettings& settings);
+  Slot upload(const Device& device, std::span<const std::byte> values);
+  GemmArgs arguments(std::size_t copy) const;
+  Timing run(const GemmArgs& args);
+
+  report::Problem problem_;
+  Device device_;
+  Queue queue_;
+  Gemm plan_;
+  WeightsPool::Copies weights_;
+  std::vector<Slot> a_, a_scale_;
+  Slot bias_, d_, workspace_;
+  std::size_t next_ = 0;
+  double plan_ns_ = 0, prepare_ns_ = 0;
+};
+
+}  // namespace ironcl::layer

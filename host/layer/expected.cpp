@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// The oracle of sampled rows, and comparing with it.
+#include "host/layer/expected.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "backends/numerics/casts.h"
+#include "host/report/units.h"
+
+namespace ironcl::layer {
+
+using numerics::DType;
+
+std::vector<std::int64_t> sample_rows(std::int64_t m, std::int64_t most) {
+  const std::int64_t count = std::min(m, std::max<std::int64_t>(most, 2));
+  std::vector<std::int64_t> rows;
+  // Steps of (m - 1) / (count - 1): not a multiple of a tile's height, so rows fall on all places of a tile.
+  for (std::int64_t i = 0; i < count; ++i) rows.push_back(count == 1 ? 0 : i * (m - 1) / (count - 1));
+  rows.erase(std::unique(rows.begin(), rows.end()), rows.end());
+  return rows;
+}
+
+Expected expect(const report::Problem& problem, const Operands& operands, std::int64_t most_rows) {
+  const QuantizedA quantized = quantize_a(problem, operands);
+  const numerics::Operand whole = a_operand(problem, operands, quantized);
+
+  // The sampled rows, each with its own row of scales.
+  Expected expected{sample_rows(problem.m, most_rows), {}};
+  const std::size_t row_bytes = bytes_of_matrix(whole.dtype, 1, problem.k);
+  const std::size_t scale_row_bytes = bytes_of_matrix(whole.scale_dtype, 1, whole.scale_ld);
+  std::vector<std::byte> a(row_bytes * expected.rows.size()), a_scale(scale_row_bytes * expected.rows.size());
+  for (std::size_t i = 0; i < expected.rows.size(); ++i) {
+    const std::int64_t row = expected.rows[i];
+    std::memcpy(a.data() + i * row_bytes,
+                static_cast<const std::byte*>(whole.data) + static_cast<std::size_t>(row) * row_bytes, row_bytes);
+    if (scale_row_bytes == 0) continue;
+    const auto scale_row = static_cast<std::size_t>(whole.grid.row_of(row));
+    std::memcpy(a_scale.data() + i * scale_row_bytes,
+                static_cast<const std::byte*>(whole.scales) + scale_row * scale_row_bytes, scale_row_bytes);
+  }
+  numerics::Operand sampled = whole;
+  sampled.data = a.data();
+  sampled.rows = static_cast<std::int64_t>(expected.rows.size());
+  sampled.scales = a_scale.data();
+  sampled.grid.group_rows = 1;
+  expected.oracle = numerics::oracle(sampled, b_operand(problem, operands), problem.bias, operands.bias.data());
+  return expected;
+}
+
+Check check(const report::Problem& problem, const Expected& expected, std::span<const std::byte> d,
+            std::int64_t unwritten, numerics::AccuracyClass accuracy, std::int64_t accumulation_length) {
+  std::vector<double> got;
+  got.reserve(expected.rows.size() * static_cast<std::size_t>(problem.n));
+  for (const std::int64_t row : expected.rows)
+    for (std::int64_t col = 0; col < problem.n; ++col)
+      got.push_back(numerics::load_as_f64(problem.d, d.data(), row * problem.n + col));
+  Check check;
+  check.unwritten = unwritten;
+  check.comparison = numerics::compare(
+      got, expected.oracle,
+      {.out = problem.d, .accuracy = accuracy, .k = problem.k, .accumulation_length = accumulation_length});
+  const auto to_row_of_d = [&](std::int64_t& row) {
+    if (row >= 0) row = expected.rows[static_cast<std::size_t>(row)];
+  };
+  to_row_of_d(check.comparison.worst_row);
+  to_row_of_d(check.comparison.first_row);
+  check.rows_checked = static_cast<std::int64_t>(expected.rows.size());
+  check.pass = check.comparison.pass && unwritten == 0;
+  if (unwritten != 0) {
+    check.why = fmt::format("{} elements of D were never written", unwritten);
+  } else if (!check.comparison.pass) {
+    check.why = fmt::format("D[{}, {}] is {}, expected {}", check.comparison.worst_row, check.comparison.worst_col,
+                            report::exact_number(check.comparison.worst_got),
+                            report::exact_number(check.comparison.worst_want));
+  }
+  return check;
+}
+
+}  // namespace ironcl::layer

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// The right answer for some rows of a problem, and whether a D agrees with it. Next door: judge.h (every row, several
+// devices).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "backends/numerics/bounds.h"
+#include "backends/numerics/oracle.h"
+#include "host/layer/operands.h"
+#include "host/report/problem.h"
+
+namespace ironcl::layer {
+
+/// What the oracle says of some rows of D; shared by all candidates of a search.
+struct Expected {
+  std::vector<std::int64_t> rows;  ///< Rows of D, ascending.
+  numerics::OracleResult oracle;   ///< One row for each of `rows`.
+};
+
+/// What a check found.
+struct Check {
+  bool pass = false;
+  numerics::Comparison comparison;  ///< Of the expected rows; worst_row and first_row count in D's rows.
+  std::int64_t rows_checked = 0;
+  std::int64_t unwritten = 0;  ///< Elements, of all of D, that still held the poison.
+  std::string why;             ///< Empty where it passed; else a sentence.
+};
+
+/// Rows spread evenly over [0, m), first and last included; all of them where m <= most.
+std::vector<std::int64_t> sample_rows(std::int64_t m, std::int64_t most);
+
+/// The oracle of at most `most_rows` rows. Quantises A first where the plan would.
+Expected expect(const report::Problem& problem, const Operands& operands, std::int64_t most_rows);
+
+/// Compares D [m, n] of problem.d, tight, with what is expected of a plan of that class and accumulation length.
+Check check(const report::Problem& problem, const Expected& expected, std::span<const std::byte> d,
+            std::int64_t unwritten, numerics::AccuracyClass accuracy, std::int64_t accumulation_length);
+
+}  // namespace ironcl::layer

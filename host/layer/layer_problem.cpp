@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// A layer of a checkpoint as a problem.
+#include "host/layer/layer_problem.h"
+
+#include "backends/numerics/casts.h"
+
+namespace ironcl::layer {
+
+using checkpoint::ActivationScheme;
+using checkpoint::LinearLayer;
+using numerics::DType;
+
+LayerWeights weights_of(const LinearLayer& layer) {
+  LayerWeights weights;
+  weights.codes = layer.weight.data;
+  weights.scales.assign(layer.scale.data.begin(), layer.scale.data.end());
+  if (layer.bias) weights.bias.assign(layer.bias->data.begin(), layer.bias->data.end());
+  return weights;
+}
+
+ActivationForm activation_form(const LinearLayer& layer, DType x, std::optional<numerics::ScaleGrid> x_block) {
+  ActivationForm form;
+  if (layer.activations == ActivationScheme::none && !x_block) {
+    form.dtype = x;
+    return form;
+  }
+  form.dtype = layer.weight.dtype == DType::i8 ? DType::i8 : DType::e4m3fn;
+  if (layer.activations == ActivationScheme::fixed && !x_block) {
+    if (!layer.input_scale || layer.input_scale->elements() != 1) {
+      throw checkpoint::Error(checkpoint::ErrorKind::not_found, layer.weight_file, layer.name,
+                              "its activations have a fixed scale, but there is no input_scale of one element");
+    }
+    form.fixed_scale =
+        static_cast<float>(numerics::load_as_f64(layer.input_scale->dtype, layer.input_scale->data.data(), 0));
+    form.scale = {DType::f32, {0, 0}};
+    return form;
+  }
+  form.source = x;
+  form.scale = {DType::f32, x_block.value_or(layer.activation_grid)};
+  form.quantizer.rounding = layer.activation_rounding;
+  return form;
+}
+
+report::Problem describe(const LinearLayer& layer, const ProblemChoices& choices) {
+  return describe(layer, activation_form(layer, choices.x, choices.x_block), choices.m, choices.out,
+                  choices.weakest_accuracy);
+}
+
+report::Problem describe(const LinearLayer& layer, const ActivationForm& form, std::int64_t m, DType out,
+                         numerics::AccuracyClass weakest) {
+  report::Problem problem;
+  problem.m = m;
+  problem.n = layer.n;
+  problem.k = layer.k;
+  problem.a_source = form.source;
+  problem.a = form.dtype;
+  problem.b = layer.weight.dtype;
+  problem.d = out;
+  problem.bias = layer.bias ? layer.bias->dtype : DType::none;
+  problem.a_scale = form.scale;
+  problem.b_scale = {layer.scale.dtype, layer.weight_grid};
+  problem.a_quantizer = form.quantizer;
+  problem.weakest_accuracy = weakest;
+  return problem;
+}
+
+}  // namespace ironcl::layer

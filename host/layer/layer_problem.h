@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// A layer of a checkpoint as a problem: its weights as B, how activations enter it, and the whole description.
+// Next door: activations.h (A itself).
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <vector>
+
+#include "host/checkpoint/model.h"
+#include "host/layer/operands.h"
+#include "host/report/problem.h"
+
+namespace ironcl::layer {
+
+/// B [n, k] of a layer. Codes stay where the checkpoint has mapped them, and the checkpoint outlives this; scales and
+/// bias are copied, since a file need not align them.
+struct LayerWeights {
+  std::span<const std::byte> codes;
+  std::vector<std::byte> scales, bias;  ///< bias: empty where the layer has none.
+};
+LayerWeights weights_of(const checkpoint::LinearLayer& layer);
+
+/// How activations of some type enter a layer's product.
+struct ActivationForm {
+  numerics::DType source = numerics::DType::none;  ///< What the plan quantises; none: A comes as `dtype`.
+  numerics::DType dtype = numerics::DType::none;   ///< What is multiplied.
+  report::Scales scale;                            ///< Of A as multiplied; dtype none: weight-only.
+  numerics::Quantizer quantizer;
+  std::optional<float> fixed_scale;  ///< The layer's own ("static"): A is quantised with it before the call.
+};
+
+/// The form for activations that come in `x` (f32, f16 or bf16), as the layer's settings say; with `x_block`,
+/// quantised dynamically in such blocks whatever they say.
+/// Throws checkpoint::Error where the layer's scale is fixed and is not there.
+ActivationForm activation_form(const checkpoint::LinearLayer& layer, numerics::DType x,
+                               std::optional<numerics::ScaleGrid> x_block = std::nullopt);
+
+/// What a caller chooses of a layer's problem.
+struct ProblemChoices {
+  std::int64_t m = 0;                            ///< Rows of A, at most.
+  numerics::DType x = numerics::DType::bf16;     ///< What activations come in: f32, f16, bf16.
+  std::optional<numerics::ScaleGrid> x_block{};  ///< Overrides the layer's.
+  numerics::DType out = numerics::DType::bf16;   ///< Of D: f32, f16, bf16.
+  numerics::AccuracyClass weakest_accuracy = numerics::AccuracyClass::f32;
+};
+
+/// The problem of a layer before there are activations: what an engine plans. Throws as activation_form.
+report::Problem describe(const checkpoint::LinearLayer& layer, const ProblemChoices& choices);
+
+/// The problem of a layer with activations of that form and m rows.
+report::Problem describe(const checkpoint::LinearLayer& layer, const ActivationForm& form, std::int64_t m,
+                         numerics::DType out, numerics::AccuracyClass weakest);
+
+}  // namespace ironcl::layer

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// Operands as the oracle takes them.
+#include "host/layer/operands.h"
+
+#include "backends/numerics/checked.h"
+#include "backends/numerics/quantize.h"
+
+namespace ironcl::layer {
+
+using numerics::DType;
+
+std::size_t bytes_of_matrix(DType type, std::int64_t rows, std::int64_t cols) {
+  return static_cast<std::size_t>(
+      numerics::checked_mul(numerics::checked_mul(rows, cols), std::int64_t{numerics::size_of(type)}));
+}
+
+bool plan_quantizes(const report::Problem& problem) noexcept {
+  return problem.a_source != DType::none && numerics::is_quantized(problem.a);
+}
+
+QuantizedA quantize_a(const report::Problem& problem, const Operands& operands) {
+  QuantizedA quantized;
+  if (!plan_quantizes(problem)) return quantized;
+  const numerics::ScaleGrid grid = problem.a_scale.grid;
+  quantized.codes.resize(bytes_of_matrix(problem.a, problem.m, problem.k));
+  quantized.scales.resize(
+      static_cast<std::size_t>(numerics::checked_mul(grid.scale_rows(problem.m), grid.scale_cols(problem.k))));
+  numerics::quantize(problem.a_source, operands.a.data(), problem.m, problem.k, problem.k, problem.a, grid,
+                     problem.a_quantizer, quantized.codes, quantized.scales);
+  return quantized;
+}
+
+numerics::Operand a_operand(const report::Problem& problem, const Operands& operands, const QuantizedA& quantized) {
+  const bool made = plan_quantizes(problem);
+  numerics::Operand a;
+  a.dtype = problem.a;
+  a.data = made ? static_cast<const void*>(quantized.codes.data()) : operands.a.data();
+  a.rows = problem.m;
+  a.cols = problem.k;
+  a.ld = problem.k;
+  a.scale_dtype = made ? DType::f32 : problem.a_scale.dtype;
+  a.scales = made ? static_cast<const void*>(quantized.scales.data()) : operands.a_scale.data();
+  a.grid = problem.a_scale.grid;
+  a.scale_ld = problem.a_scale.grid.scale_cols(problem.k);
+  return a;
+}
+
+numerics::Operand b_operand(const report::Problem& problem, const Operands& operands) {
+  numerics::Operand b;
+  b.dtype = problem.b;
+  b.data = operands.b.data();
+  b.rows = problem.n;
+  b.cols = problem.k;
+  b.ld = problem.k;
+  b.scale_dtype = problem.b_scale.dtype;
+  b.scales = operands.b_scale.data();
+  b.grid = problem.b_scale.grid;
+  b.scale_ld = problem.b_scale.grid.scale_cols(problem.k);
+  return b;
+}
+
+}  // namespace ironcl::layer

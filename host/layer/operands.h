@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// The operands of a problem in host memory, and what the oracle multiplies of them. Next door: synthetic.h (made up
+// from a seed), activations.h and layer_problem.h (of a layer), execution.h (on a device).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "backends/numerics/matrix_view.h"
+#include "host/report/problem.h"
+
+namespace ironcl::layer {
+
+/// Everything is row-major and tight, and borrowed: it outlives whatever is made from it.
+struct Operands {
+  std::span<const std::byte> a;        ///< [m, k] of a_source where the plan quantises A, else of a.
+  std::span<const std::byte> a_scale;  ///< Empty where the plan makes them, or A has none.
+  std::span<const std::byte> b;        ///< [n, k].
+  std::span<const std::byte> b_scale;  ///< Aligned for its type.
+  std::span<const std::byte> bias;     ///< [n], aligned for its type; empty where there is none.
+};
+
+/// What a plan that quantises A must arrive at, bit for bit.
+struct QuantizedA {
+  std::vector<std::uint8_t> codes;  ///< [m, k]
+  std::vector<float> scales;        ///< Tight, on problem.a_scale.grid.
+};
+
+/// Whether the plan quantises A, rather than taking it as it is.
+bool plan_quantizes(const report::Problem& problem) noexcept;
+
+/// Quantises A as every device must; empty where the plan does not quantise. Throws std::overflow_error for sizes.
+QuantizedA quantize_a(const report::Problem& problem, const Operands& operands);
+
+/// A as it is multiplied: `quantized` where the plan quantises, else the operands' own. Borrows from both.
+numerics::Operand a_operand(const report::Problem& problem, const Operands& operands, const QuantizedA& quantized);
+/// B as it is multiplied. Borrows from `operands`.
+numerics::Operand b_operand(const report::Problem& problem, const Operands& operands);
+
+/// Bytes of a tight [rows, cols] matrix; of none: 0. Throws std::overflow_error.
+std::size_t bytes_of_matrix(numerics::DType type, std::int64_t rows, std::int64_t cols);
+
+}  // namespace ironcl::layer
