@@ -48,7 +48,7 @@ void check_scale_shape(const Tensor& scale, const std::filesystem::path& file, c
   const std::vector<std::int64_t>& shape = scale.shape;
   if (shape == std::vector{grid.scale_rows(rows), grid.scale_cols(cols)}) return;
   if (grid == ScaleGrid{1, 0} && shape == std::vector{rows}) return;
-  if (grid == ScaleGrid{0, 0} && (shape.empty() || shape == std::vector<std::int64_t>{1})) return;
+  if (scale.elements() == 1 && grid.scale_rows(rows) == 1 && grid.scale_cols(cols) == 1) return;
   throw Error(
       ErrorKind::shape, file, scale.name,
       fmt::format("is {}, expected {} for '{}' [{}, {}] with scales {}; the file is damaged or made for other "
@@ -71,32 +71,24 @@ void check_scale_values(const Tensor& scale, const std::filesystem::path& file) 
 ScaleGrid grid_from_shape(const Tensor& scale, const std::filesystem::path& file, const Tensor& weight) {
   const std::int64_t n = weight.shape.at(0), k = weight.shape.at(1);
   const std::vector<std::int64_t>& shape = scale.shape;
-  if (shape.empty() || shape == std::vector<std::int64_t>{1}) return {0, 0};
+  if (scale.elements() == 1) return {0, 0};  // whatever its shape, and whatever the block: it covers the weight
   if (shape == std::vector{n} || (n > 1 && shape == std::vector{n, std::int64_t{1}})) return {1, 0};
 
   std::vector<ScaleGrid> fitting;
-  std::vector<std::string> texts;
   const auto consider = [&](ScaleGrid grid) {
     if (shape != std::vector{grid.scale_rows(n), grid.scale_cols(k)}) return;
     fitting.push_back(grid);
-    texts.push_back(grid_text(grid));
   };
   for (const std::int64_t block : kBlocks) consider({block, block});
   if (fitting.empty())
     for (const std::int64_t block : kBlocks) consider({1, block});
-  if (fitting.empty() && shape == std::vector<std::int64_t>{1, 1}) return {0, 0};
-  if (fitting.size() == 1) return fitting.front();
-  if (fitting.empty())
-    throw Error(
-        ErrorKind::shape, file, scale.name,
-        fmt::format("is {}, which no block of 32 to 512 gives for '{}' {}; it should be {} for 128x128 blocks "
-                    "({} for 256x256, {} for 512x512). Say another block with --block",
-                    scale.shape_text(), weight.name, weight.shape_text(), expected_shape(n, k, {128, 128}),
-                    expected_shape(n, k, {256, 256}), expected_shape(n, k, {512, 512})));
-  throw Error(ErrorKind::ambiguous, file, scale.name,
-              fmt::format("{} fits '{}' {} with blocks of {}; neither config.json nor the file's metadata "
-                          "(weight_block) says which. Say it with --block",
-                          scale.shape_text(), weight.name, weight.shape_text(), list_names(texts)));
+  // Sizes are powers of two: two of them give the same shape only where one block covers the weight, which is above.
+  if (!fitting.empty()) return fitting.front();
+  throw Error(ErrorKind::shape, file, scale.name,
+              fmt::format("is {}, which no block of 32 to 512 gives for '{}' {}; it should be {} for 128x128 blocks "
+                          "({} for 256x256, {} for 512x512). Say another block with --block",
+                          scale.shape_text(), weight.name, weight.shape_text(), expected_shape(n, k, {128, 128}),
+                          expected_shape(n, k, {256, 256}), expected_shape(n, k, {512, 512})));
 }
 
 }  // namespace ironcl::checkpoint

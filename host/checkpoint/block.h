@@ -21,7 +21,7 @@ std::string grid_text(ScaleGrid grid);
 void check_scale_dtype(const Tensor& scale, const std::filesystem::path& file);
 
 /// Throws Error shape unless `scale` holds the scales of `operand` (a name, for the text) [rows, cols] on `grid`:
-/// [scale_rows, scale_cols], or [rows] for {1, 0}, or [] or [1] for {0, 0}.
+/// [scale_rows, scale_cols], or [rows] for {1, 0}, or any shape of one element where that is one scale.
 void check_scale_shape(const Tensor& scale, const std::filesystem::path& file, const std::string& operand,
                        std::int64_t rows, std::int64_t cols, ScaleGrid grid);
 
@@ -29,7 +29,8 @@ void check_scale_shape(const Tensor& scale, const std::filesystem::path& file, c
 void check_scale_values(const Tensor& scale, const std::filesystem::path& file);
 
 /// The grid that the shape of `scale` implies for `weight` [n, k]: per tensor, per channel, square blocks or groups
-/// of columns of 32, 64, 128, 256 or 512. Throws Error: ambiguous (several fit: they are listed), shape (none fits).
+/// of columns of 32, 64, 128, 256 or 512. One scale is per tensor, whatever its shape. Throws Error shape where none
+/// fits.
 ScaleGrid grid_from_shape(const Tensor& scale, const std::filesystem::path& file, const Tensor& weight);
 
 }  // namespace ironcl::checkpoint

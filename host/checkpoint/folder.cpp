@@ -94,6 +94,7 @@ void add_shards(Folder& folder, const fs::path& index) {
 
 void add_directory(Folder& folder, const fs::path& path) {
   if (fs::exists(path / "config.json")) folder.config = path / "config.json";
+  if (fs::exists(path / "quanto_qmap.json")) folder.quanto_map = path / "quanto_qmap.json";
   if (fs::exists(path / "hf_quant_config.json")) folder.modelopt_config = path / "hf_quant_config.json";
   if (fs::exists(path / "model.safetensors")) return add_file(folder, path / "model.safetensors");
   std::vector<std::string> indices = files_ending(path, kIndexSuffix);

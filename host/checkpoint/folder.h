@@ -19,6 +19,7 @@ struct Located {
 
 struct Folder {
   std::filesystem::path config;           ///< config.json; empty where there is none.
+  std::filesystem::path quanto_map;       ///< quanto_qmap.json; empty where there is none.
   std::filesystem::path modelopt_config;  ///< hf_quant_config.json; empty where there is none.
   std::vector<SafetensorsFile> files;
   std::map<std::string, Located, std::less<>> tensors;

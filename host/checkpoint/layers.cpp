@@ -1,335 +1,264 @@
 // SPDX-License-Identifier: Apache-2.0
-// Linear layers out of the tensors of a checkpoint: which tensors belong together, and whether they fit.
+// Linear layers out of the tensors of a checkpoint: which tensors belong together, and that none is left unexplained.
 #include "host/checkpoint/layers.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <set>
-#include <unordered_map>
+#include <deque>
+#include <unordered_set>
 
-#include "host/checkpoint/block.h"
+#include "host/checkpoint/layer_builder.h"
+#include "host/checkpoint/layer_writers.h"
 #include "host/checkpoint/names.h"
-#include "host/checkpoint/parts.h"
+#include "host/checkpoint/stacked.h"
+#include "host/checkpoint/tensor_index.h"
 
 namespace ironcl::checkpoint {
 namespace {
 
-/// "model.layers.0.mlp.gate." of "model.layers.0.mlp.gate.weight" and "" of "weight", where the last part is `last`.
-std::optional<std::string> prefix_of(std::string_view name, std::string_view last) {
-  if (!name.ends_with(last)) return std::nullopt;
-  const std::string_view prefix = name.substr(0, name.size() - last.size());
-  if (!prefix.empty() && prefix.back() != '.') return std::nullopt;
-  return std::string(prefix);
-}
-
-/// The layer's name: the prefix without its dot; "weight" for a lone layer.
-std::string layer_name(const std::string& prefix) {
-  return prefix.empty() ? "weight" : prefix.substr(0, prefix.size() - 1);
-}
+bool is_fp8(const Tensor& tensor) { return tensor.dtype_name.starts_with("F8_") && tensor.dtype != DType::e8m0; }
 
 class LayerFinder {
  public:
   LayerFinder(const Folder& folder, const QuantizationConfig& config, const OpenOptions& options)
-      : folder_(folder), config_(config), options_(options) {
-    for (const auto& [name, located] : folder_.tensors) {
-      const std::size_t dot = name.rfind('.');
-      beside_[std::string_view(name).substr(0, dot == std::string::npos ? 0 : dot + 1)].push_back(&located);
-    }
+      : index_(folder), config_(config), options_(options) {
+    if (!folder.quanto_map.empty()) quanto_ = QuantoMap(folder.quanto_map);
   }
 
   LayerList find() {
-    LayerList list;
-    for (const auto& [name, located] : folder_.tensors) {
-      const auto prefix = prefix_of(name, "weight");
-      if (prefix && is_quantized_layer(*prefix, *located.tensor)) list.layers.push_back(build(*prefix, located));
-    }
-    for (const auto& [name, located] : folder_.tensors)
-      if (!used_.contains(located.tensor)) place_rest(name, located, list);
+    for (const StackedWeight& stacked : find_stacked(index_)) add_stacked(stacked);
+    for (const std::string_view prefix : index_.prefixes()) add_module(prefix);
+    for (const auto& [name, located] : index_.folder().tensors)
+      if (!used_.contains(located.tensor)) place_rest(name, located);
     const auto by_name = [](const auto& a, const auto& b) { return natural_less(a.name, b.name); };
-    std::sort(list.layers.begin(), list.layers.end(), by_name);
-    std::sort(list.unquantized.begin(), list.unquantized.end(), by_name);
-    return list;
+    std::sort(list_.layers.begin(), list_.layers.end(), by_name);
+    std::sort(list_.unquantized.begin(), list_.unquantized.end(), by_name);
+    return std::move(list_);
   }
 
  private:
-  const Located* locate(const std::string& name) const {
-    const auto at = folder_.tensors.find(name);
-    return at == folder_.tensors.end() ? nullptr : &at->second;
-  }
-  const std::filesystem::path& file_of(const Located& located) const { return folder_.files[located.file].path(); }
-
-  bool is_quantized_layer(const std::string& prefix, const Tensor& weight) const {
-    if (numerics::is_quantized(weight.dtype) || weight.dtype_name.starts_with("F8_")) return true;
-    return locate(prefix + "weight_scale_inv") != nullptr || locate(prefix + "weight_scale") != nullptr;
+  Placed place(const Located& located) const { return {*located.tensor, &index_.file_of(located)}; }
+  void add(const LayerParts& parts) {
+    list_.layers.push_back(build_layer(parts, config_, index_.folder().config, options_));
   }
 
-  /// Everything that is known of the layer; the first thing that is wrong with it becomes its problem.
-  LinearLayer build(const std::string& prefix, const Located& weight) {
-    LinearLayer layer;
-    layer.name = layer_name(prefix);
-    layer.weight = *weight.tensor;
-    layer.weight_file = file_of(weight);
-    layer.bytes = layer.weight.data.size();
-    used_.insert(weight.tensor);
-    if (layer.weight.shape.size() == 2) {
-      layer.n = layer.weight.shape[0];
-      layer.k = layer.weight.shape[1];
+  /// The layer whose tensors stand under `prefix`, where there is one.
+  void add_module(std::string_view prefix) {
+    const std::vector<Member>& members = index_.beside(prefix);
+    const Member *weight = nullptr, *foreign = nullptr;
+    bool quantized = false;
+    for (const Member& member : members) {
+      const bool taken = used_.contains(member.located->tensor);
+      if (member.part.part == Part::weight && !taken) weight = &member;
+      if (member.part.part == Part::foreign) foreign = &member;
+      // "scale" alone is also the name of other things: it makes no layer, but it belongs to one.
+      quantized |= member.part.part == Part::weight_scale && member.leaf != "scale" && !taken;
+      quantized |= member.part.part == Part::refused && member.part.known;
     }
+    if (foreign != nullptr && weight == nullptr) return add_foreign(prefix, *foreign);
+    if (weight == nullptr) return;
+    const Tensor& tensor = *weight->located->tensor;
+    if (quantized || numerics::is_quantized(tensor.dtype) || is_fp8(tensor)) add_layer(prefix, *weight);
+  }
+
+  void add_layer(std::string_view prefix, const Member& weight) {
+    LayerParts parts;
+    parts.name = layer_name(prefix);
+    parts.weight = place(*weight.located);
+    parts.expected_scale =
+        std::string(prefix) + (config_.method == "compressed-tensors" ? "weight_scale" : "weight_scale_inv");
+    parts.expected_input_scale = std::string(prefix) + "input_scale";
+    used_.insert(weight.located->tensor);
     try {
-      fill(prefix, folder_.files[weight.file], layer);
+      parts.group = config_.group_of(parts.name);
+      if (const auto own = group_beside(index_, prefix, weight, quanto_)) parts.group = &groups_.emplace_back(*own);
+      gather(prefix, parts);
     } catch (const Error& error) {
-      layer.problem = error;
+      parts.problem = error;
     }
-    return layer;
+    if (!parts.scale) share_scale(parts);
+    add(parts);
   }
 
-  void fill(const std::string& prefix, const SafetensorsFile& file, LinearLayer& layer) {
-    const QuantizationGroup* group = config_.group_of(layer.name);
-    const Located* scale = find_scale(prefix, file, group, layer);
-    layer.scale = *scale->tensor;
-    layer.scale_file = file_of(*scale);
-    layer.bytes += layer.scale.data.size();
-    if (group != nullptr && !group->unsupported.empty())
-      throw Error(ErrorKind::unsupported, folder_.config, layer.weight.name, group->unsupported);
-    check_weight(layer);
-    check_scale_dtype(layer.scale, layer.scale_file);
-    choose_weight_grid(file, group, layer);
-    check_scale_shape(layer.scale, layer.scale_file, layer.weight.name, layer.n, layer.k, layer.weight_grid);
-    if (options_.check_values) check_scale_values(layer.scale, layer.scale_file);
-    choose_activations(prefix, file, group, layer);
-    take_bias(prefix, layer);
-    check_zero_points(prefix);
-    check_not_ignored(layer);
-    check_rest(prefix);
-  }
-
-  /// The tensors `<prefix><leaf>`. A lone layer ("weight") shares its file with inputs and outputs of any name: only
-  /// tensors whose names are a layer's are its own.
-  std::vector<const Located*> beside(const std::string& prefix) const {
-    const auto at = beside_.find(prefix);
-    if (at == beside_.end()) return {};
-    if (!prefix.empty()) return at->second;
-    std::vector<const Located*> known;
-    for (const Located* located : at->second)
-      if (part_of(located->tensor->name).known) known.push_back(located);
-    return known;
-  }
-  static PartName part_of_layer(const std::string& prefix, const Located& located) {
-    return part_of(std::string_view(located.tensor->name).substr(prefix.size()));
-  }
-
-  /// The only tensor of the layer that is this part; nullptr where there is none. Throws Error config for two.
-  const Located* only(const std::string& prefix, Part part, const std::string& what, const LinearLayer& layer) {
-    const Located* found = nullptr;
-    for (const Located* candidate : beside(prefix)) {
-      if (part_of_layer(prefix, *candidate).part != part) continue;
-      used_.insert(candidate->tensor);
-      if (found != nullptr)
-        throw Error(ErrorKind::config, layer.weight_file, layer.weight.name,
-                    fmt::format("has two {}, '{}' and '{}'; one of them is wrong", what, found->tensor->name,
-                                candidate->tensor->name));
-      found = candidate;
-    }
-    return found;
-  }
-
-  /// A module that the config leaves unquantised has no business with codes and scales.
-  void check_not_ignored(const LinearLayer& layer) const {
-    if (const std::string* entry = config_.ignored.find(layer.name))
-      throw Error(
-          ErrorKind::config, layer.weight_file, layer.weight.name,
-          fmt::format("is {} with a scale, but {} of {} lists '{}'; correct the one that is wrong",
-                      layer.weight.dtype_name, config_.ignored_member, folder_.config.filename().string(), *entry));
-  }
-
-  /// What else is beside the weight, and would make the product another one.
-  void check_rest(const std::string& prefix) const {
-    for (const Located* located : beside(prefix)) {
-      const PartName name = part_of_layer(prefix, *located);
-      if (name.part == Part::refused)
-        throw Error(ErrorKind::unsupported, file_of(*located), located->tensor->name, std::string(name.why));
+  void gather(std::string_view prefix, LayerParts& parts) {
+    for (const Member& member : index_.beside(prefix)) {
+      switch (member.part.part) {
+        case Part::weight_scale:
+          take(member, parts, parts.scale, "scales");
+          break;
+        case Part::input_scale:
+          take(member, parts, parts.input_scale, "scales of its activations");
+          break;
+        case Part::bias:
+          take(member, parts, parts.bias, "biases");
+          break;
+        case Part::zero_point:
+          used_.insert(member.located->tensor);
+          parts.zero_points.push_back(place(*member.located));
+          break;
+        case Part::refused:
+        case Part::foreign:
+          if (!parts.problem)
+            parts.problem = Error(ErrorKind::unsupported, index_.path_of(*member.located),
+                                  member.located->tensor->name, std::string(member.part.why));
+          break;
+        default:
+          break;
+      }
     }
   }
 
-  /// The weight block that config or metadata says, with where it says so.
-  static std::optional<ScaleGrid> said_grid(const QuantizationGroup* group, const SafetensorsFile& file,
-                                            BlockSource& source) {
-    if (group != nullptr && group->weight_grid) {
-      source = BlockSource::config;
-      return group->weight_grid;
-    }
-    const auto said = metadata_block(file, "weight_block");
-    if (said) source = BlockSource::metadata;
-    return said;
+  void take(const Member& member, LayerParts& parts, std::optional<Placed>& slot, const char* what) {
+    used_.insert(member.located->tensor);
+    if (slot && !parts.problem)
+      parts.problem = Error(ErrorKind::config, parts.weight.file->path(), parts.weight.tensor.name,
+                            fmt::format("has two {}, '{}' and '{}'; one of them is wrong", what, slot->tensor.name,
+                                        member.located->tensor->name));
+    slot = place(*member.located);
   }
 
-  static std::optional<ScaleGrid> metadata_block(const SafetensorsFile& file, const std::string& key) {
-    const auto at = file.metadata().find(key);
-    if (at == file.metadata().end()) return std::nullopt;
-    if (const auto grid = parse_block(at->second)) return grid;
-    throw Error(ErrorKind::config, file.path(), "",
-                fmt::format("metadata {} is '{}', expected a block such as 128 or 1x128", key, at->second));
+  /// Scales that an expert's weight shares with its neighbours.
+  void share_scale(LayerParts& parts) {
+    const auto shared = find_shared_scale(index_, parts.name);
+    if (!shared) return;
+    used_.insert(shared->scale->tensor);
+    parts.scale = Placed{slice_of(*shared->scale->tensor, shared->expert), &index_.file_of(*shared->scale)};
+    parts.part = shared->part;
+    parts.parts = shared->parts;
+    if (shared->input_scale == nullptr || parts.input_scale) return;
+    used_.insert(shared->input_scale->tensor);
+    parts.input_scale =
+        Placed{slice_of(*shared->input_scale->tensor, shared->expert), &index_.file_of(*shared->input_scale)};
   }
 
-  const Located* find_scale(const std::string& prefix, const SafetensorsFile& file, const QuantizationGroup* group,
-                            const LinearLayer& layer) {
-    if (const Located* found = only(prefix, Part::weight_scale, "scales", layer)) return found;
-    BlockSource source;
-    auto grid = layer.weight.shape.size() == 2 ? said_grid(group, file, source) : std::nullopt;
-    const bool known = grid.has_value() || options_.block.has_value();
-    if (!grid) grid = options_.block.value_or(ScaleGrid{128, 128});
-    const std::string_view usual = config_.method == "compressed-tensors" ? "weight_scale" : "weight_scale_inv";
-    throw Error(
-        ErrorKind::not_found, layer.weight_file, prefix + std::string(usual),
-        fmt::format("is missing: the weight '{}' is {} {} and needs a scale of shape [{}, {}] ({}{}), called {}; "
-                    "is a shard missing?",
-                    layer.weight.name, layer.weight.dtype_name, layer.weight.shape_text(), grid->scale_rows(layer.n),
-                    grid->scale_cols(layer.k), known ? "" : "for blocks of ", grid_text(*grid),
-                    "weight_scale_inv or weight_scale"));
-  }
-
-  static void check_weight(const LinearLayer& layer) {
-    const Tensor& weight = layer.weight;
-    if (!numerics::is_quantized(weight.dtype))
-      throw Error(
-          weight.dtype_name.ends_with("FNUZ") || weight.dtype_name == "U8" ? ErrorKind::unsupported
-                                                                           : ErrorKind::dtype,
-          layer.weight_file, weight.name,
-          fmt::format("is {} and has a scale, expected a weight of F8_E4M3, F8_E5M2 or I8", weight.dtype_name));
-    if (weight.shape.size() != 2 || layer.n < 1 || layer.k < 1)
-      throw Error(weight.shape.size() == 3 ? ErrorKind::unsupported : ErrorKind::shape, layer.weight_file,
-                  weight.name,
-                  fmt::format("is {}, expected a matrix [N, K] with N and K of at least 1", weight.shape_text()));
-  }
-
-  void choose_weight_grid(const SafetensorsFile& file, const QuantizationGroup* group, LinearLayer& layer) const {
-    const std::optional<ScaleGrid> said = said_grid(group, file, layer.block_source);
-    if (said && options_.block && *said != *options_.block)
-      throw Error(ErrorKind::config, layer.weight_file, layer.weight.name,
-                  fmt::format("has scales {} ({}), but --block says {}; leave --block out", grid_text(*said),
-                              name_of(layer.block_source), grid_text(*options_.block)));
-    if (said) {
-      layer.weight_grid = *said;
-    } else if (options_.block) {
-      layer.block_source = BlockSource::caller;
-      layer.weight_grid = *options_.block;
-    } else {
-      layer.block_source = BlockSource::shape;
-      layer.weight_grid = grid_from_shape(layer.scale, layer.scale_file, layer.weight);
+  /// Every expert of a stacked weight is a layer.
+  void add_stacked(const StackedWeight& stacked) {
+    const Tensor& weight = *stacked.weight->tensor;
+    for (const Located* part : {stacked.weight, stacked.scale, stacked.input_scale, stacked.bias})
+      if (part != nullptr) used_.insert(part->tensor);
+    for (std::int64_t expert = 0; expert < std::max<std::int64_t>(stacked.experts(), 1); ++expert) {
+      LayerParts parts;
+      parts.name = stacked.layer_name(expert);
+      parts.expert = expert;
+      parts.expected_scale = weight.name + "_scale_inv";
+      parts.expected_input_scale = weight.name + "_activation_scale";
+      parts.group = config_.group_of(parts.name);
+      parts.weight = place(*stacked.weight);
+      const std::string why = why_not(stacked);
+      if (!why.empty())
+        parts.problem = Error(ErrorKind::unsupported, parts.weight.file->path(), weight.name, why);
+      else
+        cut(stacked, expert, parts);
+      add(parts);
+      if (!why.empty() && stacked.experts() < 1) break;
     }
   }
 
-  void choose_activations(const std::string& prefix, const SafetensorsFile& file, const QuantizationGroup* group,
-                          LinearLayer& layer) {
-    // Where nobody says: token groups as wide as the weight's blocks, per token for undivided rows.
-    layer.activation_grid = {1, layer.weight_grid.group_cols};
-    if (const auto said = metadata_block(file, "x_group")) layer.activation_grid = *said;
-    std::optional<ActivationScheme> said;
-    if (group != nullptr) {
-      said = group->activations;
-      layer.activation_rounding = group->activation_rounding;
-      if (group->activation_grid) layer.activation_grid = *group->activation_grid;
+  static std::string why_not(const StackedWeight& stacked) {
+    const Tensor& weight = *stacked.weight->tensor;
+    if (stacked.experts() < 1) return fmt::format("is {}, expected at least one expert", weight.shape_text());
+    if (stacked.transposed)
+      return fmt::format(
+          "is {}: experts stored as [E, K, N], which is not read, only [E, N, K]; save each expert's "
+          "weight by itself",
+          weight.shape_text());
+    for (const Located* part : {stacked.scale, stacked.input_scale, stacked.bias}) {
+      if (part == nullptr || part->tensor->elements() == 1) continue;
+      if (part->tensor->shape.empty() || part->tensor->shape[0] != stacked.experts())
+        return fmt::format("is {}, but '{}' is {}: both need the experts as first dimension", weight.shape_text(),
+                           part->tensor->name, part->tensor->shape_text());
     }
-    const Located* scale = only(prefix, Part::input_scale, "scales of its activations", layer);
-    layer.activations = said.value_or(scale == nullptr ? ActivationScheme::dynamic : ActivationScheme::fixed);
-    if (scale != nullptr) return take_input_scale(*scale, layer);
-    if (layer.activations == ActivationScheme::fixed)
-      throw Error(ErrorKind::not_found, layer.weight_file, prefix + "input_scale",
-                  "is missing: config.json says that activations have static scales");
+    return {};
   }
 
-  /// A scale that the file has is used: it is the one that the weights were calibrated with.
-  void take_input_scale(const Located& scale, LinearLayer& layer) const {
-    layer.input_scale = *scale.tensor;
-    layer.bytes += scale.tensor->data.size();
-    if (layer.activations != ActivationScheme::fixed)
-      throw Error(
-          ErrorKind::config, file_of(scale), scale.tensor->name,
-          fmt::format("is a static scale of activations, but {} says that they are {}; correct the one that "
-                      "is wrong",
-                      folder_.config.filename().string(),
-                      layer.activations == ActivationScheme::none ? "not quantised" : "quantised dynamically"));
-    check_scale_dtype(*scale.tensor, file_of(scale));
-    check_scale_shape(*scale.tensor, file_of(scale), "the activations", 1, layer.k, {0, 0});
-    check_scale_values(*scale.tensor, file_of(scale));
-    layer.activation_grid = {0, 0};
+  void cut(const StackedWeight& stacked, std::int64_t expert, LayerParts& parts) const {
+    const auto slice = [&](const Located* located) -> std::optional<Placed> {
+      if (located == nullptr) return std::nullopt;
+      return Placed{slice_of(*located->tensor, expert), &index_.file_of(*located)};
+    };
+    parts.weight = *slice(stacked.weight);
+    parts.scale = slice(stacked.scale);
+    parts.input_scale = slice(stacked.input_scale);
+    parts.bias = slice(stacked.bias);
   }
 
-  void take_bias(const std::string& prefix, LinearLayer& layer) {
-    const Located* bias = locate(prefix + "bias");
-    if (bias == nullptr) return;
-    used_.insert(bias->tensor);
-    if (!numerics::is_float(bias->tensor->dtype))
-      throw Error(ErrorKind::dtype, file_of(*bias), bias->tensor->name,
-                  fmt::format("is {}, expected a bias of F32, F16 or BF16", bias->tensor->dtype_name));
-    if (bias->tensor->shape != std::vector{layer.n})
-      throw Error(ErrorKind::shape, file_of(*bias), bias->tensor->name,
-                  fmt::format("is {}, expected [{}], one for each row of '{}'", bias->tensor->shape_text(), layer.n,
-                              layer.weight.name));
-    layer.bias = *bias->tensor;
-    layer.bytes += bias->tensor->data.size();
-  }
-
-  /// Zero points mean asymmetric weights, unless they are all 0 as older writers left them.
-  void check_zero_points(const std::string& prefix) {
-    for (const Located* zeros : beside(prefix)) {
-      if (part_of_layer(prefix, *zeros).part != Part::zero_point) continue;
-      used_.insert(zeros->tensor);
-      if (std::any_of(zeros->tensor->data.begin(), zeros->tensor->data.end(),
-                      [](std::byte b) { return b != std::byte{0}; }))
-        throw Error(ErrorKind::unsupported, file_of(*zeros), zeros->tensor->name,
-                    "has values other than 0: asymmetric quantisation is not read");
+  void add_foreign(std::string_view prefix, const Member& foreign) {
+    LayerParts parts;
+    parts.name = layer_name(prefix);
+    parts.weight = place(*foreign.located);
+    for (const Member& member : index_.beside(prefix)) {
+      used_.insert(member.located->tensor);
+      if (member.part.part == Part::weight_scale) parts.scale = place(*member.located);
     }
+    parts.problem = Error(ErrorKind::unsupported, parts.weight.file->path(), foreign.located->tensor->name,
+                          std::string(foreign.part.why));
+    add(parts);
+    // A packed weight's rows and columns are not the layer's.
+    list_.layers.back().n = list_.layers.back().k = 0;
   }
 
-  /// A tensor that no layer took: a scale that lacks its weight makes a broken layer, the rest is unquantised.
-  void place_rest(const std::string& name, const Located& located, LayerList& list) const {
-    auto prefix = prefix_of(name, "weight_scale_inv");
-    if (!prefix) prefix = prefix_of(name, "weight_scale");
-    if (prefix) {
-      LinearLayer& layer = list.layers.emplace_back();
-      layer.name = layer_name(*prefix);
-      layer.scale = *located.tensor;
-      layer.scale_file = file_of(located);
-      layer.bytes = located.tensor->data.size();
-      const Located* packed = locate(*prefix + "weight_packed");
-      layer.problem = packed == nullptr
-                          ? Error(ErrorKind::not_found, layer.scale_file, name,
-                                  fmt::format("is a scale {} without its weight '{}weight'; is a shard missing?",
-                                              located.tensor->shape_text(), *prefix))
-                          : Error(ErrorKind::unsupported, layer.scale_file, packed->tensor->name,
-                                  "is a packed weight (compressed-tensors pack-quantized), which is not read");
-      return;
+  /// A tensor that no layer took: a scale that lacks its weight and codes that lack a layer are broken layers, the
+  /// rest is not quantised.
+  void place_rest(const std::string& name, const Located& located) {
+    const Tensor& tensor = *located.tensor;
+    const std::size_t leaf = leaf_of(name);
+    const std::string_view prefix = std::string_view(name).substr(0, leaf);
+    const PartName part = part_of(std::string_view(name).substr(leaf));
+    if (part.part == Part::weight_scale && name.substr(leaf) != "scale") {
+      LayerParts parts;
+      parts.name = layer_name(prefix);
+      parts.scale = place(located);
+      parts.problem = Error(ErrorKind::not_found, index_.path_of(located), name,
+                            fmt::format("is a scale {} without its weight '{}weight'; is a shard missing?",
+                                        tensor.shape_text(), prefix));
+      return add(parts);
     }
-    Unquantized& rest = list.unquantized.emplace_back();
+    if (is_fp8(tensor) && tensor.elements() > 0 && !has_scales_of_activations(name)) {
+      LayerParts parts;
+      parts.name = name;
+      parts.weight = place(located);
+      parts.problem = Error(ErrorKind::unsupported, index_.path_of(located), name,
+                            fmt::format("is {} {} and no layer's weight that is known here; convert the checkpoint "
+                                        "with llmcompressor (FP8), or say who wrote it in an issue",
+                                        tensor.dtype_name, tensor.shape_text()));
+      return add(parts);
+    }
+    Unquantized& rest = list_.unquantized.emplace_back();
     rest.name = name;
-    rest.dtype = located.tensor->dtype;
-    rest.dtype_name = located.tensor->dtype_name;
-    rest.shape = located.tensor->shape;
-    rest.bytes = located.tensor->data.size();
-    rest.file = file_of(located);
-    rest.why = reason(name, *located.tensor);
+    rest.dtype = tensor.dtype;
+    rest.dtype_name = tensor.dtype_name;
+    rest.shape = tensor.shape;
+    rest.bytes = tensor.data.size();
+    rest.file = index_.path_of(located);
+    rest.why = reason(name, tensor, prefix, part);
   }
 
-  std::string reason(const std::string& name, const Tensor& tensor) const {
-    const auto prefix = prefix_of(name, "weight");
-    if (!prefix) {
-      const std::size_t dot = name.rfind('.');
-      const PartName part = part_of(std::string_view(name).substr(dot == std::string::npos ? 0 : dot + 1));
-      return part.part == Part::aside ? std::string(part.why) : "not a layer's weight";
-    }
-    if (const std::string* entry = config_.ignored.find(layer_name(*prefix)))
+  /// "x_q" with "x_scale": codes of activations, which --input-q takes.
+  bool has_scales_of_activations(std::string_view name) const {
+    return name.ends_with("_q") && index_.find(std::string(name.substr(0, name.size() - 1)) + "scale") != nullptr;
+  }
+
+  std::string reason(const std::string& name, const Tensor& tensor, std::string_view prefix,
+                     const PartName& part) const {
+    if (part.part == Part::aside) return std::string(part.why);
+    if (part.part == Part::refused && part.known && !prefix.empty())
+      return fmt::format("beside layer {}: {}", layer_name(prefix), part.why);
+    if (name == "scaled_fp8") return "marks a file of scaled fp8 weights (ComfyUI)";
+    if (part.part != Part::weight) return "not a layer's weight";
+    if (const std::string* entry = config_.ignored.find(layer_name(prefix)))
       return fmt::format("{} lists '{}'", config_.ignored_member, *entry);
     if (tensor.shape.size() < 2) return "not a matrix";
     return fmt::format("{} without a scale", tensor.dtype_name);
   }
 
-  const Folder& folder_;
+  TensorIndex index_;
   const QuantizationConfig& config_;
   const OpenOptions& options_;
-  std::unordered_map<std::string_view, std::vector<const Located*>> beside_;  ///< By prefix, dot included.
-  std::set<const Tensor*> used_;                                              ///< Tensors that a layer took.
+  QuantoMap quanto_;
+  std::deque<QuantizationGroup> groups_;  ///< Of layers whose writer says how; a deque keeps them in place.
+  std::unordered_set<const Tensor*> used_;
+  LayerList list_;
 };
 
 }  // namespace

@@ -34,6 +34,20 @@ std::string_view name_of(BlockSource source) noexcept {
   return "unknown";
 }
 
+std::string LinearLayer::format() const {
+  const bool mx = weight_grid_known && weight_grid == ScaleGrid{1, 32} && scale.dtype == DType::e8m0;
+  switch (weight.dtype) {
+    case DType::e4m3fn:
+      return mx ? "MXFP8" : "FP8 e4m3";
+    case DType::e5m2:
+      return mx ? "MXFP8 e5m2" : "FP8 e5m2";
+    case DType::i8:
+      return "INT8";
+    default:
+      return {};
+  }
+}
+
 void LinearLayer::check() const {
   if (problem) throw *problem;
 }

@@ -37,18 +37,28 @@ struct LinearLayer {
   Tensor
       scale;  ///< f32, f16, bf16 or e8m0, [weight_grid.scale_rows(n), weight_grid.scale_cols(k)] in row-major order
               ///< (a checkpoint may write [n] or [] for grids {1, 0} and {0, 0}). Multiplies, whatever its name says.
-  ScaleGrid weight_grid;
+  ScaleGrid weight_grid;           ///< Meaningless where weight_grid_known is false.
+  bool weight_grid_known = false;  ///< False only where the layer has a problem.
   BlockSource block_source = BlockSource::config;
   ActivationScheme activations = ActivationScheme::dynamic;
-  ScaleGrid activation_grid;  ///< Of A [m, k]; meaningless where activations is none.
+  bool activations_known = false;  ///< False only where the layer has a problem.
+  ScaleGrid activation_grid;       ///< Of A [m, k]; meaningless where activations is none.
   ScaleRounding activation_rounding = ScaleRounding::exact;
-  std::optional<Tensor> bias;         ///< [n]
-  std::optional<Tensor> input_scale;  ///< One f32, where activations is fixed.
+  /// The scheme clips a group's amax to this value (fbgemm's activation_scale_ub). Dynamic activations of a larger
+  /// magnitude would be quantised in another way than this scheme's.
+  std::optional<double> activation_limit;
+  std::optional<Tensor> bias;  ///< [n]
+  std::optional<Tensor>
+      input_scale;  ///< One value of f32, f16 or bf16: the static scale, where activations is fixed.
+  std::optional<std::int64_t> expert;  ///< Where weight is a slice of a tensor [E, n, k]: which one.
+  std::string writer;                  ///< "compressed-tensors 0.19.0", "torchao", ...; empty where nobody says.
   std::filesystem::path weight_file, scale_file;
   std::uint64_t bytes = 0;  ///< Weight, scale and bias together.
   /// Why the layer cannot be used; the fields above are filled as far as they are known.
   std::optional<Error> problem;
 
+  /// "FP8 e4m3", "FP8 e5m2", "INT8", "MXFP8" (e8m0 scales of 1x32 groups); empty for other weights.
+  std::string format() const;
   /// Throws the problem, if there is one.
   void check() const;
 };

@@ -20,6 +20,11 @@ constexpr std::string_view kSmooth =
     "fold it into the layer before and export the checkpoint again";
 constexpr std::string_view kSecond = "is a second scale (NVFP4 and its kin), which is not read; quantise to FP8";
 
+constexpr std::string_view kGptq =
+    "is a packed weight of GPTQ or AWQ, which is not read; quantise to FP8 with llmcompressor";
+constexpr std::string_view kBitsAndBytes =
+    "is written by bitsandbytes, which is not read; dequantise it there and quantise to FP8 with llmcompressor";
+
 constexpr std::array kEntries = {
     Entry{"weight", {Part::weight, true, {}}},
     Entry{"weight_scale_inv", {Part::weight_scale, true, {}}},
@@ -45,6 +50,28 @@ constexpr std::array kEntries = {
     Entry{"weight_global_scale", {Part::refused, true, kSecond}},
     Entry{"input_global_scale", {Part::refused, true, kSecond}},
     Entry{"input_zero_point", {Part::zero_point, true, {}}},
+    Entry{"_weight_qdata", {Part::weight, true, {}}},
+    Entry{"_weight_scale", {Part::weight_scale, true, {}}},
+    Entry{"_weight_zero_point", {Part::zero_point, true, {}}},
+    Entry{"_weight_per_tensor_scale", {Part::refused, true, kSecond}},
+    Entry{"weight_scale_global", {Part::refused, true, kSecond}},
+    Entry{"weight._data", {Part::weight, true, {}}},
+    Entry{"weight._scale", {Part::weight_scale, true, {}}},
+    Entry{"weight._shift", {Part::refused, true, "shifts the codes (quanto's int4 and int2), which is not read"}},
+    Entry{"weight._data._data",
+          {Part::foreign, true, "is a packed weight of quanto (int4, int2), which is not read; quantise to qfloat8"}},
+    Entry{"comfy_quant", {Part::aside, true, "says how ComfyUI quantised the layer, and is read"}},
+    Entry{"input_scale_ub", {Part::aside, true, "bounds the dynamic scales of the activations (fbgemm)"}},
+    Entry{"activation_scale_ub", {Part::aside, true, "bounds the dynamic scales of the activations (fbgemm)"}},
+    Entry{"weight_packed",
+          {Part::foreign, true,
+           "is a packed weight (compressed-tensors pack-quantized), which is not read; quantise to FP8"}},
+    Entry{"qweight", {Part::foreign, true, kGptq}},
+    Entry{"W_q", {Part::foreign, true, "is a weight of HQQ, which is not read; quantise to FP8 with llmcompressor"}},
+    Entry{"SCB", {Part::refused, true, kBitsAndBytes}},
+    Entry{"weight_format", {Part::refused, true, kBitsAndBytes}},
+    Entry{"weight.absmax", {Part::refused, true, kBitsAndBytes}},
+    Entry{"weight_scales", {Part::refused, true, "is written by EETQ, which is not read; quantise to FP8"}},
     Entry{"weight_g_idx", {Part::refused, true, "reorders the columns of the weight, which is not read"}},
 };
 

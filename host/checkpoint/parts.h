@@ -17,12 +17,13 @@ enum class Part {
   zero_point,    ///< Of the weight: subtracted from the codes; read only where it is 0.
   aside,         ///< Belongs to the layer and does not enter its product.
   refused,       ///< Changes the product in a way that is not computed here: the layer cannot be used.
+  foreign,       ///< A weight, or a sign of one, in a form that is not read: packed, of fewer bits, ...
 };
 
 struct PartName {
   Part part = Part::none;
   bool known = false;    ///< The name itself is known, and not guessed from its words.
-  std::string_view why;  ///< For aside and refused: what the tensor is, to follow its name.
+  std::string_view why;  ///< For aside, refused and foreign: what the tensor is, to follow its name.
 };
 
 /// The part that `leaf` names: "weight_scale_inv", "input_scale", "comfy_quant", ... A name that is not known and

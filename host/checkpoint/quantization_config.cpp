@@ -8,96 +8,13 @@
 #include <charconv>
 
 #include "host/checkpoint/json_input.h"
+#include "host/checkpoint/json_members.h"
+#include "host/checkpoint/writer_configs.h"
 
 namespace ironcl::checkpoint {
 namespace {
 
 namespace json = boost::json;
-
-/// Typed access to the members of one object, with errors that name the whole path of a member.
-class Members {
- public:
-  Members(const json::object& object, const std::filesystem::path& file, std::string where)
-      : object_(&object), file_(&file), where_(std::move(where)) {}
-
-  [[noreturn]] void fail(std::string_view name, const std::string& message) const {
-    throw Error(ErrorKind::config, *file_, "", fmt::format("{}.{} {}", where_, name, message));
-  }
-
-  /// nullptr where the member is missing or null.
-  const json::value* find(std::string_view name) const {
-    const json::value* value = object_->if_contains(json::string_view(name.data(), name.size()));
-    return value == nullptr || value->is_null() ? nullptr : value;
-  }
-
-  std::optional<std::string> text(std::string_view name) const {
-    const json::value* value = find(name);
-    if (value == nullptr) return std::nullopt;
-    if (!value->is_string()) fail(name, fmt::format("is {}, expected a string", json::serialize(*value)));
-    return json::value_to<std::string>(*value);
-  }
-
-  std::vector<std::string> texts(std::string_view name) const {
-    std::vector<std::string> result;
-    const json::value* value = find(name);
-    if (value == nullptr) return result;
-    if (!value->is_array()) fail(name, fmt::format("is {}, expected an array of strings", json::serialize(*value)));
-    for (const json::value& entry : value->get_array()) {
-      if (!entry.is_string()) fail(name, fmt::format("holds {}, expected strings", json::serialize(entry)));
-      result.push_back(json::value_to<std::string>(entry));
-    }
-    return result;
-  }
-
-  ModuleNames modules(std::string_view name) const {
-    std::vector<std::string> entries = texts(name);
-    try {
-      return ModuleNames(std::move(entries));
-    } catch (const std::runtime_error& error) {
-      fail(name, fmt::format("holds a malformed regular expression: {}", error.what()));
-    }
-  }
-
-  std::optional<std::int64_t> size(std::string_view name) const {
-    const json::value* value = find(name);
-    if (value == nullptr) return std::nullopt;
-    return size_from(name, *value);
-  }
-
-  /// [rows, cols], or "rowsxcols" as older compressed-tensors configs write it.
-  std::optional<ScaleGrid> block(std::string_view name) const {
-    const json::value* value = find(name);
-    if (value == nullptr) return std::nullopt;
-    if (const json::array* pair = value->if_array(); pair != nullptr && pair->size() == 2)
-      return ScaleGrid{size_from(name, (*pair)[0]), size_from(name, (*pair)[1])};
-    if (value->is_string())
-      if (const auto grid = parse_block(json::value_to<std::string>(*value))) return grid;
-    fail(name, fmt::format("is {}, expected two sizes such as [128, 128]", json::serialize(*value)));
-  }
-
-  std::optional<Members> object(std::string_view name) const {
-    const json::value* value = find(name);
-    if (value == nullptr) return std::nullopt;
-    if (!value->is_object()) fail(name, fmt::format("is {}, expected an object", json::serialize(*value)));
-    return Members(value->get_object(), *file_, fmt::format("{}.{}", where_, name));
-  }
-
-  const json::object& all() const noexcept { return *object_; }
-
- private:
-  std::int64_t size_from(std::string_view name, const json::value& value) const {
-    constexpr std::int64_t kLargest = 1 << 30;
-    const std::int64_t* number = value.if_int64();
-    if (number == nullptr || *number < 1 || *number > kLargest)
-      fail(name,
-           fmt::format("has the size {}, expected a whole number of 1 to {}", json::serialize(value), kLargest));
-    return *number;
-  }
-
-  const json::object* object_;
-  const std::filesystem::path* file_;
-  std::string where_;
-};
 
 ActivationScheme scheme_from(const Members& members, std::string_view name, const std::string& text) {
   if (text == "dynamic") return ActivationScheme::dynamic;
@@ -114,6 +31,7 @@ void read_fp8(const Members& config, QuantizationConfig& result) {
     group.activations = scheme_from(config, "activation_scheme", *scheme);
   if (group.weight_grid && group.activations != ActivationScheme::fixed)
     group.activation_grid = ScaleGrid{1, group.weight_grid->group_cols};
+  if (result.method == "mxfp8" && !group.weight_grid) group.weight_grid = ScaleGrid{1, 32};
   if (const auto format = config.text("scale_fmt")) {
     if (*format == "ue8m0")
       group.activation_rounding = ScaleRounding::power_of_two;
@@ -127,7 +45,7 @@ void read_fp8(const Members& config, QuantizationConfig& result) {
 void read_ignored(const Members& config, QuantizationConfig& result) {
   std::vector<std::string> entries;
   for (const std::string_view name : {"ignore", "modules_to_not_convert", "ignored_layers", "exclude_modules",
-                                      "ignore_layers", "ignored_modules", "llm_int8_skip_modules"}) {
+                                      "ignore_layers", "ignored_modules", "exclude", "llm_int8_skip_modules"}) {
     if (config.find(name) == nullptr) continue;
     const ModuleNames more = config.modules(name);
     if (more.entries().empty() && !result.ignored_member.empty()) continue;
@@ -162,6 +80,9 @@ void read_groups(const Members& config, QuantizationConfig& result) {
   const bool modelopt = result.method == "modelopt";
   const auto groups = config.object("config_groups");
   if (!groups) return;
+  const auto transform = config.object("transform_config");
+  const auto rotations = transform ? transform->object("config_groups") : std::nullopt;
+  const bool rotated = rotations && !rotations->all().empty();
   for (const auto& [key, value] : groups->all()) {
     const std::string name(key.data(), key.size());
     const auto members = groups->object(name);
@@ -172,6 +93,8 @@ void read_groups(const Members& config, QuantizationConfig& result) {
       group.weight_grid = grid_from(*weights, "weights", modelopt, group.unsupported);
       if (const auto bits = weights->size("num_bits"); bits && *bits != 8)
         group.unsupported = fmt::format("weights of {} bits (num_bits) are not read, only of 8", *bits);
+      if (weights->find("actorder") != nullptr)
+        group.unsupported = "weights with an actorder are not read: their columns are reordered";
     }
     if (const auto inputs = members->object("input_activations")) {
       const json::value* dynamic = inputs->find("dynamic");
@@ -179,33 +102,51 @@ void read_groups(const Members& config, QuantizationConfig& result) {
                               ? ActivationScheme::dynamic
                               : ActivationScheme::fixed;
       group.activation_grid = grid_from(*inputs, "input_activations", modelopt, group.unsupported);
+      if (const auto bits = inputs->size("num_bits"); bits && *bits != 8 && group.unsupported.empty())
+        group.unsupported = fmt::format("activations of {} bits (num_bits) are not read, only of 8 or none", *bits);
+      if (inputs->flag("symmetric") == false)
+        group.unsupported = "asymmetric activations are not read; quantise with symmetric: true";
+      if (inputs->text("scale_dtype") == "torch.uint8") group.activation_rounding = ScaleRounding::power_of_two;
     } else {
       group.activations = ActivationScheme::none;
     }
+    if (rotated)
+      group.unsupported =
+          "has a transform_config (rotations of activations), which is not computed here; quantise without";
     result.groups.push_back(std::move(group));
   }
 }
 
-/// modelopt's algorithm, where nothing says more: what its name means.
-void read_algorithm(const Members& config, QuantizationConfig& result) {
-  const std::optional<std::string> algorithm = config.text("quant_algo");
-  if (!algorithm || !result.groups.empty()) return;
-  QuantizationGroup& group = result.groups.emplace_back();
-  group.targets = ModuleNames({"Linear"});
-  if (*algorithm == "FP8") {
-    group.weight_grid = ScaleGrid{0, 0};
-    group.activations = ActivationScheme::fixed;
-  } else if (*algorithm == "FP8_PER_CHANNEL_PER_TOKEN") {
-    group.weight_grid = group.activation_grid = ScaleGrid{1, 0};
-    group.activations = ActivationScheme::dynamic;
-  } else if (*algorithm == "FP8_PB_WO") {
-    group.activations = ActivationScheme::none;
-  } else {
-    group.unsupported = fmt::format(
-        "quant_algo {} of modelopt is not read, only FP8, FP8_PER_CHANNEL_PER_TOKEN and "
-        "FP8_PB_WO; quantise with one of them",
-        *algorithm);
+/// The tool that wrote a config, with its version.
+std::string writer_of(const Members& config, const std::string& method) {
+  if (const auto producer = config.object("producer")) {
+    const std::string version = producer->text("version").value_or("");
+    return producer->text("name").value_or(method) + (version.empty() ? "" : " " + version);
   }
+  if (method == "fp8") return config.find("scale_fmt") != nullptr ? "transformers or DeepSeek" : "";
+  return method + (config.find("version") != nullptr && config.find("version")->is_string()
+                       ? " " + config.text("version").value_or("")
+                       : "");
+}
+
+void read_method(const Members& config, QuantizationConfig& result) {
+  const std::string& method = result.method;
+  result.writer = writer_of(config, method);
+  if (method == "fp8" || method == "mxfp8") {
+    read_fp8(config, result);
+  } else if (method == "compressed-tensors") {
+    read_groups(config, result);
+  } else if (method == "modelopt") {
+    read_groups(config, result);
+    read_modelopt_algorithm(config, result);
+  } else if (method == "fbgemm_fp8") {
+    read_fbgemm(config, result);
+  } else if (method == "quark") {
+    read_quark(config, result);
+  } else if (method != "torchao" && method != "quanto") {  // theirs is beside the layers
+    refuse_method(result);
+  }
+  read_ignored(config, result);
 }
 
 }  // namespace
@@ -255,12 +196,7 @@ QuantizationConfig read_quantization_config(const std::filesystem::path& config_
   if (!config) config = model.object("compression_config");
   if (!config) return result;
   result.method = config->text("quant_method").value_or("unnamed");
-  if (result.method == "fp8")
-    read_fp8(*config, result);
-  else if (result.method == "compressed-tensors" || result.method == "modelopt")
-    read_groups(*config, result);
-  if (result.method == "modelopt") read_algorithm(*config, result);
-  read_ignored(*config, result);
+  read_method(*config, result);
   return result;
 }
 
@@ -271,7 +207,8 @@ QuantizationConfig read_modelopt_config(const std::filesystem::path& hf_quant_co
   const auto config = Members(root.get_object(), hf_quant_config, "config").object("quantization");
   if (!config || config->find("quant_algo") == nullptr) return result;
   result.method = "modelopt";
-  read_algorithm(*config, result);
+  result.writer = "modelopt";
+  read_modelopt_algorithm(*config, result);
   read_ignored(*config, result);
   return result;
 }

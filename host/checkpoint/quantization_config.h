@@ -39,11 +39,15 @@ struct QuantizationGroup {
   std::optional<ActivationScheme> activations;  ///< Empty: not said; a static scale in the file decides.
   std::optional<ScaleGrid> activation_grid;     ///< Of A [M, K]; empty: not said.
   ScaleRounding activation_rounding = ScaleRounding::exact;
-  std::string unsupported;  ///< What of this group IronCL does not read; empty where nothing.
+  std::string writer;                      ///< "torchao", "quanto", "comfy_quant"; empty: the config's.
+  std::optional<double> activation_limit;  ///< The scheme clips amax to this value (fbgemm's activation_scale_ub).
+  bool input_scale_unused = false;         ///< A static scale in the file stands at 1 and means nothing (quanto).
+  std::string unsupported;                 ///< What of this group IronCL does not read; empty where nothing.
 };
 
 struct QuantizationConfig {
-  std::string method;                     ///< "fp8", "compressed-tensors", ...; empty: no quantization_config.
+  std::string writer;  ///< Tool, with its version where the config has it: "compressed-tensors 0.19.0"; may be empty.
+  std::string method;  ///< "fp8", "compressed-tensors", ...; empty: no quantization_config.
   std::vector<QuantizationGroup> groups;  ///< In the config's order; none for a method that is not known here.
   ModuleNames ignored;                    ///< Modules that stay unquantised.
   std::string ignored_member;             ///< The config's word for them: "modules_to_not_convert", "ignore", ...

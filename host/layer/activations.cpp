@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <stdexcept>
 
@@ -27,6 +29,23 @@ void apply_fixed_scale(DType x, float scale, Activations& a) {
   std::memcpy(a.scales.data(), &scale, sizeof scale);
 }
 
+/// A scheme that clips the largest magnitude of a group is the plain one only up to there.
+void check_limit(const LinearLayer& layer, DType x, const Activations& a) {
+  if (!layer.activation_limit || a.form.source == DType::none) return;
+  std::vector<float> values(static_cast<std::size_t>(a.m * a.k));
+  numerics::decode(x, a.data.data(), std::span<float>(values));
+  const auto beyond = std::find_if(values.begin(), values.end(),
+                                   [&](float value) { return std::fabs(value) > *layer.activation_limit; });
+  if (beyond == values.end()) return;
+  const std::int64_t at = beyond - values.begin();
+  throw checkpoint::Error(
+      checkpoint::ErrorKind::unsupported, layer.weight_file, layer.name,
+      fmt::format(
+          "activation [{}, {}] is {}, beyond the {} at which its scheme clips (activation_scale_ub), which is "
+          "not computed here; scale the input down",
+          at / a.k, at % a.k, *beyond, *layer.activation_limit));
+}
+
 }  // namespace
 
 Activations activations_of_values(const LinearLayer& layer, DType x, std::int64_t m, std::vector<std::byte> values,
@@ -45,6 +64,7 @@ Activations activations_of_values(const LinearLayer& layer, DType x, std::int64_
   a.origin = std::move(origin);
   a.form = activation_form(layer, x, x_block);
   a.data = std::move(values);
+  check_limit(layer, x, a);
   if (a.form.fixed_scale) apply_fixed_scale(x, *a.form.fixed_scale, a);
   return a;
 }

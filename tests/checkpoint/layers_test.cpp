@@ -95,9 +95,16 @@ TEST(Layers, TakeBlocksFromConfigThenMetadataThenCallerThenShape) {
   EXPECT_EQ(guessed.layer("weight").activation_grid, (ScaleGrid{1, 128}));
 }
 
-TEST(Layers, AnAmbiguousBlockIsAskedFor) {
+TEST(Layers, OneScaleIsPerTensorWhateverItsShape) {
+  for (const std::vector<std::int64_t>& shape : {std::vector<std::int64_t>{}, {1}, {1, 1}, {1, 1, 1}})
+    for (const std::string config :
+         {"", R"({"quantization_config":{"quant_method":"fp8","weight_block_size":null}})"}) {
+      const Model model({weight("weight"), OwnTensor("weight_scale_inv", shape, {2})}, config);
+      const Checkpoint checkpoint = model.open();
+      EXPECT_EQ(checkpoint.layer("weight").weight_grid, (ScaleGrid{0, 0})) << shape.size();
+      EXPECT_EQ(checkpoint.layer("weight").activation_grid, (ScaleGrid{1, 0}));
+    }
   const Model model({OwnTensor("weight", kE4m3, {100, 120}), OwnTensor("weight_scale_inv", {1, 1}, {1})}, "");
-  model.expect_problem(ErrorKind::ambiguous, "weight_scale_inv", {"128x128, 256x256, 512x512", "--block"});
   EXPECT_EQ(model.open({.block = ScaleGrid{256, 256}}).layer("weight").weight_grid, (ScaleGrid{256, 256}));
 }
 
@@ -148,8 +155,9 @@ TEST(Layers, WeightsAndScalesOfOtherTypesAreRefused) {
       .expect_problem(ErrorKind::dtype, "a.weight", {"is BF16 and has a scale", "F8_E4M3, F8_E5M2 or I8"});
   Model({weight("a.weight"), OwnTensor("a.weight_scale_inv", DType::f64, {3, 2})}, kFp8Config)
       .expect_problem(ErrorKind::dtype, "a.weight_scale_inv", {"is F64, expected scales of"});
-  Model({OwnTensor("a.weight", kE4m3, {2, 300, 200}), scale("a.weight_scale_inv")}, kFp8Config)
-      .expect_problem(ErrorKind::unsupported, "a.weight", {"is [2, 300, 200], expected a matrix [N, K]"});
+  Model({OwnTensor("a.weight", kE4m3, {1, 300, 200}), scale("a.weight_scale_inv")}, kFp8Config)
+      .expect_problem(ErrorKind::unsupported, "a.weight",
+                      {"is [1, 300, 200], but 'a.weight_scale_inv' is [3, 2]: both need the experts"});
   Model({OwnTensor("a.weight", kE4m3, {0, 200}), OwnTensor("a.weight_scale_inv", {0, 2}, {})}, kFp8Config)
       .expect_problem(ErrorKind::shape, "a.weight", {"is [0, 200]", "at least 1"});
 }

@@ -67,13 +67,10 @@ TEST(ScaleShape, ImpliesTheOnlyBlockThatFits) {
   EXPECT_EQ(implied({1, 1}, 576, 2048), (ScaleGrid{0, 0})) << "no block of at most 512 covers the weight";
 }
 
-TEST(ScaleShape, ThatSeveralBlocksFitIsAmbiguousAndListsThem) {
-  expect_throw(
-      [] {
-        implied({1, 1}, 100, 120);
-      },
-      ErrorKind::ambiguous, kFile, "s", {"[1, 1] fits 'w' [100, 120]", "128x128, 256x256, 512x512", "--block"});
-  EXPECT_EQ(implied({1, 1}, 16, 500), (ScaleGrid{512, 512})) << "only the largest block covers 500 columns";
+TEST(ScaleShape, OfOneElementIsPerTensor) {
+  EXPECT_EQ(implied({1, 1}, 100, 120), (ScaleGrid{0, 0})) << "any block that covers the weight means the same";
+  EXPECT_EQ(implied({1, 1}, 16, 500), (ScaleGrid{0, 0}));
+  EXPECT_EQ(implied({1, 1, 1, 1}, 16, 500), (ScaleGrid{0, 0}));
 }
 
 TEST(ScaleShape, ThatNoBlockFitsSaysWhatItShouldBe) {

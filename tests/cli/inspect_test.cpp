@@ -60,13 +60,14 @@ TEST(Inspect, ListsTheOthersWhereOneLayerIsBroken) {
 TEST(Inspect, BlockDecidesWhereTheShapesDoNot) {
   const Scratch scratch;
   const std::string path = scratch.path("small.safetensors");
-  write_tensors(path, {e4m3_tensor("weight", {32, 32}, 0x38), f32_tensor("weight_scale_inv", {1, 1}, {1})});
-  const Outcome ambiguous = ironcl_command({"inspect", path}, Plugins::none);
-  EXPECT_EQ(ambiguous.status, 3);
-  EXPECT_TRUE(contains(ambiguous.err, "--block"));
-  const Outcome told = ironcl_command({"inspect", path, "--block", "64"}, Plugins::none);
+  write_tensors(path, {e4m3_tensor("weight", {96, 96}, 0x38),
+                       f32_tensor("weight_scale_inv", {4, 4}, std::vector<float>(16, 1))});
+  const Outcome unfit = ironcl_command({"inspect", path}, Plugins::none);
+  EXPECT_EQ(unfit.status, 3);
+  EXPECT_TRUE(contains(unfit.err, "--block"));
+  const Outcome told = ironcl_command({"inspect", path, "--block", "24"}, Plugins::none);
   EXPECT_EQ(told.status, 0) << told.err;
-  EXPECT_TRUE(contains(told.out, "64x64"));
+  EXPECT_TRUE(contains(told.out, "24x24"));
 }
 
 }  // namespace

@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: Apache-2.0
+// One linear layer out of its parts.
+#include "host/checkpoint/layer_builder.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "host/checkpoint/block.h"
+#include "host/checkpoint/stacked.h"
+
+namespace ironcl::checkpoint {
+namespace {
+
+using numerics::ceil_div;
+
+std::optional<ScaleGrid> metadata_block(const SafetensorsFile& file, const std::string& key) {
+  const auto at = file.metadata().find(key);
+  if (at == file.metadata().end()) return std::nullopt;
+  if (const auto grid = parse_block(at->second)) return grid;
+  throw Error(ErrorKind::config, file.path(), "",
+              fmt::format("metadata {} is '{}', expected a block such as 128 or 1x128", key, at->second));
+}
+
+class LayerBuilder {
+ public:
+  LayerBuilder(const LayerParts& parts, const QuantizationConfig& config, const std::filesystem::path& config_file,
+               const OpenOptions& options)
+      : parts_(parts), config_(config), config_file_(config_file), options_(options), group_(parts.group) {}
+
+  LinearLayer build() {
+    layer_.name = parts_.name;
+    layer_.expert = parts_.expert;
+    layer_.writer = group_ != nullptr && !group_->writer.empty() ? group_->writer : config_.writer;
+    layer_.weight = parts_.weight.tensor;
+    if (parts_.weight.file != nullptr) layer_.weight_file = parts_.weight.file->path();
+    layer_.bytes = layer_.weight.data.size();
+    if (layer_.weight.shape.size() == 2) {
+      layer_.n = layer_.weight.shape[0];
+      layer_.k = layer_.weight.shape[1];
+    }
+    if (parts_.scale) {
+      layer_.scale = parts_.scale->tensor;
+      layer_.scale_file = parts_.scale->file->path();
+      layer_.bytes += layer_.scale.data.size();
+    }
+    try {
+      if (parts_.problem) throw *parts_.problem;
+      fill();
+    } catch (const Error& error) {
+      layer_.problem = error;
+    }
+    return std::move(layer_);
+  }
+
+ private:
+  void fill() {
+    if (group_ != nullptr && !group_->unsupported.empty())
+      throw Error(ErrorKind::unsupported, group_->writer.empty() ? config_file_ : layer_.weight_file,
+                  layer_.weight.name, group_->unsupported);
+    if (!parts_.scale) complain_of_missing_scale();
+    check_weight();
+    check_not_ignored();
+    tidy_scale();
+    choose_weight_grid();
+    cut_fused_scale();
+    check_scale_shape(layer_.scale, layer_.scale_file, layer_.weight.name, layer_.n, layer_.k, layer_.weight_grid);
+    layer_.weight_grid_known = true;
+    if (options_.check_values) check_scale_values(layer_.scale, layer_.scale_file);
+    choose_activations();
+    take_bias();
+    check_zero_points();
+  }
+
+  /// The weight block that config or metadata says, with where it says so.
+  std::optional<ScaleGrid> said_grid(BlockSource& source) const {
+    if (group_ != nullptr && group_->weight_grid) {
+      source = BlockSource::config;
+      return group_->weight_grid;
+    }
+    const auto said = metadata_block(*parts_.weight.file, "weight_block");
+    if (said) source = BlockSource::metadata;
+    return said;
+  }
+
+  [[noreturn]] void complain_of_missing_scale() const {
+    const Tensor& weight = layer_.weight;
+    BlockSource source;
+    auto grid = weight.shape.size() == 2 ? said_grid(source) : std::nullopt;
+    const bool known = grid.has_value() || options_.block.has_value();
+    if (!grid) grid = options_.block.value_or(ScaleGrid{128, 128});
+    throw Error(
+        ErrorKind::not_found, layer_.weight_file, parts_.expected_scale,
+        fmt::format("is missing: the weight '{}' is {} {} and needs a scale of shape [{}, {}] ({}{}), called {}; "
+                    "is a shard missing? A weight that was only cast to fp8 is not read: quantise it with scales",
+                    weight.name, weight.dtype_name, weight.shape_text(), grid->scale_rows(layer_.n),
+                    grid->scale_cols(layer_.k), known ? "" : "for blocks of ", grid_text(*grid),
+                    "weight_scale_inv or weight_scale"));
+  }
+
+  void check_weight() const {
+    const Tensor& weight = layer_.weight;
+    if (!numerics::is_quantized(weight.dtype))
+      throw Error(
+          weight.dtype_name.ends_with("FNUZ") || weight.dtype_name == "U8" ? ErrorKind::unsupported
+                                                                           : ErrorKind::dtype,
+          layer_.weight_file, weight.name,
+          fmt::format("is {} and has a scale, expected a weight of F8_E4M3, F8_E5M2 or I8", weight.dtype_name));
+    if (weight.shape.size() != 2 || layer_.n < 1 || layer_.k < 1)
+      throw Error(weight.shape.size() == 3 ? ErrorKind::unsupported : ErrorKind::shape, layer_.weight_file,
+                  weight.name,
+                  fmt::format("is {}, expected a matrix [N, K] with N and K of at least 1", weight.shape_text()));
+  }
+
+  /// A module that the config leaves unquantised has no business with codes and scales.
+  void check_not_ignored() const {
+    if (const std::string* entry = config_.ignored.find(layer_.name))
+      throw Error(
+          ErrorKind::config, layer_.weight_file, layer_.weight.name,
+          fmt::format("is {} with a scale, but {} of {} lists '{}'; correct the one that is wrong",
+                      layer_.weight.dtype_name, config_.ignored_member, config_file_.filename().string(), *entry));
+  }
+
+  /// [r, 1, c, 1], as modelopt writes blocks, is [r, c]. U8 scales of groups of 32 are the exponents of MX (e8m0).
+  void tidy_scale() {
+    std::vector<std::int64_t>& shape = layer_.scale.shape;
+    if (shape.size() == 4 && shape[1] == 1 && shape[3] == 1) shape = {shape[0], shape[2]};
+    const ScaleGrid mx{1, 32};
+    const bool groups_of_32 = shape == std::vector{layer_.n * parts_.parts, mx.scale_cols(layer_.k)};
+    if (layer_.scale.dtype_name == "U8" && groups_of_32 && layer_.weight.dtype != DType::i8)
+      layer_.scale.dtype = DType::e8m0;
+    check_scale_dtype(layer_.scale, layer_.scale_file);
+  }
+
+  void choose_weight_grid() {
+    const std::optional<ScaleGrid> said = said_grid(layer_.block_source);
+    if (said && options_.block && *said != *options_.block)
+      throw Error(ErrorKind::config, layer_.weight_file, layer_.weight.name,
+                  fmt::format("has scales {} ({}), but --block says {}; leave --block out", grid_text(*said),
+                              name_of(layer_.block_source), grid_text(*options_.block)));
+    if (said) {
+      layer_.weight_grid = *said;
+    } else if (options_.block) {
+      layer_.block_source = BlockSource::caller;
+      layer_.weight_grid = *options_.block;
+    } else {
+      layer_.block_source = BlockSource::shape;
+      Tensor whole = layer_.weight;  // of a fused projection
+      whole.shape[0] *= parts_.parts;
+      layer_.weight_grid = grid_from_shape(layer_.scale, layer_.scale_file, whole);
+    }
+  }
+
+  /// The rows of a fused projection's scales that are this weight's.
+  void cut_fused_scale() {
+    const ScaleGrid grid = layer_.weight_grid;
+    if (parts_.parts == 1 || layer_.scale.elements() == 1) return;
+    check_scale_shape(layer_.scale, layer_.scale_file, layer_.name + " and its neighbour", layer_.n * parts_.parts,
+                      layer_.k, grid);
+    if (grid.group_rows != 0 && layer_.n % grid.group_rows != 0)
+      throw Error(ErrorKind::unsupported, layer_.scale_file, layer_.scale.name,
+                  fmt::format("has blocks of {} rows over {} projections of {} rows each, so that one block spans "
+                              "two of them; save the scales with their weights",
+                              grid.group_rows, parts_.parts, layer_.n));
+    if (layer_.scale.shape.size() == 1) layer_.scale.shape.push_back(1);
+    const std::int64_t rows = grid.scale_rows(layer_.n);
+    layer_.scale = rows_of(layer_.scale, parts_.part * rows, (parts_.part + 1) * rows);
+  }
+
+  void choose_activations() {
+    // Where nobody says: token groups as wide as the weight's blocks, per token for undivided rows.
+    layer_.activation_grid = {1, layer_.weight_grid.group_cols};
+    if (const auto said = metadata_block(*parts_.weight.file, "x_group")) layer_.activation_grid = *said;
+    const bool mx = layer_.scale.dtype == DType::e8m0 && layer_.weight_grid == ScaleGrid{1, 32};
+    if (mx) layer_.activation_rounding = ScaleRounding::power_of_two;
+    std::optional<ActivationScheme> said;
+    if (group_ != nullptr) {
+      said = group_->activations;
+      if (!mx) layer_.activation_rounding = group_->activation_rounding;
+      if (group_->activation_grid) layer_.activation_grid = *group_->activation_grid;
+      layer_.activation_limit = group_->activation_limit;
+    }
+    const bool given = parts_.input_scale && !(group_ != nullptr && group_->input_scale_unused);
+    layer_.activations = said.value_or(given ? ActivationScheme::fixed : ActivationScheme::dynamic);
+    layer_.activations_known = true;
+    if (given) return take_input_scale(*parts_.input_scale);
+    if (layer_.activations == ActivationScheme::fixed)
+      throw Error(ErrorKind::not_found, layer_.weight_file, parts_.expected_input_scale,
+                  "is missing: config.json says that activations have static scales");
+  }
+
+  /// A scale that the file has is used: it is the one that the weights were calibrated with.
+  void take_input_scale(const Placed& scale) {
+    layer_.input_scale = scale.tensor;
+    layer_.bytes += scale.tensor.data.size();
+    const std::filesystem::path& file = scale.file->path();
+    if (layer_.activations != ActivationScheme::fixed)
+      throw Error(
+          ErrorKind::config, file, scale.tensor.name,
+          fmt::format("is a static scale of activations, but {} says that they are {}; correct the one that "
+                      "is wrong",
+                      config_file_.empty() ? "the layer's writer" : config_file_.filename().string(),
+                      layer_.activations == ActivationScheme::none ? "not quantised" : "quantised dynamically"));
+    check_scale_dtype(scale.tensor, file);
+    check_scale_shape(scale.tensor, file, "the activations", 1, layer_.k, {0, 0});
+    check_scale_values(scale.tensor, file);
+    layer_.activation_grid = {0, 0};
+  }
+
+  void take_bias() {
+    if (!parts_.bias) return;
+    const Tensor& bias = parts_.bias->tensor;
+    const std::filesystem::path& file = parts_.bias->file->path();
+    if (!numerics::is_float(bias.dtype))
+      throw Error(ErrorKind::dtype, file, bias.name,
+                  fmt::format("is {}, expected a bias of F32, F16 or BF16", bias.dtype_name));
+    if (bias.shape != std::vector{layer_.n})
+      throw Error(ErrorKind::shape, file, bias.name,
+                  fmt::format("is {}, expected [{}], one for each row of '{}'", bias.shape_text(), layer_.n,
+                              layer_.weight.name));
+    layer_.bias = bias;
+    layer_.bytes += bias.data.size();
+  }
+
+  /// Zero points mean asymmetric quantisation, unless they are all 0 as some writers leave them.
+  void check_zero_points() const {
+    for (const Placed& zeros : parts_.zero_points)
+      if (std::any_of(zeros.tensor.data.begin(), zeros.tensor.data.end(),
+                      [](std::byte b) { return b != std::byte{0}; }))
+        throw Error(ErrorKind::unsupported, zeros.file->path(), zeros.tensor.name,
+                    "has values other than 0: asymmetric quantisation is not read");
+  }
+
+  const LayerParts& parts_;
+  const QuantizationConfig& config_;
+  const std::filesystem::path& config_file_;
+  const OpenOptions& options_;
+  const QuantizationGroup* group_;
+  LinearLayer layer_;
+};
+
+}  // namespace
+
+LinearLayer build_layer(const LayerParts& parts, const QuantizationConfig& config,
+                        const std::filesystem::path& config_file, const OpenOptions& options) {
+  return LayerBuilder(parts, config, config_file, options).build();
+}
+
+}  // namespace ironcl::checkpoint

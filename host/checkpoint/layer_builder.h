@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// One linear layer out of its parts: what fits together, which block, which activations. Next door: layers.h (finds
+// the parts of every layer).
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "host/checkpoint/folder.h"
+#include "host/checkpoint/model.h"
+
+namespace ironcl::checkpoint {
+
+/// A tensor, or a slice of one, and its file.
+struct Placed {
+  Tensor tensor;
+  const SafetensorsFile* file = nullptr;
+};
+
+/// What was found of a layer. Slices of stacked tensors are cut already.
+struct LayerParts {
+  std::string name;
+  std::string expected_scale;  ///< The full name that a missing scale should have.
+  std::string expected_input_scale;
+  Placed weight;
+  std::optional<Placed> scale, input_scale, bias;
+  std::vector<Placed> zero_points;
+  std::optional<std::int64_t> expert;
+  /// `scale` is of a matrix of that many equal parts, one above the other, of which this weight is one.
+  std::int64_t part = 0, parts = 1;
+  const QuantizationGroup* group = nullptr;  ///< Of the config or of the layer's writer; nullptr: nobody says.
+  std::optional<Error> problem;              ///< Found while the parts were gathered.
+};
+
+/// Everything that is known of the layer; the first thing that is wrong with it becomes its problem.
+LinearLayer build_layer(const LayerParts& parts, const QuantizationConfig& config,
+                        const std::filesystem::path& config_file, const OpenOptions& options);
+
+}  // namespace ironcl::checkpoint

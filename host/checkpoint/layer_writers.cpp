@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+// What tools write beside a layer about how it was quantised.
+#include "host/checkpoint/layer_writers.h"
+
+#include <fmt/format.h>
+
+#include <initializer_list>
+
+#include "host/checkpoint/json_input.h"
+#include "host/checkpoint/json_members.h"
+
+namespace ironcl::checkpoint {
+namespace {
+
+namespace json = boost::json;
+
+QuantizationGroup group_of_writer(std::string writer) {
+  QuantizationGroup group;
+  group.writer = std::move(writer);
+  return group;
+}
+
+/// The member at the end of `path`; nullptr where a part of it is missing, null or no object.
+const json::value* find(const json::value& value, std::initializer_list<std::string_view> path) {
+  const json::value* at = &value;
+  for (const std::string_view name : path) {
+    const json::object* object = at->if_object();
+    at = object == nullptr ? nullptr : object->if_contains(json::string_view(name.data(), name.size()));
+    if (at == nullptr || at->is_null()) return nullptr;
+  }
+  return at;
+}
+
+std::string text_at(const json::value& value, std::initializer_list<std::string_view> path) {
+  const json::value* found = find(value, path);
+  return found != nullptr && found->is_string() ? json::value_to<std::string>(*found) : std::string();
+}
+
+bool true_at(const json::value& value, std::initializer_list<std::string_view> path) {
+  const json::value* found = find(value, path);
+  return found != nullptr && found->is_bool() && found->get_bool();
+}
+
+/// torchao: {"_type": "Float8Tensor", "_data": {"block_size", "act_quant_kwargs", ...}} under the weight's name.
+QuantizationGroup read_torchao(const json::value& said) {
+  QuantizationGroup group = group_of_writer("torchao");
+  const std::string type = text_at(said, {"_type"});
+  if (type != "Float8Tensor" && type != "Int8Tensor" && type != "MXTensor") {
+    group.unsupported = fmt::format(
+        "is a {} of torchao, which is not read, only Float8Tensor, Int8Tensor and MXTensor; convert it with "
+        "llmcompressor",
+        type.empty() ? "tensor" : type);
+    return group;
+  }
+  if (true_at(said, {"_data", "is_swizzled_scales"})) {
+    group.unsupported =
+        "is an MXTensor of torchao with swizzled scales (is_swizzled_scales), which are not read; quantise with "
+        "MXFP8 of "
+        "llmcompressor";
+    return group;
+  }
+  const json::value* activations = find(said, {"_data", "act_quant_kwargs"});
+  if (activations == nullptr) {
+    group.activations = ActivationScheme::none;
+    return group;
+  }
+  group.activations = ActivationScheme::dynamic;
+  if (text_at(*activations, {"_data", "mapping_type", "_data"}) == "ASYMMETRIC")
+    group.unsupported = "has asymmetric activations (torchao), which are not read; use act_mapping_type SYMMETRIC";
+  const std::string granularity = text_at(*activations, {"_data", "granularity", "_type"});
+  if (type == "MXTensor") {
+    group.activation_grid = ScaleGrid{1, 32};
+    group.activation_rounding = ScaleRounding::power_of_two;
+  } else if (granularity == "PerTensor") {
+    group.activation_grid = ScaleGrid{0, 0};
+  } else if (granularity == "PerBlock") {
+    group.activation_grid = std::nullopt;  // as wide as the weight's blocks
+  } else {
+    group.activation_grid = ScaleGrid{1, 0};
+  }
+  return group;
+}
+
+/// ComfyUI: {"format": "float8_e4m3fn", "group_size"?, "full_precision_matrix_mult"?, "convrot"?}.
+QuantizationGroup read_comfy(const json::value& said) {
+  QuantizationGroup group = group_of_writer("comfy_quant");
+  const std::string format = text_at(said, {"format"});
+  const bool blocks = format == "float8_e4m3fn_blockwise" || format == "int8_blockwise";
+  const bool rows = format == "float8_e4m3fn_rowwise" || true_at(said, {"per_row"});
+  if (!blocks && !rows && format != "float8_e4m3fn" && format != "float8_e5m2" && format != "int8_tensorwise")
+    group.unsupported =
+        fmt::format("has the format '{}' of ComfyUI, which is not read; convert it to float8_e4m3fn", format);
+  if (true_at(said, {"convrot"}))
+    group.unsupported =
+        "is rotated (convrot of comfy_quant), which is not computed here; convert it without --convrot";
+  if (true_at(said, {"full_precision_matrix_mult"})) group.activations = ActivationScheme::none;
+  if (rows)
+    group.weight_grid = ScaleGrid{1, 0};
+  else if (blocks) {
+    const json::value* size = find(said, {"group_size"});
+    if (size != nullptr && size->is_int64() && size->get_int64() > 0)
+      group.weight_grid = ScaleGrid{size->get_int64(), size->get_int64()};
+  } else {
+    group.weight_grid = ScaleGrid{0, 0};
+  }
+  return group;
+}
+
+/// quanto stores an input_scale of 1 where activations are not quantised.
+QuantizationGroup read_quanto(const std::string& activations, DType weight) {
+  QuantizationGroup group = group_of_writer("quanto");
+  if (activations == "none" || activations.empty()) {
+    group.activations = ActivationScheme::none;
+    group.input_scale_unused = true;
+  } else {
+    group.activations = ActivationScheme::fixed;
+    if (activations != (weight == DType::i8 ? "qint8" : "qfloat8_e4m3fn"))
+      group.unsupported =
+          fmt::format("has activations of {} (quanto), which are not read for these weights", activations);
+  }
+  return group;
+}
+
+}  // namespace
+
+QuantoMap::QuantoMap(const std::filesystem::path& file) {
+  const json::value root = read_json(file);
+  if (!root.is_object()) throw Error(ErrorKind::config, file, "", "is not a JSON object");
+  for (const auto& [key, value] : root.get_object())
+    activations_.emplace(std::string(key.data(), key.size()), text_at(value, {"activations"}));
+}
+
+std::string QuantoMap::activations_of(std::string_view layer) const {
+  const auto at = activations_.find(layer);
+  return at == activations_.end() ? std::string() : at->second;
+}
+
+std::optional<QuantizationGroup> group_beside(const TensorIndex& index, std::string_view prefix, const Member& weight,
+                                              const QuantoMap& quanto) {
+  const SafetensorsFile& file = index.file_of(*weight.located);
+  if (weight.leaf == "_weight_qdata") {
+    const auto said = file.metadata().find(std::string(prefix) + "weight");
+    if (said != file.metadata().end())
+      return read_torchao(parse_json(said->second, file.path(), "torchao's metadata"));
+    QuantizationGroup group = group_of_writer("torchao");
+    group.unsupported = "is written by torchao, but the file's metadata does not say how; fetch the original file";
+    return group;
+  }
+  if (weight.leaf == "weight._data")
+    return read_quanto(quanto.activations_of(layer_name(prefix)), weight.located->tensor->dtype);
+  for (const Member& member : index.beside(prefix)) {
+    if (member.leaf != "comfy_quant") continue;
+    const auto bytes = member.located->tensor->data;
+    const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    return read_comfy(parse_json(text, index.path_of(*member.located), member.located->tensor->name));
+  }
+  return std::nullopt;
+}
+
+}  // namespace ironcl::checkpoint

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+// Experts in one tensor.
+#include "host/checkpoint/stacked.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+
+namespace ironcl::checkpoint {
+namespace {
+
+/// What may follow the name of a projection, or stand in its place after "weight".
+constexpr std::array<std::string_view, 3> kScales = {"_scale_inv", "_scale", "_weight_scale"};
+constexpr std::array<std::string_view, 2> kInputScales = {"_activation_scale", "_input_scale"};
+
+template <std::size_t Count>
+const Located* find_suffixed(const TensorIndex& index, const std::string& base,
+                             const std::array<std::string_view, Count>& suffixes) {
+  for (const std::string_view suffix : suffixes)
+    if (const Located* found = index.find(base + std::string(suffix))) return found;
+  return nullptr;
+}
+
+bool is_stacked_weight(const Located& located) {
+  const Tensor& tensor = *located.tensor;
+  return tensor.shape.size() == 3 && numerics::is_quantized(tensor.dtype);
+}
+
+/// gate_up [E, A, B] and down [E, C, D]: B = C is the model's width where they are [E, N, K], A = D where they are
+/// [E, K, N]. Both cannot be, as A is 2 D in the first case.
+bool is_transposed(const TensorIndex& index, const StackedWeight& stacked) {
+  const auto shape = [&](std::string_view projection) -> const std::vector<std::int64_t>* {
+    const Located* found = index.find(std::string(stacked.prefix) + std::string(projection));
+    if (found == nullptr) found = index.find(std::string(stacked.prefix) + std::string(projection) + ".weight");
+    return found != nullptr && found->tensor->shape.size() == 3 ? &found->tensor->shape : nullptr;
+  };
+  const auto *up = shape("gate_up_proj"), *down = shape("down_proj");
+  return up != nullptr && down != nullptr && (*up)[1] == (*down)[2] && (*up)[2] != (*down)[1];
+}
+
+}  // namespace
+
+std::string StackedWeight::layer_name(std::int64_t expert) const {
+  return std::string(prefix) + std::to_string(expert) + "." + projection;
+}
+
+std::vector<StackedWeight> find_stacked(const TensorIndex& index) {
+  std::vector<StackedWeight> result;
+  for (const std::string_view prefix : index.prefixes()) {
+    for (const Member& member : index.beside(prefix)) {
+      if (!is_stacked_weight(*member.located)) continue;
+      StackedWeight stacked;
+      stacked.weight = member.located;
+      if (member.part.part == Part::weight) {  // <...>.experts.gate_up_proj.weight
+        const std::string module = checkpoint::layer_name(prefix);
+        const std::size_t dot = module.rfind('.');
+        stacked.prefix = prefix.substr(0, dot == std::string::npos ? 0 : dot + 1);
+        stacked.projection = module.substr(stacked.prefix.size());
+        for (const Member& other : index.beside(prefix)) {
+          if (other.part.part == Part::weight_scale) stacked.scale = other.located;
+          if (other.part.part == Part::input_scale) stacked.input_scale = other.located;
+          if (other.part.part == Part::bias) stacked.bias = other.located;
+        }
+      } else {
+        const std::string base = std::string(prefix) + std::string(member.leaf);
+        stacked.prefix = prefix;
+        stacked.projection = member.leaf;
+        stacked.scale = find_suffixed(index, base, kScales);
+        stacked.input_scale = find_suffixed(index, base, kInputScales);
+        stacked.bias = index.find(base + "_bias");
+      }
+      stacked.transposed = is_transposed(index, stacked);
+      result.push_back(stacked);
+    }
+  }
+  return result;
+}
+
+Tensor slice_of(const Tensor& tensor, std::int64_t expert) {
+  if (tensor.shape.empty() || tensor.elements() == 1) return tensor;
+  Tensor slice = tensor;
+  slice.shape.erase(slice.shape.begin());
+  const std::size_t bytes = tensor.data.size() / static_cast<std::size_t>(tensor.shape[0]);
+  slice.data = tensor.data.subspan(static_cast<std::size_t>(expert) * bytes, bytes);
+  return slice;
+}
+
+Tensor rows_of(const Tensor& matrix, std::int64_t begin, std::int64_t end) {
+  Tensor rows = matrix;
+  const std::size_t bytes = matrix.data.size() / static_cast<std::size_t>(matrix.shape[0]);
+  rows.shape[0] = end - begin;
+  rows.data =
+      matrix.data.subspan(static_cast<std::size_t>(begin) * bytes, static_cast<std::size_t>(end - begin) * bytes);
+  return rows;
+}
+
+std::optional<SharedScale> find_shared_scale(const TensorIndex& index, std::string_view layer) {
+  const std::size_t last = layer.rfind('.');
+  if (last == std::string_view::npos || last == 0) return std::nullopt;
+  const std::size_t before = layer.rfind('.', last - 1);
+  if (before == std::string_view::npos) return std::nullopt;
+  const std::string_view number = layer.substr(before + 1, last - before - 1), projection = layer.substr(last + 1);
+  SharedScale shared;
+  const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), shared.expert);
+  if (error != std::errc() || end != number.data() + number.size() || shared.expert < 0) return std::nullopt;
+  const auto look = [&](std::string_view name) {
+    const std::string base = std::string(layer.substr(0, before + 1)) + std::string(name);
+    shared.scale = find_suffixed(index, base, kScales);
+    shared.input_scale = find_suffixed(index, base, kInputScales);
+    return shared.scale != nullptr && !shared.scale->tensor->shape.empty() &&
+           shared.expert < shared.scale->tensor->shape[0];
+  };
+  if (look(projection)) return shared;
+  if (projection != "gate_proj" && projection != "up_proj") return std::nullopt;
+  shared.part = projection == "up_proj" ? 1 : 0;
+  shared.parts = 2;
+  if (look("gate_up_proj")) return shared;
+  return std::nullopt;
+}
+
+}  // namespace ironcl::checkpoint

@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: Apache-2.0
+// Forms in which tools write quantised layers, each cut down to one or two layers. Folders that the tools themselves
+// wrote are in interop_test.cpp.
+#include "host/checkpoint/model.h"
+#include "tests/checkpoint/support.h"
+
+namespace ironcl::checkpoint {
+namespace {
+
+constexpr auto kE4m3 = DType::e4m3fn;
+
+/// Opens a folder of these tensors; `files` are further files with their text.
+struct Folder {
+  TempDir dir;
+  Checkpoint checkpoint;
+  Folder(const std::vector<OwnTensor>& tensors, const std::string& quantization_config = "",
+         const Metadata& metadata = {}, const std::map<std::string, std::string>& files = {})
+      : checkpoint(open(tensors, quantization_config, metadata, files)) {}
+
+  Checkpoint open(const std::vector<OwnTensor>& tensors, const std::string& quantization_config,
+                  const Metadata& metadata, const std::map<std::string, std::string>& files) {
+    save(dir / "model.safetensors", tensors, metadata);
+    if (!quantization_config.empty())
+      write_file(dir / "config.json", R"({"quantization_config":{)" + quantization_config + "}}");
+    for (const auto& [name, text] : files) write_file(dir / name, text);
+    return Checkpoint::open(dir.path());
+  }
+  /// Expects this layer to be refused with these words.
+  void expect_refused(const std::string& layer, const std::vector<std::string>& parts) const {
+    for (const LinearLayer& candidate : checkpoint.layers()) {
+      if (candidate.name != layer) continue;
+      ASSERT_TRUE(candidate.problem.has_value()) << layer;
+      for (const std::string& part : parts)
+        EXPECT_NE(std::string(candidate.problem->what()).find(part), std::string::npos) << candidate.problem->what();
+      return;
+    }
+    ADD_FAILURE() << "there is no layer " << layer;
+  }
+};
+
+/// A tensor of U8, which the writer does not know: a file by hand, e8m0 renamed.
+Checkpoint open_as_u8(const TempDir& dir, const std::vector<OwnTensor>& tensors, const std::string& config) {
+  const auto file = save(dir / "model.safetensors", tensors);
+  std::string bytes = read_file(file);
+  const std::string from = "\"F8_E8M0\"", to = "\"U8\"     ";
+  for (std::size_t at = bytes.find(from); at != std::string::npos; at = bytes.find(from))
+    bytes.replace(at, from.size(), to);
+  write_file(file, bytes);
+  if (!config.empty()) write_file(dir / "config.json", R"({"quantization_config":{)" + config + "}}");
+  return Checkpoint::open(dir.path());
+}
+
+/// [experts, rows, cols] with the values 0, 1, 2, ...
+OwnTensor counting(const std::string& name, const std::vector<std::int64_t>& shape) {
+  std::int64_t count = 1;
+  for (const std::int64_t dim : shape) count *= dim;
+  std::vector<float> values;
+  for (std::int64_t i = 0; i < count; ++i) values.push_back(static_cast<float>(i));
+  return OwnTensor(name, shape, values);
+}
+
+std::vector<float> values_of(const Tensor& tensor) {
+  std::vector<float> values(static_cast<std::size_t>(tensor.elements()));
+  std::memcpy(values.data(), tensor.data.data(), tensor.data.size());
+  return values;
+}
+
+const std::string kBlocks64 = R"("quant_method":"fp8","activation_scheme":"dynamic","weight_block_size":[64,64])";
+
+TEST(Mxfp8, ExponentsStoredAsU8AreE8m0InGroupsOf32) {
+  const std::vector<OwnTensor> tensors = {OwnTensor("a.weight", kE4m3, {48, 100}, 0x38),
+                                          OwnTensor("a.weight_scale", DType::e8m0, {48, 4}, 120)};
+  for (
+      const std::string config :
+      {"", R"("quant_method":"modelopt","quant_algo":"MXFP8")",
+       R"("quant_method":"fp8","activation_scheme":"dynamic","weight_block_size":[1,32])",
+       R"("quant_method":"compressed-tensors","config_groups":{"g":{"targets":["Linear"],"weights":{"strategy":"group","group_size":32,"scale_dtype":"torch.uint8"},"input_activations":{"strategy":"group","group_size":32,"dynamic":true,"scale_dtype":"torch.uint8"}}})"}) {
+    const TempDir dir;
+    const Checkpoint checkpoint = open_as_u8(dir, tensors, config);
+    const LinearLayer& layer = checkpoint.layer("a");
+    EXPECT_EQ(layer.scale.dtype, DType::e8m0) << config;
+    EXPECT_EQ(layer.weight_grid, (ScaleGrid{1, 32}));
+    EXPECT_EQ(layer.activation_grid, (ScaleGrid{1, 32}));
+    EXPECT_EQ(layer.activation_rounding, ScaleRounding::power_of_two);
+    EXPECT_EQ(layer.format(), "MXFP8");
+  }
+}
+
+TEST(Mxfp8, U8ScalesOfAnotherGridAreRefused) {
+  const TempDir dir;
+  const Checkpoint checkpoint = open_as_u8(
+      dir, {OwnTensor("a.weight", kE4m3, {48, 100}, 0x38), OwnTensor("a.weight_scale", DType::e8m0, {48, 2}, 120)},
+      "");
+  ASSERT_TRUE(checkpoint.layers().at(0).problem.has_value());
+  EXPECT_EQ(checkpoint.layers()[0].problem->kind(), ErrorKind::dtype) << checkpoint.layers()[0].problem->what();
+}
+
+TEST(Modelopt, BlockScalesWithDimensionsOfOneAreTwoDimensional) {
+  const Folder folder({OwnTensor("a.weight", kE4m3, {300, 200}, 0x38), counting("a.weight_scale", {3, 1, 2, 1})},
+                      R"("quant_method":"modelopt","quant_algo":"fp8_pb_wo")");
+  const LinearLayer& layer = folder.checkpoint.layer("a");
+  EXPECT_EQ(layer.weight_grid, (ScaleGrid{128, 128}));
+  EXPECT_EQ(layer.activations, ActivationScheme::none);
+}
+
+TEST(Modelopt, AlgorithmsThatAreNotReadSaySo) {
+  const Folder folder({OwnTensor("a.weight", kE4m3, {300, 200}, 0x38), counting("a.weight_scale", {})},
+                      R"("quant_method":"modelopt","quant_algo":"W4A8_AWQ")");
+  folder.expect_refused("a", {"W4A8_AWQ of modelopt, which is not read", "quantise with FP8"});
+}
+
+TEST(Experts, OfOneTensorAreLayersWithTheirOwnRows) {
+  const Folder folder({OwnTensor("m.experts.gate_up_proj", kE4m3, {3, 128, 96}, 0x38),
+                       counting("m.experts.gate_up_proj_scale_inv", {3, 2, 2}),
+                       OwnTensor("m.experts.down_proj", kE4m3, {3, 96, 64}, 0x38),
+                       counting("m.experts.down_proj_scale_inv", {3, 2, 1})},
+                      kBlocks64);
+  ASSERT_EQ(folder.checkpoint.layers().size(), 6u);
+  const LinearLayer& layer = folder.checkpoint.layer("m.experts.2.gate_up_proj");
+  EXPECT_EQ(layer.n, 128);
+  EXPECT_EQ(layer.k, 96);
+  EXPECT_EQ(layer.expert, 2);
+  EXPECT_EQ(values_of(layer.scale), (std::vector<float>{8, 9, 10, 11}));
+  EXPECT_EQ(layer.weight.data.size(), 128u * 96u);
+  EXPECT_EQ(values_of(folder.checkpoint.layer("m.experts.1.down_proj").scale), (std::vector<float>{2, 3}));
+  EXPECT_TRUE(folder.checkpoint.unquantized().empty());
+}
+
+TEST(Experts, WithStaticScalesHaveOneEach) {
+  const Folder folder(
+      {OwnTensor("m.experts.down_proj", kE4m3, {3, 96, 64}, 0x38),
+       counting("m.experts.down_proj_scale_inv", {3, 1, 1}), counting("m.experts.down_proj_activation_scale", {3})},
+      R"("quant_method":"fp8","activation_scheme":"static","weight_block_size":null)");
+  const LinearLayer& layer = folder.checkpoint.layer("m.experts.2.down_proj");
+  EXPECT_EQ(layer.activations, ActivationScheme::fixed);
+  EXPECT_EQ(values_of(*layer.input_scale), std::vector<float>{2});
+  EXPECT_EQ(layer.weight_grid, (ScaleGrid{0, 0}));
+}
+
+TEST(Experts, StoredTransposedAreRefused) {
+  const Folder folder({OwnTensor("m.experts.gate_up_proj", kE4m3, {2, 96, 128}, 0x38),
+                       counting("m.experts.gate_up_proj_scale_inv", {2, 2, 2}),
+                       OwnTensor("m.experts.down_proj", kE4m3, {2, 64, 96}, 0x38),
+                       counting("m.experts.down_proj_scale_inv", {2, 1, 2})},
+                      kBlocks64);
+  ASSERT_EQ(folder.checkpoint.layers().size(), 4u);
+  for (const LinearLayer& layer : folder.checkpoint.layers())
+    folder.expect_refused(layer.name, {"experts stored as [E, K, N], which is not read"});
+}
+
+TEST(Experts, OfTheirOwnShareStackedScalesInTheRightRows) {
+  const auto weights = [](const std::string& expert) {
+    return std::vector<OwnTensor>{OwnTensor("m.experts." + expert + ".gate_proj.weight", kE4m3, {64, 96}, 0x38),
+                                  OwnTensor("m.experts." + expert + ".up_proj.weight", kE4m3, {64, 96}, 0x38),
+                                  OwnTensor("m.experts." + expert + ".down_proj.weight", kE4m3, {96, 64}, 0x38)};
+  };
+  std::vector<OwnTensor> tensors = {counting("m.experts.gate_up_proj_scale_inv", {2, 4, 3}),
+                                    counting("m.experts.down_proj_scale_inv", {2, 3, 2})};
+  for (const std::string expert : {"0", "1"})
+    for (OwnTensor& weight : weights(expert)) tensors.push_back(std::move(weight));
+  const std::string blocks32 = R"("quant_method":"fp8","activation_scheme":"dynamic","weight_block_size":[32,32])";
+  const Folder folder(tensors, blocks32);
+  ASSERT_EQ(folder.checkpoint.layers().size(), 6u);
+  EXPECT_EQ(values_of(folder.checkpoint.layer("m.experts.1.gate_proj").scale),
+            (std::vector<float>{12, 13, 14, 15, 16, 17}));
+  EXPECT_EQ(values_of(folder.checkpoint.layer("m.experts.1.up_proj").scale),
+            (std::vector<float>{18, 19, 20, 21, 22, 23}));
+  EXPECT_EQ(values_of(folder.checkpoint.layer("m.experts.1.down_proj").scale),
+            (std::vector<float>{6, 7, 8, 9, 10, 11}));
+  EXPECT_TRUE(folder.checkpoint.unquantized().empty());
+}
+
+TEST(Experts, WhoseSharedBlockSpansTwoProjectionsAreRefused) {
+  const Folder folder({OwnTensor("m.experts.0.gate_proj.weight", kE4m3, {96, 64}, 0x38),
+                       OwnTensor("m.experts.0.up_proj.weight", kE4m3, {96, 64}, 0x38),
+                       counting("m.experts.gate_up_proj_scale_inv", {1, 3, 1})},
+                      kBlocks64);
+  folder.expect_refused("m.experts.0.gate_proj", {"blocks of 64 rows over 2 projections of 96 rows"});
+}
+
+TEST(Torchao, LayersSayInMetadataHowTheyAreQuantised) {
+  const auto tensors = [](const std::vector<std::int64_t>& scale) {
+    return std::vector<OwnTensor>{OwnTensor("a._weight_qdata", kE4m3, {48, 96}, 0x38),
+                                  counting("a._weight_scale", scale)};
+  };
+  const std::string config = R"("quant_method":"torchao","quant_type":{})";
+  const auto said = [](const std::string& data) {
+    return Metadata{{"a.weight", R"({"_type":"Float8Tensor","_data":{)" + data + "}}"}};
+  };
+  const Folder weight_only(tensors({48, 1}), config, said(R"("block_size":[1,96],"act_quant_kwargs":null)"));
+  EXPECT_EQ(weight_only.checkpoint.layer("a").activations, ActivationScheme::none);
+  EXPECT_EQ(weight_only.checkpoint.layer("a").weight_grid, (ScaleGrid{1, 0}));
+  EXPECT_EQ(weight_only.checkpoint.layer("a").writer, "torchao");
+  const Folder per_tensor(tensors({1, 1}), config,
+                          said(R"("act_quant_kwargs":{"_data":{"granularity":{"_type":"PerTensor"}}})"));
+  EXPECT_EQ(per_tensor.checkpoint.layer("a").activations, ActivationScheme::dynamic);
+  EXPECT_EQ(per_tensor.checkpoint.layer("a").activation_grid, (ScaleGrid{0, 0}));
+  Folder(tensors({48, 1}), config, said(R"("is_swizzled_scales":true)")).expect_refused("a", {"swizzled scales"});
+  Folder(tensors({48, 1}), config).expect_refused("a", {"metadata does not say how"});
+  Folder(tensors({48, 1}), config, {{"a.weight", R"({"_type":"NVFP4Tensor"})"}})
+      .expect_refused("a", {"a NVFP4Tensor of torchao, which is not read", "convert it with llmcompressor"});
+}
+
+TEST(Quanto, InputScalesCountOnlyWhereActivationsAreQuantised) {
+  const std::vector<OwnTensor> tensors = {
+      OwnTensor("a.weight._data", DType::e5m2, {48, 96}, 0x38), counting("a.weight._scale", {48, 1}),
+      OwnTensor("a.input_scale", {1}, {1.f}), OwnTensor("a.output_scale", {1}, {1.f})};
+  const Folder plain(tensors, "", {},
+                     {{"quanto_qmap.json", R"({"a":{"weights":"qfloat8_e5m2","activations":"none"}})"}});
+  EXPECT_EQ(plain.checkpoint.layer("a").activations, ActivationScheme::none);
+  EXPECT_EQ(plain.checkpoint.layer("a").format(), "FP8 e5m2");
+  const Folder both(tensors, "", {},
+                    {{"quanto_qmap.json", R"({"a":{"weights":"qfloat8_e5m2","activations":"qfloat8_e4m3fn"}})"}});
+  EXPECT_EQ(both.checkpoint.layer("a").activations, ActivationScheme::fixed);
+  const Folder odd(tensors, "", {}, {{"quanto_qmap.json", R"({"a":{"activations":"qfloat8_e5m2"}})"}});
+  odd.expect_refused("a", {"activations of qfloat8_e5m2 (quanto)"});
+}
+
+TEST(Comfy, ReadsItsTensorOfJson) {
+  const auto layer = [](const std::string& json) {
+    OwnTensor quant("a.comfy_quant", DType::i8, {static_cast<std::int64_t>(json.size())});
+    std::memcpy(quant.bytes.data(), json.data(), json.size());
+    return std::vector<OwnTensor>{OwnTensor("a.weight", kE4m3, {48, 96}, 0x38), counting("a.weight_scale", {}),
+                                  quant};
+  };
+  const Folder plain(layer(R"({"format":"float8_e4m3fn"})"));
+  EXPECT_EQ(plain.checkpoint.layer("a").writer, "comfy_quant");
+  EXPECT_EQ(plain.checkpoint.layer("a").activations, ActivationScheme::dynamic);
+  const Folder full(layer(R"({"format":"float8_e4m3fn","full_precision_matrix_mult":true})"));
+  EXPECT_EQ(full.checkpoint.layer("a").activations, ActivationScheme::none);
+  Folder(layer(R"({"format":"float8_e4m3fn","convrot":true})")).expect_refused("a", {"is rotated"});
+  Folder(layer(R"({"format":"mxfp8"})")).expect_refused("a", {"format 'mxfp8' of ComfyUI, which is not read"});
+  Folder(layer("{")).expect_refused("a", {"not valid JSON"});
+}
+
+TEST(Fbgemm, IsPerChannelAndKnowsItsUpperBound) {
+  const Folder folder({OwnTensor("a.weight", kE4m3, {48, 96}, 0x38), counting("a.weight_scale", {48, 1})},
+                      R"("quant_method":"fbgemm_fp8","activation_scale_ub":1200.0)");
+  const LinearLayer& layer = folder.checkpoint.layer("a");
+  EXPECT_EQ(layer.weight_grid, (ScaleGrid{1, 0}));
+  EXPECT_EQ(layer.activation_limit, 1200.0);
+}
+
+TEST(Quark, ReadsItsGlobalConfig) {
+  const std::vector<OwnTensor> tensors = {OwnTensor("a.weight", kE4m3, {48, 96}, 0x38),
+                                          counting("a.weight_scale", {}), OwnTensor("a.input_scale", {1}, {1.f})};
+  const std::string weight = R"("weight":{"dtype":"fp8_e4m3","qscheme":"per_tensor","is_dynamic":false})";
+  const Folder folder(tensors,
+                      R"("quant_method":"quark","global_quant_config":{)" + weight +
+                          R"(,"input_tensors":{"dtype":"fp8_e4m3","qscheme":"per_tensor","is_dynamic":false}})");
+  EXPECT_EQ(folder.checkpoint.layer("a").activations, ActivationScheme::fixed);
+  Folder(tensors, R"("quant_method":"quark","global_quant_config":{"weight":{"dtype":"mx","qscheme":"per_group"}})")
+      .expect_refused("a", {"of quark"});
+}
+
+TEST(Strangers, AreRefusedWithWhatToDo) {
+  const Folder unknown({OwnTensor("a.weight", kE4m3, {48, 96}, 0x38), counting("a.weight_scale", {})},
+                       R"("quant_method":"somebodys")");
+  unknown.expect_refused("a", {"quant_method 'somebodys', which is not read", "convert it with llmcompressor"});
+  const Folder codes({OwnTensor("a.codes", kE4m3, {48, 96}, 0x38), OwnTensor("b.weight", DType::bf16, {2, 2})});
+  ASSERT_EQ(codes.checkpoint.layers().size(), 1u) << "fp8 tensors that nobody claims are no silent success";
+  codes.expect_refused("a.codes", {"is F8_E4M3 [48, 96] and no layer's weight", "convert the checkpoint"});
+  const Folder int8({OwnTensor("a.weight", DType::i8, {48, 96}), counting("a.SCB", {48})},
+                    R"("quant_method":"bitsandbytes","load_in_8bit":true)");
+  int8.expect_refused("a", {"is written by bitsandbytes, which is not read"});
+  const Folder gptq({OwnTensor("a.qweight", DType::s32, {12, 96}), counting("a.scales", {1, 96})});
+  gptq.expect_refused("a", {"GPTQ or AWQ, which is not read"});
+  const Folder rotated({OwnTensor("a.weight", kE4m3, {48, 96}, 0x38), counting("a.weight_scale", {})},
+                       R"("quant_method":"compressed-tensors","transform_config":{"config_groups":{"r":{}}},)"
+                       R"("config_groups":{"g":{"targets":["Linear"],"weights":{"strategy":"tensor"}}})");
+  rotated.expect_refused("a", {"transform_config (rotations"});
+}
+
+}  // namespace
+}  // namespace ironcl::checkpoint
