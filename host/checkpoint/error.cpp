@@ -4,13 +4,15 @@
 
 #include <utility>
 
+#include "host/report/visible.h"
+
 namespace ironcl::checkpoint {
 namespace {
 
 std::string one_line(const std::filesystem::path& file, const std::string& tensor, const std::string& message) {
-  std::string text = file.string();
+  std::string text = report::visible(file.string());
   if (!text.empty()) text += ": ";
-  if (!tensor.empty()) text += "tensor '" + tensor + "': ";
+  if (!tensor.empty()) text += "tensor '" + report::visible(tensor) + "': ";
   return text + message;
 }
 

@@ -25,7 +25,8 @@ enum class ErrorKind {
 /// The name of a kind as it stands in JSON: "io", "format", "not_found", ...
 std::string_view name_of(ErrorKind kind) noexcept;
 
-/// what() is one line: "FILE: tensor 'NAME': what is wrong (found, expected); what to do".
+/// what() is one line: "FILE: tensor 'NAME': what is wrong (found, expected); what to do". Control characters of the
+/// names are escaped there (host/report/visible.h), and nowhere else.
 class Error : public std::runtime_error {
  public:
   /// `tensor` may be empty; `message` has neither file nor tensor in front.

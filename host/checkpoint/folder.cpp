@@ -123,13 +123,19 @@ Folder open_folder(const fs::path& path) {
   Folder folder;
   std::error_code ec;
   const fs::file_status status = fs::status(path, ec);
-  if (!fs::exists(status)) throw Error(ErrorKind::not_found, path, "", "there is no such file or folder");
-  if (fs::is_directory(status)) {
-    add_directory(folder, path);
-  } else if (path.extension() == ".json") {
-    throw Error(ErrorKind::config, path, "", "is JSON; name the folder that it is in, or a safetensors file");
-  } else {
-    add_file(folder, path);
+  if (status.type() == fs::file_type::not_found)
+    throw Error(ErrorKind::not_found, path, "", "there is no such file or folder");
+  if (ec) throw Error(ErrorKind::io, path, "", fmt::format("cannot be read: {}", ec.message()));
+  try {
+    if (fs::is_directory(status)) {
+      add_directory(folder, path);
+    } else if (path.extension() == ".json") {
+      throw Error(ErrorKind::config, path, "", "is JSON; name the folder that it is in, or a safetensors file");
+    } else {
+      add_file(folder, path);
+    }
+  } catch (const fs::filesystem_error& error) {  // a link loop, a name that is too long, a folder that is closed
+    throw Error(ErrorKind::io, error.path1(), "", fmt::format("cannot be read: {}", error.code().message()));
   }
   return folder;
 }

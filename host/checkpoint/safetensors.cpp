@@ -24,7 +24,9 @@ struct SafetensorsFile::State {
 SafetensorsFile SafetensorsFile::open(const std::filesystem::path& path) {
   std::error_code ec;
   const std::filesystem::file_status status = std::filesystem::status(path, ec);
-  if (!std::filesystem::exists(status)) throw Error(ErrorKind::not_found, path, "", "there is no such file");
+  if (status.type() == std::filesystem::file_type::not_found)
+    throw Error(ErrorKind::not_found, path, "", "there is no such file");
+  if (ec) throw Error(ErrorKind::io, path, "", fmt::format("cannot be read: {}", ec.message()));
   if (!std::filesystem::is_regular_file(status)) throw Error(ErrorKind::io, path, "", "is not a file");
   const std::uintmax_t size = std::filesystem::file_size(path, ec);
   if (ec) throw Error(ErrorKind::io, path, "", fmt::format("cannot be read: {}", ec.message()));

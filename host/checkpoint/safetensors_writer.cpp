@@ -1,18 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writes a safetensors file in pieces, aside, and renames it into place.
+// Writes a safetensors file in pieces. How it gets into its place is host/report/file.h's subject.
 #include "host/checkpoint/safetensors_writer.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <boost/json.hpp>
-#include <cerrno>
-#include <cstring>
-#include <random>
+#include <optional>
 
 #include "backends/numerics/checked.h"
+#include "host/report/file.h"
 
 namespace ironcl::checkpoint {
 namespace {
@@ -85,44 +82,18 @@ std::string header_of(const std::filesystem::path& path, const std::vector<Place
 }  // namespace
 
 struct SafetensorsWriter::State {
-  std::filesystem::path path, temporary;
+  std::filesystem::path path;
   std::vector<Place> places;
   std::int64_t data_begin = 0;  ///< Bytes before the first tensor.
-  int file = -1;
+  std::optional<report::OutputFile> file;
 
-  ~State() {
-    if (file >= 0) ::close(file);
-    if (!temporary.empty()) ::unlink(temporary.c_str());
-  }
-
-  [[noreturn]] void fail(std::string_view what) const {
-    const int code = errno;
-    throw Error(ErrorKind::io, path, "", fmt::format("cannot be {}: {}", what, std::strerror(code)));
-  }
-
-  void create() {
-    std::random_device random;
-    for (int attempt = 0; attempt < 16 && file < 0; ++attempt) {
-      std::filesystem::path name = path;
-      name += fmt::format(".{:08x}.tmp", random());
-      file = ::open(name.c_str(), O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0666);
-      if (file >= 0)
-        temporary = name;
-      else if (errno != EEXIST)
-        break;
-    }
-    if (file < 0) fail("created");
-  }
-
-  void write_at(std::int64_t offset, const void* data, std::size_t size) const {
-    const char* bytes = static_cast<const char*>(data);
-    while (size > 0) {
-      const ssize_t done = ::pwrite(file, bytes, size, offset);
-      if (done < 0 && errno == EINTR) continue;
-      if (done <= 0) fail("written");
-      bytes += done;
-      offset += done;
-      size -= static_cast<std::size_t>(done);
+  /// step(), with what the file says as this folder's error.
+  template <class Step>
+  void attempt(Step step) const {
+    try {
+      step();
+    } catch (const report::FileError& error) {
+      throw Error(ErrorKind::io, error.path(), "", fmt::format("cannot be written: {}", error.reason()));
     }
   }
 };
@@ -134,8 +105,10 @@ SafetensorsWriter::SafetensorsWriter(std::filesystem::path path, const std::vect
   state_->places = lay_out(state_->path, tensors);
   const std::string header = header_of(state_->path, state_->places, metadata);
   state_->data_begin = static_cast<std::int64_t>(header.size());
-  state_->create();
-  state_->write_at(0, header.data(), header.size());
+  state_->attempt([&] {
+    state_->file.emplace(state_->path);
+    state_->file->write_at(0, header);
+  });
 }
 
 SafetensorsWriter::SafetensorsWriter(SafetensorsWriter&&) noexcept = default;
@@ -149,7 +122,10 @@ void SafetensorsWriter::write(std::string_view name, std::span<const std::byte> 
       throw Error(
           ErrorKind::shape, state_->path, place.spec.name,
           fmt::format("gets {} bytes, but has room for {} more of {}", bytes.size(), room, place.end - place.begin));
-    state_->write_at(state_->data_begin + place.begin + place.written, bytes.data(), bytes.size());
+    state_->attempt([&] {
+      state_->file->write_at(static_cast<std::uint64_t>(state_->data_begin + place.begin + place.written),
+                             {reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+    });
     place.written += static_cast<std::int64_t>(bytes.size());
     return;
   }
@@ -161,10 +137,9 @@ void SafetensorsWriter::commit() {
     if (place.begin + place.written != place.end)
       throw Error(ErrorKind::shape, state_->path, place.spec.name,
                   fmt::format("got {} bytes, expected {}", place.written, place.end - place.begin));
-  if (state_->temporary.empty()) return;
-  if (::fsync(state_->file) != 0) state_->fail("written");
-  if (::rename(state_->temporary.c_str(), state_->path.c_str()) != 0) state_->fail("renamed into place");
-  state_->temporary.clear();
+  if (!state_->file) return;
+  state_->attempt([&] { state_->file->commit(); });
+  state_->file.reset();
 }
 
 void write_safetensors(const std::filesystem::path& path, const std::vector<Tensor>& tensors,

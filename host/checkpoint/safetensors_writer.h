@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writes a safetensors file in pieces: aside first, renamed when whole, so that no reader sees half a file.
+// Writes a safetensors file in pieces; no reader sees half a file. Next door: host/report/file.h (how).
 #pragma once
 
 #include <cstddef>
@@ -30,19 +30,19 @@ using Metadata = std::map<std::string, std::string>;
 /// Threads: one at a time.
 class SafetensorsWriter {
  public:
-  /// Creates a temporary file beside `path` and writes the header. Tensors are laid out by element size, widest
-  /// first, then by name, so that each is aligned, as the official library does. Throws Error: io; config (a name
-  /// twice, the name "__metadata__", a type that no file holds, a negative dimension).
+  /// Begins the output (what `path` may be: host/report/file.h) and writes the header. Tensors are laid out by
+  /// element size, widest first, then by name, so that each is aligned, as the official library does. Throws Error:
+  /// io; config (a name twice, the name "__metadata__", a type that no file holds, a negative dimension).
   SafetensorsWriter(std::filesystem::path path, const std::vector<TensorSpec>& tensors,
                     const Metadata& metadata = {});
   SafetensorsWriter(SafetensorsWriter&&) noexcept;
   SafetensorsWriter& operator=(SafetensorsWriter&&) = delete;
-  /// Removes the temporary file if commit() was not reached.
+  /// Leaves everything as it was if commit() was not reached.
   ~SafetensorsWriter();
 
   /// Appends `bytes` to tensor `name`. Throws Error: not_found (no such tensor), shape (more bytes than it has), io.
   void write(std::string_view name, std::span<const std::byte> bytes);
-  /// Renames the file into place, over an older one. Throws Error: shape (a tensor lacks bytes), io.
+  /// Puts the whole file into its place, over an older one. Throws Error: shape (a tensor lacks bytes), io.
   void commit();
 
  private:

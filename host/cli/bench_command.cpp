@@ -16,6 +16,7 @@
 #include "host/layer/synthetic.h"
 #include "host/report/file.h"
 #include "host/report/json.h"
+#include "host/report/print.h"
 #include "host/report/render.h"
 #include "host/report/table.h"
 #include "host/tuning/statistics.h"
@@ -124,9 +125,10 @@ class BenchCommand final : public Command {
         ->check(CLI::PositiveNumber)
         ->capture_default_str();
     app.add_option("--seed", seed_, "seed of the operands")->capture_default_str();
-    app.add_option("--csv", csv_, "write the rows as CSV ('-': to the standard output)")->option_text("FILE");
-    app.add_option("--json", json_, "write the rows as JSON")->option_text("FILE");
-    app.add_option("--markdown", markdown_, "write the rows as Markdown")->option_text("FILE");
+    app.add_option("--csv", csv_, "write the rows as CSV; - is the standard output, without the running rows")
+        ->option_text("FILE");
+    app.add_option("--json", json_, "write the rows as JSON; - as for --csv")->option_text("FILE");
+    app.add_option("--markdown", markdown_, "write the rows as Markdown; - as for --csv")->option_text("FILE");
     app.footer(footer(kExamples, kExitStatus));
   }
 
@@ -137,11 +139,11 @@ class BenchCommand final : public Command {
     bool pass = true;
     for (const ironcl::Device& device : devices(registry)) {
       const Ceilings ceilings = ceilings_of(device);
-      fmt::print("{}: {}{}\n", device.uri(), device.name(),
-                 ceilings.flops > 0
-                     ? fmt::format(", measured ceilings {:.4g} GFLOP/s of f32 multiply-adds, {:.4g} GB/s of copying",
-                                   ceilings.flops / 1e9, ceilings.bytes_per_second / 1e9)
-                     : std::string());
+      say("{}: {}{}\n", device.uri(), device.name(),
+          ceilings.flops > 0
+              ? fmt::format(", measured ceilings {:.4g} GFLOP/s of f32 multiply-adds, {:.4g} GB/s of copying",
+                            ceilings.flops / 1e9, ceilings.bytes_per_second / 1e9)
+              : std::string());
       print_heading();
       for (const Row& row : rows) pass = measure(device, ceilings, row, table) && pass;
     }
@@ -180,9 +182,18 @@ class BenchCommand final : public Command {
     return all;
   }
 
-  static void print_heading() {
-    fmt::print("{:>6} {:>6} {:>6}  {:<14} {:<12} {:>11} {:>7} {:>9} {:>8} {:>7} {:>7} {:>9}\n", "M", "N", "K",
-               "variant", "verdict", "time", "spread", "GFLOP/s", "GB/s", "of FMA", "of copy", "err/bound");
+  /// The running rows: not among what goes to the standard output by '-'.
+  template <class... Args>
+  void say(fmt::format_string<Args...> text, Args&&... args) const {
+    const std::string line = fmt::format(text, std::forward<Args>(args)...);
+    if (csv_ == "-" || json_ == "-" || markdown_ == "-") return report::print_error_text(line);
+    report::print_text(line);
+    report::flush_output();
+  }
+
+  void print_heading() const {
+    say("{:>6} {:>6} {:>6}  {:<14} {:<12} {:>11} {:>7} {:>9} {:>8} {:>7} {:>7} {:>9}\n", "M", "N", "K", "variant",
+        "verdict", "time", "spread", "GFLOP/s", "GB/s", "of FMA", "of copy", "err/bound");
   }
 
   /// Checks and times one problem; false where its check failed. A device that refuses it makes a row, not a failure.
@@ -199,8 +210,7 @@ class BenchCommand final : public Command {
       row[8] = verdict;
       row.back() = why;
       table.add(std::move(row));
-      fmt::print("{:>6} {:>6} {:>6}  {:<14} {:<12} {}\n", problem.m, problem.n, problem.k, "-", verdict, why);
-      std::fflush(stdout);
+      say("{:>6} {:>6} {:>6}  {:<14} {:<12} {}\n", problem.m, problem.n, problem.k, "-", verdict, why);
     };
     try {
       const layer::MadeOperands operands = layer::make_operands(problem, seed_);
@@ -250,10 +260,10 @@ class BenchCommand final : public Command {
     return 2 * static_cast<double>(problem.m) * static_cast<double>(problem.n) * static_cast<double>(problem.k);
   }
 
-  static void add_row(const ironcl::Device& device, const Ceilings& ceilings, const Row& of,
-                      const layer::Execution& execution, const layer::Check& check, const layer::Timing& timing,
-                      const tuning::Summary& time, const tuning::Summary& host, const std::vector<double>& fma_shares,
-                      report::Table& table) {
+  void add_row(const ironcl::Device& device, const Ceilings& ceilings, const Row& of,
+               const layer::Execution& execution, const layer::Check& check, const layer::Timing& timing,
+               const tuning::Summary& time, const tuning::Summary& host, const std::vector<double>& fma_shares,
+               report::Table& table) const {
     const report::Problem& problem = of.problem;
     const double gflops = flops(problem) / time.median;
     // The fewest bytes: A as it comes, the weights once, D once.
@@ -288,12 +298,10 @@ class BenchCommand final : public Command {
                static_cast<double>(execution.weights_bytes()),
                static_cast<std::int64_t>(time.count),
                check.why});
-    fmt::print("{:>6} {:>6} {:>6}  {:<14} {:<12} {:>11} {:>6.1f}% {:>9.4g} {:>8.4g} {:>7} {:>7} {:>9} {}\n",
-               problem.m, problem.n, problem.k, info.variant, verdict, report::human_text(time.median, Kind::time),
-               time.spread() * 100, gflops, rate / 1e9, report::human_text(of_flops, Kind::number),
-               report::human_text(of_copy, Kind::number),
-               report::human_text(check.comparison.max_error_over_bound, Kind::number), check.why);
-    std::fflush(stdout);
+    say("{:>6} {:>6} {:>6}  {:<14} {:<12} {:>11} {:>6.1f}% {:>9.4g} {:>8.4g} {:>7} {:>7} {:>9} {}\n", problem.m,
+        problem.n, problem.k, info.variant, verdict, report::human_text(time.median, Kind::time), time.spread() * 100,
+        gflops, rate / 1e9, report::human_text(of_flops, Kind::number), report::human_text(of_copy, Kind::number),
+        report::human_text(check.comparison.max_error_over_bound, Kind::number), check.why);
   }
 
   using DataBytes = double;

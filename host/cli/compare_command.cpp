@@ -16,6 +16,7 @@
 #include "host/layer/selection.h"
 #include "host/report/file.h"
 #include "host/report/json.h"
+#include "host/report/print.h"
 #include "host/report/render.h"
 
 namespace ironcl::cli {
@@ -82,16 +83,16 @@ class CompareCommand final : public Command {
     report.command_tail = command_tail();
     const bool quiet = json_ == "-";
     if (!quiet) {
-      fmt::print("{}: {} layer{}, activations {}, result {}\n\n", operands_.path, layers.size(),
-                 layers.size() == 1 ? "" : "s", a.origin, operands_.out);
-      std::fflush(stdout);
+      report::print("{}: {} layer{}, activations {}, result {}\n\n", operands_.path, layers.size(),
+                    layers.size() == 1 ? "" : "s", a.origin, operands_.out);
+      report::flush_output();
     }
     for (std::size_t i = 0; i < layers.size(); ++i) {
       if (i > 0) a = layer::load_activations(source, *layers[i]);
       report.cases.push_back(layer::judge(*layers[i], a, devices, settings));
       if (source.made_up()) report.cases.back().seed = source.seed;
     }
-    if (!quiet) fmt::print("{}", to_text(report, report::terminal_width()));
+    if (!quiet) report::print("{}", to_text(report, report::terminal_width()));
     if (!json_.empty()) write_json(report);
     return report.status();
   }

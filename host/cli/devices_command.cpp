@@ -15,6 +15,7 @@
 #include "host/layer/execution.h"
 #include "host/report/gemm_desc.h"
 #include "host/report/json.h"
+#include "host/report/print.h"
 #include "host/report/problem.h"
 #include "host/report/render.h"
 #include "host/report/table.h"
@@ -163,9 +164,9 @@ class DevicesCommand final : public Command {
     if (json_) {
       json::array items;
       for (const ironcl::Device& device : devices) items.push_back(to_json(device));
-      fmt::print("{}", report::to_text(json::object{{"devices", std::move(items)}}));
+      report::print("{}", report::to_text(json::object{{"devices", std::move(items)}}));
     } else if (!devices.empty()) {
-      fmt::print("{}", devices_text(devices));
+      report::print("{}", devices_text(devices));
     }
     if (devices.empty()) throw CommandError(ExitStatus::no_device, why_no_devices(registry));
     return ExitStatus::ok;
@@ -175,7 +176,7 @@ class DevicesCommand final : public Command {
   ExitStatus explain(const ironcl::Registry& registry, const report::Problem& problem) const {
     const ironcl::GemmDesc desc = report::to_gemm_desc(problem);
     const ironcl::Selection selection = registry.explain(&desc);
-    fmt::print("{}", json_ ? report::to_text(to_json(problem, selection)) : explain_text(problem, selection));
+    report::print("{}", json_ ? report::to_text(to_json(problem, selection)) : explain_text(problem, selection));
     return selection.device ? ExitStatus::ok : ExitStatus::no_device;
   }
 

@@ -11,6 +11,7 @@
 #include "host/cli/command.h"
 #include "host/cli/parse_option.h"
 #include "host/report/json.h"
+#include "host/report/print.h"
 #include "host/report/problem.h"
 #include "host/report/render.h"
 #include "host/report/table.h"
@@ -158,12 +159,12 @@ class InspectCommand final : public Command {
     checkpoint::OpenOptions options;
     options.block = parse_grid_option("--block", block_);
     const Checkpoint checkpoint = Checkpoint::open(path_, options);
-    fmt::print("{}", json_ ? report::to_text(json::value(to_json(checkpoint))) : to_text(checkpoint));
+    report::print("{}", json_ ? report::to_text(json::value(to_json(checkpoint))) : to_text(checkpoint));
     ExitStatus status = ExitStatus::ok;
     for (const LinearLayer& layer : checkpoint.layers()) {
       if (!layer.problem) continue;
-      std::fflush(stdout);
-      fmt::print(stderr, "ironcl inspect: {}\n", layer.problem->what());
+      report::flush_output();
+      report::print_error("ironcl inspect: {}\n", layer.problem->what());
       status = ExitStatus::bad_input;
     }
     return status;

@@ -17,6 +17,7 @@
 #include "host/include/ironcl/ironcl.hpp"
 #include "host/report/file.h"
 #include "host/report/json.h"
+#include "host/report/print.h"
 #include "host/report/render.h"
 #include "host/report/table.h"
 
@@ -73,7 +74,8 @@ class ModelCommand final : public Command {
     app.add_option("--layers", layers_, "all the layers of this checkpoint, --m rows each")->option_text("PATH");
     app.add_option("--layer", glob_, "of --layers, those of that name; * and ? stand for any")->capture_default_str();
     app.add_option("--json", json_, "write the report there; - for the standard output")->option_text("FILE");
-    app.add_option("--trace", trace_, "write the schedule there, as Chrome trace JSON")->option_text("FILE");
+    app.add_option("--trace", trace_, "write the schedule there, as Chrome trace JSON; - for the standard output")
+        ->option_text("FILE");
     app.add_option("--steps", steps_, "steps of the chart; 0: no chart")->capture_default_str();
     app.add_flag("--machines", machines_, "print the hardware tables and the assumptions, as JSON");
     app.add_option("--shapes", shapes_, "with --search: lines of n, k, q to tune")->option_text("FILE");
@@ -118,7 +120,7 @@ class ModelCommand final : public Command {
 
   ExitStatus run_on(const ironcl::Device& device) {
     if (machines_) {
-      fmt::print("{}\n", report::to_text(json::parse(device.query("machines"))));
+      report::print("{}\n", report::to_text(json::parse(device.query("machines"))));
       return ExitStatus::ok;
     }
     if (!shapes_.empty()) return tune(device);
@@ -186,7 +188,7 @@ class ModelCommand final : public Command {
     if (!search_) throw CommandError(ExitStatus::usage, "--shapes goes with --search");
     const std::string table = tune_blocks(device, shapes_, batches_, tpu_.empty() ? "7x" : tpu_);
     if (save_.empty()) {
-      fmt::print("{}", table);
+      report::print("{}", table);
     } else {
       report::write_file(save_, table);
     }
@@ -195,10 +197,10 @@ class ModelCommand final : public Command {
 
   void emit(const json::value& report, const std::string& text) {
     if (json_ == "-") {
-      fmt::print("{}\n", report::to_text(report));
+      report::print("{}\n", report::to_text(report));
       return;
     }
-    fmt::print("{}", text);
+    trace_ == "-" ? report::print_error_text(text) : report::print_text(text);
     if (!json_.empty()) report::write_file(json_, report::to_text(report) + "\n");
   }
 

@@ -10,6 +10,7 @@
 #include "host/cli/parse_option.h"
 #include "host/include/ironcl/ironcl.hpp"
 #include "host/report/json.h"
+#include "host/report/print.h"
 #include "host/report/render.h"
 #include "host/report/table.h"
 
@@ -103,7 +104,7 @@ class PluginsCommand final : public Command {
 
   ExitStatus run() override {
     const ironcl::Registry registry = ironcl::Registry::discover();
-    fmt::print("{}", json_ ? report::to_text(json::value(to_json(registry))) : to_text(registry));
+    report::print("{}", json_ ? report::to_text(json::value(to_json(registry))) : to_text(registry));
     return ExitStatus::ok;
   }
 

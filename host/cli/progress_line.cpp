@@ -9,6 +9,8 @@
 #include <chrono>
 #include <cstdio>
 
+#include "host/report/visible.h"
+
 namespace ironcl::cli {
 namespace {
 
@@ -31,7 +33,8 @@ void ProgressLine::show(double fraction, const std::string& text) {
   if (!terminal_ || seconds() - last_ < 0.1) return;
   last_ = seconds();
   const auto full = static_cast<std::size_t>(std::clamp(fraction, 0.0, 1.0) * kBar);
-  std::string line = fmt::format("[{:-<{}}] {:3.0f}% {}", std::string(full, '#'), kBar, fraction * 100, text);
+  std::string line =
+      fmt::format("[{:-<{}}] {:3.0f}% {}", std::string(full, '#'), kBar, fraction * 100, report::visible(text));
   line.resize(std::min(line.size(), width() - 1));
   fmt::print(stderr, "\r{:<{}}", line, std::max(shown_, line.size()));
   std::fflush(stderr);

@@ -13,6 +13,7 @@
 #include "host/cli/parse_option.h"
 #include "host/layer/execution.h"
 #include "host/report/gemm_desc.h"
+#include "host/report/print.h"
 #include "host/report/units.h"
 
 namespace ironcl::cli {
@@ -43,7 +44,9 @@ class RunCommand final : public Command {
         ->required();
     app.add_option("--device", device_, "where to run: opencl:0, opencl:gpu, ironwood:0, auto (default: auto)")
         ->option_text("URI");
-    app.add_option("--output", output_, "safetensors file to write")->option_text("FILE")->required();
+    app.add_option("--output", output_, "safetensors file to write; - is the standard output")
+        ->option_text("FILE")
+        ->required();
     app.footer(footer(kExamples, kExitStatus));
   }
 
@@ -68,10 +71,11 @@ class RunCommand final : public Command {
     write(problem, device, result);
     const layer::Timing& timing = result.timing;
     const bool timed = timing.time_kind != IRONCL_TIME_NONE;
-    fmt::print(
+    const std::string done = fmt::format(
         "{}: y [{}, {}] {} by {} ({}){}\n", output_, problem.m, problem.n, operands_.out, device.uri(), device.name(),
         timed ? fmt::format(", {} {}", report::human_time(timing.device_ns), layer::time_kind_name(timing.time_kind))
               : "");
+    output_ == "-" ? report::print_error_text(done) : report::print_text(done);
     return ExitStatus::ok;
   }
 

@@ -20,6 +20,7 @@
 #include "host/cli/shape_options.h"
 #include "host/cli/tune_report.h"
 #include "host/layer/synthetic.h"
+#include "host/report/print.h"
 #include "host/report/table.h"
 #include "host/tuning/search.h"
 #include "host/tuning/tables.h"
@@ -122,7 +123,8 @@ class TuneCommand final : public Command {
  private:
   template <class... Args>
   void say(fmt::format_string<Args...> text, Args&&... args) const {
-    fmt::print(json_ == "-" ? stderr : stdout, text, std::forward<Args>(args)...);
+    const std::string line = fmt::format(text, std::forward<Args>(args)...);
+    json_ == "-" ? report::print_error_text(line) : report::print_text(line);
   }
 
   report::Problem problem_of(std::int64_t m, const MeasuredLayer& layer) const {

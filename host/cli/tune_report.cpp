@@ -5,12 +5,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 
 #include "backends/tuned/table.h"
 #include "host/layer/execution.h"
 #include "host/report/file.h"
 #include "host/report/json.h"
+#include "host/report/print.h"
 #include "host/report/table.h"
 
 namespace ironcl::cli {
@@ -47,9 +47,9 @@ double number_in(const json::object& member, const char* name) {
 }  // namespace
 
 void TuneReport::print(const std::string& text) const {
-  std::FILE* const to = on_stderr_ ? stderr : stdout;
-  std::fwrite(text.data(), 1, text.size(), to);
-  std::fflush(to);
+  if (on_stderr_) return report::print_error_text(text);
+  report::print_text(text);
+  report::flush_output();
 }
 
 void TuneReport::heading() const {

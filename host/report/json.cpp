@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "host/report/units.h"
+#include "host/report/visible.h"
 
 namespace ironcl::report {
 namespace {
@@ -21,7 +22,7 @@ std::string leaf(const json::value& value) {
     // A double that reached here unguarded must not make the document invalid.
     return std::isfinite(number) ? exact_number(number) : fmt::format("\"{}\"", exact_number(number));
   }
-  return json::serialize(value);
+  return visible_json(json::serialize(value));
 }
 
 void write(const json::value& value, int depth, std::string* out) {
@@ -46,7 +47,7 @@ void write(const json::value& value, int depth, std::string* out) {
     *out += "{";
     bool first = true;
     for (const auto& [key, item] : *object) {
-      *out += fmt::format("{}\n{}  {}: ", first ? "" : ",", indent, json::serialize(key));
+      *out += fmt::format("{}\n{}  {}: ", first ? "" : ",", indent, visible_json(json::serialize(key)));
       write(item, depth + 1, out);
       first = false;
     }

@@ -12,7 +12,7 @@ namespace ironcl::report {
 boost::json::value number(double value);
 
 /// The text of `value`, indented by two, members in their order, with a line break at the end. Arrays of numbers and
-/// short strings stay on one line.
+/// short strings stay on one line. Characters that act on a terminal are escaped, so that the text may be shown.
 std::string to_text(const boost::json::value& value);
 
 }  // namespace ironcl::report

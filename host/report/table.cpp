@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "host/report/units.h"
+#include "host/report/visible.h"
 
 namespace ironcl::report {
 namespace {
@@ -33,7 +34,7 @@ void Table::add(std::vector<Cell> row) {
 }
 
 std::string human_text(const Cell& cell, Kind kind) {
-  if (const auto* text = std::get_if<std::string>(&cell)) return text->empty() ? "-" : *text;
+  if (const auto* text = std::get_if<std::string>(&cell)) return text->empty() ? "-" : visible(*text);
   if (const auto* flag = std::get_if<bool>(&cell)) return *flag ? "yes" : "no";
   if (const auto* number = std::get_if<double>(&cell)) return human_quantity(*number, kind);
   if (const auto* integer = std::get_if<std::int64_t>(&cell)) {

@@ -12,7 +12,7 @@ namespace ironcl::report {
 
 /// What a column holds, which decides how people see it; machines (CSV, JSON) get the plain value.
 enum class Kind {
-  text,     ///< As it is, to the left.
+  text,     ///< Made visible (visible.h), to the left.
   integer,  ///< To the right.
   number,   ///< Three significant digits, to the right.
   time,     ///< Nanoseconds: "1.25 ms".

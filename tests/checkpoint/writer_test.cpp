@@ -103,7 +103,7 @@ TEST(Writer, RefusesTensorsThatNoFileCanHold) {
 TEST(Writer, SaysWhyAFileCannotBeCreated) {
   const TempDir dir;
   const auto path = dir / "no-such-folder/out.safetensors";
-  expect_throw([&] { SafetensorsWriter(path, {}); }, ErrorKind::io, path, "", {"cannot be created", "No such file"});
+  expect_throw([&] { SafetensorsWriter(path, {}); }, ErrorKind::io, path, "", {"cannot be written", "No such file"});
 }
 
 }  // namespace

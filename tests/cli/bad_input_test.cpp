@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -75,6 +76,31 @@ TEST(BadInput, AScaleThatIsNoNumberIsNamed) {
 TEST(BadInput, APathThatIsNotThereIsNamed) {
   expect_bad_input({"compare", "/nowhere/model"}, {"/nowhere/model"});
   expect_bad_input({"inspect", "/nowhere/model"}, {"/nowhere/model"});
+}
+
+TEST(BadInput, ALinkLoopAndANameThatIsTooLongAreNamed) {
+  const Scratch scratch;
+  const std::string loop = scratch.path("loop"), longest = scratch.path(std::string(256, 'n'));
+  std::filesystem::create_symlink("loop", loop);
+  for (const auto& [path, reason] : {std::pair{loop, "Too many levels of symbolic links"},
+                                     {loop + "/model.safetensors", "Too many levels of symbolic links"},
+                                     {longest, "File name too long"}}) {
+    expect_bad_input({"inspect", path}, {path + ": cannot be read: " + reason});
+    expect_bad_input({"compare", path}, {path + ": cannot be read: " + reason});
+    expect_bad_input({"compare", kLayer, "--input", path + ":x"}, {path + ": cannot be read: " + reason});
+    expect_bad_input({"bench", "--checkpoint", path}, {path + ": cannot be read: " + reason});
+  }
+  // Inside a checkpoint folder: what an index names, and the files that are looked for by name.
+  for (const std::string name : {"config.json", "model.safetensors", "model.safetensors.index.json"}) {
+    const std::string folder = scratch.path("with-" + name), path = folder + "/" + name;
+    std::filesystem::create_directory(folder);
+    std::filesystem::create_symlink(name, path);
+    expect_bad_input({"inspect", folder}, {path + ": cannot be read: Too many levels of symbolic links"});
+  }
+  const std::string folder = scratch.path("shards"), shard = std::string(300, 's');
+  std::filesystem::create_directory(folder);
+  scratch.file("shards/model.safetensors.index.json", R"({"weight_map": {"weight": ")" + shard + "\"}}");
+  expect_bad_input({"inspect", folder}, {folder + "/" + shard + ": cannot be read: File name too long"});
 }
 
 TEST(BadInput, AnInputThatDoesNotFitIsNamed) {

@@ -20,7 +20,7 @@ boost::json::value Outcome::json(const std::string& path) const {
 }
 
 Outcome ironcl_command(const std::vector<std::string>& words, Plugins plugins,
-                       const std::map<std::string, std::string>& environment) {
+                       const std::map<std::string, std::string>& environment, const std::string& redirect) {
   const Scratch scratch;
   std::map<std::string, std::string> variables = environment;
   if (plugins == Plugins::toy) variables.try_emplace("IRONCL_PLUGIN_DIRS", TOY_PLUGIN_DIR);
@@ -33,7 +33,9 @@ Outcome ironcl_command(const std::vector<std::string>& words, Plugins plugins,
   for (const std::string& word : words) outcome.command += " " + cli::shell_word(word);
 
   const std::string out = scratch.path("out"), err = scratch.path("err");
-  const int code = std::system((outcome.command + " >" + out + " 2>" + err + " </dev/null").c_str());
+  if (!redirect.empty()) outcome.command += " " + redirect;
+  const std::string keep = redirect.empty() ? " >" + out : std::string();
+  const int code = std::system((outcome.command + keep + " 2>" + err + " </dev/null").c_str());
   outcome.status = WIFEXITED(code) ? WEXITSTATUS(code) : 128 + WTERMSIG(code);
   outcome.out = read_file(out);
   outcome.err = read_file(err);

@@ -24,9 +24,10 @@ struct Outcome {
 /// Which plugins the command sees.
 enum class Plugins { none, toy, real };
 
-/// Runs ironcl with `words`, in a clean IRONCL_* environment plus `environment`.
+/// Runs ironcl with `words`, in a clean IRONCL_* environment plus `environment`. `redirect`: what a shell is told of
+/// the standard output (">/dev/full") instead of keeping it.
 Outcome ironcl_command(const std::vector<std::string>& words, Plugins plugins = Plugins::toy,
-                       const std::map<std::string, std::string>& environment = {});
+                       const std::map<std::string, std::string>& environment = {}, const std::string& redirect = {});
 
 /// `text` contains `part`, else a message with the whole of it.
 ::testing::AssertionResult contains(const std::string& text, const std::string& part);

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// The one way in which the command prints: made visible, and with an error where what is printed is lost.
+// Next door: visible.h (what becomes of control characters), file.h (files).
+#pragma once
+
+#include <fmt/format.h>
+
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace ironcl::report {
+
+/// Prints `text` to the standard output by visible_lines(). Throws FileError where it cannot be written.
+void print_text(std::string_view text);
+
+/// The same to the standard error; what cannot be written there is lost, since there is nobody left to tell.
+void print_error_text(std::string_view text) noexcept;
+
+template <class... Arguments>
+void print(fmt::format_string<Arguments...> format, Arguments&&... arguments) {
+  print_text(fmt::format(format, std::forward<Arguments>(arguments)...));
+}
+
+template <class... Arguments>
+void print_error(fmt::format_string<Arguments...> format, Arguments&&... arguments) {
+  print_error_text(fmt::format(format, std::forward<Arguments>(arguments)...));
+}
+
+/// Takes what was printed out of the buffers. Throws FileError where it, or anything printed before, was lost.
+void flush_output();
+
+}  // namespace ironcl::report

@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0
+// Output files: what becomes of whatever has that name already.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <thread>
+
+#include "host/report/file.h"
+
+namespace {
+
+using namespace ironcl::report;
+namespace fs = std::filesystem;
+
+std::string text_of(const fs::path& path) {
+  std::ostringstream text;
+  text << std::ifstream(path, std::ios::binary).rdbuf();
+  return text.str();
+}
+
+/// What write_file says about a path that it must refuse.
+std::string complaint_about(const fs::path& path) {
+  try {
+    write_file(path, "text");
+  } catch (const FileError& error) {
+    return error.what();
+  }
+  return "it was written";
+}
+
+class OutputFiles : public testing::Test {
+ protected:
+  OutputFiles() {
+    std::string name = (fs::temp_directory_path() / "ironcl-output-XXXXXX").string();
+    folder_ = ::mkdtemp(name.data());
+  }
+  ~OutputFiles() override {
+    std::error_code ignored;
+    fs::permissions(folder_, fs::perms::owner_all, ignored);
+    fs::remove_all(folder_, ignored);
+  }
+  fs::path made(const std::string& name, const std::string& text) const {
+    std::ofstream(folder_ / name) << text;
+    return folder_ / name;
+  }
+  std::size_t entries() const {
+    return static_cast<std::size_t>(std::distance(fs::directory_iterator(folder_), fs::directory_iterator()));
+  }
+  fs::path folder_;
+};
+
+TEST_F(OutputFiles, AReaderOfTheOldFileGoesOnReadingTheOldFile) {
+  const fs::path path = made("report.json", "the old text, which is longer");
+  std::ifstream reader(path);
+  ASSERT_EQ(reader.get(), 't');
+  write_file(path, "new");
+  std::ostringstream rest;
+  rest << reader.rdbuf();
+  EXPECT_EQ(rest.str(), "he old text, which is longer") << "the file was written in place";
+  EXPECT_EQ(text_of(path), "new");
+  EXPECT_EQ(entries(), 1u);
+}
+
+TEST_F(OutputFiles, NothingIsSeenBeforeCommitAndNothingIsLeftWithoutIt) {
+  const fs::path old = made("old", "old"), fresh = folder_ / "fresh";
+  for (const fs::path& path : {old, fresh}) {
+    OutputFile file(path);
+    file.write_at(0, "half of");
+  }
+  EXPECT_EQ(text_of(old), "old");
+  EXPECT_FALSE(fs::exists(fresh));
+  EXPECT_EQ(entries(), 1u);
+}
+
+TEST_F(OutputFiles, PiecesComeInAnyOrder) {
+  const fs::path pipe = folder_ / "pipe";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  const int reader = ::open(pipe.c_str(), O_RDWR | O_CLOEXEC);
+  for (const fs::path& path : {folder_ / "file", pipe}) {
+    OutputFile file(path);
+    file.write_at(6, "world");
+    file.write_at(0, "hello ");
+    file.commit();
+  }
+  EXPECT_EQ(text_of(folder_ / "file"), "hello world");
+  char got[16] = {};
+  EXPECT_EQ(::read(reader, got, sizeof got), 11);
+  EXPECT_STREQ(got, "hello world");
+  ::close(reader);
+}
+
+TEST_F(OutputFiles, PermissionsAndOwnerStay) {
+  const fs::path path = made("report", "old");
+  ASSERT_EQ(::chmod(path.c_str(), 0640), 0);
+  const bool root = ::geteuid() == 0;
+  const uid_t owner = root ? 12 : ::geteuid();
+  const gid_t group = root ? 34 : ::getegid();
+  ASSERT_EQ(::chown(path.c_str(), owner, group), 0);
+  write_file(path, "new");
+  struct stat status {};
+  ASSERT_EQ(::stat(path.c_str(), &status), 0);
+  EXPECT_EQ(status.st_mode & 07777u, 0640u);
+  EXPECT_EQ(status.st_uid, owner);
+  EXPECT_EQ(status.st_gid, group);
+}
+
+TEST_F(OutputFiles, ANewFileHasThePermissionsOfTheUmask) {
+  const mode_t before = ::umask(027);
+  write_file(folder_ / "new", "text");
+  ::umask(before);
+  struct stat status {};
+  ASSERT_EQ(::stat((folder_ / "new").c_str(), &status), 0);
+  EXPECT_EQ(status.st_mode & 07777u, 0640u);
+}
+
+TEST_F(OutputFiles, LinksAreFollowed) {
+  const fs::path file = made("file", "old");
+  fs::create_directory(folder_ / "links");
+  fs::create_symlink("../file", folder_ / "links" / "second");
+  fs::create_symlink(folder_ / "links" / "second", folder_ / "first");
+  write_file(folder_ / "first", "new");
+  EXPECT_TRUE(fs::is_symlink(folder_ / "first"));
+  EXPECT_TRUE(fs::is_symlink(folder_ / "links" / "second"));
+  EXPECT_EQ(text_of(file), "new");
+
+  fs::create_symlink("not-there-yet", folder_ / "dangling");
+  write_file(folder_ / "dangling", "made");
+  EXPECT_TRUE(fs::is_symlink(folder_ / "dangling"));
+  EXPECT_EQ(text_of(folder_ / "not-there-yet"), "made");
+}
+
+TEST_F(OutputFiles, APipeIsWrittenToAndStaysAPipe) {
+  const fs::path pipe = folder_ / "pipe";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  const std::string text(300000, 'x');  // more than a pipe holds
+  // Opened for both, so that neither a test that fails nor one that passes waits for ever.
+  const int keep = ::open(pipe.c_str(), O_RDWR | O_CLOEXEC);
+  std::string got;
+  std::thread reader([&] {
+    char part[4096];
+    while (got.size() < text.size()) {
+      const ssize_t done = ::read(keep, part, sizeof part);
+      if (done <= 0 || part[0] == '!') break;
+      got.append(part, static_cast<std::size_t>(done));
+    }
+  });
+  write_file(pipe, text);
+  EXPECT_TRUE(fs::is_fifo(pipe));
+  EXPECT_TRUE(fs::is_fifo(pipe) || ::write(keep, "!", 1) == 1);
+  reader.join();
+  ::close(keep);
+  EXPECT_EQ(got, text);
+}
+
+TEST_F(OutputFiles, ADeviceIsWrittenToAndStaysADevice) {
+  // A link, so that a fault here replaces the link and not the machine's device.
+  fs::create_symlink("/dev/full", folder_ / "full");
+  EXPECT_NE(complaint_about(folder_ / "full").find("full: cannot be written: No space left on device"),
+            std::string::npos);
+  EXPECT_TRUE(fs::is_symlink(folder_ / "full"));
+  EXPECT_EQ(entries(), 1u);
+  const fs::path null = folder_ / "null";
+  if (::mknod(null.c_str(), S_IFCHR | 0600, makedev(1, 3)) != 0) GTEST_SKIP() << "only root makes devices";
+  write_file(null, "text");
+  EXPECT_TRUE(fs::is_character_file(null));
+}
+
+TEST_F(OutputFiles, WhatCannotBeAnOutputIsRefusedWithTheReason) {
+  const auto expect = [&](const fs::path& path, const std::string& reason) {
+    EXPECT_EQ(complaint_about(path).find(path.string() + ": cannot be written: " + reason), 0u)
+        << complaint_about(path);
+  };
+  fs::create_symlink("loop", folder_ / "loop");
+  expect(folder_ / "loop", "Too many levels of symbolic links");
+  expect(folder_, "Is a directory");
+  expect(folder_ / "none" / "report", "No such file or directory");
+  expect(made("file", "") / "report", "Not a directory");
+  expect(folder_ / std::string(256, 'n'), "File name too long");
+  EXPECT_EQ(entries(), 2u);
+}
+
+TEST_F(OutputFiles, TheLongestNameIsWritten) {
+  const fs::path path = folder_ / std::string(255, 'n');
+  write_file(path, "text");
+  EXPECT_EQ(text_of(path), "text");
+}
+
+/// Somebody who is not root for as long as it lives; root may write everything.
+class Nobody {
+ public:
+  explicit Nobody(const fs::path& folder) {
+    if (::geteuid() != 0) return;
+    for (const auto& entry : fs::directory_iterator(folder)) own(entry.path());
+    own(folder);
+    EXPECT_EQ(::seteuid(kNobody), 0);
+  }
+  ~Nobody() { EXPECT_EQ(::seteuid(::getuid()), 0); }
+
+ private:
+  static constexpr uid_t kNobody = 65534;
+  static void own(const fs::path& path) { EXPECT_EQ(::chown(path.c_str(), kNobody, kNobody), 0); }
+};
+
+TEST_F(OutputFiles, AFileThatMayNotBeWrittenIsNotReplaced) {
+  const fs::path path = made("file", "old");
+  ASSERT_EQ(::chmod(path.c_str(), 0444), 0);
+  const Nobody nobody(folder_);
+  EXPECT_NE(complaint_about(path).find("Permission denied"), std::string::npos);
+  EXPECT_EQ(text_of(path), "old");
+}
+
+TEST_F(OutputFiles, AFileInAFolderThatMayNotBeWrittenIsOverwritten) {
+  const fs::path path = made("file", "old and longer");
+  const Nobody nobody(folder_);
+  ASSERT_EQ(::chmod(folder_.c_str(), 0500), 0);
+  write_file(path, "new");
+  EXPECT_EQ(text_of(path), "new");
+  EXPECT_NE(complaint_about(folder_ / "other").find("Permission denied"), std::string::npos);
+}
+
+TEST_F(OutputFiles, AnOpenFileIsWrittenTo) {
+  const fs::path path = made("file", "old");
+  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  write_file("/proc/self/fd/" + std::to_string(file), "new");
+  char text[8] = {};
+  EXPECT_EQ(::read(file, text, sizeof text), 3) << "another file has the name now";
+  EXPECT_STREQ(text, "new");
+  ::close(file);
+}
+
+}  // namespace

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the command writes, wherever it is to go: files, links, pipes, devices that are full.
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <filesystem>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "host/cli/command.h"
+#include "tests/cli/scratch.h"
+#include "tests/cli/shell.h"
+
+namespace {
+
+using namespace ironcl::cli_test;
+namespace fs = std::filesystem;
+
+const std::string kLayer = data_file("block128-m7-n576-k2048.safetensors");
+
+struct Words {
+  std::vector<std::string> words;
+  Plugins plugins = Plugins::toy;
+};
+
+Words with(Words run, const std::vector<std::string>& more) {
+  run.words.insert(run.words.end(), more.begin(), more.end());
+  return run;
+}
+
+const Words kCompare{{"compare", kLayer, "--device", "toy:0"}};
+const Words kRun{{"run", kLayer, "--layer", "weight", "--input", kLayer + ":x", "--device", "toy:0"}};
+const Words kModel{{"model", "--m", "128", "--n", "256", "--k", "256", "--block", "128", "--steps", "0"},
+                   Plugins::real};
+const Words kBench{{"bench", "--shape", "128x128", "--m", "1", "--runs", "1", "--min-ms", "0", "--warm-up-ms", "0",
+                    "--rotate-mib", "1", "--device", "toy:0"}};
+
+/// Every option that names an output file, with a command that comes to writing it.
+std::vector<std::pair<Words, std::string>> outputs(const Scratch& scratch) {
+  const std::string shapes = scratch.file("shapes", "256 256 128\n");
+  const Words search{{"model", "--search", "--shapes", shapes, "--batches", "16"}, Plugins::real};
+  return {{kCompare, "--json"}, {kRun, "--output"}, {kModel, "--json"}, {kModel, "--trace"},
+          {search, "--save"},   {kBench, "--csv"},  {kBench, "--json"}, {kBench, "--markdown"}};
+}
+
+TEST(Outputs, GoWhereALinkPointsAndKeepPermissions) {
+  const Scratch scratch;
+  for (const auto& [run, option] : outputs(scratch)) {
+    const std::string file = scratch.file("file", "old"), link = scratch.path("link");
+    fs::remove(link);
+    fs::create_symlink("file", link);
+    ASSERT_EQ(::chmod(file.c_str(), 0640), 0);
+    const Outcome outcome = ironcl_command(with(run, {option, link}).words, run.plugins);
+    ASSERT_EQ(outcome.status, 0) << outcome.command << "\n" << outcome.err;
+    EXPECT_TRUE(fs::is_symlink(link)) << outcome.command;
+    EXPECT_NE(read_file(file), "old") << outcome.command;
+    EXPECT_EQ(static_cast<int>(fs::status(file).permissions()), 0640) << outcome.command;
+  }
+}
+
+TEST(Outputs, ThatCannotBeWrittenAreStatus3AndNamed) {
+  const Scratch scratch;
+  const std::string full = scratch.path("full"), loop = scratch.path("loop");
+  for (const auto& [run, option] : outputs(scratch)) {
+    fs::remove(full);
+    fs::remove(loop);
+    fs::create_symlink("/dev/full", full);
+    fs::create_symlink("loop", loop);
+    const std::vector<std::pair<std::string, std::string>> cases = {
+        {full, "No space left on device"},
+        {loop, "Too many levels of symbolic links"},
+        {scratch.path("none/file"), "No such file or directory"},
+        {scratch.path(std::string(256, 'n')), "File name too long"}};
+    for (const auto& [path, reason] : cases) {
+      const Outcome outcome = ironcl_command(with(run, {option, path}).words, run.plugins);
+      EXPECT_EQ(outcome.status, 3) << outcome.command << "\n" << outcome.err;
+      EXPECT_TRUE(contains(outcome.err, path + ": cannot be written: " + reason)) << outcome.command;
+    }
+    EXPECT_TRUE(fs::is_symlink(full)) << option;
+  }
+}
+
+TEST(Outputs, MinusIsTheStandardOutputAndNothingElseIsThere) {
+  const Scratch scratch;
+  const Outcome file = ironcl_command(with(kRun, {"--output", scratch.path("y")}).words);
+  const Outcome same = ironcl_command(with(kRun, {"--output", "-"}).words);
+  ASSERT_EQ(same.status, 0) << same.err;
+  EXPECT_EQ(same.out, read_file(scratch.path("y")));
+  EXPECT_TRUE(contains(same.err, "y [7, 576]"));
+  for (const Words& run : {kCompare, kModel, kBench}) {
+    const Outcome outcome = ironcl_command(with(run, {"--json", "-"}).words, run.plugins);
+    EXPECT_EQ(outcome.status, 0) << outcome.command << outcome.err;
+    outcome.json();
+  }
+}
+
+/// Each command and how it ends when what it prints goes to `redirect`.
+void expect_lost(const std::string& redirect, const std::string& reason) {
+  const Scratch scratch;
+  const std::vector<Words> runs = {
+      {{"devices"}},
+      {{"devices", "--json"}},
+      {{"devices", "--explain", "16,1024,3072"}},
+      {{"plugins"}},
+      {{"plugins", "--json"}},
+      {{"inspect", kLayer}},
+      {{"inspect", kLayer, "--json"}},
+      kCompare,
+      with(kCompare, {"--json", "-"}),
+      with(kCompare, {"--json", scratch.path("report.json")}),
+      with(kRun, {"--output", scratch.path("y")}),
+      with(kRun, {"--output", "-"}),
+      kModel,
+      with(kModel, {"--json", "-"}),
+      with(kModel, {"--trace", "-"}),
+      {{"model", "--machines"}, Plugins::real},
+      kBench,
+      with(kBench, {"--json", "-"}),
+      {{"tune", "--shape", "128x128", "--m", "1", "--budget", "2", "--save", "off", "--rotate-mib", "1", "--device",
+        "opencl:0"},
+       Plugins::real},
+      {{"--help"}},
+      {{"--version"}},
+      {{"compare", "--help"}},
+  };
+  std::set<std::string> seen;
+  for (const Words& run : runs) {
+    seen.insert(run.words[0]);
+    const Outcome outcome = ironcl_command(run.words, run.plugins, {}, redirect);
+    if (run.words[0] == "tune" && outcome.status == 4) continue;  // no OpenCL device here
+    EXPECT_EQ(outcome.status, 3) << outcome.command << "\n" << outcome.err;
+    EXPECT_TRUE(contains(outcome.err, "the standard output: cannot be written: " + reason)) << outcome.command;
+  }
+  for (const auto& command : ironcl::cli::all_commands())
+    EXPECT_TRUE(seen.contains(command->name())) << command->name();
+}
+
+TEST(Outputs, LostOnAFullDeviceAreStatus3InEveryCommand) { expect_lost(">/dev/full", "No space left on device"); }
+
+TEST(Outputs, LostOnAClosedStandardOutputAreStatus3InEveryCommand) { expect_lost(">&-", "Bad file descriptor"); }
+
+}  // namespace
