@@ -126,6 +126,7 @@ Result Library::open(const std::filesystem::path& path) {
   handle_ = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (handle_ != nullptr) return {};
   const char* reason = ::dlerror();
+  if (Result handles = handle_left(path); !handles.ok()) return handles;
   return {IRONCL_INCOMPATIBLE, "cannot be opened: " + std::string(reason ? reason : "the loader gives no reason")};
 }
 

@@ -75,6 +75,10 @@ LoadOutcome load_plugin(const Candidate& candidate, const LoadContext& context, 
 /// Is it a library that exports the query function, and one that this process can open? Runs none of its code.
 Result preflight(const std::filesystem::path& path, std::uint32_t& step);
 
+/// OK, or UNAVAILABLE where the process has no file handle left to open `path` with: what opens files by other means
+/// (Boost.DLL, the loader) says then that the file is no good.
+Result handle_left(const std::filesystem::path& path);
+
 /// IRONCL_SANITIZER_* of this build.
 std::uint32_t own_sanitizer();
 const char* sanitizer_name(std::uint32_t kind);

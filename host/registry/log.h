@@ -5,10 +5,10 @@
 #pragma once
 
 #include <atomic>
+#include <boost/regex.hpp>
 #include <cstdint>
 #include <mutex>
 #include <optional>
-#include <regex>
 #include <string>
 #include <string_view>
 
@@ -33,7 +33,9 @@ const char* kind_name(Kind kind);
 /// "error,warn,load,dispatch,create,exec,build", "all" or "none", with ",filter=REGEX" last (it may hold commas).
 struct Verbosity {
   std::uint32_t kinds = 0;
-  std::optional<std::regex> filter{};  ///< a line is written where it is found in it
+  /// A line is written where this is found in it. Not std::regex, whose matcher calls itself for each character and
+  /// overflows the stack on a long line; Boost's keeps its state on the heap and gives up past a limit.
+  std::optional<boost::regex> filter{};
 };
 
 /// INVALID_ARGUMENT with the words that exist, or with what is wrong about the regular expression.

@@ -2,13 +2,17 @@
 // What can be told about a library without running any of its code: its format, its symbols, its sanitizer.
 #define BOOST_DLL_USE_STD_FS
 #include <elf.h>
+#include <fcntl.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <boost/dll/library_info.hpp>
 #include <boost/interprocess/file_mapping.hpp>
 #include <boost/interprocess/mapped_region.hpp>
+#include <cerrno>
 #include <cstring>
 #include <string_view>
+#include <system_error>
 
 #include "host/registry/load.h"
 
@@ -84,13 +88,28 @@ const char* sanitizer_name(std::uint32_t kind) {
   }
 }
 
+Result handle_left(const std::filesystem::path& path) {
+  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  const int code = errno;
+  if (file >= 0) ::close(file);
+  if (file >= 0 || (code != EMFILE && code != ENFILE)) return {};
+  return {IRONCL_UNAVAILABLE,
+          "cannot be opened: " + std::generic_category().message(code) +
+              "; close some files, or raise the limit (ulimit -n)",
+          code};
+}
+
 Result preflight(const std::filesystem::path& path, std::uint32_t& step) {
   step = IRONCL_STEP_PREFLIGHT;
   try {
     namespace ip = boost::interprocess;
-    const ip::file_mapping file(path.c_str(), ip::read_only);
-    if (std::filesystem::file_size(path) == 0) return {IRONCL_INCOMPATIBLE, "is not a shared library: it is empty"};
-    const ip::mapped_region region(file, ip::read_only);
+    ip::mapped_region region;
+    {
+      // Closed once mapped: what follows needs the handle.
+      const ip::file_mapping file(path.c_str(), ip::read_only);
+      if (std::filesystem::file_size(path) == 0) return {IRONCL_INCOMPATIBLE, "is not a shared library: it is empty"};
+      region = ip::mapped_region(file, ip::read_only);
+    }
     const std::string_view bytes(static_cast<const char*>(region.get_address()), region.get_size());
     if (const std::string problem = problem_of_sections(bytes); !problem.empty())
       return {IRONCL_INCOMPATIBLE, "is not a shared library: " + problem};
@@ -105,8 +124,10 @@ Result preflight(const std::filesystem::path& path, std::uint32_t& step) {
                                        sanitizer_name(own_sanitizer()) + "; build both alike"};
     }
   } catch (const boost::interprocess::interprocess_exception& error) {
+    if (Result handles = handle_left(path); !handles.ok()) return handles;
     return {IRONCL_INCOMPATIBLE, "cannot be read: " + std::string(error.what()) + "; check its permissions"};
   } catch (const std::exception& error) {
+    if (Result handles = handle_left(path); !handles.ok()) return handles;
     return {IRONCL_INCOMPATIBLE, "is not a shared library for this machine: " + std::string(error.what())};
   }
   return {};

@@ -78,16 +78,28 @@ void ask(const ironcl_device_info& device, const ironcl_gemm_desc& desc, Finding
   }
 }
 
-Result preference_of(const Registry& registry, const ironcl_select_options& options, std::vector<Uri>& uris) {
+/// The devices to choose from, the best first, and who said so.
+struct Preference {
+  std::vector<Uri> uris;
+  bool of_environment = false;
+
+  /// What is wrong about it, with the variable where that is where it came from: nobody has just typed that.
+  Result blame(Result result) const {
+    if (of_environment) result.message = "IRONCL_DEVICE: " + result.message;
+    return result;
+  }
+};
+
+Result preference_of(const Registry& registry, const ironcl_select_options& options, Preference& preference) {
   const std::string_view own = options.preference ? options.preference : "";
-  if (!own.empty() && own != "auto") return parse_uri_list(own, uris);
+  if (!own.empty() && own != "auto") return parse_uri_list(own, preference.uris);
   const std::string& device = registry.environment().device;
   if (!device.empty() && (options.flags & IRONCL_SELECT_IGNORE_ENVIRONMENT) == 0) {
-    Result parsed = parse_uri_list(device, uris);
-    if (!parsed.ok()) parsed.message = "IRONCL_DEVICE: " + parsed.message;
-    return parsed;
+    preference.of_environment = true;
+    Result parsed = parse_uri_list(device, preference.uris);
+    return parsed.ok() ? parsed : preference.blame(std::move(parsed));
   }
-  return parse_uri_list("auto", uris);
+  return parse_uri_list("auto", preference.uris);
 }
 
 std::string text_of(const std::vector<Uri>& uris) {
@@ -168,8 +180,9 @@ Result find_device(const Registry& registry, std::string_view text, ironcl_devic
 }
 
 Result select_device(const Registry& registry, const ironcl_select_options& options, ironcl_device_info& info) {
-  std::vector<Uri> uris;
-  if (Result parsed = preference_of(registry, options, uris); !parsed.ok()) return parsed;
+  Preference preference;
+  if (Result parsed = preference_of(registry, options, preference); !parsed.ok()) return parsed;
+  const std::vector<Uri>& uris = preference.uris;
   const std::vector<ironcl_device_info> devices = registry.devices();
   const bool by_rule = std::ranges::any_of(uris, &Uri::is_auto);
 
@@ -195,7 +208,8 @@ Result select_device(const Registry& registry, const ironcl_select_options& opti
       finding.reason = model ? IRONCL_REASON_MODEL_DEVICE : IRONCL_REASON_NOT_NAMED;
       finding.result = {IRONCL_UNSUPPORTED,
                         model ? "a model is never chosen automatically; name it: " + std::string(device.uri)
-                              : "the preference " + text_of(uris) + " does not name it"};
+                              : (preference.of_environment ? "IRONCL_DEVICE=" : "the preference ") + text_of(uris) +
+                                    " does not name it"};
     } else if (finding.reason != IRONCL_REASON_NONE && finding.result.status != IRONCL_INVALID_ARGUMENT) {
       all_invalid = false;
     }
@@ -207,7 +221,8 @@ Result select_device(const Registry& registry, const ironcl_select_options& opti
     info = devices[*std::ranges::find_if(order, [&](std::uint32_t index) { return findings[index].rank == 0; })];
     return {};
   }
-  if (devices.empty() || (order.empty() && !by_rule)) return no_such_device(registry, text_of(uris), devices);
+  if (devices.empty() || (order.empty() && !by_rule))
+    return preference.blame(no_such_device(registry, text_of(uris), devices));
   if (order.empty()) return {IRONCL_UNAVAILABLE, "no device can be chosen automatically: " + join(reasons, "; ")};
   if (all_invalid) return {IRONCL_INVALID_ARGUMENT, join(reasons, "; ")};
   return {IRONCL_UNSUPPORTED, "no device runs " + problem_line(options.desc) + ": " + join(reasons, "; ")};

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "host/include/ironcl/plugin.h"
+#include "host/report/visible.h"
 
 namespace ironcl::registry {
 
@@ -45,7 +46,8 @@ inline bool is_plugin_name(std::string_view name) {
          name.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_") == std::string_view::npos;
 }
 
-/// A field of a line of comma-separated values: quoted where it has to be, on one line.
+/// A field of a line of comma-separated values: quoted where it has to be, on one line, with control characters made
+/// visible (host/report/visible.h).
 inline std::string csv_field(std::string_view text) {
   const bool quote = text.find_first_of(",\"\n\r") != std::string_view::npos;
   std::string field;
@@ -55,7 +57,7 @@ inline std::string csv_field(std::string_view text) {
     field += (c == '\n' || c == '\r') ? ' ' : c;
   }
   if (quote) field += '"';
-  return field;
+  return report::visible(field);
 }
 
 }  // namespace ironcl::registry

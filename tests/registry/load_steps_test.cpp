@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Each step from a file to a plugin, and how each refuses. Next door: discovery_test.cpp (which files).
+#include <fcntl.h>
 #include <gmock/gmock.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <cerrno>
 
 #include "tests/registry/fakes.h"
 
@@ -119,6 +124,35 @@ TEST(Load, NeverRunsALibraryThatIsNoPlugin) {
   Registry registry(fakes::alone());
   fakes::error_of(IRONCL_INCOMPATIBLE, [&] { registry.load_file(fakes::path("foreign")); });
   EXPECT_EQ(::getenv("FOREIGN_LIBRARY_RAN"), nullptr) << "its constructor ran";
+}
+
+TEST(Load, SaysWhenThereIsNoFileHandleLeft) {
+  struct rlimit before {};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  const int next = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
+  ::close(next);
+  bool loaded = false;
+  for (rlim_t left = 0; left < 8 && !loaded; ++left) {
+    const fakes::Scratch scratch;
+    const std::string copy = scratch.copy("fake", "libironcl_fake.so");
+    const struct rlimit few = {static_cast<rlim_t>(next) + left, before.rlim_max};
+    std::string why;
+    ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &few), 0);
+    try {
+      Registry registry(fakes::alone());
+      registry.load_file(copy);
+      loaded = true;
+    } catch (const ironcl::Error& error) {
+      EXPECT_EQ(error.status(), IRONCL_UNAVAILABLE) << left;
+      EXPECT_EQ(error.native_code(), EMFILE) << left;
+      why = error.what();
+    }
+    ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+    EXPECT_THAT(loaded ? "Too many open files; close some files, or raise the limit" : why,
+                HasSubstr("Too many open files; close some files, or raise the limit"))
+        << left;
+  }
+  EXPECT_TRUE(loaded);
 }
 
 TEST(Load, RefusesFilesThatAreNoLibraries) {

@@ -86,6 +86,14 @@ TEST_F(Selecting, RefusesAMalformedEnvironmentByName) {
               HasSubstr("IRONCL_DEVICE"));
 }
 
+TEST_F(Selecting, NamesTheEnvironmentWhereItNamesADeviceThatIsNotThere) {
+  const Variable device("IRONCL_DEVICE", "foo");
+  const Registry registry = with_devices("gpu/9", "cpu/1");
+  EXPECT_THAT(fakes::error_of(IRONCL_UNAVAILABLE, [&] { registry.select(kProblem); }),
+              HasSubstr("IRONCL_DEVICE: foo: no such device; there are "));
+  EXPECT_THAT(registry.explain(&kProblem).candidates.at(0).text, HasSubstr("IRONCL_DEVICE=foo does not name it"));
+}
+
 TEST_F(Selecting, NeverFallsBackFromWhatWasNamed) {
   const Registry registry = with_devices("gpu/9/3", "cpu/1");
   EXPECT_THAT(fakes::error_of(IRONCL_UNSUPPORTED, [&] { registry.select(kProblem, "alpha:0"); }),

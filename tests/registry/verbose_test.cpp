@@ -75,6 +75,20 @@ TEST(Verbose, AFilterKeepsTheLinesInWhichItIsFound) {
   EXPECT_THAT(lines_of("filter=refused", "fake"), Each(HasSubstr("refused")));
 }
 
+TEST(Verbose, AFilterTakesALineOfAnyLength) {
+  // The log of a compiler can be as long. A matcher that calls itself for each character overflows the stack here.
+  const std::string line = "2build: " + std::string(4 << 20, 'x') + "end";
+  EXPECT_THAT(lines_of("build,filter=.*", "fake", "log", line), testing::SizeIs(1));
+  EXPECT_THAT(lines_of("build,filter=x(x|y)*end", "fake", "log", line), testing::SizeIs(1));
+  EXPECT_THAT(lines_of("build,filter=^y", "fake", "log", line), IsEmpty());
+  EXPECT_THAT(lines_of("build,filter=(x+x+)+y", "fake", "log", line), testing::SizeIs(1)) << "too costly, so written";
+}
+
+TEST(Verbose, ControlCharactersAreEscaped) {
+  EXPECT_THAT(lines_of("create", "fake", "log", "2a \x1b[2Jplan\n\u202ex"),
+              Contains(HasSubstr(",create,fake,\"a \\x1b[2Jplan \\u202ex\"")));
+}
+
 TEST(Verbose, IsSilentForNoneAndForNothing) {
   EXPECT_THAT(lines_of("none", "fake"), IsEmpty());
   EXPECT_THAT(lines_of("", "fake"), IsEmpty());
