@@ -15,12 +15,15 @@ struct TunedTable {
   std::string file_name, text;
 };
 
+struct Variant;
+
 /// How the backend is made. It reads no environment: whoever makes it fills this in.
 struct Config {
   std::string cache_dir;   ///< Folder of the program cache, made on demand. Empty: no disk cache.
   std::string kernel_dir;  ///< Folder with .cl files to use in place of the embedded ones. Empty: the embedded ones.
   bool print_config = false;      ///< Says through the log, once a problem, which variant and tunables a plan took.
   std::vector<TunedTable> tuned;  ///< Tuned tables, later ones over earlier ones. Empty: rules of thumb.
+  std::vector<Variant (*)()> more_variants;  ///< Beside those of this build: for tests and experiments.
 };
 
 /// The tables of cl/tuned/opencl, built in.

@@ -5,8 +5,6 @@
 #include <boost/json.hpp>
 #include <map>
 
-#include "backends/opencl/choose.h"
-#include "backends/opencl/pack.h"
 #include "backends/opencl/tuned.h"
 
 namespace ironcl::opencl {
@@ -30,26 +28,26 @@ std::string why_dropped(const Variant& variant, const Tuning& tuning, const Feat
   if (variant.work_items(tuning) > features.max_work_group)
     return variant.name + ": work-groups of more than " + std::to_string(features.max_work_group);
   if (refuse(variant, tuning, features, problem)) return variant.name + ": refused by the device";
-  if (static_cast<std::uint64_t>(packed_bytes(variant.layout(tuning), problem.n, problem.k)) >
+  if (variant.weights(tuning, problem)->extent(problem.n, problem.k, 1).code_bytes.bytes() >
       features.max_buffer_bytes)
     return variant.name + ": packed weights larger than a buffer";
   return {};
 }
 
-/// Whether a smaller tile of rows, or fewer tiles, would already cover every row: the larger one only computes
-/// padding. By convention "tile_m" is the rows of a tile and "block_m" the tiles of a work-group.
+/// Whether a smaller tile of rows, or fewer tiles to a block, would already cover every row: the larger one only
+/// computes padding.
 bool covers_too_much(const Variant& variant, const Tuning& tuning, std::int64_t m) {
-  const auto smaller = [&](const char* name) {  // the next smaller value; 0: none
-    int found = 0;
-    for (const Tunable& tunable : variant.tunables)
-      if (tunable.name == name)
-        for (const int value : tunable.values)
-          if (value < tuning.at(name)) found = std::max(found, value);
-    return found;
-  };
-  if (!tuning.contains("tile_m")) return false;
-  if (const int tile = smaller("tile_m"); tile != 0 && tile >= m) return true;
-  return tuning.contains("block_m") && std::int64_t{tuning.at("tile_m")} * smaller("block_m") >= m && m > 0;
+  const std::int64_t tile = variant.tile(tuning).rows, block = variant.block(tuning).rows;
+  for (const Tunable& tunable : variant.tunables) {
+    const auto at = std::find(tunable.values.begin(), tunable.values.end(), tuning.at(tunable.name));
+    if (at == tunable.values.begin() || at == tunable.values.end()) continue;
+    Tuning smaller = tuning;
+    smaller[tunable.name] = *std::prev(at);
+    const std::int64_t small_tile = variant.tile(smaller).rows, small_block = variant.block(smaller).rows;
+    if (small_tile < tile && small_tile >= m) return true;
+    if (small_tile == tile && small_block < block && small_block >= m && m > 0) return true;
+  }
+  return false;
 }
 
 boost::json::object options_of(const Tuning& tuning) {
@@ -62,7 +60,7 @@ boost::json::object to_json(const Variant& variant, const Tuning& tuning, const 
   return {{"variant", variant.name},
           {"options", options_of(tuning)},
           {"local_memory_bytes", variant.local_bytes(tuning, problem)},
-          {"layout", variant.layout(tuning).name()},
+          {"layout", variant.weights(tuning, problem)->name()},
           {"accuracy_class", numerics::name_of(variant.accuracy)}};
 }
 
@@ -80,16 +78,17 @@ std::vector<std::vector<int>> axes_of(const Variant& variant, const GemmDesc& de
 
 }  // namespace
 
-std::string candidates_json(const Features& features, const GemmDesc& desc) {
+std::string candidates_json(const Ground& ground, const GemmDesc& desc) {
+  const Features& features = ground.features;
   // What a plan takes where no table has anything; it also refuses what no configuration could run.
   Choice thumb;
-  const backend::Support support = choose(features, desc, &thumb);
+  const backend::Support support = choose(ground, desc, &thumb);
   if (support.reason != Reason::none) throw Error(Status::unsupported, support.text);
 
   boost::json::array candidates;
   std::map<std::string, std::uint64_t> dropped;
   bool thumb_is_listed = false;
-  for (const Variant& variant : variants()) {
+  for (const Variant& variant : ground.variants) {
     const auto named =
         std::find_if(desc.options.begin(), desc.options.end(), [](const auto& o) { return o.first == "variant"; });
     if (named != desc.options.end() && named->second != variant.name) continue;
@@ -101,6 +100,13 @@ std::string candidates_json(const Features& features, const GemmDesc& desc) {
         dropped[variant.name + ": accuracy class " + std::string(numerics::name_of(variant.accuracy))] +=
             combinations;
       continue;
+    }
+    if (variant.trial && combinations != 0) {
+      const std::string why = ground.trials != nullptr ? ground.trials->why_not(variant) : "it was not tried";
+      if (!why.empty()) {
+        dropped[variant.name + ": does not work on this device: " + why] += combinations;
+        continue;
+      }
     }
     const std::uint64_t step = combinations / kMostOfAVariant + 1;
     if (step > 1) dropped[variant.name + ": thinned out evenly"] += combinations - (combinations + step - 1) / step;

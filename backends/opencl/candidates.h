@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a tuner may try: every valid configuration of every variant for a problem on a device. Next door: kernels.h
+// What a tuner may try: every valid configuration of every variant for a problem on a device. Next door: variant.h
 // (the declarations that this comes from), tuned.h (how a winner is found again).
 #pragma once
 
 #include <string>
 
-#include "backends/opencl/kernels.h"
+#include "backends/opencl/select.h"
 
 namespace ironcl::opencl {
 
@@ -13,6 +13,6 @@ namespace ironcl::opencl {
 /// "variant" to that variant, a tunable to that value. The order is that of the declarations, the same on every call.
 /// Nothing is built: what the device cannot run is dropped and counted by reason. Throws Error{unsupported} where no
 /// configuration would run `desc`, for example for its types.
-std::string candidates_json(const Features& features, const backend::GemmDesc& desc);
+std::string candidates_json(const Ground& ground, const backend::GemmDesc& desc);
 
 }  // namespace ironcl::opencl

@@ -7,6 +7,7 @@
 #include "backends/opencl/api.h"
 #include "backends/opencl/probe.h"
 #include "backends/opencl/program.h"
+#include "backends/opencl/select.h"
 #include "backends/tuned/table.h"
 
 namespace ironcl::opencl {
@@ -20,6 +21,10 @@ struct Context {
   Config config;
   std::unique_ptr<ProgramBuilder> builder;
   std::shared_ptr<const tuned::Tables> tuned;  ///< Null: none.
+  std::vector<Variant> variants;               ///< Those of this build, and those of the configuration.
+  std::unique_ptr<Trials> trials;              ///< Null: variants that need a trial do not run.
+
+  Ground ground() const { return {features, variants, trials.get()}; }
 };
 
 using ContextPtr = std::shared_ptr<Context>;

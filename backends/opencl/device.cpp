@@ -6,10 +6,12 @@
 
 #include "backends/opencl/candidates.h"
 #include "backends/opencl/ceilings.h"
-#include "backends/opencl/choose.h"
+#include "backends/opencl/elements.h"
 #include "backends/opencl/gemm.h"
 #include "backends/opencl/objects.h"
-#include "backends/opencl/pack.h"
+#include "backends/opencl/route.h"
+#include "backends/opencl/trial.h"
+#include "backends/opencl/weights.h"
 
 namespace ironcl::opencl {
 
@@ -23,6 +25,9 @@ Device::Device(const cl::Platform& platform, const cl::Device& device, const Con
   context_->device = device;
   context_->config = config;
   context_->tuned = std::move(tables);
+  context_->variants.assign(variants().begin(), variants().end());
+  for (const auto maker : config.more_variants) context_->variants.push_back(maker());
+  context_->trials = make_trials(*context_, log);
   guarded("opening an OpenCL device", [&] {
     context_->features = query_features(platform, device);
     context_->context = cl::Context(device);
@@ -54,10 +59,14 @@ backend::DeviceProps Device::props() const {
 
 backend::Support Device::supports(const backend::GemmDesc& desc) {
   Choice choice;
-  backend::Support support = choose(context()->features, desc, &choice, context_->tuned.get());
+  return supports(desc, choice);
+}
+
+backend::Support Device::supports(const backend::GemmDesc& desc, Choice& choice) {
+  backend::Support support = choose(context()->ground(), desc, &choice, context_->tuned.get());
   if (support.reason != backend::Reason::none) return support;
   try {
-    support.workspace_bytes = Gemm::lay_out(desc, choice).bytes;
+    support.workspace_bytes = route_of(desc, choice, context_->features).booking.bytes();
   } catch (const std::overflow_error&) {
     support.reason = backend::Reason::device_memory;
     support.text = "the workspace takes more than 2^63 bytes; plan for fewer rows";
@@ -74,22 +83,26 @@ backend::Support Device::supports(const backend::GemmDesc& desc) {
 
 std::string Device::query(std::string_view key, const backend::GemmDesc* desc) {
   if (key == "features") return to_json(context()->features);
-  if (key == "options") return options_json();
-  if (key == "variants") return variants_json();
+  if (key == "options") return options_json(context()->variants);
+  if (key == "variants") return variants_json(context()->variants);
   if (key == "ceilings") return to_json(measure_ceilings(*context()));
   if (key == "fma_flops") return boost::json::serialize(boost::json::value(measure_fma_flops(*context())));
   if (key == "choice" && desc != nullptr) {
     Choice choice;
-    const backend::Support support = choose(context()->features, *desc, &choice, context_->tuned.get());
+    const backend::Support support = choose(context()->ground(), *desc, &choice, context_->tuned.get());
     if (support.reason != backend::Reason::none) throw Error(Status::unsupported, support.text);
     boost::json::object tuning;
     for (const auto& [name, value] : choice.tuning) tuning[name] = value;
+    boost::json::array passed_over;
+    for (const PassedOver& other : choice.passed_over)
+      passed_over.push_back(boost::json::object{{"variant", other.variant}, {"why", other.refusal.text}});
     return boost::json::serialize(boost::json::object{{"variant", choice.variant->name},
-                                                      {"group", choice.problem.group},
+                                                      {"group", choice.problem.k_group},
                                                       {"tuning", tuning},
-                                                      {"source", choice.source}});
+                                                      {"source", choice.source},
+                                                      {"passed_over", passed_over}});
   }
-  if (key == "candidates" && desc != nullptr) return candidates_json(context()->features, *desc);
+  if (key == "candidates" && desc != nullptr) return candidates_json(context()->ground(), *desc);
   throw Error(Status::unimplemented,
               "query \"" + std::string(key) +
                   "\" is not known; known are features, options, variants, ceilings, fma_flops, and "
@@ -115,24 +128,25 @@ std::shared_ptr<backend::Buffer> Device::import_buffer(Memory kind, void* handle
 std::shared_ptr<backend::Weights> Device::prepare_weights(const backend::WeightsDesc& desc) {
   if (desc.group_count > 1)
     throw Error(Status::unsupported, "grouped weights are not there yet; prepare them one by one");
-  if (!numerics::is_quantized(desc.dtype)) {
+  if (!element(desc.dtype).code) {
     throw Error(Status::unsupported, "weights of " + std::string(numerics::name_of(desc.dtype)) +
-                                         "; this backend takes e4m3fn, e5m2 or i8");
+                                         "; this backend takes " + names_of(&Element::code));
   }
-  Layout layout = usual_layout(context()->features);
+  WeightFormPtr form;
   if (desc.plan != nullptr) {
     const auto* plan = dynamic_cast<const Gemm*>(desc.plan.get());
     if (plan == nullptr) throw Error(Status::invalid_argument, "the plan is not one of the opencl backend");
-    layout = plan->layout();
+    form = plan->weight_form();
+  } else {
+    form = usual_form(context()->ground());
   }
-  return std::make_shared<Weights>(context_, desc, layout);
+  return std::make_shared<Weights>(context_, desc, std::move(form));
 }
 
 std::shared_ptr<backend::Gemm> Device::create_gemm(const backend::GemmDesc& desc) {
-  const backend::Support support = supports(desc);
-  if (support.reason != backend::Reason::none) throw Error(Status::unsupported, support.text);
   Choice choice;
-  choose(context_->features, desc, &choice, context_->tuned.get());
+  const backend::Support support = supports(desc, choice);
+  if (support.reason != backend::Reason::none) throw Error(Status::unsupported, support.text);
   if (context_->config.print_config) {
     context_->builder->say(backend::LogLevel::info,
                            "opencl: m=" + std::to_string(desc.m) + " n=" + std::to_string(desc.n) +

@@ -27,6 +27,9 @@ class Device final : public backend::Device {
   const ContextPtr& context();
 
  private:
+  /// The answer, and what was chosen where it is yes: asked once a plan.
+  backend::Support supports(const backend::GemmDesc& desc, Choice& choice);
+
   ContextPtr context_;
   std::once_flag probed_;
 };

@@ -1,70 +1,46 @@
 // SPDX-License-Identifier: Apache-2.0
-// The plan: kernels built, scratch laid out; enqueue only sets arguments. Next door: choose.h (which kernel).
+// The plan: the steps of its route, built; enqueue sets what a call changes and launches them. Next door: select.h
+// (which variant), route.h (which steps).
 #pragma once
 
-#include "backends/opencl/choose.h"
 #include "backends/opencl/objects.h"
-#include "backends/opencl/pack.h"
+#include "backends/opencl/route.h"
+#include "backends/opencl/weights.h"
 
 namespace ironcl::opencl {
 
-/// Where things lie in the workspace of a plan, in bytes; a size of 0 means that the plan has no such part.
-struct Workspace {
-  struct Part {
-    std::uint64_t at = 0, size = 0;
-  };
-  Part codes, code_scales;     ///< A quantised by the plan, and its scales; absent where it goes straight into tiles.
-  Part packed, packed_scales;  ///< A as the kernel reads it.
-  Part scratch;                ///< The variant's own.
-  std::uint64_t bytes = 0;
-};
-
 class Gemm final : public backend::Gemm {
  public:
-  /// Builds every kernel, and launches each once with no rows, so that drivers that compile at the first launch do it
+  /// Builds every step, and launches each once with no rows, so that drivers that compile at the first launch do it
   /// now.
   Gemm(ContextPtr context, const backend::GemmDesc& desc, Choice choice);
   backend::GemmInfo info() const override;
   const backend::GemmDesc& desc() const noexcept override { return desc_; }
+  /// A call without a workspace takes the plan's own, which is allocated by the first such call. Where a step cannot
+  /// be queued, those before it have ended when the error is thrown.
   std::shared_ptr<backend::Event> enqueue(const std::shared_ptr<backend::Queue>& queue,
                                           const backend::GemmArgs& args) override;
 
-  Layout layout() const { return choice_.variant->layout(choice_.tuning); }
-  /// The size of the workspace of a plan for `desc`, without building it.
-  static Workspace lay_out(const backend::GemmDesc& desc, const Choice& choice);
+  /// The form in which this plan reads weights.
+  const WeightFormPtr& weight_form() const noexcept { return weight_form_; }
+  /// What the plan does, in order: "quantize rows", "pack tiles", the variant's name.
+  std::vector<std::string> step_names() const;
 
  private:
-  struct Memory {
-    cl::Buffer buffer;
-    std::uint64_t at = 0;  ///< Bytes.
-  };
-  struct Run;  ///< One call under way.
-
   void build();
   void warm_up();
   void check(const backend::GemmArgs& args) const;
-  Weights& weights_of(const backend::GemmArgs& args) const;
-  void quantize(Run& run, const Memory& x, const Memory& codes, std::int64_t ld, std::int64_t fill,
-                const Memory& scales);
-  void quantize_tiles(Run& run, const Memory& x);
-  void pack(Run& run, const Memory& a, std::int64_t lda, const Memory& scales, std::int64_t lds);
-  void multiply(Run& run, const Memory& a, std::int64_t lda, const Memory& sa, std::int64_t sa_ld,
-                const PackedWeights& b, const Memory& d, const Memory& bias);
+  const Weights& weights_of(const backend::GemmArgs& args) const;
+  Memory own_workspace(Queue& queue, std::vector<cl::Event>& wait, std::vector<std::shared_ptr<Event>>& causes);
+  void launch(Call& call);
 
   ContextPtr context_;
   backend::GemmDesc desc_;
   Choice choice_;
-  Activations form_;
-  Workspace layout_;
-  std::int64_t k_pad_ = 0;  ///< Of A as the kernel reads it.
-  bool packs_ = false;      ///< A goes through pack_a.cl.
-  bool quantizes_into_tiles_ =
-      false;                    ///< A goes through quantize_tiles.cl; quantize.cl only makes copies for the caller.
-  bool streams_tiles_ = false;  ///< Tiles are larger than the caches: stored past them (cl/cache_hints.cl).
-  int quantize_lanes_ = 1;
-  cl::Kernel quantize_, quantize_tiles_, pack_;
-  std::vector<cl::Kernel> passes_;
-  cl::Buffer own_workspace_;
+  WeightFormPtr weight_form_;
+  Route route_;
+  cl::Buffer nothing_;           ///< What a kernel is given for an operand that there is not.
+  cl::Buffer own_workspace_;     ///< Null until a call needs it.
   std::shared_ptr<Event> last_;  ///< The last call that used own_workspace_.
   cl::CommandQueue last_queue_;  ///< Its queue, kept alive: no other queue can come to have its address.
 };

@@ -140,6 +140,7 @@ Features query_features(const cl::Platform& platform, const cl::Device& device) 
   f.max_buffer_bytes = device.getInfo<CL_DEVICE_MAX_MEM_ALLOC_SIZE>();
   f.vector_width = static_cast<int>(std::max<cl_uint>(1, device.getInfo<CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT>()));
   const cl_device_fp_config fp = device.getInfo<CL_DEVICE_SINGLE_FP_CONFIG>();
+  f.clock_hz = 1e6 * std::max<cl_uint>(1, device.getInfo<CL_DEVICE_MAX_CLOCK_FREQUENCY>());
   f.denormals = (fp & CL_FP_DENORM) != 0;
   f.correct_divide = (fp & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT) != 0;
   f.fma = (fp & CL_FP_FMA) != 0;
@@ -186,6 +187,7 @@ std::string to_json(const Features& f) {
       {"global_bytes", f.global_bytes},
       {"max_buffer_bytes", f.max_buffer_bytes},
       {"vector_width", f.vector_width},
+      {"clock_hz", f.clock_hz},
       {"denormals", f.denormals},
       {"correct_divide", f.correct_divide},
       {"fma", f.fma},

@@ -26,6 +26,7 @@ struct Features {
   int vector_width = 1;          ///< Native f32 vector width, in elements.
   bool denormals = false;        ///< f32 keeps denormals, by the device's word.
   bool correct_divide = false;   ///< f32 division can be asked to round correctly, by the device's word.
+  double clock_hz = 1e9;         ///< Of a compute unit, by the device's word.
   bool fma = false;              ///< fma() is a hardware instruction, by the device's word.
   bool double_precision = false;
   // By running a tiny program:

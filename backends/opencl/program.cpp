@@ -9,13 +9,6 @@ using backend::LogLevel;
 
 namespace {
 
-/// The bindings' own build() asks for the log after a success too, and answers with the code of that question.
-void compile(const cl::Program& program, const cl::Device& device, const std::string& options) {
-  const cl_device_id id = device();
-  const cl_int code = clBuildProgram(program(), 1, &id, options.c_str(), nullptr, nullptr);
-  if (code != CL_SUCCESS) throw cl::Error(code, "clBuildProgram");
-}
-
 /// A compiler that runs out of memory or loses its device says nothing about the source.
 backend::Status build_status(cl_int code) {
   const backend::Status status = status_of(code);
@@ -31,10 +24,11 @@ DriverIdentity DriverIdentity::of(const cl::Device& device) {
           platform.getInfo<CL_PLATFORM_NAME>(), platform.getInfo<CL_PLATFORM_VERSION>()};
 }
 
-std::string program_key(const DriverIdentity& driver, const std::string& options, const std::string& source) {
+std::string program_key(const DriverIdentity& driver, const std::string& toolchain, const std::string& options,
+                        const std::string& source) {
   std::string text;
   for (const std::string& part : {driver.device, driver.vendor, driver.device_version, driver.driver_version,
-                                  driver.platform, driver.platform_version, options, source}) {
+                                  driver.platform, driver.platform_version, toolchain, options, source}) {
     text += std::to_string(part.size()) + ":" + part;  // The length, so that no two lists of parts read the same.
   }
   return ProgramCache::key_of(text);
@@ -53,56 +47,76 @@ ProgramBuilder::Counts ProgramBuilder::counts() const {
   return counts_;
 }
 
-cl::Program ProgramBuilder::build(const std::string& file, const Defines& defines, const std::string& extra) {
-  return build_text(file, kernel_source(config_.kernel_dir, file), defines, extra);
+cl::Program ProgramBuilder::build(const std::string& file, const Defines& defines, const std::string& extra,
+                                  const Toolchain& toolchain) {
+  return build_text(file, kernel_source(config_.kernel_dir, file), defines, extra, toolchain);
 }
 
 cl::Program ProgramBuilder::build_text(const std::string& label, const std::string& source, const Defines& defines,
-                                       const std::string& extra) {
+                                       const std::string& extra, const Toolchain& toolchain) {
   std::string options = extra;
   for (const auto& [name, value] : defines) options += " -D " + name + "=" + value;
-  const std::string key = program_key(identity_, options, source);
-  const std::lock_guard lock(mutex_);
-  if (const auto found = built_.find(key); found != built_.end()) {
-    ++counts_.from_memory;
-    return found->second;
-  }
-  cl::Program program = from_binary(key, options);
-  if (program() != nullptr) {
-    ++counts_.from_disk;
-    say(LogLevel::trace, "opencl: " + label + " from the program cache, entry " + key);
-  } else {
-    program = guarded("creating the program of " + label, [&] { return cl::Program(context_, source); });
-    try {
-      compile(program, device_, options);
-    } catch (const cl::Error& error) {
-      std::string build_log;
-      try {
-        build_log = program.getBuildInfo<CL_PROGRAM_BUILD_LOG>(device_);
-      } catch (const cl::Error&) {
-        build_log = "(the driver gives no build log)";
-      }
-      say(LogLevel::error, "opencl: " + label + " did not build with options '" + options + "':\n" + build_log);
-      throw backend::Error(build_status(error.err()),
-                           label + " did not build (" + error_name(error.err()) + ") with options '" + options +
-                               "'; the compiler's log is in the host's log: " + build_log.substr(0, 200),
-                           error.err());
+  const std::string key = program_key(identity_, toolchain.name(), options, source);
+  std::promise<cl::Program> promise;
+  std::shared_future<cl::Program> known;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto [entry, is_new] = programs_.try_emplace(key);
+    if (is_new) {
+      entry->second = promise.get_future().share();
+    } else {
+      known = entry->second;
+      ++counts_.from_memory;
     }
-    ++counts_.from_source;
-    say(LogLevel::trace, "opencl: built " + label + " with" + options);
-    store_binary(program, key);
   }
-  built_.emplace(key, program);
+  if (known.valid()) return known.get();
+  try {
+    cl::Program program = make(label, key, {context_, device_, source, options}, toolchain);
+    promise.set_value(program);
+    return program;
+  } catch (...) {
+    {
+      const std::lock_guard lock(mutex_);
+      programs_.erase(key);
+    }
+    promise.set_exception(std::current_exception());
+    throw;
+  }
+}
+
+cl::Program ProgramBuilder::make(const std::string& label, const std::string& key, const BuildRequest& request,
+                                 const Toolchain& toolchain) {
+  if (cl::Program program = from_disk(key, request, toolchain); program() != nullptr) {
+    say(LogLevel::trace, "opencl: " + label + " from the program cache, entry " + key);
+    const std::lock_guard lock(mutex_);
+    ++counts_.from_disk;
+    return program;
+  }
+  cl::Program program;
+  try {
+    program = guarded("building " + label, [&] { return toolchain.build(request); });
+  } catch (const BuildFailure& failure) {
+    say(LogLevel::error, "opencl: " + label + " did not build with toolchain " + toolchain.name() + " and options '" +
+                             request.options + "':\n" + failure.log);
+    throw backend::Error(build_status(failure.code),
+                         label + " did not build (" + error_name(failure.code) + ") with toolchain " +
+                             toolchain.name() + " and options '" + request.options +
+                             "'; the compiler's log is in the host's log: " + failure.log.substr(0, 200),
+                         failure.code);
+  }
+  say(LogLevel::trace, "opencl: built " + label + " with" + request.options);
+  store_binary(program, key);
+  const std::lock_guard lock(mutex_);
+  ++counts_.from_source;
   return program;
 }
 
-cl::Program ProgramBuilder::from_binary(const std::string& key, const std::string& options) {
+cl::Program ProgramBuilder::from_disk(const std::string& key, const BuildRequest& request,
+                                      const Toolchain& toolchain) {
   const auto binary = cache_.load(key);
   if (!binary) return {};
   try {
-    cl::Program program(context_, {device_}, cl::Program::Binaries{*binary});
-    compile(program, device_, options);
-    return program;
+    return toolchain.load(request, *binary);
   } catch (const cl::Error& error) {
     say(LogLevel::info, "opencl: the driver refused program cache entry " + key + " (" + error_name(error.err()) +
                             "); it is built again");

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Builds programs for one device: from memory, from the disk cache, else from source. Next door: sources.h,
-// program_cache.h.
+// program_cache.h, toolchain.h.
 #pragma once
 
+#include <future>
 #include <map>
 #include <mutex>
 #include <string>
@@ -10,6 +11,7 @@
 #include "backends/opencl/api.h"
 #include "backends/opencl/backend.h"
 #include "backends/opencl/program_cache.h"
+#include "backends/opencl/toolchain.h"
 
 namespace ironcl::opencl {
 
@@ -24,20 +26,23 @@ struct DriverIdentity {
 };
 
 /// The cache's name for a program: no two that differ in any part have the same text hashed.
-std::string program_key(const DriverIdentity& driver, const std::string& options, const std::string& source);
+std::string program_key(const DriverIdentity& driver, const std::string& toolchain, const std::string& options,
+                        const std::string& source);
 
-/// Thread safe.
+/// Any thread. Programs build at the same time: no lock is held while one compiles, and who asks for a program that
+/// is being built waits for that build.
 class ProgramBuilder {
  public:
   ProgramBuilder(const Config& config, backend::Log* log, cl::Context context, cl::Device device);
 
   /// A built program of kernel file `file`. `extra` are further compiler options. Throws build_failed; the compiler's
-  /// log goes to the log.
-  cl::Program build(const std::string& file, const Defines& defines, const std::string& extra = "");
+  /// log goes to the log. What failed is tried again when it is next asked for.
+  cl::Program build(const std::string& file, const Defines& defines, const std::string& extra = "",
+                    const Toolchain& toolchain = opencl_c());
 
   /// The same from source text; `label` names it in messages.
   cl::Program build_text(const std::string& label, const std::string& source, const Defines& defines,
-                         const std::string& extra = "");
+                         const std::string& extra = "", const Toolchain& toolchain = opencl_c());
 
   void say(backend::LogLevel level, const std::string& text) const {
     if (log_ != nullptr) log_->write(level, text);
@@ -49,7 +54,10 @@ class ProgramBuilder {
   Counts counts() const;
 
  private:
-  cl::Program from_binary(const std::string& key, const std::string& options);
+  /// From disk or from source, without a lock.
+  cl::Program make(const std::string& label, const std::string& key, const BuildRequest& request,
+                   const Toolchain& toolchain);
+  cl::Program from_disk(const std::string& key, const BuildRequest& request, const Toolchain& toolchain);
   void store_binary(const cl::Program& program, const std::string& key);
 
   Config config_;
@@ -58,8 +66,8 @@ class ProgramBuilder {
   cl::Device device_;
   ProgramCache cache_;
   DriverIdentity identity_;
-  mutable std::mutex mutex_;
-  std::map<std::string, cl::Program> built_;
+  mutable std::mutex mutex_;  ///< Guards the two below; never held while a program is made.
+  std::map<std::string, std::shared_future<cl::Program>> programs_;  ///< Built, or being built.
   Counts counts_;
 };
 

@@ -21,10 +21,16 @@ std::string pocl_architecture(const std::string& name) {
 }
 
 /// Whether more than a quarter of the rows that tiles of this height compute is padding.
-bool pads_too_much(const Tuning& tuning, std::int64_t m) {
-  const auto tile = tuning.find("tile_m");
-  if (tile == tuning.end() || m <= 0) return false;
-  return 3 * numerics::ceil_div(m, tile->second) * tile->second > 4 * m;
+bool pads_too_much(std::int64_t rows, std::int64_t m) {
+  return m > 0 && 3 * numerics::ceil_div(m, rows) * rows > 4 * m;
+}
+
+/// Whether an entry of this class, by name, is worth less than the caller allows; so is one of a class that this
+/// build does not know. No name is f32: of tables that were made before there were others.
+bool is_weaker(const std::string& entry, backend::AccuracyClass weakest) {
+  for (const auto known : {backend::AccuracyClass::f32, backend::AccuracyClass::tensor14})
+    if (entry == numerics::name_of(known)) return known > weakest;
+  return !entry.empty();
 }
 
 /// The tuning of a configuration, its missing tunables from the rule of thumb; empty where a name or value is
@@ -92,9 +98,10 @@ std::string table_dtype(const GemmDesc& desc) {
   return numerics::is_quantized(desc.a) ? "fp8_w8a8" : "fp8_w8a16";
 }
 
-std::optional<Tuned> find_tuned(const tuned::Tables& tables, const Features& features, const GemmDesc& desc,
+std::optional<Tuned> find_tuned(const tuned::Tables& tables, const Ground& ground, const GemmDesc& desc,
                                 const Problem& problem) {
   if (tables.empty()) return std::nullopt;
+  const Features& features = ground.features;
   const std::vector<std::string> devices = device_classes(features);
   const std::string dtype = table_dtype(desc);
   const auto extent = [](std::int64_t group, std::int64_t size) {
@@ -104,19 +111,19 @@ std::optional<Tuned> find_tuned(const tuned::Tables& tables, const Features& fea
   const std::int64_t block_k = extent(desc.b_scale.grid.group_cols, desc.k);
   auto choices = tables.find(devices, desc.m, desc.n, desc.k, dtype, block_n, block_k);
   // A kernel sees K groups, not blocks: what is good for blocks of 128 is good for wider ones.
-  if (problem.group == 128 && (block_n != 128 || block_k != 128)) {
+  if (problem.k_group == 128 && (block_n != 128 || block_k != 128)) {
     for (auto& choice : tables.find(devices, desc.m, desc.n, desc.k, dtype, 128, 128))
       choices.push_back(std::move(choice));
   }
   for (const auto& choice : choices) {
     const std::int64_t units = choice.config.compute_units, here = features.compute_units;
     if (units != 0 && (units > 2 * here || here > 2 * units)) continue;
-    const Variant* variant = find_variant(choice.config.variant);
-    if (variant == nullptr || variant->accuracy > desc.weakest_accuracy) continue;
+    const Variant* variant = find_variant(choice.config.variant, ground.variants);
+    if (variant == nullptr || is_weaker(choice.config.accuracy_class, desc.weakest_accuracy)) continue;
     const auto tuning = tuning_of(choice.config, *variant, features, problem);
-    if (!tuning || refuse(*variant, *tuning, features, problem)) continue;
+    if (!tuning || ask(ground, *variant, *tuning, desc, problem)) continue;
     if (choice.config.is_rule_of_thumb) return std::nullopt;
-    if (choice.m != desc.m && pads_too_much(*tuning, desc.m)) continue;
+    if (choice.m != desc.m && pads_too_much(variant->tile(*tuning).rows, desc.m)) continue;
     return Tuned{variant, *tuning, choice.source};
   }
   return std::nullopt;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What tuned tables say about a problem on a device. Next door: choose.h (asks here before the rule of thumb),
+// What tuned tables say about a problem on a device. Next door: select.h (asks here before the rule of thumb),
 // ../tuned/table.h (the tables), candidates.h (what a tuner may try).
 #pragma once
 
@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "backends/opencl/backend.h"
-#include "backends/opencl/kernels.h"
+#include "backends/opencl/select.h"
 #include "backends/tuned/table.h"
 
 namespace ironcl::opencl {
@@ -33,10 +33,11 @@ struct Tuned {
 };
 
 /// The nearest configuration that this device runs within the problem's accuracy class; empty where no table has one.
-/// Entries that name unknown variants or values, that refuse() refuses, that were measured on a device with more than
-/// twice or less than half the compute units, or whose tile of rows would be more than a quarter padding at this
-/// other m, are passed over. Empty too where the nearest valid entry says that the rule of thumb is best.
-std::optional<Tuned> find_tuned(const tuned::Tables& tables, const Features& features, const backend::GemmDesc& desc,
+/// Entries that name unknown variants or values, that ask() refuses, whose accuracy class or whose variant's is
+/// weaker than the problem allows, that were measured on a device with more than twice or less than half the compute
+/// units, or whose tile of rows would be more than a quarter padding at this other m, are passed over. Empty too
+/// where the nearest valid entry says that the rule of thumb is best.
+std::optional<Tuned> find_tuned(const tuned::Tables& tables, const Ground& ground, const backend::GemmDesc& desc,
                                 const Problem& problem);
 
 }  // namespace ironcl::opencl

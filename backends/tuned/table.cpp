@@ -157,6 +157,8 @@ Config config_of(const boost::json::object& entry) {
   const boost::json::object& ironcl = member->as_object();
   if (const auto* variant = ironcl.if_contains("variant"); variant != nullptr && variant->is_string())
     config.variant = variant->as_string().c_str();
+  if (const auto* accuracy = ironcl.if_contains("accuracy_class"); accuracy != nullptr && accuracy->is_string())
+    config.accuracy_class = accuracy->as_string().c_str();
   if (const auto* units = ironcl.if_contains("compute_units"); units != nullptr && units->is_int64())
     config.compute_units = units->as_int64();
   if (const auto* kept = ironcl.if_contains("is_rule_of_thumb"); kept != nullptr && kept->is_bool())

@@ -45,6 +45,7 @@ struct Config {
   std::string variant;
   std::vector<std::pair<std::string, std::string>> options;
   std::int64_t compute_units = 0;  ///< Of the device that it was measured on; 0: not said.
+  std::string accuracy_class;      ///< Of what was measured, by name; empty: not said, f32.
   bool is_rule_of_thumb = false;   ///< Nothing beat the rule of thumb, which took this: take the rule of thumb.
 };
 

@@ -7,8 +7,8 @@
 #include <sstream>
 
 #include "backends/opencl/device.h"
-#include "backends/opencl/kernels.h"
 #include "backends/opencl/sources.h"
+#include "backends/opencl/variant.h"
 #include "tests/opencl/harness.h"
 
 namespace ironcl::opencl::testing {
@@ -97,7 +97,7 @@ TEST_F(OpenClBuilds, HeavyEveryTunableBuildsAtEachOfItsValues) {
           if (refuse(variant, tuning, ours.context()->features, problem)) continue;
           Defines defines;
           for (const auto& [name, v] : tuning) defines[macro_name(name)] = std::to_string(v);
-          EXPECT_NO_THROW(builder.build(variant.name + ".cl", defines))
+          EXPECT_NO_THROW(builder.build(variant.name + ".cl", defines, "", *variant.toolchain))
               << variant.name << " " << to_string(tuning) << " on " << device->props().name;
         }
       }

@@ -6,10 +6,10 @@
 #include <cstring>
 #include <limits>
 
-#include "backends/opencl/choose.h"
 #include "backends/opencl/device.h"
-#include "backends/opencl/kernels.h"
+#include "backends/opencl/gemm.h"
 #include "backends/opencl/objects.h"
+#include "backends/opencl/select.h"
 #include "tests/opencl/harness.h"
 
 namespace ironcl::opencl::testing {
@@ -58,6 +58,7 @@ struct Ready {
     w.scale = c.desc().b_scale;
     w.data = reinterpret_cast<const std::byte*>(data.b.data());
     w.scales = reinterpret_cast<const std::byte*>(data.b_scales.data());
+    w.plan = plan;
     args.m = c.m;
     args.weights = device.prepare_weights(w);
     const auto upload = [&](const std::vector<std::uint8_t>& bytes) {
@@ -216,21 +217,66 @@ TEST_F(OpenClObjects, AQueueAtTheAddressOfADestroyedOneIsAnotherQueue) {
   }
 }
 
-TEST_F(OpenClObjects, NoRowsStillWaitForWhatTheyAreToldTo) {
+TEST_F(OpenClObjects, AFailedCallDoesNotFailThoseAfterIt) {
   for (const auto& device : devices()) {
-    Ready ready(*device, {4, 64, 256});
+    Case c{24, 200, 640};
+    c.a_source = DType::f32;
+    Ready ready(*device, c);
     Gate gate(*device);
-    ready.args.m = 0;
-    ready.args.wait = {gate.event};
-    const auto event = ready.plan->enqueue(ready.queue, ready.args);
-    EXPECT_EQ(event->wait(milliseconds(100)), Status::timeout);
-    gate.user.setStatus(CL_COMPLETE);
-    EXPECT_EQ(event->wait(kForEver), Status::ok);
-    Gate failing(*device);
-    ready.args.wait = {failing.event};
-    const auto failed = ready.plan->enqueue(ready.queue, ready.args);
-    failing.user.setStatus(CL_OUT_OF_RESOURCES);
+    backend::GemmArgs doomed = ready.args;
+    doomed.wait = {gate.event};
+    const auto failed = ready.plan->enqueue(ready.queue, doomed);
+    gate.user.setStatus(CL_OUT_OF_RESOURCES);
     expect_error(Status::out_of_device_memory, "CL_OUT_OF_RESOURCES", [&] { failed->wait(kForEver); });
+    const auto other = device->create_queue();
+    EXPECT_EQ(ready.plan->enqueue(other, ready.args)->wait(kForEver), Status::ok);
+  }
+}
+
+TEST_F(OpenClObjects, AWorkspaceIsAllocatedOnlyForCallsThatBringNone) {
+  auto made = make({});
+  for (const auto& device : made.devices) {
+    Case c{24, 200, 640};
+    c.a_source = DType::f32;
+    Ready ready(*device, c);
+    const std::uint64_t bytes = ready.plan->info().workspace_bytes;
+    ASSERT_GT(bytes, 1000u);
+    backend::GemmArgs with_one = ready.args;
+    with_one.workspace = {device->create_buffer(bytes), 0, bytes};
+    dynamic_cast<Device&>(*device).context()->features.max_buffer_bytes = 1000;  // No more such buffers from now on.
+    EXPECT_EQ(ready.plan->enqueue(ready.queue, with_one)->wait(kForEver), Status::ok);
+    expect_error(Status::out_of_device_memory, "in one buffer",
+                 [&] { ready.plan->enqueue(ready.queue, ready.args); });
+  }
+}
+
+TEST_F(OpenClObjects, WeightsInAnotherFormAreRefusedWithWhatToDo) {
+  for (const auto& device : devices()) {
+    Case c{6, 100, 300};
+    c.options = {{"variant", "gemm_tiled"}};
+    Case other = c;
+    other.options = {{"variant", "gemm_panel"}};
+    if (device->supports(c.desc()).reason != backend::Reason::none ||
+        device->supports(other.desc()).reason != backend::Reason::none)
+      continue;
+    Ready ready(*device, c);
+    const Data data = make_data(c);
+    backend::WeightsDesc w;
+    w.dtype = c.b;
+    w.n = c.n;
+    w.k = w.ld = c.k;
+    w.scale = c.desc().b_scale;
+    w.data = reinterpret_cast<const std::byte*>(data.b.data());
+    w.scales = reinterpret_cast<const std::byte*>(data.b_scales.data());
+    w.plan = device->create_gemm(other.desc());
+    ready.args.weights = device->prepare_weights(w);
+    const std::uint64_t bytes = ready.args.weights->device_bytes();
+    expect_error(Status::invalid_argument, "prepare them with this plan",
+                 [&] { ready.plan->enqueue(ready.queue, ready.args); });
+    EXPECT_EQ(ready.args.weights->device_bytes(), bytes) << "a call made another copy of the weights";
+    w.plan = ready.plan;
+    ready.args.weights = device->prepare_weights(w);
+    EXPECT_EQ(ready.plan->enqueue(ready.queue, ready.args)->wait(kForEver), Status::ok);
   }
 }
 

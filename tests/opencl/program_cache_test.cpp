@@ -111,18 +111,20 @@ TEST_F(ProgramCacheTest, IsWholeWhileProcessesWriteTheSameEntry) {
 
 TEST_F(ProgramCacheTest, AKeyTellsProgramsOfOneDriverFromThoseOfTheNext) {
   const DriverIdentity driver{"device", "vendor", "OpenCL 3.0", "570.1", "platform", "OpenCL 3.0 one"};
-  const std::string key = program_key(driver, " -D X=1", "kernel");
-  EXPECT_EQ(key, program_key(driver, " -D X=1", "kernel"));
+  const std::string key = program_key(driver, "opencl-c", " -D X=1", "kernel");
+  EXPECT_EQ(key, program_key(driver, "opencl-c", " -D X=1", "kernel"));
   for (std::string DriverIdentity::*part :
        {&DriverIdentity::device, &DriverIdentity::vendor, &DriverIdentity::device_version,
         &DriverIdentity::driver_version, &DriverIdentity::platform, &DriverIdentity::platform_version}) {
     DriverIdentity other = driver;
     other.*part += "2";
-    EXPECT_NE(key, program_key(other, " -D X=1", "kernel")) << driver.*part;
+    EXPECT_NE(key, program_key(other, "opencl-c", " -D X=1", "kernel")) << driver.*part;
   }
-  EXPECT_NE(key, program_key(driver, " -D X=2", "kernel"));
-  EXPECT_NE(key, program_key(driver, " -D X=1", "Kernel"));
-  EXPECT_NE(key, program_key(driver, " -D X=1k", "ernel")) << "the end of one part is not the start of the next";
+  EXPECT_NE(key, program_key(driver, "opencl-c", " -D X=2", "kernel"));
+  EXPECT_NE(key, program_key(driver, "opencl-c", " -D X=1", "Kernel"));
+  EXPECT_NE(key, program_key(driver, "opencl-c", " -D X=1k", "ernel"))
+      << "the end of one part is not the start of the next";
+  EXPECT_NE(key, program_key(driver, "two-step", " -D X=1", "kernel"));
   // And what a builder takes for its driver is what the driver says.
   if (devices().empty()) GTEST_SKIP() << why_no_devices();
   for (const auto& device : devices()) {

@@ -8,7 +8,7 @@
 #include <set>
 
 #include "backends/opencl/candidates.h"
-#include "backends/opencl/choose.h"
+#include "backends/opencl/select.h"
 
 namespace ironcl::opencl::testing {
 namespace {

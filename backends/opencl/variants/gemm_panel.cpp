@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <iterator>
 
-#include "backends/opencl/kernels.h"
+#include "backends/opencl/estimate.h"
+#include "backends/opencl/forms/blocked.h"
+#include "backends/opencl/forms/tiles.h"
+#include "backends/opencl/variant.h"
 
 namespace ironcl::opencl {
 namespace {
@@ -16,12 +19,12 @@ std::uint64_t rows_of_block(const Tuning& t) {
 }
 
 std::uint64_t local_bytes(const Tuning& t, const Problem& p) {
-  const auto group = static_cast<std::uint64_t>(p.group), columns = static_cast<std::uint64_t>(t.at("block_n"));
+  const auto group = static_cast<std::uint64_t>(p.k_group), columns = static_cast<std::uint64_t>(t.at("block_n"));
   const std::uint64_t rows = rows_of_block(t);
   return (2 * group + rows) * columns * sizeof(float);
 }
 
-std::vector<Pass> passes(const Tuning& t, const Problem& p, std::int64_t m) {
+std::vector<Pass> passes(const Tuning& t, const Problem& p, const Features&, std::int64_t m) {
   return {{"gemm_panel",
            {static_cast<std::size_t>(numerics::ceil_div(p.n, t.at("block_n"))),
             static_cast<std::size_t>(numerics::ceil_div(m, t.at("tile_m") * t.at("block_m")))},
@@ -31,6 +34,9 @@ std::vector<Pass> passes(const Tuning& t, const Problem& p, std::int64_t m) {
 /// What a block may take of a core's second-level cache: 20 tiles by 256 columns of 2 MiB. More gained nothing there.
 constexpr double kOfCache = 0.45;
 
+/// Decoding a column of a panel, as a share of a tile's pass over it.
+constexpr double kDecodingShare = 0.43;
+
 /// Time of a call in passes of one register tile over one column, up to a factor; the constants are fitted to
 /// measurements on a Sapphire Rapids and an Emerald Rapids Xeon (docs/performance/cpu.md).
 double relative_time(const Tuning& t, const Problem& p, std::int64_t tiles, std::uint32_t cores) {
@@ -39,8 +45,8 @@ double relative_time(const Tuning& t, const Problem& p, std::int64_t tiles, std:
   const double width = std::min<double>(t.at("block_n"), static_cast<double>(p.n));
   const double height = static_cast<double>(tiles) / static_cast<double>(blocks_m);
   const auto rounds = static_cast<double>(numerics::ceil_div(blocks_m * blocks_n, cores));
-  const double decoding = 0.43 / height;  // Once for a block, whatever its height.
-  const double reading = 3.0 / width;     // A comes from a far cache once for each block of columns.
+  const double decoding = kDecodingShare / height;  // Once for a block, whatever its height.
+  const double reading = 3.0 / width;               // A comes from a far cache once for each block of columns.
   return rounds * height * width * (1 + decoding + reading);
 }
 
@@ -63,7 +69,7 @@ Tuning rule_of_thumb(const Features& f, const Problem& p) {
     for (const int block_m : kBlocksM) {
       candidate["block_n"] = block_n;
       candidate["block_m"] = block_m;
-      const std::uint64_t a_bytes = rows_of_block(candidate) * static_cast<std::uint64_t>(p.group) * sizeof(float);
+      const std::uint64_t a_bytes = rows_of_block(candidate) * static_cast<std::uint64_t>(p.k_group) * sizeof(float);
       // Where a block is one panel, its rows of A are used once and only those to come need room.
       const std::uint64_t used = local_bytes(candidate, p) + (block_n > kPanel ? 2 : 1) * a_bytes;
       if (static_cast<double>(used) > kOfCache * static_cast<double>(f.local_bytes)) break;
@@ -81,6 +87,20 @@ Tuning rule_of_thumb(const Features& f, const Problem& p) {
   return t;
 }
 
+/// What decoding a vector of weights into a panel costs, in multiply-adds of a vector; relative_time() has it as a
+/// share of a tile of 14 rows.
+constexpr double kDecoding = 6;
+
+double estimate_ns(const Tuning& t, const Problem& p, const Features& f) {
+  const int rows = t.at("tile_m");
+  const std::int64_t tiles = numerics::ceil_div(std::max<std::int64_t>(1, p.m), rows);
+  const std::int64_t blocks = numerics::ceil_div(tiles, t.at("block_m")) * numerics::ceil_div(p.n, t.at("block_n"));
+  const double decoded = rounds(blocks, f) * std::min<double>(t.at("block_n"), static_cast<double>(p.n));
+  const double columns =
+      relative_time(t, p, tiles, f.compute_units) * rows + decoded * (kDecoding - kDecodingShare * rows);
+  return 1e9 * vector_fma_seconds(columns * static_cast<double>(p.k) / t.at("vector"), t.at("vector"), f);
+}
+
 }  // namespace
 
 Variant gemm_panel() {
@@ -95,11 +115,13 @@ Variant gemm_panel() {
                 {"vector", 16, {4, 8, 16}, "f32 elements of a vector"}};
   v.local_bytes = local_bytes;
   v.work_items = [](const Tuning&) -> std::uint64_t { return 1; };
-  v.layout = [](const Tuning&) { return Layout{kPanel, 1, 16}; };
-  v.activations = [](const Tuning& t) { return Activations{true, t.at("tile_m"), 16}; };
+  v.tile = [](const Tuning& t) { return Shape{t.at("tile_m"), t.at("tile_n")}; };
+  v.block = [](const Tuning& t) { return Shape{static_cast<std::int64_t>(rows_of_block(t)), t.at("block_n")}; };
+  v.weights = [](const Tuning&, const Problem&) { return blocked_form(kPanel, 1, 16); };
+  v.activations = [](const Tuning& t, const Problem&) { return tiles_form(t.at("tile_m"), 16); };
   v.passes = passes;
-  v.preference = [](const Features& f, const Problem&) { return f.prefers_vectors() ? 2 : 1; };
   v.rule_of_thumb = rule_of_thumb;
+  v.estimate_ns = estimate_ns;
   return v;
 }
 

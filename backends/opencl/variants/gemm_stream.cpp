@@ -3,14 +3,20 @@
 // M.
 #include <algorithm>
 
-#include "backends/opencl/kernels.h"
+#include "backends/opencl/estimate.h"
+#include "backends/opencl/forms/blocked.h"
+#include "backends/opencl/forms/tiles.h"
+#include "backends/opencl/variant.h"
 
 namespace ironcl::opencl {
 namespace {
 
-constexpr std::int64_t kMostRows = 32;  ///< Beyond, decoding once for many rows (gemm_panel) is better.
+/// What decoding a vector of weights in registers costs, in multiply-adds of a vector. Fitted where gemm_panel, which
+/// decodes once for many tiles, becomes as fast: between two tiles of 16 rows and three, on the Xeons and EPYCs of
+/// docs/performance/cpu.md.
+constexpr double kDecoding = 3;
 
-std::vector<Pass> passes(const Tuning& t, const Problem& p, std::int64_t m) {
+std::vector<Pass> passes(const Tuning& t, const Problem& p, const Features&, std::int64_t m) {
   const auto panels = static_cast<std::size_t>(numerics::ceil_div(p.n, kPanel));
   const auto blocks_n = static_cast<std::size_t>(numerics::ceil_div(p.n, kPanel * t.at("block_n")));
   const auto blocks_m = static_cast<std::size_t>(numerics::ceil_div(m, t.at("tile_m") * t.at("block_m")));
@@ -29,10 +35,20 @@ Tuning rule_of_thumb(const Features& f, const Problem& p) {
   t["block_m"] = t["block_n"] = t["split_k"] = 1;
   // A few work-groups for every core, each with some K groups to itself.
   const std::int64_t work_groups = numerics::ceil_div(p.n, kPanel) * numerics::ceil_div(rows, t["tile_m"]);
-  while (work_groups * t["split_k"] < 4 * f.compute_units && t["split_k"] < 16 && p.groups() >= 4 * t["split_k"]) {
+  while (work_groups * t["split_k"] < 4 * f.compute_units && t["split_k"] < 16 && p.k_groups() >= 4 * t["split_k"]) {
     t["split_k"] *= 2;
   }
   return t;
+}
+
+double estimate_ns(const Tuning& t, const Problem& p, const Features& f) {
+  const std::int64_t tiles = numerics::ceil_div(std::max<std::int64_t>(1, p.m), t.at("tile_m"));
+  const std::int64_t blocks = numerics::ceil_div(tiles, t.at("block_m")) *
+                              numerics::ceil_div(p.n, kPanel * t.at("block_n")) * t.at("split_k");
+  const double columns = static_cast<double>(numerics::Size(p.n).padded_to(kPanel).value());
+  const double vectors = static_cast<double>(tiles) * (t.at("tile_m") + kDecoding) * columns / 16 *
+                         static_cast<double>(p.k) / static_cast<double>(blocks) * rounds(blocks, f);
+  return 1e9 * vector_fma_seconds(vectors, 16, f);
 }
 
 }  // namespace
@@ -51,15 +67,19 @@ Variant gemm_stream() {
     return static_cast<std::uint64_t>(t.at("block_m") * t.at("tile_m") * t.at("block_n") * kPanel) * sizeof(float);
   };
   v.work_items = [](const Tuning&) -> std::uint64_t { return 1; };
-  v.layout = [](const Tuning&) { return Layout{kPanel, 1, 16}; };
-  v.activations = [](const Tuning& t) { return Activations{true, t.at("tile_m"), 16}; };
+  v.tile = [](const Tuning& t) { return Shape{t.at("tile_m"), t.at("tile_n")}; };
+  v.block = [](const Tuning& t) {
+    return Shape{std::int64_t{t.at("tile_m")} * t.at("block_m"), kPanel * t.at("block_n")};
+  };
+  v.weights = [](const Tuning&, const Problem&) { return blocked_form(kPanel, 1, 16); };
+  v.activations = [](const Tuning& t, const Problem&) { return tiles_form(t.at("tile_m"), 16); };
   v.passes = passes;
   v.scratch_bytes = [](const Tuning& t, const Problem& p) -> numerics::Size {
     if (t.at("split_k") == 1) return 0;
     return numerics::Size(t.at("split_k")) * p.m * numerics::Size(p.n).padded_to(kPanel) * 4;
   };
-  v.preference = [](const Features& f, const Problem& p) { return f.prefers_vectors() && p.m <= kMostRows ? 3 : 0; };
   v.rule_of_thumb = rule_of_thumb;
+  v.estimate_ns = estimate_ns;
   return v;
 }
 

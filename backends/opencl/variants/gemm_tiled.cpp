@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Declares cl/gemm_tiled.cl: tiles in local memory, many work-items a work-group. The kernel of GPUs.
-#include "backends/opencl/kernels.h"
+#include "backends/opencl/estimate.h"
+#include "backends/opencl/forms/blocked.h"
+#include "backends/opencl/forms/rows.h"
+#include "backends/opencl/variant.h"
 
 namespace ironcl::opencl {
 namespace {
@@ -15,14 +18,23 @@ std::uint64_t local_bytes(const Tuning& t, const Problem&) {
          static_cast<std::uint64_t>(t.at("tile_m") + t.at("tile_n")) * sizeof(float);
 }
 
-std::vector<Pass> passes(const Tuning& t, const Problem& p, std::int64_t m) {
+std::vector<Pass> passes(const Tuning& t, const Problem& p, const Features&, std::int64_t m) {
   return {{"gemm_tiled",
            {static_cast<std::size_t>(numerics::ceil_div(p.n, t.at("tile_n"))),
             static_cast<std::size_t>(numerics::ceil_div(m, t.at("tile_m")))},
            items(t)}};
 }
 
-int preference(const Features& f, const Problem&) { return f.prefers_vectors() ? 1 : 2; }
+/// Of a device's multiply-adds: 55 % on an H200 (docs/performance/h200.md).
+constexpr double kEfficiency = 0.55;
+
+double estimate_ns(const Tuning& t, const Problem& p, const Features& f) {
+  const std::int64_t tiles =
+      numerics::ceil_div(std::max<std::int64_t>(1, p.m), t.at("tile_m")) * numerics::ceil_div(p.n, t.at("tile_n"));
+  const double in_rounds = rounds(tiles, f) * f.compute_units;  // Units without a tile wait for those with one.
+  const double count = in_rounds * t.at("tile_m") * t.at("tile_n") * static_cast<double>(p.k);
+  return 1e9 * scalar_fma_seconds(count, kEfficiency, f);
+}
 
 Tuning rule_of_thumb(const Features& f, const Problem& p) {
   Tuning t{{"tile_m", 64}, {"tile_n", 64}, {"tile_k", 16}, {"work_m", 4}, {"work_n", 4}};
@@ -56,18 +68,19 @@ Variant gemm_tiled() {
                 {"work_m", 4, {1, 2, 4, 8}, "rows of D per work-item"},
                 {"work_n", 4, {4, 8}, "columns of D per work-item"}};
   v.constraints = {{"tile_k must divide the K group, or a step straddles two scale groups",
-                    [](const Tuning& t, const Problem& p) { return p.group % t.at("tile_k") == 0; }},
+                    [](const Tuning& t, const Problem& p) { return p.k_group % t.at("tile_k") == 0; }},
                    {"tile_m must be at least work_m: a work-item's rows lie inside the tile",
                     [](const Tuning& t, const Problem&) { return t.at("tile_m") >= t.at("work_m"); }},
                    {"tile_n must be at least work_n: a work-item's columns lie inside the tile",
                     [](const Tuning& t, const Problem&) { return t.at("tile_n") >= t.at("work_n"); }}};
   v.local_bytes = local_bytes;
   v.work_items = items;
-  v.layout = [](const Tuning&) { return Layout{0, 16, 64}; };
-  v.activations = [](const Tuning&) { return Activations{false, 1, 64}; };
+  v.tile = v.block = [](const Tuning& t) { return Shape{t.at("tile_m"), t.at("tile_n")}; };
+  v.weights = [](const Tuning&, const Problem&) { return blocked_form(0, 16, 64); };
+  v.activations = [](const Tuning&, const Problem&) { return rows_form(64); };
   v.passes = passes;
-  v.preference = preference;
   v.rule_of_thumb = rule_of_thumb;
+  v.estimate_ns = estimate_ns;
   return v;
 }
 

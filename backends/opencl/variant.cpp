@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "backends/opencl/kernels.h"
+#include "backends/opencl/variant.h"
 
 #include <algorithm>
 #include <boost/json.hpp>
@@ -19,8 +19,8 @@ std::span<const Variant> variants() {
   return all;
 }
 
-const Variant* find_variant(std::string_view name) {
-  for (const Variant& variant : variants()) {
+const Variant* find_variant(std::string_view name, std::span<const Variant> all) {
+  for (const Variant& variant : all) {
     if (variant.name == name) return &variant;
   }
   return nullptr;
@@ -33,23 +33,16 @@ std::string macro_name(const std::string& tunable) {
   return name;
 }
 
-std::string to_string(const Tuning& tuning) {
-  std::string text;
-  for (const auto& [name, value] : tuning) text += (text.empty() ? "" : ",") + name + "=" + std::to_string(value);
-  return text;
-}
-
-std::string Layout::name() const {
-  return (n_block == 0 ? std::string("columns") : "panel_n" + std::to_string(n_block)) + "_k" + std::to_string(k_run);
-}
-
 std::optional<Refusal> refuse(const Variant& variant, const Tuning& tuning, const Features& features,
                               const Problem& problem) {
   using backend::Reason;
+  if (variant.needs != nullptr) {
+    if (auto refusal = variant.needs(features, problem)) return refusal;
+  }
   for (const Constraint& constraint : variant.constraints) {
     if (!constraint.holds(tuning, problem)) {
       return Refusal{Reason::option, variant.name + " with " + to_string(tuning) + ": " + constraint.why +
-                                         " (the K group is " + std::to_string(problem.group) + ")"};
+                                         " (the K group is " + std::to_string(problem.k_group) + ")"};
     }
   }
   const std::uint64_t local = variant.local_bytes(tuning, problem);
@@ -68,9 +61,9 @@ std::optional<Refusal> refuse(const Variant& variant, const Tuning& tuning, cons
   return std::nullopt;
 }
 
-std::string variants_json() {
+std::string variants_json(std::span<const Variant> all) {
   boost::json::array list;
-  for (const Variant& variant : variants()) {
+  for (const Variant& variant : all) {
     boost::json::array tunables, constraints;
     for (const Tunable& tunable : variant.tunables) {
       tunables.push_back(boost::json::object{{"name", tunable.name},
@@ -83,6 +76,8 @@ std::string variants_json() {
     list.push_back(boost::json::object{{"name", variant.name},
                                        {"summary", variant.summary},
                                        {"accuracy_class", numerics::name_of(variant.accuracy)},
+                                       {"toolchain", variant.toolchain->name()},
+                                       {"needs_trial", variant.trial.has_value()},
                                        {"tunables", tunables},
                                        {"constraints", constraints}});
   }

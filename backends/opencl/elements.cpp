@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backends/opencl/elements.h"
+
+#include <cmath>
+#include <map>
+
+#include "backends/numerics/casts.h"
+
+namespace ironcl::opencl {
+namespace {
+
+using backend::DType;
+
+// clang-format off
+constexpr Element kElements[] = {
+    // type          real   code   scale  integer
+    {DType::f32,     true,  false, true,  false},
+    {DType::f16,     true,  false, true,  false},
+    {DType::bf16,    true,  false, true,  false},
+    {DType::e4m3fn,  false, true,  false, false},
+    {DType::e5m2,    false, true,  false, false},
+    {DType::i8,      false, true,  false, true},
+    {DType::e8m0,    false, false, true,  false},
+};
+// clang-format on
+
+std::array<bool, 256> find_nan_codes(DType type) {
+  std::array<bool, 256> nan{};
+  for (std::size_t code = 0; code < nan.size(); ++code) {
+    const auto byte = static_cast<std::uint8_t>(code);
+    nan[code] = std::isnan(numerics::load_as_f64(type, &byte, 0));
+  }
+  return nan;
+}
+
+}  // namespace
+
+const Element& element(DType type) noexcept {
+  static constexpr Element kNone;
+  for (const Element& row : kElements) {
+    if (row.type == type) return row;
+  }
+  return kNone;
+}
+
+std::string names_of(bool Element::*member) {
+  std::string text, last;
+  for (const Element& row : kElements) {
+    if (!(row.*member)) continue;
+    if (!last.empty()) text += (text.empty() ? "" : ", ") + last;
+    last = numerics::name_of(row.type);
+  }
+  return text.empty() ? last : text + " or " + last;
+}
+
+std::string kernel_number(DType type) { return std::to_string(static_cast<std::uint32_t>(type)); }
+
+const std::array<bool, 256>& nan_codes(DType type) {
+  static const std::map<DType, std::array<bool, 256>> all = [] {
+    std::map<DType, std::array<bool, 256>> tables;
+    for (const Element& row : kElements)
+      if (row.code) tables[row.type] = find_nan_codes(row.type);
+    return tables;
+  }();
+  return all.at(type);
+}
+
+}  // namespace ironcl::opencl

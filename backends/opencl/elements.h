@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// The element types on the kernels' side. A type is one row of the table in elements.cpp and the rows of its name in
+// cl/fp8.cl; everything else asks here. Next door: numerics/formats.h (the same types on the host's side).
+#pragma once
+
+#include <array>
+#include <string>
+
+#include "backends/interface.h"
+
+namespace ironcl::opencl {
+
+/// What kernels can do with a type.
+struct Element {
+  backend::DType type = backend::DType::none;
+  bool real = false;     ///< Activations, outputs and biases come in it, and it is quantised from.
+  bool code = false;     ///< Weights and quantised activations come in it.
+  bool scale = false;    ///< Scales come in it.
+  bool integer = false;  ///< Codes of one kind go with their like only.
+};
+
+/// The row of a type; all false where kernels do not know it.
+const Element& element(backend::DType type) noexcept;
+
+/// The names of the types for which `member` is true, as a sentence has them: "f32, f16 or bf16".
+std::string names_of(bool Element::*member);
+
+/// TYPE_... of cl/fp8.cl: the number of ironcl/plugin.h.
+std::string kernel_number(backend::DType type);
+
+/// For each code of a type of one byte, whether it is NaN.
+const std::array<bool, 256>& nan_codes(backend::DType type);
+
+}  // namespace ironcl::opencl

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// How operands lie in memory, as objects: forms of packed weights and forms of activations. Next door: forms/ (one
+// file each). A kernel's declaration names the forms that it reads (variant.h).
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "backends/opencl/step.h"
+
+namespace ironcl::opencl {
+
+/// Sizes of packed weights.
+struct WeightExtent {
+  std::int64_t n_pad = 0, k_pad = 0;  ///< As kernels see them: padded with zero codes.
+  numerics::Size code_bytes;
+  numerics::Size scales;  ///< f32 each.
+};
+
+/// How the codes of B and the f32 scales of its columns lie. Immutable; two forms are the same if their names are.
+class WeightForm {
+ public:
+  virtual ~WeightForm() = default;
+  /// With every number in it that the form is made of: "panel_n32_k1_pad16".
+  virtual std::string name() const = 0;
+  /// Of n x k codes with `scale_groups` scale groups along k. Throws std::overflow_error.
+  virtual WeightExtent extent(std::int64_t n, std::int64_t k, std::int64_t scale_groups) const = 0;
+  /// codes [n, k], rows ld apart, into `packed` (extent().code_bytes of it); padding becomes zero codes.
+  virtual void pack(std::int64_t n, std::int64_t k, const std::uint8_t* codes, std::int64_t ld,
+                    std::uint8_t* packed) const = 0;
+  /// The way back, tight, bit for bit.
+  virtual void unpack(std::int64_t n, std::int64_t k, const std::uint8_t* packed, std::uint8_t* codes) const = 0;
+  /// Where the scale of column n and scale group g is. Padding has scale 0. By default columns lie side by side.
+  virtual std::int64_t scale_at(const WeightExtent& extent, std::int64_t n, std::int64_t group) const {
+    return group * extent.n_pad + n;
+  }
+};
+
+using WeightFormPtr = std::shared_ptr<const WeightForm>;
+
+inline bool same_form(const WeightForm& a, const WeightForm& b) { return &a == &b || a.name() == b.name(); }
+
+/// What the steps of a plan are made from.
+struct Making {
+  const Features& features;
+  const backend::GemmDesc& desc;
+  const Problem& problem;
+  Booking& booking;
+};
+
+/// A step, and what it leaves behind.
+struct Made {
+  std::unique_ptr<Step> step;
+  Operand result;
+};
+
+/// How A lies as a kernel reads it, and the steps that bring it there.
+class ActivationForm {
+ public:
+  virtual ~ActivationForm() = default;
+  /// With every number in it: "tiles_m12_k16_f32".
+  virtual std::string name() const = 0;
+  /// True where the kernel reads this operand as it is.
+  virtual bool takes(const Operand& a, const Making& making) const = 0;
+  /// The step that quantises `x` straight into this form; no step where there is none for these scale groups: then x
+  /// is quantised to rows of codes, and those are packed.
+  virtual Made quantize(const Operand& x, const Making& making) const = 0;
+  /// The step that packs rows of codes with scales, or of floats, into this form.
+  virtual Made pack(const Operand& a, const Making& making) const = 0;
+};
+
+using ActivationFormPtr = std::shared_ptr<const ActivationForm>;
+
+}  // namespace ironcl::opencl

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backends/opencl/forms/blocked.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace ironcl::opencl {
+namespace {
+
+using numerics::Size;
+
+class Blocked final : public WeightForm {
+ public:
+  Blocked(std::int64_t n_block, std::int64_t k_run, std::int64_t k_unit)
+      : n_block_(n_block), k_run_(k_run), k_unit_(std::max(k_unit, k_run)) {}
+
+  std::string name() const override {
+    return (n_block_ == 0 ? std::string("columns") : "panel_n" + std::to_string(n_block_)) + "_k" +
+           std::to_string(k_run_) + "_pad" + std::to_string(k_unit_);
+  }
+
+  WeightExtent extent(std::int64_t n, std::int64_t k, std::int64_t scale_groups) const override {
+    const Size n_pad = n_block_ == 0 ? Size(n) : Size(n).padded_to(n_block_), k_pad = Size(k).padded_to(k_unit_);
+    return {n_pad.value(), k_pad.value(), n_pad * k_pad, n_pad * scale_groups};
+  }
+
+  void pack(std::int64_t n, std::int64_t k, const std::uint8_t* codes, std::int64_t ld,
+            std::uint8_t* packed) const override {
+    const WeightExtent padded = extent(n, k, 0);
+    const std::int64_t block = n_block_ == 0 ? n : n_block_, run = k_run_;
+    const std::int64_t k_pad = padded.k_pad;
+    // Codes of a column taken at a time: one cache line, or the whole runs that fit in one.
+    const std::int64_t step = std::max(run, 64 / run * run);
+    for (std::int64_t first = 0; first < padded.n_pad; first += block) {
+      std::uint8_t* const out = packed + first * k_pad;
+      for (std::int64_t k0 = 0; k0 < k_pad; k0 += step) {
+        const std::int64_t k1 = std::min(k0 + step, k_pad);
+        for (std::int64_t j = 0; j < block; ++j) {
+          const bool inside = first + j < n;
+          const std::uint8_t* const row = codes + (first + j) * ld;
+          if (run == 1) {
+            for (std::int64_t c = k0; c < k1; ++c) out[c * block + j] = inside && c < k ? row[c] : 0;
+          } else {
+            for (std::int64_t c = k0; c < k1; c += run) {
+              std::uint8_t* const to = out + (c / run * block + j) * run;
+              const std::int64_t count = inside ? std::clamp<std::int64_t>(k - c, 0, run) : 0;
+              if (count > 0) std::memcpy(to, row + c, static_cast<std::size_t>(count));
+              if (count < run) std::memset(to + count, 0, static_cast<std::size_t>(run - count));
+            }
+          }
+        }
+      }
+    }
+  }
+
+  void unpack(std::int64_t n, std::int64_t k, const std::uint8_t* packed, std::uint8_t* codes) const override {
+    const std::int64_t block = n_block_ == 0 ? n : n_block_, run = k_run_;
+    const std::int64_t k_pad = extent(n, k, 0).k_pad;
+    for (std::int64_t row = 0; row < n; ++row) {
+      const std::uint8_t* const from = packed + row / block * block * k_pad;
+      for (std::int64_t c = 0; c < k; ++c) codes[row * k + c] = from[(c / run * block + row % block) * run + c % run];
+    }
+  }
+
+ private:
+  std::int64_t n_block_, k_run_, k_unit_;
+};
+
+}  // namespace
+
+WeightFormPtr blocked_form(std::int64_t n_block, std::int64_t k_run, std::int64_t k_unit) {
+  return std::make_shared<Blocked>(n_block, k_run, k_unit);
+}
+
+}  // namespace ironcl::opencl

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backends/opencl/forms/rows.h"
+
+#include "backends/opencl/steps/pack.h"
+#include "backends/opencl/steps/quantize_rows.h"
+
+namespace ironcl::opencl {
+namespace {
+
+using backend::DType;
+using numerics::Size;
+
+class Rows final : public ActivationForm {
+ public:
+  explicit Rows(int k_unit) : k_unit_(k_unit) {}
+
+  std::string name() const override { return "rows_pad" + std::to_string(k_unit_); }
+
+  bool takes(const Operand& a, const Making& making) const override {
+    return numerics::is_quantized(a.element) && a.scale == DType::f32 && making.desc.k % k_unit_ == 0 &&
+           a.ld % 16 == 0;
+  }
+
+  Made quantize(const Operand& x, const Making& making) const override {
+    return quantize_rows(x, Size(making.desc.k).padded_to(k_unit_).value(), making);
+  }
+
+  Made pack(const Operand& a, const Making& making) const override {
+    const Size k_pad = Size(making.desc.k).padded_to(k_unit_), rows = making.desc.m;
+    Operand out;
+    out.form = name();
+    out.element = numerics::is_float(a.element) ? DType::f32 : a.element;
+    out.ld = k_pad.value();
+    out.scale = DType::f32;
+    out.scale_ld = making.problem.k_groups();
+    out.grid = {1, making.problem.k_group};
+    out.data = {Source::workspace,
+                making.booking.book("packed rows of A", rows * k_pad * numerics::size_of(out.element))};
+    out.scales = {Source::workspace, making.booking.book("scales of packed rows", rows * out.scale_ld * 4)};
+    return {pack_step({"pack_rows", 1, false}, a, out, making), out};
+  }
+
+ private:
+  int k_unit_;
+};
+
+}  // namespace
+
+ActivationFormPtr rows_form(int k_unit) { return std::make_shared<Rows>(k_unit); }
+
+}  // namespace ironcl::opencl

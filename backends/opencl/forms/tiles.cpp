@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backends/opencl/forms/tiles.h"
+
+#include "backends/opencl/steps/pack.h"
+#include "backends/opencl/steps/quantize_tiles.h"
+
+namespace ironcl::opencl {
+namespace {
+
+using backend::DType;
+using numerics::Size;
+
+class Tiles final : public ActivationForm {
+ public:
+  Tiles(int rows, int k_unit) : rows_(rows), k_unit_(k_unit) {}
+
+  std::string name() const override {
+    return "tiles_m" + std::to_string(rows_) + "_k16_pad" + std::to_string(k_unit_) + "_f32";
+  }
+
+  bool takes(const Operand&, const Making&) const override { return false; }  // Nobody hands over tiles.
+
+  Made quantize(const Operand& x, const Making& making) const override {
+    if (making.desc.a_scale.grid.group_rows != 1) return {};  // One kernel sees the rows of one tile only.
+    const Operand out = book(true, making);
+    return {quantize_tiles_step(x, out, rows_, past_caches(making), making), out};
+  }
+
+  Made pack(const Operand& a, const Making& making) const override {
+    // The unit of the weights' decoding goes into codes, which cannot overflow; floats can, so there it goes into
+    // sums.
+    const Operand out = book(numerics::is_quantized(a.element), making);
+    return {pack_step({"pack_tiles", rows_, past_caches(making)}, a, out, making), out};
+  }
+
+ private:
+  Size bytes(const Making& making) const {
+    return Size(making.desc.m).padded_to(rows_) * Size(making.desc.k).padded_to(k_unit_) * 4;
+  }
+
+  /// Tiles larger than the caches are stored past them (cl/cache_hints.cl).
+  bool past_caches(const Making& making) const {
+    const Features& f = making.features;
+    return f.prefers_vectors() && bytes(making).bytes() > 2 * f.local_bytes * f.compute_units;
+  }
+
+  Operand book(bool in_units_of_weights, const Making& making) const {
+    Operand out;
+    out.form = name();
+    out.element = DType::f32;
+    out.ld = Size(making.desc.k).padded_to(k_unit_).value();
+    out.scale = DType::f32;
+    out.scale_ld = making.problem.k_groups();
+    out.grid = {1, making.problem.k_group};
+    out.in_units_of_weights = in_units_of_weights;
+    out.data = {Source::workspace, making.booking.book("tiles of A", bytes(making))};
+    out.scales = {Source::workspace,
+                  making.booking.book("scales of tiles", Size(making.desc.m).padded_to(rows_) * out.scale_ld * 4)};
+    return out;
+  }
+
+  int rows_, k_unit_;
+};
+
+}  // namespace
+
+ActivationFormPtr tiles_form(int rows, int k_unit) { return std::make_shared<Tiles>(rows, k_unit); }
+
+}  // namespace ironcl::opencl

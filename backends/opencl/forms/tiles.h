@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+// Activations as f32 tiles: what the kernels with register tiles read.
+#pragma once
+
+#include "backends/opencl/form.h"
+
+namespace ironcl::opencl {
+
+/// Tiles of `rows` rows; in a tile, each 16 k of a row lie side by side (cl/pack_a.cl). k is padded to a multiple of
+/// `k_unit`, itself a multiple of 16. Codes are multiplied with the unit of the weights' decoding.
+ActivationFormPtr tiles_form(int rows, int k_unit);
+
+}  // namespace ironcl::opencl

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a kernel sees of a problem, and why a device, a problem and a tuning may not go together.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+
+#include "backends/interface.h"
+
+namespace ironcl::opencl {
+
+/// A value for each tunable, by name.
+using Tuning = std::map<std::string, int>;
+
+std::string to_string(const Tuning& tuning);  ///< "tile_k=16,tile_m=64"
+
+/// Shape, types and K group of a GEMM.
+struct Problem {
+  std::int64_t m = 0, n = 0, k = 0;
+  int k_group = 128;  ///< Divides the scale groups of both operands along k. G of the error bound.
+  backend::DType a = backend::DType::none, b = backend::DType::none, d = backend::DType::none;
+
+  std::int64_t k_groups() const noexcept { return numerics::ceil_div(k, k_group); }
+};
+
+/// Why something cannot run here.
+struct Refusal {
+  backend::Reason reason = backend::Reason::none;
+  std::string text;
+};
+
+}  // namespace ironcl::opencl

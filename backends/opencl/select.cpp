@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backends/opencl/select.h"
+
+#include <algorithm>
+#include <boost/json.hpp>
+#include <charconv>
+#include <numeric>
+
+#include "backends/opencl/elements.h"
+#include "backends/opencl/tuned.h"
+
+namespace ironcl::opencl {
+namespace {
+
+using backend::DType;
+using backend::Error;
+using backend::GemmDesc;
+using backend::Reason;
+using backend::Status;
+using backend::Support;
+
+constexpr std::int64_t kLargestSize = (std::int64_t{1} << 31) - 4096;  // Kernels count rows and columns in 32 bits.
+
+std::string text_of(DType type) { return std::string(numerics::name_of(type)); }
+
+Refusal dtype(const std::string& text) { return {Reason::dtype, text}; }
+
+std::optional<Refusal> refuse_types(const GemmDesc& d) {
+  const std::string codes = names_of(&Element::code), reals = names_of(&Element::real);
+  if (!element(d.b).code) return dtype("b is " + text_of(d.b) + "; this backend takes " + codes);
+  if (d.a_source != DType::none) {
+    if (!element(d.a_source).real)
+      return dtype("a comes as " + text_of(d.a_source) + "; what is quantised here is " + reals);
+    if (!element(d.a).code) return dtype("a is to be quantised to " + text_of(d.a) + "; take " + codes);
+    if (d.a_scale.dtype != DType::f32)
+      return dtype("scales of a quantised here are f32, not " + text_of(d.a_scale.dtype));
+  } else if (element(d.a).real) {
+    if (d.a_scale.dtype != DType::none)
+      return dtype("a is " + text_of(d.a) + " and has scales; unquantised a takes none");
+  } else if (!element(d.a).code) {
+    return dtype("a is " + text_of(d.a) + "; take " + codes + ", and for unquantised activations " + reals);
+  }
+  if (element(d.a).code && element(d.a).integer != element(d.b).integer) {
+    return dtype("a is " + text_of(d.a) + " and b is " + text_of(d.b) + "; i8 goes with i8 only");
+  }
+  if (!element(d.d).real) return dtype("d is " + text_of(d.d) + "; this backend gives " + reals);
+  if (d.d_scale.dtype != DType::none) return dtype("d has scales; quantised output is not there yet");
+  if (d.bias != DType::none && !element(d.bias).real)
+    return dtype("the bias is " + text_of(d.bias) + "; take " + reals);
+  return std::nullopt;
+}
+
+/// The K group: the widest of 128, 64, 32 that divides both operands' scale groups. 0 where there is none.
+int k_group(const GemmDesc& d) {
+  std::int64_t group = 128;
+  const auto narrow = [&](const backend::ScaleDesc& scale) {
+    if (scale.dtype != DType::none && scale.grid.group_cols != 0 && scale.grid.group_cols < d.k) {
+      group = std::gcd(group, scale.grid.group_cols);
+    }
+  };
+  narrow(d.a_scale);
+  narrow(d.b_scale);
+  return group >= 32 ? static_cast<int>(group) : 0;
+}
+
+/// What no variant takes; empty where it is for the variants to say.
+std::optional<Refusal> refuse_all(const GemmDesc& desc) {
+  if (desc.grouping != backend::Grouping::none) {
+    return Refusal{Reason::grouping, "grouped problems are not there yet; run the matrices one by one"};
+  }
+  if (auto refusal = refuse_types(desc)) return refusal;
+  if (desc.m > kLargestSize || desc.n > kLargestSize || desc.k > kLargestSize) {
+    return Refusal{Reason::shape, "m, n and k are at most " + std::to_string(kLargestSize) + " here"};
+  }
+  if (k_group(desc) == 0) {
+    return Refusal{Reason::scale_layout, "the scale groups along k are " +
+                                             std::to_string(desc.a_scale.grid.group_cols) + " (a) and " +
+                                             std::to_string(desc.b_scale.grid.group_cols) +
+                                             " (b); both must be multiples of 32, or span k"};
+  }
+  return std::nullopt;
+}
+
+std::string known_options(std::span<const Variant> all) {
+  std::string text = "variant";
+  for (const Variant& variant : all) {
+    text += "; of " + variant.name + ":";
+    for (const Tunable& tunable : variant.tunables) text += " " + tunable.name;
+  }
+  return text;
+}
+
+const Variant* asked_variant(const Ground& ground, const GemmDesc& desc) {
+  const Variant* asked = nullptr;
+  for (const auto& [key, value] : desc.options) {
+    if (key != "variant") continue;
+    asked = find_variant(value, ground.variants);
+    if (asked == nullptr) {
+      std::string names;
+      for (const Variant& variant : ground.variants) names += (names.empty() ? "" : ", ") + variant.name;
+      throw Error(Status::invalid_argument,
+                  "option variant=" + value + ": there is no such variant; there are " + names);
+    }
+  }
+  return asked;
+}
+
+void apply_options(const Ground& ground, const GemmDesc& desc, const Variant& variant, Tuning& tuning) {
+  for (const auto& [key, value] : desc.options) {
+    if (key == "variant") continue;
+    const auto tunable = std::find_if(variant.tunables.begin(), variant.tunables.end(),
+                                      [&](const Tunable& t) { return t.name == key; });
+    if (tunable == variant.tunables.end()) {
+      throw Error(Status::invalid_argument, "option " + key + " is not known to variant " + variant.name +
+                                                "; known are " + known_options(ground.variants));
+    }
+    int number = 0;
+    const auto [end, code] = std::from_chars(value.data(), value.data() + value.size(), number);
+    if (code != std::errc() || end != value.data() + value.size() ||
+        std::find(tunable->values.begin(), tunable->values.end(), number) == tunable->values.end()) {
+      std::string allowed;
+      for (const int v : tunable->values) allowed += (allowed.empty() ? "" : ", ") + std::to_string(v);
+      throw Error(Status::invalid_argument, "option " + key + "=" + value + " of variant " + variant.name +
+                                                " is out of range; it takes " + allowed);
+    }
+    tuning[key] = number;
+  }
+}
+
+/// Asks every variant at its rule of thumb. The least estimate among those that run; where none does, among all, so
+/// that its refusal is the one to report.
+void take_rule_of_thumb(const Ground& ground, const GemmDesc& desc, Choice& choice) {
+  const Variant* refused = nullptr;
+  double refused_ns = 0;
+  for (const Variant& variant : ground.variants) {
+    Tuning tuning = variant.rule_of_thumb(ground.features, choice.problem);
+    const double ns = variant.estimate_ns(tuning, choice.problem, ground.features);
+    if (auto refusal = ask(ground, variant, tuning, desc, choice.problem)) {
+      choice.passed_over.push_back({variant.name, std::move(*refusal)});
+      if (refused == nullptr || ns < refused_ns) {
+        refused = &variant;
+        refused_ns = ns;
+      }
+      continue;
+    }
+    if (choice.variant == nullptr || ns < choice.estimate_ns) {
+      choice.variant = &variant;
+      choice.tuning = std::move(tuning);
+      choice.estimate_ns = ns;
+    }
+  }
+  if (choice.variant == nullptr && refused != nullptr) {
+    choice.variant = refused;
+    choice.tuning = refused->rule_of_thumb(ground.features, choice.problem);
+    choice.estimate_ns = refused_ns;
+  }
+}
+
+Support no(Refusal refusal) {
+  Support support;
+  support.reason = refusal.reason;
+  support.text = std::move(refusal.text);
+  return support;
+}
+
+}  // namespace
+
+std::optional<Refusal> ask(const Ground& ground, const Variant& variant, const Tuning& tuning, const GemmDesc& desc,
+                           const Problem& problem) {
+  if (variant.accuracy > desc.weakest_accuracy) {
+    return Refusal{Reason::accuracy,
+                   variant.name + " is of class " + std::string(numerics::name_of(variant.accuracy)) +
+                       ", the problem asks for " + std::string(numerics::name_of(desc.weakest_accuracy))};
+  }
+  if (auto refusal = refuse(variant, tuning, ground.features, problem)) return refusal;
+  const std::uint64_t bytes = variant.weights(tuning, problem)->extent(desc.n, desc.k, 1).code_bytes.bytes();
+  if (bytes > ground.features.max_buffer_bytes) {
+    return Refusal{Reason::device_memory, "the weights take " + std::to_string(bytes) + " bytes, a buffer of " +
+                                              ground.features.name + " has at most " +
+                                              std::to_string(ground.features.max_buffer_bytes)};
+  }
+  if (variant.trial) {
+    const std::string why = ground.trials != nullptr ? ground.trials->why_not(variant) : "it was not tried";
+    if (!why.empty()) return Refusal{Reason::device_feature, variant.name + " does not work on this device: " + why};
+  }
+  return std::nullopt;
+}
+
+Support choose(const Ground& ground, const GemmDesc& desc, Choice* choice, const tuned::Tables* tables) {
+  const Variant* asked = asked_variant(ground, desc);
+  Choice found;
+  found.problem = {desc.m, desc.n, desc.k, 128, desc.a, desc.b, desc.d};
+  if (const int group = k_group(desc); group != 0) found.problem.k_group = group;
+  found.source = desc.options.empty() ? "rule of thumb" : "options";
+  // Options are looked at before the problem is: a wrong one is the caller's mistake whatever the problem.
+  if (asked != nullptr) {
+    found.variant = asked;
+    found.tuning = asked->rule_of_thumb(ground.features, found.problem);
+    apply_options(ground, desc, *asked, found.tuning);
+  }
+  if (auto refusal = refuse_all(desc)) {
+    if (asked == nullptr && !desc.options.empty()) {
+      take_rule_of_thumb({ground.features, ground.variants}, desc, found);
+      apply_options(ground, desc, *found.variant, found.tuning);
+    }
+    return no(std::move(*refusal));
+  }
+  const auto tuned =
+      tables != nullptr && desc.options.empty() ? find_tuned(*tables, ground, desc, found.problem) : std::nullopt;
+  if (tuned) {
+    found.variant = tuned->variant;
+    found.tuning = tuned->tuning;
+    found.source = tuned->source;
+  } else if (asked == nullptr) {
+    take_rule_of_thumb(ground, desc, found);
+    apply_options(ground, desc, *found.variant, found.tuning);
+  }
+  // What the rule of thumb took was asked already; what options made of it was not.
+  if (auto refusal = ask(ground, *found.variant, found.tuning, desc, found.problem)) return no(std::move(*refusal));
+  found.estimate_ns = found.variant->estimate_ns(found.tuning, found.problem, ground.features);
+  Support support;
+  support.accuracy = found.variant->accuracy;
+  if (choice != nullptr) *choice = std::move(found);
+  return support;
+}
+
+WeightFormPtr usual_form(const Ground& ground) {
+  GemmDesc usual;
+  usual.m = 128;
+  usual.n = usual.k = 4096;
+  Choice choice;
+  choice.problem = {usual.m, usual.n, usual.k, 128, DType::e4m3fn, DType::e4m3fn, DType::f32};
+  take_rule_of_thumb(ground, usual, choice);
+  return choice.variant->weights(choice.tuning, choice.problem);
+}
+
+std::string options_json(std::span<const Variant> all) {
+  boost::json::array names;
+  for (const Variant& variant : all) names.push_back(boost::json::string(variant.name));
+  boost::json::object options{{"variant", names}};
+  for (const Variant& variant : all) {
+    for (const Tunable& tunable : variant.tunables) {
+      auto& entry = options[tunable.name];
+      if (!entry.is_object()) entry = boost::json::object{};
+      entry.as_object()[variant.name] = boost::json::value_from(tunable.values);
+    }
+  }
+  return boost::json::serialize(options);
+}
+
+}  // namespace ironcl::opencl

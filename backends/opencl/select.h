@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// From a problem description to a variant with its tuning, or to the reason why not. supports() and create_gemm()
+// both ask here, so they never disagree. Next door: variant.h (declarations), tuned.h (tables), gemm.h (the plan).
+#pragma once
+
+#include "backends/opencl/variant.h"
+#include "backends/tuned/table.h"
+
+namespace ironcl::opencl {
+
+/// Says whether a variant that must prove itself was found right on a device.
+class Trials {
+ public:
+  virtual ~Trials() = default;
+  /// Empty where it was; else what went wrong. Asked often, tried once.
+  virtual std::string why_not(const Variant& variant) = 0;
+};
+
+/// What selection is made among, and for what. `features` and `variants` outlive it.
+struct Ground {
+  Ground(const Features& features, std::span<const Variant> variants = opencl::variants(), Trials* trials = nullptr)
+      : features(features), variants(variants), trials(trials) {}
+
+  const Features& features;
+  std::span<const Variant> variants;
+  Trials* trials;  ///< Null: no variant that needs a trial runs.
+};
+
+/// A variant that was passed over.
+struct PassedOver {
+  std::string variant;
+  Refusal refusal;
+};
+
+struct Choice {
+  const Variant* variant = nullptr;
+  Tuning tuning;
+  Problem problem;
+  std::string source;  ///< "options", "rule of thumb", or the entry of a tuned table.
+  double estimate_ns = 0;
+  std::vector<PassedOver> passed_over;  ///< By the rule of thumb.
+};
+
+/// What runs `desc` on a device. Returns the support answer; fills *choice where its reason is none. Throws
+/// invalid_argument for an unknown option or a value out of its list. Every variant is asked; those whose needs are
+/// not met, or whose accuracy class is weaker than `desc` allows, are passed over with their reasons, and of the rest
+/// the one with the least estimated time is taken. Without options `tables` (may be null) is asked before. Builds
+/// nothing, but for the trials of variants that need one and meet all other needs.
+backend::Support choose(const Ground& ground, const backend::GemmDesc& desc, Choice* choice,
+                        const tuned::Tables* tables = nullptr);
+
+/// Why `variant` with `tuning` does not run here; empty where it does. Asks the trial last.
+std::optional<Refusal> ask(const Ground& ground, const Variant& variant, const Tuning& tuning,
+                           const backend::GemmDesc& desc, const Problem& problem);
+
+/// The form in which weights are prepared without a plan: that of the variant that a usual problem takes.
+WeightFormPtr usual_form(const Ground& ground);
+
+/// The options that plans take, as JSON.
+std::string options_json(std::span<const Variant> all = variants());
+
+}  // namespace ironcl::opencl

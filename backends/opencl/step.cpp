@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backends/opencl/step.h"
+
+#include <algorithm>
+#include <climits>
+
+namespace ironcl::opencl {
+
+std::string to_string(const Tuning& tuning) {
+  std::string text;
+  for (const auto& [name, value] : tuning) text += (text.empty() ? "" : ",") + name + "=" + std::to_string(value);
+  return text;
+}
+
+Memory Call::at(const Place& place) const {
+  const auto moved = [&](const Memory& memory) { return Memory{memory.buffer, memory.at + place.at}; };
+  switch (place.source) {
+    case Source::a:
+      return moved(a);
+    case Source::a_scale:
+      return moved(a_scale);
+    case Source::a_codes:
+      return moved(a_codes);
+    case Source::a_code_scales:
+      return moved(a_code_scales);
+    case Source::d:
+      return moved(d);
+    case Source::bias:
+      return moved(bias);
+    case Source::workspace:
+      return moved(workspace);
+    case Source::nothing:
+      break;
+  }
+  return nothing;
+}
+
+bool Call::has(Source source) const { return dry_ || at({source, 0}).buffer() != nullptr; }
+
+void Call::launch(const cl::Kernel& kernel, const cl::NDRange& groups, const cl::NDRange& local) {
+  const std::size_t* const l = local.get();
+  const std::size_t* const g = groups.get();
+  const cl::NDRange global = dry_ ? cl::NDRange(l[0], l[1]) : cl::NDRange(g[0] * l[0], g[1] * l[1]);
+  cl::Event event;
+  queue_.enqueueNDRangeKernel(kernel, cl::NullRange, global, local, wait.empty() ? nullptr : &wait, &event);
+  wait.clear();
+  if (first_() == nullptr) {
+    first_ = event;
+  } else {
+    earlier_.push_back(last_);
+  }
+  last_ = event;
+}
+
+Defines device_defines(const Features& f) {
+  Defines defines{{"USE_FMA", f.fma ? "1" : "0"}};
+  if (f.min_vector_width) defines["MIN_VECTOR_WIDTH"] = "1";
+  if (f.half_vectors) defines["HALF_VECTORS"] = "1";
+  if (f.cache_builtins) defines["CACHE_BUILTINS"] = "1";
+  return defines;
+}
+
+int reach(std::int64_t extent) {
+  return extent == 0 ? INT_MAX : static_cast<int>(std::min<std::int64_t>(extent, INT_MAX));
+}
+
+}  // namespace ironcl::opencl

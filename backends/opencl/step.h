@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+// A step of a plan, and the small values that flow from step to step. Next door: steps/ (one file each), route.h
+// (which steps a plan has), gemm.h (the plan that builds and launches them).
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "backends/opencl/probe.h"
+#include "backends/opencl/problem.h"
+#include "backends/opencl/program.h"
+#include "backends/opencl/workspace.h"
+
+namespace ironcl::opencl {
+
+/// What memory an operand of a step lies in; the call says which buffer that is.
+enum class Source { nothing, a, a_scale, a_codes, a_code_scales, d, bias, workspace };
+
+/// A place in memory as the plan knows it: before there are buffers.
+struct Place {
+  Source source = Source::nothing;
+  std::uint64_t at = 0;  ///< Bytes from where the call's span, or the workspace, begins.
+};
+
+/// A matrix with its scales, as one step leaves it and the next one reads it.
+struct Operand {
+  Place data, scales;
+  backend::DType element = backend::DType::none;  ///< Of data, as a kernel loads it.
+  std::int64_t ld = 0;                            ///< Elements from row to row; of tiles, of the padded k.
+  backend::DType scale = backend::DType::none;    ///< Type of scales; none: there are none.
+  std::int64_t scale_ld = 0;                      ///< Elements from one row of scales to the next.
+  numerics::ScaleGrid grid;                       ///< What of the matrix one scale is for; 0: the whole extent.
+  std::string form = "rows";                      ///< The name of an ActivationForm, or "rows" for plain rows.
+  bool in_units_of_weights = false;               ///< Values are multiplied by the unit of the weights' decoding.
+};
+
+/// Memory of a call.
+struct Memory {
+  cl::Buffer buffer;
+  std::uint64_t at = 0;  ///< Bytes.
+};
+
+/// Packed weights as a kernel reads them.
+struct DeviceWeights {
+  cl::Buffer codes, scales;
+};
+
+/// One call under way: what a step may set and launch.
+class Call {
+ public:
+  /// `dry`: each launch is one work-group that sees no rows, so that drivers that compile at the first launch do it.
+  Call(cl::CommandQueue queue, std::int64_t m, bool dry = false) : m(m), queue_(std::move(queue)), dry_(dry) {}
+
+  std::int64_t m;  ///< Rows; 0 in a dry call.
+  Memory a, a_scale, a_codes, a_code_scales, d, bias, workspace, nothing;
+  DeviceWeights weights;
+  std::vector<cl::Event> wait;  ///< For the first command only: the queue is in order.
+
+  Memory at(const Place& place) const;
+  bool has(Source source) const;  ///< Whether this call brings that memory; every call does in a dry one.
+
+  /// Enqueues `groups` work-groups of `local` work-items.
+  void launch(const cl::Kernel& kernel, const cl::NDRange& groups, const cl::NDRange& local);
+  const cl::Event& first() const noexcept { return first_; }
+  const cl::Event& last() const noexcept { return last_; }
+  /// The commands before the last. What comes later in a queue may end well although one of these failed.
+  const std::vector<cl::Event>& earlier() const noexcept { return earlier_; }
+
+ private:
+  cl::CommandQueue queue_;
+  bool dry_;
+  cl::Event first_, last_;
+  std::vector<cl::Event> earlier_;
+};
+
+/// A step books its workspace when it is made, which builds nothing: supports() makes steps and drops them. It is
+/// built once, with what is constant of its plan bound to its kernels; a launch sets what the call changes.
+class Step {
+ public:
+  virtual ~Step() = default;
+  virtual std::string name() const = 0;
+  /// Builds the step's kernels. Steps of a plan are built at the same time, each on a thread.
+  virtual void build(ProgramBuilder& builder) = 0;
+  virtual void launch(Call& call) = 0;
+};
+
+using Steps = std::vector<std::unique_ptr<Step>>;
+
+/// Sets the arguments of `kernel` from number `first` on.
+template <class... Args>
+void set_args(cl::Kernel& kernel, cl_uint first, const Args&... args) {
+  (kernel.setArg(first++, args), ...);
+}
+
+/// Where element 0 of `memory` is, in elements of `size` bytes.
+inline cl_ulong element_of(const Memory& memory, std::uint64_t size) { return memory.at / size; }
+
+/// The definitions that every kernel of a device has: what probes showed that its compiler and hardware do.
+Defines device_defines(const Features& features);
+
+/// An extent of a scale group as a kernel's literal; a group that spans a dimension gets one that nothing reaches.
+int reach(std::int64_t extent);
+
+}  // namespace ironcl::opencl

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backends/opencl/steps/multiply.h"
+
+#include <algorithm>
+
+#include "backends/opencl/elements.h"
+
+namespace ironcl::opencl {
+namespace {
+
+using backend::DType;
+
+class Multiply final : public Step {
+ public:
+  Multiply(const Variant& variant, const Tuning& tuning, const Operand& a, const Making& making)
+      : variant_(variant),
+        tuning_(tuning),
+        features_(making.features),
+        problem_(making.problem),
+        a_(a),
+        d_type_(making.desc.d),
+        bias_type_(making.desc.bias),
+        ldd_(making.desc.ldd),
+        weights_(variant.weights(tuning, problem_)->extent(problem_.n, problem_.k, 1)),
+        defines_(device_defines(making.features)) {
+    if (variant.scratch_bytes != nullptr)
+      scratch_ = {Source::workspace, making.booking.book("scratch", variant.scratch_bytes(tuning, problem_))};
+    for (const auto& [name, value] : tuning) defines_[macro_name(name)] = std::to_string(value);
+    defines_["A_TYPE"] = kernel_number(a.element);
+    defines_["B_TYPE"] = kernel_number(making.desc.b);
+    defines_["D_TYPE"] = kernel_number(d_type_);
+    defines_["BIAS_TYPE"] = kernel_number(bias_type_);
+    defines_["GROUP"] = std::to_string(problem_.k_group);
+    const backend::ScaleDesc& b = making.desc.b_scale;
+    defines_["B_SCALE_COLS"] = std::to_string(reach(b.dtype == DType::none ? 0 : b.grid.group_cols));
+    defines_["A_SCALE_ROWS"] = std::to_string(reach(a.grid.group_rows));
+    defines_["A_SCALE_COLS"] = std::to_string(reach(a.grid.group_cols));
+    if (a.in_units_of_weights) defines_["UNIT_IN_A"] = "1";
+  }
+
+  std::string name() const override { return variant_.name; }
+
+  void build(ProgramBuilder& builder) override {
+    const cl::Program program = builder.build(variant_.name + ".cl", defines_, "", *variant_.toolchain);
+    for (const Pass& pass : variant_.passes(tuning_, problem_, features_, 1)) {
+      cl::Kernel kernel(program, pass.kernel.c_str());
+      set_args(kernel, 1, static_cast<cl_int>(problem_.n), static_cast<cl_int>(problem_.k),
+               static_cast<cl_int>(weights_.n_pad), static_cast<cl_int>(weights_.k_pad));
+      kernel.setArg(7, static_cast<cl_ulong>(a_.ld));
+      kernel.setArg(10, static_cast<cl_ulong>(a_.scale_ld));
+      kernel.setArg(15, static_cast<cl_ulong>(ldd_));
+      kernels_.push_back(std::move(kernel));
+    }
+  }
+
+  void launch(Call& call) override {
+    const Memory a = call.at(a_.data), sa = call.at(a_.scales), d = call.at({Source::d, 0}),
+                 bias = call.at({bias_type_ == DType::none ? Source::nothing : Source::bias, 0}),
+                 scratch = call.at(scratch_);
+    const auto passes = variant_.passes(tuning_, problem_, features_, std::max<std::int64_t>(call.m, 1));
+    for (std::size_t i = 0; i < passes.size(); ++i) {
+      cl::Kernel& kernel = kernels_[i];
+      kernel.setArg(0, static_cast<cl_int>(call.m));
+      set_args(kernel, 5, a.buffer, element_of(a, numerics::size_of(a_.element)));
+      set_args(kernel, 8, sa.buffer, element_of(sa, 4));
+      set_args(kernel, 11, call.weights.codes, call.weights.scales, d.buffer,
+               element_of(d, numerics::size_of(d_type_)));
+      set_args(kernel, 16, bias.buffer, element_of(bias, std::max<std::uint32_t>(1, numerics::size_of(bias_type_))),
+               scratch.buffer, element_of(scratch, 4));
+      call.launch(kernel, cl::NDRange(passes[i].global[0], passes[i].global[1]), cl::NDRange(passes[i].local, 1));
+    }
+  }
+
+ private:
+  const Variant& variant_;
+  Tuning tuning_;
+  const Features& features_;
+  Problem problem_;
+  Operand a_;
+  DType d_type_, bias_type_;
+  std::int64_t ldd_;
+  WeightExtent weights_;
+  Place scratch_;
+  Defines defines_;
+  std::vector<cl::Kernel> kernels_;
+};
+
+}  // namespace
+
+std::unique_ptr<Step> multiply_step(const Variant& variant, const Tuning& tuning, const Operand& a,
+                                    const Making& making) {
+  return std::make_unique<Multiply>(variant, tuning, a, making);
+}
+
+}  // namespace ironcl::opencl

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backends/opencl/steps/pack.h"
+
+#include <algorithm>
+
+#include "backends/opencl/elements.h"
+
+namespace ironcl::opencl {
+namespace {
+
+class Pack final : public Step {
+ public:
+  Pack(const Packing& packing, const Operand& a, const Operand& out, const Making& making)
+      : packing_(packing),
+        a_(a),
+        out_(out),
+        k_(making.desc.k),
+        k_groups_(making.problem.k_groups()),
+        items_(making.features.prefers_vectors() ? 1 : std::min<std::size_t>(making.features.max_work_group, 64)),
+        defines_(device_defines(making.features)) {
+    defines_["B_TYPE"] = kernel_number(making.desc.b);
+    defines_["TILE"] = std::to_string(packing.rows);
+    defines_["A_TYPE"] = kernel_number(a.element);
+    defines_["SCALE_TYPE"] = kernel_number(a.scale);
+    defines_["GROUP"] = std::to_string(making.problem.k_group);
+    if (out.in_units_of_weights) defines_["UNIT_IN_A"] = "1";
+    if (packing.past_caches) defines_["STREAM_TILES"] = "1";
+  }
+
+  std::string name() const override { return packing_.kernel == "pack_rows" ? "pack rows" : "pack tiles"; }
+
+  void build(ProgramBuilder& builder) override {
+    kernel_ = cl::Kernel(builder.build("pack_a.cl", defines_), packing_.kernel.c_str());
+    set_args(kernel_, 1, static_cast<cl_int>(k_), static_cast<cl_int>(out_.ld), static_cast<cl_int>(k_groups_));
+    kernel_.setArg(6, static_cast<cl_ulong>(a_.ld));
+    set_args(kernel_, 9, static_cast<cl_ulong>(a_.scale_ld), static_cast<cl_int>(reach(a_.grid.group_rows)),
+             static_cast<cl_int>(reach(a_.grid.group_cols)));
+  }
+
+  void launch(Call& call) override {
+    const Memory a = call.at(a_.data), sa = call.at(a_.scales), out = call.at(out_.data),
+                 scales = call.at(out_.scales);
+    kernel_.setArg(0, static_cast<cl_int>(call.m));
+    set_args(kernel_, 4, a.buffer, element_of(a, numerics::size_of(a_.element)));
+    set_args(kernel_, 7, sa.buffer, element_of(sa, std::max<std::uint32_t>(1, numerics::size_of(a_.scale))));
+    set_args(kernel_, 12, out.buffer, element_of(out, 1), scales.buffer, element_of(scales, 4));
+    call.launch(
+        kernel_,
+        cl::NDRange(static_cast<std::size_t>(numerics::ceil_div(k_groups_, static_cast<std::int64_t>(items_))),
+                    static_cast<std::size_t>(numerics::ceil_div(call.m, packing_.rows))),
+        cl::NDRange(items_, 1));
+  }
+
+ private:
+  Packing packing_;
+  Operand a_, out_;
+  std::int64_t k_, k_groups_;
+  std::size_t items_;
+  Defines defines_;
+  cl::Kernel kernel_;
+};
+
+}  // namespace
+
+std::unique_ptr<Step> pack_step(const Packing& packing, const Operand& a, const Operand& out, const Making& making) {
+  return std::make_unique<Pack>(packing, a, out, making);
+}
+
+}  // namespace ironcl::opencl

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backends/opencl/steps/quantize_rows.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "backends/opencl/steps/quantizer.h"
+
+namespace ironcl::opencl {
+namespace {
+
+using backend::DType;
+using numerics::Size;
+
+class QuantizeRows final : public Step {
+ public:
+  QuantizeRows(const RowQuantizer& how, const Features& f, const Place& x, const Place& codes, const Place& scales)
+      : how_(how),
+        x_(x),
+        codes_(codes),
+        scales_(scales),
+        defines_(quantizer_defines(f, how.source, how.code, how.quantizer)),
+        options_(quantizer_options(f)) {
+    if (!f.prefers_vectors()) lanes_ = std::bit_floor(std::min<std::uint64_t>(64, f.max_work_group));
+    defines_["LANES"] = std::to_string(lanes_);
+  }
+
+  std::string name() const override { return "quantize rows"; }
+
+  void build(ProgramBuilder& builder) override {
+    kernel_ = cl::Kernel(builder.build("quantize.cl", defines_, options_), "quantize");
+    set_args(kernel_, 1, static_cast<cl_int>(how_.k), static_cast<cl_int>(how_.code_ld),
+             static_cast<cl_int>(reach(how_.grid.group_rows)), static_cast<cl_int>(reach(how_.grid.group_cols)),
+             std::bit_cast<cl_uint>(how_.quantizer.amax_floor));
+    kernel_.setArg(8, static_cast<cl_ulong>(how_.ld));
+    kernel_.setArg(11, static_cast<cl_ulong>(how_.code_ld));
+    kernel_.setArg(14, static_cast<cl_ulong>(how_.grid.scale_cols(how_.k)));
+  }
+
+  void launch(Call& call) override {
+    if (!call.has(codes_.source)) return;
+    const Memory x = call.at(x_), codes = call.at(codes_), scales = call.at(scales_);
+    kernel_.setArg(0, static_cast<cl_int>(call.m));
+    set_args(kernel_, 6, x.buffer, element_of(x, numerics::size_of(how_.source)));
+    set_args(kernel_, 9, codes.buffer, element_of(codes, 1));
+    set_args(kernel_, 12, scales.buffer, element_of(scales, 4));
+    call.launch(kernel_,
+                cl::NDRange(static_cast<std::size_t>(how_.grid.scale_cols(how_.k)),
+                            static_cast<std::size_t>(how_.grid.scale_rows(call.m))),
+                cl::NDRange(lanes_, 1));
+  }
+
+ private:
+  RowQuantizer how_;
+  Place x_, codes_, scales_;
+  Defines defines_;
+  std::string options_;
+  std::size_t lanes_ = 1;
+  cl::Kernel kernel_;
+};
+
+}  // namespace
+
+std::unique_ptr<Step> quantize_rows_step(const RowQuantizer& how, const Features& features, const Place& x,
+                                         const Place& codes, const Place& scales) {
+  return std::make_unique<QuantizeRows>(how, features, x, codes, scales);
+}
+
+Made quantize_rows(const Operand& x, std::int64_t code_ld, const Making& making) {
+  const backend::GemmDesc& d = making.desc;
+  const numerics::ScaleGrid& grid = d.a_scale.grid;
+  Operand out;
+  out.element = d.a;
+  out.ld = code_ld;
+  out.scale = DType::f32;
+  out.scale_ld = grid.scale_cols(d.k);
+  out.grid = grid;
+  out.data = {Source::workspace, making.booking.book("codes of A", Size(d.m) * code_ld)};
+  out.scales = {Source::workspace,
+                making.booking.book("scales of codes of A", Size(grid.scale_rows(d.m)) * out.scale_ld * 4)};
+  return {quantize_rows_step({x.element, d.a, d.k, x.ld, code_ld, grid, d.a_quantizer}, making.features, x.data,
+                             out.data, out.scales),
+          out};
+}
+
+}  // namespace ironcl::opencl

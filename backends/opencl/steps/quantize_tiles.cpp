@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backends/opencl/steps/quantize_tiles.h"
+
+#include <bit>
+
+#include "backends/opencl/elements.h"
+#include "backends/opencl/steps/quantizer.h"
+
+namespace ironcl::opencl {
+namespace {
+
+class QuantizeTiles final : public Step {
+ public:
+  QuantizeTiles(const Operand& x, const Operand& out, int rows, bool past_caches, const Making& making)
+      : x_(x),
+        out_(out),
+        rows_(rows),
+        k_(making.desc.k),
+        k_groups_(making.problem.k_groups()),
+        scale_cols_(making.desc.a_scale.grid.scale_cols(making.desc.k)),
+        amax_floor_(making.desc.a_quantizer.amax_floor),
+        defines_(quantizer_defines(making.features, x.element, making.desc.a, making.desc.a_quantizer)),
+        options_(quantizer_options(making.features)) {
+    defines_["TILE"] = std::to_string(rows);
+    defines_["B_TYPE"] = kernel_number(making.desc.b);
+    defines_["GROUP"] = std::to_string(making.problem.k_group);
+    defines_["GROUP_COLS"] = std::to_string(reach(making.desc.a_scale.grid.group_cols));
+    if (past_caches) defines_["STREAM_TILES"] = "1";
+  }
+
+  std::string name() const override { return "quantize tiles"; }
+
+  void build(ProgramBuilder& builder) override {
+    kernel_ = cl::Kernel(builder.build("quantize_tiles.cl", defines_, options_), "quantize_tiles");
+    set_args(kernel_, 1, static_cast<cl_int>(k_), static_cast<cl_int>(out_.ld), static_cast<cl_int>(k_groups_),
+             std::bit_cast<cl_uint>(amax_floor_));
+    kernel_.setArg(7, static_cast<cl_ulong>(x_.ld));
+  }
+
+  void launch(Call& call) override {
+    const Memory x = call.at(x_.data), out = call.at(out_.data), scales = call.at(out_.scales);
+    kernel_.setArg(0, static_cast<cl_int>(call.m));
+    set_args(kernel_, 5, x.buffer, element_of(x, numerics::size_of(x_.element)));
+    set_args(kernel_, 8, out.buffer, element_of(out, 4), scales.buffer, element_of(scales, 4));
+    call.launch(kernel_,
+                cl::NDRange(static_cast<std::size_t>(scale_cols_),
+                            static_cast<std::size_t>(numerics::ceil_div(call.m, rows_))),
+                cl::NDRange(1, 1));
+  }
+
+ private:
+  Operand x_, out_;
+  int rows_;
+  std::int64_t k_, k_groups_, scale_cols_;
+  float amax_floor_;
+  Defines defines_;
+  std::string options_;
+  cl::Kernel kernel_;
+};
+
+}  // namespace
+
+std::unique_ptr<Step> quantize_tiles_step(const Operand& x, const Operand& out, int rows, bool past_caches,
+                                          const Making& making) {
+  return std::make_unique<QuantizeTiles>(x, out, rows, past_caches, making);
+}
+
+}  // namespace ironcl::opencl

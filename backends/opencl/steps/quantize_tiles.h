@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+// The step that quantises floats straight into f32 tiles, for scale groups of one row: cl/quantize_tiles.cl.
+#pragma once
+
+#include "backends/opencl/form.h"
+
+namespace ironcl::opencl {
+
+/// From `x` into `out`, tiles of `rows` rows. `past_caches`: the tiles are stored past the caches.
+std::unique_ptr<Step> quantize_tiles_step(const Operand& x, const Operand& out, int rows, bool past_caches,
+                                          const Making& making);
+
+}  // namespace ironcl::opencl

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backends/opencl/trial.h"
+
+#include <map>
+#include <mutex>
+
+#include "backends/numerics/casts.h"
+#include "backends/numerics/oracle.h"
+#include "backends/opencl/gemm.h"
+
+namespace ironcl::opencl {
+namespace {
+
+using backend::DType;
+
+/// The problem of a trial with its data on the host.
+struct Tiny {
+  backend::GemmDesc desc;
+  std::vector<std::uint8_t> a, b;
+  std::vector<float> a_scales, b_scales;
+
+  explicit Tiny(const Variant& variant) {
+    const Trial& trial = *variant.trial;
+    desc.m = trial.m;
+    desc.n = desc.ldd = trial.n;
+    desc.k = desc.lda = trial.k;
+    desc.a = desc.b = DType::e4m3fn;
+    desc.d = DType::f32;
+    desc.a_scale = {DType::f32, {1, 128}, numerics::ceil_div(trial.k, 128)};
+    desc.b_scale = {DType::f32, {128, 128}, numerics::ceil_div(trial.k, 128)};
+    desc.weakest_accuracy = variant.accuracy;
+    // Integers of -4 to 4, other ones in every row and column.
+    const auto codes = [](std::int64_t count, std::uint32_t state) {
+      std::vector<std::uint8_t> out(static_cast<std::size_t>(count));
+      for (std::uint8_t& code : out) {
+        state = state * 1664525u + 1013904223u;
+        code = numerics::encode_e4m3fn(static_cast<float>(static_cast<int>((state >> 24) % 9) - 4));
+      }
+      return out;
+    };
+    a = codes(desc.m * desc.k, 1);
+    b = codes(desc.n * desc.k, 2);
+    const auto scales = [](std::int64_t count) {
+      std::vector<float> out(static_cast<std::size_t>(count));
+      for (std::size_t i = 0; i < out.size(); ++i) out[i] = i % 3 == 0 ? 0.5f : i % 3 == 1 ? 1.0f : 4.0f;
+      return out;
+    };
+    a_scales = scales(desc.m * desc.a_scale.ld);
+    b_scales = scales(numerics::ceil_div(desc.n, 128) * desc.b_scale.ld);
+  }
+
+  numerics::Comparison judge(const std::vector<float>& d, std::int64_t accumulation_length) const {
+    numerics::Operand left, right;
+    left.dtype = right.dtype = DType::e4m3fn;
+    left.data = a.data();
+    right.data = b.data();
+    left.rows = desc.m;
+    right.rows = desc.n;
+    left.cols = left.ld = right.cols = right.ld = desc.k;
+    left.scale_dtype = right.scale_dtype = DType::f32;
+    left.scales = a_scales.data();
+    right.scales = b_scales.data();
+    left.grid = desc.a_scale.grid;
+    right.grid = desc.b_scale.grid;
+    left.scale_ld = desc.a_scale.ld;
+    right.scale_ld = desc.b_scale.ld;
+    const std::vector<double> got(d.begin(), d.end());
+    return numerics::compare(got, numerics::oracle(left, right, DType::none, nullptr),
+                             {DType::f32, desc.weakest_accuracy, desc.k, accumulation_length});
+  }
+};
+
+class DeviceTrials final : public Trials {
+ public:
+  DeviceTrials(const Context& context, backend::Log* log) : context_(context), log_(log) {}
+
+  std::string why_not(const Variant& variant) override {
+    const std::lock_guard lock(mutex_);  // Others wait: they need the answer, and a trial takes part of a second.
+    const auto known = answers_.find(variant.name);
+    if (known != answers_.end()) return known->second;
+    std::string why;
+    try {
+      why = attempt(variant);
+    } catch (const cl::Error& error) {
+      why = make_error("its trial", error).what();
+    } catch (const std::exception& error) {
+      why = error.what();
+    }
+    if (log_ != nullptr) {
+      log_->write(backend::LogLevel::info, "opencl: " + context_.features.name + ": trial of " + variant.name +
+                                               (why.empty() ? ": right" : ": " + why));
+    }
+    return answers_[variant.name] = why;
+  }
+
+ private:
+  std::string attempt(const Variant& variant) const {
+    const auto own = std::make_shared<Context>();
+    own->platform = context_.platform;
+    own->device = context_.device;
+    own->features = context_.features;
+    own->config = context_.config;
+    own->context = cl::Context(context_.device);
+    own->builder = std::make_unique<ProgramBuilder>(own->config, log_, own->context, own->device);
+    own->variants = {variant};
+    const Tiny tiny(variant);
+    Choice choice;
+    choice.variant = &own->variants.front();
+    choice.problem = {tiny.desc.m, tiny.desc.n, tiny.desc.k, 128, tiny.desc.a, tiny.desc.b, tiny.desc.d};
+    choice.tuning = variant.rule_of_thumb(own->features, choice.problem);
+    if (const auto refusal = refuse(variant, choice.tuning, own->features, choice.problem))
+      return "its own rule of thumb cannot run its trial: " + refusal->text;
+    const auto plan = std::make_shared<Gemm>(own, tiny.desc, std::move(choice));
+    const auto queue = std::make_shared<Queue>(own);
+    const auto upload = [&](const void* data, std::uint64_t bytes) {
+      backend::Span span{std::make_shared<Buffer>(own, bytes), 0, bytes};
+      queue->write(span, data, backend::HostSemantics::copied_before_return);
+      return span;
+    };
+    backend::WeightsDesc weights;
+    weights.dtype = tiny.desc.b;
+    weights.n = tiny.desc.n;
+    weights.k = weights.ld = tiny.desc.k;
+    weights.scale = tiny.desc.b_scale;
+    weights.data = reinterpret_cast<const std::byte*>(tiny.b.data());
+    weights.scales = reinterpret_cast<const std::byte*>(tiny.b_scales.data());
+    std::vector<float> d(static_cast<std::size_t>(tiny.desc.m * tiny.desc.n), std::nanf(""));
+    backend::GemmArgs args;
+    args.m = tiny.desc.m;
+    args.weights = std::make_shared<Weights>(own, weights, plan->weight_form());
+    args.a = upload(tiny.a.data(), tiny.a.size());
+    args.a_scale = upload(tiny.a_scales.data(), tiny.a_scales.size() * sizeof(float));
+    args.d = upload(d.data(), d.size() * sizeof(float));
+    plan->enqueue(queue, args);
+    queue->read(args.d, d.data())->wait(std::chrono::nanoseconds::max());
+    const numerics::Comparison verdict = tiny.judge(d, plan->info().accumulation_length);
+    if (verdict.pass) return {};
+    return "on a tiny problem " + std::to_string(verdict.out_of_bounds) + " elements are wrong, the first at [" +
+           std::to_string(verdict.first_row) + ", " + std::to_string(verdict.first_col) + "]";
+  }
+
+  const Context& context_;
+  backend::Log* log_;
+  std::mutex mutex_;
+  std::map<std::string, std::string> answers_;
+};
+
+}  // namespace
+
+std::unique_ptr<Trials> make_trials(const Context& context, backend::Log* log) {
+  return std::make_unique<DeviceTrials>(context, log);
+}
+
+}  // namespace ironcl::opencl

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+// Trials: a variant of which no feature says whether it works is built, run and checked on a tiny problem. Next door:
+// variant.h (what asks for one), select.h (what asks whether one went well).
+#pragma once
+
+#include "backends/opencl/context.h"
+
+namespace ironcl::opencl {
+
+/// The trials of the device of `context`, which owns them. Each variant is tried once, when it is first asked about,
+/// in an OpenCL context of its own: where a kernel faults, drivers fail every later call of its context. Any thread.
+std::unique_ptr<Trials> make_trials(const Context& context, backend::Log* log);
+
+}  // namespace ironcl::opencl

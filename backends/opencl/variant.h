@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a kernel variant declares about itself. A variant is a file in cl/ and a file in variants/; docs/kernels.md
+// has the steps. Next door: form.h (how operands lie), select.h (which variant a plan takes), steps/multiply.h (how
+// its kernels are launched).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "backends/opencl/form.h"
+#include "backends/opencl/probe.h"
+#include "backends/opencl/problem.h"
+#include "backends/opencl/toolchain.h"
+
+namespace ironcl::opencl {
+
+/// A compile-time parameter of a kernel: TILE_M in the .cl file, "tile_m" as an option.
+struct Tunable {
+  std::string name;         ///< Lower case.
+  int fallback = 1;         ///< The default of the .cl file.
+  std::vector<int> values;  ///< Allowed, ascending.
+  std::string meaning;
+};
+
+/// A rule between tunables, with the reason that its refusal gives.
+struct Constraint {
+  std::string why;
+  bool (*holds)(const Tuning&, const Problem&);
+};
+
+/// Rows and columns of D.
+struct Shape {
+  std::int64_t rows = 1, columns = 1;
+};
+
+/// One kernel of a variant and how it is launched for m rows.
+struct Pass {
+  std::string kernel;
+  std::size_t global[2] = {1, 1};  ///< Work-groups.
+  std::size_t local = 1;           ///< Work-items a work-group, in dimension 0.
+};
+
+/// A problem so small that running it costs nothing: what a variant that must prove itself is tried with. Its
+/// operands are small integers with scales that are powers of two, so that D is exact in every accuracy class.
+struct Trial {
+  std::int64_t m = 3, n = 40, k = 256;
+};
+
+struct Variant {
+  std::string name;  ///< Also the file: cl/NAME.cl.
+  std::string summary;
+  backend::AccuracyClass accuracy = backend::AccuracyClass::f32;
+  std::vector<Tunable> tunables;
+  std::vector<Constraint> constraints;
+
+  // What it needs. A variant whose needs are not met is passed over with the reason.
+  /// Types and device features beyond what all variants take; null: nothing.
+  std::optional<Refusal> (*needs)(const Features&, const Problem&) = nullptr;
+  /// Set: the variant runs only where it was built, run and found right on this problem once (trial.h). For kernels
+  /// of which no feature says whether they work.
+  std::optional<Trial> trial;
+  const Toolchain* toolchain = &opencl_c();
+  std::uint64_t (*local_bytes)(const Tuning&, const Problem&) = nullptr;
+  std::uint64_t (*work_items)(const Tuning&) = nullptr;  ///< A work-group.
+
+  // What it is.
+  Shape (*tile)(const Tuning&) = nullptr;   ///< Of D, what is held in registers or local memory at once.
+  Shape (*block)(const Tuning&) = nullptr;  ///< Of D, what a work-group makes.
+  WeightFormPtr (*weights)(const Tuning&, const Problem&) = nullptr;
+  ActivationFormPtr (*activations)(const Tuning&, const Problem&) = nullptr;
+  std::vector<Pass> (*passes)(const Tuning&, const Problem&, const Features&, std::int64_t m) = nullptr;
+  numerics::Size (*scratch_bytes)(const Tuning&, const Problem&) = nullptr;  ///< Null: none.
+
+  /// A tuning that is valid on every device that refuse() accepts. Values need not be good, but must be legal.
+  Tuning (*rule_of_thumb)(const Features&, const Problem&) = nullptr;
+  /// About how long a call takes, in nanoseconds of a quiet device. Selection takes the least: what counts is the
+  /// order of variants, so estimates share the rates of estimate.h.
+  double (*estimate_ns)(const Tuning&, const Problem&, const Features&) = nullptr;
+};
+
+/// All variants of this build, by name. The build lists the files of variants/; nothing else knows them.
+std::span<const Variant> variants();
+
+/// The variant of that name among `all`, or null.
+const Variant* find_variant(std::string_view name, std::span<const Variant> all = variants());
+
+/// Why `tuning` cannot run here; empty where it can. Builds nothing, and asks no trial.
+std::optional<Refusal> refuse(const Variant& variant, const Tuning& tuning, const Features& features,
+                              const Problem& problem);
+
+/// The declarations as JSON.
+std::string variants_json(std::span<const Variant> all = variants());
+
+/// The tunable's name as the .cl files write it: "tile_m" is TILE_M.
+std::string macro_name(const std::string& tunable);
+
+}  // namespace ironcl::opencl

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backends/opencl/weights.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "backends/numerics/casts.h"
+#include "backends/opencl/elements.h"
+
+namespace ironcl::opencl {
+
+using backend::Error;
+using backend::Status;
+
+Weights::Weights(ContextPtr context, const backend::WeightsDesc& desc, WeightFormPtr form)
+    : context_(std::move(context)), dtype_(desc.dtype), n_(desc.n), k_(desc.k), scale_(desc.scale) {
+  if (desc.scale.dtype != backend::DType::none) {
+    const std::int64_t rows = scale_.grid.scale_rows(n_), cols = scale_.grid.scale_cols(k_);
+    const auto width = static_cast<std::size_t>(cols) * numerics::size_of(scale_.dtype);
+    original_scales_.resize(static_cast<std::size_t>(rows) * width);
+    for (std::int64_t row = 0; row < rows; ++row) {
+      std::memcpy(original_scales_.data() + static_cast<std::size_t>(row) * width,
+                  desc.scales + row * scale_.ld * numerics::size_of(scale_.dtype), width);
+    }
+    scale_.ld = cols;
+  }
+  forms_.push_back(hold(std::move(form), reinterpret_cast<const std::uint8_t*>(desc.data), desc.ld));
+}
+
+std::vector<float> Weights::column_scales(const WeightForm& form, const WeightExtent& extent,
+                                          const std::uint8_t* codes, std::int64_t ld) const {
+  const bool scaled = scale_.dtype != backend::DType::none;
+  const numerics::ScaleGrid grid = scaled ? scale_.grid.resolved(n_, k_) : numerics::ScaleGrid{n_, k_};
+  const std::int64_t groups = numerics::ceil_div(k_, grid.group_cols);
+  const std::array<bool, 256>& is_nan = nan_codes(dtype_);
+  std::vector<float> scales(static_cast<std::size_t>(extent.scales.value()), 0.0f);
+  for (std::int64_t row = 0; row < n_; ++row) {
+    for (std::int64_t group = 0; group < groups; ++group) {
+      float scale = 1.0f;
+      if (scaled) {
+        scale = static_cast<float>(
+            numerics::load_as_f64(scale_.dtype, original_scales_.data(), row / grid.group_rows * scale_.ld + group));
+      }
+      // A NaN code makes its whole column of D NaN: said once here, so that kernels need not look for it.
+      const std::uint8_t* const first = codes + row * ld + group * grid.group_cols;
+      const std::int64_t count = std::min(grid.group_cols, k_ - group * grid.group_cols);
+      bool nan = false;
+      for (std::int64_t c = 0; c < count; ++c) nan |= is_nan[first[c]];
+      if (nan) scale = std::numeric_limits<float>::quiet_NaN();
+      scales[static_cast<std::size_t>(form.scale_at(extent, row, group))] = scale;
+    }
+  }
+  return scales;
+}
+
+Weights::Held Weights::hold(WeightFormPtr form, const std::uint8_t* codes, std::int64_t ld) const {
+  const std::int64_t groups = scale_.dtype == backend::DType::none ? 1 : scale_.grid.scale_cols(k_);
+  Held held{form, form->extent(n_, k_, groups), {}};
+  const auto check = [&](std::uint64_t bytes) {
+    if (bytes > context_->features.max_buffer_bytes) {
+      throw Error(Status::out_of_device_memory,
+                  "weights of " + std::to_string(bytes) + " bytes: " + context_->features.name + " takes at most " +
+                      std::to_string(context_->features.max_buffer_bytes) + " in one buffer");
+    }
+  };
+  const std::uint64_t bytes = held.extent.code_bytes.bytes();
+  check(bytes);
+  check((held.extent.scales * 4).bytes());
+  const std::vector<float> scales = column_scales(*form, held.extent, codes, ld);
+  guarded("weights of " + std::to_string(bytes) + " bytes", [&] {
+    // Packed where the device will read it: no second image of the codes on the host.
+    held.memory.codes = cl::Buffer(context_->context, CL_MEM_READ_ONLY, bytes);
+    const cl::CommandQueue queue(context_->context, context_->device);
+    void* const mapped = queue.enqueueMapBuffer(held.memory.codes, CL_TRUE, CL_MAP_WRITE_INVALIDATE_REGION, 0, bytes);
+    form->pack(n_, k_, codes, ld, static_cast<std::uint8_t*>(mapped));
+    queue.enqueueUnmapMemObject(held.memory.codes, mapped);
+    held.memory.scales = cl::Buffer(context_->context, CL_MEM_READ_ONLY | CL_MEM_COPY_HOST_PTR,
+                                    scales.size() * sizeof(float), const_cast<float*>(scales.data()));
+    queue.finish();
+  });
+  return held;
+}
+
+const DeviceWeights& Weights::in(const WeightForm& form) const {
+  const auto found =
+      std::find_if(forms_.begin(), forms_.end(), [&](const Held& held) { return same_form(*held.form, form); });
+  if (found == forms_.end()) {
+    throw Error(Status::invalid_argument, "the weights are prepared as " + layout() + ", this plan reads " +
+                                              form.name() +
+                                              "; prepare them with this plan (the plan of weights_desc)");
+  }
+  return found->memory;
+}
+
+std::uint64_t Weights::device_bytes() const noexcept {
+  std::uint64_t bytes = 0;
+  for (const Held& held : forms_) bytes += held.extent.code_bytes.bytes() + held.extent.scales.bytes() * 4;
+  return bytes;
+}
+
+void Weights::export_to(std::byte* data, std::byte* scales) {
+  const Held& held = forms_.front();
+  guarded("reading weights", [&] {
+    const cl::CommandQueue queue(context_->context, context_->device);
+    const std::uint64_t bytes = held.extent.code_bytes.bytes();
+    void* const mapped = queue.enqueueMapBuffer(held.memory.codes, CL_TRUE, CL_MAP_READ, 0, bytes);
+    held.form->unpack(n_, k_, static_cast<const std::uint8_t*>(mapped), reinterpret_cast<std::uint8_t*>(data));
+    queue.enqueueUnmapMemObject(held.memory.codes, mapped);
+    queue.finish();
+  });
+  if (!original_scales_.empty()) std::memcpy(scales, original_scales_.data(), original_scales_.size());
+}
+
+}  // namespace ironcl::opencl

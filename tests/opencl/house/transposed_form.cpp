@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/opencl/house/transposed_form.h"
+
+#include "backends/opencl/elements.h"
+
+namespace ironcl::opencl::testing {
+namespace {
+
+using backend::DType;
+using numerics::Size;
+
+class PackTransposed final : public Step {
+ public:
+  PackTransposed(const Operand& a, const Operand& out, const Making& making)
+      : a_(a), out_(out), k_(making.desc.k), defines_(device_defines(making.features)) {
+    defines_["A_TYPE"] = kernel_number(a.element);
+    defines_["SCALE_TYPE"] = kernel_number(a.scale);
+    defines_["GROUP"] = std::to_string(making.problem.k_group);
+  }
+  std::string name() const override { return "pack transposed"; }
+  void build(ProgramBuilder& builder) override {
+    kernel_ = cl::Kernel(builder.build("pack_transposed.cl", defines_), "pack_transposed");
+    kernel_.setArg(1, static_cast<cl_int>(k_));
+    kernel_.setArg(4, static_cast<cl_ulong>(a_.ld));
+    set_args(kernel_, 7, static_cast<cl_ulong>(a_.scale_ld), static_cast<cl_int>(reach(a_.grid.group_rows)),
+             static_cast<cl_int>(reach(a_.grid.group_cols)));
+    kernel_.setArg(14, static_cast<cl_ulong>(out_.ld));
+  }
+  void launch(Call& call) override {
+    const Memory a = call.at(a_.data), sa = call.at(a_.scales), out = call.at(out_.data),
+                 scales = call.at(out_.scales);
+    kernel_.setArg(0, static_cast<cl_int>(call.m));
+    set_args(kernel_, 2, a.buffer, element_of(a, numerics::size_of(a_.element)));
+    set_args(kernel_, 5, sa.buffer, element_of(sa, std::max<std::uint32_t>(1, numerics::size_of(a_.scale))));
+    set_args(kernel_, 10, out.buffer, element_of(out, 4), scales.buffer, element_of(scales, 4));
+    call.launch(kernel_, cl::NDRange(static_cast<std::size_t>(k_), static_cast<std::size_t>(call.m)),
+                cl::NDRange(1, 1));
+  }
+
+ private:
+  Operand a_, out_;
+  std::int64_t k_;
+  Defines defines_;
+  cl::Kernel kernel_;
+};
+
+class Transposed final : public ActivationForm {
+ public:
+  std::string name() const override { return "transposed_pad4_f32"; }
+  bool takes(const Operand&, const Making&) const override { return false; }
+  Made quantize(const Operand&, const Making&) const override { return {}; }
+  Made pack(const Operand& a, const Making& making) const override {
+    Operand out;
+    out.form = name();
+    out.element = DType::f32;
+    out.ld = Size(making.desc.m).padded_to(4).value();
+    out.scale = DType::f32;
+    out.scale_ld = out.ld;
+    out.data = {Source::workspace, making.booking.book("A transposed", Size(making.desc.k) * out.ld * 4)};
+    out.scales = {Source::workspace,
+                  making.booking.book("scales of A transposed", Size(making.problem.k_groups()) * out.ld * 4)};
+    return {std::make_unique<PackTransposed>(a, out, making), out};
+  }
+};
+
+}  // namespace
+
+ActivationFormPtr transposed_form() { return std::make_shared<Transposed>(); }
+
+}  // namespace ironcl::opencl::testing
