@@ -192,7 +192,7 @@ struct WeightsDesc {
   ScaleDesc scale;
   const std::byte* data = nullptr;
   const std::byte* scales = nullptr;
-  std::shared_ptr<Gemm> plan;  ///< The plan whose layout to prepare; none: one that all plans of the device take.
+  std::shared_ptr<Gemm> plan;  ///< The plan whose layout to prepare; none: the device's usual one.
 };
 
 /// B on a device, in the device's own layout; immutable.

@@ -69,16 +69,13 @@ Weights::Held Weights::hold(WeightFormPtr form, const std::uint8_t* codes, std::
   check(bytes);
   check((held.extent.scales * 4).bytes());
   const std::vector<float> scales = column_scales(*form, held.extent, codes, ld);
+  std::vector<std::uint8_t> packed(bytes);
+  form->pack(n_, k_, codes, ld, packed.data());
+  const auto make = [&](const void* data, std::size_t size) {
+    return cl::Buffer(context_->context, CL_MEM_READ_ONLY | CL_MEM_COPY_HOST_PTR, size, const_cast<void*>(data));
+  };
   guarded("weights of " + std::to_string(bytes) + " bytes", [&] {
-    // Packed where the device will read it: no second image of the codes on the host.
-    held.memory.codes = cl::Buffer(context_->context, CL_MEM_READ_ONLY, bytes);
-    const cl::CommandQueue queue(context_->context, context_->device);
-    void* const mapped = queue.enqueueMapBuffer(held.memory.codes, CL_TRUE, CL_MAP_WRITE_INVALIDATE_REGION, 0, bytes);
-    form->pack(n_, k_, codes, ld, static_cast<std::uint8_t*>(mapped));
-    queue.enqueueUnmapMemObject(held.memory.codes, mapped);
-    held.memory.scales = cl::Buffer(context_->context, CL_MEM_READ_ONLY | CL_MEM_COPY_HOST_PTR,
-                                    scales.size() * sizeof(float), const_cast<float*>(scales.data()));
-    queue.finish();
+    held.memory = {make(packed.data(), packed.size()), make(scales.data(), scales.size() * sizeof(float))};
   });
   return held;
 }
@@ -102,14 +99,12 @@ std::uint64_t Weights::device_bytes() const noexcept {
 
 void Weights::export_to(std::byte* data, std::byte* scales) {
   const Held& held = forms_.front();
+  std::vector<std::uint8_t> packed(held.extent.code_bytes.bytes());
   guarded("reading weights", [&] {
     const cl::CommandQueue queue(context_->context, context_->device);
-    const std::uint64_t bytes = held.extent.code_bytes.bytes();
-    void* const mapped = queue.enqueueMapBuffer(held.memory.codes, CL_TRUE, CL_MAP_READ, 0, bytes);
-    held.form->unpack(n_, k_, static_cast<const std::uint8_t*>(mapped), reinterpret_cast<std::uint8_t*>(data));
-    queue.enqueueUnmapMemObject(held.memory.codes, mapped);
-    queue.finish();
+    queue.enqueueReadBuffer(held.memory.codes, CL_TRUE, 0, packed.size(), packed.data());
   });
+  held.form->unpack(n_, k_, packed.data(), reinterpret_cast<std::uint8_t*>(data));
   if (!original_scales_.empty()) std::memcpy(scales, original_scales_.data(), original_scales_.size());
 }
 

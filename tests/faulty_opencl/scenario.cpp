@@ -265,6 +265,7 @@ class Run {
     w.data_bytes = data_.b.size();
     w.scales = data_.b_scales.data();
     w.scale_bytes = data_.b_scales.size();
+    w.plan = plan_;
     make("weights_prepare", weights_, [&](auto* out, Error* e) { return p_.weights_prepare(device_, &w, out, e); });
   }
 

@@ -330,7 +330,7 @@ typedef struct ironcl_weights_desc {
   const void* scales;
   uint64_t data_bytes;  /* at least ((groups * n - 1) * ld + k) * element size */
   uint64_t scale_bytes; /* likewise, with groups * ceil(n / group_rows) rows of scales */
-  ironcl_gemm plan;     /* the plan whose layout to prepare; NULL: one that all plans of the device take */
+  ironcl_gemm plan;     /* the plan whose layout to prepare, for plans that may refuse others; NULL: the device's usual one */
 } ironcl_weights_desc;
 
 typedef struct ironcl_weights_info {
