@@ -330,7 +330,7 @@ typedef struct ironcl_weights_desc {
   const void* scales;
   uint64_t data_bytes;  /* at least ((groups * n - 1) * ld + k) * element size */
   uint64_t scale_bytes; /* likewise, with groups * ceil(n / group_rows) rows of scales */
-  ironcl_gemm plan;     /* the plan whose layout to prepare, for plans that may refuse others; NULL: the device's usual one */
+  ironcl_gemm plan;     /* the plan whose layout to prepare; NULL: the device's usual one; see gemm_args.weights */
 } ironcl_weights_desc;
 
 typedef struct ironcl_weights_info {
@@ -363,8 +363,8 @@ typedef struct ironcl_gemm_args {
   uint32_t wait_count;
   const ironcl_event* wait; /* `wait_count` events, retained by the call */
   const ironcl_chain* next;
-  int64_t m; /* 0 (no work: an event that completes in its turn) to the plan's m */
-  ironcl_weights weights;
+  int64_t m;              /* 0 (no work: an event that completes in its turn) to the plan's m */
+  ironcl_weights weights; /* those in another layout than the plan reads may be refused: prepare with the plan */
   ironcl_span a, a_scale, d, d_scale, bias, group_sizes, workspace, a_quantized, a_quantized_scale;
 } ironcl_gemm_args;
 
