@@ -22,6 +22,12 @@ std::string expected_shape(std::int64_t rows, std::int64_t cols, ScaleGrid grid)
   return fmt::format("[{}, {}]", grid.scale_rows(rows), grid.scale_cols(cols));
 }
 
+/// Tools add and drop dimensions of 1: [n] and [n, 1], [] and [1, 1], [2] of a weight that has one block in a row.
+std::vector<std::int64_t> without_ones(std::vector<std::int64_t> shape) {
+  std::erase(shape, 1);
+  return shape;
+}
+
 }  // namespace
 
 std::string grid_text(ScaleGrid grid) {
@@ -45,10 +51,7 @@ void check_scale_dtype(const Tensor& scale, const std::filesystem::path& file) {
 
 void check_scale_shape(const Tensor& scale, const std::filesystem::path& file, const std::string& operand,
                        std::int64_t rows, std::int64_t cols, ScaleGrid grid) {
-  const std::vector<std::int64_t>& shape = scale.shape;
-  if (shape == std::vector{grid.scale_rows(rows), grid.scale_cols(cols)}) return;
-  if (grid == ScaleGrid{1, 0} && shape == std::vector{rows}) return;
-  if (scale.elements() == 1 && grid.scale_rows(rows) == 1 && grid.scale_cols(cols) == 1) return;
+  if (without_ones(scale.shape) == without_ones({grid.scale_rows(rows), grid.scale_cols(cols)})) return;
   throw Error(
       ErrorKind::shape, file, scale.name,
       fmt::format("is {}, expected {} for '{}' [{}, {}] with scales {}; the file is damaged or made for other "

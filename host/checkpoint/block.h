@@ -21,7 +21,7 @@ std::string grid_text(ScaleGrid grid);
 void check_scale_dtype(const Tensor& scale, const std::filesystem::path& file);
 
 /// Throws Error shape unless `scale` holds the scales of `operand` (a name, for the text) [rows, cols] on `grid`:
-/// [scale_rows, scale_cols], or [rows] for {1, 0}, or any shape of one element where that is one scale.
+/// [scale_rows, scale_cols], with or without dimensions of 1.
 void check_scale_shape(const Tensor& scale, const std::filesystem::path& file, const std::string& operand,
                        std::int64_t rows, std::int64_t cols, ScaleGrid grid);
 

@@ -1,0 +1,102 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Runs `ironcl` over the folders of make_folders.py and writes the table of docs/checkpoints.md.
+
+    make_table.py FOLDERS --ironcl build/release/bin/ironcl [--write docs/checkpoints.md] [--device URI]...
+
+A row says that a folder runs, with the largest error of its layers over the bound, against torch's float64, and where that
+was; or the line with which it is refused. Exit status 1 where a folder of a readable scheme does not run or is beyond its
+bound, and where one of another scheme is not refused.
+"""
+
+import argparse
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+
+BEGIN, END = "<!-- table of make_table.py -->", "<!-- end of the table -->"
+
+
+def run(command):
+    return subprocess.run(command, capture_output=True, text=True)
+
+
+def largest_error(report, device):
+    errors = [float(e["max_error_over_bound"]) for case in report["cases"] for e in case["expect"] if e["uri"] == device]
+    return max(errors) if errors else None
+
+
+def compare(options, folder, layers):
+    """(verdict text, in order) of comparing every layer with torch's result."""
+    expect, worst = folder + ".expect.safetensors", {}
+    for index, layer in enumerate(layers):
+        command = [options.ironcl, "compare", folder, "--layer", layer, "--input", f"{expect}:x{index}"]
+        command += ["--expect", f"{expect}:y{index}", "--json", "-"]
+        for device in options.device:
+            command += ["--device", device]
+        outcome = run(command)
+        if not outcome.stdout.startswith("{"):
+            return f"**not run**: {first_line(outcome.stderr, folder)}", False
+        report = json.loads(outcome.stdout)
+        for case in report["cases"]:
+            for result in case["devices"]:
+                if result["verdict"] in ("unsupported", "error"):
+                    worst[result["uri"]] = "not supported" if result["verdict"] == "unsupported" else "**failed**"
+            for expected in case["expect"]:
+                error = float(expected["max_error_over_bound"])
+                before = worst.get(expected["uri"], 0.0)
+                if not isinstance(before, str):
+                    worst[expected["uri"]] = max(before, error)
+    numbers = [error for error in worst.values() if not isinstance(error, str)]
+    good = bool(numbers) and all(error <= 1 for error in numbers)
+    text = ", ".join(f"{uri} {error if isinstance(error, str) else f'{error:.2g}'}" for uri, error in worst.items() if uri != "oracle")
+    return f"runs: {text}", good
+
+
+def first_line(text, folder):
+    line = next((line for line in text.splitlines() if line.strip()), "(nothing was said)")
+    line = line.replace(folder + "/", "").replace(folder, "PATH")
+    return re.sub(r"^ironcl \w+: ", "", line).replace("|", "\\|")
+
+
+def row_of(options, entry):
+    folder = os.path.join(options.folders, entry["name"])
+    if "failed" in entry:
+        return f"not made: {entry['failed']}".replace("|", "\\|"), True
+    if entry["supported"]:
+        return compare(options, folder, entry["layers"])
+    outcome = run([options.ironcl, "inspect", folder])
+    said = f"refused: {first_line(outcome.stderr, folder)}"
+    return said, outcome.returncode == 3
+
+
+def main():
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments.add_argument("folders")
+    arguments.add_argument("--ironcl", required=True)
+    arguments.add_argument("--device", action="append", default=[])
+    arguments.add_argument("--write", help="replace the table of this page")
+    options = arguments.parse_args()
+    options.device = options.device or ["ironwood:0", "opencl:0"]
+    start, lines, wrong = time.time(), [], []
+    for entry in json.load(open(os.path.join(options.folders, "folders.json"))):
+        text, good = row_of(options, entry)
+        lines.append(f"| {entry['tool']} | {entry['scheme']} | {text} |")
+        print(("ok   " if good else "WRONG"), entry["name"], text, flush=True)
+        if not good:
+            wrong.append(entry["name"])
+    table = "\n".join([BEGIN, "| tool | scheme | IronCL |", "|---|---|---|", *lines, END])
+    if options.write:
+        page = open(options.write).read()
+        before, rest = page.split(BEGIN)
+        with open(options.write, "w") as file:
+            file.write(before + table + rest.split(END)[1])
+    print(f"{len(lines)} folders, {len(wrong)} wrong {wrong or ''}, {time.time() - start:.0f} s")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
