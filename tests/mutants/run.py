@@ -1,0 +1,257 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Plants one fault at a time in a copy of the sources and runs the tests that must see it.
+
+Faults are in *.faults beside this file (README.md has their form). A fault is caught where a named test fails, hangs or
+crashes, or where the compiler refuses it. It survives where they all pass; it is stale where its text is not found
+exactly once. Exit status: 0 all caught, 1 a fault survived, 2 a fault is stale or the tests fail without any fault.
+"""
+import argparse
+import json
+import os
+import pathlib
+import queue
+import re
+import shutil
+import subprocess
+import sys
+import threading
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+IGNORED = {"build", ".git", ".cache", "__pycache__"}
+
+
+class Fault:
+    def __init__(self, room, build, tests, line):
+        self.room, self.build, self.tests = room, build, tests
+        self.name, _, self.meaning = (part.strip() for part in line.partition(":"))
+        self.file, self.find, self.replace = "", [], []
+
+    def pattern(self):
+        words = re.split(r"\s+", "\n".join(self.find).strip())
+        return re.compile(r"\s+".join(re.escape(word) for word in words))
+
+    def apply(self, tree):
+        """Writes the faulty file into `tree`; returns why not, or None."""
+        path = tree / self.file
+        if not path.is_file():
+            return f"there is no {self.file}"
+        text = path.read_text()
+        found = list(self.pattern().finditer(text))
+        if len(found) != 1:
+            return f"its text is {len(found)} times in {self.file}, expected once"
+        at = found[0]
+        path.write_text(text[: at.start()] + "\n".join(self.replace).strip() + text[at.end():])
+        return None
+
+
+def read_faults(path):
+    faults, room, build, tests, fault = [], path.stem, [], "", None
+    for number, line in enumerate(path.read_text().splitlines(), 1):
+        stripped = line.strip()
+        if not stripped or stripped.startswith("#"):
+            continue
+        word, _, rest = stripped.partition(" ")
+        if word == "fault":
+            fault = Fault(room, build, tests, rest)
+            faults.append(fault)
+        elif word == "build":
+            if fault: fault.build = rest.split()
+            else: build = rest.split()
+        elif word == "tests":
+            if fault: fault.tests = rest
+            else: tests = rest
+        elif word == "file" and fault:
+            fault.file = rest
+        elif word == "-" and fault:
+            fault.find.append(rest)
+        elif word == "+" and fault:
+            fault.replace.append(rest)
+        else:
+            sys.exit(f"{path}:{number}: not a line of a fault: {stripped}")
+    for fault in faults:
+        if not (fault.file and fault.find and fault.build and fault.tests):
+            sys.exit(f"{path}: fault {fault.name} lacks a file, a text, targets or tests")
+    return faults
+
+
+def copy_sources(to):
+    """The files of the working tree, without what git ignores where git is there to say so."""
+    listed = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True)
+    if listed.returncode == 0:
+        files = [name for name in listed.stdout.splitlines() if (ROOT / name).is_file()]
+    else:
+        files = [str(p.relative_to(ROOT)) for p in ROOT.rglob("*")
+                 if p.is_file() and not IGNORED & set(p.relative_to(ROOT).parts)]
+    kept = set(files)
+    for name in files:
+        source, target = ROOT / name, to / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        # An unchanged file keeps its time, so that a second run builds nothing anew.
+        if not target.is_file() or target.read_bytes() != source.read_bytes():
+            shutil.copy(source, target)
+    for old in [p for p in to.rglob("*") if p.is_file() and p.relative_to(to).parts[0] != "build"]:
+        if str(old.relative_to(to)) not in kept:
+            old.unlink()
+
+
+class Copy:
+    """One copy of the sources with its build; used by one thread."""
+
+    def __init__(self, index, cores, base):
+        self.tree = base / f"tree-{index}"
+        self.build = self.tree / "build"
+        self.cores = cores
+        self.environment = dict(os.environ, CCACHE_BASEDIR=str(self.tree), CCACHE_NOHASHDIR="1",
+                                POCL_CACHE_DIR=str(self.tree / "build" / "pocl"))
+
+    def run(self, command, seconds):
+        """Exit status and output; None where it ran out of time."""
+        process = subprocess.Popen(command, cwd=self.tree, env=self.environment, stdout=subprocess.PIPE,
+                                   stderr=subprocess.STDOUT, text=True, errors="replace", start_new_session=True)
+        try:
+            output, _ = process.communicate(timeout=seconds)
+            return process.returncode, output
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, 9)
+            process.communicate()
+            return None, "out of time"
+
+    def prepare(self):
+        self.tree.mkdir(parents=True, exist_ok=True)
+        copy_sources(self.tree)
+        (self.build / "pocl").mkdir(parents=True, exist_ok=True)
+        status, output = self.run(["cmake", "-S", ".", "-B", "build", "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release"], 600)
+        if status != 0:
+            sys.exit(f"configuring {self.tree} failed:\n{output[-3000:]}")
+
+    def make(self, targets, seconds=3600):
+        return self.run(["cmake", "--build", "build", "-j", str(self.cores), "--target", *targets], seconds)
+
+    def test(self, tests):
+        return self.run(["ctest", "--test-dir", "build", "-R", tests, "-j", str(self.cores), "--timeout", "600",
+                         "--output-on-failure", "--no-tests=error"], 1800)
+
+
+def failed_tests(output):
+    names = re.findall(r"^\s*\d+ - (\S+) \((?:Failed|Timeout|SEGFAULT|Subprocess aborted|Child aborted|ILLEGAL|"
+                       r"NUMERICAL|OTHER_FAULT|Exit code[^)]*|BUS)\)?", output, re.M)
+    return names or re.findall(r"^\s*\d+ - (\S+) \(", output, re.M)
+
+
+def try_fault(copy, fault):
+    start = time.monotonic()
+    path = copy.tree / fault.file
+    original = path.read_bytes() if path.is_file() else None
+    why = fault.apply(copy.tree)
+    if why:
+        return {"outcome": "stale", "by": [], "text": why}
+    try:
+        status, output = copy.make(fault.build)
+        if status != 0:
+            outcome, by = ("refused by the compiler" if status is not None else "build hangs"), []
+        else:
+            status, output = copy.test(fault.tests)
+            by = failed_tests(output)
+            outcome = "survived" if status == 0 else "caught"
+            if status is None: by = ["out of time"]
+    finally:
+        path.write_bytes(original)
+    return {"outcome": outcome, "by": by, "seconds": round(time.monotonic() - start, 1),
+            "text": "" if outcome == "caught" else output[-1500:]}
+
+
+def write_table(results, base, seconds):
+    outcomes = {}
+    for result in results: outcomes[result["outcome"]] = outcomes.get(result["outcome"], 0) + 1
+    summary = ", ".join(f"{count} {name}" for name, count in sorted(outcomes.items()))
+    lines = [f"{len(results)} faults: {summary}; {seconds:.0f} s", "", "| room | fault | what is wrong | outcome | seen by |",
+             "|---|---|---|---|---|"]
+    for result in results:
+        by = result["by"]
+        seen = ", ".join(f"`{name}`" for name in by[:2]) + (f" and {len(by) - 2} more" if len(by) > 2 else "")
+        lines.append(f"| {result['room']} | `{result['name']}` | {result['meaning']} | {result['outcome']} | {seen} |")
+    (base / "result.md").write_text("\n".join(lines) + "\n")
+    (base / "result.json").write_text(json.dumps({"summary": outcomes, "seconds": round(seconds), "faults": results}, indent=1))
+    print(lines[0])
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--copies", type=int, default=0, help="faults tried at the same time (default: a quarter of the cores)")
+    parser.add_argument("--room", help="only the faults of this file, such as numerics")
+    parser.add_argument("--only", help="only faults whose names match this expression")
+    parser.add_argument("--check", action="store_true", help="only say whether every fault still applies; builds nothing")
+    parser.add_argument("--list", action="store_true", help="list the faults")
+    parser.add_argument("--where", default=str(ROOT / "build" / "mutants"), help="folder of the copies and the results")
+    options = parser.parse_args()
+    faults = [fault for path in sorted(HERE.glob("*.faults")) for fault in read_faults(path)]
+    names = [fault.name for fault in faults]
+    twice = {name for name in names if names.count(name) > 1}
+    if twice: sys.exit(f"names that are there twice: {', '.join(sorted(twice))}")
+    faults = [f for f in faults if (not options.room or f.room == options.room)
+              and (not options.only or re.search(options.only, f.name))]
+    if not faults: sys.exit("no fault has that room or name; --list lists them")
+    if options.list:
+        for fault in faults: print(f"{fault.room:12} {fault.name:40} {fault.meaning}")
+        return 0
+    if options.check:
+        stale = 0
+        for fault in faults:
+            found = len(list(fault.pattern().finditer((ROOT / fault.file).read_text()))) if (ROOT / fault.file).is_file() else 0
+            if found != 1:
+                stale += 1
+                print(f"{fault.room}.faults: {fault.name}: its text is {found} times in {fault.file}, expected once")
+        print(f"{len(faults)} faults, {stale} stale")
+        return 2 if stale else 0
+
+    begin = time.monotonic()
+    cores = os.cpu_count() or 1
+    copies = options.copies or max(1, min(len(faults), cores // 4))
+    base = pathlib.Path(options.where).resolve()
+    trees = [Copy(index, max(1, cores // copies), base) for index in range(copies)]
+    targets = sorted({target for fault in faults for target in fault.build})
+    print(f"{len(faults)} faults in {copies} copies under {base}; building {len(targets)} targets", flush=True)
+    trees[0].cores = cores
+    for index, tree in enumerate(trees):  # The first build fills ccache for the others.
+        tree.prepare()
+        status, output = tree.make(targets)
+        if status != 0: sys.exit(f"the sources do not build without a fault:\n{output[-4000:]}")
+    trees[0].cores = max(1, cores // copies)
+
+    for tests in sorted({fault.tests for fault in faults}):
+        status, output = trees[0].test(tests)
+        if status != 0:
+            print(f"without any fault, the tests {tests} fail: {failed_tests(output)}\n{output[-3000:]}")
+            return 2
+    print(f"every named test passes without a fault ({time.monotonic() - begin:.0f} s)", flush=True)
+
+    work, results, lock = queue.Queue(), [], threading.Lock()
+    for fault in faults: work.put(fault)
+
+    def worker(copy):
+        while True:
+            try: fault = work.get_nowait()
+            except queue.Empty: return
+            result = try_fault(copy, fault)
+            result.update(room=fault.room, name=fault.name, meaning=fault.meaning, file=fault.file, tests=fault.tests)
+            with lock:
+                results.append(result)
+                print(f"{len(results):3}/{len(faults)} {fault.room:11} {fault.name:42} {result['outcome']:9} "
+                      f"{result.get('seconds', 0):6} s  {', '.join(result['by'][:2])}", flush=True)
+
+    threads = [threading.Thread(target=worker, args=(tree,)) for tree in trees]
+    for thread in threads: thread.start()
+    for thread in threads: thread.join()
+    order = {fault.name: index for index, fault in enumerate(faults)}
+    results.sort(key=lambda result: order[result["name"]])
+    write_table(results, base, time.monotonic() - begin)
+    bad = [result for result in results if result["outcome"] != "caught"]
+    for result in bad: print(f"{result['outcome']}: {result['name']}\n{result['text']}\n")
+    return 2 if any(r["outcome"] == "stale" for r in bad) else 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
