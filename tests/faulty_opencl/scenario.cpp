@@ -226,6 +226,12 @@ class Run {
     attempt([&] { call(queue_, nullptr); });
     attempt([&] {
       // Another queue, told to wait for the first one's command; both use the plan's own workspace.
+      // What was told to wait for a failed command fails with it, so the second attempt takes a new queue.
+      if (!life_.failed.empty() && second_ != nullptr) {
+        p_.queue_destroy(second_);
+        second_ = nullptr;
+        make("queue_create", second_, [&](auto* out, Error* e) { return p_.queue_create(device_, 0, out, e); });
+      }
       ironcl_event before = nullptr;
       enqueue(queue_, problem_.m, &before);
       events_.push_back(before);

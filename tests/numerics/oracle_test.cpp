@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <limits>
@@ -147,6 +148,20 @@ TEST(Oracle, AddsTheBiasToValueAndItsMagnitudeToMagnitude) {
       EXPECT_EQ(got.magnitude[i], plain.magnitude[i] + std::fabs(static_cast<double>(bias[i % 4])));
     }
   }
+}
+
+TEST(Oracle, CountsANegativeScaleByItsSizeInTheMagnitude) {
+  const Matrix a = make(2, 40, DType::e4m3fn, DType::f32, {1, 0}, 1);
+  const Matrix b = make(3, 40, DType::e4m3fn, DType::f32, {1, 0}, 2);
+  const std::vector<float> negative = {-1.0f, -1.0f};
+  Operand one = a.operand, minus = a.operand;
+  const std::vector<float> positive = {1.0f, 1.0f};
+  one.scales = positive.data();
+  minus.scales = negative.data();
+  const OracleResult with = oracle(one, b.operand), without = oracle(minus, b.operand);
+  for (std::size_t i = 0; i < with.value.size(); ++i) EXPECT_EQ(without.value[i], -with.value[i]);
+  EXPECT_EQ(without.magnitude, with.magnitude);
+  EXPECT_GT(*std::min_element(with.magnitude.begin(), with.magnitude.end()), 0);
 }
 
 TEST(Oracle, GivesZerosWhereKIsZeroAndNothingWhereDIsEmpty) {

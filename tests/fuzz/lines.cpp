@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// Short texts that people and programs write, by the first byte: device URIs and lists of them, problem lines, scale
+// grids, verbosity words with a filter, KEY=VALUE options.
+#include "host/cli/exit_status.h"
+#include "host/cli/parse_option.h"
+#include "host/registry/log.h"
+#include "host/registry/uri.h"
+#include "host/report/problem.h"
+#include "tests/fuzz/fuzz.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace ironcl;
+  fuzz::Bytes bytes(data, size);
+  const std::size_t kind = bytes.below(6);
+  const std::string text(bytes.rest());
+  switch (kind) {
+    case 0: {
+      registry::Uri uri;
+      const registry::Result result = registry::parse_uri(text, uri);
+      fuzz::must(result.ok() ? uri.text == text : result.status == IRONCL_INVALID_ARGUMENT && !result.message.empty(),
+                 "a URI is kept, or refused with a text");
+      break;
+    }
+    case 1: {
+      std::vector<registry::Uri> uris;
+      const registry::Result result = registry::parse_uri_list(text, uris);
+      fuzz::must(result.ok() != uris.empty(), "a list that is taken has URIs");
+      break;
+    }
+    case 2:
+      try {
+        const report::Problem problem = report::parse_problem(text);
+        const std::string line = report::to_line(problem);
+        fuzz::must(report::parse_problem(line) == problem, "a problem line reads as it is written: " + line);
+        (void)report::to_desc(problem);
+      } catch (const report::ProblemError& error) {
+        fuzz::must(*error.what() != '\0', "an error has a text");
+      }
+      break;
+    case 3:
+      try {
+        (void)report::parse_grid(text);
+      } catch (const report::ProblemError&) {
+      }
+      break;
+    case 4: {
+      registry::Verbosity verbosity;
+      if (registry::parse_verbosity(text, verbosity).ok()) {
+        registry::Logger logger(
+            std::move(verbosity), [](void*, const char*) {}, nullptr);
+        logger.write(registry::kError, text);
+        logger.write(registry::kError, std::string(1'000, 'a'));
+      }
+      break;
+    }
+    default:
+      try {
+        for (const auto& [key, value] : cli::parse_key_values("--opt", {text}))
+          fuzz::must(!key.empty() && key + "=" + value == text, "a key and its value are what was written");
+      } catch (const cli::CommandError& error) {
+        fuzz::must(error.status() == cli::ExitStatus::usage, "a bad option is a usage error");
+      }
+  }
+  return 0;
+}

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// A tuned table, its file name, and the look-up over it. What parses is written so that it parses to the same.
+#include <stdexcept>
+
+#include "backends/tuned/table.h"
+#include "tests/fuzz/fuzz.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace ironcl;
+  fuzz::Bytes bytes(data, size);
+  if (bytes.below(2) == 0) {
+    const std::string name(bytes.rest());
+    if (const auto key = tuned::parse_file_name(name)) {
+      const auto again = tuned::parse_file_name(tuned::file_name(*key));
+      fuzz::must(again && !(*again < *key) && !(*key < *again), "a file name is written as it is read");
+    }
+    (void)tuned::sanitize(name);
+    return 0;
+  }
+  const std::int64_t m = static_cast<std::int64_t>(bytes.number() >> bytes.below(64));
+  try {
+    const tuned::Table table = tuned::Table::parse(bytes.rest());
+    const std::string text = table.to_text();
+    fuzz::must(tuned::Table::parse(text).to_text() == text, "a table is written as it is read");
+    tuned::Tables tables;
+    tables.add({64, 256, "cpu", "fp8_w8a8", 128, 128}, table);
+    for (const auto& choice : tables.find({"cpu"}, m, 64, 256, "fp8_w8a8", 128, 128))
+      fuzz::must(choice.m >= 1, "an entry is for at least one row");
+  } catch (const std::invalid_argument& error) {
+    fuzz::must(*error.what() != '\0', "an error has a text");
+  }
+  return 0;
+}
