@@ -49,7 +49,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         registry::Logger logger(
             std::move(verbosity), [](void*, const char*) {}, nullptr);
         logger.write(registry::kError, text);
-        logger.write(registry::kError, std::string(1'000, 'a'));
+        logger.write(registry::kError, std::string(100'000, 'a'));
       }
       break;
     }
