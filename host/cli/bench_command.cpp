@@ -133,7 +133,8 @@ class BenchCommand final : public Command {
   }
 
   ExitStatus run() override {
-    const std::vector<Row> rows = all_rows();
+    std::vector<layer::LeftOut> left_out;
+    const std::vector<Row> rows = all_rows(left_out);
     const ironcl::Registry registry = ironcl::Registry::discover();
     report::Table table = empty_table();
     bool pass = true;
@@ -147,6 +148,8 @@ class BenchCommand final : public Command {
       print_heading();
       for (const Row& row : rows) pass = measure(device, ceilings, row, table) && pass;
     }
+    if (!left_out.empty())
+      say("left out: {} layers that cannot be used\n{}", left_out.size(), layer::to_text(layer::fold(left_out)));
     if (!csv_.empty()) report::write_file(csv_, report::to_csv(table));
     if (!json_.empty()) report::write_file(json_, report::to_text(json::object{{"rows", report::to_json(table)}}));
     if (!markdown_.empty()) report::write_file(markdown_, report::to_markdown(table));
@@ -154,7 +157,7 @@ class BenchCommand final : public Command {
   }
 
  private:
-  std::vector<Row> all_rows() const {
+  std::vector<Row> all_rows(std::vector<layer::LeftOut>& left_out) const {
     std::vector<Row> all;
     for (const std::string& line : problems_) {
       try {
@@ -165,7 +168,9 @@ class BenchCommand final : public Command {
     }
     if (problems_.empty() || shapes_.given()) {
       const std::vector<std::int64_t> batches = shapes_.rows();
-      for (const MeasuredLayer& layer : shapes_.layers()) {
+      Measured measured = shapes_.layers();
+      left_out = std::move(measured.left_out);
+      for (const MeasuredLayer& layer : measured.layers) {
         for (const std::int64_t m : batches) all.push_back(layer), all.back().problem.m = m;
       }
     }

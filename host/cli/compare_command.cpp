@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <cstdio>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,6 +12,7 @@
 #include "host/cli/compare_report.h"
 #include "host/cli/device_list.h"
 #include "host/cli/parse_option.h"
+#include "host/cli/progress_line.h"
 #include "host/layer/judge.h"
 #include "host/layer/selection.h"
 #include "host/report/file.h"
@@ -64,40 +65,82 @@ class CompareCommand final : public Command {
     settings.weakest_accuracy = parse_accuracy_option(operands_.accuracy);
     const layer::ActivationSource source = operands_.source();
     const checkpoint::Checkpoint checkpoint = operands_.open_checkpoint();
-    const auto layers = layer::usable_layers(checkpoint, layer_);
-    if (!expect_.empty() && layers.size() != 1) {
+    CompareReport report;
+    report.path = operands_.path;
+    report.command_tail = command_tail();
+    const layer::Selection selection = layer::select_layers(checkpoint, layer_);
+    report.left_out = selection.left_out;
+    const auto& layers = selection.layers;
+    if (!expect_.empty() && layers.size() > 1) {
       throw CommandError(ExitStatus::usage,
                          fmt::format("--expect is about one layer, but {} match; choose one with --layer, such as "
                                      "--layer {}",
                                      layers.size(), shell_word(layers.front()->name)));
     }
     // Operands before devices: a bad file is reported where there is no device, too.
-    layer::Activations a = layer::load_activations(source, *layers.front());
+    std::size_t next = 0;
+    std::optional<layer::Activations> a = next_activations(source, layers, next, report.left_out);
+    if (!a) throw layer::none_usable(operands_.path, report.left_out);
     for (const std::string& ref : expect_)
-      settings.expectations.push_back(layer::load_expectation(ref, a.m, layers.front()->n));
+      settings.expectations.push_back(layer::load_expectation(ref, a->m, layers.front()->n));
     const ironcl::Registry registry = ironcl::Registry::discover();
     const std::vector<ironcl::Device> devices = find_devices(registry, devices_);
+    report.asked_for_models = !devices_.empty() && only_models(devices);
+    if (only_models(devices) && devices_.empty()) {
+      report.missing = why_only_models(registry);
+      report::print_error("ironcl compare: {}\n", report.missing);
+    }
 
-    CompareReport report;
-    report.path = operands_.path;
-    report.command_tail = command_tail();
     const bool quiet = json_ == "-";
-    if (!quiet) {
-      report::print("{}: {} layer{}, activations {}, result {}\n\n", operands_.path, layers.size(),
-                    layers.size() == 1 ? "" : "s", a.origin, operands_.out);
+    const CompareTable table(devices, settings.expectations, report::terminal_width());
+    const auto say = [quiet](const std::string& text) {
+      if (quiet) return;
+      report::print_text(text);
       report::flush_output();
-    }
-    for (std::size_t i = 0; i < layers.size(); ++i) {
-      if (i > 0) a = layer::load_activations(source, *layers[i]);
-      report.cases.push_back(layer::judge(*layers[i], a, devices, settings));
+    };
+    say(fmt::format("{}: {} layer{}, activations {}, result {}\n\n{}", operands_.path, layers.size(),
+                    layers.size() == 1 ? "" : "s", a->origin, operands_.out, table.heading()));
+    ProgressLine line;
+    std::size_t at = next, done = 0;
+    settings.progress = [&](const layer::DeviceReport& device) {
+      line.show((static_cast<double>(at) + static_cast<double>(++done) / static_cast<double>(devices.size())) /
+                    static_cast<double>(layers.size()),
+                fmt::format("{}/{} {}: {} done", at + 1, layers.size(), layers[at]->name, device.uri));
+    };
+    for (; a; a = next_activations(source, layers, ++next, report.left_out)) {
+      at = next;
+      done = 0;
+      report.cases.push_back(layer::judge(*layers[next], *a, devices, settings));
       if (source.made_up()) report.cases.back().seed = source.seed;
+      line.clear();
+      say(table.rows(report.cases.back()));
     }
-    if (!quiet) report::print("{}", to_text(report, report::terminal_width()));
+    line.clear();
+    say(closing_text(report));
     if (!json_.empty()) write_json(report);
     return report.status();
   }
 
  private:
+  /// The activations of the first layer from `next` on that has some; the others are left out. `next` becomes its
+  /// index. Throws checkpoint::Error where there is one layer only.
+  static std::optional<layer::Activations> next_activations(const layer::ActivationSource& source,
+                                                            const std::vector<const checkpoint::LinearLayer*>& layers,
+                                                            std::size_t& next,
+                                                            std::vector<layer::LeftOut>& left_out) {
+    for (; next < layers.size(); ++next) {
+      try {
+        return layer::load_activations(source, *layers[next]);
+      } catch (const checkpoint::Error& error) {
+        // Only a layer's own K and settings are the layer's; a file that is not there is nobody's.
+        const bool own = error.kind() == checkpoint::ErrorKind::shape || error.tensor() == layers[next]->name;
+        if (!own || layers.size() == 1) throw;
+        left_out.push_back(layer::left_out(*layers[next], error));
+      }
+    }
+    return std::nullopt;
+  }
+
   std::string command_tail() const {
     std::string tail = operands_.command_tail();
     for (const std::string& ref : expect_) tail += " --expect " + shell_word(ref);

@@ -14,7 +14,6 @@
 namespace ironcl::cli {
 namespace {
 
-namespace json = boost::json;
 using layer::CaseReport;
 using layer::DeviceReport;
 using layer::ExpectReport;
@@ -22,81 +21,6 @@ using layer::has_averages;
 using layer::PairReport;
 using layer::Verdict;
 using numerics::Comparison;
-using report::number;
-
-json::value worst_of(const Comparison& comparison) {
-  if (comparison.worst_row < 0) return nullptr;
-  return json::object{{"row", comparison.worst_row},
-                      {"col", comparison.worst_col},
-                      {"got", number(comparison.worst_got)},
-                      {"want", number(comparison.worst_want)}};
-}
-
-/// The members that every comparison has; null where there was none.
-void add_comparison(const Comparison* comparison, json::object* object) {
-  const auto average = [comparison](double Comparison::*member) {
-    return comparison != nullptr && has_averages(*comparison) ? number(comparison->*member) : json::value(nullptr);
-  };
-  (*object)["max_error_over_bound"] =
-      comparison != nullptr ? number(comparison->max_error_over_bound) : json::value(nullptr);
-  (*object)["nmse"] = average(&Comparison::nmse);
-  (*object)["calc_diff"] = average(&Comparison::calc_diff);
-  (*object)["mean_rel"] = average(&Comparison::mean_rel);
-  (*object)["out_of_bounds"] = comparison != nullptr ? json::value(comparison->out_of_bounds) : json::value(nullptr);
-  (*object)["worst"] = comparison != nullptr ? worst_of(*comparison) : json::value(nullptr);
-}
-
-json::object to_json(const DeviceReport& device) {
-  json::object object{{"uri", device.uri}, {"name", device.name}};
-  const layer::Output* result = device.result ? &*device.result : nullptr;
-  const bool timed = result != nullptr && result->timing.time_kind != IRONCL_TIME_NONE;
-  const auto text = [result](const std::string layer::Output::*member) {
-    return result != nullptr ? json::value(result->*member) : json::value(nullptr);
-  };
-  object["accuracy_class"] =
-      result != nullptr ? json::value(numerics::name_of(result->accuracy)) : json::value(nullptr);
-  object["time_ns"] = timed ? number(result->timing.device_ns) : json::value(nullptr);
-  object["time_kind"] = timed ? json::value(layer::time_kind_name(result->timing.time_kind)) : json::value(nullptr);
-  object["verdict"] = name_of(device.verdict);
-  object["reason"] = device.reason.empty() ? json::value(nullptr) : json::value(device.reason);
-  add_comparison(device.comparison ? &*device.comparison : nullptr, &object);
-  object["accumulation_length"] = result != nullptr ? json::value(result->accumulation_length) : json::value(nullptr);
-  object["quantization"] =
-      device.quantization ? json::value(device.quantization->equal ? "equal" : "differs") : json::value(nullptr);
-  object["variant"] = text(&layer::Output::variant);
-  object["config"] = text(&layer::Output::config);
-  return object;
-}
-
-json::object to_json(const CaseReport& layer) {
-  const report::Problem& problem = layer.problem;
-  const numerics::ScaleGrid block = problem.b_scale.grid.resolved(problem.n, problem.k);
-  json::object object{{"layer", layer.layer}, {"m", problem.m}, {"n", problem.n}, {"k", problem.k}};
-  object["block"] = json::array{block.group_rows, block.group_cols};
-  object["problem"] = report::to_line(problem);
-  object["activations"] = layer.activations;
-  object["seed"] = layer.seed ? json::value(*layer.seed) : json::value(nullptr);
-  object["undefined"] = layer.undefined;
-  json::array devices, pairs, expect;
-  for (const DeviceReport& device : layer.devices) devices.push_back(to_json(device));
-  for (const PairReport& pair : layer.pairs) {
-    json::object item{{"uris", json::array{pair.first, pair.second}}, {"verdict", name_of(pair.verdict)}};
-    add_comparison(&pair.comparison, &item);
-    pairs.push_back(std::move(item));
-  }
-  for (const ExpectReport& expected : layer.expect) {
-    json::object item{{"tensor", expected.tensor}, {"uri", expected.uri}};
-    item["dtype"] = numerics::name_of(expected.dtype);
-    item["accuracy_class"] = numerics::name_of(expected.accuracy);
-    item["verdict"] = name_of(expected.verdict);
-    add_comparison(&expected.comparison, &item);
-    expect.push_back(std::move(item));
-  }
-  object["devices"] = std::move(devices);
-  object["pairs"] = std::move(pairs);
-  object["expect"] = std::move(expect);
-  return object;
-}
 
 report::Cell nmse_of(const Comparison& comparison) {
   return has_averages(comparison) ? report::Cell(comparison.nmse) : report::Cell();
@@ -112,55 +36,72 @@ std::string heading(const CaseReport& layer) {
                      problem.k, grid(problem.a_scale), grid(problem.b_scale));
 }
 
-report::Table table_of(const std::vector<CaseReport>& cases) {
-  using report::Cell;
+report::Table empty_table() {
   using report::Kind;
-  report::Table table({{"layer", "layer", Kind::text},
-                       {"result", "result of", Kind::text},
-                       {"against", "against", Kind::text},
-                       {"time", "time", Kind::text},
-                       {"max_error_over_bound", "error/bound", Kind::number},
-                       {"nmse", "NMSE", Kind::number},
-                       {"verdict", "verdict", Kind::text}});
-  for (const CaseReport& layer : cases) {
-    const std::string title = heading(layer);
-    for (const DeviceReport& device : layer.devices) {
-      Cell time, error, nmse;
-      if (device.result && device.result->timing.time_kind != IRONCL_TIME_NONE) {
-        time = fmt::format("{} {}", report::human_time(device.result->timing.device_ns),
-                           layer::time_kind_name(device.result->timing.time_kind));
-      }
-      if (device.comparison) {
-        error = device.comparison->max_error_over_bound;
-        nmse = nmse_of(*device.comparison);
-      }
-      table.add({title, device.uri, std::string("oracle"), time, error, nmse, std::string(name_of(device.verdict))});
+  return report::Table({{"layer", "layer", Kind::text},
+                        {"result", "result of", Kind::text},
+                        {"against", "against", Kind::text},
+                        {"time", "time", Kind::text},
+                        {"max_error_over_bound", "error/bound", Kind::number},
+                        {"nmse", "NMSE", Kind::number},
+                        {"verdict", "verdict", Kind::text}});
+}
+
+report::Table table_of(const CaseReport& layer) {
+  using report::Cell;
+  report::Table table = empty_table();
+  const std::string title = heading(layer);
+  for (const DeviceReport& device : layer.devices) {
+    Cell time, error, nmse;
+    if (device.result && device.result->timing.time_kind != IRONCL_TIME_NONE) {
+      time = fmt::format("{} {}", report::human_time(device.result->timing.device_ns),
+                         layer::time_kind_name(device.result->timing.time_kind));
     }
-    for (const PairReport& pair : layer.pairs) {
-      table.add({title,
-                 pair.first,
-                 pair.second,
-                 {},
-                 pair.comparison.max_error_over_bound,
-                 nmse_of(pair.comparison),
-                 std::string(name_of(pair.verdict))});
+    if (device.comparison) {
+      error = device.comparison->max_error_over_bound;
+      nmse = nmse_of(*device.comparison);
     }
-    for (const ExpectReport& expected : layer.expect) {
-      const bool weaker = expected.accuracy != numerics::AccuracyClass::f32;
-      table.add({title,
-                 expected.uri,
-                 expected.tensor,
-                 {},
-                 expected.comparison.max_error_over_bound,
-                 nmse_of(expected.comparison),
-                 fmt::format("{}{}{}", name_of(expected.verdict), weaker ? " as " : "",
-                             weaker ? numerics::name_of(expected.accuracy) : "")});
-    }
+    table.add({title, device.uri, std::string("oracle"), time, error, nmse, std::string(name_of(device.verdict))});
+  }
+  for (const PairReport& pair : layer.pairs) {
+    table.add({title,
+               pair.first,
+               pair.second,
+               {},
+               pair.comparison.max_error_over_bound,
+               nmse_of(pair.comparison),
+               std::string(name_of(pair.verdict))});
+  }
+  for (const ExpectReport& expected : layer.expect) {
+    const bool weaker = expected.accuracy != numerics::AccuracyClass::f32;
+    table.add({title,
+               expected.uri,
+               expected.tensor,
+               {},
+               expected.comparison.max_error_over_bound,
+               nmse_of(expected.comparison),
+               fmt::format("{}{}{}", name_of(expected.verdict), weaker ? " as " : "",
+                           weaker ? numerics::name_of(expected.accuracy) : "")});
   }
   return table;
 }
 
-/// What is wrong or missing, in words, with the lines that reproduce it.
+/// Cells as wide as those to come are likely to be.
+report::Table sample_of(const std::vector<ironcl::Device>& devices, const std::vector<layer::Expectation>& expected) {
+  report::Table table = empty_table();
+  const auto add = [&table](const std::string& result, const std::string& against) {
+    table.add(
+        {std::string(), result, against, std::string("88.8 us modelled"), 1.11e-11, 1.11e-11, std::string("fail")});
+  };
+  for (const ironcl::Device& device : devices) {
+    add(device.uri(), device.uri());
+    for (const layer::Expectation& one : expected) add(device.uri(), one.tensor);
+  }
+  add("oracle", "oracle");
+  return table;
+}
+
+/// What is wrong or undefined, in words, with the lines that reproduce it; empty where nothing is.
 std::string remarks(const CompareReport& report, const CaseReport& layer) {
   std::string text;
   const auto reproduce = [&](const std::string& uri) {
@@ -174,10 +115,9 @@ std::string remarks(const CompareReport& report, const CaseReport& layer) {
                         layer.layer, layer.undefined, elements);
   }
   for (const DeviceReport& device : layer.devices) {
-    if (device.verdict == Verdict::pass) continue;
-    const char* word = device.verdict == Verdict::unsupported ? "skipped" : "FAIL";
-    text += fmt::format("{} {} on {}: {}\n", word, layer.layer, device.uri, device.reason);
-    if (device.verdict != Verdict::unsupported) reproduce(device.uri);
+    if (device.verdict == Verdict::pass || device.verdict == Verdict::unsupported) continue;
+    text += fmt::format("FAIL {} on {}: {}\n", layer.layer, device.uri, device.reason);
+    reproduce(device.uri);
   }
   for (const PairReport& pair : layer.pairs) {
     if (pair.verdict == Verdict::pass) continue;
@@ -196,20 +136,40 @@ std::string remarks(const CompareReport& report, const CaseReport& layer) {
                         report::human_number(expected.comparison.max_error_over_bound),
                         numerics::name_of(expected.accuracy));
   }
-  if (layer.computed() == 0) text += fmt::format("{}: no device computed it, so nothing is proven\n", layer.layer);
   return text;
 }
 
+/// Devices that do not run layers, those of one pattern and reason in a line.
+std::string skipped(const CompareReport& report) {
+  std::vector<layer::LeftOut> by_device;
+  for (const CaseReport& layer : report.cases) {
+    for (const DeviceReport& device : layer.devices)
+      if (device.verdict == Verdict::unsupported)
+        by_device.push_back({layer.layer, fmt::format("not run by {}: {}", device.uri, device.reason)});
+  }
+  return layer::to_text(layer::fold(by_device));
+}
+
+std::string layers_text(std::size_t count) { return fmt::format("{} layer{}", count, count == 1 ? "" : "s"); }
+
+std::size_t count_if(const CompareReport& report, bool (*is)(const CaseReport&)) {
+  return static_cast<std::size_t>(std::count_if(report.cases.begin(), report.cases.end(), is));
+}
+bool is_wrong(const CaseReport& layer) { return layer.wrong(); }
+bool is_missed(const CaseReport& layer) { return layer.computed() == 0; }
+bool is_of_models(const CaseReport& layer) { return layer.computed() != 0 && layer.compared() == 0; }
+
 std::string verdict_line(const CompareReport& report) {
-  const auto layers = [](std::size_t count) { return fmt::format("{} layer{}", count, count == 1 ? "" : "s"); };
-  const auto wrong = static_cast<std::size_t>(
-      std::count_if(report.cases.begin(), report.cases.end(), [](const CaseReport& c) { return c.wrong(); }));
-  const auto missed = static_cast<std::size_t>(
-      std::count_if(report.cases.begin(), report.cases.end(), [](const CaseReport& c) { return c.computed() == 0; }));
-  if (wrong != 0)
-    return fmt::format("FAIL: {} of {} out of bounds or not computed\n", wrong, layers(report.cases.size()));
-  if (missed != 0 || report.cases.empty()) {
-    return fmt::format("FAIL: {} of {} ran on no device\n", missed, layers(report.cases.size()));
+  const std::string all = layers_text(report.cases.size());
+  if (const std::size_t wrong = count_if(report, is_wrong); wrong != 0)
+    return fmt::format("FAIL: {} of {} out of bounds or not computed\n", wrong, all);
+  if (const std::size_t missed = count_if(report, is_missed); missed != 0 || report.cases.empty())
+    return fmt::format("FAIL: {} of {} ran on no device, so nothing is proven\n", missed, all);
+  if (const std::size_t alone = count_if(report, is_of_models); alone != 0) {
+    return fmt::format(
+        "MODEL ONLY: {} of {} ran on no device but the model, which agrees with the oracle: that says "
+        "nothing of a real device\n",
+        alone, all);
   }
   std::int64_t elements = 0;
   std::size_t runs = 0;
@@ -217,34 +177,37 @@ std::string verdict_line(const CompareReport& report) {
     runs += layer.computed();
     elements += layer.problem.m * layer.problem.n * static_cast<std::int64_t>(layer.computed());
   }
-  return fmt::format("PASS: {}, {} result{}, {} elements, every one within its bound\n", layers(report.cases.size()),
-                     runs, runs == 1 ? "" : "s", elements);
+  return fmt::format("PASS: {}, {} result{}, {} elements, every one within its bound\n", all, runs,
+                     runs == 1 ? "" : "s", elements);
 }
 
 }  // namespace
 
-bool CompareReport::pass() const noexcept {
-  return !cases.empty() &&
-         std::all_of(cases.begin(), cases.end(), [](const CaseReport& c) { return c.computed() != 0 && !c.wrong(); });
+const char* name_of(Outcome outcome) noexcept {
+  return outcome == Outcome::pass ? "pass" : outcome == Outcome::fail ? "fail" : "model_only";
+}
+
+Outcome CompareReport::verdict() const noexcept {
+  if (cases.empty() || count_if(*this, is_wrong) != 0 || count_if(*this, is_missed) != 0) return Outcome::fail;
+  return count_if(*this, is_of_models) != 0 ? Outcome::model_only : Outcome::pass;
 }
 
 ExitStatus CompareReport::status() const noexcept {
-  if (pass()) return ExitStatus::ok;
-  const bool wrong = std::any_of(cases.begin(), cases.end(), [](const CaseReport& c) { return c.wrong(); });
-  return wrong ? ExitStatus::out_of_bounds : ExitStatus::no_device;
+  if (count_if(*this, is_wrong) != 0) return ExitStatus::out_of_bounds;
+  const Outcome outcome = verdict();
+  const bool asked = outcome == Outcome::model_only && asked_for_models;
+  return outcome == Outcome::pass || asked ? ExitStatus::ok : ExitStatus::no_device;
 }
 
-json::object to_json(const CompareReport& report) {
-  json::object object{{"verdict", report.pass() ? "pass" : "fail"}, {"path", report.path}};
-  json::array cases;
-  for (const CaseReport& layer : report.cases) cases.push_back(to_json(layer));
-  object["cases"] = std::move(cases);
-  return object;
-}
+CompareTable::CompareTable(const std::vector<ironcl::Device>& devices,
+                           const std::vector<layer::Expectation>& expectations, std::size_t width)
+    : table_(sample_of(devices, expectations), width) {}
 
-std::string to_text(const CompareReport& report, std::size_t width) {
-  std::string text = report::to_grouped_text(table_of(report.cases), width);
-  text +=
+std::string CompareTable::rows(const CaseReport& layer) const { return table_.rows(table_of(layer)); }
+
+std::string closing_text(const CompareReport& report) {
+  constexpr std::size_t kMostRemarks = 20;
+  std::string text =
       "\nerror/bound: the largest error of an element, over the bound of that element; 1 is the limit.\n"
       "time: of one cold call, on the device's clock; modelled is of a machine that is not here.\n";
   const bool narrow = !report.cases.empty() && report.cases.front().problem.d != numerics::DType::f32;
@@ -252,7 +215,20 @@ std::string to_text(const CompareReport& report, std::size_t width) {
     text += "Rounding to a 16-bit result takes up nearly all of its bound, so a ratio close to 1 is usual there.\n";
   }
   text += "\n";
-  for (const CaseReport& layer : report.cases) text += remarks(report, layer);
+  std::size_t remarked = 0;
+  for (const CaseReport& layer : report.cases) {
+    const std::string found = remarks(report, layer);
+    if (!found.empty() && ++remarked <= kMostRemarks) text += found;
+  }
+  if (remarked > kMostRemarks)
+    text += fmt::format("and {} more layers of which there is something to say; --json FILE has every one\n",
+                        remarked - kMostRemarks);
+  text += skipped(report);
+  if (!report.left_out.empty()) {
+    text += fmt::format("left out: {} that could not be run\n{}", layers_text(report.left_out.size()),
+                        layer::to_text(layer::fold(report.left_out)));
+  }
+  if (!report.missing.empty()) text += report.missing + "\n";
   return text + verdict_line(report);
 }
 

@@ -10,25 +10,52 @@
 
 #include "host/cli/exit_status.h"
 #include "host/layer/judge.h"
+#include "host/layer/selection.h"
+#include "host/report/render.h"
 
 namespace ironcl::cli {
+
+/// What a whole run comes to.
+enum class Outcome {
+  pass,        ///< A device that is no model computed every layer, and everything is within bounds.
+  fail,        ///< An element is out of bounds, or a device failed, or a layer ran on no device.
+  model_only,  ///< Everything is within bounds, but some layer ran on a model alone: that proves nothing.
+};
+
+/// "pass", "fail", "model_only".
+const char* name_of(Outcome outcome) noexcept;
 
 /// A whole run of compare.
 struct CompareReport {
   std::string path;          ///< As given.
   std::string command_tail;  ///< The options that give the same activations and output type, ready to be pasted.
   std::vector<layer::CaseReport> cases;
+  std::vector<layer::LeftOut> left_out;  ///< Layers that could not be run at all.
+  bool asked_for_models = false;         ///< The caller named devices, and models only.
+  std::string missing;                   ///< Why there is no device but models; empty where there is one.
 
-  /// pass: something was computed for every layer, and everything is within bounds.
-  bool pass() const noexcept;
+  Outcome verdict() const noexcept;
   ExitStatus status() const noexcept;
 };
 
-/// {"verdict", "cases": [...]}; docs/command.md has every key.
+/// {"verdict", "cases": [...], "left_out": [...]}; docs/command.md has every key.
 boost::json::object to_json(const CompareReport& report);
 
-/// Tables and a verdict for people; lines of `width` characters at most where that is possible, 0: no limit.
-std::string to_text(const CompareReport& report, std::size_t width);
+/// The table of a run whose layers come one after another.
+class CompareTable {
+ public:
+  /// For these devices and expected tensors; lines of `width` characters at most where that is possible, 0: no limit.
+  CompareTable(const std::vector<ironcl::Device>& devices, const std::vector<layer::Expectation>& expectations,
+               std::size_t width);
+  std::string heading() const { return table_.heading(); }
+  std::string rows(const layer::CaseReport& layer) const;
+
+ private:
+  report::GroupedText table_;
+};
+
+/// What stands below the table: what its columns mean, what is wrong, what was left out, the verdict.
+std::string closing_text(const CompareReport& report);
 
 /// The command that runs one layer on one device again.
 std::string reproduction(const CompareReport& report, const std::string& layer, const std::string& uri);

@@ -9,6 +9,24 @@
 #include "host/cli/exit_status.h"
 
 namespace ironcl::cli {
+namespace {
+
+/// "; plugin opencl: no platform; /lib/x.so was refused: ..." of every plugin that gives no device.
+std::string plugin_complaints(const ironcl::Registry& registry) {
+  std::string text;
+  for (const ironcl::PluginInfo& plugin : registry.plugins()) {
+    if (plugin.device_count == 0) text += fmt::format("; plugin {}: {}", plugin.name, plugin.enumerate_reason);
+  }
+  for (const ironcl::ReportEntry& entry : registry.report()) {
+    if (entry.outcome == IRONCL_REPORT_REFUSED)
+      text += fmt::format("; {} was refused: {}", entry.path, entry.reason);
+    else if (entry.outcome == IRONCL_REPORT_DISABLED)
+      text += fmt::format("; {} was disabled by name (IRONCL_DISABLE)", entry.path);
+  }
+  return text;
+}
+
+}  // namespace
 
 std::vector<ironcl::Device> find_devices(const ironcl::Registry& registry, const std::vector<std::string>& uris) {
   std::vector<ironcl::Device> devices;
@@ -29,16 +47,25 @@ std::vector<ironcl::Device> find_devices(const ironcl::Registry& registry, const
   return devices;
 }
 
+bool only_models(const std::vector<ironcl::Device>& devices) {
+  return std::all_of(devices.begin(), devices.end(),
+                     [](const ironcl::Device& device) { return device.props().type == IRONCL_DEVICE_MODEL; });
+}
+
+std::string why_only_models(const ironcl::Registry& registry) {
+  return fmt::format(
+      "no device to compare with, the model is all there is{}. For a CPU, Debian has an OpenCL device in the "
+      "packages "
+      "ocl-icd-libopencl1 and pocl-opencl-icd; for a GPU, its vendor's OpenCL driver is needed. `ironcl plugins` "
+      "shows every file that was looked at",
+      plugin_complaints(registry));
+}
+
 std::string why_no_devices(const ironcl::Registry& registry) {
-  std::string text = "there is no device";
-  for (const ironcl::PluginInfo& plugin : registry.plugins()) {
-    if (plugin.device_count == 0) text += fmt::format("; plugin {}: {}", plugin.name, plugin.enumerate_reason);
-  }
-  for (const ironcl::ReportEntry& entry : registry.report()) {
-    if (entry.outcome != IRONCL_REPORT_REFUSED) continue;
-    text += fmt::format("; {} was refused: {}", entry.path, entry.reason);
-  }
-  return text + "; `ironcl plugins` shows every file that was looked at, IRONCL_PLUGIN_DIRS names further folders";
+  return fmt::format(
+      "there is no device{}; `ironcl plugins` shows every file that was looked at, IRONCL_PLUGIN_DIRS names further "
+      "folders",
+      plugin_complaints(registry));
 }
 
 }  // namespace ironcl::cli

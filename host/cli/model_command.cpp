@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "host/cli/command.h"
+#include "host/cli/complaints.h"
 #include "host/cli/device_list.h"
 #include "host/cli/model_problem.h"
 #include "host/cli/model_view.h"
@@ -161,8 +162,16 @@ class ModelCommand final : public Command {
                          {"vmem", "VMEM", Kind::bytes}});
     json::array rows;
     double total = 0;
-    for (const ModelLayer& layer : model_layers(layers_, glob_, options_)) {
-      json::value report = json::parse(device.query(search_ ? "search" : "model", layer.desc));
+    ModelLayers found = model_layers(layers_, glob_, options_);
+    for (const ModelLayer& layer : found.layers) {
+      json::value report;
+      try {
+        report = json::parse(device.query(search_ ? "search" : "model", layer.desc));
+      } catch (const ironcl::Error& error) {
+        if (error.status() != IRONCL_UNSUPPORTED || found.layers.size() == 1) throw;
+        found.left_out.push_back({layer.name, error.what()});
+        continue;
+      }
       json::value model = search_ ? report.at("best") : report;
       model.as_object()["layer"] = layer.name;
       total += model.at("time_us").to_number<double>();
@@ -176,10 +185,19 @@ class ModelCommand final : public Command {
                  model.at("vmem").at("footprint_bytes").to_number<double>()});
       rows.push_back(std::move(model));
     }
-    const std::string text =
-        fmt::format("{}\n{} layers of {} tokens: {:.1f} us, modelled\n",
-                    report::to_text(table, report::terminal_width()), rows.size(), options_.m, total);
-    emit(json::object{{"time_kind", "modelled"}, {"m", options_.m}, {"time_us", total}, {"layers", std::move(rows)}},
+    const std::vector<layer::Complaint> complaints = layer::fold(found.left_out);
+    if (rows.empty())
+      throw CommandError(ExitStatus::no_device,
+                         fmt::format("{} models none of them\n{}", device.uri(), layer::to_text(complaints)));
+    std::string text = fmt::format("{}\n{} layers of {} tokens: {:.1f} us, modelled\n",
+                                   report::to_text(table, report::terminal_width()), rows.size(), options_.m, total);
+    if (!complaints.empty())
+      text += fmt::format("left out: {} layers\n{}", found.left_out.size(), layer::to_text(complaints));
+    emit(json::object{{"time_kind", "modelled"},
+                      {"m", options_.m},
+                      {"time_us", total},
+                      {"layers", std::move(rows)},
+                      {"left_out", to_json(complaints)}},
          text);
     return ExitStatus::ok;
   }

@@ -11,7 +11,6 @@
 #include "host/checkpoint/model.h"
 #include "host/cli/exit_status.h"
 #include "host/cli/parse_option.h"
-#include "host/layer/selection.h"
 
 namespace ironcl::cli {
 namespace {
@@ -65,13 +64,13 @@ ironcl::GemmDesc model_problem(const ModelOptions& options) {
   return desc;
 }
 
-std::vector<ModelLayer> model_layers(const std::filesystem::path& path, const std::string& glob,
-                                     const ModelOptions& options) {
+ModelLayers model_layers(const std::filesystem::path& path, const std::string& glob, const ModelOptions& options) {
   checkpoint::OpenOptions open;
   open.check_values = false;  // only shapes matter here
   const auto checkpoint = checkpoint::Checkpoint::open(path, open);
-  std::vector<ModelLayer> layers;
-  for (const checkpoint::LinearLayer* layer : layer::usable_layers(checkpoint, glob)) {
+  const layer::Selection selection = layer::select_layers(checkpoint, glob);
+  ModelLayers found{{}, selection.left_out};
+  for (const checkpoint::LinearLayer* layer : selection.layers) {
     ModelLayer item{.name = layer->name, .desc = {}};
     item.desc.m = options.m, item.desc.n = layer->n, item.desc.k = layer->k;
     item.desc.b = code(layer->weight.dtype);
@@ -79,9 +78,9 @@ std::vector<ModelLayer> model_layers(const std::filesystem::path& path, const st
     const ScaleGrid own =
         layer->activations == checkpoint::ActivationScheme::none ? ScaleGrid{1, 128} : layer->activation_grid;
     set_activations(item.desc, options, parse_grid_option("--x-block", options.x_block).value_or(own));
-    layers.push_back(std::move(item));
+    found.layers.push_back(std::move(item));
   }
-  return layers;
+  return found;
 }
 
 std::string tune_blocks(const ironcl::Device& device, const std::filesystem::path& shapes,

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "host/include/ironcl/ironcl.hpp"
+#include "host/layer/selection.h"
 
 namespace ironcl::cli {
 
@@ -30,9 +31,13 @@ struct ModelLayer {
   ironcl::GemmDesc desc;
 };
 
-/// The usable layers of a checkpoint that `glob` names, with the options' m, types and plan.
-std::vector<ModelLayer> model_layers(const std::filesystem::path& path, const std::string& glob,
-                                     const ModelOptions& options);
+struct ModelLayers {
+  std::vector<ModelLayer> layers;
+  std::vector<layer::LeftOut> left_out;  ///< Cannot be used.
+};
+
+/// The layers of a checkpoint that `glob` names, with the options' m, types and plan. Throws as layer::select_layers.
+ModelLayers model_layers(const std::filesystem::path& path, const std::string& glob, const ModelOptions& options);
 
 /// Searches blocks for every line "n k q" of the file `shapes` at every batch of `batches`, x in bf16 quantised in
 /// the kernel, x in bf16 as it is, and x in e4m3fn; returns the tuned table as JSON text.

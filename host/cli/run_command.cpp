@@ -12,6 +12,7 @@
 #include "host/cli/compare_report.h"
 #include "host/cli/parse_option.h"
 #include "host/layer/execution.h"
+#include "host/layer/selection.h"
 #include "host/report/gemm_desc.h"
 #include "host/report/print.h"
 #include "host/report/units.h"
@@ -60,7 +61,7 @@ class RunCommand final : public Command {
                          "FILE:VALUES,SCALES");
     }
     const checkpoint::Checkpoint checkpoint = operands_.open_checkpoint();
-    const checkpoint::LinearLayer& layer = checkpoint.layer(layer_);
+    const checkpoint::LinearLayer& layer = layer::find_layer(checkpoint, layer_);
     const layer::Activations a = layer::load_activations(source, layer);
     const layer::LayerWeights weights = layer::weights_of(layer);
     const report::Problem problem = layer::problem_of(layer, a, out, accuracy);

@@ -108,10 +108,10 @@ bool ShapeOptions::given() const {
   return !shapes_.empty() || !n_.empty() || !k_.empty() || !model_.empty() || !checkpoint_.empty();
 }
 
-std::vector<MeasuredLayer> ShapeOptions::layers() const {
-  std::vector<MeasuredLayer> all;
+Measured ShapeOptions::layers() const {
+  Measured all;
   const auto add = [&](const std::string& name, std::int64_t n, std::int64_t k) {
-    add_once(all, name, problem(n, k));
+    add_once(all.layers, name, problem(n, k));
   };
   for (const std::string& shape : shapes_) {
     const std::vector<std::string> parts = split(shape, 'x');
@@ -136,7 +136,7 @@ std::vector<MeasuredLayer> ShapeOptions::layers() const {
     throw CommandError(ExitStatus::bad_input, error.what());
   }
   if (!checkpoint_.empty()) add_checkpoint(all);
-  if (all.empty()) usage("nothing to measure: give --shape, --n and --k, --model or --checkpoint");
+  if (all.layers.empty()) usage("nothing to measure: give --shape, --n and --k, --model or --checkpoint");
   return all;
 }
 
@@ -163,7 +163,7 @@ report::Problem ShapeOptions::problem(std::int64_t n, std::int64_t k) const {
   return problem;
 }
 
-void ShapeOptions::add_checkpoint(std::vector<MeasuredLayer>& all) const {
+void ShapeOptions::add_checkpoint(Measured& all) const {
   checkpoint::OpenOptions options;
   options.block = parse_grid_option("--block", block_);
   const DType x = parse_dtype_option("--x-dtype", x_dtype_, kXTypes);
@@ -172,14 +172,15 @@ void ShapeOptions::add_checkpoint(std::vector<MeasuredLayer>& all) const {
   choices.x_block = parse_grid_option("--x-block", x_block_);
   choices.out = parse_out_dtype(out_);
   const auto checkpoint = checkpoint::Checkpoint::open(checkpoint_, options);
-  for (const checkpoint::LinearLayer& layer : checkpoint.layers()) {
-    if (layer.problem) continue;
-    report::Problem problem = layer::describe(layer, choices);
+  layer::Selection selection = layer::select_layers(checkpoint, "*");
+  all.left_out = std::move(selection.left_out);
+  for (const checkpoint::LinearLayer* layer : selection.layers) {
+    report::Problem problem = layer::describe(*layer, choices);
     if (numerics::is_quantized(x) && problem.a_source != DType::none) {
       problem.a_source = DType::none;
       problem.a = x;
     }
-    add_once(all, layer.name, problem);
+    add_once(all.layers, layer->name, problem);
   }
 }
 

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "host/layer/selection.h"
 #include "host/report/problem.h"
 #include "host/tuning/shapes.h"
 
@@ -22,6 +23,11 @@ struct MeasuredLayer {
   report::Problem problem;
 };
 
+struct Measured {
+  std::vector<MeasuredLayer> layers;
+  std::vector<layer::LeftOut> left_out;  ///< Of a checkpoint: layers that cannot be used.
+};
+
 class ShapeOptions {
  public:
   /// `rows`: the default of --m.
@@ -34,13 +40,13 @@ class ShapeOptions {
   bool given() const;
   /// The weights to measure, each problem once: those of a checkpoint as the checkpoint has them, others as a
   /// checkpoint's layer of these options. Throws CommandError usage or bad_input, checkpoint::Error.
-  std::vector<MeasuredLayer> layers() const;
+  Measured layers() const;
   /// The numbers of rows, ascending, each once. Throws CommandError usage.
   std::vector<std::int64_t> rows() const;
 
  private:
   report::Problem problem(std::int64_t n, std::int64_t k) const;
-  void add_checkpoint(std::vector<MeasuredLayer>& all) const;
+  void add_checkpoint(Measured& all) const;
 
   std::vector<std::string> shapes_;
   std::vector<std::int64_t> n_, k_;

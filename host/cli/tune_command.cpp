@@ -92,7 +92,8 @@ class TuneCommand final : public Command {
 
   ExitStatus run() override {
     const std::vector<std::int64_t> batches = shapes_.rows();
-    for (const MeasuredLayer& layer : shapes_.layers())
+    const Measured measured = shapes_.layers();
+    for (const MeasuredLayer& layer : measured.layers)
       for (const std::int64_t m : batches) todo_.push_back(problem_of(m, layer));
     const ironcl::Registry registry = ironcl::Registry::discover();
     device_ = find_device(registry);
@@ -111,6 +112,10 @@ class TuneCommand final : public Command {
     std::signal(SIGINT, previous);
     line_.clear();
     report.finish(device_, budget_, seconds_now() - start_, interrupted != 0 ? "interrupted" : "");
+    if (!measured.left_out.empty()) {
+      say("left out: {} layers that cannot be used\n{}", measured.left_out.size(),
+          layer::to_text(layer::fold(measured.left_out)));
+    }
     if (!json_.empty()) report.write_json(json_);
     // Ended by the signal, as whoever sent it expects; what was found is saved.
     if (interrupted != 0) {

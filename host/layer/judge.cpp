@@ -50,6 +50,7 @@ DeviceReport run_device(const ironcl::Device& device, const report::Problem& pro
   DeviceReport report;
   report.uri = device.uri();
   report.name = device.name();
+  report.model = device.props().type == IRONCL_DEVICE_MODEL;
   try {
     report.result = Execution(device, problem, operands).compute(true);
   } catch (const ironcl::Error& error) {
@@ -129,6 +130,11 @@ void DeviceReport::forget_values() {
 std::size_t CaseReport::computed() const noexcept {
   return static_cast<std::size_t>(
       std::count_if(devices.begin(), devices.end(), [](const DeviceReport& d) { return d.result.has_value(); }));
+}
+
+std::size_t CaseReport::compared() const noexcept {
+  return static_cast<std::size_t>(std::count_if(
+      devices.begin(), devices.end(), [](const DeviceReport& d) { return d.result.has_value() && !d.model; }));
 }
 
 bool CaseReport::wrong() const noexcept {

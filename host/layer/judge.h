@@ -41,6 +41,7 @@ struct Quantization {
 /// One device on one layer.
 struct DeviceReport {
   std::string uri, name;
+  bool model = false;  ///< The device is a model: its agreement with the oracle says nothing of a real one.
   Verdict verdict = Verdict::unsupported;
   std::string reason;            ///< In words: why unsupported, what failed, which element is wrong. Empty on a pass.
   std::optional<Output> result;  ///< Where it computed; its arrays until forget_values().
@@ -79,7 +80,8 @@ struct CaseReport {
   std::vector<PairReport> pairs;
   std::vector<ExpectReport> expect;
 
-  std::size_t computed() const noexcept;  ///< Devices that ran it.
+  std::size_t computed() const noexcept;  ///< Devices that ran it, models too.
+  std::size_t compared() const noexcept;  ///< Devices that are no model and ran it.
   bool wrong() const noexcept;            ///< A verdict of fail or error somewhere.
 };
 

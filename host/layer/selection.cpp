@@ -1,18 +1,163 @@
 // SPDX-License-Identifier: Apache-2.0
-// Layers by name.
+// Layers by name, and those that are left out by what is wrong with them.
 #include "host/layer/selection.h"
 
-namespace ironcl::layer {
+#include <fmt/format.h>
 
-std::vector<const checkpoint::LinearLayer*> usable_layers(const checkpoint::Checkpoint& checkpoint,
-                                                          const std::string& glob) {
-  if (checkpoint.layers().empty()) {
-    throw checkpoint::Error(checkpoint::ErrorKind::not_found, checkpoint.path(), {},
-                            "there is no quantised linear layer; `ironcl inspect` lists what is there");
+#include <algorithm>
+#include <boost/algorithm/string/classification.hpp>
+#include <boost/algorithm/string/join.hpp>
+#include <boost/algorithm/string/replace.hpp>
+#include <boost/algorithm/string/split.hpp>
+#include <boost/algorithm/string/trim.hpp>
+#include <cctype>
+#include <map>
+#include <numeric>
+#include <utility>
+
+namespace ironcl::layer {
+namespace {
+
+using checkpoint::Checkpoint;
+using checkpoint::ErrorKind;
+using checkpoint::LinearLayer;
+
+bool is_digit(char c) noexcept { return std::isdigit(static_cast<unsigned char>(c)) != 0; }
+
+/// `text` with every run of digits as one #: what two complaints share.
+std::string without_numbers(std::string_view text) {
+  std::string shared;
+  for (const char c : text) {
+    if (!is_digit(c))
+      shared += c;
+    else if (shared.empty() || shared.back() != '#')
+      shared += '#';
   }
-  const auto layers = checkpoint.match(glob);
-  for (const checkpoint::LinearLayer* layer : layers) layer->check();
-  return layers;
+  return shared;
+}
+
+/// Levenshtein's distance: letters put in, left out or changed.
+std::size_t distance(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), std::size_t{0});
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    std::size_t diagonal = row[0];
+    row[0] = i + 1;
+    for (std::size_t j = 0; j < b.size(); ++j) {
+      const std::size_t above = row[j + 1];
+      row[j + 1] = std::min({above + 1, row[j] + 1, diagonal + (a[i] != b[j] ? 1 : 0)});
+      diagonal = above;
+    }
+  }
+  return row.back();
+}
+
+[[noreturn]] void fail_not_found(const Checkpoint& checkpoint, const std::string& name) {
+  std::vector<std::string> known;
+  for (const LinearLayer& layer : checkpoint.layers()) known.push_back(layer.name);
+  const std::vector<std::string> near = near_names(name, known);
+  const std::string hint = near.empty() ? fmt::format("the first of {} is '{}'", known.size(), known.front())
+                                        : fmt::format("did you mean '{}'?", boost::join(near, "' or '"));
+  throw checkpoint::Error(ErrorKind::not_found, checkpoint.path(), {},
+                          fmt::format("has no quantised layer '{}'; {} (`ironcl inspect` lists them)", name, hint));
+}
+
+void check_any(const Checkpoint& checkpoint) {
+  if (!checkpoint.layers().empty()) return;
+  throw checkpoint::Error(ErrorKind::not_found, checkpoint.path(), {},
+                          "there is no quantised linear layer; `ironcl inspect` lists what is there");
+}
+
+}  // namespace
+
+Selection select_layers(const Checkpoint& checkpoint, const std::string& glob) {
+  check_any(checkpoint);
+  if (glob.find_first_of("*?[") == std::string::npos) return {{&find_layer(checkpoint, glob)}, {}};
+  Selection selection;
+  for (const LinearLayer* layer : checkpoint.match(glob)) {
+    if (layer->problem)
+      selection.left_out.push_back(left_out(*layer, *layer->problem));
+    else
+      selection.layers.push_back(layer);
+  }
+  if (!selection.layers.empty()) return selection;
+  if (selection.left_out.size() == 1) find_layer(checkpoint, selection.left_out.front().layer);  // throws
+  throw none_usable(checkpoint.path(), selection.left_out);
+}
+
+LeftOut left_out(const LinearLayer& layer, const checkpoint::Error& error) {
+  std::string reason = error.message();
+  if (!error.tensor().empty()) reason = fmt::format("'{}' {}", error.tensor(), reason);
+  boost::replace_all(reason, layer.name, pattern_of(layer.name));
+  return {layer.name, std::move(reason)};
+}
+
+const LinearLayer& find_layer(const Checkpoint& checkpoint, const std::string& name) {
+  check_any(checkpoint);
+  const auto& layers = checkpoint.layers();
+  const auto found =
+      std::find_if(layers.begin(), layers.end(), [&name](const LinearLayer& layer) { return layer.name == name; });
+  if (found == layers.end()) fail_not_found(checkpoint, name);
+  found->check();
+  return *found;
+}
+
+std::string pattern_of(std::string_view layer) {
+  std::vector<std::string> parts;
+  boost::split(parts, layer, boost::is_any_of("."));
+  for (std::string& part : parts)
+    if (!part.empty() && std::all_of(part.begin(), part.end(), is_digit)) part = "*";
+  return boost::join(parts, ".");
+}
+
+std::vector<Complaint> fold(const std::vector<LeftOut>& left_out) {
+  std::vector<Complaint> complaints;
+  std::map<std::pair<std::string, std::string>, std::size_t> known;
+  for (const LeftOut& one : left_out) {
+    const std::string pattern = pattern_of(one.layer);
+    const auto [at, is_new] = known.emplace(std::pair{pattern, without_numbers(one.reason)}, complaints.size());
+    if (is_new) complaints.push_back({0, pattern, one.reason, one.layer});
+    ++complaints[at->second].count;
+  }
+  for (Complaint& complaint : complaints)
+    if (complaint.count == 1) complaint.layers = complaint.first;
+  return complaints;
+}
+
+std::string to_text(const std::vector<Complaint>& complaints, std::size_t most) {
+  std::string text;
+  for (std::size_t i = 0; i < std::min(most, complaints.size()); ++i) {
+    const Complaint& one = complaints[i];
+    text += one.count == 1 ? fmt::format("{}: {}\n", one.layers, one.reason)
+                           : fmt::format("{} layers like {}: {}\n", one.count, one.layers, one.reason);
+  }
+  if (complaints.size() <= most) return text;
+  std::size_t layers = 0;
+  for (std::size_t i = most; i < complaints.size(); ++i) layers += complaints[i].count;
+  return text + fmt::format("and {} more layers for {} more reasons\n", layers, complaints.size() - most);
+}
+
+checkpoint::Error none_usable(const std::filesystem::path& path, const std::vector<LeftOut>& left_out) {
+  std::string complaints = to_text(fold(left_out));
+  boost::trim_right(complaints);
+  return {ErrorKind::unsupported,
+          path,
+          {},
+          fmt::format("none of {} layers can be used\n{}", left_out.size(), complaints)};
+}
+
+std::vector<std::string> near_names(std::string_view name, const std::vector<std::string>& known, std::size_t most) {
+  std::vector<std::pair<std::size_t, std::string>> near;
+  for (const std::string& other : known) {
+    // A part of a name is as good as a slip of the finger.
+    const bool part = !name.empty() && other.find(name) != std::string::npos;
+    const std::size_t far = part ? 1 : distance(name, other);
+    if (far <= std::max<std::size_t>(2, name.size() / 4)) near.emplace_back(far, other);
+  }
+  std::stable_sort(near.begin(), near.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < std::min(most, near.size()); ++i) names.push_back(near[i].second);
+  return names;
 }
 
 }  // namespace ironcl::layer

@@ -1,17 +1,63 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which layers of a checkpoint are run.
+// Which layers of a checkpoint are run, and what is said of those that are not: thousands of layers that lack the
+// same thing make one line.
 #pragma once
 
+#include <cstddef>
+#include <filesystem>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "host/checkpoint/model.h"
 
 namespace ironcl::layer {
 
-/// The layers of `checkpoint` that `glob` names, every one usable. Throws checkpoint::Error: not_found (there is
-/// none, or none of that name), or the problem of the first that is not usable.
-std::vector<const checkpoint::LinearLayer*> usable_layers(const checkpoint::Checkpoint& checkpoint,
-                                                          const std::string& glob);
+/// A layer that is not run, and why.
+struct LeftOut {
+  std::string layer;
+  std::string reason;  ///< A sentence without the layer's name where that can be.
+};
+
+/// Layers of one pattern that are left out for one reason.
+struct Complaint {
+  std::size_t count = 0;
+  std::string layers;  ///< "model.layers.*.mlp.experts.*.up_proj"; the name where it is one layer.
+  std::string reason;  ///< Of the first of them, its numbers replaced like those of its name.
+  std::string first;   ///< The name of the first.
+};
+
+/// `layer` left out for `error`; names that differ from layer to layer become their pattern.
+LeftOut left_out(const checkpoint::LinearLayer& layer, const checkpoint::Error& error);
+
+struct Selection {
+  std::vector<const checkpoint::LinearLayer*> layers;  ///< Usable; they live in the checkpoint.
+  std::vector<LeftOut> left_out;                       ///< Match too, and are not usable.
+};
+
+/// The layers of `checkpoint` that a glob of fnmatch(3) names. Throws checkpoint::Error: not_found (there is no
+/// layer, or none of that name, with names that are near); the problem of the one layer that matches; where several
+/// match and none is usable, all complaints in one error.
+Selection select_layers(const checkpoint::Checkpoint& checkpoint, const std::string& glob);
+
+/// The layer with exactly that name. Throws checkpoint::Error: not_found, with names that are near; its problem.
+const checkpoint::LinearLayer& find_layer(const checkpoint::Checkpoint& checkpoint, const std::string& name);
+
+/// "model.layers.*.mlp.down_proj" of "model.layers.17.mlp.down_proj": parts that are numbers become *.
+std::string pattern_of(std::string_view layer);
+
+/// What is left out, by pattern and reason, in the order of the first of each.
+std::vector<Complaint> fold(const std::vector<LeftOut>& left_out);
+
+/// "12 layers like model.layers.*.mlp.experts.*: scale missing", a line each; at most `most` lines and one that
+/// counts the rest. Empty where nothing is left out.
+std::string to_text(const std::vector<Complaint>& complaints, std::size_t most = 20);
+
+/// What to throw where no layer is usable: the complaints, a line each.
+checkpoint::Error none_usable(const std::filesystem::path& path, const std::vector<LeftOut>& left_out);
+
+/// The names among `known` that `name` may have been meant to be, the nearest first: few, or none.
+std::vector<std::string> near_names(std::string_view name, const std::vector<std::string>& known,
+                                    std::size_t most = 3);
 
 }  // namespace ironcl::layer

@@ -16,6 +16,9 @@
 namespace ironcl::report {
 namespace {
 
+/// In front of the rows of a group.
+constexpr std::string_view kIndent = "  ";
+
 /// Characters of UTF-8 text: bytes that do not continue one.
 std::size_t characters(std::string_view text) {
   return static_cast<std::size_t>(
@@ -116,16 +119,30 @@ std::string to_text(const Table& table, std::size_t width) {
 }
 
 std::string to_grouped_text(const Table& table, std::size_t width) {
-  constexpr std::string_view kIndent = "  ";
+  const GroupedText grouped(table, width);
+  std::string text = grouped.heading() + grouped.rows(table);
+  if (grouped.blocks()) text.pop_back();  // the blank line between blocks
+  return text;
+}
+
+GroupedText::GroupedText(const Table& sample, std::size_t width)
+    : columns_(sample.columns()), widths_(column_widths(sample, human_rows(sample))) {
+  blocks_ = width != 0 && kIndent.size() + total_width(widths_, 1) > width;
+}
+
+std::string GroupedText::heading() const {
+  return blocks_ ? std::string() : heading_lines(Table(columns_), widths_, 1, kIndent);
+}
+
+std::string GroupedText::rows(const Table& table) const {
   const auto rows = human_rows(table);
-  const std::vector<std::size_t> widths = column_widths(table, rows);
-  if (width != 0 && kIndent.size() + total_width(widths, 1) > width) return records(table, rows);
-  std::string text = heading_lines(table, widths, 1, kIndent);
+  if (blocks_) return records(table, rows) + "\n";
+  std::string text;
   const std::string* group = nullptr;
   for (const auto& row : rows) {
     if (group == nullptr || *group != row[0]) text += row[0] + "\n";
     group = &row[0];
-    text += row_line(table, row, widths, 1, kIndent);
+    text += row_line(table, row, widths_, 1, kIndent);
   }
   return text;
 }

@@ -5,6 +5,7 @@
 #include <boost/json.hpp>
 #include <cstddef>
 #include <string>
+#include <vector>
 
 #include "host/report/table.h"
 
@@ -16,6 +17,25 @@ std::string to_text(const Table& table, std::size_t width = 0);
 
 /// The same with the first column as headings: rows that share it stand indented below it, under one set of columns.
 std::string to_grouped_text(const Table& table, std::size_t width = 0);
+
+/// The same in pieces, for rows that come one after another: as wide as the cells of `sample`, which are as wide as
+/// those to come are likely to be. A wider cell makes its own line longer.
+class GroupedText {
+ public:
+  explicit GroupedText(const Table& sample, std::size_t width = 0);
+
+  /// The headings with their rule; empty where rows are blocks of lines.
+  std::string heading() const;
+  /// The rows of `table`, which has the sample's columns.
+  std::string rows(const Table& table) const;
+  /// Whether rows are blocks of lines, each with a blank line behind it, since columns would be too wide.
+  bool blocks() const noexcept { return blocks_; }
+
+ private:
+  std::vector<Column> columns_;
+  std::vector<std::size_t> widths_;
+  bool blocks_ = false;
+};
 
 /// A Markdown table; bars inside cells are escaped.
 std::string to_markdown(const Table& table);

@@ -74,7 +74,7 @@ TEST_F(LayerProblem, AnEmptyCheckpointHasNothingToSelect) {
   const std::string plain = scratch.path("plain.safetensors");
   write_tensors(plain, {f32_tensor("weight", {2, 2}, {1, 2, 3, 4})});
   try {
-    layer::usable_layers(checkpoint::Checkpoint::open(plain), "*");
+    layer::select_layers(checkpoint::Checkpoint::open(plain), "*");
     FAIL() << "it has no quantised layer";
   } catch (const checkpoint::Error& error) {
     EXPECT_EQ(error.kind(), checkpoint::ErrorKind::not_found);
