@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backends/opencl/program_cache.h"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -26,6 +27,13 @@ struct Header {
   std::uint64_t hash;
 };
 
+/// A binary is code that the driver runs: one that another user owns or may write is none of ours. Root's is.
+bool is_ours(const std::string& path) {
+  struct stat status {};
+  return ::stat(path.c_str(), &status) == 0 && (status.st_uid == ::geteuid() || status.st_uid == 0) &&
+         (status.st_mode & (S_IWGRP | S_IWOTH)) == 0;
+}
+
 }  // namespace
 
 std::string ProgramCache::key_of(std::string_view what) {
@@ -42,6 +50,7 @@ std::string ProgramCache::path_of(std::string_view key) const { return dir_ + "/
 
 std::optional<std::vector<unsigned char>> ProgramCache::load(std::string_view key) const {
   if (!enabled()) return std::nullopt;
+  if (!is_ours(path_of(key))) return std::nullopt;
   std::ifstream in(path_of(key), std::ios::binary | std::ios::ate);
   if (!in) return std::nullopt;
   const auto file_size = static_cast<std::uint64_t>(in.tellg());
@@ -64,7 +73,7 @@ bool ProgramCache::store(std::string_view key, const std::vector<unsigned char>&
   if (!enabled()) return false;
   static std::atomic<unsigned> count{0};
   std::error_code error;
-  fs::create_directories(dir_, error);
+  if (fs::create_directories(dir_, error)) fs::permissions(dir_, fs::perms::owner_all, error);
   const std::string path = path_of(key);
   const std::string aside = path + "." + std::to_string(getpid()) + "." + std::to_string(count++) + "." +
                             std::to_string(std::random_device{}()) + ".tmp";
@@ -82,6 +91,7 @@ bool ProgramCache::store(std::string_view key, const std::vector<unsigned char>&
     good = !out.fail();
   }
   if (good) {
+    fs::permissions(aside, fs::perms::owner_read | fs::perms::owner_write, error);  // Whatever the umask.
     fs::rename(aside, path, error);
     good = !error;
   }

@@ -42,7 +42,7 @@ Failure failure_of(const std::string& call) {
 }
 constexpr Failure kLost{-2, "CL_DEVICE_NOT_AVAILABLE", IRONCL_DEVICE_LOST};
 
-constexpr unsigned kPatience = 15;  ///< Seconds that a life may take before it hangs.
+constexpr unsigned kPatience = 120;  ///< Seconds that a life may take before it hangs.
 
 /// What is being tried, for the last words of a process that a failure brings down.
 std::string& trying() {

@@ -131,7 +131,7 @@ class Copy:
         return self.run(["cmake", "--build", "build", "-j", str(self.cores), "--target", *targets], seconds)
 
     def test(self, tests):
-        return self.run(["ctest", "--test-dir", "build", "-R", tests, "-j", str(self.cores), "--timeout", "600",
+        return self.run(["ctest", "--test-dir", "build", "-R", tests, "-LE", "heavy", "-j", str(self.cores), "--timeout", "600",
                          "--output-on-failure", "--no-tests=error"], 1800)
 
 

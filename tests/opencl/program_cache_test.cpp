@@ -51,6 +51,20 @@ TEST_F(ProgramCacheTest, GivesBackWhatWasStored) {
   EXPECT_EQ(entries(".tmp"), 0);
 }
 
+TEST_F(ProgramCacheTest, IsForItsUserAlone) {
+  const ProgramCache cache(dir_.string());
+  const std::string key = ProgramCache::key_of("x");
+  ASSERT_TRUE(cache.store(key, some_bytes(100, 3), nullptr));
+  EXPECT_EQ(fs::status(dir_).permissions(), fs::perms::owner_all) << "the folder is made for the user";
+  EXPECT_TRUE(cache.load(key).has_value());
+  for (const fs::perms others : {fs::perms::group_write, fs::perms::others_write}) {
+    fs::permissions(cache.path_of(key), others, fs::perm_options::add);
+    EXPECT_FALSE(cache.load(key).has_value()) << "an entry that others may write was taken";
+    fs::permissions(cache.path_of(key), others, fs::perm_options::remove);
+  }
+  EXPECT_TRUE(cache.load(key).has_value());
+}
+
 TEST_F(ProgramCacheTest, TakesADamagedEntryForAbsent) {
   const ProgramCache cache(dir_.string());
   const std::string key = ProgramCache::key_of("x"), other = ProgramCache::key_of("y");
