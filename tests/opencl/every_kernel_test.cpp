@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every kernel and every variant once or more on problems small enough for a checker that interprets kernels
 // (`./dev oclgrind`): each form of A, each type of D, bias, ragged edges, tunables away from the rule of thumb.
-#include "backends/opencl/kernels.h"
+#include "backends/opencl/variant.h"
 #include "tests/opencl/harness.h"
 
 namespace ironcl::opencl::testing {
