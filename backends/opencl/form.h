@@ -34,6 +34,9 @@ class WeightForm {
   virtual std::int64_t scale_at(const WeightExtent& extent, std::int64_t n, std::int64_t group) const {
     return group * extent.n_pad + n;
   }
+  /// Whether a column with a NaN code has the scale NaN in that scale group, so that kernels need not look for such
+  /// codes. False where kernels decode them to NaN by themselves.
+  virtual bool marks_nan_codes() const { return true; }
 };
 
 using WeightFormPtr = std::shared_ptr<const WeightForm>;

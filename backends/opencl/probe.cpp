@@ -145,6 +145,12 @@ Features query_features(const cl::Platform& platform, const cl::Device& device) 
   f.correct_divide = (fp & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT) != 0;
   f.fma = (fp & CL_FP_FMA) != 0;
   f.double_precision = or_default([&] { return device.getInfo<CL_DEVICE_DOUBLE_FP_CONFIG>(); }) != 0;
+  // The device's own word, by cl_nv_device_attribute_query; other devices answer that they do not know the question.
+  constexpr cl_device_info kCapabilityMajor = 0x4000, kCapabilityMinor = 0x4001;
+  cl_uint major = 0, minor = 0;
+  f.ptx_sm_90 = clGetDeviceInfo(device(), kCapabilityMajor, sizeof major, &major, nullptr) == CL_SUCCESS &&
+                clGetDeviceInfo(device(), kCapabilityMinor, sizeof minor, &minor, nullptr) == CL_SUCCESS &&
+                major == 9 && minor == 0;
   return f;
 }
 
@@ -192,6 +198,7 @@ std::string to_json(const Features& f) {
       {"correct_divide", f.correct_divide},
       {"fma", f.fma},
       {"double_precision", f.double_precision},
+      {"ptx_sm_90", f.ptx_sm_90},
       {"fma_divide", f.fma_divide},
       {"exact_divide", f.exact_divide},
       {"half_vectors", f.half_vectors},

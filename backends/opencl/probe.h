@@ -29,6 +29,7 @@ struct Features {
   double clock_hz = 1e9;         ///< Of a compute unit, by the device's word.
   bool fma = false;              ///< fma() is a hardware instruction, by the device's word.
   bool double_precision = false;
+  bool ptx_sm_90 = false;  ///< The device says that its compute capability is 9.0: inline PTX may be tried.
   // By running a tiny program:
   bool fma_divide = false;        ///< Quotients by multiply-add (quantizer.cl) were seen to round correctly.
   bool exact_divide = false;      ///< f32 division was seen to round correctly, subnormals included.

@@ -57,6 +57,7 @@ Defines device_defines(const Features& f) {
   if (f.min_vector_width) defines["MIN_VECTOR_WIDTH"] = "1";
   if (f.half_vectors) defines["HALF_VECTORS"] = "1";
   if (f.cache_builtins) defines["CACHE_BUILTINS"] = "1";
+  if (f.ptx_sm_90) defines["PTX_SM_90"] = "1";
   return defines;
 }
 

@@ -35,6 +35,7 @@ std::vector<float> Weights::column_scales(const WeightForm& form, const WeightEx
   const numerics::ScaleGrid grid = scaled ? scale_.grid.resolved(n_, k_) : numerics::ScaleGrid{n_, k_};
   const std::int64_t groups = numerics::ceil_div(k_, grid.group_cols);
   const std::array<bool, 256>& is_nan = nan_codes(dtype_);
+  const bool marks = form.marks_nan_codes();
   std::vector<float> scales(static_cast<std::size_t>(extent.scales.value()), 0.0f);
   for (std::int64_t row = 0; row < n_; ++row) {
     for (std::int64_t group = 0; group < groups; ++group) {
@@ -47,7 +48,7 @@ std::vector<float> Weights::column_scales(const WeightForm& form, const WeightEx
       const std::uint8_t* const first = codes + row * ld + group * grid.group_cols;
       const std::int64_t count = std::min(grid.group_cols, k_ - group * grid.group_cols);
       bool nan = false;
-      for (std::int64_t c = 0; c < count; ++c) nan |= is_nan[first[c]];
+      for (std::int64_t c = 0; marks && c < count; ++c) nan |= is_nan[first[c]];
       if (nan) scale = std::numeric_limits<float>::quiet_NaN();
       scales[static_cast<std::size_t>(form.scale_at(extent, row, group))] = scale;
     }

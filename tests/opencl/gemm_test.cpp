@@ -19,9 +19,28 @@ class OpenClGemm : public ::testing::Test {
   }
 };
 
-void check(const Case& c, std::int64_t rows = -1, bool weights_with_plan = true) {
+/// The variant that the case's options name, or null.
+const Variant* named(const Case& c) {
+  for (const auto& [key, value] : c.options) {
+    if (key == "variant") return find_variant(value);
+  }
+  return nullptr;
+}
+
+/// False where the device or the problem has not what the variant that `c` names needs.
+bool runs(backend::Device& device, const Case& c) {
+  const Variant* const variant = named(c);
+  return variant == nullptr || variant->needs == nullptr || device.supports(c.desc()).reason == backend::Reason::none;
+}
+
+void check(const Case& asked, std::int64_t rows = -1, bool weights_with_plan = true) {
+  Case c = asked;
+  const Variant* const variant = named(c);
+  if (variant != nullptr) c.weakest = variant->accuracy;
   const Data data = make_data(c);
   for (const auto& device : devices()) {
+    // A variant that needs what not all devices have, or not all problems, says so; the others run everything.
+    if (!runs(*device, c)) continue;
     // Tiles that are asked for by name may need more local memory than a GPU has; that refusal has its own test.
     if (const backend::Support support = device->supports(c.desc());
         !c.options.empty() && support.reason == backend::Reason::device_feature) {
@@ -193,6 +212,7 @@ TEST_F(OpenClGemm, DecodesEveryCodeOfBothOperands) {
     for (const bool codes_in_a : {false, true}) {
       Case c{codes_in_a ? 256 : 1, codes_in_a ? 1 : 256, 128};
       c.options = quick(name);
+      c.weakest = named(c)->accuracy;
       Data data = make_data(c);
       std::fill(data.a.begin(), data.a.end(), 0);
       std::fill(data.b.begin(), data.b.end(), 0);
@@ -202,6 +222,7 @@ TEST_F(OpenClGemm, DecodesEveryCodeOfBothOperands) {
       }
       (codes_in_a ? data.b : data.a)[77] = 0x38;  // 1.0
       for (const auto& device : devices()) {
+        if (!runs(*device, c)) continue;
         const Outcome outcome = run(*device, c, data);
         for (int code = 0; code < 256; ++code) {
           const double got = outcome.d[static_cast<std::size_t>(code)],
@@ -264,8 +285,10 @@ TEST_F(OpenClGemm, GivesTheSameBitsTwice) {
     Case c{33, 200, 1000};
     c.a_source = DType::f32;
     c.options = quick(name);
+    c.weakest = named(c)->accuracy;
     const Data data = make_data(c);
     for (const auto& device : devices()) {
+      if (!runs(*device, c)) continue;
       EXPECT_EQ(run(*device, c, data).raw, run(*device, c, data).raw) << name;
     }
   }
@@ -277,11 +300,13 @@ TEST_F(OpenClGemm, OverflowGivesInfinityAndNaNScalesGiveNaN) {
       Case c{4, 40, 256};
       c.d = d;
       c.options = quick(name);
+      c.weakest = named(c)->accuracy;
       Data data = make_data(c);
       std::vector<float> scales(static_cast<std::size_t>(c.m * 2), 0x1p100f);
       scales[2] = std::nanf("");
       std::memcpy(data.a_scales.data(), scales.data(), data.a_scales.size());
       for (const auto& device : devices()) {
+        if (!runs(*device, c)) continue;
         const Outcome outcome = run(*device, c, data);
         EXPECT_TRUE(std::isnan(outcome.d[static_cast<std::size_t>(c.n)])) << name;
         if (d == DType::f16) {

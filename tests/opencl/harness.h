@@ -39,6 +39,7 @@ struct Case {
   backend::DType a_scale = backend::DType::f32, b_scale = backend::DType::f32;
   numerics::ScaleGrid a_grid{1, 128}, b_grid{128, 128};
   std::int64_t lda = 0, ldd = 0;
+  backend::AccuracyClass weakest = backend::AccuracyClass::f32;
   backend::Options options = {};
   std::uint32_t seed = 1;
 

@@ -33,6 +33,7 @@ class Multiply final : public Step {
     defines_["GROUP"] = std::to_string(problem_.k_group);
     const backend::ScaleDesc& b = making.desc.b_scale;
     defines_["B_SCALE_COLS"] = std::to_string(reach(b.dtype == DType::none ? 0 : b.grid.group_cols));
+    defines_["B_SCALE_ROWS"] = std::to_string(reach(b.dtype == DType::none ? 0 : b.grid.group_rows));
     defines_["A_SCALE_ROWS"] = std::to_string(reach(a.grid.group_rows));
     defines_["A_SCALE_COLS"] = std::to_string(reach(a.grid.group_cols));
     if (a.in_units_of_weights) defines_["UNIT_IN_A"] = "1";

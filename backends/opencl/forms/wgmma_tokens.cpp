@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backends/opencl/forms/wgmma_tokens.h"
+
+#include "backends/opencl/steps/wgmma_tokens.h"
+
+namespace ironcl::opencl {
+namespace {
+
+using backend::DType;
+using numerics::Size;
+
+class WgmmaTokens final : public ActivationForm {
+ public:
+  explicit WgmmaTokens(bool half) : half_(half) {}
+
+  std::string name() const override { return half_ ? "tokens_m64_k128_f16_swizzled" : "tokens_m64_k128_fragments"; }
+
+  bool takes(const Operand&, const Making&) const override { return false; }  // Nobody hands them over so.
+
+  Made quantize(const Operand& x, const Making& making) const override {
+    const numerics::ScaleGrid& grid = making.desc.a_scale.grid;
+    const bool one_block = grid.group_cols == 128 || (making.desc.k <= 128 && grid.group_cols == 0);
+    if (grid.group_rows != 1 || !one_block) return {};
+    const Operand out = book(making);
+    return {quantize_wgmma_step(half_, x, out, making), out};
+  }
+
+  Made pack(const Operand& a, const Making& making) const override {
+    const Operand out = book(making);
+    return {pack_wgmma_step(half_, a, out, making), out};
+  }
+
+ private:
+  Operand book(const Making& making) const {
+    const Size rows = Size(making.desc.m).padded_to(kTokenUnit), k = Size(making.desc.k).padded_to(256);
+    Operand out;
+    out.form = name();
+    out.element = half_ ? DType::f16 : making.desc.a;
+    out.ld = k.value();
+    out.scale = DType::f32;
+    out.scale_ld = k.value() / 128;
+    out.grid = {1, 128};
+    out.data = {Source::workspace,
+                making.booking.book("tokens for tensor cores", rows * k * numerics::size_of(out.element))};
+    const Size scales = rows * out.scale_ld + kPartCounters;
+    out.scales = {Source::workspace, making.booking.book("counters and scales of tokens", scales * 4) +
+                                         static_cast<std::uint64_t>(kPartCounters) * 4};
+    return out;
+  }
+
+  bool half_;
+};
+
+}  // namespace
+
+ActivationFormPtr tokens_f16_form() {
+  static const ActivationFormPtr form = std::make_shared<WgmmaTokens>(true);
+  return form;
+}
+
+ActivationFormPtr tokens_fp8_form() {
+  static const ActivationFormPtr form = std::make_shared<WgmmaTokens>(false);
+  return form;
+}
+
+}  // namespace ironcl::opencl

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backends/opencl/steps/wgmma_tokens.h"
+
+#include <bit>
+
+#include "backends/opencl/elements.h"
+#include "backends/opencl/steps/quantizer.h"
+
+namespace ironcl::opencl {
+namespace {
+
+class QuantizeTokens final : public Step {
+ public:
+  QuantizeTokens(bool half, const Operand& x, const Operand& out, const Making& making)
+      : half_(half),
+        x_(x),
+        out_(out),
+        k_(making.desc.k),
+        amax_floor_(making.desc.a_quantizer.amax_floor),
+        defines_(quantizer_defines(making.features, x.element, making.desc.a, making.desc.a_quantizer)),
+        options_(quantizer_options(making.features)) {}
+
+  std::string name() const override { return "quantize tokens"; }
+
+  void build(ProgramBuilder& builder) override {
+    kernel_ = cl::Kernel(builder.build("quantize_wgmma.cl", defines_, options_),
+                         half_ ? "quantize_wgmma_f16" : "quantize_wgmma_fp8");
+    set_args(kernel_, 1, static_cast<cl_int>(k_), static_cast<cl_int>(out_.scale_ld),
+             std::bit_cast<cl_uint>(amax_floor_));
+    kernel_.setArg(6, static_cast<cl_ulong>(x_.ld));
+  }
+
+  void launch(Call& call) override {
+    const Memory x = call.at(x_.data), out = call.at(out_.data), scales = call.at(out_.scales);
+    kernel_.setArg(0, static_cast<cl_int>(call.m));
+    set_args(kernel_, 4, x.buffer, element_of(x, numerics::size_of(x_.element)));
+    set_args(kernel_, 7, out.buffer, element_of(out, 1), scales.buffer, element_of(scales, 4));
+    constexpr std::int64_t kItems = 256, kWarps = kItems / 32;
+    const std::int64_t rows_of_warp = half_ ? 8 : 16;
+    const std::int64_t warps = numerics::ceil_div(call.m, rows_of_warp) * out_.scale_ld;
+    call.launch(kernel_, cl::NDRange(static_cast<std::size_t>(numerics::ceil_div(warps, kWarps)), 1),
+                cl::NDRange(kItems, 1));
+  }
+
+ private:
+  bool half_;
+  Operand x_, out_;
+  std::int64_t k_;
+  float amax_floor_;
+  Defines defines_;
+  std::string options_;
+  cl::Kernel kernel_;
+};
+
+class PackTokens final : public Step {
+ public:
+  PackTokens(bool half, const Operand& a, const Operand& out, const Making& making)
+      : half_(half), a_(a), out_(out), k_(making.desc.k), defines_(device_defines(making.features)) {
+    defines_["A_TYPE"] = kernel_number(a.element);
+    defines_["SCALE_TYPE"] = kernel_number(a.scale);
+  }
+
+  std::string name() const override { return "pack tokens"; }
+
+  void build(ProgramBuilder& builder) override {
+    kernel_ = cl::Kernel(builder.build("pack_wgmma.cl", defines_), half_ ? "pack_wgmma_f16" : "pack_wgmma_fp8");
+    set_args(kernel_, 1, static_cast<cl_int>(k_), static_cast<cl_int>(out_.scale_ld));
+    kernel_.setArg(5, static_cast<cl_ulong>(a_.ld));
+    set_args(kernel_, 8, static_cast<cl_ulong>(a_.scale_ld), static_cast<cl_int>(reach(a_.grid.group_rows)),
+             static_cast<cl_int>(reach(a_.grid.group_cols)));
+  }
+
+  void launch(Call& call) override {
+    const Memory a = call.at(a_.data), sa = call.at(a_.scales), out = call.at(out_.data),
+                 scales = call.at(out_.scales);
+    kernel_.setArg(0, static_cast<cl_int>(call.m));
+    set_args(kernel_, 3, a.buffer, element_of(a, numerics::size_of(a_.element)));
+    set_args(kernel_, 6, sa.buffer, element_of(sa, std::max<std::uint32_t>(1, numerics::size_of(a_.scale))));
+    set_args(kernel_, 11, out.buffer, element_of(out, 1), scales.buffer, element_of(scales, 4));
+    constexpr std::int64_t kItems = 128;
+    const std::int64_t pieces = out_.scale_ld * (half_ ? 1024 : 512);
+    call.launch(kernel_,
+                cl::NDRange(static_cast<std::size_t>(pieces / kItems),
+                            static_cast<std::size_t>(numerics::ceil_div(call.m, std::int64_t{64}))),
+                cl::NDRange(kItems, 1));
+  }
+
+ private:
+  bool half_;
+  Operand a_, out_;
+  std::int64_t k_;
+  Defines defines_;
+  cl::Kernel kernel_;
+};
+
+}  // namespace
+
+std::unique_ptr<Step> quantize_wgmma_step(bool half, const Operand& x, const Operand& out, const Making& making) {
+  return std::make_unique<QuantizeTokens>(half, x, out, making);
+}
+
+std::unique_ptr<Step> pack_wgmma_step(bool half, const Operand& a, const Operand& out, const Making& making) {
+  return std::make_unique<PackTokens>(half, a, out, making);
+}
+
+}  // namespace ironcl::opencl

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+// Declares cl/gemm_wgmma_f16.cl: class f32 on tensor cores of compute capability 9.0, from 17 rows on.
+#include "backends/opencl/forms/swizzled.h"
+#include "backends/opencl/forms/wgmma_tokens.h"
+#include "backends/opencl/tensor_cores.h"
+#include "backends/opencl/toolchains/two_step.h"
+
+namespace ironcl::opencl {
+namespace {
+
+constexpr std::int64_t kTileN = 128;
+
+std::uint64_t local_bytes(const Tuning& t, const Problem&) {
+  return 40960 + 3 * static_cast<std::uint64_t>(t.at("tile_m")) * 5 + 128 + 16;
+}
+
+std::int64_t tiles(const Tuning& t, const Problem& p, std::int64_t m) {
+  return numerics::ceil_div(std::max<std::int64_t>(1, m), t.at("tile_m")) * numerics::ceil_div(p.n, kTileN);
+}
+
+std::vector<Pass> passes(const Tuning& t, const Problem& p, const Features& f, std::int64_t m) {
+  const std::int64_t items = tiles(t, p, m) * t.at("split_k");
+  return {{"gemm_wgmma_f16", {static_cast<std::size_t>(std::min<std::int64_t>(items, f.compute_units)), 1}, 384}};
+}
+
+numerics::Size scratch_bytes(const Tuning& t, const Problem& p) {
+  if (t.at("split_k") == 1) return 0;
+  return numerics::Size(tiles(t, p, p.m)) * t.at("split_k") * t.at("tile_m") * kTileN * 4;
+}
+
+Tuning rule_of_thumb(const Features& f, const Problem& p) {
+  Tuning t{{"tile_m", 256}, {"split_k", 1}, {"rows_together", 8}, {"ahead", 2}};
+  if (p.m <= 64) {
+    t["tile_m"] = 64;
+  } else if (p.m <= 128) {
+    t["tile_m"] = 128;
+  } else if (2 * tiles(t, p, p.m) <= f.compute_units) {
+    t["tile_m"] = 128;  // Half the work-groups would have none.
+  }
+  // K in parts where tiles do not fill the device, each of four K blocks at least.
+  const std::int64_t blocks = numerics::ceil_div(p.k, std::int64_t{128});
+  while (t["split_k"] < 16 && 2 * tiles(t, p, p.m) * t["split_k"] <= f.compute_units &&
+         blocks / (2 * t["split_k"]) >= 4) {
+    t["split_k"] *= 2;
+  }
+  return t;
+}
+
+double estimate_ns(const Tuning& t, const Problem& p, const Features& f) {
+  // A tile of 128 columns takes 1.6 cycles a row and 1 k in 128 * 128 (docs/performance/h200.md).
+  const double in_rounds = rounds(tiles(t, p, p.m) * t.at("split_k"), f) / t.at("split_k");
+  const double cycles = in_rounds * t.at("tile_m") * static_cast<double>(p.k) * 0.085;
+  const double multiply = 1e9 * cycles / f.clock_hz;
+  return std::max(multiply, streaming_ns(p) * (p.m <= 64 ? 1.3 : 1.9));
+}
+
+}  // namespace
+
+Variant gemm_wgmma_f16() {
+  Variant v;
+  v.name = "gemm_wgmma_f16";
+  v.summary = "tensor cores of compute capability 9.0 in class f32: codes as f16, exact products, f32 sums";
+  v.tunables = {{"tile_m", 256, {64, 128, 256}, "rows of D per work-group; its columns are 128"},
+                {"split_k", 1, {1, 2, 3, 4, 5, 6, 7, 8, 12, 16}, "parts of K that work-groups share"},
+                {"rows_together", 8, {4, 8, 16}, "tiles of rows that are walked together"},
+                {"ahead", 2, {0, 2, 4}, "K blocks between asking the second cache for a tile and using it"}};
+  v.constraints = {
+      {"split_k must leave each part a K block",
+       [](const Tuning& t, const Problem& p) {
+         return t.at("split_k") <= numerics::ceil_div(p.k, std::int64_t{256}) * 2;
+       }},
+      {"split_k needs a counter for each tile, and there are 1024",
+       [](const Tuning& t, const Problem& p) { return t.at("split_k") == 1 || tiles(t, p, p.m) <= kPartCounters; }}};
+  v.needs = refuse_tensor_cores;
+  v.trial = Trial{70, 200, 1100};
+  v.toolchain = &ptx_sm_90a();
+  v.local_bytes = local_bytes;
+  v.work_items = [](const Tuning&) -> std::uint64_t { return 384; };
+  v.tile = v.block = [](const Tuning& t) { return Shape{t.at("tile_m"), kTileN}; };
+  v.weights = [](const Tuning&, const Problem&) { return swizzled_form(); };
+  v.activations = [](const Tuning&, const Problem&) { return tokens_f16_form(); };
+  v.passes = passes;
+  v.scratch_bytes = scratch_bytes;
+  v.rule_of_thumb = rule_of_thumb;
+  v.estimate_ns = estimate_ns;
+  return v;
+}
+
+}  // namespace ironcl::opencl

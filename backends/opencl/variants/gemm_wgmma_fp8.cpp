@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+// Declares cl/gemm_wgmma_fp8.cl: class tensor14 on tensor cores of compute capability 9.0.
+#include "backends/opencl/forms/swizzled.h"
+#include "backends/opencl/forms/wgmma_tokens.h"
+#include "backends/opencl/tensor_cores.h"
+#include "backends/opencl/toolchains/two_step.h"
+
+namespace ironcl::opencl {
+namespace {
+
+constexpr std::int64_t kTileM = 128;
+
+std::int64_t tiles(const Tuning& t, const Problem& p, std::int64_t m) {
+  return numerics::ceil_div(std::max<std::int64_t>(1, m), kTileM) *
+         numerics::ceil_div(numerics::ceil_div(p.n, std::int64_t{128}) * 128, t.at("tile_n"));
+}
+
+std::vector<Pass> passes(const Tuning& t, const Problem& p, const Features& f, std::int64_t m) {
+  const std::int64_t items = tiles(t, p, m) * t.at("split_k");
+  // A part is one work-group's only item, so all parts have one.
+  const std::int64_t groups = t.at("split_k") > 1 ? items : std::min<std::int64_t>(items, f.compute_units);
+  return {{"gemm_wgmma_fp8", {static_cast<std::size_t>(groups), 1}, 384}};
+}
+
+numerics::Size scratch_bytes(const Tuning& t, const Problem& p) {
+  if (t.at("split_k") == 1) return 0;
+  return numerics::Size(tiles(t, p, p.m)) * t.at("split_k") * t.at("tile_n") * kTileM * 4;
+}
+
+std::optional<Refusal> needs(const Features& f, const Problem& p) {
+  if (auto refusal = refuse_tensor_cores(f, p)) return refusal;
+  if (p.a == backend::DType::i8 || p.b == backend::DType::i8)
+    return Refusal{backend::Reason::dtype, "this kernel multiplies fp8 codes, not i8"};
+  if (p.b_scale_rows % 128 != 0)
+    return Refusal{backend::Reason::scale_layout,
+                   "a scale of b must be for a multiple of 128 columns of d, or for all of them"};
+  return std::nullopt;
+}
+
+Tuning rule_of_thumb(const Features& f, const Problem& p) {
+  Tuning t{{"tile_n", 256}, {"split_k", 1}, {"rows_together", p.n > 4096 ? 16 : 8}, {"ahead", 4}};
+  if (2 * tiles(t, p, p.m) <= f.compute_units) t["tile_n"] = 128;
+  const std::int64_t pairs = numerics::ceil_div(p.k, std::int64_t{256});
+  while (t["split_k"] < 16 && 2 * tiles(t, p, p.m) * t["split_k"] <= f.compute_units &&
+         pairs / (2 * t["split_k"]) >= 2) {
+    t["split_k"] *= 2;
+  }
+  return t;
+}
+
+double estimate_ns(const Tuning& t, const Problem& p, const Features& f) {
+  const double in_rounds = rounds(tiles(t, p, p.m) * t.at("split_k"), f) / t.at("split_k");
+  const double cycles = in_rounds * t.at("tile_n") * static_cast<double>(p.k) * 0.047;
+  const double multiply = 1e9 * cycles / f.clock_hz;
+  return std::max(multiply, streaming_ns(p) * 1.5);
+}
+
+}  // namespace
+
+Variant gemm_wgmma_fp8() {
+  Variant v;
+  v.name = "gemm_wgmma_fp8";
+  v.summary = "tensor cores of compute capability 9.0 on fp8 codes, sums of 128 k in about 14 bits";
+  v.accuracy = backend::AccuracyClass::tensor14;
+  v.tunables = {{"tile_n", 256, {128, 256}, "columns of D per work-group; its rows are 128"},
+                {"split_k", 1, {1, 2, 3, 4, 5, 6, 7, 8, 12, 16}, "parts of K that work-groups share"},
+                {"rows_together", 8, {4, 8, 16}, "tiles of rows that are walked together"},
+                {"ahead", 4, {0, 2, 4}, "K blocks between asking the second cache for a tile and using it"}};
+  v.constraints = {
+      {"split_k must leave each part two K blocks",
+       [](const Tuning& t, const Problem& p) {
+         return t.at("split_k") <= numerics::ceil_div(p.k, std::int64_t{256});
+       }},
+      {"split_k needs a counter for each tile, and there are 1024",
+       [](const Tuning& t, const Problem& p) { return t.at("split_k") == 1 || tiles(t, p, p.m) <= kPartCounters; }}};
+  v.needs = needs;
+  v.trial = Trial{70, 200, 1100};
+  v.toolchain = &ptx_sm_90a();
+  v.local_bytes = [](const Tuning&, const Problem&) -> std::uint64_t { return 40960 + 5 * 544 + 80 + 16; };
+  v.work_items = [](const Tuning&) -> std::uint64_t { return 384; };
+  v.tile = v.block = [](const Tuning& t) { return Shape{kTileM, t.at("tile_n")}; };
+  v.weights = [](const Tuning&, const Problem&) { return swizzled_form(); };
+  v.activations = [](const Tuning&, const Problem&) { return tokens_fp8_form(); };
+  v.passes = passes;
+  v.scratch_bytes = scratch_bytes;
+  v.rule_of_thumb = rule_of_thumb;
+  v.estimate_ns = estimate_ns;
+  return v;
+}
+
+}  // namespace ironcl::opencl

@@ -1,0 +1,376 @@
+// SPDX-License-Identifier: Apache-2.0
+// gemm_wgmma_f16.cl: D[m,n] = sum_g sa[m,g] * sb[n,g] * sum_{k in g} A[m,k] * B[n,k] on the tensor cores of compute capability 9.0,
+// in class f32: codes become f16, exactly, and wgmma adds their exact products in f32 (docs/numerics.md has the bound).
+//
+// D is made transposed, weights by tokens. Two warpgroups hold 64 columns of D each: their weights are the register operand, loaded
+// one K block ahead and decoded in registers, so weights stay one byte in memory. The tokens are f16 in memory (they are a plan's
+// scratch) and come by bulk copies into a ring of five slots, 64 tokens by 64 k each, that both warpgroups read.
+//
+//                 tokens (f16, ring)        A third warpgroup feeds: one work-item sends bulk copies and asks the L2 for tiles that
+//                +------+------+------+     come AHEAD K blocks later; one warp multiplies the scales of rows and columns.
+//   weights  64  |  D^T |      |      |     A product is 64 columns of D by 64 tokens by 128 k, eight instructions; its sums are
+//   (codes,      +------+------+------+     then added, scaled, to the sums that stay in registers. The two warpgroups start
+//   registers)64 |      |      |      |     their products in turn, so that one adds while the other multiplies.
+//                +------+------+------+
+// Work-groups stay: each walks tiles of D, ROWS_TOGETHER tiles of tokens beside one another, so that the L2 serves most of them.
+// With SPLIT_K parts, each part is stored as f32 and the work-group that comes last adds them in the order of k: same bits every run.
+//
+// Tunable        default  values      meaning
+// TILE_M         256      64 128 256  rows of D (tokens) per work-group; its columns are 128
+// SPLIT_K        1        1 to 16     parts of K that work-groups share
+// ROWS_TOGETHER  8        4 8 16      tiles of rows that are walked together
+// AHEAD          2        0 2 4       K blocks between asking the L2 for a tile and using it
+// Set by the host: those of tile.cl, PTX_SM_90, and
+// B_SCALE_ROWS   128                  columns of D that a scale of B is for
+// A: f16 as forms/wgmma_tokens.h lays it out, with its scales, before which lie the counters of parts. B: forms/swizzled.h.
+// Local memory: ring 40960, scales 3 * TILE_M * 5, barriers 128, order 16 B = 44944 B with the defaults.
+// Origin: layouts and barriers as the PTX manual describes wgmma, mbarrier and cp.async.bulk; two-level sums after DeepGEMM.
+#include "tile.cl"
+
+#ifndef TILE_M
+#define TILE_M 256
+#endif
+#ifndef SPLIT_K
+#define SPLIT_K 1
+#endif
+#ifndef ROWS_TOGETHER
+#define ROWS_TOGETHER 8
+#endif
+#ifndef AHEAD
+#define AHEAD 2
+#endif
+#ifndef B_SCALE_ROWS
+#define B_SCALE_ROWS 128
+#endif
+
+#if defined(PTX_SM_90)
+#include "ptx.cl"
+
+#define UNIFORM (B_SCALE_ROWS % 128 == 0 || B_SCALE_ROWS == 0x7fffffff)
+#define TOKENS TILE_M
+#define SLOTS 5
+#define SLOT_BYTES 8192u
+#define STAGES 3
+#define STAGE_FLOATS (TOKENS / 64 * 80)  // Of 64 tokens: four runs of 16, 20 apart, so that reads do not meet in a bank.
+#define THREADS 384
+#define PRODUCTS (TOKENS / 64)
+#define IN_TURN (TOKENS == 256)
+// A descriptor of wgmma's second operand: swizzle of 128 bytes, 1024 bytes from eight lines to the next.
+#define DESCRIPTOR (1UL << 62 | 64UL << 32 | 1UL << 16)
+#define COUNTERS 1024  // Of forms/wgmma_tokens.h.
+#define DECODE4 JOIN(DECODE4_, B_TYPE)
+
+// A power of two of work-groups, of `count` that walk side by side.
+static inline uint share_of(uint count) { return count >= 8 ? 8 : count >= 4 ? 4 : count >= 2 ? 2 : 1; }
+
+static inline void tile_at(uint t, uint m_tiles, uint n_tiles, uint *tm, uint *tn)
+{
+  uint per = ROWS_TOGETHER * n_tiles, g = t / per, r = t - g * per, rows = min(m_tiles - g * ROWS_TOGETHER, (uint)ROWS_TOGETHER);
+  *tn = r / rows;
+  *tm = g * ROWS_TOGETHER + r % rows;
+}
+
+// The scale group of B that K block kb lies in; padding takes the last one's.
+#define SCALE_OF(kb) min((uint)(kb) * 128u / (uint)B_SCALE_COLS, groups_b - 1)
+#define NEXT_SLOT() do { if (++slot == SLOTS) { slot = 0; parity ^= 1; } } while (0)
+#define LOAD_RAW(P)                                                                              \
+  do {                                                                                           \
+    LOAD16_IN_ORDER(raw, (P) + in_b);                                                                     \
+    LOAD16_IN_ORDER(raw + 4, (P) + (in_b ^ 64u));                                                         \
+    LOAD16_IN_ORDER(raw + 8, (P) + in_b + 1024u);                                                         \
+    LOAD16_IN_ORDER(raw + 12, (P) + (in_b ^ 64u) + 1024u);                                                \
+  } while (0)
+
+// the products of half a K block, HALF 0 or 1, of the tokens from line LINE of a slot on
+#define MULTIPLY_HALF(P, HALF, LINE)                                                                      \
+  do {                                                                                                    \
+    const ulong d_ = DESCRIPTOR | (ulong)((ring + slot * SLOT_BYTES + (LINE) * 128u) >> 4);               \
+    UNROLL for (int q_ = 0; q_ < 4; ++q_) {                                                               \
+      const int at_ = (HALF) * 16 + 4 * q_;                                                               \
+      if ((HALF) == 0 && q_ == 0) WGMMA_M64N64K16_F16(P, w[at_], w[at_ + 1], w[at_ + 2], w[at_ + 3], d_, 0);            \
+      else WGMMA_M64N64K16_F16(P, w[at_], w[at_ + 1], w[at_ + 2], w[at_ + 3], d_ + 2 * q_, 1);                          \
+    }                                                                                                     \
+  } while (0)
+
+// Adds four partial sums, two rows of D by two columns, each times its row's and its column's scale. One volatile statement,
+// since the compiler else moves the additions to the end of a K block and keeps every product's sums until then.
+#if UNIFORM
+#define ADD_SCALED(S, P, X, Y)                                                                                          \
+  asm volatile("fma.rn.f32 %0,%8,%4,%0; fma.rn.f32 %1,%9,%5,%1; fma.rn.f32 %2,%8,%6,%2; fma.rn.f32 %3,%9,%7,%3;"         \
+               : "+f"((S)[0]), "+f"((S)[1]), "+f"((S)[2]), "+f"((S)[3])                                                  \
+               : "f"((P)[0]), "f"((P)[1]), "f"((P)[2]), "f"((P)[3]), "f"(X), "f"(Y))
+#else
+#define ADD_SCALED(S, P, X, Y)                                                                                          \
+  asm volatile("{.reg .f32 z; mul.rn.f32 z,%8,%10; fma.rn.f32 %0,z,%4,%0; mul.rn.f32 z,%9,%10; fma.rn.f32 %1,z,%5,%1;"    \
+               " mul.rn.f32 z,%8,%11; fma.rn.f32 %2,z,%6,%2; mul.rn.f32 z,%9,%11; fma.rn.f32 %3,z,%7,%3;}"               \
+               : "+f"((S)[0]), "+f"((S)[1]), "+f"((S)[2]), "+f"((S)[3])                                                  \
+               : "f"((P)[0]), "f"((P)[1]), "f"((P)[2]), "f"((P)[3]), "f"(X), "f"(Y), "f"(sw0), "f"(sw1))
+#endif
+
+__kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void gemm_wgmma_f16(GEMM_ARGS)
+{
+  __local uchar slots[SLOTS * SLOT_BYTES] __attribute__((aligned(1024)));
+  __local float products[STAGES * STAGE_FLOATS] __attribute__((aligned(16)));
+  __local ulong bars[2 * SLOTS + 2 * STAGES];
+  __local uint order[1];
+  const uint ring = LOCAL_ADDRESS(slots), scales = LOCAL_ADDRESS(products);
+  const uint full = LOCAL_ADDRESS(bars), empty = full + 8 * SLOTS, scales_full = empty + 8 * SLOTS, scales_empty = scales_full + 8 * STAGES;
+  const uint tid = get_local_id(0), warp = tid >> 5, lane = tid & 31, groups = get_num_groups(0);
+  const uint blocks = (uint)k_pad / 128u, groups_b = ((uint)k - 1) / B_SCALE_COLS + 1;
+  const uint m_tiles = ((uint)m + TOKENS - 1) / TOKENS, n_tiles = (uint)n_pad / 128u, tiles = m_tiles * n_tiles, items = tiles * SPLIT_K;
+  if (tid == 0) {
+    for (uint i = 0; i < SLOTS; ++i) {
+      BAR_INIT(full + 8 * i, 1u);
+      BAR_INIT(empty + 8 * i, 8u);
+    }
+    for (uint i = 0; i < STAGES; ++i) {
+      BAR_INIT(scales_full + 8 * i, 32u);
+      BAR_INIT(scales_empty + 8 * i, 8u);
+    }
+    BAR_INIT_DONE();
+  }
+  barrier(CLK_LOCAL_MEM_FENCE);
+  uint t = get_group_id(0), tm, tn;
+  if (t >= items) return;
+
+  if (warp >= 8) {
+    REGS_LESS(40);
+    if (warp == 9) { // this warp multiplies the scales of rows and columns, a few K blocks ahead
+      uint stage = 0, stage_parity = 1;
+      for (; t < items; t += groups) {
+        const uint part = t / tiles, first = blocks * part / SPLIT_K, end = blocks * (part + 1) / SPLIT_K;
+        tile_at(t - part * tiles, m_tiles, n_tiles, &tm, &tn);
+        // of each 64 tokens this lane takes two
+        __global const float *token_scales = sa + sa_at + ((ulong)(tm * (TOKENS / 64)) * blocks + first) * 64u + 2u * lane;
+        __global const float *weight_scales = sb + (ulong)tn * groups_b * 128u;
+        const uint to = scales + ((lane & 3) * 20u + 2u * (lane >> 2)) * 4u;
+        float x[TOKENS / 64], y[TOKENS / 64], f = 1.0f;
+        UNROLL for (uint u = 0; u < TOKENS / 64; ++u) LOAD_F2(x[u], y[u], token_scales + (ulong)u * blocks * 64u);
+        if (UNIFORM) LOAD_F(f, weight_scales + SCALE_OF(first) * 128u);
+        for (uint kb = first; kb < end; ++kb) {
+          BAR_WAIT(scales_empty + 8 * stage, stage_parity);
+          UNROLL for (uint u = 0; u < TOKENS / 64; ++u) STORE_LOCAL_F2(to + stage * (STAGE_FLOATS * 4u) + u * 320u, x[u] * f, y[u] * f);
+          BAR_ARRIVE(scales_full + 8 * stage);
+          if (++stage == STAGES) { stage = 0; stage_parity ^= 1; }
+          if (kb + 1 < end) {
+            token_scales += 64;
+            UNROLL for (uint u = 0; u < TOKENS / 64; ++u) LOAD_F2(x[u], y[u], token_scales + (ulong)u * blocks * 64u);
+            if (UNIFORM) LOAD_F(f, weight_scales + SCALE_OF(kb + 1) * 128u);
+          }
+        }
+      }
+      return;
+    }
+    if (warp != 8 || lane != 0) return;
+    // Neighbours want the same tokens or weights: each asks for its share of them.
+    const uint share_a = share_of(n_tiles), share_b = share_of(m_tiles);
+    uint slot = 0, parity = 1;
+    for (; t < items; t += groups) {
+      const uint part = t / tiles, first = blocks * part / SPLIT_K, end = blocks * (part + 1) / SPLIT_K;
+      tile_at(t - part * tiles, m_tiles, n_tiles, &tm, &tn);
+      __global const uchar *tokens = a + a_at * 2 + (ulong)(tm * (TOKENS / 64)) * blocks * 16384u;
+      for (uint kb = first; kb < end; ++kb) {
+        UNROLL for (uint u = 0; u < TOKENS / 64; ++u) {
+          BAR_WAIT(empty + 8 * slot, parity);
+          uint bar = full + 8 * slot;
+          BAR_ARRIVE_EXPECT(bar, SLOT_BYTES);
+          BULK_COPY(ring + slot * SLOT_BYTES, tokens + ((ulong)u * blocks + kb) * 16384u, SLOT_BYTES, bar);
+          NEXT_SLOT();
+          BAR_WAIT(empty + 8 * slot, parity);
+          bar = full + 8 * slot;
+          BAR_ARRIVE_EXPECT(bar, SLOT_BYTES);
+          BULK_COPY(ring + slot * SLOT_BYTES, tokens + ((ulong)u * blocks + kb) * 16384u + 8192u, SLOT_BYTES, bar);
+          NEXT_SLOT();
+        }
+        if (AHEAD > 0 && kb + AHEAD < end) {
+          const uint p = kb + AHEAD;
+          if (((kb ^ tn) & (share_a - 1)) == 0)
+            UNROLL for (uint u = 0; u < TOKENS / 64; ++u) BULK_PREFETCH(tokens + ((ulong)u * blocks + p) * 16384u, 16384u);
+          if (((kb ^ tm) & (share_b - 1)) == 0) {
+            BULK_PREFETCH(b + ((ulong)(tn * 2) * blocks + p) * 8192u, 8192u);
+            BULK_PREFETCH(b + ((ulong)(tn * 2 + 1) * blocks + p) * 8192u, 8192u);
+          }
+        }
+      }
+    }
+    return;
+  }
+
+  REGS_MORE(232);
+  const uint group = warp >> 2, g = lane >> 2, tl = lane & 3;
+  const uint in_b = ((warp & 3) * 16u + g) * 128u + ((tl ^ g) << 4);
+  uint slot = 0, parity = 0, stage = 0, stage_parity = 0, part = t / tiles, tile = t - part * tiles;
+  uint kb = blocks * part / SPLIT_K, end = blocks * (part + 1) / SPLIT_K;
+  float sum[PRODUCTS][32], p[32];
+  uint w[32], raw[16];
+  UNROLL for (int v = 0; v < PRODUCTS; ++v) UNROLL for (int i = 0; i < 32; ++i) sum[v][i] = 0.0f;
+  UNROLL for (int i = 0; i < 32; ++i) p[i] = 0.0f;
+  tile_at(tile, m_tiles, n_tiles, &tm, &tn);
+  __global const uchar *pb = b + ((ulong)(tn * 2 + group) * blocks + kb) * 8192u;
+  LOAD_RAW(pb);
+#if !UNIFORM
+  const uint in_columns = warp * 16u + 4u * (g >> 1) + (g & 1);
+  __global const float *pc = sb + ((ulong)tn * groups_b + SCALE_OF(kb)) * 128u + in_columns;
+  float next_sw0, next_sw1;
+  LOAD_F(next_sw0, pc);
+  LOAD_F(next_sw1, pc + 2);
+#endif
+#if IN_TURN
+  if (group == 1) BAR_NAMED_ARRIVE(2, 256);
+#endif
+  for (;;) {
+    // pieces: raw 0..3 row g first half, 4..7 row g second half, 8..15 row g + 8
+    UNROLL for (int i = 0; i < 8; ++i) {
+      DECODE4(w[4 * i], w[4 * i + 2], raw[i]);
+      DECODE4(w[4 * i + 1], w[4 * i + 3], raw[8 + i]);
+    }
+    const uint d_m = tm * TOKENS, d_n = tn * 128u;
+    const bool last = kb + 1 == end;
+    bool more = true;
+    uint next_part = part;
+    if (!last) {
+      pb += 8192u;
+      ++kb;
+    } else {
+      t += groups;
+      more = t < items;
+      if (more) {
+        next_part = t / tiles;
+        kb = blocks * next_part / SPLIT_K;
+        end = blocks * (next_part + 1) / SPLIT_K;
+        tile_at(t - next_part * tiles, m_tiles, n_tiles, &tm, &tn);
+        pb = b + ((ulong)(tn * 2 + group) * blocks + kb) * 8192u;
+      }
+    }
+#if !UNIFORM
+    const float sw0 = next_sw0, sw1 = next_sw1;
+    pc = sb + ((ulong)tn * groups_b + SCALE_OF(kb)) * 128u + in_columns;
+    LOAD_F(next_sw0, pc);
+    LOAD_F(next_sw1, pc + 2);
+#endif
+    LOAD_RAW(pb);
+#define READ_SCALES(V) \
+    UNROLL for (int i_ = 0; i_ < 4; ++i_) LOCAL_F4(q[4 * i_], q[4 * i_ + 1], q[4 * i_ + 2], q[4 * i_ + 3], stage_at + (V) * 320u + i_ * 16u)
+#define PROMOTE(V, P) UNROLL for (int j = 0; j < 8; ++j) ADD_SCALED((sum[V] + 4 * j), ((P) + 4 * j), q[2 * j], q[2 * j + 1])
+    const uint stage_at = scales + stage * (STAGE_FLOATS * 4u) + tl * 80u;
+    UNROLL for (int v = 0; v < PRODUCTS; ++v) {
+      float q[16];
+      const uint s0 = slot;
+#if IN_TURN
+      BAR_NAMED(2 + group, 256);
+#endif
+      BAR_WAIT(full + 8 * slot, parity);
+      WGMMA_FENCE();
+      MULTIPLY_HALF(p, 0, 0);
+      WGMMA_COMMIT();
+      NEXT_SLOT();
+      const uint s1 = slot;
+      BAR_WAIT(full + 8 * slot, parity);
+      WGMMA_FENCE();
+      MULTIPLY_HALF(p, 1, 0);
+      WGMMA_COMMIT();
+      NEXT_SLOT();
+#if IN_TURN
+      BAR_NAMED_ARRIVE(3 - group, 256);
+#endif
+      if (v == 0) BAR_WAIT(scales_full + 8 * stage, stage_parity);
+      READ_SCALES(v);
+      WGMMA_WAIT(1);
+      if (lane == 0) BAR_ARRIVE(empty + 8 * s0);
+      WGMMA_WAIT(0);
+      if (lane == 0) BAR_ARRIVE(empty + 8 * s1);
+      PROMOTE(v, p);
+    }
+    if (lane == 0) BAR_ARRIVE(scales_empty + 8 * stage);
+    if (++stage == STAGES) { stage = 0; stage_parity ^= 1; }
+    if (last) {
+      bool mine = true;
+#if SPLIT_K > 1
+      // every part is stored as f32; the last work-group to arrive adds them in the order of K: the same bits on every run
+      __global float *parts = scratch + scratch_at + ((ulong)(tile * SPLIT_K) * (PRODUCTS * 32) * 64u + tid) * 4u;
+      __global uint *arrived = (__global uint *)(sa + sa_at) - COUNTERS + tile;
+      UNROLL for (int v = 0; v < PRODUCTS; ++v) UNROLL for (int i = 0; i < 8; ++i)
+        STORE_F4(parts + (ulong)(part * (PRODUCTS * 8) + v * (8) + i) * 1024u, sum[v][4 * i], sum[v][4 * i + 1], sum[v][4 * i + 2], sum[v][4 * i + 3]);
+      asm volatile("fence.acq_rel.gpu; bar.sync 1, 256;" ::: "memory");
+      if (tid == 0) {
+        uint o_;
+        ATOMIC_INC(o_, arrived);
+        order[0] = o_;
+        if (o_ == SPLIT_K - 1) *arrived = 0;
+      }
+      asm volatile("bar.sync 1, 256; fence.acq_rel.gpu;" ::: "memory");
+      mine = order[0] == SPLIT_K - 1;
+      if (mine) {
+        UNROLL for (int v = 0; v < PRODUCTS; ++v) UNROLL for (int i = 0; i < 32; ++i) sum[v][i] = 0.0f;
+        _Pragma("unroll 1") for (uint z = 0; z < SPLIT_K; ++z) UNROLL for (int v = 0; v < PRODUCTS; ++v) UNROLL for (int i = 0; i < 8; ++i) {
+          float x0, x1, x2, x3;
+          LOAD_F4(x0, x1, x2, x3, parts + (ulong)(z * (PRODUCTS * 8) + v * (8) + i) * 1024u);
+          sum[v][4 * i] += x0; sum[v][4 * i + 1] += x1; sum[v][4 * i + 2] += x2; sum[v][4 * i + 3] += x3;
+        }
+      }
+#endif
+      if (!mine) UNROLL for (int v = 0; v < PRODUCTS; ++v) UNROLL for (int i = 0; i < 32; ++i) sum[v][i] = 0.0f;
+      if (mine) {
+        const uint col = d_n + warp * 16u + 4u * (g >> 1);
+        const bool odd = g & 1;
+        float bias0 = 0.0f, bias1 = 0.0f; // of columns col + odd and col + odd + 2
+#if BIAS_TYPE != 0
+        if (col + odd < (uint)n) bias0 = load_element(BIAS_TYPE, bias, bias_at + col + odd);
+        if (col + odd + 2 < (uint)n) bias1 = load_element(BIAS_TYPE, bias, bias_at + col + odd + 2);
+#endif
+        const bool wide = ((d_at | ldd) & 3) == 0 && col + 3 < (uint)n;
+        UNROLL for (int v = 0; v < PRODUCTS; ++v) UNROLL for (int j = 0; j < 64 / 8; ++j) {
+          const uint row = d_m + v * 64 + 8 * j + 2 * tl + odd;
+          const ulong at = d_at + (ulong)row * ldd + col;
+          const float x0 = sum[v][4 * j] + bias0, x1 = sum[v][4 * j + 2] + bias1;     // the even row
+          const float y0 = sum[v][4 * j + 1] + bias0, y1 = sum[v][4 * j + 3] + bias1; // the odd row
+          sum[v][4 * j] = sum[v][4 * j + 1] = sum[v][4 * j + 2] = sum[v][4 * j + 3] = 0.0f;
+#if D_TYPE == TYPE_F32
+          uint o0 = as_uint(odd ? y0 : x0), o1 = as_uint(odd ? y1 : x1), s0_ = as_uint(odd ? x0 : y0), s1_ = as_uint(odd ? x1 : y1), r0, r1;
+          SHUFFLE_XOR(r0, s0_, 4);
+          SHUFFLE_XOR(r1, s1_, 4);
+          uint q0 = odd ? r0 : o0, q1 = odd ? o0 : r0, q2 = odd ? r1 : o1, q3 = odd ? o1 : r1;
+          if (row < (uint)m) {
+            __global uint *to = (__global uint *)d + at;
+            if (wide) STORE16(to, q0, q1, q2, q3);
+            else {
+              if (col < (uint)n) to[0] = q0;
+              if (col + 1 < (uint)n) to[1] = q1;
+              if (col + 2 < (uint)n) to[2] = q2;
+              if (col + 3 < (uint)n) to[3] = q3;
+            }
+          }
+#else
+          uint xs, ys, other;
+#if D_TYPE == TYPE_BF16
+          TO_BF16X2(xs, x0, x1);
+          TO_BF16X2(ys, y0, y1);
+#else
+          TO_F16X2(xs, x0, x1);
+          TO_F16X2(ys, y0, y1);
+#endif
+          const uint own = odd ? ys : xs, sent = odd ? xs : ys;
+          SHUFFLE_XOR(other, sent, 4);
+          const uint lo = odd ? other : own, hi = odd ? own : other; // columns col, col + 2 and col + 1, col + 3
+          const uint q0 = (lo & 0xffffu) | hi << 16, q1 = lo >> 16 | (hi & 0xffff0000u);
+          if (row < (uint)m) {
+            __global ushort *to = (__global ushort *)d + at;
+            if (wide) STORE8(to, q0, q1);
+            else {
+              if (col < (uint)n) to[0] = (ushort)q0;
+              if (col + 1 < (uint)n) to[1] = (ushort)(q0 >> 16);
+              if (col + 2 < (uint)n) to[2] = (ushort)q1;
+              if (col + 3 < (uint)n) to[3] = (ushort)(q1 >> 16);
+            }
+          }
+#endif
+        }
+      }
+    }
+    if (!more) break;
+    if (last) { part = next_part; tile = t - part * tiles; }
+  }
+}
+#else
+// The kernel needs what PTX_SM_90 promises; without it this file is empty.
+#endif

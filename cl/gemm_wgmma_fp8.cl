@@ -1,0 +1,320 @@
+// SPDX-License-Identifier: Apache-2.0
+// gemm_wgmma_fp8.cl: D[m,n] = sum_g sa[m,g] * sb[n,g] * sum_{k in g} A[m,k] * B[n,k] on the tensor cores of compute capability 9.0,
+// codes as they are: wgmma adds in about 14 bits, so sums of 128 k are added, scaled, to f32 registers. Class tensor14.
+//
+// Two warpgroups hold 64 rows of D each: their rows of A are the register operand, loaded one K block ahead. B comes by bulk copies
+// into a ring of five slots, 64 columns by 128 k each, that both read; the scales of a K block come with its first slot, since a
+// scale that misses the L2 takes longer than a K block. A third warpgroup's one work-item sends the copies and asks the L2 for tiles
+// that come AHEAD K blocks later. A product is 64 rows by 64 columns by 128 k, four instructions; there are two sets of its sums, so
+// that one product runs while the one before is added up.
+//                 columns (ring)
+//                +------+------+------+------+
+//   rows     64  |  D   |      |      |      |
+//   (registers)  +------+------+------+------+
+//            64  |      |      |      |      |
+//                +------+------+------+------+
+// Work-groups stay: each walks tiles of D, ROWS_TOGETHER tiles of rows beside one another. The first product of the next K block, or
+// of the next tile, is started before the last one of this is added, so the stores of a tile run beside products.
+// With SPLIT_K parts, each part is stored as f32 and the work-group that comes last adds them in the order of k: same bits every run.
+//
+// Tunable        default  values    meaning
+// TILE_N         256      128 256   columns of D per work-group; its rows are 128
+// SPLIT_K        1        1 to 16   parts of K that work-groups share
+// ROWS_TOGETHER  8        4 8 16    tiles of rows that are walked together
+// AHEAD          4        0 2 4     K blocks between asking the L2 for a tile and using it
+// Set by the host: those of tile.cl, PTX_SM_90
+// A: codes as forms/wgmma_tokens.h lays them out, with their scales, before which lie the counters of parts. B: forms/swizzled.h;
+// a scale of B is for whole blocks of 128 columns.
+// Local memory: ring 40960, scales 5 * 544, barriers 80, order 16 B = 43776 B with the defaults.
+// Origin: layouts and barriers as the PTX manual describes wgmma, mbarrier and cp.async.bulk; two-level sums after DeepGEMM.
+#include "tile.cl"
+
+#ifndef TILE_N
+#define TILE_N 256
+#endif
+#ifndef SPLIT_K
+#define SPLIT_K 1
+#endif
+#ifndef ROWS_TOGETHER
+#define ROWS_TOGETHER 8
+#endif
+#ifndef AHEAD
+#define AHEAD 4
+#endif
+
+#if defined(PTX_SM_90)
+#include "ptx.cl"
+
+#define UNITS (TILE_N / 64)
+#define COUNTERS 1024  // Of forms/wgmma_tokens.h.
+#define SLOTS 5
+#define SLOT_BYTES 8192u
+#define THREADS 384
+#define SCALE_BYTES (512u + 32u)  // 128 row scales; one of each 128 columns in 16 bytes.
+#define DESCRIPTOR (1UL << 62 | 64UL << 32 | 1UL << 16)
+#if A_TYPE == TYPE_E5M2 && B_TYPE == TYPE_E5M2
+#define TYPES "e5m2.e5m2"
+#elif A_TYPE == TYPE_E5M2
+#define TYPES "e5m2.e4m3"
+#elif B_TYPE == TYPE_E5M2
+#define TYPES "e4m3.e5m2"
+#else
+#define TYPES "e4m3.e4m3"
+#endif
+
+// A power of two of work-groups, of `count` that walk side by side.
+static inline uint share_of(uint count) { return count >= 8 ? 8 : count >= 4 ? 4 : count >= 2 ? 2 : 1; }
+
+static inline void tile_at(uint t, uint row_tiles, uint col_tiles, uint *row, uint *col)
+{
+  uint per = ROWS_TOGETHER * col_tiles, g = t / per, r = t - g * per, rows = min(row_tiles - g * ROWS_TOGETHER, (uint)ROWS_TOGETHER);
+  *col = r / rows;
+  *row = g * ROWS_TOGETHER + r % rows;
+}
+
+// The scale group of B that K block kb lies in; padding takes the last one's.
+#define SCALE_OF(kb) min((uint)(kb) * 128u / (uint)B_SCALE_COLS, groups_b - 1)
+#define NEXT_SLOT() do { if (++slot == SLOTS) { slot = 0; parity ^= 1; } } while (0)
+#define LOAD_A(R, P)                                                                                                    \
+  do { LOAD16_IN_ORDER((R), (P)); LOAD16_IN_ORDER((R) + 4, (P) + 512); LOAD16_IN_ORDER((R) + 8, (P) + 1024); LOAD16_IN_ORDER((R) + 12, (P) + 1536); } while (0)
+// starts one unit on the partial sums P
+#define START(P, A)                                                                      \
+  do {                                                                                   \
+    BAR_WAIT(full + 8 * slot, parity);                                                   \
+    const ulong d_ = DESCRIPTOR | (ulong)((ring + slot * SLOT_BYTES) >> 4);              \
+    WGMMA_FENCE();                                                                       \
+    WGMMA_M64N64K32_FP8(TYPES, P, (A)[0], (A)[1], (A)[2], (A)[3], d_, 0);                \
+    WGMMA_M64N64K32_FP8(TYPES, P, (A)[4], (A)[5], (A)[6], (A)[7], d_ + 2, 1);            \
+    WGMMA_M64N64K32_FP8(TYPES, P, (A)[8], (A)[9], (A)[10], (A)[11], d_ + 4, 1);          \
+    WGMMA_M64N64K32_FP8(TYPES, P, (A)[12], (A)[13], (A)[14], (A)[15], d_ + 6, 1);        \
+    WGMMA_COMMIT();                                                                      \
+    before = current; current = slot; NEXT_SLOT();                                       \
+  } while (0)
+#define FINISH_BEFORE(n) do { WGMMA_WAIT(n); if (lane == 0) BAR_ARRIVE(empty + 8 * before); } while (0)
+#define PROMOTE(U, P)                                                                                           \
+  do {                                                                                                          \
+    const float x_ = s0 * sb_[(U) >> 1], y_ = s1 * sb_[(U) >> 1];                                               \
+    UNROLL for (int j = 0; j < 8; ++j)                                                                          \
+      asm volatile("fma.rn.f32 %0,%8,%4,%0; fma.rn.f32 %1,%8,%5,%1; fma.rn.f32 %2,%9,%6,%2; fma.rn.f32 %3,%9,%7,%3;" \
+          : "+f"(sum[U][4 * j]), "+f"(sum[U][4 * j + 1]), "+f"(sum[U][4 * j + 2]), "+f"(sum[U][4 * j + 3])      \
+          : "f"((P)[4 * j]), "f"((P)[4 * j + 1]), "f"((P)[4 * j + 2]), "f"((P)[4 * j + 3]), "f"(x_), "f"(y_));  \
+  } while (0)
+#define READ_SCALES()                                                                                           \
+  do {                                                                                                          \
+    LOCAL_F2(s0, s1, my_scales + current * SCALE_BYTES);                                                        \
+    LOCAL_F(sb_[0], scales + 512u + current * SCALE_BYTES);                                                     \
+    if (UNITS > 2) LOCAL_F(sb_[1], scales + 528u + current * SCALE_BYTES);                                      \
+  } while (0)
+
+__kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void gemm_wgmma_fp8(GEMM_ARGS)
+{
+  __local uchar slots[SLOTS * SLOT_BYTES] __attribute__((aligned(1024)));
+  __local uchar slot_scales[SLOTS * SCALE_BYTES] __attribute__((aligned(16)));
+  __local ulong bars[2 * SLOTS];
+  __local uint order[1];
+  const uint ring = LOCAL_ADDRESS(slots), scales = LOCAL_ADDRESS(slot_scales), full = LOCAL_ADDRESS(bars), empty = full + 8 * SLOTS;
+  const uint tid = get_local_id(0), warp = tid >> 5, lane = tid & 31, groups = get_num_groups(0);
+  const uint blocks = (uint)k_pad / 128u, groups_b = ((uint)k - 1) / B_SCALE_COLS + 1, col_blocks = (uint)n_pad / 128u;
+  const uint row_tiles = ((uint)m + 127) / 128, col_tiles = ((uint)n_pad + TILE_N - 1) / TILE_N, tiles = row_tiles * col_tiles, items = tiles * SPLIT_K;
+  if (tid == 0) {
+    for (uint i = 0; i < SLOTS; ++i) {
+      BAR_INIT(full + 8 * i, 1u);  // the producer
+      BAR_INIT(empty + 8 * i, 8u); // eight consumer warps
+    }
+    BAR_INIT_DONE();
+  }
+  barrier(CLK_LOCAL_MEM_FENCE);
+  uint t = get_group_id(0), row, col;
+  if (t >= items) return;
+
+  if (warp >= 8) {
+    REGS_LESS(24);
+    if (warp != 8 || lane != 0) return;
+    // Neighbours want the same rows or columns: each asks for its share of them.
+    const uint share_a = share_of(col_tiles), share_b = share_of(row_tiles);
+    uint slot = 0, parity = 1; // the first wait on each empty barrier passes at once
+    for (; t < items; t += groups) {
+      const uint part = t / tiles, first = blocks / 2 * part / SPLIT_K * 2, end = blocks / 2 * (part + 1) / SPLIT_K * 2;
+      tile_at(t - part * tiles, row_tiles, col_tiles, &row, &col);
+      // past the last columns the last slots come again; nothing of them is stored
+      __global const uchar *tokens = a + a_at + (ulong)(row * 2) * blocks * 8192u;
+      __global const uchar *row_scales = (__global const uchar *)(sa + sa_at) + (ulong)row * blocks * 512u;
+      for (uint kb = first; kb < end; ++kb) {
+        UNROLL for (uint u = 0; u < UNITS; ++u) {
+          BAR_WAIT(empty + 8 * slot, parity);
+          const uint bar = full + 8 * slot, of = min(col * (UNITS / 2) + u / 2, col_blocks - 1);
+          if (u == 0) { // the scales of a K block come with its first slot
+            BAR_ARRIVE_EXPECT(bar, SLOT_BYTES + 512u + 16u * (UNITS / 2));
+            BULK_COPY(scales + slot * SCALE_BYTES, row_scales + kb * 512u, 512u, bar);
+            UNROLL for (uint h = 0; h < UNITS / 2; ++h)
+              BULK_COPY(scales + slot * SCALE_BYTES + 512u + h * 16u,
+                        (__global const uchar *)sb + ((ulong)min(col * (UNITS / 2) + h, col_blocks - 1) * groups_b + SCALE_OF(kb)) * 512u, 16u, bar);
+          } else
+            BAR_ARRIVE_EXPECT(bar, SLOT_BYTES);
+          BULK_COPY(ring + slot * SLOT_BYTES, b + ((ulong)(of * 2 + (u & 1)) * blocks + kb) * SLOT_BYTES, SLOT_BYTES, bar);
+          NEXT_SLOT();
+        }
+        if (AHEAD > 0 && kb + AHEAD < end) {
+          const uint p = kb + AHEAD;
+          if (((kb ^ col) & (share_a - 1)) == 0) {
+            BULK_PREFETCH(tokens + (ulong)p * 8192u, 8192u);
+            BULK_PREFETCH(tokens + (ulong)(blocks + p) * 8192u, 8192u);
+            BULK_PREFETCH(row_scales + p * 512u, 512u * min(share_a, end - p));
+          }
+          if (((kb ^ row) & (share_b - 1)) == 0)
+            UNROLL for (uint u = 0; u < UNITS; ++u)
+              BULK_PREFETCH(b + ((ulong)(min(col * (UNITS / 2) + u / 2, col_blocks - 1) * 2 + (u & 1)) * blocks + p) * SLOT_BYTES, SLOT_BYTES);
+        }
+      }
+    }
+    // one slot more: the consumers start a unit past the end and drop it
+    BAR_WAIT(empty + 8 * slot, parity);
+    BAR_ARRIVE_EXPECT(full + 8 * slot, SLOT_BYTES);
+    BULK_COPY(ring + slot * SLOT_BYTES, b, SLOT_BYTES, full + 8 * slot);
+    return;
+  }
+
+  REGS_MORE(240);
+  const uint group = warp >> 2, in_a = (warp & 3) * 2048u + lane * 16u, my_scales = scales + warp * 64u + (lane >> 2) * 8u;
+  uint slot = 0, parity = 0, current = 0, before = 0, part = t / tiles, tile = t - part * tiles;
+  uint kb = blocks / 2 * part / SPLIT_K * 2, end = blocks / 2 * (part + 1) / SPLIT_K * 2;
+  float sum[UNITS][32], p0[32], p1[32], s0, s1;
+  float sb_[2] = {0.0f, 0.0f};
+  uint a0[16], a1[16];
+  UNROLL for (int i = 0; i < 32; ++i) { p0[i] = p1[i] = 0.f; UNROLL for (int u = 0; u < UNITS; ++u) sum[u][i] = 0.f; }
+  tile_at(tile, row_tiles, col_tiles, &row, &col);
+  __global const uchar *pa = a + a_at + ((ulong)(row * 2 + group) * blocks + kb) * 8192u + in_a;
+  LOAD_A(a0, pa);
+  START(p0, a0);
+  READ_SCALES();
+  uint d_row = row * 128 + warp * 16 + (lane >> 2), d_col = col * TILE_N + (lane & 3) * 4;
+  bool more = true;
+
+#if SPLIT_K > 1
+// every part is stored as f32; the last work-group to arrive adds them in the order of K, so the result does not depend on who was last
+#define JOIN_PARTS(LAST)                                                                                                                        \
+  do {                                                                                                                                          \
+    __global float *w_ = scratch + scratch_at + ((ulong)(tile * SPLIT_K) * (UNITS * 8) * 256u + tid) * 4u;                 \
+    __global uint *arrived = (__global uint *)(sa + sa_at) - COUNTERS + tile;                                                                    \
+    UNROLL for (int u = 0; u < UNITS; ++u) UNROLL for (int i = 0; i < 8; ++i)                                                                   \
+      STORE_F4(w_ + (part * (UNITS * 8) + u * 8 + i) * 1024u, sum[u][4 * i], sum[u][4 * i + 1], sum[u][4 * i + 2], sum[u][4 * i + 3]);          \
+    asm volatile("fence.acq_rel.gpu; bar.sync 1, 256;" ::: "memory");                                                                           \
+    if (tid == 0) {                                                                                                                             \
+      uint o_;                                                                                                                                  \
+      ATOMIC_INC(o_, arrived);                                                                                                                  \
+      order[0] = o_;                                                                                                                            \
+      if (o_ == SPLIT_K - 1) *arrived = 0;                                                                                                        \
+    }                                                                                                                                           \
+    asm volatile("bar.sync 1, 256; fence.acq_rel.gpu;" ::: "memory");                                                                           \
+    LAST = order[0] == SPLIT_K - 1;                                                                                                               \
+    if (LAST) {                                                                                                                                 \
+      UNROLL for (int u = 0; u < UNITS; ++u) UNROLL for (int i = 0; i < 32; ++i) sum[u][i] = 0.f;                                               \
+      _Pragma("unroll 1") for (uint z = 0; z < SPLIT_K; ++z) UNROLL for (int u = 0; u < UNITS; ++u) UNROLL for (int i = 0; i < 8; ++i) {          \
+        float x0, x1, x2, x3;                                                                                                                   \
+        LOAD_F4(x0, x1, x2, x3, w_ + (z * (UNITS * 8) + u * 8 + i) * 1024u);                                                                    \
+        sum[u][4 * i] += x0; sum[u][4 * i + 1] += x1; sum[u][4 * i + 2] += x2; sum[u][4 * i + 3] += x3;                                         \
+      }                                                                                                                                         \
+    }                                                                                                                                           \
+  } while (0)
+#else
+#define JOIN_PARTS(LAST)
+#endif
+#if BIAS_TYPE != 0
+#define BIAS_OF(c) ((c) < (uint)n ? load_element(BIAS_TYPE, bias, bias_at + (c)) : 0.0f)
+#else
+#define BIAS_OF(c) 0.0f
+#endif
+#if D_TYPE == TYPE_F32
+#define ROW_OUT(R, X0, X1, X2, X3)                                                                    \
+  if ((R) < (uint)m) {                                                                                \
+    __global float *to_ = (__global float *)d + d_at + (ulong)(R) * ldd + c_;                         \
+    if (wide_ && c_ + 3 < (uint)n) STORE_F4(to_, X0, X1, X2, X3);                                     \
+    else {                                                                                            \
+      if (c_ < (uint)n) to_[0] = X0;                                                                  \
+      if (c_ + 1 < (uint)n) to_[1] = X1;                                                              \
+      if (c_ + 2 < (uint)n) to_[2] = X2;                                                              \
+      if (c_ + 3 < (uint)n) to_[3] = X3;                                                              \
+    }                                                                                                 \
+  }
+#else
+#if D_TYPE == TYPE_BF16
+#define TO_PAIR TO_BF16X2
+#else
+#define TO_PAIR TO_F16X2
+#endif
+#endif
+#if D_TYPE == TYPE_F32
+#define STORE_PAIR(R, S, E)                                                                                  \
+  UNROLL for (int i_ = 0; i_ < 2; ++i_) {                                                                    \
+    const uint c_ = at_ + i_ * 16;                                                                           \
+    ROW_OUT(R, (S)[8 * i_ + E] + BIAS_OF(c_), (S)[8 * i_ + E + 1] + BIAS_OF(c_ + 1), (S)[8 * i_ + E + 4] + BIAS_OF(c_ + 2), (S)[8 * i_ + E + 5] + BIAS_OF(c_ + 3)) \
+  }
+#else
+// A thread has four columns of each 16; it gives its neighbour one four for another, so that a row is stored by 16 bytes.
+#define STORE_PAIR(R, S, E)                                                                                  \
+  do {                                                                                                       \
+    uint x0_, x1_, y0_, y1_, r0_, r1_;                                                                       \
+    TO_PAIR(x0_, (S)[E] + BIAS_OF(at_), (S)[E + 1] + BIAS_OF(at_ + 1));                                      \
+    TO_PAIR(x1_, (S)[E + 4] + BIAS_OF(at_ + 2), (S)[E + 5] + BIAS_OF(at_ + 3));                              \
+    TO_PAIR(y0_, (S)[E + 8] + BIAS_OF(at_ + 16), (S)[E + 9] + BIAS_OF(at_ + 17));                            \
+    TO_PAIR(y1_, (S)[E + 12] + BIAS_OF(at_ + 18), (S)[E + 13] + BIAS_OF(at_ + 19));                          \
+    const bool odd_ = lane & 1;                                                                              \
+    SHUFFLE_XOR(r0_, odd_ ? x0_ : y0_, 1);                                                                   \
+    SHUFFLE_XOR(r1_, odd_ ? x1_ : y1_, 1);                                                                   \
+    const uint q0_ = odd_ ? r0_ : x0_, q1_ = odd_ ? r1_ : x1_, q2_ = odd_ ? y0_ : r0_, q3_ = odd_ ? y1_ : r1_; \
+    const uint c_ = odd_ ? at_ + 12 : at_;                                                                   \
+    if ((R) < (uint)m && c_ < (uint)n) {                                                                     \
+      __global ushort *to_ = (__global ushort *)d + d_at + (ulong)(R) * ldd + c_;                            \
+      if (wide_ && c_ + 7 < (uint)n) STORE16(to_, q0_, q1_, q2_, q3_);                                       \
+      else {                                                                                                 \
+        const uint all_[4] = {q0_, q1_, q2_, q3_};                                                           \
+        UNROLL for (uint e_ = 0; e_ < 8; ++e_) if (c_ + e_ < (uint)n) to_[e_] = (ushort)(all_[e_ / 2] >> 16 * (e_ % 2)); \
+      }                                                                                                      \
+    }                                                                                                        \
+  } while (0)
+#endif
+#define STORE()                                                                                                           \
+  do {                                                                                                                    \
+    bool last_ = true;                                                                                                    \
+    JOIN_PARTS(last_);                                                                                                    \
+    const bool wide_ = ((d_at | ldd) & (D_TYPE == TYPE_F32 ? 3 : 7)) == 0;                                                \
+    if (!last_) UNROLL for (int u = 0; u < UNITS; ++u) UNROLL for (int i = 0; i < 32; ++i) sum[u][i] = 0.f; else \
+    UNROLL for (int u = 0; u < UNITS; ++u) UNROLL for (int h = 0; h < 2; ++h) {                                \
+      const uint at_ = d_col + u * 64 + h * 32;                                                                           \
+      STORE_PAIR(d_row, sum[u] + 16 * h, 0);                                                                              \
+      STORE_PAIR(d_row + 8, sum[u] + 16 * h, 2);                                                                          \
+      UNROLL for (int e = 0; e < 16; ++e) sum[u][16 * h + e] = 0.f;                                                       \
+    }                                                                                                                     \
+  } while (0)
+
+// one K block: A is in registers and its first unit is under way; loads the next block of A, and ends with the next block's first unit under way
+#define BLOCK(A, A_NEXT, LAST_WAIT)                                                                                              \
+  do {                                                                                                                           \
+    bool last = kb + 1 == end;                                                                                                   \
+    if (!last) { pa += 8192; ++kb; }                                                                                             \
+    else if (SPLIT_K > 1) more = false;                                                                                            \
+    else {                                                                                                                       \
+      t += groups; kb = 0; more = t < items;                                                                                     \
+      if (more) tile_at(t, row_tiles, col_tiles, &row, &col);                                                                    \
+      pa = a + a_at + ((ulong)(row * 2 + group) * blocks) * 8192u + in_a;                                                        \
+    }                                                                                                                            \
+    LOAD_A(A_NEXT, pa);                                                                                                          \
+    UNROLL for (int u = 1; u < UNITS; ++u) {                                                                                     \
+      if (u & 1) START(p1, A); else START(p0, A);                                                                                \
+      FINISH_BEFORE(1);                                                                                                          \
+      if (u & 1) PROMOTE(u - 1, p0); else PROMOTE(u - 1, p1);                                                                    \
+    }                                                                                                                            \
+    START(p0, A_NEXT);                                                                                                           \
+    FINISH_BEFORE(LAST_WAIT);                                                                                                    \
+    PROMOTE(UNITS - 1, p1);                                                                                                      \
+    READ_SCALES();                                                                                                               \
+    if (last) { STORE(); d_row = row * 128 + warp * 16 + (lane >> 2); d_col = col * TILE_N + (lane & 3) * 4; }                  \
+  } while (0)
+
+  // The waits for 0 are not wanted for themselves: where every wait leaves a group unfinished, the assembler serialises all wgmma (C7514).
+  do { BLOCK(a0, a1, 1); BLOCK(a1, a0, 0); } while (more);
+  WGMMA_WAIT(0);
+}
+#else
+// The kernel needs what PTX_SM_90 promises; without it this file is empty.
+#endif

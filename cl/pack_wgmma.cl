@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// pack_wgmma.cl: rows of codes with their scales in the forms of A that gemm_wgmma_f16 and gemm_wgmma_fp8 read
+// (forms/wgmma_tokens.h). Plain OpenCL C: one work-item writes 16 bytes.
+// Set by the host:
+// A_TYPE      4    4 5 7   codes of A
+// SCALE_TYPE  1    0 to 6  type of A's scales; 0: none, all 1
+// Local memory: none.
+#include "fp8.cl"
+
+#ifndef A_TYPE
+#define A_TYPE 4
+#endif
+#ifndef SCALE_TYPE
+#define SCALE_TYPE 1
+#endif
+#define COUNTERS 1024  // Of forms/wgmma_tokens.h.
+
+// The arguments of both, as those of pack_a.cl: a: element a_at on, rows lda apart. sa: element s_at on, rows lds apart, one for
+// each scale_rows x scale_cols of A. out: from byte out_at on. scales: f32 from scales_at on; the counters that lie before them are
+// set to zero. Rows past m are copies of the last one, k past k are zeros with a scale of zero.
+#define PACK_ARGS                                                                                                  \
+  int m, int k, int blocks, __global const uchar *a, ulong a_at, ulong lda, __global const uchar *sa, ulong s_at,   \
+      ulong lds, int scale_rows, int scale_cols, __global uchar *out, ulong out_at, __global float *scales,         \
+      ulong scales_at
+
+static inline uint code_at(__global const uchar *a, ulong row_at, uint col, int k) {
+  return col < (uint)k ? (uint)a[row_at + col] : 0u;
+}
+
+static inline float scale_at(__global const uchar *sa, ulong s_at, ulong lds, int row, uint block, int k, int scale_rows, int scale_cols) {
+  if (block * 128u >= (uint)k) return 0.0f;
+#if SCALE_TYPE == 0
+  return 1.0f;
+#else
+  return load_element(SCALE_TYPE, sa, s_at + (ulong)(row / scale_rows) * lds + (ulong)((int)(block * 128u) / scale_cols));
+#endif
+}
+
+static inline uint f16_of(uint code) { return encode_f16(JOIN(DECODE_, A_TYPE)(code)) & 0xffffu; }
+
+// Work-item (i, t): 16 bytes of the two K halves' 1024 of tile t and its K blocks.
+__kernel void pack_wgmma_f16(PACK_ARGS) {
+  const uint id = (uint)get_global_id(0), tile = (uint)get_global_id(1);
+  if (tile == 0 && m > 0 && id < COUNTERS) ((__global uint*)(scales + scales_at))[(int)id - COUNTERS] = 0u;
+  const uint c = id & 7, line = (id >> 3) & 63, half_block = (id >> 9) & 1, block = id >> 10;
+  if (m <= 0 || block >= (uint)blocks || tile * 64u >= (uint)m) return;
+  const uint row = min(tile * 64u + line, (uint)m - 1u), piece = c ^ (line & 7u);
+  const ulong row_at = a_at + (ulong)row * lda;
+  uint words[4];
+  for (uint t = 0; t < 4; ++t) {
+    const uint col = block * 128u + half_block * 64u + 16u * t + 2u * piece;
+    words[t] = f16_of(code_at(a, row_at, col, k)) | f16_of(code_at(a, row_at, col + 1u, k)) << 16;
+  }
+  __global uint *to = (__global uint*)(out + out_at + ((ulong)tile * (ulong)blocks + block) * 16384u + half_block * 8192u + line * 128u + c * 16u);
+  for (uint t = 0; t < 4; ++t) to[t] = words[t];
+  if (c == 0 && half_block == 0)
+    scales[scales_at + ((ulong)tile * (ulong)blocks + block) * 64u + line] = scale_at(sa, s_at, lds, (int)row, block, k, scale_rows, scale_cols);
+}
+
+// Work-item (i, t): 16 bytes of the 512 of tile t and its K blocks.
+__kernel void pack_wgmma_fp8(PACK_ARGS) {
+  const uint id = (uint)get_global_id(0), tile = (uint)get_global_id(1);
+  if (tile == 0 && m > 0 && id < COUNTERS) ((__global uint*)(scales + scales_at))[(int)id - COUNTERS] = 0u;
+  const uint lane = id & 31, step = (id >> 5) & 3, warp = (id >> 7) & 3, block = id >> 9;
+  if (m <= 0 || block >= (uint)blocks || tile * 64u >= (uint)m) return;
+  const uint in_tile = warp * 16u + (lane >> 2), col = block * 128u + step * 32u + (lane & 3u) * 4u;
+  __global uint *to = (__global uint*)(out + out_at + ((ulong)tile * (ulong)blocks + block) * 8192u + (id & 511u) * 16u);
+  for (uint w = 0; w < 4; ++w) {
+    const uint row = min(tile * 64u + in_tile + 8u * (w & 1u), (uint)m - 1u);
+    uint word = 0;
+    for (uint i = 0; i < 4; ++i) word |= code_at(a, a_at + (ulong)row * lda, col + 16u * (w >> 1) + i, k) << (8u * i);
+    to[w] = word;
+    if (w < 2 && step == 0 && (lane & 3u) == 0)
+      scales[scales_at + ((ulong)(tile >> 1) * (ulong)blocks + block) * 128u + ((tile & 1u) * 4u + warp) * 16u + (lane >> 2) * 2u + w] =
+          scale_at(sa, s_at, lds, (int)row, block, k, scale_rows, scale_cols);
+  }
+}

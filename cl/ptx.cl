@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+// ptx.cl: instructions of NVIDIA GPUs of compute capability 9.0 as macros, by inline assembly. Next door: the kernels that
+// need wgmma or mma.sync. Lines that begin with "//sm_90a " are comments to an OpenCL compiler that targets sm_90; the
+// toolchain sm_90a takes the marker away in the compiler's PTX and assembles that text. Operands are substituted in
+// comments too, so registers are allocated as if the line were there. Every marked line ends in a newline.
+#define UNROLL _Pragma("unroll")
+
+// wgmma: orders registers before use; closes a group of instructions; waits until at most n groups are unfinished.
+#define WGMMA_FENCE() asm volatile("//sm_90a wgmma.fence.sync.aligned;\n" ::: "memory")
+#define WGMMA_COMMIT() asm volatile("//sm_90a wgmma.commit_group.sync.aligned;\n" ::: "memory")
+#define WGMMA_WAIT_(n) asm volatile("//sm_90a wgmma.wait_group.sync.aligned " #n ";\n" ::: "memory")
+#define WGMMA_WAIT(n) WGMMA_WAIT_(n)
+// Registers move from the producer's warps to the consumers'.
+#define REGS_MORE_(n) asm volatile("//sm_90a setmaxnreg.inc.sync.aligned.u32 " #n ";\n" ::: "memory")
+#define REGS_LESS_(n) asm volatile("//sm_90a setmaxnreg.dec.sync.aligned.u32 " #n ";\n" ::: "memory")
+#define REGS_MORE(n) REGS_MORE_(n)
+#define REGS_LESS(n) REGS_LESS_(n)
+
+#define OUT4_(P, i) "+f"((P)[i]), "+f"((P)[i + 1]), "+f"((P)[i + 2]), "+f"((P)[i + 3])
+#define OUT16_(P, i) OUT4_(P, i), OUT4_(P, i + 4), OUT4_(P, i + 8), OUT4_(P, i + 12)
+#define D32_                                                                                                      \
+  "{%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29," \
+  "%30,%31}"
+// Products of a warpgroup: P the sums, A0..A3 the thread's part of the first operand, DESC the second operand's
+// descriptor, KEEP 0 to start from zero (a constant).
+#define WGMMA_M64N64K16_F16(P, A0, A1, A2, A3, DESC, KEEP)                                                          \
+  asm volatile("{\n.reg .pred q;\nsetp.ne.b32 q,%37,0;\n"                                                           \
+               "//sm_90a wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 " D32_ ",{%32,%33,%34,%35},%36,q,1,1,0;\n}\n" \
+               : OUT16_(P, 0), OUT16_(P, 16)                                                                        \
+               : "r"(A0), "r"(A1), "r"(A2), "r"(A3), "l"(DESC), "n"(KEEP)                                           \
+               : "memory")
+// TYPES: two of e4m3, e5m2, for the first and the second operand
+#define WGMMA_M64N64K32_FP8(TYPES, P, A0, A1, A2, A3, DESC, KEEP)                                                   \
+  asm volatile("{\n.reg .pred q;\nsetp.ne.b32 q,%37,0;\n"                                                           \
+               "//sm_90a wgmma.mma_async.sync.aligned.m64n64k32.f32." TYPES " " D32_ ",{%32,%33,%34,%35},%36,q,1,1;\n}\n" \
+               : OUT16_(P, 0), OUT16_(P, 16)                                                                        \
+               : "r"(A0), "r"(A1), "r"(A2), "r"(A3), "l"(DESC), "n"(KEEP)                                           \
+               : "memory")
+// One warp: 16x16 by 16x8, f16 in, f32 sums.
+#define MMA_M16N8K16_F16(c, a0, a1, a2, a3, b0, b1)                                                                \
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3},{%4,%5,%6,%7},{%8,%9},{%0,%1,%2,%3};"      \
+      : "+f"((c)[0]), "+f"((c)[1]), "+f"((c)[2]), "+f"((c)[3]) : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1))
+
+// Four codes of a word as two pairs of f16, exact.
+#define DECODE4_4(lo, hi, v) \
+  asm("{.reg .b16 l,h; mov.b32 {l,h},%2; cvt.rn.f16x2.e4m3x2 %0,l; cvt.rn.f16x2.e4m3x2 %1,h;}" : "=r"(lo), "=r"(hi) : "r"(v))
+#define DECODE4_5(lo, hi, v) \
+  asm("{.reg .b16 l,h; mov.b32 {l,h},%2; cvt.rn.f16x2.e5m2x2 %0,l; cvt.rn.f16x2.e5m2x2 %1,h;}" : "=r"(lo), "=r"(hi) : "r"(v))
+// A byte i becomes the half 1024 + (i + 128), by its bits; 1152 is taken away.
+#define DECODE4_7(lo, hi, v)                                                                                         \
+  asm("{.reg .b32 x,c; xor.b32 x,%2,0x80808080; mov.b32 c,0x64806480; prmt.b32 %0,x,0x64646464,0x4140;"              \
+      " prmt.b32 %1,x,0x64646464,0x4342; sub.f16x2 %0,%0,c; sub.f16x2 %1,%1,c;}" : "=&r"(lo), "=&r"(hi) : "r"(v))
+
+// Barriers in local memory; addresses are 32-bit.
+#define LOCAL_ADDRESS(p) ((uint)(ulong)(p))
+#define BAR_INIT(a, n) asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(a), "r"(n) : "memory")
+#define BAR_INIT_DONE() asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory")
+#define BAR_ARRIVE(a) asm volatile("mbarrier.arrive.shared.b64 _, [%0];" ::"r"(a) : "memory")
+#define BAR_ARRIVE_EXPECT(a, bytes) \
+  asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;" ::"r"(a), "r"(bytes) : "memory")
+#define BAR_WAIT(a, parity)                                                                              \
+  asm volatile("{\n.reg .pred q;\nW_LOOP:\nmbarrier.try_wait.parity.shared.b64 q,[%0],%1;\n@q bra W_DONE;\n" \
+               "bra W_LOOP;\nW_DONE:\n}\n" ::"r"(a), "r"(parity) : "memory")
+// A barrier of `count` of the work-group's work-items, by number.
+#define BAR_NAMED(id, count) asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(count) : "memory")
+#define BAR_NAMED_ARRIVE(id, count) asm volatile("bar.arrive %0, %1;" ::"r"(id), "r"(count) : "memory")
+
+// Bulk copies: global to local memory, counted by a barrier; and global to the L2 alone.
+#define BULK_COPY(dst, src, bytes, bar)                                                                        \
+  asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0],[%1],%2,[%3];" ::"r"(dst), \
+               "l"(src), "r"(bytes), "r"(bar) : "memory")
+#define BULK_PREFETCH(src, bytes) asm volatile("cp.async.bulk.prefetch.L2.global [%0],%1;" ::"l"(src), "r"(bytes) : "memory")
+
+#define LOAD16(r, p)                                                                                                \
+  asm volatile("ld.global.nc.v4.u32 {%0,%1,%2,%3},[%4];" : "=r"((r)[0]), "=r"((r)[1]), "=r"((r)[2]), "=r"((r)[3]) : "l"(p))
+#define LOAD16_STREAM(r, p)                                                                                          \
+  asm volatile("ld.global.nc.L1::no_allocate.L2::128B.v4.u32 {%0,%1,%2,%3},[%4];"                                            \
+               : "=r"((r)[0]), "=r"((r)[1]), "=r"((r)[2]), "=r"((r)[3]) : "l"(p))
+// Not by the path for read-only data: the assembler would move such a load down to its use, past barriers.
+#define LOAD16_IN_ORDER(r, p) \
+  asm volatile("ld.global.v4.u32 {%0,%1,%2,%3},[%4];" : "=r"((r)[0]), "=r"((r)[1]), "=r"((r)[2]), "=r"((r)[3]) : "l"(p) : "memory")
+#define LOAD_F(a, p) asm volatile("ld.global.nc.f32 %0,[%1];" : "=f"(a) : "l"(p))
+#define LOCAL_F(a, p) asm volatile("ld.shared.f32 %0,[%1];" : "=f"(a) : "r"(p))
+#define LOCAL_F2(a, b, p) asm volatile("ld.shared.v2.f32 {%0,%1},[%2];" : "=f"(a), "=f"(b) : "r"(p))
+#define LOAD_F2(a, b, p) asm volatile("ld.global.nc.v2.f32 {%0,%1},[%2];" : "=f"(a), "=f"(b) : "l"(p))
+#define LOCAL_F4(a, b, c, d, p) \
+  asm volatile("ld.shared.v4.f32 {%0,%1,%2,%3},[%4];" : "=f"(a), "=f"(b), "=f"(c), "=f"(d) : "r"(p))
+#define STORE_LOCAL_F2(p, a, b) asm volatile("st.shared.v2.f32 [%0],{%1,%2};" ::"r"(p), "f"(a), "f"(b) : "memory")
+#define STORE16(p, a, b, c, d) asm volatile("st.global.v4.u32 [%0],{%1,%2,%3,%4};" ::"l"(p), "r"(a), "r"(b), "r"(c), "r"(d) : "memory")
+#define STORE8(p, a, b) asm volatile("st.global.v2.u32 [%0],{%1,%2};" ::"l"(p), "r"(a), "r"(b) : "memory")
+#define STORE_F4(p, a, b, c, d) asm volatile("st.global.v4.f32 [%0],{%1,%2,%3,%4};" ::"l"(p), "f"(a), "f"(b), "f"(c), "f"(d) : "memory")
+#define LOAD_F4(a, b, c, d, p) \
+  asm volatile("ld.global.cg.v4.f32 {%0,%1,%2,%3},[%4];" : "=f"(a), "=f"(b), "=f"(c), "=f"(d) : "l"(p) : "memory")
+#define TO_BF16X2(d, lo, hi) asm("cvt.rn.bf16x2.f32 %0,%1,%2;" : "=r"(d) : "f"(hi), "f"(lo))
+#define TO_F16X2(d, lo, hi) asm("cvt.rn.f16x2.f32 %0,%1,%2;" : "=r"(d) : "f"(hi), "f"(lo))
+#define SHUFFLE_XOR(out, in, mask) asm volatile("shfl.sync.bfly.b32 %0,%1,%2,0x1f,0xffffffff;" : "=r"(out) : "r"(in), "r"(mask))
+#define ATOMIC_INC(out, p) asm volatile("atom.global.add.u32 %0,[%1],1;" : "=r"(out) : "l"(p) : "memory")

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+// The tensor-core variants: forms bit for bit on every device, and where there are such tensor cores, the class.
+#include <cmath>
+#include <cstring>
+#include <set>
+
+#include "backends/numerics/casts.h"
+#include "backends/opencl/device.h"
+#include "backends/opencl/forms/swizzled.h"
+#include "backends/opencl/forms/wgmma_tokens.h"
+#include "backends/opencl/trial.h"
+#include "backends/opencl/variant.h"
+#include "tests/opencl/harness.h"
+
+namespace ironcl::opencl::testing {
+namespace {
+
+std::vector<std::uint8_t> random_codes(std::int64_t count, std::uint32_t seed) {
+  Random random(seed);
+  std::vector<std::uint8_t> codes(static_cast<std::size_t>(count));
+  for (std::uint8_t& code : codes) code = static_cast<std::uint8_t>(random.next() >> 8);
+  return codes;
+}
+
+TEST(OpenClTensorCores, SwizzledWeightsLieWhereTheFormSays) {
+  const WeightFormPtr form = swizzled_form();
+  for (const auto& [n, k] :
+       std::vector<std::pair<std::int64_t, std::int64_t>>{{1, 1}, {64, 128}, {130, 300}, {200, 513}}) {
+    const std::vector<std::uint8_t> codes = random_codes(n * (k + 3), 7);
+    const WeightExtent extent = form->extent(n, k, 3);
+    ASSERT_EQ(extent.n_pad % 128, 0);
+    ASSERT_EQ(extent.k_pad % 256, 0);
+    std::vector<std::uint8_t> packed(extent.code_bytes.bytes(), 0xee);
+    form->pack(n, k, codes.data(), k + 3, packed.data());
+    // Every byte of the memory, by the definition in the header read the other way round.
+    for (std::size_t at = 0; at < packed.size(); ++at) {
+      const auto slot = static_cast<std::int64_t>(at) / 8192, in_slot = static_cast<std::int64_t>(at) % 8192;
+      const std::int64_t line = in_slot / 128, piece = in_slot % 128 / 16 ^ (line & 7);
+      const std::int64_t i = line / 16, a = line / 8 % 2, t = line / 2 % 4, e = line % 2;
+      const std::int64_t row = slot / (extent.k_pad / 128) * 64 + 16 * i + 4 * t + 2 * a + e;
+      const std::int64_t column = slot % (extent.k_pad / 128) * 128 + piece * 16 + in_slot % 16;
+      const std::uint8_t want = row < n && column < k ? codes[static_cast<std::size_t>(row * (k + 3) + column)] : 0;
+      ASSERT_EQ(packed[at], want) << "byte " << at << " of " << n << "x" << k;
+    }
+    std::vector<std::uint8_t> back(static_cast<std::size_t>(n * k), 0xee);
+    form->unpack(n, k, packed.data(), back.data());
+    for (std::int64_t row = 0; row < n; ++row)
+      EXPECT_EQ(std::memcmp(back.data() + row * k, codes.data() + row * (k + 3), static_cast<std::size_t>(k)), 0);
+    std::set<std::int64_t> places;
+    for (std::int64_t row = 0; row < n; ++row) {
+      for (std::int64_t group = 0; group < 3; ++group) {
+        const std::int64_t at = form->scale_at(extent, row, group);
+        EXPECT_EQ(at, (row / 128 * 3 + group) * 128 + row % 128);
+        EXPECT_LT(at, extent.scales.value());
+        EXPECT_TRUE(places.insert(at).second);
+      }
+    }
+  }
+}
+
+/// Packs codes [m, k] with scales 1 x 128 through cl/pack_wgmma.cl.
+struct PackedTokens {
+  std::vector<std::uint8_t> data;
+  std::vector<float> scales;
+  std::vector<std::uint32_t> counters;
+};
+
+PackedTokens pack(Device& device, const std::string& kernel_name, const std::vector<std::uint8_t>& codes,
+                  const std::vector<float>& scales, std::int64_t m, std::int64_t k, std::int64_t lda,
+                  std::size_t element) {
+  const auto context = device.context();
+  const std::int64_t blocks = numerics::ceil_div(k, std::int64_t{256}) * 2,
+                     rows = numerics::ceil_div(m, std::int64_t{256}) * 256;
+  PackedTokens out;
+  out.data.assign(static_cast<std::size_t>(rows * blocks * 128) * element, 0xee);
+  std::vector<float> all(static_cast<std::size_t>(kPartCounters + rows * blocks), -7.0f);
+  cl::Buffer a(context->context, CL_MEM_READ_ONLY | CL_MEM_COPY_HOST_PTR, codes.size(),
+               const_cast<std::uint8_t*>(codes.data()));
+  cl::Buffer sa(context->context, CL_MEM_READ_ONLY | CL_MEM_COPY_HOST_PTR, scales.size() * 4,
+                const_cast<float*>(scales.data()));
+  cl::Buffer data(context->context, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, out.data.size(), out.data.data());
+  cl::Buffer places(context->context, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, all.size() * 4, all.data());
+  cl::Kernel kernel(context->builder->build("pack_wgmma.cl", device_defines(context->features)), kernel_name.c_str());
+  set_args(kernel, 0, static_cast<cl_int>(m), static_cast<cl_int>(k), static_cast<cl_int>(blocks), a, cl_ulong{0},
+           static_cast<cl_ulong>(lda), sa, cl_ulong{0},
+           static_cast<cl_ulong>(numerics::ceil_div(k, std::int64_t{128})), 1, 128, data, cl_ulong{0}, places,
+           static_cast<cl_ulong>(kPartCounters));
+  const cl::CommandQueue queue(context->context, context->device);
+  queue.enqueueNDRangeKernel(kernel, cl::NullRange,
+                             cl::NDRange(static_cast<std::size_t>(blocks) * (element == 2 ? 1024 : 512),
+                                         static_cast<std::size_t>(numerics::ceil_div(m, std::int64_t{64}))),
+                             cl::NDRange(128, 1));
+  queue.enqueueReadBuffer(data, CL_TRUE, 0, out.data.size(), out.data.data());
+  queue.enqueueReadBuffer(places, CL_TRUE, 0, all.size() * 4, all.data());
+  out.counters.resize(static_cast<std::size_t>(kPartCounters));
+  std::memcpy(out.counters.data(), all.data(), out.counters.size() * 4);
+  out.scales.assign(all.begin() + kPartCounters, all.end());
+  return out;
+}
+
+TEST(OpenClTensorCores, TokensLieWhereTheFormsSay) {
+  if (devices().empty()) GTEST_SKIP() << why_no_devices();
+  for (const auto& device : devices()) {
+    for (const auto& [m, k] : std::vector<std::pair<std::int64_t, std::int64_t>>{{1, 1}, {70, 300}, {130, 129}}) {
+      const std::int64_t lda = k + 5, groups = numerics::ceil_div(k, std::int64_t{128}),
+                         blocks = numerics::ceil_div(k, std::int64_t{256}) * 2;
+      const std::vector<std::uint8_t> codes = random_codes(m * lda, 11);
+      std::vector<float> scales(static_cast<std::size_t>(m * groups));
+      for (std::size_t i = 0; i < scales.size(); ++i) scales[i] = 1.0f + static_cast<float>(i);
+      auto& ours = dynamic_cast<Device&>(*device);
+      const PackedTokens half = pack(ours, "pack_wgmma_f16", codes, scales, m, k, lda, 2);
+      const PackedTokens plain = pack(ours, "pack_wgmma_fp8", codes, scales, m, k, lda, 1);
+      for (const std::uint32_t counter : half.counters) ASSERT_EQ(counter, 0u);
+      for (const std::uint32_t counter : plain.counters) ASSERT_EQ(counter, 0u);
+      for (std::int64_t row = 0; row < m; ++row) {
+        for (std::int64_t c = 0; c < blocks * 128; ++c) {
+          const std::uint8_t code = c < k ? codes[static_cast<std::size_t>(row * lda + c)] : std::uint8_t{0};
+          const std::int64_t block = c / 128, in = c % 128, place = row / 64 * blocks + block;
+          // Half: the half of the K block, then 16 t + 2 piece + e.
+          const std::int64_t w = in % 64, piece = w % 16 / 2 ^ (row & 7);
+          const std::int64_t at =
+              place * 16384 + in / 64 * 8192 + row % 64 * 128 + piece * 16 + w / 16 * 4 + w % 2 * 2;
+          std::uint16_t bits = 0;
+          std::memcpy(&bits, half.data.data() + at, 2);
+          const float want = numerics::decode_e4m3fn(code), got = numerics::decode_f16(bits);
+          ASSERT_TRUE(want == got || (std::isnan(want) && std::isnan(got))) << row << ", " << c;
+          // Codes: warp, step of 32 k, work-item, word, byte.
+          const std::int64_t warp = row % 64 / 16, g = row % 8, upper = row % 16 / 8, step = in / 32, t = in % 16 / 4;
+          const std::int64_t word = 2 * (in % 32 / 16) + upper;
+          const std::int64_t in_fragments =
+              place * 8192 + warp * 2048 + step * 512 + (4 * g + t) * 16 + word * 4 + in % 4;
+          ASSERT_EQ(plain.data[static_cast<std::size_t>(in_fragments)], code) << row << ", " << c;
+          const float scale = block < groups ? scales[static_cast<std::size_t>(row * groups + block)] : 0.0f;
+          ASSERT_EQ(half.scales[static_cast<std::size_t>(place * 64 + row % 64)], scale) << row << ", " << c;
+          const std::int64_t scale_at = (row / 128 * blocks + block) * 128 + row % 128 / 16 * 16 + g * 2 + upper;
+          ASSERT_EQ(plain.scales[static_cast<std::size_t>(scale_at)], scale) << row << ", " << c;
+        }
+      }
+    }
+  }
+}
+
+/// The kernel of 14 bits under a name and a class that are not its own.
+Variant liar() {
+  Variant variant = *find_variant("gemm_wgmma_fp8");
+  variant.accuracy = backend::AccuracyClass::f32;
+  return variant;
+}
+
+TEST(OpenClTensorCores, AKernelOf14BitsFailsTheTrialOfClassF32) {
+  if (devices().empty()) GTEST_SKIP() << why_no_devices();
+  bool tried = false;
+  for (const auto& device : devices()) {
+    auto& ours = dynamic_cast<Device&>(*device);
+    if (!ours.context()->features.ptx_sm_90) continue;
+    tried = true;
+    const auto context = ours.context();
+    const Variant honest = *find_variant("gemm_wgmma_fp8"), false_one = liar();
+    EXPECT_EQ(make_trials(*context, nullptr)->why_not(honest), "");
+    EXPECT_NE(make_trials(*context, nullptr)->why_not(false_one).find("elements are wrong"), std::string::npos);
+    for (const char* name : {"gemm_wgmma_f16", "gemm_mma_stream"})
+      EXPECT_EQ(make_trials(*context, nullptr)->why_not(*find_variant(name)), "") << name;
+  }
+  if (!tried) GTEST_SKIP() << "no device of compute capability 9.0";
+}
+
+}  // namespace
+}  // namespace ironcl::opencl::testing
