@@ -37,7 +37,8 @@ void ActivationOptions::declare(CLI::App& app, bool may_make_up) {
   app.add_option("--accuracy", accuracy,
                  "weakest accuracy class of a device (default: f32); tensor14 also\n"
                  "allows hardware that accumulates in about 14 bits")
-      ->option_text("f32|tensor14");
+      ->option_text("f32|tensor14")
+      ->envname("IRONCL_ACCURACY");
 }
 
 layer::ActivationSource ActivationOptions::source() const {

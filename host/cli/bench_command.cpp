@@ -114,6 +114,11 @@ class BenchCommand final : public Command {
     app.add_option("--device", uris_, "device URI; may be repeated (default: every device that is no model)")
         ->option_text("URI");
     add_backend_options(app, options_, "a backend's own option; may be repeated");
+    app.add_option("--accuracy", accuracy_,
+                   "weakest accuracy class that a device may use (default: f32); tensor14 also\n"
+                   "allows hardware that accumulates in about 14 bits")
+        ->option_text("f32|tensor14")
+        ->envname("IRONCL_ACCURACY");
     app.add_option("--runs", runs_, "timed calls at the least")->check(CLI::PositiveNumber)->capture_default_str();
     app.add_option("--min-ms", min_ms_, "and timed calls until that much time is spent")->capture_default_str();
     app.add_option("--warm-up-ms", warm_up_ms_, "calls that are not counted, until clocks are up")
@@ -175,6 +180,10 @@ class BenchCommand final : public Command {
       }
     }
     const KeyValues options = parse_key_values("--opt", options_);
+    if (!accuracy_.empty()) {
+      const numerics::AccuracyClass weakest = parse_accuracy_option(accuracy_);
+      for (Row& row : all) row.problem.weakest_accuracy = weakest;
+    }
     for (Row& row : all) row.problem.options.insert(row.problem.options.end(), options.begin(), options.end());
     return all;
   }
@@ -320,6 +329,7 @@ class BenchCommand final : public Command {
 
   ShapeOptions shapes_;
   std::vector<std::string> problems_, uris_, options_;
+  std::string accuracy_;  ///< Empty: as the problems say.
   int runs_ = 9;
   double min_ms_ = 50, warm_up_ms_ = 200;
   std::uint64_t rotate_mib_ = 256;
