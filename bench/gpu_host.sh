@@ -54,10 +54,23 @@ if [ -x "$build/bin/ironcl_opencl_test" ]; then
 fi
 
 shift $(($# < 3 ? $# : 3))
-for device in $("$ironcl" devices --json | grep -o '"uri": "opencl:[0-9]*"' | cut -d'"' -f4); do
-  "$ironcl" bench --device "$device" --shape 4096x4096,7168x2048,4096x7168 --m 1,16,128,1024,4096 --x-dtype bf16 \
-    --csv "$out/bench-${device/:/-}.csv" 2>&1 | tee "$out/bench-${device/:/-}.txt"
+# On a GPU both accuracy classes side by side; activations as bf16 and quantised in the plan; weights rotate past the caches.
+shapes=4096x4096,7168x16384,24576x1536,2112x7168
+for device in $("$ironcl" devices --json | grep -oE '"uri": *"opencl:[0-9]+"' | cut -d'"' -f4); do
+  of=4096x4096,7168x2048 batches=1,16,128,1024 classes=f32
+  if "$ironcl" devices | grep -qE "^$device +gpu"; then of=$shapes batches=1,16,64,128,512,4096 classes="f32 tensor14"; fi
+  for accuracy in $classes; do
+    rows=$out/bench-${device/:/-}-$accuracy
+    "$ironcl" bench --device "$device" --accuracy "$accuracy" --shape "$of" --m "$batches" --x-dtype bf16 --out-dtype bf16 \
+      --min-ms 20 --csv "$rows.csv" >"$rows.txt" 2>&1
+    summary+=("bench $device $accuracy: exit $?" "$(cat "$rows.txt")")
+  done
 done
+# The peers, in the same run, where there is PyTorch with a GPU.
+if python3 -c 'import torch; assert torch.cuda.is_available()' 2>/dev/null; then
+  python3 bench/gpu_peers.py --shape "$shapes" --json "$out/gpu-peers.json" >"$out/gpu-peers.txt" 2>&1
+  summary+=("peers: exit $?" "$(cat "$out/gpu-peers.txt")")
+fi
 # Further work of the caller, such as a sweep: a command line that is given the build and the output folder.
 if [ $# -gt 0 ]; then "$@" "$build" "$out"; fi
 printf '%s\n' "${summary[@]}" | tee "$out/summary.txt"

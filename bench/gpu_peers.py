@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Times PyTorch's matrix products on the GPU beside which `ironcl bench` was run: block-scaled fp8, fp8 with one scale, bf16.
+
+    python3 bench/gpu_peers.py [--shape NxK,NxK] [--m M,M] [--json FILE]
+
+Cold L2 (256 MiB written before every call), median of event times around one call, which carry some microseconds of launch.
+Operands are random and drawn anew for every shape; fp8 results are compared with a product in f64, as a share of the bounds of
+class f32 and tensor14 (docs/numerics.md). What PyTorch refuses is printed as it says it.
+"""
+import argparse
+import json
+import statistics
+
+import torch
+
+RUNS = 11
+
+
+def timed(call, flush):
+    times = []
+    for _ in range(RUNS + 2):
+        flush.fill_(1)
+        start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        start.record()
+        call()
+        end.record()
+        torch.cuda.synchronize()
+        times.append(start.elapsed_time(end) * 1e-3)
+    return statistics.median(times[2:])
+
+
+def quantised(rows, cols, block_rows):
+    """Codes [rows, cols] and f32 scales, one for each block_rows x 128."""
+    padded = -(-rows // block_rows) * block_rows
+    x = torch.randn(padded, cols, device="cuda", dtype=torch.float32)
+    blocks = x.view(padded // block_rows, block_rows, cols // 128, 128)
+    scale = blocks.abs().amax(dim=(1, 3)).clamp(min=1e-10) / 448.0
+    codes = (blocks / scale[:, None, :, None]).view(padded, cols).to(torch.float8_e4m3fn)
+    return codes[:rows], scale
+
+
+def over_bound(d, a, sa, b, sb, k, rows=16):
+    """Largest error over the bound of class f32 and of tensor14, of the first rows."""
+    rows = min(rows, a.shape[0])
+    left = a[:rows].double() * sa[:rows].double().repeat_interleave(128, 1)
+    right = b.double() * sb.double().repeat_interleave(128, 0)[: b.shape[0]].repeat_interleave(128, 1)
+    want, size = left @ right.t(), left.abs() @ right.abs().t()
+    error = (d[:rows].double() - want).abs()
+    f32 = 2.0**-8 * want.abs() + (128 + k / 128 + 3) * 2.0**-24 * size
+    return (error / f32).max().item(), (error / (f32 + 5 * 2.0**-13 * size)).max().item()
+
+
+def measure(m, n, k, flush):
+    row = {"m": m, "n": n, "k": k}
+    a, sa = quantised(m, k, 1)
+    b, sb = quantised(n, k, 128)
+    column_major = sa.t().contiguous().t()
+    # Rows of B's scales are padded to a multiple of four.
+    padded = torch.nn.functional.pad(sb, (0, -sb.shape[1] % 4))[:, : sb.shape[1]]
+    one = torch.ones((), device="cuda", dtype=torch.float32)
+    x, w = torch.randn(m, k, device="cuda", dtype=torch.bfloat16), torch.randn(n, k, device="cuda", dtype=torch.bfloat16)
+    peers = {
+        "blockwise": lambda: torch._scaled_mm(a, b.t(), column_major, padded.t(), out_dtype=torch.bfloat16),
+        "one_scale": lambda: torch._scaled_mm(a, b.t(), one, one, out_dtype=torch.bfloat16),
+        "bf16": lambda: x @ w.t(),
+    }
+    for name, call in peers.items():
+        try:
+            d = call()
+            torch.cuda.synchronize()
+            if name == "blockwise":
+                row["blockwise_error_f32"], row["blockwise_error_tensor14"] = over_bound(d, a, sa, b, sb, k)
+            row[name + "_us"] = timed(call, flush) * 1e6
+        except RuntimeError as error:
+            row[name + "_refused"] = str(error).splitlines()[0]
+    return row
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--shape", default="4096x4096,7168x16384,24576x1536,2112x7168", help="N x K, separated by commas")
+    parser.add_argument("--m", default="1,16,64,128,512,4096")
+    parser.add_argument("--json", help="write the rows there as well")
+    options = parser.parse_args()
+    flush = torch.empty(256 << 20, device="cuda", dtype=torch.uint8)
+    rows = []
+    for shape in options.shape.split(","):
+        n, k = (int(x) for x in shape.split("x"))
+        for m in (int(x) for x in options.m.split(",")):
+            rows.append(measure(m, n, k, flush))
+    print(f"{torch.cuda.get_device_name()}, PyTorch {torch.__version__}; time and TFLOP/s; error: of the bound of f32 and of tensor14")
+    print(f"{'M':>6} {'N':>6} {'K':>6} {'fp8 blockwise':>24} {'error':>12} {'fp8 one scale':>20} {'bf16':>20}")
+    for row in rows:
+        flops = 2e-6 * row["m"] * row["n"] * row["k"]
+        cell = {p: f"{row[p + '_us']:.1f} us {flops / row[p + '_us']:.0f}" if p + "_us" in row else "refused" for p in ("blockwise", "one_scale", "bf16")}
+        error = f"{row['blockwise_error_f32']:.2f} {row['blockwise_error_tensor14']:.2f}" if "blockwise_error_f32" in row else "-"
+        print(f"{row['m']:>6} {row['n']:>6} {row['k']:>6} {cell['blockwise']:>24} {error:>12} {cell['one_scale']:>20} {cell['bf16']:>20}")
+    if options.json:
+        with open(options.json, "w") as out:
+            json.dump(rows, out, indent=1)
+
+
+if __name__ == "__main__":
+    main()
