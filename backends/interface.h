@@ -232,6 +232,28 @@ class Gemm {
   virtual std::shared_ptr<Event> enqueue(const std::shared_ptr<Queue>& queue, const GemmArgs& args) = 0;
 };
 
+/// X [rows, cols] to codes and scales; the meaning of every field is that of ironcl_quantize_desc.
+struct QuantizeDesc {
+  std::int64_t rows = 0, cols = 0;
+  std::int64_t x_ld = 0, code_ld = 0;  ///< Elements; the adapter has replaced 0 by cols.
+  DType x = DType::none, code = DType::none;
+  ScaleDesc scale;
+  Quantizer quantizer;
+};
+
+struct QuantizeArgs {
+  std::int64_t rows = 0;
+  Span x, codes, scales;
+  std::vector<std::shared_ptr<Event>> wait;
+};
+
+/// A quantiser: everything compiled and looked up. Serves one thread at a time.
+class Quantize {
+ public:
+  virtual ~Quantize() = default;
+  virtual std::shared_ptr<Event> enqueue(const std::shared_ptr<Queue>& queue, const QuantizeArgs& args) = 0;
+};
+
 class Device {
  public:
   virtual ~Device() = default;
@@ -249,6 +271,19 @@ class Device {
   }
   virtual std::shared_ptr<Weights> prepare_weights(const WeightsDesc& desc) = 0;
   virtual std::shared_ptr<Gemm> create_gemm(const GemmDesc& desc) = 0;
+  /// Throws unsupported, with what would be accepted, where the device will not run it. Default: unimplemented.
+  virtual std::shared_ptr<Quantize> create_quantize(const QuantizeDesc& desc) {
+    (void)desc;
+    throw Error(Status::unimplemented, "this backend quantises only inside of a plan");
+  }
+};
+
+/// Objects of another library that an application has opened itself; the backend keeps a share of what it needs.
+struct NativeDevice {
+  enum class Kind : std::uint32_t { opencl = 1 };
+  Kind kind = Kind::opencl;
+  void* device = nullptr;   ///< A cl_device_id.
+  void* context = nullptr;  ///< A cl_context that has it.
 };
 
 /// What a plugin makes once, at load.
@@ -257,6 +292,11 @@ class Backend {
   virtual ~Backend() = default;
   /// Same devices in the same order on every call and in every process. Throws unavailable where there is no driver.
   virtual std::vector<std::shared_ptr<Device>> devices() = 0;
+  /// A device over the application's own objects; the same objects give the same device. Default: unimplemented.
+  virtual std::shared_ptr<Device> import_device(const NativeDevice& native) {
+    (void)native;
+    throw Error(Status::unimplemented, "this backend makes no device of an application's own objects");
+  }
 };
 
 }  // namespace ironcl::backend

@@ -12,6 +12,7 @@
 #include "backends/ironwood/model_report.h"
 #include "backends/ironwood/options.h"
 #include "backends/ironwood/problem.h"
+#include "backends/ironwood/quantize.h"
 #include "backends/ironwood/queue.h"
 #include "backends/ironwood/search.h"
 #include "backends/ironwood/trace.h"
@@ -184,6 +185,10 @@ std::shared_ptr<backend::Gemm> ModelDevice::create_gemm(const GemmDesc& desc) {
                 fmt::format("ironwood: plan {}x{}x{} {}", desc.m, desc.n, desc.k, describe(plan)));
   }
   return std::make_shared<PlannedGemm>(desc, std::move(plan), workers_);
+}
+
+std::shared_ptr<backend::Quantize> ModelDevice::create_quantize(const backend::QuantizeDesc& desc) {
+  return std::make_shared<MatrixQuantizer>(desc, Machine{});
 }
 
 }  // namespace ironcl::ironwood

@@ -23,6 +23,7 @@ class ModelDevice final : public backend::Device {
   std::shared_ptr<backend::Buffer> import_buffer(Memory kind, void* handle, std::uint64_t size) override;
   std::shared_ptr<backend::Weights> prepare_weights(const backend::WeightsDesc& desc) override;
   std::shared_ptr<backend::Gemm> create_gemm(const backend::GemmDesc& desc) override;
+  std::shared_ptr<backend::Quantize> create_quantize(const backend::QuantizeDesc& desc) override;
 
  private:
   backend::Log* log_;

@@ -2,6 +2,7 @@
 // Finds the devices of all platforms. Next door: device.cpp (one device).
 #include "backends/opencl/backend.h"
 
+#include <algorithm>
 #include <mutex>
 
 #include "backends/opencl/device.h"
@@ -28,7 +29,48 @@ class OpenClBackend final : public backend::Backend {
     return devices_;
   }
 
+  std::shared_ptr<backend::Device> import_device(const backend::NativeDevice& native) override {
+    const auto device_id = static_cast<cl_device_id>(native.device);
+    const auto context_id = static_cast<cl_context>(native.context);
+    const std::lock_guard lock(mutex_);
+    for (const Imported& known : imported_) {
+      if (known.device_id == device_id && known.context() == context_id) return known.device;
+    }
+    return guarded("importing an OpenCL device", [&]() -> std::shared_ptr<backend::Device> {
+      const cl::Context context(context_id, true);
+      const cl::Device device(device_id, true);
+      const auto of_context = context.getInfo<CL_CONTEXT_DEVICES>();
+      if (std::find_if(of_context.begin(), of_context.end(),
+                       [&](const cl::Device& one) { return one() == device_id; }) == of_context.end()) {
+        throw backend::Error(backend::Status::invalid_argument,
+                             "native_device.device is not one of native_device.context's " +
+                                 std::to_string(of_context.size()) + " devices");
+      }
+      if (const char* why = passed_over(device)) {
+        throw backend::Error(backend::Status::unsupported, device.getInfo<CL_DEVICE_NAME>() + " is " + why);
+      }
+      const cl::Platform platform(device.getInfo<CL_DEVICE_PLATFORM>());
+      auto made = std::make_shared<Device>(platform, device, config_, log_, tables_, context);
+      imported_.push_back({device_id, context, made});
+      return made;
+    });
+  }
+
  private:
+  struct Imported {
+    cl_device_id device_id = nullptr;
+    cl::Context context;  ///< Kept, so that its address cannot become another context's.
+    std::shared_ptr<backend::Device> device;
+  };
+
+  /// Why nothing can be computed on a device; null where it can.
+  static const char* passed_over(const cl::Device& device) {
+    if (device.getInfo<CL_DEVICE_AVAILABLE>() != CL_TRUE) return "not available";
+    if (device.getInfo<CL_DEVICE_COMPILER_AVAILABLE>() != CL_TRUE) return "without a compiler";
+    if (device.getInfo<CL_DEVICE_TYPE>() == CL_DEVICE_TYPE_CUSTOM) return "a custom device, without kernels";
+    return nullptr;
+  }
+
   void say(LogLevel level, const std::string& text) const {
     if (log_ != nullptr) log_->write(level, text);
   }
@@ -62,11 +104,9 @@ class OpenClBackend final : public backend::Backend {
       }
       for (std::size_t j = 0; j < found.size(); ++j) {
         try {
-          if (found[j].getInfo<CL_DEVICE_AVAILABLE>() != CL_TRUE ||
-              found[j].getInfo<CL_DEVICE_COMPILER_AVAILABLE>() != CL_TRUE ||
-              found[j].getInfo<CL_DEVICE_TYPE>() == CL_DEVICE_TYPE_CUSTOM) {
+          if (const char* why = passed_over(found[j])) {
             say(LogLevel::info, "opencl: device " + std::to_string(j) + " of platform " + std::to_string(i) +
-                                    " is passed over: not available, or without a compiler");
+                                    " is passed over: " + why);
             continue;
           }
           devices_.push_back(std::make_shared<Device>(platforms[i], found[j], config_, log_, tables_));
@@ -85,6 +125,7 @@ class OpenClBackend final : public backend::Backend {
   std::mutex mutex_;
   bool found_ = false;
   std::vector<std::shared_ptr<backend::Device>> devices_;
+  std::vector<Imported> imported_;
 };
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include "backends/opencl/elements.h"
 #include "backends/opencl/gemm.h"
 #include "backends/opencl/objects.h"
+#include "backends/opencl/quantize.h"
 #include "backends/opencl/route.h"
 #include "backends/opencl/trial.h"
 #include "backends/opencl/weights.h"
@@ -19,8 +20,8 @@ using backend::Error;
 using backend::Status;
 
 Device::Device(const cl::Platform& platform, const cl::Device& device, const Config& config, backend::Log* log,
-               std::shared_ptr<const tuned::Tables> tables)
-    : context_(std::make_shared<Context>()) {
+               std::shared_ptr<const tuned::Tables> tables, const cl::Context& imported)
+    : context_(std::make_shared<Context>()), imported_(imported() != nullptr) {
   context_->platform = platform;
   context_->device = device;
   context_->config = config;
@@ -30,7 +31,7 @@ Device::Device(const cl::Platform& platform, const cl::Device& device, const Con
   context_->trials = make_trials(*context_, log);
   guarded("opening an OpenCL device", [&] {
     context_->features = query_features(platform, device);
-    context_->context = cl::Context(device);
+    context_->context = imported_ ? imported : cl::Context(device);
     context_->builder = std::make_unique<ProgramBuilder>(config, log, context_->context, device);
   });
 }
@@ -47,6 +48,7 @@ backend::DeviceProps Device::props() const {
   p.type = f.type;
   p.vendor_id = f.vendor_id;
   p.import_host_pointer = f.unified_memory;
+  p.import_cl_mem = imported_;
   p.event_profiling = true;
   p.bitwise_repeatable = true;
   p.memory_bytes = f.global_bytes;
@@ -117,7 +119,14 @@ std::shared_ptr<backend::Buffer> Device::create_buffer(std::uint64_t size) {
 
 std::shared_ptr<backend::Buffer> Device::import_buffer(Memory kind, void* handle, std::uint64_t size) {
   if (handle == nullptr) throw Error(Status::invalid_argument, "the memory to import is null");
-  if (kind == Memory::cl_mem) return std::make_shared<Buffer>(context_, static_cast<cl_mem>(handle), size);
+  if (kind == Memory::cl_mem) {
+    if (!imported_) {
+      throw Error(Status::unsupported, "the context of " + context_->features.name +
+                                           " is this plugin's own: no cl_mem of an application's is in it; hand the "
+                                           "application's context over with device_import");
+    }
+    return std::make_shared<Buffer>(context_, static_cast<cl_mem>(handle), size);
+  }
   if (!context_->features.unified_memory) {
     throw Error(Status::unsupported,
                 context_->features.name + " does not share the host's memory; create a buffer and write to it");
@@ -154,6 +163,10 @@ std::shared_ptr<backend::Gemm> Device::create_gemm(const backend::GemmDesc& desc
                                choice.variant->name + " " + to_string(choice.tuning) + " (" + choice.source + ")");
   }
   return std::make_shared<Gemm>(context_, desc, std::move(choice));
+}
+
+std::shared_ptr<backend::Quantize> Device::create_quantize(const backend::QuantizeDesc& desc) {
+  return std::make_shared<MatrixQuantizer>(context(), desc);
 }
 
 }  // namespace ironcl::opencl

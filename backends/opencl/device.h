@@ -10,9 +10,9 @@ namespace ironcl::opencl {
 
 class Device final : public backend::Device {
  public:
-  /// Makes the device's context; the probes run when they are first needed.
+  /// Makes the device's context, or shares the application's; the probes run when they are first needed.
   Device(const cl::Platform& platform, const cl::Device& device, const Config& config, backend::Log* log,
-         std::shared_ptr<const tuned::Tables> tables = nullptr);
+         std::shared_ptr<const tuned::Tables> tables = nullptr, const cl::Context& imported = {});
 
   backend::DeviceProps props() const override;
   backend::Support supports(const backend::GemmDesc& desc) override;
@@ -22,6 +22,7 @@ class Device final : public backend::Device {
   std::shared_ptr<backend::Buffer> import_buffer(Memory kind, void* handle, std::uint64_t size) override;
   std::shared_ptr<backend::Weights> prepare_weights(const backend::WeightsDesc& desc) override;
   std::shared_ptr<backend::Gemm> create_gemm(const backend::GemmDesc& desc) override;
+  std::shared_ptr<backend::Quantize> create_quantize(const backend::QuantizeDesc& desc) override;
 
   /// The shared context, probes done. For tests.
   const ContextPtr& context();
@@ -31,6 +32,7 @@ class Device final : public backend::Device {
   backend::Support supports(const backend::GemmDesc& desc, Choice& choice);
 
   ContextPtr context_;
+  bool imported_ = false;  ///< The context is the application's: cl_mems of it can be imported.
   std::once_flag probed_;
 };
 

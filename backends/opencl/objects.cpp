@@ -34,6 +34,22 @@ Buffer::Buffer(ContextPtr context, cl_mem memory, std::uint64_t size) : context_
     if (wrapped.getInfo<CL_MEM_CONTEXT>()() != context_->context()) {
       throw Error(Status::invalid_argument, "the cl_mem belongs to another OpenCL context than this device's");
     }
+    if (wrapped.getInfo<CL_MEM_TYPE>() != CL_MEM_OBJECT_BUFFER) {
+      throw Error(Status::invalid_argument, "the cl_mem is not a buffer; images and pipes cannot be imported");
+    }
+    constexpr cl_mem_flags kNotBoth = CL_MEM_READ_ONLY | CL_MEM_WRITE_ONLY;
+    const cl_mem_flags flags = wrapped.getInfo<CL_MEM_FLAGS>();
+    if ((flags & kNotBoth) != 0) {
+      throw Error(Status::invalid_argument,
+                  "the cl_mem lets kernels only read, or only write; create it with CL_MEM_READ_WRITE");
+    }
+    if ((flags & CL_MEM_USE_HOST_PTR) != 0) {
+      const auto address = reinterpret_cast<std::uintptr_t>(wrapped.getInfo<CL_MEM_HOST_PTR>());
+      if (address % context_->features.alignment != 0) {
+        throw Error(Status::invalid_argument, "the cl_mem lies over host memory that is not on a multiple of " +
+                                                  std::to_string(context_->features.alignment) + " bytes");
+      }
+    }
     if (wrapped.getInfo<CL_MEM_SIZE>() < size) {
       throw Error(Status::invalid_argument, "the cl_mem has " + std::to_string(wrapped.getInfo<CL_MEM_SIZE>()) +
                                                 " bytes, the buffer is said to have " + std::to_string(size));

@@ -17,7 +17,8 @@ class Buffer final : public backend::Buffer {
   Buffer(ContextPtr context, std::uint64_t size);
   /// Wraps host memory of `size` bytes, which outlives the buffer and every command on it.
   Buffer(ContextPtr context, void* host, std::uint64_t size);
-  /// Wraps a cl_mem of the same context; its reference count is left as it was in the end.
+  /// Wraps a cl_mem of the same context: a buffer that kernels may read and write, of at least `size` bytes. Its
+  /// reference count is left as it was in the end.
   Buffer(ContextPtr context, cl_mem memory, std::uint64_t size);
   std::uint64_t size() const noexcept override { return size_; }
   const cl::Buffer& memory() const noexcept { return memory_; }

@@ -7,6 +7,7 @@
 #include <dlfcn.h>
 #include <ironcl/plugin.h>
 #include <math.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -139,7 +140,9 @@ int main(int count, char** arguments) {
   ironcl_plugin_query_fn query = NULL;
   *(void**)&query = dlsym(library, IRONCL_PLUGIN_QUERY_SYMBOL);
   const ironcl_plugin* api = query ? query(IRONCL_ABI_MAJOR, IRONCL_ABI_MINOR) : NULL;
-  if (!api || api->abi_major != IRONCL_ABI_MAJOR || api->struct_size < sizeof *api) {
+  /* What is called below is of 1.0: a plugin whose table ends there will do. */
+  const size_t needed = offsetof(ironcl_plugin, event_destroy) + sizeof(void (*)(ironcl_event));
+  if (!api || api->abi_major != IRONCL_ABI_MAJOR || api->struct_size < needed) {
     fprintf(stderr, "%s: not a plugin with ABI %u.%u\n", arguments[1], IRONCL_ABI_MAJOR, IRONCL_ABI_MINOR);
     return 1;
   }

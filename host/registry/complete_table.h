@@ -40,7 +40,11 @@
   X(gemm_destroy)               \
   X(event_wait)                 \
   X(event_profile)              \
-  X(event_destroy)
+  X(event_destroy)              \
+  X(device_import)              \
+  X(quantize_create)            \
+  X(quantize_enqueue)           \
+  X(quantize_destroy)
 
 namespace ironcl::registry {
 

@@ -46,4 +46,10 @@ ironcl_status event_wait(ironcl_event event, uint64_t timeout_ns, ironcl_error* 
 ironcl_status event_profile(ironcl_event event, ironcl_event_profile* out_profile, ironcl_error* error) noexcept;
 void event_destroy(ironcl_event event) noexcept;
 
+ironcl_status quantize_create(ironcl_device device, const ironcl_quantize_desc* desc, ironcl_quantize* out_quantize,
+                              ironcl_error* error) noexcept;
+ironcl_status quantize_enqueue(ironcl_quantize quantize, ironcl_queue queue, const ironcl_quantize_args* args,
+                               ironcl_event* out_event, ironcl_error* error) noexcept;
+void quantize_destroy(ironcl_quantize quantize) noexcept;
+
 }  // namespace ironcl::adapter::entries

@@ -72,6 +72,12 @@ struct ironcl_gemm_t : ironcl::adapter::Counted {
   std::uint64_t workspace_bytes = 0;
 };
 
+struct ironcl_quantize_t : ironcl::adapter::Counted {
+  std::shared_ptr<ironcl::adapter::DeviceState> device;
+  std::shared_ptr<ironcl::backend::Quantize> quantize;
+  ironcl::backend::QuantizeDesc desc;
+};
+
 struct ironcl_event_t : ironcl::adapter::Counted {
   std::shared_ptr<ironcl::adapter::DeviceState> device;
   std::shared_ptr<ironcl::backend::Event> event;
@@ -83,8 +89,8 @@ namespace ironcl::adapter {
 /// forked child.
 const std::shared_ptr<DeviceState>& state_of(ironcl_device device);
 
-/// The handle of a queue, buffer, weights, plan or event, usable here. Throws invalid_argument where it is NULL,
-/// unavailable in a forked child. `what` names it.
+/// The handle of a queue, buffer, weights, plan, quantiser or event, usable here. Throws invalid_argument where it is
+/// NULL, unavailable in a forked child. `what` names it.
 template <class Handle>
 Handle& usable(Handle* handle, std::string_view what) {
   require(handle, what);

@@ -46,7 +46,8 @@ class Instance::HostLog final : public backend::Log {
 
 struct Instance::State {
   std::unique_ptr<backend::Backend> backend;
-  std::vector<std::unique_ptr<ironcl_device_t>> devices;
+  std::vector<std::unique_ptr<ironcl_device_t>> devices;   // in the order of enumerate
+  std::vector<std::unique_ptr<ironcl_device_t>> imported;  // in the order of device_import
   bool listed = false;
   State* next = nullptr;
 };
@@ -62,6 +63,14 @@ backend::Options load_options(const ironcl_key_value* options, std::uint32_t cou
     out.emplace_back(options[i].key, options[i].value);
   }
   return out;
+}
+
+std::unique_ptr<ironcl_device_t> handle_of(const std::shared_ptr<backend::Device>& device) {
+  auto handle = std::make_unique<ironcl_device_t>();
+  handle->state = std::make_shared<DeviceState>();
+  handle->state->device = device;
+  handle->state->buffer_alignment = std::max<std::uint64_t>(1, device->props().buffer_alignment);
+  return handle;
 }
 
 }  // namespace
@@ -129,6 +138,7 @@ void Instance::unload() noexcept {
                       name_, alive));
     }
     for (const auto& device : state_->devices) device->state.reset();
+    for (const auto& device : state_->imported) device->state.reset();
     state_->backend.reset();
     log_->lend(nullptr);
     state_->next = retired_;
@@ -146,19 +156,35 @@ void Instance::enumerate(ironcl_device* out_devices, std::uint32_t capacity, std
   if (state_ == nullptr) invalid(fmt::format("enumerate: \"{}\" is not loaded; call load() first", name_));
   if (!state_->listed) {
     std::vector<std::unique_ptr<ironcl_device_t>> devices;
-    for (const std::shared_ptr<backend::Device>& device : state_->backend->devices()) {
-      auto handle = std::make_unique<ironcl_device_t>();
-      handle->state = std::make_shared<DeviceState>();
-      handle->state->device = device;
-      handle->state->buffer_alignment = std::max<std::uint64_t>(1, device->props().buffer_alignment);
-      devices.push_back(std::move(handle));
-    }
+    for (const auto& device : state_->backend->devices()) devices.push_back(handle_of(device));
     state_->devices = std::move(devices);
     state_->listed = true;
   }
   const auto count = static_cast<std::uint32_t>(state_->devices.size());
   for (std::uint32_t i = 0; i < std::min(count, capacity); ++i) out_devices[i] = state_->devices[i].get();
   *out_count = count;
+}
+
+void Instance::import_device(const ironcl_native_device* desc, ironcl_device* out_device) {
+  const auto known = read_struct(desc, "native_device");
+  find_in_chain(known.next, 0, "native_device");
+  if (known.kind != IRONCL_NATIVE_OPENCL) {
+    unimplemented(fmt::format("native_device.kind is {}; this plugin knows 1 (OpenCL)", known.kind));
+  }
+  require(known.device, "native_device.device");
+  require(known.context, "native_device.context");
+  require(out_device, "out_device");
+  if (const pid_t process = process_; process != 0) check_process(process);
+  const std::lock_guard lock(mutex_);
+  if (state_ == nullptr) invalid(fmt::format("device_import: \"{}\" is not loaded; call load() first", name_));
+  const auto device = state_->backend->import_device(
+      {static_cast<backend::NativeDevice::Kind>(known.kind), known.device, known.context});
+  if (device == nullptr) refuse(backend::Status::internal, "device_import: the backend made no device");
+  auto& imported = state_->imported;
+  auto found = std::find_if(imported.begin(), imported.end(),
+                            [&](const auto& handle) { return handle->state->device == device; });
+  if (found == imported.end()) found = imported.insert(found, handle_of(device));
+  *out_device = found->get();
 }
 
 }  // namespace ironcl::adapter

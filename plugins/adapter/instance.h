@@ -45,6 +45,9 @@ class Instance {
   void unload() noexcept;
   /// Throws invalid_argument before load.
   void enumerate(ironcl_device* out_devices, std::uint32_t capacity, std::uint32_t* out_count);
+  /// A device over the application's own objects; the same objects give the same handle. Throws invalid_argument
+  /// before load.
+  void import_device(const ironcl_native_device* desc, ironcl_device* out_device);
 
  private:
   struct State;

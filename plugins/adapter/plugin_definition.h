@@ -35,7 +35,7 @@ inline constexpr ironcl_sanitizer kSanitizer{
     {sizeof(ironcl_sanitizer), IRONCL_CHAIN_SANITIZER, nullptr}, IRONCL_ADAPTER_SANITIZER, 0};
 #undef IRONCL_ADAPTER_SANITIZER
 
-/// The three entries that need the plugin's own state.
+/// The four entries that need the plugin's own state.
 template <Instance& instance>
 struct InstanceEntries {
   static ironcl_status load(const ironcl_host* host, const ironcl_key_value* options, uint32_t option_count,
@@ -46,6 +46,10 @@ struct InstanceEntries {
   static ironcl_status enumerate(ironcl_device* out_devices, uint32_t capacity, uint32_t* out_count,
                                  ironcl_error* error) noexcept {
     return guard("enumerate", error, [&] { instance.enumerate(out_devices, capacity, out_count); });
+  }
+  static ironcl_status device_import(const ironcl_native_device* desc, ironcl_device* out_device,
+                                     ironcl_error* error) noexcept {
+    return guard("device_import", error, [&] { instance.import_device(desc, out_device); });
   }
 };
 
@@ -84,6 +88,10 @@ constexpr ironcl_plugin make_table(const char* name, const char* build_id) {
   table.event_wait = &entries::event_wait;
   table.event_profile = &entries::event_profile;
   table.event_destroy = &entries::event_destroy;
+  table.device_import = &InstanceEntries<instance>::device_import;
+  table.quantize_create = &entries::quantize_create;
+  table.quantize_enqueue = &entries::quantize_enqueue;
+  table.quantize_destroy = &entries::quantize_destroy;
   return table;
 }
 

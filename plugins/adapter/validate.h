@@ -28,6 +28,13 @@ void check_same_matrix(const backend::GemmDesc& plan, backend::DType type, std::
 /// enough and aligned, written ones overlap no other.
 backend::GemmArgs gemm_args(const ironcl_gemm_args* in, const ironcl_gemm_t& plan, const ironcl_queue_t& queue);
 
+/// Leading dimensions of 0 become tight, an amax_floor of 0 the default.
+backend::QuantizeDesc quantize_desc(const ironcl_quantize_desc* in);
+
+/// One call of a quantiser, checked like a plan's.
+backend::QuantizeArgs quantize_args(const ironcl_quantize_args* in, const ironcl_quantize_t& quantize,
+                                    const ironcl_queue_t& queue);
+
 /// A span of write or read: inside its buffer, of the queue's device, at least one byte.
 backend::Span transfer_span(const ironcl_span& in, std::string_view name, const DeviceState& device);
 

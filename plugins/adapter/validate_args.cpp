@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checks of one call: ironcl_gemm_args against its plan, and the spans of write and read. Next door:
-// validate_desc.cpp.
+// Checks of one call: ironcl_gemm_args against its plan. Next door: spans.h, validate_desc.cpp.
 #include <fmt/format.h>
 
-#include <array>
 #include <string>
 #include <string_view>
 
+#include "plugins/adapter/spans.h"
 #include "plugins/adapter/structs.h"
 #include "plugins/adapter/validate.h"
 
@@ -15,38 +14,6 @@ namespace ironcl::adapter {
 namespace {
 
 using backend::DType;
-
-/// A span with its name, as the overlap check needs it.
-struct NamedSpan {
-  std::string_view name;
-  const backend::Span& span;
-  bool written;
-};
-
-backend::Span span_in_buffer(const ironcl_span& in, std::string_view name, const DeviceState& device) {
-  if (in.buffer == nullptr) {
-    if (in.offset != 0 || in.size != 0) {
-      invalid(fmt::format("{}.buffer is NULL, but offset is {} and size {}; an absent span is all zero", name,
-                          in.offset, in.size));
-    }
-    return {};
-  }
-  if (in.buffer->device.get() != &device) {
-    invalid(fmt::format("{}.buffer is of another device; copy the bytes to a buffer of this one", name));
-  }
-  const std::uint64_t held = in.buffer->buffer->size();
-  if (in.offset > held || in.size > held - in.offset) {
-    invalid(
-        fmt::format("{} is {} bytes from offset {}, beyond the buffer's {} bytes", name, in.size, in.offset, held));
-  }
-  return {in.buffer->buffer, in.offset, in.size};
-}
-
-/// Bytes of a matrix of `rows` rows; 0 where there are none. The plan's own check has shown that this does not
-/// overflow.
-std::uint64_t bytes_of(std::int64_t rows, std::int64_t ld, std::int64_t cols, DType type) {
-  return rows <= 0 ? 0 : static_cast<std::uint64_t>((rows - 1) * ld + cols) * size_of(type);
-}
 
 /// The checks of one call, operand by operand.
 class Call {
@@ -79,17 +46,7 @@ class Call {
 
   void check_room(const backend::Span& span, std::string_view name, std::uint64_t bytes,
                   std::uint64_t element) const {
-    if (span.size < bytes) {
-      invalid(fmt::format("{} is {} bytes, expected at least {} for m = {}", name, span.size, bytes, m_));
-    }
-    const std::uint64_t alignment = std::max<std::uint64_t>(plan_.device->buffer_alignment, 1);
-    if (span.offset % alignment != 0) {
-      invalid(fmt::format("{}.offset is {}, expected a multiple of the device's buffer_alignment {}", name,
-                          span.offset, alignment));
-    }
-    if (element != 0 && span.offset % element != 0) {
-      invalid(fmt::format("{}.offset is {}, expected a multiple of the element size {}", name, span.offset, element));
-    }
+    adapter::check_room(span, name, bytes, element, fmt::format("m = {}", m_), *plan_.device);
   }
 
  private:
@@ -97,24 +54,6 @@ class Call {
   const backend::GemmDesc& desc_;
   std::int64_t m_, matrices_;
 };
-
-template <std::size_t N>
-void check_overlaps(const std::array<NamedSpan, N>& spans) {
-  for (const NamedSpan& out : spans) {
-    if (!out.written || !out.span) continue;
-    for (const NamedSpan& other : spans) {
-      if (&other == &out || !other.span || other.span.buffer != out.span.buffer) continue;
-      const bool apart = out.span.offset + out.span.size <= other.span.offset ||
-                         other.span.offset + other.span.size <= out.span.offset;
-      if (!apart && out.span.size != 0 && other.span.size != 0) {
-        invalid(
-            fmt::format("{} (written) overlaps {} in the same buffer: bytes {} to {} and {} to {}; give each its own",
-                        out.name, other.name, out.span.offset, out.span.offset + out.span.size, other.span.offset,
-                        other.span.offset + other.span.size));
-      }
-    }
-  }
-}
 
 void check_m(const backend::GemmDesc& plan, std::int64_t m) {
   if (m < 0 || m > plan.m) {
@@ -136,17 +75,6 @@ std::shared_ptr<backend::Weights> plan_weights(ironcl_weights weights, const iro
   return weights->weights;
 }
 
-std::vector<std::shared_ptr<backend::Event>> wait_list(const ironcl_event* wait, std::uint32_t count) {
-  std::vector<std::shared_ptr<backend::Event>> out;
-  if (count != 0) require(wait, "gemm_args.wait");
-  out.reserve(count);
-  for (std::uint32_t i = 0; i < count; ++i) {
-    require(wait[i], fmt::format("gemm_args.wait[{}]", i));
-    out.push_back(wait[i]->event);
-  }
-  return out;
-}
-
 }  // namespace
 
 backend::GemmArgs gemm_args(const ironcl_gemm_args* in, const ironcl_gemm_t& plan, const ironcl_queue_t& queue) {
@@ -159,7 +87,7 @@ backend::GemmArgs gemm_args(const ironcl_gemm_args* in, const ironcl_gemm_t& pla
   backend::GemmArgs out;
   out.m = abi.m;
   out.weights = plan_weights(abi.weights, plan);
-  out.wait = wait_list(abi.wait, abi.wait_count);
+  out.wait = wait_list(abi.wait, abi.wait_count, "gemm_args");
 
   const Call call(plan, abi.m);
   const std::int64_t rows = call.rows(), k = desc.k, n = desc.n;
@@ -200,20 +128,14 @@ backend::GemmArgs gemm_args(const ironcl_gemm_args* in, const ironcl_gemm_t& pla
                    bytes_of(call.scale_rows(desc.a_scale), a_scale_cols, a_scale_cols, DType::f32), DType::f32,
                    "the plan does not quantise A");
 
-  check_overlaps(std::array{
-      NamedSpan{"gemm_args.d", out.d, true}, NamedSpan{"gemm_args.d_scale", out.d_scale, true},
-      NamedSpan{"gemm_args.workspace", out.workspace, true},
-      NamedSpan{"gemm_args.a_quantized", out.a_quantized, true},
-      NamedSpan{"gemm_args.a_quantized_scale", out.a_quantized_scale, true}, NamedSpan{"gemm_args.a", out.a, false},
-      NamedSpan{"gemm_args.a_scale", out.a_scale, false}, NamedSpan{"gemm_args.bias", out.bias, false},
-      NamedSpan{"gemm_args.group_sizes", out.group_sizes, false}});
+  check_overlaps({NamedSpan{"gemm_args.d", out.d, true}, NamedSpan{"gemm_args.d_scale", out.d_scale, true},
+                  NamedSpan{"gemm_args.workspace", out.workspace, true},
+                  NamedSpan{"gemm_args.a_quantized", out.a_quantized, true},
+                  NamedSpan{"gemm_args.a_quantized_scale", out.a_quantized_scale, true},
+                  NamedSpan{"gemm_args.a", out.a, false}, NamedSpan{"gemm_args.a_scale", out.a_scale, false},
+                  NamedSpan{"gemm_args.bias", out.bias, false},
+                  NamedSpan{"gemm_args.group_sizes", out.group_sizes, false}});
   return out;
-}
-
-backend::Span transfer_span(const ironcl_span& in, std::string_view name, const DeviceState& device) {
-  require(in.buffer, fmt::format("{}.buffer", name));
-  if (in.size == 0) invalid(fmt::format("{}.size is 0, expected at least 1 byte; leave the call out", name));
-  return span_in_buffer(in, name, device);
 }
 
 }  // namespace ironcl::adapter

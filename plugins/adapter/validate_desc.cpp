@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checks of ironcl_gemm_desc and ironcl_weights_desc. Next door: validate_args.cpp (checks of a call).
+// Checks of ironcl_gemm_desc and ironcl_weights_desc. Next door: fields.h (checks of one field), validate_args.cpp
+// (checks of a call).
 #include <fmt/format.h>
 
-#include <cmath>
 #include <string>
 #include <string_view>
 
 #include "backends/numerics/checked.h"
+#include "plugins/adapter/fields.h"
 #include "plugins/adapter/structs.h"
 #include "plugins/adapter/validate.h"
 
@@ -19,91 +20,10 @@ using numerics::ceil_div;
 using numerics::is_float;
 using numerics::is_quantized;
 
-constexpr std::uint32_t kLastDType = IRONCL_F64;
 constexpr std::uint32_t kMostOptions = 1024;
 constexpr std::uint32_t kMostGroups = 1u << 20;
 
-bool is_scale_type(DType type) { return is_float(type) || type == DType::e8m0; }
 bool is_fp8(DType type) { return type == DType::e4m3fn || type == DType::e5m2; }
-
-/// The value of an enumeration of plugin.h whose last enumerator is `last`.
-std::uint32_t enumerator(std::uint32_t value, std::uint32_t last, std::string_view field) {
-  if (value > last) {
-    unimplemented(fmt::format("{} is {}; this plugin knows 0 to {} (ABI {}.{})", field, value, last, IRONCL_ABI_MAJOR,
-                              IRONCL_ABI_MINOR));
-  }
-  return value;
-}
-
-DType dtype(ironcl_dtype value, std::string_view field) {
-  return static_cast<DType>(enumerator(value, kLastDType, field));
-}
-
-std::string shown(DType type) { return type == DType::none ? "none" : std::string(name_of(type)); }
-
-std::int64_t dimension(std::int64_t value, std::int64_t least, std::string_view field) {
-  if (value < least || value > kLargestDimension) {
-    invalid(fmt::format("{} is {}, expected {} to {}", field, value, least, kLargestDimension));
-  }
-  return value;
-}
-
-/// Elements from a row to the next; 0 is tight.
-std::int64_t leading(std::int64_t value, std::int64_t cols, std::string_view field, std::string_view cols_name) {
-  if (value == 0) return cols;
-  if (value < cols) {
-    invalid(fmt::format("{} is {}, expected at least {} = {} elements; 0 means tight rows", field, value, cols_name,
-                        cols));
-  }
-  return value;
-}
-
-/// A matrix whose last element cannot be addressed is refused before anybody multiplies its sizes.
-void check_extent(std::int64_t rows, std::int64_t ld, std::int64_t groups, std::string_view field) {
-  constexpr std::int64_t kWidest = 8;  // bytes of the widest element
-  std::int64_t bytes = 0;
-  if (__builtin_mul_overflow(rows, ld, &bytes) || __builtin_mul_overflow(bytes, groups, &bytes) ||
-      __builtin_mul_overflow(bytes, kWidest, &bytes)) {
-    invalid(fmt::format("{}: {} rows of {} elements in {} matrices are beyond 2^63 - 1 bytes; check the sizes", field,
-                        rows, ld, groups));
-  }
-}
-
-/// The scales of a [rows, cols] operand. `tight`: a leading dimension other than the tight one is refused.
-backend::ScaleDesc scale_desc(const ironcl_scale_desc& in, std::int64_t cols, bool tight, std::string_view field) {
-  backend::ScaleDesc out;
-  out.dtype = dtype(in.dtype, fmt::format("{}.dtype", field));
-  check_reserved(in.reserved, fmt::format("{}.reserved", field));
-  if (out.dtype == DType::none) {
-    if (in.group_rows != 0 || in.group_cols != 0 || in.ld != 0) {
-      invalid(fmt::format("{}.dtype is none, but its group is {}x{} with ld {}; give a dtype, or zeros", field,
-                          in.group_rows, in.group_cols, in.ld));
-    }
-    return out;
-  }
-  if (!is_scale_type(out.dtype)) {
-    invalid(fmt::format("{}.dtype is {}, expected f32, f16, bf16 or e8m0", field, shown(out.dtype)));
-  }
-  out.grid = {in.group_rows, in.group_cols};
-  const std::int64_t scale_cols = out.grid.scale_cols(cols);
-  out.ld = leading(in.ld, scale_cols, fmt::format("{}.ld", field), "columns of scales");
-  if (tight && out.ld != scale_cols) {
-    invalid(fmt::format("{}.ld is {}, expected 0 or {}: these scales are tight", field, out.ld, scale_cols));
-  }
-  return out;
-}
-
-backend::Quantizer quantizer(const ironcl_quantizer_desc& in, std::string_view field) {
-  backend::Quantizer out;
-  out.rounding = static_cast<numerics::ScaleRounding>(
-      enumerator(in.scale_rounding, IRONCL_SCALE_POWER_OF_TWO, fmt::format("{}.scale_rounding", field)));
-  if (!std::isfinite(in.amax_floor) || in.amax_floor < 0) {
-    invalid(fmt::format("{}.amax_floor is {}, expected a finite number of at least 0; 0 means {}", field,
-                        in.amax_floor, out.amax_floor));
-  }
-  if (in.amax_floor != 0) out.amax_floor = in.amax_floor;
-  return out;
-}
 
 /// Quantised operands have scales, others have none.
 void check_pair(DType type, const backend::ScaleDesc& scale, std::string_view operand) {

@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstring>
+#include <string>
 
 #include "host/registry/complete_table.h"
 
@@ -57,6 +58,16 @@ TEST(PluginOfTheOldestHeader, LoadsAndCopiesBytes) {
   EXPECT_EQ(table.gemm_create(device, &problem, &gemm, &error), IRONCL_UNSUPPORTED);
   EXPECT_STREQ(error.message, support.text);
   EXPECT_EQ(table.weights_info(nullptr, nullptr, &error), IRONCL_UNIMPLEMENTED) << "a slot that it left out";
+  // What 1.1 appended is beyond the end of its table.
+  ironcl_device imported = nullptr;
+  ironcl_quantize quantize = nullptr;
+  const ironcl_quantize_desc quantisation{};
+  const ironcl_native_device native{};
+  EXPECT_EQ(table.device_import(&native, &imported, &error), IRONCL_UNIMPLEMENTED);
+  EXPECT_EQ(table.quantize_create(device, &quantisation, &quantize, &error), IRONCL_UNIMPLEMENTED);
+  EXPECT_EQ(std::string(error.message).rfind("quantize_create:", 0), 0u) << error.message;
+  EXPECT_EQ(table.quantize_enqueue(nullptr, queue, nullptr, nullptr, &error), IRONCL_UNIMPLEMENTED);
+  table.quantize_destroy(quantize);
 
   table.event_destroy(event);
   table.buffer_destroy(buffer);

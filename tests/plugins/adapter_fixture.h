@@ -41,6 +41,7 @@ class AdapterTest : public ::testing::Test {
     for (ironcl_event event : events) table->event_destroy(event);
     table->weights_destroy(weights);
     table->gemm_destroy(gemm);
+    table->quantize_destroy(quantize);
     table->buffer_destroy(buffer);
     table->queue_destroy(queue);
     table->unload();
@@ -66,6 +67,11 @@ class AdapterTest : public ::testing::Test {
     ASSERT_EQ(table->weights_prepare(devices[0], &matrix, &weights, &error), IRONCL_OK) << error.message;
   }
 
+  void make_quantize() {
+    const auto desc = quantize_desc();
+    ASSERT_EQ(table->quantize_create(devices[0], &desc, &quantize, &error), IRONCL_OK) << error.message;
+  }
+
   ironcl_buffer_desc buffer_desc() const {
     auto desc = sized<ironcl_buffer_desc>();
     desc.size = 4096;
@@ -84,6 +90,26 @@ class AdapterTest : public ::testing::Test {
     desc.a_scale = {IRONCL_F32, 1, 4, 0, 0};
     desc.b_scale = {IRONCL_F32, 4, 4, 0, 0};
     return desc;
+  }
+
+  /// bf16 to e4m3 in groups of 1x4; kM rows of kK.
+  ironcl_quantize_desc quantize_desc() const {
+    auto desc = sized<ironcl_quantize_desc>();
+    desc.rows = kM;
+    desc.cols = kK;
+    desc.x_dtype = IRONCL_BF16;
+    desc.code_dtype = IRONCL_F8_E4M3FN;
+    desc.scale = {IRONCL_F32, 1, 4, 0, 0};
+    return desc;
+  }
+
+  ironcl_quantize_args quantize_args() const {
+    auto args = sized<ironcl_quantize_args>();
+    args.rows = kM;
+    args.x = {buffer, 0, kM * kK * 2};
+    args.codes = {buffer, 1024, kM * kK};
+    args.scales = {buffer, 2048, kM * 2 * 4};
+    return args;
   }
 
   ironcl_weights_desc weights_desc() const {
@@ -152,6 +178,7 @@ class AdapterTest : public ::testing::Test {
   ironcl_queue queue = nullptr;
   ironcl_buffer buffer = nullptr;
   ironcl_gemm gemm = nullptr;
+  ironcl_quantize quantize = nullptr;  ///< Made by the tests that are about it.
   ironcl_weights weights = nullptr;
   std::vector<ironcl_event> events;
 };

@@ -81,6 +81,23 @@ class AdapterGuard : public AdapterTest {
       const auto args = gemm_args();
       return untouched(out, [&] { return table->gemm_enqueue(gemm, queue, &args, &out, &error); });
     };
+    all["quantize_create"] = [this] {
+      ironcl_quantize out = nullptr;
+      const auto desc = quantize_desc();
+      return untouched(out, [&] { return table->quantize_create(devices[0], &desc, &out, &error); });
+    };
+    all["quantize_enqueue"] = [this] {
+      ironcl_event out = nullptr;
+      const auto args = quantize_args();
+      return untouched(out, [&] { return table->quantize_enqueue(quantize, queue, &args, &out, &error); });
+    };
+    all["device_import"] = [this] {
+      ironcl_device out = nullptr;
+      auto native = sized<ironcl_native_device>();
+      native.kind = IRONCL_NATIVE_OPENCL;
+      native.device = native.context = &native;
+      return untouched(out, [&] { return table->device_import(&native, &out, &error); });
+    };
     all["event_wait"] = [this] { return table->event_wait(events[0], 0, &error); };
     all["event_profile"] = [this] {
       auto out = sized<ironcl_event_profile>();
@@ -102,9 +119,10 @@ class AdapterGuard : public AdapterTest {
   void expect_everywhere(const std::function<void()>& thrown, ironcl_status status, const std::string& text,
                          int32_t native_code) {
     make_all();
+    make_quantize();
     ASSERT_EQ(enqueue(gemm_args()), IRONCL_OK) << error.message;
     const auto all = calls();
-    EXPECT_EQ(all.size(), 17u);
+    EXPECT_EQ(all.size(), 20u);
     for (const auto& [slot, call] : all) {
       SCOPED_TRACE(slot);
       script().before.clear();
@@ -161,6 +179,7 @@ TEST_F(AdapterGuard, ErrorMayBeNullEverywhere) {
 
 TEST_F(AdapterGuard, AForkedChildIsToldInEverySlotAndMayDestroy) {
   make_all();
+  make_quantize();
   ASSERT_EQ(enqueue(gemm_args()), IRONCL_OK) << error.message;
   auto all = calls();
   all["enumerate"] = [this] {
@@ -184,6 +203,7 @@ TEST_F(AdapterGuard, AForkedChildIsToldInEverySlotAndMayDestroy) {
     for (ironcl_event event : events) table->event_destroy(event);
     table->weights_destroy(weights);
     table->gemm_destroy(gemm);
+    table->quantize_destroy(quantize);
     table->buffer_destroy(buffer);
     table->queue_destroy(queue);
     table->unload();
@@ -252,6 +272,14 @@ TEST_F(AdapterGuard, NullHandlesAreInvalidInEverySlot) {
   EXPECT_EQ(table->gemm_enqueue(nullptr, queue, &args, nullptr, &error), invalid);
   EXPECT_EQ(table->gemm_enqueue(gemm, nullptr, &args, nullptr, &error), invalid);
   EXPECT_EQ(table->gemm_enqueue(gemm, queue, nullptr, nullptr, &error), invalid);
+  ironcl_quantize t = nullptr;
+  const auto quantisation = quantize_desc();
+  const auto quantize_call = quantize_args();
+  EXPECT_EQ(table->quantize_create(nullptr, &quantisation, &t, &error), invalid);
+  EXPECT_EQ(table->quantize_create(devices[0], nullptr, &t, &error), invalid);
+  EXPECT_EQ(table->quantize_create(devices[0], &quantisation, nullptr, &error), invalid);
+  EXPECT_EQ(table->quantize_enqueue(nullptr, queue, &quantize_call, nullptr, &error), invalid);
+  EXPECT_EQ(table->device_import(nullptr, &devices[0], &error), invalid);
   EXPECT_EQ(table->event_wait(nullptr, 0, &error), invalid);
   EXPECT_EQ(table->event_profile(nullptr, &profile, &error), invalid);
 }

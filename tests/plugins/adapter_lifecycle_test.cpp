@@ -91,7 +91,7 @@ TEST_F(AdapterLifecycle, HostOfAnotherMajorVersionIsIncompatible) {
   auto host = sized<ironcl_host>();
   host.abi_major = IRONCL_ABI_MAJOR + 1;
   EXPECT_EQ(table->load(&host, nullptr, 0, &error), IRONCL_INCOMPATIBLE);
-  EXPECT_TRUE(says({"2.0", "1.0"}));
+  EXPECT_TRUE(says({"2.0", "1.1"}));
 }
 
 TEST_F(AdapterLifecycle, LogGetsOneCallALineUntilUnload) {

@@ -101,6 +101,15 @@ class FakeGemm final : public Gemm, Alive {
   GemmDesc desc_;
 };
 
+class FakeQuantize final : public Quantize, Alive {
+ public:
+  std::shared_ptr<Event> enqueue(const std::shared_ptr<Queue>&, const QuantizeArgs& args) override {
+    script().enter("quantize_enqueue");
+    script().quantize_args = args;
+    return std::make_shared<FakeEvent>();
+  }
+};
+
 class FakeDevice final : public Device {
  public:
   explicit FakeDevice(int index) : index_(index) {}
@@ -142,6 +151,11 @@ class FakeDevice final : public Device {
     script().gemm_desc = desc;
     return std::make_shared<FakeGemm>(desc);
   }
+  std::shared_ptr<Quantize> create_quantize(const QuantizeDesc& desc) override {
+    script().enter("quantize_create");
+    script().quantize_desc = desc;
+    return std::make_shared<FakeQuantize>();
+  }
 
  private:
   int index_;
@@ -155,6 +169,17 @@ class FakeBackend final : public Backend {
     for (int i = 0; i < script().devices; ++i) all.push_back(std::make_shared<FakeDevice>(i));
     return all;
   }
+  std::shared_ptr<Device> import_device(const NativeDevice& native) override {
+    script().enter("device_import");
+    if (imported_ == nullptr || native.context != script().native.context) {
+      imported_ = std::make_shared<FakeDevice>(99);
+    }
+    script().native = native;
+    return imported_;
+  }
+
+ private:
+  std::shared_ptr<Device> imported_;
 };
 
 }  // namespace

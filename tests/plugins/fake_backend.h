@@ -24,6 +24,9 @@ struct Script {
   backend::GemmDesc gemm_desc;
   backend::WeightsDesc weights_desc;
   backend::GemmArgs gemm_args;
+  backend::QuantizeDesc quantize_desc;
+  backend::QuantizeArgs quantize_args;
+  backend::NativeDevice native;
   backend::Options load_options;
   std::string query_text = "{}";
   int live_objects = 0;

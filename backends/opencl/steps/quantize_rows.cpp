@@ -29,12 +29,12 @@ class QuantizeRows final : public Step {
 
   void build(ProgramBuilder& builder) override {
     kernel_ = cl::Kernel(builder.build("quantize.cl", defines_, options_), "quantize");
-    set_args(kernel_, 1, static_cast<cl_int>(how_.k), static_cast<cl_int>(how_.code_ld),
+    set_args(kernel_, 1, static_cast<cl_int>(how_.k), static_cast<cl_int>(how_.fill != 0 ? how_.fill : how_.code_ld),
              static_cast<cl_int>(reach(how_.grid.group_rows)), static_cast<cl_int>(reach(how_.grid.group_cols)),
              std::bit_cast<cl_uint>(how_.quantizer.amax_floor));
     kernel_.setArg(8, static_cast<cl_ulong>(how_.ld));
     kernel_.setArg(11, static_cast<cl_ulong>(how_.code_ld));
-    kernel_.setArg(14, static_cast<cl_ulong>(how_.grid.scale_cols(how_.k)));
+    kernel_.setArg(14, static_cast<cl_ulong>(how_.scale_ld != 0 ? how_.scale_ld : how_.grid.scale_cols(how_.k)));
   }
 
   void launch(Call& call) override {

@@ -245,6 +245,13 @@ class Device {
     detail::check(api_->device_props, handle_, &props_);
   }
 
+  /// The same of a plugin that `owner` keeps loaded.
+  Device(std::shared_ptr<detail::RegistryOwner> owner, const ironcl_plugin* api, ironcl_device handle,
+         std::string uri)
+      : Device(api, handle, std::move(uri)) {
+    owner_ = std::move(owner);
+  }
+
   const std::string& uri() const { return uri_; }
   const std::string& plugin() const { return plugin_; }
   const ironcl_device_props& props() const { return props_; }
@@ -410,6 +417,43 @@ struct GemmArgs {
   std::vector<ironcl_event> wait{};
 };
 
+/// A matrix to quantise; every field as in ironcl_quantize_desc. The default is bf16 to e4m3fn in token groups of
+/// 128.
+struct QuantizeDesc {
+  std::int64_t rows = 0, cols = 0;
+  std::int64_t x_ld = 0, code_ld = 0;
+  ironcl_dtype x = IRONCL_BF16;
+  ironcl_dtype code = IRONCL_F8_E4M3FN;
+  Scale scale{IRONCL_F32, 1, 128};
+  ironcl_quantizer_desc quantizer{};
+};
+
+/// A quantiser: everything that is compiled or looked up for one. One thread at a time. Since ABI 1.1: a plugin
+/// without it answers UNIMPLEMENTED.
+class Quantize : public detail::Ref<ironcl_quantize, &ironcl_plugin::quantize_destroy> {
+ public:
+  Quantize() = default;
+  Quantize(const Device& device, const QuantizeDesc& desc) : Ref(device.owner(), &device.api(), nullptr) {
+    auto c = detail::sized<ironcl_quantize_desc>();
+    c.rows = desc.rows;
+    c.cols = desc.cols;
+    c.x_ld = desc.x_ld;
+    c.code_ld = desc.code_ld;
+    c.x_dtype = desc.x;
+    c.code_dtype = desc.code;
+    c.scale = desc.scale.to_c();
+    c.quantizer = desc.quantizer;
+    detail::check(api_->quantize_create, device.handle(), &c, &handle_);
+  }
+};
+
+/// One call of a quantiser; every field as in ironcl_quantize_args. Buffers and events convert.
+struct QuantizeArgs {
+  std::int64_t rows = 0;
+  ironcl_span x{}, codes{}, scales{};
+  std::vector<ironcl_event> wait{};
+};
+
 /// Commands in order. One thread at a time.
 class Queue : public detail::Ref<ironcl_queue, &ironcl_plugin::queue_destroy> {
  public:
@@ -457,6 +501,20 @@ class Queue : public detail::Ref<ironcl_queue, &ironcl_plugin::queue_destroy> {
     c.a_quantized_scale = args.a_quantized_scale;
     return command([&](ironcl_event* event, ironcl_error* error) {
       return api_->gemm_enqueue(gemm.handle(), handle_, &c, event, error);
+    });
+  }
+
+  /// Enqueues one call of a quantiser.
+  Event run(const Quantize& quantize, const QuantizeArgs& args) {
+    auto c = detail::sized<ironcl_quantize_args>();
+    c.wait_count = static_cast<std::uint32_t>(args.wait.size());
+    c.wait = args.wait.data();
+    c.rows = args.rows;
+    c.x = args.x;
+    c.codes = args.codes;
+    c.scales = args.scales;
+    return command([&](ironcl_event* event, ironcl_error* error) {
+      return api_->quantize_enqueue(quantize.handle(), handle_, &c, event, error);
     });
   }
 
@@ -590,6 +648,22 @@ class Registry {
     auto c = detail::sized<ironcl_device_info>();
     detail::check(ironcl_registry_find_device, handle(), uri.c_str(), &c);
     return Device(owner_, c);
+  }
+
+  /// A device of `plugin` ("opencl") over the application's own cl_device_id and cl_context, for buffers that are its
+  /// cl_mems: Buffer::wrap(device, IRONCL_MEMORY_CL_MEM, mem, bytes). The plugin retains both until it is unloaded.
+  Device import_opencl(const std::string& plugin, void* cl_device, void* cl_context) const {
+    for (const PluginInfo& info : plugins()) {
+      if (info.name != plugin) continue;
+      auto native = detail::sized<ironcl_native_device>();
+      native.kind = IRONCL_NATIVE_OPENCL;
+      native.device = cl_device;
+      native.context = cl_context;
+      ironcl_device device = nullptr;
+      detail::check(info.api->device_import, &native, &device);
+      return Device(owner_, info.api, device, plugin + ":imported");
+    }
+    throw Error(IRONCL_INVALID_ARGUMENT, 0, "no plugin \"" + plugin + "\" is loaded");
   }
 
   /// The device that runs the problem, by the caller's URIs (','-separated), IRONCL_DEVICE or the rule of ironcl.h.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * plugin.h - the C ABI between a host and a compute backend (a plugin): ABI 1.0.
+ * plugin.h - the C ABI between a host and a compute backend (a plugin): ABI 1.1.
  *
  * Standalone: C11 or C++, no other project header, no macro that changes a layout. A host that wants
  * no registry opens one plugin with dlopen and needs nothing but this file (host/examples/one_plugin.c).
@@ -43,7 +43,7 @@ _Static_assert(sizeof(void*) == 8, "the layouts of this header are those of 64-b
 #endif
 
 #define IRONCL_ABI_MAJOR 1u
-#define IRONCL_ABI_MINOR 0u
+#define IRONCL_ABI_MINOR 1u
 
 #if defined(_WIN32)
 #define IRONCL_EXPORT __declspec(dllexport)
@@ -256,12 +256,13 @@ typedef struct ironcl_support {
 
 /*===--- Objects ----------------------------------------------------------------------------------===*/
 
-typedef struct ironcl_device_t* ironcl_device;   /* owned by the plugin, lives until unload; thread safe */
-typedef struct ironcl_queue_t* ironcl_queue;     /* commands run in order; one thread at a time */
-typedef struct ironcl_buffer_t* ironcl_buffer;   /* bytes on one device; thread safe */
-typedef struct ironcl_weights_t* ironcl_weights; /* B, prepared; immutable; thread safe */
-typedef struct ironcl_gemm_t* ironcl_gemm;       /* a plan; one thread at a time */
-typedef struct ironcl_event_t* ironcl_event;     /* completion and status of a command; thread safe */
+typedef struct ironcl_device_t* ironcl_device;     /* owned by the plugin, lives until unload; thread safe */
+typedef struct ironcl_queue_t* ironcl_queue;       /* commands run in order; one thread at a time */
+typedef struct ironcl_buffer_t* ironcl_buffer;     /* bytes on one device; thread safe */
+typedef struct ironcl_weights_t* ironcl_weights;   /* B, prepared; immutable; thread safe */
+typedef struct ironcl_gemm_t* ironcl_gemm;         /* a plan; one thread at a time */
+typedef struct ironcl_event_t* ironcl_event;       /* completion and status of a command; thread safe */
+typedef struct ironcl_quantize_t* ironcl_quantize; /* (since 1.1) a quantiser; one thread at a time */
 
 /* `size` bytes of a buffer from `offset`. A NULL buffer means "absent". */
 typedef struct ironcl_span {
@@ -273,7 +274,7 @@ typedef struct ironcl_span {
 enum { IRONCL_DEVICE_CPU = 1, IRONCL_DEVICE_GPU = 2, IRONCL_DEVICE_ACCELERATOR = 3, IRONCL_DEVICE_MODEL = 4 };
 enum {
   IRONCL_CAP_IMPORT_HOST_POINTER = 1u << 0,
-  IRONCL_CAP_IMPORT_CL_MEM = 1u << 1,
+  IRONCL_CAP_IMPORT_CL_MEM = 1u << 1, /* of a device that device_import made: cl_mems of its context */
   IRONCL_CAP_EVENT_PROFILING = 1u << 2,
   IRONCL_CAP_BITWISE_REPEATABLE = 1u << 3 /* every plan is repeatable, asked or not */
 };
@@ -304,8 +305,9 @@ typedef struct ironcl_native_memory {
   ironcl_chain chain; /* type IRONCL_CHAIN_NATIVE_MEMORY | IRONCL_CHAIN_REQUIRED */
   uint32_t kind;      /* IRONCL_MEMORY_* */
   uint32_t reserved;
-  /* The pointer, on a multiple of the device's buffer_alignment (else INVALID_ARGUMENT), or the cl_mem. It outlives
-   * the buffer and every command on it. What commands wrote is read through `read`. */
+  /* The pointer, on a multiple of the device's buffer_alignment (else INVALID_ARGUMENT); or the cl_mem, a buffer of
+   * CL_MEM_READ_WRITE in the context that the device was imported with. It outlives the buffer and every command on
+   * it. What commands wrote is there once their event has completed; host memory is read through `read`. */
   void* handle;
 } ironcl_native_memory;
 
@@ -373,6 +375,43 @@ typedef struct ironcl_event_profile {
   uint32_t time_kind;                   /* IRONCL_TIME_MEASURED or IRONCL_TIME_MODELLED */
   uint64_t queued_ns, start_ns, end_ns; /* on the device's clock; end - start is the command's time */
 } ironcl_event_profile;
+
+/* (since 1.1) What an application has opened itself and wants a plugin to compute with. */
+enum { IRONCL_NATIVE_OPENCL = 1 };
+typedef struct ironcl_native_device {
+  uint32_t struct_size;
+  uint32_t kind; /* IRONCL_NATIVE_* */
+  const ironcl_chain* next;
+  void* device;  /* OPENCL: a cl_device_id ... */
+  void* context; /* ... and a cl_context that has it; retained until unload */
+} ironcl_native_device;
+
+/* (since 1.1) X [rows, cols] of F32, F16 or BF16 becomes codes [rows, cols] of an fp8 type or I8, and their scales,
+ * bit for bit as a plan that quantises A makes them, on every device. Groups of several rows are the blocks of
+ * weights. */
+typedef struct ironcl_quantize_desc {
+  uint32_t struct_size;
+  uint32_t flags; /* 0 */
+  const ironcl_chain* next;
+  int64_t rows;          /* the most that a call will bring; a call may bring fewer. 0 to 2^31 - 1 */
+  int64_t cols;          /* 1 to 2^31 - 1 */
+  int64_t x_ld, code_ld; /* elements from a row to the next; 0: tight, cols */
+  ironcl_dtype x_dtype;
+  ironcl_dtype code_dtype;
+  ironcl_scale_desc scale; /* dtype F32; {rows, cols} over rows x cols */
+  ironcl_quantizer_desc quantizer;
+} ironcl_quantize_desc;
+
+/* (since 1.1) One call: `x` [rows, cols], `codes` [rows, cols], `scales` as desc.scale over `rows` rows. Bytes
+ * outside of them are never written. Otherwise as ironcl_gemm_args. */
+typedef struct ironcl_quantize_args {
+  uint32_t struct_size;
+  uint32_t wait_count;
+  const ironcl_event* wait;
+  const ironcl_chain* next;
+  int64_t rows; /* 0 (no work: an event that completes in its turn) to desc.rows */
+  ironcl_span x, codes, scales;
+} ironcl_quantize_args;
 
 /*===--- The plugin's table -----------------------------------------------------------------------===*/
 
@@ -451,6 +490,17 @@ typedef struct ironcl_plugin {
   /* Of a command that has succeeded; INVALID_ARGUMENT before. UNIMPLEMENTED where the device cannot say. */
   ironcl_status (*event_profile)(ironcl_event event, ironcl_event_profile* out_profile, ironcl_error* error);
   void (*event_destroy)(ironcl_event event);
+
+  /* (since 1.1) A device over objects of the application's own, beside those of enumerate: it lives until unload, and
+   * the same objects give the same handle. UNSUPPORTED where the plugin would not list such a device either. */
+  ironcl_status (*device_import)(const ironcl_native_device* desc, ironcl_device* out_device, ironcl_error* error);
+
+  /* (since 1.1) UNSUPPORTED, with what would be accepted, where the device will not run it. */
+  ironcl_status (*quantize_create)(ironcl_device device, const ironcl_quantize_desc* desc,
+                                   ironcl_quantize* out_quantize, ironcl_error* error);
+  ironcl_status (*quantize_enqueue)(ironcl_quantize quantize, ironcl_queue queue, const ironcl_quantize_args* args,
+                                    ironcl_event* out_event, ironcl_error* error);
+  void (*quantize_destroy)(ironcl_quantize quantize);
 } ironcl_plugin;
 
 /* The only symbol that a plugin exports. A pure query: no driver is opened, no thread started, nothing allocated.

@@ -44,6 +44,15 @@ void check_scale(const ironcl_scale_desc& s, std::int64_t cols, bool tight, cons
   }
 }
 
+void check_wait_list(const ironcl_event* events, std::uint32_t count,
+                     std::vector<std::shared_ptr<Completion>>* wait) {
+  if (count != 0 && events == nullptr) invalid("args.wait is NULL");
+  for (std::uint32_t i = 0; i < count; ++i) {
+    if (events[i] == nullptr) invalid(fmt::format("args.wait[{}] is NULL", i));
+    wait->push_back(events[i]->completion);
+  }
+}
+
 }  // namespace
 
 void check_chain(const ironcl_chain* chain) {
@@ -168,11 +177,7 @@ Call check_call(const ironcl_gemm_args* in, const ironcl_gemm_t& plan,
   check_chain(args.next);
   const ironcl_gemm_desc& d = plan.data->desc;
   if (args.m < 0 || args.m > d.m) invalid(fmt::format("gemm_args.m is {}, expected 0 to {}", args.m, d.m));
-  if (args.wait_count != 0 && args.wait == nullptr) invalid("gemm_args.wait is NULL");
-  for (std::uint32_t i = 0; i < args.wait_count; ++i) {
-    if (args.wait[i] == nullptr) invalid(fmt::format("gemm_args.wait[{}] is NULL", i));
-    wait->push_back(args.wait[i]->completion);
-  }
+  check_wait_list(args.wait, args.wait_count, wait);
   if (args.weights == nullptr) invalid("gemm_args.weights is NULL");
   const auto& w = args.weights->data->desc;
   if ((w.n != d.n || w.k != d.k) && !fault("weights_of_any_shape")) {
@@ -216,6 +221,59 @@ Call check_call(const ironcl_gemm_args* in, const ironcl_gemm_t& plan,
     call.codes = check_span(args.a_quantized, "gemm_args.a_quantized", extent(args.m, 0, d.k, d.a_dtype), 1);
     call.code_scales =
         check_span(args.a_quantized_scale, "gemm_args.a_quantized_scale", extent(rows, 0, cols, IRONCL_F32), 4);
+  }
+  return call;
+}
+
+ironcl_quantize_desc check_quantize(const ironcl_quantize_desc* in) {
+  const auto d = read_struct(in, "quantize_desc");
+  known(d.flags, 0, "quantize_desc.flags");
+  check_chain(d.next);
+  dimension(d.rows, 0, "quantize_desc.rows");
+  dimension(d.cols, 1, "quantize_desc.cols");
+  known(d.x_dtype, IRONCL_F64, "quantize_desc.x_dtype");
+  known(d.code_dtype, IRONCL_F64, "quantize_desc.code_dtype");
+  known(d.quantizer.scale_rounding, IRONCL_SCALE_POWER_OF_TWO, "quantize_desc.quantizer.scale_rounding");
+  check_scale(d.scale, d.cols, false, "quantize_desc.scale");
+  if (!is_float(d.x_dtype)) invalid("quantize_desc.x_dtype is not f32, f16 or bf16");
+  if (!is_code(d.code_dtype)) invalid("quantize_desc.code_dtype is not e4m3fn, e5m2 or i8");
+  if (d.scale.dtype != IRONCL_F32) invalid("quantize_desc.scale.dtype is not f32");
+  if (!std::isfinite(d.quantizer.amax_floor) || d.quantizer.amax_floor < 0) {
+    invalid("quantize_desc.quantizer.amax_floor is not a finite number of at least 0");
+  }
+  for (const auto& [ld, field] : {std::pair(d.x_ld, "x_ld"), std::pair(d.code_ld, "code_ld")}) {
+    std::int64_t bytes = 0;
+    if ((ld != 0 && ld < d.cols) || __builtin_mul_overflow(d.rows, ld, &bytes) ||
+        __builtin_mul_overflow(bytes, std::int64_t{8}, &bytes)) {
+      invalid(fmt::format("quantize_desc.{} is {}, for {} rows of {}", field, ld, d.rows, d.cols));
+    }
+  }
+  return d;
+}
+
+QuantizeCall check_quantize_call(const ironcl_quantize_args* in, const ironcl_quantize_desc& desc,
+                                 std::vector<std::shared_ptr<Completion>>* wait) {
+  const auto args = read_struct(in, "quantize_args");
+  check_chain(args.next);
+  if (args.rows < 0 || args.rows > desc.rows) invalid(fmt::format("quantize_args.rows is {}", args.rows));
+  check_wait_list(args.wait, args.wait_count, wait);
+  QuantizeCall call;
+  call.desc = desc;
+  call.rows = args.rows;
+  if (args.rows == 0) return call;
+  const auto extent = [](std::int64_t rows, std::int64_t ld, std::int64_t cols, std::uint32_t element) {
+    return static_cast<std::uint64_t>((rows - 1) * (ld == 0 ? cols : ld) + cols) * element;
+  };
+  const ironcl_scale_desc& scale = desc.scale;
+  const std::int64_t height = scale.group_rows == 0 ? 1 : ceil_div(args.rows, scale.group_rows);
+  const std::int64_t width = scale.group_cols == 0 ? 1 : ceil_div(desc.cols, scale.group_cols);
+  const std::uint32_t element = size_of(desc.x_dtype);
+  call.x = check_span(args.x, "quantize_args.x", extent(args.rows, desc.x_ld, desc.cols, element), element);
+  call.codes = check_span(args.codes, "quantize_args.codes", extent(args.rows, desc.code_ld, desc.cols, 1), 1);
+  call.scales = check_span(args.scales, "quantize_args.scales", extent(height, scale.ld, width, 4), 4);
+  if (call.codes.memory == call.x.memory || call.scales.memory == call.x.memory ||
+      call.codes.memory == call.scales.memory) {
+    invalid("quantize_args.codes overlaps quantize_args.x or scales");
   }
   return call;
 }

@@ -63,28 +63,28 @@ std::vector<float> decode_scales(const ironcl_scale_desc& s, const std::byte* at
   return out;
 }
 
-/// Quantises rows of `x` in place to the values of their codes.
-void quantize(const Call& call, std::vector<float>& x, std::vector<float>& scales, const Grid& g) {
-  const ironcl_gemm_desc& d = call.plan->desc;
-  const float largest = d.a_dtype == IRONCL_F8_E4M3FN ? 448.0f : d.a_dtype == IRONCL_I8 ? 127.0f : 57344.0f;
-  float floor = d.a_quantizer.amax_floor == 0 ? 1e-10f : d.a_quantizer.amax_floor;
+/// The codes of x [rows, cols], which becomes their values, and the scales of its groups.
+Bytes quantize(ironcl_dtype type, const ironcl_quantizer_desc& how, std::int64_t rows, std::int64_t cols,
+               std::vector<float>& x, std::vector<float>& scales, const Grid& g) {
+  const float largest = type == IRONCL_F8_E4M3FN ? 448.0f : type == IRONCL_I8 ? 127.0f : 57344.0f;
+  float floor = how.amax_floor == 0 ? 1e-10f : how.amax_floor;
   if (fault("floor_ignored")) floor = 1e-10f;
   Bytes codes(x.size());
   for (std::int64_t gi = 0; gi < g.height; ++gi) {
     for (std::int64_t gj = 0; gj < g.width; ++gj) {
-      const std::int64_t row_end = std::min(call.m, (gi + 1) * g.rows), col_end = std::min(d.k, (gj + 1) * g.cols);
+      const std::int64_t row_end = std::min(rows, (gi + 1) * g.rows), col_end = std::min(cols, (gj + 1) * g.cols);
       float amax = 0;
       bool bad = false;
       for (std::int64_t i = gi * g.rows; i < row_end; ++i) {
         for (std::int64_t j = gj * g.cols; j < col_end; ++j) {
-          const float value = x[static_cast<std::size_t>(i * d.k + j)];
+          const float value = x[static_cast<std::size_t>(i * cols + j)];
           if (!std::isfinite(value) && !(std::isinf(value) && fault("infinity_becomes_448"))) bad = true;
           if (std::isfinite(value)) amax = std::max(amax, std::fabs(value));
         }
       }
       const bool zero = amax == 0 && fault("zero_group_is_nan");
       float s = std::max(amax, floor) / largest;
-      if (d.a_quantizer.scale_rounding == IRONCL_SCALE_POWER_OF_TWO) {
+      if (how.scale_rounding == IRONCL_SCALE_POWER_OF_TWO) {
         int exponent = 0;
         const float fraction = std::frexp(s, &exponent);  // s = fraction * 2^exponent, 0.5 <= fraction < 1
         s = std::ldexp(1.0f, fraction == 0.5f || fault("power_of_two_rounds_down") ? exponent - 1 : exponent);
@@ -93,21 +93,28 @@ void quantize(const Call& call, std::vector<float>& x, std::vector<float>& scale
       scales[static_cast<std::size_t>(gi * g.width + gj)] = s;
       for (std::int64_t i = gi * g.rows; i < row_end; ++i) {
         for (std::int64_t j = gj * g.cols; j < col_end; ++j) {
-          const auto at = static_cast<std::size_t>(i * d.k + j);
+          const auto at = static_cast<std::size_t>(i * cols + j);
           const float q = fault("reciprocal_quantizer") ? x[at] * (1.0f / s) : x[at] / s;
-          if (d.a_dtype == IRONCL_I8) {
+          if (type == IRONCL_I8) {
             const float whole = bad ? 0.0f : std::clamp(std::nearbyint(q), -127.0f, 127.0f);
             codes[at] = static_cast<std::byte>(static_cast<std::int8_t>(whole));
-          } else if (d.a_dtype == IRONCL_F8_E4M3FN) {
+          } else if (type == IRONCL_F8_E4M3FN) {
             codes[at] = static_cast<std::byte>(numerics::encode_e4m3fn(q, numerics::Overflow::saturate));
           } else {
             codes[at] = static_cast<std::byte>(numerics::encode_e5m2(q, numerics::Overflow::saturate));
           }
-          x[at] = decode_one(d.a_dtype, &codes[at]);
+          x[at] = decode_one(type, &codes[at]);
         }
       }
     }
   }
+  return codes;
+}
+
+/// Quantises A in place, as the plan says.
+void quantize(const Call& call, std::vector<float>& x, std::vector<float>& scales, const Grid& g) {
+  const ironcl_gemm_desc& d = call.plan->desc;
+  const Bytes codes = quantize(d.a_dtype, d.a_quantizer, call.m, d.k, x, scales, g);
   if (call.codes.memory) {
     const bool over = fault("unguarded_codes");
     std::memcpy(call.codes.at(), codes.data(), codes.size());
@@ -294,6 +301,23 @@ void multiply(const Call& call) {
   if (fault("writes_input")) *call.a.at() ^= std::byte{1};
   if (fault("writes_past_workspace") && call.workspace.memory) {
     call.workspace.at()[workspace_bytes(d)] = std::byte{0};
+  }
+}
+
+void quantize(const QuantizeCall& call) {
+  const ironcl_quantize_desc& d = call.desc;
+  if (call.rows == 0) return;
+  const Grid grid(d.scale, call.rows, d.cols);
+  std::vector<float> x = decode_matrix(d.x_dtype, call.x.at(), call.rows, d.cols, d.x_ld == 0 ? d.cols : d.x_ld);
+  std::vector<float> scales(static_cast<std::size_t>(grid.height * grid.width));
+  const Bytes codes = quantize(d.code_dtype, d.quantizer, call.rows, d.cols, x, scales, grid);
+  const std::int64_t ld = d.code_ld == 0 || fault("code_ld_ignored") ? d.cols : d.code_ld;
+  const std::int64_t scale_ld = d.scale.ld == 0 ? grid.width : d.scale.ld;
+  for (std::int64_t row = 0; row < call.rows; ++row)
+    std::memcpy(call.codes.at() + row * ld, codes.data() + row * d.cols, static_cast<std::size_t>(d.cols));
+  for (std::int64_t row = 0; row < grid.height; ++row) {
+    std::memcpy(call.scales.at() + row * scale_ld * 4, scales.data() + row * grid.width,
+                static_cast<std::size_t>(grid.width) * 4);
   }
 }
 

@@ -108,6 +108,9 @@ struct ironcl_weights_t {
 struct ironcl_gemm_t {
   std::shared_ptr<ironcl::reference::PlanData> data;
 };
+struct ironcl_quantize_t {
+  ironcl_quantize_desc desc{};
+};
 struct ironcl_event_t {
   std::shared_ptr<ironcl::reference::Completion> completion;
 };
@@ -127,7 +130,16 @@ struct Call {
   Region a, a_scale, d, bias, workspace, codes, code_scales;
 };
 
+struct QuantizeCall {
+  ironcl_quantize_desc desc{};
+  std::int64_t rows = 0;
+  Region x, codes, scales;
+};
+
 // check.cpp: every throws Refusal.
+ironcl_quantize_desc check_quantize(const ironcl_quantize_desc* in);
+QuantizeCall check_quantize_call(const ironcl_quantize_args* in, const ironcl_quantize_desc& desc,
+                                 std::vector<std::shared_ptr<Completion>>* wait);
 ironcl_gemm_desc check_desc(const ironcl_gemm_desc* in);
 /// The reason why the device will not run `desc`; empty where it will.
 std::string refusal_of(const ironcl_gemm_desc& desc, ironcl_status* reason, bool asked_by_create);
@@ -141,6 +153,7 @@ std::uint64_t workspace_bytes(const ironcl_gemm_desc& desc);
 std::shared_ptr<WeightsData> prepare(const ironcl_weights_desc& desc);
 void export_weights(const WeightsData& weights, std::byte* data, std::byte* scales);
 void multiply(const Call& call);
+void quantize(const QuantizeCall& call);
 /// Products between two scalings.
 std::int64_t accumulation_length(const ironcl_gemm_desc& desc);
 std::uint32_t size_of(ironcl_dtype type);

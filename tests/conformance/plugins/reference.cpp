@@ -399,6 +399,30 @@ ironcl_status event_profile(ironcl_event event, ironcl_event_profile* out, ironc
 
 void event_destroy(ironcl_event event) { delete event; }
 
+ironcl_status quantize_create(ironcl_device device, const ironcl_quantize_desc* desc, ironcl_quantize* out,
+                              ironcl_error* error) {
+  return guard(error, [&] {
+    need(device, "device");
+    need(out, "out_quantize");
+    *out = new ironcl_quantize_t{check_quantize(desc)};
+    return IRONCL_OK;
+  });
+}
+
+ironcl_status quantize_enqueue(ironcl_quantize quantizer, ironcl_queue queue, const ironcl_quantize_args* args,
+                               ironcl_event* out, ironcl_error* error) {
+  return guard(error, [&] {
+    need(quantizer, "quantize");
+    need(queue, "queue");
+    std::vector<std::shared_ptr<Completion>> wait;
+    const QuantizeCall call = check_quantize_call(args, quantizer->desc, &wait);
+    return enqueue(
+        queue, std::move(wait), [call] { quantize(call); }, out);
+  });
+}
+
+void quantize_destroy(ironcl_quantize quantizer) { delete quantizer; }
+
 constexpr ironcl_plugin kTable{sizeof(ironcl_plugin),
                                IRONCL_ABI_MAJOR,
                                IRONCL_ABI_MINOR,
@@ -430,7 +454,11 @@ constexpr ironcl_plugin kTable{sizeof(ironcl_plugin),
                                gemm_destroy,
                                event_wait,
                                event_profile,
-                               event_destroy};
+                               event_destroy,
+                               nullptr,
+                               quantize_create,
+                               quantize_enqueue,
+                               quantize_destroy};
 
 }  // namespace
 }  // namespace ironcl::reference

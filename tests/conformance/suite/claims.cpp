@@ -35,15 +35,17 @@ Claims read_claims(const std::filesystem::path& file) {
     const boost::json::value parsed = boost::json::parse(text.str());
     for (const auto& [key, value] : parsed.as_object()) {
       if (key == "claims") {
-        claims.memory = claims.gemm = false;
+        claims.memory = claims.gemm = claims.quantize = false;
         for (const auto& item : value.as_array()) {
           const std::string part(item.as_string());
           if (part == "memory") {
             claims.memory = true;
           } else if (part == "gemm") {
             claims.memory = claims.gemm = true;
+          } else if (part == "quantize") {
+            claims.memory = claims.quantize = true;
           } else if (part != "devices") {
-            throw std::runtime_error(fmt::format("claims: \"{}\" is none of devices, memory, gemm", part));
+            throw std::runtime_error(fmt::format("claims: \"{}\" is none of devices, memory, gemm, quantize", part));
           }
         }
       } else if (key == "reason") {

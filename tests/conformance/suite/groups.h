@@ -21,6 +21,7 @@ void add_weights_tests(Suite& suite);   ///< export, reuse
 void add_repeat_tests(Suite& suite);    ///< the same bits again
 void add_async_tests(Suite& suite);     ///< waits, destruction in use, failed dependencies
 void add_host_tests(Suite& suite);      ///< lent memory, memory kept, forks
+void add_quantize_tests(Suite& suite);  ///< quantisation by itself
 void add_dynamic_tests(Suite& suite);   ///< quantisation of A in the plan
 
 /// The problem that every plugin which claims GEMM runs: e4m3fn, token groups of 128 against blocks of 128 x 128, f32

@@ -24,6 +24,7 @@ void add_all_groups(Suite& suite) {
   add_async_tests(suite);
   add_host_tests(suite);
   add_dynamic_tests(suite);
+  add_quantize_tests(suite);
 }
 
 namespace {

@@ -1,0 +1,338 @@
+// SPDX-License-Identifier: Apache-2.0
+// Group Quantize: quantize_create and quantize_enqueue (since 1.1). Codes and scales are those of numerics::quantize
+// bit for bit, whatever the grid, the leading dimensions and the types, and nothing else is written.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "tests/conformance/suite/groups.h"
+
+namespace ironcl::conformance {
+namespace {
+
+constexpr std::uint64_t kGuard = 512;
+constexpr std::byte kPattern{0x5a};
+
+/// A matrix to quantise.
+struct Matrix {
+  std::int64_t rows = 37, cols = 300;
+  std::int64_t called = -1;  ///< Rows of the call; -1: rows.
+  std::int64_t x_pad = 0, code_pad = 0, scale_pad = 0;
+  DType x = DType::f32, code = DType::e4m3fn;
+  numerics::ScaleGrid grid{1, 128};
+  numerics::Quantizer quantizer{};
+
+  std::int64_t call_rows() const { return called < 0 ? rows : called; }
+  std::int64_t scale_ld() const { return grid.scale_cols(cols) + scale_pad; }
+  ironcl_quantize_desc desc() const {
+    ironcl_quantize_desc d{};
+    d.struct_size = sizeof d;
+    d.rows = rows, d.cols = cols;
+    d.x_ld = x_pad == 0 ? 0 : cols + x_pad;
+    d.code_ld = code_pad == 0 ? 0 : cols + code_pad;
+    d.x_dtype = static_cast<ironcl_dtype>(x);
+    d.code_dtype = static_cast<ironcl_dtype>(code);
+    d.scale.dtype = IRONCL_F32;
+    d.scale.group_rows = static_cast<std::uint32_t>(grid.group_rows);
+    d.scale.group_cols = static_cast<std::uint32_t>(grid.group_cols);
+    d.scale.ld = scale_pad == 0 ? 0 : scale_ld();
+    d.quantizer = {static_cast<std::uint32_t>(quantizer.rounding), quantizer.amax_floor};
+    return d;
+  }
+  std::string line() const {
+    return fmt::format("rows={} of {} cols={} {} to {} in {}x{}, ld +{} +{} +{}", call_rows(), rows, cols,
+                       numerics::name_of(x), numerics::name_of(code), grid.group_rows, grid.group_cols, x_pad,
+                       code_pad, scale_pad);
+  }
+};
+
+using Quantizer = Handle<ironcl_quantize, &ironcl_plugin::quantize_destroy>;
+
+Quantizer make_quantizer(Context& c, const ironcl_quantize_desc& desc) {
+  if (c.table.abi_minor < 1) throw NotApplicable("the plugin is of ABI 1.0, which has no quantize_create");
+  ironcl_quantize quantizer = nullptr;
+  Error error;
+  const ironcl_status status = c.table.quantize_create(c.device, &desc, &quantizer, &error);
+  if (status == IRONCL_UNSUPPORTED) {
+    EXPECT_NE(error.message[0], '\0') << "a refusal without a reason";
+    throw Unsupported(error.message);
+  }
+  require(status, error, "quantize_create");
+  return {c.table, quantizer};
+}
+
+/// The bytes of X with hard values, NaN between its rows.
+std::vector<std::byte> values_of(Context& c, const Matrix& m) {
+  Problem p;
+  p.m = m.call_rows(), p.n = 1, p.k = m.cols;
+  p.a_source = m.x;
+  p.a_scale = {DType::f32, m.grid.group_rows, m.grid.group_cols, 0};
+  Operands operands = make_operands(p);
+  Random random(c.seed);
+  fill_hard_activations(p, random, operands);
+  return operands.a;
+}
+
+/// A buffer with guards around `size` bytes, all of the pattern.
+struct Part {
+  Buffer buffer;
+  std::uint64_t offset = 0, size = 0;
+  ironcl_span span() const { return {buffer.get(), offset, size}; }
+};
+
+Part part(Context& c, ironcl_queue queue, std::uint64_t size) {
+  Part out;
+  const std::uint64_t alignment = std::max<std::uint64_t>(props_of(c).buffer_alignment, 16);
+  out.offset = (kGuard + alignment - 1) / alignment * alignment;
+  out.size = size;
+  const std::vector<std::byte> bytes(out.offset + size + kGuard, kPattern);
+  out.buffer = make_buffer(c, bytes.size());
+  upload(c, queue, out.buffer.get(), 0, bytes);
+  return out;
+}
+
+/// The tight matrix in a part; everything else there must still be the pattern.
+std::vector<std::byte> collect(Context& c, ironcl_queue queue, const Part& from, std::int64_t rows, std::int64_t cols,
+                               std::int64_t ld, std::size_t element, const char* name) {
+  std::vector<std::byte> whole = download(c, queue, from.buffer.get(), 0, from.offset + from.size + kGuard);
+  std::vector<std::byte> tight;
+  for (std::int64_t row = 0; row < rows; ++row) {
+    const auto begin =
+        whole.begin() + static_cast<std::ptrdiff_t>(from.offset) + row * ld * static_cast<std::ptrdiff_t>(element);
+    const auto end = begin + cols * static_cast<std::ptrdiff_t>(element);
+    tight.insert(tight.end(), begin, end);
+    std::fill(begin, end, kPattern);
+  }
+  const auto changed = std::find_if(whole.begin(), whole.end(), [](std::byte b) { return b != kPattern; });
+  EXPECT_EQ(changed, whole.end()) << "byte " << (changed - whole.begin()) - static_cast<std::ptrdiff_t>(from.offset)
+                                  << " of the span of " << name << " was written, which is not of the matrix";
+  return tight;
+}
+
+/// X, codes and scales of one call, made ready.
+struct Bench {
+  Queue queue;
+  std::vector<std::byte> values;
+  Part x, codes, scales;
+
+  Bench(Context& c, const Matrix& m) : queue(make_queue(c)), values(values_of(c, m)) {
+    const std::int64_t rows = m.call_rows();
+    const auto bytes = [](std::int64_t r, std::int64_t ld, std::int64_t cols, std::size_t element) {
+      return r == 0 ? element : static_cast<std::uint64_t>((r - 1) * ld + cols) * element;
+    };
+    x = part(c, queue.get(), bytes(rows, m.cols + m.x_pad, m.cols, numerics::size_of(m.x)));
+    upload_values(c, m);
+    codes = part(c, queue.get(), bytes(rows, m.cols + m.code_pad, m.cols, 1));
+    scales = part(c, queue.get(), bytes(m.grid.scale_rows(rows), m.scale_ld(), m.grid.scale_cols(m.cols), 4));
+  }
+  void upload_values(Context& c, const Matrix& m) const {
+    if (m.call_rows() == 0) return;
+    upload(c, queue.get(), x.buffer.get(), x.offset, spread(m.x, values, m.call_rows(), m.cols, m.cols + m.x_pad, 0));
+  }
+  ironcl_quantize_args args(const Matrix& m) const {
+    ironcl_quantize_args a{};
+    a.struct_size = sizeof a;
+    a.rows = m.call_rows();
+    a.x = x.span(), a.codes = codes.span(), a.scales = scales.span();
+    return a;
+  }
+};
+
+void expect_right(Context& c, const Matrix& m, const Bench& bench) {
+  const std::int64_t rows = m.call_rows(), scale_rows = m.grid.scale_rows(rows),
+                     scale_cols = m.grid.scale_cols(m.cols);
+  std::vector<std::uint8_t> want(static_cast<std::size_t>(rows * m.cols));
+  std::vector<float> want_scales(static_cast<std::size_t>(scale_rows * scale_cols));
+  numerics::quantize(m.x, bench.values.data(), rows, m.cols, m.cols, m.code, m.grid, m.quantizer, want, want_scales);
+  const auto codes = collect(c, bench.queue.get(), bench.codes, rows, m.cols, m.cols + m.code_pad, 1, "codes");
+  const auto scales = collect(c, bench.queue.get(), bench.scales, scale_rows, scale_cols, m.scale_ld(), 4, "scales");
+  for (std::size_t i = 0; i < want_scales.size(); ++i) {
+    float got = 0;
+    std::memcpy(&got, scales.data() + i * 4, 4);
+    if (std::isnan(got) && std::isnan(want_scales[i])) continue;
+    ASSERT_EQ(std::memcmp(&got, &want_scales[i], 4), 0)
+        << fmt::format("scales[{}, {}] = {:a}, expected {:a}   [{}]", i / static_cast<std::size_t>(scale_cols),
+                       i % static_cast<std::size_t>(scale_cols), got, want_scales[i], m.line());
+  }
+  for (std::size_t i = 0; i < want.size(); ++i) {
+    ASSERT_EQ(static_cast<unsigned>(codes[i]), unsigned{want[i]}) << fmt::format(
+        "codes[{}, {}]   [{}]", i / static_cast<std::size_t>(m.cols), i % static_cast<std::size_t>(m.cols), m.line());
+  }
+}
+
+void quantise(Context& c, const Matrix& m) {
+  const Quantizer quantizer = make_quantizer(c, m.desc());
+  const Bench bench(c, m);
+  for (int i = 0; i < 2; ++i) {
+    const ironcl_quantize_args args = bench.args(m);
+    ironcl_event event = nullptr;
+    Error error;
+    require(c.table.quantize_enqueue(quantizer.get(), bench.queue.get(), &args, &event, &error), error,
+            "quantize_enqueue");
+    const Event owner(c.table, event);
+    wait(c, event, "quantize_enqueue");
+  }
+  expect_right(c, m, bench);
+}
+
+void waits_for_its_list(Context& c) {
+  const Matrix m{.rows = 64, .cols = 640};
+  const Quantizer quantizer = make_quantizer(c, m.desc());
+  // A product whose D is what is quantised: it takes long enough that who does not wait comes too early.
+  Problem p = base_problem();
+  p.m = m.rows, p.n = m.cols, p.k = 512;
+  Rig rig(c, p);
+  const Output product = rig.call();
+  Bench bench(c, m);
+  bench.values = product.bytes;
+  for (int i = 0; i < 3; ++i) {
+    rig.reset();
+    const Event made = rig.enqueue(rig.queue());
+    ironcl_quantize_args args = bench.args(m);
+    const ironcl_event list[] = {made.get()};
+    args.x = rig.d_span();
+    args.wait = list, args.wait_count = 1;
+    ironcl_event event = nullptr;
+    Error error;
+    require(c.table.quantize_enqueue(quantizer.get(), bench.queue.get(), &args, &event, &error), error,
+            "quantize_enqueue with a wait list");
+    const Event owner(c.table, event);
+    wait(c, event, "quantize_enqueue with a wait list");
+  }
+  expect_right(c, m, bench);
+}
+
+struct WrongDesc {
+  const char* word;
+  ironcl_status status;
+  void (*change)(ironcl_quantize_desc&);
+};
+
+constexpr WrongDesc kWrongDescs[] = {
+    {"rows", IRONCL_INVALID_ARGUMENT, [](ironcl_quantize_desc& d) { d.rows = -1; }},
+    {"rows", IRONCL_INVALID_ARGUMENT, [](ironcl_quantize_desc& d) { d.rows = int64_t{1} << 31; }},
+    {"cols", IRONCL_INVALID_ARGUMENT, [](ironcl_quantize_desc& d) { d.cols = 0; }},
+    {"x_ld", IRONCL_INVALID_ARGUMENT, [](ironcl_quantize_desc& d) { d.x_ld = d.cols - 1; }},
+    {"code_ld", IRONCL_INVALID_ARGUMENT, [](ironcl_quantize_desc& d) { d.code_ld = -d.cols; }},
+    {"x", IRONCL_INVALID_ARGUMENT, [](ironcl_quantize_desc& d) { d.x_ld = std::numeric_limits<int64_t>::max() / 2; }},
+    {"x_dtype", IRONCL_INVALID_ARGUMENT, [](ironcl_quantize_desc& d) { d.x_dtype = IRONCL_F8_E4M3FN; }},
+    {"code_dtype", IRONCL_INVALID_ARGUMENT, [](ironcl_quantize_desc& d) { d.code_dtype = IRONCL_F32; }},
+    {"scale.dtype", IRONCL_INVALID_ARGUMENT, [](ironcl_quantize_desc& d) { d.scale.dtype = IRONCL_BF16; }},
+    {"scale.ld", IRONCL_INVALID_ARGUMENT, [](ironcl_quantize_desc& d) { d.scale.ld = 1; }},
+    {"amax_floor", IRONCL_INVALID_ARGUMENT, [](ironcl_quantize_desc& d) { d.quantizer.amax_floor = -1; }},
+    {"flags", IRONCL_UNIMPLEMENTED, [](ironcl_quantize_desc& d) { d.flags = 1u << 20; }},
+    {"scale_rounding", IRONCL_UNIMPLEMENTED, [](ironcl_quantize_desc& d) { d.quantizer.scale_rounding = 77; }},
+    {"code_dtype", IRONCL_UNIMPLEMENTED, [](ironcl_quantize_desc& d) { d.code_dtype = 77; }},
+};
+
+void wrong_descriptions(Context& c) {
+  const Matrix m;
+  make_quantizer(c, m.desc());
+  for (const auto& wrong : kWrongDescs) {
+    ironcl_quantize_desc desc = m.desc();
+    wrong.change(desc);
+    ironcl_quantize out = nullptr;
+    Error error;
+    const ironcl_status status = c.table.quantize_create(c.device, &desc, &out, &error);
+    const Quantizer owner(c.table, status == IRONCL_OK ? out : nullptr);
+    EXPECT_EQ(status_name(status), status_name(wrong.status)) << wrong.word << ": " << error.message;
+    EXPECT_NE(std::strstr(error.message, wrong.word), nullptr) << wrong.word << ": " << error.message;
+  }
+  Error error;
+  ironcl_quantize out = nullptr;
+  const ironcl_quantize_desc desc = m.desc();
+  EXPECT_EQ(c.table.quantize_create(nullptr, &desc, &out, &error), IRONCL_INVALID_ARGUMENT);
+  EXPECT_EQ(c.table.quantize_create(c.device, nullptr, &out, &error), IRONCL_INVALID_ARGUMENT);
+  EXPECT_EQ(c.table.quantize_create(c.device, &desc, nullptr, &error), IRONCL_INVALID_ARGUMENT);
+  c.table.quantize_destroy(nullptr);
+}
+
+void wrong_calls(Context& c) {
+  const Matrix m;
+  const Quantizer quantizer = make_quantizer(c, m.desc());
+  const Bench bench(c, m);
+  const auto refused = [&](const char* word, auto change) {
+    ironcl_quantize_args args = bench.args(m);
+    change(args);
+    ironcl_event event = nullptr;
+    Error error;
+    const ironcl_status status = c.table.quantize_enqueue(quantizer.get(), bench.queue.get(), &args, &event, &error);
+    const Event owner(c.table, status == IRONCL_OK ? event : nullptr);
+    EXPECT_EQ(status_name(status), "INVALID_ARGUMENT") << word << ": " << error.message;
+    EXPECT_NE(std::strstr(error.message, word), nullptr) << word << ": " << error.message;
+  };
+  using Args = ironcl_quantize_args;
+  refused("rows", [](Args& a) { a.rows += 1; });
+  refused("rows", [](Args& a) { a.rows = -1; });
+  refused("x", [](Args& a) { a.x = {}; });
+  refused("codes", [](Args& a) { a.codes.size -= 1; });
+  refused("scales", [](Args& a) { a.scales.size -= 1; });
+  refused("scales", [](Args& a) { a.scales.offset |= 1; });
+  refused("codes", [](Args& a) { a.codes.offset += 1 << 20; });
+  refused("codes", [](Args& a) { a.codes.buffer = a.x.buffer, a.codes.offset = a.x.offset; });
+  refused("wait", [](Args& a) { a.wait_count = 1; });
+  Error error;
+  const ironcl_quantize_args args = bench.args(m);
+  const auto enqueue = [&](ironcl_quantize q, ironcl_queue queue, const ironcl_quantize_args* a) {
+    return status_name(c.table.quantize_enqueue(q, queue, a, nullptr, &error));
+  };
+  EXPECT_EQ(enqueue(nullptr, bench.queue.get(), &args), "INVALID_ARGUMENT");
+  EXPECT_EQ(enqueue(quantizer.get(), nullptr, &args), "INVALID_ARGUMENT");
+  EXPECT_EQ(enqueue(quantizer.get(), bench.queue.get(), nullptr), "INVALID_ARGUMENT");
+  EXPECT_EQ(enqueue(quantizer.get(), bench.queue.get(), &args), "OK") << error.message << " (after the refused ones)";
+  require(c.table.queue_finish(bench.queue.get(), &error), error, "queue_finish");
+  expect_right(c, m, bench);
+}
+
+}  // namespace
+
+void add_quantize_tests(Suite& suite) {
+  const auto add = [&suite](const std::string& name, const Matrix& m, bool floor = false) {
+    suite.add(TestCase{
+        .group = "Quantize", .name = name, .needs = Needs::quantize, .floor = floor, .body = [m](Context& c) {
+          quantise(c, m);
+        }});
+  };
+  for (const auto x : {DType::f32, DType::f16, DType::bf16}) {
+    for (const auto code : {DType::e4m3fn, DType::e5m2, DType::i8}) {
+      const std::string types = fmt::format("{}To{}", numerics::name_of(x), numerics::name_of(code));
+      const bool floor = code == DType::e4m3fn;
+      add("Groups1x128From" + types, {.x = x, .code = code}, floor);
+      add("Blocks128From" + types, {.rows = 200, .x = x, .code = code, .grid = {128, 128}}, floor);
+    }
+  }
+  struct Named {
+    const char* name;
+    numerics::ScaleGrid grid;
+  };
+  for (const Named& g :
+       {Named{"1x32", {1, 32}}, Named{"1x64", {1, 64}}, Named{"1x256", {1, 256}}, Named{"PerToken", {1, 0}},
+        Named{"PerTensor", {0, 0}}, Named{"64x64", {64, 64}}, Named{"256x256", {256, 256}}, Named{"3x7", {3, 7}},
+        Named{"1x1", {1, 1}}, Named{"128x1", {128, 1}}}) {
+    add(fmt::format("Grid{}", g.name), {.rows = 131, .cols = 531, .x = DType::bf16, .grid = g.grid});
+  }
+  for (const std::int64_t cols : {1, 15, 16, 17, 127, 128, 129, 143}) {
+    add(fmt::format("Cols{}", cols), {.rows = 9, .cols = cols}, true);
+  }
+  add("GapsBetweenRows", {.x_pad = 5, .code_pad = 3, .scale_pad = 2, .x = DType::bf16}, true);
+  add("GapsBetweenRowsOfBlocks",
+      {.rows = 150, .x_pad = 8, .code_pad = 20, .scale_pad = 1, .x = DType::f16, .grid = {128, 128}}, true);
+  add("FewerRowsThanDescribed", {.rows = 300, .called = 129, .grid = {128, 128}}, true);
+  add("OneRow", {.rows = 1, .cols = 4096}, true);
+  add("NoRowsWriteNothing", {.rows = 16, .called = 0}, true);
+  Matrix m;
+  m.quantizer.rounding = numerics::ScaleRounding::power_of_two;
+  add("PowerOfTwoScales", m, true);
+  m.quantizer = {.amax_floor = 1e-4f};
+  add("AFloorOfOneTenThousandth", m, true);
+  m.quantizer = {.amax_floor = 1e-38f};  // scales of 2e-41: subnormal
+  add("SubnormalScales", m);
+  suite.add("Quantize", "WaitsForItsWaitList", Needs::quantize, waits_for_its_list);
+  suite.add("Quantize", "WrongDescriptionsAreNamed", Needs::quantize, wrong_descriptions);
+  suite.add("Quantize", "WrongCallsAreNamed", Needs::quantize, wrong_calls);
+}
+
+}  // namespace ironcl::conformance
