@@ -24,7 +24,9 @@ struct Dot {
 Dot dot_of(const Plan& plan) {
   const Problem& p = plan.problem;
   const std::int64_t array = plan.machine.tpu->mxu_size;
-  const std::int64_t cols = p.family == Family::block ? p.q : array;
+  // A group of few rows is scaled on the vector unit, whatever the width of the dot: narrower than a native tile is
+  // never worth a push of its own.
+  const std::int64_t cols = p.family == Family::block ? std::max<std::int64_t>(p.q, plan.machine.tpu->lanes) : array;
   // A K group that spans K is accumulated inside the MXU, dot after dot.
   const std::int64_t depth = p.group >= p.k ? plan.blocks.i : p.group;
   return {std::min(cols, plan.blocks.o), std::min(depth, plan.blocks.i)};
@@ -32,10 +34,18 @@ Dot dot_of(const Plan& plan) {
 
 }  // namespace
 
-double dot_ns(const Machine& machine, DType left, std::int64_t rows, std::int64_t cols, std::int64_t depth) {
+DType mxu_type(const Machine& machine, DType left, DType right) noexcept {
+  const auto fp8 = [](DType type) { return type == DType::e4m3fn || type == DType::e5m2; };
+  if (fp8(left) && fp8(right)) return DType::e4m3fn;
+  if (left == DType::i8 && right == DType::i8 && machine.tpu->int8_ops > 0) return DType::i8;
+  return DType::bf16;
+}
+
+double dot_ns(const Machine& machine, DType left, DType right, std::int64_t rows, std::int64_t cols,
+              std::int64_t depth) {
   const std::int64_t array = machine.tpu->mxu_size;
   const double pushes = static_cast<double>(ceil_div(depth, array)) * static_cast<double>(ceil_div(cols, array));
-  const double rate = machine.rows_per_s(left == DType::e4m3fn ? DType::e4m3fn : DType::bf16);
+  const double rate = machine.rows_per_s(mxu_type(machine, left, right));
   return pushes * static_cast<double>(rows) * passes(left) / rate * 1e9;
 }
 
@@ -43,15 +53,22 @@ Work step_work(const Plan& plan, std::int64_t rows, bool quantizes, bool stores)
   const KernelBlocks& blocks = plan.blocks;
   const Assumptions& assume = plan.machine.assume;
   const Dot dot = dot_of(plan);
+  const DType left = plan.problem.multiplied(), right = plan.problem.w;
   const auto along_k = static_cast<double>(ceil_div(blocks.i, dot.depth));
   const auto along_n = static_cast<double>(ceil_div(blocks.o, dot.cols));
   Work work;
-  work.mxu_ns = along_k * along_n * dot_ns(plan.machine, plan.problem.multiplied(), rows, dot.cols, dot.depth);
+  work.mxu_ns = along_k * along_n * dot_ns(plan.machine, left, right, rows, dot.cols, dot.depth);
 
   const double outputs = static_cast<double>(rows) * static_cast<double>(blocks.o);
   double operations = 0;
   if (quantizes) {
     operations += static_cast<double>(rows) * static_cast<double>(blocks.i) * assume.vpu_ops_per_quantised_element;
+  }
+  if (mxu_type(plan.machine, left, right) == DType::bf16) {
+    const auto widened = [&](DType type, std::int64_t of_rows) {
+      return type == DType::i8 ? static_cast<double>(of_rows) * static_cast<double>(blocks.i) : 0.0;
+    };
+    operations += (widened(left, rows) + widened(right, blocks.o)) * assume.vpu_ops_per_widened_element;
   }
   // Each K group's sum is scaled and added. Where one group spans K, the steps add and the last one scales.
   const double scales = (plan.problem.scaled_x ? 1 : 0) + (plan.problem.w_scale != DType::none ? 1 : 0);

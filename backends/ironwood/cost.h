@@ -11,10 +11,15 @@ namespace ironcl::ironwood {
 /// quantizes: the step quantises its x (it does not find it kept). stores: it finishes its output block.
 Work step_work(const Plan& plan, std::int64_t rows, bool quantizes, bool stores);
 
-/// MXU nanoseconds of one dot [rows, depth] x [cols, depth] transposed of that left type: every mxu_size x mxu_size
-/// tile of the right operand is pushed once and all rows stream through it, so a depth or a width under the array's
-/// size wastes the rest of it.
-double dot_ns(const Machine& machine, numerics::DType left, std::int64_t rows, std::int64_t cols, std::int64_t depth);
+/// What the MXU multiplies two operands as: two of fp8 at the fp8 rate, two of int8 at the int8 rate where the TPU
+/// has one, everything else as bf16.
+numerics::DType mxu_type(const Machine& machine, numerics::DType left, numerics::DType right) noexcept;
+
+/// MXU nanoseconds of one dot [rows, depth] x [cols, depth] transposed of those types: every mxu_size x mxu_size tile
+/// of the right operand is pushed once and all rows stream through it, so a depth or a width under the array's size
+/// wastes the rest of it.
+double dot_ns(const Machine& machine, numerics::DType left, numerics::DType right, std::int64_t rows,
+              std::int64_t cols, std::int64_t depth);
 
 /// Quantities of a whole run, without stepping through it: for supports().
 struct Estimate {

@@ -87,13 +87,13 @@ std::string search_text(const GemmDesc& desc) {
 std::string describe_features() {
   const boost::json::object features = {
       {"model", "Ironwood (TPU7x), one TensorCore; times are modelled, never measured"},
-      {"weights", {"e4m3fn"}},
-      {"activations", {"e4m3fn", "f32", "f16", "bf16"}},
+      {"weights", {"e4m3fn", "e5m2", "i8"}},
+      {"activations", {"e4m3fn", "e5m2", "i8", "f32", "f16", "bf16"}},
       {"quantised_in_the_plan_from", {"f32", "f16", "bf16"}},
       {"outputs", {"f32", "f16", "bf16"}},
       {"scale_dtypes", {"f32", "f16", "bf16", "e8m0"}},
-      {"weight_grids", {"128x128", "256x256", "512x512", "1x0", "0x0", "1xG, G a multiple of 128"}},
-      {"activation_grids", {"rows 0, 1, 128, 256 or 512; columns 0 or a multiple of 128"}},
+      {"weight_grids", {"rows 0, 1 or a multiple of 32; columns 0 or a multiple of 32"}},
+      {"activation_grids", {"rows 0, 1 or a multiple of 32; columns 0 or a multiple of 32"}},
       {"bias", true},
       {"grouped", false},
       {"accuracy_class", "f32"},

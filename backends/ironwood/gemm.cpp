@@ -50,11 +50,12 @@ Bound bind(const Problem& p, const GemmArgs& args) {
   }
   const PreparedWeights& w = *bound.weights;
   const bool same_grid = w.scale_dtype() == DType::none || w.grid() == p.w_grid;
-  if (w.n() != p.n || w.k() != p.k || w.scale_dtype() != p.w_scale || !same_grid) {
+  if (w.n() != p.n || w.k() != p.k || w.dtype() != p.w || w.scale_dtype() != p.w_scale || !same_grid) {
     throw Error(
         Status::invalid_argument,
-        fmt::format("ironwood: weights of {}x{} with scales {} {}x{}; the plan expects {}x{} with {} {}x{}", w.n(),
-                    w.k(), numerics::name_of(w.scale_dtype()), w.grid().group_rows, w.grid().group_cols, p.n, p.k,
+        fmt::format("ironwood: weights of {} {}x{} with scales {} {}x{}; the plan expects {} {}x{} with {} {}x{}",
+                    numerics::name_of(w.dtype()), w.n(), w.k(), numerics::name_of(w.scale_dtype()),
+                    w.grid().group_rows, w.grid().group_cols, numerics::name_of(p.w), p.n, p.k,
                     numerics::name_of(p.w_scale), p.w_grid.group_rows, p.w_grid.group_cols));
   }
   if (args.m < 0 || args.m > p.m) {
@@ -125,10 +126,10 @@ double PlannedGemm::run(const GemmArgs& args) const {
     const std::int64_t rows = p.x_grid.scale_rows(m), cols = p.x_grid.scale_cols(p.k);
     const bool transposed = p.x_grid.group_rows == 1;
     x_scales.resize(static_cast<std::size_t>(rows * cols));
-    make_scales(p.x, bound.a, m, p.k, p.ldx, p.x_grid, p.quantizer, x_scales.data(), transposed ? 1 : cols,
+    make_scales(p.x, bound.a, m, p.k, p.ldx, p.code, p.x_grid, p.quantizer, x_scales.data(), transposed ? 1 : cols,
                 transposed ? rows : 1);
     if (bound.a_quantized != nullptr) {
-      numerics::quantize(p.x, bound.a, m, p.k, p.ldx, DType::e4m3fn, p.x_grid, p.quantizer,
+      numerics::quantize(p.x, bound.a, m, p.k, p.ldx, p.code, p.x_grid, p.quantizer,
                          {reinterpret_cast<std::uint8_t*>(bound.a_quantized), static_cast<std::size_t>(m * p.k)},
                          {reinterpret_cast<float*>(bound.a_quantized_scale), static_cast<std::size_t>(rows * cols)});
     }

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "backends/ironwood/cost.h"
+#include "backends/ironwood/program.h"
 #include "backends/ironwood/quantize_tile.h"
 #include "backends/numerics/casts.h"
 
@@ -80,7 +81,7 @@ Work KernelBody::step(const StepTile& tile) {
     multiply(tile);
     if (tile.last_k) store(tile);
   }
-  if (plan_.program == Program::manual_dma && tile.x.rows < plan_.blocks.b) {
+  if (entry_of(plan_.program).cuts_rows && tile.x.rows < plan_.blocks.b) {
     const std::int64_t native = plan_.machine.sublane_tile(numerics::size_of(plan_.problem.multiplied()));
     const std::int64_t rows = numerics::ceil_div(tile.x.rows, native) * native;
     return step_work(plan_, std::min(rows, plan_.blocks.b), quantizes, tile.last_k);
@@ -109,9 +110,10 @@ void KernelBody::quantize(const StepTile& tile) {
           for (std::int64_t first = 0; first < tile.x.cols; first += group_cols) {
             const std::int64_t k_group = (tile.x.col + first) / x_layout_.group_cols - base_k;
             const auto count = static_cast<std::size_t>(std::min(group_cols, tile.x.cols - first));
-            quantize_e4m3fn(std::span<const float>(row).subspan(static_cast<std::size_t>(first), count),
-                            scale_at(tile.x_scale, x_layout_, row_group, k_group),
-                            reinterpret_cast<std::uint8_t*>(x_q_) + i * width + first);
+            quantize_run(plan_.problem.code,
+                         std::span<const float>(row).subspan(static_cast<std::size_t>(first), count),
+                         scale_at(tile.x_scale, x_layout_, row_group, k_group),
+                         reinterpret_cast<std::uint8_t*>(x_q_) + i * width + first);
           }
         }
       },
@@ -129,7 +131,7 @@ void KernelBody::multiply(const StepTile& tile) {
   const Problem& p = plan_.problem;
   const std::int64_t width = plan_.blocks.i;
   TileRows x{.data = tile.x_data, .pitch_bytes = width * numerics::size_of(p.x), .type = p.x, .rows = tile.x.rows};
-  if (p.quantize_x) x = {.data = x_q_, .pitch_bytes = width, .type = DType::e4m3fn, .rows = tile.x.rows};
+  if (p.quantize_x) x = {.data = x_q_, .pitch_bytes = width, .type = p.code, .rows = tile.x.rows};
   const TileRows w{
       .data = tile.w_data, .pitch_bytes = width * numerics::size_of(p.w), .type = p.w, .rows = tile.w.rows};
   for (std::int64_t first = 0; first < tile.x.cols;) {

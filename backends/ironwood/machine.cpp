@@ -183,7 +183,7 @@ const Tpu& ironwood_tpu() noexcept { return *find_tpu("7x"); }
 double Machine::rows_per_s(DType type) const noexcept {
   double flops = tpu->bf16_flops;
   // Before generation 7 the MXU takes other fp8 formats only; e4m3fn is widened to bf16 and runs at its rate.
-  if (type == DType::e4m3fn && tpu->generation >= 7) flops = tpu->fp8_flops;
+  if ((type == DType::e4m3fn || type == DType::e5m2) && tpu->generation >= 7) flops = tpu->fp8_flops;
   if (type == DType::i8) flops = tpu->int8_ops;
   return flops * assume.mxu_efficiency / (2.0 * tpu->mxu_size * tpu->mxu_size);
 }

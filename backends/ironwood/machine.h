@@ -59,6 +59,9 @@ struct Assumptions {
   double vpu_ops_per_s = 0;
   /// Vector operations to quantise an element: times a block's reciprocal scale, narrow and pack.
   double vpu_ops_per_quantised_element = 2;
+  /// Vector operations to widen an element that the MXU does not take as it is (int8 on a TPU without an int8 rate,
+  /// or beside another type) to bf16, where every code of int8 and fp8 is exact.
+  double vpu_ops_per_widened_element = 1;
   /// Vector operations to finish an output element: narrow and pack. (Scaling and adding a K group's sum are counted
   /// as the published body writes them: one for each scale, one for the addition.)
   double vpu_ops_per_stored_element = 1;
@@ -70,7 +73,7 @@ struct Machine {
   Assumptions assume;
 
   /// Rows of the left operand per second through all MXUs, each with a resident mxu_size x mxu_size tile, at the peak
-  /// of the operand type. 0 where the TPU does not multiply the type.
+  /// of the operand type (e5m2 runs at e4m3fn's). 0 where the TPU does not multiply the type.
   double rows_per_s(numerics::DType type) const noexcept;
   /// The core's clock as the bf16 peak implies it: a 128-wide array takes one row a clock, a 256-wide one two. That
   /// gives the known clocks of v4 (1.05 GHz), v5e (1.5) and v5p, v6e (1.75); 2.2 GHz for 7x, which is not public.

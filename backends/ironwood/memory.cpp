@@ -58,7 +58,7 @@ std::vector<float> lay_out_scales(DType type, const std::byte* scales, numerics:
 }
 
 PreparedWeights::PreparedWeights(const backend::WeightsDesc& desc)
-    : n_(desc.n), k_(desc.k), scale_dtype_(desc.scale.dtype), grid_(desc.scale.grid) {
+    : n_(desc.n), k_(desc.k), dtype_(desc.dtype), scale_dtype_(desc.scale.dtype), grid_(desc.scale.grid) {
   if (const auto refusal = check_weights(desc.dtype, desc.scale, desc.n, desc.k)) {
     throw Error(Status::unsupported, "ironwood: " + refusal->text);
   }

@@ -52,6 +52,7 @@ class PreparedWeights final : public backend::Weights {
 
   std::int64_t n() const noexcept { return n_; }
   std::int64_t k() const noexcept { return k_; }
+  numerics::DType dtype() const noexcept { return dtype_; }
   numerics::DType scale_dtype() const noexcept { return scale_dtype_; }
   const numerics::ScaleGrid& grid() const noexcept { return grid_; }
   const std::vector<std::byte>& codes() const noexcept { return codes_; }
@@ -59,7 +60,7 @@ class PreparedWeights final : public backend::Weights {
 
  private:
   std::int64_t n_, k_;
-  numerics::DType scale_dtype_;
+  numerics::DType dtype_, scale_dtype_;
   numerics::ScaleGrid grid_;
   std::vector<std::byte> codes_, given_scales_;
   std::vector<float> scales_;

@@ -7,7 +7,7 @@
 namespace ironcl::ironwood {
 
 /// c[i * nr + j] (+)= sum over p < depth, ascending, of a[p * mr + i] * b[p * nr + j].
-/// Every product is exact in f64 (at most 24 + 4 significant bits), so a fused multiply-add and a multiplication
+/// Every product is exact in f64 (at most 24 + 7 significant bits), so a fused multiply-add and a multiplication
 /// followed by an addition round alike: all variants give the same bits.
 struct Microkernel {
   const char* name;

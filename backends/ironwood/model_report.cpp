@@ -26,6 +26,7 @@ json::object assumptions_of(const Machine& machine) {
           {"clock_hz", machine.clock_hz()},
           {"vpu_ops_per_s", machine.vpu_ops_per_s()},
           {"vpu_ops_per_quantised_element", a.vpu_ops_per_quantised_element},
+          {"vpu_ops_per_widened_element", a.vpu_ops_per_widened_element},
           {"vpu_ops_per_stored_element", a.vpu_ops_per_stored_element}};
 }
 

@@ -10,6 +10,8 @@
 #include <cmath>
 #include <string_view>
 
+#include "backends/ironwood/program.h"
+
 namespace ironcl::ironwood {
 namespace {
 
@@ -86,8 +88,9 @@ constexpr std::array kOptions = {
            [](std::string_view text, PlanRequest* r) { return read_into<1, 8>(text, &r->buffers); }},
     Option{"program", "pipeline or manual_dma", "pipeline", "the grid pipeline, or the kernel's own copies",
            [](std::string_view text, PlanRequest* r) {
-             r->program = text == "manual_dma" ? Program::manual_dma : Program::pipeline;
-             return text == "manual_dma" || text == "pipeline";
+             const ProgramEntry* entry = find_program(text);
+             if (entry != nullptr) r->program = entry->program;
+             return entry != nullptr;
            }},
     Option{"save_x_q", "auto, on or off", "auto", "keep the quantised block of x between steps",
            [](std::string_view text, PlanRequest* r) { return read_switch(text, &r->save_x_q); }},

@@ -34,22 +34,28 @@ Quanta quanta_of(const Problem& p, const Machine& machine) {
   Quanta quanta;
   const std::int64_t x_rows = p.x_grid.group_rows;
   const std::uint32_t narrowest = p.quantize_x ? 1 : numerics::size_of(p.x);
+  const std::int64_t native = machine.sublane_tile(narrowest);
   if (p.scaled_x && x_rows > 1) {
-    quanta.step.b = x_rows;
+    quanta.step.b = std::lcm(x_rows, native);
     quanta.b_rule = fmt::format("the {} rows of a block of x", x_rows);
   } else {
-    quanta.step.b = machine.sublane_tile(narrowest);
+    quanta.step.b = native;
     quanta.b_rule = fmt::format("the {} rows of a native {}-bit tile", quanta.step.b, narrowest * 8);
   }
   const bool square = p.family == Family::block;
-  quanta.step.o = square ? p.q : kLanes;
-  quanta.o_rule = square ? fmt::format("the quantisation block Q = {}", p.q) : "the 128 lanes of a native tile";
+  quanta.step.o = kLanes;
+  quanta.o_rule = "the 128 lanes of a native tile";
+  if (p.w_grid.group_rows > 1) {
+    quanta.step.o = std::lcm(kLanes, p.w_grid.group_rows);
+    quanta.o_rule = square && quanta.step.o == p.q ? fmt::format("the quantisation block Q = {}", p.q)
+                                                   : fmt::format("{} (whole blocks of {} rows of w and 128 lanes)",
+                                                                 quanta.step.o, p.w_grid.group_rows);
+  }
   quanta.step.i = kLanes;
-  if (p.q != 0 && p.q < p.k) quanta.step.i = std::lcm(quanta.step.i, p.q);
+  if (p.q != 0 && (square || p.q < p.k)) quanta.step.i = std::lcm(quanta.step.i, p.q);
   if (p.x_grid.group_cols != 0 && p.x_grid.group_cols < p.k) {
     quanta.step.i = std::lcm(quanta.step.i, p.x_grid.group_cols);
   }
-  if (square) quanta.step.i = std::lcm(quanta.step.i, p.q);
   quanta.i_rule = fmt::format("{} (whole K groups and 128 lanes)", quanta.step.i);
   return quanta;
 }
@@ -140,9 +146,6 @@ std::optional<Refusal> check_modes(const Plan& plan, const PlanRequest& request)
 }  // namespace
 
 std::string_view name_of(Mode mode) noexcept { return mode == Mode::aligned ? "aligned" : "large"; }
-std::string_view name_of(Program program) noexcept {
-  return program == Program::pipeline ? "pipeline" : "manual_dma";
-}
 
 Grid Plan::grid(std::int64_t m) const noexcept {
   return {std::max<std::int64_t>(1, ceil_div(m, blocks.b)), ceil_div(problem.n, blocks.o),

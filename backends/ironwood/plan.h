@@ -24,9 +24,8 @@ struct KernelBlocks {
 enum class Mode { aligned, large };
 std::string_view name_of(Mode mode) noexcept;
 
-/// Which program runs the plan: the grid pipeline, or the one with its own copies and semaphores.
+/// Which program runs the plan; program.h has the table of them.
 enum class Program { pipeline, manual_dma };
-std::string_view name_of(Program program) noexcept;
 
 /// What is held against the VMEM limit: what the engine allocates, or the published kernel's formula.
 enum class VmemRule { footprint, formula };

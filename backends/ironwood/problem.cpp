@@ -16,9 +16,18 @@ using numerics::DType;
 using numerics::name_of;
 using numerics::ScaleGrid;
 
-constexpr std::int64_t kLanes = 128;
+/// Rows of a native tile of 8-bit elements, and the narrowest K group: a quarter of the 128 lanes.
+constexpr std::int64_t kRows = 32;
+constexpr std::int64_t kNarrowest = 32;
 
-bool is_block(std::int64_t q) noexcept { return q == 128 || q == 256 || q == 512; }
+/// A kernel cuts scale groups out of native tiles: rows in whole tiles of 32, K in whole quarters of the lanes.
+bool cuts_tiles(const ScaleGrid& grid) noexcept {
+  const bool rows = grid.group_rows <= 1 || grid.group_rows % kRows == 0;
+  return rows && grid.group_cols >= 0 && grid.group_cols % kNarrowest == 0;
+}
+constexpr std::string_view kGrids =
+    "rows of 0, 1 or a multiple of 32, columns of 0 or a multiple of 32, are accepted";
+
 bool is_scale(DType type) noexcept { return numerics::is_float(type) || type == DType::e8m0; }
 
 std::string text_of(const ScaleGrid& grid) { return fmt::format("{}x{}", grid.group_rows, grid.group_cols); }
@@ -29,10 +38,9 @@ std::optional<Refusal> refuse(Reason reason, std::string text) { return Refusal{
 std::optional<Family> family_of(const ScaleDesc& scale) {
   const ScaleGrid& grid = scale.grid;
   if (scale.dtype == DType::none) return Family::per_channel;
-  if (grid.group_cols == 0 && grid.group_rows <= 1) return Family::per_channel;
-  if (grid.group_rows == 1 && grid.group_cols > 0 && grid.group_cols % kLanes == 0) return Family::sub_channel;
-  if (grid.group_rows == grid.group_cols && is_block(grid.group_rows)) return Family::block;
-  return std::nullopt;
+  if (!cuts_tiles(grid)) return std::nullopt;
+  if (grid.group_cols == 0) return Family::per_channel;
+  return grid.group_rows == grid.group_cols ? Family::block : Family::sub_channel;
 }
 
 std::optional<Refusal> check_x(const GemmDesc& desc) {
@@ -41,12 +49,10 @@ std::optional<Refusal> check_x(const GemmDesc& desc) {
     return refuse(Reason::dtype, fmt::format("activations of {} to quantise; f32, f16 and bf16 are accepted",
                                              name_of(desc.a_source)));
   }
-  if (desc.a == DType::i8) {
-    return refuse(Reason::device_feature, "int8 activations; the MXU of this TPU has no int8 rate, take e4m3fn");
-  }
   const bool weight_only = numerics::is_float(desc.a);
-  if (desc.a != DType::e4m3fn && !weight_only) {
-    return refuse(Reason::dtype, fmt::format("A of {}; e4m3fn, f32, f16 and bf16 are accepted", name_of(desc.a)));
+  if (!numerics::is_quantized(desc.a) && !weight_only) {
+    return refuse(Reason::dtype,
+                  fmt::format("A of {}; e4m3fn, e5m2, i8, f32, f16 and bf16 are accepted", name_of(desc.a)));
   }
   if (weight_only) {
     if (dynamic || desc.a_scale.dtype != DType::none) {
@@ -68,15 +74,8 @@ std::optional<Refusal> check_x(const GemmDesc& desc) {
     return refuse(Reason::dtype, fmt::format("scales of {} for A; f32, f16, bf16 and e8m0 are accepted",
                                              name_of(desc.a_scale.dtype)));
   }
-  const ScaleGrid& grid = desc.a_scale.grid;
-  const bool rows = grid.group_rows <= 1 || is_block(grid.group_rows);
-  const bool cols = grid.group_cols == 0 || (grid.group_cols > 0 && grid.group_cols % kLanes == 0);
-  if (!rows || !cols) {
-    return refuse(
-        Reason::scale_layout,
-        fmt::format("A scaled in blocks of {}; rows of 0, 1, 128, 256 or 512 and columns of 0 or a multiple of "
-                    "128 are accepted",
-                    text_of(grid)));
+  if (const ScaleGrid& grid = desc.a_scale.grid; !cuts_tiles(grid)) {
+    return refuse(Reason::scale_layout, fmt::format("A scaled in blocks of {}; {}", text_of(grid), kGrids));
   }
   return std::nullopt;
 }
@@ -96,8 +95,8 @@ std::string_view name_of(Family family) noexcept {
 }
 
 std::optional<Refusal> check_weights(DType dtype, const ScaleDesc& scale, std::int64_t n, std::int64_t k) {
-  if (dtype != DType::e4m3fn) {
-    return refuse(Reason::dtype, fmt::format("weights of {}; e4m3fn is accepted", name_of(dtype)));
+  if (!numerics::is_quantized(dtype)) {
+    return refuse(Reason::dtype, fmt::format("weights of {}; e4m3fn, e5m2 and i8 are accepted", name_of(dtype)));
   }
   if (scale.dtype != DType::none && !is_scale(scale.dtype)) {
     return refuse(Reason::dtype,
@@ -105,9 +104,7 @@ std::optional<Refusal> check_weights(DType dtype, const ScaleDesc& scale, std::i
   }
   if (!family_of(scale)) {
     return refuse(Reason::scale_layout,
-                  fmt::format("weights scaled in blocks of {}; 128x128, 256x256, 512x512, 1x0 (per channel), 0x0 and "
-                              "1xG with G a multiple of 128 are accepted",
-                              text_of(scale.grid)));
+                  fmt::format("weights scaled in blocks of {}; {}", text_of(scale.grid), kGrids));
   }
   // 2^40 elements are far beyond any HBM here and keep every later product inside 64 bits.
   constexpr std::int64_t kMost = std::int64_t{1} << 40;
@@ -143,6 +140,8 @@ std::optional<Refusal> read_problem(const GemmDesc& desc, Problem* problem) {
   p.ldd = desc.ldd != 0 ? desc.ldd : desc.n;
   p.quantize_x = desc.a_source != DType::none;
   p.x = p.quantize_x ? desc.a_source : desc.a;
+  p.code = desc.a;
+  p.w = desc.b;
   p.d = desc.d, p.bias = desc.bias;
   p.x_scale = desc.a_scale.dtype, p.w_scale = desc.b_scale.dtype;
   p.scaled_x = p.x_scale != DType::none;

@@ -21,8 +21,8 @@ struct Refusal {
 /// Which published kernel a problem is for, by the scales of the weights.
 enum class Family {
   block,        ///< Q x Q blocks: fp8_quantized_matmul_2d.
-  per_channel,  ///< One scale a row of B, or one for all: quantized_matmul (1D).
-  sub_channel,  ///< Groups along K, one scale a row of B and group: the blockwise kernel.
+  per_channel,  ///< One scale over K for a row of B, for several rows or for all: quantized_matmul (1D).
+  sub_channel,  ///< Groups along K, each with a scale for a row of B or for several: the blockwise kernel.
 };
 std::string_view name_of(Family family) noexcept;
 
@@ -30,11 +30,12 @@ std::string_view name_of(Family family) noexcept;
 struct Problem {
   std::int64_t m = 0, n = 0, k = 0;
   std::int64_t ldx = 0, ldd = 0;              ///< Elements.
-  numerics::DType x = numerics::DType::none;  ///< As X lies in HBM: e4m3fn, or f32, f16, bf16.
-  /// As W lies in HBM. The interface brings e4m3fn; time calibration also asks for bf16.
+  numerics::DType x = numerics::DType::none;  ///< As X lies in HBM: e4m3fn, e5m2, i8, or f32, f16, bf16.
+  /// As W lies in HBM. The interface brings e4m3fn, e5m2 and i8; time calibration also asks for bf16.
   numerics::DType w = numerics::DType::e4m3fn;
-  bool quantize_x = false;  ///< X is quantised to e4m3fn in the kernel.
-  bool scaled_x = false;    ///< X has scales: the caller's, or those that quantising makes.
+  bool quantize_x = false;                         ///< X is quantised to `code` in the kernel.
+  numerics::DType code = numerics::DType::e4m3fn;  ///< What X is quantised to.
+  bool scaled_x = false;                           ///< X has scales: the caller's, or those that quantising makes.
   numerics::DType d = numerics::DType::none, bias = numerics::DType::none;
   numerics::DType x_scale = numerics::DType::none, w_scale = numerics::DType::none;  ///< As the caller stores them.
   numerics::ScaleGrid x_grid, w_grid;  ///< As described: 0 spans the dimension; {0, 0} where there are no scales.
@@ -45,7 +46,7 @@ struct Problem {
   std::int64_t group = 0;  ///< The K group of the mathematics: the run of k in which no scale changes; at most k.
 
   /// What the MXU multiplies on the left.
-  numerics::DType multiplied() const noexcept { return quantize_x ? numerics::DType::e4m3fn : x; }
+  numerics::DType multiplied() const noexcept { return quantize_x ? code : x; }
 };
 
 /// Reads a description. Returns the reason where no kernel here takes it, and leaves *problem unspecified then.

@@ -27,13 +27,39 @@ Operands describe_operands(const Plan& plan, std::int64_t m) {
   return operands;
 }
 
+namespace {
+
+constexpr ProgramEntry kPrograms[] = {
+    {Program::pipeline, "pipeline", "the grid pipeline", false, false, run_pipeline_program},
+    {Program::manual_dma, "manual_dma", "the kernel's own copies", true, true, run_manual_program},
+};
+
+}  // namespace
+
+std::span<const ProgramEntry> all_programs() noexcept { return kPrograms; }
+
+const ProgramEntry& entry_of(Program program) noexcept {
+  for (const ProgramEntry& entry : kPrograms) {
+    if (entry.program == program) return entry;
+  }
+  return kPrograms[0];
+}
+
+std::string_view name_of(Program program) noexcept { return entry_of(program).name; }
+
+const ProgramEntry* find_program(std::string_view name) noexcept {
+  for (const ProgramEntry& entry : kPrograms) {
+    if (entry.name == name) return &entry;
+  }
+  return nullptr;
+}
+
 RunTotals run_program(const Plan& plan, std::int64_t m, const Operands& operands, Workers* workers,
                       Timeline* timeline) {
   Core core(plan.machine, workers != nullptr, plan.vmem_limit, timeline);
   core.advance(plan.machine.assume.launch_ns);
   RunTotals totals;
-  totals.copies = plan.program == Program::pipeline ? run_pipeline_program(core, plan, m, operands, workers)
-                                                    : run_manual_program(core, plan, m, operands, workers);
+  totals.copies = entry_of(plan.program).run(core, plan, m, operands, workers);
   totals.core = core.finish();
   totals.time_ns = totals.core.end_ns;
   return totals;

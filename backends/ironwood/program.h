@@ -5,6 +5,8 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
+#include <string_view>
 #include <vector>
 
 #include "backends/ironwood/pipeline.h"
@@ -17,7 +19,7 @@ namespace ironcl::ironwood {
 /// The operands of a call where the kernel finds them: arrays in HBM. All data null: only time is simulated.
 struct Operands {
   HbmArray x;        ///< [m, k] of problem.x.
-  HbmArray w;        ///< [n, k] e4m3fn.
+  HbmArray w;        ///< [n, k] of problem.w.
   HbmArray x_scale;  ///< f32, as Plan::x_scales lays out; only where problem.scaled_x.
   HbmArray w_scale;  ///< f32, as Plan::w_scales lays out; only where the weights have scales.
   HbmArray bias;     ///< [1, n] f32; only where the problem has one.
@@ -39,7 +41,24 @@ struct RunTotals {
 RunTotals run_program(const Plan& plan, std::int64_t m, const Operands& operands, Workers* workers,
                       Timeline* timeline);
 
-/// The programs themselves.
+/// A program: how blocks move, around the body that all share. A new one is a file with its function and a row of
+/// all_programs(); options, reports and plans find it there.
+struct ProgramEntry {
+  Program program;
+  std::string_view name;     ///< As the option `program` spells it.
+  std::string_view meaning;  ///< In a few words.
+  bool cuts_rows;            ///< A ragged last block of rows costs the rows there are, not a full block.
+  bool own_buffers;          ///< Every operand has all its slots, and the bias lies in VMEM as a whole.
+  PipelineTotals (*run)(Core& core, const Plan& plan, std::int64_t m, const Operands& operands, Workers* workers);
+};
+
+/// The first is the default.
+std::span<const ProgramEntry> all_programs() noexcept;
+const ProgramEntry& entry_of(Program program) noexcept;
+std::string_view name_of(Program program) noexcept;
+/// Null where there is no program of that name.
+const ProgramEntry* find_program(std::string_view name) noexcept;
+
 PipelineTotals run_pipeline_program(Core& core, const Plan& plan, std::int64_t m, const Operands& operands,
                                     Workers* workers);
 PipelineTotals run_manual_program(Core& core, const Plan& plan, std::int64_t m, const Operands& operands,

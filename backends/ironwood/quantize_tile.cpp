@@ -26,8 +26,6 @@ inline std::uint32_t encode_magnitude(std::uint32_t bits) noexcept {
   return bits < (121u << 23) ? subnormal : normal;
 }
 
-}  // namespace
-
 void quantize_e4m3fn(std::span<const float> x, float scale, std::uint8_t* codes) noexcept {
   constexpr std::uint32_t kLargest = 0x43e00000u;  // 448
   for (std::size_t i = 0; i < x.size(); ++i) {
@@ -39,6 +37,13 @@ void quantize_e4m3fn(std::span<const float> x, float scale, std::uint8_t* codes)
   }
 }
 
+}  // namespace
+
+void quantize_run(numerics::DType type, std::span<const float> x, float scale, std::uint8_t* codes) noexcept {
+  if (type == numerics::DType::e4m3fn) return quantize_e4m3fn(x, scale, codes);
+  for (std::size_t i = 0; i < x.size(); ++i) codes[i] = numerics::quantize_one(x[i], scale, type);
+}
+
 float amax_of(std::span<const float> x) noexcept {
   std::uint32_t largest = 0;
   for (const float value : x) largest = std::max(largest, std::bit_cast<std::uint32_t>(value) & kMagnitude);
@@ -48,8 +53,8 @@ float amax_of(std::span<const float> x) noexcept {
 float merge_amax(float a, float b) noexcept { return b > a || b != b ? b : a; }
 
 void make_scales(numerics::DType source, const void* x, std::int64_t rows, std::int64_t cols, std::int64_t ld,
-                 numerics::ScaleGrid grid, const numerics::Quantizer& quantizer, float* scales, std::int64_t row_step,
-                 std::int64_t col_step) {
+                 numerics::DType code, numerics::ScaleGrid grid, const numerics::Quantizer& quantizer, float* scales,
+                 std::int64_t row_step, std::int64_t col_step) {
   const numerics::ScaleGrid group = grid.resolved(rows, cols);
   const std::int64_t scale_rows = numerics::ceil_div(rows, group.group_rows);
   const std::int64_t scale_cols = numerics::ceil_div(cols, group.group_cols);
@@ -70,8 +75,7 @@ void make_scales(numerics::DType source, const void* x, std::int64_t rows, std::
       }
     }
     for (std::int64_t j = 0; j < scale_cols; ++j) {
-      scales[i * row_step + j * col_step] =
-          numerics::scale_of(amax[static_cast<std::size_t>(j)], numerics::DType::e4m3fn, quantizer);
+      scales[i * row_step + j * col_step] = numerics::scale_of(amax[static_cast<std::size_t>(j)], code, quantizer);
     }
   }
 }

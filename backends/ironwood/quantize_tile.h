@@ -13,8 +13,9 @@
 
 namespace ironcl::ironwood {
 
-/// codes[i] = RNE(x[i] / scale) as e4m3fn, saturated at 448; NaN where x[i] or the scale is NaN.
-void quantize_e4m3fn(std::span<const float> x, float scale, std::uint8_t* codes) noexcept;
+/// codes[i] = RNE(x[i] / scale) as e4m3fn, e5m2 or i8, saturated; the type's NaN (i8: 0) where x[i] or the scale is
+/// NaN.
+void quantize_run(numerics::DType type, std::span<const float> x, float scale, std::uint8_t* codes) noexcept;
 
 /// max |x| of a run, NaN where a member is NaN or infinite; 0 of an empty run. Combine with merge_amax.
 float amax_of(std::span<const float> x) noexcept;
@@ -22,11 +23,11 @@ float amax_of(std::span<const float> x) noexcept;
 /// The larger, NaN winning.
 float merge_amax(float a, float b) noexcept;
 
-/// The scales that dynamic quantisation gives x [rows, cols] (f32, f16 or bf16, leading dimension `ld` elements):
-/// scale(i, j) of the grid at scales[i * row_step + j * col_step]. Runs outside of the kernel, as the published
-/// one's.
+/// The scales that dynamic quantisation to `code` gives x [rows, cols] (f32, f16 or bf16, leading dimension `ld`
+/// elements): scale(i, j) of the grid at scales[i * row_step + j * col_step]. Runs outside of the kernel, as the
+/// published one's.
 void make_scales(numerics::DType source, const void* x, std::int64_t rows, std::int64_t cols, std::int64_t ld,
-                 numerics::ScaleGrid grid, const numerics::Quantizer& quantizer, float* scales, std::int64_t row_step,
-                 std::int64_t col_step);
+                 numerics::DType code, numerics::ScaleGrid grid, const numerics::Quantizer& quantizer, float* scales,
+                 std::int64_t row_step, std::int64_t col_step);
 
 }  // namespace ironcl::ironwood

@@ -18,15 +18,21 @@ using numerics::DType;
 constexpr std::int64_t kLongestRun = 512;                      // of k in panels at once: bounds their memory
 constexpr std::int64_t kSmallProduct = std::int64_t{1} << 18;  // multiplications not worth a second thread
 
-const std::array<double, 256>& e4m3fn_values() {
-  static const std::array<double, 256> values = [] {
-    std::array<double, 256> table{};
-    for (unsigned code = 0; code < 256; ++code) {
-      table[code] = static_cast<double>(numerics::decode_e4m3fn(static_cast<std::uint8_t>(code)));
-    }
-    return table;
-  }();
+using Values = std::array<double, 256>;
+
+Values values_of(DType type) {
+  Values values{};
+  for (unsigned code = 0; code < 256; ++code) {
+    const auto byte = static_cast<std::byte>(code);
+    values[code] = numerics::load_as_f64(type, &byte, 0);
+  }
   return values;
+}
+
+/// What the codes of a quantised type stand for.
+const Values& code_values(DType type) {
+  static const Values e4m3fn = values_of(DType::e4m3fn), e5m2 = values_of(DType::e5m2), i8 = values_of(DType::i8);
+  return type == DType::e4m3fn ? e4m3fn : type == DType::e5m2 ? e5m2 : i8;
 }
 
 /// Panel of `width` rows from `row` on, k-major: panel[p * width + i]. Rows past the tile are zero.
@@ -40,8 +46,8 @@ void pack(const TileRows& tile, std::int64_t row, int width, std::int64_t first,
     }
     const std::byte* from =
         tile.data + (row + i) * tile.pitch_bytes + first * static_cast<std::int64_t>(numerics::size_of(tile.type));
-    if (tile.type == DType::e4m3fn) {
-      const double* values = e4m3fn_values().data();
+    if (numerics::is_quantized(tile.type)) {
+      const double* values = code_values(tile.type).data();
       for (std::int64_t p = 0; p < depth; ++p) to[p * width] = values[static_cast<std::uint8_t>(from[p])];
     } else {
       std::array<float, kLongestRun> decoded;

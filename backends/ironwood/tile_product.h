@@ -3,7 +3,8 @@
 //
 // The sum of a K group is formed in f64 and rounded once to f32. Of two e4m3fn numbers a product is a multiple of
 // 2^-18 below 2^18, so a sum of 2^17 of them is a multiple of 2^-18 below 2^35: 53 bits, exact in f64 whatever the
-// order. For unquantised x the products are exact and the sums are not; there the order is fixed: k ascending within
+// order; two of int8, and int8 by e4m3fn, need fewer. For unquantised x, and where e5m2 takes part (its exponents
+// span 32 binades), the products are exact and long sums need not be; there the order is fixed: k ascending within
 // the group, also where the group is spread over several steps. So the result depends neither on blocks nor on
 // threads.
 #pragma once

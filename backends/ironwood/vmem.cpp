@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "backends/ironwood/program.h"
 #include "backends/numerics/checked.h"
 
 namespace ironcl::ironwood {
@@ -57,7 +58,7 @@ VmemUse vmem_of(const Plan& plan) {
     use.footprint_bytes = numerics::checked_add(use.footprint_bytes, part.bytes);
     use.parts.push_back(std::move(part));
   };
-  const bool manual = plan.program == Program::manual_dma;
+  const bool manual = entry_of(plan.program).own_buffers;
   // The pipeline loads a block that covers its array once, into one buffer; the manual kernel has the same slots
   // always.
   const auto slots = [&](bool covers) { return covers && !manual ? 1 : plan.buffers; };

@@ -32,19 +32,18 @@ TEST(IronwoodDevice, RefusesWithAReasonAndWhatItWouldTake) {
     const char* says;
   };
   const Row rows[] = {
-      {"int8", [](auto& d) { d.a = DType::i8; }, Reason::device_feature, "e4m3fn"},
-      {"e5m2 weights", [](auto& d) { d.b = DType::e5m2; }, Reason::dtype, "e4m3fn"},
+      {"bf16 weights", [](auto& d) { d.b = DType::bf16; }, Reason::dtype, "e4m3fn, e5m2 and i8"},
       {"fp8 output", [](auto& d) { d.d = DType::e4m3fn; }, Reason::dtype, "bf16"},
-      {"64x64 weights",
+      {"16x128 weights",
        [](auto& d) {
-         d.b_scale.grid = {64, 64};
+         d.b_scale.grid = {16, 128};
        },
-       Reason::scale_layout, "128x128"},
-      {"1x32 activations",
+       Reason::scale_layout, "a multiple of 32"},
+      {"1x48 activations",
        [](auto& d) {
-         d.a_scale.grid = {1, 32};
+         d.a_scale.grid = {1, 48};
        },
-       Reason::scale_layout, "128"},
+       Reason::scale_layout, "a multiple of 32"},
       {"grouped", [](auto& d) { d.grouping = backend::Grouping::masked; }, Reason::grouping, "one a group"},
       {"absurd weights", [](auto& d) { d.n = d.k = std::int64_t{1} << 60; }, Reason::shape, "2^40"},
       {"absurd m", [](auto& d) { d.lda = std::int64_t{1} << 60; }, Reason::shape, "2^40"},

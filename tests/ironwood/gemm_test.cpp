@@ -71,6 +71,62 @@ TEST(IronwoodGemm, TakesGroupsOfDifferentWidths) {
   }
 }
 
+TEST(IronwoodGemm, TakesEveryElementTypeMixed) {
+  constexpr DType kCodes[] = {DType::e4m3fn, DType::e5m2, DType::i8};
+  for (const DType w : kCodes) {
+    for (const DType x : kCodes) {  // given, and quantised in the plan
+      expect_within_bound({.m = 19, .n = 200, .k = 700, .x = x, .w = w});
+      for (const char* program : {"pipeline", "manual_dma"}) {
+        expect_within_bound({.m = 40,
+                             .n = 200,
+                             .k = 700,
+                             .x = DType::bf16,
+                             .quantize = true,
+                             .code = x,
+                             .w = w,
+                             .options = {{"program", program}}});
+      }
+    }
+    for (const DType x : {DType::f32, DType::f16, DType::bf16}) {  // weight-only
+      expect_within_bound({.m = 19, .n = 200, .k = 700, .x = x, .w = w, .w_grid = {1, 0}});
+    }
+  }
+}
+
+TEST(IronwoodGemm, TakesNarrowGroupsAndBlocksOfAnyWholeTiles) {
+  for (const ScaleGrid x : {ScaleGrid{1, 32}, {1, 64}, {1, 96}, {32, 32}, {64, 64}, {0, 64}, {96, 128}}) {
+    for (const ScaleGrid w : {ScaleGrid{32, 32},
+                              {64, 64},
+                              {1, 32},
+                              {1, 64},
+                              {96, 96},
+                              {64, 128},
+                              {128, 32},
+                              {0, 64},
+                              {64, 0},
+                              {128, 128},
+                              {1, 0}}) {
+      expect_within_bound({.m = 70, .n = 200, .k = 430, .x_grid = x, .w_grid = w});
+    }
+  }
+  expect_within_bound({.m = 70,
+                       .n = 200,
+                       .k = 430,
+                       .x = DType::f32,
+                       .quantize = true,
+                       .code = DType::i8,
+                       .w = DType::i8,
+                       .x_grid = {1, 32},
+                       .w_grid = {32, 32}});
+  expect_within_bound({.m = 33,
+                       .n = 65,
+                       .k = 330,
+                       .x_grid = {1, 32},
+                       .w_grid = {1, 32},
+                       .x_scale = DType::e8m0,
+                       .w_scale = DType::e8m0});  // microscaling
+}
+
 TEST(IronwoodGemm, AddsABias) {
   for (const DType type : {DType::f32, DType::f16, DType::bf16}) {
     for (const char* program : {"pipeline", "manual_dma"}) {
@@ -114,6 +170,29 @@ TEST(IronwoodGemm, BlocksModesBuffersAndThreadsDoNotChangeABit) {
   expect_same_bits({.m = 300, .n = 600, .k = 850, .x = DType::bf16, .quantize = true}, choices);
   // Unquantised f32: the sums are not exact, so the order is what is tested.
   expect_same_bits({.m = 300, .n = 600, .k = 850, .x = DType::f32}, choices);
+}
+
+TEST(IronwoodGemm, NarrowGroupsAndOtherCodesKeepTheirBits) {
+  const std::vector<backend::Options> choices = {
+      {{"kernel_blocks", "64,128,128"}},
+      {{"kernel_blocks", "128,384,256"}, {"buffers", "1"}},
+      {{"kernel_blocks", "192,128,384"}, {"threads", "1"}},
+      {{"kernel_blocks", "64,256,896"}, {"program", "manual_dma"}},
+      {},
+  };
+  for (const DType w : {DType::e4m3fn, DType::e5m2, DType::i8}) {
+    expect_same_bits({.m = 150,
+                      .n = 400,
+                      .k = 850,
+                      .x = DType::bf16,
+                      .quantize = true,
+                      .code = w,
+                      .w = w,
+                      .x_grid = {64, 64},
+                      .w_grid = {64, 64}},
+                     choices);
+    expect_same_bits({.m = 150, .n = 400, .k = 850, .x = DType::f32, .w = w, .w_grid = {1, 32}}, choices);
+  }
 }
 
 TEST(IronwoodGemm, GroupsThatSpanSeveralStepsKeepTheirBits) {

@@ -56,11 +56,11 @@ backend::Device& device() {
 }
 
 std::string print(const Case& c) {
-  std::string text =
-      fmt::format("{}x{}x{} x={}{} {}x{}:{} w {}x{}:{} d={} bias={} seed={}", c.m, c.n, c.k, numerics::name_of(c.x),
-                  c.quantize ? " quantised" : "", c.x_grid.group_rows, c.x_grid.group_cols,
-                  numerics::name_of(c.x_scale), c.w_grid.group_rows, c.w_grid.group_cols,
-                  numerics::name_of(c.w_scale), numerics::name_of(c.d), numerics::name_of(c.bias), c.seed);
+  std::string text = fmt::format(
+      "{}x{}x{} x={}{}{} {}x{}:{} w={} {}x{}:{} d={} bias={} seed={}", c.m, c.n, c.k, numerics::name_of(c.x),
+      c.quantize ? " quantised to " : "", c.quantize ? numerics::name_of(c.code) : "", c.x_grid.group_rows,
+      c.x_grid.group_cols, numerics::name_of(c.x_scale), numerics::name_of(c.w), c.w_grid.group_rows,
+      c.w_grid.group_cols, numerics::name_of(c.w_scale), numerics::name_of(c.d), numerics::name_of(c.bias), c.seed);
   for (const auto& [key, value] : c.options) text += fmt::format(" {}={}", key, value);
   return text;
 }
@@ -70,11 +70,11 @@ backend::GemmDesc desc_of(const Case& c) {
   desc.m = c.m, desc.n = c.n, desc.k = c.k;
   desc.lda = c.k, desc.ldd = c.n;
   desc.a_source = c.quantize ? c.x : DType::none;
-  desc.a = c.quantize ? DType::e4m3fn : c.x;
-  desc.b = DType::e4m3fn;
+  desc.a = c.quantize ? c.code : c.x;
+  desc.b = c.w;
   desc.d = c.d;
   desc.bias = c.bias;
-  if (c.quantize || c.x == DType::e4m3fn) {
+  if (c.quantize || numerics::is_quantized(c.x)) {
     desc.a_scale = {.dtype = c.quantize ? DType::f32 : c.x_scale, .grid = c.x_grid, .ld = c.x_grid.scale_cols(c.k)};
   }
   desc.b_scale = {.dtype = c.w_scale, .grid = c.w_grid, .ld = c.w_grid.scale_cols(c.k)};
@@ -87,14 +87,14 @@ Data make_data(const Case& c) {
   std::normal_distribution<float> normal;
   Data data;
   std::vector<float> x(static_cast<std::size_t>(c.m * c.k)), w(static_cast<std::size_t>(c.n * c.k));
-  for (float& value : x) value = normal(random) * (c.x == DType::e4m3fn ? 50.0f : 1.0f);
+  for (float& value : x) value = normal(random) * (numerics::is_quantized(c.x) ? 50.0f : 1.0f);
   for (float& value : w) value = normal(random) * 50.0f;
-  if (c.x != DType::e4m3fn) {  // outliers, so that groups differ
+  if (!numerics::is_quantized(c.x)) {  // outliers, so that groups differ
     for (std::size_t i = 0; i < x.size(); i += 97) x[i] *= 64.0f;
   }
   data.x = encoded(c.x, x);
-  data.w = encoded(DType::e4m3fn, w);
-  if (c.x == DType::e4m3fn) data.x_scales = scale_bytes(c.x_scale, scales(c.x_grid, c.m, c.k, random));
+  data.w = encoded(c.w, w);
+  if (numerics::is_quantized(c.x)) data.x_scales = scale_bytes(c.x_scale, scales(c.x_grid, c.m, c.k, random));
   data.w_scales = scale_bytes(c.w_scale, scales(c.w_grid, c.n, c.k, random));
   if (c.bias != DType::none) {
     std::vector<float> bias(static_cast<std::size_t>(c.n));
@@ -108,7 +108,7 @@ std::vector<std::byte> run(const Case& c, const Data& data) {
   const auto queue = device().create_queue();
   const auto gemm = device().create_gemm(desc_of(c));
   backend::WeightsDesc weights;
-  weights.dtype = DType::e4m3fn;
+  weights.dtype = c.w;
   weights.n = c.n, weights.k = c.k, weights.ld = c.k;
   weights.scale = desc_of(c).b_scale;
   weights.data = data.w.data();
@@ -135,18 +135,18 @@ numerics::OracleResult want(const Case& c, const Data& data) {
   if (c.quantize) {
     q.resize(static_cast<std::size_t>(c.m * c.k));
     q_scales.resize(static_cast<std::size_t>(c.x_grid.scale_rows(c.m) * c.x_grid.scale_cols(c.k)));
-    numerics::quantize(c.x, data.x.data(), c.m, c.k, c.k, DType::e4m3fn, c.x_grid, {}, q, q_scales);
-    a.dtype = DType::e4m3fn;
+    numerics::quantize(c.x, data.x.data(), c.m, c.k, c.k, c.code, c.x_grid, {}, q, q_scales);
+    a.dtype = c.code;
     a.data = q.data();
     a.scale_dtype = DType::f32;
     a.scales = q_scales.data();
-  } else if (c.x == DType::e4m3fn && c.x_scale != DType::none) {
+  } else if (numerics::is_quantized(c.x) && c.x_scale != DType::none) {
     a.scale_dtype = c.x_scale;
     a.scales = data.x_scales.data();
   }
   a.grid = c.x_grid;
   a.scale_ld = c.x_grid.scale_cols(c.k);
-  const numerics::Operand b{.dtype = DType::e4m3fn,
+  const numerics::Operand b{.dtype = c.w,
                             .data = data.w.data(),
                             .rows = c.n,
                             .cols = c.k,

@@ -20,11 +20,13 @@ using numerics::ScaleGrid;
 /// The model's device; one for all tests.
 backend::Device& device();
 
-/// A problem in a line. x: e4m3fn (given), or f32, f16, bf16; `quantize` quantises those in the plan.
+/// A problem in a line. x: a quantised type (given), or f32, f16, bf16; `quantize` quantises those to `code` in the
+/// plan.
 struct Case {
   std::int64_t m = 0, n = 0, k = 0;
   DType x = DType::e4m3fn;
   bool quantize = false;
+  DType code = DType::e4m3fn, w = DType::e4m3fn;
   ScaleGrid x_grid{1, 128}, w_grid{128, 128};
   DType x_scale = DType::f32, w_scale = DType::f32;
   DType d = DType::f32;
