@@ -16,17 +16,15 @@ using numerics::DType;
 using numerics::name_of;
 using numerics::ScaleGrid;
 
-/// Rows of a native tile of 8-bit elements, and the narrowest K group: a quarter of the 128 lanes.
-constexpr std::int64_t kRows = 32;
+/// The narrowest K group: a quarter of the 128 lanes.
 constexpr std::int64_t kNarrowest = 32;
 
-/// A kernel cuts scale groups out of native tiles: rows in whole tiles of 32, K in whole quarters of the lanes.
+/// A kernel cuts K groups out of native tiles, in whole quarters of the lanes. Rows it takes in any number: scales
+/// are spread over rows on the vector unit.
 bool cuts_tiles(const ScaleGrid& grid) noexcept {
-  const bool rows = grid.group_rows <= 1 || grid.group_rows % kRows == 0;
-  return rows && grid.group_cols >= 0 && grid.group_cols % kNarrowest == 0;
+  return grid.group_rows >= 0 && grid.group_cols >= 0 && grid.group_cols % kNarrowest == 0;
 }
-constexpr std::string_view kGrids =
-    "rows of 0, 1 or a multiple of 32, columns of 0 or a multiple of 32, are accepted";
+constexpr std::string_view kGrids = "any number of rows by 0 or a multiple of 32 columns is accepted, such as 1x128";
 
 bool is_scale(DType type) noexcept { return numerics::is_float(type) || type == DType::e8m0; }
 

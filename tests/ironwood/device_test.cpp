@@ -34,9 +34,9 @@ TEST(IronwoodDevice, RefusesWithAReasonAndWhatItWouldTake) {
   const Row rows[] = {
       {"bf16 weights", [](auto& d) { d.b = DType::bf16; }, Reason::dtype, "e4m3fn, e5m2 and i8"},
       {"fp8 output", [](auto& d) { d.d = DType::e4m3fn; }, Reason::dtype, "bf16"},
-      {"16x128 weights",
+      {"48x48 weights",
        [](auto& d) {
-         d.b_scale.grid = {16, 128};
+         d.b_scale.grid = {48, 48};
        },
        Reason::scale_layout, "a multiple of 32"},
       {"1x48 activations",

@@ -93,8 +93,8 @@ TEST(IronwoodGemm, TakesEveryElementTypeMixed) {
   }
 }
 
-TEST(IronwoodGemm, TakesNarrowGroupsAndBlocksOfAnyWholeTiles) {
-  for (const ScaleGrid x : {ScaleGrid{1, 32}, {1, 64}, {1, 96}, {32, 32}, {64, 64}, {0, 64}, {96, 128}}) {
+TEST(IronwoodGemm, TakesNarrowGroupsAndBlocksOfAnyRows) {
+  for (const ScaleGrid x : {ScaleGrid{1, 32}, {1, 64}, {1, 96}, {32, 32}, {64, 64}, {0, 64}, {96, 128}, {4, 128}}) {
     for (const ScaleGrid w : {ScaleGrid{32, 32},
                               {64, 64},
                               {1, 32},
@@ -102,6 +102,7 @@ TEST(IronwoodGemm, TakesNarrowGroupsAndBlocksOfAnyWholeTiles) {
                               {96, 96},
                               {64, 128},
                               {128, 32},
+                              {5, 32},
                               {0, 64},
                               {64, 0},
                               {128, 128},
