@@ -102,6 +102,12 @@ ironcl_gemm_desc check_desc(const ironcl_gemm_desc* in) {
   if (!is_float(d.a_dtype) && !is_code(d.a_dtype)) invalid("gemm_desc.a_dtype is no operand's type");
   if (!is_float(d.b_dtype) && !is_code(d.b_dtype)) invalid("gemm_desc.b_dtype is no operand's type");
   if (!is_float(d.d_dtype) && !is_code(d.d_dtype)) invalid("gemm_desc.d_dtype is no operand's type");
+  check_scale(d.d_scale, d.n, false, "gemm_desc.d_scale");
+  const bool scaled = d.d_scale.dtype == IRONCL_F32 || d.d_scale.dtype == IRONCL_F8_E8M0;
+  if (is_float(d.d_dtype) ? d.d_scale.dtype != IRONCL_DTYPE_NONE : !scaled) {
+    invalid("gemm_desc.d_scale.dtype does not fit d_dtype");
+  }
+  if (d.d_dtype == IRONCL_I8) invalid("gemm_desc.d_dtype is i8");
   if (d.a_source_dtype != IRONCL_DTYPE_NONE && !is_float(d.a_source_dtype)) {
     invalid("gemm_desc.a_source_dtype is not f32, f16 or bf16");
   }
@@ -123,9 +129,9 @@ std::string refusal_of(const ironcl_gemm_desc& d, ironcl_status* reason, bool as
     *reason = IRONCL_REASON_GROUPING;
     return "grouped problems are not there; give the groups one by one";
   }
-  if (!is_float(d.d_dtype)) {
-    *reason = IRONCL_REASON_DTYPE;
-    return "D comes in f32, f16 and bf16 only";
+  if (d.d_scale.dtype == IRONCL_F8_E8M0) {
+    *reason = IRONCL_REASON_SCALE_LAYOUT;
+    return "scales of D come in f32 only";
   }
   *reason = IRONCL_REASON_NONE;
   return "";
@@ -202,6 +208,11 @@ Call check_call(const ironcl_gemm_args* in, const ironcl_gemm_t& plan,
                               size_of(d.a_scale.dtype));
   }
   call.d = check_span(args.d, "gemm_args.d", extent(args.m, d.ldd, d.n, d.d_dtype), size_of(d.d_dtype));
+  if (d.d_scale.dtype != IRONCL_DTYPE_NONE) {
+    const std::int64_t height = d.d_scale.group_rows == 0 ? 1 : ceil_div(args.m, d.d_scale.group_rows);
+    const std::int64_t width = d.d_scale.group_cols == 0 ? 1 : ceil_div(d.n, d.d_scale.group_cols);
+    call.d_scale = check_span(args.d_scale, "gemm_args.d_scale", extent(height, d.d_scale.ld, width, IRONCL_F32), 4);
+  }
   if (d.bias_dtype != IRONCL_DTYPE_NONE) {
     call.bias = check_span(args.bias, "gemm_args.bias", extent(1, 0, d.n, d.bias_dtype), size_of(d.bias_dtype));
   }

@@ -18,7 +18,8 @@ constexpr std::string_view kFaults[] = {
     "writes_input", "write_keeps_the_pointer", "read_is_short",
     // the quantiser
     "reciprocal_quantizer", "zero_group_is_nan", "infinity_becomes_448", "floor_ignored", "power_of_two_rounds_down",
-    "stale_rows", "code_ld_ignored", "unguarded_codes", "codes_change_product",
+    "stale_rows", "code_ld_ignored", "scale_of_d_off_by_one", "weaker_than_allowed", "classes_differ",
+    "unguarded_codes", "codes_change_product",
     // weights
     "export_cleans_nan", "export_is_padded", "export_overruns", "weights_keep_the_pointer", "weights_ld_ignored",
     "weights_of_any_shape",

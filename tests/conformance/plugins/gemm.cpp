@@ -279,6 +279,8 @@ void multiply(const Call& call) {
   const Grid grid(d.a_scale, call.m, d.k);
   const float bump = fault("codes_change_product") && call.codes.memory ? 2.0f : 1.0f;
   std::vector<float> sum(static_cast<std::size_t>(d.n));
+  std::vector<float> whole;  // D before it is quantised
+  const bool quantised = d.d_scale.dtype != IRONCL_DTYPE_NONE;
   for (std::int64_t m = 0; m < call.m; ++m) {
     std::fill(sum.begin(), sum.end(), 0.0f);
     std::byte* row = call.d.at() + m * ldd * element;
@@ -289,12 +291,29 @@ void multiply(const Call& call) {
       if (d.bias_dtype != IRONCL_DTYPE_NONE && !fault("bias_is_forgotten")) {
         value += decode_one(d.bias_dtype, call.bias.at() + n * size_of(d.bias_dtype));
       }
+      if (quantised) {
+        whole.push_back(value);
+        continue;
+      }
       if (fault("adds_to_d") && !std::isnan(decode_one(d.d_dtype, row + n * element))) {
         value += decode_one(d.d_dtype, row + n * element);
       }
       store_one(d.d_dtype, value, row + n * element);
     }
     if (fault("writes_the_gap") && m + 1 < call.m && ldd > d.n) row[d.n * element] = std::byte{0};
+  }
+  if (quantised) {
+    const Grid d_grid(d.d_scale, call.m, d.n);
+    std::vector<float> d_scales(static_cast<std::size_t>(d_grid.height * d_grid.width));
+    const Bytes codes = quantize(d.d_dtype, d.d_quantizer, call.m, d.n, whole, d_scales, d_grid);
+    if (fault("scale_of_d_off_by_one")) std::rotate(d_scales.begin(), d_scales.begin() + 1, d_scales.end());
+    const std::int64_t scale_ld = d.d_scale.ld == 0 ? d_grid.width : d.d_scale.ld;
+    for (std::int64_t m = 0; m < call.m; ++m)
+      std::memcpy(call.d.at() + m * ldd, codes.data() + m * d.n, static_cast<std::size_t>(d.n));
+    for (std::int64_t i = 0; i < d_grid.height; ++i) {
+      std::memcpy(call.d_scale.at() + i * scale_ld * 4, d_scales.data() + i * d_grid.width,
+                  static_cast<std::size_t>(d_grid.width) * 4);
+    }
   }
   if (fault("writes_rows_past_m")) call.d.at()[call.m * ldd * element] = std::byte{0};
   if (fault("writes_before_d")) *(call.d.at() - 1) = std::byte{0};

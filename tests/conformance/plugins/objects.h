@@ -127,7 +127,7 @@ struct Call {
   std::int64_t m = 0;
   std::shared_ptr<WeightsData> weights;
   std::shared_ptr<PlanData> plan;
-  Region a, a_scale, d, bias, workspace, codes, code_scales;
+  Region a, a_scale, d, d_scale, bias, workspace, codes, code_scales;
 };
 
 struct QuantizeCall {

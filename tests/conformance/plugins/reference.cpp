@@ -342,6 +342,9 @@ ironcl_status gemm_info(ironcl_gemm gemm, ironcl_gemm_info* out, ironcl_error* e
   return guard(error, [&] {
     need(gemm, "gemm");
     ironcl_gemm_info info{};
+    const auto allowed = gemm->data->desc.weakest_accuracy;
+    if (fault("weaker_than_allowed")) info.accuracy_class = IRONCL_ACCURACY_TENSOR14;
+    if (fault("classes_differ")) info.accuracy_class = allowed;
     info.accumulation_length = accumulation_length(gemm->data->desc);
     info.workspace_bytes = workspace_bytes(gemm->data->desc);
     std::strcpy(info.variant, "loops");

@@ -14,6 +14,7 @@ void add_call_tests(Suite& suite);      ///< the same for gemm_enqueue, write, r
 void add_exact_tests(Suite& suite);     ///< threshold 0
 void add_random_tests(Suite& suite);    ///< the element bound
 void add_code_tests(Suite& suite);      ///< all codes, rounding of outputs, NaN
+void add_output_tests(Suite& suite);    ///< quantised D, accuracy classes
 void add_grid_tests(Suite& suite);      ///< every scale grid and scale type
 void add_ragged_tests(Suite& suite);    ///< sizes, strides, fewer rows than planned
 void add_memory_tests(Suite& suite);    ///< guards, transfers

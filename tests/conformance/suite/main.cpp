@@ -16,6 +16,7 @@ void add_all_groups(Suite& suite) {
   add_exact_tests(suite);
   add_random_tests(suite);
   add_code_tests(suite);
+  add_output_tests(suite);
   add_grid_tests(suite);
   add_ragged_tests(suite);
   add_memory_tests(suite);

@@ -86,6 +86,7 @@ ironcl_gemm_desc Problem::desc() const {
   ironcl_gemm_desc out{};
   out.struct_size = sizeof out;
   out.flags = flags;
+  out.weakest_accuracy = weakest_accuracy;
   out.m = m, out.n = n, out.k = k;
   out.lda = a_pad != 0 ? lda() : 0;
   out.ldd = d_pad != 0 ? ldd() : 0;

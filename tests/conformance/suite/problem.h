@@ -41,9 +41,10 @@ struct Problem {
   Scale a_scale{DType::f32, 1, 128, 0};
   Scale b_scale{DType::f32, 128, 128, 0};
   numerics::Quantizer quantizer{};
-  std::uint32_t flags = 0;  ///< IRONCL_GEMM_*
-  bool offsets = false;     ///< Every span starts inside its buffer.
-  bool exact = true;        ///< Compared bit for bit; else by the element bound.
+  std::uint32_t flags = 0;             ///< IRONCL_GEMM_*
+  std::uint32_t weakest_accuracy = 0;  ///< IRONCL_ACCURACY_*
+  bool offsets = false;                ///< Every span starts inside its buffer.
+  bool exact = true;                   ///< Compared bit for bit; else by the element bound.
   Fill fill = nullptr;
 
   std::int64_t call_rows() const { return rows < 0 ? m : rows; }

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+// Group Output, second part (rounding of float outputs is in groups_codes.cpp): a D that leaves the plan quantised,
+// with its own scales, and plans that may use a weaker accuracy class. A device may refuse both, with a reason.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "backends/numerics/casts.h"
+#include "backends/numerics/quantized_output.h"
+#include "tests/conformance/suite/groups.h"
+
+namespace ironcl::conformance {
+namespace {
+
+constexpr std::uint64_t kGuard = 512;
+constexpr std::byte kPattern{0x5a};
+
+/// A buffer of `size` bytes with guards, all of the pattern.
+struct Part {
+  Buffer buffer;
+  std::uint64_t offset = 0, size = 0;
+  ironcl_span span() const { return {buffer.get(), offset, size}; }
+};
+
+Part part(Context& c, ironcl_queue queue, std::uint64_t size) {
+  Part out;
+  const std::uint64_t alignment = std::max<std::uint64_t>(props_of(c).buffer_alignment, 16);
+  out.offset = (kGuard + alignment - 1) / alignment * alignment;
+  out.size = size;
+  const std::vector<std::byte> bytes(out.offset + size + kGuard, kPattern);
+  out.buffer = make_buffer(c, bytes.size());
+  upload(c, queue, out.buffer.get(), 0, bytes);
+  return out;
+}
+
+std::vector<std::byte> collect(Context& c, ironcl_queue queue, const Part& from, const char* name) {
+  const auto whole = download(c, queue, from.buffer.get(), 0, from.offset + from.size + kGuard);
+  for (std::uint64_t i = 0; i < whole.size(); ++i) {
+    if (i >= from.offset && i < from.offset + from.size) continue;
+    if (whole[i] != kPattern) {
+      ADD_FAILURE() << "a byte outside of " << name << " was written";
+      break;
+    }
+  }
+  const auto begin = whole.begin() + static_cast<std::ptrdiff_t>(from.offset);
+  return {begin, begin + static_cast<std::ptrdiff_t>(from.size)};
+}
+
+struct QuantisedD {
+  DType code = DType::e4m3fn;
+  numerics::ScaleGrid grid{1, 128};
+  numerics::Quantizer quantizer{};
+};
+
+void quantised_output(Context& c, const QuantisedD& q) {
+  Problem p = base_problem();
+  p.m = 21, p.n = 300, p.k = 400, p.fill = fill_heavy_tailed, p.exact = false;
+  Rig rig(c, p, RigOptions{.weights_for_plan = false});
+  ironcl_gemm_desc desc = p.desc();
+  desc.d_dtype = static_cast<ironcl_dtype>(q.code);
+  desc.d_scale.dtype = IRONCL_F32;
+  desc.d_scale.group_rows = static_cast<std::uint32_t>(q.grid.group_rows);
+  desc.d_scale.group_cols = static_cast<std::uint32_t>(q.grid.group_cols);
+  desc.d_quantizer.scale_rounding = static_cast<std::uint32_t>(q.quantizer.rounding);
+  const Gemm plan = make_plan(c, desc);
+  const ironcl_gemm_info info = info_of(c, plan.get());
+  const std::int64_t scale_count = q.grid.scale_rows(p.m) * q.grid.scale_cols(p.n);
+  const Part d = part(c, rig.queue(), static_cast<std::uint64_t>(p.m * p.n));
+  const Part scales = part(c, rig.queue(), static_cast<std::uint64_t>(scale_count) * 4);
+  ironcl_gemm_args args = rig.args();
+  args.d = d.span(), args.d_scale = scales.span();
+  ironcl_event event = nullptr;
+  Error error;
+  require(c.table.gemm_enqueue(plan.get(), rig.queue(), &args, &event, &error), error, "gemm_enqueue");
+  const Event owner(c.table, event);
+  wait(c, event, "gemm_enqueue with a quantised D");
+
+  const auto codes = collect(c, rig.queue(), d, "D");
+  const auto scale_bytes = collect(c, rig.queue(), scales, "d_scale");
+  std::vector<double> values(codes.size());
+  numerics::decode(q.code, codes.data(), std::span<double>(values));
+  std::vector<float> got_scales(static_cast<std::size_t>(scale_count));
+  std::memcpy(got_scales.data(), scale_bytes.data(), scale_bytes.size());
+  numerics::BoundTerms terms = bound_terms(p, info);
+  terms.out = q.code;
+  const auto verdict =
+      numerics::compare_quantized(values, got_scales, q.grid, q.quantizer, rig.expected().oracle, terms);
+  EXPECT_TRUE(verdict.pass) << fmt::format(
+      "{} of {} elements of a D in {} with {}x{} scales are out of bounds, the "
+      "worst is [{}, {}]: {} for {}",
+      verdict.out_of_bounds, values.size(), numerics::name_of(q.code), q.grid.group_rows, q.grid.group_cols,
+      verdict.worst_row, verdict.worst_col, verdict.worst_got, verdict.worst_want);
+}
+
+void quantised_output_is_described_whole(Context& c) {
+  make_plan(c, base_problem().desc());
+  const auto refused = [&](const char* what, const char* word, auto change) {
+    ironcl_gemm_desc desc = base_problem().desc();
+    desc.d_dtype = IRONCL_F8_E4M3FN;
+    desc.d_scale = {IRONCL_F32, 1, 128, 0, 0};
+    change(desc);
+    ironcl_gemm plan = nullptr;
+    Error error;
+    const ironcl_status status = c.table.gemm_create(c.device, &desc, &plan, &error);
+    const Gemm owner(c.table, status == IRONCL_OK ? plan : nullptr);
+    EXPECT_EQ(status_name(status), "INVALID_ARGUMENT") << what << ": " << error.message;
+    EXPECT_NE(std::strstr(error.message, word), nullptr) << what << ": " << error.message;
+  };
+  using Desc = ironcl_gemm_desc;
+  refused("an fp8 D without scales", "d_scale", [](Desc& d) { d.d_scale = {}; });
+  refused("a float D with scales", "d_scale", [](Desc& d) { d.d_dtype = IRONCL_F32; });
+  refused("scales of D in bf16", "d_scale", [](Desc& d) { d.d_scale.dtype = IRONCL_BF16; });
+  refused("an ld of d_scale that is too short", "d_scale", [](Desc& d) { d.n = 1000, d.d_scale.ld = 1; });
+}
+
+/// A caller who allows the weaker class gets a result within the bound of the class that the plan says it has, and a
+/// caller who does not never gets it.
+void weaker_class_only_where_allowed(Context& c) {
+  Problem p = base_problem();
+  p.fill = fill_heavy_tailed, p.exact = false;
+  for (const std::uint32_t allowed : {IRONCL_ACCURACY_F32, IRONCL_ACCURACY_TENSOR14}) {
+    p.weakest_accuracy = allowed;
+    Rig rig(c, p);
+    const ironcl_gemm_desc desc = p.desc();
+    ironcl_support support{};
+    support.struct_size = sizeof support;
+    Error error;
+    require(c.table.supports(c.device, &desc, &support, &error), error, "supports");
+    EXPECT_LE(rig.info().accuracy_class, allowed) << "a plan of a weaker class than was allowed";
+    EXPECT_EQ(support.accuracy_class, rig.info().accuracy_class)
+        << "supports() and gemm_info name different classes where class " << allowed << " is allowed";
+    rig.expect_right(rig.call());
+  }
+}
+
+}  // namespace
+
+void add_output_tests(Suite& suite) {
+  const auto add = [&suite](const std::string& name, const QuantisedD& q) {
+    suite.add(TestCase{
+        .group = "Output", .name = name, .needs = Needs::gemm, .body = [q](Context& c) { quantised_output(c, q); }});
+  };
+  add("QuantisedToE4m3fn", {});
+  add("QuantisedToE5m2", {.code = DType::e5m2});
+  add("QuantisedPerToken", {.grid = {1, 0}});
+  add("QuantisedInBlocks", {.grid = {128, 128}});
+  add("QuantisedWithPowerOfTwoScales", {.quantizer = {.rounding = numerics::ScaleRounding::power_of_two}});
+  suite.add("Output", "AQuantisedDIsDescribedWhole", Needs::gemm, quantised_output_is_described_whole);
+  suite.add("Output", "AWeakerClassOnlyWhereAllowed", Needs::gemm, weaker_class_only_where_allowed);
+}
+
+}  // namespace ironcl::conformance
