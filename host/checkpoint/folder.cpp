@@ -10,6 +10,7 @@
 
 #include "host/checkpoint/json_input.h"
 #include "host/checkpoint/names.h"
+#include "host/checkpoint/other_formats.h"
 
 namespace ironcl::checkpoint {
 namespace {
@@ -35,8 +36,11 @@ std::vector<std::string> files_ending(const fs::path& folder, std::string_view s
 void add_file(Folder& folder, const fs::path& path) {
   folder.files.push_back(SafetensorsFile::open(path));
   for (const Tensor& tensor : folder.files.back().tensors()) {
-    const auto [at, added] = folder.tensors.emplace(tensor.name, Located{&tensor, folder.files.size() - 1});
-    if (!added)
+    // Names come sorted: those of the first file each belong at the end.
+    const std::size_t before = folder.tensors.size();
+    const auto at =
+        folder.tensors.emplace_hint(folder.tensors.end(), tensor.name, Located{&tensor, folder.files.size() - 1});
+    if (folder.tensors.size() == before)
       throw Error(ErrorKind::format, path, tensor.name,
                   fmt::format("is also in {}; a tensor belongs to one shard",
                               folder.files[at->second.file].path().filename().string()));
@@ -92,6 +96,14 @@ void add_shards(Folder& folder, const fs::path& index) {
   }
 }
 
+/// A folder of another format says which.
+void refuse_other_formats(const fs::path& folder) {
+  for (const std::string_view suffix : {".gguf", ".bin", ".pt", ".pth", ".ckpt"})
+    for (const std::string& name : files_ending(folder, suffix))
+      if (const std::string other = other_format(folder / name); !other.empty())
+        throw Error(ErrorKind::unsupported, folder / name, "", other);
+}
+
 void add_directory(Folder& folder, const fs::path& path) {
   if (fs::exists(path / "config.json")) folder.config = path / "config.json";
   if (fs::exists(path / "quanto_qmap.json")) folder.quanto_map = path / "quanto_qmap.json";
@@ -106,6 +118,7 @@ void add_directory(Folder& folder, const fs::path& path) {
         fmt::format("has {} indices ({}) and none is model.safetensors.index.json; keep one model to a folder",
                     indices.size(), list_names(indices)));
   const std::vector<std::string> files = files_ending(path, ".safetensors");
+  if (files.empty()) refuse_other_formats(path);
   if (files.empty())
     throw Error(ErrorKind::not_found, path, "",
                 "has no *.safetensors; a checkpoint folder or such a file is expected");

@@ -4,12 +4,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <boost/json.hpp>
 #include <boost/json/basic_parser_impl.hpp>
 #include <fstream>
 #include <iterator>
-#include <set>
 #include <string>
+#include <unordered_set>
 #include <vector>
 
 #include "host/checkpoint/error.h"
@@ -19,6 +20,26 @@ namespace {
 
 namespace json = boost::json;
 using boost::system::error_code;
+
+/// The names of one object: most have a few, a header may have a million.
+class Names {
+ public:
+  /// False where the name is there already.
+  bool insert(const std::string& name) {
+    if (few_.size() < kFew) {
+      if (std::find(few_.begin(), few_.end(), name) != few_.end()) return false;
+      few_.push_back(name);
+      return true;
+    }
+    if (many_.empty()) many_.insert(few_.begin(), few_.end());
+    return many_.insert(name).second;
+  }
+
+ private:
+  static constexpr std::size_t kFew = 8;
+  std::vector<std::string> few_;
+  std::unordered_set<std::string> many_;
+};
 
 /// Parser events: notes the first name that stands twice in one object.
 struct NameHandler {
@@ -30,11 +51,11 @@ struct NameHandler {
   bool on_document_begin(error_code&) { return true; }
   bool on_document_end(error_code&) { return true; }
   bool on_object_begin(error_code&) {
-    names.emplace_back();
+    open.emplace_back();
     return true;
   }
   bool on_object_end(std::size_t, error_code&) {
-    names.pop_back();
+    open.pop_back();
     return true;
   }
   bool on_array_begin(error_code&) { return true; }
@@ -45,7 +66,7 @@ struct NameHandler {
   }
   bool on_key(json::string_view part, std::size_t, error_code&) {
     name.append(part.data(), part.size());
-    if (!names.back().insert(name).second && twice.empty()) twice = name.empty() ? "(empty)" : name;
+    if (!open.back().insert(name) && twice.empty()) twice = name.empty() ? "(empty)" : name;
     name.clear();
     return true;
   }
@@ -60,7 +81,7 @@ struct NameHandler {
   bool on_comment_part(json::string_view, error_code&) { return true; }
   bool on_comment(json::string_view, error_code&) { return true; }
 
-  std::vector<std::set<std::string>> names;  ///< Of each open object.
+  std::vector<Names> open;  ///< Of each open object.
   std::string name;
   std::string twice;
 };

@@ -61,10 +61,13 @@ Checkpoint Checkpoint::open(const std::filesystem::path& path, const OpenOptions
     checkpoint.config_ = read_modelopt_config(folder.modelopt_config);
     folder.config = folder.modelopt_config;
   }
+  // The scales are read, and the weights between them are not.
+  for (const SafetensorsFile& file : folder.files) file.read_in_pieces(true);
   LayerList list = find_layers(folder, checkpoint.config_, options);
   checkpoint.layers_ = std::move(list.layers);
   checkpoint.unquantized_ = std::move(list.unquantized);
   checkpoint.files_ = std::move(folder.files);
+  for (const SafetensorsFile& file : checkpoint.files_) file.read_in_pieces(false);
   return checkpoint;
 }
 

@@ -9,6 +9,7 @@
 #include <boost/interprocess/mapped_region.hpp>
 
 #include "host/checkpoint/names.h"
+#include "host/checkpoint/other_formats.h"
 #include "host/checkpoint/safetensors_header.h"
 
 namespace ironcl::checkpoint {
@@ -17,7 +18,7 @@ namespace ipc = boost::interprocess;
 
 struct SafetensorsFile::State {
   std::filesystem::path path;
-  ipc::mapped_region region;
+  mutable ipc::mapped_region region;  ///< Advice to the system does not change what it shows.
   SafetensorsHeader header;
 };
 
@@ -40,9 +41,15 @@ SafetensorsFile SafetensorsFile::open(const std::filesystem::path& path) {
   } catch (const ipc::interprocess_exception& error) {
     throw Error(ErrorKind::io, path, "", fmt::format("cannot be mapped into memory: {}", error.what()));
   }
+  if (const std::string other = other_format(path); !other.empty())
+    throw Error(ErrorKind::unsupported, path, "", other);
   state->header = parse_safetensors(
       {static_cast<const std::byte*>(state->region.get_address()), state->region.get_size()}, state->path);
   return SafetensorsFile(state);
+}
+
+void SafetensorsFile::read_in_pieces(bool pieces) const {
+  state_->region.advise(pieces ? ipc::mapped_region::advice_random : ipc::mapped_region::advice_normal);
 }
 
 const std::filesystem::path& SafetensorsFile::path() const noexcept { return state_->path; }

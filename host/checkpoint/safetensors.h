@@ -41,6 +41,10 @@ class SafetensorsFile {
   /// The "__metadata__" of the header; empty where it has none.
   const std::map<std::string, std::string>& metadata() const noexcept;
 
+  /// Whether the system should read only what is touched (true), as for a few small tensors, or ahead of it, as for
+  /// whole weights (false, and from the start). Any thread.
+  void read_in_pieces(bool pieces) const;
+
  private:
   struct State;
   explicit SafetensorsFile(std::shared_ptr<const State> state) : state_(std::move(state)) {}

@@ -95,6 +95,18 @@ TEST(Folder, RefusesAMalformedIndex) {
   expect_throw([&] { open_folder(dir.path()); }, ErrorKind::format, file, "a", {"expected a file name"});
 }
 
+TEST(Folder, RecognisesFilesOfOtherFormats) {
+  const std::vector<std::pair<std::string, std::string>> files = {
+      {"m.gguf", "GGUF\3\0\0\0 and more"}, {"m.pt", "PK\3\4 and more"}, {"m.bin", "\x80\2 and more"}};
+  const std::vector<std::string> said = {"is a GGUF file", "is a zip archive, as torch.save writes", "is a pickle"};
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    const TempDir dir;
+    const auto file = write_file(dir / files[i].first, files[i].second);
+    expect_throw([&] { open_folder(dir.path()); }, ErrorKind::unsupported, file, "", {said[i], "not read"});
+    expect_throw([&] { open_folder(file); }, ErrorKind::unsupported, file, "", {said[i], "safetensors"});
+  }
+}
+
 TEST(Folder, SaysWhatItExpectsWhereThereIsNoCheckpoint) {
   const TempDir dir;
   expect_throw([&] { open_folder(dir / "no"); }, ErrorKind::not_found, dir / "no", "", {"no such file or folder"});
