@@ -57,6 +57,7 @@ def main():
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("out")
     arguments.add_argument("--only", default="", help="make the folders whose names match")
+    arguments.add_argument("--suffix", default="", help="after each name: the same schemes of another version")
     options = arguments.parse_args()
     from schemes import SCHEMES
 
@@ -66,9 +67,11 @@ def main():
     context = multiprocessing.get_context("fork")  # tools patch each other's classes: each folder has its own process
     start = time.time()
     for entry in SCHEMES:
-        name, tool, words, how, _ = entry
+        name, tool, words, how, write = entry
         if not re.search(options.only, name):
             continue
+        name += options.suffix
+        entry = (name, tool, words, how, write)
         for path in (name, name + ".source"):
             shutil.rmtree(os.path.join(options.out, path), ignore_errors=True)
         queue = context.Queue()
@@ -79,9 +82,8 @@ def main():
         shutil.rmtree(os.path.join(options.out, name + ".source"), ignore_errors=True)
         rows[name] = dict(name=name, tool=tool_with_version(tool), scheme=words, supported=how is not None, **result)
         print(f"{time.time() - start:6.1f} s  {name:20} {result.get('failed') or ', '.join(result['layers']) or 'made'}", flush=True)
-        order = [entry[0] for entry in SCHEMES]
         with open(listing, "w") as file:
-            json.dump(sorted(rows.values(), key=lambda row: order.index(row["name"])), file, indent=1)
+            json.dump(list(rows.values()), file, indent=1)
 
 
 if __name__ == "__main__":
