@@ -2,6 +2,7 @@
 // ironcl inspect: every layer, and what is not one.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <string>
 
@@ -55,6 +56,61 @@ TEST(Inspect, ListsTheOthersWhereOneLayerIsBroken) {
   EXPECT_TRUE(contains(outcome.err, "bad.weight_scale_inv"));
   const json::value report = ironcl_command({"inspect", path, "--json"}, Plugins::none).json();
   EXPECT_EQ(report.at("layers").at(0).at("problem").at("kind").as_string(), "value");
+}
+
+TEST(Inspect, PerTensorIsNoBlockAndOneVocabularySaysSo) {
+  const std::string folder = data_file("interop/tf-static");
+  const Outcome outcome = ironcl_command({"inspect", folder}, Plugins::none);
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_TRUE(contains(outcome.out, "per tensor"));
+  EXPECT_TRUE(contains(outcome.out, "static per tensor"));
+  EXPECT_TRUE(contains(outcome.out, "block: elements of a weight that share a scale"));
+  const json::value layer = ironcl_command({"inspect", folder, "--json"}, Plugins::none).json().at("layers").at(0);
+  EXPECT_TRUE(layer.at("block").is_null());
+  EXPECT_EQ(layer.at("scales").as_string(), "per tensor");
+  EXPECT_EQ(layer.at("activation_scales").as_string(), "per tensor");
+  EXPECT_EQ(layer.at("format").as_string(), "FP8 e4m3");
+  EXPECT_EQ(layer.at("input_scale").as_string(), "model.layers.0.mlp.down_proj.activation_scale");
+}
+
+TEST(Inspect, UnusableLayersShowOnlyWhatIsKnown) {
+  const Scratch scratch;
+  const std::string path = scratch.path("lost.safetensors");
+  write_tensors(path, {f32_tensor("a.weight_scale", {2, 2}, {1, 1, 1, 1})});
+  const Outcome outcome = ironcl_command({"inspect", path}, Plugins::none);
+  EXPECT_EQ(outcome.status, 3);
+  EXPECT_TRUE(contains(outcome.out, "0 quantised layers and 1 that cannot be used"));
+  const json::value layer = ironcl_command({"inspect", path, "--json"}, Plugins::none).json().at("layers").at(0);
+  for (const char* key : {"n", "k", "dtype", "format", "block", "scales", "activations", "activation_group"})
+    EXPECT_TRUE(layer.at(key).is_null()) << key << json::serialize(layer.at(key));
+}
+
+TEST(Inspect, SummaryFoldsLayersAndNamesTheirWriter) {
+  const Outcome outcome =
+      ironcl_command({"inspect", data_file("interop/tf-experts"), "--summary"}, Plugins::none, {{"COLUMNS", "0"}});
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_TRUE(contains(outcome.out, "model.layers.*.mlp.experts.*.up_proj"));
+  EXPECT_FALSE(contains(outcome.out, "experts.1."));
+  EXPECT_TRUE(contains(outcome.out, "weights, FP8 e4m3"));
+  EXPECT_TRUE(contains(outcome.out, "scales of weights"));
+  const Outcome torchao = ironcl_command({"inspect", data_file("interop/ao-fp8-row"), "--summary"}, Plugins::none);
+  EXPECT_TRUE(contains(torchao.out, "written by torchao"));
+  const Outcome mx = ironcl_command({"inspect", data_file("interop/ct-mxfp8"), "--summary"}, Plugins::none);
+  EXPECT_TRUE(contains(mx.out, "MXFP8"));
+  EXPECT_TRUE(contains(mx.out, "written by compressed-tensors 0.19.0"));
+}
+
+TEST(Inspect, ManyLayersWithOneComplaintAreOneLine) {
+  const Outcome outcome = ironcl_command({"inspect", data_file("interop/mo-int8-smooth")}, Plugins::none);
+  EXPECT_EQ(outcome.status, 3);
+  const Scratch scratch;
+  std::vector<TestTensor> tensors;
+  for (int i = 0; i < 40; ++i) tensors.push_back(e4m3_tensor("l." + std::to_string(i) + ".weight", {32, 32}, 0x38));
+  write_tensors(scratch.path("s.safetensors"), tensors);
+  const Outcome many = ironcl_command({"inspect", scratch.path("s.safetensors")}, Plugins::none);
+  EXPECT_EQ(many.status, 3);
+  EXPECT_EQ(std::count(many.err.begin(), many.err.end(), '\n'), 1) << many.err;
+  EXPECT_TRUE(contains(many.err, "40 layers like l.*"));
 }
 
 TEST(Inspect, BlockDecidesWhereTheShapesDoNot) {
