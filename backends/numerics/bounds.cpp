@@ -11,36 +11,19 @@
 
 #include "backends/numerics/checked.h"
 #include "backends/numerics/collector.h"
+#include "backends/numerics/elements.h"
 
 namespace ironcl::numerics {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-// From this magnitude on, rounding to nearest even gives an overflow: the largest finite value and half a step more.
-double overflow_threshold(DType type) noexcept {
-  switch (type) {
-    case DType::f32:
-      return 0x1.ffffffp127;
-    case DType::f16:
-      return 65520;
-    case DType::bf16:
-      return 0x1.ffp127;
-    case DType::e4m3fn:
-      return std::nextafter(464.0, kInfinity);  // The tie goes down: 448 is the even one.
-    case DType::e5m2:
-      return 61440;
-    default:
-      return kInfinity;
-  }
-}
-
 // |got - r| / bound where both are finite; for the rest 0 (right) or infinity (wrong).
 double error_over_bound(const BoundTerms& terms, double got, double reference, double magnitude) noexcept {
   if (std::isnan(reference)) return std::isnan(got) ? 0 : kInfinity;
   if (std::isinf(reference)) return got == reference ? 0 : kInfinity;
   const double slack = accumulation_bound(terms, magnitude);
-  const double threshold = overflow_threshold(terms.out);
+  const double threshold = element_of(terms.out).overflow_threshold;
   if (!std::isfinite(got)) {
     const bool may_overflow = std::fabs(reference) + slack >= threshold;
     // e4m3fn has no infinity: NaN is its overflow, without a sign to check.

@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Casts by integer arithmetic on the bit patterns: independent of the rounding mode, of flushed subnormals and of the
-// processor's conversion instructions.
+// processor's conversion instructions. Below them the table of element types, whose loops they are compiled into.
 #include "backends/numerics/casts.h"
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cmath>
 #include <cstring>
 #include <limits>
+
+#include "backends/numerics/elements.h"
 
 namespace ironcl::numerics {
 namespace {
@@ -89,58 +92,6 @@ const std::array<float, 256>& e5m2_table() noexcept {
   return table;
 }
 
-// Files are mapped at any byte offset, hence memcpy.
-template <class T>
-T load(const void* data, std::int64_t index) {
-  T value;
-  std::memcpy(&value, static_cast<const unsigned char*>(data) + index * static_cast<std::int64_t>(sizeof(T)),
-              sizeof(T));
-  return value;
-}
-
-template <class T>
-void store(void* data, std::size_t index, T value) {
-  std::memcpy(static_cast<unsigned char*>(data) + index * sizeof(T), &value, sizeof(T));
-}
-
-template <class Raw, class T, class Convert>
-void decode_each(const void* src, std::span<T> dst, Convert convert) {
-  for (std::size_t i = 0; i < dst.size(); ++i) {
-    dst[i] = static_cast<T>(convert(load<Raw>(src, static_cast<std::int64_t>(i))));
-  }
-}
-
-template <class T>
-void decode_array(DType type, const void* src, std::span<T> dst) {
-  const auto same = [](auto value) { return value; };
-  switch (type) {
-    case DType::f32:
-      return decode_each<float>(src, dst, same);
-    case DType::f16:
-      return decode_each<std::uint16_t>(src, dst, decode_f16);
-    case DType::bf16:
-      return decode_each<std::uint16_t>(src, dst, decode_bf16);
-    case DType::e4m3fn: {
-      const auto& table = e4m3fn_table();
-      return decode_each<std::uint8_t>(src, dst, [&table](std::uint8_t code) { return table[code]; });
-    }
-    case DType::e5m2: {
-      const auto& table = e5m2_table();
-      return decode_each<std::uint8_t>(src, dst, [&table](std::uint8_t code) { return table[code]; });
-    }
-    case DType::e8m0:
-      return decode_each<std::uint8_t>(src, dst, decode_e8m0);
-    case DType::i8:
-      return decode_each<std::int8_t>(src, dst, same);
-    case DType::s32:
-      return decode_each<std::int32_t>(src, dst, same);
-    case DType::f64:
-      return decode_each<double>(src, dst, same);
-    case DType::none:
-      break;
-  }
-}
-
 }  // namespace
 
 float decode_e4m3fn(std::uint8_t code) noexcept { return e4m3fn_table()[code]; }
@@ -197,41 +148,123 @@ std::uint16_t encode_bf16(float value, Overflow overflow) noexcept {
   return static_cast<std::uint16_t>(sign | code);
 }
 
+namespace {
+
+/// Elements of whole bytes, of type Raw, each through `Convert`. Files are mapped at any byte offset, hence memcpy.
+template <class Raw, auto Convert, class T>
+void decode_each(const void* from, std::int64_t first, std::span<T> to) {
+  const auto* const bytes = static_cast<const unsigned char*>(from) + first * static_cast<std::int64_t>(sizeof(Raw));
+  for (std::size_t i = 0; i < to.size(); ++i) {
+    Raw raw;
+    std::memcpy(&raw, bytes + i * sizeof(Raw), sizeof(Raw));
+    to[i] = static_cast<T>(Convert(raw));
+  }
+}
+
+template <class Raw, auto Convert>
+void encode_each(std::span<const float> from, void* to, Overflow overflow) {
+  for (std::size_t i = 0; i < from.size(); ++i) {
+    const Raw raw = Convert(from[i], overflow);
+    std::memcpy(static_cast<unsigned char*>(to) + i * sizeof(Raw), &raw, sizeof(Raw));
+  }
+}
+
+/// The 256 values of a type of one byte: a look-up instead of arithmetic in long loops.
+template <auto Decode>
+const std::array<float, 256>& values_of() noexcept {
+  static const std::array<float, 256> values = [] {
+    std::array<float, 256> all{};
+    for (std::size_t code = 0; code < all.size(); ++code) all[code] = Decode(static_cast<std::uint8_t>(code));
+    return all;
+  }();
+  return values;
+}
+
+template <auto Decode, class T>
+void look_up_each(const void* from, std::int64_t first, std::span<T> to) {
+  const auto& values = values_of<Decode>();
+  const auto* const codes = static_cast<const std::uint8_t*>(from) + first;
+  for (std::size_t i = 0; i < to.size(); ++i) to[i] = static_cast<T>(values[codes[i]]);
+}
+
+constexpr auto kSame = [](auto value) { return value; };
+constexpr auto kF32 = [](float value, Overflow) { return value; };
+constexpr auto kF64 = [](float value, Overflow) { return static_cast<double>(value); };
+constexpr auto kE8m0 = [](float value, Overflow) { return encode_e8m0(value); };
+
+std::uint8_t e4m3fn_code(float quotient) {
+  return std::isnan(quotient) ? 0x7f : encode_e4m3fn(quotient, Overflow::saturate);
+}
+std::uint8_t e5m2_code(float quotient) {
+  return std::isnan(quotient) ? 0x7e : encode_e5m2(quotient, Overflow::saturate);
+}
+std::uint8_t i8_code(float quotient) {
+  if (std::isnan(quotient)) return 0;
+  const float clamped = std::clamp(quotient, -127.0f, 127.0f);
+  return static_cast<std::uint8_t>(static_cast<std::int8_t>(std::nearbyint(clamped)));
+}
+
+constexpr double kNever = std::numeric_limits<double>::infinity();
+// The tie at 464 goes down, to 448, the even one: what overflows lies beyond.
+constexpr double kBeyond464 = std::bit_cast<double>(std::bit_cast<std::uint64_t>(464.0) + 1);
+
+// clang-format off
+// In the order of the values of DType. name, bits, code, real, largest, unit roundoff, smallest subnormal, overflow from;
+// to f32, to f64, from f32, code of a quotient.
+constexpr std::array<Element, 10> kElements{{
+    {"none", 0, false, false, 0, 0, 0, kNever, nullptr, nullptr, nullptr, nullptr},
+    {"f32", 32, false, true, 0x1.fffffep127, 0x1p-24, 0x1p-149, 0x1.ffffffp127,
+     decode_each<float, kSame, float>, decode_each<float, kSame, double>, encode_each<float, kF32>, nullptr},
+    {"f16", 16, false, true, 65504, 0x1p-11, 0x1p-24, 65520,
+     decode_each<std::uint16_t, decode_f16, float>, decode_each<std::uint16_t, decode_f16, double>,
+     encode_each<std::uint16_t, encode_f16>, nullptr},
+    {"bf16", 16, false, true, 0x1.fep127, 0x1p-8, 0x1p-133, 0x1.ffp127,
+     decode_each<std::uint16_t, decode_bf16, float>, decode_each<std::uint16_t, decode_bf16, double>,
+     encode_each<std::uint16_t, encode_bf16>, nullptr},
+    {"e4m3fn", 8, true, false, 448, 0x1p-4, 0x1p-9, kBeyond464,
+     look_up_each<decode_e4m3fn, float>, look_up_each<decode_e4m3fn, double>,
+     encode_each<std::uint8_t, encode_e4m3fn>, e4m3fn_code},
+    {"e5m2", 8, true, false, 57344, 0x1p-3, 0x1p-16, 61440,
+     look_up_each<decode_e5m2, float>, look_up_each<decode_e5m2, double>,
+     encode_each<std::uint8_t, encode_e5m2>, e5m2_code},
+    {"e8m0", 8, false, false, 0x1p127, 0.5, 0x1p-127, kNever,
+     decode_each<std::uint8_t, decode_e8m0, float>, decode_each<std::uint8_t, decode_e8m0, double>,
+     encode_each<std::uint8_t, kE8m0>, nullptr},
+    {"i8", 8, true, false, 127, 0, 1, kNever,
+     decode_each<std::int8_t, kSame, float>, decode_each<std::int8_t, kSame, double>, nullptr, i8_code},
+    {"s32", 32, false, false, 2147483647, 0, 1, kNever,
+     decode_each<std::int32_t, kSame, float>, decode_each<std::int32_t, kSame, double>, nullptr, nullptr},
+    {"f64", 64, false, false, 0x1.fffffffffffffp1023, 0x1p-53, 0x1p-1074, kNever,
+     decode_each<double, kSame, float>, decode_each<double, kSame, double>, encode_each<double, kF64>, nullptr},
+}};
+// clang-format on
+
+}  // namespace
+
+const Element& element_of(DType type) noexcept {
+  const auto index = static_cast<std::size_t>(type);
+  return kElements[index < kElements.size() ? index : 0];
+}
+
+std::span<const Element> elements() noexcept { return kElements; }
+
 double load_as_f64(DType type, const void* data, std::int64_t index) noexcept {
   double value = 0;
-  if (type == DType::none) return value;
-  decode(type, static_cast<const unsigned char*>(data) + index * static_cast<std::int64_t>(size_of(type)),
-         std::span<double>(&value, 1));
+  if (const Element& element = element_of(type); element.to_f64 != nullptr)
+    element.to_f64(data, index, std::span<double>(&value, 1));
   return value;
 }
 
-void decode(DType type, const void* src, std::span<float> dst) noexcept { decode_array(type, src, dst); }
-void decode(DType type, const void* src, std::span<double> dst) noexcept { decode_array(type, src, dst); }
+void decode(DType type, const void* src, std::span<float> dst) noexcept {
+  if (const Element& element = element_of(type); element.to_f32 != nullptr) element.to_f32(src, 0, dst);
+}
+
+void decode(DType type, const void* src, std::span<double> dst) noexcept {
+  if (const Element& element = element_of(type); element.to_f64 != nullptr) element.to_f64(src, 0, dst);
+}
 
 void encode(DType type, std::span<const float> src, void* dst, Overflow overflow) noexcept {
-  const auto each = [&](auto convert) {
-    for (std::size_t i = 0; i < src.size(); ++i) store(dst, i, convert(src[i]));
-  };
-  switch (type) {
-    case DType::f32:
-      return each([](float value) { return value; });
-    case DType::f16:
-      return each([overflow](float value) { return encode_f16(value, overflow); });
-    case DType::bf16:
-      return each([overflow](float value) { return encode_bf16(value, overflow); });
-    case DType::e4m3fn:
-      return each([overflow](float value) { return encode_e4m3fn(value, overflow); });
-    case DType::e5m2:
-      return each([overflow](float value) { return encode_e5m2(value, overflow); });
-    case DType::e8m0:
-      return each([](float value) { return encode_e8m0(value); });
-    case DType::f64:
-      return each([](float value) { return static_cast<double>(value); });
-    case DType::i8:
-    case DType::s32:
-    case DType::none:
-      break;
-  }
+  if (const Element& element = element_of(type); element.from_f32 != nullptr) element.from_f32(src, dst, overflow);
 }
 
 }  // namespace ironcl::numerics

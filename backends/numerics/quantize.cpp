@@ -12,6 +12,7 @@
 
 #include "backends/numerics/casts.h"
 #include "backends/numerics/checked.h"
+#include "backends/numerics/elements.h"
 
 namespace ironcl::numerics {
 namespace {
@@ -57,20 +58,8 @@ float scale_of(float amax, DType type, const Quantizer& quantizer) noexcept {
 std::uint8_t quantize_one(float x, float scale, DType type) noexcept {
   // A scale of 0 (a zero group without a floor) must not turn 0 / 0 into NaN.
   const float quotient = x == 0 && scale == 0 ? x : x / scale;
-  const bool nan = std::isnan(quotient);
-  switch (type) {
-    case DType::e4m3fn:
-      return nan ? 0x7f : encode_e4m3fn(quotient, Overflow::saturate);
-    case DType::e5m2:
-      return nan ? 0x7e : encode_e5m2(quotient, Overflow::saturate);
-    case DType::i8: {
-      if (nan) return 0;
-      const float clamped = std::clamp(quotient, -127.0f, 127.0f);
-      return static_cast<std::uint8_t>(static_cast<std::int8_t>(std::nearbyint(clamped)));
-    }
-    default:
-      return 0;
-  }
+  const auto code_of = element_of(type).code_of;
+  return code_of == nullptr ? std::uint8_t{0} : code_of(quotient);
 }
 
 void quantize(DType source, const void* x, std::int64_t rows, std::int64_t cols, std::int64_t ld, DType type,
