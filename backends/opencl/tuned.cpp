@@ -35,10 +35,10 @@ bool is_weaker(const std::string& entry, backend::AccuracyClass weakest) {
 
 /// The tuning of a configuration, its missing tunables from the rule of thumb; empty where a name or value is
 /// unknown.
-std::optional<Tuning> tuning_of(const tuned::Config& config, const Variant& variant, const Features& features,
+std::optional<Tuning> tuning_of(const tuned::Entry& entry, const Variant& variant, const Features& features,
                                 const Problem& problem) {
   Tuning tuning = variant.rule_of_thumb(features, problem);
-  for (const auto& [name, text] : config.options) {
+  for (const auto& [name, text] : entry.options) {
     const auto tunable = std::find_if(variant.tunables.begin(), variant.tunables.end(),
                                       [&](const Tunable& t) { return t.name == name; });
     if (tunable == variant.tunables.end()) return std::nullopt;
@@ -107,24 +107,24 @@ std::optional<Tuned> find_tuned(const tuned::Tables& tables, const Ground& groun
   const auto extent = [](std::int64_t group, std::int64_t size) {
     return group == 0 ? std::max<std::int64_t>(size, 1) : group;
   };
-  const std::int64_t block_n = extent(desc.b_scale.grid.group_rows, desc.n);
-  const std::int64_t block_k = extent(desc.b_scale.grid.group_cols, desc.k);
-  auto choices = tables.find(devices, desc.m, desc.n, desc.k, dtype, block_n, block_k);
+  const std::int64_t group_rows = extent(desc.b_scale.grid.group_rows, desc.n);
+  const std::int64_t group_cols = extent(desc.b_scale.grid.group_cols, desc.k);
+  auto choices = tables.find(devices, desc.m, desc.n, desc.k, dtype, group_rows, group_cols);
   // A kernel sees K groups, not blocks: what is good for blocks of 128 is good for wider ones.
-  if (problem.k_group == 128 && (block_n != 128 || block_k != 128)) {
+  if (problem.k_group == 128 && (group_rows != 128 || group_cols != 128)) {
     for (auto& choice : tables.find(devices, desc.m, desc.n, desc.k, dtype, 128, 128))
       choices.push_back(std::move(choice));
   }
-  for (const auto& choice : choices) {
-    const std::int64_t units = choice.config.compute_units, here = features.compute_units;
+  for (const auto& found : choices) {
+    const std::int64_t units = found.entry.compute_units, here = features.compute_units;
     if (units != 0 && (units > 2 * here || here > 2 * units)) continue;
-    const Variant* variant = find_variant(choice.config.variant, ground.variants);
-    if (variant == nullptr || is_weaker(choice.config.accuracy_class, desc.weakest_accuracy)) continue;
-    const auto tuning = tuning_of(choice.config, *variant, features, problem);
+    const Variant* variant = find_variant(found.entry.variant, ground.variants);
+    if (variant == nullptr || is_weaker(found.entry.accuracy_class, desc.weakest_accuracy)) continue;
+    const auto tuning = tuning_of(found.entry, *variant, features, problem);
     if (!tuning || ask(ground, *variant, *tuning, desc, problem)) continue;
-    if (choice.config.is_rule_of_thumb) return std::nullopt;
-    if (choice.m != desc.m && pads_too_much(variant->tile(*tuning).rows, desc.m)) continue;
-    return Tuned{variant, *tuning, choice.source};
+    if (found.entry.is_rule_of_thumb) return std::nullopt;
+    if (found.m != desc.m && pads_too_much(variant->tile(*tuning).rows, desc.m)) continue;
+    return Tuned{variant, *tuning, found.source};
   }
   return std::nullopt;
 }

@@ -73,8 +73,8 @@ std::string sanitize(std::string_view device_name) {
 
 std::string file_name(const Key& key) {
   return "N=" + std::to_string(key.n) + ",K=" + std::to_string(key.k) + ",device_name=" + key.device +
-         ",dtype=" + key.dtype + ",block_shape=[" + std::to_string(key.block_n) + "," + std::to_string(key.block_k) +
-         "].json";
+         ",dtype=" + key.dtype + ",block_shape=[" + std::to_string(key.group_rows) + "," +
+         std::to_string(key.group_cols) + "].json";
 }
 
 std::optional<Key> parse_file_name(std::string_view name) {
@@ -84,16 +84,16 @@ std::optional<Key> parse_file_name(std::string_view name) {
   const auto k = n ? take(name, ",device_name=") : std::nullopt;
   const auto device = k ? take(name, ",dtype=") : std::nullopt;
   const auto dtype = device ? take(name, ",block_shape=[") : std::nullopt;
-  const auto block_n = dtype ? take(name, ",") : std::nullopt;
-  if (!block_n) return std::nullopt;
+  const auto group_rows = dtype ? take(name, ",") : std::nullopt;
+  if (!group_rows) return std::nullopt;
   if (name.starts_with(' ')) name.remove_prefix(1);
-  const auto block_k = take(name, "]");
-  if (!block_k || name != ".json" || device->empty() || dtype->empty()) return std::nullopt;
-  const auto sizes = {to_size(*n), to_size(*k), to_size(*block_n), to_size(*block_k)};
+  const auto group_cols = take(name, "]");
+  if (!group_cols || name != ".json" || device->empty() || dtype->empty()) return std::nullopt;
+  const auto sizes = {to_size(*n), to_size(*k), to_size(*group_rows), to_size(*group_cols)};
   for (const auto& size : sizes)
     if (!size) return std::nullopt;
-  return Key{*to_size(*n),        *to_size(*k),       std::string(*device),
-             std::string(*dtype), *to_size(*block_n), *to_size(*block_k)};
+  return Key{*to_size(*n),        *to_size(*k),          std::string(*device),
+             std::string(*dtype), *to_size(*group_rows), *to_size(*group_cols)};
 }
 
 Table Table::parse(std::string_view text) {
@@ -150,49 +150,50 @@ const boost::json::object* Table::nearest(std::int64_t m, std::int64_t* found_m)
   return best;
 }
 
-Config config_of(const boost::json::object& entry) {
-  Config config;
-  const boost::json::value* member = entry.if_contains(kMember);
-  if (member == nullptr || !member->is_object()) return config;
+Entry entry_of(const boost::json::object& of) {
+  Entry entry;
+  const boost::json::value* member = of.if_contains(kMember);
+  if (member == nullptr || !member->is_object()) return entry;
   const boost::json::object& ironcl = member->as_object();
   if (const auto* variant = ironcl.if_contains("variant"); variant != nullptr && variant->is_string())
-    config.variant = variant->as_string().c_str();
+    entry.variant = variant->as_string().c_str();
   if (const auto* accuracy = ironcl.if_contains("accuracy_class"); accuracy != nullptr && accuracy->is_string())
-    config.accuracy_class = accuracy->as_string().c_str();
+    entry.accuracy_class = accuracy->as_string().c_str();
   if (const auto* units = ironcl.if_contains("compute_units"); units != nullptr && units->is_int64())
-    config.compute_units = units->as_int64();
+    entry.compute_units = units->as_int64();
   if (const auto* kept = ironcl.if_contains("is_rule_of_thumb"); kept != nullptr && kept->is_bool())
-    config.is_rule_of_thumb = kept->as_bool();
+    entry.is_rule_of_thumb = kept->as_bool();
   if (const auto* options = ironcl.if_contains("options"); options != nullptr && options->is_object())
     for (const auto& option : options->as_object())
       if (option.value().is_string())
-        config.options.emplace_back(std::string(option.key().data(), option.key().size()),
-                                    option.value().as_string().c_str());
-  return config;
+        entry.options.emplace_back(std::string(option.key().data(), option.key().size()),
+                                   option.value().as_string().c_str());
+  return entry;
 }
 
 void Tables::add(const Key& key, const Table& table) { tables_[key].merge(table); }
 
-std::vector<Tables::Choice> Tables::find(const std::vector<std::string>& devices, std::int64_t m, std::int64_t n,
-                                         std::int64_t k, std::string_view dtype, std::int64_t block_n,
-                                         std::int64_t block_k) const {
-  std::vector<Choice> choices;
+std::vector<Tables::Found> Tables::find(const std::vector<std::string>& devices, std::int64_t m, std::int64_t n,
+                                        std::int64_t k, std::string_view dtype, std::int64_t group_rows,
+                                        std::int64_t group_cols) const {
+  std::vector<Found> choices;
   const auto take_from = [&](const Key& key, const Table& table) {
     std::int64_t found = 0;
     const boost::json::object* entry = table.nearest(m, &found);
     if (entry == nullptr) return;
     if (ratio(found, m) <= kFarthest || (found >= kManyRows && found < m))
-      choices.push_back({config_of(*entry), file_name(key) + ": M=" + std::to_string(found), found});
+      choices.push_back({entry_of(*entry), file_name(key) + ": M=" + std::to_string(found), found});
   };
   for (const std::string& device : devices) {
-    const Key exact{n, k, device, std::string(dtype), block_n, block_k};
+    const Key exact{n, k, device, std::string(dtype), group_rows, group_cols};
     const auto at = tables_.find(exact);
     if (at != tables_.end()) take_from(at->first, at->second);
     const Key* near_key = nullptr;
     const Table* near_table = nullptr;
     double near_distance = std::numeric_limits<double>::infinity();
     for (const auto& [key, table] : tables_) {
-      if (key.device != device || key.dtype != dtype || key.block_n != block_n || key.block_k != block_k) continue;
+      if (key.device != device || key.dtype != dtype || key.group_rows != group_rows || key.group_cols != group_cols)
+        continue;
       if (key == exact) continue;
       const double d = ratio(key.n, n) * ratio(key.k, k);
       if (d >= near_distance || d > kFarthest) continue;

@@ -23,9 +23,9 @@ namespace ironcl::tuned {
 /// What a table is for.
 struct Key {
   std::int64_t n = 0, k = 0;
-  std::string device;              ///< sanitize()d: a device, an architecture, a vendor or "any".
-  std::string dtype = "fp8_w8a8";  ///< "fp8_w8a8" or "int8_w8a8".
-  std::int64_t block_n = 128, block_k = 128;
+  std::string device;                               ///< sanitize()d: a device, an architecture, a vendor or "any".
+  std::string dtype = "fp8_w8a8";                   ///< "fp8_w8a8" or "int8_w8a8".
+  std::int64_t group_rows = 128, group_cols = 128;  ///< Of B's scales: block_shape of the file name.
 
   friend auto operator<=>(const Key&, const Key&) = default;
 };
@@ -40,8 +40,8 @@ std::string file_name(const Key& key);
 /// The key of a file name of either spelling; empty where it is not such a name.
 std::optional<Key> parse_file_name(std::string_view name);
 
-/// One configuration. Empty variant: the entry has no "ironcl" member (somebody else's table).
-struct Config {
+/// What we say of one number of rows. Empty variant: the entry has no "ironcl" member (somebody else's table).
+struct Entry {
   std::string variant;
   std::vector<std::pair<std::string, std::string>> options;
   std::int64_t compute_units = 0;  ///< Of the device that it was measured on; 0: not said.
@@ -78,8 +78,8 @@ class Table {
   boost::json::object remarks_;  ///< Members that are no entries, such as "triton_version"; kept.
 };
 
-/// The configuration in an entry's "ironcl" member.
-Config config_of(const boost::json::object& entry);
+/// What stands in the "ironcl" member of an entry as the file has it.
+Entry entry_of(const boost::json::object& of);
 
 /// Several tables, and the look-up over them.
 class Tables {
@@ -88,16 +88,16 @@ class Tables {
   void add(const Key& key, const Table& table);
   bool empty() const noexcept { return tables_.empty(); }
 
-  struct Choice {
-    Config config;
+  struct Found {
+    Entry entry;
     std::string source;  ///< "N=...: M=64", for reports.
     std::int64_t m = 0;  ///< Of the entry.
   };
   /// The configurations to try for a problem, best first: for each of `devices` (device, architecture, vendor, ...)
   /// the table of exactly this (n, k), then the one nearest in log N + log K, each at the M that is nearest in log M;
   /// nothing that is farther than kFarthest. The caller takes the first that is valid, or its rule of thumb.
-  std::vector<Choice> find(const std::vector<std::string>& devices, std::int64_t m, std::int64_t n, std::int64_t k,
-                           std::string_view dtype, std::int64_t block_n, std::int64_t block_k) const;
+  std::vector<Found> find(const std::vector<std::string>& devices, std::int64_t m, std::int64_t n, std::int64_t k,
+                          std::string_view dtype, std::int64_t group_rows, std::int64_t group_cols) const;
 
  private:
   std::map<Key, Table> tables_;

@@ -168,8 +168,8 @@ class TuneCommand final : public Command {
     key.k = problem.k;
     key.device = space.devices.empty() ? tuned::sanitize(device_.name()) : space.devices.front();
     if (!space.dtype.empty()) key.dtype = space.dtype;
-    key.block_n = problem.b_scale.grid.group_rows;
-    key.block_k = problem.b_scale.grid.group_cols;
+    key.group_rows = problem.b_scale.grid.group_rows;
+    key.group_cols = problem.b_scale.grid.group_cols;
     return key;
   }
 
@@ -202,7 +202,7 @@ class TuneCommand final : public Command {
       throw CommandError(ExitStatus::bad_input, error.what());
     }
     if (const boost::json::object* ours = known(table, problem)) {
-      const tuned::Config config = tuned::config_of({{"ironcl", *ours}});
+      const tuned::Entry config = tuned::entry_of({{"ironcl", *ours}});
       Configuration winner;
       winner.variant = config.variant;
       winner.options = config.options;

@@ -120,7 +120,7 @@ void TuneReport::known(const report::Problem& problem, const json::object& membe
   ++known_;
   const double ns = number_in(member, "time_ns"), thumb = number_in(member, "rule_of_thumb_ns");
   tuning::Configuration configuration;
-  const tuned::Config config = tuned::config_of({{"ironcl", member}});
+  const tuned::Entry config = tuned::entry_of({{"ironcl", member}});
   configuration.variant = config.variant;
   configuration.options = config.options;
   print(line(problem, "known", ns, thumb, "-", to_text(configuration)));

@@ -189,7 +189,7 @@ TEST(OpenClTuned, ShipsOnlyEntriesThatThisBuildUnderstands) {
     ASSERT_TRUE(tuned::parse_file_name(shipped.file_name)) << shipped.file_name;
     const tuned::Table parsed = tuned::Table::parse(shipped.text);
     for (const auto& [m, value] : parsed.entries()) {
-      const tuned::Config config = tuned::config_of(value);
+      const tuned::Entry config = tuned::entry_of(value);
       if (config.variant.empty()) continue;
       const Variant* variant = find_variant(config.variant);
       ASSERT_NE(variant, nullptr) << shipped.file_name << ": M=" << m << ": " << config.variant;

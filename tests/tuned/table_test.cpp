@@ -48,9 +48,9 @@ TEST(TunedTable, KeepsTheFieldsOfOthersBesideOurs) {
   ASSERT_EQ(again.entries().size(), 2u);
   EXPECT_EQ(again.entries().at(64).at("BLOCK_SIZE_M").as_int64(), 64);
   EXPECT_EQ(again.entries().at(64).at("num_warps").as_int64(), 4);
-  EXPECT_EQ(config_of(again.entries().at(64)).variant, "gemm_tiled");
-  EXPECT_EQ(config_of(again.entries().at(64)).options.front().second, "64");
-  EXPECT_TRUE(config_of(again.entries().at(1)).variant.empty());
+  EXPECT_EQ(entry_of(again.entries().at(64)).variant, "gemm_tiled");
+  EXPECT_EQ(entry_of(again.entries().at(64)).options.front().second, "64");
+  EXPECT_TRUE(entry_of(again.entries().at(1)).variant.empty());
 }
 
 TEST(TunedTable, SortsItsKeysAsNumbers) {
@@ -110,9 +110,9 @@ TEST(TunedTables, PreferTheDeviceThenItsClassesAndTheExactShapeBeforeTheNearest)
   tables.add({4096, 4096, "exact", "fp8_w8a8", 256, 256}, table("block256"));
   const auto found = tables.find({"exact", "arch", "vendor"}, 64, 4096, 4096, "fp8_w8a8", 128, 128);
   ASSERT_EQ(found.size(), 3u);
-  EXPECT_EQ(found[0].config.variant, "device_exact");
-  EXPECT_EQ(found[1].config.variant, "device_near");
-  EXPECT_EQ(found[2].config.variant, "vendor");
+  EXPECT_EQ(found[0].entry.variant, "device_exact");
+  EXPECT_EQ(found[1].entry.variant, "device_near");
+  EXPECT_EQ(found[2].entry.variant, "vendor");
   EXPECT_TRUE(tables.find({"other"}, 64, 4096, 4096, "fp8_w8a8", 128, 128).empty());
 }
 
@@ -148,8 +148,8 @@ TEST(TunedTables, LetWhatIsAddedLaterWin) {
   overlay.set(64, ours("overlay", "1"));
   tables.add(key, shipped);
   tables.add(key, overlay);
-  EXPECT_EQ(tables.find({"d"}, 64, 8, 8, "fp8_w8a8", 128, 128).front().config.variant, "overlay");
-  EXPECT_EQ(tables.find({"d"}, 1, 8, 8, "fp8_w8a8", 128, 128).front().config.variant, "shipped");
+  EXPECT_EQ(tables.find({"d"}, 64, 8, 8, "fp8_w8a8", 128, 128).front().entry.variant, "overlay");
+  EXPECT_EQ(tables.find({"d"}, 1, 8, 8, "fp8_w8a8", 128, 128).front().entry.variant, "shipped");
 }
 
 }  // namespace

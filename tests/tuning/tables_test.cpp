@@ -30,7 +30,7 @@ tuned::Table one_entry(std::int64_t m, const char* variant) {
 }
 
 std::string variant_of(const tuned::Table& table, std::int64_t m) {
-  return tuned::config_of(table.entries().at(m)).variant;
+  return tuned::entry_of(table.entries().at(m)).variant;
 }
 
 TEST(TunedFiles, AreMergedNotReplaced) {

@@ -135,7 +135,7 @@ TEST(Tune, KeepsWhatItHasWhenInterrupted) {
   ASSERT_TRUE(table);
   EXPECT_GE(table->entries().size(), 1u);
   EXPECT_LT(table->entries().size(), 64u);
-  for (const auto& [m, entry] : table->entries()) EXPECT_EQ(tuned::config_of(entry).variant, "plain") << m;
+  for (const auto& [m, entry] : table->entries()) EXPECT_EQ(tuned::entry_of(entry).variant, "plain") << m;
   EXPECT_TRUE(contains(read_file(scratch.path("out")), "interrupted: "));
 }
 
