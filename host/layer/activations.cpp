@@ -10,7 +10,6 @@
 #include <stdexcept>
 
 #include "backends/numerics/casts.h"
-#include "backends/numerics/quantize.h"
 
 namespace ironcl::layer {
 namespace {
@@ -18,13 +17,11 @@ namespace {
 using checkpoint::LinearLayer;
 using numerics::DType;
 
-/// Codes of a fixed ("static") scale: what an engine does before it calls the GEMM.
+/// Codes of the layer's fixed scale in place of the values.
 void apply_fixed_scale(DType x, float scale, Activations& a) {
-  std::vector<float> values(static_cast<std::size_t>(a.m * a.k));
-  numerics::decode(x, a.data.data(), std::span<float>(values));
-  a.data.resize(values.size());
-  for (std::size_t i = 0; i < values.size(); ++i)
-    a.data[i] = std::byte{numerics::quantize_one(values[i], scale, a.form.dtype)};
+  std::vector<std::byte> codes(bytes_of_matrix(a.form.dtype, a.m, a.k));
+  quantize_fixed(x, a.data.data(), scale, a.form.dtype, codes);
+  a.data = std::move(codes);
   a.scales.resize(sizeof scale);
   std::memcpy(a.scales.data(), &scale, sizeof scale);
 }

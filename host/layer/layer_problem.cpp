@@ -2,7 +2,10 @@
 // A layer of a checkpoint as a problem.
 #include "host/layer/layer_problem.h"
 
+#include <algorithm>
+
 #include "backends/numerics/casts.h"
+#include "backends/numerics/quantize.h"
 
 namespace ironcl::layer {
 
@@ -39,6 +42,17 @@ ActivationForm activation_form(const LinearLayer& layer, DType x, std::optional<
   form.scale = {DType::f32, x_block.value_or(layer.activation_grid)};
   form.quantizer.rounding = layer.activation_rounding;
   return form;
+}
+
+void quantize_fixed(DType x_dtype, const std::byte* x, float scale, DType code_dtype, std::span<std::byte> codes) {
+  constexpr std::size_t kAtOnce = 4096;  // decoded values that stay in a cache
+  std::vector<float> values(std::min(codes.size(), kAtOnce));
+  for (std::size_t at = 0; at < codes.size(); at += values.size()) {
+    const std::size_t count = std::min(values.size(), codes.size() - at);
+    numerics::decode(x_dtype, x + at * numerics::size_of(x_dtype), std::span<float>(values).first(count));
+    for (std::size_t i = 0; i < count; ++i)
+      codes[at + i] = std::byte{numerics::quantize_one(values[i], scale, code_dtype)};
+  }
 }
 
 report::Problem describe(const LinearLayer& layer, const ProblemChoices& choices) {

@@ -36,6 +36,10 @@ struct ActivationForm {
 ActivationForm activation_form(const checkpoint::LinearLayer& layer, numerics::DType x,
                                std::optional<numerics::ScaleGrid> x_block = std::nullopt);
 
+/// Codes of a fixed ("static") scale, as many as `codes` holds: what an engine does before it calls the GEMM.
+void quantize_fixed(numerics::DType x_dtype, const std::byte* x, float scale, numerics::DType code_dtype,
+                    std::span<std::byte> codes);
+
 /// What a caller chooses of a layer's problem.
 struct ProblemChoices {
   std::int64_t m = 0;                            ///< Rows of A, at most.

@@ -93,12 +93,17 @@ LeftOut left_out(const LinearLayer& layer, const checkpoint::Error& error) {
 }
 
 const LinearLayer& find_layer(const Checkpoint& checkpoint, const std::string& name) {
+  const LinearLayer& layer = find_layer_unchecked(checkpoint, name);
+  layer.check();
+  return layer;
+}
+
+const LinearLayer& find_layer_unchecked(const Checkpoint& checkpoint, const std::string& name) {
   check_any(checkpoint);
   const auto& layers = checkpoint.layers();
   const auto found =
       std::find_if(layers.begin(), layers.end(), [&name](const LinearLayer& layer) { return layer.name == name; });
   if (found == layers.end()) fail_not_found(checkpoint, name);
-  found->check();
   return *found;
 }
 

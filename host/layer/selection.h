@@ -43,6 +43,10 @@ Selection select_layers(const checkpoint::Checkpoint& checkpoint, const std::str
 /// The layer with exactly that name. Throws checkpoint::Error: not_found, with names that are near; its problem.
 const checkpoint::LinearLayer& find_layer(const checkpoint::Checkpoint& checkpoint, const std::string& name);
 
+/// The same, with its problem where it has one. Throws checkpoint::Error not_found.
+const checkpoint::LinearLayer& find_layer_unchecked(const checkpoint::Checkpoint& checkpoint,
+                                                    const std::string& name);
+
 /// "model.layers.*.mlp.down_proj" of "model.layers.17.mlp.down_proj": parts that are numbers become *.
 std::string pattern_of(std::string_view layer);
 

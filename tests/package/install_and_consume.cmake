@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # Installs the build into an empty folder, builds ./consumer against it and runs what that built:
-#   cmake -DBUILD_DIR=... -DWORK_DIR=... -DGENERATOR=... -DLIBDIR=... -DFLAGS=... -P install_and_consume.cmake
+#   cmake -DBUILD_DIR=... -DWORK_DIR=... -DGENERATOR=... -DLIBDIR=... -DFLAGS=... -DCHECKPOINT=... -P install_and_consume.cmake
 function(run)
   list(JOIN ARGV " " command)
   message(STATUS "${command}")
@@ -24,6 +24,7 @@ set(clean ${CMAKE_COMMAND} -E chdir ${WORK_DIR}/elsewhere ${CMAKE_COMMAND} -E en
           --unset=IRONCL_PLUGIN_DIRS --unset=IRONCL_DEVICE --unset=IRONCL_DISABLE)
 run(${clean} ${WORK_DIR}/consumer/consumer_cpp ironwood)
 run(${clean} ${WORK_DIR}/consumer/consumer_c)
+run(${clean} ${WORK_DIR}/consumer/consumer_checkpoint ${CHECKPOINT} ironwood 2)
 # A plugin of somebody else goes into the same folder.
 file(COPY ${WORK_DIR}/consumer/libironcl_mine.so DESTINATION ${prefix}/${LIBDIR}/ironcl-plugins)
 run(${clean} ${WORK_DIR}/consumer/consumer_cpp ironwood mine)

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * checkpoint.h - the quantised linear layers of a checkpoint, as problems and weights for a device: the C API.
+ *
+ * Opens a folder or a safetensors file, lists its layers, and says of each what a plan and prepared weights need; no
+ * call here touches a device. Next door: ironcl.h (devices), plugin.h (every struct of a problem), checkpoint.hpp
+ * (the same in C++), host/examples/run_checkpoint.cpp, docs/checkpoints.md (which checkpoints are read).
+ *
+ *   ironcl_checkpoint_open -> ironcl_checkpoint_find_layer -> ironcl_layer_problem -> api->gemm_create
+ *                                                          -> ironcl_layer_weights -> api->weights_prepare
+ *   where the layer's activations have a static scale: ironcl_layer_quantize before api->write
+ *
+ * Rules: those of ironcl.h. A checkpoint may be used from any thread. Layers and every pointer that is filled in are
+ * borrowed from it and stay valid until ironcl_checkpoint_close. Files are mapped and must not shrink while open.
+ * Errors: UNAVAILABLE (no such file, tensor or layer; a file that cannot be read), UNSUPPORTED (well formed, but a
+ * way of quantising that is not read), INVALID_ARGUMENT (a damaged file, a caller's mistake), OUT_OF_HOST_MEMORY; the
+ * message says what, where and what to do.
+ */
+#ifndef IRONCL_CHECKPOINT_H_
+#define IRONCL_CHECKPOINT_H_
+
+#include "ironcl.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct ironcl_checkpoint_t* ironcl_checkpoint;
+typedef const struct ironcl_layer_t* ironcl_layer;
+
+/* A zeroed struct with struct_size set is a good default, and so is NULL. */
+typedef struct ironcl_checkpoint_options {
+  uint32_t struct_size;
+  uint32_t flags; /* 0 */
+  /* The weight block of layers for which neither config.json nor the file says one; 0, 0: by the shapes. */
+  uint32_t block_rows;
+  uint32_t block_cols;
+} ironcl_checkpoint_options;
+
+/* Opens a checkpoint folder or one safetensors file. What is wrong with one layer is that layer's problem and no
+ * error here. Ownership: the caller closes *out_checkpoint. */
+IRONCL_API ironcl_status ironcl_checkpoint_open(const char* path, const ironcl_checkpoint_options* options,
+                                                ironcl_checkpoint* out_checkpoint, ironcl_error* error);
+
+/* NULL is fine. Weights that were prepared stay; layers and their pointers do not. */
+IRONCL_API void ironcl_checkpoint_close(ironcl_checkpoint checkpoint);
+
+/* Quantised layers, unusable ones included, in the order of a reader ("layers.2" before "layers.10"). */
+IRONCL_API uint32_t ironcl_checkpoint_layer_count(ironcl_checkpoint checkpoint);
+IRONCL_API ironcl_status ironcl_checkpoint_layer(ironcl_checkpoint checkpoint, uint32_t index,
+                                                 ironcl_layer* out_layer, ironcl_error* error);
+/* By its whole name, such as "model.layers.0.mlp.down_proj". The error names layers that are near. */
+IRONCL_API ironcl_status ironcl_checkpoint_find_layer(ironcl_checkpoint checkpoint, const char* name,
+                                                      ironcl_layer* out_layer, ironcl_error* error);
+
+/* How a layer's activations are quantised. */
+enum {
+  IRONCL_ACTIVATIONS_NONE = 0,    /* not at all: weight-only */
+  IRONCL_ACTIVATIONS_DYNAMIC = 1, /* by the plan, from each call's values */
+  IRONCL_ACTIVATIONS_STATIC = 2   /* by the caller, with the scale of the checkpoint: ironcl_layer_quantize */
+};
+
+typedef struct ironcl_layer_info {
+  uint32_t struct_size;
+  uint32_t activations; /* IRONCL_ACTIVATIONS_* */
+  int64_t n, k;         /* the weight is [n, k]; 0 where the layer is unusable and they are not known */
+  const char* name;
+  const char* problem; /* why the layer cannot be used; "" where it can */
+  ironcl_dtype weight_dtype;
+  ironcl_dtype bias_dtype;            /* NONE: no bias */
+  ironcl_scale_desc weight_scale;     /* over n x k */
+  ironcl_scale_desc activation_scale; /* over m x k; dtype NONE where activations is NONE */
+  float input_scale;                  /* where activations is STATIC; 0 else */
+  uint32_t reserved;
+  const void* bias; /* [n] of bias_dtype, aligned for it; NULL: none. Goes into gemm_args.bias by way of a buffer */
+  uint64_t bias_bytes;
+  uint64_t bytes; /* of the layer in the file: weight, scales and bias */
+} ironcl_layer_info;
+
+IRONCL_API ironcl_status ironcl_layer_get_info(ironcl_layer layer, ironcl_layer_info* out_info, ironcl_error* error);
+
+/* What a caller chooses of a layer's problem. Zero means: BF16 for both types, F32 accuracy. */
+typedef struct ironcl_layer_choices {
+  uint32_t struct_size;
+  ironcl_dtype x_dtype; /* what activations come in: F32, F16 or BF16 */
+  ironcl_dtype d_dtype; /* of the result: F32, F16 or BF16 */
+  uint32_t weakest_accuracy;
+  int64_t m; /* the most rows that a call will bring */
+} ironcl_layer_choices;
+
+/* The problem of a layer: everything but options and leading dimensions is filled, for gemm_create and
+ * ironcl_registry_select. Fails as the layer's problem says where it is unusable. */
+IRONCL_API ironcl_status ironcl_layer_problem(ironcl_layer layer, const ironcl_layer_choices* choices,
+                                              ironcl_gemm_desc* out_desc, ironcl_error* error);
+
+/* The layer's weights for weights_prepare; out_desc->plan is NULL, for the caller to set. Codes lie in the mapped
+ * file, and are read when they are prepared. */
+IRONCL_API ironcl_status ironcl_layer_weights(ironcl_layer layer, ironcl_weights_desc* out_desc, ironcl_error* error);
+
+/* Codes [m, k] of the layer's static scale from x [m, k] of x_dtype (F32, F16, BF16), both tight: what a plan of a
+ * STATIC layer takes as `a`, with input_scale as `a_scale`. code_bytes is at least m * k. Errors also:
+ * INVALID_ARGUMENT where the layer's activations are not STATIC. */
+IRONCL_API ironcl_status ironcl_layer_quantize(ironcl_layer layer, ironcl_dtype x_dtype, const void* x, int64_t m,
+                                               void* codes, uint64_t code_bytes, ironcl_error* error);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* IRONCL_CHECKPOINT_H_ */

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+// checkpoint.hpp: the C API of checkpoint.h as C++20. Header-only; link ironcl::ironcl. Next door: ironcl.hpp
+// (devices, plans, weights), host/examples/run_checkpoint.cpp.
+//
+//   const ironcl::Checkpoint checkpoint("Qwen3-8B-FP8");
+//   const ironcl::Layer layer = checkpoint.layer("model.layers.0.self_attn.q_proj");
+//   const ironcl::GemmDesc desc = layer.problem({.m = 16});   // bf16 in, bf16 out
+//   const ironcl::Device device = registry.select(desc);
+//   const ironcl::Gemm gemm(device, desc);
+//   const ironcl::Weights weights = layer.prepare(device, &gemm);
+//
+// Errors: every failing call throws ironcl::Error. Threads: immutable, any thread. Ownership: a Layer keeps its
+// checkpoint open; prepared weights do not need it any more.
+#pragma once
+
+#include "checkpoint.h"
+#include "ironcl.hpp"
+
+namespace ironcl {
+
+/// What a caller chooses of a layer's problem; every field as in ironcl_layer_choices.
+struct LayerChoices {
+  std::int64_t m = 0;
+  ironcl_dtype x = IRONCL_BF16;
+  ironcl_dtype d = IRONCL_BF16;
+  std::uint32_t weakest_accuracy = IRONCL_ACCURACY_F32;
+};
+
+/// A quantised linear layer: a reference, cheap to copy.
+class Layer {
+ public:
+  Layer(std::shared_ptr<ironcl_checkpoint_t> owner, ironcl_layer handle) : owner_(std::move(owner)), handle_(handle) {
+    info_ = detail::sized<ironcl_layer_info>();
+    detail::check(ironcl_layer_get_info, handle_, &info_);
+  }
+
+  std::string name() const { return info_.name; }
+  /// Why it cannot be used; empty where it can.
+  std::string problem_text() const { return info_.problem; }
+  bool usable() const noexcept { return info_.problem[0] == '\0'; }
+  const ironcl_layer_info& info() const noexcept { return info_; }
+  std::int64_t n() const noexcept { return info_.n; }
+  std::int64_t k() const noexcept { return info_.k; }
+  bool is_static() const noexcept { return info_.activations == IRONCL_ACTIVATIONS_STATIC; }
+  /// [n] of info().bias_dtype; empty where there is none.
+  std::span<const std::byte> bias() const noexcept {
+    return {static_cast<const std::byte*>(info_.bias), static_cast<std::size_t>(info_.bias_bytes)};
+  }
+
+  /// The problem for a plan and for Registry::select. Throws where the layer is unusable.
+  GemmDesc problem(const LayerChoices& choices) const {
+    auto given = detail::sized<ironcl_layer_choices>();
+    given.x_dtype = choices.x;
+    given.d_dtype = choices.d;
+    given.weakest_accuracy = choices.weakest_accuracy;
+    given.m = choices.m;
+    auto c = detail::sized<ironcl_gemm_desc>();
+    detail::check(ironcl_layer_problem, handle_, &given, &c);
+    const auto scale = [](const ironcl_scale_desc& s) { return Scale{s.dtype, s.group_rows, s.group_cols, s.ld}; };
+    GemmDesc desc;
+    desc.m = c.m;
+    desc.n = c.n;
+    desc.k = c.k;
+    desc.a_source = c.a_source_dtype;
+    desc.a = c.a_dtype;
+    desc.b = c.b_dtype;
+    desc.d = c.d_dtype;
+    desc.bias = c.bias_dtype;
+    desc.weakest_accuracy = c.weakest_accuracy;
+    desc.a_scale = scale(c.a_scale);
+    desc.b_scale = scale(c.b_scale);
+    desc.a_quantizer = c.a_quantizer;
+    return desc;
+  }
+
+  /// Its weights, prepared for a device. `plan`: whose layout; null: one that every plan of the device takes.
+  Weights prepare(const Device& device, const Gemm* plan = nullptr) const {
+    auto c = detail::sized<ironcl_weights_desc>();
+    detail::check(ironcl_layer_weights, handle_, &c);
+    const WeightsDesc desc{
+        .n = c.n,
+        .k = c.k,
+        .dtype = c.dtype,
+        .scale = {c.scale.dtype, c.scale.group_rows, c.scale.group_cols, c.scale.ld},
+        .data = {static_cast<const std::byte*>(c.data), static_cast<std::size_t>(c.data_bytes)},
+        .scales = {static_cast<const std::byte*>(c.scales), static_cast<std::size_t>(c.scale_bytes)}};
+    return {device, desc, plan};
+  }
+
+  /// Codes [m, k] of the static scale from values [m, k] of `x`: what the plan of a static layer takes.
+  std::vector<std::byte> quantize(ironcl_dtype x, std::span<const std::byte> values, std::int64_t m) const {
+    const std::size_t size = x == IRONCL_F32 ? 4 : 2;
+    std::vector<std::byte> codes(m < 0 ? 0 : static_cast<std::size_t>(m) * static_cast<std::size_t>(info_.k));
+    if (values.size() != codes.size() * size)
+      throw Error(IRONCL_INVALID_ARGUMENT, 0, "quantize: values have another size than [m, k] of their type");
+    detail::check(ironcl_layer_quantize, handle_, x, static_cast<const void*>(values.data()), m,
+                  static_cast<void*>(codes.data()), std::uint64_t{codes.size()});
+    return codes;
+  }
+
+  ironcl_layer handle() const noexcept { return handle_; }
+
+ private:
+  std::shared_ptr<ironcl_checkpoint_t> owner_;
+  ironcl_layer handle_ = nullptr;
+  ironcl_layer_info info_{};
+};
+
+/// An open checkpoint.
+class Checkpoint {
+ public:
+  /// A folder or one safetensors file. `block`: rows and columns of a weight block where nothing else says them.
+  explicit Checkpoint(const std::string& path, std::pair<std::uint32_t, std::uint32_t> block = {0, 0}) {
+    auto options = detail::sized<ironcl_checkpoint_options>();
+    options.block_rows = block.first;
+    options.block_cols = block.second;
+    ironcl_checkpoint handle = nullptr;
+    detail::check(ironcl_checkpoint_open, path.c_str(), &options, &handle);
+    owner_ = {handle, ironcl_checkpoint_close};
+  }
+
+  std::size_t size() const noexcept { return ironcl_checkpoint_layer_count(owner_.get()); }
+  /// Every quantised layer, unusable ones too.
+  std::vector<Layer> layers() const {
+    std::vector<Layer> all;
+    for (std::uint32_t i = 0; i < size(); ++i) {
+      ironcl_layer handle = nullptr;
+      detail::check(ironcl_checkpoint_layer, owner_.get(), i, &handle);
+      all.emplace_back(owner_, handle);
+    }
+    return all;
+  }
+  /// By its whole name. Throws with names that are near.
+  Layer layer(const std::string& name) const {
+    ironcl_layer handle = nullptr;
+    detail::check(ironcl_checkpoint_find_layer, owner_.get(), name.c_str(), &handle);
+    return {owner_, handle};
+  }
+
+ private:
+  std::shared_ptr<ironcl_checkpoint_t> owner_;
+};
+
+}  // namespace ironcl

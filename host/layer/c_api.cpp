@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: Apache-2.0
+// The C door of checkpoints (checkpoint.h): checks structs, turns what is thrown into a status. Part of libironcl.
+#include <fmt/format.h>
+
+#include <cstring>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "backends/numerics/casts.h"
+#include "backends/numerics/quantize.h"
+#include "host/checkpoint/model.h"
+#include "host/include/ironcl/checkpoint.h"
+#include "host/layer/layer_problem.h"
+#include "host/layer/selection.h"
+#include "host/registry/c_boundary.h"
+
+using ironcl::checkpoint::ActivationScheme;
+using ironcl::checkpoint::ErrorKind;
+using ironcl::checkpoint::LinearLayer;
+using ironcl::numerics::DType;
+using ironcl::registry::read_struct;
+using ironcl::registry::Result;
+using ironcl::registry::write_struct;
+namespace layer = ironcl::layer;
+
+/// A layer with the aligned copies of its scales and bias, made when they are first asked for.
+struct ironcl_layer_t {
+  explicit ironcl_layer_t(const LinearLayer& of) : source(&of), problem(of.problem ? of.problem->what() : "") {}
+
+  const layer::LayerWeights& weights() const {
+    std::call_once(once, [this] { made = layer::weights_of(*source); });
+    return made;
+  }
+
+  const LinearLayer* source;
+  std::string problem;
+  mutable std::once_flag once;
+  mutable layer::LayerWeights made;
+};
+
+struct ironcl_checkpoint_t {
+  explicit ironcl_checkpoint_t(ironcl::checkpoint::Checkpoint opened) : checkpoint(std::move(opened)) {
+    for (const LinearLayer& one : checkpoint.layers()) layers.emplace_back(one);
+  }
+  ironcl::checkpoint::Checkpoint checkpoint;
+  std::deque<ironcl_layer_t> layers;  ///< In the checkpoint's order; they stay where they are.
+};
+
+namespace {
+
+Result invalid(std::string message) { return {IRONCL_INVALID_ARGUMENT, std::move(message)}; }
+
+ironcl_status status_of(ErrorKind kind) {
+  switch (kind) {
+    case ErrorKind::io:
+    case ErrorKind::not_found:
+      return IRONCL_UNAVAILABLE;
+    case ErrorKind::unsupported:
+      return IRONCL_UNSUPPORTED;
+    default:
+      return IRONCL_INVALID_ARGUMENT;
+  }
+}
+
+/// registry::guard, with what a checkpoint throws.
+template <class Function>
+ironcl_status guard(ironcl_error* error, Function&& function) noexcept {
+  return ironcl::registry::guard(error, [&]() -> Result {
+    try {
+      return function();
+    } catch (const ironcl::checkpoint::Error& thrown) {
+      return {status_of(thrown.kind()), thrown.what()};
+    } catch (const std::overflow_error& thrown) {
+      return invalid(thrown.what());
+    }
+  });
+}
+
+ironcl_scale_desc scale_desc(DType type, ironcl::numerics::ScaleGrid grid) {
+  ironcl_scale_desc desc{};
+  desc.dtype = static_cast<ironcl_dtype>(type);
+  if (type == DType::none) return desc;
+  desc.group_rows = static_cast<std::uint32_t>(grid.group_rows);
+  desc.group_cols = static_cast<std::uint32_t>(grid.group_cols);
+  return desc;
+}
+
+std::uint32_t scheme_of(ActivationScheme scheme) {
+  return scheme == ActivationScheme::none    ? IRONCL_ACTIVATIONS_NONE
+         : scheme == ActivationScheme::fixed ? IRONCL_ACTIVATIONS_STATIC
+                                             : IRONCL_ACTIVATIONS_DYNAMIC;
+}
+
+/// F32, F16 or BF16; `missing` for NONE.
+Result float_type(const char* what, ironcl_dtype given, DType missing, DType& out) {
+  out = given == IRONCL_DTYPE_NONE ? missing : static_cast<DType>(given);
+  if (ironcl::numerics::is_float(out)) return {};
+  return invalid(fmt::format("{} is {}; F32 (1), F16 (2) and BF16 (3) are taken", what, given));
+}
+
+}  // namespace
+
+extern "C" {
+
+ironcl_status ironcl_checkpoint_open(const char* path, const ironcl_checkpoint_options* options,
+                                     ironcl_checkpoint* out_checkpoint, ironcl_error* error) {
+  return guard(error, [&]() -> Result {
+    if (path == nullptr || out_checkpoint == nullptr) return invalid("path or out_checkpoint is NULL");
+    ironcl::checkpoint::OpenOptions open;
+    if (options != nullptr) {
+      ironcl_checkpoint_options given{};
+      if (Result read = read_struct(options, "ironcl_checkpoint_options", sizeof(std::uint32_t), given); !read.ok())
+        return read;
+      if (given.flags != 0) return {IRONCL_UNIMPLEMENTED, "ironcl_checkpoint_options.flags must be 0"};
+      if (given.block_rows != 0 || given.block_cols != 0) open.block = {given.block_rows, given.block_cols};
+    }
+    *out_checkpoint =
+        std::make_unique<ironcl_checkpoint_t>(ironcl::checkpoint::Checkpoint::open(path, open)).release();
+    return {};
+  });
+}
+
+void ironcl_checkpoint_close(ironcl_checkpoint checkpoint) { delete checkpoint; }
+
+uint32_t ironcl_checkpoint_layer_count(ironcl_checkpoint checkpoint) {
+  return checkpoint == nullptr ? 0 : static_cast<uint32_t>(checkpoint->layers.size());
+}
+
+ironcl_status ironcl_checkpoint_layer(ironcl_checkpoint checkpoint, uint32_t index, ironcl_layer* out_layer,
+                                      ironcl_error* error) {
+  return guard(error, [&]() -> Result {
+    if (checkpoint == nullptr || out_layer == nullptr) return invalid("checkpoint or out_layer is NULL");
+    if (index >= checkpoint->layers.size())
+      return invalid(fmt::format("layer {} does not exist; there are {}", index, checkpoint->layers.size()));
+    *out_layer = &checkpoint->layers[index];
+    return {};
+  });
+}
+
+ironcl_status ironcl_checkpoint_find_layer(ironcl_checkpoint checkpoint, const char* name, ironcl_layer* out_layer,
+                                           ironcl_error* error) {
+  return guard(error, [&]() -> Result {
+    if (checkpoint == nullptr || name == nullptr || out_layer == nullptr)
+      return invalid("checkpoint, name or out_layer is NULL");
+    const LinearLayer* found = &layer::find_layer_unchecked(checkpoint->checkpoint, name);
+    *out_layer = &checkpoint->layers[static_cast<std::size_t>(found - checkpoint->checkpoint.layers().data())];
+    return {};
+  });
+}
+
+ironcl_status ironcl_layer_get_info(ironcl_layer layer, ironcl_layer_info* out_info, ironcl_error* error) {
+  return guard(error, [&]() -> Result {
+    if (layer == nullptr || out_info == nullptr) return invalid("layer or out_info is NULL");
+    const LinearLayer& source = *layer->source;
+    ironcl_layer_info info{};
+    info.n = source.n;
+    info.k = source.k;
+    info.name = source.name.c_str();
+    info.problem = layer->problem.c_str();
+    info.weight_dtype = static_cast<ironcl_dtype>(source.weight.dtype);
+    info.bytes = source.bytes;
+    if (!source.problem) {
+      info.activations = scheme_of(source.activations);
+      info.weight_scale = scale_desc(source.scale.dtype, source.weight_grid);
+      const layer::ActivationForm form = layer::activation_form(source, DType::bf16);
+      info.activation_scale = scale_desc(form.scale.dtype, form.scale.grid);
+      info.input_scale = form.fixed_scale.value_or(0);
+      if (source.bias) {
+        const layer::LayerWeights& weights = layer->weights();
+        info.bias_dtype = static_cast<ironcl_dtype>(source.bias->dtype);
+        info.bias = weights.bias.data();
+        info.bias_bytes = weights.bias.size();
+      }
+    }
+    return write_struct(info, "ironcl_layer_info", out_info);
+  });
+}
+
+ironcl_status ironcl_layer_problem(ironcl_layer layer, const ironcl_layer_choices* choices,
+                                   ironcl_gemm_desc* out_desc, ironcl_error* error) {
+  return guard(error, [&]() -> Result {
+    if (layer == nullptr || choices == nullptr || out_desc == nullptr)
+      return invalid("layer, choices or out_desc is NULL");
+    ironcl_layer_choices given{};
+    if (Result read = read_struct(choices, "ironcl_layer_choices", sizeof(std::uint32_t), given); !read.ok())
+      return read;
+    layer->source->check();
+    layer::ProblemChoices chosen;
+    if (Result read = float_type("x_dtype", given.x_dtype, DType::bf16, chosen.x); !read.ok()) return read;
+    if (Result read = float_type("d_dtype", given.d_dtype, DType::bf16, chosen.out); !read.ok()) return read;
+    if (given.m < 0) return invalid(fmt::format("m is {}; it must not be negative", given.m));
+    if (given.weakest_accuracy > IRONCL_ACCURACY_TENSOR14)
+      return invalid(fmt::format("weakest_accuracy is {}; IRONCL_ACCURACY_* are known", given.weakest_accuracy));
+    chosen.m = given.m;
+    chosen.weakest_accuracy = static_cast<ironcl::numerics::AccuracyClass>(given.weakest_accuracy);
+    return write_struct(ironcl::report::to_desc(layer::describe(*layer->source, chosen)), "ironcl_gemm_desc",
+                        out_desc);
+  });
+}
+
+ironcl_status ironcl_layer_weights(ironcl_layer layer, ironcl_weights_desc* out_desc, ironcl_error* error) {
+  return guard(error, [&]() -> Result {
+    if (layer == nullptr || out_desc == nullptr) return invalid("layer or out_desc is NULL");
+    const LinearLayer& source = *layer->source;
+    source.check();
+    const layer::LayerWeights& weights = layer->weights();
+    ironcl_weights_desc desc{};
+    desc.dtype = static_cast<ironcl_dtype>(source.weight.dtype);
+    desc.n = source.n;
+    desc.k = source.k;
+    desc.scale = scale_desc(source.scale.dtype, source.weight_grid);
+    desc.data = weights.codes.data();
+    desc.scales = weights.scales.data();
+    desc.data_bytes = weights.codes.size();
+    desc.scale_bytes = weights.scales.size();
+    return write_struct(desc, "ironcl_weights_desc", out_desc);
+  });
+}
+
+ironcl_status ironcl_layer_quantize(ironcl_layer layer, ironcl_dtype x_dtype, const void* x, int64_t m, void* codes,
+                                    uint64_t code_bytes, ironcl_error* error) {
+  return guard(error, [&]() -> Result {
+    if (layer == nullptr) return invalid("layer is NULL");
+    const LinearLayer& source = *layer->source;
+    source.check();
+    DType type = DType::none;
+    if (Result read = float_type("x_dtype", x_dtype, DType::none, type); !read.ok()) return read;
+    const layer::ActivationForm form = layer::activation_form(source, type);
+    if (!form.fixed_scale)
+      return invalid(fmt::format("layer {} has no static scale: its plan quantises activations itself", source.name));
+    if (m < 0) return invalid(fmt::format("m is {}; it must not be negative", m));
+    const std::size_t bytes = layer::bytes_of_matrix(form.dtype, m, source.k);
+    if (code_bytes < bytes)
+      return invalid(fmt::format("codes have room for {} bytes, [{}, {}] needs {}", code_bytes, m, source.k, bytes));
+    if (bytes != 0 && (x == nullptr || codes == nullptr)) return invalid("x or codes is NULL");
+    layer::quantize_fixed(type, static_cast<const std::byte*>(x), *form.fixed_scale, form.dtype,
+                          {static_cast<std::byte*>(codes), bytes});
+    return {};
+  });
+}
+
+}  // extern "C"
