@@ -23,6 +23,10 @@ struct Config {
   std::string kernel_dir;  ///< Folder with .cl files to use in place of the embedded ones. Empty: the embedded ones.
   bool print_config = false;      ///< Says through the log, once a problem, which variant and tunables a plan took.
   std::vector<TunedTable> tuned;  ///< Tuned tables, later ones over earlier ones. Empty: rules of thumb.
+  bool amx = true;  ///< Tile instructions of x86 may be tried. False: devices are as if the processor had none.
+  /// The program that tries kernels which may end their process: ironcl_opencl_trial. Empty: such kernels do not run.
+  std::string trial_program;
+  double trial_seconds = 120;                ///< How long it may take.
   std::vector<Variant (*)()> more_variants;  ///< Beside those of this build: for tests and experiments.
 };
 

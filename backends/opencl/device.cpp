@@ -8,6 +8,7 @@
 #include "backends/opencl/ceilings.h"
 #include "backends/opencl/elements.h"
 #include "backends/opencl/gemm.h"
+#include "backends/opencl/matrix_unit.h"
 #include "backends/opencl/objects.h"
 #include "backends/opencl/quantize.h"
 #include "backends/opencl/route.h"
@@ -31,6 +32,10 @@ Device::Device(const cl::Platform& platform, const cl::Device& device, const Con
   context_->trials = make_trials(*context_, log);
   guarded("opening an OpenCL device", [&] {
     context_->features = query_features(platform, device);
+    context_->features.amx_why_not = context_->features.type != backend::DeviceType::cpu
+                                         ? "the device is no processor"
+                                     : !config.amx ? "it is switched off"
+                                                   : why_no_tiles();
     context_->context = imported_ ? imported : cl::Context(device);
     context_->builder = std::make_unique<ProgramBuilder>(config, log, context_->context, device);
   });
@@ -83,8 +88,23 @@ backend::Support Device::supports(const backend::GemmDesc& desc, Choice& choice)
   return support;
 }
 
+/// The features, and what the trials of this device's variants found: asked now where they were not yet.
+static std::string features_json(const Context& context) {
+  boost::json::object object = boost::json::parse(to_json(context.features)).as_object();
+  boost::json::object trials;
+  const Problem usual{128, 4096, 4096, 128, backend::DType::e4m3fn, backend::DType::e4m3fn, backend::DType::f32};
+  for (const Variant& variant : context.variants) {
+    if (!variant.trial) continue;
+    const auto unmet = variant.needs != nullptr ? variant.needs(context.features, usual) : std::nullopt;
+    const std::string why = unmet ? unmet->text : context.trials->why_not(variant);
+    trials[variant.name] = why.empty() ? "right" : why;
+  }
+  object["trials"] = trials;
+  return boost::json::serialize(object);
+}
+
 std::string Device::query(std::string_view key, const backend::GemmDesc* desc) {
-  if (key == "features") return to_json(context()->features);
+  if (key == "features") return features_json(*context());
   if (key == "options") return options_json(context()->variants);
   if (key == "variants") return variants_json(context()->variants);
   if (key == "ceilings") return to_json(measure_ceilings(*context()));

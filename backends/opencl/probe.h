@@ -37,6 +37,9 @@ struct Features {
   bool min_vector_width = false;  ///< The compiler takes the attribute that keeps wide vectors whole.
   bool cache_builtins = false;    ///< The compiler takes the builtins of cache_hints.cl.
 
+  /// Why the tile instructions of x86 (AMX) are not worth a trial; empty where they are: matrix_unit.h.
+  std::string amx_why_not = "this was not asked";
+
   /// True where one work-item a work-group with wide vectors is the natural form of a kernel.
   bool prefers_vectors() const noexcept { return type == backend::DeviceType::cpu || !local_is_dedicated; }
 };

@@ -58,6 +58,7 @@ Defines device_defines(const Features& f) {
   if (f.half_vectors) defines["HALF_VECTORS"] = "1";
   if (f.cache_builtins) defines["CACHE_BUILTINS"] = "1";
   if (f.ptx_sm_90) defines["PTX_SM_90"] = "1";
+  if (f.amx_why_not.empty()) defines["AMX"] = "1";
   return defines;
 }
 

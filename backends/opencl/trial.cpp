@@ -6,6 +6,7 @@
 
 #include "backends/numerics/casts.h"
 #include "backends/numerics/oracle.h"
+#include "backends/opencl/child_trial.h"
 #include "backends/opencl/gemm.h"
 
 namespace ironcl::opencl {
@@ -87,7 +88,7 @@ class DeviceTrials final : public Trials {
     if (known != answers_.end()) return known->second;
     std::string why;
     try {
-      why = attempt(variant);
+      why = find_out(variant);
     } catch (const cl::Error& error) {
       why = make_error("its trial", error).what();
     } catch (const std::exception& error) {
@@ -101,49 +102,10 @@ class DeviceTrials final : public Trials {
   }
 
  private:
-  std::string attempt(const Variant& variant) const {
-    const auto own = std::make_shared<Context>();
-    own->platform = context_.platform;
-    own->device = context_.device;
-    own->features = context_.features;
-    own->config = context_.config;
-    own->context = cl::Context(context_.device);
-    own->builder = std::make_unique<ProgramBuilder>(own->config, log_, own->context, own->device);
-    own->variants = {variant};
-    const Tiny tiny(variant);
-    Choice choice;
-    choice.variant = &own->variants.front();
-    choice.problem = {tiny.desc.m, tiny.desc.n, tiny.desc.k, 128, tiny.desc.a, tiny.desc.b, tiny.desc.d};
-    choice.tuning = variant.rule_of_thumb(own->features, choice.problem);
-    if (const auto refusal = refuse(variant, choice.tuning, own->features, choice.problem))
-      return "its own rule of thumb cannot run its trial: " + refusal->text;
-    const auto plan = std::make_shared<Gemm>(own, tiny.desc, std::move(choice));
-    const auto queue = std::make_shared<Queue>(own);
-    const auto upload = [&](const void* data, std::uint64_t bytes) {
-      backend::Span span{std::make_shared<Buffer>(own, bytes), 0, bytes};
-      queue->write(span, data, backend::HostSemantics::copied_before_return);
-      return span;
-    };
-    backend::WeightsDesc weights;
-    weights.dtype = tiny.desc.b;
-    weights.n = tiny.desc.n;
-    weights.k = weights.ld = tiny.desc.k;
-    weights.scale = tiny.desc.b_scale;
-    weights.data = reinterpret_cast<const std::byte*>(tiny.b.data());
-    weights.scales = reinterpret_cast<const std::byte*>(tiny.b_scales.data());
-    std::vector<float> d(static_cast<std::size_t>(tiny.desc.m * tiny.desc.n), std::nanf(""));
-    backend::GemmArgs args;
-    args.m = tiny.desc.m;
-    args.weights = std::make_shared<Weights>(own, weights, plan->weight_form());
-    args.a = upload(tiny.a.data(), tiny.a.size());
-    args.a_scale = upload(tiny.a_scales.data(), tiny.a_scales.size() * sizeof(float));
-    args.d = upload(d.data(), d.size() * sizeof(float));
-    plan->enqueue(queue, args);
-    queue->read(args.d, d.data())->wait(std::chrono::nanoseconds::max());
-    const numerics::Comparison verdict = tiny.judge(d, plan->info().accumulation_length);
-    if (verdict.pass) return {};
-    return "on a tiny problem " + std::to_string(verdict.out_of_bounds) + " elements are wrong, the first at [" +
-           std::to_string(verdict.first_row) + ", " + std::to_string(verdict.first_col) + "]";
+  std::string find_out(const Variant& variant) const {
+    if (!variant.trial->in_child) return attempt_trial(context_, variant, log_);
+    if (std::string why = try_in_child(context_, variant); !why.empty()) return why;
+    return variant.trial->permission != nullptr ? variant.trial->permission() : std::string();
   }
 
   const Context& context_;
@@ -153,6 +115,51 @@ class DeviceTrials final : public Trials {
 };
 
 }  // namespace
+
+std::string attempt_trial(const Context& context, const Variant& variant, backend::Log* log) {
+  const auto own = std::make_shared<Context>();
+  own->platform = context.platform;
+  own->device = context.device;
+  own->features = context.features;
+  own->config = context.config;
+  own->context = cl::Context(context.device);
+  own->builder = std::make_unique<ProgramBuilder>(own->config, log, own->context, own->device);
+  own->variants = {variant};
+  const Tiny tiny(variant);
+  Choice choice;
+  choice.variant = &own->variants.front();
+  choice.problem = {tiny.desc.m, tiny.desc.n, tiny.desc.k, 128, tiny.desc.a, tiny.desc.b, tiny.desc.d};
+  choice.tuning = variant.rule_of_thumb(own->features, choice.problem);
+  if (const auto refusal = refuse(variant, choice.tuning, own->features, choice.problem))
+    return "its own rule of thumb cannot run its trial: " + refusal->text;
+  const auto plan = std::make_shared<Gemm>(own, tiny.desc, std::move(choice));
+  const auto queue = std::make_shared<Queue>(own);
+  const auto upload = [&](const void* data, std::uint64_t bytes) {
+    backend::Span span{std::make_shared<Buffer>(own, bytes), 0, bytes};
+    queue->write(span, data, backend::HostSemantics::copied_before_return);
+    return span;
+  };
+  backend::WeightsDesc weights;
+  weights.dtype = tiny.desc.b;
+  weights.n = tiny.desc.n;
+  weights.k = weights.ld = tiny.desc.k;
+  weights.scale = tiny.desc.b_scale;
+  weights.data = reinterpret_cast<const std::byte*>(tiny.b.data());
+  weights.scales = reinterpret_cast<const std::byte*>(tiny.b_scales.data());
+  std::vector<float> d(static_cast<std::size_t>(tiny.desc.m * tiny.desc.n), std::nanf(""));
+  backend::GemmArgs args;
+  args.m = tiny.desc.m;
+  args.weights = std::make_shared<Weights>(own, weights, plan->weight_form());
+  args.a = upload(tiny.a.data(), tiny.a.size());
+  args.a_scale = upload(tiny.a_scales.data(), tiny.a_scales.size() * sizeof(float));
+  args.d = upload(d.data(), d.size() * sizeof(float));
+  plan->enqueue(queue, args);
+  queue->read(args.d, d.data())->wait(std::chrono::nanoseconds::max());
+  const numerics::Comparison verdict = tiny.judge(d, plan->info().accumulation_length);
+  if (verdict.pass) return {};
+  return "on a tiny problem " + std::to_string(verdict.out_of_bounds) + " elements are wrong, the first at [" +
+         std::to_string(verdict.first_row) + ", " + std::to_string(verdict.first_col) + "]";
+}
 
 std::unique_ptr<Trials> make_trials(const Context& context, backend::Log* log) {
   return std::make_unique<DeviceTrials>(context, log);

@@ -11,4 +11,7 @@ namespace ironcl::opencl {
 /// in an OpenCL context of its own: where a kernel faults, drivers fail every later call of its context. Any thread.
 std::unique_ptr<Trials> make_trials(const Context& context, backend::Log* log);
 
+/// One trial of `variant`, here and now, whatever was found before: empty where it was right.
+std::string attempt_trial(const Context& context, const Variant& variant, backend::Log* log);
+
 }  // namespace ironcl::opencl

@@ -47,6 +47,12 @@ struct Pass {
 /// operands are small integers with scales that are powers of two, so that D is exact in every accuracy class.
 struct Trial {
   std::int64_t m = 3, n = 40, k = 256;
+  /// A wrong guess would end the process (an instruction that the CPU or the system refuses): tried in a child
+  /// process first (child_trial.h).
+  bool in_child = false;
+  /// What the system must grant a process before it runs the variant; asked in the child, and here once the child was
+  /// right. Empty where it was granted. Null: nothing.
+  std::string (*permission)() = nullptr;
 };
 
 struct Variant {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // libironcl_opencl.so: the OpenCL backend behind the C ABI. Each setting is an option of load() or, where that is not
 // given, an environment variable (docs/environment.md).
+#include <dlfcn.h>
+
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
@@ -26,9 +28,9 @@ std::string cache_dir(const Options& options) {
   return "";
 }
 
-/// True for "1", false for "0" and unset.
-bool flag(const Options& options, std::string_view option, const char* variable) {
-  const std::string value = setting(options, option, variable).value_or("0");
+/// True for "1", false for "0"; unset: `fallback`.
+bool flag(const Options& options, std::string_view option, const char* variable, bool fallback = false) {
+  const std::string value = setting(options, option, variable).value_or(fallback ? "1" : "0");
   if (value == "1" || value == "0") return value == "1";
   ironcl::adapter::invalid("load: " + std::string(option) + " (" + variable + ") is \"" + value +
                            "\", expected 0 or 1");
@@ -58,12 +60,23 @@ std::vector<ironcl::opencl::TunedTable> tuned_tables(const std::string& overlay,
   return tables;
 }
 
+/// The program for trials: beside this plugin, wherever that was loaded from.
+std::string trial_program() {
+  Dl_info here{};
+  if (dladdr(reinterpret_cast<const void*>(&trial_program), &here) == 0 || here.dli_fname == nullptr) return "";
+  std::error_code error;
+  const auto path = std::filesystem::absolute(here.dli_fname, error).parent_path() / "ironcl_opencl_trial";
+  return error || !std::filesystem::exists(path, error) ? "" : path.string();
+}
+
 std::unique_ptr<ironcl::backend::Backend> make_backend(const Options& options, ironcl::backend::Log* log) {
-  ironcl::adapter::check_option_names(options, {"cache_dir", "cl_dir", "print_config", "tuned_dir"});
+  ironcl::adapter::check_option_names(options, {"amx", "cache_dir", "cl_dir", "print_config", "tuned_dir"});
   ironcl::opencl::Config config;
   config.cache_dir = cache_dir(options);
   config.kernel_dir = setting(options, "cl_dir", "IRONCL_CL_DIR").value_or("");
   config.print_config = flag(options, "print_config", "IRONCL_PRINT_CONFIG");
+  config.amx = flag(options, "amx", "IRONCL_OPENCL_AMX", true);
+  config.trial_program = trial_program();
   config.tuned = tuned_tables(setting(options, "tuned_dir", "IRONCL_TUNED_DIR").value_or(""), log);
   return ironcl::opencl::make_backend(config, log);
 }

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backends/opencl/child_trial.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <optional>
+
+#include "backends/opencl/device.h"
+#include "backends/opencl/matrix_unit.h"
+#include "backends/opencl/sources.h"
+#include "backends/opencl/trial.h"
+
+extern char** environ;
+
+namespace ironcl::opencl {
+namespace {
+
+constexpr std::string_view kAnswer = "ironcl trial: ";
+constexpr std::string_view kRight = "right";
+
+/// Which driver and device is meant, as a word.
+std::string trial_identity(const cl::Device& device) {
+  return program_key(DriverIdentity::of(device), "trial", "", "");
+}
+
+/// What a child said, or how it ended.
+struct Ending {
+  std::string why;    ///< Empty: right.
+  bool keep = false;  ///< The same would come out again.
+};
+
+/// Reads until the other end is closed or `seconds` are over. False: time was up.
+bool read_all(int from, double seconds, std::string& text) {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
+  for (;;) {
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - std::chrono::steady_clock::now());
+    if (left.count() <= 0) return false;
+    pollfd one{from, POLLIN, 0};
+    const int ready = poll(&one, 1, static_cast<int>(left.count()));
+    if (ready < 0 && errno != EINTR) return false;
+    if (ready <= 0) continue;
+    char buffer[512];
+    const ssize_t count = read(from, buffer, sizeof(buffer));
+    if (count == 0) return true;
+    if (count < 0 && errno != EINTR) return false;
+    if (count > 0 && text.size() < 65536) text.append(buffer, static_cast<std::size_t>(count));
+  }
+}
+
+/// Starts the program; the reading end of its output is left in *from. The child's pid, or -1 with errno.
+pid_t start(const std::vector<std::string>& command, int* from) {
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) return -1;
+  posix_spawn_file_actions_t actions;
+  posix_spawnattr_t attributes;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawnattr_init(&attributes);
+  posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+  posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
+  posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
+  // The host's handling of signals is not the child's.
+  sigset_t none, all;
+  sigemptyset(&none);
+  sigfillset(&all);
+  posix_spawnattr_setsigmask(&attributes, &none);
+  posix_spawnattr_setsigdefault(&attributes, &all);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+  std::vector<char*> arguments;
+  for (const std::string& part : command) arguments.push_back(const_cast<char*>(part.c_str()));
+  arguments.push_back(nullptr);
+  pid_t pid = -1;
+  const int code = posix_spawn(&pid, command[0].c_str(), &actions, &attributes, arguments.data(), environ);
+  posix_spawn_file_actions_destroy(&actions);
+  posix_spawnattr_destroy(&attributes);
+  close(ends[1]);
+  if (code != 0) {
+    close(ends[0]);
+    errno = code;
+    return -1;
+  }
+  *from = ends[0];
+  return pid;
+}
+
+Ending run_child(const Config& config, const std::string& variant, const std::string& identity) {
+  if (config.trial_program.empty()) return {"no program for trials was named (Config::trial_program)", false};
+  int from = -1;
+  const pid_t pid = start({config.trial_program, variant, identity, config.cache_dir, config.kernel_dir}, &from);
+  if (pid < 0) return {config.trial_program + " cannot be started: " + std::strerror(errno), false};
+  std::string text;
+  const bool ended = read_all(from, config.trial_seconds, text);
+  close(from);
+  if (!ended) kill(pid, SIGKILL);
+  int status = 0;
+  pid_t waited = 0;
+  do waited = waitpid(pid, &status, 0);
+  while (waited < 0 && errno == EINTR);  // A host that ignores SIGCHLD leaves nothing to wait for: the text decides.
+  if (!ended)
+    return {"its trial in a child process did not end within " +
+                std::to_string(static_cast<int>(config.trial_seconds)) + " s",
+            false};
+  if (const auto at = text.rfind(kAnswer); at != std::string::npos) {
+    std::string answer = text.substr(at + kAnswer.size());
+    answer = answer.substr(0, answer.find('\n'));
+    return {answer == kRight ? std::string() : answer, true};
+  }
+  if (waited == pid && WIFSIGNALED(status))
+    return {"its trial in a child process ended by signal " + std::to_string(WTERMSIG(status)), true};
+  return {"its trial in a child process gave no answer", false};
+}
+
+}  // namespace
+
+std::string try_in_child(const Context& context, const Variant& variant) {
+  const ProgramCache cache(context.config.cache_dir);
+  const std::string key =
+      program_key(DriverIdentity::of(context.device), "trial of " + variant.name, processor_identity(),
+                  kernel_source(context.config.kernel_dir, variant.name + ".cl"));
+  if (const auto kept = cache.load(key)) return std::string(kept->begin(), kept->end());
+  const Ending ending = run_child(context.config, variant.name, trial_identity(context.device));
+  std::string not_kept;
+  if (ending.keep && !cache.store(key, {ending.why.begin(), ending.why.end()}, &not_kept) && !not_kept.empty())
+    context.builder->say(backend::LogLevel::warn, "opencl: program cache: " + not_kept);
+  return ending.why;
+}
+
+std::string answer_of_child(const std::string& variant, const std::string& identity, const Config& config) {
+  const auto answer = [](const std::string& why) {
+    return std::string(kAnswer) + (why.empty() ? std::string(kRight) : why);
+  };
+  try {
+    std::vector<cl::Platform> platforms;
+    cl::Platform::get(&platforms);
+    for (const cl::Platform& platform : platforms) {
+      std::vector<cl::Device> devices;
+      try {
+        platform.getDevices(CL_DEVICE_TYPE_CPU, &devices);
+      } catch (const cl::Error&) {
+        continue;  // No device of this kind here.
+      }
+      for (const cl::Device& native : devices) {
+        if (trial_identity(native) != identity) continue;
+        Device device(platform, native, config, nullptr);
+        const Context& context = *device.context();
+        const Variant* tried = find_variant(variant, context.variants);
+        if (tried == nullptr || !tried->trial) return answer("there is no such variant to try");
+        if (tried->trial->permission != nullptr) {
+          if (const std::string why = tried->trial->permission(); !why.empty()) return answer(why);
+        }
+        return answer(attempt_trial(context, *tried, nullptr));
+      }
+    }
+  } catch (const cl::Error& error) {
+    return answer(make_error("a trial in a child process", error).what());
+  } catch (const std::exception& error) {
+    return answer(error.what());
+  }
+  return answer("a child process does not see the device");
+}
+
+}  // namespace ironcl::opencl

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// Trials in a process of their own: a driver's compiler may end its process over a kernel that it does not expect
+// (Intel's CPU runtime did so over tile instructions, with SIGILL), and that must not be the host's. Next door:
+// trial.h.
+#pragma once
+
+#include <string>
+
+#include "backends/opencl/context.h"
+
+namespace ironcl::opencl {
+
+/// Tries `variant` in a child process: Config::trial_program, started afresh, because a copy of this process (fork)
+/// could not use its driver's threads. Empty where the child found it right; else why not. What the child answered,
+/// and that it ended by a signal, is kept in the program cache under driver, processor and kernel, and not asked
+/// again.
+std::string try_in_child(const Context& context, const Variant& variant);
+
+/// What the child does: finds the device that `identity` names among all platforms, tries
+/// the variant on it and returns the line for try_in_child to read.
+std::string answer_of_child(const std::string& variant, const std::string& identity, const Config& config);
+
+}  // namespace ironcl::opencl
