@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // pack_a.cl: A [m, k] in the form that a GEMM kernel reads, with one f32 scale for each row and K group.
 // pack_rows:  row major, k padded with zeros to k_pad; codes stay codes, floats become f32.
-// pack_tiles: f32 in tiles of TILE rows, in each 16 k of a row side by side: element (i, k) of tile t is at
-//             (t * k_pad + k - k % 16) * TILE + i * 16 + k % 16, k_pad a multiple of 16; past m and k are zeros.
+// pack_tiles: in tiles of TILE rows, as a_tiles.cl says; k_pad a multiple of 16; past m and k are zeros.
 //             Scale of row i of tile t and K group g at (t * groups + g) * TILE + i.
 //
 // Tunable     default  values   meaning
@@ -32,6 +31,7 @@
 #ifndef B_TYPE
 #define B_TYPE 4
 #endif
+#include "a_tiles.cl"
 #if defined(UNIT_IN_A)
 #define UNIT JOIN(WEIGHT_UNIT_, B_TYPE)
 #else
@@ -84,24 +84,25 @@ void pack_tiles(PACK_ARGS) {
   if (tile * TILE >= m || group >= groups) return;
   const int first = group * GROUP;
   const int end = min(first + GROUP, k), fill = group == groups - 1 ? k_pad : end;
-  __global float* values = (__global float*)(out + out_at) + (ulong)tile * (ulong)k_pad * TILE;
+  const int tiles = (m + TILE - 1) / TILE;
+  __global uchar* values = out + out_at;
   __global float* tile_scales = scales + scales_at + ((ulong)tile * (ulong)groups + (ulong)group) * TILE;
   for (int i = 0; i < TILE; ++i) {
     const int row = tile * TILE + i;
     const ulong from = a_at + (ulong)row * lda;
-    __global float* to = values + i * 16;
     for (int col = first; col < fill; col += 16) {
+      const ulong to = element_in_tile(tile, tiles, k_pad, i, col);
       if (row < m && col + 16 <= end) {
 #if A_TYPE >= 4
         const float16 part = JOIN(DECODE16_, A_TYPE)(convert_uint16(vload16(0, a + from + (ulong)col)));
 #else
         const float16 part = load_floats16(A_TYPE, a, from + (ulong)col);
 #endif
-        STORE_TILE(__global float16, to + (ulong)col * TILE, part * (float16)(UNIT));
+        store_tile_16(values, to, part * (float16)(UNIT));
       } else {
         for (int j = 0; j < 16; ++j) {
-          to[(ulong)col * TILE + j] =
-              row < m && col + j < end ? load_element(A_TYPE, a, from + (ulong)(col + j)) * UNIT : 0.0f;
+          store_tile_1(values, to + (ulong)j,
+                       row < m && col + j < end ? load_element(A_TYPE, a, from + (ulong)(col + j)) * UNIT : 0.0f);
         }
       }
     }

@@ -2,7 +2,7 @@
 // quantize_tiles.cl: X [m, k] quantised straight into the tiles that pack_a.cl's pack_tiles makes of codes: one pass over X
 // instead of two, and no codes in memory. For scale groups of one row; quantize.cl has the others.
 // One work-item makes a scale group (GROUP_COLS columns) of a tile of TILE rows: largest magnitude, scale, values.
-// Tile layout: element (i, k) of tile t at (t * k_pad + k - k % 16) * TILE + i * 16 + k % 16; past m and k are zeros.
+// a_tiles.cl says how tiles lie; past m and k are zeros.
 //
 // Tunable     default  values    meaning
 // TILE        8        1 to 32   rows of a tile
@@ -27,9 +27,15 @@
 #define GROUP_COLS 128
 #endif
 
-#define UNIT JOIN(WEIGHT_UNIT_, B_TYPE)
+#include "a_tiles.cl"
 
-// x: element x_at on, rows ldx apart. out: f32 tiles from element out_at on. scales: of row i of tile t and K group g at
+#if TILE_FORM == TYPE_F32
+#define UNIT JOIN(WEIGHT_UNIT_, B_TYPE)
+#else
+#define UNIT 1.0f
+#endif
+
+// x: element x_at on, rows ldx apart. out: tiles from byte 4 * out_at on. scales: of row i of tile t and K group g at
 // scales_at + (t * groups + g) * TILE + i. amax_floor: the bits of the floor.
 __kernel
 #if defined(MIN_VECTOR_WIDTH)
@@ -42,7 +48,8 @@ void quantize_tiles(int m, int k, int k_pad, int groups, uint floor_bits, __glob
   if (tile * TILE >= m || first_col >= (long)k) return;
   const int first = (int)first_col, end = (int)min(first_col + (long)GROUP_COLS, (long)k);
   const int fill = end == k ? k_pad : end, whole = first + (end - first) / 16 * 16;
-  __global float* tile_values = out + out_at + (ulong)tile * (ulong)k_pad * TILE;
+  const int tiles = (m + TILE - 1) / TILE;
+  __global uchar* values = (__global uchar*)(out + out_at);
   __global float* tile_scales = scales + scales_at + (ulong)tile * (ulong)groups * TILE;
   float scale[TILE], reciprocal[TILE];
   bool quick[TILE], finite[TILE];
@@ -76,11 +83,11 @@ void quantize_tiles(int m, int k, int k_pad, int groups, uint floor_bits, __glob
     for (int i = 0; i < TILE; ++i) {
       const int row = tile * TILE + i;
       const ulong from = x_at + (ulong)row * ldx + (ulong)col;
-      __global float* to = tile_values + (ulong)col * TILE + i * 16;
+      const ulong to = element_in_tile(tile, tiles, k_pad, i, col);
 #ifdef QUICK_QUOTIENTS
       if (quick[i] && col < whole) {
-        const float16 values = quotient_16(load_floats16(SOURCE, x, from), scale[i], reciprocal[i]);
-        STORE_TILE(__global float16, to, JOIN(ROUND16_, CODE)(values) * (float16)(UNIT));
+        const float16 quotients = quotient_16(load_floats16(SOURCE, x, from), scale[i], reciprocal[i]);
+        store_tile_16(values, to, JOIN(ROUND16_, CODE)(quotients) * (float16)(UNIT));
         continue;
       }
 #endif
@@ -90,7 +97,7 @@ void quantize_tiles(int m, int k, int k_pad, int groups, uint floor_bits, __glob
           const uchar code = finite[i] ? code_of(load_element(SOURCE, x, from + (ulong)j), scale[i]) : (uchar)NAN_CODE;
           value = JOIN(DECODE_, CODE)((uint)code) * UNIT;
         }
-        to[j] = value;
+        store_tile_1(values, to + (ulong)j, value);
       }
     }
   }

@@ -23,7 +23,7 @@ class Tiles final : public ActivationForm {
   Made quantize(const Operand& x, const Making& making) const override {
     if (making.desc.a_scale.grid.group_rows != 1) return {};  // One kernel sees the rows of one tile only.
     const Operand out = book(true, making);
-    return {quantize_tiles_step(x, out, rows_, past_caches(making), making), out};
+    return {quantize_tiles_step(x, out, rows_, DType::f32, past_caches(making), making), out};
   }
 
   Made pack(const Operand& a, const Making& making) const override {

@@ -20,6 +20,7 @@ class Pack final : public Step {
         defines_(device_defines(making.features)) {
     defines_["B_TYPE"] = kernel_number(making.desc.b);
     defines_["TILE"] = std::to_string(packing.rows);
+    defines_["TILE_FORM"] = kernel_number(packing.form);
     defines_["A_TYPE"] = kernel_number(a.element);
     defines_["SCALE_TYPE"] = kernel_number(a.scale);
     defines_["GROUP"] = std::to_string(making.problem.k_group);

@@ -11,6 +11,8 @@ struct Packing {
   std::string kernel;
   int rows = 1;              ///< Of a tile.
   bool past_caches = false;  ///< The result is stored past the caches.
+  /// TILE_FORM of cl/a_tiles.cl: how tiles lie.
+  backend::DType form = backend::DType::f32;
 };
 
 /// From `a` into `out`, whose scales are one f32 for each row and K group.

@@ -11,7 +11,8 @@ namespace {
 
 class QuantizeTiles final : public Step {
  public:
-  QuantizeTiles(const Operand& x, const Operand& out, int rows, bool past_caches, const Making& making)
+  QuantizeTiles(const Operand& x, const Operand& out, int rows, backend::DType form, bool past_caches,
+                const Making& making)
       : x_(x),
         out_(out),
         rows_(rows),
@@ -21,6 +22,7 @@ class QuantizeTiles final : public Step {
         amax_floor_(making.desc.a_quantizer.amax_floor),
         defines_(quantizer_defines(making.features, x.element, making.desc.a, making.desc.a_quantizer)),
         options_(quantizer_options(making.features)) {
+    defines_["TILE_FORM"] = kernel_number(form);
     defines_["TILE"] = std::to_string(rows);
     defines_["B_TYPE"] = kernel_number(making.desc.b);
     defines_["GROUP"] = std::to_string(making.problem.k_group);
@@ -60,9 +62,9 @@ class QuantizeTiles final : public Step {
 
 }  // namespace
 
-std::unique_ptr<Step> quantize_tiles_step(const Operand& x, const Operand& out, int rows, bool past_caches,
-                                          const Making& making) {
-  return std::make_unique<QuantizeTiles>(x, out, rows, past_caches, making);
+std::unique_ptr<Step> quantize_tiles_step(const Operand& x, const Operand& out, int rows, backend::DType form,
+                                          bool past_caches, const Making& making) {
+  return std::make_unique<QuantizeTiles>(x, out, rows, form, past_caches, making);
 }
 
 }  // namespace ironcl::opencl

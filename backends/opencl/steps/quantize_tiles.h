@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// The step that quantises floats straight into f32 tiles, for scale groups of one row: cl/quantize_tiles.cl.
+// The step that quantises floats straight into tiles, for scale groups of one row: cl/quantize_tiles.cl.
 #pragma once
 
 #include "backends/opencl/form.h"
 
 namespace ironcl::opencl {
 
-/// From `x` into `out`, tiles of `rows` rows. `past_caches`: the tiles are stored past the caches.
-std::unique_ptr<Step> quantize_tiles_step(const Operand& x, const Operand& out, int rows, bool past_caches,
-                                          const Making& making);
+/// From `x` into `out`, tiles of `rows` rows that lie as `form` says (TILE_FORM of cl/a_tiles.cl). `past_caches`:
+/// they are stored past the caches.
+std::unique_ptr<Step> quantize_tiles_step(const Operand& x, const Operand& out, int rows, backend::DType form,
+                                          bool past_caches, const Making& making);
 
 }  // namespace ironcl::opencl

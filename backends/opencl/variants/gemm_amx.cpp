@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+// Declares cl/gemm_amx.cl: tiles of bf16 and int8 on CPUs that have the unit.
+#include <algorithm>
+
+#include "backends/opencl/elements.h"
+#include "backends/opencl/estimate.h"
+#include "backends/opencl/forms/amx_tiles.h"
+#include "backends/opencl/forms/blocked.h"
+#include "backends/opencl/matrix_unit.h"
+#include "backends/opencl/variant.h"
+
+namespace ironcl::opencl {
+namespace {
+
+using backend::DType;
+using backend::Reason;
+
+constexpr std::int64_t kRows = 16;     ///< TILE_ROWS of cl/amx.cl.
+constexpr std::int64_t kColumns = 64;  ///< UNIT of cl/gemm_amx.cl.
+
+std::int64_t bytes_of_element(const Problem& p) { return element(p.b).integer ? 1 : 2; }
+
+std::optional<Refusal> needs(const Features& f, const Problem& p) {
+  if (!f.amx_why_not.empty()) return Refusal{Reason::device_feature, f.amx_why_not};
+  if (p.a == DType::f32 || p.a == DType::f16) {
+    return Refusal{Reason::dtype, "activations of " + std::string(numerics::name_of(p.a)) +
+                                      " that stay unquantised are not exact in bf16"};
+  }
+  return std::nullopt;
+}
+
+std::uint64_t local_bytes(const Tuning& t, const Problem& p) {
+  return static_cast<std::uint64_t>(2 * p.k_group * kColumns * bytes_of_element(p) +
+                                    std::int64_t{t.at("block_m")} * t.at("block_n") * kColumns * kRows * 4 + 8704);
+}
+
+std::vector<Pass> passes(const Tuning& t, const Problem& p, const Features&, std::int64_t m) {
+  return {{"gemm_amx",
+           {static_cast<std::size_t>(numerics::ceil_div(p.n, kColumns * t.at("block_n"))),
+            static_cast<std::size_t>(numerics::ceil_div(m, kRows * t.at("block_m")))},
+           1}};
+}
+
+// Clocks of a core, measured on a Sapphire Rapids (docs/performance/cpu.md).
+constexpr double kTile = 40;    ///< A product of 16 rows by 32 k by 16 columns, with all that goes with it; 16 alone.
+constexpr double kDecode = 12;  ///< 64 codes to bf16.
+/// Codes from memory a clock, where that is what bounds a call.
+constexpr double kCodes = 4;
+
+double estimate_ns(const Tuning& t, const Problem& p, const Features& f) {
+  const std::int64_t tiles = numerics::ceil_div(std::max<std::int64_t>(1, p.m), kRows);
+  const std::int64_t blocks_m = numerics::ceil_div(tiles, t.at("block_m"));
+  const std::int64_t blocks_n = numerics::ceil_div(p.n, kColumns * t.at("block_n"));
+  const double height = static_cast<double>(tiles) / static_cast<double>(blocks_m);
+  const double units = std::min<double>(t.at("block_n"), static_cast<double>(numerics::ceil_div(p.n, kColumns)));
+  const double multiply = height * kTile * 4 / 32 * (bytes_of_element(p) == 1 ? 0.6 : 1.0);
+  const double decode = std::max(kDecode * kColumns / 64, kColumns / kCodes);
+  return 1e9 * rounds(blocks_m * blocks_n, f) * units * static_cast<double>(p.k) * (multiply + decode) / f.clock_hz;
+}
+
+Tuning rule_of_thumb(const Features& f, const Problem& p) {
+  const std::vector<int> blocks_m{1, 2, 4, 6, 8, 10, 12, 14, 16, 20, 24, 32}, blocks_n{1, 2, 4, 6, 8};
+  const std::int64_t tiles = numerics::ceil_div(std::max<std::int64_t>(1, p.m), kRows);
+  Tuning best{{"block_m", 1}, {"block_n", 1}}, candidate = best;
+  double best_ns = estimate_ns(best, p, f);
+  for (const int block_n : blocks_n) {
+    candidate["block_n"] = block_n;
+    for (const int block_m : blocks_m) {
+      candidate["block_m"] = block_m;
+      if (local_bytes(candidate, p) > f.local_bytes / 3) break;  // The rest of the cache is for A.
+      // A comes from a far cache once for each block of columns.
+      const double ns = estimate_ns(candidate, p, f) * (1 + 0.3 / block_n);
+      if (ns < best_ns || (block_n == 1 && block_m == 1)) {
+        best_ns = ns;
+        best = candidate;
+      }
+      if (block_m >= tiles) break;
+    }
+  }
+  return best;
+}
+
+}  // namespace
+
+Variant gemm_amx() {
+  Variant v;
+  v.name = "gemm_amx";
+  v.summary = "tiles of bf16 (int8: of bytes) on x86's tile unit, decoded panels of B in two slots of local memory";
+  v.tunables = {{"block_m", 8, {1, 2, 4, 6, 8, 10, 12, 14, 16, 20, 24, 32}, "tiles of 16 rows per work-group"},
+                {"block_n", 2, {1, 2, 4, 6, 8}, "units of 64 columns per work-group"}};
+  v.needs = needs;
+  v.trial = Trial{19, 72, 320};
+  v.trial->in_child = true;
+  v.trial->permission = ask_for_tiles;
+  v.local_bytes = local_bytes;
+  v.work_items = [](const Tuning&) -> std::uint64_t { return 1; };
+  v.tile = [](const Tuning&) { return Shape{2 * kRows, 32}; };
+  v.block = [](const Tuning& t) { return Shape{kRows * t.at("block_m"), kColumns * t.at("block_n")}; };
+  v.weights = [](const Tuning&, const Problem&) { return blocked_form(kPanel, 1, 16); };
+  v.activations = [](const Tuning&, const Problem& p) {
+    return amx_tiles_form(element(p.b).integer ? DType::i8 : DType::bf16, p.k_group);
+  };
+  v.passes = passes;
+  v.rule_of_thumb = rule_of_thumb;
+  v.estimate_ns = estimate_ns;
+  return v;
+}
+
+}  // namespace ironcl::opencl

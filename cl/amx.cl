@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+// amx.cl: the tile instructions of x86 (AMX) and what feeds them. Only for devices where a trial gave the right numbers: the
+// process has asked Linux for the tiles' state, and the compiler takes x86 assembly and clang's vectors of 64 bytes.
+// Instructions are bytes, because PoCL 3.1 compiles for a skylake-avx512, whose assembler has no names for them. Encodings: Intel 64
+// and IA-32 Architectures Software Developer's Manual, volume 2. Memory operands are [rax + rdx].
+//
+// Eight tiles of 16 rows of 64 bytes: sums in 0 to 3, A in 4 and 5, B in 6 and 7.
+// KIND 1: bf16. A: row i has k side by side. B: row k / 2 has the pairs (k, k + 1) of 16 columns. STEP is 32 k.
+// KIND 2: int8. A: as bf16. B: row k / 4 has four k of 16 columns. STEP is 64 k, or 32 where the K group is 32.
+// Set by the including file: KIND, GROUP. Set by the host: AMX, without which the file is empty.
+#ifdef AMX
+typedef struct __attribute__((aligned(64))) {
+  uchar palette, start_row, reserved[14];
+  ushort row_bytes[16];
+  uchar rows[16];
+} tile_config;
+
+#define TILE_ROWS 16
+#if KIND == 2
+#define STEP (GROUP < 64 ? GROUP : 64)
+#define ELEMENT_BYTES 1
+#else
+#define STEP 32
+#define ELEMENT_BYTES 2
+#endif
+#define STEP_BYTES (STEP * ELEMENT_BYTES)   // A row of a tile of A.
+#define B_ROWS (STEP_BYTES / 4)             // Rows of a tile of B: each holds four bytes of a column.
+
+#define CONFIGURE_TILES(p) __asm__ volatile(".byte 0xc4,0xe2,0x78,0x49,0x00" ::"a"(p) : "memory")
+#define RELEASE_TILES() __asm__ volatile(".byte 0xc4,0xe2,0x78,0x49,0xc0" ::: "memory")
+#define LOAD_TILE_(modrm, p, stride) \
+  __asm__ volatile(".byte 0xc4,0xe2,0x7b,0x4b," #modrm ",0x10" ::"a"(p), "d"((long)(stride)) : "memory")
+#define STORE_TILE_(modrm, p, stride) \
+  __asm__ volatile(".byte 0xc4,0xe2,0x7a,0x4b," #modrm ",0x10" ::"a"(p), "d"((long)(stride)) : "memory")
+#if KIND == 2
+#define MULTIPLY_WITH_6 "0x4b,0x5e"  // TDPBSSD: signed by signed, s32 sums.
+#define MULTIPLY_WITH_7 "0x43,0x5e"
+#else
+#define MULTIPLY_WITH_6 "0x4a,0x5c"  // TDPBF16PS
+#define MULTIPLY_WITH_7 "0x42,0x5c"
+#endif
+#define MULTIPLY_TILES_(b, modrm) __asm__ volatile(".byte 0xc4,0xe2," b "," #modrm)
+
+// Sums of zero are loaded, all rows from one cache line: TILEZERO was seen to hold up the products around it for 36 cycles a tile.
+__constant uchar zero_row[64] __attribute__((aligned(64))) = {0};
+#define ZERO_SUMS()             \
+  LOAD_TILE_(0x04, zero_row, 0); \
+  LOAD_TILE_(0x0c, zero_row, 0); \
+  LOAD_TILE_(0x14, zero_row, 0); \
+  LOAD_TILE_(0x1c, zero_row, 0)
+#define LOAD_A4(p) LOAD_TILE_(0x24, p, STEP_BYTES)
+#define LOAD_A5(p) LOAD_TILE_(0x2c, p, STEP_BYTES)
+#define LOAD_B6(p) LOAD_TILE_(0x34, p, 64)
+#define LOAD_B7(p) LOAD_TILE_(0x3c, p, 64)
+#define STORE_SUM0(p) STORE_TILE_(0x04, p, 64)
+#define STORE_SUM1(p) STORE_TILE_(0x0c, p, 64)
+#define STORE_SUM2(p) STORE_TILE_(0x14, p, 64)
+#define STORE_SUM3(p) STORE_TILE_(0x1c, p, 64)
+// SUM += A * B; the numbers are those of the tiles.
+#define SUM0_A4_B6() MULTIPLY_TILES_(MULTIPLY_WITH_6, 0xc4)
+#define SUM1_A4_B7() MULTIPLY_TILES_(MULTIPLY_WITH_7, 0xcc)
+#define SUM2_A5_B6() MULTIPLY_TILES_(MULTIPLY_WITH_6, 0xd5)
+#define SUM3_A5_B7() MULTIPLY_TILES_(MULTIPLY_WITH_7, 0xdd)
+#define SUM2_A4_B6() MULTIPLY_TILES_(MULTIPLY_WITH_6, 0xd4)
+#define SUM3_A4_B7() MULTIPLY_TILES_(MULTIPLY_WITH_7, 0xdc)
+
+/// The tiles' shapes: sums and A of `rows` rows, B of a whole step. Ends with RELEASE_TILES().
+static inline void configure_tiles(int rows) {
+  tile_config config;
+  __private uchar* bytes = (__private uchar*)&config;
+  for (int i = 0; i < 64; ++i) bytes[i] = (uchar)0;
+  config.palette = (uchar)1;
+  for (int i = 0; i < 8; ++i) {
+    config.row_bytes[i] = (ushort)(i == 4 || i == 5 ? STEP_BYTES : 64);
+    config.rows[i] = (uchar)(i >= 6 ? B_ROWS : rows);
+  }
+  CONFIGURE_TILES((__private void*)&config);
+}
+
+// Vectors of 64 codes. Interleaving is within each 16 bytes, as one instruction of the processor does it.
+typedef uchar uchar64 __attribute__((ext_vector_type(64)));
+typedef char char64 __attribute__((ext_vector_type(64)));
+#define BYTES_OF_(l, h) \
+  l + h, 64 + l + h, l + h + 1, 65 + l + h, l + h + 2, 66 + l + h, l + h + 3, 67 + l + h, l + h + 4, 68 + l + h, l + h + 5, \
+      69 + l + h, l + h + 6, 70 + l + h, l + h + 7, 71 + l + h
+#define PAIRS_OF_(l, h)                                                                                                  \
+  l + h, l + h + 1, 64 + l + h, 65 + l + h, l + h + 2, l + h + 3, 66 + l + h, 67 + l + h, l + h + 4, l + h + 5, 68 + l + h, \
+      69 + l + h, l + h + 6, l + h + 7, 70 + l + h, 71 + l + h
+#define IN_EACH_LANE_(X, h) X(0, h), X(16, h), X(32, h), X(48, h)
+#define INTERLEAVE_LOW(a, b) __builtin_shufflevector(a, b, IN_EACH_LANE_(BYTES_OF_, 0))
+#define INTERLEAVE_HIGH(a, b) __builtin_shufflevector(a, b, IN_EACH_LANE_(BYTES_OF_, 8))
+#define INTERLEAVE_PAIRS_LOW(a, b) __builtin_shufflevector(a, b, IN_EACH_LANE_(PAIRS_OF_, 0))
+#define INTERLEAVE_PAIRS_HIGH(a, b) __builtin_shufflevector(a, b, IN_EACH_LANE_(PAIRS_OF_, 8))
+
+/// table[index % 16] for each byte, 0 where the index is 128 or more; `table` is the same 16 bytes four times.
+static inline uchar64 look_up(uchar64 table, uchar64 index) {
+  return __builtin_astype(
+      __builtin_ia32_pshufb512(__builtin_astype(table, char64), __builtin_astype(index, char64)), uchar64);
+}
+#define TABLE_(...) ((uchar64)(__VA_ARGS__, __VA_ARGS__, __VA_ARGS__, __VA_ARGS__))
+
+// Codes to bf16, high and low bytes apart: a bf16 is S EEEEEEEE MMMMMMM. For normal codes exponent and mantissa move as they are, so the
+// low byte is part of the code and the high byte depends on four bits of it. For the 16 smallest magnitudes two more tables mend what
+// subnormal codes need. No bf16 denormal comes out: the smallest magnitude but zero is 2^-9 (e4m3fn) or 2^-16 (e5m2).
+#define SMALLEST_16_(code) (((code) & (uchar64)(0x7f)) + (uchar64)(0x70))  // 128 and more for the rest.
+#if B_TYPE == TYPE_E4M3
+// e4m3fn SEEEEMMM: exponent E + 120, so high byte 60 + E / 2, low byte E % 2 and M.
+static inline uchar64 bf16_high(uchar64 code) {
+  const uchar64 large = TABLE_(0, 61, 62, 63, 64, 65, 66, 67, 128, 189, 190, 191, 192, 193, 194, 195);
+  const uchar64 small = TABLE_(0, 0x3b, 0x3b, 0x3b, 0x3c, 0x3c, 0x3c, 0x3c, 0x3c, 0x3c, 0x3c, 0x3c, 0x3c, 0x3c, 0x3c, 0x3c);
+  return look_up(large, (code >> (uchar64)(4)) & (uchar64)(15)) | look_up(small, SMALLEST_16_(code));
+}
+static inline uchar64 bf16_low(uchar64 code) {
+  const uchar64 small = TABLE_(0, 0x10, 0xa0, 0xf0, 0x40, 0x70, 0x20, 0x10, 0, 0, 0, 0, 0, 0, 0, 0);
+  return ((code << (uchar64)(4)) & (uchar64)(0xf0)) ^ look_up(small, SMALLEST_16_(code));
+}
+#elif B_TYPE == TYPE_E5M2
+// e5m2 SEEEEEMM: exponent E + 112, so high byte 56 + E / 2, low byte E % 2 and M; E = 31 is infinity or NaN in both.
+static inline uchar64 bf16_high(uchar64 code) {
+  const uchar64 large = TABLE_(0, 57, 58, 59, 60, 61, 62, 63, 64, 65, 66, 67, 68, 69, 70, 71);
+  const uchar64 small = TABLE_(0, 0x37, 0x38, 0x38, 0x38, 0x38, 0x38, 0x38, 0, 0, 0, 0, 0, 0, 0, 0);
+  const uchar64 finite = look_up(large, (code >> (uchar64)(3)) & (uchar64)(15)) | look_up(small, SMALLEST_16_(code));
+  const uchar64 magnitude = (code & (uchar64)(0x7f)) >= (uchar64)(0x7c) ? finite | (uchar64)(0x38) : finite;
+  return magnitude | (code & (uchar64)(0x80));
+}
+static inline uchar64 bf16_low(uchar64 code) {
+  const uchar64 small = TABLE_(0, 0xa0, 0x40, 0x20, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0);
+  return (code << (uchar64)(5)) ^ look_up(small, SMALLEST_16_(code));
+}
+#endif
+#endif

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tile instructions (AMX): right where the unit is, and a device as it was wherever anything stands in the way. What
+// every variant must do, gemm_amx among them, is in gemm_test.cpp.
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <boost/json.hpp>
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+
+#include "backends/opencl/device.h"
+#include "backends/opencl/matrix_unit.h"
+#include "backends/opencl/trial.h"
+#include "tests/opencl/harness.h"
+
+namespace ironcl::opencl::testing {
+namespace {
+
+using backend::DType;
+
+class OpenClAmx : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (devices().empty()) GTEST_SKIP() << why_no_devices();
+    dir_ = std::filesystem::temp_directory_path() / ("ironcl_amx_" + std::to_string(getpid()));
+    std::filesystem::create_directories(dir_);
+  }
+  void TearDown() override {
+    std::error_code ignored;
+    if (!dir_.empty()) std::filesystem::remove_all(dir_, ignored);
+  }
+
+  /// A program that a trial starts in place of the real one.
+  std::string program(const std::string& text) const {
+    const auto path = dir_ / "program";
+    std::ofstream(path) << "#!/bin/sh\n" << text << "\n";
+    chmod(path.c_str(), 0755);
+    return path;
+  }
+
+  std::filesystem::path dir_;
+};
+
+std::string trial_of(backend::Device& device) {
+  const auto features = boost::json::parse(device.query("features", nullptr)).as_object();
+  return std::string(features.at("trials").at("gemm_amx").as_string());
+}
+
+std::string choice_of(backend::Device& device, const Case& c) {
+  const backend::GemmDesc desc = c.desc();
+  return std::string(boost::json::parse(device.query("choice", &desc)).at("variant").as_string());
+}
+
+/// The first CPU of a backend made with `config`, where a trial of tiles is worth while; null elsewhere.
+std::shared_ptr<backend::Device> cpu_with_tiles(const Made& made) {
+  for (const auto& device : made.devices) {
+    if (device->props().type == backend::DeviceType::cpu && why_no_tiles().empty()) return device;
+  }
+  return nullptr;
+}
+
+/// The device works, without tiles, and says why.
+void expect_as_before(backend::Device& device, const std::string& why) {
+  EXPECT_NE(trial_of(device).find(why), std::string::npos) << trial_of(device);
+  Case c{70, 200, 300};
+  EXPECT_NE(choice_of(device, c), "gemm_amx");
+  expect_right(run(device, c, make_data(c)), c, device.props().name);
+  c.options = {{"variant", "gemm_amx"}};
+  const backend::Support asked = device.supports(c.desc());
+  EXPECT_EQ(asked.reason, backend::Reason::device_feature);
+  EXPECT_NE(asked.text.find(why), std::string::npos) << asked.text;
+}
+
+TEST_F(OpenClAmx, SwitchedOffLeavesTheDeviceAsItWas) {
+  Config config;
+  config.trial_program = IRONCL_TRIAL_PROGRAM;
+  config.amx = false;
+  const Made made = make(config);
+  for (const auto& device : made.devices) {
+    expect_as_before(*device,
+                     device->props().type == backend::DeviceType::cpu ? "it is switched off" : "no processor");
+  }
+}
+
+TEST_F(OpenClAmx, ATrialThatFailsLeavesTheDeviceAsItWas) {
+  const std::vector<std::array<std::string, 2>> programs{
+      {"kill -ILL $$", "signal 4"},
+      {"exit 1", "gave no answer"},
+      {"echo 'ironcl trial: 3 elements are wrong'", "3 elements are wrong"},
+      {"exec sleep 60", "did not end within"},
+  };
+  for (const auto& [text, why] : programs) {
+    Config config;
+    config.trial_program = program(text);
+    config.trial_seconds = text.find("sleep") != std::string::npos ? 0.5 : 60;
+    const Made made = make(config);
+    const auto device = cpu_with_tiles(made);
+    if (device == nullptr) GTEST_SKIP() << "no processor with tiles: " << why_no_tiles();
+    expect_as_before(*device, why);
+  }
+  Config config;
+  config.trial_program = dir_ / "is_not_there";
+  expect_as_before(*cpu_with_tiles(make(config)), "cannot be started");
+  config.trial_program.clear();
+  expect_as_before(*cpu_with_tiles(make(config)), "no program for trials");
+}
+
+TEST_F(OpenClAmx, AnAnswerIsKeptAndATimeThatWasUpIsNot) {
+  Config config;
+  config.cache_dir = dir_ / "cache";
+  config.trial_program = program("exec sleep 60");
+  config.trial_seconds = 0.3;
+  {
+    const Made made = make(config);
+    const auto device = cpu_with_tiles(made);
+    if (device == nullptr) GTEST_SKIP() << "no processor with tiles: " << why_no_tiles();
+    EXPECT_NE(trial_of(*device).find("did not end"), std::string::npos);
+  }
+  config.trial_seconds = 60;
+  config.trial_program = program("kill -SEGV $$");
+  EXPECT_NE(trial_of(*cpu_with_tiles(make(config))).find("signal 11"), std::string::npos);
+  config.trial_program = dir_ / "is_not_there";
+  EXPECT_NE(trial_of(*cpu_with_tiles(make(config))).find("signal 11"), std::string::npos);
+}
+
+TEST_F(OpenClAmx, APermissionThatIsDeniedIsARefusal) {
+  Config config;
+  config.trial_program = program("echo 'ironcl trial: right'");
+  const Made made = make(config);
+  const auto device = cpu_with_tiles(made);
+  if (device == nullptr) GTEST_SKIP() << "no processor with tiles: " << why_no_tiles();
+  const ContextPtr& context = dynamic_cast<Device&>(*device).context();
+  Variant variant = *find_variant("gemm_amx");
+  variant.trial->permission = [] { return std::string("denied"); };
+  EXPECT_EQ(make_trials(*context, nullptr)->why_not(variant), "denied");
+}
+
+TEST_F(OpenClAmx, TheChosenVariantIsRightWhereTheUnitIs) {
+  for (const auto& device : devices()) {
+    if (device->props().type != backend::DeviceType::cpu || trial_of(*device) != "right") continue;
+    std::uint32_t seed = 900;
+    for (const auto& [type, group, block_m, block_n] : {std::tuple{DType::e4m3fn, 32, "1", "1"},
+                                                        {DType::e4m3fn, 64, "4", "2"},
+                                                        {DType::e4m3fn, 256, "4", "1"},
+                                                        {DType::e5m2, 32, "4", "2"},
+                                                        {DType::e5m2, 128, "1", "1"},
+                                                        {DType::i8, 32, "1", "2"},
+                                                        {DType::i8, 64, "4", "1"},
+                                                        {DType::i8, 128, "4", "2"}}) {
+      for (const auto& [m, n, k] : {std::array{16, 64, 512}, {33, 97, 300}, {100, 160, 129}, {257, 65, 96}}) {
+        Case c{m, n, k};
+        c.a = c.b = type;
+        c.a_grid = {1, group};
+        c.b_grid = {group, group};
+        c.options = {{"variant", "gemm_amx"}, {"block_m", block_m}, {"block_n", block_n}};
+        c.seed = ++seed;
+        expect_right(run(*device, c, make_data(c)), c, device->props().name);
+      }
+    }
+    // Of the usual shapes, many rows take tiles by themselves.
+    EXPECT_EQ(choice_of(*device, Case{1024, 4096, 4096}), "gemm_amx");
+    EXPECT_EQ(choice_of(*device, Case{1, 4096, 4096}), "gemm_stream");
+    return;
+  }
+  GTEST_SKIP() << "no processor with tiles that work";
+}
+
+TEST_F(OpenClAmx, FloatsAreTakenWhereBf16HoldsThem) {
+  for (const auto& device : devices()) {
+    if (device->props().type != backend::DeviceType::cpu || trial_of(*device) != "right") continue;
+    Case c{40, 100, 200};
+    c.a_scale = DType::none;
+    c.options = {{"variant", "gemm_amx"}};
+    c.a = DType::bf16;
+    expect_right(run(*device, c, make_data(c)), c, device->props().name);
+    c.a = DType::f16;
+    EXPECT_EQ(device->supports(c.desc()).reason, backend::Reason::dtype);
+    return;
+  }
+  GTEST_SKIP() << "no processor with tiles that work";
+}
+
+}  // namespace
+}  // namespace ironcl::opencl::testing
