@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <array>
 #include <boost/json.hpp>
 #define BOOST_PROCESS_USE_STD_FS 1
 #include <boost/process.hpp>
@@ -17,6 +18,7 @@
 #include <cstdio>
 #include <optional>
 #include <sstream>
+#include <string_view>
 #include <thread>
 
 #include "backends/numerics/casts.h"
@@ -107,6 +109,9 @@ class OpenBlas {
 };
 
 /// torch_peer.py in a child process: a line of sizes in, a line of JSON out.
+/// PyTorch's calls: linear in f32 and bf16, _scaled_mm on e4m3fn, _int_mm on int8.
+constexpr std::array<std::string_view, 4> kTorch{"f32", "bf16", "scaled", "int"};
+
 class Torch {
  public:
   Torch(const std::string& python, const std::string& script)
@@ -121,14 +126,16 @@ class Torch {
   }
   const std::string& version() const { return version_; }
 
-  /// Nanoseconds of `calls` calls of f32 and of bf16 linear.
-  std::pair<std::vector<double>, std::vector<double>> run(std::int64_t m, std::int64_t n, std::int64_t k, int calls) {
+  /// Nanoseconds of `calls` calls of each of kTorch, in its order; empty where this PyTorch has no such call.
+  std::array<std::vector<double>, kTorch.size()> run(std::int64_t m, std::int64_t n, std::int64_t k, int calls) {
     in_ << m << ' ' << n << ' ' << k << ' ' << calls << std::endl;
     std::string line;
     if (!std::getline(out_, line)) throw std::runtime_error("the PyTorch process ended early");
     const boost::json::value answer = boost::json::parse(line);
-    return {boost::json::value_to<std::vector<double>>(answer.at("f32_ns")),
-            boost::json::value_to<std::vector<double>>(answer.at("bf16_ns"))};
+    std::array<std::vector<double>, kTorch.size()> times;
+    for (std::size_t i = 0; i < kTorch.size(); ++i)
+      times[i] = boost::json::value_to<std::vector<double>>(answer.at(std::string(kTorch[i]) + "_ns"));
+    return times;
   }
 
  private:
@@ -154,8 +161,8 @@ Problem layer(std::int64_t m, std::int64_t n, std::int64_t k) {
 /// All that is timed of one shape. A ratio is of one round: what another tenant of the machine does for a second or
 /// two hits both sides of it.
 struct Times {
-  std::vector<double> ironcl, sgemm, sgemv, torch_f32, torch_bf16;
-  std::vector<double> ratio, ratio_torch_f32, ratio_torch_bf16;
+  std::vector<double> ironcl, sgemm, sgemv, ratio;
+  std::array<std::vector<double>, kTorch.size()> torch, ratio_torch;
 };
 
 void append(std::vector<double>& to, const std::vector<double>& from) {
@@ -189,12 +196,12 @@ boost::json::object measure(const Arguments& arguments, const Device& device, To
     times.ratio.push_back(theirs / ours);
     if (torch != nullptr) {
       pause_for_spinning_threads();
-      const auto [f32, bf16] =
+      const auto theirs_now =
           torch->run(problem.m, problem.n, problem.k, calls_a_turn(times.sgemm.back(), arguments.calls));
-      append(times.torch_f32, f32);
-      append(times.torch_bf16, bf16);
-      times.ratio_torch_f32.push_back(tuning::summarize(f32).median / ours);
-      times.ratio_torch_bf16.push_back(tuning::summarize(bf16).median / ours);
+      for (std::size_t i = 0; i < kTorch.size(); ++i) {
+        append(times.torch[i], theirs_now[i]);
+        if (!theirs_now[i].empty()) times.ratio_torch[i].push_back(tuning::summarize(theirs_now[i]).median / ours);
+      }
     }
   }
 
@@ -226,12 +233,10 @@ boost::json::object measure(const Arguments& arguments, const Device& device, To
                           {"weights_bytes", execution.weights_bytes()},
                           {"openblas_weights_bytes", problem.n * problem.k * 4}};
   if (sgemv.count != 0) row["sgemv_ns"] = sgemv.median;
-  if (torch != nullptr) {
-    const Summary f32 = tuning::summarize(times.torch_f32), bf16 = tuning::summarize(times.torch_bf16);
-    row["torch_f32_ns"] = f32.median;
-    row["torch_bf16_ns"] = bf16.median;
-    row["ratio_torch_f32"] = tuning::summarize(times.ratio_torch_f32).median;
-    row["ratio_torch_bf16"] = tuning::summarize(times.ratio_torch_bf16).median;
+  for (std::size_t i = 0; i < kTorch.size(); ++i) {
+    if (times.torch[i].empty()) continue;
+    row["torch_" + std::string(kTorch[i]) + "_ns"] = tuning::summarize(times.torch[i]).median;
+    row["ratio_torch_" + std::string(kTorch[i])] = tuning::summarize(times.ratio_torch[i]).median;
   }
   if (!check.pass) row["why"] = check.why;
   return row;
@@ -242,10 +247,11 @@ void print(const boost::json::object& row) {
   const auto optional = [&](const char* key) {
     return row.contains(key) ? fmt::format("{:>8.2f}", number(key)) : fmt::format("{:>8}", "-");
   };
-  fmt::print("{:>5} {:>6} {:>6}  {:<18} {:<5} {:>10.3f} {:>8.1f} {:>10.3f} {:>8.1f} {:>8.2f} {} {}\n", number("m"),
-             number("n"), number("k"), row.at("variant").as_string().c_str(), row.at("verdict").as_string().c_str(),
-             number("ironcl_ns") / 1e6, number("gflops"), number("openblas_ns") / 1e6, number("openblas_gflops"),
-             number("ratio"), optional("ratio_torch_f32"), optional("ratio_torch_bf16"));
+  fmt::print("{:>5} {:>6} {:>6}  {:<18} {:<5} {:>10.3f} {:>8.1f} {:>10.3f} {:>8.1f} {:>8.2f} {} {} {} {}\n",
+             number("m"), number("n"), number("k"), row.at("variant").as_string().c_str(),
+             row.at("verdict").as_string().c_str(), number("ironcl_ns") / 1e6, number("gflops"),
+             number("openblas_ns") / 1e6, number("openblas_gflops"), number("ratio"), optional("ratio_torch_f32"),
+             optional("ratio_torch_bf16"), optional("ratio_torch_scaled"), optional("ratio_torch_int"));
   std::fflush(stdout);
 }
 
@@ -257,8 +263,9 @@ int run(const Arguments& arguments, const std::string& torch_script) {
 
   fmt::print("{} against OpenBLAS ({}, {} threads){}\n", device.name(), openblas_get_corename(),
              openblas_get_num_threads(), torch ? " and PyTorch " + torch->version() : std::string());
-  fmt::print("{:>5} {:>6} {:>6}  {:<18} {:<5} {:>10} {:>8} {:>10} {:>8} {:>8} {:>8} {:>8}\n", "M", "N", "K",
-             "variant", "check", "ironcl ms", "GFLOP/s", "OpenBLAS", "GFLOP/s", "ratio", "torch32", "torch16");
+  fmt::print("{:>5} {:>6} {:>6}  {:<18} {:<5} {:>10} {:>8} {:>10} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8}\n", "M", "N",
+             "K", "variant", "check", "ironcl ms", "GFLOP/s", "OpenBLAS", "GFLOP/s", "ratio", "torch32", "torch16",
+             "scaled8", "int8");
   boost::json::array rows;
   bool pass = true;
   for (const std::string& shape : arguments.shapes) {

@@ -1,6 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Times PyTorch's linear on this CPU in f32 and bf16 for bench/cpu_peers: a line "M N K CALLS" in, a line of JSON out.
+"""Times PyTorch on this CPU for bench/cpu_peers: a line "M N K CALLS" in, a line of JSON out.
+
+Linear in f32 and bf16; torch._scaled_mm on e4m3fn (one scale an operand, bf16 out) and torch._int_mm on int8, each an
+empty list where this PyTorch has none for CPUs. Their operands are quantised beforehand: products alone are timed.
 
 Weights rotate through 256 MB, as on the other side; one call that is not counted precedes the timed ones.
 """
@@ -11,33 +14,52 @@ import time
 import torch
 
 
-def times(m: int, n: int, k: int, calls: int, dtype: torch.dtype, cache: dict) -> list:
-    key = (n, k, dtype)
-    if key not in cache:
+def call_of(kind: str):
+    """How operands of a kind are made from f32, and how they are multiplied."""
+    if kind in ("f32", "bf16"):
+        dtype = torch.float32 if kind == "f32" else torch.bfloat16
+        return lambda t: t.to(dtype), torch.nn.functional.linear
+    if kind == "scaled":
+        one = torch.tensor(1.0)
+        return (
+            lambda t: t.to(torch.float8_e4m3fn),
+            lambda x, w: torch._scaled_mm(x, w.t(), scale_a=one, scale_b=one, out_dtype=torch.bfloat16),
+        )
+    return lambda t: (t * 32).clamp(-127, 127).to(torch.int8), lambda x, w: torch._int_mm(x, w.t())
+
+
+def times(kind: str, m: int, n: int, k: int, calls: int, cache: dict) -> list:
+    make, multiply = call_of(kind)
+    if (n, k) not in cache:
         cache.clear()
-        bytes_each = n * k * torch.finfo(dtype).bits // 8
-        copies = max(1, min(16, (256 << 20) // bytes_each))
-        cache[key] = [torch.randn(n, k, dtype=torch.float32).to(dtype) for _ in range(copies)]
-    weights = cache[key]
-    x = torch.randn(m, k, dtype=torch.float32).to(dtype)
+        first = make(torch.randn(n, k, dtype=torch.float32))
+        copies = max(1, min(16, (256 << 20) // (n * k * first.element_size())))
+        cache[n, k] = [first] + [make(torch.randn(n, k, dtype=torch.float32)) for _ in range(copies - 1)]
+    weights = cache[n, k]
+    x = make(torch.randn(m, k, dtype=torch.float32))
     result = []
     with torch.inference_mode():
         for i in range(calls + 1):
             before = time.perf_counter_ns()
-            torch.nn.functional.linear(x, weights[i % len(weights)])
+            multiply(x, weights[i % len(weights)])
             result.append(time.perf_counter_ns() - before)
     return result[1:]
 
 
 def main() -> None:
     print(json.dumps({"torch": torch.__version__}), flush=True)
-    f32, bf16 = {}, {}
+    caches = {"f32": {}, "bf16": {}, "scaled": {}, "int": {}}
     for line in sys.stdin:
         m, n, k, calls = map(int, line.split())
-        answer = {
-            "f32_ns": times(m, n, k, calls, torch.float32, f32),
-            "bf16_ns": times(m, n, k, calls, torch.bfloat16, bf16),
-        }
+        answer = {}
+        for kind, cache in caches.items():
+            try:
+                answer[kind + "_ns"] = times(kind, m, n, k, calls, cache)
+            except (RuntimeError, NotImplementedError, AttributeError, ValueError) as error:
+                if kind in ("f32", "bf16"):
+                    raise
+                print(f"torch_peer: {kind}: {error}", file=sys.stderr)
+                answer[kind + "_ns"] = []
         print(json.dumps(answer), flush=True)
 
 
