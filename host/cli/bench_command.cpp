@@ -10,6 +10,7 @@
 #include "host/cli/command.h"
 #include "host/cli/device_list.h"
 #include "host/cli/parse_option.h"
+#include "host/cli/progress_line.h"
 #include "host/cli/shape_options.h"
 #include "host/include/ironcl/ironcl.hpp"
 #include "host/layer/execution.h"
@@ -151,7 +152,19 @@ class BenchCommand final : public Command {
                             ceilings.flops / 1e9, ceilings.bytes_per_second / 1e9)
               : std::string());
       print_heading();
-      for (const Row& row : rows) pass = measure(device, ceilings, row, table) && pass;
+      std::string named;
+      for (std::size_t i = 0; i < rows.size(); ++i) {
+        if (const std::string& name = rows[i].name; name != named && !name.empty()) say("{}\n", named = name);
+        line_.show(
+            static_cast<double>(i) / static_cast<double>(rows.size()),
+            fmt::format("{}/{} {} on {}, M = {}", i + 1, rows.size(), rows[i].name, device.uri(), rows[i].problem.m));
+        pass = measure(device, ceilings, rows[i], table) && pass;
+      }
+    }
+    if (share_over_one_) {
+      say("a share over 1: of FMA, the clocks were higher in the row's calls than between them; of copy, data came "
+          "from a "
+          "cache (a larger --rotate-mib) or was read only, while a copy writes too\n");
     }
     if (!left_out.empty())
       say("left out: {} layers that cannot be used\n{}", left_out.size(), layer::to_text(layer::fold(left_out)));
@@ -198,20 +211,21 @@ class BenchCommand final : public Command {
 
   /// The running rows: not among what goes to the standard output by '-'.
   template <class... Args>
-  void say(fmt::format_string<Args...> text, Args&&... args) const {
+  void say(fmt::format_string<Args...> text, Args&&... args) {
+    line_.clear();
     const std::string line = fmt::format(text, std::forward<Args>(args)...);
     if (csv_ == "-" || json_ == "-" || markdown_ == "-") return report::print_error_text(line);
     report::print_text(line);
     report::flush_output();
   }
 
-  void print_heading() const {
+  void print_heading() {
     say("{:>6} {:>6} {:>6}  {:<14} {:<12} {:>11} {:>7} {:>9} {:>8} {:>7} {:>7} {:>9}\n", "M", "N", "K", "variant",
         "verdict", "time", "spread", "GFLOP/s", "GB/s", "of FMA", "of copy", "err/bound");
   }
 
   /// Checks and times one problem; false where its check failed. A device that refuses it makes a row, not a failure.
-  bool measure(const ironcl::Device& device, const Ceilings& ceilings, const Row& of, report::Table& table) const {
+  bool measure(const ironcl::Device& device, const Ceilings& ceilings, const Row& of, report::Table& table) {
     const report::Problem& problem = of.problem;
     const auto refuse = [&](const std::string& verdict, const std::string& why) {
       std::vector<report::Cell> row(table.columns().size());
@@ -277,7 +291,7 @@ class BenchCommand final : public Command {
   void add_row(const ironcl::Device& device, const Ceilings& ceilings, const Row& of,
                const layer::Execution& execution, const layer::Check& check, const layer::Timing& timing,
                const tuning::Summary& time, const tuning::Summary& host, const std::vector<double>& fma_shares,
-               report::Table& table) const {
+               report::Table& table) {
     const report::Problem& problem = of.problem;
     const double gflops = flops(problem) / time.median;
     // The fewest bytes: A as it comes, the weights once, D once.
@@ -286,6 +300,8 @@ class BenchCommand final : public Command {
     report::Cell of_flops, of_copy;
     if (!fma_shares.empty()) of_flops = tuning::summarize(fma_shares).median;
     if (measured(timing) && ceilings.bytes_per_second > 0) of_copy = rate / ceilings.bytes_per_second;
+    for (const report::Cell& share : {of_flops, of_copy})
+      if (const auto* value = std::get_if<double>(&share); value != nullptr && *value > 1) share_over_one_ = true;
     const ironcl_gemm_info info = execution.plan().info();
     const std::string verdict = check.pass ? "pass" : "fail";
     table.add({device.uri(),
@@ -336,6 +352,8 @@ class BenchCommand final : public Command {
   std::int64_t check_rows_ = 8;
   std::uint64_t seed_ = 1;
   std::string csv_, json_, markdown_;
+  ProgressLine line_;
+  bool share_over_one_ = false;
 };
 
 }  // namespace

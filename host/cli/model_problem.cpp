@@ -11,6 +11,7 @@
 #include "host/checkpoint/model.h"
 #include "host/cli/exit_status.h"
 #include "host/cli/parse_option.h"
+#include "host/report/json.h"
 
 namespace ironcl::cli {
 namespace {
@@ -87,7 +88,8 @@ std::string tune_blocks(const ironcl::Device& device, const std::filesystem::pat
                         const std::vector<std::int64_t>& batches, const std::string& tpu) {
   std::ifstream file(shapes);
   if (!file) throw CommandError(ExitStatus::bad_input, fmt::format("{}: cannot be read", shapes.string()));
-  std::string entries, line;
+  std::string line;
+  json::array entries;
   for (int number = 1; std::getline(file, line); ++number) {
     line.erase(std::min(line.find('#'), line.size()));
     std::istringstream words(line);
@@ -101,7 +103,7 @@ std::string tune_blocks(const ironcl::Device& device, const std::filesystem::pat
       bool quantize;
     };
     for (const Kind& kind : {Kind{"bf16", true}, Kind{"bf16", false}, Kind{"e4m3fn", false}}) {
-      std::string rows;
+      json::object rows;
       for (const std::int64_t m : batches) {
         ModelOptions options;
         options.m = m, options.n = n, options.k = k;
@@ -111,20 +113,22 @@ std::string tune_blocks(const ironcl::Device& device, const std::filesystem::pat
         options.quantize = kind.quantize ? "on" : "off";
         options.plan = {{"tpu", tpu}};
         const json::value report = json::parse(device.query("search", model_problem(options)));
-        rows += fmt::format("{}\"{}\": {}", rows.empty() ? "" : ", ", m,
-                            json::serialize(report.at("best").at("kernel_blocks")));
+        rows[std::to_string(m)] = report.at("best").at("kernel_blocks");
       }
-      entries += fmt::format(
-          "{}    {{\"tpu\": \"{}\", \"n\": {}, \"k\": {}, \"q\": {}, \"x\": \"{}\", \"quantize\": {},\n     "
-          "\"batches\": {{{}}}}}",
-          entries.empty() ? "" : ",\n", tpu, n, k, q, kind.x, kind.quantize, rows);
+      entries.push_back({{"tpu", tpu},
+                         {"n", n},
+                         {"k", k},
+                         {"q", q},
+                         {"x", kind.x},
+                         {"quantize", kind.quantize},
+                         {"batches", std::move(rows)}});
     }
   }
-  return fmt::format(
-      "{{\n  \"made_by\": \"ironcl model --search --shapes {} --save FILE\",\n  \"time_kind\": \"modelled\",\n  "
-      "\"meaning\": \"batch (largest m) to kernel blocks [B, O, I]; x scaled 1xq, w q x q, out bf16\",\n  "
-      "\"entries\": [\n{}\n  ]\n}}\n",
-      shapes.filename().string(), entries);
+  return report::to_text(json::object{
+      {"made_by", fmt::format("ironcl model --search --shapes {} --save FILE", shapes.filename().string())},
+      {"time_kind", "modelled"},
+      {"meaning", "batch (largest m) to kernel blocks [B, O, I]; x scaled 1xq, w q x q, out bf16"},
+      {"entries", std::move(entries)}});
 }
 
 }  // namespace ironcl::cli

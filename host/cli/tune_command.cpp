@@ -70,9 +70,8 @@ class TuneCommand final : public Command {
     shapes_.declare(app);
     app.add_option("--device", uri_, "device URI (default: the first that is no model)")->option_text("URI");
     app.add_option("--budget", budget_, "seconds for everything")->check(CLI::PositiveNumber)->capture_default_str();
-    app.add_option("--save", folder_, "folder of tuned tables, merged after each problem ('off': none)")
-        ->option_text("DIR")
-        ->capture_default_str();
+    app.add_option("--save", folder_, "folder of tuned tables, merged after each problem (default: nothing is saved)")
+        ->option_text("DIR");
     app.add_flag("--redo", redo_, "measure again what the folder has from this device, driver and build");
     app.add_option("--accuracy", accuracy_, "weakest accuracy class that may win: f32 or tensor14")
         ->check(CLI::IsMember({"f32", "tensor14"}))
@@ -100,7 +99,8 @@ class TuneCommand final : public Command {
     const bool saves = folder_ != "off";
     start_ = seconds_now();
     say("{}: {}\n{} problems in {:.0f} s; tables: {}\n", device_.uri(), device_.name(), todo_.size(), budget_,
-        saves ? folder_ : "none, results are only printed");
+        saves ? "merged into " + folder_ + " after each problem"
+              : "none, results are only printed (--save DIR keeps them)");
     TuneReport report(json_ == "-");
     report.heading();
 
@@ -109,6 +109,7 @@ class TuneCommand final : public Command {
       if (next_ == 0 || todo_[next_].n != todo_[next_ - 1].n || todo_[next_].k != todo_[next_ - 1].k) new_weights();
       tune(todo_[next_], report, saves);
     }
+    for (std::size_t rest = next_; rest < todo_.size(); ++rest) report.not_reached(todo_[rest]);
     std::signal(SIGINT, previous);
     line_.clear();
     report.finish(device_, budget_, seconds_now() - start_, interrupted != 0 ? "interrupted" : "");
@@ -154,11 +155,13 @@ class TuneCommand final : public Command {
     last_winners_.clear();
   }
 
+  double seconds_left() const { return budget_ - (seconds_now() - start_); }
+
   /// What is left of the time, shared among the problems that are left.
   double share_of_budget() const {
     double all = 0;
     for (std::size_t i = next_; i < todo_.size(); ++i) all += share_of(todo_[i]);
-    return (budget_ - (seconds_now() - start_)) * share_of(todo_[next_]) / all;
+    return seconds_left() * share_of(todo_[next_]) / all;
   }
 
   /// The table that a problem's configuration goes into.
@@ -210,8 +213,8 @@ class TuneCommand final : public Command {
       report.known(problem, *ours);
       return;
     }
-    const double budget = share_of_budget();
-    if (budget <= 0) {
+    // A search tries at least the rule of thumb: where not even that ends within the time, it does not begin.
+    if (seconds_left() <= (searched_ == 0 ? 0 : first_trial_seconds_)) {
       report.not_reached(problem);
       return;
     }
@@ -219,7 +222,8 @@ class TuneCommand final : public Command {
     const layer::MadeOperands operands = layer::make_operands(problem, seed_);
     const layer::Expected expected = layer::expect(problem, operands, check_rows_);
     tuning::SearchSettings settings;
-    settings.budget_seconds = budget;
+    // Of the time after operands and oracle, which cost some too.
+    settings.budget_seconds = std::max(share_of_budget(), 1e-3);
     settings.seed = seed_;
     settings.rotate_bytes = rotate_mib_ << 20;
     settings.starts = starts_for(problem.m);
@@ -227,7 +231,9 @@ class TuneCommand final : public Command {
     settings.progress = [&](const tuning::Progress& progress) { show(problem, progress); };
     const tuning::Found found = tuning::search(device_, problem, operands, expected, space, pool_, settings);
     line_.clear();
-    if (found.stopped) return;  // half a search is none
+    first_trial_seconds_ = std::max(first_trial_seconds_, found.first_trial_seconds);
+    ++searched_;
+    if (found.stopped) return report.not_reached(problem);  // half a search is none
     report.found(problem, space, found);
     if (!found.any) return;
     remember(problem.m, found.winner);
@@ -299,7 +305,7 @@ class TuneCommand final : public Command {
   }
 
   ShapeOptions shapes_{kRows};
-  std::string uri_, folder_ = "ironcl-tuned", accuracy_ = "f32", json_;
+  std::string uri_, folder_ = "off", accuracy_ = "f32", json_;
   std::vector<std::string> options_;
   double budget_ = 600;
   bool redo_ = false;
@@ -308,8 +314,8 @@ class TuneCommand final : public Command {
 
   ironcl::Device device_;
   std::vector<report::Problem> todo_;
-  std::size_t next_ = 0;
-  double start_ = 0;
+  std::size_t next_ = 0, searched_ = 0;
+  double start_ = 0, first_trial_seconds_ = 0;
   layer::WeightsPool pool_;
   std::vector<Configuration> last_winners_;
   std::map<std::int64_t, std::vector<Configuration>> winners_of_m_;

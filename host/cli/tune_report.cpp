@@ -150,9 +150,15 @@ void TuneReport::finish(const ironcl::Device& device, double budget_seconds, dou
         "tuned against the rule of thumb: {:.2f} times as fast in the geometric mean, {:.2f} at most\n",
         std::exp(logs / static_cast<double>(ratios_.size())), *std::max_element(ratios_.begin(), ratios_.end()));
   }
-  for (std::size_t i = 0; i < not_reached_.size(); ++i)
-    text += fmt::format("{}{}", i == 0 ? "not reached (a larger --budget reaches them): " : ", ", not_reached_[i]);
-  if (!not_reached_.empty()) text += "\n";
+  constexpr std::size_t kMostNamed = 20;
+  if (!not_reached_.empty()) {
+    const std::size_t named = std::min(kMostNamed, not_reached_.size());
+    text +=
+        fmt::format("not reached ({}): {}{}\n",
+                    ended.empty() ? "a larger --budget reaches them" : "the same again with --save goes on there",
+                    fmt::join(not_reached_.begin(), not_reached_.begin() + static_cast<std::ptrdiff_t>(named), ", "),
+                    named == not_reached_.size() ? "" : fmt::format(" and {} more", not_reached_.size() - named));
+  }
   print(text);
   all_ = {{"device", device.uri()},
           {"name", device.name()},

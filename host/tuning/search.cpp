@@ -182,6 +182,7 @@ class Search {
     }
     found_.trials.push_back(std::move(trial));
     trial_seconds_ += now() - before;
+    if (trials_ == 0) found_.first_trial_seconds = trial_seconds_;
     ++trials_;
     report(stage);
   }

@@ -69,6 +69,7 @@ struct Found {
   bool stopped = false;  ///< By `stop`.
   bool out_of_time = false;  ///< The time was up before the stages were through.
   double seconds = 0;
+  double first_trial_seconds = 0;  ///< Of the rule of thumb: the least that a search takes.
 
   std::size_t count(Outcome outcome) const;
 };

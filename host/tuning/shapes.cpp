@@ -110,6 +110,19 @@ void add(std::vector<LayerShape>& layers, const char* name, std::int64_t n, std:
     layers.push_back({name, n, k});
 }
 
+/// Whether some layer's MLP is dense, as a config.json says it: all of them without experts; the first ones
+/// (DeepSeek, GLM), those listed, or all but every n-th one (Qwen). A config with experts that names none has none.
+template <class Field>
+bool has_dense_mlp(const boost::json::object& config, const Field& field) {
+  const std::int64_t experts =
+      std::max({field("num_experts"), field("n_routed_experts"), field("num_local_experts")});
+  if (experts == 0) return true;
+  const auto* listed = config.if_contains("mlp_only_layers");
+  const bool some_listed = listed != nullptr && listed->is_array() && !listed->as_array().empty();
+  return field("first_k_dense_replace") > 0 || some_listed || field("decoder_sparse_step") > 1 ||
+         field("moe_layer_freq") > 1 || field("interleave_moe_layer_step") > 1;
+}
+
 }  // namespace
 
 std::vector<std::string> known_models() {
@@ -151,6 +164,10 @@ ModelConfig read_model_config(const std::filesystem::path& file) {
   model.num_key_value_heads = field("num_key_value_heads");
   model.head_dim = field("head_dim");
   model.moe_intermediate_size = field("moe_intermediate_size");
+  model.has_dense_mlp = has_dense_mlp(object, field);
+  // Mixtral and its kin have one size for both.
+  const bool experts_of_intermediate = model.moe_intermediate_size == 0 && !model.has_dense_mlp;
+  if (experts_of_intermediate) model.moe_intermediate_size = model.intermediate_size;
   model.q_lora_rank = field("q_lora_rank");
   model.kv_lora_rank = field("kv_lora_rank");
   model.qk_nope_head_dim = field("qk_nope_head_dim");
@@ -187,7 +204,7 @@ std::vector<LayerShape> layers_of(const ModelConfig& model, std::int64_t tp) {
     add(layers, "qkv_proj", (heads + 2 * kv_heads) * model.head_dim, hidden);
     add(layers, "o_proj", hidden, heads * model.head_dim);
   }
-  if (model.intermediate_size != 0) {
+  if (model.intermediate_size != 0 && model.has_dense_mlp) {
     const std::int64_t inter = split(model.intermediate_size, tp, model, "intermediate_size");
     add(layers, "gate_up_proj", 2 * inter, hidden);
     add(layers, "down_proj", hidden, inter);

@@ -109,6 +109,8 @@ TEST(Bench, RowsNameTheirLayerAndHaveItsOwnBlocksAndTypes) {
     if (contains(name, "down_proj")) per_channel = static_cast<bool>(contains(problem, "--scale=1xall:1xall"));
     if (contains(name, "up_proj")) blocks = static_cast<bool>(contains(problem, "--scale=1x128:128x128"));
   }
+  EXPECT_TRUE(contains(outcome.out, "\nmodel.layers.0.mlp.down_proj\n")) << "rows stand below their layer";
+  EXPECT_EQ(outcome.err, "") << "no bar in a pipe";
   EXPECT_TRUE(per_channel) << json::serialize(report);
   EXPECT_TRUE(blocks) << json::serialize(report);
 }

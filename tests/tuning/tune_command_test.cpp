@@ -136,7 +136,29 @@ TEST(Tune, KeepsWhatItHasWhenInterrupted) {
   EXPECT_GE(table->entries().size(), 1u);
   EXPECT_LT(table->entries().size(), 64u);
   for (const auto& [m, entry] : table->entries()) EXPECT_EQ(tuned::entry_of(entry).variant, "plain") << m;
-  EXPECT_TRUE(contains(read_file(scratch.path("out")), "interrupted: "));
+  const std::string out = read_file(scratch.path("out"));
+  EXPECT_TRUE(contains(out, "interrupted: "));
+  EXPECT_TRUE(contains(out, "not reached (the same again with --save goes on there): "));
+  EXPECT_TRUE(contains(out, " more\n")) << "few names of many";
+}
+
+TEST(Tune, WritesNothingWithoutSave) {
+  const Scratch scratch;
+  std::vector<std::string> all = words("unused", "1");
+  all.resize(all.size() - 2);  // without --save
+  const fs::path before = fs::current_path();
+  fs::current_path(scratch.path("."));
+  const Outcome outcome = ironcl_command(all, Plugins::toy, kFake);
+  fs::current_path(before);
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_TRUE(contains(outcome.out, "tables: none, results are only printed (--save DIR keeps them)"));
+  EXPECT_TRUE(fs::is_empty(scratch.path("."))) << "it writes no ironcl-tuned of its own accord";
+}
+
+TEST(Tune, SaysWhereItSavesBeforeItDoes) {
+  const Scratch scratch;
+  const Outcome outcome = ironcl_command(words(scratch.path("t"), "1"), Plugins::toy, kFake);
+  EXPECT_LT(outcome.out.find("tables: merged into " + scratch.path("t")), outcome.out.find("plain tile"));
 }
 
 TEST(Tune, SaysWhereADeviceOffersNothingToTune) {
