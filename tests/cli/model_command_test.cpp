@@ -76,7 +76,7 @@ TEST(ModelCommand, SaysWhatIsWrongWithAQuestion) {
         Row{with(kSmall, {"--tpu", "v99"}), 2, "v99"},
         Row{with(kSmall, {"--kernel-blocks", "512,500,512"}), 4, "multiple of"},
         Row{with(kSmall, {"--kernel-blocks", "8192,8192,8192"}), 4, "VMEM"},
-        Row{{"--m", "8", "--n", "8", "--k", "8", "--block", "64"}, 4, "128x128"},
+        Row{{"--m", "8", "--n", "8", "--k", "8", "--block", "48"}, 4, "multiple of 32"},
         Row{with(kSmall, {"--device", "ironwood:7"}), 4, "ironwood:7"}}) {
     const Outcome outcome = model(row.words);
     EXPECT_EQ(outcome.status, row.status) << outcome.command << "\n" << outcome.err;
