@@ -38,7 +38,7 @@ constexpr const char* kExitStatus =
     R"(  0  every row's check passed
   1  a check failed; its row says where
   2  usage
-  3  bad input
+  3  bad input, or an output that cannot be written
   4  no device
 )";
 

@@ -34,7 +34,7 @@ constexpr const char* kExitStatus =
     R"(  0  every element of every layer is within its bound
   1  an element is out of bounds, or a device failed while it computed
   2  usage
-  3  bad input: a file, tensor, shape or scale
+  3  bad input: a file, tensor, shape or scale; or an output that cannot be written
   4  no such device, or a layer that no device runs
 )";
 

@@ -3,8 +3,11 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <array>
 #include <boost/json.hpp>
-#include <cstdio>
+#include <charconv>
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,6 +16,7 @@
 #include "host/cli/parse_option.h"
 #include "host/include/ironcl/ironcl.hpp"
 #include "host/layer/execution.h"
+#include "host/report/file.h"
 #include "host/report/gemm_desc.h"
 #include "host/report/json.h"
 #include "host/report/print.h"
@@ -28,26 +32,42 @@ namespace json = boost::json;
 
 constexpr const char* kExamples =
     R"(  ironcl devices                          the devices and their URIs, as --device takes them
-  ironcl devices --explain 16,1024,3072   what each says to 16 x 1024 x 3072 (M,N,K), and what auto would choose
+  ironcl devices --explain 16,1024,3072   what each says to 16 x 1024 x 3072 (M,N,K or MxNxK), and what auto would choose
   ironcl devices --explain '--dt=e4m3fn:e4m3fn:bf16 --scale=1x64:64x64 16x3072:3072x1024'
 )";
 constexpr const char* kExitStatus =
     R"(  0  there are devices (with --explain: one that auto would choose)
   2  usage
+  3  an output that cannot be written
   4  there are none
 )";
 
-/// "M,N,K" as a layer of a published fp8 checkpoint, or a problem line.
+/// The sizes of "16,1024,3072" or "16x1024x3072"; nothing where the text is something else.
+std::optional<std::array<std::int64_t, 3>> sizes_of(const std::string& text) {
+  const char separator = text.find('x') != std::string::npos ? 'x' : ',';
+  std::array<std::int64_t, 3> sizes{};
+  const char* at = text.data();
+  const char* const end = at + text.size();
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    if (i > 0 && (at == end || *at++ != separator)) return std::nullopt;
+    const auto [next, error] = std::from_chars(at, end, sizes[i]);
+    const std::int64_t least = i == 0 ? 0 : 1;
+    if (error != std::errc() || sizes[i] < least || sizes[i] > INT32_MAX) return std::nullopt;
+    at = next;
+  }
+  return at == end ? std::optional(sizes) : std::nullopt;
+}
+
+/// M, N and K as a layer of a published fp8 checkpoint, or a problem line.
 report::Problem problem_of(const std::string& text) {
   if (text.find(':') == std::string::npos) {
-    long long m = 0, n = 0, k = 0;
-    int used = 0;
-    if (std::sscanf(text.c_str(), "%lld,%lld,%lld%n", &m, &n, &k, &used) != 3 ||
-        static_cast<std::size_t>(used) != text.size() || m < 0 || n < 1 || k < 1 || m > INT32_MAX || n > INT32_MAX ||
-        k > INT32_MAX) {
-      throw CommandError(ExitStatus::usage,
-                         fmt::format("--explain {}: write M,N,K such as 16,1024,3072, or a problem line", text));
+    const auto sizes = sizes_of(text);
+    if (!sizes) {
+      throw CommandError(
+          ExitStatus::usage,
+          fmt::format("--explain {}: write M,N,K such as 16,1024,3072 or 16x1024x3072, or a problem line", text));
     }
+    const auto [m, n, k] = *sizes;
     return report::parse_problem(
         fmt::format("--src=bf16 --dt=e4m3fn:e4m3fn:bf16 --scale=1x128:128x128 {}x{}:{}x{}", m, k, k, n));
   }
@@ -147,7 +167,7 @@ class DevicesCommand final : public Command {
   std::string summary() const override { return "List devices, or explain what each says to a problem"; }
 
   void declare(CLI::App& app) override {
-    app.add_flag("--json", json_, "as JSON");
+    add_json_option(app, json_);
     app.add_option("--explain", explain_,
                    "ask every device about that problem: bf16 activations, e4m3 weights\n"
                    "in 128x128 blocks, bf16 out; or about any problem line")
@@ -161,12 +181,11 @@ class DevicesCommand final : public Command {
     const ironcl::Registry registry = ironcl::Registry::discover();
     const std::vector<ironcl::Device> devices = registry.devices();
     if (problem) return explain(registry, *problem);
-    if (json_) {
+    if (json_ != "-" && !devices.empty()) report::print_text(devices_text(devices));
+    if (!json_.empty()) {
       json::array items;
       for (const ironcl::Device& device : devices) items.push_back(to_json(device));
-      report::print("{}", report::to_text(json::object{{"devices", std::move(items)}}));
-    } else if (!devices.empty()) {
-      report::print("{}", devices_text(devices));
+      report::write_file(json_, report::to_text(json::object{{"devices", std::move(items)}}));
     }
     if (devices.empty()) throw CommandError(ExitStatus::no_device, why_no_devices(registry));
     return ExitStatus::ok;
@@ -176,11 +195,12 @@ class DevicesCommand final : public Command {
   ExitStatus explain(const ironcl::Registry& registry, const report::Problem& problem) const {
     const ironcl::GemmDesc desc = report::to_gemm_desc(problem);
     const ironcl::Selection selection = registry.explain(&desc);
-    report::print("{}", json_ ? report::to_text(to_json(problem, selection)) : explain_text(problem, selection));
+    if (json_ != "-") report::print_text(explain_text(problem, selection));
+    if (!json_.empty()) report::write_file(json_, report::to_text(to_json(problem, selection)));
     return selection.device ? ExitStatus::ok : ExitStatus::no_device;
   }
 
-  bool json_ = false;
+  std::string json_;  ///< A file, or -; empty: not wanted.
   std::string explain_;
 };
 

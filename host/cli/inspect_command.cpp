@@ -8,6 +8,7 @@
 #include "host/cli/command.h"
 #include "host/cli/inspect_report.h"
 #include "host/cli/parse_option.h"
+#include "host/report/file.h"
 #include "host/report/json.h"
 #include "host/report/print.h"
 #include "host/report/render.h"
@@ -27,7 +28,8 @@ constexpr const char* kExamples =
 constexpr const char* kExitStatus =
     R"(  0  every quantised layer can be used
   2  usage
-  3  a file cannot be read, or a layer cannot be used (the others are listed all the same)
+  3  a file cannot be read, or a layer cannot be used (the others are listed all the same);
+     or an output that cannot be written
 )";
 
 class InspectCommand final : public Command {
@@ -37,8 +39,8 @@ class InspectCommand final : public Command {
 
   void declare(CLI::App& app) override {
     app.add_option("PATH", path_, "checkpoint folder, or one safetensors file")->option_text(" ")->required();
-    CLI::Option* json = app.add_flag("--json", json_, "as JSON");
-    app.add_flag("--summary", summary_, "layers by pattern, and bytes by kind")->excludes(json);
+    add_json_option(app, json_);
+    app.add_flag("--summary", summary_, "layers by pattern, and bytes by kind")->excludes(app.get_option("--json"));
     app.add_option("--block", block_, "weight block where neither file nor shapes say it: 128, 128x128")
         ->option_text("ROWSxCOLS");
     app.footer(footer(kExamples, kExitStatus));
@@ -49,9 +51,9 @@ class InspectCommand final : public Command {
     options.block = parse_grid_option("--block", block_);
     const Checkpoint checkpoint = Checkpoint::open(path_, options);
     const std::size_t width = report::terminal_width();
-    report::print("{}", json_      ? report::to_text(json::value(inspect_json(checkpoint)))
-                        : summary_ ? inspect_summary(checkpoint, width)
-                                   : inspect_text(checkpoint, width));
+    if (json_ != "-")
+      report::print_text(summary_ ? inspect_summary(checkpoint, width) : inspect_text(checkpoint, width));
+    if (!json_.empty()) report::write_file(json_, report::to_text(json::value(inspect_json(checkpoint))));
     const std::string complaints = inspect_complaints(checkpoint);
     if (complaints.empty()) return ExitStatus::ok;
     report::flush_output();
@@ -61,7 +63,8 @@ class InspectCommand final : public Command {
 
  private:
   std::string path_, block_;
-  bool json_ = false, summary_ = false;
+  std::string json_;  ///< A file, or -; empty: not wanted.
+  bool summary_ = false;
 };
 
 }  // namespace

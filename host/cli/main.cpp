@@ -1,22 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// The ironcl command: parses, runs one subcommand, turns every failure into a message and an exit status.
+// The ironcl command: runs one subcommand, turns every failure into a message and an exit status. Next door:
+// command_line.h (parses).
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <cerrno>
 #include <cstdio>
 #include <exception>
 #include <filesystem>
-#include <memory>
 #include <new>
-#include <sstream>
 #include <string>
-#include <vector>
 
 #include "host/checkpoint/error.h"
-#include "host/cli/command.h"
+#include "host/cli/command_line.h"
+#include "host/cli/exit_status.h"
 #include "host/cli/shrunk_file.h"
 #include "host/include/ironcl/ironcl.hpp"
 #include "host/report/file.h"
@@ -28,18 +26,6 @@ namespace {
 using ironcl::cli::Command;
 using ironcl::cli::CommandError;
 using ironcl::cli::ExitStatus;
-
-constexpr const char* kFooter = R"(
-First steps
-  ironcl devices                                   what there is to compute on
-  ironcl inspect CHECKPOINT                        the fp8 layers of a checkpoint
-  ironcl compare CHECKPOINT                        run them on every device and prove that the results agree
-  ironcl COMMAND --help                            options, defaults and examples of one command
-
-Exit status
-  0 done, everything within bounds   1 out of bounds, or a device failed   2 usage
-  3 bad input (or a file that cannot be written)   4 no device that could do it
-)";
 
 /// `name` is the subcommand, or empty.
 int fail(const std::string& name, ExitStatus status, const std::string& text) {
@@ -98,11 +84,9 @@ void keep_standard_streams() {
 }
 
 /// The text of --help or --version.
-int show(const CLI::App& app, const CLI::Success& wanted) {
-  std::ostringstream text;
-  app.exit(wanted, text, text);
+int show(const std::string& text) {
   try {
-    ironcl::report::print_text(text.str());
+    ironcl::report::print_text(text);
     ironcl::report::flush_output();
   } catch (const ironcl::report::FileError& error) {
     return fail({}, ExitStatus::bad_input, error.what());
@@ -114,37 +98,15 @@ int show(const CLI::App& app, const CLI::Success& wanted) {
 
 int main(int argc, char** argv) {
   keep_standard_streams();
-  CLI::App app(
-      "Block-scaled fp8 GEMM for every device that OpenCL reaches, checked against a model of the Ironwood TPU",
-      "ironcl");
-  app.set_version_flag("--version", std::string("ironcl ") + ironcl_build_id());
-  app.require_subcommand(1);
-  app.footer(kFooter);
-  app.get_formatter()->column_width(34);
-
-  const std::vector<std::unique_ptr<Command>> commands = ironcl::cli::all_commands();
-  std::vector<CLI::App*> parsers;
-  for (const auto& command : commands) {
-    CLI::App* parser = app.add_subcommand(command->name(), command->summary());
-    command->declare(*parser);
-    parsers.push_back(parser);
-  }
+  ironcl::cli::CommandLine line;
   if (argc < 2) {
-    ironcl::report::print_error_text(app.help());
+    ironcl::report::print_error_text(line.help());
     return static_cast<int>(ExitStatus::usage);
   }
   try {
-    app.parse(argc, argv);
-  } catch (const CLI::Success& wanted) {  // --help, --version
-    return show(app, wanted);
-  } catch (const CLI::ParseError& error) {
-    const auto entered = app.get_subcommands();
-    const std::string name = entered.empty() ? std::string() : entered.front()->get_name();
-    return fail(name, ExitStatus::usage,
-                fmt::format("{}; see ironcl {}{}--help", error.what(), name, name.empty() ? "" : " "));
+    const ironcl::cli::CommandLine::Request request = line.parse({argv + 1, argv + argc});
+    return request.command != nullptr ? run(*request.command) : show(request.text);
+  } catch (const ironcl::cli::UsageError& error) {
+    return fail(error.command(), ExitStatus::usage, error.what());
   }
-  for (std::size_t i = 0; i < commands.size(); ++i) {
-    if (parsers[i]->parsed()) return run(*commands[i]);
-  }
-  return static_cast<int>(ExitStatus::usage);
 }

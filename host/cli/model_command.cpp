@@ -38,7 +38,7 @@ constexpr const char* kExamples =
 constexpr const char* kExitStatus =
     R"(  0  modelled
   2  usage
-  3  a checkpoint cannot be read, a file cannot be written
+  3  a checkpoint cannot be read, or an output that cannot be written
   4  there is no model device, or the kernel does not take the problem or the blocks
 )";
 

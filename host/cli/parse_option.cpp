@@ -5,6 +5,8 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
 
@@ -96,6 +98,14 @@ KeyValues parse_key_values(const std::string& option, const std::vector<std::str
     pairs.emplace_back(text.substr(0, at), text.substr(at + 1));
   }
   return pairs;
+}
+
+void add_json_option(CLI::App& app, std::string& json) {
+  app.add_option("--json", json,
+                 "as JSON, to FILE (a name that ends in .json, or --json=FILE) or the standard output")
+      ->option_text("[FILE]")
+      ->expected(0, 1)
+      ->default_str("-");
 }
 
 std::string footer(const std::string& examples, const std::string& exit_status) {

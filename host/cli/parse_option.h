@@ -52,6 +52,9 @@ numerics::AccuracyClass parse_accuracy_option(const std::string& text);
 /// "KEY=VALUE" texts of `option`. Throws CommandError usage.
 KeyValues parse_key_values(const std::string& option, const std::vector<std::string>& texts);
 
+/// --json [FILE], for a command whose only result is a report: without FILE, or with -, to the standard output.
+void add_json_option(CLI::App& app, std::string& json);
+
 /// Examples and what the exit status means, below the options of a subcommand.
 std::string footer(const std::string& examples, const std::string& exit_status);
 

@@ -9,6 +9,7 @@
 #include "host/cli/command.h"
 #include "host/cli/parse_option.h"
 #include "host/include/ironcl/ironcl.hpp"
+#include "host/report/file.h"
 #include "host/report/json.h"
 #include "host/report/print.h"
 #include "host/report/render.h"
@@ -25,7 +26,9 @@ constexpr const char* kExamples =
   IRONCL_PLUGIN_FILES=./libmine.so ironcl plugins --json one file, as JSON
 )";
 constexpr const char* kExitStatus =
-    R"(  0  always, but for usage (2): a file that is not taken is a finding, not a failure
+    R"(  0  whatever was found: a file that is not taken is a finding, not a failure
+  2  usage
+  3  an output that cannot be written
 )";
 
 std::string source_name(std::uint32_t source) {
@@ -98,18 +101,19 @@ class PluginsCommand final : public Command {
   }
 
   void declare(CLI::App& app) override {
-    app.add_flag("--json", json_, "as JSON");
+    add_json_option(app, json_);
     app.footer(footer(kExamples, kExitStatus));
   }
 
   ExitStatus run() override {
     const ironcl::Registry registry = ironcl::Registry::discover();
-    report::print("{}", json_ ? report::to_text(json::value(to_json(registry))) : to_text(registry));
+    if (json_ != "-") report::print_text(to_text(registry));
+    if (!json_.empty()) report::write_file(json_, report::to_text(json::value(to_json(registry))));
     return ExitStatus::ok;
   }
 
  private:
-  bool json_ = false;
+  std::string json_;  ///< A file, or -; empty: not wanted.
 };
 
 }  // namespace

@@ -43,7 +43,7 @@ constexpr const char* kExitStatus =
     R"(  0  every problem has a configuration that was checked; or the time was up (the last lines say what was skipped)
   1  a problem has none: nothing computed it rightly
   2  usage
-  3  bad input, or a table that cannot be read or written
+  3  bad input, a table that cannot be read or written, or another output that cannot be written
   4  no device, or one that offers nothing to tune
 )";
 

@@ -28,6 +28,25 @@ std::string text_of(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
+/// The types that the README says OpenCL multiplies, mixed ones and weights alone included.
+TEST(Bench, EveryTypeOfWeightsIsMultipliedRightly) {
+  for (const std::string types : {"--src=bf16 --dt=e5m2:e5m2:bf16", "--src=bf16 --dt=e4m3fn:e5m2:bf16",
+                                  "--src=bf16 --dt=e5m2:e4m3fn:bf16", "--src=bf16 --dt=i8:i8:bf16"}) {
+    for (const std::string scales : {"1x128:128x128", "1xall:1xall", "1xall:allxall"}) {
+      const Outcome outcome =
+          ironcl_command(quick({"--device", "opencl:0", "--problem", types + " --scale=" + scales + " 5x256:256x96"}),
+                         Plugins::real);
+      if (outcome.status == 4) GTEST_SKIP() << outcome.err;
+      EXPECT_EQ(outcome.status, 0) << outcome.command << "\n" << outcome.out << outcome.err;
+      EXPECT_TRUE(contains(outcome.out, " pass ")) << outcome.command;
+    }
+  }
+  const Outcome weights_only = ironcl_command(
+      quick({"--device", "opencl:0", "--problem", "--dt=bf16:i8:bf16 --scale=none:128x128 5x256:256x96"}),
+      Plugins::real);
+  EXPECT_TRUE(contains(weights_only.out, " pass "));
+}
+
 TEST(Bench, RowsAreCheckedAndTheirFiguresFollowFromOneAnother) {
   const Scratch scratch;
   const std::string rows_json = scratch.path("rows.json"), rows_csv = scratch.path("rows.csv");

@@ -2,6 +2,8 @@
 // Help, version and usage errors.
 #include <gtest/gtest.h>
 
+#include <boost/json.hpp>
+#include <filesystem>
 #include <map>
 #include <string>
 #include <vector>
@@ -70,7 +72,16 @@ TEST(CommandLine, NoWordsGiveTheHelpAndStatus2) {
 
 TEST(CommandLine, UsageErrorsNameTheOptionAndTheHelp) {
   const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
-      {{"frobnicate"}, "see ironcl --help"},
+      {{"frobnicate"}, "there is no command 'frobnicate'; see ironcl --help"},
+      {{"devces"}, "there is no command 'devces'; did you mean devices?; see ironcl --help"},
+      {{"help", "comprae"}, "there is no command 'comprae'; did you mean compare?"},
+      {{"--jsn"}, "a command comes first; there is no option --jsn"},
+      {{"devices", "--jsn"},
+       "ironcl devices: there is no option --jsn; did you mean --json?; see ironcl devices --help"},
+      {{"devices", "--jsn=x"}, "there is no option --jsn; did you mean --json?"},
+      {{"compare", kLayer, "--exepct", "x"}, "there is no option --exepct; did you mean --expect?"},
+      {{"devices", "--budget", "1"}, "there is no option --budget here; tune has it"},
+      {{"devices", "everything"}, "'everything' is one word too many"},
       {{"compare"}, "PATH is required; see ironcl compare --help"},
       {{"compare", kLayer, "--frobnicate"}, "--frobnicate; see ironcl compare --help"},
       {{"compare", kLayer, "--m", "-1"}, "--m"},
@@ -120,6 +131,41 @@ TEST(CommandLine, EveryCommandThatMultipliesSpellsItsTypesAndBlocksAlike) {
     for (const char* option : {"--out-dtype,--out", "--x-dtype", "--block ROWSxCOLS", "--x-block ROWSxCOLS"})
       EXPECT_TRUE(contains(help, option) || contains(help, "--out, --out-dtype")) << name;
   }
+}
+
+TEST(CommandLine, HelpIsACommandToo) {
+  EXPECT_EQ(ironcl_command({"help"}).out, ironcl_command({"--help"}).out);
+  for (const auto& command : ironcl::cli::all_commands()) {
+    const Outcome outcome = ironcl_command({"help", command->name()});
+    EXPECT_EQ(outcome.status, 0) << outcome.command << outcome.err;
+    EXPECT_EQ(outcome.out, ironcl_command({command->name(), "--help"}).out);
+  }
+}
+
+TEST(CommandLine, JsonGoesToTheStandardOutputOrAFileInEveryCommand) {
+  const Scratch scratch;
+  const std::string file = scratch.path("report.json");
+  for (const std::vector<std::string>& words : {std::vector<std::string>{"devices"},
+                                                {"devices", "--explain", "16x1024x3072"},
+                                                {"plugins"},
+                                                {"inspect", kLayer}}) {
+    const auto with = [&](std::vector<std::string> more) {
+      more.insert(more.begin(), words.begin(), words.end());
+      return ironcl_command(more);
+    };
+    const Outcome plain = with({}), alone = with({"--json"});
+    const boost::json::value report = alone.json();
+    EXPECT_EQ(with({"--json", "-"}).json(), report);
+    for (const std::vector<std::string>& named : {std::vector<std::string>{"--json", file}, {"--json=" + file}}) {
+      std::filesystem::remove(file);
+      const Outcome outcome = with(named);
+      EXPECT_EQ(outcome.status, 0) << outcome.command << outcome.err;
+      EXPECT_EQ(outcome.out, plain.out) << outcome.command;
+      EXPECT_EQ(outcome.json(file), report);
+    }
+  }
+  EXPECT_EQ(ironcl_command({"inspect", "--json", kLayer}).json(),
+            ironcl_command({"inspect", kLayer, "--json"}).json());
 }
 
 TEST(CommandLine, JsonThatCannotBeWrittenIsStatus3) {

@@ -39,6 +39,7 @@ TEST(DevicesCommand, ExplainsWhatEachDeviceSaysAndWhatAutoChooses) {
                        "problem: --src=bf16 --dt=e4m3fn:e4m3fn:bf16 --scale=1x128:128x128 "
                        "16x3072:3072x1024"));
   EXPECT_TRUE(contains(outcome.out, "auto chooses toy:0"));
+  EXPECT_EQ(ironcl_command({"devices", "--explain", "16x1024x3072"}).out, outcome.out);
   EXPECT_TRUE(contains(outcome.out, "this toy multiplies nothing; ask another one"));
 }
 
@@ -70,7 +71,8 @@ TEST(DevicesCommand, ExplainingNothingUsableIsStatus4) {
 }
 
 TEST(DevicesCommand, ExplainSaysHowToWriteAProblem) {
-  for (const std::string text : {"16,1024", "a,b,c", "1,0,3", "1,2,3x", "-1,2,3", "1,2,99999999999"}) {
+  for (const std::string text :
+       {"16,1024", "a,b,c", "1,0,3", "1,2,3x", "-1,2,3", "1,2,99999999999", "1,2x3", "1x2x", "1,,3"}) {
     const Outcome outcome = ironcl_command({"devices", "--explain=" + text});
     EXPECT_EQ(outcome.status, 2) << text;
     EXPECT_TRUE(contains(outcome.err, "write M,N,K such as 16,1024,3072"));

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+// The parsers of the command and of its subcommands.
+#include "host/cli/command_line.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <sstream>
+
+#include "host/cli/interface.h"
+#include "host/include/ironcl/ironcl.h"
+#include "host/report/suggest.h"
+
+namespace ironcl::cli {
+namespace {
+
+constexpr const char* kFooter = R"(
+First steps
+  ironcl devices                                   what there is to compute on
+  ironcl inspect CHECKPOINT                        the fp8 layers of a checkpoint
+  ironcl compare CHECKPOINT                        run them on every device and prove that the results agree
+  ironcl help COMMAND                              options, defaults and examples of one command
+
+Exit status
+  0  done, everything within bounds
+  1  out of bounds, or a device failed
+  2  usage
+  3  bad input, or an output that cannot be written
+  4  no device that could do it
+)";
+
+/// `ironcl help COMMAND` is `ironcl COMMAND --help`, as in other commands that have subcommands.
+void replace_help(std::vector<std::string>& words, const std::vector<std::string>& commands) {
+  if (words.empty() || words.front() != "help") return;
+  words.erase(words.begin());
+  // Help would come before the complaint about a command that is not there.
+  if (words.empty() || std::find(commands.begin(), commands.end(), words.front()) != commands.end())
+    words.emplace_back("--help");
+}
+
+/// An option whose value may be left out takes the next word only where that is a file for it, so that
+/// `inspect --json PATH` is about PATH.
+void mark_values_left_out(std::vector<std::string>& words, const std::vector<CommandInterface>& commands) {
+  const auto command = std::find_if(commands.begin(), commands.end(), [&](const CommandInterface& candidate) {
+    return !words.empty() && candidate.name == words.front();
+  });
+  if (command == commands.end()) return;
+  for (std::size_t i = 1; i < words.size() && words[i] != "--"; ++i) {
+    for (const OptionInterface& option : command->options) {
+      if (!option.value.starts_with("[") || words[i] != option.names.front()) continue;
+      const bool taken = i + 1 < words.size() && (words[i + 1] == "-" || words[i + 1].ends_with(".json"));
+      if (!taken) words[i] += "=-";
+    }
+  }
+}
+
+std::vector<std::string> names_of(const std::vector<CommandInterface>& commands) {
+  std::vector<std::string> names;
+  for (const CommandInterface& command : commands) names.push_back(command.name);
+  return names;
+}
+
+std::string join(const std::vector<std::string>& words) {
+  std::string text;
+  for (const std::string& word : words) text += (text.empty() ? "" : ", ") + word;
+  return text;
+}
+
+}  // namespace
+
+CommandLine::CommandLine()
+    : commands_(all_commands()),
+      parser_(std::make_unique<CLI::App>(
+          "Block-scaled fp8 GEMM for every device that OpenCL reaches, checked against a model of the Ironwood TPU",
+          "ironcl")) {
+  parser_->set_version_flag("--version", std::string("ironcl ") + ironcl_build_id(), "Print the version and exit");
+  parser_->require_subcommand(1);
+  parser_->footer(kFooter);
+  parser_->get_formatter()->column_width(34);
+  for (const auto& command : commands_)
+    command->declare(*parser_->add_subcommand(command->name(), command->summary()));
+}
+
+CommandLine::~CommandLine() = default;
+
+std::string CommandLine::help() const { return parser_->help(); }
+
+CommandLine::Request CommandLine::parse(std::vector<std::string> words) {
+  const std::vector<CommandInterface> commands = interfaces_of_subcommands(*parser_);
+  replace_help(words, names_of(commands));
+  mark_values_left_out(words, commands);
+  std::reverse(words.begin(), words.end());  // as CLI11 takes them
+  try {
+    parser_->parse(words);
+  } catch (const CLI::Success& wanted) {  // --help, --version
+    std::ostringstream text;
+    parser_->exit(wanted, text, text);
+    return {nullptr, text.str()};
+  } catch (const CLI::ParseError& error) {
+    const auto entered = parser_->get_subcommands();
+    const std::string name = entered.empty() ? std::string() : entered.front()->get_name();
+    throw UsageError(name, fmt::format("{}; see ironcl {}{}--help", what_is_wrong(name, error.what()), name,
+                                       name.empty() ? "" : " "));
+  }
+  for (const auto& command : commands_) {
+    if (parser_->got_subcommand(command->name())) return {command.get(), {}};
+  }
+  return {nullptr, help()};  // not reached: a subcommand is required
+}
+
+/// `text` is CLI11's own, which does not name the words that it does not know.
+std::string CommandLine::what_is_wrong(const std::string& command, const std::string& text) const {
+  const std::vector<std::string> unknown = parser_->remaining(true);
+  if (unknown.empty()) {
+    const std::size_t missing = text.find(": 1 required ");
+    return missing == std::string::npos ? text : text.substr(0, missing) + " needs a value";
+  }
+  const std::vector<CommandInterface> commands = interfaces_of_subcommands(*parser_);
+  const auto option = std::find_if(unknown.begin(), unknown.end(),
+                                   [](const std::string& word) { return word.starts_with("-") && word != "-"; });
+  if (command.empty()) {
+    const auto word = std::find_if(unknown.begin(), unknown.end(),
+                                   [](const std::string& text_) { return !text_.starts_with("-"); });
+    if (word != unknown.end()) {
+      return fmt::format("there is no command '{}'{}", *word, report::did_you_mean(*word, names_of(commands)));
+    }
+    return option == unknown.end() ? text : fmt::format("a command comes first; there is no option {}", *option);
+  }
+  if (option == unknown.end()) return fmt::format("'{}' is one word too many", unknown.front());
+
+  const std::string name = option->substr(0, option->find('='));
+  std::vector<std::string> known, elsewhere;
+  for (const CommandInterface& candidate : commands) {
+    const std::vector<std::string> names = candidate.option_names();
+    if (candidate.name == command) known = names;
+    if (std::find(names.begin(), names.end(), name) != names.end()) elsewhere.push_back(candidate.name);
+  }
+  std::string hint = report::did_you_mean(name, known);
+  if (hint.empty() && !elsewhere.empty())
+    hint = fmt::format(" here; {} {} it", join(elsewhere), elsewhere.size() == 1 ? "has" : "have");
+  return fmt::format("there is no option {}{}", name, hint);
+}
+
+}  // namespace ironcl::cli
