@@ -135,8 +135,34 @@ std::string QuantoMap::activations_of(std::string_view layer) const {
   return at == activations_.end() ? std::string() : at->second;
 }
 
+std::optional<QuantizationGroup> ComfyMetadata::group_of(const SafetensorsFile& file, std::string_view layer) {
+  const auto text = file.metadata().find("_quantization_metadata");
+  if (text == file.metadata().end()) return std::nullopt;
+  auto at = layers_.find(&file);
+  if (at == layers_.end()) {
+    const std::string what = "the metadata '_quantization_metadata'";
+    const json::value root = parse_json(text->second, file.path(), what);
+    const json::value* layers = find(root, {"layers"});
+    if (layers == nullptr || !layers->is_object())
+      throw Error(ErrorKind::config, file.path(), "", what + " has no object 'layers'");
+    at = layers_.emplace(&file, layers->get_object()).first;
+  }
+  for (std::string_view name = layer;;) {
+    if (const json::value* said = at->second.if_contains(json::string_view(name.data(), name.size())))
+      return read_comfy(*said);
+    const std::size_t dot = name.find('.');
+    if (dot == std::string_view::npos) break;
+    name.remove_prefix(dot + 1);
+  }
+  QuantizationGroup group = group_of_writer("comfy_quant");
+  group.unsupported =
+      "is not named by the file's '_quantization_metadata' (ComfyUI), so the layout of its scales is not known; add "
+      "it there, with its format";
+  return group;
+}
+
 std::optional<QuantizationGroup> group_beside(const TensorIndex& index, std::string_view prefix, const Member& weight,
-                                              const QuantoMap& quanto) {
+                                              const QuantoMap& quanto, ComfyMetadata& comfy) {
   const SafetensorsFile& file = index.file_of(*weight.located);
   if (weight.leaf == "_weight_qdata") {
     const auto said = file.metadata().find(std::string(prefix) + "weight");
@@ -154,7 +180,7 @@ std::optional<QuantizationGroup> group_beside(const TensorIndex& index, std::str
     const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
     return read_comfy(parse_json(text, index.path_of(*member.located), member.located->tensor->name));
   }
-  return std::nullopt;
+  return comfy.group_of(file, layer_name(prefix));
 }
 
 }  // namespace ironcl::checkpoint

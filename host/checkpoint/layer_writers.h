@@ -1,9 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // What tools write beside a layer about how it was quantised: torchao in the file's metadata, ComfyUI in a tensor of
-// JSON, quanto in quanto_qmap.json. Next door: quantization_config.h (what config.json says).
+// JSON or in the file's metadata, quanto in quanto_qmap.json. Next door: quantization_config.h (what config.json
+// says).
 #pragma once
 
+#include <boost/json/object.hpp>
+#include <map>
 #include <optional>
+#include <string>
+#include <string_view>
 
 #include "host/checkpoint/quantization_config.h"
 #include "host/checkpoint/tensor_index.h"
@@ -24,9 +29,22 @@ class QuantoMap {
   std::map<std::string, std::string, std::less<>> activations_;
 };
 
+/// ComfyUI's "_quantization_metadata" of each file: {"layers": {NAME: what comfy_quant says}} (QUANTIZATION.md of
+/// ComfyUI). A file is parsed once, when the first of its layers asks.
+class ComfyMetadata {
+ public:
+  /// What `file` says of `layer`, whose name may have a prefix more than the file's ("model.diffusion_model."). Empty
+  /// where the file has no such metadata. Where it has and does not name the layer, the group says why the layer is
+  /// not read: its scales could be of any layout. Throws Error format or config where the metadata is malformed.
+  std::optional<QuantizationGroup> group_of(const SafetensorsFile& file, std::string_view layer);
+
+ private:
+  std::map<const SafetensorsFile*, boost::json::object> layers_;
+};
+
 /// What the tensors under `prefix`, of which `weight` is the weight, and their file say; empty where they say
 /// nothing. Throws Error format or config where they say it in a malformed way.
 std::optional<QuantizationGroup> group_beside(const TensorIndex& index, std::string_view prefix, const Member& weight,
-                                              const QuantoMap& quanto);
+                                              const QuantoMap& quanto, ComfyMetadata& comfy);
 
 }  // namespace ironcl::checkpoint

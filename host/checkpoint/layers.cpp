@@ -72,7 +72,8 @@ class LayerFinder {
     used_.insert(weight.located->tensor);
     try {
       parts.group = config_.group_of(parts.name);
-      if (const auto own = group_beside(index_, prefix, weight, quanto_)) parts.group = &groups_.emplace_back(*own);
+      if (const auto own = group_beside(index_, prefix, weight, quanto_, comfy_))
+        parts.group = &groups_.emplace_back(*own);
       gather(prefix, parts);
     } catch (const Error& error) {
       parts.problem = error;
@@ -256,6 +257,7 @@ class LayerFinder {
   const QuantizationConfig& config_;
   const OpenOptions& options_;
   QuantoMap quanto_;
+  ComfyMetadata comfy_;
   std::deque<QuantizationGroup> groups_;  ///< Of layers whose writer says how; a deque keeps them in place.
   std::unordered_set<const Tensor*> used_;
   LayerList list_;

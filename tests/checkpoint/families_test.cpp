@@ -233,6 +233,23 @@ TEST(Comfy, ReadsItsTensorOfJson) {
   Folder(layer("{")).expect_refused("a", {"not valid JSON"});
 }
 
+TEST(Comfy, ReadsItsMetadataOfAFile) {
+  // Scales of MXFP8 in ComfyUI lie in tiles: dimensions that fill them look like scales in rows.
+  const std::vector<OwnTensor> tensors = {
+      OwnTensor("model.a.weight", kE4m3, {128, 128}, 0x38), counting("model.a.weight_scale", {128, 4}),
+      OwnTensor("model.b.weight", kE4m3, {48, 96}, 0x38),   counting("model.b.weight_scale", {}),
+      OwnTensor("model.c.weight", kE4m3, {48, 96}, 0x38),   counting("model.c.weight_scale", {})};
+  const Folder folder(
+      tensors, "",
+      {{"_quantization_metadata", R"({"format_version":"1.0","layers":{"a":{"format":"mxfp8"},)"
+                                  R"("model.b":{"format":"float8_e4m3fn","full_precision_matrix_mult":true}}})"}});
+  folder.expect_refused("model.a", {"format 'mxfp8' of ComfyUI, which is not read"});
+  EXPECT_EQ(folder.checkpoint.layer("model.b").writer, "comfy_quant");
+  EXPECT_EQ(folder.checkpoint.layer("model.b").activations, ActivationScheme::none);
+  folder.expect_refused("model.c", {"not named by the file's '_quantization_metadata'"});
+  Folder(tensors, "", {{"_quantization_metadata", "[]"}}).expect_refused("model.b", {"has no object 'layers'"});
+}
+
 TEST(Fbgemm, IsPerChannelAndKnowsItsUpperBound) {
   const Folder folder({OwnTensor("a.weight", kE4m3, {48, 96}, 0x38), counting("a.weight_scale", {48, 1})},
                       R"("quant_method":"fbgemm_fp8","activation_scale_ub":1200.0)");
