@@ -17,7 +17,6 @@ namespace {
 
 using backend::Reason;
 using numerics::ceil_div;
-using numerics::DType;
 using numerics::ScaleGrid;
 
 constexpr std::int64_t kLanes = 128;

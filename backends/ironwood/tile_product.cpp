@@ -74,7 +74,7 @@ void TileProduct::chunk(Workers& workers, const TileRows& x, const TileRows& w, 
                         float* acc, std::int64_t acc_pitch) {
   const Microkernel& kernel = microkernel();
   const std::int64_t x_count = ceil_div(x.rows, kernel.mr), w_count = ceil_div(w.rows, kernel.nr);
-  const std::int64_t tile_size = kernel.mr * kernel.nr;
+  const std::int64_t tile_size = std::int64_t{kernel.mr} * kernel.nr;
   x_panels_.resize(static_cast<std::size_t>(x_count * kernel.mr * depth));
   w_panels_.resize(static_cast<std::size_t>(w_count * kernel.nr * depth));
   if (!(begins && ends)) sums_.resize(static_cast<std::size_t>(x_count * w_count * tile_size));

@@ -69,8 +69,9 @@ std::vector<std::vector<int>> axes_of(const Variant& variant, const GemmDesc& de
   std::vector<std::vector<int>> axes;
   for (const Tunable& tunable : variant.tunables) {
     std::vector<int> values = tunable.values;
-    for (const auto& [key, value] : desc.options)
-      if (key == tunable.name) std::erase_if(values, [&](int v) { return std::to_string(v) != value; });
+    for (const auto& option : desc.options)
+      if (option.first == tunable.name)
+        std::erase_if(values, [&](int v) { return std::to_string(v) != option.second; });
     axes.push_back(std::move(values));
   }
   return axes;
