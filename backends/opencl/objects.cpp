@@ -286,7 +286,7 @@ cl::Event native_for(const Context& context, const Event& event) {
         }
       },
       bridge.get());
-  bridge.release();
+  (void)bridge.release();  // The callback's now.
   return result;
 }
 

@@ -106,7 +106,8 @@ const Variant* asked_variant(const Ground& ground, const GemmDesc& desc) {
 }
 
 void apply_options(const Ground& ground, const GemmDesc& desc, const Variant& variant, Tuning& tuning) {
-  for (const auto& [key, value] : desc.options) {
+  for (const auto& option : desc.options) {
+    const std::string &key = option.first, &value = option.second;
     if (key == "variant") continue;
     const auto tunable = std::find_if(variant.tunables.begin(), variant.tunables.end(),
                                       [&](const Tunable& t) { return t.name == key; });

@@ -38,7 +38,8 @@ bool is_weaker(const std::string& entry, backend::AccuracyClass weakest) {
 std::optional<Tuning> tuning_of(const tuned::Entry& entry, const Variant& variant, const Features& features,
                                 const Problem& problem) {
   Tuning tuning = variant.rule_of_thumb(features, problem);
-  for (const auto& [name, text] : entry.options) {
+  for (const auto& option : entry.options) {
+    const auto &name = option.first, &text = option.second;
     const auto tunable = std::find_if(variant.tunables.begin(), variant.tunables.end(),
                                       [&](const Tunable& t) { return t.name == name; });
     if (tunable == variant.tunables.end()) return std::nullopt;

@@ -14,8 +14,6 @@
 namespace ironcl::checkpoint {
 namespace {
 
-using numerics::ceil_div;
-
 constexpr std::array<std::int64_t, 5> kBlocks = {32, 64, 128, 256, 512};
 
 std::string expected_shape(std::int64_t rows, std::int64_t cols, ScaleGrid grid) {

@@ -12,8 +12,6 @@
 namespace ironcl::checkpoint {
 namespace {
 
-using numerics::ceil_div;
-
 std::optional<ScaleGrid> metadata_block(const SafetensorsFile& file, const std::string& key) {
   const auto at = file.metadata().find(key);
   if (at == file.metadata().end()) return std::nullopt;

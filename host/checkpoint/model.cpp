@@ -14,6 +14,7 @@ namespace {
 
 std::string names_of(const std::vector<LinearLayer>& layers) {
   std::vector<std::string> names;
+  names.reserve(layers.size());
   for (const LinearLayer& layer : layers) names.push_back(layer.name);
   return list_names(names);
 }

@@ -145,6 +145,7 @@ void SafetensorsWriter::commit() {
 void write_safetensors(const std::filesystem::path& path, const std::vector<Tensor>& tensors,
                        const Metadata& metadata) {
   std::vector<TensorSpec> specs;
+  specs.reserve(tensors.size());
   for (const Tensor& tensor : tensors) specs.push_back({tensor.name, tensor.dtype, tensor.shape});
   SafetensorsWriter writer(path, specs, metadata);
   for (const Tensor& tensor : tensors) writer.write(tensor.name, tensor.data);
