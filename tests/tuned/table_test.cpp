@@ -116,6 +116,21 @@ TEST(TunedTables, PreferTheDeviceThenItsClassesAndTheExactShapeBeforeTheNearest)
   EXPECT_TRUE(tables.find({"other"}, 64, 4096, 4096, "fp8_w8a8", 128, 128).empty());
 }
 
+TEST(TunedTables, ForOtherBlocksServeNothing) {
+  Tables tables;
+  Table table;
+  table.set(64, ours("v", "1"));
+  tables.add({4096, 4096, "d", "fp8_w8a8", 128, 256}, table);
+  const auto finds = [&](std::int64_t n, std::int64_t group_rows, std::int64_t group_cols) {
+    return !tables.find({"d"}, 64, n, 4096, "fp8_w8a8", group_rows, group_cols).empty();
+  };
+  for (const std::int64_t n : {4096, 2048}) {  // This shape, and one for which it is the nearest.
+    EXPECT_TRUE(finds(n, 128, 256));
+    EXPECT_FALSE(finds(n, 64, 256));
+    EXPECT_FALSE(finds(n, 128, 128));
+  }
+}
+
 TEST(TunedTables, FindNothingThatIsTooFar) {
   Tables tables;
   Table table;
