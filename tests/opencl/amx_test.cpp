@@ -155,6 +155,7 @@ TEST_F(OpenClAmx, TheChosenVariantIsRightWhereTheUnitIs) {
         c.b_grid = {group, group};
         c.options = {{"variant", "gemm_amx"}, {"block_m", block_m}, {"block_n", block_n}};
         c.seed = ++seed;
+        c.bias = seed % 2 == 0 ? DType::f32 : DType::none;
         expect_right(run(*device, c, make_data(c)), c, device->props().name);
       }
     }
