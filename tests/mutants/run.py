@@ -3,8 +3,9 @@
 """Plants one fault at a time in a copy of the sources and runs the tests that must see it.
 
 Faults are in *.faults beside this file (README.md has their form). A fault is caught where a named test fails, hangs or
-crashes, or where the compiler refuses it. It survives where they all pass; it is stale where its text is not found
-exactly once. Exit status: 0 all caught, 1 a fault survived, 2 a fault is stale or the tests fail without any fault.
+crashes. It survives where they all pass; it is stale where its text is not found exactly once. The results are written
+as they come. Exit status: 0 all caught, 1 a fault survived, 2 a fault is stale, does not compile, or its tests fail (or
+are all skipped) without it.
 """
 import argparse
 import json
@@ -13,6 +14,7 @@ import pathlib
 import queue
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import threading
@@ -20,7 +22,7 @@ import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
-IGNORED = {"build", ".git", ".cache", "__pycache__"}
+IGNORED = {"build", ".git", ".cache", ".host", "__pycache__"}
 
 
 class Fault:
@@ -77,14 +79,15 @@ def read_faults(path):
     return faults
 
 
-def copy_sources(to):
+def source_files():
     """The files of the working tree, without what git ignores where git is there to say so."""
     listed = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True)
     if listed.returncode == 0:
-        files = [name for name in listed.stdout.splitlines() if (ROOT / name).is_file()]
-    else:
-        files = [str(p.relative_to(ROOT)) for p in ROOT.rglob("*")
-                 if p.is_file() and not IGNORED & set(p.relative_to(ROOT).parts)]
+        return [name for name in listed.stdout.splitlines() if (ROOT / name).is_file()]
+    return [str(p.relative_to(ROOT)) for p in ROOT.rglob("*") if p.is_file() and not IGNORED & set(p.relative_to(ROOT).parts)]
+
+
+def copy_sources(to, files):
     kept = set(files)
     for name in files:
         source, target = ROOT / name, to / name
@@ -100,10 +103,13 @@ def copy_sources(to):
 class Copy:
     """One copy of the sources with its build; used by one thread."""
 
+    running = set()  # Process groups, to be ended with us.
+
     def __init__(self, index, cores, base):
         self.tree = base / f"tree-{index}"
         self.build = self.tree / "build"
         self.cores = cores
+        # All copies share ccache's entries, so that only the first one compiles what no fault touches.
         self.environment = dict(os.environ, CCACHE_BASEDIR=str(self.tree), CCACHE_NOHASHDIR="1",
                                 POCL_CACHE_DIR=str(self.tree / "build" / "pocl"))
 
@@ -111,28 +117,35 @@ class Copy:
         """Exit status and output; None where it ran out of time."""
         process = subprocess.Popen(command, cwd=self.tree, env=self.environment, stdout=subprocess.PIPE,
                                    stderr=subprocess.STDOUT, text=True, errors="replace", start_new_session=True)
+        Copy.running.add(process.pid)
         try:
             output, _ = process.communicate(timeout=seconds)
             return process.returncode, output
         except subprocess.TimeoutExpired:
-            os.killpg(process.pid, 9)
-            process.communicate()
-            return None, "out of time"
+            os.killpg(process.pid, signal.SIGKILL)
+            output, _ = process.communicate()
+            return None, output + "\nout of time"
+        finally:
+            Copy.running.discard(process.pid)
 
-    def prepare(self):
+    def prepare(self, targets, sources):
+        """Copies the sources, configures and builds; returns what went wrong, or None."""
         self.tree.mkdir(parents=True, exist_ok=True)
-        copy_sources(self.tree)
+        copy_sources(self.tree, sources)
         (self.build / "pocl").mkdir(parents=True, exist_ok=True)
         status, output = self.run(["cmake", "-S", ".", "-B", "build", "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release"], 600)
         if status != 0:
-            sys.exit(f"configuring {self.tree} failed:\n{output[-3000:]}")
+            return f"configuring {self.tree} failed:\n{output[-3000:]}"
+        status, output = self.make(targets)
+        return None if status == 0 else f"the sources do not build without a fault:\n{output[-4000:]}"
 
     def make(self, targets, seconds=3600):
         return self.run(["cmake", "--build", "build", "-j", str(self.cores), "--target", *targets], seconds)
 
-    def test(self, tests):
+    def test(self, tests, seconds):
+        """One test that fails is enough."""
         return self.run(["ctest", "--test-dir", "build", "-R", tests, "-LE", "heavy", "-j", str(self.cores), "--timeout", "600",
-                         "--output-on-failure", "--no-tests=error"], 1800)
+                         "--output-on-failure", "--no-tests=error", "--stop-on-failure"], seconds)
 
 
 def failed_tests(output):
@@ -141,7 +154,7 @@ def failed_tests(output):
     return names or re.findall(r"^\s*\d+ - (\S+) \(", output, re.M)
 
 
-def try_fault(copy, fault):
+def try_fault(copy, fault, patience):
     start = time.monotonic()
     path = copy.tree / fault.file
     original = path.read_bytes() if path.is_file() else None
@@ -153,7 +166,7 @@ def try_fault(copy, fault):
         if status != 0:
             outcome, by = ("refused by the compiler" if status is not None else "build hangs"), []
         else:
-            status, output = copy.test(fault.tests)
+            status, output = copy.test(fault.tests, patience)
             by = failed_tests(output)
             outcome = "survived" if status == 0 else "caught"
             if status is None: by = ["out of time"]
@@ -163,6 +176,18 @@ def try_fault(copy, fault):
             "text": "" if outcome == "caught" else output[-1500:]}
 
 
+def try_without(copy, targets, tests, patience):
+    """The named tests without any fault: outcome `passes`, or what is wrong with them. A skipped test sees nothing."""
+    start = time.monotonic()
+    copy.make(targets)
+    status, output = copy.test(tests, 2 * patience)
+    skipped = len(re.findall(r"\*\*\*Skipped", output))
+    ran = int((re.findall(r"tests passed, \d+ tests failed out of (\d+)", output) or ["0"])[-1])
+    outcome = "fails without it" if status != 0 else "is skipped" if ran == 0 or skipped == ran else "passes"
+    return {"outcome": outcome, "by": failed_tests(output), "seconds": round(time.monotonic() - start, 1), "ran": ran,
+            "skipped": skipped, "text": "" if outcome == "passes" else output[-1500:]}
+
+
 def write_table(results, base, seconds):
     outcomes = {}
     for result in results: outcomes[result["outcome"]] = outcomes.get(result["outcome"], 0) + 1
@@ -170,28 +195,40 @@ def write_table(results, base, seconds):
     lines = [f"{len(results)} faults: {summary}; {seconds:.0f} s", "", "| room | fault | what is wrong | outcome | seen by |",
              "|---|---|---|---|---|"]
     for result in results:
-        by = result["by"]
-        seen = ", ".join(f"`{name}`" for name in by[:2]) + (f" and {len(by) - 2} more" if len(by) > 2 else "")
+        seen = ", ".join(f"`{name}`" for name in result["by"][:2])
         lines.append(f"| {result['room']} | `{result['name']}` | {result['meaning']} | {result['outcome']} | {seen} |")
-    (base / "result.md").write_text("\n".join(lines) + "\n")
-    (base / "result.json").write_text(json.dumps({"summary": outcomes, "seconds": round(seconds), "faults": results}, indent=1))
-    print(lines[0])
+    for name, text in (("result.md", "\n".join(lines) + "\n"),
+                       ("result.json", json.dumps({"summary": outcomes, "seconds": round(seconds), "faults": results}, indent=1))):
+        (base / (name + ".new")).write_text(text)
+        os.replace(base / (name + ".new"), base / name)
+    return lines[0]
+
+
+def end(number, _):
+    """The results are written as they come; what runs is ended."""
+    for group in list(Copy.running):
+        try: os.killpg(group, signal.SIGKILL)
+        except ProcessLookupError: pass
+    os._exit(128 + number)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--copies", type=int, default=0, help="faults tried at the same time (default: a quarter of the cores)")
-    parser.add_argument("--room", help="only the faults of this file, such as numerics")
+    parser.add_argument("--room", action="append", help="only the faults of this file, such as numerics; may be repeated")
     parser.add_argument("--only", help="only faults whose names match this expression")
     parser.add_argument("--check", action="store_true", help="only say whether every fault still applies; builds nothing")
     parser.add_argument("--list", action="store_true", help="list the faults")
     parser.add_argument("--where", default=str(ROOT / "build" / "mutants"), help="folder of the copies and the results")
+    parser.add_argument("--continue", dest="kept", nargs="*", metavar="RESULT.json",
+                        help="keep what the last run (or these results) caught, and try only the rest")
+    parser.add_argument("--patience", type=int, default=900, help="seconds after which the tests of a fault hang")
     options = parser.parse_args()
     faults = [fault for path in sorted(HERE.glob("*.faults")) for fault in read_faults(path)]
     names = [fault.name for fault in faults]
     twice = {name for name in names if names.count(name) > 1}
     if twice: sys.exit(f"names that are there twice: {', '.join(sorted(twice))}")
-    faults = [f for f in faults if (not options.room or f.room == options.room)
+    faults = [f for f in faults if (not options.room or f.room in options.room)
               and (not options.only or re.search(options.only, f.name))]
     if not faults: sys.exit("no fault has that room or name; --list lists them")
     if options.list:
@@ -208,49 +245,77 @@ def main():
         return 2 if stale else 0
 
     begin = time.monotonic()
-    cores = os.cpu_count() or 1
-    copies = options.copies or max(1, min(len(faults), cores // 4))
     base = pathlib.Path(options.where).resolve()
+    base.mkdir(parents=True, exist_ok=True)
+    results = []
+    if options.kept is not None:
+        wanted = {fault.name for fault in faults}
+        for file in options.kept or [base / "result.json"]:
+            for result in json.loads(pathlib.Path(file).read_text())["faults"]:
+                if result["outcome"] == "caught" and result["name"] in wanted:
+                    wanted.discard(result["name"])
+                    results.append(result)
+        faults = [fault for fault in faults if fault.name in wanted]
+        print(f"{len(results)} are caught already")
+    signal.signal(signal.SIGTERM, end)
+    signal.signal(signal.SIGINT, end)
+
+    cores = len(os.sched_getaffinity(0))
+    copies = max(1, min(len(faults), options.copies or cores // 4))
     trees = [Copy(index, max(1, cores // copies), base) for index in range(copies)]
     targets = sorted({target for fault in faults for target in fault.build})
     print(f"{len(faults)} faults in {copies} copies under {base}; building {len(targets)} targets", flush=True)
+    sources = source_files()
     trees[0].cores = cores
-    for index, tree in enumerate(trees):  # The first build fills ccache for the others.
-        tree.prepare()
-        status, output = tree.make(targets)
-        if status != 0: sys.exit(f"the sources do not build without a fault:\n{output[-4000:]}")
+    why = trees[0].prepare(targets, sources)
+    if why: sys.exit(why)
     trees[0].cores = max(1, cores // copies)
+    print(f"the first copy is built ({time.monotonic() - begin:.0f} s)", flush=True)
 
-    for tests in sorted({fault.tests for fault in faults}):
-        status, output = trees[0].test(tests)
-        if status != 0:
-            print(f"without any fault, the tests {tests} fail: {failed_tests(output)}\n{output[-3000:]}")
-            return 2
-    print(f"every named test passes without a fault ({time.monotonic() - begin:.0f} s)", flush=True)
-
-    work, results, lock = queue.Queue(), [], threading.Lock()
+    order = {name: index for index, name in enumerate(names)}
+    work, lock, total = queue.Queue(), threading.Lock(), len(results) + len(faults)
+    without = {tests: {"done": threading.Event()} for tests in dict.fromkeys(fault.tests for fault in faults)}
+    needed = {tests: sorted({t for f in faults if f.tests == tests for t in f.build}) for tests in without}
+    for tests in without: work.put(tests)
     for fault in faults: work.put(fault)
 
-    def worker(copy):
+    def worker(index):
+        copy = trees[index]
+        why = copy.prepare(targets, sources) if index > 0 else None
+        if why:
+            print(why, flush=True)
+            return
         while True:
-            try: fault = work.get_nowait()
+            try: job = work.get_nowait()
             except queue.Empty: return
-            result = try_fault(copy, fault)
-            result.update(room=fault.room, name=fault.name, meaning=fault.meaning, file=fault.file, tests=fault.tests)
+            if isinstance(job, str):
+                without[job].update(try_without(copy, needed[job], job, options.patience))
+                without[job]["done"].set()
+                with lock:
+                    found = without[job]
+                    print(f"without a fault: {found['outcome']}, {found['ran']} tests, {found['skipped']} skipped, "
+                          f"{found['seconds']} s: {job} {found['text']}", flush=True)
+                continue
+            without[job.tests]["done"].wait()
+            if without[job.tests]["outcome"] == "passes":
+                result = try_fault(copy, job, options.patience)
+            else:
+                result = {"outcome": "its tests: " + without[job.tests]["outcome"], "by": [], "text": ""}
+            result.update(room=job.room, name=job.name, meaning=job.meaning, file=job.file, tests=job.tests)
             with lock:
                 results.append(result)
-                print(f"{len(results):3}/{len(faults)} {fault.room:11} {fault.name:42} {result['outcome']:9} "
+                results.sort(key=lambda r: order.get(r["name"], 0))
+                write_table(results, base, time.monotonic() - begin)
+                print(f"{len(results):3}/{total} {job.room:11} {job.name:42} {result['outcome']:9} "
                       f"{result.get('seconds', 0):6} s  {', '.join(result['by'][:2])}", flush=True)
 
-    threads = [threading.Thread(target=worker, args=(tree,)) for tree in trees]
+    threads = [threading.Thread(target=worker, args=(index,)) for index in range(copies)]
     for thread in threads: thread.start()
     for thread in threads: thread.join()
-    order = {fault.name: index for index, fault in enumerate(faults)}
-    results.sort(key=lambda result: order[result["name"]])
-    write_table(results, base, time.monotonic() - begin)
+    print(write_table(results, base, time.monotonic() - begin))
     bad = [result for result in results if result["outcome"] != "caught"]
     for result in bad: print(f"{result['outcome']}: {result['name']}\n{result['text']}\n")
-    return 2 if any(r["outcome"] == "stale" for r in bad) else 1 if bad else 0
+    return 0 if not bad else 1 if all(r["outcome"] == "survived" for r in bad) else 2
 
 
 if __name__ == "__main__":
