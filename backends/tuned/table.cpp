@@ -6,6 +6,8 @@
 #include <limits>
 #include <stdexcept>
 
+#include "backends/tuned/exact_json.h"
+
 namespace ironcl::tuned {
 namespace {
 
@@ -98,7 +100,7 @@ std::optional<Key> parse_file_name(std::string_view name) {
 
 Table Table::parse(std::string_view text) {
   boost::system::error_code error;
-  const boost::json::value value = boost::json::parse(boost::json::string_view(text.data(), text.size()), error);
+  const boost::json::value value = parse_exactly(text, error);
   if (error) throw std::invalid_argument("a tuned table must be JSON: " + error.message());
   if (!value.is_object()) throw std::invalid_argument("a tuned table must be an object from M to a configuration");
   Table table;

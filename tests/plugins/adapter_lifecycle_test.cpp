@@ -37,6 +37,12 @@ TEST_F(AdapterLifecycle, SecondLoadIsInvalidUntilUnload) {
   load();
   EXPECT_EQ(table->load(nullptr, nullptr, 0, &error), IRONCL_INVALID_ARGUMENT);
   EXPECT_TRUE(says({"loaded already"}));
+  const ironcl_host host = {sizeof host, IRONCL_ABI_MAJOR, IRONCL_ABI_MINOR, 0, nullptr, nullptr};
+  EXPECT_EQ(table->load(&host, nullptr, 0, &error), IRONCL_INVALID_ARGUMENT) << "with a host too";
+  EXPECT_TRUE(says({"loaded already"}));
+  table->unload();
+  EXPECT_EQ(table->load(&host, nullptr, 0, &error), IRONCL_OK) << error.message;
+  EXPECT_EQ(table->load(nullptr, nullptr, 0, &error), IRONCL_INVALID_ARGUMENT);
   table->unload();
   EXPECT_EQ(table->load(nullptr, nullptr, 0, &error), IRONCL_OK) << error.message;
 }

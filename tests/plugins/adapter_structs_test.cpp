@@ -176,6 +176,18 @@ TEST_F(AdapterStructs, EndlessChainAndHalfPartAreInvalid) {
   EXPECT_EQ(ask(desc), IRONCL_INVALID_ARGUMENT);
 }
 
+TEST_F(AdapterStructs, ChainsOf64PartsAreReadAndLongerOnesAreRefused) {
+  std::array<ironcl_chain, 65> parts;
+  for (std::size_t i = 0; i < parts.size(); ++i)
+    parts[i] = {sizeof(ironcl_chain), 4711, i + 1 < parts.size() ? &parts[i + 1] : nullptr};
+  auto desc = gemm_desc();
+  desc.next = &parts[1];
+  EXPECT_EQ(ask(desc), IRONCL_OK) << error.message;
+  desc.next = &parts[0];
+  EXPECT_EQ(ask(desc), IRONCL_INVALID_ARGUMENT);
+  EXPECT_TRUE(says({"gemm_desc.next", "more than 64 parts"}));
+}
+
 TEST_F(AdapterStructs, OptionsOfAPlanReachTheBackend) {
   const ironcl_key_value items[] = {{"variant", "gemm_panel"}, {"tile_m", "14"}};
   auto options = sized<ironcl_options>();
