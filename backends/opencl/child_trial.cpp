@@ -24,6 +24,7 @@ namespace ironcl::opencl {
 namespace {
 
 constexpr std::string_view kAnswer = "ironcl trial: ";
+constexpr std::string_view kForNow = "ironcl trial, for now: ";  ///< Another process may fare better.
 constexpr std::string_view kRight = "right";
 
 /// Which driver and device is meant, as a word.
@@ -91,6 +92,12 @@ pid_t start(const std::vector<std::string>& command, int* from) {
   return pid;
 }
 
+/// Whether a child that ended by this signal would do so again: others come from outside (a Ctrl-C to the whole
+/// group, a system short of memory, a filter of system calls).
+bool ends_again(int signal) {
+  return signal == SIGILL || signal == SIGSEGV || signal == SIGBUS || signal == SIGFPE || signal == SIGABRT;
+}
+
 Ending run_child(const Config& config, const std::string& variant, const std::string& identity) {
   if (config.trial_program.empty()) return {"no program for trials was named (Config::trial_program)", false};
   int from = -1;
@@ -108,13 +115,16 @@ Ending run_child(const Config& config, const std::string& variant, const std::st
     return {"its trial in a child process did not end within " +
                 std::to_string(static_cast<int>(config.trial_seconds)) + " s",
             false};
-  if (const auto at = text.rfind(kAnswer); at != std::string::npos) {
-    std::string answer = text.substr(at + kAnswer.size());
+  for (const std::string_view start : {kAnswer, kForNow}) {
+    const auto at = text.rfind(start);
+    if (at == std::string::npos) continue;
+    std::string answer = text.substr(at + start.size());
     answer = answer.substr(0, answer.find('\n'));
-    return {answer == kRight ? std::string() : answer, true};
+    return {answer == kRight ? std::string() : answer, start == kAnswer};
   }
   if (waited == pid && WIFSIGNALED(status))
-    return {"its trial in a child process ended by signal " + std::to_string(WTERMSIG(status)), true};
+    return {"its trial in a child process ended by signal " + std::to_string(WTERMSIG(status)),
+            ends_again(WTERMSIG(status))};
   return {"its trial in a child process gave no answer", false};
 }
 
@@ -137,6 +147,7 @@ std::string answer_of_child(const std::string& variant, const std::string& ident
   const auto answer = [](const std::string& why) {
     return std::string(kAnswer) + (why.empty() ? std::string(kRight) : why);
   };
+  const auto for_now = [](const std::string& why) { return std::string(kForNow) + why; };
   try {
     std::vector<cl::Platform> platforms;
     cl::Platform::get(&platforms);
@@ -154,17 +165,19 @@ std::string answer_of_child(const std::string& variant, const std::string& ident
         const Variant* tried = find_variant(variant, context.variants);
         if (tried == nullptr || !tried->trial) return answer("there is no such variant to try");
         if (tried->trial->permission != nullptr) {
-          if (const std::string why = tried->trial->permission(); !why.empty()) return answer(why);
+          if (const std::string why = tried->trial->permission(); !why.empty()) return for_now(why);
         }
         return answer(attempt_trial(context, *tried, nullptr));
       }
     }
   } catch (const cl::Error& error) {
-    return answer(make_error("a trial in a child process", error).what());
+    return for_now(make_error("a trial in a child process", error).what());
+  } catch (const backend::Error& error) {
+    return error.status() == backend::Status::build_failed ? answer(error.what()) : for_now(error.what());
   } catch (const std::exception& error) {
-    return answer(error.what());
+    return for_now(error.what());
   }
-  return answer("a child process does not see the device");
+  return for_now("a child process does not see the device");
 }
 
 }  // namespace ironcl::opencl

@@ -34,7 +34,7 @@ Device::Device(const cl::Platform& platform, const cl::Device& device, const Con
     context_->features = query_features(platform, device);
     context_->features.amx_why_not = context_->features.type != backend::DeviceType::cpu
                                          ? "the device is no processor"
-                                     : !config.amx ? "it is switched off"
+                                     : !config.amx ? "tiles (AMX) are switched off"
                                                    : why_no_tiles();
     context_->context = imported_ ? imported : cl::Context(device);
     context_->builder = std::make_unique<ProgramBuilder>(config, log, context_->context, device);

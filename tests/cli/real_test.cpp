@@ -95,6 +95,19 @@ TEST(RealDevices, RunWritesTheNumbersOfTheModel) {
   for (std::size_t i = 0; i < got.size(); ++i) ASSERT_NEAR(got[i], want[i], 1e-5 * (1 + std::abs(want[i]))) << i;
 }
 
+TEST(RealDevices, TilesOfACpuAreSwitchedOffByTheEnvironment) {
+  const std::vector<std::string> words{"bench", "--device", "opencl:cpu", "--shape",          "128x256",
+                                       "--m",   "64",       "--opt",      "variant=gemm_amx", "--runs",
+                                       "1",     "--min-ms", "0",          "--warm-up-ms",     "0"};
+  const Outcome off = ironcl_command(words, Plugins::real, {{"IRONCL_OPENCL_AMX", "0"}});
+  if (off.err.find("no such device") != std::string::npos) GTEST_SKIP() << off.err;
+  EXPECT_TRUE(contains(off.out, "tiles (AMX) are switched off"));
+  const Outcome usual = ironcl_command(words, Plugins::real, {{"IRONCL_OPENCL_AMX", "1"}});
+  EXPECT_EQ(usual.out.find("switched off"), std::string::npos) << usual.out;
+  const Outcome slip = ironcl_command({"plugins"}, Plugins::real, {{"IRONCL_OPENCL_AMX", "maybe"}});
+  EXPECT_TRUE(contains(slip.out, "IRONCL_OPENCL_AMX) is \"maybe\", expected 0 or 1"));
+}
+
 TEST(RealDevices, AutoNeverChoosesTheModel) {
   const Outcome outcome = ironcl_command({"devices", "--explain", "16,1024,1024", "--json"}, Plugins::real);
   const json::value report = outcome.json();

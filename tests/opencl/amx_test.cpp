@@ -78,8 +78,8 @@ TEST_F(OpenClAmx, SwitchedOffLeavesTheDeviceAsItWas) {
   config.amx = false;
   const Made made = make(config);
   for (const auto& device : made.devices) {
-    expect_as_before(*device,
-                     device->props().type == backend::DeviceType::cpu ? "it is switched off" : "no processor");
+    expect_as_before(
+        *device, device->props().type == backend::DeviceType::cpu ? "tiles (AMX) are switched off" : "no processor");
   }
 }
 
@@ -106,7 +106,7 @@ TEST_F(OpenClAmx, ATrialThatFailsLeavesTheDeviceAsItWas) {
   expect_as_before(*cpu_with_tiles(make(config)), "no program for trials");
 }
 
-TEST_F(OpenClAmx, AnAnswerIsKeptAndATimeThatWasUpIsNot) {
+TEST_F(OpenClAmx, AnAnswerIsKeptAndWhatComesFromOutsideIsNot) {
   Config config;
   config.cache_dir = dir_ / "cache";
   config.trial_program = program("exec sleep 60");
@@ -118,6 +118,8 @@ TEST_F(OpenClAmx, AnAnswerIsKeptAndATimeThatWasUpIsNot) {
     EXPECT_NE(trial_of(*device).find("did not end"), std::string::npos);
   }
   config.trial_seconds = 60;
+  config.trial_program = program("kill -INT $$");  // A Ctrl-C reaches it too.
+  EXPECT_NE(trial_of(*cpu_with_tiles(make(config))).find("signal 2"), std::string::npos);
   config.trial_program = program("kill -SEGV $$");
   EXPECT_NE(trial_of(*cpu_with_tiles(make(config))).find("signal 11"), std::string::npos);
   config.trial_program = dir_ / "is_not_there";
