@@ -375,8 +375,11 @@ Problem problem_named(const std::string& name) {
   } else if (name == "panel") {
     problem.options = {{"variant", "gemm_panel"}};
     problem.dynamic = false;
+  } else if (name == "amx") {  // Only where the processor has tiles and the driver lets kernels use them.
+    problem.options = {{"variant", "gemm_amx"}};
+    problem.m = 20;
   } else {
-    throw std::runtime_error("problem \"" + name + "\": expected stream, tiled or panel");
+    throw std::runtime_error("problem \"" + name + "\": expected stream, tiled, panel or amx");
   }
   return problem;
 }

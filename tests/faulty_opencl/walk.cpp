@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <array>
 #include <csignal>
 #include <cstdio>
 #include <filesystem>
@@ -65,6 +66,7 @@ extern "C" void last_words(int signal) {
 struct Settings {
   std::string plugin, problem = "stream", table, scratch;
   bool ends = false;
+  std::array<long, 2> part{0, 1};  ///< Which of how many equal parts of the calls; several processes share a walk.
 };
 
 class Walk {
@@ -77,8 +79,8 @@ class Walk {
     std::filesystem::remove_all(warm);
     cache_ = warm;
     Life first = once("", [] {});
-    if (first.no_device) {
-      std::printf("no device: %s\n", first.message.c_str());
+    if (first.no_device || first.status == IRONCL_UNSUPPORTED) {
+      std::printf("no device for %s: %s\n", problem_.name.c_str(), first.message.c_str());
       return 77;
     }
     for (const auto& [name, cache] :
@@ -106,6 +108,7 @@ class Walk {
     }
     for (const Site& site : sites) {
       if (settings_.ends && !chosen.contains(site.index)) continue;
+      if (site.index % settings_.part[1] != settings_.part[0]) continue;
       // The bindings (opencl.hpp) keep an object that they could not retain, and release again one that they could
       // not release: a program in C++ cannot survive either, so neither ever fails here.
       if (site.call.starts_with("clRetain") || site.call.starts_with("clRelease")) continue;
@@ -218,15 +221,18 @@ int main(int argc, char** argv) {
   ironcl::faulty::Settings settings;
   CLI::App app{"Fails every call of OpenCL that a plugin makes, one at a time, and says what came of it."};
   app.add_option("--plugin", settings.plugin, "The plugin file, libironcl_opencl.so")->required();
-  app.add_option("--problem", settings.problem, "stream, tiled or panel: the kernels of the plan");
+  app.add_option("--problem", settings.problem, "stream, tiled, panel or amx: the kernels of the plan");
   app.add_option("--scratch", settings.scratch, "A folder for program caches")->required();
   app.add_option("--table", settings.table, "Markdown file for the table of calls and answers (default: stdout)");
+  app.add_option("--part", settings.part, "I N: only the I-th (from 0) of N equal parts of the calls")
+      ->check(CLI::NonNegativeNumber);
   app.add_flag("--ends", settings.ends, "Only the first and the last of each call in a step");
   CLI11_PARSE(app, argc, argv);
   std::signal(SIGSEGV, ironcl::faulty::last_words);
   std::signal(SIGABRT, ironcl::faulty::last_words);
   std::signal(SIGALRM, ironcl::faulty::last_words);
   try {
+    if (settings.part[0] >= settings.part[1]) throw std::runtime_error("--part: expected I N with I below N");
     return ironcl::faulty::Walk(settings).run();
   } catch (const std::exception& error) {
     std::fprintf(stderr, "ironcl_faulty_walk: %s\n", error.what());

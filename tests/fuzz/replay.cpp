@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs a fuzz target without libFuzzer: every file of the folders named, then mutants of them. Any compiler will do,
-// so every test run replays what fuzzing has found. Usage: fuzz_TARGET [--rounds N] [--seed S] FOLDER_OR_FILE...
+// so every test run replays what fuzzing has found. Usage: fuzz_TARGET [--rounds N] [--seconds T] [--seed S]
+// FOLDER_OR_FILE...; at least N mutants, and more until T seconds are over (default: IRONCL_FUZZ_SECONDS, which CI
+// sets).
 #include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <csignal>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -81,11 +85,13 @@ Input mutant(Input bytes, const std::vector<Input>& all, std::mt19937& random) {
 int main(int argc, char** argv) {
   for (const int signal : {SIGABRT, SIGSEGV, SIGBUS, SIGFPE}) std::signal(signal, on_signal);
   unsigned long rounds = 0, seed = 1;
+  const char* const given = std::getenv("IRONCL_FUZZ_SECONDS");
+  unsigned long seconds = given == nullptr ? 0 : std::strtoul(given, nullptr, 10);
   std::vector<std::filesystem::path> files;
   for (int i = 1; i < argc; ++i) {
     const std::string_view word = argv[i];
-    if ((word == "--rounds" || word == "--seed") && i + 1 < argc) {
-      (word == "--rounds" ? rounds : seed) = std::strtoul(argv[++i], nullptr, 10);
+    if ((word == "--rounds" || word == "--seed" || word == "--seconds") && i + 1 < argc) {
+      (word == "--rounds" ? rounds : word == "--seed" ? seed : seconds) = std::strtoul(argv[++i], nullptr, 10);
     } else if (std::filesystem::is_directory(word)) {
       for (const auto& entry : std::filesystem::directory_iterator(word)) files.push_back(entry.path());
     } else {
@@ -104,10 +110,12 @@ int main(int argc, char** argv) {
     run(inputs.back());
   }
   std::mt19937 random(static_cast<std::uint32_t>(seed));
-  for (unsigned long round = 0; round < rounds; ++round) {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(seconds);
+  unsigned long tried = 0;
+  for (; tried < rounds || (seconds != 0 && std::chrono::steady_clock::now() < end); ++tried) {
     const Input input = mutant(inputs[random() % inputs.size()], inputs, random);
     run(input);
   }
-  std::printf("%zu inputs and %lu mutants of them (seed %lu)\n", inputs.size(), rounds, seed);
+  std::printf("%zu inputs and %lu mutants of them (seed %lu)\n", inputs.size(), tried, seed);
   return 0;
 }

@@ -11,7 +11,6 @@ import argparse
 import json
 import os
 import pathlib
-import queue
 import re
 import shutil
 import signal
@@ -182,7 +181,7 @@ def try_without(copy, targets, tests, patience):
     copy.make(targets)
     status, output = copy.test(tests, 2 * patience)
     skipped = len(re.findall(r"\*\*\*Skipped", output))
-    ran = int((re.findall(r"tests passed, \d+ tests failed out of (\d+)", output) or ["0"])[-1])
+    ran = len(re.findall(r"^ *\d+/\d+ Test +#\d+: ", output, re.M))
     outcome = "fails without it" if status != 0 else "is skipped" if ran == 0 or skipped == ran else "passes"
     return {"outcome": outcome, "by": failed_tests(output), "seconds": round(time.monotonic() - start, 1), "ran": ran,
             "skipped": skipped, "text": "" if outcome == "passes" else output[-1500:]}
@@ -273,11 +272,19 @@ def main():
     print(f"the first copy is built ({time.monotonic() - begin:.0f} s)", flush=True)
 
     order = {name: index for index, name in enumerate(names)}
-    work, lock, total = queue.Queue(), threading.Lock(), len(results) + len(faults)
-    without = {tests: {"done": threading.Event()} for tests in dict.fromkeys(fault.tests for fault in faults)}
+    lock, total = threading.Condition(), len(results) + len(faults)
+    without = {tests: {} for tests in dict.fromkeys(fault.tests for fault in faults)}
     needed = {tests: sorted({t for f in faults if f.tests == tests for t in f.build}) for tests in without}
-    for tests in without: work.put(tests)
-    for fault in faults: work.put(fault)
+    jobs = [*without, *faults]
+
+    def next_job():
+        """Tests without a fault first; then a fault whose tests are known to pass without it."""
+        with lock:
+            while jobs:
+                for at, job in enumerate(jobs):
+                    if isinstance(job, str) or "outcome" in without[job.tests]: return jobs.pop(at)
+                lock.wait()
+        return None
 
     def worker(index):
         copy = trees[index]
@@ -285,18 +292,15 @@ def main():
         if why:
             print(why, flush=True)
             return
-        while True:
-            try: job = work.get_nowait()
-            except queue.Empty: return
+        while (job := next_job()) is not None:
             if isinstance(job, str):
-                without[job].update(try_without(copy, needed[job], job, options.patience))
-                without[job]["done"].set()
+                found = try_without(copy, needed[job], job, options.patience)
                 with lock:
-                    found = without[job]
+                    without[job].update(found)
+                    lock.notify_all()
                     print(f"without a fault: {found['outcome']}, {found['ran']} tests, {found['skipped']} skipped, "
                           f"{found['seconds']} s: {job} {found['text']}", flush=True)
                 continue
-            without[job.tests]["done"].wait()
             if without[job.tests]["outcome"] == "passes":
                 result = try_fault(copy, job, options.patience)
             else:

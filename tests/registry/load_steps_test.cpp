@@ -127,6 +127,9 @@ TEST(Load, NeverRunsALibraryThatIsNoPlugin) {
 }
 
 TEST(Load, SaysWhenThereIsNoFileHandleLeft) {
+#if defined(__SANITIZE_ADDRESS__)
+  GTEST_SKIP() << "the sanitizer's check of virtual tables asks a pipe whether memory is there, and gets none here";
+#endif
   struct rlimit before {};
   ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
   const int next = ::open("/dev/null", O_RDONLY | O_CLOEXEC);

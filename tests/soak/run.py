@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Soak: ironcl_soak on each plugin for the whole time, and beside it commands that are killed at random moments and
-processes that start at once on one cold program cache. Results are checked, files that were left are whole or absent.
+"""Soak: eight processes at once on one cold program cache; then ironcl_soak on each plugin for the whole time, and beside it
+commands that are killed at random moments of their lives. Results are checked, files that were left are whole or absent.
 
 usage: run.py --bin FOLDER --plugins FOLDER --data CHECKPOINT [--minutes M] [--seed N] [--where FOLDER]
 Exit status: 0 all right, 1 not.
@@ -55,7 +55,6 @@ def main():
     (where / "pocl").mkdir()
     problems = []
     begin = time.monotonic()
-    seconds = options.minutes * 60
 
     # Eight processes at once, each the first to need the programs.
     layer = "model.layers.0.self_attn.o_proj"
@@ -67,15 +66,7 @@ def main():
         if process.returncode != 0:
             problems.append(f"one of eight on a cold cache: exit status {process.returncode}: {output[-500:]}")
     cold_seconds = time.monotonic() - begin
-
-    soaks = {}
-    left = max(5.0, seconds - cold_seconds)
-    for plugin in sorted(options.plugins.glob("libironcl_*.so")):
-        name = plugin.stem.removeprefix("libironcl_")
-        if name in ("opencl", "ironwood"):
-            soaks[name] = subprocess.Popen([str(soak), "--plugin", str(plugin), "--seconds", str(round(left)), "--seed",
-                                            str(options.seed), "--cache", str(where / "cache")],
-                                           env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    print(f"eight on a cold cache: {cold_seconds:.0f} s", file=sys.stderr, flush=True)
 
     commands = {
         "compare": lambda d: compare + ["--json", str(d / "report.json")],
@@ -86,13 +77,39 @@ def main():
         "run": lambda d: [str(ironcl), "run", str(options.data), "--layer", layer, "--input", str(where / "x.safetensors") + ":x",
                           "--output", str(d / "y.safetensors")],
     }
-    k = json.loads(subprocess.run([str(ironcl), "inspect", str(options.data), "--json"], env=environment,
-                                  capture_output=True, text=True).stdout)
-    k = next(entry["k"] for entry in k["layers"] if entry["name"] == layer)
+    inspected = subprocess.run([str(ironcl), "inspect", str(options.data), "--json"], env=environment, capture_output=True, text=True)
+    k = next(entry["k"] for entry in json.loads(inspected.stdout)["layers"] if entry["name"] == layer)
     header = json.dumps({"x": {"dtype": "F32", "shape": [2, k], "data_offsets": [0, 8 * k]}}).encode()
     (where / "x.safetensors").write_bytes(len(header).to_bytes(8, "little") + header + bytes(8 * k))
 
-    kills, finished, ends = 0, 0, {}
+    def left_in_part(folder):
+        files = list(folder.iterdir()) + list((where / "tables").glob("*.json"))
+        return [path.name for path in files if path.suffix in (".json", ".csv", ".safetensors") and not whole(path)]
+
+    # Each command once, unharmed: how long it lives, so that it is killed at any moment of its life.
+    lives = {}
+    for name in sorted(commands):
+        folder = where / f"whole-{name}"
+        folder.mkdir()
+        start = time.monotonic()
+        done = subprocess.run(commands[name](folder), env=environment, capture_output=True, text=True)
+        lives[name] = time.monotonic() - start
+        if done.returncode != 0: problems.append(f"{name}: exit status {done.returncode}: {done.stderr[-500:]}")
+        if not list(folder.iterdir()): problems.append(f"{name} wrote nothing")
+        problems += [f"{name}: {file} is there in part" for file in left_in_part(folder)]
+    print("lives: " + ", ".join(f"{name} {seconds:.2f} s" for name, seconds in lives.items()), file=sys.stderr, flush=True)
+
+    seconds = options.minutes * 60
+    begin = time.monotonic()
+    soaks = {}
+    for plugin in sorted(options.plugins.glob("libironcl_*.so")):
+        name = plugin.stem.removeprefix("libironcl_")
+        if name in ("opencl", "ironwood"):
+            soaks[name] = subprocess.Popen([str(soak), "--plugin", str(plugin), "--seconds", str(round(seconds)), "--seed",
+                                            str(options.seed), "--cache", str(where / "cache")],
+                                           env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    kills, finished, ends, numbers = 0, 0, {}, {}
     while time.monotonic() - begin < seconds or kills < 4:
         name = choose.choice(sorted(commands))
         folder = where / f"{name}-{kills + finished}"
@@ -100,7 +117,8 @@ def main():
         process = subprocess.Popen(commands[name](folder), env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
         how = choose.choice([signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
         try:
-            _, text = process.communicate(timeout=choose.uniform(0.02, 1.5))
+            # Beside the soak everything takes longer than alone.
+            _, text = process.communicate(timeout=choose.uniform(0.0, 1.5 * lives[name]))
             finished += 1
             if process.returncode != 0:
                 problems.append(f"{name} ended by itself with {process.returncode}: {text[-300:]!r}")
@@ -109,19 +127,18 @@ def main():
             try:
                 process.communicate(timeout=30)
             except subprocess.TimeoutExpired:
-                problems.append(f"{name} does not end by signal {how}")
+                problems.append(f"{name} does not end by {how.name}")
                 process.kill()
                 process.communicate()
             kills += 1
             ends[name] = ends.get(name, 0) + 1
-        for path in list(folder.iterdir()) + list((where / "tables").glob("*.json")):
-            if path.suffix in (".json", ".csv", ".safetensors") and not whole(path):
-                problems.append(f"{name}: {path.name} is there in part")
+            numbers[how.name] = numbers.get(how.name, 0) + 1
+        problems += [f"{name}: {file} is there in part" for file in left_in_part(folder)]
         shutil.rmtree(folder)
 
     reports = {}
     for name, process in soaks.items():
-        output, errors = process.communicate(timeout=left + 300)
+        output, errors = process.communicate(timeout=seconds + 300)
         reports[name] = json.loads(output) if output.strip() else {}
         if process.returncode not in (0, 77):
             problems.append(f"ironcl_soak on {name}: exit status {process.returncode}: {output[-300:]} {errors[-600:]}")
@@ -131,7 +148,8 @@ def main():
     rests = [p.name for p in where.rglob("*") if p.name.endswith((".tmp", ".partial"))]
 
     result = {"minutes": round((time.monotonic() - begin) / 60, 2), "seed": options.seed, "cold_processes": len(cold),
-              "kills": kills, "killed": ends, "finished": finished, "files_left_aside": len(rests), "soak": reports,
+              "cold_seconds": round(cold_seconds, 1), "lives": {name: round(life, 2) for name, life in lives.items()},
+              "kills": kills, "killed": ends, "by": numbers, "finished": finished, "files_left_aside": len(rests), "soak": reports,
               "problems": problems}
     (where / "result.json").write_text(json.dumps(result, indent=1))
     print(json.dumps(result, indent=1))

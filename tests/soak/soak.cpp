@@ -12,6 +12,7 @@
 #include <cstdio>
 #include <cstring>
 #include <fstream>
+#include <latch>
 #include <random>
 #include <thread>
 #include <vector>
@@ -291,30 +292,39 @@ int run(const Settings& settings) {
   if (listed == IRONCL_UNAVAILABLE || count == 0) return 77;
 
   std::atomic<bool> failed{false}, right{true};
-  std::atomic<unsigned> ready{0};
-  const Clock::time_point begin = Clock::now();
-  const auto elapsed = [&] { return std::chrono::duration<double>(Clock::now() - begin).count(); };
+  // The time begins when all threads have made their objects: compiling for them may take longer than the soak.
+  std::latch ready(static_cast<std::ptrdiff_t>(settings.threads) + 1);
+  const auto elapsed_since = [](Clock::time_point begin) {
+    return std::chrono::duration<double>(Clock::now() - begin).count();
+  };
   {
     std::vector<std::jthread> threads;
     for (unsigned i = 0; i < settings.threads; ++i) {
       threads.emplace_back([&, i] {
+        bool waited = false;
         try {
           Worker worker(table, device, i, settings.seed, counts);
           if (!worker.quiet_results_are_right()) right = false;
-          ++ready;
-          while (elapsed() < settings.seconds && !failed) worker.round();
+          waited = true;
+          ready.arrive_and_wait();
+          const Clock::time_point begin = Clock::now();
+          do worker.round();
+          while (elapsed_since(begin) < settings.seconds && !failed);
         } catch (const std::exception& e) {
           std::fprintf(stderr, "ironcl_soak: thread %u: %s\n", i, e.what());
           failed = true;
-          ++ready;
+          if (!waited) ready.count_down();
         }
       });
     }
+    ready.arrive_and_wait();
+    const Clock::time_point begin = Clock::now();
+    const auto elapsed = [&] { return elapsed_since(begin); };
     // The first quarter fills pools and caches; from then on memory must not grow.
     double first = 0, most = 0;
     while (elapsed() < settings.seconds && !failed) {
       std::this_thread::sleep_for(std::chrono::milliseconds(200));
-      if (ready < settings.threads || elapsed() < settings.seconds / 4) continue;
+      if (elapsed() < settings.seconds / 4) continue;
       const double now = resident_mib();
       if (first == 0) first = now;
       most = std::max(most, now);
