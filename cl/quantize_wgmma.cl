@@ -4,7 +4,7 @@
 // and pack_wgmma.cl. Codes and scales are those of quantizer.cl, bit for bit.
 // Set by the host: those of quantizer.cl, and PTX_SM_90
 // Local memory: none.
-#include "quantizer.cl"
+#include "code_pairs.cl"
 
 #if defined(PTX_SM_90)
 #include "ptx.cl"
@@ -32,38 +32,6 @@ static inline float2 pair_at(__global const uchar* x, ulong at)
 static inline float2 pair_of(__global const uchar* x, ulong row_at, uint col, uint k)
 {
   return (float2)(col < k ? load_element(SOURCE, x, row_at + col) : 0.0f, col + 1 < k ? load_element(SOURCE, x, row_at + col + 1) : 0.0f);
-}
-
-static inline uint magnitude(uint amax, float2 v) { return max(max(amax, as_uint(v.x) & 0x7fffffffu), as_uint(v.y) & 0x7fffffffu); }
-
-// Codes of two elements, in the low 16 bits.
-static inline uint quick_codes(float2 v, float scale, float reciprocal)
-{
-  const float a = quotient(v.x, scale, reciprocal), b = quotient(v.y, scale, reciprocal);
-#if CODE == TYPE_E4M3
-  uint r;
-  asm("{.reg .b16 h; cvt.rn.satfinite.e4m3x2.f32 h,%1,%2; cvt.u32.u16 %0,h;}" : "=r"(r) : "f"(b), "f"(a));
-  return r;
-#elif CODE == TYPE_E5M2
-  uint r;
-  asm("{.reg .b16 h; cvt.rn.satfinite.e5m2x2.f32 h,%1,%2; cvt.u32.u16 %0,h;}" : "=r"(r) : "f"(b), "f"(a));
-  return r;
-#else
-  return ((uint)(int)rint(clamp(a, -127.0f, 127.0f)) & 0xffu) | ((uint)(int)rint(clamp(b, -127.0f, 127.0f)) & 0xffu) << 8;
-#endif
-}
-static inline uint slow_codes(float2 v, float scale, bool finite)
-{
-  if (!finite) return NAN_CODE | NAN_CODE << 8;
-  return (uint)code_of(v.x, scale) | (uint)code_of(v.y, scale) << 8;
-}
-
-static inline bool scale_and_reach(uint amax, uint floor_bits, float* scale, float* reciprocal)
-{
-  *scale = scale_of_bits(amax, floor_bits);
-  const bool quick = amax < 0x7f800000u && in_reach(*scale);
-  *reciprocal = quick ? divide_exactly(1.0f, *scale) : 0.0f;
-  return quick;
 }
 
 // x: element x_at on, rows ldx apart. out: from byte out_at on, scales: f32 from scales_at on, in `blocks` K blocks of 128. The

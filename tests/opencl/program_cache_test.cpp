@@ -170,9 +170,14 @@ TEST_F(ProgramCacheTest, SavesBuildsAndSurvivesCorruption) {
     fs::remove_all(dir_);
     const auto cold = once(index);
     EXPECT_GT(cold.from_source, 0);
-    EXPECT_EQ(cold.from_disk, 0);
+    // A trial has a builder of its own, and may have stored a program that the plan asks for next.
+    const Features& features = dynamic_cast<Device&>(*devices()[index]).context()->features;
+    if (!features.ptx_sm_90 && !features.amx_why_not.empty()) {
+      EXPECT_EQ(cold.from_disk, 0);
+    }
+    const int programs = cold.from_source + cold.from_disk;
     const auto warm = once(index);
-    EXPECT_EQ(warm.from_disk, cold.from_source);
+    EXPECT_EQ(warm.from_disk, programs);
     EXPECT_EQ(warm.from_source, 0);
     // Cut in the header; whole by its own hash but nothing that the driver knows.
     const ProgramCache cache(dir_.string());
@@ -187,7 +192,7 @@ TEST_F(ProgramCacheTest, SavesBuildsAndSurvivesCorruption) {
     }
     const auto damaged = once(index);
     EXPECT_EQ(damaged.from_source, cold.from_source);
-    EXPECT_EQ(once(index).from_disk, cold.from_source);
+    EXPECT_EQ(once(index).from_disk, programs);
   }
 }
 

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// code_pairs.cl: codes of two elements at a time, by the conversions of compute capability 9.0; bit for bit those of
+// quantizer.cl. Used by quantize_wgmma.cl and gemm_mma_stream.cl.
+// Set by the host: those of quantizer.cl, and PTX_SM_90
+#include "quantizer.cl"
+
+#if defined(PTX_SM_90)
+static inline uint magnitude(uint amax, float2 v) { return max(max(amax, as_uint(v.x) & 0x7fffffffu), as_uint(v.y) & 0x7fffffffu); }
+
+// Codes of two elements, in the low 16 bits, where scale_and_reach() says so.
+static inline uint quick_codes(float2 v, float scale, float reciprocal)
+{
+#if !defined(QUICK_QUOTIENTS)
+  return 0u;
+#else
+  const float a = quotient(v.x, scale, reciprocal), b = quotient(v.y, scale, reciprocal);
+#if CODE == TYPE_E4M3
+  uint r;
+  asm("{.reg .b16 h; cvt.rn.satfinite.e4m3x2.f32 h,%1,%2; cvt.u32.u16 %0,h;}" : "=r"(r) : "f"(b), "f"(a));
+  return r;
+#elif CODE == TYPE_E5M2
+  uint r;
+  asm("{.reg .b16 h; cvt.rn.satfinite.e5m2x2.f32 h,%1,%2; cvt.u32.u16 %0,h;}" : "=r"(r) : "f"(b), "f"(a));
+  return r;
+#else
+  return ((uint)(int)rint(clamp(a, -127.0f, 127.0f)) & 0xffu) | ((uint)(int)rint(clamp(b, -127.0f, 127.0f)) & 0xffu) << 8;
+#endif
+#endif
+}
+static inline uint slow_codes(float2 v, float scale, bool finite)
+{
+  if (!finite) return NAN_CODE | NAN_CODE << 8;
+  return (uint)code_of(v.x, scale) | (uint)code_of(v.y, scale) << 8;
+}
+
+// The scale of a group from the bits of its largest magnitude; false: the quick quotients do not reach so far.
+static inline bool scale_and_reach(uint amax, uint floor_bits, float* scale, float* reciprocal)
+{
+  *scale = scale_of_bits(amax, floor_bits);
+#if defined(QUICK_QUOTIENTS)
+  const bool quick = amax < 0x7f800000u && in_reach(*scale);
+  *reciprocal = quick ? divide_exactly(1.0f, *scale) : 0.0f;
+  return quick;
+#else
+  *reciprocal = 0.0f;
+  return false;
+#endif
+}
+#endif
