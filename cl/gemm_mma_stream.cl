@@ -3,26 +3,37 @@
 // weights stream once from memory, become f16 in registers, exactly, and are multiplied by mma.sync with f32 sums.
 //
 // D is made transposed: 16 columns of D are the rows of an instruction's first operand, eight rows of D the columns of the second.
-// A work-group makes 16 columns of D; its WARPS warps share K and are added up in order at the end. Each has the next K block
-// under way, weights, activations and scales alike, while it works on this one: what counts is the bytes on their way.
+// A work-group makes COLUMNS columns of D; its WARPS warps take K blocks in turn and are added up in order at the end. Each warp has
+// DEPTH K blocks under way, weights, activations and scales alike: what counts is the bytes on their way.
 // In a K block a work-item takes the 16 k from 16t and from 64 + 16t on (t its number in the group of four), the same of both operands.
+// With QUANTISE, A is as the caller has it: a warp makes scale and codes of a K block's rows itself, which costs less than a launch.
 //
-// Tunable  default  values  meaning
-// TILE_M   8        8 16 32 rows of D, at most
-// WARPS    8        4 8 16  warps of a work-group
+// Tunable  default  values     meaning
+// TILE_M   8        1 2 4 8 16 32  rows of D, at most
+// COLUMNS  16       16 32      columns of D per work-group
+// WARPS    8        4 8 16     warps of a work-group
+// DEPTH    2        2 3 4      K blocks that a warp has under way
 // Set by the host: those of tile.cl, PTX_SM_90, and
 // A_SCALE_ROWS, A_SCALE_COLS  1, 128  scale group of A's scales as they are given
 // B_SCALE_ROWS  128           columns of D that a scale of B is for
-// A: rows of codes, padded with zeros to a multiple of 128. B: forms/swizzled.h.
-// Local memory: WARPS * 16 * (TILE_M + 1) * 4 B = 4608 B with the defaults.
+// QUANTISE      0      0 1    A is of type SOURCE and becomes codes here, in groups of one row by 128; then also those of quantizer.cl and
+// FLOOR_BITS    0             the bits of the floor of a group's largest magnitude
+// A: rows of codes, padded with zeros to a multiple of 128; with QUANTISE rows as they come. B: forms/swizzled.h.
+// Local memory: WARPS * COLUMNS * (max(8, TILE_M) + 1) * 4 B = 4608 B with the defaults.
 // Origin: operand layout as the PTX manual describes mma.m16n8k16.
 #include "tile.cl"
 
 #ifndef TILE_M
 #define TILE_M 8
 #endif
+#ifndef COLUMNS
+#define COLUMNS 16
+#endif
 #ifndef WARPS
 #define WARPS 8
+#endif
+#ifndef DEPTH
+#define DEPTH 2
 #endif
 #ifndef A_SCALE_ROWS
 #define A_SCALE_ROWS 1
@@ -33,100 +44,214 @@
 #ifndef B_SCALE_ROWS
 #define B_SCALE_ROWS 128
 #endif
+#ifndef QUANTISE
+#define QUANTISE 0
+#endif
+#ifndef FLOOR_BITS
+#define FLOOR_BITS 0u
+#endif
 
 #if defined(PTX_SM_90)
 #include "ptx.cl"
+#if QUANTISE
+#include "code_pairs.cl"
+#endif
 
-#define T (TILE_M / 8)
-#define R 1
+#define T (TILE_M <= 8 ? 1 : TILE_M / 8)  // Tiles of eight rows.
+#define R (COLUMNS / 16)
 #define UNIFORM (B_SCALE_ROWS % 128 == 0 || B_SCALE_ROWS == 0x7fffffff)
 #define DECODE_A4 JOIN(DECODE4_, A_TYPE)
 #define DECODE_B4 JOIN(DECODE4_, B_TYPE)
 
+#if QUANTISE
+// Rows of a K block, ROWS_HELD at a time: each lies in ROW_ITEMS work-items, ITEM_K values in each, PER to a register.
+#define ROWS_HELD (TILE_M < 8 ? TILE_M : 8)
+#define ROW_ITEMS (32 / ROWS_HELD)
+#define ITEM_K (4 * ROWS_HELD)
+#define PER (SOURCE == TYPE_F32 ? 1 : 2)
+#define TOKENS (ITEM_K / PER)
+// The k of a work-item's value e. Of eight rows: those that it multiplies, so that codes are made where they are used.
+#define VALUE_K(e) (ROWS_HELD == 8 ? t * 16u + ((e) >> 4) * 64u + ((e) & 15) : lane % ROW_ITEMS * ITEM_K + (e))
+
+static inline float value_of(const uint *raw, int e)
+{
+#if SOURCE == TYPE_F32
+  return as_float(raw[e]);
+#elif SOURCE == TYPE_BF16
+  return as_float((e & 1) ? raw[e >> 1] & 0xffff0000u : raw[e >> 1] << 16);
+#else
+  float low, high;
+  asm("{.reg .b16 l,h; mov.b32 {l,h},%2; cvt.f32.f16 %0,l; cvt.f32.f16 %1,h;}" : "=f"(low), "=f"(high) : "r"(raw[e >> 1]));
+  return (e & 1) ? high : low;
+#endif
+}
+// A register's values from `col` of a row on, at any address; zeros past k.
+static inline uint raw_at(__global const uchar *a, ulong row_at, uint col, uint k)
+{
+#if SOURCE == TYPE_F32
+  return col < k ? ((__global const uint *)a)[row_at + col] : 0u;
+#else
+  __global const ushort *x = (__global const ushort *)a + row_at;
+  return (col < k ? (uint)x[col] : 0u) | (col + 1 < k ? (uint)x[col + 1] << 16 : 0u);
+#endif
+}
+#define LOAD_TOKENS(S, K)                                                                                             \
+  UNROLL for (int j = 0; j < T; ++j) {                                                                                \
+    const ulong row_at = a_at + (ulong)min(lane / ROW_ITEMS + 8 * j, (uint)m - 1) * lda;                              \
+    if (aligned && (K) * 128u + 128u <= (uint)k) {                                                                    \
+      UNROLL for (int i = 0; i < TOKENS; i += 4) {                                                                    \
+        __global const uchar *from = a + (row_at + (K) * 128u + VALUE_K(PER * i)) * (4 / PER);                        \
+        if (TOKENS == 2) LOAD8(&ar[S][0], from);                                                                      \
+        else LOAD16(&ar[S][TOKENS * j + i], from);                                                                    \
+      }                                                                                                               \
+    } else                                                                                                            \
+      UNROLL for (int i = 0; i < TOKENS; ++i) ar[S][TOKENS * j + i] = raw_at(a, row_at, (K) * 128u + VALUE_K(PER * i), (uint)k); \
+  }
+
+// Scale and codes of eight rows, of which this work-item has ITEM_K values of one in `raw`: `words` become the codes that it
+// multiplies, `first` and `second` the scales of rows 2t and 2t + 1.
+static inline void quantise_rows(const uint *raw, __global const uchar *a, ulong row_at, uint block, int k, uint lane, uint *words,
+                                 float *first, float *second)
+{
+  const uint g = lane >> 2, t = lane & 3;
+  uint amax = 0, made[ROWS_HELD];
+  UNROLL for (int i = 0; i < ITEM_K; i += 2) amax = magnitude(amax, (float2)(value_of(raw, i), value_of(raw, i + 1)));
+  UNROLL for (int d = 1; d < ROW_ITEMS; d *= 2) {
+    uint other;
+    SHUFFLE_XOR(other, amax, d);
+    amax = max(amax, other);
+  }
+  float scale, reciprocal;
+  if (scale_and_reach(amax, FLOOR_BITS, &scale, &reciprocal)) {
+    UNROLL for (int i = 0; i < ROWS_HELD; ++i)
+      made[i] = quick_codes((float2)(value_of(raw, 4 * i), value_of(raw, 4 * i + 1)), scale, reciprocal) |
+                quick_codes((float2)(value_of(raw, 4 * i + 2), value_of(raw, 4 * i + 3)), scale, reciprocal) << 16;
+  } else { // seldom, so it is kept short: values are read again, one after another
+    _Pragma("unroll 1") for (int i = 0; i < ROWS_HELD; ++i) {
+      uint word = 0;
+      _Pragma("unroll 1") for (int e = 0; e < 4; ++e) {
+        const uint col = block * 128u + VALUE_K(4 * i + e);
+        const float x = col < (uint)k ? load_element(SOURCE, a, row_at + col) : 0.0f;
+        word |= (amax < 0x7f800000u ? (uint)code_of(x, scale) : (uint)NAN_CODE) << 8 * e;
+      }
+      UNROLL for (int j = 0; j < ROWS_HELD; ++j) made[j] = i == j ? word : made[j];
+    }
+  }
+#if TILE_M >= 8
+  UNROLL for (int i = 0; i < 8; ++i) words[i] = made[i];
+#else
+  // Word w of a row is word w % ROWS_HELD of the row's work-item w / ROWS_HELD; wanted are 4t to 4t + 3 and 16 + 4t to 19 + 4t.
+  const uint from = g % ROWS_HELD * ROW_ITEMS + 4 * t / ROWS_HELD;
+  UNROLL for (int i = 0; i < 4; ++i) {
+    SHUFFLE(words[i], made[i % ROWS_HELD], from + i / ROWS_HELD);
+    SHUFFLE(words[4 + i], made[i % ROWS_HELD], from + (16 + i) / ROWS_HELD);
+  }
+#endif
+  uint bits;
+  SHUFFLE(bits, as_uint(scale), 2 * t % ROWS_HELD * ROW_ITEMS);
+  *first = as_float(bits);
+  SHUFFLE(bits, as_uint(scale), (2 * t + 1) % ROWS_HELD * ROW_ITEMS);
+  *second = as_float(bits);
+}
+#else
+#define TOKENS 8
+#define LOAD_TOKENS(S, K)                                                                                             \
+  UNROLL for (int j = 0; j < T; ++j) {                                                                                \
+    if (g + 8 * j < m) {                                                                                              \
+      __global const uchar *from = a + a_at + (ulong)(g + 8 * j) * lda + (K) * 128u + t * 16u;                        \
+      LOAD16(&ar[S][8 * j], from);                                                                                    \
+      LOAD16(&ar[S][8 * j + 4], from + 64u);                                                                          \
+    }                                                                                                                 \
+    const uint r0 = 2 * t + 8 * j, s0 = (K) * 128u / A_SCALE_COLS;                                                    \
+    if (r0 < m) LOAD_F(sr[S][2 * j], sa + sa_at + (ulong)(r0 / A_SCALE_ROWS) * sa_ld + s0);                           \
+    if (r0 + 1 < m) LOAD_F(sr[S][2 * j + 1], sa + sa_at + (ulong)((r0 + 1) / A_SCALE_ROWS) * sa_ld + s0);             \
+  }
+#endif
+
+// The scale group of B that K block kb lies in.
+#define SCALE_OF(kb) min((uint)(kb) * 128u / (uint)B_SCALE_COLS, groups_b - 1)
+// Loads this warp's K block I into set S, if there is one.
+#define LOAD(S, I)                                                                                                    \
+  if ((I) < count) {                                                                                                  \
+    const uint block = warp + (I) * WARPS;                                                                            \
+    UNROLL for (int r = 0; r < R; ++r) {                                                                              \
+      __global const uchar *from = pw + (ulong)block * 8192u + r * 2048u;                                             \
+      LOAD16_STREAM(&wr[S][16 * r], from + in_b);                                                                     \
+      LOAD16_STREAM(&wr[S][16 * r + 4], from + (in_b ^ 64u));                                                         \
+      LOAD16_STREAM(&wr[S][16 * r + 8], from + in_b + 1024u);                                                         \
+      LOAD16_STREAM(&wr[S][16 * r + 12], from + (in_b ^ 64u) + 1024u);                                                \
+      LOAD_F(cr[S][2 * r], pc + SCALE_OF(block) * 128u + 16u * r);                                                    \
+      if (!UNIFORM) LOAD_F(cr[S][2 * r + 1], pc + SCALE_OF(block) * 128u + 16u * r + 2u);                             \
+    }                                                                                                                 \
+    LOAD_TOKENS(S, block)                                                                                             \
+  }
+
 __kernel __attribute__((reqd_work_group_size(32 * WARPS, 1, 1))) void gemm_mma_stream(GEMM_ARGS)
 {
-  __local float parts[WARPS][16 * R][8 * T + 1];
+  __local float parts[WARPS][COLUMNS][8 * T + 1];
   if (m <= 0) return;
   const uint tid = get_local_id(0), warp = tid >> 5, lane = tid & 31, g = lane >> 2, t = lane & 3, group = get_group_id(0);
   const uint blocks = ((uint)k + 127u) / 128u, all_blocks = (uint)k_pad / 128u, groups_b = ((uint)k - 1) / B_SCALE_COLS + 1;
-  const uint first = blocks * warp / WARPS, end = blocks * (warp + 1) / WARPS;
-  // 16 lines of a tile of 64: two KiB a K block
-  const uint in_b = g * 128u + ((t ^ g) << 4);
-  __global const uchar *pw[R];
-  __global const float *pc[R];
-  UNROLL for (int r = 0; r < R; ++r) {
-    const uint lines = group * R + r;
-    pw[r] = b + ((ulong)(lines >> 2) * all_blocks + first) * 8192u + (lines & 3) * 2048u;
-    pc[r] = sb + ((ulong)(lines >> 3) * groups_b) * 128u + (lines & 7) * 16u + 4u * (g >> 1) + (g & 1);
-  }
-  __global const uchar *pa = a + a_at + (ulong)g * lda + (ulong)first * 128u + t * 16u;
-  // one K block is used while the next is on its way: weights, activations and scales alike
-  uint wr[2][16 * R], ar[2][8 * T];
-  float sr[2][2 * T + 2 * R], sum[R][T][4];
-  UNROLL for (int s = 0; s < 2; ++s) {
-    UNROLL for (int i = 0; i < 8 * T; ++i) ar[s][i] = 0;
-    UNROLL for (int i = 0; i < 2 * T + 2 * R; ++i) sr[s][i] = 0.f;
+  const uint count = blocks > warp ? (blocks - warp + WARPS - 1) / WARPS : 0;
+  // 16 lines of a tile of 64 are two KiB of a K block.
+  const uint in_b = g * 128u + ((t ^ g) << 4), column = group * COLUMNS;
+  __global const uchar *pw = b + (ulong)(column / 64) * all_blocks * 8192u + column % 64 * 128u;
+  __global const float *pc = sb + (ulong)(column / 128) * groups_b * 128u + column % 128 + 4u * (g >> 1) + (g & 1);
+#if QUANTISE
+  const bool aligned = ((a_at | lda) & (SOURCE == TYPE_F32 ? 3 : 7)) == 0;
+#endif
+  uint wr[DEPTH][16 * R], ar[DEPTH][TOKENS * T];
+  float sr[DEPTH][2 * T], cr[DEPTH][2 * R], sum[R][T][4];
+  UNROLL for (int s = 0; s < DEPTH; ++s) {
+    UNROLL for (int i = 0; i < TOKENS * T; ++i) ar[s][i] = 0;
+    UNROLL for (int i = 0; i < 2 * T; ++i) sr[s][i] = 0.f;
   }
   UNROLL for (int r = 0; r < R; ++r) UNROLL for (int j = 0; j < T; ++j) UNROLL for (int i = 0; i < 4; ++i) sum[r][j][i] = 0.f;
-#define SCALE_OF(kb) min((uint)(kb) * 128u / (uint)B_SCALE_COLS, groups_b - 1)
-#define LOAD(S, K)                                                                                                    \
-  if ((K) < end) {                                                                                                    \
-    UNROLL for (int r = 0; r < R; ++r) {                                                                              \
-      LOAD16_STREAM(&wr[S][16 * r], pw[r] + in_b);                                                                    \
-      LOAD16_STREAM(&wr[S][16 * r + 4], pw[r] + (in_b ^ 64u));                                                        \
-      LOAD16_STREAM(&wr[S][16 * r + 8], pw[r] + in_b + 1024u);                                                        \
-      LOAD16_STREAM(&wr[S][16 * r + 12], pw[r] + (in_b ^ 64u) + 1024u);                                               \
-      LOAD_F(sr[S][2 * T + 2 * r], pc[r] + SCALE_OF(K) * 128u);                                                               \
-      if (!UNIFORM) LOAD_F(sr[S][2 * T + 2 * r + 1], pc[r] + SCALE_OF(K) * 128u + 2u);                                        \
-    }                                                                                                                 \
-    UNROLL for (int j = 0; j < T; ++j) {                                                                              \
-      if (g + 8 * j < m) {                                                                                            \
-        LOAD16(&ar[S][8 * j], pa + (ulong)j * 8 * lda);                                                               \
-        LOAD16(&ar[S][8 * j + 4], pa + (ulong)j * 8 * lda + 64u);                                                     \
-      }                                                                                                               \
-      const uint r0 = 2 * t + 8 * j, s0 = (K) * 128u / A_SCALE_COLS;                                                  \
-      if (r0 < m) LOAD_F(sr[S][2 * j], sa + sa_at + (ulong)(r0 / A_SCALE_ROWS) * sa_ld + s0);                         \
-      if (r0 + 1 < m) LOAD_F(sr[S][2 * j + 1], sa + sa_at + (ulong)((r0 + 1) / A_SCALE_ROWS) * sa_ld + s0);           \
-    }                                                                                                                 \
-  }
-  LOAD(0, first)
-  for (uint kb = first; kb < end; ++kb) {
-    UNROLL for (int r = 0; r < R; ++r) pw[r] += 8192u;
-    pa += 128u;
-    LOAD(1, kb + 1)
-    float c[R][T][4];
+  UNROLL for (int s = 0; s < DEPTH; ++s) LOAD(s, s)
+  for (uint first = 0; first < count; first += DEPTH) UNROLL for (int s = 0; s < DEPTH; ++s) {
+    if (first + s >= count) break;
+    uint tokens[8 * T];
+    float c[R][T][4], row_scales[2 * T];
+    UNROLL for (int j = 0; j < T; ++j) {
+#if QUANTISE
+      quantise_rows(ar[s] + TOKENS * j, a, a_at + (ulong)min(lane / ROW_ITEMS + 8 * j, (uint)m - 1) * lda, warp + (first + s) * WARPS, k,
+                    lane, tokens + 8 * j, row_scales + 2 * j, row_scales + 2 * j + 1);
+#else
+      UNROLL for (int i = 0; i < 8; ++i) tokens[8 * j + i] = ar[s][8 * j + i];
+      row_scales[2 * j] = sr[s][2 * j];
+      row_scales[2 * j + 1] = sr[s][2 * j + 1];
+#endif
+    }
     UNROLL for (int r = 0; r < R; ++r) UNROLL for (int j = 0; j < T; ++j) UNROLL for (int i = 0; i < 4; ++i) c[r][j][i] = 0.f;
-    UNROLL for (int s = 0; s < 8; ++s) { // k = 64*(s/4) + 16*t + 4*(s%4) + 0..3 in this thread, the same for both operands
+    UNROLL for (int i = 0; i < 8; ++i) { // k = 64*(i/4) + 16*t + 4*(i%4) + 0..3 in this thread, the same for both operands
       uint b0[T], b1[T];
-      UNROLL for (int j = 0; j < T; ++j) DECODE_A4(b0[j], b1[j], ar[0][8 * j + s]);
+      UNROLL for (int j = 0; j < T; ++j) DECODE_A4(b0[j], b1[j], tokens[8 * j + i]);
       UNROLL for (int r = 0; r < R; ++r) {
         uint a0, a1, a2, a3;
-        DECODE_B4(a0, a2, wr[0][16 * r + s]);
-        DECODE_B4(a1, a3, wr[0][16 * r + 8 + s]);
+        DECODE_B4(a0, a2, wr[s][16 * r + i]);
+        DECODE_B4(a1, a3, wr[s][16 * r + 8 + i]);
         UNROLL for (int j = 0; j < T; ++j) MMA_M16N8K16_F16(c[r][j], a0, a1, a2, a3, b0[j], b1[j]);
       }
     }
     UNROLL for (int j = 0; j < T; ++j) UNROLL for (int r = 0; r < R; ++r) {
-      const float y0 = sr[0][2 * T + 2 * r], y1 = UNIFORM ? y0 : sr[0][2 * T + 2 * r + 1];
-      sum[r][j][0] = fma(sr[0][2 * j] * y0, c[r][j][0], sum[r][j][0]);
-      sum[r][j][1] = fma(sr[0][2 * j + 1] * y0, c[r][j][1], sum[r][j][1]);
-      sum[r][j][2] = fma(sr[0][2 * j] * y1, c[r][j][2], sum[r][j][2]);
-      sum[r][j][3] = fma(sr[0][2 * j + 1] * y1, c[r][j][3], sum[r][j][3]);
+      const float x0 = row_scales[2 * j], x1 = row_scales[2 * j + 1], y0 = cr[s][2 * r], y1 = UNIFORM ? y0 : cr[s][2 * r + 1];
+      sum[r][j][0] = fma(x0 * y0, c[r][j][0], sum[r][j][0]);
+      sum[r][j][1] = fma(x1 * y0, c[r][j][1], sum[r][j][1]);
+      sum[r][j][2] = fma(x0 * y1, c[r][j][2], sum[r][j][2]);
+      sum[r][j][3] = fma(x1 * y1, c[r][j][3], sum[r][j][3]);
     }
-    UNROLL for (int i = 0; i < 16 * R; ++i) wr[0][i] = wr[1][i];
-    UNROLL for (int i = 0; i < 8 * T; ++i) ar[0][i] = ar[1][i];
-    UNROLL for (int i = 0; i < 2 * T + 2 * R; ++i) sr[0][i] = sr[1][i];
+    LOAD(s, first + s + DEPTH)
   }
   // line g of 16 is column 4*(g/2) + g%2, line g + 8 two columns on
   UNROLL for (int r = 0; r < R; ++r) UNROLL for (int j = 0; j < T; ++j) UNROLL for (int i = 0; i < 4; ++i)
     parts[warp][16 * r + 4 * (g >> 1) + (g & 1) + 2 * (i >> 1)][8 * j + 2 * t + (i & 1)] = sum[r][j][i];
   barrier(CLK_LOCAL_MEM_FENCE);
-  for (uint o = tid; o < 128 * T * R; o += 32 * WARPS) {
-    const uint col = o % (16 * R), row = o / (16 * R);
-    if (row >= m || group * 16 * R + col >= n) continue;
+  for (uint o = tid; o < COLUMNS * 8 * T; o += 32 * WARPS) {
+    const uint col = o % COLUMNS, row = o / COLUMNS;
+    if (row >= m || column + col >= n) continue;
     float x = 0.f;
     UNROLL for (int i = 0; i < WARPS; ++i) x += parts[i][col][row];
-    store_d(d, d_at, ldd, bias, bias_at, row, group * 16 * R + col, x);
+    store_d(d, d_at, ldd, bias, bias_at, row, column + col, x);
   }
 }
 #else

@@ -73,6 +73,7 @@
 
 #define LOAD16(r, p)                                                                                                \
   asm volatile("ld.global.nc.v4.u32 {%0,%1,%2,%3},[%4];" : "=r"((r)[0]), "=r"((r)[1]), "=r"((r)[2]), "=r"((r)[3]) : "l"(p))
+#define LOAD8(r, p) asm volatile("ld.global.nc.v2.u32 {%0,%1},[%2];" : "=r"((r)[0]), "=r"((r)[1]) : "l"(p))
 #define LOAD16_STREAM(r, p)                                                                                          \
   asm volatile("ld.global.nc.L1::no_allocate.L2::128B.v4.u32 {%0,%1,%2,%3},[%4];"                                            \
                : "=r"((r)[0]), "=r"((r)[1]), "=r"((r)[2]), "=r"((r)[3]) : "l"(p))
@@ -94,4 +95,5 @@
 #define TO_BF16X2(d, lo, hi) asm("cvt.rn.bf16x2.f32 %0,%1,%2;" : "=r"(d) : "f"(hi), "f"(lo))
 #define TO_F16X2(d, lo, hi) asm("cvt.rn.f16x2.f32 %0,%1,%2;" : "=r"(d) : "f"(hi), "f"(lo))
 #define SHUFFLE_XOR(out, in, mask) asm volatile("shfl.sync.bfly.b32 %0,%1,%2,0x1f,0xffffffff;" : "=r"(out) : "r"(in), "r"(mask))
+#define SHUFFLE(out, in, lane) asm volatile("shfl.sync.idx.b32 %0,%1,%2,0x1f,0xffffffff;" : "=r"(out) : "r"(in), "r"(lane))
 #define ATOMIC_INC(out, p) asm volatile("atom.global.add.u32 %0,[%1],1;" : "=r"(out) : "l"(p) : "memory")

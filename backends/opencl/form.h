@@ -65,12 +65,19 @@ class ActivationForm {
   virtual std::string name() const = 0;
   /// True where the kernel reads this operand as it is.
   virtual bool takes(const Operand& a, const Making& making) const = 0;
+  /// True where the kernel quantises these floats itself, as it reads them.
+  virtual bool takes_floats(const Operand&, const Making&) const { return false; }
   /// The step that quantises `x` straight into this form; no step where there is none for these scale groups: then x
   /// is quantised to rows of codes, and those are packed.
   virtual Made quantize(const Operand& x, const Making& making) const = 0;
   /// The step that packs rows of codes with scales, or of floats, into this form.
   virtual Made pack(const Operand& a, const Making& making) const = 0;
 };
+
+/// Whether the scale groups of a quantised operand are K blocks of 128.
+inline bool is_one_k_block(const numerics::ScaleGrid& grid, std::int64_t k) {
+  return grid.group_cols == 128 || (k <= 128 && grid.group_cols == 0);
+}
 
 using ActivationFormPtr = std::shared_ptr<const ActivationForm>;
 

@@ -20,7 +20,8 @@ struct Problem {
   std::int64_t m = 0, n = 0, k = 0;
   int k_group = 128;  ///< Divides the scale groups of both operands along k. G of the error bound.
   backend::DType a = backend::DType::none, b = backend::DType::none, d = backend::DType::none;
-  std::int64_t b_scale_rows = 0;  ///< Columns of D that a scale of B is for; 0: all of them.
+  std::int64_t b_scale_rows = 0;                   ///< Columns of D that a scale of B is for; 0: all of them.
+  backend::DType a_source = backend::DType::none;  ///< What A comes as where the plan quantises it.
 
   std::int64_t k_groups() const noexcept { return numerics::ceil_div(k, k_group); }
 };

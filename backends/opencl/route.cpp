@@ -45,7 +45,9 @@ Route route_of(const GemmDesc& desc, const Choice& choice, const Features& featu
     route.steps.push_back(
         quantize_rows_step({desc.a_source, desc.a, desc.k, desc.lda, desc.k, desc.a_scale.grid, desc.a_quantizer},
                            features, a.data, {Source::a_codes, 0}, {Source::a_code_scales, 0}));
-    if (Made made = form->quantize(a, making); made.step != nullptr) {
+    if (form->takes_floats(a, making)) {
+      // Nothing between the caller's floats and the kernel.
+    } else if (Made made = form->quantize(a, making); made.step != nullptr) {
       go(std::move(made));
     } else {
       go(quantize_rows(a, desc.k, making));

@@ -190,8 +190,9 @@ std::optional<Refusal> ask(const Ground& ground, const Variant& variant, const T
 Support choose(const Ground& ground, const GemmDesc& desc, Choice* choice, const tuned::Tables* tables) {
   const Variant* asked = asked_variant(ground, desc);
   Choice found;
-  found.problem = {desc.m, desc.n, desc.k, 128,
-                   desc.a, desc.b, desc.d, desc.b_scale.dtype == DType::none ? 0 : desc.b_scale.grid.group_rows};
+  found.problem = {desc.m,       desc.n, desc.k, 128,
+                   desc.a,       desc.b, desc.d, desc.b_scale.dtype == DType::none ? 0 : desc.b_scale.grid.group_rows,
+                   desc.a_source};
   if (const int group = k_group(desc); group != 0) found.problem.k_group = group;
   found.source = desc.options.empty() ? "rule of thumb" : "options";
   // Options are looked at before the problem is: a wrong one is the caller's mistake whatever the problem.

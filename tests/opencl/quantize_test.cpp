@@ -216,6 +216,34 @@ TEST_F(OpenClQuantiser, IntoTilesGivesTheBitsOfCodesMadeBefore) {
   }
 }
 
+TEST_F(OpenClQuantiser, InsideAKernelOfFewRowsGivesTheBitsOfCodesMadeBefore) {
+  bool ran = false;
+  for (const auto& device : devices()) {
+    Case asked{1, 48, 690};
+    asked.options = {{"variant", "gemm_mma_stream"}};
+    if (device->supports(asked.desc()).reason != backend::Reason::none) continue;
+    ran = true;
+    const std::vector<DType> types{DType::e4m3fn, DType::e5m2, DType::i8};
+    int turn = 0;
+    for (const std::int64_t m : {1, 2, 3, 7, 13, 20}) {
+      for (const DType source : {DType::f32, DType::f16, DType::bf16}) {
+        // Rows at any address, a ragged last K block, values out of the quick quotients' reach, none that are finite.
+        std::vector<float> values = hard_values(m * 701, static_cast<std::uint32_t>(50 + turn));
+        values[5] = std::numeric_limits<float>::quiet_NaN();
+        values[static_cast<std::size_t>(m * 701 - 12)] = std::numeric_limits<float>::infinity();
+        expect_same_product(*device, values, source, m, 690, 701, types[static_cast<std::size_t>(turn % 3)], {1, 128},
+                            "gemm_mma_stream");
+        // Whole K blocks at addresses that vectors take.
+        values = hard_values(m * 704, static_cast<std::uint32_t>(80 + turn));
+        expect_same_product(*device, values, source, m, 640, 704, types[static_cast<std::size_t>(turn % 3)], {1, 128},
+                            "gemm_mma_stream");
+        ++turn;
+      }
+    }
+  }
+  if (!ran) GTEST_SKIP() << "no device that the kernel runs on";
+}
+
 TEST_F(OpenClQuantiser, SeesTheLargestValueInAnyColumnOfAGroup) {
   // The vectors of 16 leave up to 15 columns, which loops of their own take: each column of the last 16 is once the
   // only large one, in groups whose width, or what the edge leaves of it, is 1 to 15 beyond a multiple of 16.

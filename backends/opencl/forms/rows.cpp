@@ -12,13 +12,19 @@ using numerics::Size;
 
 class Rows final : public ActivationForm {
  public:
-  explicit Rows(int k_unit) : k_unit_(k_unit) {}
+  Rows(int k_unit, bool floats) : k_unit_(k_unit), floats_(floats) {}
 
   std::string name() const override { return "rows_pad" + std::to_string(k_unit_); }
 
   bool takes(const Operand& a, const Making& making) const override {
     return numerics::is_quantized(a.element) && a.scale == DType::f32 && making.desc.k % k_unit_ == 0 &&
            a.ld % 16 == 0;
+  }
+
+  bool takes_floats(const Operand& x, const Making& making) const override {
+    const numerics::ScaleGrid& grid = making.desc.a_scale.grid;
+    return floats_ && numerics::is_float(x.element) && (making.features.fma_divide || making.features.exact_divide) &&
+           grid.group_rows == 1 && is_one_k_block(grid, making.desc.k);
   }
 
   Made quantize(const Operand& x, const Making& making) const override {
@@ -42,10 +48,11 @@ class Rows final : public ActivationForm {
 
  private:
   int k_unit_;
+  bool floats_;
 };
 
 }  // namespace
 
-ActivationFormPtr rows_form(int k_unit) { return std::make_shared<Rows>(k_unit); }
+ActivationFormPtr rows_form(int k_unit, bool floats) { return std::make_shared<Rows>(k_unit, floats); }
 
 }  // namespace ironcl::opencl

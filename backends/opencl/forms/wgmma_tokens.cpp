@@ -19,8 +19,7 @@ class WgmmaTokens final : public ActivationForm {
 
   Made quantize(const Operand& x, const Making& making) const override {
     const numerics::ScaleGrid& grid = making.desc.a_scale.grid;
-    const bool one_block = grid.group_cols == 128 || (making.desc.k <= 128 && grid.group_cols == 0);
-    if (grid.group_rows != 1 || !one_block) return {};
+    if (grid.group_rows != 1 || !is_one_k_block(grid, making.desc.k)) return {};
     const Operand out = book(making);
     return {quantize_wgmma_step(half_, x, out, making), out};
   }

@@ -2,8 +2,10 @@
 #include "backends/opencl/steps/multiply.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "backends/opencl/elements.h"
+#include "backends/opencl/steps/quantizer.h"
 
 namespace ironcl::opencl {
 namespace {
@@ -37,12 +39,20 @@ class Multiply final : public Step {
     defines_["A_SCALE_ROWS"] = std::to_string(reach(a.grid.group_rows));
     defines_["A_SCALE_COLS"] = std::to_string(reach(a.grid.group_cols));
     if (a.in_units_of_weights) defines_["UNIT_IN_A"] = "1";
+    if (making.desc.a_source != DType::none && a.data.source == Source::a) {
+      // Floats that the kernel quantises itself.
+      defines_.merge(quantizer_defines(making.features, a.element, making.desc.a, making.desc.a_quantizer));
+      defines_["QUANTISE"] = "1";
+      defines_["A_TYPE"] = kernel_number(making.desc.a);
+      defines_["FLOOR_BITS"] = std::to_string(std::bit_cast<std::uint32_t>(making.desc.a_quantizer.amax_floor)) + "u";
+      options_ = quantizer_options(making.features);
+    }
   }
 
   std::string name() const override { return variant_.name; }
 
   void build(ProgramBuilder& builder) override {
-    const cl::Program program = builder.build(variant_.name + ".cl", defines_, "", *variant_.toolchain);
+    const cl::Program program = builder.build(variant_.name + ".cl", defines_, options_, *variant_.toolchain);
     for (const Pass& pass : variant_.passes(tuning_, problem_, features_, 1)) {
       cl::Kernel kernel(program, pass.kernel.c_str());
       set_args(kernel, 1, static_cast<cl_int>(problem_.n), static_cast<cl_int>(problem_.k),
@@ -83,6 +93,7 @@ class Multiply final : public Step {
   WeightExtent weights_;
   Place scratch_;
   Defines defines_;
+  std::string options_;
   std::vector<cl::Kernel> kernels_;
 };
 

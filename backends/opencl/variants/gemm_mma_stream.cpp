@@ -8,22 +8,32 @@
 namespace ironcl::opencl {
 namespace {
 
-constexpr std::int64_t kTileN = 16;
-
 std::uint64_t local_bytes(const Tuning& t, const Problem&) {
-  return static_cast<std::uint64_t>(t.at("warps")) * kTileN * (static_cast<std::uint64_t>(t.at("tile_m")) + 1) * 4;
+  return static_cast<std::uint64_t>(t.at("warps")) * static_cast<std::uint64_t>(t.at("columns")) *
+         (static_cast<std::uint64_t>(std::max(8, t.at("tile_m"))) + 1) * 4;
 }
 
 std::vector<Pass> passes(const Tuning& t, const Problem& p, const Features&, std::int64_t) {
   return {{"gemm_mma_stream",
-           {static_cast<std::size_t>(numerics::ceil_div(p.n, kTileN)), 1},
+           {static_cast<std::size_t>(numerics::ceil_div(p.n, t.at("columns"))), 1},
            static_cast<std::size_t>(t.at("warps")) * 32}};
 }
 
+/// Whether the kernel quantises A itself: each work-group does it anew, so with more rows only where that is cheaper
+/// than a kernel of its own, which costs some 12 us on an H200 (docs/performance/h200.md).
+bool quantises(const Tuning& t, const Problem& p) {
+  const std::int64_t rows = t.at("tile_m"), weights = p.n * p.k;
+  return rows <= 4 || (rows == 8 && weights <= 160 << 20) || (rows == 16 && weights <= 64 << 20);
+}
+
 Tuning rule_of_thumb(const Features& f, const Problem& p) {
-  Tuning t{{"tile_m", p.m <= 8 ? 8 : p.m <= 16 ? 16 : 32}, {"warps", 8}};
-  if (numerics::ceil_div(p.n, kTileN) <= 2 * static_cast<std::int64_t>(f.compute_units) && p.k >= 4096)
-    t["warps"] = 16;
+  Tuning t{{"tile_m", 32}, {"columns", 16}, {"warps", 8}, {"depth", 2}};
+  for (const int rows : {16, 8, 4, 2, 1})
+    if (p.m <= rows) t["tile_m"] = rows;
+  // Wider where that still makes work for every compute unit, and where quantising anew for every work-group weighs.
+  const bool here = p.a_source != backend::DType::none && quantises(t, p);
+  if ((p.m <= 8 && p.n >= 48 * static_cast<std::int64_t>(f.compute_units)) || (here && p.m > 4)) t["columns"] = 32;
+  if (p.m > 8 && !here && p.n >= 48 * static_cast<std::int64_t>(f.compute_units)) t["warps"] = 4;
   return t;
 }
 
@@ -37,16 +47,19 @@ Variant gemm_mma_stream() {
   Variant v;
   v.name = "gemm_mma_stream";
   v.summary = "few rows: weights streamed once, decoded to f16 in registers, f32 sums on tensor cores";
-  v.tunables = {{"tile_m", 8, {8, 16, 32}, "rows of D, at most"}, {"warps", 8, {4, 8, 16}, "warps of a work-group"}};
+  v.tunables = {{"tile_m", 8, {1, 2, 4, 8, 16, 32}, "rows of D, at most"},
+                {"columns", 16, {16, 32}, "columns of D per work-group"},
+                {"warps", 8, {4, 8, 16}, "warps of a work-group"},
+                {"depth", 2, {2, 3, 4}, "K blocks that a warp has under way"}};
   v.constraints = {
       {"tile_m must hold all rows", [](const Tuning& t, const Problem& p) { return p.m <= t.at("tile_m"); }}};
   v.needs = refuse_tensor_cores;
   v.trial = Trial{5, 72, 1100};
   v.local_bytes = local_bytes;
   v.work_items = [](const Tuning& t) -> std::uint64_t { return static_cast<std::uint64_t>(t.at("warps")) * 32; };
-  v.tile = v.block = [](const Tuning& t) { return Shape{t.at("tile_m"), kTileN}; };
+  v.tile = v.block = [](const Tuning& t) { return Shape{t.at("tile_m"), t.at("columns")}; };
   v.weights = [](const Tuning&, const Problem&) { return swizzled_form(); };
-  v.activations = [](const Tuning&, const Problem&) { return rows_form(128); };
+  v.activations = [](const Tuning& t, const Problem& p) { return rows_form(128, quantises(t, p)); };
   v.passes = passes;
   v.rule_of_thumb = rule_of_thumb;
   v.estimate_ns = estimate_ns;

@@ -38,7 +38,7 @@ std::optional<Refusal> needs(const Features& f, const Problem& p) {
 }
 
 Tuning rule_of_thumb(const Features& f, const Problem& p) {
-  Tuning t{{"tile_n", 256}, {"split_k", 1}, {"rows_together", p.n > 4096 ? 16 : 8}, {"ahead", 4}};
+  Tuning t{{"tile_n", 256}, {"split_k", 1}, {"rows_together", p.n > 4096 ? 16 : 8}, {"ahead", p.m <= 512 ? 2 : 4}};
   if (2 * tiles(t, p, p.m) <= f.compute_units) t["tile_n"] = 128;
   const std::int64_t pairs = numerics::ceil_div(p.k, std::int64_t{256});
   while (t["split_k"] < 16 && 2 * tiles(t, p, p.m) * t["split_k"] <= f.compute_units &&
