@@ -29,6 +29,7 @@ class LayerBuilder {
   LinearLayer build() {
     layer_.name = parts_.name;
     layer_.expert = parts_.expert;
+    layer_.transposed = parts_.transposed;
     layer_.writer = group_ != nullptr && !group_->writer.empty() ? group_->writer : config_.writer;
     layer_.weight = parts_.weight.tensor;
     if (parts_.weight.file != nullptr) layer_.weight_file = parts_.weight.file->path();

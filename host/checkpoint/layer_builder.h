@@ -29,6 +29,7 @@ struct LayerParts {
   std::optional<std::int64_t> expert;
   /// `scale` is of a matrix of that many equal parts, one above the other, of which this weight is one.
   std::int64_t part = 0, parts = 1;
+  bool transposed = false;  ///< Weight and scale lie as [K, N]; their shapes here are [N, K] all the same.
   const QuantizationGroup* group = nullptr;  ///< Of the config or of the layer's writer; nullptr: nobody says.
   std::optional<Error> problem;              ///< Found while the parts were gathered.
 };

@@ -21,13 +21,13 @@ bool is_fp8(const Tensor& tensor) { return tensor.dtype_name.starts_with("F8_") 
 
 class LayerFinder {
  public:
-  LayerFinder(const Folder& folder, const QuantizationConfig& config, const OpenOptions& options)
-      : index_(folder), config_(config), options_(options) {
+  LayerFinder(const Folder& folder, const QuantizationConfig& config, const OpenOptions& options, StackedForm stacked)
+      : index_(folder), config_(config), options_(options), stacked_(stacked) {
     if (!folder.quanto_map.empty()) quanto_ = QuantoMap(folder.quanto_map);
   }
 
   LayerList find() {
-    for (const StackedWeight& stacked : find_stacked(index_)) add_stacked(stacked);
+    for (const StackedWeight& stacked : find_stacked(index_, stacked_)) add_stacked(stacked);
     for (const std::string_view prefix : index_.prefixes()) add_module(prefix);
     for (const auto& [name, located] : index_.folder().tensors)
       if (!used_.contains(located.tensor)) place_rest(name, located);
@@ -151,6 +151,14 @@ class LayerFinder {
         parts.problem = Error(ErrorKind::unsupported, parts.weight.file->path(), weight.name, why);
       else
         cut(stacked, expert, parts);
+      try {
+        if (joined_scales(stacked, parts)) {
+          add_halves(parts);
+          continue;
+        }
+      } catch (const Error& error) {
+        parts.problem = error;
+      }
       add(parts);
       if (!why.empty() && stacked.experts() < 1) break;
     }
@@ -159,11 +167,17 @@ class LayerFinder {
   static std::string why_not(const StackedWeight& stacked) {
     const Tensor& weight = *stacked.weight->tensor;
     if (stacked.experts() < 1) return fmt::format("is {}, expected at least one expert", weight.shape_text());
-    if (stacked.transposed)
+    if (stacked.form == StackedForm::unknown && stacked.shapes == StackedForm::transposed)
       return fmt::format(
-          "is {}: experts stored as [E, K, N], which is not read, only [E, N, K]; save each expert's "
-          "weight by itself",
+          "is {}: experts stored as [E, K, N], which is not read where config.json has no model_type that is known "
+          "to "
+          "store them so, only [E, N, K]; save each expert's weight by itself",
           weight.shape_text());
+    if (stacked.form != StackedForm::unknown && stacked.shapes != StackedForm::unknown &&
+        stacked.form != stacked.shapes)
+      return fmt::format("is {}: the model_type of config.json stores experts as {}, the shapes beside it say {}",
+                         weight.shape_text(), stacked.transposed() ? "[E, K, N]" : "[E, N, K]",
+                         stacked.transposed() ? "[E, N, K]" : "[E, K, N]");
     for (const Located* part : {stacked.scale, stacked.input_scale, stacked.bias}) {
       if (part == nullptr || part->tensor->elements() == 1) continue;
       if (part->tensor->shape.empty() || part->tensor->shape[0] != stacked.experts())
@@ -174,14 +188,59 @@ class LayerFinder {
   }
 
   void cut(const StackedWeight& stacked, std::int64_t expert, LayerParts& parts) const {
-    const auto slice = [&](const Located* located) -> std::optional<Placed> {
+    const auto slice = [&](const Located* located, bool turn) -> std::optional<Placed> {
       if (located == nullptr) return std::nullopt;
-      return Placed{slice_of(*located->tensor, expert), &index_.file_of(*located)};
+      Tensor tensor = slice_of(*located->tensor, expert);
+      return Placed{turn ? turned(std::move(tensor)) : std::move(tensor), &index_.file_of(*located)};
     };
-    parts.weight = *slice(stacked.weight);
-    parts.scale = slice(stacked.scale);
-    parts.input_scale = slice(stacked.input_scale);
-    parts.bias = slice(stacked.bias);
+    parts.transposed = stacked.transposed();
+    parts.weight = *slice(stacked.weight, parts.transposed);
+    parts.scale = slice(stacked.scale, parts.transposed);
+    parts.input_scale = slice(stacked.input_scale, false);
+    parts.bias = slice(stacked.bias, false);
+  }
+
+  /// Whether the scales of gate and up [2 I, H] were made of both together, so that blocks count from row 0, or of
+  /// each alone and then joined: these have 2 ceil(I / rows) rows, with up's blocks beginning at row I. Where I is a
+  /// multiple of a block's rows the two are the same.
+  bool joined_scales(const StackedWeight& stacked, const LayerParts& parts) const {
+    if (stacked.projection != "gate_up_proj" || !parts.scale || parts.problem) return false;
+    std::optional<ScaleGrid> grid = parts.group != nullptr ? parts.group->weight_grid : std::nullopt;
+    if (!grid) grid = options_.block;
+    const Tensor &weight = parts.weight.tensor, &scale = parts.scale->tensor;
+    if (!grid || grid->group_rows == 0 || weight.shape.size() != 2 || scale.shape.size() != 2) return false;
+    const std::int64_t half = weight.shape[0] / 2;
+    if (weight.shape[0] % 2 != 0 || half % grid->group_rows == 0) return false;
+    const std::int64_t joined = 2 * grid->scale_rows(half), together = grid->scale_rows(2 * half);
+    if (scale.shape[0] != joined) return false;
+    if (joined == together)
+      throw Error(
+          ErrorKind::ambiguous, index_.path_of(*stacked.scale), scale.name,
+          fmt::format("is {}: the scales of gate and up, {} rows each, were made either of both together or of "
+                      "each alone, and blocks of {} rows do not tell which; save gate and up by themselves",
+                      stacked.scale->tensor->shape_text(), half, grid->group_rows));
+    if (parts.transposed)
+      throw Error(
+          ErrorKind::unsupported, index_.path_of(*stacked.scale), scale.name,
+          fmt::format("is {}: scales of gate and up that were joined in a tensor [E, K, N] are not read; save "
+                      "gate and up by themselves",
+                      stacked.scale->tensor->shape_text()));
+    return true;
+  }
+
+  /// Gate and up as a layer each, out of rows that were joined.
+  void add_halves(const LayerParts& both) {
+    const std::int64_t rows = both.weight.tensor.shape[0] / 2, scale_rows = both.scale->tensor.shape[0] / 2;
+    for (const std::int64_t half : {0, 1}) {
+      LayerParts parts = both;
+      const std::size_t dot = both.name.rfind('.');
+      parts.name = both.name.substr(0, dot) + (half == 0 ? ".gate_proj" : ".up_proj");
+      parts.weight.tensor = rows_of(both.weight.tensor, half * rows, (half + 1) * rows);
+      parts.scale->tensor = rows_of(both.scale->tensor, half * scale_rows, (half + 1) * scale_rows);
+      if (both.bias && both.bias->tensor.shape.size() == 1)
+        parts.bias->tensor = rows_of(both.bias->tensor, half * rows, (half + 1) * rows);
+      add(parts);
+    }
   }
 
   void add_foreign(std::string_view prefix, const Member& foreign) {
@@ -256,6 +315,7 @@ class LayerFinder {
   TensorIndex index_;
   const QuantizationConfig& config_;
   const OpenOptions& options_;
+  StackedForm stacked_;
   QuantoMap quanto_;
   ComfyMetadata comfy_;
   std::deque<QuantizationGroup> groups_;  ///< Of layers whose writer says how; a deque keeps them in place.
@@ -265,8 +325,9 @@ class LayerFinder {
 
 }  // namespace
 
-LayerList find_layers(const Folder& folder, const QuantizationConfig& config, const OpenOptions& options) {
-  return LayerFinder(folder, config, options).find();
+LayerList find_layers(const Folder& folder, const QuantizationConfig& config, const OpenOptions& options,
+                      StackedForm stacked) {
+  return LayerFinder(folder, config, options, stacked).find();
 }
 
 }  // namespace ironcl::checkpoint

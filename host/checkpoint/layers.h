@@ -6,6 +6,7 @@
 
 #include "host/checkpoint/folder.h"
 #include "host/checkpoint/model.h"
+#include "host/checkpoint/routing.h"
 
 namespace ironcl::checkpoint {
 
@@ -16,6 +17,8 @@ struct LayerList {
 
 /// Sorts the tensors of `folder` into quantised layers and the rest. What is wrong with a layer goes into its
 /// problem.
-LayerList find_layers(const Folder& folder, const QuantizationConfig& config, const OpenOptions& options);
+/// `stacked`: how the model type stores experts of one tensor.
+LayerList find_layers(const Folder& folder, const QuantizationConfig& config, const OpenOptions& options,
+                      StackedForm stacked = StackedForm::unknown);
 
 }  // namespace ironcl::checkpoint

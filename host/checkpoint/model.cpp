@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <fnmatch.h>
 
+#include "host/checkpoint/find_experts.h"
 #include "host/checkpoint/folder.h"
 #include "host/checkpoint/layers.h"
 #include "host/checkpoint/names.h"
@@ -17,6 +18,19 @@ std::string names_of(const std::vector<LinearLayer>& layers) {
   names.reserve(layers.size());
   for (const LinearLayer& layer : layers) names.push_back(layer.name);
   return list_names(names);
+}
+
+/// What is wrong with the routing is no business of layers that are no experts.
+std::optional<Routing> routing_of(const Folder& folder) {
+  if (folder.config.empty()) return std::nullopt;
+  try {
+    return read_routing(folder.config);
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::config) throw;
+    Routing wrong;
+    wrong.unsupported = error.message();
+    return wrong;
+  }
 }
 
 }  // namespace
@@ -57,6 +71,7 @@ Checkpoint Checkpoint::open(const std::filesystem::path& path, const OpenOptions
   Folder folder = open_folder(path);
   Checkpoint checkpoint;
   checkpoint.path_ = path;
+  const std::optional<Routing> routing = routing_of(folder);
   if (!folder.config.empty()) checkpoint.config_ = read_quantization_config(folder.config);
   if (checkpoint.config_.method.empty() && !folder.modelopt_config.empty()) {
     checkpoint.config_ = read_modelopt_config(folder.modelopt_config);
@@ -64,9 +79,11 @@ Checkpoint Checkpoint::open(const std::filesystem::path& path, const OpenOptions
   }
   // The scales are read, and the weights between them are not.
   for (const SafetensorsFile& file : folder.files) file.read_in_pieces(true);
-  LayerList list = find_layers(folder, checkpoint.config_, options);
+  LayerList list =
+      find_layers(folder, checkpoint.config_, options, routing ? routing->stacked : StackedForm::unknown);
   checkpoint.layers_ = std::move(list.layers);
   checkpoint.unquantized_ = std::move(list.unquantized);
+  checkpoint.experts_ = find_experts(folder, checkpoint.layers_, routing);
   checkpoint.files_ = std::move(folder.files);
   for (const SafetensorsFile& file : checkpoint.files_) file.read_in_pieces(false);
   return checkpoint;

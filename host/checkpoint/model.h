@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "host/checkpoint/error.h"
+#include "host/checkpoint/experts.h"
 #include "host/checkpoint/quantization_config.h"
 #include "host/checkpoint/safetensors.h"
 
@@ -51,7 +52,10 @@ struct LinearLayer {
   std::optional<Tensor>
       input_scale;  ///< One value of f32, f16 or bf16: the static scale, where activations is fixed.
   std::optional<std::int64_t> expert;  ///< Where weight is a slice of a tensor [E, n, k]: which one.
-  std::string writer;                  ///< "compressed-tensors 0.19.0", "torchao", ...; empty where nobody says.
+  /// The bytes of weight and scale lie the other way round, [k, n] and [scale_cols, scale_rows], as some model types
+  /// store experts. host/layer turns them.
+  bool transposed = false;
+  std::string writer;  ///< "compressed-tensors 0.19.0", "torchao", ...; empty where nobody says.
   std::filesystem::path weight_file, scale_file;
   std::uint64_t bytes = 0;  ///< Weight, scale and bias together.
   /// Why the layer cannot be used; the fields above are filled as far as they are known.
@@ -96,6 +100,8 @@ class Checkpoint {
   /// Quantised layers in the order of a reader ("layers.2" before "layers.10").
   const std::vector<LinearLayer>& layers() const noexcept { return layers_; }
   const std::vector<Unquantized>& unquantized() const noexcept { return unquantized_; }
+  /// Layers of experts, whose matrices are among layers() too; in the order of a reader.
+  const std::vector<ExpertsLayer>& experts() const noexcept { return experts_; }
 
   /// The layers whose names match a glob of fnmatch(3), broken ones included.
   /// Throws Error not_found with names that are there where none matches.
@@ -109,6 +115,7 @@ class Checkpoint {
   std::vector<SafetensorsFile> files_;
   std::vector<LinearLayer> layers_;
   std::vector<Unquantized> unquantized_;
+  std::vector<ExpertsLayer> experts_;
 };
 
 }  // namespace ironcl::checkpoint

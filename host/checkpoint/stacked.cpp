@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <utility>
 
 namespace ironcl::checkpoint {
 namespace {
@@ -26,16 +27,18 @@ bool is_stacked_weight(const Located& located) {
   return tensor.shape.size() == 3 && numerics::is_quantized(tensor.dtype);
 }
 
-/// gate_up [E, A, B] and down [E, C, D]: B = C is the model's width where they are [E, N, K], A = D where they are
-/// [E, K, N]. Both cannot be, as A is 2 D in the first case.
-bool is_transposed(const TensorIndex& index, const StackedWeight& stacked) {
+/// gate_up [E, A, B] and down [E, C, D]: B = C and A = 2 D where they are [E, N, K], A = D and B = 2 C where they are
+/// [E, K, N]. Both cannot be.
+StackedForm form_of_shapes(const TensorIndex& index, const StackedWeight& stacked) {
   const auto shape = [&](std::string_view projection) -> const std::vector<std::int64_t>* {
     const Located* found = index.find(std::string(stacked.prefix) + std::string(projection));
     if (found == nullptr) found = index.find(std::string(stacked.prefix) + std::string(projection) + ".weight");
     return found != nullptr && found->tensor->shape.size() == 3 ? &found->tensor->shape : nullptr;
   };
   const auto *up = shape("gate_up_proj"), *down = shape("down_proj");
-  return up != nullptr && down != nullptr && (*up)[1] == (*down)[2] && (*up)[2] != (*down)[1];
+  if (up == nullptr || down == nullptr) return StackedForm::unknown;
+  if ((*up)[2] == (*down)[1] && (*up)[1] == 2 * (*down)[2]) return StackedForm::rows_first;
+  return (*up)[1] == (*down)[2] && (*up)[2] != (*down)[1] ? StackedForm::transposed : StackedForm::unknown;
 }
 
 }  // namespace
@@ -44,7 +47,7 @@ std::string StackedWeight::layer_name(std::int64_t expert) const {
   return std::string(prefix) + std::to_string(expert) + "." + projection;
 }
 
-std::vector<StackedWeight> find_stacked(const TensorIndex& index) {
+std::vector<StackedWeight> find_stacked(const TensorIndex& index, StackedForm form) {
   std::vector<StackedWeight> result;
   for (const std::string_view prefix : index.prefixes()) {
     for (const Member& member : index.beside(prefix)) {
@@ -69,7 +72,8 @@ std::vector<StackedWeight> find_stacked(const TensorIndex& index) {
         stacked.input_scale = find_suffixed(index, base, kInputScales);
         stacked.bias = index.find(base + "_bias");
       }
-      stacked.transposed = is_transposed(index, stacked);
+      stacked.form = form;
+      stacked.shapes = form_of_shapes(index, stacked);
       result.push_back(stacked);
     }
   }
@@ -83,6 +87,11 @@ Tensor slice_of(const Tensor& tensor, std::int64_t expert) {
   const std::size_t bytes = tensor.data.size() / static_cast<std::size_t>(tensor.shape[0]);
   slice.data = tensor.data.subspan(static_cast<std::size_t>(expert) * bytes, bytes);
   return slice;
+}
+
+Tensor turned(Tensor matrix) {
+  if (matrix.shape.size() == 2) std::swap(matrix.shape[0], matrix.shape[1]);
+  return matrix;
 }
 
 Tensor rows_of(const Tensor& matrix, std::int64_t begin, std::int64_t end) {

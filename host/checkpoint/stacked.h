@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "host/checkpoint/routing.h"
 #include "host/checkpoint/tensor_index.h"
 
 namespace ironcl::checkpoint {
@@ -16,21 +17,27 @@ struct StackedWeight {
   std::string_view prefix;  ///< "model.layers.0.mlp.experts."
   std::string projection;   ///< "gate_up_proj", without ".weight".
   const Located* weight = nullptr;
-  const Located* scale = nullptr;        ///< [E, ...]
-  const Located* input_scale = nullptr;  ///< [E] or one value
-  const Located* bias = nullptr;         ///< [E, N]
-  bool transposed = false;               ///< [E, K, N], as the other projection's dimensions show.
+  const Located* scale = nullptr;             ///< [E, ...]
+  const Located* input_scale = nullptr;       ///< [E] or one value
+  const Located* bias = nullptr;              ///< [E, N]
+  StackedForm form = StackedForm::unknown;    ///< As the model type says.
+  StackedForm shapes = StackedForm::unknown;  ///< As the dimensions of gate_up and down together show.
+
+  bool transposed() const noexcept { return form == StackedForm::transposed; }
 
   std::int64_t experts() const { return weight->tensor->shape[0]; }
   /// "model.layers.0.mlp.experts.3.gate_up_proj"
   std::string layer_name(std::int64_t expert) const;
 };
 
-/// All of them.
-std::vector<StackedWeight> find_stacked(const TensorIndex& index);
+/// All of them, of a model whose type stores them as `form`.
+std::vector<StackedWeight> find_stacked(const TensorIndex& index, StackedForm form);
 
 /// The slice [expert, ...] of a tensor, without its first dimension; a tensor of one element as it is.
 Tensor slice_of(const Tensor& tensor, std::int64_t expert);
+
+/// The same bytes of a matrix, described the other way round: [rows, cols] of a matrix that lies as [cols, rows].
+Tensor turned(Tensor matrix);
 
 /// The rows [begin, end) of a matrix.
 Tensor rows_of(const Tensor& matrix, std::int64_t begin, std::int64_t end);

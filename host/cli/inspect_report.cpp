@@ -9,6 +9,7 @@
 #include <tuple>
 
 #include "host/checkpoint/block.h"
+#include "host/cli/inspect_experts.h"
 #include "host/layer/selection.h"
 #include "host/report/render.h"
 #include "host/report/table.h"
@@ -83,16 +84,20 @@ std::vector<Cell> layer_cells(const LinearLayer& layer, double bytes) {
           std::string(layer.problem ? "no" : "yes")};
 }
 
-std::string layers_text(const std::vector<LinearLayer>& layers, std::size_t width) {
+std::string layers_text(const Checkpoint& checkpoint, std::size_t width) {
+  const std::unordered_set<std::size_t> of_experts = matrices_of_experts(checkpoint);
+  const std::vector<LinearLayer>& layers = checkpoint.layers();
+  if (of_experts.size() == layers.size()) return {};
   std::vector<report::Column> columns = layer_columns();
   columns.insert(columns.begin(), {"name", "layer", Kind::text});
   report::Table table(std::move(columns));
-  for (const LinearLayer& layer : layers) {
-    std::vector<Cell> row = layer_cells(layer, static_cast<double>(layer.bytes));
-    row.insert(row.begin(), layer.name);
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    if (of_experts.contains(i)) continue;
+    std::vector<Cell> row = layer_cells(layers[i], static_cast<double>(layers[i].bytes));
+    row.insert(row.begin(), layers[i].name);
     table.add(std::move(row));
   }
-  return report::to_text(table, width);
+  return report::to_text(table, width) + "\n" + kLegend + "\n";
 }
 
 std::string shape_text(const Unquantized& tensor) { return json::serialize(json::value_from(tensor.shape)); }
@@ -271,7 +276,8 @@ json::object tensor_json(const Unquantized& tensor) {
 
 std::string inspect_text(const Checkpoint& checkpoint, std::size_t width) {
   std::string text = head(checkpoint);
-  if (!checkpoint.layers().empty()) text += layers_text(checkpoint.layers(), width) + "\n" + kLegend + "\n";
+  if (!checkpoint.layers().empty()) text += layers_text(checkpoint, width);
+  text += experts_text(checkpoint, width, false);
   if (!checkpoint.unquantized().empty()) text += unquantized_text(checkpoint.unquantized(), width) + "\n";
   return text + sums(checkpoint);
 }
@@ -279,6 +285,7 @@ std::string inspect_text(const Checkpoint& checkpoint, std::size_t width) {
 std::string inspect_summary(const Checkpoint& checkpoint, std::size_t width) {
   std::string text = head(checkpoint);
   if (!checkpoint.layers().empty()) text += folded_layers(checkpoint, width) + "\n" + kLegend + "\n";
+  text += experts_text(checkpoint, width, true);
   if (!checkpoint.unquantized().empty()) text += folded_rest(checkpoint, width) + "\n";
   return text + bytes_by_kind(checkpoint) + "\n" + sums(checkpoint);
 }
@@ -294,6 +301,7 @@ json::object inspect_json(const Checkpoint& checkpoint) {
   object["writer"] = text_json(checkpoint.config().writer);
   object["files"] = std::move(files);
   object["layers"] = std::move(layers);
+  object["experts"] = experts_json(checkpoint);
   object["unquantized"] = std::move(unquantized);
   return object;
 }
@@ -312,6 +320,10 @@ std::string inspect_complaints(const Checkpoint& checkpoint) {
                                  : fmt::format("ironcl inspect: {} layers like {}: {}\n", complaint.count,
                                                complaint.layers, complaint.reason);
   }
+  // What is wrong with a matrix is said of it; of a layer of experts, what it lacks.
+  for (const checkpoint::ExpertsLayer& layer : checkpoint.experts())
+    if (is_damaged(layer) && text.find(layer.problem->what()) == std::string::npos)
+      text += fmt::format("ironcl inspect: layer of experts {}: {}\n", layer.name, layer.problem->what());
   return text;
 }
 

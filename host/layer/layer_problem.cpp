@@ -13,10 +13,34 @@ using checkpoint::ActivationScheme;
 using checkpoint::LinearLayer;
 using numerics::DType;
 
+namespace {
+
+/// [rows, cols] of elements of `width` bytes, from [cols, rows].
+std::vector<std::byte> turn(std::span<const std::byte> from, std::size_t rows, std::size_t cols, std::size_t width) {
+  constexpr std::size_t kTile = 64;  // both sides of a tile stay in a cache
+  std::vector<std::byte> to(from.size());
+  for (std::size_t row = 0; row < rows; row += kTile)
+    for (std::size_t col = 0; col < cols; col += kTile)
+      for (std::size_t r = row; r < std::min(row + kTile, rows); ++r)
+        for (std::size_t c = col; c < std::min(col + kTile, cols); ++c)
+          std::copy_n(from.data() + (c * rows + r) * width, width, to.data() + (r * cols + c) * width);
+  return to;
+}
+
+}  // namespace
+
 LayerWeights weights_of(const LinearLayer& layer) {
   LayerWeights weights;
   weights.codes = layer.weight.data;
   weights.scales.assign(layer.scale.data.begin(), layer.scale.data.end());
+  if (layer.transposed) {
+    weights.turned = turn(layer.weight.data, static_cast<std::size_t>(layer.n), static_cast<std::size_t>(layer.k), 1);
+    weights.codes = weights.turned;
+    if (layer.weight_grid_known)
+      weights.scales =
+          turn(layer.scale.data, static_cast<std::size_t>(layer.weight_grid.scale_rows(layer.n)),
+               static_cast<std::size_t>(layer.weight_grid.scale_cols(layer.k)), numerics::size_of(layer.scale.dtype));
+  }
   if (layer.bias) weights.bias.assign(layer.bias->data.begin(), layer.bias->data.end());
   return weights;
 }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <fstream>
 #include <string>
 
 #include "tests/cli/scratch.h"
@@ -124,6 +125,51 @@ TEST(Inspect, BlockDecidesWhereTheShapesDoNot) {
   const Outcome told = ironcl_command({"inspect", path, "--block", "24"}, Plugins::none);
   EXPECT_EQ(told.status, 0) << told.err;
   EXPECT_TRUE(contains(told.out, "24x24"));
+}
+
+TEST(Inspect, LayerOfExpertsIsOneLine) {
+  const Outcome outcome = ironcl_command({"inspect", data_file("experts/deepseek-v3")}, Plugins::none);
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_TRUE(contains(outcome.out, "sigmoid + bias, 2 of 4 groups, normalised, x2.5")) << outcome.out;
+  EXPECT_FALSE(contains(outcome.out, ".experts.3.")) << outcome.out;
+  EXPECT_TRUE(contains(outcome.out, "model.layers.0.mlp.shared_experts.up_proj"));
+  const json::value report =
+      ironcl_command({"inspect", data_file("experts/deepseek-v3"), "--json"}, Plugins::none).json();
+  const json::value& layer = report.at("experts").at(0);
+  EXPECT_EQ(layer.at("name").as_string(), "model.layers.0.mlp");
+  EXPECT_EQ(layer.at("experts").to_number<int>(), 8);
+  EXPECT_EQ(layer.at("top_k").to_number<int>(), 2);
+  EXPECT_EQ(layer.at("hidden").to_number<int>(), 160);
+  EXPECT_EQ(layer.at("width").to_number<int>(), 96);
+  EXPECT_EQ(layer.at("matrices").as_array().size(), 24u);
+  EXPECT_EQ(report.at("layers").as_array().size(), 27u);
+  const Outcome summary = ironcl_command({"inspect", data_file("experts/mixtral"), "--summary"}, Plugins::none);
+  EXPECT_EQ(summary.status, 0) << summary.err;
+  EXPECT_TRUE(contains(summary.out, "layer of experts")) << summary.out;
+}
+
+TEST(Inspect, RoutingThatIsNotKnownSpoilsNoMatrix) {
+  const Outcome outcome = ironcl_command({"inspect", data_file("interop/tf-experts-static")}, Plugins::none);
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_TRUE(contains(outcome.out, "static scale")) << outcome.out;
+  EXPECT_TRUE(contains(outcome.out, "experts.2.up_proj"));
+}
+
+TEST(Inspect, ExpertThatIsNotThereIsNamed) {
+  const Scratch scratch;
+  std::vector<TestTensor> tensors = {f32_tensor("m.gate.weight", {2, 128}, std::vector<float>(256, 1))};
+  for (const std::string name : {"0.gate_proj", "0.up_proj", "0.down_proj", "1.gate_proj", "1.down_proj"}) {
+    tensors.push_back(e4m3_tensor("m.experts." + name + ".weight", {128, 128}, 0x38));
+    tensors.push_back(f32_tensor("m.experts." + name + ".weight_scale_inv", {1, 1}, {1}));
+  }
+  write_tensors(scratch.path("model.safetensors"), tensors);
+  std::ofstream(scratch.path("config.json"))
+      << R"({"model_type":"qwen3_moe","num_experts":2,"num_experts_per_tok":1,)"
+         R"("quantization_config":{"quant_method":"fp8","weight_block_size":[128,128]}})";
+  const Outcome outcome = ironcl_command({"inspect", scratch.path("")}, Plugins::none);
+  EXPECT_EQ(outcome.status, 3);
+  EXPECT_TRUE(contains(outcome.err, "m.experts.1.up_proj.weight")) << outcome.err;
+  EXPECT_TRUE(contains(outcome.out, "m.experts.0.up_proj"));
 }
 
 }  // namespace

@@ -1,0 +1,349 @@
+// SPDX-License-Identifier: Apache-2.0
+// Layers of experts out of single matrices.
+#include "host/checkpoint/find_experts.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <unordered_map>
+
+#include "host/checkpoint/block.h"
+#include "host/checkpoint/names.h"
+
+namespace ironcl::checkpoint {
+namespace {
+
+/// What a matrix is to its expert.
+enum class Role { gate, up, gate_up, down };
+
+constexpr std::array kRoles = {
+    std::pair{std::string_view("gate_proj"), Role::gate}, std::pair{std::string_view("up_proj"), Role::up},
+    std::pair{std::string_view("gate_up_proj"), Role::gate_up}, std::pair{std::string_view("down_proj"), Role::down},
+    // Mixtral, MiniMax-M2.
+    std::pair{std::string_view("w1"), Role::gate}, std::pair{std::string_view("w3"), Role::up},
+    std::pair{std::string_view("w2"), Role::down}};
+
+std::optional<Role> role_of(std::string_view projection) {
+  for (const auto& [name, role] : kRoles)
+    if (name == projection) return role;
+  return std::nullopt;
+}
+
+/// "<module>.experts.<expert>.<projection>"
+struct ExpertName {
+  std::string_view module;
+  std::int64_t expert = 0;
+  std::string_view projection;
+};
+
+std::optional<ExpertName> split_name(std::string_view layer) {
+  constexpr std::string_view kExperts = ".experts.";
+  const std::size_t at = layer.rfind(kExperts);
+  if (at == std::string_view::npos) return std::nullopt;
+  std::string_view rest = layer.substr(at + kExperts.size());
+  const std::size_t dot = rest.find('.');
+  if (dot == std::string_view::npos) return std::nullopt;
+  ExpertName name{layer.substr(0, at), 0, rest.substr(dot + 1)};
+  const auto [end, error] = std::from_chars(rest.data(), rest.data() + dot, name.expert);
+  if (error != std::errc() || end != rest.data() + dot || name.expert < 0) return std::nullopt;
+  return name;
+}
+
+/// The matrices of one expert.
+struct Found {
+  std::array<std::optional<std::size_t>, 4> by_role;
+  std::optional<std::size_t>& operator[](Role role) { return by_role[static_cast<std::size_t>(role)]; }
+  const std::optional<std::size_t>& operator[](Role role) const { return by_role[static_cast<std::size_t>(role)]; }
+};
+
+struct Module {
+  std::string name;
+  std::unordered_map<std::int64_t, Found> experts;
+  bool mixtral_names = false;
+};
+
+class ExpertsBuilder {
+ public:
+  ExpertsBuilder(const Folder& folder, const std::vector<LinearLayer>& layers,
+                 const std::unordered_map<std::string_view, std::size_t>& by_name, const Module& module,
+                 const std::optional<Routing>& routing)
+      : folder_(folder), layers_(layers), by_name_(by_name), module_(module), said_(routing) {}
+
+  ExpertsLayer build() {
+    layer_.name = module_.name;
+    for (const auto& [expert, found] : module_.experts)
+      for (const auto& index : found.by_role)
+        if (index) layer_.bytes += layers_[*index].bytes;
+    try {
+      fill();
+    } catch (const Error& error) {
+      layer_.problem = error;
+    }
+    return std::move(layer_);
+  }
+
+ private:
+  [[noreturn]] void fail(ErrorKind kind, const std::string& tensor, const std::string& message) const {
+    throw Error(kind, folder_.files.front().path().parent_path(), tensor, message);
+  }
+
+  void fill() {
+    // What is known of its size first: a reader sees it beside the problem.
+    take_any_shape();
+    if (!said_)
+      fail(ErrorKind::config, module_.name,
+           "has experts, but there is no config.json that says how tokens choose among them (num_experts_per_tok, "
+           "model_type)");
+    layer_.routing = *said_;
+    if (!said_->unsupported.empty())
+      throw Error(ErrorKind::unsupported, folder_.config, module_.name,
+                  fmt::format("cannot be run as a whole: {}", said_->unsupported));
+    take_experts();
+    check_experts();
+    take_router();
+    take_shared();
+  }
+
+  void take_any_shape() {
+    for (const auto& [expert, found] : module_.experts) {
+      if (!found[Role::down] || layers_[*found[Role::down]].n == 0) continue;
+      layer_.hidden = layers_[*found[Role::down]].n;
+      layer_.width = layers_[*found[Role::down]].k;
+      return;
+    }
+  }
+
+  /// The name that a missing matrix should have.
+  std::string expected_name(std::int64_t expert, Role role) const {
+    const char* name = module_.mixtral_names ? (role == Role::gate ? "w1"
+                                                : role == Role::up ? "w3"
+                                                                   : "w2")
+                                             : (role == Role::gate      ? "gate_proj"
+                                                : role == Role::up      ? "up_proj"
+                                                : role == Role::gate_up ? "gate_up_proj"
+                                                                        : "down_proj");
+    return fmt::format("{}.experts.{}.{}", module_.name, expert, name);
+  }
+
+  void take_experts() {
+    const std::int64_t count = layer_.routing.experts;
+    const bool fused = std::any_of(module_.experts.begin(), module_.experts.end(),
+                                   [](const auto& entry) { return entry.second[Role::gate_up].has_value(); });
+    for (const auto& [expert, found] : module_.experts)
+      if (expert >= count)
+        fail(ErrorKind::config, fmt::format("{}.experts.{}", module_.name, expert),
+             fmt::format("is there, but config.json says that there are {} experts", count));
+    const auto take = [&](std::int64_t expert, Role role, std::vector<std::size_t>& into) {
+      const auto at = module_.experts.find(expert);
+      const std::optional<std::size_t> index = at == module_.experts.end() ? std::nullopt : at->second[role];
+      if (!index)
+        fail(ErrorKind::not_found, expected_name(expert, role) + ".weight",
+             at == module_.experts.end()
+                 ? fmt::format("is missing, as all of expert {} is: {} of {} experts are there; is a shard missing?",
+                               expert, module_.experts.size(), count)
+                 : fmt::format("is missing: expert {} of {} is not whole; is a shard missing?", expert, count));
+      layers_[*index].check();
+      into.push_back(*index);
+    };
+    for (std::int64_t expert = 0; expert < count; ++expert) {
+      if (fused) {
+        take(expert, Role::gate_up, layer_.experts.gate_up);
+      } else {
+        take(expert, Role::gate, layer_.experts.gate);
+        take(expert, Role::up, layer_.experts.up);
+      }
+      take(expert, Role::down, layer_.experts.down);
+    }
+  }
+
+  /// One plan runs all experts: they have one shape, one type, one grid and one way of quantising activations.
+  void check_same(const LinearLayer& layer, const LinearLayer& first) const {
+    const auto differ = [&](const std::string& what, const std::string& is, const std::string& other) {
+      throw Error(ErrorKind::unsupported, layer.weight_file, layer.weight.name,
+                  fmt::format("has {} {}, but '{}' has {}: the experts of a layer are alike", what, is,
+                              first.weight.name, other));
+    };
+    if (layer.n != first.n || layer.k != first.k)
+      differ("the shape", fmt::format("[{}, {}]", layer.n, layer.k), fmt::format("[{}, {}]", first.n, first.k));
+    if (layer.weight.dtype != first.weight.dtype)
+      differ("codes of", std::string(layer.weight.dtype_name), std::string(first.weight.dtype_name));
+    if (layer.scale.dtype != first.scale.dtype)
+      differ("scales of", std::string(layer.scale.dtype_name), std::string(first.scale.dtype_name));
+    if (layer.weight_grid != first.weight_grid)
+      differ("scales", grid_text(layer.weight_grid), grid_text(first.weight_grid));
+    check_activations(layer, first);
+  }
+
+  static void check_activations(const LinearLayer& layer, const LinearLayer& first) {
+    const bool same = layer.activations == first.activations && layer.activation_grid == first.activation_grid &&
+                      layer.activation_rounding == first.activation_rounding &&
+                      layer.activation_limit == first.activation_limit;
+    if (!same)
+      throw Error(ErrorKind::unsupported, layer.weight_file, layer.weight.name,
+                  fmt::format("quantises its activations otherwise than '{}': the experts of a layer are alike",
+                              first.weight.name));
+    if (layer.activations == ActivationScheme::fixed)
+      throw Error(ErrorKind::unsupported, layer.weight_file, layer.weight.name,
+                  "has a static scale of its activations: x is quantised once for all experts, which only dynamic "
+                  "scales allow; run the experts' layers one by one");
+    if (layer.activation_limit)
+      throw Error(ErrorKind::unsupported, layer.weight_file, layer.weight.name,
+                  "clips its activations (activation_scale_ub), which is not computed between the two products; run "
+                  "the experts' layers one by one");
+    if (layer.activations == ActivationScheme::dynamic && layer.activation_grid.group_rows != 1)
+      throw Error(ErrorKind::unsupported, layer.weight_file, layer.weight.name,
+                  fmt::format("quantises activations in blocks of {}; rows of different experts share no block",
+                              grid_text(layer.activation_grid)));
+    if (layer.bias)
+      throw Error(ErrorKind::unsupported, layer.weight_file, layer.bias->name,
+                  "is a bias of an expert, which is not added here");
+  }
+
+  /// Shapes of gate, up and down against each other; every entry like the first.
+  void check_gated(const GatedMatrices& matrices, std::int64_t& hidden, std::int64_t& width) const {
+    const LinearLayer& down = layers_[matrices.down.front()];
+    if (hidden != 0 && down.n != hidden)
+      fail(ErrorKind::shape, down.weight.name, fmt::format("is [{}, {}], expected {} rows", down.n, down.k, hidden));
+    hidden = down.n;
+    width = down.k;
+    for (const std::vector<std::size_t>* role : {&matrices.gate_up, &matrices.gate, &matrices.up, &matrices.down}) {
+      if (role->empty()) continue;
+      const LinearLayer& first = layers_[role->front()];
+      const std::int64_t n = role == &matrices.down ? hidden : role == &matrices.gate_up ? 2 * width : width;
+      const std::int64_t k = role == &matrices.down ? width : hidden;
+      if (first.n != n || first.k != k)
+        throw Error(ErrorKind::shape, first.weight_file, first.weight.name,
+                    fmt::format("is [{}, {}], expected [{}, {}] beside '{}' [{}, {}]", first.n, first.k, n, k,
+                                down.weight.name, down.n, down.k));
+      check_activations(first, down);
+      for (const std::size_t index : *role) check_same(layers_[index], first);
+    }
+    if (!matrices.fused()) {
+      const LinearLayer &gate = layers_[matrices.gate.front()], &up = layers_[matrices.up.front()];
+      check_same(up, gate);
+    }
+  }
+
+  void check_experts() {
+    layer_.hidden = layer_.width = 0;
+    check_gated(layer_.experts, layer_.hidden, layer_.width);
+  }
+
+  const Located* find(const std::string& name) const {
+    const auto at = folder_.tensors.find(name);
+    return at == folder_.tensors.end() ? nullptr : &at->second;
+  }
+
+  /// A tensor that stays unquantised.
+  Tensor plain(const Located& located, const char* what, const std::vector<std::int64_t>& shape) {
+    const Tensor& tensor = *located.tensor;
+    const std::filesystem::path& file = folder_.files[located.file].path();
+    if (!numerics::is_float(tensor.dtype))
+      throw Error(ErrorKind::unsupported, file, tensor.name,
+                  fmt::format("is {}: {} stays unquantised in every model that is known, F32, F16 or BF16",
+                              tensor.dtype_name, what));
+    if (tensor.shape != shape)
+      throw Error(ErrorKind::shape, file, tensor.name,
+                  fmt::format("is {}, expected [{}] for {}", tensor.shape_text(), fmt::join(shape, ", "), what));
+    layer_.bytes += tensor.data.size();
+    return tensor;
+  }
+
+  void take_router() {
+    const std::string name = module_.name + ".gate.weight";
+    const Located* router = find(name);
+    if (router == nullptr)
+      fail(ErrorKind::not_found, name,
+           fmt::format("is missing: the router [{}, {}] of these experts; is a shard missing?",
+                       layer_.routing.experts, layer_.hidden));
+    layer_.router = plain(*router, "a router", {layer_.routing.experts, layer_.hidden});
+    const Located* bias = find(module_.name + ".gate.e_score_correction_bias");
+    if (bias == nullptr) bias = find(module_.name + ".e_score_correction_bias");
+    if (layer_.routing.has_correction_bias && bias == nullptr)
+      fail(ErrorKind::not_found, module_.name + ".gate.e_score_correction_bias",
+           fmt::format("is missing: model type {} chooses experts with it; is a shard missing?",
+                       layer_.routing.model_type));
+    if (!layer_.routing.has_correction_bias && bias != nullptr)
+      throw Error(ErrorKind::config, folder_.files[bias->file].path(), bias->tensor->name,
+                  fmt::format("is there, but model type {} has no such bias", layer_.routing.model_type));
+    if (bias == nullptr) return;
+    layer_.correction_bias = plain(*bias, "the correction bias of a router", {layer_.routing.experts});
+  }
+
+  void take_shared() {
+    for (const std::string_view part : {"shared_experts", "shared_expert"}) {
+      const std::string prefix = fmt::format("{}.{}.", module_.name, part);
+      const auto index = [&](std::string_view projection) -> std::optional<std::size_t> {
+        const auto at = by_name_.find(prefix + std::string(projection));
+        return at == by_name_.end() ? std::nullopt : std::optional(at->second);
+      };
+      const auto gate = index("gate_proj"), up = index("up_proj"), down = index("down_proj");
+      if (!gate && !up && !down) {
+        if (find(prefix + "down_proj.weight") == nullptr) continue;
+        fail(ErrorKind::unsupported, prefix + "down_proj.weight",
+             "is the shared expert of these experts and is not quantised, which is not run here");
+      }
+      for (const auto& [found, projection] :
+           {std::pair{gate, "gate_proj"}, std::pair{up, "up_proj"}, std::pair{down, "down_proj"}}) {
+        if (!found)
+          fail(ErrorKind::not_found, fmt::format("{}{}.weight", prefix, projection),
+               "is missing: the shared expert is not whole; is a shard missing?");
+        layers_[*found].check();
+        layer_.bytes += layers_[*found].bytes;
+      }
+      layer_.shared = GatedMatrices{{}, {*gate}, {*up}, {*down}};
+      std::int64_t hidden = layer_.hidden;
+      check_gated(*layer_.shared, hidden, layer_.shared_width);
+    }
+    const Located* gate = find(module_.name + ".shared_expert_gate.weight");
+    if (gate == nullptr) return;
+    if (!layer_.shared)
+      fail(ErrorKind::not_found, module_.name + ".shared_expert.down_proj.weight",
+           "is missing: there is a gate of a shared expert; is a shard missing?");
+    layer_.shared_gate = plain(*gate, "the gate of a shared expert", {1, layer_.hidden});
+  }
+
+  const Folder& folder_;
+  const std::vector<LinearLayer>& layers_;
+  const std::unordered_map<std::string_view, std::size_t>& by_name_;
+  const Module& module_;
+  const std::optional<Routing>& said_;
+  ExpertsLayer layer_;
+};
+
+}  // namespace
+
+void ExpertsLayer::check() const {
+  if (problem) throw *problem;
+}
+
+std::vector<ExpertsLayer> find_experts(const Folder& folder, const std::vector<LinearLayer>& layers,
+                                       const std::optional<Routing>& routing) {
+  std::unordered_map<std::string_view, std::size_t> by_name, module_at;
+  std::vector<Module> modules;
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    const std::string_view name = layers[i].name;
+    const auto expert = split_name(name);
+    if (!expert) {
+      by_name.emplace(name, i);
+      continue;
+    }
+    const std::optional<Role> role = role_of(expert->projection);
+    if (!role) continue;
+    const auto [at, added] = module_at.emplace(expert->module, modules.size());
+    if (added) modules.push_back({std::string(expert->module), {}, false});
+    Module& module = modules[at->second];
+    module.experts[expert->expert][*role] = i;
+    module.mixtral_names |= expert->projection.front() == 'w';
+  }
+  std::vector<ExpertsLayer> result;
+  for (const Module& module : modules)
+    result.push_back(ExpertsBuilder(folder, layers, by_name, module, routing).build());
+  std::sort(result.begin(), result.end(),
+            [](const ExpertsLayer& a, const ExpertsLayer& b) { return natural_less(a.name, b.name); });
+  return result;
+}
+
+}  // namespace ironcl::checkpoint

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+// How tokens choose their experts, by model type. Sources: transformers 5.23, configuration_*.py (the defaults),
+// modeling_*.py (the arithmetic) and conversion_mapping.py (what is transposed on disk) of each type; DeepSeek-V3,
+// inference/model.py; vLLM, models/llama4.py and models/gpt_oss.py.
+#include "host/checkpoint/routing.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <boost/json.hpp>
+#include <cmath>
+
+#include "host/checkpoint/json_input.h"
+#include "host/checkpoint/json_members.h"
+
+namespace ironcl::checkpoint {
+namespace {
+
+namespace json = boost::json;
+
+/// Whether the weights of a token are normalised: always, or as norm_topk_prob says, with its default.
+enum class Normalize { always, flag_off, flag_on, refused };
+
+struct Family {
+  std::string_view model_type;
+  RouterScore score;
+  Normalize normalize;
+  bool bias;    ///< e_score_correction_bias
+  bool groups;  ///< Has n_group and topk_group.
+  std::int64_t n_group, topk_group;
+  double scale;  ///< Default of routed_scaling_factor; 0: the type has none.
+  StackedForm stacked;
+  std::string_view unsupported;
+};
+
+constexpr auto kRows = StackedForm::rows_first;
+constexpr auto kTransposed = StackedForm::transposed;
+constexpr auto kSoftmax = RouterScore::softmax;
+constexpr auto kSigmoid = RouterScore::sigmoid;
+
+constexpr std::string_view kLlama4 =
+    "multiplies the input of an expert by its weight, before it is quantised, which is not computed here";
+constexpr std::string_view kGptOss =
+    "has MXFP4 experts with biases and with the rows of gate and up interleaved, which are not read";
+
+constexpr std::array kFamilies = {
+    Family{"deepseek_v2", kSoftmax, Normalize::refused, false, true, 0, 0, 1, kRows, {}},
+    Family{"deepseek_v3", kSigmoid, Normalize::flag_on, true, true, 8, 4, 2.5, kRows, {}},
+    Family{"deepseek_v32", kSigmoid, Normalize::flag_on, true, true, 8, 4, 2.5, kRows, {}},
+    Family{"kimi_k2", kSigmoid, Normalize::flag_on, true, true, 8, 4, 2.5, kRows, {}},
+    Family{"glm4_moe", kSigmoid, Normalize::flag_on, true, true, 1, 1, 1, kRows, {}},
+    Family{"dots1", kSigmoid, Normalize::flag_off, true, true, 1, 1, 1, kRows, {}},
+    Family{"minimax_m2", kSigmoid, Normalize::always, true, false, 1, 1, 0, kRows, {}},
+    Family{"qwen2_moe", kSoftmax, Normalize::flag_off, false, false, 1, 1, 0, kRows, {}},
+    Family{"qwen3_moe", kSoftmax, Normalize::flag_off, false, false, 1, 1, 0, kRows, {}},
+    Family{"qwen3_next", kSoftmax, Normalize::flag_on, false, false, 1, 1, 0, kRows, {}},
+    Family{"qwen3_5_moe", kSoftmax, Normalize::always, false, false, 1, 1, 0, kRows, {}},
+    Family{"qwen3_5_moe_text", kSoftmax, Normalize::always, false, false, 1, 1, 0, kRows, {}},
+    Family{"qwen3_vl_moe", kSoftmax, Normalize::always, false, false, 1, 1, 0, kTransposed, {}},
+    Family{"qwen3_vl_moe_text", kSoftmax, Normalize::always, false, false, 1, 1, 0, kTransposed, {}},
+    Family{"mixtral", kSoftmax, Normalize::always, false, false, 1, 1, 0, kRows, {}},
+    Family{"llama4", kSigmoid, Normalize::always, false, false, 1, 1, 0, kTransposed, kLlama4},
+    Family{"llama4_text", kSigmoid, Normalize::always, false, false, 1, 1, 0, kTransposed, kLlama4},
+    Family{"gpt_oss", kSoftmax, Normalize::always, false, false, 1, 1, 0, kTransposed, kGptOss},
+};
+
+std::string known_types() {
+  std::string all;
+  for (const Family& family : kFamilies)
+    if (family.unsupported.empty()) all += fmt::format("{}{}", all.empty() ? "" : ", ", family.model_type);
+  return all;
+}
+
+/// The first of these members that is there.
+std::optional<std::int64_t> first_size(const Members& config, std::initializer_list<std::string_view> names) {
+  for (const std::string_view name : names)
+    if (const auto size = config.size(name)) return size;
+  return std::nullopt;
+}
+
+std::optional<std::int64_t> experts_of(const Members& config) {
+  return first_size(config, {"n_routed_experts", "num_local_experts", "num_experts", "moe_num_experts"});
+}
+
+/// The member that says a function by name, where it is there, must say `expected`.
+void expect_text(const Members& config, std::string_view member, std::initializer_list<std::string_view> expected,
+                 Routing& routing) {
+  const auto text = config.text(member);
+  if (!text || std::find(expected.begin(), expected.end(), *text) != expected.end()) return;
+  if (routing.unsupported.empty())
+    routing.unsupported = fmt::format("{} is '{}', and '{}' is what model_type {} is computed with", member, *text,
+                                      *expected.begin(), routing.model_type);
+}
+
+void read_groups(const Members& config, const Family& family, Routing& routing) {
+  routing.expert_groups = config.size("n_group").value_or(std::max<std::int64_t>(family.n_group, 1));
+  routing.top_groups = config.size("topk_group").value_or(std::max<std::int64_t>(family.topk_group, 1));
+  if (family.model_type == "deepseek_v2") {
+    // Only this type chooses between ways; "greedy" looks at all experts.
+    const std::string method = config.text("topk_method").value_or("greedy");
+    if (method == "greedy") routing.expert_groups = routing.top_groups = 1;
+    expect_text(config, "topk_method", {"greedy", "group_limited_greedy"}, routing);
+  } else {
+    expect_text(config, "topk_method", {"noaux_tc"}, routing);
+  }
+  if (routing.experts % routing.expert_groups != 0)
+    config.fail("n_group",
+                fmt::format("is {}, which does not divide the {} experts", routing.expert_groups, routing.experts));
+  if (routing.top_groups > routing.expert_groups)
+    config.fail("topk_group",
+                fmt::format("is {}, more than the {} groups", routing.top_groups, routing.expert_groups));
+  const std::int64_t left = routing.experts / routing.expert_groups * routing.top_groups;
+  if (routing.top_k > left)
+    config.fail("num_experts_per_tok",
+                fmt::format("is {}, more than the {} experts of {} groups", routing.top_k, left, routing.top_groups));
+}
+
+Routing read_family(const Members& config, const Family& family, std::int64_t experts) {
+  Routing routing;
+  routing.model_type = family.model_type;
+  if (!family.unsupported.empty())
+    routing.unsupported = fmt::format("model_type {} {}", family.model_type, family.unsupported);
+  routing.stacked = family.stacked;
+  routing.experts = experts;
+  routing.score = family.score;
+  routing.has_correction_bias = family.bias;
+  const auto top_k = first_size(config, {"num_experts_per_tok", "moe_k"});
+  if (!top_k) config.fail("num_experts_per_tok", "is missing: how many experts a token gets is nowhere said");
+  routing.top_k = *top_k;
+  if (routing.top_k > experts)
+    config.fail("num_experts_per_tok", fmt::format("is {}, more than the {} experts", routing.top_k, experts));
+  const auto flag = config.flag("norm_topk_prob");
+  switch (family.normalize) {
+    case Normalize::always:
+      routing.normalize = true;
+      break;
+    case Normalize::flag_off:
+      routing.normalize = flag.value_or(false);
+      break;
+    case Normalize::flag_on:
+      routing.normalize = flag.value_or(true);
+      break;
+    case Normalize::refused:
+      if (flag.value_or(false) && routing.unsupported.empty())
+        routing.unsupported = fmt::format(
+            "norm_topk_prob is true, which transformers and DeepSeek's own code compute differently for model_type "
+            "{}",
+            family.model_type);
+      break;
+  }
+  if (family.scale != 0) routing.scale = config.number("routed_scaling_factor").value_or(family.scale);
+  if (!(routing.scale > 0) || !std::isfinite(routing.scale))
+    config.fail("routed_scaling_factor", fmt::format("is {}, expected a number above 0", routing.scale));
+  expect_text(config, "scoring_func", {name_of(family.score)}, routing);
+  expect_text(config, "hidden_act", {"silu", "swish"}, routing);
+  if (family.groups) read_groups(config, family, routing);
+  return routing;
+}
+
+}  // namespace
+
+std::string_view name_of(RouterScore score) noexcept { return score == RouterScore::sigmoid ? "sigmoid" : "softmax"; }
+
+std::optional<Routing> read_routing(const std::filesystem::path& config_json) {
+  const json::value root = read_json(config_json);
+  if (!root.is_object()) return std::nullopt;
+  Members config(root.get_object(), config_json, "config");
+  const std::string outer = config.text("model_type").value_or("");
+  if (const auto text = config.object("text_config")) config = *text;
+  const auto experts = experts_of(config);
+  if (!experts) return std::nullopt;
+  const std::string type = config.text("model_type").value_or(outer);
+  const auto family = std::find_if(kFamilies.begin(), kFamilies.end(),
+                                   [&type](const Family& known) { return known.model_type == type; });
+  if (family != kFamilies.end()) return read_family(config, *family, *experts);
+  Routing unknown;
+  unknown.model_type = type;
+  unknown.experts = *experts;
+  unknown.unsupported = fmt::format("model_type is '{}', of which it is not known how it routes tokens; known are {}",
+                                    type, known_types());
+  return unknown;
+}
+
+}  // namespace ironcl::checkpoint
