@@ -92,7 +92,8 @@ struct GemmDesc {
   ScaleDesc a_scale, b_scale, d_scale;
   Quantizer a_quantizer, d_quantizer;
   Grouping grouping = Grouping::none;
-  std::int64_t group_count = 0;
+  std::int64_t matrices = 0;  ///< Of B, an expert each; 0 where grouping is none.
+  std::int64_t a_rows = 0;    ///< 0: A has m rows. Else the most rows of an A that is gathered through a_index.
   AccuracyClass weakest_accuracy = AccuracyClass::f32;
   bool repeatable = false;
   Options options;  ///< A backend's own, such as {"variant", "gemm_panel"}; unknown keys are invalid_argument.
@@ -187,8 +188,8 @@ class Gemm;
 struct WeightsDesc {
   DType dtype = DType::none;
   std::int64_t n = 0, k = 0;
-  std::int64_t ld = 0;           ///< Elements; the adapter has replaced 0 by k.
-  std::int64_t group_count = 1;  ///< Matrices one after another.
+  std::int64_t ld = 0;        ///< Elements; the adapter has replaced 0 by k.
+  std::int64_t matrices = 1;  ///< One after another.
   ScaleDesc scale;
   const std::byte* data = nullptr;
   const std::byte* scales = nullptr;
@@ -219,7 +220,8 @@ struct GemmInfo {
 struct GemmArgs {
   std::int64_t m = 0;
   std::shared_ptr<Weights> weights;
-  Span a, a_scale, d, d_scale, bias, group_sizes, workspace, a_quantized, a_quantized_scale;
+  std::int64_t a_rows = 0;  ///< Rows of A where the plan gathers; else 0.
+  Span a, a_scale, d, d_scale, bias, matrix_rows, workspace, a_quantized, a_quantized_scale, a_index;
   std::vector<std::shared_ptr<Event>> wait;
 };
 
@@ -254,6 +256,85 @@ class Quantize {
   virtual std::shared_ptr<Event> enqueue(const std::shared_ptr<Queue>& queue, const QuantizeArgs& args) = 0;
 };
 
+/// The score by which a router chooses; the values are those of IRONCL_SCORE_*.
+enum class Score : std::uint32_t { none = 0, softmax = 1, sigmoid = 2, sqrt_softplus = 3 };
+
+/// From a router's logits to rows sorted by expert; the meaning of every field is that of ironcl_route_desc.
+struct RouteDesc {
+  std::int64_t tokens = 0;
+  std::int64_t logits_ld = 0;  ///< Elements; the adapter has replaced 0 by the tight value.
+  std::int64_t capacity = 0;
+  std::int64_t experts = 0, top_k = 0;
+  std::int64_t first_expert = 0, local_experts = 0;  ///< The adapter has replaced 0 local experts by all.
+  Score score = Score::none;
+  std::int64_t expert_groups = 1, top_groups = 1;  ///< The adapter has replaced 0 by 1.
+  float scale = 1;                                 ///< The adapter has replaced 0 by 1.
+  bool given = false, normalize = false, shared_gate = false, best_of_two = false;
+  DType logits = DType::none, bias = DType::none;
+};
+
+struct RouteArgs {
+  std::int64_t tokens = 0;
+  Span logits, bias, ids, weights, matrix_rows, a_index, rows, shared_weights;
+  std::vector<std::shared_ptr<Event>> wait;
+};
+
+/// A router: everything compiled and looked up. Serves one thread at a time.
+class Route {
+ public:
+  virtual ~Route() = default;
+  virtual std::shared_ptr<Event> enqueue(const std::shared_ptr<Queue>& queue, const RouteArgs& args) = 0;
+};
+
+/// How gate and up become one value; the values are those of IRONCL_ACTIVATION_*.
+enum class Activation : std::uint32_t { silu = 1, swiglu_oai = 2 };
+
+/// activation(gate, up), quantised or not; the meaning of every field is that of ironcl_activate_desc.
+struct ActivateDesc {
+  std::int64_t rows = 0, cols = 0;
+  std::int64_t gate_ld = 0, up_ld = 0, y_ld = 0;  ///< Elements; the adapter has replaced 0 by cols.
+  DType x = DType::none, y = DType::none;
+  Activation activation = Activation::silu;
+  float limit = 0;
+  Grouping grouping = Grouping::none;
+  std::int64_t matrices = 0;
+  ScaleDesc scale;
+  Quantizer quantizer;
+};
+
+struct ActivateArgs {
+  std::int64_t rows = 0;
+  Span gate, up, y, scales, matrix_rows;
+  std::vector<std::shared_ptr<Event>> wait;
+};
+
+/// An activation: everything compiled and looked up. Serves one thread at a time.
+class Activate {
+ public:
+  virtual ~Activate() = default;
+  virtual std::shared_ptr<Event> enqueue(const std::shared_ptr<Queue>& queue, const ActivateArgs& args) = 0;
+};
+
+/// The weighted sum of each token's rows; the meaning of every field is that of ironcl_combine_desc.
+struct CombineDesc {
+  std::int64_t tokens = 0, cols = 0, rows = 0, top_k = 0;
+  std::int64_t x_ld = 0, add_ld = 0, y_ld = 0;  ///< Elements; the adapter has replaced 0 by cols.
+  DType x = DType::none, add = DType::none, y = DType::none;
+};
+
+struct CombineArgs {
+  std::int64_t tokens = 0;
+  Span x, rows, weights, add, add_weights, y;
+  std::vector<std::shared_ptr<Event>> wait;
+};
+
+/// A combination: everything compiled and looked up. Serves one thread at a time.
+class Combine {
+ public:
+  virtual ~Combine() = default;
+  virtual std::shared_ptr<Event> enqueue(const std::shared_ptr<Queue>& queue, const CombineArgs& args) = 0;
+};
+
 class Device {
  public:
   virtual ~Device() = default;
@@ -275,6 +356,19 @@ class Device {
   virtual std::shared_ptr<Quantize> create_quantize(const QuantizeDesc& desc) {
     (void)desc;
     throw Error(Status::unimplemented, "this backend quantises only inside of a plan");
+  }
+  /// The steps of a layer of experts, likewise.
+  virtual std::shared_ptr<Route> create_route(const RouteDesc& desc) {
+    (void)desc;
+    throw Error(Status::unimplemented, "this backend routes no tokens to experts");
+  }
+  virtual std::shared_ptr<Activate> create_activate(const ActivateDesc& desc) {
+    (void)desc;
+    throw Error(Status::unimplemented, "this backend has no activations");
+  }
+  virtual std::shared_ptr<Combine> create_combine(const CombineDesc& desc) {
+    (void)desc;
+    throw Error(Status::unimplemented, "this backend combines no experts' rows");
   }
 };
 

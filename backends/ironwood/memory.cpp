@@ -62,9 +62,9 @@ PreparedWeights::PreparedWeights(const backend::WeightsDesc& desc)
   if (const auto refusal = check_weights(desc.dtype, desc.scale, desc.n, desc.k)) {
     throw Error(Status::unsupported, "ironwood: " + refusal->text);
   }
-  if (desc.group_count != 1) {
+  if (desc.matrices != 1) {
     throw Error(Status::unsupported,
-                fmt::format("ironwood: {} groups of weights; one matrix is accepted", desc.group_count));
+                fmt::format("ironwood: {} groups of weights; one matrix is accepted", desc.matrices));
   }
   if (desc.data == nullptr || (scale_dtype_ != DType::none && desc.scales == nullptr)) {
     throw Error(Status::invalid_argument,

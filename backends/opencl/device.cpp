@@ -155,7 +155,7 @@ std::shared_ptr<backend::Buffer> Device::import_buffer(Memory kind, void* handle
 }
 
 std::shared_ptr<backend::Weights> Device::prepare_weights(const backend::WeightsDesc& desc) {
-  if (desc.group_count > 1)
+  if (desc.matrices > 1)
     throw Error(Status::unsupported, "grouped weights are not there yet; prepare them one by one");
   if (!element(desc.dtype).code) {
     throw Error(Status::unsupported, "weights of " + std::string(numerics::name_of(desc.dtype)) +

@@ -3,4 +3,4 @@
 #include "../../host/include/ironcl/plugin.h"
 
 /* A translation unit is not empty, and the sizes that the headline of docs/abi.md gives. */
-typedef char ironcl_sizes[sizeof(ironcl_plugin) == 272 && sizeof(ironcl_error) == 512 ? 1 : -1];
+typedef char ironcl_sizes[sizeof(ironcl_plugin) == 344 && sizeof(ironcl_error) == 512 ? 1 : -1];

@@ -182,11 +182,16 @@ enum {
   IRONCL_ACCURACY_TENSOR14 = 1 /* hardware that accumulates inside a group in about 14 bits */
 };
 
-/* Many problems in one enqueue (mixture of experts); B and b_scale then hold group_count matrices one after
- * another, n x k each. */
+/* Grouped problems: many matrices B, an expert each, in one enqueue. B and b_scale then hold group_count matrices one
+ * after another, n x k each; the grid of b_scale starts anew with each matrix. group_sizes[g] (s32, on the device,
+ * read there when the call runs) is the number of rows that matrix g multiplies. It is never trusted: a negative one
+ * counts as 0, and rows past the last that the layout has are cut off. Only rows that a matrix multiplies are
+ * written. How a row's sum is added up does not depend on the other rows. a_scale.group_rows is 1. */
 enum {
   IRONCL_GROUPING_NONE = 0,
-  IRONCL_GROUPING_CONTIGUOUS = 1, /* rows of A sorted by group; group_sizes[g] (s32) rows belong to group g */
+  /* Rows of A and D are sorted by matrix, without gaps and without alignment: matrix g has the rows from the sum of
+   * the sizes before it. Where all sizes together are less than m, the rows after them are not touched. */
+  IRONCL_GROUPING_CONTIGUOUS = 1,
   /* A is [group_count, m, k] and D [group_count, m, n], with m the plan's (and every call's) m; the first
    * group_sizes[g] rows of each are valid, and only these are written. a_scale is group_count grids likewise. */
   IRONCL_GROUPING_MASKED = 2
@@ -202,6 +207,9 @@ enum {
  * NONE            a_dtype                     fp8, i8   given by the caller   the grid of the caller's scales
  * F32, F16, BF16  unquantised                 fp8, i8   quantised in the plan the grid that the plan makes (F32)
  * NONE            F32, F16, BF16              the same  weight-only           dtype NONE
+ *
+ * b_dtype is an fp8 type or I8 with its b_scale; or (since 1.1) F32, F16 or BF16 without scales, where A is of a
+ * float type too: the few matrices of a model that stay unquantised, such as the router of a mixture of experts.
  *
  * The sum of each K group (where both scales are constant) is accumulated in at least f32 and never in half;
  * scales are applied to the group's sum in f32, then added in f32. d_dtype is F32, F16 or BF16 (round to nearest
@@ -226,6 +234,11 @@ typedef struct ironcl_gemm_desc {
   ironcl_scale_desc d_scale; /* of a quantised D: over m x n; dtype NONE else */
   ironcl_quantizer_desc a_quantizer;
   ironcl_quantizer_desc d_quantizer;
+  /* (since 1.1) 0: A has a row for each row of the problem. Else a gather: A has at most a_rows rows, and the
+   * problem's row r is row a_index[r] of A. A plan that quantises A does so once for each of these a_rows.
+   * a_scale.group_rows is
+   * 1. 0 to 2^31 - 1. */
+  int64_t a_rows;
 } ironcl_gemm_desc;
 
 enum {
@@ -263,6 +276,9 @@ typedef struct ironcl_weights_t* ironcl_weights;   /* B, prepared; immutable; th
 typedef struct ironcl_gemm_t* ironcl_gemm;         /* a plan; one thread at a time */
 typedef struct ironcl_event_t* ironcl_event;       /* completion and status of a command; thread safe */
 typedef struct ironcl_quantize_t* ironcl_quantize; /* (since 1.1) a quantiser; one thread at a time */
+typedef struct ironcl_route_t* ironcl_route; /* (since 1.1) which expert gets which token; one thread at a time */
+typedef struct ironcl_activate_t* ironcl_activate; /* (since 1.1) gate and up to one matrix; one thread at a time */
+typedef struct ironcl_combine_t* ironcl_combine;   /* (since 1.1) experts' rows to tokens; one thread at a time */
 
 /* `size` bytes of a buffer from `offset`. A NULL buffer means "absent". */
 typedef struct ironcl_span {
@@ -354,12 +370,12 @@ typedef struct ironcl_gemm_info {
 } ironcl_gemm_info;
 
 /* One call of a plan. Spans: `a` [m, k]; `a_scale` the caller's scales (absent where the plan quantises A);
- * `d` [m, n]; `d_scale`, `bias` [n], `group_sizes` [group_count] s32 where the plan has them; `workspace` at
- * least gemm_info.workspace_bytes, or absent: then the plan uses its own, and its calls wait for one another.
- * `a_quantized` [m, k] tight and `a_quantized_scale` tight: absent, or both given on a plan that quantises A; the
- * plan also leaves the codes and scales there. Bytes of D outside [m, n] are never written. A span may be larger
- * than needed; one that is written overlaps no other. Offsets are multiples of the device's buffer_alignment and
- * of the element size. Where m is 0, spans may be absent. */
+ * `d` [m, n]; `d_scale`, `bias` [n] (of a grouped problem [group_count, n]), `group_sizes` [group_count] s32 where
+ * the plan has them; `workspace` at least gemm_info.workspace_bytes, or absent: then the plan uses its own, and its
+ * calls wait for one another. `a_quantized` [m, k] tight and `a_quantized_scale` tight: absent, or both given on a
+ * plan that quantises A; the plan also leaves the codes and scales there. Bytes of D outside [m, n] are never
+ * written. A span may be larger than needed; one that is written overlaps no other. Offsets are multiples of the
+ * device's buffer_alignment and of the element size. Where m is 0, spans may be absent. */
 typedef struct ironcl_gemm_args {
   uint32_t struct_size;
   uint32_t wait_count;
@@ -368,6 +384,12 @@ typedef struct ironcl_gemm_args {
   int64_t m;              /* 0 (no work: an event that completes in its turn) to the plan's m */
   ironcl_weights weights; /* those in another layout than the plan reads may be refused: prepare with the plan */
   ironcl_span a, a_scale, d, d_scale, bias, group_sizes, workspace, a_quantized, a_quantized_scale;
+  /* (since 1.1) Of a plan with desc.a_rows: the rows that A has in this call, 1 to desc.a_rows (0 where m is 0); then
+   * a, a_scale, a_quantized and a_quantized_scale have a_rows rows instead of m. */
+  int64_t a_rows;
+  /* s32, an element for each row of the problem: m, or group_count * m of a masked one. Read for rows that are
+   * computed and no others. Never trusted: an index outside of A means its nearest row. */
+  ironcl_span a_index;
 } ironcl_gemm_args;
 
 typedef struct ironcl_event_profile {
@@ -412,6 +434,129 @@ typedef struct ironcl_quantize_args {
   int64_t rows; /* 0 (no work: an event that completes in its turn) to desc.rows */
   ironcl_span x, codes, scales;
 } ironcl_quantize_args;
+
+/*===--- (since 1.1) A layer of experts: route, [gemm, activate, gemm], combine ---------------------===*/
+
+/* From the logits of a router to everything that the steps after it need, without the host: which experts each token
+ * gets with which weight, and the rows of all of them sorted by expert (stable: within an expert in the order of
+ * tokens, so that nothing depends on chance). docs/experts.md has the formulas and their sources. */
+enum {
+  IRONCL_SCORE_SOFTMAX = 1,      /* over all experts: Qwen3, DeepSeek-V2; with NORMALIZE Mixtral */
+  IRONCL_SCORE_SIGMOID = 2,      /* of each logit: DeepSeek-V3, GLM-4.5, MiniMax */
+  IRONCL_SCORE_SQRT_SOFTPLUS = 3 /* sqrt(log(1 + exp(logit))): DeepSeek-V4 */
+};
+enum {
+  IRONCL_ROUTE_GIVEN = 1u << 0,       /* ids and weights are read, not made; there are no logits */
+  IRONCL_ROUTE_NORMALIZE = 1u << 1,   /* a token's weights are divided by their sum, before `scale` */
+  IRONCL_ROUTE_SHARED_GATE = 1u << 2, /* a last logit more: shared_weights = its sigmoid (Qwen2-MoE, Qwen3-Next) */
+  IRONCL_ROUTE_BEST_OF_TWO =
+      1u << 3 /* a group of experts is worth the sum of its two best (DeepSeek-V3), else its best */
+};
+typedef struct ironcl_route_desc {
+  uint32_t struct_size;
+  uint32_t flags; /* IRONCL_ROUTE_* */
+  const ironcl_chain* next;
+  int64_t tokens;    /* T: the most that a call will bring. 0 to 2^31 - 1; T * top_k too */
+  int64_t logits_ld; /* elements; 0: tight */
+  int64_t capacity; /* 0: rows for GROUPING_CONTIGUOUS. Else for MASKED with m = capacity: rows past it are dropped */
+  uint32_t experts; /* E: 1 to 65536; ids are 0 to E - 1 */
+  uint32_t top_k;   /* k: 1 to E, at most 64 */
+  uint32_t
+      first_expert; /* The experts that are here, for a layer that is spread over devices: group g of the rows is */
+  uint32_t local_experts;    /* ... expert first_expert + g. 0 local_experts: all. Other experts' slots get row -1 */
+  uint32_t score;            /* IRONCL_SCORE_*; 0 where GIVEN */
+  uint32_t expert_groups;    /* E is split into so many equal groups, of which the best `top_groups` stay. 0: one */
+  uint32_t top_groups;       /* 1 to expert_groups; 0 where expert_groups is 0 */
+  float scale;               /* a factor of all weights (routed_scaling_factor); 0: 1 */
+  ironcl_dtype logits_dtype; /* F32, F16, BF16; computed with in f32 */
+  ironcl_dtype bias_dtype;   /* F32: added to the scores for choosing, not for weighing; NONE: no bias */
+} ironcl_route_desc;
+
+/* Ties go to the smaller id; a token's slots are in falling order of what they were chosen by; a NaN is smaller than
+ * everything. G is local_experts. A given id outside of 0 to E - 1 is nobody's: its slot gets row -1. */
+typedef struct ironcl_route_args {
+  uint32_t struct_size;
+  uint32_t wait_count;
+  const ironcl_event* wait;
+  const ironcl_chain* next;
+  int64_t tokens;          /* 0 (then every size is 0) to desc.tokens */
+  ironcl_span logits;      /* [tokens, E], or E + 1 with SHARED_GATE */
+  ironcl_span bias;        /* [E] */
+  ironcl_span ids;         /* s32 [tokens, k]: made, or GIVEN */
+  ironcl_span weights;     /* f32 [tokens, k]: made, or GIVEN */
+  ironcl_span group_sizes; /* s32 [G]: rows of each expert, for gemm_args.group_sizes */
+  ironcl_span a_index;     /* s32 [tokens * k], MASKED [G, capacity]: the token of each row, for gemm_args.a_index */
+  ironcl_span rows;        /* s32 [tokens, k]: the row of each slot, or -1, for combine_args.rows */
+  ironcl_span shared_weights; /* f32 [tokens] with SHARED_GATE, else absent */
+} ironcl_route_args;
+
+/* Y = activation(gate, up), element by element in f32, rounded to y_dtype; or quantised to codes and scales of it, as
+ * quantize_enqueue would quantise the f32 values. Rows that no expert has are neither read nor written. */
+enum {
+  IRONCL_ACTIVATION_SILU = 1, /* gate * sigmoid(gate) * up, everything clamped first (limit): DeepSeek, Qwen, GLM */
+  IRONCL_ACTIVATION_SWIGLU_OAI = 2 /* (up + 1) * gate * sigmoid(1.702 * gate), clamped first: gpt-oss, limit 7 */
+};
+typedef struct ironcl_activate_desc {
+  uint32_t struct_size;
+  uint32_t flags; /* 0 */
+  const ironcl_chain* next;
+  int64_t rows; /* the most that a call will bring; of a masked problem those of each group */
+  int64_t cols;
+  int64_t gate_ld, up_ld, y_ld; /* elements; 0: tight, cols */
+  ironcl_dtype x_dtype;         /* of gate and up: F32, F16, BF16 */
+  ironcl_dtype y_dtype;         /* F32, F16, BF16; or an fp8 type or I8, with `scale` */
+  uint32_t activation;          /* IRONCL_ACTIVATION_* */
+  float limit;                  /* gate at most this, up within its negative and this; 0: no clamping */
+  uint32_t grouping;            /* IRONCL_GROUPING_* */
+  uint32_t group_count;
+  ironcl_scale_desc scale; /* F32, {1, group_cols} over rows x cols; dtype NONE where y_dtype is a float type */
+  ironcl_quantizer_desc quantizer;
+} ironcl_activate_desc;
+
+typedef struct ironcl_activate_args {
+  uint32_t struct_size;
+  uint32_t wait_count;
+  const ironcl_event* wait;
+  const ironcl_chain* next;
+  int64_t rows; /* 0 to desc.rows; of a masked problem desc.rows */
+  ironcl_span gate,
+      up;        /* [rows, cols]; of a masked problem [group_count, rows, cols]. They may share a buffer's rows */
+  ironcl_span y; /* likewise */
+  ironcl_span scales; /* likewise, where quantised */
+  ironcl_span group_sizes;
+} ironcl_activate_args;
+
+/* Y[t] = sum over j = 0 to k - 1, in this order, of weights[t, j] * X[rows[t, j]], then + add_weights[t] * add[t].
+ * Each product and each sum is rounded to f32, nothing is fused, so that the bits are the same on every device; at
+ * the end Y is rounded to y_dtype. A slot whose row is outside of X is left out: it is not read, and not multiplied
+ * by 0. */
+typedef struct ironcl_combine_desc {
+  uint32_t struct_size;
+  uint32_t flags; /* 0 */
+  const ironcl_chain* next;
+  int64_t tokens;             /* the most that a call will bring */
+  int64_t cols;               /* N */
+  int64_t rows;               /* of X, all experts' together */
+  int64_t x_ld, add_ld, y_ld; /* elements; 0: tight, cols */
+  uint32_t top_k;
+  ironcl_dtype x_dtype;   /* F32, F16, BF16 */
+  ironcl_dtype add_dtype; /* F32, F16, BF16: what shared experts made; NONE: nothing is added */
+  ironcl_dtype y_dtype;   /* F32, F16, BF16 */
+} ironcl_combine_desc;
+
+typedef struct ironcl_combine_args {
+  uint32_t struct_size;
+  uint32_t wait_count;
+  const ironcl_event* wait;
+  const ironcl_chain* next;
+  int64_t tokens;
+  ironcl_span x;           /* [desc.rows, cols] */
+  ironcl_span rows;        /* s32 [tokens, k] */
+  ironcl_span weights;     /* f32 [tokens, k] */
+  ironcl_span add;         /* [tokens, cols] */
+  ironcl_span add_weights; /* f32 [tokens]; absent: 1 */
+  ironcl_span y;           /* [tokens, cols] */
+} ironcl_combine_args;
 
 /*===--- The plugin's table -----------------------------------------------------------------------===*/
 
@@ -501,6 +646,24 @@ typedef struct ironcl_plugin {
   ironcl_status (*quantize_enqueue)(ironcl_quantize quantize, ironcl_queue queue, const ironcl_quantize_args* args,
                                     ironcl_event* out_event, ironcl_error* error);
   void (*quantize_destroy)(ironcl_quantize quantize);
+
+  /* (since 1.1) The steps of a layer of experts. create: UNSUPPORTED, with what would be accepted, where the device
+   * will not run it. */
+  ironcl_status (*route_create)(ironcl_device device, const ironcl_route_desc* desc, ironcl_route* out_route,
+                                ironcl_error* error);
+  ironcl_status (*route_enqueue)(ironcl_route route, ironcl_queue queue, const ironcl_route_args* args,
+                                 ironcl_event* out_event, ironcl_error* error);
+  void (*route_destroy)(ironcl_route route);
+  ironcl_status (*activate_create)(ironcl_device device, const ironcl_activate_desc* desc,
+                                   ironcl_activate* out_activate, ironcl_error* error);
+  ironcl_status (*activate_enqueue)(ironcl_activate activate, ironcl_queue queue, const ironcl_activate_args* args,
+                                    ironcl_event* out_event, ironcl_error* error);
+  void (*activate_destroy)(ironcl_activate activate);
+  ironcl_status (*combine_create)(ironcl_device device, const ironcl_combine_desc* desc, ironcl_combine* out_combine,
+                                  ironcl_error* error);
+  ironcl_status (*combine_enqueue)(ironcl_combine combine, ironcl_queue queue, const ironcl_combine_args* args,
+                                   ironcl_event* out_event, ironcl_error* error);
+  void (*combine_destroy)(ironcl_combine combine);
 } ironcl_plugin;
 
 /* The only symbol that a plugin exports. A pure query: no driver is opened, no thread started, nothing allocated.
