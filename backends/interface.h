@@ -7,7 +7,8 @@
 // its device can do, and answers through Support or by throwing Error.
 //
 // Lifetime: objects are shared; a command keeps alive whatever it uses, so dropping an object in use is legal.
-// Threads: Device, Buffer, Weights and Event are thread safe; Queue and Gemm serve one thread at a time.
+// Threads: Device, Buffer, Weights and Event are thread safe; Queue, Gemm and the other things that are enqueued
+// serve one thread at a time.
 #pragma once
 
 #include <chrono>
@@ -22,6 +23,7 @@
 #include <vector>
 
 #include "backends/numerics/bounds.h"
+#include "backends/numerics/experts.h"
 #include "backends/numerics/formats.h"
 #include "backends/numerics/quantize.h"
 #include "backends/numerics/scale_grid.h"
@@ -29,9 +31,11 @@
 namespace ironcl::backend {
 
 using numerics::AccuracyClass;
+using numerics::Activation;
 using numerics::DType;
 using numerics::Quantizer;
 using numerics::ScaleGrid;
+using numerics::Score;
 
 /// The outcome of a call; values and meanings are those of IRONCL_* in ironcl/plugin.h.
 enum class Status : std::uint32_t {
@@ -93,7 +97,7 @@ struct GemmDesc {
   Quantizer a_quantizer, d_quantizer;
   Grouping grouping = Grouping::none;
   std::int64_t matrices = 0;  ///< Of B, an expert each; 0 where grouping is none.
-  std::int64_t a_rows = 0;    ///< 0: A has m rows. Else the most rows of an A that is gathered through a_index.
+  std::int64_t a_rows = 0;    ///< 0: A has m rows. Else the most rows of a flat A that is gathered through a_index.
   AccuracyClass weakest_accuracy = AccuracyClass::f32;
   bool repeatable = false;
   Options options;  ///< A backend's own, such as {"variant", "gemm_panel"}; unknown keys are invalid_argument.
@@ -256,14 +260,13 @@ class Quantize {
   virtual std::shared_ptr<Event> enqueue(const std::shared_ptr<Queue>& queue, const QuantizeArgs& args) = 0;
 };
 
-/// The score by which a router chooses; the values are those of IRONCL_SCORE_*.
-enum class Score : std::uint32_t { none = 0, softmax = 1, sigmoid = 2, sqrt_softplus = 3 };
-
-/// From a router's logits to rows sorted by expert; the meaning of every field is that of ironcl_route_desc.
+/// From a router's logits to rows sorted by expert. Where `given`, ids are read, weights are left alone, and logits
+/// are there only with `shared_gate`, of which only the last is read. The meaning of every field is that of
+/// ironcl_route_desc.
 struct RouteDesc {
   std::int64_t tokens = 0;
   std::int64_t logits_ld = 0;  ///< Elements; the adapter has replaced 0 by the tight value.
-  std::int64_t capacity = 0;
+  std::int64_t capacity = 0;   ///< 0: contiguous rows. Else rows of each expert, that many apart.
   std::int64_t experts = 0, top_k = 0;
   std::int64_t first_expert = 0, local_experts = 0;  ///< The adapter has replaced 0 local experts by all.
   Score score = Score::none;
@@ -275,7 +278,7 @@ struct RouteDesc {
 
 struct RouteArgs {
   std::int64_t tokens = 0;
-  Span logits, bias, ids, weights, matrix_rows, a_index, rows, shared_weights;
+  Span logits, bias, ids, weights, matrix_rows, a_index, rows, shared_weights;  ///< weights: absent where given.
   std::vector<std::shared_ptr<Event>> wait;
 };
 
@@ -286,19 +289,16 @@ class Route {
   virtual std::shared_ptr<Event> enqueue(const std::shared_ptr<Queue>& queue, const RouteArgs& args) = 0;
 };
 
-/// How gate and up become one value; the values are those of IRONCL_ACTIVATION_*.
-enum class Activation : std::uint32_t { silu = 1, swiglu_oai = 2 };
-
 /// activation(gate, up), quantised or not; the meaning of every field is that of ironcl_activate_desc.
 struct ActivateDesc {
   std::int64_t rows = 0, cols = 0;
   std::int64_t gate_ld = 0, up_ld = 0, y_ld = 0;  ///< Elements; the adapter has replaced 0 by cols.
   DType x = DType::none, y = DType::none;
   Activation activation = Activation::silu;
-  float limit = 0;
+  float limit = 0;  ///< 0: nothing is clamped.
   Grouping grouping = Grouping::none;
   std::int64_t matrices = 0;
-  ScaleDesc scale;
+  ScaleDesc scale;  ///< {1, group_cols}; dtype none where y is a float type.
   Quantizer quantizer;
 };
 
@@ -324,7 +324,7 @@ struct CombineDesc {
 
 struct CombineArgs {
   std::int64_t tokens = 0;
-  Span x, rows, weights, add, add_weights, y;
+  Span x, rows, weights, add, add_weights, y;  ///< add_weights may be absent: 1.
   std::vector<std::shared_ptr<Event>> wait;
 };
 

@@ -44,7 +44,16 @@
   X(device_import)              \
   X(quantize_create)            \
   X(quantize_enqueue)           \
-  X(quantize_destroy)
+  X(quantize_destroy)           \
+  X(route_create)               \
+  X(route_enqueue)              \
+  X(route_destroy)              \
+  X(activate_create)            \
+  X(activate_enqueue)           \
+  X(activate_destroy)           \
+  X(combine_create)             \
+  X(combine_enqueue)            \
+  X(combine_destroy)
 
 namespace ironcl::registry {
 

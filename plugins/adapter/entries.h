@@ -52,4 +52,22 @@ ironcl_status quantize_enqueue(ironcl_quantize quantize, ironcl_queue queue, con
                                ironcl_event* out_event, ironcl_error* error) noexcept;
 void quantize_destroy(ironcl_quantize quantize) noexcept;
 
+ironcl_status route_create(ironcl_device device, const ironcl_route_desc* desc, ironcl_route* out_route,
+                           ironcl_error* error) noexcept;
+ironcl_status route_enqueue(ironcl_route route, ironcl_queue queue, const ironcl_route_args* args,
+                            ironcl_event* out_event, ironcl_error* error) noexcept;
+void route_destroy(ironcl_route route) noexcept;
+
+ironcl_status activate_create(ironcl_device device, const ironcl_activate_desc* desc, ironcl_activate* out_activate,
+                              ironcl_error* error) noexcept;
+ironcl_status activate_enqueue(ironcl_activate activate, ironcl_queue queue, const ironcl_activate_args* args,
+                               ironcl_event* out_event, ironcl_error* error) noexcept;
+void activate_destroy(ironcl_activate activate) noexcept;
+
+ironcl_status combine_create(ironcl_device device, const ironcl_combine_desc* desc, ironcl_combine* out_combine,
+                             ironcl_error* error) noexcept;
+ironcl_status combine_enqueue(ironcl_combine combine, ironcl_queue queue, const ironcl_combine_args* args,
+                              ironcl_event* out_event, ironcl_error* error) noexcept;
+void combine_destroy(ironcl_combine combine) noexcept;
+
 }  // namespace ironcl::adapter::entries

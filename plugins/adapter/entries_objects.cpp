@@ -152,7 +152,7 @@ ironcl_status weights_prepare(ironcl_device device, const ironcl_weights_desc* d
     handle->device = state;
     handle->n = known.n;
     handle->k = known.k;
-    handle->group_count = known.group_count;
+    handle->matrices = known.matrices;
     handle->dtype = known.dtype;
     handle->scale = known.scale;
     handle->weights = made(state->device->prepare_weights(known), "weights");

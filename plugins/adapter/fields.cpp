@@ -81,6 +81,22 @@ backend::ScaleDesc scale_desc(const ironcl_scale_desc& in, std::int64_t cols, bo
   return out;
 }
 
+void check_row_scales(const backend::ScaleDesc& scale, std::string_view field, std::string_view why) {
+  if (scale.dtype != DType::none && scale.grid.group_rows != 1) {
+    invalid(fmt::format("{}.group_rows is {}, expected 1: {}", field, scale.grid.group_rows, why));
+  }
+}
+
+std::int64_t check_group_count(backend::Grouping grouping, std::uint32_t count, std::string_view name) {
+  if (grouping == backend::Grouping::none && count != 0) {
+    invalid(fmt::format("{}.group_count is {}, but grouping is NONE; leave it 0", name, count));
+  }
+  if (grouping != backend::Grouping::none && (count < 1 || count > kMostMatrices)) {
+    invalid(fmt::format("{}.group_count is {}, expected 1 to {}", name, count, kMostMatrices));
+  }
+  return count;
+}
+
 backend::Quantizer quantizer(const ironcl_quantizer_desc& in, std::string_view field) {
   backend::Quantizer out;
   out.rounding = static_cast<numerics::ScaleRounding>(

@@ -60,7 +60,7 @@ struct ironcl_buffer_t : ironcl::adapter::Counted {
 struct ironcl_weights_t : ironcl::adapter::Counted {
   std::shared_ptr<ironcl::adapter::DeviceState> device;
   std::shared_ptr<ironcl::backend::Weights> weights;
-  std::int64_t n = 0, k = 0, group_count = 1;
+  std::int64_t n = 0, k = 0, matrices = 1;
   ironcl::backend::DType dtype = ironcl::backend::DType::none;
   ironcl::backend::ScaleDesc scale;
 };
@@ -76,6 +76,24 @@ struct ironcl_quantize_t : ironcl::adapter::Counted {
   std::shared_ptr<ironcl::adapter::DeviceState> device;
   std::shared_ptr<ironcl::backend::Quantize> quantize;
   ironcl::backend::QuantizeDesc desc;
+};
+
+struct ironcl_route_t : ironcl::adapter::Counted {
+  std::shared_ptr<ironcl::adapter::DeviceState> device;
+  std::shared_ptr<ironcl::backend::Route> route;
+  ironcl::backend::RouteDesc desc;
+};
+
+struct ironcl_activate_t : ironcl::adapter::Counted {
+  std::shared_ptr<ironcl::adapter::DeviceState> device;
+  std::shared_ptr<ironcl::backend::Activate> activate;
+  ironcl::backend::ActivateDesc desc;
+};
+
+struct ironcl_combine_t : ironcl::adapter::Counted {
+  std::shared_ptr<ironcl::adapter::DeviceState> device;
+  std::shared_ptr<ironcl::backend::Combine> combine;
+  ironcl::backend::CombineDesc desc;
 };
 
 struct ironcl_event_t : ironcl::adapter::Counted {

@@ -92,6 +92,15 @@ constexpr ironcl_plugin make_table(const char* name, const char* build_id) {
   table.quantize_create = &entries::quantize_create;
   table.quantize_enqueue = &entries::quantize_enqueue;
   table.quantize_destroy = &entries::quantize_destroy;
+  table.route_create = &entries::route_create;
+  table.route_enqueue = &entries::route_enqueue;
+  table.route_destroy = &entries::route_destroy;
+  table.activate_create = &entries::activate_create;
+  table.activate_enqueue = &entries::activate_enqueue;
+  table.activate_destroy = &entries::activate_destroy;
+  table.combine_create = &entries::combine_create;
+  table.combine_enqueue = &entries::combine_enqueue;
+  table.combine_destroy = &entries::combine_destroy;
   return table;
 }
 

@@ -14,6 +14,9 @@ namespace ironcl::adapter {
 /// Largest m, n, k and leading dimension of a scale: 2^31 - 1.
 inline constexpr std::int64_t kLargestDimension = 0x7fffffff;
 
+/// Most matrices of a grouped problem.
+inline constexpr std::uint32_t kMostMatrices = 1u << 20;
+
 /// Leading dimensions of 0 become tight, an amax_floor of 0 the default.
 backend::GemmDesc gemm_desc(const ironcl_gemm_desc* in);
 
@@ -22,7 +25,7 @@ backend::WeightsDesc weights_desc(const ironcl_weights_desc* in, const DeviceSta
 
 /// Throws where a B of these properties is not the one that `plan` multiplies. `field` opens the message.
 void check_same_matrix(const backend::GemmDesc& plan, backend::DType type, std::int64_t n, std::int64_t k,
-                       std::int64_t groups, const backend::ScaleDesc& scale, std::string_view field);
+                       std::int64_t matrices, const backend::ScaleDesc& scale, std::string_view field);
 
 /// One call of `plan` on `queue`: devices agree, weights are the plan's, spans lie inside their buffers, are large
 /// enough and aligned, written ones overlap no other.
@@ -34,6 +37,16 @@ backend::QuantizeDesc quantize_desc(const ironcl_quantize_desc* in);
 /// One call of a quantiser, checked like a plan's.
 backend::QuantizeArgs quantize_args(const ironcl_quantize_args* in, const ironcl_quantize_t& quantize,
                                     const ironcl_queue_t& queue);
+
+/// The steps of a layer of experts, and one call of each. Zeros that mean a default have become it.
+backend::RouteDesc route_desc(const ironcl_route_desc* in);
+backend::RouteArgs route_args(const ironcl_route_args* in, const ironcl_route_t& route, const ironcl_queue_t& queue);
+backend::ActivateDesc activate_desc(const ironcl_activate_desc* in);
+backend::ActivateArgs activate_args(const ironcl_activate_args* in, const ironcl_activate_t& activate,
+                                    const ironcl_queue_t& queue);
+backend::CombineDesc combine_desc(const ironcl_combine_desc* in);
+backend::CombineArgs combine_args(const ironcl_combine_args* in, const ironcl_combine_t& combine,
+                                  const ironcl_queue_t& queue);
 
 /// A span of write or read: inside its buffer, of the queue's device, at least one byte.
 backend::Span transfer_span(const ironcl_span& in, std::string_view name, const DeviceState& device);

@@ -21,7 +21,6 @@ using numerics::is_float;
 using numerics::is_quantized;
 
 constexpr std::uint32_t kMostOptions = 1024;
-constexpr std::uint32_t kMostGroups = 1u << 20;
 
 bool is_fp8(DType type) { return type == DType::e4m3fn || type == DType::e5m2; }
 
@@ -100,13 +99,23 @@ backend::Options plan_options(const ironcl_chain* chain) {
   return out;
 }
 
-void check_grouping(const backend::GemmDesc& desc) {
-  if (desc.grouping == backend::Grouping::none && desc.group_count != 0) {
-    invalid(fmt::format("gemm_desc.group_count is {}, but grouping is NONE; leave it 0", desc.group_count));
+/// An unquantised B meets an unquantised A: nothing of either would have scales otherwise.
+void check_b(const backend::GemmDesc& desc) {
+  check_pair(desc.b, desc.b_scale, "gemm_desc.b");
+  if (is_float(desc.b) && !is_float(desc.a)) {
+    invalid(fmt::format("gemm_desc.b_dtype is {}, but a_dtype is {}; an unquantised B needs an A of f32, f16 or bf16",
+                        shown(desc.b), shown(desc.a)));
   }
-  if (desc.grouping != backend::Grouping::none && (desc.group_count < 1 || desc.group_count > kMostGroups)) {
-    invalid(fmt::format("gemm_desc.group_count is {}, expected 1 to {}", desc.group_count, kMostGroups));
+}
+
+/// Rows that are picked or dealt out one by one have scales of their own.
+void check_rows_alone(const backend::GemmDesc& desc) {
+  if (desc.grouping != backend::Grouping::none) {
+    constexpr std::string_view kWhy = "rows of a grouped problem belong to different matrices";
+    check_row_scales(desc.a_scale, "gemm_desc.a_scale", kWhy);
+    check_row_scales(desc.d_scale, "gemm_desc.d_scale", kWhy);
   }
+  if (desc.a_rows != 0) check_row_scales(desc.a_scale, "gemm_desc.a_scale", "rows of A are gathered one by one");
 }
 
 }  // namespace
@@ -129,7 +138,8 @@ backend::GemmDesc gemm_desc(const ironcl_gemm_desc* in) {
       enumerator(abi.weakest_accuracy, IRONCL_ACCURACY_TENSOR14, "gemm_desc.weakest_accuracy"));
   out.grouping =
       static_cast<backend::Grouping>(enumerator(abi.grouping, IRONCL_GROUPING_MASKED, "gemm_desc.grouping"));
-  out.group_count = abi.group_count;
+  out.matrices = check_group_count(out.grouping, abi.group_count, "gemm_desc");
+  out.a_rows = dimension(abi.a_rows, 0, "gemm_desc.a_rows");
   out.repeatable = (abi.flags & IRONCL_GEMM_REPEATABLE) != 0;
   out.a_scale = scale_desc(abi.a_scale, out.k, out.a_source != DType::none, "gemm_desc.a_scale");
   out.b_scale = scale_desc(abi.b_scale, out.k, true, "gemm_desc.b_scale");
@@ -137,17 +147,20 @@ backend::GemmDesc gemm_desc(const ironcl_gemm_desc* in) {
   out.a_quantizer = quantizer(abi.a_quantizer, "gemm_desc.a_quantizer");
   out.d_quantizer = quantizer(abi.d_quantizer, "gemm_desc.d_quantizer");
   check_a(out);
-  check_pair(out.b, out.b_scale, "gemm_desc.b");
+  check_b(out);
   check_d(out);
   if (out.bias != DType::none && !is_float(out.bias)) {
     invalid(fmt::format("gemm_desc.bias_dtype is {}, expected none, f32, f16 or bf16", shown(out.bias)));
   }
-  check_grouping(out);
-  const std::int64_t matrices = std::max<std::int64_t>(1, out.group_count);
-  const std::int64_t a_matrices = out.grouping == backend::Grouping::masked ? matrices : 1;
-  check_extent(out.m, out.lda, a_matrices, "gemm_desc: A");
-  check_extent(out.m, out.ldd, a_matrices, "gemm_desc: D");
-  check_extent(out.m, std::max(out.a_scale.ld, out.d_scale.ld), a_matrices, "gemm_desc: scales");
+  check_rows_alone(out);
+  const std::int64_t matrices = std::max<std::int64_t>(1, out.matrices);
+  const std::int64_t d_matrices = out.grouping == backend::Grouping::masked ? matrices : 1;
+  const std::int64_t a_rows = out.a_rows == 0 ? out.m : out.a_rows;
+  const std::int64_t a_matrices = out.a_rows == 0 ? d_matrices : 1;
+  check_extent(a_rows, out.lda, a_matrices, "gemm_desc: A");
+  check_extent(a_rows, out.a_scale.ld, a_matrices, "gemm_desc: scales of A");
+  check_extent(out.m, out.ldd, d_matrices, "gemm_desc: D");
+  check_extent(out.m, out.d_scale.ld, d_matrices, "gemm_desc: scales of D");
   check_extent(out.n, out.k, matrices, "gemm_desc: B");
   out.options = plan_options(abi.next);
   return out;
@@ -162,23 +175,23 @@ backend::WeightsDesc weights_desc(const ironcl_weights_desc* in, const DeviceSta
   out.n = dimension(abi.n, 1, "weights_desc.n");
   out.k = dimension(abi.k, 1, "weights_desc.k");
   out.ld = leading(abi.ld, out.k, "weights_desc.ld", "k");
-  if (abi.group_count > kMostGroups) {
-    invalid(fmt::format("weights_desc.group_count is {}, expected at most {}", abi.group_count, kMostGroups));
+  if (abi.group_count > kMostMatrices) {
+    invalid(fmt::format("weights_desc.group_count is {}, expected at most {}", abi.group_count, kMostMatrices));
   }
-  out.group_count = std::max<std::int64_t>(1, abi.group_count);
+  out.matrices = std::max<std::int64_t>(1, abi.group_count);
   out.scale = scale_desc(abi.scale, out.k, false, "weights_desc.scale");
   check_pair(out.dtype, out.scale, "weights_desc: b");
-  check_extent(out.n, out.ld, out.group_count, "weights_desc: data");
-  check_extent(out.n, out.scale.ld, out.group_count, "weights_desc: scales");
+  check_extent(out.n, out.ld, out.matrices, "weights_desc: data");
+  check_extent(out.n, out.scale.ld, out.matrices, "weights_desc: scales");
 
   const auto bytes_of = [](std::int64_t rows, std::int64_t ld, std::int64_t cols, DType type) {
     return static_cast<std::uint64_t>((rows - 1) * ld + cols) * size_of(type);
   };
   require(abi.data, "weights_desc.data");
-  const std::uint64_t data = bytes_of(out.group_count * out.n, out.ld, out.k, out.dtype);
+  const std::uint64_t data = bytes_of(out.matrices * out.n, out.ld, out.k, out.dtype);
   if (abi.data_bytes < data) {
     invalid(fmt::format("weights_desc.data_bytes is {}, expected at least {} for {} [{}, {}] {} with ld {}",
-                        abi.data_bytes, data, out.group_count, out.n, out.k, shown(out.dtype), out.ld));
+                        abi.data_bytes, data, out.matrices, out.n, out.k, shown(out.dtype), out.ld));
   }
   if (out.scale.dtype == DType::none) {
     if (abi.scales != nullptr || abi.scale_bytes != 0) {
@@ -187,12 +200,12 @@ backend::WeightsDesc weights_desc(const ironcl_weights_desc* in, const DeviceSta
   } else {
     require(abi.scales, "weights_desc.scales");
     const std::int64_t rows = out.scale.grid.scale_rows(out.n), cols = out.scale.grid.scale_cols(out.k);
-    const std::uint64_t scales = bytes_of(out.group_count * rows, out.scale.ld, cols, out.scale.dtype);
+    const std::uint64_t scales = bytes_of(out.matrices * rows, out.scale.ld, cols, out.scale.dtype);
     if (abi.scale_bytes < scales) {
       invalid(
           fmt::format("weights_desc.scale_bytes is {}, expected at least {} for {} [{}, {}] {} with ld {} (groups "
                       "of {}x{}, ceil-divided)",
-                      abi.scale_bytes, scales, out.group_count, rows, cols, shown(out.scale.dtype), out.scale.ld,
+                      abi.scale_bytes, scales, out.matrices, rows, cols, shown(out.scale.dtype), out.scale.ld,
                       abi.scale.group_rows, abi.scale.group_cols));
     }
   }
@@ -203,19 +216,19 @@ backend::WeightsDesc weights_desc(const ironcl_weights_desc* in, const DeviceSta
     if (plan.device.get() != &device) {
       invalid("weights_desc.plan is of another device; prepare the weights on the plan's device");
     }
-    check_same_matrix(plan.desc, out.dtype, out.n, out.k, out.group_count, out.scale, "weights_desc");
+    check_same_matrix(plan.desc, out.dtype, out.n, out.k, out.matrices, out.scale, "weights_desc");
     out.plan = plan.gemm;
   }
   return out;
 }
 
-void check_same_matrix(const backend::GemmDesc& plan, DType type, std::int64_t n, std::int64_t k, std::int64_t groups,
-                       const backend::ScaleDesc& scale, std::string_view field) {
-  const std::int64_t plan_groups = std::max<std::int64_t>(1, plan.group_count);
-  if (n != plan.n || k != plan.k || groups != plan_groups) {
+void check_same_matrix(const backend::GemmDesc& plan, DType type, std::int64_t n, std::int64_t k,
+                       std::int64_t matrices, const backend::ScaleDesc& scale, std::string_view field) {
+  const std::int64_t plan_matrices = std::max<std::int64_t>(1, plan.matrices);
+  if (n != plan.n || k != plan.k || matrices != plan_matrices) {
     invalid(
         fmt::format("{}: the weights are {} matrices of [n, k] = [{}, {}], expected {} of [{}, {}] as in the plan",
-                    field, groups, n, k, plan_groups, plan.n, plan.k));
+                    field, matrices, n, k, plan_matrices, plan.n, plan.k));
   }
   if (type != plan.b) {
     invalid(fmt::format("{}: the weights are {}, expected the plan's b_dtype {}", field, shown(type), shown(plan.b)));

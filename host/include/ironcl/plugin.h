@@ -185,15 +185,17 @@ enum {
 /* Grouped problems: many matrices B, an expert each, in one enqueue. B and b_scale then hold group_count matrices one
  * after another, n x k each; the grid of b_scale starts anew with each matrix. group_sizes[g] (s32, on the device,
  * read there when the call runs) is the number of rows that matrix g multiplies. It is never trusted: a negative one
- * counts as 0, and rows past the last that the layout has are cut off. Only rows that a matrix multiplies are
- * written. How a row's sum is added up does not depend on the other rows. a_scale.group_rows is 1. */
+ * counts as 0, and rows past the last that the layout has are cut off. Only rows of D and d_scale that a matrix
+ * multiplies are written (of a_quantized they alone have a meaning). How a row's sum is added up does not depend on
+ * the other rows. A row has its own scales: group_rows of a_scale and d_scale is 1 where they have a dtype. */
 enum {
   IRONCL_GROUPING_NONE = 0,
   /* Rows of A and D are sorted by matrix, without gaps and without alignment: matrix g has the rows from the sum of
    * the sizes before it. Where all sizes together are less than m, the rows after them are not touched. */
   IRONCL_GROUPING_CONTIGUOUS = 1,
   /* A is [group_count, m, k] and D [group_count, m, n], with m the plan's (and every call's) m; the first
-   * group_sizes[g] rows of each are valid, and only these are written. a_scale is group_count grids likewise. */
+   * group_sizes[g] rows of each are valid, and only these are written. a_scale and d_scale are group_count grids
+   * likewise. */
   IRONCL_GROUPING_MASKED = 2
 };
 
@@ -234,10 +236,10 @@ typedef struct ironcl_gemm_desc {
   ironcl_scale_desc d_scale; /* of a quantised D: over m x n; dtype NONE else */
   ironcl_quantizer_desc a_quantizer;
   ironcl_quantizer_desc d_quantizer;
-  /* (since 1.1) 0: A has a row for each row of the problem. Else a gather: A has at most a_rows rows, and the
-   * problem's row r is row a_index[r] of A. A plan that quantises A does so once for each of these a_rows.
-   * a_scale.group_rows is
-   * 1. 0 to 2^31 - 1. */
+  /* (since 1.1) 0: A has a row for each row of the problem. 1 to 2^31 - 1: a gather, with or without a grouping: A
+   * has at most so many rows, flat also where the grouping is MASKED, and the problem's row r is row a_index[r] of
+   * them. A plan that quantises A does so once for each of these rows. group_rows of a_scale is 1 where it has a
+   * dtype. */
   int64_t a_rows;
 } ironcl_gemm_desc;
 
@@ -276,9 +278,10 @@ typedef struct ironcl_weights_t* ironcl_weights;   /* B, prepared; immutable; th
 typedef struct ironcl_gemm_t* ironcl_gemm;         /* a plan; one thread at a time */
 typedef struct ironcl_event_t* ironcl_event;       /* completion and status of a command; thread safe */
 typedef struct ironcl_quantize_t* ironcl_quantize; /* (since 1.1) a quantiser; one thread at a time */
-typedef struct ironcl_route_t* ironcl_route; /* (since 1.1) which expert gets which token; one thread at a time */
-typedef struct ironcl_activate_t* ironcl_activate; /* (since 1.1) gate and up to one matrix; one thread at a time */
-typedef struct ironcl_combine_t* ironcl_combine;   /* (since 1.1) experts' rows to tokens; one thread at a time */
+/* (since 1.1) The steps of a layer of experts, one thread at a time each. */
+typedef struct ironcl_route_t* ironcl_route;       /* which expert gets which token */
+typedef struct ironcl_activate_t* ironcl_activate; /* gate and up become one matrix */
+typedef struct ironcl_combine_t* ironcl_combine;   /* the experts' rows become a row for each token */
 
 /* `size` bytes of a buffer from `offset`. A NULL buffer means "absent". */
 typedef struct ironcl_span {
@@ -370,10 +373,10 @@ typedef struct ironcl_gemm_info {
 } ironcl_gemm_info;
 
 /* One call of a plan. Spans: `a` [m, k]; `a_scale` the caller's scales (absent where the plan quantises A);
- * `d` [m, n]; `d_scale`, `bias` [n] (of a grouped problem [group_count, n]), `group_sizes` [group_count] s32 where
- * the plan has them; `workspace` at least gemm_info.workspace_bytes, or absent: then the plan uses its own, and its
- * calls wait for one another. `a_quantized` [m, k] tight and `a_quantized_scale` tight: absent, or both given on a
- * plan that quantises A; the plan also leaves the codes and scales there. Bytes of D outside [m, n] are never
+ * `d` [m, n]; `d_scale`, `bias` [n] (tight; of a grouped problem [group_count, n]), `group_sizes` [group_count] s32
+ * where the plan has them; `workspace` at least gemm_info.workspace_bytes, or absent: then the plan uses its own, and
+ * its calls wait for one another. `a_quantized` [m, k] tight and `a_quantized_scale` tight: absent, or both given on
+ * a plan that quantises A; the plan also leaves the codes and scales there. Bytes of D outside [m, n] are never
  * written. A span may be larger than needed; one that is written overlaps no other. Offsets are multiples of the
  * device's buffer_alignment and of the element size. Where m is 0, spans may be absent. */
 typedef struct ironcl_gemm_args {
@@ -384,11 +387,11 @@ typedef struct ironcl_gemm_args {
   int64_t m;              /* 0 (no work: an event that completes in its turn) to the plan's m */
   ironcl_weights weights; /* those in another layout than the plan reads may be refused: prepare with the plan */
   ironcl_span a, a_scale, d, d_scale, bias, group_sizes, workspace, a_quantized, a_quantized_scale;
-  /* (since 1.1) Of a plan with desc.a_rows: the rows that A has in this call, 1 to desc.a_rows (0 where m is 0); then
-   * a, a_scale, a_quantized and a_quantized_scale have a_rows rows instead of m. */
+  /* (since 1.1) Of a plan with desc.a_rows: the rows that A has in this call, 1 to desc.a_rows (also 0 where m is 0);
+   * then a, a_scale, a_quantized and a_quantized_scale have a_rows rows instead of m. Else 0. */
   int64_t a_rows;
-  /* s32, an element for each row of the problem: m, or group_count * m of a masked one. Read for rows that are
-   * computed and no others. Never trusted: an index outside of A means its nearest row. */
+  /* (since 1.1) s32, an element for each row of the problem: m, or group_count * m of a masked one. Read for rows
+   * that are computed and no others. Never trusted: a negative index means row 0, one past the end the last row. */
   ironcl_span a_index;
 } ironcl_gemm_args;
 
@@ -437,79 +440,93 @@ typedef struct ironcl_quantize_args {
 
 /*===--- (since 1.1) A layer of experts: route, [gemm, activate, gemm], combine ---------------------===*/
 
-/* From the logits of a router to everything that the steps after it need, without the host: which experts each token
- * gets with which weight, and the rows of all of them sorted by expert (stable: within an expert in the order of
- * tokens, so that nothing depends on chance). docs/experts.md has the formulas and their sources. */
+/* docs/experts.md has the formulas and their sources. What follows holds for all three steps as it does for plans: a
+ * call may bring less than the description's most; one that brings nothing needs no spans and writes nothing, but for
+ * route's group_sizes; a span may be larger than needed, and one that is written overlaps no other; offsets are
+ * multiples of the device's buffer_alignment and of the element size; s32 numbers on the device are never trusted. */
+
+/* route: from a router's logits to everything that the next steps need, without the host. Which experts each token
+ * gets and with which weights, and the rows of all of them sorted by expert: within an expert in the order of tokens
+ * and then of slots, so that nothing depends on chance. */
 enum {
-  IRONCL_SCORE_SOFTMAX = 1,      /* over all experts: Qwen3, DeepSeek-V2; with NORMALIZE Mixtral */
+  IRONCL_SCORE_SOFTMAX = 1,      /* over all experts: Qwen3-MoE, DeepSeek-V2; with NORMALIZE Mixtral and gpt-oss */
   IRONCL_SCORE_SIGMOID = 2,      /* of each logit: DeepSeek-V3, GLM-4.5, MiniMax */
   IRONCL_SCORE_SQRT_SOFTPLUS = 3 /* sqrt(log(1 + exp(logit))): DeepSeek-V4 */
 };
 enum {
-  IRONCL_ROUTE_GIVEN = 1u << 0,       /* ids and weights are read, not made; there are no logits */
-  IRONCL_ROUTE_NORMALIZE = 1u << 1,   /* a token's weights are divided by their sum, before `scale` */
+  /* ids are read, not made: score, scale, expert_groups, bias_dtype and the flags NORMALIZE and BEST_OF_TWO are 0,
+   * and nothing is done with weights. No logits (logits_dtype NONE), unless SHARED_GATE is set: then the last is
+   * read. */
+  IRONCL_ROUTE_GIVEN = 1u << 0,
+  IRONCL_ROUTE_NORMALIZE = 1u << 1, /* a token's weights are divided by their sum, before `scale`; a sum of 0: not */
   IRONCL_ROUTE_SHARED_GATE = 1u << 2, /* a last logit more: shared_weights = its sigmoid (Qwen2-MoE, Qwen3-Next) */
-  IRONCL_ROUTE_BEST_OF_TWO =
-      1u << 3 /* a group of experts is worth the sum of its two best (DeepSeek-V3), else its best */
+  /* A group of experts (of two or more) is worth the sum of its two best (DeepSeek-V3), else its best. */
+  IRONCL_ROUTE_BEST_OF_TWO = 1u << 3
 };
 typedef struct ironcl_route_desc {
   uint32_t struct_size;
   uint32_t flags; /* IRONCL_ROUTE_* */
   const ironcl_chain* next;
-  int64_t tokens;    /* T: the most that a call will bring. 0 to 2^31 - 1; T * top_k too */
-  int64_t logits_ld; /* elements; 0: tight */
-  int64_t capacity; /* 0: rows for GROUPING_CONTIGUOUS. Else for MASKED with m = capacity: rows past it are dropped */
+  int64_t tokens;    /* T: the most that a call will bring. 0 to 2^31 - 1; T * top_k is at most 2^31 - 1 too */
+  int64_t logits_ld; /* elements; 0: tight. 0 where there are no logits */
+  /* 0: rows for GROUPING_CONTIGUOUS, T * top_k at most. Else for GROUPING_MASKED with m = capacity: expert g's rows
+   * begin at row g * capacity, and those past its capacity are dropped. local_experts * capacity <= 2^31 - 1. */
+  int64_t capacity;
   uint32_t experts; /* E: 1 to 65536; ids are 0 to E - 1 */
   uint32_t top_k;   /* k: 1 to E, at most 64 */
-  uint32_t
-      first_expert; /* The experts that are here, for a layer that is spread over devices: group g of the rows is */
-  uint32_t local_experts;    /* ... expert first_expert + g. 0 local_experts: all. Other experts' slots get row -1 */
-  uint32_t score;            /* IRONCL_SCORE_*; 0 where GIVEN */
-  uint32_t expert_groups;    /* E is split into so many equal groups, of which the best `top_groups` stay. 0: one */
+  /* The experts that are here, of a layer that is spread over devices: group g of the rows is expert first_expert +
+   * g, and slots of other experts get row -1. local_experts 0: all of them, first_expert 0 then. */
+  uint32_t first_expert;
+  uint32_t local_experts;
+  uint32_t score; /* IRONCL_SCORE_*; 0 where GIVEN */
+  /* E is split into so many equal groups, of which the best `top_groups` stay; these have k experts or more.
+   * 0: one group. */
+  uint32_t expert_groups;
   uint32_t top_groups;       /* 1 to expert_groups; 0 where expert_groups is 0 */
-  float scale;               /* a factor of all weights (routed_scaling_factor); 0: 1 */
+  float scale;               /* a factor of all weights (routed_scaling_factor), finite; 0: 1 */
   ironcl_dtype logits_dtype; /* F32, F16, BF16; computed with in f32 */
   ironcl_dtype bias_dtype;   /* F32: added to the scores for choosing, not for weighing; NONE: no bias */
 } ironcl_route_desc;
 
-/* Ties go to the smaller id; a token's slots are in falling order of what they were chosen by; a NaN is smaller than
- * everything. G is local_experts. A given id outside of 0 to E - 1 is nobody's: its slot gets row -1. */
+/* A token's slots are in falling order of what they were chosen by (score + bias); ties go to the smaller id, also
+ * between groups of experts; a NaN is smaller than everything. A given id outside of 0 to E - 1 is nobody's: its slot
+ * gets row -1. Elements of a_index that belong to no row are not written. */
 typedef struct ironcl_route_args {
   uint32_t struct_size;
   uint32_t wait_count;
   const ironcl_event* wait;
   const ironcl_chain* next;
-  int64_t tokens;          /* 0 (then every size is 0) to desc.tokens */
-  ironcl_span logits;      /* [tokens, E], or E + 1 with SHARED_GATE */
-  ironcl_span bias;        /* [E] */
-  ironcl_span ids;         /* s32 [tokens, k]: made, or GIVEN */
-  ironcl_span weights;     /* f32 [tokens, k]: made, or GIVEN */
-  ironcl_span group_sizes; /* s32 [G]: rows of each expert, for gemm_args.group_sizes */
-  ironcl_span a_index;     /* s32 [tokens * k], MASKED [G, capacity]: the token of each row, for gemm_args.a_index */
-  ironcl_span rows;        /* s32 [tokens, k]: the row of each slot, or -1, for combine_args.rows */
-  ironcl_span shared_weights; /* f32 [tokens] with SHARED_GATE, else absent */
+  int64_t tokens;             /* 0 (then every group size is 0) to desc.tokens */
+  ironcl_span logits;         /* [tokens, E], or [tokens, E + 1] with SHARED_GATE */
+  ironcl_span bias;           /* [E] */
+  ironcl_span ids;            /* s32 [tokens, k]: made, or GIVEN */
+  ironcl_span weights;        /* f32 [tokens, k]: made; may be absent where GIVEN */
+  ironcl_span group_sizes;    /* s32 [local_experts]: rows of each expert, for gemm_args.group_sizes; made */
+  ironcl_span a_index;        /* s32 [tokens * k], MASKED [local_experts, capacity]: the token of each row; made */
+  ironcl_span rows;           /* s32 [tokens, k]: the row of each slot, or -1, for combine_args.rows; made */
+  ironcl_span shared_weights; /* f32 [tokens] with SHARED_GATE, made; else absent */
 } ironcl_route_args;
 
-/* Y = activation(gate, up), element by element in f32, rounded to y_dtype; or quantised to codes and scales of it, as
- * quantize_enqueue would quantise the f32 values. Rows that no expert has are neither read nor written. */
+/* activate: Y = activation(gate, up), element by element in f32, rounded to y_dtype; or codes and scales of it, as
+ * quantize_enqueue would make them of the f32 values. Rows that no expert has are neither read nor written. */
 enum {
-  IRONCL_ACTIVATION_SILU = 1, /* gate * sigmoid(gate) * up, everything clamped first (limit): DeepSeek, Qwen, GLM */
-  IRONCL_ACTIVATION_SWIGLU_OAI = 2 /* (up + 1) * gate * sigmoid(1.702 * gate), clamped first: gpt-oss, limit 7 */
+  IRONCL_ACTIVATION_SILU = 1,      /* gate * sigmoid(gate) * up: DeepSeek, Qwen, GLM */
+  IRONCL_ACTIVATION_SWIGLU_OAI = 2 /* gate * sigmoid(1.702 * gate) * (up + 1): gpt-oss, with a limit of 7 */
 };
 typedef struct ironcl_activate_desc {
   uint32_t struct_size;
   uint32_t flags; /* 0 */
   const ironcl_chain* next;
-  int64_t rows; /* the most that a call will bring; of a masked problem those of each group */
-  int64_t cols;
+  int64_t rows; /* the most that a call will bring; of a masked problem those of each matrix. 0 to 2^31 - 1 */
+  int64_t cols; /* 1 to 2^31 - 1 */
   int64_t gate_ld, up_ld, y_ld; /* elements; 0: tight, cols */
   ironcl_dtype x_dtype;         /* of gate and up: F32, F16, BF16 */
   ironcl_dtype y_dtype;         /* F32, F16, BF16; or an fp8 type or I8, with `scale` */
   uint32_t activation;          /* IRONCL_ACTIVATION_* */
-  float limit;                  /* gate at most this, up within its negative and this; 0: no clamping */
-  uint32_t grouping;            /* IRONCL_GROUPING_* */
-  uint32_t group_count;
-  ironcl_scale_desc scale; /* F32, {1, group_cols} over rows x cols; dtype NONE where y_dtype is a float type */
+  float limit;                  /* before all else gate is clamped to at most this, up to +-this; 0: no clamping */
+  uint32_t grouping;            /* IRONCL_GROUPING_*: which rows there are, by group_sizes, as of a plan */
+  uint32_t group_count;         /* 0 where grouping is NONE */
+  ironcl_scale_desc scale;      /* F32, {1, group_cols} over rows x cols; zero where y_dtype is a float type */
   ironcl_quantizer_desc quantizer;
 } ironcl_activate_desc;
 
@@ -519,29 +536,29 @@ typedef struct ironcl_activate_args {
   const ironcl_event* wait;
   const ironcl_chain* next;
   int64_t rows; /* 0 to desc.rows; of a masked problem desc.rows */
-  ironcl_span gate,
-      up;        /* [rows, cols]; of a masked problem [group_count, rows, cols]. They may share a buffer's rows */
-  ironcl_span y; /* likewise */
-  ironcl_span scales; /* likewise, where quantised */
-  ironcl_span group_sizes;
+  /* [rows, cols], of a masked problem [group_count, rows, cols]; they may be the halves of the rows of one matrix. */
+  ironcl_span gate, up;
+  ironcl_span y;           /* likewise */
+  ironcl_span scales;      /* likewise, where Y is quantised */
+  ironcl_span group_sizes; /* s32 [group_count] where there is a grouping */
 } ironcl_activate_args;
 
-/* Y[t] = sum over j = 0 to k - 1, in this order, of weights[t, j] * X[rows[t, j]], then + add_weights[t] * add[t].
- * Each product and each sum is rounded to f32, nothing is fused, so that the bits are the same on every device; at
- * the end Y is rounded to y_dtype. A slot whose row is outside of X is left out: it is not read, and not multiplied
- * by 0. */
+/* combine: Y[t] = 0 + weights[t, 0] * X[rows[t, 0]] + ... + weights[t, k - 1] * X[rows[t, k - 1]] in this order, then
+ * + add_weights[t] * add[t]. Each product and each sum is rounded to f32 and none are fused, so that the bits are the
+ * same on every device (but for a NaN's, and results below 2^-126, which a device may flush); at the end Y is rounded
+ * to y_dtype. A slot whose row is outside of X is left out: it is not read, and not multiplied by 0. */
 typedef struct ironcl_combine_desc {
   uint32_t struct_size;
   uint32_t flags; /* 0 */
   const ironcl_chain* next;
-  int64_t tokens;             /* the most that a call will bring */
-  int64_t cols;               /* N */
-  int64_t rows;               /* of X, all experts' together */
+  int64_t tokens; /* T: the most that a call will bring. 0 to 2^31 - 1; T * top_k is at most 2^31 - 1 too */
+  int64_t cols;   /* 1 to 2^31 - 1 */
+  int64_t rows;   /* of X, all experts' together; of a masked problem group_count * m. 1 to 2^31 - 1 */
   int64_t x_ld, add_ld, y_ld; /* elements; 0: tight, cols */
-  uint32_t top_k;
-  ironcl_dtype x_dtype;   /* F32, F16, BF16 */
-  ironcl_dtype add_dtype; /* F32, F16, BF16: what shared experts made; NONE: nothing is added */
-  ironcl_dtype y_dtype;   /* F32, F16, BF16 */
+  uint32_t top_k;             /* 1 to 64 */
+  ironcl_dtype x_dtype;       /* F32, F16, BF16 */
+  ironcl_dtype add_dtype;     /* F32, F16, BF16: what shared experts made; NONE: nothing is added */
+  ironcl_dtype y_dtype;       /* F32, F16, BF16 */
 } ironcl_combine_desc;
 
 typedef struct ironcl_combine_args {
@@ -549,12 +566,12 @@ typedef struct ironcl_combine_args {
   uint32_t wait_count;
   const ironcl_event* wait;
   const ironcl_chain* next;
-  int64_t tokens;
+  int64_t tokens;          /* 0 to desc.tokens */
   ironcl_span x;           /* [desc.rows, cols] */
   ironcl_span rows;        /* s32 [tokens, k] */
   ironcl_span weights;     /* f32 [tokens, k] */
-  ironcl_span add;         /* [tokens, cols] */
-  ironcl_span add_weights; /* f32 [tokens]; absent: 1 */
+  ironcl_span add;         /* [tokens, cols] where there is an add_dtype */
+  ironcl_span add_weights; /* f32 [tokens] where there is an add_dtype; absent: 1 */
   ironcl_span y;           /* [tokens, cols] */
 } ironcl_combine_args;
 

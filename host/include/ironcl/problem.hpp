@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+// ironcl.hpp, part: a problem and whether a device runs it. Next door: gemm.hpp (plans for it).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "errors.hpp"
+
+namespace ironcl {
+
+/// The bytes of a contiguous range of trivially copyable values, borrowed.
+template <class Range>
+std::span<const std::byte> bytes_of(const Range& values) {
+  return std::as_bytes(std::span(values));
+}
+
+/// Scales of an operand: one a block of rows x cols; 0 spans the dimension. As ironcl_scale_desc.
+struct Scale {
+  ironcl_dtype dtype = IRONCL_DTYPE_NONE;
+  std::uint32_t rows = 0;
+  std::uint32_t cols = 0;
+  std::int64_t ld = 0;
+  ironcl_scale_desc to_c() const {
+    return {.dtype = dtype, .group_rows = rows, .group_cols = cols, .reserved = 0, .ld = ld};
+  }
+};
+
+/// A problem; every field as in ironcl_gemm_desc. The default is a DeepSeek-style layer: e4m3fn operands given with
+/// their scales, token groups of 128 and blocks of 128 x 128, f32 out.
+struct GemmDesc {
+  std::int64_t m = 0, n = 0, k = 0;
+  std::int64_t lda = 0, ldd = 0;
+  ironcl_dtype a_source = IRONCL_DTYPE_NONE;
+  ironcl_dtype a = IRONCL_F8_E4M3FN;
+  ironcl_dtype b = IRONCL_F8_E4M3FN;
+  ironcl_dtype d = IRONCL_F32;
+  ironcl_dtype bias = IRONCL_DTYPE_NONE;
+  std::uint32_t flags = 0;
+  std::uint32_t weakest_accuracy = IRONCL_ACCURACY_F32;
+  std::uint32_t grouping = IRONCL_GROUPING_NONE;
+  std::uint32_t group_count = 0;
+  Scale a_scale{IRONCL_F32, 1, 128};
+  Scale b_scale{IRONCL_F32, 128, 128};
+  Scale d_scale{};
+  ironcl_quantizer_desc a_quantizer{};
+  ironcl_quantizer_desc d_quantizer{};
+  std::int64_t a_rows = 0;  ///< the most rows of a gathered A; 0: none is gathered. Since ABI 1.1
+  std::vector<std::pair<std::string, std::string>> options{};  ///< a backend's own, such as {"variant", "gemm_tiled"}
+};
+
+namespace detail {
+
+/// The C form of a GemmDesc, which it borrows from: keep the GemmDesc alive.
+class CGemmDesc {
+ public:
+  explicit CGemmDesc(const GemmDesc& desc) : desc_(sized<ironcl_gemm_desc>()) {
+    desc_.flags = desc.flags;
+    desc_.m = desc.m;
+    desc_.n = desc.n;
+    desc_.k = desc.k;
+    desc_.lda = desc.lda;
+    desc_.ldd = desc.ldd;
+    desc_.a_source_dtype = desc.a_source;
+    desc_.a_dtype = desc.a;
+    desc_.b_dtype = desc.b;
+    desc_.d_dtype = desc.d;
+    desc_.bias_dtype = desc.bias;
+    desc_.weakest_accuracy = desc.weakest_accuracy;
+    desc_.grouping = desc.grouping;
+    desc_.group_count = desc.group_count;
+    desc_.a_scale = desc.a_scale.to_c();
+    desc_.b_scale = desc.b_scale.to_c();
+    desc_.d_scale = desc.d_scale.to_c();
+    desc_.a_quantizer = desc.a_quantizer;
+    desc_.d_quantizer = desc.d_quantizer;
+    desc_.a_rows = desc.a_rows;
+    if (desc.options.empty()) return;
+    for (const auto& [key, value] : desc.options) items_.push_back({key.c_str(), value.c_str()});
+    options_.chain.struct_size = sizeof options_;
+    options_.chain.type = IRONCL_CHAIN_OPTIONS;
+    options_.count = static_cast<std::uint32_t>(items_.size());
+    options_.items = items_.data();
+    desc_.next = &options_.chain;
+  }
+  CGemmDesc(const CGemmDesc&) = delete;
+  CGemmDesc& operator=(const CGemmDesc&) = delete;
+  const ironcl_gemm_desc* get() const { return &desc_; }
+
+ private:
+  ironcl_gemm_desc desc_;
+  ironcl_options options_{};
+  std::vector<ironcl_key_value> items_;
+};
+
+}  // namespace detail
+
+/// The answer of supports(); true where the device will run the problem.
+struct Support {
+  std::uint32_t reason = IRONCL_REASON_NONE;
+  std::uint32_t accuracy_class = IRONCL_ACCURACY_F32;
+  std::uint32_t estimate_kind = IRONCL_TIME_NONE;
+  double estimate_ns = 0;
+  std::uint64_t workspace_bytes = 0;
+  std::string text;
+  explicit operator bool() const { return reason == IRONCL_REASON_NONE; }
+};
+
+}  // namespace ironcl
