@@ -29,7 +29,7 @@ std::string shown(double value) {
 
 Within softplus_root(double x) {
   const double value = std::sqrt(std::max(x, 0.0) + std::log1p(std::exp(-std::fabs(x))));
-  return {value, 16 * kUnit * value + std::sqrt(kUnderflow)};
+  return {value, std::isfinite(value) ? 16 * kUnit * value + std::sqrt(kUnderflow) : 0};
 }
 
 std::vector<Within> softmax_oracle(std::span<const float> logits) {
