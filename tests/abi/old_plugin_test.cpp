@@ -68,6 +68,23 @@ TEST(PluginOfTheOldestHeader, LoadsAndCopiesBytes) {
   EXPECT_EQ(std::string(error.message).rfind("quantize_create:", 0), 0u) << error.message;
   EXPECT_EQ(table.quantize_enqueue(nullptr, queue, nullptr, nullptr, &error), IRONCL_UNIMPLEMENTED);
   table.quantize_destroy(quantize);
+  ironcl_route route = nullptr;
+  ironcl_activate activate = nullptr;
+  ironcl_combine combine = nullptr;
+  EXPECT_EQ(table.route_create(device, nullptr, &route, &error), IRONCL_UNIMPLEMENTED);
+  EXPECT_EQ(table.route_enqueue(nullptr, queue, nullptr, nullptr, &error), IRONCL_UNIMPLEMENTED);
+  EXPECT_EQ(table.activate_create(device, nullptr, &activate, &error), IRONCL_UNIMPLEMENTED);
+  EXPECT_EQ(table.activate_enqueue(nullptr, queue, nullptr, nullptr, &error), IRONCL_UNIMPLEMENTED);
+  EXPECT_EQ(table.combine_create(device, nullptr, &combine, &error), IRONCL_UNIMPLEMENTED);
+  EXPECT_EQ(table.combine_enqueue(nullptr, queue, nullptr, nullptr, &error), IRONCL_UNIMPLEMENTED);
+  EXPECT_EQ(std::string(error.message).rfind("combine_enqueue:", 0), 0u) << error.message;
+  table.route_destroy(route);
+  table.activate_destroy(activate);
+  table.combine_destroy(combine);
+  // A field that 1.1 appended is in a tail that it does not know: never ignored where it is set.
+  problem.a_rows = 1;
+  EXPECT_EQ(table.supports(device, &problem, &support, &error), IRONCL_UNIMPLEMENTED) << error.message;
+  EXPECT_EQ(table.gemm_create(device, &problem, &gemm, &error), IRONCL_UNIMPLEMENTED) << error.message;
 
   table.event_destroy(event);
   table.buffer_destroy(buffer);

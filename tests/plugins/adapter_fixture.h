@@ -42,6 +42,9 @@ class AdapterTest : public ::testing::Test {
     table->weights_destroy(weights);
     table->gemm_destroy(gemm);
     table->quantize_destroy(quantize);
+    table->route_destroy(route);
+    table->activate_destroy(activate);
+    table->combine_destroy(combine);
     table->buffer_destroy(buffer);
     table->queue_destroy(queue);
     table->unload();
@@ -70,6 +73,16 @@ class AdapterTest : public ::testing::Test {
   void make_quantize() {
     const auto desc = quantize_desc();
     ASSERT_EQ(table->quantize_create(devices[0], &desc, &quantize, &error), IRONCL_OK) << error.message;
+  }
+
+  /// The three steps of a layer of experts.
+  void make_experts() {
+    const auto router = route_desc();
+    ASSERT_EQ(table->route_create(devices[0], &router, &route, &error), IRONCL_OK) << error.message;
+    const auto activation = activate_desc();
+    ASSERT_EQ(table->activate_create(devices[0], &activation, &activate, &error), IRONCL_OK) << error.message;
+    const auto combination = combine_desc();
+    ASSERT_EQ(table->combine_create(devices[0], &combination, &combine, &error), IRONCL_OK) << error.message;
   }
 
   ironcl_buffer_desc buffer_desc() const {
@@ -109,6 +122,79 @@ class AdapterTest : public ::testing::Test {
     args.x = {buffer, 0, kM * kK * 2};
     args.codes = {buffer, 1024, kM * kK};
     args.scales = {buffer, 2048, kM * 2 * 4};
+    return args;
+  }
+
+  /// kM tokens to 2 of 6 experts by a softmax over f32 logits.
+  ironcl_route_desc route_desc() const {
+    auto desc = sized<ironcl_route_desc>();
+    desc.flags = IRONCL_ROUTE_NORMALIZE;
+    desc.tokens = kM;
+    desc.experts = 6;
+    desc.top_k = 2;
+    desc.score = IRONCL_SCORE_SOFTMAX;
+    desc.logits_dtype = IRONCL_F32;
+    return desc;
+  }
+
+  ironcl_route_args route_args() const {
+    auto args = sized<ironcl_route_args>();
+    args.tokens = kM;
+    args.logits = {buffer, 0, kM * 6 * 4};
+    args.ids = {buffer, 128, kM * 2 * 4};
+    args.weights = {buffer, 256, kM * 2 * 4};
+    args.group_sizes = {buffer, 384, 6 * 4};
+    args.a_index = {buffer, 512, kM * 2 * 4};
+    args.rows = {buffer, 640, kM * 2 * 4};
+    return args;
+  }
+
+  /// bf16 to e4m3 in groups of 1x4; kM rows of kK, sorted by 3 matrices.
+  ironcl_activate_desc activate_desc() const {
+    auto desc = sized<ironcl_activate_desc>();
+    desc.rows = kM;
+    desc.cols = kK;
+    desc.x_dtype = IRONCL_BF16;
+    desc.y_dtype = IRONCL_F8_E4M3FN;
+    desc.activation = IRONCL_ACTIVATION_SILU;
+    desc.grouping = IRONCL_GROUPING_CONTIGUOUS;
+    desc.group_count = 3;
+    desc.scale = {IRONCL_F32, 1, 4, 0, 0};
+    return desc;
+  }
+
+  ironcl_activate_args activate_args() const {
+    auto args = sized<ironcl_activate_args>();
+    args.rows = kM;
+    args.gate = {buffer, 0, kM * kK * 2};
+    args.up = {buffer, 128, kM * kK * 2};
+    args.y = {buffer, 256, kM * kK};
+    args.scales = {buffer, 384, kM * 2 * 4};
+    args.group_sizes = {buffer, 512, 3 * 4};
+    return args;
+  }
+
+  /// kM tokens of 2 rows each out of 8, bf16, with something bf16 added, to f32.
+  ironcl_combine_desc combine_desc() const {
+    auto desc = sized<ironcl_combine_desc>();
+    desc.tokens = kM;
+    desc.cols = kK;
+    desc.rows = 8;
+    desc.top_k = 2;
+    desc.x_dtype = desc.add_dtype = IRONCL_BF16;
+    desc.y_dtype = IRONCL_F32;
+    return desc;
+  }
+
+  ironcl_combine_args combine_args() const {
+    auto args = sized<ironcl_combine_args>();
+    args.tokens = kM;
+    args.x = {buffer, 0, 8 * kK * 2};
+    args.rows = {buffer, 256, kM * 2 * 4};
+    args.weights = {buffer, 384, kM * 2 * 4};
+    args.add = {buffer, 512, kM * kK * 2};
+    args.add_weights = {buffer, 640, kM * 4};
+    args.y = {buffer, 768, kM * kK * 4};
     return args;
   }
 
@@ -179,6 +265,9 @@ class AdapterTest : public ::testing::Test {
   ironcl_buffer buffer = nullptr;
   ironcl_gemm gemm = nullptr;
   ironcl_quantize quantize = nullptr;  ///< Made by the tests that are about it.
+  ironcl_route route = nullptr;        ///< Likewise, and the next two.
+  ironcl_activate activate = nullptr;
+  ironcl_combine combine = nullptr;
   ironcl_weights weights = nullptr;
   std::vector<ironcl_event> events;
 };

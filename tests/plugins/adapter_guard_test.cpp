@@ -91,6 +91,36 @@ class AdapterGuard : public AdapterTest {
       const auto args = quantize_args();
       return untouched(out, [&] { return table->quantize_enqueue(quantize, queue, &args, &out, &error); });
     };
+    all["route_create"] = [this] {
+      ironcl_route out = nullptr;
+      const auto desc = route_desc();
+      return untouched(out, [&] { return table->route_create(devices[0], &desc, &out, &error); });
+    };
+    all["route_enqueue"] = [this] {
+      ironcl_event out = nullptr;
+      const auto args = route_args();
+      return untouched(out, [&] { return table->route_enqueue(route, queue, &args, &out, &error); });
+    };
+    all["activate_create"] = [this] {
+      ironcl_activate out = nullptr;
+      const auto desc = activate_desc();
+      return untouched(out, [&] { return table->activate_create(devices[0], &desc, &out, &error); });
+    };
+    all["activate_enqueue"] = [this] {
+      ironcl_event out = nullptr;
+      const auto args = activate_args();
+      return untouched(out, [&] { return table->activate_enqueue(activate, queue, &args, &out, &error); });
+    };
+    all["combine_create"] = [this] {
+      ironcl_combine out = nullptr;
+      const auto desc = combine_desc();
+      return untouched(out, [&] { return table->combine_create(devices[0], &desc, &out, &error); });
+    };
+    all["combine_enqueue"] = [this] {
+      ironcl_event out = nullptr;
+      const auto args = combine_args();
+      return untouched(out, [&] { return table->combine_enqueue(combine, queue, &args, &out, &error); });
+    };
     all["device_import"] = [this] {
       ironcl_device out = nullptr;
       auto native = sized<ironcl_native_device>();
@@ -120,9 +150,10 @@ class AdapterGuard : public AdapterTest {
                          int32_t native_code) {
     make_all();
     make_quantize();
+    make_experts();
     ASSERT_EQ(enqueue(gemm_args()), IRONCL_OK) << error.message;
     const auto all = calls();
-    EXPECT_EQ(all.size(), 20u);
+    EXPECT_EQ(all.size(), 26u);
     for (const auto& [slot, call] : all) {
       SCOPED_TRACE(slot);
       script().before.clear();
@@ -180,6 +211,7 @@ TEST_F(AdapterGuard, ErrorMayBeNullEverywhere) {
 TEST_F(AdapterGuard, AForkedChildIsToldInEverySlotAndMayDestroy) {
   make_all();
   make_quantize();
+  make_experts();
   ASSERT_EQ(enqueue(gemm_args()), IRONCL_OK) << error.message;
   auto all = calls();
   all["enumerate"] = [this] {
@@ -204,6 +236,9 @@ TEST_F(AdapterGuard, AForkedChildIsToldInEverySlotAndMayDestroy) {
     table->weights_destroy(weights);
     table->gemm_destroy(gemm);
     table->quantize_destroy(quantize);
+    table->route_destroy(route);
+    table->activate_destroy(activate);
+    table->combine_destroy(combine);
     table->buffer_destroy(buffer);
     table->queue_destroy(queue);
     table->unload();
@@ -279,6 +314,27 @@ TEST_F(AdapterGuard, NullHandlesAreInvalidInEverySlot) {
   EXPECT_EQ(table->quantize_create(devices[0], nullptr, &t, &error), invalid);
   EXPECT_EQ(table->quantize_create(devices[0], &quantisation, nullptr, &error), invalid);
   EXPECT_EQ(table->quantize_enqueue(nullptr, queue, &quantize_call, nullptr, &error), invalid);
+  ironcl_route r = nullptr;
+  const auto route_problem = route_desc();
+  const auto route_call = route_args();
+  EXPECT_EQ(table->route_create(nullptr, &route_problem, &r, &error), invalid);
+  EXPECT_EQ(table->route_create(devices[0], nullptr, &r, &error), invalid);
+  EXPECT_EQ(table->route_create(devices[0], &route_problem, nullptr, &error), invalid);
+  EXPECT_EQ(table->route_enqueue(nullptr, queue, &route_call, nullptr, &error), invalid);
+  ironcl_activate s = nullptr;
+  const auto activate_problem = activate_desc();
+  const auto activate_call = activate_args();
+  EXPECT_EQ(table->activate_create(nullptr, &activate_problem, &s, &error), invalid);
+  EXPECT_EQ(table->activate_create(devices[0], nullptr, &s, &error), invalid);
+  EXPECT_EQ(table->activate_create(devices[0], &activate_problem, nullptr, &error), invalid);
+  EXPECT_EQ(table->activate_enqueue(nullptr, queue, &activate_call, nullptr, &error), invalid);
+  ironcl_combine m = nullptr;
+  const auto combine_problem = combine_desc();
+  const auto combine_call = combine_args();
+  EXPECT_EQ(table->combine_create(nullptr, &combine_problem, &m, &error), invalid);
+  EXPECT_EQ(table->combine_create(devices[0], nullptr, &m, &error), invalid);
+  EXPECT_EQ(table->combine_create(devices[0], &combine_problem, nullptr, &error), invalid);
+  EXPECT_EQ(table->combine_enqueue(nullptr, queue, &combine_call, nullptr, &error), invalid);
   EXPECT_EQ(table->device_import(nullptr, &devices[0], &error), invalid);
   EXPECT_EQ(table->event_wait(nullptr, 0, &error), invalid);
   EXPECT_EQ(table->event_profile(nullptr, &profile, &error), invalid);

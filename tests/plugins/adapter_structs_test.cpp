@@ -41,7 +41,7 @@ TEST_F(AdapterStructs, NonZeroUnknownTailIsUnimplementedAndSaysWhere) {
   desc.known.struct_size = sizeof desc;
   EXPECT_EQ(ask(desc.known), IRONCL_UNIMPLEMENTED);
   EXPECT_TRUE(
-      says({"gemm_desc", "offset " + std::to_string(sizeof(ironcl_gemm_desc)), "184", "176", "newer plugin"}));
+      says({"gemm_desc", "offset " + std::to_string(sizeof(ironcl_gemm_desc)), "192", "184", "newer plugin"}));
 }
 
 TEST_F(AdapterStructs, UnknownTailIsRefusedInEveryInputStruct) {
@@ -68,7 +68,7 @@ TEST_F(AdapterStructs, AbsurdSizesAreInvalid) {
   for (const uint32_t size : {0u, 3u, 1u << 20, UINT32_MAX}) {
     desc.struct_size = size;
     EXPECT_EQ(ask(desc), IRONCL_INVALID_ARGUMENT) << size;
-    EXPECT_TRUE(says({"gemm_desc.struct_size", std::to_string(size), "sizeof", "176"}));
+    EXPECT_TRUE(says({"gemm_desc.struct_size", std::to_string(size), "sizeof", "184"}));
   }
   auto support = sized<ironcl_support>();
   support.struct_size = 0;

@@ -110,6 +110,33 @@ class FakeQuantize final : public Quantize, Alive {
   }
 };
 
+class FakeRoute final : public Route, Alive {
+ public:
+  std::shared_ptr<Event> enqueue(const std::shared_ptr<Queue>&, const RouteArgs& args) override {
+    script().enter("route_enqueue");
+    script().route_args = args;
+    return std::make_shared<FakeEvent>();
+  }
+};
+
+class FakeActivate final : public Activate, Alive {
+ public:
+  std::shared_ptr<Event> enqueue(const std::shared_ptr<Queue>&, const ActivateArgs& args) override {
+    script().enter("activate_enqueue");
+    script().activate_args = args;
+    return std::make_shared<FakeEvent>();
+  }
+};
+
+class FakeCombine final : public Combine, Alive {
+ public:
+  std::shared_ptr<Event> enqueue(const std::shared_ptr<Queue>&, const CombineArgs& args) override {
+    script().enter("combine_enqueue");
+    script().combine_args = args;
+    return std::make_shared<FakeEvent>();
+  }
+};
+
 class FakeDevice final : public Device {
  public:
   explicit FakeDevice(int index) : index_(index) {}
@@ -155,6 +182,21 @@ class FakeDevice final : public Device {
     script().enter("quantize_create");
     script().quantize_desc = desc;
     return std::make_shared<FakeQuantize>();
+  }
+  std::shared_ptr<Route> create_route(const RouteDesc& desc) override {
+    script().enter("route_create");
+    script().route_desc = desc;
+    return std::make_shared<FakeRoute>();
+  }
+  std::shared_ptr<Activate> create_activate(const ActivateDesc& desc) override {
+    script().enter("activate_create");
+    script().activate_desc = desc;
+    return std::make_shared<FakeActivate>();
+  }
+  std::shared_ptr<Combine> create_combine(const CombineDesc& desc) override {
+    script().enter("combine_create");
+    script().combine_desc = desc;
+    return std::make_shared<FakeCombine>();
   }
 
  private:

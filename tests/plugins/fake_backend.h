@@ -26,6 +26,12 @@ struct Script {
   backend::GemmArgs gemm_args;
   backend::QuantizeDesc quantize_desc;
   backend::QuantizeArgs quantize_args;
+  backend::RouteDesc route_desc;
+  backend::RouteArgs route_args;
+  backend::ActivateDesc activate_desc;
+  backend::ActivateArgs activate_args;
+  backend::CombineDesc combine_desc;
+  backend::CombineArgs combine_args;
   backend::NativeDevice native;
   backend::Options load_options;
   std::string query_text = "{}";
