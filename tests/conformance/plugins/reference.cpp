@@ -461,7 +461,16 @@ constexpr ironcl_plugin kTable{sizeof(ironcl_plugin),
                                nullptr,
                                quantize_create,
                                quantize_enqueue,
-                               quantize_destroy};
+                               quantize_destroy,
+                               nullptr,
+                               nullptr,
+                               nullptr,
+                               nullptr,
+                               nullptr,
+                               nullptr,
+                               nullptr,
+                               nullptr,
+                               nullptr};
 
 }  // namespace
 }  // namespace ironcl::reference
