@@ -14,7 +14,7 @@
 // A_TYPE is 3 (bf16: codes decoded, or floats) or 7.
 // A: groups of tiles, as quantize_tiles and pack_tiles make them with TILE 16 and TILE_FORM 3 or 7 (a_tiles.cl), with its scales.
 // B: the 32 codes of columns 32 * p on and one k are at (p * k_pad + k) * 32.
-// Local memory: 128 * GROUP * bytes + BLOCK_M * BLOCK_N * 4096 + 8704 B, bytes 2 (bf16) or 1 (int8): = 107008 B with the defaults.
+// Local memory: 128 * GROUP * bytes + BLOCK_M * BLOCK_N * 4096 + 4608 B, bytes 2 (bf16) or 1 (int8): = 102912 B with the defaults.
 // Origin: two by two tiles after Intel's optimisation manual and oneDNN; decoding beside multiplying is gemm_panel's.
 #include "tile.cl"
 
@@ -36,9 +36,9 @@
 
 #define PANEL 32
 #define UNIT 64                          // Columns that are decoded together: four tiles of B.
-#define B_TILE_BYTES (B_ROWS * 64)
 #define SLOT_BYTES (GROUP * UNIT * ELEMENT_BYTES)  // Of one unit.
-#define SLOT_ROWS (GROUP * ELEMENT_BYTES / 4)      // Rows of 64 bytes of one column tile.
+#define SLOT_ROWS (GROUP * ELEMENT_BYTES / 4)      // Rows of a slot: the four tiles side by side,
+#define SLOT_ROW 256                               // 64 bytes of each.
 #define K_OF_ROW (4 / ELEMENT_BYTES)
 #define STEPS (GROUP / STEP)
 #define A_TILE_BYTES (TILE_ROWS * GROUP * ELEMENT_BYTES)  // A tile of rows through a K group.
@@ -58,38 +58,52 @@ typedef uchar uchar32 __attribute__((ext_vector_type(32)));
       32, 33, 34, 35, 36, 37, 38, 39, 40, 41, 42, 43, 44, 45, 46, 47, 48, 49, 50, 51, 52, 53, 54, 55, 56, 57, 58, 59, 60, \
       61, 62, 63
 
-/// Rows [first, end) of the tiles of a unit from its two panels' codes, rows from `real` on as zeros. Interleaving within 16 bytes puts
+/// One row of the four tiles of a unit from its two panels' codes. Interleaving within 16 bytes puts
 /// column 16 * i + 4 * c + j of the unit into place 4 * i + j of column tile c.
-static inline __attribute__((always_inline)) void decode_rows(__local uchar* slot, __global const uchar* low, __global const uchar* high, int first, int end,
-                               int real) {
-  for (int row = first; row < end; ++row) {
-    __local uchar* to = slot + (row / B_ROWS) * (4 * B_TILE_BYTES) + (row % B_ROWS) * 64;
-    uchar64 tile0 = (uchar64)(0), tile1 = (uchar64)(0), tile2 = (uchar64)(0), tile3 = (uchar64)(0);
-    if (row < real) {
-      const int at = row * (K_OF_ROW * PANEL);
-      PREFETCH_FAR(low + at + CODES_AHEAD);
-      PREFETCH_FAR(high + at + CODES_AHEAD);
-      const uchar64 k0 = CODES_AT(low, high, at), k1 = CODES_AT(low, high, at + PANEL);
+static inline __attribute__((always_inline)) void decode_row(__local uchar* to, __global const uchar* low, __global const uchar* high) {
+  PREFETCH_FAR(low + CODES_AHEAD);
+  PREFETCH_FAR(high + CODES_AHEAD);
+  const uchar64 k0 = CODES_AT(low, high, 0), k1 = CODES_AT(low, high, PANEL);
 #if KIND == 2
-      PREFETCH_FAR(low + at + CODES_AHEAD + 64);
-      PREFETCH_FAR(high + at + CODES_AHEAD + 64);
-      const uchar64 k2 = CODES_AT(low, high, at + 2 * PANEL), k3 = CODES_AT(low, high, at + 3 * PANEL);
-      const uchar64 k01 = INTERLEAVE_LOW(k0, k1), k23 = INTERLEAVE_LOW(k2, k3);
-      const uchar64 high01 = INTERLEAVE_HIGH(k0, k1), high23 = INTERLEAVE_HIGH(k2, k3);
-      tile0 = INTERLEAVE_PAIRS_LOW(k01, k23), tile1 = INTERLEAVE_PAIRS_HIGH(k01, k23);
-      tile2 = INTERLEAVE_PAIRS_LOW(high01, high23), tile3 = INTERLEAVE_PAIRS_HIGH(high01, high23);
+  PREFETCH_FAR(low + CODES_AHEAD + 64);
+  PREFETCH_FAR(high + CODES_AHEAD + 64);
+  const uchar64 k2 = CODES_AT(low, high, 2 * PANEL), k3 = CODES_AT(low, high, 3 * PANEL);
+  const uchar64 k01 = INTERLEAVE_LOW(k0, k1), k23 = INTERLEAVE_LOW(k2, k3);
+  const uchar64 high01 = INTERLEAVE_HIGH(k0, k1), high23 = INTERLEAVE_HIGH(k2, k3);
+  *(__local uchar64*)(to) = INTERLEAVE_PAIRS_LOW(k01, k23);
+  *(__local uchar64*)(to + 64) = INTERLEAVE_PAIRS_HIGH(k01, k23);
+  *(__local uchar64*)(to + 128) = INTERLEAVE_PAIRS_LOW(high01, high23);
+  *(__local uchar64*)(to + 192) = INTERLEAVE_PAIRS_HIGH(high01, high23);
 #else
-      const uchar64 left = INTERLEAVE_LOW(k0, k1), right = INTERLEAVE_HIGH(k0, k1);
-      const uchar64 left_low = bf16_low(left), left_high = bf16_high(left);
-      const uchar64 right_low = bf16_low(right), right_high = bf16_high(right);
-      tile0 = INTERLEAVE_LOW(left_low, left_high), tile1 = INTERLEAVE_HIGH(left_low, left_high);
-      tile2 = INTERLEAVE_LOW(right_low, right_high), tile3 = INTERLEAVE_HIGH(right_low, right_high);
+  const uchar64 left = INTERLEAVE_LOW(k0, k1), right = INTERLEAVE_HIGH(k0, k1);
+  const uchar64 left_low = bf16_low(left), left_high = bf16_high(left);
+  const uchar64 right_low = bf16_low(right), right_high = bf16_high(right);
+  *(__local uchar64*)(to) = INTERLEAVE_LOW(left_low, left_high);
+  *(__local uchar64*)(to + 64) = INTERLEAVE_HIGH(left_low, left_high);
+  *(__local uchar64*)(to + 128) = INTERLEAVE_LOW(right_low, right_high);
+  *(__local uchar64*)(to + 192) = INTERLEAVE_HIGH(right_low, right_high);
 #endif
+}
+
+/// The decoding of a unit, a share at a time.
+typedef struct {
+  __local uchar* to;                  // The next row, from
+  __global const uchar *low, *high;   // the codes of its two panels.
+  int left, real;                     // Rows still to make; those of them that are no padding.
+} decoding;
+
+static inline __attribute__((always_inline)) void decode_some(decoding* d, int rows) {
+  for (int i = min(rows, d->left); i > 0; --i) {
+    if (d->real > 0) {
+      decode_row(d->to, d->low, d->high);
+    } else {
+      for (int j = 0; j < SLOT_ROW; j += 64) *(__local uchar64*)(d->to + j) = (uchar64)(0);
     }
-    *(__local uchar64*)(to) = tile0;
-    *(__local uchar64*)(to + B_TILE_BYTES) = tile1;
-    *(__local uchar64*)(to + 2 * B_TILE_BYTES) = tile2;
-    *(__local uchar64*)(to + 3 * B_TILE_BYTES) = tile3;
+    d->to += SLOT_ROW;
+    d->low += K_OF_ROW * PANEL;
+    d->high += K_OF_ROW * PANEL;
+    --d->left;
+    --d->real;
   }
 }
 
@@ -101,43 +115,51 @@ typedef struct {
   __local const float *scales_b0, *scales_b1;   // 32 scales of the columns of each pair.
 } waiting_sums;
 
+/// Scales of the columns of the tiles that wait, held in registers through a block.
+typedef struct {
+  float16 first0, second0, first1, second1;
+} column_scales;
+
+static inline __attribute__((always_inline)) column_scales scales_of(const waiting_sums w) {
+  __local const float16 *pair0 = (__local const float16*)w.scales_b0, *pair1 = (__local const float16*)w.scales_b1;
+  const column_scales scales = {pair0[0], pair0[1], pair1[0], pair1[1]};
+  return scales;
+}
+
 /// Adds the rows [first, end) of 32.
-static inline __attribute__((always_inline)) void add_rows(const waiting_sums w, int first, int end) {
+static inline __attribute__((always_inline)) void add_rows(const waiting_sums w, const column_scales s, int first, int end) {
 #pragma unroll
   for (int i = first; i < end; ++i) {
     const int row = i % TILE_ROWS;
     const bool second = i >= TILE_ROWS;
     __local const float* sums = w.sums + (second ? 2 * TILE_SUMS : 0) + row * 16;
     __local float16* totals = (__local float16*)((second ? w.totals1 : w.totals0) + row * 16);
-    __local const float16* scales_b = (__local const float16*)(second ? w.scales_b1 : w.scales_b0);
     const float16 scale_a = (float16)((second ? w.scales_a1 : w.scales_a0)[row]);
-    totals[0] = MUL_ADD(SUM_AT(sums) * scale_a, scales_b[0], totals[0]);
-    totals[TILE_ROWS] = MUL_ADD(SUM_AT(sums + TILE_SUMS) * scale_a, scales_b[1], totals[TILE_ROWS]);
+    totals[0] = MUL_ADD(SUM_AT(sums) * scale_a, second ? s.first1 : s.first0, totals[0]);
+    totals[TILE_ROWS] = MUL_ADD(SUM_AT(sums + TILE_SUMS) * scale_a, second ? s.second1 : s.second0, totals[TILE_ROWS]);
   }
 }
 
 /// What is done beside the products of a block.
 typedef struct {
-  waiting_sums sums;                         // Of the block before.
-  __local uchar* slot;                       // Where the next unit in turn is decoded, from its two panels of codes.
-  __global const uchar *low, *high;
-  int first, share, rows, real;              // Next row, rows a step, rows in all, rows that are no padding.
-  __global const uchar* ahead;               // A of the next K group: `lines` cache lines of each of two tiles a step.
+  waiting_sums sums;           // Of the block before.
+  decoding next;               // The next unit in turn,
+  int share;                   // so many rows a step.
+  __global const uchar* ahead; // A of the next K group: `lines` cache lines of each of two tiles a step.
   int lines;
 } work_beside;
 
 // After product number `part` of a step: a share of the waiting sums.
 #define BESIDE(part) \
-  add_rows(w.sums, min((step * 4 + (part)) * share, 32), min((step * 4 + (part) + 1) * share, 32))
+  add_rows(w->sums, scales, min((step * 4 + (part)) * share, 32), min((step * 4 + (part) + 1) * share, 32))
 
 /// After each step: a share of the decoding, and what comes next of A.
-static inline __attribute__((always_inline)) void end_step(const work_beside w, int step) {
-  const int first = w.first + step * w.share;
-  decode_rows(w.slot, w.low, w.high, min(first, w.rows), min(first + w.share, w.rows), w.real);
-  __global const uchar* ahead = w.ahead + step * w.lines * 64;
-  for (int i = 0; i < w.lines; ++i) {
-    PREFETCH_FAR(ahead + i * 64);
-    PREFETCH_FAR(ahead + A_TILE_BYTES + i * 64);
+static inline __attribute__((always_inline)) void end_step(work_beside* w) {
+  decode_some(&w->next, w->share);
+  for (int i = 0; i < w->lines; ++i) {
+    PREFETCH_FAR(w->ahead);
+    PREFETCH_FAR(w->ahead + A_TILE_BYTES);
+    w->ahead += 64;
   }
 }
 
@@ -150,14 +172,15 @@ static inline __attribute__((always_inline)) void store_sums(__local float* sums
 
 /// Two tiles of A by two of B: the sums of a K group, to `sums`. `b` is the first of the two column tiles.
 static inline __attribute__((always_inline)) void multiply_2x2(__local float* sums, __global const uchar* a,
-                                                               __local const uchar* b, int steps, const work_beside w) {
+                                                               __local const uchar* b, int steps, work_beside* w) {
   const int share = (32 + 4 * steps - 1) / (4 * steps);
+  const column_scales scales = scales_of(w->sums);
   ZERO_SUMS();
 #pragma unroll
   for (int step = 0; step < steps; ++step) {
-    LOAD_B6(b);
+    LOAD_B6(b, SLOT_ROW);
     LOAD_A4(a);
-    LOAD_B7(b + B_TILE_BYTES);
+    LOAD_B7(b + 64, SLOT_ROW);
     SUM0_A4_B6();
     BESIDE(0);
     LOAD_A5(a + A_TILE_BYTES);
@@ -167,43 +190,44 @@ static inline __attribute__((always_inline)) void multiply_2x2(__local float* su
     BESIDE(2);
     SUM3_A5_B7();
     BESIDE(3);
-    end_step(w, step);
+    end_step(w);
     a += TILE_ROWS * STEP_BYTES;
-    b += 4 * B_TILE_BYTES;
+    b += B_ROWS * SLOT_ROW;
   }
   store_sums(sums);
 }
 
 /// One tile of A by the four of a unit.
 static inline __attribute__((always_inline)) void multiply_1x4(__local float* sums, __global const uchar* a,
-                                                               __local const uchar* b, int steps, const work_beside w) {
+                                                               __local const uchar* b, int steps, work_beside* w) {
   const int share = (32 + 4 * steps - 1) / (4 * steps);
+  const column_scales scales = scales_of(w->sums);
   ZERO_SUMS();
 #pragma unroll
   for (int step = 0; step < steps; ++step) {
     LOAD_A4(a);
-    LOAD_B6(b);
+    LOAD_B6(b, SLOT_ROW);
     SUM0_A4_B6();
-    LOAD_B7(b + B_TILE_BYTES);
+    LOAD_B7(b + 64, SLOT_ROW);
     BESIDE(0);
     SUM1_A4_B7();
-    LOAD_B6(b + 2 * B_TILE_BYTES);
+    LOAD_B6(b + 128, SLOT_ROW);
     BESIDE(1);
     SUM2_A4_B6();
-    LOAD_B7(b + 3 * B_TILE_BYTES);
+    LOAD_B7(b + 192, SLOT_ROW);
     BESIDE(2);
     SUM3_A4_B7();
     BESIDE(3);
-    end_step(w, step);
+    end_step(w);
     a += TILE_ROWS * STEP_BYTES;
-    b += 4 * B_TILE_BYTES;
+    b += B_ROWS * SLOT_ROW;
   }
   store_sums(sums);
 }
 
 // A whole group takes the form whose number of steps the compiler knows.
 #define MULTIPLY(form, sums, a, b) \
-  if (steps == STEPS) form(sums, a, b, STEPS, beside); else form(sums, a, b, steps, beside)
+  if (steps == STEPS) form(sums, a, b, STEPS, &beside); else form(sums, a, b, steps, &beside)
 
 #define IN_TILE_ORDER(x0, x1, x2, x3, part) ((float16)((x0).part, (x1).part, (x2).part, (x3).part))
 
@@ -228,7 +252,7 @@ __attribute__((min_vector_width(512)))
 void gemm_amx(GEMM_ARGS) {
   __local uchar slots[2][SLOT_BYTES] __attribute__((aligned(64)));
   __local float totals[BLOCK_N * BLOCK_M * 4 * TILE_SUMS] __attribute__((aligned(64)));
-  __local float sums[2][4 * TILE_SUMS] __attribute__((aligned(64)));
+  __local float sums[4 * TILE_SUMS] __attribute__((aligned(64)));  // Stored after those of the block before were added.
   __local float scales_b[2][UNIT] __attribute__((aligned(64)));
   const int first_n = (int)get_group_id(0) * (BLOCK_N * UNIT);
   // Blocks of rows are as equal as can be, as in gemm_panel.
@@ -244,17 +268,19 @@ void gemm_amx(GEMM_ARGS) {
 
   configure_tiles(min(m, TILE_ROWS));
   for (int i = 0; i < units * BLOCK_M * 4 * TILE_SUMS; i += 16) *(__local float16*)(totals + i) = (float16)(0.0f);
-  decode_rows(slots[0], block_b, block_b + SECOND_PANEL(0), 0, SLOT_ROWS, min(SLOT_ROWS, k_pad / K_OF_ROW));
-  // Nothing waits at first: what is added then goes to sums that the first block overwrites.
-  for (int i = 0; i < 4 * TILE_SUMS; i += 16) {
-    *(__local float16*)(sums[0] + i) = (float16)(0.0f);
-    *(__local float16*)(sums[1] + i) = (float16)(0.0f);
-  }
-  for (int i = 0; i < UNIT; i += 16) *(__local float16*)(scales_b[1] + i) = (float16)(0.0f);
-  int turn = 0, blocks_done = 0;
   work_beside beside;
-  beside.sums.sums = sums[1];
-  beside.sums.totals0 = beside.sums.totals1 = sums[0];
+  beside.next.to = slots[0];
+  beside.next.low = block_b;
+  beside.next.high = block_b + SECOND_PANEL(0);
+  beside.next.left = SLOT_ROWS;
+  beside.next.real = k_pad / K_OF_ROW;
+  decode_some(&beside.next, SLOT_ROWS);
+  // Nothing waits at first: what is added then goes to sums that the first block overwrites.
+  for (int i = 0; i < 4 * TILE_SUMS; i += 16) *(__local float16*)(sums + i) = (float16)(0.0f);
+  for (int i = 0; i < UNIT; i += 16) *(__local float16*)(scales_b[1] + i) = (float16)(0.0f);
+  int turn = 0;
+  beside.sums.sums = sums;
+  beside.sums.totals0 = beside.sums.totals1 = sums;
   beside.sums.scales_a0 = beside.sums.scales_a1 = sa + sa_at + (ulong)first_tile * sa_ld * TILE_ROWS;
   beside.sums.scales_b0 = beside.sums.scales_b1 = scales_b[1];
 
@@ -269,13 +295,12 @@ void gemm_amx(GEMM_ARGS) {
       // The next unit in turn: of this group, or the first of the next.
       const int next_unit = unit + 1 < units ? unit + 1 : 0, next_k = first_k + (unit + 1 < units ? 0 : GROUP);
       __local const uchar* slot = slots[turn & 1];
-      beside.slot = slots[(turn + 1) & 1];
-      beside.low = block_b + (ulong)next_unit * (ulong)k_pad * UNIT + (ulong)next_k * PANEL;
-      beside.high = beside.low + SECOND_PANEL(next_unit);
-      beside.first = 0;
-      beside.rows = next_k < k ? (min(GROUP, k - next_k) + STEP - 1) / STEP * B_ROWS : 0;
-      beside.real = (k_pad - next_k) / K_OF_ROW;
-      beside.share = (beside.rows + shares - 1) / shares;
+      beside.next.to = slots[(turn + 1) & 1];
+      beside.next.low = block_b + (ulong)next_unit * (ulong)k_pad * UNIT + (ulong)next_k * PANEL;
+      beside.next.high = beside.next.low + SECOND_PANEL(next_unit);
+      beside.next.left = next_k < k ? (min(GROUP, k - next_k) + STEP - 1) / STEP * B_ROWS : 0;
+      beside.next.real = (k_pad - next_k) / K_OF_ROW;
+      beside.share = (beside.next.left + shares - 1) / shares;
       // Scales in the order of the column tiles; those of the unit before are still read by sums that wait.
       __local float* scales = scales_b[turn & 1];
       {
@@ -295,36 +320,28 @@ void gemm_amx(GEMM_ARGS) {
         if (tile + 1 < tiles) {
           beside.lines = lines;
           for (int pair = 0; pair < 2; ++pair) {
-            __local float* to = sums[blocks_done & 1];
             beside.ahead = tile_a + all_tiles * A_TILE_BYTES + (unit * 2 + pair) * steps * lines * 64;
-            MULTIPLY(multiply_2x2, to, tile_a, slot + pair * (2 * B_TILE_BYTES));
-            beside.first += steps * beside.share;
-            beside.sums.sums = to;
+            MULTIPLY(multiply_2x2, sums, tile_a, slot + pair * 128);
             beside.sums.totals0 = tile_totals + pair * (2 * TILE_SUMS);
             beside.sums.totals1 = beside.sums.totals0 + 4 * TILE_SUMS;
             beside.sums.scales_a0 = scales_a;
             beside.sums.scales_a1 = scales_a + sa_ld * TILE_ROWS;
             beside.sums.scales_b0 = beside.sums.scales_b1 = scales + pair * 32;
-            ++blocks_done;
           }
         } else {
-          __local float* to = sums[blocks_done & 1];
           beside.lines = 0;
-          MULTIPLY(multiply_1x4, to, tile_a, slot);
-          beside.first += steps * beside.share;
-          beside.sums.sums = to;
+          MULTIPLY(multiply_1x4, sums, tile_a, slot);
           beside.sums.totals0 = tile_totals;
           beside.sums.totals1 = tile_totals + 2 * TILE_SUMS;
           beside.sums.scales_a0 = beside.sums.scales_a1 = scales_a;
           beside.sums.scales_b0 = scales;
           beside.sums.scales_b1 = scales + 32;
-          ++blocks_done;
         }
       }
     }
   }
   RELEASE_TILES();
-  add_rows(beside.sums, 0, 32);
+  add_rows(beside.sums, scales_of(beside.sums), 0, 32);
 
   for (int tile = 0; tile < tiles; ++tile) {
     const int first_row = (first_tile + tile) * TILE_ROWS;

@@ -31,7 +31,7 @@ std::optional<Refusal> needs(const Features& f, const Problem& p) {
 
 std::uint64_t local_bytes(const Tuning& t, const Problem& p) {
   return static_cast<std::uint64_t>(2 * p.k_group * kColumns * bytes_of_element(p) +
-                                    std::int64_t{t.at("block_m")} * t.at("block_n") * kColumns * kRows * 4 + 8704);
+                                    std::int64_t{t.at("block_m")} * t.at("block_n") * kColumns * kRows * 4 + 4608);
 }
 
 std::vector<Pass> passes(const Tuning& t, const Problem& p, const Features&, std::int64_t m) {
