@@ -46,6 +46,9 @@ void Run::all() {
   for (const auto weights : weights_) t_.weights_destroy(weights);
   for (const auto plan : plans_) t_.gemm_destroy(plan);
   for (const auto quantize : quantizers_) t_.quantize_destroy(quantize);
+  for (const auto route : routes_) t_.route_destroy(route);
+  for (const auto activate : activates_) t_.activate_destroy(activate);
+  for (const auto combine : combines_) t_.combine_destroy(combine);
   for (const auto buffer : buffers_) t_.buffer_destroy(buffer);
   for (const auto queue : queues_) t_.queue_destroy(queue);
 }

@@ -38,6 +38,7 @@ void Run::describe(Claimed<ironcl_gemm_desc>& out) {
   if (in_.below(16) == 0) d.weakest_accuracy = in_.byte();
   if (in_.below(16) == 0) d.a_quantizer.scale_rounding = in_.byte();
   if (in_.below(8) == 0) d.next = chain(in_.below(4) == 0);
+  if (d.grouping != 0 && in_.below(2) == 0) d.a_rows = size();
 }
 
 /// A chain of one to three parts; options that exist, or that do not.
@@ -156,6 +157,7 @@ void Run::enqueue() {
   for (ironcl_span* other :
        {&a.a_scale, &a.workspace, &a.bias, &a.a_quantized, &a.a_quantized_scale, &a.d_scale, &a.group_sizes})
     if (in_.below(4) == 0) *other = span();
+  if (a.group_sizes.buffer != nullptr && in_.below(2) == 0) a.a_rows = size(), a.a_index = span();
   enqueue_with("gemm_enqueue", args, [&](auto* in, auto* event, auto* e) {
     return t_.gemm_enqueue(pick(plans_), pick(queues_), in, event, e);
   });

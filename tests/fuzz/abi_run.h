@@ -135,6 +135,12 @@ class Run {
 
   void create_quantize();
   void enqueue_quantize();
+  void create_route();
+  void enqueue_route();
+  void create_activate();
+  void enqueue_activate();
+  void create_combine();
+  void enqueue_combine();
   /// A call of a step: its wait list, and its event among the others.
   template <class Args, class F>
   void enqueue_with(const char* slot, Claimed<Args>& args, F&& f) {
@@ -158,6 +164,9 @@ class Run {
   std::vector<ironcl_weights> weights_;
   std::vector<ironcl_gemm> plans_;
   std::vector<ironcl_quantize> quantizers_;
+  std::vector<ironcl_route> routes_;
+  std::vector<ironcl_activate> activates_;
+  std::vector<ironcl_combine> combines_;
   std::vector<ironcl_event> events_, transfers_;
   std::deque<std::vector<unsigned char>> memory_;
 };

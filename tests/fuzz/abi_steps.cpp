@@ -37,17 +37,139 @@ void Run::enqueue_quantize() {
   });
 }
 
+void Run::create_route() {
+  if (routes_.size() >= kMost) return;
+  Claimed<ironcl_route_desc> desc;
+  desc.claim(in_);
+  ironcl_route_desc& d = desc.value();
+  const bool usual = in_.below(3) != 0;
+  const std::uint32_t experts[] = {8, 5, 64, 1, 128, 0, 65537};
+  d.tokens = usual ? kSizes[in_.below(5)] : size();
+  d.experts = experts[in_.below(usual ? 5 : std::size(experts))];
+  d.top_k = usual ? 1 + static_cast<std::uint32_t>(in_.below(std::min<std::size_t>(d.experts, 8))) : in_.byte();
+  d.score = usual ? 1 + static_cast<std::uint32_t>(in_.below(3)) : in_.byte();
+  d.logits_dtype = usual ? 1 + static_cast<std::uint32_t>(in_.below(3)) : type();
+  if (in_.below(4) == 0) d.flags = in_.byte();
+  if (in_.below(4) == 0) d.bias_dtype = usual ? static_cast<ironcl_dtype>(IRONCL_F32) : type();
+  if (in_.below(8) == 0) d.capacity = size();
+  if (in_.below(8) == 0) d.logits_ld = size();
+  if (in_.below(8) == 0) d.expert_groups = in_.byte(), d.top_groups = in_.byte();
+  if (in_.below(8) == 0) d.first_expert = in_.byte(), d.local_experts = in_.byte();
+  if (in_.below(8) == 0) d.scale = static_cast<float>(in_.byte()) - 100.0f;
+  if (in_.below(16) == 0) d.next = chain(in_.below(4) == 0);
+  if (d.tokens > kSmall || d.capacity > kSmall) return;
+  make("route_create", routes_, [&](auto* out, auto* e) { return t_.route_create(device(), desc.get(), out, e); });
+}
+
+void Run::enqueue_route() {
+  Claimed<ironcl_route_args> args;
+  args.claim(in_);
+  ironcl_route_args& a = args.value();
+  a.tokens = in_.below(8) == 0 ? size() : kSizes[in_.below(6)];
+  for (ironcl_span* one : {&a.logits, &a.ids, &a.weights, &a.group_sizes, &a.a_index, &a.rows}) *one = span();
+  for (ironcl_span* one : {&a.bias, &a.shared_weights})
+    if (in_.below(4) == 0) *one = span();
+  enqueue_with("route_enqueue", args, [&](auto* in, auto* event, auto* e) {
+    return t_.route_enqueue(pick(routes_), pick(queues_), in, event, e);
+  });
+}
+
+void Run::create_activate() {
+  if (activates_.size() >= kMost) return;
+  Claimed<ironcl_activate_desc> desc;
+  desc.claim(in_);
+  ironcl_activate_desc& d = desc.value();
+  const bool usual = in_.below(3) != 0, quantised = in_.below(2) == 0;
+  d.rows = usual ? kSizes[in_.below(5)] : size();
+  d.cols = usual ? kSizes[in_.below(9)] : size();
+  d.x_dtype = usual ? 1 + static_cast<std::uint32_t>(in_.below(3)) : type();
+  d.y_dtype = !usual ? type() : quantised ? IRONCL_F8_E4M3FN : 1 + static_cast<std::uint32_t>(in_.below(3));
+  d.activation = usual ? 1 + static_cast<std::uint32_t>(in_.below(2)) : in_.byte();
+  if (quantised) d.scale = scales(usual);
+  if (in_.below(4) == 0) d.limit = static_cast<float>(in_.byte()) - 8.0f;
+  if (in_.below(4) == 0) d.grouping = static_cast<std::uint32_t>(in_.below(3)), d.group_count = in_.byte();
+  for (std::int64_t* ld : {&d.gate_ld, &d.up_ld, &d.y_ld})
+    if (in_.below(8) == 0) *ld = size();
+  if (in_.below(16) == 0) d.flags = in_.byte();
+  if (in_.below(16) == 0) d.next = chain(in_.below(4) == 0);
+  if (d.rows > kSmall || d.cols > kSmall) return;
+  make("activate_create", activates_,
+       [&](auto* out, auto* e) { return t_.activate_create(device(), desc.get(), out, e); });
+}
+
+void Run::enqueue_activate() {
+  Claimed<ironcl_activate_args> args;
+  args.claim(in_);
+  ironcl_activate_args& a = args.value();
+  a.rows = in_.below(8) == 0 ? size() : kSizes[in_.below(6)];
+  for (ironcl_span* one : {&a.gate, &a.up, &a.y}) *one = span();
+  for (ironcl_span* one : {&a.scales, &a.group_sizes})
+    if (in_.below(2) == 0) *one = span();
+  enqueue_with("activate_enqueue", args, [&](auto* in, auto* event, auto* e) {
+    return t_.activate_enqueue(pick(activates_), pick(queues_), in, event, e);
+  });
+}
+
+void Run::create_combine() {
+  if (combines_.size() >= kMost) return;
+  Claimed<ironcl_combine_desc> desc;
+  desc.claim(in_);
+  ironcl_combine_desc& d = desc.value();
+  const bool usual = in_.below(3) != 0;
+  d.tokens = usual ? kSizes[in_.below(5)] : size();
+  d.cols = usual ? kSizes[in_.below(9)] : size();
+  d.rows = usual ? kSizes[in_.below(6)] : size();
+  d.top_k = usual ? 1 + static_cast<std::uint32_t>(in_.below(8)) : in_.byte();
+  d.x_dtype = usual ? 1 + static_cast<std::uint32_t>(in_.below(3)) : type();
+  d.y_dtype = usual ? 1 + static_cast<std::uint32_t>(in_.below(3)) : type();
+  if (in_.below(4) == 0) d.add_dtype = type();
+  for (std::int64_t* ld : {&d.x_ld, &d.add_ld, &d.y_ld})
+    if (in_.below(8) == 0) *ld = size();
+  if (in_.below(16) == 0) d.flags = in_.byte();
+  if (in_.below(16) == 0) d.next = chain(in_.below(4) == 0);
+  if (d.tokens > kSmall || d.cols > kSmall || d.rows > kSmall) return;
+  make("combine_create", combines_,
+       [&](auto* out, auto* e) { return t_.combine_create(device(), desc.get(), out, e); });
+}
+
+void Run::enqueue_combine() {
+  Claimed<ironcl_combine_args> args;
+  args.claim(in_);
+  ironcl_combine_args& a = args.value();
+  a.tokens = in_.below(8) == 0 ? size() : kSizes[in_.below(6)];
+  for (ironcl_span* one : {&a.x, &a.rows, &a.weights, &a.y}) *one = span();
+  for (ironcl_span* one : {&a.add, &a.add_weights})
+    if (in_.below(2) == 0) *one = span();
+  enqueue_with("combine_enqueue", args, [&](auto* in, auto* event, auto* e) {
+    return t_.combine_enqueue(pick(combines_), pick(queues_), in, event, e);
+  });
+}
+
 void Run::step_of_experts(std::size_t which) {
   switch (which) {
     case 0:
-      create_quantize();
-      break;
+      return create_quantize();
     case 1:
     case 2:
-      enqueue_quantize();
-      break;
+      return enqueue_quantize();
+    case 3:
+      return t_.quantize_destroy(take(quantizers_));
+    case 4:
+      return create_route();
+    case 5:
+      return enqueue_route();
+    case 6:
+      return t_.route_destroy(take(routes_));
+    case 7:
+      return create_activate();
+    case 8:
+      return enqueue_activate();
+    case 9:
+      return in_.below(2) == 0 ? t_.activate_destroy(take(activates_)) : t_.combine_destroy(take(combines_));
+    case 10:
+      return create_combine();
     default:
-      t_.quantize_destroy(take(quantizers_));
+      return enqueue_combine();
   }
 }
 
