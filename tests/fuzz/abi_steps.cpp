@@ -83,7 +83,8 @@ void Run::create_activate() {
   d.rows = usual ? kSizes[in_.below(5)] : size();
   d.cols = usual ? kSizes[in_.below(9)] : size();
   d.x_dtype = usual ? 1 + static_cast<std::uint32_t>(in_.below(3)) : type();
-  d.y_dtype = !usual ? type() : quantised ? IRONCL_F8_E4M3FN : 1 + static_cast<std::uint32_t>(in_.below(3));
+  d.y_dtype = usual ? 1 + static_cast<std::uint32_t>(in_.below(3)) : type();
+  if (usual && quantised) d.y_dtype = IRONCL_F8_E4M3FN;
   d.activation = usual ? 1 + static_cast<std::uint32_t>(in_.below(2)) : in_.byte();
   if (quantised) d.scale = scales(usual);
   if (in_.below(4) == 0) d.limit = static_cast<float>(in_.byte()) - 8.0f;
