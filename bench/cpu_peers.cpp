@@ -22,6 +22,7 @@
 #include <thread>
 
 #include "backends/numerics/casts.h"
+#include "bench/tile_rate.h"
 #include "host/layer/execution.h"
 #include "host/layer/synthetic.h"
 #include "host/report/file.h"
@@ -49,6 +50,8 @@ struct Arguments {
   std::string torch;  // a Python interpreter that has PyTorch
   int rounds = 5, calls = 5;
   std::uint64_t rotate = std::uint64_t{256} << 20;
+  DType x = DType::f32;  ///< What the f32 peers are given; quantising is part of our time.
+  DType out = DType::f32;
 };
 
 double now_ns() {
@@ -145,14 +148,14 @@ class Torch {
   std::string version_;
 };
 
-Problem layer(std::int64_t m, std::int64_t n, std::int64_t k) {
+Problem layer(const Arguments& arguments, std::int64_t m, std::int64_t n, std::int64_t k) {
   Problem problem;
   problem.m = m;
   problem.n = n;
   problem.k = k;
-  problem.a_source = DType::f32;  // what the f32 peers are given, so quantising is part of our time
+  problem.a_source = arguments.x;
   problem.a = problem.b = DType::e4m3fn;
-  problem.d = DType::f32;
+  problem.d = arguments.out;
   problem.a_scale = {DType::f32, {1, 128}};
   problem.b_scale = {DType::f32, {128, 128}};
   return problem;
@@ -161,7 +164,7 @@ Problem layer(std::int64_t m, std::int64_t n, std::int64_t k) {
 /// All that is timed of one shape. A ratio is of one round: what another tenant of the machine does for a second or
 /// two hits both sides of it.
 struct Times {
-  std::vector<double> ironcl, sgemm, sgemv, ratio;
+  std::vector<double> ironcl, sgemm, sgemv, ratio, of_tiles;
   std::array<std::vector<double>, kTorch.size()> torch, ratio_torch;
 };
 
@@ -185,11 +188,16 @@ boost::json::object measure(const Arguments& arguments, const Device& device, To
   const layer::Check check = execution.check(layer::expect(problem, operands, 8));
   OpenBlas openblas(problem, operands, arguments.rotate);
 
+  const double flop =
+      2.0 * static_cast<double>(problem.m) * static_cast<double>(problem.n) * static_cast<double>(problem.k);
   Times times;
   for (int round = 0; round < arguments.rounds; ++round) {
     // The threads of PyTorch's OpenMP spin longest: 200 ms after a call.
     if (torch != nullptr && round != 0) std::this_thread::sleep_for(std::chrono::milliseconds(250));
     const double ours = take_turn(times.ironcl, arguments.calls, [&] { return execution.run().host_ns; });
+    // In the same second as our calls: clocks follow the load.
+    if (const double tiles = bench::tile_rate(openblas_get_num_threads(), 0.05); tiles > 0)
+      times.of_tiles.push_back(flop / ours * 1e9 / tiles);
     double theirs = take_turn(times.sgemm, arguments.calls, [&] { return openblas.gemm(); });
     if (problem.m == 1)
       theirs = std::min(theirs, take_turn(times.sgemv, arguments.calls, [&] { return openblas.gemv(); }));
@@ -208,8 +216,6 @@ boost::json::object measure(const Arguments& arguments, const Device& device, To
   const Summary ours = tuning::summarize(times.ironcl);
   const Summary sgemm = tuning::summarize(times.sgemm), sgemv = tuning::summarize(times.sgemv);
   const double openblas_ns = sgemv.count != 0 ? std::min(sgemm.median, sgemv.median) : sgemm.median;
-  const double flop =
-      2.0 * static_cast<double>(problem.m) * static_cast<double>(problem.n) * static_cast<double>(problem.k);
   const ironcl_gemm_info info = execution.plan().info();
   boost::json::object row{{"m", problem.m},
                           {"n", problem.n},
@@ -233,6 +239,7 @@ boost::json::object measure(const Arguments& arguments, const Device& device, To
                           {"weights_bytes", execution.weights_bytes()},
                           {"openblas_weights_bytes", problem.n * problem.k * 4}};
   if (sgemv.count != 0) row["sgemv_ns"] = sgemv.median;
+  if (!times.of_tiles.empty()) row["of_tile_rate"] = tuning::summarize(times.of_tiles).median;
   for (std::size_t i = 0; i < kTorch.size(); ++i) {
     if (times.torch[i].empty()) continue;
     row["torch_" + std::string(kTorch[i]) + "_ns"] = tuning::summarize(times.torch[i]).median;
@@ -247,11 +254,12 @@ void print(const boost::json::object& row) {
   const auto optional = [&](const char* key) {
     return row.contains(key) ? fmt::format("{:>8.2f}", number(key)) : fmt::format("{:>8}", "-");
   };
-  fmt::print("{:>5} {:>6} {:>6}  {:<18} {:<5} {:>10.3f} {:>8.1f} {:>10.3f} {:>8.1f} {:>8.2f} {} {} {} {}\n",
+  fmt::print("{:>5} {:>6} {:>6}  {:<18} {:<5} {:>10.3f} {:>8.1f} {:>10.3f} {:>8.1f} {:>8.2f} {} {} {} {} {}\n",
              number("m"), number("n"), number("k"), row.at("variant").as_string().c_str(),
              row.at("verdict").as_string().c_str(), number("ironcl_ns") / 1e6, number("gflops"),
              number("openblas_ns") / 1e6, number("openblas_gflops"), number("ratio"), optional("ratio_torch_f32"),
-             optional("ratio_torch_bf16"), optional("ratio_torch_scaled"), optional("ratio_torch_int"));
+             optional("ratio_torch_bf16"), optional("ratio_torch_scaled"), optional("ratio_torch_int"),
+             optional("of_tile_rate"));
   std::fflush(stdout);
 }
 
@@ -263,9 +271,9 @@ int run(const Arguments& arguments, const std::string& torch_script) {
 
   fmt::print("{} against OpenBLAS ({}, {} threads){}\n", device.name(), openblas_get_corename(),
              openblas_get_num_threads(), torch ? " and PyTorch " + torch->version() : std::string());
-  fmt::print("{:>5} {:>6} {:>6}  {:<18} {:<5} {:>10} {:>8} {:>10} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8}\n", "M", "N",
-             "K", "variant", "check", "ironcl ms", "GFLOP/s", "OpenBLAS", "GFLOP/s", "ratio", "torch32", "torch16",
-             "scaled8", "int8");
+  fmt::print("{:>5} {:>6} {:>6}  {:<18} {:<5} {:>10} {:>8} {:>10} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8}\n", "M",
+             "N", "K", "variant", "check", "ironcl ms", "GFLOP/s", "OpenBLAS", "GFLOP/s", "ratio", "torch32",
+             "torch16", "scaled8", "int8", "of tiles");
   boost::json::array rows;
   bool pass = true;
   for (const std::string& shape : arguments.shapes) {
@@ -275,7 +283,7 @@ int run(const Arguments& arguments, const std::string& torch_script) {
     if (!(text >> n >> x >> k) || x != 'x' || n < 1 || k < 1)
       throw std::invalid_argument("--shapes: '" + shape + "' is not NxK, such as 4096x4096");
     for (const std::int64_t m : arguments.m) {
-      boost::json::object row = measure(arguments, device, torch ? &*torch : nullptr, layer(m, n, k));
+      boost::json::object row = measure(arguments, device, torch ? &*torch : nullptr, layer(arguments, m, n, k));
       pass = pass && row.at("verdict") == "pass";
       print(row);
       rows.push_back(std::move(row));
@@ -292,7 +300,8 @@ int run(const Arguments& arguments, const std::string& torch_script) {
                           {"rows", std::move(rows)}};
   report::write_file(arguments.json, report::to_text(all));
   fmt::print(
-      "ratio: how many times faster than the peer (host time, enqueue to finish; the median of the rounds' ratios). "
+      "ratio: how many times faster than the peer (host time, enqueue to finish; the median of the rounds' ratios); "
+      "of tiles: of bf16 products from registers, measured after each of our turns. "
       "Rows in {}\n",
       arguments.json);
   return pass ? 0 : 1;
@@ -309,12 +318,21 @@ int main(int argc, char** argv) {
   app.add_option("--device", arguments.device, "Device URI")->capture_default_str();
   app.add_option("--json", arguments.json, "Where the rows go")->capture_default_str();
   app.add_option("--torch", arguments.torch, "A Python interpreter that has PyTorch");
+  std::string x = "f32", out = "f32";
+  app.add_option("--x-dtype", x, "What the activations come in, f32 or bf16; quantised in the plan")
+      ->check(CLI::IsMember({"f32", "bf16"}))
+      ->capture_default_str();
+  app.add_option("--out-dtype", out, "Type of the result")
+      ->check(CLI::IsMember({"f32", "bf16"}))
+      ->capture_default_str();
   app.add_option("--torch-script", torch_script, "torch_peer.py")->capture_default_str();
   app.add_option("--rounds", arguments.rounds, "Turns of each side")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
   app.add_option("--calls", arguments.calls, "Timed calls a turn")->check(CLI::PositiveNumber)->capture_default_str();
   CLI11_PARSE(app, argc, argv);
+  arguments.x = *numerics::parse_dtype(x);
+  arguments.out = *numerics::parse_dtype(out);
   try {
     return run(arguments, torch_script);
   } catch (const std::exception& error) {
