@@ -85,10 +85,13 @@ std::vector<std::string> device_classes(const Features& features) {
   // One GPU under two drivers is two devices; PoCL's names of CPUs already say that they are PoCL's.
   const bool pocl_gpu =
       features.type == backend::DeviceType::gpu && features.platform_name == "Portable Computing Language";
-  add((pocl_gpu ? "pocl-" : "") + features.name);
-  add(pocl_architecture(features.name));
-  add((pocl_gpu ? "pocl-" : "") + features.vendor);
-  add(features.type == backend::DeviceType::cpu   ? "cpu"
+  // A CPU with tiles has the names of one without, and other kernels are its fastest.
+  const std::string unit = features.type == backend::DeviceType::cpu && features.amx_why_not.empty() ? "-amx" : "";
+  add((pocl_gpu ? "pocl-" : "") + features.name + unit);
+  if (const std::string architecture = pocl_architecture(features.name); !architecture.empty())
+    add(architecture + unit);
+  add((pocl_gpu ? "pocl-" : "") + features.vendor + unit);
+  add(features.type == backend::DeviceType::cpu   ? "cpu" + unit
       : features.type == backend::DeviceType::gpu ? "gpu"
                                                   : "accelerator");
   return classes;

@@ -74,6 +74,12 @@ TEST(OpenClTuned, NamesADeviceFromItselfToItsKind) {
   Features f = cpu();
   f.name = "cpu-tigerlake-11th Gen Intel(R) Core(TM) i7-1165G7 @ 2.80GHz";
   EXPECT_EQ(device_classes(f)[1], "cpu-tigerlake");
+  f = cpu();
+  f.amx_why_not.clear();
+  EXPECT_EQ(device_classes(f),
+            (std::vector<std::string>{"pthread-skylake-avx512-AMD_EPYC-amx", "pthread-skylake-avx512-amx",
+                                      "AuthenticAMD-amx", "cpu-amx"}))
+      << "what was the fastest without tiles says nothing here";
   f = {};
   f.type = backend::DeviceType::gpu;
   f.name = "NVIDIA H200";
