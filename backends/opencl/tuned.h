@@ -19,8 +19,8 @@ namespace ironcl::opencl {
 std::shared_ptr<const tuned::Tables> read_tables(const std::vector<TunedTable>& texts, backend::Log* log);
 
 /// The names under which tables may speak for a device, the narrowest first: the device, its architecture, its
-/// vendor, its kind. For example pthread-skylake-avx512-AMD_EPYC, pthread-skylake-avx512, AuthenticAMD, cpu. A CPU with
-/// tiles has -amx behind each of its names, and no other: tables made without tiles do not speak for it.
+/// vendor, its kind. For example pthread-skylake-avx512-AMD_EPYC, pthread-skylake-avx512, AuthenticAMD, cpu. A CPU
+/// with tiles has -amx behind each of its names, and no other: tables made without tiles do not speak for it.
 std::vector<std::string> device_classes(const Features& features);
 
 /// The name of what is multiplied in tables: "fp8_w8a8", "int8_w8a8", or "fp8_w8a16" for unquantised A.
