@@ -85,8 +85,8 @@ std::uint64_t Core::start_copy_in(const HbmArray& array, const Region& region, V
 }
 
 std::uint64_t Core::start_copy_out(VmemBuffer& buffer, int slot, const HbmArray& array, const Region& region,
-                                   int semaphore, std::int64_t step) {
-  Copy copy{.in = false, .array = &array, .region = region, .buffer = &buffer, .slot = slot};
+                                   int semaphore, std::int64_t step, std::int64_t slot_row) {
+  Copy copy{.in = false, .array = &array, .region = region, .buffer = &buffer, .slot = slot, .slot_row = slot_row};
   return start(std::move(copy), semaphore, step);
 }
 
@@ -95,13 +95,14 @@ std::uint64_t Core::start(Copy copy, int semaphore, std::int64_t step) {
   VmemBuffer& buffer = *copy.buffer;
   const bool inside = region.row >= 0 && region.col >= 0 && region.rows > 0 && region.cols > 0 &&
                       region.row + region.rows <= copy.array->rows && region.col + region.cols <= copy.array->cols &&
-                      region.rows <= buffer.rows && region.cols <= buffer.cols && copy.slot >= 0 &&
-                      copy.slot < buffer.slots;
+                      copy.slot_row >= 0 && copy.slot_row + region.rows <= buffer.rows &&
+                      region.cols <= buffer.cols && copy.slot >= 0 && copy.slot < buffer.slots;
   if (!inside) {
-    throw Error(Status::internal,
-                fmt::format("DMA of {} rows {}+{} cols {}+{} leaves the array {}x{} or slot {} of {} ({}x{})",
-                            copy.array->name, region.row, region.rows, region.col, region.cols, copy.array->rows,
-                            copy.array->cols, copy.slot, buffer.slots, buffer.rows, buffer.cols));
+    throw Error(
+        Status::internal,
+        fmt::format("DMA of {} rows {}+{} cols {}+{} leaves the array {}x{} or slot {} of {} ({}x{} from row {})",
+                    copy.array->name, region.row, region.rows, region.col, region.cols, copy.array->rows,
+                    copy.array->cols, copy.slot, buffer.slots, buffer.rows, buffer.cols, copy.slot_row));
   }
   const auto slot = static_cast<std::size_t>(copy.slot);
   if (buffer.filling[slot] != 0 || (copy.in && buffer.draining[slot] != 0)) {
@@ -124,8 +125,9 @@ std::uint64_t Core::start(Copy copy, int semaphore, std::int64_t step) {
                     .duration_ns = duration,
                     .bytes = copy.bytes,
                     .label = timeline_->full() ? std::string()
-                                               : fmt::format("{}[{}:{},{}:{}] slot {}", copy.array->name, region.row,
-                                                             region.row + region.rows, region.col,
+                                               : fmt::format("{}{}{}[{}:{},{}:{}] slot {}", copy.array->name,
+                                                             copy.array->part.empty() ? "" : " of ", copy.array->part,
+                                                             region.row, region.row + region.rows, region.col,
                                                              region.col + region.cols, copy.slot)});
   }
   const std::uint64_t bytes = copy.bytes;
@@ -138,16 +140,18 @@ void Core::land(Copy& copy) {
   --(copy.in ? buffer.filling : buffer.draining)[static_cast<std::size_t>(copy.slot)];
   if (!with_data_) return;
   const Region& region = copy.region;
-  std::byte* slot = buffer.data.get() + buffer.slot_bytes() * copy.slot;
   const std::int64_t pitch = buffer.cols * buffer.element_bytes;
+  std::byte* slot = buffer.data.get() + buffer.slot_bytes() * copy.slot + copy.slot_row * pitch;
   if (copy.in && (region.rows < buffer.rows || region.cols < buffer.cols)) {
     // What lies beyond an array's edge is unspecified on the TPU: all ones is NaN in every floating-point type, so
     // a program that used it would be found out.
     std::memset(slot, 0xff, static_cast<std::size_t>(buffer.slot_bytes()));
   }
-  std::byte* hbm = copy.array->data + region.row * copy.array->row_bytes + region.col * copy.array->element_bytes;
-  const auto row_size = static_cast<std::size_t>(region.cols) * copy.array->element_bytes;
-  for (std::int64_t row = 0; row < region.rows; ++row, slot += pitch, hbm += copy.array->row_bytes) {
+  const HbmArray& array = *copy.array;
+  const auto row_size = static_cast<std::size_t>(region.cols) * array.element_bytes;
+  for (std::int64_t row = region.row; row < region.row + region.rows; ++row, slot += pitch) {
+    const std::int64_t at = array.row_index != nullptr ? array.row_index[row] : row;
+    std::byte* hbm = array.data + at * array.row_bytes + region.col * array.element_bytes;
     if (copy.in) {
       std::memcpy(slot, hbm, row_size);
     } else {
@@ -173,15 +177,21 @@ void Core::wait(int semaphore, std::uint64_t bytes) {
   sem.credit -= bytes;
 }
 
-void Core::compute(const Work& work, std::int64_t step, const char* label) {
+void Core::compute(const Work& work, std::int64_t step, std::string_view label) {
   if (timeline_ != nullptr) {
     if (work.mxu_ns > 0) {
-      timeline_->add(
-          {.track = mxu_track_, .step = step, .start_ns = now_ns_, .duration_ns = work.mxu_ns, .label = label});
+      timeline_->add({.track = mxu_track_,
+                      .step = step,
+                      .start_ns = now_ns_,
+                      .duration_ns = work.mxu_ns,
+                      .label = std::string(label)});
     }
     if (work.vpu_ns > 0) {
-      timeline_->add(
-          {.track = vpu_track_, .step = step, .start_ns = now_ns_, .duration_ns = work.vpu_ns, .label = label});
+      timeline_->add({.track = vpu_track_,
+                      .step = step,
+                      .start_ns = now_ns_,
+                      .duration_ns = work.vpu_ns,
+                      .label = std::string(label)});
     }
   }
   const double longest = std::max(work.mxu_ns, work.vpu_ns);

@@ -13,6 +13,7 @@
 #include <deque>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "backends/ironwood/machine.h"
@@ -27,6 +28,9 @@ struct HbmArray {
   std::int64_t rows = 0, cols = 0;  ///< Elements.
   std::int64_t row_bytes = 0;       ///< From a row to the next.
   std::uint32_t element_bytes = 1;
+  std::string part = {};  ///< What of the whole this is, such as "expert 3": behind the name in a timeline's labels.
+  /// Null, or where each of `rows` rows lies, in rows of row_bytes: a gather. Outlives the array; trusted.
+  const std::int32_t* row_index = nullptr;
 };
 
 /// A rectangle of an array, in elements.
@@ -81,6 +85,7 @@ class Core {
   Core(const Machine& machine, bool with_data, std::int64_t vmem_limit, Timeline* timeline);
 
   bool with_data() const noexcept { return with_data_; }
+  bool tracing() const noexcept { return timeline_ != nullptr && !timeline_->full(); }
   const Machine& machine() const noexcept { return machine_; }
   double now_ns() const noexcept { return now_ns_; }
 
@@ -96,14 +101,14 @@ class Core {
   /// Returns the bytes to wait for. `step`: the grid step that needs the copy, for the timeline; -1: none.
   std::uint64_t start_copy_in(const HbmArray& array, const Region& region, VmemBuffer& buffer, int slot,
                               int semaphore, std::int64_t step);
-  /// The other way.
+  /// The other way, from the rows of the slot that begin at `slot_row`.
   std::uint64_t start_copy_out(VmemBuffer& buffer, int slot, const HbmArray& array, const Region& region,
-                               int semaphore, std::int64_t step);
+                               int semaphore, std::int64_t step, std::int64_t slot_row = 0);
   /// Waits until `semaphore` has counted `bytes`, then takes them off it; several copies may be waited for at once.
   void wait(int semaphore, std::uint64_t bytes);
 
   /// Spends modelled time on compute. `label` is used only where a timeline is kept.
-  void compute(const Work& work, std::int64_t step, const char* label);
+  void compute(const Work& work, std::int64_t step, std::string_view label);
   /// Spends modelled time on scalar work.
   void advance(double ns) { now_ns_ += ns; }
 
@@ -122,6 +127,7 @@ class Core {
     Region region;
     VmemBuffer* buffer = nullptr;
     int slot = 0;
+    std::int64_t slot_row = 0;  ///< Of the slot, where the region begins.
     std::uint64_t bytes = 0;
     double done_ns = 0;
   };

@@ -3,7 +3,10 @@
 #include "backends/ironwood/cost.h"
 
 #include <algorithm>
+#include <vector>
 
+#include "backends/ironwood/gmm_blocks.h"
+#include "backends/ironwood/program.h"
 #include "backends/numerics/checked.h"
 
 namespace ironcl::ironwood {
@@ -12,18 +15,35 @@ namespace {
 using numerics::ceil_div;
 using numerics::DType;
 
-/// Passes through the MXU for one multiplication. e4m3fn and bf16 take one. f16 and f32 are split into bf16 parts
-/// (11 = 8 + 3 and 24 = 8 + 8 + 8 bits); the right operand is exact in bf16. An assumption.
-int passes(DType left) noexcept { return left == DType::f32 ? 3 : left == DType::f16 ? 2 : 1; }
+/// Parts of bf16 that an operand is split into: f16 and f32 have 11 = 8 + 3 and 24 = 8 + 8 + 8 bits.
+int parts(DType type) noexcept { return type == DType::f32 ? 3 : type == DType::f16 ? 2 : 1; }
+
+/// Passes through the MXU for one multiplication: each part with each, but for those that lie below the last bit of
+/// the wider operand. f32 by f32 takes 6, as XLA's highest precision does. An assumption.
+int passes(DType left, DType right) noexcept {
+  const int l = parts(left), r = parts(right);
+  int count = 0;
+  for (int i = 0; i < l; ++i) count += std::min(r, std::max(l, r) - i);
+  return count;
+}
 
 /// Depth and columns of one dot: a quantisation block of the weights, or what fits the array.
 struct Dot {
   std::int64_t cols, depth;
 };
 
+/// gmm_v2 multiplies unquantised x with weights that it has widened and scaled in VMEM, where their K group is
+/// narrower than the array: the dots then fill it.
+bool dequantizes_first(const Plan& plan) noexcept {
+  const Problem& p = plan.problem;
+  return plan.program == Program::gmm_v2 && numerics::is_float(p.multiplied()) && p.w_scale != DType::none &&
+         p.group < p.k && p.group < plan.machine.tpu->mxu_size;
+}
+
 Dot dot_of(const Plan& plan) {
   const Problem& p = plan.problem;
   const std::int64_t array = plan.machine.tpu->mxu_size;
+  if (dequantizes_first(plan)) return {plan.blocks.o, plan.blocks.i};
   // A group of few rows is scaled on the vector unit, whatever the width of the dot: narrower than a native tile is
   // never worth a push of its own.
   const std::int64_t cols = p.family == Family::block ? std::max<std::int64_t>(p.q, plan.machine.tpu->lanes) : array;
@@ -46,7 +66,7 @@ double dot_ns(const Machine& machine, DType left, DType right, std::int64_t rows
   const std::int64_t array = machine.tpu->mxu_size;
   const double pushes = static_cast<double>(ceil_div(depth, array)) * static_cast<double>(ceil_div(cols, array));
   const double rate = machine.rows_per_s(mxu_type(machine, left, right));
-  return pushes * static_cast<double>(rows) * passes(left) / rate * 1e9;
+  return pushes * static_cast<double>(rows) * passes(left, right) / rate * 1e9;
 }
 
 Work step_work(const Plan& plan, std::int64_t rows, bool quantizes, bool stores) {
@@ -70,6 +90,13 @@ Work step_work(const Plan& plan, std::int64_t rows, bool quantizes, bool stores)
     };
     operations += (widened(left, rows) + widened(right, blocks.o)) * assume.vpu_ops_per_widened_element;
   }
+  if (dequantizes_first(plan)) {  // the weights are widened and scaled, the sums only added
+    operations +=
+        static_cast<double>(blocks.o) * static_cast<double>(blocks.i) * (assume.vpu_ops_per_widened_element + 1);
+    operations += (plan.save_acc ? outputs : 0) + (stores ? outputs * assume.vpu_ops_per_stored_element : 0);
+    work.vpu_ns = operations / plan.machine.vpu_ops_per_s() * 1e9;
+    return work;
+  }
   // Each K group's sum is scaled and added. Where one group spans K, the steps add and the last one scales.
   const double scales = (plan.problem.scaled_x ? 1 : 0) + (plan.problem.w_scale != DType::none ? 1 : 0);
   if (plan.problem.group < plan.problem.k) {
@@ -82,7 +109,44 @@ Work step_work(const Plan& plan, std::int64_t rows, bool quantizes, bool stores)
   return work;
 }
 
+namespace {
+
+/// Of a grouped problem, by the visits of an even load: what run_grouped_program would step through.
+Estimate estimate_grouped(const Plan& plan) {
+  const Problem& p = plan.problem;
+  const std::vector<MatrixRows> dealt = deal_rows(p.grouping, p.m, plan.matrix_rows);
+  const Grid grid = plan.grid(p.rows());
+  const auto no = static_cast<double>(grid[1]), ni = static_cast<double>(grid[2]);
+  const double weights = static_cast<double>(p.n) * static_cast<double>(p.k) * numerics::size_of(p.w);
+  Estimate sum;
+  double rows = 0, weight_reads = 0;
+  std::int64_t last = -1;
+  for (const Visit& visit : visits_of(plan, dealt, p.rows())) {
+    const std::int64_t given = rows_multiplied(plan, visit);
+    const Work inner = step_work(plan, given, p.quantize_x, false),
+               outer = step_work(plan, given, p.quantize_x, true);
+    sum.compute_ns += no * ((ni - 1) * std::max(inner.mxu_ns, inner.vpu_ns) + std::max(outer.mxu_ns, outer.vpu_ns));
+    rows += static_cast<double>(visit.tile_rows);
+    if (ni > 1 || visit.matrix != last) weight_reads += 1;
+    last = visit.matrix;
+  }
+  const double x_bytes = no * rows * static_cast<double>(p.k) * numerics::size_of(p.x);
+  const double out_bytes = rows * static_cast<double>(p.n) * numerics::size_of(p.d);
+  sum.transfer_ns = (weight_reads * weights + x_bytes + out_bytes) / plan.machine.hbm_bytes_per_ns();
+  sum.time_ns = plan.machine.assume.launch_ns + std::max(sum.compute_ns, sum.transfer_ns);
+  return sum;
+}
+
+}  // namespace
+
+std::int64_t rows_multiplied(const Plan& plan, const Visit& visit) {
+  if (plan.program != Program::gmm_v2) return plan.blocks.b;
+  const std::int64_t bucket = gmm_v2_bucket(plan);
+  return std::min(plan.blocks.b, numerics::ceil_div(visit.first + visit.rows - visit.tile_first, bucket) * bucket);
+}
+
 Estimate estimate(const Plan& plan, std::int64_t m) {
+  if (plan.problem.grouped()) return estimate_grouped(plan);
   const Grid grid = plan.grid(m);
   const auto nb = static_cast<double>(grid[0]), no = static_cast<double>(grid[1]), ni = static_cast<double>(grid[2]);
   const KernelBlocks& k = plan.blocks;

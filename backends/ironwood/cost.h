@@ -3,6 +3,7 @@
 #pragma once
 
 #include "backends/ironwood/plan.h"
+#include "backends/ironwood/row_deal.h"
 
 namespace ironcl::ironwood {
 
@@ -21,7 +22,11 @@ numerics::DType mxu_type(const Machine& machine, numerics::DType left, numerics:
 double dot_ns(const Machine& machine, numerics::DType left, numerics::DType right, std::int64_t rows,
               std::int64_t cols, std::int64_t depth);
 
-/// Quantities of a whole run, without stepping through it: for supports().
+/// Rows that the MXU is given in a visit: the whole tile; of gmm_v2 those there are, rounded up to its bucket.
+std::int64_t rows_multiplied(const Plan& plan, const Visit& visit);
+
+/// Quantities of a whole run, without stepping through it: for supports(). Of a grouped problem with the load that
+/// the plan assumes.
 struct Estimate {
   double time_ns = 0;
   double compute_ns = 0;

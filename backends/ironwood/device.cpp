@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <boost/json.hpp>
 
 #include "backends/ironwood/cost.h"
@@ -25,21 +26,18 @@ using backend::Status;
 
 namespace {
 
-/// The problem of a description. `time_only`: bf16 weights without scales are taken too, which have a time here and
-/// no result (they calibrate the model against published bf16 measurements).
-std::optional<Refusal> problem_for(const GemmDesc& desc, const Machine& machine, bool time_only, Problem* problem) {
-  GemmDesc read = desc;
-  const bool bf16_weights =
-      time_only && desc.b == numerics::DType::bf16 && desc.b_scale.dtype == numerics::DType::none;
-  if (bf16_weights) read.b = numerics::DType::e4m3fn;
-  if (auto refusal = read_problem(read, problem)) return refusal;
-  if (bf16_weights) problem->w = desc.b;
+/// The problem of a description, if a TensorCore holds its operands.
+std::optional<Refusal> problem_for(const GemmDesc& desc, const Machine& machine, Problem* problem) {
+  if (auto refusal = read_problem(desc, problem)) return refusal;
+  const Problem& p = *problem;
   const auto bytes = [](std::int64_t rows, std::int64_t cols, std::uint32_t element) {
     return static_cast<double>(rows) * static_cast<double>(cols) * element;
   };
-  const double needed = bytes(problem->m, problem->ldx, numerics::size_of(problem->x)) +
-                        bytes(problem->n, problem->k, numerics::size_of(problem->w)) +
-                        bytes(problem->m, problem->ldd, numerics::size_of(problem->d));
+  const std::int64_t x_rows = p.x_rows != 0 ? p.x_rows : p.rows();
+  const double needed =
+      bytes(x_rows, p.ldx, numerics::size_of(p.x)) +
+      bytes(p.n, p.k, numerics::size_of(p.w)) * static_cast<double>(std::max<std::int64_t>(p.matrices, 1)) +
+      bytes(p.rows(), p.ldd, numerics::size_of(p.d));
   if (needed > machine.tpu->hbm_bytes) {
     return Refusal{backend::Reason::device_memory,
                    fmt::format("operands of {:.3g} bytes; one TensorCore of {} has {:.3g} bytes of HBM", needed,
@@ -49,10 +47,10 @@ std::optional<Refusal> problem_for(const GemmDesc& desc, const Machine& machine,
 }
 
 /// Problem and plan of a description. Throws Error(invalid_argument) for an option that does not exist.
-std::optional<Refusal> plan_for(const GemmDesc& desc, bool time_only, Plan* plan) {
+std::optional<Refusal> plan_for(const GemmDesc& desc, Plan* plan) {
   const PlanRequest request = read_options(desc.options);
   Problem problem;
-  if (auto refusal = problem_for(desc, request.machine, time_only, &problem)) return refusal;
+  if (auto refusal = problem_for(desc, request.machine, &problem)) return refusal;
   return make_plan(problem, request, plan);
 }
 
@@ -61,10 +59,11 @@ constexpr double kMostSteps = 2e7;
 
 Plan plan_to_model(const GemmDesc& desc) {
   Plan plan;
-  if (const auto refusal = plan_for(desc, true, &plan))
-    throw Error(Status::unsupported, "ironwood: " + refusal->text);
-  const Grid grid = plan.grid(desc.m);
-  const double steps = static_cast<double>(grid[0]) * static_cast<double>(grid[1]) * static_cast<double>(grid[2]);
+  if (const auto refusal = plan_for(desc, &plan)) throw Error(Status::unsupported, "ironwood: " + refusal->text);
+  const Grid grid = plan.grid(plan.problem.rows());
+  // Of a grouped problem at most a visit more for each matrix than it has tiles of rows.
+  const double visits = static_cast<double>(grid[0]) + static_cast<double>(plan.problem.matrices);
+  const double steps = visits * static_cast<double>(grid[1]) * static_cast<double>(grid[2]);
   if (steps > kMostSteps) {
     throw Error(
         Status::unsupported,
@@ -78,7 +77,12 @@ std::string search_text(const GemmDesc& desc) {
   const PlanRequest request = read_options(desc.options);
   Problem problem;
   SearchResult result;
-  auto refusal = problem_for(desc, request.machine, true, &problem);
+  auto refusal = problem_for(desc, request.machine, &problem);
+  if (!refusal && problem.grouped()) {
+    refusal = Refusal{backend::Reason::grouping,
+                      "a search for the blocks of a grouped problem; a dense one is "
+                      "accepted, and gmm_v1 and gmm_v2 choose by their own rules"};
+  }
   if (!refusal) refusal = search_blocks(problem, request, &result);
   if (refusal) throw Error(Status::unsupported, "ironwood: " + refusal->text);
   return boost::json::serialize(report_search(result));
@@ -87,7 +91,7 @@ std::string search_text(const GemmDesc& desc) {
 std::string describe_features() {
   const boost::json::object features = {
       {"model", "Ironwood (TPU7x), one TensorCore; times are modelled, never measured"},
-      {"weights", {"e4m3fn", "e5m2", "i8"}},
+      {"weights", {"e4m3fn", "e5m2", "i8", "f32", "f16", "bf16"}},
       {"activations", {"e4m3fn", "e5m2", "i8", "f32", "f16", "bf16"}},
       {"quantised_in_the_plan_from", {"f32", "f16", "bf16"}},
       {"outputs", {"f32", "f16", "bf16"}},
@@ -95,7 +99,8 @@ std::string describe_features() {
       {"weight_grids", {"any rows; columns 0 or a multiple of 32"}},
       {"activation_grids", {"any rows; columns 0 or a multiple of 32"}},
       {"bias", true},
-      {"grouped", false},
+      {"grouped", {"contiguous", "masked"}},
+      {"gathered_rows", true},
       {"accuracy_class", "f32"},
   };
   return boost::json::serialize(features);
@@ -121,7 +126,7 @@ backend::DeviceProps ModelDevice::props() const {
 backend::Support ModelDevice::supports(const GemmDesc& desc) {
   Plan plan;
   backend::Support support;
-  if (const auto refusal = plan_for(desc, false, &plan)) {
+  if (const auto refusal = plan_for(desc, &plan)) {
     support.reason = refusal->reason;
     support.text = refusal->text;
     return support;
@@ -178,8 +183,7 @@ std::shared_ptr<backend::Weights> ModelDevice::prepare_weights(const backend::We
 
 std::shared_ptr<backend::Gemm> ModelDevice::create_gemm(const GemmDesc& desc) {
   Plan plan;
-  if (const auto refusal = plan_for(desc, false, &plan))
-    throw Error(Status::unsupported, "ironwood: " + refusal->text);
+  if (const auto refusal = plan_for(desc, &plan)) throw Error(Status::unsupported, "ironwood: " + refusal->text);
   if (log_ != nullptr) {
     log_->write(backend::LogLevel::info,
                 fmt::format("ironwood: plan {}x{}x{} {}", desc.m, desc.n, desc.k, describe(plan)));

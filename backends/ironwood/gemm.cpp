@@ -5,8 +5,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cstring>
 #include <span>
 #include <utility>
+#include <vector>
 
 #include "backends/ironwood/memory.h"
 #include "backends/ironwood/quantize_tile.h"
@@ -40,7 +43,39 @@ struct Bound {
   const std::byte* bias = nullptr;
   std::byte* a_quantized = nullptr;
   std::byte* a_quantized_scale = nullptr;
+  const std::byte* matrix_rows = nullptr;
+  const std::byte* a_index = nullptr;
+  std::int64_t rows = 0;    // of the problem, all matrices' together
+  std::int64_t a_rows = 0;  // that A has
 };
+
+void check_weights_of(const Problem& p, const PreparedWeights& w) {
+  const std::int64_t matrices = std::max<std::int64_t>(p.matrices, 1);
+  const bool same_grid = w.scale_dtype() == DType::none || w.grid() == p.w_grid;
+  if (w.n() == p.n && w.k() == p.k && w.matrices() == matrices && w.dtype() == p.w && w.scale_dtype() == p.w_scale &&
+      same_grid) {
+    return;
+  }
+  throw Error(
+      Status::invalid_argument,
+      fmt::format("ironwood: weights of {} {}x{}x{} with scales {} {}x{}; the plan expects {} {}x{}x{} with {} "
+                  "{}x{}",
+                  numerics::name_of(w.dtype()), w.matrices(), w.n(), w.k(), numerics::name_of(w.scale_dtype()),
+                  w.grid().group_rows, w.grid().group_cols, numerics::name_of(p.w), matrices, p.n, p.k,
+                  numerics::name_of(p.w_scale), p.w_grid.group_rows, p.w_grid.group_cols));
+}
+
+void check_rows_of(const Problem& p, const GemmArgs& args) {
+  const bool masked = p.grouping == backend::Grouping::masked;
+  if (args.m < 0 || args.m > p.m || (masked && args.m != 0 && args.m != p.m)) {
+    throw Error(Status::invalid_argument,
+                fmt::format("ironwood: m is {}; the plan takes {}{}", args.m, masked ? "" : "0 to ", p.m));
+  }
+  if (p.x_rows != 0 && args.m != 0 && (args.a_rows < 1 || args.a_rows > p.x_rows)) {
+    throw Error(Status::invalid_argument,
+                fmt::format("ironwood: a_rows is {}; the plan takes 1 to {}", args.a_rows, p.x_rows));
+  }
+}
 
 Bound bind(const Problem& p, const GemmArgs& args) {
   Bound bound;
@@ -48,35 +83,135 @@ Bound bind(const Problem& p, const GemmArgs& args) {
   if (bound.weights == nullptr) {
     throw Error(Status::invalid_argument, "ironwood: weights are missing or of another backend");
   }
-  const PreparedWeights& w = *bound.weights;
-  const bool same_grid = w.scale_dtype() == DType::none || w.grid() == p.w_grid;
-  if (w.n() != p.n || w.k() != p.k || w.dtype() != p.w || w.scale_dtype() != p.w_scale || !same_grid) {
-    throw Error(
-        Status::invalid_argument,
-        fmt::format("ironwood: weights of {} {}x{} with scales {} {}x{}; the plan expects {} {}x{} with {} {}x{}",
-                    numerics::name_of(w.dtype()), w.n(), w.k(), numerics::name_of(w.scale_dtype()),
-                    w.grid().group_rows, w.grid().group_cols, numerics::name_of(p.w), p.n, p.k,
-                    numerics::name_of(p.w_scale), p.w_grid.group_rows, p.w_grid.group_cols));
-  }
-  if (args.m < 0 || args.m > p.m) {
-    throw Error(Status::invalid_argument, fmt::format("ironwood: m is {}; the plan takes 0 to {}", args.m, p.m));
-  }
+  check_weights_of(p, *bound.weights);
+  check_rows_of(p, args);
   if (args.m == 0) return bound;
-  bound.a = address_of(args.a, extent(args.m, p.k, p.ldx, size_of(p.x)), "A");
-  bound.d = address_of(args.d, extent(args.m, p.n, p.ldd, size_of(p.d)), "D");
-  const std::int64_t scale_rows = p.x_grid.scale_rows(args.m), scale_cols = p.x_grid.scale_cols(p.k);
+  bound.rows = p.grouping == backend::Grouping::masked ? p.rows() : args.m;
+  bound.a_rows = p.x_rows != 0 ? args.a_rows : bound.rows;
+  bound.a = address_of(args.a, extent(bound.a_rows, p.k, p.ldx, size_of(p.x)), "A");
+  bound.d = address_of(args.d, extent(bound.rows, p.n, p.ldd, size_of(p.d)), "D");
+  const std::int64_t scale_rows = p.x_grid.scale_rows(bound.a_rows), scale_cols = p.x_grid.scale_cols(p.k);
   if (p.scaled_x && !p.quantize_x) {
     bound.a_scale =
         address_of(args.a_scale, extent(scale_rows, scale_cols, p.x_scale_ld, size_of(p.x_scale)), "the scales of A");
   }
-  if (p.bias != DType::none) bound.bias = address_of(args.bias, extent(1, p.n, p.n, size_of(p.bias)), "the bias");
+  if (p.bias != DType::none) {
+    bound.bias =
+        address_of(args.bias, extent(std::max<std::int64_t>(p.matrices, 1), p.n, p.n, size_of(p.bias)), "the bias");
+  }
+  if (p.grouped()) {
+    bound.matrix_rows = address_of(args.matrix_rows, extent(1, p.matrices, p.matrices, 4), "the rows of each matrix");
+  }
+  if (p.x_rows != 0) bound.a_index = address_of(args.a_index, extent(bound.rows, 1, 1, 4), "a_index");
   if (p.quantize_x && (args.a_quantized || args.a_quantized_scale)) {
-    bound.a_quantized = address_of(args.a_quantized, extent(args.m, p.k, p.k, 1), "a_quantized");
+    bound.a_quantized = address_of(args.a_quantized, extent(bound.a_rows, p.k, p.k, 1), "a_quantized");
     bound.a_quantized_scale =
         address_of(args.a_quantized_scale, extent(scale_rows, scale_cols, scale_cols, 4), "a_quantized_scale");
   }
   return bound;
 }
+
+/// Whose rows are whose, read from the device's memory now.
+std::vector<MatrixRows> deal(const Problem& p, const Bound& bound, std::int64_t m) {
+  if (!p.grouped()) return {{.matrix = 0, .first = 0, .rows = m}};
+  std::vector<std::int32_t> counts(static_cast<std::size_t>(p.matrices));
+  std::memcpy(counts.data(), bound.matrix_rows, counts.size() * sizeof(std::int32_t));
+  return deal_rows(p.grouping, m, counts);
+}
+
+/// The row of A for each row of the problem that is computed (0 for the others), clamped; empty without a gather.
+std::vector<std::int32_t> gather_of(const Bound& bound, std::span<const MatrixRows> dealt) {
+  std::vector<std::int32_t> index;
+  if (bound.a_index == nullptr) return index;
+  index.resize(static_cast<std::size_t>(bound.rows));
+  for (const MatrixRows& own : dealt) {
+    for (std::int64_t row = own.first; row < own.first + own.rows; ++row) {
+      std::int32_t at = 0;
+      std::memcpy(&at, bound.a_index + row * 4, sizeof(at));
+      index[static_cast<std::size_t>(row)] =
+          static_cast<std::int32_t>(std::clamp<std::int64_t>(at, 0, bound.a_rows - 1));
+    }
+  }
+  return index;
+}
+
+/// The scales of A as the kernel reads them. A grid of one row has them for rows that are computed and no others.
+class ActivationScales {
+ public:
+  ActivationScales(const Problem& p, const Bound& bound, std::span<const MatrixRows> dealt,
+                   std::span<const std::int32_t> gather)
+      : p_(p), bound_(bound), cols_(p.x_grid.scale_cols(p.k)) {
+    if (!p.scaled_x) return;
+    if (p.x_grid.group_rows != 1) {
+      blocks();
+      return;
+    }
+    // [K groups, rows]: first of A's rows, then of the problem's.
+    values_.resize(static_cast<std::size_t>(cols_ * bound.a_rows));
+    if (gather.empty()) {
+      for (const MatrixRows& own : dealt) rows_of_a(own.first, own.rows);
+      return;
+    }
+    rows_of_a(0, bound.a_rows);
+    std::vector<float> gathered(static_cast<std::size_t>(cols_ * bound.rows));
+    for (std::int64_t j = 0; j < cols_; ++j) {
+      for (const MatrixRows& own : dealt) {
+        for (std::int64_t row = own.first; row < own.first + own.rows; ++row) {
+          gathered[static_cast<std::size_t>(j * bound.rows + row)] =
+              values_[static_cast<std::size_t>(j * bound.a_rows + gather[static_cast<std::size_t>(row)])];
+        }
+      }
+    }
+    values_ = std::move(gathered);
+  }
+
+  std::byte* data() { return reinterpret_cast<std::byte*>(values_.data()); }
+
+ private:
+  /// Blocks of several rows: of a problem with one pair of matrices.
+  void blocks() {
+    const std::int64_t rows = p_.x_grid.scale_rows(bound_.a_rows);
+    if (!p_.quantize_x) {
+      values_ = lay_out_scales(p_.x_scale, bound_.a_scale, p_.x_grid, bound_.a_rows, p_.k, p_.x_scale_ld);
+      return;
+    }
+    values_.resize(static_cast<std::size_t>(rows * cols_));
+    make_scales(p_.x, bound_.a, bound_.a_rows, p_.k, p_.ldx, p_.code, p_.x_grid, p_.quantizer, values_.data(), cols_,
+                1);
+    export_codes(0, bound_.a_rows);
+  }
+
+  void rows_of_a(std::int64_t first, std::int64_t rows) {
+    if (p_.quantize_x) {
+      make_scales(p_.x, bound_.a + first * p_.ldx * size_of(p_.x), rows, p_.k, p_.ldx, p_.code, p_.x_grid,
+                  p_.quantizer, values_.data() + first, 1, bound_.a_rows);
+      export_codes(first, rows);
+      return;
+    }
+    std::vector<float> row(static_cast<std::size_t>(cols_));
+    for (std::int64_t i = first; i < first + rows; ++i) {
+      numerics::decode(p_.x_scale, bound_.a_scale + i * p_.x_scale_ld * size_of(p_.x_scale), std::span<float>(row));
+      for (std::int64_t j = 0; j < cols_; ++j) {
+        values_[static_cast<std::size_t>(j * bound_.a_rows + i)] = row[static_cast<std::size_t>(j)];
+      }
+    }
+  }
+
+  /// The codes and scales that the caller asked for; whole groups of rows.
+  void export_codes(std::int64_t first, std::int64_t rows) const {
+    if (bound_.a_quantized == nullptr) return;
+    numerics::quantize(
+        p_.x, bound_.a + first * p_.ldx * size_of(p_.x), rows, p_.k, p_.ldx, p_.code, p_.x_grid, p_.quantizer,
+        {reinterpret_cast<std::uint8_t*>(bound_.a_quantized) + first * p_.k, static_cast<std::size_t>(rows * p_.k)},
+        {reinterpret_cast<float*>(bound_.a_quantized_scale) + first * cols_,
+         static_cast<std::size_t>(p_.x_grid.scale_rows(rows) * cols_)});
+  }
+
+  const Problem& p_;
+  const Bound& bound_;
+  std::int64_t cols_;
+  std::vector<float> values_;
+};
 
 }  // namespace
 
@@ -110,39 +245,41 @@ std::shared_ptr<backend::Event> PlannedGemm::enqueue(const std::shared_ptr<backe
 double PlannedGemm::run(const GemmArgs& args) const {
   const Problem& p = plan_.problem;
   const Bound bound = bind(p, args);
-  const std::int64_t m = args.m;
-  if (m == 0) return 0;
-  Operands operands = describe_operands(plan_, m);
+  if (args.m == 0) return 0;
+  const std::vector<MatrixRows> dealt = deal(p, bound, args.m);
+  std::vector<std::int32_t> gather = gather_of(bound, dealt);
+  ActivationScales x_scales(p, bound, dealt, gather);
+
+  Operands operands = describe_operands(plan_, bound.rows);
   operands.x.data = bound.a;
   operands.x.row_bytes = p.ldx * size_of(p.x);
+  operands.x.row_index = gather.empty() ? nullptr : gather.data();
+  operands.x_scale.data = x_scales.data();
   operands.out.data = bound.d;
   operands.out.row_bytes = p.ldd * size_of(p.d);
-  // The engine reads and writes arrays through one pointer type; it never writes an input.
-  operands.w.data = const_cast<std::byte*>(bound.weights->codes().data());
-  operands.w_scale.data = const_cast<std::byte*>(reinterpret_cast<const std::byte*>(bound.weights->scales().data()));
-
-  std::vector<float> x_scales, bias;
-  if (p.quantize_x) {
-    const std::int64_t rows = p.x_grid.scale_rows(m), cols = p.x_grid.scale_cols(p.k);
-    const bool transposed = p.x_grid.group_rows == 1;
-    x_scales.resize(static_cast<std::size_t>(rows * cols));
-    make_scales(p.x, bound.a, m, p.k, p.ldx, p.code, p.x_grid, p.quantizer, x_scales.data(), transposed ? 1 : cols,
-                transposed ? rows : 1);
-    if (bound.a_quantized != nullptr) {
-      numerics::quantize(p.x, bound.a, m, p.k, p.ldx, p.code, p.x_grid, p.quantizer,
-                         {reinterpret_cast<std::uint8_t*>(bound.a_quantized), static_cast<std::size_t>(m * p.k)},
-                         {reinterpret_cast<float*>(bound.a_quantized_scale), static_cast<std::size_t>(rows * cols)});
-    }
-  } else if (p.scaled_x) {
-    x_scales = lay_out_scales(p.x_scale, bound.a_scale, p.x_grid, m, p.k, p.x_scale_ld);
-  }
-  operands.x_scale.data = reinterpret_cast<std::byte*>(x_scales.data());
+  std::vector<float> bias;
   if (bound.bias != nullptr) {
-    bias.resize(static_cast<std::size_t>(p.n));
+    bias.resize(static_cast<std::size_t>(p.n * std::max<std::int64_t>(p.matrices, 1)));
     numerics::decode(p.bias, bound.bias, std::span<float>(bias));
-    operands.bias.data = reinterpret_cast<std::byte*>(bias.data());
   }
-  return run_program(plan_, m, operands, workers_.get(), nullptr).time_ns;
+  // The engine reads and writes arrays through one pointer type; it never writes an input.
+  auto* codes = const_cast<std::byte*>(bound.weights->codes().data());
+  auto* scales = const_cast<float*>(bound.weights->scales().data());
+  if (!p.grouped()) {
+    operands.w.data = codes;
+    operands.w_scale.data = reinterpret_cast<std::byte*>(scales);
+    operands.bias.data = reinterpret_cast<std::byte*>(bias.data());
+    return run_program(plan_, bound.rows, operands, workers_.get(), nullptr).time_ns;
+  }
+  operands.rows = dealt;
+  const std::int64_t scale_count = static_cast<std::int64_t>(bound.weights->scales().size()) / p.matrices;
+  for (std::int64_t g = 0; g < p.matrices; ++g) {
+    Operands::Matrix& matrix = operands.matrices[static_cast<std::size_t>(g)];
+    matrix.w.data = codes + g * p.n * p.k * size_of(p.w);
+    matrix.w_scale.data = reinterpret_cast<std::byte*>(scales + g * scale_count);
+    if (!bias.empty()) matrix.bias.data = reinterpret_cast<std::byte*>(bias.data() + g * p.n);
+  }
+  return run_program(plan_, bound.rows, operands, workers_.get(), nullptr).time_ns;
 }
 
 }  // namespace ironcl::ironwood

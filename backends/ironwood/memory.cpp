@@ -58,36 +58,44 @@ std::vector<float> lay_out_scales(DType type, const std::byte* scales, numerics:
 }
 
 PreparedWeights::PreparedWeights(const backend::WeightsDesc& desc)
-    : n_(desc.n), k_(desc.k), dtype_(desc.dtype), scale_dtype_(desc.scale.dtype), grid_(desc.scale.grid) {
-  if (const auto refusal = check_weights(desc.dtype, desc.scale, desc.n, desc.k)) {
+    : n_(desc.n),
+      k_(desc.k),
+      matrices_(desc.matrices),
+      dtype_(desc.dtype),
+      scale_dtype_(desc.scale.dtype),
+      grid_(desc.scale.grid) {
+  if (const auto refusal = check_weights(desc.dtype, desc.scale, desc.n, desc.k, desc.matrices)) {
     throw Error(Status::unsupported, "ironwood: " + refusal->text);
-  }
-  if (desc.matrices != 1) {
-    throw Error(Status::unsupported,
-                fmt::format("ironwood: {} groups of weights; one matrix is accepted", desc.matrices));
   }
   if (desc.data == nullptr || (scale_dtype_ != DType::none && desc.scales == nullptr)) {
     throw Error(Status::invalid_argument,
                 "ironwood: prepare_weights needs data, and scales where the description has some");
   }
   const std::int64_t ld = desc.ld != 0 ? desc.ld : k_;
+  const std::int64_t element = numerics::size_of(dtype_);
   try {
-    codes_.resize(static_cast<std::size_t>(n_ * k_));
-    for (std::int64_t row = 0; row < n_; ++row) {
-      std::memcpy(codes_.data() + row * k_, desc.data + row * ld, static_cast<std::size_t>(k_));
+    codes_.resize(static_cast<std::size_t>(matrices_ * n_ * k_ * element));
+    for (std::int64_t row = 0; row < matrices_ * n_; ++row) {
+      std::memcpy(codes_.data() + row * k_ * element, desc.data + row * ld * element,
+                  static_cast<std::size_t>(k_ * element));
     }
     if (scale_dtype_ == DType::none) return;
     const std::int64_t rows = grid_.scale_rows(n_), cols = grid_.scale_cols(k_);
     const std::int64_t scale_ld = desc.scale.ld != 0 ? desc.scale.ld : cols;
-    const auto element = static_cast<std::int64_t>(numerics::size_of(scale_dtype_));
-    given_scales_.resize(static_cast<std::size_t>(rows * cols * element));
-    for (std::int64_t row = 0; row < rows; ++row) {
-      std::memcpy(given_scales_.data() + row * cols * element, desc.scales + row * scale_ld * element,
-                  static_cast<std::size_t>(cols * element));
+    const auto scale_element = static_cast<std::int64_t>(numerics::size_of(scale_dtype_));
+    given_scales_.resize(static_cast<std::size_t>(matrices_ * rows * cols * scale_element));
+    for (std::int64_t row = 0; row < matrices_ * rows; ++row) {
+      std::memcpy(given_scales_.data() + row * cols * scale_element, desc.scales + row * scale_ld * scale_element,
+                  static_cast<std::size_t>(cols * scale_element));
     }
-    scales_ = lay_out_scales(scale_dtype_, given_scales_.data(), grid_, n_, k_, cols);
+    for (std::int64_t g = 0; g < matrices_; ++g) {
+      const auto laid_out =
+          lay_out_scales(scale_dtype_, given_scales_.data() + g * rows * cols * scale_element, grid_, n_, k_, cols);
+      scales_.insert(scales_.end(), laid_out.begin(), laid_out.end());
+    }
   } catch (const std::bad_alloc&) {
-    throw Error(Status::out_of_device_memory, fmt::format("ironwood: no host memory for weights of {}x{}", n_, k_));
+    throw Error(Status::out_of_device_memory,
+                fmt::format("ironwood: no host memory for {} weights of {}x{}", matrices_, n_, k_));
   }
 }
 

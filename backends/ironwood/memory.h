@@ -38,7 +38,7 @@ std::byte* address_of(const backend::Span& span, std::uint64_t needed, const cha
 std::vector<float> lay_out_scales(numerics::DType type, const std::byte* scales, numerics::ScaleGrid grid,
                                   std::int64_t rows, std::int64_t cols, std::int64_t ld);
 
-/// B, kept as given: codes tight, scales as given and as the kernels read them.
+/// B, one matrix or several, kept as given: codes tight, scales as given and as the kernels read them.
 class PreparedWeights final : public backend::Weights {
  public:
   /// Throws Error(unsupported) with the reason of check_weights, Error(out_of_device_memory).
@@ -52,14 +52,16 @@ class PreparedWeights final : public backend::Weights {
 
   std::int64_t n() const noexcept { return n_; }
   std::int64_t k() const noexcept { return k_; }
+  std::int64_t matrices() const noexcept { return matrices_; }
   numerics::DType dtype() const noexcept { return dtype_; }
   numerics::DType scale_dtype() const noexcept { return scale_dtype_; }
   const numerics::ScaleGrid& grid() const noexcept { return grid_; }
   const std::vector<std::byte>& codes() const noexcept { return codes_; }
+  /// One matrix's after another's.
   const std::vector<float>& scales() const noexcept { return scales_; }
 
  private:
-  std::int64_t n_, k_;
+  std::int64_t n_, k_, matrices_;
   numerics::DType dtype_, scale_dtype_;
   numerics::ScaleGrid grid_;
   std::vector<std::byte> codes_, given_scales_;

@@ -74,7 +74,7 @@ json::array notes_of(const Plan& plan) {
         "whole array, {}x{}); here each takes whole tiles of VMEM",
         name, layout.block_rows, layout.block_cols, layout.rows, layout.cols)));
   };
-  if (plan.problem.scaled_x) check("x_scale", plan.x_scales(std::max<std::int64_t>(plan.problem.m, 1)));
+  if (plan.problem.scaled_x) check("x_scale", plan.x_scales(std::max<std::int64_t>(plan.problem.rows(), 1)));
   if (plan.problem.w_scale != DType::none) check("w_scale", plan.w_scales());
   return notes;
 }
@@ -97,12 +97,29 @@ json::object problem_json(const Problem& p) {
           {"kernel", name_of(p.family)}};
 }
 
+json::object grouped_json(const Problem& p, const PipelineTotals& totals) {
+  std::uint64_t weight_bytes = 0;
+  for (const WindowTotals& window : totals.windows) {
+    if (window.name == "w" || window.name == "w_scale") weight_bytes += window.bytes;
+  }
+  const VisitTotals& visits = totals.visits;
+  return {{"grouping", p.grouping == backend::Grouping::masked ? "masked" : "contiguous"},
+          {"matrices", p.matrices},
+          {"matrices_with_rows", visits.matrices},
+          {"visits", visits.visits},
+          {"rows", visits.rows},
+          {"rows_moved", visits.rows_moved},
+          {"rows_multiplied", visits.rows_multiplied},
+          {"weight_bytes", weight_bytes}};
+}
+
 }  // namespace
 
 json::object report_model(const Plan& plan, const RunTotals& totals) {
   const Problem& p = plan.problem;
-  const std::int64_t m = std::max<std::int64_t>(p.m, 1);
-  const Grid grid = plan.grid(m);
+  const VisitTotals& visits = totals.copies.visits;
+  const Grid blocks = plan.grid(std::max<std::int64_t>(p.rows(), 1));
+  const Grid grid = p.grouped() ? Grid{blocks[1], visits.visits, blocks[2]} : blocks;
   const CoreTotals& core = totals.core;
   json::object fetches, writes;
   for (const char* name : {"x", "w", "x_scale", "w_scale"}) fetches[name] = 0;
@@ -112,7 +129,8 @@ json::object report_model(const Plan& plan, const RunTotals& totals) {
   const double hbm_bytes = static_cast<double>(core.bytes_in + core.bytes_out);
   Machine peak = plan.machine;
   peak.assume.mxu_efficiency = 1;
-  const double flops = 2.0 * static_cast<double>(p.m) * static_cast<double>(p.n) * static_cast<double>(p.k);
+  const double flops = 2.0 * static_cast<double>(p.grouped() ? visits.rows : p.m) * static_cast<double>(p.n) *
+                       static_cast<double>(p.k);
   const double peak_flops = peak.rows_per_s(p.multiplied()) * 2.0 * peak.tpu->mxu_size * peak.tpu->mxu_size;
 
   json::object report;
@@ -137,9 +155,11 @@ json::object report_model(const Plan& plan, const RunTotals& totals) {
   report["kernel_blocks"] = {plan.blocks.b, plan.blocks.o, plan.blocks.i};
   report["blocks_from"] = plan.source;
   report["grid"] = {grid[0], grid[1], grid[2]};
+  if (p.grouped()) report["grouped"] = grouped_json(p, totals.copies);
   report["mode"] = name_of(plan.mode);
   report["program"] = name_of(plan.program);
   report["buffers"] = plan.buffers;
+  report["w_buffers"] = plan.w_buffers;
   report["save_x_q"] = plan.save_x_q;
   report["save_acc"] = plan.save_acc;
   report["assumptions"] = assumptions_of(plan.machine);
@@ -148,7 +168,7 @@ json::object report_model(const Plan& plan, const RunTotals& totals) {
 }
 
 json::object report_model(const Plan& plan) {
-  const std::int64_t m = std::max<std::int64_t>(plan.problem.m, 1);
+  const std::int64_t m = std::max<std::int64_t>(plan.problem.rows(), 1);
   return report_model(plan, run_program(plan, m, describe_operands(plan, m), nullptr, nullptr));
 }
 

@@ -8,7 +8,10 @@
 #include <boost/json.hpp>
 #include <charconv>
 #include <cmath>
+#include <limits>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "backends/ironwood/program.h"
 
@@ -66,6 +69,20 @@ bool read_mode(std::string_view text, PlanRequest* request) {
   return true;
 }
 
+bool read_matrix_rows(std::string_view text, PlanRequest* request) {
+  std::vector<std::int32_t> counts;
+  for (;;) {
+    const std::size_t comma = text.find(',');
+    std::int64_t count = 0;
+    if (!read_number(text.substr(0, comma), 0, std::numeric_limits<std::int32_t>::max(), &count)) return false;
+    counts.push_back(static_cast<std::int32_t>(count));
+    if (comma == std::string_view::npos) break;
+    text.remove_prefix(comma + 1);
+  }
+  request->matrix_rows = std::move(counts);
+  return true;
+}
+
 template <int kLow, int kHigh, class T>
 bool read_into(std::string_view text, T* to) {
   std::int64_t value = 0;
@@ -86,12 +103,15 @@ constexpr std::array kOptions = {
     Option{"mode", "auto, aligned or large", "auto", "one quantisation block a step, or several", read_mode},
     Option{"buffers", "1 to 8", "2", "buffers of each input; an output has at most 2",
            [](std::string_view text, PlanRequest* r) { return read_into<1, 8>(text, &r->buffers); }},
-    Option{"program", "pipeline or manual_dma", "pipeline", "the grid pipeline, or the kernel's own copies",
+    Option{"program", "pipeline or manual_dma; gmm_v1 or gmm_v2", "pipeline; gmm_v2",
+           "the grid pipeline, or the kernel's own copies; of a grouped problem which kernel",
            [](std::string_view text, PlanRequest* r) {
              const ProgramEntry* entry = find_program(text);
              if (entry != nullptr) r->program = entry->program;
              return entry != nullptr;
            }},
+    Option{"matrix_rows", "rows of each matrix, such as 3,0,17", "as even as can be",
+           "of a grouped problem: the load that its model and its trace are for", read_matrix_rows},
     Option{"save_x_q", "auto, on or off", "auto", "keep the quantised block of x between steps",
            [](std::string_view text, PlanRequest* r) { return read_switch(text, &r->save_x_q); }},
     Option{"save_acc", "auto, on or off", "auto", "keep the f32 accumulator in VMEM between steps",

@@ -76,8 +76,18 @@ struct WindowTotals {
   std::uint64_t bytes = 0;
 };
 
+/// How the rows of a grouped problem were dealt.
+struct VisitTotals {
+  std::int64_t visits = 0;
+  std::int64_t matrices = 0;         ///< That have rows.
+  std::int64_t rows = 0;             ///< Valid ones: what is asked for.
+  std::int64_t rows_moved = 0;       ///< Brought into VMEM, for each pass over N.
+  std::int64_t rows_multiplied = 0;  ///< That the MXU is given, for each pass over N.
+};
+
 struct PipelineTotals {
   std::int64_t steps = 0;
+  VisitTotals visits = {};  ///< Of a grouped problem.
   std::vector<WindowTotals> windows;
 };
 

@@ -8,6 +8,9 @@
 #include <numeric>
 #include <utility>
 
+#include "backends/ironwood/gmm_blocks.h"
+#include "backends/ironwood/program.h"
+#include "backends/ironwood/row_deal.h"
 #include "backends/ironwood/tuned_blocks.h"
 #include "backends/ironwood/vmem.h"
 #include "backends/numerics/checked.h"
@@ -83,8 +86,13 @@ Plan plan_with(const Problem& problem, const PlanRequest& request, const KernelB
   plan.problem = problem;
   plan.machine = request.machine;
   plan.blocks = blocks;
-  plan.program = request.program;
+  plan.program = request.program.value_or(problem.grouped() ? Program::gmm_v2 : Program::pipeline);
   plan.buffers = request.buffers;
+  plan.w_buffers = request.buffers + (plan.program == Program::gmm_v2 ? 1 : 0);
+  if (problem.grouped()) {
+    plan.matrix_rows = request.matrix_rows;
+    if (plan.matrix_rows.empty()) plan.matrix_rows = even_counts(problem.rows(), problem.matrices);
+  }
   plan.vmem_limit = request.vmem_limit != 0 ? request.vmem_limit : request.machine.tpu->vmem_bytes;
   plan.vmem_rule = request.vmem_rule;
   plan.threads = request.threads;
@@ -92,9 +100,10 @@ Plan plan_with(const Problem& problem, const PlanRequest& request, const KernelB
   plan.mode = aligned ? Mode::aligned : Mode::large;
   // The published rules: the accumulator is kept where K takes several steps; the quantised x where one step has the
   // whole of K, so that the same x meets one w after another.
-  const Grid grid = plan.grid(problem.m);
+  const Grid grid = plan.grid(problem.rows());
   plan.save_acc = request.save_acc.value_or(grid[2] > 1);
-  plan.save_x_q = request.save_x_q.value_or(problem.quantize_x && grid[2] == 1 && grid[1] > 1);
+  // In a grouped problem the steps along o are outermost: another x follows.
+  plan.save_x_q = request.save_x_q.value_or(problem.quantize_x && !problem.grouped() && grid[2] == 1 && grid[1] > 1);
   return plan;
 }
 
@@ -115,7 +124,18 @@ std::string nearest_fit(const Plan& plan, const PlanRequest& request, const Kern
 }
 
 std::optional<Refusal> check_modes(const Plan& plan, const PlanRequest& request) {
-  const Grid grid = plan.grid(plan.problem.m);
+  const Grid grid = plan.grid(plan.problem.rows());
+  if (entry_of(plan.program).grouped != plan.problem.grouped()) {
+    return Refusal{Reason::option, fmt::format("program {} for a {} problem; {}", name_of(plan.program),
+                                               plan.problem.grouped() ? "grouped" : "dense",
+                                               plan.problem.grouped() ? "gmm_v1 and gmm_v2 are accepted"
+                                                                      : "pipeline and manual_dma are accepted")};
+  }
+  const auto counts = static_cast<std::int64_t>(request.matrix_rows.size());
+  if (counts != 0 && counts != plan.problem.matrices) {
+    return Refusal{Reason::option, fmt::format("matrix_rows has {} counts, and the problem has {} matrices", counts,
+                                               plan.problem.matrices)};
+  }
   if (request.mode && *request.mode != plan.mode) {
     return Refusal{
         Reason::option,
@@ -131,6 +151,9 @@ std::optional<Refusal> check_modes(const Plan& plan, const PlanRequest& request)
   }
   if (plan.save_x_q && !plan.problem.quantize_x) {
     return Refusal{Reason::option, "save_x_q on, and x is not quantised in the kernel; leave it auto"};
+  }
+  if (plan.save_x_q && plan.problem.grouped()) {
+    return Refusal{Reason::option, "save_x_q on in a grouped problem: the next step has another block of x"};
   }
   if (plan.save_x_q && grid[2] > 1) {
     return Refusal{
@@ -204,6 +227,14 @@ std::optional<Refusal> make_plan(const Problem& problem, const PlanRequest& requ
     auto refusal = check_vmem(*plan);
     if (refusal) refusal->text += nearest_fit(*plan, request, quanta.step);
     return refusal;
+  }
+  if (problem.grouped()) {
+    *plan = plan_with(problem, request, quanta.step);
+    *plan = plan_with(problem, request, gmm_blocks(*plan, quanta.step));
+    plan->source = "rule";
+    if (auto refusal = check_modes(*plan, request)) return refusal;
+    if (check_vmem(*plan)) *plan = plan_with(problem, request, quanta.step);
+    return check_vmem(*plan);
   }
   if (request.mode != Mode::aligned) {
     if (auto blocks = tuned_blocks(problem, *request.machine.tpu)) {

@@ -25,7 +25,7 @@ enum class Mode { aligned, large };
 std::string_view name_of(Mode mode) noexcept;
 
 /// Which program runs the plan; program.h has the table of them.
-enum class Program { pipeline, manual_dma };
+enum class Program { pipeline, manual_dma, gmm_v1, gmm_v2 };
 
 /// What is held against the VMEM limit: what the engine allocates, or the published kernel's formula.
 enum class VmemRule { footprint, formula };
@@ -36,7 +36,9 @@ struct PlanRequest {
   std::optional<Mode> mode;
   int buffers = 2;  ///< Of each input; outputs have min(buffers, 2).
   std::optional<bool> save_x_q, save_acc;
-  Program program = Program::pipeline;
+  std::optional<Program> program;  ///< Default: pipeline; of a grouped problem gmm_v2.
+  std::vector<std::int32_t>
+      matrix_rows;              ///< Rows of each matrix that reports and traces assume; empty: as even as can be.
   std::int64_t vmem_limit = 0;  ///< Bytes; 0: the machine's VMEM.
   VmemRule vmem_rule = VmemRule::footprint;
   unsigned threads = 0;               ///< Of the host; 0: all.
@@ -60,14 +62,16 @@ struct Plan {
   Mode mode = Mode::large;
   Program program = Program::pipeline;
   int buffers = 2;
+  int w_buffers = 2;                      ///< gmm_v2 has one more for the weights than for the rest.
+  std::vector<std::int32_t> matrix_rows;  ///< That reports and traces assume; one a matrix. Empty where not grouped.
   bool save_x_q = false;  ///< The quantised block of x is kept and used again while x does not change.
   bool save_acc = false;  ///< The accumulator is kept in VMEM between steps.
   std::int64_t vmem_limit = 0;
   VmemRule vmem_rule = VmemRule::footprint;
   unsigned threads = 0;
-  std::string source;  ///< Where the blocks come from: "option", "tuned", "aligned".
+  std::string source;  ///< Where the blocks come from: "option", "tuned", "aligned", "rule" (of gmm).
 
-  /// Steps (b, o, i) for `m` rows.
+  /// Steps (b, o, i) for `m` rows. Of a grouped problem the steps along o and i hold, those along b are its visits.
   Grid grid(std::int64_t m) const noexcept;
   /// Of x for `m` rows. Only where problem.scaled_x.
   ScaleLayout x_scales(std::int64_t m) const noexcept;

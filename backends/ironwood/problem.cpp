@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 namespace ironcl::ironwood {
@@ -18,6 +19,9 @@ using numerics::ScaleGrid;
 
 /// The narrowest K group: a quarter of the 128 lanes.
 constexpr std::int64_t kNarrowest = 32;
+
+/// Far beyond any HBM here, and keeps every later product inside 64 bits.
+constexpr std::int64_t kMostElements = std::int64_t{1} << 40;
 
 /// A kernel cuts K groups out of native tiles, in whole quarters of the lanes. Rows it takes in any number: scales
 /// are spread over rows on the vector unit.
@@ -92,9 +96,15 @@ std::string_view name_of(Family family) noexcept {
   return "?";
 }
 
-std::optional<Refusal> check_weights(DType dtype, const ScaleDesc& scale, std::int64_t n, std::int64_t k) {
-  if (!numerics::is_quantized(dtype)) {
-    return refuse(Reason::dtype, fmt::format("weights of {}; e4m3fn, e5m2 and i8 are accepted", name_of(dtype)));
+std::optional<Refusal> check_weights(DType dtype, const ScaleDesc& scale, std::int64_t n, std::int64_t k,
+                                     std::int64_t matrices) {
+  if (!numerics::is_quantized(dtype) && !numerics::is_float(dtype)) {
+    return refuse(Reason::dtype,
+                  fmt::format("weights of {}; e4m3fn, e5m2, i8, f32, f16 and bf16 are accepted", name_of(dtype)));
+  }
+  if (numerics::is_float(dtype) && scale.dtype != DType::none) {
+    return refuse(Reason::scale_layout,
+                  fmt::format("weights of {} with scales; unquantised weights take none", name_of(dtype)));
   }
   if (scale.dtype != DType::none && !is_scale(scale.dtype)) {
     return refuse(Reason::dtype,
@@ -104,33 +114,59 @@ std::optional<Refusal> check_weights(DType dtype, const ScaleDesc& scale, std::i
     return refuse(Reason::scale_layout,
                   fmt::format("weights scaled in blocks of {}; {}", text_of(scale.grid), kGrids));
   }
-  // 2^40 elements are far beyond any HBM here and keep every later product inside 64 bits.
-  constexpr std::int64_t kMost = std::int64_t{1} << 40;
-  if (n < 1 || k < 1 || n > kMost / k) {
-    return refuse(Reason::shape, fmt::format("weights of {}x{}; from 1 to 2^40 elements are accepted", n, k));
+  if (n < 1 || k < 1 || n > kMostElements / k || matrices < 1 || matrices > kMostElements / (n * k)) {
+    return refuse(Reason::shape, fmt::format("{}weights of {}x{}; from 1 to 2^40 elements are accepted",
+                                             matrices > 1 ? fmt::format("{} matrices of ", matrices) : "", n, k));
   }
   return std::nullopt;
 }
 
+namespace {
+
+/// What a problem with several matrices, or with gathered rows, asks beyond one with a pair of matrices.
+std::optional<Refusal> check_rows(const GemmDesc& desc) {
+  const bool grouped = desc.grouping != backend::Grouping::none;
+  const bool scaled = desc.a_scale.dtype != DType::none;
+  if (grouped && desc.matrices < 1) {
+    return refuse(Reason::grouping,
+                  fmt::format("a grouped problem of {} matrices; 1 or more are accepted", desc.matrices));
+  }
+  if ((grouped || desc.a_rows != 0) && scaled && desc.a_scale.grid.group_rows != 1) {
+    return refuse(Reason::scale_layout,
+                  fmt::format("A scaled in blocks of {} in a {} problem; one row is accepted, such as 1x128: a block "
+                              "of several would be spread over matrices",
+                              text_of(desc.a_scale.grid), grouped ? "grouped" : "gathered"));
+  }
+  const std::int64_t times = desc.grouping == backend::Grouping::masked ? desc.matrices : 1;
+  const std::int64_t widest = std::max(desc.lda, desc.ldd);
+  if (desc.m < 0 || desc.a_rows < 0 ||
+      (desc.m > 0 && (times > kMostElements / desc.m || widest > kMostElements / (desc.m * times))) ||
+      (desc.a_rows > 0 && desc.lda > kMostElements / desc.a_rows)) {
+    return refuse(Reason::shape,
+                  fmt::format("m {}{} with lda {} and ldd {}; operands of up to 2^40 elements are accepted", desc.m,
+                              times > 1 ? fmt::format(" for each of {} matrices", times) : "", desc.lda, desc.ldd));
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
 std::optional<Refusal> read_problem(const GemmDesc& desc, Problem* problem) {
-  if (auto refusal = check_weights(desc.b, desc.b_scale, desc.n, desc.k)) return refusal;
+  if (auto refusal = check_weights(desc.b, desc.b_scale, desc.n, desc.k, std::max<std::int64_t>(desc.matrices, 1))) {
+    return refusal;
+  }
   if (auto refusal = check_x(desc)) return refusal;
+  if (numerics::is_float(desc.b) && !numerics::is_float(desc.a)) {
+    return refuse(Reason::dtype, fmt::format("weights of {} with A of {}; A of f32, f16 or bf16 is accepted",
+                                             name_of(desc.b), name_of(desc.a)));
+  }
   if (!numerics::is_float(desc.d)) {
     return refuse(Reason::dtype, fmt::format("D of {}; f32, f16 and bf16 are accepted", name_of(desc.d)));
   }
   if (desc.bias != DType::none && !numerics::is_float(desc.bias)) {
     return refuse(Reason::dtype, fmt::format("a bias of {}; f32, f16 and bf16 are accepted", name_of(desc.bias)));
   }
-  if (desc.grouping != backend::Grouping::none) {
-    return refuse(Reason::grouping,
-                  "grouped problems; the kernel multiplies one pair of matrices, enqueue one a group");
-  }
-  constexpr std::int64_t kMost = std::int64_t{1} << 40;
-  if (desc.m < 0 || (desc.m > 0 && (desc.lda > kMost / desc.m || desc.ldd > kMost / desc.m))) {
-    return refuse(Reason::shape,
-                  fmt::format("m {} with lda {} and ldd {}; operands of up to 2^40 elements are accepted", desc.m,
-                              desc.lda, desc.ldd));
-  }
+  if (auto refusal = check_rows(desc)) return refusal;
 
   Problem p;
   p.m = desc.m, p.n = desc.n, p.k = desc.k;
@@ -148,6 +184,9 @@ std::optional<Refusal> read_problem(const GemmDesc& desc, Problem* problem) {
   p.x_scale_ld = desc.a_scale.ld != 0 ? desc.a_scale.ld : p.x_grid.scale_cols(p.k);
   p.w_scale_ld = desc.b_scale.ld != 0 ? desc.b_scale.ld : p.w_grid.scale_cols(p.k);
   p.quantizer = desc.a_quantizer;
+  p.grouping = desc.grouping;
+  p.matrices = p.grouped() ? desc.matrices : 0;
+  p.x_rows = desc.a_rows;
   p.family = *family_of(desc.b_scale);
   p.q = p.family == Family::per_channel ? 0 : p.w_grid.group_cols;
   p.group = numerics::common_group(p.x_grid.group_cols, p.w_grid.group_cols, p.k);

@@ -26,13 +26,12 @@ enum class Family {
 };
 std::string_view name_of(Family family) noexcept;
 
-/// D [m, n] = X [m, k] times W [n, k] transposed.
+/// D [m, n] = X [m, k] times W [n, k] transposed; of a grouped problem each row with one of several W.
 struct Problem {
   std::int64_t m = 0, n = 0, k = 0;
-  std::int64_t ldx = 0, ldd = 0;              ///< Elements.
-  numerics::DType x = numerics::DType::none;  ///< As X lies in HBM: e4m3fn, e5m2, i8, or f32, f16, bf16.
-  /// As W lies in HBM. The interface brings e4m3fn, e5m2 and i8; time calibration also asks for bf16.
-  numerics::DType w = numerics::DType::e4m3fn;
+  std::int64_t ldx = 0, ldd = 0;                   ///< Elements.
+  numerics::DType x = numerics::DType::none;       ///< As X lies in HBM: e4m3fn, e5m2, i8, or f32, f16, bf16.
+  numerics::DType w = numerics::DType::e4m3fn;     ///< As W lies in HBM: quantised, or f32, f16, bf16.
   bool quantize_x = false;                         ///< X is quantised to `code` in the kernel.
   numerics::DType code = numerics::DType::e4m3fn;  ///< What X is quantised to.
   bool scaled_x = false;                           ///< X has scales: the caller's, or those that quantising makes.
@@ -44,6 +43,13 @@ struct Problem {
   Family family = Family::block;
   std::int64_t q = 0;      ///< Q of Family::block, the group of Family::sub_channel, else 0.
   std::int64_t group = 0;  ///< The K group of the mathematics: the run of k in which no scale changes; at most k.
+  backend::Grouping grouping = backend::Grouping::none;
+  std::int64_t matrices = 0;  ///< Of W in a grouped problem, else 0. A masked one has m rows for each of them.
+  std::int64_t x_rows = 0;    ///< Where X is gathered through an index: the most rows that it has. Else 0.
+
+  bool grouped() const noexcept { return grouping != backend::Grouping::none; }
+  /// Rows of X and D as the kernel counts them.
+  std::int64_t rows() const noexcept { return grouping == backend::Grouping::masked ? matrices * m : m; }
 
   /// What the MXU multiplies on the left.
   numerics::DType multiplied() const noexcept { return quantize_x ? code : x; }
@@ -54,6 +60,6 @@ std::optional<Refusal> read_problem(const backend::GemmDesc& desc, Problem* prob
 
 /// What the weights alone must be. The same rules as read_problem's.
 std::optional<Refusal> check_weights(numerics::DType dtype, const backend::ScaleDesc& scale, std::int64_t n,
-                                     std::int64_t k);
+                                     std::int64_t k, std::int64_t matrices);
 
 }  // namespace ironcl::ironwood

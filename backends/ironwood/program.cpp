@@ -2,6 +2,10 @@
 // Setting up a core for a plan and running its program.
 #include "backends/ironwood/program.h"
 
+#include <fmt/format.h>
+
+#include <string>
+
 namespace ironcl::ironwood {
 
 using numerics::DType;
@@ -13,25 +17,41 @@ Operands describe_operands(const Plan& plan, std::int64_t m) {
   };
   Operands operands;
   operands.x = array("x", m, p.k, numerics::size_of(p.x));
-  operands.w = array("w", p.n, p.k, numerics::size_of(p.w));
+  const HbmArray w = array("w", p.n, p.k, numerics::size_of(p.w));
   if (p.scaled_x) {
     const ScaleLayout layout = plan.x_scales(m);
     operands.x_scale = array("x_scale", layout.rows, layout.cols, 4);
   }
+  HbmArray w_scale, bias;
   if (p.w_scale != DType::none) {
     const ScaleLayout layout = plan.w_scales();
-    operands.w_scale = array("w_scale", layout.rows, layout.cols, 4);
+    w_scale = array("w_scale", layout.rows, layout.cols, 4);
   }
-  if (p.bias != DType::none) operands.bias = array("bias", 1, p.n, 4);
+  if (p.bias != DType::none) bias = array("bias", 1, p.n, 4);
   operands.out = array("out", m, p.n, numerics::size_of(p.d));
+  if (!p.grouped()) {
+    operands.w = w, operands.w_scale = w_scale, operands.bias = bias;
+    return operands;
+  }
+  operands.matrices.assign(static_cast<std::size_t>(p.matrices), {.w = w, .w_scale = w_scale, .bias = bias});
+  for (std::size_t g = 0; g < operands.matrices.size(); ++g) {
+    const std::string part = fmt::format("matrix {}", g);
+    for (HbmArray* of : {&operands.matrices[g].w, &operands.matrices[g].w_scale, &operands.matrices[g].bias}) {
+      of->part = part;
+    }
+  }
+  operands.rows = deal_rows(p.grouping, p.m, plan.matrix_rows);
   return operands;
 }
 
 namespace {
 
 constexpr ProgramEntry kPrograms[] = {
-    {Program::pipeline, "pipeline", "the grid pipeline", false, false, run_pipeline_program},
-    {Program::manual_dma, "manual_dma", "the kernel's own copies", true, true, run_manual_program},
+    {Program::pipeline, "pipeline", "the grid pipeline", false, false, false, run_pipeline_program},
+    {Program::manual_dma, "manual_dma", "the kernel's own copies", true, true, false, run_manual_program},
+    {Program::gmm_v1, "gmm_v1", "fixed tiles, visited once for each matrix", false, true, true, run_grouped_program},
+    {Program::gmm_v2, "gmm_v2", "each matrix's own tiles, of the rows there are", true, true, true,
+     run_grouped_program},
 };
 
 }  // namespace

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The GEMM kernels as programs on the modelled core, and one call that runs a plan's program. program_pipeline.cpp is
-// the published kernel on the grid pipeline; kernel_body.h is the arithmetic that all programs share.
+// the published kernel on the grid pipeline; program_grouped.cpp are the kernels of many matrices; kernel_body.h is
+// the arithmetic that all programs share.
 #pragma once
 
 #include <cstdint>
@@ -11,6 +12,7 @@
 
 #include "backends/ironwood/pipeline.h"
 #include "backends/ironwood/plan.h"
+#include "backends/ironwood/row_deal.h"
 #include "backends/ironwood/timeline.h"
 #include "backends/ironwood/workers.h"
 
@@ -24,9 +26,16 @@ struct Operands {
   HbmArray w_scale;  ///< f32, as Plan::w_scales lays out; only where the weights have scales.
   HbmArray bias;     ///< [1, n] f32; only where the problem has one.
   HbmArray out;      ///< [m, n] of problem.d.
+  /// Of a grouped problem: the arrays of each matrix, instead of w, w_scale and bias; and whose rows are whose.
+  struct Matrix {
+    HbmArray w, w_scale, bias;
+  };
+  std::vector<Matrix> matrices;
+  std::vector<MatrixRows> rows;
 };
 
-/// The arrays of a call of `m` rows (at least 1), tight and without data.
+/// The arrays of a call of `m` rows (at least 1), tight and without data. Of a grouped problem all its rows(), dealt
+/// as plan.matrix_rows says.
 Operands describe_operands(const Plan& plan, std::int64_t m);
 
 /// What a run took and moved.
@@ -49,6 +58,7 @@ struct ProgramEntry {
   std::string_view meaning;  ///< In a few words.
   bool cuts_rows;            ///< A ragged last block of rows costs the rows there are, not a full block.
   bool own_buffers;          ///< Every operand has all its slots, and the bias lies in VMEM as a whole.
+  bool grouped;              ///< Runs grouped problems, and no others.
   PipelineTotals (*run)(Core& core, const Plan& plan, std::int64_t m, const Operands& operands, Workers* workers);
 };
 
@@ -63,6 +73,11 @@ PipelineTotals run_pipeline_program(Core& core, const Plan& plan, std::int64_t m
                                     Workers* workers);
 PipelineTotals run_manual_program(Core& core, const Plan& plan, std::int64_t m, const Operands& operands,
                                   Workers* workers);
+PipelineTotals run_grouped_program(Core& core, const Plan& plan, std::int64_t m, const Operands& operands,
+                                   Workers* workers);
+
+/// The visits that a plan of a grouped problem makes; `rows`: of X.
+std::vector<Visit> visits_of(const Plan& plan, std::span<const MatrixRows> dealt, std::int64_t rows);
 
 /// Which block of its array a step (b, o, i) uses.
 BlockIndex scale_block(const ScaleLayout& layout, std::int64_t tile_row, std::int64_t tile_rows,

@@ -71,7 +71,7 @@ json::object chrome_trace(const Timeline& timeline, const Plan& plan) {
 json::object trace_of(const Plan& plan, std::size_t spans) {
   Timeline timeline;
   timeline.capacity = spans;
-  const std::int64_t m = std::max<std::int64_t>(plan.problem.m, 1);
+  const std::int64_t m = std::max<std::int64_t>(plan.problem.rows(), 1);
   run_program(plan, m, describe_operands(plan, m), nullptr, &timeline);
   return chrome_trace(timeline, plan);
 }

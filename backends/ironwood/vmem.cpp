@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "backends/ironwood/gmm_blocks.h"
 #include "backends/ironwood/program.h"
 #include "backends/numerics/checked.h"
 
@@ -50,7 +51,7 @@ std::int64_t formula(const Plan& plan, const Grid& grid) {
 VmemUse vmem_of(const Plan& plan) {
   const Problem& p = plan.problem;
   const KernelBlocks& k = plan.blocks;
-  const Grid grid = plan.grid(p.m);
+  const Grid grid = plan.grid(p.rows());
   VmemUse use;
   const auto add = [&](const char* name, int slots, std::int64_t rows, std::int64_t cols, std::uint32_t bytes) {
     VmemPart part{.name = name, .slots = slots, .rows = rows, .cols = cols, .element_bytes = bytes};
@@ -67,14 +68,21 @@ VmemUse vmem_of(const Plan& plan) {
         layout.block_cols, 4);
   };
   add("x", slots(k.b >= p.m && grid[2] == 1), k.b, k.i, size_of(p.x));
-  add("w", slots(grid[1] == 1 && grid[2] == 1), k.o, k.i, size_of(p.w));
-  if (p.scaled_x) add_scales("x_scale", plan.x_scales(std::max<std::int64_t>(p.m, 1)));
+  add("w", p.grouped() ? plan.w_buffers : slots(grid[1] == 1 && grid[2] == 1), k.o, k.i, size_of(p.w));
+  if (p.scaled_x) add_scales("x_scale", plan.x_scales(std::max<std::int64_t>(p.rows(), 1)));
   if (p.w_scale != DType::none) add_scales("w_scale", plan.w_scales());
-  if (p.bias != DType::none) add("bias", manual || grid[1] == 1 ? 1 : plan.buffers, 1, manual ? p.n : k.o, 4);
+  if (p.bias != DType::none && p.grouped()) {
+    add("bias", plan.buffers, 1, k.o, 4);
+  } else if (p.bias != DType::none) {
+    add("bias", manual || grid[1] == 1 ? 1 : plan.buffers, 1, manual ? p.n : k.o, 4);
+  }
   add("out", std::min(plan.buffers, 2), k.b, k.o, size_of(p.d));
+  if (plan.program == Program::gmm_v2) {
+    add("partial_out", 1, plan.machine.sublane_tile(size_of(p.x)), k.o, size_of(p.d));
+  }
   if (plan.save_acc) add("acc", 1, k.b, k.o, 4);
   if (plan.save_x_q) add("x_q", 1, k.b, k.i, 1);
-  use.formula_bytes = formula(plan, grid);
+  use.formula_bytes = p.grouped() ? gmm_vmem_estimate(plan, plan.blocks) : formula(plan, grid);
   return use;
 }
 

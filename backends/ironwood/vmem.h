@@ -24,7 +24,8 @@ struct VmemPart {
 struct VmemUse {
   std::vector<VmemPart> parts;
   std::int64_t footprint_bytes = 0;  ///< Sum of the parts.
-  std::int64_t formula_bytes = 0;    ///< get_vmem_limit of the published kernel, before its clamp.
+  std::int64_t formula_bytes = 0;    ///< get_vmem_limit of the published kernel, before its clamp; of a
+                                     ///< grouped problem gmm_v2's estimate.
 };
 
 VmemUse vmem_of(const Plan& plan);

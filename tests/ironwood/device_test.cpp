@@ -32,7 +32,14 @@ TEST(IronwoodDevice, RefusesWithAReasonAndWhatItWouldTake) {
     const char* says;
   };
   const Row rows[] = {
-      {"bf16 weights", [](auto& d) { d.b = DType::bf16; }, Reason::dtype, "e4m3fn, e5m2 and i8"},
+      {"scaled bf16 weights", [](auto& d) { d.b = DType::bf16; }, Reason::scale_layout, "take none"},
+      {"bf16 weights and fp8 activations",
+       [](auto& d) {
+         d.b = DType::bf16;
+         d.b_scale.dtype = DType::none;
+       },
+       Reason::dtype, "f32, f16 or bf16"},
+      {"s32 weights", [](auto& d) { d.b = DType::s32; }, Reason::dtype, "e4m3fn, e5m2, i8, f32, f16 and bf16"},
       {"fp8 output", [](auto& d) { d.d = DType::e4m3fn; }, Reason::dtype, "bf16"},
       {"48x48 weights",
        [](auto& d) {
@@ -44,7 +51,7 @@ TEST(IronwoodDevice, RefusesWithAReasonAndWhatItWouldTake) {
          d.a_scale.grid = {1, 48};
        },
        Reason::scale_layout, "a multiple of 32"},
-      {"grouped", [](auto& d) { d.grouping = backend::Grouping::masked; }, Reason::grouping, "one a group"},
+      {"grouped", [](auto& d) { d.grouping = backend::Grouping::masked; }, Reason::grouping, "1 or more"},
       {"absurd weights", [](auto& d) { d.n = d.k = std::int64_t{1} << 60; }, Reason::shape, "2^40"},
       {"absurd m", [](auto& d) { d.lda = std::int64_t{1} << 60; }, Reason::shape, "2^40"},
       {"beyond HBM", [](auto& d) { d.m = 1 << 24, d.lda = d.k = 1 << 15; }, Reason::device_memory, "HBM"},

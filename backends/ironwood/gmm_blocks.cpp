@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// The rules of gmm_blocks.h.
+#include "backends/ironwood/gmm_blocks.h"
+
+#include <algorithm>
+
+#include "backends/numerics/checked.h"
+
+namespace ironcl::ironwood {
+namespace {
+
+using numerics::ceil_div;
+using numerics::DType;
+using numerics::size_of;
+
+constexpr std::int64_t kMostTile = 2048, kMostRows = 512, kBaseRows = 128, kBuckets = 4;
+
+std::int64_t round_up(std::int64_t value, std::int64_t to) { return ceil_div(value, to) * to; }
+
+/// `size` in `parts` equal parts of whole quanta.
+std::int64_t part_of(std::int64_t size, std::int64_t parts, std::int64_t quantum) {
+  return round_up(ceil_div(size, parts), quantum);
+}
+
+KernelBlocks v1_blocks(const Problem& p, const KernelBlocks& quantum) {
+  const std::int64_t rows = std::max<std::int64_t>(p.rows(), 1);
+  const std::int64_t mean = ceil_div(2 * rows, p.matrices);
+  const auto at_most = [](std::int64_t size, std::int64_t step) {
+    return part_of(size, ceil_div(size, std::max(kMostTile, step)), step);
+  };
+  return {round_up(std::min({round_up(mean, kBaseRows), kMostRows, rows}), quantum.b), at_most(p.n, quantum.o),
+          at_most(p.k, quantum.i)};
+}
+
+KernelBlocks v2_blocks(const Plan& plan, const KernelBlocks& quantum) {
+  const Problem& p = plan.problem;
+  const std::int64_t most = plan.vmem_limit / 10 * 9;
+  const std::int64_t narrowest_o = std::min<std::int64_t>(std::int64_t{2} * plan.machine.tpu->mxu_size, p.n);
+  const std::int64_t rows = std::max<std::int64_t>(p.rows(), 1);
+  KernelBlocks blocks{round_up(std::min(kBuckets * gmm_v2_bucket(plan), rows), quantum.b), round_up(p.n, quantum.o),
+                      round_up(p.k, quantum.i)};
+  for (std::int64_t parts = 2; gmm_vmem_estimate(plan, blocks) > most && blocks.o > narrowest_o; ++parts) {
+    const std::int64_t next = part_of(p.n, parts, quantum.o);
+    if (next < narrowest_o) break;
+    blocks.o = next;
+    if (next == quantum.o) break;
+  }
+  for (std::int64_t parts = 2; gmm_vmem_estimate(plan, blocks) > most && blocks.i > quantum.i; ++parts) {
+    blocks.i = part_of(p.k, parts, quantum.i);
+  }
+  return blocks;
+}
+
+}  // namespace
+
+std::int64_t gmm_v2_bucket(const Plan& plan) noexcept {
+  const bool narrow_x = size_of(plan.problem.multiplied()) == 1, narrow_w = size_of(plan.problem.w) == 1;
+  return kBaseRows * (narrow_x ? 2 : 1) / (narrow_w ? 2 : 1);
+}
+
+std::int64_t gmm_vmem_estimate(const Plan& plan, const KernelBlocks& blocks) {
+  const Problem& p = plan.problem;
+  const std::int64_t x = blocks.b * blocks.i * size_of(p.x), w = blocks.o * blocks.i * size_of(p.w);
+  std::int64_t scales = 0;
+  if (p.w_scale != DType::none) {  // a scale a column, as the kernel keeps them
+    const std::int64_t group = p.w_grid.group_cols == 0 ? p.k : p.w_grid.group_cols;
+    scales = ceil_div(blocks.i, group) * blocks.o * 4;
+  }
+  const std::int64_t bias = p.bias != DType::none ? blocks.o * 4 : 0;
+  return 2 * x + 3 * w + 2 * scales + 2 * bias + blocks.b * blocks.o * 4 + 2 * blocks.b * blocks.o * size_of(p.d);
+}
+
+KernelBlocks gmm_blocks(const Plan& plan, const KernelBlocks& quantum) {
+  return plan.program == Program::gmm_v1 ? v1_blocks(plan.problem, quantum) : v2_blocks(plan, quantum);
+}
+
+}  // namespace ironcl::ironwood
