@@ -143,6 +143,11 @@ std::string try_in_child(const Context& context, const Variant& variant) {
   return ending.why;
 }
 
+bool can_keep_answer_of_child(const Config& config) {
+  return !config.cache_dir.empty() && !config.trial_program.empty() &&
+         access(config.trial_program.c_str(), X_OK) == 0;
+}
+
 std::string answer_of_child(const std::string& variant, const std::string& identity, const Config& config) {
   const auto answer = [](const std::string& why) {
     return std::string(kAnswer) + (why.empty() ? std::string(kRight) : why);
@@ -154,7 +159,7 @@ std::string answer_of_child(const std::string& variant, const std::string& ident
     for (const cl::Platform& platform : platforms) {
       std::vector<cl::Device> devices;
       try {
-        platform.getDevices(CL_DEVICE_TYPE_CPU, &devices);
+        platform.getDevices(CL_DEVICE_TYPE_ALL, &devices);
       } catch (const cl::Error&) {
         continue;  // No device of this kind here.
       }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Trials in a process of their own: a driver's compiler may end its process over a kernel that it does not expect
-// (Intel's CPU runtime did so over tile instructions, with SIGILL), and that must not be the host's. Next door:
-// trial.h.
+// (Intel's CPU runtime did so over tile instructions, with SIGILL), and that must not be the host's; a kernel that
+// faults on a GPU takes its context along. Next door: trial.h.
 #pragma once
 
 #include <string>
@@ -16,6 +16,9 @@ namespace ironcl::opencl {
 /// the program cache under driver, processor and kernel, and not asked again; what a sandbox denies or a loaded
 /// system lacks is not, since other processes share the cache.
 std::string try_in_child(const Context& context, const Variant& variant);
+
+/// Whether there is a program to start and a folder to keep its answer in.
+bool can_keep_answer_of_child(const Config& config);
 
 /// What the child does: finds the device that `identity` names among all platforms, tries
 /// the variant on it and returns the line for try_in_child to read.

@@ -103,7 +103,8 @@ class DeviceTrials final : public Trials {
 
  private:
   std::string find_out(const Variant& variant) const {
-    if (!variant.trial->in_child) return attempt_trial(context_, variant, log_);
+    const bool here = variant.trial->or_here && !can_keep_answer_of_child(context_.config);
+    if (!variant.trial->in_child || here) return attempt_trial(context_, variant, log_);
     if (std::string why = try_in_child(context_, variant); !why.empty()) return why;
     return variant.trial->permission != nullptr ? variant.trial->permission() : std::string();
   }

@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // The tensor-core variants: forms bit for bit on every device, and where there are such tensor cores, the class.
+#include <stdlib.h>
+
 #include <cmath>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
 #include <set>
 
 #include "backends/numerics/casts.h"
+#include "backends/opencl/child_trial.h"
 #include "backends/opencl/device.h"
 #include "backends/opencl/forms/swizzled.h"
 #include "backends/opencl/forms/wgmma_tokens.h"
@@ -160,6 +165,67 @@ TEST(OpenClTensorCores, AKernelOf14BitsFailsTheTrialOfClassF32) {
     EXPECT_NE(make_trials(*context, nullptr)->why_not(false_one).find("elements are wrong"), std::string::npos);
     for (const char* name : {"gemm_wgmma_f16", "gemm_mma_stream"})
       EXPECT_EQ(make_trials(*context, nullptr)->why_not(*find_variant(name)), "") << name;
+  }
+  if (!tried) GTEST_SKIP() << "no device of compute capability 9.0";
+}
+
+/// A folder with a program in it that says `text` to whoever starts it.
+class OpenClTrials : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    char name[] = "/tmp/ironcl_trials_XXXXXX";
+    ASSERT_NE(mkdtemp(name), nullptr);
+    dir_ = name;
+  }
+  void TearDown() override { std::filesystem::remove_all(dir_); }
+  std::string program(const std::string& text) const {
+    const std::filesystem::path path = dir_ / "program";
+    std::ofstream(path) << "#!/bin/sh\necho '" << text << "'\n";
+    std::filesystem::permissions(path, std::filesystem::perms::owner_all);
+    return path;
+  }
+  static std::string trial_of(const Config& config, const Variant& variant) {
+    const auto made = make(config);
+    return make_trials(*dynamic_cast<Device&>(*made.devices.at(0)).context(), nullptr)->why_not(variant);
+  }
+  std::filesystem::path dir_;
+};
+
+TEST_F(OpenClTrials, AreMadeHereWhereNoChildCouldKeepItsAnswer) {
+  if (devices().empty()) GTEST_SKIP() << why_no_devices();
+  Variant variant = *find_variant("gemm_tiled");
+  variant.trial = Trial{};
+  variant.trial->in_child = variant.trial->or_here = true;
+  Config config;
+  config.cache_dir = dir_ / "cache";
+  EXPECT_EQ(trial_of(config, variant), "");
+  config.trial_program = dir_ / "is_not_there";
+  EXPECT_EQ(trial_of(config, variant), "");
+  config.trial_program = program("ironcl trial: the child says no");
+  config.cache_dir = "";
+  EXPECT_EQ(trial_of(config, variant), "");
+  config.cache_dir = dir_ / "cache";
+  EXPECT_EQ(trial_of(config, variant), "the child says no");
+  config.trial_program = program("ironcl trial: right");
+  EXPECT_EQ(trial_of(config, variant), "the child says no") << "an answer is kept";
+}
+
+TEST_F(OpenClTrials, InAChildComeOutAsHere) {
+  bool tried = false;
+  for (const auto& device : devices()) {
+    const auto context = dynamic_cast<Device&>(*device).context();
+    if (!context->features.ptx_sm_90) continue;
+    tried = true;
+    Context other;
+    other.platform = context->platform;
+    other.device = context->device;
+    other.context = context->context;
+    other.features = context->features;
+    other.config.cache_dir = dir_ / "cache";
+    other.config.trial_program = IRONCL_TRIAL_PROGRAM;
+    other.builder = std::make_unique<ProgramBuilder>(other.config, nullptr, other.context, other.device);
+    for (const char* name : {"gemm_mma_stream", "gemm_wgmma_f16", "gemm_wgmma_fp8"})
+      EXPECT_EQ(try_in_child(other, *find_variant(name)), "") << name;
   }
   if (!tried) GTEST_SKIP() << "no device of compute capability 9.0";
 }

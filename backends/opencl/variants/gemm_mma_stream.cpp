@@ -55,6 +55,7 @@ Variant gemm_mma_stream() {
       {"tile_m must hold all rows", [](const Tuning& t, const Problem& p) { return p.m <= t.at("tile_m"); }}};
   v.needs = refuse_tensor_cores;
   v.trial = Trial{5, 72, 1100};
+  v.trial->in_child = v.trial->or_here = true;
   v.local_bytes = local_bytes;
   v.work_items = [](const Tuning& t) -> std::uint64_t { return static_cast<std::uint64_t>(t.at("warps")) * 32; };
   v.tile = v.block = [](const Tuning& t) { return Shape{t.at("tile_m"), t.at("columns")}; };

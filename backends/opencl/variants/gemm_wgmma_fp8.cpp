@@ -75,6 +75,7 @@ Variant gemm_wgmma_fp8() {
        [](const Tuning& t, const Problem& p) { return t.at("split_k") == 1 || tiles(t, p, p.m) <= kPartCounters; }}};
   v.needs = needs;
   v.trial = Trial{70, 200, 1100};
+  v.trial->in_child = v.trial->or_here = true;
   v.toolchain = &ptx_sm_90a();
   v.local_bytes = [](const Tuning&, const Problem&) -> std::uint64_t { return 40960 + 5 * 544 + 80 + 16; };
   v.work_items = [](const Tuning&) -> std::uint64_t { return 384; };
