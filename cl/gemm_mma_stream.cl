@@ -73,20 +73,19 @@
 // The k of a work-item's value e. Of eight rows: those that it multiplies, so that codes are made where they are used.
 #define VALUE_K(e) (ROWS_HELD == 8 ? t * 16u + ((e) >> 4) * 64u + ((e) & 15) : lane % ROW_ITEMS * ITEM_K + (e))
 
-static inline float value_of(const uint *raw, int e)
-{
 #if SOURCE == TYPE_F32
-  return as_float(raw[e]);
+#define PAIR_OF(V, RAW, i) const float2 V = (float2)(as_float((RAW)[i]), as_float((RAW)[(i) + 1]))
 #elif SOURCE == TYPE_BF16
-  return as_float((e & 1) ? raw[e >> 1] & 0xffff0000u : raw[e >> 1] << 16);
+#define PAIR_OF(V, RAW, i) const float2 V = (float2)(as_float((RAW)[(i) / 2] << 16), as_float((RAW)[(i) / 2] & 0xffff0000u))
 #else
-  float low, high;
-  asm("{.reg .b16 l,h; mov.b32 {l,h},%2; cvt.f32.f16 %0,l; cvt.f32.f16 %1,h;}" : "=f"(low), "=f"(high) : "r"(raw[e >> 1]));
-  return (e & 1) ? high : low;
+#define PAIR_OF(V, RAW, i)  \
+  float2 V;                 \
+  asm("{.reg .b16 l,h; mov.b32 {l,h},%2; cvt.f32.f16 %0,l; cvt.f32.f16 %1,h;}" : "=f"(V.x), "=f"(V.y) : "r"((RAW)[(i) / 2]))
 #endif
-}
-// A register's values from `col` of a row on, at any address; zeros past k.
-static inline uint raw_at(__global const uchar *a, ulong row_at, uint col, uint k)
+
+// What is seldom is kept out of the loop that must be unrolled: a register's values at any address, zeros past k, and four
+// codes of a group whose scale the quick quotients do not reach.
+__attribute__((noinline)) uint values_at(__global const uchar *a, ulong row_at, uint col, uint k)
 {
 #if SOURCE == TYPE_F32
   return col < k ? ((__global const uint *)a)[row_at + col] : 0u;
@@ -95,64 +94,66 @@ static inline uint raw_at(__global const uchar *a, ulong row_at, uint col, uint 
   return (col < k ? (uint)x[col] : 0u) | (col + 1 < k ? (uint)x[col + 1] << 16 : 0u);
 #endif
 }
+__attribute__((noinline)) uint four_codes(__global const uchar *a, ulong row_at, uint col, uint k, float scale, uint finite)
+{
+  uint word = 0;
+  for (uint e = 0; e < 4; ++e) {
+    const float x = col + e < k ? load_element(SOURCE, a, row_at + col + e) : 0.0f;
+    word |= (finite ? (uint)code_of(x, scale) : (uint)NAN_CODE) << 8 * e;
+  }
+  return word;
+}
+#define ROW_AT(j) (a_at + (ulong)min(lane / ROW_ITEMS + 8 * (j), (uint)m - 1) * lda)
 #define LOAD_TOKENS(S, K)                                                                                             \
   UNROLL for (int j = 0; j < T; ++j) {                                                                                \
-    const ulong row_at = a_at + (ulong)min(lane / ROW_ITEMS + 8 * j, (uint)m - 1) * lda;                              \
     if (aligned && (K) * 128u + 128u <= (uint)k) {                                                                    \
       UNROLL for (int i = 0; i < TOKENS; i += 4) {                                                                    \
-        __global const uchar *from = a + (row_at + (K) * 128u + VALUE_K(PER * i)) * (4 / PER);                        \
+        __global const uchar *from = a + (ROW_AT(j) + (K) * 128u + VALUE_K(PER * i)) * (4 / PER);                     \
         if (TOKENS == 2) LOAD8(&ar[S][0], from);                                                                      \
         else LOAD16(&ar[S][TOKENS * j + i], from);                                                                    \
       }                                                                                                               \
     } else                                                                                                            \
-      UNROLL for (int i = 0; i < TOKENS; ++i) ar[S][TOKENS * j + i] = raw_at(a, row_at, (K) * 128u + VALUE_K(PER * i), (uint)k); \
+      UNROLL for (int i = 0; i < TOKENS; ++i) ar[S][TOKENS * j + i] = values_at(a, ROW_AT(j), (K) * 128u + VALUE_K(PER * i), (uint)k); \
   }
 
-// Scale and codes of eight rows, of which this work-item has ITEM_K values of one in `raw`: `words` become the codes that it
-// multiplies, `first` and `second` the scales of rows 2t and 2t + 1.
-static inline void quantise_rows(const uint *raw, __global const uchar *a, ulong row_at, uint block, int k, uint lane, uint *words,
-                                 float *first, float *second)
-{
-  const uint g = lane >> 2, t = lane & 3;
-  uint amax = 0, made[ROWS_HELD];
-  UNROLL for (int i = 0; i < ITEM_K; i += 2) amax = magnitude(amax, (float2)(value_of(raw, i), value_of(raw, i + 1)));
-  UNROLL for (int d = 1; d < ROW_ITEMS; d *= 2) {
-    uint other;
-    SHUFFLE_XOR(other, amax, d);
-    amax = max(amax, other);
-  }
-  float scale, reciprocal;
-  if (scale_and_reach(amax, FLOOR_BITS, &scale, &reciprocal)) {
-    UNROLL for (int i = 0; i < ROWS_HELD; ++i)
-      made[i] = quick_codes((float2)(value_of(raw, 4 * i), value_of(raw, 4 * i + 1)), scale, reciprocal) |
-                quick_codes((float2)(value_of(raw, 4 * i + 2), value_of(raw, 4 * i + 3)), scale, reciprocal) << 16;
-  } else { // seldom, so it is kept short: values are read again, one after another
-    _Pragma("unroll 1") for (int i = 0; i < ROWS_HELD; ++i) {
-      uint word = 0;
-      _Pragma("unroll 1") for (int e = 0; e < 4; ++e) {
-        const uint col = block * 128u + VALUE_K(4 * i + e);
-        const float x = col < (uint)k ? load_element(SOURCE, a, row_at + col) : 0.0f;
-        word |= (amax < 0x7f800000u ? (uint)code_of(x, scale) : (uint)NAN_CODE) << 8 * e;
-      }
-      UNROLL for (int j = 0; j < ROWS_HELD; ++j) made[j] = i == j ? word : made[j];
-    }
-  }
-#if TILE_M >= 8
-  UNROLL for (int i = 0; i < 8; ++i) words[i] = made[i];
-#else
-  // Word w of a row is word w % ROWS_HELD of the row's work-item w / ROWS_HELD; wanted are 4t to 4t + 3 and 16 + 4t to 19 + 4t.
-  const uint from = g % ROWS_HELD * ROW_ITEMS + 4 * t / ROWS_HELD;
-  UNROLL for (int i = 0; i < 4; ++i) {
-    SHUFFLE(words[i], made[i % ROWS_HELD], from + i / ROWS_HELD);
-    SHUFFLE(words[4 + i], made[i % ROWS_HELD], from + (16 + i) / ROWS_HELD);
-  }
-#endif
-  uint bits;
-  SHUFFLE(bits, as_uint(scale), 2 * t % ROWS_HELD * ROW_ITEMS);
-  *first = as_float(bits);
-  SHUFFLE(bits, as_uint(scale), (2 * t + 1) % ROWS_HELD * ROW_ITEMS);
-  *second = as_float(bits);
-}
+// Scale and codes of eight rows, of which this work-item has ITEM_K values of one in RAW: WORDS become the codes that it
+// multiplies, SCALES[0] and [1] the scales of rows 2t and 2t + 1.
+#define QUANTISE_ROWS(RAW, J, K, WORDS, SCALES)                                                                       \
+  do {                                                                                                                \
+    uint amax = 0, made[ROWS_HELD], bits;                                                                             \
+    float scale, reciprocal;                                                                                          \
+    UNROLL for (int i = 0; i < ITEM_K; i += 2) {                                                                      \
+      PAIR_OF(v, RAW, i);                                                                                             \
+      amax = magnitude(amax, v);                                                                                      \
+    }                                                                                                                 \
+    UNROLL for (int d_ = 1; d_ < ROW_ITEMS; d_ *= 2) {                                                                \
+      SHUFFLE_XOR(bits, amax, d_);                                                                                    \
+      amax = max(amax, bits);                                                                                         \
+    }                                                                                                                 \
+    if (scale_and_reach(amax, FLOOR_BITS, &scale, &reciprocal)) {                                                     \
+      UNROLL for (int i = 0; i < ROWS_HELD; ++i) {                                                                    \
+        PAIR_OF(v, RAW, 4 * i);                                                                                       \
+        PAIR_OF(w, RAW, 4 * i + 2);                                                                                   \
+        made[i] = quick_codes(v, scale, reciprocal) | quick_codes(w, scale, reciprocal) << 16;                        \
+      }                                                                                                               \
+    } else                                                                                                            \
+      UNROLL for (int i = 0; i < ROWS_HELD; ++i)                                                                      \
+        made[i] = four_codes(a, ROW_AT(J), (K) * 128u + VALUE_K(4 * i), (uint)k, scale, amax < 0x7f800000u);          \
+    UNROLL for (int i = 0; i < 4; ++i) {                                                                              \
+      if (ROWS_HELD == 8) {                                                                                           \
+        (WORDS)[i] = made[i % ROWS_HELD];                                                                             \
+        (WORDS)[4 + i] = made[(4 + i) % ROWS_HELD];                                                                   \
+      } else { /* word w of a row is word w % ROWS_HELD of the row's work-item w / ROWS_HELD */                       \
+        const uint from = g % ROWS_HELD * ROW_ITEMS + 4 * t / ROWS_HELD;                                              \
+        SHUFFLE((WORDS)[i], made[i % ROWS_HELD], from + i / ROWS_HELD);                                               \
+        SHUFFLE((WORDS)[4 + i], made[i % ROWS_HELD], from + (16 + i) / ROWS_HELD);                                    \
+      }                                                                                                               \
+    }                                                                                                                 \
+    SHUFFLE(bits, as_uint(scale), 2 * t % ROWS_HELD * ROW_ITEMS);                                                     \
+    (SCALES)[0] = as_float(bits);                                                                                     \
+    SHUFFLE(bits, as_uint(scale), (2 * t + 1) % ROWS_HELD * ROW_ITEMS);                                               \
+    (SCALES)[1] = as_float(bits);                                                                                     \
+  } while (0)
 #else
 #define TOKENS 8
 #define LOAD_TOKENS(S, K)                                                                                             \
@@ -208,39 +209,41 @@ __kernel __attribute__((reqd_work_group_size(32 * WARPS, 1, 1))) void gemm_mma_s
   }
   UNROLL for (int r = 0; r < R; ++r) UNROLL for (int j = 0; j < T; ++j) UNROLL for (int i = 0; i < 4; ++i) sum[r][j][i] = 0.f;
   UNROLL for (int s = 0; s < DEPTH; ++s) LOAD(s, s)
-  for (uint first = 0; first < count; first += DEPTH) UNROLL for (int s = 0; s < DEPTH; ++s) {
-    if (first + s >= count) break;
-    uint tokens[8 * T];
-    float c[R][T][4], row_scales[2 * T];
-    UNROLL for (int j = 0; j < T; ++j) {
+  for (uint first = 0; first < count; first += DEPTH) {
+    UNROLL for (int s = 0; s < DEPTH; ++s) {
+      if (first + s < count) { // a break would keep the compiler from unrolling, and sets would lie in memory
+        uint tokens[8 * T];
+        float c[R][T][4], row_scales[2 * T];
+        UNROLL for (int j = 0; j < T; ++j) {
 #if QUANTISE
-      quantise_rows(ar[s] + TOKENS * j, a, a_at + (ulong)min(lane / ROW_ITEMS + 8 * j, (uint)m - 1) * lda, warp + (first + s) * WARPS, k,
-                    lane, tokens + 8 * j, row_scales + 2 * j, row_scales + 2 * j + 1);
+          QUANTISE_ROWS(ar[s] + TOKENS * j, j, warp + (first + s) * WARPS, tokens + 8 * j, row_scales + 2 * j);
 #else
-      UNROLL for (int i = 0; i < 8; ++i) tokens[8 * j + i] = ar[s][8 * j + i];
-      row_scales[2 * j] = sr[s][2 * j];
-      row_scales[2 * j + 1] = sr[s][2 * j + 1];
+          UNROLL for (int i = 0; i < 8; ++i) tokens[8 * j + i] = ar[s][8 * j + i];
+          row_scales[2 * j] = sr[s][2 * j];
+          row_scales[2 * j + 1] = sr[s][2 * j + 1];
 #endif
-    }
-    UNROLL for (int r = 0; r < R; ++r) UNROLL for (int j = 0; j < T; ++j) UNROLL for (int i = 0; i < 4; ++i) c[r][j][i] = 0.f;
-    UNROLL for (int i = 0; i < 8; ++i) { // k = 64*(i/4) + 16*t + 4*(i%4) + 0..3 in this thread, the same for both operands
-      uint b0[T], b1[T];
-      UNROLL for (int j = 0; j < T; ++j) DECODE_A4(b0[j], b1[j], tokens[8 * j + i]);
-      UNROLL for (int r = 0; r < R; ++r) {
-        uint a0, a1, a2, a3;
-        DECODE_B4(a0, a2, wr[s][16 * r + i]);
-        DECODE_B4(a1, a3, wr[s][16 * r + 8 + i]);
-        UNROLL for (int j = 0; j < T; ++j) MMA_M16N8K16_F16(c[r][j], a0, a1, a2, a3, b0[j], b1[j]);
+        }
+        UNROLL for (int r = 0; r < R; ++r) UNROLL for (int j = 0; j < T; ++j) UNROLL for (int i = 0; i < 4; ++i) c[r][j][i] = 0.f;
+        UNROLL for (int i = 0; i < 8; ++i) { // k = 64*(i/4) + 16*t + 4*(i%4) + 0..3 in this thread, the same for both operands
+          uint b0[T], b1[T];
+          UNROLL for (int j = 0; j < T; ++j) DECODE_A4(b0[j], b1[j], tokens[8 * j + i]);
+          UNROLL for (int r = 0; r < R; ++r) {
+            uint a0, a1, a2, a3;
+            DECODE_B4(a0, a2, wr[s][16 * r + i]);
+            DECODE_B4(a1, a3, wr[s][16 * r + 8 + i]);
+            UNROLL for (int j = 0; j < T; ++j) MMA_M16N8K16_F16(c[r][j], a0, a1, a2, a3, b0[j], b1[j]);
+          }
+        }
+        UNROLL for (int j = 0; j < T; ++j) UNROLL for (int r = 0; r < R; ++r) {
+          const float x0 = row_scales[2 * j], x1 = row_scales[2 * j + 1], y0 = cr[s][2 * r], y1 = UNIFORM ? y0 : cr[s][2 * r + 1];
+          sum[r][j][0] = fma(x0 * y0, c[r][j][0], sum[r][j][0]);
+          sum[r][j][1] = fma(x1 * y0, c[r][j][1], sum[r][j][1]);
+          sum[r][j][2] = fma(x0 * y1, c[r][j][2], sum[r][j][2]);
+          sum[r][j][3] = fma(x1 * y1, c[r][j][3], sum[r][j][3]);
+        }
+        LOAD(s, first + s + DEPTH)
       }
     }
-    UNROLL for (int j = 0; j < T; ++j) UNROLL for (int r = 0; r < R; ++r) {
-      const float x0 = row_scales[2 * j], x1 = row_scales[2 * j + 1], y0 = cr[s][2 * r], y1 = UNIFORM ? y0 : cr[s][2 * r + 1];
-      sum[r][j][0] = fma(x0 * y0, c[r][j][0], sum[r][j][0]);
-      sum[r][j][1] = fma(x1 * y0, c[r][j][1], sum[r][j][1]);
-      sum[r][j][2] = fma(x0 * y1, c[r][j][2], sum[r][j][2]);
-      sum[r][j][3] = fma(x1 * y1, c[r][j][3], sum[r][j][3]);
-    }
-    LOAD(s, first + s + DEPTH)
   }
   // line g of 16 is column 4*(g/2) + g%2, line g + 8 two columns on
   UNROLL for (int r = 0; r < R; ++r) UNROLL for (int j = 0; j < T; ++j) UNROLL for (int i = 0; i < 4; ++i)
