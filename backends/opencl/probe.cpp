@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 #include <boost/json.hpp>
+#include <chrono>
 #include <cmath>
 #include <vector>
 
@@ -104,6 +105,31 @@ bool takes_min_vector_width(const cl::Context& context, const cl::Device& device
   return run_probe(3, context, device, builder, x, x, "", 4) == x;
 }
 
+/// Whether fma() costs no more than a multiplication and an addition: then it is an instruction. Some drivers do not
+/// say that they have it (Intel's for CPUs), and without being asked for it their compilers do not use it.
+bool fuses_as_fast(const cl::Context& context, const cl::Device& device, ProgramBuilder& builder) {
+  const cl::CommandQueue queue(context, device);
+  const cl::Buffer out(context, CL_MEM_WRITE_ONLY, sizeof(float));
+  const auto least_seconds = [&](const char* fused) {
+    cl::Kernel kernel(builder.build("ceilings.cl", {{"VEC", "16"}, {"CHAINS", "16"}, {"USE_FMA", fused}}),
+                      "multiply_add");
+    kernel.setArg(0, out);
+    kernel.setArg(1, 0.999f);
+    kernel.setArg(2, 0.001f);
+    kernel.setArg(3, cl_int{20000});
+    double least = 0;
+    for (int run = 0; run < 5; ++run) {
+      const auto start = std::chrono::steady_clock::now();
+      queue.enqueueNDRangeKernel(kernel, cl::NullRange, cl::NDRange(1), cl::NDRange(1));
+      queue.finish();
+      const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+      if (run == 0 || seconds < least) least = seconds;
+    }
+    return least;
+  };
+  return least_seconds("1") < 1.5 * least_seconds("0");  // One made of instructions takes ten times as long and more.
+}
+
 bool takes_cache_builtins(const cl::Context& context, const cl::Device& device, ProgramBuilder& builder) {
   const std::vector<float> x(64, 5.0f);
   return run_probe(5, context, device, builder, x, x, "", 4) == x;
@@ -138,6 +164,7 @@ Features query_features(const cl::Platform& platform, const cl::Device& device) 
                      f.type == backend::DeviceType::cpu;
   f.global_bytes = device.getInfo<CL_DEVICE_GLOBAL_MEM_SIZE>();
   f.max_buffer_bytes = device.getInfo<CL_DEVICE_MAX_MEM_ALLOC_SIZE>();
+  f.cache_bytes = device.getInfo<CL_DEVICE_GLOBAL_MEM_CACHE_SIZE>();
   f.vector_width = static_cast<int>(std::max<cl_uint>(1, device.getInfo<CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT>()));
   const cl_device_fp_config fp = device.getInfo<CL_DEVICE_SINGLE_FP_CONFIG>();
   f.clock_hz = 1e6 * std::max<cl_uint>(1, device.getInfo<CL_DEVICE_MAX_CLOCK_FREQUENCY>());
@@ -168,6 +195,7 @@ void run_probes(const cl::Context& context, const cl::Device& device, ProgramBui
     return false;
   };
   features.exact_divide = features.correct_divide && features.denormals && attempt("exact division", divides_exactly);
+  if (!features.fma && features.prefers_vectors()) features.fma = attempt("fast fma()", fuses_as_fast);
   features.fma_divide = features.fma && attempt("quotients by multiply-add", divides_by_fma);
   if (features.prefers_vectors()) {
     features.half_vectors = attempt("vectors of half", converts_half_vectors);
@@ -192,6 +220,7 @@ std::string to_json(const Features& f) {
       {"unified_memory", f.unified_memory},
       {"global_bytes", f.global_bytes},
       {"max_buffer_bytes", f.max_buffer_bytes},
+      {"cache_bytes", f.cache_bytes},
       {"vector_width", f.vector_width},
       {"clock_hz", f.clock_hz},
       {"denormals", f.denormals},

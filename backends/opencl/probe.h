@@ -2,6 +2,7 @@
 // What a device can do, by asking it and by running a tiny program. Never by its vendor's name.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 
@@ -22,12 +23,13 @@ struct Features {
   bool local_is_dedicated = false;   ///< Local memory is its own memory, not a part of global.
   bool unified_memory = false;       ///< Host and device share memory.
   std::uint64_t global_bytes = 0, max_buffer_bytes = 0;
-  std::uint64_t alignment = 64;  ///< Of span offsets.
-  int vector_width = 1;          ///< Native f32 vector width, in elements.
-  bool denormals = false;        ///< f32 keeps denormals, by the device's word.
-  bool correct_divide = false;   ///< f32 division can be asked to round correctly, by the device's word.
-  double clock_hz = 1e9;         ///< Of a compute unit, by the device's word.
-  bool fma = false;              ///< fma() is a hardware instruction, by the device's word.
+  std::uint64_t cache_bytes = 0;  ///< Of global memory; drivers mean the second cache (Intel) or the last (PoCL).
+  std::uint64_t alignment = 64;   ///< Of span offsets.
+  int vector_width = 1;           ///< Native f32 vector width, in elements.
+  bool denormals = false;         ///< f32 keeps denormals, by the device's word.
+  bool correct_divide = false;    ///< f32 division can be asked to round correctly, by the device's word.
+  double clock_hz = 1e9;          ///< Of a compute unit, by the device's word.
+  bool fma = false;               ///< fma() is a hardware instruction, by the device's word or by its speed.
   bool double_precision = false;
   bool ptx_sm_90 = false;  ///< The device says that its compute capability is 9.0: inline PTX may be tried.
   // By running a tiny program:
@@ -39,6 +41,11 @@ struct Features {
 
   /// Why the tile instructions of x86 (AMX) are not worth a trial; empty where they are: matrix_unit.h.
   std::string amx_why_not = "this was not asked";
+
+  /// What stays near a core: no less than its local memory, and a second cache as large as any CPU has.
+  std::uint64_t near_bytes() const noexcept {
+    return std::max(local_bytes, std::min<std::uint64_t>(cache_bytes, std::uint64_t{2} << 20));
+  }
 
   /// True where one work-item a work-group with wide vectors is the natural form of a kernel.
   bool prefers_vectors() const noexcept { return type == backend::DeviceType::cpu || !local_is_dedicated; }

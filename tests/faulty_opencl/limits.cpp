@@ -84,6 +84,8 @@ void limit_device_info(const Limits& l, cl_device_info what, std::size_t size, v
 
 bool limit_build_options(const Limits& l, std::string& options) {
   if (!l.divide && options.find("-cl-fp32-correctly-rounded-divide-sqrt") != std::string::npos) return false;
+  if (!l.fma && options.find("USE_FMA=1") != std::string::npos)
+    return false;  // As one that has it in software: no use.
   if (!l.half) options += " -D __fp16=a_type_that_this_device_lacks";
   return true;
 }

@@ -65,6 +65,20 @@ TEST(OpenClKernels, HeadsNameTheTunablesAndDefaultsOfTheTable) {
   }
 }
 
+TEST(OpenClKernels, APanelUsesTheCacheWhereLocalMemoryIsSmaller) {
+  Features f;
+  f.vector_width = 16;
+  f.compute_units = 2;
+  f.local_bytes = 256 << 10;  // As Intel's runtime has it.
+  const Problem problem{1024, 4096, 4096, 128, backend::DType::e4m3fn, backend::DType::e4m3fn, backend::DType::f32};
+  const Variant& panel = *find_variant("gemm_panel");
+  const Tuning narrow = panel.rule_of_thumb(f, problem);
+  f.cache_bytes = 2 << 20;
+  const Tuning wide = panel.rule_of_thumb(f, problem);
+  EXPECT_GT(wide.at("block_n"), narrow.at("block_n")) << "a wider block passes over A less often";
+  EXPECT_LE(panel.local_bytes(wide, problem), f.local_bytes);
+}
+
 class OpenClBuilds : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -80,6 +94,20 @@ TEST_F(OpenClBuilds, EveryFileBuildsWithNoOptions) {
       EXPECT_NO_THROW(builder.build(name, {})) << name << " on " << device->props().name;
     }
   }
+}
+
+TEST_F(OpenClBuilds, AFusedMultiplyAddIsTimedWhereTheDeviceDoesNotSayThatItHasOne) {
+#if defined(__x86_64__)
+  if (!__builtin_cpu_supports("fma")) GTEST_SKIP() << "this processor has none";
+  for (const auto& device : devices()) {
+    if (device->props().type != backend::DeviceType::cpu) continue;
+    const ContextPtr& context = dynamic_cast<Device&>(*device).context();
+    Features features = query_features(context->platform, context->device);
+    features.fma = false;  // As Intel's runtime says.
+    run_probes(context->context, context->device, *context->builder, features);
+    EXPECT_TRUE(features.fma) << features.name;
+  }
+#endif
 }
 
 TEST_F(OpenClBuilds, HeavyEveryTunableBuildsAtEachOfItsValues) {

@@ -60,7 +60,7 @@ Tuning rule_of_thumb(const Features& f, const Problem& p) {
   const std::int64_t tiles = numerics::ceil_div(rows, most);
   t["tile_m"] = static_cast<int>(numerics::ceil_div(rows, tiles));
   // The blocks that end first, of those that leave a core's second-level cache room for the rows of A in use and
-  // those to come. A CPU's local memory is such a cache, by PoCL's word.
+  // those to come.
   double best = 0;
   t["block_m"] = 1;
   t["block_n"] = kBlocksN.front();
@@ -72,7 +72,8 @@ Tuning rule_of_thumb(const Features& f, const Problem& p) {
       const std::uint64_t a_bytes = rows_of_block(candidate) * static_cast<std::uint64_t>(p.k_group) * sizeof(float);
       // Where a block is one panel, its rows of A are used once and only those to come need room.
       const std::uint64_t used = local_bytes(candidate, p) + (block_n > kPanel ? 2 : 1) * a_bytes;
-      if (static_cast<double>(used) > kOfCache * static_cast<double>(f.local_bytes)) break;
+      if (static_cast<double>(used) > kOfCache * static_cast<double>(f.near_bytes())) break;
+      if (local_bytes(candidate, p) > f.local_bytes) break;  // Less than that cache on Intel's runtime.
       const double time = relative_time(candidate, p, tiles, f.compute_units);
       if (best == 0 || time < best) {
         best = time;
