@@ -34,6 +34,11 @@ void ActivationOptions::declare(CLI::App& app, bool may_make_up) {
   add_x_block(
       app, x_block,
       "block of the activations' scales (default: what the file says,\nelse 1 x the width of a weight block)");
+  app.add_flag("--weight-only", weight_only,
+               "activations stay unquantised, whatever the layer says: what others compute\n"
+               "from the dequantised weights")
+      ->excludes(app.get_option("--x-block"))
+      ->excludes(app.get_option("--input-q"));
   app.add_option("--accuracy", accuracy,
                  "weakest accuracy class of a device (default: f32); tensor14 also\n"
                  "allows hardware that accumulates in about 14 bits")
@@ -51,6 +56,7 @@ layer::ActivationSource ActivationOptions::source() const {
     source.x_dtype = parse_dtype_option("--x-dtype", x_dtype, {DType::f32, DType::f16, DType::bf16});
   if (m >= 0) source.m = m;
   source.seed = static_cast<std::uint64_t>(seed);
+  source.weight_only = weight_only;
   return source;
 }
 
@@ -69,6 +75,7 @@ std::string ActivationOptions::command_tail() const {
   if (!block.empty()) tail += " --block " + block;
   if (!x_block.empty()) tail += " --x-block " + x_block;
   if (!x_dtype.empty()) tail += " --x-dtype " + x_dtype;
+  if (weight_only) tail += " --weight-only";
   if (accuracy != "f32") tail += " --accuracy " + accuracy;
   return tail;
 }

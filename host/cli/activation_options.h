@@ -17,6 +17,7 @@ namespace ironcl::cli {
 struct ActivationOptions {
   std::string path, block, x_block, x_dtype, out = "f32", accuracy = "f32";
   std::string input, input_q;
+  bool weight_only = false;
   std::int64_t m = -1;    ///< -1: not given.
   std::int64_t seed = 1;  ///< Up to 2^53, which every JSON reader keeps.
 

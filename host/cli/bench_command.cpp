@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "host/cli/bench_experts.h"
+#include "host/cli/ceilings.h"
 #include "host/cli/command.h"
 #include "host/cli/device_list.h"
 #include "host/cli/parse_option.h"
@@ -20,6 +22,7 @@
 #include "host/report/print.h"
 #include "host/report/render.h"
 #include "host/report/table.h"
+#include "host/tuning/expert_models.h"
 #include "host/tuning/statistics.h"
 
 namespace ironcl::cli {
@@ -32,6 +35,7 @@ constexpr const char* kExamples =
     R"(  ironcl bench --shape 4096x4096,7168x2048                    four batch sizes on every device that is there
   ironcl bench --model deepseek-v3 --tp-size 8 --m 1:4096:*4  a model's layers as one of eight devices holds them
   ironcl bench --shape 4096x4096 --m 1024 --device opencl:0 --opt variant=gemm_tiled --opt tile_m=128
+  ironcl bench --model qwen3-30b-a3b --tokens 1,8,64,512      whole layers of experts, beside a loop over the experts
   ironcl bench --problem '--src=bf16 --dt=e4m3fn:e4m3fn:bf16 --scale=1x128:128x128 16x1024:1024x3072'
 )";
 constexpr const char* kExitStatus =
@@ -44,31 +48,6 @@ constexpr const char* kExitStatus =
 
 /// Timed calls between two measurements of the multiply-adds take at least that long.
 constexpr double kSliceNs = 40e6;
-
-/// What a device can do at most, as it measured itself; 0: it cannot say.
-struct Ceilings {
-  double flops = 0;             ///< f32 multiply-adds, two operations each, a second.
-  double bytes_per_second = 0;  ///< Copying, read and written bytes together.
-};
-
-/// The plugin's query "ceilings": {"fma_flops": ..., "copy_bytes_per_s": ...}.
-Ceilings ceilings_of(const ironcl::Device& device) {
-  try {
-    const json::value answer = json::parse(device.query("ceilings"));
-    return {answer.at("fma_flops").to_number<double>(), answer.at("copy_bytes_per_s").to_number<double>()};
-  } catch (const ironcl::Error&) {
-    return {};
-  }
-}
-
-/// The plugin's query "fma_flops", which answers within some 20 ms; 0: it cannot say.
-double fma_flops_now(const ironcl::Device& device) {
-  try {
-    return json::parse(device.query("fma_flops")).to_number<double>();
-  } catch (const ironcl::Error&) {
-    return 0;
-  }
-}
 
 /// A model's times are no measurement: they are shown, never set against a ceiling that was measured.
 bool measured(const layer::Timing& timing) { return timing.time_kind == IRONCL_TIME_MEASURED; }
@@ -112,6 +91,18 @@ class BenchCommand final : public Command {
     shapes_.declare(app);
     app.add_option("--problem", problems_, "a problem line, as other commands print it; may be repeated")
         ->option_text("LINE");
+    app.add_option("--tokens", tokens_,
+                   "whole layers of experts of --model with so many tokens, in place of single\n"
+                   "products: a list, or a range as of --m. Models: " +
+                       fmt::format("{}", fmt::join(tuning::models_of_experts(), ", ")))
+        ->option_text("LIST");
+    app.add_option("--experts", experts_, "with --tokens: so many experts (default: as many as the model has)")
+        ->check(CLI::Range(1, 65536));
+    app.add_option("--skew", skew_, "with --tokens: the load of the experts follows Zipf's law of this exponent")
+        ->check(CLI::Range(0.0, 8.0))
+        ->capture_default_str();
+    app.add_flag("--no-loop", no_loop_,
+                 "with --tokens: without the loop of single plans over the experts that are hit");
     app.add_option("--device", uris_, "device URI; may be repeated (default: every device that is no model)")
         ->option_text("URI");
     add_backend_options(app, options_, "a backend's own option; may be repeated");
@@ -139,6 +130,10 @@ class BenchCommand final : public Command {
   }
 
   ExitStatus run() override {
+    if (!tokens_.empty()) return run_experts();
+    if (experts_ != 0 || skew_ != 0 || no_loop_)
+      throw CommandError(ExitStatus::usage,
+                         "--experts, --skew and --no-loop are about layers of experts: give --tokens");
     std::vector<layer::LeftOut> left_out;
     const std::vector<Row> rows = all_rows(left_out);
     const ironcl::Registry registry = ironcl::Registry::discover();
@@ -168,13 +163,50 @@ class BenchCommand final : public Command {
     }
     if (!left_out.empty())
       say("left out: {} layers that cannot be used\n{}", left_out.size(), layer::to_text(layer::fold(left_out)));
-    if (!csv_.empty()) report::write_file(csv_, report::to_csv(table));
-    if (!json_.empty()) report::write_file(json_, report::to_text(json::object{{"rows", report::to_json(table)}}));
-    if (!markdown_.empty()) report::write_file(markdown_, report::to_markdown(table));
+    write(table);
     return pass ? ExitStatus::ok : ExitStatus::out_of_bounds;
   }
 
  private:
+  ExitStatus run_experts() {
+    if (!problems_.empty()) throw CommandError(ExitStatus::usage, "--tokens and --problem do not go together");
+    ExpertsBench settings;
+    for (const std::string& text : tokens_)
+      for (const std::int64_t tokens : parse_sizes("--tokens", text)) settings.tokens.push_back(tokens);
+    layer::ExpertsForm form;
+    try {
+      form = tuning::experts_of(shapes_.model(), shapes_.tp_size(), experts_);
+    } catch (const std::invalid_argument& error) {
+      throw CommandError(ExitStatus::usage, fmt::format("--model: {}", error.what()));
+    }
+    settings.skew = skew_;
+    settings.loop = !no_loop_;
+    settings.runs = runs_;
+    settings.min_ms = min_ms_;
+    settings.warm_up_ms = warm_up_ms_;
+    settings.check_tokens = check_rows_;
+    settings.seed = seed_;
+    if (!accuracy_.empty()) settings.weakest_accuracy = parse_accuracy_option(accuracy_);
+    settings.options = parse_key_values("--opt", options_);
+    const ironcl::Registry registry = ironcl::Registry::discover();
+    report::Table table = experts_table();
+    bool pass = true;
+    for (const ironcl::Device& device : devices(registry)) {
+      settings.copy_bytes_per_second = ceilings_of(device).bytes_per_second;
+      say("{}: {}, copies {:.4g} GB/s\n", device.uri(), device.name(), settings.copy_bytes_per_second / 1e9);
+      pass =
+          bench_experts(device, form, settings, table, [this](const std::string& line) { say("{}", line); }) && pass;
+    }
+    write(table);
+    return pass ? ExitStatus::ok : ExitStatus::out_of_bounds;
+  }
+
+  void write(const report::Table& table) const {
+    if (!csv_.empty()) report::write_file(csv_, report::to_csv(table));
+    if (!json_.empty()) report::write_file(json_, report::to_text(json::object{{"rows", report::to_json(table)}}));
+    if (!markdown_.empty()) report::write_file(markdown_, report::to_markdown(table));
+  }
+
   std::vector<Row> all_rows(std::vector<layer::LeftOut>& left_out) const {
     std::vector<Row> all;
     for (const std::string& line : problems_) {
@@ -344,7 +376,10 @@ class BenchCommand final : public Command {
   }
 
   ShapeOptions shapes_;
-  std::vector<std::string> problems_, uris_, options_;
+  std::vector<std::string> problems_, uris_, options_, tokens_;
+  std::int64_t experts_ = 0;  ///< 0: as many as the model has.
+  double skew_ = 0;
+  bool no_loop_ = false;
   std::string accuracy_;  ///< Empty: as the problems say.
   int runs_ = 9;
   double min_ms_ = 50, warm_up_ms_ = 200;

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // ironcl compare: runs the layers of a checkpoint on every device and proves that the results agree.
 #include <fmt/format.h>
+#include <fnmatch.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -13,6 +16,7 @@
 #include "host/cli/device_list.h"
 #include "host/cli/parse_option.h"
 #include "host/cli/progress_line.h"
+#include "host/layer/experts_judge.h"
 #include "host/layer/judge.h"
 #include "host/layer/selection.h"
 #include "host/report/file.h"
@@ -23,9 +27,11 @@
 namespace ironcl::cli {
 namespace {
 
+constexpr const char* kAll = "*";
 constexpr const char* kExamples =
     R"(  ironcl compare model-fp8/                                  every layer, 16 made-up rows, every device
   ironcl compare model-fp8/ --layer '*.q_proj' --m 128       the layers whose names match
+  ironcl compare model-fp8/ --layer '*.mlp'                  whole layers of experts
   ironcl compare layer.safetensors --input layer.safetensors:x --expect layer.safetensors:y_f64
   ironcl compare layer.safetensors --input-q layer.safetensors:x_q,x_scale --out-dtype bf16
   ironcl compare model-fp8/ --device opencl:gpu --device ironwood:0 --json report.json
@@ -45,7 +51,14 @@ class CompareCommand final : public Command {
 
   void declare(CLI::App& app) override {
     operands_.declare(app, true);
-    app.add_option("--layer", layer_, "layers to run, by name with * and ? (default: all)")->option_text("GLOB");
+    app.add_option("--layer", layer_,
+                   "layers to run, by name with * and ? (default: all); '*.mlp' names layers of\n"
+                   "experts, which are run whole where they are named")
+        ->option_text("GLOB");
+    app.add_option("--routing", routing_,
+                   "of a layer of experts: the experts and weights of each token, in place of\n"
+                   "those that the router gives")
+        ->option_text("FILE:IDS,WEIGHTS");
     app.add_option("--expect", expect_, "output [M, N] that somebody else computed; may be repeated")
         ->option_text("FILE:TENSOR")
         ->expected(1)
@@ -68,21 +81,20 @@ class CompareCommand final : public Command {
     CompareReport report;
     report.path = operands_.path;
     report.command_tail = command_tail();
-    const layer::Selection selection = layer::select_layers(checkpoint, layer_);
-    report.left_out = selection.left_out;
+    std::vector<WholeLayer> whole = select_experts(checkpoint, source, report.left_out);
+    const layer::Selection selection =
+        whole.empty() || names_matrices(checkpoint) ? layer::select_layers(checkpoint, layer_) : layer::Selection();
+    report.left_out.insert(report.left_out.end(), selection.left_out.begin(), selection.left_out.end());
     const auto& layers = selection.layers;
-    if (!expect_.empty() && layers.size() > 1) {
-      throw CommandError(ExitStatus::usage,
-                         fmt::format("--expect is about one layer, but {} match; choose one with --layer, such as "
-                                     "--layer {}",
-                                     layers.size(), shell_word(layers.front()->name)));
-    }
+    check_options(layers, whole);
     // Operands before devices: a bad file is reported where there is no device, too.
     std::size_t next = 0;
     std::optional<layer::Activations> a = next_activations(source, layers, next, report.left_out);
-    if (!a) throw layer::none_usable(operands_.path, report.left_out);
+    if (!a && whole.empty()) throw layer::none_usable(operands_.path, report.left_out);
     for (const std::string& ref : expect_)
-      settings.expectations.push_back(layer::load_expectation(ref, a->m, layers.front()->n));
+      settings.expectations.push_back(
+          a ? layer::load_expectation(ref, a->m, layers.front()->n)
+            : layer::load_expectation(ref, whole.front().input.tokens, whole.front().source->form().hidden));
     const ironcl::Registry registry = ironcl::Registry::discover();
     const std::vector<ironcl::Device> devices = find_devices(registry, devices_);
     report.asked_for_models = !devices_.empty() && only_models(devices);
@@ -98,22 +110,32 @@ class CompareCommand final : public Command {
       report::print_text(text);
       report::flush_output();
     };
-    say(fmt::format("{}: {} layer{}, activations {}, result {}\n\n{}", operands_.path, layers.size(),
-                    layers.size() == 1 ? "" : "s", a->origin, operands_.out, table.heading()));
+    const std::size_t count = layers.size() + whole.size();
+    say(fmt::format("{}: {} layer{}, activations {}, result {}\n\n{}", operands_.path, count, count == 1 ? "" : "s",
+                    a ? a->origin : whole.front().input.origin, operands_.out, table.heading()));
     ProgressLine line;
     std::size_t at = next, done = 0;
     settings.progress = [&](const layer::DeviceReport& device) {
+      const std::string& name = at < layers.size() ? layers[at]->name : whole[at - layers.size()].source->form().name;
       line.show((static_cast<double>(at) + static_cast<double>(++done) / static_cast<double>(devices.size())) /
-                    static_cast<double>(layers.size()),
-                fmt::format("{}/{} {}: {} done", at + 1, layers.size(), layers[at]->name, device.uri));
+                    static_cast<double>(count),
+                fmt::format("{}/{} {}: {} done", at + 1, count, name, device.uri));
+    };
+    const auto judged = [&](layer::CaseReport one) {
+      report.cases.push_back(std::move(one));
+      if (source.made_up()) report.cases.back().seed = source.seed;
+      line.clear();
+      say(table.rows(report.cases.back()));
     };
     for (; a; a = next_activations(source, layers, ++next, report.left_out)) {
       at = next;
       done = 0;
-      report.cases.push_back(layer::judge(*layers[next], *a, devices, settings));
-      if (source.made_up()) report.cases.back().seed = source.seed;
-      line.clear();
-      say(table.rows(report.cases.back()));
+      judged(layer::judge(*layers[next], *a, devices, settings));
+    }
+    for (std::size_t i = 0; i < whole.size(); ++i) {
+      at = layers.size() + i;
+      done = 0;
+      judged(layer::judge(*whole[i].source, whole[i].input, devices, settings));
     }
     line.clear();
     say(closing_text(report));
@@ -122,6 +144,59 @@ class CompareCommand final : public Command {
   }
 
  private:
+  /// A layer of experts with what enters it.
+  struct WholeLayer {
+    std::unique_ptr<layer::ExpertsSource> source;
+    layer::ExpertsInput input;
+  };
+
+  /// The layers of experts that --layer names. Throws checkpoint::Error where that is one, and it is broken.
+  std::vector<WholeLayer> select_experts(const checkpoint::Checkpoint& checkpoint,
+                                         const layer::ActivationSource& source,
+                                         std::vector<layer::LeftOut>& left_out) const {
+    std::vector<WholeLayer> whole;
+    if (layer_ == kAll) return whole;
+    const auto matches = layer::match_experts(checkpoint, layer_);
+    for (const checkpoint::ExpertsLayer* one : matches) {
+      if (one->problem && (matches.size() > 1 || names_matrices(checkpoint))) {
+        left_out.push_back({one->name, one->problem->message()});
+        continue;
+      }
+      if (!source.input_q.empty() || source.x_block)
+        throw CommandError(ExitStatus::usage, fmt::format("{} is a layer of experts, whose x is quantised on the "
+                                                          "device in its own groups; give --input",
+                                                          one->name));
+      WholeLayer& made = whole.emplace_back();
+      made.source = layer::source_of(checkpoint, *one, !source.weight_only);
+      made.input = layer::load_experts_input(source, routing_, made.source->form());
+    }
+    return whole;
+  }
+
+  /// Whether --layer names single matrices, too.
+  bool names_matrices(const checkpoint::Checkpoint& checkpoint) const {
+    const auto& layers = checkpoint.layers();
+    return std::any_of(layers.begin(), layers.end(), [this](const checkpoint::LinearLayer& one) {
+      return fnmatch(layer_.c_str(), one.name.c_str(), 0) == 0;
+    });
+  }
+
+  void check_options(const std::vector<const checkpoint::LinearLayer*>& layers,
+                     const std::vector<WholeLayer>& whole) const {
+    const std::size_t count = layers.size() + whole.size();
+    if (!expect_.empty() && count > 1) {
+      throw CommandError(
+          ExitStatus::usage,
+          fmt::format("--expect is about one layer, but {} match; choose one with --layer, such as "
+                      "--layer {}",
+                      count, shell_word(layers.empty() ? whole.front().source->form().name : layers.front()->name)));
+    }
+    if (!routing_.empty() && (!layers.empty() || whole.size() != 1))
+      throw CommandError(ExitStatus::usage,
+                         "--routing is about one layer of experts; name it with --layer, such as --layer "
+                         "model.layers.0.mlp");
+  }
+
   /// The activations of the first layer from `next` on that has some; the others are left out. `next` becomes its
   /// index. Throws checkpoint::Error where there is one layer only.
   static std::optional<layer::Activations> next_activations(const layer::ActivationSource& source,
@@ -143,6 +218,7 @@ class CompareCommand final : public Command {
 
   std::string command_tail() const {
     std::string tail = operands_.command_tail();
+    if (!routing_.empty()) tail += " --routing " + shell_word(routing_);
     for (const std::string& ref : expect_) tail += " --expect " + shell_word(ref);
     return tail;
   }
@@ -156,7 +232,7 @@ class CompareCommand final : public Command {
   }
 
   ActivationOptions operands_;
-  std::string layer_ = "*", json_;
+  std::string layer_ = kAll, routing_, json_;
   std::vector<std::string> expect_, devices_;
 };
 

@@ -64,8 +64,9 @@ json::object to_json(const CaseReport& layer) {
   const report::Problem& problem = layer.problem;
   const numerics::ScaleGrid block = problem.b_scale.grid.resolved(problem.n, problem.k);
   json::object object{{"layer", layer.layer}, {"m", problem.m}, {"n", problem.n}, {"k", problem.k}};
-  object["block"] = json::array{block.group_rows, block.group_cols};
-  object["problem"] = report::to_line(problem);
+  const bool whole = !layer.heading.empty();
+  object["block"] = whole ? json::value(nullptr) : json::value(json::array{block.group_rows, block.group_cols});
+  object["problem"] = whole ? layer.heading : report::to_line(problem);
   object["activations"] = layer.activations;
   object["seed"] = layer.seed ? json::value(*layer.seed) : json::value(nullptr);
   object["undefined"] = layer.undefined;
@@ -81,6 +82,7 @@ json::object to_json(const CaseReport& layer) {
     item["dtype"] = numerics::name_of(expected.dtype);
     item["accuracy_class"] = numerics::name_of(expected.accuracy);
     item["verdict"] = name_of(expected.verdict);
+    item["remark"] = expected.remark.empty() ? json::value(nullptr) : json::value(expected.remark);
     add_comparison(&expected.comparison, &item);
     expect.push_back(std::move(item));
   }

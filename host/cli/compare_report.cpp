@@ -28,6 +28,7 @@ report::Cell nmse_of(const Comparison& comparison) {
 
 /// The heading of a layer in the table.
 std::string heading(const CaseReport& layer) {
+  if (!layer.heading.empty()) return layer.heading;
   const report::Problem& problem = layer.problem;
   const auto grid = [](const report::Scales& scales) {
     return scales.dtype == numerics::DType::none ? std::string("no") : report::to_text(scales.grid);
@@ -105,8 +106,8 @@ report::Table sample_of(const std::vector<ironcl::Device>& devices, const std::v
 std::string remarks(const CompareReport& report, const CaseReport& layer) {
   std::string text;
   const auto reproduce = [&](const std::string& uri) {
-    text += fmt::format("  problem:   {}\n  reproduce: {}\n", report::to_line(layer.problem),
-                        reproduction(report, layer.layer, uri));
+    if (layer.heading.empty()) text += fmt::format("  problem:   {}\n", report::to_line(layer.problem));
+    text += fmt::format("  reproduce: {}\n", reproduction(report, layer.layer, uri));
   };
   const auto elements = static_cast<std::size_t>(layer.problem.m * layer.problem.n);
   if (elements == 0) text += fmt::format("{}: 0 rows, so there was no element to compare\n", layer.layer);
@@ -135,6 +136,7 @@ std::string remarks(const CompareReport& report, const CaseReport& layer) {
                         report::exact_number(expected.comparison.worst_want),
                         report::human_number(expected.comparison.max_error_over_bound),
                         numerics::name_of(expected.accuracy));
+    if (!expected.remark.empty()) text += fmt::format("  {}\n", expected.remark);
   }
   return text;
 }

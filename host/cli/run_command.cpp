@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <string>
 
@@ -12,6 +13,7 @@
 #include "host/cli/compare_report.h"
 #include "host/cli/parse_option.h"
 #include "host/layer/execution.h"
+#include "host/layer/experts_judge.h"
 #include "host/layer/selection.h"
 #include "host/report/gemm_desc.h"
 #include "host/report/print.h"
@@ -22,11 +24,12 @@ namespace {
 
 constexpr const char* kExamples =
     R"(  ironcl run layer.safetensors --layer weight --input layer.safetensors:x --device opencl:0 --output y.safetensors
+  ironcl run model-fp8/ --layer model.layers.0.mlp --input x.safetensors:x --output y.safetensors   a layer of experts
   ironcl run model-fp8/ --layer model.layers.0.self_attn.q_proj --input x.safetensors:x --device auto --out-dtype bf16 \
       --output y.safetensors
 )";
 constexpr const char* kExitStatus =
-    R"(  0  the result is written: tensor y [M, N] of the type --out-dtype
+    R"(  0  the result is written: tensor y [M, N] of the type --out-dtype; of a layer of experts also ids and weights
   1  the device failed while it computed
   2  usage
   3  bad input: a file, tensor, shape or scale; or --output cannot be written
@@ -43,6 +46,10 @@ class RunCommand final : public Command {
     app.add_option("--layer", layer_, "the layer, by its full name; `ironcl inspect` lists them")
         ->option_text("NAME")
         ->required();
+    app.add_option("--routing", routing_,
+                   "of a layer of experts: the experts and weights of each token, in place of\n"
+                   "those that the router gives")
+        ->option_text("FILE:IDS,WEIGHTS");
     app.add_option("--device", device_, "where to run: opencl:0, opencl:gpu, ironwood:0, auto (default: auto)")
         ->option_text("URI");
     app.add_option("--output", output_, "safetensors file to write; - is the standard output")
@@ -61,13 +68,18 @@ class RunCommand final : public Command {
                          "FILE:VALUES,SCALES");
     }
     const checkpoint::Checkpoint checkpoint = operands_.open_checkpoint();
+    for (const checkpoint::ExpertsLayer& one : checkpoint.experts())
+      if (one.name == layer_) return run_experts(checkpoint, one, source, out, accuracy);
+    if (!routing_.empty())
+      throw CommandError(ExitStatus::usage,
+                         fmt::format("--routing is about layers of experts, and {} is none", layer_));
     const checkpoint::LinearLayer& layer = layer::find_layer(checkpoint, layer_);
     const layer::Activations a = layer::load_activations(source, layer);
     const layer::LayerWeights weights = layer::weights_of(layer);
     const report::Problem problem = layer::problem_of(layer, a, out, accuracy);
 
     const ironcl::Registry registry = ironcl::Registry::discover();
-    const ironcl::Device device = choose(registry, problem);
+    const ironcl::Device device = choose(registry, report::to_gemm_desc(problem));
     const layer::Output result = layer::Execution(device, problem, layer::operands_of(a, weights)).compute();
     write(problem, device, result);
     const layer::Timing& timing = result.timing;
@@ -81,9 +93,71 @@ class RunCommand final : public Command {
   }
 
  private:
-  ironcl::Device choose(const ironcl::Registry& registry, const report::Problem& problem) const {
+  ExitStatus run_experts(const checkpoint::Checkpoint& checkpoint, const checkpoint::ExpertsLayer& experts_layer,
+                         const layer::ActivationSource& source, numerics::DType out,
+                         numerics::AccuracyClass accuracy) const {
+    if (!source.input_q.empty() || source.x_block)
+      throw CommandError(
+          ExitStatus::usage,
+          fmt::format("{} is a layer of experts, whose x is quantised on the device in its own groups; "
+                      "give --input",
+                      layer_));
+    const auto weights = layer::source_of(checkpoint, experts_layer, !source.weight_only);
+    const layer::ExpertsForm& form = weights->form();
+    const layer::ExpertsInput input = layer::load_experts_input(source, routing_, form);
+    layer::ExpertsChoices choices;
+    choices.tokens = std::max<std::int64_t>(input.tokens, 1);
+    choices.x = input.x_dtype;
+    choices.out = out;
+    choices.weakest_accuracy = accuracy;
+    const ironcl::Registry registry = ironcl::Registry::discover();
+    const ironcl::Device device = choose(registry, layer::Experts::describe(form, choices));
+    layer::ExpertsOutput result;
     try {
-      return registry.select(report::to_gemm_desc(problem), device_);
+      layer::Experts experts(device, *weights, choices);
+      result = layer::compute(device, experts, input);
+    } catch (const ironcl::Error& error) {
+      const bool refused = error.status() == IRONCL_UNSUPPORTED || error.status() == IRONCL_UNIMPLEMENTED;
+      if (!refused) throw;
+      throw CommandError(ExitStatus::no_device, fmt::format("--device {}: {}", device_, error.what()));
+    }
+    write(form, input, device, out, result);
+    const layer::Timing& timing = result.timing;
+    const bool timed = timing.time_kind != IRONCL_TIME_NONE;
+    const std::string done = fmt::format(
+        "{}: y [{}, {}] {}, ids and weights [{}, {}] by {} ({}){}\n", output_, input.tokens, form.hidden,
+        operands_.out, input.tokens, form.routing.top_k, device.uri(), device.name(),
+        timed ? fmt::format(", {} {}", report::human_time(timing.device_ns), layer::time_kind_name(timing.time_kind))
+              : "");
+    output_ == "-" ? report::print_error_text(done) : report::print_text(done);
+    return ExitStatus::ok;
+  }
+
+  void write(const layer::ExpertsForm& form, const layer::ExpertsInput& input, const ironcl::Device& device,
+             numerics::DType out, const layer::ExpertsOutput& result) const {
+    const auto tensor = [](const std::string& name, numerics::DType dtype, std::vector<std::int64_t> shape,
+                           std::span<const std::byte> data) {
+      checkpoint::Tensor made;
+      made.name = name;
+      made.dtype = dtype;
+      made.shape = std::move(shape);
+      made.data = data;
+      return made;
+    };
+    const std::vector<std::int64_t> slots = {input.tokens, form.routing.top_k};
+    checkpoint::write_safetensors(
+        output_,
+        {tensor("y", out, {input.tokens, form.hidden}, result.y),
+         tensor("ids", numerics::DType::s32, slots, std::as_bytes(std::span(result.routed.ids))),
+         tensor("weights", numerics::DType::f32, slots, std::as_bytes(std::span(result.routed.weights)))},
+        {{"layer", form.name},
+         {"device", fmt::format("{} ({})", device.uri(), device.name())},
+         {"source", std::string("ironcl ") + ironcl_build_id()}});
+  }
+
+  ironcl::Device choose(const ironcl::Registry& registry, const ironcl::GemmDesc& desc) const {
+    try {
+      return registry.select(desc, device_);
     } catch (const ironcl::Error& error) {
       const bool malformed = error.status() == IRONCL_INVALID_ARGUMENT;
       throw CommandError(malformed ? ExitStatus::usage : ExitStatus::no_device,
@@ -105,7 +179,7 @@ class RunCommand final : public Command {
   }
 
   ActivationOptions operands_;
-  std::string layer_, device_ = "auto", output_;
+  std::string layer_, routing_, device_ = "auto", output_;
 };
 
 }  // namespace

@@ -36,6 +36,8 @@ class ShapeOptions {
   /// Adds the options to a subcommand's parser; this object outlives it.
   void declare(CLI::App& app);
 
+  const std::string& model() const noexcept { return model_; }
+  std::int64_t tp_size() const noexcept { return tp_size_; }
   /// Whether any option names weights.
   bool given() const;
   /// The weights to measure, each problem once: those of a checkpoint as the checkpoint has them, others as a

@@ -134,6 +134,11 @@ Activations from_codes(const ActivationSource& source, const LinearLayer& layer)
 }  // namespace
 
 Activations load_activations(const ActivationSource& source, const LinearLayer& layer) {
+  if (source.weight_only && layer.activations != ActivationScheme::none) {
+    LinearLayer unquantized = layer;
+    unquantized.activations = ActivationScheme::none;
+    return load_activations(source, unquantized);
+  }
   if (!source.input.empty()) return from_file(source, layer);
   if (!source.input_q.empty()) return from_codes(source, layer);
   const std::int64_t m = source.m.value_or(kMadeUpRows);

@@ -21,6 +21,7 @@ struct ActivationSource {
   std::optional<numerics::ScaleGrid> x_block;  ///< Of the scales of A: overrides what files say.
   std::optional<std::int64_t> m;               ///< Rows to use; all, or 16 made-up ones, where it is not set.
   std::uint64_t seed = 1;                      ///< Of made-up activations.
+  bool weight_only = false;                    ///< Activations stay unquantised, whatever the layer says.
 
   bool made_up() const noexcept { return input.empty() && input_q.empty(); }
 };

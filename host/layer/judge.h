@@ -68,11 +68,13 @@ struct ExpectReport {
   numerics::AccuracyClass accuracy = numerics::AccuracyClass::f32;  ///< The class in which it was judged.
   Verdict verdict = Verdict::fail;
   numerics::Comparison comparison;
+  std::string remark;  ///< What explains the difference, where something does.
 };
 
 struct CaseReport {
   std::string layer;
-  report::Problem problem;
+  std::string heading;      ///< Of a layer of experts, in words; empty for a single matrix.
+  report::Problem problem;  ///< Of a layer of experts: its sizes [T, H] and types, no problem of a plan.
   std::string activations;  ///< Where A came from, in words.
   std::optional<std::uint64_t> seed;
   std::int64_t undefined = 0;  ///< Elements for which the oracle itself says NaN.

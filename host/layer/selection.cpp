@@ -3,6 +3,7 @@
 #include "host/layer/selection.h"
 
 #include <fmt/format.h>
+#include <fnmatch.h>
 
 #include <algorithm>
 #include <boost/algorithm/string/classification.hpp>
@@ -55,6 +56,7 @@ std::size_t distance(std::string_view a, std::string_view b) {
 [[noreturn]] void fail_not_found(const Checkpoint& checkpoint, const std::string& name) {
   std::vector<std::string> known;
   for (const LinearLayer& layer : checkpoint.layers()) known.push_back(layer.name);
+  for (const checkpoint::ExpertsLayer& layer : checkpoint.experts()) known.push_back(layer.name);
   const std::vector<std::string> near = near_names(name, known);
   const std::string hint = near.empty() ? fmt::format("the first of {} is '{}'", known.size(), known.front())
                                         : fmt::format("did you mean '{}'?", boost::join(near, "' or '"));
@@ -83,6 +85,13 @@ Selection select_layers(const Checkpoint& checkpoint, const std::string& glob) {
   if (!selection.layers.empty()) return selection;
   if (selection.left_out.size() == 1) find_layer(checkpoint, selection.left_out.front().layer);  // throws
   throw none_usable(checkpoint.path(), selection.left_out);
+}
+
+std::vector<const checkpoint::ExpertsLayer*> match_experts(const Checkpoint& checkpoint, const std::string& glob) {
+  std::vector<const checkpoint::ExpertsLayer*> found;
+  for (const checkpoint::ExpertsLayer& layer : checkpoint.experts())
+    if (layer.name == glob || fnmatch(glob.c_str(), layer.name.c_str(), 0) == 0) found.push_back(&layer);
+  return found;
 }
 
 LeftOut left_out(const LinearLayer& layer, const checkpoint::Error& error) {

@@ -40,6 +40,10 @@ struct Selection {
 /// match and none is usable, all complaints in one error.
 Selection select_layers(const checkpoint::Checkpoint& checkpoint, const std::string& glob);
 
+/// The layers of experts that a glob names, whole ones and broken ones.
+std::vector<const checkpoint::ExpertsLayer*> match_experts(const checkpoint::Checkpoint& checkpoint,
+                                                           const std::string& glob);
+
 /// The layer with exactly that name. Throws checkpoint::Error: not_found, with names that are near; its problem.
 const checkpoint::LinearLayer& find_layer(const checkpoint::Checkpoint& checkpoint, const std::string& name);
 

@@ -1,0 +1,372 @@
+// SPDX-License-Identifier: Apache-2.0
+// Layers of experts: a call beside a loop of single plans over the experts that are hit.
+#include "host/cli/bench_experts.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+
+#include "backends/numerics/casts.h"
+#include "host/layer/execution.h"
+#include "host/layer/experts_judge.h"
+#include "host/layer/experts_synthetic.h"
+#include "host/report/units.h"
+#include "host/tuning/statistics.h"
+
+namespace ironcl::cli {
+namespace {
+
+using layer::ExpertsForm;
+using layer::ExpertsInput;
+using layer::Projection;
+using layer::Timing;
+using numerics::DType;
+using report::Kind;
+
+double now_ns() {
+  return std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+/// Bytes of codes and scales of an expert's three matrices.
+double expert_bytes(const ExpertsForm& form) {
+  const double h = static_cast<double>(form.hidden), i = static_cast<double>(form.experts.width);
+  const auto scales = [&](const layer::MatrixForm& matrix, std::int64_t n, std::int64_t k) {
+    return static_cast<double>(matrix.scale.grid.scale_rows(n) * matrix.scale.grid.scale_cols(k)) *
+           static_cast<double>(numerics::size_of(matrix.scale.dtype));
+  };
+  return 3 * h * i * static_cast<double>(numerics::size_of(form.experts.gate.code)) +
+         2 * scales(form.experts.gate, form.experts.width, form.hidden) +
+         scales(form.experts.down, form.hidden, form.experts.width);
+}
+
+/// The layer with one call: buffers of x, y and the routing that every call takes.
+class WholeCall {
+ public:
+  WholeCall(const Device& device, layer::Experts& experts, const ExpertsInput& input)
+      : experts_(&experts),
+        queue_(device),
+        x_(device, std::max<std::size_t>(input.x.size(), 1)),
+        y_(device, layer::bytes_of_matrix(experts.choices().out, input.tokens, experts.form().hidden)),
+        ids_(device, input.routed->ids.size() * 4),
+        weights_(device, input.routed->weights.size() * 4) {
+    queue_.write(x_.span(), std::span(input.x));
+    queue_.write(ids_.span(), std::span(input.routed->ids));
+    queue_.write(weights_.span(), std::span(input.routed->weights));
+    queue_.finish();
+    args_.tokens = input.tokens;
+    args_.routed = layer::RoutedBy::given;
+    args_.x = x_;
+    args_.y = y_;
+    args_.ids = ids_;
+    args_.weights = weights_;
+  }
+  Timing run() {
+    std::vector<Event> steps;
+    const double before = now_ns();
+    const Event last = experts_->enqueue(queue_, args_, &steps);
+    last.wait();
+    const double after = now_ns();
+    Timing timing = layer::time_of(steps, last);
+    timing.host_ns = after - before;
+    return timing;
+  }
+  std::vector<double> y() {
+    std::vector<std::byte> bytes(y_.size());
+    queue_.read(y_.span(), std::span(bytes)).wait();
+    std::vector<double> values(bytes.size() / numerics::size_of(experts_->choices().out));
+    numerics::decode(experts_->choices().out, bytes.data(), std::span<double>(values));
+    return values;
+  }
+
+ private:
+  layer::Experts* experts_;
+  Queue queue_;
+  Buffer x_, y_, ids_, weights_;
+  layer::ExpertsArgs args_;
+};
+
+/// The same products as a loop: for each expert that is hit, three plans' worth of work by plans for single matrices.
+/// Rows of x lie sorted already, nothing is combined and nothing waits: the loop is shown at its best.
+class Loop {
+ public:
+  Loop(const Device& device, const layer::ExpertsSource& source, const ExpertsInput& input, DType x_dtype)
+      : form_(source.form()), queue_(device) {
+    std::map<std::int64_t, std::int64_t> rows;
+    std::int64_t most = 0;
+    for (const std::int32_t id : input.routed->ids) most = std::max(most, ++rows[id]);
+    const std::int64_t width = form_.experts.width, hidden = form_.hidden;
+    gate_up_ = plan(device, most, 2 * width, hidden, x_dtype, form_.experts.gate);
+    down_ = plan(device, most, hidden, width, DType::f32, form_.experts.down);
+    ActivateDesc activate;
+    activate.rows = most;
+    activate.cols = width;
+    activate.gate_ld = activate.up_ld = 2 * width;
+    activate.x = IRONCL_F32;
+    activate.y = IRONCL_F32;
+    activate.scale = {};
+    activate_ = Activate(device, activate);
+    for (const auto& [expert, count] : rows) {
+      const auto prepared = [&](Projection projection, const Gemm& gemm) {
+        const layer::StackedMatrices all = one_of(source, projection, expert);
+        const layer::MatrixForm& matrix = projection == Projection::down ? form_.experts.down : form_.experts.gate;
+        return Weights(device,
+                       {.n = all.n,
+                        .k = all.k,
+                        .dtype = static_cast<ironcl_dtype>(matrix.code),
+                        .scale = report_scale(matrix),
+                        .data = all.codes,
+                        .scales = all.scales},
+                       &gemm);
+      };
+      hit_.push_back({count, prepared(Projection::gate_up, gate_up_), prepared(Projection::down, down_)});
+    }
+    x_ = Buffer(device, layer::bytes_of_matrix(x_dtype, most, hidden));
+    h_ = Buffer(device, layer::bytes_of_matrix(DType::f32, most, 2 * width));
+    a_ = Buffer(device, layer::bytes_of_matrix(DType::f32, most, width));
+    d_ = Buffer(device, layer::bytes_of_matrix(DType::f32, most, hidden));
+    const std::size_t room = std::min<std::size_t>(input.x.size(), x_.size());
+    queue_.write(x_.span(0, room), std::span(input.x).first(room));
+    queue_.finish();
+  }
+
+  Timing run() {
+    std::vector<Event> steps;
+    const double before = now_ns();
+    const std::uint64_t half = static_cast<std::uint64_t>(form_.experts.width) * 4;
+    for (const Hit& hit : hit_) {
+      GemmArgs first;
+      first.m = hit.rows;
+      first.weights = hit.gate_up;
+      first.a = x_;
+      first.d = h_;
+      steps.push_back(queue_.run(gate_up_, first));
+      ActivateArgs activate;
+      activate.rows = hit.rows;
+      activate.gate = h_;
+      activate.up = h_.span(half, h_.size() - half);
+      activate.y = a_;
+      steps.push_back(queue_.run(activate_, activate));
+      GemmArgs second;
+      second.m = hit.rows;
+      second.weights = hit.down;
+      second.a = a_;
+      second.d = d_;
+      steps.push_back(queue_.run(down_, second));
+    }
+    const Event last = std::move(steps.back());
+    steps.pop_back();
+    last.wait();
+    const double after = now_ns();
+    Timing timing = layer::time_of(steps, last);
+    timing.host_ns = after - before;
+    return timing;
+  }
+
+ private:
+  struct Hit {
+    std::int64_t rows = 0;
+    Weights gate_up, down;
+  };
+
+  static Scale report_scale(const layer::MatrixForm& matrix) {
+    return {static_cast<ironcl_dtype>(matrix.scale.dtype), static_cast<std::uint32_t>(matrix.scale.grid.group_rows),
+            static_cast<std::uint32_t>(matrix.scale.grid.group_cols), 0};
+  }
+
+  Gemm plan(const Device& device, std::int64_t m, std::int64_t n, std::int64_t k, DType source,
+            const layer::MatrixForm& matrix) const {
+    GemmDesc desc;
+    desc.m = m;
+    desc.n = n;
+    desc.k = k;
+    desc.a_source = static_cast<ironcl_dtype>(source);
+    desc.a = static_cast<ironcl_dtype>(form_.x.code);
+    desc.a_scale = {IRONCL_F32, 1, static_cast<std::uint32_t>(form_.x.grid.group_cols), 0};
+    desc.b = static_cast<ironcl_dtype>(matrix.code);
+    desc.b_scale = report_scale(matrix);
+    return {device, desc};
+  }
+
+  static layer::StackedMatrices one_of(const layer::ExpertsSource& source, Projection projection,
+                                       std::int64_t expert) {
+    if (projection == Projection::down) return source.matrix(false, projection, expert);
+    layer::StackedMatrices both = source.matrix(false, Projection::gate, expert);
+    const layer::StackedMatrices up = source.matrix(false, Projection::up, expert);
+    both.n += up.n;
+    both.codes.insert(both.codes.end(), up.codes.begin(), up.codes.end());
+    both.scales.insert(both.scales.end(), up.scales.begin(), up.scales.end());
+    return both;
+  }
+
+  const ExpertsForm& form_;
+  Queue queue_;
+  Gemm gate_up_, down_;
+  Activate activate_;
+  std::vector<Hit> hit_;
+  Buffer x_, h_, a_, d_;
+};
+
+/// Some tokens of an input, spread over all.
+ExpertsInput sample(const ExpertsInput& input, const std::vector<std::int64_t>& tokens, std::int64_t top_k) {
+  ExpertsInput some;
+  some.tokens = static_cast<std::int64_t>(tokens.size());
+  some.x_dtype = input.x_dtype;
+  some.routed.emplace();
+  const auto width = static_cast<std::ptrdiff_t>(input.x.size()) / static_cast<std::ptrdiff_t>(input.tokens);
+  for (const std::int64_t token : tokens) {
+    const auto at = input.x.begin() + static_cast<std::ptrdiff_t>(token) * width;
+    some.x.insert(some.x.end(), at, at + width);
+    for (std::int64_t j = 0; j < top_k; ++j) {
+      some.routed->ids.push_back(input.routed->ids[static_cast<std::size_t>(token * top_k + j)]);
+      some.routed->weights.push_back(input.routed->weights[static_cast<std::size_t>(token * top_k + j)]);
+    }
+  }
+  return some;
+}
+
+/// Calls until enough of them are timed, after some that are not.
+template <class Call>
+std::pair<tuning::Summary, tuning::Summary> measure(Call& call, const ExpertsBench& settings, std::uint32_t& kind) {
+  Timing timing = call.run();
+  kind = timing.time_kind;
+  const bool measured = kind == IRONCL_TIME_MEASURED;
+  for (double spent = timing.host_ns; measured && spent < settings.warm_up_ms * 1e6; spent += timing.host_ns)
+    timing = call.run();
+  std::vector<double> device, host;
+  for (double spent = 0; device.size() < static_cast<std::size_t>(settings.runs) ||
+                         (spent < settings.min_ms * 1e6 && device.size() < 100000);) {
+    timing = call.run();
+    device.push_back(timing.device_ns > 0 ? timing.device_ns : timing.host_ns);
+    host.push_back(timing.host_ns);
+    spent += timing.host_ns;
+  }
+  return {tuning::summarize(device), tuning::summarize(host)};
+}
+
+}  // namespace
+
+report::Table experts_table() {
+  return report::Table({{"device", "device", Kind::text},
+                        {"model", "model", Kind::text},
+                        {"tokens", "T", Kind::integer},
+                        {"experts", "E", Kind::integer},
+                        {"hit", "hit", Kind::integer},
+                        {"rows", "rows", Kind::integer},
+                        {"variant", "variant", Kind::text},
+                        {"verdict", "verdict", Kind::text},
+                        {"time_ns", "time", Kind::time},
+                        {"spread", "spread", Kind::number},
+                        {"time_kind", "kind", Kind::text},
+                        {"host_ns", "host", Kind::time},
+                        {"loop_ns", "loop", Kind::time},
+                        {"over_loop", "of loop", Kind::number},
+                        {"gflops", "GFLOP/s", Kind::number},
+                        {"gbytes_per_s", "GB/s", Kind::number},
+                        {"of_copy_ceiling", "of copy", Kind::number},
+                        {"max_error_over_bound", "err/bound", Kind::number},
+                        {"tokens_checked", "checked", Kind::integer},
+                        {"weights_bytes", "weights", Kind::bytes},
+                        {"runs", "runs", Kind::integer},
+                        {"why", "why", Kind::text}});
+}
+
+bool bench_experts(const Device& device, const ExpertsForm& form, const ExpertsBench& settings, report::Table& table,
+                   const std::function<void(const std::string&)>& say) {
+  const auto source = layer::make_experts(form, settings.seed);
+  bool pass = true;
+  layer::ExpertsChoices choices;
+  choices.tokens = *std::max_element(settings.tokens.begin(), settings.tokens.end());
+  choices.weakest_accuracy = settings.weakest_accuracy;
+  choices.options = settings.options;
+  say(fmt::format(
+      "{}: {} experts of [{}, {}], {} a token{}\n{:>6} {:>5} {:>6}  {:<14} {:<11} {:>11} {:>7} {:>11} {:>8} "
+      "{:>9} {:>8} {:>7} {:>9}\n",
+      form.name, form.routing.experts, form.experts.width, form.hidden, form.routing.top_k,
+      form.shared ? ", a shared one" : "", "T", "hit", "rows", "variant", "verdict", "time", "spread", "loop",
+      "of loop", "GFLOP/s", "GB/s", "of copy", "err/bound"));
+  try {
+    for (const std::int64_t tokens : settings.tokens) {
+      // Each number of tokens has plans of its own, as each M has in a bench of single products.
+      choices.tokens = tokens;
+      layer::Experts experts(device, *source, choices);
+      const ExpertsInput input = layer::make_experts_input(form, tokens, settings.skew, settings.seed);
+      const std::int64_t hit = layer::experts_hit(form, *input.routed), rows = tokens * form.routing.top_k;
+      WholeCall whole(device, experts, input);
+      whole.run();
+      const std::vector<std::int64_t> some = layer::sample_rows(tokens, settings.check_tokens);
+      const ExpertsInput checked = sample(input, some, form.routing.top_k);
+      const layer::ExpertsOracle oracle =
+          layer::experts_oracle(*source, checked.x_dtype, checked.x, checked.tokens, *checked.routed, choices.out,
+                                layer::arithmetic_of(experts));
+      const std::vector<double> y = whole.y();
+      std::vector<double> got;
+      for (const std::int64_t token : some)
+        got.insert(got.end(), y.begin() + static_cast<std::ptrdiff_t>(token * form.hidden),
+                   y.begin() + static_cast<std::ptrdiff_t>((token + 1) * form.hidden));
+      const numerics::Comparison comparison = layer::compare(got, oracle.y);
+      pass = pass && comparison.pass;
+      std::uint32_t kind = IRONCL_TIME_NONE, loop_kind = IRONCL_TIME_NONE;
+      const auto [time, host] = measure(whole, settings, kind);
+      report::Cell loop_time, over_loop, of_copy;
+      if (settings.loop) {
+        Loop loop(device, *source, input, DType::bf16);
+        const auto looped = measure(loop, settings, loop_kind).first;
+        loop_time = looped.median;
+        over_loop = looped.median / time.median;
+      }
+      const double bytes = static_cast<double>(hit) * expert_bytes(form);
+      const double rate = bytes / time.median * 1e9;
+      const double flops =
+          6 * static_cast<double>(rows) * static_cast<double>(form.hidden) * static_cast<double>(form.experts.width);
+      if (kind == IRONCL_TIME_MEASURED && settings.copy_bytes_per_second > 0)
+        of_copy = rate / settings.copy_bytes_per_second;
+      const std::string verdict = comparison.pass ? "pass" : "fail";
+      const std::string why =
+          comparison.pass ? "" : fmt::format("y of token {}", some[static_cast<std::size_t>(comparison.worst_row)]);
+      const std::string variant = experts.gate_plan(false).variant;
+      table.add({device.uri(),
+                 form.name,
+                 tokens,
+                 form.routing.experts,
+                 hit,
+                 rows,
+                 variant,
+                 verdict,
+                 time.median,
+                 time.spread(),
+                 layer::time_kind_name(kind),
+                 host.median,
+                 loop_time,
+                 over_loop,
+                 flops / time.median,
+                 rate / 1e9,
+                 of_copy,
+                 comparison.max_error_over_bound,
+                 checked.tokens,
+                 static_cast<double>(experts.weights_bytes()),
+                 static_cast<std::int64_t>(time.count),
+                 why});
+      say(fmt::format(
+          "{:>6} {:>5} {:>6}  {:<14} {:<11} {:>11} {:>6.1f}% {:>11} {:>8} {:>9.4g} {:>8.4g} {:>7} {:>9} {}\n", tokens,
+          hit, rows, variant, verdict, report::human_text(time.median, Kind::time), time.spread() * 100,
+          report::human_text(loop_time, Kind::time), report::human_text(over_loop, Kind::number), flops / time.median,
+          rate / 1e9, report::human_text(of_copy, Kind::number),
+          report::human_text(comparison.max_error_over_bound, Kind::number), why));
+    }
+  } catch (const Error& error) {
+    const bool unsupported = error.status() == IRONCL_UNSUPPORTED || error.status() == IRONCL_UNIMPLEMENTED;
+    std::vector<report::Cell> row(table.columns().size());
+    row[0] = device.uri();
+    row[1] = form.name;
+    row[7] = std::string(unsupported ? "unsupported" : "error");
+    row.back() = std::string(error.what());
+    table.add(std::move(row));
+    say(fmt::format("{}: {}\n", unsupported ? "unsupported" : "error", error.what()));
+    return pass && unsupported;
+  }
+  return pass;
+}
+
+}  // namespace ironcl::cli

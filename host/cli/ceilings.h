@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a device can do at most, as it says when it is asked. Next door: bench_command.cpp.
+#pragma once
+
+#include "host/include/ironcl/ironcl.hpp"
+
+namespace ironcl::cli {
+
+/// What a device can do at most, as it measured itself; 0: it cannot say.
+struct Ceilings {
+  double flops = 0;             ///< f32 multiply-adds, two operations each, a second.
+  double bytes_per_second = 0;  ///< Copying, read and written bytes together.
+};
+
+/// The plugin's query "ceilings": {"fma_flops": ..., "copy_bytes_per_s": ...}.
+Ceilings ceilings_of(const Device& device);
+
+/// The plugin's query "fma_flops", which answers within some 20 ms; 0: it cannot say.
+double fma_flops_now(const Device& device);
+
+}  // namespace ironcl::cli

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reading x and routings.
+#include "host/layer/experts_input.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <cstring>
+
+#include "host/checkpoint/matrix.h"
+
+namespace ironcl::layer {
+namespace {
+
+using checkpoint::ErrorKind;
+using checkpoint::Tensor;
+using numerics::DType;
+
+std::vector<std::int32_t> read_ids(const std::filesystem::path& file, const Tensor& tensor, std::int64_t count,
+                                   std::int64_t experts) {
+  const bool wide = tensor.dtype_name == "I64";
+  if (!wide && tensor.dtype != DType::s32)
+    throw checkpoint::Error(ErrorKind::dtype, file, tensor.name,
+                            fmt::format("is {}; ids of experts are I32 or I64", tensor.dtype_name));
+  std::vector<std::int32_t> ids(static_cast<std::size_t>(count));
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    std::int64_t id = 0;
+    if (wide) {
+      std::memcpy(&id, tensor.data.data() + i * sizeof id, sizeof id);
+    } else {
+      std::int32_t narrow = 0;
+      std::memcpy(&narrow, tensor.data.data() + i * sizeof narrow, sizeof narrow);
+      id = narrow;
+    }
+    if (id >= experts)
+      throw checkpoint::Error(ErrorKind::value, file, tensor.name,
+                              fmt::format("has id {} at {}; the layer has {} experts", id, i, experts));
+    ids[i] = static_cast<std::int32_t>(std::max<std::int64_t>(id, -1));
+  }
+  return ids;
+}
+
+RoutedTokens load_routing(const std::string& text, std::int64_t tokens, const ExpertsForm& form) {
+  const auto ref = checkpoint::parse_tensor_ref(text, 2);
+  const auto file = checkpoint::SafetensorsFile::open(ref.file);
+  const Tensor &ids = file.at(ref.tensors[0]), &weights = file.at(ref.tensors[1]);
+  for (const Tensor* tensor : {&ids, &weights}) {
+    if (tensor->shape.size() != 2 || tensor->shape[0] < tokens || tensor->shape[1] != form.routing.top_k)
+      throw checkpoint::Error(ErrorKind::shape, ref.file, tensor->name,
+                              fmt::format("is {}, expected [{}, {}]: {} experts for each of x's tokens",
+                                          tensor->shape_text(), tokens, form.routing.top_k, form.routing.top_k));
+  }
+  if (weights.dtype != DType::f32)
+    throw checkpoint::Error(ErrorKind::dtype, ref.file, weights.name,
+                            fmt::format("is {}; weights of experts are F32", weights.dtype_name));
+  const std::int64_t count = tokens * form.routing.top_k;
+  RoutedTokens routed{read_ids(ref.file, ids, count, form.routing.experts),
+                      std::vector<float>(static_cast<std::size_t>(count))};
+  if (count != 0) std::memcpy(routed.weights.data(), weights.data.data(), routed.weights.size() * sizeof(float));
+  for (std::size_t i = 0; i < routed.weights.size(); ++i)
+    if (!std::isfinite(routed.weights[i]))
+      throw checkpoint::Error(ErrorKind::value, ref.file, weights.name,
+                              fmt::format("has {} at {}; a weight is finite", routed.weights[i], i));
+  return routed;
+}
+
+}  // namespace
+
+ExpertsInput load_experts_input(const ActivationSource& source, const std::string& routing, const ExpertsForm& form) {
+  // x is not quantised by the host: to the reader it is the input of an unquantised matrix [H, H].
+  checkpoint::LinearLayer entry;
+  entry.name = form.name;
+  entry.n = entry.k = form.hidden;
+  entry.activations = checkpoint::ActivationScheme::none;
+  Activations a = load_activations(source, entry);
+  ExpertsInput input{a.m, a.form.dtype, std::move(a.data), std::move(a.origin), {}};
+  if (!routing.empty()) input.routed = load_routing(routing, input.tokens, form);
+  return input;
+}
+
+}  // namespace ironcl::layer

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// What enters a layer of experts: x, and the routing of its tokens where somebody else has made it; out of files, or
+// made up. Next door: activation_files.h (of a single matrix), experts_judge.h.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "host/layer/activation_files.h"
+#include "host/layer/experts_oracle.h"
+
+namespace ironcl::layer {
+
+struct ExpertsInput {
+  std::int64_t tokens = 0;
+  numerics::DType x_dtype = numerics::DType::bf16;
+  std::vector<std::byte> x;  ///< [T, H], tight.
+  std::string origin;        ///< For people.
+  std::optional<RoutedTokens> routed;
+};
+
+/// Reads or makes x [T, H] for a layer of that form; `routing` is empty or "FILE:IDS,WEIGHTS", tensors I32 or I64 [T,
+/// k] and F32 [T, k]. An id below 0 is nobody's; one past the last expert is an error.
+/// Throws checkpoint::Error: bad file, tensor, shape, type, value.
+ExpertsInput load_experts_input(const ActivationSource& source, const std::string& routing, const ExpertsForm& form);
+
+}  // namespace ironcl::layer

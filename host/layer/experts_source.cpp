@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+// The matrices of a layer of experts: as a checkpoint has them, and one after another.
+#include "host/layer/experts_source.h"
+
+#include <algorithm>
+#include <stdexcept>
+
+#include "backends/numerics/casts.h"
+#include "backends/numerics/checked.h"
+#include "host/layer/layer_problem.h"
+
+namespace ironcl::layer {
+namespace {
+
+using checkpoint::Checkpoint;
+using checkpoint::ExpertsLayer;
+using checkpoint::GatedMatrices;
+using checkpoint::LinearLayer;
+using numerics::DType;
+
+/// Whether blocks of a matrix [2 I, H] are those of its halves.
+bool halves_have_own_blocks(const GatedForm& gated) noexcept {
+  const std::int64_t rows = gated.gate.scale.grid.group_rows;
+  return gated.gate.scale.dtype == DType::none || (rows != 0 && gated.width % rows == 0);
+}
+
+MatrixForm form_of(const LinearLayer& layer) { return {layer.weight.dtype, {layer.scale.dtype, layer.weight_grid}}; }
+
+class CheckpointExperts final : public ExpertsSource {
+ public:
+  CheckpointExperts(const Checkpoint& checkpoint, const ExpertsLayer& layer, bool quantize)
+      : layers_(checkpoint.layers()), layer_(layer) {
+    layer.check();
+    form_.name = layer.name;
+    form_.hidden = layer.hidden;
+    const checkpoint::Routing& routing = layer.routing;
+    form_.routing = {.experts = routing.experts,
+                     .top_k = routing.top_k,
+                     .score = static_cast<numerics::Score>(routing.score),
+                     .expert_groups = routing.expert_groups,
+                     .top_groups = routing.top_groups,
+                     .scale = static_cast<float>(routing.scale),
+                     .normalize = routing.normalize,
+                     .best_of_two = routing.has_correction_bias};
+    form_.correction_bias = layer.correction_bias.has_value();
+    form_.shared_gate = layer.shared_gate.has_value();
+    // One product makes the router's logits and the gate's; f32 holds both where their types differ.
+    form_.router = layer.router.dtype;
+    if (layer.shared_gate && layer.shared_gate->dtype != form_.router) form_.router = DType::f32;
+    form_.experts = gated_form(layer.experts, layer.width);
+    if (layer.shared) form_.shared = gated_form(*layer.shared, layer.shared_width);
+    const LinearLayer& down = layers_[layer.experts.down.front()];
+    const LinearLayer& gate = layers_[(layer.experts.fused() ? layer.experts.gate_up : layer.experts.gate).front()];
+    if (!quantize) return;
+    form_.x = activations_of(gate);
+    form_.between = activations_of(down);
+  }
+
+  const ExpertsForm& form() const override { return form_; }
+
+  StackedMatrices matrix(bool shared, Projection projection, std::int64_t expert) const override {
+    const GatedMatrices& gated = shared ? layer_.shared.value() : layer_.experts;
+    const auto& indices = projection == Projection::gate      ? gated.gate
+                          : projection == Projection::up      ? gated.up
+                          : projection == Projection::gate_up ? gated.gate_up
+                                                              : gated.down;
+    const LinearLayer& layer = layers_[indices.at(static_cast<std::size_t>(expert))];
+    LayerWeights weights = weights_of(layer);
+    StackedMatrices one{1, layer.n, layer.k, {}, std::move(weights.scales)};
+    if (layer.transposed)
+      one.codes = std::move(weights.turned);
+    else
+      one.codes.assign(weights.codes.begin(), weights.codes.end());
+    return one;
+  }
+
+  std::vector<std::byte> router() const override {
+    std::vector<std::byte> rows = in_router_type(layer_.router);
+    if (layer_.shared_gate) {
+      const std::vector<std::byte> gate = in_router_type(*layer_.shared_gate);
+      rows.insert(rows.end(), gate.begin(), gate.end());
+    }
+    return rows;
+  }
+
+  std::vector<float> correction_bias() const override {
+    if (!layer_.correction_bias) return {};
+    std::vector<float> values(static_cast<std::size_t>(layer_.correction_bias->elements()));
+    numerics::decode(layer_.correction_bias->dtype, layer_.correction_bias->data.data(), std::span<float>(values));
+    return values;
+  }
+
+ private:
+  GatedForm gated_form(const GatedMatrices& gated, std::int64_t width) const {
+    GatedForm form;
+    form.count = static_cast<std::int64_t>(gated.down.size());
+    form.width = width;
+    form.stored_fused = gated.fused();
+    form.gate = form_of(layers_[(gated.fused() ? gated.gate_up : gated.gate).front()]);
+    form.down = form_of(layers_[gated.down.front()]);
+    return form;
+  }
+
+  std::vector<std::byte> in_router_type(const checkpoint::Tensor& tensor) const {
+    if (tensor.dtype == form_.router) return {tensor.data.begin(), tensor.data.end()};
+    std::vector<float> values(static_cast<std::size_t>(tensor.elements()));
+    numerics::decode(tensor.dtype, tensor.data.data(), std::span<float>(values));
+    const auto bytes = std::as_bytes(std::span(values));
+    return {bytes.begin(), bytes.end()};
+  }
+
+  static ExpertsActivations activations_of(const LinearLayer& layer) {
+    const ActivationForm form = activation_form(layer, DType::bf16);
+    if (form.source == DType::none) return {};
+    return {form.dtype, form.scale.grid, form.quantizer};
+  }
+
+  const std::vector<LinearLayer>& layers_;
+  const ExpertsLayer& layer_;
+  ExpertsForm form_;
+};
+
+/// Rows [half * n / 2, ...) of a matrix whose halves have their own blocks.
+StackedMatrices half_of(const MatrixForm& form, const StackedMatrices& both, std::size_t half) {
+  StackedMatrices one{1, both.n / 2, both.k, {}, {}};
+  const auto take = [half](const std::vector<std::byte>& all) {
+    const auto size = static_cast<std::ptrdiff_t>(all.size() / 2);
+    const auto begin = all.begin() + static_cast<std::ptrdiff_t>(half) * size;
+    return std::vector<std::byte>(begin, begin + size);
+  };
+  one.codes = take(both.codes);
+  if (form.scale.dtype != DType::none) one.scales = take(both.scales);
+  return one;
+}
+
+void append(StackedMatrices& all, const StackedMatrices& one) {
+  all.codes.insert(all.codes.end(), one.codes.begin(), one.codes.end());
+  all.scales.insert(all.scales.end(), one.scales.begin(), one.scales.end());
+}
+
+}  // namespace
+
+const char* name_of(Projection projection) noexcept {
+  return projection == Projection::gate      ? "gate"
+         : projection == Projection::up      ? "up"
+         : projection == Projection::gate_up ? "gate_up"
+                                             : "down";
+}
+
+bool GatedForm::may_fuse() const noexcept { return stored_fused || halves_have_own_blocks(*this); }
+bool GatedForm::may_split() const noexcept { return !stored_fused || halves_have_own_blocks(*this); }
+
+std::pair<std::int64_t, std::int64_t> shape_of(const ExpertsForm& form, const GatedForm& gated,
+                                               Projection projection) noexcept {
+  if (projection == Projection::down) return {form.hidden, gated.width};
+  return {projection == Projection::gate_up ? 2 * gated.width : gated.width, form.hidden};
+}
+
+StackedMatrices stack(const ExpertsSource& source, bool shared, Projection projection) {
+  const ExpertsForm& form = source.form();
+  const GatedForm& gated = shared ? form.shared.value() : form.experts;
+  const MatrixForm& matrix = projection == Projection::down ? gated.down : gated.gate;
+  const auto [n, k] = shape_of(form, gated, projection);
+  StackedMatrices all{gated.count, n, k, {}, {}};
+  all.codes.reserve(static_cast<std::size_t>(numerics::checked_mul(
+      gated.count,
+      numerics::checked_mul(numerics::checked_mul(n, k), std::int64_t{numerics::size_of(matrix.code)}))));
+  for (std::int64_t expert = 0; expert < gated.count; ++expert) {
+    if (projection == Projection::down || gated.stored_fused == (projection == Projection::gate_up)) {
+      append(all, source.matrix(shared, projection, expert));
+    } else if (projection == Projection::gate_up) {
+      append(all, source.matrix(shared, Projection::gate, expert));
+      append(all, source.matrix(shared, Projection::up, expert));
+    } else {
+      append(all, half_of(matrix, source.matrix(shared, Projection::gate_up, expert),
+                          projection == Projection::up ? 1 : 0));
+    }
+  }
+  return all;
+}
+
+numerics::Operand operand_of(const MatrixForm& form, const StackedMatrices& matrix) {
+  numerics::Operand operand;
+  operand.dtype = form.code;
+  operand.data = matrix.codes.data();
+  operand.rows = matrix.n;
+  operand.cols = matrix.k;
+  operand.ld = matrix.k;
+  operand.scale_dtype = form.scale.dtype;
+  operand.scales = matrix.scales.data();
+  operand.grid = form.scale.grid;
+  operand.scale_ld = form.scale.grid.scale_cols(matrix.k);
+  return operand;
+}
+
+std::unique_ptr<ExpertsSource> source_of(const Checkpoint& checkpoint, const ExpertsLayer& layer, bool quantize) {
+  return std::make_unique<CheckpointExperts>(checkpoint, layer, quantize);
+}
+
+}  // namespace ironcl::layer

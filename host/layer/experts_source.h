@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+// A layer of experts in host memory: its sizes, and its matrices when somebody asks for them. Out of a checkpoint, or
+// made up. Next door: experts.h (on a device), experts_oracle.h (what comes out of it).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "backends/numerics/experts.h"
+#include "backends/numerics/matrix_view.h"
+#include "host/checkpoint/model.h"
+#include "host/report/problem.h"
+
+namespace ironcl::layer {
+
+/// The matrices of a gated MLP: down( activation(gate x) * up x ).
+enum class Projection { gate, up, gate_up, down };
+
+/// "gate", "up", "gate_up", "down".
+const char* name_of(Projection projection) noexcept;
+
+/// What all matrices of one projection have in common.
+struct MatrixForm {
+  numerics::DType code = numerics::DType::none;
+  report::Scales scale;  ///< Of one matrix; the grid restarts with each.
+};
+
+/// A gated MLP, as many of one shape as there are experts.
+struct GatedForm {
+  std::int64_t count = 1;
+  std::int64_t width = 0;     ///< I
+  MatrixForm gate, down;      ///< up is as gate.
+  bool stored_fused = false;  ///< Gate and up are one matrix [2 I, H], gate's rows first.
+
+  /// Whether gate and up may be taken as one matrix, and whether they may be taken as two.
+  bool may_fuse() const noexcept;
+  bool may_split() const noexcept;
+};
+
+/// How activations enter a product.
+struct ExpertsActivations {
+  numerics::DType code = numerics::DType::none;  ///< none: unquantised.
+  numerics::ScaleGrid grid;                      ///< {1, columns}
+  numerics::Quantizer quantizer;
+};
+
+/// Everything of a layer of experts but its numbers.
+struct ExpertsForm {
+  std::string name;
+  std::int64_t hidden = 0;  ///< H
+  numerics::Routing routing;
+  bool correction_bias = false;
+  bool shared_gate = false;
+  numerics::DType router = numerics::DType::bf16;
+  GatedForm experts;
+  std::optional<GatedForm> shared;
+  ExpertsActivations x, between;  ///< Of gate and up; of down.
+
+  /// Columns of the router's logits: E, and the shared expert's gate.
+  std::int64_t logits() const noexcept { return routing.experts + (shared_gate ? 1 : 0); }
+};
+
+/// Matrices [count, n, k] one after another, with their scales.
+struct StackedMatrices {
+  std::int64_t count = 0, n = 0, k = 0;
+  std::vector<std::byte> codes, scales;
+};
+
+/// The numbers of a layer of experts. Any thread; the matrices are made or read anew by each call, so that nobody
+/// holds them twice.
+class ExpertsSource {
+ public:
+  ExpertsSource() = default;
+  ExpertsSource(const ExpertsSource&) = delete;
+  ExpertsSource& operator=(const ExpertsSource&) = delete;
+  virtual ~ExpertsSource() = default;
+
+  virtual const ExpertsForm& form() const = 0;
+  /// One matrix of one expert, or of the shared one. `projection` is as it is stored: gate_up, or gate and up.
+  virtual StackedMatrices matrix(bool shared, Projection projection, std::int64_t expert) const = 0;
+  /// [logits(), H] of form().router: the router's rows, then the shared expert's gate.
+  virtual std::vector<std::byte> router() const = 0;
+  virtual std::vector<float> correction_bias() const = 0;  ///< [E]; empty where there is none.
+};
+
+/// All experts' matrices of a projection, fused or split as asked. Throws std::overflow_error for sizes.
+StackedMatrices stack(const ExpertsSource& source, bool shared, Projection projection);
+
+/// n and k of a projection.
+std::pair<std::int64_t, std::int64_t> shape_of(const ExpertsForm& form, const GatedForm& gated,
+                                               Projection projection) noexcept;
+
+/// A matrix as the oracle takes it, borrowed.
+numerics::Operand operand_of(const MatrixForm& form, const StackedMatrices& matrix);
+
+/// A layer of a checkpoint, which outlives it. `quantize` false: its activations stay unquantised, whatever the
+/// checkpoint says. Throws the layer's problem.
+std::unique_ptr<ExpertsSource> source_of(const checkpoint::Checkpoint& checkpoint,
+                                         const checkpoint::ExpertsLayer& layer, bool quantize = true);
+
+}  // namespace ironcl::layer

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+// Layers of experts by the command: compare and run, with other people's routings and results.
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <fstream>
+#include <string>
+
+#include "host/checkpoint/safetensors.h"
+#include "tests/cli/scratch.h"
+#include "tests/cli/shell.h"
+
+namespace {
+
+using namespace ironcl::cli_test;
+namespace json = boost::json;
+
+constexpr const char* kLayer = "model.layers.0.mlp";
+
+/// Ironwood, where it runs whole layers of experts.
+bool ironwood_runs() {
+  const Outcome outcome = ironcl_command(
+      {"compare", data_file("experts/qwen3-moe"), "--layer", kLayer, "--m", "1", "--device", "ironwood:0"},
+      Plugins::real);
+  return outcome.status != 4;
+}
+
+std::string expected(const std::string& name, const std::string& tensors) {
+  return data_file("experts/" + name + ".expect.safetensors") + ":" + tensors;
+}
+
+TEST(Experts, CompareRunsTheWholeLayer) {
+  if (!ironwood_runs()) GTEST_SKIP() << "Ironwood does not run whole layers of experts";
+  const Outcome outcome = ironcl_command(
+      {"compare", data_file("experts/deepseek-v3"), "--layer", "*.mlp", "--m", "9", "--json", "-"}, Plugins::real);
+  const json::value report = outcome.json();
+  ASSERT_EQ(report.at("cases").as_array().size(), 1u) << outcome.err;
+  const json::value& one = report.at("cases").at(0);
+  EXPECT_EQ(one.at("layer").as_string(), kLayer);
+  EXPECT_TRUE(contains(std::string(one.at("problem").as_string()), "8 experts of width 96, 2 a token"));
+  for (const json::value& device : one.at("devices").as_array())
+    EXPECT_NE(device.at("verdict").as_string(), "fail") << device;
+}
+
+TEST(Experts, CompareAgreesWithTransformers) {
+  if (!ironwood_runs()) GTEST_SKIP() << "Ironwood does not run whole layers of experts";
+  const Outcome outcome =
+      ironcl_command({"compare", data_file("experts/deepseek-v3"), "--layer", kLayer, "--weight-only", "--input",
+                      expected("deepseek-v3", "x"), "--routing", expected("deepseek-v3", "ids,weights"), "--expect",
+                      expected("deepseek-v3", "y"), "--device", "ironwood:0"},
+                     Plugins::real);
+  EXPECT_EQ(outcome.status, 0) << outcome.out << outcome.err;
+}
+
+TEST(Experts, CompareNamesTheExpertWhoseScaleIsWrong) {
+  if (!ironwood_runs()) GTEST_SKIP() << "Ironwood does not run whole layers of experts";
+  const Scratch scratch;
+  // A copy with one scale of one expert times 4.
+  const std::string bad = scratch.path("bad");
+  std::filesystem::copy(data_file("experts/deepseek-v3"), bad, std::filesystem::copy_options::recursive);
+  const std::string file = bad + "/model.safetensors", name = "model.layers.0.mlp.experts.5.up_proj.weight_scale_inv";
+  std::streamoff at = 0;
+  {
+    const auto opened = ironcl::checkpoint::SafetensorsFile::open(file);
+    at = opened.at(name).data.data() - opened.tensors().front().data.data();
+    std::ptrdiff_t first = 0;
+    for (const auto& tensor : opened.tensors())
+      first = std::min(first, tensor.data.data() - opened.tensors().front().data.data());
+    std::uint64_t header = 0;
+    std::ifstream(file, std::ios::binary).read(reinterpret_cast<char*>(&header), sizeof header);
+    at += static_cast<std::streamoff>(8 + header) - first;
+  }
+  std::fstream stream(file, std::ios::binary | std::ios::in | std::ios::out);
+  float scale = 0;
+  stream.seekg(at).read(reinterpret_cast<char*>(&scale), sizeof scale);
+  scale *= 4;
+  stream.seekp(at).write(reinterpret_cast<const char*>(&scale), sizeof scale);
+  stream.close();
+  const Outcome outcome = ironcl_command(
+      {"compare", bad, "--layer", kLayer, "--weight-only", "--input", expected("deepseek-v3", "x"), "--routing",
+       expected("deepseek-v3", "ids,weights"), "--expect", expected("deepseek-v3", "y"), "--device", "ironwood:0"},
+      Plugins::real);
+  EXPECT_EQ(outcome.status, 1) << outcome.out << outcome.err;
+  EXPECT_TRUE(contains(outcome.out, "expert 5: all 3 tokens ")) << outcome.out;
+  EXPECT_TRUE(contains(outcome.out, "scale [0, 0] of its up, 4 times what it must have been")) << outcome.out;
+}
+
+TEST(Experts, RunWritesResultAndRoutingThatAnotherRunTakes) {
+  if (!ironwood_runs()) GTEST_SKIP() << "Ironwood does not run whole layers of experts";
+  const Scratch scratch;
+  const std::string first = scratch.path("first.safetensors"), second = scratch.path("second.safetensors");
+  const std::vector<std::string> common = {"run",     data_file("experts/qwen3-moe"), "--layer",  kLayer,
+                                           "--input", expected("qwen3-moe", "x"),     "--device", "ironwood:0"};
+  auto command = common;
+  command.insert(command.end(), {"--output", first});
+  const Outcome outcome = ironcl_command(command, Plugins::real);
+  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  command = common;
+  command.insert(command.end(), {"--output", second, "--routing", first + ":ids,weights"});
+  ASSERT_EQ(ironcl_command(command, Plugins::real).status, 0);
+  const auto a = ironcl::checkpoint::SafetensorsFile::open(first),
+             b = ironcl::checkpoint::SafetensorsFile::open(second);
+  EXPECT_EQ(a.at("y").shape, (std::vector<std::int64_t>{11, 96}));
+  EXPECT_EQ(a.at("ids").dtype_name, "I32");
+  EXPECT_EQ(a.at("ids").shape, (std::vector<std::int64_t>{11, 2}));
+  EXPECT_EQ(a.at("weights").dtype_name, "F32");
+  for (const char* name : {"y", "ids", "weights"})
+    EXPECT_TRUE(std::equal(a.at(name).data.begin(), a.at(name).data.end(), b.at(name).data.begin())) << name;
+}
+
+TEST(Experts, WhatIsAskedWronglyIsAUsageError) {
+  const auto run = [](std::vector<std::string> more) {
+    more.insert(more.begin(), {"compare", data_file("experts/qwen3-moe")});
+    return ironcl_command(more, Plugins::none);
+  };
+  const std::string routing = expected("qwen3-moe", "ids,weights"), x = expected("qwen3-moe", "x");
+  Outcome outcome = run({"--layer", "*.up_proj", "--routing", routing, "--input", x});
+  EXPECT_EQ(outcome.status, 2);
+  EXPECT_TRUE(contains(outcome.err, "--routing is about one layer of experts")) << outcome.err;
+  outcome = run({"--layer", kLayer, "--input-q", x + ",x"});
+  EXPECT_EQ(outcome.status, 2) << outcome.err;
+  outcome = run({"--layer", kLayer, "--input", x, "--routing", expected("mixtral", "ids,y")});
+  EXPECT_EQ(outcome.status, 3);
+  EXPECT_TRUE(contains(outcome.err, "expected [11, 2]")) << outcome.err;
+  outcome = run({"--layer", kLayer, "--input", x, "--routing", expected("qwen3-5-stacked", "ids,weights")});
+  EXPECT_EQ(outcome.status, 3);
+  outcome = run({"--layer", "model.layers.0.mpl"});
+  EXPECT_EQ(outcome.status, 3);
+  EXPECT_TRUE(contains(outcome.err, "did you mean 'model.layers.0.mlp'")) << outcome.err;
+}
+
+}  // namespace

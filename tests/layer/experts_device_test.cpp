@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+// Layers of experts on this build's own devices: Ironwood's model and, where there is one, OpenCL's.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdio>
+
+#include "backends/numerics/casts.h"
+#include "host/layer/experts_judge.h"
+#include "tests/layer/experts_support.h"
+
+namespace ironcl::layer {
+namespace {
+
+using numerics::DType;
+
+class ExpertsOnDevices : public testing::Test {
+ protected:
+  ExpertsOnDevices() {
+    Registry::Options options;
+    options.use_environment = false;
+    options.plugin_dirs = REAL_PLUGIN_DIR;
+    const Example example("qwen3-moe", true);
+    for (const Device& device : Registry::discover(options).devices()) {
+      try {
+        ExpertsChoices choices;
+        choices.tokens = 1;
+        Experts(device, *example.source, choices);
+        devices.push_back(device);
+      } catch (const Error& error) {
+        if (error.status() != IRONCL_UNIMPLEMENTED && error.status() != IRONCL_UNSUPPORTED) throw;
+        refused += device.uri() + ": " + error.what() + "\n";
+      }
+    }
+  }
+  void SetUp() override {
+    if (devices.empty()) GTEST_SKIP() << "no device runs a layer of experts:\n" << refused;
+  }
+  std::string refused;
+  std::vector<Device> devices;
+};
+
+constexpr const char* kExamples[] = {"deepseek-v3", "qwen3-moe", "mixtral", "qwen3-5-stacked", "qwen3-vl-transposed"};
+
+TEST_F(ExpertsOnDevices, AreWithinTheComposedBoundAndRouteRightly) {
+  for (const char* name : kExamples) {
+    Example example(name, true);
+    example.input.routed.reset();
+    JudgeSettings settings;
+    const CaseReport report = judge(*example.source, example.input, devices, settings);
+    ASSERT_EQ(report.devices.size(), devices.size());
+    for (const DeviceReport& device : report.devices) {
+      EXPECT_EQ(device.verdict, Verdict::pass) << name << " on " << device.uri << ": " << device.reason;
+      if (device.comparison)
+        std::printf("  %s on %s: %.3g of the bound\n", name, device.uri.c_str(),
+                    device.comparison->max_error_over_bound);
+    }
+    for (const PairReport& pair : report.pairs) EXPECT_EQ(pair.verdict, Verdict::pass);
+  }
+}
+
+/// Without quantisation of activations what a device makes is what transformers' block makes.
+TEST_F(ExpertsOnDevices, AgreeWithTransformersWhereActivationsStayUnquantised) {
+  for (const char* name : kExamples) {
+    const Example example(name, false);
+    JudgeSettings settings;
+    settings.expectations = {{"y", DType::f64, example.y}};
+    const CaseReport report = judge(*example.source, example.input, devices, settings);
+    for (const DeviceReport& device : report.devices)
+      EXPECT_EQ(device.verdict, Verdict::pass) << name << " on " << device.uri << ": " << device.reason;
+    EXPECT_EQ(report.expect.size(), 1 + devices.size());
+    for (const ExpectReport& expected : report.expect)
+      EXPECT_EQ(expected.verdict, Verdict::pass) << name << ", " << expected.uri;
+  }
+}
+
+/// A device that was given one wrong scale is found out, with expert and matrix.
+TEST_F(ExpertsOnDevices, AWrongScaleOfOneExpertIsNamed) {
+  for (const Device& device : devices) {
+    const Example example("qwen3-moe", true);
+    const std::int32_t expert = example.input.routed->ids[2];
+    for (const Projection matrix : {Projection::gate, Projection::up, Projection::down}) {
+      const WrongScale wrong(*example.source, expert, matrix, 0, 0, 1.02f);
+      ExpertsChoices choices;
+      choices.tokens = example.input.tokens;
+      choices.out = DType::f32;
+      Experts experts(device, wrong, choices);
+      compute(device, experts, example.input);
+      const std::string step = first_wrong_step(device, experts, example.oracle(), example.input.tokens);
+      EXPECT_TRUE(step.starts_with("expert " + std::to_string(expert) + ", " + name_of(matrix) + ": ")) << step;
+    }
+  }
+}
+
+TEST_F(ExpertsOnDevices, FewerTokensThanItWasMadeForGiveTheSameBits) {
+  for (const Device& device : devices) {
+    const Example example("deepseek-v3", true);
+    ExpertsChoices choices;
+    choices.tokens = 64;
+    choices.out = DType::f32;
+    Experts experts(device, *example.source, choices);
+    const ExpertsOutput all = compute(device, experts, example.input);
+    ExpertsInput first = example.input;
+    first.tokens = 3;
+    first.x.resize(3 * 160 * 2);
+    first.routed->ids.resize(3 * 2);
+    first.routed->weights.resize(3 * 2);
+    const ExpertsOutput some = compute(device, experts, first);
+    EXPECT_TRUE(std::equal(some.y.begin(), some.y.end(), all.y.begin())) << device.uri();
+    first.tokens = 0;
+    first.x.clear();
+    first.routed = RoutedTokens{};
+    EXPECT_TRUE(compute(device, experts, first).y.empty());
+    EXPECT_TRUE(compute(device, experts, example.input).y == all.y) << device.uri() << ": after an empty call";
+  }
+}
+
+/// The order of tokens is nobody's business: shuffled in and out, the same bits.
+TEST_F(ExpertsOnDevices, ShuffledTokensGiveTheSameRows) {
+  for (const Device& device : devices) {
+    const Example example("qwen3-5-stacked", true);
+    ExpertsChoices choices;
+    choices.tokens = example.input.tokens;
+    choices.out = DType::f32;
+    Experts experts(device, *example.source, choices);
+    const ExpertsOutput straight = compute(device, experts, example.input);
+    ExpertsInput turned = example.input;
+    const std::int64_t tokens = turned.tokens, top_k = example.source->form().routing.top_k;
+    const std::size_t width = 96 * 2;
+    for (std::int64_t t = 0; t < tokens; ++t) {
+      const auto to = static_cast<std::size_t>(t), from = static_cast<std::size_t>((t * 7 + 3) % tokens);
+      std::copy_n(example.input.x.begin() + static_cast<std::ptrdiff_t>(from * width), width,
+                  turned.x.begin() + static_cast<std::ptrdiff_t>(to * width));
+      for (std::size_t j = 0; j < static_cast<std::size_t>(top_k); ++j) {
+        turned.routed->ids[to * static_cast<std::size_t>(top_k) + j] =
+            example.input.routed->ids[from * static_cast<std::size_t>(top_k) + j];
+        turned.routed->weights[to * static_cast<std::size_t>(top_k) + j] =
+            example.input.routed->weights[from * static_cast<std::size_t>(top_k) + j];
+      }
+    }
+    const ExpertsOutput shuffled = compute(device, experts, turned);
+    const std::size_t row = 96 * 4;
+    for (std::int64_t t = 0; t < tokens; ++t) {
+      const auto to = static_cast<std::size_t>(t), from = static_cast<std::size_t>((t * 7 + 3) % tokens);
+      EXPECT_TRUE(std::equal(shuffled.y.begin() + static_cast<std::ptrdiff_t>(to * row),
+                             shuffled.y.begin() + static_cast<std::ptrdiff_t>((to + 1) * row),
+                             straight.y.begin() + static_cast<std::ptrdiff_t>(from * row)))
+          << device.uri() << ", token " << from;
+    }
+  }
+}
+
+TEST_F(ExpertsOnDevices, WhatContradictsItselfIsRefused) {
+  const Example example("qwen3-moe", true);
+  for (const Device& device : devices) {
+    const auto status_of = [](auto&& action) -> ironcl_status {
+      try {
+        action();
+      } catch (const Error& error) {
+        return error.status();
+      }
+      return IRONCL_OK;
+    };
+    ExpertsChoices choices;
+    EXPECT_EQ(status_of([&] { Experts(device, *example.source, choices); }), IRONCL_INVALID_ARGUMENT) << "no tokens";
+    choices.tokens = std::int64_t{1} << 31;
+    EXPECT_EQ(status_of([&] { Experts(device, *example.source, choices); }), IRONCL_INVALID_ARGUMENT) << "rows";
+    choices.tokens = 4;
+    Experts experts(device, *example.source, choices);
+    Queue queue(device);
+    ExpertsArgs args;
+    args.tokens = 5;
+    EXPECT_EQ(status_of([&] { experts.enqueue(queue, args); }), IRONCL_INVALID_ARGUMENT) << "more tokens";
+    args.tokens = 4;
+    EXPECT_EQ(status_of([&] { experts.enqueue(queue, args); }), IRONCL_INVALID_ARGUMENT) << "no x";
+    const Buffer x(device, 4 * 96 * 2), y(device, 4 * 96 * 2 - 1);
+    args.x = x;
+    args.y = y;
+    EXPECT_EQ(status_of([&] { experts.enqueue(queue, args); }), IRONCL_INVALID_ARGUMENT) << "a short y";
+  }
+}
+
+}  // namespace
+}  // namespace ironcl::layer

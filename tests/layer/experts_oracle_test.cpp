@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: Apache-2.0
+// The oracle of a layer of experts: against transformers' own blocks, its bound against a computation in f32, and the
+// search for a wrong scale.
+#include "host/layer/experts_oracle.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <map>
+#include <tuple>
+
+#include "backends/numerics/casts.h"
+#include "backends/numerics/oracle.h"
+#include "backends/numerics/quantize.h"
+#include "host/layer/experts_blame.h"
+#include "tests/layer/experts_support.h"
+
+namespace ironcl::layer {
+namespace {
+
+using numerics::DType;
+
+class OfTransformers : public testing::TestWithParam<const char*> {};
+
+/// The block's own arithmetic: same experts, same weights, and y to the precision of its f32 weights.
+TEST_P(OfTransformers, RoutingAndResultAreTheBlocks) {
+  const Example example(GetParam(), false);
+  const ExpertsForm& form = example.source->form();
+  const RoutedTokens routed = route_on_host(
+      *example.source, router_oracle(*example.source, DType::bf16, example.input.x, example.input.tokens));
+  const std::int64_t top_k = form.routing.top_k;
+  for (std::int64_t t = 0; t < example.input.tokens; ++t) {
+    std::map<std::int32_t, float> got, want;
+    for (std::int64_t j = 0; j < top_k; ++j) {
+      const auto slot = static_cast<std::size_t>(t * top_k + j);
+      got[routed.ids[slot]] = routed.weights[slot];
+      want[example.input.routed->ids[slot]] = example.input.routed->weights[slot];
+    }
+    ASSERT_EQ(got.size(), static_cast<std::size_t>(top_k));
+    for (const auto& [id, weight] : want) {
+      ASSERT_TRUE(got.contains(id)) << "token " << t << " misses expert " << id;
+      EXPECT_NEAR(got[id], weight, 4e-7 * std::fabs(weight)) << "token " << t << ", expert " << id;
+    }
+  }
+  const ExpertsOracle oracle = example.oracle();
+  ASSERT_EQ(oracle.y.value.size(), example.y.size());
+  double largest = 0, worst = 0;
+  for (const double value : example.y) largest = std::max(largest, std::fabs(value));
+  for (std::size_t i = 0; i < example.y.size(); ++i) {
+    worst = std::max(worst, std::fabs(oracle.y.value[i] - example.y[i]));
+    EXPECT_LE(std::fabs(oracle.y.value[i] - example.y[i]), oracle.y.bound[i]) << i;
+  }
+  EXPECT_LT(worst, 1e-6 * largest);
+}
+INSTANTIATE_TEST_SUITE_P(Experts, OfTransformers,
+                         testing::Values("deepseek-v3", "qwen3-moe", "mixtral", "qwen3-5-stacked",
+                                         "qwen3-vl-transposed"),
+                         [](const auto& at) {
+                           std::string name = at.param;
+                           std::replace(name.begin(), name.end(), '-', '_');
+                           return name;
+                         });
+
+/// A product in f32: K group by K group, as a device does it.
+std::vector<float> product(const std::vector<double>& a, const std::vector<double>& b, std::int64_t rows,
+                           std::int64_t cols, std::int64_t k) {
+  std::vector<float> d;
+  for (std::int64_t m = 0; m < rows; ++m) {
+    for (std::int64_t n = 0; n < cols; ++n) {
+      float total = 0;
+      for (std::int64_t from = 0; from < k; from += 128) {
+        float sum = 0;
+        for (std::int64_t i = from; i < std::min(from + 128, k); ++i)
+          sum += static_cast<float>(a[static_cast<std::size_t>(m * k + i)] * b[static_cast<std::size_t>(n * k + i)]);
+        total += sum;
+      }
+      d.push_back(total);
+    }
+  }
+  return d;
+}
+
+std::vector<double> decode(const MatrixForm& form, const StackedMatrices& matrix) {
+  return numerics::decode_operand(operand_of(form, matrix));
+}
+
+std::vector<double> requantize(const ExpertsActivations& form, const std::vector<float>& h, std::int64_t rows,
+                               std::int64_t cols) {
+  std::vector<std::uint8_t> codes(h.size());
+  std::vector<float> scales(static_cast<std::size_t>(rows * form.grid.scale_cols(cols)));
+  numerics::quantize({h.data(), rows, cols, cols}, form.code, form.grid, form.quantizer, codes, scales);
+  std::vector<double> values(h.size());
+  numerics::decode(form.code, reinterpret_cast<const std::byte*>(codes.data()), std::span<double>(values));
+  for (std::int64_t row = 0; row < rows; ++row)
+    for (std::int64_t col = 0; col < cols; ++col)
+      values[static_cast<std::size_t>(row * cols + col)] *= static_cast<double>(
+          scales[static_cast<std::size_t>(row * form.grid.scale_cols(cols) + form.grid.col_of(col))]);
+  return values;
+}
+
+/// The whole layer in f32, by plain loops: what a right device would give. Gate and up are stored apart in it.
+std::vector<double> in_f32(const ExpertsSource& source, const ExpertsInput& input) {
+  const ExpertsForm& form = source.form();
+  const std::int64_t hidden = form.hidden;
+  std::vector<float> x(static_cast<std::size_t>(input.tokens * hidden));
+  numerics::decode(input.x_dtype, input.x.data(), std::span<float>(x));
+  const std::vector<double> rows = requantize(form.x, x, input.tokens, hidden);
+  const auto mlp = [&](bool shared, std::int64_t expert, std::int64_t token) {
+    const GatedForm& gated = shared ? *form.shared : form.experts;
+    const std::vector<double> row(rows.begin() + static_cast<std::ptrdiff_t>(token * hidden),
+                                  rows.begin() + static_cast<std::ptrdiff_t>((token + 1) * hidden));
+    const auto gate =
+        product(row, decode(gated.gate, source.matrix(shared, Projection::gate, expert)), 1, gated.width, hidden);
+    const auto up =
+        product(row, decode(gated.gate, source.matrix(shared, Projection::up, expert)), 1, gated.width, hidden);
+    std::vector<float> h;
+    for (std::size_t i = 0; i < gate.size(); ++i) h.push_back(gate[i] / (1 + std::exp(-gate[i])) * up[i]);
+    return product(requantize(form.between, h, 1, gated.width),
+                   decode(gated.down, source.matrix(shared, Projection::down, expert)), 1, hidden, gated.width);
+  };
+  std::vector<double> y;
+  for (std::int64_t t = 0; t < input.tokens; ++t) {
+    std::vector<float> sum(static_cast<std::size_t>(hidden), 0.0f);
+    for (std::int64_t j = 0; j < form.routing.top_k; ++j) {
+      const auto slot = static_cast<std::size_t>(t * form.routing.top_k + j);
+      const std::vector<float> row = mlp(false, input.routed->ids[slot], t);
+      for (std::size_t i = 0; i < row.size(); ++i) sum[i] += input.routed->weights[slot] * row[i];
+    }
+    if (form.shared) {
+      const std::vector<float> row = mlp(true, 0, t);
+      for (std::size_t i = 0; i < row.size(); ++i) sum[i] += row[i];
+    }
+    y.insert(y.end(), sum.begin(), sum.end());
+  }
+  return y;
+}
+
+TEST(ExpertsBound, HoldsARightResultInF32) {
+  for (const char* name : {"deepseek-v3", "qwen3-moe"}) {
+    const Example example(name, true);
+    const ExpertsOracle oracle = example.oracle();
+    const numerics::Comparison comparison = compare(in_f32(*example.source, example.input), oracle.y);
+    EXPECT_TRUE(comparison.pass) << name << ": " << comparison.max_error_over_bound;
+    std::printf("  %s: %.3g of the bound, NMSE %.3g\n", name, comparison.max_error_over_bound, comparison.nmse);
+  }
+}
+
+/// A bound that lets everything through is none: half a code's step is far outside of it nearly everywhere.
+TEST(ExpertsBound, IsFarBelowTheStepOfACode) {
+  const Example example("qwen3-moe", true);
+  const ExpertsOracle oracle = example.oracle();
+  std::size_t tight = 0, all = 0;
+  for (const ExpertOracle& one : oracle.experts) {
+    for (std::size_t i = 0; i < one.mlp.h.value.size(); ++i) {
+      ++all;
+      tight += one.mlp.h.bound[i] < 0x1p-6 * std::fabs(one.mlp.h.value[i]) ? 1u : 0u;
+    }
+  }
+  EXPECT_GT(static_cast<double>(tight), 0.9 * static_cast<double>(all));
+}
+
+TEST(ExpertsBound, CatchesOneScaleFivePerCentOff) {
+  const Example example("deepseek-v3", true);
+  const ExpertsOracle oracle = example.oracle();
+  for (const Projection matrix : {Projection::gate, Projection::up, Projection::down}) {
+    const WrongScale wrong(*example.source, example.input.routed->ids[0], matrix, 0, 0, 1.05f);
+    const numerics::Comparison comparison = compare(in_f32(wrong, example.input), oracle.y);
+    EXPECT_FALSE(comparison.pass) << name_of(matrix);
+    EXPECT_GT(comparison.max_error_over_bound, 10) << name_of(matrix);
+  }
+}
+
+TEST(ExpertsBound, NaNIsRightOnlyWhereTheOracleHasIt) {
+  Example example("qwen3-moe", true);
+  const std::uint16_t nan = 0x7fc0;
+  std::memcpy(example.input.x.data() + 2 * 96 * 2, &nan, sizeof nan);  // token 2
+  const ExpertsOracle oracle = example.oracle();
+  std::vector<double> got = in_f32(*example.source, example.input);
+  EXPECT_TRUE(compare(got, oracle.y).pass);
+  for (std::size_t i = 0; i < got.size(); ++i) EXPECT_EQ(std::isnan(got[i]), i / 96 == 2) << i;
+  got[0] = std::nan("");
+  EXPECT_FALSE(compare(got, oracle.y).pass);
+  got = in_f32(*example.source, example.input);
+  got[2 * 96] = 0;
+  EXPECT_FALSE(compare(got, oracle.y).pass) << "a number where NaN belongs";
+}
+
+/// Blocks of every matrix are found, with their factor, whether activations are quantised or not.
+TEST(Blame, NamesExpertMatrixAndScale) {
+  for (const bool quantize : {false, true}) {
+    const Example example("deepseek-v3", quantize);
+    const ExpertsOracle right = example.oracle();
+    const std::int32_t expert = example.input.routed->ids[0];
+    for (const auto& [matrix, row, col, factor] :
+         {std::tuple{Projection::gate, 0, 1, 0.25f}, std::tuple{Projection::up, 0, 0, 4.0f},
+          std::tuple{Projection::up, 0, 1, 1.25f}, std::tuple{Projection::down, 1, 0, 2.0f}}) {
+      const WrongScale wrong(*example.source, expert, matrix, row, col, factor);
+      const ExpertsOracle oracle = experts_oracle(wrong, DType::bf16, example.input.x, example.input.tokens,
+                                                  *example.input.routed, DType::f32);
+      const auto blame = find_blame(wrong, example.input, *example.input.routed, oracle, right.y.value, oracle.y);
+      ASSERT_TRUE(blame);
+      EXPECT_EQ(blame->expert, expert);
+      ASSERT_EQ(blame->scales.size(), 1u) << blame->text();
+      EXPECT_EQ(name_of(blame->scales[0].matrix), std::string(name_of(matrix))) << blame->text();
+      EXPECT_EQ(blame->scales[0].row, row) << blame->text();
+      EXPECT_EQ(blame->scales[0].col, col) << blame->text();
+      EXPECT_NEAR(blame->scales[0].factor, static_cast<double>(factor), 0.1 * static_cast<double>(factor))
+          << blame->text();
+      EXPECT_GT(blame->scales[0].explained, 0.9);
+    }
+    EXPECT_FALSE(find_blame(*example.source, example.input, *example.input.routed, right, right.y.value, right.y));
+  }
+}
+
+/// H of one block: a row block of up and the same column block of down do the same to y, and both are said.
+TEST(Blame, SaysWhatNobodyCanTellApart) {
+  const Example example("qwen3-moe", false);
+  const std::int32_t expert = example.input.routed->ids[0];
+  const WrongScale wrong(*example.source, expert, Projection::up, 1, 0, 2.0f);
+  const ExpertsOracle oracle =
+      experts_oracle(wrong, DType::bf16, example.input.x, example.input.tokens, *example.input.routed, DType::f32);
+  const auto blame =
+      find_blame(wrong, example.input, *example.input.routed, oracle, example.oracle().y.value, oracle.y);
+  ASSERT_TRUE(blame);
+  const std::string text = blame->text();
+  EXPECT_NE(text.find("scale [1, 0] of its up, 2 times"), std::string::npos) << text;
+  EXPECT_NE(text.find("scale [0, 1] of its down, 2 times"), std::string::npos) << text;
+}
+
+}  // namespace
+}  // namespace ironcl::layer
