@@ -158,6 +158,12 @@ static inline float16 convert_halfs(ushort16 bits) {
 #define WEIGHT_UNIT_4 1.0f
 #endif
 #define DECODE_WEIGHTS_7(codes) convert_float16(as_char16(codes))
+#define DECODE_WEIGHTS_1(values) (values)
+#define DECODE_WEIGHTS_2(values) decode_f16_16(convert_uint16(values))
+#define DECODE_WEIGHTS_3(values) decode_bf16_16(convert_uint16(values))
+#define WEIGHT_UNIT_1 1.0f
+#define WEIGHT_UNIT_2 1.0f
+#define WEIGHT_UNIT_3 1.0f
 #define WEIGHT_UNIT_5 1.0f
 #define WEIGHT_UNIT_7 1.0f
 

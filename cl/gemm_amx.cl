@@ -254,108 +254,118 @@ void gemm_amx(GEMM_ARGS) {
   __local float totals[BLOCK_N * BLOCK_M * 4 * TILE_SUMS] __attribute__((aligned(64)));
   __local float sums[4 * TILE_SUMS] __attribute__((aligned(64)));  // Stored after those of the block before were added.
   __local float scales_b[2][UNIT] __attribute__((aligned(64)));
-  const int first_n = (int)get_group_id(0) * (BLOCK_N * UNIT);
-  // Blocks of rows are as equal as can be, as in gemm_panel.
-  const ulong all_tiles = (ulong)((m + TILE_ROWS - 1) / TILE_ROWS), block = get_group_id(1), blocks = get_num_groups(1);
-  const int first_tile = (int)(block * all_tiles / blocks);
-  const int tiles = (int)((block + 1) * all_tiles / blocks) - first_tile;
-  if (tiles == 0 || first_n >= n) return;
-  const int units = min(BLOCK_N, (n - first_n + UNIT - 1) / UNIT);
-  const int groups = (k + GROUP - 1) / GROUP;
-  __global const uchar* block_b = b + (ulong)first_n * (ulong)k_pad;
-  // A unit whose second panel is past the last column reads its first panel twice.
+  const int columns = (n + BLOCK_N * UNIT - 1) / (BLOCK_N * UNIT);
+  EACH_UNIT(columns) {
+#ifdef GROUPED
+    const dealt_block here = block_of(dealt, TILE_ROWS, work, columns);
+    const ulong all_tiles = (ulong)dealt[DEALT_TILES];
+#else
+    // Blocks of rows are as equal as can be, as in gemm_panel.
+    const ulong all_tiles = (ulong)((m + TILE_ROWS - 1) / TILE_ROWS), block = get_group_id(1), blocks = get_num_groups(1);
+    const int of_block = (int)(block * all_tiles / blocks);
+    const dealt_block here = {0, of_block * TILE_ROWS, m, of_block, (int)((block + 1) * all_tiles / blocks) - of_block,
+                              (int)get_group_id(0)};
+    if (here.tiles == 0 || here.column >= columns) return;
+#endif
+    OF_MATRIX(here)
+    const int first_n = here.column * (BLOCK_N * UNIT), first_tile = here.first_tile, tiles = here.tiles;
+    const int units = min(BLOCK_N, (n - first_n + UNIT - 1) / UNIT);
+    const int groups = (k + GROUP - 1) / GROUP;
+    __global const uchar* block_b = b_here + (ulong)first_n * (ulong)k_pad;
+    // A unit whose second panel is past the last column reads its first panel twice.
 #define SECOND_PANEL(unit) (first_n + (unit) * UNIT + PANEL < n_pad ? (ulong)k_pad * PANEL : 0ul)
 
-  configure_tiles(min(m, TILE_ROWS));
-  for (int i = 0; i < units * BLOCK_M * 4 * TILE_SUMS; i += 16) *(__local float16*)(totals + i) = (float16)(0.0f);
-  work_beside beside;
-  beside.next.to = slots[0];
-  beside.next.low = block_b;
-  beside.next.high = block_b + SECOND_PANEL(0);
-  beside.next.left = SLOT_ROWS;
-  beside.next.real = k_pad / K_OF_ROW;
-  decode_some(&beside.next, SLOT_ROWS);
-  // Nothing waits at first: what is added then goes to sums that the first block overwrites.
-  for (int i = 0; i < 4 * TILE_SUMS; i += 16) *(__local float16*)(sums + i) = (float16)(0.0f);
-  for (int i = 0; i < UNIT; i += 16) *(__local float16*)(scales_b[1] + i) = (float16)(0.0f);
-  int turn = 0;
-  beside.sums.sums = sums;
-  beside.sums.totals0 = beside.sums.totals1 = sums;
-  beside.sums.scales_a0 = beside.sums.scales_a1 = sa + sa_at + (ulong)first_tile * sa_ld * TILE_ROWS;
-  beside.sums.scales_b0 = beside.sums.scales_b1 = scales_b[1];
+    configure_tiles(min(here.end_row - here.first_row, TILE_ROWS));
+    for (int i = 0; i < units * BLOCK_M * 4 * TILE_SUMS; i += 16) *(__local float16*)(totals + i) = (float16)(0.0f);
+    work_beside beside;
+    beside.next.to = slots[0];
+    beside.next.low = block_b;
+    beside.next.high = block_b + SECOND_PANEL(0);
+    beside.next.left = SLOT_ROWS;
+    beside.next.real = k_pad / K_OF_ROW;
+    decode_some(&beside.next, SLOT_ROWS);
+    // Nothing waits at first: what is added then goes to sums that the first block overwrites.
+    for (int i = 0; i < 4 * TILE_SUMS; i += 16) *(__local float16*)(sums + i) = (float16)(0.0f);
+    for (int i = 0; i < UNIT; i += 16) *(__local float16*)(scales_b[1] + i) = (float16)(0.0f);
+    int turn = 0;
+    beside.sums.sums = sums;
+    beside.sums.totals0 = beside.sums.totals1 = sums;
+    beside.sums.scales_a0 = beside.sums.scales_a1 = sa + sa_at + (ulong)first_tile * sa_ld * TILE_ROWS;
+    beside.sums.scales_b0 = beside.sums.scales_b1 = scales_b[1];
 
-  for (int group = 0; group < groups; ++group) {
-    const int first_k = group * GROUP;
-    const int steps = (min(GROUP, k - first_k) + STEP - 1) / STEP;
-    // Blocks of a unit: two for each pair of tiles, one for a tile that is left over.
-    const int shares = tiles * steps;
-    const int lines = group + 1 < groups ? (A_TILE_BYTES / 64 + units * 2 * steps - 1) / (units * 2 * steps) : 0;
-    __global const uchar* group_a = a + a_at * ELEMENT_BYTES + ((ulong)group * all_tiles + (ulong)first_tile) * A_TILE_BYTES;
-    for (int unit = 0; unit < units; ++unit, ++turn) {
-      // The next unit in turn: of this group, or the first of the next.
-      const int next_unit = unit + 1 < units ? unit + 1 : 0, next_k = first_k + (unit + 1 < units ? 0 : GROUP);
-      __local const uchar* slot = slots[turn & 1];
-      beside.next.to = slots[(turn + 1) & 1];
-      beside.next.low = block_b + (ulong)next_unit * (ulong)k_pad * UNIT + (ulong)next_k * PANEL;
-      beside.next.high = beside.next.low + SECOND_PANEL(next_unit);
-      beside.next.left = next_k < k ? (min(GROUP, k - next_k) + STEP - 1) / STEP * B_ROWS : 0;
-      beside.next.real = (k_pad - next_k) / K_OF_ROW;
-      beside.share = (beside.next.left + shares - 1) / shares;
-      // Scales in the order of the column tiles; those of the unit before are still read by sums that wait.
-      __local float* scales = scales_b[turn & 1];
-      {
-        const int col = first_n + unit * UNIT, second = col + PANEL < n_pad ? 2 : 0;
-        __global const float* from = sb + (ulong)(first_k / B_SCALE_COLS) * (ulong)n_pad + (ulong)col;
-        const float16 x0 = vload16(0, from), x1 = vload16(1, from);
-        const float16 x2 = vload16(second, from), x3 = vload16(second + 1, from);
-        *(__local float16*)(scales) = IN_TILE_ORDER(x0, x1, x2, x3, s0123);
-        *(__local float16*)(scales + 16) = IN_TILE_ORDER(x0, x1, x2, x3, s4567);
-        *(__local float16*)(scales + 32) = IN_TILE_ORDER(x0, x1, x2, x3, s89ab);
-        *(__local float16*)(scales + 48) = IN_TILE_ORDER(x0, x1, x2, x3, scdef);
-      }
-      for (int tile = 0; tile < tiles; tile += 2) {
-        __global const uchar* tile_a = group_a + (ulong)tile * A_TILE_BYTES;
-        __global const float* scales_a = sa + sa_at + ((ulong)(first_tile + tile) * sa_ld + (ulong)group) * TILE_ROWS;
-        __local float* tile_totals = totals + (unit * BLOCK_M + tile) * (4 * TILE_SUMS);
-        if (tile + 1 < tiles) {
-          beside.lines = lines;
-          for (int pair = 0; pair < 2; ++pair) {
-            beside.ahead = tile_a + all_tiles * A_TILE_BYTES + (unit * 2 + pair) * steps * lines * 64;
-            MULTIPLY(multiply_2x2, sums, tile_a, slot + pair * 128);
-            beside.sums.totals0 = tile_totals + pair * (2 * TILE_SUMS);
-            beside.sums.totals1 = beside.sums.totals0 + 4 * TILE_SUMS;
-            beside.sums.scales_a0 = scales_a;
-            beside.sums.scales_a1 = scales_a + sa_ld * TILE_ROWS;
-            beside.sums.scales_b0 = beside.sums.scales_b1 = scales + pair * 32;
+    for (int group = 0; group < groups; ++group) {
+      const int first_k = group * GROUP;
+      const int steps = (min(GROUP, k - first_k) + STEP - 1) / STEP;
+      // Blocks of a unit: two for each pair of tiles, one for a tile that is left over.
+      const int shares = tiles * steps;
+      const int lines = group + 1 < groups ? (A_TILE_BYTES / 64 + units * 2 * steps - 1) / (units * 2 * steps) : 0;
+      __global const uchar* group_a = a + a_at * ELEMENT_BYTES + ((ulong)group * all_tiles + (ulong)first_tile) * A_TILE_BYTES;
+      for (int unit = 0; unit < units; ++unit, ++turn) {
+        // The next unit in turn: of this group, or the first of the next.
+        const int next_unit = unit + 1 < units ? unit + 1 : 0, next_k = first_k + (unit + 1 < units ? 0 : GROUP);
+        __local const uchar* slot = slots[turn & 1];
+        beside.next.to = slots[(turn + 1) & 1];
+        beside.next.low = block_b + (ulong)next_unit * (ulong)k_pad * UNIT + (ulong)next_k * PANEL;
+        beside.next.high = beside.next.low + SECOND_PANEL(next_unit);
+        beside.next.left = next_k < k ? (min(GROUP, k - next_k) + STEP - 1) / STEP * B_ROWS : 0;
+        beside.next.real = (k_pad - next_k) / K_OF_ROW;
+        beside.share = (beside.next.left + shares - 1) / shares;
+        // Scales in the order of the column tiles; those of the unit before are still read by sums that wait.
+        __local float* scales = scales_b[turn & 1];
+        {
+          const int col = first_n + unit * UNIT, second = col + PANEL < n_pad ? 2 : 0;
+          __global const float* from = sb_here + (ulong)(first_k / B_SCALE_COLS) * (ulong)n_pad + (ulong)col;
+          const float16 x0 = vload16(0, from), x1 = vload16(1, from);
+          const float16 x2 = vload16(second, from), x3 = vload16(second + 1, from);
+          *(__local float16*)(scales) = IN_TILE_ORDER(x0, x1, x2, x3, s0123);
+          *(__local float16*)(scales + 16) = IN_TILE_ORDER(x0, x1, x2, x3, s4567);
+          *(__local float16*)(scales + 32) = IN_TILE_ORDER(x0, x1, x2, x3, s89ab);
+          *(__local float16*)(scales + 48) = IN_TILE_ORDER(x0, x1, x2, x3, scdef);
+        }
+        for (int tile = 0; tile < tiles; tile += 2) {
+          __global const uchar* tile_a = group_a + (ulong)tile * A_TILE_BYTES;
+          __global const float* scales_a = sa + sa_at + ((ulong)(first_tile + tile) * sa_ld + (ulong)group) * TILE_ROWS;
+          __local float* tile_totals = totals + (unit * BLOCK_M + tile) * (4 * TILE_SUMS);
+          if (tile + 1 < tiles) {
+            beside.lines = lines;
+            for (int pair = 0; pair < 2; ++pair) {
+              beside.ahead = tile_a + all_tiles * A_TILE_BYTES + (unit * 2 + pair) * steps * lines * 64;
+              MULTIPLY(multiply_2x2, sums, tile_a, slot + pair * 128);
+              beside.sums.totals0 = tile_totals + pair * (2 * TILE_SUMS);
+              beside.sums.totals1 = beside.sums.totals0 + 4 * TILE_SUMS;
+              beside.sums.scales_a0 = scales_a;
+              beside.sums.scales_a1 = scales_a + sa_ld * TILE_ROWS;
+              beside.sums.scales_b0 = beside.sums.scales_b1 = scales + pair * 32;
+            }
+          } else {
+            beside.lines = 0;
+            MULTIPLY(multiply_1x4, sums, tile_a, slot);
+            beside.sums.totals0 = tile_totals;
+            beside.sums.totals1 = tile_totals + 2 * TILE_SUMS;
+            beside.sums.scales_a0 = beside.sums.scales_a1 = scales_a;
+            beside.sums.scales_b0 = scales;
+            beside.sums.scales_b1 = scales + 32;
           }
-        } else {
-          beside.lines = 0;
-          MULTIPLY(multiply_1x4, sums, tile_a, slot);
-          beside.sums.totals0 = tile_totals;
-          beside.sums.totals1 = tile_totals + 2 * TILE_SUMS;
-          beside.sums.scales_a0 = beside.sums.scales_a1 = scales_a;
-          beside.sums.scales_b0 = scales;
-          beside.sums.scales_b1 = scales + 32;
         }
       }
     }
-  }
-  RELEASE_TILES();
-  add_rows(beside.sums, scales_of(beside.sums), 0, 32);
+    RELEASE_TILES();
+    add_rows(beside.sums, scales_of(beside.sums), 0, 32);
 
-  for (int tile = 0; tile < tiles; ++tile) {
-    const int first_row = (first_tile + tile) * TILE_ROWS;
-    for (int unit = 0; unit < units; ++unit) {
-      __local const float16* from = (__local const float16*)(totals + (unit * BLOCK_M + tile) * (4 * TILE_SUMS));
-      const int col = first_n + unit * UNIT, count = n - col;
-      for (int i = 0; i < min(TILE_ROWS, m - first_row); ++i) {
-        const float16 x0 = from[i], x1 = from[TILE_ROWS + i], x2 = from[2 * TILE_ROWS + i], x3 = from[3 * TILE_ROWS + i];
+    for (int tile = 0; tile < tiles; ++tile) {
+      const int first_row = here.first_row + tile * TILE_ROWS;
+      for (int unit = 0; unit < units; ++unit) {
+        __local const float16* from = (__local const float16*)(totals + (unit * BLOCK_M + tile) * (4 * TILE_SUMS));
+        const int col = first_n + unit * UNIT, count = n - col;
+        for (int i = 0; i < min(TILE_ROWS, here.end_row - first_row); ++i) {
+          const float16 x0 = from[i], x1 = from[TILE_ROWS + i], x2 = from[2 * TILE_ROWS + i], x3 = from[3 * TILE_ROWS + i];
 #define STORE_PART(part, at) \
-  store_16(d, d_at, ldd, bias, bias_at, first_row + i, col + at, count - at, IN_TILE_ORDER(x0, x1, x2, x3, part));
-        STORE_PART(s0123, 0)
-        STORE_PART(s4567, 16)
-        STORE_PART(s89ab, 32)
-        STORE_PART(scdef, 48)
+    store_16(d, d_at, ldd, bias, bias_here, first_row + i, col + at, count - at, IN_TILE_ORDER(x0, x1, x2, x3, part));
+          STORE_PART(s0123, 0)
+          STORE_PART(s4567, 16)
+          STORE_PART(s89ab, 32)
+          STORE_PART(scdef, 48)
+        }
       }
     }
   }

@@ -54,13 +54,12 @@
 #endif
 
 // Decodes the rows [first, end) of k of one panel, and fetches those of the next K group.
-static inline void decode_panel(__local float* slot, __global const uchar* codes, int first, int end) {
+static inline void decode_panel(__local float* slot, __global const weight* codes, int first, int end) {
   for (int kk = first; kk < end; ++kk) {
     PREFETCH_FAR(codes + (kk + GROUP) * PANEL);
-    const uchar16 low = vload16(0, codes + kk * PANEL), high = vload16(0, codes + kk * PANEL + 16);
     __local float16* to = (__local float16*)(slot + kk * PANEL);
-    to[0] = JOIN(DECODE_WEIGHTS_, B_TYPE)(low);
-    to[1] = JOIN(DECODE_WEIGHTS_, B_TYPE)(high);
+    to[0] = WEIGHTS(codes + kk * PANEL);
+    to[1] = WEIGHTS(codes + kk * PANEL + 16);
   }
 }
 
@@ -72,96 +71,105 @@ void gemm_panel(GEMM_ARGS) {
   __local float slots[2][PANELS * GROUP * PANEL] __attribute__((aligned(64)));
   __local float totals[BLOCK_M * TILE_M * BLOCK_N] __attribute__((aligned(64)));
   const ulong tile_stride = lda * TILE_M, scales_stride = sa_ld * TILE_M;
-  const int first_n = (int)get_group_id(0) * BLOCK_N;
-  // Blocks of rows are as equal as can be: a device that gives each core one stretch of the work-groups would else give the
-  // last core the short ones.
-  const ulong all_tiles = (ulong)((m + TILE_M - 1) / TILE_M), block = get_group_id(1), blocks = get_num_groups(1);
-  const int first_tile = (int)(block * all_tiles / blocks);
-  const int tiles = (int)((block + 1) * all_tiles / blocks) - first_tile;
-  if (tiles == 0 || first_n >= n) return;
-  const int panels = min(PANELS, (n - first_n + PANEL - 1) / PANEL);
-  const int groups = (k + GROUP - 1) / GROUP;
-  __global const uchar* block_b = b + (ulong)first_n * (ulong)k_pad;
+  const int columns = (n + BLOCK_N - 1) / BLOCK_N;
+  EACH_UNIT(columns) {
+#ifdef GROUPED
+    const dealt_block here = block_of(dealt, TILE_M, work, columns);
+#else
+    // Blocks of rows are as equal as can be: a device that gives each core one stretch of the work-groups would else give the
+    // last core the short ones.
+    const ulong all_tiles = (ulong)((m + TILE_M - 1) / TILE_M), block = get_group_id(1), blocks = get_num_groups(1);
+    const int of_block = (int)(block * all_tiles / blocks);
+    const dealt_block here = {0, of_block * TILE_M, m, of_block, (int)((block + 1) * all_tiles / blocks) - of_block,
+                            (int)get_group_id(0)};
+    if (here.tiles == 0 || here.column >= columns) return;
+#endif
+    OF_MATRIX(here)
+    const int first_n = here.column * BLOCK_N, first_tile = here.first_tile, tiles = here.tiles;
+    const int panels = min(PANELS, (n - first_n + PANEL - 1) / PANEL);
+    const int groups = (k + GROUP - 1) / GROUP;
+    __global const weight* block_b = (__global const weight*)b_here + (ulong)first_n * (ulong)k_pad;
 
-  for (int p = 0; p < panels; ++p) {
-    decode_panel(slots[0] + p * GROUP * PANEL, block_b + (ulong)p * (ulong)k_pad * PANEL, 0, min(GROUP, k_pad));
-  }
-  for (int group = 0; group < groups; ++group) {
-    const int first_k = group * GROUP;
-    const int length = min(GROUP, k_pad - first_k);
-    const int next_length = clamp(k_pad - first_k - GROUP, 0, GROUP);
-    __local const float* slot = slots[group & 1];
-    __local float* next_slot = slots[(group & 1) ^ 1];
-    // The next group is decoded in shares between the register tiles of this one.
-    const int share = (next_length + tiles * (PANEL / TILE_N) - 1) / (tiles * (PANEL / TILE_N));
-    __global const float* scales_b = sb + (ulong)(first_k / B_SCALE_COLS) * (ulong)n_pad + (ulong)first_n;
-    __global const float* group_a = (__global const float*)a + a_at + ((ulong)first_tile * lda + (ulong)first_k) * TILE_M;
-    __global const float* group_scales = sa + sa_at + ((ulong)first_tile * sa_ld + (ulong)group) * TILE_M;
-    for (int column = 0; column < panels * PANEL; column += TILE_N) {
-      const int panel = column / PANEL;
-      __local const float* part_b = slot + panel * (GROUP * PANEL) + column % PANEL;
-      __local float* next_panel = next_slot + panel * (GROUP * PANEL);
-      __global const uchar* next_codes = block_b + ((ulong)panel * (ulong)k_pad + (ulong)(first_k + GROUP)) * PANEL;
-      int decoded = (column % PANEL / TILE_N) * tiles * share;
+    for (int p = 0; p < panels; ++p) {
+      decode_panel(slots[0] + p * GROUP * PANEL, block_b + (ulong)p * (ulong)k_pad * PANEL, 0, min(GROUP, k_pad));
+    }
+    for (int group = 0; group < groups; ++group) {
+      const int first_k = group * GROUP;
+      const int length = min(GROUP, k_pad - first_k);
+      const int next_length = clamp(k_pad - first_k - GROUP, 0, GROUP);
+      __local const float* slot = slots[group & 1];
+      __local float* next_slot = slots[(group & 1) ^ 1];
+      // The next group is decoded in shares between the register tiles of this one.
+      const int share = (next_length + tiles * (PANEL / TILE_N) - 1) / (tiles * (PANEL / TILE_N));
+      __global const float* scales_b = sb_here + (ulong)(first_k / B_SCALE_COLS) * (ulong)n_pad + (ulong)first_n;
+      __global const float* group_a = (__global const float*)a + a_at + ((ulong)first_tile * lda + (ulong)first_k) * TILE_M;
+      __global const float* group_scales = sa + sa_at + ((ulong)first_tile * sa_ld + (ulong)group) * TILE_M;
+      for (int column = 0; column < panels * PANEL; column += TILE_N) {
+        const int panel = column / PANEL;
+        __local const float* part_b = slot + panel * (GROUP * PANEL) + column % PANEL;
+        __local float* next_panel = next_slot + panel * (GROUP * PANEL);
+        __global const weight* next_codes = block_b + ((ulong)panel * (ulong)k_pad + (ulong)(first_k + GROUP)) * PANEL;
+        int decoded = (column % PANEL / TILE_N) * tiles * share;
 #define LOAD_SCALE(i, v) \
-  const floatv scale_##v = vloadv(0, scales_b + column + v * VECTOR);
-      EACH_PART(LOAD_SCALE, 0)
-      __global const float *next_tile = group_a, *scales_a = group_scales;
-      __local float* tile_totals = totals + column * (BLOCK_M * TILE_M);
-      for (int tile = 0; tile < tiles; ++tile) {
-        decode_panel(next_panel, next_codes, min(decoded, next_length), min(decoded + share, next_length));
-        decoded += share;
-        __global const float* tile_a = next_tile;
+    const floatv scale_##v = vloadv(0, scales_b + column + v * VECTOR);
+        EACH_PART(LOAD_SCALE, 0)
+        __global const float *next_tile = group_a, *scales_a = group_scales;
+        __local float* tile_totals = totals + column * (BLOCK_M * TILE_M);
+        for (int tile = 0; tile < tiles; ++tile) {
+          decode_panel(next_panel, next_codes, min(decoded, next_length), min(decoded + share, next_length));
+          decoded += share;
+          __global const float* tile_a = next_tile;
 #define DECLARE(i, v) floatv sum_##i##_##v = (floatv)(0.0f);
 #define DECLARE_ROW(i) EACH_PART(DECLARE, i)
-        EACH_ROW(DECLARE_ROW)
-        __local const float* at_b = part_b;
-        for (int chunk = 0; chunk < length; chunk += 16) {
-          // What this tile needs in the next K group, a share of it from each panel's pass.
-          for (int row = next_length > 0 ? panel : TILE_M; row < TILE_M; row += panels) {
-            PREFETCH_FAR(tile_a + (GROUP * TILE_M + row * 16));
-          }
-          // An end that the compiler cannot count to, so that it adds to pointers and does not index: gemm_stream.cl.
-          __global const float* end_a = tile_a + min(16, length - chunk);
-          for (__global const float* at_a = tile_a; at_a < end_a; ++at_a) {
+          EACH_ROW(DECLARE_ROW)
+          __local const float* at_b = part_b;
+          for (int chunk = 0; chunk < length; chunk += 16) {
+            // What this tile needs in the next K group, a share of it from each panel's pass.
+            for (int row = next_length > 0 ? panel : TILE_M; row < TILE_M; row += panels) {
+              PREFETCH_FAR(tile_a + (GROUP * TILE_M + row * 16));
+            }
+            // An end that the compiler cannot count to, so that it adds to pointers and does not index: gemm_stream.cl.
+            __global const float* end_a = tile_a + min(16, length - chunk);
+            for (__global const float* at_a = tile_a; at_a < end_a; ++at_a) {
 #define LOAD_B(i, v) const floatv b_##v = vloadv(0, at_b + v * VECTOR);
-            EACH_PART(LOAD_B, 0)
+              EACH_PART(LOAD_B, 0)
 #define MULTIPLY(i, v) sum_##i##_##v = MUL_ADD((floatv)(at_a[i * 16]), b_##v, sum_##i##_##v);
 #define MULTIPLY_ROW(i) EACH_PART(MULTIPLY, i)
-            EACH_ROW(MULTIPLY_ROW)
-            at_b += PANEL;
+              EACH_ROW(MULTIPLY_ROW)
+              at_b += PANEL;
+            }
+            tile_a += TILE_M * 16;
           }
-          tile_a += TILE_M * 16;
-        }
 #define SCALED(i, v) (IN_UNITS_OF_ONE(sum_##i##_##v) * (floatv)(scales_a[i]))
 #define TOTAL(i, v) (*(__local floatv*)(tile_totals + i * TILE_N + v * VECTOR))
 #define ADD_FIRST(i, v) TOTAL(i, v) = SCALED(i, v) * scale_##v;
 #define ADD_FIRST_ROW(i) EACH_PART(ADD_FIRST, i)
 #define ADD(i, v) TOTAL(i, v) = MUL_ADD(SCALED(i, v), scale_##v, TOTAL(i, v));
 #define ADD_ROW(i) EACH_PART(ADD, i)
-        if (group == 0) {
-          EACH_ROW(ADD_FIRST_ROW)
-        } else {
-          EACH_ROW(ADD_ROW)
-        }
-        if (group + 1 == groups) {  // Its way to memory passes while the next tile is multiplied.
-          const int first_row = (first_tile + tile) * TILE_M;
-          const int rows = min(TILE_M, m - first_row), end = min(TILE_N, n - first_n - column);
-          for (int i = 0; i < rows; ++i) {
-            __local const float* from = tile_totals + i * TILE_N;
-            int j = 0;
-#if BIAS_TYPE == 0
-            for (; j + 16 <= end; j += 16) {
-              store_elements16(D_TYPE, d, d_at + (ulong)(first_row + i) * ldd + (ulong)(first_n + column + j),
-                               vload16(0, from + j));
-            }
-#endif
-            for (; j < end; ++j) store_d(d, d_at, ldd, bias, bias_at, first_row + i, first_n + column + j, from[j]);
+          if (group == 0) {
+            EACH_ROW(ADD_FIRST_ROW)
+          } else {
+            EACH_ROW(ADD_ROW)
           }
+          if (group + 1 == groups) {  // Its way to memory passes while the next tile is multiplied.
+            const int first_row = here.first_row + tile * TILE_M;
+            const int rows = min(TILE_M, here.end_row - first_row), end = min(TILE_N, n - first_n - column);
+            for (int i = 0; i < rows; ++i) {
+              __local const float* from = tile_totals + i * TILE_N;
+              int j = 0;
+#if BIAS_TYPE == 0
+              for (; j + 16 <= end; j += 16) {
+                store_elements16(D_TYPE, d, d_at + (ulong)(first_row + i) * ldd + (ulong)(first_n + column + j),
+                                 vload16(0, from + j));
+              }
+#endif
+              for (; j < end; ++j) store_d(d, d_at, ldd, bias, bias_here, first_row + i, first_n + column + j, from[j]);
+            }
+          }
+          next_tile += tile_stride;
+          scales_a += scales_stride;
+          tile_totals += TILE_N * TILE_M;
         }
-        next_tile += tile_stride;
-        scales_a += scales_stride;
-        tile_totals += TILE_N * TILE_M;
       }
     }
   }

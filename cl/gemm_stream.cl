@@ -36,8 +36,6 @@
 #define SPLIT_K 1
 #endif
 
-#define WEIGHTS(at) JOIN(DECODE_WEIGHTS_, B_TYPE)(vload16(0, at))
-
 // Bytes: the hardware's own prefetching leaves a stream at each page of 4096, and one core alone is then at 8 of 13 GB/s.
 #define CODES_AHEAD 4096
 // Sums of even and odd k apart where there are too few rows to hide the latency of a multiply-add.
@@ -53,121 +51,147 @@ __attribute__((min_vector_width(512)))
 #endif
 void gemm_stream(GEMM_ARGS) {
   __local float totals[BLOCK_N * BLOCK_M * TILE_M * PANEL] __attribute__((aligned(64)));
-  const int first_tile = (int)get_group_id(0) / SPLIT_K * BLOCK_M, part = (int)get_group_id(0) % SPLIT_K;
-  const int first_n = (int)get_group_id(1) * BLOCK_N * PANEL;
-  if (first_tile * TILE_M >= m || first_n >= n) return;
-  const int tiles = min(BLOCK_M, (m + TILE_M - 1) / TILE_M - first_tile);
-  const int panels = min(BLOCK_N, (n - first_n + PANEL - 1) / PANEL);
-  const int groups = (k + GROUP - 1) / GROUP;
-  const int groups_a_part = (groups + SPLIT_K - 1) / SPLIT_K;
-  const int end_group = min((part + 1) * groups_a_part, groups);
+  const int columns = (n + BLOCK_N * PANEL - 1) / (BLOCK_N * PANEL);
+  EACH_UNIT(columns * SPLIT_K) {
+#ifdef GROUPED
+    const dealt_block here = block_of(dealt, TILE_M, work, columns * SPLIT_K);
+    const int part = here.column % SPLIT_K, first_n = here.column / SPLIT_K * (BLOCK_N * PANEL);
+    const int first_tile = here.first_tile, tiles = here.tiles;
+    const ulong scratch_rows = (ulong)dealt[DEALT_TILES] * TILE_M;
+#else
+    const int part = (int)get_group_id(0) % SPLIT_K, first_n = (int)get_group_id(1) * BLOCK_N * PANEL;
+    const int first_tile = (int)get_group_id(0) / SPLIT_K * BLOCK_M;
+    if (first_tile * TILE_M >= m || first_n >= n) return;
+    const int tiles = min(BLOCK_M, (m + TILE_M - 1) / TILE_M - first_tile);
+    const dealt_block here = {0, first_tile * TILE_M, m, first_tile, tiles, 0};
+    const ulong scratch_rows = (ulong)m;
+#endif
+    OF_MATRIX(here)
+    const int panels = min(BLOCK_N, (n - first_n + PANEL - 1) / PANEL);
+    const int groups = (k + GROUP - 1) / GROUP;
+    const int groups_a_part = (groups + SPLIT_K - 1) / SPLIT_K;
+    const int end_group = min((part + 1) * groups_a_part, groups);
 
-  for (int i = 0; i < BLOCK_N * BLOCK_M * TILE_M * PANEL; i += 16) vstore16((float16)(0.0f), 0, totals + i);
-  for (int group = part * groups_a_part; group < end_group; ++group) {
-    const int first_k = group * GROUP;
-    const int length = min(GROUP, k_pad - first_k);
-    // A tile of A stays in the first cache while the codes, four times smaller, pass by.
-    for (int step = 0; step < tiles * panels * (PANEL / TILE_N); ++step) {
-      const int tile = step / (panels * (PANEL / TILE_N));
-      const int column = (step - tile * (panels * (PANEL / TILE_N))) * TILE_N;
-      __global const uchar* codes =
-          b + (ulong)(first_n + column - column % PANEL) * (ulong)k_pad + (ulong)first_k * PANEL + column % PANEL;
-      __global const float* values =
-          (__global const float*)a + a_at + ((ulong)(first_tile + tile) * lda + (ulong)first_k) * TILE_M;
-      __global const float* scales_a = sa + sa_at + ((ulong)(first_tile + tile) * sa_ld + (ulong)group) * TILE_M;
+    for (int i = 0; i < BLOCK_N * BLOCK_M * TILE_M * PANEL; i += 16) vstore16((float16)(0.0f), 0, totals + i);
+    for (int group = part * groups_a_part; group < end_group; ++group) {
+      const int first_k = group * GROUP;
+      const int length = min(GROUP, k_pad - first_k);
+      // A tile of A stays in the first cache while the codes, four times smaller, pass by.
+      for (int step = 0; step < tiles * panels * (PANEL / TILE_N); ++step) {
+        const int tile = step / (panels * (PANEL / TILE_N));
+        const int column = (step - tile * (panels * (PANEL / TILE_N))) * TILE_N;
+        __global const weight* codes = (__global const weight*)b_here +
+            (ulong)(first_n + column - column % PANEL) * (ulong)k_pad + (ulong)first_k * PANEL + column % PANEL;
+        __global const float* values =
+            (__global const float*)a + a_at + ((ulong)(first_tile + tile) * lda + (ulong)first_k) * TILE_M;
+        __global const float* scales_a = sa + sa_at + ((ulong)(first_tile + tile) * sa_ld + (ulong)group) * TILE_M;
 #define DECLARE_ROW(i) float16 low_##i = (float16)(0.0f), high_##i = (float16)(0.0f);
-      EACH_ROW(DECLARE_ROW)
+        EACH_ROW(DECLARE_ROW)
 #if SETS == 2
 #define DECLARE_ODD_ROW(i) float16 odd_low_##i = (float16)(0.0f), odd_high_##i = (float16)(0.0f);
-      EACH_ROW(DECLARE_ODD_ROW)
+        EACH_ROW(DECLARE_ODD_ROW)
 #endif
-      for (int chunk = 0; chunk < length; chunk += 16) {
-        // An end that the compiler cannot count to: it would index from a constant, and multiply-adds with an indexed
-        // operand take two slots of the core.
-        __global const float* end = values + min(16, length - chunk);
-        for (__global const float* at = values; at < end; at += SETS) {
-          PREFETCH(codes + CODES_AHEAD);
-          const float16 b_low = WEIGHTS(codes);
+        for (int chunk = 0; chunk < length; chunk += 16) {
+          // An end that the compiler cannot count to: it would index from a constant, and multiply-adds with an indexed
+          // operand take two slots of the core.
+          __global const float* end = values + min(16, length - chunk);
+          for (__global const float* at = values; at < end; at += SETS) {
+            PREFETCH(codes + CODES_AHEAD);
+            const float16 b_low = WEIGHTS(codes);
 #define MULTIPLY_LOW(i) low_##i = MUL_ADD((float16)(at[i * 16]), b_low, low_##i);
-          EACH_ROW(MULTIPLY_LOW)
+            EACH_ROW(MULTIPLY_LOW)
 #if TILE_N == 32
-          const float16 b_high = WEIGHTS(codes + 16);
+            const float16 b_high = WEIGHTS(codes + 16);
 #define MULTIPLY_HIGH(i) high_##i = MUL_ADD((float16)(at[i * 16]), b_high, high_##i);
-          EACH_ROW(MULTIPLY_HIGH)
+            EACH_ROW(MULTIPLY_HIGH)
 #endif
-          codes += PANEL;
+            codes += PANEL;
 #if SETS == 2
-          const float16 odd_b_low = WEIGHTS(codes);
+            const float16 odd_b_low = WEIGHTS(codes);
 #define MULTIPLY_ODD_LOW(i) odd_low_##i = MUL_ADD((float16)(at[i * 16 + 1]), odd_b_low, odd_low_##i);
-          EACH_ROW(MULTIPLY_ODD_LOW)
+            EACH_ROW(MULTIPLY_ODD_LOW)
 #if TILE_N == 32
-          const float16 odd_b_high = WEIGHTS(codes + 16);
+            const float16 odd_b_high = WEIGHTS(codes + 16);
 #define MULTIPLY_ODD_HIGH(i) odd_high_##i = MUL_ADD((float16)(at[i * 16 + 1]), odd_b_high, odd_high_##i);
-          EACH_ROW(MULTIPLY_ODD_HIGH)
+            EACH_ROW(MULTIPLY_ODD_HIGH)
 #endif
-          codes += PANEL;
+            codes += PANEL;
 #endif
+          }
+          values += TILE_M * 16;
         }
-        values += TILE_M * 16;
-      }
 #if SETS == 2
 #define JOIN_SETS(i)      \
-  low_##i += odd_low_##i; \
-  high_##i += odd_high_##i;
-      EACH_ROW(JOIN_SETS)
+    low_##i += odd_low_##i; \
+    high_##i += odd_high_##i;
+        EACH_ROW(JOIN_SETS)
 #endif
-      __global const float* scales_b =
-          sb + (ulong)(first_k / B_SCALE_COLS) * (ulong)n_pad + (ulong)(first_n + column);
-      const float16 scale_low = vload16(0, scales_b);
-      __local float* to = totals + (column / PANEL * BLOCK_M + tile) * (TILE_M * PANEL) + column % PANEL;
+        __global const float* scales_b =
+            sb_here + (ulong)(first_k / B_SCALE_COLS) * (ulong)n_pad + (ulong)(first_n + column);
+        const float16 scale_low = vload16(0, scales_b);
+        __local float* to = totals + (column / PANEL * BLOCK_M + tile) * (TILE_M * PANEL) + column % PANEL;
 #define SCALED(sum, i) (IN_UNITS_OF_ONE(sum) * (float16)(scales_a[i]))
 #define ADD_LOW(i) \
-  vstore16(MUL_ADD(SCALED(low_##i, i), scale_low, vload16(0, to + i * PANEL)), 0, to + i * PANEL);
-      EACH_ROW(ADD_LOW)
+    vstore16(MUL_ADD(SCALED(low_##i, i), scale_low, vload16(0, to + i * PANEL)), 0, to + i * PANEL);
+        EACH_ROW(ADD_LOW)
 #if TILE_N == 32
-      const float16 scale_high = vload16(0, scales_b + 16);
+        const float16 scale_high = vload16(0, scales_b + 16);
 #define ADD_HIGH(i) \
-  vstore16(MUL_ADD(SCALED(high_##i, i), scale_high, vload16(0, to + i * PANEL + 16)), 0, to + i * PANEL + 16);
-      EACH_ROW(ADD_HIGH)
+    vstore16(MUL_ADD(SCALED(high_##i, i), scale_high, vload16(0, to + i * PANEL + 16)), 0, to + i * PANEL + 16);
+        EACH_ROW(ADD_HIGH)
 #endif
+      }
     }
-  }
-  for (int step = 0; step < tiles * TILE_M * panels; ++step) {
-    const int panel = step % panels, of_block = step / panels;
-    const int row = first_tile * TILE_M + of_block, column = first_n + panel * PANEL;
-    if (row >= m) break;
-    __local const float* from = totals + (panel * BLOCK_M * TILE_M + of_block) * PANEL;
+    for (int step = 0; step < tiles * TILE_M * panels; ++step) {
+      const int panel = step % panels, of_block = step / panels;
+      const int row = here.first_row + of_block, column = first_n + panel * PANEL;
+      if (row >= here.end_row) break;
+      __local const float* from = totals + (panel * BLOCK_M * TILE_M + of_block) * PANEL;
 #if SPLIT_K > 1
-    __global float* partial = scratch + scratch_at + ((ulong)part * (ulong)m + (ulong)row) * (ulong)n_pad + (ulong)column;
-    vstore16(vload16(0, from), 0, partial);
-    vstore16(vload16(0, from + 16), 0, partial + 16);
+      const ulong scratch_row = (ulong)part * scratch_rows + (ulong)(first_tile * TILE_M + of_block);
+      __global float* partial = scratch + scratch_at + scratch_row * (ulong)n_pad + (ulong)column;
+      vstore16(vload16(0, from), 0, partial);
+      vstore16(vload16(0, from + 16), 0, partial + 16);
 #else
-    const int end = min(PANEL, n - column);
-    int j = 0;
+      const int end = min(PANEL, n - column);
+      int j = 0;
 #if BIAS_TYPE == 0
-    for (; j + 16 <= end; j += 16) {
-      store_elements16(D_TYPE, d, d_at + (ulong)row * ldd + (ulong)(column + j), vload16(0, from + j));
+      for (; j + 16 <= end; j += 16) {
+        store_elements16(D_TYPE, d, d_at + (ulong)row * ldd + (ulong)(column + j), vload16(0, from + j));
+      }
+#endif
+      for (; j < end; ++j) store_d(d, d_at, ldd, bias, bias_here, row, column + j, from[j]);
+#endif
     }
-#endif
-    for (; j < end; ++j) store_d(d, d_at, ldd, bias, bias_at, row, column + j, from[j]);
-#endif
   }
 }
 
-// Work-group (panel, row): adds the parts of k of 32 columns of one row, the first part first.
+// Work-group (panel, row): adds the parts of k of 32 columns of one row, the first part first. GROUPED: (panel, tile), all its rows.
+#ifdef GROUPED
+#define REDUCED TILE_M
+#else
+#define REDUCED 1
+#endif
 __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void gemm_stream_reduce(GEMM_ARGS) {
-  const int first_n = (int)get_group_id(0) * PANEL, row = (int)get_group_id(1);
-  if (row >= m || first_n >= n) return;
-  __global const float* partial = scratch + scratch_at + (ulong)row * (ulong)n_pad + (ulong)first_n;
-  float16 low = vload16(0, partial), high = vload16(0, partial + 16);
-  for (int part = 1; part < SPLIT_K; ++part) {
-    partial += (ulong)m * (ulong)n_pad;
-    low += vload16(0, partial);
-    high += vload16(0, partial + 16);
+  const int first_n = (int)get_group_id(0) * PANEL;
+  if (first_n >= n) return;
+  EACH_TILE(REDUCED) {
+    const dealt_tile here = TILE_HERE(REDUCED);
+    const ulong bias_here = bias_at + (ulong)here.matrix * (ulong)n;
+    for (int i = 0; i < min(REDUCED, here.end - here.first); ++i) {
+      __global const float* partial =
+          scratch + scratch_at + ((ulong)tile * REDUCED + (ulong)i) * (ulong)n_pad + (ulong)first_n;
+      float16 low = vload16(0, partial), high = vload16(0, partial + 16);
+      for (int part = 1; part < SPLIT_K; ++part) {
+        partial += (ulong)tiles * REDUCED * (ulong)n_pad;
+        low += vload16(0, partial);
+        high += vload16(0, partial + 16);
+      }
+      float sums[PANEL];
+      vstore16(low, 0, sums);
+      vstore16(high, 0, sums + 16);
+      const int end = min(PANEL, n - first_n);
+      for (int j = 0; j < end; ++j) store_d(d, d_at, ldd, bias, bias_here, here.first + i, first_n + j, sums[j]);
+    }
   }
-  float sums[PANEL];
-  vstore16(low, 0, sums);
-  vstore16(high, 0, sums + 16);
-  const int end = min(PANEL, n - first_n);
-  for (int j = 0; j < end; ++j) store_d(d, d_at, ldd, bias, bias_at, row, first_n + j, sums[j]);
 }

@@ -129,39 +129,46 @@ void gemm_tiled(GEMM_ARGS) {
   const int item_n = item % ITEMS_N;
   const int item_m = item / ITEMS_N;
 #endif
-  const int first_n = (int)get_group_id(0) * TILE_N;
-  const int first_m = (int)get_group_id(1) * TILE_M;
-  if (first_m >= m || first_n >= n) return;
-
-  // Rows and columns past the edge read the last one again; they are not stored.
-#if A_TYPE == TYPE_F32
-  __global const float* from_a[LOADS_A];
+  const int columns = (n + TILE_N - 1) / TILE_N;
+  EACH_UNIT(columns) {
+#ifdef GROUPED
+    const dealt_block here = block_of(dealt, TILE_M, work, columns);
 #else
-  __global const uchar* from_a[LOADS_A];
+    const dealt_block here = {0, (int)get_group_id(1) * TILE_M, m, 0, 1, (int)get_group_id(0)};
+    if (here.first_row >= m || here.column >= columns) return;
 #endif
-  __global const uchar* from_b[LOADS_B];
-#pragma unroll
-  for (int i = 0; i < LOADS_A; ++i) {
-    const int chunk = item + i * ITEMS;
-    const ulong row = (ulong)min(first_m + chunk % TILE_M, m - 1);
-    const ulong at = a_at + row * lda + (ulong)(chunk / TILE_M * 16);
-#if A_TYPE == TYPE_F32
-    from_a[i] = (__global const float*)a + at;
-#else
-    from_a[i] = a + at;
-#endif
-  }
-#pragma unroll
-  for (int i = 0; i < LOADS_B; ++i) {
-    const int chunk = (ITEMS - 1 - item) + i * ITEMS;
-    const ulong column = (ulong)min(first_n + chunk % TILE_N, n - 1);
-    from_b[i] = b + ((ulong)(chunk / TILE_N) * (ulong)n_pad + column) * 16;
-  }
-  const ulong step_b = (ulong)(TILE_K / 16) * (ulong)n_pad * 16;
+    OF_MATRIX(here)
+    const int first_m = here.first_row, first_n = here.column * TILE_N, last_m = here.end_row - 1;
 
-  chunk_a next_a[LOADS_A];
-  uint4 next_b[LOADS_B];
-  const int steps = (k + TILE_K - 1) / TILE_K;
+    // Rows and columns past the edge read the last one again; they are not stored.
+#if A_TYPE == TYPE_F32
+    __global const float* from_a[LOADS_A];
+#else
+    __global const uchar* from_a[LOADS_A];
+#endif
+    __global const uchar* from_b[LOADS_B];
+#pragma unroll
+    for (int i = 0; i < LOADS_A; ++i) {
+      const int chunk = item + i * ITEMS;
+      const ulong row = (ulong)ROW_OF_A(min(first_m + chunk % TILE_M, last_m));
+      const ulong at = a_at + row * lda + (ulong)(chunk / TILE_M * 16);
+#if A_TYPE == TYPE_F32
+      from_a[i] = (__global const float*)a + at;
+#else
+      from_a[i] = a + at;
+#endif
+    }
+#pragma unroll
+    for (int i = 0; i < LOADS_B; ++i) {
+      const int chunk = (ITEMS - 1 - item) + i * ITEMS;
+      const ulong column = (ulong)min(first_n + chunk % TILE_N, n - 1);
+      from_b[i] = b_here + ((ulong)(chunk / TILE_N) * (ulong)n_pad + column) * 16;
+    }
+    const ulong step_b = (ulong)(TILE_K / 16) * (ulong)n_pad * 16;
+
+    chunk_a next_a[LOADS_A];
+    uint4 next_b[LOADS_B];
+    const int steps = (k + TILE_K - 1) / TILE_K;
 
 #if A_TYPE == TYPE_F32
 #define FETCH_A(i) next_a[i] = vload16(0, from_a[i])
@@ -171,108 +178,109 @@ void gemm_tiled(GEMM_ARGS) {
 #define PUT_A(slot, row, at, chunk) put_codes_a(slot, row, at, chunk)
 #endif
 #define FETCH()                                                                \
-  _Pragma("unroll") for (int i = 0; i < LOADS_A; ++i) {                        \
-    if (CHUNKS_A % ITEMS == 0 || item + i * ITEMS < CHUNKS_A) FETCH_A(i);      \
-    from_a[i] += TILE_K;                                                       \
-  }                                                                            \
-  _Pragma("unroll") for (int i = 0; i < LOADS_B; ++i) {                        \
-    if (CHUNKS_B % ITEMS == 0 || (ITEMS - 1 - item) + i * ITEMS < CHUNKS_B)    \
-      next_b[i] = *(__global const uint4*)from_b[i];                           \
-    from_b[i] += step_b;                                                       \
-  }
-#define PUT(s)                                                                            \
-  _Pragma("unroll") for (int i = 0; i < LOADS_A; ++i) {                                   \
-    const int chunk = item + i * ITEMS;                                                   \
-    if (CHUNKS_A % ITEMS == 0 || chunk < CHUNKS_A)                                        \
-      PUT_A(slots_a[s], chunk % TILE_M, chunk / TILE_M * 16, next_a[i]);                  \
-  }                                                                                       \
-  _Pragma("unroll") for (int i = 0; i < LOADS_B; ++i) {                                   \
-    const int chunk = (ITEMS - 1 - item) + i * ITEMS;                                     \
-    if (CHUNKS_B % ITEMS == 0 || chunk < CHUNKS_B)                                        \
-      put_codes_b(slots_b[s], chunk % TILE_N, chunk / TILE_N * 16, next_b[i]);            \
-  }
-
-  float sum[WORK_M][WORK_N], total[WORK_M][WORK_N];
-#pragma unroll
-  for (int i = 0; i < WORK_M; ++i) {
-#pragma unroll
-    for (int j = 0; j < WORK_N; ++j) sum[i][j] = total[i][j] = 0.0f;
-  }
-
-  FETCH()
-  PUT(0)
-  barrier(CLK_LOCAL_MEM_FENCE);
-  for (int step = 0; step < steps; ++step) {
-    const int slot = step & 1;
-    const bool more = step + 1 < steps;
-    if (more) {
-      FETCH()
+    _Pragma("unroll") for (int i = 0; i < LOADS_A; ++i) {                        \
+      if (CHUNKS_A % ITEMS == 0 || item + i * ITEMS < CHUNKS_A) FETCH_A(i);      \
+      from_a[i] += TILE_K;                                                       \
+    }                                                                            \
+    _Pragma("unroll") for (int i = 0; i < LOADS_B; ++i) {                        \
+      if (CHUNKS_B % ITEMS == 0 || (ITEMS - 1 - item) + i * ITEMS < CHUNKS_B)    \
+        next_b[i] = *(__global const uint4*)from_b[i];                           \
+      from_b[i] += step_b;                                                       \
     }
-    __local const float* tile_a = slots_a[slot] + item_m * QUAD_M;
-    __local const float* tile_b = slots_b[slot] + item_n * 4;
+#define PUT(s)                                                                            \
+    _Pragma("unroll") for (int i = 0; i < LOADS_A; ++i) {                                   \
+      const int chunk = item + i * ITEMS;                                                   \
+      if (CHUNKS_A % ITEMS == 0 || chunk < CHUNKS_A)                                        \
+        PUT_A(slots_a[s], chunk % TILE_M, chunk / TILE_M * 16, next_a[i]);                  \
+    }                                                                                       \
+    _Pragma("unroll") for (int i = 0; i < LOADS_B; ++i) {                                   \
+      const int chunk = (ITEMS - 1 - item) + i * ITEMS;                                     \
+      if (CHUNKS_B % ITEMS == 0 || chunk < CHUNKS_B)                                        \
+        put_codes_b(slots_b[s], chunk % TILE_N, chunk / TILE_N * 16, next_b[i]);            \
+    }
+
+    float sum[WORK_M][WORK_N], total[WORK_M][WORK_N];
 #pragma unroll
-    for (int kk = 0; kk < TILE_K; ++kk) {
-      float va[WORK_M], vb[WORK_N];
+    for (int i = 0; i < WORK_M; ++i) {
 #pragma unroll
-      for (int q = 0; q < QUADS_M; ++q) {
+      for (int j = 0; j < WORK_N; ++j) sum[i][j] = total[i][j] = 0.0f;
+    }
+
+    FETCH()
+    PUT(0)
+    barrier(CLK_LOCAL_MEM_FENCE);
+    for (int step = 0; step < steps; ++step) {
+      const int slot = step & 1;
+      const bool more = step + 1 < steps;
+      if (more) {
+        FETCH()
+      }
+      __local const float* tile_a = slots_a[slot] + item_m * QUAD_M;
+      __local const float* tile_b = slots_b[slot] + item_n * 4;
+#pragma unroll
+      for (int kk = 0; kk < TILE_K; ++kk) {
+        float va[WORK_M], vb[WORK_N];
+#pragma unroll
+        for (int q = 0; q < QUADS_M; ++q) {
 #if QUAD_M == 4
-        const float4 quad = *(__local const float4*)(tile_a + kk * TILE_M + q * (TILE_M / QUADS_M));
-        va[4 * q] = quad.x;
-        va[4 * q + 1] = quad.y;
-        va[4 * q + 2] = quad.z;
-        va[4 * q + 3] = quad.w;
+          const float4 quad = *(__local const float4*)(tile_a + kk * TILE_M + q * (TILE_M / QUADS_M));
+          va[4 * q] = quad.x;
+          va[4 * q + 1] = quad.y;
+          va[4 * q + 2] = quad.z;
+          va[4 * q + 3] = quad.w;
 #else
 #pragma unroll
-        for (int i = 0; i < QUAD_M; ++i) va[i] = tile_a[kk * TILE_M + i];
+          for (int i = 0; i < QUAD_M; ++i) va[i] = tile_a[kk * TILE_M + i];
 #endif
-      }
+        }
 #pragma unroll
-      for (int q = 0; q < QUADS_N; ++q) {
-        const float4 quad = *(__local const float4*)(tile_b + kk * TILE_N + q * (TILE_N / QUADS_N));
-        vb[4 * q] = quad.x;
-        vb[4 * q + 1] = quad.y;
-        vb[4 * q + 2] = quad.z;
-        vb[4 * q + 3] = quad.w;
-      }
-#pragma unroll
-      for (int i = 0; i < WORK_M; ++i) {
-#pragma unroll
-        for (int j = 0; j < WORK_N; ++j) sum[i][j] = MUL_ADD(va[i], vb[j], sum[i][j]);
-      }
-    }
-    if (more) {
-      PUT(slot ^ 1)
-    }
-    barrier(CLK_LOCAL_MEM_FENCE);
-    if ((step + 1) % (GROUP / TILE_K) == 0 || !more) {
-      const int first_k = step * TILE_K;
-      float scale_a[WORK_M];
-#pragma unroll
-      for (int i = 0; i < WORK_M; ++i) {
-        const int row = min(first_m + i / QUAD_M * (TILE_M / QUADS_M) + item_m * QUAD_M + i % QUAD_M, m - 1);
-        scale_a[i] = sa[sa_at + (ulong)(row / A_SCALE_ROWS) * sa_ld + (ulong)(first_k / A_SCALE_COLS)];
-      }
-#pragma unroll
-      for (int j = 0; j < WORK_N; ++j) {
-        const int column = min(first_n + j / 4 * (TILE_N / QUADS_N) + item_n * 4 + j % 4, n - 1);
-        const float scale_b = sb[(ulong)(first_k / B_SCALE_COLS) * (ulong)n_pad + (ulong)column];
+        for (int q = 0; q < QUADS_N; ++q) {
+          const float4 quad = *(__local const float4*)(tile_b + kk * TILE_N + q * (TILE_N / QUADS_N));
+          vb[4 * q] = quad.x;
+          vb[4 * q + 1] = quad.y;
+          vb[4 * q + 2] = quad.z;
+          vb[4 * q + 3] = quad.w;
+        }
 #pragma unroll
         for (int i = 0; i < WORK_M; ++i) {
-          total[i][j] += sum[i][j] * scale_a[i] * scale_b;
-          sum[i][j] = 0.0f;
+#pragma unroll
+          for (int j = 0; j < WORK_N; ++j) sum[i][j] = MUL_ADD(va[i], vb[j], sum[i][j]);
+        }
+      }
+      if (more) {
+        PUT(slot ^ 1)
+      }
+      barrier(CLK_LOCAL_MEM_FENCE);
+      if ((step + 1) % (GROUP / TILE_K) == 0 || !more) {
+        const int first_k = step * TILE_K;
+        float scale_a[WORK_M];
+#pragma unroll
+        for (int i = 0; i < WORK_M; ++i) {
+          const int row = min(first_m + i / QUAD_M * (TILE_M / QUADS_M) + item_m * QUAD_M + i % QUAD_M, last_m);
+          scale_a[i] = sa[sa_at + (ulong)(ROW_OF_A(row) / A_SCALE_ROWS) * sa_ld + (ulong)(first_k / A_SCALE_COLS)];
+        }
+#pragma unroll
+        for (int j = 0; j < WORK_N; ++j) {
+          const int column = min(first_n + j / 4 * (TILE_N / QUADS_N) + item_n * 4 + j % 4, n - 1);
+          const float scale_b = sb_here[(ulong)(first_k / B_SCALE_COLS) * (ulong)n_pad + (ulong)column];
+#pragma unroll
+          for (int i = 0; i < WORK_M; ++i) {
+            total[i][j] += sum[i][j] * scale_a[i] * scale_b;
+            sum[i][j] = 0.0f;
+          }
         }
       }
     }
-  }
-  // NOTES: no loop stands inside a condition that differs between work-items: PoCL 3.1 puts barriers of its own into
-  // loops, and then runs such a loop for all of them.
+    // NOTES: no loop stands inside a condition that differs between work-items: PoCL 3.1 puts barriers of its own into
+    // loops, and then runs such a loop for all of them.
 #pragma unroll
-  for (int i = 0; i < WORK_M; ++i) {
-    const int row = first_m + i / QUAD_M * (TILE_M / QUADS_M) + item_m * QUAD_M + i % QUAD_M;
+    for (int i = 0; i < WORK_M; ++i) {
+      const int row = first_m + i / QUAD_M * (TILE_M / QUADS_M) + item_m * QUAD_M + i % QUAD_M;
 #pragma unroll
-    for (int j = 0; j < WORK_N; ++j) {
-      const int column = first_n + j / 4 * (TILE_N / QUADS_N) + item_n * 4 + j % 4;
-      if (row < m && column < n) store_d(d, d_at, ldd, bias, bias_at, row, column, total[i][j]);
+      for (int j = 0; j < WORK_N; ++j) {
+        const int column = first_n + j / 4 * (TILE_N / QUADS_N) + item_n * 4 + j % 4;
+        if (row <= last_m && column < n) store_d(d, d_at, ldd, bias, bias_here, row, column, total[i][j]);
+      }
     }
   }
 }

@@ -70,6 +70,17 @@ static inline void tile_at(uint t, uint m_tiles, uint n_tiles, uint *tm, uint *t
   *tm = g * ROWS_TOGETHER + r % rows;
 }
 
+// Of tile tm of tokens: where the weights of its matrix and their scales begin, the matrix, rows [first, end) of D.
+#ifdef GROUPED
+#define OF_TILE_OF_TOKENS(tm) tile_of(dealt, (int)(tm), TOKENS)
+#define B_OF(here) (b + (ulong)(here).matrix * b_stride)
+#define SB_OF(here) (sb + (ulong)(here).matrix * sb_stride)
+#else
+#define OF_TILE_OF_TOKENS(tm) ((dealt_tile){0, (int)((tm) * TOKENS), m})
+#define B_OF(here) b
+#define SB_OF(here) sb
+#endif
+
 // The scale group of B that K block kb lies in; padding takes the last one's.
 #define SCALE_OF(kb) min((uint)(kb) * 128u / (uint)B_SCALE_COLS, groups_b - 1)
 #define NEXT_SLOT() do { if (++slot == SLOTS) { slot = 0; parity ^= 1; } } while (0)
@@ -117,7 +128,14 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void gemm_wgmma_f1
   const uint full = LOCAL_ADDRESS(bars), empty = full + 8 * SLOTS, scales_full = empty + 8 * SLOTS, scales_empty = scales_full + 8 * STAGES;
   const uint tid = get_local_id(0), warp = tid >> 5, lane = tid & 31, groups = get_num_groups(0);
   const uint blocks = (uint)k_pad / 128u, groups_b = ((uint)k - 1) / B_SCALE_COLS + 1;
-  const uint m_tiles = ((uint)m + TOKENS - 1) / TOKENS, n_tiles = (uint)n_pad / 128u, tiles = m_tiles * n_tiles, items = tiles * SPLIT_K;
+#ifdef GROUPED
+  if (m == 0) return;
+  __global const int *dealt = dealt_memory + dealt_at;
+  const uint m_tiles = (uint)dealt[DEALT_TILES];
+#else
+  const uint m_tiles = ((uint)m + TOKENS - 1) / TOKENS;
+#endif
+  const uint n_tiles = (uint)n_pad / 128u, tiles = m_tiles * n_tiles, items = tiles * SPLIT_K;
   if (tid == 0) {
     for (uint i = 0; i < SLOTS; ++i) {
       BAR_INIT(full + 8 * i, 1u);
@@ -142,7 +160,7 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void gemm_wgmma_f1
         tile_at(t - part * tiles, m_tiles, n_tiles, &tm, &tn);
         // of each 64 tokens this lane takes two
         __global const float *token_scales = sa + sa_at + ((ulong)(tm * (TOKENS / 64)) * blocks + first) * 64u + 2u * lane;
-        __global const float *weight_scales = sb + (ulong)tn * groups_b * 128u;
+        __global const float *weight_scales = SB_OF(OF_TILE_OF_TOKENS(tm)) + (ulong)tn * groups_b * 128u;
         const uint to = scales + ((lane & 3) * 20u + 2u * (lane >> 2)) * 4u;
         float x[TOKENS / 64], y[TOKENS / 64], f = 1.0f;
         UNROLL for (uint u = 0; u < TOKENS / 64; ++u) LOAD_F2(x[u], y[u], token_scales + (ulong)u * blocks * 64u);
@@ -169,6 +187,7 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void gemm_wgmma_f1
       const uint part = t / tiles, first = blocks * part / SPLIT_K, end = blocks * (part + 1) / SPLIT_K;
       tile_at(t - part * tiles, m_tiles, n_tiles, &tm, &tn);
       __global const uchar *tokens = a + a_at * 2 + (ulong)(tm * (TOKENS / 64)) * blocks * 16384u;
+      __global const uchar *b_here = B_OF(OF_TILE_OF_TOKENS(tm));
       for (uint kb = first; kb < end; ++kb) {
         UNROLL for (uint u = 0; u < TOKENS / 64; ++u) {
           BAR_WAIT(empty + 8 * slot, parity);
@@ -187,8 +206,8 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void gemm_wgmma_f1
           if (((kb ^ tn) & (share_a - 1)) == 0)
             UNROLL for (uint u = 0; u < TOKENS / 64; ++u) BULK_PREFETCH(tokens + ((ulong)u * blocks + p) * 16384u, 16384u);
           if (((kb ^ tm) & (share_b - 1)) == 0) {
-            BULK_PREFETCH(b + ((ulong)(tn * 2) * blocks + p) * 8192u, 8192u);
-            BULK_PREFETCH(b + ((ulong)(tn * 2 + 1) * blocks + p) * 8192u, 8192u);
+            BULK_PREFETCH(b_here + ((ulong)(tn * 2) * blocks + p) * 8192u, 8192u);
+            BULK_PREFETCH(b_here + ((ulong)(tn * 2 + 1) * blocks + p) * 8192u, 8192u);
           }
         }
       }
@@ -206,11 +225,12 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void gemm_wgmma_f1
   UNROLL for (int v = 0; v < PRODUCTS; ++v) UNROLL for (int i = 0; i < 32; ++i) sum[v][i] = 0.0f;
   UNROLL for (int i = 0; i < 32; ++i) p[i] = 0.0f;
   tile_at(tile, m_tiles, n_tiles, &tm, &tn);
-  __global const uchar *pb = b + ((ulong)(tn * 2 + group) * blocks + kb) * 8192u;
+  dealt_tile here = OF_TILE_OF_TOKENS(tm);
+  __global const uchar *pb = B_OF(here) + ((ulong)(tn * 2 + group) * blocks + kb) * 8192u;
   LOAD_RAW(pb);
 #if !UNIFORM
   const uint in_columns = warp * 16u + 4u * (g >> 1) + (g & 1);
-  __global const float *pc = sb + ((ulong)tn * groups_b + SCALE_OF(kb)) * 128u + in_columns;
+  __global const float *pc = SB_OF(here) + ((ulong)tn * groups_b + SCALE_OF(kb)) * 128u + in_columns;
   float next_sw0, next_sw1;
   LOAD_F(next_sw0, pc);
   LOAD_F(next_sw1, pc + 2);
@@ -224,7 +244,10 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void gemm_wgmma_f1
       DECODE4(w[4 * i], w[4 * i + 2], raw[i]);
       DECODE4(w[4 * i + 1], w[4 * i + 3], raw[8 + i]);
     }
-    const uint d_m = tm * TOKENS, d_n = tn * 128u;
+    const uint d_m = (uint)here.first, d_end = (uint)here.end, d_n = tn * 128u;
+#if BIAS_TYPE != 0
+    const ulong bias_here = bias_at + (ulong)here.matrix * (ulong)n;
+#endif
     const bool last = kb + 1 == end;
     bool more = true;
     uint next_part = part;
@@ -239,12 +262,13 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void gemm_wgmma_f1
         kb = blocks * next_part / SPLIT_K;
         end = blocks * (next_part + 1) / SPLIT_K;
         tile_at(t - next_part * tiles, m_tiles, n_tiles, &tm, &tn);
-        pb = b + ((ulong)(tn * 2 + group) * blocks + kb) * 8192u;
+        here = OF_TILE_OF_TOKENS(tm);
+        pb = B_OF(here) + ((ulong)(tn * 2 + group) * blocks + kb) * 8192u;
       }
     }
 #if !UNIFORM
     const float sw0 = next_sw0, sw1 = next_sw1;
-    pc = sb + ((ulong)tn * groups_b + SCALE_OF(kb)) * 128u + in_columns;
+    pc = SB_OF(here) + ((ulong)tn * groups_b + SCALE_OF(kb)) * 128u + in_columns;
     LOAD_F(next_sw0, pc);
     LOAD_F(next_sw1, pc + 2);
 #endif
@@ -315,8 +339,8 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void gemm_wgmma_f1
         const bool odd = g & 1;
         float bias0 = 0.0f, bias1 = 0.0f; // of columns col + odd and col + odd + 2
 #if BIAS_TYPE != 0
-        if (col + odd < (uint)n) bias0 = load_element(BIAS_TYPE, bias, bias_at + col + odd);
-        if (col + odd + 2 < (uint)n) bias1 = load_element(BIAS_TYPE, bias, bias_at + col + odd + 2);
+        if (col + odd < (uint)n) bias0 = load_element(BIAS_TYPE, bias, bias_here + col + odd);
+        if (col + odd + 2 < (uint)n) bias1 = load_element(BIAS_TYPE, bias, bias_here + col + odd + 2);
 #endif
         const bool wide = ((d_at | ldd) & 3) == 0 && col + 3 < (uint)n;
         UNROLL for (int v = 0; v < PRODUCTS; ++v) UNROLL for (int j = 0; j < 64 / 8; ++j) {
@@ -330,7 +354,7 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void gemm_wgmma_f1
           SHUFFLE_XOR(r0, s0_, 4);
           SHUFFLE_XOR(r1, s1_, 4);
           uint q0 = odd ? r0 : o0, q1 = odd ? o0 : r0, q2 = odd ? r1 : o1, q3 = odd ? o1 : r1;
-          if (row < (uint)m) {
+          if (row < d_end) {
             __global uint *to = (__global uint *)d + at;
             if (wide) STORE16(to, q0, q1, q2, q3);
             else {
@@ -353,7 +377,7 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void gemm_wgmma_f1
           SHUFFLE_XOR(other, sent, 4);
           const uint lo = odd ? other : own, hi = odd ? own : other; // columns col, col + 2 and col + 1, col + 3
           const uint q0 = (lo & 0xffffu) | hi << 16, q1 = lo >> 16 | (hi & 0xffff0000u);
-          if (row < (uint)m) {
+          if (row < d_end) {
             __global ushort *to = (__global ushort *)d + at;
             if (wide) STORE8(to, q0, q1);
             else {
@@ -371,6 +395,4 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void gemm_wgmma_f1
     if (last) { part = next_part; tile = t - part * tiles; }
   }
 }
-#else
-// The kernel needs what PTX_SM_90 promises; without it this file is empty.
-#endif
+#endif  // Without what PTX_SM_90 promises this file is empty.

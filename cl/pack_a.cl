@@ -9,8 +9,10 @@
 // Set by the host: those of cache_hints.cl, and
 // A_TYPE      4        1 to 7   element type of A
 // SCALE_TYPE  1        0 to 6   type of A's scales; 0: none, all 1
-// B_TYPE      4        4 5 7    codes of the weights (for UNIT_IN_A)
+// B_TYPE      4        1 to 7   the weights (for UNIT_IN_A)
 // GROUP       128      32 to 128  the K group of the GEMM: divides both operands' scale groups
+// GROUPED                       pack_tiles makes the tiles that deal.cl has dealt
+// GATHER                        pack_tiles: rows of A are found through a_index
 // Local memory: none.
 #include "cache_hints.cl"
 #include "fp8.cl"
@@ -32,6 +34,7 @@
 #define B_TYPE 4
 #endif
 #include "a_tiles.cl"
+#include "dealt.cl"
 #if defined(UNIT_IN_A)
 #define UNIT JOIN(WEIGHT_UNIT_, B_TYPE)
 #else
@@ -79,34 +82,37 @@ __kernel
 #if defined(MIN_VECTOR_WIDTH)
 __attribute__((min_vector_width(512)))
 #endif
-void pack_tiles(PACK_ARGS) {
-  const int group = (int)get_global_id(0), tile = (int)get_global_id(1);
-  if (tile * TILE >= m || group >= groups) return;
-  const int first = group * GROUP;
-  const int end = min(first + GROUP, k), fill = group == groups - 1 ? k_pad : end;
-  const int tiles = (m + TILE - 1) / TILE;
-  __global uchar* values = out + out_at;
-  __global float* tile_scales = scales + scales_at + ((ulong)tile * (ulong)groups + (ulong)group) * TILE;
-  for (int i = 0; i < TILE; ++i) {
-    const int row = tile * TILE + i;
-    const ulong from = a_at + (ulong)row * lda;
-    for (int col = first; col < fill; col += 16) {
-      const ulong to = element_in_tile(tile, tiles, k_pad, i, col);
-      if (row < m && col + 16 <= end) {
+void pack_tiles(PACK_ARGS DEALT_ARGS GATHER_ARGS) {
+  const int group = (int)get_global_id(0);
+  EACH_TILE(TILE) {
+    if (group >= groups) return;
+    const dealt_tile here = TILE_HERE(TILE);
+    const int first = group * GROUP;
+    const int end = min(first + GROUP, k), fill = group == groups - 1 ? k_pad : end;
+    __global uchar* values = out + out_at;
+    __global float* tile_scales = scales + scales_at + ((ulong)tile * (ulong)groups + (ulong)group) * TILE;
+    for (int i = 0; i < TILE; ++i) {
+      const bool inside = here.first + i < here.end;
+      const int row = inside ? ROW_OF_A(here.first + i) : 0;
+      const ulong from = a_at + (ulong)row * lda;
+      for (int col = first; col < fill; col += 16) {
+        const ulong to = element_in_tile(tile, tiles, k_pad, i, col);
+        if (inside && col + 16 <= end) {
 #if A_TYPE >= 4
-        const float16 part = JOIN(DECODE16_, A_TYPE)(convert_uint16(vload16(0, a + from + (ulong)col)));
+          const float16 part = JOIN(DECODE16_, A_TYPE)(convert_uint16(vload16(0, a + from + (ulong)col)));
 #else
-        const float16 part = load_floats16(A_TYPE, a, from + (ulong)col);
+          const float16 part = load_floats16(A_TYPE, a, from + (ulong)col);
 #endif
-        store_tile_16(values, to, part * (float16)(UNIT));
-      } else {
-        for (int j = 0; j < 16; ++j) {
-          store_tile_1(values, to + (ulong)j,
-                       row < m && col + j < end ? load_element(A_TYPE, a, from + (ulong)(col + j)) * UNIT : 0.0f);
+          store_tile_16(values, to, part * (float16)(UNIT));
+        } else {
+          for (int j = 0; j < 16; ++j) {
+            store_tile_1(values, to + (ulong)j,
+                         inside && col + j < end ? load_element(A_TYPE, a, from + (ulong)(col + j)) * UNIT : 0.0f);
+          }
         }
       }
+      tile_scales[i] = inside ? a_scale(sa, s_at, lds, row, first, scale_rows, scale_cols) : 0.0f;
     }
-    tile_scales[i] = row < m ? a_scale(sa, s_at, lds, row, first, scale_rows, scale_cols) : 0.0f;
   }
   TILES_ARE_STORED();
 }

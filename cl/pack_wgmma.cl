@@ -4,7 +4,10 @@
 // Set by the host:
 // A_TYPE      4    4 5 7   codes of A
 // SCALE_TYPE  1    0 to 6  type of A's scales; 0: none, all 1
+// GROUPED                  the tiles are those that deal.cl has dealt, of DEALT_ROWS rows, a multiple of 64 (256)
+// GATHER                   rows of A are found through a_index
 // Local memory: none.
+#include "dealt.cl"
 #include "fp8.cl"
 
 #ifndef A_TYPE
@@ -13,7 +16,25 @@
 #ifndef SCALE_TYPE
 #define SCALE_TYPE 1
 #endif
+#ifndef DEALT_ROWS
+#define DEALT_ROWS 256
+#endif
 #define COUNTERS 1024  // Of forms/wgmma_tokens.h.
+
+// Rows [first, end) of the problem that unit `unit` of 64 rows begins with; none: first is end.
+#ifdef GROUPED
+static inline dealt_tile unit_of(__global const int *dealt, uint unit) {
+  dealt_tile none = {0, 0, 0};
+  const uint tile = unit / (DEALT_ROWS / 64);
+  if (tile >= (uint)dealt[DEALT_TILES]) return none;
+  dealt_tile here = tile_of(dealt, (int)tile, DEALT_ROWS);
+  here.first = min(here.first + (int)(unit % (DEALT_ROWS / 64)) * 64, here.end);
+  return here;
+}
+#define UNIT_OF(unit) unit_of(dealt_memory + dealt_at, unit)
+#else
+#define UNIT_OF(unit) ((dealt_tile){0, min((int)(unit) * 64, m), m})
+#endif
 
 // The arguments of both, as those of pack_a.cl: a: element a_at on, rows lda apart. sa: element s_at on, rows lds apart, one for
 // each scale_rows x scale_cols of A. out: from byte out_at on. scales: f32 from scales_at on; the counters that lie before them are
@@ -39,12 +60,14 @@ static inline float scale_at(__global const uchar *sa, ulong s_at, ulong lds, in
 static inline uint f16_of(uint code) { return encode_f16(JOIN(DECODE_, A_TYPE)(code)) & 0xffffu; }
 
 // Work-item (i, t): 16 bytes of the two K halves' 1024 of tile t and its K blocks.
-__kernel void pack_wgmma_f16(PACK_ARGS) {
+__kernel void pack_wgmma_f16(PACK_ARGS DEALT_ARGS GATHER_ARGS) {
   const uint id = (uint)get_global_id(0), tile = (uint)get_global_id(1);
   if (tile == 0 && m > 0 && id < COUNTERS) ((__global uint*)(scales + scales_at))[(int)id - COUNTERS] = 0u;
   const uint c = id & 7, line = (id >> 3) & 63, half_block = (id >> 9) & 1, block = id >> 10;
-  if (m <= 0 || block >= (uint)blocks || tile * 64u >= (uint)m) return;
-  const uint row = min(tile * 64u + line, (uint)m - 1u), piece = c ^ (line & 7u);
+  if (m <= 0 || block >= (uint)blocks) return;
+  const dealt_tile here = UNIT_OF(tile);
+  if (here.first >= here.end) return;
+  const uint row = (uint)ROW_OF_A(min(here.first + (int)line, here.end - 1)), piece = c ^ (line & 7u);
   const ulong row_at = a_at + (ulong)row * lda;
   uint words[4];
   for (uint t = 0; t < 4; ++t) {
@@ -58,15 +81,17 @@ __kernel void pack_wgmma_f16(PACK_ARGS) {
 }
 
 // Work-item (i, t): 16 bytes of the 512 of tile t and its K blocks.
-__kernel void pack_wgmma_fp8(PACK_ARGS) {
+__kernel void pack_wgmma_fp8(PACK_ARGS DEALT_ARGS GATHER_ARGS) {
   const uint id = (uint)get_global_id(0), tile = (uint)get_global_id(1);
   if (tile == 0 && m > 0 && id < COUNTERS) ((__global uint*)(scales + scales_at))[(int)id - COUNTERS] = 0u;
   const uint lane = id & 31, step = (id >> 5) & 3, warp = (id >> 7) & 3, block = id >> 9;
-  if (m <= 0 || block >= (uint)blocks || tile * 64u >= (uint)m) return;
+  if (m <= 0 || block >= (uint)blocks) return;
+  const dealt_tile here = UNIT_OF(tile);
+  if (here.first >= here.end) return;
   const uint in_tile = warp * 16u + (lane >> 2), col = block * 128u + step * 32u + (lane & 3u) * 4u;
   __global uint *to = (__global uint*)(out + out_at + ((ulong)tile * (ulong)blocks + block) * 8192u + (id & 511u) * 16u);
   for (uint w = 0; w < 4; ++w) {
-    const uint row = min(tile * 64u + in_tile + 8u * (w & 1u), (uint)m - 1u);
+    const uint row = (uint)ROW_OF_A(min(here.first + (int)(in_tile + 8u * (w & 1u)), here.end - 1));
     uint word = 0;
     for (uint i = 0; i < 4; ++i) word |= code_at(a, a_at + (ulong)row * lda, col + 16u * (w >> 1) + i, k) << (8u * i);
     to[w] = word;

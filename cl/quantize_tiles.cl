@@ -10,6 +10,7 @@
 // B_TYPE      4        4 5 7     codes of the weights: their decoding's unit goes into the values (fp8.cl)
 // GROUP       128      32 to 128 K group of the GEMM: divides GROUP_COLS, or GROUP_COLS is past k
 // GROUP_COLS  128                columns of a scale group of X
+// GROUPED                        the tiles are those that deal.cl has dealt
 // Local memory: none.
 #include "cache_hints.cl"
 #include "quantizer.cl"
@@ -28,6 +29,7 @@
 #endif
 
 #include "a_tiles.cl"
+#include "dealt.cl"
 
 #if TILE_FORM == TYPE_F32
 #define UNIT JOIN(WEIGHT_UNIT_, B_TYPE)
@@ -42,62 +44,63 @@ __kernel
 __attribute__((min_vector_width(512)))
 #endif
 void quantize_tiles(int m, int k, int k_pad, int groups, uint floor_bits, __global const uchar* x, ulong x_at, ulong ldx,
-                    __global float* out, ulong out_at, __global float* scales, ulong scales_at) {
-  const int tile = (int)get_global_id(1);
+                    __global float* out, ulong out_at, __global float* scales, ulong scales_at DEALT_ARGS) {
   const long first_col = (long)get_global_id(0) * GROUP_COLS;
-  if (tile * TILE >= m || first_col >= (long)k) return;
-  const int first = (int)first_col, end = (int)min(first_col + (long)GROUP_COLS, (long)k);
-  const int fill = end == k ? k_pad : end, whole = first + (end - first) / 16 * 16;
-  const int tiles = (m + TILE - 1) / TILE;
-  __global uchar* values = (__global uchar*)(out + out_at);
-  __global float* tile_scales = scales + scales_at + (ulong)tile * (ulong)groups * TILE;
-  float scale[TILE], reciprocal[TILE];
-  bool quick[TILE], finite[TILE];
-  for (int i = 0; i < TILE; ++i) {
-    const int row = tile * TILE + i;
-    const ulong from = x_at + (ulong)row * ldx;
-    scale[i] = reciprocal[i] = 0.0f;
-    quick[i] = false;
-    finite[i] = true;
-    if (row < m) {
-      uint16 wide = (uint16)(0u);
-      int col = first;
-      for (; col < whole; col += 16) {
-        const uint16 bits = as_uint16(load_floats16(SOURCE, x, from + (ulong)col)) & (uint16)(0x7fffffffu);
-        wide = wide > bits ? wide : bits;
-      }
-      const uint8 w8 = max(wide.lo, wide.hi);
-      const uint4 w4 = max(w8.lo, w8.hi);
-      uint amax = max(max(w4.x, w4.y), max(w4.z, w4.w));
-      for (; col < end; ++col) amax = max(amax, as_uint(load_element(SOURCE, x, from + (ulong)col)) & 0x7fffffffu);
-      scale[i] = scale_of_bits(amax, floor_bits);
-      finite[i] = amax < 0x7f800000u;
-#ifdef QUICK_QUOTIENTS
-      quick[i] = finite[i] && in_reach(scale[i]);
-      if (quick[i]) reciprocal[i] = divide_exactly(1.0f, scale[i]);
-#endif
-    }
-    for (int group = first / GROUP; group * GROUP < end; ++group) tile_scales[group * TILE + i] = scale[i];
-  }
-  for (int col = first; col < fill; col += 16) {
+  EACH_TILE(TILE) {
+    if (first_col >= (long)k) return;
+    const dealt_tile here = TILE_HERE(TILE);
+    const int first = (int)first_col, end = (int)min(first_col + (long)GROUP_COLS, (long)k);
+    const int fill = end == k ? k_pad : end, whole = first + (end - first) / 16 * 16;
+    __global uchar* values = (__global uchar*)(out + out_at);
+    __global float* tile_scales = scales + scales_at + (ulong)tile * (ulong)groups * TILE;
+    float scale[TILE], reciprocal[TILE];
+    bool quick[TILE], finite[TILE];
     for (int i = 0; i < TILE; ++i) {
-      const int row = tile * TILE + i;
-      const ulong from = x_at + (ulong)row * ldx + (ulong)col;
-      const ulong to = element_in_tile(tile, tiles, k_pad, i, col);
-#ifdef QUICK_QUOTIENTS
-      if (quick[i] && col < whole) {
-        const float16 quotients = quotient_16(load_floats16(SOURCE, x, from), scale[i], reciprocal[i]);
-        store_tile_16(values, to, JOIN(ROUND16_, CODE)(quotients) * (float16)(UNIT));
-        continue;
-      }
-#endif
-      for (int j = 0; j < 16; ++j) {
-        float value = 0.0f;
-        if (row < m && col + j < end) {
-          const uchar code = finite[i] ? code_of(load_element(SOURCE, x, from + (ulong)j), scale[i]) : (uchar)NAN_CODE;
-          value = JOIN(DECODE_, CODE)((uint)code) * UNIT;
+      const int row = here.first + i;
+      const ulong from = x_at + (ulong)row * ldx;
+      scale[i] = reciprocal[i] = 0.0f;
+      quick[i] = false;
+      finite[i] = true;
+      if (row < here.end) {
+        uint16 wide = (uint16)(0u);
+        int col = first;
+        for (; col < whole; col += 16) {
+          const uint16 bits = as_uint16(load_floats16(SOURCE, x, from + (ulong)col)) & (uint16)(0x7fffffffu);
+          wide = wide > bits ? wide : bits;
         }
-        store_tile_1(values, to + (ulong)j, value);
+        const uint8 w8 = max(wide.lo, wide.hi);
+        const uint4 w4 = max(w8.lo, w8.hi);
+        uint amax = max(max(w4.x, w4.y), max(w4.z, w4.w));
+        for (; col < end; ++col) amax = max(amax, as_uint(load_element(SOURCE, x, from + (ulong)col)) & 0x7fffffffu);
+        scale[i] = scale_of_bits(amax, floor_bits);
+        finite[i] = amax < 0x7f800000u;
+#ifdef QUICK_QUOTIENTS
+        quick[i] = finite[i] && in_reach(scale[i]);
+        if (quick[i]) reciprocal[i] = divide_exactly(1.0f, scale[i]);
+#endif
+      }
+      for (int group = first / GROUP; group * GROUP < end; ++group) tile_scales[group * TILE + i] = scale[i];
+    }
+    for (int col = first; col < fill; col += 16) {
+      for (int i = 0; i < TILE; ++i) {
+        const int row = here.first + i;
+        const ulong from = x_at + (ulong)row * ldx + (ulong)col;
+        const ulong to = element_in_tile(tile, tiles, k_pad, i, col);
+#ifdef QUICK_QUOTIENTS
+        if (quick[i] && col < whole) {
+          const float16 quotients = quotient_16(load_floats16(SOURCE, x, from), scale[i], reciprocal[i]);
+          store_tile_16(values, to, JOIN(ROUND16_, CODE)(quotients) * (float16)(UNIT));
+          continue;
+        }
+#endif
+        for (int j = 0; j < 16; ++j) {
+          float value = 0.0f;
+          if (row < here.end && col + j < end) {
+            const uchar code = finite[i] ? code_of(load_element(SOURCE, x, from + (ulong)j), scale[i]) : (uchar)NAN_CODE;
+            value = JOIN(DECODE_, CODE)((uint)code) * UNIT;
+          }
+          store_tile_1(values, to + (ulong)j, value);
+        }
       }
     }
   }

@@ -3,14 +3,33 @@
 // (forms/wgmma_tokens.h), one pass over X. For scale groups of one row by 128 columns; other groups go through quantize.cl
 // and pack_wgmma.cl. Codes and scales are those of quantizer.cl, bit for bit.
 // Set by the host: those of quantizer.cl, and PTX_SM_90
+// GROUPED, DEALT_ROWS  256      the tiles are those that deal.cl has dealt, of so many rows
 // Local memory: none.
 #include "code_pairs.cl"
+#include "dealt.cl"
 
 #if defined(PTX_SM_90)
 #include "ptx.cl"
 
 #define COUNTERS 1024  // Of forms/wgmma_tokens.h.
 #define BATCH 2        // Rows of four that a warp has under way.
+#ifndef DEALT_ROWS
+#define DEALT_ROWS 256
+#endif
+// Rows [first, end) of X for the packed rows from `packed` on, which lie in one tile; none: first is end.
+#ifdef GROUPED
+static inline dealt_tile rows_at(__global const int* dealt, uint packed)
+{
+  dealt_tile here = {0, 0, 0};
+  if (packed / DEALT_ROWS >= (uint)dealt[DEALT_TILES]) return here;
+  here = tile_of(dealt, (int)(packed / DEALT_ROWS), DEALT_ROWS);
+  here.first = min(here.first + (int)(packed % DEALT_ROWS), here.end);
+  return here;
+}
+#define ROWS_AT(packed) rows_at(dealt_memory + dealt_at, packed)
+#else
+#define ROWS_AT(packed) ((dealt_tile){0, min((int)(packed), m), m})
+#endif
 
 // Two elements as f32.
 static inline float2 pair_at(__global const uchar* x, ulong at)
@@ -44,18 +63,20 @@ static inline float2 pair_of(__global const uchar* x, ulong row_at, uint col, ui
     for (uint i = get_local_id(0); i < COUNTERS && m > 0; i += 256) ((__global uint*)(scales + scales_at))[(int)i - COUNTERS] = 0u
 
 // f16 values in the ring's order. A warp has four rows of one K block at a time: eight work-items a row, 16 elements each.
-__kernel __attribute__((reqd_work_group_size(256, 1, 1))) void quantize_wgmma_f16(QUANTIZE_ARGS)
+__kernel __attribute__((reqd_work_group_size(256, 1, 1))) void quantize_wgmma_f16(QUANTIZE_ARGS DEALT_ARGS)
 {
   CLEAR_COUNTERS();
   const uint lane = get_local_id(0) & 31, c = lane & 7;
   const uint id = get_global_id(0) >> 5; // a warp: 4 * BATCH rows of a K block
   const uint kb = id % (uint)blocks, first = id / (uint)blocks * (4 * BATCH);
-  if (first >= (uint)m) return;
+  if (m == 0) return;
+  const dealt_tile here = ROWS_AT(first);
+  if (here.first >= here.end) return;
   const bool aligned = ((x_at | ldx) & 1) == 0;
   const bool whole = aligned && kb * 128u + 128u <= (uint)k;
   float2 v[BATCH][8];
   UNROLL for (int b = 0; b < BATCH; ++b) {
-    const ulong row_at = x_at + (ulong)min(first + 4 * b + (lane >> 3), (uint)m - 1) * ldx;
+    const ulong row_at = x_at + (ulong)min(here.first + 4 * b + (int)(lane >> 3), here.end - 1) * ldx;
 #define COL_(i) (kb * 128u + ((i) >> 2) * 64u + ((i) & 3) * 16u + 2 * c)
     if (whole) UNROLL for (int i = 0; i < 8; ++i) v[b][i] = pair_at(x, row_at + COL_(i));
     else UNROLL for (int i = 0; i < 8; ++i) v[b][i] = pair_of(x, row_at, COL_(i), (uint)k);
@@ -85,7 +106,7 @@ __kernel __attribute__((reqd_work_group_size(256, 1, 1))) void quantize_wgmma_f1
       DECODE4_7(h[i], unused, code);
 #endif
     }
-    if (row < (uint)m) {
+    if (row - first < (uint)(here.end - here.first)) {
       __global uchar *to = out + out_at + ((ulong)(row >> 6) * blocks + kb) * 16384u + (row & 63) * 128u + ((c ^ (row & 7)) << 4);
       STORE16(to, h[0], h[1], h[2], h[3]);
       STORE16(to + 8192, h[4], h[5], h[6], h[7]);
@@ -95,17 +116,19 @@ __kernel __attribute__((reqd_work_group_size(256, 1, 1))) void quantize_wgmma_f1
 }
 
 // Codes in the order of wgmma's register operand. A warp has 16 rows of one K block: a work-item 32 elements of each of two rows.
-__kernel __attribute__((reqd_work_group_size(256, 1, 1))) void quantize_wgmma_fp8(QUANTIZE_ARGS)
+__kernel __attribute__((reqd_work_group_size(256, 1, 1))) void quantize_wgmma_fp8(QUANTIZE_ARGS DEALT_ARGS)
 {
   CLEAR_COUNTERS();
   const uint lane = get_local_id(0) & 31, g = lane >> 2, t = lane & 3;
   const uint id = get_global_id(0) >> 5;
   const uint kb = id % (uint)blocks, rows16 = id / (uint)blocks;
-  if (rows16 * 16 >= (uint)m) return;
+  if (m == 0) return;
+  const dealt_tile here = ROWS_AT(rows16 * 16);
+  if (here.first >= here.end) return;
   const bool whole = ((x_at | ldx) & 3) == 0 && kb * 128u + 128u <= (uint)k;
   float2 v[2][16];
   UNROLL for (int r = 0; r < 2; ++r) {
-    const ulong row_at = x_at + (ulong)min(rows16 * 16 + g + 8 * r, (uint)m - 1) * ldx;
+    const ulong row_at = x_at + (ulong)min(here.first + (int)(g + 8 * r), here.end - 1) * ldx;
     const uint col = kb * 128u + 4 * t;
     if (whole) UNROLL for (int i = 0; i < 8; ++i) {
 #if SOURCE == TYPE_BF16

@@ -16,6 +16,16 @@
 #define IN_UNITS_OF_ONE(sum) ((sum) * JOIN(WEIGHT_UNIT_, B_TYPE))
 #endif
 
+// Packed weights, and sixteen of them as f32.
+#if B_TYPE == TYPE_F32
+typedef float weight;
+#elif B_TYPE == TYPE_F16 || B_TYPE == TYPE_BF16
+typedef ushort weight;
+#else
+typedef uchar weight;
+#endif
+#define WEIGHTS(at) JOIN(DECODE_WEIGHTS_, B_TYPE)(vload16(0, at))
+
 // EACH_ROW(X) is X(0) ... X(TILE_M - 1), so that every row's sums are variables that stay in registers.
 #define ROW_0(X) X(0)
 #if TILE_M > 1

@@ -2,12 +2,15 @@
 // tile.cl: what every GEMM kernel shares: its arguments, and the way out to D. Next door: fp8.cl (formats).
 // Set by the host:
 // A_TYPE     4    1 4 5 7     what A comes as: f32 or codes
-// B_TYPE     4    4 5 7       codes of the packed weights
+// B_TYPE     4    1 to 5, 7   the packed weights: codes, or f32, f16, bf16 (gemm_panel and gemm_stream only)
 // D_TYPE     1    1 2 3       f32, f16, bf16
 // BIAS_TYPE  0    0 1 2 3     0: no bias
 // GROUP      128  32 64 128   K group: no scale of either operand changes inside one
 // B_SCALE_COLS 128            width of a scale group of B; a multiple of GROUP, or past k
+// GROUPED                     many matrices B; rows are dealt to them as dealt.cl says
+// GATHER                      rows of A are found through a_index
 #include "cache_hints.cl"
+#include "dealt.cl"
 #include "fp8.cl"
 
 #ifndef A_TYPE
@@ -32,11 +35,33 @@
 // m, n, k: the problem. a: from element a_at on, in the form that the kernel's declaration names; lda as that form has
 // it. sa: f32 from sa_at on. b: packed weights of n_pad x k_pad codes. sb: f32, scale of column n and B's K group g at
 // g * n_pad + n, NaN where the column has a NaN code in that group. d: from element d_at on, rows ldd apart.
-// bias: [n] from element bias_at on. scratch: f32 from scratch_at on.
+// bias: [n] from element bias_at on. scratch: f32 from scratch_at on. GROUPED: b and sb hold the matrices one after another, b_stride
+// bytes and sb_stride scales apart, and so does bias, n apart. GATHER: dealt.cl.
 #define GEMM_ARGS                                                                                                   \
   int m, int n, int k, int n_pad, int k_pad, __global const uchar *a, ulong a_at, ulong lda, __global const float *sa, \
       ulong sa_at, ulong sa_ld, __global const uchar *b, __global const float *sb, __global uchar *d, ulong d_at,   \
-      ulong ldd, __global const uchar *bias, ulong bias_at, __global float *scratch, ulong scratch_at
+      ulong ldd, __global const uchar *bias, ulong bias_at, __global float *scratch, ulong scratch_at GROUPED_ARGS  \
+      GATHER_ARGS
+#ifdef GROUPED
+#define GROUPED_ARGS , __global const int *dealt_memory, ulong dealt_at, ulong b_stride, ulong sb_stride
+/// The statement after it is done for each unit of `work` of this work-group: a block by one of `columns` units of columns.
+#define EACH_UNIT(columns)                                    \
+  if (m == 0) return;                                         \
+  __global const int* dealt = dealt_memory + dealt_at;        \
+  const long units = (long)dealt[DEALT_BLOCKS] * (columns);   \
+  for (long work = FIRST_UNIT(units), end_work = END_UNIT(units); work < end_work; ++work)
+#define OF_MATRIX(at) \
+  __global const uchar* b_here = b + (ulong)(at).matrix * b_stride;         \
+  __global const float* sb_here = sb + (ulong)(at).matrix * sb_stride;      \
+  const ulong bias_here = bias_at + (ulong)(at).matrix * (ulong)n;
+#else
+#define GROUPED_ARGS
+#define EACH_UNIT(columns)
+#define OF_MATRIX(at) \
+  __global const uchar* b_here = b; \
+  __global const float* sb_here = sb; \
+  const ulong bias_here = bias_at;
+#endif
 
 /// D[row, col] = total (+ bias[col]), rounded once.
 static inline void store_d(__global uchar* d, ulong d_at, ulong ldd, __global const uchar* bias, ulong bias_at, int row, int col,

@@ -4,14 +4,18 @@
 #include <algorithm>
 #include <boost/json.hpp>
 
+#include "backends/opencl/activation.h"
 #include "backends/opencl/candidates.h"
 #include "backends/opencl/ceilings.h"
+#include "backends/opencl/combiner.h"
 #include "backends/opencl/elements.h"
+#include "backends/opencl/forms/blocked.h"
 #include "backends/opencl/gemm.h"
 #include "backends/opencl/matrix_unit.h"
 #include "backends/opencl/objects.h"
 #include "backends/opencl/quantize.h"
 #include "backends/opencl/route.h"
+#include "backends/opencl/router.h"
 #include "backends/opencl/trial.h"
 #include "backends/opencl/weights.h"
 
@@ -155,19 +159,21 @@ std::shared_ptr<backend::Buffer> Device::import_buffer(Memory kind, void* handle
 }
 
 std::shared_ptr<backend::Weights> Device::prepare_weights(const backend::WeightsDesc& desc) {
-  if (desc.matrices > 1)
-    throw Error(Status::unsupported, "grouped weights are not there yet; prepare them one by one");
-  if (!element(desc.dtype).code) {
+  const bool real = element(desc.dtype).real;
+  if (!real && !element(desc.dtype).code) {
     throw Error(Status::unsupported, "weights of " + std::string(numerics::name_of(desc.dtype)) +
-                                         "; this backend takes " + names_of(&Element::code));
+                                         "; this backend takes " + names_of(&Element::code) + ", and unquantised " +
+                                         names_of(&Element::real));
   }
+  if (real && desc.scale.dtype != numerics::DType::none)
+    throw Error(Status::unsupported, "unquantised weights have no scales");
   WeightFormPtr form;
   if (desc.plan != nullptr) {
     const auto* plan = dynamic_cast<const Gemm*>(desc.plan.get());
     if (plan == nullptr) throw Error(Status::invalid_argument, "the plan is not one of the opencl backend");
     form = plan->weight_form();
   } else {
-    form = usual_form(context()->ground());
+    form = real ? blocked_form(kPanel, 1, 16, desc.dtype) : usual_form(context()->ground());
   }
   return std::make_shared<Weights>(context_, desc, std::move(form));
 }
@@ -187,6 +193,18 @@ std::shared_ptr<backend::Gemm> Device::create_gemm(const backend::GemmDesc& desc
 
 std::shared_ptr<backend::Quantize> Device::create_quantize(const backend::QuantizeDesc& desc) {
   return std::make_shared<MatrixQuantizer>(context(), desc);
+}
+
+std::shared_ptr<backend::Route> Device::create_route(const backend::RouteDesc& desc) {
+  return std::make_shared<Router>(context(), desc);
+}
+
+std::shared_ptr<backend::Activate> Device::create_activate(const backend::ActivateDesc& desc) {
+  return std::make_shared<Activation>(context(), desc);
+}
+
+std::shared_ptr<backend::Combine> Device::create_combine(const backend::CombineDesc& desc) {
+  return std::make_shared<Combiner>(context(), desc);
 }
 
 }  // namespace ironcl::opencl

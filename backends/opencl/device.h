@@ -23,6 +23,9 @@ class Device final : public backend::Device {
   std::shared_ptr<backend::Weights> prepare_weights(const backend::WeightsDesc& desc) override;
   std::shared_ptr<backend::Gemm> create_gemm(const backend::GemmDesc& desc) override;
   std::shared_ptr<backend::Quantize> create_quantize(const backend::QuantizeDesc& desc) override;
+  std::shared_ptr<backend::Route> create_route(const backend::RouteDesc& desc) override;
+  std::shared_ptr<backend::Activate> create_activate(const backend::ActivateDesc& desc) override;
+  std::shared_ptr<backend::Combine> create_combine(const backend::CombineDesc& desc) override;
 
   /// The shared context, probes done. For tests.
   const ContextPtr& context();

@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 
+#include "backends/opencl/dealing.h"
 #include "backends/opencl/step.h"
 
 namespace ironcl::opencl {
@@ -49,6 +50,19 @@ struct Making {
   const backend::GemmDesc& desc;
   const Problem& problem;
   Booking& booking;
+  Place dealt = {};  ///< Of a grouped problem: what cl/deal.cl leaves, tiles of `dealt_rows` rows.
+  std::int64_t dealt_rows = 0;
+
+  /// The most rows that A has in memory.
+  numerics::Size a_rows() const {
+    if (desc.a_rows != 0) return desc.a_rows;
+    return problem.masked ? numerics::Size(problem.matrices) * desc.m : numerics::Size(desc.m);
+  }
+  /// The most rows that A has in tiles of `height` rows.
+  numerics::Size rows_in_tiles(std::int64_t height) const {
+    if (!problem.grouped()) return numerics::Size(desc.m).padded_to(height);
+    return numerics::Size(most_tiles(problem, desc.m, height)) * height;
+  }
 };
 
 /// A step, and what it leaves behind.

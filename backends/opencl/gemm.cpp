@@ -52,7 +52,8 @@ void Gemm::warm_up() {
   const cl::CommandQueue queue(context_->context, context_->device);
   Call call(queue, 0, true);
   call.nothing = {nothing_, 0};
-  call.a = call.a_scale = call.a_codes = call.a_code_scales = call.d = call.bias = call.workspace = call.nothing;
+  call.a = call.a_scale = call.a_codes = call.a_code_scales = call.a_index = call.nothing;
+  call.d = call.bias = call.matrix_rows = call.workspace = call.nothing;
   call.weights = {nothing_, nothing_};
   launch(call);
   queue.finish();
@@ -77,6 +78,11 @@ const Weights& Gemm::weights_of(const backend::GemmArgs& args) const {
   }
   const backend::ScaleDesc& has = weights->scale();
   const backend::ScaleDesc& want = desc_.b_scale;
+  const std::int64_t matrices = std::max<std::int64_t>(1, choice_.problem.matrices);
+  if (weights->matrices() != matrices) {
+    throw Error(Status::invalid_argument, "the weights are " + std::to_string(weights->matrices()) +
+                                              " matrices, the plan is for " + std::to_string(matrices));
+  }
   if (weights->n() != desc_.n || weights->k() != desc_.k || weights->dtype() != desc_.b || has.dtype != want.dtype ||
       (has.dtype != DType::none && has.grid.resolved(desc_.n, desc_.k) != want.grid.resolved(desc_.n, desc_.k))) {
     const auto text = [](std::int64_t n, std::int64_t k, DType type, const backend::ScaleDesc& s) {
@@ -91,16 +97,34 @@ const Weights& Gemm::weights_of(const backend::GemmArgs& args) const {
   return *weights;
 }
 
+std::int64_t Gemm::a_rows_of(const backend::GemmArgs& args) const {
+  if (desc_.a_rows != 0) return args.a_rows;
+  return choice_.problem.masked ? checked_mul(choice_.problem.matrices, args.m) : args.m;
+}
+
 void Gemm::check(const backend::GemmArgs& args) const {
   if (args.m < 0 || args.m > desc_.m) {
     throw Error(Status::invalid_argument,
                 "m is " + std::to_string(args.m) + ", the plan takes 0 to " + std::to_string(desc_.m));
   }
+  const bool masked = choice_.problem.masked;
+  if (masked && args.m != desc_.m && args.m != 0) {
+    throw Error(
+        Status::invalid_argument,
+        "m is " + std::to_string(args.m) + "; calls of a masked problem have the plan's, " + std::to_string(desc_.m));
+  }
   if (args.m == 0) return;
-  const auto need = [&](const Span& span, const char* what, std::int64_t rows, std::int64_t ld, std::int64_t cols,
+  if (desc_.a_rows != 0 ? args.a_rows < 1 || args.a_rows > desc_.a_rows : args.a_rows != 0) {
+    throw Error(Status::invalid_argument, "a_rows is " + std::to_string(args.a_rows) + ", the plan takes " +
+                                              (desc_.a_rows != 0 ? "1 to " : "") + std::to_string(desc_.a_rows));
+  }
+  const std::int64_t matrices = std::max<std::int64_t>(1, choice_.problem.matrices);
+  const std::int64_t rows = masked ? checked_mul(matrices, args.m) : args.m;  // Of D, all matrices' together.
+  const std::int64_t a_rows = a_rows_of(args);
+  const auto need = [&](const Span& span, const char* what, std::int64_t count, std::int64_t ld, std::int64_t cols,
                         DType type) {
     const std::uint64_t size = numerics::size_of(type);
-    const auto bytes = static_cast<std::uint64_t>(numerics::checked_add(checked_mul(rows - 1, ld), cols)) * size;
+    const auto bytes = static_cast<std::uint64_t>(numerics::checked_add(checked_mul(count - 1, ld), cols)) * size;
     own(span.buffer, *context_, what);
     if (span.size < bytes) {
       throw Error(Status::invalid_argument, std::string(what) + " has " + std::to_string(span.size) +
@@ -112,12 +136,14 @@ void Gemm::check(const backend::GemmArgs& args) const {
                                                 std::to_string(context_->features.alignment));
     }
   };
-  need(args.a, "a", args.m, desc_.lda, desc_.k, desc_.a_source != DType::none ? desc_.a_source : desc_.a);
-  need(args.d, "d", args.m, desc_.ldd, desc_.n, desc_.d);
-  if (desc_.bias != DType::none) need(args.bias, "bias", 1, desc_.n, desc_.n, desc_.bias);
+  need(args.a, "a", a_rows, desc_.lda, desc_.k, desc_.a_source != DType::none ? desc_.a_source : desc_.a);
+  need(args.d, "d", rows, desc_.ldd, desc_.n, desc_.d);
+  if (desc_.bias != DType::none) need(args.bias, "bias", matrices, desc_.n, desc_.n, desc_.bias);
+  if (choice_.problem.grouped()) need(args.matrix_rows, "matrix_rows", 1, matrices, matrices, DType::f32);
+  if (desc_.a_rows != 0) need(args.a_index, "a_index", 1, rows, rows, DType::f32);
   const numerics::ScaleGrid& grid = desc_.a_scale.grid;
   if (desc_.a_source == DType::none && desc_.a_scale.dtype != DType::none) {
-    need(args.a_scale, "a_scale", grid.scale_rows(args.m), desc_.a_scale.ld, grid.scale_cols(desc_.k),
+    need(args.a_scale, "a_scale", grid.scale_rows(a_rows), desc_.a_scale.ld, grid.scale_cols(desc_.k),
          desc_.a_scale.dtype);
   }
   if (args.workspace) {
@@ -136,8 +162,8 @@ void Gemm::check(const backend::GemmArgs& args) const {
                 "a_quantized and a_quantized_scale come together, on a plan that quantises a");
   }
   if (args.a_quantized) {
-    need(args.a_quantized, "a_quantized", args.m, desc_.k, desc_.k, desc_.a);
-    need(args.a_quantized_scale, "a_quantized_scale", grid.scale_rows(args.m), grid.scale_cols(desc_.k),
+    need(args.a_quantized, "a_quantized", a_rows, desc_.k, desc_.k, desc_.a);
+    need(args.a_quantized_scale, "a_quantized_scale", grid.scale_rows(a_rows), grid.scale_cols(desc_.k),
          grid.scale_cols(desc_.k), DType::f32);
   }
 }
@@ -178,6 +204,7 @@ std::shared_ptr<backend::Event> Gemm::enqueue(const std::shared_ptr<backend::Que
       return span ? Memory{own(span.buffer, *context_, "a span").memory(), span.offset} : otherwise;
     };
     Call call(ours->native(), args.m);
+    call.a_rows = a_rows_of(args);
     call.nothing = {nothing_, 0};
     call.a = memory(args.a, call.nothing);
     call.a_scale = memory(args.a_scale, call.nothing);
@@ -185,6 +212,8 @@ std::shared_ptr<backend::Event> Gemm::enqueue(const std::shared_ptr<backend::Que
     call.a_code_scales = memory(args.a_quantized_scale, {});
     call.d = memory(args.d, call.nothing);
     call.bias = memory(args.bias, call.nothing);
+    call.a_index = memory(args.a_index, call.nothing);
+    call.matrix_rows = memory(args.matrix_rows, call.nothing);
     call.weights = weights.in(*weight_form_);
     call.workspace = args.workspace ? memory(args.workspace, {}) : own_workspace(*ours, wait, causes);
     call.wait = std::move(wait);

@@ -29,6 +29,8 @@ class Gemm final : public backend::Gemm {
  private:
   void build();
   void warm_up();
+  /// Rows of A in memory.
+  std::int64_t a_rows_of(const backend::GemmArgs& args) const;
   void check(const backend::GemmArgs& args) const;
   const Weights& weights_of(const backend::GemmArgs& args) const;
   Memory own_workspace(Queue& queue, std::vector<cl::Event>& wait, std::vector<std::shared_ptr<Event>>& causes);

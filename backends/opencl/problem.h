@@ -17,13 +17,20 @@ std::string to_string(const Tuning& tuning);  ///< "tile_k=16,tile_m=64"
 
 /// Shape, types and K group of a GEMM.
 struct Problem {
-  std::int64_t m = 0, n = 0, k = 0;
-  int k_group = 128;  ///< Divides the scale groups of both operands along k. G of the error bound.
+  std::int64_t m = 0, n = 0, k = 0;  ///< m of a grouped problem: rows of all matrices; where masked, of each.
+  int k_group = 128;                 ///< Divides the scale groups of both operands along k. G of the error bound.
   backend::DType a = backend::DType::none, b = backend::DType::none, d = backend::DType::none;
   std::int64_t b_scale_rows = 0;                   ///< Columns of D that a scale of B is for; 0: all of them.
   backend::DType a_source = backend::DType::none;  ///< What A comes as where the plan quantises it.
+  std::int64_t matrices = 0;                       ///< Of B, in a grouped problem; else 0.
+  bool masked = false;                             ///< Grouped: each matrix has m rows of A and D to itself.
+  bool gathers = false;                            ///< Rows of A are found through an index.
 
   std::int64_t k_groups() const noexcept { return numerics::ceil_div(k, k_group); }
+  bool grouped() const noexcept { return matrices != 0; }
+  /// What selection prices instead of a grouped problem: one product with the rows that a matrix which has rows has
+  /// on average, and the columns of all of those.
+  Problem priced() const;
 };
 
 /// Why something cannot run here.

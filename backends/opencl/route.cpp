@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backends/opencl/route.h"
 
+#include "backends/opencl/steps/deal.h"
 #include "backends/opencl/steps/multiply.h"
 #include "backends/opencl/steps/quantize_rows.h"
 
@@ -15,6 +16,7 @@ Operand given(const GemmDesc& d) {
   Operand a;
   a.data.source = Source::a;
   a.ld = d.lda;
+  a.gathered = d.a_rows != 0;
   if (d.a_source != DType::none) {
     a.element = d.a_source;
     return a;
@@ -33,7 +35,12 @@ Operand given(const GemmDesc& d) {
 
 Route route_of(const GemmDesc& desc, const Choice& choice, const Features& features) {
   Route route;
-  const Making making{features, desc, choice.problem, route.booking};
+  Making making{features, desc, choice.problem, route.booking};
+  if (choice.problem.grouped()) {
+    const DealtShape shape = choice.variant->deal(choice.tuning);
+    making.dealt_rows = shape.tile_rows;
+    route.steps.push_back(deal_step(shape, making, &making.dealt));
+  }
   const auto form = choice.variant->activations(choice.tuning, choice.problem);
   Operand a = given(desc);
   const auto go = [&](Made made) {

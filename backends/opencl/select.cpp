@@ -19,6 +19,7 @@ using backend::Reason;
 using backend::Status;
 using backend::Support;
 
+constexpr std::int64_t kMostMatrices = 65536;
 constexpr std::int64_t kLargestSize = (std::int64_t{1} << 31) - 4096;  // Kernels count rows and columns in 32 bits.
 
 std::string text_of(DType type) { return std::string(numerics::name_of(type)); }
@@ -27,7 +28,14 @@ Refusal dtype(const std::string& text) { return {Reason::dtype, text}; }
 
 std::optional<Refusal> refuse_types(const GemmDesc& d) {
   const std::string codes = names_of(&Element::code), reals = names_of(&Element::real);
-  if (!element(d.b).code) return dtype("b is " + text_of(d.b) + "; this backend takes " + codes);
+  if (element(d.b).real) {
+    if (d.b_scale.dtype != DType::none)
+      return dtype("b is " + text_of(d.b) + " and has scales; unquantised b takes none");
+    if (d.a_source != DType::none || !element(d.a).real)
+      return dtype("b is " + text_of(d.b) + "; unquantised b goes with unquantised a: " + reals);
+  } else if (!element(d.b).code) {
+    return dtype("b is " + text_of(d.b) + "; this backend takes " + codes + ", and unquantised " + reals);
+  }
   if (d.a_source != DType::none) {
     if (!element(d.a_source).real)
       return dtype("a comes as " + text_of(d.a_source) + "; what is quantised here is " + reals);
@@ -65,10 +73,19 @@ int k_group(const GemmDesc& d) {
 
 /// What no variant takes; empty where it is for the variants to say.
 std::optional<Refusal> refuse_all(const GemmDesc& desc) {
-  if (desc.grouping != backend::Grouping::none) {
-    return Refusal{Reason::grouping, "grouped problems are not there yet; run the matrices one by one"};
-  }
   if (auto refusal = refuse_types(desc)) return refusal;
+  if ((desc.grouping != backend::Grouping::none || desc.a_rows != 0) && desc.a_scale.dtype != DType::none &&
+      desc.a_scale.grid.group_rows != 1) {
+    return Refusal{Reason::scale_layout, "scales of a are for " + std::to_string(desc.a_scale.grid.group_rows) +
+                                             " rows (0: all) each; of a grouped or gathered problem they are for 1"};
+  }
+  if (desc.grouping != backend::Grouping::none &&
+      (desc.matrices < 1 || desc.matrices > kMostMatrices ||
+       (desc.grouping == backend::Grouping::masked && desc.m > kLargestSize / desc.matrices))) {
+    return Refusal{Reason::grouping, std::to_string(desc.matrices) + " matrices with m = " + std::to_string(desc.m) +
+                                         "; here they are 1 to " + std::to_string(kMostMatrices) + ", with at most " +
+                                         std::to_string(kLargestSize) + " rows together"};
+  }
   if (desc.m > kLargestSize || desc.n > kLargestSize || desc.k > kLargestSize) {
     return Refusal{Reason::shape, "m, n and k are at most " + std::to_string(kLargestSize) + " here"};
   }
@@ -131,11 +148,12 @@ void apply_options(const Ground& ground, const GemmDesc& desc, const Variant& va
 /// Asks every variant at its rule of thumb. The least estimate among those that run; where none does, among all, so
 /// that its refusal is the one to report.
 void take_rule_of_thumb(const Ground& ground, const GemmDesc& desc, Choice& choice) {
+  const Problem priced = choice.problem.priced();
   const Variant* refused = nullptr;
   double refused_ns = 0;
   for (const Variant& variant : ground.variants) {
-    Tuning tuning = variant.rule_of_thumb(ground.features, choice.problem);
-    const double ns = variant.estimate_ns(tuning, choice.problem, ground.features);
+    Tuning tuning = variant.rule_of_thumb(ground.features, priced);
+    const double ns = variant.estimate_ns(tuning, priced, ground.features);
     if (auto refusal = ask(ground, variant, tuning, desc, choice.problem)) {
       choice.passed_over.push_back({variant.name, std::move(*refusal)});
       if (refused == nullptr || ns < refused_ns) {
@@ -152,7 +170,7 @@ void take_rule_of_thumb(const Ground& ground, const GemmDesc& desc, Choice& choi
   }
   if (choice.variant == nullptr && refused != nullptr) {
     choice.variant = refused;
-    choice.tuning = refused->rule_of_thumb(ground.features, choice.problem);
+    choice.tuning = refused->rule_of_thumb(ground.features, priced);
     choice.estimate_ns = refused_ns;
   }
 }
@@ -174,7 +192,8 @@ std::optional<Refusal> ask(const Ground& ground, const Variant& variant, const T
                        ", the problem asks for " + std::string(numerics::name_of(desc.weakest_accuracy))};
   }
   if (auto refusal = refuse(variant, tuning, ground.features, problem)) return refusal;
-  const std::uint64_t bytes = variant.weights(tuning, problem)->extent(desc.n, desc.k, 1).code_bytes.bytes();
+  const numerics::Size one = variant.weights(tuning, problem)->extent(desc.n, desc.k, 1).code_bytes;
+  const std::uint64_t bytes = (one * std::max<std::int64_t>(1, problem.matrices)).bytes();
   if (bytes > ground.features.max_buffer_bytes) {
     return Refusal{Reason::device_memory, "the weights take " + std::to_string(bytes) + " bytes, a buffer of " +
                                               ground.features.name + " has at most " +
@@ -193,12 +212,15 @@ Support choose(const Ground& ground, const GemmDesc& desc, Choice* choice, const
   found.problem = {desc.m,       desc.n, desc.k, 128,
                    desc.a,       desc.b, desc.d, desc.b_scale.dtype == DType::none ? 0 : desc.b_scale.grid.group_rows,
                    desc.a_source};
+  found.problem.matrices = desc.grouping == backend::Grouping::none ? 0 : desc.matrices;
+  found.problem.masked = desc.grouping == backend::Grouping::masked;
+  found.problem.gathers = desc.a_rows != 0;
   if (const int group = k_group(desc); group != 0) found.problem.k_group = group;
   found.source = desc.options.empty() ? "rule of thumb" : "options";
   // Options are looked at before the problem is: a wrong one is the caller's mistake whatever the problem.
   if (asked != nullptr) {
     found.variant = asked;
-    found.tuning = asked->rule_of_thumb(ground.features, found.problem);
+    found.tuning = asked->rule_of_thumb(ground.features, found.problem.priced());
     apply_options(ground, desc, *asked, found.tuning);
   }
   if (auto refusal = refuse_all(desc)) {
@@ -208,8 +230,9 @@ Support choose(const Ground& ground, const GemmDesc& desc, Choice* choice, const
     }
     return no(std::move(*refusal));
   }
-  const auto tuned =
-      tables != nullptr && desc.options.empty() ? find_tuned(*tables, ground, desc, found.problem) : std::nullopt;
+  const auto tuned = tables != nullptr && desc.options.empty() && !found.problem.grouped()
+                         ? find_tuned(*tables, ground, desc, found.problem)
+                         : std::nullopt;
   if (tuned) {
     found.variant = tuned->variant;
     found.tuning = tuned->tuning;
@@ -220,7 +243,7 @@ Support choose(const Ground& ground, const GemmDesc& desc, Choice* choice, const
   }
   // What the rule of thumb took was asked already; what options made of it was not.
   if (auto refusal = ask(ground, *found.variant, found.tuning, desc, found.problem)) return no(std::move(*refusal));
-  found.estimate_ns = found.variant->estimate_ns(found.tuning, found.problem, ground.features);
+  found.estimate_ns = found.variant->estimate_ns(found.tuning, found.problem.priced(), ground.features);
   Support support;
   support.accuracy = found.variant->accuracy;
   if (choice != nullptr) *choice = std::move(found);

@@ -23,6 +23,10 @@ Memory Call::at(const Place& place) const {
       return moved(a_codes);
     case Source::a_code_scales:
       return moved(a_code_scales);
+    case Source::a_index:
+      return moved(a_index);
+    case Source::matrix_rows:
+      return moved(matrix_rows);
     case Source::d:
       return moved(d);
     case Source::bias:

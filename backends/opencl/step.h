@@ -14,7 +14,7 @@
 namespace ironcl::opencl {
 
 /// What memory an operand of a step lies in; the call says which buffer that is.
-enum class Source { nothing, a, a_scale, a_codes, a_code_scales, d, bias, workspace };
+enum class Source { nothing, a, a_scale, a_codes, a_code_scales, a_index, d, bias, matrix_rows, workspace };
 
 /// A place in memory as the plan knows it: before there are buffers.
 struct Place {
@@ -32,6 +32,7 @@ struct Operand {
   numerics::ScaleGrid grid;                       ///< What of the matrix one scale is for; 0: the whole extent.
   std::string form = "rows";                      ///< The name of an ActivationForm, or "rows" for plain rows.
   bool in_units_of_weights = false;               ///< Values are multiplied by the unit of the weights' decoding.
+  bool gathered = false;                          ///< The problem's rows are found among these through the index.
 };
 
 /// Memory of a call.
@@ -49,10 +50,12 @@ struct DeviceWeights {
 class Call {
  public:
   /// `dry`: each launch is one work-group that sees no rows, so that drivers that compile at the first launch do it.
-  Call(cl::CommandQueue queue, std::int64_t m, bool dry = false) : m(m), queue_(std::move(queue)), dry_(dry) {}
+  Call(cl::CommandQueue queue, std::int64_t m, bool dry = false)
+      : m(m), a_rows(m), queue_(std::move(queue)), dry_(dry) {}
 
-  std::int64_t m;  ///< Rows; 0 in a dry call.
-  Memory a, a_scale, a_codes, a_code_scales, d, bias, workspace, nothing;
+  std::int64_t m;       ///< Rows; 0 in a dry call.
+  std::int64_t a_rows;  ///< Of A in memory: m, unless rows are gathered or each of many matrices has m of them.
+  Memory a, a_scale, a_codes, a_code_scales, a_index, d, bias, matrix_rows, workspace, nothing;
   DeviceWeights weights;
   std::vector<cl::Event> wait;  ///< For the first command only: the queue is in order.
 

@@ -37,7 +37,7 @@ bool is_weaker(const std::string& entry, backend::AccuracyClass weakest) {
 /// unknown.
 std::optional<Tuning> tuning_of(const tuned::Entry& entry, const Variant& variant, const Features& features,
                                 const Problem& problem) {
-  Tuning tuning = variant.rule_of_thumb(features, problem);
+  Tuning tuning = variant.rule_of_thumb(features, problem.priced());
   for (const auto& option : entry.options) {
     const auto &name = option.first, &text = option.second;
     const auto tunable = std::find_if(variant.tunables.begin(), variant.tunables.end(),

@@ -3,8 +3,12 @@
 
 #include <algorithm>
 #include <boost/json.hpp>
+#include <cmath>
 
 namespace ironcl::opencl {
+
+/// Of a priced problem; only times come from it.
+constexpr std::int64_t kMostColumns = std::int64_t{1} << 30;
 
 // Made by the build: declares `Variant FILE();` for each file of variants/ and lists them in kVariantMakers.
 #include "variant_list.inc"
@@ -33,9 +37,33 @@ std::string macro_name(const std::string& tunable) {
   return name;
 }
 
+std::size_t row_blocks(const Problem& p, std::int64_t m, std::int64_t height) {
+  return static_cast<std::size_t>(p.grouped() ? most_tiles(p, m, height) : numerics::ceil_div(m, height));
+}
+
+Problem Problem::priced() const {
+  if (!grouped()) return *this;
+  Problem one = *this;
+  one.matrices = 0;
+  one.masked = one.gathers = false;
+  // Of G matrices of which each row takes one by chance, this many have rows.
+  const auto all = static_cast<double>(matrices);
+  const double rows = std::max(1.0, static_cast<double>(m));
+  const double hit = masked ? all : all * (1 - std::pow(1 - 1 / all, rows));
+  one.n = std::min(static_cast<std::int64_t>(static_cast<double>(n) * std::max(1.0, hit)), kMostColumns);
+  one.m = masked ? m : static_cast<std::int64_t>(std::ceil(rows / std::max(1.0, hit)));
+  return one;
+}
+
 std::optional<Refusal> refuse(const Variant& variant, const Tuning& tuning, const Features& features,
                               const Problem& problem) {
   using backend::Reason;
+  if (variant.deal == nullptr && (problem.grouped() || problem.gathers)) {
+    return Refusal{Reason::grouping, variant.name + " takes neither grouped problems nor gathered rows"};
+  }
+  if (!variant.real_weights && numerics::is_float(problem.b)) {
+    return Refusal{Reason::dtype, variant.name + " takes no unquantised weights"};
+  }
   if (variant.needs != nullptr) {
     if (auto refusal = variant.needs(features, problem)) return refusal;
   }

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "backends/opencl/dealing.h"
 #include "backends/opencl/form.h"
 #include "backends/opencl/probe.h"
 #include "backends/opencl/problem.h"
@@ -72,6 +73,8 @@ struct Variant {
   /// of which no feature says whether they work.
   std::optional<Trial> trial;
   const Toolchain* toolchain = &opencl_c();
+  /// Weights come unquantised too: f32, f16, bf16.
+  bool real_weights = false;
   std::uint64_t (*local_bytes)(const Tuning&, const Problem&) = nullptr;
   std::uint64_t (*work_items)(const Tuning&) = nullptr;  ///< A work-group.
 
@@ -80,6 +83,9 @@ struct Variant {
   Shape (*block)(const Tuning&) = nullptr;  ///< Of D, what a work-group makes.
   WeightFormPtr (*weights)(const Tuning&, const Problem&) = nullptr;
   ActivationFormPtr (*activations)(const Tuning&, const Problem&) = nullptr;
+  /// How a grouped problem's rows are dealt for it; null: it takes neither grouped problems nor gathered rows.
+  DealtShape (*deal)(const Tuning&) = nullptr;
+  /// Of a grouped problem for the most blocks that m rows can become (row_blocks).
   std::vector<Pass> (*passes)(const Tuning&, const Problem&, const Features&, std::int64_t m) = nullptr;
   numerics::Size (*scratch_bytes)(const Tuning&, const Problem&) = nullptr;  ///< Null: none.
 
@@ -89,6 +95,9 @@ struct Variant {
   /// order of variants, so estimates share the rates of estimate.h.
   double (*estimate_ns)(const Tuning&, const Problem&, const Features&) = nullptr;
 };
+
+/// Work-groups in the direction of rows for m rows, `height` a block.
+std::size_t row_blocks(const Problem& p, std::int64_t m, std::int64_t height);
 
 /// All variants of this build, by name. The build lists the files of variants/; nothing else knows them.
 std::span<const Variant> variants();

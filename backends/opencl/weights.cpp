@@ -15,9 +15,14 @@ using backend::Error;
 using backend::Status;
 
 Weights::Weights(ContextPtr context, const backend::WeightsDesc& desc, WeightFormPtr form)
-    : context_(std::move(context)), dtype_(desc.dtype), n_(desc.n), k_(desc.k), scale_(desc.scale) {
+    : context_(std::move(context)),
+      dtype_(desc.dtype),
+      n_(desc.n),
+      k_(desc.k),
+      matrices_(desc.matrices),
+      scale_(desc.scale) {
   if (desc.scale.dtype != backend::DType::none) {
-    const std::int64_t rows = scale_.grid.scale_rows(n_), cols = scale_.grid.scale_cols(k_);
+    const std::int64_t rows = matrices_ * scale_.grid.scale_rows(n_), cols = scale_.grid.scale_cols(k_);
     const auto width = static_cast<std::size_t>(cols) * numerics::size_of(scale_.dtype);
     original_scales_.resize(static_cast<std::size_t>(rows) * width);
     for (std::int64_t row = 0; row < rows; ++row) {
@@ -29,20 +34,22 @@ Weights::Weights(ContextPtr context, const backend::WeightsDesc& desc, WeightFor
   forms_.push_back(hold(std::move(form), reinterpret_cast<const std::uint8_t*>(desc.data), desc.ld));
 }
 
-std::vector<float> Weights::column_scales(const WeightForm& form, const WeightExtent& extent,
+std::vector<float> Weights::column_scales(const WeightForm& form, const WeightExtent& extent, std::int64_t matrix,
                                           const std::uint8_t* codes, std::int64_t ld) const {
   const bool scaled = scale_.dtype != backend::DType::none;
   const numerics::ScaleGrid grid = scaled ? scale_.grid.resolved(n_, k_) : numerics::ScaleGrid{n_, k_};
   const std::int64_t groups = numerics::ceil_div(k_, grid.group_cols);
-  const std::array<bool, 256>& is_nan = nan_codes(dtype_);
-  const bool marks = form.marks_nan_codes();
+  const bool marks = form.marks_nan_codes() && numerics::is_quantized(dtype_);
+  static constexpr std::array<bool, 256> kNone{};
+  const std::array<bool, 256>& is_nan = marks ? nan_codes(dtype_) : kNone;
+  const std::int64_t first_scale = matrix * (scaled ? scale_.grid.scale_rows(n_) : 0);
   std::vector<float> scales(static_cast<std::size_t>(extent.scales.value()), 0.0f);
   for (std::int64_t row = 0; row < n_; ++row) {
     for (std::int64_t group = 0; group < groups; ++group) {
       float scale = 1.0f;
       if (scaled) {
-        scale = static_cast<float>(
-            numerics::load_as_f64(scale_.dtype, original_scales_.data(), row / grid.group_rows * scale_.ld + group));
+        scale = static_cast<float>(numerics::load_as_f64(scale_.dtype, original_scales_.data(),
+                                                         (first_scale + row / grid.group_rows) * scale_.ld + group));
       }
       // A NaN code makes its whole column of D NaN: said once here, so that kernels need not look for it.
       const std::uint8_t* const first = codes + row * ld + group * grid.group_cols;
@@ -66,17 +73,25 @@ Weights::Held Weights::hold(WeightFormPtr form, const std::uint8_t* codes, std::
                       std::to_string(context_->features.max_buffer_bytes) + " in one buffer");
     }
   };
-  const std::uint64_t bytes = held.extent.code_bytes.bytes();
-  check(bytes);
-  check((held.extent.scales * 4).bytes());
-  const std::vector<float> scales = column_scales(*form, held.extent, codes, ld);
-  std::vector<std::uint8_t> packed(bytes);
-  form->pack(n_, k_, codes, ld, packed.data());
-  const auto make = [&](const void* data, std::size_t size) {
-    return cl::Buffer(context_->context, CL_MEM_READ_ONLY | CL_MEM_COPY_HOST_PTR, size, const_cast<void*>(data));
-  };
-  guarded("weights of " + std::to_string(bytes) + " bytes", [&] {
-    held.memory = {make(packed.data(), packed.size()), make(scales.data(), scales.size() * sizeof(float))};
+  const std::uint64_t bytes = held.extent.code_bytes.bytes(), scale_bytes = (held.extent.scales * 4).bytes();
+  const std::uint64_t all = (held.extent.code_bytes * matrices_).bytes();
+  check(all);
+  check((held.extent.scales * 4 * matrices_).bytes());
+  guarded("weights of " + std::to_string(all) + " bytes", [&] {
+    const cl::CommandQueue queue(context_->context, context_->device);
+    held.memory = {
+        cl::Buffer(context_->context, CL_MEM_READ_ONLY, all),
+        cl::Buffer(context_->context, CL_MEM_READ_ONLY, scale_bytes * static_cast<std::uint64_t>(matrices_))};
+    std::vector<std::uint8_t> packed(bytes);
+    for (std::int64_t matrix = 0; matrix < matrices_; ++matrix) {
+      const std::uint8_t* const from =
+          codes + matrix * n_ * ld * static_cast<std::int64_t>(numerics::size_of(dtype_));
+      form->pack(n_, k_, from, ld, packed.data());
+      const std::vector<float> scales = column_scales(*form, held.extent, matrix, from, ld);
+      const auto at = static_cast<std::uint64_t>(matrix);
+      queue.enqueueWriteBuffer(held.memory.codes, CL_TRUE, at * bytes, bytes, packed.data());
+      queue.enqueueWriteBuffer(held.memory.scales, CL_TRUE, at * scale_bytes, scale_bytes, scales.data());
+    }
   });
   return held;
 }
@@ -95,17 +110,21 @@ const DeviceWeights& Weights::in(const WeightForm& form) const {
 std::uint64_t Weights::device_bytes() const noexcept {
   std::uint64_t bytes = 0;
   for (const Held& held : forms_) bytes += held.extent.code_bytes.bytes() + held.extent.scales.bytes() * 4;
-  return bytes;
+  return bytes * static_cast<std::uint64_t>(matrices_);
 }
 
 void Weights::export_to(std::byte* data, std::byte* scales) {
   const Held& held = forms_.front();
   std::vector<std::uint8_t> packed(held.extent.code_bytes.bytes());
-  guarded("reading weights", [&] {
-    const cl::CommandQueue queue(context_->context, context_->device);
-    queue.enqueueReadBuffer(held.memory.codes, CL_TRUE, 0, packed.size(), packed.data());
-  });
-  held.form->unpack(n_, k_, packed.data(), reinterpret_cast<std::uint8_t*>(data));
+  const std::uint64_t bytes = data_bytes() / static_cast<std::uint64_t>(matrices_);
+  const cl::CommandQueue queue =
+      guarded("reading weights", [&] { return cl::CommandQueue(context_->context, context_->device); });
+  for (std::uint64_t matrix = 0; matrix < static_cast<std::uint64_t>(matrices_); ++matrix) {
+    guarded("reading weights", [&] {
+      queue.enqueueReadBuffer(held.memory.codes, CL_TRUE, matrix * packed.size(), packed.size(), packed.data());
+    });
+    held.form->unpack(n_, k_, packed.data(), reinterpret_cast<std::uint8_t*>(data) + matrix * bytes);
+  }
   if (!original_scales_.empty()) std::memcpy(scales, original_scales_.data(), original_scales_.size());
 }
 

@@ -7,14 +7,17 @@
 
 namespace ironcl::opencl {
 
-/// Immutable: the forms in which a weight lies are made when it is prepared, never by a call.
+/// One matrix, or those of a grouped problem. Immutable: the forms in which a weight lies are made when it is
+/// prepared, never by a call.
 class Weights final : public backend::Weights {
  public:
   /// Throws out_of_device_memory where a form does not fit in a buffer.
   Weights(ContextPtr context, const backend::WeightsDesc& desc, WeightFormPtr form);
   std::uint64_t device_bytes() const noexcept override;
   std::string layout() const override { return forms_.front().form->name(); }
-  std::uint64_t data_bytes() const noexcept override { return static_cast<std::uint64_t>(n_ * k_); }
+  std::uint64_t data_bytes() const noexcept override {
+    return static_cast<std::uint64_t>(matrices_ * n_ * k_) * numerics::size_of(dtype_);
+  }
   std::uint64_t scale_bytes() const noexcept override { return original_scales_.size(); }
   void export_to(std::byte* data, std::byte* scales) override;
 
@@ -24,22 +27,23 @@ class Weights final : public backend::Weights {
   backend::DType dtype() const noexcept { return dtype_; }
   std::int64_t n() const noexcept { return n_; }
   std::int64_t k() const noexcept { return k_; }
+  std::int64_t matrices() const noexcept { return matrices_; }
   const backend::ScaleDesc& scale() const noexcept { return scale_; }
   const ContextPtr& context() const noexcept { return context_; }
 
  private:
   struct Held {
     WeightFormPtr form;
-    WeightExtent extent;
+    WeightExtent extent;  ///< Of one matrix; they lie one after another.
     DeviceWeights memory;
   };
   Held hold(WeightFormPtr form, const std::uint8_t* codes, std::int64_t ld) const;
-  std::vector<float> column_scales(const WeightForm& form, const WeightExtent& extent, const std::uint8_t* codes,
-                                   std::int64_t ld) const;
+  std::vector<float> column_scales(const WeightForm& form, const WeightExtent& extent, std::int64_t matrix,
+                                   const std::uint8_t* codes, std::int64_t ld) const;
 
   ContextPtr context_;
   backend::DType dtype_;
-  std::int64_t n_, k_;
+  std::int64_t n_, k_, matrices_;
   backend::ScaleDesc scale_;
   std::vector<std::byte> original_scales_;  ///< Tight, as given.
   std::vector<Held> forms_;                 ///< No two of one name; today one.

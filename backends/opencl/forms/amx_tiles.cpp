@@ -24,7 +24,8 @@ class AmxTiles final : public ActivationForm {
   bool takes(const Operand&, const Making&) const override { return false; }  // Nobody hands over tiles.
 
   Made quantize(const Operand& x, const Making& making) const override {
-    if (making.desc.a_scale.grid.group_rows != 1) return {};  // One kernel sees the rows of one tile only.
+    // One kernel sees the rows of one tile only, and quantises them as often as they are gathered.
+    if (making.desc.a_scale.grid.group_rows != 1 || x.gathered) return {};
     const Operand out = book(making);
     return {quantize_tiles_step(x, out, kRows, element_, false, making), out};
   }
@@ -36,7 +37,7 @@ class AmxTiles final : public ActivationForm {
 
  private:
   Operand book(const Making& making) const {
-    const Size k = Size(making.desc.k).padded_to(k_group_), rows = Size(making.desc.m).padded_to(kRows);
+    const Size k = Size(making.desc.k).padded_to(k_group_), rows = making.rows_in_tiles(kRows);
     Operand out;
     out.form = name();
     out.element = element_;

@@ -11,45 +11,32 @@ using numerics::Size;
 
 class Blocked final : public WeightForm {
  public:
-  Blocked(std::int64_t n_block, std::int64_t k_run, std::int64_t k_unit)
-      : n_block_(n_block), k_run_(k_run), k_unit_(std::max(k_unit, k_run)) {}
+  Blocked(std::int64_t n_block, std::int64_t k_run, std::int64_t k_unit, numerics::DType type)
+      : n_block_(n_block),
+        k_run_(k_run),
+        k_unit_(std::max(k_unit, k_run)),
+        real_(numerics::is_float(type) ? type : numerics::DType::none),
+        size_(real_ == numerics::DType::none ? 1 : numerics::size_of(real_)) {}
 
   std::string name() const override {
     return (n_block_ == 0 ? std::string("columns") : "panel_n" + std::to_string(n_block_)) + "_k" +
-           std::to_string(k_run_) + "_pad" + std::to_string(k_unit_);
+           std::to_string(k_run_) + "_pad" + std::to_string(k_unit_) +
+           (size_ == 1 ? "" : "_" + std::string(numerics::name_of(real_)));
   }
 
   WeightExtent extent(std::int64_t n, std::int64_t k, std::int64_t scale_groups) const override {
     const Size n_pad = n_block_ == 0 ? Size(n) : Size(n).padded_to(n_block_), k_pad = Size(k).padded_to(k_unit_);
-    return {n_pad.value(), k_pad.value(), n_pad * k_pad, n_pad * scale_groups};
+    return {n_pad.value(), k_pad.value(), n_pad * k_pad * size_, n_pad * scale_groups};
   }
 
   void pack(std::int64_t n, std::int64_t k, const std::uint8_t* codes, std::int64_t ld,
             std::uint8_t* packed) const override {
-    const WeightExtent padded = extent(n, k, 0);
-    const std::int64_t block = n_block_ == 0 ? n : n_block_, run = k_run_;
-    const std::int64_t k_pad = padded.k_pad;
-    // Codes of a column taken at a time: one cache line, or the whole runs that fit in one.
-    const std::int64_t step = std::max(run, 64 / run * run);
-    for (std::int64_t first = 0; first < padded.n_pad; first += block) {
-      std::uint8_t* const out = packed + first * k_pad;
-      for (std::int64_t k0 = 0; k0 < k_pad; k0 += step) {
-        const std::int64_t k1 = std::min(k0 + step, k_pad);
-        for (std::int64_t j = 0; j < block; ++j) {
-          const bool inside = first + j < n;
-          const std::uint8_t* const row = codes + (first + j) * ld;
-          if (run == 1) {
-            for (std::int64_t c = k0; c < k1; ++c) out[c * block + j] = inside && c < k ? row[c] : 0;
-          } else {
-            for (std::int64_t c = k0; c < k1; c += run) {
-              std::uint8_t* const to = out + (c / run * block + j) * run;
-              const std::int64_t count = inside ? std::clamp<std::int64_t>(k - c, 0, run) : 0;
-              if (count > 0) std::memcpy(to, row + c, static_cast<std::size_t>(count));
-              if (count < run) std::memset(to + count, 0, static_cast<std::size_t>(run - count));
-            }
-          }
-        }
-      }
+    if (size_ == 4) {
+      pack_elements<4>(n, k, codes, ld, packed);
+    } else if (size_ == 2) {
+      pack_elements<2>(n, k, codes, ld, packed);
+    } else {
+      pack_elements<1>(n, k, codes, ld, packed);
     }
   }
 
@@ -57,19 +44,57 @@ class Blocked final : public WeightForm {
     const std::int64_t block = n_block_ == 0 ? n : n_block_, run = k_run_;
     const std::int64_t k_pad = extent(n, k, 0).k_pad;
     for (std::int64_t row = 0; row < n; ++row) {
-      const std::uint8_t* const from = packed + row / block * block * k_pad;
-      for (std::int64_t c = 0; c < k; ++c) codes[row * k + c] = from[(c / run * block + row % block) * run + c % run];
+      const std::uint8_t* const from = packed + row / block * block * k_pad * size_;
+      for (std::int64_t c = 0; c < k; ++c) {
+        std::memcpy(codes + (row * k + c) * size_, from + ((c / run * block + row % block) * run + c % run) * size_,
+                    static_cast<std::size_t>(size_));
+      }
     }
   }
 
  private:
+  template <std::int64_t kSize>
+  void pack_elements(std::int64_t n, std::int64_t k, const std::uint8_t* codes, std::int64_t ld,
+                     std::uint8_t* packed) const {
+    const WeightExtent padded = extent(n, k, 0);
+    const std::int64_t block = n_block_ == 0 ? n : n_block_, run = k_run_;
+    const std::int64_t k_pad = padded.k_pad;
+    // Codes of a column taken at a time: one cache line, or the whole runs that fit in one.
+    const std::int64_t step = std::max(run, 64 / run * run);
+    for (std::int64_t first = 0; first < padded.n_pad; first += block) {
+      std::uint8_t* const out = packed + first * k_pad * kSize;
+      for (std::int64_t k0 = 0; k0 < k_pad; k0 += step) {
+        const std::int64_t k1 = std::min(k0 + step, k_pad);
+        for (std::int64_t j = 0; j < block; ++j) {
+          const bool inside = first + j < n;
+          const std::uint8_t* const row = codes + (first + j) * ld * kSize;
+          if (run == 1) {
+            for (std::int64_t c = k0; c < k1; ++c) {
+              std::uint8_t* const to = out + (c * block + j) * kSize;
+              for (std::int64_t i = 0; i < kSize; ++i) to[i] = inside && c < k ? row[c * kSize + i] : 0;
+            }
+          } else {
+            for (std::int64_t c = k0; c < k1; c += run) {
+              std::uint8_t* const to = out + (c / run * block + j) * run * kSize;
+              const std::int64_t count = inside ? std::clamp<std::int64_t>(k - c, 0, run) : 0;
+              if (count > 0) std::memcpy(to, row + c * kSize, static_cast<std::size_t>(count * kSize));
+              if (count < run) std::memset(to + count * kSize, 0, static_cast<std::size_t>((run - count) * kSize));
+            }
+          }
+        }
+      }
+    }
+  }
+
   std::int64_t n_block_, k_run_, k_unit_;
+  numerics::DType real_;  ///< Of unquantised weights.
+  std::int64_t size_;     ///< Bytes of an element.
 };
 
 }  // namespace
 
-WeightFormPtr blocked_form(std::int64_t n_block, std::int64_t k_run, std::int64_t k_unit) {
-  return std::make_shared<Blocked>(n_block, k_run, k_unit);
+WeightFormPtr blocked_form(std::int64_t n_block, std::int64_t k_run, std::int64_t k_unit, numerics::DType type) {
+  return std::make_shared<Blocked>(n_block, k_run, k_unit, type);
 }
 
 }  // namespace ironcl::opencl

@@ -32,7 +32,7 @@ class Rows final : public ActivationForm {
   }
 
   Made pack(const Operand& a, const Making& making) const override {
-    const Size k_pad = Size(making.desc.k).padded_to(k_unit_), rows = making.desc.m;
+    const Size k_pad = Size(making.desc.k).padded_to(k_unit_), rows = making.a_rows();
     Operand out;
     out.form = name();
     out.element = numerics::is_float(a.element) ? DType::f32 : a.element;
@@ -40,6 +40,7 @@ class Rows final : public ActivationForm {
     out.scale = DType::f32;
     out.scale_ld = making.problem.k_groups();
     out.grid = {1, making.problem.k_group};
+    out.gathered = a.gathered;
     out.data = {Source::workspace,
                 making.booking.book("packed rows of A", rows * k_pad * numerics::size_of(out.element))};
     out.scales = {Source::workspace, making.booking.book("scales of packed rows", rows * out.scale_ld * 4)};

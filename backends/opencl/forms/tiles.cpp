@@ -21,7 +21,8 @@ class Tiles final : public ActivationForm {
   bool takes(const Operand&, const Making&) const override { return false; }  // Nobody hands over tiles.
 
   Made quantize(const Operand& x, const Making& making) const override {
-    if (making.desc.a_scale.grid.group_rows != 1) return {};  // One kernel sees the rows of one tile only.
+    // One kernel sees the rows of one tile only, and quantises them as often as they are gathered.
+    if (making.desc.a_scale.grid.group_rows != 1 || x.gathered) return {};
     const Operand out = book(true, making);
     return {quantize_tiles_step(x, out, rows_, DType::f32, past_caches(making), making), out};
   }
@@ -35,7 +36,7 @@ class Tiles final : public ActivationForm {
 
  private:
   Size bytes(const Making& making) const {
-    return Size(making.desc.m).padded_to(rows_) * Size(making.desc.k).padded_to(k_unit_) * 4;
+    return making.rows_in_tiles(rows_) * Size(making.desc.k).padded_to(k_unit_) * 4;
   }
 
   /// Tiles larger than the caches are stored past them (cl/cache_hints.cl).
@@ -55,7 +56,7 @@ class Tiles final : public ActivationForm {
     out.in_units_of_weights = in_units_of_weights;
     out.data = {Source::workspace, making.booking.book("tiles of A", bytes(making))};
     out.scales = {Source::workspace,
-                  making.booking.book("scales of tiles", Size(making.desc.m).padded_to(rows_) * out.scale_ld * 4)};
+                  making.booking.book("scales of tiles", making.rows_in_tiles(rows_) * out.scale_ld * 4)};
     return out;
   }
 

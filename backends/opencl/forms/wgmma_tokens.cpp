@@ -19,7 +19,7 @@ class WgmmaTokens final : public ActivationForm {
 
   Made quantize(const Operand& x, const Making& making) const override {
     const numerics::ScaleGrid& grid = making.desc.a_scale.grid;
-    if (grid.group_rows != 1 || !is_one_k_block(grid, making.desc.k)) return {};
+    if (grid.group_rows != 1 || !is_one_k_block(grid, making.desc.k) || x.gathered) return {};
     const Operand out = book(making);
     return {quantize_wgmma_step(half_, x, out, making), out};
   }
@@ -31,7 +31,9 @@ class WgmmaTokens final : public ActivationForm {
 
  private:
   Operand book(const Making& making) const {
-    const Size rows = Size(making.desc.m).padded_to(kTokenUnit), k = Size(making.desc.k).padded_to(256);
+    const Size rows = making.problem.grouped() ? making.rows_in_tiles(making.dealt_rows)
+                                               : Size(making.desc.m).padded_to(kTokenUnit);
+    const Size k = Size(making.desc.k).padded_to(256);
     Operand out;
     out.form = name();
     out.element = half_ ? DType::f16 : making.desc.a;

@@ -5,6 +5,7 @@
 #include <bit>
 
 #include "backends/opencl/elements.h"
+#include "backends/opencl/steps/deal.h"
 #include "backends/opencl/steps/quantizer.h"
 
 namespace ironcl::opencl {
@@ -23,7 +24,12 @@ class Multiply final : public Step {
         d_type_(making.desc.d),
         bias_type_(making.desc.bias),
         ldd_(making.desc.ldd),
-        weights_(variant.weights(tuning, problem_)->extent(problem_.n, problem_.k, 1)),
+        weights_(variant.weights(tuning, problem_)
+                     ->extent(problem_.n, problem_.k,
+                              making.desc.b_scale.dtype == DType::none
+                                  ? 1
+                                  : making.desc.b_scale.grid.scale_cols(problem_.k))),
+        dealt_(making.dealt),
         defines_(device_defines(making.features)) {
     if (variant.scratch_bytes != nullptr)
       scratch_ = {Source::workspace, making.booking.book("scratch", variant.scratch_bytes(tuning, problem_))};
@@ -47,6 +53,8 @@ class Multiply final : public Step {
       defines_["FLOOR_BITS"] = std::to_string(std::bit_cast<std::uint32_t>(making.desc.a_quantizer.amax_floor)) + "u";
       options_ = quantizer_options(making.features);
     }
+    if (problem_.grouped()) defines_["GROUPED"] = "1";
+    if (a.gathered) defines_["GATHER"] = "1";
   }
 
   std::string name() const override { return variant_.name; }
@@ -78,7 +86,17 @@ class Multiply final : public Step {
                element_of(d, numerics::size_of(d_type_)));
       set_args(kernel, 16, bias.buffer, element_of(bias, std::max<std::uint32_t>(1, numerics::size_of(bias_type_))),
                scratch.buffer, element_of(scratch, 4));
-      call.launch(kernel, cl::NDRange(passes[i].global[0], passes[i].global[1]), cl::NDRange(passes[i].local, 1));
+      cl_uint next = 20;
+      if (problem_.grouped()) {
+        next = set_dealt(kernel, next, call, dealt_);
+        set_args(kernel, next, static_cast<cl_ulong>(weights_.code_bytes.bytes()),
+                 static_cast<cl_ulong>(weights_.scales.bytes()));
+        next += 2;
+      }
+      if (a_.gathered) set_gather(kernel, next, call);
+      const auto [width, height] = passes[i].global;
+      call.launch(kernel, cl::NDRange(width, at_once(problem_, static_cast<std::int64_t>(height), width)),
+                  cl::NDRange(passes[i].local, 1));
     }
   }
 
@@ -91,6 +109,7 @@ class Multiply final : public Step {
   DType d_type_, bias_type_;
   std::int64_t ldd_;
   WeightExtent weights_;
+  Place dealt_;
   Place scratch_;
   Defines defines_;
   std::string options_;

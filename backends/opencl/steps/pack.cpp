@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "backends/opencl/elements.h"
+#include "backends/opencl/steps/deal.h"
 
 namespace ironcl::opencl {
 namespace {
@@ -16,6 +17,9 @@ class Pack final : public Step {
         out_(out),
         k_(making.desc.k),
         k_groups_(making.problem.k_groups()),
+        tiles_(packing.kernel == "pack_tiles"),
+        problem_(making.problem),
+        dealt_(making.dealt),
         items_(making.features.prefers_vectors() ? 1 : std::min<std::size_t>(making.features.max_work_group, 64)),
         defines_(device_defines(making.features)) {
     defines_["B_TYPE"] = kernel_number(making.desc.b);
@@ -26,6 +30,8 @@ class Pack final : public Step {
     defines_["GROUP"] = std::to_string(making.problem.k_group);
     if (out.in_units_of_weights) defines_["UNIT_IN_A"] = "1";
     if (packing.past_caches) defines_["STREAM_TILES"] = "1";
+    if (tiles_ && problem_.grouped()) defines_["GROUPED"] = "1";
+    if (tiles_ && a.gathered) defines_["GATHER"] = "1";
   }
 
   std::string name() const override { return packing_.kernel == "pack_rows" ? "pack rows" : "pack tiles"; }
@@ -41,21 +47,28 @@ class Pack final : public Step {
   void launch(Call& call) override {
     const Memory a = call.at(a_.data), sa = call.at(a_.scales), out = call.at(out_.data),
                  scales = call.at(out_.scales);
-    kernel_.setArg(0, static_cast<cl_int>(call.m));
+    // Rows are packed where they are; tiles are packed of the rows that are wanted.
+    const std::int64_t rows = tiles_ ? call.m : call.a_rows;
+    kernel_.setArg(0, static_cast<cl_int>(rows));
     set_args(kernel_, 4, a.buffer, element_of(a, numerics::size_of(a_.element)));
     set_args(kernel_, 7, sa.buffer, element_of(sa, std::max<std::uint32_t>(1, numerics::size_of(a_.scale))));
     set_args(kernel_, 12, out.buffer, element_of(out, 1), scales.buffer, element_of(scales, 4));
-    call.launch(
-        kernel_,
-        cl::NDRange(static_cast<std::size_t>(numerics::ceil_div(k_groups_, static_cast<std::int64_t>(items_))),
-                    static_cast<std::size_t>(numerics::ceil_div(call.m, packing_.rows))),
-        cl::NDRange(items_, 1));
+    cl_uint next = 16;
+    if (tiles_ && problem_.grouped()) next = set_dealt(kernel_, next, call, dealt_);
+    if (tiles_ && a_.gathered) set_gather(kernel_, next, call);
+    const auto width = static_cast<std::size_t>(numerics::ceil_div(k_groups_, static_cast<std::int64_t>(items_)));
+    const std::int64_t tiles = tiles_ && problem_.grouped() ? most_tiles(problem_, rows, packing_.rows)
+                                                            : numerics::ceil_div(rows, packing_.rows);
+    call.launch(kernel_, cl::NDRange(width, at_once(problem_, tiles, width)), cl::NDRange(items_, 1));
   }
 
  private:
   Packing packing_;
   Operand a_, out_;
   std::int64_t k_, k_groups_;
+  bool tiles_;
+  Problem problem_;
+  Place dealt_;
   std::size_t items_;
   Defines defines_;
   cl::Kernel kernel_;

@@ -40,13 +40,13 @@ class QuantizeRows final : public Step {
   void launch(Call& call) override {
     if (!call.has(codes_.source)) return;
     const Memory x = call.at(x_), codes = call.at(codes_), scales = call.at(scales_);
-    kernel_.setArg(0, static_cast<cl_int>(call.m));
+    kernel_.setArg(0, static_cast<cl_int>(call.a_rows));
     set_args(kernel_, 6, x.buffer, element_of(x, numerics::size_of(how_.source)));
     set_args(kernel_, 9, codes.buffer, element_of(codes, 1));
     set_args(kernel_, 12, scales.buffer, element_of(scales, 4));
     call.launch(kernel_,
                 cl::NDRange(static_cast<std::size_t>(how_.grid.scale_cols(how_.k)),
-                            static_cast<std::size_t>(how_.grid.scale_rows(call.m))),
+                            static_cast<std::size_t>(how_.grid.scale_rows(call.a_rows))),
                 cl::NDRange(lanes_, 1));
   }
 
@@ -75,9 +75,11 @@ Made quantize_rows(const Operand& x, std::int64_t code_ld, const Making& making)
   out.scale = DType::f32;
   out.scale_ld = grid.scale_cols(d.k);
   out.grid = grid;
-  out.data = {Source::workspace, making.booking.book("codes of A", Size(d.m) * code_ld)};
-  out.scales = {Source::workspace,
-                making.booking.book("scales of codes of A", Size(grid.scale_rows(d.m)) * out.scale_ld * 4)};
+  out.gathered = x.gathered;
+  out.data = {Source::workspace, making.booking.book("codes of A", making.a_rows() * code_ld)};
+  out.scales = {
+      Source::workspace,
+      making.booking.book("scales of codes of A", Size(grid.scale_rows(making.a_rows().value())) * out.scale_ld * 4)};
   return {quantize_rows_step({x.element, d.a, d.k, x.ld, code_ld, grid, d.a_quantizer}, making.features, x.data,
                              out.data, out.scales),
           out};

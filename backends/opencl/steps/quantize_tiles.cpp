@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "backends/opencl/elements.h"
+#include "backends/opencl/steps/deal.h"
 #include "backends/opencl/steps/quantizer.h"
 
 namespace ironcl::opencl {
@@ -19,6 +20,8 @@ class QuantizeTiles final : public Step {
         k_(making.desc.k),
         k_groups_(making.problem.k_groups()),
         scale_cols_(making.desc.a_scale.grid.scale_cols(making.desc.k)),
+        problem_(making.problem),
+        dealt_(making.dealt),
         amax_floor_(making.desc.a_quantizer.amax_floor),
         defines_(quantizer_defines(making.features, x.element, making.desc.a, making.desc.a_quantizer)),
         options_(quantizer_options(making.features)) {
@@ -28,6 +31,7 @@ class QuantizeTiles final : public Step {
     defines_["GROUP"] = std::to_string(making.problem.k_group);
     defines_["GROUP_COLS"] = std::to_string(reach(making.desc.a_scale.grid.group_cols));
     if (past_caches) defines_["STREAM_TILES"] = "1";
+    if (problem_.grouped()) defines_["GROUPED"] = "1";
   }
 
   std::string name() const override { return "quantize tiles"; }
@@ -44,16 +48,19 @@ class QuantizeTiles final : public Step {
     kernel_.setArg(0, static_cast<cl_int>(call.m));
     set_args(kernel_, 5, x.buffer, element_of(x, numerics::size_of(x_.element)));
     set_args(kernel_, 8, out.buffer, element_of(out, 4), scales.buffer, element_of(scales, 4));
-    call.launch(kernel_,
-                cl::NDRange(static_cast<std::size_t>(scale_cols_),
-                            static_cast<std::size_t>(numerics::ceil_div(call.m, rows_))),
-                cl::NDRange(1, 1));
+    if (problem_.grouped()) set_dealt(kernel_, 12, call, dealt_);
+    const auto width = static_cast<std::size_t>(scale_cols_);
+    const std::int64_t tiles =
+        problem_.grouped() ? most_tiles(problem_, call.m, rows_) : numerics::ceil_div(call.m, rows_);
+    call.launch(kernel_, cl::NDRange(width, at_once(problem_, tiles, width)), cl::NDRange(1, 1));
   }
 
  private:
   Operand x_, out_;
   int rows_;
   std::int64_t k_, k_groups_, scale_cols_;
+  Problem problem_;
+  Place dealt_;
   float amax_floor_;
   Defines defines_;
   std::string options_;

@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "backends/opencl/elements.h"
+#include "backends/opencl/steps/deal.h"
 #include "backends/opencl/steps/quantizer.h"
 
 namespace ironcl::opencl {
@@ -16,9 +17,14 @@ class QuantizeTokens final : public Step {
         x_(x),
         out_(out),
         k_(making.desc.k),
+        problem_(making.problem),
+        dealt_(making.dealt),
+        dealt_rows_(making.dealt_rows),
         amax_floor_(making.desc.a_quantizer.amax_floor),
         defines_(quantizer_defines(making.features, x.element, making.desc.a, making.desc.a_quantizer)),
-        options_(quantizer_options(making.features)) {}
+        options_(quantizer_options(making.features)) {
+    if (problem_.grouped()) defines_["GROUPED"] = "1", defines_["DEALT_ROWS"] = std::to_string(dealt_rows_);
+  }
 
   std::string name() const override { return "quantize tokens"; }
 
@@ -37,7 +43,9 @@ class QuantizeTokens final : public Step {
     set_args(kernel_, 7, out.buffer, element_of(out, 1), scales.buffer, element_of(scales, 4));
     constexpr std::int64_t kItems = 256, kWarps = kItems / 32;
     const std::int64_t rows_of_warp = half_ ? 8 : 16;
-    const std::int64_t warps = numerics::ceil_div(call.m, rows_of_warp) * out_.scale_ld;
+    const std::int64_t rows = problem_.grouped() ? most_tiles(problem_, call.m, dealt_rows_) * dealt_rows_ : call.m;
+    const std::int64_t warps = numerics::ceil_div(rows, rows_of_warp) * out_.scale_ld;
+    if (problem_.grouped()) set_dealt(kernel_, 11, call, dealt_);
     call.launch(kernel_, cl::NDRange(static_cast<std::size_t>(numerics::ceil_div(warps, kWarps)), 1),
                 cl::NDRange(kItems, 1));
   }
@@ -46,6 +54,9 @@ class QuantizeTokens final : public Step {
   bool half_;
   Operand x_, out_;
   std::int64_t k_;
+  Problem problem_;
+  Place dealt_;
+  std::int64_t dealt_rows_;
   float amax_floor_;
   Defines defines_;
   std::string options_;
@@ -55,7 +66,16 @@ class QuantizeTokens final : public Step {
 class PackTokens final : public Step {
  public:
   PackTokens(bool half, const Operand& a, const Operand& out, const Making& making)
-      : half_(half), a_(a), out_(out), k_(making.desc.k), defines_(device_defines(making.features)) {
+      : half_(half),
+        a_(a),
+        out_(out),
+        k_(making.desc.k),
+        problem_(making.problem),
+        dealt_(making.dealt),
+        dealt_rows_(making.dealt_rows),
+        defines_(device_defines(making.features)) {
+    if (problem_.grouped()) defines_["GROUPED"] = "1", defines_["DEALT_ROWS"] = std::to_string(dealt_rows_);
+    if (a.gathered) defines_["GATHER"] = "1";
     defines_["A_TYPE"] = kernel_number(a.element);
     defines_["SCALE_TYPE"] = kernel_number(a.scale);
   }
@@ -78,10 +98,13 @@ class PackTokens final : public Step {
     set_args(kernel_, 6, sa.buffer, element_of(sa, std::max<std::uint32_t>(1, numerics::size_of(a_.scale))));
     set_args(kernel_, 11, out.buffer, element_of(out, 1), scales.buffer, element_of(scales, 4));
     constexpr std::int64_t kItems = 128;
+    cl_uint next = 15;
+    if (problem_.grouped()) next = set_dealt(kernel_, next, call, dealt_);
+    if (a_.gathered) set_gather(kernel_, next, call);
+    const std::int64_t units = problem_.grouped() ? most_tiles(problem_, call.m, dealt_rows_) * (dealt_rows_ / 64)
+                                                  : numerics::ceil_div(call.m, std::int64_t{64});
     const std::int64_t pieces = out_.scale_ld * (half_ ? 1024 : 512);
-    call.launch(kernel_,
-                cl::NDRange(static_cast<std::size_t>(pieces / kItems),
-                            static_cast<std::size_t>(numerics::ceil_div(call.m, std::int64_t{64}))),
+    call.launch(kernel_, cl::NDRange(static_cast<std::size_t>(pieces / kItems), static_cast<std::size_t>(units)),
                 cl::NDRange(kItems, 1));
   }
 
@@ -89,6 +112,9 @@ class PackTokens final : public Step {
   bool half_;
   Operand a_, out_;
   std::int64_t k_;
+  Problem problem_;
+  Place dealt_;
+  std::int64_t dealt_rows_;
   Defines defines_;
   cl::Kernel kernel_;
 };

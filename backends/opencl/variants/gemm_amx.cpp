@@ -37,7 +37,7 @@ std::uint64_t local_bytes(const Tuning& t, const Problem& p) {
 std::vector<Pass> passes(const Tuning& t, const Problem& p, const Features&, std::int64_t m) {
   return {{"gemm_amx",
            {static_cast<std::size_t>(numerics::ceil_div(p.n, kColumns * t.at("block_n"))),
-            static_cast<std::size_t>(numerics::ceil_div(m, kRows * t.at("block_m")))},
+            row_blocks(p, m, kRows * t.at("block_m"))},
            1}};
 }
 
@@ -92,6 +92,7 @@ Variant gemm_amx() {
   v.trial = Trial{19, 72, 320};
   v.trial->in_child = true;
   v.trial->permission = ask_for_tiles;
+  v.deal = [](const Tuning& t) { return DealtShape{kRows, t.at("block_m")}; };
   v.local_bytes = local_bytes;
   v.work_items = [](const Tuning&) -> std::uint64_t { return 1; };
   v.tile = [](const Tuning&) { return Shape{2 * kRows, 32}; };

@@ -27,7 +27,7 @@ std::uint64_t local_bytes(const Tuning& t, const Problem& p) {
 std::vector<Pass> passes(const Tuning& t, const Problem& p, const Features&, std::int64_t m) {
   return {{"gemm_panel",
            {static_cast<std::size_t>(numerics::ceil_div(p.n, t.at("block_n"))),
-            static_cast<std::size_t>(numerics::ceil_div(m, t.at("tile_m") * t.at("block_m")))},
+            row_blocks(p, m, std::int64_t{t.at("tile_m")} * t.at("block_m"))},
            1}};
 }
 
@@ -114,11 +114,13 @@ Variant gemm_panel() {
                 {"block_m", 16, kBlocksM, "tiles of rows per work-group"},
                 {"block_n", 64, kBlocksN, "columns of D per work-group"},
                 {"vector", 16, {4, 8, 16}, "f32 elements of a vector"}};
+  v.real_weights = true;
+  v.deal = [](const Tuning& t) { return DealtShape{t.at("tile_m"), t.at("block_m")}; };
   v.local_bytes = local_bytes;
   v.work_items = [](const Tuning&) -> std::uint64_t { return 1; };
   v.tile = [](const Tuning& t) { return Shape{t.at("tile_m"), t.at("tile_n")}; };
   v.block = [](const Tuning& t) { return Shape{static_cast<std::int64_t>(rows_of_block(t)), t.at("block_n")}; };
-  v.weights = [](const Tuning&, const Problem&) { return blocked_form(kPanel, 1, 16); };
+  v.weights = [](const Tuning&, const Problem& p) { return blocked_form(kPanel, 1, 16, p.b); };
   v.activations = [](const Tuning& t, const Problem&) { return tiles_form(t.at("tile_m"), 16); };
   v.passes = passes;
   v.rule_of_thumb = rule_of_thumb;

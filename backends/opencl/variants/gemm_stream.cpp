@@ -19,9 +19,11 @@ constexpr double kDecoding = 3;
 std::vector<Pass> passes(const Tuning& t, const Problem& p, const Features&, std::int64_t m) {
   const auto panels = static_cast<std::size_t>(numerics::ceil_div(p.n, kPanel));
   const auto blocks_n = static_cast<std::size_t>(numerics::ceil_div(p.n, kPanel * t.at("block_n")));
-  const auto blocks_m = static_cast<std::size_t>(numerics::ceil_div(m, t.at("tile_m") * t.at("block_m")));
+  const std::size_t blocks_m = row_blocks(p, m, std::int64_t{t.at("tile_m")} * t.at("block_m"));
   std::vector<Pass> list{{"gemm_stream", {blocks_m * static_cast<std::size_t>(t.at("split_k")), blocks_n}, 1}};
-  if (t.at("split_k") > 1) list.push_back({"gemm_stream_reduce", {panels, static_cast<std::size_t>(m)}, 1});
+  if (t.at("split_k") > 1) {
+    list.push_back({"gemm_stream_reduce", {panels, row_blocks(p, m, p.grouped() ? t.at("tile_m") : 1)}, 1});
+  }
   return list;
 }
 
@@ -63,6 +65,8 @@ Variant gemm_stream() {
       {"block_m", 1, {1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 15, 16, 20, 24, 32}, "tiles of rows per work-group"},
       {"block_n", 1, {1, 2, 4, 6, 8}, "panels of 32 columns per work-group"},
       {"split_k", 1, {1, 2, 4, 8, 16}, "parts of k"}};
+  v.real_weights = true;
+  v.deal = [](const Tuning& t) { return DealtShape{t.at("tile_m"), t.at("block_m")}; };
   v.local_bytes = [](const Tuning& t, const Problem&) -> std::uint64_t {
     return static_cast<std::uint64_t>(t.at("block_m") * t.at("tile_m") * t.at("block_n") * kPanel) * sizeof(float);
   };
@@ -71,12 +75,15 @@ Variant gemm_stream() {
   v.block = [](const Tuning& t) {
     return Shape{std::int64_t{t.at("tile_m")} * t.at("block_m"), kPanel * t.at("block_n")};
   };
-  v.weights = [](const Tuning&, const Problem&) { return blocked_form(kPanel, 1, 16); };
+  v.weights = [](const Tuning&, const Problem& p) { return blocked_form(kPanel, 1, 16, p.b); };
   v.activations = [](const Tuning& t, const Problem&) { return tiles_form(t.at("tile_m"), 16); };
   v.passes = passes;
   v.scratch_bytes = [](const Tuning& t, const Problem& p) -> numerics::Size {
     if (t.at("split_k") == 1) return 0;
-    return numerics::Size(t.at("split_k")) * p.m * numerics::Size(p.n).padded_to(kPanel) * 4;
+    const std::int64_t height = t.at("tile_m");
+    const numerics::Size rows =
+        p.grouped() ? numerics::Size(most_tiles(p, p.m, height)) * height : numerics::Size(p.m);
+    return numerics::Size(t.at("split_k")) * rows * numerics::Size(p.n).padded_to(kPanel) * 4;
   };
   v.rule_of_thumb = rule_of_thumb;
   v.estimate_ns = estimate_ns;

@@ -20,8 +20,7 @@ std::uint64_t local_bytes(const Tuning& t, const Problem&) {
 
 std::vector<Pass> passes(const Tuning& t, const Problem& p, const Features&, std::int64_t m) {
   return {{"gemm_tiled",
-           {static_cast<std::size_t>(numerics::ceil_div(p.n, t.at("tile_n"))),
-            static_cast<std::size_t>(numerics::ceil_div(m, t.at("tile_m")))},
+           {static_cast<std::size_t>(numerics::ceil_div(p.n, t.at("tile_n"))), row_blocks(p, m, t.at("tile_m"))},
            items(t)}};
 }
 
@@ -73,6 +72,7 @@ Variant gemm_tiled() {
                     [](const Tuning& t, const Problem&) { return t.at("tile_m") >= t.at("work_m"); }},
                    {"tile_n must be at least work_n: a work-item's columns lie inside the tile",
                     [](const Tuning& t, const Problem&) { return t.at("tile_n") >= t.at("work_n"); }}};
+  v.deal = [](const Tuning& t) { return DealtShape{t.at("tile_m"), 1}; };
   v.local_bytes = local_bytes;
   v.work_items = items;
   v.tile = v.block = [](const Tuning& t) { return Shape{t.at("tile_m"), t.at("tile_n")}; };

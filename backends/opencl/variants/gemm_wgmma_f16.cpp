@@ -15,7 +15,8 @@ std::uint64_t local_bytes(const Tuning& t, const Problem&) {
 }
 
 std::int64_t tiles(const Tuning& t, const Problem& p, std::int64_t m) {
-  return numerics::ceil_div(std::max<std::int64_t>(1, m), t.at("tile_m")) * numerics::ceil_div(p.n, kTileN);
+  return static_cast<std::int64_t>(row_blocks(p, std::max<std::int64_t>(1, m), t.at("tile_m"))) *
+         numerics::ceil_div(p.n, kTileN);
 }
 
 std::vector<Pass> passes(const Tuning& t, const Problem& p, const Features& f, std::int64_t m) {
@@ -78,6 +79,7 @@ Variant gemm_wgmma_f16() {
   v.trial = Trial{70, 200, 1100};
   v.trial->in_child = v.trial->or_here = true;
   v.toolchain = &ptx_sm_90a();
+  v.deal = [](const Tuning& t) { return DealtShape{t.at("tile_m"), 1}; };
   v.local_bytes = local_bytes;
   v.work_items = [](const Tuning&) -> std::uint64_t { return 384; };
   v.tile = v.block = [](const Tuning& t) { return Shape{t.at("tile_m"), kTileN}; };

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backends/opencl/activation.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "backends/opencl/elements.h"
+#include "backends/opencl/steps/quantizer.h"
+
+namespace ironcl::opencl {
+
+using backend::DType;
+using backend::Error;
+using backend::Grouping;
+using backend::Status;
+using numerics::Size;
+
+namespace {
+
+/// Of an unquantised Y: long enough that a work-group is not all overhead.
+constexpr std::int64_t kColumns = 512;
+
+void check(const backend::ActivateDesc& desc, const Features& f) {
+  const std::string reals = names_of(&Element::real), codes = names_of(&Element::code);
+  if (!element(desc.x).real)
+    throw Error(Status::unsupported, "gate and up are " + std::string(numerics::name_of(desc.x)) + "; take " + reals);
+  if (!element(desc.y).real && !element(desc.y).code)
+    throw Error(Status::unsupported,
+                "y is " + std::string(numerics::name_of(desc.y)) + "; take " + reals + ", or " + codes);
+  if (element(desc.y).code && (desc.scale.dtype != DType::f32 || desc.scale.grid.group_rows != 1))
+    throw Error(Status::unsupported, "scales of a quantised y are f32, one for some columns of a row");
+  const std::int64_t matrices = desc.grouping == Grouping::masked ? desc.matrices : 1;
+  expect_fits(f, "gate",
+              Size(std::max<std::int64_t>(desc.rows, 1)) * matrices * desc.gate_ld * numerics::size_of(desc.x));
+}
+
+}  // namespace
+
+Activation::Activation(ContextPtr context, const backend::ActivateDesc& desc)
+    : context_(std::move(context)), desc_(desc) {
+  const Features& f = context_->features;
+  check(desc_, f);
+  const bool codes = element(desc_.y).code;
+  group_cols_ = codes ? desc_.scale.grid.group_cols : kColumns;
+  if (!f.prefers_vectors()) lanes_ = std::bit_floor(std::min<std::uint64_t>(64, f.max_work_group));
+  Defines defines = codes ? quantizer_defines(f, DType::f32, desc_.y, desc_.quantizer) : device_defines(f);
+  defines["LANES"] = std::to_string(lanes_);
+  defines["X_TYPE"] = kernel_number(desc_.x);
+  if (!codes) defines["Y_TYPE"] = kernel_number(desc_.y);
+  defines["ACTIVATION"] = std::to_string(static_cast<std::uint32_t>(desc_.activation));
+  defines["GROUP_COLS"] = std::to_string(reach(group_cols_));
+  defines["GROUPED"] = std::to_string(static_cast<std::uint32_t>(desc_.grouping));
+  // The same options for every type of y: they say how divisions round, and codes are those of the f32 values.
+  guarded("building an activation", [&] {
+    nothing_ = cl::Buffer(context_->context, CL_MEM_READ_WRITE, std::size_t{256});
+    kernel_ = cl::Kernel(context_->builder->build("activate.cl", defines, quantizer_options(f)), "activate");
+    set_args(kernel_, 1, static_cast<cl_int>(desc_.cols),
+             static_cast<cl_int>(std::max<std::int64_t>(1, desc_.matrices)), desc_.limit,
+             std::bit_cast<cl_uint>(desc_.quantizer.amax_floor));
+    kernel_.setArg(7, static_cast<cl_ulong>(desc_.gate_ld));
+    kernel_.setArg(10, static_cast<cl_ulong>(desc_.up_ld));
+    kernel_.setArg(13, static_cast<cl_ulong>(desc_.y_ld));
+    kernel_.setArg(16, static_cast<cl_ulong>(desc_.scale.ld));
+  });
+}
+
+std::shared_ptr<backend::Event> Activation::enqueue(const std::shared_ptr<backend::Queue>& queue,
+                                                    const backend::ActivateArgs& args) {
+  const bool masked = desc_.grouping == Grouping::masked;
+  if (args.rows < 0 || args.rows > desc_.rows || (masked && args.rows != 0 && args.rows != desc_.rows)) {
+    throw Error(Status::invalid_argument, "rows is " + std::to_string(args.rows) + ", the activation takes " +
+                                              (masked ? "0 or " : "0 to ") + std::to_string(desc_.rows));
+  }
+  return guarded("an activation", [&]() -> std::shared_ptr<backend::Event> {
+    Command command(context_, queue, args.wait);
+    if (args.rows == 0) return command.done();
+    const std::int64_t rows = (Size(args.rows) * (masked ? desc_.matrices : 1)).value();
+    const auto memory = [&](const backend::Span& span, const char* what, std::int64_t ld, std::int64_t cols,
+                            DType type) {
+      return command.memory(span, what, matrix_bytes(rows, ld, cols, type), nothing_);
+    };
+    const bool codes = element(desc_.y).code;
+    const Memory gate = memory(args.gate, "gate", desc_.gate_ld, desc_.cols, desc_.x);
+    const Memory up = memory(args.up, "up", desc_.up_ld, desc_.cols, desc_.x);
+    const Memory y = memory(args.y, "y", desc_.y_ld, desc_.cols, desc_.y);
+    const Memory scales = memory(args.scales, "scales", desc_.scale.ld, desc_.scale.grid.scale_cols(desc_.cols),
+                                 codes ? DType::f32 : DType::none);
+    const Memory counts =
+        command.memory(args.matrix_rows, "matrix_rows",
+                       desc_.grouping == Grouping::none ? Size(0) : Size(desc_.matrices) * 4, nothing_);
+    kernel_.setArg(0, static_cast<cl_int>(args.rows));
+    const std::uint64_t x_size = numerics::size_of(desc_.x);
+    set_args(kernel_, 5, gate.buffer, element_of(gate, x_size));
+    set_args(kernel_, 8, up.buffer, element_of(up, x_size));
+    set_args(kernel_, 11, y.buffer, element_of(y, numerics::size_of(desc_.y)));
+    set_args(kernel_, 14, scales.buffer, element_of(scales, 4));
+    set_args(kernel_, 17, counts.buffer, element_of(counts, 4));
+    // Work-groups take units in turn, so that rows which nobody has cost next to nothing.
+    const std::int64_t groups = group_cols_ == 0 ? 1 : numerics::ceil_div(desc_.cols, group_cols_);
+    const std::int64_t units = (Size(rows) * groups).value();
+    const std::int64_t at_once = std::int64_t{context_->features.compute_units} * (lanes_ == 1 ? 8 : 64);
+    command.launch(kernel_, cl::NDRange(static_cast<std::size_t>(std::min(units, at_once)), 1),
+                   cl::NDRange(lanes_, 1));
+    return command.done();
+  });
+}
+
+}  // namespace ironcl::opencl

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backends/opencl/combiner.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "backends/opencl/elements.h"
+
+namespace ironcl::opencl {
+
+using backend::DType;
+using backend::Error;
+using backend::Status;
+using numerics::Size;
+
+Combiner::Combiner(ContextPtr context, const backend::CombineDesc& desc) : context_(std::move(context)), desc_(desc) {
+  const Features& f = context_->features;
+  for (const DType type : {desc_.x, desc_.y, desc_.add == DType::none ? desc_.x : desc_.add}) {
+    if (!element(type).real)
+      throw Error(Status::unsupported, "rows to combine, what is added and their sum are " +
+                                           names_of(&Element::real) + ", not " +
+                                           std::string(numerics::name_of(type)));
+  }
+  expect_fits(f, "x", Size(desc_.rows) * desc_.x_ld * numerics::size_of(desc_.x));
+  width_ = f.prefers_vectors() ? 16 : 1;
+  lanes_ = f.prefers_vectors() ? 1 : std::bit_floor(std::min<std::uint64_t>(128, f.max_work_group));
+  Defines defines = device_defines(f);
+  defines["WIDTH"] = std::to_string(width_);
+  defines["X_TYPE"] = kernel_number(desc_.x);
+  defines["Y_TYPE"] = kernel_number(desc_.y);
+  defines["ADD_TYPE"] = kernel_number(desc_.add);
+  guarded("building a combination", [&] {
+    nothing_ = cl::Buffer(context_->context, CL_MEM_READ_WRITE, std::size_t{256});
+    const auto make = [&] {
+      cl::Kernel kernel(context_->builder->build("combine.cl", defines), "combine");
+      set_args(kernel, 1, static_cast<cl_int>(desc_.cols), static_cast<cl_int>(desc_.rows),
+               static_cast<cl_int>(desc_.top_k));
+      kernel.setArg(6, static_cast<cl_ulong>(desc_.x_ld));
+      kernel.setArg(13, static_cast<cl_ulong>(desc_.add_ld));
+      kernel.setArg(18, static_cast<cl_ulong>(desc_.y_ld));
+      return kernel;
+    };
+    plain_ = make();
+    if (desc_.add == DType::none) return;
+    defines["WEIGH_ADD"] = "1";
+    weighing_ = make();
+  });
+}
+
+std::shared_ptr<backend::Event> Combiner::enqueue(const std::shared_ptr<backend::Queue>& queue,
+                                                  const backend::CombineArgs& args) {
+  if (args.tokens < 0 || args.tokens > desc_.tokens) {
+    throw Error(Status::invalid_argument, "tokens is " + std::to_string(args.tokens) +
+                                              ", the combination takes 0 to " + std::to_string(desc_.tokens));
+  }
+  return guarded("combining", [&]() -> std::shared_ptr<backend::Event> {
+    Command command(context_, queue, args.wait);
+    if (args.tokens == 0) return command.done();
+    const bool weighing = desc_.add != DType::none && args.add_weights;
+    const Size slots = Size(args.tokens) * desc_.top_k;
+    const auto matrix = [&](const backend::Span& span, const char* what, std::int64_t rows, std::int64_t ld,
+                            DType type) {
+      return command.memory(span, what, matrix_bytes(rows, ld, desc_.cols, type), nothing_);
+    };
+    const Memory x = matrix(args.x, "x", desc_.rows, desc_.x_ld, desc_.x);
+    const Memory add = matrix(args.add, "add", args.tokens, desc_.add_ld, desc_.add);
+    const Memory y = matrix(args.y, "y", args.tokens, desc_.y_ld, desc_.y);
+    const Memory rows = command.memory(args.rows, "rows", slots * 4, nothing_);
+    const Memory weights = command.memory(args.weights, "weights", slots * 4, nothing_);
+    const Memory add_weights =
+        command.memory(args.add_weights, "add_weights", weighing ? Size(args.tokens) * 4 : Size(0), nothing_);
+    cl::Kernel& kernel = weighing ? weighing_ : plain_;
+    kernel.setArg(0, static_cast<cl_int>(args.tokens));
+    set_args(kernel, 4, x.buffer, element_of(x, numerics::size_of(desc_.x)));
+    set_args(kernel, 7, rows.buffer, element_of(rows, 4), weights.buffer, element_of(weights, 4), add.buffer,
+             element_of(add, std::max<std::uint32_t>(1, numerics::size_of(desc_.add))));
+    set_args(kernel, 14, add_weights.buffer, element_of(add_weights, 4), y.buffer,
+             element_of(y, numerics::size_of(desc_.y)));
+    const auto across =
+        static_cast<std::size_t>(numerics::ceil_div(desc_.cols, static_cast<std::int64_t>(width_ * lanes_)));
+    command.launch(kernel, cl::NDRange(across, static_cast<std::size_t>(args.tokens)), cl::NDRange(lanes_, 1));
+    return command.done();
+  });
+}
+
+}  // namespace ironcl::opencl

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// How the rows of a grouped problem become tiles and blocks, as the host needs to know it: how many there can be. The
+// device deals (cl/deal.cl, steps/deal.h); counts never come to the host.
+#pragma once
+
+#include <algorithm>
+
+#include "backends/numerics/size.h"
+#include "backends/opencl/problem.h"
+
+namespace ironcl::opencl {
+
+/// What a work-group of a variant takes: `tile_rows` rows that A is packed by, `block_tiles` tiles of one matrix that
+/// share decoded weights.
+struct DealtShape {
+  std::int64_t tile_rows = 1, block_tiles = 1;
+};
+
+/// The most tiles of `height` rows that `m` rows of a grouped problem can become: of each matrix the last one may not
+/// be full. Of a problem that is not grouped, its tiles.
+inline std::int64_t most_tiles(const Problem& p, std::int64_t m, std::int64_t height) {
+  if (p.masked) return (numerics::Size(p.matrices) * numerics::ceil_div(m, height)).value();
+  const std::int64_t hit = std::max<std::int64_t>(1, std::min(p.matrices, m));
+  return (m + hit * (height - 1)) / height;
+}
+
+/// The s32 elements of what cl/dealt.cl describes.
+struct DealtLists {
+  std::int64_t tiles_at = 0, blocks_at = 0, elements = 0;
+
+  DealtLists(const Problem& p, std::int64_t m, const DealtShape& shape) {
+    tiles_at = 8 + 8 * p.matrices;
+    blocks_at = tiles_at + most_tiles(p, m, shape.tile_rows);
+    elements = blocks_at + most_tiles(p, m, shape.tile_rows * shape.block_tiles);
+  }
+};
+
+}  // namespace ironcl::opencl

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backends/opencl/router.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "backends/opencl/elements.h"
+
+namespace ironcl::opencl {
+
+using backend::DType;
+using backend::Error;
+using backend::Score;
+using backend::Status;
+using numerics::Size;
+
+namespace {
+
+std::size_t lanes(const Features& f, std::size_t most) {
+  return f.prefers_vectors() ? 1 : std::bit_floor(std::min<std::size_t>(most, f.max_work_group));
+}
+
+}  // namespace
+
+Router::Router(ContextPtr context, const backend::RouteDesc& desc)
+    : context_(std::move(context)),
+      desc_(desc),
+      choosing_lanes_(lanes(context_->features, 64)),
+      sorting_lanes_(lanes(context_->features, 256)) {
+  if (desc_.logits != DType::none && !element(desc_.logits).real)
+    throw Error(Status::unsupported, "logits are " + std::string(numerics::name_of(desc_.logits)) +
+                                         "; this backend takes " + names_of(&Element::real));
+  if (desc_.bias != DType::none && desc_.bias != DType::f32)
+    throw Error(Status::unsupported, "the bias of a router is f32 here");
+  const Size memory = desc_.score == Score::none ? Size(1)
+                                                 : Size(std::max<std::int64_t>(desc_.tokens, 1)) *
+                                                       (2 * desc_.experts + 2 * desc_.expert_groups);
+  expect_fits(context_->features, "the scores of all tokens", memory * 4);
+  guarded("building a router", [&] {
+    nothing_ = cl::Buffer(context_->context, CL_MEM_READ_WRITE, std::size_t{256});
+    scores_ = cl::Buffer(context_->context, CL_MEM_READ_WRITE, (memory * 4).bytes());
+    begins_ = cl::Buffer(context_->context, CL_MEM_READ_WRITE, static_cast<std::size_t>(desc_.local_experts) * 4);
+    build();
+  });
+}
+
+void Router::build() {
+  const auto flag = [](bool set) { return std::string(set ? "1" : "0"); };
+  ProgramBuilder& builder = *context_->builder;
+  sort_ = cl::Kernel(builder.build("sort_rows.cl", {{"LANES", std::to_string(sorting_lanes_)}}), "sort_rows");
+  set_args(sort_, 1, static_cast<cl_int>(desc_.top_k), static_cast<cl_int>(desc_.first_expert),
+           static_cast<cl_int>(desc_.local_experts), static_cast<cl_int>(desc_.capacity));
+  sort_.setArg(13, begins_);
+  if (desc_.logits == DType::none) return;
+  Defines defines = device_defines(context_->features);
+  defines["LANES"] = std::to_string(choosing_lanes_);
+  defines["LOGITS_TYPE"] = kernel_number(desc_.logits);
+  defines["SCORE"] = std::to_string(static_cast<std::uint32_t>(desc_.score));
+  defines["HAS_BIAS"] = flag(desc_.bias != DType::none);
+  defines["NORMALIZE"] = flag(desc_.normalize);
+  defines["SHARED_GATE"] = flag(desc_.shared_gate);
+  defines["BEST_OF_TWO"] = flag(desc_.best_of_two);
+  choose_ = cl::Kernel(builder.build("choose_experts.cl", defines), "choose_experts");
+  set_args(choose_, 1, static_cast<cl_int>(desc_.experts), static_cast<cl_int>(desc_.top_k),
+           static_cast<cl_int>(desc_.expert_groups), static_cast<cl_int>(desc_.top_groups), desc_.scale);
+  choose_.setArg(8, static_cast<cl_ulong>(desc_.logits_ld));
+  choose_.setArg(17, scores_);
+}
+
+std::shared_ptr<backend::Event> Router::enqueue(const std::shared_ptr<backend::Queue>& queue,
+                                                const backend::RouteArgs& args) {
+  if (args.tokens < 0 || args.tokens > desc_.tokens) {
+    throw Error(Status::invalid_argument, "tokens is " + std::to_string(args.tokens) + ", the router takes 0 to " +
+                                              std::to_string(desc_.tokens));
+  }
+  return guarded("routing", [&]() -> std::shared_ptr<backend::Event> {
+    Command command(context_, queue, args.wait);
+    const Size slots = Size(args.tokens) * desc_.top_k;
+    const Size rows = args.tokens == 0      ? Size(0)
+                      : desc_.capacity == 0 ? slots
+                                            : Size(desc_.local_experts) * desc_.capacity;
+    const auto memory = [&](const backend::Span& span, const char* what, Size count) {
+      return command.memory(span, what, count * 4, nothing_);
+    };
+    const Memory ids = memory(args.ids, "ids", slots);
+    const Memory counts = memory(args.matrix_rows, "matrix_rows", desc_.local_experts);
+    const Memory index = memory(args.a_index, "a_index", rows), of_slots = memory(args.rows, "rows", slots);
+    const std::int64_t width = desc_.experts + (desc_.shared_gate ? 1 : 0);
+    const Memory logits = command.memory(args.logits, "logits",
+                                         matrix_bytes(args.tokens, desc_.logits_ld, width, desc_.logits), nothing_);
+    const bool choosing = desc_.score != Score::none;
+    const Memory bias = memory(args.bias, "bias", desc_.bias != DType::none ? desc_.experts : 0);
+    const Memory weights = memory(args.weights, "weights", choosing ? slots : Size(0));
+    const Memory shared = memory(args.shared_weights, "shared_weights", desc_.shared_gate ? args.tokens : 0);
+    if (last_ != nullptr && !last_->done()) command.after(last_);
+    if (choose_() != nullptr && args.tokens != 0) {
+      choose_.setArg(0, static_cast<cl_int>(args.tokens));
+      set_args(choose_, 6, logits.buffer, element_of(logits, numerics::size_of(desc_.logits)));
+      set_args(choose_, 9, bias.buffer, element_of(bias, 4), ids.buffer, element_of(ids, 4), weights.buffer,
+               element_of(weights, 4), shared.buffer, element_of(shared, 4));
+      command.launch(choose_, cl::NDRange(static_cast<std::size_t>(args.tokens), 1), cl::NDRange(choosing_lanes_, 1));
+    }
+    sort_.setArg(0, static_cast<cl_int>(slots.value()));
+    set_args(sort_, 5, ids.buffer, element_of(ids, 4), counts.buffer, element_of(counts, 4), index.buffer,
+             element_of(index, 4), of_slots.buffer, element_of(of_slots, 4));
+    command.launch(sort_, cl::NDRange(1, 1), cl::NDRange(sorting_lanes_, 1));
+    last_ = command.done();
+    return last_;
+  });
+}
+
+}  // namespace ironcl::opencl

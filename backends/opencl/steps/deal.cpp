@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backends/opencl/steps/deal.h"
+
+#include <bit>
+
+namespace ironcl::opencl {
+namespace {
+
+class Deal final : public Step {
+ public:
+  Deal(const DealtShape& shape, const Making& making, const Place& dealt)
+      : shape_(shape),
+        problem_(making.problem),
+        lists_(making.problem, making.desc.m, shape),
+        dealt_(dealt),
+        lanes_(making.features.prefers_vectors()
+                   ? 1
+                   : std::bit_floor(std::min<std::uint64_t>(64, making.features.max_work_group))) {}
+
+  std::string name() const override { return "deal rows"; }
+
+  void build(ProgramBuilder& builder) override {
+    kernel_ = cl::Kernel(builder.build("deal.cl", {{"LANES", std::to_string(lanes_)}}), "deal");
+    set_args(kernel_, 1, static_cast<cl_int>(problem_.matrices), static_cast<cl_int>(problem_.masked ? 1 : 0),
+             static_cast<cl_int>(shape_.tile_rows), static_cast<cl_int>(shape_.block_tiles));
+    set_args(kernel_, 9, static_cast<cl_int>(lists_.tiles_at), static_cast<cl_int>(lists_.blocks_at));
+  }
+
+  void launch(Call& call) override {
+    const Memory rows = call.at({Source::matrix_rows, 0}), dealt = call.at(dealt_);
+    kernel_.setArg(0, static_cast<cl_int>(call.m));
+    set_args(kernel_, 5, rows.buffer, element_of(rows, 4), dealt.buffer, element_of(dealt, 4));
+    call.launch(kernel_, cl::NDRange(1, 1), cl::NDRange(lanes_, 1));
+  }
+
+ private:
+  DealtShape shape_;
+  Problem problem_;
+  DealtLists lists_;
+  Place dealt_;
+  std::size_t lanes_;
+  cl::Kernel kernel_;
+};
+
+}  // namespace
+
+std::unique_ptr<Step> deal_step(const DealtShape& shape, const Making& making, Place* dealt) {
+  const DealtLists lists(making.problem, making.desc.m, shape);
+  *dealt = {Source::workspace, making.booking.book("dealt rows", numerics::Size(lists.elements) * 4)};
+  return std::make_unique<Deal>(shape, making, *dealt);
+}
+
+}  // namespace ironcl::opencl

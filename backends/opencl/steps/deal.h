@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// The first step of a grouped plan: deals rows into tiles and blocks, cl/deal.cl.
+#pragma once
+
+#include "backends/opencl/dealing.h"
+#include "backends/opencl/form.h"
+
+namespace ironcl::opencl {
+
+/// Books the lists and returns the step that fills them for tiles and blocks of `shape`; *dealt is where they are.
+std::unique_ptr<Step> deal_step(const DealtShape& shape, const Making& making, Place* dealt);
+
+/// Sets DEALT_ARGS of cl/dealt.cl, from argument `first` on; returns the number of the argument after them.
+inline cl_uint set_dealt(cl::Kernel& kernel, cl_uint first, const Call& call, const Place& at) {
+  const Memory dealt = call.at(at);
+  set_args(kernel, first, dealt.buffer, element_of(dealt, 4));
+  return first + 2;
+}
+
+/// The same for GATHER_ARGS.
+inline cl_uint set_gather(cl::Kernel& kernel, cl_uint first, const Call& call) {
+  const Memory index = call.at({Source::a_index, 0});
+  set_args(kernel, first, index.buffer, element_of(index, 4), static_cast<cl_int>(call.a_rows));
+  return first + 3;
+}
+
+/// Work-groups that are launched beside `width` others for so many tiles or blocks. Kernels of a grouped problem take
+/// several in turn: what could be there and is not costs no launch of its own.
+inline std::size_t at_once(const Problem& p, std::int64_t count, std::size_t width) {
+  constexpr std::int64_t kMost = 65536;
+  if (!p.grouped()) return static_cast<std::size_t>(count);
+  return static_cast<std::size_t>(
+      std::min(count, std::max<std::int64_t>(1, kMost / static_cast<std::int64_t>(width))));
+}
+
+}  // namespace ironcl::opencl

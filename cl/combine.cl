@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// combine.cl: Y[t] = sum over j of weights[t, j] * X[rows[t, j]], in this order, then + add_weights[t] * add[t]. Each product and each
+// sum is rounded to f32 and nothing is fused: the same bits on every device. A slot whose row is outside of X is not read.
+// A work-item makes WIDTH columns of a token.
+//
+// Tunable  default  values   meaning
+// WIDTH    16       1 16     columns of a work-item; 16 works on vectors
+// Set by the host:
+// X_TYPE, Y_TYPE  1  1 2 3     f32, f16, bf16
+// ADD_TYPE        0  0 1 2 3   0: nothing is added
+// WEIGH_ADD       0  0 1       the added row has a weight
+// Local memory: none.
+#include "fp8.cl"
+
+#ifndef WIDTH
+#define WIDTH 16
+#endif
+#ifndef X_TYPE
+#define X_TYPE 1
+#endif
+#ifndef Y_TYPE
+#define Y_TYPE 1
+#endif
+#ifndef ADD_TYPE
+#define ADD_TYPE 0
+#endif
+#ifndef WEIGH_ADD
+#define WEIGH_ADD 0
+#endif
+
+__kernel
+#if defined(MIN_VECTOR_WIDTH)
+__attribute__((min_vector_width(512)))
+#endif
+void combine(int tokens, int cols, int x_rows, int top_k, __global const uchar* x, ulong x_at, ulong ldx, __global const int* rows,
+             ulong rows_at, __global const float* weights, ulong weights_at, __global const uchar* add, ulong add_at, ulong ld_add,
+             __global const float* add_weights, ulong add_weights_at, __global uchar* y, ulong y_at, ulong ldy) {
+  const int first = (int)get_global_id(0) * WIDTH, token = (int)get_global_id(1);
+  if (token >= tokens || first >= cols) return;
+  __global const int* own_rows = rows + rows_at + (ulong)token * (ulong)top_k;
+  __global const float* own_weights = weights + weights_at + (ulong)token * (ulong)top_k;
+#if ADD_TYPE != 0 && WEIGH_ADD
+  const float add_weight = add_weights[add_weights_at + (ulong)token];
+#else
+  const float add_weight = 1.0f;
+#endif
+#if WIDTH == 16
+  if (first + 16 <= cols) {
+    float16 sum = (float16)(0.0f);
+    for (int j = 0; j < top_k; ++j) {
+      const int row = own_rows[j];
+      if (row < 0 || row >= x_rows) continue;
+      const float16 part = (float16)(own_weights[j]) * load_floats16(X_TYPE, x, x_at + (ulong)row * ldx + (ulong)first);
+      sum = sum + part;
+    }
+#if ADD_TYPE != 0
+    const float16 part = (float16)(add_weight) * load_floats16(ADD_TYPE, add, add_at + (ulong)token * ld_add + (ulong)first);
+    sum = sum + part;
+#endif
+    store_elements16(Y_TYPE, y, y_at + (ulong)token * ldy + (ulong)first, sum);
+    return;
+  }
+#endif
+  for (int col = first; col < min(first + WIDTH, cols); ++col) {
+    float sum = 0.0f;
+    for (int j = 0; j < top_k; ++j) {
+      const int row = own_rows[j];
+      if (row < 0 || row >= x_rows) continue;
+      const float part = own_weights[j] * load_element(X_TYPE, x, x_at + (ulong)row * ldx + (ulong)col);
+      sum = sum + part;
+    }
+#if ADD_TYPE != 0
+    const float part = add_weight * load_element(ADD_TYPE, add, add_at + (ulong)token * ld_add + (ulong)col);
+    sum = sum + part;
+#endif
+    store_element(Y_TYPE, y, y_at + (ulong)token * ldy + (ulong)col, sum);
+  }
+}

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+// dealt.cl: which rows are whose in a grouped problem, as deal.cl has dealt them; and the gather of A's rows. Shared by every
+// kernel of a grouped plan. A tile is TILE rows of one matrix of B or fewer; a block is some tiles of one matrix, as many as a
+// work-group multiplies with the weights that it has decoded. Nothing straddles two matrices, so nothing is padded in D.
+//
+// dealt, s32 from dealt_at on:
+//   DEALT_TILES, DEALT_BLOCKS, DEALT_TILES_AT, DEALT_BLOCKS_AT: how many there are, and where the lists begin.
+//   DEALT_HEAD + 8 * g: of matrix g its first row in D, rows, first tile, tiles, first block, blocks.
+//   from DEALT_TILES_AT on: the matrix of each tile; from DEALT_BLOCKS_AT on: the matrix of each block.
+#define DEALT_TILES 0
+#define DEALT_BLOCKS 1
+#define DEALT_TILES_AT 2
+#define DEALT_BLOCKS_AT 3
+#define DEALT_HEAD 8
+#define OF_ROW 0
+#define OF_ROWS 1
+#define OF_TILE 2
+#define OF_TILES 3
+#define OF_BLOCK 4
+#define OF_BLOCKS 5
+
+/// Tile `tile`, one of dealt[DEALT_TILES]: rows [first, end) of D.
+typedef struct {
+  int matrix, first, end;
+} dealt_tile;
+
+static inline dealt_tile tile_of(__global const int* dealt, int tile, int rows) {
+  dealt_tile t;
+  t.matrix = dealt[dealt[DEALT_TILES_AT] + tile];
+  __global const int* of = dealt + DEALT_HEAD + 8 * t.matrix;
+  t.first = of[OF_ROW] + (tile - of[OF_TILE]) * rows;
+  t.end = min(t.first + rows, of[OF_ROW] + of[OF_ROWS]);
+  return t;
+}
+
+/// What a work-group makes at once: `tiles` tiles from first_tile on, rows [first_row, end_row) of D; `column` counts units of
+/// columns. Of a problem that is not grouped, matrix is 0.
+typedef struct {
+  int matrix, first_row, end_row, first_tile, tiles, column;
+} dealt_block;
+
+/// Units of work are blocks times `columns`: all blocks of a matrix with its first columns, then with the next, so that weights
+/// which were just read are read again from a cache. The blocks of a matrix are as equal as can be.
+static inline dealt_block block_of(__global const int* dealt, int tile_rows, long unit, int columns) {
+  dealt_block b;
+  b.matrix = dealt[dealt[DEALT_BLOCKS_AT] + (int)(unit / columns)];
+  __global const int* of = dealt + DEALT_HEAD + 8 * b.matrix;
+  const int blocks = of[OF_BLOCKS], tiles = of[OF_TILES], at = (int)(unit - (long)of[OF_BLOCK] * columns);
+  const int block = at % blocks, first = (int)((long)block * tiles / blocks);
+  b.column = at / blocks;
+  b.tiles = (int)((long)(block + 1) * tiles / blocks) - first;
+  b.first_tile = of[OF_TILE] + first;
+  b.first_row = of[OF_ROW] + first * tile_rows;
+  b.end_row = min(b.first_row + b.tiles * tile_rows, of[OF_ROW] + of[OF_ROWS]);
+  return b;
+}
+
+// The arguments of a kernel that makes tiles of A, and the statement after them, which is done for each tile of the work-item:
+// tile `tile` of `tiles` has the rows `here`. Of a problem that is not grouped they are one after another up to m.
+#ifdef GROUPED
+#define DEALT_ARGS , __global const int *dealt_memory, ulong dealt_at
+#define EACH_TILE(rows)                                            \
+  if (m == 0) return;                                              \
+  __global const int* dealt = dealt_memory + dealt_at;             \
+  const int tiles = dealt[DEALT_TILES];                            \
+  for (int tile = (int)get_global_id(1); tile < tiles; tile += (int)get_global_size(1))
+#define TILE_HERE(rows) tile_of(dealt, tile, rows)
+#else
+#define DEALT_ARGS
+#define EACH_TILE(rows)                                                              \
+  const int tile = (int)get_global_id(1), tiles = (m + (rows) - 1) / (rows);         \
+  if (tile < tiles)
+#define TILE_HERE(rows) ((dealt_tile){0, tile * (rows), m})
+#endif
+
+// A host launches for the most blocks that there could be. What is there is spread evenly over the work-groups launched, in order:
+// a device that gives each core one stretch of them leaves no core without work.
+#define FIRST_UNIT(units) \
+  ((long)((ulong)(units) * (get_group_id(0) + get_group_id(1) * get_num_groups(0)) / (get_num_groups(0) * get_num_groups(1))))
+#define END_UNIT(units)                                                                    \
+  ((long)((ulong)(units) * (get_group_id(0) + get_group_id(1) * get_num_groups(0) + 1ul) / \
+          (get_num_groups(0) * get_num_groups(1))))
+
+/// Row `row` of the problem as a row of A, which has a_rows. An index outside of A means its nearest row.
+#ifdef GATHER
+#define GATHER_ARGS , __global const int *a_index, ulong a_index_at, int a_rows
+#define ROW_OF_A(row) clamp(a_index[a_index_at + (ulong)(row)], 0, a_rows - 1)
+#else
+#define GATHER_ARGS
+#define ROW_OF_A(row) (row)
+#endif

@@ -1,0 +1,304 @@
+// SPDX-License-Identifier: Apache-2.0
+// Grouped problems (many matrices, rows dealt to them on the device) against the f64 oracle, on every device and with
+// every variant that takes them. Rows of A that no matrix has are NaN, bytes of D outside are canaries.
+#include <numeric>
+
+#include "tests/opencl/grouped.h"
+
+namespace ironcl::opencl::testing {
+namespace {
+
+using backend::DType;
+using Counts = std::vector<std::int32_t>;
+
+class OpenClGrouped : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (devices().empty()) GTEST_SKIP() << why_no_devices();
+  }
+};
+
+constexpr std::int32_t kTile = 3;    ///< Rows of a tile in the options of grouped_variants().
+constexpr std::int32_t kBlock = 16;  ///< A height that tiled kernels have there, more than two blocks of the others.
+
+/// Each of these counts with every variant; contiguous has `tail` rows of D that nobody has.
+void check_all(const std::vector<Counts>& all, bool masked, std::int64_t tail = 0) {
+  std::uint32_t seed = 20;
+  int ran = 0;
+  for (const backend::Options& options : grouped_variants()) {
+    for (const Counts& counts : all) {
+      Grouped g;
+      g.counts = counts;
+      g.masked = masked;
+      for (const std::int32_t count : counts)
+        g.m = masked ? std::max<std::int64_t>(g.m, count + tail) : g.m + std::max(count, 0);
+      if (!masked) g.m += tail;
+      g.n = 70;
+      g.k = 200;
+      g.options = options;
+      g.seed = ++seed;
+      ran += check(g);
+    }
+  }
+  EXPECT_GE(ran, static_cast<int>(2 * all.size()));
+}
+
+TEST_F(OpenClGrouped, EmptyMatricesAndMatricesWithEverythingAreRight) {
+  check_all(
+      {{40, 0, 0, 0}, {0, 0, 40, 0}, {0, 0, 0, 40}, {1, 1, 1, 1, 1, 1, 1}, {0, 1, 0, 1, 0, 1, 0}, {0, 0, 5}, {9}},
+      false);
+}
+
+TEST_F(OpenClGrouped, NothingIsWrittenWhereNoMatrixHasRows) { check_all({{0, 0, 0}, {0}}, false, 30); }
+
+TEST_F(OpenClGrouped, RowsPastTheLastMatrixAreNotTouched) { check_all({{3, 0, 20}, {1, 1}}, false, 17); }
+
+TEST_F(OpenClGrouped, EveryPlaceOfABorderInATileIsRight) {
+  check_all({{kTile - 1, kTile, kTile + 1},
+             {1, kTile - 2, 1, kTile},
+             {2 * kTile - 1, 2 * kTile, 2 * kTile + 1},
+             {kBlock - 1, kBlock, kBlock + 1},
+             {2, 3, 5, 7, 11, 13},
+             {13, 11, 7, 5, 3, 2}},
+            false);
+}
+
+TEST_F(OpenClGrouped, MaskedRowsPastTheCountAreNeitherReadNorWritten) {
+  check_all({{0, 7, 16, 1}, {16, 16}, {0, 0, 3}, {kTile, kTile + 1, kTile - 1, 2 * kTile}}, true, 2);
+  check_all({{16, 0, 16}}, true);  // Capacity exactly.
+}
+
+TEST_F(OpenClGrouped, RandomAndSkewedCountsAreRight) {
+  Random random(5);
+  std::vector<Counts> all;
+  for (int round = 0; round < 2; ++round) {
+    Counts multinomial(24), zipf(24);
+    for (int i = 0; i < 90; ++i) {
+      ++multinomial[random.next() % 24];
+      ++zipf[static_cast<std::size_t>(24 / (1 + random.next() % 24)) % 24];
+    }
+    all.push_back(multinomial);
+    all.push_back(zipf);
+  }
+  check_all(all, false);
+}
+
+TEST_F(OpenClGrouped, CountsAreClampedAndNeverTrusted) {
+  int ran = 0;
+  for (const backend::Options& options : grouped_variants()) {
+    for (const bool masked : {false, true}) {
+      for (const Counts& counts : {Counts{-5, 4, -2147483647 - 1, 6}, Counts{4, 2147483647, 2147483647, 3},
+                                   Counts{30, 5, 7}, Counts{2147483647}, Counts{-1, -1}}) {
+        Grouped g;
+        g.counts = counts;
+        g.m = 20;
+        g.masked = masked;
+        g.n = 40;
+        g.k = 130;
+        g.options = options;
+        ran += check(g);
+      }
+    }
+  }
+  EXPECT_GE(ran, 20);
+}
+
+TEST_F(OpenClGrouped, GatheredRowsAreRight) {
+  int ran = 0;
+  for (const backend::Options& options : grouped_variants()) {
+    for (const DType source : {DType::none, DType::bf16}) {
+      for (const bool masked : {false, true}) {
+        Grouped g;
+        g.counts = {5, 0, 9, 1, 7};
+        g.m = masked ? 10 : 25;
+        g.masked = masked;
+        g.n = 50;
+        g.k = 260;
+        g.lda = 272;
+        g.a_rows = 6;
+        g.a_source = source;
+        g.options = options;
+        ran += check(g);
+      }
+    }
+  }
+  EXPECT_GE(ran, 8);  // Two kernels run everywhere.
+}
+
+TEST_F(OpenClGrouped, EveryTypeGridBiasAndOutputIsRight) {
+  std::uint32_t seed = 60;
+  for (const backend::Options& options : grouped_variants()) {
+    Grouped base;
+    base.counts = {4, 0, 18, 1};
+    base.m = 24;
+    base.n = 77;
+    base.k = 330;
+    base.options = options;
+    const auto with = [&](auto change) {
+      Grouped g = base;
+      g.seed = ++seed;
+      change(g);
+      check(g);
+    };
+    with([](Grouped& g) { g.a_source = DType::f32; });
+    with([](Grouped& g) { g.a_source = DType::f16, g.d = DType::f16, g.bias = DType::f32; });
+    with([](Grouped& g) { g.a = g.b = DType::i8, g.bias = DType::bf16; });
+    with([](Grouped& g) { g.a = g.b = DType::e5m2, g.d = DType::bf16, g.ldd = 80; });
+    with([](Grouped& g) { g.a = DType::bf16; });
+    with([](Grouped& g) { g.a = DType::f32, g.b = DType::i8, g.bias = DType::f16; });
+    with([](Grouped& g) { g.a_grid = {1, 32}, g.b_grid = {1, 32}, g.a_scale = g.b_scale = DType::e8m0; });
+    with([](Grouped& g) { g.a_grid = {1, 0}, g.b_grid = {0, 0}, g.lda = 400; });
+    with([](Grouped& g) { g.b_grid = {1, 0}, g.a_scale = DType::bf16, g.b_scale = DType::f16; });
+    with([](Grouped& g) { g.a_scale = g.b_scale = DType::none; });
+  }
+}
+
+TEST_F(OpenClGrouped, EveryWidthAndDepthOfExpertsIsRight) {
+  std::uint32_t seed = 90;
+  for (const backend::Options& options : grouped_variants()) {
+    for (const auto& [n, k] : std::vector<std::pair<int, int>>{{96, 64}, {192, 96}, {576, 192}, {33, 768}}) {
+      Grouped g;
+      g.counts = {3, 0, 8};
+      g.m = 11;
+      g.n = n;
+      g.k = k;
+      g.options = options;
+      g.seed = ++seed;
+      check(g);
+    }
+  }
+}
+
+/// The bytes of D of the dense problem that a grouped one with one matrix is.
+std::vector<std::uint8_t> dense_rows(backend::Device& device, const Grouped& g, const GroupedData& data) {
+  Case c{g.m, g.n, g.k};
+  c.a_source = g.a_source;
+  c.options = g.options;
+  const Outcome outcome = run(device, c, data.operands);
+  const std::size_t guard = 2 * device.props().buffer_alignment;
+  return {outcome.raw.begin() + static_cast<std::ptrdiff_t>(guard),
+          outcome.raw.begin() + static_cast<std::ptrdiff_t>(outcome.raw.size() - guard)};
+}
+
+TEST_F(OpenClGrouped, OneMatrixIsTheDensePlanBitForBit) {
+  auto all = grouped_variants();
+  all.push_back({});
+  for (const backend::Options& options : all) {
+    for (const std::int32_t m : {1, 19, 70}) {
+      for (const DType source : {DType::none, DType::f32}) {
+        Grouped g;
+        g.counts = {m};
+        g.m = m;
+        g.n = 70;
+        g.k = 1100;
+        g.a_source = source;
+        g.options = options;
+        const GroupedData data = make_data(g);
+        for (const auto& device : devices()) {
+          if (device->supports(g.desc()).reason != backend::Reason::none) continue;
+          const GroupedOutcome outcome = run(*device, g, data);
+          std::vector<std::uint8_t> rows;
+          for (const auto& row : outcome.rows) rows.insert(rows.end(), row.begin(), row.end());
+          EXPECT_TRUE(rows == dense_rows(*device, g, data)) << g.line() << " " << outcome.info.variant;
+        }
+      }
+    }
+  }
+}
+
+TEST_F(OpenClGrouped, ARowsBitsDoNotDependOnTheOtherRows) {
+  for (const backend::Options& options : grouped_variants()) {
+    Grouped crowd;
+    crowd.counts = {7, 4, 20};
+    crowd.m = 31;
+    crowd.n = 45;
+    crowd.k = 300;
+    crowd.options = options;
+    const GroupedData data = make_data(crowd);
+    Grouped alone = crowd;  // The fifth row of the last matrix, by itself.
+    alone.counts = {0, 0, 1};
+    GroupedData one = make_data(alone);
+    const std::size_t scale_bytes = static_cast<std::size_t>(crowd.a_grid.scale_cols(crowd.k)) * 4;
+    one.operands = data.operands;
+    std::copy_n(data.operands.a.begin() + 15 * crowd.k, crowd.k, one.operands.a.begin());
+    std::copy_n(data.operands.a_scales.begin() + static_cast<std::ptrdiff_t>(15 * scale_bytes), scale_bytes,
+                one.operands.a_scales.begin());
+    for (const auto& device : devices()) {
+      if (device->supports(crowd.desc()).reason != backend::Reason::none) continue;
+      EXPECT_EQ(run(*device, crowd, data).rows[15], run(*device, alone, one).rows[0]) << crowd.line();
+    }
+  }
+}
+
+TEST_F(OpenClGrouped, QuantisingBeforeTheGatherGivesTheBitsOfQuantisingAfter) {
+  for (const backend::Options& options : grouped_variants()) {
+    Grouped before;
+    before.counts = {6, 3, 8};
+    before.m = 17;
+    before.n = 40;
+    before.k = 270;
+    before.a_source = DType::bf16;
+    before.a_rows = 5;
+    before.options = options;
+    const GroupedData data = make_data(before);
+    Grouped after = before;
+    after.a_rows = 0;
+    GroupedData permuted = data;
+    permuted.operands.a.clear();
+    for (const std::int32_t index : data.index) {
+      const std::int64_t row = std::clamp<std::int64_t>(index, 0, before.a_rows - 1);
+      const auto from = data.operands.a.begin() + row * before.k * 2;
+      permuted.operands.a.insert(permuted.operands.a.end(), from, from + before.k * 2);
+    }
+    for (const auto& device : devices()) {
+      if (device->supports(before.desc()).reason != backend::Reason::none) continue;
+      EXPECT_EQ(run(*device, before, data).rows, run(*device, after, permuted).rows) << before.line();
+    }
+  }
+}
+
+TEST_F(OpenClGrouped, UnquantisedWeightsAreRight) {
+  std::uint32_t seed = 130;
+  for (const std::string variant : {"gemm_panel", "gemm_stream"}) {
+    for (const DType b : {DType::f32, DType::f16, DType::bf16}) {
+      for (const DType a : {DType::bf16, DType::f32}) {
+        Grouped g;
+        g.counts = {9, 0, 4};
+        g.m = 13;
+        g.n = 37;
+        g.k = 150;
+        g.a = a;
+        g.b = b;
+        g.a_scale = g.b_scale = DType::none;
+        g.options = {{"variant", variant}};
+        g.seed = ++seed;
+        EXPECT_GE(check(g), 1) << g.line();
+      }
+    }
+  }
+}
+
+TEST_F(OpenClGrouped, RefusalsSayWhatIsTaken) {
+  for (const auto& device : devices()) {
+    Grouped g;
+    g.counts = {4, 4};
+    g.m = 8;
+    g.n = g.k = 256;
+    g.a_grid = {128, 128};
+    backend::Support support = device->supports(g.desc());
+    EXPECT_EQ(support.reason, backend::Reason::scale_layout) << support.text;
+    g.a_grid = {1, 128};
+    backend::GemmDesc desc = g.desc();
+    desc.matrices = 1 << 20;
+    EXPECT_EQ(device->supports(desc).reason, backend::Reason::grouping);
+    desc.matrices = 256;
+    desc.n = 4096;
+    desc.k = 7168;  // 7.5e9 bytes of weights: past 32 bits, and past what many devices give one buffer.
+    support = device->supports(desc);
+    EXPECT_TRUE(support.reason == backend::Reason::none || support.reason == backend::Reason::device_memory)
+        << support.text;
+  }
+}
+
+}  // namespace
+}  // namespace ironcl::opencl::testing
