@@ -124,6 +124,48 @@ TEST(IronwoodDevice, WeightsComeBackBitForBit) {
   EXPECT_EQ(scales, data.w_scales);
 }
 
+TEST(IronwoodDevice, WeightsOfAnotherDescriptionAreRefused) {
+  const Case planned{.m = 4, .n = 256, .k = 256};
+  const auto gemm = device().create_gemm(desc_of(planned));
+  const auto queue = device().create_queue();
+  Data data = make_data(planned);
+  std::vector<float> d(4 * 256, 7.0f);
+  const auto lend = [](auto& v) {
+    const auto size = v.size() * sizeof(v[0]);
+    return backend::Span{device().import_buffer(backend::Device::Memory::host_pointer, v.data(), size), 0, size};
+  };
+  backend::GemmArgs args;
+  args.m = planned.m;
+  args.a = lend(data.x);
+  args.a_scale = lend(data.x_scales);
+  args.d = lend(d);
+  const Case others[] = {{.m = 4, .n = 256, .k = 256, .w_grid = {64, 64}},
+                         {.m = 4, .n = 256, .k = 256, .w_grid = {1, 128}},
+                         {.m = 4, .n = 256, .k = 256, .w_scale = DType::bf16},
+                         {.m = 4, .n = 256, .k = 256, .w = DType::e5m2},
+                         {.m = 4, .n = 128, .k = 256},
+                         {.m = 4, .n = 256, .k = 128}};
+  for (const Case& other : others) {
+    const Data theirs = make_data(other);
+    args.weights = device().prepare_weights({.dtype = other.w,
+                                             .n = other.n,
+                                             .k = other.k,
+                                             .ld = other.k,
+                                             .scale = desc_of(other).b_scale,
+                                             .data = theirs.w.data(),
+                                             .scales = theirs.w_scales.data(),
+                                             .plan = nullptr});
+    try {
+      gemm->enqueue(queue, args);
+      ADD_FAILURE() << print(other) << " was taken";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.status(), Status::invalid_argument) << print(other);
+      EXPECT_NE(std::string(error.what()).find("the plan expects e4m3fn"), std::string::npos) << error.what();
+    }
+  }
+  EXPECT_EQ(d, std::vector<float>(4 * 256, 7.0f));
+}
+
 /// A call with fewer rows than the plan, strided A and D, and D between canaries.
 TEST(IronwoodDevice, WritesNothingOutsideOfD) {
   const Case c{.m = 37, .n = 130, .k = 200, .x = DType::f32, .quantize = true};

@@ -107,7 +107,7 @@ class Copy:
     def __init__(self, index, cores, base):
         self.tree = base / f"tree-{index}"
         self.build = self.tree / "build"
-        self.cores = cores
+        self.cores, self.warmed = cores, set()
         # All copies share ccache's entries, so that only the first one compiles what no fault touches.
         self.environment = dict(os.environ, CCACHE_BASEDIR=str(self.tree), CCACHE_NOHASHDIR="1",
                                 POCL_CACHE_DIR=str(self.tree / "build" / "pocl"))
@@ -274,6 +274,7 @@ def main():
     order = {name: index for index, name in enumerate(names)}
     lock, total = threading.Condition(), len(results) + len(faults)
     without = {tests: {} for tests in dict.fromkeys(fault.tests for fault in faults)}
+    warm = {}  # Of tests that have run without a fault: the kernels that PoCL compiled for them, which others need too.
     needed = {tests: sorted({t for f in faults if f.tests == tests for t in f.build}) for tests in without}
     jobs = [*without, *faults]
 
@@ -295,13 +296,19 @@ def main():
         while (job := next_job()) is not None:
             if isinstance(job, str):
                 found = try_without(copy, needed[job], job, options.patience)
+                kernels = base / "kernels" / str(list(without).index(job))
+                shutil.copytree(copy.build / "pocl", kernels, dirs_exist_ok=True)
                 with lock:
+                    warm[job] = kernels
                     without[job].update(found)
                     lock.notify_all()
                     print(f"without a fault: {found['outcome']}, {found['ran']} tests, {found['skipped']} skipped, "
                           f"{found['seconds']} s: {job} {found['text']}", flush=True)
                 continue
             if without[job.tests]["outcome"] == "passes":
+                if job.tests not in copy.warmed:
+                    shutil.copytree(warm[job.tests], copy.build / "pocl", dirs_exist_ok=True)
+                    copy.warmed.add(job.tests)
                 result = try_fault(copy, job, options.patience)
             else:
                 result = {"outcome": "its tests: " + without[job.tests]["outcome"], "by": [], "text": ""}
