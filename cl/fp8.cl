@@ -213,12 +213,21 @@ static inline void store_element(int type, __global uchar* data, ulong index, fl
   }
 }
 
+// PoCL makes sixteen stores of vstore16, since an element's alignment is all that it may count on; where the compiler is clang (which
+// CACHE_BUILTINS says) a vector of that alignment is one store.
+#ifdef CACHE_BUILTINS
+typedef ushort16 __attribute__((aligned(2))) ushort16_anywhere;
+#define STORE_16_SHORTS(to, x) *(__global ushort16_anywhere*)(to) = (x)
+#else
+#define STORE_16_SHORTS(to, x) vstore16(x, 0, to)
+#endif
+
 /// The same for sixteen.
 static inline void store_elements16(int type, __global uchar* data, ulong index, float16 value) {
   if (type == TYPE_F32) {
     vstore16(value, 0, (__global float*)data + index);
   } else {
     const uint16 bits = type == TYPE_F16 ? encode_f16_16(value) : encode_bf16_16(value);
-    vstore16(convert_ushort16(bits), 0, (__global ushort*)data + index);
+    STORE_16_SHORTS((__global ushort*)data + index, convert_ushort16(bits));
   }
 }
