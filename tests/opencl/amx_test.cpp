@@ -163,6 +163,7 @@ TEST_F(OpenClAmx, TheChosenVariantIsRightWhereTheUnitIs) {
     }
     // Of the usual shapes, many rows take tiles by themselves.
     EXPECT_EQ(choice_of(*device, Case{1024, 4096, 4096}), "gemm_amx");
+    EXPECT_EQ(choice_of(*device, Case{8, 4096, 4096}), "gemm_amx");
     EXPECT_EQ(choice_of(*device, Case{1, 4096, 4096}), "gemm_stream");
     return;
   }

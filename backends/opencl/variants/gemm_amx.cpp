@@ -41,11 +41,11 @@ std::vector<Pass> passes(const Tuning& t, const Problem& p, const Features&, std
            1}};
 }
 
-// Clocks of a core, measured on a Sapphire Rapids (docs/performance/cpu.md).
-constexpr double kTile = 40;    ///< A product of 16 rows by 32 k by 16 columns, with all that goes with it; 16 alone.
+// Clocks of a core, measured on a Xeon (docs/performance/cpu.md).
+constexpr double kTile = 30;    ///< A product of 16 rows by 32 k by 16 columns, with all that goes with it; 16 alone.
 constexpr double kDecode = 12;  ///< 64 codes to bf16.
 /// Codes from memory a clock, where that is what bounds a call.
-constexpr double kCodes = 4;
+constexpr double kCodes = 5.5;
 
 double estimate_ns(const Tuning& t, const Problem& p, const Features& f) {
   const std::int64_t tiles = numerics::ceil_div(std::max<std::int64_t>(1, p.m), kRows);
