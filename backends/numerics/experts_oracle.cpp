@@ -166,7 +166,8 @@ class Judge {
       }
       want *= routing_.scale;
       allowed = allowed * std::fabs(routing_.scale) + kUnit * std::fabs(want) + 0x1p-126;
-      const bool right = std::isnan(want) ? std::isnan(got[j]) : std::fabs(got[j] - want) <= allowed;
+      const bool same = std::isnan(want) ? std::isnan(got[j]) : got[j] == want;  // infinities too
+      const bool right = same || std::fabs(got[j] - want) <= allowed;
       if (!right) {
         return "the weight of expert " + std::to_string(ids_[j]) + " is " + shown(got[j]) + ", expected " +
                shown(want) + " within " + shown(allowed);

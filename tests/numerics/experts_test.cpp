@@ -150,7 +150,7 @@ TEST(CombineToken, RoundsEachProductAndEachSumInOrder) {
   const float a = 1 + 0x1p-12f;
   const Floats x{a, -(a * a)};
   Floats y(1);
-  combine_token(Ids{0, 1}, Floats{a, 1}, DType::f32, x.data(), 2, 1, y);
+  combine_token(Ids{1, 0}, Floats{1, a}, DType::f32, x.data(), 2, 1, y);
   EXPECT_EQ(y[0], 0.0f);
   // 2^24 + 1 - 2^24 is 0 in this order, 1 in the other.
   const Floats order{0x1p24f, 1, -0x1p24f};
