@@ -8,7 +8,6 @@
 #include "tests/conformance/plugins/objects.h"
 
 namespace ironcl::reference {
-namespace {
 
 constexpr std::int64_t kLargest = 0x7fffffff;
 
@@ -17,7 +16,7 @@ constexpr std::int64_t kLargest = 0x7fffffff;
   throw Refusal(IRONCL_INVALID_ARGUMENT, fault("operand_is_not_named") ? "something is wrong" : text);
 }
 
-[[noreturn]] void unknown(const std::string& text) { throw Refusal(IRONCL_UNIMPLEMENTED, text); }
+[[noreturn]] static void unknown(const std::string& text) { throw Refusal(IRONCL_UNIMPLEMENTED, text); }
 
 void known(std::uint32_t value, std::uint32_t last, const char* field) {
   if (value > last && !fault("unknown_values_ignored")) unknown(fmt::format("{} is {}, unknown here", field, value));
@@ -44,16 +43,13 @@ void check_scale(const ironcl_scale_desc& s, std::int64_t cols, bool tight, cons
   }
 }
 
-void check_wait_list(const ironcl_event* events, std::uint32_t count,
-                     std::vector<std::shared_ptr<Completion>>* wait) {
+void check_wait_list(const ironcl_event* events, std::uint32_t count, WaitList* wait) {
   if (count != 0 && events == nullptr) invalid("args.wait is NULL");
   for (std::uint32_t i = 0; i < count; ++i) {
     if (events[i] == nullptr) invalid(fmt::format("args.wait[{}] is NULL", i));
     wait->push_back(events[i]->completion);
   }
 }
-
-}  // namespace
 
 void check_chain(const ironcl_chain* chain) {
   for (; chain != nullptr; chain = chain->next) {
@@ -114,7 +110,16 @@ ironcl_gemm_desc check_desc(const ironcl_gemm_desc* in) {
   if (!std::isfinite(d.a_quantizer.amax_floor) || d.a_quantizer.amax_floor < 0) {
     invalid("gemm_desc.a_quantizer.amax_floor is not a finite number of at least 0");
   }
-  if (d.grouping == IRONCL_GROUPING_NONE && d.group_count != 0) invalid("gemm_desc.group_count without grouping");
+  if ((d.grouping == IRONCL_GROUPING_NONE) != (d.group_count == 0)) invalid("gemm_desc.group_count and grouping");
+  dimension(d.a_rows, 0, "gemm_desc.a_rows");
+  if (is_float(d.b_dtype) && !is_float(d.a_dtype)) invalid("gemm_desc.b_dtype is a float type and a_dtype is not");
+  const bool alone = d.grouping != IRONCL_GROUPING_NONE || d.a_rows != 0;
+  if (alone && d.a_scale.dtype != IRONCL_DTYPE_NONE && d.a_scale.group_rows != 1) {
+    invalid("gemm_desc.a_scale.group_rows is not 1");
+  }
+  if (d.grouping != IRONCL_GROUPING_NONE && d.d_scale.dtype != IRONCL_DTYPE_NONE && d.d_scale.group_rows != 1) {
+    invalid("gemm_desc.d_scale.group_rows is not 1");
+  }
   check_chain(d.next);
   return d;
 }
@@ -125,10 +130,6 @@ std::string refusal_of(const ironcl_gemm_desc& d, ironcl_status* reason, bool as
   if (fault("supports_says_yes")) return micro && asked_by_create ? "scales of A in e8m0 are not there" : "";
   if (fault("texts_differ")) return !micro ? "" : asked_by_create ? "no e8m0" : "scales of A in e8m0 are not there";
   if (fault("refuses_the_floor") && d.b_scale.group_cols == 256) return "blocks of 256 are not there";
-  if (d.grouping != IRONCL_GROUPING_NONE) {
-    *reason = IRONCL_REASON_GROUPING;
-    return "grouped problems are not there; give the groups one by one";
-  }
   if (d.d_scale.dtype == IRONCL_F8_E8M0) {
     *reason = IRONCL_REASON_SCALE_LAYOUT;
     return "scales of D come in f32 only";
@@ -145,7 +146,8 @@ ironcl_weights_desc check_weights(const ironcl_weights_desc* in) {
   if (d.ld != 0 && d.ld < d.k) invalid(fmt::format("weights_desc.ld is {}, expected at least k = {}", d.ld, d.k));
   if (d.data == nullptr) invalid("weights_desc.data is NULL");
   const std::int64_t ld = d.ld == 0 ? d.k : d.ld;
-  const auto needed = static_cast<std::uint64_t>((d.n - 1) * ld + d.k) * size_of(d.dtype);
+  const std::int64_t matrices = std::max<std::int64_t>(d.group_count, 1);
+  const auto needed = static_cast<std::uint64_t>((matrices * d.n - 1) * ld + d.k) * size_of(d.dtype);
   if (d.data_bytes < needed) invalid(fmt::format("weights_desc.data_bytes is {}, expected {}", d.data_bytes, needed));
   check_scale(d.scale, d.k, false, "weights_desc.scale");
   if (d.scale.dtype != IRONCL_DTYPE_NONE) {
@@ -153,7 +155,8 @@ ironcl_weights_desc check_weights(const ironcl_weights_desc* in) {
     const std::int64_t rows = d.scale.group_rows == 0 ? 1 : ceil_div(d.n, d.scale.group_rows);
     const std::int64_t cols = d.scale.group_cols == 0 ? 1 : ceil_div(d.k, d.scale.group_cols);
     const std::int64_t scale_ld = d.scale.ld == 0 ? cols : d.scale.ld;
-    const auto scale_bytes = static_cast<std::uint64_t>((rows - 1) * scale_ld + cols) * size_of(d.scale.dtype);
+    const auto scale_bytes =
+        static_cast<std::uint64_t>((matrices * rows - 1) * scale_ld + cols) * size_of(d.scale.dtype);
     if (d.scale_bytes < scale_bytes) {
       invalid(fmt::format("weights_desc.scale_bytes is {}, expected {}", d.scale_bytes, scale_bytes));
     }
@@ -177,8 +180,7 @@ Region check_span(const ironcl_span& span, const char* name, std::uint64_t neede
   return {span.buffer->memory, span.offset, span.size};
 }
 
-Call check_call(const ironcl_gemm_args* in, const ironcl_gemm_t& plan,
-                std::vector<std::shared_ptr<Completion>>* wait) {
+Call check_call(const ironcl_gemm_args* in, const ironcl_gemm_t& plan, WaitList* wait) {
   const auto args = read_struct(in, "gemm_args");
   check_chain(args.next);
   const ironcl_gemm_desc& d = plan.data->desc;
@@ -191,6 +193,10 @@ Call check_call(const ironcl_gemm_args* in, const ironcl_gemm_t& plan,
   }
   Call call;
   call.m = args.m, call.weights = args.weights->data, call.plan = plan.data;
+  if (d.a_rows == 0 ? args.a_rows != 0 : args.a_rows < (args.m == 0 ? 0 : 1) || args.a_rows > d.a_rows) {
+    invalid(fmt::format("gemm_args.a_rows is {}, the plan's is {}", args.a_rows, d.a_rows));
+  }
+  call.a_rows = args.a_rows;
   if (args.m == 0) {
     if (args.d.buffer != nullptr) call.d = {args.d.buffer->memory, args.d.offset, args.d.size};
     return call;
@@ -200,24 +206,39 @@ Call check_call(const ironcl_gemm_args* in, const ironcl_gemm_t& plan,
     return static_cast<std::uint64_t>((rows - 1) * (ld == 0 ? cols : ld) + cols) * size_of(type);
   };
   const ironcl_dtype given = dynamic ? d.a_source_dtype : d.a_dtype;
-  call.a = check_span(args.a, "gemm_args.a", extent(args.m, d.lda, d.k, given), size_of(given));
-  const std::int64_t rows = d.a_scale.group_rows == 0 ? 1 : ceil_div(args.m, d.a_scale.group_rows);
+  const std::int64_t matrices = std::max<std::int64_t>(d.group_count, 1);
+  const std::int64_t d_rows = d.grouping == IRONCL_GROUPING_MASKED ? matrices * args.m : args.m;
+  const std::int64_t a_rows = d.a_rows == 0 ? d_rows : args.a_rows;
+  call.a = check_span(args.a, "gemm_args.a", extent(a_rows, d.lda, d.k, given), size_of(given));
+  const std::int64_t rows = d.a_scale.group_rows == 0 ? 1 : ceil_div(a_rows, d.a_scale.group_rows);
   const std::int64_t cols = d.a_scale.group_cols == 0 ? 1 : ceil_div(d.k, d.a_scale.group_cols);
   if (!dynamic && d.a_scale.dtype != IRONCL_DTYPE_NONE) {
     call.a_scale = check_span(args.a_scale, "gemm_args.a_scale", extent(rows, d.a_scale.ld, cols, d.a_scale.dtype),
                               size_of(d.a_scale.dtype));
   }
-  call.d = check_span(args.d, "gemm_args.d", extent(args.m, d.ldd, d.n, d.d_dtype), size_of(d.d_dtype));
+  call.d = check_span(args.d, "gemm_args.d", extent(d_rows, d.ldd, d.n, d.d_dtype), size_of(d.d_dtype));
   if (d.d_scale.dtype != IRONCL_DTYPE_NONE) {
-    const std::int64_t height = d.d_scale.group_rows == 0 ? 1 : ceil_div(args.m, d.d_scale.group_rows);
+    const std::int64_t height = d.d_scale.group_rows == 0 ? 1 : ceil_div(d_rows, d.d_scale.group_rows);
     const std::int64_t width = d.d_scale.group_cols == 0 ? 1 : ceil_div(d.n, d.d_scale.group_cols);
     call.d_scale = check_span(args.d_scale, "gemm_args.d_scale", extent(height, d.d_scale.ld, width, IRONCL_F32), 4);
   }
   if (d.bias_dtype != IRONCL_DTYPE_NONE) {
-    call.bias = check_span(args.bias, "gemm_args.bias", extent(1, 0, d.n, d.bias_dtype), size_of(d.bias_dtype));
+    call.bias =
+        check_span(args.bias, "gemm_args.bias", extent(matrices, 0, d.n, d.bias_dtype), size_of(d.bias_dtype));
   }
+  const auto words = [](std::int64_t count) { return static_cast<std::uint64_t>(count) * 4; };
+  if (d.grouping != IRONCL_GROUPING_NONE) {
+    call.counts = check_span(args.group_sizes, "gemm_args.group_sizes", words(matrices), 4);
+    if (fault("counts_are_read_early")) {
+      call.early_counts.resize(d.group_count);
+      std::memcpy(call.early_counts.data(), call.counts.at(), words(matrices));
+    }
+  }
+  if (d.a_rows != 0) call.index = check_span(args.a_index, "gemm_args.a_index", words(d_rows), 4);
   if (!fault("overlap_accepted")) {
     if (call.d.memory == call.a.memory) invalid("gemm_args.d overlaps gemm_args.a");
+    if (call.d.memory == call.index.memory) invalid("gemm_args.d overlaps gemm_args.a_index");
+    if (call.d.memory == call.counts.memory) invalid("gemm_args.d overlaps gemm_args.group_sizes");
     if (call.d.memory == call.a_scale.memory) invalid("gemm_args.d overlaps gemm_args.a_scale");
     if (call.d.memory == call.bias.memory && !fault("overlap_of_the_bias_accepted"))
       invalid("gemm_args.d overlaps gemm_args.bias");
@@ -229,7 +250,7 @@ Call check_call(const ironcl_gemm_args* in, const ironcl_gemm_t& plan,
     invalid("gemm_args.a_quantized and a_quantized_scale come together");
   }
   if (args.a_quantized.buffer != nullptr) {
-    call.codes = check_span(args.a_quantized, "gemm_args.a_quantized", extent(args.m, 0, d.k, d.a_dtype), 1);
+    call.codes = check_span(args.a_quantized, "gemm_args.a_quantized", extent(a_rows, 0, d.k, d.a_dtype), 1);
     call.code_scales =
         check_span(args.a_quantized_scale, "gemm_args.a_quantized_scale", extent(rows, 0, cols, IRONCL_F32), 4);
   }
@@ -262,8 +283,7 @@ ironcl_quantize_desc check_quantize(const ironcl_quantize_desc* in) {
   return d;
 }
 
-QuantizeCall check_quantize_call(const ironcl_quantize_args* in, const ironcl_quantize_desc& desc,
-                                 std::vector<std::shared_ptr<Completion>>* wait) {
+QuantizeCall check_quantize_call(const ironcl_quantize_args* in, const ironcl_quantize_desc& desc, WaitList* wait) {
   const auto args = read_struct(in, "quantize_args");
   check_chain(args.next);
   if (args.rows < 0 || args.rows > desc.rows) invalid(fmt::format("quantize_args.rows is {}", args.rows));

@@ -34,7 +34,17 @@ constexpr std::string_view kFaults[] = {
     "second_load_accepted", "accumulation_straddles", "refuses_with_internal", "overlap_accepted",
     "overlap_of_the_bias_accepted",
     // the host's process
-    "imports_off_the_alignment", "imports_copy", "events_keep_their_causes", "fork_ignored"};
+    "imports_off_the_alignment", "imports_copy", "events_keep_their_causes", "fork_ignored",
+    // layers of experts
+    "wrong_matrix", "scales_of_the_first_matrix", "grid_runs_on_over_matrices", "bias_of_the_first_matrix",
+    "writes_past_the_counts", "last_row_of_a_matrix_is_lost", "negative_counts_are_one", "a_index_is_ignored",
+    "wild_indices_are_row_0", "counts_are_read_early", "rows_depend_on_company", "ties_go_to_the_larger",
+    "nan_is_the_largest", "softplus_overflows", "groups_are_ignored", "best_of_one", "bias_is_weighed",
+    "weights_stay_as_they_are", "rows_in_reverse", "capacity_is_counted_past", "index_is_cleared",
+    "no_tokens_count_nothing", "logits_ld_ignored", "wild_ids_are_expert_0", "shared_gate_is_forgotten",
+    "activates_every_row", "gate_and_up_are_swapped", "limit_is_forgotten", "gate_is_clamped_below", "up_without_1",
+    "activation_in_bf16", "combine_is_backwards", "combine_multiplies_by_zero", "combine_fuses",
+    "add_weights_are_ignored"};
 
 std::string_view planted;
 

@@ -10,7 +10,6 @@
 #include "tests/conformance/plugins/objects.h"
 
 namespace ironcl::reference {
-namespace {
 
 using numerics::DType;
 
@@ -32,6 +31,8 @@ float decode_one(ironcl_dtype type, const std::byte* at) {
   if (type == IRONCL_F8_E5M2 && fault("minus_is_lost_for_e5m2")) return std::fabs(value);
   return value;
 }
+
+namespace {
 
 std::vector<float> decode_matrix(ironcl_dtype type, const std::byte* at, std::int64_t rows, std::int64_t cols,
                                  std::int64_t ld) {
@@ -111,10 +112,17 @@ Bytes quantize(ironcl_dtype type, const ironcl_quantizer_desc& how, std::int64_t
   return codes;
 }
 
+/// Rows of D, and of A as it is given.
+std::int64_t rows_of_d(const Call& call) {
+  const ironcl_gemm_desc& d = call.plan->desc;
+  return d.grouping == IRONCL_GROUPING_MASKED ? d.group_count * call.m : call.m;
+}
+std::int64_t rows_of_a(const Call& call) { return call.plan->desc.a_rows == 0 ? rows_of_d(call) : call.a_rows; }
+
 /// Quantises A in place, as the plan says.
 void quantize(const Call& call, std::vector<float>& x, std::vector<float>& scales, const Grid& g) {
   const ironcl_gemm_desc& d = call.plan->desc;
-  const Bytes codes = quantize(d.a_dtype, d.a_quantizer, call.m, d.k, x, scales, g);
+  const Bytes codes = quantize(d.a_dtype, d.a_quantizer, rows_of_a(call), d.k, x, scales, g);
   if (call.codes.memory) {
     const bool over = fault("unguarded_codes");
     std::memcpy(call.codes.at(), codes.data(), codes.size());
@@ -122,6 +130,8 @@ void quantize(const Call& call, std::vector<float>& x, std::vector<float>& scale
     std::memcpy(call.code_scales.at(), scales.data(), scales.size() * 4);
   }
 }
+
+}  // namespace
 
 void store_one(ironcl_dtype type, float value, std::byte* at) {
   if (type == IRONCL_BF16 && fault("truncates_bf16")) {
@@ -135,6 +145,8 @@ void store_one(ironcl_dtype type, float value, std::byte* at) {
   numerics::encode(static_cast<DType>(type), {&value, 1}, at, overflow);
 }
 
+namespace {
+
 /// Which scale a row or column of the operand has, under the planted faults of indices.
 std::int64_t block_of(std::int64_t i, std::int64_t group, std::int64_t count) {
   std::int64_t block = i / group;
@@ -147,8 +159,9 @@ float to_bf16(float value) { return numerics::decode_bf16(numerics::encode_bf16(
 
 std::atomic<int> calls{0};
 
-/// One row of D into `sum`: for each K group the sum over k in f32, scaled, added.
-void multiply_row(const Call& call, const float* a, const float* sa, std::vector<float>& sum) {
+/// One row of D into `sum`: for each K group the sum over k in f32, scaled, added. `company`: rows of its matrix.
+void multiply_row(const Call& call, std::int64_t matrix, std::int64_t company, const float* a, const float* sa,
+                  std::vector<float>& sum) {
   const ironcl_gemm_desc& d = call.plan->desc;
   const Grid ga(d.a_scale, 1, d.k), gb(d.b_scale, d.n, d.k);
   const WeightsData& w = *call.weights;
@@ -156,6 +169,9 @@ void multiply_row(const Call& call, const float* a, const float* sa, std::vector
   if (fault("tile_straddles_group")) step = std::max<std::int64_t>(step, 128);
   if (fault("not_repeatable") && calls % 2 == 1) step = std::max<std::int64_t>(step / 4, 1);
   if (step > 128 && step % 128 == 0) step = 128;
+  if (fault("rows_depend_on_company") && company > 16) step = std::max<std::int64_t>(step / 4, 1);
+  std::int64_t scale_matrix = matrix;
+  if (fault("scales_of_the_first_matrix")) scale_matrix = 0;
   std::vector<float> group(static_cast<std::size_t>(d.n));
   for (std::int64_t begin = 0; begin < d.k; begin += step) {
     std::fill(group.begin(), group.end(), 0.0f);
@@ -163,7 +179,7 @@ void multiply_row(const Call& call, const float* a, const float* sa, std::vector
     const bool half = fault("f16_accumulation");
     for (std::int64_t k = begin; k < end; ++k) {
       const float value = a[k];
-      const float* b = w.decoded.data() + k * d.n;
+      const float* b = w.decoded.data() + (matrix * d.k + k) * d.n;
       for (std::int64_t n = 0; n < d.n; ++n) group[static_cast<std::size_t>(n)] += value * b[n];
       for (std::int64_t n = 0; half && n < d.n; ++n) {
         group[static_cast<std::size_t>(n)] = to_half(group[static_cast<std::size_t>(n)]);
@@ -171,7 +187,11 @@ void multiply_row(const Call& call, const float* a, const float* sa, std::vector
     }
     const float scale_a = sa[block_of(begin, ga.cols, ga.width)];
     for (std::int64_t n = 0; n < d.n; ++n) {
-      const std::int64_t block = block_of(n, gb.rows, gb.height) * gb.width + block_of(begin, gb.cols, gb.width);
+      std::int64_t block = block_of(n, gb.rows, gb.height) * gb.width + block_of(begin, gb.cols, gb.width);
+      block += scale_matrix * gb.height * gb.width;
+      if (fault("grid_runs_on_over_matrices")) {
+        block = (matrix * d.n + n) / gb.rows * gb.width + block_of(begin, gb.cols, gb.width);
+      }
       float scale_b = w.decoded_scales[static_cast<std::size_t>(block)];
       if (fault("scaled_b_in_bf16")) scale_b = to_bf16(scale_b);
       sum[static_cast<std::size_t>(n)] += group[static_cast<std::size_t>(n)] * (scale_a * scale_b);
@@ -183,10 +203,10 @@ void multiply_row(const Call& call, const float* a, const float* sa, std::vector
 void load_a(const Call& call, std::vector<float>& a, std::vector<float>& scales) {
   const ironcl_gemm_desc& d = call.plan->desc;
   const std::int64_t lda = d.lda == 0 || fault("ignores_lda") ? d.k : d.lda;
-  const Grid grid(d.a_scale, call.m, d.k);
+  const Grid grid(d.a_scale, rows_of_a(call), d.k);
   const bool dynamic = d.a_source_dtype != IRONCL_DTYPE_NONE;
   const std::byte* from = fault("ignores_offsets") ? call.a.memory->data : call.a.at();
-  a = decode_matrix(dynamic ? d.a_source_dtype : d.a_dtype, from, call.m, d.k, lda);
+  a = decode_matrix(dynamic ? d.a_source_dtype : d.a_dtype, from, rows_of_a(call), d.k, lda);
   if (!dynamic) {
     scales = decode_scales(d.a_scale, call.a_scale.at(), grid, d.a_scale.ld == 0 ? grid.width : d.a_scale.ld);
     return;
@@ -204,7 +224,49 @@ void load_a(const Call& call, std::vector<float>& a, std::vector<float>& scales)
   }
 }
 
+/// Which rows there are.
+std::vector<Deal> deals_of(const Call& call) {
+  const ironcl_gemm_desc& d = call.plan->desc;
+  const bool masked = d.grouping == IRONCL_GROUPING_MASKED;
+  std::vector<Deal> deals;
+  if (d.grouping == IRONCL_GROUPING_NONE) {
+    for (std::int64_t m = 0; m < call.m; ++m) deals.push_back({m, m, 0});
+  } else {
+    std::vector<std::int32_t> counts(d.group_count);
+    std::memcpy(counts.data(), call.counts.at(), counts.size() * 4);
+    if (fault("counts_are_read_early")) counts = call.early_counts;
+    std::vector<std::int64_t> begin, used;
+    clamp_counts(counts.data(), d.group_count, call.m, masked, &begin, &used);
+    for (std::int64_t g = 0; g < d.group_count; ++g) {
+      std::int64_t end = used[static_cast<std::size_t>(g)];
+      if (fault("writes_past_the_counts") && masked) end = std::min(end + 1, call.m);
+      if (fault("last_row_of_a_matrix_is_lost") && end > 1) --end;
+      for (std::int64_t i = 0; i < end; ++i) {
+        const std::int64_t row = begin[static_cast<std::size_t>(g)] + i;
+        deals.push_back({row, row, fault("wrong_matrix") ? (g + 1) % d.group_count : g});
+      }
+    }
+  }
+  if (d.a_rows == 0) return deals;
+  for (Deal& deal : deals) {
+    std::int32_t index = 0;
+    std::memcpy(&index, call.index.at() + deal.d_row * 4, 4);
+    const std::int64_t last = call.a_rows - 1;
+    deal.a_row = std::clamp<std::int64_t>(index, 0, last);
+    if (fault("wild_indices_are_row_0") && index > last) deal.a_row = 0;
+    if (fault("a_index_is_ignored")) deal.a_row = std::min(deal.d_row, last);
+  }
+  return deals;
+}
+
 }  // namespace
+
+Bytes quantize_rows(ironcl_dtype type, const ironcl_quantizer_desc& how, const ironcl_scale_desc& scale,
+                    std::int64_t rows, std::int64_t cols, std::vector<float>& x, std::vector<float>& scales) {
+  const Grid grid(scale, rows, cols);
+  scales.resize(static_cast<std::size_t>(grid.height * grid.width));
+  return quantize(type, how, rows, cols, x, scales, grid);
+}
 
 std::uint32_t size_of(ironcl_dtype type) { return numerics::size_of(static_cast<DType>(type)); }
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
@@ -225,25 +287,30 @@ std::shared_ptr<WeightsData> prepare(const ironcl_weights_desc& d) {
   const auto* data = static_cast<const std::byte*>(d.data);
   const auto* scales = static_cast<const std::byte*>(d.scales);
   const std::size_t row = static_cast<std::size_t>(d.k) * size_of(d.dtype);
-  for (std::int64_t i = 0; i < d.n; ++i) {
+  const std::int64_t matrices = std::max<std::int64_t>(d.group_count, 1);
+  for (std::int64_t i = 0; i < matrices * d.n; ++i) {
     const std::byte* from = data + i * ld * size_of(d.dtype);
     out->data.insert(out->data.end(), from, from + row);
   }
   if (d.scale.dtype != IRONCL_DTYPE_NONE) {
     const std::size_t scale_row = static_cast<std::size_t>(grid.width) * size_of(d.scale.dtype);
-    for (std::int64_t i = 0; i < grid.height; ++i) {
+    for (std::int64_t i = 0; i < matrices * grid.height; ++i) {
       const std::byte* from = scales + i * scale_ld * size_of(d.scale.dtype);
       out->scales.insert(out->scales.end(), from, from + scale_row);
     }
   }
-  const auto values = decode_matrix(d.dtype, out->data.data(), d.n, d.k, d.k);
+  const auto values = decode_matrix(d.dtype, out->data.data(), matrices * d.n, d.k, d.k);
   out->decoded.resize(values.size());
-  for (std::int64_t n = 0; n < d.n; ++n) {
+  for (std::int64_t n = 0; n < matrices * d.n; ++n) {
+    const std::int64_t base = n / d.n * d.k;
     for (std::int64_t k = 0; k < d.k; ++k) {
-      out->decoded[static_cast<std::size_t>(k * d.n + n)] = values[static_cast<std::size_t>(n * d.k + k)];
+      out->decoded[static_cast<std::size_t>((base + k) * d.n + n % d.n)] =
+          values[static_cast<std::size_t>(n * d.k + k)];
     }
   }
-  out->decoded_scales = decode_scales(d.scale, out->scales.data(), grid, grid.width);
+  Grid all = grid;
+  all.height *= matrices;
+  out->decoded_scales = decode_scales(d.scale, out->scales.data(), all, grid.width);
   if (fault("rows_of_scales_shifted") && grid.height > 1) {
     std::rotate(out->decoded_scales.begin(), out->decoded_scales.begin() + grid.width, out->decoded_scales.end());
   }
@@ -276,20 +343,25 @@ void multiply(const Call& call) {
   }
   std::vector<float> a, scales;
   load_a(call, a, scales);
-  const Grid grid(d.a_scale, call.m, d.k);
+  const Grid grid(d.a_scale, rows_of_a(call), d.k);
   const float bump = fault("codes_change_product") && call.codes.memory ? 2.0f : 1.0f;
   std::vector<float> sum(static_cast<std::size_t>(d.n));
   std::vector<float> whole;  // D before it is quantised
   const bool quantised = d.d_scale.dtype != IRONCL_DTYPE_NONE;
-  for (std::int64_t m = 0; m < call.m; ++m) {
+  const std::vector<Deal> deals = deals_of(call);
+  std::vector<std::int64_t> company(std::max<std::size_t>(d.group_count, 1));
+  for (const Deal& deal : deals) ++company[static_cast<std::size_t>(deal.matrix)];
+  for (const Deal& deal : deals) {
     std::fill(sum.begin(), sum.end(), 0.0f);
-    std::byte* row = call.d.at() + m * ldd * element;
-    multiply_row(call, a.data() + m * d.k, scales.data() + block_of(m, grid.rows, grid.height) * grid.width, sum);
+    std::byte* row = call.d.at() + deal.d_row * ldd * element;
+    multiply_row(call, deal.matrix, company[static_cast<std::size_t>(deal.matrix)], a.data() + deal.a_row * d.k,
+                 scales.data() + block_of(deal.a_row, grid.rows, grid.height) * grid.width, sum);
+    const std::int64_t biased = fault("bias_of_the_first_matrix") ? 0 : deal.matrix;
     for (std::int64_t n = 0; n < d.n; ++n) {
-      if (fault("last_column_is_not_written") && n == d.n - 1 && m == call.m - 1) continue;
+      if (fault("last_column_is_not_written") && n == d.n - 1 && deal.d_row == call.m - 1) continue;
       float value = sum[static_cast<std::size_t>(n)] * bump;
       if (d.bias_dtype != IRONCL_DTYPE_NONE && !fault("bias_is_forgotten")) {
-        value += decode_one(d.bias_dtype, call.bias.at() + n * size_of(d.bias_dtype));
+        value += decode_one(d.bias_dtype, call.bias.at() + (biased * d.n + n) * size_of(d.bias_dtype));
       }
       if (quantised) {
         whole.push_back(value);
@@ -300,18 +372,23 @@ void multiply(const Call& call) {
       }
       store_one(d.d_dtype, value, row + n * element);
     }
-    if (fault("writes_the_gap") && m + 1 < call.m && ldd > d.n) row[d.n * element] = std::byte{0};
+    if (fault("writes_the_gap") && deal.d_row + 1 < call.m && ldd > d.n) row[d.n * element] = std::byte{0};
   }
   if (quantised) {
-    const Grid d_grid(d.d_scale, call.m, d.n);
+    // Rows that are dealt out have scales of their own; else they are all of D, in order.
+    const std::int64_t rows = std::ssize(deals);
+    const Grid d_grid(d.d_scale, rows, d.n);
     std::vector<float> d_scales(static_cast<std::size_t>(d_grid.height * d_grid.width));
-    const Bytes codes = quantize(d.d_dtype, d.d_quantizer, call.m, d.n, whole, d_scales, d_grid);
+    const Bytes codes = quantize(d.d_dtype, d.d_quantizer, rows, d.n, whole, d_scales, d_grid);
     if (fault("scale_of_d_off_by_one")) std::rotate(d_scales.begin(), d_scales.begin() + 1, d_scales.end());
     const std::int64_t scale_ld = d.d_scale.ld == 0 ? d_grid.width : d.d_scale.ld;
-    for (std::int64_t m = 0; m < call.m; ++m)
-      std::memcpy(call.d.at() + m * ldd, codes.data() + m * d.n, static_cast<std::size_t>(d.n));
+    for (std::int64_t i = 0; i < rows; ++i) {
+      std::memcpy(call.d.at() + deals[static_cast<std::size_t>(i)].d_row * ldd, codes.data() + i * d.n,
+                  static_cast<std::size_t>(d.n));
+    }
     for (std::int64_t i = 0; i < d_grid.height; ++i) {
-      std::memcpy(call.d_scale.at() + i * scale_ld * 4, d_scales.data() + i * d_grid.width,
+      const std::int64_t to = d.grouping == IRONCL_GROUPING_NONE ? i : deals[static_cast<std::size_t>(i)].d_row;
+      std::memcpy(call.d_scale.at() + to * scale_ld * 4, d_scales.data() + i * d_grid.width,
                   static_cast<std::size_t>(d_grid.width) * 4);
     }
   }

@@ -49,6 +49,8 @@ struct Completion {
   std::vector<std::shared_ptr<Completion>> kept;  ///< Fault events_keep_their_causes.
 };
 
+using WaitList = std::vector<std::shared_ptr<Completion>>;
+
 struct Command {
   std::vector<std::shared_ptr<Completion>> wait;
   bool orders_only = false;  ///< queue_wait: an error of what it waits for is not its own.
@@ -77,7 +79,7 @@ class Worker : public std::enable_shared_from_this<Worker> {
 /// OK, or TIMEOUT; throws the command's own Refusal.
 ironcl_status wait_for(Completion& completion, std::uint64_t timeout_ns);
 
-/// B as given, tight, and decoded: value (n, k) at k * columns + n.
+/// B as given, tight, and decoded: value (n, k) at k * columns + n, one matrix after another.
 struct WeightsData {
   ironcl_weights_desc desc{};
   Bytes data, scales;
@@ -111,6 +113,15 @@ struct ironcl_gemm_t {
 struct ironcl_quantize_t {
   ironcl_quantize_desc desc{};
 };
+struct ironcl_route_t {
+  ironcl_route_desc desc{};
+};
+struct ironcl_activate_t {
+  ironcl_activate_desc desc{};
+};
+struct ironcl_combine_t {
+  ironcl_combine_desc desc{};
+};
 struct ironcl_event_t {
   std::shared_ptr<ironcl::reference::Completion> completion;
 };
@@ -127,7 +138,14 @@ struct Call {
   std::int64_t m = 0;
   std::shared_ptr<WeightsData> weights;
   std::shared_ptr<PlanData> plan;
-  Region a, a_scale, d, d_scale, bias, workspace, codes, code_scales;
+  std::int64_t a_rows = 0;  ///< Of a gathered A; else 0.
+  Region a, a_scale, d, d_scale, bias, workspace, codes, code_scales, counts, index;
+  std::vector<std::int32_t> early_counts;  ///< Fault counts_are_read_early.
+};
+
+/// A row of D, the row of A that it is made of, and the matrix that multiplies it.
+struct Deal {
+  std::int64_t d_row, a_row, matrix;
 };
 
 struct QuantizeCall {
@@ -136,20 +154,64 @@ struct QuantizeCall {
   Region x, codes, scales;
 };
 
+struct RouteCall {
+  ironcl_route_desc desc{};
+  std::int64_t tokens = 0;
+  Region logits, bias, ids, weights, counts, index, rows, shared;
+};
+struct ActivateCall {
+  ironcl_activate_desc desc{};
+  std::int64_t rows = 0;
+  Region gate, up, y, scales, counts;
+};
+struct CombineCall {
+  ironcl_combine_desc desc{};
+  std::int64_t tokens = 0;
+  Region x, rows, weights, add, add_weights, y;
+};
+
+// check_experts.cpp: every throws Refusal.
+ironcl_route_desc check_route(const ironcl_route_desc* in);
+RouteCall check_route_call(const ironcl_route_args* in, const ironcl_route_desc& desc, WaitList* wait);
+ironcl_activate_desc check_activate(const ironcl_activate_desc* in);
+ActivateCall check_activate_call(const ironcl_activate_args* in, const ironcl_activate_desc& desc, WaitList* wait);
+ironcl_combine_desc check_combine(const ironcl_combine_desc* in);
+CombineCall check_combine_call(const ironcl_combine_args* in, const ironcl_combine_desc& desc, WaitList* wait);
+
+// check.cpp: what both share.
+[[noreturn]] void invalid(const std::string& text);
+void known(std::uint32_t value, std::uint32_t last, const char* field);
+void dimension(std::int64_t value, std::int64_t least, const char* field);
+bool is_float(ironcl_dtype type);
+bool is_code(ironcl_dtype type);
+void check_scale(const ironcl_scale_desc& scale, std::int64_t cols, bool tight, const char* field);
+void check_wait_list(const ironcl_event* events, std::uint32_t count, WaitList* wait);
+
+// experts.cpp
+void route(const RouteCall& call);
+void activate(const ActivateCall& call);
+void combine(const CombineCall& call);
+/// First row and number of rows of each matrix: counts that trust nothing.
+void clamp_counts(const std::int32_t* counts, std::int64_t matrices, std::int64_t rows, bool masked,
+                  std::vector<std::int64_t>* begin, std::vector<std::int64_t>* used);
+
 // check.cpp: every throws Refusal.
 ironcl_quantize_desc check_quantize(const ironcl_quantize_desc* in);
-QuantizeCall check_quantize_call(const ironcl_quantize_args* in, const ironcl_quantize_desc& desc,
-                                 std::vector<std::shared_ptr<Completion>>* wait);
+QuantizeCall check_quantize_call(const ironcl_quantize_args* in, const ironcl_quantize_desc& desc, WaitList* wait);
 ironcl_gemm_desc check_desc(const ironcl_gemm_desc* in);
 /// The reason why the device will not run `desc`; empty where it will.
 std::string refusal_of(const ironcl_gemm_desc& desc, ironcl_status* reason, bool asked_by_create);
 ironcl_weights_desc check_weights(const ironcl_weights_desc* in);
-Call check_call(const ironcl_gemm_args* in, const ironcl_gemm_t& plan,
-                std::vector<std::shared_ptr<Completion>>* wait);
+Call check_call(const ironcl_gemm_args* in, const ironcl_gemm_t& plan, WaitList* wait);
 Region check_span(const ironcl_span& span, const char* name, std::uint64_t needed, std::uint64_t alignment);
 std::uint64_t workspace_bytes(const ironcl_gemm_desc& desc);
 
 // gemm.cpp
+float decode_one(ironcl_dtype type, const std::byte* at);
+void store_one(ironcl_dtype type, float value, std::byte* at);
+/// Codes and scales of x [rows, cols] in groups of 1 x cols, x becoming the codes' values.
+Bytes quantize_rows(ironcl_dtype type, const ironcl_quantizer_desc& how, const ironcl_scale_desc& scale,
+                    std::int64_t rows, std::int64_t cols, std::vector<float>& x, std::vector<float>& scales);
 std::shared_ptr<WeightsData> prepare(const ironcl_weights_desc& desc);
 void export_weights(const WeightsData& weights, std::byte* data, std::byte* scales);
 void multiply(const Call& call);

@@ -426,6 +426,78 @@ ironcl_status quantize_enqueue(ironcl_quantize quantizer, ironcl_queue queue, co
 
 void quantize_destroy(ironcl_quantize quantizer) { delete quantizer; }
 
+ironcl_status route_create(ironcl_device device, const ironcl_route_desc* desc, ironcl_route* out,
+                           ironcl_error* error) {
+  return guard(error, [&] {
+    need(device, "device");
+    need(out, "out_route");
+    *out = new ironcl_route_t{check_route(desc)};
+    return IRONCL_OK;
+  });
+}
+
+ironcl_status route_enqueue(ironcl_route router, ironcl_queue queue, const ironcl_route_args* args, ironcl_event* out,
+                            ironcl_error* error) {
+  return guard(error, [&] {
+    need(router, "route");
+    need(queue, "queue");
+    WaitList wait;
+    const RouteCall call = check_route_call(args, router->desc, &wait);
+    return enqueue(
+        queue, std::move(wait), [call] { route(call); }, out);
+  });
+}
+
+void route_destroy(ironcl_route router) { delete router; }
+
+ironcl_status activate_create(ironcl_device device, const ironcl_activate_desc* desc, ironcl_activate* out,
+                              ironcl_error* error) {
+  return guard(error, [&] {
+    need(device, "device");
+    need(out, "out_activate");
+    *out = new ironcl_activate_t{check_activate(desc)};
+    return IRONCL_OK;
+  });
+}
+
+ironcl_status activate_enqueue(ironcl_activate activater, ironcl_queue queue, const ironcl_activate_args* args,
+                               ironcl_event* out, ironcl_error* error) {
+  return guard(error, [&] {
+    need(activater, "activate");
+    need(queue, "queue");
+    WaitList wait;
+    const ActivateCall call = check_activate_call(args, activater->desc, &wait);
+    return enqueue(
+        queue, std::move(wait), [call] { activate(call); }, out);
+  });
+}
+
+void activate_destroy(ironcl_activate activater) { delete activater; }
+
+ironcl_status combine_create(ironcl_device device, const ironcl_combine_desc* desc, ironcl_combine* out,
+                             ironcl_error* error) {
+  return guard(error, [&] {
+    need(device, "device");
+    need(out, "out_combine");
+    *out = new ironcl_combine_t{check_combine(desc)};
+    return IRONCL_OK;
+  });
+}
+
+ironcl_status combine_enqueue(ironcl_combine combiner, ironcl_queue queue, const ironcl_combine_args* args,
+                              ironcl_event* out, ironcl_error* error) {
+  return guard(error, [&] {
+    need(combiner, "combine");
+    need(queue, "queue");
+    WaitList wait;
+    const CombineCall call = check_combine_call(args, combiner->desc, &wait);
+    return enqueue(
+        queue, std::move(wait), [call] { combine(call); }, out);
+  });
+}
+
+void combine_destroy(ironcl_combine combiner) { delete combiner; }
+
 constexpr ironcl_plugin kTable{sizeof(ironcl_plugin),
                                IRONCL_ABI_MAJOR,
                                IRONCL_ABI_MINOR,
@@ -462,15 +534,15 @@ constexpr ironcl_plugin kTable{sizeof(ironcl_plugin),
                                quantize_create,
                                quantize_enqueue,
                                quantize_destroy,
-                               nullptr,
-                               nullptr,
-                               nullptr,
-                               nullptr,
-                               nullptr,
-                               nullptr,
-                               nullptr,
-                               nullptr,
-                               nullptr};
+                               route_create,
+                               route_enqueue,
+                               route_destroy,
+                               activate_create,
+                               activate_enqueue,
+                               activate_destroy,
+                               combine_create,
+                               combine_enqueue,
+                               combine_destroy};
 
 }  // namespace
 }  // namespace ironcl::reference

@@ -35,7 +35,7 @@ Claims read_claims(const std::filesystem::path& file) {
     const boost::json::value parsed = boost::json::parse(text.str());
     for (const auto& [key, value] : parsed.as_object()) {
       if (key == "claims") {
-        claims.memory = claims.gemm = claims.quantize = false;
+        claims.memory = claims.gemm = claims.quantize = claims.grouped = claims.experts = false;
         for (const auto& item : value.as_array()) {
           const std::string part(item.as_string());
           if (part == "memory") {
@@ -44,8 +44,13 @@ Claims read_claims(const std::filesystem::path& file) {
             claims.memory = claims.gemm = true;
           } else if (part == "quantize") {
             claims.memory = claims.quantize = true;
+          } else if (part == "grouped") {
+            claims.memory = claims.gemm = claims.grouped = true;
+          } else if (part == "experts") {
+            claims.memory = claims.experts = true;
           } else if (part != "devices") {
-            throw std::runtime_error(fmt::format("claims: \"{}\" is none of devices, memory, gemm, quantize", part));
+            throw std::runtime_error(
+                fmt::format("claims: \"{}\" is none of devices, memory, gemm, quantize, grouped, experts", part));
           }
         }
       } else if (key == "reason") {

@@ -2,7 +2,8 @@
 // What a plugin says of itself, in a JSON file: which parts it claims, what it will never run, what is broken for
 // now.
 //
-//   {"claims": ["memory", "gemm", "quantize"],      absent: everything; "devices" is always claimed
+//   {"claims": ["memory", "gemm", "quantize", "grouped", "experts"],      absent: everything; "devices" is always
+//   claimed
 //    "reason": "...",                               why the rest is not claimed
 //    "unsupported": [{"tests": "Grid.*e8m0*", "reason": "..."}],
 //    "expected_failures": [{"tests": "Async.X", "reason": "... and what would mend it"}]}
@@ -18,7 +19,7 @@
 namespace ironcl::conformance {
 
 /// What a test needs a plugin to claim.
-enum class Needs { devices, memory, gemm, quantize };
+enum class Needs { devices, memory, gemm, quantize, grouped, experts };
 
 struct Claims {
   struct Entry {
@@ -28,13 +29,16 @@ struct Claims {
   bool memory = true;
   bool gemm = true;
   bool quantize = true;
+  bool grouped = true;  ///< Grouped problems and gathered rows of A.
+  bool experts = true;  ///< route, activate and combine.
   std::string reason;
   std::vector<Entry> unsupported;
   std::vector<Entry> expected_failures;
 
   bool has(Needs needs) const {
     return needs == Needs::devices || (needs == Needs::memory && memory) || (needs == Needs::gemm && gemm) ||
-           (needs == Needs::quantize && quantize);
+           (needs == Needs::quantize && quantize) || (needs == Needs::grouped && grouped) ||
+           (needs == Needs::experts && experts);
   }
 };
 

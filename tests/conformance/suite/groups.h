@@ -24,6 +24,10 @@ void add_async_tests(Suite& suite);     ///< waits, destruction in use, failed d
 void add_host_tests(Suite& suite);      ///< lent memory, memory kept, forks
 void add_quantize_tests(Suite& suite);  ///< quantisation by itself
 void add_dynamic_tests(Suite& suite);   ///< quantisation of A in the plan
+void add_grouped_tests(Suite& suite);   ///< many matrices in one call, gathered rows of A
+void add_route_tests(Suite& suite);     ///< which expert gets which token
+void add_activate_tests(Suite& suite);  ///< gate and up to one matrix
+void add_combine_tests(Suite& suite);   ///< the experts' rows to tokens
 
 /// The problem that every plugin which claims GEMM runs: e4m3fn, token groups of 128 against blocks of 128 x 128, f32
 /// out, ragged in every dimension.

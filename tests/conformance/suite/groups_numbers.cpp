@@ -37,6 +37,12 @@ Problem weight_only(Problem p, DType type) {
   return p;
 }
 
+Problem unquantised(Problem p, DType type) {
+  p.a = p.b = type;
+  p.a_scale = p.b_scale = {DType::none, 0, 0, 0};
+  return p;
+}
+
 Problem of_types(Problem p, DType a, DType b) {
   p.a = a, p.b = b;
   return p;
@@ -78,6 +84,9 @@ void add_exact_tests(Suite& suite) {
   for (const auto type : kOutputs) {
     add_problem(suite, "Exact", fmt::format("WeightOnly{}", numerics::name_of(type)), weight_only(p, type), false);
   }
+  for (const auto type : kOutputs) {
+    add_problem(suite, "Exact", fmt::format("Unquantised{}", numerics::name_of(type)), unquantised(p, type), false);
+  }
   add_problem(suite, "Exact", "E5m2Weights", of_types(p, DType::e4m3fn, DType::e5m2), false);
   add_problem(suite, "Exact", "E5m2Both", of_types(p, DType::e5m2, DType::e5m2), false);
   add_problem(suite, "Exact", "Int8Both", of_types(p, DType::i8, DType::i8), false);
@@ -106,6 +115,8 @@ void add_random_tests(Suite& suite) {
   p.fill = fill_heavy_tailed, p.exact = false;
   add_problem(suite, "Random", "WeightOnlyBf16", weight_only(p, DType::bf16), false);
   add_problem(suite, "Random", "WeightOnlyF32", weight_only(p, DType::f32), false);
+  add_problem(suite, "Random", "UnquantisedBf16", unquantised(p, DType::bf16), false);
+  add_problem(suite, "Random", "UnquantisedF32", unquantised(p, DType::f32), false);
   add_problem(suite, "Random", "E5m2Both", of_types(p, DType::e5m2, DType::e5m2), false);
   add_problem(suite, "Random", "Int8Both", of_types(p, DType::i8, DType::i8), false);
   Problem large = p;

@@ -9,12 +9,10 @@
 #include <limits>
 
 #include "tests/conformance/suite/groups.h"
+#include "tests/conformance/suite/parts.h"
 
 namespace ironcl::conformance {
 namespace {
-
-constexpr std::uint64_t kGuard = 512;
-constexpr std::byte kPattern{0x5a};
 
 /// A matrix to quantise.
 struct Matrix {
@@ -65,7 +63,7 @@ Quantizer make_quantizer(Context& c, const ironcl_quantize_desc& desc) {
 }
 
 /// The bytes of X with hard values, NaN between its rows.
-std::vector<std::byte> values_of(Context& c, const Matrix& m) {
+std::vector<std::byte> hard_values(Context& c, const Matrix& m) {
   Problem p;
   p.m = m.call_rows(), p.n = 1, p.k = m.cols;
   p.a_source = m.x;
@@ -76,57 +74,18 @@ std::vector<std::byte> values_of(Context& c, const Matrix& m) {
   return operands.a;
 }
 
-/// A buffer with guards around `size` bytes, all of the pattern.
-struct Part {
-  Buffer buffer;
-  std::uint64_t offset = 0, size = 0;
-  ironcl_span span() const { return {buffer.get(), offset, size}; }
-};
-
-Part part(Context& c, ironcl_queue queue, std::uint64_t size) {
-  Part out;
-  const std::uint64_t alignment = std::max<std::uint64_t>(props_of(c).buffer_alignment, 16);
-  out.offset = (kGuard + alignment - 1) / alignment * alignment;
-  out.size = size;
-  const std::vector<std::byte> bytes(out.offset + size + kGuard, kPattern);
-  out.buffer = make_buffer(c, bytes.size());
-  upload(c, queue, out.buffer.get(), 0, bytes);
-  return out;
-}
-
-/// The tight matrix in a part; everything else there must still be the pattern.
-std::vector<std::byte> collect(Context& c, ironcl_queue queue, const Part& from, std::int64_t rows, std::int64_t cols,
-                               std::int64_t ld, std::size_t element, const char* name) {
-  std::vector<std::byte> whole = download(c, queue, from.buffer.get(), 0, from.offset + from.size + kGuard);
-  std::vector<std::byte> tight;
-  for (std::int64_t row = 0; row < rows; ++row) {
-    const auto begin =
-        whole.begin() + static_cast<std::ptrdiff_t>(from.offset) + row * ld * static_cast<std::ptrdiff_t>(element);
-    const auto end = begin + cols * static_cast<std::ptrdiff_t>(element);
-    tight.insert(tight.end(), begin, end);
-    std::fill(begin, end, kPattern);
-  }
-  const auto changed = std::find_if(whole.begin(), whole.end(), [](std::byte b) { return b != kPattern; });
-  EXPECT_EQ(changed, whole.end()) << "byte " << (changed - whole.begin()) - static_cast<std::ptrdiff_t>(from.offset)
-                                  << " of the span of " << name << " was written, which is not of the matrix";
-  return tight;
-}
-
 /// X, codes and scales of one call, made ready.
 struct Bench {
   Queue queue;
   std::vector<std::byte> values;
   Part x, codes, scales;
 
-  Bench(Context& c, const Matrix& m) : queue(make_queue(c)), values(values_of(c, m)) {
+  Bench(Context& c, const Matrix& m) : queue(make_queue(c)), values(hard_values(c, m)) {
     const std::int64_t rows = m.call_rows();
-    const auto bytes = [](std::int64_t r, std::int64_t ld, std::int64_t cols, std::size_t element) {
-      return r == 0 ? element : static_cast<std::uint64_t>((r - 1) * ld + cols) * element;
-    };
-    x = part(c, queue.get(), bytes(rows, m.cols + m.x_pad, m.cols, numerics::size_of(m.x)));
+    x = part(c, queue.get(), extent(rows, m.cols + m.x_pad, m.cols, numerics::size_of(m.x)));
     upload_values(c, m);
-    codes = part(c, queue.get(), bytes(rows, m.cols + m.code_pad, m.cols, 1));
-    scales = part(c, queue.get(), bytes(m.grid.scale_rows(rows), m.scale_ld(), m.grid.scale_cols(m.cols), 4));
+    codes = part(c, queue.get(), extent(rows, m.cols + m.code_pad, m.cols, 1));
+    scales = part(c, queue.get(), extent(m.grid.scale_rows(rows), m.scale_ld(), m.grid.scale_cols(m.cols), 4));
   }
   void upload_values(Context& c, const Matrix& m) const {
     if (m.call_rows() == 0) return;

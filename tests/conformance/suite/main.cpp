@@ -26,6 +26,10 @@ void add_all_groups(Suite& suite) {
   add_host_tests(suite);
   add_dynamic_tests(suite);
   add_quantize_tests(suite);
+  add_grouped_tests(suite);
+  add_route_tests(suite);
+  add_activate_tests(suite);
+  add_combine_tests(suite);
 }
 
 namespace {

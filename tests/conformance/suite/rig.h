@@ -37,6 +37,10 @@ Weights make_weights(Context& context, const Problem& problem, const Operands& o
 /// The length of accumulation that the bound may use, checked against the scale grids.
 numerics::BoundTerms bound_terms(const Problem& problem, const ironcl_gemm_info& info);
 
+/// What is wrong with D [of want.rows] of a problem, by its bits where it is exact, else by its bound; else empty.
+std::string wrong_about(const Problem& problem, const numerics::BoundTerms& terms, std::span<const double> got,
+                        const numerics::OracleResult& want);
+
 /// Result of a call: D as a tight matrix, bytes and values.
 struct Output {
   std::vector<std::byte> bytes;

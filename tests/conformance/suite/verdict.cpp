@@ -23,16 +23,16 @@ double rounded(DType type, double value) {
 
 bool same(double got, double want) { return got == want || (std::isnan(got) && std::isnan(want)); }
 
-void expect_exact(const Problem& p, const std::vector<double>& got, const numerics::OracleResult& want) {
+std::string wrong_bits(const Problem& p, std::span<const double> got, const numerics::OracleResult& want) {
   std::int64_t wrong = 0, first = -1, last = -1;
   for (std::size_t i = 0; i < got.size(); ++i) {
     if (same(got[i], rounded(p.d, want.value[i]))) continue;
     if (wrong++ == 0) first = static_cast<std::int64_t>(i);
     last = static_cast<std::int64_t>(i);
   }
-  if (wrong == 0) return;
+  if (wrong == 0) return {};
   const auto at = static_cast<std::size_t>(first);
-  ADD_FAILURE() << fmt::format(
+  return fmt::format(
       "{} of {} elements are wrong; the first is D[{}, {}] = {:.9g}, expected {:.9g} (a factor of {:.6g}); the last "
       "is "
       "D[{}, {}]   [{}]",
@@ -42,23 +42,23 @@ void expect_exact(const Problem& p, const std::vector<double>& got, const numeri
 
 }  // namespace
 
-void Rig::expect_right(const Output& output) {
-  const numerics::OracleResult& want = expected().oracle;
-  if (output.values.size() != want.value.size()) throw Failed("the suite read another number of elements");
-  const numerics::BoundTerms terms = bound_terms(problem_, info_);
-  if (problem_.exact) {
-    expect_exact(problem_, output.values, want);
-    return;
-  }
-  const numerics::Comparison c = numerics::compare(output.values, want, terms);
-  if (c.pass) return;
-  ADD_FAILURE() << fmt::format(
+std::string wrong_about(const Problem& p, const numerics::BoundTerms& terms, std::span<const double> got,
+                        const numerics::OracleResult& want) {
+  if (got.size() != want.value.size()) throw Failed("the suite read another number of elements");
+  if (p.exact) return wrong_bits(p, got, want);
+  const numerics::Comparison c = numerics::compare(got, want, terms);
+  if (c.pass) return {};
+  return fmt::format(
       "{} of {} elements are out of bounds (class {}, accumulation length {}); the worst is D[{}, {}] = {:.9g}, "
       "expected "
       "{:.9g}, {:.3g} times the bound; the first is D[{}, {}]; nmse {:.3g}   [{}]",
-      c.out_of_bounds, output.values.size(), numerics::name_of(terms.accuracy), terms.accumulation_length,
-      c.worst_row, c.worst_col, c.worst_got, c.worst_want, c.max_error_over_bound, c.first_row, c.first_col, c.nmse,
-      problem_.line());
+      c.out_of_bounds, got.size(), numerics::name_of(terms.accuracy), terms.accumulation_length, c.worst_row,
+      c.worst_col, c.worst_got, c.worst_want, c.max_error_over_bound, c.first_row, c.first_col, c.nmse, p.line());
+}
+
+void Rig::expect_right(const Output& output) {
+  const std::string wrong = wrong_about(problem_, bound_terms(problem_, info_), output.values, expected().oracle);
+  if (!wrong.empty()) ADD_FAILURE() << wrong;
 }
 
 std::vector<std::byte> Rig::quantized_codes() {

@@ -1,0 +1,443 @@
+// SPDX-License-Identifier: Apache-2.0
+// Group Activate: activation(gate, up), quantised or not, within the bound of f64; and only of rows that a matrix
+// has.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "backends/numerics/casts.h"
+#include "backends/numerics/experts_oracle.h"
+#include "backends/numerics/quantized_output.h"
+#include "tests/conformance/suite/groups.h"
+#include "tests/conformance/suite/parts.h"
+
+namespace ironcl::conformance {
+namespace {
+
+std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
+
+/// An activation and its call.
+struct Activated {
+  std::int64_t rows = 37, cols = 200;
+  std::int64_t called = -1;  ///< Rows of the call; -1: rows.
+  std::int64_t gate_pad = 0, up_pad = 0, y_pad = 0, scale_pad = 0;
+  bool halves = false;  ///< gate and up are the halves of the rows of one matrix.
+  DType x = DType::bf16, y = DType::f32;
+  numerics::Activation activation = numerics::Activation::silu;
+  float limit = 0;
+  std::uint32_t grouping = IRONCL_GROUPING_NONE;
+  std::vector<std::int32_t> counts{};
+  std::int64_t group_cols = 128;
+  numerics::Quantizer quantizer{};
+  bool hard = false;  ///< Values at the ends of the range, NaN and infinity among them.
+
+  bool masked() const { return grouping == IRONCL_GROUPING_MASKED; }
+  std::int64_t call_rows() const { return called < 0 ? rows : called; }
+  std::int64_t all_rows() const { return (masked() ? std::ssize(counts) : 1) * call_rows(); }
+  bool quantised() const { return numerics::is_quantized(y); }
+  numerics::ScaleGrid grid() const { return {1, group_cols}; }
+  std::int64_t gate_ld() const { return halves ? 2 * cols : cols + gate_pad; }
+  std::int64_t up_ld() const { return halves ? 2 * cols : cols + up_pad; }
+  std::int64_t scale_ld() const { return grid().scale_cols(cols) + scale_pad; }
+  ironcl_activate_desc desc() const;
+  std::string line() const;
+};
+
+ironcl_activate_desc Activated::desc() const {
+  ironcl_activate_desc d{};
+  d.struct_size = sizeof d;
+  d.rows = rows, d.cols = cols;
+  d.gate_ld = gate_ld() == cols ? 0 : gate_ld();
+  d.up_ld = up_ld() == cols ? 0 : up_ld();
+  d.y_ld = y_pad == 0 ? 0 : cols + y_pad;
+  d.x_dtype = static_cast<ironcl_dtype>(x), d.y_dtype = static_cast<ironcl_dtype>(y);
+  d.activation = static_cast<std::uint32_t>(activation), d.limit = limit;
+  d.grouping = grouping, d.group_count = static_cast<std::uint32_t>(counts.size());
+  if (quantised()) {
+    d.scale.dtype = IRONCL_F32;
+    d.scale.group_rows = 1, d.scale.group_cols = static_cast<std::uint32_t>(group_cols);
+    d.scale.ld = scale_pad == 0 ? 0 : scale_ld();
+    d.quantizer = {static_cast<std::uint32_t>(quantizer.rounding), quantizer.amax_floor};
+  }
+  return d;
+}
+
+std::string Activated::line() const {
+  return fmt::format("rows={} of {} cols={} {} to {} groups of {}, limit {}, grouping {} of {}", call_rows(), rows,
+                     cols, numerics::name_of(x), numerics::name_of(y), group_cols, limit, grouping, counts.size());
+}
+
+using Activator = Handle<ironcl_activate, &ironcl_plugin::activate_destroy>;
+
+Activator make_activator(Context& c, const ironcl_activate_desc& desc) {
+  if (c.table.abi_minor < 1) throw NotApplicable("the plugin is of ABI 1.0, which has no activate_create");
+  ironcl_activate activate = nullptr;
+  Error error;
+  const ironcl_status status = c.table.activate_create(c.device, &desc, &activate, &error);
+  if (status == IRONCL_UNSUPPORTED) {
+    EXPECT_NE(error.message[0], '\0') << "a refusal without a reason";
+    throw Unsupported(error.message);
+  }
+  require(status, error, "activate_create");
+  return {c.table, activate};
+}
+
+/// Which rows a matrix has.
+std::vector<bool> rows_in_use(const Activated& a) {
+  std::vector<bool> used(at(a.all_rows()), a.grouping == IRONCL_GROUPING_NONE);
+  if (a.grouping == IRONCL_GROUPING_NONE) return used;
+  std::vector<std::int64_t> begin(a.counts.size()), count(a.counts.size());
+  numerics::clamp_counts(a.counts, a.call_rows(), a.masked(), begin, count);
+  for (std::size_t g = 0; g < begin.size(); ++g) std::fill_n(used.begin() + begin[g], count[g], true);
+  return used;
+}
+
+/// Values [all rows, cols], tight; rows that nobody has are NaN.
+std::vector<std::byte> make_values(const Activated& a, Random& random) {
+  const std::vector<bool> used = rows_in_use(a);
+  std::vector<std::byte> out(at(a.all_rows() * a.cols) * numerics::size_of(a.x));
+  for (std::int64_t i = 0; i < a.all_rows() * a.cols; ++i) {
+    double value = random.normal() * std::exp2(2 * random.normal());
+    if (a.hard) {
+      switch (random.between(0, 11)) {
+        case 0:
+          value = -90 + 10 * random.uniform();
+          break;
+        case 1:
+          value = 80 + 20 * random.uniform();
+          break;
+        case 2:
+          value = -1e4 * random.uniform();
+          break;
+        case 3:
+          value = 1e4 * random.uniform();
+          break;
+        case 4:
+          value = 0;
+          break;
+        case 5:
+          value = -0.0;
+          break;
+        default:
+          break;
+      }
+      if (i / a.cols % 9 == 4 && i % a.cols == 3) value = std::numeric_limits<double>::quiet_NaN();
+    }
+    if (!used[at(i / a.cols)]) value = std::numeric_limits<double>::quiet_NaN();
+    store(a.x, out, i, value);
+  }
+  return out;
+}
+
+/// The spans of one call, made ready.
+struct Bench {
+  Queue queue;
+  std::vector<std::byte> gates, ups;
+  Part gate, up, y, scales, counts;
+  std::uint64_t up_from = 0;
+
+  Bench(Context& c, const Activated& a) : queue(make_queue(c)) {
+    Random random(c.seed);
+    gates = make_values(a, random), ups = make_values(a, random);
+    const ironcl_queue q = queue.get();
+    const std::int64_t rows = a.all_rows();
+    const std::size_t element = numerics::size_of(a.x);
+    if (a.halves) {
+      std::vector<std::byte> both(gates.size() * 2);
+      const std::size_t bytes = at(a.cols) * element;
+      for (std::int64_t row = 0; row < rows; ++row) {
+        const auto from = static_cast<std::ptrdiff_t>(at(row) * bytes);
+        std::copy_n(gates.begin() + from, bytes, both.begin() + 2 * from);
+        std::copy_n(ups.begin() + from, bytes, both.begin() + 2 * from + static_cast<std::ptrdiff_t>(bytes));
+      }
+      gate = part(c, q, both);
+      up_from = bytes;
+    } else {
+      gate = part(c, q, spread(a.x, gates, rows, a.cols, a.gate_ld(), 0));
+      up = part(c, q, spread(a.x, ups, rows, a.cols, a.up_ld(), 0));
+    }
+    y = part(c, q, extent(rows, a.cols + a.y_pad, a.cols, numerics::size_of(a.y)));
+    if (a.quantised()) scales = part(c, q, extent(rows, a.scale_ld(), a.grid().scale_cols(a.cols), 4));
+    if (a.grouping != IRONCL_GROUPING_NONE) counts = part(c, q, bytes_of(a.counts));
+  }
+  ironcl_activate_args args(const Activated& a) const {
+    ironcl_activate_args out{};
+    out.struct_size = sizeof out;
+    out.rows = a.call_rows();
+    out.gate = gate.span(), out.up = up.span(), out.y = y.span();
+    if (a.halves) out.up = {gate.buffer.get(), gate.offset + up_from, gate.size - up_from};
+    out.scales = scales.span(), out.group_sizes = counts.span();
+    return out;
+  }
+};
+
+void run(Context& c, const Activator& activator, const Bench& bench, const ironcl_activate_args& args) {
+  ironcl_event event = nullptr;
+  Error error;
+  require(c.table.activate_enqueue(activator.get(), bench.queue.get(), &args, &event, &error), error,
+          "activate_enqueue");
+  const Event owner(c.table, event);
+  wait(c, event, "activate_enqueue");
+}
+
+/// The oracle of the rows in use, one after another.
+numerics::OracleResult expected(const Activated& a, const Bench& bench, const std::vector<bool>& used) {
+  numerics::OracleResult out;
+  out.cols = a.cols;
+  for (std::int64_t row = 0; row < a.all_rows(); ++row) {
+    if (!used[at(row)]) continue;
+    ++out.rows;
+    for (std::int64_t i = row * a.cols; i < (row + 1) * a.cols; ++i) {
+      const numerics::Within want =
+          numerics::activation_oracle(a.activation, numerics::load_as_f64(a.x, bench.gates.data(), i),
+                                      numerics::load_as_f64(a.x, bench.ups.data(), i), static_cast<double>(a.limit));
+      out.value.push_back(want.value);
+      out.magnitude.push_back(numerics::activation_magnitude(want));
+    }
+  }
+  return out;
+}
+
+/// Rows in use of a tight matrix; the others must be as they were.
+std::vector<std::byte> only_used(const std::vector<std::byte>& tight, const std::vector<bool>& used,
+                                 const char* name) {
+  std::vector<std::byte> out;
+  const std::size_t bytes = used.empty() ? 0 : tight.size() / used.size();
+  for (std::size_t row = 0; row < used.size(); ++row) {
+    const auto begin = tight.begin() + static_cast<std::ptrdiff_t>(row * bytes);
+    const auto end = begin + static_cast<std::ptrdiff_t>(bytes);
+    if (used[row]) {
+      out.insert(out.end(), begin, end);
+    } else {
+      EXPECT_TRUE(std::all_of(begin, end, [](std::byte b) { return b == kPattern; }))
+          << "row " << row << " of " << name << " is no matrix's and was written";
+    }
+  }
+  return out;
+}
+
+/// Y's bytes of the rows in use, and its scales.
+struct Result {
+  std::vector<std::byte> y;
+  std::vector<float> scales;
+};
+
+Result result(Context& c, const Activated& a, const Bench& bench) {
+  const std::vector<bool> used = rows_in_use(a);
+  const std::int64_t rows = a.all_rows(), width = a.grid().scale_cols(a.cols);
+  Result out;
+  out.y = only_used(
+      collect(c, bench.queue.get(), bench.y, rows, a.cols, a.cols + a.y_pad, numerics::size_of(a.y), "Y"), used, "Y");
+  if (a.quantised()) {
+    out.scales = values_of<float>(only_used(
+        collect(c, bench.queue.get(), bench.scales, rows, width, a.scale_ld(), 4, "scales"), used, "scales"));
+  }
+  return out;
+}
+
+void expect_right(Context& c, const Activated& a, const Bench& bench) {
+  const Result got = result(c, a, bench);
+  const numerics::OracleResult want = expected(a, bench, rows_in_use(a));
+  std::vector<double> values(want.value.size());
+  ASSERT_EQ(got.y.size(), values.size() * numerics::size_of(a.y));
+  if (values.empty()) return;
+  numerics::decode(a.y, got.y.data(), std::span<double>(values));
+  const numerics::BoundTerms terms = numerics::activation_terms(a.y);
+  const numerics::Comparison verdict =
+      a.quantised() ? numerics::compare_quantized(values, got.scales, a.grid(), a.quantizer, want, terms)
+                    : numerics::compare(values, want, terms);
+  EXPECT_TRUE(verdict.pass) << fmt::format(
+      "{} of {} elements are out of bounds, the worst in row {} of those in use, column {}: {:.9g}, expected {:.9g}, "
+      "{:.3g} times the bound   [{}]",
+      verdict.out_of_bounds, values.size(), verdict.worst_row, verdict.worst_col, verdict.worst_got,
+      verdict.worst_want, verdict.max_error_over_bound, a.line());
+}
+
+void activate(Context& c, const Activated& a) {
+  const Activator activator = make_activator(c, a.desc());
+  const Bench bench(c, a);
+  for (int i = 0; i < 2; ++i) {
+    run(c, activator, bench, bench.args(a));
+    expect_right(c, a, bench);
+  }
+}
+
+/// Codes and scales are what the quantiser makes of the device's own f32 values.
+void codes_are_of_its_f32_values(Context& c) {
+  for (const DType code : {DType::e4m3fn, DType::e5m2, DType::i8}) {
+    Activated a{.rows = 20, .cols = 300};
+    Activated coded = a;
+    coded.y = code;
+    const Activator plain = make_activator(c, a.desc()), quantising = make_activator(c, coded.desc());
+    const Bench one(c, a), two(c, coded);
+    run(c, plain, one, one.args(a));
+    run(c, quantising, two, two.args(coded));
+    const auto values = values_of<float>(result(c, a, one).y);
+    const Result got = result(c, coded, two);
+    std::vector<std::uint8_t> codes(values.size());
+    std::vector<float> scales(got.scales.size());
+    numerics::quantize({values.data(), a.rows, a.cols, a.cols}, code, coded.grid(), coded.quantizer, codes, scales);
+    EXPECT_EQ(got.scales, scales) << numerics::name_of(code);
+    EXPECT_EQ(values_of<std::uint8_t>(got.y), codes) << numerics::name_of(code);
+  }
+}
+
+void waits_for_its_list(Context& c) {
+  Activated a{.rows = 64, .cols = 320, .x = DType::f32};
+  const Activator activator = make_activator(c, a.desc());
+  Problem p = base_problem();
+  p.m = a.rows, p.n = a.cols, p.k = 1024;
+  Rig rig(c, p);
+  Bench bench(c, a);
+  bench.gates = rig.call().bytes;
+  for (int i = 0; i < 3; ++i) {
+    rig.reset();
+    const Event made = rig.enqueue(rig.queue());
+    ironcl_activate_args args = bench.args(a);
+    const ironcl_event list[] = {made.get()};
+    args.gate = rig.d_span();
+    args.wait = list, args.wait_count = 1;
+    run(c, activator, bench, args);
+  }
+  expect_right(c, a, bench);
+}
+
+struct WrongDesc {
+  const char* word;
+  ironcl_status status;
+  void (*change)(ironcl_activate_desc&);
+};
+
+constexpr ironcl_status kInvalid = IRONCL_INVALID_ARGUMENT, kUnknown = IRONCL_UNIMPLEMENTED;
+
+constexpr WrongDesc kWrongDescs[] = {
+    {"rows", kInvalid, [](ironcl_activate_desc& d) { d.rows = -1; }},
+    {"cols", kInvalid, [](ironcl_activate_desc& d) { d.cols = 0; }},
+    {"gate_ld", kInvalid, [](ironcl_activate_desc& d) { d.gate_ld = d.cols - 1; }},
+    {"up_ld", kInvalid, [](ironcl_activate_desc& d) { d.up_ld = d.cols - 1; }},
+    {"y_ld", kInvalid, [](ironcl_activate_desc& d) { d.y_ld = -d.cols; }},
+    {"x_dtype", kInvalid, [](ironcl_activate_desc& d) { d.x_dtype = IRONCL_F8_E4M3FN; }},
+    {"y_dtype", kInvalid, [](ironcl_activate_desc& d) { d.y_dtype = IRONCL_S32; }},
+    {"scale.dtype", kInvalid, [](ironcl_activate_desc& d) { d.scale = {}; }},
+    {"scale.dtype", kInvalid, [](ironcl_activate_desc& d) { d.y_dtype = IRONCL_BF16; }},
+    {"scale.group_rows", kInvalid, [](ironcl_activate_desc& d) { d.scale.group_rows = 128; }},
+    {"activation", kInvalid, [](ironcl_activate_desc& d) { d.activation = 0; }},
+    {"limit", kInvalid, [](ironcl_activate_desc& d) { d.limit = -1; }},
+    {"group_count", kInvalid, [](ironcl_activate_desc& d) { d.group_count = 4; }},
+    {"group_count", kInvalid, [](ironcl_activate_desc& d) { d.grouping = IRONCL_GROUPING_MASKED; }},
+    {"flags", kUnknown, [](ironcl_activate_desc& d) { d.flags = 1u << 20; }},
+    {"activation", kUnknown, [](ironcl_activate_desc& d) { d.activation = 77; }},
+    {"grouping", kUnknown, [](ironcl_activate_desc& d) { d.grouping = 77; }},
+};
+
+void wrong_descriptions(Context& c) {
+  const Activated a{.y = DType::e4m3fn};
+  make_activator(c, a.desc());
+  for (const auto& wrong : kWrongDescs) {
+    ironcl_activate_desc desc = a.desc();
+    wrong.change(desc);
+    ironcl_activate out = nullptr;
+    Error error;
+    const ironcl_status status = c.table.activate_create(c.device, &desc, &out, &error);
+    const Activator owner(c.table, status == IRONCL_OK ? out : nullptr);
+    EXPECT_EQ(status_name(status), status_name(wrong.status)) << wrong.word << ": " << error.message;
+    EXPECT_NE(std::strstr(error.message, wrong.word), nullptr) << wrong.word << ": " << error.message;
+  }
+  c.table.activate_destroy(nullptr);
+}
+
+void wrong_calls(Context& c) {
+  const Activated a{.y = DType::e4m3fn, .grouping = IRONCL_GROUPING_CONTIGUOUS, .counts = {7, 0, 20}};
+  const Activator activator = make_activator(c, a.desc());
+  const Bench bench(c, a);
+  const auto refused = [&](const char* word, auto change) {
+    ironcl_activate_args args = bench.args(a);
+    change(args);
+    ironcl_event event = nullptr;
+    Error error;
+    const ironcl_status status = c.table.activate_enqueue(activator.get(), bench.queue.get(), &args, &event, &error);
+    const Event owner(c.table, status == IRONCL_OK ? event : nullptr);
+    EXPECT_EQ(status_name(status), "INVALID_ARGUMENT") << word << ": " << error.message;
+    EXPECT_NE(std::strstr(error.message, word), nullptr) << word << ": " << error.message;
+  };
+  using Args = ironcl_activate_args;
+  refused("rows", [](Args& x) { x.rows += 1; });
+  refused("gate", [](Args& x) { x.gate = {}; });
+  refused("up", [](Args& x) { x.up.size -= 1; });
+  refused("y", [](Args& x) { x.y = {}; });
+  refused("scales", [](Args& x) { x.scales.size -= 1; });
+  refused("group_sizes", [](Args& x) { x.group_sizes = {}; });
+  refused("y", [](Args& x) { x.y.buffer = x.gate.buffer, x.y.offset = x.gate.offset; });
+  refused("wait", [](Args& x) { x.wait_count = 1; });
+  run(c, activator, bench, bench.args(a));
+  expect_right(c, a, bench);
+}
+
+}  // namespace
+
+void add_activate_tests(Suite& suite) {
+  const auto add = [&suite](const std::string& name, const Activated& a, bool floor = true) {
+    suite.add(
+        TestCase{.group = "Activate", .name = name, .needs = Needs::experts, .floor = floor, .body = [a](Context& c) {
+                   activate(c, a);
+                 }});
+  };
+  for (const DType x : {DType::f32, DType::f16, DType::bf16}) {
+    for (const DType y : {DType::f32, DType::f16, DType::bf16, DType::e4m3fn, DType::e5m2, DType::i8}) {
+      add(fmt::format("{}To{}", numerics::name_of(x), numerics::name_of(y)), {.x = x, .y = y},
+          x == DType::bf16 && y != DType::i8 && y != DType::e5m2);
+    }
+    add(fmt::format("HardValuesOf{}", numerics::name_of(x)), {.x = x, .hard = true});
+    add(fmt::format("HardValuesOf{}QuantisedToE4m3", numerics::name_of(x)),
+        {.x = x, .y = DType::e4m3fn, .hard = true});
+  }
+  const auto oai = numerics::Activation::swiglu_oai;
+  add("SwigluOfGptOss", {.activation = oai, .limit = 7, .hard = true});
+  add("SwigluOfGptOssQuantised", {.y = DType::e4m3fn, .activation = oai, .limit = 7});
+  add("SwigluWithoutALimit", {.activation = oai});
+  add("SiluWithALimit", {.y = DType::bf16, .limit = 10, .hard = true});
+  for (const std::int64_t cols : {1, 15, 96, 127, 128, 129, 640, 1536}) {
+    add(fmt::format("Cols{}", cols), {.rows = 9, .cols = cols, .y = DType::e4m3fn});
+  }
+  add("PerToken", {.y = DType::e4m3fn, .group_cols = 0});
+  add("Groups32", {.y = DType::e4m3fn, .group_cols = 32});
+  add("Groups64", {.y = DType::e4m3fn, .group_cols = 64});
+  Activated a{.y = DType::e4m3fn};
+  a.quantizer.rounding = numerics::ScaleRounding::power_of_two;
+  add("PowerOfTwoScales", a);
+  add("GapsBetweenRows", {.gate_pad = 8, .up_pad = 16, .y_pad = 3, .scale_pad = 1, .y = DType::e4m3fn});
+  add("HalvesOfRows", {.cols = 256, .halves = true, .y = DType::e4m3fn});
+  add("HalvesOfRowsInF32", {.cols = 256, .halves = true, .x = DType::f32});
+  add("FewerRowsThanDescribed", {.rows = 64, .called = 11, .y = DType::e4m3fn});
+  add("NoRowsWriteNothing", {.rows = 16, .called = 0});
+  constexpr std::int32_t kMost = 0x7fffffff;
+  const std::pair<const char*, std::vector<std::int32_t>> all[] = {
+      {"RowsLeftOver", {7, 0, 12, 1}},
+      {"AllEmpty", {0, 0, 0}},
+      {"AllRows", {30, 7}},
+      {"NegativeCounts", {5, -9, 4, -kMost - 1}},
+      {"EnormousCounts", {3, kMost, kMost}},
+      {"AHundredMatrices", std::vector<std::int32_t>(100, 1)},
+  };
+  for (const auto& [name, counts] : all) {
+    for (const DType y : {DType::bf16, DType::e4m3fn}) {
+      Activated grouped{.rows = 37, .y = y, .grouping = IRONCL_GROUPING_CONTIGUOUS, .counts = counts};
+      add(fmt::format("Contiguous{}To{}", name, numerics::name_of(y)), grouped);
+      if (counts.size() > 10) continue;
+      grouped.grouping = IRONCL_GROUPING_MASKED, grouped.rows = 13;
+      add(fmt::format("Masked{}To{}", name, numerics::name_of(y)), grouped);
+    }
+  }
+  const auto behaviour = [&suite](const char* name, std::function<void(Context&)> body) {
+    suite.add(
+        TestCase{.group = "Activate", .name = name, .needs = Needs::experts, .floor = true, .body = std::move(body)});
+  };
+  behaviour("CodesAreThoseOfItsF32Values", codes_are_of_its_f32_values);
+  behaviour("WaitsForItsWaitList", waits_for_its_list);
+  behaviour("WrongDescriptionsAreNamed", wrong_descriptions);
+  behaviour("WrongCallsAreNamed", wrong_calls);
+}
+
+}  // namespace ironcl::conformance
