@@ -73,7 +73,8 @@ std::uint64_t Core::bytes_of(const Copy& copy) const {
   const std::int64_t tile = machine_.sublane_tile(buffer.element_bytes);
   const std::int64_t lanes = machine_.tpu->lanes;
   std::int64_t rows = copy.region.rows, cols = copy.region.cols;
-  if (rows < buffer.rows && buffer.rows % tile == 0) rows = numerics::ceil_div(rows, tile) * tile;
+  if (rows < buffer.rows && buffer.rows % tile == 0 && !buffer.rows_apart)
+    rows = numerics::ceil_div(rows, tile) * tile;
   if (cols < buffer.cols && buffer.cols % lanes == 0) cols = numerics::ceil_div(cols, lanes) * lanes;
   return static_cast<std::uint64_t>(rows) * static_cast<std::uint64_t>(cols) * buffer.element_bytes;
 }

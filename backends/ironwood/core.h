@@ -55,6 +55,7 @@ struct VmemBuffer {
   std::int64_t rows = 0, cols = 0;
   std::uint32_t element_bytes = 1;
   std::int64_t padded_bytes = 0;  ///< Of one slot, in native tiles.
+  bool rows_apart = false;        ///< Each row lies in tiles of its own, so that copies of some rows are not rounded.
   AlignedBytes data;              ///< Null where only time is simulated.
   std::vector<int> filling;       ///< Copies into each slot that were not waited for.
   std::vector<int> draining;      ///< Copies out of each slot that were not waited for.

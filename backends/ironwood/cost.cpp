@@ -46,7 +46,9 @@ Dot dot_of(const Plan& plan) {
   if (dequantizes_first(plan)) return {plan.blocks.o, plan.blocks.i};
   // A group of few rows is scaled on the vector unit, whatever the width of the dot: narrower than a native tile is
   // never worth a push of its own.
-  const std::int64_t cols = p.family == Family::block ? std::max<std::int64_t>(p.q, plan.machine.tpu->lanes) : array;
+  // The grouped kernels have a scale for every column, so their dots are as wide as the array.
+  const std::int64_t cols =
+      p.family == Family::block && !p.grouped() ? std::max<std::int64_t>(p.q, plan.machine.tpu->lanes) : array;
   // A K group that spans K is accumulated inside the MXU, dot after dot.
   const std::int64_t depth = p.group >= p.k ? plan.blocks.i : p.group;
   return {std::min(cols, plan.blocks.o), std::min(depth, plan.blocks.i)};

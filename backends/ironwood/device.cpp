@@ -8,6 +8,8 @@
 #include <boost/json.hpp>
 
 #include "backends/ironwood/cost.h"
+#include "backends/ironwood/expert_steps.h"
+#include "backends/ironwood/fused_experts.h"
 #include "backends/ironwood/gemm.h"
 #include "backends/ironwood/memory.h"
 #include "backends/ironwood/model_report.h"
@@ -88,6 +90,20 @@ std::string search_text(const GemmDesc& desc) {
   return boost::json::serialize(report_search(result));
 }
 
+/// The schedule of a layer of experts in one kernel, as a report or as a trace.
+std::string fused_text(const GemmDesc& desc, bool trace) {
+  const PlanRequest request = read_options(desc.options);
+  FusedLayer layer;
+  if (const auto refusal = make_fused_layer(desc, request, &layer)) {
+    throw Error(Status::unsupported, "ironwood: " + refusal->text);
+  }
+  Timeline timeline;
+  timeline.capacity = static_cast<std::size_t>(request.trace_spans);
+  const FusedTotals totals = run_fused_experts(layer, trace ? &timeline : nullptr);
+  if (!trace) return boost::json::serialize(report_fused(layer, totals));
+  return boost::json::serialize(chrome_trace(timeline, layer.machine, "fused_moe"));
+}
+
 std::string describe_features() {
   const boost::json::object features = {
       {"model", "Ironwood (TPU7x), one TensorCore; times are modelled, never measured"},
@@ -140,7 +156,7 @@ std::string ModelDevice::query(std::string_view key, const GemmDesc* desc) {
   if (key == "features") return describe_features();
   if (key == "options") return describe_options();
   if (key == "machines") return boost::json::serialize(report_machines());
-  if (key == "model" || key == "trace" || key == "search") {
+  if (key == "model" || key == "trace" || key == "search" || key == "fused" || key == "fused_trace") {
     if (desc == nullptr) {
       throw Error(Status::invalid_argument,
                   fmt::format("ironwood: the query \"{}\" is about a problem; give one", key));
@@ -150,11 +166,14 @@ std::string ModelDevice::query(std::string_view key, const GemmDesc* desc) {
       const auto spans = static_cast<std::size_t>(read_options(desc->options).trace_spans);
       return boost::json::serialize(trace_of(plan_to_model(*desc), spans));
     }
+    if (key == "fused" || key == "fused_trace") return fused_text(*desc, key == "fused_trace");
     return search_text(*desc);
   }
   throw Error(
       Status::unimplemented,
-      fmt::format("ironwood: no query \"{}\"; there are: features, options, machines, model, trace, search", key));
+      fmt::format("ironwood: no query \"{}\"; there are: features, options, machines, model, trace, search, fused, "
+                  "fused_trace",
+                  key));
 }
 
 std::shared_ptr<backend::Queue> ModelDevice::create_queue() { return std::make_shared<ModelQueue>(); }
@@ -193,6 +212,18 @@ std::shared_ptr<backend::Gemm> ModelDevice::create_gemm(const GemmDesc& desc) {
 
 std::shared_ptr<backend::Quantize> ModelDevice::create_quantize(const backend::QuantizeDesc& desc) {
   return std::make_shared<MatrixQuantizer>(desc, Machine{});
+}
+
+std::shared_ptr<backend::Route> ModelDevice::create_route(const backend::RouteDesc& desc) {
+  return make_route(desc, Machine{});
+}
+
+std::shared_ptr<backend::Activate> ModelDevice::create_activate(const backend::ActivateDesc& desc) {
+  return make_activate(desc, Machine{});
+}
+
+std::shared_ptr<backend::Combine> ModelDevice::create_combine(const backend::CombineDesc& desc) {
+  return make_combine(desc, Machine{});
 }
 
 }  // namespace ironcl::ironwood

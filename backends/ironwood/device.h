@@ -16,7 +16,8 @@ class ModelDevice final : public backend::Device {
 
   backend::DeviceProps props() const override;
   backend::Support supports(const backend::GemmDesc& desc) override;
-  /// Keys: "features", "options", "machines"; of a problem: "model", "trace" (Chrome JSON), "search". All JSON.
+  /// Keys: "features", "options", "machines"; of a problem: "model", "trace" (Chrome JSON), "search"; of a layer of
+  /// experts, by its first product: "fused", "fused_trace". All JSON.
   std::string query(std::string_view key, const backend::GemmDesc* desc) override;
   std::shared_ptr<backend::Queue> create_queue() override;
   std::shared_ptr<backend::Buffer> create_buffer(std::uint64_t size) override;
@@ -24,6 +25,9 @@ class ModelDevice final : public backend::Device {
   std::shared_ptr<backend::Weights> prepare_weights(const backend::WeightsDesc& desc) override;
   std::shared_ptr<backend::Gemm> create_gemm(const backend::GemmDesc& desc) override;
   std::shared_ptr<backend::Quantize> create_quantize(const backend::QuantizeDesc& desc) override;
+  std::shared_ptr<backend::Route> create_route(const backend::RouteDesc& desc) override;
+  std::shared_ptr<backend::Activate> create_activate(const backend::ActivateDesc& desc) override;
+  std::shared_ptr<backend::Combine> create_combine(const backend::CombineDesc& desc) override;
 
  private:
   backend::Log* log_;

@@ -69,7 +69,8 @@ bool read_mode(std::string_view text, PlanRequest* request) {
   return true;
 }
 
-bool read_matrix_rows(std::string_view text, PlanRequest* request) {
+/// Whole numbers with commas between them.
+bool read_list(std::string_view text, std::vector<std::int32_t>* numbers) {
   std::vector<std::int32_t> counts;
   for (;;) {
     const std::size_t comma = text.find(',');
@@ -79,7 +80,7 @@ bool read_matrix_rows(std::string_view text, PlanRequest* request) {
     if (comma == std::string_view::npos) break;
     text.remove_prefix(comma + 1);
   }
-  request->matrix_rows = std::move(counts);
+  *numbers = std::move(counts);
   return true;
 }
 
@@ -111,7 +112,11 @@ constexpr std::array kOptions = {
              return entry != nullptr;
            }},
     Option{"matrix_rows", "rows of each matrix, such as 3,0,17", "as even as can be",
-           "of a grouped problem: the load that its model and its trace are for", read_matrix_rows},
+           "of a grouped problem: the load that its model and its trace are for",
+           [](std::string_view text, PlanRequest* r) { return read_list(text, &r->matrix_rows); }},
+    Option{"ids", "an expert for each token and slot, such as 3,0,17,4", "spread evenly",
+           "of a layer of experts: the load that the queries fused and fused_trace are for",
+           [](std::string_view text, PlanRequest* r) { return read_list(text, &r->ids); }},
     Option{"save_x_q", "auto, on or off", "auto", "keep the quantised block of x between steps",
            [](std::string_view text, PlanRequest* r) { return read_switch(text, &r->save_x_q); }},
     Option{"save_acc", "auto, on or off", "auto", "keep the f32 accumulator in VMEM between steps",

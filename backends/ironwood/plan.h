@@ -38,8 +38,9 @@ struct PlanRequest {
   std::optional<bool> save_x_q, save_acc;
   std::optional<Program> program;  ///< Default: pipeline; of a grouped problem gmm_v2.
   std::vector<std::int32_t>
-      matrix_rows;              ///< Rows of each matrix that reports and traces assume; empty: as even as can be.
-  std::int64_t vmem_limit = 0;  ///< Bytes; 0: the machine's VMEM.
+      matrix_rows;                ///< Rows of each matrix that reports and traces assume; empty: as even as can be.
+  std::vector<std::int32_t> ids;  ///< Experts of each token, for the query "fused"; empty: spread evenly.
+  std::int64_t vmem_limit = 0;    ///< Bytes; 0: the machine's VMEM.
   VmemRule vmem_rule = VmemRule::footprint;
   unsigned threads = 0;               ///< Of the host; 0: all.
   std::int64_t trace_spans = 50'000;  ///< Most spans of a trace.

@@ -25,7 +25,7 @@ int rank_of(const std::string& track) {
 
 }  // namespace
 
-json::object chrome_trace(const Timeline& timeline, const Plan& plan) {
+json::object chrome_trace(const Timeline& timeline, const Machine& machine, const std::string& plan) {
   std::vector<int> order(timeline.tracks.size());
   std::iota(order.begin(), order.end(), 0);
   std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
@@ -39,7 +39,7 @@ json::object chrome_trace(const Timeline& timeline, const Plan& plan) {
   events.push_back({{"ph", "M"},
                     {"pid", 0},
                     {"name", "process_name"},
-                    {"args", {{"name", fmt::format("{} TensorCore, modelled", plan.machine.tpu->name)}}}});
+                    {"args", {{"name", fmt::format("{} TensorCore, modelled", machine.tpu->name)}}}});
   for (std::size_t i = 0; i < timeline.tracks.size(); ++i) {
     events.push_back({{"ph", "M"},
                       {"pid", 0},
@@ -64,7 +64,7 @@ json::object chrome_trace(const Timeline& timeline, const Plan& plan) {
                       {"args", std::move(args)}});
   }
   return {{"displayTimeUnit", "ns"},
-          {"otherData", {{"time_kind", "modelled"}, {"plan", describe(plan)}, {"spans_left_out", timeline.dropped}}},
+          {"otherData", {{"time_kind", "modelled"}, {"plan", plan}, {"spans_left_out", timeline.dropped}}},
           {"traceEvents", std::move(events)}};
 }
 
@@ -73,7 +73,7 @@ json::object trace_of(const Plan& plan, std::size_t spans) {
   timeline.capacity = spans;
   const std::int64_t m = std::max<std::int64_t>(plan.problem.rows(), 1);
   run_program(plan, m, describe_operands(plan, m), nullptr, &timeline);
-  return chrome_trace(timeline, plan);
+  return chrome_trace(timeline, plan.machine, describe(plan));
 }
 
 }  // namespace ironcl::ironwood

@@ -12,6 +12,7 @@
 #include "host/cli/command.h"
 #include "host/cli/complaints.h"
 #include "host/cli/device_list.h"
+#include "host/cli/model_experts.h"
 #include "host/cli/model_problem.h"
 #include "host/cli/model_view.h"
 #include "host/cli/parse_option.h"
@@ -33,6 +34,7 @@ constexpr const char* kExamples =
   ironcl model --m 16 --n 7168 --k 2048 --search                               choose blocks, print the frontier
   ironcl model --m 1024 --n 1024 --k 1024 --trace t.json                       open t.json in ui.perfetto.dev
   ironcl model --layers model-fp8/ --m 128                                     every fp8 layer of a checkpoint
+  ironcl model --experts 256 --top-k 8 --hidden 7168 --intermediate 2048 --tokens 64     DeepSeek-V3's experts
   ironcl model --m 4096 --n 4096 --k 4096 --w-dtype bf16 --quantize-activations off --kernel-blocks 1024,1024,1024
 )";
 constexpr const char* kExitStatus =
@@ -59,11 +61,12 @@ class ModelCommand final : public Command {
     add_x_dtype(app, options_.x_dtype, "of x in HBM: bf16, f32, f16, e4m3fn");
     app.add_option("--w-dtype", options_.w_dtype, "of w: e4m3fn; bf16 (time only)")->capture_default_str();
     add_out_dtype(app, options_.out_dtype);
-    app.add_option("--quantize-activations", options_.quantize, "on or off")->capture_default_str();
+    app.add_option("--quantize-activations", options_.quantize, "on or off; auto: on, with --experts off")
+        ->capture_default_str();
     app.add_option("--kernel-blocks", blocks_, "B,O,I: rows of x, rows of w and depth of a step");
     app.add_option("--mode", mode_, "aligned or large");
     app.add_option("--buffers", buffers_, "of each input: 1, 2, 3");
-    app.add_option("--program", program_, "pipeline or manual_dma");
+    app.add_option("--program", program_, "pipeline or manual_dma; with --experts gmm_v1, gmm_v2 or fused_moe");
     app.add_option("--save-x-q", save_x_q_, "keep the quantised block of x: on or off");
     app.add_option("--save-acc", save_acc_, "keep the accumulator in VMEM: on or off");
     app.add_option("--vmem-limit", vmem_limit_, "MiB");
@@ -74,6 +77,19 @@ class ModelCommand final : public Command {
     app.add_flag("--search", search_, "choose kernel blocks under the VMEM limit");
     app.add_option("--layers", layers_, "all the layers of this checkpoint, --m rows each")->option_text("PATH");
     app.add_option("--layer", glob_, "of --layers, those of that name; * and ? stand for any")->capture_default_str();
+    app.add_option("--experts", experts_.experts, "a layer of so many experts, by each kernel for it")
+        ->check(CLI::Range(1, 65536));
+    app.add_option("--top-k", experts_.top_k, "of --experts: experts a token")
+        ->check(CLI::Range(1, 64))
+        ->capture_default_str();
+    app.add_option("--tokens", experts_.tokens, "of --experts: tokens")->check(CLI::Range(1, 1 << 24));
+    app.add_option("--hidden", experts_.hidden, "of --experts: width of x and y")->check(CLI::Range(1, 1 << 24));
+    app.add_option("--intermediate", experts_.intermediate, "of --experts: rows of gate, of up")
+        ->check(CLI::Range(1, 1 << 24));
+    app.add_option("--skew", experts_.skew, "of --experts: the r-th expert is wanted by r^-SKEW; 0: all alike")
+        ->check(CLI::Range(0.0, 10.0))
+        ->capture_default_str();
+    app.add_option("--seed", experts_.seed, "of --experts: of the load that is made up")->capture_default_str();
     app.add_option("--json", json_, "write the report there; - for the standard output")->option_text("FILE");
     app.add_option("--trace", trace_, "write the schedule there, as Chrome trace JSON; - for the standard output")
         ->option_text("FILE");
@@ -109,7 +125,7 @@ class ModelCommand final : public Command {
     add("kernel_blocks", blocks_);
     add("mode", mode_);
     add("buffers", buffers_);
-    add("program", program_);
+    if (experts_.experts == 0) add("program", program_);  // else it names what to ask about
     add("save_x_q", save_x_q_);
     add("save_acc", save_acc_);
     add("vmem_limit_mib", vmem_limit_);
@@ -126,6 +142,7 @@ class ModelCommand final : public Command {
     }
     if (!shapes_.empty()) return tune(device);
     if (!layers_.empty()) return run_layers(device);
+    if (experts_.experts != 0) return run_experts(device);
     for (const auto& [size, option] : {std::pair{options_.m, "--m"}, {options_.n, "--n"}, {options_.k, "--k"}}) {
       if (size == 0) throw CommandError(ExitStatus::usage, fmt::format("{} is missing", option));
     }
@@ -202,6 +219,24 @@ class ModelCommand final : public Command {
     return ExitStatus::ok;
   }
 
+  ExitStatus run_experts(const ironcl::Device& device) {
+    if (search_) {
+      throw CommandError(ExitStatus::usage,
+                         "--search with --experts: the grouped kernels choose by rules of their own");
+    }
+    experts_.program = program_;
+    check(experts_);
+    ModelOptions model = options_;
+    if (model.quantize == "auto") model.quantize = "off";  // as these kernels do with blocks of 128
+    const json::object report = model_experts(device, experts_, model);
+    emit(report, experts_text(report));
+    if (!trace_.empty()) {
+      constexpr std::size_t kSpans = 20'000;  // of each schedule
+      report::write_file(trace_, json::serialize(experts_trace(device, experts_, model, kSpans)) + "\n");
+    }
+    return ExitStatus::ok;
+  }
+
   ExitStatus tune(const ironcl::Device& device) {
     if (!search_) throw CommandError(ExitStatus::usage, "--shapes goes with --search");
     const std::string table = tune_blocks(device, shapes_, batches_, tpu_.empty() ? "7x" : tpu_);
@@ -223,6 +258,7 @@ class ModelCommand final : public Command {
   }
 
   ModelOptions options_;
+  ExpertOptions experts_;
   std::string blocks_, mode_, buffers_, program_, save_x_q_, save_acc_, vmem_limit_, vmem_rule_, tpu_;
   std::vector<std::string> assumptions_;
   std::string layers_, glob_ = "*", json_, trace_, shapes_, save_, device_ = "ironwood:0";

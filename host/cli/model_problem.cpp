@@ -11,6 +11,7 @@
 #include "host/checkpoint/model.h"
 #include "host/cli/exit_status.h"
 #include "host/cli/parse_option.h"
+#include "host/layer/layer_problem.h"
 #include "host/report/json.h"
 
 namespace ironcl::cli {
@@ -29,8 +30,8 @@ DType parse_type(const char* option, const std::string& text) {
 }
 
 bool parse_switch(const char* option, const std::string& text) {
-  if (text == "on" || text == "off") return text == "on";
-  throw CommandError(ExitStatus::usage, fmt::format("{} {}: write on or off", option, text));
+  if (text == "on" || text == "off" || text == "auto") return text != "off";
+  throw CommandError(ExitStatus::usage, fmt::format("{} {}: write on, off or auto", option, text));
 }
 
 Scale scale_of(const ScaleGrid& grid, ironcl_dtype type) {
@@ -47,6 +48,22 @@ void set_activations(ironcl::GemmDesc& desc, const ModelOptions& options, const 
   if (quantize || !numerics::is_float(x)) desc.a_scale = scale_of(x_grid, IRONCL_F32);
   desc.d = code(parse_out_dtype(options.out_dtype));
   desc.options = options.plan;
+}
+
+/// The description of a layer's problem, with the plan's options.
+ironcl::GemmDesc desc_of(const report::Problem& problem, const ModelOptions& options) {
+  ironcl::GemmDesc desc;
+  desc.m = problem.m, desc.n = problem.n, desc.k = problem.k;
+  desc.a_source = code(problem.a_source);
+  desc.a = code(problem.a);
+  desc.b = code(problem.b);
+  desc.d = code(problem.d);
+  desc.bias = code(problem.bias);
+  desc.a_scale =
+      problem.a_scale.dtype == DType::none ? Scale{} : scale_of(problem.a_scale.grid, code(problem.a_scale.dtype));
+  desc.b_scale = scale_of(problem.b_scale.grid, code(problem.b_scale.dtype));
+  desc.options = options.plan;
+  return desc;
 }
 
 }  // namespace
@@ -71,15 +88,24 @@ ModelLayers model_layers(const std::filesystem::path& path, const std::string& g
   const auto checkpoint = checkpoint::Checkpoint::open(path, open);
   const layer::Selection selection = layer::select_layers(checkpoint, glob);
   ModelLayers found{{}, selection.left_out};
+  const DType x = parse_type("--x-dtype", options.x_dtype);
+  const bool quantize = parse_switch("--quantize-activations", options.quantize);
+  layer::ProblemChoices choices;
+  choices.m = options.m;
+  choices.x = numerics::is_float(x) ? x : DType::bf16;
+  choices.x_block = parse_grid_option("--x-block", options.x_block);
+  choices.out = parse_out_dtype(options.out_dtype);
   for (const checkpoint::LinearLayer* layer : selection.layers) {
-    ModelLayer item{.name = layer->name, .desc = {}};
-    item.desc.m = options.m, item.desc.n = layer->n, item.desc.k = layer->k;
-    item.desc.b = code(layer->weight.dtype);
-    item.desc.b_scale = scale_of(layer->weight_grid, code(layer->scale.dtype));
-    const ScaleGrid own =
-        layer->activations == checkpoint::ActivationScheme::none ? ScaleGrid{1, 128} : layer->activation_grid;
-    set_activations(item.desc, options, parse_grid_option("--x-block", options.x_block).value_or(own));
-    found.layers.push_back(std::move(item));
+    report::Problem problem = layer::describe(*layer, choices);
+    if (!quantize) {
+      problem.a_source = DType::none;
+      problem.a = choices.x;
+      problem.a_scale = {};
+    } else if (!numerics::is_float(x) && problem.a_source != DType::none) {  // it comes quantised
+      problem.a_source = DType::none;
+      problem.a = x;
+    }
+    found.layers.push_back({.name = layer->name, .desc = desc_of(problem, options)});
   }
   return found;
 }

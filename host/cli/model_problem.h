@@ -18,7 +18,7 @@ struct ModelOptions {
   std::string block = "128";  ///< Of w: ROWSxCOLS, or one number where it is square.
   std::string x_block;        ///< Of x; empty: as w's blocks where they are square, else one scale a token.
   std::string x_dtype = "bf16", w_dtype = "e4m3fn", out_dtype = "bf16";
-  std::string quantize = "on";
+  std::string quantize = "auto";                          ///< on, off; auto: on, or what a checkpoint's layer says.
   std::vector<std::pair<std::string, std::string>> plan;  ///< Options of the backend.
 };
 

@@ -2,6 +2,7 @@
 // ironcl model, on the real Ironwood plugin: its JSON, its trace, its search, its refusals.
 #include <gtest/gtest.h>
 
+#include <set>
 #include <string>
 #include <vector>
 
@@ -65,6 +66,69 @@ TEST(ModelCommand, ModelsTheLayersOfACheckpoint) {
   EXPECT_GT(report.at("time_us").to_number<double>(), 0);
 }
 
+const std::vector<std::string> kExperts = {"--experts",      "16",  "--top-k",  "4",  "--hidden", "1024",
+                                           "--intermediate", "512", "--tokens", "32", "--seed",   "3"};
+
+TEST(ModelCommand, ShowsALayerOfExpertsByEveryKernel) {
+  const json::value report = model(with(kExperts, {"--json", "-"})).json();
+  EXPECT_EQ(report.at("time_kind"), json::value("modelled"));
+  const json::array& programs = report.at("programs").as_array();
+  ASSERT_EQ(programs.size(), 3u);
+  const char* const names[] = {"gmm_v1", "gmm_v2", "fused_moe"};
+  for (std::size_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(programs[i].at("program"), json::value(names[i]));
+    EXPECT_GT(programs[i].at("time_us").to_number<double>(), 0);
+  }
+  const json::object& gate_up = programs[1].at("products").at(0).as_object();
+  EXPECT_EQ(gate_up.at("problem").at("n"), json::value(1024));
+  EXPECT_EQ(gate_up.at("grouped").at("rows"), json::value(128));
+  EXPECT_EQ(gate_up.at("grouped").at("matrices_with_rows"), report.at("experts_hit"));
+  EXPECT_EQ(programs[2].at("layer").at("rows"), json::value(128));
+  // The time of a layer is that of its parts.
+  double sum = programs[1].at("between").at("time_us").to_number<double>();
+  for (const json::value& product : programs[1].at("products").as_array()) {
+    sum += product.at("time_us").to_number<double>();
+  }
+  EXPECT_NEAR(programs[1].at("time_us").to_number<double>(), sum, 1e-9 * sum);
+}
+
+TEST(ModelCommand, MakesALoadFromItsSeedAndSkew) {
+  const auto most = [](const std::vector<std::string>& more) {
+    const json::value report = model(with(kExperts, with({"--json", "-"}, more))).json();
+    return report.at("most_rows").to_number<int>();
+  };
+  EXPECT_EQ(most({}), most({}));
+  EXPECT_GT(most({"--skew", "2"}), most({}));
+  EXPECT_LE(most({"--skew", "9"}), 32);  // no token names an expert twice
+}
+
+TEST(ModelCommand, TracesExpertsAProcessEach) {
+  const Scratch scratch;
+  const std::string file = scratch.path("trace.json");
+  const Outcome outcome = model(with(kExperts, {"--trace", file}));
+  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_TRUE(contains(outcome.out, "fused_moe"));
+  std::set<std::string> processes;
+  const json::value trace = outcome.json(file);
+  for (const json::value& event : trace.at("traceEvents").as_array()) {
+    if (event.at("name") == json::value("process_name")) {
+      processes.insert(std::string(event.at("args").at("name").as_string()));
+    }
+  }
+  EXPECT_EQ(processes.size(), 5u);
+  EXPECT_EQ(processes.count("gmm_v2, down, modelled"), 1u);
+}
+
+TEST(ModelCommand, LeavesAKernelOutThatDoesNotTakeTheLayer) {
+  const std::vector<std::string> odd = {"--experts",      "8",   "--top-k",  "2", "--hidden", "576",
+                                        "--intermediate", "192", "--tokens", "4"};
+  const Outcome all = model(odd);
+  EXPECT_EQ(all.status, 0) << all.err;
+  EXPECT_TRUE(contains(all.out, "multiples of 128"));
+  EXPECT_EQ(model(with(odd, {"--program", "fused_moe"})).status, 4);
+  EXPECT_EQ(model(with(odd, {"--program", "gmm_v1"})).status, 0);
+}
+
 TEST(ModelCommand, SaysWhatIsWrongWithAQuestion) {
   struct Row {
     std::vector<std::string> words;
@@ -72,8 +136,13 @@ TEST(ModelCommand, SaysWhatIsWrongWithAQuestion) {
     const char* says;
   };
   for (const Row& row :
-       {Row{{"--m", "1"}, 2, "--n is missing"}, Row{with(kSmall, {"--assume", "nonsense=1"}), 2, "launch_ns"},
-        Row{with(kSmall, {"--tpu", "v99"}), 2, "v99"},
+       {Row{{"--m", "1"}, 2, "--n is missing"}, Row{{"--experts", "8", "--tokens", "4"}, 2, "--hidden is missing"},
+        Row{with(kExperts, {"--program", "pipeline"}), 2, "fused_moe are accepted"},
+        Row{with(kExperts, {"--search"}), 2, "rules of their own"},
+        Row{{"--experts", "4", "--top-k", "8", "--tokens", "1", "--hidden", "256", "--intermediate", "256"},
+            2,
+            "not so many"},
+        Row{with(kSmall, {"--assume", "nonsense=1"}), 2, "launch_ns"}, Row{with(kSmall, {"--tpu", "v99"}), 2, "v99"},
         Row{with(kSmall, {"--kernel-blocks", "512,500,512"}), 4, "multiple of"},
         Row{with(kSmall, {"--kernel-blocks", "8192,8192,8192"}), 4, "VMEM"},
         Row{{"--m", "8", "--n", "8", "--k", "8", "--block", "48"}, 4, "multiple of 32"},

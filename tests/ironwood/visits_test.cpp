@@ -4,9 +4,11 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <boost/json.hpp>
 #include <numeric>
 #include <random>
+#include <utility>
 
 #include "backends/ironwood/row_deal.h"
 #include "tests/ironwood/grouped_harness.h"
@@ -133,26 +135,62 @@ TEST(IronwoodVisits, TheTraceNamesVisitAndMatrix) {
   EXPECT_EQ(trace.find("w of matrix 1"), std::string::npos);
 }
 
-// gmm_v2 on one TPU7x core, device time: tpu-inference issue 3520. Where transfers decide, the model must be near.
+// gmm_v2 on one TPU7x core, device time: tpu-inference issue 3520 (2026-09). Where weights stream, the model is near;
+// where each matrix has one row, 35 us are measured that nobody explains and the model does not have.
 TEST(IronwoodVisits, AreNearThePublishedTimesOfGmmV2WhereWeightsStream) {
   struct Row {
+    std::int64_t matrices, n, k;
+    std::size_t hit;
+    std::int32_t rows;
     DType w;
     double us;
+    bool streams;
   };
-  for (const Row& row : {Row{DType::e4m3fn, 81.9}, {DType::bf16, 159.8}}) {
+  for (const Row& row : {Row{64, 2048, 4096, 30, 3, DType::e4m3fn, 81.9, true},
+                         {64, 2048, 4096, 30, 3, DType::bf16, 159.8, true},
+                         {512, 256, 4096, 72, 1, DType::e4m3fn, 57.5, false},
+                         {512, 256, 4096, 72, 1, DType::bf16, 71.8, false},
+                         {512, 4096, 512, 72, 1, DType::e4m3fn, 70.4, false}}) {
+    const bool fp8 = row.w == DType::e4m3fn;
     GroupedCase c{.one = {.m = 96,
-                          .n = 2048,
-                          .k = 4096,
+                          .n = row.n,
+                          .k = row.k,
                           .x = DType::bf16,
                           .w = row.w,
                           .w_grid = {1, 0},
-                          .w_scale = row.w == DType::bf16 ? DType::none : DType::f32,
+                          .w_scale = fp8 ? DType::f32 : DType::none,
                           .d = DType::bf16,
-                          .options = {{"hbm_efficiency", "0.87"}}},
-                  .counts = Counts(64, 0)};
-    for (std::size_t g = 0; g < 30; ++g) c.counts[g] = 3;
+                          .options = {{"hbm_efficiency", "0.87"}}},  // the copy rate that they measured
+                  .counts = Counts(static_cast<std::size_t>(row.matrices), 0)};
+    std::fill_n(c.counts.begin(), row.hit, row.rows);
     const double us = number(model(c, "gmm_v2"), "/time_us");
-    EXPECT_NEAR(us / row.us, 1, 0.1) << us << " modelled, " << row.us << " measured";
+    RecordProperty(fmt::format("{}x{}x{}_{}", row.matrices, row.n, row.k, numerics::name_of(row.w)),
+                   fmt::format("{:.1f} us modelled, {} measured", us, row.us));
+    if (row.streams) {
+      EXPECT_NEAR(us / row.us, 1, 0.1) << us << " modelled, " << row.us << " measured";
+    } else {
+      EXPECT_LT(us, row.us) << print(c);
+    }
+  }
+}
+
+// 128 matrices of 512 rows in bf16, tiles of 128 and of 256 rows: tokamax, gmm_v2_kernel_tests (2026), one TPU7x
+// core.
+TEST(IronwoodVisits, AreBelowThePublishedTimesOfGmmV2WhereTheMxuDecides) {
+  for (const auto& [rows, us] : {std::pair{"128", 1402.0}, {"512", 1065.0}}) {
+    GroupedCase c{.one = {.m = 65536,
+                          .n = 2048,
+                          .k = 3072,
+                          .x = DType::bf16,
+                          .w = DType::bf16,
+                          .w_scale = DType::none,
+                          .d = DType::bf16,
+                          .options = {{"kernel_blocks", fmt::format("{},2048,3072", rows)}}},
+                  .counts = Counts(128, 512)};
+    const double modelled = number(model(c, "gmm_v2"), "/time_us");
+    RecordProperty(fmt::format("tiles_of_{}", rows), fmt::format("{:.0f} us modelled, {} measured", modelled, us));
+    EXPECT_LT(modelled, us);
+    EXPECT_GT(modelled, 0.5 * us);
   }
 }
 

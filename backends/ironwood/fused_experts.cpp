@@ -1,0 +1,441 @@
+// SPDX-License-Identifier: Apache-2.0
+// The schedule of fused_experts.h. Names of streams are the kernel's: a2a_s (tokens to experts), a2a_g (rows back).
+#include "backends/ironwood/fused_experts.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <boost/json.hpp>
+#include <deque>
+#include <utility>
+
+#include "backends/ironwood/cost.h"
+#include "backends/ironwood/pipeline.h"
+#include "backends/numerics/checked.h"
+
+namespace ironcl::ironwood {
+namespace {
+
+using numerics::ceil_div;
+using numerics::DType;
+using numerics::size_of;
+
+constexpr DType kTokens = DType::bf16;
+
+/// A slot, the semaphore that counts what arrives in it, and how much was asked for.
+struct Slot {
+  int semaphore = 0;
+  std::uint64_t bytes = 0;
+};
+
+/// Tiles of one weight matrix in two slots. Two experts' arrays are as good as one's: only time is simulated.
+struct WeightStream {
+  HbmArray array, scale_array;
+  std::int64_t block_rows = 0, block_cols = 0, scale_rows = 0;
+  VmemBuffer* tiles = nullptr;
+  VmemBuffer* scales = nullptr;
+  std::array<Slot, 2> slots;
+};
+
+class FusedKernel {
+ public:
+  FusedKernel(const FusedLayer& layer, Timeline* timeline)
+      : layer_(layer), core_(layer.machine, false, layer.vmem_limit, timeline) {
+    const FusedBlocks& b = layer.blocks;
+    tokens_ = array("tokens", layer.tokens, layer.hidden, 2);
+    y_ = array("y", layer.tokens, layer.hidden, 2);
+    back_ = array("a2a_g", layer.experts * b.bt, layer.hidden, 2);
+    const std::int64_t padded_experts = ceil_div(layer.experts, 128) * 128;
+    gating_ = array("gating", layer.tokens, padded_experts, 2);
+    a2a_s_ = rows("a2a_s", 2, b.bt);
+    a2a_s_acc_ = rows("a2a_s_acc", 2, b.bt);
+    a2a_g_acc_ = rows("a2a_g_acc", 1, layer.top_k * b.bt);
+    output_ = rows("output", 2, b.bt);
+    gating_slots_ = &core_.allocate("gating", 2, b.bt, padded_experts, 2);
+    core_.allocate("acc", 2, b.bt, b.bf, 4);
+    stream(gate_, "w1", layer.intermediate, layer.hidden, b.bf, b.bd1);
+    stream(up_, "w3", layer.intermediate, layer.hidden, b.bf, b.bd1);
+    stream(down_, "w2", layer.hidden, layer.intermediate, b.bd2, b.bf);
+    for (auto* pair : {&received_, &returned_, &logits_, &stored_}) {
+      for (Slot& slot : *pair) slot.semaphore = core_.semaphore("fused_moe");
+    }
+    summed_ = core_.semaphore("a2a_acc");
+    deal();
+  }
+
+  FusedTotals run() {
+    core_.advance(layer_.machine.assume.launch_ns);
+    totals_.token_tiles = ceil_div(layer_.tokens, layer_.blocks.bt);
+    ++totals_.barriers;
+    start_logits(0);
+    for (std::int64_t tile = 0; tile < totals_.token_tiles; ++tile) token_tile(tile);
+    for (Slot& slot : stored_) take(slot);
+    totals_.core = core_.finish();
+    totals_.time_ns = totals_.core.end_ns;
+    return totals_;
+  }
+
+ private:
+  static HbmArray array(const char* name, std::int64_t rows, std::int64_t cols, std::uint32_t element) {
+    return {.name = name, .rows = rows, .cols = cols, .row_bytes = cols * element, .element_bytes = element};
+  }
+  VmemBuffer* rows(const char* name, int slots, std::int64_t count) {
+    VmemBuffer& buffer = core_.allocate(name, slots, count, layer_.hidden, 2);
+    buffer.rows_apart = true;
+    return &buffer;
+  }
+  void stream(WeightStream& stream, const char* name, std::int64_t rows, std::int64_t cols, std::int64_t block_rows,
+              std::int64_t block_cols) {
+    stream.array = array(name, rows, cols, size_of(layer_.w));
+    stream.block_rows = block_rows, stream.block_cols = block_cols;
+    stream.tiles = &core_.allocate(name, 2, block_rows, block_cols, size_of(layer_.w));
+    if (layer_.scaled) {
+      const std::int64_t group = layer_.group == 0 ? cols : layer_.group;
+      const std::string scale_name = fmt::format("{}_scale", name);
+      stream.scale_array = array(scale_name.c_str(), ceil_div(cols, group), rows, 4);
+      stream.scale_rows = ceil_div(block_cols, group);
+      stream.scales = &core_.allocate(scale_name, 2, stream.scale_rows, block_rows, 4);
+    }
+    for (Slot& slot : stream.slots) slot.semaphore = core_.semaphore(name);
+  }
+
+  /// Rows of each expert in each tile of tokens.
+  void deal() {
+    const std::int64_t tiles = ceil_div(layer_.tokens, layer_.blocks.bt);
+    counts_.assign(static_cast<std::size_t>(tiles),
+                   std::vector<std::int64_t>(static_cast<std::size_t>(layer_.experts)));
+    for (std::int64_t t = 0; t < layer_.tokens; ++t) {
+      for (std::int64_t j = 0; j < layer_.top_k; ++j) {
+        const auto slot = static_cast<std::size_t>(t * layer_.top_k + j);
+        const std::int32_t id = layer_.ids[slot];
+        if (id < 0 || id >= layer_.experts) continue;
+        // An expert that a token names twice gets its row once: a slot holds a row for each token.
+        const auto first = layer_.ids.begin() + static_cast<std::ptrdiff_t>(t * layer_.top_k);
+        if (std::find(first, first + static_cast<std::ptrdiff_t>(j), id) != first + static_cast<std::ptrdiff_t>(j))
+          continue;
+        ++counts_[static_cast<std::size_t>(t / layer_.blocks.bt)][static_cast<std::size_t>(id)];
+      }
+    }
+  }
+  std::int64_t count(std::int64_t tile, std::int64_t expert) const {
+    return counts_[static_cast<std::size_t>(tile)][static_cast<std::size_t>(expert)];
+  }
+  std::int64_t tokens_of(std::int64_t tile) const {
+    return std::min(layer_.blocks.bt, layer_.tokens - tile * layer_.blocks.bt);
+  }
+
+  /// Waits for what a slot was promised.
+  void take(Slot& slot) { core_.wait(slot.semaphore, std::exchange(slot.bytes, 0)); }
+
+  void start_logits(std::int64_t tile) {
+    if (tile >= totals_.token_tiles) return;
+    Slot& slot = logits_[static_cast<std::size_t>(tile % 2)];
+    slot.bytes = core_.start_copy_in(gating_, {tile * layer_.blocks.bt, 0, tokens_of(tile), gating_.cols},
+                                     *gating_slots_, static_cast<int>(tile % 2), slot.semaphore, totals_.steps);
+  }
+
+  void fetch(WeightStream& stream, int in, std::int64_t row, std::int64_t col) {
+    Slot& slot = stream.slots[static_cast<std::size_t>(in)];
+    slot.bytes = core_.start_copy_in(stream.array,
+                                     block_region(stream.array, stream.block_rows, stream.block_cols, {row, col}),
+                                     *stream.tiles, in, slot.semaphore, totals_.steps);
+    if (stream.scales != nullptr) {
+      const std::int64_t group = layer_.group == 0 ? stream.array.cols : layer_.group;
+      const std::int64_t first = col * stream.block_cols / group;
+      Region region = block_region(stream.scale_array, stream.scale_rows, stream.block_rows, {0, row});
+      region.row = first, region.rows = std::min(stream.scale_rows, stream.scale_array.rows - first);
+      slot.bytes +=
+          core_.start_copy_in(stream.scale_array, region, *stream.scales, in, slot.semaphore, totals_.steps);
+    }
+    totals_.weight_bytes += slot.bytes;
+  }
+
+  /// Tiles of an expert in the order in which they are used: for each tile of I, gate and up along H, then down.
+  struct Tile {
+    bool down = false;
+    std::int64_t f = 0, d = 0;
+  };
+  std::vector<Tile> tiles_of_expert() const {
+    const FusedBlocks& b = layer_.blocks;
+    std::vector<Tile> tiles;
+    for (std::int64_t f = 0; f < ceil_div(layer_.intermediate, b.bf); ++f) {
+      for (std::int64_t d = 0; d < ceil_div(layer_.hidden, b.bd1); ++d) tiles.push_back({false, f, d});
+      for (std::int64_t d = 0; d < ceil_div(layer_.hidden, b.bd2); ++d) tiles.push_back({true, f, d});
+    }
+    return tiles;
+  }
+  void fetch(const Tile& tile, int in) {
+    if (tile.down) {
+      fetch(down_, in, tile.d, tile.f);
+    } else {
+      fetch(gate_, in, tile.f, tile.d);
+      fetch(up_, in, tile.f, tile.d);
+    }
+  }
+
+  /// Time of `rows` rows of bf16 by a tile of weights: dots as deep as a K group, each scaled and added.
+  Work work_of(const WeightStream& stream, const Tile& tile, std::int64_t rows) const {
+    const Machine& machine = layer_.machine;
+    const Region region = block_region(stream.array, stream.block_rows, stream.block_cols,
+                                       tile.down ? BlockIndex{tile.d, tile.f} : BlockIndex{tile.f, tile.d});
+    const std::int64_t depth = layer_.scaled && layer_.group != 0 ? std::min(layer_.group, region.cols) : region.cols;
+    const auto dots = static_cast<double>(ceil_div(region.cols, depth));
+    Work work;
+    work.mxu_ns = dots * dot_ns(machine, kTokens, layer_.w, rows, region.rows, depth);
+    double operations = static_cast<double>(rows) * static_cast<double>(region.rows) * dots * (layer_.scaled ? 2 : 1);
+    if (layer_.w == DType::i8) {
+      operations += static_cast<double>(region.rows) * static_cast<double>(region.cols) *
+                    machine.assume.vpu_ops_per_widened_element;
+    }
+    // silu(gate) * up is made again for every tile of down: a clamp-free sigmoid is taken as four operations.
+    if (tile.down) operations += 6.0 * static_cast<double>(rows) * static_cast<double>(region.cols);
+    work.vpu_ns = operations / machine.vpu_ops_per_s() * 1e9;
+    return work;
+  }
+
+  void start_tokens(std::int64_t tile, std::int64_t expert) {
+    // Every token and slot is looked at for every expert; a copy of no rows is issued where it is somebody else's.
+    totals_.copies_issued += 2 * tokens_of(tile) * layer_.top_k;
+    const std::int64_t rows = count(tile, expert);
+    if (rows == 0) return;
+    Slot& slot = received_[static_cast<std::size_t>(expert % 2)];
+    slot.bytes = core_.start_copy_in(tokens_, {0, 0, std::min(rows, layer_.tokens), layer_.hidden}, *a2a_s_,
+                                     static_cast<int>(expert % 2), slot.semaphore, totals_.steps);
+  }
+
+  void expert(std::int64_t tile, std::int64_t e, const std::vector<Tile>& order) {
+    const std::int64_t rows = count(tile, e);
+    fetch(order.front(), 0);
+    if (e + 1 < layer_.experts) start_tokens(tile, e + 1);
+    take(received_[static_cast<std::size_t>(e % 2)]);
+    const std::int64_t given = ceil_div(rows, layer_.blocks.btc) * layer_.blocks.btc;
+    bool written = false;
+    for (std::size_t i = 0; i < order.size(); ++i) {
+      const Tile& here = order[i];
+      const int in = static_cast<int>(i % 2);
+      if (i + 1 < order.size()) fetch(order[i + 1], 1 - in);
+      for (WeightStream* stream : here.down ? std::vector{&down_} : std::vector{&gate_, &up_}) {
+        take(stream->slots[static_cast<std::size_t>(in)]);
+        core_.readable(*stream->tiles, in);
+        if (rows == 0) continue;
+        if (here.down && !written) {
+          // The kernel as read waits here for rows that went to other devices only; rows that stay may still be on
+          // their way out of this slot, which this engine does not let pass.
+          take(returned_[static_cast<std::size_t>(e % 2)]);
+          core_.writable(*a2a_s_acc_, static_cast<int>(e % 2));
+          written = true;
+        }
+        core_.compute(work_of(*stream, here, given), totals_.steps,
+                      core_.tracing() ? fmt::format("expert {}: {} rows by {}[{},{}]", e, rows, stream->array.name,
+                                                    here.f, here.d)
+                                      : std::string());
+      }
+      ++totals_.steps;
+    }
+    ++totals_.experts_visited;
+    if (rows > 0) {
+      ++totals_.experts_with_rows;
+      totals_.rows += rows;
+      totals_.rows_multiplied += given;
+      Slot& slot = returned_[static_cast<std::size_t>(e % 2)];
+      slot.bytes =
+          core_.start_copy_out(*a2a_s_acc_, static_cast<int>(e % 2), back_,
+                               {e * layer_.blocks.bt, 0, rows, layer_.hidden}, slot.semaphore, totals_.steps);
+    }
+    ++totals_.barriers;
+  }
+
+  void token_tile(std::int64_t tile) {
+    const std::int64_t tokens = tokens_of(tile);
+    start_logits(tile + 1);
+    take(logits_[static_cast<std::size_t>(tile % 2)]);
+    // The k best of each row of logits, one after another: a maximum, its place, a mask and a count a logit.
+    core_.compute({.vpu_ns = 4.0 * static_cast<double>(layer_.top_k * tokens * gating_.cols) /
+                             layer_.machine.vpu_ops_per_s() * 1e9},
+                  totals_.steps, "route");
+    totals_.barriers += 1;
+    start_tokens(tile, 0);
+    const std::vector<Tile> order = tiles_of_expert();
+    for (std::int64_t e = 0; e < layer_.experts; ++e) expert(tile, e, order);
+    for (Slot& slot : returned_) take(slot);
+    sum(tile, tokens);
+    totals_.barriers += 2;
+  }
+
+  /// The k rows of each token come in and are summed.
+  void sum(std::int64_t tile, std::int64_t tokens) {
+    std::int64_t rows = 0;
+    for (const std::int64_t count : counts_[static_cast<std::size_t>(tile)]) rows += count;
+    totals_.copies_issued += tokens * layer_.top_k;
+    if (rows > 0) {
+      // Rows of different experts; where they lie does not matter to the time.
+      HbmArray gathered = back_;
+      gathered.rows = rows;
+      core_.wait(summed_,
+                 core_.start_copy_in(gathered, {0, 0, rows, layer_.hidden}, *a2a_g_acc_, 0, summed_, totals_.steps));
+    }
+    core_.compute({.vpu_ns = 2.0 * static_cast<double>(tokens * layer_.top_k * layer_.hidden) /
+                             layer_.machine.vpu_ops_per_s() * 1e9},
+                  totals_.steps, "combine");
+    Slot& slot = stored_[static_cast<std::size_t>(tile % 2)];
+    take(slot);
+    core_.writable(*output_, static_cast<int>(tile % 2));
+    slot.bytes =
+        core_.start_copy_out(*output_, static_cast<int>(tile % 2), y_,
+                             {tile * layer_.blocks.bt, 0, tokens, layer_.hidden}, slot.semaphore, totals_.steps);
+  }
+
+  const FusedLayer& layer_;
+  Core core_;
+  HbmArray tokens_, y_, back_, gating_;
+  VmemBuffer *a2a_s_ = nullptr, *a2a_s_acc_ = nullptr, *a2a_g_acc_ = nullptr, *output_ = nullptr,
+             *gating_slots_ = nullptr;
+  WeightStream gate_, up_, down_;
+  std::array<Slot, 2> received_, returned_, logits_, stored_;
+  int summed_ = 0;
+  std::vector<std::vector<std::int64_t>> counts_;
+  FusedTotals totals_;
+};
+
+/// The largest multiple of `step` that divides `size` and is at most `most`; `step` where there is none.
+std::int64_t divisor(std::int64_t size, std::int64_t most, std::int64_t step) {
+  for (std::int64_t block = most / step * step; block > step; block -= step) {
+    if (size % block == 0) return block;
+  }
+  return step;
+}
+
+/// Bytes of VMEM that FusedKernel allocates.
+std::int64_t footprint(const FusedLayer& layer) {
+  const FusedBlocks& b = layer.blocks;
+  const Machine& machine = layer.machine;
+  const std::int64_t slots = 2;
+  const std::int64_t padded_experts = ceil_div(layer.experts, 128) * 128;
+  std::int64_t bytes = 3 * slots * machine.padded_bytes(b.bt, layer.hidden, 2) +
+                       machine.padded_bytes(layer.top_k * b.bt, layer.hidden, 2) +
+                       slots * machine.padded_bytes(b.bt, padded_experts, 2) +
+                       slots * machine.padded_bytes(b.bt, b.bf, 4);
+  const auto weights = [&](std::int64_t rows, std::int64_t cols, std::int64_t k) {
+    bytes += slots * machine.padded_bytes(rows, cols, size_of(layer.w));
+    if (layer.scaled) {
+      bytes += slots * machine.padded_bytes(ceil_div(cols, layer.group == 0 ? k : layer.group), rows, 4);
+    }
+  };
+  weights(b.bf, b.bd1, layer.hidden);
+  weights(b.bf, b.bd1, layer.hidden);
+  weights(b.bd2, b.bf, layer.intermediate);
+  return bytes;
+}
+
+std::optional<Refusal> choose_blocks(FusedLayer* layer) {
+  constexpr std::int64_t kStep = 256, kMostF = 1024, kMostD1 = 1024, kMostD2 = 2048, kMostTokens = 256, kDot = 64;
+  const auto half = [](std::int64_t size, std::int64_t most) {
+    const std::int64_t whole = ceil_div(size, kStep) * kStep;
+    return std::max<std::int64_t>(128, std::min(whole / 2, most));
+  };
+  FusedBlocks& b = layer->blocks;
+  b.bf = divisor(layer->intermediate, half(layer->intermediate, kMostF), 128);
+  b.bd1 = divisor(layer->hidden, half(layer->hidden, kMostD1), 128);
+  b.bd2 = divisor(layer->hidden, half(layer->hidden, kMostD2), 128);
+  for (std::int64_t tokens = std::min(layer->tokens, kMostTokens);; tokens = ceil_div(tokens, 2)) {
+    b.bt = tokens;
+    b.btc = tokens <= 16 ? tokens : std::min(tokens, kDot);
+    if (footprint(*layer) <= layer->vmem_limit) return std::nullopt;
+    if (tokens == 1) break;
+  }
+  return Refusal{backend::Reason::device_memory,
+                 fmt::format("VMEM: fused_moe takes {} bytes with one token a tile and the limit is {}",
+                             footprint(*layer), layer->vmem_limit)};
+}
+
+}  // namespace
+
+std::optional<Refusal> make_fused_layer(const backend::GemmDesc& desc, const PlanRequest& request,
+                                        FusedLayer* layer) {
+  Problem p;
+  if (auto refusal = read_problem(desc, &p)) return refusal;
+  const auto shape = [](std::string text) { return Refusal{backend::Reason::shape, std::move(text)}; };
+  if (p.grouping != backend::Grouping::contiguous || p.x_rows < 1 || p.m < p.x_rows || p.m % p.x_rows != 0 ||
+      p.n % 2 != 0) {
+    return shape(
+        "fused_moe is about a layer's first product: contiguous, m = T * k rows gathered from a_rows = T, "
+        "n = 2 I");
+  }
+  if (p.multiplied() != kTokens) {
+    return Refusal{backend::Reason::dtype, "fused_moe takes activations of bf16 and does not quantise them"};
+  }
+  layer->tokens = p.x_rows, layer->top_k = p.m / p.x_rows, layer->experts = p.matrices;
+  layer->hidden = p.k, layer->intermediate = p.n / 2;
+  if (layer->hidden % 128 != 0 || layer->intermediate % 128 != 0) {
+    return shape(fmt::format("fused_moe with hidden {} and intermediate {}; multiples of 128 are accepted",
+                             layer->hidden, layer->intermediate));
+  }
+  layer->w = p.w;
+  layer->scaled = p.w_scale != DType::none;
+  layer->group = p.w_grid.group_cols;
+  layer->machine = request.machine;
+  layer->vmem_limit = request.vmem_limit != 0 ? request.vmem_limit : request.machine.tpu->vmem_bytes;
+  layer->ids = request.ids;
+  if (layer->ids.empty()) {
+    for (std::int64_t slot = 0; slot < p.m; ++slot) {
+      layer->ids.push_back(static_cast<std::int32_t>(slot % p.matrices));
+    }
+  }
+  if (static_cast<std::int64_t>(layer->ids.size()) != p.m) {
+    return Refusal{backend::Reason::option,
+                   fmt::format("ids has {} of {} tokens by {}", layer->ids.size(), layer->tokens, layer->top_k)};
+  }
+  return choose_blocks(layer);
+}
+
+FusedTotals run_fused_experts(const FusedLayer& layer, Timeline* timeline) {
+  return FusedKernel(layer, timeline).run();
+}
+
+boost::json::object report_fused(const FusedLayer& layer, const FusedTotals& totals) {
+  namespace json = boost::json;
+  const CoreTotals& core = totals.core;
+  Machine peak = layer.machine;
+  peak.assume.mxu_efficiency = 1;
+  const double size = static_cast<double>(layer.hidden) * static_cast<double>(layer.intermediate);
+  const double peak_flops =
+      peak.rows_per_s(mxu_type(peak, kTokens, layer.w)) * 2.0 * peak.tpu->mxu_size * peak.tpu->mxu_size;
+  json::array notes;
+  if (layer.scaled && layer.group != 0 && layer.group % 256 != 0) {
+    notes.push_back(json::value(fmt::format(
+        "the kernel takes scales of all of K or of multiples of 256 of it, not of {}: such weights are requantised "
+        "first",
+        layer.group)));
+  }
+  return {{"time_kind", "modelled"},
+          {"program", "fused_moe"},
+          {"time_us", totals.time_ns * 1e-3},
+          {"bound", core.transfer_ns > core.compute_ns ? "memory" : "compute"},
+          {"hbm_bytes", core.bytes_in + core.bytes_out},
+          {"steps", totals.steps},
+          {"token_tiles", totals.token_tiles},
+          {"experts_visited", totals.experts_visited},
+          {"experts_with_rows", totals.experts_with_rows},
+          {"rows", totals.rows},
+          {"rows_multiplied", totals.rows_multiplied},
+          {"weight_bytes", totals.weight_bytes},
+          {"copies_issued", totals.copies_issued},
+          {"barriers", totals.barriers},
+          {"vmem_bytes", core.vmem_bytes},
+          {"mxu_utilisation", 6.0 * static_cast<double>(totals.rows) * size / peak_flops / (totals.time_ns * 1e-9)},
+          {"busy_us",
+           {{"mxu", core.mxu_ns * 1e-3},
+            {"vpu", core.vpu_ns * 1e-3},
+            {"compute", core.compute_ns * 1e-3},
+            {"hbm", core.transfer_ns * 1e-3}}},
+          {"blocks",
+           {{"bt", layer.blocks.bt},
+            {"btc", layer.blocks.btc},
+            {"bf", layer.blocks.bf},
+            {"bd1", layer.blocks.bd1},
+            {"bd2", layer.blocks.bd2}}},
+          {"notes", std::move(notes)}};
+}
+
+}  // namespace ironcl::ironwood

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// A whole layer of experts as one kernel, its time: the schedule of fused_moe v1 of tpu-inference
+// (kernels/fused_moe/v1/kernel.py) on one core, where no token travels to another device. Tokens come row by row into
+// their expert's slot; gate, up and down follow tile by tile; rows go back to HBM and come in again, k for each
+// token, to be summed. Everything has two slots and semaphores that count bytes. Activations stay bf16.
+//
+// What the schedule shows: the weights of every expert are fetched for every tile of tokens, whether it has rows or
+// not; an expert's first weights are asked for only when its turn has come; there is a barrier after each expert.
+// Only time is modelled. The layer's numbers are those of its steps (grouped products, activation, combination).
+#pragma once
+
+#include <boost/json/object.hpp>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "backends/ironwood/core.h"
+#include "backends/ironwood/plan.h"
+#include "backends/ironwood/timeline.h"
+
+namespace ironcl::ironwood {
+
+/// Tiles: tokens, rows of a dot, intermediate columns, hidden columns of gate and up, hidden columns of down.
+struct FusedBlocks {
+  std::int64_t bt = 0, btc = 0, bf = 0, bd1 = 0, bd2 = 0;
+};
+
+struct FusedLayer {
+  std::int64_t tokens = 0, experts = 0, top_k = 0, hidden = 0, intermediate = 0;
+  numerics::DType w = numerics::DType::e4m3fn;
+  std::int64_t group = 0;  ///< K group of the weights' scales; 0: all of K; the kernel has a scale for every column.
+  bool scaled = true;
+  Machine machine;
+  std::int64_t vmem_limit = 0;
+  FusedBlocks blocks;
+  std::vector<std::int32_t> ids;  ///< [tokens, top_k]; one that is no expert is nobody's.
+};
+
+/// The layer that a description of its first product means: m = T * k rows gathered from a_rows = T tokens, n = 2 I,
+/// k = H, weights of gate above those of up; ids from the request, else spread evenly. Its blocks are the kernel's
+/// own rule, hidden blocks cut to divisors of H (the rule gives others, which the kernel refuses) and tokens halved
+/// until the buffers fit (it asks for 100 MiB of a VMEM of 64). Returns the reason where that is no such layer.
+std::optional<Refusal> make_fused_layer(const backend::GemmDesc& desc, const PlanRequest& request, FusedLayer* layer);
+
+struct FusedTotals {
+  CoreTotals core;
+  double time_ns = 0;
+  std::int64_t token_tiles = 0;
+  std::int64_t steps = 0;              ///< Tiles of weights, used or fetched for nothing.
+  std::int64_t experts_with_rows = 0;  ///< Summed over tiles of tokens.
+  std::int64_t experts_visited = 0;    ///< Likewise.
+  std::int64_t rows = 0;               ///< Of experts, all together.
+  std::int64_t rows_multiplied = 0;    ///< That the MXU is given: whole tiles of btc.
+  std::int64_t copies_issued = 0;      ///< Of rows, most of none: two a token, slot and expert, and one to sum.
+  std::int64_t barriers = 0;
+  std::uint64_t weight_bytes = 0;
+};
+
+/// Runs the schedule. Throws Error(internal) where it breaks the engine's rules.
+FusedTotals run_fused_experts(const FusedLayer& layer, Timeline* timeline);
+
+/// The run as JSON, with the keys of report_model where they mean the same.
+boost::json::object report_fused(const FusedLayer& layer, const FusedTotals& totals);
+
+}  // namespace ironcl::ironwood

@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: Apache-2.0
+// A layer of experts on the Ironwood model.
+#include "host/cli/model_experts.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <boost/json.hpp>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <optional>
+#include <random>
+#include <utility>
+
+#include "host/cli/exit_status.h"
+#include "host/report/render.h"
+#include "host/report/table.h"
+
+namespace ironcl::cli {
+namespace {
+
+namespace json = boost::json;
+
+constexpr const char* kGrouped[] = {"gmm_v1", "gmm_v2"};
+constexpr const char* kFused = "fused_moe";
+
+std::string list_text(const std::vector<std::int32_t>& values) {
+  std::string text;
+  for (const std::int32_t value : values) text += fmt::format("{}{}", text.empty() ? "" : ",", value);
+  return text;
+}
+
+/// One thing to ask the device about.
+struct Question {
+  std::string program, product;
+  ironcl::GemmDesc desc;
+
+  std::string report_key() const { return product.empty() ? "fused" : "model"; }
+  std::string trace_key() const { return product.empty() ? "fused_trace" : "trace"; }
+};
+
+std::vector<Question> questions(const ExpertOptions& options, const ModelOptions& model) {
+  const std::vector<std::int32_t> ids = make_ids(options);
+  std::vector<std::int32_t> counts(static_cast<std::size_t>(options.experts));
+  for (const std::int32_t id : ids) ++counts[static_cast<std::size_t>(id)];
+  ModelOptions product = model;
+  product.m = options.tokens * options.top_k;
+  product.n = 2 * options.intermediate, product.k = options.hidden;
+  const auto grouped = [&](ironcl::GemmDesc desc) {
+    desc.grouping = IRONCL_GROUPING_CONTIGUOUS;
+    desc.group_count = static_cast<std::uint32_t>(options.experts);
+    return desc;
+  };
+  ironcl::GemmDesc gate_up = grouped(model_problem(product));
+  gate_up.a_rows = options.tokens;
+  product.n = options.hidden, product.k = options.intermediate;
+  const ironcl::GemmDesc down = grouped(model_problem(product));
+  std::vector<Question> all;
+  const auto add = [&](const char* program, const char* name, const ironcl::GemmDesc& desc) {
+    if (!options.program.empty() && options.program != program) return;
+    all.push_back({.program = program, .product = name, .desc = desc});
+    auto& with = all.back().desc.options;
+    if (program == std::string_view(kFused)) {
+      with.emplace_back("ids", list_text(ids));
+    } else {
+      with.emplace_back("program", program);
+      with.emplace_back("matrix_rows", list_text(counts));
+    }
+  };
+  for (const char* program : kGrouped) {
+    add(program, "gate_up", gate_up);
+    add(program, "down", down);
+  }
+  add(kFused, "", gate_up);
+  return all;
+}
+
+/// What XLA does around the products of a grouped kernel, by the bytes that it moves at the HBM's published rate and
+/// a launch each: rows gathered, silu(gate) * up, rows summed. bf16 throughout.
+json::object between(const ExpertOptions& options, double bytes_per_us, double launch_us) {
+  const double rows = static_cast<double>(options.tokens) * static_cast<double>(options.top_k);
+  const auto hidden = static_cast<double>(options.hidden), intermediate = static_cast<double>(options.intermediate);
+  const double gather = 2 * rows * hidden * 2;
+  const double activate = 3 * rows * intermediate * 2;
+  const double combine = (rows + static_cast<double>(options.tokens)) * hidden * 2;
+  const double bytes = gather + activate + combine;
+  return {{"hbm_bytes", bytes}, {"time_us", bytes / bytes_per_us + 3 * launch_us}};
+}
+
+double number(const json::object& of, const char* key) { return of.at(key).to_number<double>(); }
+
+}  // namespace
+
+void check(const ExpertOptions& options) {
+  const auto usage = [](std::string text) { throw CommandError(ExitStatus::usage, std::move(text)); };
+  for (const auto& [size, option] : {std::pair{options.tokens, "--tokens"},
+                                     {options.hidden, "--hidden"},
+                                     {options.intermediate, "--intermediate"}}) {
+    if (size == 0) usage(fmt::format("{} is missing: --experts models a whole layer", option));
+  }
+  if (options.top_k > options.experts) {
+    usage(fmt::format("--top-k {} of --experts {}: there are not so many", options.top_k, options.experts));
+  }
+  if (options.tokens > std::numeric_limits<std::int32_t>::max() / options.top_k) {
+    usage(fmt::format("--tokens {} by --top-k {}: at most 2^31 - 1 rows", options.tokens, options.top_k));
+  }
+  const bool known = options.program.empty() || options.program == kFused ||
+                     std::find(std::begin(kGrouped), std::end(kGrouped), options.program) != std::end(kGrouped);
+  if (!known) {
+    usage(fmt::format("--program {} with --experts; gmm_v1, gmm_v2 and fused_moe are accepted", options.program));
+  }
+}
+
+std::vector<std::int32_t> make_ids(const ExpertOptions& options) {
+  std::mt19937_64 random(options.seed);
+  const auto uniform = [&] { return (static_cast<double>(random() >> 11) + 0.5) * 0x1p-53; };
+  const auto experts = static_cast<std::size_t>(options.experts);
+  // Which expert is wanted how much: a shuffled order of ranks.
+  std::vector<std::int32_t> order(experts);
+  std::iota(order.begin(), order.end(), 0);
+  for (std::size_t i = experts; i > 1; --i) std::swap(order[i - 1], order[random() % i]);
+  std::vector<double> wanted(experts);
+  for (std::size_t r = 0; r < experts; ++r) {
+    wanted[static_cast<std::size_t>(order[r])] = std::pow(static_cast<double>(r + 1), -options.skew);
+  }
+  // The k smallest of exponential variables with these rates are k draws without replacement.
+  std::vector<std::pair<double, std::int32_t>> keys(experts);
+  std::vector<std::int32_t> ids;
+  const auto top_k = static_cast<std::size_t>(options.top_k);
+  for (std::int64_t t = 0; t < options.tokens; ++t) {
+    for (std::size_t e = 0; e < experts; ++e)
+      keys[e] = {-std::log(uniform()) / wanted[e], static_cast<std::int32_t>(e)};
+    std::partial_sort(keys.begin(), keys.begin() + static_cast<std::ptrdiff_t>(top_k), keys.end());
+    for (std::size_t j = 0; j < top_k; ++j) ids.push_back(keys[j].second);
+  }
+  return ids;
+}
+
+json::object model_experts(const ironcl::Device& device, const ExpertOptions& options, const ModelOptions& model) {
+  const std::vector<std::int32_t> ids = make_ids(options);
+  std::vector<std::int64_t> counts(static_cast<std::size_t>(options.experts));
+  for (const std::int32_t id : ids) ++counts[static_cast<std::size_t>(id)];
+  const auto hit = std::count_if(counts.begin(), counts.end(), [](std::int64_t count) { return count > 0; });
+  json::array programs;
+  for (const Question& question : questions(options, model)) {
+    json::object report;
+    try {
+      report = json::parse(device.query(question.report_key(), question.desc)).as_object();
+    } catch (const ironcl::Error& error) {
+      // fused_moe takes fewer layers than the others; where it was not asked for it is left out with its reason.
+      if (error.status() != IRONCL_UNSUPPORTED || !question.product.empty() || !options.program.empty()) throw;
+      programs.push_back({{"program", question.program}, {"refused", error.what()}});
+      continue;
+    }
+    if (question.product.empty()) {
+      programs.push_back({{"program", question.program}, {"time_us", report.at("time_us")}, {"layer", report}});
+      continue;
+    }
+    if (programs.empty() || programs.back().at("program") != json::value(question.program)) {
+      programs.push_back({{"program", question.program}, {"time_us", 0.0}, {"products", json::array()}});
+    }
+    json::object& program = programs.back().as_object();
+    report["product"] = question.product;
+    double time = number(program, "time_us") + number(report, "time_us");
+    if (program.at("products").as_array().empty()) {
+      const double rate =
+          number(report, "hbm_us") > 0 ? number(report, "hbm_bytes") / number(report, "hbm_us") : 1e300;
+      program["between"] =
+          between(options, rate, report.at("assumptions").at("launch_ns").to_number<double>() * 1e-3);
+      time += number(program.at("between").as_object(), "time_us");
+    }
+    program.at("products").as_array().push_back(std::move(report));
+    program["time_us"] = time;
+  }
+  return {{"time_kind", "modelled"},
+          {"experts", options.experts},
+          {"experts_hit", hit},
+          {"most_rows", *std::max_element(counts.begin(), counts.end())},
+          {"top_k", options.top_k},
+          {"tokens", options.tokens},
+          {"hidden", options.hidden},
+          {"intermediate", options.intermediate},
+          {"skew", options.skew},
+          {"seed", options.seed},
+          {"programs", std::move(programs)}};
+}
+
+std::string experts_text(const json::object& report) {
+  using report::Kind;
+  report::Table table({{"program", "kernel", Kind::text},
+                       {"product", "product", Kind::text},
+                       {"visits", "visits", Kind::integer},
+                       {"steps", "steps", Kind::integer},
+                       {"weight_bytes", "weights read", Kind::bytes},
+                       {"rows_multiplied", "rows of MXU", Kind::integer},
+                       {"time_ns", "modelled time", Kind::time},
+                       {"bound", "bound", Kind::text},
+                       {"mxu_percent", "MXU %", Kind::number}});
+  const auto add = [&](const std::string& program, const char* product, const json::object& of, const char* visits,
+                       const json::object& counts) {
+    table.add({program, product, counts.at(visits).to_number<std::int64_t>(),
+               of.at("steps").to_number<std::int64_t>(), number(counts, "weight_bytes"),
+               counts.at("rows_multiplied").to_number<std::int64_t>(), number(of, "time_us") * 1e3,
+               std::string(of.at("bound").as_string()), 100 * number(of, "mxu_utilisation")});
+  };
+  std::string refused;
+  for (const json::value& item : report.at("programs").as_array()) {
+    const json::object& program = item.as_object();
+    const std::string name(program.at("program").as_string());
+    if (const json::value* reason = program.if_contains("refused")) {
+      refused += fmt::format("{}: {}\n", name, std::string(reason->as_string()));
+      continue;
+    }
+    if (const json::value* layer = program.if_contains("layer")) {
+      add(name, "layer", layer->as_object(), "experts_visited", layer->as_object());
+      continue;
+    }
+    for (const json::value& product : program.at("products").as_array()) {
+      const json::object& of = product.as_object();
+      add(name, of.at("product").as_string().c_str(), of, "visits", of.at("grouped").as_object());
+    }
+    const json::object& between = program.at("between").as_object();
+    table.add({name, "between", {}, {}, {}, {}, number(between, "time_us") * 1e3, "memory", {}});
+    table.add({name, "layer", {}, {}, {}, {}, number(program, "time_us") * 1e3, "", {}});
+  }
+  const auto whole = [&](const char* key) { return report.at(key).to_number<std::int64_t>(); };
+  return fmt::format(
+             "A layer of {} experts, {} a token, hidden {}, intermediate {}; {} tokens, {} rows, skew {} (seed {}): "
+             "{} experts have rows, the most {}.\nEvery time here is modelled, none is measured.\n\n",
+             whole("experts"), whole("top_k"), whole("hidden"), whole("intermediate"), whole("tokens"),
+             whole("tokens") * whole("top_k"), number(report, "skew"), whole("seed"), whole("experts_hit"),
+             whole("most_rows")) +
+         report::to_text(table, report::terminal_width()) + refused;
+}
+
+json::object experts_trace(const ironcl::Device& device, const ExpertOptions& options, const ModelOptions& model,
+                           std::size_t spans) {
+  json::array events;
+  json::object other;
+  int process = 0;
+  for (Question& question : questions(options, model)) {
+    question.desc.options.emplace_back("trace_spans", std::to_string(spans));
+    const std::string name = question.program + (question.product.empty() ? std::string() : ", " + question.product);
+    json::object trace;
+    try {
+      trace = json::parse(device.query(question.trace_key(), question.desc)).as_object();
+    } catch (const ironcl::Error& error) {
+      if (error.status() != IRONCL_UNSUPPORTED || !question.product.empty() || !options.program.empty()) throw;
+      continue;
+    }
+    for (json::value& event : trace.at("traceEvents").as_array()) {
+      event.as_object()["pid"] = process;
+      if (event.at("name") == json::value("process_name")) {
+        event.at("args").as_object()["name"] = name + ", modelled";
+      }
+      events.push_back(std::move(event));
+    }
+    other[name] = std::move(trace.at("otherData"));
+    ++process;
+  }
+  return {{"displayTimeUnit", "ns"}, {"otherData", std::move(other)}, {"traceEvents", std::move(events)}};
+}
+
+}  // namespace ironcl::cli
