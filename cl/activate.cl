@@ -121,10 +121,12 @@ void activate(int rows, int cols, int matrices, float limit, uint floor_bits, __
 #if GROUPED == 1
   long sum = 0;
   for (int g = lane; g < matrices; g += LANES) sum += max(counts[counts_at + (ulong)g], 0);
+#if LANES > 1
   sums[lane] = sum;
   barrier(CLK_LOCAL_MEM_FENCE);
   sum = 0;
   for (int i = 0; i < LANES; ++i) sum += sums[i];
+#endif
   all_rows = min(sum, all_rows);
 #endif
   const int groups = (int)(((long)cols + GROUP_COLS - 1) / GROUP_COLS);

@@ -15,6 +15,12 @@
 #ifndef LANES
 #define LANES 1
 #endif
+// One work-item waits for nobody; PoCL 3.1 goes wrong where a work-group returns before a barrier.
+#if LANES > 1
+#define SYNC(fence) barrier(fence)
+#else
+#define SYNC(fence)
+#endif
 #ifndef LOGITS_TYPE
 #define LOGITS_TYPE 1
 #endif
@@ -50,10 +56,10 @@ typedef struct {
 
 /// The best (value, place) of all work-items; place -1 is none. All get it.
 static inline int best_of_lanes(shared_best all, int lane, float value, int place) {
-  barrier(CLK_LOCAL_MEM_FENCE);
+  SYNC(CLK_LOCAL_MEM_FENCE);
   all.value[lane] = value;
   all.place[lane] = place;
-  barrier(CLK_LOCAL_MEM_FENCE);
+  SYNC(CLK_LOCAL_MEM_FENCE);
   for (int half_lanes = LANES / 2; half_lanes > 0; half_lanes /= 2) {
     if (lane < half_lanes) {
       const int other = all.place[lane + half_lanes], own = all.place[lane];
@@ -62,29 +68,29 @@ static inline int best_of_lanes(shared_best all, int lane, float value, int plac
         all.place[lane] = other;
       }
     }
-    barrier(CLK_LOCAL_MEM_FENCE);
+    SYNC(CLK_LOCAL_MEM_FENCE);
   }
   return all.place[0];
 }
 
 static inline float sum_of_lanes(__local float* all, int lane, float value) {
-  barrier(CLK_LOCAL_MEM_FENCE);
+  SYNC(CLK_LOCAL_MEM_FENCE);
   all[lane] = value;
-  barrier(CLK_LOCAL_MEM_FENCE);
+  SYNC(CLK_LOCAL_MEM_FENCE);
   for (int half_lanes = LANES / 2; half_lanes > 0; half_lanes /= 2) {
     if (lane < half_lanes) all[lane] += all[lane + half_lanes];
-    barrier(CLK_LOCAL_MEM_FENCE);
+    SYNC(CLK_LOCAL_MEM_FENCE);
   }
   return all[0];
 }
 
 static inline float max_of_lanes(__local float* all, int lane, float value) {
-  barrier(CLK_LOCAL_MEM_FENCE);
+  SYNC(CLK_LOCAL_MEM_FENCE);
   all[lane] = value;
-  barrier(CLK_LOCAL_MEM_FENCE);
+  SYNC(CLK_LOCAL_MEM_FENCE);
   for (int half_lanes = LANES / 2; half_lanes > 0; half_lanes /= 2) {
     if (lane < half_lanes) all[lane] = max(all[lane], all[lane + half_lanes]);
-    barrier(CLK_LOCAL_MEM_FENCE);
+    SYNC(CLK_LOCAL_MEM_FENCE);
   }
   return all[0];
 }
@@ -156,7 +162,7 @@ __kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void choose_experts(
     keys[e] = score;
 #endif
   }
-  barrier(CLK_GLOBAL_MEM_FENCE);
+  SYNC(CLK_GLOBAL_MEM_FENCE);
   const int size = experts / groups;
   if (groups > 1) {
     for (int g = lane; g < groups; g += LANES) {
@@ -177,13 +183,13 @@ __kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void choose_experts(
 #endif
       stays[g] = 0;
     }
-    barrier(CLK_GLOBAL_MEM_FENCE);
+    SYNC(CLK_GLOBAL_MEM_FENCE);
     int last = -1;
     for (int i = 0; i < top_groups; ++i) {
       last = next_best(group_values, groups, last < 0 ? 0.0f : group_values[last], last, 0, 1, all, lane);
       if (lane == 0) stays[last] = 1;
     }
-    barrier(CLK_GLOBAL_MEM_FENCE);
+    SYNC(CLK_GLOBAL_MEM_FENCE);
   }
   __global int* own_ids = ids + ids_at + (ulong)token * (ulong)top_k;
   __global float* own_weights = weights + weights_at + (ulong)token * (ulong)top_k;

@@ -10,6 +10,12 @@
 #ifndef LANES
 #define LANES 1
 #endif
+// One work-item waits for nobody; PoCL 3.1 goes wrong where a work-group returns before a barrier.
+#if LANES > 1
+#define SYNC(fence) barrier(fence)
+#else
+#define SYNC(fence)
+#endif
 
 /// The sum of what the lanes before this one have.
 static inline long sum_before(__local const long* sums, int lane) {
@@ -37,9 +43,9 @@ __kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void deal(int m, int
     sum += rows;
   }
   sums[lane] = sum;
-  barrier(CLK_LOCAL_MEM_FENCE);
+  SYNC(CLK_LOCAL_MEM_FENCE);
   long row = masked ? (long)first * m : sum_before(sums, lane);
-  barrier(CLK_LOCAL_MEM_FENCE);
+  SYNC(CLK_LOCAL_MEM_FENCE);
   long tiles = 0, blocks = 0;
   for (int g = first; g < end; ++g) {
     __global int* of = dealt + DEALT_HEAD + 8 * g;
@@ -55,7 +61,7 @@ __kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void deal(int m, int
   }
   sums[lane] = tiles;
   block_sums[lane] = blocks;
-  barrier(CLK_LOCAL_MEM_FENCE);
+  SYNC(CLK_LOCAL_MEM_FENCE);
   int next_tile = (int)sum_before(sums, lane), next_block = (int)sum_before(block_sums, lane);
   for (int g = first; g < end; ++g) {
     __global int* of = dealt + DEALT_HEAD + 8 * g;

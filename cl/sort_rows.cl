@@ -9,6 +9,12 @@
 #ifndef LANES
 #define LANES 1
 #endif
+// One work-item waits for nobody; PoCL 3.1 goes wrong where a work-group returns before a barrier.
+#if LANES > 1
+#define SYNC(fence) barrier(fence)
+#else
+#define SYNC(fence)
+#endif
 
 // ids: s32 [slots], top_k a token. first, local_experts: which are here; other slots get row -1. capacity: 0, rows one after another; else
 // rows of each expert, the others are dropped. Left behind: rows of each expert, the token of each row, the row of each slot.
@@ -21,13 +27,13 @@ __kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void sort_rows(
   const int lane = (int)get_local_id(0);
   __global int *counts = counts_memory + counts_at, *a_index = index_memory + index_at, *rows = rows_memory + rows_at;
   for (int g = lane; g < local_experts; g += LANES) counts[g] = 0;
-  barrier(CLK_GLOBAL_MEM_FENCE);
+  SYNC(CLK_GLOBAL_MEM_FENCE);
   for (int start = 0; start < slots; start += LANES) {
     const int slot = start + lane;
     const long id = slot < slots ? (long)ids[ids_at + (ulong)slot] - first : -1;
     const int expert = id >= 0 && id < local_experts ? (int)id : -1;
     chunk[lane] = expert;
-    barrier(CLK_LOCAL_MEM_FENCE);
+    SYNC(CLK_LOCAL_MEM_FENCE);
     int rank = 0;
     bool last = true;
     for (int i = 0; i < LANES; ++i) {
@@ -36,9 +42,9 @@ __kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void sort_rows(
     }
     const int place = expert >= 0 ? counts[expert] + rank : -1;
     if (slot < slots) rows[slot] = place;
-    barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
+    SYNC(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
     if (expert >= 0 && last) counts[expert] = place + 1;
-    barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
+    SYNC(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
   }
   // Where each expert's rows begin: lanes have stretches of experts.
   const int share = (local_experts + LANES - 1) / LANES;
@@ -46,7 +52,7 @@ __kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void sort_rows(
   long sum = 0;
   for (int g = from; g < end; ++g) sum += counts[g];
   sums[lane] = sum;
-  barrier(CLK_LOCAL_MEM_FENCE);
+  SYNC(CLK_LOCAL_MEM_FENCE);
   long begin = 0;
   for (int i = 0; i < lane; ++i) begin += sums[i];
   for (int g = from; g < end; ++g) {
@@ -54,7 +60,7 @@ __kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void sort_rows(
     begin += counts[g];
     if (capacity != 0) counts[g] = min(counts[g], capacity);
   }
-  barrier(CLK_GLOBAL_MEM_FENCE);
+  SYNC(CLK_GLOBAL_MEM_FENCE);
   for (int slot = lane; slot < slots; slot += LANES) {
     const int place = rows[slot];
     if (place < 0) continue;
