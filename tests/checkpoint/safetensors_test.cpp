@@ -115,11 +115,13 @@ TEST(Safetensors, RefusesFilesTooShortForAHeaderLength) {
 
 TEST(Safetensors, RefusesAHeaderLengthBeyondTheFile) {
   const TempDir dir;
-  std::string bytes = raw_safetensors("{}", 0);
-  bytes[0] = 100;
-  const auto file = write_file(dir / "f", bytes);
-  expect_throw([&] { SafetensorsFile::open(file); }, kFormat, file, "",
-               {"claims a header of 100 bytes", "only 2 follow", "cut off"});
+  for (const int length : {3, 100}) {
+    std::string bytes = raw_safetensors("{}", 0);
+    bytes[0] = static_cast<char>(length);
+    const auto file = write_file(dir / "f", bytes);
+    expect_throw([&] { SafetensorsFile::open(file); }, kFormat, file, "",
+                 {"claims a header of " + std::to_string(length) + " bytes", "only 2 follow", "cut off"});
+  }
 }
 
 TEST(Safetensors, RefusesAnAbsurdHeaderLength) {
