@@ -21,7 +21,10 @@ std::vector<Pass> passes(const Tuning& t, const Problem& p, const Features&, std
 
 /// Whether the kernel quantises A itself: each work-group does it anew, so only where that was seen to be cheaper
 /// than a kernel of its own, which costs some 12 us on an H200 (docs/performance/h200.md).
-bool quantises(const Tuning& t, const Problem& p) { return t.at("tile_m") <= 8 && p.n * p.k <= 64 << 20; }
+bool quantises(const Tuning& t, const Problem& p) {
+  const std::int64_t rows = t.at("tile_m");
+  return rows <= 4 || (rows <= 16 && p.n * p.k <= 64 << 20);
+}
 
 Tuning rule_of_thumb(const Features& f, const Problem& p) {
   Tuning t{{"tile_m", 32}, {"columns", 16}, {"warps", 8}, {"depth", 2}};
