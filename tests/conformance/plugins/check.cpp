@@ -191,6 +191,7 @@ Call check_call(const ironcl_gemm_args* in, const ironcl_gemm_t& plan, WaitList*
   if ((w.n != d.n || w.k != d.k) && !fault("weights_of_any_shape")) {
     invalid(fmt::format("gemm_args.weights are [{}, {}], the plan's are [{}, {}]", w.n, w.k, d.n, d.k));
   }
+  if (w.plan == nullptr && fault("usual_weights_refused")) invalid("gemm_args.weights are not this plan's");
   Call call;
   call.m = args.m, call.weights = args.weights->data, call.plan = plan.data;
   if (d.a_rows == 0 ? args.a_rows != 0 : args.a_rows < (args.m == 0 ? 0 : 1) || args.a_rows > d.a_rows) {

@@ -22,7 +22,7 @@ constexpr std::string_view kFaults[] = {
     "unguarded_codes", "codes_change_product",
     // weights
     "export_cleans_nan", "export_is_padded", "export_overruns", "weights_keep_the_pointer", "weights_ld_ignored",
-    "weights_of_any_shape",
+    "weights_of_any_shape", "usual_weights_refused",
     // order
     "wait_list_ignored", "queue_wait_ignored", "events_end_at_once", "buffers_go_at_once",
     "status_of_dependants_lost", "plans_go_at_once", "modelled_is_measured", "event_ends_twice",

@@ -22,14 +22,15 @@ void fewer_rows(Context& context, DType source, DType out) {
   if (p.dynamic()) p.fill = fill_activations, p.exact = false;
   const Gemm plan = make_plan(context, p.desc());
   const ironcl_gemm_info info = info_of(context, plan.get());
-  Weights weights;
   for (const std::int64_t rows : {70, 5, 64, 1, 0, 17, 70}) {
     Problem q = p;
     q.rows = rows;
     Context sub = context;
     sub.seed = context.seed + static_cast<std::uint64_t>(rows);
-    Rig rig(sub, q, RigOptions{.weights_for_plan = false});
+    Rig rig(sub, q);
+    const Weights weights = make_weights(sub, q, rig.operands(), plan.get());
     ironcl_gemm_args args = rig.args();
+    args.weights = weights.get();
     Error error;
     ironcl_event event = nullptr;
     require(context.table.gemm_enqueue(plan.get(), rig.queue(), &args, &event, &error), error, "gemm_enqueue");

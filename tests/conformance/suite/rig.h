@@ -31,7 +31,8 @@ Gemm make_plan(Context& context, const ironcl_gemm_desc& desc);
 
 ironcl_gemm_info info_of(Context& context, ironcl_gemm plan);
 
-/// B, spread to its ld, prepared for `plan` (NULL: for all plans). The host bytes are overwritten afterwards.
+/// B, spread to its ld, prepared for `plan` (NULL: in the device's usual layout). The host bytes are overwritten
+/// afterwards.
 Weights make_weights(Context& context, const Problem& problem, const Operands& operands, ironcl_gemm plan);
 
 /// The length of accumulation that the bound may use, checked against the scale grids.
@@ -48,7 +49,7 @@ struct Output {
 };
 
 struct RigOptions {
-  bool weights_for_plan = true;  ///< Prepare B in the plan's layout; else in the one that all plans take.
+  bool weights_for_plan = true;  ///< Prepare B in the plan's layout; else in the device's usual one.
   bool own_workspace = false;    ///< Lend the plan a guarded workspace.
   bool keep_quantized = false;   ///< Ask for a_quantized and a_quantized_scale.
 };
