@@ -10,6 +10,7 @@
 
 #include "backends/numerics/casts.h"
 #include "backends/numerics/oracle.h"
+#include "tests/plugins/host_memory.h"
 
 namespace ironcl::tuning_test {
 
@@ -21,58 +22,11 @@ Script& script() {
 namespace {
 
 using namespace backend;
-
-class FakeEvent final : public Event {
- public:
-  explicit FakeEvent(double nanoseconds) : nanoseconds_(nanoseconds) {}
-  Status wait(std::chrono::nanoseconds) override { return Status::ok; }
-  Profile profile() override { return {TimeKind::measured, 0, 0, static_cast<std::uint64_t>(nanoseconds_)}; }
-
- private:
-  double nanoseconds_;
-};
-
-class FakeBuffer final : public Buffer {
- public:
-  explicit FakeBuffer(std::uint64_t size) : bytes(size) {}
-  std::uint64_t size() const noexcept override { return bytes.size(); }
-  std::vector<std::byte> bytes;
-};
-
-std::byte* at(const Span& span) { return static_cast<FakeBuffer&>(*span.buffer).bytes.data() + span.offset; }
-
-class FakeQueue final : public Queue {
- public:
-  void finish() override {}
-  void wait_for(const std::shared_ptr<Event>&) override {}
-  std::shared_ptr<Event> write(const Span& dst, const void* src, HostSemantics) override {
-    std::memcpy(at(dst), src, dst.size);
-    return std::make_shared<FakeEvent>(0);
-  }
-  std::shared_ptr<Event> read(const Span& src, void* dst) override {
-    std::memcpy(dst, at(src), src.size);
-    return std::make_shared<FakeEvent>(0);
-  }
-};
-
-class FakeWeights final : public Weights {
- public:
-  explicit FakeWeights(const WeightsDesc& d) : ld(d.ld) {
-    data.assign(d.data, d.data + (d.n - 1) * d.ld + d.k);
-    const auto count = d.scale.grid.scale_rows(d.n) * d.scale.grid.scale_cols(d.k);
-    scales.assign(d.scales, d.scales + count * static_cast<std::int64_t>(numerics::size_of(d.scale.dtype)));
-  }
-  std::uint64_t device_bytes() const noexcept override { return data.size() + scales.size(); }
-  std::string layout() const override { return "row_major"; }
-  std::uint64_t data_bytes() const noexcept override { return data.size(); }
-  std::uint64_t scale_bytes() const noexcept override { return scales.size(); }
-  void export_to(std::byte* to, std::byte* to_scales) override {
-    std::copy(data.begin(), data.end(), to);
-    std::copy(scales.begin(), scales.end(), to_scales);
-  }
-  std::int64_t ld;
-  std::vector<std::byte> data, scales;
-};
+using test::at;
+using test::DoneEvent;
+using test::HostBuffer;
+using test::HostQueue;
+using test::HostWeights;
 
 std::string option(const GemmDesc& desc, const std::string& name, const std::string& fallback) {
   for (const auto& [key, value] : desc.options)
@@ -99,7 +53,7 @@ class FakeGemm final : public Gemm {
   const GemmDesc& desc() const noexcept override { return desc_; }
 
   std::shared_ptr<Event> enqueue(const std::shared_ptr<Queue>&, const GemmArgs& args) override {
-    const auto& weights = static_cast<const FakeWeights&>(*args.weights);
+    const auto& weights = static_cast<const HostWeights&>(*args.weights);
     const numerics::Operand a{desc_.a,          at(args.a),         args.m,
                               desc_.k,          desc_.lda,          desc_.a_scale.dtype,
                               at(args.a_scale), desc_.a_scale.grid, desc_.a_scale.ld};
@@ -107,7 +61,7 @@ class FakeGemm final : public Gemm {
                               weights.data.data(),
                               desc_.n,
                               desc_.k,
-                              weights.ld,
+                              weights.desc.ld,
                               desc_.b_scale.dtype,
                               weights.scales.data(),
                               desc_.b_scale.grid,
@@ -118,7 +72,7 @@ class FakeGemm final : public Gemm {
     if (variant_ == "planted" || (variant_ == "flaky" && calls_ > 3)) d[d.size() / 2] += 1;
     numerics::encode(desc_.d, d, at(args.d));
     script().seconds += 1e-9 * time();
-    return std::make_shared<FakeEvent>(time());
+    return std::make_shared<DoneEvent>(0, static_cast<std::uint64_t>(time()));
   }
 
  private:
@@ -163,10 +117,10 @@ class FakeDevice final : public Device {
            candidate("plain", 1, 1) +
            ", \"devices\": [\"Fake_to_be_tuned\", \"cpu\"], \"dtype\": \"fp8_w8a8\", \"compute_units\": 2}";
   }
-  std::shared_ptr<Queue> create_queue() override { return std::make_shared<FakeQueue>(); }
-  std::shared_ptr<Buffer> create_buffer(std::uint64_t size) override { return std::make_shared<FakeBuffer>(size); }
+  std::shared_ptr<Queue> create_queue() override { return std::make_shared<HostQueue>(); }
+  std::shared_ptr<Buffer> create_buffer(std::uint64_t size) override { return std::make_shared<HostBuffer>(size); }
   std::shared_ptr<Weights> prepare_weights(const WeightsDesc& desc) override {
-    return std::make_shared<FakeWeights>(desc);
+    return std::make_shared<HostWeights>(desc);
   }
   std::shared_ptr<Gemm> create_gemm(const GemmDesc& desc) override { return std::make_shared<FakeGemm>(desc); }
 };

@@ -12,10 +12,16 @@
 #include "backends/numerics/casts.h"
 #include "backends/numerics/oracle.h"
 #include "plugins/adapter/plugin_definition.h"
+#include "tests/plugins/host_memory.h"
 
 namespace {
 
 using namespace ironcl::backend;
+using ironcl::test::at;
+using ironcl::test::DoneEvent;
+using ironcl::test::HostBuffer;
+using ironcl::test::HostQueue;
+using ironcl::test::HostWeights;
 namespace numerics = ironcl::numerics;
 
 enum class Fault {
@@ -35,54 +41,6 @@ constexpr std::pair<Fault, const char*> kDevices[] = {
     {Fault::refuses, "refuses everything"},
     {Fault::writes_nothing, "writes nothing"},
     {Fault::gives_nan, "gives one NaN"},
-};
-
-class ToyEvent final : public Event {
- public:
-  Status wait(std::chrono::nanoseconds) override { return Status::ok; }
-  Profile profile() override { return {TimeKind::measured, 0, 1000, 3500}; }
-};
-
-class ToyBuffer final : public Buffer {
- public:
-  explicit ToyBuffer(std::uint64_t size) : bytes(size) {}
-  std::uint64_t size() const noexcept override { return bytes.size(); }
-  std::vector<std::byte> bytes;
-};
-
-std::byte* at(const Span& span) { return static_cast<ToyBuffer&>(*span.buffer).bytes.data() + span.offset; }
-
-class ToyQueue final : public Queue {
- public:
-  void finish() override {}
-  void wait_for(const std::shared_ptr<Event>&) override {}
-  std::shared_ptr<Event> write(const Span& dst, const void* src, HostSemantics) override {
-    std::memcpy(at(dst), src, dst.size);
-    return std::make_shared<ToyEvent>();
-  }
-  std::shared_ptr<Event> read(const Span& src, void* dst) override {
-    std::memcpy(dst, at(src), src.size);
-    return std::make_shared<ToyEvent>();
-  }
-};
-
-class ToyWeights final : public Weights {
- public:
-  explicit ToyWeights(const WeightsDesc& d) : desc(d) {
-    data.assign(d.data, d.data + (d.n - 1) * d.ld + d.k);
-    const auto scale_count = d.scale.grid.scale_rows(d.n) * d.scale.grid.scale_cols(d.k);
-    scales.assign(d.scales, d.scales + scale_count * numerics::size_of(d.scale.dtype));
-  }
-  std::uint64_t device_bytes() const noexcept override { return data.size() + scales.size(); }
-  std::string layout() const override { return "row_major"; }
-  std::uint64_t data_bytes() const noexcept override { return data.size(); }
-  std::uint64_t scale_bytes() const noexcept override { return scales.size(); }
-  void export_to(std::byte* to, std::byte* to_scales) override {
-    std::copy(data.begin(), data.end(), to);
-    std::copy(scales.begin(), scales.end(), to_scales);
-  }
-  WeightsDesc desc;
-  std::vector<std::byte> data, scales;
 };
 
 /// Multiplies a scale by two: one more in the exponent.
@@ -110,7 +68,7 @@ class ToyGemm final : public Gemm {
 
   std::shared_ptr<Event> enqueue(const std::shared_ptr<Queue>&, const GemmArgs& args) override {
     if (fault_ == Fault::fails_to_run) throw Error(Status::device_lost, "the toy fell off the table; put it back");
-    const auto& weights = static_cast<const ToyWeights&>(*args.weights);
+    const auto& weights = static_cast<const HostWeights&>(*args.weights);
     std::vector<std::byte> b_scales = weights.scales;
     if (fault_ == Fault::one_scale_off) {
       double_scale(desc_.b_scale.dtype, b_scales.data() + b_scales.size() - numerics::size_of(desc_.b_scale.dtype));
@@ -149,7 +107,7 @@ class ToyGemm final : public Gemm {
     std::vector<float> d(result.value.begin(), result.value.end());
     if (fault_ == Fault::gives_nan && !d.empty()) d.back() = std::numeric_limits<float>::quiet_NaN();
     if (fault_ != Fault::writes_nothing && !d.empty()) numerics::encode(desc_.d, d, at(args.d));
-    return std::make_shared<ToyEvent>();
+    return std::make_shared<DoneEvent>(1000, 3500);
   }
 
  private:
@@ -179,10 +137,10 @@ class ToyDevice final : public Device {
   std::string query(std::string_view, const GemmDesc*) override {
     throw Error(Status::unimplemented, "the toy has no facts");
   }
-  std::shared_ptr<Queue> create_queue() override { return std::make_shared<ToyQueue>(); }
-  std::shared_ptr<Buffer> create_buffer(std::uint64_t size) override { return std::make_shared<ToyBuffer>(size); }
+  std::shared_ptr<Queue> create_queue() override { return std::make_shared<HostQueue>(); }
+  std::shared_ptr<Buffer> create_buffer(std::uint64_t size) override { return std::make_shared<HostBuffer>(size); }
   std::shared_ptr<Weights> prepare_weights(const WeightsDesc& desc) override {
-    return std::make_shared<ToyWeights>(desc);
+    return std::make_shared<HostWeights>(desc);
   }
   std::shared_ptr<Gemm> create_gemm(const GemmDesc& desc) override { return std::make_shared<ToyGemm>(desc, fault_); }
 

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// What test backends share that compute in host memory: buffers, weights as they came, a queue whose commands are
+// done at once. Next door: fake_backend.h (a scripted backend that computes nothing).
+#pragma once
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "backends/interface.h"
+
+namespace ironcl::test {
+
+class DoneEvent final : public backend::Event {
+ public:
+  /// Of a command that ran from `start_ns` to `end_ns`.
+  explicit DoneEvent(std::uint64_t start_ns = 0, std::uint64_t end_ns = 0) : start_ns_(start_ns), end_ns_(end_ns) {}
+  backend::Status wait(std::chrono::nanoseconds) override { return backend::Status::ok; }
+  backend::Profile profile() override { return {backend::TimeKind::measured, 0, start_ns_, end_ns_}; }
+
+ private:
+  std::uint64_t start_ns_, end_ns_;
+};
+
+class HostBuffer final : public backend::Buffer {
+ public:
+  explicit HostBuffer(std::uint64_t size) : bytes(size) {}
+  std::uint64_t size() const noexcept override { return bytes.size(); }
+  std::vector<std::byte> bytes;
+};
+
+inline std::byte* at(const backend::Span& span) {
+  return static_cast<HostBuffer&>(*span.buffer).bytes.data() + span.offset;
+}
+
+class HostQueue final : public backend::Queue {
+ public:
+  void finish() override {}
+  void wait_for(const std::shared_ptr<backend::Event>&) override {}
+  std::shared_ptr<backend::Event> write(const backend::Span& dst, const void* src, backend::HostSemantics) override {
+    std::memcpy(at(dst), src, dst.size);
+    return std::make_shared<DoneEvent>();
+  }
+  std::shared_ptr<backend::Event> read(const backend::Span& src, void* dst) override {
+    std::memcpy(dst, at(src), src.size);
+    return std::make_shared<DoneEvent>();
+  }
+};
+
+/// Codes of one byte, rows ld apart, with tight scales.
+class HostWeights final : public backend::Weights {
+ public:
+  explicit HostWeights(const backend::WeightsDesc& d) : desc(d) {
+    desc.plan = nullptr;
+    data.assign(d.data, d.data + (d.n - 1) * d.ld + d.k);
+    const std::int64_t count = d.scale.grid.scale_rows(d.n) * d.scale.grid.scale_cols(d.k);
+    scales.assign(d.scales, d.scales + count * std::int64_t{numerics::size_of(d.scale.dtype)});
+  }
+  std::uint64_t device_bytes() const noexcept override { return data.size() + scales.size(); }
+  std::string layout() const override { return "row_major"; }
+  std::uint64_t data_bytes() const noexcept override { return data.size(); }
+  std::uint64_t scale_bytes() const noexcept override { return scales.size(); }
+  void export_to(std::byte* to, std::byte* to_scales) override {
+    std::copy(data.begin(), data.end(), to);
+    std::copy(scales.begin(), scales.end(), to_scales);
+  }
+  backend::WeightsDesc desc;  ///< Its pointers are not followed again.
+  std::vector<std::byte> data, scales;
+};
+
+}  // namespace ironcl::test
