@@ -30,9 +30,6 @@
 #include "host/tuning/statistics.h"
 #include "ironcl_build_id.h"
 
-extern "C" char* openblas_get_corename(void);
-extern "C" int openblas_get_num_threads(void);
-
 namespace {
 
 namespace bp = boost::process;
@@ -123,9 +120,12 @@ class Torch {
     if (!std::getline(out_, line)) throw std::runtime_error(python + " " + script + ": no answer; is PyTorch there?");
     version_ = boost::json::parse(line).at("torch").as_string().c_str();
   }
+  Torch(const Torch&) = delete;
+  Torch& operator=(const Torch&) = delete;
   ~Torch() {
+    std::error_code ignored;  // It may be gone.
     in_.pipe().close();
-    child_.wait();
+    child_.wait(ignored);
   }
   const std::string& version() const { return version_; }
 

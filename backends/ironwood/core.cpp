@@ -82,13 +82,13 @@ std::uint64_t Core::bytes_of(const Copy& copy) const {
 std::uint64_t Core::start_copy_in(const HbmArray& array, const Region& region, VmemBuffer& buffer, int slot,
                                   int semaphore, std::int64_t step) {
   Copy copy{.in = true, .array = &array, .region = region, .buffer = &buffer, .slot = slot};
-  return start(std::move(copy), semaphore, step);
+  return start(copy, semaphore, step);
 }
 
 std::uint64_t Core::start_copy_out(VmemBuffer& buffer, int slot, const HbmArray& array, const Region& region,
                                    int semaphore, std::int64_t step, std::int64_t slot_row) {
   Copy copy{.in = false, .array = &array, .region = region, .buffer = &buffer, .slot = slot, .slot_row = slot_row};
-  return start(std::move(copy), semaphore, step);
+  return start(copy, semaphore, step);
 }
 
 std::uint64_t Core::start(Copy copy, int semaphore, std::int64_t step) {
@@ -132,7 +132,7 @@ std::uint64_t Core::start(Copy copy, int semaphore, std::int64_t step) {
                                                              region.col + region.cols, copy.slot)});
   }
   const std::uint64_t bytes = copy.bytes;
-  semaphores_.at(static_cast<std::size_t>(semaphore)).pending.push_back(std::move(copy));
+  semaphores_.at(static_cast<std::size_t>(semaphore)).pending.push_back(copy);
   return bytes;
 }
 

@@ -16,12 +16,12 @@ namespace {
 template <int kLanes, int kVectors, int kRows>
 IRONCL_INLINE void multiply(std::int64_t depth, const double* a, const double* b, double* c, bool accumulate) {
   typedef double Vector __attribute__((vector_size(kLanes * sizeof(double))));
-  constexpr int kCols = kLanes * kVectors;
+  constexpr std::ptrdiff_t kCols = std::ptrdiff_t{kLanes} * kVectors;
   Vector sum[kRows][kVectors];
   for (int i = 0; i < kRows; ++i) {
     for (int v = 0; v < kVectors; ++v) {
       if (accumulate) {
-        std::memcpy(&sum[i][v], c + i * kCols + v * kLanes, sizeof(Vector));
+        std::memcpy(&sum[i][v], c + i * kCols + std::ptrdiff_t{v} * kLanes, sizeof(Vector));
       } else {
         sum[i][v] = Vector{};
       }
@@ -29,7 +29,7 @@ IRONCL_INLINE void multiply(std::int64_t depth, const double* a, const double* b
   }
   for (std::int64_t p = 0; p < depth; ++p, a += kRows, b += kCols) {
     Vector right[kVectors];
-    for (int v = 0; v < kVectors; ++v) std::memcpy(&right[v], b + v * kLanes, sizeof(Vector));
+    for (int v = 0; v < kVectors; ++v) std::memcpy(&right[v], b + std::ptrdiff_t{v} * kLanes, sizeof(Vector));
 #pragma GCC unroll 16
     for (int i = 0; i < kRows; ++i) {
 #pragma GCC unroll 4
@@ -37,7 +37,8 @@ IRONCL_INLINE void multiply(std::int64_t depth, const double* a, const double* b
     }
   }
   for (int i = 0; i < kRows; ++i) {
-    for (int v = 0; v < kVectors; ++v) std::memcpy(c + i * kCols + v * kLanes, &sum[i][v], sizeof(Vector));
+    for (int v = 0; v < kVectors; ++v)
+      std::memcpy(c + i * kCols + std::ptrdiff_t{v} * kLanes, &sum[i][v], sizeof(Vector));
   }
 }
 

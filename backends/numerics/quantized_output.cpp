@@ -73,8 +73,9 @@ Comparison compare_quantized(std::span<const double> codes, std::span<const floa
   }
   detail::Collector collector(want.cols);
   const ScaleGrid block = grid.resolved(want.rows, want.cols);
+  const std::int64_t in_a_row = std::max<std::int64_t>(grid_cols, 1);
   for (std::int64_t group = 0; group < groups; ++group) {
-    const std::int64_t row0 = group / grid_cols * block.group_rows, col0 = group % grid_cols * block.group_cols;
+    const std::int64_t row0 = group / in_a_row * block.group_rows, col0 = group % in_a_row * block.group_cols;
     const std::int64_t row_end = row0 + std::min(block.group_rows, want.rows - row0);
     const std::int64_t col_end = col0 + std::min(block.group_cols, want.cols - col0);
     const auto each = [&](auto visit) {

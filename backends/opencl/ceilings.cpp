@@ -22,11 +22,19 @@ double seconds(const cl::Event& event) {
 /// 0 where the device's clock shows no time.
 template <class Run>
 double median_rate(double work, double least, const Run& run) {
-  for (double spent = 0, time = 0; spent < least / 3; spent += time)
-    if (time = run(); !(time > 0)) return 0;
+  double spent = 0;
+  while (spent < least / 3) {
+    const double time = run();
+    if (!(time > 0)) return 0;
+    spent += time;
+  }
   std::vector<double> times;
-  for (double spent = 0; spent < least; spent += times.back())
-    if (times.push_back(run()); !(times.back() > 0)) return 0;
+  spent = 0;
+  while (spent < least) {
+    times.push_back(run());
+    if (!(times.back() > 0)) return 0;
+    spent += times.back();
+  }
   const auto middle = times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2);
   std::nth_element(times.begin(), middle, times.end());
   return work / *middle;

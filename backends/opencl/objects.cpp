@@ -274,7 +274,7 @@ cl::Event native_for(const Context& context, const Event& event) {
   if (event.context().get() == &context) return event.native();
   // Another device's context: a user event of ours is set when the foreign one ends.
   auto bridge = std::make_unique<cl::UserEvent>(context.context);
-  const cl::Event result = *bridge;
+  cl::Event result = *bridge;
   cl::Event foreign = event.native();
   foreign.setCallback(
       CL_COMPLETE,

@@ -55,7 +55,7 @@ cl::Program ProgramBuilder::build(const std::string& file, const Defines& define
 cl::Program ProgramBuilder::build_text(const std::string& label, const std::string& source, const Defines& defines,
                                        const std::string& extra, const Toolchain& toolchain) {
   std::string options = extra;
-  for (const auto& [name, value] : defines) options += " -D " + name + "=" + value;
+  for (const auto& [name, value] : defines) options.append(" -D ").append(name).append("=").append(value);
   const std::string key = program_key(identity_, toolchain.name(), options, source);
   std::promise<cl::Program> promise;
   std::shared_future<cl::Program> known;

@@ -114,7 +114,7 @@ const Variant* asked_variant(const Ground& ground, const GemmDesc& desc) {
     asked = find_variant(value, ground.variants);
     if (asked == nullptr) {
       std::string names;
-      for (const Variant& variant : ground.variants) names += (names.empty() ? "" : ", ") + variant.name;
+      for (const Variant& variant : ground.variants) names.append(names.empty() ? "" : ", ").append(variant.name);
       throw Error(Status::invalid_argument,
                   "option variant=" + value + ": there is no such variant; there are " + names);
     }
@@ -137,7 +137,7 @@ void apply_options(const Ground& ground, const GemmDesc& desc, const Variant& va
     if (code != std::errc() || end != value.data() + value.size() ||
         std::find(tunable->values.begin(), tunable->values.end(), number) == tunable->values.end()) {
       std::string allowed;
-      for (const int v : tunable->values) allowed += (allowed.empty() ? "" : ", ") + std::to_string(v);
+      for (const int v : tunable->values) allowed.append(allowed.empty() ? "" : ", ").append(std::to_string(v));
       throw Error(Status::invalid_argument, "option " + key + "=" + value + " of variant " + variant.name +
                                                 " is out of range; it takes " + allowed);
     }

@@ -77,7 +77,8 @@ class LayerBuilder {
       source = BlockSource::config;
       return group_->weight_grid;
     }
-    const auto said = metadata_block(*parts_.weight.file, "weight_block");
+    const auto said =
+        parts_.weight.file != nullptr ? metadata_block(*parts_.weight.file, "weight_block") : std::nullopt;
     if (said) source = BlockSource::metadata;
     return said;
   }

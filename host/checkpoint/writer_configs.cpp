@@ -34,7 +34,7 @@ std::optional<Members> quark_scheme(const Members& config, std::string_view name
     unsupported = fmt::format("{} of quark has several stages, which is not read", name);
     return std::nullopt;
   }
-  const auto scheme = config.object(name);
+  auto scheme = config.object(name);
   if (!scheme) return std::nullopt;
   const std::string type = scheme->text("dtype").value_or("");
   if (type != "fp8_e4m3" && type != "int8" && type != "fp8_e5m2")

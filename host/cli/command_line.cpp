@@ -57,6 +57,7 @@ void mark_values_left_out(std::vector<std::string>& words, const std::vector<Com
 
 std::vector<std::string> names_of(const std::vector<CommandInterface>& commands) {
   std::vector<std::string> names;
+  names.reserve(commands.size());
   for (const CommandInterface& command : commands) names.push_back(command.name);
   return names;
 }

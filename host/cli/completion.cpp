@@ -19,6 +19,7 @@ std::string joined(const std::vector<std::string>& words, const char* separator)
 
 std::string names_of(const std::vector<CommandInterface>& commands, const char* separator) {
   std::vector<std::string> names;
+  names.reserve(commands.size());
   for (const CommandInterface& command : commands) names.push_back(command.name);
   return joined(names, separator);
 }

@@ -41,6 +41,13 @@ void ProgressLine::show(double fraction, const std::string& text) {
   shown_ = line.size();
 }
 
+ProgressLine::~ProgressLine() {
+  try {
+    clear();
+  } catch (...) {  // A terminal that takes no more.
+  }
+}
+
 void ProgressLine::clear() {
   if (shown_ == 0) return;
   fmt::print(stderr, "\r{:{}}\r", "", shown_);

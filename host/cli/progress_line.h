@@ -10,7 +10,7 @@ namespace ironcl::cli {
 class ProgressLine {
  public:
   ProgressLine();
-  ~ProgressLine() { clear(); }
+  ~ProgressLine();
   ProgressLine(const ProgressLine&) = delete;
   ProgressLine& operator=(const ProgressLine&) = delete;
 

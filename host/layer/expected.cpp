@@ -12,8 +12,6 @@
 
 namespace ironcl::layer {
 
-using numerics::DType;
-
 std::vector<std::int64_t> sample_rows(std::int64_t m, std::int64_t most) {
   const std::int64_t count = std::min(m, std::max<std::int64_t>(most, 2));
   std::vector<std::int64_t> rows;

@@ -16,6 +16,7 @@ namespace ironcl::registry {
 struct FileId {
   std::uint64_t device = 0;
   std::uint64_t inode = 0;
+  // NOLINTNEXTLINE(modernize-use-nullptr): clang-tidy 14 takes the 0 of the comparison for a pointer.
   auto operator<=>(const FileId&) const = default;
 };
 

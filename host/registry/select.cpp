@@ -37,6 +37,7 @@ std::uint32_t class_of_type(std::uint32_t type) {
 
 std::vector<std::string> uris_of(const std::vector<ironcl_device_info>& devices) {
   std::vector<std::string> uris;
+  uris.reserve(devices.size());
   for (const auto& device : devices) uris.emplace_back(device.uri);
   return uris;
 }
@@ -104,6 +105,7 @@ Result preference_of(const Registry& registry, const ironcl_select_options& opti
 
 std::string text_of(const std::vector<Uri>& uris) {
   std::vector<std::string> texts;
+  texts.reserve(uris.size());
   for (const Uri& uri : uris) texts.push_back(uri.text);
   return join(texts, ",");
 }

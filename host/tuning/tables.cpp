@@ -26,7 +26,7 @@ std::mutex& folder_mutex() {
 }  // namespace
 
 fs::path table_path(const fs::path& folder, const tuned::Key& key) {
-  const fs::path ours = folder / tuned::file_name(key);
+  fs::path ours = folder / tuned::file_name(key);
   std::error_code error;
   if (fs::exists(ours, error)) return ours;
   for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error))

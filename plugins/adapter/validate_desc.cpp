@@ -16,7 +16,6 @@ namespace ironcl::adapter {
 namespace {
 
 using backend::DType;
-using numerics::ceil_div;
 using numerics::is_float;
 using numerics::is_quantized;
 

@@ -145,7 +145,7 @@ std::vector<std::string> wrapped() {
 
 using namespace ironcl::faulty;
 #define EXPORT extern "C" __attribute__((visibility("default")))
-#define REAL(name) next<decltype(&name)>(#name), #name
+#define REAL(name) next<decltype(&(name))>(#name), #name
 
 EXPORT cl_int clGetPlatformIDs(cl_uint n, cl_platform_id* ids, cl_uint* count) {
   return pass(REAL(clGetPlatformIDs), n, ids, count);

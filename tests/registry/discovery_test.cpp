@@ -9,7 +9,6 @@ namespace {
 using fakes::Variable;
 using ironcl::Registry;
 using testing::HasSubstr;
-using testing::Not;
 
 Registry::Options listening() {
   auto options = fakes::alone();

@@ -8,7 +8,6 @@
 
 namespace {
 
-using fakes::Variable;
 using ironcl::Registry;
 using testing::Contains;
 using testing::Each;
