@@ -3,15 +3,14 @@
 #include <fmt/format.h>
 
 #include <cstring>
-#include <deque>
 #include <memory>
-#include <mutex>
 #include <string>
 
 #include "backends/numerics/casts.h"
 #include "backends/numerics/quantize.h"
 #include "host/checkpoint/model.h"
 #include "host/include/ironcl/checkpoint.h"
+#include "host/layer/c_checkpoint.h"
 #include "host/layer/layer_problem.h"
 #include "host/layer/selection.h"
 #include "host/registry/c_boundary.h"
@@ -24,59 +23,11 @@ using ironcl::registry::read_struct;
 using ironcl::registry::Result;
 using ironcl::registry::write_struct;
 namespace layer = ironcl::layer;
-
-/// A layer with the aligned copies of its scales and bias, made when they are first asked for.
-struct ironcl_layer_t {
-  explicit ironcl_layer_t(const LinearLayer& of) : source(&of), problem(of.problem ? of.problem->what() : "") {}
-
-  const layer::LayerWeights& weights() const {
-    std::call_once(once, [this] { made = layer::weights_of(*source); });
-    return made;
-  }
-
-  const LinearLayer* source;
-  std::string problem;
-  mutable std::once_flag once;
-  mutable layer::LayerWeights made;
-};
-
-struct ironcl_checkpoint_t {
-  explicit ironcl_checkpoint_t(ironcl::checkpoint::Checkpoint opened) : checkpoint(std::move(opened)) {
-    for (const LinearLayer& one : checkpoint.layers()) layers.emplace_back(one);
-  }
-  ironcl::checkpoint::Checkpoint checkpoint;
-  std::deque<ironcl_layer_t> layers;  ///< In the checkpoint's order; they stay where they are.
-};
+using ironcl::layer::c_api::float_type;
+using ironcl::layer::c_api::guard;
+using ironcl::layer::c_api::invalid;
 
 namespace {
-
-Result invalid(std::string message) { return {IRONCL_INVALID_ARGUMENT, std::move(message)}; }
-
-ironcl_status status_of(ErrorKind kind) {
-  switch (kind) {
-    case ErrorKind::io:
-    case ErrorKind::not_found:
-      return IRONCL_UNAVAILABLE;
-    case ErrorKind::unsupported:
-      return IRONCL_UNSUPPORTED;
-    default:
-      return IRONCL_INVALID_ARGUMENT;
-  }
-}
-
-/// registry::guard, with what a checkpoint throws.
-template <class Function>
-ironcl_status guard(ironcl_error* error, Function&& function) noexcept {
-  return ironcl::registry::guard(error, [&]() -> Result {
-    try {
-      return function();
-    } catch (const ironcl::checkpoint::Error& thrown) {
-      return {status_of(thrown.kind()), thrown.what()};
-    } catch (const std::overflow_error& thrown) {
-      return invalid(thrown.what());
-    }
-  });
-}
 
 ironcl_scale_desc scale_desc(DType type, ironcl::numerics::ScaleGrid grid) {
   ironcl_scale_desc desc{};
@@ -91,13 +42,6 @@ std::uint32_t scheme_of(ActivationScheme scheme) {
   return scheme == ActivationScheme::none    ? IRONCL_ACTIVATIONS_NONE
          : scheme == ActivationScheme::fixed ? IRONCL_ACTIVATIONS_STATIC
                                              : IRONCL_ACTIVATIONS_DYNAMIC;
-}
-
-/// F32, F16 or BF16; `missing` for NONE.
-Result float_type(const char* what, ironcl_dtype given, DType missing, DType& out) {
-  out = given == IRONCL_DTYPE_NONE ? missing : static_cast<DType>(given);
-  if (ironcl::numerics::is_float(out)) return {};
-  return invalid(fmt::format("{} is {}; F32 (1), F16 (2) and BF16 (3) are taken", what, given));
 }
 
 }  // namespace

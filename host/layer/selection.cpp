@@ -94,6 +94,16 @@ std::vector<const checkpoint::ExpertsLayer*> match_experts(const Checkpoint& che
   return found;
 }
 
+const checkpoint::ExpertsLayer& find_experts(const Checkpoint& checkpoint, const std::string& name) {
+  for (const checkpoint::ExpertsLayer& layer : checkpoint.experts()) {
+    if (layer.name != name) continue;
+    layer.check();
+    return layer;
+  }
+  check_any(checkpoint);
+  fail_not_found(checkpoint, name);
+}
+
 LeftOut left_out(const LinearLayer& layer, const checkpoint::Error& error) {
   std::string reason = error.message();
   if (!error.tensor().empty()) reason = fmt::format("'{}' {}", error.tensor(), reason);

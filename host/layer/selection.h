@@ -44,6 +44,10 @@ Selection select_layers(const checkpoint::Checkpoint& checkpoint, const std::str
 std::vector<const checkpoint::ExpertsLayer*> match_experts(const checkpoint::Checkpoint& checkpoint,
                                                            const std::string& glob);
 
+/// The layer of experts with exactly that name. Throws checkpoint::Error: not_found, with names that are near; its
+/// problem.
+const checkpoint::ExpertsLayer& find_experts(const checkpoint::Checkpoint& checkpoint, const std::string& name);
+
 /// The layer with exactly that name. Throws checkpoint::Error: not_found, with names that are near; its problem.
 const checkpoint::LinearLayer& find_layer(const checkpoint::Checkpoint& checkpoint, const std::string& name);
 

@@ -23,19 +23,18 @@ std::mutex& folder_mutex() {
   return mutex;
 }
 
-}  // namespace
-
-fs::path table_path(const fs::path& folder, const tuned::Key& key) {
-  fs::path ours = folder / tuned::file_name(key);
+/// The file whose name means `key` in some spelling, else `ours`.
+template <class Key, class Parse>
+fs::path path_of(const fs::path& folder, const Key& key, Parse parse) {
+  const fs::path ours = folder / tuned::file_name(key);
   std::error_code error;
   if (fs::exists(ours, error)) return ours;
   for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error))
-    if (tuned::parse_file_name(entry->path().filename().string()) == key) return entry->path();
+    if (parse(entry->path().filename().string()) == key) return entry->path();
   return ours;
 }
 
-std::optional<tuned::Table> read_table(const fs::path& folder, const tuned::Key& key) {
-  const fs::path path = table_path(folder, key);
+std::optional<tuned::Table> read_file(const fs::path& path) {
   std::error_code error;
   if (!fs::exists(path, error)) return std::nullopt;
   std::ifstream in(path, std::ios::binary);
@@ -46,6 +45,24 @@ std::optional<tuned::Table> read_table(const fs::path& folder, const tuned::Key&
   } catch (const std::invalid_argument& what) {
     throw std::runtime_error(path.string() + ": " + what.what() + "; mend it, move it away, or name another folder");
   }
+}
+
+}  // namespace
+
+fs::path table_path(const fs::path& folder, const tuned::Key& key) {
+  return path_of(folder, key, [](const std::string& name) { return tuned::parse_file_name(name); });
+}
+
+fs::path table_path(const fs::path& folder, const tuned::ExpertsKey& key) {
+  return path_of(folder, key, [](const std::string& name) { return tuned::parse_experts_file_name(name); });
+}
+
+std::optional<tuned::Table> read_table(const fs::path& folder, const tuned::Key& key) {
+  return read_file(table_path(folder, key));
+}
+
+std::optional<tuned::Table> read_table(const fs::path& folder, const tuned::ExpertsKey& key) {
+  return read_file(table_path(folder, key));
 }
 
 void merge_into(const fs::path& folder, const tuned::Key& key, const tuned::Table& entries) {

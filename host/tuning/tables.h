@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <optional>
 
+#include "backends/tuned/experts_table.h"
 #include "backends/tuned/table.h"
 
 namespace ironcl::tuning {
@@ -16,6 +17,10 @@ std::filesystem::path table_path(const std::filesystem::path& folder, const tune
 
 /// The table of a key; empty where there is no file. Throws std::runtime_error naming a file that is no table.
 std::optional<tuned::Table> read_table(const std::filesystem::path& folder, const tuned::Key& key);
+
+/// The same of a layer of experts.
+std::filesystem::path table_path(const std::filesystem::path& folder, const tuned::ExpertsKey& key);
+std::optional<tuned::Table> read_table(const std::filesystem::path& folder, const tuned::ExpertsKey& key);
 
 /// Merges `entries` over the key's file: under the folder's lock it is read again, merged, written aside and renamed.
 /// Whatever else the file has stays. Makes the folder. Throws std::runtime_error with path and reason; the file is

@@ -33,6 +33,19 @@ std::string variant_of(const tuned::Table& table, std::int64_t m) {
   return tuned::entry_of(table.entries().at(m)).variant;
 }
 
+TEST(TunedFiles, OfLayersOfExpertsAreFoundInBothSpellings) {
+  const tuned::ExpertsKey key{128, 768, "Fake", "fp8_w8a8", 128, 128, false};
+  for (const char* name : {"E=128,N=768,device_name=Fake,dtype=fp8_w8a8,block_shape=[128, 128].json",
+                           "E=128,N=768,device_name=Fake,dtype=fp8_w8a8,block_shape=[128,128].json"}) {
+    const Scratch scratch;
+    EXPECT_FALSE(read_table(scratch.path(""), key));
+    std::ofstream(scratch.path(name)) << R"({"64": {"BLOCK_SIZE_M": 32, "num_warps": 4}})";
+    const auto table = read_table(scratch.path(""), key);
+    ASSERT_TRUE(table) << name;
+    EXPECT_EQ(table->entries().at(64).at("BLOCK_SIZE_M").as_int64(), 32);
+  }
+}
+
 TEST(TunedFiles, AreMergedNotReplaced) {
   const Scratch scratch;
   const fs::path folder = scratch.path("new/folder");

@@ -2,9 +2,10 @@
  *
  * checkpoint.h - the quantised linear layers of a checkpoint, as problems and weights for a device: the C API.
  *
- * Opens a folder or a safetensors file, lists its layers, and says of each what a plan and prepared weights need; no
- * call here touches a device. Next door: ironcl.h (devices), plugin.h (every struct of a problem), checkpoint.hpp
- * (the same in C++), host/examples/run_checkpoint.cpp, docs/checkpoints.md (which checkpoints are read).
+ * Opens a folder or a safetensors file, lists its layers, and says of each what a plan and prepared weights need; but
+ * for ironcl_experts_*, which runs a layer of experts, no call here touches a device. Next door: ironcl.h (devices),
+ * plugin.h (every struct of a problem), checkpoint.hpp (the same in C++), host/examples/run_checkpoint.cpp,
+ * docs/checkpoints.md (which checkpoints are read).
  *
  *   ironcl_checkpoint_open -> ironcl_checkpoint_find_layer -> ironcl_layer_problem -> api->gemm_create
  *                                                          -> ironcl_layer_weights -> api->weights_prepare
@@ -102,6 +103,83 @@ IRONCL_API ironcl_status ironcl_layer_weights(ironcl_layer layer, ironcl_weights
  * INVALID_ARGUMENT where the layer's activations are not STATIC. */
 IRONCL_API ironcl_status ironcl_layer_quantize(ironcl_layer layer, ironcl_dtype x_dtype, const void* x, int64_t m,
                                                void* codes, uint64_t code_bytes, ironcl_error* error);
+
+/*===--- Layers of experts -----------------------------------------------------------------------===*/
+
+/* The matrices of a mixture of experts, with router and shared expert, as one thing that runs on a device:
+ * y[t] = sum over j of weights[t, j] * expert ids[t, j] of x[t] (+ the shared expert). docs/checkpoints.md says which
+ * models are read; every matrix is a layer of its own, too. */
+typedef struct ironcl_experts_t* ironcl_experts; /* on a device; one thread at a time */
+
+typedef struct ironcl_experts_info {
+  uint32_t struct_size;
+  uint32_t top_k;      /* experts of a token */
+  uint32_t experts;    /* E; 0 where the layer cannot be run as a whole and it is not known */
+  uint32_t shared;     /* 1: there is a shared expert */
+  int64_t hidden;      /* H: columns of x and y */
+  int64_t width;       /* I: of an expert */
+  const char* name;    /* "model.layers.3.mlp" */
+  const char* problem; /* why it cannot be run as a whole; "" where it can */
+  uint64_t bytes;      /* of all its tensors in the files */
+} ironcl_experts_info;
+
+IRONCL_API uint32_t ironcl_checkpoint_experts_count(ironcl_checkpoint checkpoint);
+/* In the order of a reader. Errors: INVALID_ARGUMENT (there is none with that index). */
+IRONCL_API ironcl_status ironcl_checkpoint_experts_info(ironcl_checkpoint checkpoint, uint32_t index,
+                                                        ironcl_experts_info* out_info, ironcl_error* error);
+
+enum { IRONCL_EXPERTS_WEIGHT_ONLY = 1u << 0 }; /* activations stay unquantised, whatever the checkpoint says */
+
+/* Zero means: BF16 for both types, F32 accuracy. */
+typedef struct ironcl_experts_choices {
+  uint32_t struct_size;
+  uint32_t flags;       /* IRONCL_EXPERTS_* */
+  ironcl_dtype x_dtype; /* of x: F32, F16 or BF16 */
+  ironcl_dtype y_dtype; /* of y: F32, F16 or BF16 */
+  uint32_t weakest_accuracy;
+  uint32_t reserved;
+  int64_t tokens; /* T: the most that a call will bring, at least 1 */
+} ironcl_experts_choices;
+
+/* Plans, prepared weights and workspace of the layer `name` on a device, by its table. The checkpoint may be closed
+ * afterwards; `api` and `device` outlive the layer. Errors: as the layer's problem says; UNSUPPORTED with the
+ * device's reason; INVALID_ARGUMENT for sizes. */
+IRONCL_API ironcl_status ironcl_experts_create(ironcl_checkpoint checkpoint, const char* name,
+                                               const ironcl_plugin* api, ironcl_device device,
+                                               const ironcl_experts_choices* choices, ironcl_experts* out_experts,
+                                               ironcl_error* error);
+/* NULL is fine. Work that was enqueued is finished first by its queue. */
+IRONCL_API void ironcl_experts_destroy(ironcl_experts experts);
+
+enum {
+  IRONCL_ROUTED_BY_ROUTER = 0, /* ids and weights are made from x */
+  IRONCL_ROUTED_BY_LOGITS = 1, /* from `logits` */
+  IRONCL_ROUTED_BY_CALLER = 2  /* ids and weights are the caller's */
+};
+
+/* Spans are tight and may be larger than needed. */
+typedef struct ironcl_experts_args {
+  uint32_t struct_size;
+  uint32_t wait_count;
+  const ironcl_event* wait;
+  const ironcl_chain* next; /* NULL */
+  int64_t tokens;           /* 0 to choices.tokens */
+  uint32_t routed;          /* IRONCL_ROUTED_BY_* */
+  uint32_t reserved;
+  ironcl_span x; /* [tokens, H] */
+  ironcl_span
+      logits;      /* f32 [tokens, E], with the gate of a shared expert [tokens, E + 1]; absent but for BY_LOGITS */
+  ironcl_span ids; /* s32 [tokens, k]: read BY_CALLER, else made; may then be absent */
+  ironcl_span weights; /* f32 [tokens, k]: likewise */
+  ironcl_span y;       /* [tokens, H] */
+} ironcl_experts_args;
+
+/* Enqueues one call as a sequence of commands, with no wait of the host in between. Buffers between the steps are the
+ * layer's own: its calls go to one queue, or wait for one another. *out_event (may be NULL) is that of the last
+ * command and released by the caller with the table's event_destroy. */
+IRONCL_API ironcl_status ironcl_experts_enqueue(ironcl_experts experts, ironcl_queue queue,
+                                                const ironcl_experts_args* args, ironcl_event* out_event,
+                                                ironcl_error* error);
 
 #ifdef __cplusplus
 }

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+// Names of tuned tables of layers of experts, and the look-up by load.
+#include "backends/tuned/experts_table.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+
+namespace ironcl::tuned {
+namespace {
+
+/// What stands before `end`, which goes with it; empty where `end` is not there.
+std::optional<std::string_view> take(std::string_view& text, std::string_view end) {
+  const std::size_t at = text.find(end);
+  if (at == std::string_view::npos) return std::nullopt;
+  const std::string_view taken = text.substr(0, at);
+  text.remove_prefix(at + end.size());
+  return taken;
+}
+
+std::optional<std::int64_t> take_size(std::string_view& text, std::string_view end) {
+  const auto digits = take(text, end);
+  if (!digits) return std::nullopt;
+  std::int64_t size = 0;
+  const auto [stop, error] = std::from_chars(digits->data(), digits->data() + digits->size(), size);
+  if (error != std::errc{} || stop != digits->data() + digits->size() || size < 1) return std::nullopt;
+  return size;
+}
+
+}  // namespace
+
+std::string file_name(const ExpertsKey& key) {
+  return "E=" + std::to_string(key.experts) + ",N=" + std::to_string(key.width) + ",device_name=" + key.device +
+         ",dtype=" + key.dtype + ",block_shape=[" + std::to_string(key.group_rows) + "," +
+         std::to_string(key.group_cols) + "]" + (key.down ? "_down" : "") + ".json";
+}
+
+std::optional<ExpertsKey> parse_experts_file_name(std::string_view name) {
+  if (!name.starts_with("E=")) return std::nullopt;
+  name.remove_prefix(2);
+  ExpertsKey key;
+  const auto experts = take_size(name, ",N=");
+  const auto width = experts ? take_size(name, ",device_name=") : std::nullopt;
+  const auto device = width ? take(name, ",dtype=") : std::nullopt;
+  const auto dtype = device ? take(name, ",block_shape=[") : std::nullopt;
+  const auto rows = dtype ? take_size(name, ",") : std::nullopt;
+  if (!rows) return std::nullopt;
+  if (name.starts_with(' ')) name.remove_prefix(1);
+  const auto cols = take_size(name, "]");
+  if (!cols || device->empty() || dtype->empty()) return std::nullopt;
+  if (name.starts_with("_down")) {
+    key.down = true;
+    name.remove_prefix(5);
+  }
+  if (name != ".json") return std::nullopt;
+  key.experts = *experts;
+  key.width = *width;
+  key.device = *device;
+  key.dtype = *dtype;
+  key.group_rows = *rows;
+  key.group_cols = *cols;
+  return key;
+}
+
+double rows_per_active_expert(std::int64_t tokens, std::int64_t top_k, std::int64_t experts) noexcept {
+  if (tokens < 1 || top_k < 1 || experts < 1) return 0;
+  const double all = static_cast<double>(experts), k = std::min(static_cast<double>(top_k), all);
+  const double hit = all * -std::expm1(static_cast<double>(tokens) * std::log1p(-k / all));
+  return static_cast<double>(tokens) * k / hit;
+}
+
+const boost::json::object* nearest_load(const Table& table, std::int64_t tokens, std::int64_t top_k,
+                                        std::int64_t experts, std::int64_t* found_tokens) {
+  const double wanted = rows_per_active_expert(tokens, top_k, experts);
+  const boost::json::object* best = nullptr;
+  double least = std::log(kFarthest);
+  std::int64_t best_tokens = 0;
+  for (const auto& [key, entry] : table.entries()) {
+    const double rows = rows_per_active_expert(key, top_k, experts);
+    double far = std::fabs(std::log(wanted) - std::log(rows));
+    const bool last = key == table.entries().rbegin()->first;
+    if (last && rows >= static_cast<double>(kManyRows) && wanted > rows) far = 0;
+    if (!(far <= least) || (best != nullptr && far == least)) continue;
+    best = &entry;
+    least = far;
+    best_tokens = key;
+  }
+  if (best != nullptr && found_tokens != nullptr) *found_tokens = best_tokens;
+  return best;
+}
+
+}  // namespace ironcl::tuned

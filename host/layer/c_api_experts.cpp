@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+// The C door of layers of experts (checkpoint.h). Part of libironcl. Next door: c_api.cpp (single matrices).
+#include <fmt/format.h>
+
+#include <memory>
+#include <utility>
+
+#include "host/include/ironcl/ironcl.hpp"
+#include "host/layer/c_checkpoint.h"
+#include "host/layer/experts.h"
+#include "host/layer/selection.h"
+
+namespace layer = ironcl::layer;
+using ironcl::checkpoint::ExpertsLayer;
+using ironcl::layer::c_api::float_type;
+using ironcl::layer::c_api::guard;
+using ironcl::layer::c_api::invalid;
+using ironcl::numerics::DType;
+using ironcl::registry::read_struct;
+using ironcl::registry::Result;
+using ironcl::registry::write_struct;
+
+struct ironcl_experts_t {
+  ironcl_experts_t(const ironcl::Device& of, const layer::ExpertsSource& source, const layer::ExpertsChoices& choices)
+      : device(of), layer(of, source, choices) {}
+  ironcl::Device device;
+  layer::Experts layer;
+};
+
+namespace {
+
+/// A queue that stays the caller's.
+class BorrowedQueue : public ironcl::Queue {
+ public:
+  BorrowedQueue(const ironcl::Device& device, ironcl_queue queue) {
+    owner_ = device.owner();
+    api_ = &device.api();
+    handle_ = queue;
+  }
+  BorrowedQueue(const BorrowedQueue&) = delete;
+  BorrowedQueue& operator=(const BorrowedQueue&) = delete;
+  ~BorrowedQueue() { handle_ = nullptr; }
+};
+
+/// An event that becomes the caller's.
+class HandedOver : public ironcl::Event {
+ public:
+  explicit HandedOver(ironcl::Event&& event) : Event(std::move(event)) {}
+  ironcl_event release() { return std::exchange(handle_, nullptr); }
+};
+
+/// guard, with what the C++ API throws.
+template <class Function>
+ironcl_status guard_device(ironcl_error* error, Function&& function) noexcept {
+  return guard(error, [&]() -> Result {
+    try {
+      return function();
+    } catch (const ironcl::Error& thrown) {
+      return {thrown.status(), thrown.what(), thrown.native_code()};
+    }
+  });
+}
+
+}  // namespace
+
+extern "C" {
+
+uint32_t ironcl_checkpoint_experts_count(ironcl_checkpoint checkpoint) {
+  return checkpoint == nullptr ? 0 : static_cast<uint32_t>(checkpoint->checkpoint.experts().size());
+}
+
+ironcl_status ironcl_checkpoint_experts_info(ironcl_checkpoint checkpoint, uint32_t index,
+                                             ironcl_experts_info* out_info, ironcl_error* error) {
+  return guard(error, [&]() -> Result {
+    if (checkpoint == nullptr || out_info == nullptr) return invalid("checkpoint or out_info is NULL");
+    const auto& all = checkpoint->checkpoint.experts();
+    if (index >= all.size())
+      return invalid(fmt::format("layer of experts {} does not exist; there are {}", index, all.size()));
+    const ExpertsLayer& one = all[index];
+    ironcl_experts_info info{};
+    info.top_k = static_cast<std::uint32_t>(one.routing.top_k);
+    info.experts = static_cast<std::uint32_t>(one.routing.experts);
+    info.shared = one.shared ? 1 : 0;
+    info.hidden = one.hidden;
+    info.width = one.width;
+    info.name = one.name.c_str();
+    info.problem = one.problem ? one.problem->what() : "";
+    info.bytes = one.bytes;
+    return write_struct(info, "ironcl_experts_info", out_info);
+  });
+}
+
+ironcl_status ironcl_experts_create(ironcl_checkpoint checkpoint, const char* name, const ironcl_plugin* api,
+                                    ironcl_device device, const ironcl_experts_choices* choices,
+                                    ironcl_experts* out_experts, ironcl_error* error) {
+  return guard_device(error, [&]() -> Result {
+    if (checkpoint == nullptr || name == nullptr || api == nullptr || device == nullptr || choices == nullptr ||
+        out_experts == nullptr)
+      return invalid("checkpoint, name, api, device, choices or out_experts is NULL");
+    ironcl_experts_choices given{};
+    if (Result read = read_struct(choices, "ironcl_experts_choices", sizeof(std::uint32_t), given); !read.ok())
+      return read;
+    if ((given.flags & ~std::uint32_t{IRONCL_EXPERTS_WEIGHT_ONLY}) != 0)
+      return {IRONCL_UNIMPLEMENTED, "ironcl_experts_choices.flags has bits that are not known"};
+    layer::ExpertsChoices chosen;
+    if (Result read = float_type("x_dtype", given.x_dtype, DType::bf16, chosen.x); !read.ok()) return read;
+    if (Result read = float_type("y_dtype", given.y_dtype, DType::bf16, chosen.out); !read.ok()) return read;
+    if (given.weakest_accuracy > IRONCL_ACCURACY_TENSOR14)
+      return invalid(fmt::format("weakest_accuracy is {}; IRONCL_ACCURACY_* are known", given.weakest_accuracy));
+    chosen.weakest_accuracy = static_cast<ironcl::numerics::AccuracyClass>(given.weakest_accuracy);
+    chosen.tokens = given.tokens;
+    const ExpertsLayer& found = layer::find_experts(checkpoint->checkpoint, name);
+    const auto source =
+        layer::source_of(checkpoint->checkpoint, found, (given.flags & IRONCL_EXPERTS_WEIGHT_ONLY) == 0);
+    *out_experts =
+        std::make_unique<ironcl_experts_t>(ironcl::Device(api, device, api->name), *source, chosen).release();
+    return {};
+  });
+}
+
+void ironcl_experts_destroy(ironcl_experts experts) { delete experts; }
+
+ironcl_status ironcl_experts_enqueue(ironcl_experts experts, ironcl_queue queue, const ironcl_experts_args* args,
+                                     ironcl_event* out_event, ironcl_error* error) {
+  return guard_device(error, [&]() -> Result {
+    if (experts == nullptr || queue == nullptr || args == nullptr) return invalid("experts, queue or args is NULL");
+    ironcl_experts_args given{};
+    if (Result read = read_struct(args, "ironcl_experts_args", sizeof(std::uint32_t), given); !read.ok()) return read;
+    if (given.next != nullptr) return {IRONCL_UNIMPLEMENTED, "ironcl_experts_args.next must be NULL"};
+    if (given.routed > IRONCL_ROUTED_BY_CALLER)
+      return invalid(fmt::format("routed is {}; IRONCL_ROUTED_BY_* are known", given.routed));
+    if (given.wait_count != 0 && given.wait == nullptr) return invalid("wait is NULL, but wait_count is not 0");
+    layer::ExpertsArgs call;
+    call.tokens = given.tokens;
+    call.routed = static_cast<layer::RoutedBy>(given.routed);
+    call.x = given.x;
+    call.logits = given.logits;
+    call.ids = given.ids;
+    call.weights = given.weights;
+    call.y = given.y;
+    call.wait.assign(given.wait, given.wait + given.wait_count);
+    BorrowedQueue borrowed(experts->device, queue);
+    HandedOver event(experts->layer.enqueue(borrowed, call));
+    if (out_event != nullptr) *out_event = event.release();
+    return {};
+  });
+}
+
+}  // extern "C"

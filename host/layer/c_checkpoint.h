@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the C doors of checkpoints share: the objects behind the handles, and what is thrown behind them as a status.
+// Next door: c_api.cpp (single matrices), c_api_experts.cpp (layers of experts).
+#pragma once
+
+#include <fmt/format.h>
+
+#include <deque>
+#include <mutex>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+#include "backends/numerics/casts.h"
+#include "host/checkpoint/model.h"
+#include "host/include/ironcl/checkpoint.h"
+#include "host/layer/layer_problem.h"
+#include "host/registry/c_boundary.h"
+
+/// A layer with the aligned copies of its scales and bias, made when they are first asked for.
+struct ironcl_layer_t {
+  explicit ironcl_layer_t(const ironcl::checkpoint::LinearLayer& of)
+      : source(&of), problem(of.problem ? of.problem->what() : "") {}
+
+  const ironcl::layer::LayerWeights& weights() const {
+    std::call_once(once, [this] { made = ironcl::layer::weights_of(*source); });
+    return made;
+  }
+
+  const ironcl::checkpoint::LinearLayer* source;
+  std::string problem;
+  mutable std::once_flag once;
+  mutable ironcl::layer::LayerWeights made;
+};
+
+struct ironcl_checkpoint_t {
+  explicit ironcl_checkpoint_t(ironcl::checkpoint::Checkpoint opened) : checkpoint(std::move(opened)) {
+    for (const ironcl::checkpoint::LinearLayer& one : checkpoint.layers()) layers.emplace_back(one);
+  }
+  ironcl::checkpoint::Checkpoint checkpoint;
+  std::deque<ironcl_layer_t> layers;  ///< In the checkpoint's order; they stay where they are.
+};
+
+namespace ironcl::layer::c_api {
+
+inline registry::Result invalid(std::string message) { return {IRONCL_INVALID_ARGUMENT, std::move(message)}; }
+
+inline ironcl_status status_of(checkpoint::ErrorKind kind) {
+  switch (kind) {
+    case checkpoint::ErrorKind::io:
+    case checkpoint::ErrorKind::not_found:
+      return IRONCL_UNAVAILABLE;
+    case checkpoint::ErrorKind::unsupported:
+      return IRONCL_UNSUPPORTED;
+    default:
+      return IRONCL_INVALID_ARGUMENT;
+  }
+}
+
+/// registry::guard, with what a checkpoint throws.
+template <class Function>
+ironcl_status guard(ironcl_error* error, Function&& function) noexcept {
+  return registry::guard(error, [&]() -> registry::Result {
+    try {
+      return function();
+    } catch (const checkpoint::Error& thrown) {
+      return {status_of(thrown.kind()), thrown.what()};
+    } catch (const std::overflow_error& thrown) {
+      return invalid(thrown.what());
+    }
+  });
+}
+
+/// F32, F16 or BF16; `missing` for NONE.
+inline registry::Result float_type(const char* what, ironcl_dtype given, numerics::DType missing,
+                                   numerics::DType& out) {
+  out = given == IRONCL_DTYPE_NONE ? missing : static_cast<numerics::DType>(given);
+  if (numerics::is_float(out)) return {};
+  return invalid(fmt::format("{} is {}; F32 (1), F16 (2) and BF16 (3) are taken", what, given));
+}
+
+}  // namespace ironcl::layer::c_api

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+// The C door of layers of experts: what there is, what is refused, and the same bits as by the C++ classes.
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "host/include/ironcl/checkpoint.h"
+#include "host/layer/experts_judge.h"
+#include "tests/layer/experts_support.h"
+
+namespace {
+
+using namespace ironcl;
+
+template <class Struct>
+Struct sized() {
+  Struct value{};
+  value.struct_size = sizeof value;
+  return value;
+}
+
+class ExpertsApi : public testing::Test {
+ protected:
+  ExpertsApi() {
+    const std::string path = std::string(TEST_DATA) + "/experts/deepseek-v3";
+    if (ironcl_checkpoint_open(path.c_str(), nullptr, &checkpoint, &error) != IRONCL_OK)
+      throw std::runtime_error(error.message);
+  }
+  ~ExpertsApi() override { ironcl_checkpoint_close(checkpoint); }
+  ironcl_checkpoint checkpoint = nullptr;
+  ironcl_error error = sized<ironcl_error>();
+};
+
+TEST_F(ExpertsApi, SaysWhatThereIs) {
+  ASSERT_EQ(ironcl_checkpoint_experts_count(checkpoint), 1u);
+  auto info = sized<ironcl_experts_info>();
+  ASSERT_EQ(ironcl_checkpoint_experts_info(checkpoint, 0, &info, &error), IRONCL_OK) << error.message;
+  EXPECT_STREQ(info.name, "model.layers.0.mlp");
+  EXPECT_STREQ(info.problem, "");
+  EXPECT_EQ(info.experts, 8u);
+  EXPECT_EQ(info.top_k, 2u);
+  EXPECT_EQ(info.hidden, 160);
+  EXPECT_EQ(info.width, 96);
+  EXPECT_EQ(info.shared, 1u);
+  EXPECT_EQ(ironcl_checkpoint_experts_info(checkpoint, 1, &info, &error), IRONCL_INVALID_ARGUMENT);
+  EXPECT_EQ(ironcl_checkpoint_experts_count(nullptr), 0u);
+}
+
+TEST_F(ExpertsApi, RefusesWhatIsMissing) {
+  ironcl_experts experts = nullptr;
+  auto choices = sized<ironcl_experts_choices>();
+  choices.tokens = 4;
+  EXPECT_EQ(ironcl_experts_create(checkpoint, "model.layers.0.mlp", nullptr, nullptr, &choices, &experts, &error),
+            IRONCL_INVALID_ARGUMENT);
+  EXPECT_EQ(ironcl_experts_create(nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, &error),
+            IRONCL_INVALID_ARGUMENT);
+  EXPECT_EQ(ironcl_experts_enqueue(nullptr, nullptr, nullptr, nullptr, &error), IRONCL_INVALID_ARGUMENT);
+  ironcl_experts_destroy(nullptr);
+  EXPECT_EQ(experts, nullptr);
+}
+
+TEST_F(ExpertsApi, GivesTheBitsOfTheClasses) {
+  Registry::Options options;
+  options.use_environment = false;
+  options.plugin_dirs = REAL_PLUGIN_DIR;
+  const Registry registry = Registry::discover(options);
+  std::size_t ran = 0;
+  for (const Device& device : registry.devices()) {
+    const layer::Example example("deepseek-v3", true);
+    ironcl_experts experts = nullptr;
+    auto choices = sized<ironcl_experts_choices>();
+    EXPECT_EQ(ironcl_experts_create(checkpoint, "model.layers.0.mpl", &device.api(), device.handle(), &choices,
+                                    &experts, &error),
+              IRONCL_UNAVAILABLE);
+    EXPECT_NE(std::string(error.message).find("model.layers.0.mlp"), std::string::npos) << error.message;
+    EXPECT_EQ(ironcl_experts_create(checkpoint, "model.layers.0.mlp", &device.api(), device.handle(), &choices,
+                                    &experts, &error),
+              IRONCL_INVALID_ARGUMENT)
+        << "0 tokens";
+    choices.tokens = example.input.tokens;
+    choices.y_dtype = IRONCL_F32;
+    const ironcl_status made = ironcl_experts_create(checkpoint, "model.layers.0.mlp", &device.api(), device.handle(),
+                                                     &choices, &experts, &error);
+    if (made == IRONCL_UNIMPLEMENTED || made == IRONCL_UNSUPPORTED) continue;
+    ASSERT_EQ(made, IRONCL_OK) << error.message;
+    ++ran;
+    Queue queue(device);
+    const Buffer x(device, example.input.x.size()), y(device, example.y.size() * 4);
+    const Buffer ids(device, example.input.routed->ids.size() * 4),
+        weights(device, example.input.routed->weights.size() * 4);
+    queue.write(x.span(), std::span(example.input.x));
+    queue.write(ids.span(), std::span(example.input.routed->ids));
+    queue.write(weights.span(), std::span(example.input.routed->weights));
+    auto args = sized<ironcl_experts_args>();
+    args.tokens = example.input.tokens;
+    args.routed = IRONCL_ROUTED_BY_CALLER;
+    args.x = x;
+    args.ids = ids;
+    args.weights = weights;
+    args.y = y;
+    ironcl_event event = nullptr;
+    ASSERT_EQ(ironcl_experts_enqueue(experts, queue.handle(), &args, &event, &error), IRONCL_OK) << error.message;
+    ASSERT_EQ(device.api().event_wait(event, UINT64_MAX, &error), IRONCL_OK) << error.message;
+    device.api().event_destroy(event);
+    ASSERT_EQ(ironcl_experts_enqueue(experts, queue.handle(), &args, nullptr, &error), IRONCL_OK)
+        << "without an event";
+    std::vector<std::byte> got(y.size());
+    queue.read(y.span(), std::span(got)).wait();
+    args.tokens = 99;
+    EXPECT_EQ(ironcl_experts_enqueue(experts, queue.handle(), &args, nullptr, &error), IRONCL_INVALID_ARGUMENT);
+    queue.finish();
+    ironcl_experts_destroy(experts);
+    layer::ExpertsChoices same;
+    same.tokens = example.input.tokens;
+    same.out = numerics::DType::f32;
+    layer::Experts classes(device, *example.source, same);
+    EXPECT_TRUE(layer::compute(device, classes, example.input).y == got) << device.uri();
+  }
+  if (ran == 0) GTEST_SKIP() << "no device runs a layer of experts";
+}
+
+}  // namespace
