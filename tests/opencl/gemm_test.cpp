@@ -168,7 +168,8 @@ TEST_F(OpenClGemm, IsRightForOtherElementAndScaleTypes) {
                                                                    {DType::i8, DType::i8},
                                                                    {DType::f32, DType::e4m3fn},
                                                                    {DType::bf16, DType::e4m3fn},
-                                                                   {DType::f16, DType::i8}}) {
+                                                                   {DType::f16, DType::i8},
+                                                                   {DType::bf16, DType::i8}}) {
       Case c{13, 65, 400};
       c.a = a;
       c.b = b;

@@ -26,6 +26,10 @@ std::optional<Refusal> needs(const Features& f, const Problem& p) {
     return Refusal{Reason::dtype, "activations of " + std::string(numerics::name_of(p.a)) +
                                       " that stay unquantised are not exact in bf16"};
   }
+  if (element(p.b).integer && !element(p.a).integer) {
+    return Refusal{Reason::dtype,
+                   "tiles of bytes multiply i8 by i8; activations are " + std::string(numerics::name_of(p.a))};
+  }
   return std::nullopt;
 }
 
