@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <utility>
 
 #include "backends/numerics/casts.h"
 #include "backends/opencl/elements.h"
@@ -13,6 +14,58 @@ namespace ironcl::opencl {
 
 using backend::Error;
 using backend::Status;
+
+namespace {
+
+/// Bytes of a buffer as the host sees them while this lives: where host and device share memory, the device's own;
+/// elsewhere an image of them, in `spare`, so that drivers keep none for as long as the buffer lives.
+class HostView {
+ public:
+  HostView(const Context& context, const cl::CommandQueue& queue, const cl::Buffer& buffer, cl_map_flags how,
+           std::uint64_t at, std::uint64_t size, std::vector<std::uint8_t>& spare)
+      : queue_(queue), buffer_(buffer), writes_(how != CL_MAP_READ), at_(at), size_(size) {
+    if (context.features.unified_memory) {
+      mapped_ = queue.enqueueMapBuffer(buffer, CL_TRUE, how, at, size);
+      bytes_ = static_cast<std::uint8_t*>(mapped_);
+    } else {
+      spare.resize(size);
+      bytes_ = spare.data();
+      if (!writes_) queue.enqueueReadBuffer(buffer, CL_TRUE, at, size, bytes_);
+    }
+  }
+  HostView(const HostView&) = delete;
+  HostView& operator=(const HostView&) = delete;
+  ~HostView() {
+    try {
+      unmap();
+    } catch (const cl::Error&) {  // Somebody is about to be told of an earlier one.
+    }
+  }
+
+  std::uint8_t* bytes() const { return bytes_; }
+  /// The last word: what was written is on the device once this has returned.
+  void close() {
+    if (mapped_ == nullptr && writes_) queue_.enqueueWriteBuffer(buffer_, CL_TRUE, at_, size_, bytes_);
+    unmap();
+  }
+
+ private:
+  void unmap() {
+    if (void* const mapped = std::exchange(mapped_, nullptr); mapped != nullptr) {
+      queue_.enqueueUnmapMemObject(buffer_, mapped);
+      queue_.finish();
+    }
+  }
+
+  const cl::CommandQueue& queue_;
+  const cl::Buffer& buffer_;
+  bool writes_;
+  std::uint64_t at_, size_;
+  void* mapped_ = nullptr;
+  std::uint8_t* bytes_ = nullptr;
+};
+
+}  // namespace
 
 Weights::Weights(ContextPtr context, const backend::WeightsDesc& desc, WeightFormPtr form)
     : context_(std::move(context)),
@@ -82,14 +135,16 @@ Weights::Held Weights::hold(WeightFormPtr form, const std::uint8_t* codes, std::
     held.memory = {
         cl::Buffer(context_->context, CL_MEM_READ_ONLY, all),
         cl::Buffer(context_->context, CL_MEM_READ_ONLY, scale_bytes * static_cast<std::uint64_t>(matrices_))};
-    std::vector<std::uint8_t> packed(bytes);
+    std::vector<std::uint8_t> spare;
     for (std::int64_t matrix = 0; matrix < matrices_; ++matrix) {
       const std::uint8_t* const from =
           codes + matrix * n_ * ld * static_cast<std::int64_t>(numerics::size_of(dtype_));
-      form->pack(n_, k_, from, ld, packed.data());
-      const std::vector<float> scales = column_scales(*form, held.extent, matrix, from, ld);
       const auto at = static_cast<std::uint64_t>(matrix);
-      queue.enqueueWriteBuffer(held.memory.codes, CL_TRUE, at * bytes, bytes, packed.data());
+      // Packed where they will lie: where memory is shared there is no second image of them, not even for a while.
+      HostView packed(*context_, queue, held.memory.codes, CL_MAP_WRITE_INVALIDATE_REGION, at * bytes, bytes, spare);
+      form->pack(n_, k_, from, ld, packed.bytes());
+      packed.close();
+      const std::vector<float> scales = column_scales(*form, held.extent, matrix, from, ld);
       queue.enqueueWriteBuffer(held.memory.scales, CL_TRUE, at * scale_bytes, scale_bytes, scales.data());
     }
   });
@@ -115,16 +170,17 @@ std::uint64_t Weights::device_bytes() const noexcept {
 
 void Weights::export_to(std::byte* data, std::byte* scales) {
   const Held& held = forms_.front();
-  std::vector<std::uint8_t> packed(held.extent.code_bytes.bytes());
-  const std::uint64_t bytes = data_bytes() / static_cast<std::uint64_t>(matrices_);
-  const cl::CommandQueue queue =
-      guarded("reading weights", [&] { return cl::CommandQueue(context_->context, context_->device); });
-  for (std::uint64_t matrix = 0; matrix < static_cast<std::uint64_t>(matrices_); ++matrix) {
-    guarded("reading weights", [&] {
-      queue.enqueueReadBuffer(held.memory.codes, CL_TRUE, matrix * packed.size(), packed.size(), packed.data());
-    });
-    held.form->unpack(n_, k_, packed.data(), reinterpret_cast<std::uint8_t*>(data) + matrix * bytes);
-  }
+  const std::uint64_t packed_bytes = held.extent.code_bytes.bytes(),
+                      bytes = data_bytes() / static_cast<std::uint64_t>(matrices_);
+  guarded("reading weights", [&] {
+    const cl::CommandQueue queue(context_->context, context_->device);
+    std::vector<std::uint8_t> spare;
+    for (std::uint64_t matrix = 0; matrix < static_cast<std::uint64_t>(matrices_); ++matrix) {
+      HostView packed(*context_, queue, held.memory.codes, CL_MAP_READ, matrix * packed_bytes, packed_bytes, spare);
+      held.form->unpack(n_, k_, packed.bytes(), reinterpret_cast<std::uint8_t*>(data) + matrix * bytes);
+      packed.close();
+    }
+  });
   if (!original_scales_.empty()) std::memcpy(scales, original_scales_.data(), original_scales_.size());
 }
 

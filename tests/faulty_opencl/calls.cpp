@@ -282,6 +282,27 @@ EXPORT cl_int clEnqueueWriteBuffer(cl_command_queue q, cl_mem m, cl_bool blockin
   return enqueue(REAL(clEnqueueWriteBuffer), blocking == CL_FALSE, q, waits, list, event, m, blocking, at, size,
                  from);
 }
+EXPORT void* clEnqueueMapBuffer(cl_command_queue q, cl_mem m, cl_bool blocking, cl_map_flags how, size_t at,
+                                size_t size, cl_uint waits, const cl_event* list, cl_event* event, cl_int* code) {
+  const Verdict verdict = judge("clEnqueueMapBuffer", false);
+  if (verdict.code != CL_SUCCESS) {
+    if (code != nullptr) *code = verdict.code;
+    return nullptr;
+  }
+  void* const data = next<decltype(&clEnqueueMapBuffer)>("clEnqueueMapBuffer")(q, m, blocking, how, at, size, waits,
+                                                                               list, event, code);
+  if (data != nullptr && event != nullptr) count(Kind::event, 1);
+  return data;
+}
+// A failure is made up after the work was done: memory that stays mapped cannot be released.
+EXPORT cl_int clEnqueueUnmapMemObject(cl_command_queue q, cl_mem m, void* data, cl_uint waits, const cl_event* list,
+                                      cl_event* event) {
+  const Verdict verdict = judge("clEnqueueUnmapMemObject", false);
+  const cl_int answer =
+      next<decltype(&clEnqueueUnmapMemObject)>("clEnqueueUnmapMemObject")(q, m, data, waits, list, event);
+  if (answer == CL_SUCCESS && event != nullptr) count(Kind::event, 1);
+  return verdict.code != CL_SUCCESS ? verdict.code : answer;
+}
 EXPORT cl_int clEnqueueFillBuffer(cl_command_queue q, cl_mem m, const void* pattern, size_t pattern_size, size_t at,
                                   size_t size, cl_uint waits, const cl_event* list, cl_event* event) {
   return enqueue(REAL(clEnqueueFillBuffer), true, q, waits, list, event, m, pattern, pattern_size, at, size);

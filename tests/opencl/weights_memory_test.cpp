@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// What preparing weights takes of memory, from a mapped file to a device that shares the host's memory.
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "tests/opencl/harness.h"
+
+namespace ironcl::opencl::testing {
+namespace {
+
+using backend::DType;
+
+/// A number of /proc/self/status, in bytes.
+std::int64_t status_of(const std::string& field) {
+  std::ifstream in("/proc/self/status");
+  for (std::string line; std::getline(in, line);) {
+    if (line.starts_with(field + ":")) return std::stoll(line.substr(field.size() + 1)) * 1024;
+  }
+  return 0;
+}
+
+/// Lets VmHWM begin anew; false where the kernel does not.
+bool forget_peak() { return static_cast<bool>(std::ofstream("/proc/self/clear_refs") << 5 << std::flush); }
+
+/// `size` bytes of a file, mapped; a hole on the disk, pages in memory as soon as they are read.
+class MappedFile {
+ public:
+  explicit MappedFile(std::size_t size) : size_(size) {
+    std::string name = (std::filesystem::temp_directory_path() / "ironcl-weights-XXXXXX").string();
+    const int file = mkstemp(name.data());
+    std::filesystem::remove(name);
+    if (file < 0 || ftruncate(file, static_cast<off_t>(size)) != 0) return;
+    data_ = mmap(nullptr, size, PROT_READ, MAP_SHARED, file, 0);
+    close(file);
+  }
+  MappedFile(const MappedFile&) = delete;
+  MappedFile& operator=(const MappedFile&) = delete;
+  ~MappedFile() {
+    if (data_ != MAP_FAILED) munmap(data_, size_);
+  }
+  const std::byte* data() const { return data_ == MAP_FAILED ? nullptr : static_cast<const std::byte*>(data_); }
+
+ private:
+  std::size_t size_;
+  void* data_ = MAP_FAILED;
+};
+
+TEST(OpenClWeightsMemory, HeavyAreCopiedOnceFromTheFile) {
+  if (devices().empty()) GTEST_SKIP() << why_no_devices();
+  constexpr std::int64_t n = 8192, k = 32768, size = n * k;
+  const MappedFile file(size);
+  if (file.data() == nullptr || !forget_peak()) GTEST_SKIP() << "no mapped file, or no peak of memory";
+  const std::vector<float> scales(static_cast<std::size_t>(n / 128 * (k / 128)), 1.0f);
+  for (const auto& device : devices()) {
+    if (!device->props().import_host_pointer) continue;  // Its memory is its own.
+    backend::WeightsDesc w;
+    w.dtype = DType::e4m3fn;
+    w.n = n;
+    w.k = w.ld = k;
+    w.scale = {DType::f32, {128, 128}, k / 128};
+    w.data = file.data();
+    w.scales = reinterpret_cast<const std::byte*>(scales.data());
+    (void)forget_peak();
+    const std::int64_t before = status_of("VmRSS");
+    const auto weights = device->prepare_weights(w);
+    const std::int64_t peak = status_of("VmHWM") - before, after = status_of("VmRSS") - before;
+    RecordProperty("peak", std::to_string(peak));
+    std::printf("%s: weights of %lld MiB: %lld on the device, peak %lld of which the mapped file is %lld\n",
+                device->props().name.c_str(), static_cast<long long>(size >> 20),
+                static_cast<long long>(weights->device_bytes() >> 20), static_cast<long long>(peak >> 20),
+                static_cast<long long>((after - static_cast<std::int64_t>(weights->device_bytes())) >> 20));
+    // The file's pages, the weights, their scales; an image in between would be another 256 MiB.
+    EXPECT_LT(peak, size + static_cast<std::int64_t>(weights->device_bytes()) + size / 8);
+  }
+}
+
+}  // namespace
+}  // namespace ironcl::opencl::testing
