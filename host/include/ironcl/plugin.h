@@ -186,8 +186,8 @@ enum {
  * after another, n x k each; the grid of b_scale starts anew with each matrix. group_sizes[g] (s32, on the device,
  * read there when the call runs) is the number of rows that matrix g multiplies. It is never trusted: a negative one
  * counts as 0, and rows past the last that the layout has are cut off. Only rows of D and d_scale that a matrix
- * multiplies are written (of a_quantized they alone have a meaning). How a row's sum is added up does not depend on
- * the other rows. A row has its own scales: group_rows of a_scale and d_scale is 1 where they have a dtype. */
+ * multiplies are written (of a_quantized they alone have a meaning). In one plan, how it sums a row does not depend
+ * on the others. A row has its own scales: group_rows of a_scale and d_scale is 1 where they have a dtype. */
 enum {
   IRONCL_GROUPING_NONE = 0,
   /* Rows of A and D are sorted by matrix, without gaps and without alignment: matrix g has the rows from the sum of

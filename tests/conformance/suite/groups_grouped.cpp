@@ -215,12 +215,17 @@ void a_row_has_no_company(Context& c) {
     std::size_t g = 0;
     while (row >= rig.begin()[g] + rig.used()[g]) ++g;
     GroupedProblem alone = crowd;
-    alone.m = 1;
     alone.counts.assign(crowd.counts.size(), 0);
     alone.counts[g] = 1;
+    // The same plan, since one for fewer rows may have another kernel; the row comes first, the others have no
+    // matrix.
     GroupedOperands operands = rig.operands();
-    operands.a = row_bytes(operands.a, row, static_cast<std::size_t>(crowd.dense.k));
-    operands.a_scale = row_bytes(operands.a_scale, row, operands.a_scale.size() / static_cast<std::size_t>(crowd.m));
+    const auto first = [&](std::vector<std::byte>& rows) {
+      const std::vector<std::byte> chosen = row_bytes(rows, row, rows.size() / static_cast<std::size_t>(crowd.m));
+      std::ranges::copy(chosen, rows.begin());
+    };
+    first(operands.a);
+    first(operands.a_scale);
     GroupedRig one(c, alone, operands);
     one.call();
     EXPECT_EQ(one.used_bytes(), row_bytes(all, row, bytes))
