@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "backends/numerics/checked.h"
 #include "backends/opencl/probe.h"
 
 namespace ironcl::opencl {
@@ -29,7 +30,8 @@ inline double scalar_fma_seconds(double count, double efficiency, const Features
 
 /// Rounds that `work_groups` take on the units of a device, one to a unit.
 inline double rounds(std::int64_t work_groups, const Features& f) {
-  return static_cast<double>((work_groups + f.compute_units - 1) / f.compute_units);
+  const std::int64_t whole = numerics::ceil_div(work_groups, f.compute_units);
+  return static_cast<double>(whole);
 }
 
 }  // namespace ironcl::opencl

@@ -107,17 +107,30 @@ std::string known_options(std::span<const Variant> all) {
   return text;
 }
 
+[[noreturn]] void refuse_variant(const std::string& name, std::span<const Variant> all) {
+  std::string names;
+  for (const Variant& variant : all) names.append(names.empty() ? "" : ", ").append(variant.name);
+  throw Error(Status::invalid_argument, "option variant=" + name + ": there is no such variant; there are " + names);
+}
+
+[[noreturn]] void refuse_value(const Variant& variant, const Tunable& tunable, const std::string& value) {
+  std::string allowed;
+  for (const int v : tunable.values) allowed.append(allowed.empty() ? "" : ", ").append(std::to_string(v));
+  throw Error(Status::invalid_argument, "option " + tunable.name + "=" + value + " of variant " + variant.name +
+                                            " is out of range; it takes " + allowed);
+}
+
+[[noreturn]] void refuse_option(const Variant& variant, const std::string& key, std::span<const Variant> all) {
+  throw Error(Status::invalid_argument,
+              "option " + key + " is not known to variant " + variant.name + "; known are " + known_options(all));
+}
+
 const Variant* asked_variant(const Ground& ground, const GemmDesc& desc) {
   const Variant* asked = nullptr;
   for (const auto& [key, value] : desc.options) {
     if (key != "variant") continue;
     asked = find_variant(value, ground.variants);
-    if (asked == nullptr) {
-      std::string names;
-      for (const Variant& variant : ground.variants) names.append(names.empty() ? "" : ", ").append(variant.name);
-      throw Error(Status::invalid_argument,
-                  "option variant=" + value + ": there is no such variant; there are " + names);
-    }
+    if (asked == nullptr) refuse_variant(value, ground.variants);
   }
   return asked;
 }
@@ -128,18 +141,12 @@ void apply_options(const Ground& ground, const GemmDesc& desc, const Variant& va
     if (key == "variant") continue;
     const auto tunable = std::find_if(variant.tunables.begin(), variant.tunables.end(),
                                       [&](const Tunable& t) { return t.name == key; });
-    if (tunable == variant.tunables.end()) {
-      throw Error(Status::invalid_argument, "option " + key + " is not known to variant " + variant.name +
-                                                "; known are " + known_options(ground.variants));
-    }
+    if (tunable == variant.tunables.end()) refuse_option(variant, key, ground.variants);
     int number = 0;
     const auto [end, code] = std::from_chars(value.data(), value.data() + value.size(), number);
     if (code != std::errc() || end != value.data() + value.size() ||
         std::find(tunable->values.begin(), tunable->values.end(), number) == tunable->values.end()) {
-      std::string allowed;
-      for (const int v : tunable->values) allowed.append(allowed.empty() ? "" : ", ").append(std::to_string(v));
-      throw Error(Status::invalid_argument, "option " + key + "=" + value + " of variant " + variant.name +
-                                                " is out of range; it takes " + allowed);
+      refuse_value(variant, *tunable, value);
     }
     tuning[key] = number;
   }

@@ -35,14 +35,15 @@ struct Operand {
   bool gathered = false;                          ///< The problem's rows are found among these through the index.
 };
 
+// clang-tidy: opencl.hpp calls the assignment of its objects noexcept, although what it releases may answer an error.
 /// Memory of a call.
-struct Memory {
+struct Memory {  // NOLINT(bugprone-exception-escape)
   cl::Buffer buffer;
   std::uint64_t at = 0;  ///< Bytes.
 };
 
 /// Packed weights as a kernel reads them.
-struct DeviceWeights {
+struct DeviceWeights {  // NOLINT(bugprone-exception-escape)
   cl::Buffer codes, scales;
 };
 

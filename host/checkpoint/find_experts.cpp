@@ -339,6 +339,7 @@ std::vector<ExpertsLayer> find_experts(const Folder& folder, const std::vector<L
     module.mixtral_names |= expert->projection.front() == 'w';
   }
   std::vector<ExpertsLayer> result;
+  result.reserve(modules.size());
   for (const Module& module : modules)
     result.push_back(ExpertsBuilder(folder, layers, by_name, module, routing).build());
   std::sort(result.begin(), result.end(),

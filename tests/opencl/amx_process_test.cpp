@@ -29,8 +29,6 @@
 namespace ironcl::opencl::testing {
 namespace {
 
-using backend::DType;
-
 constexpr long kAskForState = 0x1023;  // ARCH_REQ_XCOMP_PERM
 constexpr long kSwitchCpuid = 0x1012;  // ARCH_SET_CPUID
 

@@ -17,6 +17,7 @@
 #include "tests/conformance/suite/groups.h"
 
 // Of a sanitizer's own malloc, of which mallinfo2 knows nothing; absent without one.
+// NOLINTNEXTLINE(bugprone-reserved-identifier): so the sanitizers call it.
 extern "C" __attribute__((weak)) std::size_t __sanitizer_get_current_allocated_bytes();
 
 namespace ironcl::conformance {
