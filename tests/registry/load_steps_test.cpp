@@ -95,7 +95,8 @@ INSTANTIATE_TEST_SUITE_P(
         Failure{"enumerate_fails", "enumerate", "fail", IRONCL_STEP_ENUMERATE, IRONCL_INTERNAL, "told to fail"},
         Failure{"enumerate_throws", "enumerate", "throw", IRONCL_STEP_ENUMERATE, IRONCL_INTERNAL,
                 "threw an exception"},
-        Failure{"enumerate_gives_null", "enumerate", "null", IRONCL_STEP_ENUMERATE, IRONCL_INTERNAL, "NULL"}),
+        Failure{"enumerate_gives_null", "enumerate", "null", IRONCL_STEP_ENUMERATE, IRONCL_INTERNAL, "NULL"},
+        Failure{"enumerate_gives_many", "enumerate", "many", IRONCL_STEP_ENUMERATE, IRONCL_INTERNAL, "4097 devices"}),
     [](const auto& instance) { return std::string(instance.param.name); });
 
 TEST(Load, KeepsTheDriversOwnCode) {

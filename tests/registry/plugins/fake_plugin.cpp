@@ -3,7 +3,9 @@
 // variants that are broken before load. Next door: CMakeLists.txt (the variants), ../fakes.h (what tests ask of it).
 //
 // Options: devices = "TYPE/MEMORY[/REASON-CODE[/ACCURACY]],..."; load and enumerate = "ok", "fail", "unavailable",
-// "throw"; enumerate also "null" (NULL handles) and "props" (device_props of device 0 fails); "live" = objects alive.
+// "throw"; enumerate also "null" (NULL handles), "many" (more devices than anybody has) and "props" (device_props of
+// device 0 fails); "live" = objects alive.
+#include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -124,6 +126,11 @@ Device& device_of(ironcl_device device) { return state.devices[reinterpret_cast<
 [[maybe_unused]] ironcl_status enumerate(ironcl_device* out, std::uint32_t capacity, std::uint32_t* count,
                                          ironcl_error* error) {
   if (const ironcl_status status = behave(state.enumerate, error)) return status;
+  if (state.enumerate == "many") {
+    std::fill_n(out, capacity, handle_of(0));
+    *count = 4097;
+    return IRONCL_OK;
+  }
   for (std::uint32_t i = 0; i < capacity && i < state.devices.size(); ++i)
     out[i] = state.enumerate == "null" ? nullptr : handle_of(i);
   *count = static_cast<std::uint32_t>(state.devices.size());
