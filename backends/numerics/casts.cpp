@@ -30,6 +30,7 @@ struct Layout {
 };
 constexpr Layout kE4m3fn{4, 3, 0x7e, 0x7f, 0x7f};
 constexpr Layout kE5m2{5, 2, 0x7b, 0x7c, 0x7e};
+constexpr Layout kE2m1{2, 1, 0x7, 0x7, 0x7};
 constexpr Layout kF16{5, 10, 0x7bff, 0x7c00, 0x7e00};
 
 // value >> shift, rounded to nearest even; shift from 1 to 31.
@@ -103,6 +104,8 @@ float decode_e8m0(std::uint8_t code) noexcept {
   return std::bit_cast<float>(static_cast<std::uint32_t>(code) << 23);
 }
 
+float decode_e2m1(std::uint8_t code) noexcept { return decode_bits<kE2m1>(code & 0xfu); }
+
 float decode_f16(std::uint16_t bits) noexcept {
   const std::uint32_t sign = static_cast<std::uint32_t>(bits >> 15) << 31;
   const std::uint32_t exponent = (bits >> 10) & 0x1f;
@@ -123,6 +126,11 @@ std::uint8_t encode_e4m3fn(float value, Overflow overflow) noexcept {
 
 std::uint8_t encode_e5m2(float value, Overflow overflow) noexcept {
   return static_cast<std::uint8_t>(encode_bits<kE5m2>(std::bit_cast<std::uint32_t>(value), overflow));
+}
+
+std::uint8_t encode_e2m1(float value, Overflow) noexcept {
+  if (std::isnan(value)) return 0;
+  return static_cast<std::uint8_t>(encode_bits<kE2m1>(std::bit_cast<std::uint32_t>(value), Overflow::saturate));
 }
 
 std::uint8_t encode_e8m0(float value) noexcept {
@@ -187,6 +195,27 @@ void look_up_each(const void* from, std::int64_t first, std::span<T> to) {
   for (std::size_t i = 0; i < to.size(); ++i) to[i] = static_cast<T>(values[codes[i]]);
 }
 
+/// Elements of four bits.
+template <auto Decode, class T>
+void look_up_halves(const void* from, std::int64_t first, std::span<T> to) {
+  const auto& values = values_of<Decode>();
+  const auto* const bytes = static_cast<const std::uint8_t*>(from);
+  for (std::size_t i = 0; i < to.size(); ++i) {
+    const std::int64_t at = first + static_cast<std::int64_t>(i);
+    to[i] = static_cast<T>(values[(bytes[at / 2] >> (4 * (at % 2))) & 0xf]);
+  }
+}
+
+template <auto Convert>
+void encode_halves(std::span<const float> from, void* to, Overflow overflow) {
+  auto* const bytes = static_cast<std::uint8_t*>(to);
+  for (std::size_t i = 0; i < from.size(); i += 2) {
+    const std::uint32_t low = Convert(from[i], overflow);
+    const std::uint32_t high = i + 1 < from.size() ? Convert(from[i + 1], overflow) : 0u;
+    bytes[i / 2] = static_cast<std::uint8_t>(low | high << 4);
+  }
+}
+
 constexpr auto kSame = [](auto value) { return value; };
 constexpr auto kF32 = [](float value, Overflow) { return value; };
 constexpr auto kF64 = [](float value, Overflow) { return static_cast<double>(value); };
@@ -204,6 +233,8 @@ std::uint8_t i8_code(float quotient) {
   return static_cast<std::uint8_t>(static_cast<std::int8_t>(std::nearbyint(clamped)));
 }
 
+std::uint8_t e2m1_code(float quotient) { return encode_e2m1(quotient); }
+
 constexpr double kNever = std::numeric_limits<double>::infinity();
 // The tie at 464 goes down, to 448, the even one: what overflows lies beyond.
 constexpr double kBeyond464 = std::bit_cast<double>(std::bit_cast<std::uint64_t>(464.0) + 1);
@@ -211,7 +242,7 @@ constexpr double kBeyond464 = std::bit_cast<double>(std::bit_cast<std::uint64_t>
 // clang-format off
 // In the order of the values of DType. name, bits, code, real, largest, unit roundoff, smallest subnormal, overflow from;
 // to f32, to f64, from f32, code of a quotient.
-constexpr std::array<Element, 10> kElements{{
+constexpr std::array<Element, 11> kElements{{
     {"none", 0, false, false, 0, 0, 0, kNever, nullptr, nullptr, nullptr, nullptr},
     {"f32", 32, false, true, 0x1.fffffep127, 0x1p-24, 0x1p-149, 0x1.ffffffp127,
      decode_each<float, kSame, float>, decode_each<float, kSame, double>, encode_each<float, kF32>, nullptr},
@@ -236,6 +267,8 @@ constexpr std::array<Element, 10> kElements{{
      decode_each<std::int32_t, kSame, float>, decode_each<std::int32_t, kSame, double>, nullptr, nullptr},
     {"f64", 64, false, false, 0x1.fffffffffffffp1023, 0x1p-53, 0x1p-1074, kNever,
      decode_each<double, kSame, float>, decode_each<double, kSame, double>, encode_each<double, kF64>, nullptr},
+    {"e2m1", 4, true, false, 6, 0.25, 0.5, 7,
+     look_up_halves<decode_e2m1, float>, look_up_halves<decode_e2m1, double>, encode_halves<encode_e2m1>, e2m1_code},
 }};
 // clang-format on
 
@@ -259,8 +292,10 @@ void decode(DType type, const void* src, std::span<float> dst) noexcept {
   if (const Element& element = element_of(type); element.to_f32 != nullptr) element.to_f32(src, 0, dst);
 }
 
-void decode(DType type, const void* src, std::span<double> dst) noexcept {
-  if (const Element& element = element_of(type); element.to_f64 != nullptr) element.to_f64(src, 0, dst);
+void decode(DType type, const void* src, std::span<double> dst) noexcept { decode(type, src, 0, dst); }
+
+void decode(DType type, const void* src, std::int64_t first, std::span<double> dst) noexcept {
+  if (const Element& element = element_of(type); element.to_f64 != nullptr) element.to_f64(src, first, dst);
 }
 
 void encode(DType type, std::span<const float> src, void* dst, Overflow overflow) noexcept {

@@ -6,6 +6,7 @@
 
 namespace ironcl::numerics {
 
+std::uint32_t bits_of(DType type) noexcept { return element_of(type).bits; }
 std::uint32_t size_of(DType type) noexcept { return (element_of(type).bits + 7) / 8; }
 std::string_view name_of(DType type) noexcept { return element_of(type).name; }
 double largest(DType type) noexcept { return element_of(type).largest; }

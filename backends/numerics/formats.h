@@ -8,7 +8,8 @@
 
 namespace ironcl::numerics {
 
-/// An element type. The values are those of IRONCL_* in ironcl/plugin.h (the adapter asserts it).
+/// An element type. The values up to 9 are those of IRONCL_* in ironcl/plugin.h (the adapter asserts it); the rest do
+/// not pass the C ABI yet, which refuses their numbers.
 enum class DType : std::uint32_t {
   none = 0,
   f32 = 1,
@@ -19,11 +20,24 @@ enum class DType : std::uint32_t {
   e8m0 = 6,    ///< OCP MX scale: 2^(code - 127), 0xff is NaN; scales only.
   i8 = 7,      ///< Symmetric: -127 to 127.
   s32 = 8,
-  f64 = 9,  ///< Files and oracles only.
+  f64 = 9,    ///< Files and oracles only.
+  e2m1 = 10,  ///< OCP MX fp4: bias 1, largest 6, neither infinity nor NaN; two codes a byte, the first in its lower
+              ///< half.
 };
 
-/// Bytes of one element; 0 for none.
+/// Bits of one element; 0 for none. Elements of fewer than eight share bytes, the first in the lowest bits.
+std::uint32_t bits_of(DType type) noexcept;
+
+/// Bytes of one element, for types of whole bytes; of the byte that elements share below that; 0 for none.
 std::uint32_t size_of(DType type) noexcept;
+
+/// Bytes of `count` elements in a row, the last one begun counted whole. T: an integer type, or Size.
+template <class T>
+T bytes_of(DType type, T count) {
+  const std::uint32_t bits = bits_of(type);
+  if (bits != 0 && bits < 8) return (count + static_cast<T>(8 / bits - 1)) / static_cast<T>(8 / bits);
+  return count * static_cast<T>(size_of(type));
+}
 
 /// The short name used everywhere (options, JSON, problem lines): "f32", "e4m3fn", ...
 std::string_view name_of(DType type) noexcept;
@@ -41,7 +55,7 @@ double unit_roundoff(DType type) noexcept;
 /// Smallest positive value, subnormals included; 1 for integers.
 double smallest_subnormal(DType type) noexcept;
 
-/// True for the types that quantised operands come in: e4m3fn, e5m2, i8.
+/// True for the types that quantised operands come in: e4m3fn, e5m2, i8, e2m1.
 bool is_quantized(DType type) noexcept;
 
 /// True for f32, f16, bf16.

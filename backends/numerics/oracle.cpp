@@ -88,9 +88,7 @@ class Packed {
     const std::span<double> row(row_.data(), static_cast<std::size_t>(depth_));
     for (std::int64_t r = 0; r < ceil_div(count, width_) * width_; ++r) {
       if (r < count) {
-        const std::int64_t offset =
-            ((first + r) * operand.ld + begin) * static_cast<std::int64_t>(size_of(operand.dtype));
-        decode(operand.dtype, static_cast<const unsigned char*>(operand.data) + offset, row);
+        decode(operand.dtype, operand.data, (first + r) * operand.ld + begin, row);
       } else {
         std::fill(row.begin(), row.end(), 0.0);
       }

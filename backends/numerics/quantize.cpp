@@ -31,6 +31,9 @@ void check(std::int64_t rows, std::int64_t cols, std::int64_t ld, DType type, co
   if (rows < 0 || cols < 0) fail("a matrix of " + std::to_string(rows) + " x " + std::to_string(cols));
   if (ld < cols) fail("the leading dimension is " + std::to_string(ld) + ", a row has " + std::to_string(cols));
   if (!is_quantized(type)) fail("the type is " + std::string(name_of(type)) + "; take e4m3fn, e5m2 or i8");
+  if (bits_of(type) != 8) {
+    fail("codes of " + std::string(name_of(type)) + " share bytes, this gives each its own; take e4m3fn, e5m2 or i8");
+  }
   if (grid.group_rows < 0 || grid.group_cols < 0) {
     fail("groups of " + std::to_string(grid.group_rows) + " x " + std::to_string(grid.group_cols) +
          "; take 0 (the whole dimension) or more");

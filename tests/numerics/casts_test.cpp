@@ -48,6 +48,39 @@ TEST(Casts, Bf16IsTheNearestValueInBothOverflowForms) {
   expect_nearest<std::uint16_t>(ironcl::test::nearest_bf16(), encode_bf16, 200000);
 }
 
+TEST(Casts, E2m1HasTheValuesOfOcpAndIsTheNearestOfThem) {
+  constexpr std::array<float, 8> kValues{0, 0.5f, 1, 1.5f, 2, 3, 4, 6};
+  for (std::uint8_t code = 0; code < 8; ++code) {
+    EXPECT_EQ(decode_e2m1(code), kValues[code]);
+    EXPECT_EQ(decode_e2m1(code | 8), -kValues[code]);
+    EXPECT_TRUE(std::signbit(decode_e2m1(code | 8)));
+    EXPECT_EQ(encode_e2m1(kValues[code]), code);
+    EXPECT_EQ(encode_e2m1(-kValues[code]), code | 8);
+    if (code == 7) continue;
+    const float middle = (kValues[code] + kValues[code + 1u]) / 2;
+    EXPECT_EQ(encode_e2m1(middle), code % 2 == 0 ? code : code + 1) << middle << " is a tie";
+    EXPECT_EQ(encode_e2m1(std::nextafter(middle, 0.0f)), code);
+    EXPECT_EQ(encode_e2m1(std::nextafter(middle, 10.0f)), code + 1);
+  }
+  EXPECT_EQ(encode_e2m1(kInfinity), 7);
+  EXPECT_EQ(encode_e2m1(-1e30f), 15);
+  EXPECT_EQ(encode_e2m1(kNaN), 0);
+}
+
+TEST(Casts, ElementsOfFourBitsAreTheHalvesOfBytesTheLowerFirst) {
+  const std::array<float, 3> values{1.5f, -6, 0.5f};
+  std::array<std::uint8_t, 3> bytes{0xee, 0xee, 0xee};
+  encode(DType::e2m1, values, bytes.data());
+  EXPECT_EQ(bytes, (std::array<std::uint8_t, 3>{0xf3, 0x01, 0xee}));
+  std::array<double, 2> back{};
+  decode(DType::e2m1, bytes.data(), 1, back);
+  EXPECT_EQ(back, (std::array<double, 2>{-6, 0.5}));
+  std::array<float, 3> all{};
+  decode(DType::e2m1, bytes.data(), std::span<float>(all));
+  EXPECT_EQ(all, values);
+  EXPECT_EQ(load_as_f64(DType::e2m1, bytes.data(), 2), 0.5);
+}
+
 TEST(Casts, E4m3fnTurnsIntoNaNPast464AndOnlyThere) {
   EXPECT_EQ(encode_e4m3fn(464.0f), 0x7e);
   EXPECT_EQ(encode_e4m3fn(std::nextafter(464.0f, kInfinity)), 0x7f);

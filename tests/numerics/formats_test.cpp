@@ -12,13 +12,23 @@ namespace {
 using namespace ironcl::numerics;
 
 constexpr DType kAll[] = {DType::f32,  DType::f16, DType::bf16, DType::e4m3fn, DType::e5m2,
-                          DType::e8m0, DType::i8,  DType::s32,  DType::f64};
+                          DType::e8m0, DType::i8,  DType::s32,  DType::f64,    DType::e2m1};
 
 TEST(Formats, NamesAreReadBack) {
   for (const DType type : kAll) EXPECT_EQ(parse_dtype(name_of(type)), type) << name_of(type);
   EXPECT_EQ(parse_dtype("e4m3"), DType::e4m3fn);
   EXPECT_FALSE(parse_dtype("e4m3fnuz").has_value());
   EXPECT_FALSE(parse_dtype("").has_value());
+}
+
+TEST(Formats, ElementsOfFourBitsShareBytes) {
+  EXPECT_EQ(bits_of(DType::e2m1), 4u);
+  EXPECT_EQ(size_of(DType::e2m1), 1u);
+  EXPECT_EQ(bytes_of(DType::e2m1, 0), 0);
+  EXPECT_EQ(bytes_of(DType::e2m1, 6), 3);
+  EXPECT_EQ(bytes_of(DType::e2m1, 7), 4) << "a byte that is begun counts";
+  EXPECT_EQ(bytes_of(DType::bf16, std::uint64_t{7}), 14u);
+  EXPECT_EQ(bytes_of(DType::none, 7), 0);
 }
 
 TEST(Formats, ValuesOutsideTheEnumerationAreNone) {
@@ -36,6 +46,8 @@ TEST(Formats, LimitsAreThoseOfTheCodes) {
   EXPECT_EQ(largest(DType::e4m3fn), decode_e4m3fn(0x7e));
   EXPECT_EQ(largest(DType::e5m2), decode_e5m2(0x7b));
   EXPECT_EQ(largest(DType::e8m0), decode_e8m0(0xfe));
+  EXPECT_EQ(largest(DType::e2m1), decode_e2m1(0x7));
+  EXPECT_EQ(smallest_subnormal(DType::e2m1), decode_e2m1(1));
   EXPECT_EQ(smallest_subnormal(DType::f32), std::numeric_limits<float>::denorm_min());
   EXPECT_EQ(smallest_subnormal(DType::f64), std::numeric_limits<double>::denorm_min());
   EXPECT_EQ(smallest_subnormal(DType::f16), decode_f16(1));
@@ -50,6 +62,7 @@ TEST(Formats, UnitRoundoffIsHalfTheStepAboveOne) {
   EXPECT_EQ(1 + 2 * unit_roundoff(DType::bf16), decode_bf16(0x3f81));
   EXPECT_EQ(1 + 2 * unit_roundoff(DType::e4m3fn), decode_e4m3fn(0x39));
   EXPECT_EQ(1 + 2 * unit_roundoff(DType::e5m2), decode_e5m2(0x3d));
+  EXPECT_EQ(1 + 2 * unit_roundoff(DType::e2m1), decode_e2m1(0x3));
   EXPECT_EQ(2 * unit_roundoff(DType::f32), std::numeric_limits<float>::epsilon());
   EXPECT_EQ(2 * unit_roundoff(DType::f64), std::numeric_limits<double>::epsilon());
 }

@@ -267,6 +267,8 @@ TEST(Quantiser, RefusesWhatItCannotDoAndSaysWhy) {
   EXPECT_NE(message(3, 4, 4, DType::e4m3fn, {1, 4}, 12, 3, {.amax_floor = kNaN}).find("amax_floor"),
             std::string::npos);
   EXPECT_THROW(quantize(DType::i8, x.data(), 1, 4, 4, DType::e4m3fn, {1, 4}, {}, q, scales), std::invalid_argument);
+  EXPECT_THROW(quantize({x.data(), 1, 4, 4}, DType::e2m1, {1, 4}, {}, q, scales), std::invalid_argument)
+      << "codes that share bytes";
   EXPECT_THROW(quantize({x.data(), std::int64_t{1} << 40, std::int64_t{1} << 40, std::int64_t{1} << 40},
                         DType::e4m3fn, {1, 128}, {}, q, scales),
                std::overflow_error);
