@@ -194,7 +194,7 @@ void activate(int rows, int cols, int matrices, float limit, uint floor_bits, __
         const float16 made = *(__local const float16*)(values + col);
 #ifdef QUICK_QUOTIENTS
         if (quick && col + 16 <= part) {
-          vstore16(convert_uchar16(JOIN(ENCODE16_, CODE)(quotient_16(made, scale, reciprocal))), 0, codes + col);
+          vstore16(convert_uchar16(ENCODE_16(CODE)(quotient_16(made, scale, reciprocal))), 0, codes + col);
           continue;
         }
 #endif
@@ -206,7 +206,7 @@ void activate(int rows, int cols, int matrices, float limit, uint floor_bits, __
       int col = lane;
 #ifdef QUICK_QUOTIENTS
       if (quick) {
-        for (; col < part; col += LANES) codes[col] = (uchar)JOIN(ENCODE_, CODE)(quotient(values[col], scale, reciprocal));
+        for (; col < part; col += LANES) codes[col] = (uchar)ENCODE(CODE)(quotient(values[col], scale, reciprocal));
       }
 #endif
       for (; col < part; col += LANES) codes[col] = finite ? code_of(values[col], scale) : (uchar)NAN_CODE;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// fp8.cl: values in and out of the narrow formats, for one element (decode_x) and sixteen (decode_x_16).
+// fp8.cl: values in and out of the narrow formats, for one element (decode_x) and sixteen (decode_x_16), and the one table of
+// element types: a type is a row of it (ELEMENT_n) and the functions that the row names.
 // Everything is done on the bits, or with f32 operations that meet no denormal: right also where a device flushes them.
-// Element types are numbered as in ironcl/plugin.h: 1 f32, 2 f16, 3 bf16, 4 e4m3fn, 5 e5m2, 6 e8m0, 7 i8.
+// Element types are numbered as in numerics/formats.h.
 #pragma OPENCL FP_CONTRACT OFF
 
 #define TYPE_F32 1
@@ -11,6 +12,7 @@
 #define TYPE_E5M2 5
 #define TYPE_E8M0 6
 #define TYPE_I8 7
+#define TYPE_E2M1 10
 
 #define F32_NAN_BITS 0x7fc00000u
 
@@ -45,8 +47,21 @@
     return AS_F(magnitude | ((bits & (U)(0x8000u)) << 16));                                                          \
   }                                                                                                                  \
   static inline F NAME(decode_e5m2)(U code) { return NAME(decode_f16)(code << 8); }                                  \
+  /* The same two ways as e4m3fn: four bits, no NaN. */                                                                \
+  static inline F NAME(decode_e2m1)(U code) {                                                                        \
+    const F normal = AS_F(((code & (U)(0x7u)) << 22) + (U)(0x3f000000u));                                            \
+    const F subnormal = normal + normal - (F)(1.0f);                                                                 \
+    const F magnitude = normal < subnormal ? normal : subnormal;                                                     \
+    return AS_F(AS_U(magnitude) | ((code & (U)(0x8u)) << 28));                                                       \
+  }                                                                                                                  \
+  static inline F NAME(decode_e8m0)(U code) {                                                                        \
+    const U normal = code == (U)(0u) ? (U)(0x00400000u) : code << 23;                                                \
+    return AS_F(code == (U)(255u) ? (U)(F32_NAN_BITS) : normal);                                                     \
+  }                                                                                                                  \
   static inline F NAME(decode_i8)(U code) { return CONVERT_F(AS_I(code << 24) >> 24); }                              \
   static inline F NAME(decode_bf16)(U bits) { return AS_F(bits << 16); }                                             \
+  static inline F NAME(decode_f32)(U bits) { return AS_F(bits); }                                                    \
+  static inline U NAME(encode_f32)(F value) { return AS_U(value); }                                                  \
   /* f32 to the 16-bit types: nearest even, overflow to infinity, NaN kept. */                                       \
   static inline U NAME(encode_f16)(F value) {                                                                        \
     const U bits = AS_U(value), magnitude = bits & (U)(0x7fffffffu);                                                 \
@@ -90,30 +105,47 @@
 DEFINE_FORMATS(ONE, float, uint, as_float, as_uint, as_int, convert_int_rte, convert_float)
 DEFINE_FORMATS(SIXTEEN, float16, uint16, as_float16, as_uint16, as_int16, convert_int16_rte, convert_float16)
 
-// decode_TYPE by number; TYPE must be a literal.
+// The table. Columns of a row:
+// name      of the type's functions: decode_NAME, and encode_NAME where something is stored in it; with _16 for sixteen
+// bits      of an element; two of four bits share a byte, the first in its lower half
+// finite    decode_FINITE is decode_NAME where NaN codes need no care (weights: a NaN code has made its scale NaN when the weights
+//           were packed)
+// largest   finite value, and the code of NaN, where values are quantised to the type
+// weights   sixteen codes of packed weights as values in units of `unit` (below)
+// clang-format off
+//                           name  bits  finite       largest   NaN    weights        unit
+#define ELEMENT_1(TAKE) TAKE(f32,  32,  f32,         0.0f,     0,     WEIGHTS_F32,   1.0f)
+#define ELEMENT_2(TAKE) TAKE(f16,  16,  f16,         0.0f,     0,     WEIGHTS_F16,   1.0f)
+#define ELEMENT_3(TAKE) TAKE(bf16, 16,  bf16,        0.0f,     0,     WEIGHTS_BF16,  1.0f)
+#define ELEMENT_4(TAKE) TAKE(e4m3, 8,   e4m3_finite, 448.0f,   0x7f,  WEIGHTS_E4M3,  UNIT_E4M3)
+#define ELEMENT_5(TAKE) TAKE(e5m2, 8,   e5m2,        57344.0f, 0x7e,  WEIGHTS_E5M2,  1.0f)
+#define ELEMENT_6(TAKE) TAKE(e8m0, 8,   e8m0,        0.0f,     0xff,  NO_WEIGHTS,    1.0f)
+#define ELEMENT_7(TAKE) TAKE(i8,   8,   i8,          127.0f,   0,     WEIGHTS_I8,    1.0f)
+#define ELEMENT_10(TAKE) TAKE(e2m1, 4,  e2m1,        6.0f,     0,     WEIGHTS_E2M1,  1.0f)
+// clang-format on
+
+// What a row says of a type; TYPE is a number or a macro that is one.
 #define JOIN_(a, b) a##b
 #define JOIN(a, b) JOIN_(a, b)
-#define DECODE_2 decode_f16
-#define DECODE_3 decode_bf16
-#define DECODE_4 decode_e4m3
-#define DECODE_5 decode_e5m2
-#define DECODE_7 decode_i8
-#define ENCODE_4 encode_e4m3
-#define ENCODE_5 encode_e5m2
-#define ENCODE_7 encode_i8
-// As DECODE, where NaN codes need no care (weights: a NaN code has made its scale NaN when the weights were packed).
-#define DECODE_FINITE_4 decode_e4m3_finite
-#define DECODE_FINITE_5 decode_e5m2
-#define DECODE_FINITE_7 decode_i8
-// The same for vectors of sixteen.
-#define DECODE16_2 decode_f16_16
-#define DECODE16_3 decode_bf16_16
-#define DECODE16_4 decode_e4m3_16
-#define DECODE16_5 decode_e5m2_16
-#define DECODE16_7 decode_i8_16
-#define ENCODE16_4 encode_e4m3_16
-#define ENCODE16_5 encode_e5m2_16
-#define ENCODE16_7 encode_i8_16
+#define ELEMENT(TYPE, TAKE) JOIN(ELEMENT_, TYPE)(TAKE)
+#define TAKE_NAME(name, bits, finite, largest, nan_code, weights, unit) name
+#define TAKE_BITS(name, bits, finite, largest, nan_code, weights, unit) bits
+#define TAKE_FINITE(name, bits, finite, largest, nan_code, weights, unit) finite
+#define TAKE_LARGEST(name, bits, finite, largest, nan_code, weights, unit) largest
+#define TAKE_NAN_CODE(name, bits, finite, largest, nan_code, weights, unit) nan_code
+#define TAKE_WEIGHTS(name, bits, finite, largest, nan_code, weights, unit) weights
+#define TAKE_UNIT(name, bits, finite, largest, nan_code, weights, unit) unit
+#define BITS_OF(TYPE) ELEMENT(TYPE, TAKE_BITS)
+#define LARGEST_OF(TYPE) ELEMENT(TYPE, TAKE_LARGEST)
+#define NAN_CODE_OF(TYPE) ELEMENT(TYPE, TAKE_NAN_CODE)
+#define DECODE(TYPE) JOIN(decode_, ELEMENT(TYPE, TAKE_NAME))
+#define DECODE_16(TYPE) JOIN(DECODE(TYPE), _16)
+#define DECODE_FINITE(TYPE) JOIN(decode_, ELEMENT(TYPE, TAKE_FINITE))
+#define ENCODE(TYPE) JOIN(encode_, ELEMENT(TYPE, TAKE_NAME))
+#define ENCODE_16(TYPE) JOIN(ENCODE(TYPE), _16)
+#define ROUND_16(TYPE) JOIN(JOIN(round_, ELEMENT(TYPE, TAKE_NAME)), _16)
+#define DECODE_WEIGHTS(TYPE) ELEMENT(TYPE, TAKE_WEIGHTS)
+#define WEIGHT_UNIT(TYPE) ELEMENT(TYPE, TAKE_UNIT)
 
 // The value of the nearest code (ties to even) for sixteen finite values: decode(encode(value)) in a third of the operations.
 // Adding and taking away 2^(exponent + 23 - mantissa bits) rounds a magnitude to the format's step.
@@ -131,11 +163,11 @@ static inline float16 round_magnitude_16(float16 magnitude, uint smallest_normal
                                                  LARGEST_VALUE);                                               \
     return as_float16(as_uint16(magnitude) | (bits & (uint16)(0x80000000u)));                                  \
   }
-DEFINE_ROUND(ROUND16_4, 0x3c800000u, 20u, 448.0f)
-DEFINE_ROUND(ROUND16_5, 0x38800000u, 21u, 57344.0f)
-static inline float16 ROUND16_7(float16 value) { return decode_i8_16(encode_i8_16(value)); }
+DEFINE_ROUND(round_e4m3_16, 0x3c800000u, 20u, 448.0f)
+DEFINE_ROUND(round_e5m2_16, 0x38800000u, 21u, 57344.0f)
+static inline float16 round_i8_16(float16 value) { return decode_i8_16(encode_i8_16(value)); }
 
-// Weights, sixteen codes at once: the value is DECODE_WEIGHTS_T(codes) * WEIGHT_UNIT_T, the unit being a power of two that
+// Weights, sixteen codes at once: the value is DECODE_WEIGHTS(TYPE)(codes) * WEIGHT_UNIT(TYPE), the unit being a power of two that
 // is applied to a group's sum instead of every weight. With HALF_VECTORS (the compiler converts vectors of 16-bit floats,
 // seen by probe.cl) codes are moved to the place of such a float: exact, also for subnormal codes, and no denormal f32.
 #ifdef HALF_VECTORS
@@ -148,70 +180,57 @@ static inline float16 convert_halfs(ushort16 bits) {
   both.bits = bits;
   return __builtin_convertvector(both.values, float16);
 }
-#define DECODE_WEIGHTS_4(codes) \
+#define WEIGHTS_E4M3(codes) \
   convert_halfs(as_ushort16(convert_short16(as_char16(codes)) << (short16)(7)) & (ushort16)(0xbf80))
-#define DECODE_WEIGHTS_5(codes) convert_halfs(convert_ushort16(codes) << (ushort16)(8))
-#define WEIGHT_UNIT_4 256.0f
+#define WEIGHTS_E5M2(codes) convert_halfs(convert_ushort16(codes) << (ushort16)(8))
+#define UNIT_E4M3 256.0f
 #else
-#define DECODE_WEIGHTS_4(codes) decode_e4m3_finite_16(convert_uint16(codes))
-#define DECODE_WEIGHTS_5(codes) decode_e5m2_16(convert_uint16(codes))
-#define WEIGHT_UNIT_4 1.0f
+#define WEIGHTS_E4M3(codes) decode_e4m3_finite_16(convert_uint16(codes))
+#define WEIGHTS_E5M2(codes) decode_e5m2_16(convert_uint16(codes))
+#define UNIT_E4M3 1.0f
 #endif
-#define DECODE_WEIGHTS_7(codes) convert_float16(as_char16(codes))
-#define DECODE_WEIGHTS_1(values) (values)
-#define DECODE_WEIGHTS_2(values) decode_f16_16(convert_uint16(values))
-#define DECODE_WEIGHTS_3(values) decode_bf16_16(convert_uint16(values))
-#define WEIGHT_UNIT_1 1.0f
-#define WEIGHT_UNIT_2 1.0f
-#define WEIGHT_UNIT_3 1.0f
-#define WEIGHT_UNIT_5 1.0f
-#define WEIGHT_UNIT_7 1.0f
+#define WEIGHTS_I8(codes) convert_float16(as_char16(codes))
+#define WEIGHTS_E2M1(codes) decode_e2m1_16(convert_uint16(codes))
+#define WEIGHTS_F32(values) as_float16(values)
+#define WEIGHTS_F16(values) decode_f16_16(convert_uint16(values))
+#define WEIGHTS_BF16(values) decode_bf16_16(convert_uint16(values))
 
-/// Element `index` of an array of type `type` (a literal) as f32.
-static inline float load_element(int type, __global const uchar* data, ulong index) {
-  switch (type) {
-    case TYPE_F32:
-      return ((__global const float*)data)[index];
-    case TYPE_F16:
-      return decode_f16((uint)((__global const ushort*)data)[index]);
-    case TYPE_BF16:
-      return decode_bf16((uint)((__global const ushort*)data)[index]);
-    case TYPE_E4M3:
-      return decode_e4m3((uint)data[index]);
-    case TYPE_E5M2:
-      return decode_e5m2((uint)data[index]);
-    case TYPE_E8M0: {
-      const uint code = data[index];
-      return as_float(code == 255u ? F32_NAN_BITS : code == 0u ? 0x00400000u : code << 23);
-    }
-    case TYPE_I8:
-      return decode_i8((uint)data[index]);
-    default:
-      return 0.0f;
-  }
-}
+// Elements by their bits, as they lie in memory: HELD of them, `index` counted in elements.
+typedef uchar held_4;  // Two.
+typedef uchar held_8;
+typedef ushort held_16;
+typedef uint held_32;
+#define HELD(TYPE) JOIN(held_, BITS_OF(TYPE))
 
-/// Sixteen elements from `index` on as f32: floats of type 1, 2 or 3.
-static inline float16 load_floats16(int type, __global const uchar* data, ulong index) {
-  if (type == TYPE_F32) return vload16(0, (__global const float*)data + index);
-  const uint16 bits = convert_uint16(vload16(0, (__global const ushort*)data + index));
-  return type == TYPE_F16 ? decode_f16_16(bits) : decode_bf16_16(bits);
+/// Sixteen of four bits, one to a byte.
+static inline uchar16 load_held_4(__global const held_4* at) {
+  const uchar8 pairs = vload8(0, at);
+  uchar16 codes;
+  codes.even = pairs & (uchar8)(0xf);
+  codes.odd = pairs >> (uchar8)(4);
+  return codes;
 }
+#define load_held_8(at) vload16(0, at)
+#define load_held_16(at) vload16(0, at)
+#define load_held_32(at) vload16(0, at)
+/// Sixteen from a pointer to HELD(TYPE) on.
+#define LOAD_HELD(TYPE) JOIN(load_held_, BITS_OF(TYPE))
 
-/// Stores one element of type f32, f16 or bf16.
-static inline void store_element(int type, __global uchar* data, ulong index, float value) {
-  switch (type) {
-    case TYPE_F32:
-      ((__global float*)data)[index] = value;
-      break;
-    case TYPE_F16:
-      ((__global ushort*)data)[index] = (ushort)encode_f16(value);
-      break;
-    default:
-      ((__global ushort*)data)[index] = (ushort)encode_bf16(value);
-      break;
-  }
+static inline uint load_bits_4(__global const uchar* data, ulong index) {
+  return ((uint)data[index >> 1] >> (((uint)index & 1u) << 2)) & 0xfu;
 }
+static inline uint load_bits_8(__global const uchar* data, ulong index) { return (uint)data[index]; }
+static inline uint load_bits_16(__global const uchar* data, ulong index) {
+  return (uint)((__global const ushort*)data)[index];
+}
+static inline uint load_bits_32(__global const uchar* data, ulong index) { return ((__global const uint*)data)[index]; }
+
+/// Element `index` of an array of type TYPE as f32.
+#define load_element(TYPE, data, index) DECODE(TYPE)(JOIN(load_bits_, BITS_OF(TYPE))(data, index))
+
+/// Sixteen elements of whole bytes from `index` on as f32.
+#define load_floats16(TYPE, data, index) \
+  DECODE_16(TYPE)(convert_uint16(LOAD_HELD(TYPE)((__global const HELD(TYPE)*)(data) + (index))))
 
 // PoCL makes sixteen stores of vstore16, since an element's alignment is all that it may count on; where the compiler is clang (which
 // CACHE_BUILTINS says) a vector of that alignment is one store.
@@ -222,12 +241,17 @@ typedef ushort16 __attribute__((aligned(2))) ushort16_anywhere;
 #define STORE_16_SHORTS(to, x) vstore16(x, 0, to)
 #endif
 
-/// The same for sixteen.
-static inline void store_elements16(int type, __global uchar* data, ulong index, float16 value) {
-  if (type == TYPE_F32) {
-    vstore16(value, 0, (__global float*)data + index);
-  } else {
-    const uint16 bits = type == TYPE_F16 ? encode_f16_16(value) : encode_bf16_16(value);
-    STORE_16_SHORTS((__global ushort*)data + index, convert_ushort16(bits));
-  }
+static inline void store_bits_16(__global uchar* data, ulong index, uint bits) {
+  ((__global ushort*)data)[index] = (ushort)bits;
 }
+static inline void store_bits_32(__global uchar* data, ulong index, uint bits) { ((__global uint*)data)[index] = bits; }
+static inline void store_held_16(__global uchar* data, ulong index, uint16 bits) {
+  STORE_16_SHORTS((__global ushort*)data + index, convert_ushort16(bits));
+}
+static inline void store_held_32(__global uchar* data, ulong index, uint16 bits) {
+  vstore16(as_float16(bits), 0, (__global float*)data + index);
+}
+
+/// Stores one element of type f32, f16 or bf16, and sixteen.
+#define store_element(TYPE, data, index, value) JOIN(store_bits_, BITS_OF(TYPE))(data, index, ENCODE(TYPE)(value))
+#define store_elements16(TYPE, data, index, value) JOIN(store_held_, BITS_OF(TYPE))(data, index, ENCODE_16(TYPE)(value))

@@ -15,7 +15,7 @@
 // VECTOR    16       4 8 16       f32 elements of a vector
 // Set by the host: those of register_tile.cl.
 // A: f32 in tiles of TILE_M rows, as pack_tiles makes it, with its scales; sa_ld is the number of K groups.
-// B: the 32 codes of columns 32 * p on and one k are at (p * k_pad + k) * 32.
+// B: the 32 codes of columns 32 * p on and one k are at (p * k_pad + k) * 32, counted in codes.
 // Local memory: (2 * GROUP * BLOCK_N + BLOCK_M * TILE_M * BLOCK_N) * 4 B = 98304 B with the defaults.
 // Origin: register tiles and cache blocks after BLIS; the decoded panel takes the place of its packed B.
 #ifndef TILE_M
@@ -56,10 +56,10 @@
 // Decodes the rows [first, end) of k of one panel, and fetches those of the next K group.
 static inline void decode_panel(__local float* slot, __global const weight* codes, int first, int end) {
   for (int kk = first; kk < end; ++kk) {
-    PREFETCH_FAR(codes + (kk + GROUP) * PANEL);
+    PREFETCH_FAR(codes + HOLDERS((kk + GROUP) * PANEL));
     __local float16* to = (__local float16*)(slot + kk * PANEL);
-    to[0] = WEIGHTS(codes + kk * PANEL);
-    to[1] = WEIGHTS(codes + kk * PANEL + 16);
+    to[0] = WEIGHTS(codes + HOLDERS(kk * PANEL));
+    to[1] = WEIGHTS(codes + HOLDERS(kk * PANEL + 16));
   }
 }
 
@@ -88,10 +88,10 @@ void gemm_panel(GEMM_ARGS) {
     const int first_n = here.column * BLOCK_N, first_tile = here.first_tile, tiles = here.tiles;
     const int panels = min(PANELS, (n - first_n + PANEL - 1) / PANEL);
     const int groups = (k + GROUP - 1) / GROUP;
-    __global const weight* block_b = (__global const weight*)b_here + (ulong)first_n * (ulong)k_pad;
+    __global const weight* block_b = (__global const weight*)b_here + HOLDERS((ulong)first_n * (ulong)k_pad);
 
     for (int p = 0; p < panels; ++p) {
-      decode_panel(slots[0] + p * GROUP * PANEL, block_b + (ulong)p * (ulong)k_pad * PANEL, 0, min(GROUP, k_pad));
+      decode_panel(slots[0] + p * GROUP * PANEL, block_b + HOLDERS((ulong)p * (ulong)k_pad * PANEL), 0, min(GROUP, k_pad));
     }
     for (int group = 0; group < groups; ++group) {
       const int first_k = group * GROUP;
@@ -108,7 +108,8 @@ void gemm_panel(GEMM_ARGS) {
         const int panel = column / PANEL;
         __local const float* part_b = slot + panel * (GROUP * PANEL) + column % PANEL;
         __local float* next_panel = next_slot + panel * (GROUP * PANEL);
-        __global const weight* next_codes = block_b + ((ulong)panel * (ulong)k_pad + (ulong)(first_k + GROUP)) * PANEL;
+        __global const weight* next_codes =
+            block_b + HOLDERS(((ulong)panel * (ulong)k_pad + (ulong)(first_k + GROUP)) * PANEL);
         int decoded = (column % PANEL / TILE_N) * tiles * share;
 #define LOAD_SCALE(i, v) \
     const floatv scale_##v = vloadv(0, scales_b + column + v * VECTOR);

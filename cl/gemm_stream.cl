@@ -16,7 +16,7 @@
 // SPLIT_K   1        1 2 4 8 16 parts of k
 // Set by the host: those of register_tile.cl.
 // A: f32 in tiles of TILE_M rows, as pack_tiles makes it, with its scales; sa_ld is the number of K groups.
-// B: the 32 codes of columns 32 * p on and one k are at (p * k_pad + k) * 32.
+// B: the 32 codes of columns 32 * p on and one k are at (p * k_pad + k) * 32, counted in codes.
 // Local memory: BLOCK_M * TILE_M * BLOCK_N * 32 * 4 B = 1024 B with the defaults.
 #ifndef TILE_M
 #define TILE_M 8
@@ -81,7 +81,7 @@ void gemm_stream(GEMM_ARGS) {
         const int tile = step / (panels * (PANEL / TILE_N));
         const int column = (step - tile * (panels * (PANEL / TILE_N))) * TILE_N;
         __global const weight* codes = (__global const weight*)b_here +
-            (ulong)(first_n + column - column % PANEL) * (ulong)k_pad + (ulong)first_k * PANEL + column % PANEL;
+            HOLDERS((ulong)(first_n + column - column % PANEL) * (ulong)k_pad + (ulong)first_k * PANEL + column % PANEL);
         __global const float* values =
             (__global const float*)a + a_at + ((ulong)(first_tile + tile) * lda + (ulong)first_k) * TILE_M;
         __global const float* scales_a = sa + sa_at + ((ulong)(first_tile + tile) * sa_ld + (ulong)group) * TILE_M;
@@ -101,21 +101,21 @@ void gemm_stream(GEMM_ARGS) {
 #define MULTIPLY_LOW(i) low_##i = MUL_ADD((float16)(at[i * 16]), b_low, low_##i);
             EACH_ROW(MULTIPLY_LOW)
 #if TILE_N == 32
-            const float16 b_high = WEIGHTS(codes + 16);
+            const float16 b_high = WEIGHTS(codes + HOLDERS(16));
 #define MULTIPLY_HIGH(i) high_##i = MUL_ADD((float16)(at[i * 16]), b_high, high_##i);
             EACH_ROW(MULTIPLY_HIGH)
 #endif
-            codes += PANEL;
+            codes += HOLDERS(PANEL);
 #if SETS == 2
             const float16 odd_b_low = WEIGHTS(codes);
 #define MULTIPLY_ODD_LOW(i) odd_low_##i = MUL_ADD((float16)(at[i * 16 + 1]), odd_b_low, odd_low_##i);
             EACH_ROW(MULTIPLY_ODD_LOW)
 #if TILE_N == 32
-            const float16 odd_b_high = WEIGHTS(codes + 16);
+            const float16 odd_b_high = WEIGHTS(codes + HOLDERS(16));
 #define MULTIPLY_ODD_HIGH(i) odd_high_##i = MUL_ADD((float16)(at[i * 16 + 1]), odd_b_high, odd_high_##i);
             EACH_ROW(MULTIPLY_ODD_HIGH)
 #endif
-            codes += PANEL;
+            codes += HOLDERS(PANEL);
 #endif
           }
           values += TILE_M * 16;

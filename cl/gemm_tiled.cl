@@ -64,8 +64,8 @@
 #error "TILE_K must divide GROUP: a step would straddle two scale groups"
 #endif
 
-#define DECODE_A JOIN(DECODE_, A_TYPE)
-#define DECODE_B JOIN(DECODE_FINITE_, B_TYPE)
+#define DECODE_A DECODE(A_TYPE)
+#define DECODE_B DECODE_FINITE(B_TYPE)
 
 #if A_TYPE == TYPE_F32
 typedef float16 chunk_a;

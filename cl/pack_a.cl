@@ -36,7 +36,7 @@
 #include "a_tiles.cl"
 #include "dealt.cl"
 #if defined(UNIT_IN_A)
-#define UNIT JOIN(WEIGHT_UNIT_, B_TYPE)
+#define UNIT WEIGHT_UNIT(B_TYPE)
 #else
 #define UNIT 1.0f
 #endif
@@ -99,7 +99,7 @@ void pack_tiles(PACK_ARGS DEALT_ARGS GATHER_ARGS) {
         const ulong to = element_in_tile(tile, tiles, k_pad, i, col);
         if (inside && col + 16 <= end) {
 #if A_TYPE >= 4
-          const float16 part = JOIN(DECODE16_, A_TYPE)(convert_uint16(vload16(0, a + from + (ulong)col)));
+          const float16 part = DECODE_16(A_TYPE)(convert_uint16(vload16(0, a + from + (ulong)col)));
 #else
           const float16 part = load_floats16(A_TYPE, a, from + (ulong)col);
 #endif

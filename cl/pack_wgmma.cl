@@ -57,7 +57,7 @@ static inline float scale_at(__global const uchar *sa, ulong s_at, ulong lds, in
 #endif
 }
 
-static inline uint f16_of(uint code) { return encode_f16(JOIN(DECODE_, A_TYPE)(code)) & 0xffffu; }
+static inline uint f16_of(uint code) { return encode_f16(DECODE(A_TYPE)(code)) & 0xffffu; }
 
 // Work-item (i, t): 16 bytes of the two K halves' 1024 of tile t and its K blocks.
 __kernel void pack_wgmma_f16(PACK_ARGS DEALT_ARGS GATHER_ARGS) {

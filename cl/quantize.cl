@@ -75,7 +75,7 @@ void quantize(int m, int k, int k_fill, int group_rows, int group_cols, uint flo
     if (quick) {
       for (; col + 16 <= cols; col += 16) {
         const float16 values = quotient_16(load_floats16(SOURCE, x, at + (ulong)col), scale, reciprocal);
-        vstore16(convert_uchar16(JOIN(ENCODE16_, CODE)(values)), 0, out + col);
+        vstore16(convert_uchar16(ENCODE_16(CODE)(values)), 0, out + col);
       }
     }
 #endif
@@ -95,7 +95,7 @@ void quantize(int m, int k, int k_fill, int group_rows, int group_cols, uint flo
 #ifdef QUICK_QUOTIENTS
     if (quick) {
       for (; col < cols; col += LANES) {
-        out[col] = (uchar)JOIN(ENCODE_, CODE)(quotient(load_element(SOURCE, x, at + (ulong)col), scale, reciprocal));
+        out[col] = (uchar)ENCODE(CODE)(quotient(load_element(SOURCE, x, at + (ulong)col), scale, reciprocal));
       }
     }
 #endif

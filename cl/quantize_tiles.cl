@@ -32,7 +32,7 @@
 #include "dealt.cl"
 
 #if TILE_FORM == TYPE_F32
-#define UNIT JOIN(WEIGHT_UNIT_, B_TYPE)
+#define UNIT WEIGHT_UNIT(B_TYPE)
 #else
 #define UNIT 1.0f
 #endif
@@ -89,7 +89,7 @@ void quantize_tiles(int m, int k, int k_pad, int groups, uint floor_bits, __glob
 #ifdef QUICK_QUOTIENTS
         if (quick[i] && col < whole) {
           const float16 quotients = quotient_16(load_floats16(SOURCE, x, from), scale[i], reciprocal[i]);
-          store_tile_16(values, to, JOIN(ROUND16_, CODE)(quotients) * (float16)(UNIT));
+          store_tile_16(values, to, ROUND_16(CODE)(quotients) * (float16)(UNIT));
           continue;
         }
 #endif
@@ -97,7 +97,7 @@ void quantize_tiles(int m, int k, int k_pad, int groups, uint floor_bits, __glob
           float value = 0.0f;
           if (row < here.end && col + j < end) {
             const uchar code = finite[i] ? code_of(load_element(SOURCE, x, from + (ulong)j), scale[i]) : (uchar)NAN_CODE;
-            value = JOIN(DECODE_, CODE)((uint)code) * UNIT;
+            value = DECODE(CODE)((uint)code) * UNIT;
           }
           store_tile_1(values, to + (ulong)j, value);
         }

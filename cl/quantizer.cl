@@ -25,16 +25,8 @@
 #define EXACT_DIVIDE 0
 #endif
 
-#if CODE == TYPE_E4M3
-#define LARGEST 448.0f
-#define NAN_CODE 0x7f
-#elif CODE == TYPE_E5M2
-#define LARGEST 57344.0f
-#define NAN_CODE 0x7e
-#else
-#define LARGEST 127.0f
-#define NAN_CODE 0
-#endif
+#define LARGEST LARGEST_OF(CODE)
+#define NAN_CODE NAN_CODE_OF(CODE)
 
 // |a| / |b| of finite bits, rounded to nearest even, subnormals included: long division of the significands.
 static inline uint divide_bits(uint a, uint b) {
@@ -104,9 +96,9 @@ static inline float scale_of_bits(uint amax, uint floor_bits) {
 static inline uchar code_of(float x, float scale) {
   if (as_uint(scale) == 0u) {
     const uint bits = as_uint(x);  // Zero stays zero; the rest saturates.
-    return (uchar)JOIN(ENCODE_, CODE)((bits & 0x7fffffffu) == 0u ? x : as_float((bits & 0x80000000u) | 0x7f800000u));
+    return (uchar)ENCODE(CODE)((bits & 0x7fffffffu) == 0u ? x : as_float((bits & 0x80000000u) | 0x7f800000u));
   }
-  return (uchar)JOIN(ENCODE_, CODE)(divide_exactly(x, scale));
+  return (uchar)ENCODE(CODE)(divide_exactly(x, scale));
 }
 
 // x / scale, correctly rounded, where in_reach(scale); reciprocal is 1 / scale, correctly rounded. Two steps of Newton's with

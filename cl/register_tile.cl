@@ -13,18 +13,17 @@
 #ifdef UNIT_IN_A
 #define IN_UNITS_OF_ONE(sum) (sum)
 #else
-#define IN_UNITS_OF_ONE(sum) ((sum) * JOIN(WEIGHT_UNIT_, B_TYPE))
+#define IN_UNITS_OF_ONE(sum) ((sum) * WEIGHT_UNIT(B_TYPE))
 #endif
 
-// Packed weights, and sixteen of them as f32.
-#if B_TYPE == TYPE_F32
-typedef float weight;
-#elif B_TYPE == TYPE_F16 || B_TYPE == TYPE_BF16
-typedef ushort weight;
+// Packed weights as they lie in memory, how many of those hold `count` weights (a multiple of 16), and sixteen weights as f32.
+typedef HELD(B_TYPE) weight;
+#if BITS_OF(B_TYPE) < 8
+#define HOLDERS(count) ((count) / (8 / BITS_OF(B_TYPE)))
 #else
-typedef uchar weight;
+#define HOLDERS(count) (count)
 #endif
-#define WEIGHTS(at) JOIN(DECODE_WEIGHTS_, B_TYPE)(vload16(0, at))
+#define WEIGHTS(at) DECODE_WEIGHTS(B_TYPE)(LOAD_HELD(B_TYPE)(at))
 
 // EACH_ROW(X) is X(0) ... X(TILE_M - 1), so that every row's sums are variables that stay in registers.
 #define ROW_0(X) X(0)
