@@ -160,10 +160,16 @@ std::shared_ptr<backend::Buffer> Device::import_buffer(Memory kind, void* handle
 
 std::shared_ptr<backend::Weights> Device::prepare_weights(const backend::WeightsDesc& desc) {
   const bool real = element(desc.dtype).real;
-  if (!real && !element(desc.dtype).code) {
+  if (!real && !element(desc.dtype).weight) {
     throw Error(Status::unsupported, "weights of " + std::string(numerics::name_of(desc.dtype)) +
-                                         "; this backend takes " + names_of(&Element::code) + ", and unquantised " +
+                                         "; this backend takes " + names_of(&Element::weight) + ", and unquantised " +
                                          names_of(&Element::real));
+  }
+  const bool narrow = numerics::bits_of(desc.dtype) < 8;
+  if (narrow && (desc.k % 2 != 0 || desc.ld % 2 != 0)) {
+    throw Error(Status::invalid_argument,
+                "weights of " + std::string(numerics::name_of(desc.dtype)) + " with k = " + std::to_string(desc.k) +
+                    " and rows " + std::to_string(desc.ld) + " apart: two codes share a byte; make both even");
   }
   if (real && desc.scale.dtype != numerics::DType::none)
     throw Error(Status::unsupported, "unquantised weights have no scales");
@@ -173,7 +179,7 @@ std::shared_ptr<backend::Weights> Device::prepare_weights(const backend::Weights
     if (plan == nullptr) throw Error(Status::invalid_argument, "the plan is not one of the opencl backend");
     form = plan->weight_form();
   } else {
-    form = real ? blocked_form(kPanel, 1, 16, desc.dtype) : usual_form(context()->ground());
+    form = real || narrow ? blocked_form(kPanel, 1, 16, desc.dtype) : usual_form(context()->ground());
   }
   return std::make_shared<Weights>(context_, desc, std::move(form));
 }

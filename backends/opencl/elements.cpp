@@ -13,14 +13,15 @@ using backend::DType;
 
 // clang-format off
 constexpr Element kElements[] = {
-    // type          real   code   scale  integer
-    {DType::f32,     true,  false, true,  false},
-    {DType::f16,     true,  false, true,  false},
-    {DType::bf16,    true,  false, true,  false},
-    {DType::e4m3fn,  false, true,  false, false},
-    {DType::e5m2,    false, true,  false, false},
-    {DType::i8,      false, true,  false, true},
-    {DType::e8m0,    false, false, true,  false},
+    // type          real   code   weight scale  integer
+    {DType::f32,     true,  false, false, true,  false},
+    {DType::f16,     true,  false, false, true,  false},
+    {DType::bf16,    true,  false, false, true,  false},
+    {DType::e4m3fn,  false, true,  true,  false, false},
+    {DType::e5m2,    false, true,  true,  false, false},
+    {DType::i8,      false, true,  true,  false, true},
+    {DType::e2m1,    false, false, true,  false, false},
+    {DType::e8m0,    false, false, false, true,  false},
 };
 // clang-format on
 
@@ -28,7 +29,8 @@ std::array<bool, 256> find_nan_codes(DType type) {
   std::array<bool, 256> nan{};
   for (std::size_t code = 0; code < nan.size(); ++code) {
     const auto byte = static_cast<std::uint8_t>(code);
-    nan[code] = std::isnan(numerics::load_as_f64(type, &byte, 0));
+    for (std::uint32_t part = 0; part * numerics::bits_of(type) < 8; ++part)
+      nan[code] = nan[code] || std::isnan(numerics::load_as_f64(type, &byte, part));
   }
   return nan;
 }
@@ -59,7 +61,7 @@ const std::array<bool, 256>& nan_codes(DType type) {
   static const std::map<DType, std::array<bool, 256>> all = [] {
     std::map<DType, std::array<bool, 256>> tables;
     for (const Element& row : kElements)
-      if (row.code) tables[row.type] = find_nan_codes(row.type);
+      if (row.weight) tables[row.type] = find_nan_codes(row.type);
     return tables;
   }();
   return all.at(type);

@@ -27,14 +27,18 @@ std::string text_of(DType type) { return std::string(numerics::name_of(type)); }
 Refusal dtype(const std::string& text) { return {Reason::dtype, text}; }
 
 std::optional<Refusal> refuse_types(const GemmDesc& d) {
-  const std::string codes = names_of(&Element::code), reals = names_of(&Element::real);
+  const std::string codes = names_of(&Element::code), weights = names_of(&Element::weight),
+                    reals = names_of(&Element::real);
   if (element(d.b).real) {
     if (d.b_scale.dtype != DType::none)
       return dtype("b is " + text_of(d.b) + " and has scales; unquantised b takes none");
     if (d.a_source != DType::none || !element(d.a).real)
       return dtype("b is " + text_of(d.b) + "; unquantised b goes with unquantised a: " + reals);
-  } else if (!element(d.b).code) {
-    return dtype("b is " + text_of(d.b) + "; this backend takes " + codes + ", and unquantised " + reals);
+  } else if (!element(d.b).weight) {
+    return dtype("b is " + text_of(d.b) + "; this backend takes " + weights + ", and unquantised " + reals);
+  } else if (numerics::bits_of(d.b) < 8 && d.k % 2 != 0) {
+    return dtype("b is " + text_of(d.b) + " and k is " + std::to_string(d.k) +
+                 "; two codes share a byte, so k is even");
   }
   if (d.a_source != DType::none) {
     if (!element(d.a_source).real)

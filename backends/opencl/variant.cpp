@@ -64,6 +64,9 @@ std::optional<Refusal> refuse(const Variant& variant, const Tuning& tuning, cons
   if (!variant.real_weights && numerics::is_float(problem.b)) {
     return Refusal{Reason::dtype, variant.name + " takes no unquantised weights"};
   }
+  if (!variant.narrow_weights && numerics::bits_of(problem.b) < 8) {
+    return Refusal{Reason::dtype, variant.name + " takes no weights of several codes a byte"};
+  }
   if (variant.needs != nullptr) {
     if (auto refusal = variant.needs(features, problem)) return refusal;
   }

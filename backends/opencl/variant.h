@@ -75,6 +75,8 @@ struct Variant {
   const Toolchain* toolchain = &opencl_c();
   /// Weights come unquantised too: f32, f16, bf16.
   bool real_weights = false;
+  /// Weights come with several codes a byte too.
+  bool narrow_weights = false;
   std::uint64_t (*local_bytes)(const Tuning&, const Problem&) = nullptr;
   std::uint64_t (*work_items)(const Tuning&) = nullptr;  ///< A work-group.
 

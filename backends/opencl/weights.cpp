@@ -105,8 +105,9 @@ std::vector<float> Weights::column_scales(const WeightForm& form, const WeightEx
                                                          (first_scale + row / grid.group_rows) * scale_.ld + group));
       }
       // A NaN code makes its whole column of D NaN: said once here, so that kernels need not look for it.
-      const std::uint8_t* const first = codes + row * ld + group * grid.group_cols;
-      const std::int64_t count = std::min(grid.group_cols, k_ - group * grid.group_cols);
+      const std::int64_t begin = group * grid.group_cols, end = std::min(begin + grid.group_cols, k_);
+      const std::uint8_t* const first = codes + numerics::bytes_of(dtype_, row * ld + begin);
+      const std::int64_t count = numerics::bytes_of(dtype_, end - begin);
       bool nan = false;
       for (std::int64_t c = 0; marks && c < count; ++c) nan |= is_nan[first[c]];
       if (nan) scale = std::numeric_limits<float>::quiet_NaN();
@@ -137,8 +138,7 @@ Weights::Held Weights::hold(WeightFormPtr form, const std::uint8_t* codes, std::
         cl::Buffer(context_->context, CL_MEM_READ_ONLY, scale_bytes * static_cast<std::uint64_t>(matrices_))};
     std::vector<std::uint8_t> spare;
     for (std::int64_t matrix = 0; matrix < matrices_; ++matrix) {
-      const std::uint8_t* const from =
-          codes + matrix * n_ * ld * static_cast<std::int64_t>(numerics::size_of(dtype_));
+      const std::uint8_t* const from = codes + numerics::bytes_of(dtype_, matrix * n_ * ld);
       const auto at = static_cast<std::uint64_t>(matrix);
       // Packed where they will lie: where memory is shared there is no second image of them, not even for a while.
       HostView packed(*context_, queue, held.memory.codes, CL_MAP_WRITE_INVALIDATE_REGION, at * bytes, bytes, spare);

@@ -16,7 +16,7 @@ class Weights final : public backend::Weights {
   std::uint64_t device_bytes() const noexcept override;
   std::string layout() const override { return forms_.front().form->name(); }
   std::uint64_t data_bytes() const noexcept override {
-    return static_cast<std::uint64_t>(matrices_ * n_ * k_) * numerics::size_of(dtype_);
+    return numerics::bytes_of(dtype_, static_cast<std::uint64_t>(matrices_ * n_ * k_));
   }
   std::uint64_t scale_bytes() const noexcept override { return original_scales_.size(); }
   void export_to(std::byte* data, std::byte* scales) override;

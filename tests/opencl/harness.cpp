@@ -55,7 +55,7 @@ std::vector<std::uint8_t> scales_of(DType type, std::int64_t count, Random& rand
 }
 
 std::vector<std::uint8_t> codes_of(DType type, std::int64_t count, Random& random) {
-  std::vector<std::uint8_t> codes(static_cast<std::size_t>(count));
+  std::vector<std::uint8_t> codes(static_cast<std::size_t>(numerics::bytes_of(type, count)));
   for (std::uint8_t& code : codes) {
     do {
       code = static_cast<std::uint8_t>(random.next() >> 11);

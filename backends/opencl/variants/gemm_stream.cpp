@@ -66,6 +66,7 @@ Variant gemm_stream() {
       {"block_n", 1, {1, 2, 4, 6, 8}, "panels of 32 columns per work-group"},
       {"split_k", 1, {1, 2, 4, 8, 16}, "parts of k"}};
   v.real_weights = true;
+  v.narrow_weights = true;
   v.deal = [](const Tuning& t) { return DealtShape{t.at("tile_m"), t.at("block_m")}; };
   v.local_bytes = [](const Tuning& t, const Problem&) -> std::uint64_t {
     return static_cast<std::uint64_t>(t.at("block_m") * t.at("tile_m") * t.at("block_n") * kPanel) * sizeof(float);

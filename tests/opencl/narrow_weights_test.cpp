@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+// Weights of several codes a byte: packed and unpacked bit for bit, decoded exactly by every kernel that takes them,
+// whole plans against the oracle. e2m1 is the example.
+#include <algorithm>
+#include <cstring>
+
+#include "backends/numerics/casts.h"
+#include "backends/opencl/device.h"
+#include "backends/opencl/elements.h"
+#include "backends/opencl/forms/blocked.h"
+#include "backends/opencl/weights.h"
+#include "tests/opencl/harness.h"
+
+namespace ironcl::opencl::testing {
+namespace {
+
+using backend::DType;
+using backend::Reason;
+
+std::vector<std::uint8_t> random_bytes(std::int64_t count, std::uint32_t seed) {
+  Random random(seed);
+  std::vector<std::uint8_t> bytes(static_cast<std::size_t>(count));
+  for (std::uint8_t& byte : bytes) byte = static_cast<std::uint8_t>(random.next() >> 9);
+  return bytes;
+}
+
+TEST(OpenClNarrowWeights, ArePackedAndUnpackedBitForBit) {
+  struct Extent {
+    std::int64_t n, k, ld;
+  };
+  for (const WeightFormPtr& form : {blocked_form(kPanel, 1, 16, DType::e2m1), blocked_form(0, 16, 64, DType::e2m1)}) {
+    for (const Extent& e : {Extent{1, 2, 2}, Extent{31, 6, 8}, Extent{33, 130, 130}, Extent{64, 128, 192}}) {
+      const WeightExtent extent = form->extent(e.n, e.k, 1);
+      EXPECT_EQ(extent.code_bytes.value(), extent.n_pad * extent.k_pad / 2) << form->name();
+      const std::vector<std::uint8_t> codes = random_bytes(e.n * e.ld / 2, 7);
+      std::vector<std::uint8_t> packed(extent.code_bytes.bytes() + 2, 0xaa);
+      form->pack(e.n, e.k, codes.data(), e.ld, packed.data() + 1);
+      EXPECT_EQ(packed.front(), 0xaa);
+      EXPECT_EQ(packed.back(), 0xaa) << form->name() << " wrote past its bytes";
+      std::vector<std::uint8_t> back(static_cast<std::size_t>(e.n * e.k / 2) + 1, 0xbb);
+      form->unpack(e.n, e.k, packed.data() + 1, back.data());
+      EXPECT_EQ(back.back(), 0xbb);
+      for (std::int64_t row = 0; row < e.n; ++row) {
+        ASSERT_EQ(std::memcmp(back.data() + row * e.k / 2, codes.data() + row * e.ld / 2,
+                              static_cast<std::size_t>(e.k / 2)),
+                  0)
+            << form->name() << " row " << row << " of " << e.n << " x " << e.k;
+      }
+    }
+  }
+}
+
+TEST(OpenClNarrowWeights, PaddingIsZeroCodes) {
+  const WeightFormPtr form = blocked_form(kPanel, 1, 16, DType::e2m1);
+  const std::vector<std::uint8_t> codes(3 * 2 / 2, 0xff);
+  std::vector<std::uint8_t> packed(form->extent(3, 2, 1).code_bytes.bytes(), 0x77);
+  form->pack(3, 2, codes.data(), 2, packed.data());
+  std::int64_t ones = 0;
+  for (const std::uint8_t byte : packed) ones += (byte & 0xf) / 15 + (byte >> 4) / 15;
+  EXPECT_EQ(ones, 6);
+  EXPECT_EQ(std::count(packed.begin(), packed.end(), 0), static_cast<std::ptrdiff_t>(packed.size()) - 4);
+}
+
+class OpenClNarrowPlans : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (devices().empty()) GTEST_SKIP() << why_no_devices();
+  }
+};
+
+TEST_F(OpenClNarrowPlans, EveryByteIsItsTwoValuesExactly) {
+  // D = I * B transposed: each of the 256 bytes, at each place of a panel, as the kernel decodes it.
+  constexpr std::int64_t kSize = 64;
+  Case c{kSize, 2 * kSize, kSize};
+  c.a = DType::f32;
+  c.b = DType::e2m1;
+  c.a_scale = c.b_scale = DType::none;
+  Data data = make_data(c);
+  std::vector<float> identity(kSize * kSize, 0.0f);
+  for (std::int64_t i = 0; i < kSize; ++i) identity[static_cast<std::size_t>(i * (kSize + 1))] = 1.0f;
+  std::memcpy(data.a.data(), identity.data(), data.a.size());
+  ASSERT_EQ(data.b.size(), std::size_t{2 * kSize * kSize / 2});
+  for (std::size_t i = 0; i < data.b.size(); ++i) data.b[i] = static_cast<std::uint8_t>(i * 37);
+  for (const auto& device : devices()) {
+    for (const char* const variant : {"gemm_stream", "gemm_panel"}) {
+      c.options = {{"variant", variant}};
+      if (device->supports(c.desc()).reason != Reason::none) continue;
+      const Outcome outcome = run(*device, c, data);
+      ASSERT_EQ(outcome.info.variant, variant);
+      for (std::int64_t row = 0; row < c.m; ++row) {
+        for (std::int64_t col = 0; col < c.n; ++col) {
+          ASSERT_EQ(outcome.d[static_cast<std::size_t>(row * c.n + col)],
+                    numerics::load_as_f64(DType::e2m1, data.b.data(), col * c.k + row))
+              << variant << " on " << device->props().name << ": column " << col << ", k " << row;
+        }
+      }
+    }
+  }
+}
+
+TEST_F(OpenClNarrowPlans, AreRightWithEveryKindOfActivationsAndScales) {
+  struct Kind {
+    DType source, a;
+  };
+  int ran = 0;
+  for (const auto& device : devices()) {
+    for (const Kind& kind : {Kind{DType::bf16, DType::e4m3fn}, Kind{DType::none, DType::e4m3fn},
+                             Kind{DType::none, DType::e5m2}, Kind{DType::none, DType::f32}}) {
+      for (const std::int64_t group : {32, 128}) {
+        for (const std::int64_t m : {1, 5, 70}) {
+          Case c{m, 83, 390};
+          c.a_source = kind.source;
+          c.a = kind.a;
+          c.b = DType::e2m1;
+          c.a_grid = {1, group};
+          c.b_grid = {group == 32 ? 1 : 128, group};
+          c.b_scale = group == 32 ? DType::e8m0 : DType::f32;
+          c.bias = m == 5 ? DType::bf16 : DType::none;
+          c.d = m == 70 ? DType::bf16 : DType::f32;
+          c.seed = static_cast<std::uint32_t>(++ran);
+          ASSERT_EQ(device->supports(c.desc()).text, "") << c.line();
+          const Outcome outcome = run(*device, c, make_data(c));
+          expect_right(outcome, c, device->props().name);
+        }
+      }
+    }
+  }
+  EXPECT_GE(ran, 24);
+}
+
+TEST_F(OpenClNarrowPlans, WeightsTakeHalfTheBytesAndComeBackBitForBit) {
+  for (const auto& device : devices()) {
+    const std::vector<std::uint8_t> codes = random_bytes(2 * 96 * 256 / 2, 3);
+    backend::WeightsDesc w;
+    w.dtype = DType::e2m1;
+    w.n = 96;
+    w.k = w.ld = 256;
+    w.matrices = 2;
+    w.data = reinterpret_cast<const std::byte*>(codes.data());
+    const auto weights = device->prepare_weights(w);
+    EXPECT_EQ(weights->data_bytes(), codes.size());
+    EXPECT_EQ(weights->layout(), "panel_n32_k1_pad16_e2m1");
+    EXPECT_EQ(weights->device_bytes(), codes.size() + 2 * 96 * sizeof(float));
+    std::vector<std::uint8_t> back(codes.size());
+    weights->export_to(reinterpret_cast<std::byte*>(back.data()), nullptr);
+    EXPECT_EQ(back, codes);
+  }
+}
+
+TEST_F(OpenClNarrowPlans, WhatCannotBeIsRefusedWithTheReason) {
+  const auto& device = devices().front();
+  Case c{4, 64, 129};
+  c.b = DType::e2m1;
+  EXPECT_NE(device->supports(c.desc()).text.find("two codes share a byte"), std::string::npos);
+  c.k = 128;
+  c.options = {{"variant", "gemm_tiled"}};
+  EXPECT_EQ(device->supports(c.desc()).reason, Reason::dtype);
+  EXPECT_NE(device->supports(c.desc()).text.find("several codes a byte"), std::string::npos);
+  c.options.clear();
+  c.a = DType::i8;
+  EXPECT_EQ(device->supports(c.desc()).reason, Reason::dtype) << "int8 goes with its like";
+  c.a = DType::e2m1;
+  EXPECT_EQ(device->supports(c.desc()).reason, Reason::dtype) << "a type of weights only";
+  backend::WeightsDesc w;
+  w.dtype = DType::e2m1;
+  w.n = 2;
+  w.k = 4;
+  w.ld = 5;
+  const std::vector<std::byte> codes(8);
+  w.data = codes.data();
+  EXPECT_THROW(device->prepare_weights(w), backend::Error);
+}
+
+}  // namespace
+}  // namespace ironcl::opencl::testing
