@@ -43,7 +43,7 @@ class HostView {
   }
 
   std::uint8_t* bytes() const { return bytes_; }
-  /// The last word: what was written is on the device once this has returned.
+  /// The last word: what was written reaches the device in the order of the queue.
   void close() {
     if (mapped_ == nullptr && writes_) queue_.enqueueWriteBuffer(buffer_, CL_TRUE, at_, size_, bytes_);
     unmap();
@@ -147,6 +147,9 @@ Weights::Held Weights::hold(WeightFormPtr form, const std::uint8_t* codes, std::
       const std::vector<float> scales = column_scales(*form, held.extent, matrix, from, ld);
       queue.enqueueWriteBuffer(held.memory.scales, CL_TRUE, at * scale_bytes, scale_bytes, scales.data());
     }
+    // A write that blocks has taken its bytes from the host when it returns; only its queue knows when they are where
+    // kernels of other queues find them.
+    queue.finish();
   });
   return held;
 }

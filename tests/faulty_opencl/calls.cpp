@@ -3,6 +3,7 @@
 // A call that is not here passes unseen; walk_test.cpp compares the list with what the plugin imports.
 #include <dlfcn.h>
 
+#include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -10,6 +11,7 @@
 #include <map>
 #include <mutex>
 #include <string>
+#include <thread>
 #include <vector>
 
 #define CL_TARGET_OPENCL_VERSION 300
@@ -127,6 +129,38 @@ cl_int enqueue(F real, const char* name, bool may_fail_later, cl_command_queue q
     if (fails_with != CL_SUCCESS) failures().set(*event, fails_with);
   }
   return answer;
+}
+
+/// A write that blocks and is late: its bytes are taken at once, and reach the buffer when a thread lets them.
+cl_int write_late(cl_command_queue queue, cl_mem to, size_t at, size_t size, const void* from, cl_uint waits,
+                  const cl_event* list, cl_event* event) {
+  cl_context context = nullptr;
+  cl_int code = next<decltype(&clGetCommandQueueInfo)>("clGetCommandQueueInfo")(queue, CL_QUEUE_CONTEXT,
+                                                                                sizeof(context), &context, nullptr);
+  if (code != CL_SUCCESS) return code;
+  const cl_event gate = next<decltype(&clCreateUserEvent)>("clCreateUserEvent")(context, &code);
+  if (gate == nullptr) return code;
+  std::vector<cl_event> all(list, list + waits);
+  all.push_back(gate);
+  auto* const bytes = new std::vector<char>(static_cast<const char*>(from), static_cast<const char*>(from) + size);
+  cl_event done = nullptr;
+  code = next<decltype(&clEnqueueWriteBuffer)>("clEnqueueWriteBuffer")(
+      queue, to, CL_FALSE, at, size, bytes->data(), static_cast<cl_uint>(all.size()), all.data(), &done);
+  if (code == CL_SUCCESS && event != nullptr) {
+    next<decltype(&clRetainEvent)>("clRetainEvent")(done);
+    *event = done;
+  }
+  std::thread([gate, done, bytes, late = code == CL_SUCCESS] {
+    if (late) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(30));
+      next<decltype(&clSetUserEventStatus)>("clSetUserEventStatus")(gate, CL_COMPLETE);
+      next<decltype(&clWaitForEvents)>("clWaitForEvents")(1, &done);
+      next<decltype(&clReleaseEvent)>("clReleaseEvent")(done);
+    }
+    next<decltype(&clReleaseEvent)>("clReleaseEvent")(gate);
+    delete bytes;
+  }).detach();
+  return code;
 }
 
 void CL_CALLBACK memory_is_gone(cl_mem, void* bytes) { give_back_memory(reinterpret_cast<std::uintptr_t>(bytes)); }
@@ -279,6 +313,11 @@ EXPORT cl_int clEnqueueReadBuffer(cl_command_queue q, cl_mem m, cl_bool blocking
 }
 EXPORT cl_int clEnqueueWriteBuffer(cl_command_queue q, cl_mem m, cl_bool blocking, size_t at, size_t size,
                                    const void* from, cl_uint waits, const cl_event* list, cl_event* event) {
+  if (blocking == CL_TRUE && limits().late_writes) {
+    return enqueue([=](cl_command_queue queue, cl_uint count, const cl_event* before,
+                       cl_event* after) { return write_late(queue, m, at, size, from, count, before, after); },
+                   "clEnqueueWriteBuffer", false, q, waits, list, event);
+  }
   return enqueue(REAL(clEnqueueWriteBuffer), blocking == CL_FALSE, q, waits, list, event, m, blocking, at, size,
                  from);
 }

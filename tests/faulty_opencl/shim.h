@@ -5,12 +5,15 @@
 //
 // Commands, separated by ';' (docs/testing.md has the same table):
 //   fail=CALL:N:CODE   the N-th call of CALL from now on (the first is 1; 0 is every one) answers CODE
-//   later=CALL:N:CODE  that enqueue is accepted and its event ends with CODE (kernels, and transfers that do not
-//   block) lose=N             from the N-th call on, all answer CL_DEVICE_NOT_AVAILABLE but releases and waits, which
-//   pass memory=BYTES       buffers together take no more; the device says so, and creating more is refused
+//   later=CALL:N:CODE  that enqueue is accepted and its event ends with CODE (kernels, transfers that do not block)
+//   lose=N             from the N-th call on, all answer CL_DEVICE_NOT_AVAILABLE but releases and waits, which pass
+//   memory=BYTES       buffers together take no more; the device says so, and creating more is refused
 //   local=BYTES group=ITEMS align=BYTES width=LANES   limits, reported and enforced
 //   nohalf nodivide nofma nobinaries                  abilities that the device lacks and does not claim
 //   gpu                the device says that it is a GPU with dedicated local memory
+//   latewrites         a write that blocks takes its bytes and returns; they reach the buffer 30 ms later, in the
+//   order
+//                      of the queue, which is all that OpenCL promises
 // Next door: calls.cpp (one wrapper a call), walk_test.cpp (fails every call once).
 #pragma once
 

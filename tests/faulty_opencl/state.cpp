@@ -85,6 +85,8 @@ void obey(State& state, std::string_view word) {
     l.binaries = false;
   } else if (word == "gpu") {
     l.gpu = true;
+  } else if (word == "latewrites") {
+    l.late_writes = true;
   } else {
     bad(word);
   }
