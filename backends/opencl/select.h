@@ -12,7 +12,8 @@ namespace ironcl::opencl {
 class Trials {
  public:
   virtual ~Trials() = default;
-  /// Empty where it was; else what went wrong. Asked often, tried once.
+  /// Empty where it was; else what went wrong. Asked often, tried once. Throws backend::Error where the driver fails
+  /// before there is a trial.
   virtual std::string why_not(const Variant& variant) = 0;
 };
 

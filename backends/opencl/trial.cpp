@@ -86,14 +86,7 @@ class DeviceTrials final : public Trials {
     const std::lock_guard lock(mutex_);  // Others wait: they need the answer, and a trial takes part of a second.
     const auto known = answers_.find(variant.name);
     if (known != answers_.end()) return known->second;
-    std::string why;
-    try {
-      why = find_out(variant);
-    } catch (const cl::Error& error) {
-      why = make_error("its trial", error).what();
-    } catch (const std::exception& error) {
-      why = error.what();
-    }
+    const std::string why = find_out(variant);
     if (log_ != nullptr) {
       log_->write(backend::LogLevel::info, "opencl: " + context_.features.name + ": trial of " + variant.name +
                                                (why.empty() ? ": right" : ": " + why));
@@ -102,11 +95,25 @@ class DeviceTrials final : public Trials {
   }
 
  private:
+  /// What the driver answers inside a trial is said of the variant; what it answers to the questions before one says
+  /// nothing of it, is thrown, and leaves the trial for the next time.
   std::string find_out(const Variant& variant) const {
     const bool here = variant.trial->or_here && !can_keep_answer_of_child(context_.config);
-    if (!variant.trial->in_child || here) return attempt_trial(context_, variant, log_);
-    if (std::string why = try_in_child(context_, variant); !why.empty()) return why;
+    if (!variant.trial->in_child || here) return try_here(variant);
+    const std::string why = guarded("asking which device " + variant.name + " is to be tried on",
+                                    [&] { return try_in_child(context_, variant); });
+    if (!why.empty()) return why;
     return variant.trial->permission != nullptr ? variant.trial->permission() : std::string();
+  }
+
+  std::string try_here(const Variant& variant) const {
+    try {
+      return attempt_trial(context_, variant, log_);
+    } catch (const cl::Error& error) {
+      return make_error("its trial", error).what();
+    } catch (const std::exception& error) {
+      return error.what();
+    }
   }
 
   const Context& context_;
