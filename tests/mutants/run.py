@@ -214,7 +214,7 @@ def end(number, _):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--copies", type=int, default=0, help="faults tried at the same time (default: a quarter of the cores)")
-    parser.add_argument("--room", action="append", help="only the faults of this file, such as numerics; may be repeated")
+    parser.add_argument("--room", action="append", help="only the faults of this file, such as numerics; may be repeated, and is kept to in this order")
     parser.add_argument("--only", help="only faults whose names match this expression")
     parser.add_argument("--check", action="store_true", help="only say whether every fault still applies; builds nothing")
     parser.add_argument("--list", action="store_true", help="list the faults")
@@ -229,6 +229,7 @@ def main():
     if twice: sys.exit(f"names that are there twice: {', '.join(sorted(twice))}")
     faults = [f for f in faults if (not options.room or f.room in options.room)
               and (not options.only or re.search(options.only, f.name))]
+    if options.room: faults.sort(key=lambda f: options.room.index(f.room))
     if not faults: sys.exit("no fault has that room or name; --list lists them")
     if options.list:
         for fault in faults: print(f"{fault.room:12} {fault.name:40} {fault.meaning}")
