@@ -3,13 +3,14 @@
 // weights stream once from memory, become f16 in registers, exactly, and are multiplied by mma.sync with f32 sums.
 //
 // D is made transposed: 16 columns of D are the rows of an instruction's first operand, eight rows of D the columns of the second.
-// A work-group makes COLUMNS columns of D; its WARPS warps take K blocks in turn and are added up in order at the end. Each warp has
-// DEPTH K blocks under way, weights, activations and scales alike: what counts is the bytes on their way.
+// A work-group makes COLUMNS columns of TILE_M rows of D; its WARPS warps take K blocks in turn and are added up in order at the end. Each
+// warp has DEPTH K blocks under way, weights, activations and scales alike: what counts is the bytes on their way. Further tiles of rows
+// read the weights again, from the L2 where they are neighbours.
 // In a K block a work-item takes the 16 k from 16t and from 64 + 16t on (t its number in the group of four), the same of both operands.
 // With QUANTISE, A is as the caller has it: a warp makes scale and codes of a K block's rows itself, which costs less than a launch.
 //
 // Tunable  default  values     meaning
-// TILE_M   8        1 2 4 8 16 32  rows of D, at most
+// TILE_M   8        1 2 4 8 16 32  rows of D per work-group
 // COLUMNS  16       16 32      columns of D per work-group
 // WARPS    8        4 8 16     warps of a work-group
 // DEPTH    2        2 3 4      K blocks that a warp has under way
@@ -103,7 +104,8 @@ __attribute__((noinline)) uint four_codes(__global const uchar *a, ulong row_at,
   }
   return word;
 }
-#define ROW_AT(j) (a_at + (ulong)min(lane / ROW_ITEMS + 8 * (j), (uint)m - 1) * lda)
+#define TOKEN_ROW(j) min(lane / ROW_ITEMS + 8 * (j), rows - 1)
+#define ROW_AT(j) (a_at + (ulong)token_rows[j] * lda)
 #define LOAD_TOKENS(S, K)                                                                                             \
   UNROLL for (int j = 0; j < T; ++j) {                                                                                \
     if (aligned && (K) * 128u + 128u <= (uint)k) {                                                                    \
@@ -156,16 +158,18 @@ __attribute__((noinline)) uint four_codes(__global const uchar *a, ulong row_at,
   } while (0)
 #else
 #define TOKENS 8
+#define TOKEN_ROW(j) min(g + 8 * (j), rows - 1)
+#define SCALE_AT(j) (sa + sa_at + (ulong)(scale_rows[j] / A_SCALE_ROWS) * sa_ld)
 #define LOAD_TOKENS(S, K)                                                                                             \
   UNROLL for (int j = 0; j < T; ++j) {                                                                                \
-    if (g + 8 * j < m) {                                                                                              \
-      __global const uchar *from = a + a_at + (ulong)(g + 8 * j) * lda + (K) * 128u + t * 16u;                        \
+    if (g + 8 * j < rows) {                                                                                           \
+      __global const uchar *from = a + a_at + (ulong)token_rows[j] * lda + (K) * 128u + t * 16u;                      \
       LOAD16(&ar[S][8 * j], from);                                                                                    \
       LOAD16(&ar[S][8 * j + 4], from + 64u);                                                                          \
     }                                                                                                                 \
     const uint r0 = 2 * t + 8 * j, s0 = (K) * 128u / A_SCALE_COLS;                                                    \
-    if (r0 < m) LOAD_F(sr[S][2 * j], sa + sa_at + (ulong)(r0 / A_SCALE_ROWS) * sa_ld + s0);                           \
-    if (r0 + 1 < m) LOAD_F(sr[S][2 * j + 1], sa + sa_at + (ulong)((r0 + 1) / A_SCALE_ROWS) * sa_ld + s0);             \
+    if (r0 < rows) LOAD_F(sr[S][2 * j], SCALE_AT(2 * j) + s0);                                                        \
+    if (r0 + 1 < rows) LOAD_F(sr[S][2 * j + 1], SCALE_AT(2 * j + 1) + s0);                                            \
   }
 #endif
 
@@ -191,70 +195,90 @@ __kernel __attribute__((reqd_work_group_size(32 * WARPS, 1, 1))) void gemm_mma_s
 {
   __local float parts[WARPS][COLUMNS][8 * T + 1];
   if (m <= 0) return;
-  const uint tid = get_local_id(0), warp = tid >> 5, lane = tid & 31, g = lane >> 2, t = lane & 3, group = get_group_id(0);
+  const uint tid = get_local_id(0), warp = tid >> 5, lane = tid & 31, g = lane >> 2, t = lane & 3;
   const uint blocks = ((uint)k + 127u) / 128u, all_blocks = (uint)k_pad / 128u, groups_b = ((uint)k - 1) / B_SCALE_COLS + 1;
   const uint count = blocks > warp ? (blocks - warp + WARPS - 1) / WARPS : 0;
   // 16 lines of a tile of 64 are two KiB of a K block.
-  const uint in_b = g * 128u + ((t ^ g) << 4), column = group * COLUMNS;
-  __global const uchar *pw = b + (ulong)(column / 64) * all_blocks * 8192u + column % 64 * 128u;
-  __global const float *pc = sb + (ulong)(column / 128) * groups_b * 128u + column % 128 + 4u * (g >> 1) + (g & 1);
+  const uint in_b = g * 128u + ((t ^ g) << 4);
 #if QUANTISE
   const bool aligned = ((a_at | lda) & (SOURCE == TYPE_F32 ? 3 : 7)) == 0;
 #endif
-  uint wr[DEPTH][16 * R], ar[DEPTH][TOKENS * T];
-  float sr[DEPTH][2 * T], cr[DEPTH][2 * R], sum[R][T][4];
-  UNROLL for (int s = 0; s < DEPTH; ++s) {
-    UNROLL for (int i = 0; i < TOKENS * T; ++i) ar[s][i] = 0;
-    UNROLL for (int i = 0; i < 2 * T; ++i) sr[s][i] = 0.f;
-  }
-  UNROLL for (int r = 0; r < R; ++r) UNROLL for (int j = 0; j < T; ++j) UNROLL for (int i = 0; i < 4; ++i) sum[r][j][i] = 0.f;
-  UNROLL for (int s = 0; s < DEPTH; ++s) LOAD(s, s)
-  for (uint first = 0; first < count; first += DEPTH) {
-    UNROLL for (int s = 0; s < DEPTH; ++s) {
-      if (first + s < count) { // a break would keep the compiler from unrolling, and sets would lie in memory
-        uint tokens[8 * T];
-        float c[R][T][4], row_scales[2 * T];
-        UNROLL for (int j = 0; j < T; ++j) {
-#if QUANTISE
-          QUANTISE_ROWS(ar[s] + TOKENS * j, j, warp + (first + s) * WARPS, tokens + 8 * j, row_scales + 2 * j);
+  const int columns = (n + COLUMNS - 1) / COLUMNS;
+  EACH_UNIT(columns) {
+#ifdef GROUPED
+    const dealt_block here = block_of(dealt, TILE_M, work, columns);
 #else
-          UNROLL for (int i = 0; i < 8; ++i) tokens[8 * j + i] = ar[s][8 * j + i];
-          row_scales[2 * j] = sr[s][2 * j];
-          row_scales[2 * j + 1] = sr[s][2 * j + 1];
+    const int row_0 = (int)get_group_id(1) * TILE_M;
+    const dealt_block here = {0, row_0, min(m, row_0 + TILE_M), 0, 1, (int)get_group_id(0)};
 #endif
-        }
-        UNROLL for (int r = 0; r < R; ++r) UNROLL for (int j = 0; j < T; ++j) UNROLL for (int i = 0; i < 4; ++i) c[r][j][i] = 0.f;
-        UNROLL for (int i = 0; i < 8; ++i) { // k = 64*(i/4) + 16*t + 4*(i%4) + 0..3 in this thread, the same for both operands
-          uint b0[T], b1[T];
-          UNROLL for (int j = 0; j < T; ++j) DECODE_A4(b0[j], b1[j], tokens[8 * j + i]);
-          UNROLL for (int r = 0; r < R; ++r) {
-            uint a0, a1, a2, a3;
-            DECODE_B4(a0, a2, wr[s][16 * r + i]);
-            DECODE_B4(a1, a3, wr[s][16 * r + 8 + i]);
-            UNROLL for (int j = 0; j < T; ++j) MMA_M16N8K16_F16(c[r][j], a0, a1, a2, a3, b0[j], b1[j]);
+    OF_MATRIX(here)
+    const uint column = (uint)here.column * COLUMNS, first_row = (uint)here.first_row, rows = (uint)(here.end_row - here.first_row);
+    __global const uchar *pw = b_here + (ulong)(column / 64) * all_blocks * 8192u + column % 64 * 128u;
+    __global const float *pc = sb_here + (ulong)(column / 128) * groups_b * 128u + column % 128 + 4u * (g >> 1) + (g & 1);
+    // Rows of A whose codes or values this work-item loads, and those whose scales it does.
+    uint token_rows[T], scale_rows[2 * T];
+    UNROLL for (int j = 0; j < T; ++j) {
+      token_rows[j] = (uint)ROW_OF_A(first_row + TOKEN_ROW(j));
+      UNROLL for (int e = 0; e < 2; ++e) scale_rows[2 * j + e] = (uint)ROW_OF_A(first_row + min(2 * t + 8 * j + e, rows - 1));
+    }
+    uint wr[DEPTH][16 * R], ar[DEPTH][TOKENS * T];
+    float sr[DEPTH][2 * T], cr[DEPTH][2 * R], sum[R][T][4];
+    UNROLL for (int s = 0; s < DEPTH; ++s) {
+      UNROLL for (int i = 0; i < TOKENS * T; ++i) ar[s][i] = 0;
+      UNROLL for (int i = 0; i < 2 * T; ++i) sr[s][i] = 0.f;
+    }
+    UNROLL for (int r = 0; r < R; ++r) UNROLL for (int j = 0; j < T; ++j) UNROLL for (int i = 0; i < 4; ++i) sum[r][j][i] = 0.f;
+    UNROLL for (int s = 0; s < DEPTH; ++s) LOAD(s, s)
+    for (uint first = 0; first < count; first += DEPTH) {
+      UNROLL for (int s = 0; s < DEPTH; ++s) {
+        if (first + s < count) { // a break would keep the compiler from unrolling, and sets would lie in memory
+          uint tokens[8 * T];
+          float c[R][T][4], row_scales[2 * T];
+          UNROLL for (int j = 0; j < T; ++j) {
+#if QUANTISE
+            QUANTISE_ROWS(ar[s] + TOKENS * j, j, warp + (first + s) * WARPS, tokens + 8 * j, row_scales + 2 * j);
+#else
+            UNROLL for (int i = 0; i < 8; ++i) tokens[8 * j + i] = ar[s][8 * j + i];
+            row_scales[2 * j] = sr[s][2 * j];
+            row_scales[2 * j + 1] = sr[s][2 * j + 1];
+#endif
           }
+          UNROLL for (int r = 0; r < R; ++r) UNROLL for (int j = 0; j < T; ++j) UNROLL for (int i = 0; i < 4; ++i) c[r][j][i] = 0.f;
+          UNROLL for (int i = 0; i < 8; ++i) { // k = 64*(i/4) + 16*t + 4*(i%4) + 0..3 in this thread, the same for both operands
+            uint b0[T], b1[T];
+            UNROLL for (int j = 0; j < T; ++j) DECODE_A4(b0[j], b1[j], tokens[8 * j + i]);
+            UNROLL for (int r = 0; r < R; ++r) {
+              uint a0, a1, a2, a3;
+              DECODE_B4(a0, a2, wr[s][16 * r + i]);
+              DECODE_B4(a1, a3, wr[s][16 * r + 8 + i]);
+              UNROLL for (int j = 0; j < T; ++j) MMA_M16N8K16_F16(c[r][j], a0, a1, a2, a3, b0[j], b1[j]);
+            }
+          }
+          UNROLL for (int j = 0; j < T; ++j) UNROLL for (int r = 0; r < R; ++r) {
+            const float x0 = row_scales[2 * j], x1 = row_scales[2 * j + 1], y0 = cr[s][2 * r], y1 = UNIFORM ? y0 : cr[s][2 * r + 1];
+            sum[r][j][0] = fma(x0 * y0, c[r][j][0], sum[r][j][0]);
+            sum[r][j][1] = fma(x1 * y0, c[r][j][1], sum[r][j][1]);
+            sum[r][j][2] = fma(x0 * y1, c[r][j][2], sum[r][j][2]);
+            sum[r][j][3] = fma(x1 * y1, c[r][j][3], sum[r][j][3]);
+          }
+          LOAD(s, first + s + DEPTH)
         }
-        UNROLL for (int j = 0; j < T; ++j) UNROLL for (int r = 0; r < R; ++r) {
-          const float x0 = row_scales[2 * j], x1 = row_scales[2 * j + 1], y0 = cr[s][2 * r], y1 = UNIFORM ? y0 : cr[s][2 * r + 1];
-          sum[r][j][0] = fma(x0 * y0, c[r][j][0], sum[r][j][0]);
-          sum[r][j][1] = fma(x1 * y0, c[r][j][1], sum[r][j][1]);
-          sum[r][j][2] = fma(x0 * y1, c[r][j][2], sum[r][j][2]);
-          sum[r][j][3] = fma(x1 * y1, c[r][j][3], sum[r][j][3]);
-        }
-        LOAD(s, first + s + DEPTH)
       }
     }
-  }
-  // line g of 16 is column 4*(g/2) + g%2, line g + 8 two columns on
-  UNROLL for (int r = 0; r < R; ++r) UNROLL for (int j = 0; j < T; ++j) UNROLL for (int i = 0; i < 4; ++i)
-    parts[warp][16 * r + 4 * (g >> 1) + (g & 1) + 2 * (i >> 1)][8 * j + 2 * t + (i & 1)] = sum[r][j][i];
-  barrier(CLK_LOCAL_MEM_FENCE);
-  for (uint o = tid; o < COLUMNS * 8 * T; o += 32 * WARPS) {
-    const uint col = o % COLUMNS, row = o / COLUMNS;
-    if (row >= m || column + col >= n) continue;
-    float x = 0.f;
-    UNROLL for (int i = 0; i < WARPS; ++i) x += parts[i][col][row];
-    store_d(d, d_at, ldd, bias, bias_at, row, column + col, x);
+    // line g of 16 is column 4*(g/2) + g%2, line g + 8 two columns on
+    UNROLL for (int r = 0; r < R; ++r) UNROLL for (int j = 0; j < T; ++j) UNROLL for (int i = 0; i < 4; ++i)
+      parts[warp][16 * r + 4 * (g >> 1) + (g & 1) + 2 * (i >> 1)][8 * j + 2 * t + (i & 1)] = sum[r][j][i];
+    barrier(CLK_LOCAL_MEM_FENCE);
+    for (uint o = tid; o < COLUMNS * 8 * T; o += 32 * WARPS) {
+      const uint col = o % COLUMNS, row = o / COLUMNS;
+      if (row >= rows || column + col >= n) continue;
+      float x = 0.f;
+      UNROLL for (int i = 0; i < WARPS; ++i) x += parts[i][col][row];
+      store_d(d, d_at, ldd, bias, bias_here, first_row + row, column + col, x);
+    }
+#ifdef GROUPED
+    barrier(CLK_LOCAL_MEM_FENCE); // the next unit's parts go to the same memory
+#endif
   }
 }
 #else

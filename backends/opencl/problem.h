@@ -25,6 +25,7 @@ struct Problem {
   std::int64_t matrices = 0;                       ///< Of B, in a grouped problem; else 0.
   bool masked = false;                             ///< Grouped: each matrix has m rows of A and D to itself.
   bool gathers = false;                            ///< Rows of A are found through an index.
+  bool uneven = false;  ///< Of priced(): m is the mean of many matrices, some of which have more rows.
 
   std::int64_t k_groups() const noexcept { return numerics::ceil_div(k, k_group); }
   bool grouped() const noexcept { return matrices != 0; }

@@ -52,6 +52,7 @@ Problem Problem::priced() const {
   const double hit = masked ? all : all * (1 - std::pow(1 - 1 / all, rows));
   one.n = std::min(static_cast<std::int64_t>(static_cast<double>(n) * std::max(1.0, hit)), kMostColumns);
   one.m = masked ? m : static_cast<std::int64_t>(std::ceil(rows / std::max(1.0, hit)));
+  one.uneven = matrices > 1 && !masked;
   return one;
 }
 

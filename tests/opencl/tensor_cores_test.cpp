@@ -169,6 +169,48 @@ TEST(OpenClTensorCores, AKernelOf14BitsFailsTheTrialOfClassF32) {
   if (!tried) GTEST_SKIP() << "no device of compute capability 9.0";
 }
 
+/// Whoever is asked says that every variant works.
+class AllWork final : public Trials {
+ public:
+  std::string why_not(const Variant&) override { return {}; }
+};
+
+/// What an H200 says of itself, as far as selection asks.
+Features h200() {
+  Features f;
+  f.type = backend::DeviceType::gpu;
+  f.local_is_dedicated = f.ptx_sm_90 = f.fma_divide = true;
+  f.compute_units = 132;
+  f.clock_hz = 1.98e9;
+  f.local_bytes = 48 << 10;
+  f.max_work_group = 1024;
+  f.max_buffer_bytes = std::uint64_t{35} << 30;
+  return f;
+}
+
+TEST(OpenClTensorCores, FewRowsAnExpertTakeTheKernelThatStreamsWeights) {
+  const Features features = h200();
+  AllWork trials;
+  const auto taken = [&](std::int64_t tokens, std::int64_t experts, std::int64_t n, std::int64_t k) {
+    backend::GemmDesc d = Case{tokens * 8, n, k}.desc();
+    d.grouping = backend::Grouping::contiguous;
+    d.matrices = experts;
+    Choice choice;
+    const backend::Support support = choose({features, variants(), &trials}, d, &choice);
+    EXPECT_EQ(support.reason, backend::Reason::none) << support.text;
+    return choice;
+  };
+  for (const std::int64_t tokens : {1, 8, 64}) {  // DeepSeek-V3 and Qwen3-30B-A3B: gate and up, then down.
+    EXPECT_EQ(taken(tokens, 256, 4096, 7168).variant->name, "gemm_mma_stream") << tokens;
+    EXPECT_EQ(taken(tokens, 128, 1536, 2048).variant->name, "gemm_mma_stream") << tokens;
+    EXPECT_EQ(taken(tokens, 128, 2048, 768).variant->name, "gemm_mma_stream") << tokens;
+  }
+  EXPECT_EQ(taken(4096, 128, 1536, 2048).variant->name, "gemm_wgmma_f16");
+  // Tiles hold more rows than the mean, 2.3 of those experts that have any, yet few are padding.
+  EXPECT_EQ(taken(64, 256, 4096, 7168).tuning.at("tile_m"), 8);
+  EXPECT_EQ(taken(1, 256, 4096, 7168).tuning.at("tile_m"), 4);
+}
+
 /// A folder with a program in it that says `text` to whoever starts it.
 class OpenClTrials : public ::testing::Test {
  protected:

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Declares cl/gemm_mma_stream.cl: weights streamed once for few rows, class f32, tensor cores of compute
 // capability 9.0.
+#include <cmath>
+
 #include "backends/opencl/forms/rows.h"
 #include "backends/opencl/forms/swizzled.h"
 #include "backends/opencl/tensor_cores.h"
@@ -13,9 +15,9 @@ std::uint64_t local_bytes(const Tuning& t, const Problem&) {
          (static_cast<std::uint64_t>(std::max(8, t.at("tile_m"))) + 1) * 4;
 }
 
-std::vector<Pass> passes(const Tuning& t, const Problem& p, const Features&, std::int64_t) {
+std::vector<Pass> passes(const Tuning& t, const Problem& p, const Features&, std::int64_t m) {
   return {{"gemm_mma_stream",
-           {static_cast<std::size_t>(numerics::ceil_div(p.n, t.at("columns"))), 1},
+           {static_cast<std::size_t>(numerics::ceil_div(p.n, t.at("columns"))), row_blocks(p, m, t.at("tile_m"))},
            static_cast<std::size_t>(t.at("warps")) * 32}};
 }
 
@@ -23,13 +25,20 @@ std::vector<Pass> passes(const Tuning& t, const Problem& p, const Features&, std
 /// than a kernel of its own, which costs some 12 us on an H200 (docs/performance/h200.md).
 bool quantises(const Tuning& t, const Problem& p) {
   const std::int64_t rows = t.at("tile_m");
-  return rows <= 4 || (rows <= 16 && p.n * p.k <= 64 << 20);
+  return rows <= 4 || (rows <= 16 && p.priced().n * p.k <= 64 << 20);
+}
+
+/// Rows that a tile is made for: of many matrices most have fewer, and few a second tile.
+std::int64_t rows_to_hold(const Problem& p) {
+  if (!p.uneven) return p.m;
+  const auto mean = static_cast<double>(p.m);
+  return static_cast<std::int64_t>(std::ceil(mean + std::sqrt(mean)));
 }
 
 Tuning rule_of_thumb(const Features& f, const Problem& p) {
   Tuning t{{"tile_m", 32}, {"columns", 16}, {"warps", 8}, {"depth", 2}};
   for (const int rows : {16, 8, 4, 2, 1})
-    if (p.m <= rows) t["tile_m"] = rows;
+    if (rows_to_hold(p) <= rows) t["tile_m"] = rows;
   // Wider where that still makes work for every compute unit, and where quantising anew for every work-group weighs.
   const bool here = p.a_source != backend::DType::none && quantises(t, p);
   if ((p.m <= 8 && p.n >= 48 * static_cast<std::int64_t>(f.compute_units)) || (here && p.m > 4)) t["columns"] = 32;
@@ -37,8 +46,10 @@ Tuning rule_of_thumb(const Features& f, const Problem& p) {
   return t;
 }
 
-double estimate_ns(const Tuning&, const Problem& p, const Features&) {
-  return streaming_ns(p) * (p.m <= 16 ? 1 : 1.4);
+double estimate_ns(const Tuning& t, const Problem& p, const Features&) {
+  // Each further tile of rows reads the weights again, from the second cache.
+  const auto tiles = static_cast<double>(numerics::ceil_div(std::max<std::int64_t>(1, p.m), t.at("tile_m")));
+  return streaming_ns(p) * (p.m <= 16 ? 1 : 1.4) * tiles;
 }
 
 }  // namespace
@@ -47,15 +58,16 @@ Variant gemm_mma_stream() {
   Variant v;
   v.name = "gemm_mma_stream";
   v.summary = "few rows: weights streamed once, decoded to f16 in registers, f32 sums on tensor cores";
-  v.tunables = {{"tile_m", 8, {1, 2, 4, 8, 16, 32}, "rows of D, at most"},
+  v.tunables = {{"tile_m", 8, {1, 2, 4, 8, 16, 32}, "rows of D per work-group"},
                 {"columns", 16, {16, 32}, "columns of D per work-group"},
                 {"warps", 8, {4, 8, 16}, "warps of a work-group"},
                 {"depth", 2, {2, 3, 4}, "K blocks that a warp has under way"}};
-  v.constraints = {
-      {"tile_m must hold all rows", [](const Tuning& t, const Problem& p) { return p.m <= t.at("tile_m"); }}};
+  v.constraints = {{"tile_m must hold a quarter of the rows, since each tile reads all weights",
+                    [](const Tuning& t, const Problem& p) { return p.grouped() || p.m <= 4 * t.at("tile_m"); }}};
   v.needs = refuse_tensor_cores;
   v.trial = Trial{5, 72, 1100};
   v.trial->in_child = v.trial->or_here = true;
+  v.deal = [](const Tuning& t) { return DealtShape{t.at("tile_m"), 1}; };
   v.local_bytes = local_bytes;
   v.work_items = [](const Tuning& t) -> std::uint64_t { return static_cast<std::uint64_t>(t.at("warps")) * 32; };
   v.tile = v.block = [](const Tuning& t) { return Shape{t.at("tile_m"), t.at("columns")}; };
