@@ -241,9 +241,15 @@ Support choose(const Ground& ground, const GemmDesc& desc, Choice* choice, const
     }
     return no(std::move(*refusal));
   }
-  const auto tuned = tables != nullptr && desc.options.empty() && !found.problem.grouped()
-                         ? find_tuned(*tables, ground, desc, found.problem)
-                         : std::nullopt;
+  auto tuned = tables != nullptr && desc.options.empty() && !found.problem.grouped()
+                   ? find_tuned(*tables, ground, desc, found.problem)
+                   : std::nullopt;
+  if (tuned && !tuned->of_own_class && tuned->variant->accuracy == backend::AccuracyClass::f32) {
+    // The fastest of class f32. Where the rule of thumb takes a weaker class, that one is faster.
+    Choice thumb = found;
+    take_rule_of_thumb(ground, desc, thumb);
+    if (thumb.variant->accuracy != backend::AccuracyClass::f32) tuned.reset();
+  }
   if (tuned) {
     found.variant = tuned->variant;
     found.tuning = tuned->tuning;

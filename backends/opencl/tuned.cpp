@@ -20,6 +20,12 @@ std::string pocl_architecture(const std::string& name) {
   return std::regex_match(name, match, form) ? match[1].str() : std::string();
 }
 
+/// What is multiplied, without the accuracy class.
+std::string multiplied(const GemmDesc& desc) {
+  if (desc.b == DType::i8) return "int8_w8a8";
+  return numerics::is_quantized(desc.a) ? "fp8_w8a8" : "fp8_w8a16";
+}
+
 /// Whether more than a quarter of the rows that tiles of this height compute is padding.
 bool pads_too_much(std::int64_t rows, std::int64_t m) {
   return m > 0 && 3 * numerics::ceil_div(m, rows) * rows > 4 * m;
@@ -98,8 +104,8 @@ std::vector<std::string> device_classes(const Features& features) {
 }
 
 std::string table_dtype(const GemmDesc& desc) {
-  if (desc.b == DType::i8) return "int8_w8a8";
-  return numerics::is_quantized(desc.a) ? "fp8_w8a8" : "fp8_w8a16";
+  if (desc.weakest_accuracy == backend::AccuracyClass::f32) return multiplied(desc);
+  return multiplied(desc) + "_" + std::string(numerics::name_of(desc.weakest_accuracy));
 }
 
 std::optional<Tuned> find_tuned(const tuned::Tables& tables, const Ground& ground, const GemmDesc& desc,
@@ -107,19 +113,23 @@ std::optional<Tuned> find_tuned(const tuned::Tables& tables, const Ground& groun
   if (tables.empty()) return std::nullopt;
   const Features& features = ground.features;
   const std::vector<std::string> devices = device_classes(features);
-  const std::string dtype = table_dtype(desc);
+  const std::string own = table_dtype(desc), plain = multiplied(desc);
   const auto extent = [](std::int64_t group, std::int64_t size) {
     return group == 0 ? std::max<std::int64_t>(size, 1) : group;
   };
   const std::int64_t group_rows = extent(desc.b_scale.grid.group_rows, desc.n);
   const std::int64_t group_cols = extent(desc.b_scale.grid.group_cols, desc.k);
-  auto choices = tables.find(devices, desc.m, desc.n, desc.k, dtype, group_rows, group_cols);
-  // A kernel sees K groups, not blocks: what is good for blocks of 128 is good for wider ones.
-  if (problem.k_group == 128 && (group_rows != 128 || group_cols != 128)) {
-    for (auto& choice : tables.find(devices, desc.m, desc.n, desc.k, dtype, 128, 128))
-      choices.push_back(std::move(choice));
+  std::vector<std::pair<tuned::Tables::Found, bool>> choices;  // And whether its table is of the problem's own class.
+  for (const std::string& dtype : own == plain ? std::vector{own} : std::vector{own, plain}) {
+    for (auto& choice : tables.find(devices, desc.m, desc.n, desc.k, dtype, group_rows, group_cols))
+      choices.emplace_back(std::move(choice), dtype == own);
+    // A kernel sees K groups, not blocks: what is good for blocks of 128 is good for wider ones.
+    if (problem.k_group == 128 && (group_rows != 128 || group_cols != 128)) {
+      for (auto& choice : tables.find(devices, desc.m, desc.n, desc.k, dtype, 128, 128))
+        choices.emplace_back(std::move(choice), dtype == own);
+    }
   }
-  for (const auto& found : choices) {
+  for (const auto& [found, of_own_class] : choices) {
     const std::int64_t units = found.entry.compute_units, here = features.compute_units;
     if (units != 0 && (units > 2 * here || here > 2 * units)) continue;
     const Variant* variant = find_variant(found.entry.variant, ground.variants);
@@ -128,7 +138,7 @@ std::optional<Tuned> find_tuned(const tuned::Tables& tables, const Ground& groun
     if (!tuning || ask(ground, *variant, *tuning, desc, problem)) continue;
     if (found.entry.is_rule_of_thumb) return std::nullopt;
     if (found.m != desc.m && pads_too_much(variant->tile(*tuning).rows, desc.m)) continue;
-    return Tuned{variant, *tuning, found.source};
+    return Tuned{variant, *tuning, found.source, of_own_class};
   }
   return std::nullopt;
 }

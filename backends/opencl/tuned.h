@@ -23,14 +23,16 @@ std::shared_ptr<const tuned::Tables> read_tables(const std::vector<TunedTable>& 
 /// with tiles has -amx behind each of its names, and no other: tables made without tiles do not speak for it.
 std::vector<std::string> device_classes(const Features& features);
 
-/// The name of what is multiplied in tables: "fp8_w8a8", "int8_w8a8", or "fp8_w8a16" for unquantised A.
+/// The name of what is multiplied in tables: "fp8_w8a8", "int8_w8a8", or "fp8_w8a16" for unquantised A; with
+/// "_tensor14" behind it for problems that allow this class, which have tables of their own.
 std::string table_dtype(const backend::GemmDesc& desc);
 
 /// A tuned configuration that is valid here, and the table entry that it comes from.
 struct Tuned {
   const Variant* variant = nullptr;
   Tuning tuning;
-  std::string source;  ///< "N=...json: M=64"
+  std::string source;        ///< "N=...json: M=64"
+  bool of_own_class = true;  ///< False: of a table of class f32, for a problem that allows a weaker one.
 };
 
 /// The nearest configuration that this device runs within the problem's accuracy class; empty where no table has one.

@@ -304,6 +304,31 @@ TEST(OpenClSelection, TakesTheKernelsOfCpusAndGpusWhereTheyWereMeasuredToBeBest)
   }
 }
 
+TEST(OpenClSelection, TablesOfAClassServeProblemsThatAllowIt) {
+  const Features f = features_of(16, 2, 2 << 20, false);
+  backend::GemmDesc desc = Case{64, 4096, 4096}.desc();
+  std::vector<Variant> all(variants().begin(), variants().end());
+  const auto chosen = [&](const std::string& dtype, const std::string& more) {
+    const auto tables =
+        read_tables({{tuned::file_name({4096, 4096, "cpu", dtype, 128, 128}),
+                      R"({"64": {"ironcl": {"variant": "gemm_tiled", "options": {"tile_m": "8"})" + more + "}}}"}},
+                    nullptr);
+    Choice choice;
+    EXPECT_EQ(choose({f, all}, desc, &choice, tables.get()).reason, backend::Reason::none);
+    return choice.variant->name;
+  };
+  EXPECT_EQ(table_dtype(desc), "fp8_w8a8");
+  EXPECT_NE(chosen("fp8_w8a8_tensor14", ""), "gemm_tiled") << "that table is not for class f32";
+  desc.weakest_accuracy = backend::AccuracyClass::tensor14;
+  EXPECT_EQ(table_dtype(desc), "fp8_w8a8_tensor14");
+  EXPECT_EQ(chosen("fp8_w8a8_tensor14", ""), "gemm_tiled");
+  EXPECT_EQ(chosen("fp8_w8a8", ""), "gemm_tiled") << "nothing weaker would be taken";
+  for (Variant& variant : all)
+    if (variant.name == "gemm_panel") variant.accuracy = backend::AccuracyClass::tensor14;
+  EXPECT_EQ(chosen("fp8_w8a8", ""), "gemm_panel") << "the fastest of class f32 is not the fastest here";
+  EXPECT_EQ(chosen("fp8_w8a8_tensor14", R"(, "accuracy_class": "f32")"), "gemm_tiled");
+}
+
 TEST(OpenClSelection, ATunedEntryOfAWeakerClassIsPassedOver) {
   const Features f = features_of(16, 2, 2 << 20, false);
   backend::GemmDesc desc = Case{64, 4096, 4096}.desc();
