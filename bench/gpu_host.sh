@@ -66,10 +66,18 @@ for device in $("$ironcl" devices --json | grep -oE '"uri": *"opencl:[0-9]+"' | 
     summary+=("bench $device $accuracy: exit $?" "$(cat "$rows.txt")")
   done
 done
-# The peers, in the same run, where there is PyTorch with a GPU.
-if python3 -c 'import torch; assert torch.cuda.is_available()' 2>/dev/null; then
-  python3 bench/gpu_peers.py --shape "$shapes" --json "$out/gpu-peers.json" >"$out/gpu-peers.txt" 2>&1
-  summary+=("peers: exit $?" "$(cat "$out/gpu-peers.txt")")
+# Kernels alone and whole plans, both classes, with the L2 cold; the peers in the same run, where there is PyTorch with a GPU. One table of both.
+gpu=$("$ironcl" devices --json | grep -oE '"uri": *"opencl:[0-9]+"' | cut -d'"' -f4 |
+  while read -r device; do "$ironcl" devices | grep -E "^$device +gpu" | grep -oE '^opencl:[0-9]+'; done | head -1)
+if [ -n "$gpu" ] && [ -x "$build/bin/ironcl_gpu_kernels" ]; then
+  both=$shapes,4096x7168 batches=1,4,16,32,64,128,512,4096
+  "$build/bin/ironcl_gpu_kernels" --device "${gpu#opencl:}" --shape "$both" --m "$batches" --csv "$out/gpu-kernels.csv" >"$out/gpu-kernels.txt" 2>&1
+  summary+=("kernels: exit $?" "$(cat "$out/gpu-kernels.txt")")
+  if python3 -c 'import torch; assert torch.cuda.is_available()' 2>/dev/null; then
+    python3 bench/gpu_peers.py --shape "$both" --m "$batches" --json "$out/gpu-peers.json" >"$out/gpu-peers.txt" 2>&1
+    summary+=("peers: exit $?" "$(cat "$out/gpu-peers.txt")")
+  fi
+  summary+=("$(python3 bench/gpu_peers.py --table "$out/gpu-kernels.csv" "$out/gpu-peers.json" 2>&1 | tee "$out/gpu-table.md")")
 fi
 # Further work of the caller, such as a sweep: a command line that is given the build and the output folder.
 if [ $# -gt 0 ]; then "$@" "$build" "$out"; fi

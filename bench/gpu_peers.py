@@ -2,21 +2,25 @@
 """Times PyTorch's matrix products on the GPU beside which `ironcl bench` was run: block-scaled fp8, fp8 with one scale, bf16.
 
     python3 bench/gpu_peers.py [--shape NxK,NxK] [--m M,M] [--json FILE]
+    python3 bench/gpu_peers.py --table ours.csv peers.json     # one table of both, and of DeepGEMM's figures; needs no PyTorch
 
 Cold L2 (256 MiB written before every call), median of event times around one call, which carry some microseconds of launch.
 Operands are random and drawn anew for every shape; fp8 results are compared with a product in f64, as a share of the bounds of
 class f32 and tensor14 (docs/numerics.md). What PyTorch refuses is printed as it says it.
 """
 import argparse
+import csv
 import json
+import os
 import statistics
 
-import torch
-
 RUNS = 11
+DEEPGEMM = os.path.join(os.path.dirname(os.path.abspath(__file__)), "gpu_deepgemm.json")
 
 
 def timed(call, flush):
+    import torch
+
     times = []
     for _ in range(RUNS + 2):
         flush.fill_(1)
@@ -31,6 +35,8 @@ def timed(call, flush):
 
 def quantised(rows, cols, block_rows):
     """Codes [rows, cols] and f32 scales, one for each block_rows x 128."""
+    import torch
+
     padded = -(-rows // block_rows) * block_rows
     x = torch.randn(padded, cols, device="cuda", dtype=torch.float32)
     blocks = x.view(padded // block_rows, block_rows, cols // 128, 128)
@@ -51,6 +57,8 @@ def over_bound(d, a, sa, b, sb, k, rows=16):
 
 
 def measure(m, n, k, flush):
+    import torch
+
     row = {"m": m, "n": n, "k": k}
     a, sa = quantised(m, k, 1)
     b, sb = quantised(n, k, 128)
@@ -76,12 +84,50 @@ def measure(m, n, k, flush):
     return row
 
 
+def table(ours_file, peers_file):
+    """One row a problem: our kernel alone and our plans from bf16 in both classes, PyTorch's products, DeepGEMM's kernel."""
+    with open(ours_file) as file:
+        ours = {(int(r["m"]), int(r["n"]), int(r["k"]), r["class"]): r for r in csv.DictReader(file)}
+    peers = {}
+    if os.path.exists(peers_file):
+        with open(peers_file) as file:
+            peers = {(r["m"], r["n"], r["k"]): r for r in json.load(file)}
+    with open(DEEPGEMM) as file:
+        theirs = json.load(file)
+    deepgemm = {(r["m"], r["n"], r["k"]): r["us"] for r in theirs["rows"]}
+    print("microseconds, L2 cold; error: largest share of the class's bound (bf16 output: rounding alone takes up to 0.98 of f32's)")
+    print("| M | N x K | kernel, f32 | error | plan of bf16 | kernel, tensor14 | error | plan of bf16 | blockwise fp8 | of f32, of tensor14 | fp8, one scale | bf16 | DeepGEMM* |")
+    print("|---|---|---|---|---|---|---|---|---|---|---|---|---|")
+    for m, n, k in sorted({key[:3] for key in ours}, key=lambda p: (p[1] * p[2], p[1], p[0])):
+        cells = [str(m), f"{n} x {k}"]
+        for kind in ("f32", "tensor14"):
+            row = ours.get((m, n, k, kind))
+            if row is None:
+                cells += ["", "", ""]
+                continue
+            wrong = "" if row["verdict"] == "pass" else " **FAIL**"
+            cells += [f'{float(row["kernel_us"]):.1f}{wrong}', row["error_codes"], f'{float(row["bf16_us"]):.1f}']
+        peer = peers.get((m, n, k), {})
+        microseconds = lambda name: f'{peer[name + "_us"]:.1f}' if name + "_us" in peer else "refused" if name + "_refused" in peer else ""
+        error = f'{peer["blockwise_error_f32"]:.2f}, {peer["blockwise_error_tensor14"]:.2f}' if "blockwise_error_f32" in peer else ""
+        cells += [microseconds("blockwise"), error, microseconds("one_scale"), microseconds("bf16")]
+        cells.append(f"{deepgemm[m, n, k]:.1f}" if (m, n, k) in deepgemm else "")
+        print("| " + " | ".join(cells) + " |")
+    print("* not of this run: " + theirs["source"])
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--shape", default="4096x4096,7168x16384,24576x1536,2112x7168", help="N x K, separated by commas")
     parser.add_argument("--m", default="1,16,64,128,512,4096")
     parser.add_argument("--json", help="write the rows there as well")
+    parser.add_argument("--table", nargs=2, metavar=("CSV", "JSON"), help="print one table of what ironcl_gpu_kernels and this script wrote")
     options = parser.parse_args()
+    if options.table:
+        table(*options.table)
+        return
+    import torch
+
     flush = torch.empty(256 << 20, device="cuda", dtype=torch.uint8)
     rows = []
     for shape in options.shape.split(","):

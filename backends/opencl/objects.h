@@ -40,6 +40,7 @@ class Event final : public backend::Event {
   backend::Status wait(std::chrono::nanoseconds timeout) override;
   backend::Profile profile() override;
   const cl::Event& native() const noexcept { return last_; }
+  const cl::Event& first() const noexcept { return first_; }
   const ContextPtr& context() const noexcept { return context_; }
   /// True once it ended, well or badly.
   bool done() const;

@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: Apache-2.0
+// The products of a GPU in both accuracy classes, through backends/interface.h: the multiplying kernel alone, and the
+// whole plan with A as codes and as bf16. L2 cold (256 MiB written before every call), medians of device times, rows
+// of D checked against the oracle.
+#include <cmath>
+#include <cstdlib>
+#include <fstream>
+
+#include "backends/numerics/bounds.h"
+#include "backends/numerics/oracle.h"
+#include "backends/numerics/quantize.h"
+#include "backends/opencl/objects.h"
+#include "bench/experts.h"
+
+namespace {
+
+using namespace ironcl;
+using namespace ironcl::bench;
+
+constexpr std::int64_t kRowsChecked = 2;
+
+struct Settings {
+  std::size_t device = 0;
+  int runs = 11;
+  std::vector<std::int64_t> m{1, 16, 64, 128, 512, 4096};
+  std::vector<std::pair<std::int64_t, std::int64_t>> shapes{{4096, 4096}, {7168, 16384}, {24576, 1536}, {2112, 7168}};
+  backend::Options options;
+  std::string csv;
+};
+
+std::vector<std::string> split(const std::string& text, char at) {
+  std::vector<std::string> all;
+  for (std::size_t from = 0; from <= text.size();) {
+    const std::size_t end = std::min(text.find(at, from), text.size());
+    all.push_back(text.substr(from, end - from));
+    from = end + 1;
+  }
+  return all;
+}
+
+std::size_t size(std::int64_t count) { return static_cast<std::size_t>(count); }
+
+/// Operands on the host, of the most rows.
+struct Operands {
+  std::vector<std::uint8_t> a, b;
+  std::vector<float> a_scales, b_scales;
+  std::vector<std::uint16_t> x;
+};
+
+std::vector<float> random_scales(std::int64_t count, std::uint32_t seed) {
+  std::mt19937 random(seed);
+  std::vector<float> all(size(count));
+  for (float& s : all) s = std::ldexp(1.0f + static_cast<float>(random() % 1024) / 1024, -6);
+  return all;
+}
+
+/// Normal numbers, drawn from 65536 of them: of `type`, multiplied by `unit`.
+template <class T>
+std::vector<T> random_normal(DType type, float unit, std::int64_t count, std::uint32_t seed) {
+  std::mt19937_64 random(seed);
+  std::normal_distribution<float> normal;
+  std::vector<float> values(65536);
+  for (float& v : values) v = normal(random) * unit;
+  std::vector<T> table(values.size()), all(size(count));
+  numerics::encode(type, values, reinterpret_cast<std::uint8_t*>(table.data()));
+  std::size_t i = 0;
+  for (; i + 4 <= all.size(); i += 4) {
+    const std::uint64_t bits = random();
+    for (std::size_t j = 0; j < 4; ++j) all[i + j] = table[bits >> 16 * j & 0xffff];
+  }
+  for (; i < all.size(); ++i) all[i] = table[random() & 0xffff];
+  return all;
+}
+
+double nanoseconds(const cl::Event& from, const cl::Event& to) {
+  return static_cast<double>(to.getProfilingInfo<CL_PROFILING_COMMAND_END>() -
+                             from.getProfilingInfo<CL_PROFILING_COMMAND_START>());
+}
+
+struct Measured {
+  double first_us = 0, kernel_us = 0, plan_us = 0,
+         worst = 0;  ///< first_us: of the first kernel, which may be the last.
+  bool pass = false;
+};
+
+/// Times one plan, and compares some rows of its first D with the oracle. D is poisoned before.
+Measured measure(Run& run, const std::shared_ptr<backend::Gemm>& plan,
+                 const std::shared_ptr<backend::Weights>& weights, const Operands& o, const cl::Buffer& flush,
+                 int runs) {
+  const backend::GemmDesc& d = plan->desc();
+  const std::int64_t scale_cols = d.a_scale.ld;
+  const bool floats = d.a_source != DType::none;
+  backend::GemmArgs args;
+  args.m = d.m;
+  args.weights = weights;
+  args.a = floats ? run.upload(o.x) : run.upload(o.a);
+  if (!floats) args.a_scale = run.upload(o.a_scales);
+  args.d = run.upload(std::vector<std::uint16_t>(size(d.m * d.n), 0xffff));
+  auto& queue = dynamic_cast<opencl::Queue&>(*run.queue());
+  std::vector<double> first, kernel, whole;
+  std::vector<std::uint8_t> bytes;
+  for (int i = 0; i <= runs; ++i) {
+    cl::CommandQueue native = queue.native();
+    native.enqueueFillBuffer(flush, static_cast<cl_uint>(i), 0, flush.getInfo<CL_MEM_SIZE>());
+    const auto event = plan->enqueue(run.queue(), args);
+    event->wait(std::chrono::nanoseconds::max());
+    if (i == 0) {
+      bytes = run.read(args.d);
+      continue;
+    }
+    const auto& events = dynamic_cast<opencl::Event&>(*event);
+    first.push_back(nanoseconds(events.first(), events.first()) / 1e3);
+    kernel.push_back(nanoseconds(events.native(), events.native()) / 1e3);
+    const backend::Profile profile = event->profile();
+    whole.push_back(static_cast<double>(profile.end_ns - profile.start_ns) / 1e3);
+  }
+  Measured out{median(first), median(kernel), median(whole), 0, true};
+  for (std::int64_t i = 0; i < std::min(kRowsChecked, d.m); ++i) {
+    const std::int64_t row = i == 0 ? d.m - 1 : (d.m * 37 / 101 + i) % d.m;
+    std::vector<std::uint8_t> codes(size(d.k));
+    std::vector<float> scales(size(scale_cols));
+    if (floats) {
+      numerics::quantize(d.a_source, o.x.data() + row * d.k, 1, d.k, d.k, d.a, {1, kBlock}, d.a_quantizer, codes,
+                         scales);
+    } else {
+      std::copy_n(o.a.begin() + row * d.k, d.k, codes.begin());
+      std::copy_n(o.a_scales.begin() + row * scale_cols, scale_cols, scales.begin());
+    }
+    const numerics::Operand a{d.a, codes.data(), 1, d.k, d.k, DType::f32, scales.data(), {1, kBlock}, scale_cols};
+    const numerics::Operand b{d.b,         o.b.data(), d.n, d.k, d.k, DType::f32, o.b_scales.data(), {kBlock, kBlock},
+                              d.b_scale.ld};
+    std::vector<double> got(size(d.n));
+    for (std::int64_t col = 0; col < d.n; ++col)
+      got[size(col)] = numerics::load_as_f64(d.d, bytes.data() + row * d.n * 2, col);
+    const auto comparison = numerics::compare(got, numerics::oracle(a, b),
+                                              {d.d, plan->info().accuracy, d.k, plan->info().accumulation_length});
+    out.worst = std::max(out.worst, comparison.max_error_over_bound);
+    out.pass = out.pass && comparison.pass;
+  }
+  return out;
+}
+
+/// One row of the table: an accuracy class of a problem. Returns whether all was right.
+bool row(Run& run, const Settings& s, const Operands& o, backend::AccuracyClass weakest, std::int64_t m,
+         std::int64_t n, std::int64_t k, const cl::Buffer& flush, std::ostream* csv) {
+  const std::string asked(numerics::name_of(weakest));
+  const auto described = [&](DType source) {
+    backend::GemmDesc desc = product(m, n, k, source);
+    desc.weakest_accuracy = weakest;
+    desc.options = s.options;
+    return desc;
+  };
+  Operands rows = o;
+  rows.a.resize(size(m * k));
+  rows.x.resize(size(m * k));
+  rows.a_scales.resize(size(m * numerics::ceil_div(k, kBlock)));
+  const auto codes = run.device().create_gemm(described(DType::none)),
+             floats = run.device().create_gemm(described(DType::bf16));
+  const auto weights = run.weights(codes, o.b, o.b_scales);
+  const Measured c = measure(run, codes, weights, rows, flush, s.runs);
+  const Measured f = measure(run, floats, run.weights(floats, o.b, o.b_scales), rows, flush, s.runs);
+  const double flop = 2e-6 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
+  const bool pass = c.pass && f.pass;
+  fmt::print("{:>5} {:>6} {:>6}  {:<8} {:<16} {:<52} {:>8.1f} {:>6.0f} {:>8.1f} {:>8.1f}  {:.3f} {:.3f} {}\n", m, n,
+             k, asked, codes->info().variant, codes->info().config, c.kernel_us, flop / c.kernel_us, c.plan_us,
+             f.plan_us, c.worst, f.worst, pass ? "pass" : "FAIL");
+  std::fflush(stdout);
+  if (csv != nullptr)
+    *csv << fmt::format("{},{},{},{},{},\"{}\",{:.2f},{:.2f},{:.2f},{:.2f},{:.4f},{:.4f},{}\n", m, n, k, asked,
+                        codes->info().variant, codes->info().config, c.kernel_us, c.plan_us, f.plan_us, f.first_us,
+                        c.worst, f.worst, pass ? "pass" : "fail");
+  return pass;
+}
+
+int usage() {
+  fmt::print(stderr,
+             "usage: ironcl_gpu_kernels [--device N] [--shape NxK,NxK] [--m M,M] [--runs N] [--csv FILE] [--opt "
+             "KEY=VALUE]...\n");
+  return 2;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) try {
+  Settings s;
+  for (int i = 1; i < argc; ++i) {
+    const std::string word = argv[i];
+    if (i + 1 >= argc) return usage();
+    const std::string value = argv[++i];
+    if (word == "--device") {
+      s.device = static_cast<std::size_t>(std::atoi(value.c_str()));
+    } else if (word == "--runs") {
+      s.runs = std::max(1, std::atoi(value.c_str()));
+    } else if (word == "--csv") {
+      s.csv = value;
+    } else if (word == "--opt" && value.find('=') != std::string::npos) {
+      s.options.emplace_back(value.substr(0, value.find('=')), value.substr(value.find('=') + 1));
+    } else if (word == "--m") {
+      s.m.clear();
+      for (const std::string& m : split(value, ',')) s.m.push_back(std::atoll(m.c_str()));
+    } else if (word == "--shape") {
+      s.shapes.clear();
+      for (const std::string& shape : split(value, ',')) {
+        const auto sizes = split(shape, 'x');
+        if (sizes.size() != 2) return usage();
+        s.shapes.emplace_back(std::atoll(sizes[0].c_str()), std::atoll(sizes[1].c_str()));
+      }
+    } else {
+      return usage();
+    }
+  }
+  opencl::Config config;
+  config.trial_program = IRONCL_TRIAL_PROGRAM;
+  const auto backend = opencl::make_backend(config, nullptr);
+  const auto devices = backend->devices();
+  if (s.device >= devices.size()) return usage();
+  Run run(devices[s.device]);
+  const cl::Context context = dynamic_cast<opencl::Queue&>(*run.queue()).context()->context;
+  const cl::Buffer flush(context, CL_MEM_READ_WRITE, std::size_t{256} << 20);
+  std::ofstream file;
+  if (!s.csv.empty()) {
+    file.open(s.csv);
+    file << "m,n,k,class,variant,config,kernel_us,codes_us,bf16_us,bf16_first_us,error_codes,error_bf16,verdict\n";
+  }
+  fmt::print("{}; microseconds, L2 cold; errors as a share of the class's bound, {} rows of D\n",
+             run.device().props().name, kRowsChecked);
+  fmt::print("{:>5} {:>6} {:>6}  {:<8} {:<16} {:<52} {:>8} {:>6} {:>8} {:>8}  {}\n", "M", "N", "K", "class",
+             "variant", "config", "kernel", "TFLOP", "codes", "bf16", "errors");
+  bool pass = true;
+  for (const auto& [n, k] : s.shapes) {
+    Operands o;
+    const std::int64_t most = *std::max_element(s.m.begin(), s.m.end());
+    o.a = random_normal<std::uint8_t>(DType::e4m3fn, 112, most * k, 1);
+    o.b = random_normal<std::uint8_t>(DType::e4m3fn, 112, n * k, 2);
+    o.x = random_normal<std::uint16_t>(DType::bf16, 1, most * k, 3);
+    o.a_scales = random_scales(most * numerics::ceil_div(k, kBlock), 4);
+    o.b_scales = random_scales(numerics::ceil_div(n, kBlock) * numerics::ceil_div(k, kBlock), 5);
+    for (const std::int64_t m : s.m)
+      for (const auto weakest : {backend::AccuracyClass::f32, backend::AccuracyClass::tensor14})
+        pass = row(run, s, o, weakest, m, n, k, flush, s.csv.empty() ? nullptr : &file) && pass;
+  }
+  return pass ? 0 : 1;
+} catch (const std::exception& error) {
+  fmt::print(stderr, "ironcl_gpu_kernels: {}\n", error.what());
+  return 1;
+}
