@@ -10,6 +10,8 @@
 #include <fstream>
 #include <random>
 
+#include "backends/opencl/cache_folder.h"
+
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
@@ -73,7 +75,7 @@ bool ProgramCache::store(std::string_view key, const std::vector<unsigned char>&
   if (!enabled()) return false;
   static std::atomic<unsigned> count{0};
   std::error_code error;
-  if (fs::create_directories(dir_, error)) fs::permissions(dir_, fs::perms::owner_all, error);
+  make_cache_folder(dir_);
   const std::string path = path_of(key);
   const std::string aside = path + "." + std::to_string(getpid()) + "." + std::to_string(count++) + "." +
                             std::to_string(std::random_device{}()) + ".tmp";
