@@ -34,8 +34,9 @@ std::string trial_identity(const cl::Device& device) {
 
 /// What a child said, or how it ended.
 struct Ending {
-  std::string why;    ///< Empty: right.
-  bool keep = false;  ///< The same would come out again.
+  std::string why;       ///< Empty: right.
+  bool keep = false;     ///< The same would come out again.
+  bool crashed = false;  ///< By a signal of its own making.
 };
 
 /// Reads until the other end is closed or `seconds` are over. False: time was up.
@@ -124,7 +125,7 @@ Ending run_child(const Config& config, const std::string& variant, const std::st
   }
   if (waited == pid && WIFSIGNALED(status))
     return {"its trial in a child process ended by signal " + std::to_string(WTERMSIG(status)),
-            ends_again(WTERMSIG(status))};
+            ends_again(WTERMSIG(status)), ends_again(WTERMSIG(status))};
   return {"its trial in a child process gave no answer", false};
 }
 
@@ -136,7 +137,10 @@ std::string try_in_child(const Context& context, const Variant& variant) {
       program_key(DriverIdentity::of(context.device), "trial of " + variant.name, processor_identity(),
                   kernel_source(context.config.kernel_dir, variant.name + ".cl"));
   if (const auto kept = cache.load(key)) return std::string(kept->begin(), kept->end());
-  const Ending ending = run_child(context.config, variant.name, trial_identity(context.device));
+  const std::string identity = trial_identity(context.device);
+  Ending ending = run_child(context.config, variant.name, identity);
+  // A driver's compiler that crashes once need not crash again; an instruction that is refused is refused again.
+  if (ending.crashed) ending = run_child(context.config, variant.name, identity);
   std::string not_kept;
   if (ending.keep && !cache.store(key, {ending.why.begin(), ending.why.end()}, &not_kept) && !not_kept.empty())
     context.builder->say(backend::LogLevel::warn, "opencl: program cache: " + not_kept);

@@ -220,9 +220,10 @@ class OpenClTrials : public ::testing::Test {
     dir_ = name;
   }
   void TearDown() override { std::filesystem::remove_all(dir_); }
-  std::string program(const std::string& text) const {
+  std::string program(const std::string& text) const { return script("echo '" + text + "'"); }
+  std::string script(const std::string& lines) const {
     const std::filesystem::path path = dir_ / "program";
-    std::ofstream(path) << "#!/bin/sh\necho '" << text << "'\n";
+    std::ofstream(path) << "#!/bin/sh\n" << lines << "\n";
     std::filesystem::permissions(path, std::filesystem::perms::owner_all);
     return path;
   }
@@ -250,6 +251,24 @@ TEST_F(OpenClTrials, AreMadeHereWhereNoChildCouldKeepItsAnswer) {
   EXPECT_EQ(trial_of(config, variant), "the child says no");
   config.trial_program = program("ironcl trial: right");
   EXPECT_EQ(trial_of(config, variant), "the child says no") << "an answer is kept";
+}
+
+TEST_F(OpenClTrials, AreMadeAgainWhereTheChildCrashes) {
+  if (devices().empty()) GTEST_SKIP() << why_no_devices();
+  Variant variant = *find_variant("gemm_tiled");
+  variant.trial = Trial{};
+  variant.trial->in_child = true;
+  Config config;
+  config.cache_dir = dir_ / "cache";
+  const std::string mark = dir_ / "mark";
+  config.trial_program =
+      script("[ -e " + mark + " ] && echo 'ironcl trial: right' || { : >" + mark + "; kill -SEGV $$; }");
+  EXPECT_EQ(trial_of(config, variant), "") << "one crash is no answer";
+  config.cache_dir = dir_ / "another";
+  config.trial_program = script("kill -SEGV $$");
+  EXPECT_NE(trial_of(config, variant).find("ended by signal 11"), std::string::npos) << "two are";
+  config.trial_program = program("ironcl trial: right");
+  EXPECT_NE(trial_of(config, variant).find("ended by signal 11"), std::string::npos) << "and are kept";
 }
 
 TEST_F(OpenClTrials, InAChildComeOutAsHere) {
