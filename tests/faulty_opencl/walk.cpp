@@ -174,6 +174,8 @@ class Walk {
       if (life.native_code != failure.code) breach("native code " + std::to_string(life.native_code));
       if (life.message.find(failure.name) == std::string::npos) breach("the text does not name the code");
       if (passes && life.after != "right") breach("afterwards: " + life.after);
+      // A flush comes after the command was accepted: its caller's memory is being read or written.
+      if (passes && site.call == "clFlush") breach("what was accepted is said to have failed");
     } else if (life.no_device) {
       outcome = "no device, logged";
       if (life.message.find(failure.name) == std::string::npos)

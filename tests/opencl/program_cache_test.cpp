@@ -5,9 +5,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <thread>
 
+#include "backends/opencl/cache_folder.h"
 #include "backends/opencl/device.h"
 #include "tests/opencl/harness.h"
 
@@ -121,6 +125,51 @@ TEST_F(ProgramCacheTest, IsWholeWhileProcessesWriteTheSameEntry) {
   }
   EXPECT_TRUE(cache.load(key).has_value()) << whole << " whole reads before";
   EXPECT_EQ(entries(".tmp"), 0);
+}
+
+TEST_F(ProgramCacheTest, AnEntryThatIsWrittenAgainIsAnotherFile) {
+  const ProgramCache cache(dir_.string());
+  const std::string key = ProgramCache::key_of("x");
+  const auto rest_of = [](std::ifstream& file) {
+    return std::string(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
+  };
+  ASSERT_TRUE(cache.store(key, some_bytes(30000, 1), nullptr));
+  std::ifstream once(cache.path_of(key), std::ios::binary);
+  const std::string before = rest_of(once);
+  std::ifstream reader(cache.path_of(key), std::ios::binary);  // Opened before, read after.
+  ASSERT_TRUE(cache.store(key, some_bytes(20000, 2), nullptr));
+  EXPECT_TRUE(rest_of(reader) == before) << "the entry was written in place, under the eyes of a reader";
+  EXPECT_EQ(cache.load(key), some_bytes(20000, 2));
+}
+
+TEST_F(ProgramCacheTest, ProcessesTakeTurnsAtAKey) {
+  const std::string key = ProgramCache::key_of("x"), other = ProgramCache::key_of("y");
+  int up[2], down[2];
+  ASSERT_EQ(pipe(up), 0);
+  ASSERT_EQ(pipe(down), 0);
+  char byte = 0;
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    const Turn turn(dir_.string(), key);
+    const bool said = write(up[1], "!", 1) == 1 && read(down[0], &byte, 1) == 1;
+    _exit(said ? 0 : 1);
+  }
+  ASSERT_EQ(read(up[0], &byte, 1), 1);
+  { const Turn free(dir_.string(), other); }
+  std::atomic<bool> taken{false};
+  std::thread waits([&] {
+    const Turn turn(dir_.string(), key);
+    taken = true;
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  EXPECT_FALSE(taken) << "two processes have the turn of one key";
+  ASSERT_EQ(write(down[1], "!", 1), 1);
+  waits.join();
+  int status = 0;
+  waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0);
+  for (const int end : {up[0], up[1], down[0], down[1]}) close(end);
 }
 
 TEST_F(ProgramCacheTest, AKeyTellsProgramsOfOneDriverFromThoseOfTheNext) {

@@ -300,6 +300,12 @@ TEST_F(OpenClQuantiser, DividesRightlyByEachOfItsWays) {
         expect_same(*other, values, DType::f32, 40, 300, 300, DType::e4m3fn, {1, 128},
                     {1e-42f, numerics::ScaleRounding::power_of_two});
         expect_same(*other, values, DType::f16, 40, 300, 300, DType::i8, {1, 128}, {});
+        // A quotient of two floats lies in the middle between two floats only where it is a denormal. So do these
+        // scales.
+        std::vector<float> ties(64 * 128);
+        for (std::size_t i = 0; i < ties.size(); ++i)
+          ties[i] = std::ldexp(224.0f * static_cast<float>(2 * (i / 128) + 1), -149);
+        expect_same(*other, ties, DType::f32, 64, 128, 128, DType::e4m3fn, {1, 128}, {0.0f});
       }
     }
   }
