@@ -62,7 +62,7 @@ case "$verb" in
     cmake -S . -B /tmp/ironcl-release -G Ninja -DCMAKE_BUILD_TYPE=Release >/dev/null
     cmake --build /tmp/ironcl-release -j "$(nproc)" --target ironcl_cli ironcl_plugins ironcl_soak >"$3/build-soak.log" 2>&1
     python3 tests/soak/run.py --bin /tmp/ironcl-release/bin --plugins /tmp/ironcl-release/lib/ironcl-plugins \
-      --data tests/data/tiny-qwen3-fp8 --minutes "$1" --where /tmp/ironcl-soak | tee "$3/soak.json"
+      --data tests/data/tiny-qwen3-fp8 --experts tests/data/experts/qwen3-moe --minutes "$1" --where /tmp/ironcl-soak | tee "$3/soak.json"
     ;;
   *)
     sed -n '3,8p' "${BASH_SOURCE[0]}"

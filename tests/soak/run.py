@@ -3,7 +3,7 @@
 """Soak: eight processes at once on one cold program cache; then ironcl_soak on each plugin for the whole time, and beside it
 commands that are killed at random moments of their lives. Results are checked, files that were left are whole or absent.
 
-usage: run.py --bin FOLDER --plugins FOLDER --data CHECKPOINT [--minutes M] [--seed N] [--where FOLDER]
+usage: run.py --bin FOLDER --plugins FOLDER --data CHECKPOINT --experts CHECKPOINT [--minutes M] [--seed N] [--where FOLDER]
 Exit status: 0 all right, 1 not.
 """
 import argparse
@@ -41,6 +41,7 @@ def main():
     parser.add_argument("--bin", required=True, type=pathlib.Path)
     parser.add_argument("--plugins", required=True, type=pathlib.Path)
     parser.add_argument("--data", required=True, type=pathlib.Path, help="a small checkpoint folder")
+    parser.add_argument("--experts", required=True, type=pathlib.Path, help="a small checkpoint with a layer of experts")
     parser.add_argument("--minutes", type=float, default=1)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--where", type=pathlib.Path, default=pathlib.Path("soak"))
@@ -70,6 +71,7 @@ def main():
 
     commands = {
         "compare": lambda d: compare + ["--json", str(d / "report.json")],
+        "experts": lambda d: [str(ironcl), "compare", str(options.experts), "--layer", "model.layers.0.mlp", "--m", "3", "--json", str(d / "report.json")],
         "bench": lambda d: [str(ironcl), "bench", "--shape", "256x256", "--m", "1,5", "--runs", "3", "--min-ms", "5", "--rotate-mib",
                             "1", "--warm-up-ms", "1", "--json", str(d / "rows.json"), "--csv", str(d / "rows.csv")],
         "tune": lambda d: [str(ironcl), "tune", "--shape", "256x256", "--m", "1,2,4,8", "--budget", "20", "--rotate-mib", "1",

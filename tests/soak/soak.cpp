@@ -39,7 +39,7 @@ constexpr std::int64_t kGroup = 128;
 struct Settings {
   std::string plugin, cache = "off";
   double seconds = 20;
-  unsigned threads = 3, seed = 1;
+  unsigned threads = 5, seed = 1;
   double growth_mib = 48;
 };
 
@@ -58,8 +58,15 @@ void need(ironcl_status status, const ironcl_error& error, const char* what, Cou
 struct Shape {
   std::int64_t m, n, k;
   bool dynamic;
+  std::vector<std::int32_t> rows;  ///< Of each matrix of a grouped problem, as an expert gets them; else empty.
+
+  std::int64_t matrices() const { return std::max<std::int64_t>(1, static_cast<std::int64_t>(rows.size())); }
 };
-constexpr Shape kShapes[] = {{4, 96, 256, true}, {1, 320, 384, true}, {33, 64, 256, false}, {17, 130, 512, true}};
+const Shape kShapes[] = {{4, 96, 256, true, {}},
+                         {1, 320, 384, true, {}},
+                         {45, 96, 256, true, {13, 0, 31, 1}},
+                         {33, 64, 256, false, {}},
+                         {17, 130, 512, true, {}}};
 
 class Worker {
  public:
@@ -125,6 +132,7 @@ class Worker {
     w.n = shape_.n;
     w.k = shape_.k;
     w.scale = {IRONCL_F32, kGroup, kGroup, 0, 0};
+    w.group_count = static_cast<std::uint32_t>(shape_.rows.size());
     w.data = codes.data();
     w.data_bytes = codes.size();
     w.scales = scales_.data();
@@ -154,6 +162,7 @@ class Worker {
     args.a = {a_.get(), 0, a_bytes_};
     if (a_scale_) args.a_scale = {a_scale_.get(), 0, a_scale_bytes_};
     args.d = {d.get(), 0, d_bytes()};
+    if (row_counts_) args.group_sizes = {row_counts_.get(), 0, shape_.rows.size() * sizeof(std::int32_t)};
     args.wait = &wait;
     args.wait_count = wait == nullptr ? 0 : 1;
     last_rows_ = rows;
@@ -190,6 +199,10 @@ class Worker {
     desc.d_dtype = IRONCL_F32;
     desc.a_scale = {IRONCL_F32, 1, kGroup, 0, 0};
     desc.b_scale = {IRONCL_F32, kGroup, kGroup, 0, 0};
+    if (!shape_.rows.empty()) {
+      desc.grouping = IRONCL_GROUPING_CONTIGUOUS;
+      desc.group_count = static_cast<std::uint32_t>(shape_.rows.size());
+    }
     plan_ = make<Gemm>("gemm_create", [&](auto* out) { return t_.gemm_create(device_, &desc, out, &error_); });
 
     std::vector<std::uint8_t> a(static_cast<std::size_t>(m * k));
@@ -216,10 +229,11 @@ class Worker {
       a_scale_bytes_ = a_scales.size() * sizeof(float);
       a_scale_ = upload(a_scales.data(), a_scale_bytes_);
     }
-    scales_.resize(static_cast<std::size_t>((n + kGroup - 1) / kGroup * (k / kGroup)));
+    if (!shape_.rows.empty()) row_counts_ = upload(shape_.rows.data(), shape_.rows.size() * sizeof(std::int32_t));
+    scales_.resize(static_cast<std::size_t>(shape_.matrices() * scales_of_a_matrix()));
     for (float& s : scales_) s = 0.25f + static_cast<float>(next() >> 8) * 0x1p-24f;
     for (int set = 0; set < 3; ++set) {
-      auto& codes = codes_.emplace_back(static_cast<std::size_t>(n * k));
+      auto& codes = codes_.emplace_back(static_cast<std::size_t>(shape_.matrices() * n * k));
       for (auto& code : codes) code = static_cast<std::uint8_t>((next() >> 11) & 0xbf);
       weights_.push_back(prepare(codes));
       const Buffer d = buffer(d_bytes());
@@ -229,22 +243,37 @@ class Worker {
     }
   }
 
+  std::int64_t scales_of_a_matrix() const { return (shape_.n + kGroup - 1) / kGroup * (shape_.k / kGroup); }
+
   bool is_right(const std::vector<std::uint8_t>& a_codes, const std::vector<float>& a_scales,
                 const std::vector<std::uint8_t>& b_codes, const std::vector<float>& got) const {
+    std::int64_t row = 0;
+    for (std::int64_t g = 0; g < shape_.matrices(); ++g) {
+      const std::int64_t rows = shape_.rows.empty() ? shape_.m : shape_.rows[static_cast<std::size_t>(g)];
+      if (rows != 0 && !is_right(row, rows, g, a_codes, a_scales, b_codes, got)) return false;
+      row += rows;
+    }
+    return true;
+  }
+
+  /// Rows `row` on, which matrix g multiplies.
+  bool is_right(std::int64_t row, std::int64_t rows, std::int64_t g, const std::vector<std::uint8_t>& a_codes,
+                const std::vector<float>& a_scales, const std::vector<std::uint8_t>& b_codes,
+                const std::vector<float>& got) const {
     numerics::Operand a, b;
     a.dtype = b.dtype = DType::e4m3fn;
     a.scale_dtype = b.scale_dtype = DType::f32;
-    a.data = a_codes.data();
-    a.rows = shape_.m;
+    a.data = a_codes.data() + row * shape_.k;
+    a.rows = rows;
     a.cols = a.ld = b.cols = b.ld = shape_.k;
-    a.scales = a_scales.data();
+    a.scales = a_scales.data() + row * (shape_.k / kGroup);
     a.grid = {1, kGroup};
     a.scale_ld = b.scale_ld = shape_.k / kGroup;
-    b.data = b_codes.data();
+    b.data = b_codes.data() + g * shape_.n * shape_.k;
     b.rows = shape_.n;
-    b.scales = scales_.data();
+    b.scales = scales_.data() + g * scales_of_a_matrix();
     b.grid = {kGroup, kGroup};
-    const std::vector<double> values(got.begin(), got.end());
+    const std::vector<double> values(got.begin() + row * shape_.n, got.begin() + (row + rows) * shape_.n);
     return numerics::compare(values, numerics::oracle(a, b),
                              {DType::f32, numerics::AccuracyClass::f32, shape_.k, kGroup})
         .pass;
@@ -257,7 +286,7 @@ class Worker {
   Counts& counts_;
   ironcl_error error_{};
   Gemm plan_;
-  Buffer a_, a_scale_;
+  Buffer a_, a_scale_, row_counts_;
   std::uint64_t a_bytes_ = 0, a_scale_bytes_ = 0;
   std::vector<float> scales_;
   std::vector<std::vector<std::uint8_t>> codes_;
