@@ -63,6 +63,49 @@ static inline void decode_panel(__local float* slot, __global const weight* code
   }
 }
 
+/// Adds a K group of `length` k to the totals of a tile, or begins them: its first `rows` rows, a literal, by TILE_N columns. With
+/// rows_ahead below TILE_M, rows_ahead and every panels-th row after it are fetched for the next K group.
+static inline __attribute__((always_inline)) void add_group(const int rows, __global const float* tile_a, __local const float* at_b,
+                                                            __global const float* scales_a, __global const float* scales_b,
+                                                            __local float* tile_totals, int length, bool first, int rows_ahead,
+                                                            int panels) {
+#define DECLARE(i, v) floatv sum_##i##_##v = (floatv)(0.0f);
+#define DECLARE_ROW(i) EACH_PART(DECLARE, i)
+  EACH_ROW(DECLARE_ROW)
+  for (int chunk = 0; chunk < length; chunk += 16) {
+    for (int row = rows_ahead; row < TILE_M; row += panels) {
+      PREFETCH_FAR(tile_a + (GROUP * TILE_M + row * 16));
+    }
+    // An end that the compiler cannot count to, so that it adds to pointers and does not index: gemm_stream.cl.
+    __global const float* end_a = tile_a + min(16, length - chunk);
+    for (__global const float* at_a = tile_a; at_a < end_a; ++at_a) {
+#define LOAD_B(i, v) const floatv b_##v = vloadv(0, at_b + v * VECTOR);
+      EACH_PART(LOAD_B, 0)
+#define MULTIPLY(i, v) \
+  if (i < rows) sum_##i##_##v = MUL_ADD((floatv)(at_a[i * 16]), b_##v, sum_##i##_##v);
+#define MULTIPLY_ROW(i) EACH_PART(MULTIPLY, i)
+      EACH_ROW(MULTIPLY_ROW)
+      at_b += PANEL;
+    }
+    tile_a += TILE_M * 16;
+  }
+#define LOAD_SCALE(i, v) const floatv scale_##v = vloadv(0, scales_b + v * VECTOR);
+  EACH_PART(LOAD_SCALE, 0)
+#define SCALED(i, v) (IN_UNITS_OF_ONE(sum_##i##_##v) * (floatv)(scales_a[i]))
+#define TOTAL(i, v) (*(__local floatv*)(tile_totals + i * TILE_N + v * VECTOR))
+#define ADD_FIRST(i, v) \
+  if (i < rows) TOTAL(i, v) = SCALED(i, v) * scale_##v;
+#define ADD_FIRST_ROW(i) EACH_PART(ADD_FIRST, i)
+#define ADD(i, v) \
+  if (i < rows) TOTAL(i, v) = MUL_ADD(SCALED(i, v), scale_##v, TOTAL(i, v));
+#define ADD_ROW(i) EACH_PART(ADD, i)
+  if (first) {
+    EACH_ROW(ADD_FIRST_ROW)
+  } else {
+    EACH_ROW(ADD_ROW)
+  }
+}
+
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 #if defined(MIN_VECTOR_WIDTH)
 __attribute__((min_vector_width(512)))
@@ -111,46 +154,28 @@ void gemm_panel(GEMM_ARGS) {
         __global const weight* next_codes =
             block_b + HOLDERS(((ulong)panel * (ulong)k_pad + (ulong)(first_k + GROUP)) * PANEL);
         int decoded = (column % PANEL / TILE_N) * tiles * share;
-#define LOAD_SCALE(i, v) \
-    const floatv scale_##v = vloadv(0, scales_b + column + v * VECTOR);
-        EACH_PART(LOAD_SCALE, 0)
         __global const float *next_tile = group_a, *scales_a = group_scales;
         __local float* tile_totals = totals + column * (BLOCK_M * TILE_M);
         for (int tile = 0; tile < tiles; ++tile) {
           decode_panel(next_panel, next_codes, min(decoded, next_length), min(decoded + share, next_length));
           decoded += share;
-          __global const float* tile_a = next_tile;
-#define DECLARE(i, v) floatv sum_##i##_##v = (floatv)(0.0f);
-#define DECLARE_ROW(i) EACH_PART(DECLARE, i)
-          EACH_ROW(DECLARE_ROW)
-          __local const float* at_b = part_b;
-          for (int chunk = 0; chunk < length; chunk += 16) {
-            // What this tile needs in the next K group, a share of it from each panel's pass.
-            for (int row = next_length > 0 ? panel : TILE_M; row < TILE_M; row += panels) {
-              PREFETCH_FAR(tile_a + (GROUP * TILE_M + row * 16));
-            }
-            // An end that the compiler cannot count to, so that it adds to pointers and does not index: gemm_stream.cl.
-            __global const float* end_a = tile_a + min(16, length - chunk);
-            for (__global const float* at_a = tile_a; at_a < end_a; ++at_a) {
-#define LOAD_B(i, v) const floatv b_##v = vloadv(0, at_b + v * VECTOR);
-              EACH_PART(LOAD_B, 0)
-#define MULTIPLY(i, v) sum_##i##_##v = MUL_ADD((floatv)(at_a[i * 16]), b_##v, sum_##i##_##v);
-#define MULTIPLY_ROW(i) EACH_PART(MULTIPLY, i)
-              EACH_ROW(MULTIPLY_ROW)
-              at_b += PANEL;
-            }
-            tile_a += TILE_M * 16;
-          }
-#define SCALED(i, v) (IN_UNITS_OF_ONE(sum_##i##_##v) * (floatv)(scales_a[i]))
-#define TOTAL(i, v) (*(__local floatv*)(tile_totals + i * TILE_N + v * VECTOR))
-#define ADD_FIRST(i, v) TOTAL(i, v) = SCALED(i, v) * scale_##v;
-#define ADD_FIRST_ROW(i) EACH_PART(ADD_FIRST, i)
-#define ADD(i, v) TOTAL(i, v) = MUL_ADD(SCALED(i, v), scale_##v, TOTAL(i, v));
-#define ADD_ROW(i) EACH_PART(ADD, i)
-          if (group == 0) {
-            EACH_ROW(ADD_FIRST_ROW)
-          } else {
-            EACH_ROW(ADD_ROW)
+          // What this tile needs in the next K group is fetched a share from each panel's pass.
+          const int rows_ahead = next_length > 0 ? panel : TILE_M;
+#define ADD_GROUP(rows) \
+  add_group(rows, next_tile, part_b, scales_a, scales_b + column, tile_totals, length, group == 0, rows_ahead, panels)
+#ifdef GROUPED
+          // The last tile of a matrix has rows as it happens, and costs about what they do; packing has filled it with zeros.
+          const int height = here.end_row - here.first_row - tile * TILE_M;
+          if (height <= (TILE_M + 3) / 4) {
+            ADD_GROUP((TILE_M + 3) / 4);
+          } else if (height <= (TILE_M + 1) / 2) {
+            ADD_GROUP((TILE_M + 1) / 2);
+          } else if (height <= (3 * TILE_M + 3) / 4) {
+            ADD_GROUP((3 * TILE_M + 3) / 4);
+          } else
+#endif
+          {
+            ADD_GROUP(TILE_M);
           }
           if (group + 1 == groups) {  // Its way to memory passes while the next tile is multiplied.
             const int first_row = here.first_row + tile * TILE_M;

@@ -45,6 +45,69 @@
 #define SETS 1
 #endif
 
+/// Adds a K group of `length` k to the totals of a tile: its first `rows` rows by 16 columns, or 32 where `wide`. Both are literals, so
+/// that each height has a loop of its own. A row's bits do not depend on them.
+static inline __attribute__((always_inline)) void add_group(const int rows, const bool wide, __global const weight* codes,
+                                                            __global const float* values, __global const float* scales_a,
+                                                            __global const float* scales_b, __local float* to, int length) {
+#define DECLARE_ROW(i) float16 low_##i = (float16)(0.0f), high_##i = (float16)(0.0f);
+  EACH_ROW(DECLARE_ROW)
+#if SETS == 2
+#define DECLARE_ODD_ROW(i) float16 odd_low_##i = (float16)(0.0f), odd_high_##i = (float16)(0.0f);
+  EACH_ROW(DECLARE_ODD_ROW)
+#endif
+  for (int chunk = 0; chunk < length; chunk += 16) {
+    // An end that the compiler cannot count to: it would index from a constant, and multiply-adds with an indexed
+    // operand take two slots of the core.
+    __global const float* end = values + min(16, length - chunk);
+    for (__global const float* at = values; at < end; at += SETS) {
+      PREFETCH(codes + CODES_AHEAD);
+      const float16 b_low = WEIGHTS(codes);
+#define MULTIPLY_LOW(i) \
+  if (i < rows) low_##i = MUL_ADD((float16)(at[i * 16]), b_low, low_##i);
+      EACH_ROW(MULTIPLY_LOW)
+      if (wide) {
+        const float16 b_high = WEIGHTS(codes + HOLDERS(16));
+#define MULTIPLY_HIGH(i) \
+  if (i < rows) high_##i = MUL_ADD((float16)(at[i * 16]), b_high, high_##i);
+        EACH_ROW(MULTIPLY_HIGH)
+      }
+      codes += HOLDERS(PANEL);
+#if SETS == 2
+      const float16 odd_b_low = WEIGHTS(codes);
+#define MULTIPLY_ODD_LOW(i) \
+  if (i < rows) odd_low_##i = MUL_ADD((float16)(at[i * 16 + 1]), odd_b_low, odd_low_##i);
+      EACH_ROW(MULTIPLY_ODD_LOW)
+      if (wide) {
+        const float16 odd_b_high = WEIGHTS(codes + HOLDERS(16));
+#define MULTIPLY_ODD_HIGH(i) \
+  if (i < rows) odd_high_##i = MUL_ADD((float16)(at[i * 16 + 1]), odd_b_high, odd_high_##i);
+        EACH_ROW(MULTIPLY_ODD_HIGH)
+      }
+      codes += HOLDERS(PANEL);
+#endif
+    }
+    values += TILE_M * 16;
+  }
+#if SETS == 2
+#define JOIN_SETS(i)      \
+  low_##i += odd_low_##i; \
+  high_##i += odd_high_##i;
+  EACH_ROW(JOIN_SETS)
+#endif
+  const float16 scale_low = vload16(0, scales_b);
+#define SCALED(sum, i) (IN_UNITS_OF_ONE(sum) * (float16)(scales_a[i]))
+#define ADD_LOW(i) \
+  if (i < rows) vstore16(MUL_ADD(SCALED(low_##i, i), scale_low, vload16(0, to + i * PANEL)), 0, to + i * PANEL);
+  EACH_ROW(ADD_LOW)
+  if (wide) {
+    const float16 scale_high = vload16(0, scales_b + 16);
+#define ADD_HIGH(i) \
+  if (i < rows) vstore16(MUL_ADD(SCALED(high_##i, i), scale_high, vload16(0, to + i * PANEL + 16)), 0, to + i * PANEL + 16);
+    EACH_ROW(ADD_HIGH)
+  }
+}
+
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 #if defined(MIN_VECTOR_WIDTH)
 __attribute__((min_vector_width(512)))
@@ -77,69 +140,32 @@ void gemm_stream(GEMM_ARGS) {
       const int first_k = group * GROUP;
       const int length = min(GROUP, k_pad - first_k);
       // A tile of A stays in the first cache while the codes, four times smaller, pass by.
-      for (int step = 0; step < tiles * panels * (PANEL / TILE_N); ++step) {
-        const int tile = step / (panels * (PANEL / TILE_N));
-        const int column = (step - tile * (panels * (PANEL / TILE_N))) * TILE_N;
+      for (int step = 0; step < tiles * panels; ++step) {
+        const int tile = step / panels, panel = step - tile * panels;
         __global const weight* codes = (__global const weight*)b_here +
-            HOLDERS((ulong)(first_n + column - column % PANEL) * (ulong)k_pad + (ulong)first_k * PANEL + column % PANEL);
+            HOLDERS((ulong)(first_n + panel * PANEL) * (ulong)k_pad + (ulong)first_k * PANEL);
         __global const float* values =
             (__global const float*)a + a_at + ((ulong)(first_tile + tile) * lda + (ulong)first_k) * TILE_M;
         __global const float* scales_a = sa + sa_at + ((ulong)(first_tile + tile) * sa_ld + (ulong)group) * TILE_M;
-#define DECLARE_ROW(i) float16 low_##i = (float16)(0.0f), high_##i = (float16)(0.0f);
-        EACH_ROW(DECLARE_ROW)
-#if SETS == 2
-#define DECLARE_ODD_ROW(i) float16 odd_low_##i = (float16)(0.0f), odd_high_##i = (float16)(0.0f);
-        EACH_ROW(DECLARE_ODD_ROW)
-#endif
-        for (int chunk = 0; chunk < length; chunk += 16) {
-          // An end that the compiler cannot count to: it would index from a constant, and multiply-adds with an indexed
-          // operand take two slots of the core.
-          __global const float* end = values + min(16, length - chunk);
-          for (__global const float* at = values; at < end; at += SETS) {
-            PREFETCH(codes + CODES_AHEAD);
-            const float16 b_low = WEIGHTS(codes);
-#define MULTIPLY_LOW(i) low_##i = MUL_ADD((float16)(at[i * 16]), b_low, low_##i);
-            EACH_ROW(MULTIPLY_LOW)
-#if TILE_N == 32
-            const float16 b_high = WEIGHTS(codes + HOLDERS(16));
-#define MULTIPLY_HIGH(i) high_##i = MUL_ADD((float16)(at[i * 16]), b_high, high_##i);
-            EACH_ROW(MULTIPLY_HIGH)
-#endif
-            codes += HOLDERS(PANEL);
-#if SETS == 2
-            const float16 odd_b_low = WEIGHTS(codes);
-#define MULTIPLY_ODD_LOW(i) odd_low_##i = MUL_ADD((float16)(at[i * 16 + 1]), odd_b_low, odd_low_##i);
-            EACH_ROW(MULTIPLY_ODD_LOW)
-#if TILE_N == 32
-            const float16 odd_b_high = WEIGHTS(codes + HOLDERS(16));
-#define MULTIPLY_ODD_HIGH(i) odd_high_##i = MUL_ADD((float16)(at[i * 16 + 1]), odd_b_high, odd_high_##i);
-            EACH_ROW(MULTIPLY_ODD_HIGH)
-#endif
-            codes += HOLDERS(PANEL);
-#endif
-          }
-          values += TILE_M * 16;
-        }
-#if SETS == 2
-#define JOIN_SETS(i)      \
-    low_##i += odd_low_##i; \
-    high_##i += odd_high_##i;
-        EACH_ROW(JOIN_SETS)
-#endif
         __global const float* scales_b =
-            sb_here + (ulong)(first_k / B_SCALE_COLS) * (ulong)n_pad + (ulong)(first_n + column);
-        const float16 scale_low = vload16(0, scales_b);
-        __local float* to = totals + (column / PANEL * BLOCK_M + tile) * (TILE_M * PANEL) + column % PANEL;
-#define SCALED(sum, i) (IN_UNITS_OF_ONE(sum) * (float16)(scales_a[i]))
-#define ADD_LOW(i) \
-    vstore16(MUL_ADD(SCALED(low_##i, i), scale_low, vload16(0, to + i * PANEL)), 0, to + i * PANEL);
-        EACH_ROW(ADD_LOW)
-#if TILE_N == 32
-        const float16 scale_high = vload16(0, scales_b + 16);
-#define ADD_HIGH(i) \
-    vstore16(MUL_ADD(SCALED(high_##i, i), scale_high, vload16(0, to + i * PANEL + 16)), 0, to + i * PANEL + 16);
-        EACH_ROW(ADD_HIGH)
+            sb_here + (ulong)(first_k / B_SCALE_COLS) * (ulong)n_pad + (ulong)(first_n + panel * PANEL);
+        __local float* to = totals + (panel * BLOCK_M + tile) * (TILE_M * PANEL);
+#ifdef GROUPED
+        // Matrices have rows as it happens: a tile costs what its rows do. Where they are half a tile or fewer there are
+        // registers for the whole panel.
+        const int rows = here.end_row - here.first_row - tile * TILE_M;
+#define HEIGHT(i)                                                                                             \
+  if (rows == i + 1 && i + 1 < TILE_M) {                                                                      \
+    const bool wide = TILE_N == 32 || 2 * (i + 1) <= TILE_M;                                                  \
+    add_group(i + 1, wide, codes, values, scales_a, scales_b, to, length);                                    \
+    if (!wide) add_group(i + 1, wide, codes + HOLDERS(16), values, scales_a, scales_b + 16, to + 16, length);           \
+    continue;                                                                                                 \
+  }
+        EACH_ROW(HEIGHT)
 #endif
+        for (int column = 0; column < PANEL; column += TILE_N) {
+          add_group(TILE_M, TILE_N == 32, codes + HOLDERS(column), values, scales_a, scales_b + column, to + column, length);
+        }
       }
     }
     for (int step = 0; step < tiles * TILE_M * panels; ++step) {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <boost/json.hpp>
+#include <cmath>
 #include <map>
 
 #include "backends/opencl/tuned.h"
@@ -89,6 +90,9 @@ std::string candidates_json(const Ground& ground, const GemmDesc& desc) {
   boost::json::array candidates;
   std::map<std::string, std::uint64_t> dropped;
   bool thumb_is_listed = false;
+  // The rows that a tile may have to cover: of a grouped problem those of a matrix that has many.
+  const Problem priced = thumb.problem.priced();
+  const std::int64_t most_rows = priced.m + static_cast<std::int64_t>(3 * std::sqrt(priced.load));
   for (const Variant& variant : ground.variants) {
     const auto named =
         std::find_if(desc.options.begin(), desc.options.end(), [](const auto& o) { return o.first == "variant"; });
@@ -123,7 +127,7 @@ std::string candidates_json(const Ground& ground, const GemmDesc& desc) {
         continue;
       }
       const bool is_thumb = &variant == thumb.variant && tuning == thumb.tuning;
-      if (!is_thumb && covers_too_much(variant, tuning, desc.m)) {
+      if (!is_thumb && covers_too_much(variant, tuning, most_rows)) {
         ++dropped[variant.name + ": tiles for more rows than there are"];
         continue;
       }

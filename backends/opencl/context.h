@@ -8,7 +8,7 @@
 #include "backends/opencl/probe.h"
 #include "backends/opencl/program.h"
 #include "backends/opencl/select.h"
-#include "backends/tuned/table.h"
+#include "backends/tuned/experts_table.h"
 
 namespace ironcl::opencl {
 
@@ -20,9 +20,9 @@ struct Context {
   Features features;
   Config config;
   std::unique_ptr<ProgramBuilder> builder;
-  std::shared_ptr<const tuned::Tables> tuned;  ///< Null: none.
-  std::vector<Variant> variants;               ///< Those of this build, and those of the configuration.
-  std::unique_ptr<Trials> trials;              ///< Null: variants that need a trial do not run.
+  std::shared_ptr<const tuned::AllTables> tuned;  ///< Null: none.
+  std::vector<Variant> variants;                  ///< Those of this build, and those of the configuration.
+  std::unique_ptr<Trials> trials;                 ///< Null: variants that need a trial do not run.
 
   Ground ground() const { return {features, variants, trials.get()}; }
 };

@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "backends/interface.h"
 
@@ -25,14 +26,35 @@ struct Problem {
   std::int64_t matrices = 0;                       ///< Of B, in a grouped problem; else 0.
   bool masked = false;                             ///< Grouped: each matrix has m rows of A and D to itself.
   bool gathers = false;                            ///< Rows of A are found through an index.
-  bool uneven = false;  ///< Of priced(): m is the mean of many matrices, some of which have more rows.
+  std::int64_t expected_rows = 0;  ///< Of a matrix that has any, as the caller's option says; 0: not said.
+  double load =
+      0;  ///< Of what priced() makes of many contiguous matrices: rows of one, counting those without; else 0.
 
   std::int64_t k_groups() const noexcept { return numerics::ceil_div(k, k_group); }
   bool grouped() const noexcept { return matrices != 0; }
   /// What selection prices instead of a grouped problem: one product with the rows that a matrix which has rows has
-  /// on average, and the columns of all of those.
+  /// on average, and the columns of all of those. Its matrices have unlike numbers of rows: mean_over_rows.
   Problem priced() const;
+  /// The mean of cost(rows) over the matrices that have rows, where each row of the grouped problem has chosen its
+  /// matrix by chance; of a problem that has no load, cost(m).
+  template <class Cost>
+  double mean_over_rows(Cost&& cost) const;
+
+ private:
+  struct Likely {
+    std::int64_t rows;
+    double share;
+  };
+  /// Numbers of rows with the share of the matrices that have about so many: Poisson's, without 0.
+  std::vector<Likely> likely_rows() const;
 };
+
+template <class Cost>
+double Problem::mean_over_rows(Cost&& cost) const {
+  double mean = 0;
+  for (const Likely& likely : likely_rows()) mean += likely.share * cost(likely.rows);
+  return mean;
+}
 
 /// Why something cannot run here.
 struct Refusal {

@@ -102,8 +102,35 @@ std::optional<Refusal> refuse_all(const GemmDesc& desc) {
   return std::nullopt;
 }
 
+/// An option that says something of the problem and asks for no kernel.
+constexpr std::string_view kExpectedRows = "expected_rows";
+
+/// The rows that a matrix of a grouped problem has to be expected to have: of a masked one nobody else knows. A wrong
+/// number makes it slower, not wrong.
+std::int64_t expected_rows(const GemmDesc& desc) {
+  std::int64_t rows = 0;
+  for (const auto& [key, value] : desc.options) {
+    if (key != kExpectedRows) continue;
+    const auto [end, code] = std::from_chars(value.data(), value.data() + value.size(), rows);
+    if (code != std::errc() || end != value.data() + value.size() || rows < 1 || rows > kLargestSize)
+      throw Error(Status::invalid_argument, "option expected_rows=" + value + " is out of range; it takes 1 to " +
+                                                std::to_string(kLargestSize) +
+                                                ", the rows that a matrix is likely to have");
+    if (desc.grouping == backend::Grouping::none)
+      throw Error(Status::invalid_argument, "option expected_rows is for grouped problems; this one has m = " +
+                                                std::to_string(desc.m) + " rows, no others");
+  }
+  return rows;
+}
+
+/// Whether the options leave the choice to tables and the rule of thumb.
+bool asks_for_nothing(const GemmDesc& desc) {
+  return std::all_of(desc.options.begin(), desc.options.end(),
+                     [](const auto& option) { return option.first == kExpectedRows; });
+}
+
 std::string known_options(std::span<const Variant> all) {
-  std::string text = "variant";
+  std::string text = "variant, expected_rows (of grouped problems)";
   for (const Variant& variant : all) {
     text += "; of " + variant.name + ":";
     for (const Tunable& tunable : variant.tunables) text += " " + tunable.name;
@@ -142,7 +169,7 @@ const Variant* asked_variant(const Ground& ground, const GemmDesc& desc) {
 void apply_options(const Ground& ground, const GemmDesc& desc, const Variant& variant, Tuning& tuning) {
   for (const auto& option : desc.options) {
     const std::string &key = option.first, &value = option.second;
-    if (key == "variant") continue;
+    if (key == "variant" || key == kExpectedRows) continue;
     const auto tunable = std::find_if(variant.tunables.begin(), variant.tunables.end(),
                                       [&](const Tunable& t) { return t.name == key; });
     if (tunable == variant.tunables.end()) refuse_option(variant, key, ground.variants);
@@ -162,12 +189,16 @@ void take_rule_of_thumb(const Ground& ground, const GemmDesc& desc, Choice& choi
   const Problem priced = choice.problem.priced();
   const Variant* refused = nullptr;
   double refused_ns = 0;
+  bool refused_lacks_more = false;
   for (const Variant& variant : ground.variants) {
     Tuning tuning = variant.rule_of_thumb(ground.features, priced);
     const double ns = variant.estimate_ns(tuning, priced, ground.features);
     if (auto refusal = ask(ground, variant, tuning, desc, choice.problem)) {
+      // That memory is short says a kernel that runs here otherwise; it tells more than what another one lacks.
+      const bool lacks_more = refusal->reason != Reason::device_memory;
       choice.passed_over.push_back({variant.name, std::move(*refusal)});
-      if (refused == nullptr || ns < refused_ns) {
+      if (refused == nullptr || std::pair(lacks_more, ns) < std::pair(refused_lacks_more, refused_ns)) {
+        refused_lacks_more = lacks_more;
         refused = &variant;
         refused_ns = ns;
       }
@@ -217,7 +248,7 @@ std::optional<Refusal> ask(const Ground& ground, const Variant& variant, const T
   return std::nullopt;
 }
 
-Support choose(const Ground& ground, const GemmDesc& desc, Choice* choice, const tuned::Tables* tables) {
+Support choose(const Ground& ground, const GemmDesc& desc, Choice* choice, const tuned::AllTables* tables) {
   const Variant* asked = asked_variant(ground, desc);
   Choice found;
   found.problem = {desc.m,       desc.n, desc.k, 128,
@@ -226,8 +257,9 @@ Support choose(const Ground& ground, const GemmDesc& desc, Choice* choice, const
   found.problem.matrices = desc.grouping == backend::Grouping::none ? 0 : desc.matrices;
   found.problem.masked = desc.grouping == backend::Grouping::masked;
   found.problem.gathers = desc.a_rows != 0;
+  found.problem.expected_rows = expected_rows(desc);
   if (const int group = k_group(desc); group != 0) found.problem.k_group = group;
-  found.source = desc.options.empty() ? "rule of thumb" : "options";
+  found.source = asks_for_nothing(desc) ? "rule of thumb" : "options";
   // Options are looked at before the problem is: a wrong one is the caller's mistake whatever the problem.
   if (asked != nullptr) {
     found.variant = asked;
@@ -235,13 +267,13 @@ Support choose(const Ground& ground, const GemmDesc& desc, Choice* choice, const
     apply_options(ground, desc, *asked, found.tuning);
   }
   if (auto refusal = refuse_all(desc)) {
-    if (asked == nullptr && !desc.options.empty()) {
+    if (asked == nullptr && !asks_for_nothing(desc)) {
       take_rule_of_thumb({ground.features, ground.variants}, desc, found);
       apply_options(ground, desc, *found.variant, found.tuning);
     }
     return no(std::move(*refusal));
   }
-  auto tuned = tables != nullptr && desc.options.empty() && !found.problem.grouped()
+  auto tuned = tables != nullptr && asks_for_nothing(desc)
                    ? find_tuned(*tables, ground, desc, found.problem)
                    : std::nullopt;
   if (tuned && !tuned->of_own_class && tuned->variant->accuracy == backend::AccuracyClass::f32) {

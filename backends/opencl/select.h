@@ -4,7 +4,7 @@
 #pragma once
 
 #include "backends/opencl/variant.h"
-#include "backends/tuned/table.h"
+#include "backends/tuned/experts_table.h"
 
 namespace ironcl::opencl {
 
@@ -48,7 +48,7 @@ struct Choice {
 /// the one with the least estimated time is taken. Without options `tables` (may be null) is asked before. Builds
 /// nothing, but for the trials of variants that need one and meet all other needs.
 backend::Support choose(const Ground& ground, const backend::GemmDesc& desc, Choice* choice,
-                        const tuned::Tables* tables = nullptr);
+                        const tuned::AllTables* tables = nullptr);
 
 /// Why `variant` with `tuning` does not run here; empty where it does. Asks the trial last.
 std::optional<Refusal> ask(const Ground& ground, const Variant& variant, const Tuning& tuning,

@@ -61,20 +61,23 @@ std::optional<Tuning> tuning_of(const tuned::Entry& entry, const Variant& varian
 
 }  // namespace
 
-std::shared_ptr<const tuned::Tables> read_tables(const std::vector<TunedTable>& texts, backend::Log* log) {
-  const auto tables = std::make_shared<tuned::Tables>();
+std::shared_ptr<const tuned::AllTables> read_tables(const std::vector<TunedTable>& texts, backend::Log* log) {
+  const auto tables = std::make_shared<tuned::AllTables>();
   const auto warn = [&](const std::string& text) {
     if (log != nullptr) log->write(backend::LogLevel::warn, "opencl: " + text + "; it is passed over");
   };
   for (const TunedTable& table : texts) {
     const auto key = tuned::parse_file_name(table.file_name);
-    if (!key) {
+    const auto experts = tuned::parse_experts_file_name(table.file_name);
+    if (!key && !experts) {
       warn("tuned table " + table.file_name + ": not a name of the form " +
-           tuned::file_name({4096, 7168, "DEVICE", "fp8_w8a8", 128, 128}));
+           tuned::file_name(tuned::Key{4096, 7168, "DEVICE", "fp8_w8a8", 128, 128}) + " or " +
+           tuned::file_name(tuned::ExpertsKey{128, 768, "DEVICE", "fp8_w8a8", 128, 128, false}));
       continue;
     }
     try {
-      tables->add(*key, tuned::Table::parse(table.text));
+      const tuned::Table entries = tuned::Table::parse(table.text);
+      key ? tables->products.add(*key, entries) : tables->experts.add(*experts, entries);
     } catch (const std::invalid_argument& error) {
       warn(table.file_name + ": " + error.what());
     }
@@ -108,26 +111,46 @@ std::string table_dtype(const GemmDesc& desc) {
   return multiplied(desc) + "_" + std::string(numerics::name_of(desc.weakest_accuracy));
 }
 
-std::optional<Tuned> find_tuned(const tuned::Tables& tables, const Ground& ground, const GemmDesc& desc,
+std::optional<Tuned> find_tuned(const tuned::AllTables& tables, const Ground& ground, const GemmDesc& desc,
                                 const Problem& problem) {
-  if (tables.empty()) return std::nullopt;
+  if (tables.products.empty() && tables.experts.empty()) return std::nullopt;
   const Features& features = ground.features;
   const std::vector<std::string> devices = device_classes(features);
   const std::string own = table_dtype(desc), plain = multiplied(desc);
   const auto extent = [](std::int64_t group, std::int64_t size) {
     return group == 0 ? std::max<std::int64_t>(size, 1) : group;
   };
+  std::vector<std::pair<tuned::Tables::Found, bool>> choices;  // And whether its table is of the problem's own class.
+  const auto look_up = [&](const std::string& dtype, std::int64_t group_rows, std::int64_t group_cols) {
+    const auto take = [&](std::vector<tuned::Tables::Found> more) {
+      for (tuned::Tables::Found& choice : more) choices.emplace_back(std::move(choice), dtype == own);
+    };
+    if (!problem.grouped())
+      return take(tables.products.find(devices, desc.m, desc.n, desc.k, dtype, group_rows, group_cols));
+    tuned::ExpertsTables::Product product{problem.matrices,
+                                          desc.k,
+                                          true,
+                                          desc.n,
+                                          desc.k,
+                                          problem.expected_rows != 0
+                                              ? static_cast<double>(problem.expected_rows)
+                                              : tuned::rows_per_active_expert(desc.m, problem.matrices)};
+    const auto as = [&](std::int64_t width, bool down) {
+      product.width = width;
+      product.down = down;
+      take(tables.experts.find(devices, product, dtype, group_rows, group_cols));
+    };
+    if (problem.masked && problem.expected_rows == 0) return;  // How many rows there will be nobody knows.
+    if (!problem.gathers) as(desc.k, true);
+    if (desc.n % 2 == 0) as(desc.n / 2, false);
+    as(desc.n, false);
+  };
   const std::int64_t group_rows = extent(desc.b_scale.grid.group_rows, desc.n);
   const std::int64_t group_cols = extent(desc.b_scale.grid.group_cols, desc.k);
-  std::vector<std::pair<tuned::Tables::Found, bool>> choices;  // And whether its table is of the problem's own class.
   for (const std::string& dtype : own == plain ? std::vector{own} : std::vector{own, plain}) {
-    for (auto& choice : tables.find(devices, desc.m, desc.n, desc.k, dtype, group_rows, group_cols))
-      choices.emplace_back(std::move(choice), dtype == own);
+    look_up(dtype, group_rows, group_cols);
     // A kernel sees K groups, not blocks: what is good for blocks of 128 is good for wider ones.
-    if (problem.k_group == 128 && (group_rows != 128 || group_cols != 128)) {
-      for (auto& choice : tables.find(devices, desc.m, desc.n, desc.k, dtype, 128, 128))
-        choices.emplace_back(std::move(choice), dtype == own);
-    }
+    if (problem.k_group == 128 && (group_rows != 128 || group_cols != 128)) look_up(dtype, 128, 128);
   }
   for (const auto& [found, of_own_class] : choices) {
     const std::int64_t units = found.entry.compute_units, here = features.compute_units;
@@ -137,7 +160,7 @@ std::optional<Tuned> find_tuned(const tuned::Tables& tables, const Ground& groun
     const auto tuning = tuning_of(found.entry, *variant, features, problem);
     if (!tuning || ask(ground, *variant, *tuning, desc, problem)) continue;
     if (found.entry.is_rule_of_thumb) return std::nullopt;
-    if (found.m != desc.m && pads_too_much(variant->tile(*tuning).rows, desc.m)) continue;
+    if (!problem.grouped() && found.m != desc.m && pads_too_much(variant->tile(*tuning).rows, desc.m)) continue;
     return Tuned{variant, *tuning, found.source, of_own_class};
   }
   return std::nullopt;

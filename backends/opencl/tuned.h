@@ -10,13 +10,13 @@
 
 #include "backends/opencl/backend.h"
 #include "backends/opencl/select.h"
-#include "backends/tuned/table.h"
+#include "backends/tuned/experts_table.h"
 
 namespace ironcl::opencl {
 
 /// The tables of a configuration, later ones over earlier ones. A text or a file name that is none is said to the log
 /// (may be null) and passed over.
-std::shared_ptr<const tuned::Tables> read_tables(const std::vector<TunedTable>& texts, backend::Log* log);
+std::shared_ptr<const tuned::AllTables> read_tables(const std::vector<TunedTable>& texts, backend::Log* log);
 
 /// The names under which tables may speak for a device, the narrowest first: the device, its architecture, its
 /// vendor, its kind. For example pthread-skylake-avx512-AMD_EPYC, pthread-skylake-avx512, AuthenticAMD, cpu. A CPU
@@ -39,8 +39,10 @@ struct Tuned {
 /// Entries that name unknown variants or values, that ask() refuses, whose accuracy class or whose variant's is
 /// weaker than the problem allows, that were measured on a device with more than twice or less than half the compute
 /// units, or whose tile of rows would be more than a quarter padding at this other m, are passed over. Empty too
-/// where the nearest valid entry says that the rule of thumb is best.
-std::optional<Tuned> find_tuned(const tuned::Tables& tables, const Ground& ground, const backend::GemmDesc& desc,
+/// where the nearest valid entry says that the rule of thumb is best. A grouped problem is looked for in tables of
+/// layers of experts, by the rows of a matrix that has any: with gathered rows as gate and up (together, or one of
+/// them), else as down, then as those.
+std::optional<Tuned> find_tuned(const tuned::AllTables& tables, const Ground& ground, const backend::GemmDesc& desc,
                                 const Problem& problem);
 
 }  // namespace ironcl::opencl

@@ -49,11 +49,34 @@ Problem Problem::priced() const {
   // Of G matrices of which each row takes one by chance, this many have rows.
   const auto all = static_cast<double>(matrices);
   const double rows = std::max(1.0, static_cast<double>(m));
-  const double hit = masked ? all : all * (1 - std::pow(1 - 1 / all, rows));
-  one.n = std::min(static_cast<std::int64_t>(static_cast<double>(n) * std::max(1.0, hit)), kMostColumns);
+  double hit = masked ? all : all * (1 - std::pow(1 - 1 / all, rows));
   one.m = masked ? m : static_cast<std::int64_t>(std::ceil(rows / std::max(1.0, hit)));
-  one.uneven = matrices > 1 && !masked;
+  one.load = masked ? 0 : rows / all;
+  if (expected_rows != 0) {
+    one.m = std::min(expected_rows, m);
+    one.load = static_cast<double>(one.m);
+    if (!masked) hit = std::clamp(rows / one.load, 1.0, all);
+  }
+  if (matrices == 1 && !masked) one.load = 0;  // One matrix has the rows that there are.
+  one.n = std::min(static_cast<std::int64_t>(static_cast<double>(n) * std::max(1.0, hit)), kMostColumns);
   return one;
+}
+
+std::vector<Problem::Likely> Problem::likely_rows() const {
+  if (load == 0) return {{std::max<std::int64_t>(1, m), 1}};
+  const double width = 4 * std::sqrt(load) + 4;
+  const std::int64_t first = std::max<std::int64_t>(1, static_cast<std::int64_t>(load - width));
+  const std::int64_t last = static_cast<std::int64_t>(load + width);
+  const std::int64_t step = (last - first) / 64 + 1;  // Of many rows a sample does.
+  std::vector<Likely> all;
+  double sum = 0;
+  for (std::int64_t rows = first; rows <= last; rows += step) {
+    const auto count = static_cast<double>(rows);
+    all.push_back({rows, std::exp(count * std::log(load) - load - std::lgamma(count + 1))});
+    sum += all.back().share;
+  }
+  for (Likely& likely : all) likely.share /= sum;
+  return all;
 }
 
 std::optional<Refusal> refuse(const Variant& variant, const Tuning& tuning, const Features& features,

@@ -69,24 +69,46 @@ double rows_per_active_expert(std::int64_t tokens, std::int64_t top_k, std::int6
   return static_cast<double>(tokens) * k / hit;
 }
 
-const boost::json::object* nearest_load(const Table& table, std::int64_t tokens, std::int64_t top_k,
-                                        std::int64_t experts, std::int64_t* found_tokens) {
-  const double wanted = rows_per_active_expert(tokens, top_k, experts);
-  const boost::json::object* best = nullptr;
-  double least = std::log(kFarthest);
-  std::int64_t best_tokens = 0;
-  for (const auto& [key, entry] : table.entries()) {
-    const double rows = rows_per_active_expert(key, top_k, experts);
-    double far = std::fabs(std::log(wanted) - std::log(rows));
-    const bool last = key == table.entries().rbegin()->first;
-    if (last && rows >= static_cast<double>(kManyRows) && wanted > rows) far = 0;
-    if (!(far <= least) || (best != nullptr && far == least)) continue;
-    best = &entry;
-    least = far;
-    best_tokens = key;
+double rows_per_active_expert(std::int64_t rows, std::int64_t experts) noexcept {
+  return rows_per_active_expert(rows, 1, experts);
+}
+
+std::vector<Tables::Found> ExpertsTables::find(const std::vector<std::string>& devices, const Product& product,
+                                               std::string_view dtype, std::int64_t group_rows,
+                                               std::int64_t group_cols) const {
+  const auto far = [](double a, double b) { return a > 0 && b > 0 ? std::fabs(std::log(a) - std::log(b)) : 0; };
+  const auto size = [](std::int64_t n, std::int64_t k) { return static_cast<double>(n) * static_cast<double>(k); };
+  std::vector<Tables::Found> choices;
+  const auto take_from = [&](const ExpertsKey& key, const Table& table) {
+    std::optional<Tables::Found> best;
+    double least = std::log(kFarthest);
+    for (const auto& [tokens, fields] : table.entries()) {
+      const Entry entry = entry_of(fields);
+      if (entry.variant.empty() || !(entry.rows_per_expert > 0)) continue;  // Somebody else's.
+      if (entry.n > 0 && entry.k > 0 && far(size(entry.n, entry.k), size(product.n, product.k)) > std::log(kFarthest))
+        continue;
+      double distance = far(entry.rows_per_expert, product.rows);
+      const bool serves_more =
+          entry.rows_per_expert >= static_cast<double>(kManyRows) && product.rows > entry.rows_per_expert;
+      if (serves_more) distance = std::min(distance, std::log(kFarthest));
+      if (distance > least || (best && distance == least)) continue;
+      best = {entry, file_name(key) + ": T=" + std::to_string(tokens), tokens};
+      least = distance;
+    }
+    if (best) choices.push_back(std::move(*best));
+  };
+  for (const std::string& device : devices) {
+    for (const bool exact : {true, false}) {
+      for (const auto& [key, table] : tables_) {
+        if (key.device != device || key.dtype != dtype || key.group_rows != group_rows ||
+            key.group_cols != group_cols || key.width != product.width || key.down != product.down ||
+            (key.experts == product.experts) != exact)
+          continue;
+        take_from(key, table);
+      }
+    }
   }
-  if (best != nullptr && found_tokens != nullptr) *found_tokens = best_tokens;
-  return best;
+  return choices;
 }
 
 }  // namespace ironcl::tuned

@@ -165,6 +165,10 @@ Entry entry_of(const boost::json::object& of) {
     entry.compute_units = units->as_int64();
   if (const auto* kept = ironcl.if_contains("is_rule_of_thumb"); kept != nullptr && kept->is_bool())
     entry.is_rule_of_thumb = kept->as_bool();
+  if (const auto* rows = ironcl.if_contains("rows_per_expert"); rows != nullptr && rows->is_number())
+    entry.rows_per_expert = rows->to_number<double>();
+  if (const auto* n = ironcl.if_contains("n"); n != nullptr && n->is_int64()) entry.n = n->as_int64();
+  if (const auto* k = ironcl.if_contains("k"); k != nullptr && k->is_int64()) entry.k = k->as_int64();
   if (const auto* options = ironcl.if_contains("options"); options != nullptr && options->is_object())
     for (const auto& option : options->as_object())
       if (option.value().is_string())

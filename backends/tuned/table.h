@@ -48,6 +48,9 @@ struct Entry {
   std::int64_t compute_units = 0;  ///< Of the device that it was measured on; 0: not said.
   std::string accuracy_class;      ///< Of what was measured, by name; empty: not said, f32.
   bool is_rule_of_thumb = false;   ///< Nothing beat the rule of thumb, which took this: take the rule of thumb.
+  // Of an entry for a layer of experts; 0: not said.
+  double rows_per_expert = 0;  ///< Of the experts that have any: its load.
+  std::int64_t n = 0, k = 0;   ///< Of the product that was measured, whose table's name has only one of them.
 };
 
 /// How far a look-up goes: an entry whose M, or whose N times K, is more than this factor away is none for the

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Grouped problems (many matrices, rows dealt to them on the device) against the f64 oracle, on every device and with
 // every variant that takes them. Rows of A that no matrix has are NaN, bytes of D outside are canaries.
+#include <cstdlib>
+#include <cstring>
+#include <memory>
 #include <numeric>
 
 #include "tests/opencl/grouped.h"
@@ -61,6 +64,26 @@ TEST_F(OpenClGrouped, EveryPlaceOfABorderInATileIsRight) {
              {2, 3, 5, 7, 11, 13},
              {13, 11, 7, 5, 3, 2}},
             false);
+}
+
+TEST_F(OpenClGrouped, EveryHeightOfALastTileIsRight) {
+  // The vector kernels have code for each of them.
+  const std::vector<backend::Options> heights{
+      {{"variant", "gemm_stream"}, {"tile_m", "16"}, {"tile_n", "16"}},
+      {{"variant", "gemm_stream"}, {"tile_m", "9"}, {"tile_n", "32"}},
+      {{"variant", "gemm_panel"}, {"tile_m", "14"}, {"tile_n", "32"}, {"block_m", "2"}, {"block_n", "32"}}};
+  int ran = 0;
+  for (const backend::Options& options : heights) {
+    Grouped g;
+    g.counts.resize(18);
+    std::iota(g.counts.begin(), g.counts.end(), 0);
+    g.m = std::accumulate(g.counts.begin(), g.counts.end(), std::int64_t{0});
+    g.n = 70;
+    g.k = 200;
+    g.options = options;
+    ran += check(g);
+  }
+  EXPECT_GE(ran, 3);
 }
 
 TEST_F(OpenClGrouped, MaskedRowsPastTheCountAreNeitherReadNorWritten) {
@@ -304,6 +327,61 @@ TEST_F(OpenClGrouped, RefusalsSayWhatIsTaken) {
     EXPECT_TRUE(support.reason == backend::Reason::none || support.reason == backend::Reason::device_memory)
         << support.text;
   }
+}
+
+TEST_F(OpenClGrouped, HeavyWeightsPastFourGiBAreFound) {
+  // Zeros but for the last matrix: an offset in 32 bits would find zeros.
+  constexpr std::int64_t kMatrices = 160, kN = 4096, kK = 7168;
+  constexpr std::size_t kOne = std::size_t{kN} * kK;
+  const std::unique_ptr<std::uint8_t, decltype(&std::free)> codes(
+      static_cast<std::uint8_t*>(std::calloc(std::size_t{kMatrices}, kOne)), &std::free);
+  ASSERT_NE(codes, nullptr);
+  std::memset(codes.get() + (kMatrices - 1) * kOne, 0x38, kOne);  // 1 in e4m3
+  const std::vector<float> scales(static_cast<std::size_t>(kMatrices * (kN / 128) * (kK / 128)), 1.0f);
+  int ran = 0;
+  for (const auto& device : devices()) {
+    Grouped g;
+    g.counts.assign(std::size_t{kMatrices}, 0);
+    g.counts.back() = g.m = 3;
+    g.n = kN;
+    g.k = kK;
+    const backend::GemmDesc desc = g.desc();
+    if (const auto support = device->supports(desc); support.reason != backend::Reason::none) {
+      EXPECT_EQ(support.reason, backend::Reason::device_memory) << support.text;
+      continue;
+    }
+    const auto plan = device->create_gemm(desc);
+    backend::WeightsDesc w;
+    w.dtype = g.b;
+    w.n = kN;
+    w.k = w.ld = kK;
+    w.matrices = kMatrices;
+    w.scale = desc.b_scale;
+    w.data = reinterpret_cast<const std::byte*>(codes.get());
+    w.scales = reinterpret_cast<const std::byte*>(scales.data());
+    w.plan = plan;
+    const auto queue = device->create_queue();
+    const auto upload = [&](const auto& values) {
+      const std::size_t size = values.size() * sizeof values[0];
+      const backend::Span span{device->create_buffer(size), 0, size};
+      queue->write(span, values.data(), backend::HostSemantics::copied_before_return);
+      return span;
+    };
+    backend::GemmArgs args;
+    args.m = g.m;
+    args.weights = device->prepare_weights(w);
+    args.a = upload(std::vector<std::uint8_t>(static_cast<std::size_t>(g.m * kK), 0x38));
+    args.a_scale = upload(std::vector<float>(static_cast<std::size_t>(g.m * (kK / 128)), 1.0f));
+    args.matrix_rows = upload(g.counts);
+    std::vector<float> d(static_cast<std::size_t>(g.m * kN));
+    args.d = upload(d);
+    plan->enqueue(queue, args);
+    queue->read(args.d, d.data());
+    queue->finish();
+    for (const float value : d) ASSERT_EQ(value, static_cast<float>(kK)) << device->props().name;
+    ++ran;
+  }
+  if (ran == 0) GTEST_SKIP() << "no device has a buffer of " << kMatrices * kN * kK << " bytes";
 }
 
 }  // namespace

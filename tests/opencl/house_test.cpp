@@ -310,7 +310,7 @@ TEST(OpenClSelection, TablesOfAClassServeProblemsThatAllowIt) {
   std::vector<Variant> all(variants().begin(), variants().end());
   const auto chosen = [&](const std::string& dtype, const std::string& more) {
     const auto tables =
-        read_tables({{tuned::file_name({4096, 4096, "cpu", dtype, 128, 128}),
+        read_tables({{tuned::file_name(tuned::Key{4096, 4096, "cpu", dtype, 128, 128}),
                       R"({"64": {"ironcl": {"variant": "gemm_tiled", "options": {"tile_m": "8"})" + more + "}}}"}},
                     nullptr);
     Choice choice;
@@ -329,11 +329,36 @@ TEST(OpenClSelection, TablesOfAClassServeProblemsThatAllowIt) {
   EXPECT_EQ(chosen("fp8_w8a8_tensor14", R"(, "accuracy_class": "f32")"), "gemm_tiled");
 }
 
+TEST(OpenClSelection, TilesOfManyMatricesAreForTheRowsThatTheyMayHave) {
+  const Features cpu = features_of(16, 2, 2 << 20, false);
+  const auto taken = [&](std::int64_t m, std::int64_t matrices) {
+    backend::GemmDesc desc = Case{m, 1536, 2048}.desc();
+    if (matrices != 0) desc.grouping = backend::Grouping::contiguous;
+    desc.matrices = matrices;
+    Choice choice;
+    EXPECT_EQ(choose(cpu, desc, &choice).reason, backend::Reason::none);
+    return choice;
+  };
+  // Two rows a matrix, but one in twenty has five and more: they too are to be decoded for once.
+  const Choice few = taken(64, 32);
+  EXPECT_EQ(few.variant->name, "gemm_stream");
+  EXPECT_GE(few.tuning.at("tile_m"), 5);
+  // 128 rows on average are ten tiles of 13, but half of the matrices have more.
+  const Choice many = taken(4096, 32);
+  EXPECT_EQ(many.variant->name, "gemm_panel");
+  EXPECT_GT(many.tuning.at("tile_m") * many.tuning.at("block_m"), 140);
+  for (const std::int64_t m : {1, 19, 70, 1000}) {
+    const Choice one = taken(m, 1), dense = taken(m, 0);
+    EXPECT_EQ(one.variant, dense.variant) << m << " rows of one matrix are the dense problem";
+    EXPECT_EQ(one.tuning, dense.tuning) << m;
+  }
+}
+
 TEST(OpenClSelection, ATunedEntryOfAWeakerClassIsPassedOver) {
   const Features f = features_of(16, 2, 2 << 20, false);
   backend::GemmDesc desc = Case{64, 4096, 4096}.desc();
   const auto chosen = [&](const std::string& more) {
-    const TunedTable text{tuned::file_name({4096, 4096, "cpu", "fp8_w8a8", 128, 128}),
+    const TunedTable text{tuned::file_name(tuned::Key{4096, 4096, "cpu", "fp8_w8a8", 128, 128}),
                           R"({"64": {"ironcl": {"variant": "gemm_tiled", "options": {"tile_m": "8"})" + more + "}}}"};
     const auto tables = read_tables({text}, nullptr);
     Choice choice;
@@ -352,7 +377,7 @@ TEST(OpenClSelection, ATunedEntryOfAWeakerClassIsPassedOver) {
   std::vector<Variant> all(variants().begin(), variants().end());
   for (Variant& variant : all)
     if (variant.name == "gemm_tiled") variant.accuracy = backend::AccuracyClass::tensor14;
-  const auto tables = read_tables({{tuned::file_name({4096, 4096, "cpu", "fp8_w8a8", 128, 128}),
+  const auto tables = read_tables({{tuned::file_name(tuned::Key{4096, 4096, "cpu", "fp8_w8a8", 128, 128}),
                                     R"({"64": {"ironcl": {"variant": "gemm_tiled", "options": {}}}})"}},
                                   nullptr);
   Choice choice;

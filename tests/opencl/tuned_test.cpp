@@ -51,7 +51,13 @@ std::string entry(const std::string& tile_m, const std::string& more = "") {
 }
 
 TunedTable table(const std::string& device, const std::string& text, std::int64_t n = 4096, std::int64_t k = 7168) {
-  return {tuned::file_name({n, k, device, "fp8_w8a8", 128, 128}), text};
+  return {tuned::file_name(tuned::Key{n, k, device, "fp8_w8a8", 128, 128}), text};
+}
+
+/// A table of a layer of 32 experts of width 768 whose entry has two rows for each that is hit.
+TunedTable experts_table(const std::string& tile_m, bool down) {
+  return {tuned::file_name(tuned::ExpertsKey{32, 768, "cpu", "fp8_w8a8", 128, 128, down}),
+          entry(tile_m, R"(, "rows_per_expert": 2.3)")};
 }
 
 Choice choice_of(const std::vector<TunedTable>& texts, const backend::GemmDesc& desc,
@@ -126,7 +132,7 @@ TEST(OpenClTuned, PassesOverWhatIsNotValidHere) {
   const std::string wide = R"({"64": {"ironcl": {"variant": "gemm_tiled", "options": {"tile_k": "64"}}}})";
   backend::GemmDesc narrow = problem();
   narrow.a_scale.grid.group_cols = narrow.b_scale.grid.group_cols = narrow.b_scale.grid.group_rows = 32;
-  const TunedTable of_32{tuned::file_name({4096, 7168, "cpu", "fp8_w8a8", 32, 32}), wide};
+  const TunedTable of_32{tuned::file_name(tuned::Key{4096, 7168, "cpu", "fp8_w8a8", 32, 32}), wide};
   EXPECT_EQ(choice_of({of_32}, narrow).source, "rule of thumb");
   // More local memory than there is.
   Features small = cpu();
@@ -185,7 +191,7 @@ TEST(OpenClTuned, LetsAnOverlayWin) {
 TEST(OpenClTuned, SaysOfABrokenTableWhatIsWrongAndGoesOn) {
   Lines log;
   const auto tables = read_tables({{"readme.json", "{}"}, table("cpu", "no JSON"), table("cpu", entry("8"))}, &log);
-  EXPECT_FALSE(tables->empty());
+  EXPECT_FALSE(tables->products.empty());
   EXPECT_NE(log.text.find("readme.json: not a name of the form"), std::string::npos) << log.text;
   EXPECT_NE(log.text.find("must be JSON"), std::string::npos) << log.text;
 }
@@ -305,6 +311,64 @@ TEST(OpenClCandidates, AreRefusedWithTheReasonOfSupports) {
     EXPECT_EQ(error.status(), backend::Status::unsupported);
     EXPECT_NE(std::string(error.what()).find("i8 goes with i8 only"), std::string::npos) << error.what();
   }
+}
+
+TEST(OpenClTuned, ProductsOfALayerOfExpertsTakeTheirTables) {
+  const std::vector<TunedTable> tables{experts_table("16", false), experts_table("32", true)};
+  const auto grouped = [](std::int64_t rows, std::int64_t n, std::int64_t k, std::int64_t tokens) {
+    backend::GemmDesc desc = problem(rows, n, k);
+    desc.grouping = backend::Grouping::contiguous;
+    desc.matrices = 32;
+    desc.a_rows = tokens;
+    return desc;
+  };
+  const Choice up = choice_of(tables, grouped(64, 1536, 2048, 8)),
+               down = choice_of(tables, grouped(64, 2048, 768, 0));
+  EXPECT_EQ(up.source, "E=32,N=768,device_name=cpu,dtype=fp8_w8a8,block_shape=[128,128].json: T=64");
+  EXPECT_EQ(up.variant->name, "gemm_tiled");
+  EXPECT_EQ(up.tuning.at("tile_m"), 16);
+  EXPECT_EQ(down.source, "E=32,N=768,device_name=cpu,dtype=fp8_w8a8,block_shape=[128,128]_down.json: T=64");
+  EXPECT_EQ(down.tuning.at("tile_m"), 32);
+  EXPECT_EQ(choice_of(tables, grouped(64, 768, 2048, 8)).tuning.at("tile_m"), 16) << "gate and up apart";
+  EXPECT_EQ(choice_of(tables, grouped(64, 1536, 2048, 0)).tuning.at("tile_m"), 16)
+      << "rows that were gathered before";
+  EXPECT_EQ(choice_of(tables, grouped(4096, 1536, 2048, 512)).source, "rule of thumb")
+      << "128 rows of an expert, not 2";
+  EXPECT_EQ(choice_of(tables, problem(64, 1536, 2048)).source, "rule of thumb") << "a dense problem";
+  // A capacity says nothing of the rows; the caller may.
+  backend::GemmDesc masked = grouped(512, 1536, 2048, 0);
+  masked.grouping = backend::Grouping::masked;
+  EXPECT_EQ(choice_of(tables, masked).source, "rule of thumb");
+  masked.options = {{"expected_rows", "2"}};
+  EXPECT_EQ(choice_of(tables, masked).tuning.at("tile_m"), 16);
+}
+
+TEST(OpenClTuned, ExpectedRowsSteerTheChoiceOfMaskedProblems) {
+  backend::GemmDesc masked = problem(4096, 1536, 2048);
+  masked.grouping = backend::Grouping::masked;
+  masked.matrices = 32;
+  EXPECT_EQ(choice_of({}, masked).variant->name, "gemm_panel");
+  masked.options = {{"expected_rows", "3"}};
+  const Choice few = choice_of({}, masked);
+  EXPECT_EQ(few.variant->name, "gemm_stream");
+  EXPECT_LE(few.tuning.at("tile_m"), 12);
+  EXPECT_EQ(few.source, "rule of thumb");
+  const auto refused = [](const backend::GemmDesc& desc) {
+    Choice choice;
+    try {
+      choose(cpu(), desc, &choice);
+    } catch (const backend::Error& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  for (const char* wrong : {"0", "-3", "many", "4x", ""}) {
+    masked.options = {{"expected_rows", wrong}};
+    EXPECT_NE(refused(masked).find("expected_rows=" + std::string(wrong)), std::string::npos) << refused(masked);
+  }
+  backend::GemmDesc dense = problem();
+  dense.options = {{"expected_rows", "3"}};
+  EXPECT_NE(refused(dense).find("grouped"), std::string::npos) << refused(dense);
 }
 
 }  // namespace

@@ -41,24 +41,51 @@ TEST(TunedExperts, RowsOfAnActiveExpert) {
   EXPECT_NEAR(rows_per_active_expert(4096, 8, 256), 128, 1e-6);   // every expert is hit
   EXPECT_NEAR(rows_per_active_expert(64, 8, 128), 4.065, 0.001);  // nearly every one
   EXPECT_EQ(rows_per_active_expert(0, 8, 128), 0);
+  EXPECT_DOUBLE_EQ(rows_per_active_expert(512, 1), 512);
+  EXPECT_NEAR(rows_per_active_expert(64, 32), 2.302, 0.001);  // 27.8 of 32 are hit
+}
+
+/// Entries of ours for these tokens: rows of an expert, and a variant named by them.
+Table loads(const std::vector<std::pair<std::int64_t, double>>& all, std::int64_t n = 1536, std::int64_t k = 2048) {
+  Table table;
+  for (const auto& [tokens, rows] : all)
+    table.set(tokens, {{"variant", "of_" + std::to_string(tokens)}, {"rows_per_expert", rows}, {"n", n}, {"k", k}});
+  return table;
 }
 
 TEST(TunedExperts, LookUpIsByLoadAndNotByTokens) {
-  const Table table = Table::parse(
-      R"({"1": {"BLOCK_SIZE_M": 16}, "64": {"BLOCK_SIZE_M": 32}, "4096": {"BLOCK_SIZE_M": 128, "num_warps": 4}})");
-  const auto block = [&](std::int64_t tokens, std::int64_t top_k, std::int64_t experts) -> std::int64_t {
-    const boost::json::object* found = nearest_load(table, tokens, top_k, experts);
-    return found == nullptr ? 0 : found->at("BLOCK_SIZE_M").as_int64();
+  const ExpertsKey key{128, 768, "cpu", "fp8_w8a8", 128, 128, false};
+  ExpertsTables tables;
+  tables.add(key, loads({{1, 1}, {64, 4.1}, {4096, 256}}));
+  const auto found = [&](double rows, ExpertsTables::Product product = {128, 768, false, 1536, 2048, 0}) {
+    product.rows = rows;
+    const auto choices = tables.find({"here", "cpu"}, product, "fp8_w8a8", 128, 128);
+    return choices.empty() ? std::string() : choices.front().entry.variant;
   };
-  EXPECT_EQ(block(1, 8, 128), 16);
-  EXPECT_EQ(block(8, 8, 128), 16) << "1.2 rows of an expert, as at 1 token";
-  EXPECT_EQ(block(64, 8, 128), 32);
-  EXPECT_EQ(block(2048, 8, 128), 128);
-  EXPECT_EQ(block(600, 8, 128), 0) << "37 rows are more than four times from 4 and from 256";
-  std::int64_t tokens = 0;
-  EXPECT_NE(nearest_load(table, 1 << 20, 8, 8, &tokens), nullptr) << "rows only repeat from 1024 on";
-  EXPECT_EQ(tokens, 4096);
-  EXPECT_EQ(nearest_load(Table(), 1, 1, 1), nullptr);
+  EXPECT_EQ(found(1), "of_1");
+  EXPECT_EQ(found(1.2), "of_1") << "8 tokens of 8 among 128 experts";
+  EXPECT_EQ(found(4), "of_64");
+  EXPECT_EQ(found(128), "of_4096");
+  EXPECT_EQ(found(37), "") << "more than four times from 4 and from 256";
+  EXPECT_EQ(found(1100), "") << "rows only repeat from 1024 on";
+  EXPECT_EQ(found(4, {64, 768, false, 1536, 2048, 0}), "of_64") << "another number of experts, the same load";
+  EXPECT_EQ(found(4, {128, 512, false, 1024, 2048, 0}), "") << "another width";
+  EXPECT_EQ(found(4, {128, 768, true, 2048, 768, 0}), "") << "the other product";
+  EXPECT_EQ(found(4, {128, 768, false, 1536, 16384, 0}), "") << "of a model with eight times the hidden columns";
+  tables.add(key, loads({{20000, 1250}}));
+  EXPECT_EQ(found(1e5), "of_20000");
+  tables.add({64, 768, "cpu", "fp8_w8a8", 128, 128, false}, loads({{7, 4}}));
+  EXPECT_EQ(found(4), "of_64") << "a table of as many experts comes first";
+  EXPECT_EQ(found(4, {64, 768, false, 1536, 2048, 0}), "of_7");
+}
+
+TEST(TunedExperts, EntriesOfOthersAreNone) {
+  ExpertsTables tables;
+  tables.add(
+      {128, 768, "cpu", "fp8_w8a8", 128, 128, false},
+      Table::parse(R"({"1": {"BLOCK_SIZE_M": 16, "num_warps": 4}, "8": {"ironcl": {"variant": "without_a_load"}}})"));
+  EXPECT_FALSE(tables.empty());
+  EXPECT_TRUE(tables.find({"cpu"}, {128, 768, false, 1536, 2048, 1}, "fp8_w8a8", 128, 128).empty());
 }
 
 }  // namespace

@@ -47,7 +47,7 @@ TEST(TunedOverlay, ComesBeforeTheTablesBuiltIn) {
   const auto& any = candidates.at("candidates").at(0);
   boost::json::object entry{{"variant", any.at("variant")}, {"options", any.at("options")}};
   const boost::json::object table{{"64", boost::json::object{{"ironcl", entry}}}};
-  const std::string name = tuned::file_name({4096, 7168, device, "fp8_w8a8", 128, 128});
+  const std::string name = tuned::file_name(tuned::Key{4096, 7168, device, "fp8_w8a8", 128, 128});
   scratch.file(name, boost::json::serialize(table));
   for (const bool by_environment : {false, true}) {
     const auto choice = ask("choice", scratch.path("."), by_environment);

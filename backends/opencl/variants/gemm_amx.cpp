@@ -55,11 +55,16 @@ double estimate_ns(const Tuning& t, const Problem& p, const Features& f) {
   const std::int64_t tiles = numerics::ceil_div(std::max<std::int64_t>(1, p.m), kRows);
   const std::int64_t blocks_m = numerics::ceil_div(tiles, t.at("block_m"));
   const std::int64_t blocks_n = numerics::ceil_div(p.n, kColumns * t.at("block_n"));
-  const double height = static_cast<double>(tiles) / static_cast<double>(blocks_m);
   const double units = std::min<double>(t.at("block_n"), static_cast<double>(numerics::ceil_div(p.n, kColumns)));
-  const double multiply = height * kTile * 4 / 32 * (bytes_of_element(p) == 1 ? 0.6 : 1.0);
+  const double multiply = kTile * 4 / 32 * (bytes_of_element(p) == 1 ? 0.6 : 1.0);
   const double decode = std::max(kDecode * kColumns / 64, kColumns / kCodes);
-  return 1e9 * rounds(blocks_m * blocks_n, f) * units * static_cast<double>(p.k) * (multiply + decode) / f.clock_hz;
+  // Of all rows of a matrix with a unit of columns; a unit is decoded again for each block.
+  const double clocks = p.mean_over_rows([&](std::int64_t rows) {
+    const std::int64_t height = numerics::ceil_div(rows, kRows), blocks = numerics::ceil_div(height, t.at("block_m"));
+    return static_cast<double>(height) * multiply + static_cast<double>(blocks) * decode;
+  });
+  return 1e9 * rounds(blocks_m * blocks_n, f) * units * static_cast<double>(p.k) * clocks /
+         (static_cast<double>(blocks_m) * f.clock_hz);
 }
 
 Tuning rule_of_thumb(const Features& f, const Problem& p) {
@@ -78,7 +83,8 @@ Tuning rule_of_thumb(const Features& f, const Problem& p) {
         best_ns = ns;
         best = candidate;
       }
-      if (block_m >= tiles) break;
+      if (block_m >= tiles && p.load == 0)
+        break;  // The matrices of a grouped problem may have more rows than the mean.
     }
   }
   return best;

@@ -30,7 +30,7 @@ bool quantises(const Tuning& t, const Problem& p) {
 
 /// Rows that a tile is made for: of many matrices most have fewer, and few a second tile.
 std::int64_t rows_to_hold(const Problem& p) {
-  if (!p.uneven) return p.m;
+  if (p.load == 0) return p.m;
   const auto mean = static_cast<double>(p.m);
   return static_cast<std::int64_t>(std::ceil(mean + std::sqrt(mean)));
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Declares cl/gemm_panel.cl: one work-item a work-group, wide vectors, decoded panels. The kernel of CPUs.
 #include <algorithm>
+#include <cmath>
 #include <iterator>
 
 #include "backends/opencl/estimate.h"
@@ -58,7 +59,11 @@ Tuning rule_of_thumb(const Features& f, const Problem& p) {
   const std::int64_t most = t["vector"] == 16 ? 14 : t["vector"] == 8 ? 6 : 3;
   const std::int64_t rows = std::max<std::int64_t>(1, p.m);
   const std::int64_t tiles = numerics::ceil_div(rows, most);
-  t["tile_m"] = static_cast<int>(numerics::ceil_div(rows, tiles));
+  // The matrices of a grouped problem have other numbers of rows than the mean: there short tiles are cheap.
+  t["tile_m"] = static_cast<int>(p.load > 0 ? std::min(rows, most) : numerics::ceil_div(rows, tiles));
+  // Most matrices of a grouped problem are to be one block.
+  const std::int64_t usual =
+      numerics::ceil_div(rows + static_cast<std::int64_t>(2 * std::sqrt(p.load)), std::int64_t{t["tile_m"]});
   // The blocks that end first, of those that leave a core's second-level cache room for the rows of A in use and
   // those to come.
   double best = 0;
@@ -74,12 +79,12 @@ Tuning rule_of_thumb(const Features& f, const Problem& p) {
       const std::uint64_t used = local_bytes(candidate, p) + (block_n > kPanel ? 2 : 1) * a_bytes;
       if (static_cast<double>(used) > kOfCache * static_cast<double>(f.near_bytes())) break;
       if (local_bytes(candidate, p) > f.local_bytes) break;  // Less than that cache on Intel's runtime.
-      const double time = relative_time(candidate, p, tiles, f.compute_units);
+      const double time = relative_time(candidate, p, usual, f.compute_units);
       if (best == 0 || time < best) {
         best = time;
         t = candidate;
       }
-      if (block_m >= tiles) break;  // Higher ones make the same blocks in more memory.
+      if (block_m >= usual) break;  // Higher ones make the same blocks in more memory.
     }
   }
   while (local_bytes(t, p) > f.local_bytes && t["block_m"] > 1) {
@@ -92,13 +97,24 @@ Tuning rule_of_thumb(const Features& f, const Problem& p) {
 /// share of a tile of 14 rows.
 constexpr double kDecoding = 6;
 
+/// Rows that are multiplied for those of a matrix, as a share of whole tiles of the mean: the last tile of a grouped
+/// problem's matrix is one of four heights (cl/gemm_panel.cl).
+double of_whole_tiles(const Tuning& t, const Problem& p) {
+  if (p.load == 0) return 1;
+  const std::int64_t height = t.at("tile_m"), quarter = numerics::ceil_div(height, 4);
+  const double rows = p.mean_over_rows([&](std::int64_t m) {
+    return static_cast<double>(m / height * height + numerics::ceil_div(m % height, quarter) * quarter);
+  });
+  return rows / static_cast<double>(numerics::ceil_div(std::max<std::int64_t>(1, p.m), height) * height);
+}
+
 double estimate_ns(const Tuning& t, const Problem& p, const Features& f) {
   const int rows = t.at("tile_m");
   const std::int64_t tiles = numerics::ceil_div(std::max<std::int64_t>(1, p.m), rows);
   const std::int64_t blocks = numerics::ceil_div(tiles, t.at("block_m")) * numerics::ceil_div(p.n, t.at("block_n"));
   const double decoded = rounds(blocks, f) * std::min<double>(t.at("block_n"), static_cast<double>(p.n));
-  const double columns =
-      relative_time(t, p, tiles, f.compute_units) * rows + decoded * (kDecoding - kDecodingShare * rows);
+  const double columns = relative_time(t, p, tiles, f.compute_units) * rows * of_whole_tiles(t, p) +
+                         decoded * (kDecoding - kDecodingShare * rows);
   return 1e9 * vector_fma_seconds(columns * static_cast<double>(p.k) / t.at("vector"), t.at("vector"), f);
 }
 

@@ -27,12 +27,31 @@ std::vector<Pass> passes(const Tuning& t, const Problem& p, const Features&, std
   return list;
 }
 
+/// Multiply-adds of a vector, and what is decoded beside them, for each k of 16 columns: what all rows of a matrix
+/// cost in tiles of `height`. Tiles of a grouped problem cost what their rows do, the dense ones are as equal as can
+/// be.
+double of_rows(const Problem& p, std::int64_t height) {
+  return p.mean_over_rows([&](std::int64_t rows) {
+    const std::int64_t tiles = numerics::ceil_div(rows, height);
+    return static_cast<double>(p.load > 0 ? rows : tiles * height) + static_cast<double>(tiles) * kDecoding;
+  });
+}
+
+/// The least height whose cost is within a hundredth of the least.
+std::int64_t uneven_height(const Problem& p, std::int64_t most) {
+  const double least = of_rows(p, most);
+  std::int64_t height = most;
+  while (height > 1 && of_rows(p, height - 1) < 1.01 * least) --height;
+  return height;
+}
+
 Tuning rule_of_thumb(const Features& f, const Problem& p) {
   // Accumulators of 16 f32 each, in the registers that vectors of the device's width leave.
   const std::int64_t rows = std::max<std::int64_t>(1, p.m);
   Tuning t;
   const std::int64_t most = f.vector_width >= 16 ? 16 : f.vector_width >= 8 ? 6 : 3;
-  t["tile_m"] = static_cast<int>(numerics::ceil_div(rows, numerics::ceil_div(rows, most)));
+  t["tile_m"] = static_cast<int>(p.load > 0 ? uneven_height(p, most)
+                                            : numerics::ceil_div(rows, numerics::ceil_div(rows, most)));
   t["tile_n"] = t["tile_m"] > (f.vector_width >= 16 ? 10 : f.vector_width >= 8 ? 3 : 1) ? 16 : 32;
   t["block_m"] = t["block_n"] = t["split_k"] = 1;
   // A few work-groups for every core, each with some K groups to itself.
@@ -48,8 +67,8 @@ double estimate_ns(const Tuning& t, const Problem& p, const Features& f) {
   const std::int64_t blocks = numerics::ceil_div(tiles, t.at("block_m")) *
                               numerics::ceil_div(p.n, kPanel * t.at("block_n")) * t.at("split_k");
   const double columns = static_cast<double>(numerics::Size(p.n).padded_to(kPanel).value());
-  const double vectors = static_cast<double>(tiles) * (t.at("tile_m") + kDecoding) * columns / 16 *
-                         static_cast<double>(p.k) / static_cast<double>(blocks) * rounds(blocks, f);
+  const double vectors = of_rows(p, t.at("tile_m")) * columns / 16 * static_cast<double>(p.k) /
+                         static_cast<double>(blocks) * rounds(blocks, f);
   return 1e9 * vector_fma_seconds(vectors, 16, f);
 }
 
