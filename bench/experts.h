@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstring>
 #include <random>
 #include <string>
@@ -122,8 +123,23 @@ inline std::vector<std::uint16_t> random_bf16(std::int64_t count, std::uint32_t 
   return values;
 }
 
-/// The products of a layer with `experts` experts, and the whole layer, for each number of tokens.
+/// The largest difference of two bf16 matrices in units of the largest value.
+inline double difference(const std::vector<std::uint8_t>& a, const std::vector<std::uint8_t>& b) {
+  double largest = 0, apart = 0;
+  for (std::size_t i = 0; i < a.size() / 2; ++i) {
+    const double x = numerics::load_as_f64(DType::bf16, a.data(), static_cast<std::int64_t>(i));
+    const double y = numerics::load_as_f64(DType::bf16, b.data(), static_cast<std::int64_t>(i));
+    largest = std::max(largest, std::fabs(x));
+    apart = std::max(apart, std::isfinite(x) && std::isfinite(y) ? std::fabs(x - y) : INFINITY);
+  }
+  return apart / std::max(largest, 1e-30);
+}
+
+using Options = std::vector<std::pair<std::string, std::string>>;
+
+/// The products of a layer with `experts` experts, and the whole layer, for each number of tokens. The grouped
+/// products are made with `options`.
 void layer(Run& run, const Model& model, std::int64_t experts, const std::vector<std::int64_t>& all_tokens,
-           int rounds);
+           int rounds, const Options& options);
 
 }  // namespace ironcl::bench

@@ -40,22 +40,10 @@ struct Tokens {
   }
 };
 
-/// The largest difference of two bf16 matrices in units of the largest value.
-double difference(const std::vector<std::uint8_t>& a, const std::vector<std::uint8_t>& b) {
-  double largest = 0, apart = 0;
-  for (std::size_t i = 0; i < a.size() / 2; ++i) {
-    const double x = numerics::load_as_f64(DType::bf16, a.data(), static_cast<std::int64_t>(i));
-    const double y = numerics::load_as_f64(DType::bf16, b.data(), static_cast<std::int64_t>(i));
-    largest = std::max(largest, std::fabs(x));
-    apart = std::max(apart, std::isfinite(x) && std::isfinite(y) ? std::fabs(x - y) : INFINITY);
-  }
-  return apart / std::max(largest, 1e-30);
-}
-
 }  // namespace
 
 void layer(Run& run, const Model& model, std::int64_t experts, const std::vector<std::int64_t>& all_tokens,
-           int rounds) {
+           int rounds, const Options& options) {
   const std::int64_t wide = 2 * model.inner, h = model.hidden, inner = model.inner;
   fmt::print("{}: {} of {} experts, top {}, {} x {} and {} x {}\n", model.name, experts, model.experts, model.top_k,
              wide, h, h, inner);
@@ -70,8 +58,12 @@ void layer(Run& run, const Model& model, std::int64_t experts, const std::vector
              "layer us", "GB/s", "grouped with");
   for (const std::int64_t tokens : all_tokens) {
     const std::int64_t slots = tokens * model.top_k;
-    const auto up = run.device().create_gemm(grouped(product(slots, wide, h, DType::bf16), experts, tokens));
-    const auto down = run.device().create_gemm(grouped(product(slots, h, inner, DType::bf16), experts));
+    const auto create = [&](backend::GemmDesc desc) {
+      desc.options = options;
+      return run.device().create_gemm(desc);
+    };
+    const auto up = create(grouped(product(slots, wide, h, DType::bf16), experts, tokens));
+    const auto down = create(grouped(product(slots, h, inner, DType::bf16), experts));
     const auto of = [&](const std::shared_ptr<backend::Gemm>& plan, const auto& codes, const auto& scales) {
       auto& held = grouped_weights[plan->info().variant + std::to_string(plan->desc().k)];
       if (held == nullptr) held = run.weights(plan, codes, scales);
@@ -123,8 +115,7 @@ void layer(Run& run, const Model& model, std::int64_t experts, const std::vector
     act.matrices = experts;
     act.scale = {DType::f32, {1, kBlock}, numerics::ceil_div(inner, kBlock)};
     const auto activate = run.device().create_activate(act);
-    auto down_codes_desc = grouped(product(slots, h, inner, DType::none), experts);
-    const auto down_codes = run.device().create_gemm(down_codes_desc);
+    const auto down_codes = create(grouped(product(slots, h, inner, DType::none), experts));
     const auto combine =
         run.device().create_combine({tokens, h, slots, model.top_k, h, h, h, DType::bf16, DType::none, DType::bf16});
     const auto down_codes_weights = of(down_codes, w2, s2);
