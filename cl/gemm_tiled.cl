@@ -2,9 +2,9 @@
 // gemm_tiled.cl: D[m,n] = sum_g sa[m,g] * sb[n,g] * sum_{k in g} A[m,k] * B[n,k], g the K groups of GROUP.
 // One work-group makes one tile of D; a work-item makes WORK_M x WORK_N of it, in quads of rows and columns.
 //                          TILE_N
-//                        +--------+     A and B tiles are decoded into local memory, k outermost, in two slots a
-//               TILE_K   |  B^T   |     stream: while one slot is multiplied, the codes of the next tile are on their
-//             +--------+ +--------+     way in registers; they are decoded into the other slot before the barrier.
+//                        +--------+     A and B tiles are decoded into local memory, k outermost, in SLOTS slots a
+//               TILE_K   |  B^T   |     stream: while one is multiplied, the codes of the next tile are on their
+//             +--------+ +--------+     way in registers; they are decoded into the next slot before the barrier.
 //     TILE_M  |   A    | |   D    |     Group sums stay in registers and are scaled once a K group.
 //             +--------+ +--------+
 // Tunable   default  values              meaning
@@ -13,17 +13,24 @@
 // TILE_K    16       16 32 64            step in k; divides GROUP, so no step straddles two scale groups
 // WORK_M    4        1 2 4 8             rows of D per work-item
 // WORK_N    4        4 8                 columns of D per work-item
-// Set by the host: those of tile.cl, and
+// SPLIT_K   1        1 2 3 4 6 8 12 16   parts of k, added by gemm_tiled_reduce
+// SLOTS     2        1 2                 tiles of A and of B in local memory: with 1, others of a compute unit work while one is filled
+// TOTALS    0        0 1                 1: the sums of the K groups done lie in local memory, not in registers
+// Set by the host: those of split_k.cl and code_words.cl, and
 // A_SCALE_ROWS, A_SCALE_COLS  1, 128     scale group of A's scales as they are given
 // A: row major, rows padded with zeros to a multiple of TILE_K and of 16; codes, or f32 where A_TYPE is 1.
 // B: the 16 codes of column n and k from 16 * c on are at (c * n_pad + n) * 16.
-// Local memory: 2 * TILE_K * (TILE_M + TILE_N) * 4 B = 16384 B with the defaults.
+// Local memory: ((SLOTS * TILE_K + 2) * (TILE_M + TILE_N) + TOTALS * TILE_M * TILE_N) * 4 B = 17408 B with the defaults.
 // Origin: register quads after the GEMMs of MAGMA and CUTLASS, scaling order after DeepGEMM.
-#include "tile.cl"
-
 #ifndef TILE_M
 #define TILE_M 64
 #endif
+#ifndef SPLIT_K
+#define SPLIT_K 1
+#endif
+#include "code_words.cl"
+#include "split_k.cl"
+
 #ifndef TILE_N
 #define TILE_N 64
 #endif
@@ -35,6 +42,12 @@
 #endif
 #ifndef WORK_N
 #define WORK_N 4
+#endif
+#ifndef SLOTS
+#define SLOTS 2
+#endif
+#ifndef TOTALS
+#define TOTALS 0
 #endif
 #ifndef A_SCALE_ROWS
 #define A_SCALE_ROWS 1
@@ -59,13 +72,17 @@
 #define CHUNKS_B (TILE_N * TILE_K / 16)
 #define LOADS_A ((CHUNKS_A + ITEMS - 1) / ITEMS)
 #define LOADS_B ((CHUNKS_B + ITEMS - 1) / ITEMS)
+#define LOADS_SCALES ((TILE_M + TILE_N + ITEMS - 1) / ITEMS)
+#define LAST_OF_GROUP(step) (((step) + 1) % (GROUP / TILE_K) == 0 || (step) + 1 == end_step)
+#define GROUP_SLOT(step) ((step) / (GROUP / TILE_K) % 2)
 
 #if (GROUP % TILE_K) != 0
 #error "TILE_K must divide GROUP: a step would straddle two scale groups"
 #endif
 
-#define DECODE_A DECODE(A_TYPE)
-#define DECODE_B DECODE_FINITE(B_TYPE)
+#define WORD_A JOIN(TOKENS_, A_TYPE)
+#define WORD_B JOIN(WORD_, B_TYPE)
+#define UNIT (JOIN(UNIT_OF_, A_TYPE) * JOIN(UNIT_OF_, B_TYPE))
 
 #if A_TYPE == TYPE_F32
 typedef float16 chunk_a;
@@ -73,72 +90,82 @@ typedef float16 chunk_a;
 typedef uint4 chunk_a;
 #endif
 
-#define PUT4(slot, stride, row, at, word, decode)                  \
-  (slot)[((at) + 0) * (stride) + (row)] = decode((word) & 0xffu);         \
-  (slot)[((at) + 1) * (stride) + (row)] = decode(((word) >> 8) & 0xffu);  \
-  (slot)[((at) + 2) * (stride) + (row)] = decode(((word) >> 16) & 0xffu); \
-  (slot)[((at) + 3) * (stride) + (row)] = decode((word) >> 24);
-
-static inline void put_codes_a(__local float* slot, int row, int at, uint4 chunk) {
-#if A_TYPE != TYPE_F32
-  PUT4(slot, TILE_M, row, at, chunk.x, DECODE_A)
-  PUT4(slot, TILE_M, row, at + 4, chunk.y, DECODE_A)
-  PUT4(slot, TILE_M, row, at + 8, chunk.z, DECODE_A)
-  PUT4(slot, TILE_M, row, at + 12, chunk.w, DECODE_A)
-#endif
-}
-
-static inline void put_codes_b(__local float* slot, int row, int at, uint4 chunk) {
-  PUT4(slot, TILE_N, row, at, chunk.x, DECODE_B)
-  PUT4(slot, TILE_N, row, at + 4, chunk.y, DECODE_B)
-  PUT4(slot, TILE_N, row, at + 8, chunk.z, DECODE_B)
-  PUT4(slot, TILE_N, row, at + 12, chunk.w, DECODE_B)
+// Neighbours hold neighbouring rows, so that what they store at once lies in as many banks.
+static inline void put_four(__local float* slot, int stride, int row, int at, float4 values) {
+  slot[(at + 0) * stride + row] = values.x;
+  slot[(at + 1) * stride + row] = values.y;
+  slot[(at + 2) * stride + row] = values.z;
+  slot[(at + 3) * stride + row] = values.w;
 }
 
 #if A_TYPE == TYPE_F32
-static inline void put_floats_a(__local float* slot, int row, int at, float16 chunk) {
-  slot[(at + 0) * TILE_M + row] = chunk.s0;
-  slot[(at + 1) * TILE_M + row] = chunk.s1;
-  slot[(at + 2) * TILE_M + row] = chunk.s2;
-  slot[(at + 3) * TILE_M + row] = chunk.s3;
-  slot[(at + 4) * TILE_M + row] = chunk.s4;
-  slot[(at + 5) * TILE_M + row] = chunk.s5;
-  slot[(at + 6) * TILE_M + row] = chunk.s6;
-  slot[(at + 7) * TILE_M + row] = chunk.s7;
-  slot[(at + 8) * TILE_M + row] = chunk.s8;
-  slot[(at + 9) * TILE_M + row] = chunk.s9;
-  slot[(at + 10) * TILE_M + row] = chunk.sa;
-  slot[(at + 11) * TILE_M + row] = chunk.sb;
-  slot[(at + 12) * TILE_M + row] = chunk.sc;
-  slot[(at + 13) * TILE_M + row] = chunk.sd;
-  slot[(at + 14) * TILE_M + row] = chunk.se;
-  slot[(at + 15) * TILE_M + row] = chunk.sf;
+static inline void put_a(__local float* slot, int row, int at, float16 chunk) {
+  put_four(slot, TILE_M, row, at, chunk.s0123);
+  put_four(slot, TILE_M, row, at + 4, chunk.s4567);
+  put_four(slot, TILE_M, row, at + 8, chunk.s89ab);
+  put_four(slot, TILE_M, row, at + 12, chunk.scdef);
 }
+#else
+static inline void put_a(__local float* slot, int row, int at, uint4 chunk) {
+  put_four(slot, TILE_M, row, at, WORD_A(chunk.x));
+  put_four(slot, TILE_M, row, at + 4, WORD_A(chunk.y));
+  put_four(slot, TILE_M, row, at + 8, WORD_A(chunk.z));
+  put_four(slot, TILE_M, row, at + 12, WORD_A(chunk.w));
+}
+#endif
+
+static inline void put_b(__local float* slot, int row, int at, uint4 chunk) {
+  put_four(slot, TILE_N, row, at, WORD_B(chunk.x));
+  put_four(slot, TILE_N, row, at + 4, WORD_B(chunk.y));
+  put_four(slot, TILE_N, row, at + 8, WORD_B(chunk.z));
+  put_four(slot, TILE_N, row, at + 12, WORD_B(chunk.w));
+}
+
+#if SPLIT_K > 1
+#define STORE_IF_INSIDE(row, column, value) \
+  if ((row) <= last_m && (column) < n) PARTIAL(part, scratch_rows, here.first_tile * TILE_M + (row) - first_m, column) = (value);
+#else
+#define STORE_IF_INSIDE(row, column, value) \
+  if ((row) <= last_m && (column) < n) store_d(d, d_at, ldd, bias, bias_here, row, column, value);
 #endif
 
 __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1)))
 void gemm_tiled(GEMM_ARGS) {
-  __local float slots_a[2][TILE_K * TILE_M] __attribute__((aligned(16)));
-  __local float slots_b[2][TILE_K * TILE_N] __attribute__((aligned(16)));
+  __local float slots_a[SLOTS * TILE_K * TILE_M] __attribute__((aligned(16)));
+  __local float slots_b[SLOTS * TILE_K * TILE_N] __attribute__((aligned(16)));
+  // Of the K group that ends: rows, then columns. In two slots, since it may be ending in the next step again.
+  __local float scales[2][TILE_M + TILE_N] __attribute__((aligned(16)));
+#if TOTALS == 1
+  __local float4 totals[WORK_M * QUADS_N][ITEMS];
+#endif
   const int item = (int)get_local_id(0);
-  // Thirty-two neighbours make a patch of 4 x 8 work-items, so that their local reads overlap.
+  // Thirty-two neighbours make a patch of 4 x 8 work-items. Each reads the same quads as a neighbour at a distance of one or two does:
+  // hardware that serves a local read of 16 bytes by quarters of such a patch then serves two quarters at once.
 #if ITEMS_N % 8 == 0 && ITEMS_M % 4 == 0
-  const int item_n = item % 8 + 8 * ((item / 32) % (ITEMS_N / 8));
-  const int item_m = (item / 8) % 4 + 4 * (item / 32 / (ITEMS_N / 8));
+  const int patch = item / 32;
+  const int item_n = ((item >> 1) & 1) + ((item >> 2) & 6) + 8 * (patch % (ITEMS_N / 8));
+  const int item_m = (item & 1) + ((item >> 1) & 2) + 4 * (patch / (ITEMS_N / 8));
 #else
   const int item_n = item % ITEMS_N;
   const int item_m = item / ITEMS_N;
 #endif
   const int columns = (n + TILE_N - 1) / TILE_N;
-  EACH_UNIT(columns) {
+  EACH_UNIT(columns * SPLIT_K) {
 #ifdef GROUPED
-    const dealt_block here = block_of(dealt, TILE_M, work, columns);
+    const dealt_block here = block_of(dealt, TILE_M, work, columns * SPLIT_K);
+    const int part = here.column % SPLIT_K, first_n = here.column / SPLIT_K * TILE_N;
+    const ulong scratch_rows = (ulong)dealt[DEALT_TILES] * TILE_M;
 #else
-    const dealt_block here = {0, (int)get_group_id(1) * TILE_M, m, 0, 1, (int)get_group_id(0)};
-    if (here.first_row >= m || here.column >= columns) return;
+    const int part = (int)get_group_id(1) % SPLIT_K, first_n = (int)get_group_id(0) * TILE_N;
+    const int tile = (int)get_group_id(1) / SPLIT_K;
+    const dealt_block here = {0, tile * TILE_M, m, tile, 1, 0};
+    if (here.first_row >= m || first_n >= n) return;
+    const ulong scratch_rows = (ulong)m;
 #endif
     OF_MATRIX(here)
-    const int first_m = here.first_row, first_n = here.column * TILE_N, last_m = here.end_row - 1;
+    const int first_m = here.first_row, last_m = here.end_row - 1;
+    const int first_step = FIRST_GROUP(part) * (GROUP / TILE_K);
+    const int end_step = min(FIRST_GROUP(part + 1) * (GROUP / TILE_K), (k + TILE_K - 1) / TILE_K);
 
     // Rows and columns past the edge read the last one again; they are not stored.
 #if A_TYPE == TYPE_F32
@@ -151,7 +178,7 @@ void gemm_tiled(GEMM_ARGS) {
     for (int i = 0; i < LOADS_A; ++i) {
       const int chunk = item + i * ITEMS;
       const ulong row = (ulong)ROW_OF_A(min(first_m + chunk % TILE_M, last_m));
-      const ulong at = a_at + row * lda + (ulong)(chunk / TILE_M * 16);
+      const ulong at = a_at + row * lda + (ulong)(first_step * TILE_K + chunk / TILE_M * 16);
 #if A_TYPE == TYPE_F32
       from_a[i] = (__global const float*)a + at;
 #else
@@ -162,61 +189,91 @@ void gemm_tiled(GEMM_ARGS) {
     for (int i = 0; i < LOADS_B; ++i) {
       const int chunk = (ITEMS - 1 - item) + i * ITEMS;
       const ulong column = (ulong)min(first_n + chunk % TILE_N, n - 1);
-      from_b[i] = b_here + ((ulong)(chunk / TILE_N) * (ulong)n_pad + column) * 16;
+      from_b[i] = b_here + ((ulong)(first_step * (TILE_K / 16) + chunk / TILE_N) * (ulong)n_pad + column) * 16;
     }
     const ulong step_b = (ulong)(TILE_K / 16) * (ulong)n_pad * 16;
 
     chunk_a next_a[LOADS_A];
     uint4 next_b[LOADS_B];
-    const int steps = (k + TILE_K - 1) / TILE_K;
+    float next_scale[LOADS_SCALES];
 
 #if A_TYPE == TYPE_F32
 #define FETCH_A(i) next_a[i] = vload16(0, from_a[i])
-#define PUT_A(slot, row, at, chunk) put_floats_a(slot, row, at, chunk)
 #else
 #define FETCH_A(i) next_a[i] = *(__global const uint4*)from_a[i]
-#define PUT_A(slot, row, at, chunk) put_codes_a(slot, row, at, chunk)
 #endif
-#define FETCH()                                                                \
-    _Pragma("unroll") for (int i = 0; i < LOADS_A; ++i) {                        \
-      if (CHUNKS_A % ITEMS == 0 || item + i * ITEMS < CHUNKS_A) FETCH_A(i);      \
-      from_a[i] += TILE_K;                                                       \
-    }                                                                            \
-    _Pragma("unroll") for (int i = 0; i < LOADS_B; ++i) {                        \
-      if (CHUNKS_B % ITEMS == 0 || (ITEMS - 1 - item) + i * ITEMS < CHUNKS_B)    \
-        next_b[i] = *(__global const uint4*)from_b[i];                           \
-      from_b[i] += step_b;                                                       \
+#define FETCH(step)                                                                                             \
+    _Pragma("unroll") for (int i = 0; i < LOADS_A; ++i) {                                                         \
+      if (CHUNKS_A % ITEMS == 0 || item + i * ITEMS < CHUNKS_A) FETCH_A(i);                                       \
+      from_a[i] += TILE_K;                                                                                        \
+    }                                                                                                             \
+    _Pragma("unroll") for (int i = 0; i < LOADS_B; ++i) {                                                         \
+      if (CHUNKS_B % ITEMS == 0 || (ITEMS - 1 - item) + i * ITEMS < CHUNKS_B)                                     \
+        next_b[i] = *(__global const uint4*)from_b[i];                                                            \
+      from_b[i] += step_b;                                                                                        \
+    }                                                                                                             \
+    if (LAST_OF_GROUP(step)) {                                                                                    \
+      _Pragma("unroll") for (int i = 0; i < LOADS_SCALES; ++i) {                                                  \
+        const int at = item + i * ITEMS;                                                                          \
+        next_scale[i] = at < TILE_M                                                                               \
+            ? sa[sa_at + (ulong)(ROW_OF_A(min(first_m + at, last_m)) / A_SCALE_ROWS) * sa_ld +                    \
+                 (ulong)((step) * TILE_K / A_SCALE_COLS)]                                                         \
+            : sb_here[(ulong)((step) * TILE_K / B_SCALE_COLS) * (ulong)n_pad +                                    \
+                      (ulong)min(first_n + max(at - TILE_M, 0), n - 1)];                                          \
+      }                                                                                                           \
     }
-#define PUT(s)                                                                            \
-    _Pragma("unroll") for (int i = 0; i < LOADS_A; ++i) {                                   \
-      const int chunk = item + i * ITEMS;                                                   \
-      if (CHUNKS_A % ITEMS == 0 || chunk < CHUNKS_A)                                        \
-        PUT_A(slots_a[s], chunk % TILE_M, chunk / TILE_M * 16, next_a[i]);                  \
-    }                                                                                       \
-    _Pragma("unroll") for (int i = 0; i < LOADS_B; ++i) {                                   \
-      const int chunk = (ITEMS - 1 - item) + i * ITEMS;                                     \
-      if (CHUNKS_B % ITEMS == 0 || chunk < CHUNKS_B)                                        \
-        put_codes_b(slots_b[s], chunk % TILE_N, chunk / TILE_N * 16, next_b[i]);            \
+#define PUT(step, slot)                                                                                         \
+    _Pragma("unroll") for (int i = 0; i < LOADS_A; ++i) {                                                         \
+      const int chunk = item + i * ITEMS;                                                                         \
+      if (CHUNKS_A % ITEMS == 0 || chunk < CHUNKS_A)                                                              \
+        put_a(slots_a + (slot) * (TILE_K * TILE_M), chunk % TILE_M, chunk / TILE_M * 16, next_a[i]);              \
+    }                                                                                                             \
+    _Pragma("unroll") for (int i = 0; i < LOADS_B; ++i) {                                                         \
+      const int chunk = (ITEMS - 1 - item) + i * ITEMS;                                                           \
+      if (CHUNKS_B % ITEMS == 0 || chunk < CHUNKS_B)                                                              \
+        put_b(slots_b + (slot) * (TILE_K * TILE_N), chunk % TILE_N, chunk / TILE_N * 16, next_b[i]);              \
+    }                                                                                                             \
+    if (LAST_OF_GROUP(step)) {                                                                                    \
+      _Pragma("unroll") for (int i = 0; i < LOADS_SCALES; ++i) {                                                  \
+        if ((TILE_M + TILE_N) % ITEMS == 0 || item + i * ITEMS < TILE_M + TILE_N)                                 \
+          scales[GROUP_SLOT(step)][item + i * ITEMS] = next_scale[i];                                             \
+      }                                                                                                           \
     }
 
-    float sum[WORK_M][WORK_N], total[WORK_M][WORK_N];
+    float sum[WORK_M][WORK_N];
+#if TOTALS == 0
+    float4 total[WORK_M][QUADS_N];
+#define TOTAL(i, q) total[i][q]
+#else
+#define TOTAL(i, q) totals[(i) * QUADS_N + (q)][item]
+#endif
 #pragma unroll
     for (int i = 0; i < WORK_M; ++i) {
 #pragma unroll
-      for (int j = 0; j < WORK_N; ++j) sum[i][j] = total[i][j] = 0.0f;
+      for (int j = 0; j < WORK_N; ++j) sum[i][j] = 0.0f;
+#pragma unroll
+      for (int q = 0; q < QUADS_N; ++q) TOTAL(i, q) = (float4)(0.0f);
     }
 
-    FETCH()
-    PUT(0)
-    barrier(CLK_LOCAL_MEM_FENCE);
-    for (int step = 0; step < steps; ++step) {
-      const int slot = step & 1;
-      const bool more = step + 1 < steps;
-      if (more) {
-        FETCH()
+    if (first_step < end_step) {
+      FETCH(first_step)
+    }
+#if defined(GROUPED) && SLOTS > 1
+    barrier(CLK_LOCAL_MEM_FENCE);  // The last tile of the unit before has been multiplied.
+#endif
+    for (int step = first_step; step < end_step; ++step) {
+      const int slot = step % SLOTS;
+#if SLOTS == 1
+      barrier(CLK_LOCAL_MEM_FENCE);
+#endif
+      PUT(step, slot)
+      barrier(CLK_LOCAL_MEM_FENCE);
+      // The next codes are on their way while these are multiplied, and so are the scales of a group before its last step.
+      if (step + 1 < end_step) {
+        FETCH(step + 1)
       }
-      __local const float* tile_a = slots_a[slot] + item_m * QUAD_M;
-      __local const float* tile_b = slots_b[slot] + item_n * 4;
+      __local const float* tile_a = slots_a + slot * (TILE_K * TILE_M) + item_m * QUAD_M;
+      __local const float* tile_b = slots_b + slot * (TILE_K * TILE_N) + item_n * 4;
 #pragma unroll
       for (int kk = 0; kk < TILE_K; ++kk) {
         float va[WORK_M], vb[WORK_N];
@@ -247,40 +304,37 @@ void gemm_tiled(GEMM_ARGS) {
           for (int j = 0; j < WORK_N; ++j) sum[i][j] = MUL_ADD(va[i], vb[j], sum[i][j]);
         }
       }
-      if (more) {
-        PUT(slot ^ 1)
-      }
-      barrier(CLK_LOCAL_MEM_FENCE);
-      if ((step + 1) % (GROUP / TILE_K) == 0 || !more) {
-        const int first_k = step * TILE_K;
-        float scale_a[WORK_M];
+      if (LAST_OF_GROUP(step)) {
 #pragma unroll
         for (int i = 0; i < WORK_M; ++i) {
-          const int row = min(first_m + i / QUAD_M * (TILE_M / QUADS_M) + item_m * QUAD_M + i % QUAD_M, last_m);
-          scale_a[i] = sa[sa_at + (ulong)(ROW_OF_A(row) / A_SCALE_ROWS) * sa_ld + (ulong)(first_k / A_SCALE_COLS)];
-        }
+          const float scale_a = scales[GROUP_SLOT(step)][i / QUAD_M * (TILE_M / QUADS_M) + item_m * QUAD_M + i % QUAD_M];
 #pragma unroll
-        for (int j = 0; j < WORK_N; ++j) {
-          const int column = min(first_n + j / 4 * (TILE_N / QUADS_N) + item_n * 4 + j % 4, n - 1);
-          const float scale_b = sb_here[(ulong)(first_k / B_SCALE_COLS) * (ulong)n_pad + (ulong)column];
-#pragma unroll
-          for (int i = 0; i < WORK_M; ++i) {
-            total[i][j] += sum[i][j] * scale_a[i] * scale_b;
-            sum[i][j] = 0.0f;
+          for (int q = 0; q < QUADS_N; ++q) {
+            const float4 scale_b =
+                *(__local const float4*)(scales[GROUP_SLOT(step)] + TILE_M + q * (TILE_N / QUADS_N) + item_n * 4);
+            const float4 quad = (float4)(sum[i][4 * q], sum[i][4 * q + 1], sum[i][4 * q + 2], sum[i][4 * q + 3]);
+            TOTAL(i, q) = MUL_ADD(quad * UNIT * scale_a, scale_b, TOTAL(i, q));
+            sum[i][4 * q] = sum[i][4 * q + 1] = sum[i][4 * q + 2] = sum[i][4 * q + 3] = 0.0f;
           }
         }
       }
     }
-    // NOTES: no loop stands inside a condition that differs between work-items: PoCL 3.1 puts barriers of its own into
-    // loops, and then runs such a loop for all of them.
+    // No loop stands inside a condition that differs between work-items: PoCL 3.1 puts barriers of its own into loops, and then
+    // runs such a loop for all of them.
 #pragma unroll
     for (int i = 0; i < WORK_M; ++i) {
       const int row = first_m + i / QUAD_M * (TILE_M / QUADS_M) + item_m * QUAD_M + i % QUAD_M;
 #pragma unroll
-      for (int j = 0; j < WORK_N; ++j) {
-        const int column = first_n + j / 4 * (TILE_N / QUADS_N) + item_n * 4 + j % 4;
-        if (row <= last_m && column < n) store_d(d, d_at, ldd, bias, bias_here, row, column, total[i][j]);
+      for (int q = 0; q < QUADS_N; ++q) {
+        const int column = first_n + q * (TILE_N / QUADS_N) + item_n * 4;
+        const float4 quad = TOTAL(i, q);
+        STORE_IF_INSIDE(row, column, quad.x)
+        STORE_IF_INSIDE(row, column + 1, quad.y)
+        STORE_IF_INSIDE(row, column + 2, quad.z)
+        STORE_IF_INSIDE(row, column + 3, quad.w)
       }
     }
   }
 }
+
+DEFINE_REDUCE(gemm_tiled_reduce)

@@ -2,7 +2,7 @@
 // probe.cl: tiny programs whose results say what a device really does. Run by backends/opencl/probe.cpp.
 // PROBE 1: out[i] = x[i] / y[i].  PROBE 2: sixteen halfs, given as their bits, converted as a vector.
 // PROBE 3: out[i] = x[i] under the attribute min_vector_width.  PROBE 4: the quotients of quantizer.cl by multiply-add.
-// PROBE 5: out[i] = x[i], with the compiler's builtins of cache_hints.cl.
+// PROBE 5: out[i] = x[i], with the compiler's builtins of cache_hints.cl.  PROBE 6: out[i] = the e4m3 code i, then the e5m2 codes, then e4m3 as weights.
 #ifndef PROBE
 #define PROBE 1
 #endif
@@ -14,6 +14,9 @@
 #endif
 #include "cache_hints.cl"
 #include "quantizer.cl"
+#if PROBE == 6
+#include "code_words.cl"
+#endif
 
 #if PROBE == 2
 typedef __fp16 half16_ __attribute__((ext_vector_type(16)));
@@ -30,6 +33,10 @@ void probe(__global const float* x, __global const float* y, __global float* out
 #elif PROBE == 4
   const int i = (int)get_global_id(0);
   if (i < count) out[i] = quotient(x[i], y[i], divide_exactly(1.0f, y[i]));
+#elif PROBE == 6
+  const uint i = (uint)get_global_id(0), word = 0x03020100u + 0x04040404u * (i % 64u);
+  if (4 * i + 4 > (uint)count) return;
+  vstore4(i < 64 ? tokens_e4m3(word) * UNIT_OF_4 : i < 128 ? word_e5m2(word) : word_e4m3(word) * UNIT_OF_4, i, out);
 #elif PROBE == 2
   const int i = (int)get_global_id(0) * 16;
   union {

@@ -30,8 +30,9 @@ bool same_bits(float a, float b) {
 /// Runs probe `which` on x and y; throws what the driver throws.
 std::vector<float> run_probe(int which, const cl::Context& context, const cl::Device& device, ProgramBuilder& builder,
                              std::vector<float> x, std::vector<float> y, const std::string& options,
-                             std::size_t items) {
-  const cl::Program program = builder.build("probe.cl", {{"PROBE", std::to_string(which)}}, options);
+                             std::size_t items, Defines defines = {}) {
+  defines["PROBE"] = std::to_string(which);
+  const cl::Program program = builder.build("probe.cl", defines, options);
   cl::Kernel kernel(program, "probe");
   const std::size_t bytes = x.size() * sizeof(float);
   const cl::Buffer bx(context, CL_MEM_READ_ONLY | CL_MEM_COPY_HOST_PTR, bytes, x.data());
@@ -96,6 +97,22 @@ bool converts_half_vectors(const cl::Context& context, const cl::Device& device,
   const auto out = run_probe(2, context, device, builder, bits, unused, "", kAll / 16);
   for (std::size_t i = 0; i < kAll; ++i) {
     if (!same_bits(out[i], numerics::decode_f16(static_cast<std::uint16_t>(i)))) return false;
+  }
+  return true;
+}
+
+/// Whether words of codes become f32 by way of 16-bit floats, every code exactly, as HALF_BITS `way` says.
+bool converts_half_bits(int way, const cl::Context& context, const cl::Device& device, ProgramBuilder& builder) {
+  constexpr std::size_t kWords = 64;  // The codes of a type, four a word.
+  const std::vector<float> unused(3 * 4 * kWords);
+  const auto out =
+      run_probe(6, context, device, builder, unused, unused, "", 3 * kWords, {{"HALF_BITS", std::to_string(way)}});
+  for (std::size_t i = 0; i < 4 * kWords; ++i) {
+    const auto code = static_cast<std::uint8_t>(i);
+    if (!same_bits(out[i], numerics::decode_e4m3fn(code)) ||
+        !same_bits(out[4 * kWords + i], numerics::decode_e5m2(code)) ||
+        ((code & 0x7f) != 0x7f && !same_bits(out[8 * kWords + i], numerics::decode_e4m3fn(code))))
+      return false;
   }
   return true;
 }
@@ -182,7 +199,7 @@ Features query_features(const cl::Platform& platform, const cl::Device& device) 
 }
 
 void run_probes(const cl::Context& context, const cl::Device& device, ProgramBuilder& builder, Features& features) {
-  const auto attempt = [&](const char* what, auto&& probe) {
+  const auto attempt = [&](const char* what, auto&& probe) -> bool {
     try {
       return probe(context, device, builder);
     } catch (const cl::Error& error) {
@@ -197,6 +214,17 @@ void run_probes(const cl::Context& context, const cl::Device& device, ProgramBui
   features.exact_divide = features.correct_divide && features.denormals && attempt("exact division", divides_exactly);
   if (!features.fma && features.prefers_vectors()) features.fma = attempt("fast fma()", fuses_as_fast);
   features.fma_divide = features.fma && attempt("quotients by multiply-add", divides_by_fma);
+  if (!features.prefers_vectors()) {
+    // Without the extension, vload_half is what OpenCL 1.2 has; some compilers make a detour through memory of it.
+    for (const int way : {1, 2}) {
+      const bool there = way == 2 || features.extensions.find("cl_khr_fp16") != std::string::npos;
+      if (features.half_bits == 0 && there &&
+          attempt("bits of half", [way](const cl::Context& c, const cl::Device& d, ProgramBuilder& b) {
+            return converts_half_bits(way, c, d, b);
+          }))
+        features.half_bits = way;
+    }
+  }
   if (features.prefers_vectors()) {
     features.half_vectors = attempt("vectors of half", converts_half_vectors);
     features.min_vector_width = attempt("attribute min_vector_width", takes_min_vector_width);
@@ -230,6 +258,7 @@ std::string to_json(const Features& f) {
       {"ptx_sm_90", f.ptx_sm_90},
       {"fma_divide", f.fma_divide},
       {"exact_divide", f.exact_divide},
+      {"half_bits", f.half_bits},
       {"half_vectors", f.half_vectors},
       {"min_vector_width", f.min_vector_width},
       {"cache_builtins", f.cache_builtins},

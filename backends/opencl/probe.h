@@ -33,8 +33,10 @@ struct Features {
   bool double_precision = false;
   bool ptx_sm_90 = false;  ///< The device says that its compute capability is 9.0: inline PTX may be tried.
   // By running a tiny program:
-  bool fma_divide = false;        ///< Quotients by multiply-add (quantizer.cl) were seen to round correctly.
-  bool exact_divide = false;      ///< f32 division was seen to round correctly, subnormals included.
+  bool fma_divide = false;    ///< Quotients by multiply-add (quantizer.cl) were seen to round correctly.
+  bool exact_divide = false;  ///< f32 division was seen to round correctly, subnormals included.
+  int half_bits =
+      0;  ///< HALF_BITS of cl/code_words.cl: how the bits of 16-bit floats become f32 in scalar registers.
   bool half_vectors = false;      ///< The compiler converts vectors of 16-bit floats to f32, exactly.
   bool min_vector_width = false;  ///< The compiler takes the attribute that keeps wide vectors whole.
   bool cache_builtins = false;    ///< The compiler takes the builtins of cache_hints.cl.

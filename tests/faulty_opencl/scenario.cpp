@@ -372,6 +372,8 @@ Problem problem_named(const std::string& name) {
   } else if (name == "tiled") {
     problem.options = {{"variant", "gemm_tiled"}};
     problem.m = 20;
+  } else if (name == "skinny") {
+    problem.options = {{"variant", "gemm_skinny"}, {"split_k", "2"}};
   } else if (name == "panel") {
     problem.options = {{"variant", "gemm_panel"}};
     problem.dynamic = false;
@@ -379,7 +381,7 @@ Problem problem_named(const std::string& name) {
     problem.options = {{"variant", "gemm_amx"}};
     problem.m = 20;
   } else {
-    throw std::runtime_error("problem \"" + name + "\": expected stream, tiled, panel or amx");
+    throw std::runtime_error("problem \"" + name + "\": expected stream, tiled, skinny, panel or amx");
   }
   return problem;
 }

@@ -47,6 +47,10 @@ std::vector<backend::Options> tunings(const std::string& variant) {
     with({{"vector", "4"}, {"tile_n", "16"}, {"tile_m", "2"}, {"block_m", "2"}, {"block_n", "32"}});
   } else if (variant == "gemm_tiled") {
     with({{"tile_m", "8"}, {"tile_n", "16"}, {"tile_k", "32"}, {"work_m", "1"}, {"work_n", "4"}});
+    with({{"tile_m", "8"}, {"tile_n", "16"}, {"work_m", "2"}, {"split_k", "2"}});
+  } else if (variant == "gemm_skinny") {
+    with({{"tile_m", "1"}, {"work_n", "2"}, {"lanes", "8"}, {"slices", "2"}, {"depth", "2"}, {"split_k", "2"}});
+    with({{"tile_m", "2"}, {"work_n", "1"}, {"lanes", "4"}, {"slices", "4"}, {"depth", "1"}, {"split_k", "3"}});
   }
   return all;
 }

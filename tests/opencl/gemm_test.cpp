@@ -60,6 +60,9 @@ backend::Options quick(const std::string& variant) {
          {std::pair{"tile_m", "16"}, {"tile_n", "32"}, {"tile_k", "16"}, {"work_m", "2"}}) {
       options.emplace_back(key, value);
     }
+  } else if (variant == "gemm_skinny") {
+    for (const auto& [key, value] : {std::pair{"tile_m", "2"}, {"lanes", "4"}, {"slices", "2"}})
+      options.emplace_back(key, value);
   }
   return options;
 }

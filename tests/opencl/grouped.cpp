@@ -303,6 +303,8 @@ std::vector<backend::Options> grouped_variants() {
     backend::Options options{{"variant", variant.name}};
     if (variant.name == "gemm_tiled")
       options.insert(options.end(), {{"tile_m", "16"}, {"tile_n", "32"}, {"tile_k", "16"}, {"work_m", "2"}});
+    if (variant.name == "gemm_skinny")
+      options.insert(options.end(), {{"tile_m", "2"}, {"lanes", "4"}, {"slices", "2"}, {"split_k", "2"}});
     if (variant.name == "gemm_panel")
       options.insert(options.end(), {{"tile_m", "3"}, {"block_m", "2"}, {"block_n", "64"}});
     if (variant.name == "gemm_stream")

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // The .cl files against the host's tables: same names and defaults, and every file compiles alone and for table rows.
 #include <algorithm>
+#include <bit>
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <regex>
 #include <sstream>
 
+#include "backends/numerics/casts.h"
 #include "backends/opencl/device.h"
 #include "backends/opencl/sources.h"
 #include "backends/opencl/variant.h"
@@ -108,6 +111,38 @@ TEST_F(OpenClBuilds, AFusedMultiplyAddIsTimedWhereTheDeviceDoesNotSayThatItHasOn
     EXPECT_TRUE(features.fma) << features.name;
   }
 #endif
+}
+
+TEST_F(OpenClBuilds, WordsOfCodesAreTheirValuesByEveryWayThatADeviceHas) {
+  constexpr std::size_t kCodes = 256;
+  int ways = 0;
+  for (const auto& device : devices()) {
+    const ContextPtr& context = dynamic_cast<Device&>(*device).context();
+    for (const int way : {0, 1, 2}) {
+      if (way == 1 && context->features.extensions.find("cl_khr_fp16") == std::string::npos) continue;
+      cl::Kernel kernel(context->builder->build("probe.cl", {{"PROBE", "6"}, {"HALF_BITS", std::to_string(way)}}),
+                        "probe");
+      std::vector<float> out(3 * kCodes, -1.0f);
+      const cl::Buffer buffer(context->context, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, out.size() * 4, out.data());
+      for (const cl_uint argument : {0u, 1u, 2u}) kernel.setArg(argument, buffer);
+      kernel.setArg(3, static_cast<cl_int>(out.size()));
+      const cl::CommandQueue queue(context->context, context->device);
+      queue.enqueueNDRangeKernel(kernel, cl::NullRange, cl::NDRange(out.size() / 4), cl::NDRange(1));
+      queue.enqueueReadBuffer(buffer, CL_TRUE, 0, out.size() * 4, out.data());
+      const auto same = [](float a, float b) {
+        return (std::isnan(a) && std::isnan(b)) || std::bit_cast<std::uint32_t>(a) == std::bit_cast<std::uint32_t>(b);
+      };
+      for (std::size_t code = 0; code < kCodes; ++code) {
+        const auto byte = static_cast<std::uint8_t>(code);
+        EXPECT_TRUE(same(out[code], numerics::decode_e4m3fn(byte))) << "e4m3 " << code << ", way " << way;
+        EXPECT_TRUE(same(out[kCodes + code], numerics::decode_e5m2(byte))) << "e5m2 " << code << ", way " << way;
+        if ((code & 0x7f) == 0x7f) continue;  // A NaN code of the weights is seen to where they are packed.
+        EXPECT_EQ(out[2 * kCodes + code], numerics::decode_e4m3fn(byte)) << "weight " << code << ", way " << way;
+      }
+      ++ways;
+    }
+  }
+  EXPECT_GE(ways, 2) << "vload_half is core OpenCL";
 }
 
 TEST_F(OpenClBuilds, HeavyEveryTunableBuildsAtEachOfItsValues) {

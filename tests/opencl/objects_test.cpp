@@ -526,15 +526,16 @@ TEST_F(OpenClObjects, TooMuchLocalMemoryIsRefusedWithBothNumbers) {
   const Variant* tiled = find_variant("gemm_tiled");
   ASSERT_NE(tiled, nullptr);
   Features small;
-  small.local_bytes = 32767;
+  small.local_bytes = 34815;
   small.max_work_group = 1024;
-  const Tuning tuning{{"tile_m", 128}, {"tile_n", 128}, {"tile_k", 16}, {"work_m", 8}, {"work_n", 8}};
+  const Tuning tuning{{"tile_m", 128}, {"tile_n", 128}, {"tile_k", 16}, {"work_m", 8},
+                      {"work_n", 8},   {"split_k", 1},  {"slots", 2},   {"totals", 0}};
   const Problem problem{128, 128, 128, 128, DType::e4m3fn, DType::e4m3fn, DType::f32};
   const auto refusal = refuse(*tiled, tuning, small, problem);
   ASSERT_TRUE(refusal.has_value());
-  EXPECT_NE(refusal->text.find("32768"), std::string::npos) << refusal->text;
-  EXPECT_NE(refusal->text.find("32767"), std::string::npos) << refusal->text;
-  small.local_bytes = 32768;
+  EXPECT_NE(refusal->text.find("34816"), std::string::npos) << refusal->text;
+  EXPECT_NE(refusal->text.find("34815"), std::string::npos) << refusal->text;
+  small.local_bytes = 34816;
   EXPECT_FALSE(refuse(*tiled, tuning, small, problem).has_value());
 }
 

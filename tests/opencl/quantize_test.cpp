@@ -258,7 +258,7 @@ TEST_F(OpenClQuantiser, SeesTheLargestValueInAnyColumnOfAGroup) {
       for (const numerics::ScaleGrid grid : {numerics::ScaleGrid{1, 128}, {1, 0}, {2, 128}}) {
         expect_same(*device, values, DType::f32, kRows, k, k, DType::e4m3fn, grid, {});
       }
-      for (const char* const variant : {"gemm_panel", "gemm_stream", "gemm_tiled"}) {
+      for (const char* const variant : {"gemm_panel", "gemm_skinny", "gemm_stream", "gemm_tiled"}) {
         expect_same_product(*device, values, DType::f32, kRows, k, k, DType::e4m3fn, {1, 128}, variant);
         expect_same_product(*device, values, DType::f32, kRows, k, k, DType::e4m3fn, {1, 0}, variant);
       }

@@ -3,7 +3,7 @@
 #include "backends/opencl/estimate.h"
 #include "backends/opencl/forms/blocked.h"
 #include "backends/opencl/forms/rows.h"
-#include "backends/opencl/variant.h"
+#include "backends/opencl/split_k.h"
 
 namespace ironcl::opencl {
 namespace {
@@ -14,44 +14,59 @@ std::uint64_t items(const Tuning& t) {
 }
 
 std::uint64_t local_bytes(const Tuning& t, const Problem&) {
-  return 2ull * static_cast<std::uint64_t>(t.at("tile_k")) *
-         static_cast<std::uint64_t>(t.at("tile_m") + t.at("tile_n")) * sizeof(float);
+  const std::int64_t floats = (std::int64_t{t.at("slots")} * t.at("tile_k") + 2) * (t.at("tile_m") + t.at("tile_n")) +
+                              std::int64_t{t.at("totals")} * t.at("tile_m") * t.at("tile_n");
+  return static_cast<std::uint64_t>(floats) * sizeof(float);
 }
 
 std::vector<Pass> passes(const Tuning& t, const Problem& p, const Features&, std::int64_t m) {
-  return {{"gemm_tiled",
-           {static_cast<std::size_t>(numerics::ceil_div(p.n, t.at("tile_n"))), row_blocks(p, m, t.at("tile_m"))},
-           items(t)}};
+  return split_passes("gemm_tiled", t.at("tile_n"), items(t), t, p, m);
 }
 
-/// Of a device's multiply-adds: 55 % on an H200 (docs/performance/h200.md).
-constexpr double kEfficiency = 0.55;
+/// Of a device's multiply-adds, as estimate.h counts them: on an H200 (docs/performance/h200.md). Flat tiles decode
+/// more for each product.
+double efficiency(const Tuning& t) { return t.at("tile_m") >= 64 ? 0.62 : t.at("tile_m") >= 32 ? 0.42 : 0.3; }
 
 double estimate_ns(const Tuning& t, const Problem& p, const Features& f) {
-  const std::int64_t tiles =
-      numerics::ceil_div(std::max<std::int64_t>(1, p.m), t.at("tile_m")) * numerics::ceil_div(p.n, t.at("tile_n"));
+  const std::int64_t tiles = numerics::ceil_div(std::max<std::int64_t>(1, p.m), t.at("tile_m")) *
+                             numerics::ceil_div(p.n, t.at("tile_n")) * t.at("split_k");
   const double in_rounds = rounds(tiles, f) * f.compute_units;  // Units without a tile wait for those with one.
-  const double count = in_rounds * t.at("tile_m") * t.at("tile_n") * static_cast<double>(p.k);
-  return 1e9 * scalar_fma_seconds(count, kEfficiency, f);
+  const double count =
+      in_rounds * t.at("tile_m") * t.at("tile_n") * static_cast<double>(p.k) / static_cast<double>(t.at("split_k"));
+  return 1e9 * scalar_fma_seconds(count, efficiency(t), f);
 }
 
+/// Work-groups a compute unit that hide each other's waiting.
+constexpr std::int64_t kGroupsAUnit = 4;
+
 Tuning rule_of_thumb(const Features& f, const Problem& p) {
-  Tuning t{{"tile_m", 64}, {"tile_n", 64}, {"tile_k", 16}, {"work_m", 4}, {"work_n", 4}};
-  if (p.m <= 16) {
-    t = {{"tile_m", p.m <= 8 ? 8 : 16}, {"tile_n", 32}, {"tile_k", 32}, {"work_m", p.m <= 8 ? 1 : 2}, {"work_n", 4}};
-  } else if (p.m <= 32) {
-    t["tile_m"] = 32;
-  } else if (p.m >= 96 && f.max_work_group >= 256 &&
-             numerics::ceil_div(p.m, 128) * numerics::ceil_div(p.n, 128) >= f.compute_units) {
-    t = {{"tile_m", 128}, {"tile_n", 128}, {"tile_k", 16}, {"work_m", 8}, {"work_n", 8}};
+  Tuning t{{"tile_m", 64}, {"tile_n", 128}, {"tile_k", 16}, {"work_m", 8},
+           {"work_n", 8},  {"split_k", 1},  {"slots", 1},   {"totals", 1}};
+  // A small tile builds quickly; where vectors are preferred other kernels are taken.
+  constexpr std::uint64_t kSmall = 32 << 10;
+  if (f.prefers_vectors() || f.local_bytes < kSmall) {
+    t["tile_n"] = 64;
+    t["work_m"] = t["work_n"] = 4;
+    t["slots"] = 2;
   }
-  // A small device: halve the tile until it fits; the smallest needs 2 KiB and 16 work-items.
+  // Where a work-group may have 64 KiB, that is usually all that a unit has: sums there would leave room for one.
+  constexpr std::uint64_t kWholeUnit = 60 << 10;
+  if (f.prefers_vectors() || f.local_bytes < kSmall || f.local_bytes >= kWholeUnit) t["totals"] = 0;
+  if (p.m <= 32) t["tile_m"] = 32;
+  if (p.m <= 16) t["tile_m"] = 16;
+  if (p.m <= 8) t["tile_m"] = 8;
   const auto too_large = [&] { return items(t) > f.max_work_group || local_bytes(t, p) > f.local_bytes; };
+  if (local_bytes(t, p) > f.local_bytes) t["totals"] = 0;
   while (too_large() && (t["tile_m"] > 8 || t["tile_n"] > 16)) {
     int& larger = t["tile_m"] >= t["tile_n"] && t["tile_m"] > 8 ? t["tile_m"] : t["tile_n"];
     larger /= 2;
   }
-  if (too_large()) t["tile_k"] = 16;
+  const std::int64_t tiles =
+      numerics::ceil_div(std::max<std::int64_t>(1, p.m), t["tile_m"]) * numerics::ceil_div(p.n, t["tile_n"]);
+  while (!f.prefers_vectors() && tiles * t["split_k"] * 2 <= kGroupsAUnit * f.compute_units && t["split_k"] < 16 &&
+         p.k_groups() >= 2 * t["split_k"]) {
+    t["split_k"] *= 2;
+  }
   return t;
 }
 
@@ -65,7 +80,10 @@ Variant gemm_tiled() {
                 {"tile_n", 64, {16, 32, 64, 128}, "columns of D per work-group"},
                 {"tile_k", 16, {16, 32, 64}, "step in k"},
                 {"work_m", 4, {1, 2, 4, 8}, "rows of D per work-item"},
-                {"work_n", 4, {4, 8}, "columns of D per work-item"}};
+                {"work_n", 4, {4, 8}, "columns of D per work-item"},
+                {"split_k", 1, {1, 2, 3, 4, 6, 8, 12, 16}, "parts of k"},
+                {"slots", 2, {1, 2}, "tiles of A and of B in local memory"},
+                {"totals", 0, {0, 1}, "1: sums of the K groups done lie in local memory"}};
   v.constraints = {{"tile_k must divide the K group, or a step straddles two scale groups",
                     [](const Tuning& t, const Problem& p) { return p.k_group % t.at("tile_k") == 0; }},
                    {"tile_m must be at least work_m: a work-item's rows lie inside the tile",
@@ -79,6 +97,7 @@ Variant gemm_tiled() {
   v.weights = [](const Tuning&, const Problem&) { return blocked_form(0, 16, 64); };
   v.activations = [](const Tuning&, const Problem&) { return rows_form(64); };
   v.passes = passes;
+  v.scratch_bytes = split_scratch;
   v.rule_of_thumb = rule_of_thumb;
   v.estimate_ns = estimate_ns;
   return v;

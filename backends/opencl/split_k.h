@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// Parts of k for variants with many work-items a work-group: the host's side of cl/split_k.cl. Tunables "split_k" and
+// "tile_m".
+#pragma once
+
+#include "backends/opencl/variant.h"
+
+namespace ironcl::opencl {
+
+/// Where the sums of the parts lie; nothing with one part.
+inline numerics::Size split_scratch(const Tuning& t, const Problem& p) {
+  if (t.at("split_k") == 1) return 0;
+  const std::int64_t height = t.at("tile_m");
+  const numerics::Size rows = p.grouped() ? numerics::Size(most_tiles(p, p.m, height)) * height : numerics::Size(p.m);
+  return numerics::Size(t.at("split_k")) * rows * numerics::Size(p.n) * 4;
+}
+
+/// `kernel` by work-groups of `items` that make `columns` columns each, and what adds its parts.
+inline std::vector<Pass> split_passes(const std::string& kernel, std::int64_t columns, std::uint64_t items,
+                                      const Tuning& t, const Problem& p, std::int64_t m) {
+  constexpr int kReduceItems = 64;  // REDUCE_ITEMS of cl/split_k.cl.
+  const std::int64_t height = t.at("tile_m");
+  const auto parts = static_cast<std::size_t>(t.at("split_k"));
+  std::vector<Pass> list{
+      {kernel,
+       {static_cast<std::size_t>(numerics::ceil_div(p.n, columns)), row_blocks(p, m, height) * parts},
+       items}};
+  if (parts > 1) {
+    list.push_back({kernel + "_reduce",
+                    {static_cast<std::size_t>(numerics::ceil_div(p.n, kReduceItems)),
+                     row_blocks(p, m, p.grouped() ? height : 1)},
+                    kReduceItems});
+  }
+  return list;
+}
+
+}  // namespace ironcl::opencl

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+// Declares cl/gemm_skinny.cl: few rows, weights streamed once and decoded in registers by many work-items a
+// work-group. The kernel of GPUs for small M.
+#include <algorithm>
+
+#include "backends/opencl/estimate.h"
+#include "backends/opencl/forms/blocked.h"
+#include "backends/opencl/forms/rows.h"
+#include "backends/opencl/split_k.h"
+
+namespace ironcl::opencl {
+namespace {
+
+std::int64_t columns(const Tuning& t) { return std::int64_t{t.at("lanes")} * t.at("work_n"); }
+
+std::uint64_t items(const Tuning& t) {
+  return static_cast<std::uint64_t>(t.at("lanes")) * static_cast<std::uint64_t>(t.at("slices"));
+}
+
+std::uint64_t local_bytes(const Tuning& t, const Problem&) {
+  const std::int64_t rows = t.at("tile_m"), slices = t.at("slices");
+  const std::int64_t busy = std::max<std::int64_t>(1, slices / t.at("work_n"));
+  const std::int64_t rows_at_once = t.at("totals") == 1 ? rows : std::min(rows, busy);
+  const std::int64_t floats = rows * (t.at("depth") * 32 + 2) + rows_at_once * columns(t);
+  return static_cast<std::uint64_t>(floats * slices) * sizeof(float);
+}
+
+std::vector<Pass> passes(const Tuning& t, const Problem& p, const Features&, std::int64_t m) {
+  return split_passes("gemm_skinny", columns(t), items(t), t, p, m);
+}
+
+Tuning rule_of_thumb(const Features& f, const Problem& p) {
+  Tuning t{{"tile_m", 16}, {"work_n", 4}, {"lanes", 8}, {"slices", 16}, {"depth", 1}, {"split_k", 1}, {"totals", 0}};
+  for (const int rows : {8, 4, 2, 1})
+    if (p.m <= rows) t["tile_m"] = rows;
+  if (t["tile_m"] <= 4) t["depth"] = 2;
+  if (t["tile_m"] <= 2) {
+    // Bound by memory: many small work-groups, with much on its way.
+    t["lanes"] = 4;
+    t["slices"] = 32;
+  }
+  // Few columns: narrower work-groups, then parts of k, so that no compute unit is without work.
+  const std::int64_t tiles = numerics::ceil_div(std::max<std::int64_t>(1, p.m), t["tile_m"]);
+  const auto groups = [&] { return tiles * numerics::ceil_div(p.n, columns(t)) * t["split_k"]; };
+  if (groups() * 2 <= f.compute_units) {
+    t["lanes"] = 4;
+  }
+  while (!f.prefers_vectors() && groups() * 2 <= f.compute_units && t["split_k"] < 16 &&
+         p.k_groups() >= t["slices"] * t["split_k"]) {
+    t["split_k"] *= 2;
+  }
+  if (f.prefers_vectors()) {  // Other kernels are taken there: small, so that it builds quickly.
+    t["tile_m"] = std::min(t["tile_m"], 4);
+    t["lanes"] = t["slices"] = 4;
+    t["depth"] = 1;
+  }
+  // Slices without a K group would idle.
+  while (t["slices"] > 1 && t["slices"] / 2 >= p.k_groups()) {
+    t["slices"] /= 2;
+    if (items(t) < 32 && !f.prefers_vectors()) t["lanes"] *= 2;
+  }
+  // A small device: fewer slices, then fewer rows, until the work-group and its memory fit.
+  const auto too_large = [&] { return items(t) > f.max_work_group || local_bytes(t, p) > f.local_bytes; };
+  if (local_bytes(t, p) > f.local_bytes) t["totals"] = 0;
+  while (too_large() && t["slices"] > 1) t["slices"] /= 2;
+  while (too_large() && t["lanes"] > 4) t["lanes"] /= 2;
+  while (too_large() && t["tile_m"] > 1) t["tile_m"] /= 2;
+  return t;
+}
+
+double estimate_ns(const Tuning& t, const Problem& p, const Features& f) {
+  const std::int64_t tiles = numerics::ceil_div(std::max<std::int64_t>(1, p.m), t.at("tile_m"));
+  const std::int64_t groups = tiles * numerics::ceil_div(p.n, columns(t)) * t.at("split_k");
+  const double in_rounds = rounds(groups, f) * f.compute_units / static_cast<double>(groups);
+  const double weights = static_cast<double>(p.n) * static_cast<double>(p.k);
+  // Decoding a weight costs as much as three multiply-adds.
+  const double count = in_rounds * static_cast<double>(tiles) * (t.at("tile_m") + 3) * weights;
+  constexpr double kEfficiency = 0.42;  // On an H200, 1 to 16 rows (docs/performance/h200.md).
+  // Memory gives a GPU's unit about eight bytes a clock, of the large ones of these years.
+  return 1e9 * std::max(scalar_fma_seconds(count, kEfficiency, f), weights / (8 * f.clock_hz * f.compute_units));
+}
+
+}  // namespace
+
+Variant gemm_skinny() {
+  Variant v;
+  v.name = "gemm_skinny";
+  v.summary =
+      "few rows: 16 bytes of weights a load, decoded in registers for all rows, K groups shared out among work-items";
+  v.tunables = {{"tile_m", 1, {1, 2, 4, 8, 16}, "rows of D per work-group"},
+                {"work_n", 4, {1, 2, 4}, "columns of D per work-item"},
+                {"lanes", 8, {4, 8, 16, 32, 64}, "work-items side by side in columns"},
+                {"slices", 16, {1, 2, 4, 8, 16, 32, 64}, "K groups that a work-group has under way"},
+                {"depth", 2, {1, 2, 4, 8}, "chunks of 16 k that a work-item loads at once"},
+                {"split_k", 1, {1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28, 32}, "parts of k"},
+                {"totals", 0, {0, 1}, "1: sums of the K groups done lie in local memory"}};
+  v.constraints = {{"depth must divide the chunks of 16 k in a K group, or a step straddles two scale groups",
+                    [](const Tuning& t, const Problem& p) { return p.k_group / 16 % t.at("depth") == 0; }}};
+  v.deal = [](const Tuning& t) { return DealtShape{t.at("tile_m"), 1}; };
+  v.local_bytes = local_bytes;
+  v.work_items = items;
+  v.tile = v.block = [](const Tuning& t) { return Shape{t.at("tile_m"), columns(t)}; };
+  v.weights = [](const Tuning&, const Problem&) { return blocked_form(0, 16, 64); };
+  v.activations = [](const Tuning&, const Problem&) { return rows_form(64); };
+  v.passes = passes;
+  v.scratch_bytes = split_scratch;
+  v.rule_of_thumb = rule_of_thumb;
+  v.estimate_ns = estimate_ns;
+  return v;
+}
+
+}  // namespace ironcl::opencl

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// code_words.cl: the four codes of a 32-bit word as f32, in few instructions: for kernels that decode in scalar registers.
+// The value is WORD_T(word) * UNIT_OF_T, the unit being a power of two that is applied to a group's sum. TOKENS_T is WORD_T for
+// activations, whose NaN codes become NaN; weights need no such care (tile.cl, sb).
+// e4m3: a code whose bits are moved to the place of a 16-bit float is the value times 2^-8, exactly, also a subnormal one; two codes
+// are moved at once, and one instruction makes f32 of each. No denormal f32 is met on the way.
+// i8: the code with its sign bit turned, below the exponent of 2^23, is code + 2^23 + 128.
+// Set by the host:
+// HALF_BITS  0  0 1 2  how bits of 16-bit floats become f32: not at all (then fp8.cl decodes each code), by cl_khr_fp16, by vload_half
+#include "fp8.cl"
+
+#ifndef HALF_BITS
+#define HALF_BITS 0
+#endif
+
+#if HALF_BITS == 1
+#pragma OPENCL EXTENSION cl_khr_fp16 : enable
+static inline float2 floats_of_halfs(uint pair) { return convert_float2(as_half2(pair)); }
+#elif HALF_BITS == 2
+static inline float2 floats_of_halfs(uint pair) { return vload_half2(0, (const __private half*)&pair); }
+#endif
+
+#if HALF_BITS != 0
+/// `even` and `odd`: the halfs of codes 0 and 2, and of codes 1 and 3.
+static inline float4 floats_of_words(uint even, uint odd) {
+  const float2 e = floats_of_halfs(even), o = floats_of_halfs(odd);
+  return (float4)(e.x, o.x, e.y, o.y);
+}
+static inline float4 word_e4m3(uint word) {
+  return floats_of_words(((word << 8) & 0x80008000u) | ((word << 7) & 0x3f803f80u),
+                         (word & 0x80008000u) | ((word >> 1) & 0x3f803f80u));
+}
+/// The same, NaN where a code is: 127 + 1 carries into the sign's place, from where one more bit of the exponent is set, all ones then.
+static inline float4 tokens_e4m3(uint word) {
+  const uint nan = (word & 0x7f7f7f7fu) + 0x01010101u;
+  return floats_of_words(((word << 8) & 0x80008000u) | ((word << 7) & 0x3f803f80u) | ((nan << 7) & 0x40004000u),
+                         (word & 0x80008000u) | ((word >> 1) & 0x3f803f80u) | ((nan >> 1) & 0x40004000u));
+}
+static inline float4 word_e5m2(uint word) { return floats_of_words((word << 8) & 0xff00ff00u, word & 0xff00ff00u); }
+#define UNIT_OF_4 256.0f
+#else
+#define FOUR(decode, word) \
+  (float4)(decode((word) & 0xffu), decode(((word) >> 8) & 0xffu), decode(((word) >> 16) & 0xffu), decode((word) >> 24))
+static inline float4 word_e4m3(uint word) { return FOUR(decode_e4m3_finite, word); }
+static inline float4 tokens_e4m3(uint word) { return FOUR(decode_e4m3, word); }
+static inline float4 word_e5m2(uint word) { return FOUR(decode_e5m2, word); }
+#define UNIT_OF_4 1.0f
+#endif
+#define UNIT_OF_1 1.0f
+#define UNIT_OF_5 1.0f
+#define UNIT_OF_7 1.0f
+
+static inline float4 word_i8(uint word) {
+  const uint turned = word ^ 0x80808080u;
+  return (float4)(as_float(0x4b000000u | (turned & 0xffu)), as_float(0x4b000000u | ((turned >> 8) & 0xffu)),
+                  as_float(0x4b000000u | ((turned >> 16) & 0xffu)), as_float(0x4b000000u | (turned >> 24))) -
+         (float4)(8388736.0f);
+}
+
+#define WORD_4 word_e4m3
+#define WORD_5 word_e5m2
+#define WORD_7 word_i8
+#define TOKENS_4 tokens_e4m3
+#define TOKENS_5 word_e5m2
+#define TOKENS_7 word_i8

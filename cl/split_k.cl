@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// split_k.cl: parts of k for kernels with many work-items a work-group (gemm_tiled.cl, gemm_skinny.cl): which K groups a part has, where its
+// sums lie, and the kernel that adds them, always in the same order: the same bits on every call. It is a kernel of its own, since
+// OpenCL 1.2 promises no work-group that it sees what another one has written before a kernel ends.
+// Set by the including file: TILE_M and SPLIT_K, the parts. Set by the host: those of tile.cl.
+#include "tile.cl"
+
+// The first K group of a part; that of the next part is its end.
+#define FIRST_GROUP(part) ((int)((long)(part) * ((k + GROUP - 1) / GROUP) / SPLIT_K))
+// The sum of a part: `row` counts rows of the problem, in a grouped one rows of tiles; `rows` is how many there are.
+#define PARTIAL(part, rows, row, column) \
+  scratch[scratch_at + ((ulong)(part) * (ulong)(rows) + (ulong)(row)) * (ulong)n_pad + (ulong)(column)]
+
+// Work-group (columns, row), in a grouped problem (columns, tile): all its rows.
+#ifdef GROUPED
+#define REDUCED TILE_M
+#else
+#define REDUCED 1
+#endif
+#define REDUCE_ITEMS 64
+#define DEFINE_REDUCE(NAME)                                                                              \
+  __kernel __attribute__((reqd_work_group_size(REDUCE_ITEMS, 1, 1))) void NAME(GEMM_ARGS) {              \
+    const int column = (int)get_global_id(0);                                                            \
+    EACH_TILE(REDUCED) {                                                                                 \
+      const dealt_tile here = TILE_HERE(REDUCED);                                                        \
+      const ulong bias_here = bias_at + (ulong)here.matrix * (ulong)n;                                   \
+      for (int i = 0; i < REDUCED; ++i) {                                                                \
+        const ulong row = (ulong)tile * REDUCED + (ulong)i, rows = (ulong)tiles * REDUCED;               \
+        const int inside = min(column, n - 1);                                                           \
+        float value = PARTIAL(0, rows, row, inside);                                                     \
+        for (int part = 1; part < SPLIT_K; ++part) value += PARTIAL(part, rows, row, inside);            \
+        if (here.first + i < here.end && column < n)                                                     \
+          store_d(d, d_at, ldd, bias, bias_here, here.first + i, column, value);                         \
+      }                                                                                                  \
+    }                                                                                                    \
+  }
