@@ -2,6 +2,10 @@
 // quantize_wgmma.cl: X [m, k] quantised straight into the forms of A that gemm_wgmma_f16 and gemm_wgmma_fp8 read
 // (forms/wgmma_tokens.h), one pass over X. For scale groups of one row by 128 columns; other groups go through quantize.cl
 // and pack_wgmma.cl. Codes and scales are those of quantizer.cl, bit for bit.
+//
+// A warp has 16 rows of one K block. Sixteen work-items read a row, eight neighbouring elements each, so that loads are of 16 bytes; the
+// largest magnitudes of all rows are found together, each scale is made once, and codes change hands until a work-item has what lies side
+// by side in the form, which is stored by 16 bytes too.
 // Set by the host: those of quantizer.cl, and PTX_SM_90
 // GROUPED, DEALT_ROWS  256      the tiles are those that deal.cl has dealt, of so many rows
 // Local memory: none.
@@ -12,10 +16,14 @@
 #include "ptx.cl"
 
 #define COUNTERS 1024  // Of forms/wgmma_tokens.h.
-#define BATCH 2        // Rows of four that a warp has under way.
 #ifndef DEALT_ROWS
 #define DEALT_ROWS 256
 #endif
+#define ITEMS 128
+#define ROWS 16               // Of a K block, a warp.
+#define PASSES (ROWS / 2)     // A pass is two rows, one in each half of a warp.
+#define PER (SOURCE == TYPE_F32 ? 1 : 2)  // Elements in a register.
+#define WORDS (8 / PER)
 // Rows [first, end) of X for the packed rows from `packed` on, which lie in one tile; none: first is end.
 #ifdef GROUPED
 static inline dealt_tile rows_at(__global const int* dealt, uint packed)
@@ -31,27 +39,49 @@ static inline dealt_tile rows_at(__global const int* dealt, uint packed)
 #define ROWS_AT(packed) ((dealt_tile){0, min((int)(packed), m), m})
 #endif
 
-// Two elements as f32.
-static inline float2 pair_at(__global const uchar* x, ulong at)
+// What is seldom is kept out of the code that must be unrolled: a register's elements at any address, zeros past k, and codes of
+// two elements whose scale the quick quotients do not reach.
+__attribute__((noinline)) uint word_of(__global const uchar* x, ulong row_at, uint col, uint k)
 {
 #if SOURCE == TYPE_F32
-  return *(__global const float2*)((__global const float*)x + at);
+  return col < k ? ((__global const uint*)x)[row_at + col] : 0u;
 #else
-  const uint two = *(__global const uint*)((__global const ushort*)x + at);
-#if SOURCE == TYPE_BF16
-  return (float2)(as_float(two << 16), as_float(two & 0xffff0000u));
-#else
-  float2 r;
-  asm("{.reg .b16 l,h; mov.b32 {l,h},%2; cvt.f32.f16 %0,l; cvt.f32.f16 %1,h;}" : "=f"(r.x), "=f"(r.y) : "r"(two));
-  return r;
-#endif
+  __global const ushort* h = (__global const ushort*)x + row_at;
+  return (col < k ? (uint)h[col] : 0u) | (col + 1 < k ? (uint)h[col + 1] << 16 : 0u);
 #endif
 }
-// The same at any address; past k: zeros.
-static inline float2 pair_of(__global const uchar* x, ulong row_at, uint col, uint k)
+__attribute__((noinline)) uint slow_pair(float2 v, float scale) { return slow_codes(v, scale, as_uint(scale) < 0x7f800000u); }
+
+#if SOURCE == TYPE_F32
+#define PAIR_OF(V, RAW, i) const float2 V = (float2)(as_float((RAW)[2 * (i)]), as_float((RAW)[2 * (i) + 1]))
+#elif SOURCE == TYPE_BF16
+#define PAIR_OF(V, RAW, i) const float2 V = (float2)(as_float((RAW)[i] << 16), as_float((RAW)[i] & 0xffff0000u))
+#else
+#define PAIR_OF(V, RAW, i)  \
+  float2 V;                 \
+  asm("{.reg .b16 l,h; mov.b32 {l,h},%2; cvt.f32.f16 %0,l; cvt.f32.f16 %1,h;}" : "=f"(V.x), "=f"(V.y) : "r"((RAW)[i]))
+#endif
+// Magnitudes grow with their bits in every type: the largest of a register's elements, of two registers', and its bits as f32.
+#if SOURCE == TYPE_F32
+#define MAGNITUDES(w) ((w) & 0x7fffffffu)
+#define LARGER(r, a, b) r = max(a, b)
+#define LARGEST_OF(w) (w)
+#else
+#define MAGNITUDES(w) ((w) & 0x7fff7fffu)
+#define LARGER(r, a, b) asm("max.u16x2 %0,%1,%2;" : "=r"(r) : "r"(a), "r"(b))
+#define LARGEST_OF(w) bits_of(max((w) & 0xffffu, (w) >> 16))
+static inline uint bits_of(uint magnitude)
 {
-  return (float2)(col < k ? load_element(SOURCE, x, row_at + col) : 0.0f, col + 1 < k ? load_element(SOURCE, x, row_at + col + 1) : 0.0f);
+#if SOURCE == TYPE_BF16
+  return magnitude << 16;
+#else
+  float f;
+  asm("{.reg .b16 h; cvt.u16.u32 h,%1; cvt.f32.f16 %0,h;}" : "=f"(f) : "r"(magnitude));
+  return as_uint(f);
+#endif
 }
+#endif
+#define PERMUTE(r, a, b, how) asm("prmt.b32 %0,%1,%2,%3;" : "=r"(r) : "r"(a), "r"(b), "r"(how))
 
 // x: element x_at on, rows ldx apart. out: from byte out_at on, scales: f32 from scales_at on, in `blocks` K blocks of 128. The
 // counters that lie before the scales are set to zero.
@@ -60,113 +90,127 @@ static inline float2 pair_of(__global const uchar* x, ulong row_at, uint col, ui
       ulong out_at, __global float *scales, ulong scales_at
 #define CLEAR_COUNTERS()                                                                                            \
   if (get_group_id(0) == 0)                                                                                         \
-    for (uint i = get_local_id(0); i < COUNTERS && m > 0; i += 256) ((__global uint*)(scales + scales_at))[(int)i - COUNTERS] = 0u
+    for (uint i = get_local_id(0); i < COUNTERS && m > 0; i += ITEMS) ((__global uint*)(scales + scales_at))[(int)i - COUNTERS] = 0u
 
-// f16 values in the ring's order. A warp has four rows of one K block at a time: eight work-items a row, 16 elements each.
-__kernel __attribute__((reqd_work_group_size(256, 1, 1))) void quantize_wgmma_f16(QUANTIZE_ARGS DEALT_ARGS)
+// Of the magnitudes of twice STEP passes a pair of work-items keeps those of STEP each: with steps of 4, 2 and 1 a work-item is left with
+// those of one pass.
+#define HALVE(STEP)                                                                                                 \
+  do {                                                                                                              \
+    const bool upper_ = c & (STEP);                                                                                 \
+    UNROLL for (int i_ = 0; i_ < (STEP); ++i_) {                                                                    \
+      const uint low_ = all[i_], high_ = all[i_ + (STEP)];                                                          \
+      uint other_;                                                                                                  \
+      SHUFFLE_XOR(other_, upper_ ? low_ : high_, STEP);                                                             \
+      LARGER(all[i_], upper_ ? high_ : low_, other_);                                                               \
+    }                                                                                                               \
+  } while (0)
+// Loads a warp's rows; row 2 * i + (lane >> 4) is in raw[i]. Leaves the scale of row 2 * (lane % PASSES) + (lane >> 4) and its
+// reciprocal, 0 where the quick quotients do not reach.
+#define LOAD_AND_SCALE()                                                                                            \
+  const uint lane = get_local_id(0) & 31, c = lane & 15, id = get_global_id(0) >> 5;                                \
+  const uint kb = id % (uint)blocks, first = id / (uint)blocks * ROWS;                                              \
+  if (m == 0) return;                                                                                               \
+  const dealt_tile here = ROWS_AT(first);                                                                           \
+  if (here.first >= here.end) return;                                                                               \
+  const uint count = (uint)(here.end - here.first);                                                                 \
+  const bool whole = ((x_at | ldx) & (PER == 1 ? 3 : 7)) == 0 && kb * 128u + 128u <= (uint)k;                       \
+  const uint col = kb * 128u + 8u * c;                                                                              \
+  uint raw[PASSES][WORDS], all[PASSES], amax;                                                                       \
+  if (whole) UNROLL for (int i = 0; i < PASSES; ++i) {                                                              \
+    const ulong at = x_at + (ulong)(here.first + (int)min(2u * i + (lane >> 4), count - 1)) * ldx + col;            \
+    UNROLL for (int j = 0; j < WORDS; j += 4) LOAD16(&raw[i][j], x + (at + j * PER) * (4 / PER));                    \
+  }                                                                                                                 \
+  else UNROLL for (int i = 0; i < PASSES; ++i) {                                                                    \
+    const ulong row_at = x_at + (ulong)(here.first + (int)min(2u * i + (lane >> 4), count - 1)) * ldx;              \
+    UNROLL for (int j = 0; j < WORDS; ++j) raw[i][j] = word_of(x, row_at, col + j * PER, (uint)k);                  \
+  }                                                                                                                 \
+  UNROLL for (int i = 0; i < PASSES; ++i) {                                                                         \
+    all[i] = MAGNITUDES(raw[i][0]);                                                                                 \
+    UNROLL for (int j = 1; j < WORDS; ++j) LARGER(all[i], all[i], MAGNITUDES(raw[i][j]));                           \
+  }                                                                                                                 \
+  HALVE(4);                                                                                                         \
+  HALVE(2);                                                                                                         \
+  HALVE(1);                                                                                                         \
+  SHUFFLE_XOR(amax, all[0], 8);                                                                                     \
+  LARGER(amax, amax, all[0]);                                                                                       \
+  amax = LARGEST_OF(amax);                                                                                          \
+  float scale, reciprocal;                                                                                          \
+  if (!scale_and_reach(amax, floor_bits, &scale, &reciprocal)) reciprocal = 0.0f;                                   \
+  const uint my_row = 2u * (c % PASSES) + (lane >> 4)
+
+// The eight codes of this work-item's elements of pass I.
+#define CODES_OF(LO, HI, I)                                                                                         \
+  do {                                                                                                              \
+    uint s_, r_;                                                                                                    \
+    SHUFFLE(s_, as_uint(scale), (lane & 16) + (I));                                                                 \
+    SHUFFLE(r_, as_uint(reciprocal), (lane & 16) + (I));                                                            \
+    PAIR_OF(v0, raw[I], 0);                                                                                         \
+    PAIR_OF(v1, raw[I], 1);                                                                                         \
+    PAIR_OF(v2, raw[I], 2);                                                                                         \
+    PAIR_OF(v3, raw[I], 3);                                                                                         \
+    const float s = as_float(s_), r = as_float(r_);                                                                 \
+    if (r_ != 0u) {                                                                                                 \
+      LO = quick_codes(v0, s, r) | quick_codes(v1, s, r) << 16;                                                     \
+      HI = quick_codes(v2, s, r) | quick_codes(v3, s, r) << 16;                                                     \
+    } else {                                                                                                        \
+      LO = slow_pair(v0, s) | slow_pair(v1, s) << 16;                                                               \
+      HI = slow_pair(v2, s) | slow_pair(v3, s) << 16;                                                               \
+    }                                                                                                               \
+  } while (0)
+
+// f16 values in the ring's order.
+__kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void quantize_wgmma_f16(QUANTIZE_ARGS DEALT_ARGS)
 {
   CLEAR_COUNTERS();
-  const uint lane = get_local_id(0) & 31, c = lane & 7;
-  const uint id = get_global_id(0) >> 5; // a warp: 4 * BATCH rows of a K block
-  const uint kb = id % (uint)blocks, first = id / (uint)blocks * (4 * BATCH);
-  if (m == 0) return;
-  const dealt_tile here = ROWS_AT(first);
-  if (here.first >= here.end) return;
-  const bool aligned = ((x_at | ldx) & 1) == 0;
-  const bool whole = aligned && kb * 128u + 128u <= (uint)k;
-  float2 v[BATCH][8];
-  UNROLL for (int b = 0; b < BATCH; ++b) {
-    const ulong row_at = x_at + (ulong)min(here.first + 4 * b + (int)(lane >> 3), here.end - 1) * ldx;
-#define COL_(i) (kb * 128u + ((i) >> 2) * 64u + ((i) & 3) * 16u + 2 * c)
-    if (whole) UNROLL for (int i = 0; i < 8; ++i) v[b][i] = pair_at(x, row_at + COL_(i));
-    else UNROLL for (int i = 0; i < 8; ++i) v[b][i] = pair_of(x, row_at, COL_(i), (uint)k);
+  LOAD_AND_SCALE();
+  // This work-item's elements are k = 64 * (c / 8) + 16 * t + 8 * (c % 2) + 0..7, t = c / 2 % 4. What it stores is the same two of every t:
+  // of four work-items each gives one pair to each other.
+  const uint t = c >> 1 & 3;
+  const uint keep = t & 1 ? 0x7632u : 0x5410u, send = t & 1 ? 0x5410u : 0x7632u;
+  const uint first_two = t == 0 ? 0x5410u : t == 1 ? 0x1054u : t == 2 ? 0x7632u : 0x3276u;
+  const uint last_two = t == 0 ? 0x7632u : t == 1 ? 0x3276u : t == 2 ? 0x5410u : 0x1054u;
+  __global uchar *to = out + out_at + ((ulong)(first >> 6) * blocks + kb) * 16384u + (c >> 3) * 8192u + (first & 63) * 128u;
+  const uint piece = 4u * (c & 1) + t;
+  UNROLL for (int i = 0; i < PASSES; ++i) {
+    uint lo, hi, x0, y0, k0, s0, r0;
+    CODES_OF(lo, hi, i);
+    x0 = t & 2 ? hi : lo;
+    SHUFFLE_XOR(y0, t & 2 ? lo : hi, 4);
+    PERMUTE(k0, x0, y0, keep);
+    PERMUTE(s0, x0, y0, send);
+    SHUFFLE_XOR(r0, s0, 2);
+    PERMUTE(lo, k0, r0, first_two);
+    PERMUTE(hi, k0, r0, last_two);
+    uint h0, h1, h2, h3;
+    JOIN(DECODE4_, CODE)(h0, h1, lo);
+    JOIN(DECODE4_, CODE)(h2, h3, hi);
+    const uint row = 2u * i + (lane >> 4);
+    if (row < count) STORE16(to + row * 128u + ((piece ^ ((first + row) & 7)) << 4), h0, h1, h2, h3);
   }
-  UNROLL for (int b = 0; b < BATCH; ++b) {
-    const uint row = first + 4 * b + (lane >> 3);
-    uint amax = 0;
-    UNROLL for (int i = 0; i < 8; ++i) amax = magnitude(amax, v[b][i]);
-    UNROLL for (int d = 1; d < 8; d *= 2) {
-      uint other;
-      SHUFFLE_XOR(other, amax, d);
-      amax = max(amax, other);
-    }
-    float scale, reciprocal;
-    const bool quick = scale_and_reach(amax, floor_bits, &scale, &reciprocal), finite = amax < 0x7f800000u;
-    uint h[8];
-    if (quick) UNROLL for (int i = 0; i < 8; ++i) h[i] = quick_codes(v[b][i], scale, reciprocal);
-    else UNROLL for (int i = 0; i < 8; ++i) h[i] = slow_codes(v[b][i], scale, finite);
-    UNROLL for (int i = 0; i < 8; ++i) {
-      const uint code = h[i];
-#if CODE == TYPE_E4M3
-      asm("{.reg .b16 l; cvt.u16.u32 l,%1; cvt.rn.f16x2.e4m3x2 %0,l;}" : "=r"(h[i]) : "r"(code));
-#elif CODE == TYPE_E5M2
-      asm("{.reg .b16 l; cvt.u16.u32 l,%1; cvt.rn.f16x2.e5m2x2 %0,l;}" : "=r"(h[i]) : "r"(code));
-#else
-      uint unused;
-      DECODE4_7(h[i], unused, code);
-#endif
-    }
-    if (row - first < (uint)(here.end - here.first)) {
-      __global uchar *to = out + out_at + ((ulong)(row >> 6) * blocks + kb) * 16384u + (row & 63) * 128u + ((c ^ (row & 7)) << 4);
-      STORE16(to, h[0], h[1], h[2], h[3]);
-      STORE16(to + 8192, h[4], h[5], h[6], h[7]);
-      if (c == 0) scales[scales_at + ((ulong)(row >> 6) * blocks + kb) * 64u + (row & 63)] = kb * 128u < (uint)k ? scale : 0.0f;
-    }
-  }
+  if (my_row < count && c < PASSES)
+    scales[scales_at + ((ulong)(first >> 6) * blocks + kb) * 64u + (first & 63) + my_row] = kb * 128u < (uint)k ? scale : 0.0f;
 }
 
-// Codes in the order of wgmma's register operand. A warp has 16 rows of one K block: a work-item 32 elements of each of two rows.
-__kernel __attribute__((reqd_work_group_size(256, 1, 1))) void quantize_wgmma_fp8(QUANTIZE_ARGS DEALT_ARGS)
+// Codes in the order of wgmma's register operand.
+__kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void quantize_wgmma_fp8(QUANTIZE_ARGS DEALT_ARGS)
 {
   CLEAR_COUNTERS();
-  const uint lane = get_local_id(0) & 31, g = lane >> 2, t = lane & 3;
-  const uint id = get_global_id(0) >> 5;
-  const uint kb = id % (uint)blocks, rows16 = id / (uint)blocks;
-  if (m == 0) return;
-  const dealt_tile here = ROWS_AT(rows16 * 16);
-  if (here.first >= here.end) return;
-  const bool whole = ((x_at | ldx) & 3) == 0 && kb * 128u + 128u <= (uint)k;
-  float2 v[2][16];
-  UNROLL for (int r = 0; r < 2; ++r) {
-    const ulong row_at = x_at + (ulong)min(here.first + (int)(g + 8 * r), here.end - 1) * ldx;
-    const uint col = kb * 128u + 4 * t;
-    if (whole) UNROLL for (int i = 0; i < 8; ++i) {
-#if SOURCE == TYPE_BF16
-      const uint2 four = *(__global const uint2*)((__global const ushort*)x + row_at + col + i * 16u);
-      v[r][2 * i] = (float2)(as_float(four.x << 16), as_float(four.x & 0xffff0000u));
-      v[r][2 * i + 1] = (float2)(as_float(four.y << 16), as_float(four.y & 0xffff0000u));
-#else
-      v[r][2 * i] = pair_at(x, row_at + col + i * 16u);
-      v[r][2 * i + 1] = pair_at(x, row_at + col + i * 16u + 2);
-#endif
-    } else UNROLL for (int i = 0; i < 8; ++i) {
-      v[r][2 * i] = pair_of(x, row_at, col + i * 16u, (uint)k);
-      v[r][2 * i + 1] = pair_of(x, row_at, col + i * 16u + 2, (uint)k);
-    }
+  LOAD_AND_SCALE();
+  // This work-item's elements are k = 32 * (c / 4) + 16 * (c / 2 % 2) + 8 * (c % 2) + 0..7 of rows g and g + 8: two words of each. It stores
+  // the words of one t, 4 k, at k and at k + 16: it and its neighbour by 2 give one another two words.
+  const bool upper = c & 2;
+  const uint t = 2u * (c & 1) + (upper ? 1 : 0);
+  __global uchar *to = out + out_at + ((ulong)(first >> 6) * blocks + kb) * 8192u + (first >> 4 & 3) * 2048u + (c >> 2) * 512u + (lane >> 4) * 64u + t * 16u;
+  UNROLL for (int i = 0; i < PASSES / 2; ++i) {
+    uint lo0, hi0, lo1, hi1, a, b;
+    CODES_OF(lo0, hi0, i);
+    CODES_OF(lo1, hi1, i + PASSES / 2);
+    SHUFFLE_XOR(a, upper ? lo0 : hi0, 2);
+    SHUFFLE_XOR(b, upper ? lo1 : hi1, 2);
+    if (upper) STORE16(to + i * 128u, a, b, hi0, hi1);
+    else STORE16(to + i * 128u, lo0, lo1, a, b);
   }
-  uint codes[2][8];
-  float scale[2];
-  UNROLL for (int r = 0; r < 2; ++r) {
-    uint amax = 0;
-    UNROLL for (int i = 0; i < 16; ++i) amax = magnitude(amax, v[r][i]);
-    UNROLL for (int d = 1; d < 4; d *= 2) {
-      uint other;
-      SHUFFLE_XOR(other, amax, d);
-      amax = max(amax, other);
-    }
-    float reciprocal;
-    const bool quick = scale_and_reach(amax, floor_bits, &scale[r], &reciprocal), finite = amax < 0x7f800000u;
-    if (quick) UNROLL for (int i = 0; i < 8; ++i)
-      codes[r][i] = quick_codes(v[r][2 * i], scale[r], reciprocal) | quick_codes(v[r][2 * i + 1], scale[r], reciprocal) << 16;
-    else UNROLL for (int i = 0; i < 8; ++i)
-      codes[r][i] = slow_codes(v[r][2 * i], scale[r], finite) | slow_codes(v[r][2 * i + 1], scale[r], finite) << 16;
-    if (kb * 128u >= (uint)k) scale[r] = 0.0f;
-  }
-  __global uchar *to = out + out_at + ((ulong)(rows16 >> 2) * blocks + kb) * 8192u + (rows16 & 3) * 2048u + lane * 16u;
-  UNROLL for (int s = 0; s < 4; ++s) STORE16(to + s * 512, codes[0][2 * s], codes[1][2 * s], codes[0][2 * s + 1], codes[1][2 * s + 1]);
-  if (t == 0) {
-    __global float *at = scales + scales_at + ((ulong)(rows16 >> 3) * blocks + kb) * 128u + (rows16 & 7) * 16u + 2 * g;
-    *(__global float2*)at = (float2)(scale[0], scale[1]);
-  }
+  if (c < PASSES)
+    scales[scales_at + ((ulong)(first >> 7) * blocks + kb) * 128u + (first & 127) + 2 * (my_row & 7) + (my_row >> 3)] = kb * 128u < (uint)k ? scale : 0.0f;
 }
 #endif

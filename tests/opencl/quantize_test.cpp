@@ -176,6 +176,7 @@ void expect_same_product(backend::Device& device, const std::vector<float>& valu
   quantising.lda = lda;
   quantising.a_grid = grid;
   quantising.options = {{"variant", variant}};
+  quantising.weakest = backend::AccuracyClass::tensor14;
   Case given = quantising;
   given.a_source = DType::none;
   given.lda = 0;
@@ -242,6 +243,38 @@ TEST_F(OpenClQuantiser, InsideAKernelOfFewRowsGivesTheBitsOfCodesMadeBefore) {
     }
   }
   if (!ran) GTEST_SKIP() << "no device that the kernel runs on";
+}
+
+TEST_F(OpenClQuantiser, IntoTheFormsOfTensorCoresGivesTheBitsOfCodesMadeBefore) {
+  bool ran = false;
+  const std::vector<DType> types{DType::e4m3fn, DType::e5m2, DType::i8};
+  for (const auto& device : devices()) {
+    int turn = 0;
+    for (const char* const variant : {"gemm_wgmma_f16", "gemm_wgmma_fp8"}) {
+      for (const DType source : {DType::f32, DType::f16, DType::bf16}) {
+        for (const std::int64_t m : {1, 19, 70, 130}) {
+          const DType type = types[static_cast<std::size_t>(++turn % 3)];
+          Case asked{m, 48, 690};
+          asked.a_source = source;
+          asked.a = asked.b = type;
+          asked.weakest = backend::AccuracyClass::tensor14;
+          asked.options = {{"variant", variant}};
+          if (device->supports(asked.desc()).reason != backend::Reason::none) continue;
+          ran = true;
+          // Rows at any address, a ragged last K block, values out of the quick quotients' reach, none that are
+          // finite.
+          std::vector<float> values = hard_values(m * 701, static_cast<std::uint32_t>(110 + turn));
+          values[5] = std::numeric_limits<float>::quiet_NaN();
+          values[static_cast<std::size_t>(m * 701 - 12)] = std::numeric_limits<float>::infinity();
+          expect_same_product(*device, values, source, m, 690, 701, type, {1, 128}, variant);
+          // Rows at addresses that vectors take.
+          values = hard_values(m * 704, static_cast<std::uint32_t>(150 + turn));
+          expect_same_product(*device, values, source, m, 690, 704, type, {1, 128}, variant);
+        }
+      }
+    }
+  }
+  if (!ran) GTEST_SKIP() << "no device that the kernels run on";
 }
 
 TEST_F(OpenClQuantiser, SeesTheLargestValueInAnyColumnOfAGroup) {

@@ -41,10 +41,9 @@ class QuantizeTokens final : public Step {
     kernel_.setArg(0, static_cast<cl_int>(call.m));
     set_args(kernel_, 4, x.buffer, element_of(x, numerics::size_of(x_.element)));
     set_args(kernel_, 7, out.buffer, element_of(out, 1), scales.buffer, element_of(scales, 4));
-    constexpr std::int64_t kItems = 256, kWarps = kItems / 32;
-    const std::int64_t rows_of_warp = half_ ? 8 : 16;
+    constexpr std::int64_t kItems = 128, kWarps = kItems / 32, kRowsOfWarp = 16;
     const std::int64_t rows = problem_.grouped() ? most_tiles(problem_, call.m, dealt_rows_) * dealt_rows_ : call.m;
-    const std::int64_t warps = numerics::ceil_div(rows, rows_of_warp) * out_.scale_ld;
+    const std::int64_t warps = numerics::ceil_div(rows, kRowsOfWarp) * out_.scale_ld;
     if (problem_.grouped()) set_dealt(kernel_, 11, call, dealt_);
     call.launch(kernel_, cl::NDRange(static_cast<std::size_t>(numerics::ceil_div(warps, kWarps)), 1),
                 cl::NDRange(kItems, 1));
