@@ -23,6 +23,9 @@ struct Config {
   std::string kernel_dir;  ///< Folder with .cl files to use in place of the embedded ones. Empty: the embedded ones.
   bool print_config = false;      ///< Says through the log, once a problem, which variant and tunables a plan took.
   std::vector<TunedTable> tuned;  ///< Tuned tables, later ones over earlier ones. Empty: rules of thumb.
+  /// Queues take the times of commands. False: a call costs less on drivers that wait for each such command to end
+  /// before they start the next (docs/performance/h200.md), and Event::profile() is refused.
+  bool profiling = true;
   bool amx = true;  ///< Tile instructions of x86 may be tried. False: devices are as if the processor had none.
   /// The program that tries kernels which may end their process: ironcl_opencl_trial. Empty: such kernels do not run.
   std::string trial_program;

@@ -58,7 +58,7 @@ backend::DeviceProps Device::props() const {
   p.vendor_id = f.vendor_id;
   p.import_host_pointer = f.unified_memory;
   p.import_cl_mem = imported_;
-  p.event_profiling = true;
+  p.event_profiling = context_->config.profiling;
   p.bitwise_repeatable = true;
   p.memory_bytes = f.global_bytes;
   p.max_buffer_bytes = f.max_buffer_bytes;

@@ -171,6 +171,11 @@ backend::Profile Event::profile() {
     throw Error(Status::invalid_argument,
                 "the command has not ended; wait for its event before asking for its times");
   }
+  if (!context_->config.profiling) {
+    throw Error(
+        Status::unsupported,
+        "queues of this device take no times: the backend was made with profiling=0; make it with profiling=1");
+  }
   return guarded("reading an event's times", [&] {
     throw_if_failed();
     return backend::Profile{backend::TimeKind::measured, first_.getProfilingInfo<CL_PROFILING_COMMAND_QUEUED>(),
@@ -180,8 +185,9 @@ backend::Profile Event::profile() {
 }
 
 Queue::Queue(ContextPtr context) : context_(std::move(context)) {
+  const cl_command_queue_properties times = context_->config.profiling ? CL_QUEUE_PROFILING_ENABLE : 0;
   queue_ = guarded("a queue on " + context_->features.name,
-                   [&] { return cl::CommandQueue(context_->context, context_->device, CL_QUEUE_PROFILING_ENABLE); });
+                   [&] { return cl::CommandQueue(context_->context, context_->device, times); });
 }
 
 Queue::~Queue() {

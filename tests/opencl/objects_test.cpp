@@ -445,6 +445,30 @@ TEST_F(OpenClObjects, NoRowsWaitForTheirWaitList) {
   }
 }
 
+TEST_F(OpenClObjects, QueuesTakeTimesUnlessTheBackendIsToldNotTo) {
+  for (const bool profiling : {true, false}) {
+    Config config;
+    config.profiling = profiling;
+    const auto made = make(config);
+    ASSERT_FALSE(made.devices.empty());
+    for (const auto& device : made.devices) {
+      EXPECT_EQ(device->props().event_profiling, profiling);
+      const auto queue = device->create_queue();
+      const auto properties = dynamic_cast<Queue&>(*queue).native().getInfo<CL_QUEUE_PROPERTIES>();
+      EXPECT_EQ((properties & CL_QUEUE_PROFILING_ENABLE) != 0, profiling);
+      const std::vector<std::uint8_t> bytes(64, 7);
+      const backend::Span span{device->create_buffer(64), 0, 64};
+      const auto event = queue->write(span, bytes.data(), backend::HostSemantics::copied_before_return);
+      ASSERT_EQ(event->wait(std::chrono::nanoseconds::max()), backend::Status::ok);
+      if (profiling) {
+        EXPECT_GE(event->profile().end_ns, event->profile().start_ns);
+        continue;
+      }
+      expect_error(Status::unsupported, "profiling=1", [&] { event->profile(); });
+    }
+  }
+}
+
 TEST_F(OpenClObjects, WeightsComeBackBitForBit) {
   for (const auto& device : devices()) {
     for (const Variant& variant : variants()) {
