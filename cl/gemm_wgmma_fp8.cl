@@ -4,9 +4,10 @@
 //
 // Two warpgroups hold 64 rows of D each: their rows of A are the register operand, loaded one K block ahead. B comes by bulk copies
 // into a ring of five slots, 64 columns by 128 k each, that both read; the scales of a K block come with its first slot, since a
-// scale that misses the L2 takes longer than a K block. A third warpgroup's one work-item sends the copies and asks the L2 for tiles
-// that come AHEAD K blocks later. A product is 64 rows by 64 columns by 128 k, four instructions; there are two sets of its sums, so
-// that one product runs while the one before is added up.
+// scale that misses the L2 takes longer than a K block. Of a third warpgroup one work-item sends the slots and nothing else, since a slot that
+// is sent late is what the others wait for; another sends the scales and asks the L2 for tiles that come AHEAD K blocks later. A product
+// is 64 rows by 64 columns by 128 k, four instructions; there are two sets of its sums, so that one product runs while the one before is
+// added up.
 //                 columns (ring)
 //                +------+------+------+------+
 //   rows     64  |  D   |      |      |      |
@@ -50,6 +51,13 @@
 #define SLOTS 5
 #define SLOT_BYTES 8192u
 #define THREADS 384
+#if TILE_N > 128
+#define REGS_OF_FEEDERS 24
+#define REGS_OF_OTHERS 240
+#else
+#define REGS_OF_FEEDERS 40
+#define REGS_OF_OTHERS 232
+#endif
 #define SCALE_BYTES (512u + 32u)  // 128 row scales; one of each 128 columns in 16 bytes.
 #define DESCRIPTOR (1UL << 62 | 64UL << 32 | 1UL << 16)
 #if A_TYPE == TYPE_E5M2 && B_TYPE == TYPE_E5M2
@@ -71,6 +79,17 @@ static inline void tile_at(uint t, uint row_tiles, uint col_tiles, uint *row, ui
   *col = r / rows;
   *row = g * ROWS_TOGETHER + r % rows;
 }
+
+// Of tile `row` of rows: where the weights of its matrix and their scales begin, the matrix, rows [first, end) of D.
+#ifdef GROUPED
+#define OF_TILE_OF_ROWS(row) tile_of(dealt, (int)(row), 128)
+#define B_OF(here) (b + (ulong)(here).matrix * b_stride)
+#define SB_OF(here) (sb + (ulong)(here).matrix * sb_stride)
+#else
+#define OF_TILE_OF_ROWS(row) ((dealt_tile){0, (int)((row) * 128), m})
+#define B_OF(here) b
+#define SB_OF(here) sb
+#endif
 
 // The scale group of B that K block kb lies in; padding takes the last one's.
 #define SCALE_OF(kb) min((uint)(kb) * 128u / (uint)B_SCALE_COLS, groups_b - 1)
@@ -114,8 +133,15 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void gemm_wgmma_fp
   __local uint order[1];
   const uint ring = LOCAL_ADDRESS(slots), scales = LOCAL_ADDRESS(slot_scales), full = LOCAL_ADDRESS(bars), empty = full + 8 * SLOTS;
   const uint tid = get_local_id(0), warp = tid >> 5, lane = tid & 31, groups = get_num_groups(0);
-  const uint blocks = (uint)k_pad / 128u, groups_b = ((uint)k - 1) / B_SCALE_COLS + 1, col_blocks = (uint)n_pad / 128u;
-  const uint row_tiles = ((uint)m + 127) / 128, col_tiles = ((uint)n_pad + TILE_N - 1) / TILE_N, tiles = row_tiles * col_tiles, items = tiles * SPLIT_K;
+  const uint blocks = (uint)k_pad / 128u, groups_b = ((uint)k - 1) / B_SCALE_COLS + 1;
+#ifdef GROUPED
+  if (m == 0) return;
+  __global const int *dealt = dealt_memory + dealt_at;
+  const uint row_tiles = (uint)dealt[DEALT_TILES];
+#else
+  const uint row_tiles = ((uint)m + 127) / 128;
+#endif
+  const uint col_tiles = ((uint)n_pad + TILE_N - 1) / TILE_N, tiles = row_tiles * col_tiles, items = tiles * SPLIT_K;
   if (tid == 0) {
     for (uint i = 0; i < SLOTS; ++i) {
       BAR_INIT(full + 8 * i, 1u);  // the producer
@@ -128,53 +154,73 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void gemm_wgmma_fp
   if (t >= items) return;
 
   if (warp >= 8) {
-    REGS_LESS(24);
-    if (warp != 8 || lane != 0) return;
-    // Neighbours want the same rows or columns: each asks for its share of them.
-    const uint share_a = share_of(col_tiles), share_b = share_of(row_tiles);
+    REGS_LESS(REGS_OF_FEEDERS);
+    if (lane != 0 || warp > 9) return;
     uint slot = 0, parity = 1; // the first wait on each empty barrier passes at once
-    for (; t < items; t += groups) {
-      const uint part = t / tiles, first = blocks / 2 * part / SPLIT_K * 2, end = blocks / 2 * (part + 1) / SPLIT_K * 2;
-      tile_at(t - part * tiles, row_tiles, col_tiles, &row, &col);
-      // past the last columns the last slots come again; nothing of them is stored
-      __global const uchar *tokens = a + a_at + (ulong)(row * 2) * blocks * 8192u;
-      __global const uchar *row_scales = (__global const uchar *)(sa + sa_at) + (ulong)row * blocks * 512u;
-      for (uint kb = first; kb < end; ++kb) {
-        UNROLL for (uint u = 0; u < UNITS; ++u) {
-          BAR_WAIT(empty + 8 * slot, parity);
-          const uint bar = full + 8 * slot, of = min(col * (UNITS / 2) + u / 2, col_blocks - 1);
-          if (u == 0) { // the scales of a K block come with its first slot
-            BAR_ARRIVE_EXPECT(bar, SLOT_BYTES + 512u + 16u * (UNITS / 2));
-            BULK_COPY(scales + slot * SCALE_BYTES, row_scales + kb * 512u, 512u, bar);
-            UNROLL for (uint h = 0; h < UNITS / 2; ++h)
-              BULK_COPY(scales + slot * SCALE_BYTES + 512u + h * 16u,
-                        (__global const uchar *)sb + ((ulong)min(col * (UNITS / 2) + h, col_blocks - 1) * groups_b + SCALE_OF(kb)) * 512u, 16u, bar);
-          } else
-            BAR_ARRIVE_EXPECT(bar, SLOT_BYTES);
-          BULK_COPY(ring + slot * SLOT_BYTES, b + ((ulong)(of * 2 + (u & 1)) * blocks + kb) * SLOT_BYTES, SLOT_BYTES, bar);
-          NEXT_SLOT();
+    const ulong column_bytes = (ulong)blocks * SLOT_BYTES;  // From a slot to that of the next 64 columns, and of the next 64 rows of A.
+// Tile t of this work-group, and K blocks [first, end) of it.
+#define PLACE(t)                                                                                                  \
+  const uint part = (t) / tiles, first = blocks / 2 * part / SPLIT_K * 2, end = blocks / 2 * (part + 1) / SPLIT_K * 2; \
+  tile_at((t) - part * tiles, row_tiles, col_tiles, &row, &col);                                                  \
+  const dealt_tile here = OF_TILE_OF_ROWS(row);                                                                   \
+  const uint there = min((uint)UNITS, (uint)n_pad / 64u - col * UNITS)
+    if (warp == 8) {
+      // Past the last columns the last slot comes again, and nothing of it is stored.
+      for (; t < items; t += groups) {
+        PLACE(t);
+        __global const uchar *at = B_OF(here) + ((ulong)(col * UNITS) * blocks + first) * SLOT_BYTES;
+        _Pragma("unroll 1") for (uint kb = first; kb < end; ++kb, at += SLOT_BYTES) {
+          __global const uchar *from = at;
+          uint bytes = SLOT_BYTES + 512u + 16u * (UNITS / 2);
+          _Pragma("unroll 1") for (uint u = 1; u <= UNITS; ++u) {
+            BAR_WAIT(empty + 8 * slot, parity);
+            BAR_ARRIVE_EXPECT(full + 8 * slot, bytes);
+            BULK_COPY(ring + slot * SLOT_BYTES, from, SLOT_BYTES, full + 8 * slot);
+            bytes = SLOT_BYTES;
+            if (u < there) from += column_bytes;
+            NEXT_SLOT();
+          }
         }
+      }
+      // One slot more: the consumers start a unit past the end and drop it.
+      BAR_WAIT(empty + 8 * slot, parity);
+      BAR_ARRIVE_EXPECT(full + 8 * slot, SLOT_BYTES);
+      BULK_COPY(ring + slot * SLOT_BYTES, b, SLOT_BYTES, full + 8 * slot);
+      return;
+    }
+    // Neighbours want the same rows or columns: each asks the L2 for its share of them.
+    const uint share_a = share_of(col_tiles), share_b = share_of(row_tiles);
+    for (; t < items; t += groups) {
+      PLACE(t);
+      __global const uchar *of_columns = B_OF(here) + (ulong)(col * UNITS) * column_bytes;
+      __global const uchar *column_scales = (__global const uchar *)SB_OF(here) + (ulong)(col * (UNITS / 2) * groups_b) * 512u;
+      __global const uchar *tokens = a + a_at + (ulong)(row * 2) * column_bytes;
+      __global const uchar *row_scales = (__global const uchar *)(sa + sa_at) + (ulong)row * blocks * 512u;
+      _Pragma("unroll 1") for (uint kb = first; kb < end; ++kb) {
+        BAR_WAIT(empty + 8 * slot, parity);
+        BULK_COPY(scales + slot * SCALE_BYTES, row_scales + kb * 512u, 512u, full + 8 * slot);
+        UNROLL for (uint h = 0; h < UNITS / 2; ++h)
+          BULK_COPY(scales + slot * SCALE_BYTES + 512u + h * 16u, column_scales + (SCALE_OF(kb) + (there > 2 ? h * groups_b : 0)) * 512u, 16u, full + 8 * slot);
+        slot += UNITS;
+        if (slot >= SLOTS) { slot -= SLOTS; parity ^= 1; }
         if (AHEAD > 0 && kb + AHEAD < end) {
           const uint p = kb + AHEAD;
           if (((kb ^ col) & (share_a - 1)) == 0) {
-            BULK_PREFETCH(tokens + (ulong)p * 8192u, 8192u);
-            BULK_PREFETCH(tokens + (ulong)(blocks + p) * 8192u, 8192u);
+            BULK_PREFETCH(tokens + (ulong)p * SLOT_BYTES, SLOT_BYTES);
+            BULK_PREFETCH(tokens + (ulong)p * SLOT_BYTES + column_bytes, SLOT_BYTES);
             BULK_PREFETCH(row_scales + p * 512u, 512u * min(share_a, end - p));
           }
-          if (((kb ^ row) & (share_b - 1)) == 0)
-            UNROLL for (uint u = 0; u < UNITS; ++u)
-              BULK_PREFETCH(b + ((ulong)(min(col * (UNITS / 2) + u / 2, col_blocks - 1) * 2 + (u & 1)) * blocks + p) * SLOT_BYTES, SLOT_BYTES);
+          if (((kb ^ row) & (share_b - 1)) == 0) {
+            __global const uchar *from = of_columns + (ulong)p * SLOT_BYTES;
+            _Pragma("unroll 1") for (uint u = 0; u < there; ++u, from += column_bytes) BULK_PREFETCH(from, SLOT_BYTES);
+          }
         }
       }
     }
-    // one slot more: the consumers start a unit past the end and drop it
-    BAR_WAIT(empty + 8 * slot, parity);
-    BAR_ARRIVE_EXPECT(full + 8 * slot, SLOT_BYTES);
-    BULK_COPY(ring + slot * SLOT_BYTES, b, SLOT_BYTES, full + 8 * slot);
     return;
   }
 
-  REGS_MORE(240);
+  REGS_MORE(REGS_OF_OTHERS);
   const uint group = warp >> 2, in_a = (warp & 3) * 2048u + lane * 16u, my_scales = scales + warp * 64u + (lane >> 2) * 8u;
   uint slot = 0, parity = 0, current = 0, before = 0, part = t / tiles, tile = t - part * tiles;
   uint kb = blocks / 2 * part / SPLIT_K * 2, end = blocks / 2 * (part + 1) / SPLIT_K * 2;
@@ -182,12 +228,21 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void gemm_wgmma_fp
   float sb_[2] = {0.0f, 0.0f};
   uint a0[16], a1[16];
   UNROLL for (int i = 0; i < 32; ++i) { p0[i] = p1[i] = 0.f; UNROLL for (int u = 0; u < UNITS; ++u) sum[u][i] = 0.f; }
-  tile_at(tile, row_tiles, col_tiles, &row, &col);
-  __global const uchar *pa = a + a_at + ((ulong)(row * 2 + group) * blocks + kb) * 8192u + in_a;
-  LOAD_A(a0, pa);
-  START(p0, a0);
-  READ_SCALES();
-  uint d_row = row * 128 + warp * 16 + (lane >> 2), d_col = col * TILE_N + (lane & 3) * 4;
+  dealt_tile here;
+  uint d_row, d_end, d_col;
+// The rows and columns of D of this work-item in tile (row, col), and where the bias of its matrix begins.
+#if BIAS_TYPE != 0
+  ulong bias_here;
+#define NOTE_BIAS() bias_here = bias_at + (ulong)here.matrix * (ulong)n
+#else
+#define NOTE_BIAS()
+#endif
+#define NOTE_PLACE()                                                                                                     \
+  do {                                                                                                                   \
+    here = OF_TILE_OF_ROWS(row);                                                                                         \
+    d_row = (uint)here.first + warp * 16 + (lane >> 2); d_end = (uint)here.end; d_col = col * TILE_N + (lane & 3) * 4;   \
+    NOTE_BIAS();                                                                                                         \
+  } while (0)
   bool more = true;
 
 #if SPLIT_K > 1
@@ -220,13 +275,13 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void gemm_wgmma_fp
 #define JOIN_PARTS(LAST)
 #endif
 #if BIAS_TYPE != 0
-#define BIAS_OF(c) ((c) < (uint)n ? load_element(BIAS_TYPE, bias, bias_at + (c)) : 0.0f)
+#define BIAS_OF(c) ((c) < (uint)n ? load_element(BIAS_TYPE, bias, bias_here + (c)) : 0.0f)
 #else
 #define BIAS_OF(c) 0.0f
 #endif
 #if D_TYPE == TYPE_F32
 #define ROW_OUT(R, X0, X1, X2, X3)                                                                    \
-  if ((R) < (uint)m) {                                                                                \
+  if ((R) < d_end) {                                                                                \
     __global float *to_ = (__global float *)d + d_at + (ulong)(R) * ldd + c_;                         \
     if (wide_ && c_ + 3 < (uint)n) STORE_F4(to_, X0, X1, X2, X3);                                     \
     else {                                                                                            \
@@ -263,7 +318,7 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void gemm_wgmma_fp
     SHUFFLE_XOR(r1_, odd_ ? x1_ : y1_, 1);                                                                   \
     const uint q0_ = odd_ ? r0_ : x0_, q1_ = odd_ ? r1_ : x1_, q2_ = odd_ ? y0_ : r0_, q3_ = odd_ ? y1_ : r1_; \
     const uint c_ = odd_ ? at_ + 12 : at_;                                                                   \
-    if ((R) < (uint)m && c_ < (uint)n) {                                                                     \
+    if ((R) < d_end && c_ < (uint)n) {                                                                     \
       __global ushort *to_ = (__global ushort *)d + d_at + (ulong)(R) * ldd + c_;                            \
       if (wide_ && c_ + 7 < (uint)n) STORE16(to_, q0_, q1_, q2_, q3_);                                       \
       else {                                                                                                 \
@@ -273,26 +328,27 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void gemm_wgmma_fp
     }                                                                                                        \
   } while (0)
 #endif
-#define STORE()                                                                                                           \
-  do {                                                                                                                    \
-    bool last_ = true;                                                                                                    \
-    JOIN_PARTS(last_);                                                                                                    \
-    const bool wide_ = ((d_at | ldd) & (D_TYPE == TYPE_F32 ? 3 : 7)) == 0;                                                \
+#define STORE()                                                                                                \
+  do {                                                                                                         \
+    bool last_ = true;                                                                                         \
+    JOIN_PARTS(last_);                                                                                         \
+    const bool wide_ = ((d_at | ldd) & (D_TYPE == TYPE_F32 ? 3 : 7)) == 0;                                     \
     if (!last_) UNROLL for (int u = 0; u < UNITS; ++u) UNROLL for (int i = 0; i < 32; ++i) sum[u][i] = 0.f; else \
     UNROLL for (int u = 0; u < UNITS; ++u) UNROLL for (int h = 0; h < 2; ++h) {                                \
-      const uint at_ = d_col + u * 64 + h * 32;                                                                           \
-      STORE_PAIR(d_row, sum[u] + 16 * h, 0);                                                                              \
-      STORE_PAIR(d_row + 8, sum[u] + 16 * h, 2);                                                                          \
-      UNROLL for (int e = 0; e < 16; ++e) sum[u][16 * h + e] = 0.f;                                                       \
-    }                                                                                                                     \
+      const uint at_ = d_col + u * 64 + h * 32;                                                                \
+      STORE_PAIR(d_row, sum[u] + 16 * h, 0);                                                                   \
+      STORE_PAIR(d_row + 8, sum[u] + 16 * h, 2);                                                               \
+      UNROLL for (int e = 0; e < 16; ++e) sum[u][16 * h + e] = 0.f;                                            \
+    }                                                                                                          \
   } while (0)
 
-// one K block: A is in registers and its first unit is under way; loads the next block of A, and ends with the next block's first unit under way
+// one K block: A is in registers and its first unit is under way; loads the next block of A, and ends with the next block's first unit
+// under way
 #define BLOCK(A, A_NEXT, LAST_WAIT)                                                                                              \
   do {                                                                                                                           \
     bool last = kb + 1 == end;                                                                                                   \
     if (!last) { pa += 8192; ++kb; }                                                                                             \
-    else if (SPLIT_K > 1) more = false;                                                                                            \
+    else if (SPLIT_K > 1) more = false;                                                                                          \
     else {                                                                                                                       \
       t += groups; kb = 0; more = t < items;                                                                                     \
       if (more) tile_at(t, row_tiles, col_tiles, &row, &col);                                                                    \
@@ -308,9 +364,15 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void gemm_wgmma_fp
     FINISH_BEFORE(LAST_WAIT);                                                                                                    \
     PROMOTE(UNITS - 1, p1);                                                                                                      \
     READ_SCALES();                                                                                                               \
-    if (last) { STORE(); d_row = row * 128 + warp * 16 + (lane >> 2); d_col = col * TILE_N + (lane & 3) * 4; }                  \
+    if (last) { STORE(); if (more) NOTE_PLACE(); }                                                                               \
   } while (0)
 
+  tile_at(tile, row_tiles, col_tiles, &row, &col);
+  NOTE_PLACE();
+  __global const uchar *pa = a + a_at + ((ulong)(row * 2 + group) * blocks + kb) * 8192u + in_a;
+  LOAD_A(a0, pa);
+  START(p0, a0);
+  READ_SCALES();
   // The waits for 0 are not wanted for themselves: where every wait leaves a group unfinished, the assembler serialises all wgmma (C7514).
   do { BLOCK(a0, a1, 1); BLOCK(a1, a0, 0); } while (more);
   WGMMA_WAIT(0);

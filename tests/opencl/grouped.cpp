@@ -56,12 +56,19 @@ backend::GemmDesc Grouped::desc() const {
   c.lda = lda;
   c.ldd = ldd;
   c.options = options;
-  c.weakest = weakest;
+  c.weakest = allowed();
   backend::GemmDesc desc = c.desc();
   desc.grouping = masked ? backend::Grouping::masked : backend::Grouping::contiguous;
   desc.matrices = matrices();
   desc.a_rows = a_rows;
   return desc;
+}
+
+backend::AccuracyClass Grouped::allowed() const {
+  backend::AccuracyClass allowed = weakest;
+  for (const auto& [key, value] : options)
+    if (key == "variant") allowed = std::max(allowed, find_variant(value)->accuracy);
+  return allowed;
 }
 
 std::string Grouped::line() const {
@@ -104,7 +111,7 @@ GroupedData make_data(const Grouped& g) {
   all.b_scale = DType::none;
   all.a_grid = g.a_grid;
   all.lda = g.lda;
-  all.weakest = g.weakest;
+  all.weakest = g.allowed();
   all.seed = g.seed;
   GroupedData data;
   data.operands = make_data(all);

@@ -24,6 +24,8 @@ struct Grouped {
   backend::AccuracyClass weakest = backend::AccuracyClass::f32;
 
   std::int64_t matrices() const { return static_cast<std::int64_t>(counts.size()); }
+  /// The weakest class that the problem allows: `weakest`, or that of the variant that the options name.
+  backend::AccuracyClass allowed() const;
   std::int64_t rows() const { return masked ? matrices() * m : m; }  ///< Of D.
   std::int64_t rows_in_memory() const { return a_rows != 0 ? a_rows : rows(); }
   backend::GemmDesc desc() const;

@@ -196,6 +196,7 @@ TEST_F(OpenClGrouped, EveryWidthAndDepthOfExpertsIsRight) {
 std::vector<std::uint8_t> dense_rows(backend::Device& device, const Grouped& g, const GroupedData& data) {
   Case c{g.m, g.n, g.k};
   c.a_source = g.a_source;
+  c.weakest = g.allowed();
   c.options = g.options;
   const Outcome outcome = run(device, c, data.operands);
   const std::size_t guard = 2 * device.props().buffer_alignment;
@@ -223,6 +224,7 @@ TEST_F(OpenClGrouped, OneMatrixIsTheDensePlanBitForBit) {
           // The dense plan may be of a kernel that takes no grouped problems, or refuse tiles that a matrix may have.
           Case dense{g.m, g.n, g.k};
           dense.a_source = g.a_source;
+          dense.weakest = g.allowed();
           dense.options = g.options;
           if (device->supports(dense.desc()).reason != backend::Reason::none) continue;
           if (device->create_gemm(dense.desc())->info().variant != outcome.info.variant) continue;

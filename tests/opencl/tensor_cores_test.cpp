@@ -2,6 +2,7 @@
 // The tensor-core variants: forms bit for bit on every device, and where there are such tensor cores, the class.
 #include <stdlib.h>
 
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <filesystem>
@@ -209,6 +210,80 @@ TEST(OpenClTensorCores, FewRowsAnExpertTakeTheKernelThatStreamsWeights) {
   // Tiles hold more rows than the mean, 2.3 of those experts that have any, yet few are padding.
   EXPECT_EQ(taken(64, 256, 4096, 7168).tuning.at("tile_m"), 8);
   EXPECT_EQ(taken(1, 256, 4096, 7168).tuning.at("tile_m"), 4);
+}
+
+TEST(OpenClTensorCores, ManyRowsAnExpertTakeTheKernelOfTheClassThatIsAllowed) {
+  const Features features = h200();
+  AllWork trials;
+  const auto taken = [&](std::int64_t rows, backend::AccuracyClass weakest, bool masked) {
+    Case c{rows, 4096, 7168};
+    c.weakest = weakest;
+    backend::GemmDesc d = c.desc();
+    d.grouping = masked ? backend::Grouping::masked : backend::Grouping::contiguous;
+    d.matrices = 32;
+    Choice choice;
+    const backend::Support support = choose({features, variants(), &trials}, d, &choice);
+    EXPECT_EQ(support.reason, backend::Reason::none) << support.text;
+    EXPECT_EQ(support.accuracy, choice.variant->accuracy);
+    return choice;
+  };
+  for (const bool masked : {false, true}) {
+    const std::int64_t rows = masked ? 1040 : 32 * 1040;
+    EXPECT_EQ(taken(rows, backend::AccuracyClass::tensor14, masked).variant->name, "gemm_wgmma_fp8") << masked;
+    const Choice f32 = taken(rows, backend::AccuracyClass::f32, masked);
+    EXPECT_EQ(f32.variant->name, "gemm_wgmma_f16") << masked;
+    // Of a grouped problem a tile of 256 rows makes only what it needs.
+    if (!masked) EXPECT_EQ(f32.tuning.at("tile_m"), 256);
+  }
+}
+
+/// Runs `c` wherever there are such tensor cores, and expects D to be right; returns how many devices ran it.
+int check_on_tensor_cores(const Case& c) {
+  int ran = 0;
+  for (const auto& device : devices()) {
+    if (!dynamic_cast<Device&>(*device).context()->features.ptx_sm_90) continue;
+    const Outcome outcome = run(*device, c, make_data(c));
+    expect_right(outcome, c, device->props().name);
+    ++ran;
+  }
+  return ran;
+}
+
+// Columns past the last whole tile, over more and fewer tiles than there are work-groups.
+TEST(OpenClTensorCores, LastColumnsOfATileAreRight) {
+  if (devices().empty()) GTEST_SKIP() << why_no_devices();
+  int ran = 0;
+  for (const auto& [m, n, k] : std::vector<std::array<std::int64_t, 3>>{{300, 320, 640},
+                                                                        {130, 2112, 300},
+                                                                        {9000, 576, 256},
+                                                                        {200, 40, 1100},
+                                                                        {16800, 300, 128},
+                                                                        {1000, 384, 129}}) {
+    for (const char* width : {"128", "256"}) {
+      Case c{m, n, k};
+      c.d = backend::DType::bf16;
+      c.weakest = backend::AccuracyClass::tensor14;
+      c.options = {{"variant", "gemm_wgmma_fp8"}, {"tile_n", width}, {"split_k", "1"}};
+      ran += check_on_tensor_cores(c);
+    }
+  }
+  if (ran == 0) GTEST_SKIP() << "no device of compute capability 9.0";
+}
+
+// Tiles of which only some rows are there make fewer products.
+TEST(OpenClTensorCores, LastRowsOfATileAreRight) {
+  if (devices().empty()) GTEST_SKIP() << why_no_devices();
+  int ran = 0;
+  for (const std::int64_t m : {1, 64, 65, 128, 129, 192, 193, 255, 257, 321, 449}) {
+    for (const char* variant : {"gemm_wgmma_f16", "gemm_wgmma_fp8"}) {
+      Case c{m, 200, 700};
+      c.weakest = backend::AccuracyClass::tensor14;
+      c.options = {{"variant", variant}, {"split_k", m % 2 == 0 ? "2" : "1"}};
+      if (std::string(variant) == "gemm_wgmma_f16") c.options.emplace_back("tile_m", "256");
+      ran += check_on_tensor_cores(c);
+    }
+  }
+  if (ran == 0) GTEST_SKIP() << "no device of compute capability 9.0";
 }
 
 /// A folder with a program in it that says `text` to whoever starts it.

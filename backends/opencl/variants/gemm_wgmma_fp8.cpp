@@ -11,7 +11,7 @@ namespace {
 constexpr std::int64_t kTileM = 128;
 
 std::int64_t tiles(const Tuning& t, const Problem& p, std::int64_t m) {
-  return numerics::ceil_div(std::max<std::int64_t>(1, m), kTileM) *
+  return static_cast<std::int64_t>(row_blocks(p, std::max<std::int64_t>(1, m), kTileM)) *
          numerics::ceil_div(numerics::ceil_div(p.n, std::int64_t{128}) * 128, t.at("tile_n"));
 }
 
@@ -77,6 +77,7 @@ Variant gemm_wgmma_fp8() {
   v.trial = Trial{70, 200, 1100};
   v.trial->in_child = v.trial->or_here = true;
   v.toolchain = &ptx_sm_90a();
+  v.deal = [](const Tuning&) { return DealtShape{kTileM, 1}; };
   v.local_bytes = [](const Tuning&, const Problem&) -> std::uint64_t { return 40960 + 5 * 544 + 80 + 16; };
   v.work_items = [](const Tuning&) -> std::uint64_t { return 384; };
   v.tile = v.block = [](const Tuning& t) { return Shape{kTileM, t.at("tile_n")}; };

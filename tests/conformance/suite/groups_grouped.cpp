@@ -125,6 +125,14 @@ void add_shapes(Suite& suite) {
   large.dense.n = 4096, large.dense.k = 7168;
   large.dense.fill = fill_heavy_tailed, large.dense.exact = false, large.spread_scales = false;
   add(suite, "LargeOfDeepSeek", large, true, true);
+  // Who allows the weaker class gets results within the bound of the class that the plan has.
+  large = contiguous({130, 0, 300, 1, 257}, 5);
+  large.dense.n = 832, large.dense.k = 1024, large.dense.weakest_accuracy = IRONCL_ACCURACY_TENSOR14;
+  large.dense.fill = fill_heavy_tailed, large.dense.exact = false;
+  add(suite, "ContiguousWhereAWeakerClassIsAllowed", large, true, true);
+  large.dense.d = DType::bf16, large.dense.bias = DType::f32, large.spread_scales = false;
+  large.grouping = IRONCL_GROUPING_MASKED, large.m = 310;
+  add(suite, "MaskedWhereAWeakerClassIsAllowed", large, true, true);
 }
 
 void add_types(Suite& suite) {
