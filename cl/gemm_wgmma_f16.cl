@@ -81,6 +81,13 @@ static inline void tile_at(uint t, uint m_tiles, uint n_tiles, uint *tm, uint *t
 #define SB_OF(here) sb
 #endif
 
+// Products of 64 tokens that a tile needs. Of a grouped problem the last rows of many tiles are padding.
+#ifdef GROUPED
+static inline uint products_of(dealt_tile here) { return min((uint)(here.end - here.first + 63) / 64u, (uint)PRODUCTS); }
+#else
+#define products_of(here) PRODUCTS
+#endif
+
 // The scale group of B that K block kb lies in; padding takes the last one's.
 #define SCALE_OF(kb) min((uint)(kb) * 128u / (uint)B_SCALE_COLS, groups_b - 1)
 #define NEXT_SLOT() do { if (++slot == SLOTS) { slot = 0; parity ^= 1; } } while (0)
@@ -117,6 +124,43 @@ static inline void tile_at(uint t, uint m_tiles, uint n_tiles, uint *tm, uint *t
                : "+f"((S)[0]), "+f"((S)[1]), "+f"((S)[2]), "+f"((S)[3])                                                  \
                : "f"((P)[0]), "f"((P)[1]), "f"((P)[2]), "f"((P)[3]), "f"(X), "f"(Y), "f"(sw0), "f"(sw1))
 #endif
+
+#define READ_SCALES(V) \
+    UNROLL for (int i_ = 0; i_ < 4; ++i_) LOCAL_F4(q[4 * i_], q[4 * i_ + 1], q[4 * i_ + 2], q[4 * i_ + 3], stage_at + (V) * 320u + i_ * 16u)
+#define PROMOTE(V, P) UNROLL for (int j = 0; j < 8; ++j) ADD_SCALED((sum[V] + 4 * j), ((P) + 4 * j), q[2 * j], q[2 * j + 1])
+#if IN_TURN
+#define MY_TURN() BAR_NAMED(2 + group, 256)
+#define YOUR_TURN() BAR_NAMED_ARRIVE(3 - group, 256)
+#else
+#define MY_TURN()
+#define YOUR_TURN()
+#endif
+// The products of a K block, those that are NEEDED, each added scaled to its sums.
+#define MULTIPLY_AND_ADD(NEEDED)                             \
+  UNROLL for (int v = 0; v < PRODUCTS; ++v) if (NEEDED) {    \
+    float q[16];                                             \
+    const uint s0 = slot;                                    \
+    MY_TURN();                                               \
+    BAR_WAIT(full + 8 * slot, parity);                       \
+    WGMMA_FENCE();                                           \
+    MULTIPLY_HALF(p, 0, 0);                                  \
+    WGMMA_COMMIT();                                          \
+    NEXT_SLOT();                                             \
+    const uint s1 = slot;                                    \
+    BAR_WAIT(full + 8 * slot, parity);                       \
+    WGMMA_FENCE();                                           \
+    MULTIPLY_HALF(p, 1, 0);                                  \
+    WGMMA_COMMIT();                                          \
+    NEXT_SLOT();                                             \
+    YOUR_TURN();                                             \
+    if (v == 0) BAR_WAIT(scales_full + 8 * stage, stage_parity); \
+    READ_SCALES(v);                                          \
+    WGMMA_WAIT(1);                                           \
+    if (lane == 0) BAR_ARRIVE(empty + 8 * s0);               \
+    WGMMA_WAIT(0);                                           \
+    if (lane == 0) BAR_ARRIVE(empty + 8 * s1);               \
+    PROMOTE(v, p);                                           \
+  }
 
 __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void gemm_wgmma_f16(GEMM_ARGS)
 {
@@ -187,9 +231,11 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void gemm_wgmma_f1
       const uint part = t / tiles, first = blocks * part / SPLIT_K, end = blocks * (part + 1) / SPLIT_K;
       tile_at(t - part * tiles, m_tiles, n_tiles, &tm, &tn);
       __global const uchar *tokens = a + a_at * 2 + (ulong)(tm * (TOKENS / 64)) * blocks * 16384u;
-      __global const uchar *b_here = B_OF(OF_TILE_OF_TOKENS(tm));
+      const dealt_tile here = OF_TILE_OF_TOKENS(tm);
+      const uint products = products_of(here);
+      __global const uchar *b_here = B_OF(here);
       for (uint kb = first; kb < end; ++kb) {
-        UNROLL for (uint u = 0; u < TOKENS / 64; ++u) {
+        UNROLL for (uint u = 0; u < TOKENS / 64; ++u) if (u < products) {
           BAR_WAIT(empty + 8 * slot, parity);
           uint bar = full + 8 * slot;
           BAR_ARRIVE_EXPECT(bar, SLOT_BYTES);
@@ -204,7 +250,7 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void gemm_wgmma_f1
         if (AHEAD > 0 && kb + AHEAD < end) {
           const uint p = kb + AHEAD;
           if (((kb ^ tn) & (share_a - 1)) == 0)
-            UNROLL for (uint u = 0; u < TOKENS / 64; ++u) BULK_PREFETCH(tokens + ((ulong)u * blocks + p) * 16384u, 16384u);
+            UNROLL for (uint u = 0; u < TOKENS / 64; ++u) if (u < products) BULK_PREFETCH(tokens + ((ulong)u * blocks + p) * 16384u, 16384u);
           if (((kb ^ tm) & (share_b - 1)) == 0) {
             BULK_PREFETCH(b_here + ((ulong)(tn * 2) * blocks + p) * 8192u, 8192u);
             BULK_PREFETCH(b_here + ((ulong)(tn * 2 + 1) * blocks + p) * 8192u, 8192u);
@@ -244,7 +290,7 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void gemm_wgmma_f1
       DECODE4(w[4 * i], w[4 * i + 2], raw[i]);
       DECODE4(w[4 * i + 1], w[4 * i + 3], raw[8 + i]);
     }
-    const uint d_m = (uint)here.first, d_end = (uint)here.end, d_n = tn * 128u;
+    const uint d_m = (uint)here.first, d_end = (uint)here.end, d_n = tn * 128u, products = products_of(here);
 #if BIAS_TYPE != 0
     const ulong bias_here = bias_at + (ulong)here.matrix * (ulong)n;
 #endif
@@ -273,37 +319,14 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void gemm_wgmma_f1
     LOAD_F(next_sw1, pc + 2);
 #endif
     LOAD_RAW(pb);
-#define READ_SCALES(V) \
-    UNROLL for (int i_ = 0; i_ < 4; ++i_) LOCAL_F4(q[4 * i_], q[4 * i_ + 1], q[4 * i_ + 2], q[4 * i_ + 3], stage_at + (V) * 320u + i_ * 16u)
-#define PROMOTE(V, P) UNROLL for (int j = 0; j < 8; ++j) ADD_SCALED((sum[V] + 4 * j), ((P) + 4 * j), q[2 * j], q[2 * j + 1])
     const uint stage_at = scales + stage * (STAGE_FLOATS * 4u) + tl * 80u;
-    UNROLL for (int v = 0; v < PRODUCTS; ++v) {
-      float q[16];
-      const uint s0 = slot;
-#if IN_TURN
-      BAR_NAMED(2 + group, 256);
+#ifdef GROUPED
+    if (products < PRODUCTS) {
+      MULTIPLY_AND_ADD((uint)v < products);
+    } else
 #endif
-      BAR_WAIT(full + 8 * slot, parity);
-      WGMMA_FENCE();
-      MULTIPLY_HALF(p, 0, 0);
-      WGMMA_COMMIT();
-      NEXT_SLOT();
-      const uint s1 = slot;
-      BAR_WAIT(full + 8 * slot, parity);
-      WGMMA_FENCE();
-      MULTIPLY_HALF(p, 1, 0);
-      WGMMA_COMMIT();
-      NEXT_SLOT();
-#if IN_TURN
-      BAR_NAMED_ARRIVE(3 - group, 256);
-#endif
-      if (v == 0) BAR_WAIT(scales_full + 8 * stage, stage_parity);
-      READ_SCALES(v);
-      WGMMA_WAIT(1);
-      if (lane == 0) BAR_ARRIVE(empty + 8 * s0);
-      WGMMA_WAIT(0);
-      if (lane == 0) BAR_ARRIVE(empty + 8 * s1);
-      PROMOTE(v, p);
+    {
+      MULTIPLY_AND_ADD(true);
     }
     if (lane == 0) BAR_ARRIVE(scales_empty + 8 * stage);
     if (++stage == STAGES) { stage = 0; stage_parity ^= 1; }

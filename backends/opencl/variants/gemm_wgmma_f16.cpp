@@ -29,6 +29,16 @@ numerics::Size scratch_bytes(const Tuning& t, const Problem& p) {
   return numerics::Size(tiles(t, p, p.m)) * t.at("split_k") * t.at("tile_m") * kTileN * 4;
 }
 
+/// Rounds of whole tiles that the device works. Of a grouped problem only the products of 64 rows that a tile needs
+/// are made, and each matrix has half a product of padding on average.
+double rounds_of(const Tuning& t, const Problem& p, const Features& f) {
+  const double whole = rounds(tiles(t, p, p.m), f);
+  if (!p.uneven || whole <= 3) return whole;
+  const double products = static_cast<double>(p.m) / 64 + 0.5;
+  return products * 64 / t.at("tile_m") * static_cast<double>(numerics::ceil_div(p.n, kTileN)) / f.compute_units +
+         0.5;
+}
+
 Tuning rule_of_thumb(const Features& f, const Problem& p) {
   Tuning t{{"tile_m", 256}, {"split_k", 1}, {"rows_together", 8}, {"ahead", 2}};
   if (p.m <= 64) {
@@ -39,7 +49,7 @@ Tuning rule_of_thumb(const Features& f, const Problem& p) {
     // Half as high takes 0.55 of the time, and less where the last round is better filled.
     Tuning half = t;
     half["tile_m"] = 128;
-    if (0.55 * rounds(tiles(half, p, p.m), f) < rounds(tiles(t, p, p.m), f)) t = half;
+    if (0.55 * rounds_of(half, p, f) < rounds_of(t, p, f)) t = half;
   }
   // K in parts where tiles do not fill the device, each of four K blocks at least.
   const std::int64_t blocks = numerics::ceil_div(p.k, std::int64_t{128});
@@ -52,7 +62,8 @@ Tuning rule_of_thumb(const Features& f, const Problem& p) {
 
 double estimate_ns(const Tuning& t, const Problem& p, const Features& f) {
   // A tile of 128 columns takes 1.6 cycles a row and 1 k in 128 * 128 (docs/performance/h200.md).
-  const double in_rounds = rounds(tiles(t, p, p.m) * t.at("split_k"), f) / t.at("split_k");
+  const double in_rounds =
+      t.at("split_k") == 1 ? rounds_of(t, p, f) : rounds(tiles(t, p, p.m) * t.at("split_k"), f) / t.at("split_k");
   const double cycles = in_rounds * t.at("tile_m") * static_cast<double>(p.k) * 0.085;
   const double multiply = 1e9 * cycles / f.clock_hz;
   return std::max(multiply, streaming_ns(p) * (p.m <= 64 ? 1.3 : 1.9));
