@@ -54,16 +54,44 @@ if [ -x "$build/bin/ironcl_opencl_test" ]; then
 fi
 
 shift $(($# < 3 ? $# : 3))
-# On a GPU both accuracy classes side by side; activations as bf16 and quantised in the plan; weights rotate past the caches.
+# Shapes that fill a GPU and shapes that only stream weights, M of each: quantised in the plan from bf16, and codes given (which the plan packs);
+# weights rotate past the caches, so every call reads them cold. Both accuracy classes; and the kernel that needs no vendor's feature.
+rows=(
+  "4096x4096 1,16,64,128,4096"
+  "7168x16384 1,16,64,128,4096"
+  "24576x1536 4096"
+  "2112x7168 4096"
+  "4096x7168 512,4096"
+)
 shapes=4096x4096,7168x16384,24576x1536,2112x7168
+bench() { # DEVICE NAME ARGUMENT...
+  local device=$1 file=$out/bench-${1/:/-}-$2 rc=0 row status
+  shift 2
+  : >"$file.txt"
+  for row in "${rows[@]}"; do
+    "$ironcl" bench --device "$device" --shape "${row% *}" --m "${row#* }" --out-dtype bf16 --min-ms 20 "$@" --csv "$file-${row% *}.csv" >>"$file.txt" 2>&1
+    status=$?
+    [ "$status" -eq 0 ] || rc=$status
+  done
+  summary+=("bench $(basename "$file"): exit $rc" "$(cat "$file.txt")")
+}
 for device in $("$ironcl" devices --json | grep -oE '"uri": *"opencl:[0-9]+"' | cut -d'"' -f4); do
-  of=4096x4096,7168x2048 batches=1,16,128,1024 classes=f32
-  if "$ironcl" devices | grep -qE "^$device +gpu"; then of=$shapes batches=1,16,64,128,512,4096 classes="f32 tensor14"; fi
-  for accuracy in $classes; do
-    rows=$out/bench-${device/:/-}-$accuracy
-    "$ironcl" bench --device "$device" --accuracy "$accuracy" --shape "$of" --m "$batches" --x-dtype bf16 --out-dtype bf16 \
-      --min-ms 20 --csv "$rows.csv" >"$rows.txt" 2>&1
-    summary+=("bench $device $accuracy: exit $?" "$(cat "$rows.txt")")
+  if ! "$ironcl" devices | grep -qE "^$device +gpu"; then
+    file=$out/bench-${device/:/-}
+    "$ironcl" bench --device "$device" --shape 4096x4096,7168x2048 --m 1,16,128,1024 --min-ms 20 --csv "$file.csv" >"$file.txt" 2>&1
+    summary+=("bench $device: exit $?" "$(cat "$file.txt")")
+    continue
+  fi
+  for x in bf16 e4m3fn; do
+    for accuracy in f32 tensor14; do bench "$device" "$accuracy-$x" --accuracy "$accuracy" --x-dtype "$x"; done
+  done
+  bench "$device" portable --x-dtype bf16 --opt variant=gemm_tiled
+  # Many matrices in one product, beside a dense one of as many rows.
+  [ -x "$build/bin/ironcl_experts" ] || continue
+  for accuracy in f32 tensor14; do
+    "$build/bin/ironcl_experts" --device "${device#opencl:}" --accuracy "$accuracy" --product 4,8192,4096,7168 --product 8,4096,4096,7168 \
+      --product 32,1024,4096,7168 --product 32,192,4096,7168 >"$out/grouped-${device/:/-}-$accuracy.txt" 2>&1
+    summary+=("grouped products, class $accuracy: exit $?" "$(cat "$out/grouped-${device/:/-}-$accuracy.txt")")
   done
 done
 # Kernels alone and whole plans, both classes, with the L2 cold; the peers in the same run, where there is PyTorch with a GPU. One table of both.

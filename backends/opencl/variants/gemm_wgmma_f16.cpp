@@ -33,7 +33,7 @@ numerics::Size scratch_bytes(const Tuning& t, const Problem& p) {
 /// are made, and each matrix has half a product of padding on average.
 double rounds_of(const Tuning& t, const Problem& p, const Features& f) {
   const double whole = rounds(tiles(t, p, p.m), f);
-  if (!p.uneven || whole <= 3) return whole;
+  if (p.load == 0 || whole <= 3) return whole;
   const double products = static_cast<double>(p.m) / 64 + 0.5;
   return products * 64 / t.at("tile_m") * static_cast<double>(numerics::ceil_div(p.n, kTileN)) / f.compute_units +
          0.5;
