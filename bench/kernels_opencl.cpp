@@ -50,7 +50,10 @@ int run(const std::vector<std::string>& arguments) {
     return 2;
   }
   const std::int64_t m = std::stoll(arguments[0]), n = std::stoll(arguments[1]), k = std::stoll(arguments[2]);
-  const auto maker = opencl::make_backend({}, nullptr);
+  opencl::Config config;
+  config.trial_program = IRONCL_TRIAL_PROGRAM;
+  config.kernel_dir = std::getenv("IRONCL_CL_DIR") != nullptr ? std::getenv("IRONCL_CL_DIR") : "";
+  const auto maker = opencl::make_backend(config, nullptr);
   const auto devices = maker->devices();
   const auto found = std::find_if(devices.begin(), devices.end(),
                                   [](const auto& d) { return d->props().type == backend::DeviceType::cpu; });

@@ -2,7 +2,7 @@
 // a_tiles.cl: how tiles of A lie, for the kernels that make them: quantize_tiles.cl and pack_a.cl.
 // TILE_FORM 1: f32, a tile of TILE rows through all of k; in it, each 16 k of a row side by side: element (i, k) of tile t at
 //              (t * k_pad + k - k % 16) * TILE + i * 16 + k % 16.
-// TILE_FORM 3: bf16, for gemm_amx.cl: the tiles of a K group lie together, so that a block of rows is one stretch of memory (rows
+// TILE_FORM 3: bf16, for gemm_amx.cl and gemm_bf16.cl: the tiles of a K group lie together, so that a block of rows is one stretch of memory (rows
 //              whose distance is a power of two would share a few sets of the caches). RUN k of a row side by side: element (i, k) at
 //              (((k / GROUP) * tiles + t) * GROUP + k % GROUP - k % RUN) * TILE + i * RUN + k % RUN, RUN 32; k_pad a multiple of GROUP.
 // TILE_FORM 7: int8, the same with RUN 64, or GROUP where that is less.

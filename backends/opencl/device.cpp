@@ -36,10 +36,19 @@ Device::Device(const cl::Platform& platform, const cl::Device& device, const Con
   context_->trials = make_trials(*context_, log);
   guarded("opening an OpenCL device", [&] {
     context_->features = query_features(platform, device);
-    context_->features.amx_why_not = context_->features.type != backend::DeviceType::cpu
-                                         ? "the device is no processor"
+    const bool is_cpu = context_->features.type == backend::DeviceType::cpu;
+    context_->features.amx_why_not = !is_cpu       ? "the device is no processor"
                                      : !config.amx ? "tiles (AMX) are switched off"
                                                    : why_no_tiles();
+    context_->features.dot_products_why_not =
+        !is_cpu               ? "the device is no processor"
+        : !config.avx512_bf16 ? "dot products of bf16 and bytes (AVX512-BF16, VNNI) are switched off"
+                              : why_no_dot_products();
+    if (context_->features.dot_products_why_not.empty()) {
+      const DotProductRates rates = dot_product_rates();
+      context_->features.dot_products_of_bf16 = rates.bf16;
+      context_->features.dot_products_of_bytes = rates.bytes;
+    }
     context_->context = imported_ ? imported : cl::Context(device);
     context_->builder = std::make_unique<ProgramBuilder>(config, log, context_->context, device);
   });

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backends/opencl/matrix_unit.h"
 
+#include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstdint>
 #include <cstring>
 
@@ -31,10 +33,21 @@ Registers cpuid(unsigned leaf, unsigned subleaf) {
 
 // Leaf 7, register d.
 constexpr unsigned kBf16 = 1u << 22, kTile = 1u << 24, kInt8 = 1u << 25;
+// Leaf 7, register c; of its subleaf 1, register a.
+constexpr unsigned kPermutesBytes = 1u << 1, kDotsOfBytes = 1u << 11, kDotsOfBf16 = 1u << 5;
 constexpr unsigned kSavesState = 1u << 27;  // Leaf 1, register c: OSXSAVE.
 constexpr unsigned kTileState = 3u << 17;   // XCR0: configuration and data of tiles.
+constexpr unsigned kVectorState = 7u << 5;  // XCR0: masks and vectors of 512 bits.
 constexpr long kAskForState = 0x1023;       // ARCH_REQ_XCOMP_PERM
 constexpr long kTileData = 18;              // XFEATURE_XTILE_DATA
+
+/// Whether the system keeps all of this state.
+bool system_keeps(unsigned state) {
+  if ((cpuid(1, 0).c & kSavesState) == 0) return false;
+  std::uint32_t low = 0, high = 0;
+  __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+  return (low & state) == state;
+}
 
 }  // namespace
 
@@ -42,10 +55,16 @@ std::string why_no_tiles() {
   const unsigned has = cpuid(7, 0).d;
   if ((has & kTile) == 0) return "the processor has no tiles (AMX), or a virtual machine hides them";
   if ((has & kBf16) == 0 || (has & kInt8) == 0) return "the processor's tiles do not multiply both bf16 and int8";
-  if ((cpuid(1, 0).c & kSavesState) == 0) return "the system does not save the processor's extended state";
-  std::uint32_t low = 0, high = 0;
-  __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
-  if ((low & kTileState) != kTileState) return "the system does not keep the state of tiles";
+  if (!system_keeps(kTileState)) return "the system does not keep the state of tiles";
+  return {};
+}
+
+std::string why_no_dot_products() {
+  const unsigned has = cpuid(7, 0).c;
+  if ((cpuid(7, 1).a & kDotsOfBf16) == 0 || (has & kDotsOfBytes) == 0 || (has & kPermutesBytes) == 0)
+    return "the processor has no dot products of bf16 and bytes (AVX512-BF16, VNNI, VBMI), or a virtual machine "
+           "hides them";
+  if (!system_keeps(kVectorState)) return "the system does not keep the state of vectors of 512 bits";
   return {};
 }
 
@@ -54,16 +73,71 @@ std::string ask_for_tiles() {
   return std::string("the system does not let this process use tiles (arch_prctl: ") + std::strerror(errno) + ")";
 }
 
+namespace {
+
+// Twelve sums hide the latency of an instruction. The compiler knows these registers by the names of their lower
+// parts.
+#define IRONCL_SUM(instruction, i) instruction " %%zmm15, %%zmm14, %%zmm" #i "\n\t"
+#define IRONCL_SUMS(instruction) \
+  IRONCL_SUM(instruction, 0)     \
+  IRONCL_SUM(instruction, 1)     \
+  IRONCL_SUM(instruction, 2)     \
+  IRONCL_SUM(instruction, 3)     \
+  IRONCL_SUM(instruction, 4)     \
+  IRONCL_SUM(instruction, 5)     \
+  IRONCL_SUM(instruction, 6)     \
+  IRONCL_SUM(instruction, 7)     \
+  IRONCL_SUM(instruction, 8)     \
+  IRONCL_SUM(instruction, 9) IRONCL_SUM(instruction, 10) IRONCL_SUM(instruction, 11)
+#define IRONCL_LOOP(name, instruction)                                                                            \
+  void name(long count) {                                                                                         \
+    __asm__ volatile(                                                                                             \
+        "vpxord %%zmm14, %%zmm14, %%zmm14\n\tvpxord %%zmm15, %%zmm15, %%zmm15\n"                                  \
+        "1:\n\t" IRONCL_SUMS(instruction) "dec %0\n\tjnz 1b\n\tvzeroupper"                                        \
+        : "+r"(count)                                                                                             \
+        :                                                                                                         \
+        : "cc", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11", \
+          "xmm14", "xmm15");                                                                                      \
+  }
+IRONCL_LOOP(f32_multiply_adds, "vfmadd231ps")
+IRONCL_LOOP(dot_products_of_bf16, "vdpbf16ps")
+IRONCL_LOOP(dot_products_of_bytes, "vpdpbusd")
+#undef IRONCL_LOOP
+#undef IRONCL_SUMS
+#undef IRONCL_SUM
+
+}  // namespace
+
+DotProductRates dot_product_rates() {
+  static const DotProductRates rates = [] {
+    // The least of many short times, in turns: nobody disturbs all of them, and clocks are the same.
+    using Clock = std::chrono::steady_clock;
+    void (*const loops[])(long) = {f32_multiply_adds, dot_products_of_bf16, dot_products_of_bytes};
+    double least[] = {1, 1, 1};
+    for (int round = 0; round < 8; ++round) {
+      for (int i = 0; i < 3; ++i) {
+        const auto start = Clock::now();
+        loops[i](300);
+        least[i] = std::min(least[i], std::chrono::duration<double>(Clock::now() - start).count());
+      }
+    }
+    return DotProductRates{least[0] / least[1], least[0] / least[2]};
+  }();
+  return rates;
+}
+
 std::string processor_identity() {
-  const Registers maker = cpuid(0, 0), model = cpuid(1, 0), features = cpuid(7, 0);
+  const Registers maker = cpuid(0, 0), model = cpuid(1, 0), features = cpuid(7, 0), more = cpuid(7, 1);
   std::string text;
-  for (const unsigned part : {maker.b, maker.d, maker.c, model.a, features.b, features.c, features.d})
+  for (const unsigned part : {maker.b, maker.d, maker.c, model.a, features.b, features.c, features.d, more.a})
     text += std::to_string(part) + " ";
   return text;
 }
 #else
 std::string why_no_tiles() { return "tiles are for x86 with Linux"; }
 std::string ask_for_tiles() { return why_no_tiles(); }
+std::string why_no_dot_products() { return "dot products of bf16 and bytes are for x86 with Linux"; }
+DotProductRates dot_product_rates() { return {}; }
 std::string processor_identity() { return {}; }
 #endif
 

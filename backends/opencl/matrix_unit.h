@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tile instructions of x86 (AMX): whether the CPU says that it has them, and the system's leave to use them.
+// What multiplies narrow types on x86: the tile instructions (AMX), with the system's leave to use them, and the dot
+// products on vectors of 512 bits (AVX512-BF16, VNNI). Whether the CPU says that it has them.
 #pragma once
 
 #include <string>
@@ -16,7 +17,21 @@ std::string why_no_tiles();
 /// well.
 std::string ask_for_tiles();
 
-/// Maker, family, model and stepping of the processor, and what it says of tiles: what an answer about it depends on.
+/// Why no trial of dot products is worth while on this processor; empty where one is: CPUID names those of bf16 and of
+/// bytes and the permutation of bytes that feeds them, and the system keeps the vectors' state.
+std::string why_no_dot_products();
+
+/// How many instructions of 512 bits a core does while it does one multiply-add of f32 of that width.
+struct DotProductRates {
+  double bf16 = 1;   ///< VDPBF16PS: 1 on AMD's Zen 4, a quarter on Intel's Sapphire Rapids, which has tiles for it.
+  double bytes = 1;  ///< VPDPBUSD.
+};
+
+/// Measured the first time it is asked, in some tens of microseconds. Only where why_no_dot_products() is empty.
+DotProductRates dot_product_rates();
+
+/// Maker, family, model and stepping of the processor, and what it says of these units: what an answer about it depends
+/// on.
 std::string processor_identity();
 
 }  // namespace ironcl::opencl

@@ -262,6 +262,8 @@ std::string to_json(const Features& f) {
       {"half_vectors", f.half_vectors},
       {"min_vector_width", f.min_vector_width},
       {"cache_builtins", f.cache_builtins},
+      {"dot_products_of_bf16", f.dot_products_of_bf16},
+      {"dot_products_of_bytes", f.dot_products_of_bytes},
       {"extensions", f.extensions},
   };
   return boost::json::serialize(object);

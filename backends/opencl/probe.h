@@ -43,6 +43,10 @@ struct Features {
 
   /// Why the tile instructions of x86 (AMX) are not worth a trial; empty where they are: matrix_unit.h.
   std::string amx_why_not = "this was not asked";
+  /// The same for the dot products of bf16 and bytes (AVX512-BF16, VNNI).
+  std::string dot_products_why_not = "this was not asked";
+  /// Of those, instructions a multiply-add of f32 of the same width: matrix_unit.h.
+  double dot_products_of_bf16 = 1, dot_products_of_bytes = 1;
 
   /// What stays near a core: no less than its local memory, and a second cache as large as any CPU has.
   std::uint64_t near_bytes() const noexcept {

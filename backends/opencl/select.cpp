@@ -201,6 +201,7 @@ void take_rule_of_thumb(const Ground& ground, const GemmDesc& desc, Choice& choi
         refused_lacks_more = lacks_more;
         refused = &variant;
         refused_ns = ns;
+        refused_lacks_more = lacks_more;
       }
       continue;
     }

@@ -64,6 +64,7 @@ Defines device_defines(const Features& f) {
   if (f.cache_builtins) defines["CACHE_BUILTINS"] = "1";
   if (f.ptx_sm_90) defines["PTX_SM_90"] = "1";
   if (f.amx_why_not.empty()) defines["AMX"] = "1";
+  if (f.dot_products_why_not.empty()) defines["DOT_PRODUCTS"] = "1";
   return defines;
 }
 

@@ -70,14 +70,15 @@ std::string trial_program() {
 }
 
 std::unique_ptr<ironcl::backend::Backend> make_backend(const Options& options, ironcl::backend::Log* log) {
-  ironcl::adapter::check_option_names(options,
-                                      {"amx", "cache_dir", "cl_dir", "print_config", "profiling", "tuned_dir"});
+  ironcl::adapter::check_option_names(
+      options, {"amx", "avx512_bf16", "cache_dir", "cl_dir", "print_config", "profiling", "tuned_dir"});
   ironcl::opencl::Config config;
   config.cache_dir = cache_dir(options);
   config.kernel_dir = setting(options, "cl_dir", "IRONCL_CL_DIR").value_or("");
   config.print_config = flag(options, "print_config", "IRONCL_PRINT_CONFIG");
   config.amx = flag(options, "amx", "IRONCL_OPENCL_AMX", true);
   config.profiling = flag(options, "profiling", "IRONCL_OPENCL_PROFILING", true);
+  config.avx512_bf16 = flag(options, "avx512_bf16", "IRONCL_OPENCL_AVX512_BF16", true);
   config.trial_program = trial_program();
   config.tuned = tuned_tables(setting(options, "tuned_dir", "IRONCL_TUNED_DIR").value_or(""), log);
   return ironcl::opencl::make_backend(config, log);

@@ -95,17 +95,24 @@ TEST(RealDevices, RunWritesTheNumbersOfTheModel) {
   for (std::size_t i = 0; i < got.size(); ++i) ASSERT_NEAR(got[i], want[i], 1e-5 * (1 + std::abs(want[i]))) << i;
 }
 
-TEST(RealDevices, TilesOfACpuAreSwitchedOffByTheEnvironment) {
-  const std::vector<std::string> words{"bench", "--device", "opencl:cpu", "--shape",          "128x256",
-                                       "--m",   "64",       "--opt",      "variant=gemm_amx", "--runs",
-                                       "1",     "--min-ms", "0",          "--warm-up-ms",     "0"};
-  const Outcome off = ironcl_command(words, Plugins::real, {{"IRONCL_OPENCL_AMX", "0"}});
-  if (off.err.find("no such device") != std::string::npos) GTEST_SKIP() << off.err;
-  EXPECT_TRUE(contains(off.out, "tiles (AMX) are switched off"));
-  const Outcome usual = ironcl_command(words, Plugins::real, {{"IRONCL_OPENCL_AMX", "1"}});
-  EXPECT_EQ(usual.out.find("switched off"), std::string::npos) << usual.out;
-  const Outcome slip = ironcl_command({"plugins"}, Plugins::real, {{"IRONCL_OPENCL_AMX", "maybe"}});
-  EXPECT_TRUE(contains(slip.out, "IRONCL_OPENCL_AMX) is \"maybe\", expected 0 or 1"));
+TEST(RealDevices, UnitsOfACpuAreSwitchedOffByTheEnvironment) {
+  struct Unit {
+    std::string variant, name, what;
+  };
+  for (const auto& [variant, name, what] :
+       {Unit{"gemm_amx", "IRONCL_OPENCL_AMX", "tiles (AMX)"},
+        Unit{"gemm_bf16", "IRONCL_OPENCL_AVX512_BF16", "dot products of bf16 and bytes (AVX512-BF16, VNNI)"}}) {
+    const std::vector<std::string> words{
+        "bench",  "--device", "opencl:cpu", "--shape", "128x256",      "--m", "64", "--opt", "variant=" + variant,
+        "--runs", "1",        "--min-ms",   "0",       "--warm-up-ms", "0"};
+    const Outcome off = ironcl_command(words, Plugins::real, {{name, "0"}});
+    if (off.err.find("no such device") != std::string::npos) GTEST_SKIP() << off.err;
+    EXPECT_TRUE(contains(off.out, what + " are switched off"));
+    const Outcome usual = ironcl_command(words, Plugins::real, {{name, "1"}});
+    EXPECT_EQ(usual.out.find("switched off"), std::string::npos) << usual.out;
+    const Outcome slip = ironcl_command({"plugins"}, Plugins::real, {{name, "maybe"}});
+    EXPECT_TRUE(contains(slip.out, name + ") is \"maybe\", expected 0 or 1"));
+  }
 }
 
 TEST(RealDevices, AutoNeverChoosesTheModel) {

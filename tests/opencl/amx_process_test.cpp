@@ -3,7 +3,7 @@
 // other code in the same process that uses tiles too. Next door: amx_test.cpp.
 #include "backends/opencl/matrix_unit.h"
 #include "backends/opencl/trial.h"
-#include "tests/opencl/harness.h"
+#include "tests/opencl/trials.h"
 
 #if defined(__x86_64__) && defined(__linux__)
 #include <cpuid.h>
@@ -18,7 +18,6 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <boost/json.hpp>
 #include <cerrno>
 #include <cstddef>
 #include <cstdlib>
@@ -31,17 +30,6 @@ namespace {
 
 constexpr long kAskForState = 0x1023;  // ARCH_REQ_XCOMP_PERM
 constexpr long kSwitchCpuid = 0x1012;  // ARCH_SET_CPUID
-
-std::shared_ptr<backend::Device> cpu_of(const Made& made) {
-  for (const auto& device : made.devices)
-    if (device->props().type == backend::DeviceType::cpu) return device;
-  return nullptr;
-}
-
-std::string trial_of(backend::Device& device) {
-  const auto features = boost::json::parse(device.query("features", nullptr)).as_object();
-  return std::string(features.at("trials").at("gemm_amx").as_string());
-}
 
 Config config_with_trials() {
   Config config;
@@ -97,7 +85,8 @@ TEST(OpenClAmxProcess, DISABLED_BehindTheFilter) {
   const Made made = make(config);
   const auto device = cpu_of(made);
   ASSERT_NE(device, nullptr);
-  EXPECT_NE(trial_of(*device).find("does not let this process use tiles"), std::string::npos) << trial_of(*device);
+  EXPECT_NE(trial_of(*device, "gemm_amx").find("does not let this process use tiles"), std::string::npos)
+      << trial_of(*device, "gemm_amx");
   EXPECT_NE(run_a_product(*device, 1), "gemm_amx");
 }
 
@@ -115,7 +104,7 @@ TEST(OpenClAmxProcess, ASandboxThatDeniesTilesIsNoObstacleAndNoMemory) {
     const Made made = make(config);
     const auto device = cpu_of(made);
     ASSERT_NE(device, nullptr);
-    EXPECT_EQ(trial_of(*device).find("does not let"), std::string::npos) << trial_of(*device);
+    EXPECT_EQ(trial_of(*device, "gemm_amx").find("does not let"), std::string::npos) << trial_of(*device, "gemm_amx");
   }
   std::error_code ignored;
   std::filesystem::remove_all(cache, ignored);
@@ -152,7 +141,7 @@ TEST(OpenClAmxProcess, AHiddenUnitIsNotTried) {
   config.trial_program = "/is/not/there";  // Would be said if it were asked.
   const Made made = make(config);
   const auto device = cpu_of(made);
-  const std::string trial = device != nullptr ? trial_of(*device) : why;
+  const std::string trial = device != nullptr ? trial_of(*device, "gemm_amx") : why;
   const std::string variant = device != nullptr ? run_a_product(*device, 2) : "";
   syscall(SYS_arch_prctl, kSwitchCpuid, 1);
   sigaction(SIGSEGV, &before, nullptr);
@@ -211,7 +200,7 @@ TEST(OpenClAmxProcess, AnotherLibraryUsesTilesAtTheSameTime) {
     const Made made = make(config_with_trials());  // The device and its trial come after them.
     const auto device = cpu_of(made);
     if (device != nullptr) {
-      const bool tiles = trial_of(*device) == "right";
+      const bool tiles = trial_of(*device, "gemm_amx") == "right";
       for (std::uint32_t seed = 10; seed < 15; ++seed) {
         const int before = made_by_strangers;
         EXPECT_EQ(run_a_product(*device, seed) == "gemm_amx", tiles);

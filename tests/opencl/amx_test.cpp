@@ -4,7 +4,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <boost/json.hpp>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
@@ -12,7 +11,7 @@
 #include "backends/opencl/device.h"
 #include "backends/opencl/matrix_unit.h"
 #include "backends/opencl/trial.h"
-#include "tests/opencl/harness.h"
+#include "tests/opencl/trials.h"
 
 namespace ironcl::opencl::testing {
 namespace {
@@ -42,16 +41,6 @@ class OpenClAmx : public ::testing::Test {
   std::filesystem::path dir_;
 };
 
-std::string trial_of(backend::Device& device) {
-  const auto features = boost::json::parse(device.query("features", nullptr)).as_object();
-  return std::string(features.at("trials").at("gemm_amx").as_string());
-}
-
-std::string choice_of(backend::Device& device, const Case& c) {
-  const backend::GemmDesc desc = c.desc();
-  return std::string(boost::json::parse(device.query("choice", &desc)).at("variant").as_string());
-}
-
 /// The first CPU of a backend made with `config`, where a trial of tiles is worth while; null elsewhere.
 std::shared_ptr<backend::Device> cpu_with_tiles(const Made& made) {
   for (const auto& device : made.devices) {
@@ -62,7 +51,7 @@ std::shared_ptr<backend::Device> cpu_with_tiles(const Made& made) {
 
 /// The device works, without tiles, and says why.
 void expect_as_before(backend::Device& device, const std::string& why) {
-  EXPECT_NE(trial_of(device).find(why), std::string::npos) << trial_of(device);
+  EXPECT_NE(trial_of(device, "gemm_amx").find(why), std::string::npos) << trial_of(device, "gemm_amx");
   Case c{70, 200, 300};
   EXPECT_NE(choice_of(device, c), "gemm_amx");
   expect_right(run(device, c, make_data(c)), c, device.props().name);
@@ -115,15 +104,15 @@ TEST_F(OpenClAmx, AnAnswerIsKeptAndWhatComesFromOutsideIsNot) {
     const Made made = make(config);
     const auto device = cpu_with_tiles(made);
     if (device == nullptr) GTEST_SKIP() << "no processor with tiles: " << why_no_tiles();
-    EXPECT_NE(trial_of(*device).find("did not end"), std::string::npos);
+    EXPECT_NE(trial_of(*device, "gemm_amx").find("did not end"), std::string::npos);
   }
   config.trial_seconds = 60;
   config.trial_program = program("kill -INT $$");  // A Ctrl-C reaches it too.
-  EXPECT_NE(trial_of(*cpu_with_tiles(make(config))).find("signal 2"), std::string::npos);
+  EXPECT_NE(trial_of(*cpu_with_tiles(make(config)), "gemm_amx").find("signal 2"), std::string::npos);
   config.trial_program = program("kill -SEGV $$");
-  EXPECT_NE(trial_of(*cpu_with_tiles(make(config))).find("signal 11"), std::string::npos);
+  EXPECT_NE(trial_of(*cpu_with_tiles(make(config)), "gemm_amx").find("signal 11"), std::string::npos);
   config.trial_program = dir_ / "is_not_there";
-  EXPECT_NE(trial_of(*cpu_with_tiles(make(config))).find("signal 11"), std::string::npos);
+  EXPECT_NE(trial_of(*cpu_with_tiles(make(config)), "gemm_amx").find("signal 11"), std::string::npos);
 }
 
 TEST_F(OpenClAmx, APermissionThatIsDeniedIsARefusal) {
@@ -140,7 +129,7 @@ TEST_F(OpenClAmx, APermissionThatIsDeniedIsARefusal) {
 
 TEST_F(OpenClAmx, TheChosenVariantIsRightWhereTheUnitIs) {
   for (const auto& device : devices()) {
-    if (device->props().type != backend::DeviceType::cpu || trial_of(*device) != "right") continue;
+    if (device->props().type != backend::DeviceType::cpu || trial_of(*device, "gemm_amx") != "right") continue;
     std::uint32_t seed = 900;
     for (const auto& [type, group, block_m, block_n] : {std::tuple{DType::e4m3fn, 32, "1", "1"},
                                                         {DType::e4m3fn, 64, "4", "2"},
@@ -172,7 +161,7 @@ TEST_F(OpenClAmx, TheChosenVariantIsRightWhereTheUnitIs) {
 
 TEST_F(OpenClAmx, FloatsAreTakenWhereBf16HoldsThem) {
   for (const auto& device : devices()) {
-    if (device->props().type != backend::DeviceType::cpu || trial_of(*device) != "right") continue;
+    if (device->props().type != backend::DeviceType::cpu || trial_of(*device, "gemm_amx") != "right") continue;
     Case c{40, 100, 200};
     c.a_scale = DType::none;
     c.options = {{"variant", "gemm_amx"}};

@@ -4,8 +4,8 @@
 
 #include "backends/opencl/elements.h"
 #include "backends/opencl/estimate.h"
-#include "backends/opencl/forms/amx_tiles.h"
 #include "backends/opencl/forms/blocked.h"
+#include "backends/opencl/forms/group_tiles.h"
 #include "backends/opencl/matrix_unit.h"
 #include "backends/opencl/variant.h"
 
@@ -109,7 +109,7 @@ Variant gemm_amx() {
   v.block = [](const Tuning& t) { return Shape{kRows * t.at("block_m"), kColumns * t.at("block_n")}; };
   v.weights = [](const Tuning&, const Problem&) { return blocked_form(kPanel, 1, 16); };
   v.activations = [](const Tuning&, const Problem& p) {
-    return amx_tiles_form(element(p.b).integer ? DType::i8 : DType::bf16, p.k_group);
+    return group_tiles_form(kRows, element(p.b).integer ? DType::i8 : DType::bf16, p.k_group);
   };
   v.passes = passes;
   v.rule_of_thumb = rule_of_thumb;

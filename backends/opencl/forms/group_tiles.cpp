@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "backends/opencl/forms/amx_tiles.h"
+#include "backends/opencl/forms/group_tiles.h"
 
 #include "backends/opencl/steps/pack.h"
 #include "backends/opencl/steps/quantize_tiles.h"
@@ -10,14 +10,12 @@ namespace {
 using backend::DType;
 using numerics::Size;
 
-constexpr int kRows = 16;
-
-class AmxTiles final : public ActivationForm {
+class GroupTiles final : public ActivationForm {
  public:
-  AmxTiles(DType element, int k_group) : element_(element), k_group_(k_group) {}
+  GroupTiles(int rows, DType element, int k_group) : rows_(rows), element_(element), k_group_(k_group) {}
 
   std::string name() const override {
-    return "amx_m" + std::to_string(kRows) + "_g" + std::to_string(k_group_) + "_" +
+    return "group_tiles_m" + std::to_string(rows_) + "_g" + std::to_string(k_group_) + "_" +
            std::string(numerics::name_of(element_));
   }
 
@@ -27,17 +25,17 @@ class AmxTiles final : public ActivationForm {
     // One kernel sees the rows of one tile only, and quantises them as often as they are gathered.
     if (making.desc.a_scale.grid.group_rows != 1 || x.gathered) return {};
     const Operand out = book(making);
-    return {quantize_tiles_step(x, out, kRows, element_, false, making), out};
+    return {quantize_tiles_step(x, out, rows_, element_, false, making), out};
   }
 
   Made pack(const Operand& a, const Making& making) const override {
     const Operand out = book(making);
-    return {pack_step({"pack_tiles", kRows, false, element_}, a, out, making), out};
+    return {pack_step({"pack_tiles", rows_, false, element_}, a, out, making), out};
   }
 
  private:
   Operand book(const Making& making) const {
-    const Size k = Size(making.desc.k).padded_to(k_group_), rows = making.rows_in_tiles(kRows);
+    const Size k = Size(making.desc.k).padded_to(k_group_), rows = making.rows_in_tiles(rows_);
     Operand out;
     out.form = name();
     out.element = element_;
@@ -45,17 +43,20 @@ class AmxTiles final : public ActivationForm {
     out.scale = DType::f32;
     out.scale_ld = making.problem.k_groups();
     out.grid = {1, making.problem.k_group};
-    out.data = {Source::workspace, making.booking.book("AMX tiles of A", rows * k * numerics::size_of(element_))};
+    out.data = {Source::workspace, making.booking.book("tiles of A", rows * k * numerics::size_of(element_))};
     out.scales = {Source::workspace, making.booking.book("scales of tiles", rows * out.scale_ld * 4)};
     return out;
   }
 
+  int rows_;
   DType element_;
   int k_group_;
 };
 
 }  // namespace
 
-ActivationFormPtr amx_tiles_form(DType element, int k_group) { return std::make_shared<AmxTiles>(element, k_group); }
+ActivationFormPtr group_tiles_form(int rows, DType element, int k_group) {
+  return std::make_shared<GroupTiles>(rows, element, k_group);
+}
 
 }  // namespace ironcl::opencl

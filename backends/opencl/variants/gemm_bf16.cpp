@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+// Declares cl/gemm_bf16.cl: dot products of bf16 and bytes on vectors of 512 bits, on CPUs that have them.
+#include <algorithm>
+
+#include "backends/opencl/elements.h"
+#include "backends/opencl/estimate.h"
+#include "backends/opencl/forms/blocked.h"
+#include "backends/opencl/forms/group_tiles.h"
+#include "backends/opencl/variant.h"
+
+namespace ironcl::opencl {
+namespace {
+
+using backend::DType;
+using backend::Reason;
+
+const std::vector<int> kBlocksM{1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 15, 16, 20, 24, 32};
+const std::vector<int> kBlocksN{32, 64, 96, 128, 192, 256, 288, 384};
+constexpr int kMostRows = 14;  ///< Of a register tile: 28 of 32 registers are sums.
+
+std::int64_t bytes_of_element(const Problem& p) { return element(p.b).integer ? 1 : 2; }
+
+std::int64_t rows_of_block(const Tuning& t) { return std::int64_t{t.at("block_m")} * t.at("tile_m"); }
+
+std::optional<Refusal> needs(const Features& f, const Problem& p) {
+  if (!f.dot_products_why_not.empty()) return Refusal{Reason::device_feature, f.dot_products_why_not};
+  if (p.a == DType::f32 || p.a == DType::f16) {
+    return Refusal{Reason::dtype, "activations of " + std::string(numerics::name_of(p.a)) +
+                                      " that stay unquantised are not exact in bf16"};
+  }
+  if (element(p.b).integer && !element(p.a).integer) {
+    return Refusal{Reason::dtype,
+                   "dot products of bytes multiply i8 by i8; activations are " + std::string(numerics::name_of(p.a))};
+  }
+  return std::nullopt;
+}
+
+std::uint64_t local_bytes(const Tuning& t, const Problem& p) {
+  return static_cast<std::uint64_t>(64 * p.k_group * bytes_of_element(p) + rows_of_block(t) * t.at("block_n") * 4 +
+                                    256);
+}
+
+std::vector<Pass> passes(const Tuning& t, const Problem& p, const Features&, std::int64_t m) {
+  return {{"gemm_bf16",
+           {static_cast<std::size_t>(numerics::ceil_div(p.n, t.at("block_n"))), row_blocks(p, m, rows_of_block(t))},
+           1}};
+}
+
+// In multiply-adds of a vector; measured on an AMD core of family 25 (docs/performance/cpu.md).
+constexpr double kDecoding = 24;  ///< 64 codes of weights into a slot.
+constexpr double kScaling = 4;    ///< A vector of sums scaled and added to its total.
+
+double estimate_ns(const Tuning& t, const Problem& p, const Features& f) {
+  const std::int64_t tiles = numerics::ceil_div(std::max<std::int64_t>(1, p.m), t.at("tile_m"));
+  const std::int64_t blocks_m = numerics::ceil_div(tiles, t.at("block_m"));
+  const std::int64_t blocks_n = numerics::ceil_div(p.n, t.at("block_n"));
+  const double panels =
+      static_cast<double>(numerics::ceil_div(std::min<std::int64_t>(t.at("block_n"), p.n), std::int64_t{kPanel}));
+  const double rows = static_cast<double>(tiles) / static_cast<double>(blocks_m) * t.at("tile_m");
+  const double k_of_product = 4.0 / static_cast<double>(bytes_of_element(p));
+  // Of a panel of 32 columns, two vectors, and each k.
+  const double rate = bytes_of_element(p) == 1 ? f.dot_products_of_bytes : f.dot_products_of_bf16;
+  const double products = rows * 2 * (1 / (k_of_product * rate) + kScaling / static_cast<double>(p.k_group));
+  const double decoding = kDecoding / 2;
+  // A is read once for each block of columns, two bytes a clock at most: the last cache gives that, memory does not.
+  // Else narrow blocks are best: the codes of a panel are one stream.
+  const bool from_memory = static_cast<double>(p.m) * static_cast<double>(p.k * bytes_of_element(p)) >
+                           0.5 * static_cast<double>(f.cache_bytes);
+  const double reading = from_memory ? 1 + 3.0 / (panels * kPanel) : 1;
+  const double work =
+      rounds(blocks_m * blocks_n, f) * panels * static_cast<double>(p.k) * (products * reading + decoding);
+  return 1e9 * vector_fma_seconds(work, 16, f);
+}
+
+Tuning rule_of_thumb(const Features& f, const Problem& p) {
+  Tuning best;
+  // Tiles as high as registers allow and as equal as can be: 17 rows are two tiles of 9, not 14 and 3.
+  const std::int64_t rows = std::max<std::int64_t>(1, p.m);
+  const std::int64_t tiles = numerics::ceil_div(rows, std::int64_t{kMostRows});
+  best["tile_m"] = static_cast<int>(numerics::ceil_div(rows, tiles));
+  best["block_m"] = 1;
+  best["block_n"] = kBlocksN.front();
+  Tuning candidate = best;
+  double best_ns = estimate_ns(best, p, f);
+  for (const int block_n : kBlocksN) {
+    candidate["block_n"] = block_n;
+    for (const int block_m : kBlocksM) {
+      candidate["block_m"] = block_m;
+      const auto a_bytes = static_cast<std::uint64_t>(rows_of_block(candidate) * p.k_group * bytes_of_element(p));
+      if (local_bytes(candidate, p) > f.local_bytes) break;
+      // The slots, the totals and the rows of A in use and to come stay near a core.
+      if (static_cast<double>(local_bytes(candidate, p) + 2 * a_bytes) > 0.45 * static_cast<double>(f.near_bytes()))
+        break;
+      const double ns = estimate_ns(candidate, p, f);
+      if (ns < best_ns) {
+        best_ns = ns;
+        best = candidate;
+      }
+      if (block_m >= tiles) break;  // Higher ones make the same blocks in more memory.
+    }
+  }
+  return best;
+}
+
+}  // namespace
+
+Variant gemm_bf16() {
+  Variant v;
+  v.name = "gemm_bf16";
+  v.summary =
+      "dot products of bf16 (int8: of bytes) on x86's vectors, decoded panels of B in two slots of local memory";
+  v.tunables = {{"tile_m", 8, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14}, "rows of the register tile"},
+                {"block_m", 16, kBlocksM, "tiles of rows per work-group"},
+                {"block_n", 64, kBlocksN, "columns of D per work-group"}};
+  v.needs = needs;
+  v.trial = Trial{19, 72, 320};
+  v.trial->in_child = true;
+  v.deal = [](const Tuning& t) { return DealtShape{t.at("tile_m"), t.at("block_m")}; };
+  v.local_bytes = local_bytes;
+  v.work_items = [](const Tuning&) -> std::uint64_t { return 1; };
+  v.tile = [](const Tuning& t) { return Shape{t.at("tile_m"), kPanel}; };
+  v.block = [](const Tuning& t) { return Shape{rows_of_block(t), t.at("block_n")}; };
+  v.weights = [](const Tuning&, const Problem&) { return blocked_form(kPanel, 1, 16); };
+  v.activations = [](const Tuning& t, const Problem& p) {
+    return group_tiles_form(t.at("tile_m"), element(p.b).integer ? DType::i8 : DType::bf16, p.k_group);
+  };
+  v.passes = passes;
+  v.rule_of_thumb = rule_of_thumb;
+  v.estimate_ns = estimate_ns;
+  return v;
+}
+
+}  // namespace ironcl::opencl

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+// gemm_bf16.cl: D[m,n] = sum_g sa[m,g] * sb[n,g] * sum_{k in g} A[m,k] * B[n,k] by the dot products of bf16 and of bytes that x86 has on
+// vectors (AVX512-BF16, VNNI), g the K groups of GROUP.
+// One work-item is a work-group and makes BLOCK_M tiles of TILE_M rows by BLOCK_N columns of D.
+//                     BLOCK_N
+//                 +--+--+--+--+     A panel of 32 columns and a K group is decoded into one of two slots of local memory, as pairs of bf16
+//         GROUP   |  |B^T  |  |     (int8: as fours of bytes); the next panel in turn is decoded into the other slot, a share before each
+//        +------+ +--+--+--+--+     tile of rows. A tile of TILE_M x 32 stays in registers through a group, products of bf16 being exact
+// TILE_M |  A   | |  |  D  |  |     and sums f32 (int8: s32); its scaled sums are kept in local memory until the last group is added.
+//        +------+ +--+--+--+--+     Both slots, a tile of A and its totals stay in the first cache.
+// Tunable   default  values       meaning
+// TILE_M    8        1 to 14      rows of the register tile
+// BLOCK_M   16       1 to 32      tiles of rows per work-group
+// BLOCK_N   64       32 to 384    columns of D per work-group
+// Set by the host: those of register_tile.cl; DOT_PRODUCTS: the processor says that it has them (else the file is empty).
+// A_TYPE is 3 (bf16: codes decoded, or floats) or 7.
+// A: tiles of TILE_M rows, as quantize_tiles and pack_tiles make them with TILE_FORM 3 or 7 (a_tiles.cl), with its scales.
+// B: the 32 codes of columns 32 * p on and one k are at (p * k_pad + k) * 32.
+// Local memory: 64 * GROUP * bytes + BLOCK_M * TILE_M * BLOCK_N * 4 + 256 B, bytes 2 (bf16) or 1 (int8): = 49408 B with the defaults.
+// Origin: gemm_panel.cl; bytes by table look-up and by adding 128 after oneDNN's kernels for the same instructions.
+#ifndef TILE_M
+#define TILE_M 8
+#endif
+#include "register_tile.cl"
+
+#ifndef BLOCK_M
+#define BLOCK_M 16
+#endif
+#ifndef BLOCK_N
+#define BLOCK_N 64
+#endif
+#ifdef DOT_PRODUCTS
+#if B_TYPE == TYPE_I8
+#define KIND 2
+#else
+#define KIND 1
+#endif
+#include "dot_products.cl"
+
+#define PANELS (BLOCK_N / PANEL)
+#define ROWS_OF_SLOT (GROUP / K_OF_ROW)
+#define SLOT_ROW PANEL                        // 32-bit elements of a row of a panel.
+#define SLOT (ROWS_OF_SLOT * SLOT_ROW)        // And of a panel.
+// Elements of 32 bits of a row of A that lie side by side: RUN of a_tiles.cl.
+#if KIND == 2 && GROUP < 64
+#define RUN_ELEMENTS 8
+#else
+#define RUN_ELEMENTS 16
+#endif
+#define A_TILE (TILE_M * GROUP / K_OF_ROW)    // Elements of a tile of rows through a K group.
+#define CODES_AHEAD (GROUP * PANEL)
+#define CHUNKS (ROWS_OF_SLOT / RUN_ELEMENTS)
+#define TOTALS_A_CHUNK ((TILE_M * 2 + CHUNKS - 1) / CHUNKS)  // Cache lines.
+#define ROWS_AT_ONCE 4                        // Of a slot: k is padded to four of them.
+
+/// Decodes the rows [first, end) of a panel, a multiple of ROWS_AT_ONCE.
+static inline __attribute__((always_inline)) void decode_panel(__local uint* slot, __local dot_sums* offsets, __global const uchar* codes,
+                                                               int first, int end, code_table table) {
+#if KIND == 2
+  if (first == 0) offsets[0] = offsets[1] = (dot_sums)(0);
+#endif
+  for (int row = first; row < end; row += ROWS_AT_ONCE) {
+    __global const uchar* from = codes + row * (K_OF_ROW * PANEL);
+#pragma unroll
+    for (int i = 0; i < ROWS_AT_ONCE; ++i) decode_row(slot + (row + i) * SLOT_ROW, from + i * (K_OF_ROW * PANEL), table, offsets);
+  }
+}
+
+__kernel __attribute__((reqd_work_group_size(1, 1, 1)))
+#if defined(MIN_VECTOR_WIDTH)
+__attribute__((min_vector_width(512)))
+#endif
+void gemm_bf16(GEMM_ARGS) {
+  __local uint slots[2][SLOT] __attribute__((aligned(64)));
+  __local dot_sums offsets[2][2];
+  __local float totals[BLOCK_M * TILE_M * BLOCK_N] __attribute__((aligned(64)));
+  const code_table table = make_code_table();
+  const int columns = (n + BLOCK_N - 1) / BLOCK_N;
+  EACH_UNIT(columns) {
+#ifdef GROUPED
+    const dealt_block here = block_of(dealt, TILE_M, work, columns);
+    const ulong all_tiles = (ulong)dealt[DEALT_TILES];
+#else
+    // Blocks of rows are as equal as can be, as in gemm_panel.
+    const ulong all_tiles = (ulong)((m + TILE_M - 1) / TILE_M), block = get_group_id(1), blocks = get_num_groups(1);
+    const int of_block = (int)(block * all_tiles / blocks);
+    const dealt_block here = {0, of_block * TILE_M, m, of_block, (int)((block + 1) * all_tiles / blocks) - of_block,
+                              (int)get_group_id(0)};
+    if (here.tiles == 0 || here.column >= columns) return;
+#endif
+    OF_MATRIX(here)
+    const int first_n = here.column * BLOCK_N, first_tile = here.first_tile, tiles = here.tiles;
+    const int panels = min(PANELS, (n - first_n + PANEL - 1) / PANEL);
+    const int groups = (k + GROUP - 1) / GROUP;
+    __global const uchar* block_b = b_here + (ulong)first_n * (ulong)k_pad;
+
+    int turn = 0;
+    decode_panel(slots[0], offsets[0], block_b, 0, min(GROUP, k_pad) / K_OF_ROW, table);
+    for (int group = 0; group < groups; ++group) {
+      const int first_k = group * GROUP;
+      const int length = min(GROUP, k_pad - first_k) / K_OF_ROW;
+      __global const float* scales_b = sb_here + (ulong)(first_k / B_SCALE_COLS) * (ulong)n_pad + (ulong)first_n;
+      __global const uint* group_a =
+          (__global const uint*)(a + a_at * ELEMENT_BYTES) + ((ulong)group * all_tiles + (ulong)first_tile) * A_TILE;
+      __global const float* group_scales = sa + sa_at + ((ulong)first_tile * sa_ld + (ulong)group) * TILE_M;
+      for (int panel = 0; panel < panels; ++panel, ++turn) {
+        // The next panel in turn, of this group or the first of the next, is decoded in shares between the register tiles of this one.
+        const int next_panel = panel + 1 < panels ? panel + 1 : 0, next_k = panel + 1 < panels ? first_k : first_k + GROUP;
+        const int next_length = clamp(k_pad - next_k, 0, GROUP) / K_OF_ROW;
+        const int share = (next_length / ROWS_AT_ONCE + tiles - 1) / tiles * ROWS_AT_ONCE;
+        __global const uchar* next_codes = block_b + ((ulong)next_panel * (ulong)k_pad + (ulong)next_k) * PANEL;
+        __local const uint* slot = slots[turn & 1];
+        __local uint* next_slot = slots[(turn & 1) ^ 1];
+        int decoded = 0;
+        // Its codes come from memory a few lines at a time, between products: a burst of them would fill the core's queue of misses, and
+        // products would wait. What lies behind a panel is the next one.
+        __global const uchar* ahead = next_codes + CODES_AHEAD;
+        const int lines = (CODES_AHEAD / 64 + tiles * CHUNKS - 1) / (tiles * CHUNKS);
+        const float16 scale_0 = vload16(0, scales_b + panel * PANEL), scale_1 = vload16(1, scales_b + panel * PANEL);
+#if KIND == 2
+        const dot_sums first_0 = -offsets[turn & 1][0], first_1 = -offsets[turn & 1][1];
+#else
+        const dot_sums first_0 = (dot_sums)(0), first_1 = (dot_sums)(0);
+#endif
+        __global const uint* next_tile = group_a;
+        __global const float* scales_a = group_scales;
+        __local float* tile_totals = totals + panel * (BLOCK_M * TILE_M * PANEL);
+        for (int tile = 0; tile < tiles; ++tile) {
+          decode_panel(next_slot, offsets[(turn & 1) ^ 1], next_codes, min(decoded, next_length), min(decoded + share, next_length),
+                       table);
+          decoded += share;
+          __global const uint* tile_a = next_tile;
+#define DECLARE(i) dot_sums sum_##i##_0 = first_0, sum_##i##_1 = first_1;
+          EACH_ROW(DECLARE)
+          __local const uint* at_b = slot;
+          for (int chunk = 0; chunk < length; chunk += RUN_ELEMENTS) {
+            for (int i = 0; i < lines; ++i) PREFETCH_FAR(ahead + i * 64);
+            ahead += lines * 64;
+            // What comes next of A, and of the totals a share.
+#define FETCH(i) PREFETCH(tile_a + (TILE_M + i) * RUN_ELEMENTS);
+            EACH_ROW(FETCH)
+            for (int i = 0; i < TOTALS_A_CHUNK; ++i) PREFETCH(tile_totals + (chunk / RUN_ELEMENTS * TOTALS_A_CHUNK + i) * 16);
+            // An end that the compiler cannot count to, so that it adds to pointers and does not index: gemm_stream.cl.
+            __global const uint* end_a = tile_a + min(RUN_ELEMENTS, length - chunk);
+            for (__global const uint* at_a = tile_a; at_a < end_a; ++at_a) {
+              const uint16 b_0 = ((__local const uint16*)at_b)[0], b_1 = ((__local const uint16*)at_b)[1];
+#define MULTIPLY(i)                                             \
+  {                                                             \
+    const uint16 a_##i = (uint16)(at_a[i * RUN_ELEMENTS]);      \
+    sum_##i##_0 = dot_product(sum_##i##_0, b_0, a_##i);         \
+    sum_##i##_1 = dot_product(sum_##i##_1, b_1, a_##i);         \
+  }
+              EACH_ROW(MULTIPLY)
+              at_b += SLOT_ROW;
+            }
+            tile_a += TILE_M * RUN_ELEMENTS;
+          }
+#define SCALED(i, v) (SUMS_AS_FLOATS(sum_##i##_##v) * (float16)(scales_a[i]))
+#define TOTAL(i, v) (((__local float16*)(tile_totals + i * PANEL))[v])
+#define ADD_FIRST(i)                     \
+  TOTAL(i, 0) = SCALED(i, 0) * scale_0; \
+  TOTAL(i, 1) = SCALED(i, 1) * scale_1;
+#define ADD(i)                                                \
+  TOTAL(i, 0) = MUL_ADD(SCALED(i, 0), scale_0, TOTAL(i, 0)); \
+  TOTAL(i, 1) = MUL_ADD(SCALED(i, 1), scale_1, TOTAL(i, 1));
+          if (group == 0) {
+            EACH_ROW(ADD_FIRST)
+          } else {
+            EACH_ROW(ADD)
+          }
+          if (group + 1 == groups) {  // Its way to memory passes while the next tile is multiplied.
+            const int first_row = here.first_row + tile * TILE_M, column = first_n + panel * PANEL;
+            const int rows = min(TILE_M, here.end_row - first_row), end = min(PANEL, n - column);
+            for (int i = 0; i < rows; ++i) {
+              __local const float* from = tile_totals + i * PANEL;
+              int j = 0;
+#if BIAS_TYPE == 0
+              for (; j + 16 <= end; j += 16) {
+                store_elements16(D_TYPE, d, d_at + (ulong)(first_row + i) * ldd + (ulong)(column + j), vload16(0, from + j));
+              }
+#endif
+              for (; j < end; ++j) store_d(d, d_at, ldd, bias, bias_here, first_row + i, column + j, from[j]);
+            }
+          }
+          next_tile += A_TILE;
+          scales_a += sa_ld * TILE_M;
+          tile_totals += PANEL * TILE_M;
+        }
+      }
+    }
+  }
+}
+#endif

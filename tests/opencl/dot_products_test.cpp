@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+// Dot products of bf16 and bytes (AVX512-BF16, VNNI): right where the processor has them, and a device as it was
+// wherever anything stands in the way. What every variant must do, gemm_bf16 among them, is in gemm_test.cpp.
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <limits>
+
+#include "backends/opencl/device.h"
+#include "backends/opencl/matrix_unit.h"
+#include "tests/opencl/trials.h"
+
+namespace ironcl::opencl::testing {
+namespace {
+
+using backend::DType;
+
+/// The device works without the instructions, and says why.
+void expect_as_before(backend::Device& device, const std::string& why) {
+  EXPECT_NE(trial_of(device, "gemm_bf16").find(why), std::string::npos) << trial_of(device, "gemm_bf16");
+  Case c{70, 200, 300};
+  EXPECT_NE(choice_of(device, c), "gemm_bf16");
+  expect_right(run(device, c, make_data(c)), c, device.props().name);
+  c.options = {{"variant", "gemm_bf16"}};
+  const backend::Support asked = device.supports(c.desc());
+  EXPECT_EQ(asked.reason, backend::Reason::device_feature);
+  EXPECT_NE(asked.text.find(why), std::string::npos) << asked.text;
+}
+
+TEST(OpenClDotProducts, SwitchedOffLeavesTheDeviceAsItWas) {
+  if (devices().empty()) GTEST_SKIP() << why_no_devices();
+  Config config;
+  config.trial_program = IRONCL_TRIAL_PROGRAM;
+  config.avx512_bf16 = false;
+  const Made made = make(config);
+  for (const auto& device : made.devices)
+    expect_as_before(*device, device->props().type == backend::DeviceType::cpu ? "are switched off" : "no processor");
+}
+
+TEST(OpenClDotProducts, ATrialThatFailsLeavesTheDeviceAsItWas) {
+  if (devices().empty()) GTEST_SKIP() << why_no_devices();
+  if (const std::string why = why_no_dot_products(); !why.empty()) GTEST_SKIP() << why;
+  const auto path = std::filesystem::temp_directory_path() / ("ironcl_dot_products_" + std::to_string(getpid()));
+  for (const auto& [text, why] : {std::pair{"kill -ILL $$", "signal 4"},
+                                  {"echo 'ironcl trial: 3 elements are wrong'", "3 elements are wrong"}}) {
+    std::ofstream(path) << "#!/bin/sh\n" << text << "\n";
+    chmod(path.c_str(), 0755);
+    Config config;
+    config.trial_program = path;
+    const Made made = make(config);
+    const auto device = cpu_of(made);
+    if (device == nullptr) GTEST_SKIP() << "no OpenCL device is a processor";
+    expect_as_before(*device, why);
+  }
+  std::filesystem::remove(path);
+}
+
+/// The first processor on which the trial went well; null elsewhere.
+backend::Device* device_with_dot_products() {
+  for (const auto& device : devices()) {
+    if (device->props().type == backend::DeviceType::cpu && trial_of(*device, "gemm_bf16") == "right")
+      return device.get();
+  }
+  return nullptr;
+}
+
+TEST(OpenClDotProducts, WhereTheProcessorNamesThemPoclRunsThem) {
+  if (devices().empty()) GTEST_SKIP() << why_no_devices();
+  if (const std::string why = why_no_dot_products(); !why.empty()) GTEST_SKIP() << why;
+  for (const auto& device : devices()) {
+    const bool pocl = device->props().driver.find("Portable Computing Language") != std::string::npos;
+    if (!pocl || device->props().type != backend::DeviceType::cpu) continue;
+    EXPECT_EQ(trial_of(*device, "gemm_bf16"), "right");
+  }
+}
+
+TEST(OpenClDotProducts, AreTakenWhereTheyWereMeasuredToBeFaster) {
+  // What the device itself measured decides: once a multiply-add (AMD), four times as long (an Intel that leaves this
+  // to tiles).
+  if (devices().empty()) GTEST_SKIP() << why_no_devices();
+  Features f = dynamic_cast<Device&>(*devices()[0]).context()->features;
+  f.type = backend::DeviceType::cpu;
+  f.vector_width = 16;
+  f.compute_units = 2;
+  f.local_is_dedicated = false;
+  f.amx_why_not = "no tiles";
+  f.dot_products_why_not.clear();
+  struct AllRight final : Trials {
+    std::string why_not(const Variant&) override { return {}; }
+  } trials;
+  const auto taken = [&](std::int64_t m, DType type) {
+    Case c{m, 4096, 4096};
+    c.a = c.b = type;
+    Choice choice;
+    const backend::GemmDesc desc = c.desc();
+    EXPECT_EQ(choose({f, variants(), &trials}, desc, &choice, nullptr).reason, backend::Reason::none);
+    return choice.variant == nullptr ? std::string() : choice.variant->name;
+  };
+  f.dot_products_of_bf16 = f.dot_products_of_bytes = 1;
+  for (const DType type : {DType::e4m3fn, DType::i8}) {
+    EXPECT_EQ(taken(1, type), "gemm_stream");
+    for (const std::int64_t m : {8, 16, 64, 1024}) EXPECT_EQ(taken(m, type), "gemm_bf16") << m;
+  }
+  f.dot_products_of_bf16 = 0.25;
+  for (const std::int64_t m : {1, 8, 16, 64, 1024}) EXPECT_NE(taken(m, DType::e4m3fn), "gemm_bf16") << m;
+  EXPECT_EQ(taken(1024, DType::i8), "gemm_bf16");
+}
+
+TEST(OpenClDotProducts, AreRightForEveryGroupTypeAndTile) {
+  backend::Device* device = device_with_dot_products();
+  if (device == nullptr) GTEST_SKIP() << "no processor with dot products that work";
+  std::uint32_t seed = 700;
+  for (const auto& [type, group, tile_m, block_m, block_n] : {std::tuple{DType::e4m3fn, 32, "1", "1", "32"},
+                                                              {DType::e4m3fn, 64, "14", "4", "64"},
+                                                              {DType::e4m3fn, 256, "3", "2", "96"},
+                                                              {DType::e5m2, 32, "8", "32", "32"},
+                                                              {DType::e5m2, 128, "5", "1", "384"},
+                                                              {DType::i8, 32, "14", "2", "64"},
+                                                              {DType::i8, 64, "1", "3", "32"},
+                                                              {DType::i8, 128, "7", "4", "128"}}) {
+    for (const auto& [m, n, k] :
+         {std::array{1, 32, 128}, {16, 64, 512}, {33, 97, 300}, {100, 160, 129}, {57, 65, 96}}) {
+      ++seed;
+      Case c{m, n, k};
+      c.a = c.b = type;
+      c.a_grid = {1, group};
+      c.b_grid = {seed % 3 == 0 ? 1 : group, group};
+      c.options = {{"variant", "gemm_bf16"}, {"tile_m", tile_m}, {"block_m", block_m}, {"block_n", block_n}};
+      c.seed = seed;
+      c.bias = seed % 2 == 0 ? DType::f32 : DType::none;
+      expect_right(run(*device, c, make_data(c)), c, device->props().name);
+    }
+  }
+}
+
+TEST(OpenClDotProducts, FloatsAreTakenWhereBf16HoldsThem) {
+  backend::Device* device = device_with_dot_products();
+  if (device == nullptr) GTEST_SKIP() << "no processor with dot products that work";
+  Case c{40, 100, 200};
+  c.a_scale = DType::none;
+  c.options = {{"variant", "gemm_bf16"}};
+  c.a = DType::bf16;
+  expect_right(run(*device, c, make_data(c)), c, device->props().name);
+  for (const DType type : {DType::f16, DType::f32}) {
+    c.a = type;
+    EXPECT_EQ(device->supports(c.desc()).reason, backend::Reason::dtype);
+  }
+  c.a = DType::bf16;
+  c.b = DType::i8;
+  EXPECT_EQ(device->supports(c.desc()).reason, backend::Reason::dtype);
+}
+
+}  // namespace
+}  // namespace ironcl::opencl::testing

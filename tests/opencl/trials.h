@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a device says of the trials of its variants, and which variant it takes: for the tests of instructions that
+// only some processors have. Next door: harness.h.
+#pragma once
+
+#include <boost/json.hpp>
+#include <string>
+
+#include "tests/opencl/harness.h"
+
+namespace ironcl::opencl::testing {
+
+/// "right", or why not.
+inline std::string trial_of(backend::Device& device, std::string_view variant) {
+  const auto features = boost::json::parse(device.query("features", nullptr)).as_object();
+  return std::string(features.at("trials").at(variant).as_string());
+}
+
+/// The variant that a plan of this case takes.
+inline std::string choice_of(backend::Device& device, const Case& c) {
+  const backend::GemmDesc desc = c.desc();
+  return std::string(boost::json::parse(device.query("choice", &desc)).at("variant").as_string());
+}
+
+/// The first CPU; null where there is none.
+inline std::shared_ptr<backend::Device> cpu_of(const Made& made) {
+  for (const auto& device : made.devices)
+    if (device->props().type == backend::DeviceType::cpu) return device;
+  return nullptr;
+}
+
+}  // namespace ironcl::opencl::testing
