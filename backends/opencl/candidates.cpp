@@ -143,7 +143,7 @@ std::string candidates_json(const Ground& ground, const GemmDesc& desc) {
       boost::json::object{{"candidates", std::move(candidates)},
                           {"dropped", std::move(reasons)},
                           {"rule_of_thumb", to_json(*thumb.variant, thumb.tuning, thumb.problem)},
-                          {"devices", boost::json::value_from(device_classes(features))},
+                          {"devices", boost::json::value_from(device_classes(ground))},
                           {"dtype", table_dtype(desc)},
                           {"compute_units", features.compute_units}});
 }

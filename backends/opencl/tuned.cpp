@@ -59,6 +59,21 @@ std::optional<Tuning> tuning_of(const tuned::Entry& entry, const Variant& varian
   return tuning;
 }
 
+/// What a CPU's names have behind them for the unit that its fastest kernels use. CPUID alone is not asked: where a
+/// driver or the system refuses the unit, the kernels of CPUs without it run.
+std::string unit_of(const Ground& ground) {
+  const Features& f = ground.features;
+  if (f.type != backend::DeviceType::cpu || ground.trials == nullptr) return "";
+  const auto works = [&](const char* name) {
+    const Variant* variant = find_variant(name, ground.variants);
+    return variant != nullptr && ground.trials->why_not(*variant).empty();
+  };
+  if (f.amx_why_not.empty() && works("gemm_amx")) return "-amx";
+  // Measured, so the rate of an equal is not quite 1.
+  if (f.dot_products_why_not.empty() && f.dot_products_of_bf16 > 0.75 && works("gemm_bf16")) return "-bf16";
+  return "";
+}
+
 }  // namespace
 
 std::shared_ptr<const tuned::AllTables> read_tables(const std::vector<TunedTable>& texts, backend::Log* log) {
@@ -85,7 +100,8 @@ std::shared_ptr<const tuned::AllTables> read_tables(const std::vector<TunedTable
   return tables;
 }
 
-std::vector<std::string> device_classes(const Features& features) {
+std::vector<std::string> device_classes(const Ground& ground) {
+  const Features& features = ground.features;
   std::vector<std::string> classes;
   const auto add = [&](const std::string& name) {
     const std::string clean = tuned::sanitize(name);
@@ -94,8 +110,8 @@ std::vector<std::string> device_classes(const Features& features) {
   // One GPU under two drivers is two devices; PoCL's names of CPUs already say that they are PoCL's.
   const bool pocl_gpu =
       features.type == backend::DeviceType::gpu && features.platform_name == "Portable Computing Language";
-  // A CPU with tiles has the names of one without, and other kernels are its fastest.
-  const std::string unit = features.type == backend::DeviceType::cpu && features.amx_why_not.empty() ? "-amx" : "";
+  // A CPU with the unit has the names of one without, and other kernels are its fastest.
+  const std::string unit = unit_of(ground);
   add((pocl_gpu ? "pocl-" : "") + features.name + unit);
   if (const std::string architecture = pocl_architecture(features.name); !architecture.empty())
     add(architecture + unit);
@@ -115,7 +131,7 @@ std::optional<Tuned> find_tuned(const tuned::AllTables& tables, const Ground& gr
                                 const Problem& problem) {
   if (tables.products.empty() && tables.experts.empty()) return std::nullopt;
   const Features& features = ground.features;
-  const std::vector<std::string> devices = device_classes(features);
+  const std::vector<std::string> devices = device_classes(ground);
   const std::string own = table_dtype(desc), plain = multiplied(desc);
   const auto extent = [](std::int64_t group, std::int64_t size) {
     return group == 0 ? std::max<std::int64_t>(size, 1) : group;

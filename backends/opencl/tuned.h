@@ -19,9 +19,10 @@ namespace ironcl::opencl {
 std::shared_ptr<const tuned::AllTables> read_tables(const std::vector<TunedTable>& texts, backend::Log* log);
 
 /// The names under which tables may speak for a device, the narrowest first: the device, its architecture, its
-/// vendor, its kind. For example pthread-skylake-avx512-AMD_EPYC, pthread-skylake-avx512, AuthenticAMD, cpu. A CPU
-/// with tiles has -amx behind each of its names, and no other: tables made without tiles do not speak for it.
-std::vector<std::string> device_classes(const Features& features);
+/// vendor, its kind. For example pthread-skylake-avx512-AMD_EPYC, pthread-skylake-avx512, AuthenticAMD, cpu. A CPU on
+/// which gemm_amx was tried and right has -amx behind each of its names, else one on which gemm_bf16 was, with dot
+/// products no slower than multiply-adds, -bf16; and no other: tables made without the unit do not speak for it.
+std::vector<std::string> device_classes(const Ground& ground);
 
 /// The name of what is multiplied in tables: "fp8_w8a8", "int8_w8a8", or "fp8_w8a16" for unquantised A; with
 /// "_tensor14" behind it for problems that allow this class, which have tables of their own.

@@ -81,11 +81,27 @@ TEST(OpenClTuned, NamesADeviceFromItselfToItsKind) {
   f.name = "cpu-tigerlake-11th Gen Intel(R) Core(TM) i7-1165G7 @ 2.80GHz";
   EXPECT_EQ(device_classes(f)[1], "cpu-tigerlake");
   f = cpu();
+  struct Answers final : Trials {
+    std::string why_not(const Variant& variant) override { return right.count(variant.name) != 0 ? "" : "wrong"; }
+    std::set<std::string> right;
+  } trials;
+  const auto first_class = [&] { return device_classes({f, variants(), &trials})[0]; };
+  const std::string plain = "pthread-skylake-avx512-AMD_EPYC";
+  trials.right = {"gemm_amx", "gemm_bf16"};
+  EXPECT_EQ(first_class(), plain) << "the processor does not name the units";
   f.amx_why_not.clear();
-  EXPECT_EQ(device_classes(f),
+  f.dot_products_why_not.clear();
+  EXPECT_EQ(device_classes({f, variants(), &trials}),
             (std::vector<std::string>{"pthread-skylake-avx512-AMD_EPYC-amx", "pthread-skylake-avx512-amx",
                                       "AuthenticAMD-amx", "cpu-amx"}))
       << "what was the fastest without tiles says nothing here";
+  trials.right = {"gemm_bf16"};
+  EXPECT_EQ(first_class(), plain + "-bf16") << "a unit that the system refuses is none";
+  f.dot_products_of_bf16 = 0.25;
+  EXPECT_EQ(first_class(), plain) << "nobody takes dot products that are slower than multiply-adds";
+  f.dot_products_of_bf16 = 1;
+  trials.right = {};
+  EXPECT_EQ(first_class(), plain);
   f = {};
   f.type = backend::DeviceType::gpu;
   f.name = "NVIDIA H200";
