@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 // gemm_amx.cl: D[m,n] = sum_g sa[m,g] * sb[n,g] * sum_{k in g} A[m,k] * B[n,k] on the tiles of x86 (AMX), g the K groups of GROUP.
-// One work-item is a work-group and makes BLOCK_M tiles of 16 rows by BLOCK_N units of 64 columns of D.
-//                    64 BLOCK_N
+// One work-item is a work-group and makes BLOCK_M tiles of 16 rows by BLOCK_N columns of D, in units of 64.
+//                       BLOCK_N
 //                 +--+--+--+--+     The codes of a unit and a K group are decoded into one of two slots of local memory, as tiles of
 //         GROUP   |  |B^T  |  |     bf16 pairs (int8: of fours); the next unit in turn is decoded into the other slot, a share at
 //        +------+ +--+--+--+--+     each step. Blocks of 2 x 2 tiles are summed through a group: products of bf16 are exact, sums
 //    16  |  A   | |  |  D  |  |     are f32 (int8: s32). While a block is multiplied, the sums of the one before are scaled and
 //        +------+ +--+--+--+--+     added to totals in local memory: vector work beside tile work.
-// Tunable   default  values     meaning
-// BLOCK_M   8        1 to 32    tiles of 16 rows per work-group
-// BLOCK_N   2        1 2 4 6 8  units of 64 columns per work-group
+// Tunable   default  values              meaning
+// BLOCK_M   8        1 to 32             tiles of 16 rows per work-group
+// BLOCK_N   128      64 128 256 384 512  columns of D per work-group
 // Set by the host: those of tile.cl; AMX: the device was seen to give the right numbers with tiles (else the file is empty).
 // A_TYPE is 3 (bf16: codes decoded, or floats) or 7.
 // A: groups of tiles, as quantize_tiles and pack_tiles make them with TILE 16 and TILE_FORM 3 or 7 (a_tiles.cl), with its scales.
 // B: the 32 codes of columns 32 * p on and one k are at (p * k_pad + k) * 32.
-// Local memory: 128 * GROUP * bytes + BLOCK_M * BLOCK_N * 4096 + 4608 B, bytes 2 (bf16) or 1 (int8): = 102912 B with the defaults.
+// Local memory: 128 * GROUP * bytes + BLOCK_M * BLOCK_N * 64 + 4608 B, bytes 2 (bf16) or 1 (int8): = 102912 B with the defaults.
 // Origin: two by two tiles after Intel's optimisation manual and oneDNN; decoding beside multiplying is gemm_panel's.
 #include "tile.cl"
 
@@ -22,7 +22,7 @@
 #define BLOCK_M 8
 #endif
 #ifndef BLOCK_N
-#define BLOCK_N 2
+#define BLOCK_N 128
 #endif
 #ifdef AMX
 // The last K group may have fewer steps than the compiler counts on; it need not say that it cannot unroll those.
@@ -251,10 +251,10 @@ __attribute__((min_vector_width(512)))
 #endif
 void gemm_amx(GEMM_ARGS) {
   __local uchar slots[2][SLOT_BYTES] __attribute__((aligned(64)));
-  __local float totals[BLOCK_N * BLOCK_M * 4 * TILE_SUMS] __attribute__((aligned(64)));
+  __local float totals[BLOCK_N / UNIT * BLOCK_M * 4 * TILE_SUMS] __attribute__((aligned(64)));
   __local float sums[4 * TILE_SUMS] __attribute__((aligned(64)));  // Stored after those of the block before were added.
   __local float scales_b[2][UNIT] __attribute__((aligned(64)));
-  const int columns = (n + BLOCK_N * UNIT - 1) / (BLOCK_N * UNIT);
+  const int columns = (n + BLOCK_N - 1) / BLOCK_N;
   EACH_UNIT(columns) {
 #ifdef GROUPED
     const dealt_block here = block_of(dealt, TILE_ROWS, work, columns);
@@ -268,8 +268,8 @@ void gemm_amx(GEMM_ARGS) {
     if (here.tiles == 0 || here.column >= columns) return;
 #endif
     OF_MATRIX(here)
-    const int first_n = here.column * (BLOCK_N * UNIT), first_tile = here.first_tile, tiles = here.tiles;
-    const int units = min(BLOCK_N, (n - first_n + UNIT - 1) / UNIT);
+    const int first_n = here.column * BLOCK_N, first_tile = here.first_tile, tiles = here.tiles;
+    const int units = min(BLOCK_N / UNIT, (n - first_n + UNIT - 1) / UNIT);
     const int groups = (k + GROUP - 1) / GROUP;
     __global const uchar* block_b = b_here + (ulong)first_n * (ulong)k_pad;
     // A unit whose second panel is past the last column reads its first panel twice.

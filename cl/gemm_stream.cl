@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // gemm_stream.cl: D[m,n] = sum_g sa[m,g] * sb[n,g] * sum_{k in g} A[m,k] * B[n,k] for few rows, g the K groups of GROUP.
-// One work-item is a work-group and makes BLOCK_M tiles of TILE_M rows by BLOCK_N panels of 32 columns over a part of k.
+// One work-item is a work-group and makes BLOCK_M tiles of TILE_M rows by BLOCK_N columns of D over a part of k.
 // Weights are decoded in registers, once for each tile of rows: with one tile the kernel is a stream of codes.
 //                  32
 //                +----+     With SPLIT_K above 1 the parts of k are summed by gemm_stream_reduce, always in the same
@@ -8,16 +8,16 @@
 //        +-----+ +----+     Scaled sums of the groups are kept in local memory. There is no slot to fill ahead: the next
 // TILE_M |  A  | | D  |     codes are loaded while these are multiplied, by the core itself.
 //        +-----+ +----+
-// Tunable   default  values     meaning
-// TILE_M    8        1 to 16    rows of the register tile
-// TILE_N    32       16 32      columns of the register tile; divides 32
-// BLOCK_M   1        1 to 32    tiles of rows per work-group
-// BLOCK_N   1        1 2 4 6 8  panels per work-group
-// SPLIT_K   1        1 2 4 8 16 parts of k
+// Tunable   default  values            meaning
+// TILE_M    8        1 to 16           rows of the register tile
+// TILE_N    32       16 32             columns of the register tile; divides 32
+// BLOCK_M   1        1 to 32           tiles of rows per work-group
+// BLOCK_N   32       32 64 128 192 256 columns of D per work-group
+// SPLIT_K   1        1 2 4 8 16        parts of k
 // Set by the host: those of register_tile.cl.
 // A: f32 in tiles of TILE_M rows, as pack_tiles makes it, with its scales; sa_ld is the number of K groups.
 // B: the 32 codes of columns 32 * p on and one k are at (p * k_pad + k) * 32, counted in codes.
-// Local memory: BLOCK_M * TILE_M * BLOCK_N * 32 * 4 B = 1024 B with the defaults.
+// Local memory: BLOCK_M * TILE_M * BLOCK_N * 4 B = 1024 B with the defaults.
 #ifndef TILE_M
 #define TILE_M 8
 #endif
@@ -30,12 +30,13 @@
 #define BLOCK_M 1
 #endif
 #ifndef BLOCK_N
-#define BLOCK_N 1
+#define BLOCK_N 32
 #endif
 #ifndef SPLIT_K
 #define SPLIT_K 1
 #endif
 
+#define PANELS (BLOCK_N / PANEL)
 // Bytes: the hardware's own prefetching leaves a stream at each page of 4096, and one core alone is then at 8 of 13 GB/s.
 #define CODES_AHEAD 4096
 // Sums of even and odd k apart where there are too few rows to hide the latency of a multiply-add.
@@ -113,16 +114,16 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 __attribute__((min_vector_width(512)))
 #endif
 void gemm_stream(GEMM_ARGS) {
-  __local float totals[BLOCK_N * BLOCK_M * TILE_M * PANEL] __attribute__((aligned(64)));
-  const int columns = (n + BLOCK_N * PANEL - 1) / (BLOCK_N * PANEL);
+  __local float totals[PANELS * BLOCK_M * TILE_M * PANEL] __attribute__((aligned(64)));
+  const int columns = (n + BLOCK_N - 1) / BLOCK_N;
   EACH_UNIT(columns * SPLIT_K) {
 #ifdef GROUPED
     const dealt_block here = block_of(dealt, TILE_M, work, columns * SPLIT_K);
-    const int part = here.column % SPLIT_K, first_n = here.column / SPLIT_K * (BLOCK_N * PANEL);
+    const int part = here.column % SPLIT_K, first_n = here.column / SPLIT_K * BLOCK_N;
     const int first_tile = here.first_tile, tiles = here.tiles;
     const ulong scratch_rows = (ulong)dealt[DEALT_TILES] * TILE_M;
 #else
-    const int part = (int)get_group_id(0) % SPLIT_K, first_n = (int)get_group_id(1) * BLOCK_N * PANEL;
+    const int part = (int)get_group_id(0) % SPLIT_K, first_n = (int)get_group_id(1) * BLOCK_N;
     const int first_tile = (int)get_group_id(0) / SPLIT_K * BLOCK_M;
     if (first_tile * TILE_M >= m || first_n >= n) return;
     const int tiles = min(BLOCK_M, (m + TILE_M - 1) / TILE_M - first_tile);
@@ -130,12 +131,12 @@ void gemm_stream(GEMM_ARGS) {
     const ulong scratch_rows = (ulong)m;
 #endif
     OF_MATRIX(here)
-    const int panels = min(BLOCK_N, (n - first_n + PANEL - 1) / PANEL);
+    const int panels = min(PANELS, (n - first_n + PANEL - 1) / PANEL);
     const int groups = (k + GROUP - 1) / GROUP;
     const int groups_a_part = (groups + SPLIT_K - 1) / SPLIT_K;
     const int end_group = min((part + 1) * groups_a_part, groups);
 
-    for (int i = 0; i < BLOCK_N * BLOCK_M * TILE_M * PANEL; i += 16) vstore16((float16)(0.0f), 0, totals + i);
+    for (int i = 0; i < PANELS * BLOCK_M * TILE_M * PANEL; i += 16) vstore16((float16)(0.0f), 0, totals + i);
     for (int group = part * groups_a_part; group < end_group; ++group) {
       const int first_k = group * GROUP;
       const int length = min(GROUP, k_pad - first_k);

@@ -42,7 +42,7 @@ std::vector<backend::Options> tunings(const std::string& variant) {
   };
   if (variant == "gemm_stream") {
     with({{"split_k", "2"}, {"tile_n", "16"}, {"tile_m", "2"}});
-    with({{"block_n", "2"}, {"block_m", "2"}, {"tile_m", "1"}});
+    with({{"block_n", "64"}, {"block_m", "2"}, {"tile_m", "1"}});
   } else if (variant == "gemm_panel") {
     with({{"vector", "4"}, {"tile_n", "16"}, {"tile_m", "2"}, {"block_m", "2"}, {"block_n", "32"}});
   } else if (variant == "gemm_tiled") {

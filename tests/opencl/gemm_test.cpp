@@ -246,8 +246,8 @@ TEST_F(OpenClGemm, DecodesEveryCodeOfBothOperands) {
 
 TEST_F(OpenClGemm, IsRightForBlocksPartsAndVectorsOfTheVectorKernels) {
   const std::vector<backend::Options> all{
-      {{"variant", "gemm_stream"}, {"tile_m", "5"}, {"block_m", "3"}, {"block_n", "2"}, {"split_k", "4"}},
-      {{"variant", "gemm_stream"}, {"tile_m", "16"}, {"tile_n", "16"}, {"block_m", "2"}, {"block_n", "4"}},
+      {{"variant", "gemm_stream"}, {"tile_m", "5"}, {"block_m", "3"}, {"block_n", "64"}, {"split_k", "4"}},
+      {{"variant", "gemm_stream"}, {"tile_m", "16"}, {"tile_n", "16"}, {"block_m", "2"}, {"block_n", "128"}},
       {{"variant", "gemm_stream"}, {"tile_m", "1"}, {"split_k", "16"}},
       {{"variant", "gemm_panel"},
        {"tile_m", "5"},

@@ -35,12 +35,12 @@ std::optional<Refusal> needs(const Features& f, const Problem& p) {
 
 std::uint64_t local_bytes(const Tuning& t, const Problem& p) {
   return static_cast<std::uint64_t>(2 * p.k_group * kColumns * bytes_of_element(p) +
-                                    std::int64_t{t.at("block_m")} * t.at("block_n") * kColumns * kRows * 4 + 4608);
+                                    std::int64_t{t.at("block_m")} * t.at("block_n") * kRows * 4 + 4608);
 }
 
 std::vector<Pass> passes(const Tuning& t, const Problem& p, const Features&, std::int64_t m) {
   return {{"gemm_amx",
-           {static_cast<std::size_t>(numerics::ceil_div(p.n, kColumns * t.at("block_n"))),
+           {static_cast<std::size_t>(numerics::ceil_div(p.n, t.at("block_n"))),
             row_blocks(p, m, kRows * t.at("block_m"))},
            1}};
 }
@@ -54,8 +54,9 @@ constexpr double kCodes = 5.5;
 double estimate_ns(const Tuning& t, const Problem& p, const Features& f) {
   const std::int64_t tiles = numerics::ceil_div(std::max<std::int64_t>(1, p.m), kRows);
   const std::int64_t blocks_m = numerics::ceil_div(tiles, t.at("block_m"));
-  const std::int64_t blocks_n = numerics::ceil_div(p.n, kColumns * t.at("block_n"));
-  const double units = std::min<double>(t.at("block_n"), static_cast<double>(numerics::ceil_div(p.n, kColumns)));
+  const std::int64_t blocks_n = numerics::ceil_div(p.n, t.at("block_n"));
+  const double units = std::min<double>(static_cast<double>(t.at("block_n")) / kColumns,
+                                        static_cast<double>(numerics::ceil_div(p.n, kColumns)));
   const double multiply = kTile * 4 / 32 * (bytes_of_element(p) == 1 ? 0.6 : 1.0);
   const double decode = std::max(kDecode * kColumns / 64, kColumns / kCodes);
   // Of all rows of a matrix with a unit of columns; a unit is decoded again for each block.
@@ -68,9 +69,9 @@ double estimate_ns(const Tuning& t, const Problem& p, const Features& f) {
 }
 
 Tuning rule_of_thumb(const Features& f, const Problem& p) {
-  const std::vector<int> blocks_m{1, 2, 4, 6, 8, 10, 12, 14, 16, 20, 24, 32}, blocks_n{1, 2, 4, 6, 8};
+  const std::vector<int> blocks_m{1, 2, 4, 6, 8, 10, 12, 14, 16, 20, 24, 32}, blocks_n{64, 128, 256, 384, 512};
   const std::int64_t tiles = numerics::ceil_div(std::max<std::int64_t>(1, p.m), kRows);
-  Tuning best{{"block_m", 1}, {"block_n", 1}}, candidate = best;
+  Tuning best{{"block_m", 1}, {"block_n", 64}}, candidate = best;
   double best_ns = estimate_ns(best, p, f);
   for (const int block_n : blocks_n) {
     candidate["block_n"] = block_n;
@@ -78,8 +79,8 @@ Tuning rule_of_thumb(const Features& f, const Problem& p) {
       candidate["block_m"] = block_m;
       if (local_bytes(candidate, p) > f.local_bytes / 3) break;  // The rest of the cache is for A.
       // A comes from a far cache once for each block of columns.
-      const double ns = estimate_ns(candidate, p, f) * (1 + 0.3 / block_n);
-      if (ns < best_ns || (block_n == 1 && block_m == 1)) {
+      const double ns = estimate_ns(candidate, p, f) * (1 + 0.3 * kColumns / block_n);
+      if (ns < best_ns || (block_n == 64 && block_m == 1)) {
         best_ns = ns;
         best = candidate;
       }
@@ -97,7 +98,7 @@ Variant gemm_amx() {
   v.name = "gemm_amx";
   v.summary = "tiles of bf16 (int8: of bytes) on x86's tile unit, decoded panels of B in two slots of local memory";
   v.tunables = {{"block_m", 8, {1, 2, 4, 6, 8, 10, 12, 14, 16, 20, 24, 32}, "tiles of 16 rows per work-group"},
-                {"block_n", 2, {1, 2, 4, 6, 8}, "units of 64 columns per work-group"}};
+                {"block_n", 128, {64, 128, 256, 384, 512}, "columns of D per work-group"}};
   v.needs = needs;
   v.trial = Trial{19, 72, 320};
   v.trial->in_child = true;
@@ -106,7 +107,7 @@ Variant gemm_amx() {
   v.local_bytes = local_bytes;
   v.work_items = [](const Tuning&) -> std::uint64_t { return 1; };
   v.tile = [](const Tuning&) { return Shape{2 * kRows, 32}; };
-  v.block = [](const Tuning& t) { return Shape{kRows * t.at("block_m"), kColumns * t.at("block_n")}; };
+  v.block = [](const Tuning& t) { return Shape{kRows * t.at("block_m"), t.at("block_n")}; };
   v.weights = [](const Tuning&, const Problem&) { return blocked_form(kPanel, 1, 16); };
   v.activations = [](const Tuning&, const Problem& p) {
     return group_tiles_form(kRows, element(p.b).integer ? DType::i8 : DType::bf16, p.k_group);

@@ -18,7 +18,7 @@ constexpr double kDecoding = 3;
 
 std::vector<Pass> passes(const Tuning& t, const Problem& p, const Features&, std::int64_t m) {
   const auto panels = static_cast<std::size_t>(numerics::ceil_div(p.n, kPanel));
-  const auto blocks_n = static_cast<std::size_t>(numerics::ceil_div(p.n, kPanel * t.at("block_n")));
+  const auto blocks_n = static_cast<std::size_t>(numerics::ceil_div(p.n, t.at("block_n")));
   const std::size_t blocks_m = row_blocks(p, m, std::int64_t{t.at("tile_m")} * t.at("block_m"));
   std::vector<Pass> list{{"gemm_stream", {blocks_m * static_cast<std::size_t>(t.at("split_k")), blocks_n}, 1}};
   if (t.at("split_k") > 1) {
@@ -53,7 +53,8 @@ Tuning rule_of_thumb(const Features& f, const Problem& p) {
   t["tile_m"] = static_cast<int>(p.load > 0 ? uneven_height(p, most)
                                             : numerics::ceil_div(rows, numerics::ceil_div(rows, most)));
   t["tile_n"] = t["tile_m"] > (f.vector_width >= 16 ? 10 : f.vector_width >= 8 ? 3 : 1) ? 16 : 32;
-  t["block_m"] = t["block_n"] = t["split_k"] = 1;
+  t["block_m"] = t["split_k"] = 1;
+  t["block_n"] = kPanel;
   // A few work-groups for every core, each with some K groups to itself.
   const std::int64_t work_groups = numerics::ceil_div(p.n, kPanel) * numerics::ceil_div(rows, t["tile_m"]);
   while (work_groups * t["split_k"] < 4 * f.compute_units && t["split_k"] < 16 && p.k_groups() >= 4 * t["split_k"]) {
@@ -64,8 +65,8 @@ Tuning rule_of_thumb(const Features& f, const Problem& p) {
 
 double estimate_ns(const Tuning& t, const Problem& p, const Features& f) {
   const std::int64_t tiles = numerics::ceil_div(std::max<std::int64_t>(1, p.m), t.at("tile_m"));
-  const std::int64_t blocks = numerics::ceil_div(tiles, t.at("block_m")) *
-                              numerics::ceil_div(p.n, kPanel * t.at("block_n")) * t.at("split_k");
+  const std::int64_t blocks =
+      numerics::ceil_div(tiles, t.at("block_m")) * numerics::ceil_div(p.n, t.at("block_n")) * t.at("split_k");
   const double columns = static_cast<double>(numerics::Size(p.n).padded_to(kPanel).value());
   const double vectors = of_rows(p, t.at("tile_m")) * columns / 16 * static_cast<double>(p.k) /
                          static_cast<double>(blocks) * rounds(blocks, f);
@@ -82,19 +83,17 @@ Variant gemm_stream() {
       {"tile_m", 8, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16}, "rows of the register tile"},
       {"tile_n", 32, {16, 32}, "columns of the register tile"},
       {"block_m", 1, {1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 15, 16, 20, 24, 32}, "tiles of rows per work-group"},
-      {"block_n", 1, {1, 2, 4, 6, 8}, "panels of 32 columns per work-group"},
+      {"block_n", 32, {32, 64, 128, 192, 256}, "columns of D per work-group"},
       {"split_k", 1, {1, 2, 4, 8, 16}, "parts of k"}};
   v.real_weights = true;
   v.narrow_weights = true;
   v.deal = [](const Tuning& t) { return DealtShape{t.at("tile_m"), t.at("block_m")}; };
   v.local_bytes = [](const Tuning& t, const Problem&) -> std::uint64_t {
-    return static_cast<std::uint64_t>(t.at("block_m") * t.at("tile_m") * t.at("block_n") * kPanel) * sizeof(float);
+    return static_cast<std::uint64_t>(t.at("block_m") * t.at("tile_m") * t.at("block_n")) * sizeof(float);
   };
   v.work_items = [](const Tuning&) -> std::uint64_t { return 1; };
   v.tile = [](const Tuning& t) { return Shape{t.at("tile_m"), t.at("tile_n")}; };
-  v.block = [](const Tuning& t) {
-    return Shape{std::int64_t{t.at("tile_m")} * t.at("block_m"), kPanel * t.at("block_n")};
-  };
+  v.block = [](const Tuning& t) { return Shape{std::int64_t{t.at("tile_m")} * t.at("block_m"), t.at("block_n")}; };
   v.weights = [](const Tuning&, const Problem& p) { return blocked_form(kPanel, 1, 16, p.b); };
   v.activations = [](const Tuning& t, const Problem&) { return tiles_form(t.at("tile_m"), 16); };
   v.passes = passes;
