@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <boost/algorithm/string/split.hpp>
 #include <boost/json.hpp>
 #include <charconv>
 #include <cmath>
@@ -33,6 +34,13 @@ bool read_real(std::string_view text, double low, double high, double* value) {
          *value <= high;
 }
 
+/// What stands between commas.
+std::vector<std::string_view> words(std::string_view text) {
+  std::vector<std::string_view> parts;
+  boost::algorithm::split(parts, text, [](char c) { return c == ','; });
+  return parts;
+}
+
 bool read_switch(std::string_view text, std::optional<bool>* value) {
   if (text != "on" && text != "off" && text != "auto") return false;
   *value = text == "auto" ? std::nullopt : std::optional<bool>(text == "on");
@@ -46,12 +54,10 @@ bool read_blocks(std::string_view text, PlanRequest* request) {
   }
   KernelBlocks blocks;
   std::int64_t* const parts[] = {&blocks.b, &blocks.o, &blocks.i};
-  for (int part = 0; part < 3; ++part) {
-    const std::size_t comma = text.find(',');
-    if ((comma == std::string_view::npos) != (part == 2)) return false;
-    if (!read_number(text.substr(0, comma), 1, std::int64_t{1} << 30, parts[part])) return false;
-    if (part < 2) text.remove_prefix(comma + 1);
-  }
+  const auto numbers = words(text);
+  if (numbers.size() != std::size(parts)) return false;
+  for (std::size_t part = 0; part < numbers.size(); ++part)
+    if (!read_number(numbers[part], 1, std::int64_t{1} << 30, parts[part])) return false;
   request->blocks = blocks;
   return true;
 }
@@ -72,13 +78,10 @@ bool read_mode(std::string_view text, PlanRequest* request) {
 /// Whole numbers with commas between them.
 bool read_list(std::string_view text, std::vector<std::int32_t>* numbers) {
   std::vector<std::int32_t> counts;
-  for (;;) {
-    const std::size_t comma = text.find(',');
+  for (const std::string_view word : words(text)) {
     std::int64_t count = 0;
-    if (!read_number(text.substr(0, comma), 0, std::numeric_limits<std::int32_t>::max(), &count)) return false;
+    if (!read_number(word, 0, std::numeric_limits<std::int32_t>::max(), &count)) return false;
     counts.push_back(static_cast<std::int32_t>(count));
-    if (comma == std::string_view::npos) break;
-    text.remove_prefix(comma + 1);
   }
   *numbers = std::move(counts);
   return true;
@@ -172,9 +175,9 @@ constexpr std::array kOptions = {
 };
 
 std::string known_keys() {
-  std::string keys;
-  for (const Option& option : kOptions) keys += fmt::format("{}{}", keys.empty() ? "" : ", ", option.key);
-  return keys;
+  std::vector<std::string_view> keys;
+  for (const Option& option : kOptions) keys.push_back(option.key);
+  return fmt::format("{}", fmt::join(keys, ", "));
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 #include "backends/opencl/select.h"
 
 #include <algorithm>
+#include <boost/algorithm/string/join.hpp>
 #include <boost/json.hpp>
 #include <charconv>
 #include <numeric>
@@ -139,16 +140,17 @@ std::string known_options(std::span<const Variant> all) {
 }
 
 [[noreturn]] void refuse_variant(const std::string& name, std::span<const Variant> all) {
-  std::string names;
-  for (const Variant& variant : all) names.append(names.empty() ? "" : ", ").append(variant.name);
-  throw Error(Status::invalid_argument, "option variant=" + name + ": there is no such variant; there are " + names);
+  std::vector<std::string> names;
+  for (const Variant& variant : all) names.push_back(variant.name);
+  throw Error(Status::invalid_argument,
+              "option variant=" + name + ": there is no such variant; there are " + boost::join(names, ", "));
 }
 
 [[noreturn]] void refuse_value(const Variant& variant, const Tunable& tunable, const std::string& value) {
-  std::string allowed;
-  for (const int v : tunable.values) allowed.append(allowed.empty() ? "" : ", ").append(std::to_string(v));
+  std::vector<std::string> allowed;
+  for (const int v : tunable.values) allowed.push_back(std::to_string(v));
   throw Error(Status::invalid_argument, "option " + tunable.name + "=" + value + " of variant " + variant.name +
-                                            " is out of range; it takes " + allowed);
+                                            " is out of range; it takes " + boost::join(allowed, ", "));
 }
 
 [[noreturn]] void refuse_option(const Variant& variant, const std::string& key, std::span<const Variant> all) {

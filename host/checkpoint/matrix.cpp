@@ -6,6 +6,7 @@
 
 #include "backends/numerics/casts.h"
 #include "host/checkpoint/block.h"
+#include "host/report/words.h"
 
 namespace ironcl::checkpoint {
 namespace {
@@ -22,12 +23,11 @@ TensorRef parse_tensor_ref(std::string_view text, std::size_t count) {
   if (colon == std::string_view::npos || colon == 0) fail("has no file and colon in front");
   TensorRef ref;
   ref.file = std::string(text.substr(0, colon));
-  for (std::string_view rest = text.substr(colon + 1);;) {
-    const std::size_t comma = count == 1 ? std::string_view::npos : rest.find(',');
-    ref.tensors.emplace_back(rest.substr(0, comma));
-    if (ref.tensors.back().empty()) fail("has an empty tensor name");
-    if (comma == std::string_view::npos) break;
-    rest.remove_prefix(comma + 1);
+  const std::string_view names = text.substr(colon + 1);
+  // One name may hold commas.
+  for (const std::string_view name : count == 1 ? std::vector{names} : report::split(names, ',')) {
+    if (name.empty()) fail("has an empty tensor name");
+    ref.tensors.emplace_back(name);
   }
   if (ref.tensors.size() != count) fail(fmt::format("names {} tensors", ref.tensors.size()));
   return ref;

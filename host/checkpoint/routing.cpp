@@ -66,10 +66,10 @@ constexpr std::array kFamilies = {
 };
 
 std::string known_types() {
-  std::string all;
+  std::vector<std::string_view> all;
   for (const Family& family : kFamilies)
-    if (family.unsupported.empty()) all += fmt::format("{}{}", all.empty() ? "" : ", ", family.model_type);
-  return all;
+    if (family.unsupported.empty()) all.push_back(family.model_type);
+  return fmt::format("{}", fmt::join(all, ", "));
 }
 
 /// The first of these members that is there.

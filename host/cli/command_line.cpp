@@ -62,11 +62,7 @@ std::vector<std::string> names_of(const std::vector<CommandInterface>& commands)
   return names;
 }
 
-std::string join(const std::vector<std::string>& words) {
-  std::string text;
-  for (const std::string& word : words) text += (text.empty() ? "" : ", ") + word;
-  return text;
-}
+std::string join(const std::vector<std::string>& words) { return fmt::format("{}", fmt::join(words, ", ")); }
 
 }  // namespace
 

@@ -5,7 +5,7 @@
 #include <CLI/CLI.hpp>
 #include <array>
 #include <boost/json.hpp>
-#include <charconv>
+#include <boost/lexical_cast/try_lexical_convert.hpp>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -24,6 +24,7 @@
 #include "host/report/render.h"
 #include "host/report/table.h"
 #include "host/report/units.h"
+#include "host/report/words.h"
 
 namespace ironcl::cli {
 namespace {
@@ -44,18 +45,15 @@ constexpr const char* kExitStatus =
 
 /// The sizes of "16,1024,3072" or "16x1024x3072"; nothing where the text is something else.
 std::optional<std::array<std::int64_t, 3>> sizes_of(const std::string& text) {
-  const char separator = text.find('x') != std::string::npos ? 'x' : ',';
+  const auto parts = report::split(text, text.find('x') != std::string::npos ? 'x' : ',');
   std::array<std::int64_t, 3> sizes{};
-  const char* at = text.data();
-  const char* const end = at + text.size();
+  if (parts.size() != sizes.size()) return std::nullopt;
   for (std::size_t i = 0; i < sizes.size(); ++i) {
-    if (i > 0 && (at == end || *at++ != separator)) return std::nullopt;
-    const auto [next, error] = std::from_chars(at, end, sizes[i]);
     const std::int64_t least = i == 0 ? 0 : 1;
-    if (error != std::errc() || sizes[i] < least || sizes[i] > INT32_MAX) return std::nullopt;
-    at = next;
+    if (!boost::conversion::try_lexical_convert(parts[i], sizes[i]) || sizes[i] < least || sizes[i] > INT32_MAX)
+      return std::nullopt;
   }
-  return at == end ? std::optional(sizes) : std::nullopt;
+  return sizes;
 }
 
 /// M, N and K as a layer of a published fp8 checkpoint, or a problem line.

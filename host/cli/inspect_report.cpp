@@ -122,12 +122,13 @@ std::string head(const Checkpoint& checkpoint) {
   std::map<std::string, std::size_t> writers;
   for (const LinearLayer& layer : checkpoint.layers())
     if (!layer.writer.empty()) ++writers[layer.writer];
-  std::string written = config.writer;
+  std::vector<std::string_view> names;
+  if (!config.writer.empty()) names.emplace_back(config.writer);
   for (const auto& [writer, count] : writers)
-    if (writer != config.writer) written += (written.empty() ? "" : ", ") + writer;
+    if (writer != config.writer) names.emplace_back(writer);
   return fmt::format("{}: {}, {}{}\n\n", checkpoint.path().string(), plural(checkpoint.files().size(), "file"),
                      config.method.empty() ? "no quantization_config" : "quant_method " + config.method,
-                     written.empty() ? "" : ", written by " + written);
+                     names.empty() ? "" : fmt::format(", written by {}", fmt::join(names, ", ")));
 }
 
 std::string sums(const Checkpoint& checkpoint) {

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <string_view>
 
+#include "host/report/words.h"
+
 namespace ironcl::cli {
 namespace {
 
@@ -15,13 +17,8 @@ std::string one_line(std::string text) {
 }
 
 std::vector<std::string> split(std::string_view text, char separator) {
-  std::vector<std::string> parts;
-  for (std::size_t end = 0; end != std::string_view::npos; text.remove_prefix(std::min(end, text.size() - 1) + 1)) {
-    end = text.find(separator);
-    parts.emplace_back(text.substr(0, end));
-    if (end == std::string_view::npos) break;
-  }
-  return parts;
+  const auto parts = report::split(text, separator);
+  return {parts.begin(), parts.end()};
 }
 
 bool is_plain_word(const std::string& text) {

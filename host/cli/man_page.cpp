@@ -54,15 +54,14 @@ std::string list_text(const std::string& text) {
 }
 
 std::string option_text(const OptionInterface& option) {
-  std::string names;
-  for (const std::string& name : option.names) names += (names.empty() ? "" : ", ") + bold(name);
+  std::vector<std::string> printed;
+  for (const std::string& name : option.names) printed.push_back(bold(name));
+  std::string names = fmt::format("{}", fmt::join(printed, ", "));
   if (option.positional) names = italic(option.names.front());
   if (!option.positional && !option.value.empty()) names += " " + italic(option.value);
   std::string text = ".TP\n" + names + "\n" + plain(option.help);
   if (!option.choices.empty()) {
-    std::string choices;
-    for (const std::string& choice : option.choices) choices += (choices.empty() ? "" : ", ") + choice;
-    text += plain("; one of " + choices);
+    text += plain(fmt::format("; one of {}", fmt::join(option.choices, ", ")));
   }
   if (!option.default_text.empty()) text += plain(fmt::format(" (default: {})", list_text(option.default_text)));
   return text + "\n";

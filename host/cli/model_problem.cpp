@@ -12,6 +12,7 @@
 #include "host/cli/exit_status.h"
 #include "host/cli/parse_option.h"
 #include "host/layer/layer_problem.h"
+#include "host/report/gemm_desc.h"
 #include "host/report/json.h"
 
 namespace ironcl::cli {
@@ -20,8 +21,6 @@ namespace {
 namespace json = boost::json;
 using numerics::DType;
 using numerics::ScaleGrid;
-
-ironcl_dtype code(DType type) { return static_cast<ironcl_dtype>(type); }
 
 DType parse_type(const char* option, const std::string& text) {
   const auto type = numerics::parse_dtype(text);
@@ -34,52 +33,25 @@ bool parse_switch(const char* option, const std::string& text) {
   throw CommandError(ExitStatus::usage, fmt::format("{} {}: write on, off or auto", option, text));
 }
 
-Scale scale_of(const ScaleGrid& grid, ironcl_dtype type) {
-  return {type, static_cast<std::uint32_t>(grid.group_rows), static_cast<std::uint32_t>(grid.group_cols)};
-}
-
-/// Sets A, D and the plan's options; B and the sizes are there.
-void set_activations(ironcl::GemmDesc& desc, const ModelOptions& options, const ScaleGrid& x_grid) {
-  const DType x = parse_type("--x-dtype", options.x_dtype);
-  const bool quantize = parse_switch("--quantize-activations", options.quantize) && numerics::is_float(x);
-  desc.a_source = code(quantize ? x : DType::none);
-  desc.a = code(quantize ? DType::e4m3fn : x);
-  desc.a_scale = Scale{};
-  if (quantize || !numerics::is_float(x)) desc.a_scale = scale_of(x_grid, IRONCL_F32);
-  desc.d = code(parse_out_dtype(options.out_dtype));
-  desc.options = options.plan;
-}
-
-/// The description of a layer's problem, with the plan's options.
-ironcl::GemmDesc desc_of(const report::Problem& problem, const ModelOptions& options) {
-  ironcl::GemmDesc desc;
-  desc.m = problem.m, desc.n = problem.n, desc.k = problem.k;
-  desc.a_source = code(problem.a_source);
-  desc.a = code(problem.a);
-  desc.b = code(problem.b);
-  desc.d = code(problem.d);
-  desc.bias = code(problem.bias);
-  desc.a_scale =
-      problem.a_scale.dtype == DType::none ? Scale{} : scale_of(problem.a_scale.grid, code(problem.a_scale.dtype));
-  desc.b_scale = scale_of(problem.b_scale.grid, code(problem.b_scale.dtype));
-  desc.options = options.plan;
-  return desc;
-}
-
 }  // namespace
 
 ironcl::GemmDesc model_problem(const ModelOptions& options) {
-  ironcl::GemmDesc desc;
-  desc.m = options.m, desc.n = options.n, desc.k = options.k;
-  const DType w = parse_type("--w-dtype", options.w_dtype);
+  report::Problem problem;
+  problem.m = options.m, problem.n = options.n, problem.k = options.k;
+  problem.b = parse_type("--w-dtype", options.w_dtype);
   const ScaleGrid w_grid = *parse_grid_option("--block", options.block);
+  if (!numerics::is_float(problem.b)) problem.b_scale = {DType::f32, w_grid};
   const bool square = w_grid.group_rows == w_grid.group_cols && w_grid.group_rows > 0;
   const ScaleGrid x_grid =
       parse_grid_option("--x-block", options.x_block).value_or(square ? w_grid : ScaleGrid{1, w_grid.group_cols});
-  desc.b = code(w);
-  desc.b_scale = numerics::is_float(w) ? Scale{} : scale_of(w_grid, IRONCL_F32);
-  set_activations(desc, options, x_grid);
-  return desc;
+  const DType x = parse_type("--x-dtype", options.x_dtype);
+  const bool quantize = parse_switch("--quantize-activations", options.quantize) && numerics::is_float(x);
+  problem.a_source = quantize ? x : DType::none;
+  problem.a = quantize ? DType::e4m3fn : x;
+  if (quantize || !numerics::is_float(x)) problem.a_scale = {DType::f32, x_grid};
+  problem.d = parse_out_dtype(options.out_dtype);
+  problem.options = options.plan;
+  return report::to_gemm_desc(problem);
 }
 
 ModelLayers model_layers(const std::filesystem::path& path, const std::string& glob, const ModelOptions& options) {
@@ -105,7 +77,8 @@ ModelLayers model_layers(const std::filesystem::path& path, const std::string& g
       problem.a_source = DType::none;
       problem.a = x;
     }
-    found.layers.push_back({.name = layer->name, .desc = desc_of(problem, options)});
+    problem.options = options.plan;
+    found.layers.push_back({.name = layer->name, .desc = report::to_gemm_desc(problem)});
   }
   return found;
 }

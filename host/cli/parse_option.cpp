@@ -12,6 +12,7 @@
 
 #include "host/cli/exit_status.h"
 #include "host/report/problem.h"
+#include "host/report/words.h"
 
 namespace ironcl::cli {
 namespace {
@@ -94,9 +95,9 @@ numerics::AccuracyClass parse_accuracy_option(const std::string& text) {
 KeyValues parse_key_values(const std::string& option, const std::vector<std::string>& texts) {
   KeyValues pairs;
   for (const std::string& text : texts) {
-    const std::size_t at = text.find('=');
-    if (at == std::string::npos || at == 0) usage(fmt::format("{} {}: write KEY=VALUE", option, text));
-    pairs.emplace_back(text.substr(0, at), text.substr(at + 1));
+    const auto pair = report::key_value(text);
+    if (!pair) usage(fmt::format("{} {}: write KEY=VALUE", option, text));
+    pairs.emplace_back(*pair);
   }
   return pairs;
 }

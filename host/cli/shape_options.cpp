@@ -8,12 +8,12 @@
 #include <algorithm>
 #include <charconv>
 #include <set>
-#include <sstream>
 
 #include "host/checkpoint/model.h"
 #include "host/cli/exit_status.h"
 #include "host/cli/parse_option.h"
 #include "host/layer/layer_problem.h"
+#include "host/report/words.h"
 
 namespace ironcl::cli {
 namespace {
@@ -25,7 +25,7 @@ const std::vector<DType> kXTypes = {DType::bf16, DType::f16, DType::f32, DType::
 
 [[noreturn]] void usage(const std::string& text) { throw CommandError(ExitStatus::usage, text); }
 
-std::int64_t parse_size(const std::string& option, const std::string& text) {
+std::int64_t parse_size(const std::string& option, std::string_view text) {
   std::int64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc{} || end != text.data() + text.size() || value < 1 || value > kLargest)
@@ -33,15 +33,8 @@ std::int64_t parse_size(const std::string& option, const std::string& text) {
   return value;
 }
 
-std::vector<std::string> split(const std::string& text, char at) {
-  std::vector<std::string> parts;
-  std::istringstream stream(text);
-  for (std::string part; std::getline(stream, part, at);) parts.push_back(part);
-  return parts;
-}
-
-void add_range(const std::string& option, const std::string& text, std::vector<std::int64_t>& sizes) {
-  const std::vector<std::string> parts = split(text, ':');
+void add_range(const std::string& option, std::string_view text, std::vector<std::int64_t>& sizes) {
+  const auto parts = report::split(text, ':');
   if (parts.size() != 3 || parts[2].empty())
     usage(fmt::format(
         "{}: '{}' is not a range; write FROM:TO:STEP such as 64:256:64, or FROM:TO:*FACTOR such as 1:1024:*2", option,
@@ -66,8 +59,8 @@ void add_once(std::vector<MeasuredLayer>& all, std::string name, const report::P
 
 std::vector<std::int64_t> parse_sizes(const std::string& option, const std::string& text) {
   std::vector<std::int64_t> sizes;
-  for (const std::string& part : split(text, ',')) {
-    if (part.find(':') != std::string::npos)
+  for (const std::string_view part : report::split(text, ',')) {
+    if (part.find(':') != std::string_view::npos)
       add_range(option, part, sizes);
     else
       sizes.push_back(parse_size(option, part));
@@ -114,7 +107,7 @@ Measured ShapeOptions::layers() const {
     add_once(all.layers, name, problem(n, k));
   };
   for (const std::string& shape : shapes_) {
-    const std::vector<std::string> parts = split(shape, 'x');
+    const auto parts = report::split(shape, 'x');
     if (parts.size() != 2) usage(fmt::format("--shape {}: write NxK, such as 4096x7168", shape));
     add(shape, parse_size("--shape", parts[0]), parse_size("--shape", parts[1]));
   }

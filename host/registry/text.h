@@ -2,12 +2,15 @@
 // Small text helpers of the registry: lists, names, the status that carries a message. Next door: log.h, uri.h.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "host/include/ironcl/plugin.h"
 #include "host/report/visible.h"
+#include "host/report/words.h"
 
 namespace ironcl::registry {
 
@@ -22,22 +25,13 @@ struct Result {
 /// The parts of `text` between separators; empty parts are left out.
 inline std::vector<std::string> split(std::string_view text, char separator) {
   std::vector<std::string> parts;
-  while (!text.empty()) {
-    const std::size_t end = text.find(separator);
-    if (end != 0) parts.emplace_back(text.substr(0, end));
-    if (end == std::string_view::npos) break;
-    text.remove_prefix(end + 1);
-  }
+  for (const std::string_view part : report::split(text, separator))
+    if (!part.empty()) parts.emplace_back(part);
   return parts;
 }
 
 inline std::string join(const std::vector<std::string>& parts, std::string_view separator) {
-  std::string text;
-  for (const std::string& part : parts) {
-    if (!text.empty()) text += separator;
-    text += part;
-  }
-  return text;
+  return fmt::format("{}", fmt::join(parts, separator));
 }
 
 /// True for [a-z0-9_]+ of at most 32 characters: what a plugin may be called.

@@ -2,6 +2,8 @@
 // The layers of experts of known models. Sources: the models' published config.json files.
 #include "host/tuning/expert_models.h"
 
+#include <fmt/format.h>
+
 #include <array>
 #include <stdexcept>
 
@@ -45,9 +47,7 @@ std::vector<std::string> models_of_experts() {
 }
 
 layer::ExpertsForm experts_of(std::string_view name, std::int64_t tp, std::int64_t experts) {
-  std::string all;
   for (const Model& model : kModels) {
-    all += (all.empty() ? "" : ", ") + std::string(model.name);
     if (model.name != name) continue;
     layer::ExpertsForm form;
     form.name = model.name;
@@ -73,7 +73,8 @@ layer::ExpertsForm experts_of(std::string_view name, std::int64_t tp, std::int64
     form.x = form.between = {numerics::DType::e4m3fn, {1, 128}, {}};
     return form;
   }
-  throw std::invalid_argument("there is no model of experts '" + std::string(name) + "'; known are " + all);
+  throw std::invalid_argument("there is no model of experts '" + std::string(name) + "'; known are " +
+                              fmt::format("{}", fmt::join(models_of_experts(), ", ")));
 }
 
 }  // namespace ironcl::tuning

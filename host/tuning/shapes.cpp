@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/tuning/shapes.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <boost/json.hpp>
@@ -134,10 +136,8 @@ std::vector<std::string> known_models() {
 ModelConfig known_model(std::string_view name) {
   for (const ModelConfig& model : table())
     if (model.name == name) return model;
-  std::string all;
-  for (const ModelConfig& model : table()) all += (all.empty() ? "" : ", ") + model.name;
-  throw std::invalid_argument("there is no model '" + std::string(name) + "'; known are " + all +
-                              ", or name a config.json");
+  throw std::invalid_argument(fmt::format("there is no model '{}'; known are {}, or name a config.json", name,
+                                          fmt::join(known_models(), ", ")));
 }
 
 ModelConfig read_model_config(const std::filesystem::path& file) {
