@@ -18,7 +18,7 @@ namespace {
 constexpr std::uint32_t kF32Infinity = 0x7f800000;
 
 // A binary format of 1 sign bit, `exponent_bits` and `mantissa_bits`, with gradual underflow.
-struct Layout {
+struct FloatFormat {
   int exponent_bits;
   int mantissa_bits;
   std::uint32_t max_code;       // Largest finite magnitude.
@@ -28,10 +28,10 @@ struct Layout {
   constexpr int bias() const { return (1 << (exponent_bits - 1)) - 1; }
   constexpr int sign_shift() const { return exponent_bits + mantissa_bits; }
 };
-constexpr Layout kE4m3fn{4, 3, 0x7e, 0x7f, 0x7f};
-constexpr Layout kE5m2{5, 2, 0x7b, 0x7c, 0x7e};
-constexpr Layout kE2m1{2, 1, 0x7, 0x7, 0x7};
-constexpr Layout kF16{5, 10, 0x7bff, 0x7c00, 0x7e00};
+constexpr FloatFormat kE4m3fn{4, 3, 0x7e, 0x7f, 0x7f};
+constexpr FloatFormat kE5m2{5, 2, 0x7b, 0x7c, 0x7e};
+constexpr FloatFormat kE2m1{2, 1, 0x7, 0x7, 0x7};
+constexpr FloatFormat kF16{5, 10, 0x7bff, 0x7c00, 0x7e00};
 
 // value >> shift, rounded to nearest even; shift from 1 to 31.
 constexpr std::uint32_t shift_to_even(std::uint32_t value, int shift) {
@@ -39,7 +39,7 @@ constexpr std::uint32_t shift_to_even(std::uint32_t value, int shift) {
   return (value + (1u << (shift - 1)) - 1 + odd) >> shift;
 }
 
-template <Layout L>
+template <FloatFormat L>
 std::uint32_t encode_bits(std::uint32_t bits, Overflow overflow) {
   const std::uint32_t sign = (bits >> 31) << L.sign_shift();
   const std::uint32_t magnitude = bits & 0x7fffffff;
@@ -60,7 +60,7 @@ std::uint32_t encode_bits(std::uint32_t bits, Overflow overflow) {
 }
 
 // Sets the value of a finite code of L: (exponent field, mantissa) to f32, exactly.
-template <Layout L>
+template <FloatFormat L>
 float decode_bits(std::uint32_t code) {
   const bool negative = ((code >> L.sign_shift()) & 1) != 0;
   const std::uint32_t magnitude = code & ((1u << L.sign_shift()) - 1);
@@ -78,7 +78,7 @@ float decode_bits(std::uint32_t code) {
   return negative ? -value : value;
 }
 
-template <Layout L>
+template <FloatFormat L>
 std::array<float, 256> make_table() {
   std::array<float, 256> table{};
   for (std::uint32_t code = 0; code < table.size(); ++code) table[code] = decode_bits<L>(code);

@@ -118,9 +118,9 @@ struct Workspace {
   std::vector<double> scale_b = std::vector<double>(static_cast<std::size_t>(kBlockCols));
 };
 
-class Problem {
+class Product {
  public:
-  Problem(const Operand& a, const Operand& b, OracleResult& result)
+  Product(const Operand& a, const Operand& b, OracleResult& result)
       : a_(a), b_(b), result_(result), ends_(stretch_ends(a, b, a.cols)) {}
 
   std::int64_t block_cols() const { return ceil_div(b_.rows, kBlockCols); }
@@ -179,8 +179,8 @@ unsigned useful_threads(unsigned asked, std::int64_t blocks, double products) {
   return static_cast<unsigned>(std::min<std::int64_t>(available, blocks));
 }
 
-void run(const Problem& problem, unsigned threads) {
-  const std::int64_t blocks = problem.blocks();
+void run(const Product& product, unsigned threads) {
+  const std::int64_t blocks = product.blocks();
   std::atomic<std::int64_t> next{0};
   std::exception_ptr failure;
   std::mutex failure_mutex;
@@ -188,7 +188,7 @@ void run(const Problem& problem, unsigned threads) {
   const auto work = [&] {
     try {
       Workspace workspace;
-      for (std::int64_t block = next++; block < blocks; block = next++) problem.run_block(block, workspace);
+      for (std::int64_t block = next++; block < blocks; block = next++) product.run_block(block, workspace);
     } catch (...) {
       const std::lock_guard lock(failure_mutex);
       failure = std::current_exception();
@@ -228,9 +228,9 @@ OracleResult oracle(const Operand& a, const Operand& b, DType bias_dtype, const 
   if (elements == 0) return result;
 
   if (a.cols > 0) {
-    const Problem problem(a, b, result);
+    const Product product(a, b, result);
     const double products = static_cast<double>(elements) * static_cast<double>(a.cols);
-    run(problem, useful_threads(threads, problem.blocks(), products));
+    run(product, useful_threads(threads, product.blocks(), products));
   }
   if (bias_dtype != DType::none) {
     for (std::int64_t at = 0; at < elements; ++at) {

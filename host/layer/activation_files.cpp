@@ -122,11 +122,11 @@ Activations from_codes(const ActivationSource& source, const LinearLayer& layer)
   a.m = rows_of(codes, source, layer);
   a.k = layer.k;
   a.origin = fmt::format("{} and {} of {}", ref.tensors[0], ref.tensors[1], ref.file.filename().string());
-  a.form.dtype = codes.tensor.dtype;
+  a.rule.dtype = codes.tensor.dtype;
   a.data = bytes_of_rows(codes.tensor, a.m, a.k);
   const ScaleGrid grid = grid_of_scales(source, codes, ref.tensors[1], layer);
   const Matrix scales = checkpoint::load_scales(ref.file, ref.tensors[1], codes.rows, codes.cols, grid);
-  a.form.scale = {scales.tensor.dtype, grid};
+  a.rule.scale = {scales.tensor.dtype, grid};
   a.scales = bytes_of_rows(scales.tensor, grid.scale_rows(a.m), grid.scale_cols(a.k));
   return a;
 }

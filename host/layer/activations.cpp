@@ -19,8 +19,8 @@ using numerics::DType;
 
 /// Codes of the layer's fixed scale in place of the values.
 void apply_fixed_scale(DType x, float scale, Activations& a) {
-  std::vector<std::byte> codes(bytes_of_matrix(a.form.dtype, a.m, a.k));
-  quantize_fixed(x, a.data.data(), scale, a.form.dtype, codes);
+  std::vector<std::byte> codes(bytes_of_matrix(a.rule.dtype, a.m, a.k));
+  quantize_fixed(x, a.data.data(), scale, a.rule.dtype, codes);
   a.data = std::move(codes);
   a.scales.resize(sizeof scale);
   std::memcpy(a.scales.data(), &scale, sizeof scale);
@@ -28,7 +28,7 @@ void apply_fixed_scale(DType x, float scale, Activations& a) {
 
 /// A scheme that clips the largest magnitude of a group is the plain one only up to there.
 void check_limit(const LinearLayer& layer, DType x, const Activations& a) {
-  if (!layer.activation_limit || a.form.source == DType::none) return;
+  if (!layer.activation_limit || a.rule.source == DType::none) return;
   std::vector<float> values(static_cast<std::size_t>(a.m * a.k));
   numerics::decode(x, a.data.data(), std::span<float>(values));
   const auto beyond = std::find_if(values.begin(), values.end(),
@@ -59,16 +59,16 @@ Activations activations_of_values(const LinearLayer& layer, DType x, std::int64_
   a.m = m;
   a.k = layer.k;
   a.origin = std::move(origin);
-  a.form = activation_form(layer, x, x_block);
+  a.rule = activation_rule(layer, x, x_block);
   a.data = std::move(values);
   check_limit(layer, x, a);
-  if (a.form.fixed_scale) apply_fixed_scale(x, *a.form.fixed_scale, a);
+  if (a.rule.fixed_scale) apply_fixed_scale(x, *a.rule.fixed_scale, a);
   return a;
 }
 
 report::Problem problem_of(const LinearLayer& layer, const Activations& a, DType out,
                            numerics::AccuracyClass weakest) {
-  return describe(layer, a.form, a.m, out, weakest);
+  return describe(layer, a.rule, a.m, out, weakest);
 }
 
 Operands operands_of(const Activations& a, const LayerWeights& weights) noexcept {

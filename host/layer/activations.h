@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A, ready for a layer: values that the caller has, codes with their scales, or made up. Next door:
-// activation_files.h (out of files), layer_problem.h (the form in which they enter).
+// activation_files.h (out of files), layer_problem.h (how they enter a product).
 #pragma once
 
 #include <cstddef>
@@ -20,13 +20,13 @@ namespace ironcl::layer {
 struct Activations {
   std::int64_t m = 0, k = 0;
   std::string origin;             ///< For people: "x of layer.safetensors", "made up, seed 1".
-  ActivationForm form;            ///< How it enters the product.
-  std::vector<std::byte> data;    ///< [m, k] of form.source, or of form.dtype where that is none.
+  ActivationRule rule;            ///< How it enters the product.
+  std::vector<std::byte> data;    ///< [m, k] of rule.source, or of rule.dtype where that is none.
   std::vector<std::byte> scales;  ///< Given with the codes, or fixed; empty where the plan makes them.
 };
 
 /// Values [m, k] of type `x` (f32, f16, bf16), tight. A layer with a fixed scale gets codes of it.
-/// Throws std::invalid_argument where `values` is not as large as that or `x` is another type; activation_form's.
+/// Throws std::invalid_argument where `values` is not as large as that or `x` is another type; activation_rule's.
 Activations activations_of_values(const checkpoint::LinearLayer& layer, numerics::DType x, std::int64_t m,
                                   std::vector<std::byte> values, std::string origin,
                                   std::optional<numerics::ScaleGrid> x_block = std::nullopt);

@@ -108,9 +108,9 @@ ironcl_status ironcl_layer_get_info(ironcl_layer layer, ironcl_layer_info* out_i
     if (!source.problem) {
       info.activations = scheme_of(source.activations);
       info.weight_scale = scale_desc(source.scale.dtype, source.weight_grid);
-      const layer::ActivationForm form = layer::activation_form(source, DType::bf16);
-      info.activation_scale = scale_desc(form.scale.dtype, form.scale.grid);
-      info.input_scale = form.fixed_scale.value_or(0);
+      const layer::ActivationRule rule = layer::activation_rule(source, DType::bf16);
+      info.activation_scale = scale_desc(rule.scale.dtype, rule.scale.grid);
+      info.input_scale = rule.fixed_scale.value_or(0);
       if (source.bias) {
         const layer::LayerWeights& weights = layer->weights();
         info.bias_dtype = static_cast<ironcl_dtype>(source.bias->dtype);
@@ -171,15 +171,15 @@ ironcl_status ironcl_layer_quantize(ironcl_layer layer, ironcl_dtype x_dtype, co
     source.check();
     DType type = DType::none;
     if (Result read = float_type("x_dtype", x_dtype, DType::none, type); !read.ok()) return read;
-    const layer::ActivationForm form = layer::activation_form(source, type);
-    if (!form.fixed_scale)
+    const layer::ActivationRule rule = layer::activation_rule(source, type);
+    if (!rule.fixed_scale)
       return invalid(fmt::format("layer {} has no static scale: its plan quantises activations itself", source.name));
     if (m < 0) return invalid(fmt::format("m is {}; it must not be negative", m));
-    const std::size_t bytes = layer::bytes_of_matrix(form.dtype, m, source.k);
+    const std::size_t bytes = layer::bytes_of_matrix(rule.dtype, m, source.k);
     if (code_bytes < bytes)
       return invalid(fmt::format("codes have room for {} bytes, [{}, {}] needs {}", code_bytes, m, source.k, bytes));
     if (bytes != 0 && (x == nullptr || codes == nullptr)) return invalid("x or codes is NULL");
-    layer::quantize_fixed(type, static_cast<const std::byte*>(x), *form.fixed_scale, form.dtype,
+    layer::quantize_fixed(type, static_cast<const std::byte*>(x), *rule.fixed_scale, rule.dtype,
                           {static_cast<std::byte*>(codes), bytes});
     return {};
   });

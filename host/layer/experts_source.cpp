@@ -110,9 +110,9 @@ class CheckpointExperts final : public ExpertsSource {
   }
 
   static ExpertsActivations activations_of(const LinearLayer& layer) {
-    const ActivationForm form = activation_form(layer, DType::bf16);
-    if (form.source == DType::none) return {};
-    return {form.dtype, form.scale.grid, form.quantizer};
+    const ActivationRule rule = activation_rule(layer, DType::bf16);
+    if (rule.source == DType::none) return {};
+    return {rule.dtype, rule.scale.grid, rule.quantizer};
   }
 
   const std::vector<LinearLayer>& layers_;

@@ -45,27 +45,27 @@ LayerWeights weights_of(const LinearLayer& layer) {
   return weights;
 }
 
-ActivationForm activation_form(const LinearLayer& layer, DType x, std::optional<numerics::ScaleGrid> x_block) {
-  ActivationForm form;
+ActivationRule activation_rule(const LinearLayer& layer, DType x, std::optional<numerics::ScaleGrid> x_block) {
+  ActivationRule rule;
   if (layer.activations == ActivationScheme::none && !x_block) {
-    form.dtype = x;
-    return form;
+    rule.dtype = x;
+    return rule;
   }
-  form.dtype = layer.weight.dtype == DType::i8 ? DType::i8 : DType::e4m3fn;
+  rule.dtype = layer.weight.dtype == DType::i8 ? DType::i8 : DType::e4m3fn;
   if (layer.activations == ActivationScheme::fixed && !x_block) {
     if (!layer.input_scale || layer.input_scale->elements() != 1) {
       throw checkpoint::Error(checkpoint::ErrorKind::not_found, layer.weight_file, layer.name,
                               "its activations have a fixed scale, but there is no input_scale of one element");
     }
-    form.fixed_scale =
+    rule.fixed_scale =
         static_cast<float>(numerics::load_as_f64(layer.input_scale->dtype, layer.input_scale->data.data(), 0));
-    form.scale = {DType::f32, {0, 0}};
-    return form;
+    rule.scale = {DType::f32, {0, 0}};
+    return rule;
   }
-  form.source = x;
-  form.scale = {DType::f32, x_block.value_or(layer.activation_grid)};
-  form.quantizer.rounding = layer.activation_rounding;
-  return form;
+  rule.source = x;
+  rule.scale = {DType::f32, x_block.value_or(layer.activation_grid)};
+  rule.quantizer.rounding = layer.activation_rounding;
+  return rule;
 }
 
 void quantize_fixed(DType x_dtype, const std::byte* x, float scale, DType code_dtype, std::span<std::byte> codes) {
@@ -80,24 +80,24 @@ void quantize_fixed(DType x_dtype, const std::byte* x, float scale, DType code_d
 }
 
 report::Problem describe(const LinearLayer& layer, const ProblemChoices& choices) {
-  return describe(layer, activation_form(layer, choices.x, choices.x_block), choices.m, choices.out,
+  return describe(layer, activation_rule(layer, choices.x, choices.x_block), choices.m, choices.out,
                   choices.weakest_accuracy);
 }
 
-report::Problem describe(const LinearLayer& layer, const ActivationForm& form, std::int64_t m, DType out,
+report::Problem describe(const LinearLayer& layer, const ActivationRule& rule, std::int64_t m, DType out,
                          numerics::AccuracyClass weakest) {
   report::Problem problem;
   problem.m = m;
   problem.n = layer.n;
   problem.k = layer.k;
-  problem.a_source = form.source;
-  problem.a = form.dtype;
+  problem.a_source = rule.source;
+  problem.a = rule.dtype;
   problem.b = layer.weight.dtype;
   problem.d = out;
   problem.bias = layer.bias ? layer.bias->dtype : DType::none;
-  problem.a_scale = form.scale;
+  problem.a_scale = rule.scale;
   problem.b_scale = {layer.scale.dtype, layer.weight_grid};
-  problem.a_quantizer = form.quantizer;
+  problem.a_quantizer = rule.quantizer;
   problem.weakest_accuracy = weakest;
   return problem;
 }

@@ -23,7 +23,7 @@ struct LayerWeights {
 LayerWeights weights_of(const checkpoint::LinearLayer& layer);
 
 /// How activations of some type enter a layer's product.
-struct ActivationForm {
+struct ActivationRule {
   numerics::DType source = numerics::DType::none;  ///< What the plan quantises; none: A comes as `dtype`.
   numerics::DType dtype = numerics::DType::none;   ///< What is multiplied.
   report::Scales scale;                            ///< Of A as multiplied; dtype none: weight-only.
@@ -31,10 +31,10 @@ struct ActivationForm {
   std::optional<float> fixed_scale;  ///< The layer's own ("static"): A is quantised with it before the call.
 };
 
-/// The form for activations that come in `x` (f32, f16 or bf16), as the layer's settings say; with `x_block`,
+/// The rule for activations that come in `x` (f32, f16 or bf16), as the layer's settings say; with `x_block`,
 /// quantised dynamically in such blocks whatever they say.
 /// Throws checkpoint::Error where the layer's scale is fixed and is not there.
-ActivationForm activation_form(const checkpoint::LinearLayer& layer, numerics::DType x,
+ActivationRule activation_rule(const checkpoint::LinearLayer& layer, numerics::DType x,
                                std::optional<numerics::ScaleGrid> x_block = std::nullopt);
 
 /// Codes of a fixed ("static") scale, as many as `codes` holds: what an engine does before it calls the GEMM.
@@ -50,11 +50,11 @@ struct ProblemChoices {
   numerics::AccuracyClass weakest_accuracy = numerics::AccuracyClass::f32;
 };
 
-/// The problem of a layer before there are activations: what an engine plans. Throws as activation_form.
+/// The problem of a layer before there are activations: what an engine plans. Throws as activation_rule.
 report::Problem describe(const checkpoint::LinearLayer& layer, const ProblemChoices& choices);
 
-/// The problem of a layer with activations of that form and m rows.
-report::Problem describe(const checkpoint::LinearLayer& layer, const ActivationForm& form, std::int64_t m,
+/// The problem of a layer with activations by that rule and m rows.
+report::Problem describe(const checkpoint::LinearLayer& layer, const ActivationRule& rule, std::int64_t m,
                          numerics::DType out, numerics::AccuracyClass weakest);
 
 }  // namespace ironcl::layer

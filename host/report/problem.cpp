@@ -10,6 +10,8 @@
 #include <limits>
 #include <optional>
 
+#include "host/report/words.h"
+
 namespace ironcl::report {
 namespace {
 
@@ -35,17 +37,6 @@ std::string text_of(const Scales& scales) {
 
 bool same(const Quantizer& left, const Quantizer& right) {
   return left.amax_floor == right.amax_floor && left.rounding == right.rounding;
-}
-
-/// The parts of `text` between `separator`s.
-std::vector<std::string_view> split(std::string_view text, char separator) {
-  std::vector<std::string_view> parts;
-  while (true) {
-    const std::size_t end = text.find(separator);
-    parts.push_back(text.substr(0, end));
-    if (end == std::string_view::npos) return parts;
-    text.remove_prefix(end + 1);
-  }
 }
 
 std::optional<std::int64_t> parse_size(std::string_view text) {
@@ -138,8 +129,7 @@ bool operator==(const Problem& left, const Problem& right) {
          left.a_scale == right.a_scale && left.b_scale == right.b_scale && left.d_scale == right.d_scale &&
          same(left.a_quantizer, right.a_quantizer) && same(left.d_quantizer, right.d_quantizer) &&
          left.weakest_accuracy == right.weakest_accuracy && left.grouping == right.grouping &&
-         left.group_count == right.group_count && left.repeatable == right.repeatable &&
-         left.options == right.options;
+         left.matrices == right.matrices && left.repeatable == right.repeatable && left.options == right.options;
 }
 
 std::string to_text(ScaleGrid grid) {
@@ -187,7 +177,7 @@ std::string to_line(const Problem& problem) {
   }
   if (problem.grouping != IRONCL_GROUPING_NONE) {
     add(fmt::format("--grouping={}:{}", problem.grouping == IRONCL_GROUPING_MASKED ? "masked" : "contiguous",
-                    problem.group_count));
+                    problem.matrices));
   }
   if (problem.repeatable) add("--repeatable");
   for (const auto& [key, value] : problem.options) add(fmt::format("--opt={}={}", key, value));
@@ -207,9 +197,8 @@ Problem parse_problem(std::string_view line) {
       shaped = true;
       continue;
     }
-    const std::size_t equals = word.find('=');
-    const std::string_view key = word.substr(0, equals);
-    const std::string_view value = equals == std::string_view::npos ? std::string_view() : word.substr(equals + 1);
+    const auto pair = key_value(word);
+    const auto [key, value] = pair.value_or(std::pair(word, std::string_view()));
     if (key == "--src") {
       problem.a_source = parse_type(value, word);
     } else if (key == "--dt") {
@@ -235,13 +224,13 @@ Problem parse_problem(std::string_view line) {
         fail(fmt::format("'{}' should be contiguous:COUNT or masked:COUNT", word));
       }
       problem.grouping = parts[0] == "masked" ? IRONCL_GROUPING_MASKED : IRONCL_GROUPING_CONTIGUOUS;
-      problem.group_count = static_cast<std::uint32_t>(count);
-    } else if (key == "--repeatable" && equals == std::string_view::npos) {
+      problem.matrices = static_cast<std::uint32_t>(count);
+    } else if (key == "--repeatable" && !pair) {
       problem.repeatable = true;
     } else if (key == "--opt") {
-      const std::size_t inner = value.find('=');
-      if (inner == std::string_view::npos || inner == 0) fail(fmt::format("'{}' should be --opt=KEY=VALUE", word));
-      problem.options.emplace_back(value.substr(0, inner), value.substr(inner + 1));
+      const auto option = key_value(value);
+      if (!option) fail(fmt::format("'{}' should be --opt=KEY=VALUE", word));
+      problem.options.emplace_back(*option);
     } else {
       fail(
           fmt::format("'{}' is no option; --src, --dt, --scale, --scale-dt, --bias, --quantizer, --d-quantizer, "
@@ -294,7 +283,7 @@ ironcl_gemm_desc to_desc(const Problem& problem) noexcept {
   desc.bias_dtype = static_cast<ironcl_dtype>(problem.bias);
   desc.weakest_accuracy = static_cast<std::uint32_t>(problem.weakest_accuracy);
   desc.grouping = problem.grouping;
-  desc.group_count = problem.group_count;
+  desc.group_count = problem.matrices;
   desc.a_scale = to_scale_desc(problem.a_scale);
   desc.b_scale = to_scale_desc(problem.b_scale);
   desc.d_scale = to_scale_desc(problem.d_scale);
@@ -315,7 +304,7 @@ Problem from_desc(const ironcl_gemm_desc& desc) {
   problem.bias = static_cast<DType>(desc.bias_dtype);
   problem.weakest_accuracy = static_cast<AccuracyClass>(desc.weakest_accuracy);
   problem.grouping = desc.grouping;
-  problem.group_count = desc.group_count;
+  problem.matrices = desc.group_count;
   problem.a_scale = from_scale_desc(desc.a_scale);
   problem.b_scale = from_scale_desc(desc.b_scale);
   problem.d_scale = from_scale_desc(desc.d_scale);

@@ -46,7 +46,7 @@ struct Problem {
   numerics::Quantizer a_quantizer, d_quantizer;
   numerics::AccuracyClass weakest_accuracy = numerics::AccuracyClass::f32;
   std::uint32_t grouping = IRONCL_GROUPING_NONE;  ///< IRONCL_GROUPING_*.
-  std::uint32_t group_count = 0;
+  std::uint32_t matrices = 0;
   bool repeatable = false;
   std::vector<std::pair<std::string, std::string>> options;  ///< A backend's own, in the order given.
 };

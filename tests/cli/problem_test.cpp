@@ -51,7 +51,7 @@ TEST(ProblemLine, PrintsEveryFieldThatIsNotAtItsDefault) {
   problem.d_quantizer.rounding = ScaleRounding::power_of_two;
   problem.weakest_accuracy = AccuracyClass::tensor14;
   problem.grouping = IRONCL_GROUPING_MASKED;
-  problem.group_count = 8;
+  problem.matrices = 8;
   problem.repeatable = true;
   problem.options = {{"variant", "gemm_tiled"}, {"kernel_blocks", "128,256,512"}};
   EXPECT_EQ(to_line(problem),
@@ -86,7 +86,7 @@ TEST(ProblemLine, ComesBackFromEveryCombination) {
     p.d_quantizer = {pick(1e-10f, 1e-12f), pick(ScaleRounding::exact, ScaleRounding::power_of_two)};
     p.weakest_accuracy = pick(AccuracyClass::f32, AccuracyClass::tensor14);
     p.grouping = pick(0u, 1u, 2u);
-    p.group_count = p.grouping == 0 ? 0 : pick(1u, 256u);
+    p.matrices = p.grouping == 0 ? 0 : pick(1u, 256u);
     p.repeatable = pick(false, true);
     if (pick(false, true)) p.options.emplace_back("tile_m", "14");
     const std::string line = to_line(p);

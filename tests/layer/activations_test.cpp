@@ -53,7 +53,7 @@ TEST_F(ActivationsTest, AreLeftToThePlanToQuantise) {
   layer::ActivationSource source;
   source.input = input(DType::bf16);
   const layer::Activations a = layer::load_activations(source, layer);
-  EXPECT_EQ(a.form.source, DType::bf16);
+  EXPECT_EQ(a.rule.source, DType::bf16);
   EXPECT_TRUE(a.scales.empty()) << "a host that quantises does the device's work twice";
   EXPECT_EQ(a.data.size(), 2u * kK * 2u) << "as they came";
 }
@@ -66,7 +66,7 @@ TEST_F(ActivationsTest, ComeInWhatDevicesTake) {
     layer::ActivationSource source;
     source.input = input(from);
     const layer::Activations a = layer::load_activations(source, layer);
-    EXPECT_EQ(a.form.source, to) << numerics::name_of(from);
+    EXPECT_EQ(a.rule.source, to) << numerics::name_of(from);
     for (std::int64_t i = 0; i < 4; ++i)  // up to 4 every type holds them exactly
       EXPECT_EQ(numerics::load_as_f64(to, a.data.data(), i), static_cast<double>(i + 1)) << numerics::name_of(from);
   }
@@ -76,10 +76,10 @@ TEST_F(ActivationsTest, AreRoundedToTheTypeThatTheCallerWants) {
   layer::ActivationSource source;
   source.input = input(DType::f64);
   source.x_dtype = DType::f16;
-  EXPECT_EQ(layer::load_activations(source, layer).form.source, DType::f16);
+  EXPECT_EQ(layer::load_activations(source, layer).rule.source, DType::f16);
   source.input.clear();
   const layer::Activations made_up = layer::load_activations(source, layer);
-  EXPECT_EQ(made_up.form.source, DType::f16);
+  EXPECT_EQ(made_up.rule.source, DType::f16);
   EXPECT_EQ(made_up.m, 16);
   EXPECT_NE(made_up.origin.find("f16, seed 1"), std::string::npos) << made_up.origin;
 }
@@ -92,7 +92,7 @@ TEST_F(ActivationsTest, OfAFixedScaleAreCodesOfIt) {
   const auto bytes = std::as_bytes(std::span(x));
   const layer::Activations a =
       layer::activations_of_values(layer, DType::f32, 1, {bytes.begin(), bytes.end()}, "threes");
-  EXPECT_EQ(a.form.source, DType::none);
+  EXPECT_EQ(a.rule.source, DType::none);
   ASSERT_EQ(a.data.size(), x.size());
   EXPECT_EQ(numerics::decode_e4m3fn(std::to_integer<std::uint8_t>(a.data[7])), 12.0f) << "3 / 0.25";
   float given = 0;

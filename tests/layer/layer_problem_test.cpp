@@ -52,9 +52,9 @@ TEST_F(LayerProblem, AFixedScaleMakesCodesOfTheCaller) {
   const float scale = 0.25f;
   checkpoint::Tensor tensor{"input_scale", DType::f32, "F32", {1}, std::as_bytes(std::span(&scale, 1))};
   layer.input_scale = tensor;
-  const layer::ActivationForm form = layer::activation_form(layer, DType::bf16);
-  ASSERT_TRUE(form.fixed_scale);
-  EXPECT_EQ(*form.fixed_scale, 0.25f);
+  const layer::ActivationRule rule = layer::activation_rule(layer, DType::bf16);
+  ASSERT_TRUE(rule.fixed_scale);
+  EXPECT_EQ(*rule.fixed_scale, 0.25f);
   EXPECT_EQ(report::to_line(layer::describe(layer, {.m = 5})),
             "--dt=e4m3fn:e4m3fn:bf16 --scale=allxall:128x128 5x256:256x256");
 }

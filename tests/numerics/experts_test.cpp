@@ -22,27 +22,27 @@ constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 using Ids = std::vector<std::int32_t>;
 using Floats = std::vector<float>;
 
-struct Choice {
+struct Chosen {
   Ids ids;
   Floats weights;
 };
 
-Choice choice(const Routing& routing, const Floats& given, const Floats& bias = {}) {
-  Choice out{Ids(static_cast<std::size_t>(routing.top_k)), Floats(static_cast<std::size_t>(routing.top_k))};
+Chosen choice(const Routing& routing, const Floats& given, const Floats& bias = {}) {
+  Chosen out{Ids(static_cast<std::size_t>(routing.top_k)), Floats(static_cast<std::size_t>(routing.top_k))};
   choose(routing, given, bias, out.ids, out.weights);
   return out;
 }
 
 TEST(Choose, TakesTheBestFirstAndTheSmallerIdOfATie) {
   const Routing routing{.experts = 6, .top_k = 4};
-  const Choice got = choice(routing, {0.1f, 0.3f, 0.2f, 0.3f, 0.2f, 0.05f});
+  const Chosen got = choice(routing, {0.1f, 0.3f, 0.2f, 0.3f, 0.2f, 0.05f});
   EXPECT_EQ(got.ids, (Ids{1, 3, 2, 4}));
   EXPECT_EQ(got.weights, (Floats{0.3f, 0.3f, 0.2f, 0.2f}));
 }
 
 TEST(Choose, BiasChangesWhoIsChosenButNoWeight) {
   const Routing routing{.experts = 4, .top_k = 2};
-  const Choice got = choice(routing, {0.5f, 0.25f, 0.125f, 0.75f}, {0, 0, 8, 0});
+  const Chosen got = choice(routing, {0.5f, 0.25f, 0.125f, 0.75f}, {0, 0, 8, 0});
   EXPECT_EQ(got.ids, (Ids{2, 3}));
   EXPECT_EQ(got.weights, (Floats{0.125f, 0.75f}));
 }
@@ -69,7 +69,7 @@ TEST(Choose, StaysInTheBestGroups) {
 TEST(Choose, ANaNIsSmallerThanEverything) {
   const float infinity = std::numeric_limits<float>::infinity();
   const Routing routing{.experts = 4, .top_k = 4};
-  const Choice got = choice(routing, {kNaN, -infinity, kNaN, 1});
+  const Chosen got = choice(routing, {kNaN, -infinity, kNaN, 1});
   EXPECT_EQ(got.ids, (Ids{3, 1, 0, 2}));
   EXPECT_TRUE(std::isnan(got.weights[2]));
   const Routing groups{.experts = 4, .top_k = 1, .expert_groups = 2, .top_groups = 1, .best_of_two = true};
