@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The door of the Ironwood model: a backend with one device, "ironwood:0". Next door: device.h (what the device
-// does), machine.h (hardware tables), plan.h (blocks and constraints), engine.h (grid, DMA, semaphores), trace.h.
+// does), machine.h (hardware tables), plan.h (blocks and constraints), core.h (DMA, semaphores), trace.h.
 #pragma once
 
 #include <memory>

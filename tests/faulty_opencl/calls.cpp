@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // One wrapper for each call of OpenCL that IronCL makes: it asks state.h, then calls the next library's function.
-// A call that is not here passes unseen; walk_test.cpp compares the list with what the plugin imports.
+// A call that is not here passes unseen; check_calls.sh compares the list with what the plugin imports.
 #include <dlfcn.h>
 
 #include <chrono>

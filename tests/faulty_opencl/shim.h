@@ -14,7 +14,7 @@
 //   latewrites         a write that blocks takes its bytes and returns; they reach the buffer 30 ms later, in the
 //   order
 //                      of the queue, which is all that OpenCL promises
-// Next door: calls.cpp (one wrapper a call), walk_test.cpp (fails every call once).
+// Next door: calls.cpp (one wrapper a call), walk.cpp (fails every call once).
 #pragma once
 
 #include <map>
