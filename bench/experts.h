@@ -69,7 +69,7 @@ class Run {
   }
   template <class T>
   backend::Span upload(const std::vector<T>& values) {
-    const backend::Span span = buffer(static_cast<std::int64_t>(values.size() * sizeof(T)));
+    backend::Span span = buffer(static_cast<std::int64_t>(values.size() * sizeof(T)));
     queue_->write(span, values.data(), backend::HostSemantics::copied_before_return);
     return span;
   }

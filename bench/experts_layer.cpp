@@ -80,6 +80,7 @@ void layer(Run& run, const Model& model, std::int64_t experts, const std::vector
       return held;
     };
     std::vector<Tokens> batches;
+    batches.reserve(static_cast<std::size_t>(rounds) + 1);
     for (int i = 0; i < rounds + 1; ++i)
       batches.emplace_back(model, experts, tokens, static_cast<std::uint32_t>(10 + i));
     for (const Tokens& batch : batches)

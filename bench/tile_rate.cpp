@@ -76,6 +76,7 @@ double tile_rate(int threads, double seconds) {
   std::vector<double> rates(static_cast<std::size_t>(threads));
   std::atomic<int> ready{0};
   std::vector<std::thread> workers;
+  workers.reserve(rates.size());
   for (double& rate : rates)
     workers.emplace_back([&] {
       for (++ready; ready < threads;) std::this_thread::yield();

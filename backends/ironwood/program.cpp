@@ -47,11 +47,11 @@ Operands describe_operands(const Plan& plan, std::int64_t m) {
 namespace {
 
 constexpr ProgramEntry kPrograms[] = {
-    {Program::pipeline, "pipeline", "the grid pipeline", false, false, false, run_pipeline_program},
-    {Program::manual_dma, "manual_dma", "the kernel's own copies", true, true, false, run_manual_program},
-    {Program::gmm_v1, "gmm_v1", "fixed tiles, visited once for each matrix", false, true, true, run_grouped_program},
-    {Program::gmm_v2, "gmm_v2", "each matrix's own tiles, of the rows there are", true, true, true,
-     run_grouped_program},
+    {"pipeline", "the grid pipeline", run_pipeline_program, Program::pipeline, false, false, false},
+    {"manual_dma", "the kernel's own copies", run_manual_program, Program::manual_dma, true, true, false},
+    {"gmm_v1", "fixed tiles, visited once for each matrix", run_grouped_program, Program::gmm_v1, false, true, true},
+    {"gmm_v2", "each matrix's own tiles, of the rows there are", run_grouped_program, Program::gmm_v2, true, true,
+     true},
 };
 
 }  // namespace

@@ -53,13 +53,13 @@ RunTotals run_program(const Plan& plan, std::int64_t m, const Operands& operands
 /// A program: how blocks move, around the body that all share. A new one is a file with its function and a row of
 /// all_programs(); options, reports and plans find it there.
 struct ProgramEntry {
-  Program program;
   std::string_view name;     ///< As the option `program` spells it.
   std::string_view meaning;  ///< In a few words.
-  bool cuts_rows;            ///< A ragged last block of rows costs the rows there are, not a full block.
-  bool own_buffers;          ///< Every operand has all its slots, and the bias lies in VMEM as a whole.
-  bool grouped;              ///< Runs grouped problems, and no others.
   PipelineTotals (*run)(Core& core, const Plan& plan, std::int64_t m, const Operands& operands, Workers* workers);
+  Program program;
+  bool cuts_rows;    ///< A ragged last block of rows costs the rows there are, not a full block.
+  bool own_buffers;  ///< Every operand has all its slots, and the bias lies in VMEM as a whole.
+  bool grouped;      ///< Runs grouped problems, and no others.
 };
 
 /// The first is the default.

@@ -100,8 +100,8 @@ class DeviceTrials final : public Trials {
   std::string find_out(const Variant& variant) const {
     const bool here = variant.trial->or_here && !can_keep_answer_of_child(context_.config);
     if (!variant.trial->in_child || here) return try_here(variant);
-    const std::string why = guarded("asking which device " + variant.name + " is to be tried on",
-                                    [&] { return try_in_child(context_, variant); });
+    std::string why = guarded("asking which device " + variant.name + " is to be tried on",
+                              [&] { return try_in_child(context_, variant); });
     if (!why.empty()) return why;
     return variant.trial->permission != nullptr ? variant.trial->permission() : std::string();
   }

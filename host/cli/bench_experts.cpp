@@ -108,7 +108,7 @@ class Loop {
     activate.scale = {};
     activate_ = Activate(device, activate);
     for (const auto& [expert, count] : rows) {
-      const auto prepared = [&](Projection projection, const Gemm& gemm) {
+      const auto prepared = [&, expert = expert](Projection projection, const Gemm& gemm) {
         const layer::StackedMatrices all = one_of(source, projection, expert);
         const layer::MatrixForm& matrix = projection == Projection::down ? form_.experts.down : form_.experts.gate;
         return Weights(device,

@@ -93,7 +93,7 @@ double number(const json::object& of, const char* key) { return of.at(key).to_nu
 }  // namespace
 
 void check(const ExpertOptions& options) {
-  const auto usage = [](std::string text) { throw CommandError(ExitStatus::usage, std::move(text)); };
+  const auto usage = [](const std::string& text) { throw CommandError(ExitStatus::usage, text); };
   for (const auto& [size, option] : {std::pair{options.tokens, "--tokens"},
                                      {options.hidden, "--hidden"},
                                      {options.intermediate, "--intermediate"}}) {

@@ -34,7 +34,7 @@ std::optional<Refusal> needs(const Features& f, const Problem& p) {
 }
 
 std::uint64_t local_bytes(const Tuning& t, const Problem& p) {
-  return static_cast<std::uint64_t>(2 * p.k_group * kColumns * bytes_of_element(p) +
+  return static_cast<std::uint64_t>(std::int64_t{2} * p.k_group * kColumns * bytes_of_element(p) +
                                     std::int64_t{t.at("block_m")} * t.at("block_n") * kRows * 4 + 4608);
 }
 

@@ -57,7 +57,8 @@ Tuning rule_of_thumb(const Features& f, const Problem& p) {
   t["block_n"] = kPanel;
   // A few work-groups for every core, each with some K groups to itself.
   const std::int64_t work_groups = numerics::ceil_div(p.n, kPanel) * numerics::ceil_div(rows, t["tile_m"]);
-  while (work_groups * t["split_k"] < 4 * f.compute_units && t["split_k"] < 16 && p.k_groups() >= 4 * t["split_k"]) {
+  while (work_groups * t["split_k"] < std::int64_t{4} * f.compute_units && t["split_k"] < 16 &&
+         p.k_groups() >= std::int64_t{4} * t["split_k"]) {
     t["split_k"] *= 2;
   }
   return t;
@@ -89,7 +90,8 @@ Variant gemm_stream() {
   v.narrow_weights = true;
   v.deal = [](const Tuning& t) { return DealtShape{t.at("tile_m"), t.at("block_m")}; };
   v.local_bytes = [](const Tuning& t, const Problem&) -> std::uint64_t {
-    return static_cast<std::uint64_t>(t.at("block_m") * t.at("tile_m") * t.at("block_n")) * sizeof(float);
+    return static_cast<std::uint64_t>(std::int64_t{t.at("block_m")} * t.at("tile_m") * t.at("block_n")) *
+           sizeof(float);
   };
   v.work_items = [](const Tuning&) -> std::uint64_t { return 1; };
   v.tile = [](const Tuning& t) { return Shape{t.at("tile_m"), t.at("tile_n")}; };

@@ -53,8 +53,8 @@ Tuning rule_of_thumb(const Features& f, const Problem& p) {
   }
   // K in parts where tiles do not fill the device, each of four K blocks at least.
   const std::int64_t blocks = numerics::ceil_div(p.k, std::int64_t{128});
-  while (t["split_k"] < 16 && 2 * tiles(t, p, p.m) * t["split_k"] <= f.compute_units &&
-         blocks / (2 * t["split_k"]) >= 4) {
+  while (t["split_k"] < 16 && 2 * tiles(t, p, p.m) * std::int64_t{t["split_k"]} <= f.compute_units &&
+         blocks / (std::int64_t{2} * t["split_k"]) >= 4) {
     t["split_k"] *= 2;
   }
   return t;

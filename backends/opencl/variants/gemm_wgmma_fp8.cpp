@@ -42,7 +42,7 @@ Tuning rule_of_thumb(const Features& f, const Problem& p) {
   if (2 * tiles(t, p, p.m) <= f.compute_units) t["tile_n"] = 128;
   const std::int64_t pairs = numerics::ceil_div(p.k, std::int64_t{256});
   while (t["split_k"] < 16 && 2 * tiles(t, p, p.m) * t["split_k"] <= f.compute_units &&
-         pairs / (2 * t["split_k"]) >= 2) {
+         pairs / (std::int64_t{2} * t["split_k"]) >= 2) {
     t["split_k"] *= 2;
   }
   return t;
