@@ -11,16 +11,7 @@
 // HAS_BIAS, NORMALIZE, SHARED_GATE, BEST_OF_TWO  0  0 1
 // Local memory: LANES * 8 B = 8 B with the defaults.
 #include "fp8.cl"
-
-#ifndef LANES
-#define LANES 1
-#endif
-// One work-item waits for nobody; PoCL 3.1 goes wrong where a work-group returns before a barrier.
-#if LANES > 1
-#define SYNC(fence) barrier(fence)
-#else
-#define SYNC(fence)
-#endif
+#include "lanes.cl"
 #ifndef LOGITS_TYPE
 #define LOGITS_TYPE 1
 #endif

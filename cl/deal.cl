@@ -6,16 +6,7 @@
 // LANES    1        1 to 64  work-items
 // Local memory: LANES * 16 B = 16 B with the defaults.
 #include "dealt.cl"
-
-#ifndef LANES
-#define LANES 1
-#endif
-// One work-item waits for nobody; PoCL 3.1 goes wrong where a work-group returns before a barrier.
-#if LANES > 1
-#define SYNC(fence) barrier(fence)
-#else
-#define SYNC(fence)
-#endif
+#include "lanes.cl"
 
 /// The sum of what the lanes before this one have.
 static inline long sum_before(__local const long* sums, int lane) {

@@ -6,15 +6,7 @@
 // Tunable  default  values      meaning
 // LANES    1        1 to 256    work-items, slots of a chunk
 // Local memory: LANES * 12 B = 12 B with the defaults.
-#ifndef LANES
-#define LANES 1
-#endif
-// One work-item waits for nobody; PoCL 3.1 goes wrong where a work-group returns before a barrier.
-#if LANES > 1
-#define SYNC(fence) barrier(fence)
-#else
-#define SYNC(fence)
-#endif
+#include "lanes.cl"
 
 // ids: s32 [slots], top_k a token. first, local_experts: which are here; other slots get row -1. capacity: 0, rows one after another; else
 // rows of each expert, the others are dropped. Left behind: rows of each expert, the token of each row, the row of each slot.
