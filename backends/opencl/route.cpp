@@ -31,6 +31,15 @@ Operand given(const GemmDesc& d) {
   return a;
 }
 
+/// D as the caller takes it.
+Operand wanted(const GemmDesc& desc) {
+  Operand d;
+  d.data.source = Source::d;
+  d.element = desc.d;
+  d.ld = desc.ldd;
+  return d;
+}
+
 }  // namespace
 
 Route route_of(const GemmDesc& desc, const Choice& choice, const Features& features) {
@@ -63,7 +72,7 @@ Route route_of(const GemmDesc& desc, const Choice& choice, const Features& featu
   } else if (!form->takes(a, making)) {
     go(form->pack(a, making));
   }
-  route.steps.push_back(multiply_step(*choice.variant, choice.tuning, a, making));
+  route.steps.push_back(multiply_step(*choice.variant, choice.tuning, a, wanted(desc), making));
   return route;
 }
 

@@ -15,15 +15,14 @@ using backend::DType;
 
 class Multiply final : public Step {
  public:
-  Multiply(const Variant& variant, const Tuning& tuning, const Operand& a, const Making& making)
+  Multiply(const Variant& variant, const Tuning& tuning, const Operand& a, const Operand& d, const Making& making)
       : variant_(variant),
         tuning_(tuning),
         features_(making.features),
         problem_(making.problem),
         a_(a),
-        d_type_(making.desc.d),
+        d_(d),
         bias_type_(making.desc.bias),
-        ldd_(making.desc.ldd),
         weights_(variant.weights(tuning, problem_)
                      ->extent(problem_.n, problem_.k,
                               making.desc.b_scale.dtype == DType::none
@@ -36,7 +35,7 @@ class Multiply final : public Step {
     for (const auto& [name, value] : tuning) defines_[macro_name(name)] = std::to_string(value);
     defines_["A_TYPE"] = kernel_number(a.element);
     defines_["B_TYPE"] = kernel_number(making.desc.b);
-    defines_["D_TYPE"] = kernel_number(d_type_);
+    defines_["D_TYPE"] = kernel_number(d_.element);
     defines_["BIAS_TYPE"] = kernel_number(bias_type_);
     defines_["GROUP"] = std::to_string(problem_.k_group);
     const backend::ScaleDesc& b = making.desc.b_scale;
@@ -67,13 +66,13 @@ class Multiply final : public Step {
                static_cast<cl_int>(weights_.n_pad), static_cast<cl_int>(weights_.k_pad));
       kernel.setArg(7, static_cast<cl_ulong>(a_.ld));
       kernel.setArg(10, static_cast<cl_ulong>(a_.scale_ld));
-      kernel.setArg(15, static_cast<cl_ulong>(ldd_));
+      kernel.setArg(15, static_cast<cl_ulong>(d_.ld));
       kernels_.push_back(std::move(kernel));
     }
   }
 
   void launch(Call& call) override {
-    const Memory a = call.at(a_.data), sa = call.at(a_.scales), d = call.at({Source::d, 0}),
+    const Memory a = call.at(a_.data), sa = call.at(a_.scales), d = call.at(d_.data),
                  bias = call.at({bias_type_ == DType::none ? Source::nothing : Source::bias, 0}),
                  scratch = call.at(scratch_);
     const auto passes = variant_.passes(tuning_, problem_, features_, std::max<std::int64_t>(call.m, 1));
@@ -83,7 +82,7 @@ class Multiply final : public Step {
       set_args(kernel, 5, a.buffer, element_of(a, numerics::size_of(a_.element)));
       set_args(kernel, 8, sa.buffer, element_of(sa, 4));
       set_args(kernel, 11, call.weights.codes, call.weights.scales, d.buffer,
-               element_of(d, numerics::size_of(d_type_)));
+               element_of(d, numerics::size_of(d_.element)));
       set_args(kernel, 16, bias.buffer, element_of(bias, std::max<std::uint32_t>(1, numerics::size_of(bias_type_))),
                scratch.buffer, element_of(scratch, 4));
       cl_uint next = 20;
@@ -105,9 +104,8 @@ class Multiply final : public Step {
   Tuning tuning_;
   const Features& features_;
   Problem problem_;
-  Operand a_;
-  DType d_type_, bias_type_;
-  std::int64_t ldd_;
+  Operand a_, d_;
+  DType bias_type_;
   WeightExtent weights_;
   Place dealt_;
   Place scratch_;
@@ -118,9 +116,9 @@ class Multiply final : public Step {
 
 }  // namespace
 
-std::unique_ptr<Step> multiply_step(const Variant& variant, const Tuning& tuning, const Operand& a,
+std::unique_ptr<Step> multiply_step(const Variant& variant, const Tuning& tuning, const Operand& a, const Operand& d,
                                     const Making& making) {
-  return std::make_unique<Multiply>(variant, tuning, a, making);
+  return std::make_unique<Multiply>(variant, tuning, a, d, making);
 }
 
 }  // namespace ironcl::opencl

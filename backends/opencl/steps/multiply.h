@@ -7,9 +7,9 @@
 
 namespace ironcl::opencl {
 
-/// D from `a`, which is in the variant's form of activations, and the call's weights in its form of weights. Books
-/// the variant's scratch.
-std::unique_ptr<Step> multiply_step(const Variant& variant, const Tuning& tuning, const Operand& a,
+/// `d` (plain rows: its place, type and leading dimension) from `a`, which is in the variant's form of activations,
+/// and the call's weights in its form of weights. Books the variant's scratch.
+std::unique_ptr<Step> multiply_step(const Variant& variant, const Tuning& tuning, const Operand& a, const Operand& d,
                                     const Making& making);
 
 }  // namespace ironcl::opencl
