@@ -176,6 +176,7 @@ constexpr std::array kOptions = {
 
 std::string known_keys() {
   std::vector<std::string_view> keys;
+  keys.reserve(std::size(kOptions));
   for (const Option& option : kOptions) keys.push_back(option.key);
   return fmt::format("{}", fmt::join(keys, ", "));
 }

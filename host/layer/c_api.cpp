@@ -16,7 +16,6 @@
 #include "host/registry/c_boundary.h"
 
 using ironcl::checkpoint::ActivationScheme;
-using ironcl::checkpoint::ErrorKind;
 using ironcl::checkpoint::LinearLayer;
 using ironcl::numerics::DType;
 using ironcl::registry::read_struct;

@@ -42,6 +42,7 @@ std::int64_t split(std::int64_t width, std::int64_t tp, std::string_view model) 
 
 std::vector<std::string> models_of_experts() {
   std::vector<std::string> names;
+  names.reserve(std::size(kModels));
   for (const Model& model : kModels) names.emplace_back(model.name);
   return names;
 }

@@ -26,7 +26,7 @@ std::mutex& folder_mutex() {
 /// The file whose name means `key` in some spelling, else `ours`.
 template <class Key, class Parse>
 fs::path path_of(const fs::path& folder, const Key& key, Parse parse) {
-  const fs::path ours = folder / tuned::file_name(key);
+  fs::path ours = folder / tuned::file_name(key);
   std::error_code error;
   if (fs::exists(ours, error)) return ours;
   for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error))

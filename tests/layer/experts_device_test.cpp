@@ -25,7 +25,7 @@ class ExpertsOnDevices : public testing::Test {
       try {
         ExpertsChoices choices;
         choices.tokens = 1;
-        Experts(device, *example.source, choices);
+        const Experts made(device, *example.source, choices);
         devices.push_back(device);
       } catch (const Error& error) {
         if (error.status() != IRONCL_UNIMPLEMENTED && error.status() != IRONCL_UNSUPPORTED) throw;

@@ -337,7 +337,7 @@ TEST_F(OpenClQuantiser, DividesRightlyByEachOfItsWays) {
         // scales.
         std::vector<float> ties(64 * 128);
         for (std::size_t i = 0; i < ties.size(); ++i)
-          ties[i] = std::ldexp(224.0f * static_cast<float>(2 * (i / 128) + 1), -149);
+          ties[i] = std::ldexp(static_cast<float>(224 * (2 * (i / 128) + 1)), -149);
         expect_same(*other, ties, DType::f32, 64, 128, 128, DType::e4m3fn, {1, 128}, {0.0f});
       }
     }
