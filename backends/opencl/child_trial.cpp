@@ -134,8 +134,8 @@ Ending run_child(const Config& config, const std::string& variant, const std::st
 std::string try_in_child(const Context& context, const Variant& variant) {
   const ProgramCache cache(context.config.cache_dir);
   const std::string key =
-      program_key(DriverIdentity::of(context.device), "trial of " + variant.name, processor_identity(),
-                  kernel_source(context.config.kernel_dir, variant.name + ".cl"));
+      program_key(DriverIdentity::of(context.device), "trial of " + variant.name + " by " + variant.toolchain->name(),
+                  processor_identity(), kernel_source(context.config.kernel_dir, variant.name + ".cl"));
   if (const auto kept = cache.load(key)) return std::string(kept->begin(), kept->end());
   const std::string identity = trial_identity(context.device);
   Ending ending = run_child(context.config, variant.name, identity);

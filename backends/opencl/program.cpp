@@ -3,6 +3,7 @@
 
 #include "backends/opencl/cache_folder.h"
 #include "backends/opencl/sources.h"
+#include "backends/opencl/toolchains/unsaved.h"
 
 namespace ironcl::opencl {
 
@@ -109,7 +110,7 @@ cl::Program ProgramBuilder::make(const std::string& label, const std::string& ke
                          failure.code);
   }
   say(LogLevel::trace, "opencl: built " + label + " with" + request.options);
-  store_binary(program, key);
+  if (&toolchain != &opencl_c_unsaved()) store_binary(program, key);
   const std::lock_guard lock(mutex_);
   ++counts_.from_source;
   return program;

@@ -7,6 +7,7 @@
 #include "backends/opencl/forms/blocked.h"
 #include "backends/opencl/forms/group_tiles.h"
 #include "backends/opencl/matrix_unit.h"
+#include "backends/opencl/toolchains/unsaved.h"
 #include "backends/opencl/variant.h"
 
 namespace ironcl::opencl {
@@ -103,6 +104,7 @@ Variant gemm_amx() {
   v.trial = Trial{19, 72, 320};
   v.trial->in_child = true;
   v.trial->permission = ask_for_tiles;
+  v.toolchain = &opencl_c_unsaved();
   v.deal = [](const Tuning& t) { return DealtShape{kRows, t.at("block_m")}; };
   v.local_bytes = local_bytes;
   v.work_items = [](const Tuning&) -> std::uint64_t { return 1; };
