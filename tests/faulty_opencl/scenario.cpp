@@ -38,9 +38,13 @@ struct Wrong {
 
 /// The problem's bytes on the host and what D must be.
 struct Data {
-  std::vector<std::uint8_t> a, a_scales, b, b_scales;
-  numerics::OracleResult want;
+  std::vector<std::uint8_t> a, a_scales, b, b_scales, rows;
+  std::vector<numerics::OracleResult> want;  ///< Of each matrix' rows.
 };
+
+std::int64_t matrices(const Problem& p) {
+  return std::max<std::int64_t>(1, static_cast<std::int64_t>(p.rows.size()));
+}
 
 Data make_data(const Problem& p) {
   std::uint32_t state = 77;
@@ -56,10 +60,10 @@ Data make_data(const Problem& p) {
     return values;
   };
   Data data;
-  const std::int64_t groups = p.k / kGroup;
+  const std::int64_t groups = p.k / kGroup, sb_rows = (p.n + kGroup - 1) / kGroup;
   std::vector<std::uint8_t> a_codes = codes(p.m * p.k);
-  std::vector<float> sa = scales(p.m * groups), sb = scales((p.n + kGroup - 1) / kGroup * groups);
-  data.b = codes(p.n * p.k);
+  std::vector<float> sa = scales(p.m * groups), sb = scales(matrices(p) * sb_rows * groups);
+  data.b = codes(matrices(p) * p.n * p.k);
   if (p.dynamic) {
     std::vector<float> x(static_cast<std::size_t>(p.m * p.k));
     for (float& v : x) v = static_cast<float>(next() >> 8) * 0x1p-22f - 2.0f;
@@ -73,20 +77,26 @@ Data make_data(const Problem& p) {
   }
   data.b_scales.resize(sb.size() * sizeof(float));
   std::memcpy(data.b_scales.data(), sb.data(), data.b_scales.size());
-  numerics::Operand a, b;
-  a.dtype = b.dtype = DType::e4m3fn;
-  a.scale_dtype = b.scale_dtype = DType::f32;
-  a.data = a_codes.data();
-  a.rows = p.m;
-  a.cols = a.ld = b.cols = b.ld = p.k;
-  a.scales = sa.data();
-  a.grid = {1, kGroup};
-  a.scale_ld = b.scale_ld = groups;
-  b.data = data.b.data();
-  b.rows = p.n;
-  b.scales = sb.data();
-  b.grid = {kGroup, kGroup};
-  data.want = numerics::oracle(a, b);
+  data.rows.resize(p.rows.size() * sizeof(std::int32_t));
+  if (!p.rows.empty()) std::memcpy(data.rows.data(), p.rows.data(), data.rows.size());
+  std::int64_t first = 0;
+  for (std::int64_t g = 0; g < matrices(p); ++g) {
+    numerics::Operand a, b;
+    a.dtype = b.dtype = DType::e4m3fn;
+    a.scale_dtype = b.scale_dtype = DType::f32;
+    a.data = a_codes.data() + first * p.k;
+    a.rows = p.rows.empty() ? p.m : p.rows[static_cast<std::size_t>(g)];
+    a.cols = a.ld = b.cols = b.ld = p.k;
+    a.scales = sa.data() + first * groups;
+    a.grid = {1, kGroup};
+    a.scale_ld = b.scale_ld = groups;
+    b.data = data.b.data() + g * p.n * p.k;
+    b.rows = p.n;
+    b.scales = sb.data() + g * sb_rows * groups;
+    b.grid = {kGroup, kGroup};
+    data.want.push_back(numerics::oracle(a, b));
+    first += a.rows;
+  }
   return data;
 }
 
@@ -101,6 +111,10 @@ ironcl_gemm_desc describe(const Problem& p, ironcl_options& options) {
   d.d_dtype = IRONCL_F32;
   d.a_scale = {IRONCL_F32, 1, kGroup, 0, 0};
   d.b_scale = {IRONCL_F32, kGroup, kGroup, 0, 0};
+  if (!p.rows.empty()) {
+    d.grouping = IRONCL_GROUPING_CONTIGUOUS;
+    d.group_count = static_cast<std::uint32_t>(p.rows.size());
+  }
   options = {};
   options.chain = {sizeof(options), IRONCL_CHAIN_OPTIONS, nullptr};
   options.count = static_cast<std::uint32_t>(p.options.size());
@@ -216,11 +230,13 @@ class Run {
     attempt([&] {
       buffer(a_, data_.a.size());
       if (!data_.a_scales.empty()) buffer(a_scales_, data_.a_scales.size());
+      if (!data_.rows.empty()) buffer(rows_, data_.rows.size());
       buffer(d_, d_bytes());
     });
     attempt([&] {
       put(a_, data_.a);
       if (!data_.a_scales.empty()) put(a_scales_, data_.a_scales);
+      if (!data_.rows.empty()) put(rows_, data_.rows);
     });
     attempt([&] { prepare(); });
     attempt([&] { call(queue_, nullptr); });
@@ -267,6 +283,7 @@ class Run {
     w.n = problem_.n;
     w.k = problem_.k;
     w.scale = {IRONCL_F32, kGroup, kGroup, 0, 0};
+    w.group_count = static_cast<std::uint32_t>(problem_.rows.size());
     w.data = data_.b.data();
     w.data_bytes = data_.b.size();
     w.scales = data_.b_scales.data();
@@ -282,6 +299,7 @@ class Run {
     args.weights = weights_;
     args.a = {a_, 0, data_.a.size()};
     if (!data_.a_scales.empty()) args.a_scale = {a_scales_, 0, data_.a_scales.size()};
+    if (!data_.rows.empty()) args.group_sizes = {rows_, 0, data_.rows.size()};
     args.d = {d_, 0, d_bytes()};
     make("gemm_enqueue", *event, [&](auto* out, Error* e) { return p_.gemm_enqueue(plan_, queue, &args, out, e); });
   }
@@ -315,12 +333,18 @@ class Run {
       p_.queue_finish(queue, &ignored);
       throw;
     }
-    const std::vector<double> values(got.begin(), got.end());
-    const auto verdict =
-        numerics::compare(values, data_.want, {DType::f32, numerics::AccuracyClass::f32, problem_.k, kGroup});
-    if (!verdict.pass) {
-      throw Wrong{"D is wrong at [" + std::to_string(verdict.first_row) + ", " + std::to_string(verdict.first_col) +
-                  "] and " + std::to_string(verdict.out_of_bounds - 1) + " other elements, and every call said OK"};
+    std::int64_t first = 0;
+    for (const numerics::OracleResult& want : data_.want) {
+      const auto count = static_cast<std::int64_t>(want.value.size());
+      const std::vector<double> values(got.begin() + first, got.begin() + first + count);
+      const auto verdict =
+          numerics::compare(values, want, {DType::f32, numerics::AccuracyClass::f32, problem_.k, kGroup});
+      if (!verdict.pass) {
+        throw Wrong{"D is wrong at [" + std::to_string(first / problem_.n + verdict.first_row) + ", " +
+                    std::to_string(verdict.first_col) + "] and " + std::to_string(verdict.out_of_bounds - 1) +
+                    " other elements, and every call said OK"};
+      }
+      first += count;
     }
   }
 
@@ -337,7 +361,7 @@ class Run {
     for (const ironcl_event event : events_) p_.event_destroy(event);
     p_.weights_destroy(weights_);
     p_.gemm_destroy(plan_);
-    for (const ironcl_buffer buffer : {a_, a_scales_, d_}) p_.buffer_destroy(buffer);
+    for (const ironcl_buffer buffer : {a_, a_scales_, rows_, d_}) p_.buffer_destroy(buffer);
     p_.queue_destroy(second_);
     p_.queue_destroy(queue_);
     step_("unload");
@@ -357,7 +381,7 @@ class Run {
   ironcl_device device_ = nullptr;
   ironcl_gemm plan_ = nullptr;
   ironcl_queue queue_ = nullptr, second_ = nullptr;
-  ironcl_buffer a_ = nullptr, a_scales_ = nullptr, d_ = nullptr;
+  ironcl_buffer a_ = nullptr, a_scales_ = nullptr, rows_ = nullptr, d_ = nullptr;
   ironcl_weights weights_ = nullptr;
   std::vector<ironcl_event> events_;
 };
@@ -377,11 +401,15 @@ Problem problem_named(const std::string& name) {
   } else if (name == "panel") {
     problem.options = {{"variant", "gemm_panel"}};
     problem.dynamic = false;
+  } else if (name == "grouped") {
+    problem.options = {{"variant", "gemm_stream"}};
+    problem.rows = {7, 0, 12, 1};
+    problem.m = 20;
   } else if (name == "amx") {  // Only where the processor has tiles and the driver lets kernels use them.
     problem.options = {{"variant", "gemm_amx"}};
     problem.m = 20;
   } else {
-    throw std::runtime_error("problem \"" + name + "\": expected stream, tiled, skinny, panel or amx");
+    throw std::runtime_error("problem \"" + name + "\": expected stream, tiled, skinny, panel, grouped or amx");
   }
   return problem;
 }

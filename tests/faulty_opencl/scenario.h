@@ -16,6 +16,7 @@ namespace ironcl::faulty {
 struct Problem {
   std::string name;
   std::int64_t m = 5, n = 72, k = 256;
+  std::vector<std::int32_t> rows;         ///< Of each matrix of a grouped problem, m together; else empty.
   std::vector<ironcl_key_value> options;  ///< Of the plan.
   bool dynamic = true;                    ///< Activations are quantised in the plan; else given as codes with scales.
 };
