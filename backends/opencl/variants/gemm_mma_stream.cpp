@@ -62,8 +62,12 @@ Variant gemm_mma_stream() {
                 {"columns", 16, {16, 32}, "columns of D per work-group"},
                 {"warps", 8, {4, 8, 16}, "warps of a work-group"},
                 {"depth", 2, {2, 3, 4}, "K blocks that a warp has under way"}};
-  v.constraints = {{"tile_m must hold a quarter of the rows, since each tile reads all weights",
-                    [](const Tuning& t, const Problem& p) { return p.grouped() || p.m <= std::int64_t{4} * t.at("tile_m"); }}};
+  v.constraints = {
+      {"tile_m must hold all rows, or half of them where they are quantised too, since each tile reads all weights",
+       [](const Tuning& t, const Problem& p) {
+         const int tiles = p.a_source != backend::DType::none ? 2 : 1;
+         return p.grouped() || p.m <= std::int64_t{tiles} * t.at("tile_m");
+       }}};
   v.needs = refuse_tensor_cores;
   v.trial = Trial{5, 72, 1100};
   v.trial->in_child = v.trial->or_here = true;
