@@ -17,8 +17,8 @@ std::string why_no_tiles();
 /// well.
 std::string ask_for_tiles();
 
-/// Why no trial of dot products is worth while on this processor; empty where one is: CPUID names those of bf16 and of
-/// bytes and the permutation of bytes that feeds them, and the system keeps the vectors' state.
+/// Why no trial of dot products is worth while on this processor; empty where one is: CPUID names those of bf16 and
+/// of bytes and the permutation of bytes that feeds them, and the system keeps the vectors' state.
 std::string why_no_dot_products();
 
 /// How many instructions of 512 bits a core does while it does one multiply-add of f32 of that width.
@@ -30,8 +30,8 @@ struct DotProductRates {
 /// Measured the first time it is asked, in some tens of microseconds. Only where why_no_dot_products() is empty.
 DotProductRates dot_product_rates();
 
-/// Maker, family, model and stepping of the processor, and what it says of these units: what an answer about it depends
-/// on.
+/// Maker, family, model and stepping of the processor, and what it says of these units: what an answer about it
+/// depends on.
 std::string processor_identity();
 
 }  // namespace ironcl::opencl

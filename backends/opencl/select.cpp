@@ -276,9 +276,8 @@ Support choose(const Ground& ground, const GemmDesc& desc, Choice* choice, const
     }
     return no(std::move(*refusal));
   }
-  auto tuned = tables != nullptr && asks_for_nothing(desc)
-                   ? find_tuned(*tables, ground, desc, found.problem)
-                   : std::nullopt;
+  auto tuned =
+      tables != nullptr && asks_for_nothing(desc) ? find_tuned(*tables, ground, desc, found.problem) : std::nullopt;
   if (tuned && !tuned->of_own_class && tuned->variant->accuracy == backend::AccuracyClass::f32) {
     // The fastest of class f32. Where the rule of thumb takes a weaker class, that one is faster.
     Choice thumb = found;

@@ -223,7 +223,8 @@ int main(int argc, char** argv) {
   ironcl::faulty::Settings settings;
   CLI::App app{"Fails every call of OpenCL that a plugin makes, one at a time, and says what came of it."};
   app.add_option("--plugin", settings.plugin, "The plugin file, libironcl_opencl.so")->required();
-  app.add_option("--problem", settings.problem, "stream, tiled, skinny, panel, grouped or amx: the kernels of the plan");
+  app.add_option("--problem", settings.problem,
+                 "stream, tiled, skinny, panel, grouped or amx: the kernels of the plan");
   app.add_option("--scratch", settings.scratch, "A folder for program caches")->required();
   app.add_option("--table", settings.table, "Markdown file for the table of calls and answers (default: stdout)");
   app.add_option("--part", settings.part, "I N: only the I-th (from 0) of N equal parts of the calls")
