@@ -10,7 +10,10 @@
 #include <cmath>
 #include <csignal>
 #include <map>
+#include <optional>
 #include <string>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "host/cli/command.h"
@@ -22,6 +25,7 @@
 #include "host/layer/synthetic.h"
 #include "host/report/print.h"
 #include "host/report/table.h"
+#include "host/tuning/expert_models.h"
 #include "host/tuning/search.h"
 #include "host/tuning/tables.h"
 
@@ -37,6 +41,7 @@ constexpr const char* kExamples =
     R"(  ironcl tune --n 4096 --k 7168 --device opencl:0 --budget 120      one weight, 18 batch sizes, two minutes
   ironcl tune --model deepseek-v3 --tp-size 8 --budget 1800           a model's layers as one of eight devices holds them
   ironcl tune --shape 4096x7168 --m 1,16,128 --save tables            the same again goes on where it was interrupted
+  ironcl tune --model qwen3-30b-a3b --tokens 1,8,64 --save tables     the products of a layer of experts
   IRONCL_TUNED_DIR=tables ironcl bench --shape 4096x7168              what was found, in use
 )";
 constexpr const char* kExitStatus =
@@ -61,6 +66,41 @@ double share_of(const report::Problem& problem) {
                  kFlopsAsLongAsABuild;
 }
 
+/// A product to be tuned, and the table that its configuration goes into.
+struct Product {
+  report::Problem problem;
+  std::int64_t entry = 0;          ///< The entry of the table: rows, of a layer of experts tokens.
+  std::int64_t experts_width = 0;  ///< Of a layer of experts, whose tables are named by it; else 0.
+  bool down = false;
+};
+
+/// The two products of a layer of experts for some tokens, as the layer enqueues them: with codes of A, in f32.
+std::vector<Product> products_of(const layer::ExpertsForm& form, std::int64_t tokens) {
+  std::vector<Product> products;
+  const bool fused = form.experts.may_fuse();
+  for (const layer::Projection projection :
+       {fused ? layer::Projection::gate_up : layer::Projection::gate, layer::Projection::down}) {
+    Product product;
+    product.entry = tokens;
+    product.experts_width = form.experts.width;
+    product.down = projection == layer::Projection::down;
+    const layer::ExpertsActivations& a = product.down ? form.between : form.x;
+    const layer::MatrixForm& b = product.down ? form.experts.down : form.experts.gate;
+    report::Problem& problem = product.problem;
+    std::tie(problem.n, problem.k) = layer::shape_of(form, form.experts, projection);
+    problem.m = tokens * form.routing.top_k;
+    problem.a = a.code;
+    problem.a_scale = {numerics::DType::f32, a.grid};
+    problem.b = b.code;
+    problem.b_scale = b.scale;
+    problem.d = numerics::DType::f32;
+    problem.grouping = IRONCL_GROUPING_CONTIGUOUS;
+    problem.matrices = static_cast<std::uint32_t>(form.experts.count);
+    products.push_back(std::move(product));
+  }
+  return products;
+}
+
 class TuneCommand final : public Command {
  public:
   std::string name() const override { return "tune"; }
@@ -68,6 +108,13 @@ class TuneCommand final : public Command {
 
   void declare(CLI::App& app) override {
     shapes_.declare(app);
+    app.add_option("--tokens", tokens_,
+                   "the products of --model's layers of experts with so many tokens, in place of single\n"
+                   "products: a list, or a range as of --m. Models: " +
+                       fmt::format("{}", fmt::join(tuning::models_of_experts(), ", ")))
+        ->option_text("LIST");
+    app.add_option("--experts", experts_, "with --tokens: so many experts (default: as many as the model has)")
+        ->check(CLI::Range(1, 65536));
     app.add_option("--device", uri_, "device URI (default: the first that is no model)")->option_text("URI");
     app.add_option("--budget", budget_, "seconds for everything")->check(CLI::PositiveNumber)->capture_default_str();
     app.add_option("--save", folder_, "folder of tuned tables, merged after each problem (default: nothing is saved)")
@@ -90,10 +137,10 @@ class TuneCommand final : public Command {
   }
 
   ExitStatus run() override {
-    const std::vector<std::int64_t> batches = shapes_.rows();
-    const Measured measured = shapes_.layers();
-    for (const MeasuredLayer& layer : measured.layers)
-      for (const std::int64_t m : batches) todo_.push_back(problem_of(m, layer));
+    if (experts_ != 0 && tokens_.empty())
+      throw CommandError(ExitStatus::usage, "--experts is about layers of experts: give --tokens");
+    const Measured measured = tokens_.empty() ? shapes_.layers() : Measured{};
+    tokens_.empty() ? add_layers(measured) : add_experts();
     const ironcl::Registry registry = ironcl::Registry::discover();
     device_ = find_device(registry);
     const bool saves = folder_ != "off";
@@ -106,10 +153,11 @@ class TuneCommand final : public Command {
 
     const auto previous = std::signal(SIGINT, interrupt);
     for (next_ = 0; next_ < todo_.size() && interrupted == 0; ++next_) {
-      if (next_ == 0 || todo_[next_].n != todo_[next_ - 1].n || todo_[next_].k != todo_[next_ - 1].k) new_weights();
+      const auto weights_of = [&](std::size_t i) { return std::pair(todo_[i].problem.n, todo_[i].problem.k); };
+      if (next_ == 0 || weights_of(next_) != weights_of(next_ - 1)) new_weights();
       tune(todo_[next_], report, saves);
     }
-    for (std::size_t rest = next_; rest < todo_.size(); ++rest) report.not_reached(todo_[rest]);
+    for (std::size_t rest = next_; rest < todo_.size(); ++rest) report.not_reached(todo_[rest].problem);
     std::signal(SIGINT, previous);
     line_.clear();
     report.finish(device_, budget_, seconds_now() - start_, interrupted != 0 ? "interrupted" : "");
@@ -133,12 +181,40 @@ class TuneCommand final : public Command {
     json_ == "-" ? report::print_error_text(line) : report::print_text(line);
   }
 
-  report::Problem problem_of(std::int64_t m, const MeasuredLayer& layer) const {
-    report::Problem problem = layer.problem;
-    problem.m = m;
-    problem.weakest_accuracy = parse_accuracy_option(accuracy_);
-    problem.options = parse_key_values("--opt", options_);
-    return problem;
+  void add_layers(const Measured& measured) {
+    for (const MeasuredLayer& layer : measured.layers) {
+      for (const std::int64_t m : shapes_.rows()) {
+        Product product;
+        product.problem = layer.problem;
+        product.problem.m = product.entry = m;
+        add(std::move(product));
+      }
+    }
+  }
+
+  /// All tokens of a product, then those of the other: its weights are prepared once.
+  void add_experts() {
+    layer::ExpertsForm form;
+    try {
+      form = tuning::experts_of(shapes_.model(), shapes_.tp_size(), experts_);
+    } catch (const std::invalid_argument& error) {
+      throw CommandError(ExitStatus::usage, fmt::format("--model: {}", error.what()));
+    }
+    std::vector<Product> second;
+    for (const std::string& text : tokens_) {
+      for (const std::int64_t tokens : parse_sizes("--tokens", text)) {
+        std::vector<Product> both = products_of(form, tokens);
+        add(std::move(both.front()));
+        second.push_back(std::move(both.back()));
+      }
+    }
+    for (Product& product : second) add(std::move(product));
+  }
+
+  void add(Product product) {
+    product.problem.weakest_accuracy = parse_accuracy_option(accuracy_);
+    product.problem.options = parse_key_values("--opt", options_);
+    todo_.push_back(std::move(product));
   }
 
   ironcl::Device find_device(const ironcl::Registry& registry) const {
@@ -160,12 +236,13 @@ class TuneCommand final : public Command {
   /// What is left of the time, shared among the problems that are left.
   double share_of_budget() const {
     double all = 0;
-    for (std::size_t i = next_; i < todo_.size(); ++i) all += share_of(todo_[i]);
-    return seconds_left() * share_of(todo_[next_]) / all;
+    for (std::size_t i = next_; i < todo_.size(); ++i) all += share_of(todo_[i].problem);
+    return seconds_left() * share_of(todo_[next_].problem) / all;
   }
 
-  /// The table that a problem's configuration goes into.
-  tuned::Key key_of(const report::Problem& problem, const tuning::Space& space) const {
+  /// The table that a product's configuration goes into.
+  tuned::Key key_of(const Product& product, const tuning::Space& space) const {
+    const report::Problem& problem = product.problem;
     tuned::Key key;
     key.n = problem.n;
     key.k = problem.k;
@@ -176,10 +253,32 @@ class TuneCommand final : public Command {
     return key;
   }
 
-  /// Our member of a table's entry for m, where it was found with this driver and build for the same problem.
-  const boost::json::object* known(const std::optional<tuned::Table>& table, const report::Problem& problem) const {
+  /// The same of a layer of experts.
+  tuned::ExpertsKey experts_key_of(const Product& product, const tuning::Space& space) const {
+    const tuned::Key key = key_of(product, space);
+    return {layer::matrices_of(product.problem),
+            product.experts_width,
+            key.device,
+            key.dtype,
+            key.group_rows,
+            key.group_cols,
+            product.down};
+  }
+
+  std::optional<tuned::Table> read(const Product& product, const tuning::Space& space) const {
+    return product.experts_width != 0 ? tuning::read_table(folder_, experts_key_of(product, space))
+                                      : tuning::read_table(folder_, key_of(product, space));
+  }
+
+  void merge(const Product& product, const tuning::Space& space, const tuned::Table& entries) const {
+    product.experts_width != 0 ? tuning::merge_into(folder_, experts_key_of(product, space), entries)
+                               : tuning::merge_into(folder_, key_of(product, space), entries);
+  }
+
+  /// Our member of a table's entry, where it was found with this driver and build for the same problem.
+  const boost::json::object* known(const std::optional<tuned::Table>& table, const Product& product) const {
     if (!table || redo_) return nullptr;
-    const auto entry = table->entries().find(problem.m);
+    const auto entry = table->entries().find(product.entry);
     if (entry == table->entries().end()) return nullptr;
     const auto* member = entry->second.if_contains("ironcl");
     if (member == nullptr || !member->is_object()) return nullptr;
@@ -190,21 +289,21 @@ class TuneCommand final : public Command {
     };
     return is("driver", boost::json::string(device_.props().driver)) &&
                    is("build", boost::json::string(device_.api().build_id)) && is("checked", true) &&
-                   is("problem", boost::json::string(report::to_line(problem)))
+                   is("problem", boost::json::string(report::to_line(product.problem)))
                ? &ours
                : nullptr;
   }
 
-  void tune(const report::Problem& problem, TuneReport& report, bool saves) {
+  void tune(const Product& product, TuneReport& report, bool saves) {
+    const report::Problem& problem = product.problem;
     const tuning::Space space = space_of(problem);
-    const tuned::Key key = key_of(problem, space);
     std::optional<tuned::Table> table;
     try {
-      if (saves) table = tuning::read_table(folder_, key);
+      if (saves) table = read(product, space);
     } catch (const std::runtime_error& error) {
       throw CommandError(ExitStatus::bad_input, error.what());
     }
-    if (const boost::json::object* ours = known(table, problem)) {
+    if (const boost::json::object* ours = known(table, product)) {
       const tuned::Entry config = tuned::entry_of({{"ironcl", *ours}});
       Configuration winner;
       winner.variant = config.variant;
@@ -239,9 +338,9 @@ class TuneCommand final : public Command {
     remember(problem.m, found.winner);
     if (!saves) return;
     tuned::Table entries;
-    entries.set(problem.m, member_of(problem, space, found));
+    entries.set(product.entry, member_of(product, space, found));
     try {
-      tuning::merge_into(folder_, key, entries);
+      merge(product, space, entries);
     } catch (const std::runtime_error& error) {
       throw CommandError(ExitStatus::bad_input, error.what());
     }
@@ -259,8 +358,9 @@ class TuneCommand final : public Command {
     }
   }
 
-  boost::json::object member_of(const report::Problem& problem, const tuning::Space& space,
+  boost::json::object member_of(const Product& product, const tuning::Space& space,
                                 const tuning::Found& found) const {
+    const report::Problem& problem = product.problem;
     boost::json::object options;
     for (const auto& [name, value] : found.winner.options) options[name] = value;
     boost::json::object member{{"variant", found.winner.variant},
@@ -271,6 +371,11 @@ class TuneCommand final : public Command {
                                {"accuracy_class", numerics::name_of(found.winner.accuracy)},
                                {"checked", true},
                                {"problem", report::to_line(problem)}};
+    if (product.experts_width != 0) {
+      member["n"] = problem.n;
+      member["k"] = problem.k;
+      member["rows_per_expert"] = tuned::rows_per_active_expert(problem.m, layer::matrices_of(problem));
+    }
     if (found.rule_of_thumb_time.count != 0)
       member["rule_of_thumb_ns"] = std::llround(found.rule_of_thumb_time.median);
     if (!found.beats_rule_of_thumb) member["is_rule_of_thumb"] = true;
@@ -306,14 +411,15 @@ class TuneCommand final : public Command {
 
   ShapeOptions shapes_{kRows};
   std::string uri_, folder_ = "off", accuracy_ = "f32", json_;
-  std::vector<std::string> options_;
+  std::vector<std::string> options_, tokens_;
+  std::int64_t experts_ = 0;  ///< 0: as many as the model has.
   double budget_ = 600;
   bool redo_ = false;
   std::uint64_t rotate_mib_ = 256, seed_ = 1;
   std::int64_t check_rows_ = 16;
 
   ironcl::Device device_;
-  std::vector<report::Problem> todo_;
+  std::vector<Product> todo_;
   std::size_t next_ = 0, searched_ = 0;
   double start_ = 0, first_trial_seconds_ = 0;
   layer::WeightsPool pool_;

@@ -26,7 +26,8 @@ std::string line(const report::Problem& p, const std::string& verdict, double ns
                  const std::string& counts, const std::string& configuration) {
   return fmt::format("{:>6} {:>6} {:>6}  {:<8} {:>10} {:>10} {:>6}  {:<22} {}\n", p.m, p.n, p.k, verdict,
                      time_text(ns), time_text(thumb_ns),
-                     ns > 0 && thumb_ns > 0 ? fmt::format("{:.2f}", thumb_ns / ns) : "-", counts, configuration);
+                     ns > 0 && thumb_ns > 0 ? fmt::format("{:.2f}", thumb_ns / ns) : "-", counts,
+                     configuration + (p.matrices > 0 ? fmt::format(" ({} matrices)", p.matrices) : ""));
 }
 
 json::object row_of(const report::Problem& p, const char* verdict) {
@@ -131,7 +132,9 @@ void TuneReport::known(const report::Problem& problem, const json::object& membe
 }
 
 void TuneReport::not_reached(const report::Problem& problem) {
-  not_reached_.push_back(fmt::format("{}x{}x{}", problem.m, problem.n, problem.k));
+  not_reached_.push_back(fmt::format("{}{}x{}x{}",
+                                     problem.matrices > 0 ? fmt::format("{} of ", problem.matrices) : "",
+                                     problem.m, problem.n, problem.k));
   rows_.push_back(row_of(problem, "not reached"));
 }
 

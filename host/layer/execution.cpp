@@ -77,6 +77,7 @@ Execution::Execution(const Device& device, const report::Problem& problem, const
       a_scale_.push_back(upload(device, operands.a_scale));
   }
   if (problem.bias != DType::none) bias_ = upload(device, operands.bias);
+  if (problem.grouping != IRONCL_GROUPING_NONE) counts_ = upload(device, std::as_bytes(operands.counts));
   d_ = Slot(device, bytes_of_matrix(problem.d, problem.m, problem.n));
   if (const std::uint64_t bytes = plan_.info().workspace_bytes; bytes != 0) workspace_ = Slot(device, bytes);
   queue_.finish();
@@ -85,6 +86,7 @@ Execution::Execution(const Device& device, const report::Problem& problem, const
 void Execution::prepare(const Device& device, const Operands& operands, const ExecutionSettings& settings) {
   const WeightsDesc desc{.n = problem_.n,
                          .k = problem_.k,
+                         .group_count = problem_.matrices,
                          .dtype = static_cast<ironcl_dtype>(problem_.b),
                          .scale = report::to_scale(problem_.b_scale),
                          .data = operands.b,
@@ -115,6 +117,7 @@ GemmArgs Execution::arguments(std::size_t copy) const {
   args.a = a_[copy % a_.size()].span();
   if (!a_scale_.empty()) args.a_scale = a_scale_[copy % a_scale_.size()].span();
   args.bias = bias_.span();
+  args.group_sizes = counts_.span();
   args.d = d_.span();
   args.workspace = workspace_.span();
   return args;

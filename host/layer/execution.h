@@ -61,8 +61,9 @@ struct ExecutionSettings {
 /// One thread at a time.
 class Execution {
  public:
-  /// Creates the plan, prepares the weights, uploads A and bias. The operands are not needed afterwards.
-  /// Throws ironcl::Error as the plugin answers (UNSUPPORTED with the device's reason), std::overflow_error.
+  /// Creates the plan, prepares the weights, uploads A, bias and, of a grouped problem (contiguous), the counts. The
+  /// operands are not needed afterwards. Throws ironcl::Error as the plugin answers (UNSUPPORTED with the device's
+  /// reason), std::overflow_error.
   Execution(const Device& device, const report::Problem& problem, const Operands& operands,
             const ExecutionSettings& settings = {});
 
@@ -100,7 +101,7 @@ class Execution {
   Gemm plan_;
   WeightsPool::Copies weights_;
   std::vector<Slot> a_, a_scale_;
-  Slot bias_, d_, workspace_;
+  Slot bias_, counts_, d_, workspace_;
   std::size_t next_ = 0;
   double plan_ns_ = 0, prepare_ns_ = 0;
 };

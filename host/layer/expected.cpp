@@ -44,7 +44,31 @@ Expected expect(const report::Problem& problem, const Operands& operands, std::i
   sampled.rows = static_cast<std::int64_t>(expected.rows.size());
   sampled.scales = a_scale.data();
   sampled.grid.group_rows = 1;
-  expected.oracle = numerics::oracle(sampled, b_operand(problem, operands), problem.bias, operands.bias.data());
+  if (operands.counts.empty()) {
+    expected.oracle = numerics::oracle(sampled, b_operand(problem, operands), problem.bias, operands.bias.data());
+    return expected;
+  }
+  // Matrix by matrix, those of its rows that were sampled.
+  expected.oracle.cols = problem.n;
+  std::int64_t end = 0;
+  std::size_t first = 0;
+  for (std::size_t g = 0; g < operands.counts.size(); ++g) {
+    end += operands.counts[g];
+    std::size_t last = first;
+    while (last < expected.rows.size() && expected.rows[last] < end) ++last;
+    if (last == first) continue;
+    numerics::Operand here = sampled;
+    here.rows = static_cast<std::int64_t>(last - first);
+    here.data = a.data() + first * row_bytes;
+    here.scales = a_scale.data() + first * scale_row_bytes;
+    const Operands matrix = of_matrix(problem, operands, static_cast<std::int64_t>(g));
+    const numerics::OracleResult part =
+        numerics::oracle(here, b_operand(problem, matrix), problem.bias, matrix.bias.data());
+    expected.oracle.rows += part.rows;
+    expected.oracle.value.insert(expected.oracle.value.end(), part.value.begin(), part.value.end());
+    expected.oracle.magnitude.insert(expected.oracle.magnitude.end(), part.magnitude.begin(), part.magnitude.end());
+    first = last;
+  }
   return expected;
 }
 

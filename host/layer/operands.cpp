@@ -14,6 +14,18 @@ std::size_t bytes_of_matrix(DType type, std::int64_t rows, std::int64_t cols) {
       numerics::checked_mul(numerics::checked_mul(rows, cols), std::int64_t{numerics::size_of(type)}));
 }
 
+std::int64_t matrices_of(const report::Problem& problem) noexcept {
+  return problem.grouping == IRONCL_GROUPING_NONE ? 1 : static_cast<std::int64_t>(problem.matrices);
+}
+
+Operands of_matrix(const report::Problem& problem, const Operands& operands, std::int64_t matrix) {
+  const auto part = [&](std::span<const std::byte> all) {
+    const std::size_t one = all.size() / static_cast<std::size_t>(matrices_of(problem));
+    return all.subspan(static_cast<std::size_t>(matrix) * one, one);
+  };
+  return {operands.a, operands.a_scale, part(operands.b), part(operands.b_scale), part(operands.bias), {}};
+}
+
 bool plan_quantizes(const report::Problem& problem) noexcept {
   return problem.a_source != DType::none && numerics::is_quantized(problem.a);
 }

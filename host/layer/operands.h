@@ -20,7 +20,16 @@ struct Operands {
   std::span<const std::byte> b;        ///< [n, k].
   std::span<const std::byte> b_scale;  ///< Aligned for its type.
   std::span<const std::byte> bias;     ///< [n], aligned for its type; empty where there is none.
+  /// Of a grouped problem (contiguous): rows of each matrix, together m. b, b_scale and bias then hold the matrices
+  /// one after another.
+  std::span<const std::int32_t> counts{};
 };
+
+/// The matrices of B: those of a grouped problem, else 1.
+std::int64_t matrices_of(const report::Problem& problem) noexcept;
+
+/// The operands of matrix `matrix` of a grouped problem; its A is all of it. Borrows.
+Operands of_matrix(const report::Problem& problem, const Operands& operands, std::int64_t matrix);
 
 /// What a plan that quantises A must arrive at, bit for bit.
 struct QuantizedA {

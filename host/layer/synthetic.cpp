@@ -73,13 +73,27 @@ std::vector<std::byte> draw_scales(const report::Scales& scales, std::int64_t ro
 
 MadeOperands make_operands(const report::Problem& problem, std::uint64_t seed) {
   std::mt19937_64 random(seed), random_b(seed ^ 0x9e3779b97f4a7c15u);
+  if (problem.grouping == IRONCL_GROUPING_MASKED)
+    throw std::invalid_argument(
+        "operands of a masked problem are not made up: how many rows a matrix has is not part of it");
   MadeOperands operands;
+  const std::int64_t matrices = matrices_of(problem);
   const bool dynamic = problem.a_source != DType::none;
   operands.a = draw(dynamic ? problem.a_source : problem.a, numerics::checked_mul(problem.m, problem.k), random);
   if (!dynamic) operands.a_scale = draw_scales(problem.a_scale, problem.m, problem.k, random);
-  operands.b = draw(problem.b, numerics::checked_mul(problem.n, problem.k), random_b);
-  operands.b_scale = draw_scales(problem.b_scale, problem.n, problem.k, random_b);
-  if (problem.bias != DType::none) operands.bias = draw(problem.bias, problem.n, random_b);
+  operands.b =
+      draw(problem.b, numerics::checked_mul(matrices, numerics::checked_mul(problem.n, problem.k)), random_b);
+  for (std::int64_t g = 0; g < matrices; ++g) {
+    const std::vector<std::byte> scales = draw_scales(problem.b_scale, problem.n, problem.k, random_b);
+    operands.b_scale.insert(operands.b_scale.end(), scales.begin(), scales.end());
+  }
+  if (problem.bias != DType::none)
+    operands.bias = draw(problem.bias, numerics::checked_mul(matrices, problem.n), random_b);
+  if (problem.grouping != IRONCL_GROUPING_NONE) {
+    std::mt19937_64 dealt(seed ^ 0x636f756e7473u);
+    operands.counts.resize(static_cast<std::size_t>(matrices));
+    for (std::int64_t row = 0; row < problem.m; ++row) ++operands.counts[dealt() % operands.counts.size()];
+  }
   return operands;
 }
 

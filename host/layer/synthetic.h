@@ -14,14 +14,16 @@ namespace ironcl::layer {
 /// Operands that own their memory.
 struct MadeOperands {
   std::vector<std::byte> a, a_scale, b, b_scale, bias;
+  std::vector<std::int32_t> counts;
 
-  operator Operands() const noexcept { return {a, a_scale, b, b_scale, bias}; }
+  operator Operands() const noexcept { return {a, a_scale, b, b_scale, bias, counts}; }
 };
 
 /// Operands whose values follow Student's t with four degrees of freedom and whose scales vary by a factor of 16
 /// between groups, so that a scale read from the wrong place shows. The same seed gives the same bytes everywhere,
-/// and the same B for every M. Throws std::invalid_argument for an element type that operands do not come in,
-/// std::overflow_error for sizes.
+/// and the same B for every M. Of a grouped problem each row has its matrix by chance, all as likely. Throws
+/// std::invalid_argument for an element type that operands do not come in and for a masked problem, whose rows nobody
+/// has counted; std::overflow_error for sizes.
 MadeOperands make_operands(const report::Problem& problem, std::uint64_t seed);
 
 }  // namespace ironcl::layer

@@ -47,6 +47,26 @@ std::optional<tuned::Table> read_file(const fs::path& path) {
   }
 }
 
+template <class Key>
+void merge(const fs::path& folder, const Key& key, const tuned::Table& entries) {
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (error) throw std::runtime_error(folder.string() + ": cannot be made: " + error.message());
+  const fs::path lock_path = folder / ".lock";
+  if (!std::ofstream(lock_path, std::ios::app))
+    throw std::runtime_error(lock_path.string() + ": cannot be written; tuned tables are merged under it");
+  try {
+    const std::lock_guard here(folder_mutex());
+    interprocess::file_lock file(lock_path.c_str());
+    const interprocess::scoped_lock everywhere(file);
+    tuned::Table table = read_file(table_path(folder, key)).value_or(tuned::Table());
+    table.merge(entries);
+    report::write_file(table_path(folder, key), table.to_text());
+  } catch (const interprocess::interprocess_exception& what) {
+    throw std::runtime_error(lock_path.string() + ": cannot be locked: " + what.what());
+  }
+}
+
 }  // namespace
 
 fs::path table_path(const fs::path& folder, const tuned::Key& key) {
@@ -66,22 +86,11 @@ std::optional<tuned::Table> read_table(const fs::path& folder, const tuned::Expe
 }
 
 void merge_into(const fs::path& folder, const tuned::Key& key, const tuned::Table& entries) {
-  std::error_code error;
-  fs::create_directories(folder, error);
-  if (error) throw std::runtime_error(folder.string() + ": cannot be made: " + error.message());
-  const fs::path lock_path = folder / ".lock";
-  if (!std::ofstream(lock_path, std::ios::app))
-    throw std::runtime_error(lock_path.string() + ": cannot be written; tuned tables are merged under it");
-  try {
-    const std::lock_guard here(folder_mutex());
-    interprocess::file_lock file(lock_path.c_str());
-    const interprocess::scoped_lock everywhere(file);
-    tuned::Table table = read_table(folder, key).value_or(tuned::Table());
-    table.merge(entries);
-    report::write_file(table_path(folder, key), table.to_text());
-  } catch (const interprocess::interprocess_exception& what) {
-    throw std::runtime_error(lock_path.string() + ": cannot be locked: " + what.what());
-  }
+  merge(folder, key, entries);
+}
+
+void merge_into(const fs::path& folder, const tuned::ExpertsKey& key, const tuned::Table& entries) {
+  merge(folder, key, entries);
 }
 
 }  // namespace ironcl::tuning

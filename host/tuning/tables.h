@@ -26,5 +26,6 @@ std::optional<tuned::Table> read_table(const std::filesystem::path& folder, cons
 /// Whatever else the file has stays. Makes the folder. Throws std::runtime_error with path and reason; the file is
 /// then as it was.
 void merge_into(const std::filesystem::path& folder, const tuned::Key& key, const tuned::Table& entries);
+void merge_into(const std::filesystem::path& folder, const tuned::ExpertsKey& key, const tuned::Table& entries);
 
 }  // namespace ironcl::tuning

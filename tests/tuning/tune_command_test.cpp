@@ -6,9 +6,11 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <cmath>
 #include <filesystem>
 #include <thread>
 
+#include "backends/tuned/experts_table.h"
 #include "backends/tuned/table.h"
 #include "host/tuning/tables.h"
 #include "tests/cli/scratch.h"
@@ -175,6 +177,69 @@ TEST(Tune, RefusesABrokenTableInItsFolder) {
   const Outcome outcome = ironcl_command(words(scratch.path("."), "1"), Plugins::toy, kFake);
   EXPECT_EQ(outcome.status, 3);
   EXPECT_TRUE(contains(outcome.err, "must be JSON"));
+}
+
+TEST(Tune, ProductsOfALayerOfExpertsGoIntoTablesOfTheirOwn) {
+  const Scratch scratch;
+  const std::string folder = scratch.path("t");
+  // An expert of 96 columns; one kernel, so that there is little to build. Each candidate is checked against each
+  // row's expert.
+  const std::vector<std::string> all{"tune",
+                                     "--model",
+                                     "qwen3-30b-a3b",
+                                     "--tp-size",
+                                     "8",
+                                     "--experts",
+                                     "8",
+                                     "--tokens",
+                                     "2",
+                                     "--device",
+                                     "opencl:0",
+                                     "--budget",
+                                     "20",
+                                     "--save",
+                                     folder,
+                                     "--opt",
+                                     "variant=gemm_stream",
+                                     "--opt",
+                                     "tile_m=2",
+                                     "--opt",
+                                     "tile_n=32",
+                                     "--opt",
+                                     "block_m=1",
+                                     "--opt",
+                                     "block_n=1"};
+  const Outcome outcome = ironcl_command(all, Plugins::real);
+  if (outcome.status == 4) GTEST_SKIP() << "no OpenCL device";
+  ASSERT_EQ(outcome.status, 0) << outcome.command << "\n" << outcome.out << outcome.err;
+  std::size_t files = 0;
+  for (const auto& file : fs::directory_iterator(folder)) {
+    const auto key = tuned::parse_experts_file_name(file.path().filename().string());
+    if (file.path().extension() != ".json") continue;
+    ++files;
+    ASSERT_TRUE(key) << file.path();
+    EXPECT_EQ(key->experts, 8);
+    EXPECT_EQ(key->width, 96);
+    const auto table = tuning::read_table(folder, *key);
+    ASSERT_EQ(table->entries().size(), 1u);
+    const auto& ours = table->entries().at(2).at("ironcl").as_object();
+    EXPECT_EQ(ours.at("variant").as_string(), "gemm_stream");
+    EXPECT_TRUE(ours.at("checked").as_bool());
+    EXPECT_NEAR(ours.at("rows_per_expert").to_number<double>(), 16 / (8 * (1 - std::pow(7.0 / 8, 16))), 1e-3);
+    EXPECT_EQ(ours.at("n").to_number<int>(), key->down ? 2048 : 96);
+    EXPECT_EQ(ours.at("k").to_number<int>(), key->down ? 96 : 2048);
+    EXPECT_TRUE(contains(ours.at("problem").as_string().c_str(), "--grouping=contiguous:8"));
+  }
+  EXPECT_EQ(files, 2u) << "gate and up, and down";
+  const Outcome again = ironcl_command(all, Plugins::real);
+  EXPECT_TRUE(contains(again.out, "0 searched")) << again.out;
+  EXPECT_TRUE(contains(again.out, "2 known")) << again.out;
+}
+
+TEST(Tune, ExpertsWithoutTokensAreAUsageError) {
+  const Outcome outcome = ironcl_command({"tune", "--model", "qwen3-30b-a3b", "--experts", "8"}, Plugins::toy, kFake);
+  EXPECT_EQ(outcome.status, 2);
+  EXPECT_TRUE(contains(outcome.err, "--tokens")) << outcome.err;
 }
 
 }  // namespace
