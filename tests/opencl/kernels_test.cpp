@@ -82,6 +82,36 @@ TEST(OpenClKernels, APanelUsesTheCacheWhereLocalMemoryIsSmaller) {
   EXPECT_LE(panel.local_bytes(wide, problem), f.local_bytes);
 }
 
+TEST(OpenClKernels, OneFormOfWeightsServesEveryNumberOfRowsOnTensorCores) {
+  Features f;  // As an H200 has them.
+  f.type = backend::DeviceType::gpu;
+  f.compute_units = 132;
+  f.clock_hz = 1.98e9;
+  f.max_work_group = 1024;
+  f.local_bytes = 47 << 10;
+  f.local_is_dedicated = f.ptx_sm_90 = f.fma = true;
+  f.half_bits = 1;
+  for (const auto& [n, k] :
+       {std::pair{100, 300}, std::pair{576, 7168}, std::pair{4096, 4096}, std::pair{7168, 16384}}) {
+    for (const int m : {1, 6, 16, 40, 64, 130, 1024, 4096}) {
+      const Problem p{m, n, k, 128, backend::DType::e4m3fn, backend::DType::e4m3fn, backend::DType::f32};
+      std::string form, taken;
+      double least = 0;
+      for (const Variant& variant : variants()) {
+        if (variant.accuracy != backend::AccuracyClass::f32) continue;
+        const Tuning t = variant.rule_of_thumb(f, p);
+        if (refuse(variant, t, f, p)) continue;
+        const double ns = variant.estimate_ns(t, p, f);
+        if (!form.empty() && ns >= least) continue;
+        least = ns;
+        taken = variant.name;
+        form = variant.weights(t, p)->name();
+      }
+      EXPECT_EQ(form.substr(0, 8), "swizzled") << taken << " for " << m << "x" << n << "x" << k;
+    }
+  }
+}
+
 class OpenClBuilds : public ::testing::Test {
  protected:
   void SetUp() override {
