@@ -200,7 +200,6 @@ void take_rule_of_thumb(const Ground& ground, const GemmDesc& desc, Choice& choi
       const bool lacks_more = refusal->reason != Reason::device_memory;
       choice.passed_over.push_back({variant.name, std::move(*refusal)});
       if (refused == nullptr || std::pair(lacks_more, ns) < std::pair(refused_lacks_more, refused_ns)) {
-        refused_lacks_more = lacks_more;
         refused = &variant;
         refused_ns = ns;
         refused_lacks_more = lacks_more;
