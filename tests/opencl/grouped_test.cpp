@@ -204,6 +204,12 @@ std::vector<std::uint8_t> dense_rows(backend::Device& device, const Grouped& g, 
           outcome.raw.begin() + static_cast<std::ptrdiff_t>(outcome.raw.size() - guard)};
 }
 
+/// "split_k=..." of a plan's configuration; empty where its kernel has none.
+std::string parts_of_k(const std::string& config) {
+  const std::size_t at = config.find("split_k=");
+  return at == std::string::npos ? "" : config.substr(at, config.find(',', at) - at);
+}
+
 TEST_F(OpenClGrouped, OneMatrixIsTheDensePlanBitForBit) {
   auto all = grouped_variants();
   all.push_back({});
@@ -227,7 +233,10 @@ TEST_F(OpenClGrouped, OneMatrixIsTheDensePlanBitForBit) {
           dense.weakest = g.allowed();
           dense.options = g.options;
           if (device->supports(dense.desc()).reason != backend::Reason::none) continue;
-          if (device->create_gemm(dense.desc())->info().variant != outcome.info.variant) continue;
+          const backend::GemmInfo alone = device->create_gemm(dense.desc())->info();
+          if (alone.variant != outcome.info.variant) continue;
+          // Where many cores wait for work, a dense plan of its own choice shares K out, which makes other sums.
+          if (options.empty() && parts_of_k(alone.config) != parts_of_k(outcome.info.config)) continue;
           std::vector<std::uint8_t> rows;
           for (const auto& row : outcome.rows) rows.insert(rows.end(), row.begin(), row.end());
           EXPECT_TRUE(rows == dense_rows(*device, g, data)) << g.line() << " " << outcome.info.variant;
