@@ -6,6 +6,7 @@
 #include "backends/opencl/estimate.h"
 #include "backends/opencl/forms/blocked.h"
 #include "backends/opencl/forms/group_tiles.h"
+#include "backends/opencl/toolchains/unsaved.h"
 #include "backends/opencl/variant.h"
 
 namespace ironcl::opencl {
@@ -115,6 +116,7 @@ Variant gemm_bf16() {
   v.needs = needs;
   v.trial = Trial{19, 72, 320};
   v.trial->in_child = true;
+  v.toolchain = &opencl_c_unsaved();
   v.deal = [](const Tuning& t) { return DealtShape{t.at("tile_m"), t.at("block_m")}; };
   v.local_bytes = local_bytes;
   v.work_items = [](const Tuning&) -> std::uint64_t { return 1; };
