@@ -21,7 +21,7 @@
 // Tunable        default  values    meaning
 // TILE_N         256      128 256   columns of D per work-group; its rows are 128
 // SPLIT_K        1        1 to 16   parts of K that work-groups share
-// ROWS_TOGETHER  8        4 8 16    tiles of rows that are walked together
+// ROWS_TOGETHER  8        4 to 32   tiles of rows that are walked together
 // AHEAD          4        0 2 4     K blocks between asking the L2 for a tile and using it
 // Set by the host: those of tile.cl, PTX_SM_90
 // A: codes as forms/wgmma_tokens.h lays them out, with their scales, before which lie the counters of parts. B: forms/swizzled.h;

@@ -38,7 +38,8 @@ std::optional<Refusal> needs(const Features& f, const Problem& p) {
 }
 
 Tuning rule_of_thumb(const Features& f, const Problem& p) {
-  Tuning t{{"tile_n", 256}, {"split_k", 1}, {"rows_together", p.n > 4096 ? 16 : 8}, {"ahead", p.m <= 512 ? 2 : 4}};
+  const int together = p.n <= 4096 ? 8 : p.k <= 2048 ? 32 : 16;
+  Tuning t{{"tile_n", 256}, {"split_k", 1}, {"rows_together", together}, {"ahead", p.m <= 512 ? 2 : 4}};
   if (2 * tiles(t, p, p.m) <= f.compute_units) t["tile_n"] = 128;
   const std::int64_t pairs = numerics::ceil_div(p.k, std::int64_t{256});
   while (t["split_k"] < 16 && 2 * tiles(t, p, p.m) * t["split_k"] <= f.compute_units &&
@@ -64,7 +65,7 @@ Variant gemm_wgmma_fp8() {
   v.accuracy = backend::AccuracyClass::tensor14;
   v.tunables = {{"tile_n", 256, {128, 256}, "columns of D per work-group; its rows are 128"},
                 {"split_k", 1, {1, 2, 3, 4, 5, 6, 7, 8, 12, 16}, "parts of K that work-groups share"},
-                {"rows_together", 8, {4, 8, 16}, "tiles of rows that are walked together"},
+                {"rows_together", 8, {4, 8, 16, 32}, "tiles of rows that are walked together"},
                 {"ahead", 4, {0, 2, 4}, "K blocks between asking the second cache for a tile and using it"}};
   v.constraints = {
       {"split_k must leave each part two K blocks",
