@@ -208,7 +208,7 @@ TEST(Tune, ProductsOfALayerOfExpertsGoIntoTablesOfTheirOwn) {
                                      "--opt",
                                      "block_m=1",
                                      "--opt",
-                                     "block_n=1"};
+                                     "block_n=32"};
   const Outcome outcome = ironcl_command(all, Plugins::real);
   if (outcome.status == 4) GTEST_SKIP() << "no OpenCL device";
   ASSERT_EQ(outcome.status, 0) << outcome.command << "\n" << outcome.out << outcome.err;
