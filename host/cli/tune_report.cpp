@@ -133,8 +133,8 @@ void TuneReport::known(const report::Problem& problem, const json::object& membe
 
 void TuneReport::not_reached(const report::Problem& problem) {
   not_reached_.push_back(fmt::format("{}{}x{}x{}",
-                                     problem.matrices > 0 ? fmt::format("{} of ", problem.matrices) : "",
-                                     problem.m, problem.n, problem.k));
+                                     problem.matrices > 0 ? fmt::format("{} of ", problem.matrices) : "", problem.m,
+                                     problem.n, problem.k));
   rows_.push_back(row_of(problem, "not reached"));
 }
 
