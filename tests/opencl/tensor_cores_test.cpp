@@ -233,7 +233,9 @@ TEST(OpenClTensorCores, ManyRowsAnExpertTakeTheKernelOfTheClassThatIsAllowed) {
     const Choice f32 = taken(rows, backend::AccuracyClass::f32, masked);
     EXPECT_EQ(f32.variant->name, "gemm_wgmma_f16") << masked;
     // Of a grouped problem a tile of 256 rows makes only what it needs.
-    if (!masked) EXPECT_EQ(f32.tuning.at("tile_m"), 256);
+    if (!masked) {
+      EXPECT_EQ(f32.tuning.at("tile_m"), 256);
+    }
   }
 }
 
