@@ -89,7 +89,8 @@ cl::Program ProgramBuilder::build_text(const std::string& label, const std::stri
 cl::Program ProgramBuilder::make(const std::string& label, const std::string& key, const BuildRequest& request,
                                  const Toolchain& toolchain) {
   // Of processes that start at once on a cold cache one builds, the others load. Not only for speed: drivers have
-  // caches of their own, and in PoCL's, processes that build one program at the same time seem to disturb one another.
+  // caches of their own, and in PoCL's, processes that build one program at the same time seem to disturb one
+  // another.
   const Turn turn(config_.cache_dir, key);
   if (cl::Program program = from_disk(key, request, toolchain); program() != nullptr) {
     say(LogLevel::trace, "opencl: " + label + " from the program cache, entry " + key);
