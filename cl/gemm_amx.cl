@@ -256,17 +256,7 @@ void gemm_amx(GEMM_ARGS) {
   __local float scales_b[2][UNIT] __attribute__((aligned(64)));
   const int columns = (n + BLOCK_N - 1) / BLOCK_N;
   EACH_UNIT(columns) {
-#ifdef GROUPED
-    const dealt_block here = block_of(dealt, TILE_ROWS, work, columns);
-    const ulong all_tiles = (ulong)dealt[DEALT_TILES];
-#else
-    // Blocks of rows are as equal as can be, as in gemm_panel.
-    const ulong all_tiles = (ulong)((m + TILE_ROWS - 1) / TILE_ROWS), block = get_group_id(1), blocks = get_num_groups(1);
-    const int of_block = (int)(block * all_tiles / blocks);
-    const dealt_block here = {0, of_block * TILE_ROWS, m, of_block, (int)((block + 1) * all_tiles / blocks) - of_block,
-                              (int)get_group_id(0)};
-    if (here.tiles == 0 || here.column >= columns) return;
-#endif
+    BLOCK_HERE(TILE_ROWS, columns)
     OF_MATRIX(here)
     const int first_n = here.column * BLOCK_N, first_tile = here.first_tile, tiles = here.tiles;
     const int units = min(BLOCK_N / UNIT, (n - first_n + UNIT - 1) / UNIT);

@@ -116,17 +116,7 @@ void gemm_panel(GEMM_ARGS) {
   const ulong tile_stride = lda * TILE_M, scales_stride = sa_ld * TILE_M;
   const int columns = (n + BLOCK_N - 1) / BLOCK_N;
   EACH_UNIT(columns) {
-#ifdef GROUPED
-    const dealt_block here = block_of(dealt, TILE_M, work, columns);
-#else
-    // Blocks of rows are as equal as can be: a device that gives each core one stretch of the work-groups would else give the
-    // last core the short ones.
-    const ulong all_tiles = (ulong)((m + TILE_M - 1) / TILE_M), block = get_group_id(1), blocks = get_num_groups(1);
-    const int of_block = (int)(block * all_tiles / blocks);
-    const dealt_block here = {0, of_block * TILE_M, m, of_block, (int)((block + 1) * all_tiles / blocks) - of_block,
-                            (int)get_group_id(0)};
-    if (here.tiles == 0 || here.column >= columns) return;
-#endif
+    BLOCK_HERE(TILE_M, columns)
     OF_MATRIX(here)
     const int first_n = here.column * BLOCK_N, first_tile = here.first_tile, tiles = here.tiles;
     const int panels = min(PANELS, (n - first_n + PANEL - 1) / PANEL);
@@ -181,15 +171,7 @@ void gemm_panel(GEMM_ARGS) {
             const int first_row = here.first_row + tile * TILE_M;
             const int rows = min(TILE_M, here.end_row - first_row), end = min(TILE_N, n - first_n - column);
             for (int i = 0; i < rows; ++i) {
-              __local const float* from = tile_totals + i * TILE_N;
-              int j = 0;
-#if BIAS_TYPE == 0
-              for (; j + 16 <= end; j += 16) {
-                store_elements16(D_TYPE, d, d_at + (ulong)(first_row + i) * ldd + (ulong)(first_n + column + j),
-                                 vload16(0, from + j));
-              }
-#endif
-              for (; j < end; ++j) store_d(d, d_at, ldd, bias, bias_here, first_row + i, first_n + column + j, from[j]);
+              STORE_ROW(first_row + i, first_n + column, end, tile_totals + i * TILE_N)
             }
           }
           next_tile += tile_stride;

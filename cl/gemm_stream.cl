@@ -181,13 +181,7 @@ void gemm_stream(GEMM_ARGS) {
       vstore16(vload16(0, from + 16), 0, partial + 16);
 #else
       const int end = min(PANEL, n - column);
-      int j = 0;
-#if BIAS_TYPE == 0
-      for (; j + 16 <= end; j += 16) {
-        store_elements16(D_TYPE, d, d_at + (ulong)row * ldd + (ulong)(column + j), vload16(0, from + j));
-      }
-#endif
-      for (; j < end; ++j) store_d(d, d_at, ldd, bias, bias_here, row, column + j, from[j]);
+      STORE_ROW(row, column, end, from)
 #endif
     }
   }

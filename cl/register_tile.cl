@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// register_tile.cl: what the kernels that keep a tile of TILE_M rows of D in registers share (gemm_panel.cl, gemm_stream.cl):
-// the panel of weights, the unit of its codes, and one statement for each row.
+// register_tile.cl: what the kernels that keep a tile of TILE_M rows of D in registers share (gemm_panel.cl, gemm_stream.cl, gemm_bf16.cl):
+// the panel of weights, the unit of its codes, one statement for each row, and a row's way from its totals to D.
 // Set by the including file: TILE_M, 1 to 16. Set by the host: those of tile.cl.
 #include "tile.cl"
 
@@ -105,3 +105,19 @@ typedef HELD(B_TYPE) weight;
 #define EACH_ROW(X) \
   ROW_0(X) ROW_1(X) ROW_2(X) ROW_3(X) ROW_4(X) ROW_5(X) ROW_6(X) ROW_7(X) \
   ROW_8(X) ROW_9(X) ROW_10(X) ROW_11(X) ROW_12(X) ROW_13(X) ROW_14(X) ROW_15(X)
+
+// `count` sums of one row, from local memory, to D (+ bias), from column `column` on.
+#if BIAS_TYPE == 0
+#define STORE_VECTORS(row, column, count)                                                                            \
+  for (; j + 16 <= (count); j += 16)                                                                                 \
+    store_elements16(D_TYPE, d, d_at + (ulong)(row) * ldd + (ulong)((column) + j), vload16(0, of_row + j));
+#else
+#define STORE_VECTORS(row, column, count)
+#endif
+#define STORE_ROW(row, column, count, from)                                                                          \
+  {                                                                                                                  \
+    __local const float* of_row = (from);                                                                            \
+    int j = 0;                                                                                                       \
+    STORE_VECTORS(row, column, count)                                                                                \
+    for (; j < (count); ++j) store_d(d, d_at, ldd, bias, bias_here, row, (column) + j, of_row[j]);                   \
+  }

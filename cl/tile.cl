@@ -54,9 +54,21 @@
   __global const uchar* b_here = b + (ulong)(at).matrix * b_stride;         \
   __global const float* sb_here = sb + (ulong)(at).matrix * sb_stride;      \
   const ulong bias_here = bias_at + (ulong)(at).matrix * (ulong)n;
+// Of a kernel that makes blocks of tiles of rows: the block `here`, `columns` being units of columns, and how many tiles there are.
+#define BLOCK_HERE(tile_rows, columns)                                          \
+  const dealt_block here = block_of(dealt, tile_rows, work, columns);           \
+  const ulong all_tiles = (ulong)dealt[DEALT_TILES];
 #else
 #define GROUPED_ARGS
 #define EACH_UNIT(columns)
+// Blocks of rows are as equal as can be: a device that gives each core one stretch of the work-groups would else give the last core the
+// short ones.
+#define BLOCK_HERE(tile_rows, columns)                                                                                                \
+  const ulong all_tiles = (ulong)((m + (tile_rows)-1) / (tile_rows)), block = get_group_id(1), blocks = get_num_groups(1);            \
+  const int of_block = (int)(block * all_tiles / blocks);                                                                             \
+  const dealt_block here = {0, of_block * (tile_rows), m, of_block, (int)((block + 1) * all_tiles / blocks) - of_block,               \
+                            (int)get_group_id(0)};                                                                                    \
+  if (here.tiles == 0 || here.column >= (columns)) return;
 #define OF_MATRIX(at) \
   __global const uchar* b_here = b; \
   __global const float* sb_here = sb; \
