@@ -14,24 +14,13 @@ namespace ironcl::opencl {
 namespace {
 
 using backend::DType;
-using backend::Reason;
 
 constexpr std::int64_t kRows = 16;     ///< TILE_ROWS of cl/amx.cl.
 constexpr std::int64_t kColumns = 64;  ///< UNIT of cl/gemm_amx.cl.
 
-std::int64_t bytes_of_element(const Problem& p) { return element(p.b).integer ? 1 : 2; }
-
 std::optional<Refusal> needs(const Features& f, const Problem& p) {
-  if (!f.amx_why_not.empty()) return Refusal{Reason::device_feature, f.amx_why_not};
-  if (p.a == DType::f32 || p.a == DType::f16) {
-    return Refusal{Reason::dtype, "activations of " + std::string(numerics::name_of(p.a)) +
-                                      " that stay unquantised are not exact in bf16"};
-  }
-  if (element(p.b).integer && !element(p.a).integer) {
-    return Refusal{Reason::dtype,
-                   "tiles of bytes multiply i8 by i8; activations are " + std::string(numerics::name_of(p.a))};
-  }
-  return std::nullopt;
+  if (!f.amx_why_not.empty()) return Refusal{backend::Reason::device_feature, f.amx_why_not};
+  return refuse_narrow_types(p, "tiles");
 }
 
 std::uint64_t local_bytes(const Tuning& t, const Problem& p) {

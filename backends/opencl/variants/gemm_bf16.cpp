@@ -6,6 +6,7 @@
 #include "backends/opencl/estimate.h"
 #include "backends/opencl/forms/blocked.h"
 #include "backends/opencl/forms/group_tiles.h"
+#include "backends/opencl/matrix_unit.h"
 #include "backends/opencl/toolchains/unsaved.h"
 #include "backends/opencl/variant.h"
 
@@ -13,27 +14,16 @@ namespace ironcl::opencl {
 namespace {
 
 using backend::DType;
-using backend::Reason;
 
 const std::vector<int> kBlocksM{1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 15, 16, 20, 24, 32};
 const std::vector<int> kBlocksN{32, 64, 96, 128, 192, 256, 288, 384};
 constexpr int kMostRows = 14;  ///< Of a register tile: 28 of 32 registers are sums.
 
-std::int64_t bytes_of_element(const Problem& p) { return element(p.b).integer ? 1 : 2; }
-
 std::int64_t rows_of_block(const Tuning& t) { return std::int64_t{t.at("block_m")} * t.at("tile_m"); }
 
 std::optional<Refusal> needs(const Features& f, const Problem& p) {
-  if (!f.dot_products_why_not.empty()) return Refusal{Reason::device_feature, f.dot_products_why_not};
-  if (p.a == DType::f32 || p.a == DType::f16) {
-    return Refusal{Reason::dtype, "activations of " + std::string(numerics::name_of(p.a)) +
-                                      " that stay unquantised are not exact in bf16"};
-  }
-  if (element(p.b).integer && !element(p.a).integer) {
-    return Refusal{Reason::dtype,
-                   "dot products of bytes multiply i8 by i8; activations are " + std::string(numerics::name_of(p.a))};
-  }
-  return std::nullopt;
+  if (!f.dot_products_why_not.empty()) return Refusal{backend::Reason::device_feature, f.dot_products_why_not};
+  return refuse_narrow_types(p, "dot products");
 }
 
 std::uint64_t local_bytes(const Tuning& t, const Problem& p) {
