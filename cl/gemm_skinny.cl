@@ -17,10 +17,8 @@
 // DEPTH    2        1 2 4 8          chunks of 16 k that a work-item loads at once; at most GROUP / 16
 // SPLIT_K  1        1 2 ... 32       parts of k
 // TOTALS   0        0 1              1: the sums of the K groups done lie in local memory, not in registers
-// Set by the host: those of split_k.cl and code_words.cl, and
-// A_SCALE_ROWS, A_SCALE_COLS  1, 128 scale group of A's scales as they are given
-// A: row major, rows padded with zeros to a multiple of 64; codes, or f32 where A_TYPE is 1.
-// B: the 16 codes of column n and k from 16 * c on are at (c * n_pad + n) * 16.
+// Set by the host: those of split_k.cl and chunks.cl.
+// A: rows padded to a multiple of 64. A and B otherwise as chunks.cl says.
 // Local memory: TILE_M * SLICES * (DEPTH * 32 + 2) * 4 B, and 4 B for each sum that is added at once: all with TOTALS, else SLICES * LANES *
 // WORK_N * min(TILE_M, SLICES / WORK_N, but not less than 1); = 6272 B with the defaults.
 #ifndef TILE_M
@@ -29,7 +27,7 @@
 #ifndef SPLIT_K
 #define SPLIT_K 1
 #endif
-#include "code_words.cl"
+#include "chunks.cl"
 #include "split_k.cl"
 
 #ifndef WORK_N
@@ -47,12 +45,6 @@
 #ifndef TOTALS
 #define TOTALS 0
 #endif
-#ifndef A_SCALE_ROWS
-#define A_SCALE_ROWS 1
-#endif
-#ifndef A_SCALE_COLS
-#define A_SCALE_COLS 128
-#endif
 
 #if (GROUP / 16) % DEPTH != 0
 #error "DEPTH must divide the chunks of a K group: a step would straddle two scale groups"
@@ -61,9 +53,6 @@
 #define ITEMS (LANES * SLICES)
 #define COLUMNS (LANES * WORK_N)
 #define STEPS (GROUP / 16 / DEPTH)  // Of a K group.
-#define WORD_B JOIN(WORD_, B_TYPE)
-#define WORD_A JOIN(TOKENS_, A_TYPE)
-#define UNIT (JOIN(UNIT_OF_, A_TYPE) * JOIN(UNIT_OF_, B_TYPE))
 // Chunks of A in a step, slices first; dealt to work-items in turn.
 #define CHUNKS_A (TILE_M * DEPTH * SLICES)
 #define LOADS_A ((CHUNKS_A + ITEMS - 1) / ITEMS)
@@ -74,13 +63,6 @@
 // The sum of row i and column j of a work-item lies in `sums` at SUM(i, j) * ITEMS + the work-item.
 #define SUM(i, j) ((i) * WORK_N + (j))
 
-#if A_TYPE == TYPE_F32
-typedef float16 chunk_a;
-#define FOUR_A(chunk, q) ((q) == 0 ? chunk.s0123 : (q) == 1 ? chunk.s4567 : (q) == 2 ? chunk.s89ab : chunk.scdef)
-#else
-typedef uint4 chunk_a;
-#define FOUR_A(chunk, q) WORD_A((q) == 0 ? chunk.x : (q) == 1 ? chunk.y : (q) == 2 ? chunk.z : chunk.w)
-#endif
 #if TILE_M >= 16
 #define UNROLL_WORDS _Pragma("unroll 1")
 #else
@@ -96,17 +78,7 @@ void gemm_skinny(GEMM_ARGS) {
   const int item = (int)get_local_id(0), lane = item % LANES, slice = item / LANES;
   const int columns = (n + COLUMNS - 1) / COLUMNS;
   EACH_UNIT(columns * SPLIT_K) {
-#ifdef GROUPED
-    const dealt_block here = block_of(dealt, TILE_M, work, columns * SPLIT_K);
-    const int part = here.column % SPLIT_K, first_n = here.column / SPLIT_K * COLUMNS;
-    const ulong scratch_rows = (ulong)dealt[DEALT_TILES] * TILE_M;
-#else
-    const int part = (int)get_group_id(1) % SPLIT_K, first_n = (int)get_group_id(0) * COLUMNS;
-    const int first_tile = (int)get_group_id(1) / SPLIT_K;
-    if (first_tile * TILE_M >= m || first_n >= n) return;
-    const dealt_block here = {0, first_tile * TILE_M, m, first_tile, 1, 0};
-    const ulong scratch_rows = (ulong)m;
-#endif
+    PART_HERE(COLUMNS, columns)
     OF_MATRIX(here)
     const int last_row = here.end_row - 1;
     const int first_group = FIRST_GROUP(part), end_group = FIRST_GROUP(part + 1);

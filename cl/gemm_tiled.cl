@@ -16,10 +16,8 @@
 // SPLIT_K   1        1 2 3 4 6 8 12 16   parts of k, added by gemm_tiled_reduce
 // SLOTS     2        1 2                 tiles of A and of B in local memory: with 1, others of a compute unit work while one is filled
 // TOTALS    0        0 1                 1: the sums of the K groups done lie in local memory, not in registers
-// Set by the host: those of split_k.cl and code_words.cl, and
-// A_SCALE_ROWS, A_SCALE_COLS  1, 128     scale group of A's scales as they are given
-// A: row major, rows padded with zeros to a multiple of TILE_K and of 16; codes, or f32 where A_TYPE is 1.
-// B: the 16 codes of column n and k from 16 * c on are at (c * n_pad + n) * 16.
+// Set by the host: those of split_k.cl and chunks.cl.
+// A: rows padded to a multiple of TILE_K. A and B otherwise as chunks.cl says.
 // Local memory: ((SLOTS * TILE_K + 2) * (TILE_M + TILE_N) + TOTALS * TILE_M * TILE_N) * 4 B = 17408 B with the defaults.
 // Origin: register quads after the GEMMs of MAGMA and CUTLASS, scaling order after DeepGEMM.
 #ifndef TILE_M
@@ -28,7 +26,7 @@
 #ifndef SPLIT_K
 #define SPLIT_K 1
 #endif
-#include "code_words.cl"
+#include "chunks.cl"
 #include "split_k.cl"
 
 #ifndef TILE_N
@@ -49,13 +47,6 @@
 #ifndef TOTALS
 #define TOTALS 0
 #endif
-#ifndef A_SCALE_ROWS
-#define A_SCALE_ROWS 1
-#endif
-#ifndef A_SCALE_COLS
-#define A_SCALE_COLS 128
-#endif
-
 #define ITEMS_M (TILE_M / WORK_M)
 #define ITEMS_N (TILE_N / WORK_N)
 #define ITEMS (ITEMS_M * ITEMS_N)
@@ -80,16 +71,6 @@
 #error "TILE_K must divide GROUP: a step would straddle two scale groups"
 #endif
 
-#define WORD_A JOIN(TOKENS_, A_TYPE)
-#define WORD_B JOIN(WORD_, B_TYPE)
-#define UNIT (JOIN(UNIT_OF_, A_TYPE) * JOIN(UNIT_OF_, B_TYPE))
-
-#if A_TYPE == TYPE_F32
-typedef float16 chunk_a;
-#else
-typedef uint4 chunk_a;
-#endif
-
 // Neighbours hold neighbouring rows, so that what they store at once lies in as many banks.
 static inline void put_four(__local float* slot, int stride, int row, int at, float4 values) {
   slot[(at + 0) * stride + row] = values.x;
@@ -98,21 +79,12 @@ static inline void put_four(__local float* slot, int stride, int row, int at, fl
   slot[(at + 3) * stride + row] = values.w;
 }
 
-#if A_TYPE == TYPE_F32
-static inline void put_a(__local float* slot, int row, int at, float16 chunk) {
-  put_four(slot, TILE_M, row, at, chunk.s0123);
-  put_four(slot, TILE_M, row, at + 4, chunk.s4567);
-  put_four(slot, TILE_M, row, at + 8, chunk.s89ab);
-  put_four(slot, TILE_M, row, at + 12, chunk.scdef);
+static inline void put_a(__local float* slot, int row, int at, chunk_a chunk) {
+  put_four(slot, TILE_M, row, at, FOUR_A(chunk, 0));
+  put_four(slot, TILE_M, row, at + 4, FOUR_A(chunk, 1));
+  put_four(slot, TILE_M, row, at + 8, FOUR_A(chunk, 2));
+  put_four(slot, TILE_M, row, at + 12, FOUR_A(chunk, 3));
 }
-#else
-static inline void put_a(__local float* slot, int row, int at, uint4 chunk) {
-  put_four(slot, TILE_M, row, at, WORD_A(chunk.x));
-  put_four(slot, TILE_M, row, at + 4, WORD_A(chunk.y));
-  put_four(slot, TILE_M, row, at + 8, WORD_A(chunk.z));
-  put_four(slot, TILE_M, row, at + 12, WORD_A(chunk.w));
-}
-#endif
 
 static inline void put_b(__local float* slot, int row, int at, uint4 chunk) {
   put_four(slot, TILE_N, row, at, WORD_B(chunk.x));
@@ -151,17 +123,7 @@ void gemm_tiled(GEMM_ARGS) {
 #endif
   const int columns = (n + TILE_N - 1) / TILE_N;
   EACH_UNIT(columns * SPLIT_K) {
-#ifdef GROUPED
-    const dealt_block here = block_of(dealt, TILE_M, work, columns * SPLIT_K);
-    const int part = here.column % SPLIT_K, first_n = here.column / SPLIT_K * TILE_N;
-    const ulong scratch_rows = (ulong)dealt[DEALT_TILES] * TILE_M;
-#else
-    const int part = (int)get_group_id(1) % SPLIT_K, first_n = (int)get_group_id(0) * TILE_N;
-    const int tile = (int)get_group_id(1) / SPLIT_K;
-    const dealt_block here = {0, tile * TILE_M, m, tile, 1, 0};
-    if (here.first_row >= m || first_n >= n) return;
-    const ulong scratch_rows = (ulong)m;
-#endif
+    PART_HERE(TILE_N, columns)
     OF_MATRIX(here)
     const int first_m = here.first_row, last_m = here.end_row - 1;
     const int first_step = FIRST_GROUP(part) * (GROUP / TILE_K);

@@ -1,9 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
-// split_k.cl: parts of k for kernels with many work-items a work-group (gemm_tiled.cl, gemm_skinny.cl): which K groups a part has, where its
-// sums lie, and the kernel that adds them, always in the same order: the same bits on every call. It is a kernel of its own, since
-// OpenCL 1.2 promises no work-group that it sees what another one has written before a kernel ends.
+// split_k.cl: parts of k for kernels with many work-items a work-group (gemm_tiled.cl, gemm_skinny.cl): the tile and the part that a
+// work-group makes, which K groups that part has, where its sums lie, and the kernel that adds them, always in the same order: the same
+// bits on every call. It is a kernel of its own, since OpenCL 1.2 promises no work-group that it sees what another one has written
+// before a kernel ends.
 // Set by the including file: TILE_M and SPLIT_K, the parts. Set by the host: those of tile.cl.
 #include "tile.cl"
+
+// After EACH_UNIT(columns * SPLIT_K), `columns` tiles of `width` columns of D: the tile `here` from column first_n on, the part of k,
+// and how many rows the sums of a part have.
+#ifdef GROUPED
+#define PART_HERE(width, columns)                                                                  \
+  const dealt_block here = block_of(dealt, TILE_M, work, (columns)*SPLIT_K);                       \
+  const int part = here.column % SPLIT_K, first_n = here.column / SPLIT_K * (width);               \
+  const ulong scratch_rows = (ulong)dealt[DEALT_TILES] * TILE_M;
+#else
+#define PART_HERE(width, columns)                                                                  \
+  const int part = (int)get_group_id(1) % SPLIT_K, first_n = (int)get_group_id(0) * (width);       \
+  const int first_tile = (int)get_group_id(1) / SPLIT_K;                                           \
+  if (first_tile * TILE_M >= m || first_n >= n) return;                                            \
+  const dealt_block here = {0, first_tile * TILE_M, m, first_tile, 1, 0};                          \
+  const ulong scratch_rows = (ulong)m;
+#endif
 
 // The first K group of a part; that of the next part is its end.
 #define FIRST_GROUP(part) ((int)((long)(part) * ((k + GROUP - 1) / GROUP) / SPLIT_K))

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Parts of k for variants with many work-items a work-group: the host's side of cl/split_k.cl. Tunables "split_k" and
-// "tile_m".
+// "tile_m". What these variants read, chunks of 16 k: the host's side of cl/chunks.cl.
 #pragma once
 
+#include "backends/opencl/forms/blocked.h"
+#include "backends/opencl/forms/rows.h"
 #include "backends/opencl/variant.h"
 
 namespace ironcl::opencl {
@@ -32,6 +34,18 @@ inline std::vector<Pass> split_passes(const std::string& kernel, std::int64_t co
                     kReduceItems});
   }
   return list;
+}
+
+/// A variant that reads chunks and makes parts of k: its name, forms, scratch memory and deal.
+inline Variant variant_of_chunks(std::string name, std::string summary) {
+  Variant v;
+  v.name = std::move(name);
+  v.summary = std::move(summary);
+  v.deal = [](const Tuning& t) { return DealtShape{t.at("tile_m"), 1}; };
+  v.weights = [](const Tuning&, const Problem&) { return blocked_form(0, 16, 64); };
+  v.activations = [](const Tuning&, const Problem&) { return rows_form(64); };
+  v.scratch_bytes = split_scratch;
+  return v;
 }
 
 }  // namespace ironcl::opencl

@@ -4,8 +4,6 @@
 #include <algorithm>
 
 #include "backends/opencl/estimate.h"
-#include "backends/opencl/forms/blocked.h"
-#include "backends/opencl/forms/rows.h"
 #include "backends/opencl/split_k.h"
 
 namespace ironcl::opencl {
@@ -85,10 +83,9 @@ double estimate_ns(const Tuning& t, const Problem& p, const Features& f) {
 }  // namespace
 
 Variant gemm_skinny() {
-  Variant v;
-  v.name = "gemm_skinny";
-  v.summary =
-      "few rows: 16 bytes of weights a load, decoded in registers for all rows, K groups shared out among work-items";
+  Variant v = variant_of_chunks("gemm_skinny",
+                                "few rows: 16 bytes of weights a load, decoded in registers for all rows, K groups "
+                                "shared out among work-items");
   v.tunables = {{"tile_m", 1, {1, 2, 4, 8, 16}, "rows of D per work-group"},
                 {"work_n", 4, {1, 2, 4}, "columns of D per work-item"},
                 {"lanes", 8, {4, 8, 16, 32, 64}, "work-items side by side in columns"},
@@ -98,14 +95,10 @@ Variant gemm_skinny() {
                 {"totals", 0, {0, 1}, "1: sums of the K groups done lie in local memory"}};
   v.constraints = {{"depth must divide the chunks of 16 k in a K group, or a step straddles two scale groups",
                     [](const Tuning& t, const Problem& p) { return p.k_group / 16 % t.at("depth") == 0; }}};
-  v.deal = [](const Tuning& t) { return DealtShape{t.at("tile_m"), 1}; };
   v.local_bytes = local_bytes;
   v.work_items = items;
   v.tile = v.block = [](const Tuning& t) { return Shape{t.at("tile_m"), columns(t)}; };
-  v.weights = [](const Tuning&, const Problem&) { return blocked_form(0, 16, 64); };
-  v.activations = [](const Tuning&, const Problem&) { return rows_form(64); };
   v.passes = passes;
-  v.scratch_bytes = split_scratch;
   v.rule_of_thumb = rule_of_thumb;
   v.estimate_ns = estimate_ns;
   return v;

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Declares cl/gemm_tiled.cl: tiles in local memory, many work-items a work-group. The kernel of GPUs.
 #include "backends/opencl/estimate.h"
-#include "backends/opencl/forms/blocked.h"
-#include "backends/opencl/forms/rows.h"
 #include "backends/opencl/split_k.h"
 
 namespace ironcl::opencl {
@@ -73,9 +71,8 @@ Tuning rule_of_thumb(const Features& f, const Problem& p) {
 }  // namespace
 
 Variant gemm_tiled() {
-  Variant v;
-  v.name = "gemm_tiled";
-  v.summary = "tiles of A and B decoded into two slots of local memory a stream, register tiles per work-item";
+  Variant v = variant_of_chunks(
+      "gemm_tiled", "tiles of A and B decoded into two slots of local memory a stream, register tiles per work-item");
   v.tunables = {{"tile_m", 64, {8, 16, 32, 64, 128}, "rows of D per work-group"},
                 {"tile_n", 64, {16, 32, 64, 128}, "columns of D per work-group"},
                 {"tile_k", 16, {16, 32, 64}, "step in k"},
@@ -90,14 +87,10 @@ Variant gemm_tiled() {
                     [](const Tuning& t, const Problem&) { return t.at("tile_m") >= t.at("work_m"); }},
                    {"tile_n must be at least work_n: a work-item's columns lie inside the tile",
                     [](const Tuning& t, const Problem&) { return t.at("tile_n") >= t.at("work_n"); }}};
-  v.deal = [](const Tuning& t) { return DealtShape{t.at("tile_m"), 1}; };
   v.local_bytes = local_bytes;
   v.work_items = items;
   v.tile = v.block = [](const Tuning& t) { return Shape{t.at("tile_m"), t.at("tile_n")}; };
-  v.weights = [](const Tuning&, const Problem&) { return blocked_form(0, 16, 64); };
-  v.activations = [](const Tuning&, const Problem&) { return rows_form(64); };
   v.passes = passes;
-  v.scratch_bytes = split_scratch;
   v.rule_of_thumb = rule_of_thumb;
   v.estimate_ns = estimate_ns;
   return v;

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// chunks.cl: what the kernels with many work-items a work-group read at once (gemm_tiled.cl, gemm_skinny.cl): a chunk, 16 k of one row
+// of A or of one column of B, four words of codes. Next door: code_words.cl (a word's four values), split_k.cl (whose k they are).
+// A: row major, rows padded with zeros to a multiple of 16; codes, or f32 where A_TYPE is 1.
+// B: the 16 codes of column n and k from 16 * c on are at (c * n_pad + n) * 16.
+// Set by the host: those of tile.cl and code_words.cl, and
+// A_SCALE_ROWS  1    scale group of A's scales as they are given: rows
+// A_SCALE_COLS  128  and columns
+#include "code_words.cl"
+#include "tile.cl"
+
+#ifndef A_SCALE_ROWS
+#define A_SCALE_ROWS 1
+#endif
+#ifndef A_SCALE_COLS
+#define A_SCALE_COLS 128
+#endif
+
+#define WORD_A JOIN(TOKENS_, A_TYPE)
+#define WORD_B JOIN(WORD_, B_TYPE)
+#define UNIT (JOIN(UNIT_OF_, A_TYPE) * JOIN(UNIT_OF_, B_TYPE))
+
+// FOUR_A(chunk, q): four values of A, from k = 4 * q of the chunk on; q is a literal.
+#if A_TYPE == TYPE_F32
+typedef float16 chunk_a;
+#define FOUR_A(chunk, q) ((q) == 0 ? chunk.s0123 : (q) == 1 ? chunk.s4567 : (q) == 2 ? chunk.s89ab : chunk.scdef)
+#else
+typedef uint4 chunk_a;
+#define FOUR_A(chunk, q) WORD_A((q) == 0 ? chunk.x : (q) == 1 ? chunk.y : (q) == 2 ? chunk.z : chunk.w)
+#endif
