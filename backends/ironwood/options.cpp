@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include <array>
-#include <boost/algorithm/string/split.hpp>
 #include <boost/json.hpp>
 #include <charconv>
 #include <cmath>
@@ -15,6 +14,7 @@
 #include <vector>
 
 #include "backends/ironwood/program.h"
+#include "backends/words.h"
 
 namespace ironcl::ironwood {
 namespace {
@@ -34,13 +34,6 @@ bool read_real(std::string_view text, double low, double high, double* value) {
          *value <= high;
 }
 
-/// What stands between commas.
-std::vector<std::string_view> words(std::string_view text) {
-  std::vector<std::string_view> parts;
-  boost::algorithm::split(parts, text, [](char c) { return c == ','; });
-  return parts;
-}
-
 bool read_switch(std::string_view text, std::optional<bool>* value) {
   if (text != "on" && text != "off" && text != "auto") return false;
   *value = text == "auto" ? std::nullopt : std::optional<bool>(text == "on");
@@ -54,7 +47,7 @@ bool read_blocks(std::string_view text, PlanRequest* request) {
   }
   KernelBlocks blocks;
   std::int64_t* const parts[] = {&blocks.b, &blocks.o, &blocks.i};
-  const auto numbers = words(text);
+  const auto numbers = words::split(text, ',');
   if (numbers.size() != std::size(parts)) return false;
   for (std::size_t part = 0; part < numbers.size(); ++part)
     if (!read_number(numbers[part], 1, std::int64_t{1} << 30, parts[part])) return false;
@@ -78,7 +71,7 @@ bool read_mode(std::string_view text, PlanRequest* request) {
 /// Whole numbers with commas between them.
 bool read_list(std::string_view text, std::vector<std::int32_t>* numbers) {
   std::vector<std::int32_t> counts;
-  for (const std::string_view word : words(text)) {
+  for (const std::string_view word : words::split(text, ',')) {
     std::int64_t count = 0;
     if (!read_number(word, 0, std::numeric_limits<std::int32_t>::max(), &count)) return false;
     counts.push_back(static_cast<std::int32_t>(count));

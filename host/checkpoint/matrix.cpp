@@ -5,8 +5,8 @@
 #include <fmt/format.h>
 
 #include "backends/numerics/casts.h"
+#include "backends/words.h"
 #include "host/checkpoint/block.h"
-#include "host/report/words.h"
 
 namespace ironcl::checkpoint {
 namespace {
@@ -25,7 +25,7 @@ TensorRef parse_tensor_ref(std::string_view text, std::size_t count) {
   ref.file = std::string(text.substr(0, colon));
   const std::string_view names = text.substr(colon + 1);
   // One name may hold commas.
-  for (const std::string_view name : count == 1 ? std::vector{names} : report::split(names, ',')) {
+  for (const std::string_view name : count == 1 ? std::vector{names} : words::split(names, ',')) {
     if (name.empty()) fail("has an empty tensor name");
     ref.tensors.emplace_back(name);
   }

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "backends/words.h"
 #include "host/cli/command.h"
 #include "host/cli/device_list.h"
 #include "host/cli/parse_option.h"
@@ -24,7 +25,6 @@
 #include "host/report/render.h"
 #include "host/report/table.h"
 #include "host/report/units.h"
-#include "host/report/words.h"
 
 namespace ironcl::cli {
 namespace {
@@ -45,7 +45,7 @@ constexpr const char* kExitStatus =
 
 /// The sizes of "16,1024,3072" or "16x1024x3072"; nothing where the text is something else.
 std::optional<std::array<std::int64_t, 3>> sizes_of(const std::string& text) {
-  const auto parts = report::split(text, text.find('x') != std::string::npos ? 'x' : ',');
+  const auto parts = words::split(text, text.find('x') != std::string::npos ? 'x' : ',');
   std::array<std::int64_t, 3> sizes{};
   if (parts.size() != sizes.size()) return std::nullopt;
   for (std::size_t i = 0; i < sizes.size(); ++i) {

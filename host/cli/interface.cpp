@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <string_view>
 
-#include "host/report/words.h"
+#include "backends/words.h"
 
 namespace ironcl::cli {
 namespace {
@@ -17,7 +17,7 @@ std::string one_line(std::string text) {
 }
 
 std::vector<std::string> split(std::string_view text, char separator) {
-  const auto parts = report::split(text, separator);
+  const auto parts = words::split(text, separator);
   return {parts.begin(), parts.end()};
 }
 

@@ -10,9 +10,9 @@
 #include <algorithm>
 #include <array>
 
+#include "backends/words.h"
 #include "host/cli/exit_status.h"
 #include "host/report/problem.h"
-#include "host/report/words.h"
 
 namespace ironcl::cli {
 namespace {
@@ -95,7 +95,7 @@ numerics::AccuracyClass parse_accuracy_option(const std::string& text) {
 KeyValues parse_key_values(const std::string& option, const std::vector<std::string>& texts) {
   KeyValues pairs;
   for (const std::string& text : texts) {
-    const auto pair = report::key_value(text);
+    const auto pair = words::key_value(text);
     if (!pair) usage(fmt::format("{} {}: write KEY=VALUE", option, text));
     pairs.emplace_back(*pair);
   }

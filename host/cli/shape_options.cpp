@@ -9,11 +9,11 @@
 #include <charconv>
 #include <set>
 
+#include "backends/words.h"
 #include "host/checkpoint/model.h"
 #include "host/cli/exit_status.h"
 #include "host/cli/parse_option.h"
 #include "host/layer/layer_problem.h"
-#include "host/report/words.h"
 
 namespace ironcl::cli {
 namespace {
@@ -34,7 +34,7 @@ std::int64_t parse_size(const std::string& option, std::string_view text) {
 }
 
 void add_range(const std::string& option, std::string_view text, std::vector<std::int64_t>& sizes) {
-  const auto parts = report::split(text, ':');
+  const auto parts = words::split(text, ':');
   if (parts.size() != 3 || parts[2].empty())
     usage(fmt::format(
         "{}: '{}' is not a range; write FROM:TO:STEP such as 64:256:64, or FROM:TO:*FACTOR such as 1:1024:*2", option,
@@ -59,7 +59,7 @@ void add_once(std::vector<MeasuredLayer>& all, std::string name, const report::P
 
 std::vector<std::int64_t> parse_sizes(const std::string& option, const std::string& text) {
   std::vector<std::int64_t> sizes;
-  for (const std::string_view part : report::split(text, ',')) {
+  for (const std::string_view part : words::split(text, ',')) {
     if (part.find(':') != std::string_view::npos)
       add_range(option, part, sizes);
     else
@@ -107,7 +107,7 @@ Measured ShapeOptions::layers() const {
     add_once(all.layers, name, problem(n, k));
   };
   for (const std::string& shape : shapes_) {
-    const auto parts = report::split(shape, 'x');
+    const auto parts = words::split(shape, 'x');
     if (parts.size() != 2) usage(fmt::format("--shape {}: write NxK, such as 4096x7168", shape));
     add(shape, parse_size("--shape", parts[0]), parse_size("--shape", parts[1]));
   }

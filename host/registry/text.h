@@ -8,9 +8,9 @@
 #include <string_view>
 #include <vector>
 
+#include "backends/words.h"
 #include "host/include/ironcl/plugin.h"
 #include "host/report/visible.h"
-#include "host/report/words.h"
 
 namespace ironcl::registry {
 
@@ -25,7 +25,7 @@ struct Result {
 /// The parts of `text` between separators; empty parts are left out.
 inline std::vector<std::string> split(std::string_view text, char separator) {
   std::vector<std::string> parts;
-  for (const std::string_view part : report::split(text, separator))
+  for (const std::string_view part : words::split(text, separator))
     if (!part.empty()) parts.emplace_back(part);
   return parts;
 }

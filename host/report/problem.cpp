@@ -10,7 +10,7 @@
 #include <limits>
 #include <optional>
 
-#include "host/report/words.h"
+#include "backends/words.h"
 
 namespace ironcl::report {
 namespace {
@@ -54,7 +54,7 @@ DType parse_type(std::string_view text, std::string_view word) {
 }
 
 Quantizer parse_quantizer(std::string_view text, std::string_view word) {
-  const auto parts = split(text, ':');
+  const auto parts = words::split(text, ':');
   Quantizer quantizer;
   const auto [end, error] = std::from_chars(parts[0].data(), parts[0].data() + parts[0].size(), quantizer.amax_floor);
   const bool floor_ok = error == std::errc() && end == parts[0].data() + parts[0].size() &&
@@ -68,11 +68,11 @@ Quantizer parse_quantizer(std::string_view text, std::string_view word) {
 
 /// "MxK:KxN" into the problem; false where `word` does not look like one.
 void parse_shape(std::string_view word, Problem* problem) {
-  const auto sides = split(word, ':');
+  const auto sides = words::split(word, ':');
   std::array<std::int64_t, 4> sizes{};
   bool ok = sides.size() == 2;
   for (std::size_t side = 0; ok && side < 2; ++side) {
-    const auto pair = split(sides[side], 'x');
+    const auto pair = words::split(sides[side], 'x');
     ok = pair.size() == 2;
     for (std::size_t i = 0; ok && i < 2; ++i) {
       const auto size = parse_size(pair[i]);
@@ -146,7 +146,7 @@ ScaleGrid parse_grid(std::string_view text) {
     }
     return *size;
   };
-  const auto parts = split(text, 'x');
+  const auto parts = words::split(text, 'x');
   if (parts.size() == 1) return {side(parts[0]), side(parts[0])};
   if (parts.size() != 2) side({});
   return {side(parts[0]), side(parts[1])};
@@ -189,7 +189,7 @@ Problem parse_problem(std::string_view line) {
   Problem problem;
   bool shaped = false;
   std::optional<std::string_view> types, grids, scale_types;
-  for (std::string_view word : split(line, ' ')) {
+  for (std::string_view word : words::split(line, ' ')) {
     if (word.empty()) continue;
     if (!word.starts_with("--")) {
       if (shaped) fail(fmt::format("'{}' is a second shape; a line has one", word));
@@ -197,7 +197,7 @@ Problem parse_problem(std::string_view line) {
       shaped = true;
       continue;
     }
-    const auto pair = key_value(word);
+    const auto pair = words::key_value(word);
     const auto [key, value] = pair.value_or(std::pair(word, std::string_view()));
     if (key == "--src") {
       problem.a_source = parse_type(value, word);
@@ -217,7 +217,7 @@ Problem parse_problem(std::string_view line) {
       if (value != "f32" && value != "tensor14") fail(fmt::format("'{}': the classes are f32 and tensor14", word));
       problem.weakest_accuracy = value == "f32" ? AccuracyClass::f32 : AccuracyClass::tensor14;
     } else if (key == "--grouping") {
-      const auto parts = split(value, ':');
+      const auto parts = words::split(value, ':');
       const std::int64_t count = parts.size() == 2 ? parse_size(parts[1]).value_or(0) : 0;
       const bool known = parts[0] == "contiguous" || parts[0] == "masked";
       if (!known || count == 0 || count > std::numeric_limits<std::uint32_t>::max()) {
@@ -228,7 +228,7 @@ Problem parse_problem(std::string_view line) {
     } else if (key == "--repeatable" && !pair) {
       problem.repeatable = true;
     } else if (key == "--opt") {
-      const auto option = key_value(value);
+      const auto option = words::key_value(value);
       if (!option) fail(fmt::format("'{}' should be --opt=KEY=VALUE", word));
       problem.options.emplace_back(*option);
     } else {
@@ -240,7 +240,7 @@ Problem parse_problem(std::string_view line) {
   }
   if (!shaped) fail("there is no shape; write MxK:KxN such as 16x1024:1024x3072");
   if (!types) fail("there is no --dt=A:B:D, such as --dt=e4m3fn:e4m3fn:bf16");
-  const auto names = split(*types, ':');
+  const auto names = words::split(*types, ':');
   if (names.size() != 3) fail(fmt::format("'--dt={}' should name three types, A:B:D", *types));
   problem.a = parse_type(names[0], *types);
   problem.b = parse_type(names[1], *types);
@@ -248,14 +248,14 @@ Problem parse_problem(std::string_view line) {
 
   const std::array<Scales*, 3> operands = {&problem.a_scale, &problem.b_scale, &problem.d_scale};
   if (grids) {
-    const auto parts = split(*grids, ':');
+    const auto parts = words::split(*grids, ':');
     if (parts.size() != 2 && parts.size() != 3) fail(fmt::format("'--scale={}' should be A:B or A:B:D", *grids));
     for (std::size_t i = 0; i < parts.size(); ++i) {
       if (parts[i] != "none") *operands[i] = {DType::f32, parse_grid(parts[i])};
     }
   }
   if (scale_types) {
-    const auto parts = split(*scale_types, ':');
+    const auto parts = words::split(*scale_types, ':');
     if (parts.size() != 2 && parts.size() != 3)
       fail(fmt::format("'--scale-dt={}' should be A:B or A:B:D", *scale_types));
     for (std::size_t i = 0; i < parts.size(); ++i) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Words of a text: lists with a separator, KEY=VALUE. For everything on the host's side that takes an option or a
-// line apart; joining is fmt::join. Next door: problem.h (the problem line).
+// Words of a text: lists with a separator, KEY=VALUE. For whatever takes an option or a line apart, backends and
+// host; joining is fmt::join.
 #pragma once
 
 #include <boost/algorithm/string/split.hpp>
@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-namespace ironcl::report {
+namespace ironcl::words {
 
 /// The parts of `text` between separators, empty ones too, at least one. Views into `text`.
 inline std::vector<std::string_view> split(std::string_view text, char separator) {
@@ -25,4 +25,4 @@ inline std::optional<std::pair<std::string_view, std::string_view>> key_value(st
   return std::pair(text.substr(0, at), text.substr(at + 1));
 }
 
-}  // namespace ironcl::report
+}  // namespace ironcl::words
