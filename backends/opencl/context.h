@@ -23,8 +23,9 @@ struct Context {
   std::shared_ptr<const tuned::AllTables> tuned;  ///< Null: none.
   std::vector<Variant> variants;                  ///< Those of this build, and those of the configuration.
   std::unique_ptr<Trials> trials;                 ///< Null: variants that need a trial do not run.
+  std::unique_ptr<UsualForms> usual;              ///< Null: selection takes all forms of weights for alike.
 
-  Ground ground() const { return {features, variants, trials.get()}; }
+  Ground ground() const { return {features, variants, trials.get(), usual.get()}; }
 };
 
 using ContextPtr = std::shared_ptr<Context>;

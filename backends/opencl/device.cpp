@@ -34,6 +34,7 @@ Device::Device(const cl::Platform& platform, const cl::Device& device, const Con
   context_->variants.assign(variants().begin(), variants().end());
   for (const auto maker : config.more_variants) context_->variants.push_back(maker());
   context_->trials = make_trials(*context_, log);
+  context_->usual = std::make_unique<UsualForms>(context_->ground());
   guarded("opening an OpenCL device", [&] {
     context_->features = query_features(platform, device);
     const bool is_cpu = context_->features.type == backend::DeviceType::cpu;
@@ -188,7 +189,8 @@ std::shared_ptr<backend::Weights> Device::prepare_weights(const backend::Weights
     if (plan == nullptr) throw Error(Status::invalid_argument, "the plan is not one of the opencl backend");
     form = plan->weight_form();
   } else {
-    form = real || narrow ? blocked_form(kPanel, 1, 16, desc.dtype) : usual_form(context()->ground());
+    form =
+        real || narrow ? blocked_form(kPanel, 1, 16, desc.dtype) : context()->usual->of(backend::AccuracyClass::f32);
   }
   return std::make_shared<Weights>(context_, desc, std::move(form));
 }

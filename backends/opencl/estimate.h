@@ -34,11 +34,4 @@ inline double rounds(std::int64_t work_groups, const Features& f) {
   return static_cast<double>(whole);
 }
 
-/// Of kernels for any GPU: an estimate below what a launch costs says nothing. As it is, a tiny problem would go to
-/// such a kernel, and its weights into another form than those of the same layer with more rows.
-inline double no_less_than_a_launch(double ns, const Features& f) {
-  constexpr double kLaunch = 5000;  // Nanoseconds; an empty kernel takes 3500 on an H200.
-  return f.prefers_vectors() ? ns : std::max(ns, kLaunch);
-}
-
 }  // namespace ironcl::opencl

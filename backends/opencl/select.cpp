@@ -185,10 +185,12 @@ void apply_options(const Ground& ground, const GemmDesc& desc, const Variant& va
   }
 }
 
-/// Asks every variant at its rule of thumb. The least estimate among those that run; where none does, among all, so
-/// that its refusal is the one to report.
+/// Asks every variant at its rule of thumb. The least estimate among those that run, among those with the usual form
+/// of weights if there are any; where none runs, among all, so that its refusal is the one to report.
 void take_rule_of_thumb(const Ground& ground, const GemmDesc& desc, Choice& choice) {
   const Problem priced = choice.problem.priced();
+  const std::string usual = ground.usual != nullptr ? ground.usual->of(desc.weakest_accuracy)->name() : std::string();
+  bool has_usual_form = false;
   const Variant* refused = nullptr;
   double refused_ns = 0;
   bool refused_lacks_more = false;
@@ -206,7 +208,9 @@ void take_rule_of_thumb(const Ground& ground, const GemmDesc& desc, Choice& choi
       }
       continue;
     }
-    if (choice.variant == nullptr || ns < choice.estimate_ns) {
+    const bool is_usual = !usual.empty() && variant.weights(tuning, choice.problem)->name() == usual;
+    if (choice.variant == nullptr || std::pair(!is_usual, ns) < std::pair(!has_usual_form, choice.estimate_ns)) {
+      has_usual_form = is_usual;
       choice.variant = &variant;
       choice.tuning = std::move(tuning);
       choice.estimate_ns = ns;
@@ -300,14 +304,20 @@ Support choose(const Ground& ground, const GemmDesc& desc, Choice* choice, const
   return support;
 }
 
-WeightFormPtr usual_form(const Ground& ground) {
-  GemmDesc usual;
-  usual.m = 128;
-  usual.n = usual.k = 4096;
-  Choice choice;
-  choice.problem = {usual.m, usual.n, usual.k, 128, DType::e4m3fn, DType::e4m3fn, DType::f32};
-  take_rule_of_thumb(ground, usual, choice);
-  return choice.variant->weights(choice.tuning, choice.problem);
+WeightFormPtr UsualForms::of(backend::AccuracyClass weakest) {
+  const std::lock_guard lock(mutex_);
+  WeightFormPtr& form = forms_[weakest];
+  if (form == nullptr) {
+    GemmDesc desc;
+    desc.m = 128;
+    desc.n = desc.k = 4096;
+    desc.weakest_accuracy = weakest;
+    Choice choice;
+    choice.problem = {desc.m, desc.n, desc.k, 128, DType::e4m3fn, DType::e4m3fn, DType::f32};
+    take_rule_of_thumb(ground_, desc, choice);
+    form = choice.variant->weights(choice.tuning, choice.problem);
+  }
+  return form;
 }
 
 std::string options_json(std::span<const Variant> all) {

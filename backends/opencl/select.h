@@ -3,6 +3,9 @@
 // both ask here, so they never disagree. Next door: variant.h (declarations), tuned.h (tables), gemm.h (the plan).
 #pragma once
 
+#include <map>
+#include <mutex>
+
 #include "backends/opencl/variant.h"
 #include "backends/tuned/experts_table.h"
 
@@ -17,14 +20,34 @@ class Trials {
   virtual std::string why_not(const Variant& variant) = 0;
 };
 
-/// What selection is made among, and for what. `features` and `variants` outlive it.
+class UsualForms;
+
+/// What selection is made among, and for what. All that it names outlives it.
 struct Ground {
-  Ground(const Features& features, std::span<const Variant> variants = opencl::variants(), Trials* trials = nullptr)
-      : features(features), variants(variants), trials(trials) {}
+  Ground(const Features& features, std::span<const Variant> variants = opencl::variants(), Trials* trials = nullptr,
+         UsualForms* usual = nullptr)
+      : features(features), variants(variants), trials(trials), usual(usual) {}
 
   const Features& features;
   std::span<const Variant> variants;
   Trials* trials;  ///< Null: no variant that needs a trial runs.
+  /// Where a variant runs that reads weights in the usual form, none is taken that does not: a layer's weights serve
+  /// plans of every number of rows. Null: all forms are alike.
+  UsualForms* usual;
+};
+
+/// The form of weights that a device's plans of an accuracy class read: that of the variant that a usual problem
+/// takes among all. In that of class f32 weights are prepared without a plan. Any thread.
+class UsualForms {
+ public:
+  explicit UsualForms(const Ground& of) : ground_(of.features, of.variants, of.trials) {}
+  /// Found the first time that it is asked for: it may take trials.
+  WeightFormPtr of(backend::AccuracyClass weakest);
+
+ private:
+  Ground ground_;
+  std::mutex mutex_;
+  std::map<backend::AccuracyClass, WeightFormPtr> forms_;
 };
 
 /// A variant that was passed over.
@@ -45,7 +68,8 @@ struct Choice {
 /// What runs `desc` on a device. Returns the support answer; fills *choice where its reason is none. Throws
 /// invalid_argument for an unknown option or a value out of its list. Every variant is asked; those whose needs are
 /// not met, or whose accuracy class is weaker than `desc` allows, are passed over with their reasons, and of the rest
-/// the one with the least estimated time is taken. Without options `tables` (may be null) is asked before. Builds
+/// the one with the least estimated time is taken, among those that read the device's usual form of weights if there
+/// are any. Without options `tables` (may be null) is asked before. Builds
 /// nothing, but for the trials of variants that need one and meet all other needs.
 backend::Support choose(const Ground& ground, const backend::GemmDesc& desc, Choice* choice,
                         const tuned::AllTables* tables = nullptr);
@@ -53,9 +77,6 @@ backend::Support choose(const Ground& ground, const backend::GemmDesc& desc, Cho
 /// Why `variant` with `tuning` does not run here; empty where it does. Asks the trial last.
 std::optional<Refusal> ask(const Ground& ground, const Variant& variant, const Tuning& tuning,
                            const backend::GemmDesc& desc, const Problem& problem);
-
-/// The form in which weights are prepared without a plan: that of the variant that a usual problem takes.
-WeightFormPtr usual_form(const Ground& ground);
 
 /// The options that plans take, as JSON.
 std::string options_json(std::span<const Variant> all = variants());

@@ -31,8 +31,7 @@ inline std::optional<Refusal> refuse_tensor_cores(const Features& f, const Probl
 }
 
 /// Nanoseconds in which the weights of `p` stream through a device once, cold, as the best of these kernels does it
-/// on an H200. Fixed costs of a launch are left out, as all estimates leave them out: they would send tiny problems
-/// to a variant that reads another form of weights.
+/// on an H200. Fixed costs of a launch are left out, as all estimates leave them out.
 inline double streaming_ns(const Problem& p) {
   constexpr double kBytesPerSecond = 2.9e12;
   return 1e9 * static_cast<double>(p.n) * static_cast<double>(p.k) / kBytesPerSecond;

@@ -10,6 +10,7 @@
 
 #include "backends/numerics/casts.h"
 #include "backends/opencl/device.h"
+#include "backends/opencl/select.h"
 #include "backends/opencl/sources.h"
 #include "backends/opencl/variant.h"
 #include "tests/opencl/harness.h"
@@ -83,6 +84,9 @@ TEST(OpenClKernels, APanelUsesTheCacheWhereLocalMemoryIsSmaller) {
 }
 
 TEST(OpenClKernels, OneFormOfWeightsServesEveryNumberOfRowsOnTensorCores) {
+  struct EachIsRight final : Trials {
+    std::string why_not(const Variant&) override { return {}; }
+  } trials;
   Features f;  // As an H200 has them.
   f.type = backend::DeviceType::gpu;
   f.compute_units = 132;
@@ -91,23 +95,25 @@ TEST(OpenClKernels, OneFormOfWeightsServesEveryNumberOfRowsOnTensorCores) {
   f.local_bytes = 47 << 10;
   f.local_is_dedicated = f.ptx_sm_90 = f.fma = true;
   f.half_bits = 1;
+  f.max_buffer_bytes = std::uint64_t{64} << 30;
+  UsualForms usual({f, variants(), &trials});
+  const std::string form = usual.of(backend::AccuracyClass::f32)->name();
+  EXPECT_EQ(form.substr(0, 8), "swizzled") << form;
   for (const auto& [n, k] :
        {std::pair{100, 300}, std::pair{576, 7168}, std::pair{4096, 4096}, std::pair{7168, 16384}}) {
     for (const int m : {1, 6, 16, 40, 64, 130, 1024, 4096}) {
-      const Problem p{m, n, k, 128, backend::DType::e4m3fn, backend::DType::e4m3fn, backend::DType::f32};
-      std::string form, taken;
-      double least = 0;
-      for (const Variant& variant : variants()) {
-        if (variant.accuracy != backend::AccuracyClass::f32) continue;
-        const Tuning t = variant.rule_of_thumb(f, p);
-        if (refuse(variant, t, f, p)) continue;
-        const double ns = variant.estimate_ns(t, p, f);
-        if (!form.empty() && ns >= least) continue;
-        least = ns;
-        taken = variant.name;
-        form = variant.weights(t, p)->name();
-      }
-      EXPECT_EQ(form.substr(0, 8), "swizzled") << taken << " for " << m << "x" << n << "x" << k;
+      backend::GemmDesc desc;
+      desc.m = m;
+      desc.n = n;
+      desc.k = k;
+      desc.a = desc.b = backend::DType::e4m3fn;
+      desc.d = backend::DType::f32;
+      desc.a_scale = {backend::DType::f32, {1, 128}, 0};
+      desc.b_scale = {backend::DType::f32, {128, 128}, 0};
+      Choice choice;
+      ASSERT_EQ(choose({f, variants(), &trials, &usual}, desc, &choice).reason, backend::Reason::none);
+      EXPECT_EQ(choice.variant->weights(choice.tuning, choice.problem)->name(), form)
+          << choice.variant->name << " for " << m << "x" << n << "x" << k;
     }
   }
 }

@@ -75,9 +75,7 @@ double estimate_ns(const Tuning& t, const Problem& p, const Features& f) {
   const double count = in_rounds * static_cast<double>(tiles) * (t.at("tile_m") + 3) * weights;
   constexpr double kEfficiency = 0.42;  // On an H200, 1 to 16 rows (docs/performance/h200.md).
   // Memory gives a GPU's unit about eight bytes a clock, of the large ones of these years.
-  const double seconds =
-      std::max(scalar_fma_seconds(count, kEfficiency, f), weights / (8 * f.clock_hz * f.compute_units));
-  return no_less_than_a_launch(1e9 * seconds, f);
+  return 1e9 * std::max(scalar_fma_seconds(count, kEfficiency, f), weights / (8 * f.clock_hz * f.compute_units));
 }
 
 }  // namespace

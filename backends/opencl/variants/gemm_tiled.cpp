@@ -31,7 +31,7 @@ double estimate_ns(const Tuning& t, const Problem& p, const Features& f) {
   const double in_rounds = rounds(tiles, f) * f.compute_units;  // Units without a tile wait for those with one.
   const double count =
       in_rounds * t.at("tile_m") * t.at("tile_n") * static_cast<double>(p.k) / static_cast<double>(t.at("split_k"));
-  return no_less_than_a_launch(1e9 * scalar_fma_seconds(count, efficiency(t), f), f);
+  return 1e9 * scalar_fma_seconds(count, efficiency(t), f);
 }
 
 /// Work-groups a compute unit that hide each other's waiting.
