@@ -281,17 +281,16 @@ Support choose(const Ground& ground, const GemmDesc& desc, Choice* choice, const
   }
   auto tuned =
       tables != nullptr && asks_for_nothing(desc) ? find_tuned(*tables, ground, desc, found.problem) : std::nullopt;
-  if (tuned && !tuned->of_own_class && tuned->variant->accuracy == backend::AccuracyClass::f32) {
-    // The fastest of class f32. Where the rule of thumb takes a weaker class, that one is faster.
-    Choice thumb = found;
-    take_rule_of_thumb(ground, desc, thumb);
-    if (thumb.variant->accuracy != backend::AccuracyClass::f32) tuned.reset();
-  }
-  if (tuned) {
+  // The fastest of class f32, for a caller who allows a weaker one: where the rule of thumb takes that, it is faster.
+  if (tuned && !tuned->of_own_class && tuned->variant->accuracy == backend::AccuracyClass::f32)
+    take_rule_of_thumb(ground, desc, found);
+  const bool thumb_is_faster = found.variant != nullptr && found.variant->accuracy != backend::AccuracyClass::f32;
+  if (tuned && !thumb_is_faster) {
     found.variant = tuned->variant;
     found.tuning = tuned->tuning;
     found.source = tuned->source;
-  } else if (asked == nullptr) {
+    found.passed_over.clear();
+  } else if (found.variant == nullptr) {
     take_rule_of_thumb(ground, desc, found);
     apply_options(ground, desc, *found.variant, found.tuning);
   }
