@@ -104,7 +104,7 @@ bool converts_half_vectors(const cl::Context& context, const cl::Device& device,
 /// Whether words of codes become f32 by way of 16-bit floats, every code exactly, as HALF_BITS `way` says.
 bool converts_half_bits(int way, const cl::Context& context, const cl::Device& device, ProgramBuilder& builder) {
   constexpr std::size_t kWords = 64;  // The codes of a type, four a word.
-  const std::vector<float> unused(3 * 4 * kWords);
+  const std::vector<float> unused(12 * kWords);
   const auto out =
       run_probe(6, context, device, builder, unused, unused, "", 3 * kWords, {{"HALF_BITS", std::to_string(way)}});
   for (std::size_t i = 0; i < 4 * kWords; ++i) {

@@ -336,8 +336,10 @@ TEST_F(OpenClQuantiser, DividesRightlyByEachOfItsWays) {
         // A quotient of two floats lies in the middle between two floats only where it is a denormal. So do these
         // scales.
         std::vector<float> ties(64 * 128);
-        for (std::size_t i = 0; i < ties.size(); ++i)
-          ties[i] = std::ldexp(static_cast<float>(224 * (2 * (i / 128) + 1)), -149);
+        for (std::size_t i = 0; i < ties.size(); ++i) {
+          const std::size_t odd = 2 * (i / 128) + 1;
+          ties[i] = std::ldexp(static_cast<float>(224 * odd), -149);
+        }
         expect_same(*other, ties, DType::f32, 64, 128, 128, DType::e4m3fn, {1, 128}, {0.0f});
       }
     }

@@ -221,7 +221,8 @@ TEST(OpenClTuned, ShipsOnlyEntriesThatThisBuildUnderstands) {
       if (config.variant.empty()) continue;
       const Variant* variant = find_variant(config.variant);
       ASSERT_NE(variant, nullptr) << shipped.file_name << ": M=" << m << ": " << config.variant;
-      for (const auto& [name, text] : config.options) {
+      for (const auto& option : config.options) {
+        const auto &name = option.first, &text = option.second;
         const auto tunable = std::find_if(variant->tunables.begin(), variant->tunables.end(),
                                           [&](const Tunable& t) { return t.name == name; });
         ASSERT_NE(tunable, variant->tunables.end()) << shipped.file_name << ": M=" << m << ": " << name;

@@ -27,8 +27,8 @@ std::optional<Refusal> needs(const Features& f, const Problem& p) {
 }
 
 std::uint64_t local_bytes(const Tuning& t, const Problem& p) {
-  return static_cast<std::uint64_t>(64 * p.k_group * bytes_of_element(p) + rows_of_block(t) * t.at("block_n") * 4 +
-                                    256);
+  return static_cast<std::uint64_t>(std::int64_t{64} * p.k_group * bytes_of_element(p) +
+                                    rows_of_block(t) * t.at("block_n") * 4 + 256);
 }
 
 std::vector<Pass> passes(const Tuning& t, const Problem& p, const Features&, std::int64_t m) {

@@ -103,7 +103,8 @@ double of_whole_tiles(const Tuning& t, const Problem& p) {
   if (p.load == 0) return 1;
   const std::int64_t height = t.at("tile_m"), quarter = numerics::ceil_div(height, 4);
   const double rows = p.mean_over_rows([&](std::int64_t m) {
-    return static_cast<double>(m / height * height + numerics::ceil_div(m % height, quarter) * quarter);
+    const std::int64_t whole = m - m % height;
+    return static_cast<double>(whole + numerics::ceil_div(m % height, quarter) * quarter);
   });
   return rows / static_cast<double>(numerics::ceil_div(std::max<std::int64_t>(1, p.m), height) * height);
 }
