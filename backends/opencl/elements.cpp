@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backends/opencl/elements.h"
 
+#include <boost/algorithm/string/join.hpp>
 #include <cmath>
 #include <map>
+#include <vector>
 
 #include "backends/numerics/casts.h"
 
@@ -46,13 +48,15 @@ const Element& element(DType type) noexcept {
 }
 
 std::string names_of(bool Element::*member) {
-  std::string text, last;
-  for (const Element& row : kElements) {
-    if (!(row.*member)) continue;
-    if (!last.empty()) text += (text.empty() ? "" : ", ") + last;
-    last = numerics::name_of(row.type);
+  std::vector<std::string> names;
+  for (const Element& row : kElements)
+    if (row.*member) names.emplace_back(numerics::name_of(row.type));
+  if (names.size() > 1) {
+    const std::string last = std::move(names.back());
+    names.pop_back();
+    names.back() += " or " + last;
   }
-  return text.empty() ? last : text + " or " + last;
+  return boost::join(names, ", ");
 }
 
 std::string kernel_number(DType type) { return std::to_string(static_cast<std::uint32_t>(type)); }

@@ -2,14 +2,15 @@
 #include "backends/opencl/step.h"
 
 #include <algorithm>
+#include <boost/algorithm/string/join.hpp>
 #include <climits>
 
 namespace ironcl::opencl {
 
 std::string to_string(const Tuning& tuning) {
-  std::string text;
-  for (const auto& [name, value] : tuning) text += (text.empty() ? "" : ",") + name + "=" + std::to_string(value);
-  return text;
+  std::vector<std::string> words;
+  for (const auto& [name, value] : tuning) words.push_back(name + "=" + std::to_string(value));
+  return boost::join(words, ",");
 }
 
 Memory Call::at(const Place& place) const {

@@ -44,14 +44,16 @@ void read_fp8(const Members& config, QuantizationConfig& result) {
 /// The modules that stay as they are, under whichever of its names the list has.
 void read_ignored(const Members& config, QuantizationConfig& result) {
   std::vector<std::string> entries;
+  std::vector<std::string_view> members;
   for (const std::string_view name : {"ignore", "modules_to_not_convert", "ignored_layers", "exclude_modules",
                                       "ignore_layers", "ignored_modules", "exclude", "llm_int8_skip_modules"}) {
     if (config.find(name) == nullptr) continue;
     const ModuleNames more = config.modules(name);
-    if (more.entries().empty() && !result.ignored_member.empty()) continue;
+    if (more.entries().empty() && !members.empty()) continue;
     entries.insert(entries.end(), more.entries().begin(), more.entries().end());
-    result.ignored_member += (result.ignored_member.empty() ? "" : ", ") + std::string(name);
+    members.push_back(name);
   }
+  result.ignored_member = fmt::format("{}", fmt::join(members, ", "));
   result.ignored = ModuleNames(std::move(entries));
 }
 

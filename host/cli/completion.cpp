@@ -11,17 +11,11 @@ namespace {
 
 constexpr const char* kMade = "made of the command's own definitions of its options; do not edit";
 
-std::string joined(const std::vector<std::string>& words, const char* separator) {
-  std::string text;
-  for (const std::string& word : words) text += (text.empty() ? "" : separator) + word;
-  return text;
-}
-
 std::string names_of(const std::vector<CommandInterface>& commands, const char* separator) {
   std::vector<std::string> names;
   names.reserve(commands.size());
   for (const CommandInterface& command : commands) names.push_back(command.name);
-  return joined(names, separator);
+  return fmt::format("{}", fmt::join(names, separator));
 }
 
 /// Inside '...' of any of these shells.
@@ -50,7 +44,7 @@ std::string zsh_action(const OptionInterface& option) {
     case ValueKind::folder:
       return "_files -/";
     case ValueKind::choice:
-      return "(" + joined(option.choices, " ") + ")";
+      return fmt::format("({})", fmt::join(option.choices, " "));
     default:
       return " ";
   }
@@ -81,11 +75,11 @@ std::string bash_completion(const std::vector<CommandInterface>& commands) {
       if (option.kind == ValueKind::folder) action = "_ironcl_files -d; return ;;";
       if (option.kind == ValueKind::choice)
         action =
-            fmt::format("COMPREPLY=($(compgen -W '{}' -- \"$current\")); return ;;", joined(option.choices, " "));
+            fmt::format("COMPREPLY=($(compgen -W '{}' -- \"$current\")); return ;;", fmt::join(option.choices, " "));
       if (may_be_left_out(option)) action = "[[ $current == -?* ]] || { _ironcl_files -f; return; } ;;";
-      text += fmt::format("        {}) {}\n", joined(option.names, "|"), action);
+      text += fmt::format("        {}) {}\n", fmt::join(option.names, "|"), action);
     }
-    text += fmt::format("      esac\n      words='{}'\n", joined(command.option_names(), " "));
+    text += fmt::format("      esac\n      words='{}'\n", fmt::join(command.option_names(), " "));
     if (takes_files) text += "      [[ $current == -* ]] || { _ironcl_files -f; return; }\n";
     text += "      ;;\n";
   }
@@ -159,7 +153,7 @@ std::string fish_completion(const std::vector<CommandInterface>& commands) {
       for (const std::string& name : option.names)
         line += name.starts_with("--") ? " -l " + name.substr(2) : " -s " + name.substr(1);
       if (option.kind == ValueKind::choice) {
-        line += " -x -a " + quoted(joined(option.choices, " "));
+        line += " -x -a " + quoted(fmt::format("{}", fmt::join(option.choices, " ")));
       } else if (may_be_left_out(option)) {
         line += " -F";
       } else if (option.kind == ValueKind::file || option.kind == ValueKind::folder) {

@@ -2,6 +2,8 @@
 // The command line as data.
 #include "host/cli/interface.h"
 
+#include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <string_view>
@@ -36,17 +38,11 @@ std::vector<std::string> choices_of(const std::string& type, const std::string& 
                                                                                     : std::vector<std::string>();
 }
 
-std::string join(const std::vector<std::string>& words, const char* separator) {
-  std::string text;
-  for (const std::string& word : words) text += (text.empty() ? "" : separator) + word;
-  return text;
-}
-
 /// What the parser's types are called for readers.
 std::string value_of(const CLI::Option& option, const std::vector<std::string>& choices) {
   const std::string& text = option.get_option_text();
   if (text.find_first_not_of(' ') != std::string::npos) return text;
-  if (!choices.empty()) return join(choices, "|");
+  if (!choices.empty()) return fmt::format("{}", fmt::join(choices, "|"));
   const std::string type = option.get_type_name();
   return type.starts_with("INT") || type.starts_with("UINT") ? "N" : type.starts_with("FLOAT") ? "X" : "TEXT";
 }

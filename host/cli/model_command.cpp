@@ -192,13 +192,11 @@ class ModelCommand final : public Command {
       json::value model = search_ ? report.at("best") : report;
       model.as_object()["layer"] = layer.name;
       total += model.at("time_us").to_number<double>();
-      std::string blocks;
-      for (const json::value& part : model.at("kernel_blocks").as_array()) {
-        blocks += (blocks.empty() ? "" : ",") + json::serialize(part);
-      }
-      table.add({layer.name, layer.desc.n, layer.desc.k, blocks, model.at("steps").to_number<std::int64_t>(),
-                 model.at("time_us").to_number<double>() * 1e3, std::string(model.at("bound").as_string()),
-                 model.at("hbm_bytes").to_number<double>(),
+      std::vector<std::string> blocks;
+      for (const json::value& part : model.at("kernel_blocks").as_array()) blocks.push_back(json::serialize(part));
+      table.add({layer.name, layer.desc.n, layer.desc.k, fmt::format("{}", fmt::join(blocks, ",")),
+                 model.at("steps").to_number<std::int64_t>(), model.at("time_us").to_number<double>() * 1e3,
+                 std::string(model.at("bound").as_string()), model.at("hbm_bytes").to_number<double>(),
                  model.at("vmem").at("footprint_bytes").to_number<double>()});
       rows.push_back(std::move(model));
     }

@@ -25,12 +25,6 @@ namespace json = boost::json;
 constexpr const char* kGrouped[] = {"gmm_v1", "gmm_v2"};
 constexpr const char* kFused = "fused_moe";
 
-std::string list_text(const std::vector<std::int32_t>& values) {
-  std::string text;
-  for (const std::int32_t value : values) text += fmt::format("{}{}", text.empty() ? "" : ",", value);
-  return text;
-}
-
 /// One thing to ask the device about.
 struct Question {
   std::string program, product;
@@ -62,10 +56,10 @@ std::vector<Question> questions(const ExpertOptions& options, const ModelOptions
     all.push_back({.program = program, .product = name, .desc = desc});
     auto& with = all.back().desc.options;
     if (program == std::string_view(kFused)) {
-      with.emplace_back("ids", list_text(ids));
+      with.emplace_back("ids", fmt::format("{}", fmt::join(ids, ",")));
     } else {
       with.emplace_back("program", program);
-      with.emplace_back("matrix_rows", list_text(counts));
+      with.emplace_back("matrix_rows", fmt::format("{}", fmt::join(counts, ",")));
     }
   };
   for (const char* program : kGrouped) {

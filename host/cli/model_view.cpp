@@ -29,9 +29,9 @@ std::string text_of(const json::value& value) {
 }
 
 std::string list_text(const json::value& values) {
-  std::string text;
-  for (const json::value& value : values.as_array()) text += (text.empty() ? "" : ",") + text_of(value);
-  return text;
+  std::vector<std::string> texts;
+  for (const json::value& value : values.as_array()) texts.push_back(text_of(value));
+  return fmt::format("{}", fmt::join(texts, ","));
 }
 
 std::string fits_text(const json::object& against, const char* name, const char* words) {

@@ -35,21 +35,19 @@ const char* kind_name(Kind kind) {
 }
 
 Result parse_verbosity(std::string_view text, Verbosity& verbosity) {
-  constexpr std::string_view kFilter = "filter=";
   Verbosity result;
-  while (!text.empty()) {
-    if (text.starts_with(kFilter)) {
+  for (const std::string_view word : words::split(text, ',')) {
+    if (const auto pair = words::key_value(word); pair && pair->first == "filter") {
+      // The last word: a regular expression may have commas.
       try {
-        result.filter.emplace(text.begin() + kFilter.size(), text.end());
+        result.filter.emplace(pair->second.begin(), text.end());
       } catch (const std::runtime_error& error) {
-        return {IRONCL_INVALID_ARGUMENT, "verbose: filter is not a regular expression: " + std::string(error.what())};
+        return {IRONCL_INVALID_ARGUMENT,
+                fmt::format("verbose: filter is not a regular expression: {}", error.what())};
       }
       if (result.kinds == 0) result.kinds = kAllKinds;
       break;
     }
-    const std::size_t end = std::min(text.find(','), text.size());
-    const std::string_view word = text.substr(0, end);
-    text.remove_prefix(std::min(end + 1, text.size()));
     const auto* known =
         std::find_if(std::begin(kKinds), std::end(kKinds), [&](const auto& entry) { return word == entry.name; });
     if (word == "all") {
@@ -58,9 +56,9 @@ Result parse_verbosity(std::string_view text, Verbosity& verbosity) {
       result.kinds |= known->kind;
     } else if (!word.empty() && word != "none") {
       return {IRONCL_INVALID_ARGUMENT,
-              "verbose: '" + std::string(word) +
-                  "' is none of error, warn, load, dispatch, create, exec, build, all, none, "
-                  "filter=REGEX"};
+              fmt::format("verbose: '{}' is none of error, warn, load, dispatch, create, exec, build, all, none, "
+                          "filter=REGEX",
+                          word)};
     }
   }
   verbosity = std::move(result);
@@ -75,8 +73,7 @@ void Logger::write(Kind kind, std::string_view fields) noexcept {
   try {
     using namespace std::chrono;
     const auto now = duration_cast<milliseconds>(system_clock::now().time_since_epoch()).count();
-    std::string line = "ironcl,1," + std::to_string(now) + "," + kind_name(kind) + ",";
-    line += fields;
+    std::string line = fmt::format("ironcl,1,{},{},{}", now, kind_name(kind), fields);
     if (verbosity_.filter && !is_found(*verbosity_.filter, line)) return;
     const std::lock_guard lock(mutex_);
     if (closed_) return;
@@ -104,7 +101,7 @@ void Logger::write_of_plugin(std::string_view plugin, std::uint32_t level, std::
   }
   if (!wants(kind)) return;
   try {
-    write(kind, csv_field(plugin) + "," + csv_field(text));
+    write(kind, fmt::format("{},{}", csv_field(plugin), csv_field(text)));
   } catch (...) {
   }
 }

@@ -24,16 +24,14 @@ std::uint32_t parse_type(std::string_view text) {
 
 bool parse_parts(std::string_view text, Uri& uri) {
   if (text == "auto") return true;
-  const std::size_t colon = text.find(':');
-  uri.plugin = text.substr(0, colon);
-  if (!is_plugin_name(uri.plugin) || uri.plugin == "auto") return false;
-  if (colon == std::string_view::npos) return true;
-  const std::string_view rest = text.substr(colon + 1);
-  if (parse_index(rest, uri.index)) return true;
-  const std::size_t second = rest.find(':');
-  uri.type = parse_type(rest.substr(0, second));
+  const auto parts = words::split(text, ':');
+  uri.plugin = parts[0];
+  if (!is_plugin_name(uri.plugin) || uri.plugin == "auto" || parts.size() > 3) return false;
+  if (parts.size() == 1) return true;
+  if (parts.size() == 2 && parse_index(parts[1], uri.index)) return true;
+  uri.type = parse_type(parts[1]);
   if (uri.type == 0) return false;
-  return second == std::string_view::npos || parse_index(rest.substr(second + 1), uri.index);
+  return parts.size() == 2 || parse_index(parts[2], uri.index);
 }
 
 }  // namespace
@@ -41,11 +39,11 @@ bool parse_parts(std::string_view text, Uri& uri) {
 Result parse_uri(std::string_view text, Uri& uri) {
   Uri result{.text = std::string(text), .plugin = {}, .index = {}, .type = 0};
   if (!parse_parts(text, result))
-    return {IRONCL_INVALID_ARGUMENT,
-            "'" + result.text +
-                "' is not a device URI; write PLUGIN, PLUGIN:INDEX, PLUGIN:TYPE, PLUGIN:TYPE:INDEX or auto, with "
-                "TYPE one "
-                "of cpu, gpu, accelerator, model: opencl:0, opencl:gpu, opencl:cpu:1, ironwood:0"};
+    return {
+        IRONCL_INVALID_ARGUMENT,
+        fmt::format("'{}' is not a device URI; write PLUGIN, PLUGIN:INDEX, PLUGIN:TYPE, PLUGIN:TYPE:INDEX or auto, "
+                    "with TYPE one of cpu, gpu, accelerator, model: opencl:0, opencl:gpu, opencl:cpu:1, ironwood:0",
+                    result.text)};
   uri = std::move(result);
   return {};
 }
@@ -55,7 +53,7 @@ Result parse_uri_list(std::string_view text, std::vector<Uri>& uris) {
   for (const std::string& part : split(text, ',')) {
     if (Result parsed = parse_uri(part, result.emplace_back()); !parsed.ok()) return parsed;
   }
-  if (result.empty()) return {IRONCL_INVALID_ARGUMENT, "'" + std::string(text) + "' names no device"};
+  if (result.empty()) return {IRONCL_INVALID_ARGUMENT, fmt::format("'{}' names no device", text)};
   uris = std::move(result);
   return {};
 }

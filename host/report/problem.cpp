@@ -153,8 +153,8 @@ ScaleGrid parse_grid(std::string_view text) {
 }
 
 std::string to_line(const Problem& problem) {
-  std::string line;
-  const auto add = [&line](const std::string& word) { line.append(line.empty() ? "" : " ").append(word); };
+  std::vector<std::string> words;
+  const auto add = [&words](std::string word) { words.push_back(std::move(word)); };
   if (problem.a_source != DType::none) add(fmt::format("--src={}", text_of(problem.a_source)));
   add(fmt::format("--dt={}:{}:{}", text_of(problem.a), text_of(problem.b), text_of(problem.d)));
   const bool d_scaled = problem.d_scale.dtype != DType::none;
@@ -182,7 +182,7 @@ std::string to_line(const Problem& problem) {
   if (problem.repeatable) add("--repeatable");
   for (const auto& [key, value] : problem.options) add(fmt::format("--opt={}={}", key, value));
   add(fmt::format("{}x{}:{}x{}", problem.m, problem.k, problem.k, problem.n));
-  return line;
+  return fmt::format("{}", fmt::join(words, " "));
 }
 
 Problem parse_problem(std::string_view line) {
