@@ -22,7 +22,7 @@ void Command::after(const std::shared_ptr<Event>& event) {
 }
 
 Memory Command::memory(const backend::Span& span, const char* what, Size bytes, const cl::Buffer& nothing) const {
-  if (bytes.bytes() == 0) return {nothing, 0};
+  if (bytes.bytes() == 0) return {&nothing, 0};
   const Buffer& buffer = own(span.buffer, *context_, what);
   if (span.size < bytes.bytes() || span.offset % context_->features.alignment != 0) {
     throw Error(Status::invalid_argument, std::string(what) + " has " + std::to_string(span.size) +
@@ -30,7 +30,7 @@ Memory Command::memory(const backend::Span& span, const char* what, Size bytes, 
                                               ", the call needs " + std::to_string(bytes.bytes()) +
                                               " from a multiple of " + std::to_string(context_->features.alignment));
   }
-  return {buffer.memory(), span.offset};
+  return {&buffer.memory(), span.offset};
 }
 
 void Command::launch(const cl::Kernel& kernel, const cl::NDRange& groups, const cl::NDRange& local) {
@@ -48,21 +48,16 @@ void Command::launch(const cl::Kernel& kernel, const cl::NDRange& groups, const 
     throw;
   }
   wait_.clear();
-  launched_.push_back(event);
+  launched_.push_back(std::move(event));
 }
 
 std::shared_ptr<Event> Command::done() {
   if (launched_.empty()) {
     cl::Event event;
     native().enqueueMarkerWithWaitList(wait_.empty() ? nullptr : &wait_, &event);
-    launched_.push_back(event);
+    launched_.push_back(std::move(event));
   }
-  // The event must know of each kernel's failure.
-  for (std::size_t i = 0; i + 1 < launched_.size(); ++i) {
-    causes_.push_back(
-        std::make_shared<Event>(context_, launched_[i], launched_[i], std::vector<std::shared_ptr<Event>>{}));
-  }
-  return queue_->record(launched_.front(), launched_.back(), std::move(causes_));
+  return queue_->record(std::move(launched_), std::move(causes_));
 }
 
 Size matrix_bytes(std::int64_t rows, std::int64_t ld, std::int64_t cols, backend::DType type) {

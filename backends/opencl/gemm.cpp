@@ -51,10 +51,11 @@ void Gemm::launch(Call& call) {
 void Gemm::warm_up() {
   const cl::CommandQueue queue(context_->context, context_->device);
   Call call(queue, 0, true);
-  call.nothing = {nothing_, 0};
+  call.nothing = {&nothing_, 0};
   call.a = call.a_scale = call.a_codes = call.a_code_scales = call.a_index = call.nothing;
   call.d = call.bias = call.matrix_rows = call.workspace = call.nothing;
-  call.weights = {nothing_, nothing_};
+  const DeviceWeights weights{nothing_, nothing_};
+  call.weights = &weights;
   launch(call);
   queue.finish();
 }
@@ -168,16 +169,18 @@ void Gemm::check(const backend::GemmArgs& args) const {
   }
 }
 
-Memory Gemm::own_workspace(Queue& queue, std::vector<cl::Event>& wait, std::vector<std::shared_ptr<Event>>& causes) {
-  if (route_.booking.bytes() == 0) return {nothing_, 0};
+Memory Gemm::own_workspace(const std::shared_ptr<backend::Queue>& queue, std::vector<cl::Event>& wait,
+                           std::vector<std::shared_ptr<Event>>& causes) {
+  if (route_.booking.bytes() == 0) return {&nothing_, 0};
   if (own_workspace_() == nullptr) own_workspace_ = Buffer(context_, route_.booking.bytes()).memory();
   // Calls of one queue are in order anyway. A call that has ended, well or badly, is not waited for: its failure is
   // not this call's.
-  if (last_ != nullptr && last_queue_() != queue.native()() && !last_->done()) {
+  const bool same_queue = !last_queue_.owner_before(queue) && !queue.owner_before(last_queue_);
+  if (last_ != nullptr && !same_queue && !last_->done()) {
     wait.push_back(last_->native());
     causes.push_back(last_);
   }
-  return {own_workspace_, 0};
+  return {&own_workspace_, 0};
 }
 
 std::shared_ptr<backend::Event> Gemm::enqueue(const std::shared_ptr<backend::Queue>& queue,
@@ -198,14 +201,14 @@ std::shared_ptr<backend::Event> Gemm::enqueue(const std::shared_ptr<backend::Que
     if (args.m == 0) {
       cl::Event event;
       ours->native().enqueueMarkerWithWaitList(wait.empty() ? nullptr : &wait, &event);
-      return ours->record(event, event, std::move(causes));
+      return ours->record(std::move(event), std::move(causes));
     }
     const auto memory = [&](const Span& span, const Memory& otherwise) {
-      return span ? Memory{own(span.buffer, *context_, "a span").memory(), span.offset} : otherwise;
+      return span ? Memory{&own(span.buffer, *context_, "a span").memory(), span.offset} : otherwise;
     };
     Call call(ours->native(), args.m);
     call.a_rows = a_rows_of(args);
-    call.nothing = {nothing_, 0};
+    call.nothing = {&nothing_, 0};
     call.a = memory(args.a, call.nothing);
     call.a_scale = memory(args.a_scale, call.nothing);
     call.a_codes = memory(args.a_quantized, {});
@@ -214,27 +217,24 @@ std::shared_ptr<backend::Event> Gemm::enqueue(const std::shared_ptr<backend::Que
     call.bias = memory(args.bias, call.nothing);
     call.a_index = memory(args.a_index, call.nothing);
     call.matrix_rows = memory(args.matrix_rows, call.nothing);
-    call.weights = weights.in(*weight_form_);
-    call.workspace = args.workspace ? memory(args.workspace, {}) : own_workspace(*ours, wait, causes);
+    call.weights = &weights.in(*weight_form_);
+    call.workspace = args.workspace ? memory(args.workspace, {}) : own_workspace(queue, wait, causes);
     call.wait = std::move(wait);
-    std::shared_ptr<Event> event;
     try {
       launch(call);
-      for (const cl::Event& earlier : call.earlier())  // The call's event must know of each command's failure.
-        causes.push_back(std::make_shared<Event>(context_, earlier, earlier, std::vector<std::shared_ptr<Event>>{}));
-      event = ours->record(call.first(), call.last(), std::move(causes));
     } catch (...) {
       // The caller will take it that nothing runs: what is queued must not outlive the error. It may well fail
       // itself.
       try {
-        if (call.last()() != nullptr) call.last().wait();
+        if (!call.launched().empty()) call.launched().back().wait();
       } catch (const cl::Error&) {
       }
       throw;
     }
+    auto event = ours->record(std::move(call.launched()), std::move(causes));
     if (!args.workspace && route_.booking.bytes() != 0) {
       last_ = event;
-      last_queue_ = ours->native();
+      last_queue_ = queue;
     }
     return event;
   });

@@ -33,7 +33,8 @@ class Gemm final : public backend::Gemm {
   std::int64_t a_rows_of(const backend::GemmArgs& args) const;
   void check(const backend::GemmArgs& args) const;
   const Weights& weights_of(const backend::GemmArgs& args) const;
-  Memory own_workspace(Queue& queue, std::vector<cl::Event>& wait, std::vector<std::shared_ptr<Event>>& causes);
+  Memory own_workspace(const std::shared_ptr<backend::Queue>& queue, std::vector<cl::Event>& wait,
+                       std::vector<std::shared_ptr<Event>>& causes);
   void launch(Call& call);
 
   ContextPtr context_;
@@ -41,10 +42,10 @@ class Gemm final : public backend::Gemm {
   Choice choice_;
   WeightFormPtr weight_form_;
   Route route_;
-  cl::Buffer nothing_;           ///< What a kernel is given for an operand that there is not.
-  cl::Buffer own_workspace_;     ///< Null until a call needs it.
-  std::shared_ptr<Event> last_;  ///< The last call that used own_workspace_.
-  cl::CommandQueue last_queue_;  ///< Its queue, kept alive: no other queue can come to have its address.
+  cl::Buffer nothing_;                        ///< What a kernel is given for an operand that there is not.
+  cl::Buffer own_workspace_;                  ///< Null until a call needs it.
+  std::shared_ptr<Event> last_;               ///< The last call that used own_workspace_.
+  std::weak_ptr<backend::Queue> last_queue_;  ///< Its queue, compared as an owner: an address may come again.
 };
 
 }  // namespace ironcl::opencl

@@ -58,11 +58,10 @@ Buffer::Buffer(ContextPtr context, cl_mem memory, std::uint64_t size) : context_
   });
 }
 
-Event::Event(ContextPtr context, cl::Event first, cl::Event last, std::vector<std::shared_ptr<Event>> causes)
+Event::Event(ContextPtr context, std::vector<cl::Event>&& commands, std::vector<std::shared_ptr<Event>> causes)
     : context_(std::move(context)),
-      first_(std::move(first)),
-      last_(std::move(last)),
-      causes_(std::make_move_iterator(causes.begin()), std::make_move_iterator(causes.end())) {}
+      causes_(std::make_move_iterator(causes.begin()), std::make_move_iterator(causes.end())),
+      commands_(std::move(commands)) {}
 
 Event::~Event() {
   // The events that die with this one hand their causes to the one list that is being emptied, so that a long chain
@@ -84,7 +83,7 @@ Event::~Event() {
 
 bool Event::done() const {
   return settled_ || guarded("asking an event",
-                             [&] { return last_.getInfo<CL_EVENT_COMMAND_EXECUTION_STATUS>() <= CL_COMPLETE; });
+                             [&] { return native().getInfo<CL_EVENT_COMMAND_EXECUTION_STATUS>() <= CL_COMPLETE; });
 }
 
 std::shared_ptr<Event> Event::settle_next(Causes& gone) {
@@ -100,8 +99,11 @@ std::shared_ptr<Event> Event::settle_next(Causes& gone) {
     gone.splice(gone.end(), causes_, causes_.begin());
   }
   if (settled_) return nullptr;
-  const cl_int status = last_.getInfo<CL_EVENT_COMMAND_EXECUTION_STATUS>();
-  if (failure_ == nullptr && status < 0) {
+  // The last command may have ended well although one before it failed.
+  for (const cl::Event& command : commands_) {
+    if (failure_ != nullptr) break;
+    const cl_int status = command.getInfo<CL_EVENT_COMMAND_EXECUTION_STATUS>();
+    if (status >= 0) continue;
     failure_ = std::make_shared<const Error>(status_of(status),
                                              "a command on " + context_->features.name + " failed with " +
                                                  error_name(status) + " (" + std::to_string(status) + ")",
@@ -140,7 +142,7 @@ Status Event::wait(std::chrono::nanoseconds timeout) {
   return guarded("waiting for an event", [&] {
     if (timeout == std::chrono::nanoseconds::max()) {
       try {
-        last_.wait();
+        native().wait();
       } catch (const cl::Error&) {
         throw_if_failed();
         throw;
@@ -178,9 +180,10 @@ backend::Profile Event::profile() {
   }
   return guarded("reading an event's times", [&] {
     throw_if_failed();
-    return backend::Profile{backend::TimeKind::measured, first_.getProfilingInfo<CL_PROFILING_COMMAND_QUEUED>(),
-                            first_.getProfilingInfo<CL_PROFILING_COMMAND_START>(),
-                            last_.getProfilingInfo<CL_PROFILING_COMMAND_END>()};
+    return backend::Profile{backend::TimeKind::measured,
+                            commands_.front().getProfilingInfo<CL_PROFILING_COMMAND_QUEUED>(),
+                            commands_.front().getProfilingInfo<CL_PROFILING_COMMAND_START>(),
+                            native().getProfilingInfo<CL_PROFILING_COMMAND_END>()};
   });
 }
 
@@ -223,7 +226,7 @@ void Queue::wait_for(const std::shared_ptr<backend::Event>& event) {
   pending_.push_back(ours);
 }
 
-std::shared_ptr<Event> Queue::record(cl::Event first, cl::Event last, std::vector<std::shared_ptr<Event>> causes) {
+std::shared_ptr<Event> Queue::record(std::vector<cl::Event> commands, std::vector<std::shared_ptr<Event>> causes) {
   // The commands are accepted: what fails from here on shows when their event is waited for. To say now that the call
   // failed would be wrong, and a caller that frees its memory upon that would find it written to.
   try {
@@ -231,11 +234,27 @@ std::shared_ptr<Event> Queue::record(cl::Event first, cl::Event last, std::vecto
   } catch (const cl::Error&) {
   }
   tidy();
-  causes.insert(causes.end(), pending_.begin(), pending_.end());
-  const bool waits = !causes.empty();
-  auto event = std::make_shared<Event>(context_, std::move(first), std::move(last), std::move(causes));
-  if (waits) waiting_.push_back(event);
+  std::shared_ptr<Event> event;
+  try {
+    causes.insert(causes.end(), pending_.begin(), pending_.end());
+    const bool waits = !causes.empty();
+    event = std::make_shared<Event>(context_, std::move(commands), std::move(causes));
+    if (waits) waiting_.push_back(event);
+  } catch (...) {
+    // The caller will take it that nothing runs.
+    try {
+      (event != nullptr ? event->native() : commands.back()).wait();
+    } catch (const cl::Error&) {
+    }
+    throw;
+  }
   return event;
+}
+
+std::shared_ptr<Event> Queue::record(cl::Event command, std::vector<std::shared_ptr<Event>> causes) {
+  std::vector<cl::Event> commands;
+  commands.push_back(std::move(command));
+  return record(std::move(commands), std::move(causes));
 }
 
 std::shared_ptr<backend::Event> Queue::write(const backend::Span& dst, const void* src,
@@ -249,7 +268,7 @@ std::shared_ptr<backend::Event> Queue::write(const backend::Span& dst, const voi
       const cl_bool blocking = semantics == backend::HostSemantics::copied_before_return ? CL_TRUE : CL_FALSE;
       queue_.enqueueWriteBuffer(buffer.memory(), blocking, dst.offset, dst.size, src, nullptr, &event);
     }
-    return record(event, event, {});
+    return record(std::move(event), {});
   });
 }
 
@@ -262,7 +281,7 @@ std::shared_ptr<backend::Event> Queue::read(const backend::Span& src, void* dst)
     } else {
       queue_.enqueueReadBuffer(buffer.memory(), CL_FALSE, src.offset, src.size, dst, nullptr, &event);
     }
-    return record(event, event, {});
+    return record(std::move(event), {});
   });
 }
 

@@ -30,17 +30,18 @@ class Buffer final : public backend::Buffer {
   cl::Buffer memory_;
 };
 
-/// One or several commands of a queue, from `first` to `last`. Calls that wait for one another make chains as long as
+/// One or several commands of a queue, in its order. Calls that wait for one another make chains as long as
 /// a program runs: an event lets go of what it waited for once it is known to have ended, and neither asking nor
 /// destroying a chain recurses.
 class Event final : public backend::Event {
  public:
-  Event(ContextPtr context, cl::Event first, cl::Event last, std::vector<std::shared_ptr<Event>> causes);
+  /// At least one command. Fails, if at all, before it takes anything of `commands`.
+  Event(ContextPtr context, std::vector<cl::Event>&& commands, std::vector<std::shared_ptr<Event>> causes);
   ~Event() override;
   backend::Status wait(std::chrono::nanoseconds timeout) override;
   backend::Profile profile() override;
-  const cl::Event& native() const noexcept { return last_; }
-  const cl::Event& first() const noexcept { return first_; }
+  /// The last command.
+  const cl::Event& native() const noexcept { return commands_.back(); }
   const ContextPtr& context() const noexcept { return context_; }
   /// True once it ended, well or badly.
   bool done() const;
@@ -56,11 +57,11 @@ class Event final : public backend::Event {
   void throw_if_failed();
 
   ContextPtr context_;
-  cl::Event first_, last_;
   std::atomic<bool> settled_{false};  ///< It has ended, failure_ is final, causes_ is empty.
   std::mutex mutex_;                  ///< Guards the two below.
   Causes causes_;                     ///< What it waited for, so long as that may still fail.
   std::shared_ptr<const backend::Error> failure_;
+  std::vector<cl::Event> commands_;
 };
 
 class Queue final : public backend::Queue {
@@ -76,7 +77,9 @@ class Queue final : public backend::Queue {
   const cl::CommandQueue& native() const noexcept { return queue_; }
   const ContextPtr& context() const noexcept { return context_; }
   /// The event of commands just enqueued; they are flushed. `causes` are the events that they were told to wait for.
-  std::shared_ptr<Event> record(cl::Event first, cl::Event last, std::vector<std::shared_ptr<Event>> causes);
+  /// Where there is no memory for it, they have ended when that is thrown.
+  std::shared_ptr<Event> record(std::vector<cl::Event> commands, std::vector<std::shared_ptr<Event>> causes);
+  std::shared_ptr<Event> record(cl::Event command, std::vector<std::shared_ptr<Event>> causes);
 
  private:
   /// Drops from pending_ what succeeded, and settles the commands at the head of waiting_ that have ended.

@@ -35,7 +35,8 @@ MatrixQuantizer::MatrixQuantizer(ContextPtr context, const backend::QuantizeDesc
     step_->build(*context_->builder);
     const Queue queue(context_);
     Call dry(queue.native(), 0, true);
-    dry.a = dry.a_codes = dry.a_code_scales = dry.nothing = {Buffer(context_, 256).memory(), 0};
+    const Buffer unused(context_, 256);
+    dry.a = dry.a_codes = dry.a_code_scales = dry.nothing = {&unused.memory(), 0};
     step_->launch(dry);
     queue.native().finish();
   });
@@ -82,10 +83,10 @@ std::shared_ptr<backend::Event> MatrixQuantizer::enqueue(const std::shared_ptr<b
     if (args.rows == 0) {
       cl::Event event;
       ours->native().enqueueMarkerWithWaitList(wait.empty() ? nullptr : &wait, &event);
-      return ours->record(event, event, std::move(causes));
+      return ours->record(std::move(event), std::move(causes));
     }
     const auto memory = [&](const backend::Span& span) {
-      return Memory{own(span.buffer, *context_, "a span").memory(), span.offset};
+      return Memory{&own(span.buffer, *context_, "a span").memory(), span.offset};
     };
     Call call(ours->native(), args.rows);
     call.a = memory(args.x);
@@ -93,7 +94,7 @@ std::shared_ptr<backend::Event> MatrixQuantizer::enqueue(const std::shared_ptr<b
     call.a_code_scales = memory(args.scales);
     call.wait = std::move(wait);
     step_->launch(call);
-    return ours->record(call.first(), call.last(), std::move(causes));
+    return ours->record(std::move(call.launched()), std::move(causes));
   });
 }
 

@@ -40,7 +40,7 @@ Memory Call::at(const Place& place) const {
   return nothing;
 }
 
-bool Call::has(Source source) const { return dry_ || at({source, 0}).buffer() != nullptr; }
+bool Call::has(Source source) const { return dry_ || at({source, 0}).buffer != nullptr; }
 
 void Call::launch(const cl::Kernel& kernel, const cl::NDRange& groups, const cl::NDRange& local) {
   const std::size_t* const l = local.get();
@@ -49,12 +49,7 @@ void Call::launch(const cl::Kernel& kernel, const cl::NDRange& groups, const cl:
   cl::Event event;
   queue_.enqueueNDRangeKernel(kernel, cl::NullRange, global, local, wait.empty() ? nullptr : &wait, &event);
   wait.clear();
-  if (first_() == nullptr) {
-    first_ = event;
-  } else {
-    earlier_.push_back(last_);
-  }
-  last_ = event;
+  launched_.push_back(std::move(event));
 }
 
 Defines device_defines(const Features& f) {

@@ -35,13 +35,14 @@ struct Operand {
   bool gathered = false;                          ///< The problem's rows are found among these through the index.
 };
 
-// clang-tidy: opencl.hpp calls the assignment of its objects noexcept, although what it releases may answer an error.
-/// Memory of a call.
-struct Memory {  // NOLINT(bugprone-exception-escape)
-  cl::Buffer buffer;
-  std::uint64_t at = 0;  ///< Bytes.
+/// Where an operand of a call begins. Owns nothing: caller, plan and weights keep their buffers through the call.
+/// Counting references takes a lock of the driver each time, which its threads may hold for the commands before.
+struct Memory {
+  const cl::Buffer* buffer = nullptr;  ///< Null: the call does not bring it.
+  std::uint64_t at = 0;                ///< Bytes.
 };
 
+// clang-tidy: opencl.hpp calls the assignment of its objects noexcept, although what it releases may answer an error.
 /// Packed weights as a kernel reads them.
 struct DeviceWeights {  // NOLINT(bugprone-exception-escape)
   cl::Buffer codes, scales;
@@ -51,13 +52,15 @@ struct DeviceWeights {  // NOLINT(bugprone-exception-escape)
 class Call {
  public:
   /// `dry`: each launch is one work-group that sees no rows, so that drivers that compile at the first launch do it.
-  Call(cl::CommandQueue queue, std::int64_t m, bool dry = false)
-      : m(m), a_rows(m), queue_(std::move(queue)), dry_(dry) {}
+  /// `queue` outlives the call.
+  Call(const cl::CommandQueue& queue, std::int64_t m, bool dry = false) : m(m), a_rows(m), queue_(queue), dry_(dry) {
+    launched_.reserve(4);  // As many as most plans have kernels.
+  }
 
   std::int64_t m;       ///< Rows; 0 in a dry call.
   std::int64_t a_rows;  ///< Of A in memory: m, unless rows are gathered or each of many matrices has m of them.
   Memory a, a_scale, a_codes, a_code_scales, a_index, d, bias, matrix_rows, workspace, nothing;
-  DeviceWeights weights;
+  const DeviceWeights* weights = nullptr;
   std::vector<cl::Event> wait;  ///< For the first command only: the queue is in order.
 
   Memory at(const Place& place) const;
@@ -65,16 +68,13 @@ class Call {
 
   /// Enqueues `groups` work-groups of `local` work-items.
   void launch(const cl::Kernel& kernel, const cl::NDRange& groups, const cl::NDRange& local);
-  const cl::Event& first() const noexcept { return first_; }
-  const cl::Event& last() const noexcept { return last_; }
-  /// The commands before the last. What comes later in a queue may end well although one of these failed.
-  const std::vector<cl::Event>& earlier() const noexcept { return earlier_; }
+  /// The commands launched, in order. What comes later in a queue may end well although one before it failed.
+  std::vector<cl::Event>& launched() noexcept { return launched_; }
 
  private:
-  cl::CommandQueue queue_;
+  const cl::CommandQueue& queue_;
   bool dry_;
-  cl::Event first_, last_;
-  std::vector<cl::Event> earlier_;
+  std::vector<cl::Event> launched_;
 };
 
 /// A step books its workspace when it is made, which builds nothing: supports() makes steps and drops them. It is
@@ -90,10 +90,17 @@ class Step {
 
 using Steps = std::vector<std::unique_ptr<Step>>;
 
+/// What setArg() takes for a value, or for a buffer of a Memory.
+template <class T>
+const T& argument(const T& value) {
+  return value;
+}
+inline const cl::Buffer& argument(const cl::Buffer* buffer) { return *buffer; }
+
 /// Sets the arguments of `kernel` from number `first` on.
 template <class... Args>
 void set_args(cl::Kernel& kernel, cl_uint first, const Args&... args) {
-  (kernel.setArg(first++, args), ...);
+  (kernel.setArg(first++, argument(args)), ...);
 }
 
 /// Where element 0 of `memory` is, in elements of `size` bytes.

@@ -159,7 +159,8 @@ TEST_F(OpenClHouse, ACallThatFailsBetweenItsLaunchesLeavesNothingRunning) {
     args.d = upload(std::vector<std::uint8_t>(static_cast<std::size_t>(c.m * c.n) * 4, 0xff));
     args.m = 2;
     cl::UserEvent gate(context->context);
-    args.wait = {std::make_shared<Event>(context, gate, gate, std::vector<std::shared_ptr<Event>>{})};
+    args.wait = {
+        std::make_shared<Event>(context, std::vector<cl::Event>{gate}, std::vector<std::shared_ptr<Event>>{})};
     std::atomic<bool> opened{false};
     std::thread opener([&] {
       std::this_thread::sleep_for(std::chrono::milliseconds(100));

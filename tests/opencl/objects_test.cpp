@@ -84,7 +84,7 @@ struct Gate {
   explicit Gate(backend::Device& device) {
     const auto& context = dynamic_cast<Device&>(device).context();
     user = cl::UserEvent(context->context);
-    event = std::make_shared<Event>(context, user, user, std::vector<std::shared_ptr<Event>>{});
+    event = std::make_shared<Event>(context, std::vector<cl::Event>{user}, std::vector<std::shared_ptr<Event>>{});
   }
 };
 
@@ -389,7 +389,7 @@ TEST_F(OpenClObjects, CallsThatWaitForOneAnotherKeepNothingOnceTheirQueueIsFinis
 std::shared_ptr<Event> chain_of(Gate& gate, int length) {
   std::shared_ptr<Event> last = gate.event;
   for (int i = 0; i < length; ++i) {
-    last = std::make_shared<Event>(gate.event->context(), gate.user, gate.user,
+    last = std::make_shared<Event>(gate.event->context(), std::vector<cl::Event>{gate.user},
                                    std::vector<std::shared_ptr<Event>>{last, last});
   }
   return last;

@@ -75,13 +75,16 @@ class Multiply final : public Step {
     const Memory a = call.at(a_.data), sa = call.at(a_.scales), d = call.at(d_.data),
                  bias = call.at({bias_type_ == DType::none ? Source::nothing : Source::bias, 0}),
                  scratch = call.at(scratch_);
-    const auto passes = variant_.passes(tuning_, problem_, features_, std::max<std::int64_t>(call.m, 1));
-    for (std::size_t i = 0; i < passes.size(); ++i) {
+    if (const std::int64_t rows = std::max<std::int64_t>(call.m, 1); rows != rows_of_passes_) {
+      passes_ = variant_.passes(tuning_, problem_, features_, rows);
+      rows_of_passes_ = rows;
+    }
+    for (std::size_t i = 0; i < passes_.size(); ++i) {
       cl::Kernel& kernel = kernels_[i];
       kernel.setArg(0, static_cast<cl_int>(call.m));
       set_args(kernel, 5, a.buffer, element_of(a, numerics::size_of(a_.element)));
       set_args(kernel, 8, sa.buffer, element_of(sa, 4));
-      set_args(kernel, 11, call.weights.codes, call.weights.scales, d.buffer,
+      set_args(kernel, 11, call.weights->codes, call.weights->scales, d.buffer,
                element_of(d, numerics::size_of(d_.element)));
       set_args(kernel, 16, bias.buffer, element_of(bias, std::max<std::uint32_t>(1, numerics::size_of(bias_type_))),
                scratch.buffer, element_of(scratch, 4));
@@ -93,9 +96,9 @@ class Multiply final : public Step {
         next += 2;
       }
       if (a_.gathered) set_gather(kernel, next, call);
-      const auto [width, height] = passes[i].global;
+      const auto [width, height] = passes_[i].global;
       call.launch(kernel, cl::NDRange(width, at_once(problem_, static_cast<std::int64_t>(height), width)),
-                  cl::NDRange(passes[i].local, 1));
+                  cl::NDRange(passes_[i].local, 1));
     }
   }
 
@@ -112,6 +115,8 @@ class Multiply final : public Step {
   Defines defines_;
   std::string options_;
   std::vector<cl::Kernel> kernels_;
+  std::int64_t rows_of_passes_ = 0;  ///< The m that passes_ are for: that of the last call, most often of the next.
+  std::vector<Pass> passes_;
 };
 
 }  // namespace
