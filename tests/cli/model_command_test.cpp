@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "host/cli/model_problem.h"
 #include "tests/cli/scratch.h"
 #include "tests/cli/shell.h"
 
@@ -64,6 +65,43 @@ TEST(ModelCommand, ModelsTheLayersOfACheckpoint) {
   const json::value report = model({"--layers", data_file("tiny-qwen3-fp8"), "--m", "16", "--json", "-"}).json();
   EXPECT_GT(report.at("layers").as_array().size(), 2u);
   EXPECT_GT(report.at("time_us").to_number<double>(), 0);
+}
+
+TEST(ModelCommand, CarriesTheTypeOfTheOutputOfAProblemAndOfLayers) {
+  const auto out_of = [](const char* type, std::vector<std::string> words) {
+    return model(with(std::move(words), {"--out-dtype", type, "--json", "-"})).json();
+  };
+  const json::value wide = out_of("f32", kSmall), narrow = out_of("bf16", kSmall);
+  EXPECT_EQ(wide.at("problem").at("out_dtype"), json::value("f32"));
+  EXPECT_EQ(narrow.at("problem").at("out_dtype"), json::value("bf16"));
+  const std::vector<std::string> layers = {"--layers", data_file("tiny-deepseek-fp8"), "--m", "16"};
+  const json::value wide_layers = out_of("f32", layers), narrow_layers = out_of("bf16", layers);
+  ASSERT_FALSE(wide_layers.at("layers").as_array().empty());
+  for (std::size_t i = 0; i < wide_layers.at("layers").as_array().size(); ++i) {
+    const json::value &of_f32 = wide_layers.at("layers").at(i), &of_bf16 = narrow_layers.at("layers").at(i);
+    EXPECT_EQ(of_f32.at("problem").at("out_dtype"), json::value("f32"));
+    EXPECT_EQ(of_bf16.at("problem").at("out_dtype"), json::value("bf16"));
+    const std::int64_t elements = 16 * of_f32.at("problem").at("n").to_number<std::int64_t>();
+    EXPECT_EQ(of_f32.at("hbm_bytes").to_number<std::int64_t>() - of_bf16.at("hbm_bytes").to_number<std::int64_t>(),
+              2 * elements)
+        << "D is written once, two bytes an element more";
+  }
+}
+
+TEST(ModelCommand, CarriesTheRoundingOfScalesThatACheckpointAsksFor) {
+  ironcl::cli::ModelOptions options;
+  options.m = 16;
+  const auto roundings = [&](const char* checkpoint) {
+    std::set<std::uint32_t> found;
+    for (const auto& layer : ironcl::cli::model_layers(data_file(checkpoint), "*", options).layers) {
+      EXPECT_NE(layer.desc.a_source, static_cast<ironcl_dtype>(IRONCL_DTYPE_NONE))
+          << layer.name << ": its activations are quantised";
+      found.insert(layer.desc.a_quantizer.scale_rounding);
+    }
+    return found;
+  };
+  EXPECT_EQ(roundings("tiny-deepseek-fp8"), (std::set<std::uint32_t>{IRONCL_SCALE_POWER_OF_TWO})) << "ue8m0";
+  EXPECT_EQ(roundings("tiny-qwen3-fp8"), (std::set<std::uint32_t>{IRONCL_SCALE_EXACT}));
 }
 
 const std::vector<std::string> kExperts = {"--experts",      "16",  "--top-k",  "4",  "--hidden", "1024",
