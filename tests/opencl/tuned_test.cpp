@@ -180,6 +180,27 @@ TEST(OpenClTuned, TakesTheRuleOfThumbWhereAnEntrySaysThatItIsBest) {
   EXPECT_EQ(choice_of({kept, table("cpu", entry("32"))}, problem()).source, "rule of thumb");
 }
 
+TEST(OpenClTuned, MakesTheRuleOfThumbOnceForACallerWhoAllowsAWeakerClass) {
+  static int made = 0;
+  std::vector<Variant> all(variants().begin(), variants().end());
+  Variant& weak = all.emplace_back(*find_variant("gemm_panel"));
+  weak.name = "gemm_weak";
+  weak.accuracy = backend::AccuracyClass::tensor14;
+  weak.rule_of_thumb = [](const Features& f, const Problem& p) {
+    ++made;
+    return find_variant("gemm_panel")->rule_of_thumb(f, p);
+  };
+  weak.estimate_ns = [](const Tuning&, const Problem&, const Features&) { return 1e-3; };
+  const auto tables = read_tables({table("cpu", entry("8"))}, nullptr);
+  const Features features = cpu();
+  backend::GemmDesc desc = problem();
+  desc.weakest_accuracy = backend::AccuracyClass::tensor14;
+  Choice choice;
+  EXPECT_EQ(choose({features, all}, desc, &choice, tables.get()).reason, backend::Reason::none);
+  EXPECT_EQ(choice.variant->name, "gemm_weak") << "faster than the entry of class f32";
+  EXPECT_EQ(made, 1);
+}
+
 TEST(OpenClTuned, PassesOverTilesThatWouldBeMostlyPadding) {
   const TunedTable tile_of_64 = table("cpu", entry("64"));
   EXPECT_EQ(choice_of({tile_of_64}, problem(64)).variant->name, "gemm_tiled");
