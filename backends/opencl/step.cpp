@@ -48,8 +48,13 @@ void Call::launch(const cl::Kernel& kernel, const cl::NDRange& groups, const cl:
   const cl::NDRange global = dry_ ? cl::NDRange(l[0], l[1]) : cl::NDRange(g[0] * l[0], g[1] * l[1]);
   cl::Event event;
   queue_.enqueueNDRangeKernel(kernel, cl::NullRange, global, local, wait.empty() ? nullptr : &wait, &event);
-  wait.clear();
+  wait = needed_;
   launched_.push_back(std::move(event));
+}
+
+void Call::depend_on_last() {
+  needed_.push_back(launched_.back());
+  wait.push_back(launched_.back());
 }
 
 Defines device_defines(const Features& f) {

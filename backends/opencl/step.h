@@ -61,13 +61,16 @@ class Call {
   std::int64_t a_rows;  ///< Of A in memory: m, unless rows are gathered or each of many matrices has m of them.
   Memory a, a_scale, a_codes, a_code_scales, a_index, d, bias, matrix_rows, workspace, nothing;
   const DeviceWeights* weights = nullptr;
-  std::vector<cl::Event> wait;  ///< For the first command only: the queue is in order.
+  std::vector<cl::Event> wait;  ///< For the next command only: the queue is in order.
 
   Memory at(const Place& place) const;
   bool has(Source source) const;  ///< Whether this call brings that memory; every call does in a dry one.
 
   /// Enqueues `groups` work-groups of `local` work-items.
   void launch(const cl::Kernel& kernel, const cl::NDRange& groups, const cl::NDRange& local);
+  /// Every later command of the call waits for the last one. Order alone does not keep a queue from going on after a
+  /// command that failed; this does, where what it was to leave in the workspace leads to places in memory.
+  void depend_on_last();
   /// The commands launched, in order. What comes later in a queue may end well although one before it failed.
   std::vector<cl::Event>& launched() noexcept { return launched_; }
 
@@ -75,6 +78,7 @@ class Call {
   const cl::CommandQueue& queue_;
   bool dry_;
   std::vector<cl::Event> launched_;
+  std::vector<cl::Event> needed_;  ///< What each command from here on waits for.
 };
 
 /// A step books its workspace when it is made, which builds nothing: supports() makes steps and drops them. It is

@@ -116,11 +116,11 @@ cl_int enqueue(F real, const char* name, bool may_fail_later, cl_command_queue q
                const cl_event* list, cl_event* event, A... arguments) {
   const Verdict verdict = judge(name, false);
   cl_int answer = verdict.code, fails_with = CL_SUCCESS;
-  if (answer == CL_SUCCESS) {
+  if (answer == CL_SUCCESS && failures().any(waits, list)) fails_with = CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST;
+  if (verdict.later && may_fail_later) fails_with = verdict.code;
+  if (answer == CL_SUCCESS && (fails_with == CL_SUCCESS || !may_fail_later)) {
     answer = real(queue, arguments..., waits, list, event);
-    if (failures().any(waits, list)) fails_with = CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST;
-  } else if (verdict.later && may_fail_later) {
-    fails_with = verdict.code;
+  } else if (fails_with != CL_SUCCESS) {  // Accepted, and not done.
     answer = next<decltype(&clEnqueueMarkerWithWaitList)>("clEnqueueMarkerWithWaitList")(queue, waits, list, event);
   }
   if (answer == CL_SUCCESS && event != nullptr) {

@@ -31,6 +31,7 @@ class Deal final : public Step {
     kernel_.setArg(0, static_cast<cl_int>(call.m));
     set_args(kernel_, 5, rows.buffer, element_of(rows, 4), dealt.buffer, element_of(dealt, 4));
     call.launch(kernel_, cl::NDRange(1, 1), cl::NDRange(lanes_, 1));
+    call.depend_on_last();
   }
 
  private:
