@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The life of a plugin in steps, through the C ABI: load, devices, plan, weights, a call, its result, the end. A step
-// that fails ends the life early; what was made is destroyed either way. Next door: walk.cpp (fails each call once).
+// that fails ends the life early; what was made is destroyed either way. Next door: walk.cpp (fails each call once),
+// living.h (what every life has).
 #pragma once
 
 #include <cstdint>
@@ -12,7 +13,8 @@
 
 namespace ironcl::faulty {
 
-/// A problem with bf16 activations and two K groups, and what D must be.
+/// What a life does. "steps": no product but quantise, route, activate and combine, of sizes of their own. Else a
+/// problem with bf16 activations and two K groups.
 struct Problem {
   std::string name;
   std::int64_t m = 5, n = 72, k = 256;

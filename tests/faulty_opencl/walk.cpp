@@ -65,6 +65,7 @@ extern "C" void last_words(int signal) {
 
 struct Settings {
   std::string plugin, problem = "stream", table, scratch;
+  std::string call;  ///< Only this one; empty: all.
   bool ends = false;
   std::array<long, 2> part{0, 1};  ///< Which of how many equal parts of the calls; several processes share a walk.
 };
@@ -108,6 +109,7 @@ class Walk {
     }
     for (const Site& site : sites) {
       if (settings_.ends && !chosen.contains(site.index)) continue;
+      if (!settings_.call.empty() && site.call != settings_.call) continue;
       if (site.index % settings_.part[1] != settings_.part[0]) continue;
       // The bindings (opencl.hpp) keep an object that they could not retain, and release again one that they could
       // not release: a program in C++ cannot survive either, so neither ever fails here.
@@ -224,11 +226,12 @@ int main(int argc, char** argv) {
   CLI::App app{"Fails every call of OpenCL that a plugin makes, one at a time, and says what came of it."};
   app.add_option("--plugin", settings.plugin, "The plugin file, libironcl_opencl.so")->required();
   app.add_option("--problem", settings.problem,
-                 "stream, tiled, skinny, panel, grouped or amx: the kernels of the plan");
+                 "stream, tiled, skinny, panel, grouped or amx: the kernels of a plan; steps: of no plan");
   app.add_option("--scratch", settings.scratch, "A folder for program caches")->required();
   app.add_option("--table", settings.table, "Markdown file for the table of calls and answers (default: stdout)");
   app.add_option("--part", settings.part, "I N: only the I-th (from 0) of N equal parts of the calls")
       ->check(CLI::NonNegativeNumber);
+  app.add_option("--call", settings.call, "Only calls of this name, such as clEnqueueNDRangeKernel");
   app.add_flag("--ends", settings.ends, "Only the first and the last of each call in a step");
   CLI11_PARSE(app, argc, argv);
   std::signal(SIGSEGV, ironcl::faulty::last_words);

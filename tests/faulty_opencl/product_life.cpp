@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: Apache-2.0
+// The life of a plan: description, plan, weights, calls on two queues, D against the oracle, weights back.
+#include <algorithm>
+#include <cstring>
+#include <map>
+
+#include "backends/numerics/bounds.h"
+#include "backends/numerics/casts.h"
+#include "backends/numerics/oracle.h"
+#include "backends/numerics/quantize.h"
+#include "tests/faulty_opencl/living.h"
+
+namespace ironcl::faulty {
+namespace {
+
+using numerics::DType;
+constexpr std::int64_t kGroup = 128;
+
+/// The problem's bytes on the host and what D must be.
+struct Data {
+  std::vector<std::uint8_t> a, a_scales, b, b_scales, rows;
+  std::vector<numerics::OracleResult> want;  ///< Of each matrix' rows.
+};
+
+std::int64_t matrices(const Problem& p) {
+  return std::max<std::int64_t>(1, static_cast<std::int64_t>(p.rows.size()));
+}
+
+Data make_data(const Problem& p) {
+  std::uint32_t state = 77;
+  const auto next = [&] { return state = state * 1664525u + 1013904223u; };
+  const auto scales = [&](std::int64_t count) {
+    std::vector<float> values(static_cast<std::size_t>(count));
+    for (float& v : values) v = 0.25f + static_cast<float>(next() >> 8) * 0x1p-24f;
+    return values;
+  };
+  const auto codes = [&](std::int64_t count) {
+    std::vector<std::uint8_t> values(static_cast<std::size_t>(count));
+    for (auto& v : values) v = static_cast<std::uint8_t>((next() >> 24) & 0xbf);
+    return values;
+  };
+  Data data;
+  const std::int64_t groups = p.k / kGroup, sb_rows = (p.n + kGroup - 1) / kGroup;
+  std::vector<std::uint8_t> a_codes = codes(p.m * p.k);
+  std::vector<float> sa = scales(p.m * groups), sb = scales(matrices(p) * sb_rows * groups);
+  data.b = codes(matrices(p) * p.n * p.k);
+  if (p.dynamic) {
+    std::vector<float> x(static_cast<std::size_t>(p.m * p.k));
+    for (float& v : x) v = static_cast<float>(next() >> 8) * 0x1p-22f - 2.0f;
+    data.a.resize(x.size() * 2);
+    numerics::encode(DType::bf16, x, data.a.data());
+    numerics::quantize(DType::bf16, data.a.data(), p.m, p.k, p.k, DType::e4m3fn, {1, kGroup}, {}, a_codes, sa);
+  } else {
+    data.a = a_codes;
+    data.a_scales.resize(sa.size() * sizeof(float));
+    std::memcpy(data.a_scales.data(), sa.data(), data.a_scales.size());
+  }
+  data.b_scales.resize(sb.size() * sizeof(float));
+  std::memcpy(data.b_scales.data(), sb.data(), data.b_scales.size());
+  data.rows.resize(p.rows.size() * sizeof(std::int32_t));
+  if (!p.rows.empty()) std::memcpy(data.rows.data(), p.rows.data(), data.rows.size());
+  std::int64_t first = 0;
+  for (std::int64_t g = 0; g < matrices(p); ++g) {
+    numerics::Operand a, b;
+    a.dtype = b.dtype = DType::e4m3fn;
+    a.scale_dtype = b.scale_dtype = DType::f32;
+    a.data = a_codes.data() + first * p.k;
+    a.rows = p.rows.empty() ? p.m : p.rows[static_cast<std::size_t>(g)];
+    a.cols = a.ld = b.cols = b.ld = p.k;
+    a.scales = sa.data() + first * groups;
+    a.grid = {1, kGroup};
+    a.scale_ld = b.scale_ld = groups;
+    b.data = data.b.data() + g * p.n * p.k;
+    b.rows = p.n;
+    b.scales = sb.data() + g * sb_rows * groups;
+    b.grid = {kGroup, kGroup};
+    data.want.push_back(numerics::oracle(a, b));
+    first += a.rows;
+  }
+  return data;
+}
+
+ironcl_gemm_desc describe(const Problem& p, ironcl_options& options) {
+  ironcl_gemm_desc d{};
+  d.struct_size = sizeof(d);
+  d.m = p.m;
+  d.n = p.n;
+  d.k = p.k;
+  if (p.dynamic) d.a_source_dtype = IRONCL_BF16;
+  d.a_dtype = d.b_dtype = IRONCL_F8_E4M3FN;
+  d.d_dtype = IRONCL_F32;
+  d.a_scale = {IRONCL_F32, 1, kGroup, 0, 0};
+  d.b_scale = {IRONCL_F32, kGroup, kGroup, 0, 0};
+  if (!p.rows.empty()) {
+    d.grouping = IRONCL_GROUPING_CONTIGUOUS;
+    d.group_count = static_cast<std::uint32_t>(p.rows.size());
+  }
+  options = {};
+  options.chain = {sizeof(options), IRONCL_CHAIN_OPTIONS, nullptr};
+  options.count = static_cast<std::uint32_t>(p.options.size());
+  options.items = p.options.data();
+  if (!p.options.empty()) d.next = &options.chain;
+  return d;
+}
+
+class Product final : public Living {
+ public:
+  Product(const ironcl_plugin& plugin, const Problem& problem, const Data& data, const std::string& cache_dir,
+          const std::function<void(const char*)>& step, const std::function<void()>& mended)
+      : Living(plugin, cache_dir, step, mended), problem_(problem), data_(data) {}
+
+ private:
+  void steps() override {
+    ironcl_options options;
+    const ironcl_gemm_desc desc = describe(problem_, options);
+    attempt([&] {
+      ironcl_device_props props{};
+      props.struct_size = sizeof(props);
+      need("device_props", [&](Error* e) { return p_.device_props(device_, &props, e); });
+    });
+    attempt([&] {
+      ironcl_support support{};
+      support.struct_size = sizeof(support);
+      need("supports", [&](Error* e) { return p_.supports(device_, &desc, &support, e); });
+      if (support.reason != 0) throw Wrong{std::string("supports refuses: ") + support.text};
+    });
+    attempt([&] {
+      make("gemm_create", plan_, [&](auto* out, Error* e) { return p_.gemm_create(device_, &desc, out, e); });
+    });
+    attempt([&] { queues(); });
+    attempt([&] {
+      buffer(a_, data_.a.size());
+      if (!data_.a_scales.empty()) buffer(a_scales_, data_.a_scales.size());
+      if (!data_.rows.empty()) buffer(rows_, data_.rows.size());
+      buffer(d_, d_bytes());
+    });
+    attempt([&] {
+      put(queue_, a_, data_.a.data(), data_.a.size());
+      if (!data_.a_scales.empty()) put(queue_, a_scales_, data_.a_scales.data(), data_.a_scales.size());
+      if (!data_.rows.empty()) put(queue_, rows_, data_.rows.data(), data_.rows.size());
+    });
+    attempt([&] { prepare(); });
+    attempt([&] { call(queue_, nullptr); });
+    attempt([&] {
+      // Another queue, told to wait for the first one's command; both use the plan's own workspace.
+      fresh_second_queue();
+      ironcl_event before = nullptr;
+      enqueue(queue_, problem_.m, &before);
+      events_.push_back(before);
+      call(second_, before);
+    });
+    attempt([&] {
+      ironcl_event none = nullptr;
+      enqueue(queue_, 0, &none);
+      events_.push_back(none);
+      wait(none, 1'000'000'000);
+      need("queue_finish", [&](Error* e) { return p_.queue_finish(queue_, e); });
+    });
+    attempt([&] { export_back(); });
+  }
+
+  std::size_t d_bytes() const { return static_cast<std::size_t>(problem_.m * problem_.n) * sizeof(float); }
+
+  void prepare() {
+    ironcl_weights_desc w{};
+    w.struct_size = sizeof(w);
+    w.dtype = IRONCL_F8_E4M3FN;
+    w.n = problem_.n;
+    w.k = problem_.k;
+    w.scale = {IRONCL_F32, kGroup, kGroup, 0, 0};
+    w.group_count = static_cast<std::uint32_t>(problem_.rows.size());
+    w.data = data_.b.data();
+    w.data_bytes = data_.b.size();
+    w.scales = data_.b_scales.data();
+    w.scale_bytes = data_.b_scales.size();
+    w.plan = plan_;
+    make("weights_prepare", weights_, [&](auto* out, Error* e) { return p_.weights_prepare(device_, &w, out, e); });
+  }
+
+  void enqueue(ironcl_queue queue, std::int64_t rows, ironcl_event* event) {
+    ironcl_gemm_args args{};
+    args.struct_size = sizeof(args);
+    args.m = rows;
+    args.weights = weights_;
+    args.a = {a_, 0, data_.a.size()};
+    if (!data_.a_scales.empty()) args.a_scale = {a_scales_, 0, data_.a_scales.size()};
+    if (!data_.rows.empty()) args.group_sizes = {rows_, 0, data_.rows.size()};
+    args.d = {d_, 0, d_bytes()};
+    make("gemm_enqueue", *event, [&](auto* out, Error* e) { return p_.gemm_enqueue(plan_, queue, &args, out, e); });
+  }
+
+  /// Poisons D, multiplies on `queue`, reads D back and compares every element.
+  void call(ironcl_queue queue, ironcl_event before) {
+    if (before != nullptr) need("queue_wait", [&](Error* e) { return p_.queue_wait(queue, before, e); });
+    poison(queue, d_, d_bytes());
+    ironcl_event done = nullptr;
+    enqueue(queue, problem_.m, &done);
+    events_.push_back(done);
+    wait(done, kForEver);
+    ironcl_event_profile profile{};
+    profile.struct_size = sizeof(profile);
+    need("event_profile", [&](Error* e) { return p_.event_profile(done, &profile, e); });
+    std::vector<float> got(static_cast<std::size_t>(problem_.m * problem_.n));
+    fetch(queue, d_, got.data(), d_bytes());
+    std::int64_t first = 0;
+    for (const numerics::OracleResult& want : data_.want) {
+      const auto count = static_cast<std::int64_t>(want.value.size());
+      const std::vector<double> values(got.begin() + first, got.begin() + first + count);
+      const auto verdict =
+          numerics::compare(values, want, {DType::f32, numerics::AccuracyClass::f32, problem_.k, kGroup});
+      if (!verdict.pass) {
+        throw Wrong{"D is wrong at [" + std::to_string(first / problem_.n + verdict.first_row) + ", " +
+                    std::to_string(verdict.first_col) + "] and " + std::to_string(verdict.out_of_bounds - 1) +
+                    " other elements, and every call said OK"};
+      }
+      first += count;
+    }
+  }
+
+  void export_back() {
+    std::vector<std::uint8_t> codes(data_.b.size()), scales(data_.b_scales.size());
+    need("weights_export", [&](Error* e) {
+      return p_.weights_export(weights_, codes.data(), codes.size(), scales.data(), scales.size(), e);
+    });
+    if (codes != data_.b || scales != data_.b_scales) throw Wrong{"the weights came back changed"};
+  }
+
+  void destroy() override {
+    p_.weights_destroy(weights_);
+    p_.gemm_destroy(plan_);
+  }
+
+  const Problem& problem_;
+  const Data& data_;
+  ironcl_gemm plan_ = nullptr;
+  ironcl_buffer a_ = nullptr, a_scales_ = nullptr, rows_ = nullptr, d_ = nullptr;
+  ironcl_weights weights_ = nullptr;
+};
+
+}  // namespace
+
+Life live_product(const ironcl_plugin& plugin, const Problem& problem, const std::string& cache_dir,
+                  const std::function<void(const char*)>& step, const std::function<void()>& mended) {
+  static std::map<std::string, Data> made;
+  auto found = made.find(problem.name);
+  if (found == made.end()) found = made.emplace(problem.name, make_data(problem)).first;
+  return Product(plugin, problem, found->second, cache_dir, step, mended).live();
+}
+
+}  // namespace ironcl::faulty
