@@ -9,7 +9,7 @@
 #include <algorithm>
 #include <array>
 #include <boost/json.hpp>
-#include <cmath>
+#include <limits>
 
 #include "host/checkpoint/json_input.h"
 #include "host/checkpoint/json_members.h"
@@ -150,8 +150,10 @@ Routing read_family(const Members& config, const Family& family, std::int64_t ex
       break;
   }
   if (family.scale != 0) routing.scale = config.number("routed_scaling_factor").value_or(family.scale);
-  if (!(routing.scale > 0) || !std::isfinite(routing.scale))
-    config.fail("routed_scaling_factor", fmt::format("is {}, expected a number above 0", routing.scale));
+  // Devices take it in f32, where 0 would mean that there is none.
+  if (!(routing.scale >= std::numeric_limits<float>::min() && routing.scale <= std::numeric_limits<float>::max()))
+    config.fail("routed_scaling_factor",
+                fmt::format("is {}, expected a number above 0 that f32 holds", routing.scale));
   expect_text(config, "scoring_func", {name_of(family.score)}, routing);
   expect_text(config, "hidden_act", {"silu", "swish"}, routing);
   if (family.groups) read_groups(config, family, routing);

@@ -303,6 +303,8 @@ TEST(Routing, ThatContradictsItselfIsRefused) {
   refused(config_of("deepseek_v3", R"("n_group":1,"topk_group":1,"topk_method":"greedy")"),
           {"topk_method is 'greedy'"});
   refused(config_of("glm4_moe", R"("routed_scaling_factor":-1)"), {"routed_scaling_factor is -1"});
+  refused(config_of("glm4_moe", R"("routed_scaling_factor":1e300)"), {"routed_scaling_factor is 1e+300", "f32"});
+  refused(config_of("glm4_moe", R"("routed_scaling_factor":1e-300)"), {"routed_scaling_factor is 1e-300", "f32"});
   refused(R"({"model_type":"qwen3_moe","num_experts":2,)" + kQuantization + "}", {"num_experts_per_tok is missing"});
   refused(R"({"model_type":"qwen3_moe","num_experts":2,"num_experts_per_tok":3,)" + kQuantization + "}",
           {"num_experts_per_tok is 3, more than the 2 experts"});
