@@ -32,8 +32,8 @@ struct Header {
 /// A binary is code that the driver runs: one that another user owns or may write is none of ours. Root's is.
 bool is_ours(const std::string& path) {
   struct stat status {};
-  return ::stat(path.c_str(), &status) == 0 && (status.st_uid == ::geteuid() || status.st_uid == 0) &&
-         (status.st_mode & (S_IWGRP | S_IWOTH)) == 0;
+  return ::stat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode) &&
+         (status.st_uid == ::geteuid() || status.st_uid == 0) && (status.st_mode & (S_IWGRP | S_IWOTH)) == 0;
 }
 
 }  // namespace

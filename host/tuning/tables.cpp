@@ -37,6 +37,7 @@ fs::path path_of(const fs::path& folder, const Key& key, Parse parse) {
 std::optional<tuned::Table> read_file(const fs::path& path) {
   std::error_code error;
   if (!fs::exists(path, error)) return std::nullopt;
+  if (!fs::is_regular_file(path, error)) throw std::runtime_error(path.string() + ": is not a regular file");
   std::ifstream in(path, std::ios::binary);
   const std::string text{std::istreambuf_iterator<char>(in), {}};
   if (!in) throw std::runtime_error(path.string() + ": cannot be read");

@@ -36,6 +36,20 @@ bool flag(const Options& options, std::string_view option, const char* variable,
                            "\", expected 0 or 1");
 }
 
+/// Bytes of the largest table that is read; ours have some thousand.
+constexpr std::uintmax_t kLargestTable = 16u << 20;
+
+/// Why a file of the folder of tables is not to be opened, which may wait for ever or never end; empty: it is.
+std::string why_not_read(const std::filesystem::path& file) {
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(file, error)) return error ? error.message() : "it is not a regular file";
+  const std::uintmax_t size = std::filesystem::file_size(file, error);
+  if (error) return error.message();
+  if (size > kLargestTable)
+    return "it has " + std::to_string(size) + " bytes, a table has at most " + std::to_string(kLargestTable);
+  return "";
+}
+
 /// The tuned tables: those built in, then those of the folder `overlay`; "off": none at all.
 std::vector<ironcl::opencl::TunedTable> tuned_tables(const std::string& overlay, ironcl::backend::Log* log) {
   if (overlay == "off") return {};
@@ -51,6 +65,10 @@ std::vector<ironcl::opencl::TunedTable> tuned_tables(const std::string& overlay,
   };
   if (error) warn(overlay + " cannot be read: " + error.message());
   for (const auto& file : files) {
+    if (const std::string why = why_not_read(file); !why.empty()) {
+      warn(file.string() + " is not read: " + why);
+      continue;
+    }
     std::ifstream in(file, std::ios::binary);
     if (in)
       tables.push_back({file.filename().string(), {std::istreambuf_iterator<char>(in), {}}});

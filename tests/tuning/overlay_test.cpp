@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The folder of IRONCL_TUNED_DIR, as the OpenCL plugin reads it when it is loaded.
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <boost/json.hpp>
 #include <cstdlib>
@@ -54,6 +55,39 @@ TEST(TunedOverlay, ComesBeforeTheTablesBuiltIn) {
     EXPECT_EQ(choice.at("source").as_string(), name + ": M=64");
     EXPECT_EQ(choice.at("variant"), any.at("variant"));
   }
+}
+
+/// URIs of the devices that the plugin lists with that folder, and what was said.
+std::pair<std::vector<std::string>, std::string> load(const std::string& folder) {
+  std::string said;
+  Registry::Options options;
+  options.use_environment = false;
+  options.plugin_files = plugin_file();
+  options.unload = true;
+  options.verbose = "warn,error";
+  options.log = [&said](std::string_view line) { said += std::string(line) + '\n'; };
+  options.plugin_options = {{"opencl", "tuned_dir", folder}};
+  const Registry registry = Registry::discover(options);
+  std::vector<std::string> uris;
+  for (const auto& device : registry.devices()) uris.push_back(device.uri());
+  return {uris, said};
+}
+
+TEST(TunedOverlay, WhatIsNoTableNeitherStopsNorEndsThePlugin) {
+  if (!std::filesystem::exists(plugin_file())) GTEST_SKIP() << "the OpenCL plugin is not built";
+  const auto without = load("off").first;
+  if (without.empty()) GTEST_SKIP() << "no OpenCL device";
+  const cli_test::Scratch scratch;
+  std::filesystem::create_directory(scratch.path("folder.json"));
+  ASSERT_EQ(mkfifo(scratch.path("pipe.json").c_str(), 0600), 0);
+  std::filesystem::create_symlink("/dev/zero", scratch.path("endless.json"));
+  std::filesystem::create_symlink("nowhere", scratch.path("link.json"));
+  scratch.file("huge.json", "{}");
+  std::filesystem::resize_file(scratch.path("huge.json"), std::uintmax_t{1} << 40);
+  const auto [devices, said] = load(scratch.path("."));
+  EXPECT_EQ(devices, without);
+  for (const char* name : {"folder.json", "pipe.json", "endless.json", "link.json", "huge.json"})
+    EXPECT_NE(said.find(std::string(name) + " is not read"), std::string::npos) << name << " in\n" << said;
 }
 
 }  // namespace
