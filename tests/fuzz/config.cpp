@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The JSON files of a checkpoint's folder, by the first byte: config.json, hf_quant_config.json, the index of shards,
-// or a model's sizes. The shard that the index may name is one real file.
+// a model's sizes, or how its tokens choose experts. The shard that the index may name is one real file.
 #include <unistd.h>
 
 #include <filesystem>
@@ -10,6 +10,7 @@
 #include "host/checkpoint/folder.h"
 #include "host/checkpoint/model.h"
 #include "host/checkpoint/quantization_config.h"
+#include "host/checkpoint/routing.h"
 #include "tests/fuzz/fuzz.h"
 
 namespace {
@@ -41,7 +42,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   using namespace ironcl::checkpoint;
   static const TestFolder folder;
   ironcl::fuzz::Bytes bytes(data, size);
-  const std::size_t kind = bytes.below(4);
+  const std::size_t kind = bytes.below(5);
   const std::string_view text = bytes.rest();
   std::error_code ignored;
   for (const char* name : {"config.json", "model.safetensors.index.json"})
@@ -56,6 +57,12 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     } else if (kind == 2) {
       folder.write("model.safetensors.index.json", text);
       (void)open_folder(folder.path);
+    } else if (kind == 4) {
+      folder.write("config.json", text);
+      const auto routing = read_routing(folder.path / "config.json");
+      ironcl::fuzz::must(!routing || !routing->unsupported.empty() ||
+                             (routing->top_k >= 1 && routing->experts % routing->expert_groups == 0),
+                         "a routing that is taken can be run");
     } else {
       folder.write("config.json", text);
       const Checkpoint checkpoint = Checkpoint::open(folder.path);
