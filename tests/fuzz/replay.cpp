@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs a fuzz target without libFuzzer: every file of the folders named, then mutants of them. Any compiler will do,
 // so every test run replays what fuzzing has found. Usage: fuzz_TARGET [--rounds N] [--seconds T] [--seed S]
-// FOLDER_OR_FILE...; at least N mutants, and more until T seconds are over (default: IRONCL_FUZZ_SECONDS, which CI
-// sets).
+// FOLDER_OR_FILE...; at least N mutants, and more until T seconds are over (default: IRONCL_FUZZ_SECONDS).
 #include <fcntl.h>
 #include <unistd.h>
 
