@@ -282,14 +282,14 @@ class BenchCommand final : public Command {
         timing = execution.run();
       // Calls in slices with the device's multiply-adds measured between them: both sides of the share have the same
       // clocks and the same neighbours.
-      std::vector<double> device_ns, host_ns, fma_shares;
+      std::vector<double> call_ns, host_ns, fma_shares;
       double ceiling = measured(timing) ? fma_flops_now(device) : 0;
-      for (double spent = 0; more(device_ns.size(), spent);) {
+      for (double spent = 0; more(call_ns.size(), spent);) {
         std::vector<double> slice;
-        for (double sliced = 0; sliced < kSliceNs && more(device_ns.size(), spent);) {
+        for (double sliced = 0; sliced < kSliceNs && more(call_ns.size(), spent);) {
           timing = execution.run();
-          slice.push_back(timing.device_ns);
-          device_ns.push_back(timing.device_ns);
+          slice.push_back(timing.ns());
+          call_ns.push_back(timing.ns());
           host_ns.push_back(timing.host_ns);
           sliced += timing.host_ns;
           spent += timing.host_ns;
@@ -299,8 +299,8 @@ class BenchCommand final : public Command {
           ceiling = next;
         }
       }
-      add_row(device, ceilings, of, execution, check, timing, tuning::summarize(device_ns),
-              tuning::summarize(host_ns), fma_shares, table);
+      add_row(device, ceilings, of, execution, check, timing, tuning::summarize(call_ns), tuning::summarize(host_ns),
+              fma_shares, table);
       return check.pass;
     } catch (const ironcl::Error& error) {
       if (error.status() == IRONCL_INVALID_ARGUMENT && !problem.options.empty())
@@ -347,7 +347,7 @@ class BenchCommand final : public Command {
                verdict,
                time.median,
                time.spread(),
-               layer::time_kind_name(timing.time_kind),
+               layer::call_kind_name(timing.time_kind),
                host.median,
                gflops,
                rate / 1e9,

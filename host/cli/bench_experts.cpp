@@ -238,7 +238,7 @@ std::pair<tuning::Summary, tuning::Summary> measure(Call& call, const ExpertsBen
   for (double spent = 0; device.size() < static_cast<std::size_t>(settings.runs) ||
                          (spent < settings.min_ms * 1e6 && device.size() < 100000);) {
     timing = call.run();
-    device.push_back(timing.device_ns > 0 ? timing.device_ns : timing.host_ns);
+    device.push_back(timing.ns());
     host.push_back(timing.host_ns);
     spent += timing.host_ns;
   }
@@ -336,7 +336,7 @@ bool bench_experts(const Device& device, const ExpertsForm& form, const ExpertsB
                  verdict,
                  time.median,
                  time.spread(),
-                 layer::time_kind_name(kind),
+                 layer::call_kind_name(kind),
                  host.median,
                  loop_time,
                  over_loop,

@@ -59,6 +59,10 @@ std::string time_kind_name(std::uint32_t time_kind) {
   return time_kind == IRONCL_TIME_MEASURED ? "measured" : time_kind == IRONCL_TIME_MODELLED ? "modelled" : "";
 }
 
+std::string call_kind_name(std::uint32_t time_kind) {
+  return time_kind == IRONCL_TIME_NONE ? "host" : time_kind_name(time_kind);
+}
+
 Execution::Slot::Slot(const Device& device, std::uint64_t size)
     : buffer(device, std::max<std::uint64_t>(size, 1)), bytes(size) {}
 

@@ -23,10 +23,15 @@ struct Timing {
   double device_ns = 0;  ///< From the event's profile: start of the first kernel to the end of the last; 0: not said.
   double host_ns = 0;    ///< From before the enqueue to after the wait, on the host's clock.
   std::uint32_t time_kind = IRONCL_TIME_NONE;
+
+  /// What the call took: as the device says, or on the host's clock where it says nothing.
+  double ns() const { return time_kind == IRONCL_TIME_NONE ? host_ns : device_ns; }
 };
 
 /// "measured", "modelled"; empty for none.
 std::string time_kind_name(std::uint32_t time_kind);
+/// The same of a Timing's ns(): "host" for none.
+std::string call_kind_name(std::uint32_t time_kind);
 
 /// What a call left in host memory.
 struct Output {

@@ -240,7 +240,7 @@ Timing time_of(const std::vector<Event>& steps, const Event& last) {
     } catch (const Error& error) {
       // A device that cannot say how long a step took still computed.
       if (error.status() != IRONCL_UNIMPLEMENTED && error.status() != IRONCL_UNSUPPORTED) throw;
-      return timing;
+      return {};
     }
   }
   if (begin > end) return timing;

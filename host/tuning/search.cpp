@@ -32,10 +32,6 @@ double steady_seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-double nanoseconds(const Timing& timing) {
-  return timing.time_kind == IRONCL_TIME_NONE ? timing.host_ns : timing.device_ns;
-}
-
 /// Standard error of a median, from the quartiles, as for a normal distribution.
 double error_of(const Summary& s) {
   return s.count == 0 ? 0 : 0.93 * (s.high - s.low) / std::sqrt(static_cast<double>(s.count));
@@ -202,9 +198,9 @@ class Search {
     }
     const Timing first = execution->run();
     found_.time_kind = first.time_kind;
-    if (!live_.empty() && nanoseconds(first) > kSlow * best_ns()) {
+    if (!live_.empty() && first.ns() > kSlow * best_ns()) {
       trial.outcome = Outcome::slow;
-      trial.why = fmt::format("its first run took {:.3g} times the best", nanoseconds(first) / best_ns());
+      trial.why = fmt::format("its first run took {:.3g} times the best", first.ns() / best_ns());
       return;
     }
     if (const Check check = execution->check(expected_); !check.pass) {
@@ -214,7 +210,7 @@ class Search {
     }
     std::vector<double> times;
     for (int i = 0; i < settings_.quick_runs; ++i) {
-      times.push_back(nanoseconds(execution->run()));
+      times.push_back(execution->run().ns());
       if (live_.size() > kFinalists && times.back() > 2 * best_ns()) break;
     }
     trial.time_ns = summarize(times).median;
@@ -281,12 +277,12 @@ class Search {
   void finish() {
     if (live_.empty() || found_.stopped) return;
     std::vector<std::vector<double>> times(live_.size());
-    for (Live& live : live_) nanoseconds(live.execution->run());  // each starts warm
+    for (Live& live : live_) live.execution->run();  // each starts warm
     for (int round = 0; round < settings_.final_runs; ++round) {
       if (round >= 3 && elapsed() > settings_.budget_seconds) break;
       for (std::size_t i = 0; i < live_.size(); ++i) {
         const std::size_t at = (i + static_cast<std::size_t>(round)) % live_.size();
-        times[at].push_back(nanoseconds(live_[at].execution->run()));
+        times[at].push_back(live_[at].execution->run().ns());
       }
       report("finalists");
       if (stopped()) return;

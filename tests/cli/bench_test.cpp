@@ -85,6 +85,21 @@ TEST(Bench, RowsAreCheckedAndTheirFiguresFollowFromOneAnother) {
   EXPECT_EQ(again.json(rows_json).at("rows").at(0).at("problem").as_string(), line);
 }
 
+TEST(Bench, ADeviceThatSaysNoTimesIsTimedByTheHost) {
+  const Scratch scratch;
+  const std::string rows_json = scratch.path("rows.json");
+  const Outcome outcome =
+      ironcl_command(quick({"--device", "opencl:0", "--shape", "256x512", "--m", "8", "--json", rows_json}),
+                     Plugins::real, {{"IRONCL_OPENCL_PROFILING", "0"}});
+  if (outcome.status == 4) GTEST_SKIP() << outcome.err;
+  ASSERT_EQ(outcome.status, 0) << outcome.command << "\n" << outcome.err;
+  const json::value row = outcome.json(rows_json).at("rows").at(0);
+  EXPECT_EQ(row.at("time_kind").as_string(), "host");
+  EXPECT_GT(row.at("time_ns").to_number<double>(), 0);
+  EXPECT_EQ(row.at("time_ns"), row.at("host_ns"));
+  EXPECT_TRUE(row.at("of_copy_ceiling").is_null());
+}
+
 TEST(Bench, ModelledTimesHaveNoShareOfWhatIsMeasured) {
   const Scratch scratch;
   const std::string rows_json = scratch.path("rows.json");
