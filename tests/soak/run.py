@@ -46,6 +46,8 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--where", type=pathlib.Path, default=pathlib.Path("soak"))
     options = parser.parse_args()
+    # A shell that starts us in the background leaves it ignored, and our children would ignore it too.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     choose = random.Random(options.seed)
     where = options.where.resolve()
     shutil.rmtree(where, ignore_errors=True)
