@@ -100,7 +100,7 @@ constexpr std::array kOptions = {
     Option{"mode", "auto, aligned or large", "auto", "one quantisation block a step, or several", read_mode},
     Option{"buffers", "1 to 8", "2", "buffers of each input; an output has at most 2",
            [](std::string_view text, PlanRequest* r) { return read_into<1, 8>(text, &r->buffers); }},
-    Option{"program", "pipeline or manual_dma; gmm_v1 or gmm_v2", "pipeline; gmm_v2",
+    Option{"program", "", "pipeline; gmm_v2",  // What it takes is the table of programs.
            "the grid pipeline, or the kernel's own copies; of a grouped problem which kernel",
            [](std::string_view text, PlanRequest* r) {
              const ProgramEntry* entry = find_program(text);
@@ -167,6 +167,14 @@ constexpr std::array kOptions = {
            }},
 };
 
+/// What an option takes.
+std::string values_of(const Option& option) {
+  if (!option.values.empty()) return std::string(option.values);
+  std::vector<std::string_view> of_one, of_many;
+  for (const ProgramEntry& entry : all_programs()) (entry.grouped ? of_many : of_one).push_back(entry.name);
+  return fmt::format("{}; {}", fmt::join(of_one, " or "), fmt::join(of_many, " or "));
+}
+
 std::string known_keys() {
   std::vector<std::string_view> keys;
   keys.reserve(std::size(kOptions));
@@ -189,7 +197,7 @@ PlanRequest read_options(const backend::Options& options) {
     }
     if (!found->read(value, &request)) {
       throw Error(Status::invalid_argument,
-                  fmt::format("ironwood: option {} is \"{}\"; it takes {}", key, value, found->values));
+                  fmt::format("ironwood: option {} is \"{}\"; it takes {}", key, value, values_of(*found)));
     }
   }
   return request;
@@ -198,8 +206,10 @@ PlanRequest read_options(const backend::Options& options) {
 std::string describe_options() {
   boost::json::array rows;
   for (const Option& option : kOptions) {
-    rows.push_back(
-        {{"key", option.key}, {"values", option.values}, {"default", option.fallback}, {"meaning", option.meaning}});
+    rows.push_back({{"key", option.key},
+                    {"values", values_of(option)},
+                    {"default", option.fallback},
+                    {"meaning", option.meaning}});
   }
   return boost::json::serialize(rows);
 }
