@@ -157,6 +157,7 @@ std::string answer_of_child(const std::string& variant, const std::string& ident
     return std::string(kAnswer) + (why.empty() ? std::string(kRight) : why);
   };
   const auto for_now = [](const std::string& why) { return std::string(kForNow) + why; };
+  std::string seen;  // For whoever reads that the device was not among them.
   try {
     std::vector<cl::Platform> platforms;
     cl::Platform::get(&platforms);
@@ -164,11 +165,15 @@ std::string answer_of_child(const std::string& variant, const std::string& ident
       std::vector<cl::Device> devices;
       try {
         platform.getDevices(CL_DEVICE_TYPE_ALL, &devices);
-      } catch (const cl::Error&) {
-        continue;  // No device of this kind here.
+      } catch (const cl::Error& error) {  // No device of this kind here, or a driver that does not start in a child.
+        seen += "; " + platform.getInfo<CL_PLATFORM_NAME>() + ": " + make_error("its devices", error).what();
+        continue;
       }
       for (const cl::Device& native : devices) {
-        if (trial_identity(native) != identity) continue;
+        if (trial_identity(native) != identity) {
+          seen += "; not " + native.getInfo<CL_DEVICE_NAME>();
+          continue;
+        }
         Device device(platform, native, config, nullptr);
         const Context& context = *device.context();
         const Variant* tried = find_variant(variant, context.variants);
@@ -186,7 +191,7 @@ std::string answer_of_child(const std::string& variant, const std::string& ident
   } catch (const std::exception& error) {
     return for_now(error.what());
   }
-  return for_now("a child process does not see the device");
+  return for_now("a child process does not see the device" + seen);
 }
 
 }  // namespace ironcl::opencl

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Grouped problems (many matrices, rows dealt to them on the device) against the f64 oracle, on every device and with
 // every variant that takes them. Rows of A that no matrix has are NaN, bytes of D outside are canaries.
+#include <fmt/core.h>
+
 #include <cstdlib>
 #include <cstring>
 #include <memory>
@@ -210,6 +212,23 @@ std::string parts_of_k(const std::string& config) {
   return at == std::string::npos ? "" : config.substr(at, config.find(',', at) - at);
 }
 
+/// Where two results in f32 with n columns differ first, how often, and both values there.
+std::string first_difference(const std::vector<std::uint8_t>& a, const std::vector<std::uint8_t>& b, std::int64_t n) {
+  if (a.size() != b.size()) return fmt::format(": {} and {} bytes", a.size(), b.size());
+  std::string first;
+  std::size_t count = 0;
+  for (std::size_t i = 0; i + 4 <= a.size(); i += 4) {
+    float x = 0, y = 0;
+    std::memcpy(&x, a.data() + i, 4);
+    std::memcpy(&y, b.data() + i, 4);
+    if (std::memcmp(&x, &y, 4) == 0) continue;
+    const std::size_t at = i / 4, columns = static_cast<std::size_t>(n);
+    if (++count == 1)
+      first = fmt::format(": first in row {}, column {}: {:.9g} and {:.9g}", at / columns, at % columns, x, y);
+  }
+  return fmt::format("{}; {} of {} differ", first, count, a.size() / 4);
+}
+
 TEST_F(OpenClGrouped, OneMatrixIsTheDensePlanBitForBit) {
   auto all = grouped_variants();
   all.push_back({});
@@ -239,7 +258,9 @@ TEST_F(OpenClGrouped, OneMatrixIsTheDensePlanBitForBit) {
           if (options.empty() && parts_of_k(alone.config) != parts_of_k(outcome.info.config)) continue;
           std::vector<std::uint8_t> rows;
           for (const auto& row : outcome.rows) rows.insert(rows.end(), row.begin(), row.end());
-          EXPECT_TRUE(rows == dense_rows(*device, g, data)) << g.line() << " " << outcome.info.variant;
+          const std::vector<std::uint8_t> wanted = dense_rows(*device, g, data);
+          EXPECT_TRUE(rows == wanted) << g.line() << " " << outcome.info.variant
+                                      << first_difference(rows, wanted, g.n);
         }
       }
     }
