@@ -106,7 +106,7 @@ std::string candidates_json(const Ground& ground, const GemmDesc& desc) {
             combinations;
       continue;
     }
-    if (variant.trial && combinations != 0) {
+    if (combinations != 0 && must_be_tried(variant, ground.features)) {
       const std::string why = ground.trials != nullptr ? ground.trials->why_not(variant) : "it was not tried";
       if (!why.empty()) {
         dropped[variant.name + ": does not work on this device: " + why] += combinations;

@@ -108,7 +108,7 @@ static std::string features_json(const Context& context) {
   boost::json::object trials;
   const Problem usual{128, 4096, 4096, 128, backend::DType::e4m3fn, backend::DType::e4m3fn, backend::DType::f32};
   for (const Variant& variant : context.variants) {
-    if (!variant.trial) continue;
+    if (!must_be_tried(variant, context.features)) continue;
     const auto unmet = variant.needs != nullptr ? variant.needs(context.features, usual) : std::nullopt;
     const std::string why = unmet ? unmet->text : context.trials->why_not(variant);
     trials[variant.name] = why.empty() ? "right" : why;

@@ -185,36 +185,80 @@ void apply_options(const Ground& ground, const GemmDesc& desc, const Variant& va
   }
 }
 
+/// All that a variant is asked but its trial, which may build and run a kernel.
+std::optional<Refusal> ask_all_but_trial(const Ground& ground, const Variant& variant, const Tuning& tuning,
+                                         const GemmDesc& desc, const Problem& problem) {
+  if (variant.accuracy > desc.weakest_accuracy) {
+    return Refusal{Reason::accuracy,
+                   variant.name + " is of class " + std::string(numerics::name_of(variant.accuracy)) +
+                       ", the problem asks for " + std::string(numerics::name_of(desc.weakest_accuracy))};
+  }
+  if (auto refusal = refuse(variant, tuning, ground.features, problem)) return refusal;
+  const numerics::Size one = variant.weights(tuning, problem)->extent(desc.n, desc.k, 1).code_bytes;
+  const std::uint64_t bytes = (one * std::max<std::int64_t>(1, problem.matrices)).bytes();
+  if (bytes > ground.features.max_buffer_bytes) {
+    return Refusal{Reason::device_memory, "the weights take " + std::to_string(bytes) + " bytes, a buffer of " +
+                                              ground.features.name + " has at most " +
+                                              std::to_string(ground.features.max_buffer_bytes)};
+  }
+  return std::nullopt;
+}
+
+std::optional<Refusal> ask_trial(const Ground& ground, const Variant& variant) {
+  if (!must_be_tried(variant, ground.features)) return std::nullopt;
+  const std::string why = ground.trials != nullptr ? ground.trials->why_not(variant) : "it was not tried";
+  if (why.empty()) return std::nullopt;
+  return Refusal{Reason::device_feature, variant.name + " does not work on this device: " + why};
+}
+
 /// Asks every variant at its rule of thumb. The least estimate among those that run, among those with the usual form
-/// of weights if there are any; where none runs, among all, so that its refusal is the one to report.
+/// of weights if there are any; where none runs, among all, so that its refusal is the one to report. Trials build
+/// and run kernels, so only those are asked for theirs that would be taken.
 void take_rule_of_thumb(const Ground& ground, const GemmDesc& desc, Choice& choice) {
+  struct Candidate {
+    const Variant* variant;
+    Tuning tuning;
+    double ns;
+    bool other_form;  ///< Of weights than the usual one.
+  };
   const Problem priced = choice.problem.priced();
   const std::string usual = ground.usual != nullptr ? ground.usual->of(desc.weakest_accuracy)->name() : std::string();
-  bool has_usual_form = false;
   const Variant* refused = nullptr;
   double refused_ns = 0;
   bool refused_lacks_more = false;
+  const auto pass_over = [&](const Variant& variant, double ns, Refusal&& refusal) {
+    // That memory is short says a kernel that runs here otherwise; it tells more than what another one lacks.
+    const bool lacks_more = refusal.reason != Reason::device_memory;
+    choice.passed_over.push_back({variant.name, std::move(refusal)});
+    if (refused == nullptr || std::pair(lacks_more, ns) < std::pair(refused_lacks_more, refused_ns)) {
+      refused = &variant;
+      refused_ns = ns;
+      refused_lacks_more = lacks_more;
+    }
+  };
+  std::vector<Candidate> candidates;
   for (const Variant& variant : ground.variants) {
     Tuning tuning = variant.rule_of_thumb(ground.features, priced);
     const double ns = variant.estimate_ns(tuning, priced, ground.features);
-    if (auto refusal = ask(ground, variant, tuning, desc, choice.problem)) {
-      // That memory is short says a kernel that runs here otherwise; it tells more than what another one lacks.
-      const bool lacks_more = refusal->reason != Reason::device_memory;
-      choice.passed_over.push_back({variant.name, std::move(*refusal)});
-      if (refused == nullptr || std::pair(lacks_more, ns) < std::pair(refused_lacks_more, refused_ns)) {
-        refused = &variant;
-        refused_ns = ns;
-        refused_lacks_more = lacks_more;
-      }
+    if (auto refusal = ask_all_but_trial(ground, variant, tuning, desc, choice.problem)) {
+      pass_over(variant, ns, std::move(*refusal));
       continue;
     }
-    const bool is_usual = !usual.empty() && variant.weights(tuning, choice.problem)->name() == usual;
-    if (choice.variant == nullptr || std::pair(!is_usual, ns) < std::pair(!has_usual_form, choice.estimate_ns)) {
-      has_usual_form = is_usual;
-      choice.variant = &variant;
-      choice.tuning = std::move(tuning);
-      choice.estimate_ns = ns;
+    const bool other_form = usual.empty() || variant.weights(tuning, choice.problem)->name() != usual;
+    candidates.push_back({&variant, std::move(tuning), ns, other_form});
+  }
+  std::stable_sort(candidates.begin(), candidates.end(), [](const Candidate& a, const Candidate& b) {
+    return std::pair(a.other_form, a.ns) < std::pair(b.other_form, b.ns);
+  });
+  for (Candidate& candidate : candidates) {
+    if (auto refusal = ask_trial(ground, *candidate.variant)) {
+      pass_over(*candidate.variant, candidate.ns, std::move(*refusal));
+      continue;
     }
+    choice.variant = candidate.variant;
+    choice.tuning = std::move(candidate.tuning);
+    choice.estimate_ns = candidate.ns;
+    break;
   }
   if (choice.variant == nullptr && refused != nullptr) {
     choice.variant = refused;
@@ -234,24 +278,8 @@ Support no(Refusal refusal) {
 
 std::optional<Refusal> ask(const Ground& ground, const Variant& variant, const Tuning& tuning, const GemmDesc& desc,
                            const Problem& problem) {
-  if (variant.accuracy > desc.weakest_accuracy) {
-    return Refusal{Reason::accuracy,
-                   variant.name + " is of class " + std::string(numerics::name_of(variant.accuracy)) +
-                       ", the problem asks for " + std::string(numerics::name_of(desc.weakest_accuracy))};
-  }
-  if (auto refusal = refuse(variant, tuning, ground.features, problem)) return refusal;
-  const numerics::Size one = variant.weights(tuning, problem)->extent(desc.n, desc.k, 1).code_bytes;
-  const std::uint64_t bytes = (one * std::max<std::int64_t>(1, problem.matrices)).bytes();
-  if (bytes > ground.features.max_buffer_bytes) {
-    return Refusal{Reason::device_memory, "the weights take " + std::to_string(bytes) + " bytes, a buffer of " +
-                                              ground.features.name + " has at most " +
-                                              std::to_string(ground.features.max_buffer_bytes)};
-  }
-  if (variant.trial) {
-    const std::string why = ground.trials != nullptr ? ground.trials->why_not(variant) : "it was not tried";
-    if (!why.empty()) return Refusal{Reason::device_feature, variant.name + " does not work on this device: " + why};
-  }
-  return std::nullopt;
+  if (auto refusal = ask_all_but_trial(ground, variant, tuning, desc, problem)) return refusal;
+  return ask_trial(ground, variant);
 }
 
 Support choose(const Ground& ground, const GemmDesc& desc, Choice* choice, const tuned::AllTables* tables) {

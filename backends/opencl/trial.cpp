@@ -138,8 +138,9 @@ std::string attempt_trial(const Context& context, const Variant& variant, backen
   choice.variant = &own->variants.front();
   choice.problem = {tiny.desc.m, tiny.desc.n, tiny.desc.k, 128, tiny.desc.a, tiny.desc.b, tiny.desc.d};
   choice.tuning = variant.rule_of_thumb(own->features, choice.problem);
+  for (const auto& [name, value] : variant.trial->tunables) choice.tuning[name] = value;
   if (const auto refusal = refuse(variant, choice.tuning, own->features, choice.problem))
-    return "its own rule of thumb cannot run its trial: " + refusal->text;
+    return "its trial cannot run: " + refusal->text;
   const auto plan = std::make_shared<Gemm>(own, tiny.desc, std::move(choice));
   const auto queue = std::make_shared<Queue>(own);
   const auto upload = [&](const void* data, std::uint64_t bytes) {

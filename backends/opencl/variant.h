@@ -48,6 +48,10 @@ struct Pass {
 /// operands are small integers with scales that are powers of two, so that D is exact in every accuracy class.
 struct Trial {
   std::int64_t m = 3, n = 40, k = 256;
+  /// What differs from the rule of thumb, where a driver is known to get other tunables wrong.
+  Tuning tunables = {};
+  /// Whether a device is doubted at all; null: each is.
+  bool (*doubted)(const Features&) = nullptr;
   /// A wrong guess would end the process (an instruction that the CPU or the system refuses): tried in a child
   /// process first (child_trial.h).
   bool in_child = false;
@@ -106,6 +110,11 @@ std::span<const Variant> variants();
 
 /// The variant of that name among `all`, or null.
 const Variant* find_variant(std::string_view name, std::span<const Variant> all = variants());
+
+/// Whether `variant` runs on such a device only after its trial went well.
+inline bool must_be_tried(const Variant& variant, const Features& f) {
+  return variant.trial && (variant.trial->doubted == nullptr || variant.trial->doubted(f));
+}
 
 /// Why `tuning` cannot run here; empty where it can. Builds nothing, and asks no trial.
 std::optional<Refusal> refuse(const Variant& variant, const Tuning& tuning, const Features& features,

@@ -83,8 +83,8 @@ TEST_F(OpenClHouse, AVariantWhoseTrialFailsIsPassedOverWithTheReason) {
     Case c{5, 100, 300};
     EXPECT_NE(run(*device, c, make_data(c)).info.variant, "gemm_transposed_wrong");
     const backend::GemmDesc desc = c.desc();
-    EXPECT_NE(device->query("choice", &desc).find("1 elements are wrong, the first at [2, 5]"), std::string::npos)
-        << device->query("choice", &desc);
+    EXPECT_NE(device->query("features", nullptr).find("1 elements are wrong, the first at [2, 5]"), std::string::npos)
+        << device->query("features", nullptr);
     EXPECT_NE(device->query("candidates", &desc).find("gemm_transposed_wrong: does not work on this device"),
               std::string::npos);
     c.options = {{"variant", "gemm_transposed_wrong"}};
