@@ -153,8 +153,7 @@ class TuneCommand final : public Command {
 
     const auto previous = std::signal(SIGINT, interrupt);
     for (next_ = 0; next_ < todo_.size() && interrupted == 0; ++next_) {
-      const auto weights_of = [&](std::size_t i) { return std::pair(todo_[i].problem.n, todo_[i].problem.k); };
-      if (next_ == 0 || weights_of(next_) != weights_of(next_ - 1)) new_weights();
+      if (next_ == 0 || !of_same_weights(todo_[next_], todo_[next_ - 1])) new_weights();
       tune(todo_[next_], report, saves);
     }
     for (std::size_t rest = next_; rest < todo_.size(); ++rest) report.not_reached(todo_[rest].problem);
@@ -228,7 +227,26 @@ class TuneCommand final : public Command {
   /// Other weights than before: nothing prepared is of use.
   void new_weights() {
     pool_ = layer::WeightsPool();
+    made_.reset();
     last_winners_.clear();
+  }
+
+  /// Whether two products differ in nothing but their rows.
+  static bool of_same_weights(const Product& a, const Product& b) {
+    report::Problem one = a.problem, other = b.problem;
+    one.m = other.m = 0;
+    return report::to_line(one) == report::to_line(other);
+  }
+
+  /// The operands of a product. Without groups they are the first rows of the most that its weights are tuned for, so
+  /// that weights are made up once.
+  layer::Operands operands_of(const Product& product) {
+    report::Problem most = product.problem;
+    const bool grouped = most.grouping != IRONCL_GROUPING_NONE;
+    for (const Product& other : todo_)
+      if (!grouped && of_same_weights(product, other)) most.m = std::max(most.m, other.problem.m);
+    if (grouped || !made_) made_ = layer::make_operands(most, seed_);
+    return grouped ? *made_ : layer::of_first_rows(product.problem, *made_);
   }
 
   double seconds_left() const { return budget_ - (seconds_now() - start_); }
@@ -318,7 +336,7 @@ class TuneCommand final : public Command {
       return;
     }
 
-    const layer::MadeOperands operands = layer::make_operands(problem, seed_);
+    const layer::Operands operands = operands_of(product);
     const layer::Expected expected = layer::expect(problem, operands, check_rows_);
     tuning::SearchSettings settings;
     // Of the time after operands and oracle, which cost some too.
@@ -423,6 +441,7 @@ class TuneCommand final : public Command {
   std::size_t next_ = 0, searched_ = 0;
   double start_ = 0, first_trial_seconds_ = 0;
   layer::WeightsPool pool_;
+  std::optional<layer::MadeOperands> made_;  ///< Of the weights in hand.
   std::vector<Configuration> last_winners_;
   std::map<std::int64_t, std::vector<Configuration>> winners_of_m_;
   ProgressLine line_;

@@ -18,28 +18,40 @@ double now_ns() {
 }
 
 /// A pattern that no kernel writes by computing: a NaN with a payload, in f32, and in f16 and bf16 alike.
-template <class Pattern>
-void fill(std::vector<std::byte>& bytes, Pattern pattern) {
-  for (std::size_t i = 0; i + sizeof pattern <= bytes.size(); i += sizeof pattern)
-    std::memcpy(bytes.data() + i, &pattern, sizeof pattern);
+template <class Element>
+constexpr Element kPoison = static_cast<Element>(0x7fa5a5a5u >> (32 - 8 * sizeof(Element)));
+template <>
+constexpr std::uint8_t kPoison<std::uint8_t> = 0xffu;
+
+template <class Element>
+void poison(std::vector<std::byte>& bytes) {
+  for (std::size_t i = 0; i + sizeof(Element) <= bytes.size(); i += sizeof(Element))
+    std::memcpy(bytes.data() + i, &kPoison<Element>, sizeof(Element));
 }
 
-std::vector<std::byte> poison(DType type, std::size_t size) {
-  std::vector<std::byte> bytes(size);
-  if (numerics::size_of(type) == 4)
-    fill(bytes, std::uint32_t{0x7fa5a5a5u});
-  else if (numerics::size_of(type) == 2)
-    fill(bytes, std::uint16_t{0x7fa5u});
-  else
-    fill(bytes, std::uint8_t{0xffu});
-  return bytes;
+/// Elements that still have the pattern.
+template <class Element>
+std::int64_t count_poisoned(std::span<const std::byte> bytes) {
+  std::int64_t count = 0;
+  for (std::size_t i = 0; i + sizeof(Element) <= bytes.size(); i += sizeof(Element)) {
+    Element element;
+    std::memcpy(&element, bytes.data() + i, sizeof(Element));
+    count += element == kPoison<Element> ? 1 : 0;
+  }
+  return count;
 }
 
-std::int64_t count_equal(const std::vector<std::byte>& a, const std::vector<std::byte>& b, std::size_t width) {
-  std::int64_t equal = 0;
-  for (std::size_t i = 0; i < a.size(); i += width)
-    if (std::memcmp(a.data() + i, b.data() + i, width) == 0) ++equal;
-  return equal;
+/// Calls with an element of the width of `type`.
+template <class Function>
+auto with_element(DType type, Function function) {
+  switch (numerics::size_of(type)) {
+    case 4:
+      return function(std::uint32_t{});
+    case 2:
+      return function(std::uint16_t{});
+    default:
+      return function(std::uint8_t{});
+  }
 }
 
 void read_profile(const Event& event, Timing& timing) {
@@ -146,9 +158,9 @@ Output Execution::compute(bool show_quantized) {
   output.accumulation_length = info.accumulation_length;
   output.variant = info.variant;
   output.config = info.config;
-  output.d = poison(problem_.d, static_cast<std::size_t>(d_.bytes));
-  const std::vector<std::byte> poisoned = output.d;
-  if (d_.bytes != 0) queue_.write(d_.span(), std::span<const std::byte>(poisoned));
+  output.d.resize(static_cast<std::size_t>(d_.bytes));
+  with_element(problem_.d, [&](auto element) { poison<decltype(element)>(output.d); });
+  if (d_.bytes != 0) queue_.write(d_.span(), std::span<const std::byte>(output.d)).wait();
 
   GemmArgs args = arguments(next_++);
   Slot codes, scales;
@@ -170,7 +182,8 @@ Output Execution::compute(bool show_quantized) {
   fetch(d_, output.d);
   fetch(codes, std::as_writable_bytes(std::span(output.quantized.codes)));
   fetch(scales, std::as_writable_bytes(std::span(output.quantized.scales)));
-  output.unwritten = count_equal(output.d, poisoned, numerics::size_of(problem_.d));
+  output.unwritten =
+      with_element(problem_.d, [&](auto element) { return count_poisoned<decltype(element)>(output.d); });
   return output;
 }
 

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 
 #include "backends/numerics/casts.h"
 #include "host/report/units.h"
@@ -22,23 +23,34 @@ std::vector<std::int64_t> sample_rows(std::int64_t m, std::int64_t most) {
 }
 
 Expected expect(const report::Problem& problem, const Operands& operands, std::int64_t most_rows) {
-  const QuantizedA quantized = quantize_a(problem, operands);
-  const numerics::Operand whole = a_operand(problem, operands, quantized);
+  Expected expected{sample_rows(problem.m, most_rows), {}};
+  const auto gather = [](const void* from, std::size_t row_bytes, const std::vector<std::int64_t>& rows) {
+    std::vector<std::byte> gathered(row_bytes * rows.size());
+    for (std::size_t i = 0; row_bytes != 0 && i < rows.size(); ++i)
+      std::memcpy(gathered.data() + i * row_bytes,
+                  static_cast<const std::byte*>(from) + static_cast<std::size_t>(rows[i]) * row_bytes, row_bytes);
+    return gathered;
+  };
+  // Where rows share no scale, only the sampled ones are quantised.
+  report::Problem quantised_problem = problem;
+  Operands quantised_operands = operands;
+  std::vector<std::int64_t> rows = expected.rows;
+  std::vector<std::byte> sources;
+  if (plan_quantizes(problem) && problem.a_scale.grid.group_rows == 1) {
+    sources = gather(operands.a.data(), bytes_of_matrix(problem.a_source, 1, problem.k), rows);
+    quantised_operands.a = sources;
+    quantised_problem.m = static_cast<std::int64_t>(rows.size());
+    std::iota(rows.begin(), rows.end(), 0);
+  }
+  const QuantizedA quantized = quantize_a(quantised_problem, quantised_operands);
+  const numerics::Operand whole = a_operand(quantised_problem, quantised_operands, quantized);
 
   // The sampled rows, each with its own row of scales.
-  Expected expected{sample_rows(problem.m, most_rows), {}};
   const std::size_t row_bytes = bytes_of_matrix(whole.dtype, 1, problem.k);
   const std::size_t scale_row_bytes = bytes_of_matrix(whole.scale_dtype, 1, whole.scale_ld);
-  std::vector<std::byte> a(row_bytes * expected.rows.size()), a_scale(scale_row_bytes * expected.rows.size());
-  for (std::size_t i = 0; i < expected.rows.size(); ++i) {
-    const std::int64_t row = expected.rows[i];
-    std::memcpy(a.data() + i * row_bytes,
-                static_cast<const std::byte*>(whole.data) + static_cast<std::size_t>(row) * row_bytes, row_bytes);
-    if (scale_row_bytes == 0) continue;
-    const auto scale_row = static_cast<std::size_t>(whole.grid.row_of(row));
-    std::memcpy(a_scale.data() + i * scale_row_bytes,
-                static_cast<const std::byte*>(whole.scales) + scale_row * scale_row_bytes, scale_row_bytes);
-  }
+  const std::vector<std::byte> a = gather(whole.data, row_bytes, rows);
+  for (std::int64_t& row : rows) row = whole.grid.row_of(row);
+  const std::vector<std::byte> a_scale = gather(whole.scales, scale_row_bytes, rows);
   numerics::Operand sampled = whole;
   sampled.data = a.data();
   sampled.rows = static_cast<std::int64_t>(expected.rows.size());

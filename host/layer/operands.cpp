@@ -26,6 +26,18 @@ Operands of_matrix(const report::Problem& problem, const Operands& operands, std
   return {operands.a, operands.a_scale, part(operands.b), part(operands.b_scale), part(operands.bias), {}};
 }
 
+Operands of_first_rows(const report::Problem& problem, const Operands& operands) {
+  Operands first = operands;
+  first.a = operands.a.first(
+      bytes_of_matrix(problem.a_source != DType::none ? problem.a_source : problem.a, problem.m, problem.k));
+  if (!operands.a_scale.empty()) {
+    const numerics::ScaleGrid grid = problem.a_scale.grid;
+    first.a_scale = operands.a_scale.first(
+        bytes_of_matrix(problem.a_scale.dtype, grid.scale_rows(problem.m), grid.scale_cols(problem.k)));
+  }
+  return first;
+}
+
 bool plan_quantizes(const report::Problem& problem) noexcept {
   return problem.a_source != DType::none && numerics::is_quantized(problem.a);
 }

@@ -31,6 +31,9 @@ std::int64_t matrices_of(const report::Problem& problem) noexcept;
 /// The operands of matrix `matrix` of a grouped problem; its A is all of it. Borrows.
 Operands of_matrix(const report::Problem& problem, const Operands& operands, std::int64_t matrix);
 
+/// The operands of `problem`, whose A is the first rows of that of `operands`. Not of grouped problems. Borrows.
+Operands of_first_rows(const report::Problem& problem, const Operands& operands);
+
 /// What a plan that quantises A must arrive at, bit for bit.
 struct QuantizedA {
   std::vector<std::uint8_t> codes;  ///< [m, k]

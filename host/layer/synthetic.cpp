@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstring>
 #include <random>
 #include <stdexcept>
 #include <string>
@@ -29,6 +30,17 @@ std::array<float, kTable> quantiles() {
   return table;
 }
 
+/// Writes `count` elements of `Width` bytes, each from the place of the table that 16 bits say: four for each number
+/// drawn. A width that the compiler knows makes this several times as fast.
+template <std::size_t Width>
+void pick(const std::byte* table, std::size_t count, std::mt19937_64& random, std::byte* to) {
+  std::uint64_t bits = 0;
+  for (std::size_t i = 0; i < count; ++i, bits >>= 16) {
+    if (i % 4 == 0) bits = random();
+    std::memcpy(to + i * Width, table + (bits & 0xffffu) * Width, Width);
+  }
+}
+
 /// Fills [elements] of `type` by drawing 16 bits for each from a table of the distribution in that type.
 std::vector<std::byte> draw(DType type, std::int64_t elements, std::mt19937_64& random) {
   static const std::array<float, kTable> t4 = quantiles();
@@ -45,13 +57,13 @@ std::vector<std::byte> draw(DType type, std::int64_t elements, std::mt19937_64& 
   }
   std::vector<std::byte> values(
       static_cast<std::size_t>(numerics::checked_mul(elements, static_cast<std::int64_t>(width))));
-  std::uint64_t bits = 0;
-  for (std::int64_t i = 0; i < elements; ++i) {
-    if (i % 4 == 0) bits = random();
-    const std::size_t index = (bits & 0xffffu) * width;
-    bits >>= 16;
-    std::copy_n(table.data() + index, width, values.data() + static_cast<std::size_t>(i) * width);
-  }
+  const auto count = static_cast<std::size_t>(elements);
+  if (width == 1)
+    pick<1>(table.data(), count, random, values.data());
+  else if (width == 2)
+    pick<2>(table.data(), count, random, values.data());
+  else
+    pick<4>(table.data(), count, random, values.data());
   return values;
 }
 

@@ -13,6 +13,7 @@ namespace {
 
 using namespace ironcl;
 using namespace ironcl::cli_test;
+using numerics::DType;
 
 class ExecutionTest : public ::testing::Test {
  protected:
@@ -51,6 +52,20 @@ TEST_F(ExecutionTest, AgreesWithTheOracleHoweverOperandsCome) {
   }
 }
 
+TEST_F(ExecutionTest, TheFirstRowsOfMoreOperandsAreOperands) {
+  for (const char* line : kProblems) {
+    const report::Problem problem = report::parse_problem(line);
+    report::Problem more = problem;
+    more.m += 130;
+    const layer::MadeOperands operands = layer::make_operands(more, 3);
+    const layer::Operands first = layer::of_first_rows(problem, operands);
+    EXPECT_EQ(first.a.size(), layer::make_operands(problem, 3).a.size()) << line;
+    EXPECT_EQ(first.a_scale.size(), layer::make_operands(problem, 3).a_scale.size()) << line;
+    const layer::Check check = layer::Execution(right, problem, first).check(layer::expect(problem, first, 8));
+    EXPECT_TRUE(check.pass) << line << ": " << check.why;
+  }
+}
+
 TEST_F(ExecutionTest, SeesABiasThatIsNotThere) {
   report::Problem problem = report::parse_problem(kProblems[4]);
   const layer::MadeOperands operands = layer::make_operands(problem, 3);
@@ -61,13 +76,16 @@ TEST_F(ExecutionTest, SeesABiasThatIsNotThere) {
 }
 
 TEST_F(ExecutionTest, CountsWhatADeviceDidNotWrite) {
-  const report::Problem problem = report::parse_problem(kProblems[0]);
-  const layer::MadeOperands operands = layer::make_operands(problem, 3);
-  const layer::Check check =
-      layer::Execution(registry.device("toy:5"), problem, operands).check(layer::expect(problem, operands, 8));
-  EXPECT_FALSE(check.pass);
-  EXPECT_EQ(check.unwritten, 5 * 40);
-  EXPECT_NE(check.why.find("200 elements of D were never written"), std::string::npos) << check.why;
+  for (const DType type : {DType::f32, DType::f16, DType::bf16}) {
+    report::Problem problem = report::parse_problem(kProblems[0]);
+    problem.d = type;
+    const layer::MadeOperands operands = layer::make_operands(problem, 3);
+    const layer::Check check =
+        layer::Execution(registry.device("toy:5"), problem, operands).check(layer::expect(problem, operands, 8));
+    EXPECT_FALSE(check.pass);
+    EXPECT_EQ(check.unwritten, 5 * 40) << numerics::name_of(type);
+    EXPECT_NE(check.why.find("200 elements of D were never written"), std::string::npos) << check.why;
+  }
 }
 
 TEST_F(ExecutionTest, ShowsThePlansOwnQuantisationWhereAsked) {
