@@ -191,7 +191,7 @@ std::string answer_of_child(const std::string& variant, const std::string& ident
   } catch (const std::exception& error) {
     return for_now(error.what());
   }
-  return for_now("a child process does not see the device" + seen);
+  return for_now(std::string(kNotSeenByChild) + seen);
 }
 
 }  // namespace ironcl::opencl

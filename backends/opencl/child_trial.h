@@ -5,10 +5,14 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "backends/opencl/context.h"
 
 namespace ironcl::opencl {
+
+/// How the reason begins where a child did not find the device, as where this process has it to itself.
+inline constexpr std::string_view kNotSeenByChild = "a child process does not see the device";
 
 /// Tries `variant` in a child process: Config::trial_program, started afresh, because a copy of this process (fork)
 /// could not use its driver's threads. Empty where the child found it right; else why not. What would come

@@ -102,6 +102,8 @@ class DeviceTrials final : public Trials {
     if (!variant.trial->in_child || here) return try_here(variant);
     std::string why = guarded("asking which device " + variant.name + " is to be tried on",
                               [&] { return try_in_child(context_, variant); });
+    // A GPU may be one process's alone (NVIDIA's compute mode "exclusive process"): then no child finds it.
+    if (variant.trial->or_here && why.starts_with(kNotSeenByChild)) return try_here(variant);
     if (!why.empty()) return why;
     return variant.trial->permission != nullptr ? variant.trial->permission() : std::string();
   }

@@ -56,7 +56,7 @@ struct Trial {
   /// process first (child_trial.h).
   bool in_child = false;
   /// With in_child: a wrong guess costs a context, not the process. So where no child can be started, or its answer
-  /// would not be kept for the next process, the variant is tried here.
+  /// would not be kept for the next process, or a child does not find the device, the variant is tried here.
   bool or_here = false;
   /// What the system must grant a process before it runs the variant; asked in the child, and here once the child was
   /// right. Empty where it was granted. Null: nothing.

@@ -328,6 +328,11 @@ TEST_F(OpenClTrials, AreMadeHereWhereNoChildCouldKeepItsAnswer) {
   EXPECT_EQ(trial_of(config, variant), "the child says no");
   config.trial_program = program("ironcl trial: right");
   EXPECT_EQ(trial_of(config, variant), "the child says no") << "an answer is kept";
+  config.cache_dir = dir_ / "another";
+  config.trial_program = program("ironcl trial, for now: a child process does not see the device; not that one");
+  EXPECT_EQ(trial_of(config, variant), "") << "a device that this process has to itself";
+  variant.trial->or_here = false;
+  EXPECT_NE(trial_of(config, variant), "") << "where it may end the process";
 }
 
 TEST_F(OpenClTrials, AreMadeAgainWhereTheChildCrashes) {
