@@ -19,6 +19,8 @@
 // Set by the host: those of split_k.cl and chunks.cl.
 // A: rows padded to a multiple of TILE_K. A and B otherwise as chunks.cl says.
 // Local memory: ((SLOTS * TILE_K + 2) * (TILE_M + TILE_N) + TOTALS * TILE_M * TILE_N) * 4 B = 17408 B with the defaults.
+// Two operands of i8 lie in local memory as they are, four k a word, where the device has dot products of bytes (BYTE_DOTS): the sums of
+// a K group are then s32, a quarter of the words is stored and read, and nothing is decoded.
 // Origin: register quads after the GEMMs of MAGMA and CUTLASS, scaling order after DeepGEMM.
 #ifndef TILE_M
 #define TILE_M 64
@@ -71,6 +73,26 @@
 #error "TILE_K must divide GROUP: a step would straddle two scale groups"
 #endif
 
+// What lies in local memory: STEP k of a row. `product` adds the products of two of them to a sum.
+#if defined(BYTE_DOTS) && A_TYPE == TYPE_I8 && B_TYPE == TYPE_I8
+#define STEP 4
+#define WHOLE_CODES
+typedef uint element;
+typedef uint4 element_quad;
+typedef int partial_sum;
+static inline int product(uint x, uint y, int sum) { return sum + dot_4x8packed_ss_int(x, y); }
+#define SUMS_AS_FLOATS convert_float4
+#define QUAD_OF_SUMS int4
+#else
+#define STEP 1
+typedef float element;
+typedef float4 element_quad;
+typedef float partial_sum;
+static inline float product(float x, float y, float sum) { return MUL_ADD(x, y, sum); }
+#define SUMS_AS_FLOATS
+#define QUAD_OF_SUMS float4
+#endif
+
 // Neighbours hold neighbouring rows, so that what they store at once lies in as many banks.
 static inline void put_four(__local float* slot, int stride, int row, int at, float4 values) {
   slot[(at + 0) * stride + row] = values.x;
@@ -79,6 +101,16 @@ static inline void put_four(__local float* slot, int stride, int row, int at, fl
   slot[(at + 3) * stride + row] = values.w;
 }
 
+#ifdef WHOLE_CODES
+static inline void put_words(__local uint* slot, int stride, int row, int at, uint4 chunk) {
+  slot[(at / 4 + 0) * stride + row] = chunk.x;
+  slot[(at / 4 + 1) * stride + row] = chunk.y;
+  slot[(at / 4 + 2) * stride + row] = chunk.z;
+  slot[(at / 4 + 3) * stride + row] = chunk.w;
+}
+static inline void put_a(__local uint* slot, int row, int at, uint4 chunk) { put_words(slot, TILE_M, row, at, chunk); }
+static inline void put_b(__local uint* slot, int row, int at, uint4 chunk) { put_words(slot, TILE_N, row, at, chunk); }
+#else
 static inline void put_a(__local float* slot, int row, int at, chunk_a chunk) {
   put_four(slot, TILE_M, row, at, FOUR_A(chunk, 0));
   put_four(slot, TILE_M, row, at + 4, FOUR_A(chunk, 1));
@@ -92,6 +124,7 @@ static inline void put_b(__local float* slot, int row, int at, uint4 chunk) {
   put_four(slot, TILE_N, row, at + 8, WORD_B(chunk.z));
   put_four(slot, TILE_N, row, at + 12, WORD_B(chunk.w));
 }
+#endif
 
 #if SPLIT_K > 1
 #define STORE_IF_INSIDE(row, column, value) \
@@ -103,8 +136,8 @@ static inline void put_b(__local float* slot, int row, int at, uint4 chunk) {
 
 __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1)))
 void gemm_tiled(GEMM_ARGS) {
-  __local float slots_a[SLOTS * TILE_K * TILE_M] __attribute__((aligned(16)));
-  __local float slots_b[SLOTS * TILE_K * TILE_N] __attribute__((aligned(16)));
+  __local element slots_a[SLOTS * (TILE_K / STEP) * TILE_M] __attribute__((aligned(16)));
+  __local element slots_b[SLOTS * (TILE_K / STEP) * TILE_N] __attribute__((aligned(16)));
   // Of the K group that ends: rows, then columns. In two slots, since it may be ending in the next step again.
   __local float scales[2][TILE_M + TILE_N] __attribute__((aligned(16)));
 #if TOTALS == 1
@@ -188,12 +221,12 @@ void gemm_tiled(GEMM_ARGS) {
     _Pragma("unroll") for (int i = 0; i < LOADS_A; ++i) {                                                         \
       const int chunk = item + i * ITEMS;                                                                         \
       if (CHUNKS_A % ITEMS == 0 || chunk < CHUNKS_A)                                                              \
-        put_a(slots_a + (slot) * (TILE_K * TILE_M), chunk % TILE_M, chunk / TILE_M * 16, next_a[i]);              \
+        put_a(slots_a + (slot) * (TILE_K / STEP * TILE_M), chunk % TILE_M, chunk / TILE_M * 16, next_a[i]);              \
     }                                                                                                             \
     _Pragma("unroll") for (int i = 0; i < LOADS_B; ++i) {                                                         \
       const int chunk = (ITEMS - 1 - item) + i * ITEMS;                                                           \
       if (CHUNKS_B % ITEMS == 0 || chunk < CHUNKS_B)                                                              \
-        put_b(slots_b + (slot) * (TILE_K * TILE_N), chunk % TILE_N, chunk / TILE_N * 16, next_b[i]);              \
+        put_b(slots_b + (slot) * (TILE_K / STEP * TILE_N), chunk % TILE_N, chunk / TILE_N * 16, next_b[i]);              \
     }                                                                                                             \
     if (LAST_OF_GROUP(step)) {                                                                                    \
       _Pragma("unroll") for (int i = 0; i < LOADS_SCALES; ++i) {                                                  \
@@ -202,7 +235,7 @@ void gemm_tiled(GEMM_ARGS) {
       }                                                                                                           \
     }
 
-    float sum[WORK_M][WORK_N];
+    partial_sum sum[WORK_M][WORK_N];
 #if TOTALS == 0
     float4 total[WORK_M][QUADS_N];
 #define TOTAL(i, q) total[i][q]
@@ -212,7 +245,7 @@ void gemm_tiled(GEMM_ARGS) {
 #pragma unroll
     for (int i = 0; i < WORK_M; ++i) {
 #pragma unroll
-      for (int j = 0; j < WORK_N; ++j) sum[i][j] = 0.0f;
+      for (int j = 0; j < WORK_N; ++j) sum[i][j] = 0;
 #pragma unroll
       for (int q = 0; q < QUADS_N; ++q) TOTAL(i, q) = (float4)(0.0f);
     }
@@ -234,15 +267,15 @@ void gemm_tiled(GEMM_ARGS) {
       if (step + 1 < end_step) {
         FETCH(step + 1)
       }
-      __local const float* tile_a = slots_a + slot * (TILE_K * TILE_M) + item_m * QUAD_M;
-      __local const float* tile_b = slots_b + slot * (TILE_K * TILE_N) + item_n * 4;
+      __local const element* tile_a = slots_a + slot * (TILE_K / STEP * TILE_M) + item_m * QUAD_M;
+      __local const element* tile_b = slots_b + slot * (TILE_K / STEP * TILE_N) + item_n * 4;
 #pragma unroll
-      for (int kk = 0; kk < TILE_K; ++kk) {
-        float va[WORK_M], vb[WORK_N];
+      for (int kk = 0; kk < TILE_K / STEP; ++kk) {
+        element va[WORK_M], vb[WORK_N];
 #pragma unroll
         for (int q = 0; q < QUADS_M; ++q) {
 #if QUAD_M == 4
-          const float4 quad = *(__local const float4*)(tile_a + kk * TILE_M + q * (TILE_M / QUADS_M));
+          const element_quad quad = *(__local const element_quad*)(tile_a + kk * TILE_M + q * (TILE_M / QUADS_M));
           va[4 * q] = quad.x;
           va[4 * q + 1] = quad.y;
           va[4 * q + 2] = quad.z;
@@ -254,7 +287,7 @@ void gemm_tiled(GEMM_ARGS) {
         }
 #pragma unroll
         for (int q = 0; q < QUADS_N; ++q) {
-          const float4 quad = *(__local const float4*)(tile_b + kk * TILE_N + q * (TILE_N / QUADS_N));
+          const element_quad quad = *(__local const element_quad*)(tile_b + kk * TILE_N + q * (TILE_N / QUADS_N));
           vb[4 * q] = quad.x;
           vb[4 * q + 1] = quad.y;
           vb[4 * q + 2] = quad.z;
@@ -263,7 +296,7 @@ void gemm_tiled(GEMM_ARGS) {
 #pragma unroll
         for (int i = 0; i < WORK_M; ++i) {
 #pragma unroll
-          for (int j = 0; j < WORK_N; ++j) sum[i][j] = MUL_ADD(va[i], vb[j], sum[i][j]);
+          for (int j = 0; j < WORK_N; ++j) sum[i][j] = product(va[i], vb[j], sum[i][j]);
         }
       }
       if (LAST_OF_GROUP(step)) {
@@ -274,9 +307,10 @@ void gemm_tiled(GEMM_ARGS) {
           for (int q = 0; q < QUADS_N; ++q) {
             const float4 scale_b =
                 *(__local const float4*)(scales[GROUP_SLOT(step)] + TILE_M + q * (TILE_N / QUADS_N) + item_n * 4);
-            const float4 quad = (float4)(sum[i][4 * q], sum[i][4 * q + 1], sum[i][4 * q + 2], sum[i][4 * q + 3]);
+            const float4 quad =
+                SUMS_AS_FLOATS((QUAD_OF_SUMS)(sum[i][4 * q], sum[i][4 * q + 1], sum[i][4 * q + 2], sum[i][4 * q + 3]));
             TOTAL(i, q) = MUL_ADD(quad * UNIT * scale_a, scale_b, TOTAL(i, q));
-            sum[i][4 * q] = sum[i][4 * q + 1] = sum[i][4 * q + 2] = sum[i][4 * q + 3] = 0.0f;
+            sum[i][4 * q] = sum[i][4 * q + 1] = sum[i][4 * q + 2] = sum[i][4 * q + 3] = 0;
           }
         }
       }

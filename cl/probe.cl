@@ -3,6 +3,7 @@
 // PROBE 1: out[i] = x[i] / y[i].  PROBE 2: sixteen halfs, given as their bits, converted as a vector.
 // PROBE 3: out[i] = x[i] under the attribute min_vector_width.  PROBE 4: the quotients of quantizer.cl by multiply-add.
 // PROBE 5: out[i] = x[i], with the compiler's builtins of cache_hints.cl.  PROBE 6: out[i] = the e4m3 code i, then the e5m2 codes, then e4m3 as weights.
+// PROBE 7: out[i] = the dot product of the four signed bytes of x[i] and of y[i].
 #ifndef PROBE
 #define PROBE 1
 #endif
@@ -33,6 +34,9 @@ void probe(__global const float* x, __global const float* y, __global float* out
 #elif PROBE == 4
   const int i = (int)get_global_id(0);
   if (i < count) out[i] = quotient(x[i], y[i], divide_exactly(1.0f, y[i]));
+#elif PROBE == 7
+  const int i = (int)get_global_id(0);
+  if (i < count) out[i] = (float)dot_4x8packed_ss_int(((__global const uint*)x)[i], ((__global const uint*)y)[i]);
 #elif PROBE == 6
   const uint i = (uint)get_global_id(0), word = 0x03020100u + 0x04040404u * (i % 64u);
   if (4 * i + 4 > (uint)count) return;

@@ -23,6 +23,20 @@ auto or_default(F&& get) -> decltype(get()) {
   }
 }
 
+bool has_extension(const Features& f, const std::string& name) {
+  return (" " + f.extensions + " ").find(" " + name + " ") != std::string::npos;
+}
+
+/// The least sub-group that kernels may ask for, by cl_intel_required_subgroup_size; 0 where the device does not say,
+/// or where it is neither of the two that matrix products come in.
+int least_sub_group(const cl::Device& device) {
+  constexpr cl_device_info kSubGroupSizes = 0x4108;
+  std::size_t sizes[16] = {}, bytes = 0;
+  if (clGetDeviceInfo(device(), kSubGroupSizes, sizeof sizes, sizes, &bytes) != CL_SUCCESS || bytes == 0) return 0;
+  const std::size_t least = *std::min_element(sizes, sizes + bytes / sizeof sizes[0]);
+  return least == 8 || least == 16 ? static_cast<int>(least) : 0;
+}
+
 bool same_bits(float a, float b) {
   return (std::isnan(a) && std::isnan(b)) || std::bit_cast<std::uint32_t>(a) == std::bit_cast<std::uint32_t>(b);
 }
@@ -117,6 +131,31 @@ bool converts_half_bits(int way, const cl::Context& context, const cl::Device& d
   return true;
 }
 
+/// Whether the packed dot product of four signed bytes is what it says, for every code beside every other.
+bool multiplies_bytes(const cl::Context& context, const cl::Device& device, ProgramBuilder& builder) {
+  std::vector<float> x, y;
+  std::vector<std::int32_t> want;
+  std::uint32_t state = 2468;
+  for (int i = 0; i < 4096; ++i) {
+    std::int8_t a[4], b[4];
+    std::int32_t sum = 0;
+    for (int j = 0; j < 4; ++j) {
+      a[j] = static_cast<std::int8_t>((state = state * 1664525u + 1013904223u) >> 24);
+      b[j] = static_cast<std::int8_t>(4 * i + j);
+      if (i % 64 == 63) a[j] = b[j] = -128;
+      sum += a[j] * b[j];
+    }
+    x.push_back(std::bit_cast<float>(a));
+    y.push_back(std::bit_cast<float>(b));
+    want.push_back(sum);
+  }
+  const auto out = run_probe(7, context, device, builder, x, y, "", x.size());
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    if (out[i] != static_cast<float>(want[i])) return false;
+  }
+  return true;
+}
+
 bool takes_min_vector_width(const cl::Context& context, const cl::Device& device, ProgramBuilder& builder) {
   const std::vector<float> x(64, 3.0f);
   return run_probe(3, context, device, builder, x, x, "", 4) == x;
@@ -195,6 +234,7 @@ Features query_features(const cl::Platform& platform, const cl::Device& device) 
   f.ptx_sm_90 = clGetDeviceInfo(device(), kCapabilityMajor, sizeof major, &major, nullptr) == CL_SUCCESS &&
                 clGetDeviceInfo(device(), kCapabilityMinor, sizeof minor, &minor, nullptr) == CL_SUCCESS &&
                 major == 9 && minor == 0;
+  if (has_extension(f, "cl_intel_subgroup_matrix_multiply_accumulate")) f.dpas_lanes = least_sub_group(device);
   return f;
 }
 
@@ -217,7 +257,7 @@ void run_probes(const cl::Context& context, const cl::Device& device, ProgramBui
   if (!features.prefers_vectors()) {
     // Without the extension, vload_half is what OpenCL 1.2 has; some compilers make a detour through memory of it.
     for (const int way : {1, 2}) {
-      const bool there = way == 2 || features.extensions.find("cl_khr_fp16") != std::string::npos;
+      const bool there = way == 2 || has_extension(features, "cl_khr_fp16");
       if (features.half_bits == 0 && there &&
           attempt("bits of half", [way](const cl::Context& c, const cl::Device& d, ProgramBuilder& b) {
             return converts_half_bits(way, c, d, b);
@@ -225,6 +265,8 @@ void run_probes(const cl::Context& context, const cl::Device& device, ProgramBui
         features.half_bits = way;
     }
   }
+  if (has_extension(features, "cl_khr_integer_dot_product"))
+    features.byte_dots = attempt("dot products of bytes", multiplies_bytes);
   if (features.prefers_vectors()) {
     features.half_vectors = attempt("vectors of half", converts_half_vectors);
     features.min_vector_width = attempt("attribute min_vector_width", takes_min_vector_width);
@@ -255,10 +297,12 @@ std::string to_json(const Features& f) {
       {"correct_divide", f.correct_divide},
       {"fma", f.fma},
       {"double_precision", f.double_precision},
+      {"dpas_lanes", f.dpas_lanes},
       {"ptx_sm_90", f.ptx_sm_90},
       {"fma_divide", f.fma_divide},
       {"exact_divide", f.exact_divide},
       {"half_bits", f.half_bits},
+      {"byte_dots", f.byte_dots},
       {"half_vectors", f.half_vectors},
       {"min_vector_width", f.min_vector_width},
       {"cache_builtins", f.cache_builtins},

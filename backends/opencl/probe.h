@@ -31,12 +31,16 @@ struct Features {
   double clock_hz = 1e9;          ///< Of a compute unit, by the device's word.
   bool fma = false;               ///< fma() is a hardware instruction, by the device's word or by its speed.
   bool double_precision = false;
+  /// Work-items of the sub-groups whose matrix products the device says it has
+  /// (cl_intel_subgroup_matrix_multiply_accumulate): 8 or 16; 0: it has none.
+  int dpas_lanes = 0;
   bool ptx_sm_90 = false;  ///< The device says that its compute capability is 9.0: inline PTX may be tried.
   // By running a tiny program:
   bool fma_divide = false;    ///< Quotients by multiply-add (quantizer.cl) were seen to round correctly.
   bool exact_divide = false;  ///< f32 division was seen to round correctly, subnormals included.
   int half_bits =
       0;  ///< HALF_BITS of cl/code_words.cl: how the bits of 16-bit floats become f32 in scalar registers.
+  bool byte_dots = false;  ///< Dot products of four packed bytes (cl_khr_integer_dot_product) were seen to be right.
   bool half_vectors = false;      ///< The compiler converts vectors of 16-bit floats to f32, exactly.
   bool min_vector_width = false;  ///< The compiler takes the attribute that keeps wide vectors whole.
   bool cache_builtins = false;    ///< The compiler takes the builtins of cache_hints.cl.

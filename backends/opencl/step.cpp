@@ -62,6 +62,8 @@ Defines device_defines(const Features& f) {
   if (f.min_vector_width) defines["MIN_VECTOR_WIDTH"] = "1";
   if (f.half_vectors) defines["HALF_VECTORS"] = "1";
   if (f.half_bits != 0) defines["HALF_BITS"] = std::to_string(f.half_bits);
+  if (f.byte_dots) defines["BYTE_DOTS"] = "1";
+  if (f.dpas_lanes != 0) defines["DPAS_LANES"] = std::to_string(f.dpas_lanes);
   if (f.cache_builtins) defines["CACHE_BUILTINS"] = "1";
   if (f.ptx_sm_90) defines["PTX_SM_90"] = "1";
   if (f.amx_why_not.empty()) defines["AMX"] = "1";

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// Declares cl/gemm_dpas.cl: class f32, and i8, by the matrix products of Intel's sub-groups.
+#include "backends/opencl/estimate.h"
+#include "backends/opencl/forms/blocked.h"
+#include "backends/opencl/forms/rows.h"
+#include "backends/opencl/split_k.h"
+
+namespace ironcl::opencl {
+namespace {
+
+std::int64_t columns(const Tuning& t) { return std::int64_t{t.at("sub_groups")} * t.at("work_n") * t.at("lanes"); }
+
+std::uint64_t items(const Tuning& t) {
+  return static_cast<std::uint64_t>(t.at("lanes")) * static_cast<std::uint64_t>(t.at("sub_groups"));
+}
+
+std::uint64_t local_bytes(const Tuning& t, const Problem& p) {
+  return static_cast<std::uint64_t>(t.at("tile_m")) * (4 * static_cast<std::uint64_t>(p.k_group) + 8);
+}
+
+std::vector<Pass> passes(const Tuning& t, const Problem& p, const Features&, std::int64_t m) {
+  return split_passes("gemm_dpas", columns(t), items(t), t, p, m);
+}
+
+std::optional<Refusal> needs(const Features& f, const Problem& p) {
+  using backend::DType;
+  using backend::Reason;
+  if (f.dpas_lanes == 0) {
+    return Refusal{Reason::device_feature,
+                   "this kernel needs cl_intel_subgroup_matrix_multiply_accumulate, which the device has not"};
+  }
+  const auto fp8 = [](DType type) { return type == DType::e4m3fn || type == DType::e5m2; };
+  if (!(fp8(p.a) && fp8(p.b)) && !(p.a == DType::i8 && p.b == DType::i8))
+    return Refusal{Reason::dtype, "a and b must be codes: fp8 both, or i8 both"};
+  return std::nullopt;
+}
+
+Tuning rule_of_thumb(const Features& f, const Problem& p) {
+  Tuning t{{"tile_m", 32}, {"work_n", 2}, {"sub_groups", 4}, {"lanes", 16}, {"split_k", 1}};
+  if (f.dpas_lanes != 0) t["lanes"] = f.dpas_lanes;
+  if (p.m <= 16) t["tile_m"] = 16;
+  if (p.m <= 8) t["tile_m"] = 8;
+  const auto too_large = [&] { return items(t) > f.max_work_group || local_bytes(t, p) > f.local_bytes; };
+  while (too_large() && (t["sub_groups"] > 1 || t["tile_m"] > 8)) {
+    int& larger = t["sub_groups"] > 1 && items(t) > f.max_work_group ? t["sub_groups"] : t["tile_m"];
+    larger /= 2;
+  }
+  const std::int64_t tiles =
+      numerics::ceil_div(std::max<std::int64_t>(1, p.m), t["tile_m"]) * numerics::ceil_div(p.n, columns(t));
+  while (tiles * t["split_k"] * 2 <= f.compute_units && t["split_k"] < 16 && p.k_groups() >= 2 * t["split_k"])
+    t["split_k"] *= 2;
+  return t;
+}
+
+double estimate_ns(const Tuning& t, const Problem& p, const Features& f) {
+  const std::int64_t tiles = numerics::ceil_div(std::max<std::int64_t>(1, p.m), t.at("tile_m")) *
+                             numerics::ceil_div(p.n, columns(t)) * t.at("split_k");
+  const double in_rounds = rounds(tiles, f) * f.compute_units;
+  const double count = in_rounds * t.at("tile_m") * static_cast<double>(columns(t)) * static_cast<double>(p.k) /
+                       static_cast<double>(t.at("split_k"));
+  // Nobody has measured it: on paper the products are sixteen times the multiply-adds, and decoding leaves a half.
+  return no_less_than_a_launch(1e9 * scalar_fma_seconds(count, 2, f), f);
+}
+
+}  // namespace
+
+Variant gemm_dpas() {
+  Variant v;
+  v.name = "gemm_dpas";
+  v.summary =
+      "matrix products of Intel's sub-groups: fp8 as bf16 with f32 sums, i8 with s32 sums; not run on one yet";
+  v.tunables = {{"tile_m", 16, {8, 16, 32}, "rows of D per work-group"},
+                {"work_n", 2, {1, 2, 4}, "blocks of columns per sub-group"},
+                {"sub_groups", 4, {1, 2, 4, 8}, "sub-groups per work-group, side by side in columns"},
+                {"lanes", 16, {8, 16}, "work-items of a sub-group, as many as the device's products take"},
+                {"split_k", 1, {1, 2, 3, 4, 6, 8, 12, 16}, "parts of k"}};
+  v.needs = needs;
+  v.trial = Trial{19, 72, 600};
+  v.trial->in_child = v.trial->or_here = true;
+  v.deal = [](const Tuning& t) { return DealtShape{t.at("tile_m"), 1}; };
+  v.local_bytes = local_bytes;
+  v.work_items = items;
+  v.tile = v.block = [](const Tuning& t) { return Shape{t.at("tile_m"), columns(t)}; };
+  v.weights = [](const Tuning&, const Problem&) { return blocked_form(0, 16, 64); };
+  v.activations = [](const Tuning&, const Problem&) { return rows_form(64); };
+  v.passes = passes;
+  v.scratch_bytes = split_scratch;
+  v.rule_of_thumb = rule_of_thumb;
+  v.estimate_ns = estimate_ns;
+  return v;
+}
+
+}  // namespace ironcl::opencl

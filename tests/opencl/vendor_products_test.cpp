@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+// Kernels for products that no device of a test machine may have: the matrix products of Intel's sub-groups, done by
+// hand where the device lacks them; dot products of packed bytes, likewise; codes by way of 16-bit floats in whole
+// plans. A file of the test sets what the host would, so that layouts and arithmetic are seen on any device.
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "backends/opencl/device.h"
+#include "tests/opencl/harness.h"
+
+namespace ironcl::opencl::testing {
+namespace {
+
+namespace fs = std::filesystem;
+using backend::DType;
+
+/// The variant `of` as another one, by a file of the test that includes its kernel; on every device.
+Variant as(const char* name, const char* of) {
+  Variant v = *find_variant(of);
+  v.name = name;
+  v.needs = nullptr;
+  v.trial.reset();
+  return v;
+}
+Variant dpas_by_hand() { return as("dpas_by_hand", "gemm_dpas"); }
+Variant tiled_bytes() { return as("tiled_bytes", "gemm_tiled"); }
+Variant tiled_halfs() { return as("tiled_halfs", "gemm_tiled"); }
+Variant skinny_halfs() { return as("skinny_halfs", "gemm_skinny"); }
+
+class OpenClVendorProducts : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (devices().empty()) GTEST_SKIP() << why_no_devices();
+    dir_ = fs::temp_directory_path() / ("ironcl_products_" + std::to_string(getpid()) + "_" +
+                                        ::testing::UnitTest::GetInstance()->current_test_info()->name());
+    fs::remove_all(dir_);
+    fs::create_directories(dir_);
+    for (const auto& entry : fs::directory_iterator(IRONCL_CL_DIR))
+      if (entry.path().extension() == ".cl") fs::copy_file(entry.path(), dir_ / entry.path().filename());
+  }
+  void TearDown() override {
+    if (!dir_.empty()) fs::remove_all(dir_);
+  }
+  Made with(Variant (*variant)(), const std::string& kernel) {
+    std::ofstream(dir_ / (variant().name + ".cl")) << kernel;
+    Config config;
+    config.kernel_dir = dir_.string();
+    config.more_variants = {variant};
+    return make(config);
+  }
+  static void expect_right_with(backend::Device& device, Case c, backend::Options options) {
+    c.options = std::move(options);
+    static std::uint32_t seed = 7000;
+    c.seed = ++seed;
+    const Outcome outcome = run(device, c, make_data(c));
+    EXPECT_EQ(outcome.info.variant, c.options.front().second);
+    expect_right(outcome, c, device.props().name);
+  }
+  fs::path dir_;
+};
+
+Case problem(std::int64_t m, std::int64_t n, std::int64_t k, DType a = DType::e4m3fn, DType b = DType::e4m3fn,
+             std::int64_t group = 128) {
+  Case c{m, n, k};
+  c.a = a;
+  c.b = b;
+  c.a_grid = {1, group};
+  return c;
+}
+
+TEST_F(OpenClVendorProducts, MatrixProductsOfSubGroupsAreRightByHand) {
+  const auto made = with(dpas_by_hand, "#include \"gemm_dpas.cl\"\n");
+  const auto options = [](std::initializer_list<std::pair<std::string, std::string>> more) {
+    backend::Options all{{"variant", "dpas_by_hand"}};
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  };
+  for (const auto& device : made.devices) {
+    const int own = dynamic_cast<Device&>(*device).context()->features.dpas_lanes;
+    for (const char* lanes : {"16", "8"}) {
+      if (own != 0 && std::to_string(own) != lanes) continue;
+      expect_right_with(*device, problem(1, 5, 16), options({{"lanes", lanes}}));
+      expect_right_with(*device, problem(19, 130, 300), options({{"lanes", lanes}}));
+      expect_right_with(*device, problem(40, 257, 640),
+                        options({{"lanes", lanes}, {"tile_m", "32"}, {"work_n", "1"}, {"sub_groups", "2"}}));
+      expect_right_with(*device, problem(9, 100, 520),
+                        options({{"lanes", lanes}, {"tile_m", "8"}, {"work_n", "4"}, {"split_k", "3"}}));
+      Case i8 = problem(19, 70, 300, DType::i8, DType::i8);
+      expect_right_with(*device, i8, options({{"lanes", lanes}, {"sub_groups", "1"}}));
+      i8.d = DType::bf16;
+      i8.a_grid = {1, 32};
+      expect_right_with(*device, i8, options({{"lanes", lanes}, {"tile_m", "8"}}));
+    }
+    const std::string lanes = own != 0 ? std::to_string(own) : "16";
+    expect_right_with(*device, problem(19, 70, 200, DType::e5m2, DType::e4m3fn), options({{"lanes", lanes}}));
+    expect_right_with(*device, problem(5, 70, 200, DType::e4m3fn, DType::e5m2, 64), options({{"lanes", lanes}}));
+    Case floats = problem(21, 70, 256);
+    floats.a_source = DType::bf16;
+    floats.bias = DType::f32;
+    expect_right_with(*device, floats, options({{"lanes", lanes}}));
+  }
+}
+
+TEST_F(OpenClVendorProducts, MatrixProductsOfSubGroupsAreRefusedWhereTheDeviceHasNone) {
+  for (const auto& device : devices()) {
+    if (dynamic_cast<Device&>(*device).context()->features.dpas_lanes != 0) continue;
+    Case c = problem(19, 130, 300);
+    c.options = {{"variant", "gemm_dpas"}};
+    const backend::Support no = device->supports(c.desc());
+    EXPECT_EQ(no.reason, backend::Reason::device_feature);
+    EXPECT_NE(no.text.find("cl_intel_subgroup_matrix_multiply_accumulate"), std::string::npos) << no.text;
+  }
+}
+
+TEST_F(OpenClVendorProducts, DotProductsOfBytesMultiplyTilesOfI8) {
+  const auto made = with(tiled_bytes, R"(
+#ifndef BYTE_DOTS
+#define BYTE_DOTS 1
+static int dot_4x8packed_ss_int(uint x, uint y) {
+  const char4 a = as_char4(x), b = as_char4(y);
+  return a.x * b.x + a.y * b.y + a.z * b.z + a.w * b.w;
+}
+#endif
+#include "gemm_tiled.cl"
+)");
+  for (const auto& device : made.devices) {
+    Case c = problem(70, 130, 300, DType::i8, DType::i8);
+    expect_right_with(*device, c, {{"variant", "tiled_bytes"}});
+    expect_right_with(*device, c, {{"variant", "tiled_bytes"}, {"tile_m", "16"}, {"tile_k", "32"}, {"slots", "1"}});
+    c.a_grid = {1, 32};
+    c.a_source = DType::f32;
+    expect_right_with(*device, c, {{"variant", "tiled_bytes"}, {"work_m", "2"}, {"split_k", "2"}, {"totals", "1"}});
+  }
+}
+
+TEST_F(OpenClVendorProducts, CodesByWayOfHalfsMakeWholePlans) {
+  int plans = 0;
+  for (const int way : {1, 2}) {
+    const std::string head = "#undef HALF_BITS\n#define HALF_BITS " + std::to_string(way) + "\n";
+    for (const auto& [variant, kernel] :
+         {std::pair{&tiled_halfs, "gemm_tiled"}, std::pair{&skinny_halfs, "gemm_skinny"}}) {
+      const auto made = with(variant, head + "#include \"" + kernel + ".cl\"\n");
+      for (const auto& device : made.devices) {
+        const Features& f = dynamic_cast<Device&>(*device).context()->features;
+        if (way == 1 && f.extensions.find("cl_khr_fp16") == std::string::npos) continue;
+        expect_right_with(*device, problem(13, 130, 300), {{"variant", variant().name}});
+        expect_right_with(*device, problem(3, 40, 200, DType::e5m2, DType::e4m3fn), {{"variant", variant().name}});
+        ++plans;
+      }
+    }
+  }
+  EXPECT_GE(plans, 2) << "vload_half is core OpenCL";
+}
+
+}  // namespace
+}  // namespace ironcl::opencl::testing
