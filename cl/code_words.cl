@@ -5,12 +5,18 @@
 // e4m3: a code whose bits are moved to the place of a 16-bit float is the value times 2^-8, exactly, also a subnormal one; two codes
 // are moved at once, and one instruction makes f32 of each. No denormal f32 is met on the way.
 // i8: the code with its sign bit turned, below the exponent of 2^23, is code + 2^23 + 128.
+// Four products of i8 at once: dot_4x8packed_ss_int of OpenCL C 3.0, where BYTE_DOTS says that the device has it.
 // Set by the host:
+// BYTE_DOTS  not set  1  dot products of packed bytes were seen to be right
 // HALF_BITS  0  0 1 2  how bits of 16-bit floats become f32: not at all (then fp8.cl decodes each code), by cl_khr_fp16, by vload_half
 #include "fp8.cl"
 
 #ifndef HALF_BITS
 #define HALF_BITS 0
+#endif
+#ifdef BYTE_DOTS
+// Compilers declare it in OpenCL C 3.0 only, and kernels are built as the version that a device takes by itself, but all have it.
+int __attribute__((overloadable)) dot_4x8packed_ss_int(uint x, uint y);
 #endif
 
 #if HALF_BITS == 1

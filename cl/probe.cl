@@ -15,7 +15,10 @@
 #endif
 #include "cache_hints.cl"
 #include "quantizer.cl"
-#if PROBE == 6
+#if PROBE == 7
+#define BYTE_DOTS 1
+#endif
+#if PROBE >= 6
 #include "code_words.cl"
 #endif
 

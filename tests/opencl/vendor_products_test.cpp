@@ -118,7 +118,7 @@ TEST_F(OpenClVendorProducts, DotProductsOfBytesMultiplyTilesOfI8) {
   const auto made = with(tiled_bytes, R"(
 #ifndef BYTE_DOTS
 #define BYTE_DOTS 1
-static int dot_4x8packed_ss_int(uint x, uint y) {
+static int __attribute__((overloadable)) dot_4x8packed_ss_int(uint x, uint y) {
   const char4 a = as_char4(x), b = as_char4(y);
   return a.x * b.x + a.y * b.y + a.z * b.z + a.w * b.w;
 }
@@ -126,6 +126,8 @@ static int dot_4x8packed_ss_int(uint x, uint y) {
 #include "gemm_tiled.cl"
 )");
   for (const auto& device : made.devices) {
+    const Features& f = dynamic_cast<Device&>(*device).context()->features;
+    EXPECT_EQ(f.byte_dots, f.extensions.find("cl_khr_integer_dot_product") != std::string::npos) << f.name;
     Case c = problem(70, 130, 300, DType::i8, DType::i8);
     expect_right_with(*device, c, {{"variant", "tiled_bytes"}});
     expect_right_with(*device, c, {{"variant", "tiled_bytes"}, {"tile_m", "16"}, {"tile_k", "32"}, {"slots", "1"}});
