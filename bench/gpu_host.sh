@@ -1,21 +1,27 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Checks and times a build on a bare GPU host, in one call: finds the vendor's OpenCL driver, compares real layers on every
-# device, runs the backend's tests, measures shapes. A short table comes last; the rest is in files.
+# device, runs the backend's tests, measures shapes beside their peers. A short table comes last; the rest is in files.
 #
-#   bench/gpu_host.sh BUILD OUT [DATA]
+#   bench/gpu_host.sh BUILD OUT [DATA [COMMAND...]]
 #
 # BUILD: a build folder (bin/, lib/), which may have been made on another machine. OUT: where files go. DATA: a folder with
-# layer files (x, x_q, x_scale, y_f64, y_deepgemm beside a weight); default tests/data.
+# layer files (x, x_q, x_scale, y_f64, y_deepgemm beside a weight); default tests/data. COMMAND: further work such as a
+# sweep, given BUILD and OUT. Checks and compiling share the processor; timing has the machine to itself. What is not in BUILD is left out.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 build=$1
 out=$2
 data=${3:-tests/data}
+shift $(($# < 3 ? $# : 3))
 mkdir -p "$out"
+build=$(realpath "$build") out=$(realpath "$out")
 ironcl=$build/bin/ironcl
 chmod +x "$build"/bin/* 2>/dev/null
 export IRONCL_CACHE_DIR=$out/cache
+jobs=$(($(nproc) < 8 ? $(nproc) : 8))
+started=$(date +%s)
+at() { echo "[$(($(date +%s) - started)) s] $*" >&2; }
 
 # A driver that no vendor file names is named here; root is needed only for that.
 if ! grep -rqs nvidia /etc/OpenCL/vendors; then
@@ -27,86 +33,82 @@ if ! grep -rqs nvidia /etc/OpenCL/vendors; then
 fi
 
 "$ironcl" devices | tee "$out/devices.txt"
-"$ironcl" devices --json >"$out/devices.json"
+gpu=$(grep -E '^opencl:[0-9]+ +gpu' "$out/devices.txt" | grep -oE '^opencl:[0-9]+' | head -1)
+shapes=4096x4096,7168x16384,24576x1536,2112x7168,4096x7168 batches=1,4,16,32,64,128,512,4096
+kernels() { "$build/bin/ironcl_gpu_kernels" --device "${gpu#opencl:}" "$@"; }
 
-summary=()
+# Programs do not depend on the shape but by a rule of thumb, so one call of each problem leaves them in the cache.
+compile() {
+  local m class
+  for m in ${batches//,/ }; do for class in f32 tensor14; do echo "$m $class"; done; done |
+    xargs -P "$jobs" -L 1 bash -c 'timeout 150 "$0" --device "$1" --shape "$2" --runs 1 --m "$3" --class "$4" >/dev/null 2>&1' \
+      "$build/bin/ironcl_gpu_kernels" "${gpu#opencl:}" "$shapes"
+}
 layer() { # FILE OUT-DTYPE INPUT-KIND
-  local file=$1 dtype=$2 kind=$3 name input expect=() rc
+  local file=$1 dtype=$2 kind=$3 name input expect
   name=$(basename "$file" .safetensors)
   if [ "$kind" = x ]; then input=(--input "$file:x"); else input=(--input-q "$file:x_q,x_scale"); fi
   expect=(--expect "$file:y_f64")
   grep -qa y_deepgemm "$file" && expect+=(--expect "$file:y_deepgemm")
   "$ironcl" compare "$file" "${input[@]}" "${expect[@]}" --out-dtype "$dtype" --json "$out/compare-$name-$dtype-$kind.json" \
     >"$out/compare-$name-$dtype-$kind.txt" 2>&1
-  rc=$?
-  summary+=("$(printf '%-46s %-4s %-4s exit %d' "$name" "$dtype" "$kind" "$rc")")
+  printf '%-46s %-4s %-4s exit %d\n' "$name" "$dtype" "$kind" $? >"$out/layer-$name-$dtype-$kind"
 }
-for file in "$data"/block*.safetensors; do
-  for dtype in f32 bf16; do
-    layer "$file" "$dtype" x
-    layer "$file" "$dtype" x_q
+layers() {
+  local file dtype kind
+  for file in "$data"/block*.safetensors; do
+    for dtype in f32 bf16; do for kind in x x_q; do layer "$file" "$dtype" "$kind"; done; done
   done
-done
+}
+tests() { # Of all devices, in shards, without those that take longest.
+  seq 0 $((jobs - 1)) | xargs -P "$jobs" -I{} bash -c \
+    'GTEST_SHARD_INDEX={} timeout 280 "$0" --gtest_filter=-*Heavy* >"$1/opencl_test.{}" 2>&1; echo "tests, shard {}: exit $?, $(grep -cE "^\[       OK" "$1/opencl_test.{}") passed" >"$1/shard.{}"' \
+    "$build/bin/ironcl_opencl_test" "$out"
+}
+[ -n "$gpu" ] && [ -x "$build/bin/ironcl_gpu_kernels" ] && compile &
+layers &
+[ -x "$build/bin/ironcl_opencl_test" ] && GTEST_TOTAL_SHARDS=$jobs tests &
+wait
+at "checked and compiled"
 
-if [ -x "$build/bin/ironcl_opencl_test" ]; then
-  "$build/bin/ironcl_opencl_test" >"$out/opencl_test.txt" 2>&1
-  summary+=("ironcl_opencl_test: exit $?, $(grep -E '^\[  (PASSED|FAILED)' "$out/opencl_test.txt" | head -2 | tr '\n' ' ')")
-fi
-
-shift $(($# < 3 ? $# : 3))
-# Shapes that fill a GPU and shapes that only stream weights, M of each: quantised in the plan from bf16, and codes given (which the plan packs);
-# weights rotate past the caches, so every call reads them cold. Both accuracy classes; and the kernel that needs no vendor's feature.
-rows=(
-  "4096x4096 1,16,64,128,4096"
-  "7168x16384 1,16,64,128,4096"
-  "24576x1536 4096"
-  "2112x7168 4096"
-  "4096x7168 512,4096"
-)
-shapes=4096x4096,7168x16384,24576x1536,2112x7168
-bench() { # DEVICE NAME ARGUMENT...
-  local device=$1 file=$out/bench-${1/:/-}-$2 rc=0 row status
+summary=()
+step() { # NAME FILE COMMAND...: the command's output goes to the file and the summary
+  local name=$1 file=$out/$2
   shift 2
-  : >"$file.txt"
-  for row in "${rows[@]}"; do
-    "$ironcl" bench --device "$device" --shape "${row% *}" --m "${row#* }" --out-dtype bf16 --min-ms 20 "$@" --csv "$file-${row% *}.csv" >>"$file.txt" 2>&1
-    status=$?
-    [ "$status" -eq 0 ] || rc=$status
-  done
-  summary+=("bench $(basename "$file"): exit $rc" "$(cat "$file.txt")")
+  "$@" >"$file" 2>&1
+  summary+=("$name: exit $?" "$(cat "$file")")
+  at "$name"
 }
-for device in $("$ironcl" devices --json | grep -oE '"uri": *"opencl:[0-9]+"' | cut -d'"' -f4); do
-  if ! "$ironcl" devices | grep -qE "^$device +gpu"; then
-    file=$out/bench-${device/:/-}
-    "$ironcl" bench --device "$device" --shape 4096x4096,7168x2048 --m 1,16,128,1024 --min-ms 20 --csv "$file.csv" >"$file.txt" 2>&1
-    summary+=("bench $device: exit $?" "$(cat "$file.txt")")
-    continue
-  fi
-  for x in bf16 e4m3fn; do
-    for accuracy in f32 tensor14; do bench "$device" "$accuracy-$x" --accuracy "$accuracy" --x-dtype "$x"; done
-  done
-  bench "$device" portable --x-dtype bf16 --opt variant=gemm_tiled
-  # Many matrices in one product, beside a dense one of as many rows.
-  [ -x "$build/bin/ironcl_experts" ] || continue
-  for accuracy in f32 tensor14; do
-    "$build/bin/ironcl_experts" --device "${device#opencl:}" --accuracy "$accuracy" --product 4,8192,4096,7168 --product 8,4096,4096,7168 \
-      --product 32,1024,4096,7168 --product 32,192,4096,7168 >"$out/grouped-${device/:/-}-$accuracy.txt" 2>&1
-    summary+=("grouped products, class $accuracy: exit $?" "$(cat "$out/grouped-${device/:/-}-$accuracy.txt")")
-  done
-done
-# Kernels alone and whole plans, both classes, with the L2 cold; the peers in the same run, where there is PyTorch with a GPU. One table of both.
-gpu=$("$ironcl" devices --json | grep -oE '"uri": *"opencl:[0-9]+"' | cut -d'"' -f4 |
-  while read -r device; do "$ironcl" devices | grep -E "^$device +gpu" | grep -oE '^opencl:[0-9]+'; done | head -1)
 if [ -n "$gpu" ] && [ -x "$build/bin/ironcl_gpu_kernels" ]; then
-  both=$shapes,4096x7168 batches=1,4,16,32,64,128,512,4096
-  "$build/bin/ironcl_gpu_kernels" --device "${gpu#opencl:}" --shape "$both" --m "$batches" --csv "$out/gpu-kernels.csv" >"$out/gpu-kernels.txt" 2>&1
-  summary+=("kernels: exit $?" "$(cat "$out/gpu-kernels.txt")")
-  if python3 -c 'import torch; assert torch.cuda.is_available()' 2>/dev/null; then
-    python3 bench/gpu_peers.py --shape "$both" --m "$batches" --json "$out/gpu-peers.json" >"$out/gpu-peers.txt" 2>&1
-    summary+=("peers: exit $?" "$(cat "$out/gpu-peers.txt")")
-  fi
-  summary+=("$(python3 bench/gpu_peers.py --table "$out/gpu-kernels.csv" "$out/gpu-peers.json" 2>&1 | tee "$out/gpu-table.md")")
+  # Kernels alone and whole plans, both classes, L2 cold; then those that need no vendor's feature.
+  step kernels gpu-kernels.txt kernels --shape "$shapes" --m "$batches" --csv "$out/gpu-kernels.csv"
+  step 'portable, few rows' portable-few.txt kernels --shape 4096x4096,7168x16384 --m 1,4,16 --class f32 --opt variant=gemm_skinny
+  step 'portable, many rows' portable-many.txt kernels --shape 4096x4096 --m 64,512,4096 --class f32 --opt variant=gemm_tiled
 fi
-# Further work of the caller, such as a sweep: a command line that is given the build and the output folder.
+if [ -n "$gpu" ]; then
+  # What a caller waits whose queue takes no times: plans of bf16, by the host's clock.
+  for class in f32 tensor14; do
+    step "plans without times, $class" "host-$class.txt" env IRONCL_OPENCL_PROFILING=0 "$ironcl" bench --device "$gpu" \
+      --shape 4096x4096,7168x16384 --m 1,4,16,64,128,4096 --accuracy "$class" --x-dtype bf16 --out-dtype bf16 --min-ms 30 --check-rows 1 --csv "$out/host-$class.csv"
+  done
+fi
+# Many matrices in one product, beside a dense one of as many rows.
+if [ -n "$gpu" ] && [ -x "$build/bin/ironcl_experts" ]; then
+  for class in f32 tensor14; do
+    step "grouped products, $class" "grouped-$class.txt" "$build/bin/ironcl_experts" --device "${gpu#opencl:}" --accuracy "$class" \
+      --product 8,4096,4096,7168 --product 32,1024,4096,7168 --product 32,192,4096,7168
+  done
+fi
+# The peers in the same run, where there is PyTorch with a GPU. One table of both.
+if [ -f "$out/gpu-kernels.csv" ]; then
+  if python3 -c 'import torch; assert torch.cuda.is_available()' 2>/dev/null; then
+    step peers gpu-peers.txt python3 bench/gpu_peers.py --shape "$shapes" --m "$batches" --json "$out/gpu-peers.json"
+  fi
+  python3 bench/gpu_peers.py --table "$out/gpu-kernels.csv" "$out/gpu-peers.json" >"$out/gpu-table.md" 2>&1
+fi
 if [ $# -gt 0 ]; then "$@" "$build" "$out"; fi
-printf '%s\n' "${summary[@]}" | tee "$out/summary.txt"
+{
+  printf '%s\n' "${summary[@]}"
+  cat "$out"/layer-* "$out"/shard.* 2>/dev/null
+  [ ! -f "$out/gpu-table.md" ] || cat "$out/gpu-table.md"
+} | tee "$out/summary.txt"

@@ -5,10 +5,12 @@
 #include <cmath>
 #include <cstdlib>
 #include <fstream>
+#include <map>
 
 #include "backends/numerics/bounds.h"
 #include "backends/numerics/oracle.h"
 #include "backends/numerics/quantize.h"
+#include "backends/opencl/gemm.h"
 #include "backends/opencl/objects.h"
 #include "bench/experts.h"
 
@@ -25,6 +27,7 @@ struct Settings {
   std::vector<std::int64_t> m{1, 16, 64, 128, 512, 4096};
   std::vector<std::pair<std::int64_t, std::int64_t>> shapes{{4096, 4096}, {7168, 16384}, {24576, 1536}, {2112, 7168}};
   backend::Options options;
+  std::vector<backend::AccuracyClass> classes{backend::AccuracyClass::f32, backend::AccuracyClass::tensor14};
   std::string csv;
 };
 
@@ -83,10 +86,11 @@ struct Measured {
   bool pass = false;
 };
 
-/// Times one plan, and compares some rows of its first D with the oracle. D is poisoned before.
+/// A's rows are those of `o`, B is that of `of_b`. Times one plan, and compares some rows of its first D with the
+/// oracle. D is poisoned before.
 Measured measure(Run& run, const std::shared_ptr<backend::Gemm>& plan,
-                 const std::shared_ptr<backend::Weights>& weights, const Operands& o, const cl::Buffer& flush,
-                 int runs) {
+                 const std::shared_ptr<backend::Weights>& weights, const Operands& o, const Operands& of_b,
+                 const cl::Buffer& flush, int runs) {
   const backend::GemmDesc& d = plan->desc();
   const std::int64_t scale_cols = d.a_scale.ld;
   const bool floats = d.a_source != DType::none;
@@ -127,8 +131,8 @@ Measured measure(Run& run, const std::shared_ptr<backend::Gemm>& plan,
       std::copy_n(o.a_scales.begin() + row * scale_cols, scale_cols, scales.begin());
     }
     const numerics::Operand a{d.a, codes.data(), 1, d.k, d.k, DType::f32, scales.data(), {1, kBlock}, scale_cols};
-    const numerics::Operand b{d.b,         o.b.data(), d.n, d.k, d.k, DType::f32, o.b_scales.data(), {kBlock, kBlock},
-                              d.b_scale.ld};
+    const numerics::Operand b{
+        d.b, of_b.b.data(), d.n, d.k, d.k, DType::f32, of_b.b_scales.data(), {kBlock, kBlock}, d.b_scale.ld};
     std::vector<double> got(size(d.n));
     for (std::int64_t col = 0; col < d.n; ++col)
       got[size(col)] = numerics::load_as_f64(d.d, bytes.data() + row * d.n * 2, col);
@@ -140,9 +144,25 @@ Measured measure(Run& run, const std::shared_ptr<backend::Gemm>& plan,
   return out;
 }
 
+/// The weights of a shape, prepared once for each form that a plan reads.
+class PreparedWeights {
+ public:
+  PreparedWeights(Run& run, const Operands& operands) : run_(run), operands_(operands) {}
+  const std::shared_ptr<backend::Weights>& for_plan(const std::shared_ptr<backend::Gemm>& plan) {
+    auto& weights = of_form_[dynamic_cast<const opencl::Gemm&>(*plan).weight_form()->name()];
+    if (weights == nullptr) weights = run_.weights(plan, operands_.b, operands_.b_scales);
+    return weights;
+  }
+
+ private:
+  Run& run_;
+  const Operands& operands_;
+  std::map<std::string, std::shared_ptr<backend::Weights>> of_form_;
+};
+
 /// One row of the table: an accuracy class of a problem. Returns whether all was right.
-bool row(Run& run, const Settings& s, const Operands& o, backend::AccuracyClass weakest, std::int64_t m,
-         std::int64_t n, std::int64_t k, const cl::Buffer& flush, std::ostream* csv) {
+bool row(Run& run, const Settings& s, const Operands& o, PreparedWeights& weights, backend::AccuracyClass weakest,
+         std::int64_t m, std::int64_t n, std::int64_t k, const cl::Buffer& flush, std::ostream* csv) {
   const std::string asked(numerics::name_of(weakest));
   const auto described = [&](DType source) {
     backend::GemmDesc desc = product(m, n, k, source);
@@ -150,15 +170,15 @@ bool row(Run& run, const Settings& s, const Operands& o, backend::AccuracyClass 
     desc.options = s.options;
     return desc;
   };
-  Operands rows = o;
-  rows.a.resize(size(m * k));
-  rows.x.resize(size(m * k));
-  rows.a_scales.resize(size(m * numerics::ceil_div(k, kBlock)));
+  Operands rows{{o.a.begin(), o.a.begin() + m * k},
+                {},
+                {o.a_scales.begin(), o.a_scales.begin() + m * numerics::ceil_div(k, kBlock)},
+                {},
+                {o.x.begin(), o.x.begin() + m * k}};
   const auto codes = run.device().create_gemm(described(DType::none)),
              floats = run.device().create_gemm(described(DType::bf16));
-  const auto weights = run.weights(codes, o.b, o.b_scales);
-  const Measured c = measure(run, codes, weights, rows, flush, s.runs);
-  const Measured f = measure(run, floats, run.weights(floats, o.b, o.b_scales), rows, flush, s.runs);
+  const Measured c = measure(run, codes, weights.for_plan(codes), rows, o, flush, s.runs);
+  const Measured f = measure(run, floats, weights.for_plan(floats), rows, o, flush, s.runs);
   const double flop = 2e-6 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
   const bool pass = c.pass && f.pass;
   fmt::print("{:>5} {:>6} {:>6}  {:<8} {:<16} {:<52} {:>8.1f} {:>6.0f} {:>8.1f} {:>8.1f}  {:.3f} {:.3f} {}\n", m, n,
@@ -173,9 +193,10 @@ bool row(Run& run, const Settings& s, const Operands& o, backend::AccuracyClass 
 }
 
 int usage() {
-  fmt::print(stderr,
-             "usage: ironcl_gpu_kernels [--device N] [--shape NxK,NxK] [--m M,M] [--runs N] [--csv FILE] [--opt "
-             "KEY=VALUE]...\n");
+  fmt::print(
+      stderr,
+      "usage: ironcl_gpu_kernels [--device N] [--shape NxK,NxK] [--m M,M] [--runs N] [--class f32|tensor14] "
+      "[--csv FILE] [--opt KEY=VALUE]...\nIRONCL_CACHE_DIR: folder of compiled programs; without it none are kept\n");
   return 2;
 }
 
@@ -191,6 +212,8 @@ int main(int argc, char** argv) try {
       s.device = static_cast<std::size_t>(std::atoi(value.c_str()));
     } else if (word == "--runs") {
       s.runs = std::max(1, std::atoi(value.c_str()));
+    } else if (word == "--class") {
+      s.classes = {value == "tensor14" ? backend::AccuracyClass::tensor14 : backend::AccuracyClass::f32};
     } else if (word == "--csv") {
       s.csv = value;
     } else if (word == "--opt" && value.find('=') != std::string::npos) {
@@ -211,6 +234,7 @@ int main(int argc, char** argv) try {
   }
   opencl::Config config;
   config.trial_program = IRONCL_TRIAL_PROGRAM;
+  if (const char* dir = std::getenv("IRONCL_CACHE_DIR")) config.cache_dir = dir;
   const auto backend = opencl::make_backend(config, nullptr);
   const auto devices = backend->devices();
   if (s.device >= devices.size()) return usage();
@@ -235,9 +259,10 @@ int main(int argc, char** argv) try {
     o.x = random_normal<std::uint16_t>(DType::bf16, 1, most * k, 3);
     o.a_scales = random_scales(most * numerics::ceil_div(k, kBlock), 4);
     o.b_scales = random_scales(numerics::ceil_div(n, kBlock) * numerics::ceil_div(k, kBlock), 5);
+    PreparedWeights weights(run, o);
     for (const std::int64_t m : s.m)
-      for (const auto weakest : {backend::AccuracyClass::f32, backend::AccuracyClass::tensor14})
-        pass = row(run, s, o, weakest, m, n, k, flush, s.csv.empty() ? nullptr : &file) && pass;
+      for (const auto weakest : s.classes)
+        pass = row(run, s, o, weights, weakest, m, n, k, flush, s.csv.empty() ? nullptr : &file) && pass;
   }
   return pass ? 0 : 1;
 } catch (const std::exception& error) {
