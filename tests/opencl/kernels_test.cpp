@@ -118,6 +118,24 @@ TEST(OpenClKernels, OneFormOfWeightsServesEveryNumberOfRowsOnTensorCores) {
   }
 }
 
+TEST(OpenClKernels, SixteenRowsOfLargeWeightsTakePartsOfKThatFillTheDevice) {
+  Features f;  // As an H200 has them.
+  f.type = backend::DeviceType::gpu;
+  f.compute_units = 132;
+  f.max_work_group = 1024;
+  f.local_bytes = 47 << 10;
+  f.local_is_dedicated = f.fma = true;
+  const Variant& skinny = *find_variant("gemm_skinny");
+  Problem p{16, 7168, 16384, 128, backend::DType::e4m3fn, backend::DType::e4m3fn, backend::DType::f32};
+  EXPECT_EQ(to_string(skinny.rule_of_thumb(f, p)), "depth=1,lanes=32,slices=4,split_k=7,tile_m=16,totals=1,work_n=4");
+  EXPECT_FALSE(refuse(skinny, skinny.rule_of_thumb(f, p), f, p));
+  f.local_bytes = 31 << 10;
+  EXPECT_EQ(skinny.rule_of_thumb(f, p).at("totals"), 0) << "no room for the sums";
+  f.local_bytes = 47 << 10;
+  p.n = p.k = 4096;
+  EXPECT_EQ(skinny.rule_of_thumb(f, p).at("split_k"), 1) << "small weights";
+}
+
 class OpenClBuilds : public ::testing::Test {
  protected:
   void SetUp() override {

@@ -37,6 +37,18 @@ Tuning rule_of_thumb(const Features& f, const Problem& p) {
     t["lanes"] = 4;
     t["slices"] = 32;
   }
+  // Sixteen rows of large weights: each A read for 128 columns at once, sums in local memory to leave registers for
+  // waiting, and parts of k that fill the device three times (docs/performance/h200.md).
+  constexpr std::int64_t kLarge = std::int64_t{64} << 20;
+  const std::int64_t parts = 3 * std::int64_t{f.compute_units} / numerics::ceil_div(p.n, std::int64_t{128});
+  if (!f.prefers_vectors() && t["tile_m"] == 16 && p.n * p.k >= kLarge && parts >= 4) {
+    Tuning wide = t;
+    wide["lanes"] = 32;
+    wide["slices"] = 4;
+    wide["totals"] = 1;
+    wide["split_k"] = static_cast<int>(std::min<std::int64_t>(parts, 8));
+    if (local_bytes(wide, p) <= f.local_bytes && items(wide) <= f.max_work_group) return wide;
+  }
   // Few columns: narrower work-groups, then parts of k, so that no compute unit is without work.
   const std::int64_t tiles = numerics::ceil_div(std::max<std::int64_t>(1, p.m), t["tile_m"]);
   const auto groups = [&] { return tiles * numerics::ceil_div(p.n, columns(t)) * t["split_k"]; };
