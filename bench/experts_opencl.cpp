@@ -11,9 +11,9 @@ using namespace ironcl;
 using namespace ironcl::bench;
 
 /// One grouped product of G matrices of about m rows each beside a dense one of as many rows; codes come ready. With
-/// a capacity each matrix has so many rows of A and D to itself (masked).
+/// a capacity each matrix has so many rows of A and D to itself (masked). Repeatable: of a grouped plan that must be.
 void compare_products(Run& run, std::int64_t matrices, std::int64_t m, std::int64_t n, std::int64_t k,
-                      std::int64_t capacity, int rounds, const std::string& accuracy) {
+                      std::int64_t capacity, int rounds, const std::string& accuracy, bool repeatable) {
   std::mt19937 random(3);
   std::vector<std::int32_t> counts;
   std::int64_t rows = 0;
@@ -28,6 +28,7 @@ void compare_products(Run& run, std::int64_t matrices, std::int64_t m, std::int6
     return desc;
   };
   auto desc = grouped(dense_of(capacity > 0 ? capacity : rows), matrices);
+  desc.repeatable = repeatable;
   if (capacity > 0) {
     desc.grouping = Grouping::masked;
     desc.options = {{"expected_rows", std::to_string(m)}};
@@ -96,7 +97,8 @@ int usage() {
       stderr,
       "usage: ironcl_experts [--device N|NAME] [--rounds N] [--no-amx] [--cl-dir FOLDER] [--opt KEY=VALUE ...] "
       "MODEL[:EXPERTS] T[,T...]\n"
-      "       ironcl_experts [--device N|NAME] [--rounds N] [--accuracy tensor14] --product G,M,N,K[,CAPACITY] ...\n"
+      "       ironcl_experts [--device N|NAME] [--rounds N] [--accuracy tensor14] [--repeatable] --product "
+      "G,M,N,K[,CAPACITY] ...\n"
       "models:");
   for (const Model& model : kModels) fmt::print(stderr, " {}", model.name);
   fmt::print(stderr, "\n");
@@ -120,6 +122,7 @@ int main(int argc, char** argv) try {
   int rounds = 9;
   bool amx = true;
   std::string accuracy, kernel_dir;
+  bool repeatable = false;
   Options options;
   std::vector<std::string> words;
   std::vector<std::string> products;
@@ -139,6 +142,8 @@ int main(int argc, char** argv) try {
       options.emplace_back(text.substr(0, equals), text.substr(equals + 1));
     } else if (word == "--accuracy" && i + 1 < argc) {
       accuracy = argv[++i];
+    } else if (word == "--repeatable") {
+      repeatable = true;
     } else if (word == "--product" && i + 1 < argc) {
       products.push_back(argv[++i]);
     } else {
@@ -163,7 +168,7 @@ int main(int argc, char** argv) try {
   for (const std::string& text : products) {
     const auto p = numbers(text);
     if (p.size() != 4 && p.size() != 5) return usage();
-    compare_products(run, p[0], p[1], p[2], p[3], p.size() == 5 ? p[4] : 0, rounds, accuracy);
+    compare_products(run, p[0], p[1], p[2], p[3], p.size() == 5 ? p[4] : 0, rounds, accuracy, repeatable);
   }
   if (products.empty()) {
     fmt::print("{}\n", run.device().query("ceilings", nullptr));

@@ -13,17 +13,18 @@
 //   registers)64 |      |      |      |     their products in turn, so that one adds while the other multiplies.
 //                +------+------+------+
 // Work-groups stay: each walks tiles of D, ROWS_TOGETHER tiles of tokens beside one another, so that the L2 serves most of them.
-// With SPLIT_K parts, each part is stored as f32 and the work-group that comes last adds them in the order of k: same bits every run.
+// With SPLIT_K or SHARE tiles are made in parts of K (parts.cl): same bits every run.
 //
 // Tunable        default  values      meaning
 // TILE_M         256      64 128 256  rows of D (tokens) per work-group; its columns are 128
 // SPLIT_K        1        1 to 16     parts of K that work-groups share
+// SHARE          0        0 1         a last round that is half empty or more in parts of K
 // ROWS_TOGETHER  8        4 8 16      tiles of rows that are walked together
 // AHEAD          2        0 2 4       K blocks between asking the L2 for a tile and using it
 // Set by the host: those of tile.cl, PTX_SM_90, and
 // B_SCALE_ROWS   128                  columns of D that a scale of B is for
 // A: f16 as forms/wgmma_tokens.h lays it out, with its scales, before which lie the counters of parts. B: forms/swizzled.h.
-// Local memory: ring 40960, scales 3 * TILE_M * 5, barriers 128, order 16 B = 44944 B with the defaults.
+// Local memory: ring 40960, scales 3 * TILE_M * 5, barriers 128, parts 16 B = 44944 B with the defaults.
 // Origin: layouts and barriers as the PTX manual describes wgmma, mbarrier and cp.async.bulk; two-level sums after DeepGEMM.
 #include "tile.cl"
 
@@ -32,6 +33,9 @@
 #endif
 #ifndef SPLIT_K
 #define SPLIT_K 1
+#endif
+#ifndef SHARE
+#define SHARE 0
 #endif
 #ifndef ROWS_TOGETHER
 #define ROWS_TOGETHER 8
@@ -44,6 +48,8 @@
 #endif
 
 #if defined(PTX_SM_90)
+#define SHARED_BLOCKS 4
+#include "parts.cl"
 #include "ptx.cl"
 
 #define UNIFORM (B_SCALE_ROWS % 128 == 0 || B_SCALE_ROWS == 0x7fffffff)
@@ -162,12 +168,98 @@ static inline uint products_of(dealt_tile here) { return min((uint)(here.end - h
     PROMOTE(v, p);                                           \
   }
 
+#if BIAS_TYPE != 0
+#define BIAS_OF(c) ((c) < (uint)n ? load_element(BIAS_TYPE, bias, bias_at + (ulong)here_.matrix * (ulong)n + (c)) : 0.0f)
+#else
+#define BIAS_OF(c) 0.0f
+#endif
+#if D_TYPE == TYPE_F32
+#define OUT_ROW()                                                                                                      \
+  uint o0_ = as_uint(odd ? y0_ : x0_), o1_ = as_uint(odd ? y1_ : x1_), s0_ = as_uint(odd ? x0_ : y0_), s1_ = as_uint(odd ? x1_ : y1_), r0_, r1_;\
+  SHUFFLE_XOR(r0_, s0_, 4);                                                                                            \
+  SHUFFLE_XOR(r1_, s1_, 4);                                                                                            \
+  const uint q0_ = odd ? r0_ : o0_, q1_ = odd ? o0_ : r0_, q2_ = odd ? r1_ : o1_, q3_ = odd ? o1_ : r1_;               \
+  if (row_ < d_end) {                                                                                                  \
+    __global uint *to_ = (__global uint *)d + d_at + (ulong)row_ * ldd + col;                                          \
+    if (wide) STORE16(to_, q0_, q1_, q2_, q3_);                                                                        \
+    else {                                                                                                             \
+      if (col < (uint)n) to_[0] = q0_;                                                                                 \
+      if (col + 1 < (uint)n) to_[1] = q1_;                                                                             \
+      if (col + 2 < (uint)n) to_[2] = q2_;                                                                             \
+      if (col + 3 < (uint)n) to_[3] = q3_;                                                                             \
+    }                                                                                                                  \
+  }
+#else
+#if D_TYPE == TYPE_BF16
+#define TO_PAIR TO_BF16X2
+#else
+#define TO_PAIR TO_F16X2
+#endif
+#define OUT_ROW()                                                                                                  \
+  uint xs_, ys_, other_;                                                                                           \
+  TO_PAIR(xs_, x0_, x1_);                                                                                          \
+  TO_PAIR(ys_, y0_, y1_);                                                                                          \
+  const uint own_ = odd ? ys_ : xs_, sent_ = odd ? xs_ : ys_;                                                      \
+  SHUFFLE_XOR(other_, sent_, 4);                                                                                   \
+  const uint lo_ = odd ? other_ : own_, hi_ = odd ? own_ : other_; /* columns col, col + 2 and col + 1, col + 3 */ \
+  const uint q0_ = (lo_ & 0xffffu) | hi_ << 16, q1_ = lo_ >> 16 | (hi_ & 0xffff0000u);                             \
+  if (row_ < d_end) {                                                                                              \
+    __global ushort *to_ = (__global ushort *)d + d_at + (ulong)row_ * ldd + col;                                  \
+    if (wide) STORE8(to_, q0_, q1_);                                                                               \
+    else {                                                                                                         \
+      if (col < (uint)n) to_[0] = (ushort)q0_;                                                                     \
+      if (col + 1 < (uint)n) to_[1] = (ushort)(q0_ >> 16);                                                         \
+      if (col + 2 < (uint)n) to_[2] = (ushort)q1_;                                                                 \
+      if (col + 3 < (uint)n) to_[3] = (ushort)(q1_ >> 16);                                                         \
+    }                                                                                                              \
+  }
+#endif
+// Where tile T lies in D, for this work-item; and the way out of eight rows of its product V, four sums S.
+#define PLACE_OF(T)                                                                                           \
+  uint tm_, tn_;                                                                                              \
+  tile_at(T, m_tiles, n_tiles, &tm_, &tn_);                                                                   \
+  const dealt_tile here_ = OF_TILE_OF_TOKENS(tm_);                                                            \
+  const uint d_m = (uint)here_.first, d_end = (uint)here_.end, col = tn_ * 128u + warp * 16u + 4u * (g >> 1); \
+  const bool odd = g & 1, wide = ((d_at | ldd) & 3) == 0 && col + 3 < (uint)n;                                \
+  const float bias0 = BIAS_OF(col + odd), bias1 = BIAS_OF(col + odd + 2)
+#define OUT(V, J, S)                                                                                    \
+  do {                                                                                                  \
+    const uint row_ = d_m + (V) * 64 + 8 * (J) + 2 * tl + odd;                                          \
+    const float x0_ = (S)[0] + bias0, x1_ = (S)[2] + bias1, y0_ = (S)[1] + bias0, y1_ = (S)[3] + bias1; \
+    OUT_ROW();                                                                                          \
+  } while (0)
+#define LEAVE_TILE()                                                                    \
+  do {                                                                                  \
+    PLACE_OF(t);                                                                        \
+    UNROLL for (int v = 0; v < PRODUCTS; ++v) UNROLL for (int j = 0; j < 8; ++j) {      \
+      OUT(v, j, sum[v] + 4 * j);                                                        \
+      sum[v][4 * j] = sum[v][4 * j + 1] = sum[v][4 * j + 2] = sum[v][4 * j + 3] = 0.0f; \
+    }                                                                                   \
+  } while (0)
+#define STORE_PART()                                                                                               \
+  do {                                                                                                             \
+    const uint rest_ = REST, parts_ = PARTS, part_ = get_group_id(0) / rest_;                                      \
+    __global float *to_ = PART_AT(part_);                                                                          \
+    UNROLL for (int v = 0; v < PRODUCTS; ++v) UNROLL for (int j = 0; j < 8; ++j) {                                 \
+      STORE_F4(to_ + (v * 8 + j) * 1024u, sum[v][4 * j], sum[v][4 * j + 1], sum[v][4 * j + 2], sum[v][4 * j + 3]); \
+      sum[v][4 * j] = sum[v][4 * j + 1] = sum[v][4 * j + 2] = sum[v][4 * j + 3] = 0.0f;                            \
+    }                                                                                                              \
+  } while (0)
+#define NOTE_PART()                                                      \
+  do {                                                                   \
+    asm volatile("fence.acq_rel.gpu; bar.sync 1, 256;" ::: "memory");    \
+    const uint rest_ = REST;                                             \
+    if (tid == 0) share[2] = note_stored(WORD, get_group_id(0) / rest_); \
+  } while (0)
+
 __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void gemm_wgmma_f16(GEMM_ARGS)
 {
   __local uchar slots[SLOTS * SLOT_BYTES] __attribute__((aligned(1024)));
   __local float products[STAGES * STAGE_FLOATS] __attribute__((aligned(16)));
   __local ulong bars[2 * SLOTS + 2 * STAGES];
-  __local uint order[1];
+#if IN_PARTS
+  __local uint share[3]; // tiles in parts, parts of each, what note_stored returned
+#endif
   const uint ring = LOCAL_ADDRESS(slots), scales = LOCAL_ADDRESS(products);
   const uint full = LOCAL_ADDRESS(bars), empty = full + 8 * SLOTS, scales_full = empty + 8 * SLOTS, scales_empty = scales_full + 8 * STAGES;
   const uint tid = get_local_id(0), warp = tid >> 5, lane = tid & 31, groups = get_num_groups(0);
@@ -179,7 +271,7 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void gemm_wgmma_f1
 #else
   const uint m_tiles = ((uint)m + TOKENS - 1) / TOKENS;
 #endif
-  const uint n_tiles = (uint)n_pad / 128u, tiles = m_tiles * n_tiles, items = tiles * SPLIT_K;
+  const uint n_tiles = (uint)n_pad / 128u, tiles = m_tiles * n_tiles;
   if (tid == 0) {
     for (uint i = 0; i < SLOTS; ++i) {
       BAR_INIT(full + 8 * i, 1u);
@@ -191,17 +283,40 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void gemm_wgmma_f1
     }
     BAR_INIT_DONE();
   }
-  barrier(CLK_LOCAL_MEM_FENCE);
   uint t = get_group_id(0), tm, tn;
-  if (t >= items) return;
+// This work-group's tile t and K blocks [first, end) of it; whole tiles follow.
+#if IN_PARTS
+  uint first = 0, end = blocks, next = t + groups;
+  {
+    const uint rest = tiles % groups, parts = parts_of(rest, groups, blocks, blocks);
+    if (tid == 0) { share[0] = rest; share[1] = parts; }
+    if (parts > 1) {
+      const uint part = t / rest;
+      next = rest + t;
+      if (part < parts) {
+        t -= part * rest;
+        first = blocks * part / parts;
+        end = blocks * (part + 1) / parts;
+      } else {
+        t = next;
+        next += groups;
+      }
+    }
+  }
+#define NEXT_TILE() (t = next, next += groups, first = 0, end = blocks)
+#else
+  const uint first = 0, end = blocks;
+#define NEXT_TILE() (t += groups)
+#endif
+  barrier(CLK_LOCAL_MEM_FENCE);
+  if (t >= tiles) return;
 
   if (warp >= 8) {
     REGS_LESS(40);
     if (warp == 9) { // this warp multiplies the scales of rows and columns, a few K blocks ahead
       uint stage = 0, stage_parity = 1;
-      for (; t < items; t += groups) {
-        const uint part = t / tiles, first = blocks * part / SPLIT_K, end = blocks * (part + 1) / SPLIT_K;
-        tile_at(t - part * tiles, m_tiles, n_tiles, &tm, &tn);
+      for (; t < tiles; NEXT_TILE()) {
+        tile_at(t, m_tiles, n_tiles, &tm, &tn);
         // of each 64 tokens this lane takes two
         __global const float *token_scales = sa + sa_at + ((ulong)(tm * (TOKENS / 64)) * blocks + first) * 64u + 2u * lane;
         __global const float *weight_scales = SB_OF(OF_TILE_OF_TOKENS(tm)) + (ulong)tn * groups_b * 128u;
@@ -227,9 +342,8 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void gemm_wgmma_f1
     // Neighbours want the same tokens or weights: each asks for its share of them.
     const uint share_a = share_of(n_tiles), share_b = share_of(m_tiles);
     uint slot = 0, parity = 1;
-    for (; t < items; t += groups) {
-      const uint part = t / tiles, first = blocks * part / SPLIT_K, end = blocks * (part + 1) / SPLIT_K;
-      tile_at(t - part * tiles, m_tiles, n_tiles, &tm, &tn);
+    for (; t < tiles; NEXT_TILE()) {
+      tile_at(t, m_tiles, n_tiles, &tm, &tn);
       __global const uchar *tokens = a + a_at * 2 + (ulong)(tm * (TOKENS / 64)) * blocks * 16384u;
       const dealt_tile here = OF_TILE_OF_TOKENS(tm);
       const uint products = products_of(here);
@@ -264,17 +378,29 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void gemm_wgmma_f1
   REGS_MORE(232);
   const uint group = warp >> 2, g = lane >> 2, tl = lane & 3;
   const uint in_b = ((warp & 3) * 16u + g) * 128u + ((tl ^ g) << 4);
-  uint slot = 0, parity = 0, stage = 0, stage_parity = 0, part = t / tiles, tile = t - part * tiles;
-  uint kb = blocks * part / SPLIT_K, end = blocks * (part + 1) / SPLIT_K;
+  uint slot = 0, parity = 0, stage = 0, stage_parity = 0, left = end - first;
+#if IN_PARTS
+// Read again where they are needed: registers are short. The part of this work-group, and its tile's word.
+#define REST (*(volatile __local uint *)share)
+#define PARTS (*(volatile __local uint *)(share + 1))
+#define PART_AT(Z) (scratch + scratch_at + (((ulong)(get_group_id(0) % rest_) * parts_ + (Z)) * (PRODUCTS * 8 * 256u) + tid) * 4u)
+#define WORD ((__global uint *)(sa + sa_at) - COUNTERS + get_group_id(0) % rest_)
+  // That a part is stored is said a tile later: nobody waits for it, and this work-group not for the memory.
+  bool part_now = PARTS > 1 && get_group_id(0) < REST * PARTS, to_note = false;
+#define AFTER_THIS (part_now ? REST + get_group_id(0) : t + groups)
+#else
+#define AFTER_THIS (t + groups)
+#endif
   float sum[PRODUCTS][32], p[32];
   uint w[32], raw[16];
   UNROLL for (int v = 0; v < PRODUCTS; ++v) UNROLL for (int i = 0; i < 32; ++i) sum[v][i] = 0.0f;
   UNROLL for (int i = 0; i < 32; ++i) p[i] = 0.0f;
-  tile_at(tile, m_tiles, n_tiles, &tm, &tn);
+  tile_at(t, m_tiles, n_tiles, &tm, &tn);
   dealt_tile here = OF_TILE_OF_TOKENS(tm);
-  __global const uchar *pb = B_OF(here) + ((ulong)(tn * 2 + group) * blocks + kb) * 8192u;
+  __global const uchar *pb = B_OF(here) + ((ulong)(tn * 2 + group) * blocks + first) * 8192u;
   LOAD_RAW(pb);
 #if !UNIFORM
+  uint kb = first;
   const uint in_columns = warp * 16u + 4u * (g >> 1) + (g & 1);
   __global const float *pc = SB_OF(here) + ((ulong)tn * groups_b + SCALE_OF(kb)) * 128u + in_columns;
   float next_sw0, next_sw1;
@@ -290,29 +416,25 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void gemm_wgmma_f1
       DECODE4(w[4 * i], w[4 * i + 2], raw[i]);
       DECODE4(w[4 * i + 1], w[4 * i + 3], raw[8 + i]);
     }
-    const uint d_m = (uint)here.first, d_end = (uint)here.end, d_n = tn * 128u, products = products_of(here);
-#if BIAS_TYPE != 0
-    const ulong bias_here = bias_at + (ulong)here.matrix * (ulong)n;
-#endif
-    const bool last = kb + 1 == end;
+    const uint products = products_of(here);
+    const bool last = left == 1;
     bool more = true;
-    uint next_part = part;
     if (!last) {
       pb += 8192u;
-      ++kb;
+      --left;
     } else {
-      t += groups;
-      more = t < items;
+      const uint t_next = AFTER_THIS;
+      more = t_next < tiles;
       if (more) {
-        next_part = t / tiles;
-        kb = blocks * next_part / SPLIT_K;
-        end = blocks * (next_part + 1) / SPLIT_K;
-        tile_at(t - next_part * tiles, m_tiles, n_tiles, &tm, &tn);
+        left = blocks;
+        tile_at(t_next, m_tiles, n_tiles, &tm, &tn);
         here = OF_TILE_OF_TOKENS(tm);
-        pb = B_OF(here) + ((ulong)(tn * 2 + group) * blocks + kb) * 8192u;
+        pb = B_OF(here) + (ulong)(tn * 2 + group) * blocks * 8192u;
       }
     }
 #if !UNIFORM
+    if (!last) ++kb;
+    else if (more) kb = 0;
     const float sw0 = next_sw0, sw1 = next_sw1;
     pc = SB_OF(here) + ((ulong)tn * groups_b + SCALE_OF(kb)) * 128u + in_columns;
     LOAD_F(next_sw0, pc);
@@ -331,91 +453,39 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void gemm_wgmma_f1
     if (lane == 0) BAR_ARRIVE(scales_empty + 8 * stage);
     if (++stage == STAGES) { stage = 0; stage_parity ^= 1; }
     if (last) {
-      bool mine = true;
-#if SPLIT_K > 1
-      // every part is stored as f32; the last work-group to arrive adds them in the order of K: the same bits on every run
-      __global float *parts = scratch + scratch_at + ((ulong)(tile * SPLIT_K) * (PRODUCTS * 32) * 64u + tid) * 4u;
-      __global uint *arrived = (__global uint *)(sa + sa_at) - COUNTERS + tile;
-      UNROLL for (int v = 0; v < PRODUCTS; ++v) UNROLL for (int i = 0; i < 8; ++i)
-        STORE_F4(parts + (ulong)(part * (PRODUCTS * 8) + v * (8) + i) * 1024u, sum[v][4 * i], sum[v][4 * i + 1], sum[v][4 * i + 2], sum[v][4 * i + 3]);
-      asm volatile("fence.acq_rel.gpu; bar.sync 1, 256;" ::: "memory");
-      if (tid == 0) {
-        uint o_;
-        ATOMIC_INC(o_, arrived);
-        order[0] = o_;
-        if (o_ == SPLIT_K - 1) *arrived = 0;
-      }
-      asm volatile("bar.sync 1, 256; fence.acq_rel.gpu;" ::: "memory");
-      mine = order[0] == SPLIT_K - 1;
-      if (mine) {
-        UNROLL for (int v = 0; v < PRODUCTS; ++v) UNROLL for (int i = 0; i < 32; ++i) sum[v][i] = 0.0f;
-        _Pragma("unroll 1") for (uint z = 0; z < SPLIT_K; ++z) UNROLL for (int v = 0; v < PRODUCTS; ++v) UNROLL for (int i = 0; i < 8; ++i) {
-          float x0, x1, x2, x3;
-          LOAD_F4(x0, x1, x2, x3, parts + (ulong)(z * (PRODUCTS * 8) + v * (8) + i) * 1024u);
-          sum[v][4 * i] += x0; sum[v][4 * i + 1] += x1; sum[v][4 * i + 2] += x2; sum[v][4 * i + 3] += x3;
-        }
-      }
+#if IN_PARTS
+      if (part_now) { STORE_PART(); t = REST + get_group_id(0); part_now = false; to_note = true; }
+      else
 #endif
-      if (!mine) UNROLL for (int v = 0; v < PRODUCTS; ++v) UNROLL for (int i = 0; i < 32; ++i) sum[v][i] = 0.0f;
-      if (mine) {
-        const uint col = d_n + warp * 16u + 4u * (g >> 1);
-        const bool odd = g & 1;
-        float bias0 = 0.0f, bias1 = 0.0f; // of columns col + odd and col + odd + 2
-#if BIAS_TYPE != 0
-        if (col + odd < (uint)n) bias0 = load_element(BIAS_TYPE, bias, bias_here + col + odd);
-        if (col + odd + 2 < (uint)n) bias1 = load_element(BIAS_TYPE, bias, bias_here + col + odd + 2);
+      {
+#if IN_PARTS
+        if (to_note) { NOTE_PART(); to_note = false; }
 #endif
-        const bool wide = ((d_at | ldd) & 3) == 0 && col + 3 < (uint)n;
-        UNROLL for (int v = 0; v < PRODUCTS; ++v) UNROLL for (int j = 0; j < 64 / 8; ++j) {
-          const uint row = d_m + v * 64 + 8 * j + 2 * tl + odd;
-          const ulong at = d_at + (ulong)row * ldd + col;
-          const float x0 = sum[v][4 * j] + bias0, x1 = sum[v][4 * j + 2] + bias1;     // the even row
-          const float y0 = sum[v][4 * j + 1] + bias0, y1 = sum[v][4 * j + 3] + bias1; // the odd row
-          sum[v][4 * j] = sum[v][4 * j + 1] = sum[v][4 * j + 2] = sum[v][4 * j + 3] = 0.0f;
-#if D_TYPE == TYPE_F32
-          uint o0 = as_uint(odd ? y0 : x0), o1 = as_uint(odd ? y1 : x1), s0_ = as_uint(odd ? x0 : y0), s1_ = as_uint(odd ? x1 : y1), r0, r1;
-          SHUFFLE_XOR(r0, s0_, 4);
-          SHUFFLE_XOR(r1, s1_, 4);
-          uint q0 = odd ? r0 : o0, q1 = odd ? o0 : r0, q2 = odd ? r1 : o1, q3 = odd ? o1 : r1;
-          if (row < d_end) {
-            __global uint *to = (__global uint *)d + at;
-            if (wide) STORE16(to, q0, q1, q2, q3);
-            else {
-              if (col < (uint)n) to[0] = q0;
-              if (col + 1 < (uint)n) to[1] = q1;
-              if (col + 2 < (uint)n) to[2] = q2;
-              if (col + 3 < (uint)n) to[3] = q3;
-            }
-          }
-#else
-          uint xs, ys, other;
-#if D_TYPE == TYPE_BF16
-          TO_BF16X2(xs, x0, x1);
-          TO_BF16X2(ys, y0, y1);
-#else
-          TO_F16X2(xs, x0, x1);
-          TO_F16X2(ys, y0, y1);
-#endif
-          const uint own = odd ? ys : xs, sent = odd ? xs : ys;
-          SHUFFLE_XOR(other, sent, 4);
-          const uint lo = odd ? other : own, hi = odd ? own : other; // columns col, col + 2 and col + 1, col + 3
-          const uint q0 = (lo & 0xffffu) | hi << 16, q1 = lo >> 16 | (hi & 0xffff0000u);
-          if (row < d_end) {
-            __global ushort *to = (__global ushort *)d + at;
-            if (wide) STORE8(to, q0, q1);
-            else {
-              if (col < (uint)n) to[0] = (ushort)q0;
-              if (col + 1 < (uint)n) to[1] = (ushort)(q0 >> 16);
-              if (col + 2 < (uint)n) to[2] = (ushort)q1;
-              if (col + 3 < (uint)n) to[3] = (ushort)(q1 >> 16);
-            }
-          }
-#endif
-        }
+        LEAVE_TILE();
+        t += groups;
       }
     }
     if (!more) break;
-    if (last) { part = next_part; tile = t - part * tiles; }
   }
+#if IN_PARTS
+  if (to_note) NOTE_PART();
+  const uint rest_ = REST, parts_ = PARTS;
+  if (parts_ > 1 && get_group_id(0) < rest_ * parts_) {
+    const uint part = get_group_id(0) / rest_;
+    if (tid == 0) share[2] = shares_to_add(WORD, part, parts_, share[2]);
+    asm volatile("bar.sync 1, 256; fence.acq_rel.gpu;" ::: "memory");
+    const uint mine = share[2];
+    PLACE_OF(get_group_id(0) - part * rest_);
+    _Pragma("unroll 1") for (uint z = 0; z < parts_; ++z) {
+      if (!(mine >> z & 1)) continue;
+      const uint end_of_share = PRODUCTS * 8 * (z + 1) / parts_;
+      _Pragma("unroll 1") for (uint q = PRODUCTS * 8 * z / parts_; q < end_of_share; q += 8) {
+        float x[32];
+        ADD_PARTS(x, 8, PART_AT(0), PRODUCTS * 8192u, q, end_of_share, parts_);
+        UNROLL for (int i = 0; i < 8; ++i) if (q + i < end_of_share) OUT((q + i) >> 3, (q + i) & 7, x + 4 * i);
+      }
+    }
+  }
+#endif
 }
 #endif  // Without what PTX_SM_90 promises this file is empty.

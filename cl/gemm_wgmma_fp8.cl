@@ -16,17 +16,20 @@
 //                +------+------+------+------+
 // Work-groups stay: each walks tiles of D, ROWS_TOGETHER tiles of rows beside one another. The first product of the next K block, or
 // of the next tile, is started before the last one of this is added, so the stores of a tile run beside products.
-// With SPLIT_K parts, each part is stored as f32 and the work-group that comes last adds them in the order of k: same bits every run.
+// With SPLIT_K or SHARE tiles are made in parts of K (parts.cl): same bits every run. With SPLIT_K weights come from memory and not
+// from the L2: slots that are free early are then worth more than products that run while others are added, and up to 64 rows are
+// one warpgroup's.
 //
 // Tunable        default  values    meaning
 // TILE_N         256      128 256   columns of D per work-group; its rows are 128
 // SPLIT_K        1        1 to 16   parts of K that work-groups share
+// SHARE          0        0 1       a last round that is half empty or more in parts of K
 // ROWS_TOGETHER  8        4 to 32   tiles of rows that are walked together
 // AHEAD          4        0 2 4     K blocks between asking the L2 for a tile and using it
 // Set by the host: those of tile.cl, PTX_SM_90
 // A: codes as forms/wgmma_tokens.h lays them out, with their scales, before which lie the counters of parts. B: forms/swizzled.h;
 // a scale of B is for whole blocks of 128 columns.
-// Local memory: ring 40960, scales 5 * 544, barriers 80, order 16 B = 43776 B with the defaults.
+// Local memory: ring 40960, scales 5 * 544, barriers 80, parts 16 B = 43776 B with the defaults.
 // Origin: layouts and barriers as the PTX manual describes wgmma, mbarrier and cp.async.bulk; two-level sums after DeepGEMM.
 #include "tile.cl"
 
@@ -36,6 +39,9 @@
 #ifndef SPLIT_K
 #define SPLIT_K 1
 #endif
+#ifndef SHARE
+#define SHARE 0
+#endif
 #ifndef ROWS_TOGETHER
 #define ROWS_TOGETHER 8
 #endif
@@ -44,6 +50,8 @@
 #endif
 
 #if defined(PTX_SM_90)
+#define SHARED_BLOCKS 8
+#include "parts.cl"
 #include "ptx.cl"
 
 #define UNITS (TILE_N / 64)
@@ -118,11 +126,11 @@ static inline void tile_at(uint t, uint row_tiles, uint col_tiles, uint *row, ui
           : "+f"(sum[U][4 * j]), "+f"(sum[U][4 * j + 1]), "+f"(sum[U][4 * j + 2]), "+f"(sum[U][4 * j + 3])      \
           : "f"((P)[4 * j]), "f"((P)[4 * j + 1]), "f"((P)[4 * j + 2]), "f"((P)[4 * j + 3]), "f"(x_), "f"(y_));  \
   } while (0)
-#define READ_SCALES()                                                                                           \
+#define READ_SCALES(SLOT)                                                                                       \
   do {                                                                                                          \
-    LOCAL_F2(s0, s1, my_scales + current * SCALE_BYTES);                                                        \
-    LOCAL_F(sb_[0], scales + 512u + current * SCALE_BYTES);                                                     \
-    if (UNITS > 2) LOCAL_F(sb_[1], scales + 528u + current * SCALE_BYTES);                                      \
+    LOCAL_F2(s0, s1, my_scales + (SLOT) * SCALE_BYTES);                                                         \
+    LOCAL_F(sb_[0], scales + 512u + (SLOT) * SCALE_BYTES);                                                      \
+    if (UNITS > 2) LOCAL_F(sb_[1], scales + 528u + (SLOT) * SCALE_BYTES);                                       \
   } while (0)
 
 __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void gemm_wgmma_fp8(GEMM_ARGS)
@@ -130,7 +138,9 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void gemm_wgmma_fp
   __local uchar slots[SLOTS * SLOT_BYTES] __attribute__((aligned(1024)));
   __local uchar slot_scales[SLOTS * SCALE_BYTES] __attribute__((aligned(16)));
   __local ulong bars[2 * SLOTS];
-  __local uint order[1];
+#if IN_PARTS
+  __local uint share[3]; // tiles in parts, parts of each, what note_stored returned
+#endif
   const uint ring = LOCAL_ADDRESS(slots), scales = LOCAL_ADDRESS(slot_scales), full = LOCAL_ADDRESS(bars), empty = full + 8 * SLOTS;
   const uint tid = get_local_id(0), warp = tid >> 5, lane = tid & 31, groups = get_num_groups(0);
   const uint blocks = (uint)k_pad / 128u, groups_b = ((uint)k - 1) / B_SCALE_COLS + 1;
@@ -141,33 +151,60 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void gemm_wgmma_fp
 #else
   const uint row_tiles = ((uint)m + 127) / 128;
 #endif
-  const uint col_tiles = ((uint)n_pad + TILE_N - 1) / TILE_N, tiles = row_tiles * col_tiles, items = tiles * SPLIT_K;
+  const uint col_tiles = ((uint)n_pad + TILE_N - 1) / TILE_N, tiles = row_tiles * col_tiles;
+#if SPLIT_K > 1
+  const uint workers = m > 64 ? 256 : 128; // A second warpgroup would multiply padding.
+#else
+  const uint workers = 256;
+#endif
   if (tid == 0) {
     for (uint i = 0; i < SLOTS; ++i) {
-      BAR_INIT(full + 8 * i, 1u);  // the producer
-      BAR_INIT(empty + 8 * i, 8u); // eight consumer warps
+      BAR_INIT(full + 8 * i, 1u);            // the producer
+      BAR_INIT(empty + 8 * i, workers / 32); // consumer warps
     }
     BAR_INIT_DONE();
   }
-  barrier(CLK_LOCAL_MEM_FENCE);
   uint t = get_group_id(0), row, col;
-  if (t >= items) return;
+// This work-group's tile t and K blocks [first, end) of it; whole tiles follow.
+#if IN_PARTS
+  uint first = 0, end = blocks, next = t + groups;
+  {
+    const uint rest = tiles % groups, parts = parts_of(rest, groups, blocks, blocks / 2);
+    if (tid == 0) { share[0] = rest; share[1] = parts; }
+    if (parts > 1) {
+      const uint part = t / rest;
+      next = rest + t;
+      if (part < parts) {
+        t -= part * rest;
+        first = blocks / 2 * part / parts * 2;
+        end = blocks / 2 * (part + 1) / parts * 2;
+      } else {
+        t = next;
+        next += groups;
+      }
+    }
+  }
+#define NEXT_TILE() (t = next, next += groups, first = 0, end = blocks)
+#else
+  const uint first = 0, end = blocks;
+#define NEXT_TILE() (t += groups)
+#endif
+  barrier(CLK_LOCAL_MEM_FENCE);
+  if (t >= tiles) return;
 
   if (warp >= 8) {
     REGS_LESS(REGS_OF_FEEDERS);
     if (lane != 0 || warp > 9) return;
     uint slot = 0, parity = 1; // the first wait on each empty barrier passes at once
     const ulong column_bytes = (ulong)blocks * SLOT_BYTES;  // From a slot to that of the next 64 columns, and of the next 64 rows of A.
-// Tile t of this work-group, and K blocks [first, end) of it.
-#define PLACE(t)                                                                                                  \
-  const uint part = (t) / tiles, first = blocks / 2 * part / SPLIT_K * 2, end = blocks / 2 * (part + 1) / SPLIT_K * 2; \
-  tile_at((t) - part * tiles, row_tiles, col_tiles, &row, &col);                                                  \
+#define PLACE()                                                                                                   \
+  tile_at(t, row_tiles, col_tiles, &row, &col);                                                                   \
   const dealt_tile here = OF_TILE_OF_ROWS(row);                                                                   \
   const uint there = min((uint)UNITS, (uint)n_pad / 64u - col * UNITS)
     if (warp == 8) {
       // Past the last columns the last slot comes again, and nothing of it is stored.
-      for (; t < items; t += groups) {
-        PLACE(t);
+      for (; t < tiles; NEXT_TILE()) {
+        PLACE();
         __global const uchar *at = B_OF(here) + ((ulong)(col * UNITS) * blocks + first) * SLOT_BYTES;
         _Pragma("unroll 1") for (uint kb = first; kb < end; ++kb, at += SLOT_BYTES) {
           __global const uchar *from = at;
@@ -182,16 +219,18 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void gemm_wgmma_fp
           }
         }
       }
+#if SPLIT_K == 1
       // One slot more: the consumers start a unit past the end and drop it.
       BAR_WAIT(empty + 8 * slot, parity);
       BAR_ARRIVE_EXPECT(full + 8 * slot, SLOT_BYTES);
       BULK_COPY(ring + slot * SLOT_BYTES, b, SLOT_BYTES, full + 8 * slot);
+#endif
       return;
     }
     // Neighbours want the same rows or columns: each asks the L2 for its share of them.
     const uint share_a = share_of(col_tiles), share_b = share_of(row_tiles);
-    for (; t < items; t += groups) {
-      PLACE(t);
+    for (; t < tiles; NEXT_TILE()) {
+      PLACE();
       __global const uchar *of_columns = B_OF(here) + (ulong)(col * UNITS) * column_bytes;
       __global const uchar *column_scales = (__global const uchar *)SB_OF(here) + (ulong)(col * (UNITS / 2) * groups_b) * 512u;
       __global const uchar *tokens = a + a_at + (ulong)(row * 2) * column_bytes;
@@ -220,10 +259,10 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void gemm_wgmma_fp
     return;
   }
 
+  if (tid >= workers) return;
   REGS_MORE(REGS_OF_OTHERS);
   const uint group = warp >> 2, in_a = (warp & 3) * 2048u + lane * 16u, my_scales = scales + warp * 64u + (lane >> 2) * 8u;
-  uint slot = 0, parity = 0, current = 0, before = 0, part = t / tiles, tile = t - part * tiles;
-  uint kb = blocks / 2 * part / SPLIT_K * 2, end = blocks / 2 * (part + 1) / SPLIT_K * 2;
+  uint slot = 0, parity = 0, current = 0, before = 0, left = end - first;
   float sum[UNITS][32], p0[32], p1[32], s0, s1;
   float sb_[2] = {0.0f, 0.0f};
   uint a0[16], a1[16];
@@ -245,34 +284,27 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void gemm_wgmma_fp
   } while (0)
   bool more = true;
 
-#if SPLIT_K > 1
-// every part is stored as f32; the last work-group to arrive adds them in the order of K, so the result does not depend on who was last
-#define JOIN_PARTS(LAST)                                                                                                                        \
-  do {                                                                                                                                          \
-    __global float *w_ = scratch + scratch_at + ((ulong)(tile * SPLIT_K) * (UNITS * 8) * 256u + tid) * 4u;                 \
-    __global uint *arrived = (__global uint *)(sa + sa_at) - COUNTERS + tile;                                                                    \
-    UNROLL for (int u = 0; u < UNITS; ++u) UNROLL for (int i = 0; i < 8; ++i)                                                                   \
-      STORE_F4(w_ + (part * (UNITS * 8) + u * 8 + i) * 1024u, sum[u][4 * i], sum[u][4 * i + 1], sum[u][4 * i + 2], sum[u][4 * i + 3]);          \
-    asm volatile("fence.acq_rel.gpu; bar.sync 1, 256;" ::: "memory");                                                                           \
-    if (tid == 0) {                                                                                                                             \
-      uint o_;                                                                                                                                  \
-      ATOMIC_INC(o_, arrived);                                                                                                                  \
-      order[0] = o_;                                                                                                                            \
-      if (o_ == SPLIT_K - 1) *arrived = 0;                                                                                                        \
-    }                                                                                                                                           \
-    asm volatile("bar.sync 1, 256; fence.acq_rel.gpu;" ::: "memory");                                                                           \
-    LAST = order[0] == SPLIT_K - 1;                                                                                                               \
-    if (LAST) {                                                                                                                                 \
-      UNROLL for (int u = 0; u < UNITS; ++u) UNROLL for (int i = 0; i < 32; ++i) sum[u][i] = 0.f;                                               \
-      _Pragma("unroll 1") for (uint z = 0; z < SPLIT_K; ++z) UNROLL for (int u = 0; u < UNITS; ++u) UNROLL for (int i = 0; i < 8; ++i) {          \
-        float x0, x1, x2, x3;                                                                                                                   \
-        LOAD_F4(x0, x1, x2, x3, w_ + (z * (UNITS * 8) + u * 8 + i) * 1024u);                                                                    \
-        sum[u][4 * i] += x0; sum[u][4 * i + 1] += x1; sum[u][4 * i + 2] += x2; sum[u][4 * i + 3] += x3;                                         \
-      }                                                                                                                                         \
-    }                                                                                                                                           \
+#if IN_PARTS
+// Read again where they are needed: registers are short. The part of this work-group, and its tile's word.
+#define REST (*(volatile __local uint *)share)
+#define PARTS (*(volatile __local uint *)(share + 1))
+#define PART_AT(Z) (scratch + scratch_at + (((ulong)(get_group_id(0) % rest_) * parts_ + (Z)) * (UNITS * 8 * 256u) + tid) * 4u)
+#define WORD ((__global uint *)(sa + sa_at) - COUNTERS + get_group_id(0) % rest_)
+#define STORE_PART()                                                                                                                \
+  do {                                                                                                                              \
+    const uint rest_ = REST, parts_ = PARTS, part_ = get_group_id(0) / rest_;                                                       \
+    __global float *to_ = PART_AT(part_);                                                                                           \
+    UNROLL for (int u = 0; u < UNITS; ++u) UNROLL for (int i = 0; i < 8; ++i) {                                                     \
+      STORE_F4(to_ + (u * 8 + i) * 1024u, sum[u][4 * i], sum[u][4 * i + 1], sum[u][4 * i + 2], sum[u][4 * i + 3]);                  \
+      sum[u][4 * i] = sum[u][4 * i + 1] = sum[u][4 * i + 2] = sum[u][4 * i + 3] = 0.f;                                              \
+    }                                                                                                                               \
   } while (0)
-#else
-#define JOIN_PARTS(LAST)
+#define NOTE_PART()                                                                                                                 \
+  do {                                                                                                                              \
+    asm volatile("fence.acq_rel.gpu; bar.sync 1, %0;" ::"r"(workers) : "memory");                                                   \
+    const uint rest_ = REST;                                                                                                        \
+    if (tid == 0) share[2] = note_stored(WORD, get_group_id(0) / rest_);                                                            \
+  } while (0)
 #endif
 #if BIAS_TYPE != 0
 #define BIAS_OF(c) ((c) < (uint)n ? load_element(BIAS_TYPE, bias, bias_here + (c)) : 0.0f)
@@ -330,10 +362,9 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void gemm_wgmma_fp
 #endif
 #define STORE()                                                                                                \
   do {                                                                                                         \
-    bool last_ = true;                                                                                         \
-    JOIN_PARTS(last_);                                                                                         \
+    tile_at(t, row_tiles, col_tiles, &row, &col);                                                              \
+    NOTE_PLACE();                                                                                              \
     const bool wide_ = ((d_at | ldd) & (D_TYPE == TYPE_F32 ? 3 : 7)) == 0;                                     \
-    if (!last_) UNROLL for (int u = 0; u < UNITS; ++u) UNROLL for (int i = 0; i < 32; ++i) sum[u][i] = 0.f; else \
     UNROLL for (int u = 0; u < UNITS; ++u) UNROLL for (int h = 0; h < 2; ++h) {                                \
       const uint at_ = d_col + u * 64 + h * 32;                                                                \
       STORE_PAIR(d_row, sum[u] + 16 * h, 0);                                                                   \
@@ -342,16 +373,49 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void gemm_wgmma_fp
     }                                                                                                          \
   } while (0)
 
+// the way out of a tile, or of this work-group's part of one, and t is the next tile
+#if SHARE
+  // That a part is stored is said a tile later: nobody waits for it, and this work-group not for the memory.
+  bool part_now = PARTS > 1 && get_group_id(0) < REST * PARTS, to_note = false;
+#define LEAVE()                                                                                   \
+  do {                                                                                            \
+    if (part_now) { STORE_PART(); t = REST + get_group_id(0); part_now = false; to_note = true; } \
+    else { if (to_note) { NOTE_PART(); to_note = false; } STORE(); t += groups; }                 \
+  } while (0)
+#define AFTER_THIS (part_now ? REST + get_group_id(0) : t + groups)
+#else
+#define LEAVE() do { STORE(); t += groups; } while (0)
+#define AFTER_THIS (t + groups)
+#endif
+#if SPLIT_K > 1
+// one K block of the only part of this work-group, two units at a time
+#define BLOCK(A, A_NEXT)                                             \
+  do {                                                               \
+    more = left > 1;                                                 \
+    if (more) { pa += 8192; --left; }                                \
+    LOAD_A(A_NEXT, pa);                                              \
+    UNROLL for (int u = 0; u < UNITS; u += 2) {                      \
+      START(p0, A);                                                  \
+      START(p1, A);                                                  \
+      if (u == 0) READ_SCALES(before);                               \
+      FINISH_BEFORE(1);                                              \
+      WGMMA_WAIT(0);                                                 \
+      if (lane == 0) BAR_ARRIVE(empty + 8 * current);                \
+      PROMOTE(u, p0);                                                \
+      PROMOTE(u + 1, p1);                                            \
+    }                                                                \
+  } while (0)
+#else
 // one K block: A is in registers and its first unit is under way; loads the next block of A, and ends with the next block's first unit
 // under way
 #define BLOCK(A, A_NEXT, LAST_WAIT)                                                                                              \
   do {                                                                                                                           \
-    bool last = kb + 1 == end;                                                                                                   \
-    if (!last) { pa += 8192; ++kb; }                                                                                             \
-    else if (SPLIT_K > 1) more = false;                                                                                          \
+    const bool last = left == 1;                                                                                                 \
+    if (!last) { pa += 8192; --left; }                                                                                           \
     else {                                                                                                                       \
-      t += groups; kb = 0; more = t < items;                                                                                     \
-      if (more) tile_at(t, row_tiles, col_tiles, &row, &col);                                                                    \
+      const uint t_ = AFTER_THIS;                                                                                                \
+      left = blocks; more = t_ < tiles;                                                                                          \
+      if (more) tile_at(t_, row_tiles, col_tiles, &row, &col);                                                                   \
       pa = a + a_at + ((ulong)(row * 2 + group) * blocks) * 8192u + in_a;                                                        \
     }                                                                                                                            \
     LOAD_A(A_NEXT, pa);                                                                                                          \
@@ -363,19 +427,54 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void gemm_wgmma_fp
     START(p0, A_NEXT);                                                                                                           \
     FINISH_BEFORE(LAST_WAIT);                                                                                                    \
     PROMOTE(UNITS - 1, p1);                                                                                                      \
-    READ_SCALES();                                                                                                               \
-    if (last) { STORE(); if (more) NOTE_PLACE(); }                                                                               \
+    READ_SCALES(current);                                                                                                        \
+    if (last) LEAVE();                                                                                                           \
   } while (0)
+#endif
 
-  tile_at(tile, row_tiles, col_tiles, &row, &col);
-  NOTE_PLACE();
-  __global const uchar *pa = a + a_at + ((ulong)(row * 2 + group) * blocks + kb) * 8192u + in_a;
+  tile_at(t, row_tiles, col_tiles, &row, &col);
+  __global const uchar *pa = a + a_at + ((ulong)(row * 2 + group) * blocks + first) * 8192u + in_a;
   LOAD_A(a0, pa);
+#if SPLIT_K > 1
+  do { BLOCK(a0, a1); BLOCK(a1, a0); } while (more);
+  STORE_PART();
+  NOTE_PART();
+#else
   START(p0, a0);
-  READ_SCALES();
+  READ_SCALES(current);
   // The waits for 0 are not wanted for themselves: where every wait leaves a group unfinished, the assembler serialises all wgmma (C7514).
   do { BLOCK(a0, a1, 1); BLOCK(a1, a0, 0); } while (more);
   WGMMA_WAIT(0);
+#if SHARE
+  if (to_note) NOTE_PART();
+#endif
+#endif
+#if IN_PARTS
+  // Shares of a tile in parts: a unit has two, of 32 columns each.
+  const uint rest_ = REST, parts_ = PARTS;
+  if (parts_ > 1 && get_group_id(0) < rest_ * parts_) {
+    const uint part = get_group_id(0) / rest_;
+    if (tid == 0) share[2] = shares_to_add(WORD, part, parts_, share[2]);
+    asm volatile("bar.sync 1, %0; fence.acq_rel.gpu;" ::"r"(workers) : "memory");
+    const uint mine = share[2];
+    const bool wide_ = ((d_at | ldd) & (D_TYPE == TYPE_F32 ? 3 : 7)) == 0;
+    tile_at(get_group_id(0) - part * rest_, row_tiles, col_tiles, &row, &col);
+    NOTE_PLACE();
+    _Pragma("unroll 1") for (uint z = 0; z < parts_; ++z) {
+      if (!(mine >> z & 1)) continue;
+      const uint end_of_share = UNITS * 2 * (z + 1) / parts_;
+      _Pragma("unroll 1") for (uint q = UNITS * 2 * z / parts_; q < end_of_share; q += 2) {
+        float x[32];
+        ADD_PARTS(x, 8, PART_AT(0), UNITS * 8192u, q * 4, end_of_share * 4, parts_);
+        UNROLL for (int h = 0; h < 2; ++h) {
+          const uint at_ = q + h < end_of_share ? d_col + (q + h) * 32 : (uint)n;
+          STORE_PAIR(d_row, x + 16 * h, 0);
+          STORE_PAIR(d_row + 8, x + 16 * h, 2);
+        }
+      }
+    }
+  }
+#endif
 }
 #else
 // The kernel needs what PTX_SM_90 promises; without it this file is empty.

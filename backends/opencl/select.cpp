@@ -291,6 +291,7 @@ Support choose(const Ground& ground, const GemmDesc& desc, Choice* choice, const
   found.problem.matrices = desc.grouping == backend::Grouping::none ? 0 : desc.matrices;
   found.problem.masked = desc.grouping == backend::Grouping::masked;
   found.problem.gathers = desc.a_rows != 0;
+  found.problem.repeatable = desc.repeatable;
   found.problem.expected_rows = expected_rows(desc);
   if (const int group = k_group(desc); group != 0) found.problem.k_group = group;
   found.source = asks_for_nothing(desc) ? "rule of thumb" : "options";

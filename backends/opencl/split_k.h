@@ -10,7 +10,7 @@
 namespace ironcl::opencl {
 
 /// Where the sums of the parts lie; nothing with one part.
-inline numerics::Size split_scratch(const Tuning& t, const Problem& p) {
+inline numerics::Size split_scratch(const Tuning& t, const Problem& p, const Features&) {
   if (t.at("split_k") == 1) return 0;
   const std::int64_t height = t.at("tile_m");
   const numerics::Size rows = p.grouped() ? numerics::Size(most_tiles(p, p.m, height)) * height : numerics::Size(p.m);

@@ -37,4 +37,34 @@ inline double streaming_ns(const Problem& p) {
   return 1e9 * static_cast<double>(p.n) * static_cast<double>(p.k) / kBytesPerSecond;
 }
 
+/// Whether tiles on all compute units leave a last round that is half empty or emptier, whose K work-groups may share
+/// (cl/parts.cl). Of a problem whose rows are dealt on the device nobody knows: the kernel sees.
+/// `least`: K blocks of a part, SHARED_BLOCKS of the kernel.
+inline bool last_round_is_shared(std::int64_t tiles, std::int64_t least, const Problem& p, const Features& f) {
+  if (p.repeatable || numerics::ceil_div(p.k, std::int64_t{128}) < 2 * least) return false;
+  if (p.dealt) return true;
+  const std::int64_t rest = tiles % f.compute_units;
+  return tiles > f.compute_units && rest != 0 && 2 * rest <= f.compute_units;
+}
+
+/// Rounds of `tiles` on all compute units where a last one is shared as cl/parts.cl does it: parts of `least` K
+/// blocks and more, sixteen of a tile at most, and about five K blocks' time to store and add them.
+inline double shared_rounds(std::int64_t tiles, std::int64_t least, const Problem& p, const Features& f) {
+  const std::int64_t rest = tiles % f.compute_units;
+  if (rest == 0 || 2 * rest > f.compute_units) return rounds(tiles, f);
+  const std::int64_t blocks = numerics::ceil_div(p.k, std::int64_t{128});
+  const std::int64_t parts =
+      std::clamp<std::int64_t>(std::min<std::int64_t>(f.compute_units / rest, blocks / least), 1, 16);
+  const double part = 1.0 / static_cast<double>(parts) + 5.0 / static_cast<double>(blocks);
+  return static_cast<double>(tiles / f.compute_units) + std::min(1.0, part);
+}
+
+/// Rules of the tunable `share`, which the kernels with parts of K have.
+inline std::vector<Constraint> share_constraints() {
+  return {{"share needs whole tiles besides, that is split_k=1",
+           [](const Tuning& t, const Problem&) { return t.at("share") == 0 || t.at("split_k") == 1; }},
+          {"share makes sums whose order depends on how many rows there are, which a repeatable plan may not",
+           [](const Tuning& t, const Problem& p) { return t.at("share") == 0 || !p.repeatable; }}};
+}
+
 }  // namespace ironcl::opencl

@@ -45,6 +45,7 @@ Problem Problem::priced() const {
   if (!grouped()) return *this;
   Problem one = *this;
   one.matrices = 0;
+  one.dealt = true;
   one.masked = one.gathers = false;
   // Of G matrices of which each row takes one by chance, this many have rows.
   const auto all = static_cast<double>(matrices);

@@ -93,7 +93,7 @@ struct Variant {
   DealtShape (*deal)(const Tuning&) = nullptr;
   /// Of a grouped problem for the most blocks that m rows can become (row_blocks).
   std::vector<Pass> (*passes)(const Tuning&, const Problem&, const Features&, std::int64_t m) = nullptr;
-  numerics::Size (*scratch_bytes)(const Tuning&, const Problem&) = nullptr;  ///< Null: none.
+  numerics::Size (*scratch_bytes)(const Tuning&, const Problem&, const Features&) = nullptr;  ///< Null: none.
 
   /// A tuning that is valid on every device that refuse() accepts. Values need not be good, but must be legal.
   Tuning (*rule_of_thumb)(const Features&, const Problem&) = nullptr;

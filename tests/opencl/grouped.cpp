@@ -61,6 +61,7 @@ backend::GemmDesc Grouped::desc() const {
   desc.grouping = masked ? backend::Grouping::masked : backend::Grouping::contiguous;
   desc.matrices = matrices();
   desc.a_rows = a_rows;
+  desc.repeatable = repeatable;
   return desc;
 }
 

@@ -22,6 +22,7 @@ struct Grouped {
   backend::Options options = {};
   std::uint32_t seed = 1;
   backend::AccuracyClass weakest = backend::AccuracyClass::f32;
+  bool repeatable = false;
 
   std::int64_t matrices() const { return static_cast<std::int64_t>(counts.size()); }
   /// The weakest class that the problem allows: `weakest`, or that of the variant that the options name.

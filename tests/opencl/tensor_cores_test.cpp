@@ -288,6 +288,76 @@ TEST(OpenClTensorCores, LastRowsOfATileAreRight) {
   if (ran == 0) GTEST_SKIP() << "no device of compute capability 9.0";
 }
 
+// The first tiles of these problems are made in parts of K: one to three where all work-groups have a whole tile
+// besides, or all tiles.
+TEST(OpenClTensorCores, TilesInPartsOfKAreRightAndTheSameOnEveryCall) {
+  if (devices().empty()) GTEST_SKIP() << why_no_devices();
+  int ran = 0;
+  struct Shape {
+    std::int64_t m, n, k;
+    const char* tile;  ///< Of gemm_wgmma_f16: tile_m; of gemm_wgmma_fp8: tile_n.
+    const char* variant;
+  };
+  for (const Shape& s :
+       {Shape{17000, 40, 2100, "128", "gemm_wgmma_fp8"}, Shape{600, 520, 2100, "256", "gemm_wgmma_fp8"},
+        Shape{300, 200, 4000, "256", "gemm_wgmma_fp8"}, Shape{17000, 40, 1100, "128", "gemm_wgmma_f16"},
+        Shape{9000, 40, 2100, "64", "gemm_wgmma_f16"}, Shape{300, 200, 4000, "256", "gemm_wgmma_f16"}}) {
+    for (const backend::DType bias : {backend::DType::none, backend::DType::bf16}) {
+      Case c{s.m, s.n, s.k};
+      c.bias = bias;
+      if (bias != backend::DType::none) c.d = backend::DType::bf16;
+      c.weakest = backend::AccuracyClass::tensor14;
+      c.options = {{"variant", s.variant},
+                   {std::string(s.variant) == "gemm_wgmma_fp8" ? "tile_n" : "tile_m", s.tile},
+                   {"split_k", "1"},
+                   {"share", "1"}};
+      for (const auto& device : devices()) {
+        if (!dynamic_cast<Device&>(*device).context()->features.ptx_sm_90) continue;
+        ++ran;
+        const Data data = make_data(c);
+        const Outcome first = run(*device, c, data);
+        expect_right(first, c, device->props().name);
+        for (int again = 0; again < 3; ++again) EXPECT_TRUE(run(*device, c, data).raw == first.raw) << c.line();
+      }
+    }
+  }
+  if (ran == 0) GTEST_SKIP() << "no device of compute capability 9.0";
+}
+
+TEST(OpenClTensorCores, ALastRoundIsSharedWhereHalfOfItIsEmptyAndBitsMayDependOnTheRows) {
+  const Features features = h200();
+  AllWork trials;
+  const auto share = [&](std::int64_t m, std::int64_t n, std::int64_t k, backend::AccuracyClass weakest,
+                         bool repeatable, std::int64_t matrices = 0) {
+    Case c{m, n, k};
+    c.weakest = weakest;
+    backend::GemmDesc d = c.desc();
+    d.repeatable = repeatable;
+    if (matrices != 0) d.grouping = backend::Grouping::contiguous;
+    d.matrices = matrices;
+    Choice choice;
+    const backend::Support support = choose({features, variants(), &trials}, d, &choice);
+    EXPECT_EQ(support.reason, backend::Reason::none) << support.text;
+    return choice.tuning.at("share");
+  };
+  for (const backend::AccuracyClass weakest : {backend::AccuracyClass::f32, backend::AccuracyClass::tensor14}) {
+    EXPECT_EQ(share(4096, 2112, 7168, weakest, false), 1);  // 8 and 24 tiles more than two rounds.
+    EXPECT_EQ(share(4096, 2112, 7168, weakest, true), 0);
+    EXPECT_EQ(share(4096, 4096, 4096, weakest, false), 0);  // The last round is nearly full.
+    EXPECT_EQ(share(4096, 2112, 512, weakest, false), 0);   // Too short for parts.
+    EXPECT_EQ(share(6 * 1024, 4096, 4096, weakest, false, 6), 1);
+    EXPECT_EQ(share(6 * 1024, 4096, 4096, weakest, true, 6), 0);
+  }
+  Case c{4096, 2112, 7168};
+  c.options = {{"variant", "gemm_wgmma_f16"}, {"share", "1"}};
+  backend::GemmDesc d = c.desc();
+  d.repeatable = true;
+  Choice choice;
+  const backend::Support refused = choose({features, variants(), &trials}, d, &choice);
+  EXPECT_NE(refused.reason, backend::Reason::none);
+  EXPECT_NE(refused.text.find("a repeatable plan may not"), std::string::npos) << refused.text;
+}
+
 /// A folder with a program in it that says `text` to whoever starts it.
 class OpenClTrials : public ::testing::Test {
  protected:

@@ -99,7 +99,7 @@ Variant gemm_stream() {
   v.weights = [](const Tuning&, const Problem& p) { return blocked_form(kPanel, 1, 16, p.b); };
   v.activations = [](const Tuning& t, const Problem&) { return tiles_form(t.at("tile_m"), 16); };
   v.passes = passes;
-  v.scratch_bytes = [](const Tuning& t, const Problem& p) -> numerics::Size {
+  v.scratch_bytes = [](const Tuning& t, const Problem& p, const Features&) -> numerics::Size {
     if (t.at("split_k") == 1) return 0;
     const std::int64_t height = t.at("tile_m");
     const numerics::Size rows =

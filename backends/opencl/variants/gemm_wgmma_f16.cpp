@@ -9,6 +9,7 @@ namespace ironcl::opencl {
 namespace {
 
 constexpr std::int64_t kTileN = 128;
+constexpr std::int64_t kSharedBlocks = 4;  // SHARED_BLOCKS of the kernel.
 
 std::uint64_t local_bytes(const Tuning& t, const Problem&) {
   return 40960 + 3 * static_cast<std::uint64_t>(t.at("tile_m")) * 5 + 128 + 16;
@@ -21,18 +22,26 @@ std::int64_t tiles(const Tuning& t, const Problem& p, std::int64_t m) {
 
 std::vector<Pass> passes(const Tuning& t, const Problem& p, const Features& f, std::int64_t m) {
   const std::int64_t items = tiles(t, p, m) * t.at("split_k");
-  return {{"gemm_wgmma_f16", {static_cast<std::size_t>(std::min<std::int64_t>(items, f.compute_units)), 1}, 384}};
+  // With split_k a part is one work-group's only item, so all parts have one; with share any may have a part.
+  const std::int64_t groups = t.at("split_k") > 1 ? items
+                              : t.at("share") > 0 ? f.compute_units
+                                                  : std::min<std::int64_t>(items, f.compute_units);
+  return {{"gemm_wgmma_f16", {static_cast<std::size_t>(groups), 1}, 384}};
 }
 
-numerics::Size scratch_bytes(const Tuning& t, const Problem& p) {
-  if (t.at("split_k") == 1) return 0;
-  return numerics::Size(tiles(t, p, p.m)) * t.at("split_k") * t.at("tile_m") * kTileN * 4;
+numerics::Size scratch_bytes(const Tuning& t, const Problem& p, const Features& f) {
+  if (t.at("split_k") == 1 && t.at("share") == 0) return 0;
+  const numerics::Size parts =
+      t.at("share") > 0 ? numerics::Size(f.compute_units) : numerics::Size(tiles(t, p, p.m)) * t.at("split_k");
+  return parts * t.at("tile_m") * kTileN * 4;
 }
 
 /// Rounds of whole tiles that the device works. Of a grouped problem only the products of 64 rows that a tile needs
 /// are made, and each matrix has half a product of padding on average.
 double rounds_of(const Tuning& t, const Problem& p, const Features& f) {
-  const double whole = rounds(tiles(t, p, p.m), f);
+  const std::int64_t count = tiles(t, p, p.m);
+  const double whole =
+      last_round_is_shared(count, kSharedBlocks, p, f) ? shared_rounds(count, kSharedBlocks, p, f) : rounds(count, f);
   if (p.load == 0 || whole <= 3) return whole;
   const double products = static_cast<double>(p.m) / 64 + 0.5;
   return products * 64 / t.at("tile_m") * static_cast<double>(numerics::ceil_div(p.n, kTileN)) / f.compute_units +
@@ -40,7 +49,7 @@ double rounds_of(const Tuning& t, const Problem& p, const Features& f) {
 }
 
 Tuning rule_of_thumb(const Features& f, const Problem& p) {
-  Tuning t{{"tile_m", 256}, {"split_k", 1}, {"rows_together", 8}, {"ahead", 2}};
+  Tuning t{{"tile_m", 256}, {"split_k", 1}, {"share", 0}, {"rows_together", 8}, {"ahead", 2}};
   if (p.m <= 64) {
     t["tile_m"] = 64;
   } else if (p.m <= 128) {
@@ -57,6 +66,7 @@ Tuning rule_of_thumb(const Features& f, const Problem& p) {
          blocks / (std::int64_t{2} * t["split_k"]) >= 4) {
     t["split_k"] *= 2;
   }
+  t["share"] = t["split_k"] == 1 && last_round_is_shared(tiles(t, p, p.m), kSharedBlocks, p, f) ? 1 : 0;
   return t;
 }
 
@@ -77,15 +87,19 @@ Variant gemm_wgmma_f16() {
   v.summary = "tensor cores of compute capability 9.0 in class f32: codes as f16, exact products, f32 sums";
   v.tunables = {{"tile_m", 256, {64, 128, 256}, "rows of D per work-group; its columns are 128"},
                 {"split_k", 1, {1, 2, 3, 4, 5, 6, 7, 8, 12, 16}, "parts of K that work-groups share"},
+                {"share", 0, {0, 1}, "a last round that is half empty or more in parts of K"},
                 {"rows_together", 8, {4, 8, 16}, "tiles of rows that are walked together"},
                 {"ahead", 2, {0, 2, 4}, "K blocks between asking the second cache for a tile and using it"}};
-  v.constraints = {
-      {"split_k must leave each part a K block",
-       [](const Tuning& t, const Problem& p) {
-         return t.at("split_k") <= numerics::ceil_div(p.k, std::int64_t{256}) * 2;
-       }},
-      {"split_k needs a counter for each tile, and there are 1024",
-       [](const Tuning& t, const Problem& p) { return t.at("split_k") == 1 || tiles(t, p, p.m) <= kPartCounters; }}};
+  v.constraints = share_constraints();
+  v.constraints.insert(
+      v.constraints.end(),
+      {{"split_k must leave each part a K block",
+        [](const Tuning& t, const Problem& p) {
+          return t.at("split_k") <= numerics::ceil_div(p.k, std::int64_t{256}) * 2;
+        }},
+       {"split_k needs a counter for each tile, and there are 1024", [](const Tuning& t, const Problem& p) {
+          return t.at("split_k") == 1 || tiles(t, p, p.m) <= kPartCounters;
+        }}});
   v.needs = refuse_tensor_cores;
   v.trial = Trial{70, 200, 1100};
   v.trial->in_child = v.trial->or_here = true;

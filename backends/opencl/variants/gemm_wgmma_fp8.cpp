@@ -9,6 +9,7 @@ namespace ironcl::opencl {
 namespace {
 
 constexpr std::int64_t kTileM = 128;
+constexpr std::int64_t kSharedBlocks = 8;  // SHARED_BLOCKS of the kernel.
 
 std::int64_t tiles(const Tuning& t, const Problem& p, std::int64_t m) {
   return static_cast<std::int64_t>(row_blocks(p, std::max<std::int64_t>(1, m), kTileM)) *
@@ -17,14 +18,18 @@ std::int64_t tiles(const Tuning& t, const Problem& p, std::int64_t m) {
 
 std::vector<Pass> passes(const Tuning& t, const Problem& p, const Features& f, std::int64_t m) {
   const std::int64_t items = tiles(t, p, m) * t.at("split_k");
-  // A part is one work-group's only item, so all parts have one.
-  const std::int64_t groups = t.at("split_k") > 1 ? items : std::min<std::int64_t>(items, f.compute_units);
+  // With split_k a part is one work-group's only item, so all parts have one; with share any may have a part.
+  const std::int64_t groups = t.at("split_k") > 1 ? items
+                              : t.at("share") > 0 ? f.compute_units
+                                                  : std::min<std::int64_t>(items, f.compute_units);
   return {{"gemm_wgmma_fp8", {static_cast<std::size_t>(groups), 1}, 384}};
 }
 
-numerics::Size scratch_bytes(const Tuning& t, const Problem& p) {
-  if (t.at("split_k") == 1) return 0;
-  return numerics::Size(tiles(t, p, p.m)) * t.at("split_k") * t.at("tile_n") * kTileM * 4;
+numerics::Size scratch_bytes(const Tuning& t, const Problem& p, const Features& f) {
+  if (t.at("split_k") == 1 && t.at("share") == 0) return 0;
+  const numerics::Size parts =
+      t.at("share") > 0 ? numerics::Size(f.compute_units) : numerics::Size(tiles(t, p, p.m)) * t.at("split_k");
+  return parts * t.at("tile_n") * kTileM * 4;
 }
 
 std::optional<Refusal> needs(const Features& f, const Problem& p) {
@@ -39,18 +44,20 @@ std::optional<Refusal> needs(const Features& f, const Problem& p) {
 
 Tuning rule_of_thumb(const Features& f, const Problem& p) {
   const int together = p.n <= 4096 ? 8 : p.k <= 2048 ? 32 : 16;
-  Tuning t{{"tile_n", 256}, {"split_k", 1}, {"rows_together", together}, {"ahead", p.m <= 512 ? 2 : 4}};
+  Tuning t{{"tile_n", 256}, {"split_k", 1}, {"share", 0}, {"rows_together", together}, {"ahead", p.m <= 512 ? 2 : 4}};
   if (2 * tiles(t, p, p.m) <= f.compute_units) t["tile_n"] = 128;
   const std::int64_t pairs = numerics::ceil_div(p.k, std::int64_t{256});
   while (t["split_k"] < 16 && 2 * tiles(t, p, p.m) * t["split_k"] <= f.compute_units &&
          pairs / (std::int64_t{2} * t["split_k"]) >= 2) {
     t["split_k"] *= 2;
   }
+  t["share"] = t["split_k"] == 1 && last_round_is_shared(tiles(t, p, p.m), kSharedBlocks, p, f) ? 1 : 0;
   return t;
 }
 
 double estimate_ns(const Tuning& t, const Problem& p, const Features& f) {
-  const double in_rounds = rounds(tiles(t, p, p.m) * t.at("split_k"), f) / t.at("split_k");
+  const double in_rounds = t.at("share") > 0 ? shared_rounds(tiles(t, p, p.m), kSharedBlocks, p, f)
+                                             : rounds(tiles(t, p, p.m) * t.at("split_k"), f) / t.at("split_k");
   const double cycles = in_rounds * t.at("tile_n") * static_cast<double>(p.k) * 0.047;
   const double multiply = 1e9 * cycles / f.clock_hz;
   return std::max(multiply, streaming_ns(p) * 1.5);
@@ -65,15 +72,18 @@ Variant gemm_wgmma_fp8() {
   v.accuracy = backend::AccuracyClass::tensor14;
   v.tunables = {{"tile_n", 256, {128, 256}, "columns of D per work-group; its rows are 128"},
                 {"split_k", 1, {1, 2, 3, 4, 5, 6, 7, 8, 12, 16}, "parts of K that work-groups share"},
+                {"share", 0, {0, 1}, "a last round that is half empty or more in parts of K"},
                 {"rows_together", 8, {4, 8, 16, 32}, "tiles of rows that are walked together"},
                 {"ahead", 4, {0, 2, 4}, "K blocks between asking the second cache for a tile and using it"}};
-  v.constraints = {
-      {"split_k must leave each part two K blocks",
-       [](const Tuning& t, const Problem& p) {
-         return t.at("split_k") <= numerics::ceil_div(p.k, std::int64_t{256});
-       }},
-      {"split_k needs a counter for each tile, and there are 1024",
-       [](const Tuning& t, const Problem& p) { return t.at("split_k") == 1 || tiles(t, p, p.m) <= kPartCounters; }}};
+  v.constraints = share_constraints();
+  v.constraints.insert(v.constraints.end(), {{"split_k must leave each part two K blocks",
+                                              [](const Tuning& t, const Problem& p) {
+                                                return t.at("split_k") <= numerics::ceil_div(p.k, std::int64_t{256});
+                                              }},
+                                             {"split_k needs a counter for each tile, and there are 1024",
+                                              [](const Tuning& t, const Problem& p) {
+                                                return t.at("split_k") == 1 || tiles(t, p, p.m) <= kPartCounters;
+                                              }}});
   v.needs = needs;
   v.trial = Trial{70, 200, 1100};
   v.trial->in_child = v.trial->or_here = true;
