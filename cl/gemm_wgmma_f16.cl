@@ -18,7 +18,7 @@
 // Tunable        default  values      meaning
 // TILE_M         256      64 128 256  rows of D (tokens) per work-group; its columns are 128
 // SPLIT_K        1        1 to 16     parts of K that work-groups share
-// SHARE          0        0 1         a last round that is half empty or more in parts of K
+// SHARE          0        0 1         a last round that is half empty or more in parts of K, unless all tiles are
 // ROWS_TOGETHER  8        4 8 16      tiles of rows that are walked together
 // AHEAD          2        0 2 4       K blocks between asking the L2 for a tile and using it
 // Set by the host: those of tile.cl, PTX_SM_90, and

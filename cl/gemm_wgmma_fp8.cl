@@ -16,16 +16,16 @@
 //                +------+------+------+------+
 // Work-groups stay: each walks tiles of D, ROWS_TOGETHER tiles of rows beside one another. The first product of the next K block, or
 // of the next tile, is started before the last one of this is added, so the stores of a tile run beside products.
-// With SPLIT_K or SHARE tiles are made in parts of K (parts.cl): same bits every run. With SPLIT_K weights come from memory and not
-// from the L2: slots that are free early are then worth more than products that run while others are added, and up to 64 rows are
-// one warpgroup's.
+// With SPLIT_K or SHARE tiles are made in parts of K (parts.cl): same bits every run. With SPLIT_K or 64 columns weights come from
+// memory and not from the L2: slots that are free early are then worth more than products that run while others are added, up to 64
+// rows are one warpgroup's, and a work-group has one tile or part.
 //
-// Tunable        default  values    meaning
-// TILE_N         256      128 256   columns of D per work-group; its rows are 128
-// SPLIT_K        1        1 to 16   parts of K that work-groups share
-// SHARE          0        0 1       a last round that is half empty or more in parts of K
-// ROWS_TOGETHER  8        4 to 32   tiles of rows that are walked together
-// AHEAD          4        0 2 4     K blocks between asking the L2 for a tile and using it
+// Tunable        default  values      meaning
+// TILE_N         256      64 128 256  columns of D per work-group; its rows are 128
+// SPLIT_K        1        1 to 16     parts of K that work-groups share
+// SHARE          0        0 1         a last round that is half empty or more in parts of K, unless all tiles are
+// ROWS_TOGETHER  8        4 to 32     tiles of rows that are walked together
+// AHEAD          4        0 2 4       K blocks between asking the L2 for a tile and using it
 // Set by the host: those of tile.cl, PTX_SM_90
 // A: codes as forms/wgmma_tokens.h lays them out, with their scales, before which lie the counters of parts. B: forms/swizzled.h;
 // a scale of B is for whole blocks of 128 columns.
@@ -50,11 +50,17 @@
 #endif
 
 #if defined(PTX_SM_90)
+#if SHARE && (SPLIT_K > 1 || TILE_N == 64)
+#undef SHARE
+#define SHARE 0  // There are no rounds.
+#endif
 #define SHARED_BLOCKS 8
 #include "parts.cl"
 #include "ptx.cl"
 
 #define UNITS (TILE_N / 64)
+#define COLUMN_SCALES ((UNITS + 1) / 2)
+#define ONE_ITEM (SPLIT_K > 1 || UNITS == 1)
 #define COUNTERS 1024  // Of forms/wgmma_tokens.h.
 #define SLOTS 5
 #define SLOT_BYTES 8192u
@@ -152,7 +158,7 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void gemm_wgmma_fp
   const uint row_tiles = ((uint)m + 127) / 128;
 #endif
   const uint col_tiles = ((uint)n_pad + TILE_N - 1) / TILE_N, tiles = row_tiles * col_tiles;
-#if SPLIT_K > 1
+#if ONE_ITEM
   const uint workers = m > 64 ? 256 : 128; // A second warpgroup would multiply padding.
 #else
   const uint workers = 256;
@@ -208,7 +214,7 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void gemm_wgmma_fp
         __global const uchar *at = B_OF(here) + ((ulong)(col * UNITS) * blocks + first) * SLOT_BYTES;
         _Pragma("unroll 1") for (uint kb = first; kb < end; ++kb, at += SLOT_BYTES) {
           __global const uchar *from = at;
-          uint bytes = SLOT_BYTES + 512u + 16u * (UNITS / 2);
+          uint bytes = SLOT_BYTES + 512u + 16u * COLUMN_SCALES;
           _Pragma("unroll 1") for (uint u = 1; u <= UNITS; ++u) {
             BAR_WAIT(empty + 8 * slot, parity);
             BAR_ARRIVE_EXPECT(full + 8 * slot, bytes);
@@ -219,7 +225,7 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void gemm_wgmma_fp
           }
         }
       }
-#if SPLIT_K == 1
+#if !ONE_ITEM
       // One slot more: the consumers start a unit past the end and drop it.
       BAR_WAIT(empty + 8 * slot, parity);
       BAR_ARRIVE_EXPECT(full + 8 * slot, SLOT_BYTES);
@@ -232,13 +238,13 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void gemm_wgmma_fp
     for (; t < tiles; NEXT_TILE()) {
       PLACE();
       __global const uchar *of_columns = B_OF(here) + (ulong)(col * UNITS) * column_bytes;
-      __global const uchar *column_scales = (__global const uchar *)SB_OF(here) + (ulong)(col * (UNITS / 2) * groups_b) * 512u;
+      __global const uchar *column_scales = (__global const uchar *)SB_OF(here) + (ulong)(col * UNITS / 2 * groups_b) * 512u;
       __global const uchar *tokens = a + a_at + (ulong)(row * 2) * column_bytes;
       __global const uchar *row_scales = (__global const uchar *)(sa + sa_at) + (ulong)row * blocks * 512u;
       _Pragma("unroll 1") for (uint kb = first; kb < end; ++kb) {
         BAR_WAIT(empty + 8 * slot, parity);
         BULK_COPY(scales + slot * SCALE_BYTES, row_scales + kb * 512u, 512u, full + 8 * slot);
-        UNROLL for (uint h = 0; h < UNITS / 2; ++h)
+        UNROLL for (uint h = 0; h < COLUMN_SCALES; ++h)
           BULK_COPY(scales + slot * SCALE_BYTES + 512u + h * 16u, column_scales + (SCALE_OF(kb) + (there > 2 ? h * groups_b : 0)) * 512u, 16u, full + 8 * slot);
         slot += UNITS;
         if (slot >= SLOTS) { slot -= SLOTS; parity ^= 1; }
@@ -387,7 +393,26 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void gemm_wgmma_fp
 #define LEAVE() do { STORE(); t += groups; } while (0)
 #define AFTER_THIS (t + groups)
 #endif
-#if SPLIT_K > 1
+#if UNITS == 1
+// two K blocks of the only tile or part of this work-group, a unit each
+#define TWO_BLOCKS()                                                 \
+  do {                                                               \
+    more = left > 2;                                                 \
+    if (more) { pa += 16384; left -= 2; }                            \
+    LOAD_A(next0, pa);                                               \
+    LOAD_A(next1, pa + 8192);                                        \
+    START(p0, a0);                                                   \
+    START(p1, a1);                                                   \
+    READ_SCALES(before);                                             \
+    FINISH_BEFORE(1);                                                \
+    PROMOTE(0, p0);                                                  \
+    READ_SCALES(current);                                            \
+    WGMMA_WAIT(0);                                                   \
+    if (lane == 0) BAR_ARRIVE(empty + 8 * current);                  \
+    PROMOTE(0, p1);                                                  \
+    UNROLL for (int i = 0; i < 16; ++i) { a0[i] = next0[i]; a1[i] = next1[i]; } \
+  } while (0)
+#elif SPLIT_K > 1
 // one K block of the only part of this work-group, two units at a time
 #define BLOCK(A, A_NEXT)                                             \
   do {                                                               \
@@ -435,10 +460,20 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void gemm_wgmma_fp
   tile_at(t, row_tiles, col_tiles, &row, &col);
   __global const uchar *pa = a + a_at + ((ulong)(row * 2 + group) * blocks + first) * 8192u + in_a;
   LOAD_A(a0, pa);
-#if SPLIT_K > 1
+#if ONE_ITEM
+#if UNITS == 1
+  uint next0[16], next1[16];
+  LOAD_A(a1, pa + 8192);
+  do TWO_BLOCKS(); while (more);
+#else
   do { BLOCK(a0, a1); BLOCK(a1, a0); } while (more);
+#endif
+#if IN_PARTS
   STORE_PART();
   NOTE_PART();
+#else
+  STORE();
+#endif
 #else
   START(p0, a0);
   READ_SCALES(current);

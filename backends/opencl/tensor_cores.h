@@ -59,12 +59,10 @@ inline double shared_rounds(std::int64_t tiles, std::int64_t least, const Proble
   return static_cast<double>(tiles / f.compute_units) + std::min(1.0, part);
 }
 
-/// Rules of the tunable `share`, which the kernels with parts of K have.
-inline std::vector<Constraint> share_constraints() {
-  return {{"share needs whole tiles besides, that is split_k=1",
-           [](const Tuning& t, const Problem&) { return t.at("share") == 0 || t.at("split_k") == 1; }},
-          {"share makes sums whose order depends on how many rows there are, which a repeatable plan may not",
-           [](const Tuning& t, const Problem& p) { return t.at("share") == 0 || !p.repeatable; }}};
+/// The rule of the tunable `share`, which the kernels with parts of K have.
+inline Constraint share_constraint() {
+  return {"share makes sums whose order depends on how many rows there are, which a repeatable plan may not",
+          [](const Tuning& t, const Problem& p) { return t.at("share") == 0 || !p.repeatable; }};
 }
 
 }  // namespace ironcl::opencl

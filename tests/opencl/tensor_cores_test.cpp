@@ -261,7 +261,7 @@ TEST(OpenClTensorCores, LastColumnsOfATileAreRight) {
                                                                         {200, 40, 1100},
                                                                         {16800, 300, 128},
                                                                         {1000, 384, 129}}) {
-    for (const char* width : {"128", "256"}) {
+    for (const char* width : {"64", "128", "256"}) {
       Case c{m, n, k};
       c.d = backend::DType::bf16;
       c.weakest = backend::AccuracyClass::tensor14;
@@ -281,7 +281,8 @@ TEST(OpenClTensorCores, LastRowsOfATileAreRight) {
       Case c{m, 200, 700};
       c.weakest = backend::AccuracyClass::tensor14;
       c.options = {{"variant", variant}, {"split_k", m % 2 == 0 ? "2" : "1"}};
-      if (std::string(variant) == "gemm_wgmma_f16") c.options.emplace_back("tile_m", "256");
+      const bool f16 = std::string(variant) == "gemm_wgmma_f16";
+      c.options.emplace_back(f16 ? "tile_m" : "tile_n", f16 ? "256" : m % 3 == 0 ? "64" : "128");
       ran += check_on_tensor_cores(c);
     }
   }

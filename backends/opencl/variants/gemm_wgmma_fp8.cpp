@@ -18,8 +18,9 @@ std::int64_t tiles(const Tuning& t, const Problem& p, std::int64_t m) {
 
 std::vector<Pass> passes(const Tuning& t, const Problem& p, const Features& f, std::int64_t m) {
   const std::int64_t items = tiles(t, p, m) * t.at("split_k");
-  // With split_k a part is one work-group's only item, so all parts have one; with share any may have a part.
-  const std::int64_t groups = t.at("split_k") > 1 ? items
+  // With split_k or 64 columns an item is one work-group's only one; with share any work-group may have a part.
+  const bool one_item = t.at("split_k") > 1 || t.at("tile_n") == 64;
+  const std::int64_t groups = one_item            ? items
                               : t.at("share") > 0 ? f.compute_units
                                                   : std::min<std::int64_t>(items, f.compute_units);
   return {{"gemm_wgmma_fp8", {static_cast<std::size_t>(groups), 1}, 384}};
@@ -28,7 +29,7 @@ std::vector<Pass> passes(const Tuning& t, const Problem& p, const Features& f, s
 numerics::Size scratch_bytes(const Tuning& t, const Problem& p, const Features& f) {
   if (t.at("split_k") == 1 && t.at("share") == 0) return 0;
   const numerics::Size parts =
-      t.at("share") > 0 ? numerics::Size(f.compute_units) : numerics::Size(tiles(t, p, p.m)) * t.at("split_k");
+      t.at("split_k") > 1 ? numerics::Size(tiles(t, p, p.m)) * t.at("split_k") : numerics::Size(f.compute_units);
   return parts * t.at("tile_n") * kTileM * 4;
 }
 
@@ -56,8 +57,9 @@ Tuning rule_of_thumb(const Features& f, const Problem& p) {
 }
 
 double estimate_ns(const Tuning& t, const Problem& p, const Features& f) {
-  const double in_rounds = t.at("share") > 0 ? shared_rounds(tiles(t, p, p.m), kSharedBlocks, p, f)
-                                             : rounds(tiles(t, p, p.m) * t.at("split_k"), f) / t.at("split_k");
+  const double in_rounds = t.at("share") > 0 && t.at("split_k") == 1
+                               ? shared_rounds(tiles(t, p, p.m), kSharedBlocks, p, f)
+                               : rounds(tiles(t, p, p.m) * t.at("split_k"), f) / t.at("split_k");
   const double cycles = in_rounds * t.at("tile_n") * static_cast<double>(p.k) * 0.047;
   const double multiply = 1e9 * cycles / f.clock_hz;
   return std::max(multiply, streaming_ns(p) * 1.5);
@@ -70,20 +72,19 @@ Variant gemm_wgmma_fp8() {
   v.name = "gemm_wgmma_fp8";
   v.summary = "tensor cores of compute capability 9.0 on fp8 codes, sums of 128 k in about 14 bits";
   v.accuracy = backend::AccuracyClass::tensor14;
-  v.tunables = {{"tile_n", 256, {128, 256}, "columns of D per work-group; its rows are 128"},
+  v.tunables = {{"tile_n", 256, {64, 128, 256}, "columns of D per work-group; its rows are 128"},
                 {"split_k", 1, {1, 2, 3, 4, 5, 6, 7, 8, 12, 16}, "parts of K that work-groups share"},
-                {"share", 0, {0, 1}, "a last round that is half empty or more in parts of K"},
+                {"share", 0, {0, 1}, "a last round that is half empty or more in parts of K, unless all tiles are"},
                 {"rows_together", 8, {4, 8, 16, 32}, "tiles of rows that are walked together"},
                 {"ahead", 4, {0, 2, 4}, "K blocks between asking the second cache for a tile and using it"}};
-  v.constraints = share_constraints();
-  v.constraints.insert(v.constraints.end(), {{"split_k must leave each part two K blocks",
-                                              [](const Tuning& t, const Problem& p) {
-                                                return t.at("split_k") <= numerics::ceil_div(p.k, std::int64_t{256});
-                                              }},
-                                             {"split_k needs a counter for each tile, and there are 1024",
-                                              [](const Tuning& t, const Problem& p) {
-                                                return t.at("split_k") == 1 || tiles(t, p, p.m) <= kPartCounters;
-                                              }}});
+  v.constraints = {
+      share_constraint(),
+      {"split_k must leave each part two K blocks",
+       [](const Tuning& t, const Problem& p) {
+         return t.at("split_k") <= numerics::ceil_div(p.k, std::int64_t{256});
+       }},
+      {"split_k needs a counter for each tile, and there are 1024",
+       [](const Tuning& t, const Problem& p) { return t.at("split_k") == 1 || tiles(t, p, p.m) <= kPartCounters; }}};
   v.needs = needs;
   v.trial = Trial{70, 200, 1100};
   v.trial->in_child = v.trial->or_here = true;
