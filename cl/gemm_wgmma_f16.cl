@@ -133,7 +133,7 @@ static inline uint products_of(dealt_tile here) { return min((uint)(here.end - h
 
 #define READ_SCALES(V) \
     UNROLL for (int i_ = 0; i_ < 4; ++i_) LOCAL_F4(q[4 * i_], q[4 * i_ + 1], q[4 * i_ + 2], q[4 * i_ + 3], stage_at + (V) * 320u + i_ * 16u)
-#define PROMOTE(V, P) UNROLL for (int j = 0; j < 8; ++j) ADD_SCALED((sum[V] + 4 * j), ((P) + 4 * j), q[2 * j], q[2 * j + 1])
+#define PROMOTE(V, P) UNROLL for (int j = 0; j < 8; ++j) ADD_SCALED((sum[V] + 4 * j), ((P) + 4 * j), q[2 * j + 1], q[2 * j])
 #if IN_TURN
 #define MY_TURN() BAR_NAMED(2 + group, 256)
 #define YOUR_TURN() BAR_NAMED_ARRIVE(3 - group, 256)
@@ -289,7 +289,7 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void gemm_wgmma_f1
   uint first = 0, end = blocks, next = t + groups;
   {
     const uint rest = tiles % groups, parts = parts_of(rest, groups, blocks, blocks);
-    if (tid == 0) { share[0] = rest; share[1] = parts; }
+    if (tid == 0) { share[0] = parts > 1 ? rest : 0; share[1] = parts; }
     if (parts > 1) {
       const uint part = t / rest;
       next = rest + t;
@@ -326,7 +326,7 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void gemm_wgmma_f1
         if (UNIFORM) LOAD_F(f, weight_scales + SCALE_OF(first) * 128u);
         for (uint kb = first; kb < end; ++kb) {
           BAR_WAIT(scales_empty + 8 * stage, stage_parity);
-          UNROLL for (uint u = 0; u < TOKENS / 64; ++u) STORE_LOCAL_F2(to + stage * (STAGE_FLOATS * 4u) + u * 320u, x[u] * f, y[u] * f);
+          UNROLL for (uint u = 0; u < TOKENS / 64; ++u) STORE_LOCAL_F2(to + stage * (STAGE_FLOATS * 4u) + u * 320u, y[u] * f, x[u] * f);
           BAR_ARRIVE(scales_full + 8 * stage);
           if (++stage == STAGES) { stage = 0; stage_parity ^= 1; }
           if (kb + 1 < end) {
@@ -385,9 +385,9 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void gemm_wgmma_f1
 #define PARTS (*(volatile __local uint *)(share + 1))
 #define PART_AT(Z) (scratch + scratch_at + (((ulong)(get_group_id(0) % rest_) * parts_ + (Z)) * (PRODUCTS * 8 * 256u) + tid) * 4u)
 #define WORD ((__global uint *)(sa + sa_at) - COUNTERS + get_group_id(0) % rest_)
-  // That a part is stored is said a tile later: nobody waits for it, and this work-group not for the memory.
-  bool part_now = PARTS > 1 && get_group_id(0) < REST * PARTS, to_note = false;
-#define AFTER_THIS (part_now ? REST + get_group_id(0) : t + groups)
+// That a part is stored is said when the next tile is done: nobody waits for it, and this work-group not for the memory.
+#define PART_IS_TO_NOTE (t == REST + get_group_id(0) && get_group_id(0) < REST * PARTS)
+#define AFTER_THIS (t < REST ? REST + get_group_id(0) : t + groups)
 #else
 #define AFTER_THIS (t + groups)
 #endif
@@ -454,12 +454,12 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void gemm_wgmma_f1
     if (++stage == STAGES) { stage = 0; stage_parity ^= 1; }
     if (last) {
 #if IN_PARTS
-      if (part_now) { STORE_PART(); t = REST + get_group_id(0); part_now = false; to_note = true; }
+      if (t < REST) { STORE_PART(); t = REST + get_group_id(0); }
       else
 #endif
       {
 #if IN_PARTS
-        if (to_note) { NOTE_PART(); to_note = false; }
+        if (PART_IS_TO_NOTE) NOTE_PART();
 #endif
         LEAVE_TILE();
         t += groups;
@@ -468,7 +468,7 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void gemm_wgmma_f1
     if (!more) break;
   }
 #if IN_PARTS
-  if (to_note) NOTE_PART();
+  if (PART_IS_TO_NOTE) NOTE_PART();
   const uint rest_ = REST, parts_ = PARTS;
   if (parts_ > 1 && get_group_id(0) < rest_ * parts_) {
     const uint part = get_group_id(0) / rest_;

@@ -176,7 +176,7 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void gemm_wgmma_fp
   uint first = 0, end = blocks, next = t + groups;
   {
     const uint rest = tiles % groups, parts = parts_of(rest, groups, blocks, blocks / 2);
-    if (tid == 0) { share[0] = rest; share[1] = parts; }
+    if (tid == 0) { share[0] = parts > 1 ? rest : 0; share[1] = parts; }
     if (parts > 1) {
       const uint part = t / rest;
       next = rest + t;
@@ -381,14 +381,14 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void gemm_wgmma_fp
 
 // the way out of a tile, or of this work-group's part of one, and t is the next tile
 #if SHARE
-  // That a part is stored is said a tile later: nobody waits for it, and this work-group not for the memory.
-  bool part_now = PARTS > 1 && get_group_id(0) < REST * PARTS, to_note = false;
-#define LEAVE()                                                                                   \
-  do {                                                                                            \
-    if (part_now) { STORE_PART(); t = REST + get_group_id(0); part_now = false; to_note = true; } \
-    else { if (to_note) { NOTE_PART(); to_note = false; } STORE(); t += groups; }                 \
+// That a part is stored is said when the next tile is done: nobody waits for it, and this work-group not for the memory.
+#define PART_IS_TO_NOTE (t == REST + get_group_id(0) && get_group_id(0) < REST * PARTS)
+#define LEAVE()                                                               \
+  do {                                                                        \
+    if (t < REST) { STORE_PART(); t = REST + get_group_id(0); }               \
+    else { if (PART_IS_TO_NOTE) NOTE_PART(); STORE(); t += groups; }          \
   } while (0)
-#define AFTER_THIS (part_now ? REST + get_group_id(0) : t + groups)
+#define AFTER_THIS (t < REST ? REST + get_group_id(0) : t + groups)
 #else
 #define LEAVE() do { STORE(); t += groups; } while (0)
 #define AFTER_THIS (t + groups)
@@ -481,7 +481,7 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void gemm_wgmma_fp
   do { BLOCK(a0, a1, 1); BLOCK(a1, a0, 0); } while (more);
   WGMMA_WAIT(0);
 #if SHARE
-  if (to_note) NOTE_PART();
+  if (PART_IS_TO_NOTE) NOTE_PART();
 #endif
 #endif
 #if IN_PARTS
