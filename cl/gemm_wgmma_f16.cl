@@ -49,6 +49,7 @@
 
 #if defined(PTX_SM_90)
 #define SHARED_BLOCKS 4
+#define LAST_ADDS (SPLIT_K > 1 && TILE_M == 64)
 #include "parts.cl"
 #include "ptx.cl"
 
@@ -326,6 +327,7 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void gemm_wgmma_f1
         if (UNIFORM) LOAD_F(f, weight_scales + SCALE_OF(first) * 128u);
         for (uint kb = first; kb < end; ++kb) {
           BAR_WAIT(scales_empty + 8 * stage, stage_parity);
+          // The odd token's scale first: sums of even tokens lie in even registers, and with an even scale all operands were of one bank.
           UNROLL for (uint u = 0; u < TOKENS / 64; ++u) STORE_LOCAL_F2(to + stage * (STAGE_FLOATS * 4u) + u * 320u, y[u] * f, x[u] * f);
           BAR_ARRIVE(scales_full + 8 * stage);
           if (++stage == STAGES) { stage = 0; stage_parity ^= 1; }
@@ -476,10 +478,11 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void gemm_wgmma_f1
     asm volatile("bar.sync 1, 256; fence.acq_rel.gpu;" ::: "memory");
     const uint mine = share[2];
     PLACE_OF(get_group_id(0) - part * rest_);
-    _Pragma("unroll 1") for (uint z = 0; z < parts_; ++z) {
+    const uint shares = SHARES_OF(parts_);
+    _Pragma("unroll 1") for (uint z = 0; z < shares; ++z) {
       if (!(mine >> z & 1)) continue;
-      const uint end_of_share = PRODUCTS * 8 * (z + 1) / parts_;
-      _Pragma("unroll 1") for (uint q = PRODUCTS * 8 * z / parts_; q < end_of_share; q += 8) {
+      const uint end_of_share = PRODUCTS * 8 * (z + 1) / shares;
+      _Pragma("unroll 1") for (uint q = PRODUCTS * 8 * z / shares; q < end_of_share; q += 8) {
         float x[32];
         ADD_PARTS(x, 8, PART_AT(0), PRODUCTS * 8192u, q, end_of_share, parts_);
         UNROLL for (int i = 0; i < 8; ++i) if (q + i < end_of_share) OUT((q + i) >> 3, (q + i) & 7, x + 4 * i);

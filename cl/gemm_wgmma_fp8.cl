@@ -343,8 +343,9 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void gemm_wgmma_fp
     ROW_OUT(R, (S)[8 * i_ + E] + BIAS_OF(c_), (S)[8 * i_ + E + 1] + BIAS_OF(c_ + 1), (S)[8 * i_ + E + 4] + BIAS_OF(c_ + 2), (S)[8 * i_ + E + 5] + BIAS_OF(c_ + 3)) \
   }
 #else
-// A thread has four columns of each 16; it gives its neighbour one four for another, so that a row is stored by 16 bytes.
-#define STORE_PAIR(R, S, E)                                                                                  \
+// A thread has four columns of each 16; it gives its neighbour one four for another. Q: eight columns, from COLUMN_OF(at_) on.
+#define COLUMN_OF(at) ((at) + (lane & 1 ? 12 : 0))
+#define EIGHT(Q, S, E)                                                                                       \
   do {                                                                                                       \
     uint x0_, x1_, y0_, y1_, r0_, r1_;                                                                       \
     TO_PAIR(x0_, (S)[E] + BIAS_OF(at_), (S)[E + 1] + BIAS_OF(at_ + 1));                                      \
@@ -354,16 +355,47 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void gemm_wgmma_fp
     const bool odd_ = lane & 1;                                                                              \
     SHUFFLE_XOR(r0_, odd_ ? x0_ : y0_, 1);                                                                   \
     SHUFFLE_XOR(r1_, odd_ ? x1_ : y1_, 1);                                                                   \
-    const uint q0_ = odd_ ? r0_ : x0_, q1_ = odd_ ? r1_ : x1_, q2_ = odd_ ? y0_ : r0_, q3_ = odd_ ? y1_ : r1_; \
-    const uint c_ = odd_ ? at_ + 12 : at_;                                                                   \
-    if ((R) < d_end && c_ < (uint)n) {                                                                     \
-      __global ushort *to_ = (__global ushort *)d + d_at + (ulong)(R) * ldd + c_;                            \
-      if (wide_ && c_ + 7 < (uint)n) STORE16(to_, q0_, q1_, q2_, q3_);                                       \
-      else {                                                                                                 \
-        const uint all_[4] = {q0_, q1_, q2_, q3_};                                                           \
-        UNROLL for (uint e_ = 0; e_ < 8; ++e_) if (c_ + e_ < (uint)n) to_[e_] = (ushort)(all_[e_ / 2] >> 16 * (e_ % 2)); \
-      }                                                                                                      \
+    (Q)[0] = odd_ ? r0_ : x0_;                                                                               \
+    (Q)[1] = odd_ ? r1_ : x1_;                                                                               \
+    (Q)[2] = odd_ ? y0_ : r0_;                                                                               \
+    (Q)[3] = odd_ ? y1_ : r1_;                                                                               \
+  } while (0)
+#define STORE_EIGHT(R, C, Q)                                                                                 \
+  if ((R) < d_end && (C) < (uint)n) {                                                                        \
+    __global ushort *to_ = (__global ushort *)d + d_at + (ulong)(R) * ldd + (C);                             \
+    if (wide_ && (C) + 7 < (uint)n) STORE16(to_, (Q)[0], (Q)[1], (Q)[2], (Q)[3]);                            \
+    else UNROLL for (uint e_ = 0; e_ < 8; ++e_) if ((C) + e_ < (uint)n) to_[e_] = (ushort)((Q)[e_ / 2] >> 16 * (e_ % 2)); \
+  }
+#define STORE_PAIR(R, S, E)                                                                                  \
+  do {                                                                                                       \
+    uint q_[4];                                                                                              \
+    EIGHT(q_, S, E);                                                                                         \
+    const uint c_ = COLUMN_OF(at_);                                                                          \
+    STORE_EIGHT(R, c_, q_);                                                                                  \
+  } while (0)
+#endif
+#if D_TYPE == TYPE_F32 || UNITS < 4
+#define STORE_UNIT(U, R, E)                                                                                  \
+  UNROLL for (int h = 0; h < 2; ++h) {                                                                       \
+    const uint at_ = d_col + (U) * 64 + h * 32;                                                              \
+    STORE_PAIR(R, sum[U] + 16 * h, E);                                                                       \
+  }
+#else
+// Lines of 128 bytes: of two neighbouring rows a thread keeps eight columns in one half of the unit and gets those of the other row.
+#define STORE_UNIT(U, R, E)                                                                                  \
+  do {                                                                                                       \
+    uint f_[4], g_[4], o_[4];                                                                                \
+    { const uint at_ = d_col + (U) * 64; EIGHT(f_, sum[U], E); }                                             \
+    { const uint at_ = d_col + (U) * 64 + 32; EIGHT(g_, sum[U] + 16, E); }                                   \
+    const bool second_ = lane >> 2 & 1;                                                                      \
+    UNROLL for (int i_ = 0; i_ < 4; ++i_) {                                                                  \
+      SHUFFLE_XOR(o_[i_], second_ ? f_[i_] : g_[i_], 4);                                                     \
+      f_[i_] = second_ ? o_[i_] : f_[i_];                                                                    \
+      g_[i_] = second_ ? g_[i_] : o_[i_];                                                                    \
     }                                                                                                        \
+    const uint c_ = COLUMN_OF(d_col + (U) * 64 + (second_ ? 32 : 0)), r_ = (R) - (second_ ? 1 : 0);          \
+    STORE_EIGHT(r_, c_, f_);                                                                                 \
+    STORE_EIGHT(r_ + 1, c_, g_);                                                                             \
   } while (0)
 #endif
 #define STORE()                                                                                                \
@@ -371,11 +403,10 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void gemm_wgmma_fp
     tile_at(t, row_tiles, col_tiles, &row, &col);                                                              \
     NOTE_PLACE();                                                                                              \
     const bool wide_ = ((d_at | ldd) & (D_TYPE == TYPE_F32 ? 3 : 7)) == 0;                                     \
-    UNROLL for (int u = 0; u < UNITS; ++u) UNROLL for (int h = 0; h < 2; ++h) {                                \
-      const uint at_ = d_col + u * 64 + h * 32;                                                                \
-      STORE_PAIR(d_row, sum[u] + 16 * h, 0);                                                                   \
-      STORE_PAIR(d_row + 8, sum[u] + 16 * h, 2);                                                               \
-      UNROLL for (int e = 0; e < 16; ++e) sum[u][16 * h + e] = 0.f;                                            \
+    UNROLL for (int u = 0; u < UNITS; ++u) {                                                                   \
+      STORE_UNIT(u, d_row, 0);                                                                                 \
+      STORE_UNIT(u, d_row + 8, 2);                                                                             \
+      UNROLL for (int e = 0; e < 32; ++e) sum[u][e] = 0.f;                                                     \
     }                                                                                                          \
   } while (0)
 
@@ -495,10 +526,11 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void gemm_wgmma_fp
     const bool wide_ = ((d_at | ldd) & (D_TYPE == TYPE_F32 ? 3 : 7)) == 0;
     tile_at(get_group_id(0) - part * rest_, row_tiles, col_tiles, &row, &col);
     NOTE_PLACE();
-    _Pragma("unroll 1") for (uint z = 0; z < parts_; ++z) {
+    const uint shares = SHARES_OF(parts_);
+    _Pragma("unroll 1") for (uint z = 0; z < shares; ++z) {
       if (!(mine >> z & 1)) continue;
-      const uint end_of_share = UNITS * 2 * (z + 1) / parts_;
-      _Pragma("unroll 1") for (uint q = UNITS * 2 * z / parts_; q < end_of_share; q += 2) {
+      const uint end_of_share = UNITS * 2 * (z + 1) / shares;
+      _Pragma("unroll 1") for (uint q = UNITS * 2 * z / shares; q < end_of_share; q += 2) {
         float x[32];
         ADD_PARTS(x, 8, PART_AT(0), UNITS * 8192u, q * 4, end_of_share * 4, parts_);
         UNROLL for (int h = 0; h < 2; ++h) {

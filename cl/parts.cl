@@ -7,7 +7,8 @@
 // order of k, if all parts are stored by then; else the one that stores the last part does it when it ends. So sums do not depend
 // on who comes when. Of each tile in parts there is a word, zero before and after: bit z says that part z is stored, bit 16 + z that
 // the work-group of part z has ended. The words lie where forms/wgmma_tokens.h has the counters of parts. A kernel says with
-// SHARED_BLOCKS how many K blocks a part has at least with SHARE: below, storing and adding parts costs what sharing saves.
+// SHARED_BLOCKS how many K blocks a part has at least with SHARE: below, storing and adding parts costs what sharing saves. With
+// LAST_ADDS, where tiles are so small that a second look at the word costs more than adding, a tile is one share and the last part's.
 #if defined(PTX_SM_90)
 #if SPLIT_K > 1
 #define MOST_PARTS SPLIT_K
@@ -17,6 +18,10 @@
 #define LEAST_BLOCKS SHARED_BLOCKS
 #endif
 #define IN_PARTS (SPLIT_K > 1 || SHARE)
+#ifndef LAST_ADDS
+#define LAST_ADDS 0
+#endif
+#define SHARES_OF(parts) (LAST_ADDS ? 1u : (parts))
 // Looks at the word before a work-group leaves its share to another: where all tiles are in parts, they end at about the same time.
 #define LOOKS (SPLIT_K > 1 ? 8 : 0)
 
@@ -62,6 +67,11 @@ static inline uint note_stored(__global uint *word, uint part)
 static inline uint shares_to_add(__global uint *word, uint part, uint parts, uint seen)
 {
   const uint all = (1u << parts) - 1u, bit = 0x10000u << part;
+#if LAST_ADDS
+  if ((seen & all) != all) return 0;
+  *word = 0;
+  return 1;
+#endif
   // It stored the last part: what had ended by then could not add up.
   uint mine = (seen & all) == all ? seen >> 16 : 0, now = 0;
   _Pragma("unroll 1") for (int i = 0; i < LOOKS && (now & all) != all; ++i) LOAD_RELAXED(now, word);

@@ -37,26 +37,32 @@ inline double streaming_ns(const Problem& p) {
   return 1e9 * static_cast<double>(p.n) * static_cast<double>(p.k) / kBytesPerSecond;
 }
 
-/// Whether tiles on all compute units leave a last round that is half empty or emptier, whose K work-groups may share
-/// (cl/parts.cl). Of a problem whose rows are dealt on the device nobody knows: the kernel sees.
-/// `least`: K blocks of a part, SHARED_BLOCKS of the kernel.
-inline bool last_round_is_shared(std::int64_t tiles, std::int64_t least, const Problem& p, const Features& f) {
-  if (p.repeatable || numerics::ceil_div(p.k, std::int64_t{128}) < 2 * least) return false;
-  if (p.dealt) return true;
+/// What sharing a last round costs and how far it goes, in K blocks of a kernel.
+struct Sharing {
+  std::int64_t least;  ///< Of a part: SHARED_BLOCKS of the kernel.
+  std::int64_t cost;   ///< Time to store parts and to add them, measured (docs/performance/h200.md).
+};
+
+/// Into how many parts cl/parts.cl cuts the K of each tile of a last round that is half empty or emptier; else 1.
+inline std::int64_t parts_of_last_round(std::int64_t tiles, const Sharing& s, const Problem& p, const Features& f) {
   const std::int64_t rest = tiles % f.compute_units;
-  return tiles > f.compute_units && rest != 0 && 2 * rest <= f.compute_units;
+  if (rest == 0) return 1;
+  return std::clamp<std::int64_t>(
+      std::min<std::int64_t>(f.compute_units / rest, numerics::ceil_div(p.k, std::int64_t{128}) / s.least), 1, 16);
 }
 
-/// Rounds of `tiles` on all compute units where a last one is shared as cl/parts.cl does it: parts of `least` K
-/// blocks and more, sixteen of a tile at most, and about five K blocks' time to store and add them.
-inline double shared_rounds(std::int64_t tiles, std::int64_t least, const Problem& p, const Features& f) {
-  const std::int64_t rest = tiles % f.compute_units;
-  if (rest == 0 || 2 * rest > f.compute_units) return rounds(tiles, f);
-  const std::int64_t blocks = numerics::ceil_div(p.k, std::int64_t{128});
-  const std::int64_t parts =
-      std::clamp<std::int64_t>(std::min<std::int64_t>(f.compute_units / rest, blocks / least), 1, 16);
-  const double part = 1.0 / static_cast<double>(parts) + 5.0 / static_cast<double>(blocks);
-  return static_cast<double>(tiles / f.compute_units) + std::min(1.0, part);
+/// Rounds of `tiles` on all compute units where a last one is shared.
+inline double shared_rounds(std::int64_t tiles, const Sharing& s, const Problem& p, const Features& f) {
+  const auto parts = static_cast<double>(parts_of_last_round(tiles, s, p, f));
+  if (parts == 1) return rounds(tiles, f);
+  const double blocks = static_cast<double>(numerics::ceil_div(p.k, std::int64_t{128}));
+  return static_cast<double>(tiles / f.compute_units) + 1 / parts + static_cast<double>(s.cost) / blocks;
+}
+
+/// Whether that is faster than whole tiles. Of a problem whose rows are dealt on the device nobody knows how many
+/// tiles there are, and sharing has cost more than it gave there.
+inline bool last_round_is_shared(std::int64_t tiles, const Sharing& s, const Problem& p, const Features& f) {
+  return !p.repeatable && !p.dealt && tiles > f.compute_units && shared_rounds(tiles, s, p, f) < rounds(tiles, f);
 }
 
 /// The rule of the tunable `share`, which the kernels with parts of K have.

@@ -9,7 +9,7 @@ namespace ironcl::opencl {
 namespace {
 
 constexpr std::int64_t kTileN = 128;
-constexpr std::int64_t kSharedBlocks = 4;  // SHARED_BLOCKS of the kernel.
+constexpr Sharing kSharing = {4, 10};
 
 std::uint64_t local_bytes(const Tuning& t, const Problem&) {
   return 40960 + 3 * static_cast<std::uint64_t>(t.at("tile_m")) * 5 + 128 + 16;
@@ -41,7 +41,7 @@ numerics::Size scratch_bytes(const Tuning& t, const Problem& p, const Features& 
 double rounds_of(const Tuning& t, const Problem& p, const Features& f) {
   const std::int64_t count = tiles(t, p, p.m);
   const double whole =
-      last_round_is_shared(count, kSharedBlocks, p, f) ? shared_rounds(count, kSharedBlocks, p, f) : rounds(count, f);
+      last_round_is_shared(count, kSharing, p, f) ? shared_rounds(count, kSharing, p, f) : rounds(count, f);
   if (p.load == 0 || whole <= 3) return whole;
   const double products = static_cast<double>(p.m) / 64 + 0.5;
   return products * 64 / t.at("tile_m") * static_cast<double>(numerics::ceil_div(p.n, kTileN)) / f.compute_units +
@@ -66,7 +66,7 @@ Tuning rule_of_thumb(const Features& f, const Problem& p) {
          blocks / (std::int64_t{2} * t["split_k"]) >= 4) {
     t["split_k"] *= 2;
   }
-  t["share"] = t["split_k"] == 1 && last_round_is_shared(tiles(t, p, p.m), kSharedBlocks, p, f) ? 1 : 0;
+  t["share"] = t["split_k"] == 1 && last_round_is_shared(tiles(t, p, p.m), kSharing, p, f) ? 1 : 0;
   return t;
 }
 

@@ -9,7 +9,7 @@ namespace ironcl::opencl {
 namespace {
 
 constexpr std::int64_t kTileM = 128;
-constexpr std::int64_t kSharedBlocks = 8;  // SHARED_BLOCKS of the kernel.
+constexpr Sharing kSharing = {8, 24};
 
 std::int64_t tiles(const Tuning& t, const Problem& p, std::int64_t m) {
   return static_cast<std::int64_t>(row_blocks(p, std::max<std::int64_t>(1, m), kTileM)) *
@@ -47,18 +47,20 @@ Tuning rule_of_thumb(const Features& f, const Problem& p) {
   const int together = p.n <= 4096 ? 8 : p.k <= 2048 ? 32 : 16;
   Tuning t{{"tile_n", 256}, {"split_k", 1}, {"share", 0}, {"rows_together", together}, {"ahead", p.m <= 512 ? 2 : 4}};
   if (2 * tiles(t, p, p.m) <= f.compute_units) t["tile_n"] = 128;
+  // Few rows wait for weights, not for the tokens that a narrow tile reads twice as often.
+  if (p.m <= kTileM && 2 * tiles(t, p, p.m) <= f.compute_units) t["tile_n"] = 64;
   const std::int64_t pairs = numerics::ceil_div(p.k, std::int64_t{256});
   while (t["split_k"] < 16 && 2 * tiles(t, p, p.m) * t["split_k"] <= f.compute_units &&
          pairs / (std::int64_t{2} * t["split_k"]) >= 2) {
     t["split_k"] *= 2;
   }
-  t["share"] = t["split_k"] == 1 && last_round_is_shared(tiles(t, p, p.m), kSharedBlocks, p, f) ? 1 : 0;
+  t["share"] = t["split_k"] == 1 && last_round_is_shared(tiles(t, p, p.m), kSharing, p, f) ? 1 : 0;
   return t;
 }
 
 double estimate_ns(const Tuning& t, const Problem& p, const Features& f) {
   const double in_rounds = t.at("share") > 0 && t.at("split_k") == 1
-                               ? shared_rounds(tiles(t, p, p.m), kSharedBlocks, p, f)
+                               ? shared_rounds(tiles(t, p, p.m), kSharing, p, f)
                                : rounds(tiles(t, p, p.m) * t.at("split_k"), f) / t.at("split_k");
   const double cycles = in_rounds * t.at("tile_n") * static_cast<double>(p.k) * 0.047;
   const double multiply = 1e9 * cycles / f.clock_hz;
