@@ -42,35 +42,37 @@ constexpr double kDecoding = 24;  ///< 64 codes of weights into a slot.
 constexpr double kScaling = 4;    ///< A vector of sums scaled and added to its total.
 
 double estimate_ns(const Tuning& t, const Problem& p, const Features& f) {
-  const std::int64_t tiles = numerics::ceil_div(std::max<std::int64_t>(1, p.m), t.at("tile_m"));
+  const std::int64_t height = t.at("tile_m");
+  const std::int64_t tiles = numerics::ceil_div(std::max<std::int64_t>(1, p.m), height);
   const std::int64_t blocks_m = numerics::ceil_div(tiles, t.at("block_m"));
   const std::int64_t blocks_n = numerics::ceil_div(p.n, t.at("block_n"));
   const double panels =
       static_cast<double>(numerics::ceil_div(std::min<std::int64_t>(t.at("block_n"), p.n), std::int64_t{kPanel}));
-  const double rows = static_cast<double>(tiles) / static_cast<double>(blocks_m) * t.at("tile_m");
   const double k_of_product = 4.0 / static_cast<double>(bytes_of_element(p));
   // Of a panel of 32 columns, two vectors, and each k.
   const double rate = bytes_of_element(p) == 1 ? f.dot_products_of_bytes : f.dot_products_of_bf16;
-  const double products = rows * 2 * (1 / (k_of_product * rate) + kScaling / static_cast<double>(p.k_group));
+  const double a_row = 2 * (1 / (k_of_product * rate) + kScaling / static_cast<double>(p.k_group));
   const double decoding = kDecoding / 2;
   // A is read once for each block of columns, two bytes a clock at most: the last cache gives that, memory does not.
   // Else narrow blocks are best: the codes of a panel are one stream.
   const bool from_memory = static_cast<double>(p.m) * static_cast<double>(p.k * bytes_of_element(p)) >
                            0.5 * static_cast<double>(f.cache_bytes);
   const double reading = from_memory ? 1 + 3.0 / (panels * kPanel) : 1;
+  // Of all rows of a matrix; a tile costs the same whatever rows it has, a panel is decoded again for each block.
+  const double of_panel = p.mean_over_rows([&](std::int64_t rows) {
+    const std::int64_t of_matrix = numerics::ceil_div(rows, height);
+    const std::int64_t blocks = numerics::ceil_div(of_matrix, t.at("block_m"));
+    return static_cast<double>(of_matrix * height) * a_row * reading + static_cast<double>(blocks) * decoding;
+  });
   const double work =
-      rounds(blocks_m * blocks_n, f) * panels * static_cast<double>(p.k) * (products * reading + decoding);
+      rounds(blocks_m * blocks_n, f) * panels * static_cast<double>(p.k) * of_panel / static_cast<double>(blocks_m);
   return 1e9 * vector_fma_seconds(work, 16, f);
 }
 
-Tuning rule_of_thumb(const Features& f, const Problem& p) {
-  Tuning best;
-  // Tiles as high as registers allow and as equal as can be: 17 rows are two tiles of 9, not 14 and 3.
-  const std::int64_t rows = std::max<std::int64_t>(1, p.m);
-  const std::int64_t tiles = numerics::ceil_div(rows, std::int64_t{kMostRows});
-  best["tile_m"] = static_cast<int>(numerics::ceil_div(rows, tiles));
-  best["block_m"] = 1;
-  best["block_n"] = kBlocksN.front();
+/// The best blocks of tiles of that height.
+Tuning blocks_for(int tile_m, const Features& f, const Problem& p) {
+  const std::int64_t tiles = numerics::ceil_div(std::max<std::int64_t>(1, p.m), std::int64_t{tile_m});
+  Tuning best{{"tile_m", tile_m}, {"block_m", 1}, {"block_n", kBlocksN.front()}};
   Tuning candidate = best;
   double best_ns = estimate_ns(best, p, f);
   for (const int block_n : kBlocksN) {
@@ -87,8 +89,23 @@ Tuning rule_of_thumb(const Features& f, const Problem& p) {
         best_ns = ns;
         best = candidate;
       }
-      if (block_m >= tiles) break;  // Higher ones make the same blocks in more memory.
+      // Higher ones make the same blocks in more memory; the matrices of a grouped problem may have more rows.
+      if (block_m >= tiles && p.load == 0) break;
     }
+  }
+  return best;
+}
+
+Tuning rule_of_thumb(const Features& f, const Problem& p) {
+  // Tiles as high as registers allow and as equal as can be: 17 rows are two tiles of 9, not 14 and 3.
+  const std::int64_t rows = std::max<std::int64_t>(1, p.m);
+  const std::int64_t tiles = numerics::ceil_div(rows, std::int64_t{kMostRows});
+  if (p.load == 0) return blocks_for(static_cast<int>(numerics::ceil_div(rows, tiles)), f, p);
+  // The matrices of a grouped problem have other numbers of rows than the mean.
+  Tuning best = blocks_for(kMostRows, f, p);
+  for (int tile_m = kMostRows - 1; tile_m > 0; --tile_m) {
+    const Tuning candidate = blocks_for(tile_m, f, p);
+    if (estimate_ns(candidate, p, f) < 0.99 * estimate_ns(best, p, f)) best = candidate;
   }
   return best;
 }
