@@ -14,10 +14,12 @@
 // BLOCK_M   1        1 to 32           tiles of rows per work-group
 // BLOCK_N   32       32 64 128 192 256 columns of D per work-group
 // SPLIT_K   1        1 2 4 8 16        parts of k
-// Set by the host: those of register_tile.cl.
+// FLOATS    0        0 1               1: floats that are to be quantised are taken as they are, where their groups are K groups
+// Set by the host: those of register_tile.cl; QUANTISE: a is such floats, a_at elements on and lda apart, and those of quantizer.cl and
+// FLOOR_BITS are set. Each work-group then quantises what it multiplies: for a few rows that costs less than a kernel before this one.
 // A: f32 in tiles of TILE_M rows, as pack_tiles makes it, with its scales; sa_ld is the number of K groups.
 // B: the 32 codes of columns 32 * p on and one k are at (p * k_pad + k) * 32, counted in codes.
-// Local memory: BLOCK_M * TILE_M * BLOCK_N * 4 B = 1024 B with the defaults.
+// Local memory: BLOCK_M * TILE_M * (BLOCK_N + FLOATS * (GROUP + 1)) * 4 B = 1024 B with the defaults.
 #ifndef TILE_M
 #define TILE_M 8
 #endif
@@ -36,6 +38,16 @@
 #define SPLIT_K 1
 #endif
 
+#ifndef FLOATS
+#define FLOATS 0
+#endif
+#ifdef QUANTISE
+#include "quantize_group.cl"
+#define OF_A __local
+#else
+#define OF_A __global
+#endif
+
 #define PANELS (BLOCK_N / PANEL)
 // Bytes: the hardware's own prefetching leaves a stream at each page of 4096, and one core alone is then at 8 of 13 GB/s.
 #define CODES_AHEAD 4096
@@ -49,7 +61,7 @@
 /// Adds a K group of `length` k to the totals of a tile: its first `rows` rows by 16 columns, or 32 where `wide`. Both are literals, so
 /// that each height has a loop of its own. A row's bits do not depend on them.
 static inline __attribute__((always_inline)) void add_group(const int rows, const bool wide, __global const weight* codes,
-                                                            __global const float* values, __global const float* scales_a,
+                                                            OF_A const float* values, OF_A const float* scales_a,
                                                             __global const float* scales_b, __local float* to, int length) {
 #define DECLARE_ROW(i) float16 low_##i = (float16)(0.0f), high_##i = (float16)(0.0f);
   EACH_ROW(DECLARE_ROW)
@@ -60,8 +72,8 @@ static inline __attribute__((always_inline)) void add_group(const int rows, cons
   for (int chunk = 0; chunk < length; chunk += 16) {
     // An end that the compiler cannot count to: it would index from a constant, and multiply-adds with an indexed
     // operand take two slots of the core.
-    __global const float* end = values + min(16, length - chunk);
-    for (__global const float* at = values; at < end; at += SETS) {
+    OF_A const float* end = values + min(16, length - chunk);
+    for (OF_A const float* at = values; at < end; at += SETS) {
       PREFETCH(codes + CODES_AHEAD);
       const float16 b_low = WEIGHTS(codes);
 #define MULTIPLY_LOW(i) \
@@ -115,6 +127,10 @@ __attribute__((min_vector_width(512)))
 #endif
 void gemm_stream(GEMM_ARGS) {
   __local float totals[PANELS * BLOCK_M * TILE_M * PANEL] __attribute__((aligned(64)));
+#ifdef QUANTISE
+  __local float quantised[BLOCK_M * TILE_M * GROUP] __attribute__((aligned(64)));
+  __local float its_scales[BLOCK_M * TILE_M];
+#endif
   const int columns = (n + BLOCK_N - 1) / BLOCK_N;
   EACH_UNIT(columns * SPLIT_K) {
 #ifdef GROUPED
@@ -140,14 +156,30 @@ void gemm_stream(GEMM_ARGS) {
     for (int group = part * groups_a_part; group < end_group; ++group) {
       const int first_k = group * GROUP;
       const int length = min(GROUP, k_pad - first_k);
+#ifdef QUANTISE
+      for (int i = 0; i < tiles * TILE_M; ++i) {
+        __local float* to = quantised + i / TILE_M * (TILE_M * GROUP) + i % TILE_M * 16;
+        const int row = here.first_row + i;
+        its_scales[i] = 0.0f;
+        if (row < here.end_row) {
+          const ulong from = a_at + (ulong)row * lda + (ulong)first_k;
+          its_scales[i] = quantise_group(to, TILE_M * 16, a, from, min(GROUP, k - first_k), length);
+        }
+      }
+#endif
       // A tile of A stays in the first cache while the codes, four times smaller, pass by.
       for (int step = 0; step < tiles * panels; ++step) {
         const int tile = step / panels, panel = step - tile * panels;
         __global const weight* codes = (__global const weight*)b_here +
             HOLDERS((ulong)(first_n + panel * PANEL) * (ulong)k_pad + (ulong)first_k * PANEL);
+#ifdef QUANTISE
+        __local const float* values = quantised + tile * (TILE_M * GROUP);
+        __local const float* scales_a = its_scales + tile * TILE_M;
+#else
         __global const float* values =
             (__global const float*)a + a_at + ((ulong)(first_tile + tile) * lda + (ulong)first_k) * TILE_M;
         __global const float* scales_a = sa + sa_at + ((ulong)(first_tile + tile) * sa_ld + (ulong)group) * TILE_M;
+#endif
         __global const float* scales_b =
             sb_here + (ulong)(first_k / B_SCALE_COLS) * (ulong)n_pad + (ulong)(first_n + panel * PANEL);
         __local float* to = totals + (panel * BLOCK_M + tile) * (TILE_M * PANEL);

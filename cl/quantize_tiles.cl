@@ -37,6 +37,24 @@
 #define UNIT 1.0f
 #endif
 
+#define LINE (512 / BITS_OF(SOURCE))  // Values of a cache line.
+
+// bf16 to bf16 tiles, 32 values at a time, which are a cache line of either: a word's upper half is a value already, its lower half is
+// one after a shift, and what comes out is exact in the upper half again.
+#if SOURCE == TYPE_BF16 && TILE_FORM == TYPE_BF16 && defined(QUICK_QUOTIENTS) && defined(CACHE_BUILTINS) && GROUP_COLS % 32 == 0
+#define IN_PAIRS
+typedef uint16 __attribute__((aligned(2))) words_anywhere;
+typedef ushort ushort32 __attribute__((ext_vector_type(32)));
+#define WORDS(x, at) (*(__global const words_anywhere*)((__global const ushort*)(x) + (at)))
+#define SECOND_OF_PAIR (uint16)(0xffff0000u)
+
+static inline uint16 quantized_pairs(uint16 words, float scale, float reciprocal) {
+  const float16 first = quotient_16(as_float16(words << (uint16)(16)), scale, reciprocal);
+  const float16 second = quotient_16(as_float16(words & SECOND_OF_PAIR), scale, reciprocal);
+  return as_uint16(ROUND_16(CODE)(first)) >> (uint16)(16) | (as_uint16(ROUND_16(CODE)(second)) & SECOND_OF_PAIR);
+}
+#endif
+
 // x: element x_at on, rows ldx apart. out: tiles from byte 4 * out_at on. scales: of row i of tile t and K group g at
 // scales_at + (t * groups + g) * TILE + i. amax_floor: the bits of the floor.
 __kernel
@@ -55,15 +73,31 @@ void quantize_tiles(int m, int k, int k_pad, int groups, uint floor_bits, __glob
     __global float* tile_scales = scales + scales_at + (ulong)tile * (ulong)groups * TILE;
     float scale[TILE], reciprocal[TILE];
     bool quick[TILE], finite[TILE];
+    bool all_quick = true;  // The rows that there are.
     for (int i = 0; i < TILE; ++i) {
       const int row = here.first + i;
       const ulong from = x_at + (ulong)row * ldx;
+      // The next group of the row is the next one of this core; rows are too far apart for the hardware to see a stream in a few lines of each.
+#if GROUP_COLS <= 256
+      if (row < here.end) {
+        for (int col = 0; col < GROUP_COLS; col += LINE) PREFETCH(x + (from + (ulong)(end + col)) * (BITS_OF(SOURCE) / 8));
+      }
+#endif
       scale[i] = reciprocal[i] = 0.0f;
       quick[i] = false;
       finite[i] = true;
       if (row < here.end) {
         uint16 wide = (uint16)(0u);
         int col = first;
+#ifdef IN_PAIRS
+        ushort32 magnitudes = (ushort32)(0);
+        for (; col + 32 <= whole; col += 32) {
+          const ushort32 next = __builtin_astype(WORDS(x, from + (ulong)col), ushort32) & (ushort32)(0x7fff);
+          magnitudes = magnitudes > next ? magnitudes : next;
+        }
+        const uint16 pairs = __builtin_astype(magnitudes, uint16);
+        wide = max(pairs << (uint16)(16), pairs & SECOND_OF_PAIR);
+#endif
         for (; col < whole; col += 16) {
           const uint16 bits = as_uint16(load_floats16(SOURCE, x, from + (ulong)col)) & (uint16)(0x7fffffffu);
           wide = wide > bits ? wide : bits;
@@ -78,10 +112,23 @@ void quantize_tiles(int m, int k, int k_pad, int groups, uint floor_bits, __glob
         quick[i] = finite[i] && in_reach(scale[i]);
         if (quick[i]) reciprocal[i] = divide_exactly(1.0f, scale[i]);
 #endif
+        all_quick &= quick[i];
       }
       for (int group = first / GROUP; group * GROUP < end; ++group) tile_scales[group * TILE + i] = scale[i];
     }
-    for (int col = first; col < fill; col += 16) {
+    int col = first;
+#ifdef IN_PAIRS
+    for (; all_quick && col + 32 <= whole; col += 32) {
+      __global uint16* to = (__global uint16*)(values + 2 * element_in_tile(tile, tiles, k_pad, 0, col));
+      const int rows = min(TILE, here.end - here.first);
+      for (int i = 0; i < rows; ++i) {
+        const ulong from = x_at + (ulong)(here.first + i) * ldx + (ulong)col;
+        to[i] = quantized_pairs(WORDS(x, from), scale[i], reciprocal[i]);
+      }
+      for (int i = rows; i < TILE; ++i) to[i] = (uint16)(0u);
+    }
+#endif
+    for (; col < fill; col += 16) {
       for (int i = 0; i < TILE; ++i) {
         const int row = here.first + i;
         const ulong from = x_at + (ulong)row * ldx + (ulong)col;

@@ -169,13 +169,14 @@ TEST_F(OpenClQuantiser, GivesNaNScalesAndCodesToGroupsThatAreNotFinite) {
 /// D of a plan that quantises x itself must be, bit for bit, D of the same plan given numerics' codes and scales.
 void expect_same_product(backend::Device& device, const std::vector<float>& values, DType source, std::int64_t m,
                          std::int64_t k, std::int64_t lda, DType type, const numerics::ScaleGrid& grid,
-                         const char* variant) {
+                         const char* variant, const backend::Options& more = {}) {
   Case quantising{m, 48, k};
   quantising.a_source = source;
   quantising.a = quantising.b = type;
   quantising.lda = lda;
   quantising.a_grid = grid;
   quantising.options = {{"variant", variant}};
+  quantising.options.insert(quantising.options.end(), more.begin(), more.end());
   quantising.weakest = backend::AccuracyClass::tensor14;
   Case given = quantising;
   given.a_source = DType::none;
@@ -217,6 +218,36 @@ TEST_F(OpenClQuantiser, IntoTilesGivesTheBitsOfCodesMadeBefore) {
   }
 }
 
+TEST_F(OpenClQuantiser, IntoTilesOfBf16GivesTheBitsOfCodesMadeBefore) {
+  // From bf16 they are made 32 values at a time, where every row of a tile has a scale that quotients are quick with.
+  bool ran = false;
+  for (const auto& device : devices()) {
+    for (const char* const variant : {"gemm_bf16", "gemm_amx"}) {
+      Case asked{19, 48, 690};
+      asked.options = {{"variant", variant}};
+      if (device->supports(asked.desc()).reason != backend::Reason::none) continue;
+      ran = true;
+      std::uint32_t seed = 30;
+      for (const numerics::ScaleGrid grid : {numerics::ScaleGrid{1, 128}, {1, 64}, {1, 256}, {1, 0}}) {
+        for (const DType type : {DType::e4m3fn, DType::e5m2}) {
+          std::vector<float> values = hard_values(40 * 701, ++seed);
+          expect_same_product(*device, values, DType::bf16, 40, 690, 701, type, grid, variant);
+          for (float& v : values) v = std::fmod(v, 448.0f) + 0.5f;  // No row whose scale is out of reach.
+          expect_same_product(*device, values, DType::bf16, 40, 690, 701, type, grid, variant);
+          values[5] = std::numeric_limits<float>::quiet_NaN();
+          values[701 * 3 + 690 - 1] = std::numeric_limits<float>::infinity();
+          expect_same_product(*device, values, DType::bf16, 40, 690, 701, type, grid, variant);
+          for (std::int64_t i = 0; i < 128; ++i) values[static_cast<std::size_t>(701 * 20 + i)] = -0.0f;
+          expect_same_product(*device, values, DType::bf16, 29, 701, 701, type, grid, variant);
+        }
+      }
+      expect_same_product(*device, hard_values(19 * 701, ++seed), DType::f32, 19, 690, 701, DType::e4m3fn, {1, 128},
+                          variant);
+    }
+  }
+  if (!ran) GTEST_SKIP() << "no device that the kernels run on";
+}
+
 TEST_F(OpenClQuantiser, InsideAKernelOfFewRowsGivesTheBitsOfCodesMadeBefore) {
   bool ran = false;
   for (const auto& device : devices()) {
@@ -243,6 +274,29 @@ TEST_F(OpenClQuantiser, InsideAKernelOfFewRowsGivesTheBitsOfCodesMadeBefore) {
     }
   }
   if (!ran) GTEST_SKIP() << "no device that the kernel runs on";
+}
+
+TEST_F(OpenClQuantiser, InsideGemmStreamGivesTheBitsOfCodesMadeBefore) {
+  std::uint32_t seed = 90;
+  for (const auto& device : devices()) {
+    for (const char* const split_k : {"1", "4"}) {
+      const backend::Options floats{{"floats", "1"}, {"split_k", split_k}};
+      const backend::Options wide{{"floats", "1"}, {"split_k", split_k}, {"tile_m", "2"}, {"block_m", "2"}};
+      for (const DType source : {DType::f32, DType::f16, DType::bf16}) {
+        for (const DType type : {DType::e4m3fn, DType::e5m2, DType::i8}) {
+          std::vector<float> values = hard_values(7 * 701, ++seed);
+          expect_same_product(*device, values, source, 1, 690, 701, type, {1, 128}, "gemm_stream", floats);
+          values[5] = std::numeric_limits<float>::quiet_NaN();
+          values[701 * 3 + 690 - 1] = std::numeric_limits<float>::infinity();
+          expect_same_product(*device, values, source, 7, 690, 701, type, {1, 128}, "gemm_stream", wide);
+        }
+      }
+      // Scale groups that are no K groups are quantised by a kernel before it.
+      for (const numerics::ScaleGrid grid : {numerics::ScaleGrid{1, 32}, {1, 64}, {1, 256}, {1, 0}, {2, 128}})
+        expect_same_product(*device, hard_values(7 * 701, ++seed), DType::f32, 7, 690, 701, DType::e4m3fn, grid,
+                            "gemm_stream", wide);
+    }
+  }
 }
 
 TEST_F(OpenClQuantiser, IntoTheFormsOfTensorCoresGivesTheBitsOfCodesMadeBefore) {

@@ -12,13 +12,19 @@ using numerics::Size;
 
 class Tiles final : public ActivationForm {
  public:
-  Tiles(int rows, int k_unit) : rows_(rows), k_unit_(k_unit) {}
+  Tiles(int rows, int k_unit, bool floats) : rows_(rows), k_unit_(k_unit), floats_(floats) {}
 
   std::string name() const override {
     return "tiles_m" + std::to_string(rows_) + "_k16_pad" + std::to_string(k_unit_) + "_f32";
   }
 
   bool takes(const Operand&, const Making&) const override { return false; }  // Nobody hands over tiles.
+
+  bool takes_floats(const Operand& x, const Making& making) const override {
+    const numerics::ScaleGrid& grid = making.desc.a_scale.grid;
+    return floats_ && numerics::is_float(x.element) && !making.problem.grouped() && !x.gathered &&
+           grid.group_rows == 1 && grid.group_cols == making.problem.k_group;
+  }
 
   Made quantize(const Operand& x, const Making& making) const override {
     // One kernel sees the rows of one tile only, and quantises them as often as they are gathered.
@@ -61,10 +67,13 @@ class Tiles final : public ActivationForm {
   }
 
   int rows_, k_unit_;
+  bool floats_;
 };
 
 }  // namespace
 
-ActivationFormPtr tiles_form(int rows, int k_unit) { return std::make_shared<Tiles>(rows, k_unit); }
+ActivationFormPtr tiles_form(int rows, int k_unit, bool floats) {
+  return std::make_shared<Tiles>(rows, k_unit, floats);
+}
 
 }  // namespace ironcl::opencl

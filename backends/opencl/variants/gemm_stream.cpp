@@ -45,6 +45,21 @@ std::int64_t uneven_height(const Problem& p, std::int64_t most) {
   return height;
 }
 
+/// What a call costs with its kernels: one that quantises A or, FLOATS, none; this one; one that adds parts of k.
+/// Measured on PoCL, two to sixteen cores (docs/performance/cpu.md).
+double with_launches_ns(const Tuning& t, std::int64_t work_groups, const Problem& p, const Features& f) {
+  const double launch = 8000 + 3000.0 * f.compute_units;  // All threads are woken, and waited for.
+  constexpr double kVector = 1.8;  // Nanoseconds; sixteen codes from memory, decoded, where few rows are multiplied.
+  constexpr double kQuantised = 0.17;  // An activation.
+  const std::int64_t parts = t.at("split_k");
+  const bool floats = t.at("floats") == 1 && p.a_source != backend::DType::none;
+  const double k = static_cast<double>(p.k) / static_cast<double>(parts);
+  const double fma = 1e9 * vector_fma_seconds(of_rows(p, t.at("tile_m")), 16, f);
+  const double work = k * (kPanel / 16 * std::max(kVector, fma) + (floats ? kQuantised * t.at("tile_m") : 0));
+  const int kernels = 1 + (parts > 1 ? 1 : 0) + (p.a_source != backend::DType::none && !floats ? 1 : 0);
+  return kernels * launch + rounds(work_groups * parts, f) * work;
+}
+
 Tuning rule_of_thumb(const Features& f, const Problem& p) {
   // Accumulators of 16 f32 each, in the registers that vectors of the device's width leave.
   const std::int64_t rows = std::max<std::int64_t>(1, p.m);
@@ -54,9 +69,26 @@ Tuning rule_of_thumb(const Features& f, const Problem& p) {
                                             : numerics::ceil_div(rows, numerics::ceil_div(rows, most)));
   t["tile_n"] = t["tile_m"] > (f.vector_width >= 16 ? 10 : f.vector_width >= 8 ? 3 : 1) ? 16 : 32;
   t["block_m"] = t["split_k"] = 1;
+  t["floats"] = 0;
   t["block_n"] = kPanel;
-  // A few work-groups for every core, each with some K groups to itself.
   const std::int64_t work_groups = numerics::ceil_div(p.n, kPanel) * numerics::ceil_div(rows, t["tile_m"]);
+  if (f.prefers_vectors() && p.load == 0) {
+    double least = 0;
+    Tuning candidate = t;
+    for (const int split_k : {1, 2, 4, 8, 16}) {
+      if (split_k > 1 && p.k_groups() < std::int64_t{2} * split_k) break;
+      for (const int floats : {0, 1}) {
+        candidate["split_k"] = split_k;
+        candidate["floats"] = floats;
+        const double ns = with_launches_ns(candidate, work_groups, p, f);
+        if (least != 0 && ns >= least) continue;
+        least = ns;
+        t = candidate;
+      }
+    }
+    return t;
+  }
+  // A few work-groups for every core, each with some K groups to itself.
   while (work_groups * t["split_k"] < std::int64_t{4} * f.compute_units && t["split_k"] < 16 &&
          p.k_groups() >= std::int64_t{4} * t["split_k"]) {
     t["split_k"] *= 2;
@@ -85,19 +117,21 @@ Variant gemm_stream() {
       {"tile_n", 32, {16, 32}, "columns of the register tile"},
       {"block_m", 1, {1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 15, 16, 20, 24, 32}, "tiles of rows per work-group"},
       {"block_n", 32, {32, 64, 128, 192, 256}, "columns of D per work-group"},
-      {"split_k", 1, {1, 2, 4, 8, 16}, "parts of k"}};
+      {"split_k", 1, {1, 2, 4, 8, 16}, "parts of k"},
+      {"floats", 0, {0, 1}, "1: activations that are to be quantised are taken as they are"}};
   v.real_weights = true;
   v.narrow_weights = true;
   v.deal = [](const Tuning& t) { return DealtShape{t.at("tile_m"), t.at("block_m")}; };
-  v.local_bytes = [](const Tuning& t, const Problem&) -> std::uint64_t {
-    return static_cast<std::uint64_t>(std::int64_t{t.at("block_m")} * t.at("tile_m") * t.at("block_n")) *
+  v.local_bytes = [](const Tuning& t, const Problem& p) -> std::uint64_t {
+    return static_cast<std::uint64_t>(std::int64_t{t.at("block_m")} * t.at("tile_m") *
+                                      (t.at("block_n") + t.at("floats") * (p.k_group + 1))) *
            sizeof(float);
   };
   v.work_items = [](const Tuning&) -> std::uint64_t { return 1; };
   v.tile = [](const Tuning& t) { return Shape{t.at("tile_m"), t.at("tile_n")}; };
   v.block = [](const Tuning& t) { return Shape{std::int64_t{t.at("tile_m")} * t.at("block_m"), t.at("block_n")}; };
   v.weights = [](const Tuning&, const Problem& p) { return blocked_form(kPanel, 1, 16, p.b); };
-  v.activations = [](const Tuning& t, const Problem&) { return tiles_form(t.at("tile_m"), 16); };
+  v.activations = [](const Tuning& t, const Problem&) { return tiles_form(t.at("tile_m"), 16, t.at("floats") == 1); };
   v.passes = passes;
   v.scratch_bytes = [](const Tuning& t, const Problem& p, const Features&) -> numerics::Size {
     if (t.at("split_k") == 1) return 0;
