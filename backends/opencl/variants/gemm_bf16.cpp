@@ -38,8 +38,13 @@ std::vector<Pass> passes(const Tuning& t, const Problem& p, const Features&, std
 }
 
 // In multiply-adds of a vector; measured on an AMD core of family 25 (docs/performance/cpu.md).
-constexpr double kDecoding = 24;  ///< 64 codes of weights into a slot.
+constexpr double kDecoding = 14;  ///< 64 codes of weights into a slot, beside products.
+constexpr double kFetching = 23;  ///< The same where nothing else takes as long: codes come from memory.
 constexpr double kScaling = 4;    ///< A vector of sums scaled and added to its total.
+
+/// What a tile of `rows` rows costs, in rows of a high one: the sums of three and fewer are too few to hide the
+/// latency of a product.
+double as_rows(double rows) { return std::max(rows, 1.5 + 0.65 * rows) + 0.15; }
 
 double estimate_ns(const Tuning& t, const Problem& p, const Features& f) {
   const std::int64_t height = t.at("tile_m");
@@ -52,17 +57,19 @@ double estimate_ns(const Tuning& t, const Problem& p, const Features& f) {
   // Of a panel of 32 columns, two vectors, and each k.
   const double rate = bytes_of_element(p) == 1 ? f.dot_products_of_bytes : f.dot_products_of_bf16;
   const double a_row = 2 * (1 / (k_of_product * rate) + kScaling / static_cast<double>(p.k_group));
-  const double decoding = kDecoding / 2;
+  const double decoding = kDecoding / 2, fetching = kFetching / 2;  // Of a panel and each k.
   // A is read once for each block of columns, two bytes a clock at most: the last cache gives that, memory does not.
   // Else narrow blocks are best: the codes of a panel are one stream.
   const bool from_memory = static_cast<double>(p.m) * static_cast<double>(p.k * bytes_of_element(p)) >
                            0.5 * static_cast<double>(f.cache_bytes);
   const double reading = from_memory ? 1 + 3.0 / (panels * kPanel) : 1;
-  // Of all rows of a matrix; a tile costs the same whatever rows it has, a panel is decoded again for each block.
+  // Of all rows of a matrix; a tile costs the same whatever rows of it there are, a panel is decoded again for each
+  // block.
   const double of_panel = p.mean_over_rows([&](std::int64_t rows) {
     const std::int64_t of_matrix = numerics::ceil_div(rows, height);
     const std::int64_t blocks = numerics::ceil_div(of_matrix, t.at("block_m"));
-    return static_cast<double>(of_matrix * height) * a_row * reading + static_cast<double>(blocks) * decoding;
+    const double products = static_cast<double>(of_matrix) * as_rows(static_cast<double>(height)) * a_row * reading;
+    return std::max(products + static_cast<double>(blocks) * decoding, fetching);
   });
   const double work =
       rounds(blocks_m * blocks_n, f) * panels * static_cast<double>(p.k) * of_panel / static_cast<double>(blocks_m);
