@@ -13,10 +13,11 @@
 namespace ironcl::checkpoint {
 namespace {
 
-std::string names_of(const std::vector<LinearLayer>& layers) {
+template <class Layer>
+std::string names_of(const std::vector<Layer>& layers) {
   std::vector<std::string> names;
   names.reserve(layers.size());
-  for (const LinearLayer& layer : layers) names.push_back(layer.name);
+  for (const Layer& layer : layers) names.push_back(layer.name);
   return list_names(names);
 }
 
@@ -96,7 +97,8 @@ std::vector<const LinearLayer*> Checkpoint::match(const std::string& glob) const
   if (found.empty())
     throw Error(
         ErrorKind::not_found, path_, "",
-        fmt::format("no quantised layer matches '{}'; there are {}: {}", glob, layers_.size(), names_of(layers_)));
+        fmt::format("no quantised layer matches '{}'; there are {}: {}{}", glob, layers_.size(), names_of(layers_),
+                    experts_.empty() ? "" : fmt::format("; layers of experts: {}", names_of(experts_))));
   return found;
 }
 

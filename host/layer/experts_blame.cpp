@@ -221,6 +221,27 @@ std::vector<std::int64_t> suspects(const RoutedTokens& routed, std::int64_t top_
   return guilty;
 }
 
+/// The tokens whose error, over their size, is more than four times that of the median token.
+std::vector<bool> far_ones(const std::vector<double>& other, const Bounded& want) {
+  const auto cols = static_cast<std::size_t>(want.cols);
+  std::vector<double> errors;
+  for (std::size_t first = 0; first < want.value.size(); first += cols) {
+    double error = 0, size = 0;
+    for (std::size_t i = first; i < first + cols; ++i) {
+      error += std::pow(other[i] - want.value[i], 2);
+      size += want.value[i] * want.value[i];
+    }
+    errors.push_back(std::isnan(error) ? HUGE_VAL : size > 0 ? std::sqrt(error / size) : 0);
+  }
+  std::vector<double> sorted = errors;
+  const auto middle = sorted.begin() + static_cast<std::ptrdiff_t>(sorted.size() / 2);
+  std::nth_element(sorted.begin(), middle, sorted.end());
+  std::vector<bool> far;
+  far.reserve(errors.size());
+  for (const double error : errors) far.push_back(error > 4 * *middle);
+  return far;
+}
+
 Dense from(const Bounded& all, const std::vector<std::int64_t>& rows) {
   Dense some{static_cast<std::int64_t>(rows.size()), all.cols, {}};
   for (const std::int64_t row : rows)
@@ -232,7 +253,8 @@ Dense from(const Bounded& all, const std::vector<std::int64_t>& rows) {
 }  // namespace
 
 std::string Blame::text() const {
-  std::string text = fmt::format("expert {}: all {} tokens that differ went there", expert, tokens);
+  std::string text =
+      fmt::format("expert {}: all {} tokens that differ{} went there", expert, tokens, most ? " most" : "");
   for (const Scale& scale : scales)
     text +=
         fmt::format("{} scale [{}, {}] of its {}, {:.4g} times what it must have been,",
@@ -248,8 +270,18 @@ std::optional<Blame> find_blame(const ExpertsSource& source, const ExpertsInput&
   std::vector<bool> differs(static_cast<std::size_t>(want.rows), false);
   for (std::size_t i = 0; i < want.value.size(); ++i)
     if (!(std::fabs(other[i] - want.value[i]) <= want.bound[i])) differs[i / static_cast<std::size_t>(cols)] = true;
-  const auto count = static_cast<std::size_t>(std::count(differs.begin(), differs.end(), true));
+  auto count = static_cast<std::size_t>(std::count(differs.begin(), differs.end(), true));
   if (count == 0) return std::nullopt;
+  bool most = false;
+  if (count == differs.size()) {
+    std::vector<bool> far = far_ones(other, want);
+    const auto fewer = static_cast<std::size_t>(std::count(far.begin(), far.end(), true));
+    most = fewer != 0;
+    if (most) {
+      differs = std::move(far);
+      count = fewer;
+    }
+  }
   std::optional<Blame> best;
   for (const std::int64_t id : suspects(routed, top_k, differs)) {
     const auto one = std::find_if(oracle.experts.begin(), oracle.experts.end(),
@@ -276,7 +308,7 @@ std::optional<Blame> find_blame(const ExpertsSource& source, const ExpertsInput&
     suspect.gate = from(one->mlp.gate, rows);
     suspect.up = from(one->mlp.up, rows);
     suspect.h = from(one->mlp.h, rows);
-    Blame found{id, count, Search(source, suspect).best()};
+    Blame found{id, count, most, Search(source, suspect).best()};
     if (!best || found.scales.front().explained > best->scales.front().explained) best = std::move(found);
   }
   return best;

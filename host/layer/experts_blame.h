@@ -15,6 +15,7 @@ namespace ironcl::layer {
 struct Blame {
   std::int64_t expert = 0;
   std::size_t tokens = 0;  ///< That differ, all of which went to this expert.
+  bool most = false;       ///< All tokens differ somewhat; those are the ones that differ far more than the others.
   /// One scale, as the only wrong one.
   struct Scale {
     Projection matrix = Projection::down;
@@ -31,7 +32,8 @@ struct Blame {
   std::string text() const;
 };
 
-/// Looks for one wrong scale behind the tokens of `other` that are farther from `want` than its bounds. Empty where
+/// Looks for one wrong scale behind the tokens of `other` that are farther from `want` than its bounds; where all
+/// are, as where somebody rounds more coarsely, behind those that are four times farther than most. Empty where
 /// nothing differs or no expert is common to all that does.
 std::optional<Blame> find_blame(const ExpertsSource& source, const ExpertsInput& input, const RoutedTokens& routed,
                                 const ExpertsOracle& oracle, const std::vector<double>& other, const Bounded& want);

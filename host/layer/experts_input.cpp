@@ -4,9 +4,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
+#include "backends/numerics/casts.h"
 #include "host/checkpoint/matrix.h"
 
 namespace ironcl::layer {
@@ -64,6 +66,29 @@ RoutedTokens load_routing(const std::string& text, std::int64_t tokens, const Ex
   return routed;
 }
 
+std::vector<std::int32_t> unchosen(const ExpertsForm& form, const RoutedTokens& routed) {
+  std::vector<bool> chosen(static_cast<std::size_t>(form.routing.experts), false);
+  for (const std::int32_t id : routed.ids)
+    if (id >= 0 && id < form.routing.experts) chosen[static_cast<std::size_t>(id)] = true;
+  std::vector<std::int32_t> ids;
+  for (std::size_t id = 0; id < chosen.size(); ++id)
+    if (!chosen[id]) ids.push_back(static_cast<std::int32_t>(id));
+  return ids;
+}
+
+/// Rows of x that are finite and not all zero.
+std::vector<std::int64_t> telling_rows(const ExpertsForm& form, const ExpertsInput& input) {
+  std::vector<std::int64_t> rows;
+  std::vector<double> values(static_cast<std::size_t>(form.hidden));
+  for (std::int64_t row = 0; row < input.tokens; ++row) {
+    numerics::decode(input.x_dtype, input.x.data(), row * form.hidden, std::span<double>(values));
+    const bool finite = std::all_of(values.begin(), values.end(), [](double value) { return std::isfinite(value); });
+    if (finite && std::any_of(values.begin(), values.end(), [](double value) { return value != 0; }))
+      rows.push_back(row);
+  }
+  return rows;
+}
+
 }  // namespace
 
 ExpertsInput load_experts_input(const ActivationSource& source, const std::string& routing, const ExpertsForm& form) {
@@ -76,6 +101,36 @@ ExpertsInput load_experts_input(const ActivationSource& source, const std::strin
   ExpertsInput input{a.m, a.rule.dtype, std::move(a.data), std::move(a.origin), {}};
   if (!routing.empty()) input.routed = load_routing(routing, input.tokens, form);
   return input;
+}
+
+std::int64_t unchosen_experts(const ExpertsForm& form, const RoutedTokens& routed) {
+  return static_cast<std::int64_t>(unchosen(form, routed).size());
+}
+
+std::vector<ExpertsInput> inputs_of_the_unchosen(const ExpertsForm& form, const ExpertsInput& input,
+                                                 const RoutedTokens& routed) {
+  const std::vector<std::int32_t> ids = unchosen(form, routed);
+  const std::vector<std::int64_t> rows = telling_rows(form, input);
+  std::vector<ExpertsInput> inputs;
+  if (rows.empty()) return inputs;
+  const auto top_k = static_cast<std::size_t>(form.routing.top_k);
+  const std::size_t width = bytes_of_matrix(input.x_dtype, 1, form.hidden);
+  for (std::size_t at = 0, token = 0; at < ids.size(); at += top_k, ++token) {
+    if (inputs.empty() || inputs.back().tokens == input.tokens) {
+      inputs.push_back({0, input.x_dtype, {}, input.origin, RoutedTokens{}});
+    }
+    ExpertsInput& one = inputs.back();
+    ++one.tokens;
+    const auto row =
+        input.x.begin() + static_cast<std::ptrdiff_t>(rows[token % rows.size()]) * static_cast<std::ptrdiff_t>(width);
+    one.x.insert(one.x.end(), row, row + static_cast<std::ptrdiff_t>(width));
+    for (std::size_t j = 0; j < top_k; ++j) {
+      const bool is = at + j < ids.size();
+      one.routed->ids.push_back(is ? ids[at + j] : -1);
+      one.routed->weights.push_back(is ? 1.0f : 0.0f);
+    }
+  }
+  return inputs;
 }
 
 }  // namespace ironcl::layer

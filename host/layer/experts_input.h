@@ -25,4 +25,13 @@ struct ExpertsInput {
 /// Throws checkpoint::Error: bad file, tensor, shape, type, value.
 ExpertsInput load_experts_input(const ActivationSource& source, const std::string& routing, const ExpertsForm& form);
 
+/// How many experts no token goes to.
+std::int64_t unchosen_experts(const ExpertsForm& form, const RoutedTokens& routed);
+
+/// Calls that bring a row of x to each of those, with a weight of 1: as many tokens a call as `input` has, or fewer,
+/// slots that are left over nobody's. Rows that are zero or not finite would show nothing and are left out; none
+/// where there is no other.
+std::vector<ExpertsInput> inputs_of_the_unchosen(const ExpertsForm& form, const ExpertsInput& input,
+                                                 const RoutedTokens& routed);
+
 }  // namespace ironcl::layer

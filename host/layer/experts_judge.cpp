@@ -11,6 +11,7 @@
 #include "backends/numerics/casts.h"
 #include "backends/numerics/experts_oracle.h"
 #include "host/layer/experts_blame.h"
+#include "host/layer/odd_scales.h"
 #include "host/report/units.h"
 
 namespace ironcl::layer {
@@ -143,8 +144,21 @@ struct Ran {
   ExpertsOracle oracle;
 };
 
+/// What is wrong with experts that none of the tokens chose, in a call of their own; empty where nothing is.
+std::string judge_unchosen(const ironcl::Device& device, Experts& experts, const ExpertsSource& source,
+                           const ExpertsInput& input, DType out) {
+  const ExpertsOutput output = compute(device, experts, input);
+  const ExpertsOracle oracle =
+      experts_oracle(source, input.x_dtype, input.x, input.tokens, *input.routed, out, arithmetic_of(experts));
+  std::string step = first_wrong_step(device, experts, oracle, input.tokens);
+  if (!step.empty()) return step;
+  const Comparison comparison = compare(decoded(out, output.y), oracle.y);
+  if (comparison.pass) return {};
+  return describe(comparison, fmt::format("y[{},{}]", comparison.worst_row, comparison.worst_col), output.y.size());
+}
+
 Ran run_device(const ironcl::Device& device, const ExpertsSource& source, const ExpertsInput& input,
-               const RoutedTokens& routed, const JudgeSettings& settings) {
+               const RoutedTokens& routed, const std::vector<ExpertsInput>& unchosen, const JudgeSettings& settings) {
   Ran ran;
   DeviceReport& report = ran.report;
   report.uri = device.uri();
@@ -182,7 +196,11 @@ Ran run_device(const ironcl::Device& device, const ExpertsSource& source, const 
       report.reason = describe(*report.comparison,
                                fmt::format("y[{},{}]", report.comparison->worst_row, report.comparison->worst_col),
                                report.values.size());
-    for (const std::string* more : {&step, &wrong}) {
+    std::string apart;
+    for (std::size_t i = 0; i < unchosen.size() && apart.empty(); ++i)
+      apart = judge_unchosen(device, experts, source, unchosen[i], settings.out);
+    if (!apart.empty()) apart += ", where experts run that no token of x chose";
+    for (const std::string* more : {&step, &wrong, &apart}) {
       if (more->empty()) continue;
       report.verdict = Verdict::fail;
       report.reason = *more + (report.reason.empty() ? "" : "; ") + report.reason;
@@ -217,11 +235,97 @@ ExpectReport judge_expectation(const Expectation& expected, const std::string& u
   return report;
 }
 
-std::string heading(const ExpertsForm& form, const ExpertsInput& input) {
-  return fmt::format("{}: x [{}, {}], {} experts of width {}, {} a token{}{}", form.name, input.tokens, form.hidden,
+std::string heading(const ExpertsForm& form, const ExpertsInput& input, std::int64_t unchosen) {
+  return fmt::format("{}: x [{}, {}], {} experts of width {}, {} a token{}{}{}", form.name, input.tokens, form.hidden,
                      form.routing.experts, form.experts.width, form.routing.top_k,
                      form.shared ? fmt::format(", a shared one of {}", form.shared->width) : "",
-                     form.x.code == DType::none ? ", activations unquantised" : "");
+                     form.x.code == DType::none ? ", activations unquantised" : "",
+                     unchosen != 0 ? fmt::format("; {} that no token chose run apart", unchosen) : "");
+}
+
+/// The same layer with activations that nobody quantises.
+class Unquantised final : public ExpertsSource {
+ public:
+  explicit Unquantised(const ExpertsSource& of) : of_(of), form_(of.form()) {
+    form_.x = {};
+    form_.between = {};
+  }
+  const ExpertsForm& form() const override { return form_; }
+  StackedMatrices matrix(bool shared, Projection projection, std::int64_t expert) const override {
+    return of_.matrix(shared, projection, expert);
+  }
+  std::vector<std::byte> router() const override { return of_.router(); }
+  std::vector<float> correction_bias() const override { return of_.correction_bias(); }
+
+ private:
+  const ExpertsSource& of_;
+  ExpertsForm form_;
+};
+
+/// An oracle beside an output that somebody else computed.
+struct Beside {
+  Bounded allowed;           ///< The oracle's values, with the bounds of both.
+  std::size_t differ = 0;    ///< Tokens with an element outside.
+  double typical_error = 0;  ///< The median over the tokens of the largest error.
+};
+
+Beside beside(const ExpertsOracle& oracle, const Expectation& expected) {
+  Beside result{oracle.y, 0, 0};
+  const Bounded other = bound_of(expected, oracle.y);
+  std::vector<double> errors;
+  const auto cols = static_cast<std::size_t>(oracle.y.cols);
+  for (std::size_t first = 0; first < result.allowed.value.size(); first += cols) {
+    double error = 0;
+    bool outside = false;
+    for (std::size_t i = first; i < first + cols; ++i) {
+      result.allowed.bound[i] += other.bound[i];
+      const double apart = std::fabs(expected.values[i] - result.allowed.value[i]);
+      outside = outside || !(apart <= result.allowed.bound[i]);
+      if (apart > error) error = apart;
+    }
+    errors.push_back(error);
+    result.differ += outside ? 1u : 0u;
+  }
+  const auto middle = errors.begin() + static_cast<std::ptrdiff_t>(errors.size() / 2);
+  std::nth_element(errors.begin(), middle, errors.end());
+  if (middle != errors.end()) result.typical_error = *middle;
+  return result;
+}
+
+/// What explains that the oracle is not what somebody else computed; empty where nothing does. Others may have left
+/// the activations as they were, whatever the checkpoint says.
+std::string explain(const ExpertsSource& source, const ExpertsInput& input, const RoutedTokens& routed,
+                    const ExpertsOracle& oracle, const Expectation& expected, DType out) {
+  const auto blame = [&](const ExpertsSource& by, const ExpertsOracle& of, const Beside& at) {
+    const auto found = find_blame(by, input, routed, of, expected.values, at.allowed);
+    return found ? found->text() : std::string();
+  };
+  const Beside quantised = beside(oracle, expected);
+  const ExpertsForm& form = source.form();
+  if (form.x.code == DType::none && form.between.code == DType::none) return blame(source, oracle, quantised);
+  const Unquantised plain(source);
+  const ExpertsOracle plain_oracle = experts_oracle(plain, input.x_dtype, input.x, input.tokens, routed, out);
+  const Beside unquantised = beside(plain_oracle, expected);
+  if (!(unquantised.differ < quantised.differ ||
+        (unquantised.differ == quantised.differ && unquantised.typical_error < quantised.typical_error / 4)))
+    return blame(source, oracle, quantised);
+  const std::string agree =
+      fmt::format("with activations left unquantised (--weight-only) {} of {} tokens are within the bound",
+                  static_cast<std::size_t>(input.tokens) - unquantised.differ, input.tokens);
+  if (unquantised.differ == 0) return agree;
+  const std::string text = blame(plain, plain_oracle, unquantised);
+  return text.empty() ? agree : agree + "; " + text;
+}
+
+/// Odd scales in words, the oddest and how many more.
+std::vector<std::string> notes_on(const std::vector<OddScale>& odd) {
+  constexpr std::size_t kMost = 4;
+  std::vector<std::string> notes;
+  for (std::size_t i = 0; i < std::min(odd.size(), kMost); ++i)
+    notes.push_back(odd[i].text() +
+                    "; a device takes a scale as it is, so no comparison of devices shows a wrong one");
+  if (odd.size() > kMost) notes.push_back(fmt::format("{} more scales are as odd", odd.size() - kMost));
+  return notes;
 }
 
 }  // namespace
@@ -328,7 +432,6 @@ CaseReport judge(const ExpertsSource& source, const ExpertsInput& input, const s
   const ExpertsForm& form = source.form();
   CaseReport report;
   report.layer = form.name;
-  report.heading = heading(form, input);
   report.problem.m = input.tokens;
   report.problem.n = report.problem.k = form.hidden;
   report.problem.a = input.x_dtype;
@@ -339,9 +442,12 @@ CaseReport judge(const ExpertsSource& source, const ExpertsInput& input, const s
   const RoutedTokens routed =
       input.routed ? *input.routed
                    : route_on_host(source, router_oracle(source, input.x_dtype, input.x, input.tokens));
+  const std::vector<ExpertsInput> unchosen = inputs_of_the_unchosen(form, input, routed);
+  report.heading = heading(form, input, unchosen.empty() ? 0 : unchosen_experts(form, routed));
+  report.notes = notes_on(find_odd_scales(source));
   std::vector<Ran> ran;
   for (const ironcl::Device& device : devices) {
-    ran.push_back(run_device(device, source, input, routed, settings));
+    ran.push_back(run_device(device, source, input, routed, unchosen, settings));
     if (settings.progress) settings.progress(ran.back().report);
   }
   for (std::size_t i = 0; i < ran.size(); ++i) {
@@ -357,13 +463,8 @@ CaseReport judge(const ExpertsSource& source, const ExpertsInput& input, const s
     const ExpertsOracle oracle = experts_oracle(source, input.x_dtype, input.x, input.tokens, routed, settings.out);
     for (const Expectation& expected : settings.expectations) {
       report.expect.push_back(judge_expectation(expected, "oracle", oracle.y.value, oracle.y));
-      if (report.expect.back().verdict != Verdict::pass) {
-        Bounded allowed = oracle.y;
-        const Bounded other = bound_of(expected, oracle.y);
-        for (std::size_t i = 0; i < allowed.bound.size(); ++i) allowed.bound[i] += other.bound[i];
-        if (const auto blame = find_blame(source, input, routed, oracle, expected.values, allowed))
-          report.expect.back().remark = blame->text();
-      }
+      if (report.expect.back().verdict != Verdict::pass)
+        report.expect.back().remark = explain(source, input, routed, oracle, expected, settings.out);
       for (const Ran& one : ran)
         if (one.report.result)
           report.expect.push_back(judge_expectation(expected, one.report.uri, one.report.values, one.want));

@@ -52,20 +52,18 @@ TEST(Experts, CompareAgreesWithTransformers) {
   EXPECT_EQ(outcome.status, 0) << outcome.out << outcome.err;
 }
 
-TEST(Experts, CompareNamesTheExpertWhoseScaleIsWrong) {
-  if (!ironwood_runs()) GTEST_SKIP() << "Ironwood does not run whole layers of experts";
-  const Scratch scratch;
-  // A copy with one scale of one expert times 4.
-  const std::string bad = scratch.path("bad");
+/// A copy of the checkpoint deepseek-v3 with the first scale of that tensor times 4.
+std::string with_a_wrong_scale(const Scratch& scratch, const std::string& folder, const std::string& tensor) {
+  std::string bad = scratch.path(folder);
   std::filesystem::copy(data_file("experts/deepseek-v3"), bad, std::filesystem::copy_options::recursive);
-  const std::string file = bad + "/model.safetensors", name = "model.layers.0.mlp.experts.5.up_proj.weight_scale_inv";
+  const std::string file = bad + "/model.safetensors";
   std::streamoff at = 0;
   {
     const auto opened = ironcl::checkpoint::SafetensorsFile::open(file);
-    at = opened.at(name).data.data() - opened.tensors().front().data.data();
+    at = opened.at(tensor).data.data() - opened.tensors().front().data.data();
     std::ptrdiff_t first = 0;
-    for (const auto& tensor : opened.tensors())
-      first = std::min(first, tensor.data.data() - opened.tensors().front().data.data());
+    for (const auto& one : opened.tensors())
+      first = std::min(first, one.data.data() - opened.tensors().front().data.data());
     std::uint64_t header = 0;
     std::ifstream(file, std::ios::binary).read(reinterpret_cast<char*>(&header), sizeof header);
     at += static_cast<std::streamoff>(8 + header) - first;
@@ -75,14 +73,76 @@ TEST(Experts, CompareNamesTheExpertWhoseScaleIsWrong) {
   stream.seekg(at).read(reinterpret_cast<char*>(&scale), sizeof scale);
   scale *= 4;
   stream.seekp(at).write(reinterpret_cast<const char*>(&scale), sizeof scale);
-  stream.close();
+  return bad;
+}
+
+/// With what transformers makes of the right checkpoint, whether the user says that it leaves activations unquantised
+/// or not; with what this command makes of it, quantised; and with nothing to compare with.
+TEST(Experts, CompareNamesTheExpertWhoseScaleIsWrong) {
+  if (!ironwood_runs()) GTEST_SKIP() << "Ironwood does not run whole layers of experts";
+  const Scratch scratch;
+  const std::string right = scratch.path("right.safetensors"), x = expected("deepseek-v3", "x"),
+                    routing = expected("deepseek-v3", "ids,weights"), y = expected("deepseek-v3", "y");
+  for (const char* type : {"f32", "bf16"}) {
+    ASSERT_EQ(ironcl_command(
+                  {"run", data_file("experts/deepseek-v3"), "--layer", kLayer, "--input", x, "--routing", routing,
+                   "--device", "ironwood:0", "--out-dtype", type, "--output", right + "." + type + ".safetensors"},
+                  Plugins::real)
+                  .status,
+              0);
+  }
+  for (const std::string matrix : {"gate", "up", "down"}) {
+    const std::string bad =
+        with_a_wrong_scale(scratch, matrix, "model.layers.0.mlp.experts.5." + matrix + "_proj.weight_scale_inv");
+    const std::string scale = "scale [0, 0] of its " + matrix;
+    const auto compare = [&](std::vector<std::string> more) {
+      std::vector<std::string> all = {"compare", bad, "--layer", "*.mlp", "--device", "ironwood:0"};
+      all.insert(all.end(), more.begin(), more.end());
+      Outcome outcome = ironcl_command(all, Plugins::real);
+      // With nothing to compare with it is a note, and no failure: everybody computes what the checkpoint says.
+      EXPECT_TRUE(contains(outcome.out, "NOTE model.layers.0.mlp: expert 5: " + scale + " makes the weights "))
+          << outcome.out;
+      return outcome;
+    };
+    EXPECT_EQ(compare({}).status, 0) << matrix;
+    std::vector<std::string> given = {"--input", x, "--routing", routing};
+    for (const std::vector<std::string>& more :
+         {std::vector<std::string>{"--expect", y, "--weight-only"}, std::vector<std::string>{"--expect", y},
+          std::vector<std::string>{"--expect", right + ".f32.safetensors:y"},
+          std::vector<std::string>{"--expect", right + ".bf16.safetensors:y"}}) {
+      std::vector<std::string> all = given;
+      all.insert(all.end(), more.begin(), more.end());
+      const Outcome outcome = compare(all);
+      EXPECT_EQ(outcome.status, 1) << outcome.out << outcome.err;
+      EXPECT_TRUE(contains(outcome.out, "expert 5: all 3 tokens that differ went there; ")) << more[1] << outcome.out;
+      EXPECT_TRUE(contains(outcome.out, scale + ", ")) << more[1] << outcome.out;
+      EXPECT_EQ(contains(outcome.out, "(--weight-only) 8 of 11 tokens are within the bound"),
+                more.size() == 2 && more[1] == y)
+          << outcome.out;
+    }
+  }
+}
+
+TEST(Experts, CompareSaysThatSomebodyLeftActivationsUnquantised) {
+  if (!ironwood_runs()) GTEST_SKIP() << "Ironwood does not run whole layers of experts";
+  const Outcome outcome =
+      ironcl_command({"compare", data_file("experts/deepseek-v3"), "--layer", kLayer, "--input",
+                      expected("deepseek-v3", "x"), "--routing", expected("deepseek-v3", "ids,weights"), "--expect",
+                      expected("deepseek-v3", "y"), "--device", "ironwood:0"},
+                     Plugins::real);
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_TRUE(contains(outcome.out, "with activations left unquantised (--weight-only) 11 of 11 tokens are within "))
+      << outcome.out;
+}
+
+/// One token chooses two experts of eight; the others run all the same, and the report says so.
+TEST(Experts, CompareRunsExpertsThatNoTokenChose) {
+  if (!ironwood_runs()) GTEST_SKIP() << "Ironwood does not run whole layers of experts";
   const Outcome outcome = ironcl_command(
-      {"compare", bad, "--layer", kLayer, "--weight-only", "--input", expected("deepseek-v3", "x"), "--routing",
-       expected("deepseek-v3", "ids,weights"), "--expect", expected("deepseek-v3", "y"), "--device", "ironwood:0"},
+      {"compare", data_file("experts/deepseek-v3"), "--layer", kLayer, "--m", "1", "--device", "ironwood:0"},
       Plugins::real);
-  EXPECT_EQ(outcome.status, 1) << outcome.out << outcome.err;
-  EXPECT_TRUE(contains(outcome.out, "expert 5: all 3 tokens ")) << outcome.out;
-  EXPECT_TRUE(contains(outcome.out, "scale [0, 0] of its up, 4 times what it must have been")) << outcome.out;
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_TRUE(contains(outcome.out, "; 6 that no token chose run apart")) << outcome.out;
 }
 
 TEST(Experts, RunWritesResultAndRoutingThatAnotherRunTakes) {
@@ -124,6 +184,9 @@ TEST(Experts, WhatIsAskedWronglyIsAUsageError) {
   EXPECT_TRUE(contains(outcome.err, "expected [11, 2]")) << outcome.err;
   outcome = run({"--layer", kLayer, "--input", x, "--routing", expected("qwen3-5-stacked", "ids,weights")});
   EXPECT_EQ(outcome.status, 3);
+  outcome = ironcl_command({"compare", data_file("experts/mixtral"), "--layer", "*.mlp"}, Plugins::none);
+  EXPECT_EQ(outcome.status, 3);
+  EXPECT_TRUE(contains(outcome.err, "; layers of experts: model.layers.0.block_sparse_moe")) << outcome.err;
   outcome = run({"--layer", "model.layers.0.mpl"});
   EXPECT_EQ(outcome.status, 3);
   EXPECT_TRUE(contains(outcome.err, "did you mean 'model.layers.0.mlp'")) << outcome.err;

@@ -2,8 +2,12 @@
 // Layers of experts on this build's own devices: Ironwood's model and, where there is one, OpenCL's.
 #include <gtest/gtest.h>
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstdio>
+#include <map>
+#include <tuple>
 
 #include "backends/numerics/casts.h"
 #include "host/layer/experts_judge.h"
@@ -89,6 +93,49 @@ TEST_F(ExpertsOnDevices, AWrongScaleOfOneExpertIsNamed) {
       const std::string step = first_wrong_step(device, experts, example.oracle(), example.input.tokens);
       EXPECT_TRUE(step.starts_with("expert " + std::to_string(expert) + ", " + name_of(matrix) + ": ")) << step;
     }
+  }
+}
+
+/// Right when the scales are looked at and when the oracle reads them, wrong when a device prepares its weights: the
+/// second time.
+class PreparedWrongly final : public ExpertsSource {
+ public:
+  PreparedWrongly(const ExpertsSource& right, const ExpertsSource& wrong) : right_(right), wrong_(wrong) {}
+  const ExpertsForm& form() const override { return right_.form(); }
+  StackedMatrices matrix(bool shared, Projection projection, std::int64_t expert) const override {
+    const bool prepared = ++read_[{shared, projection, expert}] == 2;
+    return (prepared ? wrong_ : right_).matrix(shared, projection, expert);
+  }
+  std::vector<std::byte> router() const override { return right_.router(); }
+  std::vector<float> correction_bias() const override { return right_.correction_bias(); }
+
+ private:
+  const ExpertsSource &right_, &wrong_;
+  mutable std::map<std::tuple<bool, Projection, std::int64_t>, int> read_;
+};
+
+/// Two tokens cannot choose all eight experts: one that they leave out is run all the same.
+TEST_F(ExpertsOnDevices, AWrongScaleOfAnExpertThatNobodyChoseIsNamed) {
+  for (const Device& device : devices) {
+    Example example("deepseek-v3", true);
+    example.input.tokens = 2;
+    example.input.x.resize(2 * 160 * 2);
+    example.input.routed = RoutedTokens{{1, 4, 4, 2}, {0.5f, 0.5f, 0.25f, 1}};
+    for (const std::int64_t expert : {std::int64_t{0}, std::int64_t{7}, std::int64_t{4}}) {
+      for (const Projection matrix : {Projection::gate, Projection::up, Projection::down}) {
+        const WrongScale wrong(*example.source, expert, matrix, 0, 0, 1.05f);
+        const PreparedWrongly source(*example.source, wrong);
+        const CaseReport report = judge(source, example.input, {device}, {});
+        ASSERT_EQ(report.devices.size(), 1u);
+        EXPECT_EQ(report.devices[0].verdict, Verdict::fail) << device.uri() << ", " << name_of(matrix);
+        EXPECT_TRUE(report.devices[0].reason.starts_with(fmt::format("expert {}, {}: ", expert, name_of(matrix))))
+            << device.uri() << ": " << report.devices[0].reason;
+      }
+    }
+    const CaseReport report = judge(*example.source, example.input, {device}, {});
+    EXPECT_EQ(report.devices.at(0).verdict, Verdict::pass) << report.devices.at(0).reason;
+    EXPECT_NE(report.heading.find("; 5 that no token chose run apart"), std::string::npos) << report.heading;
+    EXPECT_TRUE(report.notes.empty());
   }
 }
 
