@@ -169,6 +169,33 @@ TEST_F(OpenClRouter, TiesGoToTheSmallerIdAndNanComesLast) {
   }
 }
 
+/// Tokens of which a router says nothing that tells experts apart still get experts that are there, each once.
+TEST_F(OpenClRouter, TokensWithoutHopeGetExpertsThatAreThere) {
+  const float nan = std::numeric_limits<float>::quiet_NaN(), infinity = std::numeric_limits<float>::infinity(),
+              largest = std::numeric_limits<float>::max();
+  for (const Score score : {Score::softmax, Score::sigmoid, Score::sqrt_softplus}) {
+    for (const bool groups : {false, true}) {
+      backend::RouteDesc d = route_desc(6, 8, 4, score);
+      d.normalize = true;
+      if (groups) d.expert_groups = 4, d.top_groups = 2, d.best_of_two = true;
+      std::vector<float> logits;
+      for (const float all : {-infinity, infinity, nan, 0.0f}) logits.insert(logits.end(), 8, all);
+      for (int e = 0; e < 8; ++e) logits.push_back(e == 6 ? 0 : -infinity);
+      for (int e = 0; e < 8; ++e) logits.push_back(e % 2 == 0 ? largest : -largest);
+      for (const auto& device : devices()) {
+        const Routed got = route(*device, d, 6, typed(DType::f32, logits), {});
+        for (std::size_t t = 0; t < 6; ++t)
+          EXPECT_EQ(
+              numerics::judge_choice(routing_of(d), std::span<const float>(logits).subspan(t * 8, 8), {},
+                                     std::span(got.ids).subspan(t * 4, 4), std::span(got.weights).subspan(t * 4, 4)),
+              "")
+              << "token " << t << " on " << device->props().name;
+        expect_sorted(d, got);
+      }
+    }
+  }
+}
+
 TEST_F(OpenClRouter, GivenIdsAreSortedStablyWithCapacityAndPartsOfALayer) {
   Random random(8);
   for (const std::int64_t capacity : {std::int64_t{0}, std::int64_t{7}}) {

@@ -92,6 +92,32 @@ Router make_router(Context& c, const ironcl_route_desc& desc) {
   return {c.table, router};
 }
 
+/// What no router should say: some or all of a token's logits NaN or infinite, all the same, as far apart as f32 has
+/// it.
+float hard_logit(std::int64_t kind, std::int64_t expert, float usual) {
+  constexpr float kLargest = std::numeric_limits<float>::max();
+  switch (kind) {
+    case 1:
+      return expert % 5 == 2 ? kNaN : usual;
+    case 2:
+      return expert == 3 ? kInfinity : usual;
+    case 3:
+      return expert % 3 == 0 ? -kInfinity : usual;
+    case 4:
+      return -kInfinity;
+    case 5:
+      return kNaN;
+    case 6:
+      return kInfinity;
+    case 7:
+      return expert == 5 ? 0 : -kInfinity;
+    case 8:
+      return expert % 2 == 0 ? kLargest : -kLargest;
+    default:
+      return usual;
+  }
+}
+
 /// Logits [tokens, width], tight, in the router's type.
 std::vector<std::byte> make_logits(Context& c, const Routed& r) {
   if (!r.has_logits()) return {};
@@ -104,9 +130,7 @@ std::vector<std::byte> make_logits(Context& c, const Routed& r) {
     if (r.kind == Logits::ties) value = std::round(value);
     // Far enough apart that no error of a score changes their order, in an order that changes with the token.
     if (r.kind == Logits::steps) value = static_cast<float>((expert * 7 + token * 3) % r.width()) * 0.0625f - 2;
-    if (r.kind == Logits::hard && token % 4 == 1 && expert % 5 == 2) value = kNaN;
-    if (r.kind == Logits::hard && token % 4 == 2 && expert == 3) value = kInfinity;
-    if (r.kind == Logits::hard && token % 4 == 3 && expert % 3 == 0) value = -kInfinity;
+    if (r.kind == Logits::hard) value = hard_logit(token % 9, expert, value);
     numerics::encode(r.logits, {&value, 1}, out.data() + at(i) * numerics::size_of(r.logits),
                      numerics::Overflow::plain);
   }
