@@ -6,17 +6,21 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <boost/json.hpp>
-#include <deque>
+#include <cmath>
 #include <utility>
 
 #include "backends/ironwood/cost.h"
 #include "backends/ironwood/pipeline.h"
+#include "backends/numerics/casts.h"
 #include "backends/numerics/checked.h"
 
 namespace ironcl::ironwood {
 namespace {
 
+using backend::Error;
+using backend::Status;
 using numerics::ceil_div;
 using numerics::DType;
 using numerics::size_of;
@@ -29,9 +33,9 @@ struct Slot {
   std::uint64_t bytes = 0;
 };
 
-/// Tiles of one weight matrix in two slots. Two experts' arrays are as good as one's: only time is simulated.
+/// Tiles of one weight matrix in two slots.
 struct WeightStream {
-  HbmArray array, scale_array;
+  std::vector<HbmArray> arrays, scale_arrays;  ///< Of each expert.
   std::int64_t block_rows = 0, block_cols = 0, scale_rows = 0;
   VmemBuffer* tiles = nullptr;
   VmemBuffer* scales = nullptr;
@@ -40,23 +44,34 @@ struct WeightStream {
 
 class FusedKernel {
  public:
-  FusedKernel(const FusedLayer& layer, Timeline* timeline)
-      : layer_(layer), core_(layer.machine, false, layer.vmem_limit, timeline) {
+  FusedKernel(const FusedLayer& layer, Timeline* timeline, const FusedNumbers* numbers)
+      : layer_(layer), numbers_(numbers), core_(layer.machine, numbers != nullptr, layer.vmem_limit, timeline) {
     const FusedBlocks& b = layer.blocks;
     tokens_ = array("tokens", layer.tokens, layer.hidden, 2);
     y_ = array("y", layer.tokens, layer.hidden, 2);
     back_ = array("a2a_g", layer.experts * b.bt, layer.hidden, 2);
+    if (numbers != nullptr) {
+      back_bytes_.resize(static_cast<std::size_t>(back_.rows * back_.row_bytes));
+      tokens_.data = numbers->x, y_.data = numbers->y, back_.data = back_bytes_.data();
+    }
     const std::int64_t padded_experts = ceil_div(layer.experts, 128) * 128;
     gating_ = array("gating", layer.tokens, padded_experts, 2);
+    if (numbers != nullptr) {
+      // Ids are given; the logits that are fetched are nobody's.
+      gating_bytes_.resize(static_cast<std::size_t>(gating_.rows * gating_.row_bytes));
+      gating_.data = gating_bytes_.data();
+    }
     a2a_s_ = rows("a2a_s", 2, b.bt);
     a2a_s_acc_ = rows("a2a_s_acc", 2, b.bt);
     a2a_g_acc_ = rows("a2a_g_acc", 1, layer.top_k * b.bt);
     output_ = rows("output", 2, b.bt);
     gating_slots_ = &core_.allocate("gating", 2, b.bt, padded_experts, 2);
-    core_.allocate("acc", 2, b.bt, b.bf, 4);
-    stream(gate_, "w1", layer.intermediate, layer.hidden, b.bf, b.bd1);
-    stream(up_, "w3", layer.intermediate, layer.hidden, b.bf, b.bd1);
-    stream(down_, "w2", layer.hidden, layer.intermediate, b.bd2, b.bf);
+    acc_ = &core_.allocate("acc", 2, b.bt, b.bf, 4);
+    const FusedNumbers none;
+    const FusedNumbers& from = numbers != nullptr ? *numbers : none;
+    stream(gate_, "w1", layer.intermediate, layer.hidden, b.bf, b.bd1, from.gate);
+    stream(up_, "w3", layer.intermediate, layer.hidden, b.bf, b.bd1, from.up);
+    stream(down_, "w2", layer.hidden, layer.intermediate, b.bd2, b.bf, from.down);
     for (auto* pair : {&received_, &returned_, &logits_, &stored_}) {
       for (Slot& slot : *pair) slot.semaphore = core_.semaphore("fused_moe");
     }
@@ -86,47 +101,57 @@ class FusedKernel {
     return &buffer;
   }
   void stream(WeightStream& stream, const char* name, std::int64_t rows, std::int64_t cols, std::int64_t block_rows,
-              std::int64_t block_cols) {
-    stream.array = array(name, rows, cols, size_of(layer_.w));
+              std::int64_t block_cols, const FusedNumbers::Matrices& from) {
+    const auto of_experts = [&](const HbmArray& one, std::byte* data) {
+      std::vector<HbmArray> all(static_cast<std::size_t>(layer_.experts), one);
+      for (std::size_t e = 0; data != nullptr && e < all.size(); ++e)
+        all[e].data = data + static_cast<std::int64_t>(e) * one.rows * one.row_bytes;
+      return all;
+    };
+    stream.arrays = of_experts(array(name, rows, cols, size_of(layer_.w)), from.codes);
     stream.block_rows = block_rows, stream.block_cols = block_cols;
     stream.tiles = &core_.allocate(name, 2, block_rows, block_cols, size_of(layer_.w));
     if (layer_.scaled) {
       const std::int64_t group = layer_.group == 0 ? cols : layer_.group;
       const std::string scale_name = fmt::format("{}_scale", name);
-      stream.scale_array = array(scale_name.c_str(), ceil_div(cols, group), rows, 4);
+      stream.scale_arrays = of_experts(array(scale_name.c_str(), ceil_div(cols, group), rows, 4),
+                                       reinterpret_cast<std::byte*>(from.scales));
       stream.scale_rows = ceil_div(block_cols, group);
+      if (numbers_ != nullptr && block_cols % group != 0 && group % block_cols != 0) {
+        throw Error(Status::invalid_argument,
+                    fmt::format("fused_moe: tiles of {} of k and scales for {} of k do not meet", block_cols, group));
+      }
       stream.scales = &core_.allocate(scale_name, 2, stream.scale_rows, block_rows, 4);
     }
     for (Slot& slot : stream.slots) slot.semaphore = core_.semaphore(name);
   }
 
-  /// Rows of each expert in each tile of tokens.
+  /// The tokens of each expert in each tile of tokens.
   void deal() {
     const std::int64_t tiles = ceil_div(layer_.tokens, layer_.blocks.bt);
-    counts_.assign(static_cast<std::size_t>(tiles),
-                   std::vector<std::int64_t>(static_cast<std::size_t>(layer_.experts)));
+    dealt_.assign(static_cast<std::size_t>(tiles), Dealt(static_cast<std::size_t>(layer_.experts)));
     for (std::int64_t t = 0; t < layer_.tokens; ++t) {
       for (std::int64_t j = 0; j < layer_.top_k; ++j) {
-        const auto slot = static_cast<std::size_t>(t * layer_.top_k + j);
-        const std::int32_t id = layer_.ids[slot];
+        const std::int32_t id = layer_.ids[static_cast<std::size_t>(t * layer_.top_k + j)];
         if (id < 0 || id >= layer_.experts) continue;
         // An expert that a token names twice gets its row once: a slot holds a row for each token.
-        const auto first = layer_.ids.begin() + static_cast<std::ptrdiff_t>(t * layer_.top_k);
-        if (std::find(first, first + static_cast<std::ptrdiff_t>(j), id) != first + static_cast<std::ptrdiff_t>(j))
-          continue;
-        ++counts_[static_cast<std::size_t>(t / layer_.blocks.bt)][static_cast<std::size_t>(id)];
+        auto& own = dealt_[static_cast<std::size_t>(t / layer_.blocks.bt)][static_cast<std::size_t>(id)];
+        if (own.empty() || own.back() != t) own.push_back(static_cast<std::int32_t>(t));
       }
     }
   }
-  std::int64_t count(std::int64_t tile, std::int64_t expert) const {
-    return counts_[static_cast<std::size_t>(tile)][static_cast<std::size_t>(expert)];
+  const std::vector<std::int32_t>& dealt(std::int64_t tile, std::int64_t expert) const {
+    return dealt_[static_cast<std::size_t>(tile)][static_cast<std::size_t>(expert)];
   }
+  std::int64_t count(std::int64_t tile, std::int64_t expert) const { return std::ssize(dealt(tile, expert)); }
   std::int64_t tokens_of(std::int64_t tile) const {
     return std::min(layer_.blocks.bt, layer_.tokens - tile * layer_.blocks.bt);
   }
 
   /// Waits for what a slot was promised.
   void take(Slot& slot) { core_.wait(slot.semaphore, std::exchange(slot.bytes, 0)); }
+
+  std::int64_t group_of(const HbmArray& codes) const { return layer_.group == 0 ? codes.cols : layer_.group; }
 
   void start_logits(std::int64_t tile) {
     if (tile >= totals_.token_tiles) return;
@@ -135,18 +160,17 @@ class FusedKernel {
                                      *gating_slots_, static_cast<int>(tile % 2), slot.semaphore, totals_.steps);
   }
 
-  void fetch(WeightStream& stream, int in, std::int64_t row, std::int64_t col) {
+  void fetch(WeightStream& stream, std::int64_t e, int in, std::int64_t row, std::int64_t col) {
     Slot& slot = stream.slots[static_cast<std::size_t>(in)];
-    slot.bytes = core_.start_copy_in(stream.array,
-                                     block_region(stream.array, stream.block_rows, stream.block_cols, {row, col}),
+    const HbmArray& codes = stream.arrays[static_cast<std::size_t>(e)];
+    slot.bytes = core_.start_copy_in(codes, block_region(codes, stream.block_rows, stream.block_cols, {row, col}),
                                      *stream.tiles, in, slot.semaphore, totals_.steps);
     if (stream.scales != nullptr) {
-      const std::int64_t group = layer_.group == 0 ? stream.array.cols : layer_.group;
-      const std::int64_t first = col * stream.block_cols / group;
-      Region region = block_region(stream.scale_array, stream.scale_rows, stream.block_rows, {0, row});
-      region.row = first, region.rows = std::min(stream.scale_rows, stream.scale_array.rows - first);
-      slot.bytes +=
-          core_.start_copy_in(stream.scale_array, region, *stream.scales, in, slot.semaphore, totals_.steps);
+      const HbmArray& scales = stream.scale_arrays[static_cast<std::size_t>(e)];
+      const std::int64_t first = col * stream.block_cols / group_of(codes);
+      Region region = block_region(scales, stream.scale_rows, stream.block_rows, {0, row});
+      region.row = first, region.rows = std::min(stream.scale_rows, scales.rows - first);
+      slot.bytes += core_.start_copy_in(scales, region, *stream.scales, in, slot.semaphore, totals_.steps);
     }
     totals_.weight_bytes += slot.bytes;
   }
@@ -165,20 +189,24 @@ class FusedKernel {
     }
     return tiles;
   }
-  void fetch(const Tile& tile, int in) {
+  void fetch(const Tile& tile, std::int64_t e, int in) {
     if (tile.down) {
-      fetch(down_, in, tile.d, tile.f);
+      fetch(down_, e, in, tile.d, tile.f);
     } else {
-      fetch(gate_, in, tile.f, tile.d);
-      fetch(up_, in, tile.f, tile.d);
+      fetch(gate_, e, in, tile.f, tile.d);
+      fetch(up_, e, in, tile.f, tile.d);
     }
+  }
+
+  Region region_of(const WeightStream& stream, const Tile& tile) const {
+    return block_region(stream.arrays.front(), stream.block_rows, stream.block_cols,
+                        tile.down ? BlockIndex{tile.d, tile.f} : BlockIndex{tile.f, tile.d});
   }
 
   /// Time of `rows` rows of bf16 by a tile of weights: dots as deep as a K group, each scaled and added.
   Work work_of(const WeightStream& stream, const Tile& tile, std::int64_t rows) const {
     const Machine& machine = layer_.machine;
-    const Region region = block_region(stream.array, stream.block_rows, stream.block_cols,
-                                       tile.down ? BlockIndex{tile.d, tile.f} : BlockIndex{tile.f, tile.d});
+    const Region region = region_of(stream, tile);
     const std::int64_t depth = layer_.scaled && layer_.group != 0 ? std::min(layer_.group, region.cols) : region.cols;
     const auto dots = static_cast<double>(ceil_div(region.cols, depth));
     Work work;
@@ -200,13 +228,17 @@ class FusedKernel {
     const std::int64_t rows = count(tile, expert);
     if (rows == 0) return;
     Slot& slot = received_[static_cast<std::size_t>(expert % 2)];
-    slot.bytes = core_.start_copy_in(tokens_, {0, 0, std::min(rows, layer_.tokens), layer_.hidden}, *a2a_s_,
-                                     static_cast<int>(expert % 2), slot.semaphore, totals_.steps);
+    HbmArray& gathered = sent_[static_cast<std::size_t>(expert % 2)];
+    gathered = tokens_;
+    gathered.rows = rows;
+    gathered.row_index = dealt(tile, expert).data();
+    slot.bytes = core_.start_copy_in(gathered, {0, 0, rows, layer_.hidden}, *a2a_s_, static_cast<int>(expert % 2),
+                                     slot.semaphore, totals_.steps);
   }
 
   void expert(std::int64_t tile, std::int64_t e, const std::vector<Tile>& order) {
     const std::int64_t rows = count(tile, e);
-    fetch(order.front(), 0);
+    fetch(order.front(), e, 0);
     if (e + 1 < layer_.experts) start_tokens(tile, e + 1);
     take(received_[static_cast<std::size_t>(e % 2)]);
     const std::int64_t given = ceil_div(rows, layer_.blocks.btc) * layer_.blocks.btc;
@@ -214,7 +246,7 @@ class FusedKernel {
     for (std::size_t i = 0; i < order.size(); ++i) {
       const Tile& here = order[i];
       const int in = static_cast<int>(i % 2);
-      if (i + 1 < order.size()) fetch(order[i + 1], 1 - in);
+      if (i + 1 < order.size()) fetch(order[i + 1], e, 1 - in);
       for (WeightStream* stream : here.down ? std::vector{&down_} : std::vector{&gate_, &up_}) {
         take(stream->slots[static_cast<std::size_t>(in)]);
         core_.readable(*stream->tiles, in);
@@ -227,9 +259,10 @@ class FusedKernel {
           written = true;
         }
         core_.compute(work_of(*stream, here, given), totals_.steps,
-                      core_.tracing() ? fmt::format("expert {}: {} rows by {}[{},{}]", e, rows, stream->array.name,
-                                                    here.f, here.d)
+                      core_.tracing() ? fmt::format("expert {}: {} rows by {}[{},{}]", e, rows,
+                                                    stream->arrays.front().name, here.f, here.d)
                                       : std::string());
+        if (core_.with_data()) multiply(*stream, here, in, e, rows);
       }
       ++totals_.steps;
     }
@@ -263,15 +296,110 @@ class FusedKernel {
     totals_.barriers += 2;
   }
 
+  /// The numbers of one tile of weights: [rows, n of the tile] sums over its k, a K group after another in f32, each
+  /// formed exactly and rounded once, then scaled. `a(row, k)` is what is multiplied, k from the tile's first.
+  template <class A, class Take>
+  void dots(const WeightStream& stream, const Tile& tile, int in, std::int64_t rows, const A& a, const Take& take) {
+    const Region region = region_of(stream, tile);
+    const std::byte* codes = core_.readable(*stream.tiles, in);
+    const auto* scales =
+        stream.scales == nullptr ? nullptr : reinterpret_cast<const float*>(core_.readable(*stream.scales, in));
+    const std::int64_t group = std::min(group_of(stream.arrays.front()), region.cols);
+    std::vector<double> w(static_cast<std::size_t>(region.cols));
+    for (std::int64_t n = 0; n < region.rows; ++n) {
+      numerics::decode(layer_.w, codes, n * stream.block_cols, std::span<double>(w));
+      for (std::int64_t row = 0; row < rows; ++row) {
+        float sum = 0;
+        for (std::int64_t first = 0; first < region.cols; first += group) {
+          double dot = 0;
+          for (std::int64_t k = first; k < std::min(first + group, region.cols); ++k)
+            dot += a(row, k) * w[static_cast<std::size_t>(k)];
+          const float scale = scales == nullptr ? 1.0f : scales[first / group * stream.block_rows + n];
+          sum += static_cast<float>(dot) * scale;
+        }
+        take(row, n, sum);
+      }
+    }
+  }
+
+  void multiply(const WeightStream& stream, const Tile& tile, int in, std::int64_t e, std::int64_t rows) {
+    const FusedBlocks& b = layer_.blocks;
+    const auto slot = static_cast<int>(e % 2);
+    if (tile.down) {
+      const auto* gate = reinterpret_cast<const float*>(core_.readable(*acc_, 0));
+      const auto* up = reinterpret_cast<const float*>(core_.readable(*acc_, 1));
+      auto* out = reinterpret_cast<std::uint16_t*>(core_.writable(*a2a_s_acc_, slot)) + tile.d * b.bd2;
+      const auto act = [&](std::int64_t row, std::int64_t i) {
+        const float g = gate[row * b.bf + i];
+        return static_cast<double>(g / (1 + std::exp(-g)) * up[row * b.bf + i]);
+      };
+      dots(stream, tile, in, rows, act, [&](std::int64_t row, std::int64_t n, float sum) {
+        std::uint16_t& to = out[row * layer_.hidden + n];
+        const auto cut = static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(sum) >> 16);
+        to = tile.f == 0 ? cut : bf16_of(float_of(to) + float_of(cut));
+      });
+      return;
+    }
+    const auto* x = reinterpret_cast<const std::uint16_t*>(core_.readable(*a2a_s_, slot)) + tile.d * b.bd1;
+    auto* acc = reinterpret_cast<float*>(core_.writable(*acc_, &stream == &gate_ ? 0 : 1));
+    dots(
+        stream, tile, in, rows,
+        [&](std::int64_t row, std::int64_t k) { return static_cast<double>(float_of(x[row * layer_.hidden + k])); },
+        [&](std::int64_t row, std::int64_t n, float sum) {
+          float& to = acc[row * b.bf + n];
+          to = tile.d == 0 ? sum : to + sum;
+        });
+  }
+
+  static float float_of(std::uint16_t bf16) { return std::bit_cast<float>(static_cast<std::uint32_t>(bf16) << 16); }
+  static std::uint16_t bf16_of(float value) {
+    std::uint16_t bits = 0;
+    numerics::encode(DType::bf16, {&value, 1}, &bits, numerics::Overflow::plain);
+    return bits;
+  }
+
+  /// Weighted and summed in f32, in the order of a token's slots. `places`: of each slot of the tile its row among
+  /// those that came in; -1: nobody's.
+  void combine(std::int64_t tile, std::int64_t tokens, const std::vector<std::int64_t>& places) {
+    const auto* rows = reinterpret_cast<const std::uint16_t*>(core_.readable(*a2a_g_acc_, 0));
+    auto* out = reinterpret_cast<std::uint16_t*>(core_.writable(*output_, static_cast<int>(tile % 2)));
+    for (std::int64_t t = 0; t < tokens; ++t) {
+      for (std::int64_t col = 0; col < layer_.hidden; ++col) {
+        float sum = 0;
+        for (std::int64_t j = 0; j < layer_.top_k; ++j) {
+          const std::int64_t place = places[static_cast<std::size_t>(t * layer_.top_k + j)];
+          if (place < 0) continue;
+          const float weight = numbers_->weights[(tile * layer_.blocks.bt + t) * layer_.top_k + j];
+          sum += weight * float_of(rows[place * layer_.hidden + col]);
+        }
+        out[t * layer_.hidden + col] = bf16_of(sum);
+      }
+    }
+  }
+
   /// The k rows of each token come in and are summed.
   void sum(std::int64_t tile, std::int64_t tokens) {
-    std::int64_t rows = 0;
-    for (const std::int64_t count : counts_[static_cast<std::size_t>(tile)]) rows += count;
+    // Which rows of which experts, slot after slot; an expert's rows lie in the order of its tokens.
+    std::vector<std::int32_t> from;
+    std::vector<std::int64_t> places;
+    for (std::int64_t slot = tile * layer_.blocks.bt * layer_.top_k; std::ssize(places) < tokens * layer_.top_k;
+         ++slot) {
+      const std::int32_t id = layer_.ids[static_cast<std::size_t>(slot)];
+      places.push_back(-1);
+      if (id < 0 || id >= layer_.experts) continue;
+      const auto& own = dealt(tile, id);
+      const auto at = std::lower_bound(own.begin(), own.end(), static_cast<std::int32_t>(slot / layer_.top_k));
+      const auto row = static_cast<std::int32_t>(id * layer_.blocks.bt + (at - own.begin()));
+      const auto found = std::find(from.begin(), from.end(), row);
+      places.back() = found - from.begin();
+      if (found == from.end()) from.push_back(row);
+    }
+    const auto rows = std::ssize(from);
     totals_.copies_issued += tokens * layer_.top_k;
     if (rows > 0) {
-      // Rows of different experts; where they lie does not matter to the time.
       HbmArray gathered = back_;
       gathered.rows = rows;
+      gathered.row_index = from.data();
       core_.wait(summed_,
                  core_.start_copy_in(gathered, {0, 0, rows, layer_.hidden}, *a2a_g_acc_, 0, summed_, totals_.steps));
     }
@@ -281,20 +409,26 @@ class FusedKernel {
     Slot& slot = stored_[static_cast<std::size_t>(tile % 2)];
     take(slot);
     core_.writable(*output_, static_cast<int>(tile % 2));
+    if (core_.with_data()) combine(tile, tokens, places);
     slot.bytes =
         core_.start_copy_out(*output_, static_cast<int>(tile % 2), y_,
                              {tile * layer_.blocks.bt, 0, tokens, layer_.hidden}, slot.semaphore, totals_.steps);
   }
 
+  using Dealt = std::vector<std::vector<std::int32_t>>;  // Tokens of each expert.
+
   const FusedLayer& layer_;
+  const FusedNumbers* numbers_;
   Core core_;
   HbmArray tokens_, y_, back_, gating_;
   VmemBuffer *a2a_s_ = nullptr, *a2a_s_acc_ = nullptr, *a2a_g_acc_ = nullptr, *output_ = nullptr,
-             *gating_slots_ = nullptr;
+             *gating_slots_ = nullptr, *acc_ = nullptr;
   WeightStream gate_, up_, down_;
   std::array<Slot, 2> received_, returned_, logits_, stored_;
   int summed_ = 0;
-  std::vector<std::vector<std::int64_t>> counts_;
+  std::vector<Dealt> dealt_;
+  std::array<HbmArray, 2> sent_;  ///< Of the tokens that are on their way, or came last.
+  std::vector<std::byte> back_bytes_, gating_bytes_;
   FusedTotals totals_;
 };
 
@@ -389,8 +523,8 @@ std::optional<Refusal> make_fused_layer(const backend::GemmDesc& desc, const Pla
   return choose_blocks(layer);
 }
 
-FusedTotals run_fused_experts(const FusedLayer& layer, Timeline* timeline) {
-  return FusedKernel(layer, timeline).run();
+FusedTotals run_fused_experts(const FusedLayer& layer, Timeline* timeline, const FusedNumbers* numbers) {
+  return FusedKernel(layer, timeline, numbers).run();
 }
 
 boost::json::object report_fused(const FusedLayer& layer, const FusedTotals& totals) {

@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// A whole layer of experts as one kernel, its time: the schedule of fused_moe v1 of tpu-inference
+// A whole layer of experts as one kernel, its time and its numbers: the schedule of fused_moe v1 of tpu-inference
 // (kernels/fused_moe/v1/kernel.py) on one core, where no token travels to another device. Tokens come row by row into
 // their expert's slot; gate, up and down follow tile by tile; rows go back to HBM and come in again, k for each
 // token, to be summed. Everything has two slots and semaphores that count bytes. Activations stay bf16.
 //
 // What the schedule shows: the weights of every expert are fetched for every tile of tokens, whether it has rows or
 // not; an expert's first weights are asked for only when its turn has come; there is a barrier after each expert.
-// Only time is modelled. The layer's numbers are those of its steps (grouped products, activation, combination).
+// Numbers, where they are asked for, are what this schedule computes from the bytes that its copies have brought: a
+// slot that is read too early or overwritten too early is wrong. They are the kernel's own, with its three
+// peculiarities: scales of a column and K group; rows of an expert are cut, not rounded, to bf16 for each tile of I,
+// and added in bf16; rows are weighted and summed in f32. A layer on the device runs as its steps do (expert_steps.h,
+// gemm.h), with the class f32.
 #pragma once
 
 #include <boost/json/object.hpp>
@@ -57,8 +61,22 @@ struct FusedTotals {
   std::uint64_t weight_bytes = 0;
 };
 
-/// Runs the schedule. Throws Error(internal) where it breaks the engine's rules.
-FusedTotals run_fused_experts(const FusedLayer& layer, Timeline* timeline);
+/// What a layer is computed from, and y: host memory, tight, that outlives the run. Only y is written.
+struct FusedNumbers {
+  /// Codes [E, n, k], and where the layer is scaled f32 [E, K groups, n].
+  struct Matrices {
+    std::byte* codes = nullptr;
+    float* scales = nullptr;
+  };
+  std::byte* x = nullptr;          ///< bf16 [T, H]
+  const float* weights = nullptr;  ///< [T, k]
+  Matrices gate, up, down;
+  std::byte* y = nullptr;  ///< bf16 [T, H]
+};
+
+/// Runs the schedule; `numbers` null: for its time only, which is the same. Throws Error(internal) where it breaks
+/// the engine's rules, Error(invalid_argument) for a K group of the scales that tiles do not keep whole.
+FusedTotals run_fused_experts(const FusedLayer& layer, Timeline* timeline, const FusedNumbers* numbers = nullptr);
 
 /// The run as JSON, with the keys of report_model where they mean the same.
 boost::json::object report_fused(const FusedLayer& layer, const FusedTotals& totals);
