@@ -52,10 +52,11 @@ typedef struct {
 
 static inline code_table make_code_table(void) {
   uchar low[128] __attribute__((aligned(64))), high[128] __attribute__((aligned(64)));
-  for (int i = 0; i < 128; ++i) {
-    const uint bits = as_uint(DECODE_FINITE(B_TYPE)((uint)i));
-    low[i] = (uchar)(bits >> 16);
-    high[i] = (uchar)(bits >> 24);
+  const uint16 first = (uint16)(0u, 1u, 2u, 3u, 4u, 5u, 6u, 7u, 8u, 9u, 10u, 11u, 12u, 13u, 14u, 15u);
+  for (int i = 0; i < 128; i += 16) {
+    const uint16 bits = as_uint16(JOIN(DECODE_FINITE(B_TYPE), _16)(first + (uint16)((uint)i)));
+    *(uchar16*)(low + i) = convert_uchar16((bits >> (uint16)(16)) & (uint16)(0xffu));
+    *(uchar16*)(high + i) = convert_uchar16(bits >> (uint16)(24));
   }
   const code_table table = {{((uchar64*)low)[0], ((uchar64*)low)[1]}, {((uchar64*)high)[0], ((uchar64*)high)[1]}};
   return table;

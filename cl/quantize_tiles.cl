@@ -11,6 +11,7 @@
 // GROUP       128      32 to 128 K group of the GEMM: divides GROUP_COLS, or GROUP_COLS is past k
 // GROUP_COLS  128                columns of a scale group of X
 // GROUPED                        the tiles are those that deal.cl has dealt
+// GATHER                         rows of X are found through a_index
 // Local memory: none.
 #include "cache_hints.cl"
 #include "quantizer.cl"
@@ -62,7 +63,7 @@ __kernel
 __attribute__((min_vector_width(512)))
 #endif
 void quantize_tiles(int m, int k, int k_pad, int groups, uint floor_bits, __global const uchar* x, ulong x_at, ulong ldx,
-                    __global float* out, ulong out_at, __global float* scales, ulong scales_at DEALT_ARGS) {
+                    __global float* out, ulong out_at, __global float* scales, ulong scales_at DEALT_ARGS GATHER_ARGS) {
   const long first_col = (long)get_global_id(0) * GROUP_COLS;
   EACH_TILE(TILE) {
     if (first_col >= (long)k) return;
@@ -74,9 +75,11 @@ void quantize_tiles(int m, int k, int k_pad, int groups, uint floor_bits, __glob
     float scale[TILE], reciprocal[TILE];
     bool quick[TILE], finite[TILE];
     bool all_quick = true;  // The rows that there are.
+    ulong at[TILE];         // Of a row's element 0; what is past the rows is not read.
     for (int i = 0; i < TILE; ++i) {
       const int row = here.first + i;
-      const ulong from = x_at + (ulong)row * ldx;
+      const ulong from = x_at + (ulong)(row < here.end ? ROW_OF_A(row) : 0) * ldx;
+      at[i] = from;
       // The next group of the row is the next one of this core; rows are too far apart for the hardware to see a stream in a few lines of each.
 #if GROUP_COLS <= 256
       if (row < here.end) {
@@ -122,7 +125,7 @@ void quantize_tiles(int m, int k, int k_pad, int groups, uint floor_bits, __glob
       __global uint16* to = (__global uint16*)(values + 2 * element_in_tile(tile, tiles, k_pad, 0, col));
       const int rows = min(TILE, here.end - here.first);
       for (int i = 0; i < rows; ++i) {
-        const ulong from = x_at + (ulong)(here.first + i) * ldx + (ulong)col;
+        const ulong from = at[i] + (ulong)col;
         to[i] = quantized_pairs(WORDS(x, from), scale[i], reciprocal[i]);
       }
       for (int i = rows; i < TILE; ++i) to[i] = (uint16)(0u);
@@ -131,7 +134,7 @@ void quantize_tiles(int m, int k, int k_pad, int groups, uint floor_bits, __glob
     for (; col < fill; col += 16) {
       for (int i = 0; i < TILE; ++i) {
         const int row = here.first + i;
-        const ulong from = x_at + (ulong)row * ldx + (ulong)col;
+        const ulong from = at[i] + (ulong)col;
         const ulong to = element_in_tile(tile, tiles, k_pad, i, col);
 #ifdef QUICK_QUOTIENTS
         if (quick[i] && col < whole) {

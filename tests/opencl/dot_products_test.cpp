@@ -100,13 +100,45 @@ TEST(OpenClDotProducts, AreTakenWhereTheyWereMeasuredToBeFaster) {
     return choice.variant == nullptr ? std::string() : choice.variant->name;
   };
   f.dot_products_of_bf16 = f.dot_products_of_bytes = 1;
-  for (const DType type : {DType::e4m3fn, DType::i8}) {
-    EXPECT_EQ(taken(1, type), "gemm_stream");
-    for (const std::int64_t m : {8, 16, 64, 1024}) EXPECT_EQ(taken(m, type), "gemm_bf16") << m;
-  }
+  for (const std::int64_t m : {1, 4, 8, 10}) EXPECT_EQ(taken(m, DType::e4m3fn), "gemm_stream_bf16") << m;
+  for (const std::int64_t m : {16, 64, 1024}) EXPECT_EQ(taken(m, DType::e4m3fn), "gemm_bf16") << m;
+  EXPECT_EQ(taken(1, DType::i8), "gemm_stream");
+  for (const std::int64_t m : {8, 16, 64, 1024}) EXPECT_EQ(taken(m, DType::i8), "gemm_bf16") << m;
   f.dot_products_of_bf16 = 0.25;
-  for (const std::int64_t m : {1, 8, 16, 64, 1024}) EXPECT_NE(taken(m, DType::e4m3fn), "gemm_bf16") << m;
+  for (const std::int64_t m : {1, 8, 16, 64, 1024})
+    EXPECT_EQ(taken(m, DType::e4m3fn).find("bf16"), std::string::npos) << m;
   EXPECT_EQ(taken(1024, DType::i8), "gemm_bf16");
+}
+
+TEST(OpenClDotProducts, OfFewRowsAreRightForEveryGroupTypeAndTile) {
+  backend::Device* device = device_with_dot_products();
+  if (device == nullptr) GTEST_SKIP() << "no processor with dot products that work";
+  std::uint32_t seed = 800;
+  for (const auto& [a, b, group, tile_m, block_m] : {std::tuple{DType::e4m3fn, DType::e4m3fn, 32, "1", "1"},
+                                                     {DType::e4m3fn, DType::e4m3fn, 64, "2", "8"},
+                                                     {DType::e4m3fn, DType::e4m3fn, 128, "10", "2"},
+                                                     {DType::e5m2, DType::e4m3fn, 128, "3", "1"},
+                                                     {DType::e4m3fn, DType::e5m2, 256, "7", "3"},
+                                                     {DType::e5m2, DType::e5m2, 32, "8", "5"}}) {
+    for (const auto& [m, n, k] :
+         {std::array{1, 32, 128}, {2, 64, 512}, {9, 97, 300}, {10, 160, 129}, {37, 65, 96}, {3, 33, 18}}) {
+      ++seed;
+      Case c{m, n, k};
+      c.a = a;
+      c.b = b;
+      c.a_grid = {1, group};
+      c.b_grid = {seed % 3 == 0 ? 1 : group, group};
+      c.options = {{"variant", "gemm_stream_bf16"}, {"tile_m", tile_m}, {"block_m", block_m}};
+      c.seed = seed;
+      c.bias = seed % 2 == 0 ? DType::f32 : DType::none;
+      expect_right(run(*device, c, make_data(c)), c, device->props().name);
+    }
+  }
+  // Integers have a kernel of their own, floats that bf16 does not hold none.
+  Case c{2, 64, 128};
+  c.options = {{"variant", "gemm_stream_bf16"}};
+  c.a = c.b = DType::i8;
+  EXPECT_EQ(device->supports(c.desc()).reason, backend::Reason::dtype);
 }
 
 TEST(OpenClDotProducts, AreRightForEveryGroupTypeAndTile) {

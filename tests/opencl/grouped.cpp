@@ -317,6 +317,7 @@ std::vector<backend::Options> grouped_variants() {
       options.insert(options.end(), {{"tile_m", "3"}, {"block_m", "2"}, {"block_n", "64"}});
     if (variant.name == "gemm_stream")
       options.insert(options.end(), {{"tile_m", "3"}, {"block_m", "2"}, {"split_k", "2"}});
+    if (variant.name == "gemm_stream_bf16") options.insert(options.end(), {{"tile_m", "3"}, {"block_m", "2"}});
     if (variant.name == "gemm_mma_stream") {
       all.push_back({{"variant", variant.name}, {"tile_m", "2"}, {"warps", "4"}});
       options.insert(options.end(), {{"tile_m", "16"}, {"columns", "32"}, {"depth", "3"}});

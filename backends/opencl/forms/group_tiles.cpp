@@ -22,8 +22,7 @@ class GroupTiles final : public ActivationForm {
   bool takes(const Operand&, const Making&) const override { return false; }  // Nobody hands over tiles.
 
   Made quantize(const Operand& x, const Making& making) const override {
-    // One kernel sees the rows of one tile only, and quantises them as often as they are gathered.
-    if (making.desc.a_scale.grid.group_rows != 1 || x.gathered) return {};
+    if (!quantizes_tiles(x, making)) return {};
     const Operand out = book(making);
     return {quantize_tiles_step(x, out, rows_, element_, false, making), out};
   }

@@ -27,8 +27,7 @@ class Tiles final : public ActivationForm {
   }
 
   Made quantize(const Operand& x, const Making& making) const override {
-    // One kernel sees the rows of one tile only, and quantises them as often as they are gathered.
-    if (making.desc.a_scale.grid.group_rows != 1 || x.gathered) return {};
+    if (!quantizes_tiles(x, making)) return {};
     const Operand out = book(true, making);
     return {quantize_tiles_step(x, out, rows_, DType::f32, past_caches(making), making), out};
   }

@@ -32,6 +32,7 @@ class QuantizeTiles final : public Step {
     defines_["GROUP_COLS"] = std::to_string(reach(making.desc.a_scale.grid.group_cols));
     if (past_caches) defines_["STREAM_TILES"] = "1";
     if (problem_.grouped()) defines_["GROUPED"] = "1";
+    if (x.gathered) defines_["GATHER"] = "1";
   }
 
   std::string name() const override { return "quantize tiles"; }
@@ -48,7 +49,9 @@ class QuantizeTiles final : public Step {
     kernel_.setArg(0, static_cast<cl_int>(call.m));
     set_args(kernel_, 5, x.buffer, element_of(x, numerics::size_of(x_.element)));
     set_args(kernel_, 8, out.buffer, element_of(out, 4), scales.buffer, element_of(scales, 4));
-    if (problem_.grouped()) set_dealt(kernel_, 12, call, dealt_);
+    cl_uint next = 12;
+    if (problem_.grouped()) next = set_dealt(kernel_, next, call, dealt_);
+    if (x_.gathered) set_gather(kernel_, next, call);
     const auto width = static_cast<std::size_t>(scale_cols_);
     const std::int64_t tiles =
         problem_.grouped() ? most_tiles(problem_, call.m, rows_) : numerics::ceil_div(call.m, rows_);
@@ -68,6 +71,13 @@ class QuantizeTiles final : public Step {
 };
 
 }  // namespace
+
+bool quantizes_tiles(const Operand& x, const Making& making) {
+  if (making.desc.a_scale.grid.group_rows != 1) return false;
+  // 0.3 ns an element on one core, a launch some tens of microseconds: docs/performance/cpu.md.
+  constexpr numerics::Size kElementsOfALaunch = 65536;
+  return !x.gathered || numerics::Size(making.desc.m) * making.desc.k <= kElementsOfALaunch;
+}
 
 std::unique_ptr<Step> quantize_tiles_step(const Operand& x, const Operand& out, int rows, backend::DType form,
                                           bool past_caches, const Making& making) {

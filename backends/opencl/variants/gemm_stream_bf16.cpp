@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+// Declares cl/gemm_stream_bf16.cl: few rows by dot products of bf16 on vectors of 512 bits, each weight decoded once
+// in registers, on CPUs that have them.
+#include <algorithm>
+
+#include "backends/opencl/elements.h"
+#include "backends/opencl/estimate.h"
+#include "backends/opencl/forms/blocked.h"
+#include "backends/opencl/forms/group_tiles.h"
+#include "backends/opencl/toolchains/unsaved.h"
+#include "backends/opencl/variant.h"
+
+namespace ironcl::opencl {
+namespace {
+
+using backend::DType;
+using backend::Reason;
+
+constexpr int kMostRows = 10;  ///< Of a register tile: 20 of 32 registers are sums, 4 the table, 2 its interleaving.
+
+constexpr int kMostTiles = 8;  ///< Of a block.
+
+std::optional<Refusal> needs(const Features& f, const Problem& p) {
+  if (!f.dot_products_why_not.empty()) return Refusal{Reason::device_feature, f.dot_products_why_not};
+  if (p.a == DType::f32 || p.a == DType::f16) {
+    return Refusal{Reason::dtype, "activations of " + std::string(numerics::name_of(p.a)) +
+                                      " that stay unquantised are not exact in bf16"};
+  }
+  if (element(p.b).integer) {
+    return Refusal{Reason::dtype, "dot products of bf16 multiply floats; gemm_bf16 multiplies i8 by i8"};
+  }
+  return std::nullopt;
+}
+
+std::int64_t rows_of_block(const Tuning& t) { return std::int64_t{t.at("block_m")} * t.at("tile_m"); }
+
+std::vector<Pass> passes(const Tuning& t, const Problem& p, const Features&, std::int64_t m) {
+  return {
+      {"gemm_stream_bf16",
+       {row_blocks(p, m, rows_of_block(t)), static_cast<std::size_t>(numerics::ceil_div(p.n, std::int64_t{kPanel}))},
+       1}};
+}
+
+// Of 64 codes, in dot products of a vector, fitted on an AMD core of family 25 (docs/performance/cpu.md).
+constexpr double kRow = 2.6;     ///< A row of the tile: two of them, and A's broadcast.
+constexpr double kDecoding = 6;  ///< Once for each tile.
+/// The same of dense problems, so that gemm_bf16, which decodes once for many tiles, is taken from where it is as
+/// fast: between 10 rows and 12. It pads every tile of a grouped problem, and is ahead from about 20 rows a matrix
+/// on.
+constexpr double kDecodingDense = 10;
+
+/// Of all rows of a matrix in tiles of `height`, for 64 codes, in multiply-adds of a vector.
+double of_rows(const Problem& p, const Features& f, std::int64_t height) {
+  return p.mean_over_rows([&](std::int64_t rows) {
+    const std::int64_t tiles = numerics::ceil_div(rows, height);
+    const double multiplied = static_cast<double>(p.load > 0 ? rows : tiles * height);
+    const double decoded = static_cast<double>(tiles) * (p.load > 0 ? kDecoding : kDecodingDense);
+    return (multiplied * kRow + decoded) / f.dot_products_of_bf16;
+  });
+}
+
+Tuning rule_of_thumb(const Features& f, const Problem& p) {
+  const std::int64_t rows = std::max<std::int64_t>(1, p.m);
+  Tuning t;
+  t["tile_m"] = static_cast<int>(numerics::ceil_div(rows, numerics::ceil_div(rows, std::int64_t{kMostRows})));
+  if (p.load > 0) {
+    // The least height whose cost is within a hundredth of the least.
+    const double least = of_rows(p, f, kMostRows);
+    t["tile_m"] = kMostRows;
+    while (t["tile_m"] > 1 && of_rows(p, f, t["tile_m"] - 1) < 1.01 * least) --t["tile_m"];
+  }
+  // Codes of a K group are 4 KiB: the tiles of a block after the first find them in the nearest cache. Blocks of one
+  // tile where there are few panels for the cores.
+  const std::int64_t panels = numerics::ceil_div(p.n, std::int64_t{kPanel});
+  const std::int64_t tiles = p.load > 0 ? kMostTiles : numerics::ceil_div(rows, std::int64_t{t["tile_m"]});
+  t["block_m"] =
+      panels < std::int64_t{4} * f.compute_units ? 1 : static_cast<int>(std::min<std::int64_t>(kMostTiles, tiles));
+  return t;
+}
+
+double estimate_ns(const Tuning& t, const Problem& p, const Features& f) {
+  const std::int64_t tiles = numerics::ceil_div(std::max<std::int64_t>(1, p.m), t.at("tile_m"));
+  const std::int64_t panels = numerics::ceil_div(p.n, std::int64_t{kPanel});
+  const std::int64_t blocks = numerics::ceil_div(tiles, t.at("block_m")) * panels;
+  const double vectors = of_rows(p, f, t.at("tile_m")) * static_cast<double>(panels) * static_cast<double>(p.k) / 2 /
+                         static_cast<double>(blocks) * rounds(blocks, f);
+  return 1e9 * vector_fma_seconds(vectors, 16, f);
+}
+
+}  // namespace
+
+Variant gemm_stream_bf16() {
+  Variant v;
+  v.name = "gemm_stream_bf16";
+  v.summary = "few rows by dot products of bf16 on x86's vectors: each weight decoded once in registers for all rows";
+  v.tunables = {{"tile_m", 4, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10}, "rows of the register tile"},
+                {"block_m", 1, {1, 2, 3, 4, 5, 6, 7, 8}, "tiles of rows per work-group"}};
+  v.needs = needs;
+  v.trial = Trial{19, 72, 320};
+  v.trial->in_child = true;
+  v.toolchain = &opencl_c_unsaved();
+  v.deal = [](const Tuning& t) { return DealtShape{t.at("tile_m"), t.at("block_m")}; };
+  v.local_bytes = [](const Tuning& t, const Problem&) -> std::uint64_t {
+    return static_cast<std::uint64_t>(rows_of_block(t) * kPanel) * sizeof(float);
+  };
+  v.work_items = [](const Tuning&) -> std::uint64_t { return 1; };
+  v.tile = [](const Tuning& t) { return Shape{t.at("tile_m"), kPanel}; };
+  v.block = [](const Tuning& t) { return Shape{rows_of_block(t), kPanel}; };
+  v.weights = [](const Tuning&, const Problem&) { return blocked_form(kPanel, 1, 16); };
+  v.activations = [](const Tuning& t, const Problem& p) {
+    return group_tiles_form(t.at("tile_m"), DType::bf16, p.k_group);
+  };
+  v.passes = passes;
+  v.rule_of_thumb = rule_of_thumb;
+  v.estimate_ns = estimate_ns;
+  return v;
+}
+
+}  // namespace ironcl::opencl

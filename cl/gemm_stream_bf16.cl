@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+// gemm_stream_bf16.cl: D[m,n] = sum_g sa[m,g] * sb[n,g] * sum_{k in g} A[m,k] * B[n,k] for few rows, by the dot products of bf16 that x86 has
+// on vectors (AVX512-BF16), g the K groups of GROUP.
+// One work-item is a work-group and makes BLOCK_M tiles of TILE_M rows by 32 columns of D. 64 codes, two k of the 32 columns, become two
+// vectors of pairs of bf16 by table look-up in registers (four permutations of bytes), and each row of the tile multiplies both.
+//                  32
+//                +----+     With one tile the kernel is a stream of codes, each read once and decoded once: gemm_stream.cl with a third of
+//          k     |B^T |     its instructions. gemm_bf16.cl decodes into local memory instead, for many rows.
+//        +-----+ +----+     Scaled sums of the groups are kept in local memory. There is no slot to fill ahead: the next codes are
+// TILE_M |  A  | | D  |     loaded while these are multiplied, by the core itself.
+//        +-----+ +----+
+// Tunable   default  values       meaning
+// TILE_M    4        1 to 10      rows of the register tile
+// BLOCK_M   1        1 to 8       tiles of rows per work-group
+// Set by the host: those of register_tile.cl; DOT_PRODUCTS: the processor says that it has them (else the file is empty).
+// A: tiles of TILE_M rows of bf16, as quantize_tiles and pack_tiles make them with TILE_FORM 3 (a_tiles.cl), with its scales.
+// B: the 32 codes of columns 32 * p on and one k are at (p * k_pad + k) * 32.
+// Local memory: BLOCK_M * TILE_M * 128 B = 512 B with the defaults.
+#ifndef TILE_M
+#define TILE_M 4
+#endif
+#include "register_tile.cl"
+
+#ifndef BLOCK_M
+#define BLOCK_M 1
+#endif
+#ifdef DOT_PRODUCTS
+#define KIND 1
+#include "dot_products.cl"
+
+#define CODES_AHEAD 4096  // Bytes, as in gemm_stream.cl.
+#define RUN_PAIRS 16      // Pairs of k of a row of A that lie side by side: RUN of a_tiles.cl.
+#define A_TILE (TILE_M * GROUP / 2)
+// Sums of even and odd pairs apart where there are too few rows to hide the latency of a dot product.
+#if TILE_M <= 2
+#define SETS 2
+#else
+#define SETS 1
+#endif
+
+/// The columns of a panel at two k.
+typedef struct {
+  uint16 low, high;
+} decoded;
+
+static inline __attribute__((always_inline)) decoded decode_pairs(__global const uchar* codes, code_table table) {
+  const uchar64 at0 = {COLUMNS_(LOW_AND_HIGH_, 0)}, at1 = {COLUMNS_(LOW_AND_HIGH_, 16)};
+  const uchar64 both = *(__global const uchar64*)codes;
+  const uchar64 low = permute_bytes(table.low[0], table.low[1], both);
+  const uchar64 high = permute_bytes(table.high[0], table.high[1], both) | (both & (uchar64)(0x80));
+  const decoded columns = {__builtin_astype(permute_bytes(low, high, at0), uint16),
+                           __builtin_astype(permute_bytes(low, high, at1), uint16)};
+  return columns;
+}
+
+/// Adds a K group of `length` pairs of k to the totals of a tile: its first `rows` rows, a literal, so that each height has a loop of its
+/// own. A row's bits do not depend on it.
+static inline __attribute__((always_inline)) void add_group(const int rows, __global const uchar* codes, __global const uint* pairs,
+                                                            __global const float* scales_a, __global const float* scales_b,
+                                                            __local float* to, int length, code_table table) {
+#define DECLARE_ROW(i) float16 low_##i = (float16)(0.0f), high_##i = (float16)(0.0f);
+  EACH_ROW(DECLARE_ROW)
+#if SETS == 2
+#define DECLARE_ODD_ROW(i) float16 odd_low_##i = (float16)(0.0f), odd_high_##i = (float16)(0.0f);
+  EACH_ROW(DECLARE_ODD_ROW)
+#endif
+  for (int chunk = 0; chunk < length; chunk += RUN_PAIRS) {
+    // An end that the compiler cannot count to, so that it adds to pointers and does not index: gemm_stream.cl.
+    __global const uint* end = pairs + min(RUN_PAIRS, length - chunk);
+    for (__global const uint* at = pairs; at < end; at += SETS) {
+      PREFETCH(codes + CODES_AHEAD);
+      const decoded b = decode_pairs(codes, table);
+#define MULTIPLY(i)                                        \
+  if (i < rows) {                                          \
+    const uint16 a_##i = (uint16)(at[i * RUN_PAIRS]);      \
+    low_##i = dot_product(low_##i, b.low, a_##i);          \
+    high_##i = dot_product(high_##i, b.high, a_##i);       \
+  }
+      EACH_ROW(MULTIPLY)
+      codes += 2 * PANEL;
+#if SETS == 2
+      PREFETCH(codes + CODES_AHEAD);
+      const decoded odd_b = decode_pairs(codes, table);
+#define MULTIPLY_ODD(i)                                              \
+  if (i < rows) {                                                    \
+    const uint16 odd_a_##i = (uint16)(at[i * RUN_PAIRS + 1]);        \
+    odd_low_##i = dot_product(odd_low_##i, odd_b.low, odd_a_##i);    \
+    odd_high_##i = dot_product(odd_high_##i, odd_b.high, odd_a_##i); \
+  }
+      EACH_ROW(MULTIPLY_ODD)
+      codes += 2 * PANEL;
+#endif
+    }
+    pairs += TILE_M * RUN_PAIRS;
+  }
+#if SETS == 2
+#define JOIN_SETS(i)      \
+  low_##i += odd_low_##i; \
+  high_##i += odd_high_##i;
+  EACH_ROW(JOIN_SETS)
+#endif
+  const float16 scale_low = vload16(0, scales_b), scale_high = vload16(1, scales_b);
+#define ADD(i)                                                                                                       \
+  if (i < rows) {                                                                                                    \
+    vstore16(MUL_ADD(low_##i * (float16)(scales_a[i]), scale_low, vload16(0, to + i * PANEL)), 0, to + i * PANEL);   \
+    vstore16(MUL_ADD(high_##i * (float16)(scales_a[i]), scale_high, vload16(1, to + i * PANEL)), 1, to + i * PANEL); \
+  }
+  EACH_ROW(ADD)
+}
+
+__kernel __attribute__((reqd_work_group_size(1, 1, 1)))
+#if defined(MIN_VECTOR_WIDTH)
+__attribute__((min_vector_width(512)))
+#endif
+void gemm_stream_bf16(GEMM_ARGS) {
+  __local float totals[BLOCK_M * TILE_M * PANEL] __attribute__((aligned(64)));
+  const code_table table = make_code_table();
+  const int columns = (n + PANEL - 1) / PANEL;
+  EACH_UNIT(columns) {
+#ifdef GROUPED
+    const dealt_block here = block_of(dealt, TILE_M, work, columns);
+    const ulong all_tiles = (ulong)dealt[DEALT_TILES];
+#else
+    const ulong all_tiles = (ulong)((m + TILE_M - 1) / TILE_M);
+    const int of_block = (int)get_group_id(0) * BLOCK_M;
+    const dealt_block here = {0, of_block * TILE_M, m, of_block, min(BLOCK_M, (int)all_tiles - of_block), (int)get_group_id(1)};
+    if (here.tiles <= 0 || here.column >= columns) return;
+#endif
+    OF_MATRIX(here)
+    const int first_n = here.column * PANEL;
+    const int groups = (k + GROUP - 1) / GROUP;
+    for (int i = 0; i < here.tiles * TILE_M * PANEL; i += 16) vstore16((float16)(0.0f), 0, totals + i);
+    for (int group = 0; group < groups; ++group) {
+      const int first_k = group * GROUP, length = min(GROUP, k_pad - first_k) / 2;
+      __global const uchar* codes = b_here + (ulong)first_n * (ulong)k_pad + (ulong)first_k * PANEL;
+      __global const float* scales_b = sb_here + (ulong)(first_k / B_SCALE_COLS) * (ulong)n_pad + (ulong)first_n;
+      __global const uint* pairs =
+          (__global const uint*)(a + a_at * ELEMENT_BYTES) + ((ulong)group * all_tiles + (ulong)here.first_tile) * A_TILE;
+      __global const float* scales_a = sa + sa_at + ((ulong)here.first_tile * sa_ld + (ulong)group) * TILE_M;
+      __local float* to = totals;
+      for (int tile = 0; tile < here.tiles; ++tile) {
+        int is_less = 0;
+#ifdef GROUPED
+        // Matrices have rows as it happens: a tile costs what its rows do.
+        const int rows = here.end_row - here.first_row - tile * TILE_M;
+#define HEIGHT(i)                                                          \
+  if (rows == i + 1 && i + 1 < TILE_M) {                                   \
+    add_group(i + 1, codes, pairs, scales_a, scales_b, to, length, table); \
+    is_less = 1;                                                           \
+  }
+        EACH_ROW(HEIGHT)
+#endif
+        if (is_less == 0) add_group(TILE_M, codes, pairs, scales_a, scales_b, to, length, table);
+        pairs += A_TILE;
+        scales_a += sa_ld * TILE_M;
+        to += TILE_M * PANEL;
+      }
+    }
+    const int rows = min(here.tiles * TILE_M, here.end_row - here.first_row), end = min(PANEL, n - first_n);
+    for (int i = 0; i < rows; ++i) {
+      const int row = here.first_row + i;
+      int j = 0;
+#if BIAS_TYPE == 0
+      for (; j + 16 <= end; j += 16) {
+        store_elements16(D_TYPE, d, d_at + (ulong)row * ldd + (ulong)(first_n + j), vload16(0, totals + i * PANEL + j));
+      }
+#endif
+      for (; j < end; ++j) store_d(d, d_at, ldd, bias, bias_here, row, first_n + j, totals[i * PANEL + j]);
+    }
+  }
+}
+#endif
