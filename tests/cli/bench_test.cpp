@@ -112,6 +112,41 @@ TEST(Bench, ModelledTimesHaveNoShareOfWhatIsMeasured) {
   EXPECT_TRUE(row.at("of_copy_ceiling").is_null());
 }
 
+/// Whole layers of a published model, its width divided over eight ranks, with an even load and a skewed one.
+TEST(Bench, LayersOfExpertsAreCheckedAndTheirLoadIsAsAsked) {
+  const Scratch scratch;
+  const auto rows = [&](const std::string& skew) {
+    const std::string file = scratch.path("skew" + skew + ".json");
+    const Outcome outcome =
+        ironcl_command(quick({"--device", "ironwood:0", "--model", "qwen3-30b-a3b", "--tp-size", "8", "--experts",
+                              "32", "--tokens", "1,12", "--skew", skew, "--no-loop", "--json", file}),
+                       Plugins::real);
+    EXPECT_EQ(outcome.status, 0) << outcome.command << "\n" << outcome.out << outcome.err;
+    json::array all = outcome.json(file).at("rows").as_array();
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      const json::value& row = all[i];
+      const std::int64_t tokens = i == 0 ? 1 : 12;
+      EXPECT_EQ(row.at("verdict").as_string(), "pass") << row;
+      EXPECT_EQ(row.at("tokens").as_int64(), tokens);
+      EXPECT_EQ(row.at("rows").as_int64(), 8 * tokens);  // each token has eight of them
+      EXPECT_EQ(row.at("experts").as_int64(), 32);
+      EXPECT_GE(row.at("hit").as_int64(), 8);
+      EXPECT_LE(row.at("hit").as_int64(), std::min<std::int64_t>(32, 8 * tokens));
+      EXPECT_EQ(row.at("time_kind").as_string(), "modelled");
+      EXPECT_TRUE(row.at("over_loop").is_null());
+      // GB/s of the weights of the experts that are hit: codes, and a scale of f32 for each 128 x 128 of them.
+      const double bytes = static_cast<double>(row.at("hit").as_int64()) * 3 * (96 * 2048 + 4 * 16);
+      EXPECT_NEAR(row.at("gbytes_per_s").as_double(), bytes / row.at("time_ns").to_number<double>(),
+                  1e-6 * row.at("gbytes_per_s").as_double());
+    }
+    return all;
+  };
+  const json::array even = rows("0"), skewed = rows("4");
+  ASSERT_EQ(even.size(), 2u);
+  ASSERT_EQ(skewed.size(), 2u);
+  EXPECT_LT(skewed[1].at("hit").as_int64(), even[1].at("hit").as_int64());
+}
+
 TEST(Bench, ABackendsOptionThatItDoesNotKnowIsUsage) {
   for (const char* option : {"nonsense=1", "tpu=6502"}) {
     const Outcome outcome = ironcl_command(
