@@ -20,7 +20,8 @@ Gemm::Gemm(ContextPtr context, const backend::GemmDesc& desc, Choice choice)
       desc_(desc),
       choice_(std::move(choice)),
       weight_form_(choice_.variant->weights(choice_.tuning, choice_.problem)),
-      route_(route_of(desc_, choice_, context_->features)) {
+      route_(route_of(desc_, choice_, context_->features)),
+      call_("a call of plan " + choice_.variant->name) {
   guarded("building a plan", [&] {
     nothing_ = cl::Buffer(context_->context, CL_MEM_READ_WRITE, std::size_t{Booking::kAlignment});
     build();
@@ -191,7 +192,7 @@ std::shared_ptr<backend::Event> Gemm::enqueue(const std::shared_ptr<backend::Que
   }
   check(args);
   const Weights& weights = weights_of(args);
-  return guarded("a call of plan " + choice_.variant->name, [&]() -> std::shared_ptr<backend::Event> {
+  return guarded(call_, [&]() -> std::shared_ptr<backend::Event> {
     std::vector<std::shared_ptr<Event>> causes;
     std::vector<cl::Event> wait;
     for (const auto& event : args.wait) {

@@ -42,6 +42,7 @@ class Gemm final : public backend::Gemm {
   Choice choice_;
   WeightFormPtr weight_form_;
   Route route_;
+  std::string call_;                          ///< What a call is called in errors.
   cl::Buffer nothing_;                        ///< What a kernel is given for an operand that there is not.
   cl::Buffer own_workspace_;                  ///< Null until a call needs it.
   std::shared_ptr<Event> last_;               ///< The last call that used own_workspace_.
