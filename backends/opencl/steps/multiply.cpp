@@ -31,7 +31,8 @@ class Multiply final : public Step {
         dealt_(making.dealt),
         defines_(device_defines(making.features)) {
     if (variant.scratch_bytes != nullptr)
-      scratch_ = {Source::workspace, making.booking.book("scratch", variant.scratch_bytes(tuning, problem_, features_))};
+      scratch_ = {Source::workspace,
+                  making.booking.book("scratch", variant.scratch_bytes(tuning, problem_, features_))};
     for (const auto& [name, value] : tuning) defines_[macro_name(name)] = std::to_string(value);
     defines_["A_TYPE"] = kernel_number(a.element);
     defines_["B_TYPE"] = kernel_number(making.desc.b);
