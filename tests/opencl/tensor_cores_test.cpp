@@ -239,6 +239,23 @@ TEST(OpenClTensorCores, ManyRowsAnExpertTakeTheKernelOfTheClassThatIsAllowed) {
   }
 }
 
+TEST(OpenClTensorCores, FewRowsOfClassTensor14TakeTilesOf64Columns) {
+  const Features features = h200();
+  AllWork trials;
+  for (const auto& [m, n, k, width, parts] : std::vector<std::array<std::int64_t, 5>>{{64, 7168, 16384, 64, 1},
+                                                                                      {128, 7168, 16384, 64, 1},
+                                                                                      {128, 4096, 4096, 64, 2},
+                                                                                      {512, 4096, 7168, 128, 1}}) {
+    Case c{m, n, k};
+    c.weakest = backend::AccuracyClass::tensor14;
+    Choice choice;
+    EXPECT_EQ(choose({features, variants(), &trials}, c.desc(), &choice).reason, backend::Reason::none);
+    ASSERT_EQ(choice.variant->name, "gemm_wgmma_fp8") << c.line();
+    EXPECT_EQ(choice.tuning.at("tile_n"), width) << c.line();
+    EXPECT_EQ(choice.tuning.at("split_k"), parts) << c.line();
+  }
+}
+
 /// Runs `c` wherever there are such tensor cores, and expects D to be right; returns how many devices ran it.
 int check_on_tensor_cores(const Case& c) {
   int ran = 0;
