@@ -8,7 +8,7 @@
 #include <fstream>
 
 #include "backends/opencl/device.h"
-#include "tests/opencl/harness.h"
+#include "tests/opencl/grouped.h"
 
 namespace ironcl::opencl::testing {
 namespace {
@@ -100,6 +100,27 @@ TEST_F(OpenClVendorProducts, MatrixProductsOfSubGroupsAreRightByHand) {
     floats.a_source = DType::bf16;
     floats.bias = DType::f32;
     expect_right_with(*device, floats, options({{"lanes", lanes}}));
+  }
+}
+
+TEST_F(OpenClVendorProducts, MatrixProductsOfSubGroupsServeManyMatrices) {
+  const auto made = with(dpas_by_hand, "#include \"gemm_dpas.cl\"\n");
+  for (const auto& device : made.devices) {
+    const int own = dynamic_cast<Device&>(*device).context()->features.dpas_lanes;
+    Grouped g;
+    g.n = 70;
+    g.k = 200;
+    g.options = {{"variant", "dpas_by_hand"}, {"lanes", own == 8 ? "8" : "16"}, {"tile_m", "8"}, {"split_k", "2"}};
+    for (const bool masked : {false, true}) {
+      g.counts = {3, 0, 20, 9};
+      g.masked = masked;
+      g.m = masked ? 21 : 40;
+      g.a_rows = masked ? 0 : 17;
+      const GroupedOutcome outcome = run(*device, g, make_data(g));
+      EXPECT_EQ(outcome.info.variant, "dpas_by_hand");
+      EXPECT_TRUE(outcome.canaries) << g.line();
+      EXPECT_EQ(outcome.wrong, "") << g.line();
+    }
   }
 }
 
