@@ -31,6 +31,13 @@ bool pads_too_much(std::int64_t rows, std::int64_t m) {
   return m > 0 && 3 * numerics::ceil_div(m, rows) * rows > 4 * m;
 }
 
+/// Whether a few rows take a second tile of this height where the rows of the entry took one: each tile reads all
+/// weights, which for few rows is most of the time.
+bool takes_a_second_tile(std::int64_t rows, std::int64_t entry_m, std::int64_t m) {
+  constexpr std::int64_t kFewRows = 32;
+  return m <= kFewRows && entry_m <= rows && m > rows;
+}
+
 /// Whether an entry of this class, by name, is worth less than the caller allows; so is one of a class that this
 /// build does not know. No name is f32: of tables that were made before there were others.
 bool is_weaker(const std::string& entry, backend::AccuracyClass weakest) {
@@ -176,7 +183,10 @@ std::optional<Tuned> find_tuned(const tuned::AllTables& tables, const Ground& gr
     const auto tuning = tuning_of(found.entry, *variant, features, problem);
     if (!tuning || ask(ground, *variant, *tuning, desc, problem)) continue;
     if (found.entry.is_rule_of_thumb) return std::nullopt;
-    if (!problem.grouped() && found.m != desc.m && pads_too_much(variant->tile(*tuning).rows, desc.m)) continue;
+    const std::int64_t rows = variant->tile(*tuning).rows;
+    if (!problem.grouped() && found.m != desc.m &&
+        (pads_too_much(rows, desc.m) || takes_a_second_tile(rows, found.m, desc.m)))
+      continue;
     return Tuned{variant, *tuning, found.source, of_own_class};
   }
   return std::nullopt;

@@ -209,6 +209,18 @@ TEST(OpenClTuned, PassesOverTilesThatWouldBeMostlyPadding) {
   EXPECT_EQ(choice_of({tile_of_64}, problem(100)).variant->name, "gemm_tiled");  // 128 rows for 100
 }
 
+TEST(OpenClTuned, PassesOverTilesThatWouldReadTheWeightsTwice) {
+  const auto of_rows = [](const std::string& m) {
+    std::string text = entry("8");
+    return table("cpu", text.replace(text.find("64"), 2, m));
+  };
+  const TunedTable tile_of_8 = of_rows("8");
+  EXPECT_EQ(choice_of({tile_of_8}, problem(8)).variant->name, "gemm_tiled");
+  EXPECT_EQ(choice_of({tile_of_8}, problem(7)).variant->name, "gemm_tiled");
+  EXPECT_EQ(choice_of({tile_of_8}, problem(16)).source, "rule of thumb") << "a second tile of eight";
+  EXPECT_EQ(choice_of({of_rows("16")}, problem(16)).variant->name, "gemm_tiled") << "measured so";
+}
+
 TEST(OpenClTuned, UsesTablesOfBlocksOf128ForWiderBlocks) {
   EXPECT_EQ(choice_of({table("cpu", entry("8"))}, problem(64, 4096, 7168, 512)).variant->name, "gemm_tiled");
 }
