@@ -40,7 +40,8 @@ void compare_products(Run& run, std::int64_t matrices, std::int64_t m, std::int6
                                   0x1p-6f);
   backend::GemmArgs a;
   a.m = desc.m;
-  a.a = run.upload(random_codes(all_rows * k, 5));
+  const auto a_codes = random_codes(all_rows * k, 5);
+  a.a = run.upload(a_codes);
   a.a_scale = run.upload(std::vector<float>(static_cast<std::size_t>(all_rows * scales_k), 0x1p-6f));
   a.d = run.buffer(all_rows * n * 2);
   backend::GemmArgs b = a;
@@ -57,8 +58,9 @@ void compare_products(Run& run, std::int64_t matrices, std::int64_t m, std::int6
   const auto alone = run.device().create_gemm(dense_of(last));
   backend::GemmArgs c;
   c.m = last;
-  c.a = part(a.a, k);
-  c.a_scale = part(a.a_scale, scales_k * 4);
+  // Memory of its own: where its rows begin in that of all need not be a place where an operand may.
+  c.a = run.upload(std::vector(a_codes.begin() + first_row * k, a_codes.begin() + (first_row + last) * k));
+  c.a_scale = run.upload(std::vector<float>(static_cast<std::size_t>(last * scales_k), 0x1p-6f));
   c.weights = run.weights(alone, codes, scales, matrices - 1);
   c.d = run.buffer(last * n * 2);
   alone->enqueue(run.queue(), c);
