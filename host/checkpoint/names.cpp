@@ -6,8 +6,11 @@
 
 #include <algorithm>
 #include <boost/regex.hpp>
+#include <mutex>
 #include <stdexcept>
 #include <utility>
+
+#include "host/report/search.h"
 
 namespace ironcl::checkpoint {
 namespace {
@@ -39,16 +42,30 @@ bool is_expression(std::string_view entry) noexcept {
   return entry.starts_with(".*") || entry.find_first_of("^$\\(|[+") != std::string_view::npos;
 }
 
-/// Python's re.match. Boost gives up, with an exception, on an expression whose cost explodes.
-bool starts_with(std::string_view name, const boost::regex& expression) {
-  try {
-    return boost::regex_search(name.begin(), name.end(), expression, boost::regex_constants::match_continuous);
-  } catch (const std::runtime_error&) {
-    return false;
-  }
-}
-
 }  // namespace
+
+struct ModuleNames::Expression {
+  explicit Expression(const std::string& text) : regex(text) {}
+  /// Python's re.match.
+  bool begins(std::string_view name) {
+    const std::lock_guard lock(mutex);
+    if (left <= 0) return false;
+    std::int64_t looks = std::min(left, report::looks_for(name.size()));
+    const std::int64_t before = looks;
+    try {
+      const bool found = report::is_found(regex, name, true, looks);
+      left -= before - looks;
+      return found;
+    } catch (const std::runtime_error&) {
+      left = 0;
+      return false;
+    }
+  }
+
+  boost::regex regex;
+  std::mutex mutex;
+  std::int64_t left = 200'000'000;  ///< For all names together: a checkpoint may have a million.
+};
 
 bool natural_less(std::string_view a, std::string_view b) noexcept {
   const std::string_view whole_a = a, whole_b = b;
@@ -82,9 +99,9 @@ ModuleNames::ModuleNames(std::vector<std::string> entries) : entries_(std::move(
   for (const std::string& entry : entries_) {
     auto& expression = expressions_.emplace_back();
     if (entry.starts_with("re:"))
-      expression = std::make_shared<const boost::regex>(entry.substr(3));
+      expression = std::make_shared<Expression>(entry.substr(3));
     else if (is_expression(entry))
-      expression = std::make_shared<const boost::regex>(entry);
+      expression = std::make_shared<Expression>(entry);
   }
 }
 
@@ -92,7 +109,7 @@ const std::string* ModuleNames::find(std::string_view module) const {
   for (std::size_t i = 0; i < entries_.size(); ++i) {
     const std::string& entry = entries_[i];
     if (expressions_[i] != nullptr) {
-      if (starts_with(module, *expressions_[i])) return &entry;
+      if (expressions_[i]->begins(module)) return &entry;
     } else if (contains_part(module, entry) || (entry.find_first_of("*?") != std::string::npos &&
                                                 fnmatch(entry.c_str(), std::string(module).c_str(), 0) == 0)) {
       return &entry;

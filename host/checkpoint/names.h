@@ -2,7 +2,6 @@
 // Names of modules and tensors: order for readers, lists for messages, and the patterns of configs.
 #pragma once
 
-#include <boost/regex_fwd.hpp>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -27,14 +26,16 @@ class ModuleNames {
 
   const std::vector<std::string>& entries() const noexcept { return entries_; }
   /// The first entry that names `module`: itself, or a part of it between dots ("lm_head", "mlp.gate"), or matching.
-  /// An expression that is too costly to match does not. nullptr where none does.
+  /// An expression that was too costly to match, for one name or for all together, does not any more. nullptr where
+  /// none does.
   const std::string* find(std::string_view module) const;
   /// True where `entry` is one of the entries, as written.
   bool has(std::string_view entry) const noexcept;
 
  private:
   std::vector<std::string> entries_;
-  std::vector<std::shared_ptr<const boost::regex>> expressions_;  ///< One for each entry; null for a plain name.
+  struct Expression;
+  std::vector<std::shared_ptr<Expression>> expressions_;  ///< One for each entry; null for a plain name.
 };
 
 }  // namespace ironcl::checkpoint

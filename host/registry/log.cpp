@@ -6,6 +6,8 @@
 #include <cstdio>
 #include <stdexcept>
 
+#include "host/report/search.h"
+
 namespace ironcl::registry {
 namespace {
 
@@ -15,11 +17,12 @@ constexpr struct {
 } kKinds[] = {{"error", kError},   {"warn", kWarn}, {"load", kLoad},  {"dispatch", kDispatch},
               {"create", kCreate}, {"exec", kExec}, {"build", kBuild}};
 
-/// Whether `filter` is found in `line`. Boost gives up, with an exception, where the cost explodes: such a line is
-/// written, since one too many can be skipped and one that is missing cannot be found.
+/// Whether `filter` is found in `line`. Where looking for it costs too much the line is written, since one too many
+/// can be skipped and one that is missing cannot be found.
 bool is_found(const boost::regex& filter, const std::string& line) {
   try {
-    return boost::regex_search(line, filter);
+    std::int64_t looks = report::looks_for(line.size());
+    return report::is_found(filter, line, false, looks);
   } catch (const std::runtime_error&) {
     return true;
   }

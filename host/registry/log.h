@@ -34,7 +34,7 @@ const char* kind_name(Kind kind);
 struct Verbosity {
   std::uint32_t kinds = 0;
   /// A line is written where this is found in it. Not std::regex, whose matcher calls itself for each character and
-  /// overflows the stack on a long line; Boost's keeps its state on the heap and gives up past a limit.
+  /// overflows the stack on a long line; Boost's keeps its state on the heap (host/report/search.h).
   std::optional<boost::regex> filter{};
 };
 
