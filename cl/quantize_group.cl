@@ -3,6 +3,10 @@
 // Set by the host: those of quantizer.cl; FLOOR_BITS, the bits of the floor of magnitudes.
 #include "quantizer.cl"
 
+#ifndef FLOOR_BITS
+#define FLOOR_BITS 0u
+#endif
+
 /// The `count` elements from x[from] on, in units of their scale, to to[0..15], to[stride + 0..15] and so on, with zeros up to `padded`, a
 /// multiple of 16. The scale.
 static inline float quantise_group(__local float* to, int stride, __global const uchar* x, ulong from, int count, int padded) {

@@ -27,10 +27,11 @@ const Variant* named(const Case& c) {
   return nullptr;
 }
 
-/// False where the device or the problem has not what the variant that `c` names needs.
+/// False where the device or the problem has not what the variant that `c` names needs, or its trial went badly.
 bool runs(backend::Device& device, const Case& c) {
   const Variant* const variant = named(c);
-  return variant == nullptr || variant->needs == nullptr || device.supports(c.desc()).reason == backend::Reason::none;
+  return variant == nullptr || (variant->needs == nullptr && !variant->trial) ||
+         device.supports(c.desc()).reason == backend::Reason::none;
 }
 
 void check(const Case& asked, std::int64_t rows = -1, bool weights_with_plan = true) {

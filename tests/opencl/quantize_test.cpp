@@ -346,6 +346,10 @@ TEST_F(OpenClQuantiser, SeesTheLargestValueInAnyColumnOfAGroup) {
         expect_same(*device, values, DType::f32, kRows, k, k, DType::e4m3fn, grid, {});
       }
       for (const char* const variant : {"gemm_panel", "gemm_skinny", "gemm_stream", "gemm_tiled"}) {
+        Case c{kRows, 48, k};
+        c.options = {{"variant", variant}};
+        // A driver that compiles a kernel wrong is found by its trial; whatever else is refused here is a failure.
+        if (device->supports(c.desc()).text.find("does not work on this device") != std::string::npos) continue;
         expect_same_product(*device, values, DType::f32, kRows, k, k, DType::e4m3fn, {1, 128}, variant);
         expect_same_product(*device, values, DType::f32, kRows, k, k, DType::e4m3fn, {1, 0}, variant);
       }

@@ -189,6 +189,22 @@ Features h200() {
   return f;
 }
 
+TEST(OpenClTensorCores, OneMatrixTakesTheKernelOfTheDenseProblem) {
+  const Features features = h200();
+  AllWork trials;
+  UsualForms usual({features, variants(), &trials});
+  for (const std::int64_t m : {1, 16, 32, 33, 45, 64, 65, 300}) {
+    backend::GemmDesc d = Case{m, 136, 264}.desc();
+    d.repeatable = true;
+    Choice dense, grouped;
+    ASSERT_EQ(choose({features, variants(), &trials, &usual}, d, &dense).reason, backend::Reason::none);
+    d.grouping = backend::Grouping::contiguous;
+    d.matrices = 1;
+    ASSERT_EQ(choose({features, variants(), &trials, &usual}, d, &grouped).reason, backend::Reason::none);
+    EXPECT_EQ(grouped.variant->name, dense.variant->name) << m << " rows";
+  }
+}
+
 TEST(OpenClTensorCores, FewRowsAnExpertTakeTheKernelThatStreamsWeights) {
   const Features features = h200();
   AllWork trials;

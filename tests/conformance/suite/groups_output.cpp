@@ -117,9 +117,10 @@ void quantised_output_is_described_whole(Context& c) {
 /// A caller who allows the weaker class gets a result within the bound of the class that the plan says it has, and a
 /// caller who does not never gets it.
 void weaker_class_only_where_allowed(Context& c) {
-  Problem p = base_problem();
-  p.fill = fill_heavy_tailed, p.exact = false;
   for (const std::uint32_t allowed : {IRONCL_ACCURACY_F32, IRONCL_ACCURACY_TENSOR14}) {
+    Problem p = base_problem();
+    // The bound of class tensor14 is no worst case for codes with tails that no quantiser leaves (docs/numerics.md).
+    if (allowed == IRONCL_ACCURACY_F32) p.fill = fill_heavy_tailed, p.exact = false;
     p.weakest_accuracy = allowed;
     Rig rig(c, p);
     const ironcl_gemm_desc desc = p.desc();
