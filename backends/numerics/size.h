@@ -28,6 +28,8 @@ class Size {
   friend constexpr Size operator+(Size a, Size b) { return checked_add(a.value_, b.value_); }
   friend constexpr Size operator*(Size a, Size b) { return checked_mul(a.value_, b.value_); }
   constexpr Size& operator+=(Size other) { return *this = *this + other; }
+  // clang-tidy 14 takes the 0 of comparisons that the compiler writes for a pointer.
+  // NOLINTNEXTLINE(modernize-use-nullptr)
   friend constexpr auto operator<=>(const Size&, const Size&) = default;
 
  private:

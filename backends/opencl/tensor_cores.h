@@ -56,7 +56,8 @@ inline double shared_rounds(std::int64_t tiles, const Sharing& s, const Problem&
   const auto parts = static_cast<double>(parts_of_last_round(tiles, s, p, f));
   if (parts == 1) return rounds(tiles, f);
   const double blocks = static_cast<double>(numerics::ceil_div(p.k, std::int64_t{128}));
-  return static_cast<double>(tiles / f.compute_units) + 1 / parts + static_cast<double>(s.cost) / blocks;
+  const std::int64_t whole = tiles / f.compute_units;
+  return static_cast<double>(whole) + 1 / parts + static_cast<double>(s.cost) / blocks;
 }
 
 /// Whether that is faster than whole tiles. Of a problem whose rows are dealt on the device nobody knows how many

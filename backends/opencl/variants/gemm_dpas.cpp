@@ -47,7 +47,8 @@ Tuning rule_of_thumb(const Features& f, const Problem& p) {
   }
   const std::int64_t tiles =
       numerics::ceil_div(std::max<std::int64_t>(1, p.m), t["tile_m"]) * numerics::ceil_div(p.n, columns(t));
-  while (tiles * t["split_k"] * 2 <= f.compute_units && t["split_k"] < 16 && p.k_groups() >= 2 * t["split_k"])
+  while (tiles * t["split_k"] * 2 <= f.compute_units && t["split_k"] < 16 &&
+         p.k_groups() >= std::int64_t{2} * t["split_k"])
     t["split_k"] *= 2;
   return t;
 }

@@ -55,7 +55,9 @@ double with_launches_ns(const Tuning& t, std::int64_t work_groups, const Problem
   const bool floats = t.at("floats") == 1 && p.a_source != backend::DType::none;
   const double k = static_cast<double>(p.k) / static_cast<double>(parts);
   const double fma = 1e9 * vector_fma_seconds(of_rows(p, t.at("tile_m")), 16, f);
-  const double work = k * (kPanel / 16 * std::max(kVector, fma) + (floats ? kQuantised * t.at("tile_m") : 0));
+  const std::int64_t vectors = kPanel / 16;
+  const double work =
+      k * (static_cast<double>(vectors) * std::max(kVector, fma) + (floats ? kQuantised * t.at("tile_m") : 0));
   const int kernels = 1 + (parts > 1 ? 1 : 0) + (p.a_source != backend::DType::none && !floats ? 1 : 0);
   return kernels * launch + rounds(work_groups * parts, f) * work;
 }
