@@ -174,10 +174,28 @@ double median(std::vector<double> values) {
   return *middle;
 }
 
-void measure(Side& before, Side& after, const Shape& s, const std::vector<ironcl_key_value>& options,
+/// KEY=VALUE words as the ABI takes them; they outlive the plans that are made with them.
+class Options {
+ public:
+  Options(const std::vector<std::string>& words, const char* option) {
+    for (const std::string& word : words) {
+      const auto pair = ironcl::words::key_value(word);
+      if (!pair) throw std::runtime_error(fmt::format("{} {}: write KEY=VALUE", option, word));
+      texts_.emplace_back(pair->first, pair->second);
+    }
+    for (const auto& [key, value] : texts_) all.push_back({key.c_str(), value.c_str()});
+  }
+  std::vector<ironcl_key_value> all;
+
+ private:
+  std::vector<std::pair<std::string, std::string>> texts_;
+};
+
+void measure(Side& before, Side& after, const Shape& s, const Options& old_options, const Options& new_options,
              double seconds) {
   const Operands operands(s);
-  for (Side* side : {&before, &after}) side->make(s, operands, options);
+  before.make(s, operands, old_options.all);
+  after.make(s, operands, new_options.all);
   for (int round = 0; round < 20; ++round) {
     before.call();
     after.call();
@@ -195,7 +213,8 @@ void measure(Side& before, Side& after, const Shape& s, const std::vector<ironcl
   fmt::print("{:18} {:9.1f} {:9.1f} {:8.3f} {:8.3f} {:9.1f} {:9.1f} {:7.1f} {:7.1f} {:7}  {:4} {}\n",
              fmt::format("{}x{}x{}", s.m, s.n, s.k), median(before.whole), median(after.whole),
              median(before.whole) / median(after.whole), median(pairs), median(before.device), median(after.device),
-             median(before.enqueued), median(after.enqueued), pairs.size(), same ? "yes" : "NO", after.choice());
+             median(before.enqueued), median(after.enqueued), pairs.size(), same ? "yes" : "NO",
+             before.choice() == after.choice() ? after.choice() : before.choice() + " -> " + after.choice());
   std::fflush(stdout);
   for (Side* side : {&before, &after}) side->drop();
 }
@@ -205,7 +224,7 @@ void measure(Side& before, Side& after, const Shape& s, const std::vector<ironcl
 int main(int argc, char** argv) try {
   std::string before, after;
   std::vector<std::int64_t> rows{1, 16};
-  std::vector<std::string> shapes{"4096x4096", "3072x1024", "7168x2048", "576x7168"}, opts;
+  std::vector<std::string> shapes{"4096x4096", "3072x1024", "7168x2048", "576x7168"}, opts, new_opts;
   std::uint32_t device = 0;
   double seconds = 3;
   CLI::App app("Two builds of a plugin, call by call in turns");
@@ -214,18 +233,13 @@ int main(int argc, char** argv) try {
   app.add_option("--m", rows, "rows of A")->delimiter(',')->capture_default_str();
   app.add_option("--shape", shapes, "NxK")->delimiter(',')->capture_default_str();
   app.add_option("--opt", opts, "KEY=VALUE of both plans, such as variant=gemm_stream");
+  app.add_option("--new-opt", new_opts, "KEY=VALUE of the new one's plans alone, such as split_k=1");
   app.add_option("--device", device, "the device's number")->capture_default_str();
   app.add_option("--seconds", seconds, "for each row")->capture_default_str();
   CLI11_PARSE(app, argc, argv);
-  std::vector<std::pair<std::string, std::string>> texts;
-  for (const std::string& opt : opts) {
-    const auto pair = ironcl::words::key_value(opt);
-    if (!pair) throw std::runtime_error(fmt::format("--opt {}: write KEY=VALUE", opt));
-    texts.emplace_back(pair->first, pair->second);
-  }
-  std::vector<ironcl_key_value> options;
-  options.reserve(texts.size());
-  for (const auto& [key, value] : texts) options.push_back({key.c_str(), value.c_str()});
+  const Options old_options(opts, "--opt");
+  new_opts.insert(new_opts.begin(), opts.begin(), opts.end());
+  const Options new_options(new_opts, "--new-opt");
   Side first(before, device), second(after, device);
   fmt::print(
       "us a call; ratios old/new: above 1 the new one is faster\n{:18} {:>9} {:>9} {:>8} {:>8} {:>9} {:>9} {:>7} "
@@ -235,8 +249,8 @@ int main(int argc, char** argv) try {
     const auto sizes = ironcl::words::split(text, 'x');
     if (sizes.size() != 2) throw std::runtime_error(fmt::format("--shape {}: write NxK", text));
     for (const std::int64_t m : rows)
-      measure(first, second, {m, std::stoll(std::string(sizes[0])), std::stoll(std::string(sizes[1]))}, options,
-              seconds);
+      measure(first, second, {m, std::stoll(std::string(sizes[0])), std::stoll(std::string(sizes[1]))}, old_options,
+              new_options, seconds);
   }
   return 0;
 } catch (const std::exception& error) {
