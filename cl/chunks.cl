@@ -3,18 +3,9 @@
 // of A or of one column of B, four words of codes. Next door: code_words.cl (a word's four values), split_k.cl (whose k they are).
 // A: row major, rows padded with zeros to a multiple of 16; codes, or f32 where A_TYPE is 1.
 // B: the 16 codes of column n and k from 16 * c on are at (c * n_pad + n) * 16.
-// Set by the host: those of tile.cl and code_words.cl, and
-// A_SCALE_ROWS  1    scale group of A's scales as they are given: rows
-// A_SCALE_COLS  128  and columns
+// Set by the host: those of tile.cl and code_words.cl.
 #include "code_words.cl"
 #include "tile.cl"
-
-#ifndef A_SCALE_ROWS
-#define A_SCALE_ROWS 1
-#endif
-#ifndef A_SCALE_COLS
-#define A_SCALE_COLS 128
-#endif
 
 #define WORD_A JOIN(TOKENS_, A_TYPE)
 #define WORD_B JOIN(WORD_, B_TYPE)

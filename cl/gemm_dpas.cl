@@ -15,8 +15,7 @@
 // SUB_GROUPS  4        1 2 4 8               sub-groups per work-group, side by side in columns
 // LANES       16       8 16                  work-items of a sub-group: as many as the device's products take
 // SPLIT_K     1        1 2 3 4 6 8 12 16     parts of k, added by gemm_dpas_reduce
-// Set by the host: those of split_k.cl, code_words.cl and dpas.cl, and
-// A_SCALE_ROWS, A_SCALE_COLS  1, 128         scale group of A's scales as they are given
+// Set by the host: those of split_k.cl, code_words.cl and dpas.cl.
 // A: row major codes, rows padded with zeros to a multiple of 64.
 // B: the 16 codes of column n and k from 16 * c on are at (c * n_pad + n) * 16.
 // Local memory: TILE_M * (4 * GROUP + 8) B = 8320 B with the defaults. Without the extension LANES * SUB_GROUPS * 32 B more.
@@ -38,12 +37,6 @@
 #endif
 #ifndef LANES
 #define LANES 16
-#endif
-#ifndef A_SCALE_ROWS
-#define A_SCALE_ROWS 1
-#endif
-#ifndef A_SCALE_COLS
-#define A_SCALE_COLS 128
 #endif
 #define ITEMS (LANES * SUB_GROUPS)
 #include "dpas.cl"

@@ -22,7 +22,6 @@
 // ROWS_TOGETHER  8        4 8 16      tiles of rows that are walked together
 // AHEAD          2        0 2 4       K blocks between asking the L2 for a tile and using it
 // Set by the host: those of tile.cl, PTX_SM_90, and
-// B_SCALE_ROWS   128                  columns of D that a scale of B is for
 // A: f16 as forms/wgmma_tokens.h lays it out, with its scales, before which lie the counters of parts. B: forms/swizzled.h.
 // Local memory: ring 40960, scales 3 * TILE_M * 5, barriers 128, parts 16 B = 44944 B with the defaults.
 // Origin: layouts and barriers as the PTX manual describes wgmma, mbarrier and cp.async.bulk; two-level sums after DeepGEMM.
@@ -43,9 +42,6 @@
 #ifndef AHEAD
 #define AHEAD 2
 #endif
-#ifndef B_SCALE_ROWS
-#define B_SCALE_ROWS 128
-#endif
 
 #if defined(PTX_SM_90)
 #define SHARED_BLOCKS 4
@@ -64,7 +60,6 @@
 #define IN_TURN (TOKENS == 256)
 // A descriptor of wgmma's second operand: swizzle of 128 bytes, 1024 bytes from eight lines to the next.
 #define DESCRIPTOR (1UL << 62 | 64UL << 32 | 1UL << 16)
-#define COUNTERS 1024  // Of forms/wgmma_tokens.h.
 #define DECODE4 JOIN(DECODE4_, B_TYPE)
 
 // A power of two of work-groups, of `count` that walk side by side.
@@ -258,9 +253,7 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void gemm_wgmma_f1
   __local uchar slots[SLOTS * SLOT_BYTES] __attribute__((aligned(1024)));
   __local float products[STAGES * STAGE_FLOATS] __attribute__((aligned(16)));
   __local ulong bars[2 * SLOTS + 2 * STAGES];
-#if IN_PARTS
-  __local uint share[3]; // tiles in parts, parts of each, what note_stored returned
-#endif
+  PARTS_MEMORY
   const uint ring = LOCAL_ADDRESS(slots), scales = LOCAL_ADDRESS(products);
   const uint full = LOCAL_ADDRESS(bars), empty = full + 8 * SLOTS, scales_full = empty + 8 * SLOTS, scales_empty = scales_full + 8 * STAGES;
   const uint tid = get_local_id(0), warp = tid >> 5, lane = tid & 31, groups = get_num_groups(0);
@@ -284,31 +277,8 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void gemm_wgmma_f1
     }
     BAR_INIT_DONE();
   }
-  uint t = get_group_id(0), tm, tn;
-// This work-group's tile t and K blocks [first, end) of it; whole tiles follow.
-#if IN_PARTS
-  uint first = 0, end = blocks, next = t + groups;
-  {
-    const uint rest = tiles % groups, parts = parts_of(rest, groups, blocks, blocks);
-    if (tid == 0) { share[0] = parts > 1 ? rest : 0; share[1] = parts; }
-    if (parts > 1) {
-      const uint part = t / rest;
-      next = rest + t;
-      if (part < parts) {
-        t -= part * rest;
-        first = blocks * part / parts;
-        end = blocks * (part + 1) / parts;
-      } else {
-        t = next;
-        next += groups;
-      }
-    }
-  }
-#define NEXT_TILE() (t = next, next += groups, first = 0, end = blocks)
-#else
-  const uint first = 0, end = blocks;
-#define NEXT_TILE() (t += groups)
-#endif
+  TAKE_TILE(1)
+  uint tm, tn;
   barrier(CLK_LOCAL_MEM_FENCE);
   if (t >= tiles) return;
 
@@ -382,16 +352,7 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void gemm_wgmma_f1
   const uint in_b = ((warp & 3) * 16u + g) * 128u + ((tl ^ g) << 4);
   uint slot = 0, parity = 0, stage = 0, stage_parity = 0, left = end - first;
 #if IN_PARTS
-// Read again where they are needed: registers are short. The part of this work-group, and its tile's word.
-#define REST (*(volatile __local uint *)share)
-#define PARTS (*(volatile __local uint *)(share + 1))
 #define PART_AT(Z) (scratch + scratch_at + (((ulong)(get_group_id(0) % rest_) * parts_ + (Z)) * (PRODUCTS * 8 * 256u) + tid) * 4u)
-#define WORD ((__global uint *)(sa + sa_at) - COUNTERS + get_group_id(0) % rest_)
-// That a part is stored is said when the next tile is done: nobody waits for it, and this work-group not for the memory.
-#define PART_IS_TO_NOTE (t == REST + get_group_id(0) && get_group_id(0) < REST * PARTS)
-#define AFTER_THIS (t < REST ? REST + get_group_id(0) : t + groups)
-#else
-#define AFTER_THIS (t + groups)
 #endif
   float sum[PRODUCTS][32], p[32];
   uint w[32], raw[16];

@@ -61,7 +61,6 @@
 #define UNITS (TILE_N / 64)
 #define COLUMN_SCALES ((UNITS + 1) / 2)
 #define ONE_ITEM (SPLIT_K > 1 || UNITS == 1)
-#define COUNTERS 1024  // Of forms/wgmma_tokens.h.
 #define SLOTS 5
 #define SLOT_BYTES 8192u
 #define THREADS 384
@@ -144,9 +143,7 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void gemm_wgmma_fp
   __local uchar slots[SLOTS * SLOT_BYTES] __attribute__((aligned(1024)));
   __local uchar slot_scales[SLOTS * SCALE_BYTES] __attribute__((aligned(16)));
   __local ulong bars[2 * SLOTS];
-#if IN_PARTS
-  __local uint share[3]; // tiles in parts, parts of each, what note_stored returned
-#endif
+  PARTS_MEMORY
   const uint ring = LOCAL_ADDRESS(slots), scales = LOCAL_ADDRESS(slot_scales), full = LOCAL_ADDRESS(bars), empty = full + 8 * SLOTS;
   const uint tid = get_local_id(0), warp = tid >> 5, lane = tid & 31, groups = get_num_groups(0);
   const uint blocks = (uint)k_pad / 128u, groups_b = ((uint)k - 1) / B_SCALE_COLS + 1;
@@ -170,31 +167,8 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void gemm_wgmma_fp
     }
     BAR_INIT_DONE();
   }
-  uint t = get_group_id(0), row, col;
-// This work-group's tile t and K blocks [first, end) of it; whole tiles follow.
-#if IN_PARTS
-  uint first = 0, end = blocks, next = t + groups;
-  {
-    const uint rest = tiles % groups, parts = parts_of(rest, groups, blocks, blocks / 2);
-    if (tid == 0) { share[0] = parts > 1 ? rest : 0; share[1] = parts; }
-    if (parts > 1) {
-      const uint part = t / rest;
-      next = rest + t;
-      if (part < parts) {
-        t -= part * rest;
-        first = blocks / 2 * part / parts * 2;
-        end = blocks / 2 * (part + 1) / parts * 2;
-      } else {
-        t = next;
-        next += groups;
-      }
-    }
-  }
-#define NEXT_TILE() (t = next, next += groups, first = 0, end = blocks)
-#else
-  const uint first = 0, end = blocks;
-#define NEXT_TILE() (t += groups)
-#endif
+  TAKE_TILE(2)
+  uint row, col;
   barrier(CLK_LOCAL_MEM_FENCE);
   if (t >= tiles) return;
 
@@ -291,11 +265,7 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void gemm_wgmma_fp
   bool more = true;
 
 #if IN_PARTS
-// Read again where they are needed: registers are short. The part of this work-group, and its tile's word.
-#define REST (*(volatile __local uint *)share)
-#define PARTS (*(volatile __local uint *)(share + 1))
 #define PART_AT(Z) (scratch + scratch_at + (((ulong)(get_group_id(0) % rest_) * parts_ + (Z)) * (UNITS * 8 * 256u) + tid) * 4u)
-#define WORD ((__global uint *)(sa + sa_at) - COUNTERS + get_group_id(0) % rest_)
 #define STORE_PART()                                                                                                                \
   do {                                                                                                                              \
     const uint rest_ = REST, parts_ = PARTS, part_ = get_group_id(0) / rest_;                                                       \
@@ -412,17 +382,13 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void gemm_wgmma_fp
 
 // the way out of a tile, or of this work-group's part of one, and t is the next tile
 #if SHARE
-// That a part is stored is said when the next tile is done: nobody waits for it, and this work-group not for the memory.
-#define PART_IS_TO_NOTE (t == REST + get_group_id(0) && get_group_id(0) < REST * PARTS)
 #define LEAVE()                                                               \
   do {                                                                        \
     if (t < REST) { STORE_PART(); t = REST + get_group_id(0); }               \
     else { if (PART_IS_TO_NOTE) NOTE_PART(); STORE(); t += groups; }          \
   } while (0)
-#define AFTER_THIS (t < REST ? REST + get_group_id(0) : t + groups)
 #else
 #define LEAVE() do { STORE(); t += groups; } while (0)
-#define AFTER_THIS (t + groups)
 #endif
 #if UNITS == 1
 // two K blocks of the only tile or part of this work-group, a unit each

@@ -80,4 +80,47 @@ static inline uint shares_to_add(__global uint *word, uint part, uint parts, uin
   if ((now | bit) >> 16 == all) *word = 0;
   return mine;
 }
+
+// What a kernel says where it begins. PARTS_MEMORY: what its warps are told, of IN_PARTS only: tiles in parts, parts of each, what
+// note_stored returned. TAKE_TILE: this work-group's tile t and K blocks [first, end) of it, of `tiles` tiles for `groups` work-groups;
+// whole tiles follow with NEXT_TILE. K is cut at multiples of STEP blocks.
+#if IN_PARTS
+#define PARTS_MEMORY __local uint share[3];
+#define TAKE_TILE(STEP)                                                         \
+  uint t = get_group_id(0), first = 0, end = blocks, next = t + groups;         \
+  {                                                                             \
+    const uint rest = tiles % groups, steps = blocks / (STEP);                  \
+    const uint parts = parts_of(rest, groups, blocks, steps);                   \
+    if (tid == 0) { share[0] = parts > 1 ? rest : 0; share[1] = parts; }        \
+    if (parts > 1) {                                                            \
+      const uint part = t / rest;                                               \
+      next = rest + t;                                                          \
+      if (part < parts) {                                                       \
+        t -= part * rest;                                                       \
+        first = steps * part / parts * (STEP);                                  \
+        end = steps * (part + 1) / parts * (STEP);                              \
+      } else {                                                                  \
+        t = next;                                                               \
+        next += groups;                                                         \
+      }                                                                         \
+    }                                                                           \
+  }
+#define NEXT_TILE() (t = next, next += groups, first = 0, end = blocks)
+// Of the multiplying warps, which count t by themselves: read again where they are needed, since registers are short.
+#define REST (*(volatile __local uint *)share)
+#define PARTS (*(volatile __local uint *)(share + 1))
+// The word of this work-group's tile, rest_ being REST.
+#define COUNTERS 1024  // Of forms/wgmma_tokens.h.
+#define WORD ((__global uint *)(sa + sa_at) - COUNTERS + get_group_id(0) % rest_)
+// That a part is stored is said when the next tile is done: nobody waits for it, and this work-group not for the memory.
+#define PART_IS_TO_NOTE (t == REST + get_group_id(0) && get_group_id(0) < REST * PARTS)
+#define AFTER_THIS (t < REST ? REST + get_group_id(0) : t + groups)
+#else
+#define PARTS_MEMORY
+#define TAKE_TILE(STEP)     \
+  uint t = get_group_id(0); \
+  const uint first = 0, end = blocks;
+#define NEXT_TILE() (t += groups)
+#define AFTER_THIS (t + groups)
+#endif
 #endif  // Without what PTX_SM_90 promises this file is empty.

@@ -6,7 +6,10 @@
 // D_TYPE     1    1 2 3       f32, f16, bf16
 // BIAS_TYPE  0    0 1 2 3     0: no bias
 // GROUP      128  32 64 128   K group: no scale of either operand changes inside one
-// B_SCALE_COLS 128            width of a scale group of B; a multiple of GROUP, or past k
+// B_SCALE_ROWS 128            scale group of B: columns of D
+// B_SCALE_COLS 128            and k; a multiple of GROUP, or past k
+// A_SCALE_ROWS 1              scale group of A's scales as they are given, for kernels that read rows of codes: rows
+// A_SCALE_COLS 128            and k
 // GROUPED                     many matrices B; rows are dealt to them as dealt.cl says
 // GATHER                      rows of A are found through a_index
 #include "cache_hints.cl"
@@ -28,8 +31,17 @@
 #ifndef GROUP
 #define GROUP 128
 #endif
+#ifndef B_SCALE_ROWS
+#define B_SCALE_ROWS 128
+#endif
 #ifndef B_SCALE_COLS
 #define B_SCALE_COLS 128
+#endif
+#ifndef A_SCALE_ROWS
+#define A_SCALE_ROWS 1
+#endif
+#ifndef A_SCALE_COLS
+#define A_SCALE_COLS 128
 #endif
 
 // m, n, k: the problem. a: from element a_at on, in the form that the kernel's declaration names; lda as that form has
