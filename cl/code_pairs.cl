@@ -5,6 +5,17 @@
 #include "quantizer.cl"
 
 #if defined(PTX_SM_90)
+/// A register's elements of a row, at any address, zeros past k. Seldom, so it is kept out of code that must be unrolled.
+__attribute__((noinline)) uint word_at(__global const uchar* x, ulong row_at, uint col, uint k)
+{
+#if SOURCE == TYPE_F32
+  return col < k ? ((__global const uint*)x)[row_at + col] : 0u;
+#else
+  __global const ushort* h = (__global const ushort*)x + row_at;
+  return (col < k ? (uint)h[col] : 0u) | (col + 1 < k ? (uint)h[col + 1] << 16 : 0u);
+#endif
+}
+
 static inline uint magnitude(uint amax, float2 v) { return max(max(amax, as_uint(v.x) & 0x7fffffffu), as_uint(v.y) & 0x7fffffffu); }
 
 // Codes of two elements, in the low 16 bits, where scale_and_reach() says so.

@@ -15,10 +15,7 @@
 // WARPS    8        4 8 16     warps of a work-group
 // DEPTH    2        2 3 4      K blocks that a warp has under way
 // Set by the host: those of tile.cl, PTX_SM_90, and
-// A_SCALE_ROWS, A_SCALE_COLS  1, 128  scale group of A's scales as they are given
-// B_SCALE_ROWS  128           columns of D that a scale of B is for
-// QUANTISE      0      0 1    A is of type SOURCE and becomes codes here, in groups of one row by 128; then also those of quantizer.cl and
-// FLOOR_BITS    0             the bits of the floor of a group's largest magnitude
+// QUANTISE      0      0 1    A is of type SOURCE and becomes codes here, in groups of one row by 128; then also those of quantizer.cl
 // A: rows of codes, padded with zeros to a multiple of 128; with QUANTISE rows as they come. B: forms/swizzled.h.
 // Local memory: WARPS * COLUMNS * (max(8, TILE_M) + 1) * 4 B = 4608 B with the defaults.
 // Origin: operand layout as the PTX manual describes mma.m16n8k16.
@@ -36,20 +33,8 @@
 #ifndef DEPTH
 #define DEPTH 2
 #endif
-#ifndef A_SCALE_ROWS
-#define A_SCALE_ROWS 1
-#endif
-#ifndef A_SCALE_COLS
-#define A_SCALE_COLS 128
-#endif
-#ifndef B_SCALE_ROWS
-#define B_SCALE_ROWS 128
-#endif
 #ifndef QUANTISE
 #define QUANTISE 0
-#endif
-#ifndef FLOOR_BITS
-#define FLOOR_BITS 0u
 #endif
 
 #if defined(PTX_SM_90)
@@ -84,17 +69,7 @@
   asm("{.reg .b16 l,h; mov.b32 {l,h},%2; cvt.f32.f16 %0,l; cvt.f32.f16 %1,h;}" : "=f"(V.x), "=f"(V.y) : "r"((RAW)[(i) / 2]))
 #endif
 
-// What is seldom is kept out of the loop that must be unrolled: a register's values at any address, zeros past k, and four
-// codes of a group whose scale the quick quotients do not reach.
-__attribute__((noinline)) uint values_at(__global const uchar *a, ulong row_at, uint col, uint k)
-{
-#if SOURCE == TYPE_F32
-  return col < k ? ((__global const uint *)a)[row_at + col] : 0u;
-#else
-  __global const ushort *x = (__global const ushort *)a + row_at;
-  return (col < k ? (uint)x[col] : 0u) | (col + 1 < k ? (uint)x[col + 1] << 16 : 0u);
-#endif
-}
+// What is seldom is kept out of the loop that must be unrolled: also four codes of a group whose scale the quick quotients do not reach.
 __attribute__((noinline)) uint four_codes(__global const uchar *a, ulong row_at, uint col, uint k, float scale, uint finite)
 {
   uint word = 0;
@@ -115,7 +90,7 @@ __attribute__((noinline)) uint four_codes(__global const uchar *a, ulong row_at,
         else LOAD16(&ar[S][TOKENS * j + i], from);                                                                    \
       }                                                                                                               \
     } else                                                                                                            \
-      UNROLL for (int i = 0; i < TOKENS; ++i) ar[S][TOKENS * j + i] = values_at(a, ROW_AT(j), (K) * 128u + VALUE_K(PER * i), (uint)k); \
+      UNROLL for (int i = 0; i < TOKENS; ++i) ar[S][TOKENS * j + i] = word_at(a, ROW_AT(j), (K) * 128u + VALUE_K(PER * i), (uint)k);   \
   }
 
 // Scale and codes of eight rows, of which this work-item has ITEM_K values of one in RAW: WORDS become the codes that it

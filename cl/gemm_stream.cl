@@ -15,8 +15,8 @@
 // BLOCK_N   32       32 64 128 192 256 columns of D per work-group
 // SPLIT_K   1        1 2 4 8 16        parts of k
 // FLOATS    0        0 1               1: floats that are to be quantised are taken as they are, where their groups are K groups
-// Set by the host: those of register_tile.cl; QUANTISE: a is such floats, a_at elements on and lda apart, and those of quantizer.cl and
-// FLOOR_BITS are set. Each work-group then quantises what it multiplies: for a few rows that costs less than a kernel before this one.
+// Set by the host: those of register_tile.cl; QUANTISE: a is such floats, a_at elements on and lda apart, and those of quantizer.cl
+// are set. Each work-group then quantises what it multiplies: for a few rows that costs less than a kernel before this one.
 // A: f32 in tiles of TILE_M rows, as pack_tiles makes it, with its scales; sa_ld is the number of K groups.
 // B: the 32 codes of columns 32 * p on and one k are at (p * k_pad + k) * 32, counted in codes.
 // Local memory: BLOCK_M * TILE_M * (BLOCK_N + FLOATS * (GROUP + 1)) * 4 B = 1024 B with the defaults.

@@ -27,23 +27,16 @@ void quantize(int m, int k, int k_fill, int group_rows, int group_cols, uint flo
   const int rows = min(group_rows, m - first_row);
   const int cols = min(group_cols, k - first_col);
   const bool last = first_col + cols == k;
-  uint amax = 0u;
 #if LANES == 1
   uint16 wide = (uint16)(0u);
   for (int row = 0; row < rows; ++row) {
     const ulong at = x_at + (ulong)(first_row + row) * ldx + (ulong)first_col;
-    int col = 0;
-    for (; col + 16 <= cols; col += 16) {
-      const uint16 bits = as_uint16(load_floats16(SOURCE, x, at + (ulong)col)) & (uint16)(0x7fffffffu);
-      wide = wide > bits ? wide : bits;
-    }
-    for (; col < cols; ++col) amax = max(amax, as_uint(load_element(SOURCE, x, at + (ulong)col)) & 0x7fffffffu);
+    wide = larger_bits(wide, x, at, cols);
   }
-  const uint8 w8 = max(wide.lo, wide.hi);
-  const uint4 w4 = max(w8.lo, w8.hi);
-  amax = max(amax, max(max(w4.x, w4.y), max(w4.z, w4.w)));
+  const uint amax = largest_bits(wide);
 #else
   __local uint partial[LANES];
+  uint amax = 0u;
   const int lane = (int)get_local_id(0);
   for (int row = 0; row < rows; ++row) {
     const ulong at = x_at + (ulong)(first_row + row) * ldx + (ulong)first_col;

@@ -1,31 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // quantize_group.cl: one scale group of one row of X quantised into f32 values, for kernels that quantise what they multiply.
-// Set by the host: those of quantizer.cl; FLOOR_BITS, the bits of the floor of magnitudes.
+// Set by the host: those of quantizer.cl.
 #include "quantizer.cl"
-
-#ifndef FLOOR_BITS
-#define FLOOR_BITS 0u
-#endif
 
 /// The `count` elements from x[from] on, in units of their scale, to to[0..15], to[stride + 0..15] and so on, with zeros up to `padded`, a
 /// multiple of 16. The scale.
 static inline float quantise_group(__local float* to, int stride, __global const uchar* x, ulong from, int count, int padded) {
-  const int whole = count / 16 * 16;
-  uint16 wide = (uint16)(0u);
-  int at = 0;
-  for (; at < whole; at += 16) {
-    const uint16 bits = as_uint16(load_floats16(SOURCE, x, from + (ulong)at)) & (uint16)(0x7fffffffu);
-    wide = wide > bits ? wide : bits;
-  }
-  const uint8 w8 = max(wide.lo, wide.hi);
-  const uint4 w4 = max(w8.lo, w8.hi);
-  uint amax = max(max(w4.x, w4.y), max(w4.z, w4.w));
-  for (; at < count; ++at) amax = max(amax, as_uint(load_element(SOURCE, x, from + (ulong)at)) & 0x7fffffffu);
+  const uint amax = largest_bits(larger_bits((uint16)(0u), x, from, count));
   const float scale = scale_of_bits(amax, FLOOR_BITS);
   const bool finite = amax < 0x7f800000u;
-  at = 0;
+  int at = 0;
 #ifdef QUICK_QUOTIENTS
   if (finite && in_reach(scale)) {
+    const int whole = count / 16 * 16;
     const float reciprocal = divide_exactly(1.0f, scale);
     for (; at < whole; at += 16, to += stride) {
       const float16 quotients = quotient_16(load_floats16(SOURCE, x, from + (ulong)at), scale, reciprocal);

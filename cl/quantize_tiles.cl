@@ -101,14 +101,7 @@ void quantize_tiles(int m, int k, int k_pad, int groups, uint floor_bits, __glob
         const uint16 pairs = __builtin_astype(magnitudes, uint16);
         wide = max(pairs << (uint16)(16), pairs & SECOND_OF_PAIR);
 #endif
-        for (; col < whole; col += 16) {
-          const uint16 bits = as_uint16(load_floats16(SOURCE, x, from + (ulong)col)) & (uint16)(0x7fffffffu);
-          wide = wide > bits ? wide : bits;
-        }
-        const uint8 w8 = max(wide.lo, wide.hi);
-        const uint4 w4 = max(w8.lo, w8.hi);
-        uint amax = max(max(w4.x, w4.y), max(w4.z, w4.w));
-        for (; col < end; ++col) amax = max(amax, as_uint(load_element(SOURCE, x, from + (ulong)col)) & 0x7fffffffu);
+        const uint amax = largest_bits(larger_bits(wide, x, from + (ulong)col, end - col));
         scale[i] = scale_of_bits(amax, floor_bits);
         finite[i] = amax < 0x7f800000u;
 #ifdef QUICK_QUOTIENTS

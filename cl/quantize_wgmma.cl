@@ -39,17 +39,7 @@ static inline dealt_tile rows_at(__global const int* dealt, uint packed)
 #define ROWS_AT(packed) ((dealt_tile){0, min((int)(packed), m), m})
 #endif
 
-// What is seldom is kept out of the code that must be unrolled: a register's elements at any address, zeros past k, and codes of
-// two elements whose scale the quick quotients do not reach.
-__attribute__((noinline)) uint word_of(__global const uchar* x, ulong row_at, uint col, uint k)
-{
-#if SOURCE == TYPE_F32
-  return col < k ? ((__global const uint*)x)[row_at + col] : 0u;
-#else
-  __global const ushort* h = (__global const ushort*)x + row_at;
-  return (col < k ? (uint)h[col] : 0u) | (col + 1 < k ? (uint)h[col + 1] << 16 : 0u);
-#endif
-}
+// What is seldom is kept out of the code that must be unrolled: also codes of two elements whose scale the quick quotients do not reach.
 __attribute__((noinline)) uint slow_pair(float2 v, float scale) { return slow_codes(v, scale, as_uint(scale) < 0x7f800000u); }
 
 #if SOURCE == TYPE_F32
@@ -65,11 +55,11 @@ __attribute__((noinline)) uint slow_pair(float2 v, float scale) { return slow_co
 #if SOURCE == TYPE_F32
 #define MAGNITUDES(w) ((w) & 0x7fffffffu)
 #define LARGER(r, a, b) r = max(a, b)
-#define LARGEST_OF(w) (w)
+#define BITS_OF_LARGEST(w) (w)
 #else
 #define MAGNITUDES(w) ((w) & 0x7fff7fffu)
 #define LARGER(r, a, b) asm("max.u16x2 %0,%1,%2;" : "=r"(r) : "r"(a), "r"(b))
-#define LARGEST_OF(w) bits_of(max((w) & 0xffffu, (w) >> 16))
+#define BITS_OF_LARGEST(w) bits_of(max((w) & 0xffffu, (w) >> 16))
 static inline uint bits_of(uint magnitude)
 {
 #if SOURCE == TYPE_BF16
@@ -122,7 +112,7 @@ static inline uint bits_of(uint magnitude)
   }                                                                                                                 \
   else UNROLL for (int i = 0; i < PASSES; ++i) {                                                                    \
     const ulong row_at = x_at + (ulong)(here.first + (int)min(2u * i + (lane >> 4), count - 1)) * ldx;              \
-    UNROLL for (int j = 0; j < WORDS; ++j) raw[i][j] = word_of(x, row_at, col + j * PER, (uint)k);                  \
+    UNROLL for (int j = 0; j < WORDS; ++j) raw[i][j] = word_at(x, row_at, col + j * PER, (uint)k);                  \
   }                                                                                                                 \
   UNROLL for (int i = 0; i < PASSES; ++i) {                                                                         \
     all[i] = MAGNITUDES(raw[i][0]);                                                                                 \
@@ -133,7 +123,7 @@ static inline uint bits_of(uint magnitude)
   HALVE(1);                                                                                                         \
   SHUFFLE_XOR(amax, all[0], 8);                                                                                     \
   LARGER(amax, amax, all[0]);                                                                                       \
-  amax = LARGEST_OF(amax);                                                                                          \
+  amax = BITS_OF_LARGEST(amax);                                                                                          \
   float scale, reciprocal;                                                                                          \
   if (!scale_and_reach(amax, floor_bits, &scale, &reciprocal)) reciprocal = 0.0f;                                   \
   const uint my_row = 2u * (c % PASSES) + (lane >> 4)
