@@ -100,18 +100,14 @@ std::string candidates_json(const Ground& ground, const GemmDesc& desc) {
     const std::vector<std::vector<int>> axes = axes_of(variant, desc);
     std::uint64_t combinations = 1;
     for (const auto& axis : axes) combinations *= axis.size();
+    if (combinations == 0) continue;
     if (variant.accuracy > desc.weakest_accuracy) {
-      if (combinations != 0)
-        dropped[variant.name + ": accuracy class " + std::string(numerics::name_of(variant.accuracy))] +=
-            combinations;
+      dropped[variant.name + ": accuracy class " + std::string(numerics::name_of(variant.accuracy))] += combinations;
       continue;
     }
-    if (combinations != 0 && must_be_tried(variant, ground.features)) {
-      const std::string why = ground.trials != nullptr ? ground.trials->why_not(variant) : "it was not tried";
-      if (!why.empty()) {
-        dropped[variant.name + ": does not work on this device: " + why] += combinations;
-        continue;
-      }
+    if (const std::string why = ground.why_not(variant); !why.empty()) {
+      dropped[variant.name + ": does not work on this device: " + why] += combinations;
+      continue;
     }
     const std::uint64_t step = combinations / kMostOfAVariant + 1;
     if (step > 1) dropped[variant.name + ": thinned out evenly"] += combinations - (combinations + step - 1) / step;

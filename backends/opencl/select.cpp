@@ -205,8 +205,7 @@ std::optional<Refusal> ask_all_but_trial(const Ground& ground, const Variant& va
 }
 
 std::optional<Refusal> ask_trial(const Ground& ground, const Variant& variant) {
-  if (!must_be_tried(variant, ground.features)) return std::nullopt;
-  const std::string why = ground.trials != nullptr ? ground.trials->why_not(variant) : "it was not tried";
+  const std::string why = ground.why_not(variant);
   if (why.empty()) return std::nullopt;
   return Refusal{Reason::device_feature, variant.name + " does not work on this device: " + why};
 }

@@ -28,6 +28,12 @@ struct Ground {
          UsualForms* usual = nullptr)
       : features(features), variants(variants), trials(trials), usual(usual) {}
 
+  /// Why a variant that must prove itself does not work here; empty where it does, or need not.
+  std::string why_not(const Variant& variant) const {
+    if (!must_be_tried(variant, features)) return {};
+    return trials != nullptr ? trials->why_not(variant) : "it was not tried";
+  }
+
   const Features& features;
   std::span<const Variant> variants;
   Trials* trials;  ///< Null: no variant that needs a trial runs.

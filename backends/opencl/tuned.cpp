@@ -70,10 +70,10 @@ std::optional<Tuning> tuning_of(const tuned::Entry& entry, const Variant& varian
 /// driver or the system refuses the unit, the kernels of CPUs without it run.
 std::string unit_of(const Ground& ground) {
   const Features& f = ground.features;
-  if (f.type != backend::DeviceType::cpu || ground.trials == nullptr) return "";
+  if (f.type != backend::DeviceType::cpu) return "";
   const auto works = [&](const char* name) {
     const Variant* variant = find_variant(name, ground.variants);
-    return variant != nullptr && ground.trials->why_not(*variant).empty();
+    return variant != nullptr && ground.why_not(*variant).empty();
   };
   if (f.amx_why_not.empty() && works("gemm_amx")) return "-amx";
   // Measured, so the rate of an equal is not quite 1.

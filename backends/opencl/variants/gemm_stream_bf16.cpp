@@ -7,6 +7,7 @@
 #include "backends/opencl/estimate.h"
 #include "backends/opencl/forms/blocked.h"
 #include "backends/opencl/forms/group_tiles.h"
+#include "backends/opencl/matrix_unit.h"
 #include "backends/opencl/toolchains/unsaved.h"
 #include "backends/opencl/variant.h"
 
@@ -17,19 +18,13 @@ using backend::DType;
 using backend::Reason;
 
 constexpr int kMostRows = 10;  ///< Of a register tile: 20 of 32 registers are sums, 4 the table, 2 its interleaving.
-
 constexpr int kMostTiles = 8;  ///< Of a block.
 
 std::optional<Refusal> needs(const Features& f, const Problem& p) {
   if (!f.dot_products_why_not.empty()) return Refusal{Reason::device_feature, f.dot_products_why_not};
-  if (p.a == DType::f32 || p.a == DType::f16) {
-    return Refusal{Reason::dtype, "activations of " + std::string(numerics::name_of(p.a)) +
-                                      " that stay unquantised are not exact in bf16"};
-  }
-  if (element(p.b).integer) {
+  if (element(p.b).integer)
     return Refusal{Reason::dtype, "dot products of bf16 multiply floats; gemm_bf16 multiplies i8 by i8"};
-  }
-  return std::nullopt;
+  return refuse_narrow_types(p, "dot products");
 }
 
 std::int64_t rows_of_block(const Tuning& t) { return std::int64_t{t.at("block_m")} * t.at("tile_m"); }
