@@ -22,8 +22,8 @@ constexpr std::uint64_t kMostOfAVariant = 1u << 16;
 /// Why this tuning is dropped, as few words for many tunings; empty where it is valid.
 std::string why_dropped(const Variant& variant, const Tuning& tuning, const Features& features,
                         const Problem& problem) {
-  for (const Constraint& constraint : variant.constraints)
-    if (!constraint.holds(tuning, problem)) return variant.name + ": " + constraint.why;
+  if (const Constraint* broken = broken_constraint(variant, tuning, problem))
+    return variant.name + ": " + broken->why;
   if (const std::uint64_t local = variant.local_bytes(tuning, problem); local > features.local_bytes)
     return variant.name + ": more than the " + std::to_string(features.local_bytes) + " bytes of local memory";
   if (variant.work_items(tuning) > features.max_work_group)

@@ -24,6 +24,22 @@ inline std::int64_t most_tiles(const Problem& p, std::int64_t m, std::int64_t he
   return (m + hit * (height - 1)) / height;
 }
 
+/// The height of the tiles of `rows` rows that are at most `most` high and as equal as can be: 17 rows are two tiles
+/// of 9, not 14 and 3.
+inline std::int64_t equal_height(std::int64_t rows, std::int64_t most) {
+  return numerics::ceil_div(rows, numerics::ceil_div(rows, most));
+}
+
+/// The least height of tiles, up to `most`, whose cost is within a hundredth of that of `most` rows: for matrices
+/// that have other numbers of rows than the mean.
+template <class Cost>
+int least_height(int most, Cost&& cost) {
+  const double bound = 1.01 * cost(most);
+  int height = most;
+  while (height > 1 && cost(height - 1) < bound) --height;
+  return height;
+}
+
 /// The s32 elements of what cl/dealt.cl describes.
 struct DealtLists {
   std::int64_t tiles_at = 0, blocks_at = 0, elements = 0;

@@ -34,6 +34,10 @@ struct Problem {
 
   std::int64_t k_groups() const noexcept { return numerics::ceil_div(k, k_group); }
   bool grouped() const noexcept { return matrices != 0; }
+  /// What selection sees of the problem: a grouped one of one matrix is the dense one. It takes that one's kernel
+  /// with all tunables, from the same tables, so that D has the same bits. (Not a masked one whose caller expects
+  /// other numbers of rows than its capacity.)
+  Problem selected() const;
   /// What selection prices instead of a grouped problem: one product with the rows that a matrix which has rows has
   /// on average, and the columns of all of those. Its matrices have unlike numbers of rows: mean_over_rows.
   Problem priced() const;

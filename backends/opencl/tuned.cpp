@@ -137,6 +137,7 @@ std::string table_dtype(const GemmDesc& desc) {
 std::optional<Tuned> find_tuned(const tuned::AllTables& tables, const Ground& ground, const GemmDesc& desc,
                                 const Problem& problem) {
   if (tables.products.empty() && tables.experts.empty()) return std::nullopt;
+  const bool grouped = problem.selected().grouped();
   const Features& features = ground.features;
   const std::vector<std::string> devices = device_classes(ground);
   const std::string own = table_dtype(desc), plain = multiplied(desc);
@@ -148,8 +149,7 @@ std::optional<Tuned> find_tuned(const tuned::AllTables& tables, const Ground& gr
     const auto take = [&](std::vector<tuned::Tables::Found> more) {
       for (tuned::Tables::Found& choice : more) choices.emplace_back(std::move(choice), dtype == own);
     };
-    if (!problem.grouped())
-      return take(tables.products.find(devices, desc.m, desc.n, desc.k, dtype, group_rows, group_cols));
+    if (!grouped) return take(tables.products.find(devices, desc.m, desc.n, desc.k, dtype, group_rows, group_cols));
     tuned::ExpertsTables::Product product{problem.matrices,
                                           desc.k,
                                           true,
@@ -184,8 +184,7 @@ std::optional<Tuned> find_tuned(const tuned::AllTables& tables, const Ground& gr
     if (!tuning || ask(ground, *variant, *tuning, desc, problem)) continue;
     if (found.entry.is_rule_of_thumb) return std::nullopt;
     const std::int64_t rows = variant->tile(*tuning).rows;
-    if (!problem.grouped() && found.m != desc.m &&
-        (pads_too_much(rows, desc.m) || takes_a_second_tile(rows, found.m, desc.m)))
+    if (!grouped && found.m != desc.m && (pads_too_much(rows, desc.m) || takes_a_second_tile(rows, found.m, desc.m)))
       continue;
     return Tuned{variant, *tuning, found.source, of_own_class};
   }

@@ -41,9 +41,18 @@ std::size_t row_blocks(const Problem& p, std::int64_t m, std::int64_t height) {
   return static_cast<std::size_t>(p.grouped() ? most_tiles(p, m, height) : numerics::ceil_div(m, height));
 }
 
+Problem Problem::selected() const {
+  Problem seen = *this;
+  if (matrices == 1 && !(masked && expected_rows != 0)) {
+    seen.matrices = seen.expected_rows = 0;
+    seen.masked = false;
+  }
+  return seen;
+}
+
 Problem Problem::priced() const {
-  if (!grouped()) return *this;
-  Problem one = *this;
+  Problem one = selected();
+  if (!one.grouped()) return one;
   one.matrices = 0;
   one.dealt = true;
   one.masked = one.gathers = false;
@@ -58,7 +67,6 @@ Problem Problem::priced() const {
     one.load = static_cast<double>(one.m);
     if (!masked) hit = std::clamp(rows / one.load, 1.0, all);
   }
-  if (matrices == 1 && !masked) one.load = 0;  // One matrix has the rows that there are.
   one.n = std::min(static_cast<std::int64_t>(static_cast<double>(n) * std::max(1.0, hit)), kMostColumns);
   return one;
 }
@@ -80,6 +88,13 @@ std::vector<Problem::Likely> Problem::likely_rows() const {
   return all;
 }
 
+const Constraint* broken_constraint(const Variant& variant, const Tuning& tuning, const Problem& problem) {
+  const Problem seen = problem.selected();
+  for (const Constraint& constraint : variant.constraints)
+    if (!constraint.holds(tuning, seen)) return &constraint;
+  return nullptr;
+}
+
 std::optional<Refusal> refuse(const Variant& variant, const Tuning& tuning, const Features& features,
                               const Problem& problem) {
   using backend::Reason;
@@ -95,11 +110,9 @@ std::optional<Refusal> refuse(const Variant& variant, const Tuning& tuning, cons
   if (variant.needs != nullptr) {
     if (auto refusal = variant.needs(features, problem)) return refusal;
   }
-  for (const Constraint& constraint : variant.constraints) {
-    if (!constraint.holds(tuning, problem)) {
-      return Refusal{Reason::option, variant.name + " with " + to_string(tuning) + ": " + constraint.why +
-                                         " (the K group is " + std::to_string(problem.k_group) + ")"};
-    }
+  if (const Constraint* broken = broken_constraint(variant, tuning, problem)) {
+    return Refusal{Reason::option, variant.name + " with " + to_string(tuning) + ": " + broken->why +
+                                       " (the K group is " + std::to_string(problem.k_group) + ")"};
   }
   const std::uint64_t local = variant.local_bytes(tuning, problem);
   if (local > features.local_bytes) {

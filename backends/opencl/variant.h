@@ -116,6 +116,9 @@ inline bool must_be_tried(const Variant& variant, const Features& f) {
   return variant.trial && (variant.trial->doubted == nullptr || variant.trial->doubted(f));
 }
 
+/// The first constraint that `tuning` breaks, or null.
+const Constraint* broken_constraint(const Variant& variant, const Tuning& tuning, const Problem& problem);
+
 /// Why `tuning` cannot run here; empty where it can. Builds nothing, and asks no trial.
 std::optional<Refusal> refuse(const Variant& variant, const Tuning& tuning, const Features& features,
                               const Problem& problem);

@@ -206,12 +206,6 @@ std::vector<std::uint8_t> dense_rows(backend::Device& device, const Grouped& g, 
           outcome.raw.begin() + static_cast<std::ptrdiff_t>(outcome.raw.size() - guard)};
 }
 
-/// "split_k=..." of a plan's configuration; empty where its kernel has none.
-std::string parts_of_k(const std::string& config) {
-  const std::size_t at = config.find("split_k=");
-  return at == std::string::npos ? "" : config.substr(at, config.find(',', at) - at);
-}
-
 /// Where two results in f32 with n columns differ first, how often, and both values there.
 std::string first_difference(const std::vector<std::uint8_t>& a, const std::vector<std::uint8_t>& b, std::int64_t n) {
   if (a.size() != b.size()) return fmt::format(": {} and {} bytes", a.size(), b.size());
@@ -242,21 +236,18 @@ TEST_F(OpenClGrouped, OneMatrixIsTheDensePlanBitForBit) {
         g.k = 1100;
         g.a_source = source;
         g.options = options;
-        g.repeatable = true;
         const GroupedData data = make_data(g);
+        Case dense{g.m, g.n, g.k};
+        dense.a_source = g.a_source;
+        dense.weakest = g.allowed();
+        dense.options = g.options;
         for (const auto& device : devices()) {
-          if (device->supports(g.desc()).reason != backend::Reason::none) continue;
+          const backend::Support support = device->supports(g.desc());
+          ASSERT_EQ(support.reason, device->supports(dense.desc()).reason) << g.line() << support.text;
+          if (support.reason != backend::Reason::none) continue;
           const GroupedOutcome outcome = run(*device, g, data);
-          // The dense plan may be of a kernel that takes no grouped problems, or refuse tiles that a matrix may have.
-          Case dense{g.m, g.n, g.k};
-          dense.a_source = g.a_source;
-          dense.weakest = g.allowed();
-          dense.options = g.options;
-          if (device->supports(dense.desc()).reason != backend::Reason::none) continue;
           const backend::GemmInfo alone = device->create_gemm(dense.desc())->info();
-          if (alone.variant != outcome.info.variant) continue;
-          // Where many cores wait for work, a dense plan of its own choice shares K out, which makes other sums.
-          if (options.empty() && parts_of_k(alone.config) != parts_of_k(outcome.info.config)) continue;
+          EXPECT_EQ(outcome.info.variant + " " + outcome.info.config, alone.variant + " " + alone.config);
           std::vector<std::uint8_t> rows;
           for (const auto& row : outcome.rows) rows.insert(rows.end(), row.begin(), row.end());
           const std::vector<std::uint8_t> wanted = dense_rows(*device, g, data);

@@ -189,20 +189,58 @@ Features h200() {
   return f;
 }
 
-TEST(OpenClTensorCores, OneMatrixTakesTheKernelOfTheDenseProblem) {
-  const Features features = h200();
+Features sixteen_cores() {
+  Features f;
+  f.type = backend::DeviceType::cpu;
+  f.compute_units = 16;
+  f.clock_hz = 2.6e9;
+  f.vector_width = 16;
+  f.cache_bytes = 64 << 20;
+  f.local_bytes = 2 << 20;
+  f.max_work_group = 4096;
+  f.max_buffer_bytes = std::uint64_t{4} << 30;
+  return f;
+}
+
+TEST(OpenClSelection, OneMatrixTakesTheKernelOfTheDenseProblemWithAllTunables) {
   AllWork trials;
-  UsualForms usual({features, variants(), &trials});
-  for (const std::int64_t m : {1, 16, 32, 33, 45, 64, 65, 300}) {
-    backend::GemmDesc d = Case{m, 136, 264}.desc();
-    d.repeatable = true;
-    Choice dense, grouped;
-    ASSERT_EQ(choose({features, variants(), &trials, &usual}, d, &dense).reason, backend::Reason::none);
-    d.grouping = backend::Grouping::contiguous;
-    d.matrices = 1;
-    ASSERT_EQ(choose({features, variants(), &trials, &usual}, d, &grouped).reason, backend::Reason::none);
-    EXPECT_EQ(grouped.variant->name, dense.variant->name) << m << " rows";
+  std::set<std::string> seen;  // That there are many kernels and parts of K to differ in.
+  for (const Features& features : {h200(), sixteen_cores()}) {
+    UsualForms usual({features, variants(), &trials});
+    const Ground ground(features, variants(), &trials, &usual);
+    const auto compare = [&](backend::GemmDesc d) {
+      Choice dense, one;
+      ASSERT_EQ(choose(ground, d, &dense).reason, backend::Reason::none);
+      d.matrices = 1;
+      for (const auto grouping : {backend::Grouping::contiguous, backend::Grouping::masked}) {
+        d.grouping = grouping;
+        ASSERT_EQ(choose(ground, d, &one).reason, backend::Reason::none);
+        EXPECT_EQ(one.variant->name + " " + to_string(one.tuning),
+                  dense.variant->name + " " + to_string(dense.tuning))
+            << d.m << "x" << d.n << "x" << d.k;
+      }
+      seen.insert(dense.variant->name);
+      for (const auto& [name, value] : dense.tuning)
+        if ((name == "split_k" && value > 1) || (name == "share" && value == 1)) seen.insert(name);
+    };
+    for (const bool repeatable : {false, true}) {
+      for (const auto& [n, k] :
+           std::vector<std::pair<int, int>>{{136, 264}, {4096, 4096}, {7168, 2048}, {576, 7168}}) {
+        for (const std::int64_t m : {1, 4, 16, 32, 33, 45, 64, 65, 300, 1100, 4096}) {
+          for (const auto weakest : {backend::AccuracyClass::f32, backend::AccuracyClass::tensor14}) {
+            Case c{m, n, k};
+            c.weakest = weakest;
+            c.a_source = m % 2 == 0 ? backend::DType::bf16 : backend::DType::none;
+            backend::GemmDesc d = c.desc();
+            d.repeatable = repeatable;
+            compare(d);
+          }
+        }
+      }
+    }
   }
+  for (const char* name : {"gemm_mma_stream", "gemm_wgmma_f16", "gemm_wgmma_fp8", "gemm_stream", "split_k", "share"})
+    EXPECT_EQ(seen.count(name), 1u) << name;
 }
 
 TEST(OpenClTensorCores, FewRowsAnExpertTakeTheKernelThatStreamsWeights) {

@@ -201,6 +201,17 @@ TEST(OpenClTuned, MakesTheRuleOfThumbOnceForACallerWhoAllowsAWeakerClass) {
   EXPECT_EQ(made, 1);
 }
 
+TEST(OpenClTuned, OneMatrixTakesTheTablesOfTheDenseProblem) {
+  backend::GemmDesc one = problem();
+  one.grouping = backend::Grouping::contiguous;
+  one.matrices = 1;
+  const auto tables = {table("cpu", entry("32"))};
+  const Choice dense = choice_of(tables, problem()), grouped = choice_of(tables, one);
+  EXPECT_EQ(grouped.source, dense.source);
+  EXPECT_EQ(grouped.tuning, dense.tuning);
+  EXPECT_EQ(grouped.tuning.at("tile_m"), 32);
+}
+
 TEST(OpenClTuned, PassesOverTilesThatWouldBeMostlyPadding) {
   const TunedTable tile_of_64 = table("cpu", entry("64"));
   EXPECT_EQ(choice_of({tile_of_64}, problem(64)).variant->name, "gemm_tiled");

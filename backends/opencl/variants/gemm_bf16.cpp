@@ -104,10 +104,9 @@ Tuning blocks_for(int tile_m, const Features& f, const Problem& p) {
 }
 
 Tuning rule_of_thumb(const Features& f, const Problem& p) {
-  // Tiles as high as registers allow and as equal as can be: 17 rows are two tiles of 9, not 14 and 3.
+  // Tiles as high as registers allow.
   const std::int64_t rows = std::max<std::int64_t>(1, p.m);
-  const std::int64_t tiles = numerics::ceil_div(rows, std::int64_t{kMostRows});
-  if (p.load == 0) return blocks_for(static_cast<int>(numerics::ceil_div(rows, tiles)), f, p);
+  if (p.load == 0) return blocks_for(static_cast<int>(equal_height(rows, kMostRows)), f, p);
   // The matrices of a grouped problem have other numbers of rows than the mean.
   Tuning best = blocks_for(kMostRows, f, p);
   for (int tile_m = kMostRows - 1; tile_m > 0; --tile_m) {

@@ -66,9 +66,7 @@ Variant gemm_mma_stream() {
       {"tile_m must hold all rows, or half of them where they are quantised too, since each tile reads all weights",
        [](const Tuning& t, const Problem& p) {
          const int tiles = p.a_source != backend::DType::none ? 2 : 1;
-         // One matrix is the dense problem, and so that D has the same bits, not in this kernel where that is not.
-         const bool many = p.grouped() && p.matrices != 1;
-         return many || p.m <= std::int64_t{tiles} * t.at("tile_m");
+         return p.grouped() || p.m <= std::int64_t{tiles} * t.at("tile_m");
        }}};
   v.needs = refuse_tensor_cores;
   v.trial = Trial{5, 72, 1100};

@@ -55,12 +55,11 @@ Tuning rule_of_thumb(const Features& f, const Problem& p) {
   Tuning t;
   t["vector"] = f.vector_width >= 16 ? 16 : f.vector_width >= 8 ? 8 : 4;
   t["tile_n"] = t["vector"] == 16 ? 32 : 16;
-  // As many rows as registers hold, in tiles as equal as can be: 17 rows are two tiles of 9, not 14 and 3.
+  // As many rows as registers hold.
   const std::int64_t most = t["vector"] == 16 ? 14 : t["vector"] == 8 ? 6 : 3;
   const std::int64_t rows = std::max<std::int64_t>(1, p.m);
-  const std::int64_t tiles = numerics::ceil_div(rows, most);
   // The matrices of a grouped problem have other numbers of rows than the mean: there short tiles are cheap.
-  t["tile_m"] = static_cast<int>(p.load > 0 ? std::min(rows, most) : numerics::ceil_div(rows, tiles));
+  t["tile_m"] = static_cast<int>(p.load > 0 ? std::min(rows, most) : equal_height(rows, most));
   // Most matrices of a grouped problem are to be one block.
   const std::int64_t usual =
       numerics::ceil_div(rows + static_cast<std::int64_t>(2 * std::sqrt(p.load)), std::int64_t{t["tile_m"]});

@@ -37,14 +37,6 @@ double of_rows(const Problem& p, std::int64_t height) {
   });
 }
 
-/// The least height whose cost is within a hundredth of the least.
-std::int64_t uneven_height(const Problem& p, std::int64_t most) {
-  const double least = of_rows(p, most);
-  std::int64_t height = most;
-  while (height > 1 && of_rows(p, height - 1) < 1.01 * least) --height;
-  return height;
-}
-
 /// What a call costs with its kernels: one that quantises A or, FLOATS, none; this one; one that adds parts of k.
 /// Measured on PoCL, two to sixteen cores (docs/performance/cpu.md).
 double with_launches_ns(const Tuning& t, std::int64_t work_groups, const Problem& p, const Features& f) {
@@ -66,9 +58,9 @@ Tuning rule_of_thumb(const Features& f, const Problem& p) {
   // Accumulators of 16 f32 each, in the registers that vectors of the device's width leave.
   const std::int64_t rows = std::max<std::int64_t>(1, p.m);
   Tuning t;
-  const std::int64_t most = f.vector_width >= 16 ? 16 : f.vector_width >= 8 ? 6 : 3;
-  t["tile_m"] = static_cast<int>(p.load > 0 ? uneven_height(p, most)
-                                            : numerics::ceil_div(rows, numerics::ceil_div(rows, most)));
+  const int most = f.vector_width >= 16 ? 16 : f.vector_width >= 8 ? 6 : 3;
+  t["tile_m"] = p.load > 0 ? least_height(most, [&](int height) { return of_rows(p, height); })
+                           : static_cast<int>(equal_height(rows, most));
   t["tile_n"] = t["tile_m"] > (f.vector_width >= 16 ? 10 : f.vector_width >= 8 ? 3 : 1) ? 16 : 32;
   t["block_m"] = t["split_k"] = 1;
   t["floats"] = 0;

@@ -57,13 +57,8 @@ double of_rows(const Problem& p, const Features& f, std::int64_t height) {
 Tuning rule_of_thumb(const Features& f, const Problem& p) {
   const std::int64_t rows = std::max<std::int64_t>(1, p.m);
   Tuning t;
-  t["tile_m"] = static_cast<int>(numerics::ceil_div(rows, numerics::ceil_div(rows, std::int64_t{kMostRows})));
-  if (p.load > 0) {
-    // The least height whose cost is within a hundredth of the least.
-    const double least = of_rows(p, f, kMostRows);
-    t["tile_m"] = kMostRows;
-    while (t["tile_m"] > 1 && of_rows(p, f, t["tile_m"] - 1) < 1.01 * least) --t["tile_m"];
-  }
+  t["tile_m"] = p.load > 0 ? least_height(kMostRows, [&](int height) { return of_rows(p, f, height); })
+                           : static_cast<int>(equal_height(rows, kMostRows));
   // Codes of a K group are 4 KiB: the tiles of a block after the first find them in the nearest cache. Blocks of one
   // tile where there are few panels for the cores.
   const std::int64_t panels = numerics::ceil_div(p.n, std::int64_t{kPanel});
