@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Mixture of experts on an OpenCL device, through backends/interface.h: layers (experts_layer.cpp), or with --product
 // one grouped product beside a dense one of as many rows.
+#include <CLI/CLI.hpp>
 #include <cstdlib>
+#include <stdexcept>
 
+#include "backends/words.h"
 #include "bench/experts.h"
 
 namespace {
@@ -94,65 +97,38 @@ void compare_products(Run& run, std::int64_t matrices, std::int64_t m, std::int6
   std::fflush(stdout);
 }
 
-int usage() {
-  fmt::print(
-      stderr,
-      "usage: ironcl_experts [--device N|NAME] [--rounds N] [--no-amx] [--cl-dir FOLDER] [--opt KEY=VALUE ...] "
-      "MODEL[:EXPERTS] T[,T...]\n"
-      "       ironcl_experts [--device N|NAME] [--rounds N] [--accuracy tensor14] [--repeatable] --product "
-      "G,M,N,K[,CAPACITY] ...\n"
-      "models:");
-  for (const Model& model : kModels) fmt::print(stderr, " {}", model.name);
-  fmt::print(stderr, "\n");
-  return 2;
-}
-
 std::vector<std::int64_t> numbers(const std::string& text) {
   std::vector<std::int64_t> all;
-  for (std::size_t at = 0; at <= text.size();) {
-    const std::size_t end = std::min(text.find(',', at), text.size());
-    all.push_back(std::strtoll(text.substr(at, end - at).c_str(), nullptr, 10));
-    at = end + 1;
-  }
+  for (const std::string_view word : words::split(text, ',')) all.push_back(std::stoll(std::string(word)));
   return all;
 }
 
 }  // namespace
 
 int main(int argc, char** argv) try {
-  std::string device = "0";
+  std::string device = "0", accuracy = "f32", kernel_dir, model_text, tokens;
   int rounds = 9;
-  bool amx = true;
-  std::string accuracy, kernel_dir;
-  bool repeatable = false;
+  bool amx = true, repeatable = false;
+  std::vector<std::string> opts, products;
+  CLI::App app("Mixture of experts: a layer beside a loop of dense plans, or one grouped product beside a dense one");
+  app.add_option("model", model_text, "MODEL[:EXPERTS] of a layer: qwen3-30b-a3b, qwen3-235b-a22b, deepseek-v3");
+  app.add_option("tokens", tokens, "T[,T...], numbers of tokens");
+  app.add_option("--device", device, "its number, or a part of its name")->capture_default_str();
+  app.add_option("--rounds", rounds, "medians are of so many")->check(CLI::PositiveNumber)->capture_default_str();
+  app.add_flag("!--no-amx", amx, "without the tile unit");
+  app.add_option("--cl-dir", kernel_dir, "folder of kernels instead of those built in");
+  app.add_option("--opt", opts, "KEY=VALUE of a layer's plans")->allow_extra_args(false);
+  app.add_option("--accuracy", accuracy, "weakest class of a product")->check(CLI::IsMember({"f32", "tensor14"}));
+  app.add_flag("--repeatable", repeatable, "grouped products must be");
+  app.add_option("--product", products, "G,M,N,K[,CAPACITY]")->allow_extra_args(false);
+  CLI11_PARSE(app, argc, argv);
+  if (products.empty() && tokens.empty()) throw std::runtime_error("name MODEL[:EXPERTS] and T, or a --product");
   Options options;
-  std::vector<std::string> words;
-  std::vector<std::string> products;
-  for (int i = 1; i < argc; ++i) {
-    const std::string word = argv[i];
-    if (word == "--device" && i + 1 < argc) {
-      device = argv[++i];
-    } else if (word == "--rounds" && i + 1 < argc) {
-      rounds = std::max(1, std::atoi(argv[++i]));
-    } else if (word == "--no-amx") {
-      amx = false;
-    } else if (word == "--cl-dir" && i + 1 < argc) {
-      kernel_dir = argv[++i];
-    } else if (word == "--opt" && i + 1 < argc) {
-      const std::string text = argv[++i];
-      const std::size_t equals = std::min(text.find('='), text.size() - 1);
-      options.emplace_back(text.substr(0, equals), text.substr(equals + 1));
-    } else if (word == "--accuracy" && i + 1 < argc) {
-      accuracy = argv[++i];
-    } else if (word == "--repeatable") {
-      repeatable = true;
-    } else if (word == "--product" && i + 1 < argc) {
-      products.push_back(argv[++i]);
-    } else {
-      words.push_back(word);
-    }
+  for (const std::string& opt : opts) {
+    const auto pair = words::key_value(opt);
+    if (!pair) throw std::runtime_error(fmt::format("--opt {}: write KEY=VALUE", opt));
+    options.emplace_back(pair->first, pair->second);
   }
-  if (products.empty() && words.size() != 2) return usage();
   opencl::Config config;
   config.trial_program = IRONCL_TRIAL_PROGRAM;
   config.amx = amx;
@@ -164,23 +140,23 @@ int main(int argc, char** argv) try {
   std::size_t index = is_number ? static_cast<std::size_t>(std::atoi(device.c_str())) : 0;
   while (!is_number && index < devices.size() && devices[index]->props().name.find(device) == std::string::npos)
     ++index;
-  if (index >= devices.size()) return usage();
+  if (index >= devices.size()) throw std::runtime_error(fmt::format("there is no device {}", device));
   Run run(devices[index]);
   fmt::print("{}\n", run.device().props().name);
   for (const std::string& text : products) {
     const auto p = numbers(text);
-    if (p.size() != 4 && p.size() != 5) return usage();
+    if (p.size() != 4 && p.size() != 5)
+      throw std::runtime_error(fmt::format("--product {}: write G,M,N,K[,CAPACITY]", text));
     compare_products(run, p[0], p[1], p[2], p[3], p.size() == 5 ? p[4] : 0, rounds, accuracy, repeatable);
   }
   if (products.empty()) {
     fmt::print("{}\n", run.device().query("ceilings", nullptr));
-    const std::size_t colon = words[0].find(':');
-    const auto model = std::find_if(kModels.begin(), kModels.end(),
-                                    [&](const Model& m) { return m.name == words[0].substr(0, colon); });
-    if (model == kModels.end()) return usage();
-    const std::int64_t experts =
-        colon == std::string::npos ? model->experts : std::atoll(words[0].c_str() + colon + 1);
-    layer(run, *model, experts, numbers(words[1]), rounds, options);
+    const auto parts = words::split(model_text, ':');
+    const auto model =
+        std::find_if(kModels.begin(), kModels.end(), [&](const Model& m) { return m.name == parts[0]; });
+    if (model == kModels.end()) throw std::runtime_error(fmt::format("there is no model {}", parts[0]));
+    const std::int64_t experts = parts.size() > 1 ? std::stoll(std::string(parts[1])) : model->experts;
+    layer(run, *model, experts, numbers(tokens), rounds, options);
   }
   return 0;
 } catch (const std::exception& error) {

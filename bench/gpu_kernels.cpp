@@ -2,17 +2,20 @@
 // The products of a GPU in both accuracy classes, through backends/interface.h: the multiplying kernel alone, and the
 // whole plan with A as codes and as bf16. L2 cold (256 MiB written before every call), medians of device times, rows
 // of D checked against the oracle.
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <fstream>
 #include <map>
+#include <stdexcept>
 
 #include "backends/numerics/bounds.h"
 #include "backends/numerics/oracle.h"
 #include "backends/numerics/quantize.h"
 #include "backends/opencl/gemm.h"
 #include "backends/opencl/objects.h"
+#include "backends/words.h"
 #include "bench/experts.h"
 
 namespace {
@@ -31,16 +34,6 @@ struct Settings {
   std::vector<backend::AccuracyClass> classes{backend::AccuracyClass::f32, backend::AccuracyClass::tensor14};
   std::string csv;
 };
-
-std::vector<std::string> split(const std::string& text, char at) {
-  std::vector<std::string> all;
-  for (std::size_t from = 0; from <= text.size();) {
-    const std::size_t end = std::min(text.find(at, from), text.size());
-    all.push_back(text.substr(from, end - from));
-    from = end + 1;
-  }
-  return all;
-}
 
 std::size_t size(std::int64_t count) { return static_cast<std::size_t>(count); }
 
@@ -195,52 +188,41 @@ bool row(Run& run, const Settings& s, const Operands& o, PreparedWeights& weight
   return pass;
 }
 
-int usage() {
-  fmt::print(
-      stderr,
-      "usage: ironcl_gpu_kernels [--device N] [--shape NxK,NxK] [--m M,M] [--runs N] [--class f32|tensor14] "
-      "[--csv FILE] [--opt KEY=VALUE]...\nIRONCL_CACHE_DIR: folder of compiled programs; without it none are kept\n");
-  return 2;
-}
-
 }  // namespace
 
 int main(int argc, char** argv) try {
   Settings s;
-  for (int i = 1; i < argc; ++i) {
-    const std::string word = argv[i];
-    if (i + 1 >= argc) return usage();
-    const std::string value = argv[++i];
-    if (word == "--device") {
-      s.device = static_cast<std::size_t>(std::atoi(value.c_str()));
-    } else if (word == "--runs") {
-      s.runs = std::max(1, std::atoi(value.c_str()));
-    } else if (word == "--class") {
-      s.classes = {value == "tensor14" ? backend::AccuracyClass::tensor14 : backend::AccuracyClass::f32};
-    } else if (word == "--csv") {
-      s.csv = value;
-    } else if (word == "--opt" && value.find('=') != std::string::npos) {
-      s.options.emplace_back(value.substr(0, value.find('=')), value.substr(value.find('=') + 1));
-    } else if (word == "--m") {
-      s.m.clear();
-      for (const std::string& m : split(value, ',')) s.m.push_back(std::atoll(m.c_str()));
-    } else if (word == "--shape") {
-      s.shapes.clear();
-      for (const std::string& shape : split(value, ',')) {
-        const auto sizes = split(shape, 'x');
-        if (sizes.size() != 2) return usage();
-        s.shapes.emplace_back(std::atoll(sizes[0].c_str()), std::atoll(sizes[1].c_str()));
-      }
-    } else {
-      return usage();
-    }
+  std::string accuracy;
+  std::vector<std::string> shapes, opts;
+  CLI::App app("The products of a GPU in both accuracy classes: kernels alone and whole plans");
+  app.footer("IRONCL_CACHE_DIR: folder of compiled programs; without it none are kept");
+  app.add_option("--device", s.device, "its number")->capture_default_str();
+  app.add_option("--runs", s.runs, "calls of each kind; medians are printed")->check(CLI::PositiveNumber);
+  app.add_option("--class", accuracy, "one accuracy class; else both")->check(CLI::IsMember({"f32", "tensor14"}));
+  app.add_option("--csv", s.csv, "a file for the rows");
+  app.add_option("--opt", opts, "KEY=VALUE of every plan");
+  app.add_option("--m", s.m, "rows of A")->delimiter(',');
+  app.add_option("--shape", shapes, "NxK")->delimiter(',');
+  CLI11_PARSE(app, argc, argv);
+  if (!accuracy.empty())
+    s.classes = {accuracy == "tensor14" ? backend::AccuracyClass::tensor14 : backend::AccuracyClass::f32};
+  for (const std::string& opt : opts) {
+    const auto pair = words::key_value(opt);
+    if (!pair) throw std::runtime_error(fmt::format("--opt {}: write KEY=VALUE", opt));
+    s.options.emplace_back(pair->first, pair->second);
+  }
+  if (!shapes.empty()) s.shapes.clear();
+  for (const std::string& shape : shapes) {
+    const auto sizes = words::split(shape, 'x');
+    if (sizes.size() != 2) throw std::runtime_error(fmt::format("--shape {}: write NxK", shape));
+    s.shapes.emplace_back(std::stoll(std::string(sizes[0])), std::stoll(std::string(sizes[1])));
   }
   opencl::Config config;
   config.trial_program = IRONCL_TRIAL_PROGRAM;
   if (const char* dir = std::getenv("IRONCL_CACHE_DIR")) config.cache_dir = dir;
   const auto backend = opencl::make_backend(config, nullptr);
   const auto devices = backend->devices();
-  if (s.device >= devices.size()) return usage();
+  if (s.device >= devices.size()) throw std::runtime_error(fmt::format("there are {} devices", devices.size()));
   Run run(devices[s.device]);
   const cl::Context context = dynamic_cast<opencl::Queue&>(*run.queue()).context()->context;
   const cl::Buffer flush(context, CL_MEM_READ_WRITE, std::size_t{256} << 20);
