@@ -14,17 +14,13 @@ namespace ironcl::faulty {
 namespace {
 
 using numerics::DType;
-constexpr std::int64_t kGroup = 128;
+constexpr std::int64_t kGroup = testing::F8Product::kGroup;
 
 /// The problem's bytes on the host and what D must be.
 struct Data {
   std::vector<std::uint8_t> a, a_scales, b, b_scales, rows;
   std::vector<numerics::OracleResult> want;  ///< Of each matrix' rows.
 };
-
-std::int64_t matrices(const Problem& p) {
-  return std::max<std::int64_t>(1, static_cast<std::int64_t>(p.rows.size()));
-}
 
 Data make_data(const Problem& p) {
   std::uint32_t state = 77;
@@ -40,10 +36,9 @@ Data make_data(const Problem& p) {
     return values;
   };
   Data data;
-  const std::int64_t groups = p.k / kGroup, sb_rows = (p.n + kGroup - 1) / kGroup;
   std::vector<std::uint8_t> a_codes = codes(p.m * p.k);
-  std::vector<float> sa = scales(p.m * groups), sb = scales(matrices(p) * sb_rows * groups);
-  data.b = codes(matrices(p) * p.n * p.k);
+  std::vector<float> sa = scales(p.m * p.k_groups()), sb = scales(p.matrices() * p.b_scales_of_a_matrix());
+  data.b = codes(p.matrices() * p.n * p.k);
   if (p.dynamic) {
     std::vector<float> x(static_cast<std::size_t>(p.m * p.k));
     for (float& v : x) v = static_cast<float>(next() >> 8) * 0x1p-22f - 2.0f;
@@ -60,41 +55,15 @@ Data make_data(const Problem& p) {
   data.rows.resize(p.rows.size() * sizeof(std::int32_t));
   if (!p.rows.empty()) std::memcpy(data.rows.data(), p.rows.data(), data.rows.size());
   std::int64_t first = 0;
-  for (std::int64_t g = 0; g < matrices(p); ++g) {
-    numerics::Operand a, b;
-    a.dtype = b.dtype = DType::e4m3fn;
-    a.scale_dtype = b.scale_dtype = DType::f32;
-    a.data = a_codes.data() + first * p.k;
-    a.rows = p.rows.empty() ? p.m : p.rows[static_cast<std::size_t>(g)];
-    a.cols = a.ld = b.cols = b.ld = p.k;
-    a.scales = sa.data() + first * groups;
-    a.grid = {1, kGroup};
-    a.scale_ld = b.scale_ld = groups;
-    b.data = data.b.data() + g * p.n * p.k;
-    b.rows = p.n;
-    b.scales = sb.data() + g * sb_rows * groups;
-    b.grid = {kGroup, kGroup};
-    data.want.push_back(numerics::oracle(a, b));
-    first += a.rows;
+  for (std::int64_t g = 0; g < p.matrices(); ++g) {
+    data.want.push_back(p.oracle(g, first, a_codes, sa, data.b, sb));
+    first += p.rows_of(g);
   }
   return data;
 }
 
 ironcl_gemm_desc describe(const Problem& p, ironcl_options& options) {
-  ironcl_gemm_desc d{};
-  d.struct_size = sizeof(d);
-  d.m = p.m;
-  d.n = p.n;
-  d.k = p.k;
-  if (p.dynamic) d.a_source_dtype = IRONCL_BF16;
-  d.a_dtype = d.b_dtype = IRONCL_F8_E4M3FN;
-  d.d_dtype = IRONCL_F32;
-  d.a_scale = {IRONCL_F32, 1, kGroup, 0, 0};
-  d.b_scale = {IRONCL_F32, kGroup, kGroup, 0, 0};
-  if (!p.rows.empty()) {
-    d.grouping = IRONCL_GROUPING_CONTIGUOUS;
-    d.group_count = static_cast<std::uint32_t>(p.rows.size());
-  }
+  ironcl_gemm_desc d = p.desc();
   options = {};
   options.chain = {sizeof(options), IRONCL_CHAIN_OPTIONS, nullptr};
   options.count = static_cast<std::uint32_t>(p.options.size());
@@ -162,18 +131,7 @@ class Product final : public Living {
   std::size_t d_bytes() const { return static_cast<std::size_t>(problem_.m * problem_.n) * sizeof(float); }
 
   void prepare() {
-    ironcl_weights_desc w{};
-    w.struct_size = sizeof(w);
-    w.dtype = IRONCL_F8_E4M3FN;
-    w.n = problem_.n;
-    w.k = problem_.k;
-    w.scale = {IRONCL_F32, kGroup, kGroup, 0, 0};
-    w.group_count = static_cast<std::uint32_t>(problem_.rows.size());
-    w.data = data_.b.data();
-    w.data_bytes = data_.b.size();
-    w.scales = data_.b_scales.data();
-    w.scale_bytes = data_.b_scales.size();
-    w.plan = plan_;
+    const ironcl_weights_desc w = problem_.weights(data_.b, data_.b_scales.data(), plan_);
     make("weights_prepare", weights_, [&](auto* out, Error* e) { return p_.weights_prepare(device_, &w, out, e); });
   }
 

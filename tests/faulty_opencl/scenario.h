@@ -9,18 +9,15 @@
 #include <string>
 #include <vector>
 
-#include "host/include/ironcl/plugin.h"
+#include "tests/f8_product.h"
 
 namespace ironcl::faulty {
 
 /// What a life does. "steps": no product but quantise, route, activate and combine, of sizes of their own. Else a
 /// problem with bf16 activations and two K groups.
-struct Problem {
+struct Problem : testing::F8Product {
   std::string name;
-  std::int64_t m = 5, n = 72, k = 256;
-  std::vector<std::int32_t> rows;         ///< Of each matrix of a grouped problem, m together; else empty.
   std::vector<ironcl_key_value> options;  ///< Of the plan.
-  bool dynamic = true;                    ///< Activations are quantised in the plan; else given as codes with scales.
 };
 Problem problem_named(const std::string& name);
 

@@ -22,6 +22,7 @@
 #include "backends/numerics/oracle.h"
 #include "backends/numerics/quantize.h"
 #include "tests/conformance/suite/handles.h"
+#include "tests/f8_product.h"
 
 namespace {
 
@@ -34,7 +35,7 @@ using conformance::Weights;
 using numerics::DType;
 using Clock = std::chrono::steady_clock;
 
-constexpr std::int64_t kGroup = 128;
+constexpr std::int64_t kGroup = testing::F8Product::kGroup;
 
 struct Settings {
   std::string plugin, cache = "off";
@@ -54,19 +55,12 @@ void need(ironcl_status status, const ironcl_error& error, const char* what, Cou
   throw std::runtime_error(std::string(what) + " answered " + std::to_string(status) + ": " + error.message);
 }
 
-/// A problem; each thread has its own, and they differ in sizes and kernels.
-struct Shape {
-  std::int64_t m, n, k;
-  bool dynamic;
-  std::vector<std::int32_t> rows;  ///< Of each matrix of a grouped problem, as an expert gets them; else empty.
-
-  std::int64_t matrices() const { return std::max<std::int64_t>(1, static_cast<std::int64_t>(rows.size())); }
-};
-const Shape kShapes[] = {{4, 96, 256, true, {}},
-                         {1, 320, 384, true, {}},
-                         {45, 96, 256, true, {13, 0, 31, 1}},
-                         {33, 64, 256, false, {}},
-                         {17, 130, 512, true, {}}};
+/// Each thread has its own, and they differ in sizes and kernels.
+const testing::F8Product kShapes[] = {{4, 96, 256, true, {}},
+                                      {1, 320, 384, true, {}},
+                                      {45, 96, 256, true, {13, 0, 31, 1}},
+                                      {33, 64, 256, false, {}},
+                                      {17, 130, 512, true, {}}};
 
 class Worker {
  public:
@@ -126,18 +120,7 @@ class Worker {
     return make<Buffer>("buffer_create", [&](auto* out) { return t_.buffer_create(device_, &desc, out, &error_); });
   }
   Weights prepare(const std::vector<std::uint8_t>& codes) {
-    ironcl_weights_desc w{};
-    w.struct_size = sizeof(w);
-    w.dtype = IRONCL_F8_E4M3FN;
-    w.n = shape_.n;
-    w.k = shape_.k;
-    w.scale = {IRONCL_F32, kGroup, kGroup, 0, 0};
-    w.group_count = static_cast<std::uint32_t>(shape_.rows.size());
-    w.data = codes.data();
-    w.data_bytes = codes.size();
-    w.scales = scales_.data();
-    w.scale_bytes = scales_.size() * sizeof(float);
-    w.plan = plan_.get();
+    const ironcl_weights_desc w = shape_.weights(codes, scales_.data(), plan_.get());
     return make<Weights>("weights_prepare", [&](auto* out) { return t_.weights_prepare(device_, &w, out, &error_); });
   }
   /// The same weights prepared anew; the old object goes at once.
@@ -189,20 +172,7 @@ class Worker {
   void set_up() {
     const auto next = [&] { return random_(); };
     const std::int64_t m = shape_.m, n = shape_.n, k = shape_.k;
-    ironcl_gemm_desc desc{};
-    desc.struct_size = sizeof(desc);
-    desc.m = m;
-    desc.n = n;
-    desc.k = k;
-    if (shape_.dynamic) desc.a_source_dtype = IRONCL_BF16;
-    desc.a_dtype = desc.b_dtype = IRONCL_F8_E4M3FN;
-    desc.d_dtype = IRONCL_F32;
-    desc.a_scale = {IRONCL_F32, 1, kGroup, 0, 0};
-    desc.b_scale = {IRONCL_F32, kGroup, kGroup, 0, 0};
-    if (!shape_.rows.empty()) {
-      desc.grouping = IRONCL_GROUPING_CONTIGUOUS;
-      desc.group_count = static_cast<std::uint32_t>(shape_.rows.size());
-    }
+    const ironcl_gemm_desc desc = shape_.desc();
     plan_ = make<Gemm>("gemm_create", [&](auto* out) { return t_.gemm_create(device_, &desc, out, &error_); });
 
     std::vector<std::uint8_t> a(static_cast<std::size_t>(m * k));
@@ -230,7 +200,7 @@ class Worker {
       a_scale_ = upload(a_scales.data(), a_scale_bytes_);
     }
     if (!shape_.rows.empty()) row_counts_ = upload(shape_.rows.data(), shape_.rows.size() * sizeof(std::int32_t));
-    scales_.resize(static_cast<std::size_t>(shape_.matrices() * scales_of_a_matrix()));
+    scales_.resize(static_cast<std::size_t>(shape_.matrices() * shape_.b_scales_of_a_matrix()));
     for (float& s : scales_) s = 0.25f + static_cast<float>(next() >> 8) * 0x1p-24f;
     for (int set = 0; set < 3; ++set) {
       auto& codes = codes_.emplace_back(static_cast<std::size_t>(shape_.matrices() * n * k));
@@ -243,45 +213,24 @@ class Worker {
     }
   }
 
-  std::int64_t scales_of_a_matrix() const { return (shape_.n + kGroup - 1) / kGroup * (shape_.k / kGroup); }
-
   bool is_right(const std::vector<std::uint8_t>& a_codes, const std::vector<float>& a_scales,
                 const std::vector<std::uint8_t>& b_codes, const std::vector<float>& got) const {
     std::int64_t row = 0;
     for (std::int64_t g = 0; g < shape_.matrices(); ++g) {
-      const std::int64_t rows = shape_.rows.empty() ? shape_.m : shape_.rows[static_cast<std::size_t>(g)];
-      if (rows != 0 && !is_right(row, rows, g, a_codes, a_scales, b_codes, got)) return false;
+      const std::int64_t rows = shape_.rows_of(g);
+      const std::vector<double> values(got.begin() + row * shape_.n, got.begin() + (row + rows) * shape_.n);
+      if (rows != 0 && !numerics::compare(values, shape_.oracle(g, row, a_codes, a_scales, b_codes, scales_),
+                                          {DType::f32, numerics::AccuracyClass::f32, shape_.k, kGroup})
+                            .pass)
+        return false;
       row += rows;
     }
     return true;
   }
 
-  /// Rows `row` on, which matrix g multiplies.
-  bool is_right(std::int64_t row, std::int64_t rows, std::int64_t g, const std::vector<std::uint8_t>& a_codes,
-                const std::vector<float>& a_scales, const std::vector<std::uint8_t>& b_codes,
-                const std::vector<float>& got) const {
-    numerics::Operand a, b;
-    a.dtype = b.dtype = DType::e4m3fn;
-    a.scale_dtype = b.scale_dtype = DType::f32;
-    a.data = a_codes.data() + row * shape_.k;
-    a.rows = rows;
-    a.cols = a.ld = b.cols = b.ld = shape_.k;
-    a.scales = a_scales.data() + row * (shape_.k / kGroup);
-    a.grid = {1, kGroup};
-    a.scale_ld = b.scale_ld = shape_.k / kGroup;
-    b.data = b_codes.data() + g * shape_.n * shape_.k;
-    b.rows = shape_.n;
-    b.scales = scales_.data() + g * scales_of_a_matrix();
-    b.grid = {kGroup, kGroup};
-    const std::vector<double> values(got.begin() + row * shape_.n, got.begin() + (row + rows) * shape_.n);
-    return numerics::compare(values, numerics::oracle(a, b),
-                             {DType::f32, numerics::AccuracyClass::f32, shape_.k, kGroup})
-        .pass;
-  }
-
   const ironcl_plugin& t_;
   ironcl_device device_;
-  Shape shape_;
+  testing::F8Product shape_;
   std::mt19937 random_;
   Counts& counts_;
   ironcl_error error_{};

@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 
+#include "backends/words.h"
 #include "tests/conformance/suite/groups.h"
 
 namespace ironcl::conformance {
@@ -81,9 +82,9 @@ int run(int argc, char** argv) {
   Claims claims;
   try {
     for (const auto& option : options) {
-      const std::size_t equals = option.find('=');
-      if (equals == std::string::npos) throw std::runtime_error("--option " + option + ": expected key=value");
-      settings.options.emplace_back(option.substr(0, equals), option.substr(equals + 1));
+      const auto pair = ironcl::words::key_value(option);
+      if (!pair) throw std::runtime_error("--option " + option + ": expected key=value");
+      settings.options.emplace_back(pair->first, pair->second);
     }
     if (!settings.claims_file.empty()) claims = read_claims(settings.claims_file);
     const Plugin plugin(settings.plugin, settings.options);
