@@ -324,6 +324,10 @@ std::vector<backend::Options> grouped_variants() {
       options.insert(options.end(), {{"tile_m", "16"}, {"columns", "32"}, {"depth", "3"}});
     }
     all.push_back(options);
+    // Even so few tiles are made in parts of K then.
+    if (std::any_of(variant.tunables.begin(), variant.tunables.end(),
+                    [](const Tunable& t) { return t.name == "share"; }))
+      all.push_back({{"variant", variant.name}, {"share", "1"}});
   }
   return all;
 }
