@@ -163,6 +163,12 @@ cl_int write_late(cl_command_queue queue, cl_mem to, size_t at, size_t size, con
   return code;
 }
 
+/// With `turns`, held while a program or a kernel is made, built or released. A driver may call these of its own.
+std::unique_lock<std::recursive_mutex> turn() {
+  static auto* const mutex = new std::recursive_mutex;
+  return limits().turns ? std::unique_lock(*mutex) : std::unique_lock<std::recursive_mutex>();
+}
+
 void CL_CALLBACK memory_is_gone(cl_mem, void* bytes) { give_back_memory(reinterpret_cast<std::uintptr_t>(bytes)); }
 
 }  // namespace
@@ -270,6 +276,7 @@ EXPORT cl_mem clCreateBuffer(cl_context c, cl_mem_flags flags, size_t size, void
 }
 EXPORT cl_program clCreateProgramWithSource(cl_context c, cl_uint n, const char** texts, const size_t* sizes,
                                             cl_int* code) {
+  const auto held = turn();
   return make(REAL(clCreateProgramWithSource), Kind::program, code, c, n, texts, sizes);
 }
 EXPORT cl_program clCreateProgramWithBinary(cl_context c, cl_uint n, const cl_device_id* devices, const size_t* sizes,
@@ -278,15 +285,18 @@ EXPORT cl_program clCreateProgramWithBinary(cl_context c, cl_uint n, const cl_de
     if (code != nullptr) *code = CL_INVALID_BINARY;
     return nullptr;
   }
+  const auto held = turn();
   return make(REAL(clCreateProgramWithBinary), Kind::program, code, c, n, devices, sizes, binaries, status);
 }
 EXPORT cl_int clBuildProgram(cl_program p, cl_uint n, const cl_device_id* devices, const char* options,
                              void(CL_CALLBACK* notify)(cl_program, void*), void* data) {
   std::string text = options == nullptr ? "" : options;
   if (!limit_build_options(limits(), text)) return CL_INVALID_BUILD_OPTIONS;
+  const auto held = turn();
   return pass(REAL(clBuildProgram), p, n, devices, text.c_str(), notify, data);
 }
 EXPORT cl_kernel clCreateKernel(cl_program p, const char* name, cl_int* code) {
+  const auto held = turn();
   return make(REAL(clCreateKernel), Kind::kernel, code, p, name);
 }
 EXPORT cl_event clCreateUserEvent(cl_context c, cl_int* code) {
@@ -379,6 +389,12 @@ EXPORT cl_int clReleaseCommandQueue(cl_command_queue q) {
   return release(REAL(clReleaseCommandQueue), Kind::queue, q);
 }
 EXPORT cl_int clReleaseMemObject(cl_mem m) { return release(REAL(clReleaseMemObject), Kind::buffer, m); }
-EXPORT cl_int clReleaseProgram(cl_program p) { return release(REAL(clReleaseProgram), Kind::program, p); }
-EXPORT cl_int clReleaseKernel(cl_kernel k) { return release(REAL(clReleaseKernel), Kind::kernel, k); }
+EXPORT cl_int clReleaseProgram(cl_program p) {
+  const auto held = turn();
+  return release(REAL(clReleaseProgram), Kind::program, p);
+}
+EXPORT cl_int clReleaseKernel(cl_kernel k) {
+  const auto held = turn();
+  return release(REAL(clReleaseKernel), Kind::kernel, k);
+}
 EXPORT cl_int clReleaseEvent(cl_event e) { return release(REAL(clReleaseEvent), Kind::event, e); }

@@ -11,9 +11,9 @@
 //   local=BYTES group=ITEMS align=BYTES width=LANES   limits, reported and enforced
 //   nohalf nodivide nofma nobinaries                  abilities that the device lacks and does not claim
 //   gpu                the device says that it is a GPU with dedicated local memory
-//   latewrites         a write that blocks takes its bytes and returns; they reach the buffer 30 ms later, in the
-//   order
-//                      of the queue, which is all that OpenCL promises
+//   latewrites         a write that blocks takes its bytes and returns; they reach the buffer 30 ms later, in
+//                      the order of the queue, which is all that OpenCL promises
+//   turns              programs and kernels are made and released one at a time, for a driver that needs it
 // Next door: calls.cpp (one wrapper a call), walk.cpp (fails every call once).
 #pragma once
 

@@ -87,6 +87,8 @@ void obey(State& state, std::string_view word) {
     l.gpu = true;
   } else if (word == "latewrites") {
     l.late_writes = true;
+  } else if (word == "turns") {
+    l.turns = true;
   } else {
     bad(word);
   }

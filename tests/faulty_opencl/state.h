@@ -12,7 +12,7 @@ namespace ironcl::faulty {
 /// Limits to report and to enforce; absent: the driver's own.
 struct Limits {
   std::optional<std::uint64_t> memory, local, group, align, width;
-  bool half = true, divide = true, fma = true, binaries = true, gpu = false, late_writes = false;
+  bool half = true, divide = true, fma = true, binaries = true, gpu = false, late_writes = false, turns = false;
 };
 
 enum class Kind { context, queue, buffer, program, kernel, event, device, none };
