@@ -61,18 +61,24 @@ void combine(int tokens, int cols, int x_rows, int top_k, __global const uchar* 
     return;
   }
 #endif
-  for (int col = first; col < min(first + WIDTH, cols); ++col) {
-    float sum = 0.0f;
-    for (int j = 0; j < top_k; ++j) {
-      const int row = own_rows[j];
-      if (row < 0 || row >= x_rows) continue;
-      const float part = own_weights[j] * load_element(X_TYPE, x, x_at + (ulong)row * ldx + (ulong)col);
-      sum = sum + part;
+  // The columns inside: a loop that is nothing but one column's sum is added in another order by Intel's compiler (tests/opencl/reports).
+  const int end = min(first + WIDTH, cols);
+  float sum[WIDTH];
+  for (int i = 0; i < WIDTH; ++i) sum[i] = 0.0f;
+  for (int j = 0; j < top_k; ++j) {
+    const int row = own_rows[j];
+    if (row < 0 || row >= x_rows) continue;
+    const float weight = own_weights[j];
+    for (int col = first; col < end; ++col) {
+      const float part = weight * load_element(X_TYPE, x, x_at + (ulong)row * ldx + (ulong)col);
+      sum[col - first] = sum[col - first] + part;
     }
+  }
+  for (int col = first; col < end; ++col) {
 #if ADD_TYPE != 0
     const float part = add_weight * load_element(ADD_TYPE, add, add_at + (ulong)token * ld_add + (ulong)col);
-    sum = sum + part;
+    sum[col - first] = sum[col - first] + part;
 #endif
-    store_element(Y_TYPE, y, y_at + (ulong)token * ldy + (ulong)col, sum);
+    store_element(Y_TYPE, y, y_at + (ulong)token * ldy + (ulong)col, sum[col - first]);
   }
 }
