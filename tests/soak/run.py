@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Soak: eight processes at once on one cold program cache; then ironcl_soak on each plugin for the whole time, and beside it
+"""Soak: eight processes at once on one cold program cache, as often as said; then ironcl_soak on each plugin for the whole time, and beside it
 commands that are killed at random moments of their lives. Results are checked, files that were left are whole or absent.
 
-usage: run.py --bin FOLDER --plugins FOLDER --data CHECKPOINT --experts CHECKPOINT [--minutes M] [--seed N] [--where FOLDER]
+usage: run.py --bin FOLDER --plugins FOLDER --data CHECKPOINT --experts CHECKPOINT [--minutes M] [--cold-rounds N] [--seed N] [--where FOLDER]
 Exit status: 0 all right, 1 not.
 """
 import argparse
@@ -44,6 +44,7 @@ def main():
     parser.add_argument("--experts", required=True, type=pathlib.Path, help="a small checkpoint with a layer of experts")
     parser.add_argument("--minutes", type=float, default=1)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--cold-rounds", type=int, default=1, help="how often eight processes start at once on cold caches (default 1)")
     parser.add_argument("--where", type=pathlib.Path, default=pathlib.Path("soak"))
     options = parser.parse_args()
     # A shell that starts us in the background leaves it ignored, and our children would ignore it too.
@@ -59,17 +60,24 @@ def main():
     problems = []
     begin = time.monotonic()
 
-    # Eight processes at once, each the first to need the programs.
+    # Eight processes at once, each the first to need the programs. The caches of the first round serve what follows.
     layer = "model.layers.0.self_attn.o_proj"
     compare = [str(ironcl), "compare", str(options.data), "--layer", layer]
-    cold = [subprocess.Popen(compare, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-            for _ in range(8)]
-    for process in cold:
-        output, _ = process.communicate()
-        if process.returncode != 0:
-            problems.append(f"one of eight on a cold cache: exit status {process.returncode}: {output[-500:]}")
+    cold_processes = 0
+    for cold_round in range(options.cold_rounds):
+        caches = where if cold_round == 0 else where / "cold"
+        (caches / "pocl").mkdir(parents=True, exist_ok=True)
+        here = dict(environment, IRONCL_CACHE_DIR=str(caches / "cache"), POCL_CACHE_DIR=str(caches / "pocl"))
+        cold = [subprocess.Popen(compare, env=here, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) for _ in range(8)]
+        cold_processes += len(cold)
+        for process in cold:
+            output, _ = process.communicate()
+            if process.returncode != 0:
+                problems.append(f"one of eight on a cold cache, round {cold_round}: exit status {process.returncode}: {output[-500:]}")
+        shutil.rmtree(where / "cold", ignore_errors=True)
+        print(f"eight on a cold cache: round {cold_round + 1} ended at {time.monotonic() - begin:.0f} s, {len(problems)} failed of "
+              f"{cold_processes}", file=sys.stderr, flush=True)
     cold_seconds = time.monotonic() - begin
-    print(f"eight on a cold cache: {cold_seconds:.0f} s", file=sys.stderr, flush=True)
 
     commands = {
         "compare": lambda d: compare + ["--json", str(d / "report.json")],
@@ -151,7 +159,7 @@ def main():
     if after.returncode != 0: problems.append(f"compare after the kills: {after.returncode}: {after.stdout[-300:]} {after.stderr[-300:]}")
     rests = [p.name for p in where.rglob("*") if p.name.endswith((".tmp", ".partial"))]
 
-    result = {"minutes": round((time.monotonic() - begin) / 60, 2), "seed": options.seed, "cold_processes": len(cold),
+    result = {"minutes": round((time.monotonic() - begin) / 60, 2), "seed": options.seed, "cold_processes": cold_processes,
               "cold_seconds": round(cold_seconds, 1), "lives": {name: round(life, 2) for name, life in lives.items()},
               "kills": kills, "killed": ends, "by": numbers, "finished": finished, "files_left_aside": len(rests), "soak": reports,
               "problems": problems}
