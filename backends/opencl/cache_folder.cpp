@@ -52,7 +52,13 @@ Turn::Turn(const std::string& dir, std::string_view key) {
 }
 
 Turn::~Turn() {
-  if (file_ >= 0) ::close(file_);
+  if (file_ < 0) return;
+  // Closing alone would leave it to a child that the host forked meanwhile, which has the same open file.
+  struct flock all {};
+  all.l_type = F_UNLCK;
+  all.l_whence = SEEK_SET;
+  ::fcntl(file_, F_OFD_SETLK, &all);
+  ::close(file_);
 }
 
 }  // namespace ironcl::opencl

@@ -2,6 +2,7 @@
 // The program cache: cold, warm, damaged, foreign, shared by processes.
 #include "backends/opencl/program_cache.h"
 
+#include <fcntl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -170,6 +171,33 @@ TEST_F(ProgramCacheTest, ProcessesTakeTurnsAtAKey) {
   waitpid(child, &status, 0);
   EXPECT_EQ(status, 0);
   for (const int end : {up[0], up[1], down[0], down[1]}) close(end);
+}
+
+TEST_F(ProgramCacheTest, AChildForkedInATurnDoesNotKeepIt) {
+  int down[2];
+  ASSERT_EQ(pipe(down), 0);
+  pid_t child = -1;
+  {
+    const Turn turn(dir_.string(), ProgramCache::key_of("x"));
+    child = fork();  // As a host may, while another of its threads makes a plan.
+    if (child == 0) {
+      close(down[1]);
+      char byte = 0;
+      _exit(read(down[0], &byte, 1) == 0 ? 0 : 1);
+    }
+  }
+  const int file = open((dir_ / "turns").c_str(), O_RDWR | O_CLOEXEC);
+  struct flock any {};
+  any.l_type = F_WRLCK;
+  any.l_whence = SEEK_SET;
+  EXPECT_EQ(fcntl(file, F_OFD_GETLK, &any), 0);
+  EXPECT_EQ(any.l_type, F_UNLCK) << "the turn has ended, and nobody else gets one while the child lives";
+  close(file);
+  close(down[0]);
+  close(down[1]);
+  int status = 0;
+  waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0);
 }
 
 TEST_F(ProgramCacheTest, AKeyTellsProgramsOfOneDriverFromThoseOfTheNext) {
