@@ -43,9 +43,12 @@ void Run::describe(Claimed<ironcl_gemm_desc>& out) {
 
 /// A chain of one to three parts; options that exist, or that do not.
 const ironcl_chain* Run::chain(bool odd) {
-  static constexpr ironcl_key_value kItems[] = {{"variant", "gemm_stream"},  {"split_k", "16"}, {"split_k", "2"},
-                                                {"variant", "gemm_tiled"},   {"variant", ""},   {"buffers", "2"},
-                                                {"tile_m", "99999999999999"}};
+  static constexpr ironcl_key_value kItems[] = {
+      {"variant", "gemm_stream"},      {"split_k", "16"},         {"split_k", "2"},
+      {"variant", "gemm_tiled"},       {"variant", ""},           {"buffers", "2"},
+      {"tile_m", "99999999999999"},    {"expected_rows", "5"},    {"variant", "gemm_skinny"},
+      {"expected_rows", "2147483647"}, {"variant", "gemm_panel"}, {"expected_rows", ""},
+      {"variant", "gemm_bf16"},        {"expected_rows", "0"}};
   auto* part = reinterpret_cast<ironcl_options*>(memory(sizeof(ironcl_options)));
   *part = {};
   part->chain = {sizeof(ironcl_options), IRONCL_CHAIN_OPTIONS, nullptr};
