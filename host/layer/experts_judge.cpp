@@ -9,6 +9,7 @@
 #include <cmath>
 
 #include "backends/numerics/casts.h"
+#include "backends/numerics/elements.h"
 #include "backends/numerics/experts_oracle.h"
 #include "host/layer/experts_blame.h"
 #include "host/layer/odd_scales.h"
@@ -219,6 +220,7 @@ Ran run_device(const ironcl::Device& device, const ExpertsSource& source, const 
 Bounded bound_of(const Expectation& expected, const Bounded& want) {
   Bounded other = want;
   const bool exact = expected.dtype == DType::f64;
+  other.overflow = numerics::element_of(expected.dtype).overflow_threshold;
   for (std::size_t i = 0; i < other.bound.size(); ++i)
     other.bound[i] = exact ? 0 : other.bound[i] + numerics::unit_roundoff(expected.dtype) * std::fabs(want.value[i]);
   return other;

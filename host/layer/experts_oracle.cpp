@@ -224,11 +224,13 @@ class WeightedSum {
   bool undefined_ = false;
 };
 
-double ratio_of(double got, double want, double bound) {
+double ratio_of(double error, double bound) { return error == 0 ? 0 : bound > 0 ? error / bound : kInfinity; }
+
+double ratio_of(double got, const Bounded& all, std::size_t i) {
+  const double want = all.value[i], bound = all.bound[i];
   if (std::isnan(want)) return std::isnan(got) ? 0 : kInfinity;
-  if (!std::isfinite(got)) return kInfinity;
-  const double error = std::fabs(got - want);
-  return error == 0 ? 0 : bound > 0 ? error / bound : kInfinity;
+  if (std::isinf(got) && (got > 0) == (want > 0) && std::fabs(want) + bound >= all.overflow) return 0;
+  return std::isfinite(got) ? ratio_of(std::fabs(got - want), bound) : kInfinity;
 }
 
 }  // namespace
@@ -293,7 +295,7 @@ ExpertsOracle experts_oracle(const ExpertsSource& source, DType x_dtype, std::sp
           score.error + (logits.bound[last] + kUnit * std::fabs(logits.value[last])) / 4;
     }
   }
-  all.y = {tokens, form.hidden, {}, {}};
+  all.y = {tokens, form.hidden, {}, {}, numerics::element_of(out).overflow_threshold};
   all.y.value.resize(static_cast<std::size_t>(tokens * form.hidden));
   all.y.bound.resize(all.y.value.size());
   for (std::int64_t t = 0; t < tokens; ++t) {
@@ -354,8 +356,7 @@ numerics::Comparison compare(std::span<const double> got, const Bounded& want) {
   if (got.size() != want.value.size()) throw std::invalid_argument("compare: a result of another size");
   numerics::detail::Collector collector(want.cols);
   for (std::size_t i = 0; i < got.size(); ++i)
-    collector.add(static_cast<std::int64_t>(i), got[i], want.value[i],
-                  ratio_of(got[i], want.value[i], want.bound[i]));
+    collector.add(static_cast<std::int64_t>(i), got[i], want.value[i], ratio_of(got[i], want, i));
   return collector.finish();
 }
 
@@ -365,8 +366,12 @@ numerics::Comparison compare(std::span<const double> got, const Bounded& want, s
     throw std::invalid_argument("compare: results of different sizes");
   numerics::detail::Collector collector(want.cols);
   for (std::size_t i = 0; i < got.size(); ++i) {
-    const double ratio = std::isnan(want.value[i]) ? ratio_of(got[i], want.value[i], 0)
-                                                   : ratio_of(got[i], other[i], want.bound[i] + other_want.bound[i]);
+    double ratio = 0;
+    if (std::isfinite(got[i]) && std::isfinite(other[i]) && !std::isnan(want.value[i])) {
+      ratio = ratio_of(std::fabs(got[i] - other[i]), want.bound[i] + other_want.bound[i]);
+    } else {  // With no distance to measure each is judged by itself.
+      ratio = std::max(ratio_of(got[i], want, i), ratio_of(other[i], other_want, i)) > 1 ? kInfinity : 0;
+    }
     collector.add(static_cast<std::int64_t>(i), got[i], other[i], ratio);
   }
   return collector.finish();

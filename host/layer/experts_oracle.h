@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <string>
 #include <vector>
@@ -18,6 +19,9 @@ namespace ironcl::layer {
 struct Bounded {
   std::int64_t rows = 0, cols = 0;
   std::vector<double> value, bound;
+  /// Where a value may be of this magnitude within its bound, its type may have none, and an infinity of its sign is
+  /// right.
+  double overflow = std::numeric_limits<double>::infinity();
 };
 
 /// Which experts each token gets, and with which weights: [T, k].

@@ -188,6 +188,38 @@ TEST(ExpertsBound, NaNIsRightOnlyWhereTheOracleHasIt) {
   EXPECT_FALSE(compare(got, oracle.y).pass) << "a number where NaN belongs";
 }
 
+TEST(ExpertsBound, AnInfinityIsRightOnlyWhereTheTypeHasNoNumber) {
+  Example example("qwen3-moe", true);
+  const auto y = [&example] {
+    const ExpertsInput& in = example.input;
+    return experts_oracle(*example.source, in.x_dtype, in.x, in.tokens, *in.routed, DType::f16).y;
+  };
+  std::vector<double> sizes = y().value;
+  for (double& value : sizes) value = std::fabs(value);
+  std::nth_element(sizes.begin(), sizes.begin() + static_cast<std::ptrdiff_t>(sizes.size() / 2), sizes.end());
+  for (float& weight : example.input.routed->weights) weight *= static_cast<float>(70000 / sizes[sizes.size() / 2]);
+  const Bounded want = y();
+  std::vector<double> got = in_f32(*example.source, example.input);
+  for (double& value : got) {
+    const std::uint16_t code = numerics::encode_f16(static_cast<float>(value));
+    numerics::decode(DType::f16, reinterpret_cast<const std::byte*>(&code), std::span<double>(&value, 1));
+  }
+  const auto infinite = std::find_if(got.begin(), got.end(), [](double value) { return std::isinf(value); });
+  const auto finite = std::find_if(got.begin(), got.end(), [](double value) { return std::fabs(value) < 60000; });
+  ASSERT_TRUE(infinite != got.end() && finite != got.end());
+  EXPECT_TRUE(compare(got, want).pass) << "more than f16 has is an infinity";
+  EXPECT_TRUE(compare(got, want, got, want).pass);
+  const std::vector<double> right = got;
+  *infinite = -*infinite;
+  EXPECT_FALSE(compare(got, want).pass) << "the other infinity";
+  EXPECT_FALSE(compare(got, want, right, want).pass);
+  got = right;
+  got[static_cast<std::size_t>(finite - got.begin())] =
+      std::copysign(HUGE_VAL, right[static_cast<std::size_t>(finite - got.begin())]);
+  EXPECT_FALSE(compare(got, want).pass) << "an infinity where f16 has a number";
+  EXPECT_FALSE(compare(right, want, got, want).pass);
+}
+
 /// Blocks of every matrix are found, with their factor, whether activations are quantised or not.
 TEST(Blame, NamesExpertMatrixAndScale) {
   for (const bool quantize : {false, true}) {
