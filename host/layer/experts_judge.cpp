@@ -311,7 +311,7 @@ std::string explain(const ExpertsSource& source, const ExpertsInput& input, cons
   if (!(unquantised.differ < quantised.differ ||
         (unquantised.differ == quantised.differ && unquantised.typical_error < quantised.typical_error / 4)))
     return blame(source, oracle, quantised);
-  const std::string agree =
+  std::string agree =
       fmt::format("with activations left unquantised (--weight-only) {} of {} tokens are within the bound",
                   static_cast<std::size_t>(input.tokens) - unquantised.differ, input.tokens);
   if (unquantised.differ == 0) return agree;
