@@ -15,7 +15,8 @@
 //            64  |      |      |      |      |
 //                +------+------+------+------+
 // Work-groups stay: each walks tiles of D, ROWS_TOGETHER tiles of rows beside one another. The first product of the next K block, or
-// of the next tile, is started before the last one of this is added, so the stores of a tile run beside products.
+// of the next tile, is started before the last one of this is added, so the stores of a tile run beside products. A last round that is
+// half full or less is made of tiles of half as many columns (256 columns, no parts of K); a sum does not depend on who makes it.
 // With SPLIT_K or SHARE tiles are made in parts of K (parts.cl): same bits every run. With SPLIT_K or 64 columns weights come from
 // memory and not from the L2: slots that are free early are then worth more than products that run while others are added, up to 64
 // rows are one warpgroup's, and a work-group has one tile or part.
@@ -61,6 +62,7 @@
 #define UNITS (TILE_N / 64)
 #define COLUMN_SCALES ((UNITS + 1) / 2)
 #define ONE_ITEM (SPLIT_K > 1 || UNITS == 1)
+#define IN_HALVES (UNITS == 4 && SPLIT_K == 1 && !SHARE)
 #define SLOTS 5
 #define SLOT_BYTES 8192u
 #define THREADS 384
@@ -169,8 +171,20 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void gemm_wgmma_fp
   }
   TAKE_TILE(2)
   uint row, col;
+#if IN_HALVES
+  // Item t: a tile, or from `whole` on half a tile.
+  const uint rest = tiles % groups, whole = 2 * rest <= groups ? tiles - rest : tiles, items = 2 * tiles - whole;
+#define TILE_OF(t) ((t) < whole ? (t) : whole + ((t) - whole) / 2)
+#define UNITS_OF(t) ((t) < whole ? (uint)UNITS : UNITS / 2u)
+#define FIRST_UNIT_OF(t) ((t) < whole ? 0u : ((t) - whole) % 2 * (UNITS / 2))
+#else
+  const uint whole = tiles, items = tiles;
+#define TILE_OF(t) (t)
+#define UNITS_OF(t) ((uint)UNITS)
+#define FIRST_UNIT_OF(t) 0u
+#endif
   barrier(CLK_LOCAL_MEM_FENCE);
-  if (t >= tiles) return;
+  if (t >= items) return;
 
   if (warp >= 8) {
     REGS_LESS(REGS_OF_FEEDERS);
@@ -178,18 +192,19 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void gemm_wgmma_fp
     uint slot = 0, parity = 1; // the first wait on each empty barrier passes at once
     const ulong column_bytes = (ulong)blocks * SLOT_BYTES;  // From a slot to that of the next 64 columns, and of the next 64 rows of A.
 #define PLACE()                                                                                                   \
-  tile_at(t, row_tiles, col_tiles, &row, &col);                                                                   \
+  tile_at(TILE_OF(t), row_tiles, col_tiles, &row, &col);                                                          \
   const dealt_tile here = OF_TILE_OF_ROWS(row);                                                                   \
-  const uint there = min((uint)UNITS, (uint)n_pad / 64u - col * UNITS)
+  const uint units = UNITS_OF(t), first_unit = min(col * UNITS + FIRST_UNIT_OF(t), (uint)n_pad / 64u - 1);        \
+  const uint there = min(units, (uint)n_pad / 64u - first_unit)
     if (warp == 8) {
       // Past the last columns the last slot comes again, and nothing of it is stored.
-      for (; t < tiles; NEXT_TILE()) {
+      for (; t < items; NEXT_TILE()) {
         PLACE();
-        __global const uchar *at = B_OF(here) + ((ulong)(col * UNITS) * blocks + first) * SLOT_BYTES;
+        __global const uchar *at = B_OF(here) + ((ulong)first_unit * blocks + first) * SLOT_BYTES;
         _Pragma("unroll 1") for (uint kb = first; kb < end; ++kb, at += SLOT_BYTES) {
           __global const uchar *from = at;
           uint bytes = SLOT_BYTES + 512u + 16u * COLUMN_SCALES;
-          _Pragma("unroll 1") for (uint u = 1; u <= UNITS; ++u) {
+          _Pragma("unroll 1") for (uint u = 1; u <= units; ++u) {
             BAR_WAIT(empty + 8 * slot, parity);
             BAR_ARRIVE_EXPECT(full + 8 * slot, bytes);
             BULK_COPY(ring + slot * SLOT_BYTES, from, SLOT_BYTES, full + 8 * slot);
@@ -209,10 +224,10 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void gemm_wgmma_fp
     }
     // Neighbours want the same rows or columns: each asks the L2 for its share of them.
     const uint share_a = share_of(col_tiles), share_b = share_of(row_tiles);
-    for (; t < tiles; NEXT_TILE()) {
+    for (; t < items; NEXT_TILE()) {
       PLACE();
-      __global const uchar *of_columns = B_OF(here) + (ulong)(col * UNITS) * column_bytes;
-      __global const uchar *column_scales = (__global const uchar *)SB_OF(here) + (ulong)(col * UNITS / 2 * groups_b) * 512u;
+      __global const uchar *of_columns = B_OF(here) + (ulong)first_unit * column_bytes;
+      __global const uchar *column_scales = (__global const uchar *)SB_OF(here) + (ulong)(first_unit / 2 * groups_b) * 512u;
       __global const uchar *tokens = a + a_at + (ulong)(row * 2) * column_bytes;
       __global const uchar *row_scales = (__global const uchar *)(sa + sa_at) + (ulong)row * blocks * 512u;
       _Pragma("unroll 1") for (uint kb = first; kb < end; ++kb) {
@@ -220,7 +235,7 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void gemm_wgmma_fp
         BULK_COPY(scales + slot * SCALE_BYTES, row_scales + kb * 512u, 512u, full + 8 * slot);
         UNROLL for (uint h = 0; h < COLUMN_SCALES; ++h)
           BULK_COPY(scales + slot * SCALE_BYTES + 512u + h * 16u, column_scales + (SCALE_OF(kb) + (there > 2 ? h * groups_b : 0)) * 512u, 16u, full + 8 * slot);
-        slot += UNITS;
+        slot += units;
         if (slot >= SLOTS) { slot -= SLOTS; parity ^= 1; }
         if (AHEAD > 0 && kb + AHEAD < end) {
           const uint p = kb + AHEAD;
@@ -368,12 +383,14 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void gemm_wgmma_fp
     STORE_EIGHT(r_ + 1, c_, g_);                                                                             \
   } while (0)
 #endif
-#define STORE()                                                                                                \
+#define STORE() STORE_UNITS(UNITS)
+#define STORE_UNITS(COUNT)                                                                                     \
   do {                                                                                                         \
-    tile_at(t, row_tiles, col_tiles, &row, &col);                                                              \
+    tile_at(TILE_OF(t), row_tiles, col_tiles, &row, &col);                                                     \
     NOTE_PLACE();                                                                                              \
+    if ((COUNT) < UNITS) d_col += FIRST_UNIT_OF(t) * 64u;                                                      \
     const bool wide_ = ((d_at | ldd) & (D_TYPE == TYPE_F32 ? 3 : 7)) == 0;                                     \
-    UNROLL for (int u = 0; u < UNITS; ++u) {                                                                   \
+    UNROLL for (int u = 0; u < (COUNT); ++u) {                                                                   \
       STORE_UNIT(u, d_row, 0);                                                                                 \
       STORE_UNIT(u, d_row + 8, 2);                                                                             \
       UNROLL for (int e = 0; e < 32; ++e) sum[u][e] = 0.f;                                                     \
@@ -436,8 +453,8 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void gemm_wgmma_fp
     if (!last) { pa += 8192; --left; }                                                                                           \
     else {                                                                                                                       \
       const uint t_ = AFTER_THIS;                                                                                                \
-      left = blocks; more = t_ < tiles;                                                                                          \
-      if (more) tile_at(t_, row_tiles, col_tiles, &row, &col);                                                                   \
+      left = blocks; more = t_ < whole;                                                                                          \
+      if (t_ < items) tile_at(TILE_OF(t_), row_tiles, col_tiles, &row, &col);                                                                   \
       pa = a + a_at + ((ulong)(row * 2 + group) * blocks) * 8192u + in_a;                                                        \
     }                                                                                                                            \
     LOAD_A(A_NEXT, pa);                                                                                                          \
@@ -452,9 +469,23 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void gemm_wgmma_fp
     READ_SCALES(current);                                                                                                        \
     if (last) LEAVE();                                                                                                           \
   } while (0)
+// the same of half a tile, this work-group's last item
+#define HALF_BLOCK(A, A_NEXT, LAST_WAIT)                             \
+  do {                                                               \
+    if (left > 1) pa += 8192;                                        \
+    --left;                                                          \
+    LOAD_A(A_NEXT, pa);                                              \
+    START(p1, A);                                                    \
+    FINISH_BEFORE(1);                                                \
+    PROMOTE(0, p0);                                                  \
+    START(p0, A_NEXT);                                               \
+    FINISH_BEFORE(LAST_WAIT);                                        \
+    PROMOTE(1, p1);                                                  \
+    READ_SCALES(current);                                            \
+  } while (0)
 #endif
 
-  tile_at(t, row_tiles, col_tiles, &row, &col);
+  tile_at(TILE_OF(t), row_tiles, col_tiles, &row, &col);
   __global const uchar *pa = a + a_at + ((ulong)(row * 2 + group) * blocks + first) * 8192u + in_a;
   LOAD_A(a0, pa);
 #if ONE_ITEM
@@ -475,7 +506,15 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void gemm_wgmma_fp
   START(p0, a0);
   READ_SCALES(current);
   // The waits for 0 are not wanted for themselves: where every wait leaves a group unfinished, the assembler serialises all wgmma (C7514).
+#if IN_HALVES
+  if (t < whole) do { BLOCK(a0, a1, 1); BLOCK(a1, a0, 0); } while (more);
+  if (t < items) {
+    do { HALF_BLOCK(a0, a1, 1); HALF_BLOCK(a1, a0, 0); } while (left > 0);
+    STORE_UNITS(UNITS / 2);
+  }
+#else
   do { BLOCK(a0, a1, 1); BLOCK(a1, a0, 0); } while (more);
+#endif
   WGMMA_WAIT(0);
 #if SHARE
   if (PART_IS_TO_NOTE) NOTE_PART();

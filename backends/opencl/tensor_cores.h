@@ -60,10 +60,11 @@ inline double shared_rounds(std::int64_t tiles, const Sharing& s, const Problem&
   return static_cast<double>(whole) + 1 / parts + static_cast<double>(s.cost) / blocks;
 }
 
-/// Whether that is faster than whole tiles. Of a problem whose rows are dealt on the device nobody knows how many
-/// tiles there are, and sharing has cost more than it gave there.
-inline bool last_round_is_shared(std::int64_t tiles, const Sharing& s, const Problem& p, const Features& f) {
-  return !p.repeatable && !p.dealt && tiles > f.compute_units && shared_rounds(tiles, s, p, f) < rounds(tiles, f);
+/// Whether that is faster than `unshared` rounds. Of a problem whose rows are dealt on the device nobody knows how
+/// many tiles there are, and sharing has cost more than it gave there.
+inline bool last_round_is_shared(std::int64_t tiles, double unshared, const Sharing& s, const Problem& p,
+                                 const Features& f) {
+  return !p.repeatable && !p.dealt && tiles > f.compute_units && shared_rounds(tiles, s, p, f) < unshared;
 }
 
 /// The rule of the tunable `share`, which the kernels with parts of K have.

@@ -40,8 +40,9 @@ numerics::Size scratch_bytes(const Tuning& t, const Problem& p, const Features& 
 /// are made, and each matrix has half a product of padding on average.
 double rounds_of(const Tuning& t, const Problem& p, const Features& f) {
   const std::int64_t count = tiles(t, p, p.m);
-  const double whole =
-      last_round_is_shared(count, kSharing, p, f) ? shared_rounds(count, kSharing, p, f) : rounds(count, f);
+  const double whole = last_round_is_shared(count, rounds(count, f), kSharing, p, f)
+                           ? shared_rounds(count, kSharing, p, f)
+                           : rounds(count, f);
   if (p.load == 0 || whole <= 3) return whole;
   const double products = static_cast<double>(p.m) / 64 + 0.5;
   return products * 64 / t.at("tile_m") * static_cast<double>(numerics::ceil_div(p.n, kTileN)) / f.compute_units +
@@ -66,7 +67,8 @@ Tuning rule_of_thumb(const Features& f, const Problem& p) {
          blocks / (std::int64_t{2} * t["split_k"]) >= 4) {
     t["split_k"] *= 2;
   }
-  t["share"] = t["split_k"] == 1 && last_round_is_shared(tiles(t, p, p.m), kSharing, p, f) ? 1 : 0;
+  const std::int64_t count = tiles(t, p, p.m);
+  t["share"] = t["split_k"] == 1 && last_round_is_shared(count, rounds(count, f), kSharing, p, f) ? 1 : 0;
   return t;
 }
 

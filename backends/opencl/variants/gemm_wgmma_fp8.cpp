@@ -9,11 +9,20 @@ namespace ironcl::opencl {
 namespace {
 
 constexpr std::int64_t kTileM = 128;
-constexpr Sharing kSharing = {8, 24};
+constexpr Sharing kSharing = {8, 14};
+constexpr double kHalfRound = 0.6;  // of the time of a round: its tiles have half as many columns
 
 std::int64_t tiles(const Tuning& t, const Problem& p, std::int64_t m) {
   return static_cast<std::int64_t>(row_blocks(p, std::max<std::int64_t>(1, m), kTileM)) *
          numerics::ceil_div(numerics::ceil_div(p.n, std::int64_t{128}) * 128, t.at("tile_n"));
+}
+
+/// Rounds of tiles, the last of halves where cl/gemm_wgmma_fp8.cl makes it so.
+double unshared_rounds(const Tuning& t, const Problem& p, const Features& f) {
+  const std::int64_t all = tiles(t, p, p.m), rest = all % f.compute_units;
+  if (t.at("tile_n") == 256 && all > f.compute_units && rest > 0 && 2 * rest <= f.compute_units)
+    return static_cast<double>(all / f.compute_units) + kHalfRound;
+  return rounds(all, f);
 }
 
 std::vector<Pass> passes(const Tuning& t, const Problem& p, const Features& f, std::int64_t m) {
@@ -54,14 +63,15 @@ Tuning rule_of_thumb(const Features& f, const Problem& p) {
          pairs / (std::int64_t{2} * t["split_k"]) >= 2) {
     t["split_k"] *= 2;
   }
-  t["share"] = t["split_k"] == 1 && last_round_is_shared(tiles(t, p, p.m), kSharing, p, f) ? 1 : 0;
+  t["share"] =
+      t["split_k"] == 1 && last_round_is_shared(tiles(t, p, p.m), unshared_rounds(t, p, f), kSharing, p, f) ? 1 : 0;
   return t;
 }
 
 double estimate_ns(const Tuning& t, const Problem& p, const Features& f) {
-  const double in_rounds = t.at("share") > 0 && t.at("split_k") == 1
-                               ? shared_rounds(tiles(t, p, p.m), kSharing, p, f)
-                               : rounds(tiles(t, p, p.m) * t.at("split_k"), f) / t.at("split_k");
+  const double in_rounds = t.at("share") > 0 && t.at("split_k") == 1 ? shared_rounds(tiles(t, p, p.m), kSharing, p, f)
+                           : t.at("split_k") == 1                    ? unshared_rounds(t, p, f)
+                                                  : rounds(tiles(t, p, p.m) * t.at("split_k"), f) / t.at("split_k");
   const double cycles = in_rounds * t.at("tile_n") * static_cast<double>(p.k) * 0.047;
   const double multiply = 1e9 * cycles / f.clock_hz;
   return std::max(multiply, streaming_ns(p) * (t.at("tile_n") == 64 ? 1.25 : 1.5));
