@@ -116,11 +116,12 @@ static inline void tile_at(uint t, uint row_tiles, uint col_tiles, uint *row, ui
   do {                                                                                   \
     BAR_WAIT(full + 8 * slot, parity);                                                   \
     const ulong d_ = DESCRIPTOR | (ulong)((ring + slot * SLOT_BYTES) >> 4);              \
+    const ulong d2_ = d_ + 2, d4_ = d_ + 4, d6_ = d_ + 6;                                \
     WGMMA_FENCE();                                                                       \
     WGMMA_M64N64K32_FP8(TYPES, P, (A)[0], (A)[1], (A)[2], (A)[3], d_, 0);                \
-    WGMMA_M64N64K32_FP8(TYPES, P, (A)[4], (A)[5], (A)[6], (A)[7], d_ + 2, 1);            \
-    WGMMA_M64N64K32_FP8(TYPES, P, (A)[8], (A)[9], (A)[10], (A)[11], d_ + 4, 1);          \
-    WGMMA_M64N64K32_FP8(TYPES, P, (A)[12], (A)[13], (A)[14], (A)[15], d_ + 6, 1);        \
+    WGMMA_M64N64K32_FP8(TYPES, P, (A)[4], (A)[5], (A)[6], (A)[7], d2_, 1);               \
+    WGMMA_M64N64K32_FP8(TYPES, P, (A)[8], (A)[9], (A)[10], (A)[11], d4_, 1);             \
+    WGMMA_M64N64K32_FP8(TYPES, P, (A)[12], (A)[13], (A)[14], (A)[15], d6_, 1);           \
     WGMMA_COMMIT();                                                                      \
     before = current; current = slot; NEXT_SLOT();                                       \
   } while (0)
@@ -271,10 +272,10 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void gemm_wgmma_fp
 #else
 #define NOTE_BIAS()
 #endif
-#define NOTE_PLACE()                                                                                                     \
+#define NOTE_PLACE(ROW, COL)                                                                                             \
   do {                                                                                                                   \
-    here = OF_TILE_OF_ROWS(row);                                                                                         \
-    d_row = (uint)here.first + warp * 16 + (lane >> 2); d_end = (uint)here.end; d_col = col * TILE_N + (lane & 3) * 4;   \
+    here = OF_TILE_OF_ROWS(ROW);                                                                                         \
+    d_row = (uint)here.first + warp * 16 + (lane >> 2); d_end = (uint)here.end; d_col = (COL) * TILE_N + (lane & 3) * 4; \
     NOTE_BIAS();                                                                                                         \
   } while (0)
   bool more = true;
@@ -299,8 +300,9 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void gemm_wgmma_fp
 #endif
 #if BIAS_TYPE != 0
 #define BIAS_OF(c) ((c) < (uint)n ? load_element(BIAS_TYPE, bias, bias_here + (c)) : 0.0f)
+#define WITH_BIAS(x, c) ((x) + BIAS_OF(c))
 #else
-#define BIAS_OF(c) 0.0f
+#define WITH_BIAS(x, c) (x)  // The compiler keeps the addition of a zero.
 #endif
 #if D_TYPE == TYPE_F32
 #define ROW_OUT(R, X0, X1, X2, X3)                                                                    \
@@ -325,7 +327,7 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void gemm_wgmma_fp
 #define STORE_PAIR(R, S, E)                                                                                  \
   UNROLL for (int i_ = 0; i_ < 2; ++i_) {                                                                    \
     const uint c_ = at_ + i_ * 16;                                                                           \
-    ROW_OUT(R, (S)[8 * i_ + E] + BIAS_OF(c_), (S)[8 * i_ + E + 1] + BIAS_OF(c_ + 1), (S)[8 * i_ + E + 4] + BIAS_OF(c_ + 2), (S)[8 * i_ + E + 5] + BIAS_OF(c_ + 3)) \
+    ROW_OUT(R, WITH_BIAS((S)[8 * i_ + E], c_), WITH_BIAS((S)[8 * i_ + E + 1], c_ + 1), WITH_BIAS((S)[8 * i_ + E + 4], c_ + 2), WITH_BIAS((S)[8 * i_ + E + 5], c_ + 3)) \
   }
 #else
 // A thread has four columns of each 16; it gives its neighbour one four for another. Q: eight columns, from COLUMN_OF(at_) on.
@@ -333,10 +335,10 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void gemm_wgmma_fp
 #define EIGHT(Q, S, E)                                                                                       \
   do {                                                                                                       \
     uint x0_, x1_, y0_, y1_, r0_, r1_;                                                                       \
-    TO_PAIR(x0_, (S)[E] + BIAS_OF(at_), (S)[E + 1] + BIAS_OF(at_ + 1));                                      \
-    TO_PAIR(x1_, (S)[E + 4] + BIAS_OF(at_ + 2), (S)[E + 5] + BIAS_OF(at_ + 3));                              \
-    TO_PAIR(y0_, (S)[E + 8] + BIAS_OF(at_ + 16), (S)[E + 9] + BIAS_OF(at_ + 17));                            \
-    TO_PAIR(y1_, (S)[E + 12] + BIAS_OF(at_ + 18), (S)[E + 13] + BIAS_OF(at_ + 19));                          \
+    TO_PAIR(x0_, WITH_BIAS((S)[E], at_), WITH_BIAS((S)[E + 1], at_ + 1));                                      \
+    TO_PAIR(x1_, WITH_BIAS((S)[E + 4], at_ + 2), WITH_BIAS((S)[E + 5], at_ + 3));                              \
+    TO_PAIR(y0_, WITH_BIAS((S)[E + 8], at_ + 16), WITH_BIAS((S)[E + 9], at_ + 17));                            \
+    TO_PAIR(y1_, WITH_BIAS((S)[E + 12], at_ + 18), WITH_BIAS((S)[E + 13], at_ + 19));                          \
     const bool odd_ = lane & 1;                                                                              \
     SHUFFLE_XOR(r0_, odd_ ? x0_ : y0_, 1);                                                                   \
     SHUFFLE_XOR(r1_, odd_ ? x1_ : y1_, 1);                                                                   \
@@ -383,14 +385,13 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void gemm_wgmma_fp
     STORE_EIGHT(r_ + 1, c_, g_);                                                                             \
   } while (0)
 #endif
-#define STORE() STORE_UNITS(UNITS)
-#define STORE_UNITS(COUNT)                                                                                     \
+// Stores COUNT units of tile (ROW, COL), from its unit FIRST on.
+#define STORE(ROW, COL, FIRST, COUNT)                                                                          \
   do {                                                                                                         \
-    tile_at(TILE_OF(t), row_tiles, col_tiles, &row, &col);                                                     \
-    NOTE_PLACE();                                                                                              \
-    if ((COUNT) < UNITS) d_col += FIRST_UNIT_OF(t) * 64u;                                                      \
+    NOTE_PLACE(ROW, COL);                                                                                      \
+    d_col += (FIRST) * 64u;                                                                                    \
     const bool wide_ = ((d_at | ldd) & (D_TYPE == TYPE_F32 ? 3 : 7)) == 0;                                     \
-    UNROLL for (int u = 0; u < (COUNT); ++u) {                                                                   \
+    UNROLL for (int u = 0; u < (COUNT); ++u) {                                                                 \
       STORE_UNIT(u, d_row, 0);                                                                                 \
       STORE_UNIT(u, d_row + 8, 2);                                                                             \
       UNROLL for (int e = 0; e < 32; ++e) sum[u][e] = 0.f;                                                     \
@@ -399,13 +400,13 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void gemm_wgmma_fp
 
 // the way out of a tile, or of this work-group's part of one, and t is the next tile
 #if SHARE
-#define LEAVE()                                                               \
-  do {                                                                        \
-    if (t < REST) { STORE_PART(); t = REST + get_group_id(0); }               \
-    else { if (PART_IS_TO_NOTE) NOTE_PART(); STORE(); t += groups; }          \
+#define LEAVE(ROW, COL)                                                                    \
+  do {                                                                                     \
+    if (t < REST) { STORE_PART(); t = REST + get_group_id(0); }                            \
+    else { if (PART_IS_TO_NOTE) NOTE_PART(); STORE(ROW, COL, 0, UNITS); t += groups; }     \
   } while (0)
 #else
-#define LEAVE() do { STORE(); t += groups; } while (0)
+#define LEAVE(ROW, COL) do { STORE(ROW, COL, 0, UNITS); t += groups; } while (0)
 #endif
 #if UNITS == 1
 // two K blocks of the only tile or part of this work-group, a unit each
@@ -445,43 +446,50 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void gemm_wgmma_fp
     }                                                                \
   } while (0)
 #else
-// one K block: A is in registers and its first unit is under way; loads the next block of A, and ends with the next block's first unit
-// under way
-#define BLOCK(A, A_NEXT, LAST_WAIT)                                                                                              \
+// The first N units of a K block: A is in registers and the first unit under way; ends with the next block's first unit under way.
+#define MULTIPLY(N, A, A_NEXT, LAST_WAIT)                                                                                        \
   do {                                                                                                                           \
-    const bool last = left == 1;                                                                                                 \
-    if (!last) { pa += 8192; --left; }                                                                                           \
-    else {                                                                                                                       \
-      const uint t_ = AFTER_THIS;                                                                                                \
-      left = blocks; more = t_ < whole;                                                                                          \
-      if (t_ < items) tile_at(TILE_OF(t_), row_tiles, col_tiles, &row, &col);                                                                   \
-      pa = a + a_at + ((ulong)(row * 2 + group) * blocks) * 8192u + in_a;                                                        \
-    }                                                                                                                            \
-    LOAD_A(A_NEXT, pa);                                                                                                          \
-    UNROLL for (int u = 1; u < UNITS; ++u) {                                                                                     \
+    UNROLL for (int u = 1; u < (N); ++u) {                                                                                       \
       if (u & 1) START(p1, A); else START(p0, A);                                                                                \
       FINISH_BEFORE(1);                                                                                                          \
       if (u & 1) PROMOTE(u - 1, p0); else PROMOTE(u - 1, p1);                                                                    \
     }                                                                                                                            \
     START(p0, A_NEXT);                                                                                                           \
     FINISH_BEFORE(LAST_WAIT);                                                                                                    \
-    PROMOTE(UNITS - 1, p1);                                                                                                      \
+    PROMOTE((N) - 1, p1);                                                                                                        \
     READ_SCALES(current);                                                                                                        \
-    if (last) LEAVE();                                                                                                           \
   } while (0)
-// the same of half a tile, this work-group's last item
-#define HALF_BLOCK(A, A_NEXT, LAST_WAIT)                             \
-  do {                                                               \
-    if (left > 1) pa += 8192;                                        \
-    --left;                                                          \
-    LOAD_A(A_NEXT, pa);                                              \
-    START(p1, A);                                                    \
-    FINISH_BEFORE(1);                                                \
-    PROMOTE(0, p0);                                                  \
-    START(p0, A_NEXT);                                               \
-    FINISH_BEFORE(LAST_WAIT);                                        \
-    PROMOTE(1, p1);                                                  \
-    READ_SCALES(current);                                            \
+// a K block that is not its tile's last; loads the next block of A
+#define BLOCK(A, A_NEXT)                                                                                                         \
+  do {                                                                                                                           \
+    pa += 8192;                                                                                                                  \
+    --left;                                                                                                                      \
+    LOAD_A(A_NEXT, pa);                                                                                                          \
+    MULTIPLY(UNITS, A, A_NEXT, 1);                                                                                               \
+  } while (0)
+// one that may be: then it loads A of the next tile, stores this one, and `more` says whether there is a whole one
+#define LAST_BLOCK(A, A_NEXT)                                                                                                    \
+  do {                                                                                                                           \
+    const bool last = left == 1;                                                                                                 \
+    const uint row_ = row, col_ = col;                                                                                           \
+    if (!last) { pa += 8192; --left; }                                                                                           \
+    else {                                                                                                                       \
+      const uint t_ = AFTER_THIS;                                                                                                \
+      left = blocks; more = t_ < whole;                                                                                          \
+      if (t_ < items) tile_at(TILE_OF(t_), row_tiles, col_tiles, &row, &col);                                                    \
+      pa = a + a_at + ((ulong)(row * 2 + group) * blocks) * 8192u + in_a;                                                        \
+    }                                                                                                                            \
+    LOAD_A(A_NEXT, pa);                                                                                                          \
+    MULTIPLY(UNITS, A, A_NEXT, 0);                                                                                               \
+    if (last) LEAVE(row_, col_);                                                                                                 \
+  } while (0)
+// one of half a tile, this work-group's last item
+#define HALF_BLOCK(A, A_NEXT, LAST_WAIT)         \
+  do {                                           \
+    if (left > 1) pa += 8192;                    \
+    --left;                                      \
+    LOAD_A(A_NEXT, pa);                          \
+    MULTIPLY(UNITS / 2, A, A_NEXT, LAST_WAIT);   \
   } while (0)
 #endif
 
@@ -500,20 +508,27 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void gemm_wgmma_fp
   STORE_PART();
   NOTE_PART();
 #else
-  STORE();
+  STORE(row, col, 0, UNITS);
 #endif
 #else
   START(p0, a0);
   READ_SCALES(current);
-  // The waits for 0 are not wanted for themselves: where every wait leaves a group unfinished, the assembler serialises all wgmma (C7514).
+  // Tiles and parts are an even number of K blocks. The waits for 0, in LAST_BLOCK, are not wanted for themselves, and every other K block
+  // waits for a product too much: where every wait of a loop leaves a group unfinished, the assembler serialises all wgmma (C7514).
 #if IN_HALVES
-  if (t < whole) do { BLOCK(a0, a1, 1); BLOCK(a1, a0, 0); } while (more);
+  if (t < whole) do { BLOCK(a0, a1); LAST_BLOCK(a1, a0); } while (more);
   if (t < items) {
     do { HALF_BLOCK(a0, a1, 1); HALF_BLOCK(a1, a0, 0); } while (left > 0);
-    STORE_UNITS(UNITS / 2);
+    STORE(row, col, FIRST_UNIT_OF(t), UNITS / 2);
   }
 #else
-  do { BLOCK(a0, a1, 1); BLOCK(a1, a0, 0); } while (more);
+#if UNITS == 2 && !SHARE
+  // With two units a K block that costs 10 %.
+  if (blocks % 8 == 0)
+    do { BLOCK(a0, a1); BLOCK(a1, a0); BLOCK(a0, a1); BLOCK(a1, a0); BLOCK(a0, a1); BLOCK(a1, a0); BLOCK(a0, a1); LAST_BLOCK(a1, a0); } while (more);
+  else
+#endif
+    do { BLOCK(a0, a1); LAST_BLOCK(a1, a0); } while (more);
 #endif
   WGMMA_WAIT(0);
 #if SHARE
@@ -530,7 +545,7 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void gemm_wgmma_fp
     const uint mine = share[2];
     const bool wide_ = ((d_at | ldd) & (D_TYPE == TYPE_F32 ? 3 : 7)) == 0;
     tile_at(get_group_id(0) - part * rest_, row_tiles, col_tiles, &row, &col);
-    NOTE_PLACE();
+    NOTE_PLACE(row, col);
     const uint shares = SHARES_OF(parts_);
     _Pragma("unroll 1") for (uint z = 0; z < shares; ++z) {
       if (!(mine >> z & 1)) continue;
