@@ -10,8 +10,8 @@
 //                +------+------+------+     come AHEAD K blocks later; one warp multiplies the scales of rows and columns.
 //   weights  64  |  D^T |      |      |     A product is 64 columns of D by 64 tokens by 128 k, eight instructions; its sums are
 //   (codes,      +------+------+------+     then added, scaled, to the sums that stay in registers. The two warpgroups start
-//   registers)64 |      |      |      |     their products in turn, so that one adds while the other multiplies.
-//                +------+------+------+
+//   registers)64 |      |      |      |     their products in turn, so that one adds while the other multiplies; the
+//                +------+------+------+     turn passes when half a product is issued, since issuing waits as well.
 // Work-groups stay: each walks tiles of D, ROWS_TOGETHER tiles of tokens beside one another, so that the L2 serves most of them.
 // With SPLIT_K or SHARE tiles are made in parts of K (parts.cl): same bits every run.
 //
@@ -23,7 +23,8 @@
 // AHEAD          2        0 2 4       K blocks between asking the L2 for a tile and using it
 // Set by the host: those of tile.cl, PTX_SM_90, and
 // A: f16 as forms/wgmma_tokens.h lays it out, with its scales, before which lie the counters of parts. B: forms/swizzled.h.
-// Local memory: ring 40960, scales 3 * TILE_M * 5, barriers 128, parts 16 B = 44944 B with the defaults.
+// Local memory: ring 40960, scales 3 * TILE_M * 5, barriers 128, parts 16 B = 44944 B with the defaults; with D of 16 bits 4096 B of
+// lines besides, and scales 2 * TILE_M * 5 if TILE_M is 256, 47760 B.
 // Origin: layouts and barriers as the PTX manual describes wgmma, mbarrier and cp.async.bulk; two-level sums after DeepGEMM.
 #include "tile.cl"
 
@@ -53,7 +54,10 @@
 #define TOKENS TILE_M
 #define SLOTS 5
 #define SLOT_BYTES 8192u
-#define STAGES 3
+// D of 16 bits leaves whole tiles by lines of 128 bytes, through local memory.
+#define STAGED (D_TYPE != TYPE_F32)
+#define LINES_BYTES 2048u  // sixteen lines, of each warpgroup
+#define STAGES (STAGED && TILE_M == 256 ? 2 : 3)
 #define STAGE_FLOATS (TOKENS / 64 * 80)  // Of 64 tokens: four runs of 16, 20 apart, so that reads do not meet in a bank.
 #define THREADS 384
 #define PRODUCTS (TOKENS / 64)
@@ -147,6 +151,7 @@ static inline uint products_of(dealt_tile here) { return min((uint)(here.end - h
     WGMMA_FENCE();                                           \
     MULTIPLY_HALF(p, 0, 0);                                  \
     WGMMA_COMMIT();                                          \
+    YOUR_TURN();                                             \
     NEXT_SLOT();                                             \
     const uint s1 = slot;                                    \
     BAR_WAIT(full + 8 * slot, parity);                       \
@@ -154,7 +159,6 @@ static inline uint products_of(dealt_tile here) { return min((uint)(here.end - h
     MULTIPLY_HALF(p, 1, 0);                                  \
     WGMMA_COMMIT();                                          \
     NEXT_SLOT();                                             \
-    YOUR_TURN();                                             \
     if (v == 0) BAR_WAIT(scales_full + 8 * stage, stage_parity); \
     READ_SCALES(v);                                          \
     WGMMA_WAIT(1);                                           \
@@ -168,6 +172,11 @@ static inline uint products_of(dealt_tile here) { return min((uint)(here.end - h
 #define BIAS_OF(c) ((c) < (uint)n ? load_element(BIAS_TYPE, bias, bias_at + (ulong)here_.matrix * (ulong)n + (c)) : 0.0f)
 #else
 #define BIAS_OF(c) 0.0f
+#endif
+#if BIAS_TYPE != 0
+#define WITH_BIAS(x, y) ((x) + (y))
+#else
+#define WITH_BIAS(x, y) (x)  // The compiler keeps the addition of a zero.
 #endif
 #if D_TYPE == TYPE_F32
 #define OUT_ROW()                                                                                                      \
@@ -221,17 +230,61 @@ static inline uint products_of(dealt_tile here) { return min((uint)(here.end - h
 #define OUT(V, J, S)                                                                                    \
   do {                                                                                                  \
     const uint row_ = d_m + (V) * 64 + 8 * (J) + 2 * tl + odd;                                          \
-    const float x0_ = (S)[0] + bias0, x1_ = (S)[2] + bias1, y0_ = (S)[1] + bias0, y1_ = (S)[3] + bias1; \
+    const float x0_ = WITH_BIAS((S)[0], bias0), x1_ = WITH_BIAS((S)[2], bias1);                         \
+    const float y0_ = WITH_BIAS((S)[1], bias0), y1_ = WITH_BIAS((S)[3], bias1);                         \
     OUT_ROW();                                                                                          \
   } while (0)
-#define LEAVE_TILE()                                                                    \
-  do {                                                                                  \
-    PLACE_OF(t);                                                                        \
-    UNROLL for (int v = 0; v < PRODUCTS; ++v) UNROLL for (int j = 0; j < 8; ++j) {      \
-      OUT(v, j, sum[v] + 4 * j);                                                        \
-      sum[v][4 * j] = sum[v][4 * j + 1] = sum[v][4 * j + 2] = sum[v][4 * j + 3] = 0.0f; \
-    }                                                                                   \
+#define STORE_ROWS()                                                                    \
+  UNROLL for (int v = 0; v < PRODUCTS; ++v) UNROLL for (int j = 0; j < 8; ++j) {        \
+    OUT(v, j, sum[v] + 4 * j);                                                          \
+    sum[v][4 * j] = sum[v][4 * j + 1] = sum[v][4 * j + 2] = sum[v][4 * j + 3] = 0.0f;   \
+  }
+#if STAGED
+// Four columns of row 8 * J + row8_ of the sixteen that this warpgroup stores next.
+#define STAGE(J, S)                                                                                                   \
+  do {                                                                                                                \
+    uint xs_, ys_, other_, q0_, q1_;                                                                                  \
+    TO_PAIR(xs_, WITH_BIAS((S)[0], bias0), WITH_BIAS((S)[2], bias1));                                                 \
+    TO_PAIR(ys_, WITH_BIAS((S)[1], bias0), WITH_BIAS((S)[3], bias1));                                                 \
+    const uint own_ = odd ? ys_ : xs_, sent_ = odd ? xs_ : ys_;                                                       \
+    SHUFFLE_XOR(other_, sent_, 4);                                                                                    \
+    asm("prmt.b32 %0,%1,%2,%3;" : "=r"(q0_) : "r"(own_), "r"(other_), "r"(low_));                                     \
+    asm("prmt.b32 %0,%1,%2,%3;" : "=r"(q1_) : "r"(own_), "r"(other_), "r"(high_));                                    \
+    asm volatile("st.shared.v2.u32 [%0],{%1,%2};" ::"r"(to_line_ + (J) * 1024u), "r"(q0_), "r"(q1_) : "memory");      \
   } while (0)
+// The way out of a tile. A warp has 32 bytes of a row of D: of whole tiles sixteen rows at a time change hands in local memory, where
+// 16 bytes of line r lie at their place xor r % 8, and leave as lines of 128 bytes.
+#define LEAVE_TILE()                                                                                                            \
+  do {                                                                                                                          \
+    PLACE_OF(t);                                                                                                                \
+    if (d_m + TOKENS <= d_end && tn_ * 128u + 128u <= (uint)n && ((d_at | ldd) & 7) == 0) {                                     \
+      const uint low_ = odd ? 0x1054u : 0x5410u, high_ = odd ? 0x3276u : 0x7632u; /* bytes of columns 0 and 1, 2 and 3 */       \
+      const uint row8_ = 2 * tl + odd, chunk_ = (warp & 3) * 2 + (g >> 2), mine_ = lines + group * LINES_BYTES;                 \
+      const uint to_line_ = mine_ + row8_ * 128u + ((chunk_ ^ row8_) << 4) + (g >> 1 & 1) * 8u;                                 \
+      const uint line_ = (tid & 127) >> 3, from_line_ = mine_ + line_ * 128u + (((tid ^ line_) & 7) << 4);                      \
+      __global ushort *to_ = (__global ushort *)d + d_at + (ulong)(d_m + line_) * ldd + tn_ * 128u + group * 64u + (tid & 7) * 8u; \
+      UNROLL for (int v = 0; v < PRODUCTS; ++v) UNROLL for (int j = 0; j < 8; j += 2) {                                         \
+        STAGE(0, sum[v] + 4 * j);                                                                                               \
+        STAGE(1, sum[v] + 4 * j + 4);                                                                                           \
+        BAR_NAMED(4 + group, 128);                                                                                              \
+        uint r0_, r1_, r2_, r3_;                                                                                                \
+        asm volatile("ld.shared.v4.u32 {%0,%1,%2,%3},[%4];" : "=r"(r0_), "=r"(r1_), "=r"(r2_), "=r"(r3_) : "r"(from_line_) : "memory"); \
+        STORE16(to_, r0_, r1_, r2_, r3_);                                                                                       \
+        to_ += 16 * ldd;                                                                                                        \
+        BAR_NAMED(4 + group, 128);                                                                                              \
+        UNROLL for (int i = 0; i < 8; ++i) sum[v][4 * j + i] = 0.0f;                                                            \
+      }                                                                                                                         \
+    } else {                                                                                                                    \
+      STORE_ROWS();                                                                                                             \
+    }                                                                                                                           \
+  } while (0)
+#else
+#define LEAVE_TILE() \
+  do {               \
+    PLACE_OF(t);     \
+    STORE_ROWS();    \
+  } while (0)
+#endif
 #define STORE_PART()                                                                                               \
   do {                                                                                                             \
     const uint rest_ = REST, parts_ = PARTS, part_ = get_group_id(0) / rest_;                                      \
@@ -253,6 +306,10 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void gemm_wgmma_f1
   __local uchar slots[SLOTS * SLOT_BYTES] __attribute__((aligned(1024)));
   __local float products[STAGES * STAGE_FLOATS] __attribute__((aligned(16)));
   __local ulong bars[2 * SLOTS + 2 * STAGES];
+#if STAGED
+  __local uchar of_lines[2 * LINES_BYTES] __attribute__((aligned(128)));
+  const uint lines = LOCAL_ADDRESS(of_lines);
+#endif
   PARTS_MEMORY
   const uint ring = LOCAL_ADDRESS(slots), scales = LOCAL_ADDRESS(products);
   const uint full = LOCAL_ADDRESS(bars), empty = full + 8 * SLOTS, scales_full = empty + 8 * SLOTS, scales_empty = scales_full + 8 * STAGES;

@@ -348,6 +348,24 @@ TEST(OpenClTensorCores, LastColumnsOfATileAreRight) {
   if (ran == 0) GTEST_SKIP() << "no device of compute capability 9.0";
 }
 
+// Whole tiles of 16-bit D leave by lines that change hands in local memory, others do not.
+TEST(OpenClTensorCores, LinesOfDAreRight) {
+  if (devices().empty()) GTEST_SKIP() << why_no_devices();
+  int ran = 0;
+  for (const char* rows : {"64", "128", "256"}) {
+    for (const backend::DType d : {backend::DType::bf16, backend::DType::f16}) {
+      for (const backend::DType bias : {backend::DType::none, backend::DType::f32}) {
+        Case c{600, 304, 300};
+        c.d = d;
+        c.bias = bias;
+        c.options = {{"variant", "gemm_wgmma_f16"}, {"tile_m", rows}, {"split_k", "1"}};
+        ran += check_on_tensor_cores(c);
+      }
+    }
+  }
+  if (ran == 0) GTEST_SKIP() << "no device of compute capability 9.0";
+}
+
 // Tiles of which only some rows are there make fewer products.
 TEST(OpenClTensorCores, LastRowsOfATileAreRight) {
   if (devices().empty()) GTEST_SKIP() << why_no_devices();

@@ -11,8 +11,10 @@ namespace {
 constexpr std::int64_t kTileN = 128;
 constexpr Sharing kSharing = {4, 10};
 
-std::uint64_t local_bytes(const Tuning& t, const Problem&) {
-  return 40960 + 3 * static_cast<std::uint64_t>(t.at("tile_m")) * 5 + 128 + 16;
+std::uint64_t local_bytes(const Tuning& t, const Problem& p) {
+  const bool lines = p.d != backend::DType::f32;
+  const std::uint64_t rows = static_cast<std::uint64_t>(t.at("tile_m")), stages = lines && rows == 256 ? 2 : 3;
+  return 40960 + stages * rows * 5 + 128 + 16 + (lines ? 4096 : 0);
 }
 
 std::int64_t tiles(const Tuning& t, const Problem& p, std::int64_t m) {
