@@ -92,6 +92,7 @@ TEST(OpenClAmxProcess, DISABLED_BehindTheFilter) {
 
 TEST(OpenClAmxProcess, ASandboxThatDeniesTilesIsNoObstacleAndNoMemory) {
   if (devices().empty()) GTEST_SKIP() << why_no_devices();
+  if (cpu_of(devices()) == nullptr) GTEST_SKIP() << "none of the devices under test is a processor";
   if (const std::string why = why_no_tiles(); !why.empty()) GTEST_SKIP() << why;
   const auto cache = std::filesystem::temp_directory_path() / ("ironcl_amx_denied_" + std::to_string(getpid()));
   const int status = status_behind_the_filter("OpenClAmxProcess.DISABLED_BehindTheFilter", cache);

@@ -23,10 +23,11 @@ inline std::string choice_of(backend::Device& device, const Case& c) {
 }
 
 /// The first CPU; null where there is none.
-inline std::shared_ptr<backend::Device> cpu_of(const Made& made) {
-  for (const auto& device : made.devices)
+inline std::shared_ptr<backend::Device> cpu_of(const std::vector<std::shared_ptr<backend::Device>>& devices) {
+  for (const auto& device : devices)
     if (device->props().type == backend::DeviceType::cpu) return device;
   return nullptr;
 }
+inline std::shared_ptr<backend::Device> cpu_of(const Made& made) { return cpu_of(made.devices); }
 
 }  // namespace ironcl::opencl::testing
