@@ -2,18 +2,19 @@
 // gemm_mma_stream.cl: D[m,n] = sum_g sa[m,g] * sb[n,g] * sum_{k in g} A[m,k] * B[n,k] for few rows, in class f32, at the memory's rate:
 // weights stream once from memory, become f16 in registers, exactly, and are multiplied by mma.sync with f32 sums.
 //
-// D is made transposed: 16 columns of D are the rows of an instruction's first operand, eight rows of D the columns of the second.
-// A work-group makes COLUMNS columns of TILE_M rows of D; its WARPS warps take K blocks in turn and are added up in order at the end. Each
-// warp has DEPTH K blocks under way, weights, activations and scales alike: what counts is the bytes on their way. Further tiles of rows
-// read the weights again, from the L2 where they are neighbours.
+// Eight columns of D are the columns of an instruction's second operand, 16 rows of D the rows of the first (of eight rows or fewer the
+// other half is zeros). A work-group makes COLUMNS columns of TILE_M rows of D; its WARPS warps take K blocks in turn and are added up
+// in order at the end. Each warp has DEPTH K blocks under way, weights, activations and scales alike, and asks for more half a K block
+// at a time, into the registers that were just used: what counts is the bytes on their way. Further tiles of rows read the weights
+// again, from the L2 where they are neighbours.
 // In a K block a work-item takes the 16 k from 16t and from 64 + 16t on (t its number in the group of four), the same of both operands.
 // With QUANTISE, A is as the caller has it: a warp makes scale and codes of a K block's rows itself, which costs less than a launch.
 //
 // Tunable  default  values     meaning
 // TILE_M   8        1 2 4 8 16 32  rows of D per work-group
-// COLUMNS  16       16 32      columns of D per work-group
-// WARPS    8        4 8 16     warps of a work-group
-// DEPTH    2        2 3 4      K blocks that a warp has under way
+// COLUMNS  16       8 16 32 56  columns of D per work-group
+// WARPS    8        4 8 12 16  warps of a work-group
+// DEPTH    1        1 2 3 4    K blocks that a warp has under way
 // Set by the host: those of tile.cl, PTX_SM_90, and
 // QUANTISE      0      0 1    A is of type SOURCE and becomes codes here, in groups of one row by 128; then also those of quantizer.cl
 // A: rows of codes, padded with zeros to a multiple of 128; with QUANTISE rows as they come. B: forms/swizzled.h.
@@ -31,7 +32,7 @@
 #define WARPS 8
 #endif
 #ifndef DEPTH
-#define DEPTH 2
+#define DEPTH 1
 #endif
 #ifndef QUANTISE
 #define QUANTISE 0
@@ -44,7 +45,8 @@
 #endif
 
 #define T (TILE_M <= 8 ? 1 : TILE_M / 8)  // Tiles of eight rows.
-#define R (COLUMNS / 16)
+#define T16 ((T + 1) / 2)                  // Of 16.
+#define NG (COLUMNS / 8)                   // Groups of eight columns: eight lines of B's form.
 #define UNIFORM (B_SCALE_ROWS % 128 == 0 || B_SCALE_ROWS == 0x7fffffff)
 #define DECODE_A4 JOIN(DECODE4_, A_TYPE)
 #define DECODE_B4 JOIN(DECODE4_, B_TYPE)
@@ -94,8 +96,8 @@ __attribute__((noinline)) uint four_codes(__global const uchar *a, ulong row_at,
   }
 
 // Scale and codes of eight rows, of which this work-item has ITEM_K values of one in RAW: WORDS become the codes that it
-// multiplies, SCALES[0] and [1] the scales of rows 2t and 2t + 1.
-#define QUANTISE_ROWS(RAW, J, K, WORDS, SCALES)                                                                       \
+// multiplies, SCALE the scale of row g.
+#define QUANTISE_ROWS(RAW, J, K, WORDS, SCALE)                                                                        \
   do {                                                                                                                \
     uint amax = 0, made[ROWS_HELD], bits;                                                                             \
     float scale, reciprocal;                                                                                          \
@@ -126,45 +128,54 @@ __attribute__((noinline)) uint four_codes(__global const uchar *a, ulong row_at,
         SHUFFLE((WORDS)[4 + i], made[i % ROWS_HELD], from + (16 + i) / ROWS_HELD);                                    \
       }                                                                                                               \
     }                                                                                                                 \
-    SHUFFLE(bits, as_uint(scale), 2 * t % ROWS_HELD * ROW_ITEMS);                                                     \
-    (SCALES)[0] = as_float(bits);                                                                                     \
-    SHUFFLE(bits, as_uint(scale), (2 * t + 1) % ROWS_HELD * ROW_ITEMS);                                               \
-    (SCALES)[1] = as_float(bits);                                                                                     \
+    if (ROWS_HELD < 8) {                                                                                              \
+      SHUFFLE(bits, as_uint(scale), g % ROWS_HELD * ROW_ITEMS);                                                       \
+      scale = as_float(bits);                                                                                         \
+    }                                                                                                                 \
+    SCALE = scale;                                                                                                    \
   } while (0)
 #else
 #define TOKENS 8
 #define TOKEN_ROW(j) min(g + 8 * (j), rows - 1)
-#define SCALE_AT(j) (sa + sa_at + (ulong)(scale_rows[j] / A_SCALE_ROWS) * sa_ld)
-#define LOAD_TOKENS(S, K)                                                                                             \
+#define LOAD_TOKENS_HALF(S, K, h)                                                                                     \
   UNROLL for (int j = 0; j < T; ++j) {                                                                                \
-    if (g + 8 * j < rows) {                                                                                           \
-      __global const uchar *from = a + a_at + (ulong)token_rows[j] * lda + (K) * 128u + t * 16u;                      \
-      LOAD16(&ar[S][8 * j], from);                                                                                    \
-      LOAD16(&ar[S][8 * j + 4], from + 64u);                                                                          \
-    }                                                                                                                 \
-    const uint r0 = 2 * t + 8 * j, s0 = (K) * 128u / A_SCALE_COLS;                                                    \
-    if (r0 < rows) LOAD_F(sr[S][2 * j], SCALE_AT(2 * j) + s0);                                                        \
-    if (r0 + 1 < rows) LOAD_F(sr[S][2 * j + 1], SCALE_AT(2 * j + 1) + s0);                                            \
+    if (g + 8 * j < rows) LOAD16(&ar[S][8 * j + 4 * (h)], a + a_at + (ulong)token_rows[j] * lda + (K) * 128u + t * 16u + 64u * (h));\
+  }
+#define LOAD_TOKENS_SCALES(S, K)                                                                                      \
+  UNROLL for (int j = 0; j < T; ++j) {                                                                                \
+    if (g + 8 * j < rows) LOAD_F(sr[S][j], sa + sa_at + (ulong)(token_rows[j] / A_SCALE_ROWS) * sa_ld + (K) * 128u / A_SCALE_COLS);\
   }
 #endif
 
 // The scale group of B that K block kb lies in.
 #define SCALE_OF(kb) min((uint)(kb) * 128u / (uint)B_SCALE_COLS, groups_b - 1)
-// Loads this warp's K block I into set S, if there is one.
-#define LOAD(S, I)                                                                                                    \
-  if ((I) < count) {                                                                                                  \
-    const uint block = warp + (I) * WARPS;                                                                            \
-    UNROLL for (int r = 0; r < R; ++r) {                                                                              \
-      __global const uchar *from = pw + (ulong)block * 8192u + r * 2048u;                                             \
-      LOAD16_STREAM(&wr[S][16 * r], from + in_b);                                                                     \
-      LOAD16_STREAM(&wr[S][16 * r + 4], from + (in_b ^ 64u));                                                         \
-      LOAD16_STREAM(&wr[S][16 * r + 8], from + in_b + 1024u);                                                         \
-      LOAD16_STREAM(&wr[S][16 * r + 12], from + (in_b ^ 64u) + 1024u);                                                \
-      LOAD_F(cr[S][2 * r], pc + SCALE_OF(block) * 128u + 16u * r);                                                    \
-      if (!UNIFORM) LOAD_F(cr[S][2 * r + 1], pc + SCALE_OF(block) * 128u + 16u * r + 2u);                             \
-    }                                                                                                                 \
-    LOAD_TOKENS(S, block)                                                                                             \
-  }
+// Line group j of this work-group: the first of `in_strip` are of one slot of 64 columns, the others of the next; past the last one the
+// first is read again.
+#if 8 % NG == 0
+#define GROUP_AT(j) ((j) * 1024u)
+#else
+#define GROUP_AT(j) ((uint)(j) < there ? (j) * 1024u + ((uint)(j) < in_strip ? 0u : to_next_strip) : 0u)
+#endif
+// Half h of the weights of K block K into set S: the 16 k of each column that a work-item has there.
+#define LOAD_WEIGHTS_HALF(S, K, h)                                                                                    \
+  UNROLL for (int j = 0; j < NG; ++j) LOAD16_STREAM(&wr[S][8 * j + 4 * (h)], pw + GROUP_AT(j) + (ulong)(K) * 8192u + ((h) ? in_b ^ 64u : in_b));
+// Scales of B: one for the columns of a block of 128, of which a work-group has at most two, or one a column.
+#if UNIFORM
+#define SCALES_B (128 % COLUMNS == 0 ? 1 : 2)
+#define LOAD_SCALES_B(S, K)                                                                                           \
+  LOAD_F(cr[S][0], pc + SCALE_OF(K) * 128u);                                                                          \
+  if (SCALES_B == 2) LOAD_F(cr[S][SCALES_B - 1], pc + to_last_block + SCALE_OF(K) * 128u);
+#define SCALE_B(y, j, e) ((uint)(j) < in_block ? (y)[0] : (y)[SCALES_B - 1])
+#else
+#define SCALES_B (2 * NG)
+#define LOAD_SCALES_B(S, K)                                                                                           \
+  UNROLL for (int j = 0; j < NG; ++j) LOAD_F2(cr[S][2 * j], cr[S][2 * j + 1], sb_here + SCALE_PLACE(j) + SCALE_OF(K) * 128u);
+#define SCALE_PLACE(j) ((ulong)(column_of(min(first_group + (j), end_group - 1), 2 * t) / 128u) * groups_b * 128u + column_of(min(first_group + (j), end_group - 1), 2 * t) % 128u)
+#define SCALE_B(y, j, e) (y)[2 * (j) + (e)]
+#endif
+
+/// The column of D that line `line` of eight of line group `group` is (forms/swizzled.h).
+static inline uint column_of(uint group, uint line) { return 16 * (group / 2) + 2 * (group % 2) + 4 * (line >> 1) + (line & 1); }
 
 __kernel __attribute__((reqd_work_group_size(32 * WARPS, 1, 1))) void gemm_mma_stream(GEMM_ARGS)
 {
@@ -173,12 +184,11 @@ __kernel __attribute__((reqd_work_group_size(32 * WARPS, 1, 1))) void gemm_mma_s
   const uint tid = get_local_id(0), warp = tid >> 5, lane = tid & 31, g = lane >> 2, t = lane & 3;
   const uint blocks = ((uint)k + 127u) / 128u, all_blocks = (uint)k_pad / 128u, groups_b = ((uint)k - 1) / B_SCALE_COLS + 1;
   const uint count = blocks > warp ? (blocks - warp + WARPS - 1) / WARPS : 0;
-  // 16 lines of a tile of 64 are two KiB of a K block.
-  const uint in_b = g * 128u + ((t ^ g) << 4);
+  const uint in_b = g * 128u + ((t ^ g) << 4); // of a line group, which is a KiB of a K block
 #if QUANTISE
   const bool aligned = ((a_at | lda) & (SOURCE == TYPE_F32 ? 3 : 7)) == 0;
 #endif
-  const int columns = (n + COLUMNS - 1) / COLUMNS;
+  const int groups = ((uint)n + 15u) / 16u * 2u, columns = (groups + NG - 1) / NG;
   EACH_UNIT(columns) {
 #ifdef GROUPED
     const dealt_block here = block_of(dealt, TILE_M, work, columns);
@@ -187,69 +197,95 @@ __kernel __attribute__((reqd_work_group_size(32 * WARPS, 1, 1))) void gemm_mma_s
     const dealt_block here = {0, row_0, min(m, row_0 + TILE_M), 0, 1, (int)get_group_id(0)};
 #endif
     OF_MATRIX(here)
-    const uint column = (uint)here.column * COLUMNS, first_row = (uint)here.first_row, rows = (uint)(here.end_row - here.first_row);
-    __global const uchar *pw = b_here + (ulong)(column / 64) * all_blocks * 8192u + column % 64 * 128u;
-    __global const float *pc = sb_here + (ulong)(column / 128) * groups_b * 128u + column % 128 + 4u * (g >> 1) + (g & 1);
-    // Rows of A whose codes or values this work-item loads, and those whose scales it does.
-    uint token_rows[T], scale_rows[2 * T];
-    UNROLL for (int j = 0; j < T; ++j) {
-      token_rows[j] = (uint)ROW_OF_A(first_row + TOKEN_ROW(j));
-      UNROLL for (int e = 0; e < 2; ++e) scale_rows[2 * j + e] = (uint)ROW_OF_A(first_row + min(2 * t + 8 * j + e, rows - 1));
-    }
-    uint wr[DEPTH][16 * R], ar[DEPTH][TOKENS * T];
-    float sr[DEPTH][2 * T], cr[DEPTH][2 * R], sum[R][T][4];
+    const uint first_group = (uint)here.column * NG, end_group = min(first_group + NG, (uint)groups), there = end_group - first_group;
+    const uint first_row = (uint)here.first_row, rows = (uint)(here.end_row - here.first_row);
+    const uint in_strip = 8 - first_group % 8, to_next_strip = (all_blocks - 1) * 8192u, in_block = 16 - first_group % 16;
+    const ulong to_last_block = there > in_block ? (ulong)groups_b * 128u : 0ul;
+    __global const uchar *pw = b_here + (ulong)(first_group / 8) * all_blocks * 8192u + first_group % 8 * 1024u;
+    __global const float *pc = sb_here + (ulong)(first_group / 16) * groups_b * 128u;
+    uint token_rows[T]; // of A, whose codes or values this work-item loads
+    UNROLL for (int j = 0; j < T; ++j) token_rows[j] = (uint)ROW_OF_A(first_row + TOKEN_ROW(j));
+    uint wr[DEPTH][8 * NG], ar[DEPTH][TOKENS * T];
+    float sr[DEPTH][T], cr[DEPTH][SCALES_B], sum[NG][T][2];
     UNROLL for (int s = 0; s < DEPTH; ++s) {
       UNROLL for (int i = 0; i < TOKENS * T; ++i) ar[s][i] = 0;
-      UNROLL for (int i = 0; i < 2 * T; ++i) sr[s][i] = 0.f;
+      UNROLL for (int i = 0; i < T; ++i) sr[s][i] = 0.f;
     }
-    UNROLL for (int r = 0; r < R; ++r) UNROLL for (int j = 0; j < T; ++j) UNROLL for (int i = 0; i < 4; ++i) sum[r][j][i] = 0.f;
-    UNROLL for (int s = 0; s < DEPTH; ++s) LOAD(s, s)
+    UNROLL for (int j = 0; j < NG; ++j) UNROLL for (int u = 0; u < T; ++u) sum[j][u][0] = sum[j][u][1] = 0.f;
+    UNROLL for (int s = 0; s < DEPTH; ++s) {
+      if (s < count) {
+        const uint block = warp + s * WARPS;
+        LOAD_WEIGHTS_HALF(s, block, 0)
+        LOAD_WEIGHTS_HALF(s, block, 1)
+#if QUANTISE
+        LOAD_TOKENS(s, block)
+#else
+        LOAD_TOKENS_HALF(s, block, 0)
+        LOAD_TOKENS_HALF(s, block, 1)
+        LOAD_TOKENS_SCALES(s, block)
+#endif
+        LOAD_SCALES_B(s, block)
+      }
+    }
     for (uint first = 0; first < count; first += DEPTH) {
       UNROLL for (int s = 0; s < DEPTH; ++s) {
         if (first + s < count) { // a break would keep the compiler from unrolling, and sets would lie in memory
-          uint tokens[8 * T];
-          float c[R][T][4], row_scales[2 * T];
-          UNROLL for (int j = 0; j < T; ++j) {
+          const uint next = warp + (first + s + DEPTH) * WARPS;
+          const bool more = next < blocks;
+          float c[NG][T16][4], x[T], y[SCALES_B];
+          UNROLL for (int j = 0; j < NG; ++j) UNROLL for (int u = 0; u < T16; ++u) UNROLL for (int i = 0; i < 4; ++i) c[j][u][i] = 0.f;
 #if QUANTISE
-            QUANTISE_ROWS(ar[s] + TOKENS * j, j, warp + (first + s) * WARPS, tokens + 8 * j, row_scales + 2 * j);
+          uint tokens[8 * T];
+          UNROLL for (int j = 0; j < T; ++j) QUANTISE_ROWS(ar[s] + TOKENS * j, j, warp + (first + s) * WARPS, tokens + 8 * j, x[j]);
+          if (more) LOAD_TOKENS(s, next)
 #else
-            UNROLL for (int i = 0; i < 8; ++i) tokens[8 * j + i] = ar[s][8 * j + i];
-            row_scales[2 * j] = sr[s][2 * j];
-            row_scales[2 * j + 1] = sr[s][2 * j + 1];
+#define tokens ar[s]
 #endif
-          }
-          UNROLL for (int r = 0; r < R; ++r) UNROLL for (int j = 0; j < T; ++j) UNROLL for (int i = 0; i < 4; ++i) c[r][j][i] = 0.f;
-          UNROLL for (int i = 0; i < 8; ++i) { // k = 64*(i/4) + 16*t + 4*(i%4) + 0..3 in this thread, the same for both operands
-            uint b0[T], b1[T];
-            UNROLL for (int j = 0; j < T; ++j) DECODE_A4(b0[j], b1[j], tokens[8 * j + i]);
-            UNROLL for (int r = 0; r < R; ++r) {
-              uint a0, a1, a2, a3;
-              DECODE_B4(a0, a2, wr[s][16 * r + i]);
-              DECODE_B4(a1, a3, wr[s][16 * r + 8 + i]);
-              UNROLL for (int j = 0; j < T; ++j) MMA_M16N8K16_F16(c[r][j], a0, a1, a2, a3, b0[j], b1[j]);
+          UNROLL for (int h = 0; h < 2; ++h) {
+            UNROLL for (int i = 4 * h; i < 4 * h + 4; ++i) { // k = 64*h + 16*t + 4*(i%4) + 0..3 in this thread, the same for both operands
+              uint lo[2 * T16], hi[2 * T16];
+              UNROLL for (int u = 0; u < 2 * T16; ++u) {
+                lo[u] = hi[u] = 0;
+                if (u < T) DECODE_A4(lo[u], hi[u], tokens[8 * min(u, T - 1) + i]);
+              }
+              UNROLL for (int j = 0; j < NG; ++j) {
+                uint b0, b1;
+                DECODE_B4(b0, b1, wr[s][8 * j + i]);
+                UNROLL for (int u = 0; u < T16; ++u) MMA_M16N8K16_F16(c[j][u], lo[2 * u], lo[2 * u + 1], hi[2 * u], hi[2 * u + 1], b0, b1);
+              }
+            }
+            if (more) {
+              LOAD_WEIGHTS_HALF(s, next, h)
+#if !QUANTISE
+              LOAD_TOKENS_HALF(s, next, h)
+#endif
             }
           }
-          UNROLL for (int j = 0; j < T; ++j) UNROLL for (int r = 0; r < R; ++r) {
-            const float x0 = row_scales[2 * j], x1 = row_scales[2 * j + 1], y0 = cr[s][2 * r], y1 = UNIFORM ? y0 : cr[s][2 * r + 1];
-            sum[r][j][0] = fma(x0 * y0, c[r][j][0], sum[r][j][0]);
-            sum[r][j][1] = fma(x1 * y0, c[r][j][1], sum[r][j][1]);
-            sum[r][j][2] = fma(x0 * y1, c[r][j][2], sum[r][j][2]);
-            sum[r][j][3] = fma(x1 * y1, c[r][j][3], sum[r][j][3]);
+#if !QUANTISE
+#undef tokens
+          UNROLL for (int u = 0; u < T; ++u) x[u] = sr[s][u];
+#endif
+          UNROLL for (int i = 0; i < SCALES_B; ++i) y[i] = cr[s][i];
+          if (more) {
+#if !QUANTISE
+            LOAD_TOKENS_SCALES(s, next)
+#endif
+            LOAD_SCALES_B(s, next)
           }
-          LOAD(s, first + s + DEPTH)
+          UNROLL for (int j = 0; j < NG; ++j) UNROLL for (int u = 0; u < T; ++u) UNROLL for (int e = 0; e < 2; ++e)
+            sum[j][u][e] = fma(x[u] * SCALE_B(y, j, e), c[j][u / 2][2 * (u % 2) + e], sum[j][u][e]);
         }
       }
     }
-    // line g of 16 is column 4*(g/2) + g%2, line g + 8 two columns on
-    UNROLL for (int r = 0; r < R; ++r) UNROLL for (int j = 0; j < T; ++j) UNROLL for (int i = 0; i < 4; ++i)
-      parts[warp][16 * r + 4 * (g >> 1) + (g & 1) + 2 * (i >> 1)][8 * j + 2 * t + (i & 1)] = sum[r][j][i];
+    UNROLL for (int j = 0; j < NG; ++j) UNROLL for (int u = 0; u < T; ++u) UNROLL for (int e = 0; e < 2; ++e)
+      parts[warp][8 * j + 2 * t + e][8 * u + g] = sum[j][u][e];
     barrier(CLK_LOCAL_MEM_FENCE);
     for (uint o = tid; o < COLUMNS * 8 * T; o += 32 * WARPS) {
-      const uint col = o % COLUMNS, row = o / COLUMNS;
-      if (row >= rows || column + col >= n) continue;
-      float x = 0.f;
-      UNROLL for (int i = 0; i < WARPS; ++i) x += parts[i][col][row];
-      store_d(d, d_at, ldd, bias, bias_here, first_row + row, column + col, x);
+      const uint line = o % COLUMNS, row = o / COLUMNS, column = column_of(first_group + line / 8, line % 8);
+      if (row >= rows || line / 8 >= there || column >= (uint)n) continue;
+      float total = 0.f;
+      UNROLL for (int i = 0; i < WARPS; ++i) total += parts[i][line][row];
+      store_d(d, d_at, ldd, bias, bias_here, first_row + row, column, total);
     }
 #ifdef GROUPED
     barrier(CLK_LOCAL_MEM_FENCE); // the next unit's parts go to the same memory

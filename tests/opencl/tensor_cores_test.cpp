@@ -243,6 +243,55 @@ TEST(OpenClSelection, OneMatrixTakesTheKernelOfTheDenseProblemWithAllTunables) {
     EXPECT_EQ(seen.count(name), 1u) << name;
 }
 
+TEST(OpenClTensorCores, FewRowsAreAsWideAsWasMeasured) {
+  const Variant& stream = *find_variant("gemm_mma_stream");
+  const auto rule = [&](std::int64_t m, std::int64_t n, std::int64_t k, backend::DType source) {
+    Problem p{m, n, k, 128, backend::DType::e4m3fn, backend::DType::e4m3fn, backend::DType::f32};
+    p.a_source = source;
+    EXPECT_FALSE(refuse(stream, stream.rule_of_thumb(h200(), p), h200(), p));
+    return to_string(stream.rule_of_thumb(h200(), p));
+  };
+  constexpr auto codes = backend::DType::none, bf16 = backend::DType::bf16;
+  EXPECT_EQ(rule(1, 4096, 4096, codes), "columns=16,depth=1,tile_m=1,warps=8");
+  EXPECT_EQ(rule(16, 7168, 16384, codes), "columns=32,depth=1,tile_m=16,warps=8");
+  EXPECT_EQ(rule(16, 24576, 1536, codes), "columns=32,depth=1,tile_m=16,warps=4");
+  EXPECT_EQ(rule(32, 7168, 16384, codes), "columns=32,depth=1,tile_m=32,warps=4");
+  EXPECT_EQ(rule(1, 2112, 7168, bf16), "columns=16,depth=1,tile_m=1,warps=16");
+  EXPECT_EQ(rule(16, 2112, 7168, bf16), "columns=32,depth=1,tile_m=8,warps=16");
+  EXPECT_EQ(rule(16, 7168, 2048, bf16), "columns=56,depth=1,tile_m=16,warps=8");
+  EXPECT_EQ(rule(4, 24576, 1536, bf16), "columns=56,depth=1,tile_m=4,warps=4");
+  EXPECT_EQ(rule(16, 7168, 16384, bf16), "columns=32,depth=1,tile_m=16,warps=8")
+      << "quantised by a kernel of its own";
+}
+
+TEST(OpenClTensorCores, FewRowsAreRightInEveryWidthAndDepth) {
+  if (devices().empty()) GTEST_SKIP() << why_no_devices();
+  struct Tried {
+    int tile_m, columns, warps, depth;
+  };
+  bool ran = false;
+  for (const auto& device : devices()) {
+    for (const Tried& t :
+         {Tried{1, 8, 16, 1}, {2, 56, 12, 1}, {8, 8, 4, 2}, {16, 56, 8, 1}, {16, 16, 4, 4}, {32, 32, 8, 1}}) {
+      // Scales a block, a column, and a group of columns that no work-group begins with.
+      for (const numerics::ScaleGrid& grid : {numerics::ScaleGrid{128, 128}, {1, 256}, {24, 128}}) {
+        Case c{t.tile_m == 16 ? 13 : t.tile_m, 298, 2900};
+        c.b_grid = grid;
+        c.bias = backend::DType::f32;
+        c.options = {{"variant", "gemm_mma_stream"},
+                     {"tile_m", std::to_string(t.tile_m)},
+                     {"columns", std::to_string(t.columns)},
+                     {"warps", std::to_string(t.warps)},
+                     {"depth", std::to_string(t.depth)}};
+        if (device->supports(c.desc()).reason != backend::Reason::none) continue;
+        ran = true;
+        expect_right(run(*device, c, make_data(c)), c, c.line());
+      }
+    }
+  }
+  if (!ran) GTEST_SKIP() << "no device that the kernel runs on";
+}
+
 TEST(OpenClTensorCores, FewRowsAnExpertTakeTheKernelThatStreamsWeights) {
   const Features features = h200();
   AllWork trials;
@@ -532,8 +581,13 @@ TEST_F(OpenClTrials, InAChildComeOutAsHere) {
     other.config.cache_dir = dir_ / "cache";
     other.config.trial_program = IRONCL_TRIAL_PROGRAM;
     other.builder = std::make_unique<ProgramBuilder>(other.config, nullptr, other.context, other.device);
-    for (const char* name : {"gemm_mma_stream", "gemm_wgmma_f16", "gemm_wgmma_fp8"})
-      EXPECT_EQ(try_in_child(other, *find_variant(name)), "") << name;
+    for (const char* name : {"gemm_mma_stream", "gemm_wgmma_f16", "gemm_wgmma_fp8"}) {
+      const std::string answer = try_in_child(other, *find_variant(name));
+      // Some hosts show a GPU to no child of a process that has opened it, whatever the child inherits: the trial is
+      // made here then.
+      if (answer.rfind(kNotSeenByChild, 0) == 0) GTEST_SKIP() << answer;
+      EXPECT_EQ(answer, "") << name;
+    }
   }
   if (!tried) GTEST_SKIP() << "no device of compute capability 9.0";
 }

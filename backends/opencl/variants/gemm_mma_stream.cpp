@@ -16,8 +16,11 @@ std::uint64_t local_bytes(const Tuning& t, const Problem&) {
 }
 
 std::vector<Pass> passes(const Tuning& t, const Problem& p, const Features&, std::int64_t m) {
+  // Columns of D lie in groups of eight of which two make 16 neighbours.
+  const std::int64_t groups = numerics::ceil_div(p.n, std::int64_t{16}) * 2;
   return {{"gemm_mma_stream",
-           {static_cast<std::size_t>(numerics::ceil_div(p.n, t.at("columns"))), row_blocks(p, m, t.at("tile_m"))},
+           {static_cast<std::size_t>(numerics::ceil_div(groups, std::int64_t{t.at("columns")} / 8)),
+            row_blocks(p, m, t.at("tile_m"))},
            static_cast<std::size_t>(t.at("warps")) * 32}};
 }
 
@@ -35,14 +38,27 @@ std::int64_t rows_to_hold(const Problem& p) {
   return static_cast<std::int64_t>(std::ceil(mean + std::sqrt(mean)));
 }
 
+/// As measured on an H200 (docs/performance/h200.md).
 Tuning rule_of_thumb(const Features& f, const Problem& p) {
-  Tuning t{{"tile_m", 32}, {"columns", 16}, {"warps", 8}, {"depth", 2}};
+  Tuning t{{"tile_m", 32}, {"columns", 16}, {"warps", 8}, {"depth", 1}};
   for (const int rows : {16, 8, 4, 2, 1})
     if (rows_to_hold(p) <= rows) t["tile_m"] = rows;
-  // Wider where that still makes work for every compute unit, and where quantising anew for every work-group weighs.
-  const bool here = p.a_source != backend::DType::none && quantises(t, p);
-  if ((p.m <= 8 && p.n >= 48 * static_cast<std::int64_t>(f.compute_units)) || (here && p.m > 4)) t["columns"] = 32;
-  if (p.m > 8 && !here && p.n >= 48 * static_cast<std::int64_t>(f.compute_units)) t["warps"] = 4;
+  // Wider where that still makes work for every compute unit.
+  const std::int64_t units = f.compute_units;
+  const bool wide = p.n >= 48 * units, narrow = p.n < 24 * units, is_short = p.k < 2048;
+  if (wide) t["columns"] = 32;
+  if (wide && (is_short || t["tile_m"] == 32)) t["warps"] = 4;
+  if (p.a_source == backend::DType::none || !quantises(t, p)) return t;
+  // Quantising anew for every work-group weighs more than work for all, the more rows the more; and many warps share
+  // it.
+  if (narrow) t["warps"] = 16;
+  if (wide && is_short) t["columns"] = 56;
+  if (p.m > 4) {
+    const bool far = p.n >= 38 * units;
+    t["columns"] = far ? 56 : 32;
+    t["warps"] = !far ? 16 : is_short ? 4 : 8;
+    if (narrow) t["tile_m"] = 8;  // Two tiles, each in a work-group of its own.
+  }
   return t;
 }
 
@@ -59,9 +75,9 @@ Variant gemm_mma_stream() {
   v.name = "gemm_mma_stream";
   v.summary = "few rows: weights streamed once, decoded to f16 in registers, f32 sums on tensor cores";
   v.tunables = {{"tile_m", 8, {1, 2, 4, 8, 16, 32}, "rows of D per work-group"},
-                {"columns", 16, {16, 32}, "columns of D per work-group"},
-                {"warps", 8, {4, 8, 16}, "warps of a work-group"},
-                {"depth", 2, {2, 3, 4}, "K blocks that a warp has under way"}};
+                {"columns", 16, {8, 16, 32, 56}, "columns of D per work-group"},
+                {"warps", 8, {4, 8, 12, 16}, "warps of a work-group"},
+                {"depth", 1, {1, 2, 3, 4}, "K blocks that a warp has under way"}};
   v.constraints = {
       {"tile_m must hold all rows, or half of them where they are quantised too, since each tile reads all weights",
        [](const Tuning& t, const Problem& p) {
