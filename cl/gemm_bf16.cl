@@ -50,7 +50,6 @@
 #define A_TILE (TILE_M * GROUP / K_OF_ROW)    // Elements of a tile of rows through a K group.
 #define CODES_AHEAD (GROUP * PANEL)
 #define CHUNKS (ROWS_OF_SLOT / RUN_ELEMENTS)
-#define TOTALS_A_CHUNK ((TILE_M * 2 + CHUNKS - 1) / CHUNKS)  // Cache lines.
 #define ROWS_AT_ONCE 4                        // Of a slot: k is padded to four of them.
 
 /// Decodes the rows [first, end) of a panel, a multiple of ROWS_AT_ONCE.
@@ -126,10 +125,9 @@ void gemm_bf16(GEMM_ARGS) {
           for (int chunk = 0; chunk < length; chunk += RUN_ELEMENTS) {
             for (int i = 0; i < lines; ++i) PREFETCH_FAR(ahead + i * 64);
             ahead += lines * 64;
-            // What comes next of A, and of the totals a share.
-#define FETCH(i) PREFETCH(tile_a + (TILE_M + i) * RUN_ELEMENTS);
+            // What comes next of A.
+#define FETCH(i) PREFETCH_FAR(tile_a + A_TILE + i * RUN_ELEMENTS);
             EACH_ROW(FETCH)
-            for (int i = 0; i < TOTALS_A_CHUNK; ++i) PREFETCH(tile_totals + (chunk / RUN_ELEMENTS * TOTALS_A_CHUNK + i) * 16);
             // An end that the compiler cannot count to, so that it adds to pointers and does not index: gemm_stream.cl.
             __global const uint* end_a = tile_a + min(RUN_ELEMENTS, length - chunk);
             for (__global const uint* at_a = tile_a; at_a < end_a; ++at_a) {

@@ -83,6 +83,20 @@ TEST(OpenClKernels, APanelUsesTheCacheWhereLocalMemoryIsSmaller) {
   EXPECT_LE(panel.local_bytes(wide, problem), f.local_bytes);
 }
 
+TEST(OpenClKernels, ATileOfDotProductsPadsAsFewRowsAsItCan) {
+  Features f;
+  f.vector_width = 16;
+  f.compute_units = 2;
+  f.local_bytes = 2 << 20;
+  f.cache_bytes = 1 << 20;
+  f.dot_products_of_bf16 = f.dot_products_of_bytes = 1;
+  for (const auto& [rows, tile] :
+       {std::pair{9, 9}, {17, 9}, {128, 13}, {256, 13}, {512, 14}, {1024, 13}, {4096, 14}}) {
+    const Problem p{rows, 4096, 4096, 128, backend::DType::e4m3fn, backend::DType::e4m3fn, backend::DType::bf16};
+    EXPECT_EQ(find_variant("gemm_bf16")->rule_of_thumb(f, p).at("tile_m"), tile) << rows;
+  }
+}
+
 TEST(OpenClKernels, OneFormOfWeightsServesEveryNumberOfRowsOnTensorCores) {
   struct EachIsRight final : Trials {
     std::string why_not(const Variant&) override { return {}; }
