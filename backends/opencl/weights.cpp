@@ -9,6 +9,7 @@
 
 #include "backends/numerics/casts.h"
 #include "backends/opencl/elements.h"
+#include "backends/opencl/large_pages.h"
 
 namespace ironcl::opencl {
 
@@ -137,6 +138,11 @@ Weights::Held Weights::hold(WeightFormPtr form, const std::uint8_t* codes, std::
         cl::Buffer(context_->context, CL_MEM_READ_ONLY, all),
         cl::Buffer(context_->context, CL_MEM_READ_ONLY, scale_bytes * static_cast<std::uint64_t>(matrices_))};
     std::vector<std::uint8_t> spare;
+    if (context_->features.unified_memory && context_->features.prefers_vectors()) {
+      // All of them, before the first byte is written: a large page may hold the end of one matrix and the next.
+      HostView all_codes(*context_, queue, held.memory.codes, CL_MAP_WRITE_INVALIDATE_REGION, 0, all, spare);
+      advise_large_pages(all_codes.bytes(), all);
+    }
     for (std::int64_t matrix = 0; matrix < matrices_; ++matrix) {
       const std::uint8_t* const from = codes + numerics::bytes_of(dtype_, matrix * n_ * ld);
       const auto at = static_cast<std::uint64_t>(matrix);

@@ -89,5 +89,41 @@ TEST(OpenClWeightsMemory, HeavyAreCopiedOnceFromTheFile) {
   }
 }
 
+/// Bytes of this process's memory that the system was advised to back with large pages; -1 where it does not say.
+std::int64_t advised_bytes() {
+  std::ifstream in("/proc/self/smaps");
+  std::int64_t all = -1, size = 0;
+  for (std::string line; std::getline(in, line);) {
+    if (line.starts_with("Size:")) size = std::stoll(line.substr(5)) * 1024;
+    if (line.starts_with("VmFlags:"))
+      all = std::max<std::int64_t>(all, 0) + (line.find(" hg") != std::string::npos ? size : 0);
+  }
+  return all;
+}
+
+TEST(OpenClWeightsMemory, WeightsOfAProcessorAreAdvisedToLieInLargePages) {
+  if (devices().empty()) GTEST_SKIP() << why_no_devices();
+  if (!std::filesystem::exists("/sys/kernel/mm/transparent_hugepage") || advised_bytes() < 0)
+    GTEST_SKIP() << "the system has no large pages, or does not show them";
+  constexpr std::int64_t n = 2048, k = 2048, matrices = 4, all = matrices * n * k;
+  const std::vector<std::byte> codes(static_cast<std::size_t>(all));
+  const std::vector<float> scales(static_cast<std::size_t>(matrices * n / 128 * (k / 128)), 1.0f);
+  for (const auto& device : devices()) {
+    if (device->props().type != backend::DeviceType::cpu || !device->props().import_host_pointer) continue;
+    backend::WeightsDesc w;
+    w.dtype = DType::e4m3fn;
+    w.n = n;
+    w.k = w.ld = k;
+    w.matrices = matrices;
+    w.scale = {DType::f32, {128, 128}, k / 128};
+    w.data = codes.data();
+    w.scales = reinterpret_cast<const std::byte*>(scales.data());
+    const std::int64_t before = advised_bytes();
+    const auto weights = device->prepare_weights(w);
+    // All but the ends, which share a page with something else.
+    EXPECT_GE(advised_bytes() - before, all - 2 * 4096) << device->props().name;
+  }
+}
+
 }  // namespace
 }  // namespace ironcl::opencl::testing
