@@ -4,6 +4,7 @@
 //
 // Tunable  default  values   meaning
 // LANES    1        1 to 64  work-items
+// Set by the host: EVEN_TILES: the tiles of a matrix are as equal as can be, not all full but the last.
 // Local memory: LANES * 16 B = 16 B with the defaults.
 #include "dealt.cl"
 #include "lanes.cl"
@@ -47,6 +48,11 @@ __kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void deal(int m, int
     of[OF_ROWS] = rows;
     of[OF_TILES] = (rows + tile - 1) / tile;
     of[OF_BLOCKS] = (of[OF_TILES] + block - 1) / block;
+#ifdef EVEN_TILES
+    of[OF_HEIGHT] = of[OF_TILES] > 1 ? (rows + of[OF_TILES] - 1) / of[OF_TILES] : rows;  // As many tiles as full ones.
+#else
+    of[OF_HEIGHT] = tile;
+#endif
     tiles += of[OF_TILES];
     blocks += of[OF_BLOCKS];
   }

@@ -5,7 +5,7 @@
 //
 // dealt, s32 from dealt_at on:
 //   DEALT_TILES, DEALT_BLOCKS, DEALT_TILES_AT, DEALT_BLOCKS_AT: how many there are, and where the lists begin.
-//   DEALT_HEAD + 8 * g: of matrix g its first row in D, rows, first tile, tiles, first block, blocks.
+//   DEALT_HEAD + 8 * g: of matrix g its first row in D, rows, first tile, tiles, first block, blocks, rows of a tile.
 //   from DEALT_TILES_AT on: the matrix of each tile; from DEALT_BLOCKS_AT on: the matrix of each block.
 #define DEALT_TILES 0
 #define DEALT_BLOCKS 1
@@ -18,30 +18,31 @@
 #define OF_TILES 3
 #define OF_BLOCK 4
 #define OF_BLOCKS 5
+#define OF_HEIGHT 6
 
 /// Tile `tile`, one of dealt[DEALT_TILES]: rows [first, end) of D.
 typedef struct {
   int matrix, first, end;
 } dealt_tile;
 
-static inline dealt_tile tile_of(__global const int* dealt, int tile, int rows) {
+static inline dealt_tile tile_of(__global const int* dealt, int tile) {
   dealt_tile t;
   t.matrix = dealt[dealt[DEALT_TILES_AT] + tile];
   __global const int* of = dealt + DEALT_HEAD + 8 * t.matrix;
-  t.first = of[OF_ROW] + (tile - of[OF_TILE]) * rows;
-  t.end = min(t.first + rows, of[OF_ROW] + of[OF_ROWS]);
+  t.first = of[OF_ROW] + (tile - of[OF_TILE]) * of[OF_HEIGHT];
+  t.end = min(t.first + of[OF_HEIGHT], of[OF_ROW] + of[OF_ROWS]);
   return t;
 }
 
-/// What a work-group makes at once: `tiles` tiles from first_tile on, rows [first_row, end_row) of D; `column` counts units of
-/// columns. Of a problem that is not grouped, matrix is 0.
+/// What a work-group makes at once: `tiles` tiles of `height` rows from first_tile on, rows [first_row, end_row) of D, of which the last
+/// tile may have fewer; `column` counts units of columns. Of a problem that is not grouped, matrix is 0.
 typedef struct {
-  int matrix, first_row, end_row, first_tile, tiles, column;
+  int matrix, first_row, end_row, first_tile, tiles, column, height;
 } dealt_block;
 
 /// Units of work are blocks times `columns`: all blocks of a matrix with its first columns, then with the next, so that weights
 /// which were just read are read again from a cache. The blocks of a matrix are as equal as can be.
-static inline dealt_block block_of(__global const int* dealt, int tile_rows, long unit, int columns) {
+static inline dealt_block block_of(__global const int* dealt, long unit, int columns) {
   dealt_block b;
   b.matrix = dealt[dealt[DEALT_BLOCKS_AT] + (int)(unit / columns)];
   __global const int* of = dealt + DEALT_HEAD + 8 * b.matrix;
@@ -50,8 +51,9 @@ static inline dealt_block block_of(__global const int* dealt, int tile_rows, lon
   b.column = at / blocks;
   b.tiles = (int)((long)(block + 1) * tiles / blocks) - first;
   b.first_tile = of[OF_TILE] + first;
-  b.first_row = of[OF_ROW] + first * tile_rows;
-  b.end_row = min(b.first_row + b.tiles * tile_rows, of[OF_ROW] + of[OF_ROWS]);
+  b.height = of[OF_HEIGHT];
+  b.first_row = of[OF_ROW] + first * b.height;
+  b.end_row = min(b.first_row + b.tiles * b.height, of[OF_ROW] + of[OF_ROWS]);
   return b;
 }
 
@@ -64,7 +66,7 @@ static inline dealt_block block_of(__global const int* dealt, int tile_rows, lon
   __global const int* dealt = dealt_memory + dealt_at;             \
   const int tiles = dealt[DEALT_TILES];                            \
   for (int tile = (int)get_global_id(1); tile < tiles; tile += (int)get_global_size(1))
-#define TILE_HERE(rows) tile_of(dealt, tile, rows)
+#define TILE_HERE(rows) tile_of(dealt, tile)
 #else
 #define DEALT_ARGS
 #define EACH_TILE(rows)                                                              \

@@ -265,7 +265,7 @@ void gemm_amx(GEMM_ARGS) {
     // A unit whose second panel is past the last column reads its first panel twice.
 #define SECOND_PANEL(unit) (first_n + (unit) * UNIT + PANEL < n_pad ? (ulong)k_pad * PANEL : 0ul)
 
-    configure_tiles(min(here.end_row - here.first_row, TILE_ROWS));
+    configure_tiles(min(here.end_row - here.first_row, here.height));
     for (int i = 0; i < units * BLOCK_M * 4 * TILE_SUMS; i += 16) *(__local float16*)(totals + i) = (float16)(0.0f);
     work_beside beside;
     beside.next.to = slots[0];
@@ -343,11 +343,11 @@ void gemm_amx(GEMM_ARGS) {
     add_rows(beside.sums, scales_of(beside.sums), 0, 32);
 
     for (int tile = 0; tile < tiles; ++tile) {
-      const int first_row = here.first_row + tile * TILE_ROWS;
+      const int first_row = here.first_row + tile * here.height;
       for (int unit = 0; unit < units; ++unit) {
         __local const float16* from = (__local const float16*)(totals + (unit * BLOCK_M + tile) * (4 * TILE_SUMS));
         const int col = first_n + unit * UNIT, count = n - col;
-        for (int i = 0; i < min(TILE_ROWS, here.end_row - first_row); ++i) {
+        for (int i = 0; i < min(here.height, here.end_row - first_row); ++i) {
           const float16 x0 = from[i], x1 = from[TILE_ROWS + i], x2 = from[2 * TILE_ROWS + i], x3 = from[3 * TILE_ROWS + i];
 #define STORE_PART(part, at) \
     store_16(d, d_at, ldd, bias, bias_here, first_row + i, col + at, count - at, IN_TILE_ORDER(x0, x1, x2, x3, part));

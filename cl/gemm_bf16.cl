@@ -65,6 +65,57 @@ static inline __attribute__((always_inline)) void decode_panel(__local uint* slo
   }
 }
 
+/// Multiplies `length` rows of a slot with the first `rows` rows, a literal, of a tile of A, from first_0 and first_1 on, and adds the scaled
+/// sums to the tile's totals, or begins these. Fetches what comes next of A and `lines` cache lines of codes a chunk from
+/// *ahead on. A row's bits do not depend on `rows`.
+static inline __attribute__((always_inline)) void add_group(const int rows, __global const uint* tile_a, __local const uint* at_b,
+                                                            int length, dot_sums first_0, dot_sums first_1,
+                                                            __global const float* scales_a, float16 scale_0, float16 scale_1,
+                                                            __local float* tile_totals, bool is_first, __global const uchar** ahead,
+                                                            int lines) {
+#define DECLARE(i) dot_sums sum_##i##_0 = first_0, sum_##i##_1 = first_1;
+  EACH_ROW(DECLARE)
+  for (int chunk = 0; chunk < length; chunk += RUN_ELEMENTS) {
+    for (int i = 0; i < lines; ++i) PREFETCH_FAR(*ahead + i * 64);
+    *ahead += lines * 64;
+    // What comes next of A.
+#define FETCH(i) \
+  if (i < rows) PREFETCH_FAR(tile_a + A_TILE + i * RUN_ELEMENTS);
+    EACH_ROW(FETCH)
+    // An end that the compiler cannot count to, so that it adds to pointers and does not index: gemm_stream.cl.
+    __global const uint* end_a = tile_a + min(RUN_ELEMENTS, length - chunk);
+    for (__global const uint* at_a = tile_a; at_a < end_a; ++at_a) {
+      const uint16 b_0 = ((__local const uint16*)at_b)[0], b_1 = ((__local const uint16*)at_b)[1];
+#define MULTIPLY(i)                                        \
+  if (i < rows) {                                          \
+    const uint16 a_##i = (uint16)(at_a[i * RUN_ELEMENTS]); \
+    sum_##i##_0 = dot_product(sum_##i##_0, b_0, a_##i);    \
+    sum_##i##_1 = dot_product(sum_##i##_1, b_1, a_##i);    \
+  }
+      EACH_ROW(MULTIPLY)
+      at_b += SLOT_ROW;
+    }
+    tile_a += TILE_M * RUN_ELEMENTS;
+  }
+#define SCALED(i, v) (SUMS_AS_FLOATS(sum_##i##_##v) * (float16)(scales_a[i]))
+#define TOTAL(i, v) (((__local float16*)(tile_totals + i * PANEL))[v])
+#define ADD_FIRST(i)                      \
+  if (i < rows) {                         \
+    TOTAL(i, 0) = SCALED(i, 0) * scale_0; \
+    TOTAL(i, 1) = SCALED(i, 1) * scale_1; \
+  }
+#define ADD(i)                                                 \
+  if (i < rows) {                                              \
+    TOTAL(i, 0) = MUL_ADD(SCALED(i, 0), scale_0, TOTAL(i, 0)); \
+    TOTAL(i, 1) = MUL_ADD(SCALED(i, 1), scale_1, TOTAL(i, 1)); \
+  }
+  if (is_first) {
+    EACH_ROW(ADD_FIRST)
+  } else {
+    EACH_ROW(ADD)
+  }
+}
+
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 #if defined(MIN_VECTOR_WIDTH)
 __attribute__((min_vector_width(512)))
@@ -118,47 +169,24 @@ void gemm_bf16(GEMM_ARGS) {
           decode_panel(next_slot, offsets[(turn & 1) ^ 1], next_codes, min(decoded, next_length), min(decoded + share, next_length),
                        table);
           decoded += share;
-          __global const uint* tile_a = next_tile;
-#define DECLARE(i) dot_sums sum_##i##_0 = first_0, sum_##i##_1 = first_1;
-          EACH_ROW(DECLARE)
-          __local const uint* at_b = slot;
-          for (int chunk = 0; chunk < length; chunk += RUN_ELEMENTS) {
-            for (int i = 0; i < lines; ++i) PREFETCH_FAR(ahead + i * 64);
-            ahead += lines * 64;
-            // What comes next of A.
-#define FETCH(i) PREFETCH_FAR(tile_a + A_TILE + i * RUN_ELEMENTS);
-            EACH_ROW(FETCH)
-            // An end that the compiler cannot count to, so that it adds to pointers and does not index: gemm_stream.cl.
-            __global const uint* end_a = tile_a + min(RUN_ELEMENTS, length - chunk);
-            for (__global const uint* at_a = tile_a; at_a < end_a; ++at_a) {
-              const uint16 b_0 = ((__local const uint16*)at_b)[0], b_1 = ((__local const uint16*)at_b)[1];
-#define MULTIPLY(i)                                             \
-  {                                                             \
-    const uint16 a_##i = (uint16)(at_a[i * RUN_ELEMENTS]);      \
-    sum_##i##_0 = dot_product(sum_##i##_0, b_0, a_##i);         \
-    sum_##i##_1 = dot_product(sum_##i##_1, b_1, a_##i);         \
+          int is_less = 0;
+#ifdef GROUPED
+          // Matrices have rows as it happens: a tile costs what its rows do.
+          const int its_rows = min(here.height, here.end_row - here.first_row - tile * here.height);
+#define HEIGHT(i)                                                                                                                 \
+  if (its_rows == i + 1 && i + 1 < TILE_M) {                                                                                      \
+    add_group(i + 1, next_tile, slot, length, first_0, first_1, scales_a, scale_0, scale_1, tile_totals, group == 0, &ahead, lines); \
+    is_less = 1;                                                                                                                  \
   }
-              EACH_ROW(MULTIPLY)
-              at_b += SLOT_ROW;
-            }
-            tile_a += TILE_M * RUN_ELEMENTS;
-          }
-#define SCALED(i, v) (SUMS_AS_FLOATS(sum_##i##_##v) * (float16)(scales_a[i]))
-#define TOTAL(i, v) (((__local float16*)(tile_totals + i * PANEL))[v])
-#define ADD_FIRST(i)                     \
-  TOTAL(i, 0) = SCALED(i, 0) * scale_0; \
-  TOTAL(i, 1) = SCALED(i, 1) * scale_1;
-#define ADD(i)                                                \
-  TOTAL(i, 0) = MUL_ADD(SCALED(i, 0), scale_0, TOTAL(i, 0)); \
-  TOTAL(i, 1) = MUL_ADD(SCALED(i, 1), scale_1, TOTAL(i, 1));
-          if (group == 0) {
-            EACH_ROW(ADD_FIRST)
-          } else {
-            EACH_ROW(ADD)
+          EACH_ROW(HEIGHT)
+#endif
+          if (is_less == 0) {
+            add_group(TILE_M, next_tile, slot, length, first_0, first_1, scales_a, scale_0, scale_1, tile_totals, group == 0, &ahead,
+                      lines);
           }
           if (group + 1 == groups) {  // Its way to memory passes while the next tile is multiplied.
-            const int first_row = here.first_row + tile * TILE_M, column = first_n + panel * PANEL;
-            const int rows = min(TILE_M, here.end_row - first_row), end = min(PANEL, n - column);
+            const int first_row = here.first_row + tile * here.height, column = first_n + panel * PANEL;
+            const int rows = min(here.height, here.end_row - first_row), end = min(PANEL, n - column);
             for (int i = 0; i < rows; ++i) {
               STORE_ROW(first_row + i, column, end, tile_totals + i * PANEL)
             }

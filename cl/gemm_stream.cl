@@ -134,7 +134,7 @@ void gemm_stream(GEMM_ARGS) {
   const int columns = (n + BLOCK_N - 1) / BLOCK_N;
   EACH_UNIT(columns * SPLIT_K) {
 #ifdef GROUPED
-    const dealt_block here = block_of(dealt, TILE_M, work, columns * SPLIT_K);
+    const dealt_block here = block_of(dealt, work, columns * SPLIT_K);
     const int part = here.column % SPLIT_K, first_n = here.column / SPLIT_K * BLOCK_N;
     const int first_tile = here.first_tile, tiles = here.tiles;
     const ulong scratch_rows = (ulong)dealt[DEALT_TILES] * TILE_M;
@@ -143,7 +143,7 @@ void gemm_stream(GEMM_ARGS) {
     const int first_tile = (int)get_group_id(0) / SPLIT_K * BLOCK_M;
     if (first_tile * TILE_M >= m || first_n >= n) return;
     const int tiles = min(BLOCK_M, (m + TILE_M - 1) / TILE_M - first_tile);
-    const dealt_block here = {0, first_tile * TILE_M, m, first_tile, tiles, 0};
+    const dealt_block here = {0, first_tile * TILE_M, m, first_tile, tiles, 0, TILE_M};
     const ulong scratch_rows = (ulong)m;
 #endif
     OF_MATRIX(here)

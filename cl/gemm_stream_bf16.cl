@@ -118,12 +118,13 @@ void gemm_stream_bf16(GEMM_ARGS) {
   const int columns = (n + PANEL - 1) / PANEL;
   EACH_UNIT(columns) {
 #ifdef GROUPED
-    const dealt_block here = block_of(dealt, TILE_M, work, columns);
+    const dealt_block here = block_of(dealt, work, columns);
     const ulong all_tiles = (ulong)dealt[DEALT_TILES];
 #else
     const ulong all_tiles = (ulong)((m + TILE_M - 1) / TILE_M);
     const int of_block = (int)get_group_id(0) * BLOCK_M;
-    const dealt_block here = {0, of_block * TILE_M, m, of_block, min(BLOCK_M, (int)all_tiles - of_block), (int)get_group_id(1)};
+    const dealt_block here = {0, of_block * TILE_M, m, of_block, min(BLOCK_M, (int)all_tiles - of_block), (int)get_group_id(1),
+                              TILE_M};
     if (here.tiles <= 0 || here.column >= columns) return;
 #endif
     OF_MATRIX(here)
@@ -142,7 +143,7 @@ void gemm_stream_bf16(GEMM_ARGS) {
         int is_less = 0;
 #ifdef GROUPED
         // Matrices have rows as it happens: a tile costs what its rows do.
-        const int rows = here.end_row - here.first_row - tile * TILE_M;
+        const int rows = min(here.height, here.end_row - here.first_row - tile * here.height);
 #define HEIGHT(i)                                                          \
   if (rows == i + 1 && i + 1 < TILE_M) {                                   \
     add_group(i + 1, codes, pairs, scales_a, scales_b, to, length, table); \
@@ -156,16 +157,12 @@ void gemm_stream_bf16(GEMM_ARGS) {
         to += TILE_M * PANEL;
       }
     }
-    const int rows = min(here.tiles * TILE_M, here.end_row - here.first_row), end = min(PANEL, n - first_n);
-    for (int i = 0; i < rows; ++i) {
-      const int row = here.first_row + i;
-      int j = 0;
-#if BIAS_TYPE == 0
-      for (; j + 16 <= end; j += 16) {
-        store_elements16(D_TYPE, d, d_at + (ulong)row * ldd + (ulong)(first_n + j), vload16(0, totals + i * PANEL + j));
+    const int end = min(PANEL, n - first_n);
+    for (int tile = 0; tile < here.tiles; ++tile) {
+      const int first_row = here.first_row + tile * here.height, rows = min(here.height, here.end_row - first_row);
+      for (int i = 0; i < rows; ++i) {
+        STORE_ROW(first_row + i, first_n, end, totals + (tile * TILE_M + i) * PANEL)
       }
-#endif
-      for (; j < end; ++j) store_d(d, d_at, ldd, bias, bias_here, row, first_n + j, totals[i * PANEL + j]);
     }
   }
 }

@@ -78,7 +78,7 @@ static inline void tile_at(uint t, uint m_tiles, uint n_tiles, uint *tm, uint *t
 
 // Of tile tm of tokens: where the weights of its matrix and their scales begin, the matrix, rows [first, end) of D.
 #ifdef GROUPED
-#define OF_TILE_OF_TOKENS(tm) tile_of(dealt, (int)(tm), TOKENS)
+#define OF_TILE_OF_TOKENS(tm) tile_of(dealt, (int)(tm))
 #define B_OF(here) (b + (ulong)(here).matrix * b_stride)
 #define SB_OF(here) (sb + (ulong)(here).matrix * sb_stride)
 #else

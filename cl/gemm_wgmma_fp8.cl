@@ -97,7 +97,7 @@ static inline void tile_at(uint t, uint row_tiles, uint col_tiles, uint *row, ui
 
 // Of tile `row` of rows: where the weights of its matrix and their scales begin, the matrix, rows [first, end) of D.
 #ifdef GROUPED
-#define OF_TILE_OF_ROWS(row) tile_of(dealt, (int)(row), 128)
+#define OF_TILE_OF_ROWS(row) tile_of(dealt, (int)(row))
 #define B_OF(here) (b + (ulong)(here).matrix * b_stride)
 #define SB_OF(here) (sb + (ulong)(here).matrix * sb_stride)
 #else

@@ -27,7 +27,7 @@ static inline dealt_tile unit_of(__global const int *dealt, uint unit) {
   dealt_tile none = {0, 0, 0};
   const uint tile = unit / (DEALT_ROWS / 64);
   if (tile >= (uint)dealt[DEALT_TILES]) return none;
-  dealt_tile here = tile_of(dealt, (int)tile, DEALT_ROWS);
+  dealt_tile here = tile_of(dealt, (int)tile);
   here.first = min(here.first + (int)(unit % (DEALT_ROWS / 64)) * 64, here.end);
   return here;
 }

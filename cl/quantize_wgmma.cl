@@ -30,7 +30,7 @@ static inline dealt_tile rows_at(__global const int* dealt, uint packed)
 {
   dealt_tile here = {0, 0, 0};
   if (packed / DEALT_ROWS >= (uint)dealt[DEALT_TILES]) return here;
-  here = tile_of(dealt, (int)(packed / DEALT_ROWS), DEALT_ROWS);
+  here = tile_of(dealt, (int)(packed / DEALT_ROWS));
   here.first = min(here.first + (int)(packed % DEALT_ROWS), here.end);
   return here;
 }

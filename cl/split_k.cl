@@ -10,7 +10,7 @@
 // and how many rows the sums of a part have.
 #ifdef GROUPED
 #define PART_HERE(width, columns)                                                                  \
-  const dealt_block here = block_of(dealt, TILE_M, work, (columns)*SPLIT_K);                       \
+  const dealt_block here = block_of(dealt, work, (columns)*SPLIT_K);                               \
   const int part = here.column % SPLIT_K, first_n = here.column / SPLIT_K * (width);               \
   const ulong scratch_rows = (ulong)dealt[DEALT_TILES] * TILE_M;
 #else
@@ -18,7 +18,7 @@
   const int part = (int)get_group_id(1) % SPLIT_K, first_n = (int)get_group_id(0) * (width);       \
   const int first_tile = (int)get_group_id(1) / SPLIT_K;                                           \
   if (first_tile * TILE_M >= m || first_n >= n) return;                                            \
-  const dealt_block here = {0, first_tile * TILE_M, m, first_tile, 1, 0};                          \
+  const dealt_block here = {0, first_tile * TILE_M, m, first_tile, 1, 0, TILE_M};                  \
   const ulong scratch_rows = (ulong)m;
 #endif
 

@@ -68,7 +68,7 @@
   const ulong bias_here = bias_at + (ulong)(at).matrix * (ulong)n;
 // Of a kernel that makes blocks of tiles of rows: the block `here`, `columns` being units of columns, and how many tiles there are.
 #define BLOCK_HERE(tile_rows, columns)                                          \
-  const dealt_block here = block_of(dealt, tile_rows, work, columns);           \
+  const dealt_block here = block_of(dealt, work, columns);                      \
   const ulong all_tiles = (ulong)dealt[DEALT_TILES];
 #else
 #define GROUPED_ARGS
@@ -79,7 +79,7 @@
   const ulong all_tiles = (ulong)((m + (tile_rows)-1) / (tile_rows)), block = get_group_id(1), blocks = get_num_groups(1);            \
   const int of_block = (int)(block * all_tiles / blocks);                                                                             \
   const dealt_block here = {0, of_block * (tile_rows), m, of_block, (int)((block + 1) * all_tiles / blocks) - of_block,               \
-                            (int)get_group_id(0)};                                                                                    \
+                            (int)get_group_id(0), (tile_rows)};                                                                       \
   if (here.tiles == 0 || here.column >= (columns)) return;
 #define OF_MATRIX(at) \
   __global const uchar* b_here = b; \

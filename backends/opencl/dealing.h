@@ -14,6 +14,9 @@ namespace ironcl::opencl {
 /// share decoded weights.
 struct DealtShape {
   std::int64_t tile_rows = 1, block_tiles = 1;
+  /// The tiles of a matrix are as equal as can be, not full but for the last. For kernels whose tiles cost what their
+  /// rows do: those of a dense problem are as high as its rows ask for, too.
+  bool even = false;
 };
 
 /// The most tiles of `height` rows that `m` rows of a grouped problem can become: of each matrix the last one may not

@@ -68,16 +68,19 @@ TEST_F(OpenClGrouped, EveryPlaceOfABorderInATileIsRight) {
             false);
 }
 
-TEST_F(OpenClGrouped, EveryHeightOfALastTileIsRight) {
-  // The vector kernels have code for each of them.
+TEST_F(OpenClGrouped, EveryHeightOfATileIsRight) {
+  // The vector kernels have code for each of them, of the last tile of a matrix or of all.
   const std::vector<backend::Options> heights{
       {{"variant", "gemm_stream"}, {"tile_m", "16"}, {"tile_n", "16"}},
       {{"variant", "gemm_stream"}, {"tile_m", "9"}, {"tile_n", "32"}},
-      {{"variant", "gemm_panel"}, {"tile_m", "14"}, {"tile_n", "32"}, {"block_m", "2"}, {"block_n", "32"}}};
+      {{"variant", "gemm_panel"}, {"tile_m", "14"}, {"tile_n", "32"}, {"block_m", "2"}, {"block_n", "32"}},
+      {{"variant", "gemm_stream_bf16"}, {"tile_m", "10"}, {"block_m", "2"}},
+      {{"variant", "gemm_bf16"}, {"tile_m", "14"}, {"block_m", "2"}, {"block_n", "32"}},
+      {{"variant", "gemm_amx"}, {"block_m", "2"}, {"block_n", "64"}}};
   int ran = 0;
   for (const backend::Options& options : heights) {
     Grouped g;
-    g.counts.resize(18);
+    g.counts.resize(35);
     std::iota(g.counts.begin(), g.counts.end(), 0);
     g.m = std::accumulate(g.counts.begin(), g.counts.end(), std::int64_t{0});
     g.n = 70;

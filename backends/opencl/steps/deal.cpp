@@ -20,7 +20,9 @@ class Deal final : public Step {
   std::string name() const override { return "deal rows"; }
 
   void build(ProgramBuilder& builder) override {
-    kernel_ = cl::Kernel(builder.build("deal.cl", {{"LANES", std::to_string(lanes_)}}), "deal");
+    Defines defines{{"LANES", std::to_string(lanes_)}};
+    if (shape_.even) defines["EVEN_TILES"] = "1";
+    kernel_ = cl::Kernel(builder.build("deal.cl", defines), "deal");
     set_args(kernel_, 1, static_cast<cl_int>(problem_.matrices), static_cast<cl_int>(problem_.masked ? 1 : 0),
              static_cast<cl_int>(shape_.tile_rows), static_cast<cl_int>(shape_.block_tiles));
     set_args(kernel_, 9, static_cast<cl_int>(lists_.tiles_at), static_cast<cl_int>(lists_.blocks_at));

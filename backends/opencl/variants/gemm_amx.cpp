@@ -94,7 +94,7 @@ Variant gemm_amx() {
   v.trial->in_child = true;
   v.trial->permission = ask_for_tiles;
   v.toolchain = &opencl_c_unsaved();
-  v.deal = [](const Tuning& t) { return DealtShape{kRows, t.at("block_m")}; };
+  v.deal = [](const Tuning& t) { return DealtShape{kRows, t.at("block_m"), true}; };
   v.local_bytes = local_bytes;
   v.work_items = [](const Tuning&) -> std::uint64_t { return 1; };
   v.tile = [](const Tuning&) { return Shape{2 * kRows, 32}; };

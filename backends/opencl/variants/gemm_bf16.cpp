@@ -63,12 +63,14 @@ double estimate_ns(const Tuning& t, const Problem& p, const Features& f) {
   const bool from_memory = static_cast<double>(p.m) * static_cast<double>(p.k * bytes_of_element(p)) >
                            0.5 * static_cast<double>(f.cache_bytes);
   const double reading = from_memory ? 1 + 3.0 / (panels * kPanel) : 1;
-  // Of all rows of a matrix; a tile costs the same whatever rows of it there are, a panel is decoded again for each
-  // block.
+  // Of all rows of a matrix; a panel is decoded again for each block. Tiles that are dealt are as equal as can be and
+  // cost what their rows do, others the same whatever rows of them there are.
   const double of_panel = p.mean_over_rows([&](std::int64_t rows) {
     const std::int64_t of_matrix = numerics::ceil_div(rows, height);
     const std::int64_t blocks = numerics::ceil_div(of_matrix, t.at("block_m"));
-    const double products = static_cast<double>(of_matrix) * as_rows(static_cast<double>(height)) * a_row * reading;
+    const double tile =
+        p.dealt ? static_cast<double>(rows) / static_cast<double>(of_matrix) : static_cast<double>(height);
+    const double products = static_cast<double>(of_matrix) * as_rows(tile) * a_row * reading;
     return std::max(products + static_cast<double>(blocks) * decoding, fetching);
   });
   const double work =
@@ -139,7 +141,7 @@ Variant gemm_bf16() {
   v.trial = Trial{19, 72, 320};
   v.trial->in_child = true;
   v.toolchain = &opencl_c_unsaved();
-  v.deal = [](const Tuning& t) { return DealtShape{t.at("tile_m"), t.at("block_m")}; };
+  v.deal = [](const Tuning& t) { return DealtShape{t.at("tile_m"), t.at("block_m"), true}; };
   v.local_bytes = local_bytes;
   v.work_items = [](const Tuning&) -> std::uint64_t { return 1; };
   v.tile = [](const Tuning& t) { return Shape{t.at("tile_m"), kPanel}; };

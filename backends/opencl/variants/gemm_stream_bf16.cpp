@@ -89,7 +89,7 @@ Variant gemm_stream_bf16() {
   v.trial = Trial{19, 72, 320};
   v.trial->in_child = true;
   v.toolchain = &opencl_c_unsaved();
-  v.deal = [](const Tuning& t) { return DealtShape{t.at("tile_m"), t.at("block_m")}; };
+  v.deal = [](const Tuning& t) { return DealtShape{t.at("tile_m"), t.at("block_m"), true}; };
   v.local_bytes = [](const Tuning& t, const Problem&) -> std::uint64_t {
     return static_cast<std::uint64_t>(rows_of_block(t) * kPanel) * sizeof(float);
   };

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+// How rows of a grouped problem are dealt to tiles: cl/deal.cl by itself, and which tiles a kernel that deals evenly
+// is given.
+#include <numeric>
+
+#include "backends/opencl/dealing.h"
+#include "backends/opencl/program.h"
+#include "backends/opencl/variant.h"
+#include "tests/opencl/harness.h"
+
+namespace ironcl::opencl::testing {
+namespace {
+
+using Counts = std::vector<std::int32_t>;
+
+/// What deal.cl leaves for contiguous matrices with `counts` rows.
+struct Dealt {
+  std::int32_t tiles = 0, blocks = 0;
+  Counts heights, tiles_of, blocks_of;  ///< Of each matrix.
+};
+
+Dealt deal(const cl::Context& context, const cl::Device& device, const Counts& counts, const DealtShape& shape) {
+  const auto matrices = static_cast<std::int64_t>(counts.size());
+  const std::int64_t m = std::accumulate(counts.begin(), counts.end(), std::int64_t{0});
+  Problem p;
+  p.m = m;
+  p.matrices = matrices;
+  const DealtLists lists(p, m, shape);
+  ProgramBuilder builder({}, nullptr, context, device);
+  Defines defines{{"LANES", "1"}};
+  if (shape.even) defines["EVEN_TILES"] = "1";
+  cl::Kernel kernel(builder.build("deal.cl", defines), "deal");
+  const cl::CommandQueue queue(context, device);
+  const std::size_t bytes = static_cast<std::size_t>(lists.elements) * 4;
+  const cl::Buffer rows(context, CL_MEM_READ_ONLY, counts.size() * 4), out(context, CL_MEM_READ_WRITE, bytes);
+  queue.enqueueWriteBuffer(rows, CL_TRUE, 0, counts.size() * 4, counts.data());
+  set_args(kernel, 0, static_cast<cl_int>(m), static_cast<cl_int>(matrices), cl_int{0},
+           static_cast<cl_int>(shape.tile_rows), static_cast<cl_int>(shape.block_tiles), rows, cl_ulong{0}, out,
+           cl_ulong{0}, static_cast<cl_int>(lists.tiles_at), static_cast<cl_int>(lists.blocks_at));
+  queue.enqueueNDRangeKernel(kernel, cl::NullRange, cl::NDRange(1, 1), cl::NDRange(1, 1));
+  Counts dealt(static_cast<std::size_t>(lists.elements));
+  queue.enqueueReadBuffer(out, CL_TRUE, 0, bytes, dealt.data());
+  Dealt result{dealt[0], dealt[1], {}, {}, {}};
+  for (std::size_t g = 0; g < counts.size(); ++g) {
+    const std::int32_t* const of = dealt.data() + 8 + 8 * g;
+    result.tiles_of.push_back(of[3]);
+    result.blocks_of.push_back(of[5]);
+    result.heights.push_back(of[6]);
+  }
+  return result;
+}
+
+TEST(OpenClDealing, EvenTilesAreAsManyAsFullOnesAndAsEqualAsCanBe) {
+  if (devices().empty()) GTEST_SKIP() << why_no_devices();
+  std::vector<cl::Platform> platforms;
+  cl::Platform::get(&platforms);
+  const Counts counts{0, 1, 14, 15, 32, 17, 42, 43};
+  for (const cl::Platform& platform : platforms) {
+    std::vector<cl::Device> all;
+    platform.getDevices(CL_DEVICE_TYPE_ALL, &all);
+    for (const cl::Device& device : all) {
+      const cl::Context context(device);
+      const Dealt full = deal(context, device, counts, {14, 2}), even = deal(context, device, counts, {14, 2, true});
+      EXPECT_EQ(full.tiles_of, (Counts{0, 1, 1, 2, 3, 2, 3, 4}));
+      EXPECT_EQ(full.blocks_of, (Counts{0, 1, 1, 1, 2, 1, 2, 2}));
+      EXPECT_EQ(even.tiles_of, full.tiles_of);
+      EXPECT_EQ(even.blocks_of, full.blocks_of);
+      EXPECT_EQ(even.tiles, full.tiles);
+      EXPECT_EQ(even.blocks, full.blocks);
+      EXPECT_EQ(full.heights, Counts(counts.size(), 14));
+      EXPECT_EQ(even.heights, (Counts{0, 1, 14, 8, 11, 9, 14, 11}));
+    }
+  }
+}
+
+TEST(OpenClDealing, TilesThatCostWhatTheirRowsDoAreHigh) {
+  Features f;
+  f.vector_width = 16;
+  f.compute_units = 2;
+  f.clock_hz = 3.7e9;
+  f.local_bytes = f.cache_bytes = 1 << 20;
+  f.dot_products_of_bf16 = 1;
+  const Variant& variant = *find_variant("gemm_bf16");
+  Problem p{512, 4096, 7168, 128, backend::DType::e4m3fn, backend::DType::e4m3fn, backend::DType::bf16};
+  p.matrices = 16;
+  // 32 rows a matrix, more or fewer by chance: lower tiles would only be more.
+  EXPECT_EQ(variant.rule_of_thumb(f, p.priced()).at("tile_m"), 14);
+  EXPECT_TRUE(variant.deal({{"tile_m", 14}, {"block_m", 2}}).even);
+}
+
+}  // namespace
+}  // namespace ironcl::opencl::testing
