@@ -85,6 +85,7 @@ constexpr Row kRows[] = {
     {"supports_says_yes", "Grid.MicroscalingE8m0"},
     {"texts_differ", "Grid.MicroscalingE8m0"},
     {"refuses_the_floor", "Exact.Blocks256Inbf16"},
+    {"refuses_grouped", "Grouped.ContiguousDealtEvenly"},
     {"accepts_negative_sizes", "Argument.WrongDescriptionsAreNamed"},
     {"accepts_overflow", "Argument.WrongDescriptionsAreNamed"},
     {"accepts_short_spans", "Call.WrongCallsAreNamed"},
@@ -198,6 +199,9 @@ TEST(Claims, ARefusedFloorIsRedAndOtherRefusalsAreCounted) {
   const SuiteRun floor = run_suite("--option fault=refuses_the_floor --filter 'Exact.Blocks256Inbf16/0'");
   EXPECT_EQ(floor.status, 1);
   EXPECT_NE(floor.output.find("belongs to the floor"), std::string::npos) << floor.output;
+  const SuiteRun grouped = run_suite("--option fault=refuses_grouped --filter 'Grouped.MaskedDealtEvenly/0'");
+  EXPECT_EQ(grouped.status, 1);
+  EXPECT_NE(grouped.output.find("belongs to the floor"), std::string::npos) << grouped.output;
   const SuiteRun other = run_suite("--option fault=refuses_the_floor --filter 'Grid.A256x256B256x256/0'");
   EXPECT_EQ(other.status, 0);
   EXPECT_NE(other.output.find(" 1 unsupported,"), std::string::npos) << other.output;

@@ -130,6 +130,10 @@ std::string refusal_of(const ironcl_gemm_desc& d, ironcl_status* reason, bool as
   if (fault("supports_says_yes")) return micro && asked_by_create ? "scales of A in e8m0 are not there" : "";
   if (fault("texts_differ")) return !micro ? "" : asked_by_create ? "no e8m0" : "scales of A in e8m0 are not there";
   if (fault("refuses_the_floor") && d.b_scale.group_cols == 256) return "blocks of 256 are not there";
+  if (fault("refuses_grouped") && d.grouping != IRONCL_GROUPING_NONE) {
+    *reason = IRONCL_REASON_GROUPING;
+    return "grouped problems are not there";
+  }
   if (d.d_scale.dtype == IRONCL_F8_E8M0) {
     *reason = IRONCL_REASON_SCALE_LAYOUT;
     return "scales of D come in f32 only";

@@ -43,7 +43,7 @@ constexpr std::string_view kFaults[] = {
     "weights_stay_as_they_are", "rows_in_reverse", "capacity_is_counted_past", "index_is_cleared",
     "no_tokens_count_nothing", "logits_ld_ignored", "wild_ids_are_expert_0", "shared_gate_is_forgotten",
     "activates_every_row", "gate_and_up_are_swapped", "limit_is_forgotten", "gate_is_clamped_below", "up_without_1",
-    "activation_in_bf16", "combine_is_backwards", "combine_multiplies_by_zero", "combine_fuses",
+    "activation_in_bf16", "refuses_grouped", "combine_is_backwards", "combine_multiplies_by_zero", "combine_fuses",
     "add_weights_are_ignored"};
 
 std::string_view planted;
