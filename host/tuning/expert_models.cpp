@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The layers of experts of known models. Sources: the models' published config.json files.
+// The layers of experts of known models. Sources: the models' published config.json files. Sizes are the models',
+// weights are e4m3 in blocks of 128 x 128 without biases, whatever a model is published in (gpt-oss: MXFP4).
 #include "host/tuning/expert_models.h"
 
 #include <fmt/format.h>
@@ -29,6 +30,9 @@ constexpr std::array kModels = {
     Model{"qwen3-next-80b-a3b", 512, 10, 2048, 512, 512, Score::softmax, false, 1, 1, 1, true},
     Model{"minimax-m2", 256, 8, 3072, 1536, 0, Score::sigmoid, true, 1, 1, 1, false},
     Model{"mixtral-8x7b", 8, 2, 4096, 14336, 0, Score::softmax, false, 1, 1, 1, false},
+    Model{"qwen3.8-flash-next", 512, 10, 2560, 640, 0, Score::softmax, false, 1, 1, 1, false},
+    Model{"gpt-oss-120b", 128, 4, 2880, 2880, 0, Score::softmax, false, 1, 1, 1, false},
+    Model{"gpt-oss-20b", 32, 4, 2880, 2880, 0, Score::softmax, false, 1, 1, 1, false},
 };
 
 std::int64_t split(std::int64_t width, std::int64_t tp, std::string_view model) {
