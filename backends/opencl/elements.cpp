@@ -15,15 +15,15 @@ using backend::DType;
 
 // clang-format off
 constexpr Element kElements[] = {
-    // type          real   code   weight scale  integer
-    {DType::f32,     true,  false, false, true,  false},
-    {DType::f16,     true,  false, false, true,  false},
-    {DType::bf16,    true,  false, false, true,  false},
-    {DType::e4m3fn,  false, true,  true,  false, false},
-    {DType::e5m2,    false, true,  true,  false, false},
-    {DType::i8,      false, true,  true,  false, true},
-    {DType::e2m1,    false, false, true,  false, false},
-    {DType::e8m0,    false, false, false, true,  false},
+    // type          real   code   weight scale  usual  integer
+    {DType::f32,     true,  false, false, true,  false, false},
+    {DType::f16,     true,  false, false, true,  false, false},
+    {DType::bf16,    true,  false, false, true,  false, false},
+    {DType::e4m3fn,  false, true,  true,  false, true,  false},
+    {DType::e5m2,    false, true,  true,  false, true,  false},
+    {DType::i8,      false, true,  true,  false, true,  true},
+    {DType::e2m1,    false, false, true,  false, false, false},
+    {DType::e8m0,    false, false, false, true,  false, false},
 };
 // clang-format on
 

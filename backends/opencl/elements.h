@@ -18,6 +18,7 @@ struct Element {
   bool code = false;     ///< Quantised activations come in it.
   bool weight = false;   ///< Quantised weights come in it.
   bool scale = false;    ///< Scales come in it.
+  bool usual = false;    ///< Kernels with a decoder of their own know it: code_words.cl, amx.cl, ptx.cl.
   bool integer = false;  ///< Codes of one kind go with their like only.
 };
 

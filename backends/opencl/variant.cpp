@@ -5,6 +5,8 @@
 #include <boost/json.hpp>
 #include <cmath>
 
+#include "backends/opencl/elements.h"
+
 namespace ironcl::opencl {
 
 /// Of a priced problem; only times come from it.
@@ -104,8 +106,10 @@ std::optional<Refusal> refuse(const Variant& variant, const Tuning& tuning, cons
   if (!variant.real_weights && numerics::is_float(problem.b)) {
     return Refusal{Reason::dtype, variant.name + " takes no unquantised weights"};
   }
-  if (!variant.narrow_weights && numerics::bits_of(problem.b) < 8) {
-    return Refusal{Reason::dtype, variant.name + " takes no weights of several codes a byte"};
+  for (const backend::DType type : {problem.a, problem.b}) {
+    if (variant.every_code || !numerics::is_quantized(type) || element(type).usual) continue;
+    return Refusal{Reason::dtype, variant.name + " decodes " + names_of(&Element::usual) + ", not " +
+                                      std::string(numerics::name_of(type))};
   }
   if (variant.needs != nullptr) {
     if (auto refusal = variant.needs(features, problem)) return refusal;

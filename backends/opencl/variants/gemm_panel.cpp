@@ -131,7 +131,7 @@ Variant gemm_panel() {
                 {"block_n", 64, kBlocksN, "columns of D per work-group"},
                 {"vector", 16, {4, 8, 16}, "f32 elements of a vector"}};
   v.real_weights = true;
-  v.narrow_weights = true;
+  v.every_code = true;
   v.deal = [](const Tuning& t) { return DealtShape{t.at("tile_m"), t.at("block_m")}; };
   v.local_bytes = local_bytes;
   v.work_items = [](const Tuning&) -> std::uint64_t { return 1; };

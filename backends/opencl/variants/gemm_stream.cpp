@@ -114,7 +114,7 @@ Variant gemm_stream() {
       {"split_k", 1, {1, 2, 4, 8, 16}, "parts of k"},
       {"floats", 0, {0, 1}, "1: activations that are to be quantised are taken as they are"}};
   v.real_weights = true;
-  v.narrow_weights = true;
+  v.every_code = true;
   v.deal = [](const Tuning& t) { return DealtShape{t.at("tile_m"), t.at("block_m")}; };
   v.local_bytes = [](const Tuning& t, const Problem& p) -> std::uint64_t {
     return static_cast<std::uint64_t>(std::int64_t{t.at("block_m")} * t.at("tile_m") *
