@@ -79,8 +79,8 @@ struct Variant {
   const Toolchain* toolchain = &opencl_c();
   /// Weights come unquantised too: f32, f16, bf16.
   bool real_weights = false;
-  /// Codes come in every type of elements.cpp, several a byte too, each decoded by its row of cl/fp8.cl. False: in those
-  /// alone that kernels with a decoder of their own know (Element::usual).
+  /// Codes come in every type of elements.cpp, several a byte too, each decoded by its row of cl/fp8.cl. False: in
+  /// those alone that kernels with a decoder of their own know (Element::usual).
   bool every_code = false;
   std::uint64_t (*local_bytes)(const Tuning&, const Problem&) = nullptr;
   std::uint64_t (*work_items)(const Tuning&) = nullptr;  ///< A work-group.
