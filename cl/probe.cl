@@ -43,7 +43,8 @@ void probe(__global const float* x, __global const float* y, __global float* out
 #elif PROBE == 6
   const uint i = (uint)get_global_id(0), word = 0x03020100u + 0x04040404u * (i % 64u);
   if (4 * i + 4 > (uint)count) return;
-  vstore4(i < 64 ? tokens_e4m3(word) * UNIT_OF_4 : i < 128 ? word_e5m2(word) : word_e4m3(word) * UNIT_OF_4, i, out);
+  vstore4(i < 64 ? tokens_e4m3(word) * UNIT_OF_4 : i < 128 ? word_e5m2(word) : i < 192 ? word_e4m3(word) * UNIT_OF_4 : word_i8(word), i,
+          out);
 #elif PROBE == 2
   const int i = (int)get_global_id(0) * 16;
   union {

@@ -285,6 +285,23 @@ TEST_F(OpenClGemm, AddsEveryPartOfK) {
   }
 }
 
+TEST_F(OpenClGemm, AddsEveryPartOfKWhereGroupsDoNotDivideAmongThem) {
+  for (const int parts : {2, 3, 4}) {
+    for (const std::string variant : {"gemm_tiled", "gemm_skinny"}) {
+      Case c{3, 70, (2 * parts + 1) * 32 - 5};
+      c.a_grid = {1, 32};
+      c.b_grid = {32, 32};
+      c.options = variant == "gemm_tiled"
+                      ? quick(variant)
+                      : backend::Options{
+                            {"variant", variant}, {"tile_m", "2"}, {"work_n", "1"}, {"lanes", "4"}, {"slices", "4"}};
+      c.options.emplace_back("split_k", std::to_string(parts));
+      c.seed = static_cast<std::uint32_t>(650 + parts);
+      check(c);
+    }
+  }
+}
+
 TEST_F(OpenClGemm, GivesTheSameBitsTwice) {
   for (const std::string& name : variant_names()) {
     Case c{33, 200, 1000};

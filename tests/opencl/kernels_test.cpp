@@ -190,7 +190,7 @@ TEST_F(OpenClBuilds, WordsOfCodesAreTheirValuesByEveryWayThatADeviceHas) {
       if (way == 1 && context->features.extensions.find("cl_khr_fp16") == std::string::npos) continue;
       cl::Kernel kernel(context->builder->build("probe.cl", {{"PROBE", "6"}, {"HALF_BITS", std::to_string(way)}}),
                         "probe");
-      std::vector<float> out(3 * kCodes, -1.0f);
+      std::vector<float> out(4 * kCodes, -1.0f);
       const cl::Buffer buffer(context->context, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, out.size() * 4, out.data());
       for (const cl_uint argument : {0u, 1u, 2u}) kernel.setArg(argument, buffer);
       kernel.setArg(3, static_cast<cl_int>(out.size()));
@@ -204,6 +204,7 @@ TEST_F(OpenClBuilds, WordsOfCodesAreTheirValuesByEveryWayThatADeviceHas) {
         const auto byte = static_cast<std::uint8_t>(code);
         EXPECT_TRUE(same(out[code], numerics::decode_e4m3fn(byte))) << "e4m3 " << code << ", way " << way;
         EXPECT_TRUE(same(out[kCodes + code], numerics::decode_e5m2(byte))) << "e5m2 " << code << ", way " << way;
+        EXPECT_EQ(out[3 * kCodes + code], static_cast<float>(static_cast<std::int8_t>(byte))) << "i8 " << code;
         if ((code & 0x7f) == 0x7f) continue;  // A NaN code of the weights is seen to where they are packed.
         EXPECT_EQ(out[2 * kCodes + code], numerics::decode_e4m3fn(byte)) << "weight " << code << ", way " << way;
       }
