@@ -97,6 +97,21 @@ TEST(OpenClKernels, ATileOfDotProductsPadsAsFewRowsAsItCan) {
   }
 }
 
+TEST(OpenClKernels, BlocksOfTilesAreTwiceAsManyAsCoresWhereTheyCanBe) {
+  Features f;
+  f.vector_width = 16;
+  f.compute_units = 8;
+  f.local_bytes = 2 << 20;
+  f.clock_hz = 2e9;
+  const Variant& amx = *find_variant("gemm_amx");
+  for (const std::int64_t n : {2112, 3072, 4096}) {
+    const Problem p{128, n, 2048, 128, backend::DType::e4m3fn, backend::DType::e4m3fn, backend::DType::bf16};
+    const Tuning t = amx.rule_of_thumb(f, p);
+    EXPECT_GE(numerics::ceil_div(p.n, std::int64_t{t.at("block_n")}), 2 * f.compute_units) << to_string(t);
+    EXPECT_EQ(t.at("block_m"), 8) << "decoded once for all rows";
+  }
+}
+
 TEST(OpenClKernels, OneFormOfWeightsServesEveryNumberOfRowsOnTensorCores) {
   struct EachIsRight final : Trials {
     std::string why_not(const Variant&) override { return {}; }

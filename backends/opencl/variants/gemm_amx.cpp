@@ -38,6 +38,7 @@ std::vector<Pass> passes(const Tuning& t, const Problem& p, const Features&, std
 // Clocks of a core, measured on a Xeon (docs/performance/cpu.md).
 constexpr double kTile = 30;    ///< A product of 16 rows by 32 k by 16 columns, with all that goes with it; 16 alone.
 constexpr double kDecode = 12;  ///< 64 codes to bf16.
+constexpr double kSlowest = 0.25;  ///< How much later the slowest of many cores is done with a block than most.
 /// Codes from memory a clock, where that is what bounds a call.
 constexpr double kCodes = 5.5;
 
@@ -68,8 +69,10 @@ Tuning rule_of_thumb(const Features& f, const Problem& p) {
     for (const int block_m : blocks_m) {
       candidate["block_m"] = block_m;
       if (local_bytes(candidate, p) > f.local_bytes / 3) break;  // The rest of the cache is for A.
-      // A comes from a far cache once for each block of columns.
-      const double ns = estimate_ns(candidate, p, f) * (1 + 0.3 * kColumns / block_n);
+      // A comes from a far cache once for each block of columns. Cores are not equally fast where others have a part
+      // of them: one block for each is as slow as the slowest, of several a slow core takes fewer.
+      const double each = rounds(numerics::ceil_div(tiles, block_m) * numerics::ceil_div(p.n, block_n), f);
+      const double ns = estimate_ns(candidate, p, f) * (1 + 0.3 * kColumns / block_n) * (1 + kSlowest / each);
       if (ns < best_ns || (block_n == 64 && block_m == 1)) {
         best_ns = ns;
         best = candidate;
