@@ -76,12 +76,12 @@ static inline dealt_block block_of(__global const int* dealt, long unit, int col
 #endif
 
 // A host launches for the most blocks that there could be. What is there is spread evenly over the work-groups launched, in order:
-// a device that gives each core one stretch of them leaves no core without work.
-#define FIRST_UNIT(units) \
-  ((long)((ulong)(units) * (get_group_id(0) + get_group_id(1) * get_num_groups(0)) / (get_num_groups(0) * get_num_groups(1))))
-#define END_UNIT(units)                                                                    \
-  ((long)((ulong)(units) * (get_group_id(0) + get_group_id(1) * get_num_groups(0) + 1ul) / \
-          (get_num_groups(0) * get_num_groups(1))))
+// a device that gives each core one stretch of them leaves no core without work. A long product is launched in `pieces`, of which this
+// launch is number `piece`: each has its part of the units.
+#define GROUPS_HERE ((ulong)get_num_groups(0) * get_num_groups(1))
+#define PLACE_OF_GROUP (get_group_id(0) + get_group_id(1) * get_num_groups(0) + (ulong)piece * GROUPS_HERE)
+#define FIRST_UNIT(units) ((long)((ulong)(units) * PLACE_OF_GROUP / ((ulong)pieces * GROUPS_HERE)))
+#define END_UNIT(units) ((long)((ulong)(units) * (PLACE_OF_GROUP + 1ul) / ((ulong)pieces * GROUPS_HERE)))
 
 /// Row `row` of the problem as a row of A, which has a_rows. An index outside of A means its nearest row.
 #ifdef GATHER

@@ -55,7 +55,7 @@
       ulong ldd, __global const uchar *bias, ulong bias_at, __global float *scratch, ulong scratch_at GROUPED_ARGS  \
       GATHER_ARGS
 #ifdef GROUPED
-#define GROUPED_ARGS , __global const int *dealt_memory, ulong dealt_at, ulong b_stride, ulong sb_stride
+#define GROUPED_ARGS , __global const int *dealt_memory, ulong dealt_at, ulong b_stride, ulong sb_stride, int piece, int pieces
 /// The statement after it is done for each unit of `work` of this work-group: a block by one of `columns` units of columns.
 #define EACH_UNIT(columns)                                    \
   if (m == 0) return;                                         \

@@ -5,8 +5,9 @@
 
 #include "backends/opencl/dealing.h"
 #include "backends/opencl/program.h"
+#include "backends/opencl/steps/multiply.h"
 #include "backends/opencl/variant.h"
-#include "tests/opencl/harness.h"
+#include "tests/opencl/grouped.h"
 
 namespace ironcl::opencl::testing {
 namespace {
@@ -86,6 +87,44 @@ TEST(OpenClDealing, TilesThatCostWhatTheirRowsDoAreHigh) {
   // 32 rows a matrix, more or fewer by chance: lower tiles would only be more.
   EXPECT_EQ(variant.rule_of_thumb(f, p.priced()).at("tile_m"), 14);
   EXPECT_TRUE(variant.deal({{"tile_m", 14}, {"block_m", 2}}).even);
+}
+
+TEST(OpenClDealing, LongProductsOfAProcessorAreLaunchedInPieces) {
+  Features f;
+  f.vector_width = 16;
+  f.compute_units = 2;
+  f.clock_hz = 3.7e9;
+  f.local_bytes = f.cache_bytes = 1 << 20;
+  const Variant& variant = *find_variant("gemm_panel");
+  Problem p{512, 4096, 7168, 128, backend::DType::e4m3fn, backend::DType::e4m3fn, backend::DType::bf16};
+  const auto pieces = [&] { return pieces_of(variant, variant.rule_of_thumb(f, p.priced()), p, f); };
+  EXPECT_EQ(pieces(), 1);  // One matrix: a launch as it is.
+  p.matrices = 16;
+  EXPECT_EQ(pieces(), 16);
+  p.m = 24;
+  EXPECT_GT(pieces(), 1);
+  EXPECT_LT(pieces(), 16);
+  p.n = p.k = 256;
+  EXPECT_EQ(pieces(), 1);
+  p.n = p.k = 7168;
+  f.type = backend::DeviceType::gpu;
+  f.local_is_dedicated = true;
+  EXPECT_EQ(pieces(), 1);  // Not a processor.
+}
+
+TEST(OpenClDealing, ProductsInPiecesAreRight) {
+  if (devices().empty()) GTEST_SKIP() << why_no_devices();
+  int ran = 0;
+  for (const char* variant : {"gemm_stream", "gemm_panel", "gemm_stream_bf16", "gemm_bf16", "gemm_amx"}) {
+    Grouped g;
+    g.counts = {70, 0, 1, 129};
+    g.m = 203;  // Three rows that nobody has.
+    g.n = 2050;
+    g.k = 2048;
+    g.options = {{"variant", variant}};
+    ran += check(g);
+  }
+  EXPECT_GE(ran, 2);
 }
 
 }  // namespace

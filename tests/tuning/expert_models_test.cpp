@@ -13,9 +13,9 @@ struct Published {
   std::int64_t experts, top_k, hidden, width;
 };
 constexpr Published kPublished[] = {
-    {"deepseek-v3", 256, 8, 7168, 2048},       {"qwen3-30b-a3b", 128, 8, 2048, 768},
-    {"qwen3-235b-a22b", 128, 8, 4096, 1536},   {"qwen3-next-80b-a3b", 512, 10, 2048, 512},
-    {"minimax-m2", 256, 8, 3072, 1536},        {"mixtral-8x7b", 8, 2, 4096, 14336},
+    {"deepseek-v3", 256, 8, 7168, 2048},        {"qwen3-30b-a3b", 128, 8, 2048, 768},
+    {"qwen3-235b-a22b", 128, 8, 4096, 1536},    {"qwen3-next-80b-a3b", 512, 10, 2048, 512},
+    {"minimax-m2", 256, 8, 3072, 1536},         {"mixtral-8x7b", 8, 2, 4096, 14336},
     {"qwen3.8-flash-next", 512, 10, 2560, 640}, {"gpt-oss-120b", 128, 4, 2880, 2880},
     {"gpt-oss-20b", 32, 4, 2880, 2880},
 };

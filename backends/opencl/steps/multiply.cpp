@@ -29,6 +29,7 @@ class Multiply final : public Step {
                                   ? 1
                                   : making.desc.b_scale.grid.scale_cols(problem_.k))),
         dealt_(making.dealt),
+        pieces_(pieces_of(variant, tuning, making.problem, making.features)),
         defines_(device_defines(making.features)) {
     if (variant.scratch_bytes != nullptr)
       scratch_ = {Source::workspace,
@@ -93,13 +94,19 @@ class Multiply final : public Step {
       if (problem_.grouped()) {
         next = set_dealt(kernel, next, call, dealt_);
         set_args(kernel, next, static_cast<cl_ulong>(weights_.code_bytes.bytes()),
-                 static_cast<cl_ulong>(weights_.scales.bytes()));
-        next += 2;
+                 static_cast<cl_ulong>(weights_.scales.bytes()), cl_int{0}, cl_int{1});
+        next += 4;
       }
       if (a_.gathered) set_gather(kernel, next, call);
       const auto [width, height] = passes_[i].global;
-      call.launch(kernel, cl::NDRange(width, at_once(problem_, static_cast<std::int64_t>(height), width)),
-                  cl::NDRange(passes_[i].local, 1));
+      // The passes after the first add what it has left, tile by tile: they are short.
+      const std::int64_t pieces = i == 0 ? pieces_ : 1;
+      const std::size_t rows =
+          at_once(problem_, numerics::ceil_div(static_cast<std::int64_t>(height), pieces), width);
+      for (std::int64_t piece = 0; piece < pieces; ++piece) {
+        if (pieces > 1) set_args(kernel, 24, static_cast<cl_int>(piece), static_cast<cl_int>(pieces));
+        call.launch(kernel, cl::NDRange(width, rows), cl::NDRange(passes_[i].local, 1));
+      }
     }
   }
 
@@ -112,6 +119,7 @@ class Multiply final : public Step {
   DType bias_type_;
   WeightExtent weights_;
   Place dealt_;
+  std::int64_t pieces_;
   Place scratch_;
   Defines defines_;
   std::string options_;
@@ -121,6 +129,14 @@ class Multiply final : public Step {
 };
 
 }  // namespace
+
+std::int64_t pieces_of(const Variant& variant, const Tuning& tuning, const Problem& p, const Features& f) {
+  constexpr double kPieceNs = 2e6;
+  constexpr std::int64_t kMost = 16;
+  if (!p.grouped() || !f.prefers_vectors()) return 1;
+  const double pieces = variant.estimate_ns(tuning, p.priced(), f) / kPieceNs;
+  return static_cast<std::int64_t>(std::clamp(pieces, 1.0, static_cast<double>(kMost)));
+}
 
 std::unique_ptr<Step> multiply_step(const Variant& variant, const Tuning& tuning, const Operand& a, const Operand& d,
                                     const Making& making) {
