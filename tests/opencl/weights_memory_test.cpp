@@ -105,7 +105,8 @@ TEST(OpenClWeightsMemory, WeightsOfAProcessorAreAdvisedToLieInLargePages) {
   if (devices().empty()) GTEST_SKIP() << why_no_devices();
   if (!std::filesystem::exists("/sys/kernel/mm/transparent_hugepage") || advised_bytes() < 0)
     GTEST_SKIP() << "the system has no large pages, or does not show them";
-  constexpr std::int64_t n = 2048, k = 2048, matrices = 4, all = matrices * n * k;
+  // More than 32 MiB: memory of its own, never some of a heap that was advised before.
+  constexpr std::int64_t n = 4096, k = 4096, matrices = 4, all = matrices * n * k;
   const std::vector<std::byte> codes(static_cast<std::size_t>(all));
   const std::vector<float> scales(static_cast<std::size_t>(matrices * n / 128 * (k / 128)), 1.0f);
   for (const auto& device : devices()) {
