@@ -21,19 +21,22 @@
 #endif
 #define COUNTERS 1024  // Of forms/wgmma_tokens.h.
 
-// Rows [first, end) of the problem that unit `unit` of 64 rows begins with; none: first is end.
+// The statement after EACH_UNIT is done for each unit of 64 rows that is this work-item's; UNIT_HERE: its rows [first, end) of the
+// problem, which may be none. Of a grouped problem fewer work-items may be there than units, of others one each.
 #ifdef GROUPED
 static inline dealt_tile unit_of(__global const int *dealt, uint unit) {
-  dealt_tile none = {0, 0, 0};
-  const uint tile = unit / (DEALT_ROWS / 64);
-  if (tile >= (uint)dealt[DEALT_TILES]) return none;
-  dealt_tile here = tile_of(dealt, (int)tile);
+  dealt_tile here = tile_of(dealt, (int)(unit / (DEALT_ROWS / 64)));
   here.first = min(here.first + (int)(unit % (DEALT_ROWS / 64)) * 64, here.end);
   return here;
 }
-#define UNIT_OF(unit) unit_of(dealt_memory + dealt_at, unit)
+#define EACH_UNIT                                                           \
+  __global const int *dealt = dealt_memory + dealt_at;                      \
+  const uint units = (uint)dealt[DEALT_TILES] * (DEALT_ROWS / 64);          \
+  for (uint tile = (uint)get_global_id(1); tile < units; tile += (uint)get_global_size(1))
+#define UNIT_HERE unit_of(dealt, tile)
 #else
-#define UNIT_OF(unit) ((dealt_tile){0, min((int)(unit) * 64, m), m})
+#define EACH_UNIT for (uint tile = (uint)get_global_id(1), end = tile + 1; tile < end; ++tile)
+#define UNIT_HERE ((dealt_tile){0, min((int)(tile)*64, m), m})
 #endif
 
 // The arguments of both, as those of pack_a.cl: a: element a_at on, rows lda apart. sa: element s_at on, rows lds apart, one for
@@ -61,42 +64,46 @@ static inline uint f16_of(uint code) { return encode_f16(DECODE(A_TYPE)(code)) &
 
 // Work-item (i, t): 16 bytes of the two K halves' 1024 of tile t and its K blocks.
 __kernel void pack_wgmma_f16(PACK_ARGS DEALT_ARGS GATHER_ARGS) {
-  const uint id = (uint)get_global_id(0), tile = (uint)get_global_id(1);
-  if (tile == 0 && m > 0 && id < COUNTERS) ((__global uint*)(scales + scales_at))[(int)id - COUNTERS] = 0u;
+  const uint id = (uint)get_global_id(0);
+  if (get_global_id(1) == 0 && m > 0 && id < COUNTERS) ((__global uint*)(scales + scales_at))[(int)id - COUNTERS] = 0u;
   const uint c = id & 7, line = (id >> 3) & 63, half_block = (id >> 9) & 1, block = id >> 10;
   if (m <= 0 || block >= (uint)blocks) return;
-  const dealt_tile here = UNIT_OF(tile);
-  if (here.first >= here.end) return;
-  const uint row = (uint)ROW_OF_A(min(here.first + (int)line, here.end - 1)), piece = c ^ (line & 7u);
-  const ulong row_at = a_at + (ulong)row * lda;
-  uint words[4];
-  for (uint t = 0; t < 4; ++t) {
-    const uint col = block * 128u + half_block * 64u + 16u * t + 2u * piece;
-    words[t] = f16_of(code_at(a, row_at, col, k)) | f16_of(code_at(a, row_at, col + 1u, k)) << 16;
+  EACH_UNIT {
+    const dealt_tile here = UNIT_HERE;
+    if (here.first >= here.end) continue;
+    const uint row = (uint)ROW_OF_A(min(here.first + (int)line, here.end - 1)), piece = c ^ (line & 7u);
+    const ulong row_at = a_at + (ulong)row * lda;
+    uint words[4];
+    for (uint t = 0; t < 4; ++t) {
+      const uint col = block * 128u + half_block * 64u + 16u * t + 2u * piece;
+      words[t] = f16_of(code_at(a, row_at, col, k)) | f16_of(code_at(a, row_at, col + 1u, k)) << 16;
+    }
+    __global uint *to = (__global uint*)(out + out_at + ((ulong)tile * (ulong)blocks + block) * 16384u + half_block * 8192u + line * 128u + c * 16u);
+    for (uint t = 0; t < 4; ++t) to[t] = words[t];
+    if (c == 0 && half_block == 0)
+      scales[scales_at + ((ulong)tile * (ulong)blocks + block) * 64u + line] = scale_at(sa, s_at, lds, (int)row, block, k, scale_rows, scale_cols);
   }
-  __global uint *to = (__global uint*)(out + out_at + ((ulong)tile * (ulong)blocks + block) * 16384u + half_block * 8192u + line * 128u + c * 16u);
-  for (uint t = 0; t < 4; ++t) to[t] = words[t];
-  if (c == 0 && half_block == 0)
-    scales[scales_at + ((ulong)tile * (ulong)blocks + block) * 64u + line] = scale_at(sa, s_at, lds, (int)row, block, k, scale_rows, scale_cols);
 }
 
 // Work-item (i, t): 16 bytes of the 512 of tile t and its K blocks.
 __kernel void pack_wgmma_fp8(PACK_ARGS DEALT_ARGS GATHER_ARGS) {
-  const uint id = (uint)get_global_id(0), tile = (uint)get_global_id(1);
-  if (tile == 0 && m > 0 && id < COUNTERS) ((__global uint*)(scales + scales_at))[(int)id - COUNTERS] = 0u;
+  const uint id = (uint)get_global_id(0);
+  if (get_global_id(1) == 0 && m > 0 && id < COUNTERS) ((__global uint*)(scales + scales_at))[(int)id - COUNTERS] = 0u;
   const uint lane = id & 31, step = (id >> 5) & 3, warp = (id >> 7) & 3, block = id >> 9;
   if (m <= 0 || block >= (uint)blocks) return;
-  const dealt_tile here = UNIT_OF(tile);
-  if (here.first >= here.end) return;
-  const uint in_tile = warp * 16u + (lane >> 2), col = block * 128u + step * 32u + (lane & 3u) * 4u;
-  __global uint *to = (__global uint*)(out + out_at + ((ulong)tile * (ulong)blocks + block) * 8192u + (id & 511u) * 16u);
-  for (uint w = 0; w < 4; ++w) {
-    const uint row = (uint)ROW_OF_A(min(here.first + (int)(in_tile + 8u * (w & 1u)), here.end - 1));
-    uint word = 0;
-    for (uint i = 0; i < 4; ++i) word |= code_at(a, a_at + (ulong)row * lda, col + 16u * (w >> 1) + i, k) << (8u * i);
-    to[w] = word;
-    if (w < 2 && step == 0 && (lane & 3u) == 0)
-      scales[scales_at + ((ulong)(tile >> 1) * (ulong)blocks + block) * 128u + ((tile & 1u) * 4u + warp) * 16u + (lane >> 2) * 2u + w] =
-          scale_at(sa, s_at, lds, (int)row, block, k, scale_rows, scale_cols);
+  EACH_UNIT {
+    const dealt_tile here = UNIT_HERE;
+    if (here.first >= here.end) continue;
+    const uint in_tile = warp * 16u + (lane >> 2), col = block * 128u + step * 32u + (lane & 3u) * 4u;
+    __global uint *to = (__global uint*)(out + out_at + ((ulong)tile * (ulong)blocks + block) * 8192u + (id & 511u) * 16u);
+    for (uint w = 0; w < 4; ++w) {
+      const uint row = (uint)ROW_OF_A(min(here.first + (int)(in_tile + 8u * (w & 1u)), here.end - 1));
+      uint word = 0;
+      for (uint i = 0; i < 4; ++i) word |= code_at(a, a_at + (ulong)row * lda, col + 16u * (w >> 1) + i, k) << (8u * i);
+      to[w] = word;
+      if (w < 2 && step == 0 && (lane & 3u) == 0)
+        scales[scales_at + ((ulong)(tile >> 1) * (ulong)blocks + block) * 128u + ((tile & 1u) * 4u + warp) * 16u + (lane >> 2) * 2u + w] =
+            scale_at(sa, s_at, lds, (int)row, block, k, scale_rows, scale_cols);
+    }
   }
 }

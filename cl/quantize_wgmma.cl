@@ -24,19 +24,28 @@
 #define PASSES (ROWS / 2)     // A pass is two rows, one in each half of a warp.
 #define PER (SOURCE == TYPE_F32 ? 1 : 2)  // Elements in a register.
 #define WORDS (8 / PER)
-// Rows [first, end) of X for the packed rows from `packed` on, which lie in one tile; none: first is end.
+// The statement after EACH_ROWS is done for each `id`, ROWS packed rows of a K block, that is this warp's; ROWS_AT: their rows
+// [first, end) of X, which lie in one tile and may be none. Of a grouped problem fewer warps may be there, of others one each.
 #ifdef GROUPED
 static inline dealt_tile rows_at(__global const int* dealt, uint packed)
 {
-  dealt_tile here = {0, 0, 0};
-  if (packed / DEALT_ROWS >= (uint)dealt[DEALT_TILES]) return here;
-  here = tile_of(dealt, (int)(packed / DEALT_ROWS));
+  dealt_tile here = tile_of(dealt, (int)(packed / DEALT_ROWS));
   here.first = min(here.first + (int)(packed % DEALT_ROWS), here.end);
   return here;
 }
-#define ROWS_AT(packed) rows_at(dealt_memory + dealt_at, packed)
+#define EACH_ROWS                                                                        \
+  if (m == 0) return;                                                                    \
+  __global const int* dealt = dealt_memory + dealt_at;                                   \
+  const uint ids = (uint)dealt[DEALT_TILES] * (DEALT_ROWS / ROWS) * (uint)blocks;        \
+  _Pragma("unroll 1") for (uint id = (uint)get_global_id(0) >> 5; id < ids; id += (uint)get_global_size(0) >> 5)
+#define ROWS_AT(packed) rows_at(dealt, packed)
+#define NO_ROWS continue
 #else
+#define EACH_ROWS                                   \
+  if (m == 0) return;                               \
+  const uint id = (uint)get_global_id(0) >> 5;
 #define ROWS_AT(packed) ((dealt_tile){0, min((int)(packed), m), m})
+#define NO_ROWS return
 #endif
 
 // What is seldom is kept out of the code that must be unrolled: also codes of two elements whose scale the quick quotients do not reach.
@@ -97,11 +106,10 @@ static inline uint bits_of(uint magnitude)
 // Loads a warp's rows; row 2 * i + (lane >> 4) is in raw[i]. Leaves the scale of row 2 * (lane % PASSES) + (lane >> 4) and its
 // reciprocal, 0 where the quick quotients do not reach.
 #define LOAD_AND_SCALE()                                                                                            \
-  const uint lane = get_local_id(0) & 31, c = lane & 15, id = get_global_id(0) >> 5;                                \
+  const uint lane = get_local_id(0) & 31, c = lane & 15;                                                            \
   const uint kb = id % (uint)blocks, first = id / (uint)blocks * ROWS;                                              \
-  if (m == 0) return;                                                                                               \
   const dealt_tile here = ROWS_AT(first);                                                                           \
-  if (here.first >= here.end) return;                                                                               \
+  if (here.first >= here.end) NO_ROWS;                                                                              \
   const uint count = (uint)(here.end - here.first);                                                                 \
   const bool whole = ((x_at | ldx) & (PER == 1 ? 3 : 7)) == 0 && kb * 128u + 128u <= (uint)k;                       \
   const uint col = kb * 128u + 8u * c;                                                                              \
@@ -152,55 +160,59 @@ static inline uint bits_of(uint magnitude)
 __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void quantize_wgmma_f16(QUANTIZE_ARGS DEALT_ARGS)
 {
   CLEAR_COUNTERS();
-  LOAD_AND_SCALE();
-  // This work-item's elements are k = 64 * (c / 8) + 16 * t + 8 * (c % 2) + 0..7, t = c / 2 % 4. What it stores is the same two of every t:
-  // of four work-items each gives one pair to each other.
-  const uint t = c >> 1 & 3;
-  const uint keep = t & 1 ? 0x7632u : 0x5410u, send = t & 1 ? 0x5410u : 0x7632u;
-  const uint first_two = t == 0 ? 0x5410u : t == 1 ? 0x1054u : t == 2 ? 0x7632u : 0x3276u;
-  const uint last_two = t == 0 ? 0x7632u : t == 1 ? 0x3276u : t == 2 ? 0x5410u : 0x1054u;
-  __global uchar *to = out + out_at + ((ulong)(first >> 6) * blocks + kb) * 16384u + (c >> 3) * 8192u + (first & 63) * 128u;
-  const uint piece = 4u * (c & 1) + t;
-  UNROLL for (int i = 0; i < PASSES; ++i) {
-    uint lo, hi, x0, y0, k0, s0, r0;
-    CODES_OF(lo, hi, i);
-    x0 = t & 2 ? hi : lo;
-    SHUFFLE_XOR(y0, t & 2 ? lo : hi, 4);
-    PERMUTE(k0, x0, y0, keep);
-    PERMUTE(s0, x0, y0, send);
-    SHUFFLE_XOR(r0, s0, 2);
-    PERMUTE(lo, k0, r0, first_two);
-    PERMUTE(hi, k0, r0, last_two);
-    uint h0, h1, h2, h3;
-    JOIN(DECODE4_, CODE)(h0, h1, lo);
-    JOIN(DECODE4_, CODE)(h2, h3, hi);
-    const uint row = 2u * i + (lane >> 4);
-    if (row < count) STORE16(to + row * 128u + ((piece ^ ((first + row) & 7)) << 4), h0, h1, h2, h3);
+  EACH_ROWS {
+    LOAD_AND_SCALE();
+    // This work-item's elements are k = 64 * (c / 8) + 16 * t + 8 * (c % 2) + 0..7, t = c / 2 % 4. What it stores is the same two of every t:
+    // of four work-items each gives one pair to each other.
+    const uint t = c >> 1 & 3;
+    const uint keep = t & 1 ? 0x7632u : 0x5410u, send = t & 1 ? 0x5410u : 0x7632u;
+    const uint first_two = t == 0 ? 0x5410u : t == 1 ? 0x1054u : t == 2 ? 0x7632u : 0x3276u;
+    const uint last_two = t == 0 ? 0x7632u : t == 1 ? 0x3276u : t == 2 ? 0x5410u : 0x1054u;
+    __global uchar *to = out + out_at + ((ulong)(first >> 6) * blocks + kb) * 16384u + (c >> 3) * 8192u + (first & 63) * 128u;
+    const uint piece = 4u * (c & 1) + t;
+    UNROLL for (int i = 0; i < PASSES; ++i) {
+      uint lo, hi, x0, y0, k0, s0, r0;
+      CODES_OF(lo, hi, i);
+      x0 = t & 2 ? hi : lo;
+      SHUFFLE_XOR(y0, t & 2 ? lo : hi, 4);
+      PERMUTE(k0, x0, y0, keep);
+      PERMUTE(s0, x0, y0, send);
+      SHUFFLE_XOR(r0, s0, 2);
+      PERMUTE(lo, k0, r0, first_two);
+      PERMUTE(hi, k0, r0, last_two);
+      uint h0, h1, h2, h3;
+      JOIN(DECODE4_, CODE)(h0, h1, lo);
+      JOIN(DECODE4_, CODE)(h2, h3, hi);
+      const uint row = 2u * i + (lane >> 4);
+      if (row < count) STORE16(to + row * 128u + ((piece ^ ((first + row) & 7)) << 4), h0, h1, h2, h3);
+    }
+    if (my_row < count && c < PASSES)
+      scales[scales_at + ((ulong)(first >> 6) * blocks + kb) * 64u + (first & 63) + my_row] = kb * 128u < (uint)k ? scale : 0.0f;
   }
-  if (my_row < count && c < PASSES)
-    scales[scales_at + ((ulong)(first >> 6) * blocks + kb) * 64u + (first & 63) + my_row] = kb * 128u < (uint)k ? scale : 0.0f;
 }
 
 // Codes in the order of wgmma's register operand.
 __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void quantize_wgmma_fp8(QUANTIZE_ARGS DEALT_ARGS)
 {
   CLEAR_COUNTERS();
-  LOAD_AND_SCALE();
-  // This work-item's elements are k = 32 * (c / 4) + 16 * (c / 2 % 2) + 8 * (c % 2) + 0..7 of rows g and g + 8: two words of each. It stores
-  // the words of one t, 4 k, at k and at k + 16: it and its neighbour by 2 give one another two words.
-  const bool upper = c & 2;
-  const uint t = 2u * (c & 1) + (upper ? 1 : 0);
-  __global uchar *to = out + out_at + ((ulong)(first >> 6) * blocks + kb) * 8192u + (first >> 4 & 3) * 2048u + (c >> 2) * 512u + (lane >> 4) * 64u + t * 16u;
-  UNROLL for (int i = 0; i < PASSES / 2; ++i) {
-    uint lo0, hi0, lo1, hi1, a, b;
-    CODES_OF(lo0, hi0, i);
-    CODES_OF(lo1, hi1, i + PASSES / 2);
-    SHUFFLE_XOR(a, upper ? lo0 : hi0, 2);
-    SHUFFLE_XOR(b, upper ? lo1 : hi1, 2);
-    if (upper) STORE16(to + i * 128u, a, b, hi0, hi1);
-    else STORE16(to + i * 128u, lo0, lo1, a, b);
+  EACH_ROWS {
+    LOAD_AND_SCALE();
+    // This work-item's elements are k = 32 * (c / 4) + 16 * (c / 2 % 2) + 8 * (c % 2) + 0..7 of rows g and g + 8: two words of each. It stores
+    // the words of one t, 4 k, at k and at k + 16: it and its neighbour by 2 give one another two words.
+    const bool upper = c & 2;
+    const uint t = 2u * (c & 1) + (upper ? 1 : 0);
+    __global uchar *to = out + out_at + ((ulong)(first >> 6) * blocks + kb) * 8192u + (first >> 4 & 3) * 2048u + (c >> 2) * 512u + (lane >> 4) * 64u + t * 16u;
+    UNROLL for (int i = 0; i < PASSES / 2; ++i) {
+      uint lo0, hi0, lo1, hi1, a, b;
+      CODES_OF(lo0, hi0, i);
+      CODES_OF(lo1, hi1, i + PASSES / 2);
+      SHUFFLE_XOR(a, upper ? lo0 : hi0, 2);
+      SHUFFLE_XOR(b, upper ? lo1 : hi1, 2);
+      if (upper) STORE16(to + i * 128u, a, b, hi0, hi1);
+      else STORE16(to + i * 128u, lo0, lo1, a, b);
+    }
+    if (c < PASSES)
+      scales[scales_at + ((ulong)(first >> 7) * blocks + kb) * 128u + (first & 127) + 2 * (my_row & 7) + (my_row >> 3)] = kb * 128u < (uint)k ? scale : 0.0f;
   }
-  if (c < PASSES)
-    scales[scales_at + ((ulong)(first >> 7) * blocks + kb) * 128u + (first & 127) + 2 * (my_row & 7) + (my_row >> 3)] = kb * 128u < (uint)k ? scale : 0.0f;
 }
 #endif
