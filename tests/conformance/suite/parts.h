@@ -42,7 +42,8 @@ std::vector<std::byte> bytes_of(const std::vector<T>& values) {
 template <class T>
 std::vector<T> values_of(const std::vector<std::byte>& bytes) {
   std::vector<T> values(bytes.size() / sizeof(T));
-  std::memcpy(values.data(), bytes.data(), values.size() * sizeof(T));
+  // memcpy refuses a null pointer even for no bytes.
+  if (!values.empty()) std::memcpy(values.data(), bytes.data(), values.size() * sizeof(T));
   return values;
 }
 
