@@ -84,6 +84,7 @@ void search(const ExpertsSource& source, Projection projection, std::vector<OddS
   std::vector<double> all;
   for (std::size_t block = 0; block < blocks; ++block) {
     std::vector<double> there;
+    there.reserve(sizes.size());
     for (const auto& own : sizes) there.push_back(own[block]);
     const double middle = median(there);
     for (auto& own : sizes) {
