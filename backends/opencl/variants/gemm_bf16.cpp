@@ -2,6 +2,7 @@
 // Declares cl/gemm_bf16.cl: dot products of bf16 and bytes on vectors of 512 bits, on CPUs that have them.
 #include <algorithm>
 
+#include "backends/opencl/dealing.h"
 #include "backends/opencl/elements.h"
 #include "backends/opencl/estimate.h"
 #include "backends/opencl/forms/blocked.h"
@@ -109,10 +110,9 @@ Tuning blocks_for(int tile_m, const Features& f, const Problem& p) {
 /// where that pads fewer: 1024 are 79 tiles of 13 (1027 rows), not 74 of 14 (1036), each row of padding being
 /// multiplied like the others.
 int tile_of(std::int64_t rows) {
-  const std::int64_t tiles = numerics::ceil_div(rows, std::int64_t{kMostRows}),
-                     highest = numerics::ceil_div(rows, tiles);
-  const std::int64_t lower = highest - 1;
-  const bool fewer = lower >= kMostRows - 1 && numerics::ceil_div(rows, lower) * lower < tiles * highest;
+  const std::int64_t highest = equal_height(rows, kMostRows), lower = highest - 1;
+  const auto padded = [&](std::int64_t height) { return numerics::ceil_div(rows, height) * height; };
+  const bool fewer = lower >= kMostRows - 1 && padded(lower) < padded(highest);
   return static_cast<int>(fewer ? lower : highest);
 }
 
