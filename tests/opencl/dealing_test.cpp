@@ -74,12 +74,18 @@ TEST(OpenClDealing, EvenTilesAreAsManyAsFullOnesAndAsEqualAsCanBe) {
   }
 }
 
-TEST(OpenClDealing, TilesThatCostWhatTheirRowsDoAreHigh) {
+/// A processor of two cores with vectors of 512 bits.
+Features two_cores() {
   Features f;
   f.vector_width = 16;
   f.compute_units = 2;
   f.clock_hz = 3.7e9;
   f.local_bytes = f.cache_bytes = 1 << 20;
+  return f;
+}
+
+TEST(OpenClDealing, TilesThatCostWhatTheirRowsDoAreHigh) {
+  Features f = two_cores();
   f.dot_products_of_bf16 = 1;
   const Variant& variant = *find_variant("gemm_bf16");
   Problem p{512, 4096, 7168, 128, backend::DType::e4m3fn, backend::DType::e4m3fn, backend::DType::bf16};
@@ -90,11 +96,7 @@ TEST(OpenClDealing, TilesThatCostWhatTheirRowsDoAreHigh) {
 }
 
 TEST(OpenClDealing, LongProductsOfAProcessorAreLaunchedInPieces) {
-  Features f;
-  f.vector_width = 16;
-  f.compute_units = 2;
-  f.clock_hz = 3.7e9;
-  f.local_bytes = f.cache_bytes = 1 << 20;
+  Features f = two_cores();
   const Variant& variant = *find_variant("gemm_panel");
   Problem p{512, 4096, 7168, 128, backend::DType::e4m3fn, backend::DType::e4m3fn, backend::DType::bf16};
   const auto pieces = [&] { return pieces_of(variant, variant.rule_of_thumb(f, p.priced()), p, f); };

@@ -91,10 +91,12 @@ class Multiply final : public Step {
       set_args(kernel, 16, bias.buffer, element_of(bias, std::max<std::uint32_t>(1, numerics::size_of(bias_type_))),
                scratch.buffer, element_of(scratch, 4));
       cl_uint next = 20;
+      cl_uint piece_at = 0;  // Where a grouped kernel takes its piece and how many there are.
       if (problem_.grouped()) {
         next = set_dealt(kernel, next, call, dealt_);
         set_args(kernel, next, static_cast<cl_ulong>(weights_.code_bytes.bytes()),
                  static_cast<cl_ulong>(weights_.scales.bytes()), cl_int{0}, cl_int{1});
+        piece_at = next + 2;
         next += 4;
       }
       if (a_.gathered) set_gather(kernel, next, call);
@@ -104,7 +106,7 @@ class Multiply final : public Step {
       const std::size_t rows =
           at_once(problem_, numerics::ceil_div(static_cast<std::int64_t>(height), pieces), width);
       for (std::int64_t piece = 0; piece < pieces; ++piece) {
-        if (pieces > 1) set_args(kernel, 24, static_cast<cl_int>(piece), static_cast<cl_int>(pieces));
+        if (pieces > 1) set_args(kernel, piece_at, static_cast<cl_int>(piece), static_cast<cl_int>(pieces));
         call.launch(kernel, cl::NDRange(width, rows), cl::NDRange(passes_[i].local, 1));
       }
     }
