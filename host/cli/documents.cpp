@@ -21,11 +21,12 @@ int main(int argc, char** argv) try {
   using namespace ironcl;
   const cli::CommandLine line;
   const auto commands = cli::interfaces_of_subcommands(line.parser());
-  if (argc != 2) {
+  const bool table = argc == 2 && std::string(argv[1]) == "--exit-status";
+  if (argc != 2 || (argv[1][0] == '-' && !table)) {  // No option that it does not know becomes a folder's name.
     report::print_error("usage: ironcl_documents FOLDER | --exit-status\n");
     return 2;
   }
-  if (std::string(argv[1]) == "--exit-status") {
+  if (table) {
     report::print_text(cli::exit_status_table(commands));
     report::flush_output();
     return 0;
