@@ -196,7 +196,7 @@ TEST(Tune, ProductsOfALayerOfExpertsGoIntoTablesOfTheirOwn) {
                                      "--device",
                                      "opencl:0",
                                      "--budget",
-                                     "20",
+                                     "120",
                                      "--save",
                                      folder,
                                      "--opt",
@@ -208,7 +208,11 @@ TEST(Tune, ProductsOfALayerOfExpertsGoIntoTablesOfTheirOwn) {
                                      "--opt",
                                      "block_m=1",
                                      "--opt",
-                                     "block_n=32"};
+                                     "block_n=32",
+                                     "--opt",
+                                     "floats=0",
+                                     "--opt",
+                                     "split_k=1"};
   const Outcome outcome = ironcl_command(all, Plugins::real);
   if (outcome.status == 4) GTEST_SKIP() << "no OpenCL device";
   ASSERT_EQ(outcome.status, 0) << outcome.command << "\n" << outcome.out << outcome.err;
