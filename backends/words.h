@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Words of a text: lists with a separator, KEY=VALUE. For whatever takes an option or a line apart, backends and
-// host; joining is fmt::join.
+// Words of a text: lists with a separator, KEY=VALUE, numbers. For whatever takes an option or a line apart, backends
+// and host; joining is fmt::join.
 #pragma once
 
 #include <boost/algorithm/string/split.hpp>
+#include <charconv>
 #include <optional>
 #include <string_view>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -23,6 +25,24 @@ inline std::optional<std::pair<std::string_view, std::string_view>> key_value(st
   const std::size_t at = text.find('=');
   if (at == std::string_view::npos || at == 0) return std::nullopt;
   return std::pair(text.substr(0, at), text.substr(at + 1));
+}
+
+/// The whole of `text` as a number in decimal; nothing where it is none, or none that T holds.
+template <class T>
+std::optional<T> number(std::string_view text) {
+  T value{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+/// Takes what stands before `mark` off the front of `text`, with the mark; nothing where there is no such mark.
+inline std::optional<std::string_view> take_before(std::string_view& text, std::string_view mark) {
+  const std::size_t at = text.find(mark);
+  if (at == std::string_view::npos) return std::nullopt;
+  const std::string_view head = text.substr(0, at);
+  text.remove_prefix(at + mark.size());
+  return head;
 }
 
 }  // namespace ironcl::words

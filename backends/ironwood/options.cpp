@@ -6,7 +6,6 @@
 
 #include <array>
 #include <boost/json.hpp>
-#include <charconv>
 #include <cmath>
 #include <limits>
 #include <string_view>
@@ -24,14 +23,17 @@ using backend::Status;
 
 /// Reads a whole number in [low, high].
 bool read_number(std::string_view text, std::int64_t low, std::int64_t high, std::int64_t* value) {
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), *value);
-  return error == std::errc() && end == text.data() + text.size() && *value >= low && *value <= high;
+  const auto number = words::number<std::int64_t>(text);
+  if (!number || *number < low || *number > high) return false;
+  *value = *number;
+  return true;
 }
 
 bool read_real(std::string_view text, double low, double high, double* value) {
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), *value);
-  return error == std::errc() && end == text.data() + text.size() && std::isfinite(*value) && *value >= low &&
-         *value <= high;
+  const auto number = words::number<double>(text);
+  if (!number || !std::isfinite(*number) || *number < low || *number > high) return false;
+  *value = *number;
+  return true;
 }
 
 bool read_switch(std::string_view text, std::optional<bool>* value) {

@@ -4,11 +4,11 @@
 #include <algorithm>
 #include <boost/algorithm/string/join.hpp>
 #include <boost/json.hpp>
-#include <charconv>
 #include <numeric>
 
 #include "backends/opencl/elements.h"
 #include "backends/opencl/tuned.h"
+#include "backends/words.h"
 
 namespace ironcl::opencl {
 namespace {
@@ -112,8 +112,8 @@ std::int64_t expected_rows(const GemmDesc& desc) {
   std::int64_t rows = 0;
   for (const auto& [key, value] : desc.options) {
     if (key != kExpectedRows) continue;
-    const auto [end, code] = std::from_chars(value.data(), value.data() + value.size(), rows);
-    if (code != std::errc() || end != value.data() + value.size() || rows < 1 || rows > kLargestSize)
+    rows = words::number<std::int64_t>(value).value_or(0);
+    if (rows < 1 || rows > kLargestSize)
       throw Error(Status::invalid_argument, "option expected_rows=" + value + " is out of range; it takes 1 to " +
                                                 std::to_string(kLargestSize) +
                                                 ", the rows that a matrix is likely to have");
@@ -169,19 +169,13 @@ const Variant* asked_variant(const Ground& ground, const GemmDesc& desc) {
 }
 
 void apply_options(const Ground& ground, const GemmDesc& desc, const Variant& variant, Tuning& tuning) {
-  for (const auto& option : desc.options) {
-    const std::string &key = option.first, &value = option.second;
+  for (const auto& [key, value] : desc.options) {
     if (key == "variant" || key == kExpectedRows) continue;
-    const auto tunable = std::find_if(variant.tunables.begin(), variant.tunables.end(),
-                                      [&](const Tunable& t) { return t.name == key; });
-    if (tunable == variant.tunables.end()) refuse_option(variant, key, ground.variants);
-    int number = 0;
-    const auto [end, code] = std::from_chars(value.data(), value.data() + value.size(), number);
-    if (code != std::errc() || end != value.data() + value.size() ||
-        std::find(tunable->values.begin(), tunable->values.end(), number) == tunable->values.end()) {
-      refuse_value(variant, *tunable, value);
-    }
-    tuning[key] = number;
+    const Tunable* tunable = find_tunable(variant, key);
+    if (tunable == nullptr) refuse_option(variant, key, ground.variants);
+    const auto number = value_of(*tunable, value);
+    if (!number) refuse_value(variant, *tunable, value);
+    tuning[key] = *number;
   }
 }
 

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cctype>
-#include <charconv>
 #include <regex>
 
 namespace ironcl::opencl {
@@ -51,17 +50,11 @@ bool is_weaker(const std::string& entry, backend::AccuracyClass weakest) {
 std::optional<Tuning> tuning_of(const tuned::Entry& entry, const Variant& variant, const Features& features,
                                 const Problem& problem) {
   Tuning tuning = variant.rule_of_thumb(features, problem.priced());
-  for (const auto& option : entry.options) {
-    const auto &name = option.first, &text = option.second;
-    const auto tunable = std::find_if(variant.tunables.begin(), variant.tunables.end(),
-                                      [&](const Tunable& t) { return t.name == name; });
-    if (tunable == variant.tunables.end()) return std::nullopt;
-    int value = 0;
-    const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (code != std::errc() || end != text.data() + text.size()) return std::nullopt;
-    if (std::find(tunable->values.begin(), tunable->values.end(), value) == tunable->values.end())
-      return std::nullopt;
-    tuning[name] = value;
+  for (const auto& [name, text] : entry.options) {
+    const Tunable* tunable = find_tunable(variant, name);
+    const auto value = tunable != nullptr ? value_of(*tunable, text) : std::nullopt;
+    if (!value) return std::nullopt;
+    tuning[name] = *value;
   }
   return tuning;
 }

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "backends/opencl/elements.h"
+#include "backends/words.h"
 
 namespace ironcl::opencl {
 
@@ -30,6 +31,20 @@ const Variant* find_variant(std::string_view name, std::span<const Variant> all)
     if (variant.name == name) return &variant;
   }
   return nullptr;
+}
+
+const Tunable* find_tunable(const Variant& variant, std::string_view name) {
+  for (const Tunable& tunable : variant.tunables) {
+    if (tunable.name == name) return &tunable;
+  }
+  return nullptr;
+}
+
+std::optional<int> value_of(const Tunable& tunable, std::string_view text) {
+  const auto value = words::number<int>(text);
+  const bool allowed =
+      value && std::find(tunable.values.begin(), tunable.values.end(), *value) != tunable.values.end();
+  return allowed ? value : std::nullopt;
 }
 
 std::string macro_name(const std::string& tunable) {

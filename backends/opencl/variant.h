@@ -112,6 +112,12 @@ std::span<const Variant> variants();
 /// The variant of that name among `all`, or null.
 const Variant* find_variant(std::string_view name, std::span<const Variant> all = variants());
 
+/// The tunable of that name, or null.
+const Tunable* find_tunable(const Variant& variant, std::string_view name);
+
+/// What `text` says, where it is one of the values allowed.
+std::optional<int> value_of(const Tunable& tunable, std::string_view text);
+
 /// Whether `variant` runs on such a device only after its trial went well.
 inline bool must_be_tried(const Variant& variant, const Features& f) {
   return variant.trial && (variant.trial->doubted == nullptr || variant.trial->doubted(f));

@@ -3,63 +3,28 @@
 #include "backends/tuned/experts_table.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 
+#include "backends/tuned/file_name.h"
+
 namespace ironcl::tuned {
-namespace {
-
-/// What stands before `end`, which goes with it; empty where `end` is not there.
-std::optional<std::string_view> take(std::string_view& text, std::string_view end) {
-  const std::size_t at = text.find(end);
-  if (at == std::string_view::npos) return std::nullopt;
-  const std::string_view taken = text.substr(0, at);
-  text.remove_prefix(at + end.size());
-  return taken;
-}
-
-std::optional<std::int64_t> take_size(std::string_view& text, std::string_view end) {
-  const auto digits = take(text, end);
-  if (!digits) return std::nullopt;
-  std::int64_t size = 0;
-  const auto [stop, error] = std::from_chars(digits->data(), digits->data() + digits->size(), size);
-  if (error != std::errc{} || stop != digits->data() + digits->size() || size < 1) return std::nullopt;
-  return size;
-}
-
-}  // namespace
 
 std::string file_name(const ExpertsKey& key) {
-  return "E=" + std::to_string(key.experts) + ",N=" + std::to_string(key.width) + ",device_name=" + key.device +
-         ",dtype=" + key.dtype + ",block_shape=[" + std::to_string(key.group_rows) + "," +
-         std::to_string(key.group_cols) + "]" + (key.down ? "_down" : "") + ".json";
+  return "E=" + std::to_string(key.experts) + ",N=" + std::to_string(key.width) +
+         NameEnd{key.device, key.dtype, key.group_rows, key.group_cols}.text() + (key.down ? "_down" : "") + ".json";
 }
 
 std::optional<ExpertsKey> parse_experts_file_name(std::string_view name) {
   if (!name.starts_with("E=")) return std::nullopt;
   name.remove_prefix(2);
-  ExpertsKey key;
   const auto experts = take_size(name, ",N=");
   const auto width = experts ? take_size(name, ",device_name=") : std::nullopt;
-  const auto device = width ? take(name, ",dtype=") : std::nullopt;
-  const auto dtype = device ? take(name, ",block_shape=[") : std::nullopt;
-  const auto rows = dtype ? take_size(name, ",") : std::nullopt;
-  if (!rows) return std::nullopt;
-  if (name.starts_with(' ')) name.remove_prefix(1);
-  const auto cols = take_size(name, "]");
-  if (!cols || device->empty() || dtype->empty()) return std::nullopt;
-  if (name.starts_with("_down")) {
-    key.down = true;
-    name.remove_prefix(5);
-  }
+  const auto end = width ? take_name_end(name) : std::nullopt;
+  if (!end) return std::nullopt;
+  const bool down = name.starts_with("_down");
+  if (down) name.remove_prefix(5);
   if (name != ".json") return std::nullopt;
-  key.experts = *experts;
-  key.width = *width;
-  key.device = *device;
-  key.dtype = *dtype;
-  key.group_rows = *rows;
-  key.group_cols = *cols;
-  return key;
+  return ExpertsKey{*experts, *width, end->device, end->dtype, end->group_rows, end->group_cols, down};
 }
 
 double rows_per_active_expert(std::int64_t tokens, std::int64_t top_k, std::int64_t experts) noexcept {

@@ -2,32 +2,16 @@
 #include "backends/tuned/table.h"
 
 #include <algorithm>
-#include <charconv>
 #include <limits>
 #include <stdexcept>
 
 #include "backends/tuned/exact_json.h"
+#include "backends/tuned/file_name.h"
 
 namespace ironcl::tuned {
 namespace {
 
 constexpr std::string_view kMember = "ironcl";
-
-std::optional<std::int64_t> to_size(std::string_view text) {
-  std::int64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc{} || end != text.data() + text.size() || value < 1) return std::nullopt;
-  return value;
-}
-
-/// Takes what stands before `mark` off the front of `text`; empty where there is no such mark.
-std::optional<std::string_view> take(std::string_view& text, std::string_view mark) {
-  const std::size_t at = text.find(mark);
-  if (at == std::string_view::npos) return std::nullopt;
-  const std::string_view head = text.substr(0, at);
-  text.remove_prefix(at + mark.size());
-  return head;
-}
 
 /// max / min: orders as |log a - log b| does, and equal ratios compare equal.
 double ratio(std::int64_t a, std::int64_t b) {
@@ -74,28 +58,18 @@ std::string sanitize(std::string_view device_name) {
 }
 
 std::string file_name(const Key& key) {
-  return "N=" + std::to_string(key.n) + ",K=" + std::to_string(key.k) + ",device_name=" + key.device +
-         ",dtype=" + key.dtype + ",block_shape=[" + std::to_string(key.group_rows) + "," +
-         std::to_string(key.group_cols) + "].json";
+  return "N=" + std::to_string(key.n) + ",K=" + std::to_string(key.k) +
+         NameEnd{key.device, key.dtype, key.group_rows, key.group_cols}.text() + ".json";
 }
 
 std::optional<Key> parse_file_name(std::string_view name) {
   if (!name.starts_with("N=")) return std::nullopt;
   name.remove_prefix(2);
-  const auto n = take(name, ",K=");
-  const auto k = n ? take(name, ",device_name=") : std::nullopt;
-  const auto device = k ? take(name, ",dtype=") : std::nullopt;
-  const auto dtype = device ? take(name, ",block_shape=[") : std::nullopt;
-  const auto group_rows = dtype ? take(name, ",") : std::nullopt;
-  if (!group_rows) return std::nullopt;
-  if (name.starts_with(' ')) name.remove_prefix(1);
-  const auto group_cols = take(name, "]");
-  if (!group_cols || name != ".json" || device->empty() || dtype->empty()) return std::nullopt;
-  const auto sizes = {to_size(*n), to_size(*k), to_size(*group_rows), to_size(*group_cols)};
-  for (const auto& size : sizes)
-    if (!size) return std::nullopt;
-  return Key{*to_size(*n),        *to_size(*k),          std::string(*device),
-             std::string(*dtype), *to_size(*group_rows), *to_size(*group_cols)};
+  const auto n = take_size(name, ",K=");
+  const auto k = n ? take_size(name, ",device_name=") : std::nullopt;
+  const auto end = k ? take_name_end(name) : std::nullopt;
+  if (!end || name != ".json") return std::nullopt;
+  return Key{*n, *k, end->device, end->dtype, end->group_rows, end->group_cols};
 }
 
 Table Table::parse(std::string_view text) {
@@ -106,7 +80,7 @@ Table Table::parse(std::string_view text) {
   Table table;
   for (const auto& member : value.as_object()) {
     const std::string_view name(member.key().data(), member.key().size());
-    const auto m = to_size(name);
+    const auto m = size_of(name);
     if (!m) {
       // Triton-made tables may carry such a remark beside the entries.
       if (name == "triton_version") {

@@ -6,9 +6,9 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <unordered_map>
 
+#include "backends/words.h"
 #include "host/checkpoint/block.h"
 #include "host/checkpoint/names.h"
 
@@ -45,10 +45,9 @@ std::optional<ExpertName> split_name(std::string_view layer) {
   std::string_view rest = layer.substr(at + kExperts.size());
   const std::size_t dot = rest.find('.');
   if (dot == std::string_view::npos) return std::nullopt;
-  ExpertName name{layer.substr(0, at), 0, rest.substr(dot + 1)};
-  const auto [end, error] = std::from_chars(rest.data(), rest.data() + dot, name.expert);
-  if (error != std::errc() || end != rest.data() + dot || name.expert < 0) return std::nullopt;
-  return name;
+  const auto expert = words::number<std::int64_t>(rest.substr(0, dot));
+  if (!expert || *expert < 0) return std::nullopt;
+  return ExpertName{layer.substr(0, at), *expert, rest.substr(dot + 1)};
 }
 
 /// The matrices of one expert.

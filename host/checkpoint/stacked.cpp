@@ -4,8 +4,9 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <utility>
+
+#include "backends/words.h"
 
 namespace ironcl::checkpoint {
 namespace {
@@ -109,9 +110,10 @@ std::optional<SharedScale> find_shared_scale(const TensorIndex& index, std::stri
   const std::size_t before = layer.rfind('.', last - 1);
   if (before == std::string_view::npos) return std::nullopt;
   const std::string_view number = layer.substr(before + 1, last - before - 1), projection = layer.substr(last + 1);
+  const auto expert = words::number<std::int64_t>(number);
+  if (!expert || *expert < 0) return std::nullopt;
   SharedScale shared;
-  const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), shared.expert);
-  if (error != std::errc() || end != number.data() + number.size() || shared.expert < 0) return std::nullopt;
+  shared.expert = *expert;
   const auto look = [&](std::string_view name) {
     const std::string base = std::string(layer.substr(0, before + 1)) + std::string(name);
     shared.scale = find_suffixed(index, base, kScales);

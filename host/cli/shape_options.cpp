@@ -6,7 +6,6 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <charconv>
 #include <set>
 
 #include "backends/words.h"
@@ -26,11 +25,10 @@ const std::vector<DType> kXTypes = {DType::bf16, DType::f16, DType::f32, DType::
 [[noreturn]] void usage(const std::string& text) { throw CommandError(ExitStatus::usage, text); }
 
 std::int64_t parse_size(const std::string& option, std::string_view text) {
-  std::int64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc{} || end != text.data() + text.size() || value < 1 || value > kLargest)
+  const auto size = words::number<std::int64_t>(text);
+  if (!size || *size < 1 || *size > kLargest)
     usage(fmt::format("{}: '{}' is not a size from 1 to {}", option, text, kLargest));
-  return value;
+  return *size;
 }
 
 void add_range(const std::string& option, std::string_view text, std::vector<std::int64_t>& sizes) {

@@ -1,17 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/registry/uri.h"
 
-#include <charconv>
-
 namespace ironcl::registry {
 namespace {
 
 bool parse_index(std::string_view text, std::optional<std::uint32_t>& index) {
-  std::uint32_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (text.empty() || error != std::errc() || end != text.data() + text.size()) return false;
-  index = value;
-  return true;
+  index = words::number<std::uint32_t>(text);
+  return index.has_value();
 }
 
 std::uint32_t parse_type(std::string_view text) {

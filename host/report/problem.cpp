@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include <array>
-#include <charconv>
 #include <cmath>
 #include <limits>
 #include <optional>
@@ -40,10 +39,8 @@ bool same(const Quantizer& left, const Quantizer& right) {
 }
 
 std::optional<std::int64_t> parse_size(std::string_view text) {
-  std::int64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || value < 0) return std::nullopt;
-  return value;
+  const auto size = words::number<std::int64_t>(text);
+  return size && *size >= 0 ? size : std::nullopt;
 }
 
 DType parse_type(std::string_view text, std::string_view word) {
@@ -55,15 +52,12 @@ DType parse_type(std::string_view text, std::string_view word) {
 
 Quantizer parse_quantizer(std::string_view text, std::string_view word) {
   const auto parts = words::split(text, ':');
-  Quantizer quantizer;
-  const auto [end, error] = std::from_chars(parts[0].data(), parts[0].data() + parts[0].size(), quantizer.amax_floor);
-  const bool floor_ok = error == std::errc() && end == parts[0].data() + parts[0].size() &&
-                        std::isfinite(quantizer.amax_floor) && quantizer.amax_floor > 0;
-  if (!floor_ok || parts.size() != 2 || (parts[1] != "exact" && parts[1] != "pow2")) {
+  const auto floor = words::number<float>(parts[0]);
+  if (!floor || !std::isfinite(*floor) || *floor <= 0 || parts.size() != 2 ||
+      (parts[1] != "exact" && parts[1] != "pow2")) {
     fail(fmt::format("'{}' should be FLOOR:exact or FLOOR:pow2 with a floor above 0, as in 1e-10:exact", word));
   }
-  quantizer.rounding = parts[1] == "exact" ? ScaleRounding::exact : ScaleRounding::power_of_two;
-  return quantizer;
+  return {*floor, parts[1] == "exact" ? ScaleRounding::exact : ScaleRounding::power_of_two};
 }
 
 /// "MxK:KxN" into the problem; false where `word` does not look like one.
