@@ -3,36 +3,12 @@
 #pragma once
 
 #include <memory>
-#include <string>
 #include <vector>
 
 #include "backends/interface.h"
+#include "backends/opencl/config.h"
 
 namespace ironcl::opencl {
-
-/// A tuned table as text; the file name says what it is for (backends/tuned/table.h).
-struct TunedTable {
-  std::string file_name, text;
-};
-
-struct Variant;
-
-/// How the backend is made. It reads no environment: whoever makes it fills this in.
-struct Config {
-  std::string cache_dir;   ///< Folder of the program cache, made on demand. Empty: no disk cache.
-  std::string kernel_dir;  ///< Folder with .cl files to use in place of the embedded ones. Empty: the embedded ones.
-  bool print_config = false;      ///< Says through the log, once a problem, which variant and tunables a plan took.
-  std::vector<TunedTable> tuned;  ///< Tuned tables, later ones over earlier ones. Empty: rules of thumb.
-  /// Queues take the times of commands. False: a call costs less on drivers that wait for each such command to end
-  /// before they start the next (docs/performance/h200.md), and Event::profile() is refused.
-  bool profiling = true;
-  bool amx = true;  ///< Tile instructions of x86 may be tried. False: devices are as if the processor had none.
-  bool avx512_bf16 = true;  ///< The same for the dot products of bf16 and bytes (AVX512-BF16, VNNI).
-  /// The program that tries kernels which may end their process: ironcl_opencl_trial. Empty: such kernels do not run.
-  std::string trial_program;
-  double trial_seconds = 120;                ///< How long it may take.
-  std::vector<Variant (*)()> more_variants;  ///< Beside those of this build: for tests and experiments.
-};
 
 /// The tables of cl/tuned/opencl, built in.
 std::vector<TunedTable> embedded_tables();

@@ -9,7 +9,7 @@
 #include <string>
 
 #include "backends/opencl/api.h"
-#include "backends/opencl/backend.h"
+#include "backends/opencl/config.h"
 #include "backends/opencl/program_cache.h"
 #include "backends/opencl/toolchain.h"
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "backends/opencl/backend.h"
+#include "backends/opencl/config.h"
 #include "backends/opencl/select.h"
 #include "backends/tuned/experts_table.h"
 

@@ -7,6 +7,7 @@
 #include <boost/json.hpp>
 #include <set>
 
+#include "backends/opencl/backend.h"
 #include "backends/opencl/candidates.h"
 #include "backends/opencl/select.h"
 
