@@ -3,7 +3,6 @@
 
 #include "backends/opencl/cache_folder.h"
 #include "backends/opencl/sources.h"
-#include "backends/opencl/toolchains/unsaved.h"
 
 namespace ironcl::opencl {
 
@@ -111,7 +110,7 @@ cl::Program ProgramBuilder::make(const std::string& label, const std::string& ke
                          failure.code);
   }
   say(LogLevel::trace, "opencl: built " + label + " with" + request.options);
-  if (&toolchain != &opencl_c_unsaved()) store_binary(program, key);
+  if (toolchain.is_saved()) store_binary(program, key);
   const std::lock_guard lock(mutex_);
   ++counts_.from_source;
   return program;

@@ -30,6 +30,8 @@ class Toolchain {
   virtual ~Toolchain() = default;
   /// A part of the program cache's key: changes whenever the toolchain would make another program of the same text.
   virtual std::string name() const = 0;
+  /// Whether the program cache keeps what it builds. False: the driver is never asked for a program's binary.
+  virtual bool is_saved() const { return true; }
   /// A built program. Throws BuildFailure, or cl::Error.
   virtual cl::Program build(const BuildRequest& request) const = 0;
   /// The program of a binary that build() left earlier, from the cache. Throws cl::Error.

@@ -7,6 +7,7 @@ namespace {
 class Unsaved final : public Toolchain {
  public:
   std::string name() const override { return "opencl-c-unsaved"; }
+  bool is_saved() const override { return false; }
   cl::Program build(const BuildRequest& request) const override { return opencl_c().build(request); }
   cl::Program load(const BuildRequest& request, const std::vector<unsigned char>& binary) const override {
     return opencl_c().load(request, binary);
