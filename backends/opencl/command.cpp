@@ -9,10 +9,7 @@ using numerics::Size;
 
 Command::Command(const ContextPtr& context, const std::shared_ptr<backend::Queue>& queue,
                  const std::vector<std::shared_ptr<backend::Event>>& wait)
-    : context_(context), queue_(dynamic_cast<Queue*>(queue.get())) {
-  if (queue_ == nullptr || queue_->context() != context_) {
-    throw Error(Status::invalid_argument, "the queue is not one of device " + context_->features.name);
-  }
+    : context_(context), queue_(&own(queue, *context)) {
   for (const auto& event : wait) after(own(event, "an event of the wait list"));
 }
 
@@ -40,11 +37,7 @@ void Command::launch(const cl::Kernel& kernel, const cl::NDRange& groups, const 
     native().enqueueNDRangeKernel(kernel, cl::NullRange, cl::NDRange(g[0] * l[0], g[1] * l[1]), local,
                                   wait_.empty() ? nullptr : &wait_, &event);
   } catch (...) {
-    // The caller will take it that nothing runs: what is queued must not outlive the error.
-    try {
-      if (!launched_.empty()) launched_.back().wait();
-    } catch (const cl::Error&) {
-    }
+    if (!launched_.empty()) wait_for_end_of(launched_.back());
     throw;
   }
   wait_.clear();

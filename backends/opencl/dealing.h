@@ -27,6 +27,19 @@ inline std::int64_t most_tiles(const Problem& p, std::int64_t m, std::int64_t he
   return (m + hit * (height - 1)) / height;
 }
 
+/// Bytes of the f32 sums of `parts` parts of k, `columns` each, in tiles of `height` rows; of one part none are kept.
+inline numerics::Size scratch_of_parts(const Problem& p, std::int64_t parts, std::int64_t height,
+                                       numerics::Size columns) {
+  if (parts == 1) return 0;
+  const numerics::Size rows = p.grouped() ? numerics::Size(most_tiles(p, p.m, height)) * height : numerics::Size(p.m);
+  return numerics::Size(parts) * rows * columns * 4;
+}
+
+/// most_tiles() as work-groups of a launch, one a block of `height` rows.
+inline std::size_t row_blocks(const Problem& p, std::int64_t m, std::int64_t height) {
+  return static_cast<std::size_t>(most_tiles(p, m, height));
+}
+
 /// The height of the tiles of `rows` rows that are at most `most` high and as equal as can be: 17 rows are two tiles
 /// of 9, not 14 and 3.
 inline std::int64_t equal_height(std::int64_t rows, std::int64_t most) {

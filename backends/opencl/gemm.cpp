@@ -186,10 +186,7 @@ Memory Gemm::own_workspace(const std::shared_ptr<backend::Queue>& queue, std::ve
 
 std::shared_ptr<backend::Event> Gemm::enqueue(const std::shared_ptr<backend::Queue>& queue,
                                               const backend::GemmArgs& args) {
-  auto* ours = dynamic_cast<Queue*>(queue.get());
-  if (ours == nullptr || ours->context() != context_) {
-    throw Error(Status::invalid_argument, "the queue is not one of device " + context_->features.name);
-  }
+  Queue& ours = own(queue, *context_);
   check(args);
   const Weights& weights = weights_of(args);
   return guarded(call_, [&]() -> std::shared_ptr<backend::Event> {
@@ -201,13 +198,13 @@ std::shared_ptr<backend::Event> Gemm::enqueue(const std::shared_ptr<backend::Que
     }
     if (args.m == 0) {
       cl::Event event;
-      ours->native().enqueueMarkerWithWaitList(wait.empty() ? nullptr : &wait, &event);
-      return ours->record(std::move(event), std::move(causes));
+      ours.native().enqueueMarkerWithWaitList(wait.empty() ? nullptr : &wait, &event);
+      return ours.record(std::move(event), std::move(causes));
     }
     const auto memory = [&](const Span& span, const Memory& otherwise) {
       return span ? Memory{&own(span.buffer, *context_, "a span").memory(), span.offset} : otherwise;
     };
-    Call call(ours->native(), args.m);
+    Call call(ours.native(), args.m);
     call.a_rows = a_rows_of(args);
     call.nothing = {&nothing_, 0};
     call.a = memory(args.a, call.nothing);
@@ -224,15 +221,10 @@ std::shared_ptr<backend::Event> Gemm::enqueue(const std::shared_ptr<backend::Que
     try {
       launch(call);
     } catch (...) {
-      // The caller will take it that nothing runs: what is queued must not outlive the error. It may well fail
-      // itself.
-      try {
-        if (!call.launched().empty()) call.launched().back().wait();
-      } catch (const cl::Error&) {
-      }
+      if (!call.launched().empty()) wait_for_end_of(call.launched().back());
       throw;
     }
-    auto event = ours->record(std::move(call.launched()), std::move(causes));
+    auto event = ours.record(std::move(call.launched()), std::move(causes));
     if (!args.workspace && route_.booking.bytes() != 0) {
       last_ = event;
       last_queue_ = queue;

@@ -241,11 +241,7 @@ std::shared_ptr<Event> Queue::record(std::vector<cl::Event> commands, std::vecto
     event = std::make_shared<Event>(context_, std::move(commands), std::move(causes));
     if (waits) waiting_.push_back(event);
   } catch (...) {
-    // The caller will take it that nothing runs.
-    try {
-      (event != nullptr ? event->native() : commands.back()).wait();
-    } catch (const cl::Error&) {
-    }
+    wait_for_end_of(event != nullptr ? event->native() : commands.back());
     throw;
   }
   return event;
@@ -319,6 +315,20 @@ std::shared_ptr<Event> own(const std::shared_ptr<backend::Event>& event, const c
   auto ours = std::dynamic_pointer_cast<Event>(event);
   if (ours == nullptr) throw Error(Status::invalid_argument, std::string(what) + " is not one of the opencl backend");
   return ours;
+}
+
+Queue& own(const std::shared_ptr<backend::Queue>& queue, const Context& context) {
+  auto* ours = dynamic_cast<Queue*>(queue.get());
+  if (ours == nullptr || ours->context().get() != &context)
+    throw Error(Status::invalid_argument, "the queue is not one of device " + context.features.name);
+  return *ours;
+}
+
+void wait_for_end_of(const cl::Event& command) noexcept {
+  try {
+    command.wait();
+  } catch (const cl::Error&) {
+  }
 }
 
 }  // namespace ironcl::opencl

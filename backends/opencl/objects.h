@@ -98,5 +98,9 @@ Buffer& own(const std::shared_ptr<backend::Buffer>& buffer, const Context& conte
 /// An event of `context` that ends when and as `event` does.
 cl::Event native_for(const Context& context, const Event& event);
 std::shared_ptr<Event> own(const std::shared_ptr<backend::Event>& event, const char* what);
+Queue& own(const std::shared_ptr<backend::Queue>& queue, const Context& context);
+/// Waits for a command of a call that cannot be finished, so that nothing runs once its error is thrown. The command
+/// may well fail itself.
+void wait_for_end_of(const cl::Event& command) noexcept;
 
 }  // namespace ironcl::opencl

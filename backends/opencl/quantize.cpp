@@ -68,10 +68,7 @@ void MatrixQuantizer::check(const backend::QuantizeArgs& args) const {
 
 std::shared_ptr<backend::Event> MatrixQuantizer::enqueue(const std::shared_ptr<backend::Queue>& queue,
                                                          const backend::QuantizeArgs& args) {
-  auto* ours = dynamic_cast<Queue*>(queue.get());
-  if (ours == nullptr || ours->context() != context_) {
-    throw Error(Status::invalid_argument, "the queue is not one of device " + context_->features.name);
-  }
+  Queue& ours = own(queue, *context_);
   check(args);
   return guarded("quantising a matrix", [&]() -> std::shared_ptr<backend::Event> {
     std::vector<std::shared_ptr<Event>> causes;
@@ -82,19 +79,19 @@ std::shared_ptr<backend::Event> MatrixQuantizer::enqueue(const std::shared_ptr<b
     }
     if (args.rows == 0) {
       cl::Event event;
-      ours->native().enqueueMarkerWithWaitList(wait.empty() ? nullptr : &wait, &event);
-      return ours->record(std::move(event), std::move(causes));
+      ours.native().enqueueMarkerWithWaitList(wait.empty() ? nullptr : &wait, &event);
+      return ours.record(std::move(event), std::move(causes));
     }
     const auto memory = [&](const backend::Span& span) {
       return Memory{&own(span.buffer, *context_, "a span").memory(), span.offset};
     };
-    Call call(ours->native(), args.rows);
+    Call call(ours.native(), args.rows);
     call.a = memory(args.x);
     call.a_codes = memory(args.codes);
     call.a_code_scales = memory(args.scales);
     call.wait = std::move(wait);
     step_->launch(call);
-    return ours->record(std::move(call.launched()), std::move(causes));
+    return ours.record(std::move(call.launched()), std::move(causes));
   });
 }
 

@@ -11,10 +11,7 @@ namespace ironcl::opencl {
 
 /// Where the sums of the parts lie; nothing with one part.
 inline numerics::Size split_scratch(const Tuning& t, const Problem& p, const Features&) {
-  if (t.at("split_k") == 1) return 0;
-  const std::int64_t height = t.at("tile_m");
-  const numerics::Size rows = p.grouped() ? numerics::Size(most_tiles(p, p.m, height)) * height : numerics::Size(p.m);
-  return numerics::Size(t.at("split_k")) * rows * numerics::Size(p.n) * 4;
+  return scratch_of_parts(p, t.at("split_k"), t.at("tile_m"), p.n);
 }
 
 /// `kernel` by work-groups of `items` that make `columns` columns each, and what adds its parts.

@@ -2,16 +2,9 @@
 #include "backends/opencl/step.h"
 
 #include <algorithm>
-#include <boost/algorithm/string/join.hpp>
 #include <climits>
 
 namespace ironcl::opencl {
-
-std::string to_string(const Tuning& tuning) {
-  std::vector<std::string> words;
-  for (const auto& [name, value] : tuning) words.push_back(name + "=" + std::to_string(value));
-  return boost::join(words, ",");
-}
 
 Memory Call::at(const Place& place) const {
   const auto moved = [&](const Memory& memory) { return Memory{memory.buffer, memory.at + place.at}; };

@@ -3,15 +3,11 @@
 
 #include <algorithm>
 #include <boost/json.hpp>
-#include <cmath>
 
 #include "backends/opencl/elements.h"
 #include "backends/words.h"
 
 namespace ironcl::opencl {
-
-/// Of a priced problem; only times come from it.
-constexpr std::int64_t kMostColumns = std::int64_t{1} << 30;
 
 // Made by the build: declares `Variant FILE();` for each file of variants/ and lists them in kVariantMakers.
 #include "variant_list.inc"
@@ -52,57 +48,6 @@ std::string macro_name(const std::string& tunable) {
   std::transform(name.begin(), name.end(), name.begin(),
                  [](char c) { return c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c; });
   return name;
-}
-
-std::size_t row_blocks(const Problem& p, std::int64_t m, std::int64_t height) {
-  return static_cast<std::size_t>(p.grouped() ? most_tiles(p, m, height) : numerics::ceil_div(m, height));
-}
-
-Problem Problem::selected() const {
-  Problem seen = *this;
-  if (matrices == 1 && !(masked && expected_rows != 0)) {
-    seen.matrices = seen.expected_rows = 0;
-    seen.masked = false;
-  }
-  return seen;
-}
-
-Problem Problem::priced() const {
-  Problem one = selected();
-  if (!one.grouped()) return one;
-  one.matrices = 0;
-  one.dealt = true;
-  one.masked = one.gathers = false;
-  // Of G matrices of which each row takes one by chance, this many have rows.
-  const auto all = static_cast<double>(matrices);
-  const double rows = std::max(1.0, static_cast<double>(m));
-  double hit = masked ? all : all * (1 - std::pow(1 - 1 / all, rows));
-  one.m = masked ? m : static_cast<std::int64_t>(std::ceil(rows / std::max(1.0, hit)));
-  one.load = masked ? 0 : rows / all;
-  if (expected_rows != 0) {
-    one.m = std::min(expected_rows, m);
-    one.load = static_cast<double>(one.m);
-    if (!masked) hit = std::clamp(rows / one.load, 1.0, all);
-  }
-  one.n = std::min(static_cast<std::int64_t>(static_cast<double>(n) * std::max(1.0, hit)), kMostColumns);
-  return one;
-}
-
-std::vector<Problem::Likely> Problem::likely_rows() const {
-  if (load == 0) return {{std::max<std::int64_t>(1, m), 1}};
-  const double width = 4 * std::sqrt(load) + 4;
-  const std::int64_t first = std::max<std::int64_t>(1, static_cast<std::int64_t>(load - width));
-  const std::int64_t last = static_cast<std::int64_t>(load + width);
-  const std::int64_t step = (last - first) / 64 + 1;  // Of many rows a sample does.
-  std::vector<Likely> all;
-  double sum = 0;
-  for (std::int64_t rows = first; rows <= last; rows += step) {
-    const auto count = static_cast<double>(rows);
-    all.push_back({rows, std::exp(count * std::log(load) - load - std::lgamma(count + 1))});
-    sum += all.back().share;
-  }
-  for (Likely& likely : all) likely.share /= sum;
-  return all;
 }
 
 const Constraint* broken_constraint(const Variant& variant, const Tuning& tuning, const Problem& problem) {

@@ -103,9 +103,6 @@ struct Variant {
   double (*estimate_ns)(const Tuning&, const Problem&, const Features&) = nullptr;
 };
 
-/// Work-groups in the direction of rows for m rows, `height` a block.
-std::size_t row_blocks(const Problem& p, std::int64_t m, std::int64_t height);
-
 /// All variants of this build, by name. The build lists the files of variants/; nothing else knows them.
 std::span<const Variant> variants();
 

@@ -57,8 +57,7 @@ class Pack final : public Step {
     if (tiles_ && problem_.grouped()) next = set_dealt(kernel_, next, call, dealt_);
     if (tiles_ && a_.gathered) set_gather(kernel_, next, call);
     const auto width = static_cast<std::size_t>(numerics::ceil_div(k_groups_, static_cast<std::int64_t>(items_)));
-    const std::int64_t tiles = tiles_ && problem_.grouped() ? most_tiles(problem_, rows, packing_.rows)
-                                                            : numerics::ceil_div(rows, packing_.rows);
+    const std::int64_t tiles = tiles_ ? most_tiles(problem_, rows, packing_.rows) : rows;
     call.launch(kernel_, cl::NDRange(width, at_once(problem_, tiles, width)), cl::NDRange(items_, 1));
   }
 

@@ -53,8 +53,7 @@ class QuantizeTiles final : public Step {
     if (problem_.grouped()) next = set_dealt(kernel_, next, call, dealt_);
     if (x_.gathered) set_gather(kernel_, next, call);
     const auto width = static_cast<std::size_t>(scale_cols_);
-    const std::int64_t tiles =
-        problem_.grouped() ? most_tiles(problem_, call.m, rows_) : numerics::ceil_div(call.m, rows_);
+    const std::int64_t tiles = most_tiles(problem_, call.m, rows_);
     call.launch(kernel_, cl::NDRange(width, at_once(problem_, tiles, width)), cl::NDRange(1, 1));
   }
 

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Declares cl/gemm_dpas.cl: class f32, and i8, by the matrix products of Intel's sub-groups.
 #include "backends/opencl/estimate.h"
-#include "backends/opencl/forms/blocked.h"
-#include "backends/opencl/forms/rows.h"
 #include "backends/opencl/split_k.h"
 
 namespace ironcl::opencl {
@@ -66,10 +64,9 @@ double estimate_ns(const Tuning& t, const Problem& p, const Features& f) {
 }  // namespace
 
 Variant gemm_dpas() {
-  Variant v;
-  v.name = "gemm_dpas";
-  v.summary =
-      "matrix products of Intel's sub-groups: fp8 as bf16 with f32 sums, i8 with s32 sums; not run on one yet";
+  Variant v = variant_of_chunks(
+      "gemm_dpas",
+      "matrix products of Intel's sub-groups: fp8 as bf16 with f32 sums, i8 with s32 sums; not run on one yet");
   v.tunables = {{"tile_m", 16, {8, 16, 32}, "rows of D per work-group"},
                 {"work_n", 2, {1, 2, 4}, "blocks of columns per sub-group"},
                 {"sub_groups", 4, {1, 2, 4, 8}, "sub-groups per work-group, side by side in columns"},
@@ -78,14 +75,10 @@ Variant gemm_dpas() {
   v.needs = needs;
   v.trial = Trial{19, 72, 600};
   v.trial->in_child = v.trial->or_here = true;
-  v.deal = [](const Tuning& t) { return DealtShape{t.at("tile_m"), 1}; };
   v.local_bytes = local_bytes;
   v.work_items = items;
   v.tile = v.block = [](const Tuning& t) { return Shape{t.at("tile_m"), columns(t)}; };
-  v.weights = [](const Tuning&, const Problem&) { return blocked_form(0, 16, 64); };
-  v.activations = [](const Tuning&, const Problem&) { return rows_form(64); };
   v.passes = passes;
-  v.scratch_bytes = split_scratch;
   v.rule_of_thumb = rule_of_thumb;
   v.estimate_ns = estimate_ns;
   return v;

@@ -128,11 +128,7 @@ Variant gemm_stream() {
   v.activations = [](const Tuning& t, const Problem&) { return tiles_form(t.at("tile_m"), 16, t.at("floats") == 1); };
   v.passes = passes;
   v.scratch_bytes = [](const Tuning& t, const Problem& p, const Features&) -> numerics::Size {
-    if (t.at("split_k") == 1) return 0;
-    const std::int64_t height = t.at("tile_m");
-    const numerics::Size rows =
-        p.grouped() ? numerics::Size(most_tiles(p, p.m, height)) * height : numerics::Size(p.m);
-    return numerics::Size(t.at("split_k")) * rows * numerics::Size(p.n).padded_to(kPanel) * 4;
+    return scratch_of_parts(p, t.at("split_k"), t.at("tile_m"), numerics::Size(p.n).padded_to(kPanel));
   };
   v.rule_of_thumb = rule_of_thumb;
   v.estimate_ns = estimate_ns;
