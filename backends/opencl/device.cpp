@@ -9,7 +9,6 @@
 #include "backends/opencl/ceilings.h"
 #include "backends/opencl/combiner.h"
 #include "backends/opencl/elements.h"
-#include "backends/opencl/forms/blocked.h"
 #include "backends/opencl/gemm.h"
 #include "backends/opencl/matrix_unit.h"
 #include "backends/opencl/objects.h"
@@ -106,7 +105,7 @@ backend::Support Device::supports(const backend::GemmDesc& desc, Choice& choice)
 static std::string features_json(const Context& context) {
   boost::json::object object = boost::json::parse(to_json(context.features)).as_object();
   boost::json::object trials;
-  const Problem usual{128, 4096, 4096, 128, backend::DType::e4m3fn, backend::DType::e4m3fn, backend::DType::f32};
+  const Problem usual = usual_problem(backend::DType::e4m3fn);
   for (const Variant& variant : context.variants) {
     if (!must_be_tried(variant, context.features)) continue;
     const auto unmet = variant.needs != nullptr ? variant.needs(context.features, usual) : std::nullopt;
@@ -175,8 +174,7 @@ std::shared_ptr<backend::Weights> Device::prepare_weights(const backend::Weights
                                          "; this backend takes " + names_of(&Element::weight) + ", and unquantised " +
                                          names_of(&Element::real));
   }
-  const bool narrow = numerics::bits_of(desc.dtype) < 8;
-  if (narrow && (desc.k % 2 != 0 || desc.ld % 2 != 0)) {
+  if (numerics::bits_of(desc.dtype) < 8 && (desc.k % 2 != 0 || desc.ld % 2 != 0)) {
     throw Error(Status::invalid_argument,
                 "weights of " + std::string(numerics::name_of(desc.dtype)) + " with k = " + std::to_string(desc.k) +
                     " and rows " + std::to_string(desc.ld) + " apart: two codes share a byte; make both even");
@@ -189,8 +187,7 @@ std::shared_ptr<backend::Weights> Device::prepare_weights(const backend::Weights
     if (plan == nullptr) throw Error(Status::invalid_argument, "the plan is not one of the opencl backend");
     form = plan->weight_form();
   } else {
-    form =
-        real || narrow ? blocked_form(kPanel, 1, 16, desc.dtype) : context()->usual->of(backend::AccuracyClass::f32);
+    form = context()->usual->of(backend::AccuracyClass::f32, desc.dtype);
   }
   return std::make_shared<Weights>(context_, desc, std::move(form));
 }

@@ -215,7 +215,8 @@ void take_rule_of_thumb(const Ground& ground, const GemmDesc& desc, Choice& choi
     bool other_form;  ///< Of weights than the usual one.
   };
   const Problem priced = choice.problem.priced();
-  const std::string usual = ground.usual != nullptr ? ground.usual->of(desc.weakest_accuracy)->name() : std::string();
+  const std::string usual =
+      ground.usual != nullptr ? ground.usual->of(desc.weakest_accuracy, desc.b)->name() : std::string();
   const Variant* refused = nullptr;
   double refused_ns = 0;
   bool refused_lacks_more = false;
@@ -325,16 +326,22 @@ Support choose(const Ground& ground, const GemmDesc& desc, Choice* choice, const
   return support;
 }
 
-WeightFormPtr UsualForms::of(backend::AccuracyClass weakest) {
+Problem usual_problem(DType weights) {
+  return {128, 4096, 4096, 128, element(weights).real ? weights : DType::e4m3fn, weights, DType::f32};
+}
+
+WeightFormPtr UsualForms::of(backend::AccuracyClass weakest, DType weights) {
+  const DType like = element(weights).usual ? DType::e4m3fn : weights;
   const std::lock_guard lock(mutex_);
-  WeightFormPtr& form = forms_[weakest];
+  WeightFormPtr& form = forms_[{weakest, like}];
   if (form == nullptr) {
-    GemmDesc desc;
-    desc.m = 128;
-    desc.n = desc.k = 4096;
-    desc.weakest_accuracy = weakest;
     Choice choice;
-    choice.problem = {desc.m, desc.n, desc.k, 128, DType::e4m3fn, DType::e4m3fn, DType::f32};
+    choice.problem = usual_problem(like);
+    GemmDesc desc;
+    desc.m = choice.problem.m;
+    desc.n = choice.problem.n;
+    desc.k = choice.problem.k;
+    desc.weakest_accuracy = weakest;
     take_rule_of_thumb(ground_, desc, choice);
     form = choice.variant->weights(choice.tuning, choice.problem);
   }

@@ -42,18 +42,21 @@ struct Ground {
   UsualForms* usual;
 };
 
-/// The form of weights that a device's plans of an accuracy class read: that of the variant that a usual problem
-/// takes among all. In that of class f32 weights are prepared without a plan. Any thread.
+/// A problem of about the size that layers have, with weights of this type.
+Problem usual_problem(backend::DType weights);
+
+/// The form in which a device's plans of an accuracy class read weights of a type: that of the variant that a usual
+/// problem takes among all. In that of class f32 weights are prepared without a plan. Any thread.
 class UsualForms {
  public:
   explicit UsualForms(const Ground& of) : ground_(of.features, of.variants, of.trials) {}
-  /// Found the first time that it is asked for: it may take trials.
-  WeightFormPtr of(backend::AccuracyClass weakest);
+  /// Found the first time that it is asked for: it may take trials. Codes that all kernels decode have one form.
+  WeightFormPtr of(backend::AccuracyClass weakest, backend::DType weights);
 
  private:
   Ground ground_;
   std::mutex mutex_;
-  std::map<backend::AccuracyClass, WeightFormPtr> forms_;
+  std::map<std::pair<backend::AccuracyClass, backend::DType>, WeightFormPtr> forms_;
 };
 
 /// A variant that was passed over.

@@ -126,8 +126,14 @@ TEST(OpenClKernels, OneFormOfWeightsServesEveryNumberOfRowsOnTensorCores) {
   f.half_bits = 1;
   f.max_buffer_bytes = std::uint64_t{64} << 30;
   UsualForms usual({f, variants(), &trials});
-  const std::string form = usual.of(backend::AccuracyClass::f32)->name();
+  const std::string form = usual.of(backend::AccuracyClass::f32, backend::DType::e4m3fn)->name();
   EXPECT_EQ(form.substr(0, 8), "swizzled") << form;
+  for (const auto same : {backend::DType::e5m2, backend::DType::i8})
+    EXPECT_EQ(usual.of(backend::AccuracyClass::f32, same)->name(), form);
+  for (const auto other : {backend::DType::e2m1, backend::DType::bf16})
+    EXPECT_EQ(usual.of(backend::AccuracyClass::f32, other)->name(),
+              "panel_n32_k1_pad16_" + std::string(numerics::name_of(other)))
+        << "what tensor cores do not take lies as its own kernels read it, with a plan or without";
   for (const auto& [n, k] :
        {std::pair{100, 300}, std::pair{576, 7168}, std::pair{4096, 4096}, std::pair{7168, 16384}}) {
     for (const int m : {1, 6, 16, 40, 64, 130, 1024, 4096}) {
