@@ -66,10 +66,12 @@ typedef int code_table;
 static inline code_table make_code_table(void) { return 0; }
 #endif
 
-/// The 32 columns of a panel at K_OF_ROW k, from their codes, as two vectors. KIND 2: `offsets` grows by 128 times the sum of the four
-/// codes of each column, which is what products with A + 128 have too much.
-static inline __attribute__((always_inline)) void decode_row(__local uint* to, __global const uchar* codes, code_table table,
-                                                             __local dot_sums* offsets) {
+/// The 32 columns of a panel at K_OF_ROW k: the first 16 and the others.
+typedef struct {
+  uint16 low, high;
+} decoded_row;
+
+static inline __attribute__((always_inline)) decoded_row decode_columns(__global const uchar* codes, code_table table) {
   const uchar64 first = *(__global const uchar64*)codes;
 #if KIND == 2
   const uchar64 left = first, right = *(__global const uchar64*)(codes + 64);
@@ -79,12 +81,21 @@ static inline __attribute__((always_inline)) void decode_row(__local uint* to, _
   const uchar64 right = permute_bytes(table.high[0], table.high[1], first) | (first & (uchar64)(0x80));
   const uchar64 at0 = {COLUMNS_(LOW_AND_HIGH_, 0)}, at1 = {COLUMNS_(LOW_AND_HIGH_, 16)};
 #endif
-  const uchar64 row0 = permute_bytes(left, right, at0), row1 = permute_bytes(left, right, at1);
-  ((__local uchar64*)to)[0] = row0;
-  ((__local uchar64*)to)[1] = row1;
+  const decoded_row row = {__builtin_astype(permute_bytes(left, right, at0), uint16),
+                           __builtin_astype(permute_bytes(left, right, at1), uint16)};
+  return row;
+}
+
+/// The same into a slot. KIND 2: `offsets` grows by 128 times the sum of the four codes of each column, which is what products with A + 128
+/// have too much.
+static inline __attribute__((always_inline)) void decode_row(__local uint* to, __global const uchar* codes, code_table table,
+                                                             __local dot_sums* offsets) {
+  const decoded_row row = decode_columns(codes, table);
+  ((__local uint16*)to)[0] = row.low;
+  ((__local uint16*)to)[1] = row.high;
 #if KIND == 2
-  offsets[0] = dot_product(offsets[0], __builtin_astype(row0, uint16), (uint16)(0));
-  offsets[1] = dot_product(offsets[1], __builtin_astype(row1, uint16), (uint16)(0));
+  offsets[0] = dot_product(offsets[0], row.low, (uint16)(0));
+  offsets[1] = dot_product(offsets[1], row.high, (uint16)(0));
 #endif
 }
 #endif

@@ -169,21 +169,9 @@ void gemm_bf16(GEMM_ARGS) {
           decode_panel(next_slot, offsets[(turn & 1) ^ 1], next_codes, min(decoded, next_length), min(decoded + share, next_length),
                        table);
           decoded += share;
-          int is_less = 0;
-#ifdef GROUPED
-          // Matrices have rows as it happens: a tile costs what its rows do.
-          const int its_rows = min(here.height, here.end_row - here.first_row - tile * here.height);
-#define HEIGHT(i)                                                                                                                 \
-  if (its_rows == i + 1 && i + 1 < TILE_M) {                                                                                      \
-    add_group(i + 1, next_tile, slot, length, first_0, first_1, scales_a, scale_0, scale_1, tile_totals, group == 0, &ahead, lines); \
-    is_less = 1;                                                                                                                  \
-  }
-          EACH_ROW(HEIGHT)
-#endif
-          if (is_less == 0) {
-            add_group(TILE_M, next_tile, slot, length, first_0, first_1, scales_a, scale_0, scale_1, tile_totals, group == 0, &ahead,
-                      lines);
-          }
+#define ADD_GROUP(rows) \
+  add_group(rows, next_tile, slot, length, first_0, first_1, scales_a, scale_0, scale_1, tile_totals, group == 0, &ahead, lines)
+          ADD_ITS_ROWS(min(here.height, here.end_row - here.first_row - tile * here.height))
           if (group + 1 == groups) {  // Its way to memory passes while the next tile is multiplied.
             const int first_row = here.first_row + tile * here.height, column = first_n + panel * PANEL;
             const int rows = min(here.height, here.end_row - first_row), end = min(PANEL, n - column);

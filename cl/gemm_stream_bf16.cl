@@ -38,21 +38,6 @@
 #define SETS 1
 #endif
 
-/// The columns of a panel at two k.
-typedef struct {
-  uint16 low, high;
-} decoded;
-
-static inline __attribute__((always_inline)) decoded decode_pairs(__global const uchar* codes, code_table table) {
-  const uchar64 at0 = {COLUMNS_(LOW_AND_HIGH_, 0)}, at1 = {COLUMNS_(LOW_AND_HIGH_, 16)};
-  const uchar64 both = *(__global const uchar64*)codes;
-  const uchar64 low = permute_bytes(table.low[0], table.low[1], both);
-  const uchar64 high = permute_bytes(table.high[0], table.high[1], both) | (both & (uchar64)(0x80));
-  const decoded columns = {__builtin_astype(permute_bytes(low, high, at0), uint16),
-                           __builtin_astype(permute_bytes(low, high, at1), uint16)};
-  return columns;
-}
-
 /// Adds a K group of `length` pairs of k to the totals of a tile: its first `rows` rows, a literal, so that each height has a loop of its
 /// own. A row's bits do not depend on it.
 static inline __attribute__((always_inline)) void add_group(const int rows, __global const uchar* codes, __global const uint* pairs,
@@ -69,7 +54,7 @@ static inline __attribute__((always_inline)) void add_group(const int rows, __gl
     __global const uint* end = pairs + min(RUN_PAIRS, length - chunk);
     for (__global const uint* at = pairs; at < end; at += SETS) {
       PREFETCH(codes + CODES_AHEAD);
-      const decoded b = decode_pairs(codes, table);
+      const decoded_row b = decode_columns(codes, table);
 #define MULTIPLY(i)                                        \
   if (i < rows) {                                          \
     const uint16 a_##i = (uint16)(at[i * RUN_PAIRS]);      \
@@ -80,7 +65,7 @@ static inline __attribute__((always_inline)) void add_group(const int rows, __gl
       codes += 2 * PANEL;
 #if SETS == 2
       PREFETCH(codes + CODES_AHEAD);
-      const decoded odd_b = decode_pairs(codes, table);
+      const decoded_row odd_b = decode_columns(codes, table);
 #define MULTIPLY_ODD(i)                                              \
   if (i < rows) {                                                    \
     const uint16 odd_a_##i = (uint16)(at[i * RUN_PAIRS + 1]);        \
@@ -140,18 +125,8 @@ void gemm_stream_bf16(GEMM_ARGS) {
       __global const float* scales_a = sa + sa_at + ((ulong)here.first_tile * sa_ld + (ulong)group) * TILE_M;
       __local float* to = totals;
       for (int tile = 0; tile < here.tiles; ++tile) {
-        int is_less = 0;
-#ifdef GROUPED
-        // Matrices have rows as it happens: a tile costs what its rows do.
-        const int rows = min(here.height, here.end_row - here.first_row - tile * here.height);
-#define HEIGHT(i)                                                          \
-  if (rows == i + 1 && i + 1 < TILE_M) {                                   \
-    add_group(i + 1, codes, pairs, scales_a, scales_b, to, length, table); \
-    is_less = 1;                                                           \
-  }
-        EACH_ROW(HEIGHT)
-#endif
-        if (is_less == 0) add_group(TILE_M, codes, pairs, scales_a, scales_b, to, length, table);
+#define ADD_GROUP(rows) add_group(rows, codes, pairs, scales_a, scales_b, to, length, table)
+        ADD_ITS_ROWS(min(here.height, here.end_row - here.first_row - tile * here.height))
         pairs += A_TILE;
         scales_a += sa_ld * TILE_M;
         to += TILE_M * PANEL;

@@ -2,7 +2,9 @@
 // probe.cl: tiny programs whose results say what a device really does. Run by backends/opencl/probe.cpp.
 // PROBE 1: out[i] = x[i] / y[i].  PROBE 2: sixteen halfs, given as their bits, converted as a vector.
 // PROBE 3: out[i] = x[i] under the attribute min_vector_width.  PROBE 4: the quotients of quantizer.cl by multiply-add.
-// PROBE 5: out[i] = x[i], with the compiler's builtins of cache_hints.cl.  PROBE 6: out[i] = the e4m3 code i, then the e5m2 codes, then e4m3 as weights.
+// PROBE 5: out[i] = x[i], with the compiler's builtins of cache_hints.cl.
+// PROBE 6: out[i] = the e4m3 code i, then the e5m2 codes, then e4m3 as weights, as HALF_BITS has them become f32; then i8, which becomes f32
+// without it: a test asks for those too.
 // PROBE 7: out[i] = the dot product of the four signed bytes of x[i] and of y[i].
 #ifndef PROBE
 #define PROBE 1

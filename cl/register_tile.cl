@@ -106,6 +106,25 @@ typedef HELD(B_TYPE) weight;
   ROW_0(X) ROW_1(X) ROW_2(X) ROW_3(X) ROW_4(X) ROW_5(X) ROW_6(X) ROW_7(X) \
   ROW_8(X) ROW_9(X) ROW_10(X) ROW_11(X) ROW_12(X) ROW_13(X) ROW_14(X) ROW_15(X)
 
+// ADD_GROUP(rows), which the including file defines, for a tile of which `rows` rows are there, each height a literal: matrices of a grouped
+// problem have rows as it happens, and a tile costs what its rows do. Other tiles are whole.
+#ifdef GROUPED
+#define ADD_AT_HEIGHT_(i)                        \
+  if (its_rows == i + 1 && i + 1 < TILE_M) {     \
+    ADD_GROUP(i + 1);                            \
+    is_whole = 0;                                \
+  }
+#define ADD_ITS_ROWS(rows)                       \
+  {                                              \
+    const int its_rows = (rows);                 \
+    int is_whole = 1;                            \
+    EACH_ROW(ADD_AT_HEIGHT_)                     \
+    if (is_whole) ADD_GROUP(TILE_M);             \
+  }
+#else
+#define ADD_ITS_ROWS(rows) ADD_GROUP(TILE_M);
+#endif
+
 // `count` sums of one row, from local memory, to D (+ bias), from column `column` on.
 #if BIAS_TYPE == 0
 #define STORE_VECTORS(row, column, count)                                                                            \
