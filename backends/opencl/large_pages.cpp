@@ -6,6 +6,8 @@
 #include <unistd.h>
 #endif
 
+#include <cstddef>
+
 namespace ironcl::opencl {
 
 void advise_large_pages(void* first, std::uint64_t bytes) noexcept {
@@ -13,7 +15,8 @@ void advise_large_pages(void* first, std::uint64_t bytes) noexcept {
   const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
   const auto begin = reinterpret_cast<std::uintptr_t>(first), end = begin + bytes;
   const std::uintptr_t first_page = (begin + page - 1) / page * page, end_page = end / page * page;
-  if (first_page < end_page) madvise(reinterpret_cast<void*>(first_page), end_page - first_page, MADV_HUGEPAGE);
+  if (first_page < end_page)
+    madvise(static_cast<std::byte*>(first) + (first_page - begin), end_page - first_page, MADV_HUGEPAGE);
 #else
   static_cast<void>(first);
   static_cast<void>(bytes);

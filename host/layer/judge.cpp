@@ -32,13 +32,14 @@ std::string describe(const Comparison& comparison, std::size_t elements) {
 Quantization check_quantization(const report::Problem& problem, const QuantizedA& must, const QuantizedA& is) {
   for (std::size_t i = 0; i < must.scales.size(); ++i) {
     if (std::bit_cast<std::uint32_t>(must.scales[i]) == std::bit_cast<std::uint32_t>(is.scales[i])) continue;
-    const auto cols = static_cast<std::size_t>(problem.a_scale.grid.scale_cols(problem.k));
+    const std::size_t cols =
+        std::max<std::size_t>(1, static_cast<std::size_t>(problem.a_scale.grid.scale_cols(problem.k)));
     return {false, fmt::format("scale [{},{}] of the quantised activations is {}, must be {}", i / cols, i % cols,
                                report::exact_number(is.scales[i]), report::exact_number(must.scales[i]))};
   }
   for (std::size_t i = 0; i < must.codes.size(); ++i) {
     if (must.codes[i] == is.codes[i]) continue;
-    const auto cols = static_cast<std::size_t>(problem.k);
+    const std::size_t cols = std::max<std::size_t>(1, static_cast<std::size_t>(problem.k));
     return {false, fmt::format("code [{},{}] of the quantised activations is {:#04x}, must be {:#04x}", i / cols,
                                i % cols, is.codes[i], must.codes[i])};
   }

@@ -19,9 +19,9 @@ std::int64_t tiles(const Tuning& t, const Problem& p, std::int64_t m) {
 
 /// Rounds of tiles, the last of halves where cl/gemm_wgmma_fp8.cl makes it so.
 double unshared_rounds(const Tuning& t, const Problem& p, const Features& f) {
-  const std::int64_t all = tiles(t, p, p.m), rest = all % f.compute_units;
-  if (t.at("tile_n") == 256 && all > f.compute_units && rest > 0 && 2 * rest <= f.compute_units)
-    return static_cast<double>(all / f.compute_units) + kHalfRound;
+  const std::int64_t all = tiles(t, p, p.m), whole = all / f.compute_units, rest = all % f.compute_units;
+  if (t.at("tile_n") == 256 && whole > 0 && rest > 0 && 2 * rest <= f.compute_units)
+    return static_cast<double>(whole) + kHalfRound;
   return rounds(all, f);
 }
 

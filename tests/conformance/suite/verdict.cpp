@@ -2,6 +2,7 @@
 // Whether a result is right: bit for bit, or within the bound of every element.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -76,7 +77,7 @@ void Rig::expect_quantized_right() {
                "a_quantized_scale");
   const std::vector<std::byte> scale_bytes = quantized_scales(), codes = quantized_codes();
   const Expected& want = expected();
-  const std::int64_t width = p.a_scale.grid().scale_cols(p.k);
+  const std::int64_t width = std::max<std::int64_t>(1, p.a_scale.grid().scale_cols(p.k));
   for (std::size_t i = 0; i < want.a_quantized_scale.size(); ++i) {
     float got = 0;
     std::memcpy(&got, &scale_bytes[i * 4], 4);
