@@ -11,6 +11,15 @@ namespace {
 constexpr std::int64_t kTileN = 128;
 constexpr Sharing kSharing = {4, 10};
 
+// Fitted to an H200 (docs/performance/h200.md, "The merged tree").
+/// Cycles at the device's clock of a tile, for each of its rows and each k: 1.26 ms for 4096 x 7168 x 16384, measured
+/// are 1.36.
+constexpr double kCycles = 0.085;
+constexpr double kHalfTile = 0.55;  ///< Of the time of 256 rows, 128 take.
+/// Times streaming_ns() of few rows, and of more: 54.6 and 75.1 us for 64 and 128 x 7168 x 16384, which stream in
+/// 40.5.
+constexpr double kOfStreamingFew = 1.3, kOfStreaming = 1.9;
+
 std::uint64_t local_bytes(const Tuning& t, const Problem& p) {
   const bool lines = p.d != backend::DType::f32;
   const std::uint64_t rows = static_cast<std::uint64_t>(t.at("tile_m")), stages = lines && rows == 256 ? 2 : 3;
@@ -38,13 +47,16 @@ numerics::Size scratch_bytes(const Tuning& t, const Problem& p, const Features& 
   return parts * t.at("tile_m") * kTileN * 4;
 }
 
+bool shares_last_round(const Tuning& t, const Problem& p, const Features& f) {
+  const std::int64_t count = tiles(t, p, p.m);
+  return last_round_is_shared(count, rounds(count, f), kSharing, p, f);
+}
+
 /// Rounds of whole tiles that the device works. Of a grouped problem only the products of 64 rows that a tile needs
 /// are made, and each matrix has half a product of padding on average.
 double rounds_of(const Tuning& t, const Problem& p, const Features& f) {
   const std::int64_t count = tiles(t, p, p.m);
-  const double whole = last_round_is_shared(count, rounds(count, f), kSharing, p, f)
-                           ? shared_rounds(count, kSharing, p, f)
-                           : rounds(count, f);
+  const double whole = shares_last_round(t, p, f) ? shared_rounds(count, kSharing, p, f) : rounds(count, f);
   if (p.load == 0 || whole <= 3) return whole;
   const double products = static_cast<double>(p.m) / 64 + 0.5;
   return products * 64 / t.at("tile_m") * static_cast<double>(numerics::ceil_div(p.n, kTileN)) / f.compute_units +
@@ -58,10 +70,10 @@ Tuning rule_of_thumb(const Features& f, const Problem& p) {
   } else if (p.m <= 128) {
     t["tile_m"] = 128;
   } else {
-    // Half as high takes 0.55 of the time, and less where the last round is better filled.
+    // Half as high is faster where the last round is better filled.
     Tuning half = t;
     half["tile_m"] = 128;
-    if (0.55 * rounds_of(half, p, f) < rounds_of(t, p, f)) t = half;
+    if (kHalfTile * rounds_of(half, p, f) < rounds_of(t, p, f)) t = half;
   }
   // K in parts where tiles do not fill the device, each of four K blocks at least.
   const std::int64_t blocks = numerics::ceil_div(p.k, std::int64_t{128});
@@ -69,18 +81,16 @@ Tuning rule_of_thumb(const Features& f, const Problem& p) {
          blocks / (std::int64_t{2} * t["split_k"]) >= 4) {
     t["split_k"] *= 2;
   }
-  const std::int64_t count = tiles(t, p, p.m);
-  t["share"] = t["split_k"] == 1 && last_round_is_shared(count, rounds(count, f), kSharing, p, f) ? 1 : 0;
+  t["share"] = t["split_k"] == 1 && shares_last_round(t, p, f) ? 1 : 0;
   return t;
 }
 
 double estimate_ns(const Tuning& t, const Problem& p, const Features& f) {
-  // A tile of 128 columns takes 1.6 cycles a row and 1 k in 128 * 128 (docs/performance/h200.md).
   const double in_rounds =
       t.at("split_k") == 1 ? rounds_of(t, p, f) : rounds(tiles(t, p, p.m) * t.at("split_k"), f) / t.at("split_k");
-  const double cycles = in_rounds * t.at("tile_m") * static_cast<double>(p.k) * 0.085;
+  const double cycles = in_rounds * t.at("tile_m") * static_cast<double>(p.k) * kCycles;
   const double multiply = 1e9 * cycles / f.clock_hz;
-  return std::max(multiply, streaming_ns(p) * (p.m <= 64 ? 1.3 : 1.9));
+  return std::max(multiply, streaming_ns(p) * (p.m <= 64 ? kOfStreamingFew : kOfStreaming));
 }
 
 }  // namespace
