@@ -2,7 +2,9 @@
 // ironcl run: the file that it writes holds the layer's output.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
+#include <fstream>
 #include <string>
 #include <vector>
 
@@ -52,6 +54,30 @@ TEST(Run, WritesWhatTorchComputedInEveryType) {
       EXPECT_EQ(y.file.metadata().at("device"), "toy:0 (toy that right)");
     }
   }
+}
+
+TEST(Run, ActivationsAreQuantisedOnceAndByThePlan) {
+  const Scratch scratch;
+  const auto y_of = [&](const std::string& name, const std::vector<std::string>& more) {
+    const std::string output = scratch.path(name + ".safetensors");
+    const Outcome outcome =
+        ironcl_command(run_words(output, more), Plugins::toy, {{"TOY_QUANTISATIONS", scratch.path(name + ".txt")}});
+    EXPECT_EQ(outcome.status, 0) << outcome.command << "\n" << outcome.err;
+    return load_matrix(output, "y").to_f64();
+  };
+  const auto quantisations = [&](const std::string& name) {
+    std::ifstream lines(scratch.path(name + ".txt"));
+    return std::count(std::istreambuf_iterator<char>(lines), {}, '\n');
+  };
+  // The second device makes another code of one element: its result says whose codes were multiplied.
+  const auto right = y_of("right", {"--input", kLayer + ":x", "--device", "toy:0"});
+  const auto other = y_of("other", {"--input", kLayer + ":x", "--device", "toy:2"});
+  EXPECT_EQ(quantisations("right"), 1);
+  EXPECT_EQ(quantisations("other"), 1);
+  EXPECT_NE(right, other) << "somebody had quantised before the plan did";
+  const auto given = y_of("given", {"--input-q", kLayer + ":x_q,x_scale", "--device", "toy:2"});
+  EXPECT_EQ(quantisations("given"), 0);
+  EXPECT_EQ(given, right);
 }
 
 TEST(Run, UsesTheFirstRowsThatMSays) {

@@ -2,7 +2,9 @@
 // A plugin with one right device and several that are wrong in one way each, for the tests of the command. It
 // computes in host memory, through the adapter; ../compare_test.cpp has what the command must say of each device.
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <memory>
 #include <string>
 #include <utility>
@@ -58,6 +60,11 @@ void double_scale(DType type, std::byte* scale) {
   }
 }
 
+/// A line for each matrix quantised, in the file that the environment names, if it does.
+void note_quantisation() {
+  if (const char* path = std::getenv("TOY_QUANTISATIONS")) std::ofstream(path, std::ios::app) << "a matrix\n";
+}
+
 class ToyGemm final : public Gemm {
  public:
   ToyGemm(const GemmDesc& desc, Fault fault) : desc_(desc), fault_(fault) {}
@@ -90,12 +97,14 @@ class ToyGemm final : public Gemm {
       scales.resize(static_cast<std::size_t>(grid.scale_rows(args.m) * grid.scale_cols(desc_.k)));
       numerics::quantize(desc_.a_source, a.data, args.m, desc_.k, desc_.lda, desc_.a, grid, desc_.a_quantizer, codes,
                          scales);
+      note_quantisation();
       if (fault_ == Fault::one_code_off && codes.size() > 5) codes[5] ^= 1;
       a.data = codes.data();
       a.ld = desc_.k;
       a.scales = scales.data();
       a.scale_ld = grid.scale_cols(desc_.k);
       if (args.a_quantized && !codes.empty()) {
+        note_quantisation();  // Backends make those that are shown beside those that are multiplied.
         std::memcpy(at(args.a_quantized), codes.data(), codes.size());
         std::memcpy(at(args.a_quantized_scale), scales.data(), scales.size() * sizeof(float));
       }
