@@ -131,17 +131,24 @@ class Run {
     }
   }
 
-  void enter_input(std::size_t w) {
-    Stream& stream = streams_[w];
-    BlockView& view = step_.windows[w];
+  /// Goes on to the stream's block of this step; whether that is another than before.
+  bool enter_block(Stream& stream, BlockView& view) {
     const BlockIndex block = stream.window->map(step_.index);
     view.changed = stream.block < 0 || !(block == stream.current);
     if (view.changed) {
       ++stream.block;
       stream.current = block;
       view.region = region_of(*stream.window, block);
+    }
+    return view.changed;
+  }
+
+  void enter_input(std::size_t w) {
+    Stream& stream = streams_[w];
+    BlockView& view = step_.windows[w];
+    if (enter_block(stream, view) && !stream.trivial) {
       const auto slot = static_cast<std::size_t>(stream.slot_of(stream.block));
-      if (!stream.trivial) core_.wait(stream.semaphores[slot], stream.slot_bytes[slot]);
+      core_.wait(stream.semaphores[slot], stream.slot_bytes[slot]);
     }
     view.in = core_.readable(*stream.buffer, stream.slot_of(stream.block));
   }
@@ -149,13 +156,7 @@ class Run {
   void enter_output(std::size_t w) {
     Stream& stream = streams_[w];
     BlockView& view = step_.windows[w];
-    const BlockIndex block = stream.window->map(step_.index);
-    view.changed = stream.block < 0 || !(block == stream.current);
-    if (view.changed) {
-      ++stream.block;
-      stream.current = block;
-      view.region = region_of(*stream.window, block);
-    }
+    enter_block(stream, view);
     view.out = core_.writable(*stream.buffer, stream.slot_of(stream.block));
   }
 

@@ -126,10 +126,12 @@ std::string nearest_fit(const Plan& plan, const PlanRequest& request, const Kern
 std::optional<Refusal> check_modes(const Plan& plan, const PlanRequest& request) {
   const Grid grid = plan.grid(plan.problem.rows());
   if (entry_of(plan.program).grouped != plan.problem.grouped()) {
-    return Refusal{Reason::option, fmt::format("program {} for a {} problem; {}", name_of(plan.program),
-                                               plan.problem.grouped() ? "grouped" : "dense",
-                                               plan.problem.grouped() ? "gmm_v1 and gmm_v2 are accepted"
-                                                                      : "pipeline and manual_dma are accepted")};
+    std::vector<std::string_view> accepted;
+    for (const ProgramEntry& entry : all_programs())
+      if (entry.grouped == plan.problem.grouped()) accepted.push_back(entry.name);
+    return Refusal{Reason::option,
+                   fmt::format("program {} for a {} problem; {} are accepted", name_of(plan.program),
+                               plan.problem.grouped() ? "grouped" : "dense", fmt::join(accepted, " and "))};
   }
   const auto counts = static_cast<std::int64_t>(request.matrix_rows.size());
   if (counts != 0 && counts != plan.problem.matrices) {
