@@ -2,8 +2,8 @@
 #include "backends/opencl/tuned.h"
 
 #include <algorithm>
-#include <cctype>
-#include <regex>
+#include <boost/regex.hpp>
+#include <stdexcept>
 
 namespace ironcl::opencl {
 namespace {
@@ -14,9 +14,13 @@ using backend::GemmDesc;
 /// "pthread-skylake-avx512" of "pthread-skylake-avx512-AMD EPYC": PoCL joins its driver, LLVM's name of the CPU,
 /// which is in lower case, and the maker's name of it. Empty where a name is not of this form.
 std::string pocl_architecture(const std::string& name) {
-  static const std::regex form("((?:pthread|cpu|basic|cpu-minimal)-[a-z0-9][a-z0-9_.-]*?)-(?:[A-Z]|[0-9]+th ).*");
-  std::smatch match;
-  return std::regex_match(name, match, form) ? match[1].str() : std::string();
+  static const boost::regex form("((?:pthread|cpu|basic|cpu-minimal)-[a-z0-9][a-z0-9_.-]*?)-(?:[A-Z]|[0-9]+th ).*");
+  boost::smatch match;
+  try {
+    return boost::regex_match(name, match, form) ? match[1].str() : std::string();
+  } catch (const std::runtime_error&) {  // It gave up: no name that a driver means.
+    return {};
+  }
 }
 
 /// What is multiplied, without the accuracy class.

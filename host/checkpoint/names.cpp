@@ -2,6 +2,7 @@
 // Names of modules and tensors.
 #include "host/checkpoint/names.h"
 
+#include <fmt/format.h>
 #include <fnmatch.h>
 
 #include <algorithm>
@@ -86,13 +87,10 @@ bool natural_less(std::string_view a, std::string_view b) noexcept {
 
 std::string list_names(const std::vector<std::string>& names, std::size_t most) {
   if (names.empty()) return "none";
-  std::string text;
-  for (std::size_t i = 0; i < std::min(most, names.size()); ++i) {
-    if (i != 0) text += ", ";
-    text += names[i];
-  }
-  if (names.size() > most) text += " and " + std::to_string(names.size() - most) + " more";
-  return text;
+  const std::size_t shown = std::min(most, names.size());
+  const std::string text =
+      fmt::format("{}", fmt::join(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(shown), ", "));
+  return shown == names.size() ? text : fmt::format("{} and {} more", text, names.size() - shown);
 }
 
 ModuleNames::ModuleNames(std::vector<std::string> entries) : entries_(std::move(entries)) {

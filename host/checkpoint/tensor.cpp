@@ -2,6 +2,8 @@
 // The element types of the safetensors format and what the project calls them.
 #include "host/checkpoint/tensor.h"
 
+#include <fmt/format.h>
+
 #include <array>
 
 namespace ironcl::checkpoint {
@@ -40,13 +42,6 @@ std::int64_t Tensor::elements() const noexcept {
   return product;
 }
 
-std::string Tensor::shape_text() const {
-  std::string text = "[";
-  for (const std::int64_t dim : shape) {
-    if (text.size() > 1) text += ", ";
-    text += std::to_string(dim);
-  }
-  return text + "]";
-}
+std::string Tensor::shape_text() const { return fmt::format("[{}]", fmt::join(shape, ", ")); }
 
 }  // namespace ironcl::checkpoint
