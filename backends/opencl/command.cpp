@@ -30,8 +30,8 @@ Memory Command::memory(const backend::Span& span, const char* what, Size bytes, 
   return {&buffer.memory(), span.offset};
 }
 
-void Command::launch(const cl::Kernel& kernel, const cl::NDRange& groups, const cl::NDRange& local) {
-  const std::size_t *g = groups.get(), *l = local.get();
+void Command::launch(const cl::Kernel& kernel, const cl::NDRange& work_groups, const cl::NDRange& local) {
+  const std::size_t *g = work_groups.get(), *l = local.get();
   cl::Event event;
   try {
     native().enqueueNDRangeKernel(kernel, cl::NullRange, cl::NDRange(g[0] * l[0], g[1] * l[1]), local,

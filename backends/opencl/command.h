@@ -20,7 +20,7 @@ class Command {
   /// too short or at a wrong place.
   Memory memory(const backend::Span& span, const char* what, numerics::Size bytes, const cl::Buffer& nothing) const;
 
-  void launch(const cl::Kernel& kernel, const cl::NDRange& groups, const cl::NDRange& local);
+  void launch(const cl::Kernel& kernel, const cl::NDRange& work_groups, const cl::NDRange& local);
   /// Also waits for this event, of a call that used the same memory.
   void after(const std::shared_ptr<Event>& event);
   /// The event of all that was launched; of nothing, one that ends in its turn.

@@ -35,9 +35,9 @@ Memory Call::at(const Place& place) const {
 
 bool Call::has(Source source) const { return dry_ || at({source, 0}).buffer != nullptr; }
 
-void Call::launch(const cl::Kernel& kernel, const cl::NDRange& groups, const cl::NDRange& local) {
+void Call::launch(const cl::Kernel& kernel, const cl::NDRange& work_groups, const cl::NDRange& local) {
   const std::size_t* const l = local.get();
-  const std::size_t* const g = groups.get();
+  const std::size_t* const g = work_groups.get();
   const cl::NDRange global = dry_ ? cl::NDRange(l[0], l[1]) : cl::NDRange(g[0] * l[0], g[1] * l[1]);
   cl::Event event;
   queue_.enqueueNDRangeKernel(kernel, cl::NullRange, global, local, wait.empty() ? nullptr : &wait, &event);

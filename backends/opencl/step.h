@@ -66,8 +66,8 @@ class Call {
   Memory at(const Place& place) const;
   bool has(Source source) const;  ///< Whether this call brings that memory; every call does in a dry one.
 
-  /// Enqueues `groups` work-groups of `local` work-items.
-  void launch(const cl::Kernel& kernel, const cl::NDRange& groups, const cl::NDRange& local);
+  /// Enqueues `work_groups`, each of `local` work-items.
+  void launch(const cl::Kernel& kernel, const cl::NDRange& work_groups, const cl::NDRange& local);
   /// Every later command of the call waits for the last one. Order alone does not keep a queue from going on after a
   /// command that failed; this does, where what it was to leave in the workspace leads to places in memory.
   void depend_on_last();

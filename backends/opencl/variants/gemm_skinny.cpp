@@ -51,11 +51,11 @@ Tuning rule_of_thumb(const Features& f, const Problem& p) {
   }
   // Few columns: narrower work-groups, then parts of k, so that no compute unit is without work.
   const std::int64_t tiles = numerics::ceil_div(std::max<std::int64_t>(1, p.m), t["tile_m"]);
-  const auto groups = [&] { return tiles * numerics::ceil_div(p.n, columns(t)) * t["split_k"]; };
-  if (groups() * 2 <= f.compute_units) {
+  const auto work_groups = [&] { return tiles * numerics::ceil_div(p.n, columns(t)) * t["split_k"]; };
+  if (work_groups() * 2 <= f.compute_units) {
     t["lanes"] = 4;
   }
-  while (!f.prefers_vectors() && groups() * 2 <= f.compute_units && t["split_k"] < 16 &&
+  while (!f.prefers_vectors() && work_groups() * 2 <= f.compute_units && t["split_k"] < 16 &&
          p.k_groups() >= std::int64_t{t["slices"]} * t["split_k"]) {
     t["split_k"] *= 2;
   }
@@ -80,8 +80,8 @@ Tuning rule_of_thumb(const Features& f, const Problem& p) {
 
 double estimate_ns(const Tuning& t, const Problem& p, const Features& f) {
   const std::int64_t tiles = numerics::ceil_div(std::max<std::int64_t>(1, p.m), t.at("tile_m"));
-  const std::int64_t groups = tiles * numerics::ceil_div(p.n, columns(t)) * t.at("split_k");
-  const double in_rounds = rounds(groups, f) * f.compute_units / static_cast<double>(groups);
+  const std::int64_t work_groups = tiles * numerics::ceil_div(p.n, columns(t)) * t.at("split_k");
+  const double in_rounds = rounds(work_groups, f) * f.compute_units / static_cast<double>(work_groups);
   const double weights = static_cast<double>(p.n) * static_cast<double>(p.k);
   // Decoding a weight costs as much as three multiply-adds.
   const double count = in_rounds * static_cast<double>(tiles) * (t.at("tile_m") + 3) * weights;

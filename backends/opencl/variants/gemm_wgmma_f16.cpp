@@ -34,10 +34,10 @@ std::int64_t tiles(const Tuning& t, const Problem& p, std::int64_t m) {
 std::vector<Pass> passes(const Tuning& t, const Problem& p, const Features& f, std::int64_t m) {
   const std::int64_t items = tiles(t, p, m) * t.at("split_k");
   // With split_k a part is one work-group's only item, so all parts have one; with share any may have a part.
-  const std::int64_t groups = t.at("split_k") > 1 ? items
-                              : t.at("share") > 0 ? f.compute_units
-                                                  : std::min<std::int64_t>(items, f.compute_units);
-  return {{"gemm_wgmma_f16", {static_cast<std::size_t>(groups), 1}, 384}};
+  const std::int64_t work_groups = t.at("split_k") > 1 ? items
+                                   : t.at("share") > 0 ? f.compute_units
+                                                       : std::min<std::int64_t>(items, f.compute_units);
+  return {{"gemm_wgmma_f16", {static_cast<std::size_t>(work_groups), 1}, 384}};
 }
 
 numerics::Size scratch_bytes(const Tuning& t, const Problem& p, const Features& f) {

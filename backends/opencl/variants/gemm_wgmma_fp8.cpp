@@ -37,10 +37,10 @@ std::vector<Pass> passes(const Tuning& t, const Problem& p, const Features& f, s
   const std::int64_t items = tiles(t, p, m) * t.at("split_k");
   // With split_k or 64 columns an item is one work-group's only one; with share any work-group may have a part.
   const bool one_item = t.at("split_k") > 1 || t.at("tile_n") == 64;
-  const std::int64_t groups = one_item            ? items
-                              : t.at("share") > 0 ? f.compute_units
-                                                  : std::min<std::int64_t>(items, f.compute_units);
-  return {{"gemm_wgmma_fp8", {static_cast<std::size_t>(groups), 1}, 384}};
+  const std::int64_t work_groups = one_item            ? items
+                                   : t.at("share") > 0 ? f.compute_units
+                                                       : std::min<std::int64_t>(items, f.compute_units);
+  return {{"gemm_wgmma_fp8", {static_cast<std::size_t>(work_groups), 1}, 384}};
 }
 
 numerics::Size scratch_bytes(const Tuning& t, const Problem& p, const Features& f) {
