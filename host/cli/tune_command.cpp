@@ -1,18 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // ironcl tune: finds the fastest right configuration of each shape on a device and keeps it in tuned tables.
-// Next door: host/tuning/search.h (one problem), host/tuning/tables.h (the files), tune_report.h (rows).
+// Next door: host/tuning/search.h (one problem), host/tuning/product.h (its table), tune_report.h (rows).
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <boost/json.hpp>
 #include <chrono>
-#include <cmath>
 #include <csignal>
-#include <map>
 #include <optional>
 #include <string>
-#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -26,14 +23,16 @@
 #include "host/report/print.h"
 #include "host/report/table.h"
 #include "host/tuning/expert_models.h"
+#include "host/tuning/product.h"
 #include "host/tuning/search.h"
-#include "host/tuning/tables.h"
+#include "host/tuning/winners.h"
 
 namespace ironcl::cli {
 namespace {
 
 using report::Kind;
 using tuning::Configuration;
+using tuning::Product;
 
 constexpr const char* kRows = "1,2,4,8,16,24,32,48,64,96,128,256,512,1024,1536,2048,3072,4096";
 
@@ -57,48 +56,6 @@ void interrupt(int) { interrupted = 1; }
 
 double seconds_now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
-/// How much of the time a problem is given, relative to others: building its kernels, and running them.
-double share_of(const report::Problem& problem) {
-  constexpr double kFlopsAsLongAsABuild = 5e10;
-  return 1 + 2.0 * static_cast<double>(problem.m) * static_cast<double>(problem.n) * static_cast<double>(problem.k) /
-                 kFlopsAsLongAsABuild;
-}
-
-/// A product to be tuned, and the table that its configuration goes into.
-struct Product {
-  report::Problem problem;
-  std::int64_t entry = 0;          ///< The entry of the table: rows, of a layer of experts tokens.
-  std::int64_t experts_width = 0;  ///< Of a layer of experts, whose tables are named by it; else 0.
-  bool down = false;
-};
-
-/// The two products of a layer of experts for some tokens, as the layer enqueues them: with codes of A, in f32.
-std::vector<Product> products_of(const layer::ExpertsForm& form, std::int64_t tokens) {
-  std::vector<Product> products;
-  const bool fused = form.experts.may_fuse();
-  for (const layer::Projection projection :
-       {fused ? layer::Projection::gate_up : layer::Projection::gate, layer::Projection::down}) {
-    Product product;
-    product.entry = tokens;
-    product.experts_width = form.experts.width;
-    product.down = projection == layer::Projection::down;
-    const layer::ExpertsActivations& a = product.down ? form.between : form.x;
-    const layer::MatrixForm& b = product.down ? form.experts.down : form.experts.gate;
-    report::Problem& problem = product.problem;
-    std::tie(problem.n, problem.k) = layer::shape_of(form, form.experts, projection);
-    problem.m = tokens * form.routing.top_k;
-    problem.a = a.code;
-    problem.a_scale = {numerics::DType::f32, a.grid};
-    problem.b = b.code;
-    problem.b_scale = b.scale;
-    problem.d = numerics::DType::f32;
-    problem.grouping = IRONCL_GROUPING_CONTIGUOUS;
-    problem.matrices = static_cast<std::uint32_t>(form.experts.count);
-    products.push_back(std::move(product));
-  }
-  return products;
 }
 
 class TuneCommand final : public Command {
@@ -153,7 +110,7 @@ class TuneCommand final : public Command {
 
     const auto previous = std::signal(SIGINT, interrupt);
     for (next_ = 0; next_ < todo_.size() && interrupted == 0; ++next_) {
-      if (next_ == 0 || !of_same_weights(todo_[next_], todo_[next_ - 1])) new_weights();
+      if (next_ == 0 || !tuning::of_same_weights(todo_[next_], todo_[next_ - 1])) new_weights();
       tune(todo_[next_], report, saves);
     }
     for (std::size_t rest = next_; rest < todo_.size(); ++rest) report.not_reached(todo_[rest].problem);
@@ -202,7 +159,7 @@ class TuneCommand final : public Command {
     std::vector<Product> second;
     for (const std::string& text : tokens_) {
       for (const std::int64_t tokens : parse_sizes("--tokens", text)) {
-        std::vector<Product> both = products_of(form, tokens);
+        std::vector<Product> both = tuning::products_of(form, tokens);
         add(std::move(both.front()));
         second.push_back(std::move(both.back()));
       }
@@ -228,14 +185,7 @@ class TuneCommand final : public Command {
   void new_weights() {
     pool_ = layer::WeightsPool();
     made_.reset();
-    last_winners_.clear();
-  }
-
-  /// Whether two products differ in nothing but their rows.
-  static bool of_same_weights(const Product& a, const Product& b) {
-    report::Problem one = a.problem, other = b.problem;
-    one.m = other.m = 0;
-    return report::to_line(one) == report::to_line(other);
+    winners_.of_other_weights();
   }
 
   /// The operands of a product. Without groups they are the first rows of the most that its weights are tuned for, so
@@ -244,7 +194,7 @@ class TuneCommand final : public Command {
     report::Problem most = product.problem;
     const bool grouped = most.grouping != IRONCL_GROUPING_NONE;
     for (const Product& other : todo_)
-      if (!grouped && of_same_weights(product, other)) most.m = std::max(most.m, other.problem.m);
+      if (!grouped && tuning::of_same_weights(product, other)) most.m = std::max(most.m, other.problem.m);
     if (grouped || !made_) made_ = layer::make_operands(most, seed_);
     return grouped ? *made_ : layer::of_first_rows(product.problem, *made_);
   }
@@ -254,62 +204,8 @@ class TuneCommand final : public Command {
   /// What is left of the time, shared among the problems that are left.
   double share_of_budget() const {
     double all = 0;
-    for (std::size_t i = next_; i < todo_.size(); ++i) all += share_of(todo_[i].problem);
-    return seconds_left() * share_of(todo_[next_].problem) / all;
-  }
-
-  /// The table that a product's configuration goes into.
-  tuned::Key key_of(const Product& product, const tuning::Space& space) const {
-    const report::Problem& problem = product.problem;
-    tuned::Key key;
-    key.n = problem.n;
-    key.k = problem.k;
-    key.device = space.devices.empty() ? tuned::sanitize(device_.name()) : space.devices.front();
-    if (!space.dtype.empty()) key.dtype = space.dtype;
-    key.group_rows = problem.b_scale.grid.group_rows;
-    key.group_cols = problem.b_scale.grid.group_cols;
-    return key;
-  }
-
-  /// The same of a layer of experts.
-  tuned::ExpertsKey experts_key_of(const Product& product, const tuning::Space& space) const {
-    const tuned::Key key = key_of(product, space);
-    return {layer::matrices_of(product.problem),
-            product.experts_width,
-            key.device,
-            key.dtype,
-            key.group_rows,
-            key.group_cols,
-            product.down};
-  }
-
-  std::optional<tuned::Table> read(const Product& product, const tuning::Space& space) const {
-    return product.experts_width != 0 ? tuning::read_table(folder_, experts_key_of(product, space))
-                                      : tuning::read_table(folder_, key_of(product, space));
-  }
-
-  void merge(const Product& product, const tuning::Space& space, const tuned::Table& entries) const {
-    product.experts_width != 0 ? tuning::merge_into(folder_, experts_key_of(product, space), entries)
-                               : tuning::merge_into(folder_, key_of(product, space), entries);
-  }
-
-  /// Our member of a table's entry, where it was found with this driver and build for the same problem.
-  const boost::json::object* known(const std::optional<tuned::Table>& table, const Product& product) const {
-    if (!table || redo_) return nullptr;
-    const auto entry = table->entries().find(product.entry);
-    if (entry == table->entries().end()) return nullptr;
-    const auto* member = entry->second.if_contains("ironcl");
-    if (member == nullptr || !member->is_object()) return nullptr;
-    const boost::json::object& ours = member->as_object();
-    const auto is = [&](const char* name, const boost::json::value& value) {
-      const auto* found = ours.if_contains(name);
-      return found != nullptr && *found == value;
-    };
-    return is("driver", boost::json::string(device_.props().driver)) &&
-                   is("build", boost::json::string(device_.api().build_id)) && is("checked", true) &&
-                   is("problem", boost::json::string(report::to_line(product.problem)))
-               ? &ours
-               : nullptr;
+    for (std::size_t i = next_; i < todo_.size(); ++i) all += tuning::share_of(todo_[i].problem);
+    return seconds_left() * tuning::share_of(todo_[next_].problem) / all;
   }
 
   void tune(const Product& product, TuneReport& report, bool saves) {
@@ -317,16 +213,16 @@ class TuneCommand final : public Command {
     const tuning::Space space = space_of(problem);
     std::optional<tuned::Table> table;
     try {
-      if (saves) table = read(product, space);
+      if (saves) table = tuning::read_table(folder_, product, device_, space);
     } catch (const std::runtime_error& error) {
       throw CommandError(ExitStatus::bad_input, error.what());
     }
-    if (const boost::json::object* ours = known(table, product)) {
+    if (const boost::json::object* ours = table && !redo_ ? tuning::known(*table, product, device_) : nullptr) {
       const tuned::Entry config = tuned::entry_of({{"ironcl", *ours}});
       Configuration winner;
       winner.variant = config.variant;
       winner.options = config.options;
-      remember(problem.m, winner);
+      winners_.remember(problem.m, winner);
       report.known(problem, *ours);
       return;
     }
@@ -343,7 +239,7 @@ class TuneCommand final : public Command {
     settings.budget_seconds = std::max(share_of_budget(), 1e-3);
     settings.seed = seed_;
     settings.rotate_bytes = rotate_mib_ << 20;
-    settings.starts = starts_for(problem.m);
+    settings.starts = winners_.starts_for(problem.m);
     settings.stop = [] { return interrupted != 0; };
     settings.progress = [&](const tuning::Progress& progress) { show(problem, progress); };
     const tuning::Found found = tuning::search(device_, problem, operands, expected, space, pool_, settings);
@@ -353,12 +249,12 @@ class TuneCommand final : public Command {
     if (found.stopped) return report.not_reached(problem);  // half a search is none
     report.found(problem, space, found);
     if (!found.any) return;
-    remember(problem.m, found.winner);
+    winners_.remember(problem.m, found.winner);
     if (!saves) return;
     tuned::Table entries;
-    entries.set(product.entry, member_of(product, space, found));
+    entries.set(product.entry, tuning::member_of(product, device_, space, found));
     try {
-      merge(product, space, entries);
+      tuning::merge_into(folder_, product, device_, space, entries);
     } catch (const std::runtime_error& error) {
       throw CommandError(ExitStatus::bad_input, error.what());
     }
@@ -374,50 +270,6 @@ class TuneCommand final : public Command {
       throw CommandError(ExitStatus::no_device,
                          fmt::format("{} offers nothing to tune: {}", device_.uri(), error.what()));
     }
-  }
-
-  boost::json::object member_of(const Product& product, const tuning::Space& space,
-                                const tuning::Found& found) const {
-    const report::Problem& problem = product.problem;
-    boost::json::object options;
-    for (const auto& [name, value] : found.winner.options) options[name] = value;
-    boost::json::object member{{"variant", found.winner.variant},
-                               {"options", options},
-                               {"time_ns", std::llround(found.time.median)},
-                               {"driver", device_.props().driver},
-                               {"build", device_.api().build_id},
-                               {"accuracy_class", numerics::name_of(found.winner.accuracy)},
-                               {"checked", true},
-                               {"problem", report::to_line(problem)}};
-    if (product.experts_width != 0) {
-      member["n"] = problem.n;
-      member["k"] = problem.k;
-      member["rows_per_expert"] = tuned::rows_per_active_expert(problem.m, layer::matrices_of(problem));
-    }
-    if (found.rule_of_thumb_time.count != 0)
-      member["rule_of_thumb_ns"] = std::llround(found.rule_of_thumb_time.median);
-    if (!found.beats_rule_of_thumb) member["is_rule_of_thumb"] = true;
-    if (space.compute_units != 0) member["compute_units"] = space.compute_units;
-    return member;
-  }
-
-  /// Winners of the last M of these weights, then of this M of other weights; each once, few.
-  std::vector<Configuration> starts_for(std::int64_t m) const {
-    std::vector<Configuration> starts = last_winners_;
-    if (const auto at = winners_of_m_.find(m); at != winners_of_m_.end())
-      for (const Configuration& winner : at->second)
-        if (std::find(starts.begin(), starts.end(), winner) == starts.end()) starts.push_back(winner);
-    return starts;
-  }
-
-  void remember(std::int64_t m, const Configuration& winner) {
-    const auto put = [&](std::vector<Configuration>& list, std::size_t most) {
-      std::erase(list, winner);
-      list.insert(list.begin(), winner);
-      if (list.size() > most) list.pop_back();
-    };
-    put(last_winners_, 2);
-    put(winners_of_m_[m], 3);
   }
 
   void show(const report::Problem& problem, const tuning::Progress& progress) {
@@ -442,8 +294,7 @@ class TuneCommand final : public Command {
   double start_ = 0, first_trial_seconds_ = 0;
   layer::WeightsPool pool_;
   std::optional<layer::MadeOperands> made_;  ///< Of the weights in hand.
-  std::vector<Configuration> last_winners_;
-  std::map<std::int64_t, std::vector<Configuration>> winners_of_m_;
+  tuning::Winners winners_;
   ProgressLine line_;
 };
 

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host/tuning/product.h"
+
+#include <boost/json.hpp>
+#include <cmath>
+#include <string>
+#include <tuple>
+#include <utility>
+
+namespace ironcl::tuning {
+namespace {
+
+tuned::Key key_of(const Product& product, const Device& device, const Space& space) {
+  const report::Problem& problem = product.problem;
+  tuned::Key key;
+  key.n = problem.n;
+  key.k = problem.k;
+  key.device = space.devices.empty() ? tuned::sanitize(device.name()) : space.devices.front();
+  if (!space.dtype.empty()) key.dtype = space.dtype;
+  key.group_rows = problem.b_scale.grid.group_rows;
+  key.group_cols = problem.b_scale.grid.group_cols;
+  return key;
+}
+
+tuned::ExpertsKey experts_key_of(const Product& product, const Device& device, const Space& space) {
+  const tuned::Key key = key_of(product, device, space);
+  return {layer::matrices_of(product.problem),
+          product.experts_width,
+          key.device,
+          key.dtype,
+          key.group_rows,
+          key.group_cols,
+          product.down};
+}
+
+}  // namespace
+
+std::vector<Product> products_of(const layer::ExpertsForm& form, std::int64_t tokens) {
+  std::vector<Product> products;
+  const bool fused = form.experts.may_fuse();
+  for (const layer::Projection projection :
+       {fused ? layer::Projection::gate_up : layer::Projection::gate, layer::Projection::down}) {
+    Product product;
+    product.entry = tokens;
+    product.experts_width = form.experts.width;
+    product.down = projection == layer::Projection::down;
+    const layer::ExpertsActivations& a = product.down ? form.between : form.x;
+    const layer::MatrixForm& b = product.down ? form.experts.down : form.experts.gate;
+    report::Problem& problem = product.problem;
+    std::tie(problem.n, problem.k) = layer::shape_of(form, form.experts, projection);
+    problem.m = tokens * form.routing.top_k;
+    problem.a = a.code;
+    problem.a_scale = {numerics::DType::f32, a.grid};
+    problem.b = b.code;
+    problem.b_scale = b.scale;
+    problem.d = numerics::DType::f32;
+    problem.grouping = IRONCL_GROUPING_CONTIGUOUS;
+    problem.matrices = static_cast<std::uint32_t>(form.experts.count);
+    products.push_back(std::move(product));
+  }
+  return products;
+}
+
+bool of_same_weights(const Product& a, const Product& b) {
+  report::Problem one = a.problem, other = b.problem;
+  one.m = other.m = 0;
+  return report::to_line(one) == report::to_line(other);
+}
+
+double share_of(const report::Problem& problem) {
+  constexpr double kFlopsAsLongAsABuild = 5e10;
+  return 1 + 2.0 * static_cast<double>(problem.m) * static_cast<double>(problem.n) * static_cast<double>(problem.k) /
+                 kFlopsAsLongAsABuild;
+}
+
+std::optional<tuned::Table> read_table(const std::filesystem::path& folder, const Product& product,
+                                       const Device& device, const Space& space) {
+  return product.experts_width != 0 ? read_table(folder, experts_key_of(product, device, space))
+                                    : read_table(folder, key_of(product, device, space));
+}
+
+void merge_into(const std::filesystem::path& folder, const Product& product, const Device& device, const Space& space,
+                const tuned::Table& entries) {
+  product.experts_width != 0 ? merge_into(folder, experts_key_of(product, device, space), entries)
+                             : merge_into(folder, key_of(product, device, space), entries);
+}
+
+boost::json::object member_of(const Product& product, const Device& device, const Space& space, const Found& found) {
+  const report::Problem& problem = product.problem;
+  boost::json::object options;
+  for (const auto& [name, value] : found.winner.options) options[name] = value;
+  boost::json::object member{{"variant", found.winner.variant},
+                             {"options", options},
+                             {"time_ns", std::llround(found.time.median)},
+                             {"driver", device.props().driver},
+                             {"build", device.api().build_id},
+                             {"accuracy_class", numerics::name_of(found.winner.accuracy)},
+                             {"checked", true},
+                             {"problem", report::to_line(problem)}};
+  if (product.experts_width != 0) {
+    member["n"] = problem.n;
+    member["k"] = problem.k;
+    member["rows_per_expert"] = tuned::rows_per_active_expert(problem.m, layer::matrices_of(problem));
+  }
+  if (found.rule_of_thumb_time.count != 0) member["rule_of_thumb_ns"] = std::llround(found.rule_of_thumb_time.median);
+  if (!found.beats_rule_of_thumb) member["is_rule_of_thumb"] = true;
+  if (space.compute_units != 0) member["compute_units"] = space.compute_units;
+  return member;
+}
+
+const boost::json::object* known(const tuned::Table& table, const Product& product, const Device& device) {
+  const auto entry = table.entries().find(product.entry);
+  if (entry == table.entries().end()) return nullptr;
+  const auto* member = entry->second.if_contains("ironcl");
+  if (member == nullptr || !member->is_object()) return nullptr;
+  const boost::json::object& ours = member->as_object();
+  const auto is = [&](const char* name, const boost::json::value& value) {
+    const auto* found = ours.if_contains(name);
+    return found != nullptr && *found == value;
+  };
+  const bool same = is("driver", boost::json::string(device.props().driver)) &&
+                    is("build", boost::json::string(device.api().build_id)) && is("checked", true) &&
+                    is("problem", boost::json::string(report::to_line(product.problem)));
+  return same ? &ours : nullptr;
+}
+
+}  // namespace ironcl::tuning
