@@ -153,6 +153,21 @@ TEST(OpenClKernels, OneFormOfWeightsServesEveryNumberOfRowsOnTensorCores) {
   }
 }
 
+TEST(OpenClKernels, AStreamQuantisesInsideWhereThatIsSurelyLess) {
+  Features f;
+  f.type = backend::DeviceType::cpu;
+  f.vector_width = 16;
+  f.compute_units = 4;
+  f.clock_hz = 2e9;
+  const auto floats = [&](std::int64_t n, std::int64_t k) {
+    Problem p{1, n, k, 128, backend::DType::e4m3fn, backend::DType::e4m3fn, backend::DType::bf16};
+    p.a_source = backend::DType::bf16;
+    return find_variant("gemm_stream")->rule_of_thumb(f, p).at("floats");
+  };
+  EXPECT_EQ(floats(3072, 1024), 1);
+  EXPECT_EQ(floats(7168, 2048), 0) << "half a microsecond of 450 by estimate, and on a Xeon 64 more";
+}
+
 TEST(OpenClKernels, SixteenRowsOfLargeWeightsTakePartsOfKThatFillTheDevice) {
   Features f;  // As an H200 has them.
   f.type = backend::DeviceType::gpu;

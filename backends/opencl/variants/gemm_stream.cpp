@@ -74,8 +74,10 @@ Tuning rule_of_thumb(const Features& f, const Problem& p) {
       for (const int floats : {0, 1}) {
         candidate["split_k"] = split_k;
         candidate["floats"] = floats;
+        // A launch costs less on some drivers than is said here, quantising more on some processors: what is gained
+        // must be more than nothing.
         const double ns = with_launches_ns(candidate, work_groups, p, f);
-        if (least != 0 && ns >= least) continue;
+        if (least != 0 && ns >= (floats == 1 ? 0.99 : 1.0) * least) continue;
         least = ns;
         t = candidate;
       }
