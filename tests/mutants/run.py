@@ -29,6 +29,11 @@ class Fault:
         self.room, self.build, self.tests = room, build, tests
         self.name, _, self.meaning = (part.strip() for part in line.partition(":"))
         self.file, self.find, self.replace = "", [], []
+        self.first = ""  # The test that saw it last time; empty: none is known, or it sees it no more.
+
+    def judges(self):
+        """The tests that are tried next: an expression of ctest."""
+        return self.first or self.tests
 
     def pattern(self):
         words = re.split(r"\s+", "\n".join(self.find).strip())
@@ -78,6 +83,13 @@ def read_faults(path):
     return faults
 
 
+def seen_last_time():
+    """Fault to test, from the table of the last whole run."""
+    table = ROOT / "docs" / "trust-faults.md"
+    text = table.read_text() if table.is_file() else ""
+    return dict(re.findall(r"^\| \w+ \| `([^`]+)` \| .* \| caught[^|]* \| `([^`]+)`", text, re.M))
+
+
 def source_files():
     """The files of the working tree, without what git ignores where git is there to say so."""
     listed = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True)
@@ -107,7 +119,7 @@ class Copy:
     def __init__(self, index, cores, base):
         self.tree = base / f"tree-{index}"
         self.build = self.tree / "build"
-        self.cores, self.warmed = cores, set()
+        self.cores, self.merged = cores, 0
         # All copies share ccache's entries, so that only the first one compiles what no fault touches.
         self.environment = dict(os.environ, CCACHE_BASEDIR=str(self.tree), CCACHE_NOHASHDIR="1",
                                 POCL_CACHE_DIR=str(self.tree / "build" / "pocl"))
@@ -153,6 +165,15 @@ def failed_tests(output):
     return names or re.findall(r"^\s*\d+ - (\S+) \(", output, re.M)
 
 
+def merge_kernels(source, target):
+    """Copies what PoCL has compiled from one of its caches into another; what is there already stays."""
+    for file in source.glob("??/**/*"):
+        to = target / file.relative_to(source)
+        if file.is_file() and not to.exists():
+            to.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(file, to)
+
+
 def try_fault(copy, fault, patience):
     start = time.monotonic()
     path = copy.tree / fault.file
@@ -165,7 +186,7 @@ def try_fault(copy, fault, patience):
         if status != 0:
             outcome, by = ("refused by the compiler" if status is not None else "build hangs"), []
         else:
-            status, output = copy.test(fault.tests, patience)
+            status, output = copy.test(fault.judges(), patience)
             by = failed_tests(output)
             outcome = "survived" if status == 0 else "caught"
             if status is None: by = ["out of time"]
@@ -273,20 +294,43 @@ def main():
     print(f"the first copy is built ({time.monotonic() - begin:.0f} s)", flush=True)
 
     order = {name: index for index, name in enumerate(names)}
+    last = seen_last_time()
+    for fault in faults:
+        if fault.name in last: fault.first = f"^{re.escape(last[fault.name])}$"
     lock, total = threading.Condition(), len(results) + len(faults)
-    without = {tests: {} for tests in dict.fromkeys(fault.tests for fault in faults)}
-    warm = {}  # Of tests that have run without a fault: the kernels that PoCL compiled for them, which others need too.
-    needed = {tests: sorted({t for f in faults if f.tests == tests for t in f.build}) for tests in without}
-    jobs = [*without, *faults]
+    without, needed = {}, {}  # Of an expression of tests: what they do without a fault, and their targets.
+    kernels = base / "kernels"  # What PoCL compiled for sources without a fault.
+    kernels.mkdir(exist_ok=True)
+    jobs = []
+
+    def queue(fault):
+        if fault.judges() not in without:
+            without[fault.judges()] = {}
+            jobs.append(fault.judges())
+        needed.setdefault(fault.judges(), set()).update(fault.build)
+        jobs.append(fault)
+        jobs.sort(key=lambda job: not isinstance(job, str))
+
+    for fault in faults: queue(fault)
+    busy = merged = 0
 
     def next_job():
         """Tests without a fault first; then a fault whose tests are known to pass without it."""
+        nonlocal busy
         with lock:
-            while jobs:
+            while True:
                 for at, job in enumerate(jobs):
-                    if isinstance(job, str) or "outcome" in without[job.tests]: return jobs.pop(at)
+                    if isinstance(job, str) or "outcome" in without[job.judges()]:
+                        busy += 1
+                        return jobs.pop(at)
+                if not jobs and busy == 0: return None
                 lock.wait()
-        return None
+
+    def done():
+        nonlocal busy
+        with lock:
+            busy -= 1
+            lock.notify_all()
 
     def worker(index):
         copy = trees[index]
@@ -295,31 +339,39 @@ def main():
             print(why, flush=True)
             return
         while (job := next_job()) is not None:
-            if isinstance(job, str):
-                found = try_without(copy, needed[job], job, options.patience)
-                kernels = base / "kernels" / str(list(without).index(job))
-                shutil.copytree(copy.build / "pocl", kernels, dirs_exist_ok=True)
-                with lock:
-                    warm[job] = kernels
-                    without[job].update(found)
-                    lock.notify_all()
-                    print(f"without a fault: {found['outcome']}, {found['ran']} tests, {found['skipped']} skipped, "
-                          f"{found['seconds']} s: {job} {found['text']}", flush=True)
-                continue
-            if without[job.tests]["outcome"] == "passes":
-                if job.tests not in copy.warmed:
-                    shutil.copytree(warm[job.tests], copy.build / "pocl", dirs_exist_ok=True)
-                    copy.warmed.add(job.tests)
-                result = try_fault(copy, job, options.patience)
-            else:
-                result = {"outcome": "its tests: " + without[job.tests]["outcome"], "by": [], "text": ""}
-            result.update(room=job.room, name=job.name, meaning=job.meaning, file=job.file, tests=job.tests)
+            try: work(copy, job)
+            finally: done()
+
+    def work(copy, job):
+        nonlocal merged
+        with lock:
+            if copy.merged != merged:
+                merge_kernels(kernels, copy.build / "pocl" / "kcache")
+                copy.merged = merged
+        if isinstance(job, str):
+            found = try_without(copy, sorted(needed[job]), job, options.patience)
             with lock:
-                results.append(result)
-                results.sort(key=lambda r: order.get(r["name"], 0))
-                write_table(results, base, time.monotonic() - begin)
-                print(f"{len(results):3}/{total} {job.room:11} {job.name:42} {result['outcome']:9} "
-                      f"{result.get('seconds', 0):6} s  {', '.join(result['by'][:2])}", flush=True)
+                merge_kernels(copy.build / "pocl" / "kcache", kernels)
+                merged += 1
+                without[job].update(found)
+                print(f"without a fault: {found['outcome']}, {found['ran']} tests, {found['skipped']} skipped, "
+                      f"{found['seconds']} s: {job} {found['text']}", flush=True)
+            return
+        passes = without[job.judges()]["outcome"] == "passes"
+        if passes: result = try_fault(copy, job, options.patience)
+        else: result = {"outcome": "its tests: " + without[job.judges()]["outcome"], "by": [], "text": ""}
+        if job.first and (not passes or result["outcome"] == "survived"):
+            with lock:  # All its tests are asked.
+                job.first = ""
+                queue(job)
+            return
+        result.update(room=job.room, name=job.name, meaning=job.meaning, file=job.file, tests=job.tests)
+        with lock:
+            results.append(result)
+            results.sort(key=lambda r: order.get(r["name"], 0))
+            write_table(results, base, time.monotonic() - begin)
+            print(f"{len(results):3}/{total} {job.room:11} {job.name:42} {result['outcome']:9} "
+                  f"{result.get('seconds', 0):6} s  {', '.join(result['by'][:2])}", flush=True)
 
     threads = [threading.Thread(target=worker, args=(index,)) for index in range(copies)]
     for thread in threads: thread.start()
