@@ -95,8 +95,8 @@ class DeviceTrials final : public Trials {
   }
 
  private:
-  /// What the driver answers inside a trial is said of the variant; what it answers to the questions before one says
-  /// nothing of it, is thrown, and leaves the trial for the next time.
+  /// What the driver answers to the questions before a trial says nothing of the variant, is thrown, and leaves the
+  /// trial for the next time.
   std::string find_out(const Variant& variant) const {
     const bool here = variant.trial->or_here && !can_keep_answer_of_child(context_.config);
     if (!variant.trial->in_child || here) return try_here(variant);
@@ -108,12 +108,17 @@ class DeviceTrials final : public Trials {
     return variant.trial->permission != nullptr ? variant.trial->permission() : std::string();
   }
 
+  /// Inside a trial, what would come out again is said of the variant: wrong numbers, a program that does not build,
+  /// and all else of a kernel that may take its context along. Where only numbers are doubted, the rest is thrown too.
   std::string try_here(const Variant& variant) const {
+    const bool only_numbers = !variant.trial->in_child;
     try {
-      return attempt_trial(context_, variant, log_);
-    } catch (const cl::Error& error) {
-      return make_error("its trial", error).what();
+      return guarded("its trial", [&] { return attempt_trial(context_, variant, log_); });
+    } catch (const backend::Error& error) {
+      if (only_numbers && error.status() != backend::Status::build_failed) throw;
+      return error.what();
     } catch (const std::exception& error) {
+      if (only_numbers) throw;
       return error.what();
     }
   }

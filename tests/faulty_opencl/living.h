@@ -23,6 +23,10 @@ struct Failed {
   ironcl_status status;
   Error error;
 };
+/// The device said that it has not what the life needs.
+struct Refused {
+  std::string why;
+};
 /// A call that said OK and left something wrong.
 struct Wrong {
   std::string what;
@@ -44,6 +48,9 @@ class Living {
       if (device_ != nullptr) steps();
     } catch (const Failed& second) {
       life_.after = status_name(second.status) + " at " + second.step;
+    } catch (const Refused& refused) {
+      life_.refused = true;
+      life_.message += refused.why;
     } catch (const Wrong& wrong) {
       life_.wrong = true;
       life_.message += "; " + wrong.what;

@@ -91,7 +91,7 @@ class Product final : public Living {
       ironcl_support support{};
       support.struct_size = sizeof(support);
       need("supports", [&](Error* e) { return p_.supports(device_, &desc, &support, e); });
-      if (support.reason != 0) throw Wrong{std::string("supports refuses: ") + support.text};
+      if (support.reason != 0) throw Refused{support.text};
     });
     attempt([&] {
       make("gemm_create", plan_, [&](auto* out, Error* e) { return p_.gemm_create(device_, &desc, out, e); });

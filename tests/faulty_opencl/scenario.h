@@ -28,6 +28,7 @@ struct Life {
   std::int32_t native_code = 0;
   std::string message;
   bool no_device = false;  ///< Loaded, but no device was listed.
+  bool refused = false;    ///< The device does not run the problem; `message` has its reason.
   bool wrong = false;      ///< A call said OK and D was not what it must be.
   std::string after;       ///< What became of the plan and the queue after the failure: "right", or a status.
 };

@@ -10,7 +10,7 @@ import pathlib
 import re
 import sys
 
-ORDER = ["OUT_OF_DEVICE_MEMORY", "OUT_OF_HOST_MEMORY", "BUILD_FAILED", "DEVICE_LOST", "INTERNAL", "UNAVAILABLE", "no device", "no effect"]
+ORDER = ["OUT_OF_DEVICE_MEMORY", "OUT_OF_HOST_MEMORY", "BUILD_FAILED", "DEVICE_LOST", "INTERNAL", "UNAVAILABLE", "refused with the reason", "no device", "no effect"]
 
 
 def answers(files):

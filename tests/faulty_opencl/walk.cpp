@@ -80,7 +80,7 @@ class Walk {
     std::filesystem::remove_all(warm);
     cache_ = warm;
     Life first = once("", [] {});
-    if (first.no_device || first.status == IRONCL_UNSUPPORTED) {
+    if (first.no_device || first.refused || first.status == IRONCL_UNSUPPORTED) {
       std::printf("no device for %s: %s\n", problem_.name.c_str(), first.message.c_str());
       return 77;
     }
@@ -178,6 +178,10 @@ class Walk {
       if (passes && life.after != "right") breach("afterwards: " + life.after);
       // A flush comes after the command was accepted: its caller's memory is being read or written.
       if (passes && site.call == "clFlush") breach("what was accepted is said to have failed");
+    } else if (life.refused) {  // A kernel that must be tried first was not compiled: that is said of the kernel.
+      outcome = "refused with the reason";
+      if (failure.status != IRONCL_BUILD_FAILED) breach("the device refuses");
+      if (life.message.find(failure.name) == std::string::npos) breach("the reason does not name the code");
     } else if (life.no_device) {
       outcome = "no device, logged";
       if (life.message.find(failure.name) == std::string::npos)
