@@ -55,6 +55,7 @@ void Run::all() {
 
 void Run::step() {
   const std::size_t word = in_.byte();
+  if (word == 255) return enqueue_chain();
   if (word >= 232)
     return step_of_experts((word - 232) % 12);  // The others mean what they did before these were there.
   switch (word % 22) {

@@ -166,6 +166,32 @@ void Run::enqueue() {
   });
 }
 
+/// Calls without rows, each of which waits for the one before: now and then more of them than a stack has room for.
+void Run::enqueue_chain() {
+  constexpr int kDeep = 30'000;
+  const ironcl_gemm plan = pick(plans_);
+  const ironcl_queue queue = pick(queues_);
+  ironcl_gemm_args args{};
+  args.struct_size = sizeof(args);
+  args.weights = pick(weights_);
+  args.a = span();
+  args.d = span();
+  ironcl_event last = nullptr;
+  for (int left = in_.below(64) == 63 ? kDeep : 20; left > 0; --left) {
+    args.wait = &last;
+    args.wait_count = last == nullptr ? 0 : 1;
+    Claimed<ironcl_error> error;
+    error.value().struct_size = sizeof(ironcl_error);
+    ironcl_event next = nullptr;
+    if (answer("gemm_enqueue", t_.gemm_enqueue(plan, queue, &args, &next, error.get()), error) != IRONCL_OK) break;
+    t_.event_destroy(last);
+    last = next;
+  }
+  if (last == nullptr) return;
+  if (in_.below(2) == 0) call("event_wait", [&](auto* e) { return t_.event_wait(last, UINT64_MAX, e); });
+  t_.event_destroy(last);
+}
+
 void Run::query() {
   const char* const keys[] = {"features", "options", "variants", "choice", "candidates", "model", "", "\xff"};
   Claimed<ironcl_gemm_desc> desc;

@@ -48,6 +48,8 @@ class Run {
  private:
   /// Checks an answer; gives it back.
   ironcl_status answer(const char* slot, ironcl_status status, Claimed<ironcl_error>& error) {
+    static const bool traced = std::getenv("IRONCL_FUZZ_TRACE") != nullptr;  // What an input does, for who reads one.
+    if (traced) std::fprintf(stderr, "%s: %u %s\n", slot, status, error.value().message);
     must(status <= IRONCL_INTERNAL, std::string(slot) + " answers a status of plugin.h");
     must(status != IRONCL_INTERNAL, std::string(slot) + " has a bug: " + error.value().message);
     if (status != IRONCL_OK && status != IRONCL_TIMEOUT && error.value().struct_size >= sizeof(ironcl_error)) {
@@ -131,6 +133,7 @@ class Run {
   void prepare();
   void export_back();
   void enqueue();
+  void enqueue_chain();
   void query();
 
   void create_quantize();
