@@ -21,6 +21,7 @@ import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
+ALL_FIRSTS = "the tests that are asked first"  # A job.
 IGNORED = {"build", ".git", ".cache", ".host", "__pycache__"}
 
 
@@ -153,10 +154,9 @@ class Copy:
     def make(self, targets, seconds=3600):
         return self.run(["cmake", "--build", "build", "-j", str(self.cores), "--target", *targets], seconds)
 
-    def test(self, tests, seconds):
-        """One test that fails is enough."""
+    def test(self, tests, seconds, *more):
         return self.run(["ctest", "--test-dir", "build", "-R", tests, "-LE", "heavy", "-j", str(self.cores), "--timeout", "600",
-                         "--output-on-failure", "--no-tests=error", "--stop-on-failure"], seconds)
+                         "--output-on-failure", "--no-tests=error", *more], seconds)
 
 
 def failed_tests(output):
@@ -186,7 +186,7 @@ def try_fault(copy, fault, patience):
         if status != 0:
             outcome, by = ("refused by the compiler" if status is not None else "build hangs"), []
         else:
-            status, output = copy.test(fault.judges(), patience)
+            status, output = copy.test(fault.judges(), patience, "--stop-on-failure")  # One that fails is enough.
             by = failed_tests(output)
             outcome = "survived" if status == 0 else "caught"
             if status is None: by = ["out of time"]
@@ -196,11 +196,18 @@ def try_fault(copy, fault, patience):
             "text": "" if outcome == "caught" else output[-1500:]}
 
 
+def try_firsts(copy, firsts, patience):
+    """Tests that are each asked about some fault, all at once and without one: expression to what they do."""
+    status, output = copy.test("|".join(firsts), 2 * patience)
+    passed = set(re.findall(r"^ *\d+/\d+ Test +#\d+: (\S+) [. ]+ Passed ", output, re.M))
+    return {first: {"outcome": "passes" if first[1:-1].replace("\\", "") in passed else "does not pass without it"} for first in firsts}
+
+
 def try_without(copy, targets, tests, patience):
     """The named tests without any fault: outcome `passes`, or what is wrong with them. A skipped test sees nothing."""
     start = time.monotonic()
     copy.make(targets)
-    status, output = copy.test(tests, 2 * patience)
+    status, output = copy.test(tests, 2 * patience, "--stop-on-failure")
     skipped = len(re.findall(r"\*\*\*Skipped", output))
     ran = len(re.findall(r"^ *\d+/\d+ Test +#\d+: ", output, re.M))
     outcome = "fails without it" if status != 0 else "is skipped" if ran == 0 or skipped == ran else "passes"
@@ -306,12 +313,14 @@ def main():
     def queue(fault):
         if fault.judges() not in without:
             without[fault.judges()] = {}
-            jobs.append(fault.judges())
+            if not fault.first: jobs.append(fault.judges())
         needed.setdefault(fault.judges(), set()).update(fault.build)
         jobs.append(fault)
         jobs.sort(key=lambda job: not isinstance(job, str))
 
     for fault in faults: queue(fault)
+    firsts = list(dict.fromkeys(fault.first for fault in faults if fault.first))
+    if firsts: jobs.insert(0, ALL_FIRSTS)
     busy = merged = 0
 
     def next_job():
@@ -348,6 +357,18 @@ def main():
             if copy.merged != merged:
                 merge_kernels(kernels, copy.build / "pocl" / "kcache")
                 copy.merged = merged
+        if job is ALL_FIRSTS:
+            copy.cores, few = cores, copy.cores
+            found = try_firsts(copy, firsts, options.patience)
+            copy.cores = few
+            with lock:
+                merge_kernels(copy.build / "pocl" / "kcache", kernels)
+                merged += 1
+                without.update(found)
+                passing = sum(of["outcome"] == "passes" for of in found.values())
+                print(f"without a fault {passing} of the {len(firsts)} tests pass that are asked first "
+                      f"({time.monotonic() - begin:.0f} s)", flush=True)
+            return
         if isinstance(job, str):
             found = try_without(copy, sorted(needed[job]), job, options.patience)
             with lock:
