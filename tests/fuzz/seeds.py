@@ -32,10 +32,10 @@ def call(m, workspace=None, wait=()):
     return [12, WHOLE, NO, m, NO, NO, 0, *whole(0), *whole(1), *others, len(wait), *[b for at in wait for b in (NO, at)],
             NO, WHOLE, NO, 0, NO, 0]
 def wait(at): return [16, WHOLE, NO, at, 3]
-def deep(waited): return [255, NO, 0, NO, 0, NO, 0, *whole(0), *whole(1), 63, *([YES, WHOLE] if waited else [NO])]
+def deep(waited): return [255, NO, 0, NO, 0, NO, ROWS, NO, 0, *whole(0), *whole(1), 63, *([YES, WHOLE] if waited else [NO])]
 
 
-ROWS, COLUMNS, ANY_BUFFER = 2, 3, 3  # 5 rows, 16 columns, 65536 bytes
+ROWS, COLUMNS, ANY_BUFFER = 2, 7, 3  # 5 rows, 200 columns, 65536 bytes
 ready = [1, *QUEUE, *plan(ROWS, COLUMNS), *weights(COLUMNS), *buffer(ANY_BUFFER), *buffer(ANY_BUFFER)]
 seeds = {
     # A plan's own workspace, used by queues of which one is destroyed with its call under way.
