@@ -139,7 +139,8 @@ def main():
             try:
                 process.communicate(timeout=30)
             except subprocess.TimeoutExpired:
-                problems.append(f"{name} does not end by {how.name}")
+                # Not where it is this program that was stopped meanwhile.
+                if process.poll() is None: problems.append(f"{name} does not end by {how.name}")
                 process.kill()
                 process.communicate()
             kills += 1
