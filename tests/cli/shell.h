@@ -21,6 +21,12 @@ struct Outcome {
   boost::json::value json(const std::string& path = {}) const;
 };
 
+#ifdef WITH_OPENCL_PLUGIN
+inline constexpr bool kWithOpenCl = true;
+#else
+inline constexpr bool kWithOpenCl = false;  ///< This build leaves the plugin out: the model is all that is real.
+#endif
+
 /// Which plugins the command sees.
 enum class Plugins { none, toy, real };
 
