@@ -40,9 +40,10 @@ void ActivationOptions::declare(CLI::App& app, bool may_make_up) {
       ->excludes(app.get_option("--x-block"))
       ->excludes(app.get_option("--input-q"));
   app.add_option("--accuracy", accuracy,
-                 "weakest accuracy class of a device (default: f32); tensor14 also\n"
-                 "allows hardware that accumulates in about 14 bits")
-      ->option_text("f32|tensor14")
+                 std::string("weakest accuracy class of a device (default: f32); tensor14 also\n"
+                             "allows hardware that accumulates in about 14 bits") +
+                     (may_make_up ? "; both: one beside the other" : ""))
+      ->option_text(may_make_up ? "f32|tensor14|both" : "f32|tensor14")
       ->envname("IRONCL_ACCURACY");
 }
 

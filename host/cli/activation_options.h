@@ -22,7 +22,7 @@ struct ActivationOptions {
   std::int64_t seed = 1;  ///< Up to 2^53, which every JSON reader keeps.
 
   /// PATH, --block, --x-block, --x-dtype, --input, --input-q, --m, --out-dtype, --accuracy; with `may_make_up`,
-  /// --seed.
+  /// --seed, and both classes at once.
   void declare(CLI::App& app, bool may_make_up);
 
   layer::ActivationSource source() const;          ///< Throws CommandError usage.

@@ -63,6 +63,7 @@ report::Table empty_table() {
                         {"n", "N", Kind::integer},
                         {"k", "K", Kind::integer},
                         {"variant", "variant", Kind::text},
+                        {"accuracy_class", "class", Kind::text},
                         {"config", "config", Kind::text},
                         {"verdict", "verdict", Kind::text},
                         {"time_ns", "time", Kind::time},
@@ -108,8 +109,8 @@ class BenchCommand final : public Command {
     add_backend_options(app, options_, "a backend's own option; may be repeated");
     app.add_option("--accuracy", accuracy_,
                    "weakest accuracy class that a device may use (default: f32); tensor14 also\n"
-                   "allows hardware that accumulates in about 14 bits")
-        ->option_text("f32|tensor14")
+                   "allows hardware that accumulates in about 14 bits; both: one beside the other")
+        ->option_text("f32|tensor14|both")
         ->envname("IRONCL_ACCURACY");
     app.add_option("--runs", runs_, "timed calls at the least")->check(CLI::PositiveNumber)->capture_default_str();
     app.add_option("--min-ms", min_ms_, "and timed calls until that much time is spent")->capture_default_str();
@@ -186,7 +187,8 @@ class BenchCommand final : public Command {
     settings.warm_up_ms = warm_up_ms_;
     settings.check_tokens = check_rows_;
     settings.seed = seed_;
-    if (!accuracy_.empty()) settings.weakest_accuracy = parse_accuracy_option(accuracy_);
+    std::vector<numerics::AccuracyClass> classes = {settings.weakest_accuracy};
+    if (!accuracy_.empty()) classes = parse_accuracies_option(accuracy_);
     settings.options = parse_key_values("--opt", options_);
     const ironcl::Registry registry = ironcl::Registry::discover();
     report::Table table = experts_table();
@@ -194,8 +196,11 @@ class BenchCommand final : public Command {
     for (const ironcl::Device& device : devices(registry)) {
       settings.copy_bytes_per_second = ceilings_of(device).bytes_per_second;
       say("{}: {}, copies {:.4g} GB/s\n", device.uri(), device.name(), settings.copy_bytes_per_second / 1e9);
-      pass =
-          bench_experts(device, form, settings, table, [this](const std::string& line) { say("{}", line); }) && pass;
+      for (const numerics::AccuracyClass weakest : classes) {
+        settings.weakest_accuracy = weakest;
+        pass = bench_experts(device, form, settings, table, [this](const std::string& line) { say("{}", line); }) &&
+               pass;
+      }
     }
     write(table);
     return pass ? ExitStatus::ok : ExitStatus::out_of_bounds;
@@ -225,11 +230,18 @@ class BenchCommand final : public Command {
       }
     }
     const KeyValues options = parse_key_values("--opt", options_);
-    if (!accuracy_.empty()) {
-      const numerics::AccuracyClass weakest = parse_accuracy_option(accuracy_);
-      for (Row& row : all) row.problem.weakest_accuracy = weakest;
-    }
+    if (!accuracy_.empty()) all = of_each_class(all, parse_accuracies_option(accuracy_));
     for (Row& row : all) row.problem.options.insert(row.problem.options.end(), options.begin(), options.end());
+    return all;
+  }
+
+  /// Each row once for every class, one beside the other.
+  static std::vector<Row> of_each_class(const std::vector<Row>& rows,
+                                        const std::vector<numerics::AccuracyClass>& classes) {
+    std::vector<Row> all;
+    for (const Row& row : rows)
+      for (const numerics::AccuracyClass weakest : classes)
+        all.push_back(row), all.back().problem.weakest_accuracy = weakest;
     return all;
   }
 
@@ -252,8 +264,8 @@ class BenchCommand final : public Command {
   }
 
   void print_heading() {
-    say("{:>6} {:>6} {:>6}  {:<14} {:<12} {:>11} {:>7} {:>9} {:>8} {:>7} {:>7} {:>9}\n", "M", "N", "K", "variant",
-        "verdict", "time", "spread", "GFLOP/s", "GB/s", "of FMA", "of copy", "err/bound");
+    say("{:>6} {:>6} {:>6}  {:<14} {:<8} {:<12} {:>11} {:>7} {:>9} {:>8} {:>7} {:>7} {:>9}\n", "M", "N", "K",
+        "variant", "class", "verdict", "time", "spread", "GFLOP/s", "GB/s", "of FMA", "of copy", "err/bound");
   }
 
   /// Checks and times one problem; false where its check failed. A device that refuses it makes a row, not a failure.
@@ -267,14 +279,24 @@ class BenchCommand final : public Command {
       row[3] = problem.m;
       row[4] = problem.n;
       row[5] = problem.k;
-      row[8] = verdict;
+      row[9] = verdict;
       row.back() = why;
       table.add(std::move(row));
-      say("{:>6} {:>6} {:>6}  {:<14} {:<12} {}\n", problem.m, problem.n, problem.k, "-", verdict, why);
+      say("{:>6} {:>6} {:>6}  {:<14} {:<8} {:<12} {}\n", problem.m, problem.n, problem.k, "-", "-", verdict, why);
     };
     try {
       const layer::MadeOperands operands = layer::make_operands(problem, seed_);
       layer::Execution execution(device, problem, operands, {.rotate_bytes = rotate_mib_ << 20});
+      const ironcl_gemm_info info = execution.plan().info();
+      report::Problem in_f32 = problem;
+      in_f32.weakest_accuracy = numerics::AccuracyClass::f32;
+      const std::string plan = fmt::format("{} {} {} {} {}", device.uri(), report::to_line(in_f32),
+                                           info.accuracy_class, info.variant, info.config);
+      if (plan == last_plan_) {
+        say("{:>6} {:>6} {:>6}  {:<14} in both classes\n", problem.m, problem.n, problem.k, info.variant);
+        return true;
+      }
+      last_plan_ = plan;
       const layer::Check check = execution.check(layer::expect(problem, operands, check_rows_));
       // A GPU that has been idle raises its clocks over many milliseconds.
       layer::Timing timing = execution.run();
@@ -336,6 +358,7 @@ class BenchCommand final : public Command {
       if (const auto* value = std::get_if<double>(&share); value != nullptr && *value > 1) share_over_one_ = true;
     const ironcl_gemm_info info = execution.plan().info();
     const std::string verdict = check.pass ? "pass" : "fail";
+    const std::string accuracy(numerics::name_of(static_cast<numerics::AccuracyClass>(info.accuracy_class)));
     table.add({device.uri(),
                of.name,
                report::to_line(problem),
@@ -343,6 +366,7 @@ class BenchCommand final : public Command {
                problem.n,
                problem.k,
                std::string(info.variant),
+               accuracy,
                std::string(info.config),
                verdict,
                time.median,
@@ -360,9 +384,10 @@ class BenchCommand final : public Command {
                static_cast<double>(execution.weights_bytes()),
                static_cast<std::int64_t>(time.count),
                check.why});
-    say("{:>6} {:>6} {:>6}  {:<14} {:<12} {:>11} {:>6.1f}% {:>9.4g} {:>8.4g} {:>7} {:>7} {:>9} {}\n", problem.m,
-        problem.n, problem.k, info.variant, verdict, report::human_text(time.median, Kind::time), time.spread() * 100,
-        gflops, rate / 1e9, report::human_text(of_flops, Kind::number), report::human_text(of_copy, Kind::number),
+    say("{:>6} {:>6} {:>6}  {:<14} {:<8} {:<12} {:>11} {:>6.1f}% {:>9.4g} {:>8.4g} {:>7} {:>7} {:>9} {}\n", problem.m,
+        problem.n, problem.k, info.variant, accuracy, verdict, report::human_text(time.median, Kind::time),
+        time.spread() * 100, gflops, rate / 1e9, report::human_text(of_flops, Kind::number),
+        report::human_text(of_copy, Kind::number),
         report::human_text(check.comparison.max_error_over_bound, Kind::number), check.why);
   }
 
@@ -387,6 +412,7 @@ class BenchCommand final : public Command {
   std::int64_t check_rows_ = 8;
   std::uint64_t seed_ = 1;
   std::string csv_, json_, markdown_;
+  std::string last_plan_;  ///< Of the row before, in class f32: one that serves both classes is measured once.
   ProgressLine line_;
   bool share_over_one_ = false;
 };

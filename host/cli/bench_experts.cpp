@@ -255,6 +255,7 @@ report::Table experts_table() {
                         {"hit", "hit", Kind::integer},
                         {"rows", "rows", Kind::integer},
                         {"variant", "variant", Kind::text},
+                        {"accuracy_class", "class", Kind::text},
                         {"verdict", "verdict", Kind::text},
                         {"time_ns", "time", Kind::time},
                         {"spread", "spread", Kind::number},
@@ -281,11 +282,11 @@ bool bench_experts(const Device& device, const ExpertsForm& form, const ExpertsB
   choices.weakest_accuracy = settings.weakest_accuracy;
   choices.options = settings.options;
   say(fmt::format(
-      "{}: {} experts of [{}, {}], {} a token{}\n{:>6} {:>5} {:>6}  {:<14} {:<11} {:>11} {:>7} {:>11} {:>8} "
+      "{}: {} experts of [{}, {}], {} a token{}\n{:>6} {:>5} {:>6}  {:<14} {:<8} {:<11} {:>11} {:>7} {:>11} {:>8} "
       "{:>9} {:>8} {:>7} {:>9}\n",
       form.name, form.routing.experts, form.experts.width, form.hidden, form.routing.top_k,
-      form.shared ? ", a shared one" : "", "T", "hit", "rows", "variant", "verdict", "time", "spread", "loop",
-      "of loop", "GFLOP/s", "GB/s", "of copy", "err/bound"));
+      form.shared ? ", a shared one" : "", "T", "hit", "rows", "variant", "class", "verdict", "time", "spread",
+      "loop", "of loop", "GFLOP/s", "GB/s", "of copy", "err/bound"));
   try {
     for (const std::int64_t tokens : settings.tokens) {
       // Each number of tokens has plans of its own, as each M has in a bench of single products.
@@ -326,6 +327,8 @@ bool bench_experts(const Device& device, const ExpertsForm& form, const ExpertsB
       const std::string why =
           comparison.pass ? "" : fmt::format("y of token {}", some[static_cast<std::size_t>(comparison.worst_row)]);
       const std::string variant = experts.gate_plan(false).variant;
+      const layer::ExpertsArithmetic arithmetic = layer::arithmetic_of(experts);
+      const std::string accuracy(numerics::name_of(std::max(arithmetic.gate.accuracy, arithmetic.down.accuracy)));
       table.add({device.uri(),
                  form.name,
                  tokens,
@@ -333,6 +336,7 @@ bool bench_experts(const Device& device, const ExpertsForm& form, const ExpertsB
                  hit,
                  rows,
                  variant,
+                 accuracy,
                  verdict,
                  time.median,
                  time.spread(),
@@ -349,10 +353,10 @@ bool bench_experts(const Device& device, const ExpertsForm& form, const ExpertsB
                  static_cast<std::int64_t>(time.count),
                  why});
       say(fmt::format(
-          "{:>6} {:>5} {:>6}  {:<14} {:<11} {:>11} {:>6.1f}% {:>11} {:>8} {:>9.4g} {:>8.4g} {:>7} {:>9} {}\n", tokens,
-          hit, rows, variant, verdict, report::human_text(time.median, Kind::time), time.spread() * 100,
-          report::human_text(loop_time, Kind::time), report::human_text(over_loop, Kind::number), flops / time.median,
-          rate / 1e9, report::human_text(of_copy, Kind::number),
+          "{:>6} {:>5} {:>6}  {:<14} {:<8} {:<11} {:>11} {:>6.1f}% {:>11} {:>8} {:>9.4g} {:>8.4g} {:>7} {:>9} {}\n",
+          tokens, hit, rows, variant, accuracy, verdict, report::human_text(time.median, Kind::time),
+          time.spread() * 100, report::human_text(loop_time, Kind::time), report::human_text(over_loop, Kind::number),
+          flops / time.median, rate / 1e9, report::human_text(of_copy, Kind::number),
           report::human_text(comparison.max_error_over_bound, Kind::number), why));
     }
   } catch (const Error& error) {
@@ -360,7 +364,7 @@ bool bench_experts(const Device& device, const ExpertsForm& form, const ExpertsB
     std::vector<report::Cell> row(table.columns().size());
     row[0] = device.uri();
     row[1] = form.name;
-    row[7] = std::string(unsupported ? "unsupported" : "error");
+    row[8] = std::string(unsupported ? "unsupported" : "error");
     row.back() = std::string(error.what());
     table.add(std::move(row));
     say(fmt::format("{}: {}\n", unsupported ? "unsupported" : "error", error.what()));

@@ -34,6 +34,7 @@ constexpr const char* kExamples =
   ironcl compare model-fp8/ --layer '*.mlp'                  whole layers of experts
   ironcl compare layer.safetensors --input layer.safetensors:x --expect layer.safetensors:y_f64
   ironcl compare layer.safetensors --input-q layer.safetensors:x_q,x_scale --out-dtype bf16
+  ironcl compare model-fp8/ --accuracy both                  tensor cores that add in 14 bits, too
   ironcl compare model-fp8/ --device opencl:gpu --device ironwood:0 --json report.json
 )";
 constexpr const char* kExitStatus =
@@ -75,7 +76,7 @@ class CompareCommand final : public Command {
   ExitStatus run() override {
     layer::JudgeSettings settings;
     settings.out = parse_out_dtype(operands_.out);
-    settings.weakest_accuracy = parse_accuracy_option(operands_.accuracy);
+    settings.weakest_accuracies = parse_accuracies_option(operands_.accuracy);
     const layer::ActivationSource source = operands_.source();
     const checkpoint::Checkpoint checkpoint = operands_.open_checkpoint();
     CompareReport report;
@@ -104,7 +105,7 @@ class CompareCommand final : public Command {
     }
 
     const bool quiet = json_ == "-";
-    const CompareTable table(devices, settings.expectations, report::terminal_width());
+    const CompareTable table(devices, settings, report::terminal_width());
     const auto say = [quiet](const std::string& text) {
       if (quiet) return;
       report::print_text(text);

@@ -74,12 +74,16 @@ json::object to_json(const CaseReport& layer) {
   json::array devices, pairs, expect;
   for (const DeviceReport& device : layer.devices) devices.push_back(to_json(device));
   for (const PairReport& pair : layer.pairs) {
-    json::object item{{"uris", json::array{pair.first, pair.second}}, {"verdict", name_of(pair.verdict)}};
+    json::object item{{"uris", json::array{pair.first.uri, pair.second.uri}},
+                      {"accuracy_classes",
+                       json::array{numerics::name_of(pair.first.accuracy), numerics::name_of(pair.second.accuracy)}},
+                      {"verdict", name_of(pair.verdict)}};
     add_comparison(&pair.comparison, &item);
     pairs.push_back(std::move(item));
   }
   for (const ExpectReport& expected : layer.expect) {
-    json::object item{{"tensor", expected.tensor}, {"uri", expected.uri}};
+    json::object item{{"tensor", expected.tensor}, {"uri", expected.result.uri}};
+    item["result_class"] = numerics::name_of(expected.result.accuracy);
     item["dtype"] = numerics::name_of(expected.dtype);
     item["accuracy_class"] = numerics::name_of(expected.accuracy);
     item["verdict"] = name_of(expected.verdict);

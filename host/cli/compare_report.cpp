@@ -62,12 +62,13 @@ report::Table table_of(const CaseReport& layer) {
       error = device.comparison->max_error_over_bound;
       nmse = nmse_of(*device.comparison);
     }
-    table.add({title, device.uri, std::string("oracle"), time, error, nmse, std::string(name_of(device.verdict))});
+    table.add({title, name_of(device).text(), std::string("oracle"), time, error, nmse,
+               std::string(name_of(device.verdict))});
   }
   for (const PairReport& pair : layer.pairs) {
     table.add({title,
-               pair.first,
-               pair.second,
+               pair.first.text(),
+               pair.second.text(),
                {},
                pair.comparison.max_error_over_bound,
                nmse_of(pair.comparison),
@@ -76,7 +77,7 @@ report::Table table_of(const CaseReport& layer) {
   for (const ExpectReport& expected : layer.expect) {
     const bool weaker = expected.accuracy != numerics::AccuracyClass::f32;
     table.add({title,
-               expected.uri,
+               expected.result.text(),
                expected.tensor,
                {},
                expected.comparison.max_error_over_bound,
@@ -88,15 +89,20 @@ report::Table table_of(const CaseReport& layer) {
 }
 
 /// Cells as wide as those to come are likely to be.
-report::Table sample_of(const std::vector<ironcl::Device>& devices, const std::vector<layer::Expectation>& expected) {
+report::Table sample_of(const std::vector<ironcl::Device>& devices, const layer::JudgeSettings& settings) {
   report::Table table = empty_table();
+  const numerics::AccuracyClass weakest =
+      *std::max_element(settings.weakest_accuracies.begin(), settings.weakest_accuracies.end());
   const auto add = [&table](const std::string& result, const std::string& against) {
     table.add(
         {std::string(), result, against, std::string("88.8 us modelled"), 1.11e-11, 1.11e-11, std::string("fail")});
   };
   for (const ironcl::Device& device : devices) {
-    add(device.uri(), device.uri());
-    for (const layer::Expectation& one : expected) add(device.uri(), one.tensor);
+    // A model computes in one class.
+    const bool model = device.props().type == IRONCL_DEVICE_MODEL;
+    const std::string name = layer::ResultName{device.uri(), model ? numerics::AccuracyClass::f32 : weakest}.text();
+    add(name, name);
+    for (const layer::Expectation& one : settings.expectations) add(name, one.tensor);
   }
   add("oracle", "oracle");
   return table;
@@ -105,9 +111,11 @@ report::Table sample_of(const std::vector<ironcl::Device>& devices, const std::v
 /// What is wrong or undefined, in words, with the lines that reproduce it; empty where nothing is.
 std::string remarks(const CompareReport& report, const CaseReport& layer) {
   std::string text;
-  const auto reproduce = [&](const std::string& uri) {
-    if (layer.heading.empty()) text += fmt::format("  problem:   {}\n", report::to_line(layer.problem));
-    text += fmt::format("  reproduce: {}\n", reproduction(report, layer.layer, uri));
+  const auto reproduce = [&](const DeviceReport& device) {
+    report::Problem problem = layer.problem;
+    problem.weakest_accuracy = device.allowed;
+    if (layer.heading.empty()) text += fmt::format("  problem:   {}\n", report::to_line(problem));
+    text += fmt::format("  reproduce: {}\n", reproduction(report, layer.layer, device.uri));
   };
   const auto elements = static_cast<std::size_t>(layer.problem.m * layer.problem.n);
   if (elements == 0) text += fmt::format("{}: 0 rows, so there was no element to compare\n", layer.layer);
@@ -118,13 +126,13 @@ std::string remarks(const CompareReport& report, const CaseReport& layer) {
   for (const std::string& note : layer.notes) text += fmt::format("NOTE {}: {}\n", layer.layer, note);
   for (const DeviceReport& device : layer.devices) {
     if (device.verdict == Verdict::pass || device.verdict == Verdict::unsupported) continue;
-    text += fmt::format("FAIL {} on {}: {}\n", layer.layer, device.uri, device.reason);
-    reproduce(device.uri);
+    text += fmt::format("FAIL {} on {}: {}\n", layer.layer, name_of(device).text(), device.reason);
+    reproduce(device);
   }
   for (const PairReport& pair : layer.pairs) {
     if (pair.verdict == Verdict::pass) continue;
     text += fmt::format("FAIL {}: {} and {} differ by {} times the sum of their bounds at D[{},{}]: {} and {}\n",
-                        layer.layer, pair.first, pair.second,
+                        layer.layer, pair.first.text(), pair.second.text(),
                         report::human_number(pair.comparison.max_error_over_bound), pair.comparison.worst_row,
                         pair.comparison.worst_col, report::exact_number(pair.comparison.worst_got),
                         report::exact_number(pair.comparison.worst_want));
@@ -132,7 +140,7 @@ std::string remarks(const CompareReport& report, const CaseReport& layer) {
   for (const ExpectReport& expected : layer.expect) {
     if (expected.verdict == Verdict::pass) continue;
     text += fmt::format("FAIL {}: D[{},{}] of {} is {}, {} has {}: {} times the bound of class {}\n", layer.layer,
-                        expected.comparison.worst_row, expected.comparison.worst_col, expected.uri,
+                        expected.comparison.worst_row, expected.comparison.worst_col, expected.result.text(),
                         report::exact_number(expected.comparison.worst_got), expected.tensor,
                         report::exact_number(expected.comparison.worst_want),
                         report::human_number(expected.comparison.max_error_over_bound),
@@ -202,9 +210,9 @@ ExitStatus CompareReport::status() const noexcept {
   return outcome == Outcome::pass || asked ? ExitStatus::ok : ExitStatus::no_device;
 }
 
-CompareTable::CompareTable(const std::vector<ironcl::Device>& devices,
-                           const std::vector<layer::Expectation>& expectations, std::size_t width)
-    : table_(sample_of(devices, expectations), width) {}
+CompareTable::CompareTable(const std::vector<ironcl::Device>& devices, const layer::JudgeSettings& settings,
+                           std::size_t width)
+    : table_(sample_of(devices, settings), width) {}
 
 std::string CompareTable::rows(const CaseReport& layer) const { return table_.rows(table_of(layer)); }
 

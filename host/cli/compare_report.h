@@ -44,9 +44,9 @@ boost::json::object to_json(const CompareReport& report);
 /// The table of a run whose layers come one after another.
 class CompareTable {
  public:
-  /// For these devices and expected tensors; lines of `width` characters at most where that is possible, 0: no limit.
-  CompareTable(const std::vector<ironcl::Device>& devices, const std::vector<layer::Expectation>& expectations,
-               std::size_t width);
+  /// For these devices, and the classes and expected tensors of `settings`; lines of `width` characters at most where
+  /// that is possible, 0: no limit.
+  CompareTable(const std::vector<ironcl::Device>& devices, const layer::JudgeSettings& settings, std::size_t width);
   std::string heading() const { return table_.heading(); }
   std::string rows(const layer::CaseReport& layer) const;
 

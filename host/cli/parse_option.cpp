@@ -92,6 +92,11 @@ numerics::AccuracyClass parse_accuracy_option(const std::string& text) {
   return *accuracy;
 }
 
+std::vector<numerics::AccuracyClass> parse_accuracies_option(const std::string& text) {
+  if (text == "both") return {numerics::AccuracyClass::f32, numerics::AccuracyClass::tensor14};
+  return {parse_accuracy_option(text)};
+}
+
 KeyValues parse_key_values(const std::string& option, const std::vector<std::string>& texts) {
   KeyValues pairs;
   for (const std::string& text : texts) {

@@ -49,6 +49,9 @@ numerics::DType parse_dtype_option(const std::string& option, const std::string&
 /// f32 or tensor14. Throws CommandError usage.
 numerics::AccuracyClass parse_accuracy_option(const std::string& text);
 
+/// f32, tensor14, or both of them in this order ("both"). Throws CommandError usage.
+std::vector<numerics::AccuracyClass> parse_accuracies_option(const std::string& text);
+
 /// "KEY=VALUE" texts of `option`. Throws CommandError usage.
 KeyValues parse_key_values(const std::string& option, const std::vector<std::string>& texts);
 

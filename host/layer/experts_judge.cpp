@@ -159,18 +159,20 @@ std::string judge_unchosen(const ironcl::Device& device, Experts& experts, const
 }
 
 Ran run_device(const ironcl::Device& device, const ExpertsSource& source, const ExpertsInput& input,
-               const RoutedTokens& routed, const std::vector<ExpertsInput>& unchosen, const JudgeSettings& settings) {
+               const RoutedTokens& routed, const std::vector<ExpertsInput>& unchosen, const JudgeSettings& settings,
+               numerics::AccuracyClass allowed) {
   Ran ran;
   DeviceReport& report = ran.report;
   report.uri = device.uri();
   report.name = device.name();
+  report.allowed = allowed;
   report.model = device.props().type == IRONCL_DEVICE_MODEL;
   try {
     ExpertsChoices choices;
     choices.tokens = std::max<std::int64_t>(input.tokens, 1);
     choices.x = input.x_dtype;
     choices.out = settings.out;
-    choices.weakest_accuracy = settings.weakest_accuracy;
+    choices.weakest_accuracy = allowed;
     Experts experts(device, source, choices);
     const ExpertsArithmetic arithmetic = arithmetic_of(experts);
     std::string wrong;
@@ -226,11 +228,11 @@ Bounded bound_of(const Expectation& expected, const Bounded& want) {
   return other;
 }
 
-ExpectReport judge_expectation(const Expectation& expected, const std::string& uri, const std::vector<double>& got,
+ExpectReport judge_expectation(const Expectation& expected, const ResultName& result, const std::vector<double>& got,
                                const Bounded& want) {
   ExpectReport report;
   report.tensor = expected.tensor;
-  report.uri = uri;
+  report.result = result;
   report.dtype = expected.dtype;
   report.comparison = compare(got, want, expected.values, bound_of(expected, want));
   report.verdict = report.comparison.pass ? Verdict::pass : Verdict::fail;
@@ -449,14 +451,17 @@ CaseReport judge(const ExpertsSource& source, const ExpertsInput& input, const s
   report.notes = notes_on(find_odd_scales(source));
   std::vector<Ran> ran;
   for (const ironcl::Device& device : devices) {
-    ran.push_back(run_device(device, source, input, routed, unchosen, settings));
+    for (const numerics::AccuracyClass allowed : settings.weakest_accuracies) {
+      Ran one = run_device(device, source, input, routed, unchosen, settings, allowed);
+      if (ran.empty() || !repeats(ran.back().report, one.report)) ran.push_back(std::move(one));
+    }
     if (settings.progress) settings.progress(ran.back().report);
   }
   for (std::size_t i = 0; i < ran.size(); ++i) {
     for (std::size_t j = i + 1; j < ran.size(); ++j) {
       if (!ran[i].report.result || !ran[j].report.result) continue;
       PairReport& pair =
-          report.pairs.emplace_back(PairReport{ran[i].report.uri, ran[j].report.uri, Verdict::fail, {}});
+          report.pairs.emplace_back(PairReport{name_of(ran[i].report), name_of(ran[j].report), Verdict::fail, {}});
       pair.comparison = compare(ran[i].report.values, ran[i].want, ran[j].report.values, ran[j].want);
       pair.verdict = pair.comparison.pass ? Verdict::pass : Verdict::fail;
     }
@@ -464,12 +469,12 @@ CaseReport judge(const ExpertsSource& source, const ExpertsInput& input, const s
   if (!settings.expectations.empty()) {
     const ExpertsOracle oracle = experts_oracle(source, input.x_dtype, input.x, input.tokens, routed, settings.out);
     for (const Expectation& expected : settings.expectations) {
-      report.expect.push_back(judge_expectation(expected, "oracle", oracle.y.value, oracle.y));
+      report.expect.push_back(judge_expectation(expected, {"oracle"}, oracle.y.value, oracle.y));
       if (report.expect.back().verdict != Verdict::pass)
         report.expect.back().remark = explain(source, input, routed, oracle, expected, settings.out);
       for (const Ran& one : ran)
         if (one.report.result)
-          report.expect.push_back(judge_expectation(expected, one.report.uri, one.report.values, one.want));
+          report.expect.push_back(judge_expectation(expected, name_of(one.report), one.report.values, one.want));
     }
   }
   for (Ran& one : ran) {

@@ -51,6 +51,7 @@ DeviceReport run_device(const ironcl::Device& device, const report::Problem& pro
   DeviceReport report;
   report.uri = device.uri();
   report.name = device.name();
+  report.allowed = problem.weakest_accuracy;
   report.model = device.props().type == IRONCL_DEVICE_MODEL;
   try {
     report.result = Execution(device, problem, operands).compute(true);
@@ -82,11 +83,11 @@ DeviceReport run_device(const ironcl::Device& device, const report::Problem& pro
 }
 
 /// One result against an expectation. A tighter class is tried before a weaker one.
-ExpectReport judge_expectation(const Expectation& expected, const std::string& uri, const std::vector<double>& got,
+ExpectReport judge_expectation(const Expectation& expected, const ResultName& result, const std::vector<double>& got,
                                const BoundTerms& terms, const OracleResult& oracle, std::int64_t k_group) {
   ExpectReport report;
   report.tensor = expected.tensor;
-  report.uri = uri;
+  report.result = result;
   report.dtype = expected.dtype;
   if (expected.dtype == DType::f64) {
     const OracleResult reference{oracle.rows, oracle.cols, expected.values, oracle.magnitude};
@@ -121,6 +122,17 @@ const char* name_of(Verdict verdict) noexcept {
   return "unsupported";
 }
 
+std::string ResultName::text() const {
+  return accuracy == AccuracyClass::f32 ? uri : fmt::format("{} {}", uri, numerics::name_of(accuracy));
+}
+
+ResultName name_of(const DeviceReport& device) { return {device.uri, device.accuracy()}; }
+
+bool repeats(const DeviceReport& earlier, const DeviceReport& later) noexcept {
+  return earlier.uri == later.uri && earlier.result.has_value() == later.result.has_value() &&
+         earlier.accuracy() == later.accuracy();
+}
+
 void DeviceReport::forget_values() {
   values = {};
   if (!result) return;
@@ -152,7 +164,7 @@ CaseReport judge(const checkpoint::LinearLayer& layer, const Activations& a,
   const Operands operands = operands_of(a, weights);
   CaseReport report;
   report.layer = layer.name;
-  report.problem = problem_of(layer, a, settings.out, settings.weakest_accuracy);
+  report.problem = problem_of(layer, a, settings.out, settings.weakest_accuracies.front());
   report.activations = a.origin;
   const QuantizedA quantized = quantize_a(report.problem, operands);
   const OracleResult oracle =
@@ -162,14 +174,19 @@ CaseReport judge(const checkpoint::LinearLayer& layer, const Activations& a,
       std::count_if(oracle.value.begin(), oracle.value.end(), [](double value) { return std::isnan(value); });
 
   for (const ironcl::Device& device : devices) {
-    report.devices.push_back(run_device(device, report.problem, operands, quantized, oracle));
+    for (const AccuracyClass allowed : settings.weakest_accuracies) {
+      report::Problem problem = report.problem;
+      problem.weakest_accuracy = allowed;
+      DeviceReport one = run_device(device, problem, operands, quantized, oracle);
+      if (report.devices.empty() || !repeats(report.devices.back(), one)) report.devices.push_back(std::move(one));
+    }
     if (settings.progress) settings.progress(report.devices.back());
   }
-  for (std::size_t i = 0; i < devices.size(); ++i) {
-    for (std::size_t j = i + 1; j < devices.size(); ++j) {
+  for (std::size_t i = 0; i < report.devices.size(); ++i) {
+    for (std::size_t j = i + 1; j < report.devices.size(); ++j) {
       const DeviceReport &first = report.devices[i], &second = report.devices[j];
       if (!first.result || !second.result) continue;
-      PairReport& pair = report.pairs.emplace_back(PairReport{first.uri, second.uri, Verdict::fail, {}});
+      PairReport& pair = report.pairs.emplace_back(PairReport{name_of(first), name_of(second), Verdict::fail, {}});
       pair.comparison = numerics::compare(first.values, first.terms, second.values, second.terms, oracle);
       pair.verdict = pair.comparison.pass ? Verdict::pass : Verdict::fail;
     }
@@ -178,10 +195,11 @@ CaseReport judge(const checkpoint::LinearLayer& layer, const Activations& a,
       numerics::common_group(report.problem.a_scale.grid.group_cols, layer.weight_grid.group_cols, layer.k);
   for (const Expectation& expected : settings.expectations) {
     const BoundTerms exact{DType::f64, AccuracyClass::f32, layer.k, k_group};
-    report.expect.push_back(judge_expectation(expected, "oracle", oracle.value, exact, oracle, k_group));
+    report.expect.push_back(judge_expectation(expected, {"oracle"}, oracle.value, exact, oracle, k_group));
     for (const DeviceReport& device : report.devices) {
       if (!device.result) continue;
-      report.expect.push_back(judge_expectation(expected, device.uri, device.values, device.terms, oracle, k_group));
+      report.expect.push_back(
+          judge_expectation(expected, name_of(device), device.values, device.terms, oracle, k_group));
     }
   }
   for (DeviceReport& device : report.devices) device.forget_values();

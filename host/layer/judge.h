@@ -41,6 +41,7 @@ struct Quantization {
 /// One device on one layer.
 struct DeviceReport {
   std::string uri, name;
+  numerics::AccuracyClass allowed = numerics::AccuracyClass::f32;  ///< The weakest that it was asked for.
   bool model = false;  ///< The device is a model: its agreement with the oracle says nothing of a real one.
   Verdict verdict = Verdict::unsupported;
   std::string reason;            ///< In words: why unsupported, what failed, which element is wrong. Empty on a pass.
@@ -52,18 +53,33 @@ struct DeviceReport {
 
   /// Frees what only comparing needs: a checkpoint has hundreds of layers.
   void forget_values();
+  /// The class that it computed in; f32 where it did not.
+  numerics::AccuracyClass accuracy() const noexcept {
+    return result ? result->accuracy : numerics::AccuracyClass::f32;
+  }
 };
+
+/// A device's result among those of a layer.
+struct ResultName {
+  std::string uri;  ///< "oracle": the oracle itself.
+  numerics::AccuracyClass accuracy = numerics::AccuracyClass::f32;
+
+  /// For people: the URI, and the class where it is not f32.
+  std::string text() const;
+};
+ResultName name_of(const DeviceReport& device);
 
 /// Two devices on one layer: they may differ by the sum of their bounds.
 struct PairReport {
-  std::string first, second;  ///< URIs.
+  ResultName first, second;
   Verdict verdict = Verdict::fail;
   numerics::Comparison comparison;
 };
 
 /// A device (or the oracle itself, uri "oracle") against an output that somebody else computed.
 struct ExpectReport {
-  std::string tensor, uri;
+  std::string tensor;
+  ResultName result;
   numerics::DType dtype = numerics::DType::none;
   numerics::AccuracyClass accuracy = numerics::AccuracyClass::f32;  ///< The class in which it was judged.
   Verdict verdict = Verdict::fail;
@@ -90,10 +106,14 @@ struct CaseReport {
 
 struct JudgeSettings {
   numerics::DType out = numerics::DType::f32;
-  numerics::AccuracyClass weakest_accuracy = numerics::AccuracyClass::f32;
+  /// The weakest class allowed. Of several each device runs for each, in their order; what repeats() is left out.
+  std::vector<numerics::AccuracyClass> weakest_accuracies = {numerics::AccuracyClass::f32};
   std::vector<Expectation> expectations;
   std::function<void(const DeviceReport&)> progress;  ///< After each device; may be empty.
 };
+
+/// Whether `later`, for which a weaker class was allowed, is what `earlier` is: the same device, in the same class.
+bool repeats(const DeviceReport& earlier, const DeviceReport& later) noexcept;
 
 /// Runs the layer on every device and compares everything with everything. What a device answers is in its report;
 /// throws checkpoint::Error and std::overflow_error for operands only.

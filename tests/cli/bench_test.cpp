@@ -47,6 +47,23 @@ TEST(Bench, EveryTypeOfWeightsIsMultipliedRightly) {
   EXPECT_TRUE(contains(weights_only.out, " pass "));
 }
 
+TEST(Bench, BothClassesStandSideBySideWhereADeviceHasTwoKernels) {
+  const Scratch scratch;
+  const std::string file = scratch.path("rows.json");
+  const Outcome outcome = ironcl_command(quick({"--device", "toy:0", "--device", "toy:7", "--shape", "64x256", "--m",
+                                                "3,5", "--accuracy", "both", "--json", file}));
+  ASSERT_EQ(outcome.status, 0) << outcome.command << "\n" << outcome.out << outcome.err;
+  std::vector<std::string> rows;
+  const json::value report = outcome.json(file);
+  for (const json::value& row : report.at("rows").as_array())
+    rows.push_back(std::string(row.at("device").as_string()) + " " + std::to_string(row.at("m").as_int64()) + " " +
+                   std::string(row.at("accuracy_class").as_string()));
+  EXPECT_EQ(rows, (std::vector<std::string>{"toy:0 3 f32", "toy:0 5 f32", "toy:7 3 f32", "toy:7 3 tensor14",
+                                            "toy:7 5 f32", "toy:7 5 tensor14"}));
+  EXPECT_TRUE(contains(outcome.out, "toy            in both classes"));
+  EXPECT_TRUE(contains(outcome.out, "toy            tensor14 pass"));
+}
+
 TEST(Bench, RowsAreCheckedAndTheirFiguresFollowFromOneAnother) {
   const Scratch scratch;
   const std::string rows_json = scratch.path("rows.json"), rows_csv = scratch.path("rows.csv");

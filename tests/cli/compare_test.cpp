@@ -83,6 +83,33 @@ TEST(Compare, JsonHasTheKeysThatProgramsRead) {
                                          "accuracy_class", "verdict"});
 }
 
+TEST(Compare, ShowsBothClassesOneBesideTheOther) {
+  const Scratch scratch;
+  const std::string file = scratch.path("report.json");
+  const Outcome outcome = compare_on({"toy:0", "toy:7"}, {"--accuracy", "both", "--json", file});
+  EXPECT_EQ(outcome.status, 0) << outcome.command << "\n" << outcome.out << outcome.err;
+  EXPECT_TRUE(contains(outcome.out, "\n  toy:0           oracle "));
+  EXPECT_TRUE(contains(outcome.out, "\n  toy:7           oracle "));
+  EXPECT_TRUE(contains(outcome.out, "\n  toy:7 tensor14  oracle "));
+  EXPECT_TRUE(contains(outcome.out, "\n  toy:7           toy:7 tensor14 "));
+  EXPECT_TRUE(contains(outcome.out, "PASS: 1 layer, 3 results, ")) << "toy:0 has one kernel for both classes";
+  const json::value report = outcome.json(file);
+  const json::value& layer = report.at("cases").at(0);
+  const json::array& devices = layer.at("devices").as_array();
+  ASSERT_EQ(devices.size(), 3u);
+  EXPECT_EQ(devices[1].at("accuracy_class").as_string(), "f32");
+  EXPECT_EQ(devices[2].at("accuracy_class").as_string(), "tensor14");
+  EXPECT_EQ(devices[2].at("uri").as_string(), "toy:7");
+  EXPECT_GT(devices[2].at("max_error_over_bound").to_number<double>(), 0.1) << "it is off by a fifth of that bound";
+  EXPECT_EQ(layer.at("pairs").as_array().size(), 3u);
+  EXPECT_EQ(layer.at("pairs").at(2).at("uris"), json::value({"toy:7", "toy:7"}));
+  EXPECT_EQ(layer.at("pairs").at(2).at("accuracy_classes"), json::value({"f32", "tensor14"}));
+  // Nobody is given the weaker class who does not allow it.
+  const json::value strict = compare_on({"toy:7"}, {"--json", "-"}).json();
+  EXPECT_EQ(strict.at("cases").at(0).at("devices").as_array().size(), 1u);
+  EXPECT_EQ(strict.at("cases").at(0).at("devices").at(0).at("accuracy_class").as_string(), "f32");
+}
+
 TEST(Compare, NamesTheElementThatAWrongScaleSpoils) {
   const Outcome outcome = compare_on({"toy:1"});
   EXPECT_EQ(outcome.status, 1);

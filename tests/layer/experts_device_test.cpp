@@ -74,7 +74,7 @@ TEST_F(ExpertsOnDevices, AgreeWithTransformersWhereActivationsStayUnquantised) {
       EXPECT_EQ(device.verdict, Verdict::pass) << name << " on " << device.uri << ": " << device.reason;
     EXPECT_EQ(report.expect.size(), 1 + devices.size());
     for (const ExpectReport& expected : report.expect)
-      EXPECT_EQ(expected.verdict, Verdict::pass) << name << ", " << expected.uri;
+      EXPECT_EQ(expected.verdict, Verdict::pass) << name << ", " << expected.result.uri;
   }
 }
 

@@ -34,6 +34,7 @@ enum class Fault {
   refuses,         // toy:4: supports nothing
   writes_nothing,  // toy:5: D stays as it was
   gives_nan,       // toy:6: the last element of D is NaN
+  in_14_bits,      // toy:7: right; where class tensor14 is allowed, as far off as that class may be and f32 may not
 };
 constexpr std::pair<Fault, const char*> kDevices[] = {
     {Fault::none, "right"},
@@ -43,6 +44,7 @@ constexpr std::pair<Fault, const char*> kDevices[] = {
     {Fault::refuses, "refuses everything"},
     {Fault::writes_nothing, "writes nothing"},
     {Fault::gives_nan, "gives one NaN"},
+    {Fault::in_14_bits, "may add in 14 bits"},
 };
 
 /// Multiplies a scale by two: one more in the exponent.
@@ -69,7 +71,8 @@ class ToyGemm final : public Gemm {
  public:
   ToyGemm(const GemmDesc& desc, Fault fault) : desc_(desc), fault_(fault) {}
   GemmInfo info() const override {
-    return {numerics::AccuracyClass::f32, 128, 0, "toy", "fault=" + std::to_string(int(fault_))};
+    return {weaker() ? desc_.weakest_accuracy : numerics::AccuracyClass::f32, 128, 0, "toy",
+            "fault=" + std::to_string(int(fault_))};
   }
   const GemmDesc& desc() const noexcept override { return desc_; }
 
@@ -115,11 +118,17 @@ class ToyGemm final : public Gemm {
     const auto result = numerics::oracle(a, b, desc_.bias, args.bias ? at(args.bias) : nullptr);
     std::vector<float> d(result.value.begin(), result.value.end());
     if (fault_ == Fault::gives_nan && !d.empty()) d.back() = std::numeric_limits<float>::quiet_NaN();
+    if (weaker())
+      for (std::size_t i = 0; i < d.size(); ++i) d[i] += static_cast<float>(result.magnitude[i] * 0x1p-13);
     if (fault_ != Fault::writes_nothing && !d.empty()) numerics::encode(desc_.d, d, at(args.d));
     return std::make_shared<DoneEvent>(1000, 3500);
   }
 
  private:
+  bool weaker() const {
+    return fault_ == Fault::in_14_bits && desc_.weakest_accuracy != numerics::AccuracyClass::f32;
+  }
+
   GemmDesc desc_;
   Fault fault_;
 };
