@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// gemm_wgmma_fp8.cl: D[m,n] = sum_g sa[m,g] * sb[n,g] * sum_{k in g} A[m,k] * B[n,k] on the tensor cores of compute capability 9.0,
+// gemm_wgmma_fp8.cl (and gemm_wgmma_s8.cl): D[m,n] = sum_g sa[m,g] * sb[n,g] * sum_{k in g} A[m,k] * B[n,k] on the tensor cores of compute capability 9.0,
 // codes as they are: wgmma adds in about 14 bits, so sums of 128 k are added, scaled, to f32 registers. Class tensor14.
+// Of int8, sums of 128 k are exact in 32 bits and as f32, so the class is f32.
 //
 // Two warpgroups hold 64 rows of D each: their rows of A are the register operand, loaded one K block ahead. B comes by bulk copies
 // into a ring of five slots, 64 columns by 128 k each, that both read; the scales of a K block come with its first slot, since a
@@ -75,6 +76,20 @@
 #endif
 #define SCALE_BYTES (512u + 32u)  // 128 row scales; one of each 128 columns in 16 bytes.
 #define DESCRIPTOR (1UL << 62 | 64UL << 32 | 1UL << 16)
+// The sums of a product, and a product of 64 rows by 64 columns by 32 k.
+#if A_TYPE == TYPE_I8
+#define product_sum int
+#define PRODUCT WGMMA_M64N64K32_S8
+#define SUM_OPERANDS "r"
+#define WITH_SUMS(S0, S1, S2, S3, THEN)                                                                     \
+  "{.reg .f32 p,q,r,s; cvt.rn.f32.s32 p," S0 "; cvt.rn.f32.s32 q," S1 "; cvt.rn.f32.s32 r," S2 "; cvt.rn.f32.s32 s," S3 "; " \
+      THEN("p", "q", "r", "s") "}"
+#else
+#define product_sum float
+#define PRODUCT(...) WGMMA_M64N64K32_FP8(TYPES, __VA_ARGS__)
+#define SUM_OPERANDS "f"
+#define WITH_SUMS(S0, S1, S2, S3, THEN) THEN(S0, S1, S2, S3)
+#endif
 #if A_TYPE == TYPE_E5M2 && B_TYPE == TYPE_E5M2
 #define TYPES "e5m2.e5m2"
 #elif A_TYPE == TYPE_E5M2
@@ -118,21 +133,22 @@ static inline void tile_at(uint t, uint row_tiles, uint col_tiles, uint *row, ui
     const ulong d_ = DESCRIPTOR | (ulong)((ring + slot * SLOT_BYTES) >> 4);              \
     const ulong d2_ = d_ + 2, d4_ = d_ + 4, d6_ = d_ + 6;                                \
     WGMMA_FENCE();                                                                       \
-    WGMMA_M64N64K32_FP8(TYPES, P, (A)[0], (A)[1], (A)[2], (A)[3], d_, 0);                \
-    WGMMA_M64N64K32_FP8(TYPES, P, (A)[4], (A)[5], (A)[6], (A)[7], d2_, 1);               \
-    WGMMA_M64N64K32_FP8(TYPES, P, (A)[8], (A)[9], (A)[10], (A)[11], d4_, 1);             \
-    WGMMA_M64N64K32_FP8(TYPES, P, (A)[12], (A)[13], (A)[14], (A)[15], d6_, 1);           \
+    PRODUCT(P, (A)[0], (A)[1], (A)[2], (A)[3], d_, 0);                                   \
+    PRODUCT(P, (A)[4], (A)[5], (A)[6], (A)[7], d2_, 1);                                  \
+    PRODUCT(P, (A)[8], (A)[9], (A)[10], (A)[11], d4_, 1);                                \
+    PRODUCT(P, (A)[12], (A)[13], (A)[14], (A)[15], d6_, 1);                              \
     WGMMA_COMMIT();                                                                      \
     before = current; current = slot; NEXT_SLOT();                                       \
   } while (0)
 #define FINISH_BEFORE(n) do { WGMMA_WAIT(n); if (lane == 0) BAR_ARRIVE(empty + 8 * before); } while (0)
+#define ADD_SUMS(S0, S1, S2, S3) "fma.rn.f32 %0,%8," S0 ",%0; fma.rn.f32 %1,%8," S1 ",%1; fma.rn.f32 %2,%9," S2 ",%2; fma.rn.f32 %3,%9," S3 ",%3;"
 #define PROMOTE(U, P)                                                                                           \
   do {                                                                                                          \
     const float x_ = s0 * sb_[(U) >> 1], y_ = s1 * sb_[(U) >> 1];                                               \
     UNROLL for (int j = 0; j < 8; ++j)                                                                          \
-      asm volatile("fma.rn.f32 %0,%8,%4,%0; fma.rn.f32 %1,%8,%5,%1; fma.rn.f32 %2,%9,%6,%2; fma.rn.f32 %3,%9,%7,%3;" \
+      asm volatile(WITH_SUMS("%4", "%5", "%6", "%7", ADD_SUMS)                                                   \
           : "+f"(sum[U][4 * j]), "+f"(sum[U][4 * j + 1]), "+f"(sum[U][4 * j + 2]), "+f"(sum[U][4 * j + 3])      \
-          : "f"((P)[4 * j]), "f"((P)[4 * j + 1]), "f"((P)[4 * j + 2]), "f"((P)[4 * j + 3]), "f"(x_), "f"(y_));  \
+          : SUM_OPERANDS((P)[4 * j]), SUM_OPERANDS((P)[4 * j + 1]), SUM_OPERANDS((P)[4 * j + 2]), SUM_OPERANDS((P)[4 * j + 3]), "f"(x_), "f"(y_)); \
   } while (0)
 #define READ_SCALES(SLOT)                                                                                       \
   do {                                                                                                          \
@@ -259,10 +275,11 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void gemm_wgmma_fp
   REGS_MORE(REGS_OF_OTHERS);
   const uint group = warp >> 2, in_a = (warp & 3) * 2048u + lane * 16u, my_scales = scales + warp * 64u + (lane >> 2) * 8u;
   uint slot = 0, parity = 0, current = 0, before = 0, left = end - first;
-  float sum[UNITS][32], p0[32], p1[32], s0, s1;
+  product_sum p0[32], p1[32];
+  float sum[UNITS][32], s0, s1;
   float sb_[2] = {0.0f, 0.0f};
   uint a0[16], a1[16];
-  UNROLL for (int i = 0; i < 32; ++i) { p0[i] = p1[i] = 0.f; UNROLL for (int u = 0; u < UNITS; ++u) sum[u][i] = 0.f; }
+  UNROLL for (int i = 0; i < 32; ++i) { p0[i] = p1[i] = 0; UNROLL for (int u = 0; u < UNITS; ++u) sum[u][i] = 0.f; }
   dealt_tile here;
   uint d_row, d_end, d_col;
 // The rows and columns of D of this work-item in tile (row, col), and where the bias of its matrix begins.

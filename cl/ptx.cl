@@ -36,6 +36,14 @@
                : OUT16_(P, 0), OUT16_(P, 16)                                                                        \
                : "r"(A0), "r"(A1), "r"(A2), "r"(A3), "l"(DESC), "n"(KEEP)                                           \
                : "memory")
+#define OUT4_I_(P, i) "+r"((P)[i]), "+r"((P)[i + 1]), "+r"((P)[i + 2]), "+r"((P)[i + 3])
+#define OUT16_I_(P, i) OUT4_I_(P, i), OUT4_I_(P, i + 4), OUT4_I_(P, i + 8), OUT4_I_(P, i + 12)
+#define WGMMA_M64N64K32_S8(P, A0, A1, A2, A3, DESC, KEEP)                                                           \
+  asm volatile("{\n.reg .pred q;\nsetp.ne.b32 q,%37,0;\n"                                                           \
+               "//sm_90a wgmma.mma_async.sync.aligned.m64n64k32.s32.s8.s8 " D32_ ",{%32,%33,%34,%35},%36,q;\n}\n" \
+               : OUT16_I_(P, 0), OUT16_I_(P, 16)                                                                    \
+               : "r"(A0), "r"(A1), "r"(A2), "r"(A3), "l"(DESC), "n"(KEEP)                                           \
+               : "memory")
 // One warp: 16x16 by 16x8, f16 in, f32 sums.
 #define MMA_M16N8K16_F16(c, a0, a1, a2, a3, b0, b1)                                                                \
   asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3},{%4,%5,%6,%7},{%8,%9},{%0,%1,%2,%3};"      \

@@ -30,6 +30,13 @@ inline std::optional<Refusal> refuse_tensor_cores(const Features& f, const Probl
   return std::nullopt;
 }
 
+/// Why scales of b are for too few columns, of kernels that have one scale for 128 columns; empty where they are not.
+inline std::optional<Refusal> refuse_narrow_scales(const Problem& p) {
+  if (p.b_scale_rows % 128 == 0) return std::nullopt;
+  return Refusal{backend::Reason::scale_layout,
+                 "a scale of b must be for a multiple of 128 columns of d, or for all of them"};
+}
+
 /// Nanoseconds in which the weights of `p` stream through a device once, cold, as the best of these kernels does it
 /// on an H200. Fixed costs of a launch are left out, as all estimates leave them out.
 inline double streaming_ns(const Problem& p) {

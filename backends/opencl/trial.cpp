@@ -16,7 +16,7 @@ using backend::DType;
 
 /// The problem of a trial with its data on the host.
 struct Tiny {
-  static constexpr std::uint8_t kWide = 0x78;  ///< 256 as e4m3fn.
+  static constexpr std::uint8_t kWide = 0x78;  ///< 256 as e4m3fn, 120 as i8.
   backend::GemmDesc desc;
   std::vector<std::uint8_t> a, b;
   std::vector<float> a_scales, b_scales;
@@ -26,23 +26,25 @@ struct Tiny {
     desc.m = trial.m;
     desc.n = desc.ldd = trial.n;
     desc.k = desc.lda = trial.k;
-    desc.a = desc.b = DType::e4m3fn;
+    desc.a = desc.b = trial.code;
     desc.d = DType::f32;
     desc.a_scale = {DType::f32, {1, 128}, numerics::ceil_div(trial.k, 128)};
     desc.b_scale = {DType::f32, {128, 128}, numerics::ceil_div(trial.k, 128)};
     desc.weakest_accuracy = variant.accuracy;
     // Integers of -4 to 4, other ones in every row and column.
-    const auto codes = [](std::int64_t count, std::uint32_t state) {
+    const auto codes = [&trial](std::int64_t count, std::uint32_t state) {
       std::vector<std::uint8_t> out(static_cast<std::size_t>(count));
       for (std::uint8_t& code : out) {
         state = state * 1664525u + 1013904223u;
-        code = numerics::encode_e4m3fn(static_cast<float>(static_cast<int>((state >> 24) % 9) - 4));
+        const int value = static_cast<int>((state >> 24) % 9) - 4;
+        code = trial.code == DType::i8 ? static_cast<std::uint8_t>(value)
+                                       : numerics::encode_e4m3fn(static_cast<float>(value));
       }
       return out;
     };
     a = codes(desc.m * desc.k, 1);
     b = codes(desc.n * desc.k, 2);
-    // The width of accumulators: in element [0, 0], beside one product of 2^16 in each K group, those of the other k
+    // The width of accumulators: in element [0, 0], beside one product of 2^16 (of i8 nearly 2^14) in each K group, those of the other k
     // are lost where sums have 14 bits. Class f32 allows no such loss. The other elements keep their narrow bounds.
     if (variant.accuracy == backend::AccuracyClass::f32) {
       for (std::int64_t k = 5; k < desc.k; k += 128)
@@ -59,7 +61,7 @@ struct Tiny {
 
   numerics::Comparison judge(const std::vector<float>& d, std::int64_t accumulation_length) const {
     numerics::Operand left, right;
-    left.dtype = right.dtype = DType::e4m3fn;
+    left.dtype = right.dtype = desc.a;
     left.data = a.data();
     right.data = b.data();
     left.rows = desc.m;

@@ -164,7 +164,7 @@ TEST(OpenClTensorCores, AKernelOf14BitsFailsTheTrialOfClassF32) {
     const Variant honest = *find_variant("gemm_wgmma_fp8"), false_one = liar();
     EXPECT_EQ(make_trials(*context, nullptr)->why_not(honest), "");
     EXPECT_NE(make_trials(*context, nullptr)->why_not(false_one).find("elements are wrong"), std::string::npos);
-    for (const char* name : {"gemm_wgmma_f16", "gemm_mma_stream"})
+    for (const char* name : {"gemm_wgmma_f16", "gemm_wgmma_s8", "gemm_mma_stream"})
       EXPECT_EQ(make_trials(*context, nullptr)->why_not(*find_variant(name)), "") << name;
   }
   if (!tried) GTEST_SKIP() << "no device of compute capability 9.0";
@@ -397,6 +397,60 @@ TEST(OpenClTensorCores, LastColumnsOfATileAreRight) {
   if (ran == 0) GTEST_SKIP() << "no device of compute capability 9.0";
 }
 
+TEST(OpenClTensorCores, ManyRowsOfInt8TakeTheirOwnProductsInClassF32) {
+  const Features features = h200();
+  AllWork trials;
+  const auto taken = [&](std::int64_t m, backend::DType code, numerics::ScaleGrid b_grid) {
+    Case c{m, 4096, 4096};
+    c.a = c.b = code;
+    c.b_grid = b_grid;
+    Choice choice;
+    const backend::Support support = choose({features, variants(), &trials}, c.desc(), &choice);
+    EXPECT_EQ(support.reason, backend::Reason::none) << support.text;
+    EXPECT_EQ(support.accuracy, backend::AccuracyClass::f32);
+    return choice.variant->name;
+  };
+  using backend::DType;
+  for (const std::int64_t m : {128, 512, 4096}) {
+    EXPECT_EQ(taken(m, DType::i8, {128, 128}), "gemm_wgmma_s8") << m;
+    EXPECT_EQ(taken(m, DType::i8, {1, 0}), "gemm_wgmma_f16") << m << ", a scale a column";
+    EXPECT_EQ(taken(m, DType::e4m3fn, {128, 128}), "gemm_wgmma_f16") << m;
+  }
+}
+
+// Every tile, parts of K, halves of a last round.
+TEST(OpenClTensorCores, Int8IsRightInEveryTileAndPart) {
+  if (devices().empty()) GTEST_SKIP() << why_no_devices();
+  struct Tried {
+    std::int64_t m, n, k;
+    const char *width, *parts, *share;
+    numerics::ScaleGrid b_grid;
+  };
+  int ran = 0;
+  for (const Tried& t : std::vector<Tried>{{300, 320, 640, "256", "1", "0", {128, 128}},
+                                           {9000, 400, 256, "256", "1", "0", {128, 128}},
+                                           {600, 520, 2100, "256", "1", "1", {128, 128}},
+                                           {130, 300, 1100, "128", "3", "0", {256, 256}},
+                                           {64, 200, 1024, "64", "1", "0", {128, 128}},
+                                           {77, 304, 700, "64", "2", "0", {128, 128}}}) {
+    for (const backend::DType d : {backend::DType::f32, backend::DType::bf16}) {
+      Case c{t.m, t.n, t.k};
+      c.a = c.b = backend::DType::i8;
+      c.b_grid = t.b_grid;
+      c.d = d;
+      c.bias = d == backend::DType::f32 ? backend::DType::none : backend::DType::f32;
+      c.options = {{"variant", "gemm_wgmma_s8"}, {"tile_n", t.width}, {"split_k", t.parts}, {"share", t.share}};
+      ran += check_on_tensor_cores(c);
+    }
+    Case from_bf16{t.m, t.n, t.k};
+    from_bf16.a_source = backend::DType::bf16;
+    from_bf16.a = from_bf16.b = backend::DType::i8;
+    from_bf16.options = {{"variant", "gemm_wgmma_s8"}, {"tile_n", t.width}, {"split_k", t.parts}};
+    ran += check_on_tensor_cores(from_bf16);
+  }
+  if (ran == 0) GTEST_SKIP() << "no device of compute capability 9.0";
+}
+
 // Whole tiles of 16-bit D leave by lines that change hands in local memory, others do not.
 TEST(OpenClTensorCores, LinesOfDAreRight) {
   if (devices().empty()) GTEST_SKIP() << why_no_devices();
@@ -581,7 +635,7 @@ TEST_F(OpenClTrials, InAChildComeOutAsHere) {
     other.config.cache_dir = dir_ / "cache";
     other.config.trial_program = IRONCL_TRIAL_PROGRAM;
     other.builder = std::make_unique<ProgramBuilder>(other.config, nullptr, other.context, other.device);
-    for (const char* name : {"gemm_mma_stream", "gemm_wgmma_f16", "gemm_wgmma_fp8"}) {
+    for (const char* name : {"gemm_mma_stream", "gemm_wgmma_f16", "gemm_wgmma_fp8", "gemm_wgmma_s8"}) {
       const std::string answer = try_in_child(other, *find_variant(name));
       // Some hosts show a GPU to no child of a process that has opened it, whatever the child inherits: the trial is
       // made here then.

@@ -54,10 +54,7 @@ std::optional<Refusal> needs(const Features& f, const Problem& p) {
   if (auto refusal = refuse_tensor_cores(f, p)) return refusal;
   if (p.a == backend::DType::i8 || p.b == backend::DType::i8)
     return Refusal{backend::Reason::dtype, "this kernel multiplies fp8 codes, not i8"};
-  if (p.b_scale_rows % 128 != 0)
-    return Refusal{backend::Reason::scale_layout,
-                   "a scale of b must be for a multiple of 128 columns of d, or for all of them"};
-  return std::nullopt;
+  return refuse_narrow_scales(p);
 }
 
 Tuning rule_of_thumb(const Features& f, const Problem& p) {
