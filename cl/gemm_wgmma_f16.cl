@@ -94,6 +94,14 @@ static inline uint products_of(dealt_tile here) { return min((uint)(here.end - h
 #define products_of(here) PRODUCTS
 #endif
 
+// Scales that come from memory arrive later than a K block of few rows ends: they are asked of the L2 so many K blocks at a time.
+#define SCALES_AHEAD 8u
+#define ASK_SCALES(KB)                                                                                                            \
+  do {                                                                                                                            \
+    UNROLL for (uint u_ = 0; u_ < TOKENS / 64; ++u_)                                                                              \
+      BULK_PREFETCH(sa + sa_at + ((ulong)(tm * (TOKENS / 64) + u_) * blocks + (KB)) * 64u, 256u * min(SCALES_AHEAD, end - (KB))); \
+    if (UNIFORM) BULK_PREFETCH(weight_scales + SCALE_OF(KB) * 128u, 512u * min(SCALES_AHEAD, groups_b - SCALE_OF(KB)));           \
+  } while (0)
 // The scale group of B that K block kb lies in; padding takes the last one's.
 #define SCALE_OF(kb) min((uint)(kb) * 128u / (uint)B_SCALE_COLS, groups_b - 1)
 #define NEXT_SLOT() do { if (++slot == SLOTS) { slot = 0; parity ^= 1; } } while (0)
@@ -350,9 +358,11 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void gemm_wgmma_f1
         __global const float *weight_scales = SB_OF(OF_TILE_OF_TOKENS(tm)) + (ulong)tn * groups_b * 128u;
         const uint to = scales + ((lane & 3) * 20u + 2u * (lane >> 2)) * 4u;
         float x[TOKENS / 64], y[TOKENS / 64], f = 1.0f;
+        if (lane == 0) ASK_SCALES(first);
         UNROLL for (uint u = 0; u < TOKENS / 64; ++u) LOAD_F2(x[u], y[u], token_scales + (ulong)u * blocks * 64u);
         if (UNIFORM) LOAD_F(f, weight_scales + SCALE_OF(first) * 128u);
         for (uint kb = first; kb < end; ++kb) {
+          if (lane == 0 && (kb - first) % SCALES_AHEAD == 0 && kb + SCALES_AHEAD < end) ASK_SCALES(kb + SCALES_AHEAD);
           BAR_WAIT(scales_empty + 8 * stage, stage_parity);
           // The odd token's scale first: sums of even tokens lie in even registers, and with an even scale all operands were of one bank.
           UNROLL for (uint u = 0; u < TOKENS / 64; ++u) STORE_LOCAL_F2(to + stage * (STAGE_FLOATS * 4u) + u * 320u, y[u] * f, x[u] * f);

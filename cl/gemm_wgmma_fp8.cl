@@ -121,6 +121,12 @@ static inline void tile_at(uint t, uint row_tiles, uint col_tiles, uint *row, ui
 #define SB_OF(here) sb
 #endif
 
+// A slot is not full before its scales are there, and they come from memory too: those of columns are asked of the L2 so many K blocks
+// at a time.
+#define SCALES_AHEAD 8u
+#define ASK_COLUMN_SCALES(KB)                                                                                                 \
+  UNROLL for (uint h = 0; h < COLUMN_SCALES; ++h)                                                                             \
+    BULK_PREFETCH(column_scales + (SCALE_OF(KB) + (there > 2 ? h * groups_b : 0)) * 512u, 512u * min(SCALES_AHEAD, groups_b - SCALE_OF(KB)))
 // The scale group of B that K block kb lies in; padding takes the last one's.
 #define SCALE_OF(kb) min((uint)(kb) * 128u / (uint)B_SCALE_COLS, groups_b - 1)
 #define NEXT_SLOT() do { if (++slot == SLOTS) { slot = 0; parity ^= 1; } } while (0)
@@ -247,7 +253,9 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void gemm_wgmma_fp
       __global const uchar *column_scales = (__global const uchar *)SB_OF(here) + (ulong)(first_unit / 2 * groups_b) * 512u;
       __global const uchar *tokens = a + a_at + (ulong)(row * 2) * column_bytes;
       __global const uchar *row_scales = (__global const uchar *)(sa + sa_at) + (ulong)row * blocks * 512u;
+      ASK_COLUMN_SCALES(first);
       _Pragma("unroll 1") for (uint kb = first; kb < end; ++kb) {
+        if ((kb - first) % SCALES_AHEAD == 0 && kb + SCALES_AHEAD < end) ASK_COLUMN_SCALES(kb + SCALES_AHEAD);
         BAR_WAIT(empty + 8 * slot, parity);
         BULK_COPY(scales + slot * SCALE_BYTES, row_scales + kb * 512u, 512u, full + 8 * slot);
         UNROLL for (uint h = 0; h < COLUMN_SCALES; ++h)
