@@ -179,7 +179,7 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void gemm_wgmma_fp
 #else
   const uint row_tiles = ((uint)m + 127) / 128;
 #endif
-  const uint col_tiles = ((uint)n_pad + TILE_N - 1) / TILE_N, tiles = row_tiles * col_tiles;
+  const uint col_tiles = ((uint)n + TILE_N - 1) / TILE_N, tiles = row_tiles * col_tiles;
 #if ONE_ITEM
   const uint workers = m > 64 ? 256 : 128; // A second warpgroup would multiply padding.
 #else

@@ -348,6 +348,7 @@ TEST(OpenClTensorCores, FewRowsOfClassTensor14TakeTilesOf64Columns) {
   for (const auto& [m, n, k, width, parts] : std::vector<std::array<std::int64_t, 5>>{{64, 7168, 16384, 64, 1},
                                                                                       {128, 7168, 16384, 64, 1},
                                                                                       {128, 4096, 4096, 64, 2},
+                                                                                      {128, 2112, 7168, 64, 4},
                                                                                       {512, 4096, 7168, 128, 1}}) {
     Case c{m, n, k};
     c.weakest = backend::AccuracyClass::tensor14;

@@ -22,7 +22,7 @@ constexpr double kOfStreamingNarrow = 1.25, kOfStreaming = 1.5;
 
 std::int64_t tiles(const Tuning& t, const Problem& p, std::int64_t m) {
   return static_cast<std::int64_t>(row_blocks(p, std::max<std::int64_t>(1, m), kTileM)) *
-         numerics::ceil_div(numerics::ceil_div(p.n, std::int64_t{128}) * 128, t.at("tile_n"));
+         numerics::ceil_div(p.n, t.at("tile_n"));
 }
 
 /// Rounds of tiles, the last of halves where cl/gemm_wgmma_fp8.cl makes it so.
