@@ -452,6 +452,36 @@ TEST(OpenClTensorCores, Int8IsRightInEveryTileAndPart) {
   if (ran == 0) GTEST_SKIP() << "no device of compute capability 9.0";
 }
 
+TEST(OpenClTensorCores, EveryTypeAndGroupIsRightInClassTensor14) {
+  if (devices().empty()) GTEST_SKIP() << why_no_devices();
+  using backend::DType;
+  int ran = 0;
+  for (const auto& [a, b] : std::vector<std::pair<DType, DType>>{{DType::e4m3fn, DType::e4m3fn},
+                                                                 {DType::e5m2, DType::e5m2},
+                                                                 {DType::e5m2, DType::e4m3fn},
+                                                                 {DType::e4m3fn, DType::e5m2}}) {
+    // Blocks of 128, 256 and 512, scales of whole rows, and groups of both operands that do not begin together.
+    for (const auto& [a_grid, b_grid] :
+         std::vector<std::pair<numerics::ScaleGrid, numerics::ScaleGrid>>{{{1, 128}, {128, 128}},
+                                                                          {{1, 256}, {256, 256}},
+                                                                          {{1, 512}, {512, 512}},
+                                                                          {{1, 0}, {0, 0}},
+                                                                          {{1, 256}, {128, 384}}}) {
+      for (const char* width : {"64", "256"}) {
+        Case c{140, 600, 1500};
+        c.a = a;
+        c.b = b;
+        c.a_grid = a_grid;
+        c.b_grid = b_grid;
+        c.weakest = backend::AccuracyClass::tensor14;
+        c.options = {{"variant", "gemm_wgmma_fp8"}, {"tile_n", width}};
+        ran += check_on_tensor_cores(c);
+      }
+    }
+  }
+  if (ran == 0) GTEST_SKIP() << "no device of compute capability 9.0";
+}
+
 // Whole tiles of 16-bit D leave by lines that change hands in local memory, others do not.
 TEST(OpenClTensorCores, LinesOfDAreRight) {
   if (devices().empty()) GTEST_SKIP() << why_no_devices();
