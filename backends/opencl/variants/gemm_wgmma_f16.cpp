@@ -10,6 +10,7 @@ namespace {
 
 constexpr std::int64_t kTileN = 128;
 constexpr Sharing kSharing = {4, 10};
+constexpr std::int64_t kTokensInCache = std::int64_t{20} << 20;  // codes of A, two bytes each, of 50 MiB
 
 // Fitted to an H200 (docs/performance/h200.md, "The merged tree").
 /// Cycles at the device's clock of a tile, for each of its rows and each k: 1.26 ms for 4096 x 7168 x 16384, measured
@@ -64,7 +65,9 @@ double rounds_of(const Tuning& t, const Problem& p, const Features& f) {
 }
 
 Tuning rule_of_thumb(const Features& f, const Problem& p) {
-  Tuning t{{"tile_m", 256}, {"split_k", 1}, {"share", 0}, {"rows_together", 8}, {"ahead", 2}};
+  // Of few columns more tokens together, where the second cache holds them all as f16.
+  const int together = p.n <= 4096 && p.m * p.k <= kTokensInCache ? 16 : 8;
+  Tuning t{{"tile_m", 256}, {"split_k", 1}, {"share", 0}, {"rows_together", together}, {"ahead", 2}};
   if (p.m <= 64) {
     t["tile_m"] = 64;
   } else if (p.m <= 128) {
