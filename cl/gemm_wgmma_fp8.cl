@@ -86,7 +86,7 @@
       THEN("p", "q", "r", "s") "}"
 #else
 #define product_sum float
-#define PRODUCT(...) WGMMA_M64N64K32_FP8(TYPES, __VA_ARGS__)
+#define PRODUCT(P, A0, A1, A2, A3, DESC, KEEP) WGMMA_M64N64K32_FP8(TYPES, P, A0, A1, A2, A3, DESC, KEEP)
 #define SUM_OPERANDS "f"
 #define WITH_SUMS(S0, S1, S2, S3, THEN) THEN(S0, S1, S2, S3)
 #endif
