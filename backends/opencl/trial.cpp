@@ -44,8 +44,9 @@ struct Tiny {
     };
     a = codes(desc.m * desc.k, 1);
     b = codes(desc.n * desc.k, 2);
-    // The width of accumulators: in element [0, 0], beside one product of 2^16 (of i8 nearly 2^14) in each K group, those of the other k
-    // are lost where sums have 14 bits. Class f32 allows no such loss. The other elements keep their narrow bounds.
+    // The width of accumulators: in element [0, 0], beside one product of 2^16 (of i8 nearly 2^14) in each K group,
+    // those of the other k are lost where sums have 14 bits. Class f32 allows no such loss. The other elements keep
+    // their narrow bounds.
     if (variant.accuracy == backend::AccuracyClass::f32) {
       for (std::int64_t k = 5; k < desc.k; k += 128)
         a[static_cast<std::size_t>(k)] = b[static_cast<std::size_t>(k)] = kWide;
