@@ -3,8 +3,24 @@
 // work-group makes, which K groups that part has, where its sums lie, and the kernel that adds them, always in the same order: the same
 // bits on every call. It is a kernel of its own, since OpenCL 1.2 promises no work-group that it sees what another one has written
 // before a kernel ends.
-// Set by the including file: TILE_M and SPLIT_K, the parts. Set by the host: those of tile.cl.
+// Set by the including file: TILE_M and SPLIT_K, the parts; ROWS_TOGETHER, tiles of rows that are walked together. Set by the host: those
+// of tile.cl.
 #include "tile.cl"
+
+#ifndef ROWS_TOGETHER
+#define ROWS_TOGETHER 1
+#endif
+/// The column and the tile of rows of the work-group that comes as number `column` of row `tile`: ROWS_TOGETHER tiles of rows take a
+/// column each before the next column, so that the work-groups that are under way together share columns as well as rows.
+static inline int2 place_of(int column, int tile, int columns, int tiles) {
+#if ROWS_TOGETHER > 1
+  const int at = tile * columns + column, strip = at / (ROWS_TOGETHER * columns), in_strip = at % (ROWS_TOGETHER * columns);
+  const int high = max(1, min(ROWS_TOGETHER, tiles - strip * ROWS_TOGETHER));
+  return (int2)(in_strip / high, strip * ROWS_TOGETHER + in_strip % high);
+#else
+  return (int2)(column, tile);
+#endif
+}
 
 // After EACH_UNIT(columns * SPLIT_K), `columns` tiles of `width` columns of D: the tile `here` from column first_n on, the part of k,
 // and how many rows the sums of a part have.
@@ -15,8 +31,9 @@
   const ulong scratch_rows = (ulong)dealt[DEALT_TILES] * TILE_M;
 #else
 #define PART_HERE(width, columns)                                                                  \
-  const int part = (int)get_group_id(1) % SPLIT_K, first_n = (int)get_group_id(0) * (width);       \
-  const int first_tile = (int)get_group_id(1) / SPLIT_K;                                           \
+  const int part = (int)get_group_id(1) % SPLIT_K;                                                 \
+  const int2 place = place_of((int)get_group_id(0), (int)get_group_id(1) / SPLIT_K, columns, (m + TILE_M - 1) / TILE_M); \
+  const int first_n = place.x * (width), first_tile = place.y;                                     \
   if (first_tile * TILE_M >= m || first_n >= n) return;                                            \
   const dealt_block here = {0, first_tile * TILE_M, m, first_tile, 1, 0, TILE_M};                  \
   const ulong scratch_rows = (ulong)m;

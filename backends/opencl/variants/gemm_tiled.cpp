@@ -38,8 +38,8 @@ double estimate_ns(const Tuning& t, const Problem& p, const Features& f) {
 constexpr std::int64_t kGroupsAUnit = 4;
 
 Tuning rule_of_thumb(const Features& f, const Problem& p) {
-  Tuning t{{"tile_m", 64}, {"tile_n", 128}, {"tile_k", 16}, {"work_m", 8},
-           {"work_n", 8},  {"split_k", 1},  {"slots", 1},   {"totals", 1}};
+  Tuning t{{"tile_m", 64}, {"tile_n", 128}, {"tile_k", 16}, {"work_m", 8},       {"work_n", 8},
+           {"split_k", 1}, {"slots", 1},    {"totals", 1},  {"rows_together", 1}};
   // A small tile builds quickly; where vectors are preferred other kernels are taken.
   constexpr std::uint64_t kSmall = 32 << 10;
   if (f.prefers_vectors() || f.local_bytes < kSmall) {
@@ -80,13 +80,19 @@ Variant gemm_tiled() {
                 {"work_n", 4, {4, 8}, "columns of D per work-item"},
                 {"split_k", 1, {1, 2, 3, 4, 6, 8, 12, 16}, "parts of k"},
                 {"slots", 2, {1, 2}, "tiles of A and of B in local memory"},
-                {"totals", 0, {0, 1}, "1: sums of the K groups done lie in local memory"}};
+                {"totals", 0, {0, 1}, "1: sums of the K groups done lie in local memory"},
+                {"rows_together", 1, {1, 4, 8, 16}, "tiles of rows that are walked together"}};
   v.constraints = {{"tile_k must divide the K group, or a step straddles two scale groups",
                     [](const Tuning& t, const Problem& p) { return p.k_group % t.at("tile_k") == 0; }},
                    {"tile_m must be at least work_m: a work-item's rows lie inside the tile",
                     [](const Tuning& t, const Problem&) { return t.at("tile_m") >= t.at("work_m"); }},
                    {"tile_n must be at least work_n: a work-item's columns lie inside the tile",
-                    [](const Tuning& t, const Problem&) { return t.at("tile_n") >= t.at("work_n"); }}};
+                    [](const Tuning& t, const Problem&) { return t.at("tile_n") >= t.at("work_n"); }},
+                   {"rows_together must be 1 where rows are dealt, or where no more tiles of rows are there",
+                    [](const Tuning& t, const Problem& p) {
+                      return t.at("rows_together") == 1 ||
+                             (!p.grouped() && numerics::ceil_div(p.m, t.at("tile_m")) >= t.at("rows_together"));
+                    }}};
   v.local_bytes = local_bytes;
   v.work_items = items;
   v.tile = v.block = [](const Tuning& t) { return Shape{t.at("tile_m"), t.at("tile_n")}; };
