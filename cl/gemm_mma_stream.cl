@@ -8,6 +8,8 @@
 // at a time, into the registers that were just used: what counts is the bytes on their way. Further tiles of rows read the weights
 // again, from the L2 where they are neighbours.
 // In a K block a work-item takes the 16 k from 16t and from 64 + 16t on (t its number in the group of four), the same of both operands.
+// With LINES, loads of a warp are of whole lines of B's form, so that half as many lines are asked for at a time: half of the work-items
+// then have the second half of a line's k first, which the two halves of a sum make good.
 // With QUANTISE, A is as the caller has it: a warp makes scale and codes of a K block's rows itself, which costs less than a launch.
 //
 // Tunable  default  values     meaning
@@ -15,6 +17,7 @@
 // COLUMNS  16       8 16 32 56  columns of D per work-group
 // WARPS    8        4 8 12 16  warps of a work-group
 // DEPTH    1        1 2 3 4    K blocks that a warp has under way
+// LINES    0        0 1        1: a load of a warp is of four whole lines of weights, not of halves of eight
 // Set by the host: those of tile.cl, PTX_SM_90, and
 // QUANTISE      0      0 1    A is of type SOURCE and becomes codes here, in groups of one row by 128; then also those of quantizer.cl
 // A: rows of codes, padded with zeros to a multiple of 128; with QUANTISE rows as they come. B: forms/swizzled.h.
@@ -33,6 +36,9 @@
 #endif
 #ifndef DEPTH
 #define DEPTH 1
+#endif
+#ifndef LINES
+#define LINES 0
 #endif
 #ifndef QUANTISE
 #define QUANTISE 0
@@ -156,9 +162,28 @@ __attribute__((noinline)) uint four_codes(__global const uchar *a, ulong row_at,
 #else
 #define GROUP_AT(j) ((uint)(j) < there ? (j) * 1024u + ((uint)(j) < in_strip ? 0u : to_next_strip) : 0u)
 #endif
-// Half h of the weights of K block K into set S: the 16 k of each column that a work-item has there.
+// Half h of the weights of K block K into set S. Of eight lines the 16 k that a work-item has in that half of k; with LINES all k of four
+// lines, 4h to 4h + 3: of eight neighbours four have the first half of k and four the second, of the same line.
+#if LINES
+#define IN_B ((lane >> 3) * 128u + (((lane & 7) ^ lane >> 3) << 4))
+#define OTHER_HALF(at) ((at) + 512u)
+#else
+#define IN_B (g * 128u + ((t ^ g) << 4))
+#define OTHER_HALF(at) ((at) ^ 64u)
+#endif
 #define LOAD_WEIGHTS_HALF(S, K, h)                                                                                    \
-  UNROLL for (int j = 0; j < NG; ++j) LOAD16_STREAM(&wr[S][8 * j + 4 * (h)], pw + GROUP_AT(j) + (ulong)(K) * 8192u + ((h) ? in_b ^ 64u : in_b));
+  UNROLL for (int j = 0; j < NG; ++j) LOAD16_STREAM(&wr[S][8 * j + 4 * (h)], pw + GROUP_AT(j) + (ulong)(K) * 8192u + ((h) ? OTHER_HALF(in_b) : in_b));
+#ifndef SUMS
+#define SUMS (LINES ? 2 : 1)
+#endif
+#define HALF_SUM(h, j, u, e) c[h][j][(u) / 2][2 * ((u) % 2) + (e)]
+#define GROUP_SUM(j, u, e) (SUMS == 1 ? HALF_SUM(0, j, u, e) : HALF_SUM(0, j, u, e) + HALF_SUM(SUMS - 1, j, u, LINES ? 1 - (e) : (e)))
+// The line of a line group whose sum e a work-item has.
+#if LINES
+#define LINE_OF(e) (4 * (e) + t)
+#else
+#define LINE_OF(e) (2 * t + (e))
+#endif
 // Scales of B: one for the columns of a block of 128, of which a work-group has at most two, or one a column.
 #if UNIFORM
 #define SCALES_B (128 % COLUMNS == 0 ? 1 : 2)
@@ -169,8 +194,9 @@ __attribute__((noinline)) uint four_codes(__global const uchar *a, ulong row_at,
 #else
 #define SCALES_B (2 * NG)
 #define LOAD_SCALES_B(S, K)                                                                                           \
-  UNROLL for (int j = 0; j < NG; ++j) LOAD_F2(cr[S][2 * j], cr[S][2 * j + 1], sb_here + SCALE_PLACE(j) + SCALE_OF(K) * 128u);
-#define SCALE_PLACE(j) ((ulong)(column_of(min(first_group + (j), end_group - 1), 2 * t) / 128u) * groups_b * 128u + column_of(min(first_group + (j), end_group - 1), 2 * t) % 128u)
+  UNROLL for (int j = 0; j < 2 * NG; ++j) LOAD_F(cr[S][j], sb_here + SCALE_PLACE(j / 2, LINE_OF(j % 2)) + SCALE_OF(K) * 128u);
+#define SCALE_COLUMN(j, line) column_of(min(first_group + (j), end_group - 1), line)
+#define SCALE_PLACE(j, line) ((ulong)(SCALE_COLUMN(j, line) / 128u) * groups_b * 128u + SCALE_COLUMN(j, line) % 128u)
 #define SCALE_B(y, j, e) (y)[2 * (j) + (e)]
 #endif
 
@@ -184,7 +210,7 @@ __kernel __attribute__((reqd_work_group_size(32 * WARPS, 1, 1))) void gemm_mma_s
   const uint tid = get_local_id(0), warp = tid >> 5, lane = tid & 31, g = lane >> 2, t = lane & 3;
   const uint blocks = ((uint)k + 127u) / 128u, all_blocks = (uint)k_pad / 128u, groups_b = ((uint)k - 1) / B_SCALE_COLS + 1;
   const uint count = blocks > warp ? (blocks - warp + WARPS - 1) / WARPS : 0;
-  const uint in_b = g * 128u + ((t ^ g) << 4); // of a line group, which is a KiB of a K block
+  const uint in_b = IN_B; // of a line group, which is a KiB of a K block
 #if QUANTISE
   const bool aligned = ((a_at | lda) & (SOURCE == TYPE_F32 ? 3 : 7)) == 0;
 #endif
@@ -232,14 +258,22 @@ __kernel __attribute__((reqd_work_group_size(32 * WARPS, 1, 1))) void gemm_mma_s
         if (first + s < count) { // a break would keep the compiler from unrolling, and sets would lie in memory
           const uint next = warp + (first + s + DEPTH) * WARPS;
           const bool more = next < blocks;
-          float c[NG][T16][4], x[T], y[SCALES_B];
-          UNROLL for (int j = 0; j < NG; ++j) UNROLL for (int u = 0; u < T16; ++u) UNROLL for (int i = 0; i < 4; ++i) c[j][u][i] = 0.f;
+          float c[SUMS][NG][T16][4], x[T], y[SCALES_B];
+          UNROLL for (int h = 0; h < SUMS; ++h) UNROLL for (int j = 0; j < NG; ++j) UNROLL for (int u = 0; u < T16; ++u) UNROLL for (int i = 0; i < 4; ++i) c[h][j][u][i] = 0.f;
 #if QUANTISE
           uint tokens[8 * T];
           UNROLL for (int j = 0; j < T; ++j) QUANTISE_ROWS(ar[s] + TOKENS * j, j, warp + (first + s) * WARPS, tokens + 8 * j, x[j]);
           if (more) LOAD_TOKENS(s, next)
 #else
 #define tokens ar[s]
+#endif
+#if LINES
+          // What is in hand of lines 4 to 7 changes places in every other four: then the first half of k is multiplied first, in all.
+          UNROLL for (int j = 0; j < NG; ++j) UNROLL for (int i = 0; i < 4; ++i) {
+            const uint low = wr[s][8 * j + i], high = wr[s][8 * j + 4 + i];
+            wr[s][8 * j + i] = lane & 4 ? high : low;
+            wr[s][8 * j + 4 + i] = lane & 4 ? low : high;
+          }
 #endif
           UNROLL for (int h = 0; h < 2; ++h) {
             UNROLL for (int i = 4 * h; i < 4 * h + 4; ++i) { // k = 64*h + 16*t + 4*(i%4) + 0..3 in this thread, the same for both operands
@@ -251,7 +285,7 @@ __kernel __attribute__((reqd_work_group_size(32 * WARPS, 1, 1))) void gemm_mma_s
               UNROLL for (int j = 0; j < NG; ++j) {
                 uint b0, b1;
                 DECODE_B4(b0, b1, wr[s][8 * j + i]);
-                UNROLL for (int u = 0; u < T16; ++u) MMA_M16N8K16_F16(c[j][u], lo[2 * u], lo[2 * u + 1], hi[2 * u], hi[2 * u + 1], b0, b1);
+                UNROLL for (int u = 0; u < T16; ++u) MMA_M16N8K16_F16(c[h % SUMS][j][u], lo[2 * u], lo[2 * u + 1], hi[2 * u], hi[2 * u + 1], b0, b1);
               }
             }
             if (more) {
@@ -273,12 +307,12 @@ __kernel __attribute__((reqd_work_group_size(32 * WARPS, 1, 1))) void gemm_mma_s
             LOAD_SCALES_B(s, next)
           }
           UNROLL for (int j = 0; j < NG; ++j) UNROLL for (int u = 0; u < T; ++u) UNROLL for (int e = 0; e < 2; ++e)
-            sum[j][u][e] = fma(x[u] * SCALE_B(y, j, e), c[j][u / 2][2 * (u % 2) + e], sum[j][u][e]);
+            sum[j][u][e] = fma(x[u] * SCALE_B(y, j, e), GROUP_SUM(j, u, e), sum[j][u][e]);
         }
       }
     }
     UNROLL for (int j = 0; j < NG; ++j) UNROLL for (int u = 0; u < T; ++u) UNROLL for (int e = 0; e < 2; ++e)
-      parts[warp][8 * j + 2 * t + e][8 * u + g] = sum[j][u][e];
+      parts[warp][8 * j + LINE_OF(e)][8 * u + g] = sum[j][u][e];
     barrier(CLK_LOCAL_MEM_FENCE);
     for (uint o = tid; o < COLUMNS * 8 * T; o += 32 * WARPS) {
       const uint line = o % COLUMNS, row = o / COLUMNS, column = column_of(first_group + line / 8, line % 8);

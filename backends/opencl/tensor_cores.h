@@ -44,6 +44,13 @@ inline double streaming_ns(const Problem& p) {
   return 1e9 * static_cast<double>(p.n) * static_cast<double>(p.k) / kBytesPerSecond;
 }
 
+/// The same for a kernel that streams weights at `share` times that, and takes `start_ns` longer than the least from
+/// its launch to its first products and from its last ones to D: rings to fill, parts to add. Where that outweighs
+/// the weights it says nothing of other kernels, whose fixed costs are left out.
+inline double streaming_ns(const Problem& p, double share, double start_ns) {
+  return streaming_ns(p) * share + std::min(start_ns, streaming_ns(p));
+}
+
 /// What sharing a last round costs and how far it goes, in K blocks of a kernel.
 struct Sharing {
   std::int64_t least;  ///< Of a part: SHARED_BLOCKS of the kernel.

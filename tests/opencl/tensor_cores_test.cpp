@@ -252,37 +252,70 @@ TEST(OpenClTensorCores, FewRowsAreAsWideAsWasMeasured) {
     return to_string(stream.rule_of_thumb(h200(), p));
   };
   constexpr auto codes = backend::DType::none, bf16 = backend::DType::bf16;
-  EXPECT_EQ(rule(1, 4096, 4096, codes), "columns=16,depth=1,tile_m=1,warps=8");
-  EXPECT_EQ(rule(16, 7168, 16384, codes), "columns=32,depth=1,tile_m=16,warps=8");
-  EXPECT_EQ(rule(16, 24576, 1536, codes), "columns=32,depth=1,tile_m=16,warps=4");
-  EXPECT_EQ(rule(32, 7168, 16384, codes), "columns=32,depth=1,tile_m=32,warps=4");
-  EXPECT_EQ(rule(1, 2112, 7168, bf16), "columns=16,depth=1,tile_m=1,warps=16");
-  EXPECT_EQ(rule(16, 2112, 7168, bf16), "columns=32,depth=1,tile_m=8,warps=16");
-  EXPECT_EQ(rule(16, 7168, 2048, bf16), "columns=56,depth=1,tile_m=16,warps=8");
-  EXPECT_EQ(rule(4, 24576, 1536, bf16), "columns=56,depth=1,tile_m=4,warps=4");
-  EXPECT_EQ(rule(16, 7168, 16384, bf16), "columns=32,depth=1,tile_m=16,warps=8")
+  EXPECT_EQ(rule(1, 4096, 4096, codes), "columns=16,depth=1,lines=0,tile_m=1,warps=8");
+  EXPECT_EQ(rule(16, 7168, 16384, codes), "columns=32,depth=1,lines=0,tile_m=16,warps=8");
+  EXPECT_EQ(rule(16, 24576, 1536, codes), "columns=32,depth=1,lines=0,tile_m=16,warps=4");
+  EXPECT_EQ(rule(32, 7168, 16384, codes), "columns=32,depth=1,lines=0,tile_m=32,warps=4");
+  EXPECT_EQ(rule(1, 2112, 7168, bf16), "columns=16,depth=1,lines=0,tile_m=1,warps=16");
+  EXPECT_EQ(rule(16, 2112, 7168, bf16), "columns=32,depth=1,lines=0,tile_m=8,warps=16");
+  EXPECT_EQ(rule(16, 7168, 2048, bf16), "columns=56,depth=1,lines=0,tile_m=16,warps=8");
+  EXPECT_EQ(rule(4, 24576, 1536, bf16), "columns=56,depth=1,lines=0,tile_m=4,warps=4");
+  EXPECT_EQ(rule(16, 7168, 16384, bf16), "columns=32,depth=1,lines=0,tile_m=16,warps=8")
       << "quantised by a kernel of its own";
+}
+
+TEST(OpenClTensorCores, RowsFrom17To64TakeTheKernelThatWasFastest) {
+  const Features features = h200();
+  AllWork trials;
+  const auto taken = [&](std::int64_t m, std::int64_t n, std::int64_t k, backend::AccuracyClass weakest) {
+    Case c{m, n, k};
+    c.weakest = weakest;
+    Choice choice;
+    const backend::Support support = choose({features, variants(), &trials}, c.desc(), &choice);
+    EXPECT_EQ(support.reason, backend::Reason::none) << support.text;
+    return choice.variant->name;
+  };
+  // As measured on an H200 (docs/performance/h200.md).
+  constexpr auto f32 = backend::AccuracyClass::f32, tensor14 = backend::AccuracyClass::tensor14;
+  for (const auto& [n, k] : {std::pair{4096, 4096}, {2112, 7168}, {24576, 1536}, {7168, 16384}}) {
+    for (const std::int64_t m : {17, 24, 32}) {
+      EXPECT_EQ(taken(m, n, k, f32), "gemm_mma_stream") << m << " " << n;
+      EXPECT_EQ(taken(m, n, k, tensor14), n == 7168 ? "gemm_wgmma_fp8" : "gemm_mma_stream") << m << " " << n;
+    }
+    for (const std::int64_t m : {33, 48, 64}) {
+      EXPECT_EQ(taken(m, n, k, f32), "gemm_wgmma_f16") << m << " " << n;
+      EXPECT_EQ(taken(m, n, k, tensor14), "gemm_wgmma_fp8") << m << " " << n;
+    }
+    EXPECT_EQ(taken(16, n, k, tensor14), "gemm_mma_stream") << n;
+  }
 }
 
 TEST(OpenClTensorCores, FewRowsAreRightInEveryWidthAndDepth) {
   if (devices().empty()) GTEST_SKIP() << why_no_devices();
   struct Tried {
-    int tile_m, columns, warps, depth;
+    int tile_m, columns, warps, depth, lines;
   };
   bool ran = false;
   for (const auto& device : devices()) {
-    for (const Tried& t :
-         {Tried{1, 8, 16, 1}, {2, 56, 12, 1}, {8, 8, 4, 2}, {16, 56, 8, 1}, {16, 16, 4, 4}, {32, 32, 8, 1}}) {
+    for (const Tried& t : {Tried{1, 8, 16, 1, 0},
+                           {2, 56, 12, 1, 0},
+                           {8, 8, 4, 2, 0},
+                           {16, 56, 8, 1, 0},
+                           {16, 16, 4, 4, 0},
+                           {32, 32, 8, 1, 0},
+                           {1, 32, 8, 1, 1},
+                           {2, 16, 12, 2, 1},
+                           {8, 8, 4, 1, 1},
+                           {16, 56, 8, 1, 1},
+                           {32, 16, 8, 1, 1}}) {
       // Scales a block, a column, and a group of columns that no work-group begins with.
       for (const numerics::ScaleGrid& grid : {numerics::ScaleGrid{128, 128}, {1, 256}, {24, 128}}) {
         Case c{t.tile_m == 16 ? 13 : t.tile_m, 298, 2900};
         c.b_grid = grid;
         c.bias = backend::DType::f32;
-        c.options = {{"variant", "gemm_mma_stream"},
-                     {"tile_m", std::to_string(t.tile_m)},
-                     {"columns", std::to_string(t.columns)},
-                     {"warps", std::to_string(t.warps)},
-                     {"depth", std::to_string(t.depth)}};
+        c.options = {{"variant", "gemm_mma_stream"},         {"tile_m", std::to_string(t.tile_m)},
+                     {"columns", std::to_string(t.columns)}, {"warps", std::to_string(t.warps)},
+                     {"depth", std::to_string(t.depth)},     {"lines", std::to_string(t.lines)}};
         if (device->supports(c.desc()).reason != backend::Reason::none) continue;
         ran = true;
         expect_right(run(*device, c, make_data(c)), c, c.line());

@@ -40,7 +40,7 @@ std::int64_t rows_to_hold(const Problem& p) {
 
 /// As measured on an H200 (docs/performance/h200.md).
 Tuning rule_of_thumb(const Features& f, const Problem& p) {
-  Tuning t{{"tile_m", 32}, {"columns", 16}, {"warps", 8}, {"depth", 1}};
+  Tuning t{{"tile_m", 32}, {"columns", 16}, {"warps", 8}, {"depth", 1}, {"lines", 0}};
   for (const int rows : {16, 8, 4, 2, 1})
     if (rows_to_hold(p) <= rows) t["tile_m"] = rows;
   // Wider where that still makes work for every compute unit.
@@ -64,8 +64,9 @@ Tuning rule_of_thumb(const Features& f, const Problem& p) {
 
 double estimate_ns(const Tuning& t, const Problem& p, const Features&) {
   // Each further tile of rows reads the weights again, from the second cache.
-  const auto tiles = static_cast<double>(numerics::ceil_div(std::max<std::int64_t>(1, p.m), t.at("tile_m")));
-  return streaming_ns(p) * (p.m <= 16 ? 1 : 1.4) * tiles;
+  const auto tiles =
+      static_cast<double>(numerics::ceil_div(std::max<std::int64_t>(1, rows_to_hold(p)), t.at("tile_m")));
+  return (t.at("tile_m") <= 16 ? streaming_ns(p) : streaming_ns(p, 1.1, 1000)) * tiles;
 }
 
 }  // namespace
@@ -74,10 +75,12 @@ Variant gemm_mma_stream() {
   Variant v;
   v.name = "gemm_mma_stream";
   v.summary = "few rows: weights streamed once, decoded to f16 in registers, f32 sums on tensor cores";
-  v.tunables = {{"tile_m", 8, {1, 2, 4, 8, 16, 32}, "rows of D per work-group"},
-                {"columns", 16, {8, 16, 32, 56}, "columns of D per work-group"},
-                {"warps", 8, {4, 8, 12, 16}, "warps of a work-group"},
-                {"depth", 1, {1, 2, 3, 4}, "K blocks that a warp has under way"}};
+  v.tunables = {
+      {"tile_m", 8, {1, 2, 4, 8, 16, 32}, "rows of D per work-group"},
+      {"columns", 16, {8, 16, 32, 56}, "columns of D per work-group"},
+      {"warps", 8, {4, 8, 12, 16}, "warps of a work-group"},
+      {"depth", 1, {1, 2, 3, 4}, "K blocks that a warp has under way"},
+      {"lines", 0, {0, 1}, "1: a load of a warp is of four whole lines of weights, not of halves of eight"}};
   v.constraints = {
       {"tile_m must hold all rows, or half of them where they are quantised too, since each tile reads all weights",
        [](const Tuning& t, const Problem& p) {

@@ -16,9 +16,10 @@ constexpr double kHalfRound = 0.6;  ///< Of the time of a round: its tiles have 
 /// Cycles at the device's clock of a tile, for each of its columns and each k: 0.70 ms for 4096 x 7168 x 16384,
 /// measured are 0.72.
 constexpr double kCycles = 0.047;
-/// Times streaming_ns() of tiles of 64 columns, and of wider ones: 48.5 us for 64 x 7168 x 16384, which stream in
-/// 40.5, and 60.5 when tiles had 128 columns.
-constexpr double kOfStreamingNarrow = 1.25, kOfStreaming = 1.5;
+/// Times streaming_ns() of tiles of 64 columns, and of wider ones, and what starts and ends a launch, in ns: 48.9 and
+/// 16.5 us for 32 x 7168 x 16384 and x 4096 x 4096, which stream in 40.5 and 5.8; 24.8 for 32 x 24576 x 1536, in
+/// tiles of 256, which stream in 13.0; 7 us of any launch among them.
+constexpr double kOfStreamingNarrow = 1, kOfStreaming = 1.05, kStart = 4000;
 
 std::int64_t tiles(const Tuning& t, const Problem& p, std::int64_t m) {
   return static_cast<std::int64_t>(row_blocks(p, std::max<std::int64_t>(1, m), kTileM)) *
@@ -79,7 +80,7 @@ double estimate_ns(const Tuning& t, const Problem& p, const Features& f) {
                                                   : rounds(tiles(t, p, p.m) * t.at("split_k"), f) / t.at("split_k");
   const double cycles = in_rounds * t.at("tile_n") * static_cast<double>(p.k) * kCycles;
   const double multiply = 1e9 * cycles / f.clock_hz;
-  return std::max(multiply, streaming_ns(p) * (t.at("tile_n") == 64 ? kOfStreamingNarrow : kOfStreaming));
+  return std::max(multiply, streaming_ns(p, t.at("tile_n") == 64 ? kOfStreamingNarrow : kOfStreaming, kStart));
 }
 
 }  // namespace
