@@ -16,7 +16,7 @@
 // SPLIT_K   1        1 2 3 4 6 8 12 16   parts of k, added by gemm_tiled_reduce
 // SLOTS     2        1 2                 tiles of A and of B in local memory: with 1, others of a compute unit work while one is filled
 // TOTALS    0        0 1                 1: the sums of the K groups done lie in local memory, not in registers
-// ROWS_TOGETHER  1   1 4 8 16            tiles of rows that are walked together
+// ROWS_TOGETHER  1   1 8                 tiles of rows that are walked together
 // Set by the host: those of split_k.cl and chunks.cl.
 // A: rows padded to a multiple of TILE_K. A and B otherwise as chunks.cl says.
 // Local memory: ((SLOTS * TILE_K + 2) * (TILE_M + TILE_N) + TOTALS * TILE_M * TILE_N) * 4 B = 17408 B with the defaults.

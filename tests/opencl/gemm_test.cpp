@@ -272,14 +272,14 @@ TEST_F(OpenClGemm, IsRightForBlocksPartsAndVectorsOfTheVectorKernels) {
 }
 
 TEST_F(OpenClGemm, MakesEveryTileOnceWhereRowsAreWalkedTogether) {
-  // Whole strips of four tiles of rows and a last one of one, two or none; with parts of k a strip for each part.
-  for (const std::int64_t m : {72, 66, 64}) {
+  // Whole strips of eight tiles of rows and a last one of one, two or none; with parts of k a strip for each part.
+  for (const std::int64_t m : {136, 142, 128}) {
     for (const char* parts : {"1", "3"}) {
       Case c{m, 70, 96};
       c.b_grid = {32, 32};
       c.a_grid = {1, 32};
       c.options = {{"variant", "gemm_tiled"}, {"tile_m", "8"}, {"tile_n", "16"}, {"tile_k", "16"},
-                   {"work_m", "4"},           {"work_n", "4"}, {"slots", "2"},   {"rows_together", "4"},
+                   {"work_m", "4"},           {"work_n", "4"}, {"slots", "2"},   {"rows_together", "8"},
                    {"split_k", parts}};
       check(c);
     }

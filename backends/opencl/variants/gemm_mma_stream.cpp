@@ -48,9 +48,11 @@ Tuning rule_of_thumb(const Features& f, const Problem& p) {
   const bool wide = p.n >= 48 * units, narrow = p.n < 24 * units, is_short = p.k < 2048;
   if (wide) t["columns"] = 32;
   if (wide && (is_short || t["tile_m"] == 32)) t["warps"] = 4;
+  if (wide && p.k >= 4096 && t["tile_m"] <= 16) t["lines"] = 1;
   if (p.a_source == backend::DType::none || !quantises(t, p)) return t;
   // Quantising anew for every work-group weighs more than work for all, the more rows the more; and many warps share
   // it.
+  t["lines"] = 0;  // Not measured with it.
   if (narrow) t["warps"] = 16;
   if (wide && is_short) t["columns"] = 56;
   if (p.m > 4) {

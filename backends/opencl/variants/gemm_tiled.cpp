@@ -81,7 +81,7 @@ Variant gemm_tiled() {
                 {"split_k", 1, {1, 2, 3, 4, 6, 8, 12, 16}, "parts of k"},
                 {"slots", 2, {1, 2}, "tiles of A and of B in local memory"},
                 {"totals", 0, {0, 1}, "1: sums of the K groups done lie in local memory"},
-                {"rows_together", 1, {1, 4, 8, 16}, "tiles of rows that are walked together"}};
+                {"rows_together", 1, {1, 8}, "tiles of rows that are walked together"}};
   v.constraints = {{"tile_k must divide the K group, or a step straddles two scale groups",
                     [](const Tuning& t, const Problem& p) { return p.k_group % t.at("tile_k") == 0; }},
                    {"tile_m must be at least work_m: a work-item's rows lie inside the tile",
