@@ -253,6 +253,7 @@ TEST(OpenClTensorCores, FewRowsAreAsWideAsWasMeasured) {
   };
   constexpr auto codes = backend::DType::none, bf16 = backend::DType::bf16;
   EXPECT_EQ(rule(1, 4096, 4096, codes), "columns=16,depth=1,lines=0,tile_m=1,warps=8");
+  EXPECT_EQ(rule(16, 2112, 7168, codes), "columns=16,depth=1,lines=0,tile_m=16,warps=16");
   EXPECT_EQ(rule(16, 7168, 16384, codes), "columns=32,depth=1,lines=1,tile_m=16,warps=8");
   EXPECT_EQ(rule(16, 24576, 1536, codes), "columns=32,depth=1,lines=0,tile_m=16,warps=4");
   EXPECT_EQ(rule(32, 7168, 16384, codes), "columns=32,depth=1,lines=0,tile_m=32,warps=4");

@@ -49,6 +49,7 @@ Tuning rule_of_thumb(const Features& f, const Problem& p) {
   if (wide) t["columns"] = 32;
   if (wide && (is_short || t["tile_m"] == 32)) t["warps"] = 4;
   if (wide && p.k >= 4096 && t["tile_m"] <= 16) t["lines"] = 1;
+  if (narrow && !is_short && t["tile_m"] <= 16 && !p.dealt) t["warps"] = 16;
   if (p.a_source == backend::DType::none || !quantises(t, p)) return t;
   // Quantising anew for every work-group weighs more than work for all, the more rows the more; and many warps share
   // it.
