@@ -6,6 +6,7 @@
 //              whose distance is a power of two would share a few sets of the caches). RUN k of a row side by side: element (i, k) at
 //              (((k / GROUP) * tiles + t) * GROUP + k % GROUP - k % RUN) * TILE + i * RUN + k % RUN, RUN 32; k_pad a multiple of GROUP.
 // TILE_FORM 7: int8, the same with RUN 64, or GROUP where that is less.
+// After the scales of all tiles of TILE_FORM 3 and 7 is a word, zero: of the product's blocks none has been taken (tile.cl).
 // Set by the host: TILE_FORM, TILE, GROUP.
 #include "cache_hints.cl"
 #include "fp8.cl"
@@ -56,5 +57,12 @@ static inline void store_tile_1(__global uchar* tiles, ulong at, float value) {
   ((__global ushort*)tiles)[at] = (ushort)(as_uint(value) >> 16);
 #else
   ((__global char*)tiles)[at] = convert_char(value);
+#endif
+}
+
+/// Of the work-item that makes the first values of the first tile: says so in the word after the scales.
+static inline void no_block_is_taken(__global float* scales_end) {
+#if TILE_FORM != TYPE_F32
+  *(__global uint*)scales_end = 0u;
 #endif
 }

@@ -12,10 +12,12 @@
 // BLOCK_N   128      64 128 256 384 512  columns of D per work-group
 // Set by the host: those of tile.cl; AMX: the device was seen to give the right numbers with tiles (else the file is empty).
 // A_TYPE is 3 (bf16: codes decoded, or floats) or 7.
-// A: groups of tiles, as quantize_tiles and pack_tiles make them with TILE 16 and TILE_FORM 3 or 7 (a_tiles.cl), with its scales.
+// A: groups of tiles, as quantize_tiles and pack_tiles make them with TILE 16 and TILE_FORM 3 or 7 (a_tiles.cl), with its scales and
+// the count of blocks taken.
 // B: the 32 codes of columns 32 * p on and one k are at (p * k_pad + k) * 32.
 // Local memory: 128 * GROUP * bytes + BLOCK_M * BLOCK_N * 64 + 4608 B, bytes 2 (bf16) or 1 (int8): = 102912 B with the defaults.
 // Origin: two by two tiles after Intel's optimisation manual and oneDNN; decoding beside multiplying is gemm_panel's.
+#define TAKEN ((volatile __global uint*)(sa + sa_at + (ulong)((m + TILE_ROWS - 1) / TILE_ROWS) * sa_ld * TILE_ROWS))
 #include "tile.cl"
 
 #ifndef BLOCK_M

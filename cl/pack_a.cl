@@ -87,6 +87,7 @@ void pack_tiles(PACK_ARGS DEALT_ARGS GATHER_ARGS) {
   EACH_TILE(TILE) {
     if (group >= groups) return;
     const dealt_tile here = TILE_HERE(TILE);
+    if (tile == 0 && group == 0) no_block_is_taken(scales + (scales_at + (ulong)tiles * (ulong)groups * TILE));
     const int first = group * GROUP;
     const int end = min(first + GROUP, k), fill = group == groups - 1 ? k_pad : end;
     __global uchar* values = out + out_at;

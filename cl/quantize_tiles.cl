@@ -68,6 +68,7 @@ void quantize_tiles(int m, int k, int k_pad, int groups, uint floor_bits, __glob
   EACH_TILE(TILE) {
     if (first_col >= (long)k) return;
     const dealt_tile here = TILE_HERE(TILE);
+    if (tile == 0 && first_col == 0) no_block_is_taken(scales + (scales_at + (ulong)tiles * (ulong)groups * TILE));
     const int first = (int)first_col, end = (int)min(first_col + (long)GROUP_COLS, (long)k);
     const int fill = end == k ? k_pad : end, whole = first + (end - first) / 16 * 16;
     __global uchar* values = (__global uchar*)(out + out_at);

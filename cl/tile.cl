@@ -72,15 +72,30 @@
   const ulong all_tiles = (ulong)dealt[DEALT_TILES];
 #else
 #define GROUPED_ARGS
+#ifdef TAKEN
+// A kernel that defines TAKEN, the place of a word that is zero when it is launched, takes its blocks one by one, so that a core that is
+// slow for a while takes fewer. Which work-group makes a block changes nothing in it.
+#define EACH_UNIT(columns)                                                      \
+  if (m == 0) return;                                                           \
+  const uint units = (uint)(get_num_groups(0) * get_num_groups(1));             \
+  for (uint work = atomic_inc(TAKEN); work < units; work = atomic_inc(TAKEN))
+#define NEXT_UNIT continue
+#define COLUMN_HERE (work % (uint)get_num_groups(0))
+#define ROW_BLOCK_HERE (work / (uint)get_num_groups(0))
+#else
 #define EACH_UNIT(columns)
+#define NEXT_UNIT return
+#define COLUMN_HERE get_group_id(0)
+#define ROW_BLOCK_HERE get_group_id(1)
+#endif
 // Blocks of rows are as equal as can be: a device that gives each core one stretch of the work-groups would else give the last core the
 // short ones.
 #define BLOCK_HERE(tile_rows, columns)                                                                                                \
-  const ulong all_tiles = (ulong)((m + (tile_rows)-1) / (tile_rows)), block = get_group_id(1), blocks = get_num_groups(1);            \
+  const ulong all_tiles = (ulong)((m + (tile_rows)-1) / (tile_rows)), block = ROW_BLOCK_HERE, blocks = get_num_groups(1);             \
   const int of_block = (int)(block * all_tiles / blocks);                                                                             \
   const dealt_block here = {0, of_block * (tile_rows), m, of_block, (int)((block + 1) * all_tiles / blocks) - of_block,               \
-                            (int)get_group_id(0), (tile_rows)};                                                                       \
-  if (here.tiles == 0 || here.column >= (columns)) return;
+                            (int)COLUMN_HERE, (tile_rows)};                                                                           \
+  if (here.tiles == 0 || here.column >= (columns)) NEXT_UNIT;
 #define OF_MATRIX(at) \
   __global const uchar* b_here = b; \
   __global const float* sb_here = sb; \

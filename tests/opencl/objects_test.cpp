@@ -249,6 +249,42 @@ TEST_F(OpenClObjects, AWorkspaceIsAllocatedOnlyForCallsThatBringNone) {
   }
 }
 
+TEST_F(OpenClObjects, ACallExpectsNothingOfItsWorkspace) {
+  // Neither zeros at first, nor what a call of other rows has left there: what counts starts anew.
+  int ran = 0;
+  for (const auto& device : devices()) {
+    for (const Variant& variant : variants()) {
+      for (const DType source : {DType::none, DType::bf16}) {
+        Case c{70, 200, 640};
+        c.a_source = source;
+        c.options = {{"variant", variant.name}};
+        c.weakest = variant.accuracy;
+        if (device->supports(c.desc()).reason != backend::Reason::none) continue;
+        Ready ready(*device, c);
+        const std::uint64_t bytes = ready.plan->info().workspace_bytes;
+        if (bytes == 0) continue;
+        ready.args.workspace = {device->create_buffer(bytes), 0, bytes};
+        const auto fill = [&](const backend::Span& span) {
+          const std::vector<std::uint8_t> garbage(span.size, 0xff);
+          ready.queue->write(span, garbage.data(), HostSemantics::copied_before_return);
+        };
+        fill(ready.args.workspace);
+        for (const std::int64_t m : {70, 20, 70}) {
+          Ready fresh(*device, c);
+          fresh.args.m = ready.args.m = m;
+          fresh.plan->enqueue(fresh.queue, fresh.args)->wait(kForEver);
+          fill(ready.args.d);
+          ready.plan->enqueue(ready.queue, ready.args)->wait(kForEver);
+          const std::vector<float> want = fresh.d(*fresh.queue), got = ready.d(*ready.queue);
+          EXPECT_EQ(std::memcmp(want.data(), got.data(), want.size() * sizeof(float)), 0) << variant.name << " " << m;
+        }
+        ++ran;
+      }
+    }
+  }
+  if (ran == 0) GTEST_SKIP() << "no kernel here has a workspace";
+}
+
 TEST_F(OpenClObjects, WeightsInAnotherFormAreRefusedWithWhatToDo) {
   for (const auto& device : devices()) {
     Case c{6, 100, 300};

@@ -43,7 +43,8 @@ class GroupTiles final : public ActivationForm {
     out.scale_ld = making.problem.k_groups();
     out.grid = {1, making.problem.k_group};
     out.data = {Source::workspace, making.booking.book("tiles of A", rows * k * numerics::size_of(element_))};
-    out.scales = {Source::workspace, making.booking.book("scales of tiles", rows * out.scale_ld * 4)};
+    // After them the count of the blocks that were taken (cl/a_tiles.cl).
+    out.scales = {Source::workspace, making.booking.book("scales of tiles", rows * out.scale_ld * 4 + 4)};
     return out;
   }
 
