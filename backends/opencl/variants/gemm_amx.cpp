@@ -38,9 +38,18 @@ std::vector<Pass> passes(const Tuning& t, const Problem& p, const Features&, std
 // Clocks of a core, measured on a Xeon (docs/performance/cpu.md).
 constexpr double kTile = 30;    ///< A product of 16 rows by 32 k by 16 columns, with all that goes with it; 16 alone.
 constexpr double kDecode = 12;  ///< 64 codes to bf16.
-constexpr double kSlowest = 0.25;  ///< How much later the slowest of many cores is done with a block than most.
 /// Codes from memory a clock, where that is what bounds a call.
 constexpr double kCodes = 5.5;
+
+/// Of a core, for a unit of columns and one k: all rows of a matrix, which decode the unit again for each block.
+double clocks_of_unit(const Tuning& t, const Problem& p) {
+  const double multiply = kTile * 4 / 32 * (bytes_of_element(p) == 1 ? 0.6 : 1.0);
+  const double decode = std::max(kDecode * kColumns / 64, kColumns / kCodes);
+  return p.mean_over_rows([&](std::int64_t rows) {
+    const std::int64_t height = numerics::ceil_div(rows, kRows), blocks = numerics::ceil_div(height, t.at("block_m"));
+    return static_cast<double>(height) * multiply + static_cast<double>(blocks) * decode;
+  });
+}
 
 double estimate_ns(const Tuning& t, const Problem& p, const Features& f) {
   const std::int64_t tiles = numerics::ceil_div(std::max<std::int64_t>(1, p.m), kRows);
@@ -48,14 +57,7 @@ double estimate_ns(const Tuning& t, const Problem& p, const Features& f) {
   const std::int64_t blocks_n = numerics::ceil_div(p.n, t.at("block_n"));
   const double units = std::min<double>(static_cast<double>(t.at("block_n")) / kColumns,
                                         static_cast<double>(numerics::ceil_div(p.n, kColumns)));
-  const double multiply = kTile * 4 / 32 * (bytes_of_element(p) == 1 ? 0.6 : 1.0);
-  const double decode = std::max(kDecode * kColumns / 64, kColumns / kCodes);
-  // Of all rows of a matrix with a unit of columns; a unit is decoded again for each block.
-  const double clocks = p.mean_over_rows([&](std::int64_t rows) {
-    const std::int64_t height = numerics::ceil_div(rows, kRows), blocks = numerics::ceil_div(height, t.at("block_m"));
-    return static_cast<double>(height) * multiply + static_cast<double>(blocks) * decode;
-  });
-  return 1e9 * rounds(blocks_m * blocks_n, f) * units * static_cast<double>(p.k) * clocks /
+  return 1e9 * rounds(blocks_m * blocks_n, f) * units * static_cast<double>(p.k) * clocks_of_unit(t, p) /
          (static_cast<double>(blocks_m) * f.clock_hz);
 }
 
@@ -63,18 +65,19 @@ Tuning rule_of_thumb(const Features& f, const Problem& p) {
   const std::vector<int> blocks_m{1, 2, 4, 6, 8, 10, 12, 14, 16, 20, 24, 32}, blocks_n{64, 128, 256, 384, 512};
   const std::int64_t tiles = numerics::ceil_div(std::max<std::int64_t>(1, p.m), kRows);
   Tuning best{{"block_m", 1}, {"block_n", 64}}, candidate = best;
-  double best_ns = estimate_ns(best, p, f);
+  double least = 0;
   for (const int block_n : blocks_n) {
     candidate["block_n"] = block_n;
     for (const int block_m : blocks_m) {
       candidate["block_m"] = block_m;
       if (local_bytes(candidate, p) > f.local_bytes / 3) break;  // The rest of the cache is for A.
-      // A comes from a far cache once for each block of columns. Cores are not equally fast where others have a part
-      // of them: one block for each is as slow as the slowest, of several a slow core takes fewer.
-      const double each = rounds(numerics::ceil_div(tiles, block_m) * numerics::ceil_div(p.n, block_n), f);
-      const double ns = estimate_ns(candidate, p, f) * (1 + 0.3 * kColumns / block_n) * (1 + kSlowest / each);
-      if (ns < best_ns || (block_n == 64 && block_m == 1)) {
-        best_ns = ns;
+      // A comes from a far cache once for each block of columns. Cores take blocks one by one, and are not equally
+      // fast where others have a part of them: the last block is waited for.
+      const double each = static_cast<double>(numerics::ceil_div(tiles, block_m) * numerics::ceil_div(p.n, block_n)) /
+                          static_cast<double>(f.compute_units);
+      const double cost = clocks_of_unit(candidate, p) * (1 + 0.3 * kColumns / block_n) * (1 + 1 / each);
+      if (least == 0 || cost < least) {
+        least = cost;
         best = candidate;
       }
       if (block_m >= tiles && p.load == 0)
