@@ -16,7 +16,8 @@ using namespace ironcl::bench;
 /// One grouped product of G matrices of about m rows each beside a dense one of as many rows; codes come ready. With
 /// a capacity each matrix has so many rows of A and D to itself (masked). Repeatable: of a grouped plan that must be.
 void compare_products(Run& run, std::int64_t matrices, std::int64_t m, std::int64_t n, std::int64_t k,
-                      std::int64_t capacity, int rounds, const std::string& accuracy, bool repeatable) {
+                      std::int64_t capacity, int rounds, const std::string& accuracy, bool repeatable,
+                      const Options& options) {
   std::mt19937 random(3);
   std::vector<std::int32_t> counts;
   std::int64_t rows = 0;
@@ -32,9 +33,10 @@ void compare_products(Run& run, std::int64_t matrices, std::int64_t m, std::int6
   };
   auto desc = grouped(dense_of(capacity > 0 ? capacity : rows), matrices);
   desc.repeatable = repeatable;
+  desc.options = options;
   if (capacity > 0) {
     desc.grouping = Grouping::masked;
-    desc.options = {{"expected_rows", std::to_string(m)}};
+    desc.options.emplace_back("expected_rows", std::to_string(m));
   }
   const auto plan = run.device().create_gemm(desc), dense = run.device().create_gemm(dense_of(rows));
   const std::int64_t all_rows = capacity > 0 ? matrices * capacity : rows, scales_k = numerics::ceil_div(k, kBlock);
@@ -117,7 +119,7 @@ int main(int argc, char** argv) try {
   app.add_option("--rounds", rounds, "medians are of so many")->check(CLI::PositiveNumber)->capture_default_str();
   app.add_flag("!--no-amx", amx, "without the tile unit");
   app.add_option("--cl-dir", kernel_dir, "folder of kernels instead of those built in");
-  app.add_option("--opt", opts, "KEY=VALUE of a layer's plans")->allow_extra_args(false);
+  app.add_option("--opt", opts, "KEY=VALUE of the grouped plans")->allow_extra_args(false);
   app.add_option("--accuracy", accuracy, "weakest class of a product")->check(CLI::IsMember({"f32", "tensor14"}));
   app.add_flag("--repeatable", repeatable, "grouped products must be");
   app.add_option("--product", products, "G,M,N,K[,CAPACITY]")->allow_extra_args(false);
@@ -147,7 +149,7 @@ int main(int argc, char** argv) try {
     const auto p = numbers(text);
     if (p.size() != 4 && p.size() != 5)
       throw std::runtime_error(fmt::format("--product {}: write G,M,N,K[,CAPACITY]", text));
-    compare_products(run, p[0], p[1], p[2], p[3], p.size() == 5 ? p[4] : 0, rounds, accuracy, repeatable);
+    compare_products(run, p[0], p[1], p[2], p[3], p.size() == 5 ? p[4] : 0, rounds, accuracy, repeatable, options);
   }
   if (products.empty()) {
     fmt::print("{}\n", run.device().query("ceilings", nullptr));

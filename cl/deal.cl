@@ -72,5 +72,6 @@ __kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void deal(int m, int
     dealt[DEALT_BLOCKS] = next_block;
     dealt[DEALT_TILES_AT] = tiles_at;
     dealt[DEALT_BLOCKS_AT] = blocks_at;
+    dealt[DEALT_NEXT] = 0;
   }
 }

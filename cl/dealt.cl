@@ -5,12 +5,14 @@
 //
 // dealt, s32 from dealt_at on:
 //   DEALT_TILES, DEALT_BLOCKS, DEALT_TILES_AT, DEALT_BLOCKS_AT: how many there are, and where the lists begin.
+//   DEALT_NEXT: with FROM_COUNTER the next share of the product that is to be had.
 //   DEALT_HEAD + 8 * g: of matrix g its first row in D, rows, first tile, tiles, first block, blocks, rows of a tile.
 //   from DEALT_TILES_AT on: the matrix of each tile; from DEALT_BLOCKS_AT on: the matrix of each block.
 #define DEALT_TILES 0
 #define DEALT_BLOCKS 1
 #define DEALT_TILES_AT 2
 #define DEALT_BLOCKS_AT 3
+#define DEALT_NEXT 4
 #define DEALT_HEAD 8
 #define OF_ROW 0
 #define OF_ROWS 1
@@ -75,13 +77,26 @@ static inline dealt_block block_of(__global const int* dealt, long unit, int col
 #define TILE_HERE(rows) ((dealt_tile){0, tile * (rows), m})
 #endif
 
-// A host launches for the most blocks that there could be. What is there is spread evenly over the work-groups launched, in order:
-// a device that gives each core one stretch of them leaves no core without work. A long product is launched in `pieces`, of which this
-// launch is number `piece`: each has its part of the units.
+// The statement after EACH_UNIT_DEALT(units) is done for each unit of `work` of this work-group.
 #define GROUPS_HERE ((ulong)get_num_groups(0) * get_num_groups(1))
-#define PLACE_OF_GROUP (get_group_id(0) + get_group_id(1) * get_num_groups(0) + (ulong)piece * GROUPS_HERE)
-#define FIRST_UNIT(units) ((long)((ulong)(units) * PLACE_OF_GROUP / ((ulong)pieces * GROUPS_HERE)))
-#define END_UNIT(units) ((long)((ulong)(units) * (PLACE_OF_GROUP + 1ul) / ((ulong)pieces * GROUPS_HERE)))
+#ifdef FROM_COUNTER
+// A processor: a work-group for each of its cores takes shares of the units from a counter. A core that another program has a part of
+// takes fewer, and a driver that gives a core half of a launch cannot. Shares are stretches of units, for weights are read in streams, and get
+// shorter towards the end, by the square, so that cores end together.
+#define SHARES ((int)(16 * GROUPS_HERE))
+#define BEFORE_SHARE(units, share) \
+  ((units) - (long)((ulong)(units) * (ulong)(SHARES - (share)) * (ulong)(SHARES - (share)) / ((ulong)SHARES * (ulong)SHARES)))
+#define TAKE_SHARE() atomic_inc((volatile __global int*)(dealt + DEALT_NEXT))
+#define EACH_UNIT_DEALT(units)                                                     \
+  for (int share = TAKE_SHARE(); share < SHARES; share = TAKE_SHARE())             \
+    for (long work = BEFORE_SHARE(units, share), end_work = BEFORE_SHARE(units, share + 1); work < end_work; ++work)
+#else
+// A host launches for the most blocks that there could be. What is there is spread evenly over the work-groups launched, in order.
+#define PLACE_OF_GROUP (get_group_id(0) + get_group_id(1) * get_num_groups(0))
+#define EACH_UNIT_DEALT(units)                                                     \
+  for (long work = (long)((ulong)(units) * PLACE_OF_GROUP / GROUPS_HERE),          \
+            end_work = (long)((ulong)(units) * (PLACE_OF_GROUP + 1ul) / GROUPS_HERE); work < end_work; ++work)
+#endif
 
 /// Row `row` of the problem as a row of A, which has a_rows. An index outside of A means its nearest row.
 #ifdef GATHER

@@ -55,13 +55,13 @@
       ulong ldd, __global const uchar *bias, ulong bias_at, __global float *scratch, ulong scratch_at GROUPED_ARGS  \
       GATHER_ARGS
 #ifdef GROUPED
-#define GROUPED_ARGS , __global const int *dealt_memory, ulong dealt_at, ulong b_stride, ulong sb_stride, int piece, int pieces
+#define GROUPED_ARGS , __global const int *dealt_memory, ulong dealt_at, ulong b_stride, ulong sb_stride
 /// The statement after it is done for each unit of `work` of this work-group: a block by one of `columns` units of columns.
 #define EACH_UNIT(columns)                                    \
   if (m == 0) return;                                         \
   __global const int* dealt = dealt_memory + dealt_at;        \
   const long units = (long)dealt[DEALT_BLOCKS] * (columns);   \
-  for (long work = FIRST_UNIT(units), end_work = END_UNIT(units); work < end_work; ++work)
+  EACH_UNIT_DEALT(units)
 #define OF_MATRIX(at) \
   __global const uchar* b_here = b + (ulong)(at).matrix * b_stride;         \
   __global const float* sb_here = sb + (ulong)(at).matrix * sb_stride;      \

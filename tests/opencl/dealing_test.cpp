@@ -95,26 +95,21 @@ TEST(OpenClDealing, TilesThatCostWhatTheirRowsDoAreHigh) {
   EXPECT_TRUE(variant.deal({{"tile_m", 14}, {"block_m", 2}}).even);
 }
 
-TEST(OpenClDealing, LongProductsOfAProcessorAreLaunchedInPieces) {
+TEST(OpenClDealing, WorkGroupsOfAProcessorTakeSharesFromACounter) {
   Features f = two_cores();
-  const Variant& variant = *find_variant("gemm_panel");
+  const Variant& panel = *find_variant("gemm_panel");
   Problem p{512, 4096, 7168, 128, backend::DType::e4m3fn, backend::DType::e4m3fn, backend::DType::bf16};
-  const auto pieces = [&] { return pieces_of(variant, variant.rule_of_thumb(f, p.priced()), p, f); };
-  EXPECT_EQ(pieces(), 1);  // One matrix: a launch as it is.
+  const auto counted = [&](const Variant& v) { return takes_from_counter(v, v.rule_of_thumb(f, p.priced()), p, f); };
+  EXPECT_FALSE(counted(panel));  // One matrix: as the driver deals.
   p.matrices = 16;
-  EXPECT_EQ(pieces(), 16);
-  p.m = 24;
-  EXPECT_GT(pieces(), 1);
-  EXPECT_LT(pieces(), 16);
-  p.n = p.k = 256;
-  EXPECT_EQ(pieces(), 1);
-  p.n = p.k = 7168;
+  EXPECT_TRUE(counted(panel));
+  EXPECT_FALSE(counted(*find_variant("gemm_tiled")));  // Its work-items would have to agree on a share.
   f.type = backend::DeviceType::gpu;
   f.local_is_dedicated = true;
-  EXPECT_EQ(pieces(), 1);  // Not a processor.
+  EXPECT_FALSE(counted(panel));  // Not a processor: the hardware deals work-groups as it gets free.
 }
 
-TEST(OpenClDealing, ProductsInPiecesAreRight) {
+TEST(OpenClDealing, ProductsFromACounterAreRight) {
   if (devices().empty()) GTEST_SKIP() << why_no_devices();
   int ran = 0;
   for (const char* variant : {"gemm_stream", "gemm_panel", "gemm_stream_bf16", "gemm_bf16", "gemm_amx"}) {

@@ -29,7 +29,7 @@ class Multiply final : public Step {
                                   ? 1
                                   : making.desc.b_scale.grid.scale_cols(problem_.k))),
         dealt_(making.dealt),
-        pieces_(pieces_of(variant, tuning, making.problem, making.features)),
+        from_counter_(takes_from_counter(variant, tuning, making.problem, making.features)),
         defines_(device_defines(making.features)) {
     if (variant.scratch_bytes != nullptr)
       scratch_ = {Source::workspace,
@@ -55,6 +55,7 @@ class Multiply final : public Step {
       options_ = quantizer_options(making.features);
     }
     if (problem_.grouped()) defines_["GROUPED"] = "1";
+    if (from_counter_) defines_["FROM_COUNTER"] = "1";
     if (a.gathered) defines_["GATHER"] = "1";
   }
 
@@ -91,24 +92,19 @@ class Multiply final : public Step {
       set_args(kernel, 16, bias.buffer, element_of(bias, std::max<std::uint32_t>(1, numerics::size_of(bias_type_))),
                scratch.buffer, element_of(scratch, 4));
       cl_uint next = 20;
-      cl_uint piece_at = 0;  // Where a grouped kernel takes its piece and how many there are.
       if (problem_.grouped()) {
         next = set_dealt(kernel, next, call, dealt_);
         set_args(kernel, next, static_cast<cl_ulong>(weights_.code_bytes.bytes()),
-                 static_cast<cl_ulong>(weights_.scales.bytes()), cl_int{0}, cl_int{1});
-        piece_at = next + 2;
-        next += 4;
+                 static_cast<cl_ulong>(weights_.scales.bytes()));
+        next += 2;
       }
       if (a_.gathered) set_gather(kernel, next, call);
       const auto [width, height] = passes_[i].global;
-      // The passes after the first add what it has left, tile by tile: they are short.
-      const std::int64_t pieces = i == 0 ? pieces_ : 1;
-      const std::size_t rows =
-          at_once(problem_, numerics::ceil_div(static_cast<std::int64_t>(height), pieces), width);
-      for (std::int64_t piece = 0; piece < pieces; ++piece) {
-        if (pieces > 1) set_args(kernel, piece_at, static_cast<cl_int>(piece), static_cast<cl_int>(pieces));
-        call.launch(kernel, cl::NDRange(width, rows), cl::NDRange(passes_[i].local, 1));
-      }
+      // The passes after the first add what it has left, tile by tile.
+      const cl::NDRange groups =
+          from_counter_ && i == 0 ? cl::NDRange(features_.compute_units, 1)
+                                  : cl::NDRange(width, at_once(problem_, static_cast<std::int64_t>(height), width));
+      call.launch(kernel, groups, cl::NDRange(passes_[i].local, 1));
     }
   }
 
@@ -121,7 +117,7 @@ class Multiply final : public Step {
   DType bias_type_;
   WeightExtent weights_;
   Place dealt_;
-  std::int64_t pieces_;
+  bool from_counter_;
   Place scratch_;
   Defines defines_;
   std::string options_;
@@ -132,12 +128,8 @@ class Multiply final : public Step {
 
 }  // namespace
 
-std::int64_t pieces_of(const Variant& variant, const Tuning& tuning, const Problem& p, const Features& f) {
-  constexpr double kPieceNs = 2e6;
-  constexpr std::int64_t kMost = 16;
-  if (!p.grouped() || !f.prefers_vectors()) return 1;
-  const double pieces = variant.estimate_ns(tuning, p.priced(), f) / kPieceNs;
-  return static_cast<std::int64_t>(std::clamp(pieces, 1.0, static_cast<double>(kMost)));
+bool takes_from_counter(const Variant& variant, const Tuning& tuning, const Problem& p, const Features& f) {
+  return p.grouped() && f.prefers_vectors() && variant.work_items(tuning) == 1;
 }
 
 std::unique_ptr<Step> multiply_step(const Variant& variant, const Tuning& tuning, const Operand& a, const Operand& d,

@@ -12,10 +12,9 @@ namespace ironcl::opencl {
 std::unique_ptr<Step> multiply_step(const Variant& variant, const Tuning& tuning, const Operand& a, const Operand& d,
                                     const Making& making);
 
-/// The launches that a grouped product on a processor is made in, a few milliseconds each; of all others 1. A system
-/// that has put two of a driver's threads on one core, or has given a core to somebody else, puts it right when
-/// threads wake for the next launch, else within tens of milliseconds; and drivers deal out a launch in stretches of
-/// up to a half of it.
-std::int64_t pieces_of(const Variant& variant, const Tuning& tuning, const Problem& p, const Features& f);
+/// Whether the work-groups of a grouped product, one for each core of a processor, take shares of it from a counter.
+/// A driver that deals out a launch gives a core up to half of it at once, and waits for that core where the system
+/// has given it to another program.
+bool takes_from_counter(const Variant& variant, const Tuning& tuning, const Problem& p, const Features& f);
 
 }  // namespace ironcl::opencl
