@@ -7,7 +7,9 @@
 #include <cstring>
 #include <memory>
 #include <numeric>
+#include <utility>
 
+#include "backends/opencl/device.h"
 #include "tests/opencl/grouped.h"
 
 namespace ironcl::opencl::testing {
@@ -94,6 +96,46 @@ TEST_F(OpenClGrouped, EveryHeightOfATileIsRight) {
 TEST_F(OpenClGrouped, MaskedRowsPastTheCountAreNeitherReadNorWritten) {
   check_all({{0, 7, 16, 1}, {16, 16}, {0, 0, 3}, {kTile, kTile + 1, kTile - 1, 2 * kTile}}, true, 2);
   check_all({{16, 0, 16}}, true);  // Capacity exactly.
+}
+
+/// Devices say that they have one compute unit, and get as few work-groups.
+class OneComputeUnit {
+ public:
+  OneComputeUnit() {
+    for (const auto& device : devices()) units_.push_back(std::exchange(of(*device), 1));
+  }
+  ~OneComputeUnit() {
+    for (std::size_t i = 0; i < units_.size(); ++i) of(*devices()[i]) = units_[i];
+  }
+  OneComputeUnit(const OneComputeUnit&) = delete;
+  OneComputeUnit& operator=(const OneComputeUnit&) = delete;
+
+ private:
+  static std::uint32_t& of(backend::Device& device) {
+    return dynamic_cast<opencl::Device&>(device).context()->features.compute_units;
+  }
+  std::vector<std::uint32_t> units_;
+};
+
+TEST_F(OpenClGrouped, FewerWorkGroupsThanThereIsToDoTakeItInTurns) {
+  const OneComputeUnit one;
+  int ran = 0;
+  for (const backend::DType source : {backend::DType::none, backend::DType::bf16}) {
+    for (const auto weakest : {backend::AccuracyClass::f32, backend::AccuracyClass::tensor14}) {
+      for (const bool masked : {false, true}) {
+        Grouped g;
+        g.counts = {1100, 0, 3, 700};
+        g.m = masked ? 1100 : 1803;
+        g.masked = masked;
+        g.n = 40;
+        g.k = 300;
+        g.a_source = source;
+        g.weakest = weakest;
+        ran += check(g);
+      }
+    }
+  }
+  EXPECT_GE(ran, 8);
 }
 
 TEST_F(OpenClGrouped, RandomAndSkewedCountsAreRight) {

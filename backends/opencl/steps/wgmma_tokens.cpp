@@ -10,10 +10,10 @@
 namespace ironcl::opencl {
 namespace {
 
-/// Work-groups of a grouped problem: four times what a Hopper GPU holds at once. A masked problem has room for many
+/// The most work-groups of a grouped problem: four times what a GPU holds at once. A masked problem has room for many
 /// more rows than there are, and a work-group that finds none costs about two nanoseconds: 32 matrices of 20 rows
 /// inside 4096 took 1.1 ms, of which the weights are a third, when each possible row had its own.
-constexpr std::int64_t kMostGroups = 8192;
+std::int64_t most_groups(const Making& making) { return std::int64_t{64} * making.features.compute_units; }
 
 class QuantizeTokens final : public Step {
  public:
@@ -25,6 +25,7 @@ class QuantizeTokens final : public Step {
         problem_(making.problem),
         dealt_(making.dealt),
         dealt_rows_(making.dealt_rows),
+        most_groups_(most_groups(making)),
         amax_floor_(making.desc.a_quantizer.amax_floor),
         defines_(quantizer_defines(making.features, x.element, making.desc.a, making.desc.a_quantizer)),
         options_(quantizer_options(making.features)) {
@@ -50,7 +51,7 @@ class QuantizeTokens final : public Step {
     const std::int64_t rows = problem_.grouped() ? most_tiles(problem_, call.m, dealt_rows_) * dealt_rows_ : call.m;
     const std::int64_t warps = numerics::ceil_div(rows, kRowsOfWarp) * out_.scale_ld;
     if (problem_.grouped()) set_dealt(kernel_, 11, call, dealt_);
-    call.launch(kernel_, cl::NDRange(at_once(problem_, numerics::ceil_div(warps, kWarps), 1, kMostGroups), 1),
+    call.launch(kernel_, cl::NDRange(at_once(problem_, numerics::ceil_div(warps, kWarps), 1, most_groups_), 1),
                 cl::NDRange(kItems, 1));
   }
 
@@ -60,7 +61,7 @@ class QuantizeTokens final : public Step {
   std::int64_t k_;
   Problem problem_;
   Place dealt_;
-  std::int64_t dealt_rows_;
+  std::int64_t dealt_rows_, most_groups_;
   float amax_floor_;
   Defines defines_;
   std::string options_;
@@ -77,6 +78,7 @@ class PackTokens final : public Step {
         problem_(making.problem),
         dealt_(making.dealt),
         dealt_rows_(making.dealt_rows),
+        most_groups_(most_groups(making)),
         defines_(device_defines(making.features)) {
     if (problem_.grouped()) defines_["GROUPED"] = "1", defines_["DEALT_ROWS"] = std::to_string(dealt_rows_);
     if (a.gathered) defines_["GATHER"] = "1";
@@ -108,7 +110,7 @@ class PackTokens final : public Step {
     const std::int64_t units = problem_.grouped() ? most_tiles(problem_, call.m, dealt_rows_) * (dealt_rows_ / 64)
                                                   : numerics::ceil_div(call.m, std::int64_t{64});
     const auto groups = static_cast<std::size_t>(out_.scale_ld * (half_ ? 1024 : 512) / kItems);
-    call.launch(kernel_, cl::NDRange(groups, at_once(problem_, units, groups, kMostGroups)), cl::NDRange(kItems, 1));
+    call.launch(kernel_, cl::NDRange(groups, at_once(problem_, units, groups, most_groups_)), cl::NDRange(kItems, 1));
   }
 
  private:
@@ -117,7 +119,7 @@ class PackTokens final : public Step {
   std::int64_t k_;
   Problem problem_;
   Place dealt_;
-  std::int64_t dealt_rows_;
+  std::int64_t dealt_rows_, most_groups_;
   Defines defines_;
   cl::Kernel kernel_;
 };
