@@ -3,17 +3,23 @@
 // one is 0, rows past m are cut off. One work-group; work-item i has a stretch of the matrices. dealt.cl says what it leaves.
 //
 // Tunable  default  values   meaning
-// LANES    1        1 to 64  work-items
+// LANES    1        1 to 256 work-items
 // Set by the host: EVEN_TILES: the tiles of a matrix are as equal as can be, not all full but the last.
 // Local memory: LANES * 16 B = 16 B with the defaults.
 #include "dealt.cl"
 #include "lanes.cl"
 
-/// The sum of what the lanes before this one have.
-static inline long sum_before(__local const long* sums, int lane) {
-  long sum = 0;
-  for (int i = 0; i < lane; ++i) sum += sums[i];
-  return sum;
+/// The sum of what the lanes before this one have given as `value`. All lanes call it.
+static inline long sum_before(__local long* sums, int lane, long value) {
+  sums[lane] = value;
+  SYNC(CLK_LOCAL_MEM_FENCE);
+  for (int step = 1; step < LANES; step *= 2) {
+    const long before = lane >= step ? sums[lane - step] : 0;
+    SYNC(CLK_LOCAL_MEM_FENCE);
+    sums[lane] += before;
+    SYNC(CLK_LOCAL_MEM_FENCE);
+  }
+  return sums[lane] - value;
 }
 
 // matrix_rows: from rows_at on, rows of each of the `matrices`. masked: each has m rows of A and D to itself, the first are valid; else
@@ -34,38 +40,37 @@ __kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void deal(int m, int
     dealt[DEALT_HEAD + 8 * g + OF_ROWS] = rows;
     sum += rows;
   }
-  sums[lane] = sum;
-  SYNC(CLK_LOCAL_MEM_FENCE);
-  long row = masked ? (long)first * m : sum_before(sums, lane);
-  SYNC(CLK_LOCAL_MEM_FENCE);
+  const long rows_before = sum_before(sums, lane, sum);
+  long row = masked ? (long)first * m : rows_before;
   long tiles = 0, blocks = 0;
   for (int g = first; g < end; ++g) {
     __global int* of = dealt + DEALT_HEAD + 8 * g;
     const long at = masked ? row : min(row, (long)m);
     const int rows = masked ? of[OF_ROWS] : (int)min((long)of[OF_ROWS], (long)m - at);
+    const int tiles_here = (rows + tile - 1) / tile, blocks_here = (tiles_here + block - 1) / block;
     row += masked ? m : rows;
     of[OF_ROW] = (int)at;
     of[OF_ROWS] = rows;
-    of[OF_TILES] = (rows + tile - 1) / tile;
-    of[OF_BLOCKS] = (of[OF_TILES] + block - 1) / block;
+    of[OF_TILES] = tiles_here;
+    of[OF_BLOCKS] = blocks_here;
 #ifdef EVEN_TILES
-    of[OF_HEIGHT] = of[OF_TILES] > 1 ? (rows + of[OF_TILES] - 1) / of[OF_TILES] : rows;  // As many tiles as full ones.
+    of[OF_HEIGHT] = tiles_here > 1 ? (rows + tiles_here - 1) / tiles_here : rows;  // As many tiles as full ones.
 #else
     of[OF_HEIGHT] = tile;
 #endif
-    tiles += of[OF_TILES];
-    blocks += of[OF_BLOCKS];
+    tiles += tiles_here;
+    blocks += blocks_here;
   }
-  sums[lane] = tiles;
-  block_sums[lane] = blocks;
-  SYNC(CLK_LOCAL_MEM_FENCE);
-  int next_tile = (int)sum_before(sums, lane), next_block = (int)sum_before(block_sums, lane);
+  SYNC(CLK_LOCAL_MEM_FENCE);  // Sums of rows have been read.
+  int next_tile = (int)sum_before(sums, lane, tiles), next_block = (int)sum_before(block_sums, lane, blocks);
   for (int g = first; g < end; ++g) {
     __global int* of = dealt + DEALT_HEAD + 8 * g;
     of[OF_TILE] = next_tile;
     of[OF_BLOCK] = next_block;
-    for (int i = 0; i < of[OF_TILES]; ++i) dealt[tiles_at + next_tile++] = g;
-    for (int i = 0; i < of[OF_BLOCKS]; ++i) dealt[blocks_at + next_block++] = g;
+    // Read before the lists are written: a reader of memory cannot know that these are not part of them.
+    const int end_tile = next_tile + of[OF_TILES], end_block = next_block + of[OF_BLOCKS];
+    while (next_tile < end_tile) dealt[tiles_at + next_tile++] = g;
+    while (next_block < end_block) dealt[blocks_at + next_block++] = g;
   }
   if (lane == LANES - 1) {
     dealt[DEALT_TILES] = next_tile;

@@ -51,6 +51,18 @@ static inline uint code_at(__global const uchar *a, ulong row_at, uint col, int 
   return col < (uint)k ? (uint)a[row_at + col] : 0u;
 }
 
+/// Two and four codes from column `col` on, whose place is a multiple of their number in `whole` rows: one read then, for what bounds
+/// packing is how many reads there are.
+static inline uint two_codes_at(__global const uchar *a, ulong row_at, uint col, int k, bool whole) {
+  if (whole && col + 2u <= (uint)k) return *(__global const ushort*)(a + row_at + col);
+  return code_at(a, row_at, col, k) | code_at(a, row_at, col + 1u, k) << 8;
+}
+
+static inline uint four_codes_at(__global const uchar *a, ulong row_at, uint col, int k, bool whole) {
+  if (whole && col + 4u <= (uint)k) return *(__global const uint*)(a + row_at + col);
+  return two_codes_at(a, row_at, col, k, false) | two_codes_at(a, row_at, col + 2u, k, false) << 16;
+}
+
 static inline float scale_at(__global const uchar *sa, ulong s_at, ulong lds, int row, uint block, int k, int scale_rows, int scale_cols) {
   if (block * 128u >= (uint)k) return 0.0f;
 #if SCALE_TYPE == 0
@@ -60,6 +72,9 @@ static inline float scale_at(__global const uchar *sa, ulong s_at, ulong lds, in
 #endif
 }
 
+// All are read before the first is stored, which might be the next one read for all that the compiler knows.
+#define STORE_WORDS(at) *(__global uint4*)(out + out_at + (at)) = (uint4)(words[0], words[1], words[2], words[3])
+
 static inline uint f16_of(uint code) { return encode_f16(DECODE(A_TYPE)(code)) & 0xffffu; }
 
 // Work-item (i, t): 16 bytes of the two K halves' 1024 of tile t and its K blocks.
@@ -68,6 +83,7 @@ __kernel void pack_wgmma_f16(PACK_ARGS DEALT_ARGS GATHER_ARGS) {
   if (get_global_id(1) == 0 && m > 0 && id < COUNTERS) ((__global uint*)(scales + scales_at))[(int)id - COUNTERS] = 0u;
   const uint c = id & 7, line = (id >> 3) & 63, half_block = (id >> 9) & 1, block = id >> 10;
   if (m <= 0 || block >= (uint)blocks) return;
+  const bool whole = (((ulong)a + a_at) | lda) % 2 == 0;
   EACH_UNIT {
     const dealt_tile here = UNIT_HERE;
     if (here.first >= here.end) continue;
@@ -75,11 +91,10 @@ __kernel void pack_wgmma_f16(PACK_ARGS DEALT_ARGS GATHER_ARGS) {
     const ulong row_at = a_at + (ulong)row * lda;
     uint words[4];
     for (uint t = 0; t < 4; ++t) {
-      const uint col = block * 128u + half_block * 64u + 16u * t + 2u * piece;
-      words[t] = f16_of(code_at(a, row_at, col, k)) | f16_of(code_at(a, row_at, col + 1u, k)) << 16;
+      const uint codes = two_codes_at(a, row_at, block * 128u + half_block * 64u + 16u * t + 2u * piece, k, whole);
+      words[t] = f16_of(codes & 0xffu) | f16_of(codes >> 8) << 16;
     }
-    __global uint *to = (__global uint*)(out + out_at + ((ulong)tile * (ulong)blocks + block) * 16384u + half_block * 8192u + line * 128u + c * 16u);
-    for (uint t = 0; t < 4; ++t) to[t] = words[t];
+    STORE_WORDS(((ulong)tile * (ulong)blocks + block) * 16384u + half_block * 8192u + line * 128u + c * 16u);
     if (c == 0 && half_block == 0)
       scales[scales_at + ((ulong)tile * (ulong)blocks + block) * 64u + line] = scale_at(sa, s_at, lds, (int)row, block, k, scale_rows, scale_cols);
   }
@@ -91,19 +106,19 @@ __kernel void pack_wgmma_fp8(PACK_ARGS DEALT_ARGS GATHER_ARGS) {
   if (get_global_id(1) == 0 && m > 0 && id < COUNTERS) ((__global uint*)(scales + scales_at))[(int)id - COUNTERS] = 0u;
   const uint lane = id & 31, step = (id >> 5) & 3, warp = (id >> 7) & 3, block = id >> 9;
   if (m <= 0 || block >= (uint)blocks) return;
+  const bool whole = (((ulong)a + a_at) | lda) % 4 == 0;
   EACH_UNIT {
     const dealt_tile here = UNIT_HERE;
     if (here.first >= here.end) continue;
     const uint in_tile = warp * 16u + (lane >> 2), col = block * 128u + step * 32u + (lane & 3u) * 4u;
-    __global uint *to = (__global uint*)(out + out_at + ((ulong)tile * (ulong)blocks + block) * 8192u + (id & 511u) * 16u);
-    for (uint w = 0; w < 4; ++w) {
-      const uint row = (uint)ROW_OF_A(min(here.first + (int)(in_tile + 8u * (w & 1u)), here.end - 1));
-      uint word = 0;
-      for (uint i = 0; i < 4; ++i) word |= code_at(a, a_at + (ulong)row * lda, col + 16u * (w >> 1) + i, k) << (8u * i);
-      to[w] = word;
-      if (w < 2 && step == 0 && (lane & 3u) == 0)
+    uint words[4], rows[2];
+    for (uint w = 0; w < 2; ++w) rows[w] = (uint)ROW_OF_A(min(here.first + (int)(in_tile + 8u * w), here.end - 1));
+    for (uint w = 0; w < 4; ++w) words[w] = four_codes_at(a, a_at + (ulong)rows[w & 1u] * lda, col + 16u * (w >> 1), k, whole);
+    STORE_WORDS(((ulong)tile * (ulong)blocks + block) * 8192u + (id & 511u) * 16u);
+    if (step == 0 && (lane & 3u) == 0) {
+      for (uint w = 0; w < 2; ++w)
         scales[scales_at + ((ulong)(tile >> 1) * (ulong)blocks + block) * 128u + ((tile & 1u) * 4u + warp) * 16u + (lane >> 2) * 2u + w] =
-            scale_at(sa, s_at, lds, (int)row, block, k, scale_rows, scale_cols);
+            scale_at(sa, s_at, lds, (int)rows[w], block, k, scale_rows, scale_cols);
     }
   }
 }
