@@ -4,6 +4,7 @@
 //
 // The loop is given what it would have to find out: its counts are on the host, its rows are permuted beforehand, and
 // it has a plan for each number of rows. Each round has other tokens, so that weights come from memory.
+#include <boost/json.hpp>
 #include <cmath>
 #include <map>
 
@@ -40,6 +41,11 @@ struct Tokens {
   }
 };
 
+/// Bytes a second that a copy reads and writes, now: on a shared machine it is another one a minute later.
+double copy_rate(backend::Device& device) {
+  return boost::json::parse(device.query("ceilings", nullptr)).at("copy_bytes_per_s").to_number<double>();
+}
+
 }  // namespace
 
 void layer(Run& run, const Model& model, std::int64_t experts, const std::vector<std::int64_t>& all_tokens,
@@ -54,8 +60,8 @@ void layer(Run& run, const Model& model, std::int64_t experts, const std::vector
                               0x1p-6f);
   std::map<std::string, std::shared_ptr<backend::Weights>> grouped_weights;
   std::map<std::string, std::vector<std::shared_ptr<backend::Weights>>> dense_weights;
-  fmt::print("{:>6} {:>6} {:>10} {:>10} {:>7} {:>10} {:>10}  {}\n", "T", "hit", "loop us", "grouped us", "ratio",
-             "layer us", "GB/s", "grouped with");
+  fmt::print("{:>6} {:>6} {:>10} {:>10} {:>7} {:>10} {:>10} {:>8}  {}\n", "T", "hit", "loop us", "grouped us",
+             "ratio", "layer us", "GB/s", "of copy", "grouped with");
   for (const std::int64_t tokens : all_tokens) {
     const std::int64_t slots = tokens * model.top_k;
     const auto create = [&](backend::GemmDesc desc) {
@@ -202,6 +208,7 @@ void layer(Run& run, const Model& model, std::int64_t experts, const std::vector
       c.y = y;
       combine->enqueue(run.queue(), c);
     };
+    const double before = copy_rate(run.device());
     std::vector<double> loop_s, grouped_s, layer_s, rates;
     std::int64_t hits = 0;
     for (std::size_t i = 0; i < batches.size(); ++i) {
@@ -243,10 +250,12 @@ void layer(Run& run, const Model& model, std::int64_t experts, const std::vector
       rates.push_back(static_cast<double>(batch.hit() * (wide * h + h * inner)) / grouped_s.back() / 1e9);
       hits += batch.hit();
     }
-    fmt::print("{:>6} {:>6.0f} {:>10.1f} {:>10.1f} {:>7.2f} {:>10.1f} {:>10.1f}  {} {}; {} {}\n", tokens,
+    const double after = copy_rate(run.device());
+    fmt::print("{:>6} {:>6.0f} {:>10.1f} {:>10.1f} {:>7.2f} {:>10.1f} {:>10.1f} {:>8.2f}  {} {}; {} {}\n", tokens,
                static_cast<double>(hits) / rounds, median(loop_s) * 1e6, median(grouped_s) * 1e6,
-               median(loop_s) / median(grouped_s), median(layer_s) * 1e6, median(rates), up->info().variant,
-               up->info().config, down->info().variant, down->info().config);
+               median(loop_s) / median(grouped_s), median(layer_s) * 1e6, median(rates),
+               2e9 * median(rates) / (before + after), up->info().variant, up->info().config, down->info().variant,
+               down->info().config);
     std::fflush(stdout);
   }
 }

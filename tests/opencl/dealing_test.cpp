@@ -17,10 +17,12 @@ using Counts = std::vector<std::int32_t>;
 /// What deal.cl leaves for contiguous matrices with `counts` rows.
 struct Dealt {
   std::int32_t tiles = 0, blocks = 0;
-  Counts heights, tiles_of, blocks_of;  ///< Of each matrix.
+  Counts first_rows, heights, tiles_of, blocks_of;  ///< Of each matrix.
+  Counts matrix_of_tiles;
 };
 
-Dealt deal(const cl::Context& context, const cl::Device& device, const Counts& counts, const DealtShape& shape) {
+Dealt deal(const cl::Context& context, const cl::Device& device, const Counts& counts, const DealtShape& shape,
+           std::size_t lanes) {
   const auto matrices = static_cast<std::int64_t>(counts.size());
   const std::int64_t m = std::accumulate(counts.begin(), counts.end(), std::int64_t{0});
   Problem p;
@@ -28,7 +30,7 @@ Dealt deal(const cl::Context& context, const cl::Device& device, const Counts& c
   p.matrices = matrices;
   const DealtLists lists(p, m, shape);
   ProgramBuilder builder({}, nullptr, context, device);
-  Defines defines{{"LANES", "1"}};
+  Defines defines{{"LANES", std::to_string(lanes)}};
   if (shape.even) defines["EVEN_TILES"] = "1";
   cl::Kernel kernel(builder.build("deal.cl", defines), "deal");
   const cl::CommandQueue queue(context, device);
@@ -38,16 +40,19 @@ Dealt deal(const cl::Context& context, const cl::Device& device, const Counts& c
   set_args(kernel, 0, static_cast<cl_int>(m), static_cast<cl_int>(matrices), cl_int{0},
            static_cast<cl_int>(shape.tile_rows), static_cast<cl_int>(shape.block_tiles), rows, cl_ulong{0}, out,
            cl_ulong{0}, static_cast<cl_int>(lists.tiles_at), static_cast<cl_int>(lists.blocks_at));
-  queue.enqueueNDRangeKernel(kernel, cl::NullRange, cl::NDRange(1, 1), cl::NDRange(1, 1));
+  queue.enqueueNDRangeKernel(kernel, cl::NullRange, cl::NDRange(lanes, 1), cl::NDRange(lanes, 1));
   Counts dealt(static_cast<std::size_t>(lists.elements));
   queue.enqueueReadBuffer(out, CL_TRUE, 0, bytes, dealt.data());
-  Dealt result{dealt[0], dealt[1], {}, {}, {}};
+  Dealt result{dealt[0], dealt[1], {}, {}, {}, {}, {}};
   for (std::size_t g = 0; g < counts.size(); ++g) {
     const std::int32_t* const of = dealt.data() + 8 + 8 * g;
+    result.first_rows.push_back(of[0]);
     result.tiles_of.push_back(of[3]);
     result.blocks_of.push_back(of[5]);
     result.heights.push_back(of[6]);
   }
+  const auto list = dealt.begin() + lists.tiles_at;
+  result.matrix_of_tiles.assign(list, list + result.tiles);
   return result;
 }
 
@@ -61,15 +66,22 @@ TEST(OpenClDealing, EvenTilesAreAsManyAsFullOnesAndAsEqualAsCanBe) {
     platform.getDevices(CL_DEVICE_TYPE_ALL, &all);
     for (const cl::Device& device : all) {
       const cl::Context context(device);
-      const Dealt full = deal(context, device, counts, {14, 2}), even = deal(context, device, counts, {14, 2, true});
-      EXPECT_EQ(full.tiles_of, (Counts{0, 1, 1, 2, 3, 2, 3, 4}));
-      EXPECT_EQ(full.blocks_of, (Counts{0, 1, 1, 1, 2, 1, 2, 2}));
-      EXPECT_EQ(even.tiles_of, full.tiles_of);
-      EXPECT_EQ(even.blocks_of, full.blocks_of);
-      EXPECT_EQ(even.tiles, full.tiles);
-      EXPECT_EQ(even.blocks, full.blocks);
-      EXPECT_EQ(full.heights, Counts(counts.size(), 14));
-      EXPECT_EQ(even.heights, (Counts{0, 1, 14, 8, 11, 9, 14, 11}));
+      // A GPU deals with many work-items, which add up what those before them have.
+      for (const std::size_t lanes : {1, 4, 16}) {
+        const Dealt full = deal(context, device, counts, {14, 2}, lanes),
+                    even = deal(context, device, counts, {14, 2, true}, lanes);
+        EXPECT_EQ(full.tiles_of, (Counts{0, 1, 1, 2, 3, 2, 3, 4}));
+        EXPECT_EQ(full.blocks_of, (Counts{0, 1, 1, 1, 2, 1, 2, 2}));
+        EXPECT_EQ(full.first_rows, (Counts{0, 0, 1, 15, 30, 62, 79, 121}));
+        EXPECT_EQ(full.matrix_of_tiles, (Counts{1, 2, 3, 3, 4, 4, 4, 5, 5, 6, 6, 6, 7, 7, 7, 7}));
+        EXPECT_EQ(even.matrix_of_tiles, full.matrix_of_tiles);
+        EXPECT_EQ(even.tiles_of, full.tiles_of);
+        EXPECT_EQ(even.blocks_of, full.blocks_of);
+        EXPECT_EQ(even.tiles, full.tiles);
+        EXPECT_EQ(even.blocks, full.blocks);
+        EXPECT_EQ(full.heights, Counts(counts.size(), 14));
+        EXPECT_EQ(even.heights, (Counts{0, 1, 14, 8, 11, 9, 14, 11}));
+      }
     }
   }
 }
