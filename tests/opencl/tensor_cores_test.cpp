@@ -107,7 +107,8 @@ PackedTokens pack(Device& device, const std::string& kernel_name, const std::vec
 TEST(OpenClTensorCores, TokensLieWhereTheFormsSay) {
   if (devices().empty()) GTEST_SKIP() << why_no_devices();
   for (const auto& device : devices()) {
-    for (const auto& [m, k] : std::vector<std::pair<std::int64_t, std::int64_t>>{{1, 1}, {70, 300}, {130, 129}, {66, 251}}) {
+    for (const auto& [m, k] :
+         std::vector<std::pair<std::int64_t, std::int64_t>>{{1, 1}, {70, 300}, {130, 129}, {66, 251}}) {
       const std::int64_t lda = k + 5, groups = numerics::ceil_div(k, std::int64_t{128}),
                          blocks = numerics::ceil_div(k, std::int64_t{256}) * 2;
       const std::vector<std::uint8_t> codes = random_codes(m * lda, 11);
