@@ -15,7 +15,8 @@ class Deal final : public Step {
         dealt_(dealt),
         lanes_(making.features.prefers_vectors()
                    ? 1
-                   : std::bit_floor(std::min<std::uint64_t>(256, making.features.max_work_group))) {}
+                   : std::min(std::bit_ceil(static_cast<std::uint64_t>(making.problem.matrices)),
+                              std::bit_floor(std::min<std::uint64_t>(256, making.features.max_work_group)))) {}
 
   std::string name() const override { return "deal rows"; }
 
