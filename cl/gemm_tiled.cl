@@ -17,7 +17,7 @@
 // SLOTS     2        1 2                 tiles of A and of B in local memory: with 1, others of a compute unit work while one is filled
 // TOTALS    0        0 1                 1: the sums of the K groups done lie in local memory, not in registers
 // ROWS_TOGETHER  1   1 8                 tiles of rows that are walked together
-// Set by the host: those of split_k.cl and chunks.cl.
+// Set by the host: those of split_k.cl and chunks.cl; PROCESSOR: the device is one.
 // A: rows padded to a multiple of TILE_K. A and B otherwise as chunks.cl says.
 // Local memory: ((SLOTS * TILE_K + 2) * (TILE_M + TILE_N) + TOTALS * TILE_M * TILE_N) * 4 B = 17408 B with the defaults.
 // Two operands of i8 lie in local memory as they are, four k a word, where the device has dot products of bytes (BYTE_DOTS): the sums of
@@ -69,6 +69,16 @@
 #define CHUNKS_B (TILE_N * TILE_K / 16)
 #define LOADS_A ((CHUNKS_A + ITEMS - 1) / ITEMS)
 #define LOADS_B ((CHUNKS_B + ITEMS - 1) / ITEMS)
+// Work-item `item` takes chunk number CHUNK_OF(item, i, chunks) of `chunks`, if HAS_CHUNK. On a processor those for which there is none
+// take the last one too and put the same bytes where they are: PoCL 5.0 computes with garbage where a work-item that puts a chunk stands
+// beside one that does not.
+#ifdef PROCESSOR
+#define CHUNK_OF(item, i, chunks) min((item) + (i) * ITEMS, (chunks)-1)
+#define HAS_CHUNK(item, i, chunks) 1
+#else
+#define CHUNK_OF(item, i, chunks) ((item) + (i) * ITEMS)
+#define HAS_CHUNK(item, i, chunks) ((chunks) % ITEMS == 0 || (item) + (i) * ITEMS < (chunks))
+#endif
 #define LOADS_SCALES ((TILE_M + TILE_N + ITEMS - 1) / ITEMS)
 #define LAST_OF_GROUP(step) (((step) + 1) % (GROUP / TILE_K) == 0 || (step) + 1 == end_step)
 #define GROUP_SLOT(step) ((step) / (GROUP / TILE_K) % 2)
@@ -175,7 +185,7 @@ void gemm_tiled(GEMM_ARGS) {
     __global const uchar* from_b[LOADS_B];
 #pragma unroll
     for (int i = 0; i < LOADS_A; ++i) {
-      const int chunk = item + i * ITEMS;
+      const int chunk = CHUNK_OF(item, i, CHUNKS_A);
       const ulong row = (ulong)ROW_OF_A(min(first_m + chunk % TILE_M, last_m));
       const ulong at = a_at + row * lda + (ulong)(first_step * TILE_K + chunk / TILE_M * 16);
 #if A_TYPE == TYPE_F32
@@ -186,7 +196,7 @@ void gemm_tiled(GEMM_ARGS) {
     }
 #pragma unroll
     for (int i = 0; i < LOADS_B; ++i) {
-      const int chunk = (ITEMS - 1 - item) + i * ITEMS;
+      const int chunk = CHUNK_OF(ITEMS - 1 - item, i, CHUNKS_B);
       const ulong column = (ulong)min(first_n + chunk % TILE_N, n - 1);
       from_b[i] = b_here + ((ulong)(first_step * (TILE_K / 16) + chunk / TILE_N) * (ulong)n_pad + column) * 16;
     }
@@ -203,11 +213,11 @@ void gemm_tiled(GEMM_ARGS) {
 #endif
 #define FETCH(step)                                                                                             \
     _Pragma("unroll") for (int i = 0; i < LOADS_A; ++i) {                                                         \
-      if (CHUNKS_A % ITEMS == 0 || item + i * ITEMS < CHUNKS_A) FETCH_A(i);                                       \
+      if (HAS_CHUNK(item, i, CHUNKS_A)) FETCH_A(i);                                                             \
       from_a[i] += TILE_K;                                                                                        \
     }                                                                                                             \
     _Pragma("unroll") for (int i = 0; i < LOADS_B; ++i) {                                                         \
-      if (CHUNKS_B % ITEMS == 0 || (ITEMS - 1 - item) + i * ITEMS < CHUNKS_B)                                     \
+      if (HAS_CHUNK(ITEMS - 1 - item, i, CHUNKS_B))                                                             \
         next_b[i] = *(__global const uint4*)from_b[i];                                                            \
       from_b[i] += step_b;                                                                                        \
     }                                                                                                             \
@@ -223,13 +233,13 @@ void gemm_tiled(GEMM_ARGS) {
     }
 #define PUT(step, slot)                                                                                         \
     _Pragma("unroll") for (int i = 0; i < LOADS_A; ++i) {                                                         \
-      const int chunk = item + i * ITEMS;                                                                         \
-      if (CHUNKS_A % ITEMS == 0 || chunk < CHUNKS_A)                                                              \
+      const int chunk = CHUNK_OF(item, i, CHUNKS_A);                                                            \
+      if (HAS_CHUNK(item, i, CHUNKS_A))                                                                         \
         put_a(slots_a + (slot) * (TILE_K / STEP * TILE_M), chunk % TILE_M, chunk / TILE_M * 16, next_a[i]);              \
     }                                                                                                             \
     _Pragma("unroll") for (int i = 0; i < LOADS_B; ++i) {                                                         \
-      const int chunk = (ITEMS - 1 - item) + i * ITEMS;                                                           \
-      if (CHUNKS_B % ITEMS == 0 || chunk < CHUNKS_B)                                                              \
+      const int chunk = CHUNK_OF(ITEMS - 1 - item, i, CHUNKS_B);                                                \
+      if (HAS_CHUNK(ITEMS - 1 - item, i, CHUNKS_B))                                                             \
         put_b(slots_b + (slot) * (TILE_K / STEP * TILE_N), chunk % TILE_N, chunk / TILE_N * 16, next_b[i]);              \
     }                                                                                                             \
     if (LAST_OF_GROUP(step)) {                                                                                    \

@@ -52,6 +52,7 @@ void Call::depend_on_last() {
 
 Defines device_defines(const Features& f) {
   Defines defines{{"USE_FMA", f.fma ? "1" : "0"}};
+  if (f.type == backend::DeviceType::cpu) defines["PROCESSOR"] = "1";
   if (f.min_vector_width) defines["MIN_VECTOR_WIDTH"] = "1";
   if (f.half_vectors) defines["HALF_VECTORS"] = "1";
   if (f.half_bits != 0) defines["HALF_BITS"] = std::to_string(f.half_bits);
