@@ -45,7 +45,7 @@ TEST_F(PluginZoo, PluginsSaysOfEveryFileWhyItWasNotTaken) {
 TEST_F(PluginZoo, PluginsJsonHasTheReport) {
   const json::value report = ironcl_command({"plugins", "--json"}, Plugins::toy, environment_).json();
   EXPECT_EQ(report.at("plugins").at(0).at("name").as_string(), "toy");
-  EXPECT_EQ(report.at("plugins").at(0).at("devices").as_int64(), 7);
+  EXPECT_EQ(report.at("plugins").at(0).at("devices").as_int64(), 8);
   int refused = 0;
   for (const json::value& entry : report.at("report").as_array()) {
     if (entry.at("outcome").as_string() != "refused") continue;

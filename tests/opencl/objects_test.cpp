@@ -589,8 +589,8 @@ TEST_F(OpenClObjects, TooMuchLocalMemoryIsRefusedWithBothNumbers) {
   Features small;
   small.local_bytes = 34815;
   small.max_work_group = 1024;
-  const Tuning tuning{{"tile_m", 128}, {"tile_n", 128}, {"tile_k", 16}, {"work_m", 8},
-                      {"work_n", 8},   {"split_k", 1},  {"slots", 2},   {"totals", 0}};
+  const Tuning tuning{{"tile_m", 128}, {"tile_n", 128}, {"tile_k", 16}, {"work_m", 8},       {"work_n", 8},
+                      {"split_k", 1},  {"slots", 2},    {"totals", 0},  {"rows_together", 1}};
   const Problem problem{128, 128, 128, 128, DType::e4m3fn, DType::e4m3fn, DType::f32};
   const auto refusal = refuse(*tiled, tuning, small, problem);
   ASSERT_TRUE(refusal.has_value());
