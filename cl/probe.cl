@@ -6,6 +6,7 @@
 // PROBE 6: out[i] = the e4m3 code i, then the e5m2 codes, then e4m3 as weights, as HALF_BITS has them become f32; then i8, which becomes f32
 // without it: a test asks for those too.
 // PROBE 7: out[i] = the dot product of the four signed bytes of x[i] and of y[i].
+// PROBE 8: out[i] = x[i], where arrays of the kernel's own of LOCAL_BYTES bytes of local memory kept what was written.
 #ifndef PROBE
 #define PROBE 1
 #endif
@@ -56,6 +57,13 @@ void probe(__global const float* x, __global const float* y, __global float* out
   if (i + 16 > count) return;
   codes.bits = vload16(0, (__global const ushort*)x + i);
   vstore16(__builtin_convertvector(codes.values, float16), 0, out + i);
+#elif PROBE == 8
+  __local volatile uint kept[LOCAL_BYTES / 4];
+  const uint id = (uint)get_global_id(0);
+  uint wrong = 0;
+  for (uint i = 0; i < LOCAL_BYTES / 4; ++i) kept[i] = i * 2654435761u + id;
+  for (uint i = 0; i < LOCAL_BYTES / 4; ++i) wrong |= kept[i] ^ (i * 2654435761u + id);
+  if (id < (uint)count) out[id] = wrong == 0u ? x[id] : 0.0f;
 #else
   const int i = (int)get_global_id(0) * 16;
   PREFETCH(x + i + 16);

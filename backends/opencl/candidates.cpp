@@ -24,8 +24,9 @@ std::string why_dropped(const Variant& variant, const Tuning& tuning, const Feat
                         const Problem& problem) {
   if (const Constraint* broken = broken_constraint(variant, tuning, problem))
     return variant.name + ": " + broken->why;
-  if (const std::uint64_t local = variant.local_bytes(tuning, problem); local > features.local_bytes)
-    return variant.name + ": more than the " + std::to_string(features.local_bytes) + " bytes of local memory";
+  if (const std::uint64_t local = variant.local_bytes(tuning, problem); local > most_local(variant, features))
+    return variant.name + ": more than the " + std::to_string(most_local(variant, features)) +
+           " bytes of local memory";
   if (variant.work_items(tuning) > features.max_work_group)
     return variant.name + ": work-groups of more than " + std::to_string(features.max_work_group);
   if (refuse(variant, tuning, features, problem)) return variant.name + ": refused by the device";

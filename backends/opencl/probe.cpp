@@ -14,6 +14,10 @@
 namespace ironcl::opencl {
 namespace {
 
+/// What compute capability 9.0 has for a work-group, 227 KiB, less what the driver keeps of it. The driver says 48
+/// KiB, which is the most for arguments.
+constexpr std::uint64_t kLocalOf90 = (227 << 10) - 1024;
+
 template <class F>
 auto or_default(F&& get) -> decltype(get()) {
   try {
@@ -191,6 +195,12 @@ bool takes_cache_builtins(const cl::Context& context, const cl::Device& device, 
   return run_probe(5, context, device, builder, x, x, "", 4) == x;
 }
 
+bool keeps_own_arrays(std::uint64_t bytes, const cl::Context& context, const cl::Device& device,
+                      ProgramBuilder& builder) {
+  const std::vector<float> x(4, 5.0f);
+  return run_probe(8, context, device, builder, x, x, "", x.size(), {{"LOCAL_BYTES", std::to_string(bytes)}}) == x;
+}
+
 }  // namespace
 
 Features query_features(const cl::Platform& platform, const cl::Device& device) {
@@ -234,6 +244,7 @@ Features query_features(const cl::Platform& platform, const cl::Device& device) 
   f.ptx_sm_90 = clGetDeviceInfo(device(), kCapabilityMajor, sizeof major, &major, nullptr) == CL_SUCCESS &&
                 clGetDeviceInfo(device(), kCapabilityMinor, sizeof minor, &minor, nullptr) == CL_SUCCESS &&
                 major == 9 && minor == 0;
+  f.own_local_bytes = f.local_bytes;
   if (has_extension(f, "cl_intel_subgroup_matrix_multiply_accumulate")) f.dpas_lanes = least_sub_group(device);
   return f;
 }
@@ -265,6 +276,11 @@ void run_probes(const cl::Context& context, const cl::Device& device, ProgramBui
         features.half_bits = way;
     }
   }
+  if (features.ptx_sm_90 &&
+      attempt("large arrays in local memory", [](const cl::Context& c, const cl::Device& d, ProgramBuilder& b) {
+        return keeps_own_arrays(kLocalOf90, c, d, b);
+      }))
+    features.own_local_bytes = kLocalOf90;
   if (has_extension(features, "cl_khr_integer_dot_product"))
     features.byte_dots = attempt("dot products of bytes", multiplies_bytes);
   if (features.prefers_vectors()) {
@@ -286,6 +302,7 @@ std::string to_json(const Features& f) {
       {"compute_units", f.compute_units},
       {"max_work_group", f.max_work_group},
       {"local_bytes", f.local_bytes},
+      {"own_local_bytes", f.own_local_bytes},
       {"local_is_dedicated", f.local_is_dedicated},
       {"unified_memory", f.unified_memory},
       {"global_bytes", f.global_bytes},

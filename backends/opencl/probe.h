@@ -20,8 +20,11 @@ struct Features {
   std::uint32_t compute_units = 1;
   std::uint64_t max_work_group = 1;  ///< Work-items.
   std::uint64_t local_bytes = 0;     ///< What a kernel may use: the device's figure less what drivers keep.
-  bool local_is_dedicated = false;   ///< Local memory is its own memory, not a part of global.
-  bool unified_memory = false;       ///< Host and device share memory.
+  /// The same for a kernel whose local memory is all arrays of its own, not arguments; by running a tiny program
+  /// where it is more.
+  std::uint64_t own_local_bytes = 0;
+  bool local_is_dedicated = false;  ///< Local memory is its own memory, not a part of global.
+  bool unified_memory = false;      ///< Host and device share memory.
   std::uint64_t global_bytes = 0, max_buffer_bytes = 0;
   std::uint64_t cache_bytes = 0;  ///< Of global memory; drivers mean the second cache (Intel) or the last (PoCL).
   std::uint64_t alignment = 64;   ///< Of span offsets.

@@ -79,10 +79,11 @@ std::optional<Refusal> refuse(const Variant& variant, const Tuning& tuning, cons
                                        " (the K group is " + std::to_string(problem.k_group) + ")"};
   }
   const std::uint64_t local = variant.local_bytes(tuning, problem);
-  if (local > features.local_bytes) {
+  if (local > most_local(variant, features)) {
     return Refusal{Reason::device_feature, variant.name + " with " + to_string(tuning) + " needs " +
                                                std::to_string(local) + " bytes of local memory, the device has " +
-                                               std::to_string(features.local_bytes) + "; take smaller tiles"};
+                                               std::to_string(most_local(variant, features)) +
+                                               "; take smaller tiles"};
   }
   const std::uint64_t items = variant.work_items(tuning);
   if (items > features.max_work_group) {

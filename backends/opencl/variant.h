@@ -84,6 +84,7 @@ struct Variant {
   /// those alone that kernels with a decoder of their own know (Element::usual).
   bool every_code = false;
   std::uint64_t (*local_bytes)(const Tuning&, const Problem&) = nullptr;
+  bool own_local = false;  ///< Those are arrays of the kernel's own: a device may have more for them.
   std::uint64_t (*work_items)(const Tuning&) = nullptr;  ///< A work-group.
 
   // What it is.
@@ -123,6 +124,11 @@ inline bool must_be_tried(const Variant& variant, const Features& f) {
 
 /// The first constraint that `tuning` breaks, or null.
 const Constraint* broken_constraint(const Variant& variant, const Tuning& tuning, const Problem& problem);
+
+/// Local memory that a work-group of `variant` may have.
+inline std::uint64_t most_local(const Variant& variant, const Features& f) {
+  return variant.own_local ? f.own_local_bytes : f.local_bytes;
+}
 
 /// Why `tuning` cannot run here; empty where it can. Builds nothing, and asks no trial.
 std::optional<Refusal> refuse(const Variant& variant, const Tuning& tuning, const Features& features,

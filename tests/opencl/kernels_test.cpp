@@ -221,6 +221,31 @@ TEST_F(OpenClBuilds, AFusedMultiplyAddIsTimedWhereTheDeviceDoesNotSayThatItHasOn
 #endif
 }
 
+TEST_F(OpenClBuilds, ArraysOfAKernelsOwnKeepWhatIsWritten) {
+  for (const auto& device : devices()) {
+    const ContextPtr& context = dynamic_cast<Device&>(*device).context();
+    const Features& f = context->features;
+    if (f.ptx_sm_90) {
+      EXPECT_GT(f.own_local_bytes, 200u << 10) << f.name;
+    } else {
+      EXPECT_EQ(f.own_local_bytes, f.local_bytes) << f.name;
+    }
+    const std::string bytes = std::to_string(std::min<std::uint64_t>(f.own_local_bytes / 4 * 4, 256 << 10));
+    cl::Kernel kernel(context->builder->build("probe.cl", {{"PROBE", "8"}, {"LOCAL_BYTES", bytes}}), "probe");
+    std::vector<float> x{1.0f, 2.0f, 3.0f}, out(3);
+    const cl::Buffer in(context->context, CL_MEM_READ_ONLY | CL_MEM_COPY_HOST_PTR, std::size_t{12}, x.data());
+    const cl::Buffer to(context->context, CL_MEM_WRITE_ONLY, std::size_t{12});
+    kernel.setArg(0, in);
+    kernel.setArg(1, in);
+    kernel.setArg(2, to);
+    kernel.setArg(3, cl_int{3});
+    const cl::CommandQueue queue(context->context, context->device);
+    queue.enqueueNDRangeKernel(kernel, cl::NullRange, cl::NDRange(3), cl::NDRange(1));
+    queue.enqueueReadBuffer(to, CL_TRUE, 0, 12, out.data());
+    EXPECT_EQ(out, x) << f.name;
+  }
+}
+
 TEST_F(OpenClBuilds, WordsOfCodesAreTheirValuesByEveryWayThatADeviceHas) {
   constexpr std::size_t kCodes = 256;
   int ways = 0;

@@ -600,6 +600,25 @@ TEST_F(OpenClObjects, TooMuchLocalMemoryIsRefusedWithBothNumbers) {
   EXPECT_FALSE(refuse(*tiled, tuning, small, problem).has_value());
 }
 
+TEST_F(OpenClObjects, ArraysOfAKernelsOwnHaveALimitOfTheirOwn) {
+  Variant tiled = *find_variant("gemm_tiled");
+  Features f;
+  f.local_bytes = 1000;
+  f.own_local_bytes = 34815;
+  f.max_work_group = 1024;
+  const Tuning tuning{{"tile_m", 128}, {"tile_n", 128}, {"tile_k", 16}, {"work_m", 8},       {"work_n", 8},
+                      {"split_k", 1},  {"slots", 2},    {"totals", 0},  {"rows_together", 1}};
+  const Problem problem{128, 128, 128, 128, DType::e4m3fn, DType::e4m3fn, DType::f32};
+  tiled.own_local = true;
+  const auto refusal = refuse(tiled, tuning, f, problem);
+  ASSERT_TRUE(refusal.has_value());
+  EXPECT_NE(refusal->text.find("34815"), std::string::npos) << refusal->text;
+  f.own_local_bytes = 34816;
+  EXPECT_FALSE(refuse(tiled, tuning, f, problem).has_value());
+  tiled.own_local = false;
+  EXPECT_TRUE(refuse(tiled, tuning, f, problem).has_value()) << "arguments";
+}
+
 TEST_F(OpenClObjects, SomeVariantRunsOnEveryDevice) {
   for (const std::uint64_t local : {16384, 32768, 48128}) {
     for (const int width : {1, 4, 16}) {
