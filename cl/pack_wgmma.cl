@@ -100,25 +100,31 @@ __kernel void pack_wgmma_f16(PACK_ARGS DEALT_ARGS GATHER_ARGS) {
   }
 }
 
-// Work-item (i, t): 16 bytes of the 512 of tile t and its K blocks.
+// Work-item (i, t): 16 bytes of the 512 such pieces of each K block of tile t.
 __kernel void pack_wgmma_fp8(PACK_ARGS DEALT_ARGS GATHER_ARGS) {
   const uint id = (uint)get_global_id(0);
   if (get_global_id(1) == 0 && m > 0 && id < COUNTERS) ((__global uint*)(scales + scales_at))[(int)id - COUNTERS] = 0u;
-  const uint lane = id & 31, step = (id >> 5) & 3, warp = (id >> 7) & 3, block = id >> 9;
+  const uint c = id & 7, line = (id >> 3) & 63, block = id >> 9;
   if (m <= 0 || block >= (uint)blocks) return;
-  const bool whole = (((ulong)a + a_at) | lda) % 4 == 0;
+  const ulong places = ((ulong)a + a_at) | lda;
+  const uint col = block * 128u + c * 16u;
   EACH_UNIT {
     const dealt_tile here = UNIT_HERE;
     if (here.first >= here.end) continue;
-    const uint in_tile = warp * 16u + (lane >> 2), col = block * 128u + step * 32u + (lane & 3u) * 4u;
-    uint words[4], rows[2];
-    for (uint w = 0; w < 2; ++w) rows[w] = (uint)ROW_OF_A(min(here.first + (int)(in_tile + 8u * w), here.end - 1));
-    for (uint w = 0; w < 4; ++w) words[w] = four_codes_at(a, a_at + (ulong)rows[w & 1u] * lda, col + 16u * (w >> 1), k, whole);
-    STORE_WORDS(((ulong)tile * (ulong)blocks + block) * 8192u + (id & 511u) * 16u);
-    if (step == 0 && (lane & 3u) == 0) {
-      for (uint w = 0; w < 2; ++w)
-        scales[scales_at + ((ulong)(tile >> 1) * (ulong)blocks + block) * 128u + ((tile & 1u) * 4u + warp) * 16u + (lane >> 2) * 2u + w] =
-            scale_at(sa, s_at, lds, (int)rows[w], block, k, scale_rows, scale_cols);
+    const uint row = (uint)ROW_OF_A(min(here.first + (int)line, here.end - 1));
+    const ulong row_at = a_at + (ulong)row * lda;
+    uint words[4];
+    if (places % 16 == 0 && col + 16u <= (uint)k) {
+      const uint4 all = *(__global const uint4*)(a + row_at + col);
+      words[0] = all.x, words[1] = all.y, words[2] = all.z, words[3] = all.w;
+    } else {
+      for (uint w = 0; w < 4; ++w) words[w] = four_codes_at(a, row_at, col + 4u * w, k, places % 4 == 0);
+    }
+    STORE_WORDS(((ulong)tile * (ulong)blocks + block) * 8192u + line * 128u + ((c ^ (line & 7u)) << 4));
+    if (c == 0) {
+      const uint in_scales = ((tile & 1u) * 4u + (line >> 4)) * 16u + (line & 7u) * 2u + ((line >> 3) & 1u);
+      scales[scales_at + ((ulong)(tile >> 1) * (ulong)blocks + block) * 128u + in_scales] =
+          scale_at(sa, s_at, lds, (int)row, block, k, scale_rows, scale_cols);
     }
   }
 }

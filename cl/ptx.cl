@@ -29,20 +29,36 @@
                : OUT16_(P, 0), OUT16_(P, 16)                                                                        \
                : "r"(A0), "r"(A1), "r"(A2), "r"(A3), "l"(DESC), "n"(KEEP)                                           \
                : "memory")
-// TYPES: two of e4m3, e5m2, for the first and the second operand
-#define WGMMA_M64N64K32_FP8(TYPES, P, A0, A1, A2, A3, DESC, KEEP)                                                   \
-  asm volatile("{\n.reg .pred q;\nsetp.ne.b32 q,%37,0;\n"                                                           \
-               "//sm_90a wgmma.mma_async.sync.aligned.m64n64k32.f32." TYPES " " D32_ ",{%32,%33,%34,%35},%36,q,1,1;\n}\n" \
-               : OUT16_(P, 0), OUT16_(P, 16)                                                                        \
-               : "r"(A0), "r"(A1), "r"(A2), "r"(A3), "l"(DESC), "n"(KEEP)                                           \
-               : "memory")
+#define D64_                                                                                                      \
+  "{%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29," \
+  "%30,%31,%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,%48,%49,%50,%51,%52,%53,%54,%55,%56,%57," \
+  "%58,%59,%60,%61,%62,%63}"
 #define OUT4_I_(P, i) "+r"((P)[i]), "+r"((P)[i + 1]), "+r"((P)[i + 2]), "+r"((P)[i + 3])
 #define OUT16_I_(P, i) OUT4_I_(P, i), OUT4_I_(P, i + 4), OUT4_I_(P, i + 8), OUT4_I_(P, i + 12)
-#define WGMMA_M64N64K32_S8(P, A0, A1, A2, A3, DESC, KEEP)                                                           \
-  asm volatile("{\n.reg .pred q;\nsetp.ne.b32 q,%37,0;\n"                                                           \
-               "//sm_90a wgmma.mma_async.sync.aligned.m64n64k32.s32.s8.s8 " D32_ ",{%32,%33,%34,%35},%36,q;\n}\n" \
+// Both operands in local memory, A and B their descriptors. TYPES: two of e4m3, e5m2, for the first and the second operand
+#define WGMMA_M64N64K32_FP8(TYPES, P, A, B, KEEP)                                                                   \
+  asm volatile("{\n.reg .pred q;\nsetp.ne.b32 q,%34,0;\n"                                                           \
+               "//sm_90a wgmma.mma_async.sync.aligned.m64n64k32.f32." TYPES " " D32_ ",%32,%33,q,1,1;\n}\n"         \
+               : OUT16_(P, 0), OUT16_(P, 16)                                                                        \
+               : "l"(A), "l"(B), "n"(KEEP)                                                                          \
+               : "memory")
+#define WGMMA_M64N128K32_FP8(TYPES, P, A, B, KEEP)                                                                  \
+  asm volatile("{\n.reg .pred q;\nsetp.ne.b32 q,%66,0;\n"                                                           \
+               "//sm_90a wgmma.mma_async.sync.aligned.m64n128k32.f32." TYPES " " D64_ ",%64,%65,q,1,1;\n}\n"        \
+               : OUT16_(P, 0), OUT16_(P, 16), OUT16_(P, 32), OUT16_(P, 48)                                          \
+               : "l"(A), "l"(B), "n"(KEEP)                                                                          \
+               : "memory")
+#define WGMMA_M64N64K32_S8(P, A, B, KEEP)                                                                           \
+  asm volatile("{\n.reg .pred q;\nsetp.ne.b32 q,%34,0;\n"                                                           \
+               "//sm_90a wgmma.mma_async.sync.aligned.m64n64k32.s32.s8.s8 " D32_ ",%32,%33,q;\n}\n"                 \
                : OUT16_I_(P, 0), OUT16_I_(P, 16)                                                                    \
-               : "r"(A0), "r"(A1), "r"(A2), "r"(A3), "l"(DESC), "n"(KEEP)                                           \
+               : "l"(A), "l"(B), "n"(KEEP)                                                                          \
+               : "memory")
+#define WGMMA_M64N128K32_S8(P, A, B, KEEP)                                                                          \
+  asm volatile("{\n.reg .pred q;\nsetp.ne.b32 q,%66,0;\n"                                                           \
+               "//sm_90a wgmma.mma_async.sync.aligned.m64n128k32.s32.s8.s8 " D64_ ",%64,%65,q;\n}\n"                \
+               : OUT16_I_(P, 0), OUT16_I_(P, 16), OUT16_I_(P, 32), OUT16_I_(P, 48)                                  \
+               : "l"(A), "l"(B), "n"(KEEP)                                                                          \
                : "memory")
 // One warp: 16x16 by 16x8, f16 in, f32 sums.
 #define MMA_M16N8K16_F16(c, a0, a1, a2, a3, b0, b1)                                                                \
@@ -72,12 +88,20 @@
 // A barrier of `count` of the work-group's work-items, by number.
 #define BAR_NAMED(id, count) asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(count) : "memory")
 #define BAR_NAMED_ARRIVE(id, count) asm volatile("bar.arrive %0, %1;" ::"r"(id), "r"(count) : "memory")
+#define SYNC_WARP() asm volatile("bar.warp.sync 0xffffffff;" ::: "memory")
 
 // Bulk copies: global to local memory, counted by a barrier; and global to the L2 alone.
 #define BULK_COPY(dst, src, bytes, bar)                                                                        \
   asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0],[%1],%2,[%3];" ::"r"(dst), \
                "l"(src), "r"(bytes), "r"(bar) : "memory")
 #define BULK_PREFETCH(src, bytes) asm volatile("cp.async.bulk.prefetch.L2.global [%0],%1;" ::"l"(src), "r"(bytes) : "memory")
+// Local to global memory, in groups of the work-item's own; FENCE_BULK: what work-items stored is seen by such copies. BULK_STORE_READ waits
+// until those of this work-item have read what they send.
+#define FENCE_BULK() asm volatile("fence.proxy.async.shared::cta;" ::: "memory")
+#define BULK_STORE(dst, src, bytes) \
+  asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0],[%1],%2;" ::"l"(dst), "r"(src), "r"(bytes) : "memory")
+#define BULK_STORE_COMMIT() asm volatile("cp.async.bulk.commit_group;" ::: "memory")
+#define BULK_STORE_READ() asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory")
 
 #define LOAD16(r, p)                                                                                                \
   asm volatile("ld.global.nc.v4.u32 {%0,%1,%2,%3},[%4];" : "=r"((r)[0]), "=r"((r)[1]), "=r"((r)[2]), "=r"((r)[3]) : "l"(p))
@@ -95,6 +119,8 @@
 #define LOCAL_F4(a, b, c, d, p) \
   asm volatile("ld.shared.v4.f32 {%0,%1,%2,%3},[%4];" : "=f"(a), "=f"(b), "=f"(c), "=f"(d) : "r"(p))
 #define STORE_LOCAL_F2(p, a, b) asm volatile("st.shared.v2.f32 [%0],{%1,%2};" ::"r"(p), "f"(a), "f"(b) : "memory")
+#define STORE_LOCAL_F4(p, a, b, c, d) asm volatile("st.shared.v4.f32 [%0],{%1,%2,%3,%4};" ::"r"(p), "f"(a), "f"(b), "f"(c), "f"(d) : "memory")
+#define STORE_LOCAL8(p, a, b) asm volatile("st.shared.v2.u32 [%0],{%1,%2};" ::"r"(p), "r"(a), "r"(b) : "memory")
 #define STORE16(p, a, b, c, d) asm volatile("st.global.v4.u32 [%0],{%1,%2,%3,%4};" ::"l"(p), "r"(a), "r"(b), "r"(c), "r"(d) : "memory")
 #define STORE8(p, a, b) asm volatile("st.global.v2.u32 [%0],{%1,%2};" ::"l"(p), "r"(a), "r"(b) : "memory")
 #define STORE_F4(p, a, b, c, d) asm volatile("st.global.v4.f32 [%0],{%1,%2,%3,%4};" ::"l"(p), "f"(a), "f"(b), "f"(c), "f"(d) : "memory")

@@ -191,25 +191,25 @@ __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void quantize_wgmma_
   }
 }
 
-// Codes in the order of wgmma's register operand.
+// Codes in lines of a row's 128 k.
 __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void quantize_wgmma_fp8(QUANTIZE_ARGS DEALT_ARGS)
 {
   CLEAR_COUNTERS();
   EACH_ROWS {
     LOAD_AND_SCALE();
-    // This work-item's elements are k = 32 * (c / 4) + 16 * (c / 2 % 2) + 8 * (c % 2) + 0..7 of rows g and g + 8: two words of each. It stores
-    // the words of one t, 4 k, at k and at k + 16: it and its neighbour by 2 give one another two words.
-    const bool upper = c & 2;
-    const uint t = 2u * (c & 1) + (upper ? 1 : 0);
-    __global uchar *to = out + out_at + ((ulong)(first >> 6) * blocks + kb) * 8192u + (first >> 4 & 3) * 2048u + (c >> 2) * 512u + (lane >> 4) * 64u + t * 16u;
-    UNROLL for (int i = 0; i < PASSES / 2; ++i) {
-      uint lo0, hi0, lo1, hi1, a, b;
+    // This work-item's elements are k = 8 * c + 0..7 of each row, half of a piece: of two rows it gives its neighbour one half for another.
+    const bool odd = c & 1;
+    __global uchar *to = out + out_at + ((ulong)(first >> 6) * blocks + kb) * 8192u + (first & 63) * 128u;
+    UNROLL for (uint i = 0; i < PASSES; i += 2) {
+      uint lo0, hi0, lo1, hi1, lo, hi;
       CODES_OF(lo0, hi0, i);
-      CODES_OF(lo1, hi1, i + PASSES / 2);
-      SHUFFLE_XOR(a, upper ? lo0 : hi0, 2);
-      SHUFFLE_XOR(b, upper ? lo1 : hi1, 2);
-      if (upper) STORE16(to + i * 128u, a, b, hi0, hi1);
-      else STORE16(to + i * 128u, lo0, lo1, a, b);
+      CODES_OF(lo1, hi1, i + 1);
+      SHUFFLE_XOR(lo, odd ? lo0 : lo1, 1);
+      SHUFFLE_XOR(hi, odd ? hi0 : hi1, 1);
+      const uint row = 2u * i + (odd ? 2 : 0) + (lane >> 4);
+      __global uchar *piece = to + row * 128u + ((c >> 1 ^ (row & 7)) << 4);
+      if (odd) STORE16(piece, lo, hi, lo1, hi1);
+      else STORE16(piece, lo0, hi0, lo, hi);
     }
     if (c < PASSES)
       scales[scales_at + ((ulong)(first >> 7) * blocks + kb) * 128u + (first & 127) + 2 * (my_row & 7) + (my_row >> 3)] = kb * 128u < (uint)k ? scale : 0.0f;

@@ -109,7 +109,8 @@ TEST(OpenClTensorCores, TokensLieWhereTheFormsSay) {
   for (const auto& device : devices()) {
     for (const auto& [m, k] :
          std::vector<std::pair<std::int64_t, std::int64_t>>{{1, 1}, {70, 300}, {130, 129}, {66, 251}}) {
-      const std::int64_t lda = k + 5, groups = numerics::ceil_div(k, std::int64_t{128}),
+      const std::int64_t lda = m % 2 == 0 ? numerics::ceil_div(k, std::int64_t{16}) * 16 : k + 5,
+                         groups = numerics::ceil_div(k, std::int64_t{128}),
                          blocks = numerics::ceil_div(k, std::int64_t{256}) * 2;
       const std::vector<std::uint8_t> codes = random_codes(m * lda, 11);
       std::vector<float> scales(static_cast<std::size_t>(m * groups));
@@ -131,12 +132,10 @@ TEST(OpenClTensorCores, TokensLieWhereTheFormsSay) {
           std::memcpy(&bits, half.data.data() + at, 2);
           const float want = numerics::decode_e4m3fn(code), got = numerics::decode_f16(bits);
           ASSERT_TRUE(want == got || (std::isnan(want) && std::isnan(got))) << row << ", " << c;
-          // Codes: warp, step of 32 k, work-item, word, byte.
-          const std::int64_t warp = row % 64 / 16, g = row % 8, upper = row % 16 / 8, step = in / 32, t = in % 16 / 4;
-          const std::int64_t word = 2 * (in % 32 / 16) + upper;
-          const std::int64_t in_fragments =
-              place * 8192 + warp * 2048 + step * 512 + (4 * g + t) * 16 + word * 4 + in % 4;
-          ASSERT_EQ(plain.data[static_cast<std::size_t>(in_fragments)], code) << row << ", " << c;
+          // Codes: the row's line, pieces of 16 bytes, byte.
+          const std::int64_t g = row % 8, upper = row % 16 / 8;
+          const std::int64_t in_lines = place * 8192 + row % 64 * 128 + (in / 16 ^ g) * 16 + in % 16;
+          ASSERT_EQ(plain.data[static_cast<std::size_t>(in_lines)], code) << row << ", " << c;
           const float scale = block < groups ? scales[static_cast<std::size_t>(row * groups + block)] : 0.0f;
           ASSERT_EQ(half.scales[static_cast<std::size_t>(place * 64 + row % 64)], scale) << row << ", " << c;
           const std::int64_t scale_at = (row / 128 * blocks + block) * 128 + row % 128 / 16 * 16 + g * 2 + upper;
@@ -185,6 +184,7 @@ Features h200() {
   f.compute_units = 132;
   f.clock_hz = 1.98e9;
   f.local_bytes = 48 << 10;
+  f.own_local_bytes = 226 << 10;
   f.max_work_group = 1024;
   f.max_buffer_bytes = std::uint64_t{35} << 30;
   return f;

@@ -13,7 +13,7 @@ class WgmmaTokens final : public ActivationForm {
  public:
   explicit WgmmaTokens(bool half) : half_(half) {}
 
-  std::string name() const override { return half_ ? "tokens_m64_k128_f16_swizzled" : "tokens_m64_k128_fragments"; }
+  std::string name() const override { return half_ ? "tokens_m64_k128_f16_swizzled" : "tokens_m64_k128_swizzled"; }
 
   bool takes(const Operand&, const Making&) const override { return false; }  // Nobody hands them over so.
 

@@ -19,10 +19,9 @@ constexpr std::int64_t kTokenUnit = 256;
 /// order in which a work-item has the weights' codes; it lies at c ^ (line & 7). Scales: 64 f32 a tile and K block.
 ActivationFormPtr tokens_f16_form();
 
-/// Codes for the registers of gemm_wgmma_fp8, 8 KiB a tile and K block: [warp 4][step of 32 k 4][work-item 32] of 16
-/// bytes. Work-item 4 g + t of warp w has rows 16 w + g and 16 w + g + 8, of each the four k from 4 t and from 16 + 4
-/// t on: words (g, first), (g + 8, first), (g, second), (g + 8, second). Scales: of each 128 rows and K block 128 f32
-/// as [warp 8][g 8][row g, row g + 8].
+/// Codes for the stages of gemm_wgmma_fp8, 8 KiB a tile and K block: 64 lines of 128 bytes, all k of a row; the 16-byte
+/// piece c of line r lies at c ^ (r & 7), which is wgmma's swizzle of 128 bytes, as in swizzled.h. Scales: of each 128
+/// rows and K block 128 f32 as [warp 8][g 8][row 16 warp + g, row 16 warp + g + 8].
 ActivationFormPtr tokens_fp8_form();
 
 }  // namespace ironcl::opencl

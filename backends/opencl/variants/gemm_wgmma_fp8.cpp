@@ -21,6 +21,15 @@ constexpr double kCycles = 0.047;
 /// tiles of 256, which stream in 13.0; 7 us of any launch among them.
 constexpr double kOfStreamingNarrow = 1, kOfStreaming = 1.05, kStart = 4000;
 
+/// Of cl/gemm_wgmma_fp8.cl: stages of a K block of A and B, scales and two barriers with each; D on its way out; what
+/// parts.cl says.
+std::uint64_t local_bytes(const Tuning& t, const Problem&) {
+  const std::uint64_t blocks = static_cast<std::uint64_t>(t.at("tile_n")) / 64, stages = blocks == 4   ? 4
+                                                                                         : blocks == 2 ? 6
+                                                                                                       : 8;
+  return stages * ((2 + blocks) * 8192 + 544 + 16) + 8 * 16 * 160 + 16;
+}
+
 std::int64_t tiles(const Tuning& t, const Problem& p, std::int64_t m) {
   return static_cast<std::int64_t>(row_blocks(p, std::max<std::int64_t>(1, m), kTileM)) *
          numerics::ceil_div(p.n, t.at("tile_n"));
@@ -108,7 +117,8 @@ Variant gemm_wgmma_fp8() {
   v.trial->in_child = v.trial->or_here = true;
   v.toolchain = &ptx_sm_90a();
   v.deal = [](const Tuning&) { return DealtShape{kTileM, 1}; };
-  v.local_bytes = [](const Tuning&, const Problem&) -> std::uint64_t { return 40960 + 5 * 544 + 80 + 16; };
+  v.local_bytes = local_bytes;
+  v.own_local = true;
   v.work_items = [](const Tuning&) -> std::uint64_t { return 384; };
   v.tile = v.block = [](const Tuning& t) { return Shape{kTileM, t.at("tile_n")}; };
   v.weights = [](const Tuning&, const Problem&) { return swizzled_form(); };
