@@ -4,16 +4,16 @@
 // Of int8, sums of 128 k are exact in 32 bits and as f32, so the class is f32.
 //
 // Two warpgroups hold 64 rows of D each and all its columns. A and B come by bulk copies into a ring of stages, a K block of both each with
-// its scales, and both operands are read there by wgmma. Of a third warpgroup one work-item sends B, another A and the scales, and a third
-// asks the L2 for what comes AHEAD K blocks later. A product is 64 rows by 128 columns by 128 k, four instructions; the warpgroups take
-// turns to start one, so that one's products run while the other adds up its own.
+// its scales, and both operands are read there by wgmma. Of a third warpgroup one work-item sends B, another A, and a third the scales; it
+// also asks the L2 for what comes AHEAD K blocks later. A product is 64 rows by 128 columns by 128 k, four instructions; the warpgroups take
+// turns to start one, so that one's products run while the other adds up its own (256 columns).
 //                  columns (a stage: 2 x 8 KiB of A, 8 KiB of B for each 64 columns)
 //                +-------------+-------------+
 //   rows     64  |  product 0  |  product 1  |   first warpgroup
 //                +-------------+-------------+
 //            64  |             |             |   second warpgroup
 //                +-------------+-------------+
-// D leaves through local memory, 16 rows by 256 bytes a warp, by bulk copies too where its rows lie so: the next tile begins meanwhile.
+// D leaves through local memory, 16 rows a warp, by bulk copies too where its rows lie so: the next tile begins meanwhile.
 // Work-groups stay: each walks tiles of D, ROWS_TOGETHER tiles of rows beside one another. A last round that is half full or less is made
 // of tiles of half as many columns (256 columns, no parts of K); a sum does not depend on who makes it.
 // With SPLIT_K or SHARE tiles are made in parts of K (parts.cl): same bits every run. With SPLIT_K or 64 columns up to 64 rows are one
@@ -28,8 +28,8 @@
 // Set by the host: those of tile.cl, PTX_SM_90
 // A: codes as forms/wgmma_tokens.h lays them out, with their scales, before which lie the counters of parts. B: forms/swizzled.h;
 // a scale of B is for whole blocks of 128 columns.
-// Local memory, all of it of arrays of the kernel's own (docs/opencl.md): four stages of 49152 + 544, D 32768, barriers 64, parts 16
-// = 231632 B with the defaults.
+// Local memory, all of it of arrays of the kernel's own (docs/opencl.md): three stages of 49152 + 544 and barriers 16, D 69632, parts 16
+// = 218784 B with the defaults.
 // Origin: layouts and barriers as the PTX manual describes wgmma, mbarrier and cp.async.bulk; two-level sums after DeepGEMM.
 #include "tile.cl"
 
@@ -64,22 +64,21 @@
 #define IN_HALVES (UNITS == 4 && SPLIT_K == 1 && !SHARE)
 #define BLOCK_BYTES 8192u  // 64 rows or columns by 128 k.
 #define STAGE_BYTES ((2 + UNITS) * BLOCK_BYTES)
-#define STAGES (UNITS == 4 ? 4 : UNITS == 2 ? 6 : 8)
+#define STAGES (UNITS == 4 ? 3 : UNITS == 2 ? 5 : 7)
 #define THREADS 384
-#ifndef TURNS
-#define TURNS 0
-#endif
 #define REGS_OF_FEEDERS 24
 #define REGS_OF_OTHERS 240
 #define SCALE_BYTES (512u + 32u)  // 128 row scales; one of each 128 columns in 16 bytes.
-#define OUT_LINE 160u             // 128 bytes of a row of D on its way out; so far apart that four rows meet no bank twice.
-#define OUT_BYTES (16 * OUT_LINE)
 #define DESCRIPTOR (1UL << 62 | 64UL << 32 | 1UL << 16)
 #if D_TYPE == TYPE_F32
 #define D_BYTES 4u
 #else
 #define D_BYTES 2u
 #endif
+// A warp's 16 rows of D on their way out, all columns of 16 bits: lines so far apart that four rows meet no bank twice.
+#define OUT_COLUMNS (UNITS == 1 ? 64 : TILE_N * 2 / D_BYTES)
+#define OUT_LINE (OUT_COLUMNS * D_BYTES + 32u)
+#define OUT_BYTES (16 * OUT_LINE)
 #define PIECE (BLOCK_BYTES >> 4)  // A block further in a descriptor.
 // Blocks of B in a product, and a product of so many columns, 64 rows and 32 k.
 #define WIDTH (UNITS == 1 ? 1 : 2)
@@ -145,8 +144,13 @@ static inline void tile_at(uint t, uint row_tiles, uint col_tiles, uint *row, ui
 #define SCALE_OF(kb) min((uint)(kb) * 128u / (uint)B_SCALE_COLS, groups_b - 1)
 #define NEXT_STAGE() do { if (++stage == STAGES) { stage = 0; parity ^= 1; } } while (0)
 // Two warpgroups that both wait for their products would add them up at the same time, and none would be under way.
-#define TURN_TAKE() do { if (in_turn) BAR_NAMED(2 + group, 256); } while (0)
-#define TURN_PASS() do { if (in_turn) BAR_NAMED_ARRIVE(3 - group, 256); } while (0)
+#if UNITS == 4
+#define IN_TURN (workers == 256)
+#else
+#define IN_TURN 0
+#endif
+#define TURN_TAKE() do { if (IN_TURN) BAR_NAMED(2 + group, 256); } while (0)
+#define TURN_PASS() do { if (IN_TURN) BAR_NAMED_ARRIVE(3 - group, 256); } while (0)
 #define ADD_SUMS(S0, S1, S2, S3) "fma.rn.f32 %0,%8," S0 ",%0; fma.rn.f32 %1,%8," S1 ",%1; fma.rn.f32 %2,%9," S2 ",%2; fma.rn.f32 %3,%9," S3 ",%3;"
 #define PROMOTE(U)                                                                                              \
   do {                                                                                                          \
@@ -250,9 +254,6 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void gemm_wgmma_fp
   const uint there = min(UNITS_OF(t), (uint)n_pad / 64u - first_unit)
 #define COLUMNS_PLACE __global const uchar *of_columns = B_OF(here) + (ulong)first_unit * column_bytes
 #define ROWS_PLACE __global const uchar *tokens = a + a_at + (ulong)(row * 2) * column_bytes
-#define SCALES_PLACE                                                                                                                 \
-  __global const uchar *column_scales = (__global const uchar *)SB_OF(here) + (ulong)(first_unit / 2 * groups_b) * 512u;             \
-  __global const uchar *row_scales = (__global const uchar *)(sa + sa_at) + (ulong)row * blocks * 512u
     if (warp == 8) {
       // Past the last columns nothing comes, and nothing of those is stored.
       for (; t < items; NEXT_TILE()) {
@@ -277,31 +278,32 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void gemm_wgmma_fp
       for (; t < items; NEXT_TILE()) {
         PLACE();
         ROWS_PLACE;
-        SCALES_PLACE;
         _Pragma("unroll 1") for (uint kb = first; kb < end; ++kb) {
           __global const uchar *from = tokens + (ulong)kb * BLOCK_BYTES;
           BAR_WAIT(empty + 8 * stage, parity);
           BULK_COPY(ring + stage * STAGE_BYTES, from, BLOCK_BYTES, full + 8 * stage);
           if (workers > 128) BULK_COPY(ring + stage * STAGE_BYTES + BLOCK_BYTES, from + column_bytes, BLOCK_BYTES, full + 8 * stage);
-          BULK_COPY(scales + stage * SCALE_BYTES, row_scales + kb * 512u, 512u, full + 8 * stage);
-          UNROLL for (uint h = 0; h < COLUMN_SCALES; ++h)
-            BULK_COPY(scales + stage * SCALE_BYTES + 512u + h * 16u, column_scales + (SCALE_OF(kb) + (there > 2 ? h * groups_b : 0)) * 512u, 16u, full + 8 * stage);
           NEXT_STAGE();
         }
       }
       return;
     }
-    // Neighbours want the same rows or columns: each asks the L2 for its share of them.
+    // Neighbours want the same rows or columns: each asks the L2 for its share of them. This work-item sends the scales too, so that no stage
+    // is full without it: one that only asked could fall two rounds of the ring behind, and its barriers look then as if it were ahead.
     const uint share_a = share_of(col_tiles), share_b = share_of(row_tiles);
     for (; t < items; NEXT_TILE()) {
       PLACE();
       COLUMNS_PLACE;
       ROWS_PLACE;
-      SCALES_PLACE;
+      __global const uchar *column_scales = (__global const uchar *)SB_OF(here) + (ulong)(first_unit / 2 * groups_b) * 512u;
+      __global const uchar *row_scales = (__global const uchar *)(sa + sa_at) + (ulong)row * blocks * 512u;
       ASK_COLUMN_SCALES(first);
       _Pragma("unroll 1") for (uint kb = first; kb < end; ++kb) {
         if ((kb - first) % SCALES_AHEAD == 0 && kb + SCALES_AHEAD < end) ASK_COLUMN_SCALES(kb + SCALES_AHEAD);
         BAR_WAIT(empty + 8 * stage, parity);
+        BULK_COPY(scales + stage * SCALE_BYTES, row_scales + kb * 512u, 512u, full + 8 * stage);
+        UNROLL for (uint h = 0; h < COLUMN_SCALES; ++h)
+          BULK_COPY(scales + stage * SCALE_BYTES + 512u + h * 16u, column_scales + (SCALE_OF(kb) + (there > 2 ? h * groups_b : 0)) * 512u, 16u, full + 8 * stage);
         NEXT_STAGE();
         if (AHEAD > 0 && kb + AHEAD < end) {
           const uint p = kb + AHEAD;
@@ -324,7 +326,6 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void gemm_wgmma_fp
   REGS_MORE(REGS_OF_OTHERS);
   const uint group = warp >> 2, my_scales = scales + warp * 64u + (lane >> 2) * 8u;
   const ulong descriptor_a = (DESCRIPTOR | (ulong)(ring >> 4)) + group * PIECE, descriptor_b = (DESCRIPTOR | (ulong)(ring >> 4)) + 2 * PIECE;
-  const bool in_turn = TURNS && UNITS > 1 ? workers == 256 : false;
   uint stage = 0, parity = 0;
   float s0, s1, sb_[2] = {0.0f, 0.0f}, t0, t1, tb_[2] = {0.0f, 0.0f};
   product_sum p[32 * WIDTH];
@@ -364,49 +365,46 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void gemm_wgmma_fp
     STORE_LOCAL8(AT, x_, y_);            \
   } while (0)
 #endif
-#define OUT_COLUMNS (128 / D_BYTES)
-// Row lane / 4, or with E = 2 row 8 + lane / 4, of OUT_COLUMNS columns S, D's column C and those after it.
-#define PUT_ROW(S, E, C)                                                                                               \
-  UNROLL for (int i_ = 0; i_ < OUT_COLUMNS / 16; ++i_) {                                                               \
+// Row lane / 4, or with E = 2 row 8 + lane / 4, of 32 columns S, D's column C and those after it, in the lines from column AT on.
+#define PUT_ROW(S, E, C, AT)                                                                                           \
+  UNROLL for (int i_ = 0; i_ < 2; ++i_) {                                                                              \
     const uint c_ = (C) + 16 * i_ + (lane & 3) * 4;                                                                    \
-    PUT(my_out + (E) * 4 * OUT_LINE + i_ * 16 * D_BYTES, WITH_BIAS((S)[8 * i_ + E], c_), WITH_BIAS((S)[8 * i_ + E + 1], c_ + 1), \
+    PUT(my_out + (E) * 4 * OUT_LINE + ((AT) + i_ * 16) * D_BYTES, WITH_BIAS((S)[8 * i_ + E], c_), WITH_BIAS((S)[8 * i_ + E + 1], c_ + 1), \
         WITH_BIAS((S)[8 * i_ + E + 4], c_ + 2), WITH_BIAS((S)[8 * i_ + E + 5], c_ + 3));                               \
   }
-// This warp's 16 rows of OUT_COLUMNS columns S, of which COLUMNS are to be stored, to D's column C: by bulk copies of which nobody waits, or
-// one by one where rows do not lie so.
-#define SEND(S, C, COLUMNS)                                                                                            \
+#define PUT_32(S, C, AT) do { PUT_ROW(S, 0, C, AT); PUT_ROW(S, 2, C, AT); } while (0)
+// The lines are free again.
+#define OUT_FREE() do { BULK_STORE_READ(); SYNC_WARP(); } while (0)
+// COLUMNS of the lines to D's column C: by bulk copies of which nobody waits, or one by one where rows do not lie so.
+#define SEND(C, COLUMNS)                                                                                               \
   do {                                                                                                                 \
-    BULK_STORE_READ();                                                                                                 \
-    SYNC_WARP();                                                                                                       \
-    PUT_ROW(S, 0, C);                                                                                                  \
-    PUT_ROW(S, 2, C);                                                                                                  \
-    const uint bytes_ = (C) < (uint)n ? min((uint)(COLUMNS), min((uint)OUT_COLUMNS, (uint)n - (C))) * D_BYTES : 0u;                            \
+    const uint bytes_ = (C) < (uint)n ? min((uint)(COLUMNS), (uint)n - (C)) * D_BYTES : 0u;                            \
     const int rows_ = min(here.end - here.first, 16);                                                                  \
     __global d_word *to_ = (__global d_word *)d + d_at + (long)here.first * (long)ldd + (C);                           \
     if ((((ulong)((__global d_word *)d + d_at) | ldd * D_BYTES | bytes_) & 15) == 0) {                                 \
       FENCE_BULK();                                                                                                    \
       SYNC_WARP();                                                                                                     \
-      if ((int)lane < rows_ && bytes_ != 0) BULK_STORE(to_ + lane * ldd, out_lines + lane * OUT_LINE, bytes_);             \
+      if ((int)lane < rows_ && bytes_ != 0) BULK_STORE(to_ + lane * ldd, out_lines + lane * OUT_LINE, bytes_);         \
       BULK_STORE_COMMIT();                                                                                             \
     } else {                                                                                                           \
       SYNC_WARP();                                                                                                     \
       _Pragma("unroll 1") for (int r_ = 0; r_ < rows_; ++r_, to_ += ldd)                                               \
         _Pragma("unroll 1") for (uint x_ = lane; x_ < bytes_ / D_BYTES; x_ += 32)                                      \
-          to_[x_] = ((__local const d_word *)(out_rows + warp * OUT_BYTES + r_ * OUT_LINE))[x_];                            \
+          to_[x_] = ((__local const d_word *)(out_rows + warp * OUT_BYTES + r_ * OUT_LINE))[x_];                       \
     }                                                                                                                  \
   } while (0)
-#define SEND_UNIT(S, C, COLUMNS)                                                                                       \
-  UNROLL for (uint c = 0; c < 64; c += OUT_COLUMNS)                                                                    \
-    if (c < (COLUMNS)) SEND((S) + c / 2, (C) + c, (COLUMNS) - c)
 // Stores COUNT units of tile (row, col), from its unit FIRST on.
 #define STORE(FIRST, COUNT)                                                                                            \
   do {                                                                                                                 \
     NOTE_PLACE();                                                                                                      \
     d_col += (FIRST) * 64u;                                                                                            \
-    UNROLL for (int u = 0; u < (COUNT); ++u) {                                                                         \
-      SEND_UNIT(sum[u], d_col + u * 64, 64u);                                                                          \
-      UNROLL for (int e = 0; e < 32; ++e) sum[u][e] = 0.f;                                                             \
+    UNROLL for (int c = 0; c < (COUNT) * 64; c += 32) {                                                                \
+      if (c % OUT_COLUMNS == 0) OUT_FREE();                                                                            \
+      PUT_32(sum[c / 64] + c % 64 / 2, d_col + c, c % OUT_COLUMNS);                                                    \
+      if ((c + 32) % OUT_COLUMNS == 0 || c + 32 == (COUNT) * 64)                                                       \
+        SEND(d_col + c / OUT_COLUMNS * OUT_COLUMNS, c % OUT_COLUMNS + 32);                                             \
     }                                                                                                                  \
+    UNROLL for (int u = 0; u < (COUNT); ++u) UNROLL for (int e = 0; e < 32; ++e) sum[u][e] = 0.f;                      \
   } while (0)
 
 #if IN_PARTS
@@ -428,7 +426,7 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void gemm_wgmma_fp
   } while (0)
 #endif
 
-  if (in_turn && group == 1) BAR_NAMED_ARRIVE(2, 256);
+  if (IN_TURN && group == 1) BAR_NAMED_ARRIVE(2, 256);  // The first turn.
   BAR_WAIT(full, 0u);
   READ_SCALES(s0, s1, sb_);
   for (; t < items; NEXT_TILE()) {
@@ -451,7 +449,7 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void gemm_wgmma_fp
 #endif
     STORE(0, UNITS);
   }
-  if (in_turn && group == 0) BAR_NAMED(2, 256);
+  if (IN_TURN && group == 0) BAR_NAMED(2, 256);  // The last one is nobody's.
 #if IN_PARTS
   if (PART_IS_TO_NOTE) NOTE_PART();
   // Shares of a tile in parts: a unit has two, of 32 columns each.
@@ -470,7 +468,10 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void gemm_wgmma_fp
       _Pragma("unroll 1") for (uint q = UNITS * 2 * z / shares; q < end_of_share; q += 2) {
         float x[32];
         ADD_PARTS(x, 8, PART_AT(0), UNITS * 8192u, q * 4, end_of_share * 4, parts_);
-        SEND_UNIT(x, d_col + q * 32, q + 1 < end_of_share ? 64u : 32u);
+        OUT_FREE();
+        PUT_32(x, d_col + q * 32, 0);
+        PUT_32(x + 16, d_col + q * 32 + 32, 32);
+        SEND(d_col + q * 32, q + 1 < end_of_share ? 64 : 32);
       }
     }
   }

@@ -21,13 +21,13 @@ constexpr double kCycles = 0.047;
 /// tiles of 256, which stream in 13.0; 7 us of any launch among them.
 constexpr double kOfStreamingNarrow = 1, kOfStreaming = 1.05, kStart = 4000;
 
-/// Of cl/gemm_wgmma_fp8.cl: stages of a K block of A and B, scales and two barriers with each; D on its way out; what
+/// Of cl/gemm_wgmma_fp8.cl: stages of a K block of A and B, with scales and two barriers each; D on its way out; what
 /// parts.cl says.
-std::uint64_t local_bytes(const Tuning& t, const Problem&) {
-  const std::uint64_t blocks = static_cast<std::uint64_t>(t.at("tile_n")) / 64, stages = blocks == 4   ? 4
-                                                                                         : blocks == 2 ? 6
-                                                                                                       : 8;
-  return stages * ((2 + blocks) * 8192 + 544 + 16) + 8 * 16 * 160 + 16;
+std::uint64_t local_bytes(const Tuning& t, const Problem& p) {
+  const std::uint64_t blocks = static_cast<std::uint64_t>(t.at("tile_n")) / 64,
+                      stages = blocks == 4 ? 3 : blocks == 2 ? 5 : 7,
+                      line = blocks == 1 ? 64 * numerics::size_of(p.d) : blocks * 128;
+  return stages * ((2 + blocks) * 8192 + 544 + 16) + std::uint64_t{8} * 16 * (line + 32) + 16;
 }
 
 std::int64_t tiles(const Tuning& t, const Problem& p, std::int64_t m) {
