@@ -25,7 +25,9 @@ constexpr double kOfStreamingNarrow = 1, kOfStreaming = 1.05, kStart = 4000;
 /// parts.cl says.
 std::uint64_t local_bytes(const Tuning& t, const Problem& p) {
   const std::uint64_t blocks = static_cast<std::uint64_t>(t.at("tile_n")) / 64,
-                      stages = blocks == 4 ? 3 : blocks == 2 ? 5 : 7,
+                      stages = blocks == 4   ? 3
+                               : blocks == 2 ? 5
+                                             : 7,
                       line = blocks == 1 ? 64 * numerics::size_of(p.d) : blocks * 128;
   return stages * ((2 + blocks) * 8192 + 544 + 16) + std::uint64_t{8} * 16 * (line + 32) + 16;
 }
