@@ -28,8 +28,7 @@
 // Set by the host: those of tile.cl, PTX_SM_90
 // A: codes as forms/wgmma_tokens.h lays them out, with their scales, before which lie the counters of parts. B: forms/swizzled.h;
 // a scale of B is for whole blocks of 128 columns.
-// Local memory, all of it of arrays of the kernel's own (docs/opencl.md): three stages of 49152 + 544 and barriers 16, D 69632, parts 16
-// = 218784 B with the defaults.
+// Local memory, arrays of the kernel's own (docs/opencl.md): stages 3 * (49152 + 544 + 16), D 69632, parts 16 B = 218784 B with the defaults.
 // Origin: layouts and barriers as the PTX manual describes wgmma, mbarrier and cp.async.bulk; two-level sums after DeepGEMM.
 #include "tile.cl"
 
