@@ -19,9 +19,9 @@ constexpr std::int64_t kTokenUnit = 256;
 /// order in which a work-item has the weights' codes; it lies at c ^ (line & 7). Scales: 64 f32 a tile and K block.
 ActivationFormPtr tokens_f16_form();
 
-/// Codes for the stages of gemm_wgmma_fp8, 8 KiB a tile and K block: 64 lines of 128 bytes, all k of a row; the 16-byte
-/// piece c of line r lies at c ^ (r & 7), which is wgmma's swizzle of 128 bytes, as in swizzled.h. Scales: of each 128
-/// rows and K block 128 f32 as [warp 8][g 8][row 16 warp + g, row 16 warp + g + 8].
+/// Codes for the stages of gemm_wgmma_fp8, 8 KiB a tile and K block: 64 lines of 128 bytes, all k of a row; the
+/// 16-byte piece c of line r lies at c ^ (r & 7), which is wgmma's swizzle of 128 bytes, as in swizzled.h. Scales: of
+/// each 128 rows and K block 128 f32 as [warp 8][g 8][row 16 warp + g, row 16 warp + g + 8].
 ActivationFormPtr tokens_fp8_form();
 
 }  // namespace ironcl::opencl
