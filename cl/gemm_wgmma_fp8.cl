@@ -179,9 +179,9 @@ static inline void tile_at(uint t, uint row_tiles, uint col_tiles, uint *row, ui
       PRODUCT(p, a_, b_ + u * WIDTH * PIECE, 0);                                                                \
       PRODUCT(p, a_ + 2, b_ + u * WIDTH * PIECE + 2, 1);                                                        \
       PRODUCT(p, a_ + 4, b_ + u * WIDTH * PIECE + 4, 1);                                                        \
+      TURN_PASS();                                                                                              \
       PRODUCT(p, a_ + 6, b_ + u * WIDTH * PIECE + 6, 1);                                                        \
       WGMMA_COMMIT();                                                                                           \
-      TURN_PASS();                                                                                              \
       if (u == (COUNT) - 1) {                                                                                   \
         NEXT_STAGE();                                                                                           \
         BAR_WAIT(full + 8 * stage, parity);                                                                     \

@@ -71,10 +71,9 @@ std::optional<Refusal> needs(const Features& f, const Problem& p) {
 
 Tuning rule_of_thumb(const Features& f, const Problem& p) {
   const int together = p.n <= 4096 ? 8 : p.k <= 2048 ? 32 : 16;
-  // Many rows come from the L2 anyway, and to ask for them costs power, which is what bounds them.
-  const int ahead = p.m > 2048 && !p.grouped() ? 0 : 4;
-  Tuning t{{"tile_n", 256}, {"split_k", 1}, {"share", 0}, {"rows_together", together}, {"ahead", ahead}};
-  if (2 * tiles(t, p, p.m) <= f.compute_units) t["tile_n"] = 128;
+  // To ask the second cache costs power, which is what bounds large tiles, and their stages hold enough.
+  Tuning t{{"tile_n", 256}, {"split_k", 1}, {"share", 0}, {"rows_together", together}, {"ahead", 0}};
+  if (2 * tiles(t, p, p.m) <= f.compute_units) t["tile_n"] = 128, t["ahead"] = 4;
   // Few rows wait for weights, not for the tokens that a narrow tile reads twice as often.
   if (p.m <= kTileM && 2 * tiles(t, p, p.m) <= f.compute_units) t["tile_n"] = 64;
   const std::int64_t pairs = numerics::ceil_div(p.k, std::int64_t{256});
