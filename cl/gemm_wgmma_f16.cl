@@ -4,7 +4,8 @@
 //
 // D is made transposed, weights by tokens. Two warpgroups hold 64 columns of D each: their weights are the register operand, loaded
 // one K block ahead and decoded in registers, so weights stay one byte in memory. The tokens are f16 in memory (they are a plan's
-// scratch) and come by bulk copies into a ring of five slots, 64 tokens by 64 k each, that both warpgroups read.
+// scratch) and come by bulk copies into a ring that both warpgroups read: in tiles of 256 rows of four slots, 64 tokens by 128 k each, so
+// that there is one to wait for a product; else of five, 64 tokens by 64 k, free again when half a product is made.
 //
 //                 tokens (f16, ring)        A third warpgroup feeds: one work-item sends bulk copies and asks the L2 for tiles that
 //                +------+------+------+     come AHEAD K blocks later; one warp multiplies the scales of rows and columns.
@@ -23,8 +24,9 @@
 // AHEAD          2        0 2 4       K blocks between asking the L2 for a tile and using it
 // Set by the host: those of tile.cl, PTX_SM_90, and
 // A: f16 as forms/wgmma_tokens.h lays it out, with its scales, before which lie the counters of parts. B: forms/swizzled.h.
-// Local memory: ring 40960, scales 3 * TILE_M * 5, barriers 128, parts 16 B = 44944 B with the defaults; with D of 16 bits 4096 B of
-// lines besides, and scales 2 * TILE_M * 5 if TILE_M is 256, 47760 B.
+// Local memory, all of it of arrays of the kernel's own (docs/opencl.md): ring 65536 (40960 with five slots), scales 3 * TILE_M * 5,
+// barriers 112 (128), parts 16 B = 69504 B with the defaults; with D of 16 bits 4096 B of lines besides, and of scales and their
+// barriers two stages, not three, if TILE_M is 256: 72304 B.
 // Origin: layouts and barriers as the PTX manual describes wgmma, mbarrier and cp.async.bulk; two-level sums after DeepGEMM.
 #include "tile.cl"
 
@@ -52,8 +54,10 @@
 
 #define UNIFORM (B_SCALE_ROWS % 128 == 0 || B_SCALE_ROWS == 0x7fffffff)
 #define TOKENS TILE_M
-#define SLOTS 5
-#define SLOT_BYTES 8192u
+// A slot has a whole K block where a tile has all of K, or a fixed part of it, in its rounds.
+#define WHOLE (TOKENS == 256 && !SHARE)
+#define SLOTS (WHOLE ? 4 : 5)
+#define SLOT_BYTES (WHOLE ? 16384u : 8192u)
 // D of 16 bits leaves whole tiles by lines of 128 bytes, through local memory.
 #define STAGED (D_TYPE != TYPE_F32)
 #define LINES_BYTES 2048u  // sixteen lines, of each warpgroup
@@ -149,6 +153,16 @@ static inline uint products_of(dealt_tile here) { return min((uint)(here.end - h
 #define MY_TURN()
 #define YOUR_TURN()
 #endif
+// The second half of a K block of tokens: in the same slot, or in the next.
+#if WHOLE
+#define TO_SECOND_HALF()
+#define SECOND_LINE 64
+#define FIRST_HALF_BACK()
+#else
+#define TO_SECOND_HALF() do { NEXT_SLOT(); BAR_WAIT(full + 8 * slot, parity); } while (0)
+#define SECOND_LINE 0
+#define FIRST_HALF_BACK() do { WGMMA_WAIT(1); if (lane == 0) BAR_ARRIVE(empty + 8 * s0); } while (0)
+#endif
 // The products of a K block, those that are NEEDED, each added scaled to its sums.
 #define MULTIPLY_AND_ADD(NEEDED)                             \
   UNROLL for (int v = 0; v < PRODUCTS; ++v) if (NEEDED) {    \
@@ -160,17 +174,15 @@ static inline uint products_of(dealt_tile here) { return min((uint)(here.end - h
     MULTIPLY_HALF(p, 0, 0);                                  \
     WGMMA_COMMIT();                                          \
     YOUR_TURN();                                             \
-    NEXT_SLOT();                                             \
+    TO_SECOND_HALF();                                        \
     const uint s1 = slot;                                    \
-    BAR_WAIT(full + 8 * slot, parity);                       \
     WGMMA_FENCE();                                           \
-    MULTIPLY_HALF(p, 1, 0);                                  \
+    MULTIPLY_HALF(p, 1, SECOND_LINE);                        \
     WGMMA_COMMIT();                                          \
     NEXT_SLOT();                                             \
     if (v == 0) BAR_WAIT(scales_full + 8 * stage, stage_parity); \
     READ_SCALES(v);                                          \
-    WGMMA_WAIT(1);                                           \
-    if (lane == 0) BAR_ARRIVE(empty + 8 * s0);               \
+    FIRST_HALF_BACK();                                       \
     WGMMA_WAIT(0);                                           \
     if (lane == 0) BAR_ARRIVE(empty + 8 * s1);               \
     PROMOTE(v, p);                                           \
@@ -394,11 +406,13 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void gemm_wgmma_f1
           BAR_ARRIVE_EXPECT(bar, SLOT_BYTES);
           BULK_COPY(ring + slot * SLOT_BYTES, tokens + ((ulong)u * blocks + kb) * 16384u, SLOT_BYTES, bar);
           NEXT_SLOT();
+#if !WHOLE
           BAR_WAIT(empty + 8 * slot, parity);
           bar = full + 8 * slot;
           BAR_ARRIVE_EXPECT(bar, SLOT_BYTES);
           BULK_COPY(ring + slot * SLOT_BYTES, tokens + ((ulong)u * blocks + kb) * 16384u + 8192u, SLOT_BYTES, bar);
           NEXT_SLOT();
+#endif
         }
         if (AHEAD > 0 && kb + AHEAD < end) {
           const uint p = kb + AHEAD;

@@ -126,6 +126,7 @@ TEST(OpenClKernels, OneFormOfWeightsServesEveryNumberOfRowsOnTensorCores) {
   f.clock_hz = 1.98e9;
   f.max_work_group = 1024;
   f.local_bytes = 47 << 10;
+  f.own_local_bytes = 226 << 10;
   f.local_is_dedicated = f.ptx_sm_90 = f.fma = true;
   f.half_bits = 1;
   f.max_buffer_bytes = std::uint64_t{64} << 30;

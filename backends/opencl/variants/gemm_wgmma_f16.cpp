@@ -25,7 +25,9 @@ constexpr double kOfStreamingFew = 1.05, kStart = 5000, kOfStreaming = 1.9;
 std::uint64_t local_bytes(const Tuning& t, const Problem& p) {
   const bool lines = p.d != backend::DType::f32;
   const std::uint64_t rows = static_cast<std::uint64_t>(t.at("tile_m")), stages = lines && rows == 256 ? 2 : 3;
-  return 40960 + stages * rows * 5 + 128 + 16 + (lines ? 4096 : 0);
+  const bool whole = rows == 256 && t.at("share") == 0;
+  const std::uint64_t slots = whole ? 4 : 5, slot = whole ? 16384 : 8192;
+  return slots * slot + stages * rows * 5 + 16 * (slots + stages) + 16 + (lines ? 4096 : 0);
 }
 
 std::int64_t tiles(const Tuning& t, const Problem& p, std::int64_t m) {
@@ -77,7 +79,7 @@ Tuning rule_of_thumb(const Features& f, const Problem& p) {
     // Half as high is faster where the last round is better filled.
     Tuning half = t;
     half["tile_m"] = 128;
-    if (kHalfTile * rounds_of(half, p, f) < rounds_of(t, p, f)) t = half;
+    if (kHalfTile * rounds_of(half, p, f) < rounds_of(t, p, f) || local_bytes(t, p) > f.own_local_bytes) t = half;
   }
   // K in parts where tiles do not fill the device, each of four K blocks at least.
   const std::int64_t blocks = numerics::ceil_div(p.k, std::int64_t{128});
@@ -122,6 +124,7 @@ Variant gemm_wgmma_f16() {
   v.toolchain = &ptx_sm_90a();
   v.deal = [](const Tuning& t) { return DealtShape{t.at("tile_m"), 1}; };
   v.local_bytes = local_bytes;
+  v.own_local = true;
   v.work_items = [](const Tuning&) -> std::uint64_t { return 384; };
   v.tile = v.block = [](const Tuning& t) { return Shape{t.at("tile_m"), kTileN}; };
   v.weights = [](const Tuning&, const Problem&) { return swizzled_form(); };
