@@ -5,28 +5,17 @@
 //
 // r from the oracle; G the accumulation length; u_out of the output type; plus half the smallest subnormal of the
 // output type. Worst case of two-level summation (Higham, Accuracy and Stability, 2nd ed., section 4.2), products
-// being exact. Class tensor14 adds (G/32 + 1) * 2^-13 * sum: 32 products an instruction, aligned and cut at about 14
-// bits.
+// being exact. Class tensor14 adds what 14 bits may cut off the element's own products: `cut` of the oracle.
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <span>
-#include <string_view>
 
+#include "backends/numerics/accuracy.h"
 #include "backends/numerics/formats.h"
 #include "backends/numerics/oracle.h"
 
 namespace ironcl::numerics {
-
-/// What a kernel's arithmetic is worth. The values are those of IRONCL_ACCURACY_* in ironcl/plugin.h.
-enum class AccuracyClass : std::uint32_t { f32 = 0, tensor14 = 1 };
-
-/// "f32" or "tensor14".
-std::string_view name_of(AccuracyClass accuracy) noexcept;
-
-/// The class with that name; empty where there is none.
-std::optional<AccuracyClass> parse_accuracy(std::string_view name) noexcept;
 
 /// What the bound of a problem depends on.
 struct BoundTerms {
@@ -36,11 +25,12 @@ struct BoundTerms {
   std::int64_t accumulation_length = 0;  ///< G; 0 means k.
 };
 
-/// What accumulation alone may add to the error, before rounding to the output type: the term with the magnitude.
-double accumulation_bound(const BoundTerms& terms, double magnitude) noexcept;
+/// What accumulation alone may add to the error, before rounding to the output type: the terms with the magnitude
+/// and, in class tensor14, the cut.
+double accumulation_bound(const BoundTerms& terms, const Sizes& sizes) noexcept;
 
-/// The largest allowed |d - r| of one element with oracle value r and magnitude sum_k |a b| sa sb.
-double element_bound(const BoundTerms& terms, double reference, double magnitude) noexcept;
+/// The largest allowed |d - r| of one element with oracle value r.
+double element_bound(const BoundTerms& terms, double reference, const Sizes& sizes) noexcept;
 
 /// How a result stands against the oracle. Averages are reported and never decide.
 struct Comparison {

@@ -269,7 +269,7 @@ BoundTerms activation_terms(DType out) noexcept {
 }
 
 double activation_magnitude(const Within& activation) noexcept {
-  return activation.error / accumulation_bound(activation_terms(DType::f32), 1.0);
+  return activation.error / accumulation_bound(activation_terms(DType::f32), {.magnitude = 1});
 }
 
 }  // namespace ironcl::numerics

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <exception>
 #include <mutex>
+#include <numeric>
 #include <stdexcept>
 #include <string>
 #include <system_error>
@@ -27,6 +28,7 @@ using detail::kTileRows;
 constexpr std::int64_t kBlockRows = 16 * kTileRows;
 constexpr std::int64_t kBlockCols = 16 * kTileCols;
 constexpr std::int64_t kLongestStretch = 128;
+constexpr std::int64_t kShortestGroup = 32;  // That a kernel takes.
 
 void check_operand(const char* name, const Operand& operand) {
   const auto fail = [name](const std::string& what) {
@@ -53,15 +55,22 @@ void check_operand(const char* name, const Operand& operand) {
   checked_mul(checked_mul(operand.grid.scale_rows(operand.rows), operand.scale_ld), size_of(operand.scale_dtype));
 }
 
-// Where stretches of constant scale end, in order; the last is k.
+// Where stretches of constant scale end, in order; the last is k. None is longer than what a kernel adds up before it
+// promotes: 128, or 64 or 32 where no more divides both operands' groups.
 std::vector<std::int64_t> stretch_ends(const Operand& a, const Operand& b, std::int64_t k) {
   std::vector<std::int64_t> ends;
-  const auto next_change = [k](const Operand& operand, std::int64_t at) {
-    const std::int64_t group = operand.scale_dtype == DType::none ? 0 : operand.grid.group_cols;
+  const auto group_of = [](const Operand& operand) {
+    return operand.scale_dtype == DType::none ? 0 : operand.grid.group_cols;
+  };
+  const std::int64_t common = common_group(group_of(a), group_of(b), k);
+  const std::int64_t promoted = common < k ? std::gcd(common, kLongestStretch) : kLongestStretch;
+  const std::int64_t longest = promoted >= kShortestGroup ? promoted : kLongestStretch;
+  const auto next_change = [k, group_of](const Operand& operand, std::int64_t at) {
+    const std::int64_t group = group_of(operand);
     return group == 0 || k - at <= group - at % group ? k : at + group - at % group;
   };
   for (std::int64_t at = 0; at < k;) {
-    at = std::min({next_change(a, at), next_change(b, at), k - at <= kLongestStretch ? k : at + kLongestStretch});
+    at = std::min({next_change(a, at), next_change(b, at), k - at <= longest ? k : at + longest});
     ends.push_back(at);
   }
   return ends;
@@ -81,10 +90,14 @@ class Packed {
       : width_(width),
         values_(static_cast<std::size_t>(std::max(kBlockRows, kBlockCols) * kLongestStretch)),
         magnitudes_(values_.size()),
+        raised_(values_.size()),
         row_(static_cast<std::size_t>(kLongestStretch)) {}
 
   void fill(const Operand& operand, std::int64_t first, std::int64_t count, std::int64_t begin, std::int64_t end) {
     depth_ = end - begin;
+    const bool is_fp8 = operand.dtype == DType::e4m3fn || operand.dtype == DType::e5m2;
+    const double smallest_normal =
+        is_fp8 ? smallest_subnormal(operand.dtype) / (2 * unit_roundoff(operand.dtype)) : 0;
     const std::span<double> row(row_.data(), static_cast<std::size_t>(depth_));
     for (std::int64_t r = 0; r < ceil_div(count, width_) * width_; ++r) {
       if (r < count) {
@@ -98,17 +111,19 @@ class Packed {
         const auto at = static_cast<std::size_t>(base + k * width_);
         values_[at] = value;
         magnitudes_[at] = std::fabs(value);
+        raised_[at] = value == 0 ? 0 : std::max(std::fabs(value), smallest_normal);
       }
     }
   }
 
   const double* values(std::int64_t row) const { return values_.data() + row * depth_; }
   const double* magnitudes(std::int64_t row) const { return magnitudes_.data() + row * depth_; }
+  const double* raised(std::int64_t row) const { return raised_.data() + row * depth_; }
 
  private:
   std::int64_t width_;
   std::int64_t depth_ = 0;
-  std::vector<double> values_, magnitudes_, row_;
+  std::vector<double> values_, magnitudes_, raised_, row_;
 };
 
 // What a thread needs besides the problem.
@@ -153,8 +168,12 @@ class Product {
                 std::int64_t rows, std::int64_t cols, std::int64_t depth) const {
     double sums[kTileRows * kTileCols];
     double magnitudes[kTileRows * kTileCols];
+    double cuts[kTileRows * kTileCols];
+    const bool wants_cuts = !result_.cut.empty();
     detail::tile_product(work.a.values(i0), work.b.values(j0), depth, sums);
     detail::tile_product(work.a.magnitudes(i0), work.b.magnitudes(j0), depth, magnitudes);
+    if (wants_cuts)
+      detail::tile_cut(work.a.values(i0), work.b.values(j0), work.a.raised(i0), work.b.raised(j0), depth, cuts);
     for (std::int64_t i = 0; i < rows; ++i) {
       const double scale_a = work.scale_a[static_cast<std::size_t>(i0 + i)];
       const auto at = static_cast<std::size_t>((row0 + i0 + i) * result_.cols + col0 + j0);
@@ -163,6 +182,7 @@ class Product {
         const auto to = at + static_cast<std::size_t>(j);
         result_.value[to] += scale * sums[i * kTileCols + j];
         result_.magnitude[to] += std::fabs(scale) * magnitudes[i * kTileCols + j];
+        if (wants_cuts) result_.cut[to] += std::fabs(scale) * cuts[i * kTileCols + j];
       }
     }
   }
@@ -208,7 +228,8 @@ void run(const Product& product, unsigned threads) {
 
 }  // namespace
 
-OracleResult oracle(const Operand& a, const Operand& b, DType bias_dtype, const void* bias, unsigned threads) {
+OracleResult oracle(const Operand& a, const Operand& b, DType bias_dtype, const void* bias, AccuracyClass weakest,
+                    unsigned threads) {
   check_operand("a", a);
   check_operand("b", b);
   if (a.cols != b.cols) {
@@ -225,6 +246,7 @@ OracleResult oracle(const Operand& a, const Operand& b, DType bias_dtype, const 
   checked_mul(elements, static_cast<std::int64_t>(sizeof(double)));
   result.value.assign(static_cast<std::size_t>(elements), 0.0);
   result.magnitude.assign(static_cast<std::size_t>(elements), 0.0);
+  if (weakest != AccuracyClass::f32) result.cut.assign(static_cast<std::size_t>(elements), 0.0);
   if (elements == 0) return result;
 
   if (a.cols > 0) {

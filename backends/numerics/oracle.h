@@ -1,15 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-// The f64 oracle: the product and the sum of magnitudes that the error bound needs. Plain loops that share no code
-// with a backend.
+// The f64 oracle: the product, and of its terms what the error bound needs. Plain loops that share no code with a
+// backend.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
 
+#include "backends/numerics/accuracy.h"
 #include "backends/numerics/matrix_view.h"
 
 namespace ironcl::numerics {
+
+/// What the bound of an element depends on.
+struct Sizes {
+  double magnitude = 0;  ///< Sum over k of |A * sa * B * sb| (+ |bias|).
+  double cut = 0;        ///< The most that sums in 14 bits may lose of them: docs/numerics.md, class tensor14.
+};
 
 /// What the oracle says of D [rows, cols], row-major and tight.
 struct OracleResult {
@@ -17,13 +25,17 @@ struct OracleResult {
   std::int64_t cols = 0;
   std::vector<double> value;      ///< r: sum over k of A * sa * B * sb (+ bias), in f64.
   std::vector<double> magnitude;  ///< Sum over k of |A * sa * B * sb| (+ |bias|), in f64.
+  std::vector<double> cut;        ///< Of Sizes; none where class tensor14 was not asked for, and then it is 0.
+
+  Sizes sizes(std::size_t at) const noexcept { return {magnitude[at], cut.empty() ? 0 : cut[at]}; }
 };
 
 /// A [M, K] times B [N, K] transposed, plus bias [N] where `bias_dtype` is not none. NaN codes and NaN scales give
-/// NaN. Splits the rows over `threads` threads (0: as many as the machine has); the result does not depend on it.
+/// NaN. `weakest`: of the classes whose results will be compared with it; tensor14 takes about three times as long.
+/// Splits the rows over `threads` threads (0: as many as the machine has); the result does not depend on it.
 /// Throws std::invalid_argument where the operands' K differ or a leading dimension is too short.
 OracleResult oracle(const Operand& a, const Operand& b, DType bias_dtype = DType::none, const void* bias = nullptr,
-                    unsigned threads = 0);
+                    AccuracyClass weakest = AccuracyClass::f32, unsigned threads = 0);
 
 /// The operand with its scales applied, [rows, cols] tight, in f64: exact but for f64 elements and rare 2^-53
 /// roundings of wide elements times wide scales. Throws std::invalid_argument as oracle() does.

@@ -18,8 +18,8 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kF32Overflow = 0x1.ffffffp127;
 
 // How far the f32 value that was quantised may be from the reference.
-double source_error(const BoundTerms& terms, double reference, double magnitude) noexcept {
-  return accumulation_bound(terms, magnitude) + 0x1p-24 * std::fabs(reference);
+double source_error(const BoundTerms& terms, double reference, const Sizes& sizes) noexcept {
+  return accumulation_bound(terms, sizes) + 0x1p-24 * std::fabs(reference);
 }
 
 // What is known of a group's largest magnitude in f32.
@@ -49,8 +49,8 @@ struct Amax {
 
 }  // namespace
 
-double quantized_element_bound(const BoundTerms& terms, double reference, double magnitude, double scale) noexcept {
-  const double error = source_error(terms, reference, magnitude);
+double quantized_element_bound(const BoundTerms& terms, double reference, const Sizes& sizes, double scale) noexcept {
+  const double error = source_error(terms, reference, sizes);
   return error + (unit_roundoff(terms.out) + 0x1p-23) * (std::fabs(reference) + error) +
          scale * smallest_subnormal(terms.out) / 2;
 }
@@ -84,7 +84,7 @@ Comparison compare_quantized(std::span<const double> codes, std::span<const floa
       }
     };
     Amax amax;
-    each([&](std::size_t i) { amax.add(want.value[i], source_error(terms, want.value[i], want.magnitude[i])); });
+    each([&](std::size_t i) { amax.add(want.value[i], source_error(terms, want.value[i], want.sizes(i))); });
     const float scale = scales[static_cast<std::size_t>(group)];
     const bool scale_right = amax.allows(scale, terms.out, quantizer);
     each([&](std::size_t i) {
@@ -94,7 +94,7 @@ Comparison compare_quantized(std::span<const double> codes, std::span<const floa
         // i8 has no NaN; its NaN scale speaks for all of the group.
         ratio = terms.out == DType::i8 || std::isnan(codes[i]) ? 0 : kInfinity;
       } else if (scale_right && std::isfinite(got)) {
-        const double bound = quantized_element_bound(terms, want.value[i], want.magnitude[i], scale);
+        const double bound = quantized_element_bound(terms, want.value[i], want.sizes(i), scale);
         const double error = std::fabs(got - want.value[i]);
         ratio = error == 0 ? 0 : bound > 0 ? error / bound : kInfinity;
       }

@@ -15,7 +15,7 @@
 namespace ironcl::numerics {
 
 /// The largest allowed |q * scale - r| of an element whose code is of type terms.out (e4m3fn, e5m2, i8).
-double quantized_element_bound(const BoundTerms& terms, double reference, double magnitude, double scale) noexcept;
+double quantized_element_bound(const BoundTerms& terms, double reference, const Sizes& sizes, double scale) noexcept;
 
 /// Compares decoded codes [rows, cols] (tight) under `scales` (tight, on `grid`) with the oracle. A group with a
 /// non-finite reference must have a NaN scale; any other a scale that the quantiser can give, or all its elements are

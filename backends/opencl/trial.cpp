@@ -76,7 +76,7 @@ struct Tiny {
     left.scale_ld = desc.a_scale.ld;
     right.scale_ld = desc.b_scale.ld;
     const std::vector<double> got(d.begin(), d.end());
-    return numerics::compare(got, numerics::oracle(left, right, DType::none, nullptr),
+    return numerics::compare(got, numerics::oracle(left, right, DType::none, nullptr, desc.weakest_accuracy),
                              {DType::f32, desc.weakest_accuracy, desc.k, accumulation_length});
   }
 };

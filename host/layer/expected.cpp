@@ -57,7 +57,8 @@ Expected expect(const report::Problem& problem, const Operands& operands, std::i
   sampled.scales = a_scale.data();
   sampled.grid.group_rows = 1;
   if (operands.counts.empty()) {
-    expected.oracle = numerics::oracle(sampled, b_operand(problem, operands), problem.bias, operands.bias.data());
+    expected.oracle = numerics::oracle(sampled, b_operand(problem, operands), problem.bias, operands.bias.data(),
+                                       problem.weakest_accuracy);
     return expected;
   }
   // Matrix by matrix, those of its rows that were sampled.
@@ -74,11 +75,12 @@ Expected expect(const report::Problem& problem, const Operands& operands, std::i
     here.data = a.data() + first * row_bytes;
     here.scales = a_scale.data() + first * scale_row_bytes;
     const Operands matrix = of_matrix(problem, operands, static_cast<std::int64_t>(g));
-    const numerics::OracleResult part =
-        numerics::oracle(here, b_operand(problem, matrix), problem.bias, matrix.bias.data());
+    const numerics::OracleResult part = numerics::oracle(here, b_operand(problem, matrix), problem.bias,
+                                                         matrix.bias.data(), problem.weakest_accuracy);
     expected.oracle.rows += part.rows;
     expected.oracle.value.insert(expected.oracle.value.end(), part.value.begin(), part.value.end());
     expected.oracle.magnitude.insert(expected.oracle.magnitude.end(), part.magnitude.begin(), part.magnitude.end());
+    expected.oracle.cut.insert(expected.oracle.cut.end(), part.cut.begin(), part.cut.end());
     first = last;
   }
   return expected;

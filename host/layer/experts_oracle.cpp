@@ -30,6 +30,9 @@ constexpr double kUnit = 0x1p-24;
 /// The steepest slope of x / (1 + exp(-x)), at x = 2.3994: 1.09984.
 constexpr double kSteepest = 1.1;
 constexpr double kSecondOrder = 1 + 0x1p-10;
+/// Of what errors of the operands make of an element, what they may add to its cut (docs/numerics.md, a layer of
+/// experts).
+constexpr double kCutOfError = 0x1p-4;
 
 /// Rows of x, or of what lies between the products, as a product takes them.
 struct Rows {
@@ -93,7 +96,7 @@ Bounded columns(const OracleResult& product, const BoundTerms& terms, std::int64
     for (std::int64_t col = first; col < first + cols; ++col) {
       const auto at = static_cast<std::size_t>(row * product.cols + col);
       all.value.push_back(product.value[at]);
-      all.bound.push_back(numerics::element_bound(terms, product.value[at], product.magnitude[at]));
+      all.bound.push_back(numerics::element_bound(terms, product.value[at], product.sizes(at)));
     }
   }
   return all;
@@ -143,7 +146,7 @@ Rows requantized(const ExpertsActivations& form, Bounded& h) {
 
 /// The second product: its own error, and what the first steps' errors become in it: sum over i of bound[i] |b[i]|.
 Bounded down_product(const Rows& rows, const Bounded& h, const Operand& b, const BoundTerms& terms) {
-  const OracleResult product = numerics::oracle(rows.operand(), b);
+  const OracleResult product = numerics::oracle(rows.operand(), b, DType::none, nullptr, terms.accuracy);
   Operand errors;
   std::vector<double> finite = h.bound;
   for (double& bound : finite) bound = std::isfinite(bound) ? bound : 0;  // such rows are NaN, and have no bound
@@ -155,8 +158,9 @@ Bounded down_product(const Rows& rows, const Bounded& h, const Operand& b, const
   Bounded down{product.rows, product.cols, product.value, {}};
   for (std::size_t i = 0; i < product.value.size(); ++i) {
     const double before = through.magnitude[i];
-    const double own =
-        numerics::element_bound(terms, std::fabs(product.value[i]) + before, product.magnitude[i] + before);
+    const numerics::Sizes sizes = product.sizes(i);
+    const double own = numerics::element_bound(terms, std::fabs(product.value[i]) + before,
+                                               {sizes.magnitude + before, 2 * sizes.cut + kCutOfError * before});
     down.bound.push_back(std::isfinite(product.value[i]) ? own + before : kInfinity);
   }
   return down;
@@ -174,7 +178,7 @@ class Oracle {
     MlpOracle steps;
     const auto product = [&](Projection projection) {
       const StackedMatrices matrix = source_.matrix(shared, projection, expert);
-      return numerics::oracle(rows.operand(), operand_of(gated.gate, matrix));
+      return numerics::oracle(rows.operand(), operand_of(gated.gate, matrix), DType::none, nullptr, terms.accuracy);
     };
     if (gated.stored_fused) {
       const OracleResult both = product(Projection::gate_up);

@@ -90,7 +90,8 @@ ExpectReport judge_expectation(const Expectation& expected, const ResultName& re
   report.result = result;
   report.dtype = expected.dtype;
   if (expected.dtype == DType::f64) {
-    const OracleResult reference{oracle.rows, oracle.cols, expected.values, oracle.magnitude};
+    OracleResult reference = oracle;
+    reference.value = expected.values;
     report.comparison = numerics::compare(got, reference, terms);
   } else {
     BoundTerms expected_terms{expected.dtype, AccuracyClass::f32, terms.k, k_group};
@@ -167,9 +168,13 @@ CaseReport judge(const checkpoint::LinearLayer& layer, const Activations& a,
   report.problem = problem_of(layer, a, settings.out, settings.weakest_accuracies.front());
   report.activations = a.origin;
   const QuantizedA quantized = quantize_a(report.problem, operands);
+  // Expectations of others may be of the weaker class.
+  const AccuracyClass weakest = settings.expectations.empty() ? *std::max_element(settings.weakest_accuracies.begin(),
+                                                                                  settings.weakest_accuracies.end())
+                                                              : AccuracyClass::tensor14;
   const OracleResult oracle =
       numerics::oracle(a_operand(report.problem, operands, quantized), b_operand(report.problem, operands),
-                       report.problem.bias, operands.bias.data());
+                       report.problem.bias, operands.bias.data(), weakest);
   report.undefined =
       std::count_if(oracle.value.begin(), oracle.value.end(), [](double value) { return std::isnan(value); });
 

@@ -221,7 +221,7 @@ TEST_P(Faults, AnyElementLeftZeroIsCaught) {
     // One at a time: an element is within its bound of zero only where the true value nearly is.
     std::int64_t caught = 0;
     for (std::size_t i = 0; i < got.size(); ++i) {
-      const double bound = element_bound(layer().terms(out), layer().want.value[i], layer().want.magnitude[i]);
+      const double bound = element_bound(layer().terms(out), layer().want.value[i], layer().want.sizes(i));
       caught += std::fabs(layer().want.value[i]) > bound ? 1 : 0;
     }
     EXPECT_GT(static_cast<double>(caught), 0.99 * static_cast<double>(got.size())) << name_of(out);

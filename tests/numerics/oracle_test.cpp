@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // The oracle against three plain loops, over types, grids, ragged shapes, threads, and non-finite values.
 #include "backends/numerics/oracle.h"
+#include "backends/numerics/oracle_tile.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <limits>
@@ -61,14 +63,15 @@ Matrix make(std::int64_t rows, std::int64_t cols, DType type, DType scale_type, 
   return m;
 }
 
+double scale_of(const Operand& operand, std::int64_t row, std::int64_t col) {
+  if (operand.scale_dtype == DType::none) return 1;
+  const std::int64_t group_rows = operand.grid.group_rows == 0 ? operand.rows : operand.grid.group_rows;
+  const std::int64_t group_cols = operand.grid.group_cols == 0 ? operand.cols : operand.grid.group_cols;
+  return load_as_f64(operand.scale_dtype, operand.scales, row / group_rows * operand.scale_ld + col / group_cols);
+}
+
 double element(const Operand& operand, std::int64_t row, std::int64_t col) {
-  double value = load_as_f64(operand.dtype, operand.data, row * operand.ld + col);
-  if (operand.scale_dtype != DType::none) {
-    const std::int64_t group_rows = operand.grid.group_rows == 0 ? operand.rows : operand.grid.group_rows;
-    const std::int64_t group_cols = operand.grid.group_cols == 0 ? operand.cols : operand.grid.group_cols;
-    value *= load_as_f64(operand.scale_dtype, operand.scales, row / group_rows * operand.scale_ld + col / group_cols);
-  }
-  return value;
+  return load_as_f64(operand.dtype, operand.data, row * operand.ld + col) * scale_of(operand, row, col);
 }
 
 void expect_three_loops(const Operand& a, const Operand& b, const OracleResult& got) {
@@ -123,13 +126,65 @@ TEST(Oracle, TakesEveryElementAndScaleType) {
   }
 }
 
+// By the definition of docs/numerics.md, of products of one element and of one stretch of k: `sizes` as if no code
+// were subnormal, and the order of their runs of eight.
+double cut_of(const std::vector<double>& products, const std::vector<double>& sizes,
+              const std::array<int, 16>& order) {
+  double cut = 0, before = 0;
+  for (std::size_t instruction = 0; instruction < 4; ++instruction) {
+    std::vector<std::size_t> taken;
+    for (std::size_t run = 4 * instruction; run < 4 * instruction + 4; ++run)
+      for (std::size_t k = 8 * static_cast<std::size_t>(order[run]); k < 8 * static_cast<std::size_t>(order[run]) + 8;
+           ++k)
+        if (k < products.size()) taken.push_back(k);
+    double sum = 0, largest = std::fabs(before), terms = 2;
+    for (const std::size_t k : taken) sum += products[k], largest = std::max(largest, sizes[k]);
+    largest = std::max({largest, std::fabs(sum), std::fabs(before + sum)});
+    for (const std::size_t k : taken) terms += sizes[k] != 0 && sizes[k] < 0x1.08p-6 * largest ? 1 : 0;
+    cut += terms * 0x1.08p-13 * largest;
+    before += sum;
+  }
+  return cut;
+}
+
+TEST(Oracle, SaysWhatFourteenBitsMayLose) {
+  // Groups, and what kernels then add up before they promote it.
+  for (const auto& [group, stretch] : std::vector<std::pair<std::int64_t, std::int64_t>>{
+           {128, 128}, {512, 128}, {256, 128}, {192, 64}, {96, 32}, {64, 64}}) {
+    const Matrix a = make(13, 300, DType::e4m3fn, DType::e8m0, {1, group}, 1);
+    const Matrix b = make(21, 300, DType::e5m2, DType::e8m0, {8, 0}, 2);
+    const OracleResult got = oracle(a.operand, b.operand, DType::none, nullptr, AccuracyClass::tensor14);
+    ASSERT_EQ(got.cut.size(), std::size_t{13 * 21});
+    for (std::int64_t m = 0; m < 13; ++m) {
+      for (std::int64_t n = 0; n < 21; ++n) {
+        double cut = 0;
+        for (std::int64_t first = 0; first < 300; first += stretch) {
+          std::vector<double> products, sizes;
+          for (std::int64_t k = first; k < std::min<std::int64_t>(first + stretch, 300); ++k) {
+            const double x = element(a.operand, m, k), y = element(b.operand, n, k);
+            const double least_x = 0x1p-6 * scale_of(a.operand, m, k), least_y = 0x1p-14 * scale_of(b.operand, n, k);
+            products.push_back(x * y);
+            sizes.push_back(x * y == 0 ? 0 : std::max(std::fabs(x), least_x) * std::max(std::fabs(y), least_y));
+          }
+          double most = 0;
+          for (const auto& order : detail::kOrdersOfRuns) most = std::max(most, cut_of(products, sizes, order));
+          cut += most;
+        }
+        ASSERT_NEAR(got.cut[static_cast<std::size_t>(m * 21 + n)], cut, 1e-9 * cut) << "m " << m << " n " << n;
+      }
+    }
+    EXPECT_TRUE(oracle(a.operand, b.operand).cut.empty()) << "it was not asked for";
+  }
+}
+
 TEST(Oracle, DoesNotDependOnTheNumberOfThreads) {
   const Matrix a = make(201, 300, DType::e4m3fn, DType::f32, {1, 128}, 1);
   const Matrix b = make(333, 300, DType::e4m3fn, DType::f32, {128, 128}, 2);
-  const OracleResult one = oracle(a.operand, b.operand, DType::none, nullptr, 1);
+  const OracleResult one = oracle(a.operand, b.operand, DType::none, nullptr, AccuracyClass::tensor14, 1);
   for (const unsigned threads : {0u, 2u, 3u, 16u}) {
-    const OracleResult more = oracle(a.operand, b.operand, DType::none, nullptr, threads);
+    const OracleResult more = oracle(a.operand, b.operand, DType::none, nullptr, AccuracyClass::tensor14, threads);
     EXPECT_EQ(one.value, more.value) << threads;
+    EXPECT_EQ(one.cut, more.cut) << threads;
     EXPECT_EQ(one.magnitude, more.magnitude) << threads;
   }
 }

@@ -11,6 +11,7 @@
 #include "backends/numerics/casts.h"
 #include "backends/numerics/oracle.h"
 #include "backends/numerics/quantize.h"
+#include "tests/numerics/fourteen_bits.h"
 #include "tests/numerics/safetensors_file.h"
 
 namespace {
@@ -57,7 +58,8 @@ TEST_P(GoldenLayer, ActivationsAreQuantisedBitForBit) {
 
 OracleResult oracle_of(const SafetensorsFile& file, const Layer& layer) {
   return oracle(ironcl::test::operand_of(file["x_q"], &file["x_scale"], layer.activations),
-                ironcl::test::operand_of(file["weight"], &file["weight_scale_inv"], layer.weights));
+                ironcl::test::operand_of(file["weight"], &file["weight_scale_inv"], layer.weights), DType::none,
+                nullptr, AccuracyClass::tensor14);
 }
 
 TEST_P(GoldenLayer, OracleAgreesWithAnIndependentF64Product) {
@@ -92,6 +94,36 @@ TEST_P(GoldenTensorCore, IsInItsClassAndNotInTheStrongerOne) {
   std::cout << GetParam().file << ": error over bound " << weak.max_error_over_bound << " as tensor14, "
             << strong.max_error_over_bound << " as f32 (" << strong.out_of_bounds << " of " << got.size()
             << " elements out), nmse " << weak.nmse << "\n";
+}
+
+TEST_P(GoldenTensorCore, IsTheEmulatedOneBitForBit) {
+  // Another author's kernel on the same hardware: what tests/numerics/fourteen_bits.h says is not ours alone.
+  const SafetensorsFile file(path_);
+  const Operand a = ironcl::test::operand_of(file["x_q"], &file["x_scale"], GetParam().activations);
+  const Operand b = ironcl::test::operand_of(file["weight"], &file["weight_scale_inv"], GetParam().weights);
+  const auto y = file["y_deepgemm"].as<std::uint16_t>();
+  const auto* a_codes = static_cast<const std::uint8_t*>(a.data);
+  const auto* b_codes = static_cast<const std::uint8_t*>(b.data);
+  const auto scale = [](const Operand& of, std::int64_t row, std::int64_t k) {
+    return static_cast<float>(
+        load_as_f64(of.scale_dtype, of.scales, of.grid.row_of(row) * of.scale_ld + of.grid.col_of(k)));
+  };
+  std::size_t different = 0;
+  for (std::int64_t row = 0; row < a.rows; ++row) {
+    for (std::int64_t col = 0; col < b.rows; ++col) {
+      float total = 0;
+      for (std::int64_t first = 0; first < a.cols; first += 128) {
+        std::vector<ironcl::testing::Fp8Product> products;
+        for (std::int64_t k = first; k < std::min(a.cols, first + 128); ++k)
+          products.push_back(
+              ironcl::testing::Fp8Product::of(a.dtype, a_codes[row * a.ld + k], b.dtype, b_codes[col * b.ld + k]));
+        total = std::fma(scale(a, row, first) * scale(b, col, first),
+                         static_cast<float>(ironcl::testing::sum_in_fourteen_bits(products)), total);
+      }
+      different += encode_bf16(total) != y[static_cast<std::size_t>(row * b.rows + col)] ? 1 : 0;
+    }
+  }
+  EXPECT_EQ(different, 0u) << "of " << y.size();
 }
 
 const Layer kInRepository[] = {{"block128-bf16scale-m16-n448-k1152.safetensors", {1, 128}, {128, 128}, true}};

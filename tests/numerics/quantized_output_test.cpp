@@ -34,7 +34,7 @@ Output make(DType type, ScaleRounding rounding = ScaleRounding::exact) {
   Output out;
   out.terms = {.out = type, .k = 1024, .accumulation_length = 128};
   out.quantizer.rounding = rounding;
-  out.want = {.rows = kRows, .cols = kCols, .value = {}, .magnitude = {}};
+  out.want = {.rows = kRows, .cols = kCols, .value = {}, .magnitude = {}, .cut = {}};
   std::mt19937 generator(11);
   std::student_t_distribution<double> value(4);
   std::uniform_real_distribution<double> part(-0.9, 0.9);
@@ -42,7 +42,7 @@ Output make(DType type, ScaleRounding rounding = ScaleRounding::exact) {
   for (std::int64_t i = 0; i < kRows * kCols; ++i) {
     out.want.value.push_back(value(generator));
     out.want.magnitude.push_back(20 + std::fabs(out.want.value.back()));
-    const double error = part(generator) * accumulation_bound(out.terms, out.want.magnitude.back());
+    const double error = part(generator) * accumulation_bound(out.terms, {out.want.magnitude.back()});
     d.push_back(static_cast<float>(out.want.value.back() + error));
   }
   std::vector<std::uint8_t> codes(d.size());

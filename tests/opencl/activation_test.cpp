@@ -83,7 +83,7 @@ TEST_F(OpenClActivation, ActivationsAreWithinTheBound) {
                 activation, static_cast<double>(gate[static_cast<std::size_t>(row * 200 + col)]),
                 static_cast<double>(up[static_cast<std::size_t>(row * 197 + col)]), static_cast<double>(d.limit));
             const double bound = numerics::element_bound(numerics::activation_terms(type), want.value,
-                                                         numerics::activation_magnitude(want));
+                                                         {numerics::activation_magnitude(want)});
             const double y = numerics::load_as_f64(type, got.y.data(), row * 201 + col);
             EXPECT_LE(std::fabs(y - want.value), bound) << row << ", " << col << " on " << device->props().name;
           }

@@ -269,7 +269,7 @@ GroupedOutcome run(backend::Device& device, const Grouped& g, const GroupedData&
         numerics::oracle(operand(g.a, a.data(), count, g.k, a_scale, a_scales.data()),
                          operand(g.b, data.operands.b.data() + matrix * b_bytes, g.n, g.k, desc.b_scale,
                                  data.operands.b_scales.data() + matrix * b_scales),
-                         g.bias, bias);
+                         g.bias, bias, desc.weakest_accuracy);
     const numerics::Comparison c =
         numerics::compare(got, want, {g.d, out.info.accuracy, g.k, out.info.accumulation_length});
     out.worst = std::max(out.worst, c.max_error_over_bound);

@@ -188,7 +188,8 @@ Expected expect(const Problem& p, const Operands& o) {
   b.scale_dtype = p.b_scale.dtype;
   b.scales = o.b_scale.data();
   b.scale_ld = b.grid.scale_cols(p.k);
-  out.oracle = numerics::oracle(a, b, p.bias, p.bias == DType::none ? nullptr : o.bias.data());
+  out.oracle = numerics::oracle(a, b, p.bias, p.bias == DType::none ? nullptr : o.bias.data(),
+                                static_cast<numerics::AccuracyClass>(p.weakest_accuracy));
   return out;
 }
 
