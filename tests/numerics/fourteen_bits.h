@@ -14,8 +14,9 @@
 
 namespace ironcl::testing {
 
-/// A product of two codes, and the exponent by which the hardware aligns it: the sum of the exponents that are written
-/// in the codes. That of a subnormal is the smallest exponent, so it may be well above the product's leading one.
+/// A product of two codes, and the exponent by which the hardware aligns it: the sum of the exponents that are
+/// written in the codes. That of a subnormal is the smallest exponent, so it may be well above the product's leading
+/// one.
 struct Fp8Product {
   static constexpr int kNone = std::numeric_limits<int>::min();  ///< Of a product that is zero.
 

@@ -27,9 +27,9 @@ using ironcl::testing::sum_in_fourteen_bits;
 constexpr std::int64_t kM = 20, kN = 32, kGroup = 128;
 
 enum class Values { normal, columns_of_twenty, heavy_tails, one_huge_column, one_sign, all_codes, subnormal };
-constexpr std::array kValues = {
-    Values::normal,   Values::columns_of_twenty, Values::heavy_tails, Values::one_huge_column,
-    Values::one_sign, Values::all_codes,         Values::subnormal};
+constexpr std::array kValues = {Values::normal,          Values::columns_of_twenty, Values::heavy_tails,
+                                Values::one_huge_column, Values::one_sign,          Values::all_codes,
+                                Values::subnormal};
 
 const char* name_of_values(Values values) {
   switch (values) {
@@ -77,7 +77,8 @@ Matrix made(std::int64_t rows, std::int64_t k, Values values, bool activations, 
   m.codes.resize(at(rows * k));
   m.scales.resize(at(rows * ceil_div(k, kGroup)));
   if (values == Values::all_codes || values == Values::subnormal) {
-    for (auto& code : m.codes) do code = static_cast<std::uint8_t>(random());
+    for (auto& code : m.codes) do
+        code = static_cast<std::uint8_t>(random());
       while ((code & 0x7f) == 0x7f);
     if (activations && values == Values::subnormal)
       for (auto& code : m.codes) code &= 0x87;
@@ -198,7 +199,8 @@ TEST(Tensor14, ClassF32RefusesIt) {
 std::int64_t caught(const Matrix& a, const Matrix& bent, const Matrix& b, DType out) {
   const OracleResult want = expected(a, b);
   std::vector<double> d = product(bent, b);
-  for (double& x : d) x = out == DType::bf16 ? static_cast<double>(decode_bf16(encode_bf16(static_cast<float>(x)))) : x;
+  for (double& x : d)
+    x = out == DType::bf16 ? static_cast<double>(decode_bf16(encode_bf16(static_cast<float>(x)))) : x;
   const Comparison c = compare(d, want, terms(a.k, out));
   for (std::size_t i = 0; i < d.size(); ++i) {
     if (static_cast<std::int64_t>(i) / kN == 17) continue;
@@ -219,9 +221,8 @@ TEST(Tensor14, FaultsAreCaught) {
       off.scales[at(17 * groups)] *= 1.05f;
       // Of one group the largest code, and any.
       const auto first = a.codes.begin() + 17 * k;
-      const auto largest = std::max_element(first, first + kGroup, [](std::uint8_t x, std::uint8_t y) {
-        return (x & 0x7f) < (y & 0x7f);
-      });
+      const auto largest = std::max_element(first, first + kGroup,
+                                            [](std::uint8_t x, std::uint8_t y) { return (x & 0x7f) < (y & 0x7f); });
       dropped.codes[at(largest - a.codes.begin())] = 0;
       code.codes[at(largest - a.codes.begin())] ^= 0x80;
       for (std::int64_t i = 0; i < 32; ++i) block.codes[at(17 * k + 32 + i)] = 0;  // An instruction left out.
