@@ -31,7 +31,7 @@ struct OracleResult {
 };
 
 /// A [M, K] times B [N, K] transposed, plus bias [N] where `bias_dtype` is not none. NaN codes and NaN scales give
-/// NaN. `weakest`: of the classes whose results will be compared with it; tensor14 takes about three times as long.
+/// NaN. `weakest`: of the classes whose results will be compared with it; tensor14 takes about six times as long.
 /// Splits the rows over `threads` threads (0: as many as the machine has); the result does not depend on it.
 /// Throws std::invalid_argument where the operands' K differ or a leading dimension is too short.
 OracleResult oracle(const Operand& a, const Operand& b, DType bias_dtype = DType::none, const void* bias = nullptr,

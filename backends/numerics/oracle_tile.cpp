@@ -20,11 +20,19 @@ using Lanes = double __attribute__((vector_size(kTileCols * sizeof(double))));
   std::memcpy(out, sum, sizeof sum);
 }
 
+// Sizes are compared as the bits of numbers that are not negative, whose order is that of integers: compilers make
+// one instruction of an integer subtraction of all lanes, but eight of a comparison of doubles.
+using Bits = std::uint64_t __attribute__((vector_size(kTileCols * sizeof(std::uint64_t))));
+
 [[gnu::always_inline]] inline void load(Lanes& lanes, const double* from) { std::memcpy(&lanes, from, sizeof lanes); }
-[[gnu::always_inline]] inline void raise(Lanes& largest, const Lanes& x) { largest = x > largest ? x : largest; }
-[[gnu::always_inline]] inline void raise_to_size(Lanes& largest, const Lanes& x) {
-  raise(largest, x);
-  raise(largest, -x);
+[[gnu::always_inline]] inline void bits_of(Bits& bits, const Lanes& x) { std::memcpy(&bits, &x, sizeof bits); }
+[[gnu::always_inline]] inline void raise(Bits& largest, const Bits& size) {
+  largest ^= (largest ^ size) & -((largest - size) >> 63);
+}
+[[gnu::always_inline]] inline void raise_to_size(Bits& largest, const Lanes& x) {
+  Bits size;
+  bits_of(size, x);
+  raise(largest, size & ~(std::uint64_t{1} << 63));
 }
 
 // docs/numerics.md, class tensor14. Of each instruction of an order: X, the largest of its products, of its sum and
@@ -33,51 +41,50 @@ using Lanes = double __attribute__((vector_size(kTileCols * sizeof(double))));
                                             const double* b_raised, std::int64_t depth, double* out) {
   // 2^-13 and 2^-6, with room for what the sums themselves are off: at most (128 + 8) 2^-13 of the largest X.
   constexpr double kCut = 0x1.08p-13, kMayBeCut = 0x1.08p-6;
-  const Lanes one = Lanes{} + 1, none = {};
   const std::int64_t runs = (depth + kRun - 1) / kRun;
-  Lanes sums[kRuns][kTileRows] = {}, largest[kRuns][kTileRows] = {};
-  Lanes b_row, b_raised_row;
+  Lanes sums[kRuns][kTileRows] = {}, b_row;
+  Bits largest[kRuns][kTileRows] = {}, sizes[kRuns * kRun][kTileRows];
   for (std::int64_t k = 0; k < depth; ++k) {
-    load(b_row, b + k * kTileCols);
-    load(b_raised_row, b_raised + k * kTileCols);
     for (std::int64_t i = 0; i < kTileRows; ++i) {
+      load(b_row, b + k * kTileCols);
       sums[k / kRun][i] += a[k * kTileRows + i] * b_row;
-      raise(largest[k / kRun][i], a_raised[k * kTileRows + i] * b_raised_row);
+      load(b_row, b_raised + k * kTileCols);
+      bits_of(sizes[k][i], a_raised[k * kTileRows + i] * b_row);
+      raise(largest[k / kRun][i], sizes[k][i]);
     }
   }
   Lanes most[kTileRows] = {};
   for (const auto& order : kOrdersOfRuns) {
-    Lanes lost[kTileRows] = {}, before[kTileRows] = {};
-    for (std::int64_t first = 0; first < kRuns; first += kRunsAtOnce) {
-      Lanes x[kTileRows] = {}, sum[kTileRows] = {}, may_be_cut[kTileRows], terms[kTileRows];
-      for (std::int64_t at = first; at < first + kRunsAtOnce; ++at) {
-        const std::int64_t run = order[static_cast<std::size_t>(at)];
-        for (std::int64_t i = 0; run < runs && i < kTileRows; ++i) {
-          sum[i] += sums[run][i];
-          raise(x[i], largest[run][i]);
+    for (std::int64_t i = 0; i < kTileRows; ++i) {
+      Lanes lost = {}, before = {};
+      for (std::int64_t first = 0; first < kRuns; first += kRunsAtOnce) {
+        Lanes sum = {}, x;
+        Bits top = {}, may_be_cut, terms = {};
+        for (std::int64_t at = first; at < first + kRunsAtOnce; ++at) {
+          const std::int64_t run = order[static_cast<std::size_t>(at)];
+          if (run >= runs) continue;
+          sum += sums[run][i];
+          raise(top, largest[run][i]);
         }
-      }
-      for (std::int64_t i = 0; i < kTileRows; ++i) {
-        raise_to_size(x[i], sum[i]);
-        raise_to_size(x[i], before[i]);
-        before[i] += sum[i];
-        raise_to_size(x[i], before[i]);
-        may_be_cut[i] = kMayBeCut * x[i];
-        terms[i] = none + 2;
-      }
-      for (std::int64_t at = first; at < first + kRunsAtOnce; ++at) {
-        const std::int64_t run = order[static_cast<std::size_t>(at)];
-        for (std::int64_t k = run * kRun; k < depth && k < (run + 1) * kRun; ++k) {
-          load(b_raised_row, b_raised + k * kTileCols);
-          for (std::int64_t i = 0; i < kTileRows; ++i) {
-            const Lanes size = a_raised[k * kTileRows + i] * b_raised_row;
-            terms[i] += size < may_be_cut[i] ? (size > none ? one : none) : none;
-          }
+        raise_to_size(top, sum);
+        raise_to_size(top, before);
+        before += sum;
+        raise_to_size(top, before);
+        std::memcpy(&x, &top, sizeof x);
+        bits_of(may_be_cut, kMayBeCut * x);
+        for (std::int64_t at = first; at < first + kRunsAtOnce; ++at) {
+          const std::int64_t run = order[static_cast<std::size_t>(at)];
+          // Those below, but for zeros.
+          for (std::int64_t k = run * kRun; k < depth && k < (run + 1) * kRun; ++k)
+            terms += ((sizes[k][i] - may_be_cut) >> 63) - ((sizes[k][i] - 1) >> 63);
         }
+        lost += (__builtin_convertvector(terms, Lanes) + 2) * (kCut * x);
       }
-      for (std::int64_t i = 0; i < kTileRows; ++i) lost[i] += terms[i] * kCut * x[i];
+      Bits so_far;
+      bits_of(so_far, most[i]);
+      raise_to_size(so_far, lost);
+      std::memcpy(&most[i], &so_far, sizeof so_far);
     }
-    for (std::int64_t i = 0; i < kTileRows; ++i) raise(most[i], lost[i]);
   }
   std::memcpy(out, most, sizeof most);
 }
