@@ -10,6 +10,8 @@
 // In a K block a work-item takes the 16 k from 16t and from 64 + 16t on (t its number in the group of four), the same of both operands.
 // With LINES, loads of a warp are of whole lines of B's form, so that half as many lines are asked for at a time: half of the work-items
 // then have the second half of a line's k first, which the two halves of a sum make good.
+// Of K groups of 64 or 32 sums of so many k are scaled and added to the totals: of 64 those of half a K block, which an instruction is of
+// anyway; of 32 half of the work-items have zeros in place of the other group's codes, twice as many instructions then.
 // With QUANTISE, A is as the caller has it: a warp makes scale and codes of a K block's rows itself, which costs less than a launch.
 //
 // Tunable  default  values     meaning
@@ -17,7 +19,7 @@
 // COLUMNS  16       8 16 32 56  columns of D per work-group
 // WARPS    8        4 8 12 16  warps of a work-group
 // DEPTH    1        1 2 3 4    K blocks that a warp has under way
-// LINES    0        0 1        1: a load of a warp is of four whole lines of weights, not of halves of eight
+// LINES    0        0 1        1: a load of a warp is of four whole lines of weights, not of halves of eight; of K groups of 128
 // Set by the host: those of tile.cl, PTX_SM_90, and
 // QUANTISE      0      0 1    A is of type SOURCE and becomes codes here, in groups of one row by 128; then also those of quantizer.cl
 // A: rows of codes, padded with zeros to a multiple of 128; with QUANTISE rows as they come. B: forms/swizzled.h.
@@ -54,6 +56,7 @@
 #define T16 ((T + 1) / 2)                  // Of 16.
 #define NG (COLUMNS / 8)                   // Groups of eight columns: eight lines of B's form.
 #define UNIFORM (B_SCALE_ROWS % 128 == 0 || B_SCALE_ROWS == 0x7fffffff)
+#define PER_BLOCK (128 / GROUP)            // K groups of a K block.
 #define DECODE_A4 JOIN(DECODE4_, A_TYPE)
 #define DECODE_B4 JOIN(DECODE4_, B_TYPE)
 
@@ -148,13 +151,19 @@ __attribute__((noinline)) uint four_codes(__global const uchar *a, ulong row_at,
     if (g + 8 * j < rows) LOAD16(&ar[S][8 * j + 4 * (h)], a + a_at + (ulong)token_rows[j] * lda + (K) * 128u + t * 16u + 64u * (h));\
   }
 #define LOAD_TOKENS_SCALES(S, K)                                                                                      \
-  UNROLL for (int j = 0; j < T; ++j) {                                                                                \
-    if (g + 8 * j < rows) LOAD_F(sr[S][j], sa + sa_at + (ulong)(token_rows[j] / A_SCALE_ROWS) * sa_ld + (K) * 128u / A_SCALE_COLS);\
+  UNROLL for (int j = 0; j < T; ++j) UNROLL for (int q = 0; q < PER_BLOCK; ++q) {                                     \
+    if (g + 8 * j < rows)                                                                                             \
+      LOAD_F(sr[S][q][j], sa + sa_at + (ulong)(token_rows[j] / A_SCALE_ROWS) * sa_ld + FIRST_K(K, q) / A_SCALE_COLS); \
   }
 #endif
 
-// The scale group of B that K block kb lies in.
-#define SCALE_OF(kb) min((uint)(kb) * 128u / (uint)B_SCALE_COLS, groups_b - 1)
+// Where K group q of K block kb begins; of padding the last group. The scale group of B that it lies in.
+#if GROUP == 128
+#define FIRST_K(kb, q) ((uint)(kb) * 128u)
+#else
+#define FIRST_K(kb, q) min((uint)(kb) * 128u + (q) * (uint)GROUP, ((uint)k - 1u) / GROUP * GROUP)
+#endif
+#define SCALE_OF(kb, q) min(FIRST_K(kb, q) / (uint)B_SCALE_COLS, groups_b - 1)
 // Line group j of this work-group: the first of `in_strip` are of one slot of 64 columns, the others of the next; past the last one the
 // first is read again.
 #if 8 % NG == 0
@@ -187,13 +196,16 @@ __attribute__((noinline)) uint four_codes(__global const uchar *a, ulong row_at,
 #if UNIFORM
 #define SCALES_B (128 % COLUMNS == 0 ? 1 : 2)
 #define LOAD_SCALES_B(S, K)                                                                                           \
-  LOAD_F(cr[S][0], pc + SCALE_OF(K) * 128u);                                                                          \
-  if (SCALES_B == 2) LOAD_F(cr[S][SCALES_B - 1], pc + to_last_block + SCALE_OF(K) * 128u);
+  UNROLL for (int q = 0; q < PER_BLOCK; ++q) {                                                                        \
+    LOAD_F(cr[S][q][0], pc + SCALE_OF(K, q) * 128u);                                                                  \
+    if (SCALES_B == 2) LOAD_F(cr[S][q][SCALES_B - 1], pc + to_last_block + SCALE_OF(K, q) * 128u);                    \
+  }
 #define SCALE_B(y, j, e) ((uint)(j) < in_block ? (y)[0] : (y)[SCALES_B - 1])
 #else
 #define SCALES_B (2 * NG)
 #define LOAD_SCALES_B(S, K)                                                                                           \
-  UNROLL for (int j = 0; j < 2 * NG; ++j) LOAD_F(cr[S][j], sb_here + SCALE_PLACE(j / 2, LINE_OF(j % 2)) + SCALE_OF(K) * 128u);
+  UNROLL for (int q = 0; q < PER_BLOCK; ++q) UNROLL for (int j = 0; j < 2 * NG; ++j)                                  \
+    LOAD_F(cr[S][q][j], sb_here + SCALE_PLACE(j / 2, LINE_OF(j % 2)) + SCALE_OF(K, q) * 128u);
 #define SCALE_COLUMN(j, line) column_of(min(first_group + (j), end_group - 1), line)
 #define SCALE_PLACE(j, line) ((ulong)(SCALE_COLUMN(j, line) / 128u) * groups_b * 128u + SCALE_COLUMN(j, line) % 128u)
 #define SCALE_B(y, j, e) (y)[2 * (j) + (e)]
@@ -231,10 +243,10 @@ __kernel __attribute__((reqd_work_group_size(32 * WARPS, 1, 1))) void gemm_mma_s
     uint token_rows[T]; // of A, whose codes or values this work-item loads
     UNROLL for (int j = 0; j < T; ++j) token_rows[j] = (uint)ROW_OF_A(first_row + TOKEN_ROW(j));
     uint wr[DEPTH][8 * NG], ar[DEPTH][TOKENS * T];
-    float sr[DEPTH][T], cr[DEPTH][SCALES_B], sum[NG][T][2];
+    float sr[DEPTH][PER_BLOCK][T], cr[DEPTH][PER_BLOCK][SCALES_B], sum[NG][T][2];
     UNROLL for (int s = 0; s < DEPTH; ++s) {
       UNROLL for (int i = 0; i < TOKENS * T; ++i) ar[s][i] = 0;
-      UNROLL for (int i = 0; i < T; ++i) sr[s][i] = 0.f;
+      UNROLL for (int q = 0; q < PER_BLOCK; ++q) UNROLL for (int i = 0; i < T; ++i) sr[s][q][i] = 0.f;
     }
     UNROLL for (int j = 0; j < NG; ++j) UNROLL for (int u = 0; u < T; ++u) sum[j][u][0] = sum[j][u][1] = 0.f;
     UNROLL for (int s = 0; s < DEPTH; ++s) {
@@ -257,6 +269,43 @@ __kernel __attribute__((reqd_work_group_size(32 * WARPS, 1, 1))) void gemm_mma_s
         if (first + s < count) { // a break would keep the compiler from unrolling, and sets would lie in memory
           const uint next = warp + (first + s + DEPTH) * WARPS;
           const bool more = next < blocks;
+#if GROUP < 128
+          float x[PER_BLOCK][T], y[PER_BLOCK][SCALES_B];
+          UNROLL for (int q = 0; q < PER_BLOCK; ++q) {
+            UNROLL for (int u = 0; u < T; ++u) x[q][u] = sr[s][q][u];
+            UNROLL for (int i = 0; i < SCALES_B; ++i) y[q][i] = cr[s][q][i];
+          }
+          if (more) {
+            LOAD_TOKENS_SCALES(s, next)
+            LOAD_SCALES_B(s, next)
+          }
+          UNROLL for (int h = 0; h < 2; ++h) {
+            UNROLL for (int q = h * PER_BLOCK / 2; q < (h + 1) * PER_BLOCK / 2; ++q) {
+              // Of groups of 32 this thread's 16 k of the half are of one.
+              const uint mine = GROUP == 64 || (t >> 1) == (uint)q % 2u ? 0xffffffffu : 0u;
+              float c[NG][T16][4];
+              UNROLL for (int j = 0; j < NG; ++j) UNROLL for (int u = 0; u < T16; ++u) UNROLL for (int i = 0; i < 4; ++i) c[j][u][i] = 0.f;
+              UNROLL for (int i = 4 * h; i < 4 * h + 4; ++i) {
+                uint lo[2 * T16], hi[2 * T16];
+                UNROLL for (int u = 0; u < 2 * T16; ++u) {
+                  lo[u] = hi[u] = 0;
+                  if (u < T) DECODE_A4(lo[u], hi[u], ar[s][8 * min(u, T - 1) + i] & mine);
+                }
+                UNROLL for (int j = 0; j < NG; ++j) {
+                  uint b0, b1;
+                  DECODE_B4(b0, b1, wr[s][8 * j + i] & mine);
+                  UNROLL for (int u = 0; u < T16; ++u) MMA_M16N8K16_F16(c[j][u], lo[2 * u], lo[2 * u + 1], hi[2 * u], hi[2 * u + 1], b0, b1);
+                }
+              }
+              UNROLL for (int j = 0; j < NG; ++j) UNROLL for (int u = 0; u < T; ++u) UNROLL for (int e = 0; e < 2; ++e)
+                sum[j][u][e] = fma(x[q][u] * SCALE_B(y[q], j, e), c[j][u / 2][2 * (u % 2) + e], sum[j][u][e]);
+            }
+            if (more) {
+              LOAD_WEIGHTS_HALF(s, next, h)
+              LOAD_TOKENS_HALF(s, next, h)
+            }
+          }
+#else
           float c[SUMS][NG][T16][4], x[T], y[SCALES_B];
           UNROLL for (int h = 0; h < SUMS; ++h) UNROLL for (int j = 0; j < NG; ++j) UNROLL for (int u = 0; u < T16; ++u) UNROLL for (int i = 0; i < 4; ++i) c[h][j][u][i] = 0.f;
 #if QUANTISE
@@ -296,9 +345,9 @@ __kernel __attribute__((reqd_work_group_size(32 * WARPS, 1, 1))) void gemm_mma_s
           }
 #if !QUANTISE
 #undef tokens
-          UNROLL for (int u = 0; u < T; ++u) x[u] = sr[s][u];
+          UNROLL for (int u = 0; u < T; ++u) x[u] = sr[s][0][u];
 #endif
-          UNROLL for (int i = 0; i < SCALES_B; ++i) y[i] = cr[s][i];
+          UNROLL for (int i = 0; i < SCALES_B; ++i) y[i] = cr[s][0][i];
           if (more) {
 #if !QUANTISE
             LOAD_TOKENS_SCALES(s, next)
@@ -307,6 +356,7 @@ __kernel __attribute__((reqd_work_group_size(32 * WARPS, 1, 1))) void gemm_mma_s
           }
           UNROLL for (int j = 0; j < NG; ++j) UNROLL for (int u = 0; u < T; ++u) UNROLL for (int e = 0; e < 2; ++e)
             sum[j][u][e] = fma(x[u] * SCALE_B(y, j, e), GROUP_SUM(j, u, e), sum[j][u][e]);
+#endif
         }
       }
     }

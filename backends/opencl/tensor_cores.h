@@ -10,24 +10,28 @@
 
 namespace ironcl::opencl {
 
-/// Why a tensor-core kernel cannot run; empty where its trial may decide.
-inline std::optional<Refusal> refuse_tensor_cores(const Features& f, const Problem& p) {
+/// Why a tensor-core kernel that adds up at least `least_group` k cannot run; empty where its trial may decide.
+inline std::optional<Refusal> refuse_narrow_groups(const Features& f, const Problem& p, int least_group) {
   using backend::Reason;
   if (!f.ptx_sm_90) {
     return Refusal{Reason::device_feature, "this kernel is PTX for compute capability 9.0, which the device has not"};
   }
   if (p.k < 1) return Refusal{Reason::shape, "k is 0"};
-  if (p.k_group != 128) {
-    return Refusal{Reason::scale_layout,
-                   "the scale groups along k must be multiples of 128, or span k; their common "
-                   "K group is " +
-                       std::to_string(p.k_group)};
+  if (p.k_group < least_group) {
+    return Refusal{Reason::scale_layout, "the scale groups along k must be multiples of " +
+                                             std::to_string(least_group) + ", or span k; their common K group is " +
+                                             std::to_string(p.k_group)};
   }
   const auto code = [](backend::DType type) {
     return type == backend::DType::e4m3fn || type == backend::DType::e5m2 || type == backend::DType::i8;
   };
   if (!code(p.a) || !code(p.b)) return Refusal{Reason::dtype, "a and b must be codes"};
   return std::nullopt;
+}
+
+/// Of the kernels that add up 128 k.
+inline std::optional<Refusal> refuse_tensor_cores(const Features& f, const Problem& p) {
+  return refuse_narrow_groups(f, p, 128);
 }
 
 /// Why scales of b are for too few columns, of kernels that have one scale for 128 columns; empty where they are not.

@@ -328,6 +328,94 @@ TEST(OpenClTensorCores, FewRowsAreRightInEveryWidthAndDepth) {
   if (!ran) GTEST_SKIP() << "no device that the kernel runs on";
 }
 
+/// Runs `c` wherever there are such tensor cores, and expects D to be right; returns how many devices ran it.
+int check_on_tensor_cores(const Case& c) {
+  int ran = 0;
+  for (const auto& device : devices()) {
+    if (!dynamic_cast<Device&>(*device).context()->features.ptx_sm_90) continue;
+    const Outcome outcome = run(*device, c, make_data(c));
+    expect_right(outcome, c, device->props().name);
+    ++ran;
+  }
+  return ran;
+}
+
+// Scale groups of 64 and 32 of k, of both operands and of one; those of 96 and 192 have a K group of 32 and 64.
+const std::vector<std::pair<numerics::ScaleGrid, numerics::ScaleGrid>> kNarrowGroups = {
+    {{1, 64}, {64, 64}},   {{1, 32}, {32, 32}}, {{1, 128}, {128, 64}}, {{1, 32}, {128, 128}},
+    {{1, 192}, {128, 64}}, {{1, 96}, {1, 0}},   {{4, 64}, {0, 32}}};
+
+TEST(OpenClTensorCores, GroupsOf64And32AreRightForAnyNumberOfRows) {
+  if (devices().empty()) GTEST_SKIP() << why_no_devices();
+  using backend::DType;
+  int ran = 0;
+  for (const auto& [a_grid, b_grid] : kNarrowGroups) {
+    for (const auto& [a, b] : std::vector<std::pair<DType, DType>>{
+             {DType::e4m3fn, DType::e4m3fn}, {DType::e5m2, DType::e4m3fn}, {DType::i8, DType::i8}}) {
+      for (const auto& [m, n, k] : std::vector<std::array<std::int64_t, 3>>{
+               {1, 200, 1500}, {7, 72, 96}, {16, 298, 640}, {30, 200, 224}, {140, 130, 1100}}) {
+        for (const DType source : {DType::none, DType::bf16}) {
+          if (source != DType::none && a_grid.group_rows != 1) continue;
+          Case c{m, n, k};
+          c.a = a;
+          c.b = b;
+          c.a_source = source;
+          c.a_grid = a_grid;
+          c.b_grid = b_grid;
+          c.bias = DType::f32;
+          c.weakest = m == 16 ? backend::AccuracyClass::tensor14 : backend::AccuracyClass::f32;
+          c.options = {{"variant", "gemm_mma_stream"}};
+          ran += check_on_tensor_cores(c);
+        }
+      }
+    }
+  }
+  if (ran == 0) GTEST_SKIP() << "no device of compute capability 9.0";
+}
+
+TEST(OpenClTensorCores, GroupsOf64And32AreRightInEveryWidthAndDepth) {
+  if (devices().empty()) GTEST_SKIP() << why_no_devices();
+  int ran = 0;
+  for (const auto& [a_grid, b_grid] : {kNarrowGroups[0], kNarrowGroups[1]}) {
+    for (const auto& [tile_m, columns, warps, depth] : std::vector<std::array<int, 4>>{{1, 8, 16, 1},
+                                                                                       {2, 56, 12, 1},
+                                                                                       {4, 16, 4, 3},
+                                                                                       {8, 32, 8, 2},
+                                                                                       {16, 56, 8, 1},
+                                                                                       {32, 32, 4, 1},
+                                                                                       {32, 16, 8, 2}}) {
+      Case c{tile_m == 16 ? 13 : tile_m, 298, 2900};
+      c.a_grid = a_grid;
+      c.b_grid = b_grid;
+      c.options = {{"variant", "gemm_mma_stream"},       {"tile_m", std::to_string(tile_m)},
+                   {"columns", std::to_string(columns)}, {"warps", std::to_string(warps)},
+                   {"depth", std::to_string(depth)},     {"lines", "0"}};
+      ran += check_on_tensor_cores(c);
+    }
+  }
+  if (ran == 0) GTEST_SKIP() << "no device of compute capability 9.0";
+}
+
+TEST(OpenClTensorCores, GroupsOf64And32TakeTensorCores) {
+  const Features features = h200();
+  AllWork trials;
+  for (const auto weakest : {backend::AccuracyClass::f32, backend::AccuracyClass::tensor14}) {
+    for (const auto& [a_grid, b_grid] : kNarrowGroups) {
+      for (const std::int64_t m : {1, 8, 17, 33, 64, 65, 512, 4096}) {
+        Case c{m, 4096, 4096};
+        c.a_grid = a_grid;
+        c.b_grid = b_grid;
+        c.weakest = weakest;
+        Choice choice;
+        const backend::Support support = choose({features, variants(), &trials}, c.desc(), &choice);
+        ASSERT_EQ(support.reason, backend::Reason::none) << support.text;
+        EXPECT_EQ(choice.variant->name, "gemm_mma_stream") << c.line();
+        EXPECT_EQ(choice.tuning.at("lines"), 0);
+      }
+    }
+  }
+}
+
 TEST(OpenClTensorCores, FewRowsAnExpertTakeTheKernelThatStreamsWeights) {
   const Features features = h200();
   AllWork trials;
@@ -394,18 +482,6 @@ TEST(OpenClTensorCores, FewRowsOfClassTensor14TakeTilesOf64Columns) {
     EXPECT_EQ(choice.tuning.at("tile_n"), width) << c.line();
     EXPECT_EQ(choice.tuning.at("split_k"), parts) << c.line();
   }
-}
-
-/// Runs `c` wherever there are such tensor cores, and expects D to be right; returns how many devices ran it.
-int check_on_tensor_cores(const Case& c) {
-  int ran = 0;
-  for (const auto& device : devices()) {
-    if (!dynamic_cast<Device&>(*device).context()->features.ptx_sm_90) continue;
-    const Outcome outcome = run(*device, c, make_data(c));
-    expect_right(outcome, c, device->props().name);
-    ++ran;
-  }
-  return ran;
 }
 
 // Columns past the last whole tile, over more and fewer tiles than there are work-groups. On 132 units the last but

@@ -28,6 +28,7 @@ std::vector<Pass> passes(const Tuning& t, const Problem& p, const Features&, std
 /// than a kernel of its own, which costs some 12 us on an H200 (docs/performance/h200.md).
 bool quantises(const Tuning& t, const Problem& p) {
   const std::int64_t rows = t.at("tile_m");
+  if (p.k_group != 128) return false;  // It makes codes of a K block at a time.
   return rows <= 4 || (rows <= 16 && p.priced().n * p.k <= 64 << 20);
 }
 
@@ -38,8 +39,12 @@ std::int64_t rows_to_hold(const Problem& p) {
   return static_cast<std::int64_t>(std::ceil(mean + std::sqrt(mean)));
 }
 
+/// No other kernel on tensor cores has K groups of 64 or 32, so this one takes any number of rows of those.
+bool has_many_rows(const Problem& p) { return p.k_group != 128 && !p.grouped() && p.m > 32; }
+
 /// As measured on an H200 (docs/performance/h200.md).
 Tuning rule_of_thumb(const Features& f, const Problem& p) {
+  if (has_many_rows(p)) return {{"tile_m", 32}, {"columns", 32}, {"warps", 4}, {"depth", 1}, {"lines", 0}};
   Tuning t{{"tile_m", 32}, {"columns", 16}, {"warps", 8}, {"depth", 1}, {"lines", 0}};
   for (const int rows : {16, 8, 4, 2, 1})
     if (rows_to_hold(p) <= rows) t["tile_m"] = rows;
@@ -50,6 +55,7 @@ Tuning rule_of_thumb(const Features& f, const Problem& p) {
   if (wide && (is_short || t["tile_m"] == 32)) t["warps"] = 4;
   if (wide && p.k >= 4096 && t["tile_m"] <= 16) t["lines"] = 1;
   if (narrow && !is_short && t["tile_m"] <= 16 && !p.dealt) t["warps"] = 16;
+  if (p.k_group != 128) t["lines"] = 0;
   if (p.a_source == backend::DType::none || !quantises(t, p)) return t;
   // Quantising anew for every work-group weighs more than work for all, the more rows the more; and many warps share
   // it.
@@ -65,7 +71,15 @@ Tuning rule_of_thumb(const Features& f, const Problem& p) {
   return t;
 }
 
+/// Multiply-adds a second of many rows on an H200, K groups of 64; of groups of 32, which take twice as many
+/// instructions, half of that.
+constexpr double kManyRows = 7e13;
+
 double estimate_ns(const Tuning& t, const Problem& p, const Features&) {
+  if (has_many_rows(p)) {
+    const double products = static_cast<double>(p.m) * static_cast<double>(p.n) * static_cast<double>(p.k);
+    return std::max(streaming_ns(p, 1.1, 1000), 1e9 * products / (kManyRows * p.k_group / 64));
+  }
   // Each further tile of rows reads the weights again, from the second cache.
   const auto tiles =
       static_cast<double>(numerics::ceil_div(std::max<std::int64_t>(1, rows_to_hold(p)), t.at("tile_m")));
@@ -88,9 +102,11 @@ Variant gemm_mma_stream() {
       {"tile_m must hold all rows, or half of them where they are quantised too, since each tile reads all weights",
        [](const Tuning& t, const Problem& p) {
          const int tiles = p.a_source != backend::DType::none ? 2 : 1;
-         return p.grouped() || p.m <= std::int64_t{tiles} * t.at("tile_m");
-       }}};
-  v.needs = refuse_tensor_cores;
+         return p.grouped() || has_many_rows(p) || p.m <= std::int64_t{tiles} * t.at("tile_m");
+       }},
+      {"lines is for K groups of 128",
+       [](const Tuning& t, const Problem& p) { return t.at("lines") == 0 || p.k_group == 128; }}};
+  v.needs = [](const Features& f, const Problem& p) { return refuse_narrow_groups(f, p, 32); };
   v.trial = Trial{5, 72, 1100};
   v.trial->in_child = v.trial->or_here = true;
   v.deal = [](const Tuning& t) { return DealtShape{t.at("tile_m"), 1}; };
