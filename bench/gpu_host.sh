@@ -99,12 +99,16 @@ if [ -n "$gpu" ] && [ -x "$build/bin/ironcl_experts" ]; then
       --product 8,4096,4096,7168 --product 32,1024,4096,7168 --product 32,192,4096,7168
   done
 fi
-# The peers in the same run, where there is PyTorch with a GPU. One table of both.
+# The peers in the same run: CLBlast where it is there (f32, so the same shapes cost it four times the bytes), PyTorch where it has a
+# GPU. One table of all.
+if [ -n "$gpu" ] && [ -x "$build/bin/ironcl_gpu_clblast" ]; then
+  step clblast gpu-clblast.txt timeout 120 "$build/bin/ironcl_gpu_clblast" --device "${gpu#opencl:}" --shape "$shapes" --m 1,16,128,4096 --runs 5 --csv "$out/gpu-clblast.csv"
+fi
 if [ -f "$out/gpu-kernels.csv" ]; then
   if python3 -c 'import torch; assert torch.cuda.is_available()' 2>/dev/null; then
     step peers gpu-peers.txt python3 bench/gpu_peers.py --shape "$shapes" --m "$batches" --json "$out/gpu-peers.json"
   fi
-  python3 bench/gpu_peers.py --table "$out/gpu-kernels.csv" "$out/gpu-peers.json" >"$out/gpu-table.md" 2>&1
+  python3 bench/gpu_peers.py --table "$out/gpu-kernels.csv" "$out/gpu-peers.json" --clblast "$out/gpu-clblast.csv" >"$out/gpu-table.md" 2>&1
 fi
 if [ $# -gt 0 ]; then "$@" "$build" "$out"; fi
 {

@@ -2,7 +2,7 @@
 """Times PyTorch's matrix products on the GPU beside which `ironcl bench` was run: block-scaled fp8, fp8 with one scale, bf16.
 
     python3 bench/gpu_peers.py [--shape NxK,NxK] [--m M,M] [--json FILE]
-    python3 bench/gpu_peers.py --table ours.csv peers.json     # one table of both, and of DeepGEMM's figures; needs no PyTorch
+    python3 bench/gpu_peers.py --table ours.csv peers.json [--clblast clblast.csv]     # one table of all, and of DeepGEMM's figures; needs no PyTorch
 
 Cold L2 (256 MiB written before every call), median of event times around one call, which carry some microseconds of launch.
 Operands are random and drawn anew for every shape; fp8 results are compared with a product in f64, as a share of the bounds of
@@ -120,20 +120,24 @@ def measure(m, n, k, flush):
     return row
 
 
-def table(ours_file, peers_file):
-    """One row a problem: our kernel alone and our plans from bf16 in both classes, PyTorch's products, DeepGEMM's kernel."""
+def table(ours_file, peers_file, clblast_file):
+    """One row a problem: our kernel alone and our plans from bf16 in both classes, PyTorch's products, CLBlast's and DeepGEMM's kernel."""
     with open(ours_file) as file:
         ours = {(int(r["m"]), int(r["n"]), int(r["k"]), r["class"]): r for r in csv.DictReader(file)}
     peers = {}
     if os.path.exists(peers_file):
         with open(peers_file) as file:
             peers = {(r["m"], r["n"], r["k"]): r for r in json.load(file)}
+    clblast = {}
+    if clblast_file and os.path.exists(clblast_file):
+        with open(clblast_file) as file:
+            clblast = {(int(r["m"]), int(r["n"]), int(r["k"])): float(r["us"]) for r in csv.DictReader(file)}
     with open(DEEPGEMM) as file:
         theirs = json.load(file)
     deepgemm = {(r["m"], r["n"], r["k"]): r["us"] for r in theirs["rows"]}
     print("microseconds, L2 cold; error: largest share of the class's bound (bf16 output: rounding alone takes up to 0.98 of f32's)")
-    print("| M | N x K | kernel, f32 | error | plan of bf16 | kernel, tensor14 | error | plan of bf16 | blockwise fp8 | of f32, of tensor14 | fp8, one scale | bf16 | DeepGEMM* |")
-    print("|---|---|---|---|---|---|---|---|---|---|---|---|---|")
+    print("| M | N x K | kernel, f32 | error | plan of bf16 | kernel, tensor14 | error | plan of bf16 | blockwise fp8 | of f32, of tensor14 | fp8, one scale | bf16 | CLBlast, f32 | DeepGEMM* |")
+    print("|---|---|---|---|---|---|---|---|---|---|---|---|---|---|")
     for m, n, k in sorted({key[:3] for key in ours}, key=lambda p: (p[1] * p[2], p[1], p[0])):
         cells = [str(m), f"{n} x {k}"]
         for kind in ("f32", "tensor14"):
@@ -147,7 +151,8 @@ def table(ours_file, peers_file):
         microseconds = lambda name: f'{peer[name + "_us"]:.1f}' if name + "_us" in peer else "refused" if name + "_refused" in peer else ""
         error = f'{peer["blockwise_error_f32"]:.2f}, {peer["blockwise_error_tensor14"]:.2f}' if "blockwise_error_f32" in peer else ""
         cells += [microseconds("blockwise"), error, microseconds("one_scale"), microseconds("bf16")]
-        cells.append(f"{deepgemm[m, n, k]:.1f}" if (m, n, k) in deepgemm else "")
+        for of_others in (clblast, deepgemm):
+            cells.append(f"{of_others[m, n, k]:.1f}" if (m, n, k) in of_others else "")
         print("| " + " | ".join(cells) + " |")
     print("* not of this run: " + theirs["source"])
 
@@ -158,9 +163,10 @@ def main():
     parser.add_argument("--m", default="1,16,64,128,512,4096")
     parser.add_argument("--json", help="write the rows there as well")
     parser.add_argument("--table", nargs=2, metavar=("CSV", "JSON"), help="print one table of what ironcl_gpu_kernels and this script wrote")
+    parser.add_argument("--clblast", metavar="CSV", help="with --table: what ironcl_gpu_clblast wrote")
     options = parser.parse_args()
     if options.table:
-        table(*options.table)
+        table(*options.table, options.clblast)
         return
     import torch
 
