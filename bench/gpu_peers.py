@@ -71,7 +71,7 @@ def cut_in_14_bits(a, sa, b, sb):
                 taken = order[first : first + 4]
                 added = runs[:, :, taken].sum(2)
                 of_these = sizes[:, :, taken].flatten(2)
-                largest = torch.stack([of_these.amax(2), added.abs(), before.abs(), (before + added).abs()]).amax(0)
+                largest = torch.stack([of_these.amax(2), added.abs(), before.abs() + cut, (before + added).abs() + cut]).amax(0)
                 terms = 2 + ((of_these > 0) & (of_these < room * 2.0**-6 * largest[..., None])).sum(2)
                 cut += room * 2.0**-13 * terms * largest
                 before += added

@@ -29,17 +29,23 @@ using Bits = std::uint64_t __attribute__((vector_size(kTileCols * sizeof(std::ui
 [[gnu::always_inline]] inline void raise(Bits& largest, const Bits& size) {
   largest ^= (largest ^ size) & -((largest - size) >> 63);
 }
-[[gnu::always_inline]] inline void raise_to_size(Bits& largest, const Lanes& x) {
+[[gnu::always_inline]] inline void number_of(Lanes& x, const Bits& bits) { std::memcpy(&x, &bits, sizeof x); }
+// To the size of x, and what x may be off by.
+[[gnu::always_inline]] inline void raise_to_size(Bits& largest, const Lanes& x, const Lanes& off) {
   Bits size;
+  Lanes of_x;
   bits_of(size, x);
-  raise(largest, size & ~(std::uint64_t{1} << 63));
+  number_of(of_x, size & ~(std::uint64_t{1} << 63));
+  bits_of(size, of_x + off);
+  raise(largest, size);
 }
 
 // docs/numerics.md, class tensor14. Of each instruction of an order: X, the largest of its products, of its sum and
-// of the sums before and after it; how many products are so small beside X that they may be cut, and two cuts more.
+// of the sums before and after it with what is lost by then; how many products are so small beside X that they may be
+// cut, and two cuts more.
 [[gnu::always_inline]] inline void cut_body(const double* a, const double* b, const double* a_raised,
                                             const double* b_raised, std::int64_t depth, double* out) {
-  // 2^-13 and 2^-6, with room for what the sums themselves are off: at most (128 + 8) 2^-13 of the largest X.
+  // 2^-13 and 2^-6, with room for what the instruction itself makes of the sum after it: at most 34 * 2^-13 of X.
   constexpr double kCut = 0x1.08p-13, kMayBeCut = 0x1.08p-6;
   const std::int64_t runs = (depth + kRun - 1) / kRun;
   Lanes sums[kRuns][kTileRows] = {}, b_row;
@@ -66,11 +72,11 @@ using Bits = std::uint64_t __attribute__((vector_size(kTileCols * sizeof(std::ui
           sum += sums[run][i];
           raise(top, largest[run][i]);
         }
-        raise_to_size(top, sum);
-        raise_to_size(top, before);
+        raise_to_size(top, sum, Lanes{});
+        raise_to_size(top, before, lost);
         before += sum;
-        raise_to_size(top, before);
-        std::memcpy(&x, &top, sizeof x);
+        raise_to_size(top, before, lost);
+        number_of(x, top);
         bits_of(may_be_cut, kMayBeCut * x);
         for (std::int64_t at = first; at < first + kRunsAtOnce; ++at) {
           const std::int64_t run = order[static_cast<std::size_t>(at)];
@@ -82,8 +88,8 @@ using Bits = std::uint64_t __attribute__((vector_size(kTileCols * sizeof(std::ui
       }
       Bits so_far;
       bits_of(so_far, most[i]);
-      raise_to_size(so_far, lost);
-      std::memcpy(&most[i], &so_far, sizeof so_far);
+      raise_to_size(so_far, lost, Lanes{});
+      number_of(most[i], so_far);
     }
   }
   std::memcpy(out, most, sizeof most);

@@ -16,8 +16,8 @@ inline constexpr std::int64_t kTileCols = 8;
 /// project's formats are exact in f64, so fused and separate multiply-adds agree and so do all processors.
 void tile_product(const double* a, const double* b, std::int64_t depth, double* out) noexcept;
 
-/// The orders in which kernels of class tensor14 may hand 128 k to four instructions, as runs of eight k: a row is four
-/// instructions of four runs. A kernel that does it in another order has a row here, or no bound.
+/// The orders in which kernels of class tensor14 may hand 128 k to four instructions, as runs of eight k: a row is
+/// four instructions of four runs. A kernel that does it in another order has a row here, or no bound.
 inline constexpr std::int64_t kRun = 8, kRunsAtOnce = 4, kRuns = 16;
 inline constexpr std::array<std::array<int, kRuns>, 2> kOrdersOfRuns = {{
     {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15},  // as they come

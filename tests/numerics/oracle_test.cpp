@@ -137,9 +137,9 @@ double cut_of(const std::vector<double>& products, const std::vector<double>& si
       for (std::size_t k = 8 * static_cast<std::size_t>(order[run]); k < 8 * static_cast<std::size_t>(order[run]) + 8;
            ++k)
         if (k < products.size()) taken.push_back(k);
-    double sum = 0, largest = std::fabs(before), terms = 2;
+    double sum = 0, largest = std::fabs(before) + cut, terms = 2;
     for (const std::size_t k : taken) sum += products[k], largest = std::max(largest, sizes[k]);
-    largest = std::max({largest, std::fabs(sum), std::fabs(before + sum)});
+    largest = std::max({largest, std::fabs(sum), std::fabs(before + sum) + cut});
     for (const std::size_t k : taken) terms += sizes[k] != 0 && sizes[k] < 0x1.08p-6 * largest ? 1 : 0;
     cut += terms * 0x1.08p-13 * largest;
     before += sum;
