@@ -26,10 +26,19 @@ using ironcl::testing::sum_in_fourteen_bits;
 
 constexpr std::int64_t kM = 20, kN = 32, kGroup = 128;
 
-enum class Values { normal, columns_of_twenty, heavy_tails, one_huge_column, one_sign, all_codes, subnormal };
+enum class Values {
+  normal,
+  columns_of_twenty,
+  heavy_tails,
+  one_huge_column,
+  one_sign,
+  cancelling,
+  all_codes,
+  subnormal
+};
 constexpr std::array kValues = {Values::normal,          Values::columns_of_twenty, Values::heavy_tails,
-                                Values::one_huge_column, Values::one_sign,          Values::all_codes,
-                                Values::subnormal};
+                                Values::one_huge_column, Values::one_sign,          Values::cancelling,
+                                Values::all_codes,       Values::subnormal};
 
 const char* name_of_values(Values values) {
   switch (values) {
@@ -43,6 +52,8 @@ const char* name_of_values(Values values) {
       return "a column times 300";
     case Values::one_sign:
       return "of one sign";
+    case Values::cancelling:
+      return "32 k that the next 32 cancel";
     case Values::all_codes:
       return "all codes";
     case Values::subnormal:
@@ -92,7 +103,9 @@ Matrix made(std::int64_t rows, std::int64_t k, Values values, bool activations, 
   for (std::size_t i = 0; i < x.size(); ++i) {
     const std::int64_t column = static_cast<std::int64_t>(i) % k;
     x[i] = values == Values::heavy_tails ? heavy(random) : normal(random);
-    if (values == Values::one_sign) x[i] = std::fabs(x[i]);
+    if (values == Values::one_sign || values == Values::cancelling) x[i] = std::fabs(x[i]);
+    if (activations && values == Values::cancelling)
+      x[i] = column % kGroup < 32 ? 1 + 0.1f * x[i] : column % kGroup < 64 ? -1 - 0.1f * x[i] : 0.004f * x[i];
     if (activations && values == Values::columns_of_twenty && column % 61 == 7) x[i] *= 20;
     if (activations && values == Values::one_huge_column && column == huge) x[i] *= 300;
   }
