@@ -18,6 +18,7 @@
 
 #define OUT4_(P, i) "+f"((P)[i]), "+f"((P)[i + 1]), "+f"((P)[i + 2]), "+f"((P)[i + 3])
 #define OUT16_(P, i) OUT4_(P, i), OUT4_(P, i + 4), OUT4_(P, i + 8), OUT4_(P, i + 12)
+#define D16_ "{%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15}"
 #define D32_                                                                                                      \
   "{%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29," \
   "%30,%31}"
@@ -40,6 +41,12 @@
   asm volatile("{\n.reg .pred q;\nsetp.ne.b32 q,%34,0;\n"                                                           \
                "//sm_90a wgmma.mma_async.sync.aligned.m64n64k32.f32." TYPES " " D32_ ",%32,%33,q,1,1;\n}\n"         \
                : OUT16_(P, 0), OUT16_(P, 16)                                                                        \
+               : "l"(A), "l"(B), "n"(KEEP)                                                                          \
+               : "memory")
+#define WGMMA_M64N32K32_FP8(TYPES, P, A, B, KEEP)                                                                   \
+  asm volatile("{\n.reg .pred q;\nsetp.ne.b32 q,%18,0;\n"                                                           \
+               "//sm_90a wgmma.mma_async.sync.aligned.m64n32k32.f32." TYPES " " D16_ ",%16,%17,q,1,1;\n}\n"         \
+               : OUT16_(P, 0)                                                                                       \
                : "l"(A), "l"(B), "n"(KEEP)                                                                          \
                : "memory")
 #define WGMMA_M64N128K32_FP8(TYPES, P, A, B, KEEP)                                                                  \

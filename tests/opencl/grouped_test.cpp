@@ -121,8 +121,10 @@ TEST_F(OpenClGrouped, FewerWorkGroupsThanThereIsToDoTakeItInTurns) {
   const OneComputeUnit one;
   int ran = 0;
   // Those named pack and quantise by the kernels whose work-groups are counted; the first is as selected.
-  for (const backend::Options& options :
-       {backend::Options{}, backend::Options{{"variant", "gemm_wgmma_f16"}}, {{"variant", "gemm_wgmma_fp8"}}}) {
+  for (const backend::Options& options : {backend::Options{},
+                                          backend::Options{{"variant", "gemm_wgmma_f16"}},
+                                          {{"variant", "gemm_wgmma_fp8"}},
+                                          {{"variant", "gemm_wgmma_few"}}}) {
     for (const backend::DType source : {backend::DType::none, backend::DType::bf16}) {
       for (const bool masked : {false, true}) {
         Grouped g;

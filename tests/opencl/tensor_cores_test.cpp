@@ -166,7 +166,7 @@ TEST(OpenClTensorCores, AKernelOf14BitsFailsTheTrialOfClassF32) {
     const Variant honest = *find_variant("gemm_wgmma_fp8"), false_one = liar();
     EXPECT_EQ(make_trials(*context, nullptr)->why_not(honest), "");
     EXPECT_NE(make_trials(*context, nullptr)->why_not(false_one).find("elements are wrong"), std::string::npos);
-    for (const char* name : {"gemm_wgmma_f16", "gemm_wgmma_s8", "gemm_mma_stream"})
+    for (const char* name : {"gemm_wgmma_f16", "gemm_wgmma_few", "gemm_wgmma_s8", "gemm_mma_stream"})
       EXPECT_EQ(make_trials(*context, nullptr)->why_not(*find_variant(name)), "") << name;
   }
   if (!tried) GTEST_SKIP() << "no device of compute capability 9.0";
@@ -284,12 +284,13 @@ TEST(OpenClTensorCores, RowsFrom17To64TakeTheKernelThatWasFastest) {
   for (const auto& [n, k] : {std::pair{4096, 4096}, {2112, 7168}, {24576, 1536}, {7168, 16384}}) {
     for (const std::int64_t m : {17, 24, 32}) {
       EXPECT_EQ(taken(m, n, k, f32), "gemm_mma_stream") << m << " " << n;
-      EXPECT_EQ(taken(m, n, k, tensor14), n == 7168 ? "gemm_wgmma_fp8" : "gemm_mma_stream") << m << " " << n;
+      EXPECT_EQ(taken(m, n, k, tensor14), "gemm_wgmma_few") << m << " " << n;
     }
     for (const std::int64_t m : {33, 48, 64}) {
       EXPECT_EQ(taken(m, n, k, f32), "gemm_wgmma_f16") << m << " " << n;
-      EXPECT_EQ(taken(m, n, k, tensor14), "gemm_wgmma_fp8") << m << " " << n;
+      EXPECT_EQ(taken(m, n, k, tensor14), "gemm_wgmma_few") << m << " " << n;
     }
+    EXPECT_EQ(taken(128, n, k, tensor14), "gemm_wgmma_few") << n;
     EXPECT_EQ(taken(16, n, k, tensor14), "gemm_mma_stream") << n;
   }
 }
@@ -467,22 +468,32 @@ TEST(OpenClTensorCores, ManyRowsAnExpertTakeTheKernelOfTheClassThatIsAllowed) {
   }
 }
 
-TEST(OpenClTensorCores, FewRowsOfClassTensor14TakeTilesOf64Columns) {
+TEST(OpenClTensorCores, FewRowsOfClassTensor14TakeTilesThatAllRunAtOnce) {
+  const Variant& few = *find_variant("gemm_wgmma_few");
+  const auto rule = [&](std::int64_t m, std::int64_t n, std::int64_t k) {
+    const Problem p{m, n, k, 128, backend::DType::e4m3fn, backend::DType::e4m3fn, backend::DType::f32};
+    EXPECT_FALSE(refuse(few, few.rule_of_thumb(h200(), p), h200(), p));
+    return to_string(few.rule_of_thumb(h200(), p));
+  };
+  EXPECT_EQ(rule(64, 7168, 16384), "k_groups=2,stages=8,tile_m=64,tile_n=64");
+  EXPECT_EQ(rule(128, 7168, 16384), "k_groups=2,stages=8,tile_m=128,tile_n=64");
+  EXPECT_EQ(rule(64, 4096, 4096), "k_groups=4,stages=12,tile_m=64,tile_n=32");
+  EXPECT_EQ(rule(128, 4096, 4096), "k_groups=2,stages=10,tile_m=128,tile_n=32");
+  EXPECT_EQ(rule(128, 2112, 7168), "k_groups=4,stages=12,tile_m=64,tile_n=32") << "rows in two tiles";
+  EXPECT_EQ(rule(64, 24576, 1536), "k_groups=2,stages=6,tile_m=64,tile_n=64") << "two of a compute unit";
+  EXPECT_EQ(rule(128, 24576, 1536), "k_groups=1,stages=4,tile_m=128,tile_n=64");
+}
+
+TEST(OpenClTensorCores, SomeRowsOfClassTensor14TakeTilesThatFillTheDevice) {
   const Features features = h200();
   AllWork trials;
-  for (const auto& [m, n, k, width, parts] : std::vector<std::array<std::int64_t, 5>>{{64, 7168, 16384, 64, 1},
-                                                                                      {128, 7168, 16384, 64, 1},
-                                                                                      {128, 4096, 4096, 64, 2},
-                                                                                      {128, 2112, 7168, 64, 4},
-                                                                                      {512, 4096, 7168, 128, 1}}) {
-    Case c{m, n, k};
-    c.weakest = backend::AccuracyClass::tensor14;
-    Choice choice;
-    EXPECT_EQ(choose({features, variants(), &trials}, c.desc(), &choice).reason, backend::Reason::none);
-    ASSERT_EQ(choice.variant->name, "gemm_wgmma_fp8") << c.line();
-    EXPECT_EQ(choice.tuning.at("tile_n"), width) << c.line();
-    EXPECT_EQ(choice.tuning.at("split_k"), parts) << c.line();
-  }
+  Case c{512, 4096, 7168};
+  c.weakest = backend::AccuracyClass::tensor14;
+  Choice choice;
+  EXPECT_EQ(choose({features, variants(), &trials}, c.desc(), &choice).reason, backend::Reason::none);
+  ASSERT_EQ(choice.variant->name, "gemm_wgmma_fp8");
+  EXPECT_EQ(choice.tuning.at("tile_n"), 128);
+  EXPECT_EQ(choice.tuning.at("split_k"), 1);
 }
 
 // Columns past the last whole tile, over more and fewer tiles than there are work-groups. On 132 units the last but
@@ -565,6 +576,51 @@ TEST(OpenClTensorCores, Int8IsRightInEveryTileAndPart) {
   if (ran == 0) GTEST_SKIP() << "no device of compute capability 9.0";
 }
 
+// Every tile, number of groups of K blocks and of stages; fewer K blocks than either; K and columns that end inside a
+// block; rows in several tiles; D and bias of every type; and D as the caller's memory has it.
+TEST(OpenClTensorCores, FewRowsOfClassTensor14AreRightInEveryTile) {
+  if (devices().empty()) GTEST_SKIP() << why_no_devices();
+  using backend::DType;
+  struct Tried {
+    std::int64_t m, n, k;
+    const char *tile_m, *tile_n, *k_groups, *stages;
+  };
+  int ran = 0, turn = 0;
+  for (const Tried& t : std::vector<Tried>{{64, 200, 1500, "64", "64", "2", "8"},
+                                           {33, 300, 4000, "64", "32", "4", "12"},
+                                           {17, 40, 100, "64", "32", "4", "4"},
+                                           {1, 129, 257, "64", "64", "1", "6"},
+                                           {128, 320, 2100, "128", "64", "2", "8"},
+                                           {77, 136, 3000, "128", "32", "2", "10"},
+                                           {128, 264, 640, "128", "64", "1", "4"},
+                                           {100, 2112, 7168, "64", "32", "4", "12"},
+                                           {300, 72, 1111, "128", "32", "1", "10"},
+                                           {130, 520, 900, "64", "64", "4", "8"}}) {
+    for (const DType d : {DType::f32, DType::f16, DType::bf16}) {
+      for (const DType bias : {DType::none, DType::f32, DType::bf16}) {
+        Case c{t.m, t.n, t.k};
+        c.d = d;
+        c.bias = bias;
+        ++turn;
+        if (turn % 3 == 0) c.a = DType::e5m2;
+        if (turn % 4 == 0) c.b = DType::e5m2;
+        if (turn % 5 == 0) c.a_source = DType::bf16;
+        if (turn % 2 == 0) c.ldd = t.n + 1 + turn % 4;
+        if (turn % 7 == 0) c.b_grid = {256, 384};
+        if (turn % 7 == 1) c.a_grid = c.a_source == DType::none ? numerics::ScaleGrid{2, 256} : c.a_grid;
+        c.weakest = backend::AccuracyClass::tensor14;
+        c.options = {{"variant", "gemm_wgmma_few"},
+                     {"tile_m", t.tile_m},
+                     {"tile_n", t.tile_n},
+                     {"k_groups", t.k_groups},
+                     {"stages", t.stages}};
+        ran += check_on_tensor_cores(c);
+      }
+    }
+  }
+  if (ran == 0) GTEST_SKIP() << "no device of compute capability 9.0";
+}
+
 TEST(OpenClTensorCores, EveryTypeAndGroupIsRightInClassTensor14) {
   if (devices().empty()) GTEST_SKIP() << why_no_devices();
   using backend::DType;
@@ -580,14 +636,15 @@ TEST(OpenClTensorCores, EveryTypeAndGroupIsRightInClassTensor14) {
                                                                           {{1, 512}, {512, 512}},
                                                                           {{1, 0}, {0, 0}},
                                                                           {{1, 256}, {128, 384}}}) {
-      for (const char* width : {"64", "256"}) {
+      for (const auto& [variant, width] :
+           {std::pair{"gemm_wgmma_fp8", "64"}, {"gemm_wgmma_fp8", "256"}, {"gemm_wgmma_few", "32"}}) {
         Case c{140, 600, 1500};
         c.a = a;
         c.b = b;
         c.a_grid = a_grid;
         c.b_grid = b_grid;
         c.weakest = backend::AccuracyClass::tensor14;
-        c.options = {{"variant", "gemm_wgmma_fp8"}, {"tile_n", width}};
+        c.options = {{"variant", variant}, {"tile_n", width}};
         ran += check_on_tensor_cores(c);
       }
     }
@@ -851,7 +908,8 @@ TEST_F(OpenClTrials, InAChildComeOutAsHere) {
     other.config.cache_dir = dir_ / "cache";
     other.config.trial_program = IRONCL_TRIAL_PROGRAM;
     other.builder = std::make_unique<ProgramBuilder>(other.config, nullptr, other.context, other.device);
-    for (const char* name : {"gemm_mma_stream", "gemm_wgmma_f16", "gemm_wgmma_fp8", "gemm_wgmma_s8"}) {
+    for (const char* name :
+         {"gemm_mma_stream", "gemm_wgmma_f16", "gemm_wgmma_few", "gemm_wgmma_fp8", "gemm_wgmma_s8"}) {
       const std::string answer = try_in_child(other, *find_variant(name));
       // Some hosts show a GPU to no child of a process that has opened it, whatever the child inherits: the trial is
       // made here then.
