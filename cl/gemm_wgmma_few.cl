@@ -19,7 +19,7 @@
 // Tunable   default  values       meaning
 // TILE_M    64       64 128       rows of D per work-group
 // TILE_N    64       32 64        columns of D per work-group
-// K_GROUPS  2        1 2 4        warpgroups of the same rows, which take K blocks in turn
+// K_GROUPS  2        1 2 4        warpgroups of the same rows, which take K blocks in turn; divides STAGES
 // STAGES    8        4 6 8 10 12  K blocks on their way or in use
 // Set by the host: those of tile.cl, PTX_SM_90
 // A: codes as forms/wgmma_tokens.h lays them out, with their scales. B: forms/swizzled.h; a scale of B is for whole blocks of 128 columns.
@@ -39,6 +39,10 @@
 #endif
 #ifndef STAGES
 #define STAGES 8
+#endif
+
+#if STAGES % K_GROUPS != 0
+#error "K_GROUPS must divide STAGES: a stage is one group's, which then sees every phase of its barriers"
 #endif
 
 #if defined(PTX_SM_90)
@@ -122,12 +126,14 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void gemm_wgmma_fe
   if (tid >= WORKERS) {
     if (lane != 0) return;
     const ulong column_bytes = (ulong)k_pad * 64u;  // From a block to that of the next 64 columns, and of the next 64 rows of A.
+    // Of A only rows that are there, in eights: the others' products are not stored.
+    const uint rows = min((uint)(here.end - here.first), (uint)TILE_M), a_bytes = (rows + 7u) / 8u * 1024u;
     uint stage = 0, parity = 1;                     // the first wait on each empty barrier passes at once
     if (warp == WORKERS / 32) {
       __global const uchar *from = b_here + (ulong)(col * TILE_N / 64u) * column_bytes + col * TILE_N % 64u * 128u;
       _Pragma("unroll 1") for (uint kb = 0; kb < blocks; ++kb, from += BLOCK_BYTES) {
         BAR_WAIT(empty + 8 * stage, parity);
-        BAR_ARRIVE_EXPECT(full + 8 * stage, STAGE_BYTES + SCALE_BYTES);
+        BAR_ARRIVE_EXPECT(full + 8 * stage, a_bytes + B_BYTES + SCALE_BYTES);
         BULK_COPY(ring + stage * STAGE_BYTES + A_BYTES, from, B_BYTES, full + 8 * stage);
         NEXT_STAGE(1);
       }
@@ -138,7 +144,8 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void gemm_wgmma_fe
       _Pragma("unroll 1") for (uint kb = 0; kb < blocks; ++kb, from += BLOCK_BYTES, row_scales += 512) {
         const uint to = ring + stage * STAGE_BYTES, to_scales = scales + stage * SCALE_BYTES;
         BAR_WAIT(empty + 8 * stage, parity);
-        UNROLL for (uint u = 0; u < ROW_GROUPS; ++u) BULK_COPY(to + u * BLOCK_BYTES, from + u * column_bytes, BLOCK_BYTES, full + 8 * stage);
+        BULK_COPY(to, from, min(a_bytes, BLOCK_BYTES), full + 8 * stage);
+        if (a_bytes > BLOCK_BYTES) BULK_COPY(to + BLOCK_BYTES, from + column_bytes, a_bytes - BLOCK_BYTES, full + 8 * stage);
         BULK_COPY(to_scales, row_scales, 512u, full + 8 * stage);
         BULK_COPY(to_scales + 512u, column_scales + SCALE_OF(kb) * 512u, 16u, full + 8 * stage);
         NEXT_STAGE(1);

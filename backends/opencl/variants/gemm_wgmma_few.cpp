@@ -78,6 +78,8 @@ Variant gemm_wgmma_few() {
                 {"tile_n", 64, {32, 64}, "columns of D per work-group"},
                 {"k_groups", 2, {1, 2, 4}, "warpgroups of the same rows, which take K blocks in turn"},
                 {"stages", 8, {4, 6, 8, 10, 12}, "K blocks on their way or in use"}};
+  v.constraints = {{"k_groups must divide stages",
+                    [](const Tuning& t, const Problem&) { return t.at("stages") % t.at("k_groups") == 0; }}};
   v.needs = needs;
   v.trial = Trial{70, 200, 1100};
   v.trial->in_child = v.trial->or_here = true;
