@@ -484,6 +484,25 @@ TEST(OpenClTensorCores, FewRowsOfClassTensor14TakeTilesThatAllRunAtOnce) {
   EXPECT_EQ(rule(128, 24576, 1536), "k_groups=1,stages=4,tile_m=128,tile_n=64");
 }
 
+TEST(OpenClTensorCores, FewRowsOfManyMatricesTakeTheirKernelWhereNoRoomIsLeftBetweenThem) {
+  const Features features = h200();
+  AllWork trials;
+  const auto taken = [&](backend::Grouping grouping, std::int64_t m, const char* expected) {
+    Case c{m, 4096, 7168};
+    c.weakest = backend::AccuracyClass::tensor14;
+    if (expected != nullptr) c.options = {{"expected_rows", expected}};
+    backend::GemmDesc d = c.desc();
+    d.grouping = grouping;
+    d.matrices = 32;
+    Choice choice;
+    EXPECT_EQ(choose({features, variants(), &trials}, d, &choice).reason, backend::Reason::none);
+    return choice.variant->name;
+  };
+  EXPECT_EQ(taken(backend::Grouping::contiguous, 32 * 40, nullptr), "gemm_wgmma_few");
+  // Of 4096 rows that each could have, nearly all work-groups would find no tile.
+  EXPECT_NE(taken(backend::Grouping::masked, 4096, "40"), "gemm_wgmma_few");
+}
+
 TEST(OpenClTensorCores, SomeRowsOfClassTensor14TakeTilesThatFillTheDevice) {
   const Features features = h200();
   AllWork trials;
