@@ -27,13 +27,14 @@ typedef struct {
   int matrix, first, end;
 } dealt_tile;
 
+#define TILE_IN(of, matrix, tile)                                                           \
+  ((dealt_tile){(matrix), (of)[OF_ROW] + ((tile) - (of)[OF_TILE]) * (of)[OF_HEIGHT],        \
+                (of)[OF_ROW] + min(((tile) - (of)[OF_TILE] + 1) * (of)[OF_HEIGHT], (of)[OF_ROWS])})
+
 static inline dealt_tile tile_of(__global const int* dealt, int tile) {
-  dealt_tile t;
-  t.matrix = dealt[dealt[DEALT_TILES_AT] + tile];
-  __global const int* of = dealt + DEALT_HEAD + 8 * t.matrix;
-  t.first = of[OF_ROW] + (tile - of[OF_TILE]) * of[OF_HEIGHT];
-  t.end = min(t.first + of[OF_HEIGHT], of[OF_ROW] + of[OF_ROWS]);
-  return t;
+  const int matrix = dealt[dealt[DEALT_TILES_AT] + tile];
+  __global const int* of = dealt + DEALT_HEAD + 8 * matrix;
+  return TILE_IN(of, matrix, tile);
 }
 
 /// What a work-group makes at once: `tiles` tiles of `height` rows from first_tile on, rows [first_row, end_row) of D, of which the last

@@ -1,14 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 // pack_wgmma.cl: rows of codes with their scales in the forms of A that gemm_wgmma_f16 and gemm_wgmma_fp8 read
-// (forms/wgmma_tokens.h). Plain OpenCL C: one work-item writes 16 bytes.
+// (forms/wgmma_tokens.h). Plain OpenCL C, but for a conversion to f16 where PTX_SM_90 is set. A work-group takes 64 rows of a K block at a
+// time: read by 16 bytes along the rows, written by 16 bytes in the form's order; f16 by way of local memory between.
 // Set by the host:
 // A_TYPE      4    4 5 7   codes of A
 // SCALE_TYPE  1    0 to 6  type of A's scales; 0: none, all 1
-// GROUPED                  the tiles are those that deal.cl has dealt, of DEALT_ROWS rows, a multiple of 64 (256)
+// GROUPED                  the tiles are those that are dealt, of DEALT_ROWS rows, a multiple of 64 (256)
+// DEALS                    this kernel deals them, as deal_rows.cl says
 // GATHER                   rows of A are found through a_index
-// Local memory: none.
-#include "dealt.cl"
+// Local memory: of pack_wgmma_f16 64 * 144 B = 9216 B; with DEALS that of deal_rows.cl.
+#define LANES 128
+#define TABLE __local
+#include "deal_rows.cl"
 #include "fp8.cl"
+#if defined(PTX_SM_90)
+#include "ptx.cl"
+#endif
 
 #ifndef A_TYPE
 #define A_TYPE 4
@@ -20,28 +27,27 @@
 #define DEALT_ROWS 256
 #endif
 #define COUNTERS 1024  // Of forms/wgmma_tokens.h.
+#define ITEMS LANES
+#define ROW_WORDS 36  // Of local memory, for 32 words of codes: neighbouring rows lie four banks apart.
 
-// The statement after EACH_UNIT is done for each unit of 64 rows that is this work-item's; UNIT_HERE: its rows [first, end) of the
-// problem, which may be none. Of a grouped problem fewer work-items may be there than units, of others one each.
+// How many units of 64 rows there are, and UNIT: the rows [first, end) of one, which may be none.
 #ifdef GROUPED
-static inline dealt_tile unit_of(__global const int *dealt, uint unit) {
-  dealt_tile here = tile_of(dealt, (int)(unit / (DEALT_ROWS / 64)));
-  here.first = min(here.first + (int)(unit % (DEALT_ROWS / 64)) * 64, here.end);
+static inline dealt_tile unit_in(dealt_tile here, int unit) {
+  here.first = min(here.first + unit * 64, here.end);
   return here;
 }
-#define EACH_UNIT                                                           \
-  __global const int *dealt = dealt_memory + dealt_at;                      \
-  const uint units = (uint)dealt[DEALT_TILES] * (DEALT_ROWS / 64);          \
-  for (uint tile = (uint)get_global_id(1); tile < units; tile += (uint)get_global_size(1))
-#define UNIT_HERE unit_of(dealt, tile)
+#define COUNT_UNITS              \
+  DEAL(tiles, DEALT_ROWS);       \
+  const uint units = (uint)tiles * (DEALT_ROWS / 64);
+#define UNIT(unit) unit_in(TILE_DEALT((int)((unit) / (DEALT_ROWS / 64))), (int)((unit) % (DEALT_ROWS / 64)))
 #else
-#define EACH_UNIT for (uint tile = (uint)get_global_id(1), end = tile + 1; tile < end; ++tile)
-#define UNIT_HERE ((dealt_tile){0, min((int)(tile)*64, m), m})
+#define COUNT_UNITS const uint units = ((uint)m + 63) / 64;
+#define UNIT(unit) ((dealt_tile){0, (int)(unit) * 64, m})
 #endif
 
 // The arguments of both, as those of pack_a.cl: a: element a_at on, rows lda apart. sa: element s_at on, rows lds apart, one for
 // each scale_rows x scale_cols of A. out: from byte out_at on. scales: f32 from scales_at on; the counters that lie before them are
-// set to zero. Rows past m are copies of the last one, k past k are zeros with a scale of zero.
+// set to zero. Rows past the last are zeros, k past k are zeros with a scale of zero.
 #define PACK_ARGS                                                                                                  \
   int m, int k, int blocks, __global const uchar *a, ulong a_at, ulong lda, __global const uchar *sa, ulong s_at,   \
       ulong lds, int scale_rows, int scale_cols, __global uchar *out, ulong out_at, __global float *scales,         \
@@ -51,16 +57,17 @@ static inline uint code_at(__global const uchar *a, ulong row_at, uint col, int 
   return col < (uint)k ? (uint)a[row_at + col] : 0u;
 }
 
-/// Two and four codes from column `col` on, whose place is a multiple of their number in `whole` rows: one read then, for what bounds
-/// packing is how many reads there are.
-static inline uint two_codes_at(__global const uchar *a, ulong row_at, uint col, int k, bool whole) {
-  if (whole && col + 2u <= (uint)k) return *(__global const ushort*)(a + row_at + col);
-  return code_at(a, row_at, col, k) | code_at(a, row_at, col + 1u, k) << 8;
+/// Four codes from column `col` on, and sixteen: in one read where rows begin at multiples of so many, which the bits of `places` say.
+static inline uint four_codes_at(__global const uchar *a, ulong row_at, uint col, int k, uint places) {
+  if (places % 4u == 0 && col + 4u <= (uint)k) return *(__global const uint*)(a + row_at + col);
+  return code_at(a, row_at, col, k) | code_at(a, row_at, col + 1u, k) << 8 | code_at(a, row_at, col + 2u, k) << 16 |
+         code_at(a, row_at, col + 3u, k) << 24;
 }
 
-static inline uint four_codes_at(__global const uchar *a, ulong row_at, uint col, int k, bool whole) {
-  if (whole && col + 4u <= (uint)k) return *(__global const uint*)(a + row_at + col);
-  return two_codes_at(a, row_at, col, k, false) | two_codes_at(a, row_at, col + 2u, k, false) << 16;
+static inline uint4 codes_at(__global const uchar *a, ulong row_at, uint col, int k, uint places) {
+  if (places % 16u == 0 && col + 16u <= (uint)k) return *(__global const uint4*)(a + row_at + col);
+  return (uint4)(four_codes_at(a, row_at, col, k, places), four_codes_at(a, row_at, col + 4u, k, places),
+                 four_codes_at(a, row_at, col + 8u, k, places), four_codes_at(a, row_at, col + 12u, k, places));
 }
 
 static inline float scale_at(__global const uchar *sa, ulong s_at, ulong lds, int row, uint block, int k, int scale_rows, int scale_cols) {
@@ -72,59 +79,62 @@ static inline float scale_at(__global const uchar *sa, ulong s_at, ulong lds, in
 #endif
 }
 
-// All are read before the first is stored, which might be the next one read for all that the compiler knows.
-#define STORE_WORDS(at) *(__global uint4*)(out + out_at + (at)) = (uint4)(words[0], words[1], words[2], words[3])
+// Four codes of a word as two pairs of f16, exact.
+#if defined(PTX_SM_90)
+#define TO_F16(lo, hi, word) JOIN(DECODE4_, A_TYPE)(lo, hi, word)
+#else
+static inline uint f16_of(uint code) { return encode_f16(DECODE(A_TYPE)(code & 0xffu)) & 0xffffu; }
+#define TO_F16(lo, hi, word) ((lo) = f16_of(word) | f16_of((word) >> 8) << 16, (hi) = f16_of((word) >> 16) | f16_of((word) >> 24) << 16)
+#endif
 
-static inline uint f16_of(uint code) { return encode_f16(DECODE(A_TYPE)(code)) & 0xffffu; }
-
-// Work-item (i, t): 16 bytes of the two K halves' 1024 of tile t and its K blocks.
-__kernel void pack_wgmma_f16(PACK_ARGS DEALT_ARGS GATHER_ARGS) {
-  const uint id = (uint)get_global_id(0);
-  if (get_global_id(1) == 0 && m > 0 && id < COUNTERS) ((__global uint*)(scales + scales_at))[(int)id - COUNTERS] = 0u;
-  const uint c = id & 7, line = (id >> 3) & 63, half_block = (id >> 9) & 1, block = id >> 10;
-  if (m <= 0 || block >= (uint)blocks) return;
-  const bool whole = (((ulong)a + a_at) | lda) % 2 == 0;
-  EACH_UNIT {
-    const dealt_tile here = UNIT_HERE;
-    if (here.first >= here.end) continue;
-    const uint row = (uint)ROW_OF_A(min(here.first + (int)line, here.end - 1)), piece = c ^ (line & 7u);
-    const ulong row_at = a_at + (ulong)row * lda;
-    uint words[4];
-    for (uint t = 0; t < 4; ++t) {
-      const uint codes = two_codes_at(a, row_at, block * 128u + half_block * 64u + 16u * t + 2u * piece, k, whole);
-      words[t] = f16_of(codes & 0xffu) | f16_of(codes >> 8) << 16;
+// The statements after EACH_PIECE, up to a closing brace, are done for each piece of this work-group, unit `unit` by K block `block`: codes[i]
+// are 16 codes of line LINE(i), from column 16 * (item % 8) on. SCALE_PLACE: where the scale of the unit's row `item` goes.
+#define LINE(i) (item / 8u + 16u * (uint)(i))
+#define EACH_PIECE(SCALE_PLACE)                                                                                     \
+  if (m <= 0) return;                                                                                               \
+  const uint item = (uint)get_local_id(0), groups = (uint)get_num_groups(0), group = (uint)get_group_id(0);         \
+  COUNT_UNITS                                                                                                       \
+  if (group == groups - 1)                                                                                          \
+    for (uint i = item; i < COUNTERS; i += ITEMS) ((__global uint*)(scales + scales_at))[(int)i - COUNTERS] = 0u;   \
+  const uint places = (uint)(((ulong)a + a_at) | lda);                                                              \
+  for (uint piece = group; piece < units * (uint)blocks; piece += groups) {                                         \
+    const uint unit = piece / (uint)blocks, block = piece % (uint)blocks;                                           \
+    const dealt_tile rows = UNIT(unit);                                                                             \
+    if (rows.first >= rows.end) continue;                                                                           \
+    uint4 codes[4];                                                                                                 \
+    for (int i = 0; i < 4; ++i) {                                                                                   \
+      const int row = rows.first + (int)LINE(i);                                                                    \
+      codes[i] = row < rows.end ? codes_at(a, a_at + (ulong)(uint)ROW_OF_A(row) * lda, block * 128u + item % 8u * 16u, k, places) : (uint4)(0); \
+    }                                                                                                               \
+    if (item < 64u) {                                                                                               \
+      const int row = rows.first + (int)item;                                                                       \
+      scales[scales_at + (SCALE_PLACE)] =                                                                           \
+          row < rows.end ? scale_at(sa, s_at, lds, ROW_OF_A(row), block, k, scale_rows, scale_cols) : 0.0f;         \
     }
-    STORE_WORDS(((ulong)tile * (ulong)blocks + block) * 16384u + half_block * 8192u + line * 128u + c * 16u);
-    if (c == 0 && half_block == 0)
-      scales[scales_at + ((ulong)tile * (ulong)blocks + block) * 64u + line] = scale_at(sa, s_at, lds, (int)row, block, k, scale_rows, scale_cols);
+
+__kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void pack_wgmma_f16(PACK_ARGS DEALS_ARGS GATHER_ARGS) {
+  __local uint4 lines[64 * ROW_WORDS / 4];
+  __local const uint *words = (__local const uint*)lines;
+  EACH_PIECE(((ulong)unit * (ulong)blocks + block) * 64u + item)
+    barrier(CLK_LOCAL_MEM_FENCE);  // The piece before has been read.
+    for (int i = 0; i < 4; ++i) lines[LINE(i) * (ROW_WORDS / 4) + item % 8u] = codes[i];
+    barrier(CLK_LOCAL_MEM_FENCE);
+    __global uint4 *to = (__global uint4*)(out + out_at) + ((ulong)unit * (ulong)blocks + block) * 1024u;
+    for (uint id = item; id < 512u; id += ITEMS) {
+      // Two neighbouring pieces: of each four codes in a row one has the first two, the other the last two.
+      const uint pair = id % 4u, line = id / 4u % 64u, half_block = id / 256u;
+      uint lo[4], hi[4];
+      for (uint t = 0; t < 4; ++t) TO_F16(lo[t], hi[t], words[line * ROW_WORDS + half_block * 16u + 4u * t + pair]);
+      const uint place = half_block * 512u + line * 8u + (2u * pair ^ line % 8u);
+      to[place] = (uint4)(lo[0], lo[1], lo[2], lo[3]);
+      to[place ^ 1u] = (uint4)(hi[0], hi[1], hi[2], hi[3]);
+    }
   }
 }
 
-// Work-item (i, t): 16 bytes of the 512 such pieces of each K block of tile t.
-__kernel void pack_wgmma_fp8(PACK_ARGS DEALT_ARGS GATHER_ARGS) {
-  const uint id = (uint)get_global_id(0);
-  if (get_global_id(1) == 0 && m > 0 && id < COUNTERS) ((__global uint*)(scales + scales_at))[(int)id - COUNTERS] = 0u;
-  const uint c = id & 7, line = (id >> 3) & 63, block = id >> 9;
-  if (m <= 0 || block >= (uint)blocks) return;
-  const ulong places = ((ulong)a + a_at) | lda;
-  const uint col = block * 128u + c * 16u;
-  EACH_UNIT {
-    const dealt_tile here = UNIT_HERE;
-    if (here.first >= here.end) continue;
-    const uint row = (uint)ROW_OF_A(min(here.first + (int)line, here.end - 1));
-    const ulong row_at = a_at + (ulong)row * lda;
-    uint words[4];
-    if (places % 16 == 0 && col + 16u <= (uint)k) {
-      const uint4 all = *(__global const uint4*)(a + row_at + col);
-      words[0] = all.x, words[1] = all.y, words[2] = all.z, words[3] = all.w;
-    } else {
-      for (uint w = 0; w < 4; ++w) words[w] = four_codes_at(a, row_at, col + 4u * w, k, places % 4 == 0);
-    }
-    STORE_WORDS(((ulong)tile * (ulong)blocks + block) * 8192u + line * 128u + ((c ^ (line & 7u)) << 4));
-    if (c == 0) {
-      const uint in_scales = ((tile & 1u) * 4u + (line >> 4)) * 16u + (line & 7u) * 2u + ((line >> 3) & 1u);
-      scales[scales_at + ((ulong)(tile >> 1) * (ulong)blocks + block) * 128u + in_scales] =
-          scale_at(sa, s_at, lds, (int)row, block, k, scale_rows, scale_cols);
-    }
+__kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void pack_wgmma_fp8(PACK_ARGS DEALS_ARGS GATHER_ARGS) {
+  EACH_PIECE(((ulong)(unit / 2u) * (ulong)blocks + block) * 128u + (unit % 2u * 4u + item / 16u) * 16u + item % 8u * 2u + item / 8u % 2u)
+    __global uint4 *to = (__global uint4*)(out + out_at) + ((ulong)unit * (ulong)blocks + block) * 512u;
+    for (int i = 0; i < 4; ++i) to[LINE(i) * 8u + (item % 8u ^ LINE(i) % 8u)] = codes[i];
   }
 }

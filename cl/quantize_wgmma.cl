@@ -7,10 +7,13 @@
 // largest magnitudes of all rows are found together, each scale is made once, and codes change hands until a work-item has what lies side
 // by side in the form, which is stored by 16 bytes too.
 // Set by the host: those of quantizer.cl, and PTX_SM_90
-// GROUPED, DEALT_ROWS  256      the tiles are those that deal.cl has dealt, of so many rows
-// Local memory: none.
+// GROUPED, DEALT_ROWS  256      the tiles are those that are dealt, of so many rows
+// DEALS                         this kernel deals them, as deal_rows.cl says
+// Local memory: none; with DEALS that of deal_rows.cl.
+#define LANES 128
+#define TABLE __local
 #include "code_pairs.cl"
-#include "dealt.cl"
+#include "deal_rows.cl"
 
 #if defined(PTX_SM_90)
 #include "ptx.cl"
@@ -19,7 +22,7 @@
 #ifndef DEALT_ROWS
 #define DEALT_ROWS 256
 #endif
-#define ITEMS 128
+#define ITEMS LANES
 #define ROWS 16               // Of a K block, a warp.
 #define PASSES (ROWS / 2)     // A pass is two rows, one in each half of a warp.
 #define PER (SOURCE == TYPE_F32 ? 1 : 2)  // Elements in a register.
@@ -27,18 +30,17 @@
 // The statement after EACH_ROWS is done for each `id`, ROWS packed rows of a K block, that is this warp's; ROWS_AT: their rows
 // [first, end) of X, which lie in one tile and may be none. Of a grouped problem fewer warps may be there, of others one each.
 #ifdef GROUPED
-static inline dealt_tile rows_at(__global const int* dealt, uint packed)
+static inline dealt_tile rows_in(dealt_tile here, int row)
 {
-  dealt_tile here = tile_of(dealt, (int)(packed / DEALT_ROWS));
-  here.first = min(here.first + (int)(packed % DEALT_ROWS), here.end);
+  here.first = min(here.first + row, here.end);
   return here;
 }
 #define EACH_ROWS                                                                        \
   if (m == 0) return;                                                                    \
-  __global const int* dealt = dealt_memory + dealt_at;                                   \
-  const uint ids = (uint)dealt[DEALT_TILES] * (DEALT_ROWS / ROWS) * (uint)blocks;        \
+  DEAL(tiles, DEALT_ROWS);                                                               \
+  const uint ids = (uint)tiles * (DEALT_ROWS / ROWS) * (uint)blocks;                     \
   _Pragma("unroll 1") for (uint id = (uint)get_global_id(0) >> 5; id < ids; id += (uint)get_global_size(0) >> 5)
-#define ROWS_AT(packed) rows_at(dealt, packed)
+#define ROWS_AT(packed) rows_in(TILE_DEALT((int)((packed) / DEALT_ROWS)), (int)((packed) % DEALT_ROWS))
 #define NO_ROWS continue
 #else
 #define EACH_ROWS                                   \
@@ -157,7 +159,7 @@ static inline uint bits_of(uint magnitude)
   } while (0)
 
 // f16 values in the ring's order.
-__kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void quantize_wgmma_f16(QUANTIZE_ARGS DEALT_ARGS)
+__kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void quantize_wgmma_f16(QUANTIZE_ARGS DEALS_ARGS)
 {
   CLEAR_COUNTERS();
   EACH_ROWS {
@@ -192,7 +194,7 @@ __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void quantize_wgmma_
 }
 
 // Codes in lines of a row's 128 k.
-__kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void quantize_wgmma_fp8(QUANTIZE_ARGS DEALT_ARGS)
+__kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void quantize_wgmma_fp8(QUANTIZE_ARGS DEALS_ARGS)
 {
   CLEAR_COUNTERS();
   EACH_ROWS {

@@ -50,7 +50,7 @@ struct Making {
   const backend::GemmDesc& desc;
   const Problem& problem;
   Booking& booking;
-  Place dealt = {};  ///< Of a grouped problem: what cl/deal.cl leaves, tiles of `dealt_rows` rows.
+  Place dealt = {};  ///< Of a grouped problem: what is left for cl/dealt.cl, tiles of `dealt_rows` rows.
   std::int64_t dealt_rows = 0;
 
   /// The most rows that A has in memory.
@@ -81,6 +81,8 @@ class ActivationForm {
   virtual bool takes(const Operand& a, const Making& making) const = 0;
   /// True where the kernel quantises these floats itself, as it reads them.
   virtual bool takes_floats(const Operand&, const Making&) const { return false; }
+  /// True where the step that fills this form deals the rows of a grouped problem, too (cl/deal_rows.cl).
+  virtual bool deals(const Making&) const { return false; }
   /// The step that quantises `x` straight into this form; no step where there is none for these scale groups: then x
   /// is quantised to rows of codes, and those are packed.
   virtual Made quantize(const Operand& x, const Making& making) const = 0;

@@ -45,12 +45,13 @@ Operand wanted(const GemmDesc& desc) {
 Route route_of(const GemmDesc& desc, const Choice& choice, const Features& features) {
   Route route;
   Making making{features, desc, choice.problem, route.booking};
+  const auto form = choice.variant->activations(choice.tuning, choice.problem);
   if (choice.problem.grouped()) {
     const DealtShape shape = choice.variant->deal(choice.tuning);
     making.dealt_rows = shape.tile_rows;
-    route.steps.push_back(deal_step(shape, making, &making.dealt));
+    making.dealt = book_dealt(shape, making);
+    if (!form->deals(making)) route.steps.push_back(deal_step(shape, making));
   }
-  const auto form = choice.variant->activations(choice.tuning, choice.problem);
   Operand a = given(desc);
   const auto go = [&](Made made) {
     route.steps.push_back(std::move(made.step));

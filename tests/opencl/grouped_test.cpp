@@ -142,6 +142,29 @@ TEST_F(OpenClGrouped, FewerWorkGroupsThanThereIsToDoTakeItInTurns) {
   EXPECT_GE(ran, 4);
 }
 
+TEST_F(OpenClGrouped, MatricesAreDealtWhereverThereIsRoomForTheirTable) {
+  // Kernels of tensor cores deal the rows of up to 256 matrices while they pack or quantise, with 128 work-items.
+  int ran = 0;
+  for (const backend::Options& options :
+       {backend::Options{}, backend::Options{{"variant", "gemm_wgmma_f16"}}, {{"variant", "gemm_wgmma_fp8"}}}) {
+    for (const std::size_t matrices : {129, 256, 257}) {
+      for (const backend::DType source : {backend::DType::none, backend::DType::bf16}) {
+        Grouped g;
+        g.options = options;
+        g.counts.assign(matrices, 0);
+        for (std::size_t i = 0; i < matrices; i += 5) g.counts[i] = static_cast<std::int32_t>(1 + i % 7);
+        g.counts[matrices - 1] = 70;
+        g.m = std::accumulate(g.counts.begin(), g.counts.end(), std::int64_t{0});
+        g.n = 40;
+        g.k = 300;
+        g.a_source = source;
+        ran += check(g);
+      }
+    }
+  }
+  EXPECT_GE(ran, 6);
+}
+
 TEST_F(OpenClGrouped, RandomAndSkewedCountsAreRight) {
   Random random(5);
   std::vector<Counts> all;

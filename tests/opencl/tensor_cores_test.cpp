@@ -94,10 +94,10 @@ PackedTokens pack(Device& device, const std::string& kernel_name, const std::vec
            static_cast<cl_ulong>(numerics::ceil_div(k, std::int64_t{128})), 1, 128, data, cl_ulong{0}, places,
            static_cast<cl_ulong>(kPartCounters));
   const cl::CommandQueue queue(context->context, context->device);
-  queue.enqueueNDRangeKernel(kernel, cl::NullRange,
-                             cl::NDRange(static_cast<std::size_t>(blocks) * (element == 2 ? 1024 : 512),
-                                         static_cast<std::size_t>(numerics::ceil_div(m, std::int64_t{64}))),
-                             cl::NDRange(128, 1));
+  queue.enqueueNDRangeKernel(
+      kernel, cl::NullRange,
+      cl::NDRange(static_cast<std::size_t>(blocks * numerics::ceil_div(m, std::int64_t{64})) * 128),
+      cl::NDRange(128));
   queue.enqueueReadBuffer(data, CL_TRUE, 0, out.data.size(), out.data.data());
   queue.enqueueReadBuffer(places, CL_TRUE, 0, all.size() * 4, all.data());
   out.counters.resize(static_cast<std::size_t>(kPartCounters));
@@ -106,12 +106,28 @@ PackedTokens pack(Device& device, const std::string& kernel_name, const std::vec
   return out;
 }
 
+/// Of lines of codes: where the code of `row` in column c is: tile and K block, line, piece of 16 bytes, byte; and
+/// where a scale is.
+std::size_t place_in_lines(std::int64_t row, std::int64_t c, std::int64_t blocks) {
+  const std::int64_t in = c % 128;
+  return static_cast<std::size_t>((row / 64 * blocks + c / 128) * 8192 + row % 64 * 128 + (in / 16 ^ row % 8) * 16 +
+                                  in % 16);
+}
+
+std::size_t place_of_scale(std::int64_t row, std::int64_t block, std::int64_t blocks) {
+  return static_cast<std::size_t>((row / 128 * blocks + block) * 128 + row % 128 / 16 * 16 + row % 8 * 2 +
+                                  row % 16 / 8);
+}
+
 TEST(OpenClTensorCores, TokensLieWhereTheFormsSay) {
   if (devices().empty()) GTEST_SKIP() << why_no_devices();
   for (const auto& device : devices()) {
     for (const auto& [m, k] :
          std::vector<std::pair<std::int64_t, std::int64_t>>{{1, 1}, {70, 300}, {130, 129}, {66, 251}}) {
-      const std::int64_t lda = m % 2 == 0 ? numerics::ceil_div(k, std::int64_t{16}) * 16 : k + 5,
+      // Rows that may be read by 16 bytes, by four, and by one.
+      const std::int64_t lda = m == 130     ? k + 7
+                               : m % 2 == 0 ? numerics::ceil_div(k, std::int64_t{16}) * 16
+                                            : k + 5,
                          groups = numerics::ceil_div(k, std::int64_t{128}),
                          blocks = numerics::ceil_div(k, std::int64_t{256}) * 2;
       const std::vector<std::uint8_t> codes = random_codes(m * lda, 11);
@@ -134,16 +150,119 @@ TEST(OpenClTensorCores, TokensLieWhereTheFormsSay) {
           std::memcpy(&bits, half.data.data() + at, 2);
           const float want = numerics::decode_e4m3fn(code), got = numerics::decode_f16(bits);
           ASSERT_TRUE(want == got || (std::isnan(want) && std::isnan(got))) << row << ", " << c;
-          // Codes: the row's line, pieces of 16 bytes, byte.
-          const std::int64_t g = row % 8, upper = row % 16 / 8;
-          const std::int64_t in_lines = place * 8192 + row % 64 * 128 + (in / 16 ^ g) * 16 + in % 16;
-          ASSERT_EQ(plain.data[static_cast<std::size_t>(in_lines)], code) << row << ", " << c;
+          ASSERT_EQ(plain.data[place_in_lines(row, c, blocks)], code) << row << ", " << c;
           const float scale = block < groups ? scales[static_cast<std::size_t>(row * groups + block)] : 0.0f;
           ASSERT_EQ(half.scales[static_cast<std::size_t>(place * 64 + row % 64)], scale) << row << ", " << c;
-          const std::int64_t scale_at = (row / 128 * blocks + block) * 128 + row % 128 / 16 * 16 + g * 2 + upper;
-          ASSERT_EQ(plain.scales[static_cast<std::size_t>(scale_at)], scale) << row << ", " << c;
+          ASSERT_EQ(plain.scales[place_of_scale(row, block, blocks)], scale) << row << ", " << c;
         }
       }
+    }
+  }
+}
+
+/// Rows of a grouped problem packed by cl/pack_wgmma.cl in tiles of 128, with fewer work-groups than there is to do.
+struct PackedGroups {
+  std::vector<std::int32_t> dealt;
+  std::vector<std::uint8_t> data;
+  std::vector<float> scales;
+};
+
+/// deals: the kernel deals the rows itself; else cl/deal.cl has dealt them.
+PackedGroups pack_groups(Device& device, const std::vector<std::int32_t>& counts, std::int64_t m, bool masked,
+                         bool deals, const std::vector<std::uint8_t>& codes, const std::vector<float>& scales,
+                         std::int64_t k) {
+  const auto context = device.context();
+  const std::int64_t blocks = numerics::ceil_div(k, std::int64_t{256}) * 2;
+  Problem p;
+  p.m = m;
+  p.matrices = static_cast<std::int64_t>(counts.size());
+  p.masked = masked;
+  const DealtLists lists(p, m, {128, 1});
+  const std::int64_t rows = most_tiles(p, m, 128) * 128;
+  PackedGroups out;
+  out.dealt.assign(static_cast<std::size_t>(lists.elements), -1);
+  out.data.assign(static_cast<std::size_t>(rows * blocks * 128), 0xee);
+  out.scales.assign(static_cast<std::size_t>(kPartCounters + rows * blocks), -7.0f);
+  const auto buffer = [&](const auto& values) {
+    return cl::Buffer(context->context, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, values.size() * sizeof values[0],
+                      const_cast<std::remove_cvref_t<decltype(values[0])>*>(values.data()));
+  };
+  const cl::Buffer a = buffer(codes), sa = buffer(scales), count = buffer(counts), dealt = buffer(out.dealt),
+                   data = buffer(out.data), places = buffer(out.scales);
+  const cl::CommandQueue queue(context->context, context->device);
+  const auto matrices = static_cast<cl_int>(counts.size());
+  const cl_int is_masked = masked ? 1 : 0, tiles_at = static_cast<cl_int>(lists.tiles_at),
+               blocks_at = static_cast<cl_int>(lists.blocks_at);
+  Defines defines = device_defines(context->features);
+  if (!deals) {
+    cl::Kernel deal(context->builder->build("deal.cl", {}), "deal");
+    set_args(deal, 0, static_cast<cl_int>(m), matrices, is_masked, 128, 1, count, cl_ulong{0}, dealt, cl_ulong{0},
+             tiles_at, blocks_at);
+    queue.enqueueNDRangeKernel(deal, cl::NullRange, cl::NDRange(1), cl::NDRange(1));
+  }
+  defines["GROUPED"] = "1";
+  defines["DEALT_ROWS"] = "128";
+  if (deals) defines["DEALS"] = "1";
+  cl::Kernel kernel(context->builder->build("pack_wgmma.cl", defines), "pack_wgmma_fp8");
+  set_args(kernel, 0, static_cast<cl_int>(m), static_cast<cl_int>(k), static_cast<cl_int>(blocks), a, cl_ulong{0},
+           static_cast<cl_ulong>(k), sa, cl_ulong{0}, static_cast<cl_ulong>(numerics::ceil_div(k, std::int64_t{128})),
+           1, 128, data, cl_ulong{0}, places, static_cast<cl_ulong>(kPartCounters), dealt, cl_ulong{0});
+  if (deals)
+    set_args(kernel, 17, matrices, is_masked, count, cl_ulong{0}, tiles_at, blocks_at, cl::Local(counts.size() * 32));
+  queue.enqueueNDRangeKernel(kernel, cl::NullRange, cl::NDRange(3 * 128), cl::NDRange(128));
+  queue.enqueueReadBuffer(dealt, CL_TRUE, 0, out.dealt.size() * 4, out.dealt.data());
+  queue.enqueueReadBuffer(data, CL_TRUE, 0, out.data.size(), out.data.data());
+  queue.enqueueReadBuffer(places, CL_TRUE, 0, out.scales.size() * 4, out.scales.data());
+  return out;
+}
+
+TEST(OpenClTensorCores, PackingDealsRowsAsTheirOwnKernelDoes) {
+  if (devices().empty()) GTEST_SKIP() << why_no_devices();
+  const std::int64_t k = 300, groups = 3, blocks = 4;
+  struct Case {
+    std::vector<std::int32_t> counts;
+    std::int64_t m;
+    bool masked;
+  };
+  std::vector<std::int32_t> many(200);  // More than work-items of a work-group.
+  for (std::size_t g = 0; g < many.size(); ++g) many[g] = static_cast<std::int32_t>(g % 4);
+  const std::vector<Case> cases{
+      {{0, 130, -5, 1, 128, 0, 64}, 330, false},  // One is negative, seven rows are left over.
+      {{200, 70, 300}, 310, false},               // More than there are.
+      {{5}, 5, false},
+      {{0, 0, 0}, 9, false},
+      {many, 300, false},
+      {{129, 0, 400, 3, -1}, 140, true}};
+  for (const auto& device : devices()) {
+    auto& ours = dynamic_cast<Device&>(*device);
+    for (const Case& c : cases) {
+      SCOPED_TRACE(::testing::PrintToString(c.counts));
+      const std::int64_t rows = c.masked ? c.m * static_cast<std::int64_t>(c.counts.size()) : c.m;
+      const std::vector<std::uint8_t> codes = random_codes(rows * k, 12);
+      std::vector<float> scales(static_cast<std::size_t>(rows * groups));
+      for (std::size_t i = 0; i < scales.size(); ++i) scales[i] = 1.0f + static_cast<float>(i);
+      const PackedGroups own = pack_groups(ours, c.counts, c.m, c.masked, true, codes, scales, k),
+                         after = pack_groups(ours, c.counts, c.m, c.masked, false, codes, scales, k);
+      EXPECT_EQ(own.dealt, after.dealt);
+      EXPECT_EQ(own.data, after.data);
+      EXPECT_EQ(own.scales, after.scales);
+      std::int64_t row = 0, tile = 0;
+      for (std::size_t g = 0; g < c.counts.size(); ++g) {
+        if (c.masked) row = static_cast<std::int64_t>(g) * c.m;
+        const std::int64_t there = std::clamp<std::int64_t>(c.counts[g], 0, c.masked ? c.m : c.m - row);
+        for (std::int64_t i = 0; i < there; ++i, ++row) {
+          const std::int64_t packed = tile * 128 + i;
+          for (std::int64_t col = 0; col < k; ++col)
+            ASSERT_EQ(own.data[place_in_lines(packed, col, blocks)], codes[static_cast<std::size_t>(row * k + col)])
+                << g << ": " << i << ", " << col;
+          for (std::int64_t block = 0; block < groups; ++block)
+            ASSERT_EQ(own.scales[static_cast<std::size_t>(kPartCounters) + place_of_scale(packed, block, blocks)],
+                      scales[static_cast<std::size_t>(row * groups + block)])
+                << g << ": " << i << ", " << block;
+        }
+        tile += numerics::ceil_div(there, std::int64_t{128});
+      }
+      EXPECT_EQ(own.dealt[0], tile);
     }
   }
 }

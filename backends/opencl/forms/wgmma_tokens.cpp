@@ -17,6 +17,8 @@ class WgmmaTokens final : public ActivationForm {
 
   bool takes(const Operand&, const Making&) const override { return false; }  // Nobody hands them over so.
 
+  bool deals(const Making& making) const override { return wgmma_step_deals(making); }
+
   Made quantize(const Operand& x, const Making& making) const override {
     const numerics::ScaleGrid& grid = making.desc.a_scale.grid;
     if (grid.group_rows != 1 || !is_one_k_block(grid, making.desc.k) || x.gathered) return {};

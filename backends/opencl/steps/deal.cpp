@@ -8,11 +8,11 @@ namespace {
 
 class Deal final : public Step {
  public:
-  Deal(const DealtShape& shape, const Making& making, const Place& dealt)
+  Deal(const DealtShape& shape, const Making& making)
       : shape_(shape),
         problem_(making.problem),
         lists_(making.problem, making.desc.m, shape),
-        dealt_(dealt),
+        dealt_(making.dealt),
         lanes_(making.features.prefers_vectors()
                    ? 1
                    : std::min(std::bit_ceil(static_cast<std::uint64_t>(making.problem.matrices)),
@@ -48,10 +48,13 @@ class Deal final : public Step {
 
 }  // namespace
 
-std::unique_ptr<Step> deal_step(const DealtShape& shape, const Making& making, Place* dealt) {
+Place book_dealt(const DealtShape& shape, const Making& making) {
   const DealtLists lists(making.problem, making.desc.m, shape);
-  *dealt = {Source::workspace, making.booking.book("dealt rows", numerics::Size(lists.elements) * 4)};
-  return std::make_unique<Deal>(shape, making, *dealt);
+  return {Source::workspace, making.booking.book("dealt rows", numerics::Size(lists.elements) * 4)};
+}
+
+std::unique_ptr<Step> deal_step(const DealtShape& shape, const Making& making) {
+  return std::make_unique<Deal>(shape, making);
 }
 
 }  // namespace ironcl::opencl

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The first step of a grouped plan: deals rows into tiles and blocks, cl/deal.cl.
+// The first step of a grouped plan whose form of A does not deal by itself: deals rows into tiles and blocks,
+// cl/deal.cl.
 #pragma once
 
 #include "backends/opencl/dealing.h"
@@ -7,8 +8,10 @@
 
 namespace ironcl::opencl {
 
-/// Books the lists and returns the step that fills them for tiles and blocks of `shape`; *dealt is where they are.
-std::unique_ptr<Step> deal_step(const DealtShape& shape, const Making& making, Place* dealt);
+/// Books the lists for tiles and blocks of `shape`.
+Place book_dealt(const DealtShape& shape, const Making& making);
+/// The step that fills them.
+std::unique_ptr<Step> deal_step(const DealtShape& shape, const Making& making);
 
 /// Sets DEALT_ARGS of cl/dealt.cl, from argument `first` on; returns the number of the argument after them.
 inline cl_uint set_dealt(cl::Kernel& kernel, cl_uint first, const Call& call, const Place& at) {

@@ -7,6 +7,9 @@
 
 namespace ironcl::opencl {
 
+/// Whether either step deals the rows of this problem, where it is grouped, as well: a command less.
+bool wgmma_step_deals(const Making& making);
+
 /// From floats `x` into `out`, for scale groups of one row by 128 columns. `half`: values in f16, else codes.
 std::unique_ptr<Step> quantize_wgmma_step(bool half, const Operand& x, const Operand& out, const Making& making);
 
