@@ -13,11 +13,12 @@ namespace {
 using namespace ironcl;
 using namespace ironcl::bench;
 
-/// One grouped product of G matrices of about m rows each beside a dense one of as many rows; codes come ready. With
-/// a capacity each matrix has so many rows of A and D to itself (masked). Repeatable: of a grouped plan that must be.
+/// One grouped product of G matrices of about m rows each beside a dense one of as many rows; A comes as codes, or in
+/// bf16 to be quantised in the plans. With a capacity each matrix has so many rows of A and D to itself (masked).
+/// Repeatable: of a grouped plan that must be.
 void compare_products(Run& run, std::int64_t matrices, std::int64_t m, std::int64_t n, std::int64_t k,
                       std::int64_t capacity, int rounds, const std::string& accuracy, bool repeatable,
-                      const Options& options) {
+                      bool codes_given, const Options& options) {
   std::mt19937 random(3);
   std::vector<std::int32_t> counts;
   std::int64_t rows = 0;
@@ -27,7 +28,7 @@ void compare_products(Run& run, std::int64_t matrices, std::int64_t m, std::int6
     rows += counts.back();
   }
   const auto dense_of = [&](std::int64_t of_rows) {
-    auto desc = product(of_rows, n, k, DType::none);
+    auto desc = product(of_rows, n, k, codes_given ? DType::none : DType::bf16);
     if (accuracy == "tensor14") desc.weakest_accuracy = backend::AccuracyClass::tensor14;
     return desc;
   };
@@ -45,9 +46,16 @@ void compare_products(Run& run, std::int64_t matrices, std::int64_t m, std::int6
                                   0x1p-6f);
   backend::GemmArgs a;
   a.m = desc.m;
-  const auto a_codes = random_codes(all_rows * k, 5);
-  a.a = run.upload(a_codes);
-  a.a_scale = run.upload(std::vector<float>(static_cast<std::size_t>(all_rows * scales_k), 0x1p-6f));
+  const auto a_codes = random_codes(codes_given ? all_rows * k : 0, 5);
+  const auto a_floats = random_bf16(codes_given ? 0 : all_rows * k, 5);
+  const auto give_rows = [&](backend::GemmArgs& to, std::int64_t first, std::int64_t count) {
+    const auto part = [&](const auto& all) {
+      return run.upload(std::vector(all.begin() + first * k, all.begin() + (first + count) * k));
+    };
+    to.a = codes_given ? part(a_codes) : part(a_floats);
+    if (codes_given) to.a_scale = run.upload(std::vector<float>(static_cast<std::size_t>(count * scales_k), 0x1p-6f));
+  };
+  give_rows(a, 0, all_rows);
   a.d = run.buffer(all_rows * n * 2);
   backend::GemmArgs b = a;
   b.m = rows;
@@ -64,8 +72,7 @@ void compare_products(Run& run, std::int64_t matrices, std::int64_t m, std::int6
   backend::GemmArgs c;
   c.m = last;
   // Memory of its own: where its rows begin in that of all need not be a place where an operand may.
-  c.a = run.upload(std::vector(a_codes.begin() + first_row * k, a_codes.begin() + (first_row + last) * k));
-  c.a_scale = run.upload(std::vector<float>(static_cast<std::size_t>(last * scales_k), 0x1p-6f));
+  give_rows(c, first_row, last);
   c.weights = run.weights(alone, codes, scales, matrices - 1);
   c.d = run.buffer(last * n * 2);
   alone->enqueue(run.queue(), c);
@@ -89,10 +96,11 @@ void compare_products(Run& run, std::int64_t matrices, std::int64_t m, std::int6
   }
   const double flop = 2.0 * static_cast<double>(rows) * static_cast<double>(n) * static_cast<double>(k);
   fmt::print(
-      "{} matrices of about {} rows ({} in all{}), {} x {}: grouped {:.1f} us, {:.1f} TFLOP/s, {:.2f} TB/s of "
+      "{} matrices of about {} rows{} ({} in all{}), {} x {}: grouped {:.1f} us, {:.1f} TFLOP/s, {:.2f} TB/s of "
       "weights ({} {}); dense "
       "{:.1f} us, {:.1f} TFLOP/s ({}); grouped has {:.0f} % of its speed\n",
-      matrices, m, rows, capacity > 0 ? fmt::format(", masked inside {}", capacity) : "", n, k, median(with) / 1e3,
+      matrices, m, codes_given ? "" : " of bf16", rows,
+      capacity > 0 ? fmt::format(", masked inside {}", capacity) : "", n, k, median(with) / 1e3,
       flop / median(with) / 1e3, static_cast<double>(matrices * n * k) / median(with) / 1e3, plan->info().variant,
       plan->info().config, median(without) / 1e3, flop / median(without) / 1e3, dense->info().variant,
       100 * median(without) / median(with));
@@ -110,7 +118,7 @@ std::vector<std::int64_t> numbers(const std::string& text) {
 int main(int argc, char** argv) try {
   std::string device = "0", accuracy = "f32", kernel_dir, model_text, tokens;
   int rounds = 9;
-  bool amx = true, repeatable = false;
+  bool amx = true, repeatable = false, bf16 = false;
   std::vector<std::string> opts, products;
   CLI::App app("Mixture of experts: a layer beside a loop of dense plans, or one grouped product beside a dense one");
   app.add_option("model", model_text, "MODEL[:EXPERTS] of a layer: qwen3-30b-a3b, qwen3-235b-a22b, deepseek-v3");
@@ -121,6 +129,7 @@ int main(int argc, char** argv) try {
   app.add_option("--cl-dir", kernel_dir, "folder of kernels instead of those built in");
   app.add_option("--opt", opts, "KEY=VALUE of the grouped plans")->allow_extra_args(false);
   app.add_option("--accuracy", accuracy, "weakest class of a product")->check(CLI::IsMember({"f32", "tensor14"}));
+  app.add_flag("--bf16", bf16, "A of a --product comes in bf16, to be quantised in the plans, not as codes");
   app.add_flag("--repeatable", repeatable, "grouped products must be");
   app.add_option("--product", products, "G,M,N,K[,CAPACITY]")->allow_extra_args(false);
   CLI11_PARSE(app, argc, argv);
@@ -149,7 +158,8 @@ int main(int argc, char** argv) try {
     const auto p = numbers(text);
     if (p.size() != 4 && p.size() != 5)
       throw std::runtime_error(fmt::format("--product {}: write G,M,N,K[,CAPACITY]", text));
-    compare_products(run, p[0], p[1], p[2], p[3], p.size() == 5 ? p[4] : 0, rounds, accuracy, repeatable, options);
+    compare_products(run, p[0], p[1], p[2], p[3], p.size() == 5 ? p[4] : 0, rounds, accuracy, repeatable, !bf16,
+                     options);
   }
   if (products.empty()) {
     fmt::print("{}\n", run.device().query("ceilings", nullptr));
