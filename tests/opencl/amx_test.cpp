@@ -131,17 +131,18 @@ TEST_F(OpenClAmx, TheChosenVariantIsRightWhereTheUnitIs) {
   for (const auto& device : devices()) {
     if (device->props().type != backend::DeviceType::cpu || trial_of(*device, "gemm_amx") != "right") continue;
     std::uint32_t seed = 900;
-    for (const auto& [type, group, block_m, block_n] : {std::tuple{DType::e4m3fn, 32, "1", "64"},
-                                                        {DType::e4m3fn, 64, "4", "128"},
-                                                        {DType::e4m3fn, 256, "4", "64"},
-                                                        {DType::e5m2, 32, "4", "128"},
-                                                        {DType::e5m2, 128, "1", "64"},
-                                                        {DType::i8, 32, "1", "128"},
-                                                        {DType::i8, 64, "4", "64"},
-                                                        {DType::i8, 128, "4", "128"}}) {
+    for (const auto& [type, group, block_m, block_n, d] : {std::tuple{DType::e4m3fn, 32, "1", "64", DType::f32},
+                                                           {DType::e4m3fn, 64, "4", "128", DType::bf16},
+                                                           {DType::e4m3fn, 256, "4", "64", DType::f32},
+                                                           {DType::e5m2, 32, "4", "128", DType::f16},
+                                                           {DType::e5m2, 128, "1", "64", DType::bf16},
+                                                           {DType::i8, 32, "1", "128", DType::bf16},
+                                                           {DType::i8, 64, "4", "64", DType::f32},
+                                                           {DType::i8, 128, "4", "128", DType::f16}}) {
       for (const auto& [m, n, k] : {std::array{16, 64, 512}, {33, 97, 300}, {100, 160, 129}, {257, 65, 96}}) {
         Case c{m, n, k};
         c.a = c.b = type;
+        c.d = d;
         c.a_grid = {1, group};
         c.b_grid = {group, group};
         c.options = {{"variant", "gemm_amx"}, {"block_m", block_m}, {"block_n", block_n}};
