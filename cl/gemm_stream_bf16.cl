@@ -28,7 +28,11 @@
 #define KIND 1
 #include "dot_products.cl"
 
-#define CODES_AHEAD 4096  // Bytes, as in gemm_stream.cl.
+// Codes of one to three rows come as fast as memory gives them if the hardware alone fetches ahead, and a fetch into the first cache takes
+// from its queue of misses; with more rows between two lines of codes the hardware falls behind: fetched so many bytes ahead, into the second.
+#define CODES_AHEAD 4096
+#define FETCH_CODES(rows, codes) \
+  if ((rows) > 3) PREFETCH_FAR((codes) + CODES_AHEAD);
 #define RUN_PAIRS 16      // Pairs of k of a row of A that lie side by side: RUN of a_tiles.cl.
 #define A_TILE (TILE_M * GROUP / 2)
 // Sums of even and odd pairs apart where there are too few rows to hide the latency of a dot product.
@@ -53,7 +57,7 @@ static inline __attribute__((always_inline)) void add_group(const int rows, __gl
     // An end that the compiler cannot count to, so that it adds to pointers and does not index: gemm_stream.cl.
     __global const uint* end = pairs + min(RUN_PAIRS, length - chunk);
     for (__global const uint* at = pairs; at < end; at += SETS) {
-      PREFETCH(codes + CODES_AHEAD);
+      FETCH_CODES(rows, codes)
       const decoded_row b = decode_columns(codes, table);
 #define MULTIPLY(i)                                        \
   if (i < rows) {                                          \
@@ -64,7 +68,7 @@ static inline __attribute__((always_inline)) void add_group(const int rows, __gl
       EACH_ROW(MULTIPLY)
       codes += 2 * PANEL;
 #if SETS == 2
-      PREFETCH(codes + CODES_AHEAD);
+      FETCH_CODES(rows, codes)
       const decoded_row odd_b = decode_columns(codes, table);
 #define MULTIPLY_ODD(i)                                              \
   if (i < rows) {                                                    \
