@@ -116,6 +116,29 @@ TEST(OpenClKernels, BlocksOfTilesAreTwiceAsManyAsCoresWhereTheyCanBe) {
   }
 }
 
+TEST(OpenClKernels, MatricesOfFewRowsTakeNarrowBlocksOfTilesFromFourRowsOn) {
+  Features f;
+  f.vector_width = 16;
+  f.compute_units = 3;
+  f.local_bytes = 2 << 20;
+  f.clock_hz = 2e9;
+  const Variant &amx = *find_variant("gemm_amx"), &stream = *find_variant("gemm_stream");
+  const auto of_rows = [](std::int64_t rows) {  // Of 16 matrices.
+    Problem p{rows * 16, 4096, 7168, 128, backend::DType::e4m3fn, backend::DType::e4m3fn, backend::DType::bf16};
+    p.matrices = 16;
+    return p.priced();
+  };
+  for (const std::int64_t rows : {4, 8}) {
+    const Problem p = of_rows(rows);
+    const Tuning t = amx.rule_of_thumb(f, p);
+    EXPECT_EQ(t.at("block_n"), 64) << rows << " rows a matrix: codes come in two streams, and A is small";
+    EXPECT_LT(amx.estimate_ns(t, p, f), stream.estimate_ns(stream.rule_of_thumb(f, p), p, f)) << rows;
+  }
+  EXPECT_GE(amx.rule_of_thumb(f, of_rows(64)).at("block_n"), 256) << "A is read again by each block of columns";
+  const Problem p = of_rows(2);
+  EXPECT_GT(amx.estimate_ns(amx.rule_of_thumb(f, p), p, f), stream.estimate_ns(stream.rule_of_thumb(f, p), p, f));
+}
+
 TEST(OpenClKernels, OneFormOfWeightsServesEveryNumberOfRowsOnTensorCores) {
   struct EachIsRight final : Trials {
     std::string why_not(const Variant&) override { return {}; }

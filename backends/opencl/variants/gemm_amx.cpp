@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Declares cl/gemm_amx.cl: tiles of bf16 and int8 on CPUs that have the unit.
 #include <algorithm>
+#include <cmath>
 
 #include "backends/opencl/elements.h"
 #include "backends/opencl/estimate.h"
@@ -40,15 +41,31 @@ constexpr double kTile = 30;    ///< A product of 16 rows by 32 k by 16 columns,
 constexpr double kDecode = 12;  ///< 64 codes to bf16.
 /// Codes from memory a clock, where that is what bounds a call.
 constexpr double kCodes = 5.5;
+/// A unit decoded in a grouped problem, beside gemm_stream's price, which leaves out that codes are waited for: so
+/// this kernel is taken from about four rows a matrix on, where it is as fast.
+constexpr double kDecodeGrouped = 9.5;
+constexpr double kNear = 20;      ///< Bytes of A a clock, which each block of columns reads again.
+constexpr double kStreams = 0.5;  ///< A block twice as wide: codes come as twice as many streams.
 
 /// Of a core, for a unit of columns and one k: all rows of a matrix, which decode the unit again for each block.
-double clocks_of_unit(const Tuning& t, const Problem& p) {
+double clocks_of_unit(const Tuning& t, const Problem& p, double decode) {
   const double multiply = kTile * 4 / 32 * (bytes_of_element(p) == 1 ? 0.6 : 1.0);
-  const double decode = std::max(kDecode * kColumns / 64, kColumns / kCodes);
   return p.mean_over_rows([&](std::int64_t rows) {
     const std::int64_t height = numerics::ceil_div(rows, kRows), blocks = numerics::ceil_div(height, t.at("block_m"));
     return static_cast<double>(height) * multiply + static_cast<double>(blocks) * decode;
   });
+}
+
+/// What the rule of thumb compares blocks by: the same with what depends on their width.
+double clocks_of_block(const Tuning& t, const Problem& p) {
+  const double clocks = clocks_of_unit(t, p, std::max(kDecode, kColumns / kCodes));
+  const double units = static_cast<double>(t.at("block_n")) / kColumns;
+  // Many rows: A comes from a far cache once for each block of columns.
+  if (p.load == 0) return clocks * (1 + 0.3 / units);
+  // Of the matrices of a grouped problem most have few.
+  const double a_bytes = p.mean_over_rows([](std::int64_t rows) { return static_cast<double>(rows); }) *
+                         static_cast<double>(bytes_of_element(p));
+  return clocks + a_bytes / units / kNear + kStreams * std::log2(units);
 }
 
 double estimate_ns(const Tuning& t, const Problem& p, const Features& f) {
@@ -57,7 +74,8 @@ double estimate_ns(const Tuning& t, const Problem& p, const Features& f) {
   const std::int64_t blocks_n = numerics::ceil_div(p.n, t.at("block_n"));
   const double units = std::min<double>(static_cast<double>(t.at("block_n")) / kColumns,
                                         static_cast<double>(numerics::ceil_div(p.n, kColumns)));
-  return 1e9 * rounds(blocks_m * blocks_n, f) * units * static_cast<double>(p.k) * clocks_of_unit(t, p) /
+  return 1e9 * rounds(blocks_m * blocks_n, f) * units * static_cast<double>(p.k) *
+         clocks_of_unit(t, p, p.load > 0 ? kDecodeGrouped : std::max(kDecode, kColumns / kCodes)) /
          (static_cast<double>(blocks_m) * f.clock_hz);
 }
 
@@ -71,11 +89,11 @@ Tuning rule_of_thumb(const Features& f, const Problem& p) {
     for (const int block_m : blocks_m) {
       candidate["block_m"] = block_m;
       if (local_bytes(candidate, p) > f.local_bytes / 3) break;  // The rest of the cache is for A.
-      // A comes from a far cache once for each block of columns. Cores take blocks one by one, and are not equally
-      // fast where others have a part of them: the last block is waited for.
+      // Cores take blocks one by one, and are not equally fast where others have a part of them: the last block is
+      // waited for.
       const double each = static_cast<double>(numerics::ceil_div(tiles, block_m) * numerics::ceil_div(p.n, block_n)) /
                           static_cast<double>(f.compute_units);
-      const double cost = clocks_of_unit(candidate, p) * (1 + 0.3 * kColumns / block_n) * (1 + 1 / each);
+      const double cost = clocks_of_block(candidate, p) * (1 + 1 / each);
       if (least == 0 || cost < least) {
         least = cost;
         best = candidate;
