@@ -3,7 +3,8 @@
 // hit, taking turns, and the whole layer from ids to y.
 //
 // The loop is given what it would have to find out: its counts are on the host, its rows are permuted beforehand, and
-// it has a plan for each number of rows. Each round has other tokens, so that weights come from memory.
+// it has a plan for each number of rows. Each round has other tokens, so that weights come from memory. Ratios and
+// shares of the copy rate are medians of the rounds'.
 #include <boost/json.hpp>
 #include <cmath>
 #include <map>
@@ -13,6 +14,8 @@
 
 namespace ironcl::bench {
 namespace {
+
+constexpr std::int64_t kFewTokens = 8;
 
 /// Tokens of one round: their experts, and rows sorted by expert.
 struct Tokens {
@@ -41,7 +44,7 @@ struct Tokens {
   }
 };
 
-/// Bytes a second that a copy reads and writes, now: on a shared machine it is another one a minute later.
+/// Bytes a second that a copy reads and writes, now: on a shared machine it is another one a second later.
 double copy_rate(backend::Device& device) {
   return boost::json::parse(device.query("ceilings", nullptr)).at("copy_bytes_per_s").to_number<double>();
 }
@@ -208,8 +211,10 @@ void layer(Run& run, const Model& model, std::int64_t experts, const std::vector
       c.y = y;
       combine->enqueue(run.queue(), c);
     };
-    const double before = copy_rate(run.device());
-    std::vector<double> loop_s, grouped_s, layer_s, rates;
+    // Few tokens wait for memory: a copy before and after each of their rounds, else only before and after all.
+    const bool few = tokens <= kFewTokens;
+    double before = copy_rate(run.device());
+    std::vector<double> loop_s, grouped_s, layer_s, ratios, rates, of_copy;
     std::int64_t hits = 0;
     for (std::size_t i = 0; i < batches.size(); ++i) {
       const Tokens& batch = batches[i];
@@ -244,18 +249,25 @@ void layer(Run& run, const Model& model, std::int64_t experts, const std::vector
         }
         continue;
       }
-      loop_s.push_back(timed([&] { loop(batch); }));
+      if (few) timed(whole);  // The copy has left lines in the caches that are still to be written.
+      const auto time_loop = [&] { loop_s.push_back(timed([&] { loop(batch); })); };
+      if (i % 2 == 0) time_loop();  // Each side is first in every second round.
       grouped_s.push_back(timed(products));
+      if (i % 2 == 1) time_loop();
       layer_s.push_back(timed(whole));
-      rates.push_back(static_cast<double>(batch.hit() * (wide * h + h * inner)) / grouped_s.back() / 1e9);
+      ratios.push_back(loop_s.back() / grouped_s.back());
+      rates.push_back(static_cast<double>(batch.hit() * (wide * h + h * inner)) / grouped_s.back());
       hits += batch.hit();
+      if (few || i + 1 == batches.size()) {
+        const double after = copy_rate(run.device());
+        while (of_copy.size() < rates.size()) of_copy.push_back(2 * rates[of_copy.size()] / (before + after));
+        before = after;
+      }
     }
-    const double after = copy_rate(run.device());
     fmt::print("{:>6} {:>6.0f} {:>10.1f} {:>10.1f} {:>7.2f} {:>10.1f} {:>10.1f} {:>8.2f}  {} {}; {} {}\n", tokens,
-               static_cast<double>(hits) / rounds, median(loop_s) * 1e6, median(grouped_s) * 1e6,
-               median(loop_s) / median(grouped_s), median(layer_s) * 1e6, median(rates),
-               2e9 * median(rates) / (before + after), up->info().variant, up->info().config, down->info().variant,
-               down->info().config);
+               static_cast<double>(hits) / rounds, median(loop_s) * 1e6, median(grouped_s) * 1e6, median(ratios),
+               median(layer_s) * 1e6, median(rates) / 1e9, median(of_copy), up->info().variant, up->info().config,
+               down->info().variant, down->info().config);
     std::fflush(stdout);
   }
 }
