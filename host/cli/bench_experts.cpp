@@ -30,15 +30,14 @@ double now_ns() {
 }
 
 /// Bytes of codes and scales of an expert's three matrices.
-double expert_bytes(const ExpertsForm& form) {
-  const double h = static_cast<double>(form.hidden), i = static_cast<double>(form.experts.width);
+double expert_bytes(const ExpertsForm& form, const layer::GatedForm& expert) {
+  const double h = static_cast<double>(form.hidden), i = static_cast<double>(expert.width);
   const auto scales = [&](const layer::MatrixForm& matrix, std::int64_t n, std::int64_t k) {
     return static_cast<double>(matrix.scale.grid.scale_rows(n) * matrix.scale.grid.scale_cols(k)) *
            static_cast<double>(numerics::size_of(matrix.scale.dtype));
   };
-  return 3 * h * i * static_cast<double>(numerics::size_of(form.experts.gate.code)) +
-         2 * scales(form.experts.gate, form.experts.width, form.hidden) +
-         scales(form.experts.down, form.hidden, form.experts.width);
+  return 3 * h * i * static_cast<double>(numerics::size_of(expert.gate.code)) +
+         2 * scales(expert.gate, expert.width, form.hidden) + scales(expert.down, form.hidden, expert.width);
 }
 
 /// The layer with one call: buffers of x, y and the routing that every call takes.
@@ -87,8 +86,9 @@ class WholeCall {
   layer::ExpertsArgs args_;
 };
 
-/// The same products as a loop: for each expert that is hit, three plans' worth of work by plans for single matrices.
-/// Rows of x lie sorted already, nothing is combined and nothing waits: the loop is shown at its best.
+/// The same products as a loop: for each expert that is hit, and the shared one, three plans' worth of work by plans
+/// for single matrices. Rows of x lie sorted already, nothing is combined and nothing waits: the loop is shown at its
+/// best.
 class Loop {
  public:
   Loop(const Device& device, const layer::ExpertsSource& source, const ExpertsInput& input, DType x_dtype)
@@ -96,31 +96,15 @@ class Loop {
     std::map<std::int64_t, std::int64_t> rows;
     std::int64_t most = 0;
     for (const std::int32_t id : input.routed->ids) most = std::max(most, ++rows[id]);
-    const std::int64_t width = form_.experts.width, hidden = form_.hidden;
-    gate_up_ = plan(device, most, 2 * width, hidden, x_dtype, form_.experts.gate);
-    down_ = plan(device, most, hidden, width, DType::f32, form_.experts.down);
-    ActivateDesc activate;
-    activate.rows = most;
-    activate.cols = width;
-    activate.gate_ld = activate.up_ld = 2 * width;
-    activate.x = IRONCL_F32;
-    activate.y = IRONCL_F32;
-    activate.scale = {};
-    activate_ = Activate(device, activate);
-    for (const auto& [expert, count] : rows) {
-      const auto prepared = [&, expert = expert](Projection projection, const Gemm& gemm) {
-        const layer::StackedMatrices all = one_of(source, projection, expert);
-        const layer::MatrixForm& matrix = projection == Projection::down ? form_.experts.down : form_.experts.gate;
-        return Weights(device,
-                       {.n = all.n,
-                        .k = all.k,
-                        .dtype = static_cast<ironcl_dtype>(matrix.code),
-                        .scale = report_scale(matrix),
-                        .data = all.codes,
-                        .scales = all.scales},
-                       &gemm);
-      };
-      hit_.push_back({count, prepared(Projection::gate_up, gate_up_), prepared(Projection::down, down_)});
+    const std::int64_t hidden = form_.hidden;
+    std::int64_t width = form_.experts.width;
+    experts_ = plans(device, most, form_.experts, x_dtype);
+    for (const auto& [expert, count] : rows) hit_.push_back(prepared(device, source, false, expert, count, experts_));
+    if (form_.shared) {
+      shared_ = plans(device, input.tokens, *form_.shared, x_dtype);
+      hit_.push_back(prepared(device, source, true, 0, input.tokens, shared_));
+      most = std::max(most, input.tokens);
+      width = std::max(width, form_.shared->width);
     }
     x_ = Buffer(device, layer::bytes_of_matrix(x_dtype, most, hidden));
     h_ = Buffer(device, layer::bytes_of_matrix(DType::f32, most, 2 * width));
@@ -134,26 +118,26 @@ class Loop {
   Timing run() {
     std::vector<Event> steps;
     const double before = now_ns();
-    const std::uint64_t half = static_cast<std::uint64_t>(form_.experts.width) * 4;
     for (const Hit& hit : hit_) {
+      const std::uint64_t half = static_cast<std::uint64_t>(hit.plans->width) * 4;
       GemmArgs first;
       first.m = hit.rows;
       first.weights = hit.gate_up;
       first.a = x_;
       first.d = h_;
-      steps.push_back(queue_.run(gate_up_, first));
+      steps.push_back(queue_.run(hit.plans->gate_up, first));
       ActivateArgs activate;
       activate.rows = hit.rows;
       activate.gate = h_;
       activate.up = h_.span(half, h_.size() - half);
       activate.y = a_;
-      steps.push_back(queue_.run(activate_, activate));
+      steps.push_back(queue_.run(hit.plans->activate, activate));
       GemmArgs second;
       second.m = hit.rows;
       second.weights = hit.down;
       second.a = a_;
       second.d = d_;
-      steps.push_back(queue_.run(down_, second));
+      steps.push_back(queue_.run(hit.plans->down, second));
     }
     const Event last = std::move(steps.back());
     steps.pop_back();
@@ -165,10 +149,47 @@ class Loop {
   }
 
  private:
+  struct Plans {
+    std::int64_t width = 0;
+    Gemm gate_up, down;
+    Activate activate;
+  };
   struct Hit {
     std::int64_t rows = 0;
+    const Plans* plans = nullptr;
     Weights gate_up, down;
   };
+
+  /// For up to `most` rows.
+  Plans plans(const Device& device, std::int64_t most, const layer::GatedForm& gated, DType x_dtype) const {
+    ActivateDesc activate;
+    activate.rows = most;
+    activate.cols = gated.width;
+    activate.gate_ld = activate.up_ld = 2 * gated.width;
+    activate.x = IRONCL_F32;
+    activate.y = IRONCL_F32;
+    activate.scale = {};
+    return {gated.width, plan(device, most, 2 * gated.width, form_.hidden, x_dtype, gated.gate),
+            plan(device, most, form_.hidden, gated.width, DType::f32, gated.down), Activate(device, activate)};
+  }
+
+  Hit prepared(const Device& device, const layer::ExpertsSource& source, bool shared, std::int64_t expert,
+               std::int64_t rows, const Plans& plans) const {
+    const layer::GatedForm& gated = shared ? *form_.shared : form_.experts;
+    const auto weights = [&](Projection projection, const Gemm& gemm) {
+      const layer::StackedMatrices all = one_of(source, shared, projection, expert);
+      const layer::MatrixForm& matrix = projection == Projection::down ? gated.down : gated.gate;
+      return Weights(device,
+                     {.n = all.n,
+                      .k = all.k,
+                      .dtype = static_cast<ironcl_dtype>(matrix.code),
+                      .scale = report_scale(matrix),
+                      .data = all.codes,
+                      .scales = all.scales},
+                     &gemm);
+    };
+    return {rows, &plans, weights(Projection::gate_up, plans.gate_up), weights(Projection::down, plans.down)};
+  }
 
   static Scale report_scale(const layer::MatrixForm& matrix) {
     return {static_cast<ironcl_dtype>(matrix.scale.dtype), static_cast<std::uint32_t>(matrix.scale.grid.group_rows),
@@ -189,11 +210,11 @@ class Loop {
     return {device, desc};
   }
 
-  static layer::StackedMatrices one_of(const layer::ExpertsSource& source, Projection projection,
+  static layer::StackedMatrices one_of(const layer::ExpertsSource& source, bool shared, Projection projection,
                                        std::int64_t expert) {
-    if (projection == Projection::down) return source.matrix(false, projection, expert);
-    layer::StackedMatrices both = source.matrix(false, Projection::gate, expert);
-    const layer::StackedMatrices up = source.matrix(false, Projection::up, expert);
+    if (projection == Projection::down) return source.matrix(shared, projection, expert);
+    layer::StackedMatrices both = source.matrix(shared, Projection::gate, expert);
+    const layer::StackedMatrices up = source.matrix(shared, Projection::up, expert);
     both.n += up.n;
     both.codes.insert(both.codes.end(), up.codes.begin(), up.codes.end());
     both.scales.insert(both.scales.end(), up.scales.begin(), up.scales.end());
@@ -202,8 +223,7 @@ class Loop {
 
   const ExpertsForm& form_;
   Queue queue_;
-  Gemm gate_up_, down_;
-  Activate activate_;
+  Plans experts_, shared_;
   std::vector<Hit> hit_;
   Buffer x_, h_, a_, d_;
 };
@@ -317,10 +337,12 @@ bool bench_experts(const Device& device, const ExpertsForm& form, const ExpertsB
         loop_time = looped.median;
         over_loop = looped.median / time.median;
       }
-      const double bytes = static_cast<double>(hit) * expert_bytes(form);
+      const double bytes = static_cast<double>(hit) * expert_bytes(form, form.experts) +
+                           (form.shared ? expert_bytes(form, *form.shared) : 0);
       const double rate = bytes / time.median * 1e9;
-      const double flops =
-          6 * static_cast<double>(rows) * static_cast<double>(form.hidden) * static_cast<double>(form.experts.width);
+      const double width_rows = static_cast<double>(rows) * static_cast<double>(form.experts.width) +
+                                (form.shared ? static_cast<double>(tokens * form.shared->width) : 0);
+      const double flops = 6 * width_rows * static_cast<double>(form.hidden);
       if (kind == IRONCL_TIME_MEASURED && settings.copy_bytes_per_second > 0)
         of_copy = rate / settings.copy_bytes_per_second;
       const std::string verdict = comparison.pass ? "pass" : "fail";
