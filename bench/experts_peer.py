@@ -6,7 +6,8 @@
 
 IronCL's rows are `ironcl bench --model NAME --tokens LIST` (checked against the oracle before they are timed), PyTorch's
 are transformers' own eager experts, Qwen3MoeExperts, in bf16 with weights of the same sizes (where PYTHON has no
-transformers, the same loop by hand). Both sides are given ids and weights, and take turns for some rounds; medians over all rounds.
+transformers, the same loop by hand), and the model's shared expert as its layer computes it. Both sides are given ids
+and weights, and take turns for some rounds; medians over all rounds.
 """
 
 import argparse
@@ -17,21 +18,21 @@ import subprocess
 import sys
 import tempfile
 
-# E, k, H, I as `ironcl bench` has them.
+# E, k, H, I, I of the shared expert, whether that is gated: as `ironcl bench` has them.
 SHAPES = {
-    "deepseek-v3": (256, 8, 7168, 2048),
-    "qwen3-30b-a3b": (128, 8, 2048, 768),
-    "qwen3-235b-a22b": (128, 8, 4096, 1536),
-    "qwen3-next-80b-a3b": (512, 10, 2048, 512),
-    "minimax-m2": (256, 8, 3072, 1536),
-    "mixtral-8x7b": (8, 2, 4096, 14336),
+    "deepseek-v3": (256, 8, 7168, 2048, 2048, 0),
+    "qwen3-30b-a3b": (128, 8, 2048, 768, 0, 0),
+    "qwen3-235b-a22b": (128, 8, 4096, 1536, 0, 0),
+    "qwen3-next-80b-a3b": (512, 10, 2048, 512, 512, 1),
+    "minimax-m2": (256, 8, 3072, 1536, 0, 0),
+    "mixtral-8x7b": (8, 2, 4096, 14336, 0, 0),
 }
 
 # Run by PYTHON: sizes on the command line, a line of JSON for each line "T CALLS" of the standard input. Without
 # transformers the same loop by hand: its eager experts visit each expert that is hit, and nothing else.
 PEER = r"""
 import json, sys, time, torch
-experts, k, hidden, width = map(int, sys.argv[1:5])
+experts, k, hidden, width, shared, gated = map(int, sys.argv[1:7])
 try:
     from transformers.models.qwen3_moe.configuration_qwen3_moe import Qwen3MoeConfig
     from transformers.models.qwen3_moe.modeling_qwen3_moe import Qwen3MoeExperts
@@ -53,8 +54,20 @@ except ImportError:
             y.index_add_(0, token, rows * weights[token, slot, None])
         return y
 
+shared_gate_up = torch.empty(2 * shared, hidden, dtype=torch.bfloat16)
+shared_down = torch.empty(hidden, shared, dtype=torch.bfloat16)
+shared_gate = torch.empty(1, hidden, dtype=torch.bfloat16)
+
+def layer(x, ids, weights):
+    y = block(x, ids, weights)
+    if shared:
+        gate, up = (x @ shared_gate_up.T).chunk(2, dim=-1)
+        mlp = (torch.nn.functional.silu(gate) * up) @ shared_down.T
+        y = y + (torch.sigmoid(x @ shared_gate.T) * mlp if gated else mlp)
+    return y
+
 with torch.no_grad():
-    for parameter in (gate_up, down):
+    for parameter in (gate_up, down, shared_gate_up, shared_down, shared_gate):
         parameter.normal_(0, 0.02)
     for line in sys.stdin:
         tokens, calls = map(int, line.split())
@@ -62,11 +75,11 @@ with torch.no_grad():
         x = torch.randn(tokens, hidden).to(torch.bfloat16)
         ids = torch.rand(tokens, experts).topk(k, dim=-1).indices
         weights = torch.rand(tokens, k).to(torch.bfloat16)
-        block(x, ids, weights)
+        layer(x, ids, weights)
         times = []
         for _ in range(calls):
             before = time.perf_counter_ns()
-            block(x, ids, weights)
+            layer(x, ids, weights)
             times.append(time.perf_counter_ns() - before)
         print(json.dumps({"tokens": tokens, "hit": len(ids.unique()), "times_ns": times, "torch": torch.__version__,
                           "kind": kind, "threads": torch.get_num_threads()}), flush=True)
@@ -97,11 +110,12 @@ def main():
     parser.add_argument("--torch", help="a python with torch, and transformers if it can be; none: without that column")
     parser.add_argument("--json", default="experts-peer.json")
     options = parser.parse_args()
-    experts, k, hidden, width = SHAPES[options.model]
+    experts, k, hidden, width, shared, gated = SHAPES[options.model]
     experts = options.experts or experts
     peer = None
     if options.torch:
-        peer = subprocess.Popen([options.torch, "-c", PEER, *map(str, (experts, k, hidden, width))], text=True,
+        sizes = map(str, (experts, k, hidden, width, shared, gated))
+        peer = subprocess.Popen([options.torch, "-c", PEER, *sizes], text=True,
                                 stdin=subprocess.PIPE, stdout=subprocess.PIPE)  # fmt: skip
     rows = {}
     for _ in range(options.rounds):
@@ -123,7 +137,8 @@ def main():
     if peer:
         peer.stdin.close()
         peer.wait()
-    print(f"{options.model}, {experts} experts of [{width}, {hidden}], {k} a token; ms, medians of {options.rounds} rounds")
+    what = f"{experts} experts of [{width}, {hidden}], {k} a token{', and a shared one' if shared else ''}"
+    print(f"{options.model}, {what}; ms, medians of {options.rounds} rounds")
     print(f"{'T':>6} {'hit':>5} {'ours':>10} {'loop':>10} {'torch':>10} {'of loop':>8} {'of torch':>9} {'GB/s':>7} {'of copy':>8}")
     for at in list(rows.values())[:1]:
         print(at.get("peer", "without PyTorch"))
