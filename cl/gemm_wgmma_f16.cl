@@ -66,8 +66,6 @@
 #define THREADS 384
 #define PRODUCTS (TOKENS / 64)
 #define IN_TURN (TOKENS == 256)
-// A descriptor of wgmma's second operand: swizzle of 128 bytes, 1024 bytes from eight lines to the next.
-#define DESCRIPTOR (1UL << 62 | 64UL << 32 | 1UL << 16)
 #define DECODE4 JOIN(DECODE4_, B_TYPE)
 
 // A power of two of work-groups, of `count` that walk side by side.
@@ -215,11 +213,6 @@ static inline uint products_of(dealt_tile here) { return min((uint)(here.end - h
     }                                                                                                                  \
   }
 #else
-#if D_TYPE == TYPE_BF16
-#define TO_PAIR TO_BF16X2
-#else
-#define TO_PAIR TO_F16X2
-#endif
 #define OUT_ROW()                                                                                                  \
   uint xs_, ys_, other_;                                                                                           \
   TO_PAIR(xs_, x0_, x1_);                                                                                          \

@@ -57,20 +57,10 @@
 #define STAGE_BYTES (A_BYTES + B_BYTES)
 #define SCALE_BYTES (512u + 16u)  // Those of 128 rows; that of the columns, in 16 bytes.
 #define SUMS (TILE_N / 2)         // Of a work-item: four columns of two rows in each 16 columns.
-#define DESCRIPTOR (1UL << 62 | 64UL << 32 | 1UL << 16)
-#if A_TYPE == TYPE_E5M2 && B_TYPE == TYPE_E5M2
-#define TYPES "e5m2.e5m2"
-#elif A_TYPE == TYPE_E5M2
-#define TYPES "e5m2.e4m3"
-#elif B_TYPE == TYPE_E5M2
-#define TYPES "e4m3.e5m2"
-#else
-#define TYPES "e4m3.e4m3"
-#endif
 #if TILE_N == 32
-#define PRODUCT(P, A, B, KEEP) WGMMA_M64N32K32_FP8(TYPES, P, A, B, KEEP)
+#define PRODUCT(P, A, B, KEEP) WGMMA_M64N32K32_FP8(FP8_TYPES, P, A, B, KEEP)
 #else
-#define PRODUCT(P, A, B, KEEP) WGMMA_M64N64K32_FP8(TYPES, P, A, B, KEEP)
+#define PRODUCT(P, A, B, KEEP) WGMMA_M64N64K32_FP8(FP8_TYPES, P, A, B, KEEP)
 #endif
 // The scale group of B that K block kb lies in.
 #define SCALE_OF(kb) min((uint)(kb) * 128u / (uint)B_SCALE_COLS, groups_b - 1)
@@ -80,11 +70,6 @@
 #define STORE_FOUR(TO, X) STORE_F4(TO, (X)[0], (X)[1], (X)[2], (X)[3])
 #define d_element float
 #else
-#if D_TYPE == TYPE_BF16
-#define TO_PAIR TO_BF16X2
-#else
-#define TO_PAIR TO_F16X2
-#endif
 #define STORE_FOUR(TO, X)          \
   do {                             \
     uint low_, high_;              \

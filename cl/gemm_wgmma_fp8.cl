@@ -68,7 +68,6 @@
 #define REGS_OF_FEEDERS 24
 #define REGS_OF_OTHERS 240
 #define SCALE_BYTES (512u + 32u)  // 128 row scales; one of each 128 columns in 16 bytes.
-#define DESCRIPTOR (1UL << 62 | 64UL << 32 | 1UL << 16)
 #if D_TYPE == TYPE_F32
 #define D_BYTES 4u
 #else
@@ -97,19 +96,10 @@
 #define SUM_OPERANDS "f"
 #define WITH_SUMS(S0, S1, S2, S3, THEN) THEN(S0, S1, S2, S3)
 #if UNITS == 1
-#define PRODUCT(P, A, B, KEEP) WGMMA_M64N64K32_FP8(TYPES, P, A, B, KEEP)
+#define PRODUCT(P, A, B, KEEP) WGMMA_M64N64K32_FP8(FP8_TYPES, P, A, B, KEEP)
 #else
-#define PRODUCT(P, A, B, KEEP) WGMMA_M64N128K32_FP8(TYPES, P, A, B, KEEP)
+#define PRODUCT(P, A, B, KEEP) WGMMA_M64N128K32_FP8(FP8_TYPES, P, A, B, KEEP)
 #endif
-#endif
-#if A_TYPE == TYPE_E5M2 && B_TYPE == TYPE_E5M2
-#define TYPES "e5m2.e5m2"
-#elif A_TYPE == TYPE_E5M2
-#define TYPES "e5m2.e4m3"
-#elif B_TYPE == TYPE_E5M2
-#define TYPES "e4m3.e5m2"
-#else
-#define TYPES "e4m3.e4m3"
 #endif
 
 // A power of two of work-groups, of `count` that walk side by side.
@@ -351,11 +341,6 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void gemm_wgmma_fp
 #define PUT(AT, X0, X1, X2, X3) STORE_LOCAL_F4(AT, X0, X1, X2, X3)
 #else
 #define d_word ushort
-#if D_TYPE == TYPE_BF16
-#define TO_PAIR TO_BF16X2
-#else
-#define TO_PAIR TO_F16X2
-#endif
 #define PUT(AT, X0, X1, X2, X3)          \
   do {                                   \
     uint x_, y_;                         \

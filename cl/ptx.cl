@@ -16,6 +16,18 @@
 #define REGS_MORE(n) REGS_MORE_(n)
 #define REGS_LESS(n) REGS_LESS_(n)
 
+// A descriptor of an operand in local memory, less its place: swizzle of 128 bytes, 1024 bytes from eight lines to the next.
+#define DESCRIPTOR (1UL << 62 | 64UL << 32 | 1UL << 16)
+// The types of A and of B, as products of fp8 name them.
+#if A_TYPE == TYPE_E5M2 && B_TYPE == TYPE_E5M2
+#define FP8_TYPES "e5m2.e5m2"
+#elif A_TYPE == TYPE_E5M2
+#define FP8_TYPES "e5m2.e4m3"
+#elif B_TYPE == TYPE_E5M2
+#define FP8_TYPES "e4m3.e5m2"
+#else
+#define FP8_TYPES "e4m3.e4m3"
+#endif
 #define OUT4_(P, i) "+f"((P)[i]), "+f"((P)[i + 1]), "+f"((P)[i + 2]), "+f"((P)[i + 3])
 #define OUT16_(P, i) OUT4_(P, i), OUT4_(P, i + 4), OUT4_(P, i + 8), OUT4_(P, i + 12)
 #define D16_ "{%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15}"
@@ -135,6 +147,12 @@
   asm volatile("ld.global.cg.v4.f32 {%0,%1,%2,%3},[%4];" : "=f"(a), "=f"(b), "=f"(c), "=f"(d) : "l"(p) : "memory")
 #define TO_BF16X2(d, lo, hi) asm("cvt.rn.bf16x2.f32 %0,%1,%2;" : "=r"(d) : "f"(hi), "f"(lo))
 #define TO_F16X2(d, lo, hi) asm("cvt.rn.f16x2.f32 %0,%1,%2;" : "=r"(d) : "f"(hi), "f"(lo))
+// A word of two elements of D, where those have 16 bits.
+#if D_TYPE == TYPE_BF16
+#define TO_PAIR TO_BF16X2
+#else
+#define TO_PAIR TO_F16X2
+#endif
 #define SHUFFLE_XOR(out, in, mask) asm volatile("shfl.sync.bfly.b32 %0,%1,%2,0x1f,0xffffffff;" : "=r"(out) : "r"(in), "r"(mask))
 #define SHUFFLE(out, in, lane) asm volatile("shfl.sync.idx.b32 %0,%1,%2,0x1f,0xffffffff;" : "=r"(out) : "r"(in), "r"(lane))
 #define ATOMIC_INC(out, p) asm volatile("atom.global.add.u32 %0,[%1],1;" : "=r"(out) : "l"(p) : "memory")
