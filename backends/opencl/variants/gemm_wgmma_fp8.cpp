@@ -28,7 +28,7 @@ std::uint64_t local_bytes(const Tuning& t, const Problem& p) {
                       stages = blocks == 4   ? 3
                                : blocks == 2 ? 5
                                              : 7,
-                      line = blocks == 1 ? 64 * numerics::size_of(p.d) : blocks * 128;
+                      line = blocks == 1 ? std::uint64_t{64} * numerics::size_of(p.d) : blocks * 128;
   return stages * ((2 + blocks) * 8192 + 544 + 16) + std::uint64_t{8} * 16 * (line + 32) + 16;
 }
 
