@@ -27,12 +27,13 @@ inline cl_uint set_gather(cl::Kernel& kernel, cl_uint first, const Call& call) {
   return first + 3;
 }
 
-/// Work-groups that are launched beside `width` others for so many tiles or blocks, `most` in all if that leaves one.
+/// Work-groups that are launched beside `width` others for so many tiles or blocks, 65536 in all if that leaves one.
 /// Kernels of a grouped problem take several in turn: what could be there and is not costs no launch of its own.
-inline std::size_t at_once(const Problem& p, std::int64_t count, std::size_t width, std::int64_t most = 65536) {
+inline std::size_t at_once(const Problem& p, std::int64_t count, std::size_t width) {
+  constexpr std::int64_t kMost = 65536;
   if (!p.grouped()) return static_cast<std::size_t>(count);
   return static_cast<std::size_t>(
-      std::min(count, std::max<std::int64_t>(1, most / static_cast<std::int64_t>(width))));
+      std::min(count, std::max<std::int64_t>(1, kMost / static_cast<std::int64_t>(width))));
 }
 
 }  // namespace ironcl::opencl
