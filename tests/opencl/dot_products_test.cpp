@@ -11,6 +11,7 @@
 
 #include "backends/opencl/device.h"
 #include "backends/opencl/matrix_unit.h"
+#include "tests/opencl/kinds_of_device.h"
 #include "tests/opencl/trials.h"
 
 namespace ironcl::opencl::testing {
@@ -88,9 +89,7 @@ TEST(OpenClDotProducts, AreTakenWhereTheyWereMeasuredToBeFaster) {
   f.local_is_dedicated = f.ptx_sm_90 = false;
   f.amx_why_not = "no tiles";
   f.dot_products_why_not.clear();
-  struct AllRight final : Trials {
-    std::string why_not(const Variant&) override { return {}; }
-  } trials;
+  AllWork trials;
   const auto taken = [&](std::int64_t m, DType type) {
     Case c{m, 4096, 4096};
     c.a = c.b = type;

@@ -14,6 +14,7 @@
 #include "backends/opencl/sources.h"
 #include "backends/opencl/variant.h"
 #include "tests/opencl/harness.h"
+#include "tests/opencl/kinds_of_device.h"
 
 namespace ironcl::opencl::testing {
 namespace {
@@ -102,11 +103,7 @@ TEST(OpenClKernels, ATileOfDotProductsPadsAsFewRowsAsItCan) {
 }
 
 TEST(OpenClKernels, BlocksOfTilesAreTwiceAsManyAsCoresWhereTheyCanBe) {
-  Features f;
-  f.vector_width = 16;
-  f.compute_units = 8;
-  f.local_bytes = 2 << 20;
-  f.clock_hz = 2e9;
+  const Features f = wide_cores(8);
   const Variant& amx = *find_variant("gemm_amx");
   for (const std::int64_t n : {2112, 3072, 4096}) {
     const Problem p{128, n, 2048, 128, backend::DType::e4m3fn, backend::DType::e4m3fn, backend::DType::bf16};
@@ -117,11 +114,7 @@ TEST(OpenClKernels, BlocksOfTilesAreTwiceAsManyAsCoresWhereTheyCanBe) {
 }
 
 TEST(OpenClKernels, MatricesOfFewRowsTakeNarrowBlocksOfTilesFromFourRowsOn) {
-  Features f;
-  f.vector_width = 16;
-  f.compute_units = 3;
-  f.local_bytes = 2 << 20;
-  f.clock_hz = 2e9;
+  const Features f = wide_cores(3);
   const Variant &amx = *find_variant("gemm_amx"), &stream = *find_variant("gemm_stream");
   const auto of_rows = [](std::int64_t rows) {  // Of 16 matrices.
     Problem p{rows * 16, 4096, 7168, 128, backend::DType::e4m3fn, backend::DType::e4m3fn, backend::DType::bf16};
@@ -140,19 +133,8 @@ TEST(OpenClKernels, MatricesOfFewRowsTakeNarrowBlocksOfTilesFromFourRowsOn) {
 }
 
 TEST(OpenClKernels, OneFormOfWeightsServesEveryNumberOfRowsOnTensorCores) {
-  struct EachIsRight final : Trials {
-    std::string why_not(const Variant&) override { return {}; }
-  } trials;
-  Features f;  // As an H200 has them.
-  f.type = backend::DeviceType::gpu;
-  f.compute_units = 132;
-  f.clock_hz = 1.98e9;
-  f.max_work_group = 1024;
-  f.local_bytes = 47 << 10;
-  f.own_local_bytes = 226 << 10;
-  f.local_is_dedicated = f.ptx_sm_90 = f.fma = true;
-  f.half_bits = 1;
-  f.max_buffer_bytes = std::uint64_t{64} << 30;
+  AllWork trials;
+  const Features f = h200();
   UsualForms usual({f, variants(), &trials});
   const std::string form = usual.of(backend::AccuracyClass::f32, backend::DType::e4m3fn)->name();
   EXPECT_EQ(form.substr(0, 8), "swizzled") << form;
@@ -197,12 +179,7 @@ TEST(OpenClKernels, AStreamQuantisesInsideWhereThatIsSurelyLess) {
 }
 
 TEST(OpenClKernels, SixteenRowsOfLargeWeightsTakePartsOfKThatFillTheDevice) {
-  Features f;  // As an H200 has them.
-  f.type = backend::DeviceType::gpu;
-  f.compute_units = 132;
-  f.max_work_group = 1024;
-  f.local_bytes = 47 << 10;
-  f.local_is_dedicated = f.fma = true;
+  Features f = h200();
   const Variant& skinny = *find_variant("gemm_skinny");
   Problem p{16, 7168, 16384, 128, backend::DType::e4m3fn, backend::DType::e4m3fn, backend::DType::f32};
   EXPECT_EQ(to_string(skinny.rule_of_thumb(f, p)), "depth=1,lanes=32,slices=4,split_k=7,tile_m=16,totals=1,work_n=4");

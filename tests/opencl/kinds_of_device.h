@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// Devices as they describe themselves, for tests of selection that need none. Next door: trials.h (what devices themselves say).
+#pragma once
+
+#include "backends/opencl/select.h"
+#include "backends/opencl/trial.h"
+#include "backends/opencl/variant.h"
+
+namespace ironcl::opencl::testing {
+
+/// Whoever is asked says that every variant works.
+class AllWork final : public Trials {
+ public:
+  std::string why_not(const Variant&) override { return {}; }
+};
+
+/// What an H200 says of itself, as far as selection asks.
+inline Features h200() {
+  Features f;
+  f.type = backend::DeviceType::gpu;
+  f.local_is_dedicated = f.ptx_sm_90 = f.fma = f.fma_divide = true;
+  f.half_bits = 1;
+  f.compute_units = 132;
+  f.clock_hz = 1.98e9;
+  f.local_bytes = 47 << 10;
+  f.own_local_bytes = 226 << 10;
+  f.max_work_group = 1024;
+  f.max_buffer_bytes = std::uint64_t{35} << 30;
+  return f;
+}
+
+/// Cores with vectors of 16 floats, a cache of 2 MiB each.
+inline Features wide_cores(std::uint32_t count) {
+  Features f;
+  f.vector_width = 16;
+  f.compute_units = count;
+  f.local_bytes = 2 << 20;
+  f.clock_hz = 2e9;
+  return f;
+}
+
+inline Features sixteen_cores() {
+  Features f;
+  f.type = backend::DeviceType::cpu;
+  f.compute_units = 16;
+  f.clock_hz = 2.6e9;
+  f.vector_width = 16;
+  f.cache_bytes = 64 << 20;
+  f.local_bytes = 2 << 20;
+  f.max_work_group = 4096;
+  f.max_buffer_bytes = std::uint64_t{4} << 30;
+  return f;
+}
+
+}  // namespace ironcl::opencl::testing

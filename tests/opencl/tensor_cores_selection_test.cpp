@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which kernel an H200 takes for a problem, and with which tunables; needs no device. Next door:
+// tensor_cores_test.cpp.
+#include <set>
+#include <stdexcept>
+
+#include "backends/opencl/select.h"
+#include "backends/opencl/variant.h"
+#include "tests/opencl/harness.h"
+#include "tests/opencl/kinds_of_device.h"
+
+namespace ironcl::opencl::testing {
+namespace {
+
+/// What an H200 takes on which every variant works.
+Choice taken_by_h200(const backend::GemmDesc& desc) {
+  AllWork trials;
+  Choice choice;
+  const backend::Support support = choose({h200(), variants(), &trials}, desc, &choice);
+  EXPECT_EQ(support.reason, backend::Reason::none) << support.text;
+  if (choice.variant == nullptr) throw std::runtime_error("no variant: " + support.text);
+  EXPECT_EQ(support.accuracy, choice.variant->accuracy);
+  return choice;
+}
+
+TEST(OpenClSelection, OneMatrixTakesTheKernelOfTheDenseProblemWithAllTunables) {
+  AllWork trials;
+  std::set<std::string> seen;  // That there are many kernels and parts of K to differ in.
+  for (const Features& features : {h200(), sixteen_cores()}) {
+    UsualForms usual({features, variants(), &trials});
+    const Ground ground(features, variants(), &trials, &usual);
+    const auto compare = [&](backend::GemmDesc d) {
+      Choice dense, one;
+      ASSERT_EQ(choose(ground, d, &dense).reason, backend::Reason::none);
+      d.matrices = 1;
+      for (const auto grouping : {backend::Grouping::contiguous, backend::Grouping::masked}) {
+        d.grouping = grouping;
+        ASSERT_EQ(choose(ground, d, &one).reason, backend::Reason::none);
+        EXPECT_EQ(one.variant->name + " " + to_string(one.tuning),
+                  dense.variant->name + " " + to_string(dense.tuning))
+            << d.m << "x" << d.n << "x" << d.k;
+      }
+      seen.insert(dense.variant->name);
+      for (const auto& [name, value] : dense.tuning)
+        if ((name == "split_k" && value > 1) || (name == "share" && value == 1)) seen.insert(name);
+    };
+    for (const bool repeatable : {false, true}) {
+      for (const auto& [n, k] :
+           std::vector<std::pair<int, int>>{{136, 264}, {4096, 4096}, {7168, 2048}, {576, 7168}}) {
+        for (const std::int64_t m : {1, 4, 16, 32, 33, 45, 64, 65, 300, 1100, 4096}) {
+          for (const auto weakest : {backend::AccuracyClass::f32, backend::AccuracyClass::tensor14}) {
+            Case c{m, n, k};
+            c.weakest = weakest;
+            c.a_source = m % 2 == 0 ? backend::DType::bf16 : backend::DType::none;
+            backend::GemmDesc d = c.desc();
+            d.repeatable = repeatable;
+            compare(d);
+          }
+        }
+      }
+    }
+  }
+  for (const char* name : {"gemm_mma_stream", "gemm_wgmma_f16", "gemm_wgmma_fp8", "gemm_stream", "split_k", "share"})
+    EXPECT_EQ(seen.count(name), 1u) << name;
+}
+
+TEST(OpenClTensorCores, FewRowsAreAsWideAsWasMeasured) {
+  const Variant& stream = *find_variant("gemm_mma_stream");
+  const auto rule = [&](std::int64_t m, std::int64_t n, std::int64_t k, backend::DType source) {
+    Problem p{m, n, k, 128, backend::DType::e4m3fn, backend::DType::e4m3fn, backend::DType::f32};
+    p.a_source = source;
+    EXPECT_FALSE(refuse(stream, stream.rule_of_thumb(h200(), p), h200(), p));
+    return to_string(stream.rule_of_thumb(h200(), p));
+  };
+  constexpr auto codes = backend::DType::none, bf16 = backend::DType::bf16;
+  EXPECT_EQ(rule(1, 4096, 4096, codes), "columns=16,depth=1,lines=0,tile_m=1,warps=8");
+  EXPECT_EQ(rule(16, 2112, 7168, codes), "columns=16,depth=1,lines=0,tile_m=16,warps=16");
+  EXPECT_EQ(rule(16, 7168, 16384, codes), "columns=32,depth=1,lines=1,tile_m=16,warps=8");
+  EXPECT_EQ(rule(16, 24576, 1536, codes), "columns=32,depth=1,lines=0,tile_m=16,warps=4");
+  EXPECT_EQ(rule(32, 7168, 16384, codes), "columns=32,depth=1,lines=0,tile_m=32,warps=4");
+  EXPECT_EQ(rule(1, 2112, 7168, bf16), "columns=16,depth=1,lines=0,tile_m=1,warps=16");
+  EXPECT_EQ(rule(16, 2112, 7168, bf16), "columns=32,depth=1,lines=0,tile_m=8,warps=16");
+  EXPECT_EQ(rule(16, 7168, 2048, bf16), "columns=56,depth=1,lines=0,tile_m=16,warps=8");
+  EXPECT_EQ(rule(4, 24576, 1536, bf16), "columns=56,depth=1,lines=0,tile_m=4,warps=4");
+  EXPECT_EQ(rule(16, 7168, 16384, bf16), "columns=32,depth=1,lines=1,tile_m=16,warps=8")
+      << "quantised by a kernel of its own";
+}
+
+TEST(OpenClTensorCores, RowsFrom17To64TakeTheKernelThatWasFastest) {
+  const auto taken = [&](std::int64_t m, std::int64_t n, std::int64_t k, backend::AccuracyClass weakest) {
+    Case c{m, n, k};
+    c.weakest = weakest;
+    return taken_by_h200(c.desc()).variant->name;
+  };
+  // As measured on an H200 (docs/performance/h200.md).
+  constexpr auto f32 = backend::AccuracyClass::f32, tensor14 = backend::AccuracyClass::tensor14;
+  for (const auto& [n, k] : {std::pair{4096, 4096}, {2112, 7168}, {24576, 1536}, {7168, 16384}}) {
+    for (const std::int64_t m : {17, 24, 32}) {
+      EXPECT_EQ(taken(m, n, k, f32), "gemm_mma_stream") << m << " " << n;
+      EXPECT_EQ(taken(m, n, k, tensor14), "gemm_wgmma_few") << m << " " << n;
+    }
+    for (const std::int64_t m : {33, 48, 64}) {
+      EXPECT_EQ(taken(m, n, k, f32), "gemm_wgmma_f16") << m << " " << n;
+      EXPECT_EQ(taken(m, n, k, tensor14), "gemm_wgmma_few") << m << " " << n;
+    }
+    EXPECT_EQ(taken(128, n, k, tensor14), "gemm_wgmma_few") << n;
+    EXPECT_EQ(taken(16, n, k, tensor14), "gemm_mma_stream") << n;
+  }
+}
+
+TEST(OpenClTensorCores, FewRowsAnExpertTakeTheKernelThatStreamsWeights) {
+  const auto taken = [&](std::int64_t tokens, std::int64_t experts, std::int64_t n, std::int64_t k) {
+    backend::GemmDesc d = Case{tokens * 8, n, k}.desc();
+    d.grouping = backend::Grouping::contiguous;
+    d.matrices = experts;
+    return taken_by_h200(d);
+  };
+  for (const std::int64_t tokens : {1, 8, 64}) {  // DeepSeek-V3 and Qwen3-30B-A3B: gate and up, then down.
+    EXPECT_EQ(taken(tokens, 256, 4096, 7168).variant->name, "gemm_mma_stream") << tokens;
+    EXPECT_EQ(taken(tokens, 128, 1536, 2048).variant->name, "gemm_mma_stream") << tokens;
+    EXPECT_EQ(taken(tokens, 128, 2048, 768).variant->name, "gemm_mma_stream") << tokens;
+  }
+  EXPECT_EQ(taken(4096, 128, 1536, 2048).variant->name, "gemm_wgmma_f16");
+  // Tiles hold more rows than the mean, 2.3 of those experts that have any, yet few are padding.
+  EXPECT_EQ(taken(64, 256, 4096, 7168).tuning.at("tile_m"), 8);
+  EXPECT_EQ(taken(1, 256, 4096, 7168).tuning.at("tile_m"), 4);
+}
+
+TEST(OpenClTensorCores, ManyRowsAnExpertTakeTheKernelOfTheClassThatIsAllowed) {
+  const auto taken = [&](std::int64_t rows, backend::AccuracyClass weakest, bool masked) {
+    Case c{rows, 4096, 7168};
+    c.weakest = weakest;
+    backend::GemmDesc d = c.desc();
+    d.grouping = masked ? backend::Grouping::masked : backend::Grouping::contiguous;
+    d.matrices = 32;
+    return taken_by_h200(d);
+  };
+  for (const bool masked : {false, true}) {
+    const std::int64_t rows = masked ? 1040 : 32 * 1040;
+    EXPECT_EQ(taken(rows, backend::AccuracyClass::tensor14, masked).variant->name, "gemm_wgmma_fp8") << masked;
+    const Choice f32 = taken(rows, backend::AccuracyClass::f32, masked);
+    EXPECT_EQ(f32.variant->name, "gemm_wgmma_f16") << masked;
+    // Of a grouped problem a tile of 256 rows makes only what it needs.
+    if (!masked) {
+      EXPECT_EQ(f32.tuning.at("tile_m"), 256);
+    }
+  }
+}
+
+TEST(OpenClTensorCores, FewRowsOfClassTensor14TakeTilesThatAllRunAtOnce) {
+  const Variant& few = *find_variant("gemm_wgmma_few");
+  const auto rule = [&](std::int64_t m, std::int64_t n, std::int64_t k) {
+    const Problem p{m, n, k, 128, backend::DType::e4m3fn, backend::DType::e4m3fn, backend::DType::f32};
+    EXPECT_FALSE(refuse(few, few.rule_of_thumb(h200(), p), h200(), p));
+    return to_string(few.rule_of_thumb(h200(), p));
+  };
+  EXPECT_EQ(rule(64, 7168, 16384), "k_groups=2,stages=8,tile_m=64,tile_n=64");
+  EXPECT_EQ(rule(128, 7168, 16384), "k_groups=2,stages=8,tile_m=128,tile_n=64");
+  EXPECT_EQ(rule(64, 4096, 4096), "k_groups=4,stages=12,tile_m=64,tile_n=32");
+  EXPECT_EQ(rule(128, 4096, 4096), "k_groups=2,stages=10,tile_m=128,tile_n=32");
+  EXPECT_EQ(rule(128, 2112, 7168), "k_groups=4,stages=12,tile_m=64,tile_n=32") << "rows in two tiles";
+  EXPECT_EQ(rule(64, 24576, 1536), "k_groups=2,stages=6,tile_m=64,tile_n=64") << "two of a compute unit";
+  EXPECT_EQ(rule(128, 24576, 1536), "k_groups=1,stages=4,tile_m=128,tile_n=64");
+}
+
+TEST(OpenClTensorCores, FewRowsOfManyMatricesTakeTheirKernelWhereNoRoomIsLeftBetweenThem) {
+  const auto taken = [&](backend::Grouping grouping, std::int64_t m, const char* expected) {
+    Case c{m, 4096, 7168};
+    c.weakest = backend::AccuracyClass::tensor14;
+    if (expected != nullptr) c.options = {{"expected_rows", expected}};
+    backend::GemmDesc d = c.desc();
+    d.grouping = grouping;
+    d.matrices = 32;
+    return taken_by_h200(d).variant->name;
+  };
+  EXPECT_EQ(taken(backend::Grouping::contiguous, 32 * 40, nullptr), "gemm_wgmma_few");
+  // Of 4096 rows that each could have, nearly all work-groups would find no tile.
+  EXPECT_NE(taken(backend::Grouping::masked, 4096, "40"), "gemm_wgmma_few");
+}
+
+TEST(OpenClTensorCores, SomeRowsOfClassTensor14TakeTilesThatFillTheDevice) {
+  Case c{512, 4096, 7168};
+  c.weakest = backend::AccuracyClass::tensor14;
+  const Choice choice = taken_by_h200(c.desc());
+  ASSERT_EQ(choice.variant->name, "gemm_wgmma_fp8");
+  EXPECT_EQ(choice.tuning.at("tile_n"), 128);
+  EXPECT_EQ(choice.tuning.at("split_k"), 1);
+}
+
+TEST(OpenClTensorCores, ManyRowsOfInt8TakeTheirOwnProductsInClassF32) {
+  const auto taken = [&](std::int64_t m, backend::DType code, numerics::ScaleGrid b_grid) {
+    Case c{m, 4096, 4096};
+    c.a = c.b = code;
+    c.b_grid = b_grid;
+    const Choice choice = taken_by_h200(c.desc());
+    EXPECT_EQ(choice.variant->accuracy, backend::AccuracyClass::f32);
+    return choice.variant->name;
+  };
+  using backend::DType;
+  for (const std::int64_t m : {128, 512, 4096}) {
+    EXPECT_EQ(taken(m, DType::i8, {128, 128}), "gemm_wgmma_s8") << m;
+    EXPECT_EQ(taken(m, DType::i8, {1, 0}), "gemm_wgmma_f16") << m << ", a scale a column";
+    EXPECT_EQ(taken(m, DType::e4m3fn, {128, 128}), "gemm_wgmma_f16") << m;
+  }
+}
+
+TEST(OpenClTensorCores, ALastRoundIsSharedWhereHalfOfItIsEmptyAndBitsMayDependOnTheRows) {
+  const auto share = [&](std::int64_t m, std::int64_t n, std::int64_t k, backend::AccuracyClass weakest,
+                         bool repeatable, std::int64_t matrices = 0) {
+    Case c{m, n, k};
+    c.weakest = weakest;
+    backend::GemmDesc d = c.desc();
+    d.repeatable = repeatable;
+    if (matrices != 0) d.grouping = backend::Grouping::contiguous;
+    d.matrices = matrices;
+    return taken_by_h200(d).tuning.at("share");
+  };
+  for (const backend::AccuracyClass weakest : {backend::AccuracyClass::f32, backend::AccuracyClass::tensor14}) {
+    EXPECT_EQ(share(4096, 2112, 7168, weakest, false), 1);  // 8 and 24 tiles more than two rounds.
+    EXPECT_EQ(share(4096, 2112, 7168, weakest, true), 0);
+    EXPECT_EQ(share(4096, 4096, 4096, weakest, false), 0);  // The last round is nearly full.
+    EXPECT_EQ(share(4096, 2112, 512, weakest, false), 0);   // Too short for parts.
+    EXPECT_EQ(share(4096, 24576, 1536, weakest, false), 0);
+    EXPECT_EQ(share(6 * 1024, 4096, 4096, weakest, false, 6), 0);  // Rows are dealt on the device.
+  }
+  Case c{4096, 2112, 7168};
+  c.options = {{"variant", "gemm_wgmma_f16"}, {"share", "1"}};
+  backend::GemmDesc d = c.desc();
+  d.repeatable = true;
+  AllWork trials;
+  Choice choice;
+  const backend::Support refused = choose({h200(), variants(), &trials}, d, &choice);
+  EXPECT_NE(refused.reason, backend::Reason::none);
+  EXPECT_NE(refused.text.find("a repeatable plan may not"), std::string::npos) << refused.text;
+}
+
+}  // namespace
+}  // namespace ironcl::opencl::testing
