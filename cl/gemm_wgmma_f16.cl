@@ -51,6 +51,7 @@
 #define LAST_ADDS (SPLIT_K > 1 && TILE_M == 64)
 #include "parts.cl"
 #include "ptx.cl"
+#include "tile_order.cl"
 
 #define UNIFORM (B_SCALE_ROWS % 128 == 0 || B_SCALE_ROWS == 0x7fffffff)
 #define TOKENS TILE_M
@@ -67,16 +68,6 @@
 #define PRODUCTS (TOKENS / 64)
 #define IN_TURN (TOKENS == 256)
 #define DECODE4 JOIN(DECODE4_, B_TYPE)
-
-// A power of two of work-groups, of `count` that walk side by side.
-static inline uint share_of(uint count) { return count >= 8 ? 8 : count >= 4 ? 4 : count >= 2 ? 2 : 1; }
-
-static inline void tile_at(uint t, uint m_tiles, uint n_tiles, uint *tm, uint *tn)
-{
-  uint per = ROWS_TOGETHER * n_tiles, g = t / per, r = t - g * per, rows = min(m_tiles - g * ROWS_TOGETHER, (uint)ROWS_TOGETHER);
-  *tn = r / rows;
-  *tm = g * ROWS_TOGETHER + r % rows;
-}
 
 // Of tile tm of tokens: where the weights of its matrix and their scales begin, the matrix, rows [first, end) of D.
 #ifdef GROUPED

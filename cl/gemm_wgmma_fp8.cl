@@ -56,6 +56,7 @@
 #define SHARED_BLOCKS 8
 #include "parts.cl"
 #include "ptx.cl"
+#include "tile_order.cl"
 
 #define UNITS (TILE_N / 64)  // Blocks of B in a stage.
 #define COLUMN_SCALES ((UNITS + 1) / 2)
@@ -101,16 +102,6 @@
 #define PRODUCT(P, A, B, KEEP) WGMMA_M64N128K32_FP8(FP8_TYPES, P, A, B, KEEP)
 #endif
 #endif
-
-// A power of two of work-groups, of `count` that walk side by side.
-static inline uint share_of(uint count) { return count >= 8 ? 8 : count >= 4 ? 4 : count >= 2 ? 2 : 1; }
-
-static inline void tile_at(uint t, uint row_tiles, uint col_tiles, uint *row, uint *col)
-{
-  uint per = ROWS_TOGETHER * col_tiles, g = t / per, r = t - g * per, rows = min(row_tiles - g * ROWS_TOGETHER, (uint)ROWS_TOGETHER);
-  *col = r / rows;
-  *row = g * ROWS_TOGETHER + r % rows;
-}
 
 // Of tile `row` of rows: where the weights of its matrix and their scales begin, the matrix, rows [first, end) of D.
 #ifdef GROUPED
