@@ -143,8 +143,6 @@
 #define STORE16(p, a, b, c, d) asm volatile("st.global.v4.u32 [%0],{%1,%2,%3,%4};" ::"l"(p), "r"(a), "r"(b), "r"(c), "r"(d) : "memory")
 #define STORE8(p, a, b) asm volatile("st.global.v2.u32 [%0],{%1,%2};" ::"l"(p), "r"(a), "r"(b) : "memory")
 #define STORE_F4(p, a, b, c, d) asm volatile("st.global.v4.f32 [%0],{%1,%2,%3,%4};" ::"l"(p), "f"(a), "f"(b), "f"(c), "f"(d) : "memory")
-#define LOAD_F4(a, b, c, d, p) \
-  asm volatile("ld.global.cg.v4.f32 {%0,%1,%2,%3},[%4];" : "=f"(a), "=f"(b), "=f"(c), "=f"(d) : "l"(p) : "memory")
 #define TO_BF16X2(d, lo, hi) asm("cvt.rn.bf16x2.f32 %0,%1,%2;" : "=r"(d) : "f"(hi), "f"(lo))
 #define TO_F16X2(d, lo, hi) asm("cvt.rn.f16x2.f32 %0,%1,%2;" : "=r"(d) : "f"(hi), "f"(lo))
 // A word of two elements of D, where those have 16 bits.
@@ -155,4 +153,3 @@
 #endif
 #define SHUFFLE_XOR(out, in, mask) asm volatile("shfl.sync.bfly.b32 %0,%1,%2,0x1f,0xffffffff;" : "=r"(out) : "r"(in), "r"(mask))
 #define SHUFFLE(out, in, lane) asm volatile("shfl.sync.idx.b32 %0,%1,%2,0x1f,0xffffffff;" : "=r"(out) : "r"(in), "r"(lane))
-#define ATOMIC_INC(out, p) asm volatile("atom.global.add.u32 %0,[%1],1;" : "=r"(out) : "l"(p) : "memory")
