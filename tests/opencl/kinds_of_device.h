@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Devices as they describe themselves, for tests of selection that need none. Next door: trials.h (what devices themselves say).
+// Devices as they describe themselves, for tests of selection that need none. Next door: trials.h (what devices
+// themselves say).
 #pragma once
 
 #include "backends/opencl/select.h"
