@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The house takes what is new as new files: a variant of a test with its own form of activations, a trial and a
 // toolchain runs whole plans; and what selection, toolchains and the builder promise of such variants.
-#include <unistd.h>
-
 #include <condition_variable>
-#include <filesystem>
 #include <thread>
 
 #include "backends/opencl/candidates.h"
@@ -12,8 +9,8 @@
 #include "backends/opencl/forms/blocked.h"
 #include "backends/opencl/gemm.h"
 #include "backends/opencl/tuned.h"
-#include "tests/opencl/harness.h"
-#include "tests/opencl/house/gemm_transposed.h"
+#include "tests/opencl/own_kernels.h"
+#include "tests/opencl/own_kernels/gemm_transposed.h"
 
 namespace ironcl::opencl::testing {
 namespace {
@@ -24,30 +21,7 @@ using backend::Error;
 using backend::Status;
 constexpr auto kForEver = std::chrono::nanoseconds::max();
 
-/// A backend with the test's variants, whose kernels lie beside those of cl/.
-class OpenClHouse : public ::testing::Test {
- protected:
-  void SetUp() override {
-    if (devices().empty()) GTEST_SKIP() << why_no_devices();
-    dir_ = fs::temp_directory_path() / ("ironcl_house_" + std::to_string(getpid()) + "_" +
-                                        ::testing::UnitTest::GetInstance()->current_test_info()->name());
-    fs::remove_all(dir_);
-    fs::create_directories(dir_);
-    for (const char* from : {IRONCL_CL_DIR, IRONCL_TEST_CL_DIR}) {
-      for (const auto& entry : fs::directory_iterator(from))
-        if (entry.path().extension() == ".cl") fs::copy_file(entry.path(), dir_ / entry.path().filename());
-    }
-  }
-  void TearDown() override { fs::remove_all(dir_); }
-  Made with(std::vector<Variant (*)()> variants, const std::string& cache_dir = "", backend::Log* log = nullptr) {
-    Config config;
-    config.kernel_dir = dir_.string();
-    config.cache_dir = cache_dir;
-    config.more_variants = std::move(variants);
-    return make(config, log);
-  }
-  fs::path dir_;
-};
+class OpenClHouse : public OwnKernels {};
 
 TEST_F(OpenClHouse, ANewVariantWithItsOwnFormTrialAndToolchainRunsWholePlans) {
   auto made = with({gemm_transposed});

@@ -2,76 +2,24 @@
 // Kernels for products that no device of a test machine may have: the matrix products of Intel's sub-groups, done by
 // hand where the device lacks them; dot products of packed bytes, likewise; codes by way of 16-bit floats in whole
 // plans. A file of the test sets what the host would, so that layouts and arithmetic are seen on any device.
-#include <unistd.h>
-
-#include <filesystem>
-#include <fstream>
-
 #include "backends/opencl/device.h"
 #include "tests/opencl/grouped.h"
+#include "tests/opencl/own_kernels.h"
 
 namespace ironcl::opencl::testing {
 namespace {
 
-namespace fs = std::filesystem;
 using backend::DType;
 
-/// The variant `of` as another one, by a file of the test that includes its kernel; on every device.
-Variant as(const char* name, const char* of) {
-  Variant v = *find_variant(of);
-  v.name = name;
-  v.needs = nullptr;
-  v.trial.reset();
-  return v;
-}
-Variant dpas_by_hand() { return as("dpas_by_hand", "gemm_dpas"); }
-Variant tiled_bytes() { return as("tiled_bytes", "gemm_tiled"); }
-Variant tiled_halfs() { return as("tiled_halfs", "gemm_tiled"); }
-Variant skinny_halfs() { return as("skinny_halfs", "gemm_skinny"); }
+Variant dpas_by_hand() { return another("dpas_by_hand", "gemm_dpas"); }
+Variant tiled_bytes() { return another("tiled_bytes", "gemm_tiled"); }
+Variant tiled_halfs() { return another("tiled_halfs", "gemm_tiled"); }
+Variant skinny_halfs() { return another("skinny_halfs", "gemm_skinny"); }
 
-class OpenClVendorProducts : public ::testing::Test {
- protected:
-  void SetUp() override {
-    if (devices().empty()) GTEST_SKIP() << why_no_devices();
-    dir_ = fs::temp_directory_path() / ("ironcl_products_" + std::to_string(getpid()) + "_" +
-                                        ::testing::UnitTest::GetInstance()->current_test_info()->name());
-    fs::remove_all(dir_);
-    fs::create_directories(dir_);
-    for (const auto& entry : fs::directory_iterator(IRONCL_CL_DIR))
-      if (entry.path().extension() == ".cl") fs::copy_file(entry.path(), dir_ / entry.path().filename());
-  }
-  void TearDown() override {
-    if (!dir_.empty()) fs::remove_all(dir_);
-  }
-  Made with(Variant (*variant)(), const std::string& kernel) {
-    std::ofstream(dir_ / (variant().name + ".cl")) << kernel;
-    Config config;
-    config.kernel_dir = dir_.string();
-    config.more_variants = {variant};
-    return make(config);
-  }
-  static void expect_right_with(backend::Device& device, Case c, backend::Options options) {
-    c.options = std::move(options);
-    static std::uint32_t seed = 7000;
-    c.seed = ++seed;
-    const Outcome outcome = run(device, c, make_data(c));
-    EXPECT_EQ(outcome.info.variant, c.options.front().second);
-    expect_right(outcome, c, device.props().name);
-  }
-  fs::path dir_;
-};
-
-Case problem(std::int64_t m, std::int64_t n, std::int64_t k, DType a = DType::e4m3fn, DType b = DType::e4m3fn,
-             std::int64_t group = 128) {
-  Case c{m, n, k};
-  c.a = a;
-  c.b = b;
-  c.a_grid = {1, group};
-  return c;
-}
+class OpenClVendorProducts : public OwnKernels {};
 
 TEST_F(OpenClVendorProducts, MatrixProductsOfSubGroupsAreRightByHand) {
-  const auto made = with(dpas_by_hand, "#include \"gemm_dpas.cl\"\n");
+  const auto made = with_file(dpas_by_hand, "#include \"gemm_dpas.cl\"\n");
   const auto options = [](std::initializer_list<std::pair<std::string, std::string>> more) {
     backend::Options all{{"variant", "dpas_by_hand"}};
     all.insert(all.end(), more.begin(), more.end());
@@ -104,7 +52,7 @@ TEST_F(OpenClVendorProducts, MatrixProductsOfSubGroupsAreRightByHand) {
 }
 
 TEST_F(OpenClVendorProducts, MatrixProductsOfSubGroupsServeManyMatrices) {
-  const auto made = with(dpas_by_hand, "#include \"gemm_dpas.cl\"\n");
+  const auto made = with_file(dpas_by_hand, "#include \"gemm_dpas.cl\"\n");
   for (const auto& device : made.devices) {
     const int own = dynamic_cast<Device&>(*device).context()->features.dpas_lanes;
     Grouped g;
@@ -136,7 +84,7 @@ TEST_F(OpenClVendorProducts, MatrixProductsOfSubGroupsAreRefusedWhereTheDeviceHa
 }
 
 TEST_F(OpenClVendorProducts, DotProductsOfBytesMultiplyTilesOfI8) {
-  const auto made = with(tiled_bytes, R"(
+  const auto made = with_file(tiled_bytes, R"(
 #ifndef BYTE_DOTS
 #define BYTE_DOTS 1
 static int __attribute__((overloadable)) dot_4x8packed_ss_int(uint x, uint y) {
@@ -164,7 +112,7 @@ TEST_F(OpenClVendorProducts, CodesByWayOfHalfsMakeWholePlans) {
     const std::string head = "#undef HALF_BITS\n#define HALF_BITS " + std::to_string(way) + "\n";
     for (const auto& [variant, kernel] :
          {std::pair{&tiled_halfs, "gemm_tiled"}, std::pair{&skinny_halfs, "gemm_skinny"}}) {
-      const auto made = with(variant, head + "#include \"" + kernel + ".cl\"\n");
+      const auto made = with_file(variant, head + "#include \"" + kernel + ".cl\"\n");
       for (const auto& device : made.devices) {
         const Features& f = dynamic_cast<Device&>(*device).context()->features;
         if (way == 1 && f.extensions.find("cl_khr_fp16") == std::string::npos) continue;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tests/opencl/house/gemm_transposed.h"
+#include "tests/opencl/own_kernels/gemm_transposed.h"
 
 #include "backends/opencl/forms/blocked.h"
-#include "tests/opencl/house/transposed_form.h"
+#include "tests/opencl/own_kernels/transposed_form.h"
 
 namespace ironcl::opencl::testing {
 namespace {

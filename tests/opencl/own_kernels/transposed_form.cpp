@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tests/opencl/house/transposed_form.h"
+#include "tests/opencl/own_kernels/transposed_form.h"
 
 #include "backends/opencl/elements.h"
 

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// Kernels of a test's own in whole plans: those of own_kernels/ in a copy of the kernels' folder, or a file that sets
+// what the host would set on another device, and includes a kernel. Next door: harness.h (a problem through a device,
+// and its verdict).
+#pragma once
+
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/opencl/harness.h"
+
+namespace ironcl::opencl::testing {
+
+/// The variant `of` as another one, which every device may take: the test's file NAME.cl includes its kernel.
+inline Variant another(const char* name, const char* of) {
+  Variant v = *find_variant(of);
+  v.name = name;
+  v.needs = nullptr;
+  v.trial.reset();
+  return v;
+}
+
+class OwnKernels : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (devices().empty()) GTEST_SKIP() << why_no_devices();
+    dir_ = std::filesystem::temp_directory_path() / ("ironcl_own_kernels_" + std::to_string(getpid()) + "_" +
+                                                     ::testing::UnitTest::GetInstance()->current_test_info()->name());
+    std::filesystem::remove_all(dir_);
+    std::filesystem::create_directories(dir_);
+    for (const char* from : {IRONCL_CL_DIR, IRONCL_TEST_CL_DIR}) {
+      for (const auto& entry : std::filesystem::directory_iterator(from))
+        if (entry.path().extension() == ".cl")
+          std::filesystem::copy_file(entry.path(), dir_ / entry.path().filename());
+    }
+  }
+  void TearDown() override {
+    if (!dir_.empty()) std::filesystem::remove_all(dir_);
+  }
+
+  /// Devices that have these variants of own_kernels/ besides.
+  Made with(std::vector<Variant (*)()> variants, const std::string& cache_dir = "", backend::Log* log = nullptr) {
+    Config config;
+    config.kernel_dir = dir_.string();
+    config.cache_dir = cache_dir;
+    config.more_variants = std::move(variants);
+    return make(config, log);
+  }
+
+  /// Devices that have the variant besides, with `kernel` as the text of its file.
+  Made with_file(Variant (*variant)(), const std::string& kernel) {
+    std::ofstream(dir_ / (variant().name + ".cl")) << kernel;
+    return with({variant});
+  }
+
+  /// Runs the problem with these options, the variant's first, on new data, and judges it.
+  static void expect_right_with(backend::Device& device, Case c, backend::Options options) {
+    c.options = std::move(options);
+    static std::uint32_t seed = 7000;
+    c.seed = ++seed;
+    const Outcome outcome = run(device, c, make_data(c));
+    EXPECT_EQ(outcome.info.variant, c.options.front().second);
+    expect_right(outcome, c, device.props().name);
+  }
+
+  std::filesystem::path dir_;  ///< The copy.
+};
+
+/// A product with K groups of `group` on the side of A.
+inline Case problem(std::int64_t m, std::int64_t n, std::int64_t k, backend::DType a = backend::DType::e4m3fn,
+                    backend::DType b = backend::DType::e4m3fn, std::int64_t group = 128) {
+  Case c{m, n, k};
+  c.a = a;
+  c.b = b;
+  c.a_grid = {1, group};
+  return c;
+}
+
+}  // namespace ironcl::opencl::testing
