@@ -8,6 +8,8 @@
 // KIND 1: bf16. A: row i has k side by side. B: row k / 2 has the pairs (k, k + 1) of 16 columns. STEP is 32 k.
 // KIND 2: int8. A: as bf16. B: row k / 4 has four k of 16 columns. STEP is 64 k, or 32 where the K group is 32.
 // Set by the including file: KIND, GROUP. Set by the host: AMX, without which the file is empty.
+// A file that comes before and defines TILE_INSTRUCTIONS has its own tile_state and instructions: tests do them by hand, on processors
+// without the unit.
 #ifdef AMX
 typedef struct __attribute__((aligned(64))) {
   uchar palette, start_row, reserved[14];
@@ -26,47 +28,50 @@ typedef struct __attribute__((aligned(64))) {
 #define STEP_BYTES (STEP * ELEMENT_BYTES)   // A row of a tile of A.
 #define B_ROWS (STEP_BYTES / 4)             // Rows of a tile of B: each holds four bytes of a column.
 
-#define CONFIGURE_TILES(p) __asm__ volatile(".byte 0xc4,0xe2,0x78,0x49,0x00" ::"a"(p) : "memory")
-#define RELEASE_TILES() __asm__ volatile(".byte 0xc4,0xe2,0x78,0x49,0xc0" ::: "memory")
-#define LOAD_TILE_(modrm, p, stride) \
+#ifndef TILE_INSTRUCTIONS
+typedef int tile_state;  // Nothing: the tiles are the processor's.
+#define CONFIGURE_TILES(state, p) __asm__ volatile(".byte 0xc4,0xe2,0x78,0x49,0x00" ::"a"(p) : "memory")
+#define RELEASE_TILES(state) __asm__ volatile(".byte 0xc4,0xe2,0x78,0x49,0xc0" ::: "memory")
+#define LOAD_TILE_(state, modrm, p, stride) \
   __asm__ volatile(".byte 0xc4,0xe2,0x7b,0x4b," #modrm ",0x10" ::"a"(p), "d"((long)(stride)) : "memory")
 // TILELOADDT1: what is loaded passes by; the first cache keeps what is read again (4 to 9 % of a product of many rows).
-#define PASS_TILE_(modrm, p, stride) \
+#define PASS_TILE_(state, modrm, p, stride) \
   __asm__ volatile(".byte 0xc4,0xe2,0x79,0x4b," #modrm ",0x10" ::"a"(p), "d"((long)(stride)) : "memory")
-#define STORE_TILE_(modrm, p, stride) \
+#define STORE_TILE_(state, modrm, p, stride) \
   __asm__ volatile(".byte 0xc4,0xe2,0x7a,0x4b," #modrm ",0x10" ::"a"(p), "d"((long)(stride)) : "memory")
 #if KIND == 2
-#define MULTIPLY_WITH_6 "0x4b,0x5e"  // TDPBSSD: signed by signed, s32 sums.
-#define MULTIPLY_WITH_7 "0x43,0x5e"
+#define WITH_TILE_6 "0x4b,0x5e"  // TDPBSSD: signed by signed, s32 sums.
+#define WITH_TILE_7 "0x43,0x5e"
 #else
-#define MULTIPLY_WITH_6 "0x4a,0x5c"  // TDPBF16PS
-#define MULTIPLY_WITH_7 "0x42,0x5c"
+#define WITH_TILE_6 "0x4a,0x5c"  // TDPBF16PS
+#define WITH_TILE_7 "0x42,0x5c"
 #endif
-#define MULTIPLY_TILES_(b, modrm) __asm__ volatile(".byte 0xc4,0xe2," b "," #modrm)
-
-#define ZERO_SUMS()                                             \
+#define MULTIPLY_TILES_(state, modrm, b) __asm__ volatile(".byte 0xc4,0xe2," WITH_TILE_##b "," #modrm)
+#define ZERO_SUMS(state)                                        \
   __asm__ volatile(".byte 0xc4,0xe2,0x7b,0x49,0xc0\n\t"        \
                    ".byte 0xc4,0xe2,0x7b,0x49,0xc8\n\t"        \
                    ".byte 0xc4,0xe2,0x7b,0x49,0xd0\n\t"        \
                    ".byte 0xc4,0xe2,0x7b,0x49,0xd8" ::: "memory")
-#define LOAD_A4(p) PASS_TILE_(0x24, p, STEP_BYTES)
-#define LOAD_A5(p) PASS_TILE_(0x2c, p, STEP_BYTES)
-#define LOAD_B6(p, stride) LOAD_TILE_(0x34, p, stride)
-#define LOAD_B7(p, stride) LOAD_TILE_(0x3c, p, stride)
-#define STORE_SUM0(p) STORE_TILE_(0x04, p, 64)
-#define STORE_SUM1(p) STORE_TILE_(0x0c, p, 64)
-#define STORE_SUM2(p) STORE_TILE_(0x14, p, 64)
-#define STORE_SUM3(p) STORE_TILE_(0x1c, p, 64)
+#endif
+
+#define LOAD_A4(state, p) PASS_TILE_(state, 0x24, p, STEP_BYTES)
+#define LOAD_A5(state, p) PASS_TILE_(state, 0x2c, p, STEP_BYTES)
+#define LOAD_B6(state, p, stride) LOAD_TILE_(state, 0x34, p, stride)
+#define LOAD_B7(state, p, stride) LOAD_TILE_(state, 0x3c, p, stride)
+#define STORE_SUM0(state, p) STORE_TILE_(state, 0x04, p, 64)
+#define STORE_SUM1(state, p) STORE_TILE_(state, 0x0c, p, 64)
+#define STORE_SUM2(state, p) STORE_TILE_(state, 0x14, p, 64)
+#define STORE_SUM3(state, p) STORE_TILE_(state, 0x1c, p, 64)
 // SUM += A * B; the numbers are those of the tiles.
-#define SUM0_A4_B6() MULTIPLY_TILES_(MULTIPLY_WITH_6, 0xc4)
-#define SUM1_A4_B7() MULTIPLY_TILES_(MULTIPLY_WITH_7, 0xcc)
-#define SUM2_A5_B6() MULTIPLY_TILES_(MULTIPLY_WITH_6, 0xd5)
-#define SUM3_A5_B7() MULTIPLY_TILES_(MULTIPLY_WITH_7, 0xdd)
-#define SUM2_A4_B6() MULTIPLY_TILES_(MULTIPLY_WITH_6, 0xd4)
-#define SUM3_A4_B7() MULTIPLY_TILES_(MULTIPLY_WITH_7, 0xdc)
+#define SUM0_A4_B6(state) MULTIPLY_TILES_(state, 0xc4, 6)
+#define SUM1_A4_B7(state) MULTIPLY_TILES_(state, 0xcc, 7)
+#define SUM2_A5_B6(state) MULTIPLY_TILES_(state, 0xd5, 6)
+#define SUM3_A5_B7(state) MULTIPLY_TILES_(state, 0xdd, 7)
+#define SUM2_A4_B6(state) MULTIPLY_TILES_(state, 0xd4, 6)
+#define SUM3_A4_B7(state) MULTIPLY_TILES_(state, 0xdc, 7)
 
 /// The tiles' shapes: sums and A of `rows` rows, B of a whole step. Ends with RELEASE_TILES().
-static inline void configure_tiles(int rows) {
+static inline void configure_tiles(tile_state* state, int rows) {
   tile_config config;
   __private uchar* bytes = (__private uchar*)&config;
   for (int i = 0; i < 64; ++i) bytes[i] = (uchar)0;
@@ -75,7 +80,7 @@ static inline void configure_tiles(int rows) {
     config.row_bytes[i] = (ushort)(i == 4 || i == 5 ? STEP_BYTES : 64);
     config.rows[i] = (uchar)(i >= 6 ? B_ROWS : rows);
   }
-  CONFIGURE_TILES((__private void*)&config);
+  CONFIGURE_TILES(state, (__private void*)&config);
 }
 
 // Vectors of 64 codes. Interleaving is within each 16 bytes, as one instruction of the processor does it.

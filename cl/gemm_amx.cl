@@ -165,71 +165,73 @@ static inline __attribute__((always_inline)) void end_step(work_beside* w) {
   }
 }
 
-static inline __attribute__((always_inline)) void store_sums(__local float* sums) {
-  STORE_SUM0(sums);
-  STORE_SUM1(sums + TILE_SUMS);
-  STORE_SUM2(sums + 2 * TILE_SUMS);
-  STORE_SUM3(sums + 3 * TILE_SUMS);
+static inline __attribute__((always_inline)) void store_sums(tile_state* state, __local float* sums) {
+  STORE_SUM0(state, sums);
+  STORE_SUM1(state, sums + TILE_SUMS);
+  STORE_SUM2(state, sums + 2 * TILE_SUMS);
+  STORE_SUM3(state, sums + 3 * TILE_SUMS);
 }
 
 /// Two tiles of A by two of B: the sums of a K group, to `sums`. `b` is the first of the two column tiles.
-static inline __attribute__((always_inline)) void multiply_2x2(__local float* sums, __global const uchar* a,
-                                                               __local const uchar* b, int steps, work_beside* w) {
+static inline __attribute__((always_inline)) void multiply_2x2(tile_state* state, __local float* sums,
+                                                               __global const uchar* a, __local const uchar* b, int steps,
+                                                               work_beside* w) {
   const int share = (32 + 4 * steps - 1) / (4 * steps);
   const column_scales scales = scales_of(w->sums);
-  ZERO_SUMS();
+  ZERO_SUMS(state);
 #pragma unroll
   for (int step = 0; step < steps; ++step) {
-    LOAD_B6(b, SLOT_ROW);
-    LOAD_A4(a);
-    LOAD_B7(b + 64, SLOT_ROW);
-    SUM0_A4_B6();
+    LOAD_B6(state, b, SLOT_ROW);
+    LOAD_A4(state, a);
+    LOAD_B7(state, b + 64, SLOT_ROW);
+    SUM0_A4_B6(state);
     BESIDE(0);
-    LOAD_A5(a + A_TILE_BYTES);
-    SUM1_A4_B7();
+    LOAD_A5(state, a + A_TILE_BYTES);
+    SUM1_A4_B7(state);
     BESIDE(1);
-    SUM2_A5_B6();
+    SUM2_A5_B6(state);
     BESIDE(2);
-    SUM3_A5_B7();
+    SUM3_A5_B7(state);
     BESIDE(3);
     end_step(w);
     a += TILE_ROWS * STEP_BYTES;
     b += B_ROWS * SLOT_ROW;
   }
-  store_sums(sums);
+  store_sums(state, sums);
 }
 
 /// One tile of A by the four of a unit.
-static inline __attribute__((always_inline)) void multiply_1x4(__local float* sums, __global const uchar* a,
-                                                               __local const uchar* b, int steps, work_beside* w) {
+static inline __attribute__((always_inline)) void multiply_1x4(tile_state* state, __local float* sums,
+                                                               __global const uchar* a, __local const uchar* b, int steps,
+                                                               work_beside* w) {
   const int share = (32 + 4 * steps - 1) / (4 * steps);
   const column_scales scales = scales_of(w->sums);
-  ZERO_SUMS();
+  ZERO_SUMS(state);
 #pragma unroll
   for (int step = 0; step < steps; ++step) {
-    LOAD_A4(a);
-    LOAD_B6(b, SLOT_ROW);
-    SUM0_A4_B6();
-    LOAD_B7(b + 64, SLOT_ROW);
+    LOAD_A4(state, a);
+    LOAD_B6(state, b, SLOT_ROW);
+    SUM0_A4_B6(state);
+    LOAD_B7(state, b + 64, SLOT_ROW);
     BESIDE(0);
-    SUM1_A4_B7();
-    LOAD_B6(b + 128, SLOT_ROW);
+    SUM1_A4_B7(state);
+    LOAD_B6(state, b + 128, SLOT_ROW);
     BESIDE(1);
-    SUM2_A4_B6();
-    LOAD_B7(b + 192, SLOT_ROW);
+    SUM2_A4_B6(state);
+    LOAD_B7(state, b + 192, SLOT_ROW);
     BESIDE(2);
-    SUM3_A4_B7();
+    SUM3_A4_B7(state);
     BESIDE(3);
     end_step(w);
     a += TILE_ROWS * STEP_BYTES;
     b += B_ROWS * SLOT_ROW;
   }
-  store_sums(sums);
+  store_sums(state, sums);
 }
 
 // A whole group takes the form whose number of steps the compiler knows.
 #define MULTIPLY(form, sums, a, b) \
-  if (steps == STEPS) form(sums, a, b, STEPS, &beside); else form(sums, a, b, steps, &beside)
+  if (steps == STEPS) form(&state, sums, a, b, STEPS, &beside); else form(&state, sums, a, b, steps, &beside)
 
 #define IN_TILE_ORDER(x0, x1, x2, x3, part) ((float16)((x0).part, (x1).part, (x2).part, (x3).part))
 
@@ -256,6 +258,7 @@ void gemm_amx(GEMM_ARGS) {
   __local float totals[BLOCK_N / UNIT * BLOCK_M * 4 * TILE_SUMS] __attribute__((aligned(64)));
   __local float sums[4 * TILE_SUMS] __attribute__((aligned(64)));  // Stored after those of the block before were added.
   __local float scales_b[2][UNIT] __attribute__((aligned(64)));
+  tile_state state;
   const int columns = (n + BLOCK_N - 1) / BLOCK_N;
   EACH_UNIT(columns) {
     BLOCK_HERE(TILE_ROWS, columns)
@@ -267,7 +270,7 @@ void gemm_amx(GEMM_ARGS) {
     // A unit whose second panel is past the last column reads its first panel twice.
 #define SECOND_PANEL(unit) (first_n + (unit) * UNIT + PANEL < n_pad ? (ulong)k_pad * PANEL : 0ul)
 
-    configure_tiles(min(here.end_row - here.first_row, here.height));
+    configure_tiles(&state, min(here.end_row - here.first_row, here.height));
     for (int i = 0; i < units * BLOCK_M * 4 * TILE_SUMS; i += 16) *(__local float16*)(totals + i) = (float16)(0.0f);
     work_beside beside;
     beside.next.to = slots[0];
@@ -341,7 +344,7 @@ void gemm_amx(GEMM_ARGS) {
         }
       }
     }
-    RELEASE_TILES();
+    RELEASE_TILES(&state);
     add_rows(beside.sums, scales_of(beside.sums), 0, 32);
 
     for (int tile = 0; tile < tiles; ++tile) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tile instructions (AMX): right where the unit is, and a device as it was wherever anything stands in the way. What
-// every variant must do, gemm_amx among them, is in gemm_test.cpp.
+// Tile instructions (AMX): right where the unit is, and done by hand where it is not; a device as it was wherever
+// anything stands in the way. What every variant must do, gemm_amx among them, is in gemm_test.cpp.
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -11,6 +11,8 @@
 #include "backends/opencl/device.h"
 #include "backends/opencl/matrix_unit.h"
 #include "backends/opencl/trial.h"
+#include "tests/opencl/grouped.h"
+#include "tests/opencl/own_kernels.h"
 #include "tests/opencl/trials.h"
 
 namespace ironcl::opencl::testing {
@@ -127,30 +129,51 @@ TEST_F(OpenClAmx, APermissionThatIsDeniedIsARefusal) {
   EXPECT_EQ(make_trials(*context, nullptr)->why_not(variant), "denied");
 }
 
+/// Groups, types, blocks, ragged edges and bias; then many matrices.
+void expect_right_on_tiles(backend::Device& device, const std::string& variant) {
+  std::uint32_t seed = 900;
+  for (const auto& [type, group, block_m, block_n, d] : {std::tuple{DType::e4m3fn, 32, "1", "64", DType::f32},
+                                                         {DType::e4m3fn, 64, "4", "128", DType::bf16},
+                                                         {DType::e4m3fn, 256, "4", "64", DType::f32},
+                                                         {DType::e5m2, 32, "4", "128", DType::f16},
+                                                         {DType::e5m2, 128, "1", "64", DType::bf16},
+                                                         {DType::i8, 32, "1", "128", DType::bf16},
+                                                         {DType::i8, 64, "4", "64", DType::f32},
+                                                         {DType::i8, 128, "4", "128", DType::f16}}) {
+    for (const auto& [m, n, k] : {std::array{16, 64, 512}, {33, 97, 300}, {100, 160, 129}, {257, 65, 96}}) {
+      Case c{m, n, k};
+      c.a = c.b = type;
+      c.d = d;
+      c.a_grid = {1, group};
+      c.b_grid = {seed % 2 == 0 ? 1 : group, group};  // A tile of sums has columns of every 16 of a unit.
+      c.options = {{"variant", variant}, {"block_m", block_m}, {"block_n", block_n}};
+      c.seed = ++seed;
+      c.bias = seed % 3 == 0 ? DType::f32 : DType::none;
+      const Outcome outcome = run(device, c, make_data(c));
+      EXPECT_EQ(outcome.info.variant, variant);
+      expect_right(outcome, c, device.props().name);
+    }
+  }
+  for (const bool masked : {false, true}) {
+    Grouped g;
+    g.n = 70;
+    g.k = 200;
+    g.options = {{"variant", variant}, {"block_m", "2"}, {"block_n", "64"}};
+    g.counts = {3, 0, 50, 9, 33};
+    g.masked = masked;
+    g.m = masked ? 51 : 100;
+    g.a_rows = masked ? 0 : 17;
+    const GroupedOutcome outcome = run(device, g, make_data(g));
+    EXPECT_EQ(outcome.info.variant, variant);
+    EXPECT_TRUE(outcome.canaries) << g.line();
+    EXPECT_EQ(outcome.wrong, "") << g.line();
+  }
+}
+
 TEST_F(OpenClAmx, TheChosenVariantIsRightWhereTheUnitIs) {
   for (const auto& device : devices()) {
     if (device->props().type != backend::DeviceType::cpu || trial_of(*device, "gemm_amx") != "right") continue;
-    std::uint32_t seed = 900;
-    for (const auto& [type, group, block_m, block_n, d] : {std::tuple{DType::e4m3fn, 32, "1", "64", DType::f32},
-                                                           {DType::e4m3fn, 64, "4", "128", DType::bf16},
-                                                           {DType::e4m3fn, 256, "4", "64", DType::f32},
-                                                           {DType::e5m2, 32, "4", "128", DType::f16},
-                                                           {DType::e5m2, 128, "1", "64", DType::bf16},
-                                                           {DType::i8, 32, "1", "128", DType::bf16},
-                                                           {DType::i8, 64, "4", "64", DType::f32},
-                                                           {DType::i8, 128, "4", "128", DType::f16}}) {
-      for (const auto& [m, n, k] : {std::array{16, 64, 512}, {33, 97, 300}, {100, 160, 129}, {257, 65, 96}}) {
-        Case c{m, n, k};
-        c.a = c.b = type;
-        c.d = d;
-        c.a_grid = {1, group};
-        c.b_grid = {group, group};
-        c.options = {{"variant", "gemm_amx"}, {"block_m", block_m}, {"block_n", block_n}};
-        c.seed = ++seed;
-        c.bias = seed % 2 == 0 ? DType::f32 : DType::none;
-        expect_right(run(*device, c, make_data(c)), c, device->props().name);
-      }
-    }
+    expect_right_on_tiles(*device, "gemm_amx");
     // Of the usual shapes, many rows take tiles by themselves.
     EXPECT_EQ(choice_of(*device, Case{1024, 4096, 4096}), "gemm_amx");
     EXPECT_EQ(choice_of(*device, Case{8, 4096, 4096}), "gemm_amx");
@@ -160,19 +183,47 @@ TEST_F(OpenClAmx, TheChosenVariantIsRightWhereTheUnitIs) {
   GTEST_SKIP() << "no processor with tiles that work";
 }
 
+void expect_floats_on_tiles(backend::Device& device, const std::string& variant) {
+  Case c{40, 100, 200};
+  c.a_scale = DType::none;
+  c.options = {{"variant", variant}};
+  c.a = DType::bf16;
+  expect_right(run(device, c, make_data(c)), c, device.props().name);
+}
+
 TEST_F(OpenClAmx, FloatsAreTakenWhereBf16HoldsThem) {
   for (const auto& device : devices()) {
     if (device->props().type != backend::DeviceType::cpu || trial_of(*device, "gemm_amx") != "right") continue;
+    expect_floats_on_tiles(*device, "gemm_amx");
     Case c{40, 100, 200};
     c.a_scale = DType::none;
     c.options = {{"variant", "gemm_amx"}};
-    c.a = DType::bf16;
-    expect_right(run(*device, c, make_data(c)), c, device->props().name);
     c.a = DType::f16;
     EXPECT_EQ(device->supports(c.desc()).reason, backend::Reason::dtype);
     return;
   }
   GTEST_SKIP() << "no processor with tiles that work";
+}
+
+Variant tiles_by_hand() { return another("tiles_by_hand", "gemm_amx"); }
+
+/// The kernel with its instructions done by hand, so that everything round them is seen on any processor with vectors
+/// of 512 bits.
+class OpenClAmxByHand : public OwnKernels {};
+
+TEST_F(OpenClAmxByHand, AreRight) {
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx512bw")) {
+    const Made made = with({tiles_by_hand});
+    for (const auto& device : made.devices) {
+      if (device->props().type != backend::DeviceType::cpu) continue;
+      expect_right_on_tiles(*device, "tiles_by_hand");
+      expect_floats_on_tiles(*device, "tiles_by_hand");
+      return;
+    }
+  }
+#endif
+  GTEST_SKIP() << "no processor with vectors of 512 bits";
 }
 
 }  // namespace
