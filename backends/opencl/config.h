@@ -21,7 +21,7 @@ struct Config {
   bool print_config = false;      ///< Says through the log, once a problem, which variant and tunables a plan took.
   std::vector<TunedTable> tuned;  ///< Tuned tables, later ones over earlier ones. Empty: rules of thumb.
   /// Queues take the times of commands. False: a call costs less on drivers that wait for each such command to end
-  /// before they start the next (docs/performance/h200.md), and Event::profile() is refused.
+  /// before they start the next (docs/performance/h200-plans.md), and Event::profile() is refused.
   bool profiling = true;
   bool amx = true;  ///< Tile instructions of x86 may be tried. False: devices are as if the processor had none.
   bool avx512_bf16 = true;  ///< The same for the dot products of bf16 and bytes (AVX512-BF16, VNNI).

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Large pages: weights, which are read once from end to end, are read faster where a page of memory is 2 MiB and not
-// 4 KiB (docs/performance/cpu.md).
+// 4 KiB (docs/performance/cpu-experts.md).
 #pragma once
 
 #include <cstdint>

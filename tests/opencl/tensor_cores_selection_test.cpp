@@ -92,7 +92,7 @@ TEST(OpenClTensorCores, RowsFrom17To64TakeTheKernelThatWasFastest) {
     c.weakest = weakest;
     return taken_by_h200(c.desc()).variant->name;
   };
-  // As measured on an H200 (docs/performance/h200.md).
+  // As measured on an H200 (docs/performance/h200-few-rows.md).
   constexpr auto f32 = backend::AccuracyClass::f32, tensor14 = backend::AccuracyClass::tensor14;
   for (const auto& [n, k] : {std::pair{4096, 4096}, {2112, 7168}, {24576, 1536}, {7168, 16384}}) {
     for (const std::int64_t m : {17, 24, 32}) {

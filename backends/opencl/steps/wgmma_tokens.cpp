@@ -16,7 +16,7 @@ constexpr std::int64_t kMostMatricesDealt = 256;
 constexpr std::int64_t kItems = 128;
 /// Work-groups of a grouped problem for each compute unit: as many as are there at once. Each deals all rows before
 /// it takes its first, and a masked problem has room for many more rows than there are. 8, 16, 24 of 6188 x 4096
-/// codes take the same time, 64 a sixth more (docs/performance/h200.md).
+/// codes take the same time, 64 a sixth more (docs/performance/h200-grouped.md).
 constexpr std::int64_t kGroupsOfUnit = 16;
 
 /// What the steps of this file have in common where rows are dealt to matrices.

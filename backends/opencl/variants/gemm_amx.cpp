@@ -36,7 +36,7 @@ std::vector<Pass> passes(const Tuning& t, const Problem& p, const Features&, std
            1}};
 }
 
-// Clocks of a core, measured on a Xeon (docs/performance/cpu.md).
+// Clocks of a core, measured on a Xeon (docs/performance/cpu-amx.md).
 constexpr double kTile = 30;    ///< A product of 16 rows by 32 k by 16 columns, with all that goes with it; 16 alone.
 constexpr double kDecode = 12;  ///< 64 codes to bf16.
 /// Codes from memory a clock, where that is what bounds a call.

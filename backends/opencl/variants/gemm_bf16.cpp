@@ -38,7 +38,7 @@ std::vector<Pass> passes(const Tuning& t, const Problem& p, const Features&, std
            1}};
 }
 
-// In multiply-adds of a vector; measured on an AMD core of family 25 (docs/performance/cpu.md).
+// In multiply-adds of a vector; measured on an AMD core of family 25 (docs/performance/cpu-bf16.md).
 constexpr double kDecoding = 14;  ///< 64 codes of weights into a slot, beside products.
 constexpr double kFetching = 23;  ///< The same where nothing else takes as long: codes come from memory.
 constexpr double kScaling = 4;    ///< A vector of sums scaled and added to its total.

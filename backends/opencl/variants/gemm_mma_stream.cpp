@@ -25,7 +25,7 @@ std::vector<Pass> passes(const Tuning& t, const Problem& p, const Features&, std
 }
 
 /// Whether the kernel quantises A itself: each work-group does it anew, so only where that was seen to be cheaper
-/// than a kernel of its own, which costs some 12 us on an H200 (docs/performance/h200.md).
+/// than a kernel of its own, which costs some 12 us on an H200 (docs/performance/h200-plans.md).
 bool quantises(const Tuning& t, const Problem& p) {
   const std::int64_t rows = t.at("tile_m");
   if (p.k_group != 128) return false;  // It makes codes of a K block at a time.
@@ -42,7 +42,7 @@ std::int64_t rows_to_hold(const Problem& p) {
 /// No other kernel on tensor cores has K groups of 64 or 32, so this one takes any number of rows of those.
 bool has_many_rows(const Problem& p) { return p.k_group != 128 && !p.grouped() && p.m > 32; }
 
-/// As measured on an H200 (docs/performance/h200.md).
+/// As measured on an H200 (docs/performance/h200-few-rows.md).
 Tuning rule_of_thumb(const Features& f, const Problem& p) {
   if (has_many_rows(p)) return {{"tile_m", 32}, {"columns", 32}, {"warps", 4}, {"depth", 1}, {"lines", 0}};
   Tuning t{{"tile_m", 32}, {"columns", 16}, {"warps", 8}, {"depth", 1}, {"lines", 0}};

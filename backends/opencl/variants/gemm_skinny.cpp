@@ -38,7 +38,7 @@ Tuning rule_of_thumb(const Features& f, const Problem& p) {
     t["slices"] = 32;
   }
   // Sixteen rows of large weights: each A read for 128 columns at once, sums in local memory to leave registers for
-  // waiting, and parts of k that fill the device three times (docs/performance/h200.md).
+  // waiting, and parts of k that fill the device three times (docs/performance/h200-portable.md).
   constexpr std::int64_t kLarge = std::int64_t{64} << 20;
   const std::int64_t parts = 3 * std::int64_t{f.compute_units} / numerics::ceil_div(p.n, std::int64_t{128});
   if (!f.prefers_vectors() && t["tile_m"] == 16 && p.n * p.k >= kLarge && parts >= 4) {
@@ -85,7 +85,7 @@ double estimate_ns(const Tuning& t, const Problem& p, const Features& f) {
   const double weights = static_cast<double>(p.n) * static_cast<double>(p.k);
   // Decoding a weight costs as much as three multiply-adds.
   const double count = in_rounds * static_cast<double>(tiles) * (t.at("tile_m") + 3) * weights;
-  constexpr double kEfficiency = 0.42;  // On an H200, 1 to 16 rows (docs/performance/h200.md).
+  constexpr double kEfficiency = 0.42;  // On an H200, 1 to 16 rows (docs/performance/h200-portable.md).
   // Memory gives a GPU's unit about eight bytes a clock, of the large ones of these years.
   return 1e9 * std::max(scalar_fma_seconds(count, kEfficiency, f), weights / (8 * f.clock_hz * f.compute_units));
 }

@@ -13,7 +13,7 @@ namespace {
 
 /// What decoding a vector of weights in registers costs, in multiply-adds of a vector. Fitted where gemm_panel, which
 /// decodes once for many tiles, becomes as fast: between two tiles of 16 rows and three, on the Xeons and EPYCs of
-/// docs/performance/cpu.md.
+/// docs/performance/cpu-f32.md.
 constexpr double kDecoding = 3;
 
 std::vector<Pass> passes(const Tuning& t, const Problem& p, const Features&, std::int64_t m) {
@@ -38,7 +38,7 @@ double of_rows(const Problem& p, std::int64_t height) {
 }
 
 /// What a call costs with its kernels: one that quantises A or, FLOATS, none; this one; one that adds parts of k.
-/// Measured on PoCL, two to sixteen cores (docs/performance/cpu.md).
+/// Measured on PoCL, two to sixteen cores (docs/performance/cpu-runtimes.md).
 double with_launches_ns(const Tuning& t, std::int64_t work_groups, const Problem& p, const Features& f) {
   const double launch = 8000 + 3000.0 * f.compute_units;  // All threads are woken, and waited for.
   constexpr double kVector = 1.8;  // Nanoseconds; sixteen codes from memory, decoded, where few rows are multiplied.

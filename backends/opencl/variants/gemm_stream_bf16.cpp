@@ -36,7 +36,7 @@ std::vector<Pass> passes(const Tuning& t, const Problem& p, const Features&, std
        1}};
 }
 
-// Of 64 codes, in dot products of a vector, fitted on an AMD core of family 25 (docs/performance/cpu.md).
+// Of 64 codes, in dot products of a vector, fitted on an AMD core of family 25 (docs/performance/cpu-bf16.md).
 constexpr double kRow = 2.6;     ///< A row of the tile: two of them, and A's broadcast.
 constexpr double kDecoding = 6;  ///< Once for each tile.
 /// The same of dense problems, so that gemm_bf16, which decodes once for many tiles, is taken from where it is as

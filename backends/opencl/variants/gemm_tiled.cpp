@@ -21,8 +21,8 @@ std::vector<Pass> passes(const Tuning& t, const Problem& p, const Features&, std
   return split_passes("gemm_tiled", t.at("tile_n"), items(t), t, p, m);
 }
 
-/// Of a device's multiply-adds, as estimate.h counts them: on an H200 (docs/performance/h200.md). Flat tiles decode
-/// more for each product.
+/// Of a device's multiply-adds, as estimate.h counts them: on an H200 (docs/performance/h200-portable.md). Flat tiles
+/// decode more for each product.
 double efficiency(const Tuning& t) { return t.at("tile_m") >= 64 ? 0.62 : t.at("tile_m") >= 32 ? 0.42 : 0.3; }
 
 double estimate_ns(const Tuning& t, const Problem& p, const Features& f) {

@@ -37,7 +37,7 @@ std::optional<Refusal> needs(const Features& f, const Problem& p) {
   return refuse_narrow_scales(p);
 }
 
-/// As measured on an H200 (docs/performance/h200.md).
+/// As measured on an H200 (docs/performance/h200-few-rows.md).
 Tuning rule_of_thumb(const Features& f, const Problem& p) {
   const std::int64_t units = f.compute_units;
   Tuning t{{"tile_m", p.m <= 64 ? 64 : 128}, {"tile_n", 32}, {"k_groups", 2}, {"stages", 10}};
@@ -58,7 +58,8 @@ Tuning rule_of_thumb(const Features& f, const Problem& p) {
   return t;
 }
 
-// Fitted to an H200 (docs/performance/h200.md): times streaming_ns(), and what starts and ends a launch, in ns.
+// Fitted to an H200 (docs/performance/h200-few-rows.md): times streaming_ns(), and what starts and ends a launch, in
+// ns.
 constexpr double kOfStreaming = 1, kStart = 700;              ///< Up to 64 rows.
 constexpr double kOfStreamingHigh = 1.05, kStartHigh = 1000;  ///< More.
 

@@ -11,7 +11,7 @@ namespace {
 constexpr std::int64_t kTileM = 128;
 constexpr Sharing kSharing = {8, 14};
 
-// Fitted to an H200 (docs/performance/h200.md, "The merged tree").
+// Fitted to an H200 (docs/performance/h200.md, "Today, shape by shape").
 constexpr double kHalfRound = 0.6;  ///< Of the time of a round: its tiles have half as many columns.
 /// Cycles at the device's clock of a tile, for each of its columns and each k: 0.70 ms for 4096 x 7168 x 16384, as
 /// measured.
