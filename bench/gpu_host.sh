@@ -65,7 +65,15 @@ tests() { # Of all devices, in shards, without those that take longest.
     'GTEST_SHARD_INDEX={} timeout 280 "$0" --gtest_filter=-*Heavy* >"$1/opencl_test.{}" 2>&1; echo "tests, shard {}: exit $?, $(grep -cE "^\[       OK" "$1/opencl_test.{}") passed" >"$1/shard.{}"' \
     "$build/bin/ironcl_opencl_test" "$out"
 }
+# DeepGEMM compiles when it is first asked, too, a kernel for each choice of tiles.
+export DG_JIT_CACHE_DIR=${DG_JIT_CACHE_DIR:-$out/cache/deepgemm}
+peers=$(python3 -c 'import torch; assert torch.cuda.is_available(); print("torch")' 2>/dev/null)
+compile_deepgemm() {
+  timeout 150 python3 bench/gpu_deepgemm.py >"$out/deepgemm.txt" 2>&1 || return
+  tr , '\n' <<<"$shapes" | xargs -P "$jobs" -I{} timeout 150 python3 bench/gpu_deepgemm.py {} "$batches" >>"$out/deepgemm.txt" 2>&1
+}
 [ -n "$gpu" ] && [ -x "$build/bin/ironcl_gpu_kernels" ] && compile &
+[ -n "$peers" ] && compile_deepgemm &
 layers &
 [ -x "$build/bin/ironcl_opencl_test" ] && GTEST_TOTAL_SHARDS=$jobs tests &
 wait
@@ -93,10 +101,11 @@ if [ -n "$gpu" ]; then
   done
 fi
 # Many matrices in one product, beside a dense one of as many rows.
+grouped=(8,4096,4096,7168 32,1024,4096,7168 32,192,4096,7168)
 if [ -n "$gpu" ] && [ -x "$build/bin/ironcl_experts" ]; then
   for class in f32 tensor14; do
     step "grouped products, $class" "grouped-$class.txt" "$build/bin/ironcl_experts" --device "${gpu#opencl:}" --accuracy "$class" \
-      --product 8,4096,4096,7168 --product 32,1024,4096,7168 --product 32,192,4096,7168
+      "${grouped[@]/#/--product=}"
   done
 fi
 # The peers in the same run: CLBlast where it is there (f32, so the same shapes cost it four times the bytes), PyTorch where it has a
@@ -105,8 +114,8 @@ if [ -n "$gpu" ] && [ -x "$build/bin/ironcl_gpu_clblast" ]; then
   step clblast gpu-clblast.txt timeout 120 "$build/bin/ironcl_gpu_clblast" --device "${gpu#opencl:}" --shape "$shapes" --m 1,16,128,4096 --runs 5 --csv "$out/gpu-clblast.csv"
 fi
 if [ -f "$out/gpu-kernels.csv" ]; then
-  if python3 -c 'import torch; assert torch.cuda.is_available()' 2>/dev/null; then
-    step peers gpu-peers.txt python3 bench/gpu_peers.py --shape "$shapes" --m "$batches" --json "$out/gpu-peers.json"
+  if [ -n "$peers" ]; then
+    step peers gpu-peers.txt timeout 300 python3 bench/gpu_peers.py --shape "$shapes" --m "$batches" "${grouped[@]/#/--grouped=}" --json "$out/gpu-peers.json"
   fi
   python3 bench/gpu_peers.py --table "$out/gpu-kernels.csv" "$out/gpu-peers.json" --clblast "$out/gpu-clblast.csv" >"$out/gpu-table.md" 2>&1
 fi

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The products of a GPU in both accuracy classes, through backends/interface.h: the multiplying kernel alone, and the
-// whole plan with A as codes and as bf16. L2 cold (256 MiB written before every call), medians of device times, rows
-// of D checked against the oracle.
+// whole plan with A as codes and as bf16. L2 cold (256 MiB written before every call, or --flush-mib), medians of
+// device times, rows of D checked against the oracle.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cmath>
@@ -33,6 +33,7 @@ struct Settings {
   backend::Options options;
   std::vector<backend::AccuracyClass> classes{backend::AccuracyClass::f32, backend::AccuracyClass::tensor14};
   std::string csv;
+  std::size_t flush_mib = 256;
 };
 
 std::size_t size(std::int64_t count) { return static_cast<std::size_t>(count); }
@@ -201,6 +202,10 @@ int main(int argc, char** argv) try {
   app.add_option("--class", accuracy, "one accuracy class; else both")->check(CLI::IsMember({"f32", "tensor14"}));
   app.add_option("--csv", s.csv, "a file for the rows");
   app.add_option("--opt", opts, "KEY=VALUE of every plan");
+  app.add_option("--flush-mib", s.flush_mib,
+                 "written before every call; DeepGEMM's own test writes 8192, in which time the GPU cools")
+      ->check(CLI::Range(1, 32768))
+      ->capture_default_str();
   app.add_option("--m", s.m, "rows of A")->delimiter(',');
   app.add_option("--shape", shapes, "NxK")->delimiter(',');
   CLI11_PARSE(app, argc, argv);
@@ -225,7 +230,7 @@ int main(int argc, char** argv) try {
   if (s.device >= devices.size()) throw std::runtime_error(fmt::format("there are {} devices", devices.size()));
   Run run(devices[s.device]);
   const cl::Context context = dynamic_cast<opencl::Queue&>(*run.queue()).context()->context;
-  const cl::Buffer flush(context, CL_MEM_READ_WRITE, std::size_t{256} << 20);
+  const cl::Buffer flush(context, CL_MEM_READ_WRITE, s.flush_mib << 20);
   std::ofstream file;
   if (!s.csv.empty()) {
     file.open(s.csv);
