@@ -133,10 +133,10 @@ cl::Program ProgramBuilder::from_disk(const std::string& key, const BuildRequest
 void ProgramBuilder::store_binary(const cl::Program& program, const std::string& key) {
   if (!cache_.enabled()) return;
   try {
-    const auto binaries = program.getInfo<CL_PROGRAM_BINARIES>();
-    if (binaries.empty() || binaries[0].empty()) return;
+    const std::vector<unsigned char> binary = binary_of(program);
+    if (binary.empty()) return;
     std::string why;
-    if (!cache_.store(key, binaries[0], &why)) say(LogLevel::warn, "opencl: program cache: " + why);
+    if (!cache_.store(key, binary, &why)) say(LogLevel::warn, "opencl: program cache: " + why);
   } catch (const cl::Error& error) {
     say(LogLevel::info, "opencl: the driver gives no binary to cache: " + error_name(error.err()));
   }

@@ -48,4 +48,8 @@ void build_or_throw(const cl::Program& program, const cl::Device& device, const 
 /// success too, and answers with the code of that question.)
 void compile(const cl::Program& program, const cl::Device& device, const std::string& options);
 
+/// The binary of a program that was built for one device; empty where the driver gives none. A program has a place
+/// for each device of its context, which may be an application's with several: the others' are empty.
+std::vector<unsigned char> binary_of(const cl::Program& program);
+
 }  // namespace ironcl::opencl

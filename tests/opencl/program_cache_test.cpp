@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <filesystem>
@@ -14,6 +15,7 @@
 
 #include "backends/opencl/cache_folder.h"
 #include "backends/opencl/device.h"
+#include "backends/opencl/toolchains/two_step.h"
 #include "tests/opencl/harness.h"
 
 namespace ironcl::opencl::testing {
@@ -271,6 +273,57 @@ TEST_F(ProgramCacheTest, SavesBuildsAndSurvivesCorruption) {
     EXPECT_EQ(damaged.from_source, cold.from_source);
     EXPECT_EQ(once(index).from_disk, programs);
   }
+}
+
+/// The binary that a two-step toolchain was handed last.
+std::string& seen_binary() {
+  static std::string binary;
+  return binary;
+}
+
+/// An application may have one context for all of its devices: then a program has a place for each one's binary, and
+/// only that of the device that it was built for is filled.
+TEST_F(ProgramCacheTest, OfAContextOfSeveralDevicesKeepsTheBinaryOfItsOwn) {
+  if (devices().empty()) GTEST_SKIP() << why_no_devices();
+  bool any = false;
+  for (const auto& device : devices()) {
+    const cl::Device& whole = dynamic_cast<Device&>(*device).context()->device;
+    std::vector<cl::Device> halves;
+    try {
+      cl::Device(whole).createSubDevices(
+          std::array<cl_device_partition_property, 3>{CL_DEVICE_PARTITION_EQUALLY, 1, 0}.data(), &halves);
+    } catch (const cl::Error&) {  // Not every device can be divided.
+    }
+    if (halves.size() < 2) continue;
+    any = true;
+    fs::remove_all(dir_);
+    Config config;
+    config.cache_dir = dir_.string();
+    const cl::Context both(std::vector<cl::Device>{halves[0], halves[1]});
+    const std::string source = "__kernel void seven(__global int* to) { to[0] = 7; }";
+    for (const cl::Device& half : {halves[1], halves[0]}) {
+      for (const bool warm : {false, true}) {
+        if (!warm) fs::remove_all(dir_);
+        ProgramBuilder builder(config, nullptr, both, half);
+        cl::Kernel kernel(builder.build_text("seven", source, {}), "seven");
+        EXPECT_EQ(builder.counts().from_disk, warm ? 1 : 0) << "the binary was not kept";
+        const cl::Buffer to(both, CL_MEM_READ_WRITE, sizeof(int));
+        kernel.setArg(0, to);
+        const cl::CommandQueue queue(both, half);
+        queue.enqueueNDRangeKernel(kernel, cl::NullRange, cl::NDRange(1), cl::NDRange(1));
+        int got = 0;
+        queue.enqueueReadBuffer(to, CL_TRUE, 0, sizeof got, &got);
+        EXPECT_EQ(got, 7);
+      }
+      static const TwoStep toolchain(
+          "seen-1", [](const std::string& binary) { return seen_binary() = binary; }, "");
+      seen_binary().clear();
+      ProgramBuilder builder({}, nullptr, both, half);
+      EXPECT_NO_THROW(builder.build_text("seven", source, {}, "", toolchain));
+      EXPECT_FALSE(seen_binary().empty());
+    }
+  }
+  if (!any) GTEST_SKIP() << "no device can be divided";
 }
 
 }  // namespace

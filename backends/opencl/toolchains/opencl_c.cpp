@@ -49,4 +49,10 @@ void build_or_throw(const cl::Program& program, const cl::Device& device, const 
   }
 }
 
+std::vector<unsigned char> binary_of(const cl::Program& program) {
+  for (std::vector<unsigned char>& binary : program.getInfo<CL_PROGRAM_BINARIES>())
+    if (!binary.empty()) return std::move(binary);
+  return {};
+}
+
 }  // namespace ironcl::opencl

@@ -8,12 +8,11 @@ namespace ironcl::opencl {
 cl::Program TwoStep::build(const BuildRequest& request) const {
   cl::Program first(request.context, request.source);
   build_or_throw(first, request.device, request.options);
-  const auto binaries = first.getInfo<CL_PROGRAM_BINARIES>();
-  if (binaries.empty() || binaries[0].empty())
-    throw BuildFailure{CL_INVALID_BINARY, "the driver gives no binary of a program that it built"};
+  const std::vector<unsigned char> binary = binary_of(first);
+  if (binary.empty()) throw BuildFailure{CL_INVALID_BINARY, "the driver gives no binary of a program that it built"};
   std::string text;
   try {
-    text = rewrite_({binaries[0].begin(), binaries[0].end()});
+    text = rewrite_({binary.begin(), binary.end()});
   } catch (const std::invalid_argument& error) {
     throw BuildFailure{CL_INVALID_BINARY, error.what()};
   }
