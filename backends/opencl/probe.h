@@ -60,8 +60,12 @@ struct Features {
     return std::max(local_bytes, std::min<std::uint64_t>(cache_bytes, std::uint64_t{2} << 20));
   }
 
-  /// True where one work-item a work-group with wide vectors is the natural form of a kernel.
-  bool prefers_vectors() const noexcept { return type == backend::DeviceType::cpu || !local_is_dedicated; }
+  /// True where one work-item a work-group with wide vectors is the natural form of a kernel. A GPU runs work-items
+  /// in step, also where their local memory is a part of global memory (Mali): of such a work-group it would use one
+  /// lane.
+  bool prefers_vectors() const noexcept {
+    return type == backend::DeviceType::cpu || (type != backend::DeviceType::gpu && !local_is_dedicated);
+  }
 };
 
 /// Asks only; builds nothing.

@@ -191,6 +191,30 @@ TEST(OpenClKernels, SixteenRowsOfLargeWeightsTakePartsOfKThatFillTheDevice) {
   EXPECT_EQ(skinny.rule_of_thumb(f, p).at("split_k"), 1) << "small weights";
 }
 
+TEST(OpenClKernels, AGpuWhoseLocalMemoryIsGlobalTakesWorkGroupsOfManyWorkItems) {
+  Features f;  // As a Mali says of itself.
+  f.type = backend::DeviceType::gpu;
+  f.vector_width = 4;
+  f.compute_units = 10;
+  f.clock_hz = 8e8;
+  f.local_bytes = 32 << 10;
+  f.max_work_group = 384;
+  f.max_buffer_bytes = std::uint64_t{1} << 30;
+  f.fma = f.fma_divide = true;
+  f.half_bits = 1;
+  for (const std::int64_t m : {1, 16, 100, 1024}) {
+    for (const std::int64_t matrices : {0, 4}) {
+      Case c{m, 4096, 4096};
+      backend::GemmDesc desc = c.desc();
+      if (matrices != 0) desc.grouping = backend::Grouping::contiguous;
+      desc.matrices = matrices;
+      Choice choice;
+      ASSERT_EQ(choose(f, desc, &choice).reason, backend::Reason::none);
+      EXPECT_GE(choice.variant->work_items(choice.tuning), 32u) << choice.variant->name << ", m = " << m;
+    }
+  }
+}
+
 class OpenClBuilds : public ::testing::Test {
  protected:
   void SetUp() override {
