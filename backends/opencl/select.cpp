@@ -5,6 +5,7 @@
 #include <boost/algorithm/string/join.hpp>
 #include <boost/json.hpp>
 #include <numeric>
+#include <stdexcept>
 
 #include "backends/opencl/elements.h"
 #include "backends/opencl/tuned.h"
@@ -188,8 +189,13 @@ std::optional<Refusal> ask_all_but_trial(const Ground& ground, const Variant& va
                        ", the problem asks for " + std::string(numerics::name_of(desc.weakest_accuracy))};
   }
   if (auto refusal = refuse(variant, tuning, ground.features, problem)) return refusal;
-  const numerics::Size one = variant.weights(tuning, problem)->extent(desc.n, desc.k, 1).code_bytes;
-  const std::uint64_t bytes = (one * std::max<std::int64_t>(1, problem.matrices)).bytes();
+  std::uint64_t bytes = 0;
+  try {
+    const numerics::Size one = variant.weights(tuning, problem)->extent(desc.n, desc.k, 1).code_bytes;
+    bytes = (one * std::max<std::int64_t>(1, problem.matrices)).bytes();
+  } catch (const std::overflow_error&) {
+    return Refusal{Reason::device_memory, "the weights take more than 2^63 bytes"};
+  }
   if (bytes > ground.features.max_buffer_bytes) {
     return Refusal{Reason::device_memory, "the weights take " + std::to_string(bytes) + " bytes, a buffer of " +
                                               ground.features.name + " has at most " +

@@ -343,6 +343,19 @@ TEST_F(OpenClObjects, WeightsInAnotherFormAreRefusedWithWhatToDo) {
   }
 }
 
+TEST_F(OpenClObjects, WeightsBeyondWhatANumberHoldsAreRefused) {
+  for (const auto& device : devices()) {
+    constexpr std::int64_t kLargest = (std::int64_t{1} << 31) - 4096;
+    backend::GemmDesc desc = Case{1, kLargest, kLargest}.desc();
+    desc.grouping = backend::Grouping::contiguous;
+    desc.matrices = 4;
+    backend::Support support;
+    ASSERT_NO_THROW(support = device->supports(desc));
+    EXPECT_EQ(support.reason, backend::Reason::device_memory) << support.text;
+    EXPECT_NE(support.text.find("weights"), std::string::npos) << support.text;
+  }
+}
+
 TEST_F(OpenClObjects, AWorkspaceBeyondWhatANumberHoldsIsRefused) {
   // Bytes of these workspaces, taken modulo 2^64, are 2 GiB and 244,992. The device is one that takes buffers large
   // enough for the weights.
