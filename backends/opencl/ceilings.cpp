@@ -2,6 +2,7 @@
 #include "backends/opencl/ceilings.h"
 
 #include <algorithm>
+#include <bit>
 #include <boost/json.hpp>
 #include <cstddef>
 #include <cstdint>
@@ -80,8 +81,8 @@ double copy_rate(const Context& context, double least) {
   const std::uint64_t vectors = bytes / 16;
   cl::Kernel kernel(context.builder->build("ceilings.cl", {}), "copy");
   const bool runs = f.prefers_vectors();  // each work-item copies a run; else neighbours copy neighbours
-  const std::size_t local = runs ? 1 : std::min<std::size_t>(256, f.max_work_group);
-  const std::uint64_t items = runs ? 256 : vectors / 4;
+  const std::size_t local = runs ? 1 : std::bit_floor(std::min<std::size_t>(256, f.max_work_group));
+  const std::uint64_t items = runs ? 256 : vectors / 4;  // A multiple of 16384.
   const cl::Buffer from(context.context, CL_MEM_READ_ONLY, bytes), to(context.context, CL_MEM_WRITE_ONLY, bytes);
   queue.enqueueFillBuffer(from, cl_uint{0x9e3779b9u}, 0, bytes);
   queue.enqueueFillBuffer(to, cl_uint{0}, 0, bytes);

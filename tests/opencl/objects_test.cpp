@@ -6,6 +6,7 @@
 #include <cstring>
 #include <limits>
 
+#include "backends/opencl/ceilings.h"
 #include "backends/opencl/device.h"
 #include "backends/opencl/gemm.h"
 #include "backends/opencl/objects.h"
@@ -340,6 +341,20 @@ TEST_F(OpenClObjects, WeightsInAnotherFormAreRefusedWithWhatToDo) {
     w.plan = ready.plan;
     ready.args.weights = device->prepare_weights(w);
     EXPECT_EQ(ready.plan->enqueue(ready.queue, ready.args)->wait(kForEver), Status::ok);
+  }
+}
+
+TEST_F(OpenClObjects, CeilingsAreMeasuredWhereWorkGroupsAreOfAnOddSize) {
+  for (const auto& device : make({}).devices) {
+    const ContextPtr& context = dynamic_cast<Device&>(*device).context();
+    if (context->features.max_work_group < 48) continue;
+    context->features.type = backend::DeviceType::gpu;
+    context->features.local_is_dedicated = true;
+    context->features.max_work_group = 48;  // Not every device's is a power of two.
+    context->features.max_buffer_bytes = 64 << 20;
+    Ceilings ceilings;
+    EXPECT_NO_THROW(ceilings = measure_ceilings(*context)) << context->features.name;
+    EXPECT_GT(ceilings.copy_bytes_per_s, 0) << context->features.name;
   }
 }
 
