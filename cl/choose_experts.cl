@@ -80,7 +80,8 @@ static inline float max_of_lanes(__local float* all, int lane, float value) {
   all[lane] = value;
   SYNC(CLK_LOCAL_MEM_FENCE);
   for (int half_lanes = LANES / 2; half_lanes > 0; half_lanes /= 2) {
-    if (lane < half_lanes) all[lane] = max(all[lane], all[lane + half_lanes]);
+    // Not max(), which OpenCL leaves undefined for infinities: lanes without an expert have one.
+    if (lane < half_lanes && all[lane + half_lanes] > all[lane]) all[lane] = all[lane + half_lanes];
     SYNC(CLK_LOCAL_MEM_FENCE);
   }
   return all[0];
