@@ -8,6 +8,7 @@
 
 #include "backends/numerics/casts.h"
 #include "backends/numerics/quantize.h"
+#include "backends/opencl/device.h"
 #include "backends/opencl/variant.h"
 
 namespace ironcl::opencl::testing {
@@ -303,6 +304,13 @@ int check(const Grouped& g) {
     ++ran;
   }
   return ran;
+}
+
+int devices_with_room_for_a_panel() {
+  constexpr std::uint64_t kLeast = (2 * 128 + 16) * 32 * sizeof(float);  // gemm_panel.cl, the lowest blocks.
+  return static_cast<int>(std::count_if(devices().begin(), devices().end(), [](const auto& device) {
+    return dynamic_cast<Device&>(*device).context()->features.local_bytes >= kLeast;
+  }));
 }
 
 std::vector<backend::Options> grouped_variants() {

@@ -55,6 +55,9 @@ GroupedOutcome run(backend::Device& device, const Grouped& g, const GroupedData&
 /// Runs on every device that takes the case and expects D to be right; returns how many ran.
 int check(const Grouped& g);
 
+/// How many devices have the local memory that gemm_panel takes at least: more than 32 KiB.
+int devices_with_room_for_a_panel();
+
 /// Options that name a variant and tiles that build quickly.
 std::vector<backend::Options> grouped_variants();
 

@@ -401,7 +401,7 @@ TEST_F(OpenClGrouped, UnquantisedWeightsAreRight) {
         g.a_scale = g.b_scale = DType::none;
         g.options = {{"variant", variant}};
         g.seed = ++seed;
-        EXPECT_GE(check(g), 1) << g.line();
+        EXPECT_GE(check(g), variant == "gemm_panel" ? devices_with_room_for_a_panel() : 1) << g.line();
       }
     }
   }

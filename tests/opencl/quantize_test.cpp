@@ -331,6 +331,14 @@ TEST_F(OpenClQuantiser, IntoTheFormsOfTensorCoresGivesTheBitsOfCodesMadeBefore) 
   if (!ran) GTEST_SKIP() << "no device that the kernels run on";
 }
 
+TEST_F(OpenClQuantiser, TakesMoreRowsThanSixteenBitsCount) {
+  // A group of a row is a work-group, and some hardware counts work-groups of a dimension in 16 bits.
+  constexpr std::int64_t kRows = 65536 + 300, kColumns = 32;
+  for (const auto& device : devices())
+    expect_same(*device, hard_values(kRows * kColumns, 7), DType::bf16, kRows, kColumns, kColumns, DType::e4m3fn,
+                {1, 32}, {});
+}
+
 TEST_F(OpenClQuantiser, SeesTheLargestValueInAnyColumnOfAGroup) {
   // The vectors of 16 leave up to 15 columns, which loops of their own take: each column of the last 16 is once the
   // only large one, in groups whose width, or what the edge leaves of it, is 1 to 15 beyond a multiple of 16.
