@@ -162,7 +162,7 @@ class LayerBuilder {
                   fmt::format("has blocks of {} rows over {} projections of {} rows each, so that one block spans "
                               "two of them; save the scales with their weights",
                               grid.group_rows, parts_.parts, layer_.n));
-    if (layer_.scale.shape.size() == 1) layer_.scale.shape.push_back(1);
+    layer_.scale.shape = {grid.scale_rows(layer_.n * parts_.parts), grid.scale_cols(layer_.k)};
     const std::int64_t rows = grid.scale_rows(layer_.n);
     layer_.scale = rows_of(layer_.scale, parts_.part * rows, (parts_.part + 1) * rows);
   }

@@ -39,6 +39,9 @@ class LayerFinder {
 
  private:
   Placed place(const Located& located) const { return {*located.tensor, &index_.file_of(located)}; }
+  Placed slice(const Located& located, std::int64_t expert) const {
+    return {slice_of(*located.tensor, expert, index_.path_of(located)), &index_.file_of(located)};
+  }
   void add(const LayerParts& parts) {
     list_.layers.push_back(build_layer(parts, config_, index_.folder().config, options_));
   }
@@ -78,7 +81,11 @@ class LayerFinder {
     } catch (const Error& error) {
       parts.problem = error;
     }
-    if (!parts.scale) share_scale(parts);
+    try {
+      if (!parts.scale) share_scale(parts);
+    } catch (const Error& error) {
+      parts.problem = error;
+    }
     add(parts);
   }
 
@@ -124,13 +131,12 @@ class LayerFinder {
     const auto shared = find_shared_scale(index_, parts.name);
     if (!shared) return;
     used_.insert(shared->scale->tensor);
-    parts.scale = Placed{slice_of(*shared->scale->tensor, shared->expert), &index_.file_of(*shared->scale)};
+    parts.scale = slice(*shared->scale, shared->expert);
     parts.part = shared->part;
     parts.parts = shared->parts;
     if (shared->input_scale == nullptr || parts.input_scale) return;
     used_.insert(shared->input_scale->tensor);
-    parts.input_scale =
-        Placed{slice_of(*shared->input_scale->tensor, shared->expert), &index_.file_of(*shared->input_scale)};
+    parts.input_scale = slice(*shared->input_scale, shared->expert);
   }
 
   /// Every expert of a stacked weight is a layer.
@@ -188,16 +194,17 @@ class LayerFinder {
   }
 
   void cut(const StackedWeight& stacked, std::int64_t expert, LayerParts& parts) const {
-    const auto slice = [&](const Located* located, bool turn) -> std::optional<Placed> {
+    const auto own = [&](const Located* located, bool turn) -> std::optional<Placed> {
       if (located == nullptr) return std::nullopt;
-      Tensor tensor = slice_of(*located->tensor, expert);
-      return Placed{turn ? turned(std::move(tensor)) : std::move(tensor), &index_.file_of(*located)};
+      Placed placed = slice(*located, expert);
+      if (turn) placed.tensor = turned(std::move(placed.tensor));
+      return placed;
     };
     parts.transposed = stacked.transposed();
-    parts.weight = *slice(stacked.weight, parts.transposed);
-    parts.scale = slice(stacked.scale, parts.transposed);
-    parts.input_scale = slice(stacked.input_scale, false);
-    parts.bias = slice(stacked.bias, false);
+    parts.weight = *own(stacked.weight, parts.transposed);
+    parts.scale = own(stacked.scale, parts.transposed);
+    parts.input_scale = own(stacked.input_scale, false);
+    parts.bias = own(stacked.bias, false);
   }
 
   /// Whether the scales of gate and up [2 I, H] were made of both together, so that blocks count from row 0, or of
@@ -237,8 +244,12 @@ class LayerFinder {
       parts.name = both.name.substr(0, dot) + (half == 0 ? ".gate_proj" : ".up_proj");
       parts.weight.tensor = rows_of(both.weight.tensor, half * rows, (half + 1) * rows);
       parts.scale->tensor = rows_of(both.scale->tensor, half * scale_rows, (half + 1) * scale_rows);
-      if (both.bias && both.bias->tensor.shape.size() == 1)
+      if (both.bias && both.bias->tensor.shape == std::vector{2 * rows})
         parts.bias->tensor = rows_of(both.bias->tensor, half * rows, (half + 1) * rows);
+      else if (both.bias)
+        parts.problem = Error(ErrorKind::shape, both.bias->file->path(), both.bias->tensor.name,
+                              fmt::format("is {} for one expert, expected [{}], one for each row of '{}'",
+                                          both.bias->tensor.shape_text(), 2 * rows, both.weight.tensor.name));
       add(parts);
     }
   }

@@ -2,6 +2,8 @@
 // Experts in one tensor.
 #include "host/checkpoint/stacked.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <utility>
@@ -81,8 +83,12 @@ std::vector<StackedWeight> find_stacked(const TensorIndex& index, StackedForm fo
   return result;
 }
 
-Tensor slice_of(const Tensor& tensor, std::int64_t expert) {
+Tensor slice_of(const Tensor& tensor, std::int64_t expert, const std::filesystem::path& file) {
   if (tensor.shape.empty() || tensor.elements() == 1) return tensor;
+  if (expert >= tensor.shape[0])
+    throw Error(
+        ErrorKind::shape, file, tensor.name,
+        fmt::format("is {}, which has nothing for expert {}; is it of another model?", tensor.shape_text(), expert));
   Tensor slice = tensor;
   slice.shape.erase(slice.shape.begin());
   const std::size_t bytes = tensor.data.size() / static_cast<std::size_t>(tensor.shape[0]);

@@ -33,13 +33,14 @@ struct StackedWeight {
 /// All of them, of a model whose type stores them as `form`.
 std::vector<StackedWeight> find_stacked(const TensorIndex& index, StackedForm form);
 
-/// The slice [expert, ...] of a tensor, without its first dimension; a tensor of one element as it is.
-Tensor slice_of(const Tensor& tensor, std::int64_t expert);
+/// The slice [expert, ...] of a tensor of `file`, without its first dimension; a tensor of one element as it is.
+/// Throws Error shape where it has no such slice.
+Tensor slice_of(const Tensor& tensor, std::int64_t expert, const std::filesystem::path& file);
 
 /// The same bytes of a matrix, described the other way round: [rows, cols] of a matrix that lies as [cols, rows].
 Tensor turned(Tensor matrix);
 
-/// The rows [begin, end) of a matrix.
+/// The rows [begin, end) of a matrix that has them.
 Tensor rows_of(const Tensor& matrix, std::int64_t begin, std::int64_t end);
 
 /// The tensor of stacked scales that an expert's own weight shares.

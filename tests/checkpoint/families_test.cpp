@@ -178,6 +178,34 @@ TEST(Experts, WhoseSharedBlockSpansTwoProjectionsAreRefused) {
   folder.expect_refused("m.experts.0.gate_proj", {"blocks of 64 rows over 2 projections of 96 rows"});
 }
 
+/// Each of these was read beyond its end, or divided by its first dimension of 0.
+TEST(Experts, WhoseSharedTensorsAreTooShortAreRefused) {
+  const std::vector<OwnTensor> weights = {OwnTensor("m.experts.0.up_proj.weight", kE4m3, {64, 64}, 0x38),
+                                          OwnTensor("m.experts.1.up_proj.weight", kE4m3, {64, 64}, 0x38),
+                                          OwnTensor("m.experts.2.up_proj.weight", kE4m3, {64, 64}, 0x38),
+                                          OwnTensor("m.experts.up_proj_scale_inv", {3, 1, 1}, {1, 1, 1})};
+  for (const std::int64_t given : {0, 2}) {
+    std::vector<OwnTensor> tensors = weights;
+    tensors.emplace_back("m.experts.up_proj_activation_scale", std::vector{given}, std::vector<float>{1, 1});
+    const Folder folder(tensors);
+    const bool second = given > 1;
+    EXPECT_EQ(!folder.checkpoint.layers()[1].problem.has_value(), second);
+    folder.expect_refused("m.experts.2.up_proj",
+                          {"m.experts.up_proj_activation_scale", fmt::format("[{}]", given), "nothing for expert 2"});
+  }
+}
+
+TEST(Experts, ShareScalesWhateverDimensionsOfOneTheyHave) {
+  const Folder folder({OwnTensor("m.experts.0.gate_proj.weight", kE4m3, {64, 64}, 0x38),
+                       OwnTensor("m.experts.0.up_proj.weight", kE4m3, {64, 64}, 0x38),
+                       OwnTensor("m.experts.1.up_proj.weight", kE4m3, {64, 64}, 0x38),
+                       OwnTensor("m.experts.gate_up_proj_scale_inv", {2, 1, 2, 1}, {1, 2, 3, 4})},
+                      kBlocks64);
+  EXPECT_EQ(values_of(folder.checkpoint.layer("m.experts.0.gate_proj").scale), (std::vector<float>{1}));
+  EXPECT_EQ(values_of(folder.checkpoint.layer("m.experts.0.up_proj").scale), (std::vector<float>{2}));
+  EXPECT_EQ(values_of(folder.checkpoint.layer("m.experts.1.up_proj").scale), (std::vector<float>{4}));
+}
+
 TEST(Torchao, LayersSayInMetadataHowTheyAreQuantised) {
   const auto tensors = [](const std::vector<std::int64_t>& scale) {
     return std::vector<OwnTensor>{OwnTensor("a._weight_qdata", kE4m3, {48, 96}, 0x38),
