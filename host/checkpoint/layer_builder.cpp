@@ -71,22 +71,10 @@ class LayerBuilder {
     check_zero_points();
   }
 
-  /// The weight block that config or metadata says, with where it says so.
-  std::optional<ScaleGrid> said_grid(BlockSource& source) const {
-    if (group_ != nullptr && group_->weight_grid) {
-      source = BlockSource::config;
-      return group_->weight_grid;
-    }
-    const auto said =
-        parts_.weight.file != nullptr ? metadata_block(*parts_.weight.file, "weight_block") : std::nullopt;
-    if (said) source = BlockSource::metadata;
-    return said;
-  }
-
   [[noreturn]] void complain_of_missing_scale() const {
     const Tensor& weight = layer_.weight;
     BlockSource source;
-    auto grid = weight.shape.size() == 2 ? said_grid(source) : std::nullopt;
+    auto grid = weight.shape.size() == 2 ? said_grid(parts_, source) : std::nullopt;
     const bool known = grid.has_value() || options_.block.has_value();
     if (!grid) grid = options_.block.value_or(ScaleGrid{128, 128});
     throw Error(
@@ -133,7 +121,7 @@ class LayerBuilder {
   }
 
   void choose_weight_grid() {
-    const std::optional<ScaleGrid> said = said_grid(layer_.block_source);
+    const std::optional<ScaleGrid> said = said_grid(parts_, layer_.block_source);
     if (said && options_.block && *said != *options_.block)
       throw Error(ErrorKind::config, layer_.weight_file, layer_.weight.name,
                   fmt::format("has scales {} ({}), but --block says {}; leave --block out", grid_text(*said),
@@ -240,6 +228,16 @@ class LayerBuilder {
 };
 
 }  // namespace
+
+std::optional<ScaleGrid> said_grid(const LayerParts& parts, BlockSource& source) {
+  if (parts.group != nullptr && parts.group->weight_grid) {
+    source = BlockSource::config;
+    return parts.group->weight_grid;
+  }
+  const auto said = parts.weight.file != nullptr ? metadata_block(*parts.weight.file, "weight_block") : std::nullopt;
+  if (said) source = BlockSource::metadata;
+  return said;
+}
 
 LinearLayer build_layer(const LayerParts& parts, const QuantizationConfig& config,
                         const std::filesystem::path& config_file, const OpenOptions& options) {

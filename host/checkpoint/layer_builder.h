@@ -34,6 +34,9 @@ struct LayerParts {
   std::optional<Error> problem;              ///< Found while the parts were gathered.
 };
 
+/// The weight block that config or metadata says, with where it says so. Throws Error config for malformed metadata.
+std::optional<ScaleGrid> said_grid(const LayerParts& parts, BlockSource& source);
+
 /// Everything that is known of the layer; the first thing that is wrong with it becomes its problem.
 LinearLayer build_layer(const LayerParts& parts, const QuantizationConfig& config,
                         const std::filesystem::path& config_file, const OpenOptions& options);

@@ -8,6 +8,7 @@
 #include <deque>
 #include <unordered_set>
 
+#include "host/checkpoint/block.h"
 #include "host/checkpoint/layer_builder.h"
 #include "host/checkpoint/layer_writers.h"
 #include "host/checkpoint/names.h"
@@ -212,10 +213,12 @@ class LayerFinder {
   /// multiple of a block's rows the two are the same.
   bool joined_scales(const StackedWeight& stacked, const LayerParts& parts) const {
     if (stacked.projection != "gate_up_proj" || !parts.scale || parts.problem) return false;
-    std::optional<ScaleGrid> grid = parts.group != nullptr ? parts.group->weight_grid : std::nullopt;
-    if (!grid) grid = options_.block;
     const Tensor &weight = parts.weight.tensor, &scale = parts.scale->tensor;
-    if (!grid || grid->group_rows == 0 || weight.shape.size() != 2 || scale.shape.size() != 2) return false;
+    if (weight.shape.size() != 2 || scale.shape.size() != 2) return false;
+    BlockSource source{};
+    std::optional<ScaleGrid> grid = said_grid(parts, source);
+    if (!grid) grid = options_.block ? *options_.block : grid_from_shape(scale, parts.scale->file->path(), weight);
+    if (grid->group_rows == 0) return false;
     const std::int64_t half = weight.shape[0] / 2;
     if (weight.shape[0] % 2 != 0 || half % grid->group_rows == 0) return false;
     const std::int64_t joined = 2 * grid->scale_rows(half), together = grid->scale_rows(2 * half);

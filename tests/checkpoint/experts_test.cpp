@@ -189,6 +189,48 @@ TEST(ExpertsLayer, JoinedScalesOfHalfABlockMakeGateAndUp) {
   EXPECT_TRUE(together.only().experts.fused());
 }
 
+TEST(ExpertsLayer, JoinedHalvesCutTheirBiasOrRefuseIt) {
+  const auto open = [](std::int64_t bias) {
+    return Opened({OwnTensor("m.experts.gate_up_proj", kE4m3, {2, 192, 64}, 0x38),
+                   OwnTensor("m.experts.gate_up_proj_scale_inv", DType::f32, {2, 4, 1}),
+                   OwnTensor("m.experts.gate_up_proj_bias", DType::f32, {2, bias}),
+                   OwnTensor("m.experts.down_proj", kE4m3, {2, 64, 96}, 0x38),
+                   OwnTensor("m.experts.down_proj_scale_inv", DType::f32, {2, 1, 2})},
+                  config_of("qwen3_moe"))
+        .checkpoint;
+  };
+  const Checkpoint fits = open(192);
+  EXPECT_EQ(fits.layer("m.experts.1.up_proj").bias->data.data(),
+            fits.files()[0].at("m.experts.gate_up_proj_bias").data.data() + (192 + 96) * sizeof(float));
+  for (const std::int64_t bias : {0, 3, 193}) {
+    const Checkpoint checkpoint = open(bias);
+    for (const std::string half : {"m.experts.0.gate_proj", "m.experts.1.up_proj"})
+      expect_throw([&] { checkpoint.layer(half); }, ErrorKind::shape, checkpoint.files()[0].path(),
+                   "m.experts.gate_up_proj_bias", {fmt::format("is [{}] for one expert, expected [192]", bias)});
+  }
+}
+
+/// Blocks that the file's metadata or only the shapes say are asked, too, before anything is guessed.
+TEST(ExpertsLayer, ScalesThatMayBeEitherAreRefusedWhoeverSaysTheBlocks) {
+  const auto open = [](std::int64_t width, const Metadata& metadata) {
+    const std::int64_t blocks = (width + 63) / 64;
+    const TempDir dir;
+    return Checkpoint::open(save(dir / "model.safetensors",
+                                 {OwnTensor("m.experts.gate_up_proj", kE4m3, {2, 2 * width, 128}, 0x38),
+                                  OwnTensor("m.experts.gate_up_proj_scale_inv", DType::f32, {2, 2 * blocks, 2}),
+                                  OwnTensor("m.experts.down_proj", kE4m3, {2, 128, width}, 0x38),
+                                  OwnTensor("m.experts.down_proj_scale_inv", DType::f32, {2, 2, blocks})},
+                                 metadata));
+  };
+  for (const Metadata& metadata : {Metadata(), Metadata{{"weight_block", "64"}}}) {
+    const Checkpoint either = open(40, metadata);
+    expect_throw([&] { either.layer("m.experts.0.gate_up_proj"); }, ErrorKind::ambiguous, either.files()[0].path(),
+                 "m.experts.gate_up_proj_scale_inv", {"of both together or of each alone"});
+  }
+  EXPECT_NO_THROW(open(96, {{"weight_block", "64"}}).layer("m.experts.1.up_proj"));
+  EXPECT_NO_THROW(open(64, {}).layer("m.experts.1.gate_up_proj"));
+}
+
 TEST(ExpertsLayer, ScalesThatMayBeEitherAreRefused) {
   // I = 40 in blocks of 64: joined 1 + 1 rows, together 2.
   const Opened either({OwnTensor("m.experts.gate_up_proj", kE4m3, {2, 80, 64}, 0x38),
