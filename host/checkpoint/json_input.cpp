@@ -86,6 +86,24 @@ struct NameHandler {
   std::string twice;
 };
 
+/// Python writes NaN, Infinity and -Infinity, which are no JSON. Each becomes a text of the same length ("N",
+/// "Infini",
+/// "-Infini"), so that places stay, and a reader of that member is told that it is no number.
+void quote_python_numbers(std::string& text) {
+  bool inside = false;  // of a text
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    if (text[at] == '"') inside = !inside;
+    if (inside && text[at] == '\\') ++at;  // and what it escapes
+    if (inside) continue;
+    for (const std::string_view word : {"NaN", "Infinity", "-Infinity"}) {
+      if (text.compare(at, word.size(), word) != 0) continue;
+      text.replace(at, word.size(), fmt::format("\"{}\"", word.substr(0, word.size() - 2)));
+      at += word.size() - 1;
+      break;
+    }
+  }
+}
+
 }  // namespace
 
 json::value parse_json(std::string_view text, const std::filesystem::path& file, std::string_view what) {
@@ -115,6 +133,7 @@ json::value read_json(const std::filesystem::path& file) {
   std::ifstream stream(file, std::ios::binary);
   std::string text{std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
   if (!stream) throw Error(ErrorKind::io, file, "", "cannot be read");
+  quote_python_numbers(text);
   return parse_json(text, file, "the file");
 }
 

@@ -132,6 +132,19 @@ TEST(Config, RefusesMembersOfTheWrongTypeOrRange) {
                  {"config_groups.g.weights.block_structure", "is missing"});
 }
 
+/// As the config.json of models with a state space has: "time_step_limit": [0.0, Infinity].
+TEST(Config, NumbersThatPythonWritesAndJsonHasNotAreNobodysBusinessUntilTheyAreRead) {
+  const std::string limits = R"("time_step_limit":[0.0,Infinity],"a\\":[-Infinity,NaN],"b \"NaN":"\"Infinity",)";
+  const std::string fp8 = R"("quantization_config":{"quant_method":"fp8","weight_block_size":[64,64])";
+  const QuantizationConfig config = read("{" + limits + fp8 + "}}");
+  EXPECT_EQ(config.group_of("x")->weight_grid, (ScaleGrid{64, 64}));
+  expect_refused(R"({"quantization_config":{"quant_method":"fbgemm_fp8","activation_scale_ub":Infinity}})",
+                 ErrorKind::config, {"activation_scale_ub", "expected a number"});
+  expect_refused("{" + limits + fp8 + "}", ErrorKind::format,
+                 {fmt::format("not valid JSON at byte {}", 1 + limits.size() + fp8.size() + 1)});
+  expect_refused(R"({"a":NaNs})", ErrorKind::format, {"not valid JSON"});
+}
+
 TEST(Config, RefusesWhatIsNoJson) {
   expect_refused("{", ErrorKind::format, {"not valid JSON"});
   expect_refused("[]", ErrorKind::config, {"not a JSON object"});
