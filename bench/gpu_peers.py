@@ -249,7 +249,7 @@ def table(ours_file, peers_file, clblast_file):
             clblast = {(int(r["m"]), int(r["n"]), int(r["k"])): float(r["us"]) for r in csv.DictReader(file)}
     with open(DEEPGEMM) as file:
         theirs = json.load(file)
-    deepgemm = {(r["m"], r["n"], r["k"]): r["us"] for r in theirs["rows"]}
+    deepgemm = {(r["m"], r["n"], r["k"]): r for r in theirs["rows"]}
     starred = False
     print("microseconds, L2 cold; error: largest share of the class's bound (bf16 output: rounding alone takes up to 0.98 of f32's)")
     print("| M | N x K | kernel, f32 | error | plan of bf16 | kernel, tensor14 | error | plan of bf16 | blockwise fp8 | of f32, of tensor14 | fp8, one scale | bf16 | CLBlast, f32 | DeepGEMM: kernel alone, by events | of f32, of tensor14 |")
@@ -271,8 +271,9 @@ def table(ours_file, peers_file, clblast_file):
         if "deepgemm_us" in peer:
             cells.append(", ".join([f'{peer["deepgemm_alone_us"]:.1f}' if "deepgemm_alone_us" in peer else "not seen", f'{peer["deepgemm_us"]:.1f}']))
         else:
-            cells.append(f"{deepgemm[m, n, k]:.1f}*" if (m, n, k) in deepgemm else "")
-            starred = starred or (m, n, k) in deepgemm
+            there = deepgemm.get((m, n, k))
+            cells.append(f'{there["us"]:.1f}*, {there["event_us"]:.1f}*' if there else "")
+            starred = starred or there is not None
         cells.append(errors("deepgemm"))
         print("| " + " | ".join(cells) + " |")
     if starred:
