@@ -26,7 +26,7 @@ at() { echo "[$(($(date +%s) - started)) s] $*" >&2; }
 # A driver that no vendor file names is named here; root is needed only for that.
 if ! grep -rqs nvidia /etc/OpenCL/vendors; then
   driver=$(ldconfig -p | awk '/libnvidia-opencl.so.1/ {print $NF; exit}')
-  [ -n "$driver" ] || driver=$(find / -name 'libnvidia-opencl.so.1' -not -path '/proc/*' 2>/dev/null | head -1)
+  [ -n "$driver" ] || driver=$(find /usr /opt /lib /lib64 -name 'libnvidia-opencl.so.1' 2>/dev/null | head -1)
   if [ -n "$driver" ]; then
     mkdir -p /etc/OpenCL/vendors && echo "$driver" >/etc/OpenCL/vendors/nvidia.icd
   fi
