@@ -195,6 +195,7 @@ int main(int argc, char** argv) try {
   Settings s;
   std::string accuracy;
   std::vector<std::string> shapes, opts;
+  int ptx = opencl::Config::kAllPtx;
   CLI::App app("The products of a GPU in both accuracy classes: kernels alone and whole plans");
   app.footer("IRONCL_CACHE_DIR: folder of compiled programs; without it none are kept");
   app.add_option("--device", s.device, "its number")->capture_default_str();
@@ -206,6 +207,8 @@ int main(int argc, char** argv) try {
                  "written before every call; DeepGEMM's own test writes 8192, in which time the GPU cools")
       ->check(CLI::Range(1, 32768))
       ->capture_default_str();
+  app.add_option("--ptx", ptx, "the most compute capability whose instructions are tried, as IRONCL_OPENCL_PTX")
+      ->check(CLI::IsMember({90, 89, 80, 0}));
   app.add_option("--m", s.m, "rows of A")->delimiter(',');
   app.add_option("--shape", shapes, "NxK")->delimiter(',');
   CLI11_PARSE(app, argc, argv);
@@ -225,6 +228,7 @@ int main(int argc, char** argv) try {
   opencl::Config config;
   config.trial_program = IRONCL_TRIAL_PROGRAM;
   if (const char* dir = std::getenv("IRONCL_CACHE_DIR")) config.cache_dir = dir;
+  config.ptx = ptx;
   const auto backend = opencl::make_backend(config, nullptr);
   const auto devices = backend->devices();
   if (s.device >= devices.size()) throw std::runtime_error(fmt::format("there are {} devices", devices.size()));

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// code_pairs.cl: codes of two elements at a time, by the conversions of compute capability 9.0; bit for bit those of
-// quantizer.cl. Used by quantize_wgmma.cl and gemm_mma_stream.cl.
-// Set by the host: those of quantizer.cl, and PTX_SM_90
+// code_pairs.cl: codes of two elements at a time, by the conversions of compute capability 8.9 where a device has them; bit for bit those
+// of quantizer.cl. Used by quantize_wgmma.cl and gemm_mma_stream.cl.
+// Set by the host: those of quantizer.cl, and PTX_SM_80, PTX_SM_89 (ptx.cl)
 #include "quantizer.cl"
 
-#if defined(PTX_SM_90)
+#if defined(PTX_SM_80) || defined(MMA_BY_HAND)
 /// A register's elements of a row, at any address, zeros past k. Seldom, so it is kept out of code that must be unrolled.
 __attribute__((noinline)) uint word_at(__global const uchar* x, ulong row_at, uint col, uint k)
 {
@@ -25,7 +25,9 @@ static inline uint quick_codes(float2 v, float scale, float reciprocal)
   return 0u;
 #else
   const float a = quotient(v.x, scale, reciprocal), b = quotient(v.y, scale, reciprocal);
-#if CODE == TYPE_E4M3
+#if CODE != TYPE_I8 && !defined(PTX_SM_89)
+  return (uint)ENCODE(CODE)(a) | (uint)ENCODE(CODE)(b) << 8;
+#elif CODE == TYPE_E4M3
   uint r;
   asm("{.reg .b16 h; cvt.rn.satfinite.e4m3x2.f32 h,%1,%2; cvt.u32.u16 %0,h;}" : "=r"(r) : "f"(b), "f"(a));
   return r;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // gemm_mma_stream.cl: D[m,n] = sum_g sa[m,g] * sb[n,g] * sum_{k in g} A[m,k] * B[n,k] for few rows, in class f32, at the memory's rate:
-// weights stream once from memory, become f16 in registers, exactly, and are multiplied by mma.sync with f32 sums.
+// weights stream once from memory, become f16 in registers, exactly, and are multiplied by mma.sync with f32 sums. Where nothing else multiplies
+// on tensor cores, many rows in many tiles too.
 //
 // Eight columns of D are the columns of an instruction's second operand, 16 rows of D the rows of the first (of eight rows or fewer the
 // other half is zeros). A work-group makes COLUMNS columns of TILE_M rows of D; its WARPS warps take K blocks in turn and are added up
@@ -20,11 +21,13 @@
 // WARPS    8        4 8 12 16  warps of a work-group
 // DEPTH    1        1 2 3 4    K blocks that a warp has under way
 // LINES    0        0 1        1: a load of a warp is of four whole lines of weights, not of halves of eight; of K groups of 128
-// Set by the host: those of tile.cl, PTX_SM_90, and
+// Set by the host: those of tile.cl, PTX_SM_80, PTX_SM_89 (ptx.cl), and
 // QUANTISE      0      0 1    A is of type SOURCE and becomes codes here, in groups of one row by 128; then also those of quantizer.cl
+// MMA_BY_HAND   not set       mma_by_hand.cl in place of such a device: for tests
 // A: rows of codes, padded with zeros to a multiple of 128; with QUANTISE rows as they come. B: forms/swizzled.h.
 // Local memory: WARPS * COLUMNS * (max(8, TILE_M) + 1) * 4 B = 4608 B with the defaults.
 // Origin: operand layout as the PTX manual describes mma.m16n8k16.
+#include "half_words.cl"
 #include "tile.cl"
 
 #ifndef TILE_M
@@ -46,8 +49,19 @@
 #define QUANTISE 0
 #endif
 
-#if defined(PTX_SM_90)
+#if defined(PTX_SM_80)
+#undef MMA_BY_HAND
 #include "ptx.cl"
+// Warps go their own ways: each takes the K blocks that are its own, and what it has none for it leaves out.
+#define WARP_SCRATCH
+#define COUNT_OF_WARP(blocks, warp) ((blocks) > (warp) ? ((blocks) - (warp) + WARPS - 1) / WARPS : 0)
+#define BLOCK_OF_WARP(block) (block)
+#define IF_OF_WARP(condition) if (condition)
+#define ADD_OF_WARP(there, scale, part, sum) fma(scale, part, sum)
+#elif defined(MMA_BY_HAND)
+#include "mma_by_hand.cl"
+#endif
+#if defined(PTX_SM_80) || defined(MMA_BY_HAND)
 #if QUANTISE
 #include "code_pairs.cl"
 #endif
@@ -74,6 +88,8 @@
 #define PAIR_OF(V, RAW, i) const float2 V = (float2)(as_float((RAW)[i]), as_float((RAW)[(i) + 1]))
 #elif SOURCE == TYPE_BF16
 #define PAIR_OF(V, RAW, i) const float2 V = (float2)(as_float((RAW)[(i) / 2] << 16), as_float((RAW)[(i) / 2] & 0xffff0000u))
+#elif defined(MMA_BY_HAND)
+#define PAIR_OF(V, RAW, i) const float2 V = (float2)(decode_f16((RAW)[(i) / 2] & 0xffffu), decode_f16((RAW)[(i) / 2] >> 16))
 #else
 #define PAIR_OF(V, RAW, i)  \
   float2 V;                 \
@@ -94,7 +110,7 @@ __attribute__((noinline)) uint four_codes(__global const uchar *a, ulong row_at,
 #define ROW_AT(j) (a_at + (ulong)token_rows[j] * lda)
 #define LOAD_TOKENS(S, K)                                                                                             \
   UNROLL for (int j = 0; j < T; ++j) {                                                                                \
-    if (aligned && (K) * 128u + 128u <= (uint)k) {                                                                    \
+    if (WHOLE_BLOCK(K)) {                                                                                             \
       UNROLL for (int i = 0; i < TOKENS; i += 4) {                                                                    \
         __global const uchar *from = a + (ROW_AT(j) + (K) * 128u + VALUE_K(PER * i)) * (4 / PER);                     \
         if (TOKENS == 2) LOAD8(&ar[S][0], from);                                                                      \
@@ -103,6 +119,33 @@ __attribute__((noinline)) uint four_codes(__global const uchar *a, ulong row_at,
     } else                                                                                                            \
       UNROLL for (int i = 0; i < TOKENS; ++i) ar[S][TOKENS * j + i] = word_at(a, ROW_AT(j), (K) * 128u + VALUE_K(PER * i), (uint)k);   \
   }
+
+#define QUICK_WORD(RAW, i)                                                                                            \
+  PAIR_OF(v, RAW, 4 * (i));                                                                                           \
+  PAIR_OF(w, RAW, 4 * (i) + 2);                                                                                       \
+  made[i] = quick_codes(v, scale, reciprocal) | quick_codes(w, scale, reciprocal) << 16;
+#define SLOW_WORD(J, K, i) \
+  made[i] = four_codes(a, ROW_AT(J), (K) * 128u + VALUE_K(4 * (i)), (uint)k, scale, amax < 0x7f800000u);
+#ifdef MMA_BY_HAND
+// Conditions that differ between work-items inside loops, not around them: docs/kernels.md.
+#define WHOLE_BLOCK(K) 0
+#define MAKE_CODES(RAW, J, K)                                                 \
+  const bool quick = scale_and_reach(amax, FLOOR_BITS, &scale, &reciprocal);  \
+  for (int i = 0; i < ROWS_HELD; ++i) {                                       \
+    if (quick) {                                                              \
+      QUICK_WORD(RAW, i)                                                      \
+    } else {                                                                  \
+      SLOW_WORD(J, K, i)                                                      \
+    }                                                                         \
+  }
+#else
+#define WHOLE_BLOCK(K) (aligned && (K) * 128u + 128u <= (uint)k)
+#define MAKE_CODES(RAW, J, K)                                       \
+  if (scale_and_reach(amax, FLOOR_BITS, &scale, &reciprocal)) {     \
+    UNROLL for (int i = 0; i < ROWS_HELD; ++i) { QUICK_WORD(RAW, i) } \
+  } else                                                            \
+    UNROLL for (int i = 0; i < ROWS_HELD; ++i) SLOW_WORD(J, K, i)
+#endif
 
 // Scale and codes of eight rows, of which this work-item has ITEM_K values of one in RAW: WORDS become the codes that it
 // multiplies, SCALE the scale of row g.
@@ -118,15 +161,7 @@ __attribute__((noinline)) uint four_codes(__global const uchar *a, ulong row_at,
       SHUFFLE_XOR(bits, amax, d_);                                                                                    \
       amax = max(amax, bits);                                                                                         \
     }                                                                                                                 \
-    if (scale_and_reach(amax, FLOOR_BITS, &scale, &reciprocal)) {                                                     \
-      UNROLL for (int i = 0; i < ROWS_HELD; ++i) {                                                                    \
-        PAIR_OF(v, RAW, 4 * i);                                                                                       \
-        PAIR_OF(w, RAW, 4 * i + 2);                                                                                   \
-        made[i] = quick_codes(v, scale, reciprocal) | quick_codes(w, scale, reciprocal) << 16;                        \
-      }                                                                                                               \
-    } else                                                                                                            \
-      UNROLL for (int i = 0; i < ROWS_HELD; ++i)                                                                      \
-        made[i] = four_codes(a, ROW_AT(J), (K) * 128u + VALUE_K(4 * i), (uint)k, scale, amax < 0x7f800000u);          \
+    MAKE_CODES(RAW, J, K)                                                                                             \
     UNROLL for (int i = 0; i < 4; ++i) {                                                                              \
       if (ROWS_HELD == 8) {                                                                                           \
         (WORDS)[i] = made[i % ROWS_HELD];                                                                             \
@@ -157,6 +192,8 @@ __attribute__((noinline)) uint four_codes(__global const uchar *a, ulong row_at,
   }
 #endif
 
+// Whether set s of this round is of a K block.
+#define IS_THERE(s) (warp + (first + (s)) * WARPS < blocks)
 // Where K group q of K block kb begins; of padding the last group. The scale group of B that it lies in.
 #if GROUP == 128
 #define FIRST_K(kb, q) ((uint)(kb) * 128u)
@@ -217,10 +254,11 @@ static inline uint column_of(uint group, uint line) { return 16 * (group / 2) + 
 __kernel __attribute__((reqd_work_group_size(32 * WARPS, 1, 1))) void gemm_mma_stream(GEMM_ARGS)
 {
   __local float parts[WARPS][COLUMNS][8 * T + 1];
+  WARP_SCRATCH
   if (m <= 0) return;
   const uint tid = get_local_id(0), warp = tid >> 5, lane = tid & 31, g = lane >> 2, t = lane & 3;
   const uint blocks = ((uint)k + 127u) / 128u, all_blocks = (uint)k_pad / 128u, groups_b = ((uint)k - 1) / B_SCALE_COLS + 1;
-  const uint count = blocks > warp ? (blocks - warp + WARPS - 1) / WARPS : 0;
+  const uint count = COUNT_OF_WARP(blocks, warp);
   const uint in_b = IN_B; // of a line group, which is a KiB of a K block
 #if QUANTISE
   const bool aligned = ((a_at | lda) & (SOURCE == TYPE_F32 ? 3 : 7)) == 0;
@@ -250,8 +288,8 @@ __kernel __attribute__((reqd_work_group_size(32 * WARPS, 1, 1))) void gemm_mma_s
     }
     UNROLL for (int j = 0; j < NG; ++j) UNROLL for (int u = 0; u < T; ++u) sum[j][u][0] = sum[j][u][1] = 0.f;
     UNROLL for (int s = 0; s < DEPTH; ++s) {
-      if (s < count) {
-        const uint block = warp + s * WARPS;
+      IF_OF_WARP(s < count) {
+        const uint block = BLOCK_OF_WARP(warp + s * WARPS);
         LOAD_WEIGHTS_HALF(s, block, 0)
         LOAD_WEIGHTS_HALF(s, block, 1)
 #if QUANTISE
@@ -266,8 +304,8 @@ __kernel __attribute__((reqd_work_group_size(32 * WARPS, 1, 1))) void gemm_mma_s
     }
     for (uint first = 0; first < count; first += DEPTH) {
       UNROLL for (int s = 0; s < DEPTH; ++s) {
-        if (first + s < count) { // a break would keep the compiler from unrolling, and sets would lie in memory
-          const uint next = warp + (first + s + DEPTH) * WARPS;
+        IF_OF_WARP(first + s < count) { // a break would keep the compiler from unrolling, and sets would lie in memory
+          const uint next = BLOCK_OF_WARP(warp + (first + s + DEPTH) * WARPS);
           const bool more = next < blocks;
 #if GROUP < 128
           float x[PER_BLOCK][T], y[PER_BLOCK][SCALES_B];
@@ -275,7 +313,7 @@ __kernel __attribute__((reqd_work_group_size(32 * WARPS, 1, 1))) void gemm_mma_s
             UNROLL for (int u = 0; u < T; ++u) x[q][u] = sr[s][q][u];
             UNROLL for (int i = 0; i < SCALES_B; ++i) y[q][i] = cr[s][q][i];
           }
-          if (more) {
+          IF_OF_WARP(more) {
             LOAD_TOKENS_SCALES(s, next)
             LOAD_SCALES_B(s, next)
           }
@@ -298,9 +336,9 @@ __kernel __attribute__((reqd_work_group_size(32 * WARPS, 1, 1))) void gemm_mma_s
                 }
               }
               UNROLL for (int j = 0; j < NG; ++j) UNROLL for (int u = 0; u < T; ++u) UNROLL for (int e = 0; e < 2; ++e)
-                sum[j][u][e] = fma(x[q][u] * SCALE_B(y[q], j, e), c[j][u / 2][2 * (u % 2) + e], sum[j][u][e]);
+                sum[j][u][e] = ADD_OF_WARP(IS_THERE(s), x[q][u] * SCALE_B(y[q], j, e), SUM_OF_UNITS(c[j][u / 2][2 * (u % 2) + e]), sum[j][u][e]);
             }
-            if (more) {
+            IF_OF_WARP(more) {
               LOAD_WEIGHTS_HALF(s, next, h)
               LOAD_TOKENS_HALF(s, next, h)
             }
@@ -311,7 +349,7 @@ __kernel __attribute__((reqd_work_group_size(32 * WARPS, 1, 1))) void gemm_mma_s
 #if QUANTISE
           uint tokens[8 * T];
           UNROLL for (int j = 0; j < T; ++j) QUANTISE_ROWS(ar[s] + TOKENS * j, j, warp + (first + s) * WARPS, tokens + 8 * j, x[j]);
-          if (more) LOAD_TOKENS(s, next)
+          IF_OF_WARP(more) LOAD_TOKENS(s, next)
 #else
 #define tokens ar[s]
 #endif
@@ -336,7 +374,7 @@ __kernel __attribute__((reqd_work_group_size(32 * WARPS, 1, 1))) void gemm_mma_s
                 UNROLL for (int u = 0; u < T16; ++u) MMA_M16N8K16_F16(c[h % SUMS][j][u], lo[2 * u], lo[2 * u + 1], hi[2 * u], hi[2 * u + 1], b0, b1);
               }
             }
-            if (more) {
+            IF_OF_WARP(more) {
               LOAD_WEIGHTS_HALF(s, next, h)
 #if !QUANTISE
               LOAD_TOKENS_HALF(s, next, h)
@@ -348,14 +386,14 @@ __kernel __attribute__((reqd_work_group_size(32 * WARPS, 1, 1))) void gemm_mma_s
           UNROLL for (int u = 0; u < T; ++u) x[u] = sr[s][0][u];
 #endif
           UNROLL for (int i = 0; i < SCALES_B; ++i) y[i] = cr[s][0][i];
-          if (more) {
+          IF_OF_WARP(more) {
 #if !QUANTISE
             LOAD_TOKENS_SCALES(s, next)
 #endif
             LOAD_SCALES_B(s, next)
           }
           UNROLL for (int j = 0; j < NG; ++j) UNROLL for (int u = 0; u < T; ++u) UNROLL for (int e = 0; e < 2; ++e)
-            sum[j][u][e] = fma(x[u] * SCALE_B(y, j, e), GROUP_SUM(j, u, e), sum[j][u][e]);
+            sum[j][u][e] = ADD_OF_WARP(IS_THERE(s), x[u] * SCALE_B(y, j, e), SUM_OF_UNITS(GROUP_SUM(j, u, e)), sum[j][u][e]);
 #endif
         }
       }
@@ -376,5 +414,5 @@ __kernel __attribute__((reqd_work_group_size(32 * WARPS, 1, 1))) void gemm_mma_s
   }
 }
 #else
-// The kernel needs what PTX_SM_90 promises; without it this file is empty.
+// The kernel needs what PTX_SM_80 promises; without it this file is empty.
 #endif

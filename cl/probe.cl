@@ -7,8 +7,14 @@
 // without it: a test asks for those too.
 // PROBE 7: out[i] = the dot product of the four signed bytes of x[i] and of y[i].
 // PROBE 8: out[i] = x[i], where arrays of the kernel's own of LOCAL_BYTES bytes of local memory kept what was written.
+// PROBE 9: out[i] = the e4m3 code i, then the e5m2 codes, by the conversions of ptx.cl; then the codes of those values by theirs.
 #ifndef PROBE
 #define PROBE 1
+#endif
+#if PROBE == 9
+#define PTX_SM_89
+#define CODES_OF(type, codes, low, high) \
+  asm("{.reg .b16 h; cvt.rn.satfinite." type "x2.f32 h,%1,%2; cvt.u32.u16 %0,h;}" : "=r"(codes) : "f"(high), "f"(low))
 #endif
 
 #define FMA_DIVIDE 1
@@ -29,6 +35,9 @@
 #endif
 #if PROBE >= 6
 #include "code_words.cl"
+#endif
+#if PROBE == 9
+#include "ptx.cl"
 #endif
 
 #if PROBE == 2
@@ -63,6 +72,25 @@ void probe(__global const float* x, __global const float* y, __global float* out
   if (i + 16 > count) return;
   codes.bits = vload16(0, (__global const ushort*)x + i);
   vstore16(__builtin_convertvector(codes.values, float16), 0, out + i);
+#elif PROBE == 9
+  const uint i = (uint)get_global_id(0), word = 0x03020100u + 0x04040404u * (i % 64u);
+  uint low, high, codes, more;
+  if (8 * (i % 128u) + 8 > (uint)count) return;
+  if (i < 64) {
+    DECODE4_4(low, high, word);
+  } else {
+    DECODE4_5(low, high, word);
+  }
+  const float4 values = (float4)(decode_f16(low & 0xffffu), decode_f16(low >> 16), decode_f16(high & 0xffffu), decode_f16(high >> 16));
+  if (i < 64) {
+    CODES_OF("e4m3", codes, values.x, values.y);
+    CODES_OF("e4m3", more, values.z, values.w);
+  } else {
+    CODES_OF("e5m2", codes, values.x, values.y);
+    CODES_OF("e5m2", more, values.z, values.w);
+  }
+  vstore4(values, i, out);
+  vstore4((float4)((float)(codes & 0xffu), (float)(codes >> 8), (float)(more & 0xffu), (float)(more >> 8)), 128 + i, out);
 #elif PROBE == 8
   __local volatile uint kept[LOCAL_BYTES / 4];
   const uint id = (uint)get_global_id(0);

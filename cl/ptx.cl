@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// ptx.cl: instructions of NVIDIA GPUs of compute capability 9.0 as macros, by inline assembly. Next door: the kernels that
-// need wgmma or mma.sync. Lines that begin with "//sm_90a " are comments to an OpenCL compiler that targets sm_90; the
+// ptx.cl: instructions of NVIDIA GPUs of compute capability 8.0, 8.9 and 9.0 as macros, by inline assembly. Next door: the kernels that
+// need wgmma or mma.sync. What the host sets says what a device has: PTX_SM_80 mma.sync and the loads and shuffles beside it, PTX_SM_89
+// conversions of fp8 codes, PTX_SM_90 (of 9.0 alone, which has the others too) the rest. Lines that begin with "//sm_90a " are comments to an OpenCL compiler that targets sm_90; the
 // toolchain sm_90a takes the marker away in the compiler's PTX and assembles that text. Operands are substituted in
 // comments too, so registers are allocated as if the line were there. Every marked line ends in a newline.
 #define UNROLL _Pragma("unroll")
@@ -84,11 +85,19 @@
   asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3},{%4,%5,%6,%7},{%8,%9},{%0,%1,%2,%3};"      \
       : "+f"((c)[0]), "+f"((c)[1]), "+f"((c)[2]), "+f"((c)[3]) : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1))
 
-// Four codes of a word as two pairs of f16, exact.
+// Four codes of a word as two pairs of f16, exact: by conversions, of neighbours, or by integers (half_words.cl), of every other code and
+// in units that a sum of products is multiplied by. Both operands of a product have the same pairs; i8 goes with i8 only.
+#if defined(PTX_SM_89)
 #define DECODE4_4(lo, hi, v) \
   asm("{.reg .b16 l,h; mov.b32 {l,h},%2; cvt.rn.f16x2.e4m3x2 %0,l; cvt.rn.f16x2.e4m3x2 %1,h;}" : "=r"(lo), "=r"(hi) : "r"(v))
 #define DECODE4_5(lo, hi, v) \
   asm("{.reg .b16 l,h; mov.b32 {l,h},%2; cvt.rn.f16x2.e5m2x2 %0,l; cvt.rn.f16x2.e5m2x2 %1,h;}" : "=r"(lo), "=r"(hi) : "r"(v))
+#define SUM_OF_UNITS(sum) (sum)
+#else
+#define DECODE4_4(even, odd, v) HALFS_4(even, odd, v)
+#define DECODE4_5(even, odd, v) HALFS_5(even, odd, v)
+#define SUM_OF_UNITS(sum) ((sum) * (JOIN(HALF_UNIT_, A_TYPE) * JOIN(HALF_UNIT_, B_TYPE)))
+#endif
 // A byte i becomes the half 1024 + (i + 128), by its bits; 1152 is taken away.
 #define DECODE4_7(lo, hi, v)                                                                                         \
   asm("{.reg .b32 x,c; xor.b32 x,%2,0x80808080; mov.b32 c,0x64806480; prmt.b32 %0,x,0x64646464,0x4140;"              \

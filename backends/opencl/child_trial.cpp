@@ -102,7 +102,9 @@ bool ends_again(int signal) {
 Ending run_child(const Config& config, const std::string& variant, const std::string& identity) {
   if (config.trial_program.empty()) return {"no program for trials was named (Config::trial_program)", false};
   int from = -1;
-  const pid_t pid = start({config.trial_program, variant, identity, config.cache_dir, config.kernel_dir}, &from);
+  const pid_t pid = start(
+      {config.trial_program, variant, identity, config.cache_dir, config.kernel_dir, std::to_string(config.ptx)},
+      &from);
   if (pid < 0) return {config.trial_program + " cannot be started: " + std::strerror(errno), false};
   std::string text;
   const bool ended = read_all(from, config.trial_seconds, text);
@@ -133,9 +135,11 @@ Ending run_child(const Config& config, const std::string& variant, const std::st
 
 std::string try_in_child(const Context& context, const Variant& variant) {
   const ProgramCache cache(context.config.cache_dir);
-  const std::string key =
-      program_key(DriverIdentity::of(context.device), "trial of " + variant.name + " by " + variant.toolchain->name(),
-                  processor_identity(), kernel_source(context.config.kernel_dir, variant.name + ".cl"));
+  // A device that is held to less has other kernels to try.
+  const std::string held = context.config.ptx == Config::kAllPtx ? "" : " as " + std::to_string(context.config.ptx);
+  const std::string key = program_key(
+      DriverIdentity::of(context.device), "trial of " + variant.name + " by " + variant.toolchain->name() + held,
+      processor_identity(), kernel_source(context.config.kernel_dir, variant.name + ".cl"));
   if (const auto kept = cache.load(key)) return std::string(kept->begin(), kept->end());
   const std::string identity = trial_identity(context.device);
   Ending ending = run_child(context.config, variant.name, identity);

@@ -36,6 +36,7 @@ Device::Device(const cl::Platform& platform, const cl::Device& device, const Con
   context_->usual = std::make_unique<UsualForms>(context_->ground());
   guarded("opening an OpenCL device", [&] {
     context_->features = query_features(platform, device);
+    limit_ptx(context_->features, config.ptx);
     const bool is_cpu = context_->features.type == backend::DeviceType::cpu;
     context_->features.amx_why_not = !is_cpu       ? "the device is no processor"
                                      : !config.amx ? "tiles (AMX) are switched off"

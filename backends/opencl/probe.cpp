@@ -199,6 +199,20 @@ bool takes_cache_builtins(const cl::Context& context, const cl::Device& device, 
   return run_probe(5, context, device, builder, x, x, "", 4) == x;
 }
 
+/// Whether pairs of fp8 codes become f16 and back by instructions, every code exactly. NaN is some NaN code.
+bool converts_fp8_pairs(const cl::Context& context, const cl::Device& device, ProgramBuilder& builder) {
+  constexpr std::size_t kCodes = 256;
+  const std::vector<float> unused(4 * kCodes);
+  const auto out = run_probe(9, context, device, builder, unused, unused, "", 2 * kCodes / 4);
+  for (std::size_t i = 0; i < 2 * kCodes; ++i) {
+    const auto code = static_cast<std::uint8_t>(i);
+    const float value = i < kCodes ? numerics::decode_e4m3fn(code) : numerics::decode_e5m2(code);
+    if (!same_bits(out[i], value)) return false;
+    if (std::isfinite(value) && out[2 * kCodes + i] != static_cast<float>(code)) return false;
+  }
+  return true;
+}
+
 bool keeps_own_arrays(std::uint64_t bytes, const cl::Context& context, const cl::Device& device,
                       ProgramBuilder& builder) {
   const std::vector<float> x(4, 5.0f);
@@ -245,12 +259,21 @@ Features query_features(const cl::Platform& platform, const cl::Device& device) 
   // The device's own word, by cl_nv_device_attribute_query; other devices answer that they do not know the question.
   constexpr cl_device_info kCapabilityMajor = 0x4000, kCapabilityMinor = 0x4001;
   cl_uint major = 0, minor = 0;
-  f.ptx_sm_90 = clGetDeviceInfo(device(), kCapabilityMajor, sizeof major, &major, nullptr) == CL_SUCCESS &&
-                clGetDeviceInfo(device(), kCapabilityMinor, sizeof minor, &minor, nullptr) == CL_SUCCESS &&
-                major == 9 && minor == 0;
+  if (clGetDeviceInfo(device(), kCapabilityMajor, sizeof major, &major, nullptr) == CL_SUCCESS &&
+      clGetDeviceInfo(device(), kCapabilityMinor, sizeof minor, &minor, nullptr) == CL_SUCCESS) {
+    f.ptx_sm_80 = major >= 8;
+    f.ptx_sm_89 = major > 8 || (major == 8 && minor >= 9);
+    f.ptx_sm_90 = major == 9 && minor == 0;
+  }
   f.own_local_bytes = f.local_bytes;
   if (has_extension(f, "cl_intel_subgroup_matrix_multiply_accumulate")) f.dpas_lanes = least_sub_group(device);
   return f;
+}
+
+void limit_ptx(Features& features, int most) {
+  features.ptx_sm_80 = features.ptx_sm_80 && most >= 80;
+  features.ptx_sm_89 = features.ptx_sm_89 && most >= 89;
+  features.ptx_sm_90 = features.ptx_sm_90 && most >= 90;
 }
 
 void run_probes(const cl::Context& context, const cl::Device& device, ProgramBuilder& builder, Features& features) {
@@ -280,6 +303,8 @@ void run_probes(const cl::Context& context, const cl::Device& device, ProgramBui
         features.half_bits = way;
     }
   }
+  if (features.ptx_sm_89 && !features.ptx_sm_90)
+    features.ptx_sm_89 = attempt("conversions of pairs of fp8 codes", converts_fp8_pairs);
   if (features.ptx_sm_90 &&
       attempt("large arrays in local memory", [](const cl::Context& c, const cl::Device& d, ProgramBuilder& b) {
         return keeps_own_arrays(kLocalOf90, c, d, b);
@@ -319,6 +344,8 @@ std::string to_json(const Features& f) {
       {"fma", f.fma},
       {"double_precision", f.double_precision},
       {"dpas_lanes", f.dpas_lanes},
+      {"ptx_sm_80", f.ptx_sm_80},
+      {"ptx_sm_89", f.ptx_sm_89},
       {"ptx_sm_90", f.ptx_sm_90},
       {"fma_divide", f.fma_divide},
       {"exact_divide", f.exact_divide},

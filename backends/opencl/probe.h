@@ -37,7 +37,11 @@ struct Features {
   /// Work-items of the sub-groups whose matrix products the device says it has
   /// (cl_intel_subgroup_matrix_multiply_accumulate): 8 or 16; 0: it has none.
   int dpas_lanes = 0;
-  bool ptx_sm_90 = false;  ///< The device says that its compute capability is 9.0: inline PTX may be tried.
+  // What inline PTX may be tried, by the compute capability that the device says it has, and by no more than
+  // Config::ptx allows.
+  bool ptx_sm_80 = false;  ///< 8.0 or more: mma.sync of f16 with f32 sums.
+  bool ptx_sm_89 = false;  ///< 8.9 or more: conversions of fp8 codes; but for 9.0 by running them, all codes.
+  bool ptx_sm_90 = false;  ///< 9.0, no other: wgmma, bulk copies.
   // By running a tiny program:
   bool fma_divide = false;    ///< Quotients by multiply-add (quantizer.cl) were seen to round correctly.
   bool exact_divide = false;  ///< f32 division was seen to round correctly, subnormals included.
@@ -67,6 +71,9 @@ struct Features {
     return type == backend::DeviceType::cpu || (type != backend::DeviceType::gpu && !local_is_dedicated);
   }
 };
+
+/// Leaves out what a compute capability (80: 8.0) of at most `most` has not: an H200 is then as an A100 would be.
+void limit_ptx(Features& features, int most);
 
 /// Asks only; builds nothing.
 Features query_features(const cl::Platform& platform, const cl::Device& device);

@@ -59,6 +59,8 @@ Defines device_defines(const Features& f) {
   if (f.byte_dots) defines["BYTE_DOTS"] = "1";
   if (f.dpas_lanes != 0) defines["DPAS_LANES"] = std::to_string(f.dpas_lanes);
   if (f.cache_builtins) defines["CACHE_BUILTINS"] = "1";
+  if (f.ptx_sm_80) defines["PTX_SM_80"] = "1";
+  if (f.ptx_sm_89) defines["PTX_SM_89"] = "1";
   if (f.ptx_sm_90) defines["PTX_SM_90"] = "1";
   if (f.amx_why_not.empty()) defines["AMX"] = "1";
   if (f.dot_products_why_not.empty()) defines["DOT_PRODUCTS"] = "1";

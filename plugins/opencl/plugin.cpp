@@ -36,6 +36,14 @@ bool flag(const Options& options, std::string_view option, const char* variable,
                            "\", expected 0 or 1");
 }
 
+/// Config::ptx by its option or variable.
+int ptx(const Options& options) {
+  const std::string value = setting(options, "ptx", "IRONCL_OPENCL_PTX").value_or("90");
+  for (const int known : {90, 89, 80, 0})
+    if (value == std::to_string(known)) return known;
+  ironcl::adapter::invalid("load: ptx (IRONCL_OPENCL_PTX) is \"" + value + "\", expected 90, 89, 80 or 0");
+}
+
 /// Bytes of the largest table that is read; ours have some thousand.
 constexpr std::uintmax_t kLargestTable = 16u << 20;
 
@@ -89,7 +97,7 @@ std::string trial_program() {
 
 std::unique_ptr<ironcl::backend::Backend> make_backend(const Options& options, ironcl::backend::Log* log) {
   ironcl::adapter::check_option_names(
-      options, {"amx", "avx512_bf16", "cache_dir", "cl_dir", "print_config", "profiling", "tuned_dir"});
+      options, {"amx", "avx512_bf16", "cache_dir", "cl_dir", "print_config", "profiling", "ptx", "tuned_dir"});
   ironcl::opencl::Config config;
   config.cache_dir = cache_dir(options);
   config.kernel_dir = setting(options, "cl_dir", "IRONCL_CL_DIR").value_or("");
@@ -97,6 +105,7 @@ std::unique_ptr<ironcl::backend::Backend> make_backend(const Options& options, i
   config.amx = flag(options, "amx", "IRONCL_OPENCL_AMX", true);
   config.profiling = flag(options, "profiling", "IRONCL_OPENCL_PROFILING", true);
   config.avx512_bf16 = flag(options, "avx512_bf16", "IRONCL_OPENCL_AVX512_BF16", true);
+  config.ptx = ptx(options);
   config.trial_program = trial_program();
   config.tuned = tuned_tables(setting(options, "tuned_dir", "IRONCL_TUNED_DIR").value_or(""), log);
   return ironcl::opencl::make_backend(config, log);

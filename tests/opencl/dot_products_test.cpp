@@ -86,7 +86,7 @@ TEST(OpenClDotProducts, AreTakenWhereTheyWereMeasuredToBeFaster) {
   f.type = backend::DeviceType::cpu;
   f.vector_width = 16;
   f.compute_units = 2;
-  f.local_is_dedicated = f.ptx_sm_90 = false;
+  f.local_is_dedicated = f.ptx_sm_80 = f.ptx_sm_89 = f.ptx_sm_90 = false;
   f.amx_why_not = "no tiles";
   f.dot_products_why_not.clear();
   AllWork trials;

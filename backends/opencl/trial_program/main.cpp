@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// ironcl_opencl_trial VARIANT IDENTITY CACHE_DIR KERNEL_DIR: tries a kernel in a process that may end over it, and
-// prints one line. Started by the OpenCL backend (child_trial.h), not by people.
+// ironcl_opencl_trial VARIANT IDENTITY CACHE_DIR KERNEL_DIR PTX: tries a kernel in a process that may end over it,
+// and prints one line. Started by the OpenCL backend (child_trial.h), not by people.
 #include <sys/resource.h>
 
 #include <cstdio>
+#include <cstdlib>
 
 #include "backends/opencl/child_trial.h"
 
 int main(int argc, char** argv) {
-  if (argc != 5) {
-    std::fputs("usage: ironcl_opencl_trial VARIANT IDENTITY CACHE_DIR KERNEL_DIR\n", stderr);
+  if (argc != 6) {
+    std::fputs("usage: ironcl_opencl_trial VARIANT IDENTITY CACHE_DIR KERNEL_DIR PTX\n", stderr);
     return 2;
   }
   const rlimit no_core{0, 0};  // To end by a signal is one of the answers.
@@ -17,6 +18,7 @@ int main(int argc, char** argv) {
   ironcl::opencl::Config config;
   config.cache_dir = argv[3];
   config.kernel_dir = argv[4];
+  config.ptx = std::atoi(argv[5]);
   std::puts(ironcl::opencl::answer_of_child(argv[1], argv[2], config).c_str());
   return 0;
 }

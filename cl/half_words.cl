@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// half_words.cl: the four codes of a 32-bit word as the bits of 16-bit floats, NaN too, by integer operations alone, as few as can be: two
+// codes at a time are moved to the places of such floats, codes 0 and 2 (even) and codes 1 and 3 (odd). For gemm_mma_stream.cl, which
+// multiplies them. Next door: code_words.cl (codes as f32), ptx.cl (the same by conversions, where a device has them).
+// e4m3: the value times 2^-8, exactly, also of a subnormal code. e5m2 is the upper byte of such a float.
+
+/// Magnitudes of e4m3 codes; the highest bit of a NaN's byte is set: 127 + 1 carries into it, and moved with the others it makes the
+/// exponent all ones.
+static inline uint magnitudes_e4m3(uint word) {
+  const uint magnitudes = word & 0x7f7f7f7fu;
+  return magnitudes | ((magnitudes + 0x01010101u) & 0x80808080u);
+}
+
+// HALFS_T(even, odd, word): values of type T in units of HALF_UNIT_T.
+#define HALFS_4(even, odd, word)                                            \
+  do {                                                                      \
+    const uint moved_ = magnitudes_e4m3(word);                              \
+    even = (((word) << 8) & 0x80008000u) | ((moved_ << 7) & 0x7f807f80u);   \
+    odd = ((word)&0x80008000u) | ((moved_ >> 1) & 0x7f807f80u);             \
+  } while (0)
+#define HALFS_5(even, odd, word)        \
+  do {                                  \
+    even = ((word) << 8) & 0xff00ff00u; \
+    odd = (word)&0xff00ff00u;           \
+  } while (0)
+#define HALF_UNIT_4 256.0f
+#define HALF_UNIT_5 1.0f
+#define HALF_UNIT_7 1.0f
