@@ -28,6 +28,10 @@ inline double scalar_fma_seconds(double count, double efficiency, const Features
   return count / (efficiency * lanes * f.clock_hz * f.compute_units);
 }
 
+/// Seconds in which `bytes` come from memory. A GPU's unit gets about eight a clock, of the large ones of these
+/// years.
+inline double memory_seconds(double bytes, const Features& f) { return bytes / (8 * f.clock_hz * f.compute_units); }
+
 /// Rounds that `work_groups` take on the units of a device, one to a unit.
 inline double rounds(std::int64_t work_groups, const Features& f) {
   const std::int64_t whole = numerics::ceil_div(work_groups, f.compute_units);

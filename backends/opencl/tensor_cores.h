@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the variants for tensor cores of compute capability 9.0 share: what they need, and the rates of their
-// estimates.
+// What the variants for NVIDIA's tensor cores share: what they need, and the rates of their estimates.
 #pragma once
 
 #include <algorithm>
@@ -10,12 +9,10 @@
 
 namespace ironcl::opencl {
 
-/// Why a tensor-core kernel that adds up at least `least_group` k cannot run; empty where its trial may decide.
-inline std::optional<Refusal> refuse_narrow_groups(const Features& f, const Problem& p, int least_group) {
+/// Why a tensor-core kernel that adds up at least `least_group` k cannot run on a device that has its instructions;
+/// empty where its trial may decide.
+inline std::optional<Refusal> refuse_narrow_groups(const Problem& p, int least_group) {
   using backend::Reason;
-  if (!f.ptx_sm_90) {
-    return Refusal{Reason::device_feature, "this kernel is PTX for compute capability 9.0, which the device has not"};
-  }
   if (p.k < 1) return Refusal{Reason::shape, "k is 0"};
   if (p.k_group < least_group) {
     return Refusal{Reason::scale_layout, "the scale groups along k must be multiples of " +
@@ -29,9 +26,13 @@ inline std::optional<Refusal> refuse_narrow_groups(const Features& f, const Prob
   return std::nullopt;
 }
 
-/// Of the kernels that add up 128 k.
+/// Of the kernels of compute capability 9.0, which add up 128 k.
 inline std::optional<Refusal> refuse_tensor_cores(const Features& f, const Problem& p) {
-  return refuse_narrow_groups(f, p, 128);
+  if (!f.ptx_sm_90) {
+    return Refusal{backend::Reason::device_feature,
+                   "this kernel is PTX for compute capability 9.0, which the device has not"};
+  }
+  return refuse_narrow_groups(p, 128);
 }
 
 /// Why scales of b are for too few columns, of kernels that have one scale for 128 columns; empty where they are not.

@@ -19,7 +19,7 @@ class AllWork final : public Trials {
 inline Features h200() {
   Features f;
   f.type = backend::DeviceType::gpu;
-  f.local_is_dedicated = f.ptx_sm_90 = f.fma = f.fma_divide = true;
+  f.local_is_dedicated = f.ptx_sm_80 = f.ptx_sm_89 = f.ptx_sm_90 = f.fma = f.fma_divide = true;
   f.half_bits = 1;
   f.compute_units = 132;
   f.clock_hz = 1.98e9;
@@ -27,6 +27,18 @@ inline Features h200() {
   f.own_local_bytes = 226 << 10;
   f.max_work_group = 1024;
   f.max_buffer_bytes = std::uint64_t{35} << 30;
+  return f;
+}
+
+/// A GPU of another compute capability, by its least: 80 for 8.0 and 8.6, 89 for 8.9, 10.0 and 12.0; 0 for none.
+inline Features gpu_of(int ptx, std::uint32_t compute_units, double clock_hz) {
+  Features f = h200();
+  f.ptx_sm_90 = false;
+  f.ptx_sm_89 = ptx >= 89;
+  f.ptx_sm_80 = ptx >= 80;
+  f.compute_units = compute_units;
+  f.clock_hz = clock_hz;
+  f.own_local_bytes = f.local_bytes;
   return f;
 }
 

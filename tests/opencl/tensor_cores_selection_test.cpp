@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which kernel an H200 takes for a problem, and with which tunables; needs no device. Next door:
+// Which kernel an H200 takes for a problem, and with which tunables, and GPUs of other compute capabilities; needs no
+// device. Next door:
 // tensor_cores_test.cpp.
 #include <set>
 #include <stdexcept>
@@ -185,6 +186,89 @@ TEST(OpenClTensorCores, SomeRowsOfClassTensor14TakeTilesThatFillTheDevice) {
   ASSERT_EQ(choice.variant->name, "gemm_wgmma_fp8");
   EXPECT_EQ(choice.tuning.at("tile_n"), 128);
   EXPECT_EQ(choice.tuning.at("split_k"), 1);
+}
+
+/// Units and clocks as such GPUs have them, large and small.
+std::vector<Features> other_gpus() {
+  return {gpu_of(80, 108, 1.41e9), gpu_of(80, 30, 1.7e9),   gpu_of(80, 82, 1.7e9),
+          gpu_of(89, 128, 2.5e9),  gpu_of(89, 148, 1.97e9), gpu_of(89, 170, 2.4e9)};
+}
+
+TEST(OpenClTensorCores, GpusOfOtherCapabilitiesMultiplyEveryProblemOfCodesOnThem) {
+  using backend::DType;
+  AllWork trials;
+  for (const Features& f : other_gpus()) {
+    UsualForms usual({f, variants(), &trials});
+    const Ground ground(f, variants(), &trials, &usual);
+    for (const auto& [n, k] : std::vector<std::pair<int, int>>{{4096, 4096}, {7168, 16384}, {576, 7168}, {24, 96}}) {
+      for (const std::int64_t m : {1, 5, 16, 17, 33, 64, 65, 300, 1024, 4096}) {
+        for (const auto& [code, group] : {std::pair{DType::e4m3fn, 128},
+                                          {DType::e5m2, 128},
+                                          {DType::i8, 128},
+                                          {DType::e4m3fn, 64},
+                                          {DType::e4m3fn, 32}}) {
+          for (const DType source : {DType::none, DType::bf16}) {
+            Case c{m, n, k};
+            c.a = c.b = code;
+            c.a_source = source;
+            c.a_grid = {1, group};
+            c.b_grid = {128, group};
+            c.weakest = m % 2 == 0 ? backend::AccuracyClass::tensor14 : backend::AccuracyClass::f32;
+            Choice choice;
+            const backend::Support support = choose(ground, c.desc(), &choice);
+            ASSERT_EQ(support.reason, backend::Reason::none) << support.text;
+            EXPECT_EQ(choice.variant->name, "gemm_mma_stream") << c.line();
+            EXPECT_EQ(choice.variant->accuracy, backend::AccuracyClass::f32);
+            EXPECT_FALSE(refuse(*choice.variant, choice.tuning, f, choice.problem)) << to_string(choice.tuning);
+          }
+        }
+      }
+    }
+    for (const std::int64_t tokens : {1, 64, 4096, 65536}) {
+      backend::GemmDesc d = Case{tokens * 8, 1536, 2048}.desc();
+      d.grouping = backend::Grouping::contiguous;
+      d.matrices = 128;
+      Choice choice;
+      ASSERT_EQ(choose(ground, d, &choice).reason, backend::Reason::none);
+      EXPECT_EQ(choice.variant->name, "gemm_mma_stream") << tokens;
+    }
+  }
+}
+
+TEST(OpenClTensorCores, WhatADeviceIsHeldToLeavesOutWhatIsNewer) {
+  AllWork trials;
+  const auto taken = [&](int ptx, std::int64_t m) {
+    Features f = h200();
+    limit_ptx(f, ptx);
+    EXPECT_EQ(f.ptx_sm_89, ptx >= 89);
+    Choice choice;
+    EXPECT_EQ(choose({f, variants(), &trials}, Case{m, 4096, 4096}.desc(), &choice).reason, backend::Reason::none);
+    return choice.variant == nullptr ? std::string() : choice.variant->name;
+  };
+  EXPECT_EQ(taken(90, 4096), "gemm_wgmma_f16");
+  EXPECT_EQ(taken(89, 4096), "gemm_mma_stream");
+  EXPECT_EQ(taken(80, 4096), "gemm_mma_stream");
+  EXPECT_EQ(taken(80, 1), "gemm_mma_stream");
+  EXPECT_EQ(taken(0, 4096), "gemm_tiled");
+  EXPECT_EQ(taken(0, 1), "gemm_skinny");
+}
+
+TEST(OpenClTensorCores, ManyRowsOfGroupsOf128AreNotForTheKernelOfFewRowsOn90) {
+  AllWork trials;
+  const auto asked = [&](const Features& f, std::int64_t m, backend::DType source) {
+    Case c{m, 4096, 4096};
+    c.a_source = source;
+    c.options = {{"variant", "gemm_mma_stream"}, {"tile_m", "32"}};
+    return choose({f, variants(), &trials}, c.desc(), nullptr);
+  };
+  constexpr auto codes = backend::DType::none, bf16 = backend::DType::bf16;
+  const Features f = h200(), other = gpu_of(80, 108, 1.41e9);
+  EXPECT_EQ(asked(f, 32, codes).reason, backend::Reason::none);
+  EXPECT_EQ(asked(f, 64, bf16).reason, backend::Reason::none);
+  EXPECT_EQ(asked(f, 33, codes).reason, backend::Reason::shape);
+  EXPECT_EQ(asked(f, 65, bf16).reason, backend::Reason::shape);
+  EXPECT_EQ(asked(other, 33, codes).reason, backend::Reason::none);
+  EXPECT_EQ(asked(other, 4096, bf16).reason, backend::Reason::none);
 }
 
 TEST(OpenClTensorCores, ManyRowsOfInt8TakeTheirOwnProductsInClassF32) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Declares cl/gemm_mma_stream.cl: weights streamed once for few rows, class f32, tensor cores of compute
-// capability 9.0.
+// Declares cl/gemm_mma_stream.cl: class f32 on tensor cores of compute capability 8.0 and more, weights streamed once
+// for few rows. On 9.0 wgmma does many rows of K groups of 128; elsewhere nothing else does, so this kernel takes
+// all.
 #include <cmath>
 
 #include "backends/opencl/forms/rows.h"
@@ -39,12 +40,37 @@ std::int64_t rows_to_hold(const Problem& p) {
   return static_cast<std::int64_t>(std::ceil(mean + std::sqrt(mean)));
 }
 
-/// No other kernel on tensor cores has K groups of 64 or 32, so this one takes any number of rows of those.
-bool has_many_rows(const Problem& p) { return p.k_group != 128 && !p.grouped() && p.m > 32; }
+constexpr int kMostRows = 32;  ///< Of a tile.
+
+/// More rows than a tile that no other kernel on tensor cores takes: K groups of 64 or 32, and what wgmma does not
+/// do.
+bool has_many_rows(const Problem& p) { return p.k_group != 128 && !p.grouped() && p.m > kMostRows; }
+bool has_many_rows(const Features& f, const Problem& p) {
+  return has_many_rows(p) || (!f.ptx_sm_90 && !p.grouped() && p.m > kMostRows);
+}
+
+/// Tiles that a problem which is not of many rows may have.
+std::int64_t most_tiles(const Problem& p) { return p.a_source != backend::DType::none ? 2 : 1; }
+
+std::optional<Refusal> needs(const Features& f, const Problem& p) {
+  using backend::Reason;
+  if (!f.ptx_sm_80) {
+    return Refusal{Reason::device_feature,
+                   "this kernel is PTX for compute capability 8.0 and more, which the device has not"};
+  }
+  const Problem seen = p.selected();
+  if (f.ptx_sm_90 && seen.k_group == 128 && !seen.grouped() && seen.m > most_tiles(seen) * kMostRows) {
+    return Refusal{Reason::shape,
+                   "of K groups of 128 this kernel takes few rows on compute capability 9.0, where "
+                   "others take many; m is " +
+                       std::to_string(p.m)};
+  }
+  return refuse_narrow_groups(p, 32);
+}
 
 /// As measured on an H200 (docs/performance/h200-few-rows.md).
 Tuning rule_of_thumb(const Features& f, const Problem& p) {
-  if (has_many_rows(p)) return {{"tile_m", 32}, {"columns", 32}, {"warps", 4}, {"depth", 1}, {"lines", 0}};
+  if (has_many_rows(f, p)) return {{"tile_m", 32}, {"columns", 32}, {"warps", 4}, {"depth", 1}, {"lines", 0}};
   Tuning t{{"tile_m", 32}, {"columns", 16}, {"warps", 8}, {"depth", 1}, {"lines", 0}};
   for (const int rows : {16, 8, 4, 2, 1})
     if (rows_to_hold(p) <= rows) t["tile_m"] = rows;
@@ -75,7 +101,26 @@ Tuning rule_of_thumb(const Features& f, const Problem& p) {
 /// instructions, half of that.
 constexpr double kManyRows = 7e13;
 
-double estimate_ns(const Tuning& t, const Problem& p, const Features&) {
+/// Multiply-adds a clock of a compute unit other than 9.0's, K groups of 64 and more. The H200's many rows are 268 of
+/// its clocks' and units'; decoding by integers takes more instructions, and smaller devices multiply at half of
+/// that. Nobody has measured it.
+constexpr double kOfUnit = 150;
+
+/// On devices whose rates nobody has measured: by what they say of themselves, as the portable kernels' estimates
+/// are.
+double estimate_by_features(const Tuning& t, const Problem& p, const Features& f) {
+  const std::int64_t tiles =
+      numerics::ceil_div(std::max<std::int64_t>(1, has_many_rows(f, p) ? p.m : rows_to_hold(p)), t.at("tile_m"));
+  const std::int64_t work_groups = tiles * numerics::ceil_div(p.n, t.at("columns"));
+  const double in_rounds = rounds(work_groups, f) * f.compute_units / static_cast<double>(work_groups);
+  const double weights = static_cast<double>(p.n) * static_cast<double>(p.k);
+  const double instructions = p.k_group == 32 ? 2 : 1;
+  const double count = in_rounds * instructions * static_cast<double>(tiles) * std::max(16, t.at("tile_m")) * weights;
+  return 1e9 * std::max(count / (kOfUnit * f.clock_hz * f.compute_units), memory_seconds(weights, f));
+}
+
+double estimate_ns(const Tuning& t, const Problem& p, const Features& f) {
+  if (!f.ptx_sm_90) return estimate_by_features(t, p, f);
   if (has_many_rows(p)) {
     const double products = static_cast<double>(p.m) * static_cast<double>(p.n) * static_cast<double>(p.k);
     return std::max(streaming_ns(p, 1.1, 1000), 1e9 * products / (kManyRows * p.k_group / 64));
@@ -91,7 +136,9 @@ double estimate_ns(const Tuning& t, const Problem& p, const Features&) {
 Variant gemm_mma_stream() {
   Variant v;
   v.name = "gemm_mma_stream";
-  v.summary = "few rows: weights streamed once, decoded to f16 in registers, f32 sums on tensor cores";
+  v.summary =
+      "weights streamed once for few rows, decoded to f16 in registers, f32 sums on tensor cores; many rows where no "
+      "other kernel has these";
   v.tunables = {
       {"tile_m", 8, {1, 2, 4, 8, 16, 32}, "rows of D per work-group"},
       {"columns", 16, {8, 16, 32, 56}, "columns of D per work-group"},
@@ -101,12 +148,12 @@ Variant gemm_mma_stream() {
   v.constraints = {
       {"tile_m must hold all rows, or half of them where they are quantised too, since each tile reads all weights",
        [](const Tuning& t, const Problem& p) {
-         const int tiles = p.a_source != backend::DType::none ? 2 : 1;
-         return p.grouped() || has_many_rows(p) || p.m <= std::int64_t{tiles} * t.at("tile_m");
+         return p.grouped() || has_many_rows(p) || t.at("tile_m") == kMostRows ||
+                p.m <= most_tiles(p) * t.at("tile_m");
        }},
       {"lines is for K groups of 128",
        [](const Tuning& t, const Problem& p) { return t.at("lines") == 0 || p.k_group == 128; }}};
-  v.needs = [](const Features& f, const Problem& p) { return refuse_narrow_groups(f, p, 32); };
+  v.needs = needs;
   v.trial = Trial{5, 72, 1100};
   v.trial->in_child = v.trial->or_here = true;
   v.deal = [](const Tuning& t) { return DealtShape{t.at("tile_m"), 1}; };

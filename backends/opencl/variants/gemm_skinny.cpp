@@ -86,8 +86,7 @@ double estimate_ns(const Tuning& t, const Problem& p, const Features& f) {
   // Decoding a weight costs as much as three multiply-adds.
   const double count = in_rounds * static_cast<double>(tiles) * (t.at("tile_m") + 3) * weights;
   constexpr double kEfficiency = 0.42;  // On an H200, 1 to 16 rows (docs/performance/h200-portable.md).
-  // Memory gives a GPU's unit about eight bytes a clock, of the large ones of these years.
-  return 1e9 * std::max(scalar_fma_seconds(count, kEfficiency, f), weights / (8 * f.clock_hz * f.compute_units));
+  return 1e9 * std::max(scalar_fma_seconds(count, kEfficiency, f), memory_seconds(weights, f));
 }
 
 }  // namespace
