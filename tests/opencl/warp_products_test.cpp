@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+// Products of a warp on NVIDIA's tensor cores, done by hand on devices that have none (cl/mma_by_hand.cl): fragments,
+// decoding by integers, scales and quantising of gemm_mma_stream. Next door: tensor_cores_test.cpp (where there are
+// such devices), vendor_products_test.cpp (products of other vendors).
+#include <algorithm>
+
+#include "backends/opencl/device.h"
+#include "backends/opencl/variant.h"
+#include "tests/opencl/grouped.h"
+#include "tests/opencl/own_kernels.h"
+
+namespace ironcl::opencl::testing {
+namespace {
+
+using backend::DType;
+
+Variant mma_by_hand() { return another("mma_by_hand", "gemm_mma_stream"); }
+
+class OpenClWarpProducts : public OwnKernels {};
+
+constexpr const char* kMmaByHand = "#define MMA_BY_HAND 1\n#include \"gemm_mma_stream.cl\"\n";
+
+backend::Options of_mma(std::initializer_list<std::pair<std::string, std::string>> more = {}) {
+  backend::Options all{{"variant", "mma_by_hand"}};
+  all.insert(all.end(), more.begin(), more.end());
+  return all;
+}
+
+// Widths and depths; rows of one tile and of several; K blocks that do not come out even among warps, and a part of
+// one; scales a block, a column, and a group of columns that no work-group begins with.
+TEST_F(OpenClWarpProducts, AreRightByHand) {
+  const auto made = with_file(mma_by_hand, kMmaByHand);
+  for (const auto& device : made.devices) {
+    expect_right_with(*device, problem(1, 5, 16), of_mma());
+    expect_right_with(*device, problem(5, 130, 1100), of_mma());
+    Case blocks = problem(13, 72, 1300);
+    blocks.b_grid = {256, 256};
+    blocks.a_grid = {1, 256};
+    blocks.d = DType::bf16;
+    blocks.bias = DType::f32;
+    expect_right_with(*device, blocks, of_mma({{"tile_m", "16"}, {"columns", "32"}, {"lines", "1"}}));
+    Case columns = problem(2, 70, 900);
+    columns.b_grid = {1, 128};
+    expect_right_with(*device, columns, of_mma({{"tile_m", "2"}, {"columns", "56"}, {"warps", "12"}}));
+    columns.b_grid = {24, 0};
+    columns.d = DType::f16;
+    expect_right_with(*device, columns, of_mma({{"columns", "8"}, {"warps", "4"}, {"depth", "3"}}));
+    Case many = problem(77, 70, 700);
+    many.a_grid = {2, 128};
+    expect_right_with(*device, many, of_mma({{"tile_m", "32"}, {"columns", "32"}, {"warps", "4"}}));
+  }
+}
+
+TEST_F(OpenClWarpProducts, TakeEveryTypeAndGroup) {
+  const auto made = with_file(mma_by_hand, kMmaByHand);
+  for (const auto& device : made.devices) {
+    for (const auto& [a, b] : std::vector<std::pair<DType, DType>>{{DType::e5m2, DType::e4m3fn},
+                                                                   {DType::e4m3fn, DType::e5m2},
+                                                                   {DType::e5m2, DType::e5m2},
+                                                                   {DType::i8, DType::i8}})
+      expect_right_with(*device, problem(7, 40, 300, a, b), of_mma({{"tile_m", "8"}}));
+    for (const std::int64_t group : {64, 32}) {
+      Case c = problem(40, 40, 416, DType::e4m3fn, DType::e4m3fn, group);
+      c.b_grid = {64, group};
+      expect_right_with(*device, c, of_mma({{"tile_m", "32"}, {"columns", "32"}, {"warps", "4"}}));
+      c.m = 3;
+      c.b_grid = {1, 2 * group};
+      expect_right_with(*device, c, of_mma({{"tile_m", "4"}, {"depth", "2"}}));
+    }
+  }
+}
+
+// All 256 codes of either operand beside ones of the other: a NaN code makes its row or column of D NaN.
+TEST_F(OpenClWarpProducts, DecodeEveryCodeByIntegers) {
+  const auto made = with_file(mma_by_hand, kMmaByHand);
+  for (const auto& device : made.devices) {
+    for (const DType type : {DType::e4m3fn, DType::e5m2}) {
+      for (const bool codes_in_a : {true, false}) {
+        Case c = problem(codes_in_a ? 32 : 1, codes_in_a ? 1 : 256, 32, type, type, 32);
+        if (codes_in_a) c.options = of_mma({{"tile_m", "32"}, {"warps", "4"}});
+        if (!codes_in_a) c.options = of_mma({{"tile_m", "1"}});
+        c.a_grid = {0, 0};
+        c.b_grid = {0, 0};
+        Data data = make_data(c);
+        std::vector<std::uint8_t>&codes = codes_in_a ? data.a : data.b, &others = codes_in_a ? data.b : data.a;
+        std::fill(codes.begin(), codes.end(), std::uint8_t{0});
+        std::fill(others.begin(), others.end(), type == DType::e4m3fn ? 0x38 : 0x3c);
+        // A code a row of 32 k, at each place of a word in turn; the 32 rows of A take all 256 in eight runs.
+        const int rows = codes_in_a ? 32 : 256;
+        for (int turn = 0; turn < (codes_in_a ? 8 : 4); ++turn) {
+          const int first = codes_in_a ? 32 * turn : 0;
+          for (int row = 0; row < rows; ++row)
+            for (int k = 0; k < 32; ++k)
+              codes[static_cast<std::size_t>(row * 32 + k)] =
+                  static_cast<std::uint8_t>(k == (4 * row + turn) % 32 ? first + row : 0);
+          expect_right(run(*device, c, data), c, device->props().name);
+        }
+      }
+    }
+  }
+}
+
+TEST_F(OpenClWarpProducts, QuantiseWhatTheyMultiply) {
+  const auto made = with_file(mma_by_hand, kMmaByHand);
+  for (const auto& device : made.devices) {
+    for (const auto& [rows, source] :
+         std::vector<std::pair<int, DType>>{{1, DType::bf16}, {4, DType::f32}, {8, DType::f16}, {13, DType::bf16}}) {
+      for (const DType code : {DType::e4m3fn, DType::e5m2, DType::i8}) {
+        Case c = problem(rows, 40, 300, code, code == DType::i8 ? code : DType::e4m3fn);
+        c.a_source = source;
+        expect_right_with(*device, c, of_mma({{"warps", "4"}, {"tile_m", rows == 13 ? "16" : std::to_string(rows)}}));
+      }
+    }
+  }
+}
+
+TEST_F(OpenClWarpProducts, ServeManyMatrices) {
+  const auto made = with_file(mma_by_hand, kMmaByHand);
+  for (const auto& device : made.devices) {
+    Grouped g;
+    g.n = 70;
+    g.k = 300;
+    g.options = of_mma({{"tile_m", "8"}, {"warps", "4"}});
+    for (const bool masked : {false, true}) {
+      g.counts = {3, 0, 20, 9};
+      g.masked = masked;
+      g.m = masked ? 21 : 40;
+      g.a_rows = masked ? 0 : 17;
+      const GroupedOutcome outcome = run(*device, g, make_data(g));
+      EXPECT_EQ(outcome.info.variant, "mma_by_hand");
+      EXPECT_TRUE(outcome.canaries) << g.line();
+      EXPECT_EQ(outcome.wrong, "") << g.line();
+    }
+  }
+}
+
+TEST_F(OpenClWarpProducts, AreRefusedWhereTheDeviceHasNone) {
+  for (const auto& device : devices()) {
+    if (dynamic_cast<Device&>(*device).context()->features.ptx_sm_80) continue;
+    Case c = problem(19, 130, 300);
+    c.options = {{"variant", "gemm_mma_stream"}};
+    const backend::Support no = device->supports(c.desc());
+    EXPECT_EQ(no.reason, backend::Reason::device_feature);
+    EXPECT_NE(no.text.find("compute capability 8.0"), std::string::npos) << no.text;
+  }
+}
+
+}  // namespace
+}  // namespace ironcl::opencl::testing
