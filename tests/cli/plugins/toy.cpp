@@ -152,7 +152,10 @@ class ToyDevice final : public Device {
     }
     return support;
   }
-  std::string query(std::string_view, const GemmDesc*) override {
+  /// What a bench sets times against, the same on any machine: toy:0's alone, so that others show rows without it.
+  std::string query(std::string_view key, const GemmDesc*) override {
+    if (fault_ == Fault::none && key == "ceilings") return R"({"fma_flops": 1e11, "copy_bytes_per_s": 1e10})";
+    if (fault_ == Fault::none && key == "fma_flops") return "5e10";
     throw Error(Status::unimplemented, "the toy has no facts");
   }
   std::shared_ptr<Queue> create_queue() override { return std::make_shared<HostQueue>(); }
