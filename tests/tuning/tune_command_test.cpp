@@ -127,10 +127,12 @@ TEST(Tune, KeepsWhatItHasWhenInterrupted) {
     ::_exit(127);
   }
   // 64 problems of about 16 plans at 50 ms each: the first entry is there long before the last one.
-  for (int i = 0; i < 1000 && !tuning::read_table(folder, kKey); ++i)
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
-  ASSERT_EQ(::kill(child, SIGINT), 0);
   int status = 0;
+  while (!tuning::read_table(folder, kKey)) {
+    ASSERT_EQ(::waitpid(child, &status, WNOHANG), 0) << "it has ended without a table, status " << status;
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  ASSERT_EQ(::kill(child, SIGINT), 0);
   ASSERT_EQ(::waitpid(child, &status, 0), child);
   EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGINT) << "status " << status;
   const auto table = tuning::read_table(folder, kKey);
