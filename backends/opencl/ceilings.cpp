@@ -11,14 +11,6 @@
 namespace ironcl::opencl {
 namespace {
 
-/// Seconds of one run on the device's clock.
-double seconds(const cl::Event& event) {
-  event.wait();
-  return static_cast<double>(event.getProfilingInfo<CL_PROFILING_COMMAND_END>() -
-                             event.getProfilingInfo<CL_PROFILING_COMMAND_START>()) *
-         1e-9;
-}
-
 /// Work over the median time of runs that last `least` seconds together, after a third as many that are not counted.
 /// 0 where the device's clock shows no time.
 template <class Run>
@@ -67,7 +59,7 @@ double multiply_add_rate(const Context& context, double least) {
   return median_rate(work, least, [&] {
     cl::Event event;
     queue.enqueueNDRangeKernel(kernel, cl::NullRange, cl::NDRange(items), cl::NDRange(local), nullptr, &event);
-    return seconds(event);
+    return seconds_of_run(event);
   });
 }
 
@@ -95,11 +87,18 @@ double copy_rate(const Context& context, double least) {
   return median_rate(2.0 * static_cast<double>(bytes), least, [&] {
     cl::Event event;
     queue.enqueueNDRangeKernel(kernel, cl::NullRange, cl::NDRange(items), cl::NDRange(local), nullptr, &event);
-    return seconds(event);
+    return seconds_of_run(event);
   });
 }
 
 }  // namespace
+
+double seconds_of_run(const cl::Event& event) {
+  event.wait();
+  return static_cast<double>(event.getProfilingInfo<CL_PROFILING_COMMAND_END>() -
+                             event.getProfilingInfo<CL_PROFILING_COMMAND_START>()) *
+         1e-9;
+}
 
 Ceilings measure_ceilings(const Context& context) {
   return guarded("measuring a device's ceilings", [&] {

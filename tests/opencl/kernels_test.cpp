@@ -15,6 +15,7 @@
 #include "backends/opencl/variant.h"
 #include "tests/opencl/harness.h"
 #include "tests/opencl/kinds_of_device.h"
+#include "tests/opencl/own_kernels.h"
 
 namespace ironcl::opencl::testing {
 namespace {
@@ -244,6 +245,26 @@ TEST_F(OpenClBuilds, AFusedMultiplyAddIsTimedWhereTheDeviceDoesNotSayThatItHasOn
     EXPECT_TRUE(features.fma) << features.name;
   }
 #endif
+}
+
+class OpenClProbes : public OwnKernels {};
+
+TEST_F(OpenClProbes, AFusedMultiplyAddThatIsAFunctionIsSeenByItsTime) {
+  std::ofstream(dir_ / "fp8.cl", std::ios::app) << R"(
+#if USE_FMA
+#undef MUL_ADD
+#define MUL_ADD(a, b, c) (exp((a) * (b)) + (c))
+#endif
+)";
+  const Made made = with({});
+  for (const auto& device : made.devices) {
+    const ContextPtr& context = dynamic_cast<Device&>(*device).context();
+    if (!context->features.fma) continue;  // There is no kernel with USE_FMA.
+    Features features = query_features(context->platform, context->device);
+    features.fma = false;
+    run_probes(context->context, context->device, *context->builder, features);
+    EXPECT_FALSE(features.fma) << features.name;
+  }
 }
 
 TEST_F(OpenClBuilds, ArraysOfAKernelsOwnKeepWhatIsWritten) {
