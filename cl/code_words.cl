@@ -26,21 +26,24 @@ static inline float2 floats_of_halfs(uint pair) { return convert_float2(as_half2
 static inline float2 floats_of_halfs(uint pair) { return vload_half2(0, (const __private half*)&pair); }
 #endif
 
+/// Codes 0 and 2, and 1 and 3, of a word at the places of 16-bit floats: the values times 2^-8.
+static inline uint even_halfs_e4m3(uint word) { return ((word << 8) & 0x80008000u) | ((word << 7) & 0x3f803f80u); }
+static inline uint odd_halfs_e4m3(uint word) { return (word & 0x80008000u) | ((word >> 1) & 0x3f803f80u); }
+/// What makes NaN of those whose code is: 127 + 1 carries into the sign's place, from where one more bit of the exponent is set, all ones then.
+static inline uint nans_e4m3(uint word) { return (word & 0x7f7f7f7fu) + 0x01010101u; }
+#define EVEN_NANS(nans) (((nans) << 7) & 0x40004000u)
+#define ODD_NANS(nans) (((nans) >> 1) & 0x40004000u)
+
 #if HALF_BITS != 0
 /// `even` and `odd`: the halfs of codes 0 and 2, and of codes 1 and 3.
 static inline float4 floats_of_words(uint even, uint odd) {
   const float2 e = floats_of_halfs(even), o = floats_of_halfs(odd);
   return (float4)(e.x, o.x, e.y, o.y);
 }
-static inline float4 word_e4m3(uint word) {
-  return floats_of_words(((word << 8) & 0x80008000u) | ((word << 7) & 0x3f803f80u),
-                         (word & 0x80008000u) | ((word >> 1) & 0x3f803f80u));
-}
-/// The same, NaN where a code is: 127 + 1 carries into the sign's place, from where one more bit of the exponent is set, all ones then.
+static inline float4 word_e4m3(uint word) { return floats_of_words(even_halfs_e4m3(word), odd_halfs_e4m3(word)); }
 static inline float4 tokens_e4m3(uint word) {
-  const uint nan = (word & 0x7f7f7f7fu) + 0x01010101u;
-  return floats_of_words(((word << 8) & 0x80008000u) | ((word << 7) & 0x3f803f80u) | ((nan << 7) & 0x40004000u),
-                         (word & 0x80008000u) | ((word >> 1) & 0x3f803f80u) | ((nan >> 1) & 0x40004000u));
+  const uint nans = nans_e4m3(word);
+  return floats_of_words(even_halfs_e4m3(word) | EVEN_NANS(nans), odd_halfs_e4m3(word) | ODD_NANS(nans));
 }
 static inline float4 word_e5m2(uint word) { return floats_of_words((word << 8) & 0xff00ff00u, word & 0xff00ff00u); }
 #define UNIT_OF_4 256.0f

@@ -26,7 +26,7 @@
 #ifndef SPLIT_K
 #define SPLIT_K 1
 #endif
-#include "code_words.cl"
+#include "narrow_floats.cl"
 #include "split_k.cl"
 
 #ifndef WORK_N
@@ -56,16 +56,6 @@ typedef float8 dpas_sums;
 #define FLOATS(sums) (sums)
 #endif
 #define PRODUCTS (CHUNKS / CHUNKS_A_PRODUCT)
-
-#if A_TYPE != TYPE_I8
-/// Four values that bf16 holds, as two words.
-static inline uint2 bf16_pairs(float4 values) {
-  const uint4 bits = as_uint4(values);
-  return (uint2)((bits.x >> 16) | (bits.y & 0xffff0000u), (bits.z >> 16) | (bits.w & 0xffff0000u));
-}
-#define BF16_OF(word_of, codes) \
-  (uint8)(bf16_pairs(word_of((codes).x)), bf16_pairs(word_of((codes).y)), bf16_pairs(word_of((codes).z)), bf16_pairs(word_of((codes).w)))
-#endif
 
 __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) DPAS_SUB_GROUPS
 void gemm_dpas(GEMM_ARGS) {
