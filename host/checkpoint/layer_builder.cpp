@@ -167,6 +167,7 @@ class LayerBuilder {
       if (!mx) layer_.activation_rounding = group_->activation_rounding;
       if (group_->activation_grid) layer_.activation_grid = *group_->activation_grid;
       layer_.activation_limit = group_->activation_limit;
+      if (group_->activation_dtype) check_activation_dtype(*group_->activation_dtype);
     }
     const bool given = parts_.input_scale && !(group_ != nullptr && group_->input_scale_unused);
     layer_.activations = said.value_or(given ? ActivationScheme::fixed : ActivationScheme::dynamic);
@@ -175,6 +176,16 @@ class LayerBuilder {
     if (layer_.activations == ActivationScheme::fixed)
       throw Error(ErrorKind::not_found, layer_.weight_file, parts_.expected_input_scale,
                   "is missing: config.json says that activations have static scales");
+  }
+
+  /// Activations get int8 codes beside int8 weights and e4m3 beside fp8 (host/layer/layer_problem.h).
+  void check_activation_dtype(DType said) const {
+    const DType computed = layer_.weight.dtype == DType::i8 ? DType::i8 : DType::e4m3fn;
+    if (said == computed) return;
+    throw Error(ErrorKind::unsupported, config_file_, layer_.weight.name,
+                fmt::format("is {} with activations of {}, which is not computed here, only of {}; quantise both "
+                            "alike",
+                            layer_.weight.dtype_name, numerics::name_of(said), numerics::name_of(computed)));
   }
 
   /// A scale that the file has is used: it is the one that the weights were calibrated with.

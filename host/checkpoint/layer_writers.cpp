@@ -67,6 +67,14 @@ QuantizationGroup read_torchao(const json::value& said) {
   group.activations = ActivationScheme::dynamic;
   if (text_at(*activations, {"_data", "mapping_type", "_data"}) == "ASYMMETRIC")
     group.unsupported = "has asymmetric activations (torchao), which are not read; use act_mapping_type SYMMETRIC";
+  if (text_at(*activations, {"_data", "float8_dtype", "_data"}) == "float8_e5m2")
+    group.activation_dtype = DType::e5m2;
+  if (find(*activations, {"_data", "hp_value_lb"}) != nullptr)
+    group.unsupported =
+        "has a lower bound of its activations' scales (activation_value_lb of torchao), which is not computed here; "
+        "quantise without";
+  if (const json::value* most = find(*activations, {"_data", "hp_value_ub"}); most != nullptr && most->is_number())
+    group.activation_limit = most->to_number<double>();
   const std::string granularity = text_at(*activations, {"_data", "granularity", "_type"});
   if (type == "MXTensor") {
     group.activation_grid = ScaleGrid{1, 32};

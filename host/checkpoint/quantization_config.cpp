@@ -104,6 +104,8 @@ void read_groups(const Members& config, QuantizationConfig& result) {
                               ? ActivationScheme::dynamic
                               : ActivationScheme::fixed;
       group.activation_grid = grid_from(*inputs, "input_activations", modelopt, group.unsupported);
+      if (const auto type = inputs->text("type"); type == "int" || type == "float")
+        group.activation_dtype = type == "int" ? numerics::DType::i8 : numerics::DType::e4m3fn;
       if (const auto bits = inputs->size("num_bits"); bits && *bits != 8 && group.unsupported.empty())
         group.unsupported = fmt::format("activations of {} bits (num_bits) are not read, only of 8 or none", *bits);
       if (inputs->flag("symmetric") == false)

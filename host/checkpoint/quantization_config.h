@@ -38,6 +38,7 @@ struct QuantizationGroup {
   std::optional<ScaleGrid> weight_grid;         ///< Empty: the config does not say; the shapes decide.
   std::optional<ActivationScheme> activations;  ///< Empty: not said; a static scale in the file decides.
   std::optional<ScaleGrid> activation_grid;     ///< Of A [M, K]; empty: not said.
+  std::optional<numerics::DType> activation_dtype;  ///< Of A's codes; empty: not said.
   ScaleRounding activation_rounding = ScaleRounding::exact;
   std::string writer;                      ///< "torchao", "quanto", "comfy_quant"; empty: the config's.
   std::optional<double> activation_limit;  ///< The scheme clips amax to this value (fbgemm's activation_scale_ub).

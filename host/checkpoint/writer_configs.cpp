@@ -5,7 +5,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cctype>
+#include <utility>
 
 namespace ironcl::checkpoint {
 namespace {
@@ -27,6 +29,17 @@ std::optional<ScaleGrid> quark_grid(const Members& scheme, std::string& unsuppor
   return std::nullopt;
 }
 
+/// What quark calls the types of codes.
+constexpr std::array<std::pair<std::string_view, numerics::DType>, 3> kQuarkTypes = {
+    {{"fp8_e4m3", numerics::DType::e4m3fn}, {"fp8_e5m2", numerics::DType::e5m2}, {"int8", numerics::DType::i8}}};
+
+std::optional<numerics::DType> quark_type(const Members& scheme) {
+  const std::string name = scheme.text("dtype").value_or("");
+  for (const auto& [known, type] : kQuarkTypes)
+    if (known == name) return type;
+  return std::nullopt;
+}
+
 /// quark writes one tensor's scheme, or a list of them where it quantises twice.
 std::optional<Members> quark_scheme(const Members& config, std::string_view name, std::string& unsupported) {
   const boost::json::value* value = config.find(name);
@@ -36,9 +49,9 @@ std::optional<Members> quark_scheme(const Members& config, std::string_view name
   }
   auto scheme = config.object(name);
   if (!scheme) return std::nullopt;
-  const std::string type = scheme->text("dtype").value_or("");
-  if (type != "fp8_e4m3" && type != "int8" && type != "fp8_e5m2")
-    unsupported = fmt::format("dtype '{}' of quark's {} is not read, only fp8_e4m3, fp8_e5m2 and int8", type, name);
+  if (!quark_type(*scheme))
+    unsupported = fmt::format("dtype '{}' of quark's {} is not read, only fp8_e4m3, fp8_e5m2 and int8",
+                              scheme->text("dtype").value_or(""), name);
   return scheme;
 }
 
@@ -92,6 +105,9 @@ void read_quark(const Members& config, QuantizationConfig& result) {
   group.activations = ActivationScheme::none;
   if (!inputs) return;
   group.activation_grid = quark_grid(*inputs, group.unsupported);
+  group.activation_dtype = quark_type(*inputs);
+  if (inputs->flag("symmetric") == false)
+    group.unsupported = "asymmetric activations (input_tensors of quark) are not read; quantise with symmetric: true";
   group.activations =
       inputs->flag("is_dynamic").value_or(false) ? ActivationScheme::dynamic : ActivationScheme::fixed;
 }

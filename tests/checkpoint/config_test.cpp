@@ -145,6 +145,16 @@ TEST(Config, NumbersThatPythonWritesAndJsonHasNotAreNobodysBusinessUntilTheyAreR
   expect_refused(R"({"a":NaNs})", ErrorKind::format, {"not valid JSON"});
 }
 
+TEST(Config, ActivationsOfAnotherTypeThanTheWeightsAreKnown) {
+  const QuantizationConfig config =
+      read_groups(R"("a":{"targets":["re:a"],"weights":{"strategy":"channel","num_bits":8,"type":"float"},)"
+                  R"("input_activations":{"strategy":"token","num_bits":8,"type":"int","dynamic":true}},)"
+                  R"("b":{"targets":["re:b"],"weights":{"strategy":"channel","num_bits":8,"type":"float"},)"
+                  R"("input_activations":{"strategy":"token","num_bits":8,"type":"float","dynamic":true}})");
+  EXPECT_EQ(config.group_of("a")->activation_dtype, DType::i8);
+  EXPECT_EQ(config.group_of("b")->activation_dtype, DType::e4m3fn);
+}
+
 TEST(Config, RefusesWhatIsNoJson) {
   expect_refused("{", ErrorKind::format, {"not valid JSON"});
   expect_refused("[]", ErrorKind::config, {"not a JSON object"});

@@ -223,6 +223,14 @@ TEST(Torchao, LayersSayInMetadataHowTheyAreQuantised) {
                           said(R"("act_quant_kwargs":{"_data":{"granularity":{"_type":"PerTensor"}}})"));
   EXPECT_EQ(per_tensor.checkpoint.layer("a").activations, ActivationScheme::dynamic);
   EXPECT_EQ(per_tensor.checkpoint.layer("a").activation_grid, (ScaleGrid{0, 0}));
+  const auto activations = [&](const std::string& more) {
+    return said(R"("act_quant_kwargs":{"_data":{"granularity":{"_type":"PerRow"},)" + more + "}}");
+  };
+  const Folder bounded(tensors({48, 1}), config, activations(R"("hp_value_lb":null,"hp_value_ub":12.5)"));
+  EXPECT_EQ(bounded.checkpoint.layer("a").activation_limit, 12.5);
+  Folder(tensors({48, 1}), config, activations(R"("hp_value_lb":0.5)")).expect_refused("a", {"activation_value_lb"});
+  Folder(tensors({48, 1}), config, activations(R"("float8_dtype":{"_type":"torch.dtype","_data":"float8_e5m2"})"))
+      .expect_refused("a", {"F8_E4M3 with activations of e5m2"});
   Folder(tensors({48, 1}), config, said(R"("is_swizzled_scales":true)")).expect_refused("a", {"swizzled scales"});
   Folder(tensors({48, 1}), config).expect_refused("a", {"metadata does not say how"});
   Folder(tensors({48, 1}), config, {{"a.weight", R"({"_type":"NVFP4Tensor"})"}})
@@ -296,6 +304,21 @@ TEST(Quark, ReadsItsGlobalConfig) {
   EXPECT_EQ(folder.checkpoint.layer("a").activations, ActivationScheme::fixed);
   Folder(tensors, R"("quant_method":"quark","global_quant_config":{"weight":{"dtype":"mx","qscheme":"per_group"}})")
       .expect_refused("a", {"of quark"});
+}
+
+TEST(Quark, ActivationsThatAreComputedOtherwiseAreRefused) {
+  const std::vector<OwnTensor> tensors = {OwnTensor("a.weight", kE4m3, {48, 96}, 0x38),
+                                          counting("a.weight_scale", {})};
+  const auto inputs = [](const std::string& said) {
+    return R"("quant_method":"quark","global_quant_config":{"weight":{"dtype":"fp8_e4m3","qscheme":"per_tensor"},)"
+           R"("input_tensors":{"qscheme":"per_token","is_dynamic":true,)" +
+           said + "}}";
+  };
+  EXPECT_NO_THROW(Folder(tensors, inputs(R"("dtype":"fp8_e4m3")")).checkpoint.layer("a"));
+  Folder(tensors, inputs(R"("dtype":"int8")"))
+      .expect_refused("a", {"F8_E4M3 with activations of i8", "quantise both"});
+  Folder(tensors, inputs(R"("dtype":"fp8_e5m2")")).expect_refused("a", {"activations of e5m2"});
+  Folder(tensors, inputs(R"("dtype":"fp8_e4m3","symmetric":false)")).expect_refused("a", {"asymmetric activations"});
 }
 
 TEST(Strangers, AreRefusedWithWhatToDo) {
