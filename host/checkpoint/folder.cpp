@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <boost/json.hpp>
+#include <boost/regex.hpp>
 #include <set>
 
 #include "host/checkpoint/json_input.h"
@@ -104,6 +105,18 @@ void refuse_other_formats(const fs::path& folder) {
         throw Error(ErrorKind::unsupported, folder / name, "", other);
 }
 
+/// "model-00002-of-00004.safetensors" alone in a folder: the index that names the others never came, and without it
+/// the layers of the others would be missing without a word.
+void refuse_lone_shard(const fs::path& folder, const std::string& name) {
+  static const boost::regex kShard("-0*([0-9]{1,9})-of-0*([0-9]{1,9})\\.safetensors$");
+  boost::smatch parts;
+  if (!boost::regex_search(name, parts, kShard) || parts[2] == "1") return;
+  throw Error(ErrorKind::not_found,
+              folder / (name.substr(0, static_cast<std::size_t>(parts.position())) + std::string(kIndexSuffix)), "",
+              fmt::format("is not there, and {} is one of {} shards; fetch the checkpoint again, or name that file",
+                          name, parts[2].str()));
+}
+
 void add_directory(Folder& folder, const fs::path& path) {
   if (fs::exists(path / "config.json")) folder.config = path / "config.json";
   if (fs::exists(path / "quanto_qmap.json")) folder.quanto_map = path / "quanto_qmap.json";
@@ -127,6 +140,7 @@ void add_directory(Folder& folder, const fs::path& path) {
         ErrorKind::config, path, "",
         fmt::format("has {} safetensors files ({}) and no model.safetensors.index.json; name one of the files",
                     files.size(), list_names(files)));
+  refuse_lone_shard(path, files.front());
   add_file(folder, path / files.front());
 }
 

@@ -56,6 +56,18 @@ TEST(Folder, RefusesAMissingShardByName) {
                {"2 of the 3 shards", "model.safetensors.index.json", "s2.safetensors, s3.safetensors", "fetch"});
 }
 
+/// The rest of the model would be missing without a word.
+TEST(Folder, RefusesOneShardOfSeveralWithoutTheirIndex) {
+  const TempDir dir;
+  const auto shard = save(dir / "model-00001-of-00002.safetensors", {OwnTensor("a", DType::f32, {1})});
+  expect_throw([&] { open_folder(dir.path()); }, ErrorKind::not_found, dir / "model.safetensors.index.json", "",
+               {"is not there", "model-00001-of-00002.safetensors is one of 2 shards", "fetch the checkpoint again"});
+  EXPECT_EQ(open_folder(shard).tensors.size(), 1u) << "named by itself it is what somebody wants";
+  const TempDir whole;
+  save(whole / "model-00001-of-00001.safetensors", {OwnTensor("a", DType::f32, {1})});
+  EXPECT_EQ(open_folder(whole.path()).tensors.size(), 1u);
+}
+
 TEST(Folder, RefusesAnIndexThatNamesATensorItsShardLacks) {
   const TempDir dir;
   save(dir / "s1.safetensors", {one("a")});
