@@ -49,6 +49,10 @@ void ActivationOptions::declare(CLI::App& app, bool may_make_up) {
 
 layer::ActivationSource ActivationOptions::source() const {
   using numerics::DType;
+  check_tensor_ref("--input", input, 1);
+  check_tensor_ref("--input-q", input_q, 2);
+  if (!input_q.empty() && !x_dtype.empty())
+    throw CommandError(ExitStatus::usage, "--x-dtype is about values, and --input-q brings codes; leave it out");
   layer::ActivationSource source;
   source.input = input;
   source.input_q = input_q;

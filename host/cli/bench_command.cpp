@@ -112,15 +112,19 @@ class BenchCommand final : public Command {
                    "allows hardware that accumulates in about 14 bits; both: one beside the other")
         ->option_text("f32|tensor14|both")
         ->envname("IRONCL_ACCURACY");
-    app.add_option("--runs", runs_, "timed calls at the least")->check(CLI::PositiveNumber)->capture_default_str();
-    app.add_option("--min-ms", min_ms_, "and timed calls until that much time is spent")->capture_default_str();
+    app.add_option("--runs", runs_, "timed calls at the least")->check(above_zero())->capture_default_str();
+    app.add_option("--min-ms", min_ms_, "and timed calls until that much time is spent")
+        ->check(not_negative())
+        ->capture_default_str();
     app.add_option("--warm-up-ms", warm_up_ms_, "calls that are not counted, until clocks are up")
+        ->check(not_negative())
         ->capture_default_str();
     app.add_option("--rotate-mib", rotate_mib_,
                    "weights rotate through that much memory, so that no cache holds them (0: one copy)")
+        ->check(CLI::Range(0, 1 << 30))
         ->capture_default_str();
     app.add_option("--check-rows", check_rows_, "rows of D that are checked against the oracle")
-        ->check(CLI::PositiveNumber)
+        ->check(above_zero())
         ->capture_default_str();
     app.add_option("--seed", seed_, "seed of the operands")->capture_default_str();
     app.add_option("--csv", csv_, "write the rows as CSV; - is the standard output, without the running rows")
@@ -171,6 +175,7 @@ class BenchCommand final : public Command {
  private:
   ExitStatus run_experts() {
     if (!problems_.empty()) throw CommandError(ExitStatus::usage, "--tokens and --problem do not go together");
+    shapes_.check_only_model();
     ExpertsBench settings;
     for (const std::string& text : tokens_)
       for (const std::int64_t tokens : parse_sizes("--tokens", text)) settings.tokens.push_back(tokens);
@@ -217,6 +222,9 @@ class BenchCommand final : public Command {
     for (const std::string& line : problems_) {
       try {
         all.push_back({{}, report::parse_problem(line)});
+        if (all.back().problem.grouping == IRONCL_GROUPING_MASKED)
+          throw report::ProblemError(
+              "how many rows each matrix of a masked problem has is not said; write contiguous");
       } catch (const report::ProblemError& error) {
         throw CommandError(ExitStatus::usage, fmt::format("--problem: {}", error.what()));
       }

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <boost/json.hpp>
 #include <cstdio>
+#include <initializer_list>
 #include <string>
 #include <vector>
 
@@ -52,6 +53,7 @@ class ModelCommand final : public Command {
   }
 
   void declare(CLI::App& app) override {
+    app_ = &app;
     app.add_option("--m", options_.m, "rows of x: tokens")->check(CLI::Range(1, 1 << 30));
     app.add_option("--n", options_.n, "rows of w: outputs")->check(CLI::Range(1, 1 << 30));
     app.add_option("--k", options_.k, "depth: inputs")->check(CLI::Range(1, 1 << 30));
@@ -93,7 +95,9 @@ class ModelCommand final : public Command {
     app.add_option("--json", json_, "write the report there; - for the standard output")->option_text("FILE");
     app.add_option("--trace", trace_, "write the schedule there, as Chrome trace JSON; - for the standard output")
         ->option_text("FILE");
-    app.add_option("--steps", steps_, "steps of the chart; 0: no chart")->capture_default_str();
+    app.add_option("--steps", steps_, "steps of the chart; 0: no chart")
+        ->check(CLI::Range(0, 100000))
+        ->capture_default_str();
     app.add_flag("--machines", machines_, "print the hardware tables and the assumptions, as JSON");
     app.add_option("--shapes", shapes_, "with --search: lines of n, k, q to tune")->option_text("FILE");
     app.add_option("--save", save_, "with --shapes: write the tuned table there")->option_text("FILE");
@@ -118,6 +122,22 @@ class ModelCommand final : public Command {
   }
 
  private:
+  /// Throws where an option was given that this form of the command would ignore.
+  void check_form() const {
+    const auto refuse = [this](const char* form, std::initializer_list<const char*> options) {
+      for (const char* option : options)
+        if (app_->count(option) != 0)
+          throw CommandError(ExitStatus::usage, fmt::format("{} means nothing {}; leave it out", option, form));
+    };
+    const bool shapes = !shapes_.empty(), layers = !layers_.empty(), experts = experts_.experts != 0;
+    if (!shapes) refuse("without --shapes", {"--save", "--batches"});
+    if (!layers) refuse("without --layers", {"--layer"});
+    if (!experts)
+      refuse("without --experts", {"--top-k", "--tokens", "--hidden", "--intermediate", "--skew", "--seed"});
+    if (layers) refuse("with --layers", {"--n", "--k", "--block", "--w-dtype", "--experts", "--trace"});
+    if (experts) refuse("with --experts", {"--m", "--n", "--k"});
+  }
+
   void fill_plan() {
     const auto add = [&](const char* key, const std::string& value) {
       if (!value.empty()) options_.plan.emplace_back(key, value);
@@ -258,6 +278,7 @@ class ModelCommand final : public Command {
   ModelOptions options_;
   ExpertOptions experts_;
   std::string blocks_, mode_, buffers_, program_, save_x_q_, save_acc_, vmem_limit_, vmem_rule_, tpu_;
+  const CLI::App* app_ = nullptr;
   std::vector<std::string> assumptions_;
   std::string layers_, glob_ = "*", json_, trace_, shapes_, save_, device_ = "ironwood:0";
   std::vector<std::int64_t> batches_ = {1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192};

@@ -9,8 +9,10 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 #include "backends/words.h"
+#include "host/checkpoint/matrix.h"
 #include "host/cli/exit_status.h"
 #include "host/report/problem.h"
 
@@ -20,6 +22,16 @@ namespace {
 using numerics::DType;
 
 [[noreturn]] void usage(const std::string& text) { throw CommandError(ExitStatus::usage, text); }
+
+CLI::Validator number_that(const char* complaint, bool (*is_right)(double)) {
+  return CLI::Validator(
+      [=](std::string& text) {
+        const auto number = words::number<double>(text);
+        return number && std::isfinite(*number) && is_right(*number) ? std::string()
+                                                                     : fmt::format("'{}' {}", text, complaint);
+      },
+      "");
+}
 
 }  // namespace
 
@@ -105,6 +117,23 @@ KeyValues parse_key_values(const std::string& option, const std::vector<std::str
     pairs.emplace_back(*pair);
   }
   return pairs;
+}
+
+CLI::Validator above_zero() {
+  return number_that("is no number above 0", [](double number) { return number > 0; });
+}
+
+CLI::Validator not_negative() {
+  return number_that("is no number of at least 0", [](double number) { return number >= 0; });
+}
+
+void check_tensor_ref(const std::string& option, const std::string& text, std::size_t count) {
+  if (text.empty()) return;
+  try {
+    checkpoint::parse_tensor_ref(text, count);
+  } catch (const checkpoint::Error& error) {
+    usage(fmt::format("{} {}", option, error.message()));
+  }
 }
 
 void add_json_option(CLI::App& app, std::string& json) {

@@ -15,6 +15,7 @@
 namespace CLI {
 class App;
 class Option;
+class Validator;
 }  // namespace CLI
 
 namespace ironcl::cli {
@@ -60,5 +61,12 @@ void add_json_option(CLI::App& app, std::string& json);
 
 /// Examples and what the exit status means, below the options of a subcommand.
 std::string footer(const std::string& examples, const std::string& exit_status);
+
+/// Checks of an option's number: finite and above 0; finite and not negative. CLI11's own print the largest double.
+CLI::Validator above_zero();
+CLI::Validator not_negative();
+
+/// Throws CommandError usage where `text` is neither empty nor FILE:TENSOR (FILE:VALUES,SCALES where `count` is 2).
+void check_tensor_ref(const std::string& option, const std::string& text, std::size_t count);
 
 }  // namespace ironcl::cli

@@ -68,6 +68,7 @@ std::vector<std::int64_t> parse_sizes(const std::string& option, const std::stri
 }
 
 void ShapeOptions::declare(CLI::App& app) {
+  app_ = &app;
   app.add_option("--shape", shapes_, "weights as NxK, such as 4096x7168; several with commas")
       ->delimiter(',')
       ->option_text("NxK");
@@ -78,7 +79,7 @@ void ShapeOptions::declare(CLI::App& app) {
                      fmt::format("{}", fmt::join(tuning::known_models(), ", ")))
       ->option_text("NAME|config.json");
   app.add_option("--tp-size", tp_size_, "tensor-parallel size of --model")
-      ->check(CLI::PositiveNumber)
+      ->check(above_zero())
       ->capture_default_str();
   app.add_option("--checkpoint", checkpoint_, "all quantised layers of a checkpoint")->option_text("PATH");
   app.add_option("--m", rows_, "rows of A: a list, or a range FROM:TO:STEP or FROM:TO:*FACTOR")
@@ -97,6 +98,14 @@ void ShapeOptions::declare(CLI::App& app) {
 
 bool ShapeOptions::given() const {
   return !shapes_.empty() || !n_.empty() || !k_.empty() || !model_.empty() || !checkpoint_.empty();
+}
+
+void ShapeOptions::check_only_model() const {
+  for (const char* option : {"--shape", "--n", "--k", "--checkpoint", "--m", "--block", "--x-block", "--x-dtype",
+                             "--w-dtype", "--out-dtype", "--scale-dtype"})
+    if (app_->count(option) != 0)
+      usage(
+          fmt::format("--tokens is about the layers of experts of --model, as they are there; leave {} out", option));
 }
 
 Measured ShapeOptions::layers() const {

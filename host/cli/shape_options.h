@@ -40,6 +40,9 @@ class ShapeOptions {
   std::int64_t tp_size() const noexcept { return tp_size_; }
   /// Whether any option names weights.
   bool given() const;
+  /// For layers of experts, which come with sizes, types and blocks of their own: throws CommandError usage where an
+  /// option says others, which would be ignored.
+  void check_only_model() const;
   /// The weights to measure, each problem once: those of a checkpoint as the checkpoint has them, others as a
   /// checkpoint's layer of these options. Throws CommandError usage or bad_input, checkpoint::Error.
   Measured layers() const;
@@ -50,6 +53,7 @@ class ShapeOptions {
   report::Problem problem(std::int64_t n, std::int64_t k) const;
   void add_checkpoint(Measured& all) const;
 
+  const CLI::App* app_ = nullptr;
   std::vector<std::string> shapes_;
   std::vector<std::int64_t> n_, k_;
   std::vector<std::string> rows_;

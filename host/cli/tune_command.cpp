@@ -73,7 +73,7 @@ class TuneCommand final : public Command {
     app.add_option("--experts", experts_, "with --tokens: so many experts (default: as many as the model has)")
         ->check(CLI::Range(1, 65536));
     app.add_option("--device", uri_, "device URI (default: the first that is no model)")->option_text("URI");
-    app.add_option("--budget", budget_, "seconds for everything")->check(CLI::PositiveNumber)->capture_default_str();
+    app.add_option("--budget", budget_, "seconds for everything")->check(above_zero())->capture_default_str();
     app.add_option("--save", folder_, "folder of tuned tables, merged after each problem (default: nothing is saved)")
         ->option_text("DIR");
     app.add_flag("--redo", redo_, "measure again what the folder has from this device, driver and build");
@@ -83,9 +83,10 @@ class TuneCommand final : public Command {
     add_backend_options(app, options_, "search only where a backend's option has this value; may be repeated");
     app.add_option("--rotate-mib", rotate_mib_,
                    "weights rotate through that much memory, so that no cache holds them")
+        ->check(CLI::Range(0, 1 << 30))
         ->capture_default_str();
     app.add_option("--check-rows", check_rows_, "rows of D that each candidate is checked on against the oracle")
-        ->check(CLI::PositiveNumber)
+        ->check(above_zero())
         ->capture_default_str();
     app.add_option("--seed", seed_, "seed of the operands and of the sample of the space")->capture_default_str();
     app.add_option("--json", json_, "write rows and trials as JSON ('-': to the standard output)")
@@ -150,6 +151,7 @@ class TuneCommand final : public Command {
 
   /// All tokens of a product, then those of the other: its weights are prepared once.
   void add_experts() {
+    shapes_.check_only_model();
     layer::ExpertsForm form;
     try {
       form = tuning::experts_of(shapes_.model(), shapes_.tp_size(), experts_);

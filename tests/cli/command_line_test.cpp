@@ -96,6 +96,13 @@ TEST(CommandLine, UsageErrorsNameTheOptionAndTheHelp) {
       {{"compare", kLayer, "--input", kLayer + ":x", "--input-q", kLayer + ":x_q,x_scale"}, "--input"},
       {{"compare", kLayer, "--json"}, "--json"},
       {{"compare", kLayer, kLayer}, "see ironcl compare --help"},
+      {{"bench", "--shape", "128x128", "--runs", "0"}, "--runs: '0' is no number above 0"},
+      {{"bench", "--shape", "128x128", "--min-ms", "nan"}, "--min-ms: 'nan' is no number of at least 0"},
+      {{"bench", "--shape", "128x128", "--rotate-mib", "17592186044416"}, "not in range 0 to 1073741824"},
+      {{"bench", "--problem", "--dt=e4m3fn:e4m3fn:f32 --grouping=masked:2 4x64:64x64"}, "--problem: how many rows"},
+      {{"model", "--m", "1", "--n", "1", "--k", "1", "--steps", "2147483647"},
+       "--steps: Value 2147483647 not in range"},
+      {{"tune", "--shape", "128x128", "--budget", "-3"}, "--budget: '-3' is no number above 0"},
       {{"inspect"}, "PATH is required; see ironcl inspect --help"},
   };
   for (const auto& [words, part] : cases) {
@@ -103,6 +110,34 @@ TEST(CommandLine, UsageErrorsNameTheOptionAndTheHelp) {
     EXPECT_EQ(outcome.status, 2) << outcome.command << "\n" << outcome.out << outcome.err;
     EXPECT_TRUE(contains(outcome.err, part)) << outcome.command;
     EXPECT_TRUE(contains(outcome.err, "ironcl")) << outcome.command;
+  }
+}
+
+/// What would be ignored is refused: a number without the option that was meant is worse than none.
+TEST(CommandLine, OptionsThatWouldBeIgnoredAreUsage) {
+  const std::vector<std::string> experts = {"--model", "qwen3-30b-a3b", "--tokens", "1"},
+                                 model = {"model", "--experts",      "8",  "--tokens", "4", "--hidden",
+                                          "256",   "--intermediate", "128"};
+  const auto with = [](std::vector<std::string> words, const std::vector<std::string>& more) {
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  };
+  const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
+      {with(with({"bench"}, experts), {"--out", "f32"}), "leave --out-dtype out"},
+      {with(with({"bench"}, experts), {"--m", "4"}), "leave --m out"},
+      {with(with({"tune"}, experts), {"--x-dtype", "f32"}), "leave --x-dtype out"},
+      {with(with({"tune"}, experts), {"--block", "64"}), "leave --block out"},
+      {{"compare", kLayer, "--input-q", kLayer + ":x_q,x_scale", "--x-dtype", "f32"}, "--input-q brings codes"},
+      {with(model, {"--m", "4"}), "--m means nothing with --experts"},
+      {{"model", "--m", "4", "--n", "4", "--k", "4", "--tokens", "2"}, "--tokens means nothing without --experts"},
+      {{"model", "--m", "4", "--n", "4", "--k", "4", "--layer", "q"}, "--layer means nothing without --layers"},
+      {{"model", "--layers", kLayer, "--m", "4", "--trace", "t.json"}, "--trace means nothing with --layers"},
+      {{"model", "--layers", kLayer, "--m", "4", "--block", "256"}, "--block means nothing with --layers"},
+  };
+  for (const auto& [words, part] : cases) {
+    const Outcome outcome = ironcl_command(words);
+    EXPECT_EQ(outcome.status, 2) << outcome.command << "\n" << outcome.out << outcome.err;
+    EXPECT_TRUE(contains(outcome.err, part)) << outcome.err;
   }
 }
 
