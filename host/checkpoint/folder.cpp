@@ -73,6 +73,7 @@ std::map<std::string, std::string> read_weight_map(const fs::path& index) {
 }
 
 void add_shards(Folder& folder, const fs::path& index) {
+  folder.index = index;
   const std::map<std::string, std::string> weight_map = read_weight_map(index);
   std::set<std::string> names;
   for (const auto& [tensor, file] : weight_map) names.insert(file);

@@ -21,6 +21,7 @@ struct Folder {
   std::filesystem::path config;           ///< config.json; empty where there is none.
   std::filesystem::path quanto_map;       ///< quanto_qmap.json; empty where there is none.
   std::filesystem::path modelopt_config;  ///< hf_quant_config.json; empty where there is none.
+  std::filesystem::path index;            ///< What names the shards; empty where there is none.
   std::vector<SafetensorsFile> files;
   std::map<std::string, Located, std::less<>> tensors;
 };

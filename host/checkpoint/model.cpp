@@ -72,6 +72,9 @@ Checkpoint Checkpoint::open(const std::filesystem::path& path, const OpenOptions
   Folder folder = open_folder(path);
   Checkpoint checkpoint;
   checkpoint.path_ = path;
+  for (const std::filesystem::path& said : {folder.config, folder.quanto_map, folder.modelopt_config, folder.index})
+    if (!said.empty()) checkpoint.sources_.push_back(said);
+  for (const SafetensorsFile& file : folder.files) checkpoint.sources_.push_back(file.path());
   const std::optional<Routing> routing = routing_of(folder);
   if (!folder.config.empty()) checkpoint.config_ = read_quantization_config(folder.config);
   if (checkpoint.config_.method.empty() && !folder.modelopt_config.empty()) {

@@ -97,6 +97,8 @@ class Checkpoint {
   const std::filesystem::path& path() const noexcept { return path_; }
   const QuantizationConfig& config() const noexcept { return config_; }
   const std::vector<SafetensorsFile>& files() const noexcept { return files_; }
+  /// Everything that was read: files(), and what says how to take them (config.json, an index, ...).
+  const std::vector<std::filesystem::path>& sources() const noexcept { return sources_; }
   /// Quantised layers in the order of a reader ("layers.2" before "layers.10").
   const std::vector<LinearLayer>& layers() const noexcept { return layers_; }
   const std::vector<Unquantized>& unquantized() const noexcept { return unquantized_; }
@@ -113,6 +115,7 @@ class Checkpoint {
   std::filesystem::path path_;
   QuantizationConfig config_;
   std::vector<SafetensorsFile> files_;
+  std::vector<std::filesystem::path> sources_;
   std::vector<LinearLayer> layers_;
   std::vector<Unquantized> unquantized_;
   std::vector<ExpertsLayer> experts_;

@@ -71,6 +71,16 @@ checkpoint::Checkpoint ActivationOptions::open_checkpoint() const {
   return checkpoint::Checkpoint::open(path, options);
 }
 
+std::vector<std::filesystem::path> ActivationOptions::inputs(const checkpoint::Checkpoint& checkpoint,
+                                                             const std::vector<std::string>& named) const {
+  std::vector<std::filesystem::path> files = checkpoint.sources();
+  std::vector<std::string> refs = named;
+  refs.insert(refs.end(), {input, input_q});
+  for (const std::string& ref : refs)
+    if (!ref.empty()) files.emplace_back(ref.substr(0, ref.rfind(':')));
+  return files;
+}
+
 std::string ActivationOptions::command_tail() const {
   std::string tail = fmt::format("--out-dtype {}", out);
   if (!input.empty()) tail += " --input " + shell_word(input);

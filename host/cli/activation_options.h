@@ -27,6 +27,10 @@ struct ActivationOptions {
 
   layer::ActivationSource source() const;          ///< Throws CommandError usage.
   checkpoint::Checkpoint open_checkpoint() const;  ///< Throws CommandError usage and checkpoint::Error.
+  /// The files that a command reads: those of the checkpoint, of --input and --input-q, and of `named` (FILE:TENSORS,
+  /// or empty).
+  std::vector<std::filesystem::path> inputs(const checkpoint::Checkpoint& checkpoint,
+                                            const std::vector<std::string>& named) const;
   /// The options that were given, for a command to be pasted.
   std::string command_tail() const;
 };

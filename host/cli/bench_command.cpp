@@ -135,6 +135,7 @@ class BenchCommand final : public Command {
   }
 
   ExitStatus run() override {
+    for (const std::string& output : {csv_, json_, markdown_}) report::check_output(output);
     if (!tokens_.empty()) return run_experts();
     if (experts_ != 0 || skew_ != 0 || no_loop_)
       throw CommandError(ExitStatus::usage,

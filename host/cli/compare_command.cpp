@@ -78,7 +78,12 @@ class CompareCommand final : public Command {
     settings.out = parse_out_dtype(operands_.out);
     settings.weakest_accuracies = parse_accuracies_option(operands_.accuracy);
     const layer::ActivationSource source = operands_.source();
+    check_tensor_ref("--routing", routing_, 2);
+    for (const std::string& ref : expect_) check_tensor_ref("--expect", ref, 1);
     const checkpoint::Checkpoint checkpoint = operands_.open_checkpoint();
+    std::vector<std::string> named = expect_;
+    named.push_back(routing_);
+    report::check_output(json_, operands_.inputs(checkpoint, named));
     CompareReport report;
     report.path = operands_.path;
     report.command_tail = command_tail();

@@ -107,6 +107,8 @@ class ModelCommand final : public Command {
   }
 
   ExitStatus run() override {
+    for (const std::string& output : {json_, trace_, save_}) report::check_output(output);
+    check_form();
     fill_plan();
     const auto registry = ironcl::Registry::discover();
     const ironcl::Device device = find_devices(registry, {device_}).at(0);

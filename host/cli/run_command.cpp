@@ -15,6 +15,7 @@
 #include "host/layer/execution.h"
 #include "host/layer/experts_judge.h"
 #include "host/layer/selection.h"
+#include "host/report/file.h"
 #include "host/report/gemm_desc.h"
 #include "host/report/print.h"
 #include "host/report/units.h"
@@ -67,7 +68,9 @@ class RunCommand final : public Command {
                          "there are no activations; give --input FILE:TENSOR or --input-q "
                          "FILE:VALUES,SCALES");
     }
+    check_tensor_ref("--routing", routing_, 2);
     const checkpoint::Checkpoint checkpoint = operands_.open_checkpoint();
+    report::check_output(output_, operands_.inputs(checkpoint, {routing_}));
     for (const checkpoint::ExpertsLayer& one : checkpoint.experts())
       if (one.name == layer_) return run_experts(checkpoint, one, source, out, accuracy);
     if (!routing_.empty())

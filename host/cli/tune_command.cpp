@@ -20,6 +20,7 @@
 #include "host/cli/shape_options.h"
 #include "host/cli/tune_report.h"
 #include "host/layer/synthetic.h"
+#include "host/report/file.h"
 #include "host/report/print.h"
 #include "host/report/table.h"
 #include "host/tuning/expert_models.h"
@@ -97,6 +98,7 @@ class TuneCommand final : public Command {
   ExitStatus run() override {
     if (experts_ != 0 && tokens_.empty())
       throw CommandError(ExitStatus::usage, "--experts is about layers of experts: give --tokens");
+    report::check_output(json_);
     const Measured measured = tokens_.empty() ? shapes_.layers() : Measured{};
     tokens_.empty() ? add_layers(measured) : add_experts();
     const ironcl::Registry registry = ironcl::Registry::discover();

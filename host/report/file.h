@@ -21,6 +21,7 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace ironcl::report {
 
@@ -29,11 +30,11 @@ class FileError : public std::runtime_error {
  public:
   /// `code` is an errno; 0: unknown.
   FileError(const std::filesystem::path& path, int code, std::string_view advice);
+  FileError(const std::filesystem::path& path, std::string reason, std::string_view advice);
   const std::filesystem::path& path() const noexcept { return path_; }
   const std::string& reason() const noexcept { return reason_; }  ///< The system's own words.
 
  private:
-  FileError(const std::filesystem::path& path, std::string reason, std::string_view advice);
   std::filesystem::path path_;
   std::string reason_;
 };
@@ -61,5 +62,9 @@ class OutputFile {
 
 /// Writes `bytes` to `path` in one call. Text that goes to a terminal is made visible (visible.h). Throws FileError.
 void write_file(const std::filesystem::path& path, std::string_view bytes);
+
+/// Before the work whose result goes to `output`: throws FileError where that cannot be written, or is one of the
+/// `inputs`, by whatever name, which would be lost. An empty `output` is none.
+void check_output(const std::filesystem::path& output, const std::vector<std::filesystem::path>& inputs = {});
 
 }  // namespace ironcl::report

@@ -106,12 +106,28 @@ TEST(BadInput, ALinkLoopAndANameThatIsTooLongAreNamed) {
 TEST(BadInput, AnInputThatDoesNotFitIsNamed) {
   const Scratch scratch;
   expect_bad_input({"compare", kLayer, "--input", kLayer + ":nothing"}, {"nothing"});
-  expect_bad_input({"compare", kLayer, "--input", kLayer}, {"FILE:TENSOR"});
   expect_bad_input({"compare", kLayer, "--input-q", kLayer + ":x,x_scale"}, {"'x'", "bf16", "--input"});
   expect_bad_input({"compare", kLayer, "--input", kLayer + ":x", "--m", "8"}, {"'x'", "fewer rows than --m 8"});
   const std::string narrow = scratch.path("narrow.safetensors");
   write_tensors(narrow, {f32_tensor("x", {2, 64}, std::vector<float>(128, 1.0f))});
   expect_bad_input({"compare", kLayer, "--input", narrow + ":x"}, {narrow, "[2, 64]", "K = 2048"});
+}
+
+/// What is no FILE:TENSOR at all is the command line's fault, and said of the option, before any file is opened.
+TEST(BadInput, AMalformedNameOfATensorIsUsage) {
+  const Scratch scratch;
+  const auto expect_usage = [](std::vector<std::string> words, const std::vector<std::string>& parts) {
+    const Outcome outcome = ironcl_command(words);
+    EXPECT_EQ(outcome.status, 2) << outcome.command << "\n" << outcome.out << outcome.err;
+    for (const std::string& part : parts) EXPECT_TRUE(contains(outcome.err, part)) << outcome.err;
+  };
+  expect_usage({"compare", "/no/such/model", "--input", kLayer}, {"--input '" + kLayer, "expected FILE:TENSOR"});
+  expect_usage({"compare", kLayer, "--input-q", kLayer + ":x"}, {"--input-q", "expected FILE:VALUES,SCALES"});
+  expect_usage({"compare", kLayer, "--expect", "y"}, {"--expect 'y'"});
+  expect_usage({"compare", kLayer, "--routing", kLayer + ":,"}, {"--routing", "empty tensor name"});
+  expect_usage({"run", kLayer, "--layer", "weight", "--input", kLayer + ":x", "--routing", "r", "--output",
+                scratch.path("y.safetensors")},
+               {"--routing 'r'"});
 }
 
 TEST(BadInput, ScalesOfTheInputMustFitItsCodes) {

@@ -81,6 +81,45 @@ TEST(Outputs, ThatCannotBeWrittenAreStatus3AndNamed) {
   }
 }
 
+/// An hour of measuring must not end with "no such directory".
+TEST(Outputs, ThatCannotBeWrittenAreSaidBeforeTheWork) {
+  const Scratch scratch;
+  for (const auto& [run, option] : outputs(scratch)) {
+    const Outcome outcome = ironcl_command(with(run, {option, scratch.path("none/file")}).words, run.plugins);
+    EXPECT_EQ(outcome.status, 3) << outcome.command << "\n" << outcome.err;
+    EXPECT_EQ(outcome.out, "") << outcome.command;
+  }
+}
+
+/// `ironcl run layer.safetensors ... --output layer.safetensors` would leave y where the model was.
+TEST(Outputs, NeverTakeThePlaceOfAnInput) {
+  const Scratch scratch;
+  const std::string layer = scratch.file("model.safetensors", read_file(kLayer)),
+                    other = scratch.file("other.safetensors", read_file(kLayer)),
+                    config = scratch.file("config.json", "{}"), link = scratch.path("link");
+  fs::create_symlink("other.safetensors", link);
+  const std::string folder = fs::path(layer).parent_path();
+  const std::vector<std::string> run = {"run",     layer,        "--layer",  "weight",
+                                        "--input", other + ":x", "--device", "toy:0"},
+                                 compare = {"compare", folder,       "--expect", other + ":y_f64",
+                                            "--input", layer + ":x", "--device", "toy:0"},
+                                 inspect = {"inspect", folder};
+  const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
+      {run, "--output=" + layer},    {run, "--output=" + folder + "/./model.safetensors"},
+      {run, "--output=" + link},     {compare, "--json=" + other},
+      {compare, "--json=" + config}, {compare, "--json=" + layer},
+      {inspect, "--json=" + config}};
+  for (const auto& [words, output] : cases) {
+    const Outcome outcome = ironcl_command(with({words}, {output}).words);
+    EXPECT_EQ(outcome.status, 3) << outcome.command << "\n" << outcome.out << outcome.err;
+    EXPECT_TRUE(contains(outcome.err, "cannot be written: it is an input of this command")) << outcome.err;
+    EXPECT_EQ(outcome.out, "") << "said before anything is computed";
+    EXPECT_TRUE(read_file(layer) == read_file(kLayer) && read_file(other) == read_file(kLayer)) << outcome.command;
+    EXPECT_EQ(read_file(config), "{}");
+  }
+  EXPECT_EQ(ironcl_command(with({run}, {"--output", scratch.path("y.safetensors")}).words).status, 0);
+}
+
 TEST(Outputs, MinusIsTheStandardOutputAndNothingElseIsThere) {
   const Scratch scratch;
   const Outcome file = ironcl_command(with(kRun, {"--output", scratch.path("y")}).words);
