@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// The layers of a model, from a table of published ones or a config.json.
 #include "host/tuning/shapes.h"
 
 #include <fmt/format.h>
@@ -6,9 +7,10 @@
 #include <algorithm>
 #include <array>
 #include <boost/json.hpp>
-#include <fstream>
-#include <iterator>
+#include <cstdint>
 #include <stdexcept>
+
+#include "host/checkpoint/json_input.h"
 
 namespace ironcl::tuning {
 namespace {
@@ -104,6 +106,9 @@ std::int64_t split(std::int64_t size, std::int64_t tp, const ModelConfig& model,
 }
 
 void add(std::vector<LayerShape>& layers, const char* name, std::int64_t n, std::int64_t k) {
+  if (n < 1 || k < 1 || std::max(n, k) > INT32_MAX)
+    throw std::invalid_argument(fmt::format(
+        "{} would be [{}, {}], expected sizes from 1 to {}; is the config.json whole?", name, n, k, INT32_MAX));
   const auto same =
       std::find_if(layers.begin(), layers.end(), [&](const LayerShape& l) { return l.n == n && l.k == k; });
   if (same != layers.end())
@@ -141,19 +146,18 @@ ModelConfig known_model(std::string_view name) {
 }
 
 ModelConfig read_model_config(const std::filesystem::path& file) {
-  std::ifstream in(file, std::ios::binary);
-  if (!in) throw std::runtime_error(file.string() + ": cannot be read");
-  const std::string text{std::istreambuf_iterator<char>(in), {}};
-  boost::system::error_code error;
-  const boost::json::value value = boost::json::parse(text, error);
-  if (error || !value.is_object())
-    throw std::runtime_error(file.string() + ": not a JSON object: " + error.message());
-  const boost::json::object& object = value.as_object();
+  constexpr std::int64_t kLargest = 1 << 30;  // so that no product of two or three of them overflows
+  const boost::json::value value = checkpoint::read_json(file);
+  if (!value.is_object()) throw std::runtime_error(file.string() + ": is not a JSON object");
+  const auto* text_config = value.as_object().if_contains("text_config");  // of a multi-modal model
+  const boost::json::object& object =
+      text_config != nullptr && text_config->is_object() ? text_config->as_object() : value.as_object();
   const auto field = [&](const char* name) -> std::int64_t {
     const boost::json::value* found = object.if_contains(name);
     if (found == nullptr || found->is_null()) return 0;
-    if (!found->is_int64() || found->as_int64() < 0)
-      throw std::runtime_error(file.string() + ": '" + name + "' is not a size");
+    if (!found->is_int64() || found->as_int64() < 0 || found->as_int64() > kLargest)
+      throw std::runtime_error(fmt::format("{}: '{}' is {}, expected a size of at most {}", file.string(), name,
+                                           boost::json::serialize(*found), kLargest));
     return found->as_int64();
   };
   ModelConfig model;

@@ -45,5 +45,37 @@ TEST(Shapes, AModelOfBothHasBoth) {
   EXPECT_EQ(names_of(R"(,"num_experts":16,"moe_intermediate_size":768,"decoder_sparse_step":2)"), kBoth);
 }
 
+/// Sizes from outside are multiplied: they are bounded before.
+TEST(Shapes, SizesThatNoLayerHasAreRefused) {
+  const auto layers = [](const std::string& json) {
+    const cli_test::Scratch scratch;
+    return layers_of(read_model_config(scratch.file("config.json", json)), 1);
+  };
+  const auto refused = [&](const std::string& json, const std::string& part) {
+    try {
+      layers(json);
+      ADD_FAILURE() << "taken: " << json;
+    } catch (const std::exception& error) {
+      EXPECT_NE(std::string(error.what()).find(part), std::string::npos) << error.what();
+    }
+  };
+  const std::string heads = R"("num_attention_heads":32,)";
+  refused("{" + heads + R"("hidden_size":4611686018427387904})", "'hidden_size' is 4611686018427387904");
+  refused("{" + heads + R"("hidden_size":64,"head_dim":-1})", "'head_dim' is -1");
+  refused("{" + heads + R"("hidden_size":64,"head_dim":1073741824})", "qkv_proj would be [103079215104, 64]");
+  refused("{" + heads + R"("hidden_size":64,"kv_lora_rank":512})", "expected sizes from 1 to 2147483647");
+  refused("{" + heads + R"("hidden_size":64,"hidden_size":64})", "twice");
+}
+
+TEST(Shapes, OfAMultiModalModelAreThoseOfItsText) {
+  const cli_test::Scratch scratch;
+  const std::string file =
+      scratch.file("config.json",
+                   R"({"time_step_limit":[0.0,Infinity],"text_config":{"hidden_size":256,"num_attention_heads":4}})");
+  const std::vector<LayerShape> layers = layers_of(read_model_config(file), 1);
+  ASSERT_EQ(layers.size(), 2u);
+  EXPECT_EQ(layers[1].n, 256);
+}
+
 }  // namespace
 }  // namespace ironcl::tuning
