@@ -23,6 +23,15 @@ fs::path absolute(const std::string& path) {
   return error ? fs::path(path) : result.lexically_normal();
 }
 
+/// A program that a plugin has beside itself: ironcl_<plugin>_<what> beside libironcl_<plugin>.so.
+bool is_part_of_plugin(const fs::path& file, const std::vector<fs::path>& beside) {
+  const std::string name = file.filename().string();
+  return name.starts_with("ironcl_") && std::any_of(beside.begin(), beside.end(), [&name](const fs::path& other) {
+           const std::string plugin = plugin_name_of_file(other);
+           return !plugin.empty() && name.starts_with("ironcl_" + plugin + "_");
+         });
+}
+
 }  // namespace
 
 std::string plugin_name_of_file(const fs::path& path) {
@@ -68,6 +77,7 @@ std::vector<Candidate> candidate_directory(const std::string& path, std::uint32_
   std::vector<Candidate> candidates;
   std::size_t foreign = 0;
   for (const fs::path& file : files) {
+    if (is_part_of_plugin(file, files)) continue;
     if (!plugin_name_of_file(file).empty()) {
       candidates.push_back(candidate_file(file.string(), source));
     } else if (++foreign <= kMostForeignFiles) {

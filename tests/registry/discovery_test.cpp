@@ -105,6 +105,20 @@ TEST(Discovery, ReportsEveryFileOfAFolderAndOpensOnlyPlugins) {
             "notes.txt refused found\n");
 }
 
+/// A plugin's own program is no plugin that was refused; one of another plugin is somebody's mistake.
+TEST(Discovery, AProgramOfAPluginBesideItIsNotReported) {
+  const fakes::Scratch scratch;
+  scratch.copy("fake", "libironcl_fake.so");
+  scratch.text("ironcl_fake_trial", "a program");
+  scratch.text("ironcl_other_trial", "a program");
+  auto options = fakes::alone();
+  options.plugin_dirs = scratch.path();
+  const auto report = fakes::report_of(Registry::discover(options));
+  ASSERT_EQ(report.size(), 2u);
+  EXPECT_TRUE(report[0].path.ends_with("/ironcl_other_trial")) << report[0].path;
+  EXPECT_TRUE(report[1].path.ends_with("/libironcl_fake.so")) << report[1].path;
+}
+
 TEST(Discovery, SumsUpAFolderFullOfOtherFiles) {
   const fakes::Scratch scratch;
   for (int i = 10; i < 40; ++i) scratch.text("file" + std::to_string(i), "");
