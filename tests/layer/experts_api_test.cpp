@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "host/include/ironcl/checkpoint.h"
+#include "host/include/ironcl/checkpoint.hpp"
 #include "host/layer/experts_judge.h"
 #include "tests/layer/experts_support.h"
 
@@ -59,6 +59,50 @@ TEST_F(ExpertsApi, RefusesWhatIsMissing) {
   EXPECT_EQ(experts, nullptr);
 }
 
+/// y of the example by checkpoint.hpp, whose checkpoint is closed before the call.
+std::vector<std::byte> by_the_header(const Device& device, const layer::Example& example) {
+  const std::string name = "model.layers.0.mlp";
+  const auto make = [&](const std::string& layer) {
+    const Checkpoint opened(std::string(TEST_DATA) + "/experts/deepseek-v3");
+    return Experts(opened, layer, device, {.tokens = example.input.tokens, .y = IRONCL_F32});
+  };
+  EXPECT_THROW(make(name + "x"), Error);
+  Experts made = make(name);
+  Experts experts = std::move(made);
+  Queue queue(device);
+  const Buffer x(device, example.input.x.size()), y(device, example.y.size() * 4),
+      ids(device, example.input.routed->ids.size() * 4), weights(device, example.input.routed->weights.size() * 4);
+  queue.write(x, std::span(example.input.x));
+  queue.write(ids, std::span(example.input.routed->ids));
+  queue.write(weights, std::span(example.input.routed->weights));
+  experts
+      .enqueue(queue, {.tokens = example.input.tokens,
+                       .routed = IRONCL_ROUTED_BY_CALLER,
+                       .x = x,
+                       .ids = ids,
+                       .weights = weights,
+                       .y = y})
+      .wait();
+  EXPECT_THROW(made.enqueue(queue, {}), Error) << "moved from";  // NOLINT(bugprone-use-after-move)
+  std::vector<std::byte> got(y.size());
+  queue.read(y, std::span(got)).wait();
+  return got;
+}
+
+TEST_F(ExpertsApi, TheHeaderSaysWhatThereIs) {
+  const Checkpoint opened(std::string(TEST_DATA) + "/experts/deepseek-v3");
+  const std::vector<ExpertsInfo> all = opened.experts();
+  ASSERT_EQ(all.size(), 1u);
+  EXPECT_EQ(all[0].name, "model.layers.0.mlp");
+  EXPECT_EQ(all[0].problem, "");
+  EXPECT_EQ(all[0].experts, 8u);
+  EXPECT_EQ(all[0].top_k, 2u);
+  EXPECT_TRUE(all[0].shared);
+  EXPECT_EQ(all[0].hidden, 160);
+  EXPECT_EQ(all[0].width, 96);
+  EXPECT_GT(all[0].bytes, 0u);
+}
+
 TEST_F(ExpertsApi, GivesTheBitsOfTheClasses) {
   Registry::Options options;
   options.use_environment = false;
@@ -110,6 +154,7 @@ TEST_F(ExpertsApi, GivesTheBitsOfTheClasses) {
     EXPECT_EQ(ironcl_experts_enqueue(experts, queue.handle(), &args, nullptr, &error), IRONCL_INVALID_ARGUMENT);
     queue.finish();
     ironcl_experts_destroy(experts);
+    EXPECT_TRUE(by_the_header(device, example) == got) << device.uri();
     layer::ExpertsChoices same;
     same.tokens = example.input.tokens;
     same.out = numerics::DType::f32;

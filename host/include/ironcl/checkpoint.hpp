@@ -10,8 +10,14 @@
 //   const ironcl::Weights weights = layer.prepare(device, &gemm);
 //
 // Errors: every failing call throws ironcl::Error. Threads: immutable, any thread. Ownership: a Layer keeps its
-// checkpoint open; prepared weights do not need it any more.
+// checkpoint open; prepared weights and layers of experts do not need it any more.
 #pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "checkpoint.h"
 #include "ironcl.hpp"
@@ -106,6 +112,15 @@ class Layer {
   ironcl_layer_info info_{};
 };
 
+/// What there is of a layer of experts; every field as in ironcl_experts_info.
+struct ExpertsInfo {
+  std::string name, problem;
+  std::uint32_t experts = 0, top_k = 0;
+  bool shared = false;
+  std::int64_t hidden = 0, width = 0;
+  std::uint64_t bytes = 0;
+};
+
 /// An open checkpoint.
 class Checkpoint {
  public:
@@ -137,8 +152,81 @@ class Checkpoint {
     return {owner_, handle};
   }
 
+  /// Every layer of experts, those that cannot be run as a whole too.
+  std::vector<ExpertsInfo> experts() const {
+    std::vector<ExpertsInfo> all;
+    for (std::uint32_t i = 0, count = ironcl_checkpoint_experts_count(owner_.get()); i < count; ++i) {
+      auto c = detail::sized<ironcl_experts_info>();
+      detail::check(ironcl_checkpoint_experts_info, owner_.get(), i, &c);
+      all.push_back({c.name, c.problem, c.experts, c.top_k, c.shared != 0, c.hidden, c.width, c.bytes});
+    }
+    return all;
+  }
+  ironcl_checkpoint handle() const noexcept { return owner_.get(); }
+
  private:
   std::shared_ptr<ironcl_checkpoint_t> owner_;
+};
+
+/// What a caller chooses of a layer of experts; every field as in ironcl_experts_choices.
+struct ExpertsChoices {
+  std::int64_t tokens = 1;
+  ironcl_dtype x = IRONCL_BF16;
+  ironcl_dtype y = IRONCL_BF16;
+  std::uint32_t weakest_accuracy = IRONCL_ACCURACY_F32;
+  bool weight_only = false;
+};
+
+/// One call of a layer of experts; every field as in ironcl_experts_args. Buffers and events convert.
+struct ExpertsArgs {
+  std::int64_t tokens = 0;
+  std::uint32_t routed = IRONCL_ROUTED_BY_ROUTER;
+  ironcl_span x{}, logits{}, ids{}, weights{}, y{};
+  std::vector<ironcl_event> wait{};
+};
+
+/// A layer of experts on a device: its plans, prepared weights and workspace. One thread at a time, and its calls go
+/// to one queue or wait for one another.
+class Experts {
+ public:
+  /// `name` as in ExpertsInfo. Throws as that layer's problem says, and UNSUPPORTED with the device's reason.
+  Experts(const Checkpoint& checkpoint, const std::string& name, const Device& device, const ExpertsChoices& choices)
+      : device_(device) {
+    auto c = detail::sized<ironcl_experts_choices>();
+    c.flags = choices.weight_only ? std::uint32_t{IRONCL_EXPERTS_WEIGHT_ONLY} : 0u;
+    c.x_dtype = choices.x;
+    c.y_dtype = choices.y;
+    c.weakest_accuracy = choices.weakest_accuracy;
+    c.tokens = choices.tokens;
+    ironcl_experts handle = nullptr;
+    detail::check(ironcl_experts_create, checkpoint.handle(), name.c_str(), &device.api(), device.handle(), &c,
+                  &handle);
+    handle_.reset(handle);
+  }
+
+  /// Enqueues one call; its event is that of the last step.
+  Event enqueue(Queue& queue, const ExpertsArgs& args) {
+    auto c = detail::sized<ironcl_experts_args>();
+    c.wait_count = static_cast<std::uint32_t>(args.wait.size());
+    c.wait = args.wait.data();
+    c.tokens = args.tokens;
+    c.routed = args.routed;
+    c.x = args.x;
+    c.logits = args.logits;
+    c.ids = args.ids;
+    c.weights = args.weights;
+    c.y = args.y;
+    ironcl_event event = nullptr;
+    detail::check(ironcl_experts_enqueue, handle_.get(), queue.handle(), &c, &event);
+    return Event(device_.owner(), &device_.api(), event);
+  }
+
+ private:
+  struct Destroy {
+    void operator()(ironcl_experts handle) const noexcept { ironcl_experts_destroy(handle); }
+  };
+  Device device_;  // outlives the handle
+  std::unique_ptr<ironcl_experts_t, Destroy> handle_;
 };
 
 }  // namespace ironcl
