@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <functional>
 #include <thread>
 
 #include "tests/registry/fakes.h"
@@ -86,6 +87,33 @@ TEST(Lifetime, DevicesKeepTheirRegistryAlive) {
     device = registry.device("fake:0");
   }
   EXPECT_EQ(count(device, "loads"), count(device, "unloads") + 1);
+}
+
+TEST(Lifetime, EmptyObjectsAnswerAndDoNotCrash) {
+  using namespace ironcl;
+  const auto refused = [](const std::function<void()>& use) {
+    try {
+      use();
+      ADD_FAILURE() << "nothing was thrown";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.status(), IRONCL_INVALID_ARGUMENT) << error.what();
+    }
+  };
+  const Device none;
+  refused([&] { none.query("features"); });
+  refused([&] { none.supports({}); });
+  refused([&] { Queue queue(none); });
+  refused([&] { Buffer buffer(none, 4); });
+  refused([&] { Gemm gemm(none, {}); });
+  Queue queue;
+  refused([&] { queue.finish(); });
+  refused([&] { queue.run(Gemm(), {}); });
+  refused([] { Event().wait(); });
+  refused([] { (void)Event().profile(); });
+  refused([] { (void)Weights().info(); });
+  queue.reset();
+  Queue other = std::move(queue);
+  refused([&] { other.wait(Event()); });
 }
 
 TEST(Lifetime, ReportsObjectsThatAreAliveAtShutdown) {

@@ -78,7 +78,7 @@ class Device {
   }
 
   std::shared_ptr<detail::RegistryOwner> owner_;
-  const ironcl_plugin* api_ = nullptr;
+  detail::Table api_;
   ironcl_device handle_ = nullptr;
   std::string uri_, plugin_;
   ironcl_device_props props_{};

@@ -149,7 +149,7 @@ class Queue : public detail::Ref<ironcl_queue, &ironcl_plugin::queue_destroy> {
   Event command(F&& enqueue) {
     ironcl_event event = nullptr;
     detail::check(enqueue, &event);
-    return Event(owner_, api_, event);
+    return Event(owner_, api_.get(), event);
   }
 };
 
