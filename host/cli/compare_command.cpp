@@ -145,7 +145,7 @@ class CompareCommand final : public Command {
     }
     line.clear();
     say(closing_text(report));
-    if (!json_.empty()) write_json(report);
+    if (!json_.empty()) report::write_file(json_, report::to_text(boost::json::value(to_json(report))));
     return report.status();
   }
 
@@ -227,14 +227,6 @@ class CompareCommand final : public Command {
     if (!routing_.empty()) tail += " --routing " + shell_word(routing_);
     for (const std::string& ref : expect_) tail += " --expect " + shell_word(ref);
     return tail;
-  }
-
-  void write_json(const CompareReport& report) const {
-    try {
-      report::write_file(json_, report::to_text(boost::json::value(to_json(report))));
-    } catch (const std::runtime_error& error) {
-      throw CommandError(ExitStatus::bad_input, fmt::format("--json {}", error.what()));
-    }
   }
 
   ActivationOptions operands_;

@@ -206,7 +206,8 @@ TEST(CommandLine, JsonGoesToTheStandardOutputOrAFileInEveryCommand) {
 TEST(CommandLine, JsonThatCannotBeWrittenIsStatus3) {
   const Outcome outcome = ironcl_command({"compare", kLayer, "--device", "toy:0", "--json", "/nowhere/report.json"});
   EXPECT_EQ(outcome.status, 3);
-  EXPECT_TRUE(contains(outcome.err, "--json /nowhere/report.json: cannot be written: No such file or directory"));
+  EXPECT_TRUE(
+      contains(outcome.err, "ironcl compare: /nowhere/report.json: cannot be written: No such file or directory"));
 }
 
 }  // namespace
