@@ -182,7 +182,8 @@ class LayerBuilder {
   void check_activation_dtype(DType said) const {
     const DType computed = layer_.weight.dtype == DType::i8 ? DType::i8 : DType::e4m3fn;
     if (said == computed) return;
-    throw Error(ErrorKind::unsupported, config_file_, layer_.weight.name,
+    throw Error(ErrorKind::unsupported, group_->writer.empty() ? config_file_ : layer_.weight_file,
+                layer_.weight.name,
                 fmt::format("is {} with activations of {}, which is not computed here, only of {}; quantise both "
                             "alike",
                             layer_.weight.dtype_name, numerics::name_of(said), numerics::name_of(computed)));
