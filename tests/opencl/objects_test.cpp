@@ -46,7 +46,7 @@ void expect_error(Status status, const std::string& text, F&& call) {
 Case with_workspace() {
   Case c{24, 200, 640};
   c.a_source = DType::f32;
-  c.options = {{"variant", "gemm_panel"}};
+  c.options = {{"variant", "gemm_stream"}, {"floats", "0"}};
   return c;
 }
 
