@@ -6,7 +6,12 @@
 // again and adds nothing.
 // Set by the including file: WARPS.
 // Source of fragments: the PTX manual on mma.m16n8k16 with f16 operands.
+#include "fp8.cl"
 #include "half_words.cl"
+
+#ifndef WARPS
+#define WARPS 1
+#endif
 
 #define UNROLL
 #define LOAD16(r, p) vstore4(vload4(0, (__global const uint*)(p)), 0, r)
