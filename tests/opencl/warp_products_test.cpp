@@ -14,14 +14,14 @@ namespace {
 
 using backend::DType;
 
-Variant mma_by_hand() { return another("mma_by_hand", "gemm_mma_stream"); }
+Variant warp_by_hand() { return another("warp_by_hand", "gemm_mma_stream"); }
 
 class OpenClWarpProducts : public OwnKernels {};
 
 constexpr const char* kMmaByHand = "#define MMA_BY_HAND 1\n#include \"gemm_mma_stream.cl\"\n";
 
 backend::Options of_mma(std::initializer_list<std::pair<std::string, std::string>> more = {}) {
-  backend::Options all{{"variant", "mma_by_hand"}};
+  backend::Options all{{"variant", "warp_by_hand"}};
   all.insert(all.end(), more.begin(), more.end());
   return all;
 }
@@ -29,7 +29,7 @@ backend::Options of_mma(std::initializer_list<std::pair<std::string, std::string
 // Widths and depths; rows of one tile and of several; K blocks that do not come out even among warps, and a part of
 // one; scales a block, a column, and a group of columns that no work-group begins with.
 TEST_F(OpenClWarpProducts, AreRightByHand) {
-  const auto made = with_file(mma_by_hand, kMmaByHand);
+  const auto made = with_file(warp_by_hand, kMmaByHand);
   for (const auto& device : made.devices) {
     expect_right_with(*device, problem(1, 5, 16), of_mma());
     expect_right_with(*device, problem(5, 130, 1100), of_mma());
@@ -52,7 +52,7 @@ TEST_F(OpenClWarpProducts, AreRightByHand) {
 }
 
 TEST_F(OpenClWarpProducts, TakeEveryTypeAndGroup) {
-  const auto made = with_file(mma_by_hand, kMmaByHand);
+  const auto made = with_file(warp_by_hand, kMmaByHand);
   for (const auto& device : made.devices) {
     for (const auto& [a, b] : std::vector<std::pair<DType, DType>>{{DType::e5m2, DType::e4m3fn},
                                                                    {DType::e4m3fn, DType::e5m2},
@@ -72,7 +72,7 @@ TEST_F(OpenClWarpProducts, TakeEveryTypeAndGroup) {
 
 // All 256 codes of either operand beside ones of the other: a NaN code makes its row or column of D NaN.
 TEST_F(OpenClWarpProducts, DecodeEveryCodeByIntegers) {
-  const auto made = with_file(mma_by_hand, kMmaByHand);
+  const auto made = with_file(warp_by_hand, kMmaByHand);
   for (const auto& device : made.devices) {
     for (const DType type : {DType::e4m3fn, DType::e5m2}) {
       for (const bool codes_in_a : {true, false}) {
@@ -101,7 +101,7 @@ TEST_F(OpenClWarpProducts, DecodeEveryCodeByIntegers) {
 }
 
 TEST_F(OpenClWarpProducts, QuantiseWhatTheyMultiply) {
-  const auto made = with_file(mma_by_hand, kMmaByHand);
+  const auto made = with_file(warp_by_hand, kMmaByHand);
   for (const auto& device : made.devices) {
     for (const auto& [rows, source] :
          std::vector<std::pair<int, DType>>{{1, DType::bf16}, {4, DType::f32}, {8, DType::f16}, {13, DType::bf16}}) {
@@ -115,7 +115,7 @@ TEST_F(OpenClWarpProducts, QuantiseWhatTheyMultiply) {
 }
 
 TEST_F(OpenClWarpProducts, ServeManyMatrices) {
-  const auto made = with_file(mma_by_hand, kMmaByHand);
+  const auto made = with_file(warp_by_hand, kMmaByHand);
   for (const auto& device : made.devices) {
     Grouped g;
     g.n = 70;
@@ -127,7 +127,7 @@ TEST_F(OpenClWarpProducts, ServeManyMatrices) {
       g.m = masked ? 21 : 40;
       g.a_rows = masked ? 0 : 17;
       const GroupedOutcome outcome = run(*device, g, make_data(g));
-      EXPECT_EQ(outcome.info.variant, "mma_by_hand");
+      EXPECT_EQ(outcome.info.variant, "warp_by_hand");
       EXPECT_TRUE(outcome.canaries) << g.line();
       EXPECT_EQ(outcome.wrong, "") << g.line();
     }
