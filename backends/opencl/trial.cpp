@@ -16,7 +16,6 @@ using backend::DType;
 
 /// The problem of a trial with its data on the host.
 struct Tiny {
-  static constexpr std::uint8_t kWide = 0x78;  ///< 256 as e4m3fn, 120 as i8.
   backend::GemmDesc desc;
   std::vector<std::uint8_t> a, b;
   std::vector<float> a_scales, b_scales;
@@ -32,28 +31,33 @@ struct Tiny {
     desc.b_scale = {DType::f32, {128, 128}, numerics::ceil_div(trial.k, 128)};
     desc.weakest_accuracy = variant.accuracy;
     // Integers of -4 to 4, other ones in every row and column.
-    const auto codes = [&trial](std::int64_t count, std::uint32_t state) {
-      std::vector<std::uint8_t> out(static_cast<std::size_t>(count));
+    const auto code_of = [&trial](int value) {
+      return trial.code == DType::i8     ? static_cast<std::uint8_t>(value)
+             : trial.code == DType::e5m2 ? numerics::encode_e5m2(static_cast<float>(value))
+                                         : numerics::encode_e4m3fn(static_cast<float>(value));
+    };
+    const auto codes = [&](std::int64_t rows, std::uint32_t state) {
+      std::vector<std::uint8_t> out(static_cast<std::size_t>(rows * trial.k));
       for (std::uint8_t& code : out) {
         state = state * 1664525u + 1013904223u;
-        const int value = static_cast<int>((state >> 24) % 9) - 4;
-        code = trial.code == DType::i8 ? static_cast<std::uint8_t>(value)
-                                       : numerics::encode_e4m3fn(static_cast<float>(value));
+        code = code_of(static_cast<int>((state >> 24) % 9) - 4);
       }
       return out;
     };
-    a = codes(desc.m * desc.k, 1);
-    b = codes(desc.n * desc.k, 2);
+    a = codes(desc.m, 1);
+    b = codes(desc.n, 2);
     // The width of accumulators: in element [0, 0], beside one product of 2^16 (of i8 nearly 2^14) in each K group,
     // those of the other k are lost where sums have 14 bits. Class f32 allows no such loss. The other elements keep
     // their narrow bounds.
     if (variant.accuracy == backend::AccuracyClass::f32) {
+      const std::uint8_t wide = code_of(trial.code == DType::i8 ? 120 : 256);
       for (std::int64_t k = 5; k < desc.k; k += 128)
-        a[static_cast<std::size_t>(k)] = b[static_cast<std::size_t>(k)] = kWide;
+        a[static_cast<std::size_t>(k)] = b[static_cast<std::size_t>(k)] = wide;
     }
     // Subnormal codes of the second row: what reads them as zeros is wrong in each element of it.
-    if (variant.accuracy == backend::AccuracyClass::f32 && trial.code == DType::e4m3fn && desc.m > 1) {
-      for (std::int64_t k = desc.k; k < 2 * desc.k; ++k) a[static_cast<std::size_t>(k)] &= 0x87;
+    if (variant.accuracy == backend::AccuracyClass::f32 && trial.code != DType::i8 && desc.m > 1) {
+      const std::uint8_t subnormal = trial.code == DType::e5m2 ? 0x83 : 0x87;
+      for (std::int64_t k = desc.k; k < 2 * desc.k; ++k) a[static_cast<std::size_t>(k)] &= subnormal;
       for (std::int64_t k = desc.k; k < 2 * desc.k; k += 3) a[static_cast<std::size_t>(k)] |= 1;
     }
     const auto scales = [](std::int64_t count) {

@@ -48,7 +48,7 @@ struct Pass {
 /// operands are small integers with scales that are powers of two, so that D is exact in every accuracy class.
 struct Trial {
   std::int64_t m = 3, n = 40, k = 256;
-  backend::DType code = backend::DType::e4m3fn;  ///< Of both operands; or i8.
+  backend::DType code = backend::DType::e4m3fn;  ///< Of both operands; or e5m2, i8.
   /// What differs from the rule of thumb, where a driver is known to get other tunables wrong.
   Tuning tunables = {};
   /// Whether a device is doubted at all; null: each is.
