@@ -42,6 +42,15 @@ int least_sub_group(const cl::Device& device) {
   return least == 8 || least == 16 ? static_cast<int>(least) : 0;
 }
 
+/// Work-items of a wave, by cl_amd_device_attribute_query; 0 where the device does not say, or where it is neither of
+/// the two that matrix products come in.
+int lanes_of_waves(const cl::Device& device) {
+  constexpr cl_device_info kWavefrontWidth = 0x4043;
+  cl_uint lanes = 0;
+  if (clGetDeviceInfo(device(), kWavefrontWidth, sizeof lanes, &lanes, nullptr) != CL_SUCCESS) return 0;
+  return lanes == 32 || lanes == 64 ? static_cast<int>(lanes) : 0;
+}
+
 bool same_bits(float a, float b) {
   return (std::isnan(a) && std::isnan(b)) || std::bit_cast<std::uint32_t>(a) == std::bit_cast<std::uint32_t>(b);
 }
@@ -276,6 +285,7 @@ Features query_features(const cl::Platform& platform, const cl::Device& device) 
   }
   f.own_local_bytes = f.local_bytes;
   if (has_extension(f, "cl_intel_subgroup_matrix_multiply_accumulate")) f.dpas_lanes = least_sub_group(device);
+  f.wave_lanes = lanes_of_waves(device);
   return f;
 }
 
@@ -353,6 +363,7 @@ std::string to_json(const Features& f) {
       {"fma", f.fma},
       {"double_precision", f.double_precision},
       {"dpas_lanes", f.dpas_lanes},
+      {"wave_lanes", f.wave_lanes},
       {"ptx_sm_80", f.ptx_sm_80},
       {"ptx_sm_89", f.ptx_sm_89},
       {"ptx_sm_90", f.ptx_sm_90},

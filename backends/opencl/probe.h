@@ -37,6 +37,9 @@ struct Features {
   /// Work-items of the sub-groups whose matrix products the device says it has
   /// (cl_intel_subgroup_matrix_multiply_accumulate): 8 or 16; 0: it has none.
   int dpas_lanes = 0;
+  /// Work-items of a wave, by the word of a device that has waves (cl_amd_device_attribute_query): 32 or 64; 0: it
+  /// does not know the question.
+  int wave_lanes = 0;
   // What inline PTX may be tried, by the compute capability that the device says it has, and by no more than
   // Config::ptx allows.
   bool ptx_sm_80 = false;  ///< 8.0 or more: mma.sync of f16 with f32 sums.

@@ -58,6 +58,7 @@ Defines device_defines(const Features& f) {
   if (f.half_bits != 0) defines["HALF_BITS"] = std::to_string(f.half_bits);
   if (f.byte_dots) defines["BYTE_DOTS"] = "1";
   if (f.dpas_lanes != 0) defines["DPAS_LANES"] = std::to_string(f.dpas_lanes);
+  if (f.wave_lanes != 0) defines["WAVE_LANES"] = std::to_string(f.wave_lanes);
   if (f.cache_builtins) defines["CACHE_BUILTINS"] = "1";
   if (f.ptx_sm_80) defines["PTX_SM_80"] = "1";
   if (f.ptx_sm_89) defines["PTX_SM_89"] = "1";

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+// Declares cl/gemm_wave.cl: class f32, by the matrix products of waves that AMD's GPUs have. Next door:
+// gemm_wave_bf16.cpp and gemm_wave_s8.cpp (the same for other types), gemm_dpas.cpp (Intel's).
+#include "backends/opencl/estimate.h"
+#include "backends/opencl/split_k.h"
+#include "backends/opencl/waves.h"
+
+namespace ironcl::opencl {
+namespace {
+
+/// Rows, and columns, of a product: SIDE of cl/wave_products.cl.
+int side(const Tuning& t) { return t.at("lanes") == 64 ? 32 : 16; }
+
+std::int64_t columns(const Tuning& t) { return std::int64_t{t.at("waves")} * t.at("work_n") * side(t); }
+
+std::uint64_t items(const Tuning& t) {
+  return static_cast<std::uint64_t>(t.at("lanes")) * static_cast<std::uint64_t>(t.at("waves"));
+}
+
+std::uint64_t local_bytes(const Tuning& t, const Problem& p) {
+  const int bytes_a_k = p.a == backend::DType::i8 ? 2 : 4;  // Of two slots.
+  return static_cast<std::uint64_t>(t.at("tile_m")) *
+         static_cast<std::uint64_t>(bytes_a_k * t.at("tile_k") + 2 * static_cast<int>(sizeof(float)));
+}
+
+std::vector<Pass> passes(const Tuning& t, const Problem& p, const Features&, std::int64_t m) {
+  return split_passes("gemm_wave", columns(t), items(t), t, p, m);
+}
+
+std::optional<Refusal> needs(const Features& f, const Problem& p) {
+  using backend::DType;
+  if (auto refusal = refuse_without_waves(f)) return refusal;
+  if (p.a != DType::e4m3fn || p.b != DType::e4m3fn)
+    return Refusal{backend::Reason::dtype, "this kernel multiplies e4m3fn codes only"};
+  return std::nullopt;
+}
+
+Tuning rule_of_thumb(const Features& f, const Problem& p) {
+  Tuning t{{"tile_m", 128}, {"work_n", 1}, {"waves", 4}, {"lanes", 64}, {"tile_k", 32}, {"split_k", 1}};
+  if (f.wave_lanes == 32) {
+    t["lanes"] = 32;
+    t["work_n"] = 2;
+    t["tile_m"] = 64;  // Half as many sums a work-item have room in its registers.
+  }
+  while (t["tile_m"] > side(t) && p.m <= t["tile_m"] / 2) t["tile_m"] /= 2;
+  while (t["waves"] > 1 && items(t) > f.max_work_group) t["waves"] /= 2;
+  while (t["tile_m"] > side(t) && local_bytes(t, p) > f.local_bytes) t["tile_m"] /= 2;
+  const std::int64_t tiles =
+      numerics::ceil_div(std::max<std::int64_t>(1, p.m), t["tile_m"]) * numerics::ceil_div(p.n, columns(t));
+  while (tiles * t["split_k"] * 2 <= f.compute_units && t["split_k"] < 16 &&
+         p.k_groups() >= std::int64_t{2} * t["split_k"])
+    t["split_k"] *= 2;
+  return t;
+}
+
+double estimate_ns(const Tuning& t, const Problem& p, const Features& f) {
+  const std::int64_t tiles = numerics::ceil_div(std::max<std::int64_t>(1, p.m), t.at("tile_m")) *
+                             numerics::ceil_div(p.n, columns(t)) * t.at("split_k");
+  const double in_rounds = rounds(tiles, f) * f.compute_units;
+  const double count = in_rounds * t.at("tile_m") * static_cast<double>(columns(t)) * static_cast<double>(p.k) /
+                       static_cast<double>(t.at("split_k"));
+  // Nobody has measured it. On paper (AMD's Matrix Instruction Calculator) the products of f16 are four to eight
+  // times the 128 multiply-adds that estimate.h counts with 64 lanes, two to four times with 32; decoding leaves a
+  // half.
+  return 1e9 * scalar_fma_seconds(count, t.at("lanes") == 64 ? 2 : 1, f);
+}
+
+}  // namespace
+
+Variant gemm_wave() {
+  Variant v = variant_of_chunks(
+      "gemm_wave", "matrix products of waves (AMD's MFMA and WMMA): e4m3fn as f16 with f32 sums; not run on one yet");
+  v.tunables = {{"tile_m", 64, {16, 32, 64, 128}, "rows of D per work-group"},
+                {"work_n", 1, {1, 2, 4}, "blocks of columns per wave: of 32 with 64 lanes, of 16 with 32"},
+                {"waves", 4, {1, 2, 4, 8}, "waves per work-group, side by side in columns"},
+                {"lanes", 64, {32, 64}, "work-items of a wave, as many as the device has"},
+                {"tile_k", 32, {32, 64}, "step in k"},
+                {"split_k", 1, {1, 2, 3, 4, 6, 8, 12, 16}, "parts of k"}};
+  v.constraints = {{"tile_k must divide the K group, or a step straddles two scale groups",
+                    [](const Tuning& t, const Problem& p) { return p.k_group % t.at("tile_k") == 0; }},
+                   {"tile_m must be at least the 32 rows of a product of 64 lanes",
+                    [](const Tuning& t, const Problem&) { return t.at("tile_m") >= side(t); }}};
+  v.needs = needs;
+  // Compilers have ended their process over a product that they know and the device has not: a child or nobody.
+  v.trial = Trial{19, 72, 600};
+  v.trial->in_child = true;
+  v.local_bytes = local_bytes;
+  v.work_items = items;
+  v.tile = v.block = [](const Tuning& t) { return Shape{t.at("tile_m"), columns(t)}; };
+  v.passes = passes;
+  v.rule_of_thumb = rule_of_thumb;
+  v.estimate_ns = estimate_ns;
+  return v;
+}
+
+}  // namespace ironcl::opencl
