@@ -13,13 +13,13 @@
 //
 // The compiler says which of them it knows. Where the host does not set WAVE_LANES, the same is done by hand: work-items show one another
 // what they have in local memory. That is what tests run on devices without such products, in each of these forms; no plan takes it.
-// Set by the including file: LANES, the work-items of a wave; ITEMS of a work-group; A_TYPE and B_TYPE. Set by the host:
+// Set by the including file: LANES, the work-items of a wave; ITEMS of a work-group. Set by the host, besides those of tile.cl:
 // WAVE_LANES  not set  32 64  work-items of the device's waves; LANES must be that
 // Set by a test, by hand: PARTS, RUN.
 // A wave is LANES work-items of a work-group one after another, as AMD's compiler numbers them.
-// Source of layouts: AMD's Matrix Instruction Calculator (register and lane of each element), and the ISA guides of CDNA 1 to 3, RDNA 3 and 4.
+// Source of layouts: AMD's Matrix Instruction Calculator, register and lane of each element.
 // Source of the functions: clang's builtins for AMD's GPUs. Products need every work-item of a wave: no call stands inside a condition.
-#include "fp8.cl"
+#include "tile.cl"
 
 #ifndef LANES
 #define LANES 64
