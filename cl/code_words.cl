@@ -2,14 +2,15 @@
 // code_words.cl: the four codes of a 32-bit word as f32, in few instructions: for kernels that decode in scalar registers.
 // The value is WORD_T(word) * UNIT_OF_T, the unit being a power of two that is applied to a group's sum. TOKENS_T is WORD_T for
 // activations, whose NaN codes become NaN; weights need no such care (tile.cl, sb).
-// e4m3: a code whose bits are moved to the place of a 16-bit float is the value times 2^-8, exactly, also a subnormal one; two codes
-// are moved at once, and one instruction makes f32 of each. No denormal f32 is met on the way.
+// e4m3 and e5m2: codes are moved to the places of 16-bit floats (half_words.cl), and one instruction makes f32 of each. No denormal f32 is
+// met on the way.
 // i8: the code with its sign bit turned, below the exponent of 2^23, is code + 2^23 + 128.
 // Four products of i8 at once: dot_4x8packed_ss_int of OpenCL C 3.0, where BYTE_DOTS says that the device has it.
 // Set by the host:
 // BYTE_DOTS  not set  1  dot products of packed bytes were seen to be right
 // HALF_BITS  0  0 1 2  how bits of 16-bit floats become f32: not at all (then fp8.cl decodes each code), by cl_khr_fp16, by vload_half
 #include "fp8.cl"
+#include "half_words.cl"
 
 #ifndef HALF_BITS
 #define HALF_BITS 0
@@ -26,14 +27,6 @@ static inline float2 floats_of_halfs(uint pair) { return convert_float2(as_half2
 static inline float2 floats_of_halfs(uint pair) { return vload_half2(0, (const __private half*)&pair); }
 #endif
 
-/// Codes 0 and 2, and 1 and 3, of a word at the places of 16-bit floats: the values times 2^-8.
-static inline uint even_halfs_e4m3(uint word) { return ((word << 8) & 0x80008000u) | ((word << 7) & 0x3f803f80u); }
-static inline uint odd_halfs_e4m3(uint word) { return (word & 0x80008000u) | ((word >> 1) & 0x3f803f80u); }
-/// What makes NaN of those whose code is: 127 + 1 carries into the sign's place, from where one more bit of the exponent is set, all ones then.
-static inline uint nans_e4m3(uint word) { return (word & 0x7f7f7f7fu) + 0x01010101u; }
-#define EVEN_NANS(nans) (((nans) << 7) & 0x40004000u)
-#define ODD_NANS(nans) (((nans) >> 1) & 0x40004000u)
-
 #if HALF_BITS != 0
 /// `even` and `odd`: the halfs of codes 0 and 2, and of codes 1 and 3.
 static inline float4 floats_of_words(uint even, uint odd) {
@@ -41,16 +34,23 @@ static inline float4 floats_of_words(uint even, uint odd) {
   return (float4)(e.x, o.x, e.y, o.y);
 }
 static inline float4 word_e4m3(uint word) { return floats_of_words(even_halfs_e4m3(word), odd_halfs_e4m3(word)); }
+/// The same, NaN where a code is.
 static inline float4 tokens_e4m3(uint word) {
-  const uint nans = nans_e4m3(word);
-  return floats_of_words(even_halfs_e4m3(word) | EVEN_NANS(nans), odd_halfs_e4m3(word) | ODD_NANS(nans));
+  uint even, odd;
+  HALFS_4(even, odd, word);
+  return floats_of_words(even, odd);
 }
-static inline float4 word_e5m2(uint word) { return floats_of_words((word << 8) & 0xff00ff00u, word & 0xff00ff00u); }
+static inline float4 word_e5m2(uint word) {
+  uint even, odd;
+  HALFS_5(even, odd, word);
+  return floats_of_words(even, odd);
+}
 #define UNIT_OF_4 256.0f
 #else
 #define FOUR(decode, word) \
   (float4)(decode((word) & 0xffu), decode(((word) >> 8) & 0xffu), decode(((word) >> 16) & 0xffu), decode((word) >> 24))
 static inline float4 word_e4m3(uint word) { return FOUR(decode_e4m3_finite, word); }
+/// The same, NaN where a code is.
 static inline float4 tokens_e4m3(uint word) { return FOUR(decode_e4m3, word); }
 static inline float4 word_e5m2(uint word) { return FOUR(decode_e5m2, word); }
 #define UNIT_OF_4 1.0f

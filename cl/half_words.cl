@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// half_words.cl: the four codes of a 32-bit word as the bits of 16-bit floats, NaN too, by integer operations alone, as few as can be: two
-// codes at a time are moved to the places of such floats, codes 0 and 2 (even) and codes 1 and 3 (odd). For gemm_mma_stream.cl, which
-// multiplies them. Next door: code_words.cl (codes as f32), ptx.cl (the same by conversions, where a device has them).
-// e4m3: the value times 2^-8, exactly, also of a subnormal code. e5m2 is the upper byte of such a float.
+// half_words.cl: the four codes of a 32-bit word at the places of 16-bit floats, by integer operations alone, as few as can be: two codes at
+// a time, codes 0 and 2 (even) and codes 1 and 3 (odd). e4m3: the value times 2^-8, exactly, also of a subnormal code. e5m2 is the upper
+// byte of such a float. Next door: code_words.cl (codes as f32), narrow_floats.cl (for matrix products), ptx.cl (the same by conversions,
+// where a device has them).
+
+// Of e4m3 codes that are no NaN.
+static inline uint even_halfs_e4m3(uint word) { return ((word << 8) & 0x80008000u) | ((word << 7) & 0x3f803f80u); }
+static inline uint odd_halfs_e4m3(uint word) { return (word & 0x80008000u) | ((word >> 1) & 0x3f803f80u); }
 
 /// Magnitudes of e4m3 codes; the highest bit of a NaN's byte is set: 127 + 1 carries into it, and moved with the others it makes the
 /// exponent all ones.
@@ -11,7 +15,7 @@ static inline uint magnitudes_e4m3(uint word) {
   return magnitudes | ((magnitudes + 0x01010101u) & 0x80808080u);
 }
 
-// HALFS_T(even, odd, word): values of type T in units of HALF_UNIT_T.
+// HALFS_T(even, odd, word): values of type T, NaN too, in units of HALF_UNIT_T.
 #define HALFS_4(even, odd, word)                                            \
   do {                                                                      \
     const uint moved_ = magnitudes_e4m3(word);                              \

@@ -27,8 +27,9 @@ static inline uint2 f16_word_e4m3(uint word) {
 }
 /// The same of activations, NaN where a code is.
 static inline uint2 f16_tokens_e4m3(uint word) {
-  const uint nans = nans_e4m3(word);
-  return (uint2)(times_256(even_halfs_e4m3(word) | EVEN_NANS(nans)), times_256(odd_halfs_e4m3(word) | ODD_NANS(nans)));
+  uint even, odd;
+  HALFS_4(even, odd, word);
+  return (uint2)(times_256(even), times_256(odd));
 }
 /// The sixteen codes of four words as eight words; word_of: one of these two.
 #define F16_OF(word_of, codes) (uint8)(word_of((codes).x), word_of((codes).y), word_of((codes).z), word_of((codes).w))
