@@ -91,7 +91,7 @@ TEST_F(OpenClWarpProducts, DecodeEveryCodeByIntegers) {
           const int first = codes_in_a ? 32 * turn : 0;
           for (int row = 0; row < rows; ++row)
             for (int k = 0; k < 32; ++k)
-              codes[static_cast<std::size_t>(row * 32 + k)] =
+              codes[static_cast<std::size_t>(row) * 32 + static_cast<std::size_t>(k)] =
                   static_cast<std::uint8_t>(k == (4 * row + turn) % 32 ? first + row : 0);
           expect_right(run(*device, c, data), c, device->props().name);
         }
