@@ -3,6 +3,9 @@
 // "tile_m". What these variants read, chunks of 16 k: the host's side of cl/chunks.cl.
 #pragma once
 
+#include <algorithm>
+
+#include "backends/opencl/estimate.h"
 #include "backends/opencl/forms/blocked.h"
 #include "backends/opencl/forms/rows.h"
 #include "backends/opencl/variant.h"
@@ -31,6 +34,27 @@ inline std::vector<Pass> split_passes(const std::string& kernel, std::int64_t co
                     kReduceItems});
   }
   return list;
+}
+
+/// Work-groups that make `columns` columns each; a part of k is one of its own.
+inline std::int64_t split_work_groups(const Tuning& t, const Problem& p, std::int64_t columns) {
+  return numerics::ceil_div(std::max<std::int64_t>(1, p.m), t.at("tile_m")) * numerics::ceil_div(p.n, columns) *
+         t.at("split_k");
+}
+
+/// Doubles the parts of k, each of a K group at least, while half of the `wanted` work-groups would be missing.
+inline void split_for(std::int64_t wanted, Tuning& t, const Problem& p, std::int64_t columns) {
+  while (split_work_groups(t, p, columns) * 2 <= wanted && t["split_k"] < 16 &&
+         p.k_groups() >= std::int64_t{2} * t["split_k"])
+    t["split_k"] *= 2;
+}
+
+/// Multiply-adds of all rounds, a tile that is partly outside counted whole: units without one wait for those with
+/// one.
+inline double split_multiply_adds(const Tuning& t, const Problem& p, const Features& f, std::int64_t columns) {
+  const double in_rounds = rounds(split_work_groups(t, p, columns), f) * f.compute_units;
+  return in_rounds * t.at("tile_m") * static_cast<double>(columns) * static_cast<double>(p.k) /
+         static_cast<double>(t.at("split_k"));
 }
 
 /// A variant that reads chunks and makes parts of k: its name, forms, scratch memory and deal.

@@ -26,12 +26,7 @@ std::vector<Pass> passes(const Tuning& t, const Problem& p, const Features&, std
 double efficiency(const Tuning& t) { return t.at("tile_m") >= 64 ? 0.62 : t.at("tile_m") >= 32 ? 0.42 : 0.3; }
 
 double estimate_ns(const Tuning& t, const Problem& p, const Features& f) {
-  const std::int64_t tiles = numerics::ceil_div(std::max<std::int64_t>(1, p.m), t.at("tile_m")) *
-                             numerics::ceil_div(p.n, t.at("tile_n")) * t.at("split_k");
-  const double in_rounds = rounds(tiles, f) * f.compute_units;  // Units without a tile wait for those with one.
-  const double count =
-      in_rounds * t.at("tile_m") * t.at("tile_n") * static_cast<double>(p.k) / static_cast<double>(t.at("split_k"));
-  return 1e9 * scalar_fma_seconds(count, efficiency(t), f);
+  return 1e9 * scalar_fma_seconds(split_multiply_adds(t, p, f, t.at("tile_n")), efficiency(t), f);
 }
 
 /// Work-groups a compute unit that hide each other's waiting.
@@ -59,12 +54,7 @@ Tuning rule_of_thumb(const Features& f, const Problem& p) {
     int& larger = t["tile_m"] >= t["tile_n"] && t["tile_m"] > 8 ? t["tile_m"] : t["tile_n"];
     larger /= 2;
   }
-  const std::int64_t tiles =
-      numerics::ceil_div(std::max<std::int64_t>(1, p.m), t["tile_m"]) * numerics::ceil_div(p.n, t["tile_n"]);
-  while (!f.prefers_vectors() && tiles * t["split_k"] * 2 <= kGroupsAUnit * f.compute_units && t["split_k"] < 16 &&
-         p.k_groups() >= std::int64_t{2} * t["split_k"]) {
-    t["split_k"] *= 2;
-  }
+  if (!f.prefers_vectors()) split_for(kGroupsAUnit * f.compute_units, t, p, t["tile_n"]);
   return t;
 }
 

@@ -45,24 +45,15 @@ Tuning rule_of_thumb(const Features& f, const Problem& p) {
   while (t["tile_m"] > side(t) && p.m <= t["tile_m"] / 2) t["tile_m"] /= 2;
   while (t["waves"] > 1 && items(t) > f.max_work_group) t["waves"] /= 2;
   while (t["tile_m"] > side(t) && local_bytes(t, p) > f.local_bytes) t["tile_m"] /= 2;
-  const std::int64_t tiles =
-      numerics::ceil_div(std::max<std::int64_t>(1, p.m), t["tile_m"]) * numerics::ceil_div(p.n, columns(t));
-  while (tiles * t["split_k"] * 2 <= f.compute_units && t["split_k"] < 16 &&
-         p.k_groups() >= std::int64_t{2} * t["split_k"])
-    t["split_k"] *= 2;
+  split_for(f.compute_units, t, p, columns(t));
   return t;
 }
 
 double estimate_ns(const Tuning& t, const Problem& p, const Features& f) {
-  const std::int64_t tiles = numerics::ceil_div(std::max<std::int64_t>(1, p.m), t.at("tile_m")) *
-                             numerics::ceil_div(p.n, columns(t)) * t.at("split_k");
-  const double in_rounds = rounds(tiles, f) * f.compute_units;
-  const double count = in_rounds * t.at("tile_m") * static_cast<double>(columns(t)) * static_cast<double>(p.k) /
-                       static_cast<double>(t.at("split_k"));
   // Nobody has measured it. On paper (AMD's Matrix Instruction Calculator) the products of f16 are four to eight
   // times the 128 multiply-adds that estimate.h counts with 64 lanes, two to four times with 32; decoding leaves a
   // half.
-  return 1e9 * scalar_fma_seconds(count, t.at("lanes") == 64 ? 2 : 1, f);
+  return 1e9 * scalar_fma_seconds(split_multiply_adds(t, p, f, columns(t)), t.at("lanes") == 64 ? 2 : 1, f);
 }
 
 }  // namespace
