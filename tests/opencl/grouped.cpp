@@ -306,6 +306,18 @@ int check(const Grouped& g) {
   return ran;
 }
 
+void expect_right_in_both_layouts(backend::Device& device, Grouped g, std::int64_t m, std::int64_t capacity) {
+  for (const bool masked : {false, true}) {
+    g.masked = masked;
+    g.m = masked ? capacity : m;
+    g.a_rows = masked ? 0 : 17;
+    const GroupedOutcome outcome = run(device, g, make_data(g));
+    EXPECT_EQ(outcome.info.variant, g.options.front().second);
+    EXPECT_TRUE(outcome.canaries) << g.line();
+    EXPECT_EQ(outcome.wrong, "") << g.line();
+  }
+}
+
 int devices_with_room_for_a_panel() {
   constexpr std::uint64_t kLeast = (2 * 128 + 16) * 32 * sizeof(float);  // gemm_panel.cl, the lowest blocks.
   return static_cast<int>(std::count_if(devices().begin(), devices().end(), [](const auto& device) {

@@ -55,6 +55,10 @@ GroupedOutcome run(backend::Device& device, const Grouped& g, const GroupedData&
 /// Runs on every device that takes the case and expects D to be right; returns how many ran.
 int check(const Grouped& g);
 
+/// Runs the case twice by the variant that its options name first, and expects D to be right: `m` rows of all
+/// matrices gathered from 17, then masked with room for `capacity` rows of each.
+void expect_right_in_both_layouts(backend::Device& device, Grouped g, std::int64_t m, std::int64_t capacity);
+
 /// How many devices have the local memory that gemm_panel takes at least: more than 32 KiB.
 int devices_with_room_for_a_panel();
 
