@@ -99,7 +99,7 @@ def main():
     import deep_gemm
     import torch
 
-    from gpu_peers import judge, quantised
+    from gpu_judge import judge, quantised
 
     shapes = sys.argv[1].split(",") if len(sys.argv) > 2 else ["256x256"]
     rows = sys.argv[2].split(",") if len(sys.argv) > 2 else ["128"]
