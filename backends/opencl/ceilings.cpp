@@ -8,6 +8,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "backends/opencl/device_clock.h"
+
 namespace ironcl::opencl {
 namespace {
 
@@ -92,13 +94,6 @@ double copy_rate(const Context& context, double least) {
 }
 
 }  // namespace
-
-double seconds_of_run(const cl::Event& event) {
-  event.wait();
-  return static_cast<double>(event.getProfilingInfo<CL_PROFILING_COMMAND_END>() -
-                             event.getProfilingInfo<CL_PROFILING_COMMAND_START>()) *
-         1e-9;
-}
 
 Ceilings measure_ceilings(const Context& context) {
   return guarded("measuring a device's ceilings", [&] {

@@ -20,9 +20,6 @@ Ceilings measure_ceilings(const Context& context);
 /// processor's clock and what its neighbours take of it change within seconds.
 double measure_fma_flops(const Context& context);
 
-/// Seconds of a kernel's run on the device's clock, once it has ended; its queue must keep times.
-double seconds_of_run(const cl::Event& event);
-
 /// {"fma_flops": ..., "copy_bytes_per_s": ...}
 std::string to_json(const Ceilings& ceilings);
 

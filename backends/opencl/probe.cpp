@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "backends/numerics/casts.h"
-#include "backends/opencl/ceilings.h"
+#include "backends/opencl/device_clock.h"
 #include "backends/opencl/program.h"
 
 namespace ironcl::opencl {
