@@ -40,8 +40,9 @@ class Event final : public backend::Event {
   ~Event() override;
   backend::Status wait(std::chrono::nanoseconds timeout) override;
   backend::Profile profile() override;
-  /// The first and the last command.
-  const cl::Event& first() const noexcept { return commands_.front(); }
+  /// In the order of their launch.
+  const std::vector<cl::Event>& commands() const noexcept { return commands_; }
+  /// The last command.
   const cl::Event& native() const noexcept { return commands_.back(); }
   const ContextPtr& context() const noexcept { return context_; }
   /// True once it ended, well or badly.
