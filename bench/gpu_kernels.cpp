@@ -151,6 +151,23 @@ Measured measure(Run& run, const std::shared_ptr<backend::Gemm>& plan,
   return out;
 }
 
+/// What the clock of every figure reads of a kernel that does nothing, in microseconds, as all are read: after a
+/// flush.
+double empty_kernel_us(Run& run, const cl::Context& context, const cl::Buffer& flush, int runs) {
+  const cl::Program program(context, std::string("__kernel void empty(void) {}"), true);
+  const cl::Kernel kernel(program, "empty");
+  const cl::CommandQueue queue = dynamic_cast<opencl::Queue&>(*run.queue()).native();
+  std::vector<double> times;
+  for (int i = 0; i <= runs; ++i) {
+    queue.enqueueFillBuffer(flush, static_cast<cl_uint>(i), 0, flush.getInfo<CL_MEM_SIZE>());
+    cl::Event event;
+    queue.enqueueNDRangeKernel(kernel, cl::NullRange, cl::NDRange(32), cl::NDRange(32), nullptr, &event);
+    event.wait();
+    if (i > 0) times.push_back(microseconds(event));
+  }
+  return median(times);
+}
+
 /// The weights of a shape, prepared once for each form that a plan reads.
 class PreparedWeights {
  public:
@@ -250,8 +267,9 @@ int main(int argc, char** argv) try {
     file.open(s.csv);
     file << "m,n,k,class,variant,config,kernel_us,codes_us,bf16_us,bf16_first_us,error_codes,error_bf16,verdict\n";
   }
-  fmt::print("{}; microseconds, L2 cold; errors as a share of the class's bound, {} rows of D\n",
-             run.device().props().name, kRowsChecked);
+  fmt::print(
+      "{}; microseconds, L2 cold, an empty kernel reads {:.1f}; errors as a share of the class's bound, {} rows\n",
+      run.device().props().name, empty_kernel_us(run, context, flush, s.runs), kRowsChecked);
   fmt::print("{:>5} {:>6} {:>6}  {:<8} {:<16} {:<52} {:>8} {:>6} {:>8} {:>8}  {}\n", "M", "N", "K", "class",
              "variant", "config", "kernel", "TFLOP", "codes", "bf16", "errors");
   bool pass = true;
