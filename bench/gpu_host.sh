@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Checks and times a build on a bare GPU host, in one call: finds the vendor's OpenCL driver, compares real layers on every
-# device, runs the backend's tests, measures shapes beside their peers. A short table comes last; the rest is in files.
+# device, runs the backend's tests and the conformance suite, measures shapes beside their peers. A short table comes last;
+# the rest is in files.
 #
 #   bench/gpu_host.sh BUILD OUT [DATA [COMMAND...]]
 #
@@ -65,6 +66,11 @@ tests() { # Of all devices, in shards, without those that take longest.
     'GTEST_SHARD_INDEX={} timeout 280 "$0" --gtest_filter=-*Heavy* >"$1/opencl_test.{}" 2>&1; echo "tests, shard {}: exit $?, $(grep -cE "^\[       OK" "$1/opencl_test.{}") passed" >"$1/shard.{}"' \
     "$build/bin/ironcl_opencl_test" "$out"
 }
+conformance() { # Of the GPU alone, in three shards.
+  seq 0 2 | GTEST_TOTAL_SHARDS=3 xargs -P 3 -I{} bash -c \
+    'GTEST_SHARD_INDEX={} timeout 280 "$0/bin/ironcl_conformance" --plugin "$0/lib/ironcl-plugins/libironcl_opencl.so" --device "$2" >"$1/conformance.{}" 2>&1; echo "conformance, shard {}: exit $?, $(grep "^conformance: " "$1/conformance.{}")" >"$1/shard.conformance.{}"' \
+    "$build" "$out" "${gpu#opencl:}"
+}
 # DeepGEMM compiles when it is first asked, too, a kernel for each choice of tiles.
 export DG_JIT_CACHE_DIR=${DG_JIT_CACHE_DIR:-$out/cache/deepgemm}
 peers=$(python3 -c 'import torch; assert torch.cuda.is_available(); print("torch")' 2>/dev/null)
@@ -76,6 +82,7 @@ compile_deepgemm() {
 [ -n "$peers" ] && compile_deepgemm &
 layers &
 [ -x "$build/bin/ironcl_opencl_test" ] && GTEST_TOTAL_SHARDS=$jobs tests &
+[ -n "$gpu" ] && [ -x "$build/bin/ironcl_conformance" ] && conformance &
 wait
 at "checked and compiled"
 
