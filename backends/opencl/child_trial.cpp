@@ -137,9 +137,10 @@ std::string try_in_child(const Context& context, const Variant& variant) {
   const ProgramCache cache(context.config.cache_dir);
   // A device that is held to less has other kernels to try.
   const std::string held = context.config.ptx == Config::kAllPtx ? "" : " as " + std::to_string(context.config.ptx);
-  const std::string key = program_key(
-      DriverIdentity::of(context.device), "trial of " + variant.name + " by " + variant.toolchain->name() + held,
-      processor_identity(), kernel_source(context.config.kernel_dir, variant.name + ".cl"));
+  const std::string key = program_key(DriverIdentity::of(context.device),
+                                      "trial of " + variant.name + " by " + variant.toolchain->name() + held,
+                                      processor_identity() + trial_question(variant, context.features),
+                                      kernel_source(context.config.kernel_dir, variant.name + ".cl"));
   if (const auto kept = cache.load(key)) return std::string(kept->begin(), kept->end());
   const std::string identity = trial_identity(context.device);
   Ending ending = run_child(context.config, variant.name, identity);

@@ -17,8 +17,8 @@ inline constexpr std::string_view kNotSeenByChild = "a child process does not se
 /// Tries `variant` in a child process: Config::trial_program, started afresh, because a copy of this process (fork)
 /// could not use its driver's threads. Empty where the child found it right; else why not. What would come
 /// out again (right, wrong numbers, a program that does not build, the end by a signal of its own making) is kept in
-/// the program cache under driver, processor and kernel, and not asked again; what a sandbox denies or a loaded
-/// system lacks is not, since other processes share the cache.
+/// the program cache under driver, processor, kernel and trial_question(), and not asked again; what a sandbox denies
+/// or a loaded system lacks is not, since other processes share the cache.
 std::string try_in_child(const Context& context, const Variant& variant);
 
 /// Whether there is a program to start and a folder to keep its answer in.

@@ -90,6 +90,12 @@ struct Tiny {
   }
 };
 
+Tuning trial_tuning(const Variant& variant, const Features& features, const Problem& problem) {
+  Tuning tuning = variant.rule_of_thumb(features, problem);
+  for (const auto& [name, value] : variant.trial->tunables) tuning[name] = value;
+  return tuning;
+}
+
 class DeviceTrials final : public Trials {
  public:
   DeviceTrials(const Context& context, backend::Log* log) : context_(context), log_(log) {}
@@ -143,6 +149,22 @@ class DeviceTrials final : public Trials {
 
 }  // namespace
 
+Problem trial_problem(const Trial& trial) {
+  return {trial.m, trial.n, trial.k, 128, trial.code, trial.code, DType::f32};
+}
+
+std::string trial_question(const Variant& variant, const Features& features) {
+  const Problem problem = trial_problem(*variant.trial);
+  const Tuning tuning = trial_tuning(variant, features, problem);
+  const Tiny tiny(variant);
+  std::string text = std::to_string(problem.m) + "x" + std::to_string(problem.n) + "x" + std::to_string(problem.k) +
+                     " " + std::string(numerics::name_of(problem.a)) + " " + to_string(tuning) + " " +
+                     variant.weights(tuning, problem)->name() + " ";
+  text.append(tiny.a.begin(), tiny.a.end());
+  text.append(tiny.b.begin(), tiny.b.end());
+  return text;
+}
+
 std::string attempt_trial(const Context& context, const Variant& variant, backend::Log* log) {
   const auto own = std::make_shared<Context>();
   own->platform = context.platform;
@@ -155,9 +177,8 @@ std::string attempt_trial(const Context& context, const Variant& variant, backen
   const Tiny tiny(variant);
   Choice choice;
   choice.variant = &own->variants.front();
-  choice.problem = {tiny.desc.m, tiny.desc.n, tiny.desc.k, 128, tiny.desc.a, tiny.desc.b, tiny.desc.d};
-  choice.tuning = variant.rule_of_thumb(own->features, choice.problem);
-  for (const auto& [name, value] : variant.trial->tunables) choice.tuning[name] = value;
+  choice.problem = trial_problem(*variant.trial);
+  choice.tuning = trial_tuning(variant, own->features, choice.problem);
   if (const auto refusal = refuse(variant, choice.tuning, own->features, choice.problem))
     return "its trial cannot run: " + refusal->text;
   const auto plan = std::make_shared<Gemm>(own, tiny.desc, std::move(choice));

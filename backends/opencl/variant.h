@@ -45,7 +45,8 @@ struct Pass {
 };
 
 /// A problem so small that running it costs nothing: what a variant that must prove itself is tried with. Its
-/// operands are small integers with scales that are powers of two, so that D is exact in every accuracy class.
+/// operands are small integers, of class f32 also a row of subnormal codes and a product as large as its sums must
+/// hold beside small ones, with scales that are powers of two: D is exact in the variant's accuracy class.
 struct Trial {
   std::int64_t m = 3, n = 40, k = 256;
   backend::DType code = backend::DType::e4m3fn;  ///< Of both operands; or e5m2, i8.

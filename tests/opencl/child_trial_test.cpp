@@ -80,6 +80,29 @@ TEST_F(OpenClTrials, AreMadeAgainWhereTheChildCrashes) {
   EXPECT_NE(trial_of(config, variant).find("ended by signal 11"), std::string::npos) << "and are kept";
 }
 
+TEST_F(OpenClTrials, OfAnotherProblemAreOthers) {
+  if (devices().empty()) GTEST_SKIP() << why_no_devices();
+  Variant variant = *find_variant("gemm_tiled");
+  variant.trial = Trial{};
+  variant.trial->in_child = true;
+  Config config;
+  config.cache_dir = dir_ / "cache";
+  config.trial_program = program("ironcl trial: the child says no");
+  EXPECT_EQ(trial_of(config, variant), "the child says no");
+  // A later version asks more of the same kernel.
+  config.trial_program = program("ironcl trial: right");
+  EXPECT_EQ(trial_of(config, variant), "the child says no");
+  Variant other = variant;
+  other.trial->k = 512;
+  EXPECT_EQ(trial_of(config, other), "") << "more k";
+  other = variant;
+  other.trial->code = backend::DType::e5m2;
+  EXPECT_EQ(trial_of(config, other), "") << "other codes";
+  other = variant;
+  other.trial->tunables = {{"tile_m", 16}};
+  EXPECT_EQ(trial_of(config, other), "") << "other tunables";
+}
+
 TEST_F(OpenClTrials, InAChildComeOutAsHere) {
   bool tried = false;
   for (const auto& device : devices()) {
