@@ -106,10 +106,10 @@ backend::Support Device::supports(const backend::GemmDesc& desc, Choice& choice)
 static std::string features_json(const Context& context) {
   boost::json::object object = boost::json::parse(to_json(context.features)).as_object();
   boost::json::object trials;
-  const Problem usual = usual_problem(backend::DType::e4m3fn);
   for (const Variant& variant : context.variants) {
     if (!must_be_tried(variant, context.features)) continue;
-    const auto unmet = variant.needs != nullptr ? variant.needs(context.features, usual) : std::nullopt;
+    const auto unmet =
+        variant.needs != nullptr ? variant.needs(context.features, trial_problem(*variant.trial)) : std::nullopt;
     const std::string why = unmet ? unmet->text : context.trials->why_not(variant);
     trials[variant.name] = why.empty() ? "right" : why;
   }

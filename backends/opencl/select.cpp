@@ -332,7 +332,8 @@ Support choose(const Ground& ground, const GemmDesc& desc, Choice* choice, const
   return support;
 }
 
-Problem usual_problem(DType weights) {
+/// A problem of about the size that layers have, with weights of this type.
+static Problem usual_problem(DType weights) {
   return {128, 4096, 4096, 128, element(weights).real ? weights : DType::e4m3fn, weights, DType::f32};
 }
 

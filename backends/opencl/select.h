@@ -42,9 +42,6 @@ struct Ground {
   UsualForms* usual;
 };
 
-/// A problem of about the size that layers have, with weights of this type.
-Problem usual_problem(backend::DType weights);
-
 /// The form in which a device's plans of an accuracy class read weights of a type: that of the variant that a usual
 /// problem takes among all. In that of class f32 weights are prepared without a plan. Any thread.
 class UsualForms {

@@ -68,6 +68,26 @@ TEST_F(OpenClHouse, AVariantWhoseTrialFailsIsPassedOverWithTheReason) {
   }
 }
 
+/// A variant of one type alone, which is not the usual one.
+Variant of_bytes() {
+  Variant v = another("of_bytes", "gemm_tiled");
+  v.needs = [](const Features&, const Problem& p) -> std::optional<Refusal> {
+    if (p.a == DType::i8 && p.b == DType::i8) return std::nullopt;
+    return Refusal{backend::Reason::dtype, "bytes only"};
+  };
+  v.trial = Trial{};
+  v.trial->code = DType::i8;
+  return v;
+}
+
+TEST_F(OpenClHouse, FeaturesSayHowTheTrialOfEveryTypeWent) {
+  const auto made = with_file(of_bytes, "#include \"gemm_tiled.cl\"\n");
+  for (const auto& device : made.devices) {
+    const std::string features = device->query("features", nullptr);
+    EXPECT_NE(features.find("\"of_bytes\":\"right\""), std::string::npos) << features;
+  }
+}
+
 TEST_F(OpenClHouse, ATwoStepProgramComesFromTheCacheAsOneOfItsToolchain) {
   const std::string cache = (dir_ / "cache").string();
   const auto once = [&](std::size_t index) {
