@@ -74,6 +74,10 @@ std::optional<Refusal> refuse(const Variant& variant, const Tuning& tuning, cons
   if (variant.needs != nullptr) {
     if (auto refusal = variant.needs(features, problem)) return refusal;
   }
+  if (variant.lanes != nullptr && tuning.at("lanes") != features.*variant.lanes) {
+    return Refusal{Reason::option, variant.name + " with " + to_string(tuning) + ": lanes must be " +
+                                       std::to_string(features.*variant.lanes) + ", as the device's products are"};
+  }
   if (const Constraint* broken = broken_constraint(variant, tuning, problem)) {
     return Refusal{Reason::option, variant.name + " with " + to_string(tuning) + ": " + broken->why +
                                        " (the K group is " + std::to_string(problem.k_group) + ")"};

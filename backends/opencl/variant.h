@@ -87,6 +87,9 @@ struct Variant {
   std::uint64_t (*local_bytes)(const Tuning&, const Problem&) = nullptr;
   bool own_local = false;  ///< Those are arrays of the kernel's own: a device may have more for them.
   std::uint64_t (*work_items)(const Tuning&) = nullptr;  ///< A work-group.
+  /// What the tunable "lanes" must be where the device's products say how many work-items have one together; null:
+  /// they do not.
+  int Features::*lanes = nullptr;
 
   // What it is.
   Shape (*tile)(const Tuning&) = nullptr;   ///< Of D, what is held in registers or local memory at once.

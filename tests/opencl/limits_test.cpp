@@ -90,6 +90,28 @@ TEST_F(OpenClLimits, ArraysOfAKernelsOwnHaveALimitOfTheirOwn) {
   EXPECT_TRUE(refuse(tiled, kTuning, f, kOneTile).has_value()) << "arguments";
 }
 
+TEST_F(OpenClLimits, LanesThatAreNotTheDevicesAreRefused) {
+  Features f;
+  f.local_bytes = 64 << 10;
+  f.max_work_group = 1024;
+  f.dpas_lanes = 16;
+  f.wave_lanes = 32;
+  for (const char* name : {"gemm_dpas", "gemm_wave", "gemm_wave_bf16", "gemm_wave_s8"}) {
+    const Variant& variant = *find_variant(name);
+    const DType code = variant.trial->code;
+    const Problem problem{128, 4096, 4096, 128, code, code, DType::f32};
+    Tuning tuning = variant.rule_of_thumb(f, problem);
+    EXPECT_FALSE(refuse(variant, tuning, f, problem).has_value()) << name;
+    const int right = tuning.at("lanes");
+    tuning["lanes"] = right == 16 ? 8 : 64;
+    tuning["tile_m"] = 32;
+    const auto refusal = refuse(variant, tuning, f, problem);
+    ASSERT_TRUE(refusal.has_value()) << name;
+    EXPECT_EQ(refusal->reason, backend::Reason::option);
+    EXPECT_NE(refusal->text.find("lanes must be " + std::to_string(right)), std::string::npos) << refusal->text;
+  }
+}
+
 TEST_F(OpenClLimits, WeightsBeyondWhatANumberHoldsAreRefused) {
   for (const auto& device : devices()) {
     constexpr std::int64_t kLargest = (std::int64_t{1} << 31) - 4096;

@@ -68,6 +68,7 @@ Variant gemm_dpas() {
   v.trial->in_child = v.trial->or_here = true;
   v.local_bytes = local_bytes;
   v.work_items = items;
+  v.lanes = &Features::dpas_lanes;
   v.tile = v.block = [](const Tuning& t) { return Shape{t.at("tile_m"), columns(t)}; };
   v.passes = passes;
   v.rule_of_thumb = rule_of_thumb;

@@ -77,6 +77,7 @@ Variant gemm_wave() {
   v.trial->in_child = true;
   v.local_bytes = local_bytes;
   v.work_items = items;
+  v.lanes = &Features::wave_lanes;
   v.tile = v.block = [](const Tuning& t) { return Shape{t.at("tile_m"), columns(t)}; };
   v.passes = passes;
   v.rule_of_thumb = rule_of_thumb;
