@@ -106,6 +106,13 @@ std::string candidates_json(const Ground& ground, const GemmDesc& desc) {
       dropped[variant.name + ": accuracy class " + std::string(numerics::name_of(variant.accuracy))] += combinations;
       continue;
     }
+    // Before a trial, which is not for what a variant cannot do anyway.
+    if (variant.needs != nullptr) {
+      if (const auto unmet = variant.needs(features, thumb.problem)) {
+        dropped[variant.name + ": " + unmet->text] += combinations;
+        continue;
+      }
+    }
     if (const std::string why = ground.why_not(variant); !why.empty()) {
       dropped[variant.name + ": does not work on this device: " + why] += combinations;
       continue;

@@ -365,6 +365,25 @@ TEST(OpenClCandidates, AreNarrowedByOptions) {
   }
 }
 
+TEST(OpenClCandidates, AskForNoTrialOfWhatADeviceHasNot) {
+  class Asked final : public Trials {
+   public:
+    std::string why_not(const Variant& variant) override {
+      all.insert(variant.name);
+      return {};
+    }
+    std::set<std::string> all;
+  } asked;
+  const Features f = cpu();
+  const auto answer = boost::json::parse(candidates_json({f, variants(), &asked}, problem()));
+  for (const std::string& name : asked.all)
+    EXPECT_FALSE(find_variant(name)->needs != nullptr &&
+                 find_variant(name)->needs(f, {128, 4096, 4096, 128, DType::e4m3fn, DType::e4m3fn, DType::f32}))
+        << name;
+  EXPECT_NE(boost::json::serialize(answer.at("dropped")).find("cl_amd_device_attribute_query"), std::string::npos)
+      << answer.at("dropped");
+}
+
 TEST(OpenClCandidates, AreRefusedWithTheReasonOfSupports) {
   backend::GemmDesc desc = problem();
   desc.a = DType::i8;
