@@ -146,7 +146,7 @@ ModelConfig known_model(std::string_view name) {
 }
 
 ModelConfig read_model_config(const std::filesystem::path& file) {
-  constexpr std::int64_t kLargest = 1 << 30;  // so that no product of two or three of them overflows
+  constexpr std::int64_t kLargest = 1 << 30;  // so that no sum of three products of two of them overflows
   const boost::json::value value = checkpoint::read_json(file);
   if (!value.is_object()) throw std::runtime_error(file.string() + ": is not a JSON object");
   const auto* text_config = value.as_object().if_contains("text_config");  // of a multi-modal model
