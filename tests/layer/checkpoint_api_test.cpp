@@ -167,6 +167,14 @@ ironcl_status status_of(const std::function<void()>& call) {
   return IRONCL_OK;
 }
 
+TEST_F(CheckpointApi, ALayerThatWasMovedFromKeepsItsCheckpoint) {
+  // What is freed has other bytes then, where the allocator or a sanitizer sees to it (MALLOC_PERTURB_).
+  Layer layer = Checkpoint(scratch.path("model.safetensors")).layer("dynamic");
+  { const Layer other = std::move(layer); }
+  // NOLINTNEXTLINE(bugprone-use-after-move,clang-analyzer-cplusplus.Move): what it is then is the question.
+  EXPECT_EQ(layer.problem({.m = 1}).n, 128);
+}
+
 TEST_F(CheckpointApi, SaysWhatIsWrong) {
   EXPECT_EQ(status_of([] { Checkpoint("/nowhere"); }), std::uint32_t{IRONCL_UNAVAILABLE});
   try {

@@ -2,6 +2,8 @@
 // The C door of layers of experts: what there is, what is refused, and the same bits as by the C++ classes.
 #include <gtest/gtest.h>
 
+#include <memory>
+#include <optional>
 #include <string>
 
 #include "host/include/ironcl/checkpoint.hpp"
@@ -163,6 +165,50 @@ TEST_F(ExpertsApi, GivesTheBitsOfTheClasses) {
     EXPECT_TRUE(layer::compute(device, classes, example.input).y == got) << device.uri();
   }
   if (ran == 0) GTEST_SKIP() << "no device runs a layer of experts";
+}
+
+/// What a plugin's table does with a plan that is destroyed, and when.
+struct Watched {
+  inline static const ironcl_plugin* real = nullptr;
+  inline static bool registry_is_gone = false;
+  inline static int destroyed = 0, too_late = 0;
+  static void gemm_destroy(ironcl_gemm gemm) {
+    ++destroyed;
+    if (registry_is_gone) ++too_late;
+    real->gemm_destroy(gemm);
+  }
+};
+
+TEST_F(ExpertsApi, GoBeforeTheirRegistryWhereOthersTakeTheirPlace) {
+  Registry::Options options;
+  options.use_environment = false;
+  options.plugin_dirs = REAL_PLUGIN_DIR;
+  const Registry registry = Registry::discover(options);
+  const Checkpoint opened(std::string(TEST_DATA) + "/experts/deepseek-v3");
+  for (const Device& device : registry.devices()) {
+    const auto make = [&](const Device& on) { return Experts(opened, "model.layers.0.mlp", on, {.tokens = 2}); };
+    std::optional<Experts> others;
+    try {
+      others = make(device);
+    } catch (const Error&) {
+      continue;  // Not every device runs such layers.
+    }
+    Watched::real = &device.api();
+    ironcl_plugin table = device.api();
+    table.gemm_destroy = Watched::gemm_destroy;
+    std::shared_ptr<detail::RegistryOwner> owner(new detail::RegistryOwner, [](detail::RegistryOwner* last) {
+      Watched::registry_is_gone = true;
+      delete last;
+    });
+    Experts experts = make(Device(std::move(owner), &table, device.handle(), "watched"));
+    EXPECT_FALSE(Watched::registry_is_gone);
+    experts = std::move(*others);
+    EXPECT_TRUE(Watched::registry_is_gone);
+    EXPECT_GT(Watched::destroyed, 0);
+    EXPECT_EQ(Watched::too_late, 0) << "plans of a device whose registry is gone";
+    return;
+  }
+  GTEST_SKIP() << "no device runs a layer of experts";
 }
 
 }  // namespace

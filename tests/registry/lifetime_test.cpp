@@ -116,6 +116,23 @@ TEST(Lifetime, EmptyObjectsAnswerAndDoNotCrash) {
   refused([&] { other.wait(Event()); });
 }
 
+TEST(Lifetime, ADeviceThatWasMovedFromKeepsItsRegistryOrIsEmpty) {
+  using namespace ironcl;
+  Device device;
+  {
+    Registry registry(fakes::alone());
+    registry.load_file(fakes::path("fake"));
+    device = registry.device("fake:0");
+  }
+  Device other = std::move(device);
+  other = Device();
+  // NOLINTNEXTLINE(bugprone-use-after-move,clang-analyzer-cplusplus.Move): what it is then is the question.
+  EXPECT_EQ(static_cast<bool>(device), device.owner() != nullptr) << "a device of a registry that is gone";
+  if (device) {
+    EXPECT_EQ(count(device, "loads"), count(device, "unloads") + 1);
+  }
+}
+
 TEST(Lifetime, ReportsObjectsThatAreAliveAtShutdown) {
   Registry registry(fakes::with("fake", "live", "3"));
   registry.load_file(fakes::path("fake"));

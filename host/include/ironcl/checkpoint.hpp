@@ -39,6 +39,9 @@ class Layer {
     info_ = detail::sized<ironcl_layer_info>();
     detail::check(ironcl_layer_get_info, handle_, &info_);
   }
+  // Copies, no moves: a layer that was moved from would not keep its checkpoint.
+  Layer(const Layer&) = default;
+  Layer& operator=(const Layer&) = default;
 
   std::string name() const { return info_.name; }
   /// Why it cannot be used; empty where it can.
@@ -201,7 +204,7 @@ class Experts {
     ironcl_experts handle = nullptr;
     detail::check(ironcl_experts_create, checkpoint.handle(), name.c_str(), &device.api(), device.handle(), &c,
                   &handle);
-    handle_.reset(handle);
+    handle_ = {handle, Destroy{device.owner()}};
   }
 
   /// Enqueues one call; its event is that of the last step.
@@ -223,9 +226,10 @@ class Experts {
 
  private:
   struct Destroy {
+    std::shared_ptr<detail::RegistryOwner> owner;  // until the handle is gone, also where another takes its place
     void operator()(ironcl_experts handle) const noexcept { ironcl_experts_destroy(handle); }
   };
-  Device device_;  // outlives the handle
+  Device device_;
   std::unique_ptr<ironcl_experts_t, Destroy> handle_;
 };
 

@@ -17,6 +17,9 @@ namespace ironcl {
 class Device {
  public:
   Device() = default;
+  // Copies, no moves: a device that was moved from would have a table and a handle, and not what keeps them.
+  Device(const Device&) = default;
+  Device& operator=(const Device&) = default;
   Device(std::shared_ptr<detail::RegistryOwner> owner, const ironcl_device_info& info)
       : owner_(std::move(owner)),
         api_(info.api),
