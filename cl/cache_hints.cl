@@ -17,7 +17,11 @@
 
 #if defined(CACHE_BUILTINS) && defined(STREAM_TILES)
 #define STORE_TILE(type, to, x) __builtin_nontemporal_store(x, (type*)(to))
+#ifdef __x86_64__
+#define TILES_ARE_STORED() __builtin_ia32_sfence()  // A third of what a whole fence costs quantize_tiles.
+#else
 #define TILES_ARE_STORED() __sync_synchronize()
+#endif
 #else
 #define STORE_TILE(type, to, x) *(type*)(to) = (x)
 #define TILES_ARE_STORED()

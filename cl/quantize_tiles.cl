@@ -38,12 +38,16 @@
 #define UNIT 1.0f
 #endif
 
+// The next groups of a row are this core's, and fetched: rows are too far apart for the hardware to see a stream in a few lines of each.
 #define LINE (512 / BITS_OF(SOURCE))  // Values of a cache line.
 
-// bf16 to bf16 tiles, 32 values at a time, which are a cache line of either: a word's upper half is a value already, its lower half is
-// one after a shift, and what comes out is exact in the upper half again.
-#if SOURCE == TYPE_BF16 && TILE_FORM == TYPE_BF16 && defined(QUICK_QUOTIENTS) && defined(CACHE_BUILTINS) && GROUP_COLS % 32 == 0
+// Whole groups of bf16 to bf16 tiles, 32 values at a time, which are a cache line of either: a word's upper half is a value already, its
+// lower half is one after a shift, and what comes out is exact in the upper half again.
+#if SOURCE == TYPE_BF16 && TILE_FORM == TYPE_BF16 && defined(QUICK_QUOTIENTS) && defined(CACHE_BUILTINS)
 #define IN_PAIRS
+// Where a group's width is no literal the compiler cannot unroll; it need not say so.
+#pragma clang diagnostic ignored "-Wpass-failed"
+#define PAIRED_COLS (GROUP_COLS <= 256 ? GROUP_COLS : 256)
 typedef uint16 __attribute__((aligned(2))) words_anywhere;
 typedef ushort ushort32 __attribute__((ext_vector_type(32)));
 #define WORDS(x, at) (*(__global const words_anywhere*)((__global const ushort*)(x) + (at)))
@@ -53,6 +57,47 @@ static inline uint16 quantized_pairs(uint16 words, float scale, float reciprocal
   const float16 first = quotient_16(as_float16(words << (uint16)(16)), scale, reciprocal);
   const float16 second = quotient_16(as_float16(words & SECOND_OF_PAIR), scale, reciprocal);
   return as_uint16(ROUND_16(CODE)(first)) >> (uint16)(16) | (as_uint16(ROUND_16(CODE)(second)) & SECOND_OF_PAIR);
+}
+
+/// The bits of the largest magnitude of `count` values from x[from] on.
+static inline __attribute__((always_inline)) uint largest_of_pairs(__global const uchar* x, ulong from, int count) {
+  ushort32 magnitudes = (ushort32)(0);
+#pragma unroll
+  for (int col = 0; col < count; col += 32) {
+    const ushort32 next = __builtin_astype(WORDS(x, from + (ulong)col), ushort32) & (ushort32)(0x7fff);
+    magnitudes = magnitudes > next ? magnitudes : next;
+  }
+  const uint16 pairs = __builtin_astype(magnitudes, uint16);
+  return largest_bits(max(pairs << (uint16)(16), pairs & SECOND_OF_PAIR));
+}
+
+/// Values `first` to `first + count` of `rows` rows, a scale group each; x[at[i]] is the first element of row i. Scales go to scale[i], values
+/// to their places in the tile, zeros to the places of rows that are not there. `count` is a multiple of 32, and where it is a literal nothing
+/// waits for the end of a loop. False, and no values, where a row's quotients are not quick.
+static inline __attribute__((always_inline)) bool quantize_in_pairs(__global uchar* values, int tile, int tiles, int k_pad, float* scale,
+                                                                    __global const uchar* x, const ulong* at, int rows, int first,
+                                                                    int count, uint floor_bits) {
+  float reciprocal[TILE];
+  bool all_quick = true;
+  for (int i = 0; i < rows; ++i) {
+    const ulong from = at[i] + (ulong)first;
+    if (count <= 256) {
+      for (int col = 0; col < count; col += LINE) PREFETCH((__global const ushort*)x + (from + (ulong)(2 * count + col)));
+    }
+    const uint amax = largest_of_pairs(x, from, count);
+    scale[i] = scale_of_bits(amax, floor_bits);
+    all_quick &= amax < 0x7f800000u && in_reach(scale[i]);
+    reciprocal[i] = divide_exactly(1.0f, scale[i]);
+  }
+  if (!all_quick) return false;
+#pragma unroll
+  for (int col = first; col < first + count; col += RUN) {
+    __global uint16* to = (__global uint16*)(values + 2 * element_in_tile(tile, tiles, k_pad, 0, col));
+    for (int i = 0; i < rows; ++i)
+      STORE_TILE(__global uint16, to + i, quantized_pairs(WORDS(x, at[i] + (ulong)col), scale[i], reciprocal[i]));
+    for (int i = rows; i < TILE; ++i) STORE_TILE(__global uint16, to + i, (uint16)(0u));
+  }
+  return true;
 }
 #endif
 
@@ -75,56 +120,39 @@ void quantize_tiles(int m, int k, int k_pad, int groups, uint floor_bits, __glob
     __global float* tile_scales = scales + scales_at + (ulong)tile * (ulong)groups * TILE;
     float scale[TILE], reciprocal[TILE];
     bool quick[TILE], finite[TILE];
-    bool all_quick = true;  // The rows that there are.
-    ulong at[TILE];         // Of a row's element 0; what is past the rows is not read.
+    ulong at[TILE];  // Of a row's element 0; what is past the rows is not read.
     for (int i = 0; i < TILE; ++i) {
       const int row = here.first + i;
-      const ulong from = x_at + (ulong)(row < here.end ? ROW_OF_A(row) : 0) * ldx;
-      at[i] = from;
-      // The next group of the row is the next one of this core; rows are too far apart for the hardware to see a stream in a few lines of each.
-#if GROUP_COLS <= 256
-      if (row < here.end) {
-        for (int col = 0; col < GROUP_COLS; col += LINE) PREFETCH(x + (from + (ulong)(end + col)) * (BITS_OF(SOURCE) / 8));
-      }
+      at[i] = x_at + (ulong)(row < here.end ? ROW_OF_A(row) : 0) * ldx;
+      scale[i] = 0.0f;
+    }
+    int col = first;
+#ifdef IN_PAIRS
+    const int rows = min(TILE, here.end - here.first);
+#define IN_PAIRS_OF(count) quantize_in_pairs(values, tile, tiles, k_pad, scale, x, at, rows, first, count, floor_bits)
+    if ((end - first) % 32 == 0 && (end - first == PAIRED_COLS ? IN_PAIRS_OF(PAIRED_COLS) : IN_PAIRS_OF(end - first))) col = end;
 #endif
-      scale[i] = reciprocal[i] = 0.0f;
+    for (int i = 0; col == first && i < TILE; ++i) {
+      const ulong from = at[i];
+      reciprocal[i] = 0.0f;
       quick[i] = false;
       finite[i] = true;
-      if (row < here.end) {
-        uint16 wide = (uint16)(0u);
-        int col = first;
-#ifdef IN_PAIRS
-        ushort32 magnitudes = (ushort32)(0);
-        for (; col + 32 <= whole; col += 32) {
-          const ushort32 next = __builtin_astype(WORDS(x, from + (ulong)col), ushort32) & (ushort32)(0x7fff);
-          magnitudes = magnitudes > next ? magnitudes : next;
-        }
-        const uint16 pairs = __builtin_astype(magnitudes, uint16);
-        wide = max(pairs << (uint16)(16), pairs & SECOND_OF_PAIR);
+      if (here.first + i < here.end) {
+#if GROUP_COLS <= 256
+        for (int next = 0; next < GROUP_COLS; next += LINE) PREFETCH(x + (from + (ulong)(end + next)) * (BITS_OF(SOURCE) / 8));
 #endif
-        const uint amax = largest_bits(larger_bits(wide, x, from + (ulong)col, end - col));
+        const uint amax = largest_bits(larger_bits((uint16)(0u), x, from + (ulong)first, end - first));
         scale[i] = scale_of_bits(amax, floor_bits);
         finite[i] = amax < 0x7f800000u;
 #ifdef QUICK_QUOTIENTS
         quick[i] = finite[i] && in_reach(scale[i]);
         if (quick[i]) reciprocal[i] = divide_exactly(1.0f, scale[i]);
 #endif
-        all_quick &= quick[i];
       }
-      for (int group = first / GROUP; group * GROUP < end; ++group) tile_scales[group * TILE + i] = scale[i];
     }
-    int col = first;
-#ifdef IN_PAIRS
-    for (; all_quick && col + 32 <= whole; col += 32) {
-      __global uint16* to = (__global uint16*)(values + 2 * element_in_tile(tile, tiles, k_pad, 0, col));
-      const int rows = min(TILE, here.end - here.first);
-      for (int i = 0; i < rows; ++i) {
-        const ulong from = at[i] + (ulong)col;
-        to[i] = quantized_pairs(WORDS(x, from), scale[i], reciprocal[i]);
-      }
-      for (int i = rows; i < TILE; ++i) to[i] = (uint16)(0u);
+    for (int group = first / GROUP; group * GROUP < end; ++group) {
+      for (int i = 0; i < TILE; ++i) tile_scales[group * TILE + i] = scale[i];
     }
-#endif
     for (; col < fill; col += 16) {
       for (int i = 0; i < TILE; ++i) {
         const int row = here.first + i;

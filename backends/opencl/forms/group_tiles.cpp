@@ -24,7 +24,8 @@ class GroupTiles final : public ActivationForm {
   Made quantize(const Operand& x, const Making& making) const override {
     if (!quantizes_tiles(x, making)) return {};
     const Operand out = book(making);
-    return {quantize_tiles_step(x, out, rows_, element_, false, making), out};
+    // Processors store tiles past the caches: every line of them is overwritten, so reading it first is for nothing.
+    return {quantize_tiles_step(x, out, rows_, element_, making.features.prefers_vectors(), making), out};
   }
 
   Made pack(const Operand& a, const Making& making) const override {
