@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // gemm_amx.cl: D[m,n] = sum_g sa[m,g] * sb[n,g] * sum_{k in g} A[m,k] * B[n,k] on the tiles of x86 (AMX), g the K groups of GROUP.
-// One work-item is a work-group and makes BLOCK_M tiles of 16 rows by BLOCK_N columns of D, in units of 64.
+// One work-item is a work-group and makes BLOCK_M tiles of 16 rows by BLOCK_N columns of D, in units of 64 (one of 32).
 //                       BLOCK_N
 //                 +--+--+--+--+     The codes of a unit and a K group are decoded into one of two slots of local memory, as tiles of
 //         GROUP   |  |B^T  |  |     bf16 pairs (int8: of fours); the next unit in turn is decoded into the other slot, a share at
@@ -9,13 +9,13 @@
 //        +------+ +--+--+--+--+     added to totals in local memory: vector work beside tile work.
 // Tunable   default  values              meaning
 // BLOCK_M   8        1 to 32             tiles of 16 rows per work-group
-// BLOCK_N   128      64 128 256 384 512  columns of D per work-group
+// BLOCK_N   128      32 to 512           columns of D per work-group: 32, or whole units of 64
 // Set by the host: those of tile.cl; AMX: the device was seen to give the right numbers with tiles (else the file is empty).
 // A_TYPE is 3 (bf16: codes decoded, or floats) or 7.
 // A: groups of tiles, as quantize_tiles and pack_tiles make them with TILE 16 and TILE_FORM 3 or 7 (a_tiles.cl), with its scales and
 // the count of blocks taken.
 // B: the 32 codes of columns 32 * p on and one k are at (p * k_pad + k) * 32.
-// Local memory: 128 * GROUP * bytes + BLOCK_M * BLOCK_N * 64 + 4608 B, bytes 2 (bf16) or 1 (int8): = 102912 B with the defaults.
+// Local memory: 2 * UNIT * GROUP * bytes + BLOCK_M * BLOCK_N * 64 + 4608 B, bytes 2 (bf16) or 1 (int8): = 102912 B with the defaults.
 // Origin: two by two tiles after Intel's optimisation manual and oneDNN; decoding beside multiplying is gemm_panel's.
 #define TAKEN ((volatile __global uint*)(sa + sa_at + (ulong)((m + TILE_ROWS - 1) / TILE_ROWS) * sa_ld * TILE_ROWS))
 #include "tile.cl"
@@ -37,14 +37,18 @@
 #include "amx.cl"
 
 #define PANEL 32
-#define UNIT 64                          // Columns that are decoded together: four tiles of B.
+#define UNIT (BLOCK_N < 64 ? 32 : 64)      // Columns that are decoded together: two or four tiles of B.
+#define PAIRS (UNIT / 32)                // Of tiles.
 #define SLOT_BYTES (GROUP * UNIT * ELEMENT_BYTES)  // Of one unit.
-#define SLOT_ROWS (GROUP * ELEMENT_BYTES / 4)      // Rows of a slot: the four tiles side by side,
-#define SLOT_ROW 256                               // 64 bytes of each.
+#define SLOT_ROW (UNIT * 4)                        // Bytes of a row of a slot: the tiles side by side, 64 bytes of each.
 #define K_OF_ROW (4 / ELEMENT_BYTES)
+#define LINE 256                                   // What is decoded at once: a row,
+#define ROWS_OF_LINE (LINE / SLOT_ROW)             // or two.
+#define SLOT_LINES (SLOT_BYTES / LINE)
 #define STEPS (GROUP / STEP)
 #define A_TILE_BYTES (TILE_ROWS * GROUP * ELEMENT_BYTES)  // A tile of rows through a K group.
 #define TILE_SUMS (TILE_ROWS * 16)  // Of one tile: 16 rows of 16.
+#define UNIT_SUMS (UNIT / 16 * TILE_SUMS)
 #if KIND == 2
 #define SUM_AT(p) convert_float16(*(__local const int16*)(p))
 #else
@@ -60,9 +64,20 @@ typedef uchar uchar32 __attribute__((ext_vector_type(32)));
       32, 33, 34, 35, 36, 37, 38, 39, 40, 41, 42, 43, 44, 45, 46, 47, 48, 49, 50, 51, 52, 53, 54, 55, 56, 57, 58, 59, 60, \
       61, 62, 63
 
-/// One row of the four tiles of a unit from its two panels' codes. Interleaving within 16 bytes puts
-/// column 16 * i + 4 * c + j of the unit into place 4 * i + j of column tile c.
-static inline __attribute__((always_inline)) void decode_row(__local uchar* to, __global const uchar* low, __global const uchar* high) {
+// A line is made of 64 columns, low and high ones, as four parts of 64 bytes: interleaving within 16 bytes puts column 16 * i + 4 * c + j
+// into place 4 * i + j of part c. In a unit of 64 columns low and high are its panels, and the parts are its tiles. In one of 32 they are
+// the same panel at this row and the next: the halves of the parts are the halves of its tiles, in two rows.
+#if UNIT == 64
+#define STORE_PART(to, part, x) *(__local uchar64*)((to) + 64 * (part)) = (x)
+#else
+#define STORE_PART(to, part, x)                                                                    \
+  do {                                                                                             \
+    const uchar64 both = (x);                                                                      \
+    *(__local uchar32*)((to) + 32 * (part)) = both.lo;                                             \
+    *(__local uchar32*)((to) + SLOT_ROW + 32 * (part)) = both.hi;                                  \
+  } while (0)
+#endif
+static inline __attribute__((always_inline)) void decode_line(__local uchar* to, __global const uchar* low, __global const uchar* high) {
   PREFETCH_FAR(low + CODES_AHEAD);
   PREFETCH_FAR(high + CODES_AHEAD);
   const uchar64 k0 = CODES_AT(low, high, 0), k1 = CODES_AT(low, high, PANEL);
@@ -72,44 +87,44 @@ static inline __attribute__((always_inline)) void decode_row(__local uchar* to, 
   const uchar64 k2 = CODES_AT(low, high, 2 * PANEL), k3 = CODES_AT(low, high, 3 * PANEL);
   const uchar64 k01 = INTERLEAVE_LOW(k0, k1), k23 = INTERLEAVE_LOW(k2, k3);
   const uchar64 high01 = INTERLEAVE_HIGH(k0, k1), high23 = INTERLEAVE_HIGH(k2, k3);
-  *(__local uchar64*)(to) = INTERLEAVE_PAIRS_LOW(k01, k23);
-  *(__local uchar64*)(to + 64) = INTERLEAVE_PAIRS_HIGH(k01, k23);
-  *(__local uchar64*)(to + 128) = INTERLEAVE_PAIRS_LOW(high01, high23);
-  *(__local uchar64*)(to + 192) = INTERLEAVE_PAIRS_HIGH(high01, high23);
+  STORE_PART(to, 0, INTERLEAVE_PAIRS_LOW(k01, k23));
+  STORE_PART(to, 1, INTERLEAVE_PAIRS_HIGH(k01, k23));
+  STORE_PART(to, 2, INTERLEAVE_PAIRS_LOW(high01, high23));
+  STORE_PART(to, 3, INTERLEAVE_PAIRS_HIGH(high01, high23));
 #else
   const uchar64 left = INTERLEAVE_LOW(k0, k1), right = INTERLEAVE_HIGH(k0, k1);
   const uchar64 left_low = bf16_low(left), left_high = bf16_high(left);
   const uchar64 right_low = bf16_low(right), right_high = bf16_high(right);
-  *(__local uchar64*)(to) = INTERLEAVE_LOW(left_low, left_high);
-  *(__local uchar64*)(to + 64) = INTERLEAVE_HIGH(left_low, left_high);
-  *(__local uchar64*)(to + 128) = INTERLEAVE_LOW(right_low, right_high);
-  *(__local uchar64*)(to + 192) = INTERLEAVE_HIGH(right_low, right_high);
+  STORE_PART(to, 0, INTERLEAVE_LOW(left_low, left_high));
+  STORE_PART(to, 1, INTERLEAVE_HIGH(left_low, left_high));
+  STORE_PART(to, 2, INTERLEAVE_LOW(right_low, right_high));
+  STORE_PART(to, 3, INTERLEAVE_HIGH(right_low, right_high));
 #endif
 }
 
 /// The decoding of a unit, a share at a time.
 typedef struct {
-  __local uchar* to;                  // The next row, from
-  __global const uchar *low, *high;   // the codes of its two panels.
-  int left, real;                     // Rows still to make; those of them that are no padding.
+  __local uchar* to;                  // The next line, from
+  __global const uchar *low, *high;   // these codes.
+  int left, real;                     // Lines still to make; those of them that are no padding.
 } decoding;
 
-static inline __attribute__((always_inline)) void decode_some(decoding* d, int rows) {
-  for (int i = min(rows, d->left); i > 0; --i) {
+static inline __attribute__((always_inline)) void decode_some(decoding* d, int lines) {
+  for (int i = min(lines, d->left); i > 0; --i) {
     if (d->real > 0) {
-      decode_row(d->to, d->low, d->high);
+      decode_line(d->to, d->low, d->high);
     } else {
-      for (int j = 0; j < SLOT_ROW; j += 64) *(__local uchar64*)(d->to + j) = (uchar64)(0);
+      for (int j = 0; j < LINE; j += 64) *(__local uchar64*)(d->to + j) = (uchar64)(0);
     }
-    d->to += SLOT_ROW;
-    d->low += K_OF_ROW * PANEL;
-    d->high += K_OF_ROW * PANEL;
+    d->to += LINE;
+    d->low += ROWS_OF_LINE * K_OF_ROW * PANEL;
+    d->high += ROWS_OF_LINE * K_OF_ROW * PANEL;
     --d->left;
     --d->real;
   }
 }
 
-/// Four tiles of sums that wait to be scaled and added: two rows of two tiles (or one row of four, given as two halves).
+/// Four tiles of sums that wait to be scaled and added: two rows of two tiles, or one row of four, given as two halves, or of two.
 typedef struct {
   __local const float* sums;
   __local float *totals0, *totals1;             // Of the first and second pair of tiles.
@@ -146,14 +161,15 @@ static inline __attribute__((always_inline)) void add_rows(const waiting_sums w,
 typedef struct {
   waiting_sums sums;           // Of the block before.
   decoding next;               // The next unit in turn,
-  int share;                   // so many rows a step.
+  int share;                   // so many lines a step.
   __global const uchar* ahead; // A of the next K group: `lines` cache lines of each of two tiles a step.
   int lines;
 } work_beside;
 
-// After product number `part` of a step: a share of the waiting sums.
+// After product number `part` of the `parts` of a step: a share of the `waiting` rows of sums.
 #define BESIDE(part) \
-  add_rows(w->sums, scales, min((step * 4 + (part)) * share, 32), min((step * 4 + (part) + 1) * share, 32))
+  add_rows(w->sums, scales, min((step * parts + (part)) * share, waiting), min((step * parts + (part) + 1) * share, waiting))
+#define SHARE_OF(waiting) (((waiting) + parts * steps - 1) / (parts * steps))
 
 /// After each step: a share of the decoding, and what comes next of A.
 static inline __attribute__((always_inline)) void end_step(work_beside* w) {
@@ -176,7 +192,7 @@ static inline __attribute__((always_inline)) void store_sums(tile_state* state, 
 static inline __attribute__((always_inline)) void multiply_2x2(tile_state* state, __local float* sums,
                                                                __global const uchar* a, __local const uchar* b, int steps,
                                                                work_beside* w) {
-  const int share = (32 + 4 * steps - 1) / (4 * steps);
+  const int parts = 4, waiting = 32, share = SHARE_OF(waiting);
   const column_scales scales = scales_of(w->sums);
   ZERO_SUMS(state);
 #pragma unroll
@@ -200,11 +216,10 @@ static inline __attribute__((always_inline)) void multiply_2x2(tile_state* state
   store_sums(state, sums);
 }
 
-/// One tile of A by the four of a unit.
-static inline __attribute__((always_inline)) void multiply_1x4(tile_state* state, __local float* sums,
-                                                               __global const uchar* a, __local const uchar* b, int steps,
-                                                               work_beside* w) {
-  const int share = (32 + 4 * steps - 1) / (4 * steps);
+/// One tile of A by those of a unit. `waiting`, a literal: rows of sums that wait, 16 where they are of one row of two tiles.
+static inline __attribute__((always_inline)) void multiply_lone(tile_state* state, __local float* sums, __global const uchar* a,
+                                                                __local const uchar* b, int steps, int waiting, work_beside* w) {
+  const int parts = 2 * PAIRS, share = SHARE_OF(waiting);
   const column_scales scales = scales_of(w->sums);
   ZERO_SUMS(state);
 #pragma unroll
@@ -215,25 +230,37 @@ static inline __attribute__((always_inline)) void multiply_1x4(tile_state* state
     LOAD_B7(state, b + 64, SLOT_ROW);
     BESIDE(0);
     SUM1_A4_B7(state);
+#if PAIRS == 2
     LOAD_B6(state, b + 128, SLOT_ROW);
     BESIDE(1);
     SUM2_A4_B6(state);
     LOAD_B7(state, b + 192, SLOT_ROW);
     BESIDE(2);
     SUM3_A4_B7(state);
-    BESIDE(3);
+#endif
+    BESIDE(parts - 1);
     end_step(w);
     a += TILE_ROWS * STEP_BYTES;
     b += B_ROWS * SLOT_ROW;
   }
-  store_sums(state, sums);
+  STORE_SUM0(state, sums);
+  STORE_SUM1(state, sums + TILE_SUMS);
+#if PAIRS == 2
+  STORE_SUM2(state, sums + 2 * TILE_SUMS);
+  STORE_SUM3(state, sums + 3 * TILE_SUMS);
+#endif
 }
 
 // A whole group takes the form whose number of steps the compiler knows.
-#define MULTIPLY(form, sums, a, b) \
-  if (steps == STEPS) form(&state, sums, a, b, STEPS, &beside); else form(&state, sums, a, b, steps, &beside)
+#define MULTIPLY(form, ...) \
+  if (steps == STEPS) form(&state, sums, __VA_ARGS__, STEPS, &beside); else form(&state, sums, __VA_ARGS__, steps, &beside)
+#define LONE_16(state, sums, a, b, steps, w) multiply_lone(state, sums, a, b, steps, 16, w)
+#define LONE_32(state, sums, a, b, steps, w) multiply_lone(state, sums, a, b, steps, 32, w)
 
-#define IN_TILE_ORDER(x0, x1, x2, x3, part) ((float16)((x0).part, (x1).part, (x2).part, (x3).part))
+#define FOUR_PARTS(x0, x1, x2, x3) ((float16)((x0), (x1), (x2), (x3)))
+#if UNIT == 64
+#define IN_TILE_ORDER(x0, x1, x2, x3, part) FOUR_PARTS((x0).part, (x1).part, (x2).part, (x3).part)
+#endif
 
 /// Sixteen values to D (+ bias), of which `count` lie inside.
 static inline void store_16(__global uchar* d, ulong d_at, ulong ldd, __global const uchar* bias, ulong bias_at, int row, int col,
@@ -255,7 +282,7 @@ __attribute__((min_vector_width(512)))
 #endif
 void gemm_amx(GEMM_ARGS) {
   __local uchar slots[2][SLOT_BYTES] __attribute__((aligned(64)));
-  __local float totals[BLOCK_N / UNIT * BLOCK_M * 4 * TILE_SUMS] __attribute__((aligned(64)));
+  __local float totals[BLOCK_N / UNIT * BLOCK_M * UNIT_SUMS] __attribute__((aligned(64)));
   __local float sums[4 * TILE_SUMS] __attribute__((aligned(64)));  // Stored after those of the block before were added.
   __local float scales_b[2][UNIT] __attribute__((aligned(64)));
   tile_state state;
@@ -267,18 +294,22 @@ void gemm_amx(GEMM_ARGS) {
     const int units = min(BLOCK_N / UNIT, (n - first_n + UNIT - 1) / UNIT);
     const int groups = (k + GROUP - 1) / GROUP;
     __global const uchar* block_b = b_here + (ulong)first_n * (ulong)k_pad;
+#if UNIT == 64
     // A unit whose second panel is past the last column reads its first panel twice.
-#define SECOND_PANEL(unit) (first_n + (unit) * UNIT + PANEL < n_pad ? (ulong)k_pad * PANEL : 0ul)
+#define HIGH_CODES(unit) (first_n + (unit) * UNIT + PANEL < n_pad ? (ulong)k_pad * PANEL : 0ul)
+#else
+#define HIGH_CODES(unit) (K_OF_ROW * PANEL)
+#endif
 
     configure_tiles(&state, min(here.end_row - here.first_row, here.height));
-    for (int i = 0; i < units * BLOCK_M * 4 * TILE_SUMS; i += 16) *(__local float16*)(totals + i) = (float16)(0.0f);
+    for (int i = 0; i < units * BLOCK_M * UNIT_SUMS; i += 16) *(__local float16*)(totals + i) = (float16)(0.0f);
     work_beside beside;
     beside.next.to = slots[0];
     beside.next.low = block_b;
-    beside.next.high = block_b + SECOND_PANEL(0);
-    beside.next.left = SLOT_ROWS;
-    beside.next.real = k_pad / K_OF_ROW;
-    decode_some(&beside.next, SLOT_ROWS);
+    beside.next.high = block_b + HIGH_CODES(0);
+    beside.next.left = SLOT_LINES;
+    beside.next.real = k_pad / K_OF_ROW / ROWS_OF_LINE;
+    decode_some(&beside.next, SLOT_LINES);
     // Nothing waits at first: what is added then goes to sums that the first block overwrites.
     for (int i = 0; i < 4 * TILE_SUMS; i += 16) *(__local float16*)(sums + i) = (float16)(0.0f);
     for (int i = 0; i < UNIT; i += 16) *(__local float16*)(scales_b[1] + i) = (float16)(0.0f);
@@ -291,9 +322,9 @@ void gemm_amx(GEMM_ARGS) {
     for (int group = 0; group < groups; ++group) {
       const int first_k = group * GROUP;
       const int steps = (min(GROUP, k - first_k) + STEP - 1) / STEP;
-      // Blocks of a unit: two for each pair of tiles, one for a tile that is left over.
-      const int shares = tiles * steps;
-      const int lines = group + 1 < groups ? (A_TILE_BYTES / 64 + units * 2 * steps - 1) / (units * 2 * steps) : 0;
+      // Blocks of a unit: one for two tiles and 32 columns, one for a tile that is left over.
+      const int shares = (tiles / 2 * PAIRS + tiles % 2) * steps;
+      const int lines = group + 1 < groups ? (A_TILE_BYTES / 64 + units * PAIRS * steps - 1) / (units * PAIRS * steps) : 0;
       __global const uchar* group_a = a + a_at * ELEMENT_BYTES + ((ulong)group * all_tiles + (ulong)first_tile) * A_TILE_BYTES;
       for (int unit = 0; unit < units; ++unit, ++turn) {
         // The next unit in turn: of this group, or the first of the next.
@@ -301,45 +332,56 @@ void gemm_amx(GEMM_ARGS) {
         __local const uchar* slot = slots[turn & 1];
         beside.next.to = slots[(turn + 1) & 1];
         beside.next.low = block_b + (ulong)next_unit * (ulong)k_pad * UNIT + (ulong)next_k * PANEL;
-        beside.next.high = beside.next.low + SECOND_PANEL(next_unit);
-        beside.next.left = next_k < k ? (min(GROUP, k - next_k) + STEP - 1) / STEP * B_ROWS : 0;
-        beside.next.real = (k_pad - next_k) / K_OF_ROW;
+        beside.next.high = beside.next.low + HIGH_CODES(next_unit);
+        beside.next.left = next_k < k ? (min(GROUP, k - next_k) + STEP - 1) / STEP * B_ROWS / ROWS_OF_LINE : 0;
+        beside.next.real = (k_pad - next_k) / K_OF_ROW / ROWS_OF_LINE;
         beside.share = (beside.next.left + shares - 1) / shares;
         // Scales in the order of the column tiles; those of the unit before are still read by sums that wait.
         __local float* scales = scales_b[turn & 1];
         {
-          const int col = first_n + unit * UNIT, second = col + PANEL < n_pad ? 2 : 0;
+          const int col = first_n + unit * UNIT;
           __global const float* from = sb_here + (ulong)(first_k / B_SCALE_COLS) * (ulong)n_pad + (ulong)col;
           const float16 x0 = vload16(0, from), x1 = vload16(1, from);
+#if UNIT == 64
+          const int second = col + PANEL < n_pad ? 2 : 0;
           const float16 x2 = vload16(second, from), x3 = vload16(second + 1, from);
           *(__local float16*)(scales) = IN_TILE_ORDER(x0, x1, x2, x3, s0123);
           *(__local float16*)(scales + 16) = IN_TILE_ORDER(x0, x1, x2, x3, s4567);
           *(__local float16*)(scales + 32) = IN_TILE_ORDER(x0, x1, x2, x3, s89ab);
           *(__local float16*)(scales + 48) = IN_TILE_ORDER(x0, x1, x2, x3, scdef);
+#else
+          *(__local float16*)(scales) = FOUR_PARTS(x0.s0123, x1.s0123, x0.s4567, x1.s4567);
+          *(__local float16*)(scales + 16) = FOUR_PARTS(x0.s89ab, x1.s89ab, x0.scdef, x1.scdef);
+#endif
         }
         for (int tile = 0; tile < tiles; tile += 2) {
           __global const uchar* tile_a = group_a + (ulong)tile * A_TILE_BYTES;
           __global const float* scales_a = sa + sa_at + ((ulong)(first_tile + tile) * sa_ld + (ulong)group) * TILE_ROWS;
-          __local float* tile_totals = totals + (unit * BLOCK_M + tile) * (4 * TILE_SUMS);
+          __local float* tile_totals = totals + (unit * BLOCK_M + tile) * UNIT_SUMS;
           if (tile + 1 < tiles) {
             beside.lines = lines;
-            for (int pair = 0; pair < 2; ++pair) {
-              beside.ahead = tile_a + all_tiles * A_TILE_BYTES + (unit * 2 + pair) * steps * lines * 64;
-              MULTIPLY(multiply_2x2, sums, tile_a, slot + pair * 128);
+            for (int pair = 0; pair < PAIRS; ++pair) {
+              beside.ahead = tile_a + all_tiles * A_TILE_BYTES + (unit * PAIRS + pair) * steps * lines * 64;
+              MULTIPLY(multiply_2x2, tile_a, slot + pair * 128);
               beside.sums.totals0 = tile_totals + pair * (2 * TILE_SUMS);
-              beside.sums.totals1 = beside.sums.totals0 + 4 * TILE_SUMS;
+              beside.sums.totals1 = beside.sums.totals0 + UNIT_SUMS;
               beside.sums.scales_a0 = scales_a;
               beside.sums.scales_a1 = scales_a + sa_ld * TILE_ROWS;
               beside.sums.scales_b0 = beside.sums.scales_b1 = scales + pair * 32;
             }
           } else {
             beside.lines = 0;
-            MULTIPLY(multiply_1x4, sums, tile_a, slot);
+            if (PAIRS == 1 && tiles == 1) {  // So is what waits.
+              MULTIPLY(LONE_16, tile_a, slot);
+            } else {
+              MULTIPLY(LONE_32, tile_a, slot);
+            }
             beside.sums.totals0 = tile_totals;
-            beside.sums.totals1 = tile_totals + 2 * TILE_SUMS;
+            // Of two tiles of sums there is no second half: what lies there is added to itself, and overwritten before it counts.
+            beside.sums.totals1 = PAIRS == 2 ? tile_totals + 2 * TILE_SUMS : sums + 2 * TILE_SUMS;
             beside.sums.scales_a0 = beside.sums.scales_a1 = scales_a;
             beside.sums.scales_b0 = scales;
-            beside.sums.scales_b1 = scales + 32;
+            beside.sums.scales_b1 = scales + (PAIRS - 1) * 32;
           }
         }
       }
@@ -350,16 +392,21 @@ void gemm_amx(GEMM_ARGS) {
     for (int tile = 0; tile < tiles; ++tile) {
       const int first_row = here.first_row + tile * here.height;
       for (int unit = 0; unit < units; ++unit) {
-        __local const float16* from = (__local const float16*)(totals + (unit * BLOCK_M + tile) * (4 * TILE_SUMS));
+        __local const float16* from = (__local const float16*)(totals + (unit * BLOCK_M + tile) * UNIT_SUMS);
         const int col = first_n + unit * UNIT, count = n - col;
         for (int i = 0; i < min(here.height, here.end_row - first_row); ++i) {
-          const float16 x0 = from[i], x1 = from[TILE_ROWS + i], x2 = from[2 * TILE_ROWS + i], x3 = from[3 * TILE_ROWS + i];
-#define STORE_PART(part, at) \
-    store_16(d, d_at, ldd, bias, bias_here, first_row + i, col + at, count - at, IN_TILE_ORDER(x0, x1, x2, x3, part));
-          STORE_PART(s0123, 0)
-          STORE_PART(s4567, 16)
-          STORE_PART(s89ab, 32)
-          STORE_PART(scdef, 48)
+          const float16 x0 = from[i], x1 = from[TILE_ROWS + i];
+#define STORE_SIXTEEN(at, values) store_16(d, d_at, ldd, bias, bias_here, first_row + i, col + at, count - at, values);
+#if UNIT == 64
+          const float16 x2 = from[2 * TILE_ROWS + i], x3 = from[3 * TILE_ROWS + i];
+          STORE_SIXTEEN(0, IN_TILE_ORDER(x0, x1, x2, x3, s0123))
+          STORE_SIXTEEN(16, IN_TILE_ORDER(x0, x1, x2, x3, s4567))
+          STORE_SIXTEEN(32, IN_TILE_ORDER(x0, x1, x2, x3, s89ab))
+          STORE_SIXTEEN(48, IN_TILE_ORDER(x0, x1, x2, x3, scdef))
+#else
+          STORE_SIXTEEN(0, FOUR_PARTS(x0.s0123, x0.s89ab, x1.s0123, x1.s89ab))
+          STORE_SIXTEEN(16, FOUR_PARTS(x0.s4567, x0.scdef, x1.s4567, x1.scdef))
+#endif
         }
       }
     }

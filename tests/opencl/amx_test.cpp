@@ -132,14 +132,15 @@ TEST_F(OpenClAmx, APermissionThatIsDeniedIsARefusal) {
 /// Groups, types, blocks, ragged edges and bias; then many matrices.
 void expect_right_on_tiles(backend::Device& device, const std::string& variant) {
   std::uint32_t seed = 900;
-  for (const auto& [type, group, block_m, block_n, d] : {std::tuple{DType::e4m3fn, 32, "1", "64", DType::f32},
+  for (const auto& [type, group, block_m, block_n, d] : {std::tuple{DType::e4m3fn, 32, "1", "32", DType::f32},
                                                          {DType::e4m3fn, 64, "4", "128", DType::bf16},
                                                          {DType::e4m3fn, 256, "4", "64", DType::f32},
                                                          {DType::e5m2, 32, "4", "128", DType::f16},
                                                          {DType::e5m2, 128, "1", "64", DType::bf16},
-                                                         {DType::i8, 32, "1", "128", DType::bf16},
+                                                         {DType::i8, 32, "1", "32", DType::bf16},
                                                          {DType::i8, 64, "4", "64", DType::f32},
-                                                         {DType::i8, 128, "4", "128", DType::f16}}) {
+                                                         {DType::i8, 128, "4", "128", DType::f16},
+                                                         {DType::e4m3fn, 128, "4", "32", DType::bf16}}) {
     for (const auto& [m, n, k] : {std::array{16, 64, 512}, {33, 97, 300}, {100, 160, 129}, {257, 65, 96}}) {
       Case c{m, n, k};
       c.a = c.b = type;
@@ -157,9 +158,11 @@ void expect_right_on_tiles(backend::Device& device, const std::string& variant) 
   Grouped g;
   g.n = 70;
   g.k = 200;
-  g.options = {{"variant", variant}, {"block_m", "2"}, {"block_n", "64"}};
   g.counts = {3, 0, 50, 9, 33};
-  expect_right_in_both_layouts(device, g, 100, 51);
+  for (const std::string block_n : {"32", "64"}) {
+    g.options = {{"variant", variant}, {"block_m", "2"}, {"block_n", block_n}};
+    expect_right_in_both_layouts(device, g, 100, 51);
+  }
 }
 
 TEST_F(OpenClAmx, TheChosenVariantIsRightWhereTheUnitIs) {

@@ -16,8 +16,10 @@ namespace {
 
 using backend::DType;
 
-constexpr std::int64_t kRows = 16;     ///< TILE_ROWS of cl/amx.cl.
-constexpr std::int64_t kColumns = 64;  ///< UNIT of cl/gemm_amx.cl.
+constexpr std::int64_t kRows = 16;  ///< TILE_ROWS of cl/amx.cl.
+
+/// UNIT of cl/gemm_amx.cl: columns that are decoded together.
+std::int64_t unit(const Tuning& t) { return std::min(64, t.at("block_n")); }
 
 std::optional<Refusal> needs(const Features& f, const Problem& p) {
   if (!f.amx_why_not.empty()) return Refusal{backend::Reason::device_feature, f.amx_why_not};
@@ -25,7 +27,7 @@ std::optional<Refusal> needs(const Features& f, const Problem& p) {
 }
 
 std::uint64_t local_bytes(const Tuning& t, const Problem& p) {
-  return static_cast<std::uint64_t>(std::int64_t{2} * p.k_group * kColumns * bytes_of_element(p) +
+  return static_cast<std::uint64_t>(std::int64_t{2} * p.k_group * unit(t) * bytes_of_element(p) +
                                     std::int64_t{t.at("block_m")} * t.at("block_n") * kRows * 4 + 4608);
 }
 
@@ -37,6 +39,7 @@ std::vector<Pass> passes(const Tuning& t, const Problem& p, const Features&, std
 }
 
 // Clocks of a core, measured on a Xeon (docs/performance/cpu-amx.md).
+constexpr double kUnit = 64;    ///< Columns.
 constexpr double kTile = 30;    ///< A product of 16 rows by 32 k by 16 columns, with all that goes with it; 16 alone.
 constexpr double kDecode = 12;  ///< 64 codes to bf16.
 /// Codes from memory a clock, where that is what bounds a call.
@@ -58,10 +61,10 @@ double clocks_of_unit(const Tuning& t, const Problem& p, double decode) {
 
 /// What the rule of thumb compares blocks by: the same with what depends on their width.
 double clocks_of_block(const Tuning& t, const Problem& p) {
-  const double clocks = clocks_of_unit(t, p, std::max(kDecode, kColumns / kCodes));
-  const double units = static_cast<double>(t.at("block_n")) / kColumns;
-  // Many rows: A comes from a far cache once for each block of columns.
-  if (p.load == 0) return clocks * (1 + 0.3 / units);
+  const double clocks = clocks_of_unit(t, p, std::max(kDecode, kUnit / kCodes));
+  const double units = static_cast<double>(t.at("block_n")) / kUnit;
+  // Few rows: codes in one stream are what counts. Many: A comes from a far cache once for each block of columns.
+  if (p.load == 0) return p.m <= kRows ? clocks + kStreams * std::log2(units) : clocks * (1 + 0.3 / units);
   // Of the matrices of a grouped problem most have few.
   const double a_bytes = p.mean_over_rows([](std::int64_t rows) { return static_cast<double>(rows); }) *
                          static_cast<double>(bytes_of_element(p));
@@ -72,19 +75,20 @@ double estimate_ns(const Tuning& t, const Problem& p, const Features& f) {
   const std::int64_t tiles = numerics::ceil_div(std::max<std::int64_t>(1, p.m), kRows);
   const std::int64_t blocks_m = numerics::ceil_div(tiles, t.at("block_m"));
   const std::int64_t blocks_n = numerics::ceil_div(p.n, t.at("block_n"));
-  const double units = std::min<double>(static_cast<double>(t.at("block_n")) / kColumns,
-                                        static_cast<double>(numerics::ceil_div(p.n, kColumns)));
+  const double units = std::min<double>(static_cast<double>(t.at("block_n")) / kUnit,
+                                        static_cast<double>(numerics::ceil_div(p.n, kUnit)));
   return 1e9 * rounds(blocks_m * blocks_n, f) * units * static_cast<double>(p.k) *
-         clocks_of_unit(t, p, p.load > 0 ? kDecodeGrouped : std::max(kDecode, kColumns / kCodes)) /
+         clocks_of_unit(t, p, p.load > 0 ? kDecodeGrouped : std::max(kDecode, kUnit / kCodes)) /
          (static_cast<double>(blocks_m) * f.clock_hz);
 }
 
 Tuning rule_of_thumb(const Features& f, const Problem& p) {
-  const std::vector<int> blocks_m{1, 2, 4, 6, 8, 10, 12, 14, 16, 20, 24, 32}, blocks_n{64, 128, 256, 384, 512};
+  const std::vector<int> blocks_m{1, 2, 4, 6, 8, 10, 12, 14, 16, 20, 24, 32}, blocks_n{32, 64, 128, 256, 384, 512};
   const std::int64_t tiles = numerics::ceil_div(std::max<std::int64_t>(1, p.m), kRows);
   Tuning best{{"block_m", 1}, {"block_n", 64}}, candidate = best;
   double least = 0;
   for (const int block_n : blocks_n) {
+    if (block_n < kUnit && p.load > 0) continue;  // Not measured.
     candidate["block_n"] = block_n;
     for (const int block_m : blocks_m) {
       candidate["block_m"] = block_m;
@@ -112,7 +116,7 @@ Variant gemm_amx() {
   v.name = "gemm_amx";
   v.summary = "tiles of bf16 (int8: of bytes) on x86's tile unit, decoded panels of B in two slots of local memory";
   v.tunables = {{"block_m", 8, {1, 2, 4, 6, 8, 10, 12, 14, 16, 20, 24, 32}, "tiles of 16 rows per work-group"},
-                {"block_n", 128, {64, 128, 256, 384, 512}, "columns of D per work-group"}};
+                {"block_n", 128, {32, 64, 128, 256, 384, 512}, "columns of D per work-group"}};
   v.needs = needs;
   v.trial = Trial{19, 72, 320};
   v.trial->in_child = true;
