@@ -52,8 +52,8 @@
 #include "parts.cl"
 #include "ptx.cl"
 #include "tile_order.cl"
+#include "transposed_d.cl"
 
-#define UNIFORM (B_SCALE_ROWS % 128 == 0 || B_SCALE_ROWS == 0x7fffffff)
 #define TOKENS TILE_M
 // A slot has a whole K block where a tile has all of K, or a fixed part of it, in its rounds.
 #define WHOLE (TOKENS == 256 && !SHARE)
@@ -117,21 +117,6 @@ static inline uint products_of(dealt_tile here) { return min((uint)(here.end - h
     }                                                                                                     \
   } while (0)
 
-// Adds four partial sums, two rows of D by two columns, each times its row's and its column's scale. One volatile statement,
-// since the compiler else moves the additions to the end of a K block and keeps every product's sums until then.
-#if UNIFORM
-#define ADD_SCALED(S, P, X, Y)                                                                                          \
-  asm volatile("fma.rn.f32 %0,%8,%4,%0; fma.rn.f32 %1,%9,%5,%1; fma.rn.f32 %2,%8,%6,%2; fma.rn.f32 %3,%9,%7,%3;"         \
-               : "+f"((S)[0]), "+f"((S)[1]), "+f"((S)[2]), "+f"((S)[3])                                                  \
-               : "f"((P)[0]), "f"((P)[1]), "f"((P)[2]), "f"((P)[3]), "f"(X), "f"(Y))
-#else
-#define ADD_SCALED(S, P, X, Y)                                                                                          \
-  asm volatile("{.reg .f32 z; mul.rn.f32 z,%8,%10; fma.rn.f32 %0,z,%4,%0; mul.rn.f32 z,%9,%10; fma.rn.f32 %1,z,%5,%1;"    \
-               " mul.rn.f32 z,%8,%11; fma.rn.f32 %2,z,%6,%2; mul.rn.f32 z,%9,%11; fma.rn.f32 %3,z,%7,%3;}"               \
-               : "+f"((S)[0]), "+f"((S)[1]), "+f"((S)[2]), "+f"((S)[3])                                                  \
-               : "f"((P)[0]), "f"((P)[1]), "f"((P)[2]), "f"((P)[3]), "f"(X), "f"(Y), "f"(sw0), "f"(sw1))
-#endif
-
 #define READ_SCALES(V) \
     UNROLL for (int i_ = 0; i_ < 4; ++i_) LOCAL_F4(q[4 * i_], q[4 * i_ + 1], q[4 * i_ + 2], q[4 * i_ + 3], stage_at + (V) * 320u + i_ * 16u)
 #define PROMOTE(V, P) UNROLL for (int j = 0; j < 8; ++j) ADD_SCALED((sum[V] + 4 * j), ((P) + 4 * j), q[2 * j + 1], q[2 * j])
@@ -177,67 +162,11 @@ static inline uint products_of(dealt_tile here) { return min((uint)(here.end - h
     PROMOTE(v, p);                                           \
   }
 
-#if BIAS_TYPE != 0
-#define BIAS_OF(c) ((c) < (uint)n ? load_element(BIAS_TYPE, bias, bias_at + (ulong)here_.matrix * (ulong)n + (c)) : 0.0f)
-#else
-#define BIAS_OF(c) 0.0f
-#endif
-#if BIAS_TYPE != 0
-#define WITH_BIAS(x, y) ((x) + (y))
-#else
-#define WITH_BIAS(x, y) (x)  // The compiler keeps the addition of a zero.
-#endif
-#if D_TYPE == TYPE_F32
-#define OUT_ROW()                                                                                                      \
-  uint o0_ = as_uint(odd ? y0_ : x0_), o1_ = as_uint(odd ? y1_ : x1_), s0_ = as_uint(odd ? x0_ : y0_), s1_ = as_uint(odd ? x1_ : y1_), r0_, r1_;\
-  SHUFFLE_XOR(r0_, s0_, 4);                                                                                            \
-  SHUFFLE_XOR(r1_, s1_, 4);                                                                                            \
-  const uint q0_ = odd ? r0_ : o0_, q1_ = odd ? o0_ : r0_, q2_ = odd ? r1_ : o1_, q3_ = odd ? o1_ : r1_;               \
-  if (row_ < d_end) {                                                                                                  \
-    __global uint *to_ = (__global uint *)d + d_at + (ulong)row_ * ldd + col;                                          \
-    if (wide) STORE16(to_, q0_, q1_, q2_, q3_);                                                                        \
-    else {                                                                                                             \
-      if (col < (uint)n) to_[0] = q0_;                                                                                 \
-      if (col + 1 < (uint)n) to_[1] = q1_;                                                                             \
-      if (col + 2 < (uint)n) to_[2] = q2_;                                                                             \
-      if (col + 3 < (uint)n) to_[3] = q3_;                                                                             \
-    }                                                                                                                  \
-  }
-#else
-#define OUT_ROW()                                                                                                  \
-  uint xs_, ys_, other_;                                                                                           \
-  TO_PAIR(xs_, x0_, x1_);                                                                                          \
-  TO_PAIR(ys_, y0_, y1_);                                                                                          \
-  const uint own_ = odd ? ys_ : xs_, sent_ = odd ? xs_ : ys_;                                                      \
-  SHUFFLE_XOR(other_, sent_, 4);                                                                                   \
-  const uint lo_ = odd ? other_ : own_, hi_ = odd ? own_ : other_; /* columns col, col + 2 and col + 1, col + 3 */ \
-  const uint q0_ = (lo_ & 0xffffu) | hi_ << 16, q1_ = lo_ >> 16 | (hi_ & 0xffff0000u);                             \
-  if (row_ < d_end) {                                                                                              \
-    __global ushort *to_ = (__global ushort *)d + d_at + (ulong)row_ * ldd + col;                                  \
-    if (wide) STORE8(to_, q0_, q1_);                                                                               \
-    else {                                                                                                         \
-      if (col < (uint)n) to_[0] = (ushort)q0_;                                                                     \
-      if (col + 1 < (uint)n) to_[1] = (ushort)(q0_ >> 16);                                                         \
-      if (col + 2 < (uint)n) to_[2] = (ushort)q1_;                                                                 \
-      if (col + 3 < (uint)n) to_[3] = (ushort)(q1_ >> 16);                                                         \
-    }                                                                                                              \
-  }
-#endif
-// Where tile T lies in D, for this work-item; and the way out of eight rows of its product V, four sums S.
-#define PLACE_OF(T)                                                                                           \
-  uint tm_, tn_;                                                                                              \
-  tile_at(T, m_tiles, n_tiles, &tm_, &tn_);                                                                   \
-  const dealt_tile here_ = OF_TILE_OF_TOKENS(tm_);                                                            \
-  const uint d_m = (uint)here_.first, d_end = (uint)here_.end, col = tn_ * 128u + warp * 16u + 4u * (g >> 1); \
-  const bool odd = g & 1, wide = ((d_at | ldd) & 3) == 0 && col + 3 < (uint)n;                                \
-  const float bias0 = BIAS_OF(col + odd), bias1 = BIAS_OF(col + odd + 2)
-#define OUT(V, J, S)                                                                                    \
-  do {                                                                                                  \
-    const uint row_ = d_m + (V) * 64 + 8 * (J) + 2 * tl + odd;                                          \
-    const float x0_ = WITH_BIAS((S)[0], bias0), x1_ = WITH_BIAS((S)[2], bias1);                         \
-    const float y0_ = WITH_BIAS((S)[1], bias0), y1_ = WITH_BIAS((S)[3], bias1);                         \
-    OUT_ROW();                                                                                          \
-  } while (0)
+// Where tile T lies in D, for this work-item.
+#define PLACE_OF(T)                       \
+  uint tm_, tn_;                          \
+  tile_at(T, m_tiles, n_tiles, &tm_, &tn_); \
+  PLACE_IN_D(OF_TILE_OF_TOKENS(tm_), tn_ * 128u + warp * 16u)
 #define STORE_ROWS()                                                                    \
   UNROLL for (int v = 0; v < PRODUCTS; ++v) UNROLL for (int j = 0; j < 8; ++j) {        \
     OUT(v, j, sum[v] + 4 * j);                                                          \
@@ -504,16 +433,7 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void gemm_wgmma_f1
     asm volatile("bar.sync 1, 256; fence.acq_rel.gpu;" ::: "memory");
     const uint mine = share[2];
     PLACE_OF(get_group_id(0) - part * rest_);
-    const uint shares = SHARES_OF(parts_);
-    _Pragma("unroll 1") for (uint z = 0; z < shares; ++z) {
-      if (!(mine >> z & 1)) continue;
-      const uint end_of_share = PRODUCTS * 8 * (z + 1) / shares;
-      _Pragma("unroll 1") for (uint q = PRODUCTS * 8 * z / shares; q < end_of_share; q += 8) {
-        float x[32];
-        ADD_PARTS(x, 8, PART_AT(0), PRODUCTS * 8192u, q, end_of_share, parts_);
-        UNROLL for (int i = 0; i < 8; ++i) if (q + i < end_of_share) OUT((q + i) >> 3, (q + i) & 7, x + 4 * i);
-      }
-    }
+    ADD_SHARES(mine, parts_, PART_AT(0));
   }
 #endif
 }
