@@ -46,7 +46,7 @@ const Tpu& ironwood_tpu() noexcept;
 struct Assumptions {
   /// Nanoseconds from the call to the first DMA, and back. Fits the published 128 and 256 bf16 rows (1.62, 1.83 us).
   double launch_ns = 1600;
-  /// Part of the MXU's peak that a long dot reaches. One number for all sizes and types, see docs/ironwood-time.md.
+  /// Part of the MXU's peak that a long dot reaches. One number for all sizes and types, see docs/ironwood.md.
   double mxu_efficiency = 0.82;
   /// Part of the HBM's peak that block transfers reach. 1 reproduces the published closed forms.
   double hbm_efficiency = 1;
