@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every link of a document leads to a file that is there, and to a heading of it where it names one; every document that a source names and
-every test that a document names is there. Next door: tests/cli/documents_test.cpp (what documents say of the command)."""
+"""Every link of a document leads to a file that is there, and to a heading of it where it names one; every document
+that a source names and every test that a document names is there. Next door: tests/cli/documents_test.cpp (what
+documents say of the command)."""
 import pathlib
 import re
 import unittest
@@ -59,7 +60,8 @@ class References(unittest.TestCase):
     def test_links_of_documents_lead_somewhere(self):
         documents = [path for path in files() if path.suffix == ".md"]
         self.assertGreater(len(documents), 30)
-        self.assertEqual([f"{path.relative_to(ROOT)}: {target}" for path in documents for target in broken_links(path)], [])
+        broken = [f"{path.relative_to(ROOT)}: {target}" for path in documents for target in broken_links(path)]
+        self.assertEqual(broken, [])
 
     def test_documents_that_sources_name_are_there(self):
         missing = []
