@@ -119,7 +119,10 @@ TEST(OpenClKernels, FewRowsOnTilesReadCodesInOneStream) {
   for (const int cores : {4, 8}) {
     for (const auto& [n, k] : {std::pair{4096, 4096}, {576, 7168}, {3072, 1024}, {7168, 2048}, {7168, 16384}}) {
       Problem p{16, n, k, 128, backend::DType::e4m3fn, backend::DType::e4m3fn, backend::DType::bf16};
-      EXPECT_EQ(amx.rule_of_thumb(wide_cores(cores), p).at("block_n"), 32) << n << "x" << k << " on " << cores;
+      for (const std::int64_t m : {8, 16, 33, 64}) {
+        p.m = m;
+        EXPECT_EQ(amx.rule_of_thumb(wide_cores(cores), p).at("block_n"), 32) << m << "x" << n << "x" << k;
+      }
       if (n < 1000) continue;
       p.m = 128;
       EXPECT_GE(amx.rule_of_thumb(wide_cores(cores), p).at("block_n"), 64) << n << "x" << k << ": A is read again";

@@ -47,8 +47,9 @@ constexpr double kCodes = 5.5;
 /// A unit decoded in a grouped problem, beside gemm_stream's price, which leaves out that codes are waited for: so
 /// this kernel is taken from about four rows a matrix on, where it is as fast.
 constexpr double kDecodeGrouped = 9.5;
-constexpr double kNear = 20;      ///< Bytes of A a clock, which each block of columns reads again.
-constexpr double kStreams = 0.5;  ///< A block twice as wide: codes come as twice as many streams.
+constexpr double kNear = 20;           ///< Bytes of A a clock, which each block of columns reads again.
+constexpr std::int64_t kFewRows = 64;  ///< One stream of codes is what counts: measured up to here.
+constexpr double kStreams = 0.5;       ///< A block twice as wide: codes come as twice as many streams.
 
 /// Of a core, for a unit of columns and one k: all rows of a matrix, which decode the unit again for each block.
 double clocks_of_unit(const Tuning& t, const Problem& p, double decode) {
@@ -64,7 +65,7 @@ double clocks_of_block(const Tuning& t, const Problem& p) {
   const double clocks = clocks_of_unit(t, p, std::max(kDecode, kUnit / kCodes));
   const double units = static_cast<double>(t.at("block_n")) / kUnit;
   // Few rows: codes in one stream are what counts. Many: A comes from a far cache once for each block of columns.
-  if (p.load == 0) return p.m <= kRows ? clocks + kStreams * std::log2(units) : clocks * (1 + 0.3 / units);
+  if (p.load == 0) return p.m <= kFewRows ? clocks + kStreams * std::log2(units) : clocks * (1 + 0.3 / units);
   // Of the matrices of a grouped problem most have few.
   const double a_bytes = p.mean_over_rows([](std::int64_t rows) { return static_cast<double>(rows); }) *
                          static_cast<double>(bytes_of_element(p));
