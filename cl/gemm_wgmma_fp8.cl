@@ -5,8 +5,8 @@
 //
 // Two warpgroups hold 64 rows of D each and all its columns. A and B come by bulk copies into a ring of stages, a K block of both each with
 // its scales, and both operands are read there by wgmma. Of a third warpgroup one work-item sends B, another A, and a third the scales; it
-// also asks the L2 for what comes AHEAD K blocks later. A product is 64 rows by 128 columns by 128 k, four instructions; the warpgroups take
-// turns to start one, so that one's products run while the other adds up its own (256 columns).
+// also asks the L2 for what comes AHEAD K blocks later. A product is 64 rows by TILE_N columns, or half of them past 128, by 128 k, four
+// instructions; where a tile has two, the warpgroups take turns to start one, so that one's products run while the other adds up its own.
 //                  columns (a stage: 2 x 8 KiB of A, 8 KiB of B for each 64 columns)
 //                +-------------+-------------+
 //   rows     64  |  product 0  |  product 1  |   first warpgroup
@@ -20,11 +20,14 @@
 // warpgroup's, and a work-group has one tile or part.
 //
 // Tunable        default  values      meaning
-// TILE_N         256      64 128 256  columns of D per work-group; its rows are 128
+// TILE_N         256      64 to 272   columns of D per work-group; its rows are 128
 // SPLIT_K        1        1 to 16     parts of K that work-groups share
 // SHARE          0        0 1         a last round that is half empty or more in parts of K, unless all tiles are
 // ROWS_TOGETHER  8        4 to 32     tiles of rows that are walked together
 // AHEAD          4        0 2 4       K blocks between asking the L2 for a tile and using it
+// TILE_N is 64, 128, 256 or, of fp8 without parts of K, one of 96, 144, 160, 192, 272: so many columns that tiles fill whole rounds of
+// work-groups. Those tiles begin and end within the blocks of 64 columns that B is packed in, so a stage takes pieces of blocks,
+// and within the blocks of 128 that have a scale, so each sixteen columns take one of two (TO_CHUNK).
 // Set by the host: those of tile.cl, PTX_SM_90
 // A: codes as forms/wgmma_tokens.h lays them out, with their scales, before which lie the counters of parts. B: forms/swizzled.h;
 // a scale of B is for whole blocks of 128 columns.
@@ -58,36 +61,46 @@
 #include "ptx.cl"
 #include "tile_order.cl"
 
-#define UNITS (TILE_N / 64)  // Blocks of B in a stage.
-#define COLUMN_SCALES ((UNITS + 1) / 2)
-#define ONE_ITEM (SPLIT_K > 1 || UNITS == 1)
-#define IN_HALVES (UNITS == 4 && SPLIT_K == 1 && !SHARE)
+// Tiles whose columns begin and end within blocks of B, and so within those that have a scale.
+#define UNEVEN (TILE_N != 64 && TILE_N != 128 && TILE_N != 256)
+#if UNEVEN && (SPLIT_K > 1 || SHARE)
+#error "tiles that end within a block of B are made whole"
+#endif
+#define UNITS (TILE_N / 64)  // Blocks of B in a stage, of tiles that are not uneven.
+#define BEGIN_AT (TILE_N & -TILE_N)  // Tiles begin at multiples of this in a block of 128 columns.
+#define COLUMN_SCALES (BEGIN_AT >= 128 ? (TILE_N + 127) / 128 : (TILE_N - BEGIN_AT + 255) / 128)
+#define ONE_ITEM (SPLIT_K > 1 || TILE_N == 64)
+#define IN_HALVES (TILE_N == 256 && SPLIT_K == 1 && !SHARE)
 #define BLOCK_BYTES 8192u  // 64 rows or columns by 128 k.
-#define STAGE_BYTES ((2 + UNITS) * BLOCK_BYTES)
-#define STAGES (UNITS == 4 ? 3 : UNITS == 2 ? 5 : 7)
+#define STAGE_BYTES (2 * BLOCK_BYTES + TILE_N * 128u)
+#define STAGES (TILE_N > 192 ? 3 : TILE_N > 144 ? 4 : TILE_N > 96 ? 5 : TILE_N > 64 ? 6 : 7)
 #define THREADS 384
 #define REGS_OF_FEEDERS 24
 #define REGS_OF_OTHERS 240
-#define SCALE_BYTES (512u + 32u)  // 128 row scales; one of each 128 columns in 16 bytes.
+#define SCALE_BYTES (512u + (COLUMN_SCALES > 2 ? 48u : 32u))  // 128 row scales; one of each 128 columns in 16 bytes.
 #if D_TYPE == TYPE_F32
 #define D_BYTES 4u
 #else
 #define D_BYTES 2u
 #endif
 // A warp's 16 rows of D on their way out, all columns of 16 bits: lines so far apart that four rows meet no bank twice.
-#define OUT_COLUMNS (UNITS == 1 ? 64 : TILE_N * 2 / D_BYTES)
-#define OUT_LINE (OUT_COLUMNS * D_BYTES + 32u)
+#define OUT_COLUMNS (TILE_N == 64 || D_BYTES == 2 ? TILE_N : TILE_N / 64 * 32)
+#define OUT_LINE (OUT_COLUMNS * D_BYTES + (OUT_COLUMNS * D_BYTES % 64 == 0 ? 32u : 0u))
 #define OUT_BYTES (16 * OUT_LINE)
 #define PIECE (BLOCK_BYTES >> 4)  // A block further in a descriptor.
-// Blocks of B in a product, and a product of so many columns, 64 rows and 32 k.
-#define WIDTH (UNITS == 1 ? 1 : 2)
+// A product: columns of it, chunks of eight of those, and how it is called.
+#define PRODUCTS (TILE_N > 128 ? 2 : 1)
+#define PRODUCT_COLUMNS (TILE_N / PRODUCTS)
+#define CHUNKS (PRODUCT_COLUMNS / 8)
 #if A_TYPE == TYPE_I8
 #define product_sum int
 #define SUM_OPERANDS "r"
 #define WITH_SUMS(S0, S1, S2, S3, THEN)                                                                     \
   "{.reg .f32 p,q,r,s; cvt.rn.f32.s32 p," S0 "; cvt.rn.f32.s32 q," S1 "; cvt.rn.f32.s32 r," S2 "; cvt.rn.f32.s32 s," S3 "; " \
       THEN("p", "q", "r", "s") "}"
-#if UNITS == 1
+#if UNEVEN
+#error "products of int8 have other numbers of columns"
+#elif TILE_N == 64
 #define PRODUCT WGMMA_M64N64K32_S8
 #else
 #define PRODUCT WGMMA_M64N128K32_S8
@@ -96,8 +109,16 @@
 #define product_sum float
 #define SUM_OPERANDS "f"
 #define WITH_SUMS(S0, S1, S2, S3, THEN) THEN(S0, S1, S2, S3)
-#if UNITS == 1
+#if TILE_N == 64
 #define PRODUCT(P, A, B, KEEP) WGMMA_M64N64K32_FP8(FP8_TYPES, P, A, B, KEEP)
+#elif TILE_N == 96 || TILE_N == 192
+#define PRODUCT(P, A, B, KEEP) WGMMA_M64N96K32_FP8(FP8_TYPES, P, A, B, KEEP)
+#elif TILE_N == 144
+#define PRODUCT(P, A, B, KEEP) WGMMA_M64N72K32_FP8(FP8_TYPES, P, A, B, KEEP)
+#elif TILE_N == 160
+#define PRODUCT(P, A, B, KEEP) WGMMA_M64N80K32_FP8(FP8_TYPES, P, A, B, KEEP)
+#elif TILE_N == 272
+#define PRODUCT(P, A, B, KEEP) WGMMA_M64N136K32_FP8(FP8_TYPES, P, A, B, KEEP)
 #else
 #define PRODUCT(P, A, B, KEEP) WGMMA_M64N128K32_FP8(FP8_TYPES, P, A, B, KEEP)
 #endif
@@ -119,12 +140,12 @@
 #define SCALES_AHEAD 8u
 #define ASK_COLUMN_SCALES(KB)                                                                                                 \
   UNROLL for (uint h = 0; h < COLUMN_SCALES; ++h)                                                                             \
-    BULK_PREFETCH(column_scales + (SCALE_OF(KB) + (there > 2 ? h * groups_b : 0)) * 512u, 512u * min(SCALES_AHEAD, groups_b - SCALE_OF(KB)))
+    BULK_PREFETCH(column_scales + (SCALE_OF(KB) + SCALES_OF_BLOCK(h)) * 512u, 512u * min(SCALES_AHEAD, groups_b - SCALE_OF(KB)))
 // The scale group of B that K block kb lies in; padding takes the last one's.
 #define SCALE_OF(kb) min((uint)(kb) * 128u / (uint)B_SCALE_COLS, groups_b - 1)
 #define NEXT_STAGE() do { if (++stage == STAGES) { stage = 0; parity ^= 1; } } while (0)
 // Two warpgroups that both wait for their products would add them up at the same time, and none would be under way.
-#if UNITS == 4
+#if PRODUCTS == 2
 #define IN_TURN (workers == 256)
 #else
 #define IN_TURN 0
@@ -132,12 +153,30 @@
 #define TURN_TAKE() do { if (IN_TURN) BAR_NAMED(2 + group, 256); } while (0)
 #define TURN_PASS() do { if (IN_TURN) BAR_NAMED_ARRIVE(3 - group, 256); } while (0)
 #define ADD_SUMS(S0, S1, S2, S3) "fma.rn.f32 %0,%8," S0 ",%0; fma.rn.f32 %1,%8," S1 ",%1; fma.rn.f32 %2,%9," S2 ",%2; fma.rn.f32 %3,%9," S3 ",%3;"
+// Scales of what product U adds: x_ for row lane / 4, y_ for the eighth below it.
+#if UNEVEN
+// The tile begins `late` times 16 columns, LATEST at most, after its first block of 128; its columns 8 J to 8 J + 7 lie in that block or the
+// (late + J / 2) / 8 th after it.
+#define LATEST (8 - BEGIN_AT / 16)
+#define IN_NEXT(J) ((J) / 2 % 8 + LATEST >= 8 && late >= 8 - (J) / 2 % 8)
+#define TO_BLOCKS(U)                                                                             \
+  float xs_[COLUMN_SCALES + 1], ys_[COLUMN_SCALES + 1];                                          \
+  UNROLL for (int h = 0; h < COLUMN_SCALES; ++h) { xs_[h] = s0 * sb_[h]; ys_[h] = s1 * sb_[h]; } \
+  xs_[COLUMN_SCALES] = ys_[COLUMN_SCALES] = 0.0f
+#define TO_CHUNK(J)                                                                                         \
+  const float xs0_ = xs_[(J) / 16], xs1_ = xs_[(J) / 16 + 1], ys0_ = ys_[(J) / 16], ys1_ = ys_[(J) / 16 + 1]; \
+  const float x_ = IN_NEXT(J) ? xs1_ : xs0_, y_ = IN_NEXT(J) ? ys1_ : ys0_
+#else
+#define TO_BLOCKS(U) const float x_ = s0 * sb_[U], y_ = s1 * sb_[U]
+#define TO_CHUNK(J)
+#endif
 #define PROMOTE(U)                                                                                              \
   do {                                                                                                          \
-    const float x_ = s0 * sb_[U], y_ = s1 * sb_[U];                                                             \
-    UNROLL for (int h = 0; h < WIDTH; ++h) UNROLL for (int j = 0; j < 8; ++j) {                                 \
-      float *to_ = sum[WIDTH * (U) + h] + 4 * j;                                                                \
-      const product_sum *p_ = p + 32 * h + 4 * j;                                                               \
+    TO_BLOCKS(U);                                                                                               \
+    UNROLL for (int j = 0; j < CHUNKS; ++j) {                                                                   \
+      float *to_ = sum + 4 * ((U) * CHUNKS + j);                                                                \
+      const product_sum *p_ = p + 4 * j;                                                                        \
+      TO_CHUNK((U) * CHUNKS + j);                                                                               \
       asm volatile(WITH_SUMS("%4", "%5", "%6", "%7", ADD_SUMS)                                                   \
           : "+f"(to_[0]), "+f"(to_[1]), "+f"(to_[2]), "+f"(to_[3])                                              \
           : SUM_OPERANDS(p_[0]), SUM_OPERANDS(p_[1]), SUM_OPERANDS(p_[2]), SUM_OPERANDS(p_[3]), "f"(x_), "f"(y_)); \
@@ -157,11 +196,11 @@
     UNROLL for (int u = 0; u < (COUNT); ++u) {                                                                  \
       TURN_TAKE();                                                                                              \
       WGMMA_FENCE();                                                                                            \
-      PRODUCT(p, a_, b_ + u * WIDTH * PIECE, 0);                                                                \
-      PRODUCT(p, a_ + 2, b_ + u * WIDTH * PIECE + 2, 1);                                                        \
-      PRODUCT(p, a_ + 4, b_ + u * WIDTH * PIECE + 4, 1);                                                        \
+      PRODUCT(p, a_, b_ + u * (PRODUCT_COLUMNS * 8), 0);                                                        \
+      PRODUCT(p, a_ + 2, b_ + u * (PRODUCT_COLUMNS * 8) + 2, 1);                                                \
+      PRODUCT(p, a_ + 4, b_ + u * (PRODUCT_COLUMNS * 8) + 4, 1);                                                \
       TURN_PASS();                                                                                              \
-      PRODUCT(p, a_ + 6, b_ + u * WIDTH * PIECE + 6, 1);                                                        \
+      PRODUCT(p, a_ + 6, b_ + u * (PRODUCT_COLUMNS * 8) + 6, 1);                                                \
       WGMMA_COMMIT();                                                                                           \
       if (u == (COUNT) - 1) {                                                                                   \
         NEXT_STAGE();                                                                                           \
@@ -172,7 +211,7 @@
       if (u == (COUNT) - 1 && lane == 0) BAR_ARRIVE(empty_);                                                    \
       PROMOTE(u);                                                                                               \
     }                                                                                                           \
-    s0 = t0; s1 = t1; sb_[0] = tb_[0]; sb_[1] = tb_[1];                                                         \
+    s0 = t0; s1 = t1; sb_[0] = tb_[0]; sb_[1] = tb_[1]; sb_[2] = tb_[2];                                        \
   } while (0)
 
 __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void gemm_wgmma_fp8(GEMM_ARGS)
@@ -227,25 +266,49 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void gemm_wgmma_fp
     if (lane != 0 || warp > 10) return;
     uint stage = 0, parity = 1; // the first wait on each empty barrier passes at once
     const ulong column_bytes = (ulong)blocks * BLOCK_BYTES;  // From a block to that of the next 64 columns, and of the next 64 rows of A.
+#if UNEVEN
+#define PLACE()                                                                                                   \
+  tile_at(t, row_tiles, col_tiles, &row, &col);                                                                   \
+  const dealt_tile here = OF_TILE_OF_ROWS(row);                                                                   \
+  const uint first_column = col * TILE_N, lines = min((uint)TILE_N, (uint)n_pad - first_column)
+#define BLOCK_OF_COLUMNS (first_column / 64u)
+#define SCALES_OF_BLOCK(H) (min((uint)(H), (uint)n_pad / 128u - 1 - first_column / 128u) * groups_b)
+#define BYTES_OF_CODES (workers / 128 * BLOCK_BYTES + lines * 128u)
+// COPY(line of the stage, from where, bytes) for each piece that lies in one block, of K block `from`.
+#define EACH_PIECE(COPY)                                                                                          \
+  _Pragma("unroll 1") for (uint line = 0, skip = first_column % 64u; line < lines; from += column_bytes) {        \
+    const uint there = min(64u - skip, lines - line);                                                             \
+    COPY(line, from + skip * 128u, there * 128u);                                                                 \
+    line += there;                                                                                                \
+    skip = 0;                                                                                                     \
+  }
+#else
 #define PLACE()                                                                                                   \
   tile_at(TILE_OF(t), row_tiles, col_tiles, &row, &col);                                                          \
   const dealt_tile here = OF_TILE_OF_ROWS(row);                                                                   \
   const uint first_unit = min(col * UNITS + FIRST_UNIT_OF(t), (uint)n_pad / 64u - 1);                             \
   const uint there = min(UNITS_OF(t), (uint)n_pad / 64u - first_unit)
-#define COLUMNS_PLACE __global const uchar *of_columns = B_OF(here) + (ulong)first_unit * column_bytes
+#define BLOCK_OF_COLUMNS first_unit
+#define SCALES_OF_BLOCK(H) (there > 2 ? (H) * groups_b : 0)
+#define BYTES_OF_CODES ((workers / 128 + there) * BLOCK_BYTES)
+#define EACH_PIECE(COPY) \
+  _Pragma("unroll 1") for (uint u = 0; u < there; ++u, from += column_bytes) COPY(u * 64u, from, BLOCK_BYTES);
+#endif
+#define TO_STAGE(LINE, FROM, BYTES) BULK_COPY(ring + stage * STAGE_BYTES + 2 * BLOCK_BYTES + (LINE) * 128u, FROM, BYTES, full + 8 * stage)
+#define TO_L2(LINE, FROM, BYTES) BULK_PREFETCH(FROM, BYTES)
+#define COLUMNS_PLACE __global const uchar *of_columns = B_OF(here) + (ulong)(BLOCK_OF_COLUMNS) * column_bytes
 #define ROWS_PLACE __global const uchar *tokens = a + a_at + (ulong)(row * 2) * column_bytes
     if (warp == 8) {
       // Past the last columns nothing comes, and nothing of those is stored.
       for (; t < items; NEXT_TILE()) {
         PLACE();
         COLUMNS_PLACE;
-        const uint bytes = (workers / 128 + there) * BLOCK_BYTES + 512u + 16u * COLUMN_SCALES;
+        const uint bytes = BYTES_OF_CODES + 512u + 16u * COLUMN_SCALES;
         _Pragma("unroll 1") for (uint kb = first; kb < end; ++kb) {
           __global const uchar *from = of_columns + (ulong)kb * BLOCK_BYTES;
           BAR_WAIT(empty + 8 * stage, parity);
           BAR_ARRIVE_EXPECT(full + 8 * stage, bytes);
-          _Pragma("unroll 1") for (uint u = 0; u < there; ++u, from += column_bytes)
-            BULK_COPY(ring + stage * STAGE_BYTES + (2 + u) * BLOCK_BYTES, from, BLOCK_BYTES, full + 8 * stage);
+          EACH_PIECE(TO_STAGE)
           NEXT_STAGE();
         }
       }
@@ -275,7 +338,7 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void gemm_wgmma_fp
       PLACE();
       COLUMNS_PLACE;
       ROWS_PLACE;
-      __global const uchar *column_scales = (__global const uchar *)SB_OF(here) + (ulong)(first_unit / 2 * groups_b) * 512u;
+      __global const uchar *column_scales = (__global const uchar *)SB_OF(here) + (ulong)(BLOCK_OF_COLUMNS / 2 * groups_b) * 512u;
       __global const uchar *row_scales = (__global const uchar *)(sa + sa_at) + (ulong)row * blocks * 512u;
       ASK_COLUMN_SCALES(first);
       _Pragma("unroll 1") for (uint kb = first; kb < end; ++kb) {
@@ -283,7 +346,7 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void gemm_wgmma_fp
         BAR_WAIT(empty + 8 * stage, parity);
         BULK_COPY(scales + stage * SCALE_BYTES, row_scales + kb * 512u, 512u, full + 8 * stage);
         UNROLL for (uint h = 0; h < COLUMN_SCALES; ++h)
-          BULK_COPY(scales + stage * SCALE_BYTES + 512u + h * 16u, column_scales + (SCALE_OF(kb) + (there > 2 ? h * groups_b : 0)) * 512u, 16u, full + 8 * stage);
+          BULK_COPY(scales + stage * SCALE_BYTES + 512u + h * 16u, column_scales + (SCALE_OF(kb) + SCALES_OF_BLOCK(h)) * 512u, 16u, full + 8 * stage);
         NEXT_STAGE();
         if (AHEAD > 0 && kb + AHEAD < end) {
           const uint p = kb + AHEAD;
@@ -294,7 +357,7 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void gemm_wgmma_fp
           }
           if (((kb ^ row) & (share_b - 1)) == 0) {
             __global const uchar *from = of_columns + (ulong)p * BLOCK_BYTES;
-            _Pragma("unroll 1") for (uint u = 0; u < there; ++u, from += column_bytes) BULK_PREFETCH(from, BLOCK_BYTES);
+            EACH_PIECE(TO_L2)
           }
         }
       }
@@ -307,11 +370,14 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void gemm_wgmma_fp
   const uint group = warp >> 2, my_scales = scales + warp * 64u + (lane >> 2) * 8u;
   const ulong descriptor_a = (DESCRIPTOR | (ulong)(ring >> 4)) + group * PIECE, descriptor_b = (DESCRIPTOR | (ulong)(ring >> 4)) + 2 * PIECE;
   uint stage = 0, parity = 0;
-  float s0, s1, sb_[2] = {0.0f, 0.0f}, t0, t1, tb_[2] = {0.0f, 0.0f};
-  product_sum p[32 * WIDTH];
-  float sum[UNITS][32];
-  UNROLL for (int i = 0; i < 32 * WIDTH; ++i) p[i] = 0;
-  UNROLL for (int u = 0; u < UNITS; ++u) UNROLL for (int i = 0; i < 32; ++i) sum[u][i] = 0.f;
+  float s0, s1, sb_[3] = {0.0f, 0.0f, 0.0f}, t0, t1, tb_[3] = {0.0f, 0.0f, 0.0f};
+  product_sum p[4 * CHUNKS];
+  float sum[4 * CHUNKS * PRODUCTS];
+  UNROLL for (int i = 0; i < 4 * CHUNKS; ++i) p[i] = 0;
+  UNROLL for (int i = 0; i < 4 * CHUNKS * PRODUCTS; ++i) sum[i] = 0.f;
+#if UNEVEN
+  uint late;
+#endif
   dealt_tile here;
   uint d_col;
 // The rows and columns of D of this work-item in tile (row, col), and where the bias of its matrix begins.
@@ -340,14 +406,14 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void gemm_wgmma_fp
     STORE_LOCAL8(AT, x_, y_);            \
   } while (0)
 #endif
-// Row lane / 4, or with E = 2 row 8 + lane / 4, of 32 columns S, D's column C and those after it, in the lines from column AT on.
-#define PUT_ROW(S, E, C, AT)                                                                                           \
-  UNROLL for (int i_ = 0; i_ < 2; ++i_) {                                                                              \
+// Row lane / 4, or with E = 2 row 8 + lane / 4, of SIXTEENS of columns S, D's column C and those after it, in the lines from column AT on.
+#define PUT_ROW(S, E, SIXTEENS, C, AT)                                                                                 \
+  UNROLL for (int i_ = 0; i_ < (SIXTEENS); ++i_) {                                                                     \
     const uint c_ = (C) + 16 * i_ + (lane & 3) * 4;                                                                    \
     PUT(my_out + (E) * 4 * OUT_LINE + ((AT) + i_ * 16) * D_BYTES, WITH_BIAS((S)[8 * i_ + E], c_), WITH_BIAS((S)[8 * i_ + E + 1], c_ + 1), \
         WITH_BIAS((S)[8 * i_ + E + 4], c_ + 2), WITH_BIAS((S)[8 * i_ + E + 5], c_ + 3));                               \
   }
-#define PUT_32(S, C, AT) do { PUT_ROW(S, 0, C, AT); PUT_ROW(S, 2, C, AT); } while (0)
+#define PUT_ROWS(S, SIXTEENS, C, AT) do { PUT_ROW(S, 0, SIXTEENS, C, AT); PUT_ROW(S, 2, SIXTEENS, C, AT); } while (0)
 // The lines are free again.
 #define OUT_FREE() do { BULK_STORE_READ(); SYNC_WARP(); } while (0)
 // COLUMNS of the lines to D's column C: by bulk copies of which nobody waits, or one by one where rows do not lie so.
@@ -368,18 +434,19 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void gemm_wgmma_fp
           to_[x_] = ((__local const d_word *)(out_rows + warp * OUT_BYTES + r_ * OUT_LINE))[x_];                       \
     }                                                                                                                  \
   } while (0)
-// Stores COUNT units of tile (row, col), from its unit FIRST on.
-#define STORE(FIRST, COUNT)                                                                                            \
+// Stores COLUMNS of tile (row, col), from its column FIRST on.
+#define STORE(FIRST, COLUMNS)                                                                                          \
   do {                                                                                                                 \
     NOTE_PLACE();                                                                                                      \
-    d_col += (FIRST) * 64u;                                                                                            \
-    UNROLL for (int c = 0; c < (COUNT) * 64; c += 32) {                                                                \
+    d_col += (FIRST);                                                                                                  \
+    UNROLL for (int c = 0; c < (COLUMNS); c += 32) {                                                                   \
+      const int width_ = (COLUMNS) - c < 32 ? (COLUMNS) - c : 32;                                                      \
       if (c % OUT_COLUMNS == 0) OUT_FREE();                                                                            \
-      PUT_32(sum[c / 64] + c % 64 / 2, d_col + c, c % OUT_COLUMNS);                                                    \
-      if ((c + 32) % OUT_COLUMNS == 0 || c + 32 == (COUNT) * 64)                                                       \
-        SEND(d_col + c / OUT_COLUMNS * OUT_COLUMNS, c % OUT_COLUMNS + 32);                                             \
+      PUT_ROWS(sum + c / 2, width_ / 16, d_col + c, c % OUT_COLUMNS);                                                  \
+      if ((c + 32) % OUT_COLUMNS == 0 || c + 32 >= (COLUMNS))                                                          \
+        SEND(d_col + c / OUT_COLUMNS * OUT_COLUMNS, c % OUT_COLUMNS + width_);                                         \
     }                                                                                                                  \
-    UNROLL for (int u = 0; u < (COUNT); ++u) UNROLL for (int e = 0; e < 32; ++e) sum[u][e] = 0.f;                      \
+    UNROLL for (int e = 0; e < (COLUMNS) / 2; ++e) sum[e] = 0.f;                                                       \
   } while (0)
 
 #if IN_PARTS
@@ -388,9 +455,9 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void gemm_wgmma_fp
   do {                                                                                                                              \
     const uint rest_ = REST, parts_ = PARTS, part_ = get_group_id(0) / rest_;                                                       \
     __global float *to_ = PART_AT(part_);                                                                                           \
-    UNROLL for (int u = 0; u < UNITS; ++u) UNROLL for (int i = 0; i < 8; ++i) {                                                     \
-      STORE_F4(to_ + (u * 8 + i) * 1024u, sum[u][4 * i], sum[u][4 * i + 1], sum[u][4 * i + 2], sum[u][4 * i + 3]);                  \
-      sum[u][4 * i] = sum[u][4 * i + 1] = sum[u][4 * i + 2] = sum[u][4 * i + 3] = 0.f;                                              \
+    UNROLL for (int i = 0; i < UNITS * 8; ++i) {                                                                                    \
+      STORE_F4(to_ + i * 1024u, sum[4 * i], sum[4 * i + 1], sum[4 * i + 2], sum[4 * i + 3]);                                        \
+      sum[4 * i] = sum[4 * i + 1] = sum[4 * i + 2] = sum[4 * i + 3] = 0.f;                                                          \
     }                                                                                                                               \
   } while (0)
 #define NOTE_PART()                                                                                                                 \
@@ -406,15 +473,18 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void gemm_wgmma_fp
   READ_SCALES(s0, s1, sb_);
   for (; t < items; NEXT_TILE()) {
     tile_at(TILE_OF(t), row_tiles, col_tiles, &row, &col);
+#if UNEVEN
+    late = col * (TILE_N / 16u) % 8u;
+#endif
     uint left = end - first;
 #if IN_HALVES
     if (t >= whole) {
-      _Pragma("unroll 1") for (; left > 0; --left) K_BLOCK(UNITS / WIDTH / 2);
-      STORE(FIRST_UNIT_OF(t), UNITS / 2);
+      _Pragma("unroll 1") for (; left > 0; --left) K_BLOCK(PRODUCTS / 2);
+      STORE(FIRST_UNIT_OF(t) * 64u, TILE_N / 2);
       continue;
     }
 #endif
-    _Pragma("unroll 1") for (; left > 0; --left) K_BLOCK(UNITS / WIDTH);
+    _Pragma("unroll 1") for (; left > 0; --left) K_BLOCK(PRODUCTS);
 #if IN_PARTS
     if (t < REST) {
       STORE_PART();
@@ -422,7 +492,7 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void gemm_wgmma_fp
     }
     if (PART_IS_TO_NOTE) NOTE_PART();
 #endif
-    STORE(0, UNITS);
+    STORE(0, TILE_N);
   }
   if (IN_TURN && group == 0) BAR_NAMED(2, 256);  // The last one is nobody's.
 #if IN_PARTS
@@ -444,8 +514,8 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void gemm_wgmma_fp
         float x[32];
         ADD_PARTS(x, 8, PART_AT(0), UNITS * 8192u, q * 4, end_of_share * 4, parts_);
         OUT_FREE();
-        PUT_32(x, d_col + q * 32, 0);
-        PUT_32(x + 16, d_col + q * 32 + 32, 32);
+        PUT_ROWS(x, 2, d_col + q * 32, 0);
+        PUT_ROWS(x + 16, 2, d_col + q * 32 + 32, 32);
         SEND(d_col + q * 32, q + 1 < end_of_share ? 64 : 32);
       }
     }

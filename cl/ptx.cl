@@ -31,52 +31,55 @@
 #endif
 #define OUT4_(P, i) "+f"((P)[i]), "+f"((P)[i + 1]), "+f"((P)[i + 2]), "+f"((P)[i + 3])
 #define OUT16_(P, i) OUT4_(P, i), OUT4_(P, i + 4), OUT4_(P, i + 8), OUT4_(P, i + 12)
-#define D16_ "{%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15}"
-#define D32_                                                                                                      \
-  "{%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29," \
-  "%30,%31}"
+#define S16_ "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15"
+#define S32_ S16_ ",%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31"
+#define S48_ S32_ ",%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47"
+#define S64_ S48_ ",%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63"
 // Products of a warpgroup: P the sums, A0..A3 the thread's part of the first operand, DESC the second operand's
 // descriptor, KEEP 0 to start from zero (a constant).
 #define WGMMA_M64N64K16_F16(P, A0, A1, A2, A3, DESC, KEEP)                                                          \
   asm volatile("{\n.reg .pred q;\nsetp.ne.b32 q,%37,0;\n"                                                           \
-               "//sm_90a wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 " D32_ ",{%32,%33,%34,%35},%36,q,1,1,0;\n}\n" \
+               "//sm_90a wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 {" S32_ "},{%32,%33,%34,%35},%36,q,1,1,0;\n}\n" \
                : OUT16_(P, 0), OUT16_(P, 16)                                                                        \
                : "r"(A0), "r"(A1), "r"(A2), "r"(A3), "l"(DESC), "n"(KEEP)                                           \
                : "memory")
-#define D64_                                                                                                      \
-  "{%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29," \
-  "%30,%31,%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,%48,%49,%50,%51,%52,%53,%54,%55,%56,%57," \
-  "%58,%59,%60,%61,%62,%63}"
 #define OUT4_I_(P, i) "+r"((P)[i]), "+r"((P)[i + 1]), "+r"((P)[i + 2]), "+r"((P)[i + 3])
 #define OUT16_I_(P, i) OUT4_I_(P, i), OUT4_I_(P, i + 4), OUT4_I_(P, i + 8), OUT4_I_(P, i + 12)
 // Both operands in local memory, A and B their descriptors. TYPES: two of e4m3, e5m2, for the first and the second operand
-#define WGMMA_M64N64K32_FP8(TYPES, P, A, B, KEEP)                                                                   \
-  asm volatile("{\n.reg .pred q;\nsetp.ne.b32 q,%34,0;\n"                                                           \
-               "//sm_90a wgmma.mma_async.sync.aligned.m64n64k32.f32." TYPES " " D32_ ",%32,%33,q,1,1;\n}\n"         \
-               : OUT16_(P, 0), OUT16_(P, 16)                                                                        \
-               : "l"(A), "l"(B), "n"(KEEP)                                                                          \
-               : "memory")
-#define WGMMA_M64N32K32_FP8(TYPES, P, A, B, KEEP)                                                                   \
-  asm volatile("{\n.reg .pred q;\nsetp.ne.b32 q,%18,0;\n"                                                           \
-               "//sm_90a wgmma.mma_async.sync.aligned.m64n32k32.f32." TYPES " " D16_ ",%16,%17,q,1,1;\n}\n"         \
-               : OUT16_(P, 0)                                                                                       \
-               : "l"(A), "l"(B), "n"(KEEP)                                                                          \
-               : "memory")
-#define WGMMA_M64N128K32_FP8(TYPES, P, A, B, KEEP)                                                                  \
-  asm volatile("{\n.reg .pred q;\nsetp.ne.b32 q,%66,0;\n"                                                           \
-               "//sm_90a wgmma.mma_async.sync.aligned.m64n128k32.f32." TYPES " " D64_ ",%64,%65,q,1,1;\n}\n"        \
-               : OUT16_(P, 0), OUT16_(P, 16), OUT16_(P, 32), OUT16_(P, 48)                                          \
-               : "l"(A), "l"(B), "n"(KEEP)                                                                          \
-               : "memory")
+#define FP8_PRODUCT_(COLUMNS, TYPES, SUMS, A, B, KEEP)                                                             \
+  "{\n.reg .pred q;\nsetp.ne.b32 q," KEEP ",0;\n"                                                                  \
+  "//sm_90a wgmma.mma_async.sync.aligned.m64n" COLUMNS "k32.f32." TYPES " {" SUMS "}," A "," B ",q,1,1;\n}\n"
+#define FP8_OPERANDS_(A, B, KEEP) "l"(A), "l"(B), "n"(KEEP)
+#define WGMMA_M64N32K32_FP8(TYPES, P, A, B, KEEP)                                                                  \
+  asm volatile(FP8_PRODUCT_("32", TYPES, S16_, "%16", "%17", "%18")                                                \
+               : OUT16_(P, 0) : FP8_OPERANDS_(A, B, KEEP) : "memory")
+#define WGMMA_M64N64K32_FP8(TYPES, P, A, B, KEEP)                                                                  \
+  asm volatile(FP8_PRODUCT_("64", TYPES, S32_, "%32", "%33", "%34")                                                \
+               : OUT16_(P, 0), OUT16_(P, 16) : FP8_OPERANDS_(A, B, KEEP) : "memory")
+#define WGMMA_M64N72K32_FP8(TYPES, P, A, B, KEEP)                                                                  \
+  asm volatile(FP8_PRODUCT_("72", TYPES, S32_ ",%32,%33,%34,%35", "%36", "%37", "%38")                             \
+               : OUT16_(P, 0), OUT16_(P, 16), OUT4_(P, 32) : FP8_OPERANDS_(A, B, KEEP) : "memory")
+#define WGMMA_M64N80K32_FP8(TYPES, P, A, B, KEEP)                                                                  \
+  asm volatile(FP8_PRODUCT_("80", TYPES, S32_ ",%32,%33,%34,%35,%36,%37,%38,%39", "%40", "%41", "%42")             \
+               : OUT16_(P, 0), OUT16_(P, 16), OUT4_(P, 32), OUT4_(P, 36) : FP8_OPERANDS_(A, B, KEEP) : "memory")
+#define WGMMA_M64N96K32_FP8(TYPES, P, A, B, KEEP)                                                                  \
+  asm volatile(FP8_PRODUCT_("96", TYPES, S48_, "%48", "%49", "%50")                                                \
+               : OUT16_(P, 0), OUT16_(P, 16), OUT16_(P, 32) : FP8_OPERANDS_(A, B, KEEP) : "memory")
+#define WGMMA_M64N128K32_FP8(TYPES, P, A, B, KEEP)                                                                 \
+  asm volatile(FP8_PRODUCT_("128", TYPES, S64_, "%64", "%65", "%66")                                               \
+               : OUT16_(P, 0), OUT16_(P, 16), OUT16_(P, 32), OUT16_(P, 48) : FP8_OPERANDS_(A, B, KEEP) : "memory")
+#define WGMMA_M64N136K32_FP8(TYPES, P, A, B, KEEP)                                                                 \
+  asm volatile(FP8_PRODUCT_("136", TYPES, S64_ ",%64,%65,%66,%67", "%68", "%69", "%70")                            \
+               : OUT16_(P, 0), OUT16_(P, 16), OUT16_(P, 32), OUT16_(P, 48), OUT4_(P, 64) : FP8_OPERANDS_(A, B, KEEP) : "memory")
 #define WGMMA_M64N64K32_S8(P, A, B, KEEP)                                                                           \
   asm volatile("{\n.reg .pred q;\nsetp.ne.b32 q,%34,0;\n"                                                           \
-               "//sm_90a wgmma.mma_async.sync.aligned.m64n64k32.s32.s8.s8 " D32_ ",%32,%33,q;\n}\n"                 \
+               "//sm_90a wgmma.mma_async.sync.aligned.m64n64k32.s32.s8.s8 {" S32_ "},%32,%33,q;\n}\n"                 \
                : OUT16_I_(P, 0), OUT16_I_(P, 16)                                                                    \
                : "l"(A), "l"(B), "n"(KEEP)                                                                          \
                : "memory")
 #define WGMMA_M64N128K32_S8(P, A, B, KEEP)                                                                          \
   asm volatile("{\n.reg .pred q;\nsetp.ne.b32 q,%66,0;\n"                                                           \
-               "//sm_90a wgmma.mma_async.sync.aligned.m64n128k32.s32.s8.s8 " D64_ ",%64,%65,q;\n}\n"                \
+               "//sm_90a wgmma.mma_async.sync.aligned.m64n128k32.s32.s8.s8 {" S64_ "},%64,%65,q;\n}\n"                \
                : OUT16_I_(P, 0), OUT16_I_(P, 16), OUT16_I_(P, 32), OUT16_I_(P, 48)                                  \
                : "l"(A), "l"(B), "n"(KEEP)                                                                          \
                : "memory")

@@ -189,6 +189,52 @@ TEST(OpenClTensorCores, LastColumnsOfATileAreRight) {
   if (ran == 0) GTEST_SKIP() << "no device of compute capability 9.0";
 }
 
+// Tiles that begin and end within blocks of columns that share a scale: at each of the places where one can begin,
+// with its last columns there or not, more and fewer of them than work-groups. A sum is the same in every tile.
+TEST(OpenClTensorCores, TilesOfOtherWidthsMakeTheSameSums) {
+  if (devices().empty()) GTEST_SKIP() << why_no_devices();
+  using backend::DType;
+  const Variant& variant = *find_variant("gemm_wgmma_fp8");
+  int ran = 0, turn = 0;
+  for (const int width : variant.tunables.front().values) {
+    if (width == 64 || width == 128 || width == 256) continue;
+    for (const auto& [m, n, k] : std::vector<std::array<std::int64_t, 3>>{{130, 8 * width, 300},
+                                                                          {70, 8 * width - 7, 640},
+                                                                          {300, width + 16, 1100},
+                                                                          {257, width - 16, 128},
+                                                                          {9000, 3 * width + 1, 129},
+                                                                          {17000, 24, 384}}) {
+      Case c{m, n, k};
+      ++turn;
+      c.d = turn % 3 == 0 ? DType::f32 : turn % 3 == 1 ? DType::bf16 : DType::f16;
+      if (turn % 4 == 0) c.bias = DType::f32;
+      if (turn % 5 == 0) c.a = DType::e5m2;
+      if (turn % 5 == 1) c.b = DType::e5m2;
+      if (turn % 7 == 0) c.ldd = n + 3;
+      if (turn % 6 == 0) c.b_grid = {0, 0};
+      if (turn % 6 == 1) c.b_grid = {256, 384};
+      c.weakest = backend::AccuracyClass::tensor14;
+      const Data data = make_data(c);
+      for (const auto& device : devices()) {
+        if (!dynamic_cast<Device&>(*device).context()->features.ptx_sm_90) continue;
+        ++ran;
+        const auto made = [&](const std::string& of_width) {
+          c.options = {{"variant", variant.name},
+                       {"tile_n", of_width},
+                       {"split_k", "1"},
+                       {"share", "0"},
+                       {"ahead", turn % 2 == 0 ? "4" : "0"}};
+          Outcome outcome = run(*device, c, data);
+          expect_right(outcome, c, device->props().name);
+          return outcome.raw;
+        };
+        EXPECT_TRUE(made(std::to_string(width)) == made("128")) << c.line();
+      }
+    }
+  }
+  if (ran == 0) GTEST_SKIP() << "no device of compute capability 9.0";
+}
+
 // Every tile, parts of K, halves of a last round.
 TEST(OpenClTensorCores, Int8IsRightInEveryTileAndPart) {
   if (devices().empty()) GTEST_SKIP() << why_no_devices();
@@ -282,8 +328,10 @@ TEST(OpenClTensorCores, EveryTypeAndGroupIsRightInClassTensor14) {
                                                                           {{1, 512}, {512, 512}},
                                                                           {{1, 0}, {0, 0}},
                                                                           {{1, 256}, {128, 384}}}) {
-      for (const auto& [variant, width] :
-           {std::pair{"gemm_wgmma_fp8", "64"}, {"gemm_wgmma_fp8", "256"}, {"gemm_wgmma_few", "32"}}) {
+      for (const auto& [variant, width] : {std::pair{"gemm_wgmma_fp8", "64"},
+                                           {"gemm_wgmma_fp8", "256"},
+                                           {"gemm_wgmma_fp8", "272"},
+                                           {"gemm_wgmma_few", "32"}}) {
         Case c{140, 600, 1500};
         c.a = a;
         c.b = b;
@@ -291,6 +339,8 @@ TEST(OpenClTensorCores, EveryTypeAndGroupIsRightInClassTensor14) {
         c.b_grid = b_grid;
         c.weakest = backend::AccuracyClass::tensor14;
         c.options = {{"variant", variant}, {"tile_n", width}};
+        if (std::string(variant) == "gemm_wgmma_fp8")
+          c.options.insert(c.options.end(), {{"split_k", std::string(width) == "64" ? "4" : "1"}, {"share", "0"}});
         ran += check_on_tensor_cores(c);
       }
     }

@@ -21,15 +21,18 @@ constexpr double kCycles = 0.047;
 /// tiles of 256, which stream in 13.0; 7 us of any launch among them.
 constexpr double kOfStreamingNarrow = 1, kOfStreaming = 1.05, kStart = 4000;
 
+/// Whether tiles end within blocks of 64 columns of B; those are made whole, and of fp8 only.
+bool uneven(const Tuning& t) { return t.at("tile_n") != 64 && t.at("tile_n") != 128 && t.at("tile_n") != 256; }
+
 /// Of cl/gemm_wgmma_fp8.cl: stages of a K block of A and B, with scales and two barriers each; D on its way out; what
 /// parts.cl says.
 std::uint64_t local_bytes(const Tuning& t, const Problem& p) {
-  const std::uint64_t blocks = static_cast<std::uint64_t>(t.at("tile_n")) / 64,
-                      stages = blocks == 4   ? 3
-                               : blocks == 2 ? 5
-                                             : 7,
-                      line = blocks == 1 ? std::uint64_t{64} * numerics::size_of(p.d) : blocks * 128;
-  return stages * ((2 + blocks) * 8192 + 544 + 16) + std::uint64_t{8} * 16 * (line + 32) + 16;
+  const auto columns = static_cast<std::uint64_t>(t.at("tile_n")), size = std::uint64_t{numerics::size_of(p.d)};
+  const std::uint64_t stages = columns > 192 ? 3 : columns > 144 ? 4 : columns > 96 ? 5 : columns > 64 ? 6 : 7;
+  const std::uint64_t scales = columns > 192 && uneven(t) ? 560 : 544;
+  const std::uint64_t line = size * (columns == 64 || size == 2 ? columns : columns / 64 * 32);
+  return stages * ((128 + columns) * 128 + scales + 16) + std::uint64_t{8} * 16 * (line + (line % 64 == 0 ? 32 : 0)) +
+         16;
 }
 
 std::int64_t tiles(const Tuning& t, const Problem& p, std::int64_t m) {
@@ -102,13 +105,16 @@ Variant gemm_wgmma_fp8() {
   v.name = "gemm_wgmma_fp8";
   v.summary = "tensor cores of compute capability 9.0 on fp8 codes, sums of 128 k in about 14 bits";
   v.accuracy = backend::AccuracyClass::tensor14;
-  v.tunables = {{"tile_n", 256, {64, 128, 256}, "columns of D per work-group; its rows are 128"},
-                {"split_k", 1, {1, 2, 3, 4, 5, 6, 7, 8, 12, 16}, "parts of K that work-groups share"},
-                {"share", 0, {0, 1}, "a last round that is half empty or more in parts of K, unless all tiles are"},
-                {"rows_together", 8, {4, 8, 16, 32}, "tiles of rows that are walked together"},
-                {"ahead", 4, {0, 2, 4}, "K blocks between asking the second cache for a tile and using it"}};
+  v.tunables = {
+      {"tile_n", 256, {64, 96, 128, 144, 160, 192, 256, 272}, "columns of D per work-group; its rows are 128"},
+      {"split_k", 1, {1, 2, 3, 4, 5, 6, 7, 8, 12, 16}, "parts of K that work-groups share"},
+      {"share", 0, {0, 1}, "a last round that is half empty or more in parts of K, unless all tiles are"},
+      {"rows_together", 8, {4, 8, 16, 32}, "tiles of rows that are walked together"},
+      {"ahead", 4, {0, 2, 4}, "K blocks between asking the second cache for a tile and using it"}};
   v.constraints = {
       share_constraint(),
+      {"tiles of other than 64, 128 or 256 columns are made whole: split_k must be 1, share 0",
+       [](const Tuning& t, const Problem&) { return !uneven(t) || (t.at("split_k") == 1 && t.at("share") == 0); }},
       {"split_k must leave each part two K blocks",
        [](const Tuning& t, const Problem& p) {
          return t.at("split_k") <= numerics::ceil_div(p.k, std::int64_t{256});
