@@ -179,13 +179,62 @@ TEST(OpenClTensorCores, FewRowsOfManyMatricesTakeTheirKernelWhereNoRoomIsLeftBet
   EXPECT_NE(taken(backend::Grouping::masked, 4096, "40"), "gemm_wgmma_few");
 }
 
-TEST(OpenClTensorCores, SomeRowsOfClassTensor14TakeTilesThatFillTheDevice) {
-  Case c{512, 4096, 7168};
-  c.weakest = backend::AccuracyClass::tensor14;
-  const Choice choice = taken_by_h200(c.desc());
-  ASSERT_EQ(choice.variant->name, "gemm_wgmma_fp8");
-  EXPECT_EQ(choice.tuning.at("tile_n"), 128);
-  EXPECT_EQ(choice.tuning.at("split_k"), 1);
+TEST(OpenClTensorCores, MoreRowsOfClassTensor14TakeTilesThatFillWholeRounds) {
+  const auto taken = [&](std::int64_t m, std::int64_t n, std::int64_t k) {
+    Case c{m, n, k};
+    c.weakest = backend::AccuracyClass::tensor14;
+    const Choice choice = taken_by_h200(c.desc());
+    const Tuning& t = choice.tuning;
+    if (choice.variant->name == "gemm_wgmma_few")
+      return "few " + std::to_string(t.at("tile_m")) + " x " + std::to_string(t.at("tile_n"));
+    EXPECT_EQ(choice.variant->name, "gemm_wgmma_fp8");
+    EXPECT_EQ(t.at("split_k"), 1) << c.line();
+    return std::to_string(t.at("tile_n")) + (t.at("share") == 1 ? " shared" : "");
+  };
+  // As measured on an H200 (docs/performance/h200-tensor14.md).
+  EXPECT_EQ(taken(160, 576, 7168), "few 64 x 32");
+  EXPECT_EQ(taken(256, 2112, 7168), "few 64 x 64");
+  EXPECT_EQ(taken(512, 2112, 7168), "few 128 x 64");
+  EXPECT_EQ(taken(384, 4096, 7168), "96");
+  EXPECT_EQ(taken(512, 4096, 7168), "128");
+  EXPECT_EQ(taken(1024, 2112, 7168), "144");
+  EXPECT_EQ(taken(4096, 576, 7168), "144");
+  EXPECT_EQ(taken(640, 4096, 4096), "160");
+  EXPECT_EQ(taken(768, 4096, 4096), "192");
+  EXPECT_EQ(taken(384, 7168, 16384), "192");
+  EXPECT_EQ(taken(2048, 2112, 7168), "272");
+  EXPECT_EQ(taken(4096, 2112, 7168), "272");
+  for (const auto& [n, k] : {std::pair{4096, 4096}, {7168, 16384}, {24576, 1536}})
+    EXPECT_EQ(taken(4096, n, k), "256");
+}
+
+TEST(OpenClTensorCores, Int8TakesTilesThatItsProductsHave) {
+  for (const std::int64_t m : {160, 512, 640, 768, 1024, 2048, 4096}) {
+    for (const auto& [n, k] : {std::pair{4096, 4096}, {2112, 7168}, {576, 7168}}) {
+      Case c{m, n, k};
+      c.a = c.b = backend::DType::i8;
+      const Choice choice = taken_by_h200(c.desc());
+      ASSERT_EQ(choice.variant->name, "gemm_wgmma_s8") << c.line();
+      EXPECT_FALSE(refuse(*choice.variant, choice.tuning, h200(), choice.problem)) << to_string(choice.tuning);
+      const auto& widths = choice.variant->tunables.front().values;
+      EXPECT_EQ(std::count(widths.begin(), widths.end(), choice.tuning.at("tile_n")), 1) << c.line();
+    }
+  }
+}
+
+TEST(OpenClTensorCores, TilesThatEndWithinABlockAreMadeWhole) {
+  const Variant& variant = *find_variant("gemm_wgmma_fp8");
+  const Problem p{4096, 2112, 7168, 128, backend::DType::e4m3fn, backend::DType::e4m3fn, backend::DType::f32};
+  Tuning t{{"tile_n", 272}, {"split_k", 1}, {"share", 0}, {"rows_together", 8}, {"ahead", 0}};
+  EXPECT_FALSE(refuse(variant, t, h200(), p));
+  t["share"] = 1;
+  ASSERT_TRUE(refuse(variant, t, h200(), p));
+  EXPECT_NE(refuse(variant, t, h200(), p)->text.find("made whole"), std::string::npos);
+  t["share"] = 0;
+  t["split_k"] = 2;
+  EXPECT_TRUE(refuse(variant, t, h200(), p));
+  t["tile_n"] = 256;
+  EXPECT_FALSE(refuse(variant, t, h200(), p));
 }
 
 /// Units and clocks as such GPUs have them, large and small.
@@ -300,13 +349,15 @@ TEST(OpenClTensorCores, ALastRoundIsSharedWhereHalfOfItIsEmptyAndBitsMayDependOn
     return taken_by_h200(d).tuning.at("share");
   };
   for (const backend::AccuracyClass weakest : {backend::AccuracyClass::f32, backend::AccuracyClass::tensor14}) {
-    EXPECT_EQ(share(4096, 2112, 7168, weakest, false), 1);  // 8 and 24 tiles more than two rounds.
-    EXPECT_EQ(share(4096, 2112, 7168, weakest, true), 0);
+    EXPECT_EQ(share(4096, 2304, 16384, weakest, false), 1);  // 24 tiles more than two rounds.
+    EXPECT_EQ(share(4096, 2304, 16384, weakest, true), 0);
     EXPECT_EQ(share(4096, 4096, 4096, weakest, false), 0);  // The last round is nearly full.
     EXPECT_EQ(share(4096, 2112, 512, weakest, false), 0);   // Too short for parts.
     EXPECT_EQ(share(4096, 24576, 1536, weakest, false), 0);
     EXPECT_EQ(share(6 * 1024, 4096, 4096, weakest, false, 6), 0);  // Rows are dealt on the device.
   }
+  EXPECT_EQ(share(4096, 2112, 7168, backend::AccuracyClass::f32, false), 1);       // 8 tiles more.
+  EXPECT_EQ(share(4096, 2112, 7168, backend::AccuracyClass::tensor14, false), 0);  // Wider tiles fill two rounds.
   Case c{4096, 2112, 7168};
   c.options = {{"variant", "gemm_wgmma_f16"}, {"share", "1"}};
   backend::GemmDesc d = c.desc();

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Declares cl/gemm_wgmma_few.cl: class tensor14 on tensor cores of compute capability 9.0, few rows.
+#include <algorithm>
+#include <array>
+
 #include "backends/opencl/forms/swizzled.h"
 #include "backends/opencl/forms/wgmma_tokens.h"
 #include "backends/opencl/tensor_cores.h"
@@ -37,9 +40,46 @@ std::optional<Refusal> needs(const Features& f, const Problem& p) {
   return refuse_narrow_scales(p);
 }
 
+// Fitted to an H200 (docs/performance/h200-few-rows.md): times streaming_ns(), and what starts and ends a launch, in
+// ns.
+constexpr double kOfStreaming = 1, kStart = 700;              ///< Up to 64 rows.
+constexpr double kOfStreamingHigh = 1.05, kStartHigh = 1000;  ///< More.
+
+/// Of more than 128 rows: tiles that one work-group after another makes on a unit, and cycles at the device's clock
+/// that a K block of 128 takes; those in which a tile leaves (docs/performance/h200-tensor14.md, "Tiles of other
+/// widths").
+struct Tile {
+  int m, n, k_groups, stages;
+  double block_cycles;
+};
+constexpr std::array<Tile, 4> kTiles = {
+    {{64, 32, 4, 12, 392}, {64, 64, 2, 8, 424}, {128, 32, 2, 10, 487}, {128, 64, 2, 8, 568}}};
+constexpr double kOutCycles = 800;
+
+/// Dense problems of more rows than this variant has tiles for once, whose tiles can be counted.
+bool counted(const Problem& p) { return p.m > 128 && !p.dealt; }
+
+double counted_ns(const Tuning& t, const Problem& p, const Features& f) {
+  const auto* tile = std::find_if(kTiles.begin(), kTiles.end(),
+                                  [&](const Tile& k) { return k.m == t.at("tile_m") && k.n == t.at("tile_n"); });
+  const std::int64_t all = tiles(t, p, p.m);
+  const double blocks = static_cast<double>(numerics::ceil_div(p.k, std::int64_t{128}));
+  const double multiply = 1e9 * rounds(all, f) * (blocks * tile->block_cycles + kOutCycles) / f.clock_hz;
+  return std::max(
+      {multiply, second_cache_ns(all, t.at("tile_m") + t.at("tile_n"), p, f), streaming_ns(p) * kOfStreamingHigh});
+}
+
 /// As measured on an H200 (docs/performance/h200-few-rows.md).
 Tuning rule_of_thumb(const Features& f, const Problem& p) {
   const std::int64_t units = f.compute_units;
+  if (counted(p)) {
+    Tuning best;
+    for (const Tile& tile : kTiles) {
+      const Tuning t{{"tile_m", tile.m}, {"tile_n", tile.n}, {"k_groups", tile.k_groups}, {"stages", tile.stages}};
+      if (best.empty() || counted_ns(t, p, f) < counted_ns(best, p, f)) best = t;
+    }
+    return best;
+  }
   Tuning t{{"tile_m", p.m <= 64 ? 64 : 128}, {"tile_n", 32}, {"k_groups", 2}, {"stages", 10}};
   // Narrow tiles where all of them still run at once, half as high where that still holds.
   if (tiles(t, p, p.m) > units) {
@@ -58,12 +98,8 @@ Tuning rule_of_thumb(const Features& f, const Problem& p) {
   return t;
 }
 
-// Fitted to an H200 (docs/performance/h200-few-rows.md): times streaming_ns(), and what starts and ends a launch, in
-// ns.
-constexpr double kOfStreaming = 1, kStart = 700;              ///< Up to 64 rows.
-constexpr double kOfStreamingHigh = 1.05, kStartHigh = 1000;  ///< More.
-
-double estimate_ns(const Tuning&, const Problem& p, const Features&) {
+double estimate_ns(const Tuning& t, const Problem& p, const Features& f) {
+  if (counted(p)) return kBesideEstimatesOfParts * counted_ns(t, p, f);
   const double once =
       p.m <= 64 ? streaming_ns(p, kOfStreaming, kStart) : streaming_ns(p, kOfStreamingHigh, kStartHigh);
   // Each further tile of rows reads the weights again, from the second cache.

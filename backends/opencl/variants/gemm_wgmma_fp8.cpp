@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Declares cl/gemm_wgmma_fp8.cl: class tensor14 on tensor cores of compute capability 9.0.
+#include <algorithm>
+#include <array>
+
 #include "backends/opencl/forms/swizzled.h"
 #include "backends/opencl/forms/wgmma_tokens.h"
 #include "backends/opencl/tensor_cores.h"
@@ -20,6 +23,17 @@ constexpr double kCycles = 0.047;
 /// 16.5 us for 32 x 7168 x 16384 and x 4096 x 4096, which stream in 40.5 and 5.8; 24.8 for 32 x 24576 x 1536, in
 /// tiles of 256, which stream in 13.0; 7 us of any launch among them.
 constexpr double kOfStreamingNarrow = 1, kOfStreaming = 1.05, kStart = 4000;
+
+/// Of more than 128 rows: cycles at the device's clock that a tile takes for a K block of 128, and those in which
+/// each column of it leaves; what the ring of a work-group that has one tile takes to fill; what K in parts costs.
+/// Fitted to 84 problems in every width (docs/performance/h200-tensor14.md, "Tiles of other widths").
+struct Width {
+  int columns;
+  double block_cycles;
+};
+constexpr std::array<Width, 8> kWidths = {
+    {{64, 568}, {96, 790}, {128, 806}, {144, 962}, {160, 1022}, {192, 1114}, {256, 1386}, {272, 1566}}};
+constexpr double kColumnCycles = 14, kFillCycles = 1600, kPartsCycles = 20000;
 
 /// Whether tiles end within blocks of 64 columns of B; those are made whole, and of fp8 only.
 bool uneven(const Tuning& t) { return t.at("tile_n") != 64 && t.at("tile_n") != 128 && t.at("tile_n") != 256; }
@@ -72,10 +86,37 @@ std::optional<Refusal> needs(const Features& f, const Problem& p) {
   return refuse_narrow_scales(p);
 }
 
+/// Of dense problems of more than 128 rows, whose tiles can be counted.
+double counted_ns(const Tuning& t, const Problem& p, const Features& f) {
+  const int columns = t.at("tile_n"), parts = t.at("split_k");
+  const Width& width =
+      *std::find_if(kWidths.begin(), kWidths.end(), [&](const Width& w) { return w.columns == columns; });
+  const double blocks = static_cast<double>(numerics::ceil_div(p.k, std::int64_t{128}));
+  const double of_tile =
+      blocks / parts * width.block_cycles + columns * kColumnCycles + (columns == 64 ? kFillCycles : 0);
+  const std::int64_t all = tiles(t, p, p.m);
+  const double in_rounds = parts > 1           ? rounds(all * parts, f)
+                           : t.at("share") > 0 ? shared_rounds(all, kSharing, p, f)
+                                               : unshared_rounds(t, p, f);
+  const double multiply = 1e9 * (in_rounds * of_tile + (parts > 1 ? kPartsCycles : 0)) / f.clock_hz;
+  return std::max({multiply, second_cache_ns(all, kTileM + columns, p, f), streaming_ns(p) * kOfStreaming});
+}
+
+double estimate_ns(const Tuning& t, const Problem& p, const Features& f) {
+  if (p.m > kTileM && !p.dealt) return kBesideEstimatesOfParts * counted_ns(t, p, f);
+  const double in_rounds = t.at("share") > 0 && t.at("split_k") == 1 ? shared_rounds(tiles(t, p, p.m), kSharing, p, f)
+                           : t.at("split_k") == 1                    ? unshared_rounds(t, p, f)
+                                                  : rounds(tiles(t, p, p.m) * t.at("split_k"), f) / t.at("split_k");
+  const double cycles = in_rounds * t.at("tile_n") * static_cast<double>(p.k) * kCycles;
+  const double multiply = 1e9 * cycles / f.clock_hz;
+  return std::max(multiply, streaming_ns(p, t.at("tile_n") == 64 ? kOfStreamingNarrow : kOfStreaming, kStart));
+}
+
 Tuning rule_of_thumb(const Features& f, const Problem& p) {
   const int together = p.n <= 4096 ? 8 : p.k <= 2048 ? 32 : 16;
   // To ask the second cache costs power, which is what bounds large tiles, and their stages hold enough.
   Tuning t{{"tile_n", 256}, {"split_k", 1}, {"share", 0}, {"rows_together", together}, {"ahead", 0}};
+  const Tuning whole = t;
   if (2 * tiles(t, p, p.m) <= f.compute_units) t["tile_n"] = 128, t["ahead"] = 4;
   // Few rows wait for weights, not for the tokens that a narrow tile reads twice as often.
   if (p.m <= kTileM && 2 * tiles(t, p, p.m) <= f.compute_units) t["tile_n"] = 64;
@@ -86,16 +127,16 @@ Tuning rule_of_thumb(const Features& f, const Problem& p) {
   }
   t["share"] =
       t["split_k"] == 1 && last_round_is_shared(tiles(t, p, p.m), unshared_rounds(t, p, f), kSharing, p, f) ? 1 : 0;
+  if (p.m <= kTileM || p.dealt) return t;
+  // So wide that whole tiles fill whole rounds.
+  for (const Width& width : kWidths) {
+    Tuning other = whole;
+    other["tile_n"] = width.columns;
+    other["ahead"] = width.columns <= 128 ? 4 : 0;
+    if (uneven(other) && p.a == backend::DType::i8) continue;
+    if (counted_ns(other, p, f) < counted_ns(t, p, f)) t = other;
+  }
   return t;
-}
-
-double estimate_ns(const Tuning& t, const Problem& p, const Features& f) {
-  const double in_rounds = t.at("share") > 0 && t.at("split_k") == 1 ? shared_rounds(tiles(t, p, p.m), kSharing, p, f)
-                           : t.at("split_k") == 1                    ? unshared_rounds(t, p, f)
-                                                  : rounds(tiles(t, p, p.m) * t.at("split_k"), f) / t.at("split_k");
-  const double cycles = in_rounds * t.at("tile_n") * static_cast<double>(p.k) * kCycles;
-  const double multiply = 1e9 * cycles / f.clock_hz;
-  return std::max(multiply, streaming_ns(p, t.at("tile_n") == 64 ? kOfStreamingNarrow : kOfStreaming, kStart));
 }
 
 }  // namespace
