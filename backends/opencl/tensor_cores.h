@@ -42,6 +42,13 @@ inline std::optional<Refusal> refuse_narrow_scales(const Problem& p) {
                  "a scale of b must be for a multiple of 128 columns of d, or for all of them"};
 }
 
+/// Why a kernel whose tiles are a work-group each, also tiles of rows that there could be, does not take matrices
+/// with room between their rows; empty where there is none.
+inline std::optional<Refusal> refuse_room_between_matrices(const Problem& p) {
+  if (!p.masked || p.matrices <= 1) return std::nullopt;
+  return Refusal{backend::Reason::grouping, "matrices must have their rows one after another, with no room between"};
+}
+
 /// Nanoseconds in which the weights of `p` stream through a device once, cold, as the best of these kernels does it
 /// on an H200. Fixed costs of a launch are left out, as all estimates leave them out.
 inline double streaming_ns(const Problem& p) {

@@ -124,7 +124,8 @@ TEST_F(OpenClGrouped, FewerWorkGroupsThanThereIsToDoTakeItInTurns) {
   for (const backend::Options& options : {backend::Options{},
                                           backend::Options{{"variant", "gemm_wgmma_f16"}},
                                           {{"variant", "gemm_wgmma_fp8"}},
-                                          {{"variant", "gemm_wgmma_few"}}}) {
+                                          {{"variant", "gemm_wgmma_few"}},
+                                          {{"variant", "gemm_wgmma_few_f16"}}}) {
     for (const backend::DType source : {backend::DType::none, backend::DType::bf16}) {
       for (const bool masked : {false, true}) {
         Grouped g;

@@ -93,20 +93,44 @@ TEST(OpenClTensorCores, RowsFrom17To64TakeTheKernelThatWasFastest) {
     c.weakest = weakest;
     return taken_by_h200(c.desc()).variant->name;
   };
-  // As measured on an H200 (docs/performance/h200-few-rows.md).
+  // As measured on an H200 (docs/performance/h200-few-rows.md, h200-f32.md).
   constexpr auto f32 = backend::AccuracyClass::f32, tensor14 = backend::AccuracyClass::tensor14;
   for (const auto& [n, k] : {std::pair{4096, 4096}, {2112, 7168}, {24576, 1536}, {7168, 16384}}) {
     for (const std::int64_t m : {17, 24, 32}) {
-      EXPECT_EQ(taken(m, n, k, f32), "gemm_mma_stream") << m << " " << n;
+      // Of large weights what counts is the bytes on their way, of small ones what starts and ends a launch.
+      EXPECT_EQ(taken(m, n, k, f32), n == 7168 ? "gemm_wgmma_few_f16" : "gemm_mma_stream") << m << " " << n;
       EXPECT_EQ(taken(m, n, k, tensor14), "gemm_wgmma_few") << m << " " << n;
     }
+    // Three rounds of tiles fill three rings; work-groups that stay fill one.
+    const std::string some = n == 24576 ? "gemm_wgmma_f16" : "gemm_wgmma_few_f16";
     for (const std::int64_t m : {33, 48, 64}) {
-      EXPECT_EQ(taken(m, n, k, f32), "gemm_wgmma_f16") << m << " " << n;
+      EXPECT_EQ(taken(m, n, k, f32), some) << m << " " << n;
       EXPECT_EQ(taken(m, n, k, tensor14), "gemm_wgmma_few") << m << " " << n;
     }
+    for (const std::int64_t m : {65, 128}) EXPECT_EQ(taken(m, n, k, f32), some) << m << " " << n;
+    EXPECT_EQ(taken(129, n, k, f32), "gemm_wgmma_f16") << n;
     EXPECT_EQ(taken(128, n, k, tensor14), "gemm_wgmma_few") << n;
+    EXPECT_EQ(taken(16, n, k, f32), "gemm_mma_stream") << n;
     EXPECT_EQ(taken(16, n, k, tensor14), "gemm_mma_stream") << n;
   }
+  for (const std::int64_t m : {1, 16}) EXPECT_EQ(taken(m, 7168, 36864, f32), "gemm_mma_stream") << m;
+}
+
+TEST(OpenClTensorCores, FewRowsOfClassF32TakeTilesThatAllRunAtOnce) {
+  const Variant& few = *find_variant("gemm_wgmma_few_f16");
+  const auto rule = [&](std::int64_t m, std::int64_t n, std::int64_t k) {
+    const Problem p{m, n, k, 128, backend::DType::e4m3fn, backend::DType::e4m3fn, backend::DType::f32};
+    EXPECT_FALSE(refuse(few, few.rule_of_thumb(h200(), p), h200(), p));
+    return to_string(few.rule_of_thumb(h200(), p));
+  };
+  EXPECT_EQ(rule(64, 7168, 16384), "split_k=1,tile_m=64");
+  EXPECT_EQ(rule(128, 7168, 16384), "split_k=2,tile_m=128");
+  EXPECT_EQ(rule(64, 4096, 4096), "split_k=2,tile_m=64");
+  EXPECT_EQ(rule(128, 4096, 4096), "split_k=1,tile_m=64") << "rows in two tiles";
+  EXPECT_EQ(rule(64, 2112, 7168), "split_k=4,tile_m=64");
+  EXPECT_EQ(rule(128, 2112, 7168), "split_k=2,tile_m=64");
+  EXPECT_EQ(rule(128, 5120, 5120), "split_k=3,tile_m=128");
+  EXPECT_EQ(rule(64, 576, 7168), "split_k=7,tile_m=64") << "eight K blocks a part";
 }
 
 TEST(OpenClTensorCores, FewRowsAnExpertTakeTheKernelThatStreamsWeights) {
@@ -333,7 +357,7 @@ TEST(OpenClTensorCores, ManyRowsOfInt8TakeTheirOwnProductsInClassF32) {
   for (const std::int64_t m : {128, 512, 4096}) {
     EXPECT_EQ(taken(m, DType::i8, {128, 128}), "gemm_wgmma_s8") << m;
     EXPECT_EQ(taken(m, DType::i8, {1, 0}), "gemm_wgmma_f16") << m << ", a scale a column";
-    EXPECT_EQ(taken(m, DType::e4m3fn, {128, 128}), "gemm_wgmma_f16") << m;
+    EXPECT_EQ(taken(m, DType::e4m3fn, {128, 128}), m == 128 ? "gemm_wgmma_few_f16" : "gemm_wgmma_f16") << m;
   }
 }
 

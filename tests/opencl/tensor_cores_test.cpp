@@ -34,7 +34,8 @@ TEST(OpenClTensorCores, AKernelOf14BitsFailsTheTrialOfClassF32) {
     const Variant honest = *find_variant("gemm_wgmma_fp8"), false_one = liar();
     EXPECT_EQ(make_trials(*context, nullptr)->why_not(honest), "");
     EXPECT_NE(make_trials(*context, nullptr)->why_not(false_one).find("elements are wrong"), std::string::npos);
-    for (const char* name : {"gemm_wgmma_f16", "gemm_wgmma_few", "gemm_wgmma_s8", "gemm_mma_stream"})
+    for (const char* name :
+         {"gemm_wgmma_f16", "gemm_wgmma_few", "gemm_wgmma_few_f16", "gemm_wgmma_s8", "gemm_mma_stream"})
       EXPECT_EQ(make_trials(*context, nullptr)->why_not(*find_variant(name)), "") << name;
   }
   if (!tried) GTEST_SKIP() << "no device of compute capability 9.0";
@@ -306,6 +307,51 @@ TEST(OpenClTensorCores, FewRowsOfClassTensor14AreRightInEveryTile) {
                      {"tile_n", t.tile_n},
                      {"k_groups", t.k_groups},
                      {"stages", t.stages}};
+        ran += check_on_tensor_cores(c);
+      }
+    }
+  }
+  if (ran == 0) GTEST_SKIP() << "no device of compute capability 9.0";
+}
+
+// Every tile with K whole and in parts; fewer K blocks than parts of a ring and than groups of them, odd numbers; K
+// and columns that end inside a block; rows in several tiles; scales for blocks, columns and odd groups of columns; D
+// and bias of every type; and D as the caller's memory has it.
+TEST(OpenClTensorCores, FewRowsOfClassF32AreRightInEveryTile) {
+  if (devices().empty()) GTEST_SKIP() << why_no_devices();
+  using backend::DType;
+  struct Tried {
+    std::int64_t m, n, k;
+    const char *tile_m, *split_k;
+  };
+  int ran = 0, turn = 0;
+  for (const Tried& t : std::vector<Tried>{{64, 200, 1500, "64", "1"},
+                                           {33, 300, 4000, "64", "3"},
+                                           {17, 40, 100, "64", "1"},
+                                           {1, 129, 257, "64", "2"},
+                                           {128, 320, 2100, "128", "2"},
+                                           {77, 136, 3000, "128", "4"},
+                                           {128, 264, 640, "128", "1"},
+                                           {100, 2112, 7168, "64", "4"},
+                                           {300, 72, 1111, "128", "1"},
+                                           {130, 520, 900, "64", "1"},
+                                           {65, 136, 1664, "128", "7"},
+                                           {40, 72, 128, "128", "1"}}) {
+    for (const DType d : {DType::f32, DType::f16, DType::bf16}) {
+      for (const DType bias : {DType::none, DType::f32, DType::bf16}) {
+        Case c{t.m, t.n, t.k};
+        c.d = d;
+        c.bias = bias;
+        ++turn;
+        if (turn % 3 == 0) c.a = DType::e5m2;
+        if (turn % 4 == 0) c.b = DType::e5m2;
+        if (turn % 5 == 0) c.a_source = DType::bf16;
+        if (turn % 2 == 0) c.ldd = t.n + 1 + turn % 4;
+        if (turn % 7 == 0) c.b_grid = {256, 384};
+        if (turn % 7 == 2) c.b_grid = {24, 128};
+        if (turn % 7 == 4) c.b_grid = {1, 256};
+        if (turn % 7 == 1) c.a_grid = c.a_source == DType::none ? numerics::ScaleGrid{2, 256} : c.a_grid;
+        c.options = {{"variant", "gemm_wgmma_few_f16"}, {"tile_m", t.tile_m}, {"split_k", t.split_k}};
         ran += check_on_tensor_cores(c);
       }
     }

@@ -33,10 +33,7 @@ std::optional<Refusal> needs(const Features& f, const Problem& p) {
   if (auto refusal = refuse_tensor_cores(f, p)) return refusal;
   if (p.a == backend::DType::i8 || p.b == backend::DType::i8)
     return Refusal{backend::Reason::dtype, "this kernel multiplies fp8 codes, not i8"};
-  // A tile is a work-group, also of rows that there could be.
-  if (p.masked && p.matrices > 1)
-    return Refusal{backend::Reason::grouping,
-                   "matrices must have their rows one after another, with no room between"};
+  if (auto refusal = refuse_room_between_matrices(p)) return refusal;
   return refuse_narrow_scales(p);
 }
 
