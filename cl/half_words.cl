@@ -3,6 +3,7 @@
 // a time, codes 0 and 2 (even) and codes 1 and 3 (odd). e4m3: the value times 2^-8, exactly, also of a subnormal code. e5m2 is the upper
 // byte of such a float. Next door: code_words.cl (codes as f32), narrow_floats.cl (for matrix products), ptx.cl (the same by conversions,
 // where a device has them).
+// Set by the including file: BITS_BY_LOP3, the bits of two words become one by NVIDIA's instruction, where its compiler takes two.
 
 // Of e4m3 codes that are no NaN.
 static inline uint even_halfs_e4m3(uint word) { return ((word << 8) & 0x80008000u) | ((word << 7) & 0x3f803f80u); }
@@ -12,7 +13,13 @@ static inline uint odd_halfs_e4m3(uint word) { return (word & 0x80008000u) | ((w
 /// exponent all ones.
 static inline uint magnitudes_e4m3(uint word) {
   const uint magnitudes = word & 0x7f7f7f7fu;
+#ifdef BITS_BY_LOP3
+  uint moved;
+  asm("lop3.b32 %0,%1,%2,0x80808080,0xe4;" : "=r"(moved) : "r"(magnitudes + 0x01010101u), "r"(word));
+  return moved;
+#else
   return magnitudes | ((magnitudes + 0x01010101u) & 0x80808080u);
+#endif
 }
 
 // HALFS_T(even, odd, word): values of type T, NaN too, in units of HALF_UNIT_T.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// mma_by_hand.cl: what gemm_mma_stream.cl takes from ptx.cl, in plain OpenCL C: loads, words that change hands in a warp, and the product
-// of a warp. Work-items show one another their words in local memory. That is what tests run on devices without such instructions, so
+// mma_by_hand.cl: what gemm_mma_stream.cl and gemm_mma_tiled.cl take from ptx.cl, in plain OpenCL C: loads, words that change hands in a
+// warp, and the product of a warp. Work-items show one another their words in local memory. That is what tests run on devices without such instructions, so
 // that fragments, decoding and scales are seen right anywhere; no plan takes it.
 // All warps of a work-group do the same here, because barriers stand in between: a warp that is out of K blocks multiplies the last one
 // again and adds nothing.
@@ -18,6 +18,33 @@
 #define LOAD8(r, p) vstore2(vload2(0, (__global const uint*)(p)), 0, r)
 #define LOAD16_STREAM(r, p) LOAD16(r, p)
 #define LOAD_F(a, p) a = *(p)
+
+// Local memory that a device's instructions fill and read behind the compiler's back.
+#define LOCAL_PLACE __local uchar*
+#define LOCAL_ADDRESS(p) (p)
+#define COPY16_ASYNC(dst, src) vstore4(vload4(0, (__global const uint*)(src)), 0, (__local uint*)(dst))
+#define COPIES_COMMIT()
+#define COPIES_WAIT(n)
+#define LOCAL_WORD_(FROM, place) (*(__local const uint*)((FROM) + (place) + 4 * (lane & 3)))
+#define LOAD_CODES(r, FROM, PIECE) \
+  for (uint of_eight_ = 0; of_eight_ < 4; ++of_eight_) \
+    (r)[of_eight_] = LOCAL_WORD_(FROM, PLACE(8 * of_eight_ + (lane >> 2), (uint)(PIECE)))
+#define LOAD_HALFS(r0, r1, r2, r3, FROM, PIECE)                          \
+  do {                                                                   \
+    r0 = LOCAL_WORD_(FROM, HALFS_PLACE(lane >> 2, (uint)(PIECE)));             \
+    r1 = LOCAL_WORD_(FROM, HALFS_PLACE(8 + (lane >> 2), (uint)(PIECE)));       \
+    r2 = LOCAL_WORD_(FROM, HALFS_PLACE(lane >> 2, (uint)(PIECE) + 1));         \
+    r3 = LOCAL_WORD_(FROM, HALFS_PLACE(8 + (lane >> 2), (uint)(PIECE) + 1));   \
+  } while (0)
+#define STORE_LOCAL16(p, a, b, c, d) vstore4((uint4)(a, b, c, d), 0, (__local uint*)(p))
+#define LOAD16_IN_ORDER(r, p) LOAD16(r, p)
+#define STORE_F4(p, a, b, c, d) vstore4((float4)(a, b, c, d), 0, p)
+#define STORE8(p, a, b) vstore2((uint2)(a, b), 0, (__global uint*)(p))
+#if D_TYPE == TYPE_BF16
+#define TO_PAIR(d, lo, hi) d = encode_bf16(lo) | (uint)encode_bf16(hi) << 16
+#else
+#define TO_PAIR(d, lo, hi) d = encode_f16(lo) | (uint)encode_f16(hi) << 16
+#endif
 
 #define DECODE4_4(even, odd, v) HALFS_4(even, odd, v)
 #define DECODE4_5(even, odd, v) HALFS_5(even, odd, v)

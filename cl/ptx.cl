@@ -121,6 +121,21 @@
 #define BAR_NAMED_ARRIVE(id, count) asm volatile("bar.arrive %0, %1;" ::"r"(id), "r"(count) : "memory")
 #define SYNC_WARP() asm volatile("bar.warp.sync 0xffffffff;" ::: "memory")
 
+// Copies of 16 bytes to local memory, in groups of the work-item's own.
+#define LOCAL_PLACE uint
+#define COPY16_ASYNC(dst, src) asm volatile("cp.async.cg.shared.global.L2::128B [%0],[%1],16;" ::"r"(dst), "l"(src) : "memory")
+#define COPIES_COMMIT() asm volatile("cp.async.commit_group;" ::: "memory")
+#define COPIES_WAIT(n) asm volatile("cp.async.wait_group %0;" ::"n"(n) : "memory")
+// Four tiles of eight lines by 16 bytes, of each of which a work-item gets four bytes of line lane / 4, from 4 (lane % 4) on. PLACE and
+// HALFS_PLACE of the including file say where piece PIECE of a line is, from FROM on. Of codes 32 lines; of f16 the pieces PIECE and
+// PIECE + 1 of 16 lines, as the first operand of a product wants them.
+#define LOAD_TILES_(r0, r1, r2, r3, from)                                                 \
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3},[%4];"             \
+               : "=r"(r0), "=r"(r1), "=r"(r2), "=r"(r3) : "r"(from) : "memory")
+#define LOAD_CODES(r, FROM, PIECE) LOAD_TILES_((r)[0], (r)[1], (r)[2], (r)[3], (FROM) + PLACE(lane, (uint)(PIECE)))
+#define LOAD_HALFS(r0, r1, r2, r3, FROM, PIECE) LOAD_TILES_(r0, r1, r2, r3, (FROM) + HALFS_PLACE(lane & 15u, (PIECE) + (lane >> 4)))
+#define STORE_LOCAL16(p, a, b, c, d) asm volatile("st.shared.v4.u32 [%0],{%1,%2,%3,%4};" ::"r"(p), "r"(a), "r"(b), "r"(c), "r"(d) : "memory")
+
 // Bulk copies: global to local memory, counted by a barrier; and global to the L2 alone.
 #define BULK_COPY(dst, src, bytes, bar)                                                                        \
   asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0],[%1],%2,[%3];" ::"r"(dst), \

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// split_k.cl: parts of k for kernels with many work-items a work-group (gemm_tiled.cl, gemm_skinny.cl, gemm_dpas.cl, gemm_wave.cl): the
-// tile and the part that a work-group makes, which K groups that part has, where its sums lie, and the kernel that adds them, always in
-// the same order: the same bits on every call. It is a kernel of its own, since OpenCL 1.2 promises no work-group that it sees what
-// another one has written before a kernel ends.
+// split_k.cl: parts of k for kernels with many work-items a work-group (gemm_tiled.cl, gemm_skinny.cl, gemm_mma_tiled.cl, gemm_dpas.cl,
+// gemm_wave.cl): the tile and the part that a work-group makes, which K groups that part has, where its sums lie, and the kernel that adds
+// them, always in the same order: the same bits on every call. It is a kernel of its own, since OpenCL 1.2 promises no work-group that it
+// sees what another one has written before a kernel ends.
 // Set by the including file: TILE_M and SPLIT_K, the parts; ROWS_TOGETHER, tiles of rows that are walked together. Set by the host: those
 // of tile.cl.
 #include "tile.cl"

@@ -117,8 +117,8 @@ TEST_F(OpenClTrials, InAChildComeOutAsHere) {
     other.config.cache_dir = dir_ / "cache";
     other.config.trial_program = IRONCL_TRIAL_PROGRAM;
     other.builder = std::make_unique<ProgramBuilder>(other.config, nullptr, other.context, other.device);
-    for (const char* name : {"gemm_mma_stream", "gemm_wgmma_f16", "gemm_wgmma_few", "gemm_wgmma_few_f16",
-                             "gemm_wgmma_fp8", "gemm_wgmma_s8"}) {
+    for (const char* name : {"gemm_mma_stream", "gemm_mma_tiled", "gemm_wgmma_f16", "gemm_wgmma_few",
+                             "gemm_wgmma_few_f16", "gemm_wgmma_fp8", "gemm_wgmma_s8"}) {
       const std::string answer = try_in_child(other, *find_variant(name));
       // Some hosts show a GPU to no child of a process that has opened it, whatever the child inherits: the trial is
       // made here then.

@@ -267,6 +267,9 @@ std::vector<Features> other_gpus() {
           gpu_of(89, 128, 2.5e9),  gpu_of(89, 148, 1.97e9), gpu_of(89, 170, 2.4e9)};
 }
 
+/// Of few rows or many, the kernels of compute capability 8.0.
+bool is_of_80(const std::string& name) { return name == "gemm_mma_stream" || name == "gemm_mma_tiled"; }
+
 TEST(OpenClTensorCores, GpusOfOtherCapabilitiesMultiplyEveryProblemOfCodesOnThem) {
   using backend::DType;
   AllWork trials;
@@ -290,7 +293,13 @@ TEST(OpenClTensorCores, GpusOfOtherCapabilitiesMultiplyEveryProblemOfCodesOnThem
             Choice choice;
             const backend::Support support = choose(ground, c.desc(), &choice);
             ASSERT_EQ(support.reason, backend::Reason::none) << support.text;
-            EXPECT_EQ(choice.variant->name, "gemm_mma_stream") << c.line();
+            EXPECT_TRUE(is_of_80(choice.variant->name)) << choice.variant->name << c.line();
+            if (m <= 16) {
+              EXPECT_EQ(choice.variant->name, "gemm_mma_stream") << c.line();
+            }
+            if (m >= 1024 && n >= 4096) {
+              EXPECT_EQ(choice.variant->name, "gemm_mma_tiled") << c.line();
+            }
             EXPECT_EQ(choice.variant->accuracy, backend::AccuracyClass::f32);
             EXPECT_FALSE(refuse(*choice.variant, choice.tuning, f, choice.problem)) << to_string(choice.tuning);
           }
@@ -303,9 +312,24 @@ TEST(OpenClTensorCores, GpusOfOtherCapabilitiesMultiplyEveryProblemOfCodesOnThem
       d.matrices = 128;
       Choice choice;
       ASSERT_EQ(choose(ground, d, &choice).reason, backend::Reason::none);
-      EXPECT_EQ(choice.variant->name, "gemm_mma_stream") << tokens;
+      EXPECT_EQ(choice.variant->name, tokens < 4096 ? "gemm_mma_stream" : "gemm_mma_tiled") << tokens;
     }
   }
+}
+
+TEST(OpenClTensorCores, TilesOfOtherCapabilitiesAreAsManyAsTheDeviceHasRoomFor) {
+  const Variant& tiled = *find_variant("gemm_mma_tiled");
+  const auto rule = [&](int ptx, std::int64_t m, std::int64_t n, std::int64_t k, int group = 128) {
+    const Features f = gpu_of(ptx, 132, 1.98e9);
+    const Problem p{m, n, k, group, backend::DType::e4m3fn, backend::DType::e4m3fn, backend::DType::f32};
+    EXPECT_FALSE(refuse(tiled, tiled.rule_of_thumb(f, p), f, p));
+    return to_string(tiled.rule_of_thumb(f, p));
+  };
+  EXPECT_EQ(rule(80, 4096, 4096, 4096), "half_rows=1,split_k=1,stages=3,tile_k=64,tile_m=64,tile_n=128,warp_m=64");
+  EXPECT_EQ(rule(89, 4096, 4096, 4096), "half_rows=0,split_k=1,stages=3,tile_k=64,tile_m=64,tile_n=128,warp_m=64");
+  EXPECT_EQ(rule(89, 128, 4096, 4096), "half_rows=0,split_k=4,stages=3,tile_k=64,tile_m=64,tile_n=128,warp_m=64");
+  EXPECT_EQ(rule(89, 128, 4096, 1024, 64), "half_rows=0,split_k=2,stages=3,tile_k=64,tile_m=64,tile_n=128,warp_m=32");
+  EXPECT_EQ(rule(89, 40, 40, 300), "half_rows=0,split_k=1,stages=3,tile_k=64,tile_m=64,tile_n=64,warp_m=64");
 }
 
 TEST(OpenClTensorCores, WhatADeviceIsHeldToLeavesOutWhatIsNewer) {
@@ -319,8 +343,8 @@ TEST(OpenClTensorCores, WhatADeviceIsHeldToLeavesOutWhatIsNewer) {
     return choice.variant == nullptr ? std::string() : choice.variant->name;
   };
   EXPECT_EQ(taken(90, 4096), "gemm_wgmma_f16");
-  EXPECT_EQ(taken(89, 4096), "gemm_mma_stream");
-  EXPECT_EQ(taken(80, 4096), "gemm_mma_stream");
+  EXPECT_EQ(taken(89, 4096), "gemm_mma_tiled");
+  EXPECT_EQ(taken(80, 4096), "gemm_mma_tiled");
   EXPECT_EQ(taken(80, 1), "gemm_mma_stream");
   EXPECT_EQ(taken(0, 4096), "gemm_tiled");
   EXPECT_EQ(taken(0, 1), "gemm_skinny");

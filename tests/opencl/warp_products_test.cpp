@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Products of a warp on NVIDIA's tensor cores, done by hand on devices that have none (cl/mma_by_hand.cl): fragments,
-// decoding by integers, scales and quantising of gemm_mma_stream. Next door: tensor_cores_test.cpp (where there are
-// such devices), vendor_products_test.cpp (products of other vendors).
+// decoding by integers, scales and quantising of gemm_mma_stream; rings of tiles of gemm_mma_tiled. Next door:
+// tensor_cores_test.cpp (where there are such devices), vendor_products_test.cpp (products of other vendors).
 #include <algorithm>
 
 #include "backends/opencl/device.h"
@@ -126,14 +126,120 @@ TEST_F(OpenClWarpProducts, ServeManyMatrices) {
   }
 }
 
+Variant tiles_by_hand() { return another("mma_tiles_by_hand", "gemm_mma_tiled"); }
+
+constexpr const char* kTilesByHand = "#define MMA_BY_HAND 1\n#include \"gemm_mma_tiled.cl\"\n";
+
+backend::Options of_tiles(std::initializer_list<std::pair<std::string, std::string>> more = {}) {
+  backend::Options all{{"variant", "mma_tiles_by_hand"}};
+  all.insert(all.end(), more.begin(), more.end());
+  return all;
+}
+
+// Tiles of all shapes; rows, columns and k that no tile divides; scales a block, a column, and for groups of columns;
+// D that is stored four columns at a time and one by one.
+TEST_F(OpenClWarpProducts, OfTilesAreRightByHand) {
+  const auto made = with_file(tiles_by_hand, kTilesByHand);
+  for (const auto& device : made.devices) {
+    for (const char* const half : {"0", "1"}) {
+      expect_right_with(*device, problem(1, 5, 16), of_tiles({{"half_rows", half}}));
+      Case blocks = problem(131, 136, 300);
+      blocks.b_grid = {256, 256};
+      blocks.a_grid = {1, 256};
+      blocks.d = DType::bf16;
+      blocks.bias = DType::f32;
+      expect_right_with(*device, blocks,
+                        of_tiles({{"half_rows", half}, {"tile_m", "128"}, {"tile_k", "32"}, {"stages", "4"}}));
+      Case columns = problem(66, 70, 300);
+      columns.b_grid = {1, 128};
+      columns.a_grid = {2, 128};
+      expect_right_with(*device, columns, of_tiles({{"half_rows", half}, {"stages", "2"}}));
+      columns.b_grid = {24, 0};
+      columns.d = DType::f16;
+      expect_right_with(*device, columns, of_tiles({{"half_rows", half}, {"tile_m", "128"}, {"tile_n", "64"}}));
+      columns.n = 136;
+      expect_right_with(
+          *device, columns,
+          of_tiles({{"half_rows", half}, {"tile_n", "64"}, {"tile_k", "32"}, {"stages", "4"}, {"split_k", "3"}}));
+    }
+  }
+}
+
+TEST_F(OpenClWarpProducts, OfTilesTakeEveryTypeAndGroup) {
+  const auto made = with_file(tiles_by_hand, kTilesByHand);
+  for (const auto& device : made.devices) {
+    for (const char* const half : {"0", "1"}) {
+      for (const auto& [a, b] : std::vector<std::pair<DType, DType>>{{DType::e5m2, DType::e4m3fn},
+                                                                     {DType::e4m3fn, DType::e5m2},
+                                                                     {DType::e5m2, DType::e5m2},
+                                                                     {DType::i8, DType::i8}})
+        expect_right_with(*device, problem(70, 40, 300, a, b), of_tiles({{"half_rows", half}, {"tile_n", "64"}}));
+      for (const std::int64_t group : {64, 32}) {
+        Case c = problem(40, 40, 416, DType::e4m3fn, DType::e4m3fn, group);
+        c.b_grid = {64, group};
+        expect_right_with(*device, c, of_tiles({{"half_rows", half}, {"warp_m", "32"}}));
+        expect_right_with(*device, c, of_tiles({{"half_rows", half}, {"stages", "2"}}));
+        c.b_grid = {1, 2 * group};
+        expect_right_with(*device, c, of_tiles({{"half_rows", half}, {"tile_n", "64"}, {"split_k", "2"}}));
+      }
+    }
+  }
+}
+
+// All 256 codes of either operand beside ones of the other, each in a row of 32 k and at each place of a word.
+TEST_F(OpenClWarpProducts, OfTilesDecodeEveryCodeByIntegers) {
+  const auto made = with_file(tiles_by_hand, kTilesByHand);
+  for (const auto& device : made.devices) {
+    for (const DType type : {DType::e4m3fn, DType::e5m2}) {
+      for (const bool codes_in_a : {true, false}) {
+        for (const char* const half : {"0", "1"}) {
+          if (!codes_in_a && *half == '1') continue;  // Weights are decoded in the same way.
+          Case c = problem(codes_in_a ? 256 : 1, codes_in_a ? 1 : 256, 32, type, type, 32);
+          c.options = of_tiles({{"half_rows", half}, {"tile_n", "64"}});
+          c.a_grid = {0, 0};
+          c.b_grid = {0, 0};
+          Data data = make_data(c);
+          std::vector<std::uint8_t>&codes = codes_in_a ? data.a : data.b, &others = codes_in_a ? data.b : data.a;
+          std::fill(others.begin(), others.end(), type == DType::e4m3fn ? 0x38 : 0x3c);
+          for (int turn = 0; turn < 4; ++turn) {
+            for (int row = 0; row < 256; ++row)
+              for (int k = 0; k < 32; ++k)
+                codes[static_cast<std::size_t>(row) * 32 + static_cast<std::size_t>(k)] =
+                    static_cast<std::uint8_t>(k == (4 * row + turn) % 32 ? row : 0);
+            expect_right(run(*device, c, data), c, device->props().name);
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_F(OpenClWarpProducts, OfTilesServeManyMatrices) {
+  const auto made = with_file(tiles_by_hand, kTilesByHand);
+  for (const auto& device : made.devices) {
+    for (const char* const half : {"0", "1"}) {
+      for (const char* const parts : {"1", "2"}) {
+        Grouped g;
+        g.n = 70;
+        g.k = 300;
+        g.options = of_tiles({{"tile_n", "64"}, {"half_rows", half}, {"split_k", parts}});
+        g.counts = {3, 0, 70, 9};
+        expect_right_in_both_layouts(*device, g, 90, 71);
+      }
+    }
+  }
+}
+
 TEST_F(OpenClWarpProducts, AreRefusedWhereTheDeviceHasNone) {
   for (const auto& device : devices()) {
     if (dynamic_cast<Device&>(*device).context()->features.ptx_sm_80) continue;
-    Case c = problem(19, 130, 300);
-    c.options = {{"variant", "gemm_mma_stream"}};
-    const backend::Support no = device->supports(c.desc());
-    EXPECT_EQ(no.reason, backend::Reason::device_feature);
-    EXPECT_NE(no.text.find("compute capability 8.0"), std::string::npos) << no.text;
+    for (const char* const name : {"gemm_mma_stream", "gemm_mma_tiled"}) {
+      Case c = problem(19, 130, 300);
+      c.options = {{"variant", name}};
+      const backend::Support no = device->supports(c.desc());
+      EXPECT_EQ(no.reason, backend::Reason::device_feature);
+      EXPECT_NE(no.text.find("compute capability 8.0"), std::string::npos) << no.text;
+    }
   }
 }
 

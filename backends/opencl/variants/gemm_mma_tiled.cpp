@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+// Declares cl/gemm_mma_tiled.cl: class f32 on tensor cores of compute capability 8.0 and more, many rows. On 9.0
+// wgmma is faster where it can be had, so there this kernel is for K groups of 64 and 32.
+#include "backends/opencl/forms/rows.h"
+#include "backends/opencl/forms/swizzled.h"
+#include "backends/opencl/split_k.h"
+#include "backends/opencl/tensor_cores.h"
+
+namespace ironcl::opencl {
+namespace {
+
+constexpr int kWarpColumns = 32;
+constexpr std::int64_t kColumnUnit = 128;  // To which the weights' form pads.
+
+std::uint64_t items(const Tuning& t) {
+  return static_cast<std::uint64_t>(t.at("tile_m") / t.at("warp_m") * (t.at("tile_n") / kWarpColumns)) * 32;
+}
+
+std::uint64_t local_bytes(const Tuning& t, const Problem&) {
+  const int half = t.at("half_rows"), rows = t.at("tile_m");
+  return static_cast<std::uint64_t>(t.at("tile_k") *
+                                    (t.at("stages") * (t.at("tile_n") + (1 - half) * rows) + half * 4 * rows));
+}
+
+numerics::Size scratch_bytes(const Tuning& t, const Problem& p, const Features&) {
+  return scratch_of_parts(p, t.at("split_k"), t.at("tile_m"), numerics::Size(p.n).padded_to(kColumnUnit));
+}
+
+std::vector<Pass> passes(const Tuning& t, const Problem& p, const Features&, std::int64_t m) {
+  return split_passes("gemm_mma_tiled", t.at("tile_n"), items(t), t, p, m);
+}
+
+std::optional<Refusal> needs(const Features& f, const Problem& p) {
+  if (!f.ptx_sm_80) {
+    return Refusal{backend::Reason::device_feature,
+                   "this kernel is PTX for compute capability 8.0 and more, which the device has not"};
+  }
+  const Problem seen = p.selected();
+  constexpr std::int64_t kFewRows = 32;  // Of the largest tile of gemm_mma_stream, which reads weights faster.
+  if (!seen.grouped() && seen.m <= kFewRows) {
+    return Refusal{backend::Reason::shape, "this kernel takes more than 32 rows; m is " + std::to_string(p.m)};
+  }
+  return refuse_narrow_groups(p, 32);
+}
+
+/// Rows and columns that the warps of a compute unit make at once, as many as its registers hold: one work-group
+/// alone takes nearly as long as all of them.
+constexpr std::int64_t kOfUnit = std::int64_t{8} * 64 * kWarpColumns;
+
+std::int64_t at_once(const Tuning& t, const Features& f) {
+  return std::max<std::int64_t>(1, f.compute_units * (kOfUnit / (t.at("tile_m") * t.at("tile_n"))));
+}
+
+/// As measured on an H200 held to 8.0 and 8.9 (docs/performance/h200-mma.md).
+Tuning rule_of_thumb(const Features& f, const Problem& p) {
+  // Where codes are decoded by integers, those of rows are decoded once.
+  // A warp of 64 rows has no room for the scales of narrow groups.
+  Tuning t{{"tile_m", 64},
+           {"warp_m", p.k_group == 128 ? 64 : 32},
+           {"tile_n", p.n <= 64 ? 64 : 128},
+           {"tile_k", 64},
+           {"stages", 3},
+           {"half_rows", f.ptx_sm_89 ? 0 : 1},
+           {"split_k", 1}};
+  constexpr std::int64_t kLeastBlocks = 4;  // Of a part.
+  const std::int64_t blocks = numerics::ceil_div(p.k, std::int64_t{128});
+  const std::int64_t work_groups = split_work_groups(t, p, t["tile_n"]);
+  if (p.grouped()) return t;
+  for (const int parts : {2, 3, 4, 6, 8, 12, 16})
+    if (work_groups * parts <= at_once(t, f) && blocks >= kLeastBlocks * parts) t["split_k"] = parts;
+  return t;
+}
+
+/// Multiply-adds a clock of a compute unit. The H200's are 460 with integers and 610 with conversions, and those of
+/// gemm_mma_stream half as many; nobody has measured smaller devices, so both guess in that proportion there.
+constexpr double kOf90 = 610, kOfOthers = 280;
+
+double estimate_ns(const Tuning& t, const Problem& p, const Features& f) {
+  const double work_groups =
+      static_cast<double>(numerics::ceil_div(split_work_groups(t, p, t.at("tile_n")), at_once(t, f)));
+  const double multiply_adds = static_cast<double>(kOfUnit) * static_cast<double>(p.k) / t.at("split_k");
+  const double cycles = work_groups * multiply_adds / (f.ptx_sm_90 ? kOf90 : kOfOthers);
+  // What adds parts is a launch of its own.
+  const double parts = t.at("split_k") == 1 ? 0 : t.at("split_k");
+  const double sums = parts * 4 * static_cast<double>(p.m) * static_cast<double>(p.n);
+  const double weights = static_cast<double>(p.n) * static_cast<double>(p.k);
+  return 1e9 * (std::max(cycles / f.clock_hz, memory_seconds(weights, f)) + memory_seconds(sums, f)) +
+         (parts > 0 ? 3000 : 0);
+}
+
+}  // namespace
+
+Variant gemm_mma_tiled() {
+  Variant v;
+  v.name = "gemm_mma_tiled";
+  v.summary = "tiles of codes in local memory, f16 with f32 sums on tensor cores of compute capability 8.0 and more";
+  v.tunables = {{"tile_m", 64, {64, 128}, "rows of D per work-group"},
+                {"tile_n", 128, {64, 128}, "columns of D per work-group"},
+                {"warp_m", 64, {32, 64}, "rows of a warp; 32 take half of the registers"},
+                {"tile_k", 64, {32, 64}, "k of a stage; a K group may be shorter"},
+                {"stages", 3, {2, 3, 4}, "stages of the ring"},
+                {"half_rows", 1, {0, 1}, "1: rows are f16 in local memory"},
+                {"split_k", 1, {1, 2, 3, 4, 6, 8, 12, 16}, "parts of k"}};
+  v.constraints = {{"split_k must leave each part a K block of 128",
+                    [](const Tuning& t, const Problem& p) {
+                      return t.at("split_k") <= numerics::ceil_div(p.k, std::int64_t{128});
+                    }},
+                   {"tile_m and tile_n must be multiples of the lines that are copied at once",
+                    [](const Tuning& t, const Problem&) {
+                      const int lines = static_cast<int>(items(t)) * 16 / t.at("tile_k");
+                      return t.at("tile_m") % lines == 0 && t.at("tile_n") % lines == 0;
+                    }}};
+  v.needs = needs;
+  v.trial = Trial{70, 72, 1100};
+  v.trial->in_child = v.trial->or_here = true;
+  v.deal = [](const Tuning& t) { return DealtShape{t.at("tile_m"), 1}; };
+  v.local_bytes = local_bytes;
+  v.work_items = items;
+  v.tile = v.block = [](const Tuning& t) { return Shape{t.at("tile_m"), t.at("tile_n")}; };
+  v.weights = [](const Tuning&, const Problem&) { return swizzled_form(); };
+  v.activations = [](const Tuning&, const Problem&) { return rows_form(128); };
+  v.passes = passes;
+  v.scratch_bytes = scratch_bytes;
+  v.rule_of_thumb = rule_of_thumb;
+  v.estimate_ns = estimate_ns;
+  return v;
+}
+
+}  // namespace ironcl::opencl
