@@ -51,6 +51,7 @@
 #define CODES_AHEAD (GROUP * PANEL)
 #define CHUNKS (ROWS_OF_SLOT / RUN_ELEMENTS)
 #define ROWS_AT_ONCE 4                        // Of a slot: k is padded to four of them.
+#define FEW_TILES 3                           // Codes are what these wait for; their A is in the second cache anyway.
 
 /// Decodes the rows [first, end) of a panel, a multiple of ROWS_AT_ONCE.
 static inline __attribute__((always_inline)) void decode_panel(__local uint* slot, __local dot_sums* offsets, __global const uchar* codes,
@@ -66,22 +67,25 @@ static inline __attribute__((always_inline)) void decode_panel(__local uint* slo
 }
 
 /// Multiplies `length` rows of a slot with the first `rows` rows, a literal, of a tile of A, from first_0 and first_1 on, and adds the scaled
-/// sums to the tile's totals, or begins these. Fetches what comes next of A and `lines` cache lines of codes a chunk from
-/// *ahead on. A row's bits do not depend on `rows`.
+/// sums to the tile's totals, or begins these. Fetches `lines` cache lines of codes a chunk from *ahead on, and what comes next of A unless
+/// tiles are few. A row's bits do not depend on `rows`.
 static inline __attribute__((always_inline)) void add_group(const int rows, __global const uint* tile_a, __local const uint* at_b,
                                                             int length, dot_sums first_0, dot_sums first_1,
                                                             __global const float* scales_a, float16 scale_0, float16 scale_1,
                                                             __local float* tile_totals, bool is_first, __global const uchar** ahead,
-                                                            int lines) {
+                                                            int lines, bool few) {
 #define DECLARE(i) dot_sums sum_##i##_0 = first_0, sum_##i##_1 = first_1;
   EACH_ROW(DECLARE)
   for (int chunk = 0; chunk < length; chunk += RUN_ELEMENTS) {
-    for (int i = 0; i < lines; ++i) PREFETCH_FAR(*ahead + i * 64);
-    *ahead += lines * 64;
-    // What comes next of A.
 #define FETCH(i) \
   if (i < rows) PREFETCH_FAR(tile_a + A_TILE + i * RUN_ELEMENTS);
-    EACH_ROW(FETCH)
+    if (few) {
+      for (int i = 0; i < lines; ++i) PREFETCH(*ahead + i * 64);
+    } else {
+      for (int i = 0; i < lines; ++i) PREFETCH_FAR(*ahead + i * 64);
+      EACH_ROW(FETCH)
+    }
+    *ahead += lines * 64;
     // An end that the compiler cannot count to, so that it adds to pointers and does not index: gemm_stream.cl.
     __global const uint* end_a = tile_a + min(RUN_ELEMENTS, length - chunk);
     for (__global const uint* at_a = tile_a; at_a < end_a; ++at_a) {
@@ -170,7 +174,8 @@ void gemm_bf16(GEMM_ARGS) {
                        table);
           decoded += share;
 #define ADD_GROUP(rows) \
-  add_group(rows, next_tile, slot, length, first_0, first_1, scales_a, scale_0, scale_1, tile_totals, group == 0, &ahead, lines)
+  add_group(rows, next_tile, slot, length, first_0, first_1, scales_a, scale_0, scale_1, tile_totals, group == 0, &ahead, lines, \
+            tiles <= FEW_TILES)
           ADD_ITS_ROWS(min(here.height, here.end_row - here.first_row - tile * here.height))
           if (group + 1 == groups) {  // Its way to memory passes while the next tile is multiplied.
             const int first_row = here.first_row + tile * here.height, column = first_n + panel * PANEL;
