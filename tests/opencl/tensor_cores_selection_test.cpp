@@ -221,6 +221,7 @@ TEST(OpenClTensorCores, MoreRowsOfClassTensor14TakeTilesThatFillWholeRounds) {
   EXPECT_EQ(taken(512, 2112, 7168), "few 128 x 64");
   EXPECT_EQ(taken(384, 4096, 7168), "96");
   EXPECT_EQ(taken(512, 4096, 7168), "128");
+  EXPECT_EQ(taken(768, 1536, 7168), "96") << "144 tiles of 128 x 64 are two rounds";
   EXPECT_EQ(taken(1024, 2112, 7168), "144");
   EXPECT_EQ(taken(4096, 576, 7168), "144");
   EXPECT_EQ(taken(640, 4096, 4096), "160");
