@@ -89,7 +89,7 @@
     const uint codes_ = ring_b + slot_b * B_BYTES + in_b;    \
     DECODE_COLUMN(W, 0, codes_);                             \
     DECODE_COLUMN(W, 1, codes_ + 1024u);                     \
-    if (lane == 0) BAR_ARRIVE(empty_b + 8 * slot_b);         \
+    GIVE_BACK(empty_b + 8 * slot_b);                         \
     NEXT_SLOT(slot_b, parity_b, K_GROUPS, SLOTS_B);          \
   } while (0)
 #define MULTIPLY(P, W, AT)                                                                                            \
@@ -131,7 +131,7 @@
     READ_SCALES(0);                                                 \
     WGMMA_WAIT(0);                                                  \
     ADD_PRODUCT(0);                                                 \
-    if (lane == 0) BAR_ARRIVE(empty_a + 8 * slot_a);                \
+    GIVE_BACK(empty_a + 8 * slot_a);                                \
     NEXT_SLOT(slot_a, parity_a, K_GROUPS, SLOTS_A);                 \
   } while (0)
 #else
@@ -158,7 +158,7 @@
     READ_SCALES(1);                                                 \
     WGMMA_WAIT(0);                                                  \
     ADD_PRODUCT(1);                                                 \
-    if (lane == 0) BAR_ARRIVE(empty_a + 8 * slot_a);                \
+    GIVE_BACK(empty_a + 8 * slot_a);                                \
     NEXT_SLOT(slot_a, parity_a, K_GROUPS, SLOTS_A);                 \
   } while (0)
 #endif

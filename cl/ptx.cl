@@ -111,6 +111,14 @@
 #define BAR_INIT(a, n) asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(a), "r"(n) : "memory")
 #define BAR_INIT_DONE() asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory")
 #define BAR_ARRIVE(a) asm volatile("mbarrier.arrive.shared.b64 _, [%0];" ::"r"(a) : "memory")
+// A slot of local memory whose bytes this warp has read by loads goes back to who fills it by bulk copies: those would else overtake loads
+// whose values nobody has used yet, and overwrite what they read. What wgmma alone has read needs no more than waiting for it.
+#define GIVE_BACK(a) \
+  do {               \
+    FENCE_BULK();    \
+    SYNC_WARP();     \
+    if (lane == 0) BAR_ARRIVE(a); \
+  } while (0)
 #define BAR_ARRIVE_EXPECT(a, bytes) \
   asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;" ::"r"(a), "r"(bytes) : "memory")
 #define BAR_WAIT(a, parity)                                                                              \
