@@ -48,7 +48,7 @@ std::optional<Refusal> needs(const Features& f, const Problem& p) {
 constexpr std::int64_t kOfUnit = std::int64_t{8} * 64 * kWarpColumns;
 
 std::int64_t at_once(const Tuning& t, const Features& f) {
-  return std::max<std::int64_t>(1, f.compute_units * (kOfUnit / (t.at("tile_m") * t.at("tile_n"))));
+  return std::max<std::int64_t>(1, f.compute_units * (kOfUnit / (std::int64_t{t.at("tile_m")} * t.at("tile_n"))));
 }
 
 /// As measured on an H200 held to 8.0 and 8.9 (docs/performance/h200-mma.md).
@@ -76,10 +76,10 @@ Tuning rule_of_thumb(const Features& f, const Problem& p) {
 constexpr double kOf90 = 610, kOfOthers = 280;
 
 double estimate_ns(const Tuning& t, const Problem& p, const Features& f) {
-  const double work_groups =
+  const double in_rounds =
       static_cast<double>(numerics::ceil_div(split_work_groups(t, p, t.at("tile_n")), at_once(t, f)));
   const double multiply_adds = static_cast<double>(kOfUnit) * static_cast<double>(p.k) / t.at("split_k");
-  const double cycles = work_groups * multiply_adds / (f.ptx_sm_90 ? kOf90 : kOfOthers);
+  const double cycles = in_rounds * multiply_adds / (f.ptx_sm_90 ? kOf90 : kOfOthers);
   // What adds parts is a launch of its own.
   const double parts = t.at("split_k") == 1 ? 0 : t.at("split_k");
   const double sums = parts * 4 * static_cast<double>(p.m) * static_cast<double>(p.n);
