@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // quantize_tiles.cl: X [m, k] quantised straight into the tiles that pack_a.cl's pack_tiles makes of codes: one pass over X
 // instead of two, and no codes in memory. For scale groups of one row; quantize.cl has the others.
-// One work-item makes a scale group (GROUP_COLS columns) of a tile of TILE rows: largest magnitude, scale, values.
+// One work-item makes a scale group (GROUP_COLS columns) of a tile of TILE rows, or some: largest magnitude, scale, values.
 // a_tiles.cl says how tiles lie; past m and k are zeros.
 //
 // Tunable     default  values    meaning
@@ -109,69 +109,72 @@ __attribute__((min_vector_width(512)))
 #endif
 void quantize_tiles(int m, int k, int k_pad, int groups, uint floor_bits, __global const uchar* x, ulong x_at, ulong ldx,
                     __global float* out, ulong out_at, __global float* scales, ulong scales_at DEALT_ARGS GATHER_ARGS) {
-  const long first_col = (long)get_global_id(0) * GROUP_COLS;
+  // As many groups, one after another, as it takes for all to have a work-item.
+  const long all = ((long)k + GROUP_COLS - 1) / GROUP_COLS, items = (long)get_global_size(0);
+  const long each = (all + items - 1) / items * GROUP_COLS, first_of_item = (long)get_global_id(0) * each;
   EACH_TILE(TILE) {
-    if (first_col >= (long)k) return;
-    const dealt_tile here = TILE_HERE(TILE);
-    if (tile == 0 && first_col == 0) no_block_is_taken(scales + (scales_at + (ulong)tiles * (ulong)groups * TILE));
-    const int first = (int)first_col, end = (int)min(first_col + (long)GROUP_COLS, (long)k);
-    const int fill = end == k ? k_pad : end, whole = first + (end - first) / 16 * 16;
-    __global uchar* values = (__global uchar*)(out + out_at);
-    __global float* tile_scales = scales + scales_at + (ulong)tile * (ulong)groups * TILE;
-    float scale[TILE], reciprocal[TILE];
-    bool quick[TILE], finite[TILE];
-    ulong at[TILE];  // Of a row's element 0; what is past the rows is not read.
-    for (int i = 0; i < TILE; ++i) {
-      const int row = here.first + i;
-      at[i] = x_at + (ulong)(row < here.end ? ROW_OF_A(row) : 0) * ldx;
-      scale[i] = 0.0f;
-    }
-    int col = first;
-#ifdef IN_PAIRS
-    const int rows = min(TILE, here.end - here.first);
-#define IN_PAIRS_OF(count) quantize_in_pairs(values, tile, tiles, k_pad, scale, x, at, rows, first, count, floor_bits)
-    if ((end - first) % 32 == 0 && (end - first == PAIRED_COLS ? IN_PAIRS_OF(PAIRED_COLS) : IN_PAIRS_OF(end - first))) col = end;
-#endif
-    for (int i = 0; col == first && i < TILE; ++i) {
-      const ulong from = at[i];
-      reciprocal[i] = 0.0f;
-      quick[i] = false;
-      finite[i] = true;
-      if (here.first + i < here.end) {
-#if GROUP_COLS <= 256
-        for (int next = 0; next < GROUP_COLS; next += LINE) PREFETCH(x + (from + (ulong)(end + next)) * (BITS_OF(SOURCE) / 8));
-#endif
-        const uint amax = largest_bits(larger_bits((uint16)(0u), x, from + (ulong)first, end - first));
-        scale[i] = scale_of_bits(amax, floor_bits);
-        finite[i] = amax < 0x7f800000u;
-#ifdef QUICK_QUOTIENTS
-        quick[i] = finite[i] && in_reach(scale[i]);
-        if (quick[i]) reciprocal[i] = divide_exactly(1.0f, scale[i]);
-#endif
-      }
-    }
-    for (int group = first / GROUP; group * GROUP < end; ++group) {
-      for (int i = 0; i < TILE; ++i) tile_scales[group * TILE + i] = scale[i];
-    }
-    for (; col < fill; col += 16) {
+    for (long first_col = first_of_item; first_col < min(first_of_item + each, (long)k); first_col += GROUP_COLS) {
+      const dealt_tile here = TILE_HERE(TILE);
+      if (tile == 0 && first_col == 0) no_block_is_taken(scales + (scales_at + (ulong)tiles * (ulong)groups * TILE));
+      const int first = (int)first_col, end = (int)min(first_col + (long)GROUP_COLS, (long)k);
+      const int fill = end == k ? k_pad : end, whole = first + (end - first) / 16 * 16;
+      __global uchar* values = (__global uchar*)(out + out_at);
+      __global float* tile_scales = scales + scales_at + (ulong)tile * (ulong)groups * TILE;
+      float scale[TILE], reciprocal[TILE];
+      bool quick[TILE], finite[TILE];
+      ulong at[TILE];  // Of a row's element 0; what is past the rows is not read.
       for (int i = 0; i < TILE; ++i) {
         const int row = here.first + i;
-        const ulong from = at[i] + (ulong)col;
-        const ulong to = element_in_tile(tile, tiles, k_pad, i, col);
-#ifdef QUICK_QUOTIENTS
-        if (quick[i] && col < whole) {
-          const float16 quotients = quotient_16(load_floats16(SOURCE, x, from), scale[i], reciprocal[i]);
-          store_tile_16(values, to, ROUND_16(CODE)(quotients) * (float16)(UNIT));
-          continue;
-        }
+        at[i] = x_at + (ulong)(row < here.end ? ROW_OF_A(row) : 0) * ldx;
+        scale[i] = 0.0f;
+      }
+      int col = first;
+#ifdef IN_PAIRS
+      const int rows = min(TILE, here.end - here.first);
+#define IN_PAIRS_OF(count) quantize_in_pairs(values, tile, tiles, k_pad, scale, x, at, rows, first, count, floor_bits)
+      if ((end - first) % 32 == 0 && (end - first == PAIRED_COLS ? IN_PAIRS_OF(PAIRED_COLS) : IN_PAIRS_OF(end - first))) col = end;
 #endif
-        for (int j = 0; j < 16; ++j) {
-          float value = 0.0f;
-          if (row < here.end && col + j < end) {
-            const uchar code = finite[i] ? code_of(load_element(SOURCE, x, from + (ulong)j), scale[i]) : (uchar)NAN_CODE;
-            value = DECODE(CODE)((uint)code) * UNIT;
+      for (int i = 0; col == first && i < TILE; ++i) {
+        const ulong from = at[i];
+        reciprocal[i] = 0.0f;
+        quick[i] = false;
+        finite[i] = true;
+        if (here.first + i < here.end) {
+#if GROUP_COLS <= 256
+          for (int next = 0; next < GROUP_COLS; next += LINE) PREFETCH(x + (from + (ulong)(end + next)) * (BITS_OF(SOURCE) / 8));
+#endif
+          const uint amax = largest_bits(larger_bits((uint16)(0u), x, from + (ulong)first, end - first));
+          scale[i] = scale_of_bits(amax, floor_bits);
+          finite[i] = amax < 0x7f800000u;
+#ifdef QUICK_QUOTIENTS
+          quick[i] = finite[i] && in_reach(scale[i]);
+          if (quick[i]) reciprocal[i] = divide_exactly(1.0f, scale[i]);
+#endif
+        }
+      }
+      for (int group = first / GROUP; group * GROUP < end; ++group) {
+        for (int i = 0; i < TILE; ++i) tile_scales[group * TILE + i] = scale[i];
+      }
+      for (; col < fill; col += 16) {
+        for (int i = 0; i < TILE; ++i) {
+          const int row = here.first + i;
+          const ulong from = at[i] + (ulong)col;
+          const ulong to = element_in_tile(tile, tiles, k_pad, i, col);
+#ifdef QUICK_QUOTIENTS
+          if (quick[i] && col < whole) {
+            const float16 quotients = quotient_16(load_floats16(SOURCE, x, from), scale[i], reciprocal[i]);
+            store_tile_16(values, to, ROUND_16(CODE)(quotients) * (float16)(UNIT));
+            continue;
           }
-          store_tile_1(values, to + (ulong)j, value);
+#endif
+          for (int j = 0; j < 16; ++j) {
+            float value = 0.0f;
+            if (row < here.end && col + j < end) {
+              const uchar code = finite[i] ? code_of(load_element(SOURCE, x, from + (ulong)j), scale[i]) : (uchar)NAN_CODE;
+              value = DECODE(CODE)((uint)code) * UNIT;
+            }
+            store_tile_1(values, to + (ulong)j, value);
+          }
         }
       }
     }

@@ -24,7 +24,8 @@ class GroupTiles final : public ActivationForm {
   Made quantize(const Operand& x, const Making& making) const override {
     if (!quantizes_tiles(x, making)) return {};
     const Operand out = book(making);
-    // Processors store tiles past the caches: every line of them is overwritten, so reading it first is for nothing.
+    // Processors store tiles past the caches where they are many: every line of them is overwritten, so reading it
+    // first is for nothing.
     return {quantize_tiles_step(x, out, rows_, element_, making.features.prefers_vectors(), making), out};
   }
 

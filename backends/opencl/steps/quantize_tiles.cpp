@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backends/opencl/steps/quantize_tiles.h"
 
+#include <algorithm>
 #include <bit>
 
 #include "backends/opencl/elements.h"
@@ -23,6 +24,7 @@ class QuantizeTiles final : public Step {
         problem_(making.problem),
         dealt_(making.dealt),
         amax_floor_(making.desc.a_quantizer.amax_floor),
+        cores_(past_caches && !making.problem.grouped() ? making.features.compute_units : 0),
         defines_(quantizer_defines(making.features, x.element, making.desc.a, making.desc.a_quantizer)),
         options_(quantizer_options(making.features)) {
     defines_["TILE_FORM"] = kernel_number(form);
@@ -30,7 +32,7 @@ class QuantizeTiles final : public Step {
     defines_["B_TYPE"] = kernel_number(making.desc.b);
     defines_["GROUP"] = std::to_string(making.problem.k_group);
     defines_["GROUP_COLS"] = std::to_string(reach(making.desc.a_scale.grid.group_cols));
-    if (past_caches) defines_["STREAM_TILES"] = "1";
+    if (past_caches && groups_at_once(making.desc.m) >= kGroupsOfAFence) defines_["STREAM_TILES"] = "1";
     if (problem_.grouped()) defines_["GROUPED"] = "1";
     if (x.gathered) defines_["GATHER"] = "1";
   }
@@ -54,16 +56,29 @@ class QuantizeTiles final : public Step {
     if (x_.gathered) set_gather(kernel_, next, call);
     const auto width = static_cast<std::size_t>(scale_cols_);
     const std::int64_t tiles = most_tiles(problem_, call.m, rows_);
-    call.launch(kernel_, cl::NDRange(width, at_once(problem_, tiles, width)), cl::NDRange(1, 1));
+    call.launch(kernel_,
+                cl::NDRange(static_cast<std::size_t>(numerics::ceil_div(scale_cols_, groups_at_once(call.m))),
+                            at_once(problem_, tiles, width)),
+                cl::NDRange(1, 1));
   }
 
  private:
+  /// A fence behind tiles that are stored past the caches waits for them: it pays after so many scale groups.
+  static constexpr std::int64_t kGroupsOfAFence = 4;
+
+  /// Scale groups that a work-item makes, where each core has several work-items all the same.
+  std::int64_t groups_at_once(std::int64_t m) const {
+    if (cores_ == 0) return 1;
+    return std::clamp<std::int64_t>(scale_cols_ * most_tiles(problem_, m, rows_) / (8 * cores_), 1, 8);
+  }
+
   Operand x_, out_;
   int rows_;
   std::int64_t k_, k_groups_, scale_cols_;
   Problem problem_;
   Place dealt_;
   float amax_floor_;
+  std::int64_t cores_;  ///< Of a processor that stores past its caches; else 0.
   Defines defines_;
   std::string options_;
   cl::Kernel kernel_;
