@@ -333,6 +333,33 @@ TEST(OpenClTensorCores, TilesOfOtherCapabilitiesAreAsManyAsTheDeviceHasRoomFor) 
   EXPECT_EQ(rule(89, 40, 40, 300), "half_rows=0,split_k=1,stages=3,tile_k=64,tile_m=64,tile_n=64,warp_m=64");
 }
 
+// As measured on an H200 held to 8.0 and 8.9 (docs/performance/h200-mma.md).
+TEST(OpenClTensorCores, DevicesHeldTo80And89TakeTheKernelThatWasFastest) {
+  AllWork trials;
+  const auto is_tiled = [&](int ptx, std::int64_t m, std::int64_t n, std::int64_t k) {
+    Features f = h200();
+    limit_ptx(f, ptx);
+    Choice choice;
+    EXPECT_EQ(choose({f, variants(), &trials}, Case{m, n, k}.desc(), &choice).reason, backend::Reason::none);
+    return choice.variant != nullptr && choice.variant->name == "gemm_mma_tiled";
+  };
+  for (const int ptx : {80, 89}) {
+    for (const std::int64_t m : {33, 64}) {
+      EXPECT_FALSE(is_tiled(ptx, m, 4096, 4096)) << ptx << " " << m;
+      EXPECT_TRUE(is_tiled(ptx, m, 7168, 16384)) << ptx << " " << m;
+    }
+    for (const std::int64_t m : {256, 512, 1024, 4096}) {
+      EXPECT_TRUE(is_tiled(ptx, m, 4096, 4096)) << ptx << " " << m;
+      EXPECT_TRUE(is_tiled(ptx, m, 7168, 16384)) << ptx << " " << m;
+    }
+    EXPECT_FALSE(is_tiled(ptx, 128, 2112, 7168)) << ptx;
+    for (const std::int64_t m : {1024, 4096}) EXPECT_TRUE(is_tiled(ptx, m, 2112, 7168)) << ptx << " " << m;
+  }
+  EXPECT_TRUE(is_tiled(80, 128, 4096, 4096));
+  EXPECT_FALSE(is_tiled(89, 128, 4096, 4096));
+  for (const std::int64_t m : {256, 512}) EXPECT_FALSE(is_tiled(89, m, 2112, 7168)) << m;
+}
+
 TEST(OpenClTensorCores, WhatADeviceIsHeldToLeavesOutWhatIsNewer) {
   AllWork trials;
   const auto taken = [&](int ptx, std::int64_t m) {

@@ -101,10 +101,10 @@ Tuning rule_of_thumb(const Features& f, const Problem& p) {
 /// instructions, half of that.
 constexpr double kManyRows = 7e13;
 
-/// Multiply-adds a clock of a compute unit other than 9.0's, K groups of 64 and more. The H200's many rows are 268 of
-/// its clocks' and units'; decoding by integers takes more instructions, and smaller devices multiply at half of
-/// that. Nobody has measured it.
-constexpr double kOfUnit = 150;
+/// Multiply-adds a clock of a compute unit other than 9.0's, K groups of 128, with integers and with
+/// conversions. An H200 held to 8.0 and 8.9 has 243 and 364 (docs/performance/h200-mma.md), and smaller devices
+/// multiply at half of its rate or less. Nobody has measured them.
+constexpr double kOfUnit = 150, kOfUnitConverting = 220;
 
 /// On devices whose rates nobody has measured: by what they say of themselves, as the portable kernels' estimates
 /// are.
@@ -114,9 +114,10 @@ double estimate_by_features(const Tuning& t, const Problem& p, const Features& f
   const std::int64_t work_groups = tiles * numerics::ceil_div(p.n, t.at("columns"));
   const double in_rounds = rounds(work_groups, f) * f.compute_units / static_cast<double>(work_groups);
   const double weights = static_cast<double>(p.n) * static_cast<double>(p.k);
-  const double instructions = p.k_group == 32 ? 2 : 1;
-  const double count = in_rounds * instructions * static_cast<double>(tiles) * std::max(16, t.at("tile_m")) * weights;
-  return 1e9 * std::max(count / (kOfUnit * f.clock_hz * f.compute_units), memory_seconds(weights, f));
+  const double narrow = p.k_group == 32 ? 2.6 : p.k_group == 64 ? 1.25 : 1;  // Measured there, too.
+  const double count = in_rounds * narrow * static_cast<double>(tiles) * std::max(16, t.at("tile_m")) * weights;
+  return 1e9 * std::max(count / ((f.ptx_sm_89 ? kOfUnitConverting : kOfUnit) * f.clock_hz * f.compute_units),
+                        memory_seconds(weights, f));
 }
 
 double estimate_ns(const Tuning& t, const Problem& p, const Features& f) {

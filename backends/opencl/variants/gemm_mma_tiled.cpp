@@ -65,27 +65,38 @@ Tuning rule_of_thumb(const Features& f, const Problem& p) {
   constexpr std::int64_t kLeastBlocks = 4;  // Of a part.
   const std::int64_t blocks = numerics::ceil_div(p.k, std::int64_t{128});
   const std::int64_t work_groups = split_work_groups(t, p, t["tile_n"]);
-  if (p.grouped()) return t;
+  // A work-group for nearly every unit is as fast without parts, which cost a launch more.
+  if (p.grouped() || 4 * work_groups > std::int64_t{3} * f.compute_units) return t;
   for (const int parts : {2, 3, 4, 6, 8, 12, 16})
     if (work_groups * parts <= at_once(t, f) && blocks >= kLeastBlocks * parts) t["split_k"] = parts;
   return t;
 }
 
-/// Multiply-adds a clock of a compute unit. The H200's are 460 with integers and 610 with conversions, and those of
-/// gemm_mma_stream half as many; nobody has measured smaller devices, so both guess in that proportion there.
-constexpr double kOf90 = 610, kOfOthers = 280;
+/// Multiply-adds a clock of a compute unit, K groups of 128; of 64 and 32 a share of them. The H200's are 460 with
+/// integers and 620 with conversions, 360 of groups of 64; nobody has measured smaller devices, so there this guesses
+/// in the proportion that it has to gemm_mma_stream on an H200.
+constexpr double kIntegers = 280, kConversions = 370, kOf90 = 560, kOf64 = 0.65, kOf32 = 0.5;
+constexpr double kAlone = 0.65;           ///< What one work-group of a unit takes of the time of two.
+constexpr double kSecondLaunchNs = 13e3;  ///< What parts cost beside the bytes of their sums.
 
 double estimate_ns(const Tuning& t, const Problem& p, const Features& f) {
-  const double in_rounds =
-      static_cast<double>(numerics::ceil_div(split_work_groups(t, p, t.at("tile_n")), at_once(t, f)));
+  const std::int64_t together = kOfUnit / (std::int64_t{t.at("tile_m")} * t.at("tile_n"));
+  const std::int64_t of_unit =
+      numerics::ceil_div(split_work_groups(t, p, t.at("tile_n")), std::int64_t{f.compute_units});
+  const double in_rounds = static_cast<double>(of_unit / together) + (of_unit % together != 0 ? kAlone : 0);
+  const double rate = (f.ptx_sm_90   ? kOf90
+                       : f.ptx_sm_89 ? kConversions
+                                     : kIntegers) *
+                      (p.k_group == 128  ? 1
+                       : p.k_group == 64 ? kOf64
+                                         : kOf32);
   const double multiply_adds = static_cast<double>(kOfUnit) * static_cast<double>(p.k) / t.at("split_k");
-  const double cycles = in_rounds * multiply_adds / (f.ptx_sm_90 ? kOf90 : kOfOthers);
-  // What adds parts is a launch of its own.
+  const double seconds = in_rounds * multiply_adds / (rate * f.clock_hz);
   const double parts = t.at("split_k") == 1 ? 0 : t.at("split_k");
   const double sums = parts * 4 * static_cast<double>(p.m) * static_cast<double>(p.n);
   const double weights = static_cast<double>(p.n) * static_cast<double>(p.k);
-  return 1e9 * (std::max(cycles / f.clock_hz, memory_seconds(weights, f)) + memory_seconds(sums, f)) +
-         (parts > 0 ? 3000 : 0);
+  return 1e9 * (std::max(seconds, memory_seconds(weights, f)) + memory_seconds(sums, f)) +
+         (parts > 0 ? kSecondLaunchNs : 0);
 }
 
 }  // namespace
