@@ -18,6 +18,7 @@
 // Local memory: 2 * UNIT * GROUP * bytes + BLOCK_M * BLOCK_N * 64 + 4608 B, bytes 2 (bf16) or 1 (int8): = 102912 B with the defaults.
 // Origin: two by two tiles after Intel's optimisation manual and oneDNN; decoding beside multiplying is gemm_panel's.
 #define TAKEN ((volatile __global uint*)(sa + sa_at + (ulong)((m + TILE_ROWS - 1) / TILE_ROWS) * sa_ld * TILE_ROWS))
+#define TOGETHER (BLOCK_N < 64 ? 4 : 1)
 #include "tile.cl"
 
 #ifndef BLOCK_M

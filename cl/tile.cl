@@ -10,6 +10,7 @@
 // B_SCALE_COLS 128            and k; a multiple of GROUP, or past k
 // A_SCALE_ROWS 1              scale group of A's scales as they are given, for kernels that read rows of codes: rows
 // A_SCALE_COLS 128            and k
+// CORES      1                of the device, where it is a processor
 // GROUPED                     many matrices B; rows are dealt to them as dealt.cl says
 // GATHER                      rows of A are found through a_index
 #include "cache_hints.cl"
@@ -36,6 +37,9 @@
 #endif
 #ifndef B_SCALE_COLS
 #define B_SCALE_COLS 128
+#endif
+#ifndef CORES
+#define CORES 1
 #endif
 #ifndef A_SCALE_ROWS
 #define A_SCALE_ROWS 1
@@ -74,11 +78,17 @@
 #define GROUPED_ARGS
 #ifdef TAKEN
 // A kernel that defines TAKEN, the place of a word that is zero when it is launched, takes its blocks one by one, so that a core that is
-// slow for a while takes fewer. Which work-group makes a block changes nothing in it.
-#define EACH_UNIT(columns)                                                      \
-  if (m == 0) return;                                                           \
-  const uint units = (uint)(get_num_groups(0) * get_num_groups(1));             \
-  for (uint work = atomic_inc(TAKEN); work < units; work = atomic_inc(TAKEN))
+// slow for a while takes fewer. Which work-group makes a block changes nothing in it. TOGETHER: neighbours that it takes at once, where each
+// core has four times as many; what it fetches past the end of a block is then its own.
+#ifndef TOGETHER
+#define TOGETHER 1
+#endif
+#define EACH_UNIT(columns)                                                                                 \
+  if (m == 0) return;                                                                                      \
+  const uint units = (uint)(get_num_groups(0) * get_num_groups(1));                                        \
+  const uint together = clamp(units / (4u * CORES), 1u, (uint)TOGETHER);                                   \
+  for (uint first_work = atomic_inc(TAKEN) * together; first_work < units; first_work = atomic_inc(TAKEN) * together) \
+    for (uint work = first_work; work < min(first_work + together, units); ++work)
 #define NEXT_UNIT continue
 #define COLUMN_HERE (work % (uint)get_num_groups(0))
 #define ROW_BLOCK_HERE (work / (uint)get_num_groups(0))

@@ -155,6 +155,10 @@ void expect_right_on_tiles(backend::Device& device, const std::string& variant) 
       expect_right(outcome, c, device.props().name);
     }
   }
+  // Blocks of which up to four cores take four at a time, and at last three.
+  Case many{16, 32 * 67, 128};
+  many.options = {{"variant", variant}, {"block_m", "1"}, {"block_n", "32"}};
+  expect_right(run(device, many, make_data(many)), many, device.props().name);
   Grouped g;
   g.n = 70;
   g.k = 200;

@@ -56,6 +56,7 @@ class Multiply final : public Step {
     }
     if (problem_.grouped()) defines_["GROUPED"] = "1";
     if (from_counter_) defines_["FROM_COUNTER"] = "1";
+    if (features_.prefers_vectors()) defines_["CORES"] = std::to_string(features_.compute_units);
     if (a.gathered) defines_["GATHER"] = "1";
   }
 
