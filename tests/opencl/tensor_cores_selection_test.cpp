@@ -357,6 +357,7 @@ TEST(OpenClTensorCores, DevicesHeldTo80And89TakeTheKernelThatWasFastest) {
   }
   EXPECT_TRUE(is_tiled(80, 128, 4096, 4096));
   EXPECT_FALSE(is_tiled(89, 128, 4096, 4096));
+  EXPECT_TRUE(is_tiled(80, 256, 2112, 7168));
   for (const std::int64_t m : {256, 512}) EXPECT_FALSE(is_tiled(89, m, 2112, 7168)) << m;
 }
 
