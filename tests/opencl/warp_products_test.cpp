@@ -214,17 +214,16 @@ TEST_F(OpenClWarpProducts, OfTilesDecodeEveryCodeByIntegers) {
   }
 }
 
+// One setting: a driver of a processor compiles such a tile for twenty seconds.
 TEST_F(OpenClWarpProducts, OfTilesServeManyMatrices) {
   const auto made = with_file(tiles_by_hand, kTilesByHand);
   for (const auto& device : made.devices) {
-    for (const auto& [half, parts] : {std::pair{"0", "2"}, {"1", "1"}}) {
-      Grouped g;
-      g.n = 70;
-      g.k = 300;
-      g.options = of_tiles({{"tile_n", "64"}, {"half_rows", half}, {"split_k", parts}});
-      g.counts = {3, 0, 70};
-      expect_right_in_both_layouts(*device, g, 80, 71);
-    }
+    Grouped g;
+    g.n = 70;
+    g.k = 300;
+    g.options = of_tiles({{"tile_n", "64"}, {"half_rows", "1"}, {"split_k", "2"}});
+    g.counts = {3, 0, 70};
+    expect_right_in_both_layouts(*device, g, 80, 71);
   }
 }
 
