@@ -83,7 +83,8 @@ double estimate_ns(const Tuning& t, const Problem& p, const Features& f) {
   const std::int64_t together = kOfUnit / (std::int64_t{t.at("tile_m")} * t.at("tile_n"));
   const std::int64_t of_unit =
       numerics::ceil_div(split_work_groups(t, p, t.at("tile_n")), std::int64_t{f.compute_units});
-  const double in_rounds = static_cast<double>(of_unit / together) + (of_unit % together != 0 ? kAlone : 0);
+  const std::int64_t full_rounds = of_unit / together;
+  const double in_rounds = static_cast<double>(full_rounds) + (of_unit % together != 0 ? kAlone : 0);
   const double rate = (f.ptx_sm_90   ? kOf90
                        : f.ptx_sm_89 ? kConversions
                                      : kIntegers) *
