@@ -160,25 +160,44 @@ Data make_data(const Case& c) {
   return data;
 }
 
+backend::WeightsDesc weights_desc(const Case& c, const Data& data, std::shared_ptr<backend::Gemm> plan) {
+  backend::WeightsDesc w;
+  w.dtype = c.b;
+  w.n = c.n;
+  w.k = w.ld = c.k;
+  w.scale = c.desc().b_scale;
+  w.data = reinterpret_cast<const std::byte*>(data.b.data());
+  w.scales = reinterpret_cast<const std::byte*>(data.b_scales.data());
+  w.plan = std::move(plan);
+  return w;
+}
+
+Ready::Ready(backend::Device& device, const Case& problem) : c(problem), data(make_data(c)) {
+  const backend::GemmDesc desc = c.desc();
+  plan = device.create_gemm(desc);
+  queue = device.create_queue();
+  args.m = c.m;
+  args.weights = device.prepare_weights(weights_desc(c, data, plan));
+  const auto upload = [&](const std::vector<std::uint8_t>& bytes) {
+    backend::Span span{device.create_buffer(bytes.size()), 0, bytes.size()};
+    queue->write(span, bytes.data(), backend::HostSemantics::copied_before_return);
+    return span;
+  };
+  args.a = upload(data.a);
+  if (!data.a_scales.empty()) args.a_scale = upload(data.a_scales);
+  args.d = upload(std::vector<std::uint8_t>(static_cast<std::size_t>(c.m * desc.ldd) * numerics::size_of(c.d), 0xff));
+}
+
 Outcome run(backend::Device& device, const Case& c, const Data& data, std::int64_t rows, bool weights_with_plan) {
   Outcome out;
   const backend::GemmDesc desc = c.desc();
   const std::int64_t m = rows < 0 ? c.m : rows;
   const auto plan = device.create_gemm(desc);
   out.info = plan->info();
-  backend::WeightsDesc w;
-  w.dtype = c.b;
-  w.n = c.n;
-  w.k = c.k;
-  w.ld = c.k;
-  w.scale = desc.b_scale;
-  w.data = reinterpret_cast<const std::byte*>(data.b.data());
-  w.scales = reinterpret_cast<const std::byte*>(data.b_scales.data());
-  if (weights_with_plan) w.plan = plan;
   const auto queue = device.create_queue();
   backend::GemmArgs args;
   args.m = m;
-  args.weights = device.prepare_weights(w);
+  args.weights = device.prepare_weights(weights_desc(c, data, weights_with_plan ? plan : nullptr));
   const std::uint64_t align = device.props().buffer_alignment;
   const auto upload = [&](const std::vector<std::uint8_t>& bytes, std::uint64_t offset) {
     backend::Span span{device.create_buffer(offset + bytes.size()), offset, bytes.size()};

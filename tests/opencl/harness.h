@@ -52,6 +52,20 @@ struct Data {
 };
 Data make_data(const Case& c);
 
+/// The weights of `c`, which `data` holds on to; for `plan`, or for no plan in particular.
+backend::WeightsDesc weights_desc(const Case& c, const Data& data, std::shared_ptr<backend::Gemm> plan = nullptr);
+
+/// A problem with everything on the device, to be enqueued at will; D is poisoned, NaN in every type.
+struct Ready {
+  Case c;
+  Data data;
+  std::shared_ptr<backend::Gemm> plan;
+  std::shared_ptr<backend::Queue> queue;
+  backend::GemmArgs args;
+
+  Ready(backend::Device& device, const Case& problem);
+};
+
 /// D as the device left it, and what the oracle says.
 struct Outcome {
   std::vector<double> d;          ///< [m, n], tight.

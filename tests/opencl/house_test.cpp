@@ -131,26 +131,8 @@ TEST_F(OpenClHouse, ACallThatFailsBetweenItsLaunchesLeavesNothingRunning) {
     const Outcome whole = run(*device, c, data);
     expect_right(whole, c, device->props().name);
 
-    const auto plan = device->create_gemm(c.desc());
-    backend::WeightsDesc w;
-    w.dtype = c.b;
-    w.n = c.n;
-    w.k = w.ld = c.k;
-    w.scale = c.desc().b_scale;
-    w.data = reinterpret_cast<const std::byte*>(data.b.data());
-    w.scales = reinterpret_cast<const std::byte*>(data.b_scales.data());
-    w.plan = plan;
-    const auto queue = device->create_queue();
-    const auto upload = [&](const std::vector<std::uint8_t>& bytes) {
-      backend::Span span{device->create_buffer(bytes.size()), 0, bytes.size()};
-      queue->write(span, bytes.data(), backend::HostSemantics::copied_before_return);
-      return span;
-    };
-    backend::GemmArgs args;
-    args.weights = device->prepare_weights(w);
-    args.a = upload(data.a);
-    args.a_scale = upload(data.a_scales);
-    args.d = upload(std::vector<std::uint8_t>(static_cast<std::size_t>(c.m * c.n) * 4, 0xff));
+    Ready ready(*device, c);
+    backend::GemmArgs& args = ready.args;
     args.m = 2;
     cl::UserEvent gate(context->context);
     args.wait = {
@@ -161,13 +143,13 @@ TEST_F(OpenClHouse, ACallThatFailsBetweenItsLaunchesLeavesNothingRunning) {
       opened = true;
       gate.setStatus(CL_COMPLETE);
     });
-    EXPECT_THROW(plan->enqueue(queue, args), Error);
+    EXPECT_THROW(ready.plan->enqueue(ready.queue, args), Error);
     EXPECT_TRUE(opened) << "the error came while the first kernels still waited to run";
     opener.join();
     // The plan and the queue are as good as before.
     args.wait.clear();
     args.m = 3;
-    EXPECT_EQ(plan->enqueue(queue, args)->wait(kForEver), Status::ok);
+    EXPECT_EQ(ready.plan->enqueue(ready.queue, args)->wait(kForEver), Status::ok);
   }
 }
 

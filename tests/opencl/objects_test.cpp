@@ -37,42 +37,11 @@ Case with_workspace() {
   return c;
 }
 
-/// A problem with everything on the device, to be enqueued at will.
-struct Ready {
-  Case c;
-  Data data;
-  std::shared_ptr<backend::Gemm> plan;
-  std::shared_ptr<backend::Queue> queue;
-  backend::GemmArgs args;
-
-  Ready(backend::Device& device, const Case& problem) : c(problem), data(make_data(c)) {
-    plan = device.create_gemm(c.desc());
-    queue = device.create_queue();
-    backend::WeightsDesc w;
-    w.dtype = c.b;
-    w.n = c.n;
-    w.k = w.ld = c.k;
-    w.scale = c.desc().b_scale;
-    w.data = reinterpret_cast<const std::byte*>(data.b.data());
-    w.scales = reinterpret_cast<const std::byte*>(data.b_scales.data());
-    w.plan = plan;
-    args.m = c.m;
-    args.weights = device.prepare_weights(w);
-    const auto upload = [&](const std::vector<std::uint8_t>& bytes) {
-      backend::Span span{device.create_buffer(bytes.size()), 0, bytes.size()};
-      queue->write(span, bytes.data(), HostSemantics::copied_before_return);
-      return span;
-    };
-    args.a = upload(data.a);
-    if (!data.a_scales.empty()) args.a_scale = upload(data.a_scales);
-    args.d = upload(std::vector<std::uint8_t>(static_cast<std::size_t>(c.m * c.n) * 4, 0xff));
-  }
-  std::vector<float> d(backend::Queue& from) const {
-    std::vector<float> out(static_cast<std::size_t>(c.m * c.n));
-    from.read(args.d, out.data())->wait(kForEver);
-    return out;
-  }
-};
+std::vector<float> d_of(const Ready& ready, backend::Queue& from) {
+  std::vector<float> out(static_cast<std::size_t>(ready.c.m * ready.c.n));
+  from.read(ready.args.d, out.data())->wait(kForEver);
+  return out;
+}
 
 /// An event of the backend that ends when the test says so.
 struct Gate {
@@ -129,7 +98,7 @@ TEST_F(OpenClObjects, QueuesWaitForOneAnother) {
     EXPECT_EQ(read->wait(milliseconds(10)), Status::timeout);
     gate.user.setStatus(CL_COMPLETE);
     EXPECT_EQ(read->wait(kForEver), Status::ok);
-    EXPECT_EQ(got, ready.d(*other));
+    EXPECT_EQ(got, d_of(ready, *other));
     EXPECT_TRUE(std::none_of(got.begin(), got.end(), [](float v) { return v != v; }));
   }
 }
@@ -138,7 +107,7 @@ TEST_F(OpenClObjects, TwoQueuesMayShareAPlanAndItsWorkspace) {
   for (const auto& device : devices()) {
     Ready ready(*device, with_workspace());
     ready.plan->enqueue(ready.queue, ready.args)->wait(kForEver);
-    const auto want = ready.d(*ready.queue);
+    const auto want = d_of(ready, *ready.queue);
     const auto second = device->create_queue();
     backend::GemmArgs other = ready.args;
     other.d.buffer = device->create_buffer(ready.args.d.size);
@@ -149,14 +118,14 @@ TEST_F(OpenClObjects, TwoQueuesMayShareAPlanAndItsWorkspace) {
     }
     first_event->wait(kForEver);
     second_event->wait(kForEver);
-    EXPECT_EQ(ready.d(*ready.queue), want);
+    EXPECT_EQ(d_of(ready, *ready.queue), want);
     ready.args.d = other.d;
-    EXPECT_EQ(ready.d(*second), want);
+    EXPECT_EQ(d_of(ready, *second), want);
 
     other.workspace = {device->create_buffer(ready.plan->info().workspace_bytes), 0,
                        ready.plan->info().workspace_bytes};
     ready.plan->enqueue(second, other)->wait(kForEver);
-    EXPECT_EQ(ready.d(*second), want);
+    EXPECT_EQ(d_of(ready, *second), want);
     other.workspace.size -= 1;
     expect_error(Status::invalid_argument, "workspace", [&] { ready.plan->enqueue(second, other); });
   }
@@ -263,7 +232,7 @@ TEST_F(OpenClObjects, ACallExpectsNothingOfItsWorkspace) {
           fresh.plan->enqueue(fresh.queue, fresh.args)->wait(kForEver);
           fill(ready.args.d);
           ready.plan->enqueue(ready.queue, ready.args)->wait(kForEver);
-          const std::vector<float> want = fresh.d(*fresh.queue), got = ready.d(*ready.queue);
+          const std::vector<float> want = d_of(fresh, *fresh.queue), got = d_of(ready, *ready.queue);
           EXPECT_EQ(std::memcmp(want.data(), got.data(), want.size() * sizeof(float)), 0) << variant.name << " " << m;
         }
         ++ran;
@@ -292,7 +261,7 @@ TEST_F(OpenClObjects, EveryCallOnTilesTakesAllItsBlocks) {
     for (int call = 0; call < 3; ++call) {
       fill(ready.args.d, 0xff);
       ready.plan->enqueue(ready.queue, ready.args)->wait(kForEver);
-      const std::vector<float> d = ready.d(*ready.queue);
+      const std::vector<float> d = d_of(ready, *ready.queue);
       if (call == 0) first = d;
       EXPECT_EQ(std::memcmp(d.data(), first.data(), d.size() * sizeof(float)), 0) << "call " << call;
     }
@@ -311,22 +280,12 @@ TEST_F(OpenClObjects, WeightsInAnotherFormAreRefusedWithWhatToDo) {
         device->supports(other.desc()).reason != backend::Reason::none)
       continue;
     Ready ready(*device, c);
-    const Data data = make_data(c);
-    backend::WeightsDesc w;
-    w.dtype = c.b;
-    w.n = c.n;
-    w.k = w.ld = c.k;
-    w.scale = c.desc().b_scale;
-    w.data = reinterpret_cast<const std::byte*>(data.b.data());
-    w.scales = reinterpret_cast<const std::byte*>(data.b_scales.data());
-    w.plan = device->create_gemm(other.desc());
-    ready.args.weights = device->prepare_weights(w);
+    ready.args.weights = device->prepare_weights(weights_desc(c, ready.data, device->create_gemm(other.desc())));
     const std::uint64_t bytes = ready.args.weights->device_bytes();
     expect_error(Status::invalid_argument, "prepare them with this plan",
                  [&] { ready.plan->enqueue(ready.queue, ready.args); });
     EXPECT_EQ(ready.args.weights->device_bytes(), bytes) << "a call made another copy of the weights";
-    w.plan = ready.plan;
-    ready.args.weights = device->prepare_weights(w);
+    ready.args.weights = device->prepare_weights(weights_desc(c, ready.data, ready.plan));
     EXPECT_EQ(ready.plan->enqueue(ready.queue, ready.args)->wait(kForEver), Status::ok);
   }
 }
@@ -343,7 +302,7 @@ TEST_F(OpenClObjects, EverythingMayBeDroppedWhileWorkUsesIt) {
         c.a_source = DType::f32;
         Ready ready(*device, c);
         ready.plan->enqueue(ready.queue, ready.args)->wait(kForEver);
-        want = ready.d(*ready.queue);
+        want = d_of(ready, *ready.queue);
         ready.args.d.buffer = d = device->create_buffer(ready.args.d.size);
         ready.args.wait = {gate.event};
         event = ready.plan->enqueue(ready.queue, ready.args);
@@ -362,7 +321,7 @@ TEST_F(OpenClObjects, NoRowsIsNoWork) {
     Ready ready(*device, {4, 64, 256});
     ready.args.m = 0;
     EXPECT_EQ(ready.plan->enqueue(ready.queue, ready.args)->wait(kForEver), Status::ok);
-    const auto d = ready.d(*ready.queue);
+    const auto d = d_of(ready, *ready.queue);
     EXPECT_TRUE(std::all_of(d.begin(), d.end(), [](float v) { return v != v; }));
     Case none{0, 64, 256};
     const auto plan = device->create_gemm(none.desc());
@@ -512,15 +471,8 @@ TEST_F(OpenClObjects, WeightsComeBackBitForBit) {
             continue;
           Data data = make_data(c);
           for (std::size_t i = 0; i < data.b.size(); ++i) data.b[i] = static_cast<std::uint8_t>(i * 7 + i / 256);
-          backend::WeightsDesc w;
-          w.dtype = c.b;
-          w.n = n;
-          w.k = w.ld = k;
-          w.scale = c.desc().b_scale;
-          w.data = reinterpret_cast<const std::byte*>(data.b.data());
-          w.scales = reinterpret_cast<const std::byte*>(data.b_scales.data());
-          if (n == 33) w.plan = device->create_gemm(c.desc());
-          const auto weights = device->prepare_weights(w);
+          const auto weights =
+              device->prepare_weights(weights_desc(c, data, n == 33 ? device->create_gemm(c.desc()) : nullptr));
           ASSERT_EQ(weights->data_bytes(), data.b.size());
           ASSERT_EQ(weights->scale_bytes(), data.b_scales.size());
           std::vector<std::uint8_t> codes(data.b.size()), scales(data.b_scales.size());

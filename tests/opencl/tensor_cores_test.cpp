@@ -88,6 +88,18 @@ int check_on_tensor_cores(const Case& c) {
   return ran;
 }
 
+/// `c` with types, a leading dimension and scales that differ from one `turn` to the next.
+Case varied(Case c, int turn) {
+  using backend::DType;
+  if (turn % 3 == 0) c.a = DType::e5m2;
+  if (turn % 4 == 0) c.b = DType::e5m2;
+  if (turn % 5 == 0) c.a_source = DType::bf16;
+  if (turn % 2 == 0) c.ldd = c.n + 1 + turn % 4;
+  if (turn % 7 == 0) c.b_grid = {256, 384};
+  if (turn % 7 == 1 && c.a_source == DType::none) c.a_grid = {2, 256};
+  return c;
+}
+
 // Scale groups of 64 and 32 of k, of both operands and of one; those of 96 and 192 have a K group of 32 and 64.
 const std::vector<std::pair<numerics::ScaleGrid, numerics::ScaleGrid>> kNarrowGroups = {
     {{1, 64}, {64, 64}},   {{1, 32}, {32, 32}}, {{1, 128}, {128, 64}}, {{1, 32}, {128, 128}},
@@ -297,16 +309,10 @@ TEST(OpenClTensorCores, FewRowsOfClassTensor14AreRightInEveryTile) {
                                            {130, 520, 900, "64", "64", "4", "8"}}) {
     for (const DType d : {DType::f32, DType::f16, DType::bf16}) {
       for (const DType bias : {DType::none, DType::f32, DType::bf16}) {
-        Case c{t.m, t.n, t.k};
+        ++turn;
+        Case c = varied({t.m, t.n, t.k}, turn);
         c.d = d;
         c.bias = bias;
-        ++turn;
-        if (turn % 3 == 0) c.a = DType::e5m2;
-        if (turn % 4 == 0) c.b = DType::e5m2;
-        if (turn % 5 == 0) c.a_source = DType::bf16;
-        if (turn % 2 == 0) c.ldd = t.n + 1 + turn % 4;
-        if (turn % 7 == 0) c.b_grid = {256, 384};
-        if (turn % 7 == 1) c.a_grid = c.a_source == DType::none ? numerics::ScaleGrid{2, 256} : c.a_grid;
         c.weakest = backend::AccuracyClass::tensor14;
         c.options = {{"variant", "gemm_wgmma_few"},
                      {"tile_m", t.tile_m},
@@ -345,18 +351,12 @@ TEST(OpenClTensorCores, FewRowsOfClassF32AreRightInEveryTile) {
                                            {40, 72, 128, "128", "1"}}) {
     for (const DType d : {DType::f32, DType::f16, DType::bf16}) {
       for (const DType bias : {DType::none, DType::f32, DType::bf16}) {
-        Case c{t.m, t.n, t.k};
+        ++turn;
+        Case c = varied({t.m, t.n, t.k}, turn);
         c.d = d;
         c.bias = bias;
-        ++turn;
-        if (turn % 3 == 0) c.a = DType::e5m2;
-        if (turn % 4 == 0) c.b = DType::e5m2;
-        if (turn % 5 == 0) c.a_source = DType::bf16;
-        if (turn % 2 == 0) c.ldd = t.n + 1 + turn % 4;
-        if (turn % 7 == 0) c.b_grid = {256, 384};
         if (turn % 7 == 2) c.b_grid = {24, 128};
         if (turn % 7 == 4) c.b_grid = {1, 256};
-        if (turn % 7 == 1) c.a_grid = c.a_source == DType::none ? numerics::ScaleGrid{2, 256} : c.a_grid;
         c.options = {{"variant", "gemm_wgmma_few_f16"}, {"tile_m", t.tile_m}, {"split_k", t.split_k}};
         ran += check_on_tensor_cores(c);
       }
