@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "backends/opencl/estimate.h"
+#include "backends/opencl/forms/wgmma_tokens.h"
 #include "backends/opencl/variant.h"
 
 namespace ironcl::opencl {
@@ -24,6 +25,13 @@ inline std::optional<Refusal> refuse_narrow_groups(const Problem& p, int least_g
   };
   if (!code(p.a) || !code(p.b)) return Refusal{Reason::dtype, "a and b must be codes"};
   return std::nullopt;
+}
+
+/// Why a kernel of mma.sync cannot run on a device; empty where it has those instructions.
+inline std::optional<Refusal> refuse_below_80(const Features& f) {
+  if (f.ptx_sm_80) return std::nullopt;
+  return Refusal{backend::Reason::device_feature,
+                 "this kernel is PTX for compute capability 8.0 and more, which the device has not"};
 }
 
 /// Of the kernels of compute capability 9.0, which add up 128 k.
@@ -103,6 +111,18 @@ inline double shared_rounds(std::int64_t tiles, const Sharing& s, const Problem&
 inline bool last_round_is_shared(std::int64_t tiles, double unshared, const Sharing& s, const Problem& p,
                                  const Features& f) {
   return !p.repeatable && !p.dealt && tiles > f.compute_units && shared_rounds(tiles, s, p, f) < unshared;
+}
+
+/// Values of the tunable `split_k` of the kernels whose parts cl/parts.cl adds.
+inline std::vector<int> parts_of_k() { return {1, 2, 3, 4, 5, 6, 7, 8, 12, 16}; }
+
+/// That each tile in parts has its counter; `tiles`: how many tiles so many rows are.
+template <std::int64_t (*tiles)(const Tuning&, const Problem&, std::int64_t)>
+Constraint counters_constraint() {
+  static_assert(kPartCounters == 1024, "the reason names it");
+  return {"split_k needs a counter for each tile, and there are 1024", [](const Tuning& t, const Problem& p) {
+            return t.at("split_k") == 1 || tiles(t, p, p.m) <= kPartCounters;
+          }};
 }
 
 /// The rule of the tunable `share`, which the kernels with parts of K have.

@@ -54,10 +54,7 @@ std::int64_t most_tiles(const Problem& p) { return p.a_source != backend::DType:
 
 std::optional<Refusal> needs(const Features& f, const Problem& p) {
   using backend::Reason;
-  if (!f.ptx_sm_80) {
-    return Refusal{Reason::device_feature,
-                   "this kernel is PTX for compute capability 8.0 and more, which the device has not"};
-  }
+  if (auto refusal = refuse_below_80(f)) return refusal;
   const Problem seen = p.selected();
   if (f.ptx_sm_90 && seen.k_group == 128 && !seen.grouped() && seen.m > most_tiles(seen) * kMostRows) {
     return Refusal{Reason::shape,

@@ -31,10 +31,7 @@ std::vector<Pass> passes(const Tuning& t, const Problem& p, const Features&, std
 }
 
 std::optional<Refusal> needs(const Features& f, const Problem& p) {
-  if (!f.ptx_sm_80) {
-    return Refusal{backend::Reason::device_feature,
-                   "this kernel is PTX for compute capability 8.0 and more, which the device has not"};
-  }
+  if (auto refusal = refuse_below_80(f)) return refusal;
   const Problem seen = p.selected();
   constexpr std::int64_t kFewRows = 32;  // Of the largest tile of gemm_mma_stream, which reads weights faster.
   if (!seen.grouped() && seen.m <= kFewRows) {

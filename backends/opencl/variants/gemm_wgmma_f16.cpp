@@ -106,18 +106,16 @@ Variant gemm_wgmma_f16() {
   v.name = "gemm_wgmma_f16";
   v.summary = "tensor cores of compute capability 9.0 in class f32: codes as f16, exact products, f32 sums";
   v.tunables = {{"tile_m", 256, {64, 128, 256}, "rows of D per work-group; its columns are 128"},
-                {"split_k", 1, {1, 2, 3, 4, 5, 6, 7, 8, 12, 16}, "parts of K that work-groups share"},
+                {"split_k", 1, parts_of_k(), "parts of K that work-groups share"},
                 {"share", 0, {0, 1}, "a last round that is half empty or more in parts of K, unless all tiles are"},
                 {"rows_together", 8, {4, 8, 16}, "tiles of rows that are walked together"},
                 {"ahead", 2, {0, 2, 4}, "K blocks between asking the second cache for a tile and using it"}};
-  v.constraints = {
-      share_constraint(),
-      {"split_k must leave each part a K block",
-       [](const Tuning& t, const Problem& p) {
-         return t.at("split_k") <= numerics::ceil_div(p.k, std::int64_t{256}) * 2;
-       }},
-      {"split_k needs a counter for each tile, and there are 1024",
-       [](const Tuning& t, const Problem& p) { return t.at("split_k") == 1 || tiles(t, p, p.m) <= kPartCounters; }}};
+  v.constraints = {share_constraint(),
+                   {"split_k must leave each part a K block",
+                    [](const Tuning& t, const Problem& p) {
+                      return t.at("split_k") <= numerics::ceil_div(p.k, std::int64_t{256}) * 2;
+                    }},
+                   counters_constraint<tiles>()};
   v.needs = refuse_tensor_cores;
   v.trial = Trial{70, 200, 1100};
   v.trial->in_child = v.trial->or_here = true;

@@ -31,8 +31,6 @@ numerics::Size scratch_bytes(const Tuning& t, const Problem& p, const Features&)
   return numerics::Size(tiles(t, p, p.m)) * t.at("split_k") * t.at("tile_m") * 128 * 4;
 }
 
-constexpr int kParts[] = {1, 2, 3, 4, 5, 6, 7, 8, 12, 16};
-
 std::optional<Refusal> needs(const Features& f, const Problem& p) {
   if (auto refusal = refuse_tensor_cores(f, p)) return refusal;
   if (p.a == backend::DType::i8 || p.b == backend::DType::i8)
@@ -48,7 +46,7 @@ Tuning rule_of_thumb(const Features& f, const Problem& p) {
   if (p.m > 64 && tiles(t, p, p.m) > units) t["tile_m"] = 128;
   // K in parts where tiles do not fill the device, each of eight K blocks at least.
   const std::int64_t most = std::min(units / tiles(t, p, p.m), numerics::ceil_div(p.k, std::int64_t{128}) / 8);
-  for (const int parts : kParts)
+  for (const int parts : parts_of_k())
     if (parts <= most) t["split_k"] = parts;
   return t;
 }
@@ -80,14 +78,12 @@ Variant gemm_wgmma_few_f16() {
   v.summary =
       "few rows in class f32: weights streamed once through a deep ring of codes, exact products of f16, f32 sums";
   v.tunables = {{"tile_m", 64, {64, 128}, "rows and columns of D per work-group"},
-                {"split_k", 1, {std::begin(kParts), std::end(kParts)}, "parts of K that work-groups share"}};
-  v.constraints = {
-      {"split_k must leave each part a K block",
-       [](const Tuning& t, const Problem& p) {
-         return t.at("split_k") <= numerics::ceil_div(p.k, std::int64_t{128});
-       }},
-      {"split_k needs a counter for each tile, and there are 1024",
-       [](const Tuning& t, const Problem& p) { return t.at("split_k") == 1 || tiles(t, p, p.m) <= kPartCounters; }}};
+                {"split_k", 1, parts_of_k(), "parts of K that work-groups share"}};
+  v.constraints = {{"split_k must leave each part a K block",
+                    [](const Tuning& t, const Problem& p) {
+                      return t.at("split_k") <= numerics::ceil_div(p.k, std::int64_t{128});
+                    }},
+                   counters_constraint<tiles>()};
   v.needs = needs;
   v.trial = Trial{70, 200, 1100};
   v.trial->in_child = v.trial->or_here = true;

@@ -148,7 +148,7 @@ Variant gemm_wgmma_fp8() {
   v.accuracy = backend::AccuracyClass::tensor14;
   v.tunables = {
       {"tile_n", 256, {64, 96, 128, 144, 160, 192, 256, 272}, "columns of D per work-group; its rows are 128"},
-      {"split_k", 1, {1, 2, 3, 4, 5, 6, 7, 8, 12, 16}, "parts of K that work-groups share"},
+      {"split_k", 1, parts_of_k(), "parts of K that work-groups share"},
       {"share", 0, {0, 1}, "a last round that is half empty or more in parts of K, unless all tiles are"},
       {"rows_together", 8, {4, 8, 16, 32}, "tiles of rows that are walked together"},
       {"ahead", 4, {0, 2, 4}, "K blocks between asking the second cache for a tile and using it"}};
@@ -160,8 +160,7 @@ Variant gemm_wgmma_fp8() {
        [](const Tuning& t, const Problem& p) {
          return t.at("split_k") <= numerics::ceil_div(p.k, std::int64_t{256});
        }},
-      {"split_k needs a counter for each tile, and there are 1024",
-       [](const Tuning& t, const Problem& p) { return t.at("split_k") == 1 || tiles(t, p, p.m) <= kPartCounters; }}};
+      counters_constraint<tiles>()};
   v.needs = needs;
   v.trial = Trial{70, 200, 1100};
   v.trial->in_child = v.trial->or_here = true;
