@@ -13,6 +13,7 @@
 #include "backends/numerics/bounds.h"
 #include "backends/numerics/oracle.h"
 #include "backends/numerics/quantize.h"
+#include "backends/opencl/device_clock.h"
 #include "backends/opencl/gemm.h"
 #include "backends/opencl/objects.h"
 #include "backends/words.h"
@@ -72,11 +73,7 @@ std::vector<T> random_normal(DType type, float unit, std::int64_t count, std::ui
   return all;
 }
 
-double microseconds(const cl::Event& command) {
-  return static_cast<double>(command.getProfilingInfo<CL_PROFILING_COMMAND_END>() -
-                             command.getProfilingInfo<CL_PROFILING_COMMAND_START>()) /
-         1e3;
-}
+double microseconds(const cl::Event& command) { return 1e6 * opencl::seconds_of_run(command); }
 
 struct Measured {
   double first_us = 0;   ///< Of the plan's first kernel, which may be its last.
@@ -162,7 +159,6 @@ double empty_kernel_us(Run& run, const cl::Context& context, const cl::Buffer& f
     queue.enqueueFillBuffer(flush, static_cast<cl_uint>(i), 0, flush.getInfo<CL_MEM_SIZE>());
     cl::Event event;
     queue.enqueueNDRangeKernel(kernel, cl::NullRange, cl::NDRange(32), cl::NDRange(32), nullptr, &event);
-    event.wait();
     if (i > 0) times.push_back(microseconds(event));
   }
   return median(times);
