@@ -3,9 +3,10 @@
 // f32, and PyTorch where a Python with it is named. Prints the ratios, writes rows as JSON. Called by `./dev bench
 // cpu-peers`, which also forces OpenBLAS's core type: its own detection takes new CPUs for old ones.
 //
-// Both sides take turns, several timed calls at a turn after one that is not counted, with a pause before each turn:
-// the threads of a BLAS spin for a while after a call and would be in the other's way. Weights rotate through more
-// memory than the caches hold, on both sides.
+// All sides take turns. A turn is calls that are timed, some 20 ms of them and no fewer than --calls, after some
+// milliseconds of calls that are not: the first calls after a pause find threads asleep. There is a pause before each
+// turn, since the threads of a BLAS spin for a while after a call and would be in the other's way. Weights rotate
+// through more memory than the caches hold, on all sides.
 #include <cblas.h>
 #include <fmt/format.h>
 
@@ -27,6 +28,7 @@
 #include "host/layer/synthetic.h"
 #include "host/report/file.h"
 #include "host/report/json.h"
+#include "host/tuning/ceilings.h"
 #include "host/tuning/statistics.h"
 #include "ironcl_build_id.h"
 
@@ -46,6 +48,7 @@ struct Arguments {
   std::string json = "cpu-peers.json";
   std::string torch;  // a Python interpreter that has PyTorch
   int rounds = 5, calls = 5;
+  double turn_ms = 20;
   std::uint64_t rotate = std::uint64_t{256} << 20;
   DType x = DType::f32;  ///< What the f32 peers are given; quantising is part of our time.
   DType out = DType::f32;
@@ -57,8 +60,15 @@ double now_ns() {
 
 void pause_for_spinning_threads() { std::this_thread::sleep_for(std::chrono::milliseconds(60)); }
 
-/// How many calls a turn has: fewer where one takes long.
-int calls_a_turn(double one_ns, int calls) { return one_ns > 100e6 ? 1 : one_ns > 20e6 ? std::min(calls, 2) : calls; }
+/// How long a turn is, on every side: also that of torch_peer.py, which is told.
+struct Turn {
+  double ns;       ///< Timed calls take this long together,
+  int least;       ///< but are so many at the least (fewer where one takes long)
+  int most = 500;  ///< and at the most.
+
+  double warm_up_ns() const { return ns / 4; }
+  int least_of(double one_ns) const { return one_ns > 100e6 ? 1 : one_ns > 20e6 ? std::min(least, 2) : least; }
+};
 
 /// W [n, k] and x [m, k] as f32, dequantised: what an f32 BLAS is given.
 class OpenBlas {
@@ -74,7 +84,7 @@ class OpenBlas {
       for (std::int64_t k = 0; k < k_; ++k)
         w[static_cast<std::size_t>(n * k_ + k)] *=
             scales[static_cast<std::size_t>(grid.row_of(n) * grid.scale_cols(k_) + grid.col_of(k))];
-    const std::uint64_t copies = std::clamp<std::uint64_t>(rotate / (w.size() * sizeof(float)), 1, 16);
+    const std::uint64_t copies = std::clamp<std::uint64_t>(rotate / (w.size() * sizeof(float)), 1, 64);
     for (std::uint64_t i = 0; i < copies; ++i) weights_.push_back(w);
     x_.resize(static_cast<std::size_t>(m_ * k_));
     numerics::decode(problem.a_source, operands.a.data(), x_);
@@ -129,16 +139,24 @@ class Torch {
   }
   const std::string& version() const { return version_; }
 
-  /// Nanoseconds of `calls` calls of each of kTorch, in its order; empty where this PyTorch has no such call.
-  std::array<std::vector<double>, kTorch.size()> run(std::int64_t m, std::int64_t n, std::int64_t k, int calls) {
-    in_ << m << ' ' << n << ' ' << k << ' ' << calls << std::endl;
+  /// What was counted in a turn of one of kTorch.
+  struct Counted {
+    std::vector<double> ns;  ///< Empty where this PyTorch has no such call.
+    std::int64_t calls = 0;  ///< Made in this turn: none where one long call answers for all turns.
+  };
+  std::array<Counted, kTorch.size()> run(const Problem& problem, const Turn& turn) {
+    in_ << fmt::format("{} {} {} {:.0f} {:.0f} {} {}", problem.m, problem.n, problem.k, turn.warm_up_ns(), turn.ns,
+                       turn.least, turn.most)
+        << std::endl;
     std::string line;
     if (!std::getline(out_, line)) throw std::runtime_error("the PyTorch process ended early");
     const boost::json::value answer = boost::json::parse(line);
-    std::array<std::vector<double>, kTorch.size()> times;
-    for (std::size_t i = 0; i < kTorch.size(); ++i)
-      times[i] = boost::json::value_to<std::vector<double>>(answer.at(std::string(kTorch[i]) + "_ns"));
-    return times;
+    std::array<Counted, kTorch.size()> all;
+    for (std::size_t i = 0; i < kTorch.size(); ++i) {
+      all[i].ns = boost::json::value_to<std::vector<double>>(answer.at(std::string(kTorch[i]) + "_ns"));
+      all[i].calls = answer.at(std::string(kTorch[i]) + "_calls").to_number<std::int64_t>();
+    }
+    return all;
   }
 
  private:
@@ -164,8 +182,9 @@ Problem layer(const Arguments& arguments, std::int64_t m, std::int64_t n, std::i
 /// All that is timed of one shape. A ratio is of one round: what another tenant of the machine does for a second or
 /// two hits both sides of it.
 struct Times {
-  std::vector<double> ironcl, sgemm, sgemv, ratio, of_tiles;
+  std::vector<double> ironcl, sgemm, sgemv, ratio, of_tiles, of_copy;
   std::array<std::vector<double>, kTorch.size()> torch, ratio_torch;
+  std::array<std::int64_t, kTorch.size()> torch_calls{};
 };
 
 void append(std::vector<double>& to, const std::vector<double>& from) {
@@ -174,11 +193,17 @@ void append(std::vector<double>& to, const std::vector<double>& from) {
 
 /// Adds the times of one turn and returns their median.
 template <class Call>
-double take_turn(std::vector<double>& times, int calls, const Call& call) {
+double take_turn(std::vector<double>& times, const Turn& turn, const Call& call) {
   pause_for_spinning_threads();
-  const int count = calls_a_turn(call(), calls);
+  double last = call();
+  double spent = last;
+  for (int i = 1; i < turn.most && spent < turn.warm_up_ns(); ++i) spent += last = call();
   const auto first = static_cast<std::ptrdiff_t>(times.size());
-  for (int i = 0; i < count; ++i) times.push_back(call());
+  spent = 0;
+  for (int i = 0; i < turn.least_of(last) || (i < turn.most && spent < turn.ns); ++i) {
+    times.push_back(call());
+    spent += times.back();
+  }
   return tuning::summarize({times.begin() + first, times.end()}).median;
 }
 
@@ -188,27 +213,30 @@ boost::json::object measure(const Arguments& arguments, const Device& device, To
   const layer::Check check = execution.check(layer::expect(problem, operands, 8));
   OpenBlas openblas(problem, operands, arguments.rotate);
 
-  const double flop =
-      2.0 * static_cast<double>(problem.m) * static_cast<double>(problem.n) * static_cast<double>(problem.k);
+  const double flop = tuning::flops_of(problem);
+  const Turn turn{.ns = arguments.turn_ms * 1e6, .least = arguments.calls};
   Times times;
   for (int round = 0; round < arguments.rounds; ++round) {
     // The threads of PyTorch's OpenMP spin longest: 200 ms after a call.
     if (torch != nullptr && round != 0) std::this_thread::sleep_for(std::chrono::milliseconds(250));
-    const double ours = take_turn(times.ironcl, arguments.calls, [&] { return execution.run().host_ns; });
+    const double ours = take_turn(times.ironcl, turn, [&] { return execution.run().host_ns; });
     // In the same second as our calls: clocks follow the load.
     if (const double tiles = bench::tile_rate(openblas_get_num_threads(), 0.05); tiles > 0)
       times.of_tiles.push_back(flop / ours * 1e9 / tiles);
-    double theirs = take_turn(times.sgemm, arguments.calls, [&] { return openblas.gemm(); });
-    if (problem.m == 1)
-      theirs = std::min(theirs, take_turn(times.sgemv, arguments.calls, [&] { return openblas.gemv(); }));
+    // One row reads its weights from memory and does little else.
+    if (const double copied = problem.m == 1 ? tuning::copy_rate_now(device) : 0; copied > 0)
+      times.of_copy.push_back(tuning::least_bytes_of(problem) / ours * 1e9 / copied);
+    double theirs = take_turn(times.sgemm, turn, [&] { return openblas.gemm(); });
+    if (problem.m == 1) theirs = std::min(theirs, take_turn(times.sgemv, turn, [&] { return openblas.gemv(); }));
     times.ratio.push_back(theirs / ours);
     if (torch != nullptr) {
       pause_for_spinning_threads();
-      const auto theirs_now =
-          torch->run(problem.m, problem.n, problem.k, calls_a_turn(times.sgemm.back(), arguments.calls));
+      const auto theirs_now = torch->run(problem, turn);
       for (std::size_t i = 0; i < kTorch.size(); ++i) {
-        append(times.torch[i], theirs_now[i]);
-        if (!theirs_now[i].empty()) times.ratio_torch[i].push_back(tuning::summarize(theirs_now[i]).median / ours);
+        const auto& [ns, calls] = theirs_now[i];
+        append(times.torch[i], ns);
+        times.torch_calls[i] += calls;
+        if (!ns.empty()) times.ratio_torch[i].push_back(tuning::summarize(ns).median / ours);
       }
     }
   }
@@ -228,9 +256,11 @@ boost::json::object measure(const Arguments& arguments, const Device& device, To
                           {"rows_checked", check.rows_checked},
                           {"ironcl_ns", ours.median},
                           {"ironcl_spread", ours.spread()},
+                          {"ironcl_calls", ours.count},
                           {"openblas_ns", openblas_ns},
                           {"openblas_spread", sgemm.spread()},
                           {"sgemm_ns", sgemm.median},
+                          {"sgemm_calls", sgemm.count},
                           {"ratio", tuning::summarize(times.ratio).median},
                           {"gflops", flop / ours.median},
                           {"openblas_gflops", flop / openblas_ns},
@@ -238,12 +268,18 @@ boost::json::object measure(const Arguments& arguments, const Device& device, To
                           {"plan_ns", execution.plan_ns()},
                           {"weights_bytes", execution.weights_bytes()},
                           {"openblas_weights_bytes", problem.n * problem.k * 4}};
-  if (sgemv.count != 0) row["sgemv_ns"] = sgemv.median;
+  if (sgemv.count != 0) {
+    row["sgemv_ns"] = sgemv.median;
+    row["sgemv_calls"] = sgemv.count;
+  }
   if (!times.of_tiles.empty()) row["of_tile_rate"] = tuning::summarize(times.of_tiles).median;
+  if (!times.of_copy.empty()) row["of_copy_rate"] = tuning::summarize(times.of_copy).median;
   for (std::size_t i = 0; i < kTorch.size(); ++i) {
     if (times.torch[i].empty()) continue;
-    row["torch_" + std::string(kTorch[i]) + "_ns"] = tuning::summarize(times.torch[i]).median;
-    row["ratio_torch_" + std::string(kTorch[i])] = tuning::summarize(times.ratio_torch[i]).median;
+    const std::string name = "torch_" + std::string(kTorch[i]);
+    row[name + "_ns"] = tuning::summarize(times.torch[i]).median;
+    row[name + "_calls"] = times.torch_calls[i];
+    row["ratio_" + name] = tuning::summarize(times.ratio_torch[i]).median;
   }
   if (!check.pass) row["why"] = check.why;
   return row;
@@ -254,12 +290,12 @@ void print(const boost::json::object& row) {
   const auto optional = [&](const char* key) {
     return row.contains(key) ? fmt::format("{:>8.2f}", number(key)) : fmt::format("{:>8}", "-");
   };
-  fmt::print("{:>5} {:>6} {:>6}  {:<18} {:<5} {:>10.3f} {:>8.1f} {:>10.3f} {:>8.1f} {:>8.2f} {} {} {} {} {}\n",
+  fmt::print("{:>5} {:>6} {:>6}  {:<18} {:<5} {:>10.3f} {:>8.1f} {:>10.3f} {:>8.1f} {:>8.2f} {} {} {} {} {} {}\n",
              number("m"), number("n"), number("k"), row.at("variant").as_string().c_str(),
              row.at("verdict").as_string().c_str(), number("ironcl_ns") / 1e6, number("gflops"),
              number("openblas_ns") / 1e6, number("openblas_gflops"), number("ratio"), optional("ratio_torch_f32"),
              optional("ratio_torch_bf16"), optional("ratio_torch_scaled"), optional("ratio_torch_int"),
-             optional("of_tile_rate"));
+             optional("of_tile_rate"), optional("of_copy_rate"));
   std::fflush(stdout);
 }
 
@@ -271,9 +307,9 @@ int run(const Arguments& arguments, const std::string& torch_script) {
 
   fmt::print("{} against OpenBLAS ({}, {} threads){}\n", device.name(), openblas_get_corename(),
              openblas_get_num_threads(), torch ? " and PyTorch " + torch->version() : std::string());
-  fmt::print("{:>5} {:>6} {:>6}  {:<18} {:<5} {:>10} {:>8} {:>10} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8}\n", "M",
-             "N", "K", "variant", "check", "ironcl ms", "GFLOP/s", "OpenBLAS", "GFLOP/s", "ratio", "torch32",
-             "torch16", "scaled8", "int8", "of tiles");
+  fmt::print("{:>5} {:>6} {:>6}  {:<18} {:<5} {:>10} {:>8} {:>10} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8}\n",
+             "M", "N", "K", "variant", "check", "ironcl ms", "GFLOP/s", "OpenBLAS", "GFLOP/s", "ratio", "torch32",
+             "torch16", "scaled8", "int8", "of tiles", "of copy");
   boost::json::array rows;
   bool pass = true;
   for (const std::string& shape : arguments.shapes) {
@@ -296,12 +332,14 @@ int run(const Arguments& arguments, const std::string& torch_script) {
                           {"openblas_threads", openblas_get_num_threads()},
                           {"torch", torch ? boost::json::value(torch->version()) : boost::json::value(nullptr)},
                           {"rounds", arguments.rounds},
+                          {"turn_ms", arguments.turn_ms},
                           {"rotate_bytes", arguments.rotate},
                           {"rows", std::move(rows)}};
   report::write_file(arguments.json, report::to_text(all));
   fmt::print(
       "ratio: how many times faster than the peer (host time, enqueue to finish; the median of the rounds' ratios); "
-      "of tiles: of bf16 products from registers, measured after each of our turns. "
+      "of tiles: of bf16 products from registers, of copy: of the bytes that a copy reads and writes, both measured "
+      "after each of our turns. "
       "Rows in {}\n",
       arguments.json);
   return pass ? 0 : 1;
@@ -329,7 +367,14 @@ int main(int argc, char** argv) {
   app.add_option("--rounds", arguments.rounds, "Turns of each side")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
-  app.add_option("--calls", arguments.calls, "Timed calls a turn")->check(CLI::PositiveNumber)->capture_default_str();
+  app.add_option(
+         "--turn-ms", arguments.turn_ms,
+         "Timed calls of a turn take so long together (at most 500), after a quarter as long that is not counted")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  app.add_option("--calls", arguments.calls, "Timed calls a turn at the least, but two above 20 ms, one above 100 ms")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
   CLI11_PARSE(app, argc, argv);
   arguments.x = *numerics::parse_dtype(x);
   arguments.out = *numerics::parse_dtype(out);

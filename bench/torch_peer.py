@@ -1,20 +1,23 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Times PyTorch on this CPU for bench/cpu_peers: a line "M N K CALLS" in, a line of JSON out.
+"""Times PyTorch on this CPU for bench/cpu_peers: a line "M N K WARM_UP_NS TURN_NS LEAST MOST" in, a line of JSON out.
 
 Linear in f32 and bf16; torch._scaled_mm on e4m3fn (one scale an operand, bf16 out) and torch._int_mm on int8, each an
 empty list where this PyTorch has none for CPUs. Their operands are quantised beforehand: products alone are timed.
 
-Weights rotate through 256 MB, as on the other side; one call that is not counted precedes the timed ones. Where that
-one takes longer than a second it is the answer; of _scaled_mm and _int_mm, of which some take minutes then, calls of
-more rows with such weights are not made.
+Weights rotate through 256 MB, and a turn is as on the other side (cpu_peers.cpp): calls that are not counted for
+WARM_UP_NS, at least one, then timed ones for TURN_NS, at least LEAST (two above 20 ms, one above 100) and at most MOST.
+Of _scaled_mm and _int_mm, of which some take minutes, a first call of 200 ms and more is the answer of all rounds, and
+after one of a second calls of more rows with such weights are not made.
 """
+import itertools
 import json
 import sys
 import time
 
 import torch
 
+ONCE_NS = 200_000_000
 LONG_NS = 1_000_000_000
 
 
@@ -32,47 +35,84 @@ def call_of(kind: str):
     return lambda t: (t * 32).clamp(-127, 127).to(torch.int8), lambda x, w: torch._int_mm(x, w.t())
 
 
-def times(kind: str, m: int, n: int, k: int, calls: int, cache: dict, long_calls: dict) -> list:
-    long_m, long_times = long_calls.get((kind, n, k), (m, []))
-    if m > long_m and kind not in ("f32", "bf16"):
-        return []
-    if long_times and m == long_m:
-        return long_times
-    make, multiply = call_of(kind)
-    if (n, k) not in cache:
-        cache.clear()
-        first = make(torch.randn(n, k, dtype=torch.float32))
-        copies = max(1, min(16, (256 << 20) // (n * k * first.element_size())))
-        cache[n, k] = [first] + [make(torch.randn(n, k, dtype=torch.float32)) for _ in range(copies - 1)]
-    weights = cache[n, k]
-    x = make(torch.randn(m, k, dtype=torch.float32))
+def weights_of(make, n: int, k: int) -> list:
+    """Copies of the same weights, 256 MB of them."""
+    first = make(torch.randn(n, k, dtype=torch.float32))
+    return [first] + [first.clone() for _ in range(min(64, (256 << 20) // (n * k * first.element_size())) - 1)]
+
+
+def turn(call, warm_up_ns: int, turn_ns: int, least: int, most: int, once_ns: int) -> list:
+    """Nanoseconds of each timed call; of the first one alone where it takes `once_ns`."""
+
+    def timed() -> int:
+        before = time.perf_counter_ns()
+        call()
+        return time.perf_counter_ns() - before
+
+    last = spent = timed()
+    if last >= once_ns:
+        return [last]
+    count = 1
+    while count < most and spent < warm_up_ns:
+        last = timed()
+        spent += last
+        count += 1
+    least = 1 if last > 100e6 else min(least, 2) if last > 20e6 else least
     result = []
-    with torch.inference_mode():
-        for i in range(calls + 1):
-            before = time.perf_counter_ns()
-            multiply(x, weights[i % len(weights)])
-            result.append(time.perf_counter_ns() - before)
-            if i == 0 and result[0] > LONG_NS:
-                long_calls[kind, n, k] = m, result
-                return result
-    return result[1:]
+    while len(result) < least or (len(result) < most and sum(result) < turn_ns):
+        result.append(timed())
+    return result
+
+
+class Product:
+    """A kind of product with its operands, which stay from turn to turn."""
+
+    def __init__(self, kind: str):
+        self.make, self.multiply = call_of(kind)
+        self.must_be_made = kind in ("f32", "bf16")
+        self.sizes, self.x, self.weights = (0, 0, 0), None, None
+        self.long = {}  # By n and k: m and the time of a long call.
+
+    def hold(self, m: int, n: int, k: int) -> None:
+        if self.sizes == (m, n, k):
+            return
+        of_weights, self.sizes = self.sizes[1:], (0, 0, 0)
+        self.x = self.make(torch.randn(m, k, dtype=torch.float32))
+        if of_weights != (n, k):
+            self.weights = None  # Before there are others.
+            self.weights = itertools.cycle(weights_of(self.make, n, k))
+        self.sizes = m, n, k
+
+    def times(self, m: int, n: int, k: int, pace: list) -> tuple:
+        """Nanoseconds of a turn's calls, and how many of these were made just now."""
+        long_m, long_ns = self.long.get((n, k), (m, 0))
+        if m > long_m and long_ns >= LONG_NS:
+            return [], 0
+        if m == long_m and long_ns != 0:
+            return [long_ns], 0
+        self.hold(m, n, k)
+        once_ns = sys.maxsize if self.must_be_made else ONCE_NS
+        with torch.inference_mode():
+            result = turn(lambda: self.multiply(self.x, next(self.weights)), *pace, once_ns)
+        if result[0] >= once_ns:
+            self.long[n, k] = m, result[0]
+        return result, len(result)
 
 
 def main() -> None:
     print(json.dumps({"torch": torch.__version__}), flush=True)
-    long_calls = {}
-    caches = {"f32": {}, "bf16": {}, "scaled": {}, "int": {}}
+    products = {kind: Product(kind) for kind in ("f32", "bf16", "scaled", "int")}
     for line in sys.stdin:
-        m, n, k, calls = map(int, line.split())
+        m, n, k, *pace = map(int, line.split())
         answer = {}
-        for kind, cache in caches.items():
+        for kind, product in products.items():
             try:
-                answer[kind + "_ns"] = times(kind, m, n, k, calls, cache, long_calls)
+                answer[kind + "_ns"], answer[kind + "_calls"] = product.times(m, n, k, pace)
             except (RuntimeError, NotImplementedError, AttributeError, ValueError) as error:
-                if kind in ("f32", "bf16"):
+                if product.must_be_made:
                     raise
                 print(f"torch_peer: {kind}: {error}", file=sys.stderr)
-                answer[kind + "_ns"] = []
+                answer[kind + "_ns"], answer[kind + "_calls"] = [], 0
         print(json.dumps(answer), flush=True)
 
 

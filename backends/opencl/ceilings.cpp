@@ -105,6 +105,10 @@ double measure_fma_flops(const Context& context) {
   return guarded("measuring a device's multiply-adds", [&] { return multiply_add_rate(context, 0.015); });
 }
 
+double measure_copy_rate(const Context& context) {
+  return guarded("measuring a device's copies", [&] { return copy_rate(context, 0.05); });
+}
+
 std::string to_json(const Ceilings& ceilings) {
   return boost::json::serialize(
       boost::json::object{{"fma_flops", ceilings.fma_flops}, {"copy_bytes_per_s", ceilings.copy_bytes_per_s}});

@@ -19,6 +19,8 @@ Ceilings measure_ceilings(const Context& context);
 /// Ceilings::fma_flops alone, in about 20 ms: to be taken between the calls that are set against it, since a
 /// processor's clock and what its neighbours take of it change within seconds.
 double measure_fma_flops(const Context& context);
+/// Ceilings::copy_bytes_per_s alone, for the same reason; about half a second, most of it getting the memory.
+double measure_copy_rate(const Context& context);
 
 /// {"fma_flops": ..., "copy_bytes_per_s": ...}
 std::string to_json(const Ceilings& ceilings);

@@ -123,6 +123,7 @@ std::string Device::query(std::string_view key, const backend::GemmDesc* desc) {
   if (key == "variants") return variants_json(context()->variants);
   if (key == "ceilings") return to_json(measure_ceilings(*context()));
   if (key == "fma_flops") return boost::json::serialize(boost::json::value(measure_fma_flops(*context())));
+  if (key == "copy_bytes_per_s") return boost::json::serialize(boost::json::value(measure_copy_rate(*context())));
   if (key == "choice" && desc != nullptr) {
     Choice choice;
     const backend::Support support = choose(context()->ground(), *desc, &choice, context_->tuned.get());
@@ -141,8 +142,8 @@ std::string Device::query(std::string_view key, const backend::GemmDesc* desc) {
   if (key == "candidates" && desc != nullptr) return candidates_json(context()->ground(), *desc);
   throw Error(Status::unimplemented,
               "query \"" + std::string(key) +
-                  "\" is not known; known are features, options, variants, ceilings, fma_flops, and "
-                  "with a problem choice and candidates");
+                  "\" is not known; known are features, options, variants, ceilings, fma_flops, "
+                  "copy_bytes_per_s, and with a problem choice and candidates");
 }
 
 std::shared_ptr<backend::Queue> Device::create_queue() { return std::make_shared<Queue>(context_); }

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "host/cli/bench_experts.h"
-#include "host/cli/ceilings.h"
 #include "host/cli/command.h"
 #include "host/cli/device_list.h"
 #include "host/cli/parse_option.h"
@@ -22,6 +21,7 @@
 #include "host/report/print.h"
 #include "host/report/render.h"
 #include "host/report/table.h"
+#include "host/tuning/ceilings.h"
 #include "host/tuning/expert_models.h"
 #include "host/tuning/statistics.h"
 
@@ -146,7 +146,7 @@ class BenchCommand final : public Command {
     report::Table table = empty_table();
     bool pass = true;
     for (const ironcl::Device& device : devices(registry)) {
-      const Ceilings ceilings = ceilings_of(device);
+      const tuning::Ceilings ceilings = tuning::ceilings_of(device);
       say("{}: {}{}\n", device.uri(), device.name(),
           ceilings.flops > 0
               ? fmt::format(", measured ceilings {:.4g} GFLOP/s of f32 multiply-adds, {:.4g} GB/s of copying",
@@ -200,7 +200,7 @@ class BenchCommand final : public Command {
     report::Table table = experts_table();
     bool pass = true;
     for (const ironcl::Device& device : devices(registry)) {
-      settings.copy_bytes_per_second = ceilings_of(device).bytes_per_second;
+      settings.copy_bytes_per_second = tuning::ceilings_of(device).bytes_per_second;
       say("{}: {}, copies {:.4g} GB/s\n", device.uri(), device.name(), settings.copy_bytes_per_second / 1e9);
       for (const numerics::AccuracyClass weakest : classes) {
         settings.weakest_accuracy = weakest;
@@ -278,7 +278,7 @@ class BenchCommand final : public Command {
   }
 
   /// Checks and times one problem; false where its check failed. A device that refuses it makes a row, not a failure.
-  bool measure(const ironcl::Device& device, const Ceilings& ceilings, const Row& of, report::Table& table) {
+  bool measure(const ironcl::Device& device, const tuning::Ceilings& ceilings, const Row& of, report::Table& table) {
     const report::Problem& problem = of.problem;
     const auto refuse = [&](const std::string& verdict, const std::string& why) {
       std::vector<report::Cell> row(table.columns().size());
@@ -314,7 +314,7 @@ class BenchCommand final : public Command {
       // Calls in slices with the device's multiply-adds measured between them: both sides of the share have the same
       // clocks and the same neighbours.
       std::vector<double> call_ns, host_ns, fma_shares;
-      double ceiling = measured(timing) ? fma_flops_now(device) : 0;
+      double ceiling = measured(timing) ? tuning::fma_flops_now(device) : 0;
       for (double spent = 0; more(call_ns.size(), spent);) {
         std::vector<double> slice;
         for (double sliced = 0; sliced < kSliceNs && more(call_ns.size(), spent);) {
@@ -325,8 +325,9 @@ class BenchCommand final : public Command {
           sliced += timing.host_ns;
           spent += timing.host_ns;
         }
-        if (const double next = ceiling > 0 ? fma_flops_now(device) : 0; next > 0) {
-          fma_shares.push_back(flops(problem) / tuning::summarize(slice).median * 1e9 / ((ceiling + next) / 2));
+        if (const double next = ceiling > 0 ? tuning::fma_flops_now(device) : 0; next > 0) {
+          fma_shares.push_back(tuning::flops_of(problem) / tuning::summarize(slice).median * 1e9 /
+                               ((ceiling + next) / 2));
           ceiling = next;
         }
       }
@@ -347,19 +348,13 @@ class BenchCommand final : public Command {
     return calls < static_cast<std::size_t>(runs_) || (spent < min_ms_ * 1e6 && calls < 100000);
   }
 
-  static double flops(const report::Problem& problem) {
-    return 2 * static_cast<double>(problem.m) * static_cast<double>(problem.n) * static_cast<double>(problem.k);
-  }
-
-  void add_row(const ironcl::Device& device, const Ceilings& ceilings, const Row& of,
+  void add_row(const ironcl::Device& device, const tuning::Ceilings& ceilings, const Row& of,
                const layer::Execution& execution, const layer::Check& check, const layer::Timing& timing,
                const tuning::Summary& time, const tuning::Summary& host, const std::vector<double>& fma_shares,
                report::Table& table) {
     const report::Problem& problem = of.problem;
-    const double gflops = flops(problem) / time.median;
-    // The fewest bytes: A as it comes, the weights once, D once.
-    const DataBytes bytes = least_bytes(problem);
-    const double rate = bytes / time.median * 1e9;
+    const double gflops = tuning::flops_of(problem) / time.median;
+    const double rate = tuning::least_bytes_of(problem) / time.median * 1e9;
     report::Cell of_flops, of_copy;
     if (!fma_shares.empty()) of_flops = tuning::summarize(fma_shares).median;
     if (measured(timing) && ceilings.bytes_per_second > 0) of_copy = rate / ceilings.bytes_per_second;
@@ -398,15 +393,6 @@ class BenchCommand final : public Command {
         time.spread() * 100, gflops, rate / 1e9, report::human_text(of_flops, Kind::number),
         report::human_text(of_copy, Kind::number),
         report::human_text(check.comparison.max_error_over_bound, Kind::number), check.why);
-  }
-
-  using DataBytes = double;
-  static DataBytes least_bytes(const report::Problem& problem) {
-    const auto width = [](numerics::DType type) { return static_cast<double>(numerics::size_of(type)); };
-    const double m = static_cast<double>(problem.m), n = static_cast<double>(problem.n),
-                 k = static_cast<double>(problem.k);
-    const numerics::DType source = problem.a_source != numerics::DType::none ? problem.a_source : problem.a;
-    return m * k * width(source) + n * k * width(problem.b) + m * n * width(problem.d);
   }
 
   ShapeOptions shapes_;

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host/tuning/ceilings.h"
+
+#include <boost/json.hpp>
+
+namespace ironcl::tuning {
+namespace {
+
+double number_of(const Device& device, const char* key) {
+  try {
+    return boost::json::parse(device.query(key)).to_number<double>();
+  } catch (const Error&) {
+    return 0;
+  }
+}
+
+}  // namespace
+
+Ceilings ceilings_of(const Device& device) {
+  try {
+    const boost::json::value answer = boost::json::parse(device.query("ceilings"));
+    return {answer.at("fma_flops").to_number<double>(), answer.at("copy_bytes_per_s").to_number<double>()};
+  } catch (const Error&) {
+    return {};
+  }
+}
+
+double fma_flops_now(const Device& device) { return number_of(device, "fma_flops"); }
+
+double copy_rate_now(const Device& device) { return number_of(device, "copy_bytes_per_s"); }
+
+double flops_of(const report::Problem& problem) {
+  return 2 * static_cast<double>(problem.m) * static_cast<double>(problem.n) * static_cast<double>(problem.k);
+}
+
+double least_bytes_of(const report::Problem& problem) {
+  const auto width = [](numerics::DType type) { return static_cast<double>(numerics::size_of(type)); };
+  const double m = static_cast<double>(problem.m), n = static_cast<double>(problem.n),
+               k = static_cast<double>(problem.k);
+  const numerics::DType source = problem.a_source != numerics::DType::none ? problem.a_source : problem.a;
+  return m * k * width(source) + n * k * width(problem.b) + m * n * width(problem.d);
+}
+
+}  // namespace ironcl::tuning
