@@ -29,25 +29,46 @@ static inline __attribute__((always_inline)) dot_sums dot_product(dot_sums sums,
   return sums;
 }
 
-typedef uchar uchar64 __attribute__((ext_vector_type(64)));
-
-/// Byte index % 128 of `low` and `high` side by side, for each index (VPERMI2B).
-static inline __attribute__((always_inline)) uchar64 permute_bytes(uchar64 low, uchar64 high, uchar64 index) {
-  __asm__("vpermi2b %2, %1, %0" : "+v"(index) : "v"(low), "v"(high));
-  return index;
+/// The same with the element at `a` in every lane. Of bf16 the instruction itself reads it: fewer registers are in flight, and the core looks
+/// further ahead.
+static inline __attribute__((always_inline)) dot_sums dot_product_at(dot_sums sums, uint16 b, __global const uint* a) {
+#if KIND == 2
+  return dot_product(sums, b, (uint16)(*a));
+#else
+  __asm__("vdpbf16ps %2%{1to16%}, %1, %0" : "+v"(sums) : "v"(b), "m"(*a));
+  return sums;
+#endif
 }
 
-// From two vectors of 64 bytes to elements of 32 bits: of column c (of the first or second 16 of a panel of 32) the bytes c and 32 + c of
-// the one, then, or in between, of the other.
-#define COLUMN_(X, c) X(c), X(c + 1), X(c + 2), X(c + 3)
-#define COLUMNS_(X, c) COLUMN_(X, c), COLUMN_(X, c + 4), COLUMN_(X, c + 8), COLUMN_(X, c + 12)
-#define LOW_AND_HIGH_(c) c, 64 + c, 32 + c, 96 + c
+typedef uchar uchar64 __attribute__((ext_vector_type(64)));
+
+/// Byte index % 128 of `low` and `high` side by side, for each index (VPERMT2B).
+static inline __attribute__((always_inline)) uchar64 permute_bytes(uchar64 low, uchar64 high, uchar64 index) {
+  __asm__("vpermt2b %2, %1, %0" : "+v"(low) : "v"(index), "v"(high));
+  return low;
+}
+
+// Orders of bytes of a vector of 64, or of two side by side.
+#define FOUR_(X, c) X(c), X(c + 1), X(c + 2), X(c + 3)
+#if KIND == 2
+// Of four columns from c on the bytes c and 32 + c of the one vector, then of the other.
 #define ONE_BY_ONE_(c) c, 32 + c, 64 + c, 96 + c
+#define COLUMNS_(c) FOUR_(ONE_BY_ONE_, c), FOUR_(ONE_BY_ONE_, c + 4), FOUR_(ONE_BY_ONE_, c + 8), FOUR_(ONE_BY_ONE_, c + 12)
+#else
+// Codes of two k by columns: in each fourth of 16 bytes four columns of the first 16 of a panel, then four of the others.
+#define PAIR_(c) c, 32 + c
+#define FOURTH_(c) FOUR_(PAIR_, c), FOUR_(PAIR_, c + 16)
+// The lower or upper halves of the fourths of both in turn (VPUNPCKLBW, VPUNPCKHBW).
+#define IN_TURN_(c) c, 64 + c
+#define HALF_(c) FOUR_(IN_TURN_, c), FOUR_(IN_TURN_, c + 4)
+#define HALVES_(c) HALF_(c), HALF_(c + 16), HALF_(c + 32), HALF_(c + 48)
+#endif
 
 #if KIND == 1
 /// bf16 of the codes 0 to 127, low and high bytes apart; codes from 128 on are those with the sign.
 typedef struct {
   uchar64 low[2], high[2];
+  uchar64 pairs;  // The order of codes.
 } code_table;
 
 static inline code_table make_code_table(void) {
@@ -58,7 +79,9 @@ static inline code_table make_code_table(void) {
     *(uchar16*)(low + i) = convert_uchar16((bits >> (uint16)(16)) & (uint16)(0xffu));
     *(uchar16*)(high + i) = convert_uchar16(bits >> (uint16)(24));
   }
-  const code_table table = {{((uchar64*)low)[0], ((uchar64*)low)[1]}, {((uchar64*)high)[0], ((uchar64*)high)[1]}};
+  const code_table table = {{((uchar64*)low)[0], ((uchar64*)low)[1]},
+                            {((uchar64*)high)[0], ((uchar64*)high)[1]},
+                            {FOURTH_(0), FOURTH_(4), FOURTH_(8), FOURTH_(12)}};
   return table;
 }
 #else
@@ -71,25 +94,27 @@ typedef struct {
   uint16 low, high;
 } decoded_row;
 
-static inline __attribute__((always_inline)) decoded_row decode_columns(__global const uchar* codes, code_table table) {
-  const uchar64 first = *(__global const uchar64*)codes;
+// Products keep the ports busy that permutations by an index of three operands need; one of two operands and those in turn go beside them.
+static inline __attribute__((always_inline)) decoded_row decode_columns(__global const uchar* codes, const code_table* table) {
 #if KIND == 2
-  const uchar64 left = first, right = *(__global const uchar64*)(codes + 64);
-  const uchar64 at0 = {COLUMNS_(ONE_BY_ONE_, 0)}, at1 = {COLUMNS_(ONE_BY_ONE_, 16)};
+  const uchar64 left = *(__global const uchar64*)codes, right = *(__global const uchar64*)(codes + 64);
+  const uchar64 at0 = {COLUMNS_(0)}, at1 = {COLUMNS_(16)};
+  const uchar64 low = permute_bytes(left, right, at0), high = permute_bytes(left, right, at1);
 #else
-  const uchar64 left = permute_bytes(table.low[0], table.low[1], first);
-  const uchar64 right = permute_bytes(table.high[0], table.high[1], first) | (first & (uchar64)(0x80));
-  const uchar64 at0 = {COLUMNS_(LOW_AND_HIGH_, 0)}, at1 = {COLUMNS_(LOW_AND_HIGH_, 16)};
+  uchar64 pairs;
+  __asm__("vpermb %2, %1, %0" : "=v"(pairs) : "v"(table->pairs), "m"(*(__global const uchar64*)codes));
+  const uchar64 lows = permute_bytes(table->low[0], table->low[1], pairs);
+  const uchar64 highs = permute_bytes(table->high[0], table->high[1], pairs) | (pairs & (uchar64)(0x80));
+  const uchar64 low = __builtin_shufflevector(lows, highs, HALVES_(0)), high = __builtin_shufflevector(lows, highs, HALVES_(8));
 #endif
-  const decoded_row row = {__builtin_astype(permute_bytes(left, right, at0), uint16),
-                           __builtin_astype(permute_bytes(left, right, at1), uint16)};
+  const decoded_row row = {__builtin_astype(low, uint16), __builtin_astype(high, uint16)};
   return row;
 }
 
 /// The same into a slot. KIND 2: `offsets` grows by 128 times the sum of the four codes of each column, which is what products with A + 128
 /// have too much.
-static inline __attribute__((always_inline)) void decode_row(__local uint* to, __global const uchar* codes, code_table table,
-                                                             __local dot_sums* offsets) {
+static inline __attribute__((always_inline)) void decode_row(__local uint* to, __global const uchar* codes,
+                                                             const code_table* table, dot_sums* offsets) {
   const decoded_row row = decode_columns(codes, table);
   ((__local uint16*)to)[0] = row.low;
   ((__local uint16*)to)[1] = row.high;

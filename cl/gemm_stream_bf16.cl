@@ -46,7 +46,7 @@
 /// own. A row's bits do not depend on it.
 static inline __attribute__((always_inline)) void add_group(const int rows, __global const uchar* codes, __global const uint* pairs,
                                                             __global const float* scales_a, __global const float* scales_b,
-                                                            __local float* to, int length, code_table table) {
+                                                            __local float* to, int length, const code_table* table) {
 #define DECLARE_ROW(i) float16 low_##i = (float16)(0.0f), high_##i = (float16)(0.0f);
   EACH_ROW(DECLARE_ROW)
 #if SETS == 2
@@ -135,7 +135,7 @@ void gemm_stream_bf16(GEMM_ARGS) {
       __global const float* scales_a = sa + sa_at + ((ulong)here.first_tile * sa_ld + (ulong)group) * TILE_M;
       __local float* to = totals;
       for (int tile = 0; tile < here.tiles; ++tile) {
-#define ADD_GROUP(rows) add_group(rows, codes, pairs, scales_a, scales_b, to, length, table)
+#define ADD_GROUP(rows) add_group(rows, codes, pairs, scales_a, scales_b, to, length, &table)
         ADD_ITS_ROWS(min(here.height, here.end_row - here.first_row - tile * here.height))
         pairs += A_TILE;
         scales_a += sa_ld * TILE_M;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // register_tile.cl: what the kernels that keep a tile of TILE_M rows of D in registers share (gemm_panel.cl, gemm_stream.cl, gemm_bf16.cl):
 // the panel of weights, the unit of its codes, one statement for each row, and a row's way from its totals to D.
-// Set by the including file: TILE_M, 1 to 16. Set by the host: those of tile.cl.
+// Set by the including file: TILE_M, 1 to 16. Set by the host: those of tile.cl; LAST_ROWS, less than TILE_M, for kernels that ask for it
+// (Variant::last_rows): the rows of the last tile of as many as a plan was made for, where it is no whole one.
 #include "tile.cl"
 
 #ifndef TILE_M
@@ -107,7 +108,7 @@ typedef HELD(B_TYPE) weight;
   ROW_8(X) ROW_9(X) ROW_10(X) ROW_11(X) ROW_12(X) ROW_13(X) ROW_14(X) ROW_15(X)
 
 // ADD_GROUP(rows), which the including file defines, for a tile of which `rows` rows are there, each height a literal: matrices of a grouped
-// problem have rows as it happens, and a tile costs what its rows do. Other tiles are whole.
+// problem have rows as it happens, and a tile costs what its rows do. So does one of LAST_ROWS; others are multiplied whole.
 #ifdef GROUPED
 #define ADD_AT_HEIGHT_(i)                        \
   if (its_rows == i + 1 && i + 1 < TILE_M) {     \
@@ -120,6 +121,13 @@ typedef HELD(B_TYPE) weight;
     int is_whole = 1;                            \
     EACH_ROW(ADD_AT_HEIGHT_)                     \
     if (is_whole) ADD_GROUP(TILE_M);             \
+  }
+#elif defined(LAST_ROWS)
+#define ADD_ITS_ROWS(rows)       \
+  if ((rows) == LAST_ROWS) {     \
+    ADD_GROUP(LAST_ROWS);        \
+  } else {                       \
+    ADD_GROUP(TILE_M);           \
   }
 #else
 #define ADD_ITS_ROWS(rows) ADD_GROUP(TILE_M);

@@ -98,6 +98,8 @@ struct Variant {
   ActivationFormPtr (*activations)(const Tuning&, const Problem&) = nullptr;
   /// How a grouped problem's rows are dealt for it; null: it takes neither grouped problems nor gathered rows.
   DealtShape (*deal)(const Tuning&) = nullptr;
+  /// Has the rows of a dense plan's last tile as a literal, LAST_ROWS, where these are fewer than tile() says.
+  bool last_rows = false;
   /// Of a grouped problem for the most blocks that m rows can become (row_blocks).
   std::vector<Pass> (*passes)(const Tuning&, const Problem&, const Features&, std::int64_t m) = nullptr;
   numerics::Size (*scratch_bytes)(const Tuning&, const Problem&, const Features&) = nullptr;  ///< Null: none.

@@ -167,6 +167,30 @@ TEST(OpenClDotProducts, AreRightForEveryGroupTypeAndTile) {
   }
 }
 
+TEST(OpenClDotProducts, ALastTileThatIsNotWholeIsRightForEveryNumberOfRows) {
+  backend::Device* device = device_with_dot_products();
+  if (device == nullptr) GTEST_SKIP() << "no processor with dot products that work";
+  // Plans for whole tiles and a last one of each height there is; calls whose own last tile is as high, higher,
+  // lower, whole, and the only one.
+  for (const auto& [type, m, tile_m] : {std::tuple{DType::e4m3fn, 30, "14"},  // 2
+                                        {DType::e4m3fn, 39, "14"},            // 11
+                                        {DType::e4m3fn, 42, "14"},            // Whole.
+                                        {DType::e5m2, 38, "13"},              // 12
+                                        {DType::e5m2, 31, "5"},               // 1
+                                        {DType::i8, 34, "14"}}) {             // 6
+    Case c{m, 50, 300};
+    c.a_source = DType::bf16;
+    c.a = c.b = type;
+    c.seed = 900 + static_cast<std::uint32_t>(m);
+    c.options = {{"variant", "gemm_bf16"}, {"tile_m", tile_m}, {"block_m", "2"}};
+    const Data data = make_data(c);
+    const std::int64_t height = std::atoi(tile_m), last = m % height;
+    for (const std::int64_t rows : {std::int64_t{m}, m - height, height + 1, height, last, std::int64_t{1}}) {
+      if (rows > 0) expect_right(run(*device, c, data, rows), c, device->props().name);
+    }
+  }
+}
+
 TEST(OpenClDotProducts, FloatsAreTakenWhereBf16HoldsThem) {
   backend::Device* device = device_with_dot_products();
   if (device == nullptr) GTEST_SKIP() << "no processor with dot products that work";

@@ -13,6 +13,11 @@ namespace {
 
 using backend::DType;
 
+/// Of the rows that a plan was made for; 0 where that tile is whole, or the variant multiplies it like the others.
+std::int64_t rows_of_last_tile(const Variant& variant, const Tuning& tuning, const Problem& p) {
+  return variant.last_rows && !p.grouped() ? p.m % variant.tile(tuning).rows : 0;
+}
+
 class Multiply final : public Step {
  public:
   Multiply(const Variant& variant, const Tuning& tuning, const Operand& a, const Operand& d, const Making& making)
@@ -55,6 +60,8 @@ class Multiply final : public Step {
       options_ = quantizer_options(making.features);
     }
     if (problem_.grouped()) defines_["GROUPED"] = "1";
+    if (const std::int64_t last = rows_of_last_tile(variant, tuning, problem_); last != 0)
+      defines_["LAST_ROWS"] = std::to_string(last);
     if (from_counter_) defines_["FROM_COUNTER"] = "1";
     if (features_.prefers_vectors()) defines_["CORES"] = std::to_string(features_.compute_units);
     if (a.gathered) defines_["GATHER"] = "1";

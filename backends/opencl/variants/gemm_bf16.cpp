@@ -64,14 +64,16 @@ double estimate_ns(const Tuning& t, const Problem& p, const Features& f) {
   const bool from_memory = static_cast<double>(p.m) * static_cast<double>(p.k * bytes_of_element(p)) >
                            0.5 * static_cast<double>(f.cache_bytes);
   const double reading = from_memory ? 1 + 3.0 / (panels * kPanel) : 1;
-  // Of all rows of a matrix; a panel is decoded again for each block. Tiles that are dealt are as equal as can be and
-  // cost what their rows do, others the same whatever rows of them there are.
+  // Of all rows of a matrix; a panel is decoded again for each block. Tiles cost what their rows do; those that are
+  // dealt are as equal as can be, others are whole but for the last.
   const double of_panel = p.mean_over_rows([&](std::int64_t rows) {
     const std::int64_t of_matrix = numerics::ceil_div(rows, height);
     const std::int64_t blocks = numerics::ceil_div(of_matrix, t.at("block_m"));
-    const double tile =
-        p.dealt ? static_cast<double>(rows) / static_cast<double>(of_matrix) : static_cast<double>(height);
-    const double products = static_cast<double>(of_matrix) * as_rows(tile) * a_row * reading;
+    const std::int64_t whole = p.dealt ? 0 : rows / height, rest = rows - whole * height, others = of_matrix - whole;
+    double multiplied = static_cast<double>(whole) * as_rows(static_cast<double>(height));
+    if (others > 0)
+      multiplied += static_cast<double>(others) * as_rows(static_cast<double>(rest) / static_cast<double>(others));
+    const double products = multiplied * a_row * reading;
     return std::max(products + static_cast<double>(blocks) * decoding, fetching);
   });
   const double work =
@@ -106,9 +108,8 @@ Tuning blocks_for(int tile_m, const Features& f, const Problem& p) {
   return best;
 }
 
-/// Tiles as high as registers allow and as equal as can be: 17 rows are two tiles of 9, not 14 and 3. One row less
-/// where that pads fewer: 1024 are 79 tiles of 13 (1027 rows), not 74 of 14 (1036), each row of padding being
-/// multiplied like the others.
+/// Tiles as high as registers allow and as equal as can be: 17 rows are tiles of 9 and 8, not 14 and 3. One row less
+/// where the last tile is fuller then: 1024 are 78 tiles of 13 and one of 10, not 73 of 14 and one of 2.
 int tile_of(std::int64_t rows) {
   const std::int64_t highest = equal_height(rows, kMostRows), lower = highest - 1;
   const auto padded = [&](std::int64_t height) { return numerics::ceil_div(rows, height) * height; };
@@ -141,6 +142,7 @@ Variant gemm_bf16() {
   v.trial = Trial{19, 72, 320};
   v.trial->in_child = true;
   v.toolchain = &opencl_c_unsaved();
+  v.last_rows = true;
   v.deal = [](const Tuning& t) { return DealtShape{t.at("tile_m"), t.at("block_m"), true}; };
   v.local_bytes = local_bytes;
   v.work_items = [](const Tuning&) -> std::uint64_t { return 1; };
