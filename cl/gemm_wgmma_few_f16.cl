@@ -1,32 +1,36 @@
 // SPDX-License-Identifier: Apache-2.0
-// gemm_wgmma_few_f16.cl: D[m,n] = sum_g sa[m,g] * sb[n,g] * sum_{k in g} A[m,k] * B[n,k] for few rows on the tensor cores of compute
-// capability 9.0, in class f32: codes become f16, exactly, and wgmma adds their exact products in f32 (docs/numerics.md has the bound).
+// gemm_wgmma_few_f16.cl: D[m,n] = sum_g sa[m,g] * sb[n,g] * sum_{k in g} A[m,k] * B[n,k] for few rows and few tiles on the tensor cores of
+// compute capability 9.0, in class f32: codes become f16, exactly, and wgmma adds their exact products in f32 (docs/numerics.md has the bound).
 // Next door: gemm_wgmma_few.cl (class tensor14), gemm_wgmma_f16.cl (many rows).
 //
 // Weights stream once from memory, and what counts is how many of their bytes are on the way. They come as codes, by bulk copies into a ring
 // of their own in local memory; tokens are f16 in memory (a plan's scratch), which the second cache serves, and have a ring as well. D is
 // made transposed, weights by tokens: a warpgroup decodes 64 columns' weights of a K block to the register operand, multiplies and adds,
-// and while it decodes or adds another one multiplies. Tiles are square:
+// and while it decodes or adds another one multiplies:
 //
-//         tokens (f16)      64: three warpgroups take K blocks in turn; their sums are added in order at the end.
-//         +----------+      128: two warpgroups have 64 columns each. One more product runs while one is added, and the next weights are
-//  weights|   D^T    |      decoded under both; the turn to issue passes from one to the other, since issuing waits for the tensor
-//  (codes)|          |      cores.
+//         tokens (f16)      64 columns: warpgroups take K blocks in turn, three of 64 rows, two of 128; their sums are added in order at
+//         +----------+      the end.
+//  weights|   D^T    |      128 columns: two warpgroups have 64 each. One more product runs while one is added, and the next weights are
+//  (codes)|          |      decoded under both; the turn to issue passes from one to the other, since issuing waits for the tensor cores.
 //         +----------+      Two more warps feed, with a work-item each: one sends weights, the other tokens and scales.
 // With SPLIT_K tiles are made in parts of K (parts.cl): same bits every run.
 //
 // Tunable   default  values    meaning
-// TILE_M    64       64 128    rows (tokens) and columns of D per work-group
+// TILE_M    64       64 128    rows (tokens) of D per work-group
+// TILE_N    64       64 128    columns of D per work-group, no more than rows
 // SPLIT_K   1        1 to 16   parts of K that work-groups share
 // Set by the host: those of tile.cl, PTX_SM_90, and
 // A: f16 as forms/wgmma_tokens.h lays it out, with its scales, before which lie the counters of parts. B: forms/swizzled.h.
-// Local memory, all of it of arrays of the kernel's own (docs/opencl.md): SLOTS_A * (TILE_M * 260 + 16) + SLOTS_B * TILE_M * 128
-// + 16 * (SLOTS_A + SLOTS_B) + 16, with a scale for each column 4 * TILE_M in place of the first 16 = 223936 B with the defaults.
+// Local memory, all of it of arrays of the kernel's own (docs/opencl.md): SLOTS_A * (TILE_M * 260 + 16) + SLOTS_B * TILE_N * 128
+// + 16 * (SLOTS_A + SLOTS_B) + 16, with a scale for each column 4 * TILE_N in place of the first 16 = 223936 B with the defaults.
 // Origin: layouts and barriers as the PTX manual describes wgmma, mbarrier and cp.async.bulk; two-level sums after DeepGEMM.
 #include "tile.cl"
 
 #ifndef TILE_M
 #define TILE_M 64
+#endif
+#ifndef TILE_N
+#define TILE_N 64
 #endif
 #ifndef SPLIT_K
 #define SPLIT_K 1
@@ -35,27 +39,32 @@
 #if defined(PTX_SM_90)
 #define SHARE 0
 #define SHARED_BLOCKS 4
-#define LAST_ADDS (SPLIT_K > 1 && TILE_M == 64)
+#define LAST_ADDS (SPLIT_K > 1 && TILE_N == 64)
 #include "parts.cl"
 #include "ptx.cl"
 #include "transposed_d.cl"
 
-#define TILE_N TILE_M
-// K blocks on their way or in use, of tokens and of weights; registers of a work-item that multiplies, and of one that feeds.
+// K blocks on their way or in use, of tokens and of weights, multiples of K_GROUPS: a warpgroup that met a slot whose last use it has not
+// seen would take that one's end for its own. Registers of a work-item that multiplies, and of one that feeds.
 #if TILE_M == 64
 #define SLOTS_A 9
 #define SLOTS_B 9
 #define REGISTERS 160
 #define REGISTERS_OF_FEEDERS 24
+#elif TILE_N == 64
+#define SLOTS_A 4
+#define SLOTS_B 10
+#define REGISTERS 232
+#define REGISTERS_OF_FEEDERS 40
 #else
 #define SLOTS_A 4
 #define SLOTS_B 5
 #define REGISTERS 232
 #define REGISTERS_OF_FEEDERS 40
 #endif
-#define PRODUCTS (TILE_M / 64)                // Of a warpgroup and K block: 64 columns by 64 tokens by 128 k.
-#define COLUMN_GROUPS (TILE_N / 64)           // Warpgroups beside one another,
-#define K_GROUPS (TILE_M == 64 ? 3 : 1)       // and those of the same columns, which take K blocks in turn.
+#define PRODUCTS (TILE_M / 64)       // Of a warpgroup and K block: 64 columns by 64 tokens by 128 k.
+#define COLUMN_GROUPS (TILE_N / 64)  // Warpgroups beside one another,
+#define K_GROUPS (TILE_M == 64 ? 3 : TILE_N == 64 ? 2 : 1)  // and those of the same columns, which take K blocks in turn.
 #define WORKERS (128 * COLUMN_GROUPS * K_GROUPS)
 #define THREADS (WORKERS + 128)
 #define A_BYTES (TILE_M * 256u)
@@ -83,7 +92,7 @@
       DECODE4((W)[16 + 4 * i_ + (R)], (W)[16 + 4 * i_ + 2 + (R)], second_);                            \
     }                                                                                                  \
   } while (0)
-#define TAKE_WEIGHTS(W)                                      \
+#define TAKE_CODES(W)                                      \
   do {                                                       \
     BAR_WAIT(full_b + 8 * slot_b, parity_b);                 \
     const uint codes_ = ring_b + slot_b * B_BYTES + in_b;    \
@@ -116,21 +125,38 @@
 #define ADD_PRODUCT(V)                                                                                     \
   UNROLL for (int i_ = 0; i_ < 8; ++i_)                                                                    \
     ADD_SCALED((sum[V] + 4 * i_), (p[V] + 4 * i_), TIMES_COLUMN(q[2 * i_]), TIMES_COLUMN(q[2 * i_ + 1]))
-// A K block of this warpgroup. Of 128 tokens its weights are in W already, and the next ones go to NEXT_W while its products run.
-#if TILE_M == 64
+// A K block of this warpgroup. Of 128 columns its weights are in W already, and the next ones go to NEXT_W while its products run.
+#if TILE_N == 64
+#if PRODUCTS == 2
+#define MULTIPLY_SECOND(W)                                          \
+    MULTIPLY(p[1], W, at + (LINES_BYTES >> 4));                     \
+    WGMMA_COMMIT()
+#define ADD_PRODUCTS()                                              \
+    WGMMA_WAIT(1);                                                  \
+    ADD_PRODUCT(0);                                                 \
+    READ_SCALES(1);                                                 \
+    WGMMA_WAIT(0);                                                  \
+    ADD_PRODUCT(1)
+#else
+#define MULTIPLY_SECOND(W)
+#define ADD_PRODUCTS()                                              \
+    WGMMA_WAIT(0);                                                  \
+    ADD_PRODUCT(0)
+#endif
 #define K_BLOCK(W)                                                  \
   do {                                                              \
     float q[16];                                                    \
-    TAKE_WEIGHTS(W);                                                \
+    TAKE_CODES(W);                                                \
     BAR_WAIT(full_a + 8 * slot_a, parity_a);                        \
+    const ulong at = lines_a + slot_a * (A_BYTES >> 4);             \
     const uint scales_here = scales + slot_a * SCALE_BYTES;         \
     READ_COLUMN_SCALES();                                           \
     WGMMA_FENCE();                                                  \
-    MULTIPLY(p[0], W, lines_a + slot_a * (A_BYTES >> 4));           \
+    MULTIPLY(p[0], W, at);                                          \
     WGMMA_COMMIT();                                                 \
+    MULTIPLY_SECOND(W);                                             \
     READ_SCALES(0);                                                 \
-    WGMMA_WAIT(0);                                                  \
-    ADD_PRODUCT(0);                                                 \
+    ADD_PRODUCTS();                                                 \
     GIVE_BACK(empty_a + 8 * slot_a);                                \
     NEXT_SLOT(slot_a, parity_a, K_GROUPS, SLOTS_A);                 \
   } while (0)
@@ -150,7 +176,7 @@
     MULTIPLY(p[1], W, at + (LINES_BYTES >> 4));                     \
     WGMMA_COMMIT();                                                 \
     YOUR_TURN();                                                    \
-    if (++kb < end) TAKE_WEIGHTS(NEXT_W);                           \
+    if (++kb < end) TAKE_CODES(NEXT_W);                           \
     READ_COLUMN_SCALES();                                           \
     READ_SCALES(0);                                                 \
     WGMMA_WAIT(1);                                                  \
@@ -248,20 +274,22 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void gemm_wgmma_fe
   uint slot_a = k_group, parity_a = 0, slot_b = k_group, parity_b = 0, kb = first + k_group;
   float sum[PRODUCTS][32], p[PRODUCTS][32];
   UNROLL for (int v = 0; v < PRODUCTS; ++v) UNROLL for (int i = 0; i < 32; ++i) p[v][i] = sum[v][i] = 0.0f;
-#if TILE_M == 64
+#if TILE_N == 64
   uint w[32];
   _Pragma("unroll 1") for (; kb < end; kb += K_GROUPS) K_BLOCK(w);
   // All K blocks are used, so the ring is free: the other groups' sums go there, and the first adds them in order.
   __local float *others = (__local float *)ring_of_a + (tid & 127u);
   BAR_NAMED(1, WORKERS);
-  if (k_group > 0) UNROLL for (int i = 0; i < 32; ++i) others[((k_group - 1) * 32 + i) * 128] = sum[0][i];
+  if (k_group > 0) UNROLL for (int v = 0; v < PRODUCTS; ++v) UNROLL for (int i = 0; i < 32; ++i)
+    others[(((k_group - 1) * PRODUCTS + v) * 32 + i) * 128] = sum[v][i];
   BAR_NAMED(1, WORKERS);
   if (k_group > 0) return;
-  UNROLL for (int z = 0; z < K_GROUPS - 1; ++z) UNROLL for (int i = 0; i < 32; ++i) sum[0][i] += others[(z * 32 + i) * 128];
+  UNROLL for (int z = 0; z < K_GROUPS - 1; ++z) UNROLL for (int v = 0; v < PRODUCTS; ++v) UNROLL for (int i = 0; i < 32; ++i)
+    sum[v][i] += others[((z * PRODUCTS + v) * 32 + i) * 128];
 #else
   uint w[2][32];
   if (group == 1) YOUR_TURN();
-  TAKE_WEIGHTS(w[0]);
+  TAKE_CODES(w[0]);
   _Pragma("unroll 1") for (;;) {
     K_BLOCK(w[0], w[1]);
     if (kb >= end) break;

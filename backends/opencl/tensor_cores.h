@@ -113,6 +113,22 @@ inline bool last_round_is_shared(std::int64_t tiles, double unshared, const Shar
   return !p.repeatable && !p.dealt && tiles > f.compute_units && shared_rounds(tiles, s, p, f) < unshared;
 }
 
+/// Dense problems of more rows than few-row kernels have tiles for, whose tiles can be counted.
+inline bool tiles_are_counted(const Problem& p) { return p.m > 128 && !p.dealt; }
+
+/// What tiles of a kernel cost, in cycles at the device's clock: each K block of 128; a tile besides; K in parts, and
+/// each of its parts.
+struct TileCost {
+  double block, tile, parts, part;
+};
+
+/// Nanoseconds of so many tiles in parts of K, one after another on each unit.
+inline double counted_ns(std::int64_t tiles, int parts, const TileCost& c, const Problem& p, const Features& f) {
+  const std::int64_t blocks = numerics::ceil_div(numerics::ceil_div(p.k, std::int64_t{128}), std::int64_t{parts});
+  const double of_tile = static_cast<double>(blocks) * c.block + c.tile;
+  return 1e9 * (rounds(tiles * parts, f) * of_tile + (parts > 1 ? c.parts + c.part * parts : 0)) / f.clock_hz;
+}
+
 /// Values of the tunable `split_k` of the kernels whose parts cl/parts.cl adds.
 inline std::vector<int> parts_of_k() { return {1, 2, 3, 4, 5, 6, 7, 8, 12, 16}; }
 

@@ -66,18 +66,25 @@ TEST(OpenClRepeats, EveryCallHasTheBitsOfTheFirst) {
 TEST(OpenClRepeats, FewRowsInOnePartHaveTheBitsOfTheFirstCall) {
   if (devices().empty()) GTEST_SKIP() << why_no_devices();
   int ran = 0;
+  struct Tried {
+    std::int64_t m;
+    backend::Options options;
+  };
+  const std::vector<Tried> all{{128, {{"variant", "gemm_wgmma_few_f16"}, {"tile_m", "64"}, {"tile_n", "64"}}},
+                               {128, {{"variant", "gemm_wgmma_few_f16"}, {"tile_m", "128"}, {"tile_n", "128"}}},
+                               {512, {{"variant", "gemm_wgmma_few_f16"}, {"tile_m", "128"}, {"tile_n", "64"}}},
+                               {128, {{"variant", "gemm_wgmma_f16"}, {"tile_m", "64"}}},
+                               {128, {{"variant", "gemm_wgmma_f16"}, {"tile_m", "128"}}}};
   for (const auto& device : devices()) {
-    for (const char* variant : {"gemm_wgmma_few_f16", "gemm_wgmma_f16"}) {
-      for (const char* tile_m : {"64", "128"}) {
-        for (const auto& [n, k] :
-             std::vector<std::array<std::int64_t, 2>>{{2112, 7168}, {4096, 4096}, {4096, 7168}}) {
-          Case c{128, n, k};
-          c.d = DType::bf16;
-          c.options = {{"variant", variant}, {"tile_m", tile_m}, {"split_k", "1"}};
-          if (device->supports(c.desc()).reason != backend::Reason::none) continue;
-          ++ran;
-          EXPECT_EQ(pairs_that_differ(*device, c, 300), 0) << device->props().name << ": " << c.line();
-        }
+    for (const Tried& tried : all) {
+      for (const auto& [n, k] : std::vector<std::array<std::int64_t, 2>>{{2112, 7168}, {4096, 4096}, {4096, 7168}}) {
+        Case c{tried.m, n, k};
+        c.d = DType::bf16;
+        c.options = tried.options;
+        c.options.emplace_back("split_k", "1");
+        if (device->supports(c.desc()).reason != backend::Reason::none) continue;
+        ++ran;
+        EXPECT_EQ(pairs_that_differ(*device, c, 300), 0) << device->props().name << ": " << c.line();
       }
     }
   }

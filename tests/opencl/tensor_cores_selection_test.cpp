@@ -108,7 +108,7 @@ TEST(OpenClTensorCores, RowsFrom17To64TakeTheKernelThatWasFastest) {
       EXPECT_EQ(taken(m, n, k, tensor14), "gemm_wgmma_few") << m << " " << n;
     }
     for (const std::int64_t m : {65, 128}) EXPECT_EQ(taken(m, n, k, f32), some) << m << " " << n;
-    EXPECT_EQ(taken(129, n, k, f32), "gemm_wgmma_f16") << n;
+    EXPECT_EQ(taken(129, n, k, f32), some) << n;
     EXPECT_EQ(taken(128, n, k, tensor14), "gemm_wgmma_few") << n;
     EXPECT_EQ(taken(16, n, k, f32), "gemm_mma_stream") << n;
     EXPECT_EQ(taken(16, n, k, tensor14), "gemm_mma_stream") << n;
@@ -123,14 +123,51 @@ TEST(OpenClTensorCores, FewRowsOfClassF32TakeTilesThatAllRunAtOnce) {
     EXPECT_FALSE(refuse(few, few.rule_of_thumb(h200(), p), h200(), p));
     return to_string(few.rule_of_thumb(h200(), p));
   };
-  EXPECT_EQ(rule(64, 7168, 16384), "split_k=1,tile_m=64");
-  EXPECT_EQ(rule(128, 7168, 16384), "split_k=2,tile_m=128");
-  EXPECT_EQ(rule(64, 4096, 4096), "split_k=2,tile_m=64");
-  EXPECT_EQ(rule(128, 4096, 4096), "split_k=1,tile_m=64") << "rows in two tiles";
-  EXPECT_EQ(rule(64, 2112, 7168), "split_k=4,tile_m=64");
-  EXPECT_EQ(rule(128, 2112, 7168), "split_k=2,tile_m=64");
-  EXPECT_EQ(rule(128, 5120, 5120), "split_k=3,tile_m=128");
-  EXPECT_EQ(rule(64, 576, 7168), "split_k=7,tile_m=64") << "eight K blocks a part";
+  EXPECT_EQ(rule(64, 7168, 16384), "split_k=1,tile_m=64,tile_n=64");
+  EXPECT_EQ(rule(128, 7168, 16384), "split_k=2,tile_m=128,tile_n=128");
+  EXPECT_EQ(rule(64, 4096, 4096), "split_k=2,tile_m=64,tile_n=64");
+  EXPECT_EQ(rule(128, 4096, 4096), "split_k=1,tile_m=64,tile_n=64") << "rows in two tiles";
+  EXPECT_EQ(rule(64, 2112, 7168), "split_k=4,tile_m=64,tile_n=64");
+  EXPECT_EQ(rule(128, 2112, 7168), "split_k=2,tile_m=64,tile_n=64");
+  EXPECT_EQ(rule(128, 5120, 5120), "split_k=3,tile_m=128,tile_n=128");
+  EXPECT_EQ(rule(128, 7168, 2048), "split_k=1,tile_m=128,tile_n=64") << "two low tiles would be two rounds";
+  EXPECT_EQ(rule(64, 576, 7168), "split_k=7,tile_m=64,tile_n=64") << "eight K blocks a part";
+}
+
+TEST(OpenClTensorCores, MoreRowsOfClassF32TakeTilesThatFillWholeRounds) {
+  const auto taken = [&](std::int64_t m, std::int64_t n, std::int64_t k) {
+    const Choice choice = taken_by_h200(Case{m, n, k}.desc());
+    const Tuning& t = choice.tuning;
+    const bool few = choice.variant->name == "gemm_wgmma_few_f16";
+    if (!few) {
+      EXPECT_EQ(choice.variant->name, "gemm_wgmma_f16");
+    }
+    std::string text = (few ? "few " : "") + std::to_string(t.at("tile_m"));
+    if (few) text += " x " + std::to_string(t.at("tile_n"));
+    if (t.at("split_k") > 1) text += ", parts " + std::to_string(t.at("split_k"));
+    return text + (!few && t.at("share") == 1 ? ", shared" : "");
+  };
+  // As measured on an H200 (docs/performance/h200-f32.md).
+  EXPECT_EQ(taken(256, 576, 7168), "few 64 x 64, parts 3");
+  EXPECT_EQ(taken(768, 576, 7168), "few 64 x 64");
+  EXPECT_EQ(taken(256, 1536, 7168), "few 64 x 64");
+  EXPECT_EQ(taken(384, 1536, 7168), "few 128 x 128, parts 3");
+  EXPECT_EQ(taken(512, 1536, 7168), "few 128 x 64");
+  EXPECT_EQ(taken(1024, 1536, 7168), "few 128 x 128");
+  EXPECT_EQ(taken(256, 2112, 7168), "few 64 x 64") << "132 tiles";
+  EXPECT_EQ(taken(512, 2112, 7168), "few 128 x 64") << "132 tiles";
+  EXPECT_EQ(taken(1024, 2112, 7168), "few 128 x 64") << "two full rounds";
+  EXPECT_EQ(taken(4096, 2112, 7168), "256, shared");
+  EXPECT_EQ(taken(256, 4096, 4096), "few 128 x 64");
+  EXPECT_EQ(taken(512, 4096, 4096), "few 128 x 128");
+  EXPECT_EQ(taken(256, 4096, 7168), "few 128 x 64");
+  EXPECT_EQ(taken(768, 4096, 4096), "256");
+  EXPECT_EQ(taken(768, 7168, 2048), "few 128 x 128");
+  EXPECT_EQ(taken(256, 7168, 16384), "few 128 x 128");
+  EXPECT_EQ(taken(512, 7168, 16384), "256");
+  EXPECT_EQ(taken(256, 24576, 1536), "128") << "work-groups that stay fill one ring";
+  for (const auto& [n, k] : {std::pair{4096, 4096}, {7168, 16384}, {24576, 1536}, {576, 7168}})
+    EXPECT_EQ(taken(4096, n, k), "256") << n;
 }
 
 TEST(OpenClTensorCores, FewRowsAnExpertTakeTheKernelThatStreamsWeights) {
@@ -410,7 +447,7 @@ TEST(OpenClTensorCores, ManyRowsOfInt8TakeTheirOwnProductsInClassF32) {
   for (const std::int64_t m : {128, 512, 4096}) {
     EXPECT_EQ(taken(m, DType::i8, {128, 128}), "gemm_wgmma_s8") << m;
     EXPECT_EQ(taken(m, DType::i8, {1, 0}), "gemm_wgmma_f16") << m << ", a scale a column";
-    EXPECT_EQ(taken(m, DType::e4m3fn, {128, 128}), m == 128 ? "gemm_wgmma_few_f16" : "gemm_wgmma_f16") << m;
+    EXPECT_EQ(taken(m, DType::e4m3fn, {128, 128}), m < 4096 ? "gemm_wgmma_few_f16" : "gemm_wgmma_f16") << m;
   }
 }
 

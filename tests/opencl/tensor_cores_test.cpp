@@ -334,21 +334,26 @@ TEST(OpenClTensorCores, FewRowsOfClassF32AreRightInEveryTile) {
   using backend::DType;
   struct Tried {
     std::int64_t m, n, k;
-    const char *tile_m, *split_k;
+    const char *tile_m, *tile_n, *split_k;
   };
   int ran = 0, turn = 0;
-  for (const Tried& t : std::vector<Tried>{{64, 200, 1500, "64", "1"},
-                                           {33, 300, 4000, "64", "3"},
-                                           {17, 40, 100, "64", "1"},
-                                           {1, 129, 257, "64", "2"},
-                                           {128, 320, 2100, "128", "2"},
-                                           {77, 136, 3000, "128", "4"},
-                                           {128, 264, 640, "128", "1"},
-                                           {100, 2112, 7168, "64", "4"},
-                                           {300, 72, 1111, "128", "1"},
-                                           {130, 520, 900, "64", "1"},
-                                           {65, 136, 1664, "128", "7"},
-                                           {40, 72, 128, "128", "1"}}) {
+  for (const Tried& t : std::vector<Tried>{{64, 200, 1500, "64", "64", "1"},
+                                           {33, 300, 4000, "64", "64", "3"},
+                                           {17, 40, 100, "64", "64", "1"},
+                                           {1, 129, 257, "64", "64", "2"},
+                                           {128, 320, 2100, "128", "128", "2"},
+                                           {77, 136, 3000, "128", "128", "4"},
+                                           {128, 264, 640, "128", "128", "1"},
+                                           {100, 2112, 7168, "64", "64", "4"},
+                                           {300, 72, 1111, "128", "128", "1"},
+                                           {130, 520, 900, "64", "64", "1"},
+                                           {65, 136, 1664, "128", "128", "7"},
+                                           {40, 72, 128, "128", "128", "1"},
+                                           {128, 320, 2100, "128", "64", "1"},
+                                           {77, 136, 3000, "128", "64", "3"},
+                                           {300, 2112, 1536, "128", "64", "1"},
+                                           {513, 200, 1111, "128", "64", "4"},
+                                           {40, 72, 128, "128", "64", "1"}}) {
     for (const DType d : {DType::f32, DType::f16, DType::bf16}) {
       for (const DType bias : {DType::none, DType::f32, DType::bf16}) {
         ++turn;
@@ -357,7 +362,8 @@ TEST(OpenClTensorCores, FewRowsOfClassF32AreRightInEveryTile) {
         c.bias = bias;
         if (turn % 7 == 2) c.b_grid = {24, 128};
         if (turn % 7 == 4) c.b_grid = {1, 256};
-        c.options = {{"variant", "gemm_wgmma_few_f16"}, {"tile_m", t.tile_m}, {"split_k", t.split_k}};
+        c.options = {
+            {"variant", "gemm_wgmma_few_f16"}, {"tile_m", t.tile_m}, {"tile_n", t.tile_n}, {"split_k", t.split_k}};
         ran += check_on_tensor_cores(c);
       }
     }

@@ -67,10 +67,42 @@ double rounds_of(const Tuning& t, const Problem& p, const Features& f) {
          0.5;
 }
 
+/// Of 256 rows and of 128 ("From 129 rows on" there).
+constexpr TileCost kHigh = {3004, 4750, 25700, 0}, kLow = {1923, 3960, 11300, 0};
+
+/// Of dense problems of more than 128 rows, whose tiles can be counted; a tile of 64 rows as one of 128.
+double counted_ns(const Tuning& t, const Problem& p, const Features& f) {
+  const TileCost& c = t.at("tile_m") == 256 ? kHigh : kLow;
+  const double whole = opencl::counted_ns(tiles(t, p, p.m), t.at("split_k"), c, p, f);
+  if (t.at("share") == 0) return whole;
+  return whole * shared_rounds(tiles(t, p, p.m), kSharing, p, f) / rounds(tiles(t, p, p.m), f);
+}
+
+/// Into how many parts K may be cut, each of four K blocks at least, where tiles do not fill the device.
+bool may_be_cut(const Tuning& t, const Problem& p, const Features& f, int parts) {
+  return parts * tiles(t, p, p.m) <= f.compute_units && numerics::ceil_div(p.k, std::int64_t{128}) / parts >= 4;
+}
+
 Tuning rule_of_thumb(const Features& f, const Problem& p) {
   // Of few columns more tokens together, where the second cache holds them all as f16.
   const int together = p.n <= 4096 && p.m * p.k <= kTokensInCache ? 16 : 8;
   Tuning t{{"tile_m", 256}, {"split_k", 1}, {"share", 0}, {"rows_together", together}, {"ahead", 2}};
+  if (tiles_are_counted(p)) {
+    Tuning best;
+    for (const int rows : {256, 128}) {
+      t["tile_m"] = rows;
+      if (rows == 256 && local_bytes(t, p) > f.own_local_bytes) continue;
+      for (const int parts : parts_of_k()) {
+        t["split_k"] = parts;
+        // Of tiles of 128 rows sharing has cost more than it gave.
+        t["share"] = parts == 1 && rows == 256 && shares_last_round(t, p, f) ? 1 : 0;
+        if ((parts == 1 || may_be_cut(t, p, f, parts)) &&
+            (best.empty() || counted_ns(t, p, f) < counted_ns(best, p, f)))
+          best = t;
+      }
+    }
+    return best;
+  }
   if (p.m <= 64) {
     t["tile_m"] = 64;
   } else if (p.m <= 128) {
@@ -81,17 +113,13 @@ Tuning rule_of_thumb(const Features& f, const Problem& p) {
     half["tile_m"] = 128;
     if (kHalfTile * rounds_of(half, p, f) < rounds_of(t, p, f) || local_bytes(t, p) > f.own_local_bytes) t = half;
   }
-  // K in parts where tiles do not fill the device, each of four K blocks at least.
-  const std::int64_t blocks = numerics::ceil_div(p.k, std::int64_t{128});
-  while (t["split_k"] < 16 && 2 * tiles(t, p, p.m) * std::int64_t{t["split_k"]} <= f.compute_units &&
-         blocks / (std::int64_t{2} * t["split_k"]) >= 4) {
-    t["split_k"] *= 2;
-  }
+  for (int parts = 2; parts <= 16 && may_be_cut(t, p, f, parts); parts *= 2) t["split_k"] = parts;
   t["share"] = t["split_k"] == 1 && shares_last_round(t, p, f) ? 1 : 0;
   return t;
 }
 
 double estimate_ns(const Tuning& t, const Problem& p, const Features& f) {
+  if (tiles_are_counted(p)) return counted_ns(t, p, f);
   const double in_rounds =
       t.at("split_k") == 1 ? rounds_of(t, p, f) : rounds(tiles(t, p, p.m) * t.at("split_k"), f) / t.at("split_k");
   const double cycles = in_rounds * t.at("tile_m") * static_cast<double>(p.k) * kCycles;

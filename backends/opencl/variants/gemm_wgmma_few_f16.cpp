@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Declares cl/gemm_wgmma_few_f16.cl: class f32 on tensor cores of compute capability 9.0, few rows.
+#include <algorithm>
+#include <array>
+
 #include "backends/opencl/forms/swizzled.h"
 #include "backends/opencl/forms/wgmma_tokens.h"
 #include "backends/opencl/tensor_cores.h"
@@ -10,14 +13,16 @@ namespace {
 
 std::int64_t tiles(const Tuning& t, const Problem& p, std::int64_t m) {
   return static_cast<std::int64_t>(row_blocks(p, std::max<std::int64_t>(1, m), t.at("tile_m"))) *
-         numerics::ceil_div(p.n, std::int64_t{t.at("tile_m")});
+         numerics::ceil_div(p.n, std::int64_t{t.at("tile_n")});
 }
 
 std::uint64_t local_bytes(const Tuning& t, const Problem& p) {
-  const std::uint64_t side = static_cast<std::uint64_t>(t.at("tile_m"));
-  const std::uint64_t tokens = side == 64 ? 9 : 4, weights = side == 64 ? 9 : 5;  // SLOTS_A, SLOTS_B
-  const std::uint64_t column_scales = p.b_scale_rows % 128 == 0 ? 16 : 4 * side;
-  return tokens * (side * 260 + column_scales) + weights * side * 128 + 16 * (tokens + weights) + 16;
+  const std::uint64_t rows = static_cast<std::uint64_t>(t.at("tile_m")),
+                      columns = static_cast<std::uint64_t>(t.at("tile_n"));
+  const bool low = rows == 64, narrow = columns == 64;
+  const std::uint64_t tokens = low ? 9 : 4, weights = low ? 9 : narrow ? 10 : 5;  // SLOTS_A, SLOTS_B
+  const std::uint64_t column_scales = p.b_scale_rows % 128 == 0 ? 16 : 4 * columns;
+  return tokens * (rows * 260 + column_scales) + weights * columns * 128 + 16 * (tokens + weights) + 16;
 }
 
 std::uint64_t work_items(const Tuning& t) { return t.at("tile_m") == 64 ? 512 : 384; }
@@ -38,17 +43,42 @@ std::optional<Refusal> needs(const Features& f, const Problem& p) {
   return refuse_room_between_matrices(p);
 }
 
+/// Tiles with what they cost (docs/performance/h200-f32.md, "From 129 rows on").
+struct Tile {
+  int m, n;
+  TileCost cost;
+};
+constexpr std::array<Tile, 3> kTiles = {
+    {{64, 64, {479, 7100, 2000, 600}}, {128, 64, {916, 6900, 7300, 0}}, {128, 128, {1667, 7300, 8300, 0}}}};
+
+double counted_ns(const Tuning& t, const Problem& p, const Features& f) {
+  const auto* tile = std::find_if(kTiles.begin(), kTiles.end(),
+                                  [&](const Tile& k) { return k.m == t.at("tile_m") && k.n == t.at("tile_n"); });
+  return opencl::counted_ns(tiles(t, p, p.m), t.at("split_k"), tile->cost, p, f);
+}
+
+/// K in parts where tiles do not fill the device, each of eight K blocks at least.
+std::int64_t most_parts(const Tuning& t, const Problem& p, const Features& f) {
+  return std::min(f.compute_units / tiles(t, p, p.m), numerics::ceil_div(p.k, std::int64_t{128}) / 8);
+}
+
 /// As measured on an H200 (docs/performance/h200-f32.md).
 Tuning rule_of_thumb(const Features& f, const Problem& p) {
-  const std::int64_t units = f.compute_units;
-  Tuning t{{"tile_m", 64}, {"split_k", 1}};
-  // More rows in tiles half as high where those still run at once.
-  if (p.m > 64 && tiles(t, p, p.m) > units) t["tile_m"] = 128;
-  // K in parts where tiles do not fill the device, each of eight K blocks at least.
-  const std::int64_t most = std::min(units / tiles(t, p, p.m), numerics::ceil_div(p.k, std::int64_t{128}) / 8);
+  Tuning best{{"tile_m", 64}, {"tile_n", 64}, {"split_k", 1}};
+  if (p.m > 64 && !p.dealt) {
+    for (const Tile& tile : kTiles) {
+      Tuning t{{"tile_m", tile.m}, {"tile_n", tile.n}, {"split_k", 1}};
+      for (const int parts : parts_of_k()) {
+        t["split_k"] = parts;
+        if ((parts == 1 || parts <= most_parts(t, p, f)) && counted_ns(t, p, f) < counted_ns(best, p, f)) best = t;
+      }
+    }
+    return best;
+  }
+  if (p.m > 64 && tiles(best, p, p.m) > f.compute_units) best["tile_m"] = best["tile_n"] = 128;
   for (const int parts : parts_of_k())
-    if (parts <= most) t["split_k"] = parts;
-  return t;
+    if (parts <= most_parts(best, p, f)) best["split_k"] = parts;
+  return best;
 }
 
 // Fitted to an H200 (docs/performance/h200-f32.md): times streaming_ns(), what starts and ends a launch, and what
@@ -60,11 +90,13 @@ constexpr double kOfStreamingLow = 1.2;
 constexpr double kRound = 10000;
 
 double estimate_ns(const Tuning& t, const Problem& p, const Features& f) {
+  // More rows than were measured are for work-groups that stay.
+  if (tiles_are_counted(p)) return counted_ns(t, p, f) * (p.m > 1024 ? 1.2 : 1);
   const bool low = p.m <= 16 || (p.m <= 32 && streaming_ns(p) < kStart);
   const double once = p.m > 64 ? streaming_ns(p, kOfStreamingHigh, kStartHigh)
                                : streaming_ns(p, low ? kOfStreamingLow : kOfStreaming, kStart);
-  const std::int64_t in_columns = numerics::ceil_div(p.n, std::int64_t{t.at("tile_m")});
-  // Each further tile of rows reads the weights again, and no more than 128 rows were measured.
+  const std::int64_t in_columns = numerics::ceil_div(p.n, std::int64_t{t.at("tile_n")});
+  // Each further tile of rows reads the weights again; of dealt rows no more than 128 were measured.
   return (once + kRound * (rounds(in_columns, f) - 1)) * p.mean_over_rows([&](std::int64_t rows) {
     return 3 * static_cast<double>(numerics::ceil_div(rows, std::int64_t{128})) - 2;
   });
@@ -77,9 +109,12 @@ Variant gemm_wgmma_few_f16() {
   v.name = "gemm_wgmma_few_f16";
   v.summary =
       "few rows in class f32: weights streamed once through a deep ring of codes, exact products of f16, f32 sums";
-  v.tunables = {{"tile_m", 64, {64, 128}, "rows and columns of D per work-group"},
+  v.tunables = {{"tile_m", 64, {64, 128}, "rows of D per work-group"},
+                {"tile_n", 64, {64, 128}, "columns of D per work-group, no more than rows"},
                 {"split_k", 1, parts_of_k(), "parts of K that work-groups share"}};
-  v.constraints = {{"split_k must leave each part a K block",
+  v.constraints = {{"tile_n must be no more than tile_m",
+                    [](const Tuning& t, const Problem&) { return t.at("tile_n") <= t.at("tile_m"); }},
+                   {"split_k must leave each part a K block",
                     [](const Tuning& t, const Problem& p) {
                       return t.at("split_k") <= numerics::ceil_div(p.k, std::int64_t{128});
                     }},
@@ -92,7 +127,7 @@ Variant gemm_wgmma_few_f16() {
   v.local_bytes = local_bytes;
   v.own_local = true;
   v.work_items = work_items;
-  v.tile = v.block = [](const Tuning& t) { return Shape{t.at("tile_m"), t.at("tile_m")}; };
+  v.tile = v.block = [](const Tuning& t) { return Shape{t.at("tile_m"), t.at("tile_n")}; };
   v.weights = [](const Tuning&, const Problem&) { return swizzled_form(); };
   v.activations = [](const Tuning&, const Problem&) { return tokens_f16_form(); };
   v.passes = passes;
