@@ -366,6 +366,8 @@ TEST(OpenClTensorCores, TilesOfOtherCapabilitiesAreAsManyAsTheDeviceHasRoomFor) 
   EXPECT_EQ(rule(80, 4096, 4096, 4096), "half_rows=1,split_k=1,stages=3,tile_k=64,tile_m=64,tile_n=128,warp_m=64");
   EXPECT_EQ(rule(89, 4096, 4096, 4096), "half_rows=0,split_k=1,stages=3,tile_k=64,tile_m=64,tile_n=128,warp_m=64");
   EXPECT_EQ(rule(89, 128, 4096, 4096), "half_rows=0,split_k=4,stages=3,tile_k=64,tile_m=64,tile_n=128,warp_m=64");
+  for (const int ptx : {80, 89})
+    EXPECT_NE(rule(ptx, 128, 7168, 16384).find("split_k=2"), std::string::npos) << "long K for nearly every unit";
   EXPECT_EQ(rule(89, 128, 4096, 1024, 64), "half_rows=0,split_k=2,stages=3,tile_k=64,tile_m=64,tile_n=128,warp_m=32");
   EXPECT_EQ(rule(89, 40, 40, 300), "half_rows=0,split_k=1,stages=3,tile_k=64,tile_m=64,tile_n=64,warp_m=64");
 }

@@ -48,27 +48,6 @@ std::int64_t at_once(const Tuning& t, const Features& f) {
   return std::max<std::int64_t>(1, f.compute_units * (kOfUnit / (std::int64_t{t.at("tile_m")} * t.at("tile_n"))));
 }
 
-/// As measured on an H200 held to 8.0 and 8.9 (docs/performance/h200-mma.md).
-Tuning rule_of_thumb(const Features& f, const Problem& p) {
-  // Where codes are decoded by integers, those of rows are decoded once.
-  // A warp of 64 rows has no room for the scales of narrow groups.
-  Tuning t{{"tile_m", 64},
-           {"warp_m", p.k_group == 128 ? 64 : 32},
-           {"tile_n", p.n <= 64 ? 64 : 128},
-           {"tile_k", 64},
-           {"stages", 3},
-           {"half_rows", f.ptx_sm_89 ? 0 : 1},
-           {"split_k", 1}};
-  constexpr std::int64_t kLeastBlocks = 4;  // Of a part.
-  const std::int64_t blocks = numerics::ceil_div(p.k, std::int64_t{128});
-  const std::int64_t work_groups = split_work_groups(t, p, t["tile_n"]);
-  // A work-group for nearly every unit is as fast without parts, which cost a launch more.
-  if (p.grouped() || 4 * work_groups > std::int64_t{3} * f.compute_units) return t;
-  for (const int parts : {2, 3, 4, 6, 8, 12, 16})
-    if (work_groups * parts <= at_once(t, f) && blocks >= kLeastBlocks * parts) t["split_k"] = parts;
-  return t;
-}
-
 /// Multiply-adds a clock of a compute unit, K groups of 128; of 64 and 32 a share of them. The H200's are 460 with
 /// integers and 620 with conversions, 360 of groups of 64; nobody has measured smaller devices, so there this guesses
 /// in the proportion that it has to gemm_mma_stream on an H200.
@@ -95,6 +74,33 @@ double estimate_ns(const Tuning& t, const Problem& p, const Features& f) {
   const double weights = static_cast<double>(p.n) * static_cast<double>(p.k);
   return 1e9 * (std::max(seconds, memory_seconds(weights, f)) + memory_seconds(sums, f)) +
          (parts > 0 ? kSecondLaunchNs : 0);
+}
+
+/// As measured on an H200 held to 8.0 and 8.9 (docs/performance/h200-mma.md).
+Tuning rule_of_thumb(const Features& f, const Problem& p) {
+  // Where codes are decoded by integers, those of rows are decoded once.
+  // A warp of 64 rows has no room for the scales of narrow groups.
+  Tuning t{{"tile_m", 64},
+           {"warp_m", p.k_group == 128 ? 64 : 32},
+           {"tile_n", p.n <= 64 ? 64 : 128},
+           {"tile_k", 64},
+           {"stages", 3},
+           {"half_rows", f.ptx_sm_89 ? 0 : 1},
+           {"split_k", 1}};
+  constexpr std::int64_t kLeastBlocks = 4;  // Of a part.
+  const std::int64_t blocks = numerics::ceil_div(p.k, std::int64_t{128});
+  const std::int64_t work_groups = split_work_groups(t, p, t["tile_n"]);
+  if (p.grouped()) return t;
+  if (4 * work_groups > std::int64_t{3} * f.compute_units) {
+    // A work-group for nearly every unit is as fast without parts, which cost a launch more, but where K is long.
+    Tuning two = t;
+    two["split_k"] = 2;
+    const bool fits = 2 * work_groups <= at_once(t, f) && blocks >= 2 * kLeastBlocks;
+    return fits && estimate_ns(two, p, f) < 0.9 * estimate_ns(t, p, f) ? two : t;
+  }
+  for (const int parts : {2, 3, 4, 6, 8, 12, 16})
+    if (work_groups * parts <= at_once(t, f) && blocks >= kLeastBlocks * parts) t["split_k"] = parts;
+  return t;
 }
 
 }  // namespace
