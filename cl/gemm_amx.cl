@@ -10,7 +10,10 @@
 // Tunable   default  values              meaning
 // BLOCK_M   8        1 to 32             tiles of 16 rows per work-group
 // BLOCK_N   128      32 to 512           columns of D per work-group: 32, or whole units of 64
+// FLOATS    0        0 1                 1: floats that are to be quantised are taken as they are, where their groups are K groups
+// SPLIT_K   1        1 to 16             parts of k, added in order: by cores of their own with FLOATS 1, else one after another
 // Set by the host: those of tile.cl; AMX: the device was seen to give the right numbers with tiles (else the file is empty).
+// QUANTISE: a is such floats, a_at elements on and lda apart, and those of quantizer.cl are set; one_launch.cl says who quantises what.
 // A_TYPE is 3 (bf16: codes decoded, or floats) or 7.
 // A: groups of tiles, as quantize_tiles and pack_tiles make them with TILE 16 and TILE_FORM 3 or 7 (a_tiles.cl), with its scales and
 // the count of blocks taken.
@@ -27,13 +30,21 @@
 #ifndef BLOCK_N
 #define BLOCK_N 128
 #endif
+#ifndef FLOATS
+#define FLOATS 0
+#endif
+#ifndef SPLIT_K
+#define SPLIT_K 1
+#endif
 #ifdef AMX
 // The last K group may have fewer steps than the compiler counts on; it need not say that it cannot unroll those.
 #pragma clang diagnostic ignored "-Wpass-failed"
 #if B_TYPE == TYPE_I8
 #define KIND 2
+#define A_TYPE_OF_TILES 7
 #else
 #define KIND 1
+#define A_TYPE_OF_TILES 3
 #endif
 #include "amx.cl"
 
@@ -263,6 +274,12 @@ static inline __attribute__((always_inline)) void multiply_lone(tile_state* stat
 #define IN_TILE_ORDER(x0, x1, x2, x3, part) FOUR_PARTS((x0).part, (x1).part, (x2).part, (x3).part)
 #endif
 
+#define BLOCK_SUMS (BLOCK_N / UNIT * BLOCK_M * UNIT_SUMS)
+#define FIRST_GROUP_OF(part, groups) ((int)((long)(part) * (groups) / SPLIT_K))
+#ifdef QUANTISE
+#include "one_launch.cl"
+#endif
+
 /// Sixteen values to D (+ bias), of which `count` lie inside.
 static inline void store_16(__global uchar* d, ulong d_at, ulong ldd, __global const uchar* bias, ulong bias_at, int row, int col,
                             int count, float16 values) {
@@ -283,17 +300,38 @@ __attribute__((min_vector_width(512)))
 #endif
 void gemm_amx(GEMM_ARGS) {
   __local uchar slots[2][SLOT_BYTES] __attribute__((aligned(64)));
-  __local float totals[BLOCK_N / UNIT * BLOCK_M * UNIT_SUMS] __attribute__((aligned(64)));
+  __local float totals[BLOCK_SUMS] __attribute__((aligned(64)));
+#if SPLIT_K > 1 && !defined(QUANTISE)
+  __local float parts[BLOCK_SUMS] __attribute__((aligned(64)));  // What the parts before add up to.
+#endif
   __local float sums[4 * TILE_SUMS] __attribute__((aligned(64)));  // Stored after those of the block before were added.
   __local float scales_b[2][UNIT] __attribute__((aligned(64)));
   tile_state state;
+#ifdef QUANTISE
+  if (m == 0) return;
+  __global const uchar* const x = a;
+  const ulong x_at = a_at;
+  one_launch launch = begin_launch(m, n, k, scratch + scratch_at, call);
+  a = launch.tiles;
+  a_at = 0;
+  sa = launch.scales;
+  sa_at = 0;
+  sa_ld = (ulong)launch.groups;
+  const ulong all_tiles = (ulong)launch.all_tiles;
+  for (int column; (column = next_block(&launch, m, k, x, x_at, lda)) >= 0;) {
+    const int row_block = launch.panel / SPLIT_K, first_of_block = FIRST_TILE_OF(&launch, row_block);
+    const dealt_block here = {0, first_of_block * TILE_ROWS, m, first_of_block, FIRST_TILE_OF(&launch, row_block + 1) - first_of_block,
+                              column, TILE_ROWS};
+    const int part = launch.panel % SPLIT_K;
+#else
   const int columns = (n + BLOCK_N - 1) / BLOCK_N;
-  EACH_UNIT(columns) {
+  EACH_UNIT(columns)
+  for (int part = 0; part < SPLIT_K; ++part) {
     BLOCK_HERE(TILE_ROWS, columns)
+#endif
     OF_MATRIX(here)
     const int first_n = here.column * BLOCK_N, first_tile = here.first_tile, tiles = here.tiles;
     const int units = min(BLOCK_N / UNIT, (n - first_n + UNIT - 1) / UNIT);
-    const int groups = (k + GROUP - 1) / GROUP;
     __global const uchar* block_b = b_here + (ulong)first_n * (ulong)k_pad;
 #if UNIT == 64
     // A unit whose second panel is past the last column reads its first panel twice.
@@ -302,14 +340,17 @@ void gemm_amx(GEMM_ARGS) {
 #define HIGH_CODES(unit) (K_OF_ROW * PANEL)
 #endif
 
+    const int all_groups = (k + GROUP - 1) / GROUP, block_sums = units * BLOCK_M * UNIT_SUMS;
+    const int first_group = FIRST_GROUP_OF(part, all_groups), groups = FIRST_GROUP_OF(part + 1, all_groups);
+    const int end_k = min(k, groups * GROUP);
     configure_tiles(&state, min(here.end_row - here.first_row, here.height));
-    for (int i = 0; i < units * BLOCK_M * UNIT_SUMS; i += 16) *(__local float16*)(totals + i) = (float16)(0.0f);
+    for (int i = 0; i < block_sums; i += 16) *(__local float16*)(totals + i) = (float16)(0.0f);
     work_beside beside;
     beside.next.to = slots[0];
-    beside.next.low = block_b;
-    beside.next.high = block_b + HIGH_CODES(0);
+    beside.next.low = block_b + (ulong)(first_group * GROUP) * PANEL;
+    beside.next.high = beside.next.low + HIGH_CODES(0);
     beside.next.left = SLOT_LINES;
-    beside.next.real = k_pad / K_OF_ROW / ROWS_OF_LINE;
+    beside.next.real = (k_pad - first_group * GROUP) / K_OF_ROW / ROWS_OF_LINE;
     decode_some(&beside.next, SLOT_LINES);
     // Nothing waits at first: what is added then goes to sums that the first block overwrites.
     for (int i = 0; i < 4 * TILE_SUMS; i += 16) *(__local float16*)(sums + i) = (float16)(0.0f);
@@ -320,7 +361,7 @@ void gemm_amx(GEMM_ARGS) {
     beside.sums.scales_a0 = beside.sums.scales_a1 = sa + sa_at + (ulong)first_tile * sa_ld * TILE_ROWS;
     beside.sums.scales_b0 = beside.sums.scales_b1 = scales_b[1];
 
-    for (int group = 0; group < groups; ++group) {
+    for (int group = first_group; group < groups; ++group) {
       const int first_k = group * GROUP;
       const int steps = (min(GROUP, k - first_k) + STEP - 1) / STEP;
       // Blocks of a unit: one for two tiles and 32 columns, one for a tile that is left over.
@@ -334,7 +375,7 @@ void gemm_amx(GEMM_ARGS) {
         beside.next.to = slots[(turn + 1) & 1];
         beside.next.low = block_b + (ulong)next_unit * (ulong)k_pad * UNIT + (ulong)next_k * PANEL;
         beside.next.high = beside.next.low + HIGH_CODES(next_unit);
-        beside.next.left = next_k < k ? (min(GROUP, k - next_k) + STEP - 1) / STEP * B_ROWS / ROWS_OF_LINE : 0;
+        beside.next.left = next_k < end_k ? (min(GROUP, k - next_k) + STEP - 1) / STEP * B_ROWS / ROWS_OF_LINE : 0;
         beside.next.real = (k_pad - next_k) / K_OF_ROW / ROWS_OF_LINE;
         beside.share = (beside.next.left + shares - 1) / shares;
         // Scales in the order of the column tiles; those of the unit before are still read by sums that wait.
@@ -389,6 +430,17 @@ void gemm_amx(GEMM_ARGS) {
     }
     RELEASE_TILES(&state);
     add_rows(beside.sums, scales_of(beside.sums), 0, 32);
+#if SPLIT_K > 1 && !defined(QUANTISE)
+    for (int i = 0; i < block_sums; i += 16) {
+      __local float16 *sum = (__local float16*)(parts + i), *of_part = (__local float16*)(totals + i);
+      *sum = part == 0 ? *of_part : *sum + *of_part;
+      *of_part = *sum;
+    }
+    if (part + 1 < SPLIT_K) continue;
+#endif
+#if SPLIT_K > 1 && defined(QUANTISE)
+    if (!all_parts_are_added(&launch, column, totals, block_sums)) continue;
+#endif
 
     for (int tile = 0; tile < tiles; ++tile) {
       const int first_row = here.first_row + tile * here.height;

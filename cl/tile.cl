@@ -57,7 +57,12 @@
   int m, int n, int k, int n_pad, int k_pad, __global const uchar *a, ulong a_at, ulong lda, __global const float *sa, \
       ulong sa_at, ulong sa_ld, __global const uchar *b, __global const float *sb, __global uchar *d, ulong d_at,   \
       ulong ldd, __global const uchar *bias, ulong bias_at, __global float *scratch, ulong scratch_at GROUPED_ARGS  \
-      GATHER_ARGS
+      GATHER_ARGS QUANTISE_ARGS
+#ifdef QUANTISE
+#define QUANTISE_ARGS , ulong call
+#else
+#define QUANTISE_ARGS
+#endif
 #ifdef GROUPED
 #define GROUPED_ARGS , __global const int *dealt_memory, ulong dealt_at, ulong b_stride, ulong sb_stride
 /// The statement after it is done for each unit of `work` of this work-group: a block by one of `columns` units of columns.

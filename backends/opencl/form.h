@@ -95,6 +95,13 @@ inline bool is_one_k_block(const numerics::ScaleGrid& grid, std::int64_t k) {
   return grid.group_cols == 128 || (k <= 128 && grid.group_cols == 0);
 }
 
+/// Whether a kernel can quantise these floats itself, K group by K group of the rows as they lie.
+inline bool takes_floats_of_k_groups(const Operand& x, const Making& making) {
+  const numerics::ScaleGrid& grid = making.desc.a_scale.grid;
+  return numerics::is_float(x.element) && !making.problem.grouped() && !x.gathered && grid.group_rows == 1 &&
+         grid.group_cols == making.problem.k_group;
+}
+
 using ActivationFormPtr = std::shared_ptr<const ActivationForm>;
 
 }  // namespace ironcl::opencl

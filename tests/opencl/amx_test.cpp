@@ -169,10 +169,86 @@ void expect_right_on_tiles(backend::Device& device, const std::string& variant) 
   }
 }
 
+void expect_floats_on_tiles(backend::Device& device, const std::string& variant) {
+  Case c{40, 100, 200};
+  c.a_scale = DType::none;
+  c.options = {{"variant", variant}};
+  c.a = DType::bf16;
+  expect_right(run(device, c, make_data(c)), c, device.props().name);
+}
+
+/// A plan whose kernel quantises what it multiplies.
+Case one_launch(const std::string& variant, const char* split_k, const char* block_m = "2",
+                const char* block_n = "64", const char* floats = "1") {
+  Case c{70, 200, 640};
+  c.a_source = DType::bf16;
+  c.options = {
+      {"variant", variant}, {"block_m", block_m}, {"block_n", block_n}, {"floats", floats}, {"split_k", split_k}};
+  return c;
+}
+
+/// Quantised by the kernel itself, with k in parts or not: right, and the bits that D has where a step before it
+/// quantises. A part has two K groups, one and what is left of another, or none.
+void expect_one_launch_is_right(backend::Device& device, const std::string& variant) {
+  std::uint32_t seed = 1300;
+  for (const auto& [type, source, group, block_m, block_n] : {std::tuple{DType::e4m3fn, DType::bf16, 128, "2", "64"},
+                                                              {DType::e5m2, DType::f32, 64, "1", "32"},
+                                                              {DType::i8, DType::f16, 128, "4", "128"}}) {
+    for (const auto& [m, n, k] : {std::array{16, 64, 512}, {33, 97, 300}, {130, 200, 640}, {3, 700, 129}}) {
+      std::vector<std::uint8_t> before;
+      ++seed;
+      for (const auto& [floats, split_k] :
+           {std::array{"0", "1"}, {"1", "1"}, {"0", "2"}, {"1", "2"}, {"0", "3"}, {"1", "3"}}) {
+        Case c = one_launch(variant, split_k, block_m, block_n, floats);
+        c.m = m;
+        c.n = n;
+        c.k = k;
+        c.a = c.b = type;
+        c.a_source = source;
+        c.a_grid = {1, group};
+        c.b_grid = {group, group};
+        c.bias = seed % 3 == 0 ? DType::f32 : DType::none;
+        c.seed = seed;
+        const Outcome outcome = run(device, c, make_data(c));
+        expect_right(outcome, c, device.props().name);
+        if (*floats == '1') {
+          EXPECT_EQ(outcome.raw, before) << c.line();
+        }
+        before = outcome.raw;
+      }
+    }
+  }
+}
+
+/// Words in the workspace say who does what; what is there before a call is not taken for this call's, be it zeros,
+/// ones or what the call before left.
+void expect_calls_do_not_see_each_other(backend::Device& device, const std::string& variant) {
+  constexpr std::chrono::nanoseconds kForEver = std::chrono::nanoseconds::max();
+  Ready ready(device, one_launch(variant, "2"));
+  const std::uint64_t bytes = ready.plan->info().workspace_bytes;
+  ready.args.workspace = {device.create_buffer(bytes), 0, bytes};
+  const auto fill = [&](const backend::Span& span, std::uint8_t with) {
+    const std::vector<std::uint8_t> filling(span.size, with);
+    ready.queue->write(span, filling.data(), backend::HostSemantics::copied_before_return);
+  };
+  std::vector<std::uint8_t> first;
+  for (int call = 0; call < 4; ++call) {
+    if (call < 2) fill(ready.args.workspace, call == 0 ? 0 : 0xff);
+    fill(ready.args.d, 0xff);
+    ready.plan->enqueue(ready.queue, ready.args)->wait(kForEver);
+    std::vector<std::uint8_t> d(ready.args.d.size);
+    ready.queue->read(ready.args.d, d.data())->wait(kForEver);
+    if (call == 0) first = d;
+    EXPECT_EQ(d, first) << "call " << call;
+  }
+}
+
 TEST_F(OpenClAmx, TheChosenVariantIsRightWhereTheUnitIs) {
   for (const auto& device : devices()) {
     if (device->props().type != backend::DeviceType::cpu || trial_of(*device, "gemm_amx") != "right") continue;
     expect_right_on_tiles(*device, "gemm_amx");
+    expect_one_launch_is_right(*device, "gemm_amx");
+    expect_calls_do_not_see_each_other(*device, "gemm_amx");
     // Of the usual shapes, many rows take tiles by themselves.
     EXPECT_EQ(choice_of(*device, Case{1024, 4096, 4096}), "gemm_amx");
     EXPECT_EQ(choice_of(*device, Case{8, 4096, 4096}), "gemm_amx");
@@ -180,14 +256,6 @@ TEST_F(OpenClAmx, TheChosenVariantIsRightWhereTheUnitIs) {
     return;
   }
   GTEST_SKIP() << "no processor with tiles that work";
-}
-
-void expect_floats_on_tiles(backend::Device& device, const std::string& variant) {
-  Case c{40, 100, 200};
-  c.a_scale = DType::none;
-  c.options = {{"variant", variant}};
-  c.a = DType::bf16;
-  expect_right(run(device, c, make_data(c)), c, device.props().name);
 }
 
 TEST_F(OpenClAmx, FloatsAreTakenWhereBf16HoldsThem) {
@@ -210,19 +278,39 @@ Variant tiles_by_hand() { return another("tiles_by_hand", "gemm_amx"); }
 /// of 512 bits.
 class OpenClAmxByHand : public OwnKernels {};
 
-TEST_F(OpenClAmxByHand, AreRight) {
+/// The first processor among the devices, where it has vectors of 512 bits.
+std::shared_ptr<backend::Device> cpu_with_wide_vectors(const Made& made) {
 #if defined(__x86_64__)
-  if (__builtin_cpu_supports("avx512bw")) {
-    const Made made = with({tiles_by_hand});
-    for (const auto& device : made.devices) {
-      if (device->props().type != backend::DeviceType::cpu) continue;
-      expect_right_on_tiles(*device, "tiles_by_hand");
-      expect_floats_on_tiles(*device, "tiles_by_hand");
-      return;
-    }
-  }
+  for (const auto& device : made.devices)
+    if (device->props().type == backend::DeviceType::cpu && __builtin_cpu_supports("avx512bw")) return device;
 #endif
-  GTEST_SKIP() << "no processor with vectors of 512 bits";
+  return nullptr;
+}
+
+TEST_F(OpenClAmxByHand, AreRight) {
+  const Made made = with({tiles_by_hand});
+  const auto device = cpu_with_wide_vectors(made);
+  if (device == nullptr) GTEST_SKIP() << "no processor with vectors of 512 bits";
+  expect_right_on_tiles(*device, "tiles_by_hand");
+  expect_floats_on_tiles(*device, "tiles_by_hand");
+}
+
+TEST_F(OpenClAmxByHand, QuantiseWhatTheyMultiply) {
+  const Made made = with({tiles_by_hand});
+  const auto device = cpu_with_wide_vectors(made);
+  if (device == nullptr) GTEST_SKIP() << "no processor with vectors of 512 bits";
+  expect_one_launch_is_right(*device, "tiles_by_hand");
+  expect_calls_do_not_see_each_other(*device, "tiles_by_hand");
+}
+
+TEST_F(OpenClAmxByHand, QuantiseAgainWhatAnotherHasNotFinished) {
+  // Whoever comes to a K group finds that another is at it, who never gets done.
+  edit("one_launch.cl", "count_in(state, s->call) != 0", "count_in(state, s->call) < 9");
+  const Made made = with({tiles_by_hand});
+  const auto device = cpu_with_wide_vectors(made);
+  if (device == nullptr) GTEST_SKIP() << "no processor with vectors of 512 bits";
+  const Case c = one_launch("tiles_by_hand", "2");
+  expect_right(run(*device, c, make_data(c)), c, device->props().name);
 }
 
 }  // namespace

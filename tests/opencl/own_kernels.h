@@ -8,6 +8,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <string>
 #include <utility>
 #include <vector>
@@ -67,6 +68,16 @@ class OwnKernels : public ::testing::Test {
     const Outcome outcome = run(device, c, make_data(c));
     EXPECT_EQ(outcome.info.variant, c.options.front().second);
     expect_right(outcome, c, device.props().name);
+  }
+
+  /// Puts `now` in place of `was`, which the copy of `file` has once.
+  void edit(const std::string& file, const std::string& was, const std::string& now) {
+    std::ifstream in(dir_ / file);
+    std::string text{std::istreambuf_iterator<char>(in), {}};
+    const std::size_t at = text.find(was);
+    ASSERT_NE(at, std::string::npos) << file;
+    ASSERT_EQ(text.find(was, at + 1), std::string::npos) << file;
+    std::ofstream(dir_ / file) << text.replace(at, was.size(), now);
   }
 
   std::filesystem::path dir_;  ///< The copy.

@@ -12,7 +12,8 @@ using numerics::Size;
 
 class GroupTiles final : public ActivationForm {
  public:
-  GroupTiles(int rows, DType element, int k_group) : rows_(rows), element_(element), k_group_(k_group) {}
+  GroupTiles(int rows, DType element, int k_group, bool floats)
+      : rows_(rows), element_(element), k_group_(k_group), floats_(floats) {}
 
   std::string name() const override {
     return "group_tiles_m" + std::to_string(rows_) + "_g" + std::to_string(k_group_) + "_" +
@@ -20,6 +21,10 @@ class GroupTiles final : public ActivationForm {
   }
 
   bool takes(const Operand&, const Making&) const override { return false; }  // Nobody hands over tiles.
+
+  bool takes_floats(const Operand& x, const Making& making) const override {
+    return floats_ && takes_floats_of_k_groups(x, making);
+  }
 
   Made quantize(const Operand& x, const Making& making) const override {
     if (!quantizes_tiles(x, making)) return {};
@@ -53,12 +58,13 @@ class GroupTiles final : public ActivationForm {
   int rows_;
   DType element_;
   int k_group_;
+  bool floats_;
 };
 
 }  // namespace
 
-ActivationFormPtr group_tiles_form(int rows, DType element, int k_group) {
-  return std::make_shared<GroupTiles>(rows, element, k_group);
+ActivationFormPtr group_tiles_form(int rows, DType element, int k_group, bool floats) {
+  return std::make_shared<GroupTiles>(rows, element, k_group, floats);
 }
 
 }  // namespace ironcl::opencl

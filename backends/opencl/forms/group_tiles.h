@@ -8,6 +8,6 @@ namespace ironcl::opencl {
 
 /// Tiles of `rows` rows; those of one K group lie together (cl/a_tiles.cl). `element` is bf16, which holds fp8 codes
 /// exactly, or i8. k is padded to whole K groups.
-ActivationFormPtr group_tiles_form(int rows, backend::DType element, int k_group);
+ActivationFormPtr group_tiles_form(int rows, backend::DType element, int k_group, bool floats = false);
 
 }  // namespace ironcl::opencl

@@ -21,9 +21,7 @@ class Tiles final : public ActivationForm {
   bool takes(const Operand&, const Making&) const override { return false; }  // Nobody hands over tiles.
 
   bool takes_floats(const Operand& x, const Making& making) const override {
-    const numerics::ScaleGrid& grid = making.desc.a_scale.grid;
-    return floats_ && numerics::is_float(x.element) && !making.problem.grouped() && !x.gathered &&
-           grid.group_rows == 1 && grid.group_cols == making.problem.k_group;
+    return floats_ && takes_floats_of_k_groups(x, making);
   }
 
   Made quantize(const Operand& x, const Making& making) const override {

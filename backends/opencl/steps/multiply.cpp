@@ -2,7 +2,9 @@
 #include "backends/opencl/steps/multiply.h"
 
 #include <algorithm>
+#include <atomic>
 #include <bit>
+#include <random>
 
 #include "backends/opencl/elements.h"
 #include "backends/opencl/steps/deal.h"
@@ -16,6 +18,14 @@ using backend::DType;
 /// Of the rows that a plan was made for; 0 where that tile is whole, or the variant multiplies it like the others.
 std::int64_t rows_of_last_tile(const Variant& variant, const Tuning& tuning, const Problem& p) {
   return variant.last_rows && !p.grouped() ? p.m % variant.tile(tuning).rows : 0;
+}
+
+/// Another one for each call: what a call before has left in its workspace is not taken for this one's
+/// (cl/one_launch.cl).
+cl_ulong call_number() {
+  constexpr cl_ulong kMask = (1ULL << 44) - 1;
+  static std::atomic<cl_ulong> next{std::uint64_t{std::random_device{}()} << 12};
+  return ++next & kMask;
 }
 
 class Multiply final : public Step {
@@ -54,6 +64,7 @@ class Multiply final : public Step {
     if (making.desc.a_source != DType::none && a.data.source == Source::a) {
       // Floats that the kernel quantises itself.
       defines_.merge(quantizer_defines(making.features, a.element, making.desc.a, making.desc.a_quantizer));
+      quantises_ = true;
       defines_["QUANTISE"] = "1";
       defines_["A_TYPE"] = kernel_number(making.desc.a);
       defines_["FLOOR_BITS"] = std::to_string(std::bit_cast<std::uint32_t>(making.desc.a_quantizer.amax_floor)) + "u";
@@ -107,6 +118,7 @@ class Multiply final : public Step {
         next += 2;
       }
       if (a_.gathered) set_gather(kernel, next, call);
+      if (quantises_) kernel.setArg(next, call_number());
       const auto [width, height] = passes_[i].global;
       // The passes after the first add what it has left, tile by tile.
       const cl::NDRange groups =
@@ -126,6 +138,7 @@ class Multiply final : public Step {
   WeightExtent weights_;
   Place dealt_;
   bool from_counter_;
+  bool quantises_ = false;
   Place scratch_;
   Defines defines_;
   std::string options_;

@@ -27,8 +27,9 @@ std::optional<Refusal> needs(const Features& f, const Problem& p) {
 }
 
 std::uint64_t local_bytes(const Tuning& t, const Problem& p) {
+  const int sums = t.at("split_k") > 1 ? 2 : 1;  // Of a part of k, and of those before it.
   return static_cast<std::uint64_t>(std::int64_t{2} * p.k_group * unit(t) * bytes_of_element(p) +
-                                    std::int64_t{t.at("block_m")} * t.at("block_n") * kRows * 4 + 4608);
+                                    sums * std::int64_t{t.at("block_m")} * t.at("block_n") * kRows * 4 + 4608);
 }
 
 std::vector<Pass> passes(const Tuning& t, const Problem& p, const Features&, std::int64_t m) {
@@ -36,6 +37,20 @@ std::vector<Pass> passes(const Tuning& t, const Problem& p, const Features&, std
            {static_cast<std::size_t>(numerics::ceil_div(p.n, t.at("block_n"))),
             row_blocks(p, m, kRows * t.at("block_m"))},
            1}};
+}
+
+/// What cl/one_launch.cl has there.
+numerics::Size scratch_bytes(const Tuning& t, const Problem& p, const Features&) {
+  if (t.at("floats") == 0 || p.a_source == DType::none || p.grouped() || p.gathers) return 0;
+  const numerics::Size tiles = numerics::ceil_div(std::max<std::int64_t>(1, p.m), kRows);
+  const numerics::Size blocks = numerics::ceil_div(tiles.value(), t.at("block_m"));
+  const numerics::Size columns = numerics::ceil_div(p.n, t.at("block_n")), groups = p.k_groups();
+  const numerics::Size words = blocks * t.at("split_k") + tiles * groups + blocks * columns + 1;
+  const numerics::Size parts = t.at("split_k") == 1
+                                   ? numerics::Size(0)
+                                   : blocks * columns * t.at("split_k") * t.at("block_m") * t.at("block_n");
+  return (words * 8).padded_to(64) + tiles * kRows * groups * (p.k_group * bytes_of_element(p) + 4) +
+         parts * kRows * 4;
 }
 
 // Clocks of a core, measured on a Xeon (docs/performance/cpu-amx.md).
@@ -72,13 +87,48 @@ double clocks_of_block(const Tuning& t, const Problem& p) {
   return clocks + a_bytes / units / kNear + kStreams * std::log2(units);
 }
 
+// Of calls that quantise, of a core as well.
+constexpr double kPartBytes = 6;          ///< Of parts of k, stored and read, in a clock.
+constexpr double kCacheBytes = 1 << 20;   ///< Of A, that stay in a core's caches while blocks of columns are made.
+constexpr std::int64_t kLeastGroups = 4;  ///< Of a part of k.
+constexpr double kOwnPanel = 0.85;        ///< A block's time where A does, and all of A would not.
+
+/// Whether the kernel can be told to quantise.
+bool may_quantise(const Problem& p) { return p.a_source != DType::none && !p.grouped() && !p.gathers && !p.dealt; }
+
+/// Clocks of a core for a call, but for what all tunings have.
+double clocks_of_call(const Tuning& t, const Problem& p, const Features& f) {
+  const double cores = static_cast<double>(f.compute_units), split_k = t.at("split_k");
+  const std::int64_t tiles = numerics::ceil_div(std::max<std::int64_t>(1, p.m), kRows);
+  const std::int64_t columns = numerics::ceil_div(p.n, t.at("block_n")),
+                     blocks = numerics::ceil_div(tiles, t.at("block_m"));
+  // Cores take blocks one by one, and are not equally fast where others have a part of them: the last block is waited
+  // for.
+  const double each = static_cast<double>(blocks * columns) * split_k / cores;
+  double product = clocks_of_block(t, p) * static_cast<double>(numerics::ceil_div(p.n, std::int64_t{64})) *
+                   static_cast<double>(p.k) / cores * (1 + 1 / each);
+  if (!may_quantise(p)) return product;
+  const double row_bytes = static_cast<double>(p.k * bytes_of_element(p));
+  double beside = 0;
+  if (t.at("floats") == 0) {
+    beside = f.clock_hz * 1e-9 * (8000 + 3000 * cores);  // A launch, as gemm_stream has it.
+  } else if (static_cast<double>(tiles * kRows) * row_bytes > kCacheBytes &&
+             static_cast<double>(kRows * t.at("block_m")) * row_bytes / split_k <= kCacheBytes) {
+    product *= kOwnPanel;
+  }
+  if (split_k > 1) beside += 8 * split_k * static_cast<double>(p.m) * static_cast<double>(p.n) / (kPartBytes * cores);
+  return product + beside;
+}
+
 double estimate_ns(const Tuning& t, const Problem& p, const Features& f) {
   const std::int64_t tiles = numerics::ceil_div(std::max<std::int64_t>(1, p.m), kRows);
   const std::int64_t blocks_m = numerics::ceil_div(tiles, t.at("block_m"));
   const std::int64_t blocks_n = numerics::ceil_div(p.n, t.at("block_n"));
   const double units = std::min<double>(static_cast<double>(t.at("block_n")) / kUnit,
                                         static_cast<double>(numerics::ceil_div(p.n, kUnit)));
-  return 1e9 * rounds(blocks_m * blocks_n, f) * units * static_cast<double>(p.k) *
+  const std::int64_t parts = t.at("split_k");
+  return 1e9 * rounds(blocks_m * blocks_n * parts, f) / static_cast<double>(parts) * units *
+         static_cast<double>(p.k) *
          clocks_of_unit(t, p, p.load > 0 ? kDecodeGrouped : std::max(kDecode, kUnit / kCodes)) /
          (static_cast<double>(blocks_m) * f.clock_hz);
 }
@@ -86,7 +136,7 @@ double estimate_ns(const Tuning& t, const Problem& p, const Features& f) {
 Tuning rule_of_thumb(const Features& f, const Problem& p) {
   const std::vector<int> blocks_m{1, 2, 4, 6, 8, 10, 12, 14, 16, 20, 24, 32}, blocks_n{32, 64, 128, 256, 384, 512};
   const std::int64_t tiles = numerics::ceil_div(std::max<std::int64_t>(1, p.m), kRows);
-  Tuning best{{"block_m", 1}, {"block_n", 64}}, candidate = best;
+  Tuning best{{"block_m", 1}, {"block_n", 64}, {"floats", 0}, {"split_k", 1}}, candidate = best;
   double least = 0;
   for (const int block_n : blocks_n) {
     if (block_n < kUnit && p.load > 0) continue;  // Not measured.
@@ -94,13 +144,14 @@ Tuning rule_of_thumb(const Features& f, const Problem& p) {
     for (const int block_m : blocks_m) {
       candidate["block_m"] = block_m;
       if (local_bytes(candidate, p) > f.local_bytes / 3) break;  // The rest of the cache is for A.
-      // Cores take blocks one by one, and are not equally fast where others have a part of them: the last block is
-      // waited for.
-      const double each = static_cast<double>(numerics::ceil_div(tiles, block_m) * numerics::ceil_div(p.n, block_n)) /
-                          static_cast<double>(f.compute_units);
-      const double cost = clocks_of_block(candidate, p) * (1 + 1 / each);
-      if (least == 0 || cost < least) {
-        least = cost;
+      for (const int split_k : {0, 1, 2, 4, 8}) {                // 0: a step before quantises.
+        if (split_k > 0 && !may_quantise(p)) break;
+        if (split_k > 1 && p.k_groups() < kLeastGroups * split_k) break;
+        candidate["floats"] = split_k > 0 ? 1 : 0;
+        candidate["split_k"] = std::max(1, split_k);
+        const double clocks = clocks_of_call(candidate, p, f);
+        if (least != 0 && clocks >= least) continue;
+        least = clocks;
         best = candidate;
       }
       if (block_m >= tiles && p.load == 0)
@@ -117,7 +168,9 @@ Variant gemm_amx() {
   v.name = "gemm_amx";
   v.summary = "tiles of bf16 (int8: of bytes) on x86's tile unit, decoded panels of B in two slots of local memory";
   v.tunables = {{"block_m", 8, {1, 2, 4, 6, 8, 10, 12, 14, 16, 20, 24, 32}, "tiles of 16 rows per work-group"},
-                {"block_n", 128, {32, 64, 128, 256, 384, 512}, "columns of D per work-group"}};
+                {"block_n", 128, {32, 64, 128, 256, 384, 512}, "columns of D per work-group"},
+                {"floats", 0, {0, 1}, "1: floats that are to be quantised are taken as they are"},
+                {"split_k", 1, {1, 2, 3, 4, 6, 8, 12, 16}, "parts of k, by cores of their own with floats 1"}};
   v.needs = needs;
   v.trial = Trial{19, 72, 320};
   v.trial->in_child = true;
@@ -129,9 +182,10 @@ Variant gemm_amx() {
   v.tile = [](const Tuning&) { return Shape{2 * kRows, 32}; };
   v.block = [](const Tuning& t) { return Shape{kRows * t.at("block_m"), t.at("block_n")}; };
   v.weights = [](const Tuning&, const Problem&) { return blocked_form(kPanel, 1, 16); };
-  v.activations = [](const Tuning&, const Problem& p) {
-    return group_tiles_form(kRows, element(p.b).integer ? DType::i8 : DType::bf16, p.k_group);
+  v.activations = [](const Tuning& t, const Problem& p) {
+    return group_tiles_form(kRows, element(p.b).integer ? DType::i8 : DType::bf16, p.k_group, t.at("floats") == 1);
   };
+  v.scratch_bytes = scratch_bytes;
   v.passes = passes;
   v.rule_of_thumb = rule_of_thumb;
   v.estimate_ns = estimate_ns;
