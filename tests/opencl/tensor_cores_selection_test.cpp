@@ -159,6 +159,9 @@ TEST(OpenClTensorCores, MoreRowsOfClassF32TakeTilesThatFillWholeRounds) {
   EXPECT_EQ(taken(1024, 2112, 7168), "few 128 x 64") << "two full rounds";
   EXPECT_EQ(taken(4096, 2112, 7168), "256, shared");
   EXPECT_EQ(taken(256, 4096, 4096), "few 128 x 64");
+  EXPECT_EQ(taken(256, 5120, 5120), "few 128 x 128");
+  EXPECT_EQ(taken(768, 1536, 7168), "256, parts 3");
+  EXPECT_EQ(taken(512, 9216, 4096), "256, shared");
   EXPECT_EQ(taken(512, 4096, 4096), "few 128 x 128");
   EXPECT_EQ(taken(256, 4096, 7168), "few 128 x 64");
   EXPECT_EQ(taken(768, 4096, 4096), "256");

@@ -68,7 +68,7 @@ double rounds_of(const Tuning& t, const Problem& p, const Features& f) {
 }
 
 /// Of 256 rows and of 128 ("From 129 rows on" there).
-constexpr TileCost kHigh = {3004, 4750, 25700, 0}, kLow = {1923, 3960, 11300, 0};
+constexpr TileCost kHigh = {3004, 4750, 29700, 0}, kLow = {1923, 3960, 11300, 0};
 
 /// Of dense problems of more than 128 rows, whose tiles can be counted; a tile of 64 rows as one of 128.
 double counted_ns(const Tuning& t, const Problem& p, const Features& f) {
