@@ -83,7 +83,7 @@ static inline void configure_tiles(tile_state* state, int rows) {
   CONFIGURE_TILES(state, (__private void*)&config);
 }
 
-// Vectors of 64 codes. Interleaving is within each 16 bytes, as one instruction of the processor does it.
+// Vectors of 64 bytes. Interleaving is within each 16 bytes, as one instruction of the processor does it.
 typedef uchar uchar64 __attribute__((ext_vector_type(64)));
 typedef char char64 __attribute__((ext_vector_type(64)));
 #define BYTES_OF_(l, h) \
@@ -98,40 +98,73 @@ typedef char char64 __attribute__((ext_vector_type(64)));
 #define INTERLEAVE_PAIRS_LOW(a, b) __builtin_shufflevector(a, b, IN_EACH_LANE_(PAIRS_OF_, 0))
 #define INTERLEAVE_PAIRS_HIGH(a, b) __builtin_shufflevector(a, b, IN_EACH_LANE_(PAIRS_OF_, 8))
 
+/// The codes of 32 columns and two k, one k after the other, as pairs of both: eight of columns 4 * i to 4 * i + 3, then eight of columns
+/// 16 + 4 * i on, for each of the four 16 bytes, i. Interleaving then gives rows of tiles whose columns are in order. (VPERMB: processors
+/// with tiles have it, and VGF2P8AFFINEQB; the compiler may not know.)
+#define PAIR_(c) c, 32 + c
+#define PAIRS_(c) PAIR_(c), PAIR_(c + 1), PAIR_(c + 2), PAIR_(c + 3)
+static inline __attribute__((always_inline)) uchar64 pairs_of_k(__global const uchar* codes) {
+  const uchar64 from = {PAIRS_(0), PAIRS_(16), PAIRS_(4), PAIRS_(20), PAIRS_(8), PAIRS_(24), PAIRS_(12), PAIRS_(28)};
+  uchar64 pairs;
+  __asm__("vpermb %2, %1, %0" : "=v"(pairs) : "v"(from), "v"(*(__global const uchar64*)codes));
+  return pairs;
+}
+
+// Codes to bf16, high and low bytes apart: a bf16 is S EEEEEEEE MMMMMMM. Of a normal code every bit of both is a bit of the code, or its
+// opposite, so each byte is an affine map over GF(2): a matrix, whose lowest byte says which bits of the code make the highest bit, and a
+// constant. Few codes are special; theirs are mended, by two tables of what is wrong with bytes made so. No bf16 denormal comes out: the
+// smallest magnitude but zero is 2^-9 (e4m3fn) or 2^-16 (e5m2).
+typedef struct {
+  uchar64 low, high;
+} bf16_bytes;
+
+#define AFFINE_(to, code, matrix, constant) \
+  __asm__("vgf2p8affineqb %3, %2, %1, %0" : "=v"(to) : "v"(code), "v"((ulong8)(matrix)), "i"(constant))
+
+#if B_TYPE == TYPE_E4M3
+// e4m3fn SEEEEMMM: exponent E + 120, so its bits are E3, four of not E3, E2, E1, E0. Special: E = 0, from 0 to 7 of 2^-9.
+#define HIGH_MATRIX_ 0x1020404040404080ul
+#define HIGH_CONSTANT_ 0x3c
+#define LOW_MATRIX_ 0x01020408ul
+#define NUMBER_(code) (code)  // So that special codes, without their sign, are 0 to 7.
+#define HIGH_WRONG_ 0x3c, 7, 7, 7, 0, 0, 0, 0
+#define LOW_WRONG_ 0, 0x10, 0xa0, 0xf0, 0x40, 0x70, 0x20, 0x10
+#elif B_TYPE == TYPE_E5M2
+// e5m2 SEEEEEMM: exponent E + 112, so its bits are E4, three of not E4, E3 to E0. Special: E = 31, infinity or NaN in both, and E = 0, from
+// 0 to 3 of 2^-16.
+#define HIGH_MATRIX_ 0x0810204040404080ul
+#define HIGH_CONSTANT_ 0x38
+#define LOW_MATRIX_ 0x00010204ul
+#define NUMBER_(code) ((code) + (uchar64)(4))
+#define HIGH_WRONG_ 0x38, 0x38, 0x38, 0x38, 0x38, 0x0f, 0, 0
+#define LOW_WRONG_ 0, 0, 0, 0, 0, 0xa0, 0x40, 0x20
+#endif
+#if KIND == 1
+#define EIGHT_ZEROS_ 0, 0, 0, 0, 0, 0, 0, 0
+#define IN_EACH_LANE_AGAIN_(...) ((uchar64)(__VA_ARGS__, __VA_ARGS__, __VA_ARGS__, __VA_ARGS__))
+
 /// table[index % 16] for each byte, 0 where the index is 128 or more; `table` is the same 16 bytes four times.
 static inline uchar64 look_up(uchar64 table, uchar64 index) {
   return __builtin_astype(
       __builtin_ia32_pshufb512(__builtin_astype(table, char64), __builtin_astype(index, char64)), uchar64);
 }
-#define TABLE_(...) ((uchar64)(__VA_ARGS__, __VA_ARGS__, __VA_ARGS__, __VA_ARGS__))
 
-// Codes to bf16, high and low bytes apart: a bf16 is S EEEEEEEE MMMMMMM. For normal codes exponent and mantissa move as they are, so the
-// low byte is part of the code and the high byte depends on four bits of it. For the 16 smallest magnitudes two more tables mend what
-// subnormal codes need. No bf16 denormal comes out: the smallest magnitude but zero is 2^-9 (e4m3fn) or 2^-16 (e5m2).
-#define SMALLEST_16_(code) (((code) & (uchar64)(0x7f)) + (uchar64)(0x70))  // 128 and more for the rest.
-#if B_TYPE == TYPE_E4M3
-// e4m3fn SEEEEMMM: exponent E + 120, so high byte 60 + E / 2, low byte E % 2 and M.
-static inline uchar64 bf16_high(uchar64 code) {
-  const uchar64 large = TABLE_(0, 61, 62, 63, 64, 65, 66, 67, 128, 189, 190, 191, 192, 193, 194, 195);
-  const uchar64 small = TABLE_(0, 0x3b, 0x3b, 0x3b, 0x3c, 0x3c, 0x3c, 0x3c, 0x3c, 0x3c, 0x3c, 0x3c, 0x3c, 0x3c, 0x3c, 0x3c);
-  return look_up(large, (code >> (uchar64)(4)) & (uchar64)(15)) | look_up(small, SMALLEST_16_(code));
+static inline __attribute__((always_inline)) bf16_bytes bf16_of_normal(uchar64 code) {
+  bf16_bytes x;
+  AFFINE_(x.high, code, HIGH_MATRIX_, HIGH_CONSTANT_);
+  AFFINE_(x.low, code, LOW_MATRIX_, 0);
+  return x;
 }
-static inline uchar64 bf16_low(uchar64 code) {
-  const uchar64 small = TABLE_(0, 0x10, 0xa0, 0xf0, 0x40, 0x70, 0x20, 0x10, 0, 0, 0, 0, 0, 0, 0, 0);
-  return ((code << (uchar64)(4)) & (uchar64)(0xf0)) ^ look_up(small, SMALLEST_16_(code));
+
+static inline __attribute__((always_inline)) ulong which_are_special(uchar64 code) {
+  return __builtin_ia32_cvtb2mask512(__builtin_astype((NUMBER_(code) & (uchar64)(0x78)) == (uchar64)(0), char64));
 }
-#elif B_TYPE == TYPE_E5M2
-// e5m2 SEEEEEMM: exponent E + 112, so high byte 56 + E / 2, low byte E % 2 and M; E = 31 is infinity or NaN in both.
-static inline uchar64 bf16_high(uchar64 code) {
-  const uchar64 large = TABLE_(0, 57, 58, 59, 60, 61, 62, 63, 64, 65, 66, 67, 68, 69, 70, 71);
-  const uchar64 small = TABLE_(0, 0x37, 0x38, 0x38, 0x38, 0x38, 0x38, 0x38, 0, 0, 0, 0, 0, 0, 0, 0);
-  const uchar64 finite = look_up(large, (code >> (uchar64)(3)) & (uchar64)(15)) | look_up(small, SMALLEST_16_(code));
-  const uchar64 magnitude = (code & (uchar64)(0x7f)) >= (uchar64)(0x7c) ? finite | (uchar64)(0x38) : finite;
-  return magnitude | (code & (uchar64)(0x80));
-}
-static inline uchar64 bf16_low(uchar64 code) {
-  const uchar64 small = TABLE_(0, 0xa0, 0x40, 0x20, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0);
-  return (code << (uchar64)(5)) ^ look_up(small, SMALLEST_16_(code));
+
+static inline __attribute__((always_inline)) bf16_bytes mended(bf16_bytes x, uchar64 code) {
+  const uchar64 index = (NUMBER_(code) & (uchar64)(0x7f)) + (uchar64)(0x78);  // 120 to 127 of special codes, 128 and more of others.
+  x.high ^= look_up(IN_EACH_LANE_AGAIN_(EIGHT_ZEROS_, HIGH_WRONG_), index);
+  x.low ^= look_up(IN_EACH_LANE_AGAIN_(EIGHT_ZEROS_, LOW_WRONG_), index);
+  return x;
 }
 #endif
 #endif

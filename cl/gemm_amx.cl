@@ -67,50 +67,33 @@
 #define SUM_AT(p) (*(__local const float16*)(p))
 #endif
 
-typedef uchar uchar32 __attribute__((ext_vector_type(32)));
 #define CODES_AHEAD 4096  // Bytes: gemm_stream.cl says why.
-#define CODES_AT(low, high, at) \
-  __builtin_shufflevector(*(__global const uchar32*)((low) + (at)), *(__global const uchar32*)((high) + (at)), FIRST_64)
-#define FIRST_64                                                                                                          \
-  0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31,    \
-      32, 33, 34, 35, 36, 37, 38, 39, 40, 41, 42, 43, 44, 45, 46, 47, 48, 49, 50, 51, 52, 53, 54, 55, 56, 57, 58, 59, 60, \
-      61, 62, 63
 
-// A line is made of 64 columns, low and high ones, as four parts of 64 bytes: interleaving within 16 bytes puts column 16 * i + 4 * c + j
-// into place 4 * i + j of part c. In a unit of 64 columns low and high are its panels, and the parts are its tiles. In one of 32 they are
-// the same panel at this row and the next: the halves of the parts are the halves of its tiles, in two rows.
-#if UNIT == 64
-#define STORE_PART(to, part, x) *(__local uchar64*)((to) + 64 * (part)) = (x)
-#else
-#define STORE_PART(to, part, x)                                                                    \
-  do {                                                                                             \
-    const uchar64 both = (x);                                                                      \
-    *(__local uchar32*)((to) + 32 * (part)) = both.lo;                                             \
-    *(__local uchar32*)((to) + SLOT_ROW + 32 * (part)) = both.hi;                                  \
-  } while (0)
-#endif
+/// A line: 32 columns of `low`, then of `high`. In a unit of 64 columns these are its panels. In one of 32 they are the same panel at this
+/// row and the next.
 static inline __attribute__((always_inline)) void decode_line(__local uchar* to, __global const uchar* low, __global const uchar* high) {
+  __local uchar64* parts = (__local uchar64*)to;
   PREFETCH_FAR(low + CODES_AHEAD);
   PREFETCH_FAR(high + CODES_AHEAD);
-  const uchar64 k0 = CODES_AT(low, high, 0), k1 = CODES_AT(low, high, PANEL);
+  const uchar64 low_pairs = pairs_of_k(low), high_pairs = pairs_of_k(high);
 #if KIND == 2
   PREFETCH_FAR(low + CODES_AHEAD + 64);
   PREFETCH_FAR(high + CODES_AHEAD + 64);
-  const uchar64 k2 = CODES_AT(low, high, 2 * PANEL), k3 = CODES_AT(low, high, 3 * PANEL);
-  const uchar64 k01 = INTERLEAVE_LOW(k0, k1), k23 = INTERLEAVE_LOW(k2, k3);
-  const uchar64 high01 = INTERLEAVE_HIGH(k0, k1), high23 = INTERLEAVE_HIGH(k2, k3);
-  STORE_PART(to, 0, INTERLEAVE_PAIRS_LOW(k01, k23));
-  STORE_PART(to, 1, INTERLEAVE_PAIRS_HIGH(k01, k23));
-  STORE_PART(to, 2, INTERLEAVE_PAIRS_LOW(high01, high23));
-  STORE_PART(to, 3, INTERLEAVE_PAIRS_HIGH(high01, high23));
+  const uchar64 low_next = pairs_of_k(low + 64), high_next = pairs_of_k(high + 64);
+  parts[0] = INTERLEAVE_PAIRS_LOW(low_pairs, low_next);
+  parts[1] = INTERLEAVE_PAIRS_HIGH(low_pairs, low_next);
+  parts[2] = INTERLEAVE_PAIRS_LOW(high_pairs, high_next);
+  parts[3] = INTERLEAVE_PAIRS_HIGH(high_pairs, high_next);
 #else
-  const uchar64 left = INTERLEAVE_LOW(k0, k1), right = INTERLEAVE_HIGH(k0, k1);
-  const uchar64 left_low = bf16_low(left), left_high = bf16_high(left);
-  const uchar64 right_low = bf16_low(right), right_high = bf16_high(right);
-  STORE_PART(to, 0, INTERLEAVE_LOW(left_low, left_high));
-  STORE_PART(to, 1, INTERLEAVE_HIGH(left_low, left_high));
-  STORE_PART(to, 2, INTERLEAVE_LOW(right_low, right_high));
-  STORE_PART(to, 3, INTERLEAVE_HIGH(right_low, right_high));
+  bf16_bytes left = bf16_of_normal(low_pairs), right = bf16_of_normal(high_pairs);
+  if ((which_are_special(low_pairs) | which_are_special(high_pairs)) != 0) {
+    left = mended(left, low_pairs);
+    right = mended(right, high_pairs);
+  }
+  parts[0] = INTERLEAVE_LOW(left.low, left.high);
+  parts[1] = INTERLEAVE_HIGH(left.low, left.high);
+  parts[2] = INTERLEAVE_LOW(right.low, right.high);
+  parts[3] = INTERLEAVE_HIGH(right.low, right.high);
 #endif
 }
 
@@ -269,11 +252,6 @@ static inline __attribute__((always_inline)) void multiply_lone(tile_state* stat
 #define LONE_16(state, sums, a, b, steps, w) multiply_lone(state, sums, a, b, steps, 16, w)
 #define LONE_32(state, sums, a, b, steps, w) multiply_lone(state, sums, a, b, steps, 32, w)
 
-#define FOUR_PARTS(x0, x1, x2, x3) ((float16)((x0), (x1), (x2), (x3)))
-#if UNIT == 64
-#define IN_TILE_ORDER(x0, x1, x2, x3, part) FOUR_PARTS((x0).part, (x1).part, (x2).part, (x3).part)
-#endif
-
 #define BLOCK_SUMS (BLOCK_N / UNIT * BLOCK_M * UNIT_SUMS)
 #define FIRST_GROUP_OF(part, groups) ((int)((long)(part) * (groups) / SPLIT_K))
 #ifdef QUANTISE
@@ -378,23 +356,13 @@ void gemm_amx(GEMM_ARGS) {
         beside.next.left = next_k < end_k ? (min(GROUP, k - next_k) + STEP - 1) / STEP * B_ROWS / ROWS_OF_LINE : 0;
         beside.next.real = (k_pad - next_k) / K_OF_ROW / ROWS_OF_LINE;
         beside.share = (beside.next.left + shares - 1) / shares;
-        // Scales in the order of the column tiles; those of the unit before are still read by sums that wait.
+        // Scales of the unit's columns; those of the unit before are still read by sums that wait.
         __local float* scales = scales_b[turn & 1];
         {
           const int col = first_n + unit * UNIT;
           __global const float* from = sb_here + (ulong)(first_k / B_SCALE_COLS) * (ulong)n_pad + (ulong)col;
-          const float16 x0 = vload16(0, from), x1 = vload16(1, from);
-#if UNIT == 64
-          const int second = col + PANEL < n_pad ? 2 : 0;
-          const float16 x2 = vload16(second, from), x3 = vload16(second + 1, from);
-          *(__local float16*)(scales) = IN_TILE_ORDER(x0, x1, x2, x3, s0123);
-          *(__local float16*)(scales + 16) = IN_TILE_ORDER(x0, x1, x2, x3, s4567);
-          *(__local float16*)(scales + 32) = IN_TILE_ORDER(x0, x1, x2, x3, s89ab);
-          *(__local float16*)(scales + 48) = IN_TILE_ORDER(x0, x1, x2, x3, scdef);
-#else
-          *(__local float16*)(scales) = FOUR_PARTS(x0.s0123, x1.s0123, x0.s4567, x1.s4567);
-          *(__local float16*)(scales + 16) = FOUR_PARTS(x0.s89ab, x1.s89ab, x0.scdef, x1.scdef);
-#endif
+          for (int i = 0; i < UNIT; i += 16)
+            *(__local float16*)(scales + i) = vload16(0, from + (i < PANEL || col + PANEL < n_pad ? i : i - PANEL));
         }
         for (int tile = 0; tile < tiles; tile += 2) {
           __global const uchar* tile_a = group_a + (ulong)tile * A_TILE_BYTES;
@@ -448,18 +416,8 @@ void gemm_amx(GEMM_ARGS) {
         __local const float16* from = (__local const float16*)(totals + (unit * BLOCK_M + tile) * UNIT_SUMS);
         const int col = first_n + unit * UNIT, count = n - col;
         for (int i = 0; i < min(here.height, here.end_row - first_row); ++i) {
-          const float16 x0 = from[i], x1 = from[TILE_ROWS + i];
-#define STORE_SIXTEEN(at, values) store_16(d, d_at, ldd, bias, bias_here, first_row + i, col + at, count - at, values);
-#if UNIT == 64
-          const float16 x2 = from[2 * TILE_ROWS + i], x3 = from[3 * TILE_ROWS + i];
-          STORE_SIXTEEN(0, IN_TILE_ORDER(x0, x1, x2, x3, s0123))
-          STORE_SIXTEEN(16, IN_TILE_ORDER(x0, x1, x2, x3, s4567))
-          STORE_SIXTEEN(32, IN_TILE_ORDER(x0, x1, x2, x3, s89ab))
-          STORE_SIXTEEN(48, IN_TILE_ORDER(x0, x1, x2, x3, scdef))
-#else
-          STORE_SIXTEEN(0, FOUR_PARTS(x0.s0123, x0.s89ab, x1.s0123, x1.s89ab))
-          STORE_SIXTEEN(16, FOUR_PARTS(x0.s4567, x0.scdef, x1.s4567, x1.scdef))
-#endif
+          for (int part = 0; part < UNIT / 16; ++part)
+            store_16(d, d_at, ldd, bias, bias_here, first_row + i, col + 16 * part, count - 16 * part, from[part * TILE_ROWS + i]);
         }
       }
     }

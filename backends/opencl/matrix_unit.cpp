@@ -36,7 +36,7 @@ Registers cpuid(unsigned leaf, unsigned subleaf) {
 // Leaf 7, register d.
 constexpr unsigned kBf16 = 1u << 22, kTile = 1u << 24, kInt8 = 1u << 25;
 // Leaf 7, register c; of its subleaf 1, register a.
-constexpr unsigned kPermutesBytes = 1u << 1, kDotsOfBytes = 1u << 11, kDotsOfBf16 = 1u << 5;
+constexpr unsigned kPermutesBytes = 1u << 1, kMapsBits = 1u << 8, kDotsOfBytes = 1u << 11, kDotsOfBf16 = 1u << 5;
 constexpr unsigned kSavesState = 1u << 27;  // Leaf 1, register c: OSXSAVE.
 constexpr unsigned kTileState = 3u << 17;   // XCR0: configuration and data of tiles.
 constexpr unsigned kVectorState = 7u << 5;  // XCR0: masks and vectors of 512 bits.
@@ -57,7 +57,10 @@ std::string why_no_tiles() {
   const unsigned has = cpuid(7, 0).d;
   if ((has & kTile) == 0) return "the processor has no tiles (AMX), or a virtual machine hides them";
   if ((has & kBf16) == 0 || (has & kInt8) == 0) return "the processor's tiles do not multiply both bf16 and int8";
-  if (!system_keeps(kTileState)) return "the system does not keep the state of tiles";
+  // What decodes; every processor with tiles so far has it.
+  constexpr unsigned kDecodes = kPermutesBytes | kMapsBits;
+  if ((cpuid(7, 0).c & kDecodes) != kDecodes) return "the processor does not permute bytes and map bits (VBMI, GFNI)";
+  if (!system_keeps(kTileState | kVectorState)) return "the system does not keep the state of tiles";
   return {};
 }
 

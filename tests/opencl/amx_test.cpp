@@ -155,6 +155,23 @@ void expect_right_on_tiles(backend::Device& device, const std::string& variant) 
       expect_right(outcome, c, device.props().name);
     }
   }
+  // Codes that decoding mends only where it meets one: one among 128 that are decoded together, on either side.
+  for (const DType type : {DType::e4m3fn, DType::e5m2}) {
+    for (const std::string block_n : {"32", "64"}) {
+      Case rare{16, 64, 512};
+      rare.a = rare.b = type;
+      rare.options = {{"variant", variant}, {"block_m", "1"}, {"block_n", block_n}};
+      Data data = make_data(rare);
+      const int smallest_normal = type == DType::e4m3fn ? 8 : 4;
+      for (std::uint8_t& code : data.b) code = static_cast<std::uint8_t>((code & 0x81) | smallest_normal);
+      for (int k = 0; k < 512; k += 4) {
+        const int column = k / 4 * 5 % 64, subnormal = k / 4 % smallest_normal;
+        data.b[static_cast<std::size_t>(column * 512 + k)] =
+            static_cast<std::uint8_t>(subnormal | (k % 8 == 0 ? 0x80 : 0));
+      }
+      expect_right(run(device, rare, data), rare, device.props().name);
+    }
+  }
   // Blocks of which up to four cores take four at a time, and at last three.
   Case many{16, 32 * 67, 128};
   many.options = {{"variant", variant}, {"block_m", "1"}, {"block_n", "32"}};
@@ -275,14 +292,15 @@ TEST_F(OpenClAmx, FloatsAreTakenWhereBf16HoldsThem) {
 Variant tiles_by_hand() { return another("tiles_by_hand", "gemm_amx"); }
 
 /// The kernel with its instructions done by hand, so that everything round them is seen on any processor with vectors
-/// of 512 bits.
+/// of 512 bits, and with what decodes.
 class OpenClAmxByHand : public OwnKernels {};
 
-/// The first processor among the devices, where it has vectors of 512 bits.
+/// The first processor among the devices, where it has vectors of 512 bits, and with them what decodes.
 std::shared_ptr<backend::Device> cpu_with_wide_vectors(const Made& made) {
 #if defined(__x86_64__)
-  for (const auto& device : made.devices)
-    if (device->props().type == backend::DeviceType::cpu && __builtin_cpu_supports("avx512bw")) return device;
+  if (__builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vbmi") && __builtin_cpu_supports("gfni"))
+    for (const auto& device : made.devices)
+      if (device->props().type == backend::DeviceType::cpu) return device;
 #endif
   return nullptr;
 }
@@ -290,7 +308,7 @@ std::shared_ptr<backend::Device> cpu_with_wide_vectors(const Made& made) {
 TEST_F(OpenClAmxByHand, AreRight) {
   const Made made = with({tiles_by_hand});
   const auto device = cpu_with_wide_vectors(made);
-  if (device == nullptr) GTEST_SKIP() << "no processor with vectors of 512 bits";
+  if (device == nullptr) GTEST_SKIP() << "no processor with vectors of 512 bits, VBMI and GFNI";
   expect_right_on_tiles(*device, "tiles_by_hand");
   expect_floats_on_tiles(*device, "tiles_by_hand");
 }
@@ -298,7 +316,7 @@ TEST_F(OpenClAmxByHand, AreRight) {
 TEST_F(OpenClAmxByHand, QuantiseWhatTheyMultiply) {
   const Made made = with({tiles_by_hand});
   const auto device = cpu_with_wide_vectors(made);
-  if (device == nullptr) GTEST_SKIP() << "no processor with vectors of 512 bits";
+  if (device == nullptr) GTEST_SKIP() << "no processor with vectors of 512 bits, VBMI and GFNI";
   expect_one_launch_is_right(*device, "tiles_by_hand");
   expect_calls_do_not_see_each_other(*device, "tiles_by_hand");
 }
@@ -308,7 +326,7 @@ TEST_F(OpenClAmxByHand, QuantiseAgainWhatAnotherHasNotFinished) {
   edit("one_launch.cl", "count_in(state, s->call) != 0", "count_in(state, s->call) < 9");
   const Made made = with({tiles_by_hand});
   const auto device = cpu_with_wide_vectors(made);
-  if (device == nullptr) GTEST_SKIP() << "no processor with vectors of 512 bits";
+  if (device == nullptr) GTEST_SKIP() << "no processor with vectors of 512 bits, VBMI and GFNI";
   const Case c = one_launch("tiles_by_hand", "2");
   expect_right(run(*device, c, make_data(c)), c, device->props().name);
 }
