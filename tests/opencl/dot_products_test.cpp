@@ -109,6 +109,29 @@ TEST(OpenClDotProducts, AreTakenWhereTheyWereMeasuredToBeFaster) {
   EXPECT_EQ(taken(1024, DType::i8), "gemm_bf16");
 }
 
+TEST(OpenClDotProducts, BlocksAreWideWhereAllOfAIsReadForEach) {
+  if (devices().empty()) GTEST_SKIP() << why_no_devices();
+  Features f = dynamic_cast<Device&>(*devices()[0]).context()->features;
+  f.type = backend::DeviceType::cpu;
+  f.vector_width = 16;
+  f.compute_units = 2;
+  f.local_bytes = f.cache_bytes = std::uint64_t{32} << 20;
+  f.dot_products_of_bf16 = f.dot_products_of_bytes = 1;
+  const auto columns = [&](std::int64_t m, std::int64_t n, std::int64_t k) {
+    Problem p;
+    p.m = m, p.n = n, p.k = k;
+    p.a = p.b = DType::e4m3fn;
+    return find_variant("gemm_bf16")->rule_of_thumb(f, p).at("block_n");
+  };
+  // Three tiles of rows at most: a core keeps them, and one stream of codes is best.
+  EXPECT_EQ(columns(16, 4096, 4096), 32);
+  EXPECT_EQ(columns(42, 576, 7168), 32);
+  EXPECT_EQ(columns(128, 576, 7168), 96);
+  EXPECT_EQ(columns(1024, 576, 7168), 96);
+  // 43 blocks of 96 columns would leave one of two cores without work at the end.
+  EXPECT_EQ(columns(128, 4096, 4096), 128);
+}
+
 TEST(OpenClDotProducts, OfFewRowsAreRightForEveryGroupTypeAndTile) {
   backend::Device* device = device_with_dot_products();
   if (device == nullptr) GTEST_SKIP() << "no processor with dot products that work";

@@ -39,9 +39,11 @@ std::vector<Pass> passes(const Tuning& t, const Problem& p, const Features&, std
 }
 
 // In multiply-adds of a vector; measured on an AMD core of family 25 (docs/performance/cpu-bf16.md).
-constexpr double kDecoding = 14;  ///< 64 codes of weights into a slot, beside products.
-constexpr double kFetching = 23;  ///< The same where nothing else takes as long: codes come from memory.
-constexpr double kScaling = 4;    ///< A vector of sums scaled and added to its total.
+constexpr double kDecoding = 14;       ///< 64 codes of weights into a slot, beside products.
+constexpr double kFetching = 23;       ///< The same where nothing else takes as long: codes come from memory.
+constexpr double kScaling = 4;         ///< A vector of sums scaled and added to its total.
+constexpr double kEnoughColumns = 96;  ///< Of a block: wider ones gain nothing where A is in the last cache.
+constexpr int kFewTiles = 3;           ///< Of rows, whose A a core keeps: FEW_TILES of the kernel.
 
 /// What a tile of `rows` rows costs, in rows of a high one: the sums of three and fewer are too few to hide the
 /// latency of a product.
@@ -59,11 +61,16 @@ double estimate_ns(const Tuning& t, const Problem& p, const Features& f) {
   const double rate = bytes_of_element(p) == 1 ? f.dot_products_of_bytes : f.dot_products_of_bf16;
   const double a_row = 2 * (1 / (k_of_product * rate) + kScaling / static_cast<double>(p.k_group));
   const double decoding = kDecoding / 2, fetching = kFetching / 2;  // Of a panel and each k.
-  // A is read once for each block of columns, two bytes a clock at most: the last cache gives that, memory does not.
-  // Else narrow blocks are best: the codes of a panel are one stream.
+  // A is read once for each block of columns, two bytes a clock at most: the last cache gives that, and costs a
+  // little, memory does not. That of few tiles stays near a core: there narrow blocks are best, whose codes are one
+  // stream.
   const bool from_memory = static_cast<double>(p.m) * static_cast<double>(p.k * bytes_of_element(p)) >
                            0.5 * static_cast<double>(f.cache_bytes);
-  const double reading = from_memory ? 1 + 3.0 / (panels * kPanel) : 1;
+  const double columns = panels * kPanel;
+  const auto reading = [&](std::int64_t of_matrix) {
+    if (from_memory) return 1 + 3 / columns;
+    return of_matrix > kFewTiles ? 1 + 1 / std::min(columns, kEnoughColumns) : 1;
+  };
   // Of all rows of a matrix; a panel is decoded again for each block. Tiles cost what their rows do; those that are
   // dealt are as equal as can be, others are whole but for the last.
   const double of_panel = p.mean_over_rows([&](std::int64_t rows) {
@@ -73,7 +80,7 @@ double estimate_ns(const Tuning& t, const Problem& p, const Features& f) {
     double multiplied = static_cast<double>(whole) * as_rows(static_cast<double>(height));
     if (others > 0)
       multiplied += static_cast<double>(others) * as_rows(static_cast<double>(rest) / static_cast<double>(others));
-    const double products = multiplied * a_row * reading;
+    const double products = multiplied * a_row * reading(of_matrix);
     return std::max(products + static_cast<double>(blocks) * decoding, fetching);
   });
   const double work =
