@@ -125,7 +125,7 @@ constexpr std::array<std::string_view, 4> kTorch{"f32", "bf16", "scaled", "int"}
 class Torch {
  public:
   Torch(const std::string& python, const std::string& script)
-      : child_(python, script, bp::std_in<in_, bp::std_out> out_) {
+      : child_(python, script, environment(), bp::std_in<in_, bp::std_out> out_) {
     std::string line;
     if (!std::getline(out_, line)) throw std::runtime_error(python + " " + script + ": no answer; is PyTorch there?");
     version_ = boost::json::parse(line).at("torch").as_string().c_str();
@@ -160,6 +160,14 @@ class Torch {
   }
 
  private:
+  /// Its threads stay where they are, as PoCL's do (`./dev bench`): else two of them, woken for a short call, were
+  /// seen to share a core for two ticks of the scheduler.
+  static bp::environment environment() {
+    bp::environment all = boost::this_process::environment();
+    if (all.count("OMP_PROC_BIND") == 0) all["OMP_PROC_BIND"] = "true";
+    return all;
+  }
+
   bp::opstream in_;
   bp::ipstream out_;
   bp::child child_;
