@@ -16,10 +16,12 @@
 // SPLIT_K   1        1 2 4 8 16        parts of k
 // FLOATS    0        0 1               1: floats that are to be quantised are taken as they are, where their groups are K groups
 // Set by the host: those of register_tile.cl; QUANTISE: a is such floats, a_at elements on and lda apart, and those of quantizer.cl
-// are set. Each work-group then quantises what it multiplies: for a few rows that costs less than a kernel before this one.
+// are set. Each work-group then quantises what it multiplies: for a few rows that costs less than a kernel before this one. KEPT, for one tile
+// of rows and no more K groups than it says: one for each core stays, quantises all of A once and takes stretches of columns; scratch is
+// their counter (stretches.cl).
 // A: f32 in tiles of TILE_M rows, as pack_tiles makes it, with its scales; sa_ld is the number of K groups.
 // B: the 32 codes of columns 32 * p on and one k are at (p * k_pad + k) * 32, counted in codes.
-// Local memory: BLOCK_M * TILE_M * (BLOCK_N + FLOATS * (GROUP + 1)) * 4 B = 1024 B with the defaults.
+// Local memory: BLOCK_M * TILE_M * (BLOCK_N + FLOATS * max(1, KEPT) * (GROUP + 1)) * 4 B = 1024 B with the defaults.
 #ifndef TILE_M
 #define TILE_M 8
 #endif
@@ -41,9 +43,32 @@
 #ifndef FLOATS
 #define FLOATS 0
 #endif
+#ifndef KEPT
+#define KEPT 0
+#endif
+#if KEPT > 0
+#include "stretches.cl"
+#define HELD_GROUPS KEPT
+#define HELD_AT(group) (group)
+#else
+#define HELD_GROUPS 1
+#define HELD_AT(group) 0
+#endif
 #ifdef QUANTISE
 #include "quantize_group.cl"
 #define OF_A __local
+/// A K group of the rows from first_row on, `tiles` tiles of them: their values, and a scale for each row.
+static inline void quantise_tiles(__local float* values, __local float* scales, int tiles, int first_row, int end_row,
+                                  __global const uchar* x, ulong x_at, ulong ldx, int first_k, int count, int padded) {
+  for (int i = 0; i < tiles * TILE_M; ++i) {
+    __local float* to = values + i / TILE_M * (TILE_M * GROUP) + i % TILE_M * 16;
+    const int row = first_row + i;
+    scales[i] = 0.0f;
+    if (row < end_row) {
+      scales[i] = quantise_group(to, TILE_M * 16, x, x_at + (ulong)row * ldx + (ulong)first_k, count, padded);
+    }
+  }
+}
 #else
 #define OF_A __global
 #endif
@@ -128,16 +153,35 @@ __attribute__((min_vector_width(512)))
 void gemm_stream(GEMM_ARGS) {
   __local float totals[PANELS * BLOCK_M * TILE_M * PANEL] __attribute__((aligned(64)));
 #ifdef QUANTISE
-  __local float quantised[BLOCK_M * TILE_M * GROUP] __attribute__((aligned(64)));
-  __local float its_scales[BLOCK_M * TILE_M];
+  __local float quantised[HELD_GROUPS * BLOCK_M * TILE_M * GROUP] __attribute__((aligned(64)));
+  __local float its_scales[HELD_GROUPS * BLOCK_M * TILE_M];
 #endif
   const int columns = (n + BLOCK_N - 1) / BLOCK_N;
-  EACH_UNIT(columns * SPLIT_K) {
+#if KEPT > 0
+  if (m == 0) return;
+  volatile __global uint* counter = (volatile __global uint*)(scratch + scratch_at);
+  stretch taken = take_stretch(counter, (uint)columns);
+#ifdef QUANTISE
+  for (int first_k = 0; first_k < k && taken.first < taken.end; first_k += GROUP) {
+    const int group = first_k / GROUP;
+    quantise_tiles(quantised + group * (TILE_M * GROUP), its_scales + group * TILE_M, 1, 0, m, a, a_at, lda, first_k,
+                   min(GROUP, k - first_k), min(GROUP, k_pad - first_k));
+  }
+#endif
+  for (; taken.first < taken.end; taken = take_stretch(counter, (uint)columns))
+    for (uint column = taken.first; column < taken.end; ++column)
+#else
+  EACH_UNIT(columns * SPLIT_K)
+#endif
+  {
 #ifdef GROUPED
     const dealt_block here = block_of(dealt, work, columns * SPLIT_K);
     const int part = here.column % SPLIT_K, first_n = here.column / SPLIT_K * BLOCK_N;
     const int first_tile = here.first_tile, tiles = here.tiles;
     const ulong scratch_rows = (ulong)dealt[DEALT_TILES] * TILE_M;
+#elif KEPT > 0
+    const int part = 0, first_n = (int)column * BLOCK_N, first_tile = 0, tiles = 1;
+    const dealt_block here = {0, 0, m, 0, 1, 0, TILE_M};
 #else
     const int part = (int)get_group_id(0) % SPLIT_K, first_n = (int)get_group_id(1) * BLOCK_N;
     const int first_tile = (int)get_group_id(0) / SPLIT_K * BLOCK_M;
@@ -156,16 +200,9 @@ void gemm_stream(GEMM_ARGS) {
     for (int group = part * groups_a_part; group < end_group; ++group) {
       const int first_k = group * GROUP;
       const int length = min(GROUP, k_pad - first_k);
-#ifdef QUANTISE
-      for (int i = 0; i < tiles * TILE_M; ++i) {
-        __local float* to = quantised + i / TILE_M * (TILE_M * GROUP) + i % TILE_M * 16;
-        const int row = here.first_row + i;
-        its_scales[i] = 0.0f;
-        if (row < here.end_row) {
-          const ulong from = a_at + (ulong)row * lda + (ulong)first_k;
-          its_scales[i] = quantise_group(to, TILE_M * 16, a, from, min(GROUP, k - first_k), length);
-        }
-      }
+#if defined(QUANTISE) && KEPT == 0
+      quantise_tiles(quantised, its_scales, tiles, here.first_row, here.end_row, a, a_at, lda, first_k, min(GROUP, k - first_k),
+                     length);
 #endif
       // A tile of A stays in the first cache while the codes, four times smaller, pass by.
       for (int step = 0; step < tiles * panels; ++step) {
@@ -173,8 +210,8 @@ void gemm_stream(GEMM_ARGS) {
         __global const weight* codes = (__global const weight*)b_here +
             HOLDERS((ulong)(first_n + panel * PANEL) * (ulong)k_pad + (ulong)first_k * PANEL);
 #ifdef QUANTISE
-        __local const float* values = quantised + tile * (TILE_M * GROUP);
-        __local const float* scales_a = its_scales + tile * TILE_M;
+        __local const float* values = quantised + (HELD_AT(group) + tile) * (TILE_M * GROUP);
+        __local const float* scales_a = its_scales + (HELD_AT(group) + tile) * TILE_M;
 #else
         __global const float* values =
             (__global const float*)a + a_at + ((ulong)(first_tile + tile) * lda + (ulong)first_k) * TILE_M;
@@ -217,6 +254,9 @@ void gemm_stream(GEMM_ARGS) {
 #endif
     }
   }
+#if KEPT > 0
+  end_of_stretches(counter);
+#endif
 }
 
 // Work-group (panel, row): adds the parts of k of 32 columns of one row, the first part first. GROUPED: (panel, tile), all its rows.

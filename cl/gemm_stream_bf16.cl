@@ -12,10 +12,12 @@
 // Tunable   default  values       meaning
 // TILE_M    4        1 to 10      rows of the register tile
 // BLOCK_M   1        1 to 8       tiles of rows per work-group
-// Set by the host: those of register_tile.cl; DOT_PRODUCTS: the processor says that it has them (else the file is empty).
+// Set by the host: those of register_tile.cl; DOT_PRODUCTS: the processor says that it has them (else the file is empty). KEPT, for one
+// tile of rows and no more K groups than it says: a work-group for each core stays and takes stretches of columns; scratch is their counter
+// (stretches.cl). QUANTISE, then: a is floats, a_at elements on and lda apart, which each quantises once; those of quantizer.cl are set.
 // A: tiles of TILE_M rows of bf16, as quantize_tiles and pack_tiles make them with TILE_FORM 3 (a_tiles.cl), with its scales.
 // B: the 32 codes of columns 32 * p on and one k are at (p * k_pad + k) * 32.
-// Local memory: BLOCK_M * TILE_M * 128 B = 512 B with the defaults.
+// Local memory: BLOCK_M * TILE_M * 128 B = 512 B with the defaults; with KEPT (GROUP * 2 + 4) * TILE_M * KEPT + 512 B more.
 #ifndef TILE_M
 #define TILE_M 4
 #endif
@@ -23,6 +25,18 @@
 
 #ifndef BLOCK_M
 #define BLOCK_M 1
+#endif
+#ifndef KEPT
+#define KEPT 0
+#endif
+#if KEPT > 0
+#include "stretches.cl"
+#endif
+#ifdef QUANTISE
+#include "quantize_group.cl"
+#define OF_A __local
+#else
+#define OF_A __global
 #endif
 #ifdef DOT_PRODUCTS
 #define KIND 1
@@ -44,8 +58,8 @@
 
 /// Adds a K group of `length` pairs of k to the totals of a tile: its first `rows` rows, a literal, so that each height has a loop of its
 /// own. A row's bits do not depend on it.
-static inline __attribute__((always_inline)) void add_group(const int rows, __global const uchar* codes, __global const uint* pairs,
-                                                            __global const float* scales_a, __global const float* scales_b,
+static inline __attribute__((always_inline)) void add_group(const int rows, __global const uchar* codes, OF_A const uint* pairs,
+                                                            OF_A const float* scales_a, __global const float* scales_b,
                                                             __local float* to, int length, const code_table* table) {
 #define DECLARE_ROW(i) float16 low_##i = (float16)(0.0f), high_##i = (float16)(0.0f);
   EACH_ROW(DECLARE_ROW)
@@ -55,8 +69,8 @@ static inline __attribute__((always_inline)) void add_group(const int rows, __gl
 #endif
   for (int chunk = 0; chunk < length; chunk += RUN_PAIRS) {
     // An end that the compiler cannot count to, so that it adds to pointers and does not index: gemm_stream.cl.
-    __global const uint* end = pairs + min(RUN_PAIRS, length - chunk);
-    for (__global const uint* at = pairs; at < end; at += SETS) {
+    OF_A const uint* end = pairs + min(RUN_PAIRS, length - chunk);
+    for (OF_A const uint* at = pairs; at < end; at += SETS) {
       FETCH_CODES(rows, codes)
       const decoded_row b = decode_columns(codes, table);
 #define MULTIPLY(i)                                        \
@@ -97,18 +111,56 @@ static inline __attribute__((always_inline)) void add_group(const int rows, __gl
   EACH_ROW(ADD)
 }
 
+#ifdef QUANTISE
+/// A K group of `rows` rows as a tile of pairs, by way of `row`, and a scale for each.
+static inline void quantise_tile(__local uint* tile, __local float* scales, __local float* row, int rows, __global const uchar* x,
+                                 ulong x_at, ulong ldx, int first_k, int count, int padded) {
+  for (int i = 0; i < rows; ++i) {
+    scales[i] = quantise_group(row, 16, x, x_at + (ulong)i * ldx + (ulong)first_k, count, padded);
+    // What a code stands for is exact in bf16, the upper half of an f32.
+    for (int j = 0; j < padded / 16; ++j) {
+      const ushort16 halves = convert_ushort16(as_uint16(vload16(j, row)) >> (uint16)(16));
+      vstore8(as_uint8(halves), 0, tile + (j / 2 * TILE_M + i) * RUN_PAIRS + j % 2 * 8);
+    }
+  }
+}
+#endif
+
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 #if defined(MIN_VECTOR_WIDTH)
 __attribute__((min_vector_width(512)))
 #endif
 void gemm_stream_bf16(GEMM_ARGS) {
   __local float totals[BLOCK_M * TILE_M * PANEL] __attribute__((aligned(64)));
+#ifdef QUANTISE
+  __local uint kept[KEPT * A_TILE] __attribute__((aligned(64)));
+  __local float kept_scales[KEPT * TILE_M], row[GROUP] __attribute__((aligned(64)));
+#endif
   const code_table table = make_code_table();
   const int columns = (n + PANEL - 1) / PANEL;
-  EACH_UNIT(columns) {
+#if KEPT > 0
+  if (m == 0) return;
+  volatile __global uint* counter = (volatile __global uint*)(scratch + scratch_at);
+  stretch taken = take_stretch(counter, (uint)columns);
+#ifdef QUANTISE
+  for (int first_k = 0; first_k < k && taken.first < taken.end; first_k += GROUP) {
+    const int group = first_k / GROUP;
+    quantise_tile(kept + group * A_TILE, kept_scales + group * TILE_M, row, m, a, a_at, lda, first_k, min(GROUP, k - first_k),
+                  min(GROUP, k_pad - first_k));
+  }
+#endif
+  for (; taken.first < taken.end; taken = take_stretch(counter, (uint)columns))
+    for (uint column = taken.first; column < taken.end; ++column)
+#else
+  EACH_UNIT(columns)
+#endif
+  {
 #ifdef GROUPED
     const dealt_block here = block_of(dealt, work, columns);
     const ulong all_tiles = (ulong)dealt[DEALT_TILES];
+#elif KEPT > 0
+    const ulong all_tiles = 1;
+    const dealt_block here = {0, 0, m, 0, 1, (int)column, TILE_M};
 #else
     const ulong all_tiles = (ulong)((m + TILE_M - 1) / TILE_M);
     const int of_block = (int)get_group_id(0) * BLOCK_M;
@@ -130,9 +182,14 @@ void gemm_stream_bf16(GEMM_ARGS) {
         PREFETCH(next + first_n);
         PREFETCH(next + first_n + 16);
       }
+#ifdef QUANTISE
+      __local const uint* pairs = kept + group * A_TILE;
+      __local const float* scales_a = kept_scales + group * TILE_M;
+#else
       __global const uint* pairs =
           (__global const uint*)(a + a_at * ELEMENT_BYTES) + ((ulong)group * all_tiles + (ulong)here.first_tile) * A_TILE;
       __global const float* scales_a = sa + sa_at + ((ulong)here.first_tile * sa_ld + (ulong)group) * TILE_M;
+#endif
       __local float* to = totals;
       for (int tile = 0; tile < here.tiles; ++tile) {
 #define ADD_GROUP(rows) add_group(rows, codes, pairs, scales_a, scales_b, to, length, &table)
@@ -150,5 +207,8 @@ void gemm_stream_bf16(GEMM_ARGS) {
       }
     }
   }
+#if KEPT > 0
+  end_of_stretches(counter);
+#endif
 }
 #endif

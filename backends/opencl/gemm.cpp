@@ -24,6 +24,10 @@ Gemm::Gemm(ContextPtr context, const backend::GemmDesc& desc, Choice choice)
       call_("a call of plan " + choice_.variant->name) {
   guarded("building a plan", [&] {
     nothing_ = cl::Buffer(context_->context, CL_MEM_READ_WRITE, std::size_t{Booking::kAlignment});
+    if (route_.booking.counter()) {
+      std::vector<std::byte> zeros(Booking::kAlignment);
+      counter_ = cl::Buffer(context_->context, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, zeros.size(), zeros.data());
+    }
     build();
     warm_up();
   });
@@ -54,7 +58,7 @@ void Gemm::warm_up() {
   Call call(queue, 0, true);
   call.nothing = {&nothing_, 0};
   call.a = call.a_scale = call.a_codes = call.a_code_scales = call.a_index = call.nothing;
-  call.d = call.bias = call.matrix_rows = call.workspace = call.nothing;
+  call.d = call.bias = call.matrix_rows = call.counter = call.workspace = call.nothing;
   const DeviceWeights weights{nothing_, nothing_};
   call.weights = &weights;
   launch(call);
@@ -170,10 +174,8 @@ void Gemm::check(const backend::GemmArgs& args) const {
   }
 }
 
-Memory Gemm::own_workspace(const std::shared_ptr<backend::Queue>& queue, std::vector<cl::Event>& wait,
-                           std::vector<std::shared_ptr<Event>>& causes) {
-  if (route_.booking.bytes() == 0) return {&nothing_, 0};
-  if (own_workspace_() == nullptr) own_workspace_ = Buffer(context_, route_.booking.bytes()).memory();
+void Gemm::follow_last(const std::shared_ptr<backend::Queue>& queue, std::vector<cl::Event>& wait,
+                       std::vector<std::shared_ptr<Event>>& causes) const {
   // Calls of one queue are in order anyway. A call that has ended, well or badly, is not waited for: its failure is
   // not this call's.
   const bool same_queue = !last_queue_.owner_before(queue) && !queue.owner_before(last_queue_);
@@ -181,6 +183,11 @@ Memory Gemm::own_workspace(const std::shared_ptr<backend::Queue>& queue, std::ve
     wait.push_back(last_->native());
     causes.push_back(last_);
   }
+}
+
+Memory Gemm::own_workspace() {
+  if (route_.booking.bytes() == 0) return {&nothing_, 0};
+  if (own_workspace_() == nullptr) own_workspace_ = Buffer(context_, route_.booking.bytes()).memory();
   return {&own_workspace_, 0};
 }
 
@@ -216,7 +223,10 @@ std::shared_ptr<backend::Event> Gemm::enqueue(const std::shared_ptr<backend::Que
     call.a_index = memory(args.a_index, call.nothing);
     call.matrix_rows = memory(args.matrix_rows, call.nothing);
     call.weights = &weights.in(*weight_form_);
-    call.workspace = args.workspace ? memory(args.workspace, {}) : own_workspace(queue, wait, causes);
+    call.counter = {&counter_, 0};
+    call.workspace = args.workspace ? memory(args.workspace, {}) : own_workspace();
+    const bool uses_own = route_.booking.counter() || (!args.workspace && route_.booking.bytes() != 0);
+    if (uses_own) follow_last(queue, wait, causes);
     call.wait = std::move(wait);
     try {
       launch(call);
@@ -225,7 +235,7 @@ std::shared_ptr<backend::Event> Gemm::enqueue(const std::shared_ptr<backend::Que
       throw;
     }
     auto event = ours.record(std::move(call.launched()), std::move(causes));
-    if (!args.workspace && route_.booking.bytes() != 0) {
+    if (uses_own) {
       last_ = event;
       last_queue_ = queue;
     }

@@ -25,6 +25,8 @@ Memory Call::at(const Place& place) const {
       return moved(d);
     case Source::bias:
       return moved(bias);
+    case Source::counter:
+      return moved(counter);
     case Source::workspace:
       return moved(workspace);
     case Source::nothing:

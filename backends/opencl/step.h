@@ -13,8 +13,9 @@
 
 namespace ironcl::opencl {
 
-/// What memory an operand of a step lies in; the call says which buffer that is.
-enum class Source { nothing, a, a_scale, a_codes, a_code_scales, a_index, d, bias, matrix_rows, workspace };
+/// What memory an operand of a step lies in; the call says which buffer that is. The counter is the plan's, words
+/// that are zero between calls: a kernel that counts in them leaves them so.
+enum class Source { nothing, a, a_scale, a_codes, a_code_scales, a_index, d, bias, matrix_rows, counter, workspace };
 
 /// A place in memory as the plan knows it: before there are buffers.
 struct Place {
@@ -59,7 +60,7 @@ class Call {
 
   std::int64_t m;       ///< Rows; 0 in a dry call.
   std::int64_t a_rows;  ///< Of A in memory: m, unless rows are gathered or each of many matrices has m of them.
-  Memory a, a_scale, a_codes, a_code_scales, a_index, d, bias, matrix_rows, workspace, nothing;
+  Memory a, a_scale, a_codes, a_code_scales, a_index, d, bias, matrix_rows, counter, workspace, nothing;
   const DeviceWeights* weights = nullptr;
   std::vector<cl::Event> wait;  ///< For the next command only: the queue is in order.
 

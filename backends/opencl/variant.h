@@ -102,6 +102,9 @@ struct Variant {
   bool last_rows = false;
   /// Of a grouped problem for the most blocks that m rows can become (row_blocks).
   std::vector<Pass> (*passes)(const Tuning&, const Problem&, const Features&, std::int64_t m) = nullptr;
+  /// K groups of activations that work-groups have room for which stay and share their work by the plan's counter;
+  /// the kernel finds it in place of the scratch (kept.h). 0, or null: they do not stay.
+  int (*kept)(const Tuning&, const Problem&) = nullptr;
   numerics::Size (*scratch_bytes)(const Tuning&, const Problem&, const Features&) = nullptr;  ///< Null: none.
 
   /// A tuning that is valid on every device that refuse() accepts. Values need not be good, but must be legal.

@@ -27,10 +27,14 @@ class Booking {
     return parts_.back().at;
   }
   std::uint64_t bytes() const noexcept { return total_.bytes(); }
+  /// Asks for the plan's counter (Source::counter).
+  void ask_for_counter() noexcept { counter_ = true; }
+  bool counter() const noexcept { return counter_; }
   const std::vector<Part>& parts() const noexcept { return parts_; }
 
  private:
   numerics::Size total_;
+  bool counter_ = false;
   std::vector<Part> parts_;
 };
 

@@ -186,13 +186,53 @@ TEST(OpenClKernels, AStreamQuantisesInsideWhereThatIsSurelyLess) {
   f.vector_width = 16;
   f.compute_units = 4;
   f.clock_hz = 2e9;
-  const auto floats = [&](std::int64_t n, std::int64_t k) {
-    Problem p{1, n, k, 128, backend::DType::e4m3fn, backend::DType::e4m3fn, backend::DType::bf16};
+  const auto floats = [&](std::int64_t n, std::int64_t k, std::int64_t m = 1) {
+    Problem p{m, n, k, 128, backend::DType::e4m3fn, backend::DType::e4m3fn, backend::DType::bf16};
     p.a_source = backend::DType::bf16;
     return find_variant("gemm_stream")->rule_of_thumb(f, p).at("floats");
   };
   EXPECT_EQ(floats(3072, 1024), 1);
-  EXPECT_EQ(floats(7168, 2048), 0) << "half a microsecond of 450 by estimate, and on a Xeon 64 more";
+  EXPECT_EQ(floats(7168, 2048), 1) << "once on each core";
+  EXPECT_EQ(floats(7168, 2048, 17), 0) << "once for each of many blocks";
+}
+
+TEST(OpenClKernels, WorkGroupsStayForOneTileOfRowsThatAreQuantised) {
+  const Features f = wide_cores(6);
+  Problem p{3, 4096, 7168, 128, backend::DType::e4m3fn, backend::DType::e4m3fn, backend::DType::bf16};
+  p.a_source = backend::DType::bf16;
+  const Tuning stream{{"tile_m", 3}, {"tile_n", 32}, {"block_m", 1}, {"block_n", 32}, {"split_k", 1}, {"floats", 1}};
+  const Tuning dots{{"tile_m", 3}, {"block_m", 1}};
+  for (const auto& [name, t] : {std::pair{"gemm_stream", stream}, {"gemm_stream_bf16", dots}}) {
+    const Variant& variant = *find_variant(name);
+    EXPECT_EQ(variant.kept(t, p), 64) << name << ": 56 K groups, and problems share programs";
+    ASSERT_EQ(variant.passes(t, p, f, 3).size(), 1u);
+    EXPECT_EQ(variant.passes(t, p, f, 3)[0].global[0] * variant.passes(t, p, f, 3)[0].global[1], 6u) << name;
+    Problem other = p;
+    other.a_source = backend::DType::none;
+    EXPECT_EQ(variant.kept(t, other), 0) << name << ": nothing to quantise";
+    other = p;
+    other.m = 4;
+    EXPECT_EQ(variant.kept(t, other), 0) << name << ": two tiles";
+    other = p;
+    other.matrices = 2;
+    EXPECT_EQ(variant.kept(t, other), 0) << name << ": rows are dealt";
+    other = p;
+    other.gathers = true;
+    EXPECT_EQ(variant.kept(t, other), 0) << name << ": rows lie here and there";
+    other = p;
+    other.k = 65536;
+    EXPECT_EQ(variant.kept(t, other), 0) << name << ": no room";
+    EXPECT_GT(variant.passes(t, other, f, 3)[0].global[0] * variant.passes(t, other, f, 3)[0].global[1], 6u) << name;
+    for (const char* tunable : {"block_m", "split_k"}) {
+      if (t.count(tunable) == 0) continue;
+      Tuning parts = t;
+      parts[tunable] = 2;
+      EXPECT_EQ(variant.kept(parts, p), 0) << name << ": " << tunable;
+    }
+  }
+  Tuning before = stream;
+  before["floats"] = 0;
+  EXPECT_EQ(find_variant("gemm_stream")->kept(before, p), 0) << "quantised by a kernel before";
 }
 
 TEST(OpenClKernels, SixteenRowsOfLargeWeightsTakePartsOfKThatFillTheDevice) {

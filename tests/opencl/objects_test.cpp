@@ -37,6 +37,14 @@ Case with_workspace() {
   return c;
 }
 
+/// A problem whose work-groups stay and count what they have taken, in memory of the plan's own.
+Case with_counter() {
+  Case c{3, 500, 640};
+  c.a_source = DType::bf16;
+  c.options = {{"variant", "gemm_stream"}, {"floats", "1"}};
+  return c;
+}
+
 std::vector<float> d_of(const Ready& ready, backend::Queue& from) {
   std::vector<float> out(static_cast<std::size_t>(ready.c.m * ready.c.n));
   from.read(ready.args.d, out.data())->wait(kForEver);
@@ -131,7 +139,29 @@ TEST_F(OpenClObjects, TwoQueuesMayShareAPlanAndItsWorkspace) {
   }
 }
 
-/// Expects that `second` waits for `first`, which a gate holds back: both use the workspace of their plan.
+TEST_F(OpenClObjects, EveryCallOfWorkGroupsThatCountIsWhole) {
+  for (const auto& device : devices()) {
+    Ready ready(*device, with_counter());
+    const Outcome right = run(*device, ready.c, ready.data);
+    expect_right(right, ready.c, device->props().name);
+    const auto second = device->create_queue();
+    const std::vector<float> nothing(static_cast<std::size_t>(ready.c.m * ready.c.n), -77.0f);
+    std::vector<float> want;
+    for (int i = 0; i < 12; ++i) {
+      const auto& queue = i % 3 == 0 ? second : ready.queue;
+      queue->write(ready.args.d, nothing.data(), backend::HostSemantics::stable_until_event)->wait(kForEver);
+      ready.args.m = i % 4 == 3 ? 2 : 3;
+      ready.plan->enqueue(queue, ready.args)->wait(kForEver);
+      const std::vector<float> got = d_of(ready, *queue);
+      if (want.empty()) want = got;
+      const auto rows = static_cast<std::ptrdiff_t>(ready.args.m * ready.c.n);
+      EXPECT_TRUE(std::equal(got.begin(), got.begin() + rows, want.begin())) << "call " << i;
+      EXPECT_EQ(std::count(got.begin(), got.end(), -77.0f), static_cast<std::ptrdiff_t>(got.size()) - rows) << i;
+    }
+  }
+}
+
+/// Expects that `second` waits for `first`, which a gate holds back: both use memory of their plan's own.
 void expect_one_after_the_other(Gate& gate, backend::Event& first, backend::Event& second, const char* what) {
   EXPECT_EQ(second.wait(milliseconds(100)), Status::timeout) << what;
   gate.user.setStatus(CL_COMPLETE);
@@ -139,14 +169,19 @@ void expect_one_after_the_other(Gate& gate, backend::Event& first, backend::Even
   EXPECT_EQ(second.wait(kForEver), Status::ok) << what;
 }
 
-TEST_F(OpenClObjects, CallsThatShareAWorkspaceWaitForOneAnotherEveryTime) {
+TEST_F(OpenClObjects, CallsThatShareAWorkspaceOrACounterWaitForOneAnotherEveryTime) {
   for (const auto& device : devices()) {
-    Ready ready(*device, with_workspace());
+    Ready with_memory(*device, with_workspace()), that_counts(*device, with_counter());
     const auto other_queue = device->create_queue();
-    for (int round = 0; round < 4; ++round) {
+    for (int round = 0; round < 8; ++round) {
+      Ready& ready = round < 4 ? with_memory : that_counts;
       Gate gate(*device);
       backend::GemmArgs held = ready.args;
       held.wait = {gate.event};
+      if (round == 7) {  // The counter is not in it.
+        const std::uint64_t bytes = std::max<std::uint64_t>(256, ready.plan->info().workspace_bytes);
+        ready.args.workspace = held.workspace = {device->create_buffer(bytes), 0, bytes};
+      }
       const auto& from = round % 2 == 0 ? ready.queue : other_queue;
       const auto& to = round % 2 == 0 ? other_queue : ready.queue;
       const auto first = ready.plan->enqueue(from, held);

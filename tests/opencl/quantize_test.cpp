@@ -291,15 +291,44 @@ TEST_F(OpenClQuantiser, InsideGemmStreamGivesTheBitsOfCodesMadeBefore) {
           expect_same_product(*device, values, source, 1, 690, 701, type, {1, 128}, "gemm_stream", floats);
           values[5] = std::numeric_limits<float>::quiet_NaN();
           values[701 * 3 + 690 - 1] = std::numeric_limits<float>::infinity();
-          expect_same_product(*device, values, source, 7, 690, 701, type, {1, 128}, "gemm_stream", wide);
+          for (const auto& options : {wide, floats})
+            expect_same_product(*device, values, source, 7, 690, 701, type, {1, 128}, "gemm_stream", options);
         }
       }
       // Scale groups that are no K groups are quantised by a kernel before it.
       for (const numerics::ScaleGrid grid : {numerics::ScaleGrid{1, 32}, {1, 64}, {1, 256}, {1, 0}, {2, 128}})
-        expect_same_product(*device, hard_values(7 * 701, ++seed), DType::f32, 7, 690, 701, DType::e4m3fn, grid,
-                            "gemm_stream", wide);
+        for (const auto& options : {wide, floats})
+          expect_same_product(*device, hard_values(7 * 701, ++seed), DType::f32, 7, 690, 701, DType::e4m3fn, grid,
+                              "gemm_stream", options);
     }
   }
+}
+
+TEST_F(OpenClQuantiser, InsideGemmStreamBf16GivesTheBitsOfCodesMadeBefore) {
+  bool ran = false;
+  std::uint32_t seed = 190;
+  for (const auto& device : devices()) {
+    Case c{1, 48, 690};
+    c.options = {{"variant", "gemm_stream_bf16"}};
+    if (device->supports(c.desc()).reason != backend::Reason::none) continue;
+    ran = true;
+    for (const DType source : {DType::f32, DType::f16, DType::bf16}) {
+      for (const DType type : {DType::e4m3fn, DType::e5m2}) {
+        for (const std::int64_t m : {1, 3, 10}) {
+          std::vector<float> values = hard_values(m * 701, ++seed);
+          expect_same_product(*device, values, source, m, 690, 701, type, {1, 128}, "gemm_stream_bf16");
+          values[5] = std::numeric_limits<float>::quiet_NaN();
+          values[701 * (m - 1) + 690 - 1] = std::numeric_limits<float>::infinity();
+          expect_same_product(*device, values, source, m, 690, 701, type, {1, 128}, "gemm_stream_bf16");
+          expect_same_product(*device, values, source, m, 17, 701, type, {1, 128}, "gemm_stream_bf16");
+        }
+        for (const numerics::ScaleGrid grid : {numerics::ScaleGrid{1, 32}, {1, 64}, {1, 256}, {1, 0}, {2, 128}})
+          expect_same_product(*device, hard_values(7 * 701, ++seed), source, 7, 690, 701, type, grid,
+                              "gemm_stream_bf16");
+      }
+    }
+  }
+  if (!ran) GTEST_SKIP() << "no processor with dot products that work";
 }
 
 TEST_F(OpenClQuantiser, IntoTheFormsOfTensorCoresGivesTheBitsOfCodesMadeBefore) {

@@ -49,6 +49,11 @@ class Multiply final : public Step {
     if (variant.scratch_bytes != nullptr)
       scratch_ = {Source::workspace,
                   making.booking.book("scratch", variant.scratch_bytes(tuning, problem_, features_))};
+    if (const int kept = variant.kept != nullptr ? variant.kept(tuning, problem_) : 0; kept > 0) {
+      making.booking.ask_for_counter();
+      scratch_ = {Source::counter, 0};
+      defines_["KEPT"] = std::to_string(kept);
+    }
     for (const auto& [name, value] : tuning) defines_[macro_name(name)] = std::to_string(value);
     defines_["A_TYPE"] = kernel_number(a.element);
     defines_["B_TYPE"] = kernel_number(making.desc.b);

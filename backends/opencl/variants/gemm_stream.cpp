@@ -6,6 +6,7 @@
 #include "backends/opencl/estimate.h"
 #include "backends/opencl/forms/blocked.h"
 #include "backends/opencl/forms/tiles.h"
+#include "backends/opencl/kept.h"
 #include "backends/opencl/variant.h"
 
 namespace ironcl::opencl {
@@ -16,7 +17,16 @@ namespace {
 /// docs/performance/cpu-f32.md.
 constexpr double kDecoding = 3;
 
-std::vector<Pass> passes(const Tuning& t, const Problem& p, const Features&, std::int64_t m) {
+/// In local memory, of one row.
+std::int64_t bytes_of_group(const Problem& p) { return (p.k_group + 1) * std::int64_t{sizeof(float)}; }
+
+int kept(const Tuning& t, const Problem& p) {
+  if (t.at("floats") == 0 || t.at("split_k") > 1 || t.at("block_m") > 1) return 0;
+  return kept_groups(p, t.at("tile_m"), bytes_of_group(p));
+}
+
+std::vector<Pass> passes(const Tuning& t, const Problem& p, const Features& f, std::int64_t m) {
+  if (kept(t, p) > 0) return {pass_of_cores("gemm_stream", f)};
   const auto panels = static_cast<std::size_t>(numerics::ceil_div(p.n, kPanel));
   const auto blocks_n = static_cast<std::size_t>(numerics::ceil_div(p.n, t.at("block_n")));
   const std::size_t blocks_m = row_blocks(p, m, std::int64_t{t.at("tile_m")} * t.at("block_m"));
@@ -48,10 +58,11 @@ double with_launches_ns(const Tuning& t, std::int64_t work_groups, const Problem
   const double k = static_cast<double>(p.k) / static_cast<double>(parts);
   const double fma = 1e9 * vector_fma_seconds(of_rows(p, t.at("tile_m")), 16, f);
   const std::int64_t vectors = kPanel / 16;
-  const double work =
-      k * (static_cast<double>(vectors) * std::max(kVector, fma) + (floats ? kQuantised * t.at("tile_m") : 0));
+  const double quantised = floats ? k * kQuantised * t.at("tile_m") : 0;
+  const bool once = kept(t, p) > 0;
+  const double work = k * static_cast<double>(vectors) * std::max(kVector, fma) + (once ? 0 : quantised);
   const int kernels = 1 + (parts > 1 ? 1 : 0) + (p.a_source != backend::DType::none && !floats ? 1 : 0);
-  return kernels * launch + rounds(work_groups * parts, f) * work;
+  return kernels * launch + rounds(work_groups * parts, f) * work + (once ? quantised : 0);
 }
 
 Tuning rule_of_thumb(const Features& f, const Problem& p) {
@@ -115,13 +126,14 @@ Variant gemm_stream() {
       {"block_n", 32, {32, 64, 128, 192, 256}, "columns of D per work-group"},
       {"split_k", 1, {1, 2, 4, 8, 16}, "parts of k"},
       {"floats", 0, {0, 1}, "1: activations that are to be quantised are taken as they are"}};
+  v.kept = kept;
   v.real_weights = true;
   v.every_code = true;
   v.deal = [](const Tuning& t) { return DealtShape{t.at("tile_m"), t.at("block_m")}; };
   v.local_bytes = [](const Tuning& t, const Problem& p) -> std::uint64_t {
+    const std::int64_t groups = t.at("floats") == 1 ? std::max(1, kept(t, p)) : 0;
     return static_cast<std::uint64_t>(std::int64_t{t.at("block_m")} * t.at("tile_m") *
-                                      (t.at("block_n") + t.at("floats") * (p.k_group + 1))) *
-           sizeof(float);
+                                      (t.at("block_n") * std::int64_t{sizeof(float)} + groups * bytes_of_group(p)));
   };
   v.work_items = [](const Tuning&) -> std::uint64_t { return 1; };
   v.tile = [](const Tuning& t) { return Shape{t.at("tile_m"), t.at("tile_n")}; };

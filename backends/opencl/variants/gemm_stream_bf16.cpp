@@ -7,6 +7,7 @@
 #include "backends/opencl/estimate.h"
 #include "backends/opencl/forms/blocked.h"
 #include "backends/opencl/forms/group_tiles.h"
+#include "backends/opencl/kept.h"
 #include "backends/opencl/matrix_unit.h"
 #include "backends/opencl/toolchains/unsaved.h"
 #include "backends/opencl/variant.h"
@@ -29,7 +30,15 @@ std::optional<Refusal> needs(const Features& f, const Problem& p) {
 
 std::int64_t rows_of_block(const Tuning& t) { return std::int64_t{t.at("block_m")} * t.at("tile_m"); }
 
-std::vector<Pass> passes(const Tuning& t, const Problem& p, const Features&, std::int64_t m) {
+/// In local memory, of one row: pairs of bf16, and a scale.
+std::int64_t bytes_of_group(const Problem& p) { return 2 * p.k_group + 4; }
+
+int kept(const Tuning& t, const Problem& p) {
+  return t.at("block_m") > 1 ? 0 : kept_groups(p, t.at("tile_m"), bytes_of_group(p));
+}
+
+std::vector<Pass> passes(const Tuning& t, const Problem& p, const Features& f, std::int64_t m) {
+  if (kept(t, p) > 0) return {pass_of_cores("gemm_stream_bf16", f)};
   return {
       {"gemm_stream_bf16",
        {row_blocks(p, m, rows_of_block(t)), static_cast<std::size_t>(numerics::ceil_div(p.n, std::int64_t{kPanel}))},
@@ -85,20 +94,22 @@ Variant gemm_stream_bf16() {
   v.summary = "few rows by dot products of bf16 on x86's vectors: each weight decoded once in registers for all rows";
   v.tunables = {{"tile_m", 4, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10}, "rows of the register tile"},
                 {"block_m", 1, {1, 2, 3, 4, 5, 6, 7, 8}, "tiles of rows per work-group"}};
+  v.kept = kept;
   v.needs = needs;
   v.trial = Trial{19, 72, 320};
   v.trial->in_child = true;
   v.toolchain = &opencl_c_unsaved();
   v.deal = [](const Tuning& t) { return DealtShape{t.at("tile_m"), t.at("block_m"), true}; };
-  v.local_bytes = [](const Tuning& t, const Problem&) -> std::uint64_t {
-    return static_cast<std::uint64_t>(rows_of_block(t) * kPanel) * sizeof(float);
+  v.local_bytes = [](const Tuning& t, const Problem& p) -> std::uint64_t {
+    const std::int64_t groups = kept(t, p), quantised = groups * t.at("tile_m") * bytes_of_group(p);
+    return static_cast<std::uint64_t>(rows_of_block(t) * kPanel * 4 + (groups > 0 ? quantised + 4 * p.k_group : 0));
   };
   v.work_items = [](const Tuning&) -> std::uint64_t { return 1; };
   v.tile = [](const Tuning& t) { return Shape{t.at("tile_m"), kPanel}; };
   v.block = [](const Tuning& t) { return Shape{rows_of_block(t), kPanel}; };
   v.weights = [](const Tuning&, const Problem&) { return blocked_form(kPanel, 1, 16); };
   v.activations = [](const Tuning& t, const Problem& p) {
-    return group_tiles_form(t.at("tile_m"), DType::bf16, p.k_group);
+    return group_tiles_form(t.at("tile_m"), DType::bf16, p.k_group, kept(t, p) > 0);
   };
   v.passes = passes;
   v.rule_of_thumb = rule_of_thumb;
