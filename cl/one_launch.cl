@@ -3,15 +3,15 @@
 // block of D, and who adds up parts of k. Next door: quantize_in_tile.cl (how a scale group is quantised), tile.cl (blocks in their order).
 //
 // A panel is a block of rows through a part of k. A work-group takes a panel, quantises it, which leaves it in the caches of this core, and
-// makes blocks of it, a block of columns at a time; when all panels are taken, it makes blocks of those of others. A K group of a strip of
-// a panel is quantised by whoever comes first. Nobody waits: what another has not finished by then is quantised again, to the same bytes. With
+// makes blocks of it, a block of columns at a time; when all panels are taken, it makes blocks of those of others. Some K groups of a tile of
+// rows in a panel, a run, are quantised by whoever comes first. Nobody waits: what another has not finished by then is quantised again, to the same bytes. With
 // SPLIT_K parts each is stored, and who stores the last one of a block adds all, in the order of k: which work-group does what
 // changes nothing in D.
 //
 // Words count all this in scratch, where anything may be before: a word has the number of the call above MARK_BITS bits of its count, and
 // is zero for a call whose number it has not.
-//   word 0: panels taken; 1 + p: blocks taken of panel p; then, of each K group, for each tile that begins a strip, who came, and QUANTISED;
-//   then, of each block of D, parts stored.
+//   word 0: panels taken; 1 + p: blocks taken of panel p; then, of each tile, for each K group that begins a run, who came, and
+//   QUANTISED; then, of each block of D, parts stored.
 // Set by the including file: TILE_ROWS, BLOCK_M, BLOCK_N, GROUP, ELEMENT_BYTES, SPLIT_K, TOGETHER, BLOCK_SUMS: floats of
 // a block, FIRST_GROUP_OF(part, groups): the first K group of a part.
 #define TILE TILE_ROWS
@@ -19,7 +19,7 @@
 #define GROUP_COLS GROUP
 #include "quantize_in_tile.cl"
 
-#define STRIP 2  // Tiles of rows that are quantised at once.
+#define LONGEST_RUN 8
 #define MARK_BITS 20
 #define QUANTISED (1ul << (MARK_BITS - 1))
 #define WORD_(word) ((volatile ulong*)(uintptr_t)(word))
@@ -43,7 +43,7 @@ static inline ulong said_in(__global ulong* word, ulong call) {
 /// What a work-group knows of the launch, and where it is.
 typedef struct {
   ulong call;
-  __global ulong *words, *states, *stored;  // The first; of strips; of blocks of D.
+  __global ulong *words, *states, *stored;  // The first; of runs; of blocks of D.
   __global uchar* tiles;
   __global float *scales, *parts;
   int all_tiles, groups, columns, row_blocks, panels;
@@ -75,13 +75,13 @@ static inline one_launch begin_launch(int m, int n, int k, __global float* scrat
 
 #define FIRST_TILE_OF(s, row_block) ((int)((long)(row_block) * (s)->all_tiles / (s)->row_blocks))
 
-/// K group `group` of the tiles [first, end).
-static inline void quantize_tiles_of_group(const one_launch* s, int first, int end, int group, int m, int k, __global const uchar* x,
-                                           ulong x_at, ulong ldx) {
-  for (int tile = first; tile < end; ++tile) {
-    ulong at[TILE];
-    const int row = tile * TILE;
-    for (int i = 0; i < TILE; ++i) at[i] = x_at + (ulong)(row + i < m ? row + i : 0) * ldx;
+/// K groups [first, end) of a tile, one after another: rows are streams.
+static inline void quantize_run(const one_launch* s, int tile, int first, int end, int m, int k, __global const uchar* x, ulong x_at,
+                                ulong ldx) {
+  ulong at[TILE];
+  const int row = tile * TILE;
+  for (int i = 0; i < TILE; ++i) at[i] = x_at + (ulong)(row + i < m ? row + i : 0) * ldx;
+  for (int group = first; group < end; ++group) {
     quantize_group_of_tile(s->tiles, s->scales + (ulong)tile * (ulong)s->groups * TILE, tile, s->all_tiles, s->groups * GROUP, x, at,
                            min(TILE, m - row), group * GROUP, min((group + 1) * GROUP, k), (group + 1) * GROUP, FLOOR_BITS);
   }
@@ -91,18 +91,19 @@ static inline void quantize_tiles_of_group(const one_launch* s, int first, int e
 static inline __attribute__((always_inline)) void quantize_panel(const one_launch* s, int m, int k, __global const uchar* x, ulong x_at,
                                                                  ulong ldx) {
   const int row_block = s->panel / SPLIT_K, part = s->panel % SPLIT_K;
-  const int first_tile = FIRST_TILE_OF(s, row_block), end_tile = FIRST_TILE_OF(s, row_block + 1);
-  const int first_group = FIRST_GROUP_OF(part, s->groups), strips = (end_tile - first_tile + STRIP - 1) / STRIP;
-  const int items = (FIRST_GROUP_OF(part + 1, s->groups) - first_group) * strips;
-  // Those who come to a panel together begin at different places.
-  const int begin = s->turn / s->panels * items / (CORES / s->panels + 1);
+  const int first_tile = FIRST_TILE_OF(s, row_block), tiles = FIRST_TILE_OF(s, row_block + 1) - first_tile;
+  const int first_group = FIRST_GROUP_OF(part, s->groups), end_group = FIRST_GROUP_OF(part + 1, s->groups);
+  // Of a panel that several come to, each has several runs, and they begin at different places.
+  const int helpers = (CORES + s->panels - 1) / s->panels, run = clamp((end_group - first_group) * tiles / (8 * helpers), 1, LONGEST_RUN);
+  const int runs = (end_group - first_group + run - 1) / run, items = runs * tiles;
+  const int begin = s->turn / s->panels * items / helpers;
   for (int again = 0; again < 2; ++again) {
     for (int i = 0; i < items; ++i) {
-      const int item = (begin + i) % items, group = first_group + item / strips, tile = first_tile + item % strips * STRIP;
-      __global ulong* state = s->states + (ulong)group * (ulong)s->all_tiles + tile;
+      const int item = (begin + i) % items, tile = first_tile + item / runs, first = first_group + item % runs * run;
+      __global ulong* state = s->states + (ulong)tile * (ulong)s->groups + first;
       const ulong said = said_in(state, s->call);
       if (again != 0 ? (said & QUANTISED) != 0 : said != 0 || count_in(state, s->call) != 0) continue;
-      quantize_tiles_of_group(s, tile, min(tile + STRIP, end_tile), group, m, k, x, x_at, ldx);
+      quantize_run(s, tile, first, min(first + run, end_group), m, k, x, x_at, ldx);
       __sync_synchronize();
       *WORD_(state) = s->call << MARK_BITS | QUANTISED;
     }
