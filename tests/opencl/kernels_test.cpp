@@ -130,6 +130,32 @@ TEST(OpenClKernels, FewRowsOnTilesReadCodesInOneStream) {
   }
 }
 
+TEST(OpenClKernels, TilesAreQuantisedInOneLaunchWhereRowsOrColumnsAreFew) {
+  const Variant& amx = *find_variant("gemm_amx");
+  const auto tuning = [&](std::int64_t m, std::int64_t n, std::int64_t k, backend::DType source) {
+    Problem p{m, n, k, 128, backend::DType::e4m3fn, backend::DType::e4m3fn, backend::DType::bf16};
+    p.a_source = source;
+    return amx.rule_of_thumb(wide_cores(4), p);
+  };
+  for (const auto& [n, k] : {std::pair{4096, 4096}, {576, 7168}, {3072, 1024}, {7168, 2048}}) {
+    for (const std::int64_t m : {8, 16, 32}) {
+      const Tuning t = tuning(m, n, k, backend::DType::bf16);
+      EXPECT_EQ(t.at("floats"), 1) << m << "x" << n << "x" << k;
+      EXPECT_EQ(t.at("split_k"), 1) << m << "x" << n << "x" << k;
+      EXPECT_EQ(tuning(m, n, k, backend::DType::none).at("floats"), 0) << "there is nothing to quantise";
+    }
+  }
+  const Tuning few = tuning(128, 576, 7168, backend::DType::bf16);
+  EXPECT_EQ(few.at("floats"), 1) << "A would be read by each of nine blocks from far caches";
+  EXPECT_GT(few.at("split_k"), 1) << "all of A is 1.8 MB";
+  EXPECT_EQ(few.at("block_m"), 8) << "decoded once for all rows";
+  for (const auto& [n, k] : {std::pair{4096, 4096}, {3072, 1024}, {7168, 2048}}) {
+    const Tuning many = tuning(128, n, k, backend::DType::bf16);
+    EXPECT_EQ(many.at("floats"), 0) << n << "x" << k;
+    EXPECT_EQ(many.at("split_k"), 1) << n << "x" << k;
+  }
+}
+
 TEST(OpenClKernels, MatricesOfFewRowsTakeNarrowBlocksOfTilesFromFourRowsOn) {
   const Features f = wide_cores(3);
   const Variant &amx = *find_variant("gemm_amx"), &stream = *find_variant("gemm_stream");

@@ -32,11 +32,15 @@ std::uint64_t local_bytes(const Tuning& t, const Problem& p) {
                                     sums * std::int64_t{t.at("block_m")} * t.at("block_n") * kRows * 4 + 4608);
 }
 
-std::vector<Pass> passes(const Tuning& t, const Problem& p, const Features&, std::int64_t m) {
-  return {{"gemm_amx",
-           {static_cast<std::size_t>(numerics::ceil_div(p.n, t.at("block_n"))),
-            row_blocks(p, m, kRows * t.at("block_m"))},
-           1}};
+std::vector<Pass> passes(const Tuning& t, const Problem& p, const Features& f, std::int64_t m) {
+  const auto columns = static_cast<std::size_t>(numerics::ceil_div(p.n, t.at("block_n")));
+  std::size_t blocks = row_blocks(p, m, kRows * t.at("block_m"));
+  // A work-group for each core that can have a panel (cl/one_launch.cl), where blocks are fewer.
+  if (t.at("floats") == 1 && !p.grouped()) {
+    const auto parts = static_cast<std::size_t>(t.at("split_k")), cores = static_cast<std::size_t>(f.compute_units);
+    blocks = std::max(blocks, std::min(blocks * parts, cores / columns));
+  }
+  return {{"gemm_amx", {columns, blocks}, 1}};
 }
 
 /// What cl/one_launch.cl has there.
@@ -54,7 +58,7 @@ numerics::Size scratch_bytes(const Tuning& t, const Problem& p, const Features&)
 }
 
 // Clocks of a core, measured on a Xeon (docs/performance/cpu-amx.md).
-constexpr double kUnit = 64;    ///< Columns.
+constexpr int kUnit = 64;       ///< Columns.
 constexpr double kTile = 30;    ///< A product of 16 rows by 32 k by 16 columns, with all that goes with it; 16 alone.
 constexpr double kDecode = 12;  ///< 64 codes to bf16.
 /// Codes from memory a clock, where that is what bounds a call.
@@ -75,49 +79,56 @@ double clocks_of_unit(const Tuning& t, const Problem& p, double decode) {
   });
 }
 
-/// What the rule of thumb compares blocks by: the same with what depends on their width.
-double clocks_of_block(const Tuning& t, const Problem& p) {
+/// What the rule of thumb compares blocks by: the same with what depends on their width. `near`: A of a block is in
+/// the core's own caches.
+double clocks_of_block(const Tuning& t, const Problem& p, bool near) {
   const double clocks = clocks_of_unit(t, p, std::max(kDecode, kUnit / kCodes));
   const double units = static_cast<double>(t.at("block_n")) / kUnit;
   // Few rows: codes in one stream are what counts. Many: A comes from a far cache once for each block of columns.
-  if (p.load == 0) return p.m <= kFewRows ? clocks + kStreams * std::log2(units) : clocks * (1 + 0.3 / units);
+  if (p.load == 0 && p.m <= kFewRows) return clocks + kStreams * std::log2(units);
+  if (p.load == 0) return clocks * (1 + (near ? 0.1 : 0.3) / units);
   // Of the matrices of a grouped problem most have few.
   const double a_bytes = p.mean_over_rows([](std::int64_t rows) { return static_cast<double>(rows); }) *
                          static_cast<double>(bytes_of_element(p));
   return clocks + a_bytes / units / kNear + kStreams * std::log2(units);
 }
 
-// Of calls that quantise, of a core as well.
-constexpr double kPartBytes = 6;          ///< Of parts of k, stored and read, in a clock.
+// Of calls that quantise.
 constexpr double kCacheBytes = 1 << 20;   ///< Of A, that stay in a core's caches while blocks of columns are made.
-constexpr std::int64_t kLeastGroups = 4;  ///< Of a part of k.
-constexpr double kOwnPanel = 0.85;        ///< A block's time where A does, and all of A would not.
+constexpr double kQuantised = 0.3;        ///< Clocks for an activation that goes through the caches, not past them.
+constexpr double kPartBytes = 4;          ///< Of parts of k, stored and read, a clock of a core.
+constexpr std::int64_t kLeastGroups = 4;  ///< Of a part.
+constexpr std::int64_t kFewColumns = 4;   ///< Units of columns for a core.
 
-/// Whether the kernel can be told to quantise.
-bool may_quantise(const Problem& p) { return p.a_source != DType::none && !p.grouped() && !p.gathers && !p.dealt; }
+/// Whether the kernel may be told to quantise, as far as it was measured: where rows are few, for all of k; else
+/// where columns are few, which means that A is read again and again, all of A is too much for a core's caches and a
+/// block of rows through a part of k is not.
+bool may_quantise(const Tuning& t, const Problem& p, const Features& f) {
+  if (p.a_source == DType::none || p.grouped() || p.gathers || p.dealt) return false;
+  if (p.m <= kFewRows) return t.at("split_k") == 1;
+  const double bytes = static_cast<double>(p.k * bytes_of_element(p));
+  const std::int64_t rows = std::min<std::int64_t>(p.m, kRows * t.at("block_m"));
+  return numerics::ceil_div(p.n, std::int64_t{kUnit}) <= kFewColumns * f.compute_units &&
+         static_cast<double>(p.m) * bytes > kCacheBytes &&
+         static_cast<double>(rows) * bytes / t.at("split_k") <= kCacheBytes;
+}
 
 /// Clocks of a core for a call, but for what all tunings have.
 double clocks_of_call(const Tuning& t, const Problem& p, const Features& f) {
-  const double cores = static_cast<double>(f.compute_units), split_k = t.at("split_k");
-  const std::int64_t tiles = numerics::ceil_div(std::max<std::int64_t>(1, p.m), kRows);
-  const std::int64_t columns = numerics::ceil_div(p.n, t.at("block_n")),
-                     blocks = numerics::ceil_div(tiles, t.at("block_m"));
+  const std::int64_t tiles = numerics::ceil_div(std::max<std::int64_t>(1, p.m), kRows), parts = t.at("split_k");
+  const std::int64_t blocks = numerics::ceil_div(tiles, t.at("block_m")) * numerics::ceil_div(p.n, t.at("block_n"));
+  const auto cores = static_cast<double>(f.compute_units);
   // Cores take blocks one by one, and are not equally fast where others have a part of them: the last block is waited
   // for.
-  const double each = static_cast<double>(blocks * columns) * split_k / cores;
-  double product = clocks_of_block(t, p) * static_cast<double>(numerics::ceil_div(p.n, std::int64_t{64})) *
-                   static_cast<double>(p.k) / cores * (1 + 1 / each);
-  if (!may_quantise(p)) return product;
-  const double row_bytes = static_cast<double>(p.k * bytes_of_element(p));
-  double beside = 0;
-  if (t.at("floats") == 0) {
-    beside = f.clock_hz * 1e-9 * (8000 + 3000 * cores);  // A launch, as gemm_stream has it.
-  } else if (static_cast<double>(tiles * kRows) * row_bytes > kCacheBytes &&
-             static_cast<double>(kRows * t.at("block_m")) * row_bytes / split_k <= kCacheBytes) {
-    product *= kOwnPanel;
-  }
-  if (split_k > 1) beside += 8 * split_k * static_cast<double>(p.m) * static_cast<double>(p.n) / (kPartBytes * cores);
-  return product + beside;
+  const double each = static_cast<double>(blocks * parts) / cores;
+  const double k_of_units = static_cast<double>(p.n) / kUnit * static_cast<double>(p.k) / cores;
+  const bool near = t.at("floats") == 1 && p.m > kFewRows;
+  const double product = clocks_of_block(t, p, near) * k_of_units * (1 + 1 / each);
+  if (t.at("floats") == 0)  // A launch more; its price is gemm_stream's.
+    return product + (p.a_source == DType::none ? 0 : 1e-9 * f.clock_hz * (8000 + 3000 * cores));
+  const double activations = static_cast<double>(p.m) * static_cast<double>(p.k) / cores;
+  const double sums = parts == 1 ? 0 : static_cast<double>(8 * parts * p.m * p.n) / cores;
+  return product + kQuantised * activations + sums / kPartBytes;
 }
 
 double estimate_ns(const Tuning& t, const Problem& p, const Features& f) {
@@ -145,10 +156,10 @@ Tuning rule_of_thumb(const Features& f, const Problem& p) {
       candidate["block_m"] = block_m;
       if (local_bytes(candidate, p) > f.local_bytes / 3) break;  // The rest of the cache is for A.
       for (const int split_k : {0, 1, 2, 4, 8}) {                // 0: a step before quantises.
-        if (split_k > 0 && !may_quantise(p)) break;
         if (split_k > 1 && p.k_groups() < kLeastGroups * split_k) break;
         candidate["floats"] = split_k > 0 ? 1 : 0;
         candidate["split_k"] = std::max(1, split_k);
+        if (split_k > 0 && !may_quantise(candidate, p, f)) continue;
         const double clocks = clocks_of_call(candidate, p, f);
         if (least != 0 && clocks >= least) continue;
         least = clocks;
