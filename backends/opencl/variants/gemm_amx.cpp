@@ -96,7 +96,7 @@ double clocks_of_block(const Tuning& t, const Problem& p, bool near) {
 // Of calls that quantise.
 constexpr double kCacheBytes = 1 << 20;   ///< Of A, that stay in a core's caches while blocks of columns are made.
 constexpr double kQuantised = 0.3;        ///< Clocks for an activation that goes through the caches, not past them.
-constexpr double kPartBytes = 4;          ///< Of parts of k, stored and read, a clock of a core.
+constexpr double kPartBytes = 3;          ///< Of parts of k, stored and read, a clock of a core.
 constexpr std::int64_t kLeastGroups = 4;  ///< Of a part.
 constexpr std::int64_t kFewColumns = 4;   ///< Units of columns for a core.
 
