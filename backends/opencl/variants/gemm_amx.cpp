@@ -98,7 +98,8 @@ constexpr double kCacheBytes = 1 << 20;   ///< Of A, that stay in a core's cache
 constexpr double kQuantised = 0.3;        ///< Clocks for an activation that goes through the caches, not past them.
 constexpr double kPartBytes = 3;          ///< Of parts of k, stored and read, a clock of a core.
 constexpr std::int64_t kLeastGroups = 4;  ///< Of a part.
-constexpr std::int64_t kFewColumns = 4;   ///< Units of columns for a core.
+constexpr std::int64_t kFewColumns = 3;   ///< Units of columns for a core.
+constexpr std::int64_t kPanelRows = 256;  ///< Measured up to here; of 1024 rows nothing that is beyond doubt.
 
 /// Whether the kernel may be told to quantise, as far as it was measured: where rows are few, for all of k; else
 /// where columns are few, which means that A is read again and again, all of A is too much for a core's caches and a
@@ -108,7 +109,8 @@ bool may_quantise(const Tuning& t, const Problem& p, const Features& f) {
   if (p.m <= kFewRows) return t.at("split_k") == 1;
   const double bytes = static_cast<double>(p.k * bytes_of_element(p));
   const std::int64_t rows = std::min<std::int64_t>(p.m, kRows * t.at("block_m"));
-  return numerics::ceil_div(p.n, std::int64_t{kUnit}) <= kFewColumns * f.compute_units &&
+  return p.m <= kPanelRows && t.at("block_n") >= kUnit &&
+         numerics::ceil_div(p.n, std::int64_t{kUnit}) <= kFewColumns * f.compute_units &&
          static_cast<double>(p.m) * bytes > kCacheBytes &&
          static_cast<double>(rows) * bytes / t.at("split_k") <= kCacheBytes;
 }
