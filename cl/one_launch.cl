@@ -3,10 +3,10 @@
 // block of D, and who adds up parts of k. Next door: quantize_in_tile.cl (how a scale group is quantised), tile.cl (blocks in their order).
 //
 // A panel is a block of rows through a part of k. A work-group takes a panel, quantises it, which leaves it in the caches of this core, and
-// makes blocks of it, a block of columns at a time; when all panels are taken, it makes blocks of those of others. Some K groups of a tile of
-// rows in a panel, a run, are quantised by whoever comes first. Nobody waits: what another has not finished by then is quantised again, to the same bytes. With
-// SPLIT_K parts each is stored, and who stores the last one of a block adds all, in the order of k: which work-group does what
-// changes nothing in D.
+// makes blocks of it, a block of columns at a time; when all panels are taken, it makes blocks of those of others. Some K groups of a tile
+// of rows in a panel, a run, are quantised by whoever comes first. Nobody waits: what another has not finished by then is quantised again,
+// to the same bytes. With SPLIT_K parts each is stored, and who stores the last one of a block adds all, in the order of k: which work-group
+// does what changes nothing in D.
 //
 // Words count all this in scratch, where anything may be before: a word has the number of the call above MARK_BITS bits of its count, and
 // is zero for a call whose number it has not.
