@@ -79,7 +79,8 @@ class Multiply final : public Step {
     if (const std::int64_t last = rows_of_last_tile(variant, tuning, problem_); last != 0)
       defines_["LAST_ROWS"] = std::to_string(last);
     if (from_counter_) defines_["FROM_COUNTER"] = "1";
-    if (features_.prefers_vectors()) defines_["CORES"] = std::to_string(features_.compute_units);
+    if (features_.prefers_vectors() || scratch_.source == Source::counter)
+      defines_["CORES"] = std::to_string(features_.compute_units);
     if (a.gathered) defines_["GATHER"] = "1";
   }
 
@@ -122,7 +123,7 @@ class Multiply final : public Step {
                  static_cast<cl_ulong>(weights_.scales.bytes()));
         next += 2;
       }
-      if (a_.gathered) set_gather(kernel, next, call);
+      if (a_.gathered) next = set_gather(kernel, next, call);
       if (quantises_) kernel.setArg(next, call_number());
       const auto [width, height] = passes_[i].global;
       // The passes after the first add what it has left, tile by tile.
