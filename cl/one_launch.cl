@@ -14,6 +14,8 @@
 //   QUANTISED; then, of each block of D, parts stored.
 // Set by the including file: TILE_ROWS, BLOCK_M, BLOCK_N, GROUP, ELEMENT_BYTES, SPLIT_K, TOGETHER, BLOCK_SUMS: floats of
 // a block, FIRST_GROUP_OF(part, groups): the first K group of a part.
+// Without them the file is empty.
+#ifdef BLOCK_SUMS
 #define TILE TILE_ROWS
 #define TILE_FORM A_TYPE_OF_TILES
 #define GROUP_COLS GROUP
@@ -151,4 +153,5 @@ static inline bool all_parts_are_added(const one_launch* s, int column, __local 
   }
   return true;
 }
+#endif
 #endif

@@ -3,6 +3,10 @@
 // first, so that it reads weights in one stream, short ones at last, so that all end together and a core that comes late or is slow
 // takes less. Which work-group makes a unit changes nothing in it. Next door: tile.cl (EACH_UNIT, blocks one by one).
 // The counter is two words, zero before a launch and after it: units taken, and work-groups that are done.
+// Set by the host: CORES.
+#ifndef CORES
+#define CORES 1
+#endif
 
 /// Units [first, end); none where they are equal.
 typedef struct {
