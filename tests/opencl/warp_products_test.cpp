@@ -115,6 +115,7 @@ TEST_F(OpenClWarpProducts, QuantiseWhatTheyMultiply) {
   }
 }
 
+// Their rows gathered and as they lie, codes that are given and floats that the kernel quantises.
 TEST_F(OpenClWarpProducts, ServeManyMatrices) {
   const auto made = with_file(warp_by_hand, kMmaByHand);
   for (const auto& device : made.devices) {
@@ -123,7 +124,10 @@ TEST_F(OpenClWarpProducts, ServeManyMatrices) {
     g.k = 300;
     g.options = of_mma({{"tile_m", "8"}, {"warps", "4"}});
     g.counts = {3, 0, 20, 9};
-    expect_right_in_both_layouts(*device, g, 40, 21);
+    for (const DType source : {DType::none, DType::bf16}) {
+      g.a_source = source;
+      expect_right_in_both_layouts(*device, g, 40, 21);
+    }
   }
 }
 
