@@ -102,7 +102,8 @@ Variant gemm_stream_bf16() {
   v.deal = [](const Tuning& t) { return DealtShape{t.at("tile_m"), t.at("block_m"), true}; };
   v.local_bytes = [](const Tuning& t, const Problem& p) -> std::uint64_t {
     const std::int64_t groups = kept(t, p), quantised = groups * t.at("tile_m") * bytes_of_group(p);
-    return static_cast<std::uint64_t>(rows_of_block(t) * kPanel * 4 + (groups > 0 ? quantised + 4 * p.k_group : 0));
+    return static_cast<std::uint64_t>(rows_of_block(t) * kPanel * 4 +
+                                      (groups > 0 ? quantised + std::int64_t{4} * p.k_group : 0));
   };
   v.work_items = [](const Tuning&) -> std::uint64_t { return 1; };
   v.tile = [](const Tuning& t) { return Shape{t.at("tile_m"), kPanel}; };
