@@ -149,9 +149,9 @@ TEST(OpenClKernels, TilesAreQuantisedInOneLaunchWhereRowsOrColumnsAreFew) {
   EXPECT_EQ(few.at("floats"), 1) << "A would be read by each of nine blocks from far caches";
   EXPECT_GT(few.at("split_k"), 1) << "all of A is 1.8 MB";
   EXPECT_EQ(few.at("block_m"), 8) << "decoded once for all rows";
-  for (const auto& [n, k] : {std::pair{4096, 4096}, {3072, 1024}, {7168, 2048}}) {
+  for (const auto& [n, k] : {std::pair{4096, 4096}, {3072, 1024}, {7168, 2048}, {1024, 7168}, {2112, 7168}}) {
     const Tuning many = tuning(128, n, k, backend::DType::bf16);
-    EXPECT_EQ(many.at("floats"), 0) << n << "x" << k;
+    EXPECT_EQ(many.at("floats"), 0) << n << "x" << k << ": more than three units of columns for a core";
     EXPECT_EQ(many.at("split_k"), 1) << n << "x" << k;
   }
 }
