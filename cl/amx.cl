@@ -11,6 +11,8 @@
 // A file that comes before and defines TILE_INSTRUCTIONS has its own tile_state and instructions: tests do them by hand, on processors
 // without the unit.
 #ifdef AMX
+#include "wide_bytes.cl"
+
 typedef struct __attribute__((aligned(64))) {
   uchar palette, start_row, reserved[14];
   ushort row_bytes[16];
@@ -83,28 +85,17 @@ static inline void configure_tiles(tile_state* state, int rows) {
   CONFIGURE_TILES(state, (__private void*)&config);
 }
 
-// Vectors of 64 bytes. Interleaving is within each 16 bytes, as one instruction of the processor does it.
-typedef uchar uchar64 __attribute__((ext_vector_type(64)));
-typedef char char64 __attribute__((ext_vector_type(64)));
-#define BYTES_OF_(l, h) \
-  l + h, 64 + l + h, l + h + 1, 65 + l + h, l + h + 2, 66 + l + h, l + h + 3, 67 + l + h, l + h + 4, 68 + l + h, l + h + 5, \
-      69 + l + h, l + h + 6, 70 + l + h, l + h + 7, 71 + l + h
+// Within each 16 bytes, as INTERLEAVE_LOW and INTERLEAVE_HIGH, pairs of bytes in turn.
 #define PAIRS_OF_(l, h)                                                                                                  \
   l + h, l + h + 1, 64 + l + h, 65 + l + h, l + h + 2, l + h + 3, 66 + l + h, 67 + l + h, l + h + 4, l + h + 5, 68 + l + h, \
       69 + l + h, l + h + 6, l + h + 7, 70 + l + h, 71 + l + h
-#define IN_EACH_LANE_(X, h) X(0, h), X(16, h), X(32, h), X(48, h)
-#define INTERLEAVE_LOW(a, b) __builtin_shufflevector(a, b, IN_EACH_LANE_(BYTES_OF_, 0))
-#define INTERLEAVE_HIGH(a, b) __builtin_shufflevector(a, b, IN_EACH_LANE_(BYTES_OF_, 8))
 #define INTERLEAVE_PAIRS_LOW(a, b) __builtin_shufflevector(a, b, IN_EACH_LANE_(PAIRS_OF_, 0))
 #define INTERLEAVE_PAIRS_HIGH(a, b) __builtin_shufflevector(a, b, IN_EACH_LANE_(PAIRS_OF_, 8))
 
-/// The codes of 32 columns and two k, one k after the other, as pairs of both: eight of columns 4 * i to 4 * i + 3, then eight of columns
-/// 16 + 4 * i on, for each of the four 16 bytes, i. Interleaving then gives rows of tiles whose columns are in order. (VPERMB: processors
-/// with tiles have it, and VGF2P8AFFINEQB; the compiler may not know.)
-#define PAIR_(c) c, 32 + c
-#define PAIRS_(c) PAIR_(c), PAIR_(c + 1), PAIR_(c + 2), PAIR_(c + 3)
+/// The codes of 32 columns and two k as pairs, in the order that interleaving asks for. (VPERMB: processors with tiles have it, and
+/// VGF2P8AFFINEQB; the compiler may not know.)
 static inline __attribute__((always_inline)) uchar64 pairs_of_k(__global const uchar* codes) {
-  const uchar64 from = {PAIRS_(0), PAIRS_(16), PAIRS_(4), PAIRS_(20), PAIRS_(8), PAIRS_(24), PAIRS_(12), PAIRS_(28)};
+  const uchar64 from = PAIRS_OF_K;
   uchar64 pairs;
   __asm__("vpermb %2, %1, %0" : "=v"(pairs) : "v"(from), "v"(*(__global const uchar64*)codes));
   return pairs;
@@ -140,6 +131,7 @@ typedef struct {
 #define LOW_WRONG_ 0, 0, 0, 0, 0, 0xa0, 0x40, 0x20
 #endif
 #if KIND == 1
+typedef char char64 __attribute__((ext_vector_type(64)));
 #define EIGHT_ZEROS_ 0, 0, 0, 0, 0, 0, 0, 0
 #define IN_EACH_LANE_AGAIN_(...) ((uchar64)(__VA_ARGS__, __VA_ARGS__, __VA_ARGS__, __VA_ARGS__))
 

@@ -7,6 +7,8 @@
 // KIND 2: four bytes, k to k + 3, unsigned (A + 128) by signed (B), s32 sums, exact (VPDPBUSD).
 // Set by the including file: KIND. Set by the host: DOT_PRODUCTS, without which the file is empty.
 #ifdef DOT_PRODUCTS
+#include "wide_bytes.cl"
+
 #if KIND == 2
 #define ELEMENT_BYTES 1
 typedef int16 dot_sums;
@@ -40,28 +42,19 @@ static inline __attribute__((always_inline)) dot_sums dot_product_at(dot_sums su
 #endif
 }
 
-typedef uchar uchar64 __attribute__((ext_vector_type(64)));
-
 /// Byte index % 128 of `low` and `high` side by side, for each index (VPERMT2B).
 static inline __attribute__((always_inline)) uchar64 permute_bytes(uchar64 low, uchar64 high, uchar64 index) {
   __asm__("vpermt2b %2, %1, %0" : "+v"(low) : "v"(index), "v"(high));
   return low;
 }
 
-// Orders of bytes of a vector of 64, or of two side by side.
-#define FOUR_(X, c) X(c), X(c + 1), X(c + 2), X(c + 3)
 #if KIND == 2
-// Of four columns from c on the bytes c and 32 + c of the one vector, then of the other.
+// Two vectors side by side: of four columns from c on the bytes c and 32 + c of the one, then of the other.
 #define ONE_BY_ONE_(c) c, 32 + c, 64 + c, 96 + c
-#define COLUMNS_(c) FOUR_(ONE_BY_ONE_, c), FOUR_(ONE_BY_ONE_, c + 4), FOUR_(ONE_BY_ONE_, c + 8), FOUR_(ONE_BY_ONE_, c + 12)
-#else
-// Codes of two k by columns: in each fourth of 16 bytes four columns of the first 16 of a panel, then four of the others.
-#define PAIR_(c) c, 32 + c
-#define FOURTH_(c) FOUR_(PAIR_, c), FOUR_(PAIR_, c + 16)
-// The lower or upper halves of the fourths of both in turn (VPUNPCKLBW, VPUNPCKHBW).
-#define IN_TURN_(c) c, 64 + c
-#define HALF_(c) FOUR_(IN_TURN_, c), FOUR_(IN_TURN_, c + 4)
-#define HALVES_(c) HALF_(c), HALF_(c + 16), HALF_(c + 32), HALF_(c + 48)
+#define COLUMNS_(c)                                                                                                                       \
+  ONE_BY_ONE_(c), ONE_BY_ONE_(c + 1), ONE_BY_ONE_(c + 2), ONE_BY_ONE_(c + 3), ONE_BY_ONE_(c + 4), ONE_BY_ONE_(c + 5), ONE_BY_ONE_(c + 6), \
+      ONE_BY_ONE_(c + 7), ONE_BY_ONE_(c + 8), ONE_BY_ONE_(c + 9), ONE_BY_ONE_(c + 10), ONE_BY_ONE_(c + 11), ONE_BY_ONE_(c + 12),          \
+      ONE_BY_ONE_(c + 13), ONE_BY_ONE_(c + 14), ONE_BY_ONE_(c + 15)
 #endif
 
 #if KIND == 1
@@ -81,7 +74,7 @@ static inline code_table make_code_table(void) {
   }
   const code_table table = {{((uchar64*)low)[0], ((uchar64*)low)[1]},
                             {((uchar64*)high)[0], ((uchar64*)high)[1]},
-                            {FOURTH_(0), FOURTH_(4), FOURTH_(8), FOURTH_(12)}};
+                            PAIRS_OF_K};
   return table;
 }
 #else
@@ -105,7 +98,7 @@ static inline __attribute__((always_inline)) decoded_row decode_columns(__global
   __asm__("vpermb %2, %1, %0" : "=v"(pairs) : "v"(table->pairs), "m"(*(__global const uchar64*)codes));
   const uchar64 lows = permute_bytes(table->low[0], table->low[1], pairs);
   const uchar64 highs = permute_bytes(table->high[0], table->high[1], pairs) | (pairs & (uchar64)(0x80));
-  const uchar64 low = __builtin_shufflevector(lows, highs, HALVES_(0)), high = __builtin_shufflevector(lows, highs, HALVES_(8));
+  const uchar64 low = INTERLEAVE_LOW(lows, highs), high = INTERLEAVE_HIGH(lows, highs);
 #endif
   const decoded_row row = {__builtin_astype(low, uint16), __builtin_astype(high, uint16)};
   return row;
