@@ -159,8 +159,7 @@ void gemm_stream(GEMM_ARGS) {
   const int columns = (n + BLOCK_N - 1) / BLOCK_N;
 #if KEPT > 0
   if (m == 0) return;
-  volatile __global uint* counter = (volatile __global uint*)(scratch + scratch_at);
-  stretch taken = take_stretch(counter, (uint)columns);
+  stretch taken = take_stretch(COUNTER, (uint)columns);
 #ifdef QUANTISE
   for (int first_k = 0; first_k < k && taken.first < taken.end; first_k += GROUP) {
     const int group = first_k / GROUP;
@@ -168,8 +167,7 @@ void gemm_stream(GEMM_ARGS) {
                    min(GROUP, k - first_k), min(GROUP, k_pad - first_k));
   }
 #endif
-  for (; taken.first < taken.end; taken = take_stretch(counter, (uint)columns))
-    for (uint column = taken.first; column < taken.end; ++column)
+  EACH_COLUMN_FROM(taken, columns)
 #else
   EACH_UNIT(columns * SPLIT_K)
 #endif
@@ -255,7 +253,7 @@ void gemm_stream(GEMM_ARGS) {
     }
   }
 #if KEPT > 0
-  end_of_stretches(counter);
+  end_of_stretches(COUNTER);
 #endif
 }
 

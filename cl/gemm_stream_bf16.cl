@@ -140,8 +140,7 @@ void gemm_stream_bf16(GEMM_ARGS) {
   const int columns = (n + PANEL - 1) / PANEL;
 #if KEPT > 0
   if (m == 0) return;
-  volatile __global uint* counter = (volatile __global uint*)(scratch + scratch_at);
-  stretch taken = take_stretch(counter, (uint)columns);
+  stretch taken = take_stretch(COUNTER, (uint)columns);
 #ifdef QUANTISE
   for (int first_k = 0; first_k < k && taken.first < taken.end; first_k += GROUP) {
     const int group = first_k / GROUP;
@@ -149,8 +148,7 @@ void gemm_stream_bf16(GEMM_ARGS) {
                   min(GROUP, k_pad - first_k));
   }
 #endif
-  for (; taken.first < taken.end; taken = take_stretch(counter, (uint)columns))
-    for (uint column = taken.first; column < taken.end; ++column)
+  EACH_COLUMN_FROM(taken, columns)
 #else
   EACH_UNIT(columns)
 #endif
@@ -208,7 +206,7 @@ void gemm_stream_bf16(GEMM_ARGS) {
     }
   }
 #if KEPT > 0
-  end_of_stretches(counter);
+  end_of_stretches(COUNTER);
 #endif
 }
 #endif

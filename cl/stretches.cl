@@ -2,11 +2,15 @@
 // stretches.cl: how work-groups that stay share columns of D. Each takes stretches of neighbouring units from a counter: long ones
 // first, so that it reads weights in one stream, short ones at last, so that all end together and a core that comes late or is slow
 // takes less. Which work-group makes a unit changes nothing in it. Next door: tile.cl (EACH_UNIT, blocks one by one).
-// The counter is two words, zero before a launch and after it: units taken, and work-groups that are done.
+// The counter is two words in place of scratch, zero before a launch and after it: units taken, and work-groups that are done. Words that
+// count a call by its number (one_launch.cl) need not be zero, but are of 64 bits, for which atomics are an extension that not every
+// processor's driver has.
 // Set by the host: CORES.
 #ifndef CORES
 #define CORES 1
 #endif
+
+#define COUNTER ((volatile __global uint*)(scratch + scratch_at))
 
 /// Units [first, end); none where they are equal.
 typedef struct {
@@ -31,3 +35,8 @@ static inline void end_of_stretches(volatile __global uint* counter) {
   atomic_xchg(counter, 0u);
   atomic_xchg(counter + 1, 0u);
 }
+
+/// The statement after it is done for each `column` of `taken`, the first stretch of this work-group, and of those that it takes then.
+#define EACH_COLUMN_FROM(taken, columns)                                                      \
+  for (; (taken).first < (taken).end; taken = take_stretch(COUNTER, (uint)(columns)))         \
+    for (uint column = (taken).first; column < (taken).end; ++column)
