@@ -92,7 +92,7 @@
       DECODE4((W)[16 + 4 * i_ + (R)], (W)[16 + 4 * i_ + 2 + (R)], second_);                            \
     }                                                                                                  \
   } while (0)
-#define TAKE_CODES(W)                                      \
+#define TAKE_CODES(W)                                        \
   do {                                                       \
     BAR_WAIT(full_b + 8 * slot_b, parity_b);                 \
     const uint codes_ = ring_b + slot_b * B_BYTES + in_b;    \
@@ -146,7 +146,7 @@
 #define K_BLOCK(W)                                                  \
   do {                                                              \
     float q[16];                                                    \
-    TAKE_CODES(W);                                                \
+    TAKE_CODES(W);                                                  \
     BAR_WAIT(full_a + 8 * slot_a, parity_a);                        \
     const ulong at = lines_a + slot_a * (A_BYTES >> 4);             \
     const uint scales_here = scales + slot_a * SCALE_BYTES;         \
@@ -176,7 +176,7 @@
     MULTIPLY(p[1], W, at + (LINES_BYTES >> 4));                     \
     WGMMA_COMMIT();                                                 \
     YOUR_TURN();                                                    \
-    if (++kb < end) TAKE_CODES(NEXT_W);                           \
+    if (++kb < end) TAKE_CODES(NEXT_W);                             \
     READ_COLUMN_SCALES();                                           \
     READ_SCALES(0);                                                 \
     WGMMA_WAIT(1);                                                  \
