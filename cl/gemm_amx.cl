@@ -253,9 +253,11 @@ static inline __attribute__((always_inline)) void multiply_lone(tile_state* stat
 #define LONE_32(state, sums, a, b, steps, w) multiply_lone(state, sums, a, b, steps, 32, w)
 
 #define BLOCK_SUMS (BLOCK_N / UNIT * BLOCK_M * UNIT_SUMS)
-#define FIRST_GROUP_OF(part, groups) ((int)((long)(part) * (groups) / SPLIT_K))
-#ifdef QUANTISE
 #include "one_launch.cl"
+#ifdef QUANTISE
+#define EACH_PART for (int part = PART_HERE; part >= 0; part = -1)
+#else
+#define EACH_PART for (int part = 0; part < SPLIT_K; ++part)
 #endif
 
 /// Sixteen values to D (+ bias), of which `count` lie inside.
@@ -285,28 +287,10 @@ void gemm_amx(GEMM_ARGS) {
   __local float sums[4 * TILE_SUMS] __attribute__((aligned(64)));  // Stored after those of the block before were added.
   __local float scales_b[2][UNIT] __attribute__((aligned(64)));
   tile_state state;
-#ifdef QUANTISE
-  if (m == 0) return;
-  __global const uchar* const x = a;
-  const ulong x_at = a_at;
-  one_launch launch = begin_launch(m, n, k, scratch + scratch_at, call);
-  a = launch.tiles;
-  a_at = 0;
-  sa = launch.scales;
-  sa_at = 0;
-  sa_ld = (ulong)launch.groups;
-  const ulong all_tiles = (ulong)launch.all_tiles;
-  for (int column; (column = next_block(&launch, m, k, x, x_at, lda)) >= 0;) {
-    const int row_block = launch.panel / SPLIT_K, first_of_block = FIRST_TILE_OF(&launch, row_block);
-    const dealt_block here = {0, first_of_block * TILE_ROWS, m, first_of_block, FIRST_TILE_OF(&launch, row_block + 1) - first_of_block,
-                              column, TILE_ROWS};
-    const int part = launch.panel % SPLIT_K;
-#else
   const int columns = (n + BLOCK_N - 1) / BLOCK_N;
   EACH_UNIT(columns)
-  for (int part = 0; part < SPLIT_K; ++part) {
+  EACH_PART {
     BLOCK_HERE(TILE_ROWS, columns)
-#endif
     OF_MATRIX(here)
     const int first_n = here.column * BLOCK_N, first_tile = here.first_tile, tiles = here.tiles;
     const int units = min(BLOCK_N / UNIT, (n - first_n + UNIT - 1) / UNIT);
@@ -398,7 +382,10 @@ void gemm_amx(GEMM_ARGS) {
     }
     RELEASE_TILES(&state);
     add_rows(beside.sums, scales_of(beside.sums), 0, 32);
-#if SPLIT_K > 1 && !defined(QUANTISE)
+#if SPLIT_K > 1
+#ifdef QUANTISE
+    if (!all_parts_are_added(&launch, here.column, totals, block_sums)) continue;
+#else
     for (int i = 0; i < block_sums; i += 16) {
       __local float16 *sum = (__local float16*)(parts + i), *of_part = (__local float16*)(totals + i);
       *sum = part == 0 ? *of_part : *sum + *of_part;
@@ -406,8 +393,6 @@ void gemm_amx(GEMM_ARGS) {
     }
     if (part + 1 < SPLIT_K) continue;
 #endif
-#if SPLIT_K > 1 && defined(QUANTISE)
-    if (!all_parts_are_added(&launch, column, totals, block_sums)) continue;
 #endif
 
     for (int tile = 0; tile < tiles; ++tile) {

@@ -12,7 +12,9 @@
 // TILE_M    8        1 to 14      rows of the register tile
 // BLOCK_M   16       1 to 32      tiles of rows per work-group
 // BLOCK_N   64       32 to 384    columns of D per work-group
+// FLOATS    0        0 1          1: floats that are to be quantised are taken as they are, where their groups are K groups
 // Set by the host: those of register_tile.cl, LAST_ROWS among them; DOT_PRODUCTS: the processor says that it has them (else the file is empty).
+// QUANTISE: a is such floats, a_at elements on and lda apart, and those of quantizer.cl are set; one_launch.cl says who quantises what.
 // A_TYPE is 3 (bf16: codes decoded, or floats) or 7.
 // A: tiles of TILE_M rows, as quantize_tiles and pack_tiles make them with TILE_FORM 3 or 7 (a_tiles.cl), with its scales.
 // B: the 32 codes of columns 32 * p on and one k are at (p * k_pad + k) * 32.
@@ -29,13 +31,21 @@
 #ifndef BLOCK_N
 #define BLOCK_N 64
 #endif
+#ifndef FLOATS
+#define FLOATS 0
+#endif
 #ifdef DOT_PRODUCTS
 #if B_TYPE == TYPE_I8
 #define KIND 2
+#define A_TYPE_OF_TILES 7
 #else
 #define KIND 1
+#define A_TYPE_OF_TILES 3
 #endif
 #include "dot_products.cl"
+
+#define TILE_ROWS TILE_M
+#include "one_launch.cl"
 
 #define PANELS (BLOCK_N / PANEL)
 #define ROWS_OF_SLOT (GROUP / K_OF_ROW)

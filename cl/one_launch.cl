@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// one_launch.cl: quantising and multiplying in one launch, for gemm_amx.cl on processors: which work-group quantises what, which makes which
-// block of D, and who adds up parts of k. Next door: quantize_in_tile.cl (how a scale group is quantised), tile.cl (blocks in their order).
+// one_launch.cl: quantising and multiplying in one launch, for gemm_amx.cl and gemm_bf16.cl on processors: which work-group quantises what,
+// which makes which block of D, and who adds up parts of k. Next door: quantize_in_tile.cl (how a scale group is quantised), tile.cl (blocks
+// in their order, where a step before has quantised).
 //
 // A panel is a block of rows through a part of k. A work-group takes a panel, quantises it, which leaves it in the caches of this core, and
 // makes blocks of it, a block of columns at a time; when all panels are taken, it makes blocks of those of others. Some K groups of a tile
@@ -12,10 +13,17 @@
 // is zero for a call whose number it has not.
 //   word 0: panels taken; 1 + p: blocks taken of panel p; then, of each tile, for each K group that begins a run, who came, and
 //   QUANTISED; then, of each block of D, parts stored.
-// Set by the including file: TILE_ROWS, BLOCK_M, BLOCK_N, GROUP, ELEMENT_BYTES, SPLIT_K, TOGETHER, BLOCK_SUMS: floats of
-// a block, FIRST_GROUP_OF(part, groups): the first K group of a part.
-// Without them the file is empty.
-#ifdef BLOCK_SUMS
+// Set by the including file: TILE_ROWS, BLOCK_M, BLOCK_N, ELEMENT_BYTES, A_TYPE_OF_TILES; where they are not 1 SPLIT_K, with BLOCK_SUMS, the
+// floats of a block, and TOGETHER. Set by the host: QUANTISE, without which there are parts of k only.
+#ifndef SPLIT_K
+#define SPLIT_K 1
+#endif
+/// The first of `groups` K groups that is in a part.
+#define FIRST_GROUP_OF(part, groups) ((int)((long)(part) * (groups) / SPLIT_K))
+#ifdef QUANTISE
+#ifndef TOGETHER
+#define TOGETHER 1
+#endif
 #define TILE TILE_ROWS
 #define TILE_FORM A_TYPE_OF_TILES
 #define GROUP_COLS GROUP
@@ -154,4 +162,24 @@ static inline bool all_parts_are_added(const one_launch* s, int column, __local 
   return true;
 }
 #endif
+
+// In place of those of tile.cl: A becomes what this launch makes of it, and a block is one of the panel that the work-group is at.
+#undef EACH_UNIT
+#undef BLOCK_HERE
+#define EACH_UNIT(columns)                                                          \
+  if (m == 0) return;                                                               \
+  __global const uchar* const floats = a;                                           \
+  const ulong floats_at = a_at;                                                     \
+  one_launch launch = begin_launch(m, n, k, scratch + scratch_at, call);            \
+  a = launch.tiles;                                                                 \
+  sa = launch.scales;                                                               \
+  a_at = sa_at = 0ul;                                                               \
+  sa_ld = (ulong)launch.groups;                                                     \
+  for (int column; (column = next_block(&launch, m, k, floats, floats_at, lda)) >= 0;)
+#define PART_HERE (launch.panel % SPLIT_K)
+#define BLOCK_HERE(tile_rows, columns)                                                                                       \
+  const ulong all_tiles = (ulong)launch.all_tiles;                                                                           \
+  const int row_block_here = launch.panel / SPLIT_K, tile_here = FIRST_TILE_OF(&launch, row_block_here);                     \
+  const dealt_block here = {0, tile_here * (tile_rows), m, tile_here, FIRST_TILE_OF(&launch, row_block_here + 1) - tile_here, \
+                            column, (tile_rows)};
 #endif

@@ -13,6 +13,7 @@
 // CORES      1                of the device, where it is a processor
 // GROUPED                     many matrices B; rows are dealt to them as dealt.cl says
 // GATHER                      rows of A are found through a_index
+// NUMBERED_CALLS              each call has a number that no other has (one_launch.cl)
 #include "cache_hints.cl"
 #include "dealt.cl"
 #include "fp8.cl"
@@ -57,11 +58,11 @@
   int m, int n, int k, int n_pad, int k_pad, __global const uchar *a, ulong a_at, ulong lda, __global const float *sa, \
       ulong sa_at, ulong sa_ld, __global const uchar *b, __global const float *sb, __global uchar *d, ulong d_at,   \
       ulong ldd, __global const uchar *bias, ulong bias_at, __global float *scratch, ulong scratch_at GROUPED_ARGS  \
-      GATHER_ARGS QUANTISE_ARGS
-#ifdef QUANTISE
-#define QUANTISE_ARGS , ulong call
+      GATHER_ARGS NUMBER_ARGS
+#ifdef NUMBERED_CALLS
+#define NUMBER_ARGS , ulong call
 #else
-#define QUANTISE_ARGS
+#define NUMBER_ARGS
 #endif
 #ifdef GROUPED
 #define GROUPED_ARGS , __global const int *dealt_memory, ulong dealt_at, ulong b_stride, ulong sb_stride

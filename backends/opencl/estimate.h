@@ -32,6 +32,10 @@ inline double scalar_fma_seconds(double count, double efficiency, const Features
 /// years.
 inline double memory_seconds(double bytes, const Features& f) { return bytes / (8 * f.clock_hz * f.compute_units); }
 
+/// Nanoseconds that a launch costs a call on a processor: all threads are woken, and waited for. Measured on PoCL,
+/// two to sixteen cores (docs/performance/cpu-runtimes.md).
+inline double launch_ns(const Features& f) { return 8000 + 3000.0 * f.compute_units; }
+
 /// Rounds that `work_groups` take on the units of a device, one to a unit.
 inline double rounds(std::int64_t work_groups, const Features& f) {
   const std::int64_t whole = numerics::ceil_div(work_groups, f.compute_units);

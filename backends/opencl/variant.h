@@ -100,6 +100,8 @@ struct Variant {
   DealtShape (*deal)(const Tuning&) = nullptr;
   /// Has the rows of a dense plan's last tile as a literal, LAST_ROWS, where these are fewer than tile() says.
   bool last_rows = false;
+  /// Where it quantises, each call has a number that no other has (cl/one_launch.cl).
+  bool numbered_calls = false;
   /// Of a grouped problem for the most blocks that m rows can become (row_blocks).
   std::vector<Pass> (*passes)(const Tuning&, const Problem&, const Features&, std::int64_t m) = nullptr;
   /// K groups of activations that work-groups have room for which stay and share their work by the plan's counter;

@@ -4,15 +4,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <chrono>
 #include <filesystem>
 #include <fstream>
-#include <tuple>
 
 #include "backends/opencl/device.h"
 #include "backends/opencl/matrix_unit.h"
 #include "backends/opencl/trial.h"
 #include "tests/opencl/grouped.h"
+#include "tests/opencl/one_launch.h"
 #include "tests/opencl/own_kernels.h"
 #include "tests/opencl/trials.h"
 
@@ -195,79 +194,22 @@ void expect_floats_on_tiles(backend::Device& device, const std::string& variant)
   expect_right(run(device, c, make_data(c)), c, device.props().name);
 }
 
-/// A plan whose kernel quantises what it multiplies.
-Case one_launch(const std::string& variant, const char* split_k, const char* block_m = "4",
-                const char* block_n = "64", const char* floats = "1") {
-  Case c{70, 200, 640};
-  c.a_source = DType::bf16;
-  c.options = {
-      {"variant", variant}, {"block_m", block_m}, {"block_n", block_n}, {"floats", floats}, {"split_k", split_k}};
-  return c;
+/// Blocks of tiles of 16 rows by columns, and parts of k.
+backend::Options cut(const char* block_m, const char* block_n, const char* split_k) {
+  return {{"block_m", block_m}, {"block_n", block_n}, {"split_k", split_k}};
 }
 
-/// Quantised by the kernel itself: right, and the bits that D has where a step before it quantises, with k in parts
-/// or not. A part has some K groups, of which several are quantised one after another, one and what is left of
-/// another, or none. Builds six programs, for drivers take seconds for each.
-void expect_one_launch_is_right(backend::Device& device, const std::string& variant) {
-  const std::vector<std::array<std::int64_t, 3>> shapes{{16, 64, 512}, {33, 97, 300}, {130, 72, 2600}, {3, 700, 129}};
-  std::uint32_t seed = 1300;
-  const auto of = [&](Case c, const std::array<std::int64_t, 3>& shape, std::int64_t group) {
-    std::tie(c.m, c.n, c.k) = std::tuple_cat(shape);
-    c.a_grid = {1, group};
-    c.b_grid = {group, group};
-    c.seed = seed;
-    Outcome outcome = run(device, c, make_data(c));
-    expect_right(outcome, c, device.props().name);
-    return outcome.raw;
-  };
-  for (const auto& shape : shapes) {
-    ++seed;
-    for (const char* split_k : {"1", "3"}) {
-      EXPECT_EQ(of(one_launch(variant, split_k, "4", "64", "0"), shape, 128),
-                of(one_launch(variant, split_k, "4"), shape, 128))
-          << "split_k " << split_k << ", seed " << seed;
-    }
-    Case c = one_launch(variant, "2", "1", "32");
-    c.a = c.b = DType::e5m2;
-    c.a_source = DType::f32;
-    of(c, shape, 64);
-    c = one_launch(variant, "1", "4", "128");
-    c.a = c.b = DType::i8;
-    c.a_source = DType::f16;
-    c.bias = DType::f32;
-    of(c, shape, 128);
-  }
-}
-
-/// Words in the workspace say who does what; what is there before a call is not taken for this call's, be it zeros,
-/// ones or what the call before left.
-void expect_calls_do_not_see_each_other(backend::Device& device, const std::string& variant) {
-  constexpr std::chrono::nanoseconds kForEver = std::chrono::nanoseconds::max();
-  Ready ready(device, one_launch(variant, "3"));
-  const std::uint64_t bytes = ready.plan->info().workspace_bytes;
-  ready.args.workspace = {device.create_buffer(bytes), 0, bytes};
-  const auto fill = [&](const backend::Span& span, std::uint8_t with) {
-    const std::vector<std::uint8_t> filling(span.size, with);
-    ready.queue->write(span, filling.data(), backend::HostSemantics::copied_before_return);
-  };
-  std::vector<std::uint8_t> first;
-  for (int call = 0; call < 4; ++call) {
-    if (call < 2) fill(ready.args.workspace, call == 0 ? 0 : 0xff);
-    fill(ready.args.d, 0xff);
-    ready.plan->enqueue(ready.queue, ready.args)->wait(kForEver);
-    std::vector<std::uint8_t> d(ready.args.d.size);
-    ready.queue->read(ready.args.d, d.data())->wait(kForEver);
-    if (call == 0) first = d;
-    EXPECT_EQ(d, first) << "call " << call;
-  }
+void expect_one_launch_on_tiles(backend::Device& device, const std::string& variant) {
+  expect_one_launch_is_right(device, variant,
+                             {{cut("4", "64", "1"), cut("4", "64", "3")}, cut("1", "32", "2"), cut("4", "128", "1")});
+  expect_calls_do_not_see_each_other(device, one_launch_of(variant, cut("4", "64", "3")));
 }
 
 TEST_F(OpenClAmx, TheChosenVariantIsRightWhereTheUnitIs) {
   for (const auto& device : devices()) {
     if (device->props().type != backend::DeviceType::cpu || trial_of(*device, "gemm_amx") != "right") continue;
     expect_right_on_tiles(*device, "gemm_amx");
-    expect_one_launch_is_right(*device, "gemm_amx");
-    expect_calls_do_not_see_each_other(*device, "gemm_amx");
+    expect_one_launch_on_tiles(*device, "gemm_amx");
     // Of the usual shapes, many rows take tiles by themselves.
     EXPECT_EQ(choice_of(*device, Case{1024, 4096, 4096}), "gemm_amx");
     EXPECT_EQ(choice_of(*device, Case{8, 4096, 4096}), "gemm_amx");
@@ -319,8 +261,7 @@ TEST_F(OpenClAmxByHand, QuantiseWhatTheyMultiply) {
   const Made made = with({tiles_by_hand});
   const auto device = cpu_with_wide_vectors(made);
   if (device == nullptr) GTEST_SKIP() << "no processor with vectors of 512 bits, VBMI and GFNI";
-  expect_one_launch_is_right(*device, "tiles_by_hand");
-  expect_calls_do_not_see_each_other(*device, "tiles_by_hand");
+  expect_one_launch_on_tiles(*device, "tiles_by_hand");
 }
 
 TEST_F(OpenClAmxByHand, QuantiseAgainWhatAnotherHasNotFinished) {
@@ -329,7 +270,7 @@ TEST_F(OpenClAmxByHand, QuantiseAgainWhatAnotherHasNotFinished) {
   const Made made = with({tiles_by_hand});
   const auto device = cpu_with_wide_vectors(made);
   if (device == nullptr) GTEST_SKIP() << "no processor with vectors of 512 bits, VBMI and GFNI";
-  const Case c = one_launch("tiles_by_hand", "3");
+  const Case c = one_launch_of("tiles_by_hand", cut("4", "64", "3"));
   expect_right(run(*device, c, make_data(c)), c, device->props().name);
 }
 

@@ -12,6 +12,8 @@
 #include "backends/opencl/device.h"
 #include "backends/opencl/matrix_unit.h"
 #include "tests/opencl/kinds_of_device.h"
+#include "tests/opencl/one_launch.h"
+#include "tests/opencl/own_kernels.h"
 #include "tests/opencl/trials.h"
 
 namespace ironcl::opencl::testing {
@@ -132,6 +134,32 @@ TEST(OpenClDotProducts, BlocksAreWideWhereAllOfAIsReadForEach) {
   EXPECT_EQ(columns(128, 4096, 4096), 128);
 }
 
+TEST(OpenClDotProducts, QuantiseInOneLaunchWhereALaunchIsMuchOfACall) {
+  if (devices().empty()) GTEST_SKIP() << why_no_devices();
+  Features f = dynamic_cast<Device&>(*devices()[0]).context()->features;
+  f.type = backend::DeviceType::cpu;
+  f.vector_width = 16;
+  f.clock_hz = 3.7e9;
+  f.local_bytes = f.cache_bytes = std::uint64_t{32} << 20;
+  f.dot_products_of_bf16 = f.dot_products_of_bytes = 1;
+  Problem p{16, 4096, 4096, 128, DType::e4m3fn, DType::e4m3fn, DType::bf16};
+  p.a_source = DType::bf16;
+  const auto floats = [&](int cores, std::int64_t m) {
+    f.compute_units = cores;
+    p.m = m;
+    return find_variant("gemm_bf16")->rule_of_thumb(f, p).at("floats");
+  };
+  EXPECT_EQ(floats(2, 16), 0) << "14 us of 1.5 ms";
+  EXPECT_EQ(floats(16, 16), 1) << "56 us of 0.2 ms";
+  EXPECT_EQ(floats(16, 128), 1) << "of 1.3 ms";
+  EXPECT_EQ(floats(16, 1024), 0) << "of 10 ms";
+  p.a_source = DType::none;
+  EXPECT_EQ(floats(16, 16), 0) << "there is nothing to quantise";
+  p.a_source = DType::bf16;
+  p.gathers = true;
+  EXPECT_EQ(floats(16, 16), 0) << "a step before lays the rows";
+}
+
 TEST(OpenClDotProducts, OfFewRowsAreRightForEveryGroupTypeAndTile) {
   backend::Device* device = device_with_dot_products();
   if (device == nullptr) GTEST_SKIP() << "no processor with dot products that work";
@@ -208,10 +236,42 @@ TEST(OpenClDotProducts, ALastTileThatIsNotWholeIsRightForEveryNumberOfRows) {
     c.options = {{"variant", "gemm_bf16"}, {"tile_m", tile_m}, {"block_m", "2"}};
     const Data data = make_data(c);
     const std::int64_t height = std::atoi(tile_m), last = m % height;
-    for (const std::int64_t rows : {std::int64_t{m}, m - height, height + 1, height, last, std::int64_t{1}}) {
-      if (rows > 0) expect_right(run(*device, c, data, rows), c, device->props().name);
+    for (const char* floats : {"0", "1"}) {
+      c.options.resize(3);
+      c.options.emplace_back("floats", floats);
+      for (const std::int64_t rows : {std::int64_t{m}, m - height, height + 1, height, last, std::int64_t{1}}) {
+        if (rows > 0) expect_right(run(*device, c, data, rows), c, device->props().name);
+      }
     }
   }
+}
+
+/// Tiles of rows, blocks of them by columns.
+backend::Options cut(const char* tile_m, const char* block_m, const char* block_n) {
+  return {{"tile_m", tile_m}, {"block_m", block_m}, {"block_n", block_n}};
+}
+
+TEST(OpenClDotProducts, QuantiseWhatTheyMultiply) {
+  backend::Device* device = device_with_dot_products();
+  if (device == nullptr) GTEST_SKIP() << "no processor with dot products that work";
+  expect_one_launch_is_right(
+      *device, "gemm_bf16", {{cut("5", "4", "64"), cut("14", "1", "96")}, cut("3", "2", "32"), cut("8", "4", "128")});
+  expect_calls_do_not_see_each_other(*device, one_launch_of("gemm_bf16", cut("13", "2", "64")));
+}
+
+Variant dots_again() { return another("dots_again", "gemm_bf16"); }
+
+class OpenClDotProductsEdited : public OwnKernels {};
+
+TEST_F(OpenClDotProductsEdited, QuantiseAgainWhatAnotherHasNotFinished) {
+  if (device_with_dot_products() == nullptr) GTEST_SKIP() << "no processor with dot products that work";
+  // Whoever comes to a K group finds that another is at it, who never gets done.
+  edit("one_launch.cl", "count_in(state, s->call) != 0", "count_in(state, s->call) < 9");
+  const Made made =
+      with_file(dots_again, "#ifndef DOT_PRODUCTS\n#define DOT_PRODUCTS\n#endif\n#include \"gemm_bf16.cl\"\n");
+  const auto device = cpu_of(made);
+  const Case c = one_launch_of("dots_again", cut("13", "2", "64"));
+  expect_right(run(*device, c, make_data(c)), c, device->props().name);
 }
 
 TEST(OpenClDotProducts, FloatsAreTakenWhereBf16HoldsThem) {

@@ -69,8 +69,9 @@ class Multiply final : public Step {
     if (making.desc.a_source != DType::none && a.data.source == Source::a) {
       // Floats that the kernel quantises itself.
       defines_.merge(quantizer_defines(making.features, a.element, making.desc.a, making.desc.a_quantizer));
-      quantises_ = true;
       defines_["QUANTISE"] = "1";
+      numbered_ = variant.numbered_calls;
+      if (numbered_) defines_["NUMBERED_CALLS"] = "1";
       defines_["A_TYPE"] = kernel_number(making.desc.a);
       defines_["FLOOR_BITS"] = std::to_string(std::bit_cast<std::uint32_t>(making.desc.a_quantizer.amax_floor)) + "u";
       options_ = quantizer_options(making.features);
@@ -124,7 +125,7 @@ class Multiply final : public Step {
         next += 2;
       }
       if (a_.gathered) next = set_gather(kernel, next, call);
-      if (quantises_) kernel.setArg(next, call_number());
+      if (numbered_) kernel.setArg(next, call_number());
       const auto [width, height] = passes_[i].global;
       // The passes after the first add what it has left, tile by tile.
       const cl::NDRange groups =
@@ -144,7 +145,7 @@ class Multiply final : public Step {
   WeightExtent weights_;
   Place dealt_;
   bool from_counter_;
-  bool quantises_ = false;
+  bool numbered_ = false;
   Place scratch_;
   Defines defines_;
   std::string options_;

@@ -8,6 +8,7 @@
 #include "backends/opencl/forms/blocked.h"
 #include "backends/opencl/forms/group_tiles.h"
 #include "backends/opencl/matrix_unit.h"
+#include "backends/opencl/one_launch.h"
 #include "backends/opencl/toolchains/unsaved.h"
 #include "backends/opencl/variant.h"
 
@@ -32,29 +33,13 @@ std::uint64_t local_bytes(const Tuning& t, const Problem& p) {
                                     sums * std::int64_t{t.at("block_m")} * t.at("block_n") * kRows * 4 + 4608);
 }
 
+OneLaunch one_launch(const Tuning& t) { return {kRows, t.at("block_m"), t.at("block_n"), t.at("split_k")}; }
+
 std::vector<Pass> passes(const Tuning& t, const Problem& p, const Features& f, std::int64_t m) {
   const auto columns = static_cast<std::size_t>(numerics::ceil_div(p.n, t.at("block_n")));
-  std::size_t blocks = row_blocks(p, m, kRows * t.at("block_m"));
-  // A work-group for each core that can have a panel (cl/one_launch.cl), where blocks are fewer.
-  if (t.at("floats") == 1 && !p.grouped()) {
-    const auto parts = static_cast<std::size_t>(t.at("split_k")), cores = static_cast<std::size_t>(f.compute_units);
-    blocks = std::max(blocks, std::min(blocks * parts, cores / columns));
-  }
-  return {{"gemm_amx", {columns, blocks}, 1}};
-}
-
-/// What cl/one_launch.cl has there.
-numerics::Size scratch_bytes(const Tuning& t, const Problem& p, const Features&) {
-  if (t.at("floats") == 0 || p.a_source == DType::none || p.grouped() || p.gathers) return 0;
-  const numerics::Size tiles = numerics::ceil_div(std::max<std::int64_t>(1, p.m), kRows);
-  const numerics::Size blocks = numerics::ceil_div(tiles.value(), t.at("block_m"));
-  const numerics::Size columns = numerics::ceil_div(p.n, t.at("block_n")), groups = p.k_groups();
-  const numerics::Size words = blocks * t.at("split_k") + tiles * groups + blocks * columns + 1;
-  const numerics::Size parts = t.at("split_k") == 1
-                                   ? numerics::Size(0)
-                                   : blocks * columns * t.at("split_k") * t.at("block_m") * t.at("block_n");
-  return (words * 8).padded_to(64) + tiles * kRows * groups * (p.k_group * bytes_of_element(p) + 4) +
-         parts * kRows * 4;
+  const std::size_t blocks = row_blocks(p, m, kRows * t.at("block_m"));
+  const bool floats = t.at("floats") == 1 && !p.grouped();
+  return {{"gemm_amx", {columns, floats ? row_blocks_of_one_launch(one_launch(t), p, f, blocks) : blocks}, 1}};
 }
 
 // Clocks of a core, measured on a Xeon (docs/performance/cpu-amx.md).
@@ -105,7 +90,7 @@ constexpr std::int64_t kPanelRows = 256;  ///< Measured up to here; of 1024 rows
 /// where columns are few, which means that A is read again and again, all of A is too much for a core's caches and a
 /// block of rows through a part of k is not.
 bool may_quantise(const Tuning& t, const Problem& p, const Features& f) {
-  if (p.a_source == DType::none || p.grouped() || p.gathers || p.dealt) return false;
+  if (!fits_one_launch(p)) return false;
   if (p.m <= kFewRows) return t.at("split_k") == 1;
   const double bytes = static_cast<double>(p.k * bytes_of_element(p));
   const std::int64_t rows = std::min<std::int64_t>(p.m, kRows * t.at("block_m"));
@@ -126,8 +111,8 @@ double clocks_of_call(const Tuning& t, const Problem& p, const Features& f) {
   const double k_of_units = static_cast<double>(p.n) / kUnit * static_cast<double>(p.k) / cores;
   const bool near = t.at("floats") == 1 && p.m > kFewRows;
   const double product = clocks_of_block(t, p, near) * k_of_units * (1 + 1 / each);
-  if (t.at("floats") == 0)  // A launch more; its price is gemm_stream's.
-    return product + (p.a_source == DType::none ? 0 : 1e-9 * f.clock_hz * (8000 + 3000 * cores));
+  if (t.at("floats") == 0)  // A launch more.
+    return product + (p.a_source == DType::none ? 0 : 1e-9 * f.clock_hz * launch_ns(f));
   const double activations = static_cast<double>(p.m) * static_cast<double>(p.k) / cores;
   const double sums = parts == 1 ? 0 : static_cast<double>(8 * parts * p.m * p.n) / cores;
   return product + kQuantised * activations + sums / kPartBytes;
@@ -198,7 +183,10 @@ Variant gemm_amx() {
   v.activations = [](const Tuning& t, const Problem& p) {
     return group_tiles_form(kRows, element(p.b).integer ? DType::i8 : DType::bf16, p.k_group, t.at("floats") == 1);
   };
-  v.scratch_bytes = scratch_bytes;
+  v.numbered_calls = true;
+  v.scratch_bytes = [](const Tuning& t, const Problem& p, const Features&) -> numerics::Size {
+    return t.at("floats") == 1 && fits_one_launch(p) ? scratch_of_one_launch(one_launch(t), p) : 0;
+  };
   v.passes = passes;
   v.rule_of_thumb = rule_of_thumb;
   v.estimate_ns = estimate_ns;

@@ -8,6 +8,7 @@
 #include "backends/opencl/forms/blocked.h"
 #include "backends/opencl/forms/group_tiles.h"
 #include "backends/opencl/matrix_unit.h"
+#include "backends/opencl/one_launch.h"
 #include "backends/opencl/toolchains/unsaved.h"
 #include "backends/opencl/variant.h"
 
@@ -32,10 +33,13 @@ std::uint64_t local_bytes(const Tuning& t, const Problem& p) {
                                     rows_of_block(t) * t.at("block_n") * 4 + 256);
 }
 
-std::vector<Pass> passes(const Tuning& t, const Problem& p, const Features&, std::int64_t m) {
-  return {{"gemm_bf16",
-           {static_cast<std::size_t>(numerics::ceil_div(p.n, t.at("block_n"))), row_blocks(p, m, rows_of_block(t))},
-           1}};
+OneLaunch one_launch(const Tuning& t) { return {t.at("tile_m"), t.at("block_m"), t.at("block_n")}; }
+
+std::vector<Pass> passes(const Tuning& t, const Problem& p, const Features& f, std::int64_t m) {
+  const auto columns = static_cast<std::size_t>(numerics::ceil_div(p.n, t.at("block_n")));
+  const std::size_t blocks = row_blocks(p, m, rows_of_block(t));
+  const bool floats = t.at("floats") == 1 && !p.grouped();
+  return {{"gemm_bf16", {columns, floats ? row_blocks_of_one_launch(one_launch(t), p, f, blocks) : blocks}, 1}};
 }
 
 // In multiply-adds of a vector; measured on an AMD core of family 25 (docs/performance/cpu-bf16.md).
@@ -91,7 +95,7 @@ double estimate_ns(const Tuning& t, const Problem& p, const Features& f) {
 /// The best blocks of tiles of that height.
 Tuning blocks_for(int tile_m, const Features& f, const Problem& p) {
   const std::int64_t tiles = numerics::ceil_div(std::max<std::int64_t>(1, p.m), std::int64_t{tile_m});
-  Tuning best{{"tile_m", tile_m}, {"block_m", 1}, {"block_n", kBlocksN.front()}};
+  Tuning best{{"tile_m", tile_m}, {"block_m", 1}, {"block_n", kBlocksN.front()}, {"floats", 0}};
   Tuning candidate = best;
   double best_ns = estimate_ns(best, p, f);
   for (const int block_n : kBlocksN) {
@@ -124,8 +128,17 @@ int tile_of(std::int64_t rows) {
   return static_cast<int>(fewer ? lower : highest);
 }
 
+// Quantising and multiplying in one launch: on two cores as fast as two launches, but for the launch that is spared.
+constexpr double kLaunch = 0.04;           ///< Of a call, from which on that is more than noise.
+constexpr std::int64_t kMostFloats = 128;  ///< Rows; measured up to here.
+
 Tuning rule_of_thumb(const Features& f, const Problem& p) {
-  if (p.load == 0) return blocks_for(tile_of(std::max<std::int64_t>(1, p.m)), f, p);
+  if (p.load == 0) {
+    Tuning t = blocks_for(tile_of(std::max<std::int64_t>(1, p.m)), f, p);
+    const bool spared = fits_one_launch(p) && p.m <= kMostFloats && launch_ns(f) > kLaunch * estimate_ns(t, p, f);
+    t["floats"] = spared ? 1 : 0;
+    return t;
+  }
   // The matrices of a grouped problem have other numbers of rows than the mean.
   Tuning best = blocks_for(kMostRows, f, p);
   for (int tile_m = kMostRows - 1; tile_m > 0; --tile_m) {
@@ -144,7 +157,8 @@ Variant gemm_bf16() {
       "dot products of bf16 (int8: of bytes) on x86's vectors, decoded panels of B in two slots of local memory";
   v.tunables = {{"tile_m", 8, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14}, "rows of the register tile"},
                 {"block_m", 16, kBlocksM, "tiles of rows per work-group"},
-                {"block_n", 64, kBlocksN, "columns of D per work-group"}};
+                {"block_n", 64, kBlocksN, "columns of D per work-group"},
+                {"floats", 0, {0, 1}, "1: floats that are to be quantised are taken as they are"}};
   v.needs = needs;
   v.trial = Trial{19, 72, 320};
   v.trial->in_child = true;
@@ -157,7 +171,12 @@ Variant gemm_bf16() {
   v.block = [](const Tuning& t) { return Shape{rows_of_block(t), t.at("block_n")}; };
   v.weights = [](const Tuning&, const Problem&) { return blocked_form(kPanel, 1, 16); };
   v.activations = [](const Tuning& t, const Problem& p) {
-    return group_tiles_form(t.at("tile_m"), element(p.b).integer ? DType::i8 : DType::bf16, p.k_group);
+    return group_tiles_form(t.at("tile_m"), element(p.b).integer ? DType::i8 : DType::bf16, p.k_group,
+                            t.at("floats") == 1);
+  };
+  v.numbered_calls = true;
+  v.scratch_bytes = [](const Tuning& t, const Problem& p, const Features&) -> numerics::Size {
+    return t.at("floats") == 1 && fits_one_launch(p) ? scratch_of_one_launch(one_launch(t), p) : 0;
   };
   v.passes = passes;
   v.rule_of_thumb = rule_of_thumb;

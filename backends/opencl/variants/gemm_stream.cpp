@@ -48,9 +48,7 @@ double of_rows(const Problem& p, std::int64_t height) {
 }
 
 /// What a call costs with its kernels: one that quantises A or, FLOATS, none; this one; one that adds parts of k.
-/// Measured on PoCL, two to sixteen cores (docs/performance/cpu-runtimes.md).
 double with_launches_ns(const Tuning& t, std::int64_t work_groups, const Problem& p, const Features& f) {
-  const double launch = 8000 + 3000.0 * f.compute_units;  // All threads are woken, and waited for.
   constexpr double kVector = 1.8;  // Nanoseconds; sixteen codes from memory, decoded, where few rows are multiplied.
   constexpr double kQuantised = 0.17;  // An activation.
   const std::int64_t parts = t.at("split_k");
@@ -62,7 +60,7 @@ double with_launches_ns(const Tuning& t, std::int64_t work_groups, const Problem
   const bool once = kept(t, p) > 0;
   const double work = k * static_cast<double>(vectors) * std::max(kVector, fma) + (once ? 0 : quantised);
   const int kernels = 1 + (parts > 1 ? 1 : 0) + (p.a_source != backend::DType::none && !floats ? 1 : 0);
-  return kernels * launch + rounds(work_groups * parts, f) * work + (once ? quantised : 0);
+  return kernels * launch_ns(f) + rounds(work_groups * parts, f) * work + (once ? quantised : 0);
 }
 
 Tuning rule_of_thumb(const Features& f, const Problem& p) {

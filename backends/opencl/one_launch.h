@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// Kernels that quantise what they multiply, whatever the number of rows, in one launch (cl/one_launch.cl): what they
+// book, and how many work-groups they have. Next door: kept.h (few rows, quantised once for each core),
+// variants/gemm_amx.cpp, variants/gemm_bf16.cpp.
+#pragma once
+
+#include <algorithm>
+
+#include "backends/opencl/elements.h"
+#include "backends/opencl/variant.h"
+
+namespace ironcl::opencl {
+
+/// How such a kernel cuts D and k.
+struct OneLaunch {
+  std::int64_t tile_rows = 1;  ///< Of a tile of A: TILE_ROWS.
+  std::int64_t block_m = 1;    ///< Tiles of a block: BLOCK_M.
+  std::int64_t block_n = 1;    ///< Columns of a block: BLOCK_N.
+  std::int64_t parts = 1;      ///< Of k: SPLIT_K.
+};
+
+/// Whether a plan may be told to quantise in the launch that multiplies. Rows that are gathered or dealt come as the
+/// step before has laid them.
+inline bool fits_one_launch(const Problem& p) {
+  return p.a_source != backend::DType::none && !p.grouped() && !p.gathers && !p.dealt;
+}
+
+/// What cl/one_launch.cl has in scratch: its words, tiles of A with their scales, and parts of k.
+inline numerics::Size scratch_of_one_launch(const OneLaunch& cut, const Problem& p) {
+  const numerics::Size tiles = numerics::ceil_div(std::max<std::int64_t>(1, p.m), cut.tile_rows);
+  const numerics::Size blocks = numerics::ceil_div(tiles.value(), cut.block_m);
+  const numerics::Size columns = numerics::ceil_div(p.n, cut.block_n), groups = p.k_groups();
+  const numerics::Size words = blocks * cut.parts + tiles * groups + blocks * columns + 1;
+  const numerics::Size sums = cut.parts == 1 ? numerics::Size(0) : blocks * columns * cut.parts * cut.block_m;
+  return (words * 8).padded_to(64) + tiles * cut.tile_rows * groups * (p.k_group * bytes_of_element(p) + 4) +
+         sums * cut.tile_rows * cut.block_n * 4;
+}
+
+/// Work-groups for `row_blocks` blocks of rows: one for each core that can have a panel, where blocks are fewer.
+inline std::size_t row_blocks_of_one_launch(const OneLaunch& cut, const Problem& p, const Features& f,
+                                            std::size_t row_blocks) {
+  const auto columns = static_cast<std::size_t>(numerics::ceil_div(p.n, cut.block_n));
+  const auto cores = static_cast<std::size_t>(f.compute_units);
+  return std::max(row_blocks, std::min(row_blocks * static_cast<std::size_t>(cut.parts), cores / columns));
+}
+
+}  // namespace ironcl::opencl
