@@ -32,6 +32,11 @@ std::string trial_identity(const cl::Device& device) {
   return program_key(DriverIdentity::of(device), "trial", "", "");
 }
 
+/// Which text of the variant's kernel is meant, as a word.
+std::string kernel_identity(const Config& config, const std::string& variant) {
+  return program_key({}, "trial", "", kernel_source(config.kernel_dir, variant + ".cl"));
+}
+
 /// What a child said, or how it ended.
 struct Ending {
   std::string why;       ///< Empty: right.
@@ -102,9 +107,9 @@ bool ends_again(int signal) {
 Ending run_child(const Config& config, const std::string& variant, const std::string& identity) {
   if (config.trial_program.empty()) return {"no program for trials was named (Config::trial_program)", false};
   int from = -1;
-  const pid_t pid = start(
-      {config.trial_program, variant, identity, config.cache_dir, config.kernel_dir, std::to_string(config.ptx)},
-      &from);
+  const pid_t pid = start({config.trial_program, variant, kernel_identity(config, variant), identity,
+                           config.cache_dir, config.kernel_dir, std::to_string(config.ptx)},
+                          &from);
   if (pid < 0) return {config.trial_program + " cannot be started: " + std::strerror(errno), false};
   std::string text;
   const bool ended = read_all(from, config.trial_seconds, text);
@@ -157,13 +162,18 @@ bool can_keep_answer_of_child(const Config& config) {
          access(config.trial_program.c_str(), X_OK) == 0;
 }
 
-std::string answer_of_child(const std::string& variant, const std::string& identity, const Config& config) {
+std::string answer_of_child(const std::string& variant, const std::string& kernel, const std::string& identity,
+                            const Config& config) {
   const auto answer = [](const std::string& why) {
     return std::string(kAnswer) + (why.empty() ? std::string(kRight) : why);
   };
   const auto for_now = [](const std::string& why) { return std::string(kForNow) + why; };
   std::string seen;  // For whoever reads that the device was not among them.
   try {
+    // An answer about another kernel than the one that was asked about would be kept as if it were about that one.
+    if (find_variant(variant) == nullptr || kernel_identity(config, variant) != kernel)
+      return for_now("the program for trials beside the plugin has another " + variant +
+                     " than the plugin: install both of one build");
     std::vector<cl::Platform> platforms;
     cl::Platform::get(&platforms);
     for (const cl::Platform& platform : platforms) {
@@ -182,7 +192,7 @@ std::string answer_of_child(const std::string& variant, const std::string& ident
         Device device(platform, native, config, nullptr);
         const Context& context = *device.context();
         const Variant* tried = find_variant(variant, context.variants);
-        if (tried == nullptr || !tried->trial) return answer("there is no such variant to try");
+        if (tried == nullptr || !tried->trial) return for_now("the program for trials has no trial of " + variant);
         if (tried->trial->permission != nullptr) {
           if (const std::string why = tried->trial->permission(); !why.empty()) return for_now(why);
         }

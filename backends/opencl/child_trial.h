@@ -25,7 +25,9 @@ std::string try_in_child(const Context& context, const Variant& variant);
 bool can_keep_answer_of_child(const Config& config);
 
 /// What the child does: finds the device that `identity` names among all platforms, tries
-/// the variant on it and returns the line for try_in_child to read.
-std::string answer_of_child(const std::string& variant, const std::string& identity, const Config& config);
+/// the variant on it and returns the line for try_in_child to read. `kernel` says which text of the variant's kernel
+/// is asked about: a child of another build than its parent tries nothing.
+std::string answer_of_child(const std::string& variant, const std::string& kernel, const std::string& identity,
+                            const Config& config);
 
 }  // namespace ironcl::opencl

@@ -103,6 +103,23 @@ TEST_F(OpenClTrials, OfAnotherProblemAreOthers) {
   EXPECT_EQ(trial_of(config, other), "") << "other tunables";
 }
 
+TEST_F(OpenClTrials, OfAnotherBuildsKernelAreNoAnswer) {
+  if (devices().empty()) GTEST_SKIP() << why_no_devices();
+  // The child of this build, asked about a kernel whose text it does not have: as where a program for trials was
+  // replaced and the plugin not.
+  Variant variant = *find_variant("gemm_tiled");
+  variant.trial = Trial{};
+  variant.trial->in_child = true;
+  Config config;
+  config.cache_dir = dir_ / "cache";
+  config.trial_program = script(std::string("shift 2; exec ") + IRONCL_TRIAL_PROGRAM + " gemm_tiled another \"$@\"");
+  EXPECT_EQ(
+      trial_of(config, variant),
+      "the program for trials beside the plugin has another gemm_tiled than the plugin: install both of one build");
+  config.trial_program = program("ironcl trial: right");
+  EXPECT_EQ(trial_of(config, variant), "") << "which was not kept";
+}
+
 TEST_F(OpenClTrials, InAChildComeOutAsHere) {
   bool tried = false;
   for (const auto& device : devices()) {
