@@ -35,7 +35,11 @@ void fill_all(ironcl_plugin& t) {
   fill(t.buffer_create), fill(t.buffer_destroy), fill(t.write), fill(t.read);
   fill(t.weights_prepare), fill(t.weights_export), fill(t.weights_info), fill(t.weights_destroy);
   fill(t.gemm_create), fill(t.gemm_info), fill(t.gemm_enqueue), fill(t.gemm_destroy);
-  fill(t.event_wait), fill(t.event_profile), fill(t.event_destroy);
+  fill(t.event_wait), fill(t.event_profile), fill(t.event_destroy), fill(t.device_import);
+  fill(t.quantize_create), fill(t.quantize_enqueue), fill(t.quantize_destroy);
+  fill(t.route_create), fill(t.route_enqueue), fill(t.route_destroy);
+  fill(t.activate_create), fill(t.activate_enqueue), fill(t.activate_destroy);
+  fill(t.combine_create), fill(t.combine_enqueue), fill(t.combine_destroy);
 }
 
 }  // namespace
@@ -71,7 +75,10 @@ Plugin::Plugin(const std::filesystem::path& file, const Options& options) {
   query_ = reinterpret_cast<ironcl_plugin_query_fn>(
       &library->get<const ironcl_plugin*(uint32_t, uint32_t)>(IRONCL_PLUGIN_QUERY_SYMBOL));
   raw_ = query_(IRONCL_ABI_MAJOR, IRONCL_ABI_MINOR);
-  if (raw_ == nullptr) throw std::runtime_error(fmt::format("{}: cannot serve ABI 1.0", file.string()));
+  if (raw_ == nullptr) {
+    throw std::runtime_error(fmt::format("{}: cannot serve ABI {}.{}: its query function gave NULL", file.string(),
+                                         IRONCL_ABI_MAJOR, IRONCL_ABI_MINOR));
+  }
   if (raw_->abi_major != IRONCL_ABI_MAJOR) {
     throw std::runtime_error(fmt::format("{}: speaks ABI {}.{}, this suite {}.{}", file.string(), raw_->abi_major,
                                          raw_->abi_minor, IRONCL_ABI_MAJOR, IRONCL_ABI_MINOR));
