@@ -34,7 +34,8 @@ Names read_by_sources() {
     const bool tests = std::string(folder) == "tests";
     for (const auto& entry : fs::recursive_directory_iterator(kRoot / folder)) {
       if (!entry.is_regular_file() || !sources.contains(entry.path().extension())) continue;
-      collect(content_of(entry.path()), tests ? "getenv\\(\"(IRONCL_[A-Z0-9_]+)\"\\)" : "\"(IRONCL_[A-Z0-9_]+)\"",
+      collect(content_of(entry.path()),
+              tests ? "(?:getenv|envname)\\(\"(IRONCL_[A-Z0-9_]+)\"\\)" : "\"(IRONCL_[A-Z0-9_]+)\"",
               entry.path().string(), names);
     }
   }
