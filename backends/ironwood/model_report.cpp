@@ -131,7 +131,8 @@ json::object report_model(const Plan& plan, const RunTotals& totals) {
   peak.assume.mxu_efficiency = 1;
   const double flops = 2.0 * static_cast<double>(p.grouped() ? visits.rows : p.m) * static_cast<double>(p.n) *
                        static_cast<double>(p.k);
-  const double peak_flops = peak.rows_per_s(p.multiplied()) * 2.0 * peak.tpu->mxu_size * peak.tpu->mxu_size;
+  const DType type = mxu_type(peak, p.multiplied(), p.w);  // a TPU without an int8 rate multiplies int8 as bf16
+  const double peak_flops = peak.rows_per_s(type) * 2.0 * peak.tpu->mxu_size * peak.tpu->mxu_size;
 
   json::object report;
   report["time_kind"] = "modelled";

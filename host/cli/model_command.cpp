@@ -60,8 +60,9 @@ class ModelCommand final : public Command {
     add_block(app, options_.block,
               "quantisation block of w: 128x128 or 128, 256, 512; 1xall per channel, 1x512 sub-channel");
     add_x_block(app, options_.x_block, "of x; default: square as w's, 1xCOLS where w's are rows");
-    add_x_dtype(app, options_.x_dtype, "of x in HBM: bf16, f32, f16, e4m3fn");
-    app.add_option("--w-dtype", options_.w_dtype, "of w: e4m3fn; bf16 (time only)")->capture_default_str();
+    add_x_dtype(app, options_.x_dtype, "of x in HBM: bf16, f32, f16; e4m3fn, e5m2, i8: quantised already");
+    app.add_option("--w-dtype", options_.w_dtype, "of w: e4m3fn, e5m2, i8; bf16, f16, f32 where x stays unquantised")
+        ->capture_default_str();
     add_out_dtype(app, options_.out_dtype);
     app.add_option("--quantize-activations", options_.quantize, "on or off; auto: on, with --experts off")
         ->capture_default_str();

@@ -39,6 +39,21 @@ TEST(ModelCommand, WritesTheReportThatProgramsRead) {
   EXPECT_EQ(report.at("time_kind"), json::value("modelled"));
 }
 
+TEST(ModelCommand, EveryTypeOfCodesHasAShareOfThePeak) {
+  for (const char* tpu : {"7x", "v6e"}) {  // without a rate of its own for int8, and with one
+    for (const char* x : {"bf16", "e5m2", "i8"}) {
+      for (const char* w : {"e4m3fn", "i8"}) {
+        const Outcome outcome =
+            model(with(kSmall, {"--x-dtype", x, "--w-dtype", w, "--tpu", tpu, "--json", "-", "--steps", "0"}));
+        ASSERT_EQ(outcome.status, 0) << x << " " << w << " on " << tpu << ": " << outcome.err;
+        const double share = outcome.json().at("mxu_utilisation").to_number<double>();
+        EXPECT_GT(share, 0) << x << " " << w << " on " << tpu;
+        EXPECT_LE(share, 1) << x << " " << w << " on " << tpu;
+      }
+    }
+  }
+}
+
 TEST(ModelCommand, SaysThatNothingIsMeasuredAndShowsTheOverlap) {
   const Outcome outcome = model(with(kSmall, {"--kernel-blocks", "512,512,512"}));
   EXPECT_EQ(outcome.status, 0) << outcome.err;
