@@ -19,6 +19,15 @@ using backend::Status;
 /// More combinations of one variant than this are thinned out evenly.
 constexpr std::uint64_t kMostOfAVariant = 1u << 16;
 
+/// Which of the `size` combinations of a run stays. Drawn, the same on every call: every second one, say, would leave
+/// a tunable of two values with one of them.
+std::uint64_t drawn(std::uint64_t run, std::uint64_t size) {
+  std::uint64_t mixed = run + 0x9e3779b97f4a7c15;  // splitmix64
+  mixed = (mixed ^ (mixed >> 30)) * 0xbf58476d1ce4e5b9;
+  mixed = (mixed ^ (mixed >> 27)) * 0x94d049bb133111eb;
+  return (mixed ^ (mixed >> 31)) % size;
+}
+
 /// Why this tuning is dropped, as few words for many tunings; empty where it is valid.
 std::string why_dropped(const Variant& variant, const Tuning& tuning, const Features& features,
                         const Problem& problem) {
@@ -119,9 +128,9 @@ std::string candidates_json(const Ground& ground, const GemmDesc& desc) {
     }
     const std::uint64_t step = combinations / kMostOfAVariant + 1;
     if (step > 1) dropped[variant.name + ": thinned out evenly"] += combinations - (combinations + step - 1) / step;
-    for (std::uint64_t i = 0; i < combinations; i += step) {
+    for (std::uint64_t first = 0; first < combinations; first += step) {
       Tuning tuning;
-      std::uint64_t rest = i;
+      std::uint64_t rest = first + drawn(first / step, std::min(step, combinations - first));
       for (std::size_t axis = axes.size(); axis-- > 0;) {
         tuning[variant.tunables[axis].name] = axes[axis][rest % axes[axis].size()];
         rest /= axes[axis].size();

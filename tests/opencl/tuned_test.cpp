@@ -319,6 +319,28 @@ TEST(OpenClCandidates, AndDroppedOnesAreTheWholeSpace) {
   EXPECT_EQ(counted, space);
 }
 
+TEST(OpenClCandidates, OfAVariantThatIsThinnedOutHaveEveryValue) {
+  Features f = cpu();
+  f.type = backend::DeviceType::gpu;  // processors try gemm_skinny first
+  const auto answer = candidates_of(problem(4096), f);
+  std::set<std::string> thinned;
+  for (const auto& reason : answer.at("dropped").as_array()) {
+    const std::string why = reason.at("why").as_string().c_str();
+    if (why.ends_with(": thinned out evenly")) thinned.insert(why.substr(0, why.find(':')));
+  }
+  ASSERT_FALSE(thinned.empty());
+  std::set<std::string> seen;  // "variant tunable value"
+  for (const auto& candidate : answer.at("candidates").as_array())
+    for (const auto& option : candidate.at("options").as_object())
+      seen.insert(std::string(candidate.at("variant").as_string()) + " " + std::string(option.key()) + " " +
+                  std::string(option.value().as_string()));
+  for (const std::string& name : thinned)
+    for (const Tunable& tunable : find_variant(name)->tunables)
+      for (const int value : tunable.values)
+        EXPECT_TRUE(seen.contains(name + " " + tunable.name + " " + std::to_string(value)))
+            << name << " " << tunable.name << " " << value;
+}
+
 TEST(OpenClCandidates, HaveNoTileThatSplitsAScaleGroup) {
   backend::GemmDesc desc = problem();
   desc.a_scale.grid.group_cols = desc.b_scale.grid.group_cols = 32;
