@@ -29,7 +29,9 @@ run(${clean} ${WORK_DIR}/consumer/consumer_checkpoint ${CHECKPOINT} ironwood 2)
 file(COPY ${WORK_DIR}/consumer/libironcl_mine.so DESTINATION ${prefix}/${LIBDIR}/ironcl-plugins)
 run(${clean} ${WORK_DIR}/consumer/consumer_cpp ironwood mine)
 # What else a package has: licence, documentation, man pages, completions.
-foreach(file ${DOCDIR}/LICENSE ${DOCDIR}/README.md ${DOCDIR}/docs/README.md ${DOCDIR}/docs/command.md)
+foreach(file ${DOCDIR}/LICENSE ${DOCDIR}/README.md ${DOCDIR}/docs/README.md ${DOCDIR}/docs/command.md
+        ${DOCDIR}/host/examples/one_plugin.c ${DOCDIR}/host/examples/stream_layer.cpp
+        ${DOCDIR}/host/examples/run_checkpoint.cpp)
   if(NOT EXISTS ${prefix}/${file})
     message(FATAL_ERROR "${file} is not installed")
   endif()
