@@ -307,8 +307,7 @@ static const ironcl_plugin table = {
     .gemm_create = skeleton_gemm_create,
     .event_wait = skeleton_event_wait,
     .event_destroy = skeleton_event_destroy,
-    /* What 1.1 appended (device_import, quantising, the steps of a layer of experts) is NULL as well: UNIMPLEMENTED.
-     */
+    /* What 1.1 appended (device_import, quantising, the steps of experts) is NULL as well: UNIMPLEMENTED. */
 };
 
 IRONCL_EXPORT const ironcl_plugin* ironcl_plugin_query(uint32_t host_major, uint32_t host_minor);
