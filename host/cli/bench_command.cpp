@@ -273,7 +273,7 @@ class BenchCommand final : public Command {
   }
 
   void print_heading() {
-    say("{:>6} {:>6} {:>6}  {:<14} {:<8} {:<12} {:>11} {:>7} {:>9} {:>8} {:>7} {:>7} {:>9}\n", "M", "N", "K",
+    say("{:>6} {:>6} {:>6}  {:<18} {:<8} {:<12} {:>11} {:>7} {:>9} {:>8} {:>7} {:>7} {:>9}\n", "M", "N", "K",
         "variant", "class", "verdict", "time", "spread", "GFLOP/s", "GB/s", "of FMA", "of copy", "err/bound");
   }
 
@@ -291,7 +291,7 @@ class BenchCommand final : public Command {
       row[9] = verdict;
       row.back() = why;
       table.add(std::move(row));
-      say("{:>6} {:>6} {:>6}  {:<14} {:<8} {:<12} {}\n", problem.m, problem.n, problem.k, "-", "-", verdict, why);
+      say("{:>6} {:>6} {:>6}  {:<18} {:<8} {:<12} {}\n", problem.m, problem.n, problem.k, "-", "-", verdict, why);
     };
     try {
       const layer::MadeOperands operands = layer::make_operands(problem, seed_);
@@ -302,7 +302,7 @@ class BenchCommand final : public Command {
       const std::string plan = fmt::format("{} {} {} {} {}", device.uri(), report::to_line(in_f32),
                                            info.accuracy_class, info.variant, info.config);
       if (plan == last_plan_) {
-        say("{:>6} {:>6} {:>6}  {:<14} in both classes\n", problem.m, problem.n, problem.k, info.variant);
+        say("{:>6} {:>6} {:>6}  {:<18} in both classes\n", problem.m, problem.n, problem.k, info.variant);
         return true;
       }
       last_plan_ = plan;
@@ -388,7 +388,7 @@ class BenchCommand final : public Command {
                static_cast<double>(execution.weights_bytes()),
                static_cast<std::int64_t>(time.count),
                check.why});
-    say("{:>6} {:>6} {:>6}  {:<14} {:<8} {:<12} {:>11} {:>6.1f}% {:>9.4g} {:>8.4g} {:>7} {:>7} {:>9} {}\n", problem.m,
+    say("{:>6} {:>6} {:>6}  {:<18} {:<8} {:<12} {:>11} {:>6.1f}% {:>9.4g} {:>8.4g} {:>7} {:>7} {:>9} {}\n", problem.m,
         problem.n, problem.k, info.variant, accuracy, verdict, report::human_text(time.median, Kind::time),
         time.spread() * 100, gflops, rate / 1e9, report::human_text(of_flops, Kind::number),
         report::human_text(of_copy, Kind::number),

@@ -302,7 +302,7 @@ bool bench_experts(const Device& device, const ExpertsForm& form, const ExpertsB
   choices.weakest_accuracy = settings.weakest_accuracy;
   choices.options = settings.options;
   say(fmt::format(
-      "{}: {} experts of [{}, {}], {} a token{}\n{:>6} {:>5} {:>6}  {:<14} {:<8} {:<11} {:>11} {:>7} {:>11} {:>8} "
+      "{}: {} experts of [{}, {}], {} a token{}\n{:>6} {:>5} {:>6}  {:<18} {:<8} {:<11} {:>11} {:>7} {:>11} {:>8} "
       "{:>9} {:>8} {:>7} {:>9}\n",
       form.name, form.routing.experts, form.experts.width, form.hidden, form.routing.top_k,
       form.shared ? ", a shared one" : "", "T", "hit", "rows", "variant", "class", "verdict", "time", "spread",
@@ -375,7 +375,7 @@ bool bench_experts(const Device& device, const ExpertsForm& form, const ExpertsB
                  static_cast<std::int64_t>(time.count),
                  why});
       say(fmt::format(
-          "{:>6} {:>5} {:>6}  {:<14} {:<8} {:<11} {:>11} {:>6.1f}% {:>11} {:>8} {:>9.4g} {:>8.4g} {:>7} {:>9} {}\n",
+          "{:>6} {:>5} {:>6}  {:<18} {:<8} {:<11} {:>11} {:>6.1f}% {:>11} {:>8} {:>9.4g} {:>8.4g} {:>7} {:>9} {}\n",
           tokens, hit, rows, variant, accuracy, verdict, report::human_text(time.median, Kind::time),
           time.spread() * 100, report::human_text(loop_time, Kind::time), report::human_text(over_loop, Kind::number),
           flops / time.median, rate / 1e9, report::human_text(of_copy, Kind::number),

@@ -60,8 +60,8 @@ TEST(Bench, BothClassesStandSideBySideWhereADeviceHasTwoKernels) {
                    std::string(row.at("accuracy_class").as_string()));
   EXPECT_EQ(rows, (std::vector<std::string>{"toy:0 3 f32", "toy:0 5 f32", "toy:7 3 f32", "toy:7 3 tensor14",
                                             "toy:7 5 f32", "toy:7 5 tensor14"}));
-  EXPECT_TRUE(contains(outcome.out, "toy            in both classes"));
-  EXPECT_TRUE(contains(outcome.out, "toy            tensor14 pass"));
+  EXPECT_TRUE(contains(outcome.out, "toy                in both classes"));
+  EXPECT_TRUE(contains(outcome.out, "toy                tensor14 pass"));
 }
 
 TEST(Bench, RowsAreCheckedAndTheirFiguresFollowFromOneAnother) {
