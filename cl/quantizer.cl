@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// quantizer.cl: scale and codes of one group, bit for bit those of backends/numerics/quantize.h. Shared by the kernels that
-// quantise: quantize.cl (codes in rows) and quantize_tiles.cl (values in tiles).
+// quantizer.cl: scale and codes of one group, bit for bit those of backends/numerics/quantize.h. Shared by all that quantises: rows of codes
+// (quantize.cl, activate.cl, code_pairs.cl), tiles of values (quantize_in_tile.cl) and a group of a row (quantize_group.cl).
 // Set by the host:
 // SOURCE        1        1 2 3        type of X: f32, f16, bf16
 // CODE          4        4 5 7        type of the codes: e4m3fn, e5m2, i8
