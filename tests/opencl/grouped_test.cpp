@@ -143,6 +143,28 @@ TEST_F(OpenClGrouped, FewerWorkGroupsThanThereIsToDoTakeItInTurns) {
   EXPECT_GE(ran, 4);
 }
 
+TEST_F(OpenClGrouped, AllRowsArePackedWhereTheirKGroupsAreMany) {
+  // 512 K groups, a work-group each on a processor: of a grouped problem 65536 work-groups take what is dealt in turn,
+  // but rows that are packed as they lie are not dealt.
+  int ran = 0;
+  for (const std::string variant : {"gemm_tiled", "gemm_skinny"}) {
+    for (const std::int64_t a_rows : {0, 150}) {
+      Grouped g;
+      g.options = {{"variant", variant}};
+      g.counts = {70, 0, 100};
+      g.m = 170;
+      g.a_rows = a_rows;
+      g.n = 8;
+      g.k = 16384;
+      g.a = DType::bf16;
+      g.a_scale = DType::none;
+      g.b_grid = {128, 32};
+      ran += check(g);
+    }
+  }
+  EXPECT_GE(ran, 2);
+}
+
 TEST_F(OpenClGrouped, MatricesAreDealtWhereverThereIsRoomForTheirTable) {
   // Kernels of tensor cores deal the rows of up to 256 matrices while they pack or quantise, with 128 work-items.
   int ran = 0;

@@ -57,8 +57,10 @@ class Pack final : public Step {
     if (tiles_ && problem_.grouped()) next = set_dealt(kernel_, next, call, dealt_);
     if (tiles_ && a_.gathered) set_gather(kernel_, next, call);
     const auto width = static_cast<std::size_t>(numerics::ceil_div(k_groups_, static_cast<std::int64_t>(items_)));
-    const std::int64_t tiles = tiles_ ? most_tiles(problem_, rows, packing_.rows) : rows;
-    call.launch(kernel_, cl::NDRange(width, at_once(problem_, tiles, width)), cl::NDRange(items_, 1));
+    // Tiles are taken in turn (cl/dealt.cl); a row has work-items of its own, whatever the problem.
+    const std::size_t high =
+        tiles_ ? at_once(problem_, most_tiles(problem_, rows, packing_.rows), width) : static_cast<std::size_t>(rows);
+    call.launch(kernel_, cl::NDRange(width, high), cl::NDRange(items_, 1));
   }
 
  private:
