@@ -34,6 +34,7 @@ void Command::launch(const cl::Kernel& kernel, const cl::NDRange& work_groups, c
   const std::size_t *g = work_groups.get(), *l = local.get();
   cl::Event event;
   try {
+    launched_.reserve(launched_.size() + 1);  // Nothing may fail once the command is queued.
     native().enqueueNDRangeKernel(kernel, cl::NullRange, cl::NDRange(g[0] * l[0], g[1] * l[1]), local,
                                   wait_.empty() ? nullptr : &wait_, &event);
   } catch (...) {
@@ -46,6 +47,7 @@ void Command::launch(const cl::Kernel& kernel, const cl::NDRange& work_groups, c
 
 std::shared_ptr<Event> Command::done() {
   if (launched_.empty()) {
+    launched_.reserve(1);
     cl::Event event;
     native().enqueueMarkerWithWaitList(wait_.empty() ? nullptr : &wait_, &event);
     launched_.push_back(std::move(event));

@@ -207,23 +207,30 @@ void Queue::finish() {
 }
 
 void Queue::tidy() {
-  // A question that the driver does not answer is asked again with the next command.
+  // A question that the driver does not answer, or for which there is no memory, is asked again with the next
+  // command.
   try {
     std::erase_if(pending_, [](const auto& event) { return event->done() && event->settle() == nullptr; });
     for (; !waiting_.empty() && waiting_.front()->done(); waiting_.pop_front()) waiting_.front()->settle();
   } catch (const cl::Error&) {
   } catch (const Error&) {
+  } catch (const std::bad_alloc&) {
   }
 }
 
 void Queue::wait_for(const std::shared_ptr<backend::Event>& event) {
   const auto ours = own(event, "the event to wait for");
-  guarded("waiting in a queue", [&] {
-    const std::vector<cl::Event> list{native_for(*context_, *ours)};
-    queue_.enqueueBarrierWithWaitList(&list);
-  });
   tidy();
   pending_.push_back(ours);
+  try {
+    guarded("waiting in a queue", [&] {
+      const std::vector<cl::Event> list{native_for(*context_, *ours)};
+      queue_.enqueueBarrierWithWaitList(&list);
+    });
+  } catch (...) {
+    pending_.pop_back();
+    throw;
+  }
 }
 
 std::shared_ptr<Event> Queue::record(std::vector<cl::Event> commands, std::vector<std::shared_ptr<Event>> causes) {
@@ -249,6 +256,12 @@ std::shared_ptr<Event> Queue::record(std::vector<cl::Event> commands, std::vecto
 
 std::shared_ptr<Event> Queue::record(cl::Event command, std::vector<std::shared_ptr<Event>> causes) {
   std::vector<cl::Event> commands;
+  try {
+    commands.reserve(1);
+  } catch (...) {
+    wait_for_end_of(command);
+    throw;
+  }
   commands.push_back(std::move(command));
   return record(std::move(commands), std::move(causes));
 }

@@ -41,10 +41,16 @@ void Call::launch(const cl::Kernel& kernel, const cl::NDRange& work_groups, cons
   const std::size_t* const l = local.get();
   const std::size_t* const g = work_groups.get();
   const cl::NDRange global = dry_ ? cl::NDRange(l[0], l[1]) : cl::NDRange(g[0] * l[0], g[1] * l[1]);
-  cl::Event event;
-  queue_.enqueueNDRangeKernel(kernel, cl::NullRange, global, local, wait.empty() ? nullptr : &wait, &event);
+  // Its place is there before the command is: whoever waits for what was launched must find all of it.
+  launched_.emplace_back();
+  try {
+    queue_.enqueueNDRangeKernel(kernel, cl::NullRange, global, local, wait.empty() ? nullptr : &wait,
+                                &launched_.back());
+  } catch (...) {
+    launched_.pop_back();
+    throw;
+  }
   wait = needed_;
-  launched_.push_back(std::move(event));
 }
 
 void Call::depend_on_last() {

@@ -1,10 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a call takes from the host: allocations of the backend between enqueue and its return, and commands.
-// Sanitizers have allocators of their own, and nothing is counted under them.
+// What a call takes from the host: allocations of the backend between enqueue and its return, and commands; and what
+// a call leaves behind to which one of them is refused. Sanitizers have allocators of their own, and nothing is
+// counted under them.
+#include <algorithm>
 #include <cstdlib>
+#include <cstring>
 #include <new>
+#include <utility>
 
+#include "backends/opencl/device.h"
 #include "backends/opencl/gemm.h"
+#include "backends/opencl/objects.h"
 #include "tests/opencl/harness.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -15,12 +21,14 @@
 
 namespace {
 thread_local int allocations = 0;
+thread_local int refused = 0;  // Of those to come, the one that is refused, once: 1 is the next; 0: none is.
 }  // namespace
 
 #if IRONCL_COUNTS_ALLOCATIONS
 // Not inline: gcc takes a malloc here for the memory of a new that free() does not fit.
 [[gnu::noinline]] void* operator new(std::size_t size) {
   ++allocations;
+  if (refused > 0 && --refused == 0) throw std::bad_alloc();
   if (void* const memory = std::malloc(size != 0 ? size : 1); memory != nullptr) return memory;
   throw std::bad_alloc();
 }
@@ -61,6 +69,153 @@ TEST(OpenClAllocations, ACallMakesFew) {
     // The list of its commands and its event; a driver's own are not counted.
     EXPECT_LE(once(), 2) << device->props().name;
     EXPECT_LE(once(), 2) << device->props().name << ": a queue keeps nothing of calls that have ended";
+  }
+}
+
+/// Host memory that a device computes in, as it lies.
+class SharedMemory {
+ public:
+  SharedMemory(backend::Device& device, std::size_t bytes)
+      : bytes_(bytes), memory_(static_cast<std::uint8_t*>(std::aligned_alloc(4096, (bytes + 4095) / 4096 * 4096))) {
+    span_ = {device.import_buffer(backend::Device::Memory::host_pointer, memory_, bytes), 0, bytes};
+  }
+  SharedMemory(const SharedMemory&) = delete;
+  SharedMemory& operator=(const SharedMemory&) = delete;
+  ~SharedMemory() {
+    span_ = {};
+    std::free(memory_);
+  }
+  const backend::Span& span() const { return span_; }
+  void poison() { std::memset(memory_, 0xff, bytes_); }
+  std::vector<std::uint8_t> now() const { return {memory_, memory_ + bytes_}; }
+
+ private:
+  std::size_t bytes_;
+  std::uint8_t* memory_;
+  backend::Span span_;
+};
+
+/// Refuses `call` its first allocation, then its second, until it asks for no more; where it fails over that, expects
+/// that what `seen` gives is the same before and after `finish`. Returns how often it failed.
+template <class Before, class Call, class Seen, class Finish>
+int expect_nothing_runs_where_memory_is_short(const Before& before, const Call& call, const Seen& seen,
+                                              const Finish& finish) {
+  int failed = 0;
+  for (int which = 1;; ++which) {
+    before();
+    bool ended = true;
+    refused = which;
+    try {
+      call();
+    } catch (const std::bad_alloc&) {
+      ended = false;
+    }
+    const bool asked_for_fewer = std::exchange(refused, 0) != 0;
+    const auto at_once = seen();
+    finish();
+    if (asked_for_fewer) return failed;
+    if (ended) continue;
+    EXPECT_TRUE(at_once == seen()) << "something still ran after allocation " << which << " was refused";
+    ++failed;
+  }
+}
+
+std::vector<std::pair<std::shared_ptr<backend::Device>, Case>> every_device_with(const std::vector<Case>& cases) {
+  std::vector<std::pair<std::shared_ptr<backend::Device>, Case>> all;
+  for (const auto& device : devices())
+    for (const Case& c : cases) all.emplace_back(device, c);
+  return all;
+}
+
+TEST(OpenClAllocations, ACallThatIsRefusedMemoryLeavesNothingRunning) {
+  if (devices().empty()) GTEST_SKIP() << why_no_devices();
+  if (IRONCL_COUNTS_ALLOCATIONS == 0) GTEST_SKIP() << "a sanitizer's allocator";
+  Case c{64, 2048, 2048};
+  c.a_source = DType::bf16;
+  // Five commands: codes for the caller, codes, tiles, parts of k, their sums.
+  Case of_five = c;
+  of_five.a_grid = {128, 128};
+  of_five.n = 8192;
+  of_five.options = {{"variant", "gemm_stream"}, {"floats", "0"}, {"split_k", "16"}};
+  int ran = 0;
+  for (const auto& [device, problem] : every_device_with({c, of_five})) {
+    if (!device->props().import_host_pointer) continue;
+    SharedMemory d(*device, static_cast<std::size_t>(problem.m * problem.n * 4));
+    Ready ready(*device, problem);
+    ready.args.d = d.span();
+    if (!problem.options.empty()) {
+      const auto codes = static_cast<std::uint64_t>(c.m * c.k);
+      ready.args.a_quantized = {device->create_buffer(codes), 0, codes};
+      ready.args.a_quantized_scale = {device->create_buffer(codes), 0, codes};
+    }
+    ready.plan->enqueue(ready.queue, ready.args)->wait(std::chrono::nanoseconds::max());
+    const auto second = device->create_queue();
+    const std::vector<std::uint8_t> byte(1, 7);
+    const backend::Span one{device->create_buffer(1), 0, 1};
+    // The queue is to wait for a command that waited for another; nobody has been told that both have ended.
+    const auto before = [&] {
+      d.poison();
+      const auto& context = dynamic_cast<Device&>(*device).context();
+      cl::UserEvent user(context->context);
+      second->wait_for(
+          std::make_shared<Event>(context, std::vector<cl::Event>{user}, std::vector<std::shared_ptr<Event>>{}));
+      ready.queue->wait_for(second->write(one, byte.data(), backend::HostSemantics::stable_until_event));
+      user.setStatus(CL_COMPLETE);
+      dynamic_cast<Queue&>(*ready.queue).native().finish();
+    };
+    EXPECT_GE(expect_nothing_runs_where_memory_is_short(
+                  before, [&] { ready.plan->enqueue(ready.queue, ready.args); }, [&] { return d.now(); },
+                  [&] { ready.queue->finish(); }),
+              2)
+        << device->props().name;
+    ++ran;
+  }
+  if (ran == 0) GTEST_SKIP() << "no device computes in the host's memory";
+}
+
+TEST(OpenClAllocations, AStepThatIsRefusedMemoryLeavesNothingRunning) {
+  if (devices().empty()) GTEST_SKIP() << why_no_devices();
+  if (IRONCL_COUNTS_ALLOCATIONS == 0) GTEST_SKIP() << "a sanitizer's allocator";
+  int ran = 0;
+  for (const auto& device : devices()) {
+    if (!device->props().import_host_pointer) continue;
+    backend::ActivateDesc desc;
+    desc.rows = 2048;
+    desc.cols = desc.gate_ld = desc.up_ld = desc.y_ld = 1024;
+    desc.x = desc.y = DType::f32;
+    const auto bytes = static_cast<std::uint64_t>(desc.rows * desc.cols * 4);
+    SharedMemory y(*device, bytes);
+    const std::vector<std::uint8_t> zeros(bytes);
+    const auto queue = device->create_queue();
+    const auto activate = device->create_activate(desc);
+    backend::ActivateArgs args;
+    args.rows = desc.rows;
+    args.gate = args.up = {device->create_buffer(bytes), 0, bytes};
+    queue->write(args.gate, zeros.data(), backend::HostSemantics::copied_before_return);
+    args.y = y.span();
+    EXPECT_GE(expect_nothing_runs_where_memory_is_short([&] { y.poison(); }, [&] { activate->enqueue(queue, args); },
+                                                        [&] { return y.now(); }, [&] { queue->finish(); }),
+              2)
+        << device->props().name;
+    ++ran;
+  }
+  if (ran == 0) GTEST_SKIP() << "no device computes in the host's memory";
+}
+
+TEST(OpenClAllocations, AReadThatIsRefusedMemoryLeavesNothingRunning) {
+  if (devices().empty()) GTEST_SKIP() << why_no_devices();
+  if (IRONCL_COUNTS_ALLOCATIONS == 0) GTEST_SKIP() << "a sanitizer's allocator";
+  for (const auto& device : devices()) {
+    const std::size_t size = std::size_t{64} << 20;
+    const backend::Span span{device->create_buffer(size), 0, size};
+    const auto queue = device->create_queue();
+    std::vector<std::uint8_t> bytes(size, 1);
+    queue->write(span, bytes.data(), backend::HostSemantics::copied_before_return);
+    EXPECT_GE(expect_nothing_runs_where_memory_is_short(
+                  [&] { std::fill(bytes.begin(), bytes.end(), std::uint8_t{9}); },
+                  [&] { queue->read(span, bytes.data()); }, [&] { return bytes.back(); }, [&] { queue->finish(); }),
+              2)
+        << device->props().name;
   }
 }
 
