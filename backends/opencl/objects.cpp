@@ -175,7 +175,7 @@ backend::Profile Event::profile() {
   }
   if (!context_->config.profiling) {
     throw Error(
-        Status::unsupported,
+        Status::unimplemented,
         "queues of this device take no times: the backend was made with profiling=0; make it with profiling=1");
   }
   return guarded("reading an event's times", [&] {
