@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "plugins/adapter/structs.h"
@@ -51,7 +52,8 @@ std::int64_t leading(std::int64_t value, std::int64_t cols, std::string_view fie
 void check_extent(std::int64_t rows, std::int64_t ld, std::int64_t groups, std::string_view field) {
   constexpr std::int64_t kWidest = 8;  // bytes of the widest element
   std::int64_t bytes = 0;
-  if (__builtin_mul_overflow(rows, ld, &bytes) || __builtin_mul_overflow(bytes, groups, &bytes) ||
+  const std::int64_t least_rows = std::max<std::int64_t>(rows, 1);  // Of none, too, a backend may count one's bytes.
+  if (__builtin_mul_overflow(least_rows, ld, &bytes) || __builtin_mul_overflow(bytes, groups, &bytes) ||
       __builtin_mul_overflow(bytes, kWidest, &bytes)) {
     invalid(fmt::format("{}: {} rows of {} elements in {} matrices are beyond 2^63 - 1 bytes; check the sizes", field,
                         rows, ld, groups));

@@ -199,6 +199,7 @@ TEST_F(AdapterExperts, WrongActivationsAreNamed) {
       {{"activate_desc.up_ld is 7"}, kInvalid, [](auto& d) { d.up_ld = 7; }},
       {{"activate_desc.y_ld is -8"}, kInvalid, [](auto& d) { d.y_ld = -8; }},
       {{"gate and up", "2^63"}, kInvalid, [](auto& d) { d.up_ld = INT64_MAX / 2; }},
+      {{"gate and up: 0 rows", "2^63"}, kInvalid, [](auto& d) { d.rows = 0, d.gate_ld = INT64_MAX / 2; }},
       {{"activate_desc: Y", "2^63"}, kInvalid, [](auto& d) { d.y_ld = INT64_MAX / 2; }},
       {{"activate_desc: scales", "2^63"}, kInvalid, [](auto& d) { d.scale.ld = INT64_MAX / 2; }},
       {{"activate_desc: Y", "2^63"},

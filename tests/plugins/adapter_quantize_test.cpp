@@ -72,6 +72,7 @@ TEST_F(AdapterQuantize, WrongDescriptionsAreNamed) {
       {{"quantize_desc.x_ld is 7", "cols = 8"}, kInvalid, [](auto& d) { d.x_ld = 7; }},
       {{"quantize_desc.code_ld is 7"}, kInvalid, [](auto& d) { d.code_ld = 7; }},
       {{"quantize_desc: x", "2^63"}, kInvalid, [](auto& d) { d.x_ld = INT64_MAX / 2; }},
+      {{"quantize_desc: x: 0 rows", "2^63"}, kInvalid, [](auto& d) { d.rows = 0, d.x_ld = INT64_MAX / 2; }},
       {{"quantize_desc: codes", "2^63"}, kInvalid, [](auto& d) { d.code_ld = INT64_MAX / 2; }},
       {{"quantize_desc: scales", "2^63"}, kInvalid, [](auto& d) { d.scale.ld = INT64_MAX / 2; }},
       {{"quantize_desc.x_dtype is e4m3fn"}, kInvalid, [](auto& d) { d.x_dtype = IRONCL_F8_E4M3FN; }},
