@@ -30,6 +30,8 @@ void check(const backend::ActivateDesc& desc, const Features& f) {
   if (element(desc.y).code && (desc.scale.dtype != DType::f32 || desc.scale.grid.group_rows != 1))
     throw Error(Status::unsupported, "scales of a quantised y are f32, one for some columns of a row");
   const std::int64_t matrices = desc.grouping == Grouping::masked ? desc.matrices : 1;
+  expect_countable("columns", desc.cols);
+  expect_countable("rows", desc.rows);
   expect_fits(f, "gate",
               Size(std::max<std::int64_t>(desc.rows, 1)) * matrices * desc.gate_ld * numerics::size_of(desc.x));
 }

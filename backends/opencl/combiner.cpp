@@ -21,6 +21,9 @@ Combiner::Combiner(ContextPtr context, const backend::CombineDesc& desc) : conte
                                            names_of(&Element::real) + ", not " +
                                            std::string(numerics::name_of(type)));
   }
+  expect_countable("columns", desc_.cols);
+  expect_countable("rows of x", desc_.rows);
+  expect_countable("slots of tokens", Size(desc_.tokens) * desc_.top_k);
   expect_fits(f, "x", Size(desc_.rows) * desc_.x_ld * numerics::size_of(desc_.x));
   width_ = f.prefers_vectors() ? 16 : 1;
   lanes_ = f.prefers_vectors() ? 1 : std::bit_floor(std::min<std::uint64_t>(128, f.max_work_group));

@@ -60,6 +60,13 @@ Size matrix_bytes(std::int64_t rows, std::int64_t ld, std::int64_t cols, backend
   return (Size(rows - 1) * ld + cols) * numerics::size_of(type);
 }
 
+void expect_countable(const char* what, Size count) {
+  if (count > kLargestSize) {
+    throw Error(Status::unsupported, std::to_string(count.value()) + " " + what + "; here they are at most " +
+                                         std::to_string(kLargestSize));
+  }
+}
+
 void expect_fits(const Features& features, const char* what, Size bytes) {
   if (bytes.bytes() > features.max_buffer_bytes) {
     throw Error(Status::unsupported, std::string(what) + " takes " + std::to_string(bytes.bytes()) +

@@ -38,6 +38,9 @@ class Command {
 /// Bytes of a matrix of `rows` rows, `ld` elements apart, of `cols` elements.
 numerics::Size matrix_bytes(std::int64_t rows, std::int64_t ld, std::int64_t cols, backend::DType type);
 
+/// Throws unsupported where there are more than kLargestSize of `what`.
+void expect_countable(const char* what, numerics::Size count);
+
 /// Throws unsupported where a buffer of the device cannot hold `bytes`; `what` names them.
 void expect_fits(const Features& features, const char* what, numerics::Size bytes);
 

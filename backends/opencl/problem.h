@@ -11,6 +11,9 @@
 
 namespace ironcl::opencl {
 
+/// The most rows or columns: kernels count them in 32 bits, some past the end by a step.
+inline constexpr std::int64_t kLargestSize = (std::int64_t{1} << 31) - 4096;
+
 /// A value for each tunable, by name.
 using Tuning = std::map<std::string, int>;
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "backends/numerics/checked.h"
+#include "backends/opencl/command.h"
 #include "backends/opencl/steps/quantize_rows.h"
 
 namespace ironcl::opencl {
@@ -14,6 +15,8 @@ using backend::Status;
 MatrixQuantizer::MatrixQuantizer(ContextPtr context, const backend::QuantizeDesc& desc)
     : context_(std::move(context)), desc_(desc) {
   const Features& f = context_->features;
+  expect_countable("columns", desc_.cols);
+  expect_countable("rows", desc_.rows);
   const auto bytes = static_cast<std::uint64_t>(numerics::checked_mul(
       numerics::checked_mul(std::max<std::int64_t>(desc_.rows, 1), desc_.x_ld), numerics::size_of(desc_.x)));
   if (bytes > f.max_buffer_bytes) {

@@ -32,6 +32,8 @@ Router::Router(ContextPtr context, const backend::RouteDesc& desc)
                                          "; this backend takes " + names_of(&Element::real));
   if (desc_.bias != DType::none && desc_.bias != DType::f32)
     throw Error(Status::unsupported, "the bias of a router is f32 here");
+  expect_countable("slots of tokens", Size(desc_.tokens) * desc_.top_k);
+  expect_countable("rows of all experts", Size(desc_.local_experts) * desc_.capacity);
   const Size memory = desc_.score == Score::none ? Size(1)
                                                  : Size(std::max<std::int64_t>(desc_.tokens, 1)) *
                                                        (2 * desc_.experts + 2 * desc_.expert_groups);

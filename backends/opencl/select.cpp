@@ -22,7 +22,6 @@ using backend::Status;
 using backend::Support;
 
 constexpr std::int64_t kMostMatrices = 65536;
-constexpr std::int64_t kLargestSize = (std::int64_t{1} << 31) - 4096;  // Kernels count rows and columns in 32 bits.
 
 std::string text_of(DType type) { return std::string(numerics::name_of(type)); }
 

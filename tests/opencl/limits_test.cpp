@@ -148,6 +148,37 @@ TEST_F(OpenClLimits, AWorkspaceBeyondWhatANumberHoldsIsRefused) {
   }
 }
 
+TEST_F(OpenClLimits, MoreThanKernelsCountIsRefused) {
+  // Of 2^31 - 1 columns the last step of sixteen would end past what 32 bits hold.
+  constexpr std::int64_t kMost = 0x7fffffff;
+  for (const auto& device : devices()) {
+    for (const auto& [rows, cols] : {std::pair<std::int64_t, std::int64_t>{1, kMost}, {kMost, 1}}) {
+      backend::QuantizeDesc quantize;
+      quantize.rows = rows;
+      quantize.cols = quantize.x_ld = quantize.code_ld = cols;
+      quantize.x = DType::f16;
+      quantize.code = DType::e4m3fn;
+      quantize.scale = {DType::f32, {1, 0}, 1};
+      expect_error(Status::unsupported, "at most 2147479552", [&] { device->create_quantize(quantize); });
+      backend::ActivateDesc activate;
+      activate.rows = rows;
+      activate.cols = activate.gate_ld = activate.up_ld = activate.y_ld = cols;
+      activate.x = activate.y = DType::f16;
+      expect_error(Status::unsupported, "at most 2147479552", [&] { device->create_activate(activate); });
+      const backend::CombineDesc combine{1, cols, rows, 1, cols, 0, cols, DType::f16, DType::none, DType::f16};
+      expect_error(Status::unsupported, "at most 2147479552", [&] { device->create_combine(combine); });
+    }
+    backend::RouteDesc route;
+    route.experts = route.local_experts = route.top_k = 1;
+    route.given = true;
+    route.tokens = kMost;
+    expect_error(Status::unsupported, "at most 2147479552", [&] { device->create_route(route); });
+    route.tokens = 1;
+    route.capacity = kMost;
+    expect_error(Status::unsupported, "at most 2147479552", [&] { device->create_route(route); });
+  }
+}
+
 TEST_F(OpenClLimits, SomeVariantRunsOnEveryDevice) {
   for (const std::uint64_t local : {16384, 32768, 48128}) {
     for (const int width : {1, 4, 16}) {
