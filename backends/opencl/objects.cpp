@@ -210,7 +210,11 @@ void Queue::tidy() {
   // A question that the driver does not answer, or for which there is no memory, is asked again with the next
   // command.
   try {
-    std::erase_if(pending_, [](const auto& event) { return event->done() && event->settle() == nullptr; });
+    // By swaps, so that all are still there, whole, where one of the questions throws.
+    auto kept = pending_.begin();
+    for (auto& event : pending_)
+      if (!event->done() || event->settle() != nullptr) std::swap(*kept++, event);
+    pending_.erase(kept, pending_.end());
     for (; !waiting_.empty() && waiting_.front()->done(); waiting_.pop_front()) waiting_.front()->settle();
   } catch (const cl::Error&) {
   } catch (const Error&) {

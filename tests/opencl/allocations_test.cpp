@@ -173,6 +173,44 @@ TEST(OpenClAllocations, ACallThatIsRefusedMemoryLeavesNothingRunning) {
   if (ran == 0) GTEST_SKIP() << "no device computes in the host's memory";
 }
 
+TEST(OpenClAllocations, AQueueThatIsRefusedMemoryKeepsTheEventsThatItWaitsFor) {
+  if (devices().empty()) GTEST_SKIP() << why_no_devices();
+  if (IRONCL_COUNTS_ALLOCATIONS == 0) GTEST_SKIP() << "a sanitizer's allocator";
+  for (const auto& device : devices()) {
+    const auto& context = dynamic_cast<Device&>(*device).context();
+    const std::vector<std::uint8_t> byte(1, 7);
+    const backend::Span one{device->create_buffer(1), 0, 1};
+    bool all_were_refused = false;
+    for (int which = 1; !all_were_refused; ++which) {
+      // The first has ended, the second has not, the third has ended after one that nobody has asked about.
+      cl::UserEvent first(context->context), second(context->context), before_third(context->context);
+      const auto event_of = [&](const cl::UserEvent& user) {
+        return std::make_shared<Event>(context, std::vector<cl::Event>{user}, std::vector<std::shared_ptr<Event>>{});
+      };
+      const auto queue = device->create_queue(), other = device->create_queue();
+      other->wait_for(event_of(before_third));
+      const auto third = other->write(one, byte.data(), backend::HostSemantics::stable_until_event);
+      queue->wait_for(event_of(first));
+      queue->wait_for(event_of(second));
+      queue->wait_for(third);
+      first.setStatus(CL_COMPLETE);
+      before_third.setStatus(CL_COMPLETE);
+      dynamic_cast<Queue&>(*other).native().finish();
+      const auto ended = event_of(first);
+      refused = which;
+      try {
+        queue->wait_for(ended);
+      } catch (const std::bad_alloc&) {
+      }
+      all_were_refused = std::exchange(refused, 0) != 0;
+      second.setStatus(CL_COMPLETE);
+      queue->finish();
+      const auto last = queue->write(one, byte.data(), backend::HostSemantics::copied_before_return);
+      EXPECT_EQ(last->wait(std::chrono::nanoseconds::max()), backend::Status::ok);
+    }
+  }
+}
+
 TEST(OpenClAllocations, AStepThatIsRefusedMemoryLeavesNothingRunning) {
   if (devices().empty()) GTEST_SKIP() << why_no_devices();
   if (IRONCL_COUNTS_ALLOCATIONS == 0) GTEST_SKIP() << "a sanitizer's allocator";
