@@ -89,7 +89,9 @@ std::optional<Refusal> refuse(const Variant& variant, const Tuning& tuning, cons
                                                std::to_string(most_local(variant, features)) +
                                                "; take smaller tiles"};
   }
-  const std::uint64_t items = variant.work_items(tuning);
+  std::uint64_t items = variant.work_items(tuning);
+  for (const Pass& pass : variant.passes(tuning, problem, features, 1))  // What adds parts of k has its own.
+    items = std::max<std::uint64_t>(items, pass.local);
   if (items > features.max_work_group) {
     return Refusal{Reason::device_feature, variant.name + " with " + to_string(tuning) + " needs work-groups of " +
                                                std::to_string(items) + ", the device takes " +

@@ -91,6 +91,22 @@ TEST_F(OpenClLimits, ArraysOfAKernelsOwnHaveALimitOfTheirOwn) {
   EXPECT_TRUE(refuse(tiled, kTuning, f, kOneTile).has_value()) << "arguments";
 }
 
+TEST_F(OpenClLimits, WorkGroupsOfEveryPassMustFit) {
+  Features f;
+  f.local_bytes = 1 << 16;
+  f.max_work_group = 32;
+  const Problem problem{4, 256, 4096, 128, DType::e4m3fn, DType::e4m3fn, DType::f32};
+  const Variant& variant = *find_variant("gemm_skinny");
+  Tuning tuning = variant.rule_of_thumb(f, problem);
+  tuning["split_k"] = 1;
+  EXPECT_FALSE(refuse(variant, tuning, f, problem).has_value());
+  tuning["split_k"] = 2;  // Its parts are added by work-groups of 64.
+  const auto refusal = refuse(variant, tuning, f, problem);
+  ASSERT_TRUE(refusal.has_value());
+  EXPECT_EQ(refusal->reason, backend::Reason::device_feature);
+  EXPECT_NE(refusal->text.find("work-groups of 64, the device takes 32"), std::string::npos) << refusal->text;
+}
+
 TEST_F(OpenClLimits, LanesThatAreNotTheDevicesAreRefused) {
   Features f;
   f.local_bytes = 64 << 10;
