@@ -23,7 +23,7 @@ class OpenClBackend final : public backend::Backend {
   std::vector<std::shared_ptr<backend::Device>> devices() override {
     const std::lock_guard lock(mutex_);
     if (!found_) {
-      find();
+      devices_ = find();
       found_ = true;
     }
     return devices_;
@@ -80,7 +80,8 @@ class OpenClBackend final : public backend::Backend {
                             " is passed over: " + why);
   }
 
-  void find() {
+  std::vector<std::shared_ptr<backend::Device>> find() const {
+    std::vector<std::shared_ptr<backend::Device>> devices;
     std::vector<cl::Platform> platforms;
     try {
       cl::Platform::get(&platforms);
@@ -109,7 +110,9 @@ class OpenClBackend final : public backend::Backend {
                                     " is passed over: " + why);
             continue;
           }
-          devices_.push_back(std::make_shared<Device>(platforms[i], found[j], config_, log_, tables_));
+          devices.push_back(std::make_shared<Device>(platforms[i], found[j], config_, log_, tables_));
+        } catch (const std::bad_alloc&) {  // It says nothing of the device: whoever asks again finds it.
+          throw;
         } catch (const cl::Error& error) {
           pass_over(i, j, make_error("asking it", error).what());
         } catch (const std::exception& error) {
@@ -117,6 +120,7 @@ class OpenClBackend final : public backend::Backend {
         }
       }
     }
+    return devices;
   }
 
   Config config_;

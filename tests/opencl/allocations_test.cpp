@@ -173,6 +173,24 @@ TEST(OpenClAllocations, ACallThatIsRefusedMemoryLeavesNothingRunning) {
   if (ran == 0) GTEST_SKIP() << "no device computes in the host's memory";
 }
 
+TEST(OpenClAllocations, DevicesAreFoundAgainAfterMemoryWasShort) {
+  if (devices().empty()) GTEST_SKIP() << why_no_devices();
+  if (IRONCL_COUNTS_ALLOCATIONS == 0) GTEST_SKIP() << "a sanitizer's allocator";
+  std::size_t all = 0;
+  for (int which = 1; all == 0; which += 7) {
+    const auto backend = make_backend({}, nullptr);
+    refused = which;
+    try {
+      (void)backend->devices();
+    } catch (const std::bad_alloc&) {
+    }
+    const bool was_refused = std::exchange(refused, 0) == 0;
+    const std::size_t found = backend->devices().size();
+    if (!was_refused) all = found;
+    EXPECT_EQ(found, make_backend({}, nullptr)->devices().size()) << "after allocation " << which;
+  }
+}
+
 TEST(OpenClAllocations, AQueueThatIsRefusedMemoryKeepsTheEventsThatItWaitsFor) {
   if (devices().empty()) GTEST_SKIP() << why_no_devices();
   if (IRONCL_COUNTS_ALLOCATIONS == 0) GTEST_SKIP() << "a sanitizer's allocator";
