@@ -226,14 +226,20 @@ void Queue::wait_for(const std::shared_ptr<backend::Event>& event) {
   const auto ours = own(event, "the event to wait for");
   tidy();
   pending_.push_back(ours);
+  cl::Event barrier;
   try {
     guarded("waiting in a queue", [&] {
       const std::vector<cl::Event> list{native_for(*context_, *ours)};
-      queue_.enqueueBarrierWithWaitList(&list);
+      queue_.enqueueBarrierWithWaitList(&list, &barrier);
     });
   } catch (...) {
     pending_.pop_back();
     throw;
+  }
+  try {
+    waiting_.push_back(std::make_shared<Event>(context_, std::vector<cl::Event>{std::move(barrier)},
+                                               std::vector<std::shared_ptr<Event>>{ours}));
+  } catch (const std::bad_alloc&) {  // It is queued, and uses nothing of the caller's: nobody need hear of it.
   }
 }
 
@@ -248,9 +254,11 @@ std::shared_ptr<Event> Queue::record(std::vector<cl::Event> commands, std::vecto
   std::shared_ptr<Event> event;
   try {
     causes.insert(causes.end(), pending_.begin(), pending_.end());
-    const bool waits = !causes.empty();
+    // PoCL 3.1 ends the process where a command fails whose event nobody holds, as those do that are behind one which
+    // waited for what failed.
+    const bool may_fail = !causes.empty() || !waiting_.empty();
     event = std::make_shared<Event>(context_, std::move(commands), std::move(causes));
-    if (waits) waiting_.push_back(event);
+    if (may_fail) waiting_.push_back(event);
   } catch (...) {
     wait_for_end_of(event != nullptr ? event->native() : commands.back());
     throw;

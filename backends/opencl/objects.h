@@ -90,7 +90,8 @@ class Queue final : public backend::Queue {
   ContextPtr context_;
   cl::CommandQueue queue_;
   std::vector<std::shared_ptr<Event>> pending_;  ///< wait_for's events that have not succeeded.
-  std::deque<std::shared_ptr<Event>> waiting_;   ///< Commands that waited for an event, until they are seen to end.
+  /// Commands that waited for an event, and those behind them, until they are seen to end.
+  std::deque<std::shared_ptr<Event>> waiting_;
 };
 
 /// The backend's own object behind an interface pointer; throws invalid_argument where it is another backend's or
