@@ -25,6 +25,25 @@ inline bool fits_one_launch(const Problem& p) {
   return p.a_source != backend::DType::none && !p.grouped() && !p.gathers && !p.dealt;
 }
 
+/// Whether its words can count all blocks and all who come for them (MARK_BITS of cl/one_launch.cl), and 32 bits all
+/// runs of K groups.
+inline bool counts_in_one_launch(const OneLaunch& cut, const Problem& p) {
+  constexpr std::int64_t kMostCounted = std::int64_t{1} << 19, kMostRuns = std::int64_t{1} << 30;
+  const numerics::Size tiles = numerics::ceil_div(std::max<std::int64_t>(1, p.m), cut.tile_rows);
+  const numerics::Size blocks = numerics::ceil_div(tiles.value(), cut.block_m);
+  const numerics::Size columns = numerics::ceil_div(p.n, cut.block_n);
+  return blocks * (columns + cut.parts) + columns < kMostCounted && tiles * p.k_groups() < kMostRuns;
+}
+
+/// The rule of the tunable `floats` of such a variant; `cut` says how it cuts D and k.
+template <OneLaunch (*cut)(const Tuning&)>
+Constraint one_launch_constraint() {
+  return {"floats counts blocks of D in one launch, and these are too many; take 0",
+          [](const Tuning& t, const Problem& p) {
+            return t.at("floats") == 0 || !fits_one_launch(p) || counts_in_one_launch(cut(t), p);
+          }};
+}
+
 /// What cl/one_launch.cl has in scratch: its words, tiles of A with their scales, and parts of k.
 inline numerics::Size scratch_of_one_launch(const OneLaunch& cut, const Problem& p) {
   const numerics::Size tiles = numerics::ceil_div(std::max<std::int64_t>(1, p.m), cut.tile_rows);

@@ -156,6 +156,29 @@ TEST(OpenClKernels, TilesAreQuantisedInOneLaunchWhereRowsOrColumnsAreFew) {
   }
 }
 
+TEST(OpenClKernels, WhatOneLaunchCannotCountIsQuantisedBefore) {
+  Features f = wide_cores(16);
+  f.dot_products_of_bf16 = f.dot_products_of_bytes = 1;
+  f.amx_why_not.clear();
+  f.dot_products_why_not.clear();
+  Problem p{16, 150000, 128, 128, backend::DType::e4m3fn, backend::DType::e4m3fn, backend::DType::bf16};
+  p.a_source = backend::DType::bf16;
+  for (const char* name : {"gemm_amx", "gemm_bf16"}) {
+    const Variant& variant = *find_variant(name);
+    p.n = 150000;
+    Tuning t = variant.rule_of_thumb(f, p);
+    t["floats"] = 1;
+    EXPECT_EQ(broken_constraint(variant, t, p), nullptr) << name << ": an output layer of 150000 words";
+    p.n = std::int64_t{1} << 27;
+    EXPECT_NE(broken_constraint(variant, t, p), nullptr) << name;
+    EXPECT_EQ(variant.rule_of_thumb(f, p).at("floats"), 0) << name;
+    EXPECT_EQ(broken_constraint(variant, variant.rule_of_thumb(f, p), p), nullptr) << name;
+    p.a_source = backend::DType::none;
+    EXPECT_EQ(broken_constraint(variant, t, p), nullptr) << name << ": nothing is counted";
+    p.a_source = backend::DType::bf16;
+  }
+}
+
 TEST(OpenClKernels, MatricesOfFewRowsTakeNarrowBlocksOfTilesFromFourRowsOn) {
   const Features f = wide_cores(3);
   const Variant &amx = *find_variant("gemm_amx"), &stream = *find_variant("gemm_stream");

@@ -90,7 +90,7 @@ constexpr std::int64_t kPanelRows = 256;  ///< Measured up to here; of 1024 rows
 /// where columns are few, which means that A is read again and again, all of A is too much for a core's caches and a
 /// block of rows through a part of k is not.
 bool may_quantise(const Tuning& t, const Problem& p, const Features& f) {
-  if (!fits_one_launch(p)) return false;
+  if (!fits_one_launch(p) || !counts_in_one_launch(one_launch(t), p)) return false;
   if (p.m <= kFewRows) return t.at("split_k") == 1;
   const double bytes = static_cast<double>(p.k * bytes_of_element(p));
   const std::int64_t rows = std::min<std::int64_t>(p.m, kRows * t.at("block_m"));
@@ -169,6 +169,7 @@ Variant gemm_amx() {
                 {"block_n", 128, {32, 64, 128, 256, 384, 512}, "columns of D per work-group"},
                 {"floats", 0, {0, 1}, "1: floats that are to be quantised are taken as they are"},
                 {"split_k", 1, {1, 2, 3, 4, 6, 8, 12, 16}, "parts of k, by cores of their own with floats 1"}};
+  v.constraints = {one_launch_constraint<one_launch>()};
   v.needs = needs;
   v.trial = Trial{19, 72, 320};
   v.trial->in_child = true;

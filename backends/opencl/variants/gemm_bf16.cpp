@@ -135,8 +135,8 @@ constexpr std::int64_t kMostFloats = 128;  ///< Rows; measured up to here.
 Tuning rule_of_thumb(const Features& f, const Problem& p) {
   if (p.load == 0) {
     Tuning t = blocks_for(tile_of(std::max<std::int64_t>(1, p.m)), f, p);
-    const bool spared = fits_one_launch(p) && p.m <= kMostFloats && launch_ns(f) > kLaunch * estimate_ns(t, p, f);
-    t["floats"] = spared ? 1 : 0;
+    const bool can = fits_one_launch(p) && counts_in_one_launch(one_launch(t), p) && p.m <= kMostFloats;
+    t["floats"] = can && launch_ns(f) > kLaunch * estimate_ns(t, p, f) ? 1 : 0;
     return t;
   }
   // The matrices of a grouped problem have other numbers of rows than the mean.
@@ -159,6 +159,7 @@ Variant gemm_bf16() {
                 {"block_m", 16, kBlocksM, "tiles of rows per work-group"},
                 {"block_n", 64, kBlocksN, "columns of D per work-group"},
                 {"floats", 0, {0, 1}, "1: floats that are to be quantised are taken as they are"}};
+  v.constraints = {one_launch_constraint<one_launch>()};
   v.needs = needs;
   v.trial = Trial{19, 72, 320};
   v.trial->in_child = true;

@@ -133,7 +133,8 @@ typedef struct ironcl_host {
   uint32_t abi_minor;
   uint32_t reserved;
   void* context;
-  /* One line of text, any thread; `context` is the field above. May be NULL. */
+  /* One line of text, any thread; `context` is the field above. May be NULL. It must not call the plugin, which may
+   * hold a lock of its own while it logs. */
   void (*log)(void* context, uint32_t level, const char* text);
 } ironcl_host;
 
