@@ -145,6 +145,8 @@ class LayerFinder {
     const Tensor& weight = *stacked.weight->tensor;
     for (const Located* part : {stacked.weight, stacked.scale, stacked.input_scale, stacked.bias})
       if (part != nullptr) used_.insert(part->tensor);
+    for (const auto* more : {&stacked.zero_points, &stacked.refused})
+      for (const Located* part : *more) used_.insert(part->tensor);
     for (std::int64_t expert = 0; expert < std::max<std::int64_t>(stacked.experts(), 1); ++expert) {
       LayerParts parts;
       parts.name = stacked.layer_name(expert);
@@ -153,8 +155,11 @@ class LayerFinder {
       parts.expected_input_scale = weight.name + "_activation_scale";
       parts.group = config_.group_of(parts.name);
       parts.weight = place(*stacked.weight);
+      for (const Located* zeros : stacked.zero_points) parts.zero_points.push_back(place(*zeros));
       const std::string why = why_not(stacked);
-      if (!why.empty())
+      if (stacked.problem)
+        parts.problem = stacked.problem;
+      else if (!why.empty())
         parts.problem = Error(ErrorKind::unsupported, parts.weight.file->path(), weight.name, why);
       else
         cut(stacked, expert, parts);

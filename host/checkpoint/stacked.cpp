@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <span>
 #include <utility>
 
 #include "backends/words.h"
@@ -28,6 +29,55 @@ const Located* find_suffixed(const TensorIndex& index, const std::string& base,
 bool is_stacked_weight(const Located& located) {
   const Tensor& tensor = *located.tensor;
   return tensor.shape.size() == 3 && numerics::is_quantized(tensor.dtype);
+}
+
+/// What a tensor is to the stacked weight whose name it has with that suffix.
+PartName part_of_suffix(std::string_view suffix) {
+  const auto is = [suffix](const auto& suffixes) {
+    return std::find(suffixes.begin(), suffixes.end(), suffix) != suffixes.end();
+  };
+  if (is(kScales)) return {Part::weight_scale, true, {}};
+  if (is(kInputScales)) return {Part::input_scale, true, {}};
+  return part_of(suffix.substr(1));
+}
+
+/// Those of `members`, sorted by name, whose leaves begin so.
+std::span<const Member> members_after(const std::vector<Member>& members, std::string_view start) {
+  const auto first = std::lower_bound(members.begin(), members.end(), start,
+                                      [](const Member& member, std::string_view text) { return member.leaf < text; });
+  const auto last = std::find_if_not(first, members.end(),
+                                     [start](const Member& member) { return member.leaf.starts_with(start); });
+  return {first, last};
+}
+
+/// Puts a tensor in its place beside a stacked weight; one that has none there becomes the problem.
+void take_beside(const TensorIndex& index, const Member& member, const PartName& part, StackedWeight& stacked) {
+  const auto refuse = [&](ErrorKind kind, const std::string& why) {
+    stacked.refused.push_back(member.located);
+    if (stacked.problem) return;
+    stacked.problem = Error(kind, index.path_of(*member.located), member.located->tensor->name, why);
+  };
+  const auto take = [&](const Located*& slot) {
+    if (slot != nullptr)
+      return refuse(ErrorKind::config, fmt::format("is beside '{}' and means the same of '{}'; one of them is wrong",
+                                                   slot->tensor->name, stacked.weight->tensor->name));
+    slot = member.located;
+  };
+  switch (part.part) {
+    case Part::weight_scale:
+      return take(stacked.scale);
+    case Part::input_scale:
+      return take(stacked.input_scale);
+    case Part::bias:
+      return take(stacked.bias);
+    case Part::zero_point:
+      return stacked.zero_points.push_back(member.located);
+    case Part::refused:
+    case Part::foreign:
+      return refuse(ErrorKind::unsupported, std::string(part.why));
+    default:
+      return;
+  }
 }
 
 /// gate_up [E, A, B] and down [E, C, D]: B = C and A = 2 D where they are [E, N, K], A = D and B = 2 C where they are
@@ -62,18 +112,17 @@ std::vector<StackedWeight> find_stacked(const TensorIndex& index, StackedForm fo
         const std::size_t dot = module.rfind('.');
         stacked.prefix = prefix.substr(0, dot == std::string::npos ? 0 : dot + 1);
         stacked.projection = module.substr(stacked.prefix.size());
-        for (const Member& other : index.beside(prefix)) {
-          if (other.part.part == Part::weight_scale) stacked.scale = other.located;
-          if (other.part.part == Part::input_scale) stacked.input_scale = other.located;
-          if (other.part.part == Part::bias) stacked.bias = other.located;
-        }
+        if (member.leaf != "weight")
+          stacked.problem =
+              Error(ErrorKind::unsupported, index.path_of(*member.located), member.located->tensor->name,
+                    "is a stack of weights of a tool whose stacks are not read; quantise to FP8 with "
+                    "llmcompressor");
+        for (const Member& other : index.beside(prefix)) take_beside(index, other, other.part, stacked);
       } else {
-        const std::string base = std::string(prefix) + std::string(member.leaf);
         stacked.prefix = prefix;
         stacked.projection = member.leaf;
-        stacked.scale = find_suffixed(index, base, kScales);
-        stacked.input_scale = find_suffixed(index, base, kInputScales);
-        stacked.bias = index.find(base + "_bias");
+        for (const Member& other : members_after(index.beside(prefix), stacked.projection + "_"))
+          take_beside(index, other, part_of_suffix(other.leaf.substr(stacked.projection.size())), stacked);
       }
       stacked.form = form;
       stacked.shapes = form_of_shapes(index, stacked);

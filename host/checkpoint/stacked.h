@@ -17,9 +17,14 @@ struct StackedWeight {
   std::string_view prefix;  ///< "model.layers.0.mlp.experts."
   std::string projection;   ///< "gate_up_proj", without ".weight".
   const Located* weight = nullptr;
-  const Located* scale = nullptr;             ///< [E, ...]
-  const Located* input_scale = nullptr;       ///< [E] or one value
-  const Located* bias = nullptr;              ///< [E, N]
+  const Located* scale = nullptr;           ///< [E, ...]
+  const Located* input_scale = nullptr;     ///< [E] or one value
+  const Located* bias = nullptr;            ///< [E, N]
+  std::vector<const Located*> zero_points;  ///< Read only where they are 0.
+  std::vector<const Located*> refused;      ///< What `problem` is about, and more of the kind.
+  /// Of the first tensor beside the weight that changes its product in a way that is not computed here, or that is
+  /// there twice.
+  std::optional<Error> problem;
   StackedForm form = StackedForm::unknown;    ///< As the model type says.
   StackedForm shapes = StackedForm::unknown;  ///< As the dimensions of gate_up and down together show.
 

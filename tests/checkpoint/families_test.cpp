@@ -137,6 +137,37 @@ TEST(Experts, WithStaticScalesHaveOneEach) {
   EXPECT_EQ(layer.weight_grid, (ScaleGrid{0, 0}));
 }
 
+TEST(Experts, OfOneTensorWithAPartThatIsNotComputedAreRefused) {
+  const auto stack = [](const std::string& part, DType type) {
+    return std::vector<OwnTensor>{OwnTensor("m.experts.down_proj", kE4m3, {2, 96, 64}, 0x38),
+                                  counting("m.experts.down_proj_scale", {2, 96, 1}),
+                                  OwnTensor("m.experts.down_proj_" + part, type, {2, 96, 1}, 0x3f)};
+  };
+  for (const auto& [part, why] : {std::pair{"pre_quant_scale", "scales the columns of the activations"},
+                                  {"weight_scale_2", "second scale"},
+                                  {"zero_point", "not known here"},
+                                  {"scale_inv", "means the same"}}) {
+    const Folder folder(stack(part, DType::f32));
+    ASSERT_EQ(folder.checkpoint.layers().size(), 2u);
+    for (const LinearLayer& layer : folder.checkpoint.layers()) folder.expect_refused(layer.name, {why});
+  }
+  Folder(stack("weight_zero_point", DType::i8)).expect_refused("m.experts.1.down_proj", {"asymmetric quantisation"});
+  EXPECT_NO_THROW(Folder(stack("output_scale", DType::f32)).checkpoint.layer("m.experts.1.down_proj"));
+}
+
+TEST(Experts, OfOneModuleWithAPartThatIsNotComputedAreRefused) {
+  const auto stack = [](const std::string& weight, const std::string& part) {
+    return std::vector<OwnTensor>{OwnTensor("m.experts.down_proj." + weight, kE4m3, {2, 96, 64}, 0x38),
+                                  counting("m.experts.down_proj.weight_scale", {2, 96, 1}),
+                                  OwnTensor("m.experts.down_proj." + part, DType::f32, {2, 96, 1}, 0x3f)};
+  };
+  Folder(stack("weight", "pre_quant_scale"))
+      .expect_refused("m.experts.1.down_proj", {"'m.experts.down_proj.pre_quant_scale'", "scales the columns"});
+  Folder(stack("weight", "weight_scale_inv")).expect_refused("m.experts.0.down_proj", {"means the same"});
+  Folder(stack("_weight_qdata", "bias_of_nobody")).expect_refused("m.experts.0.down_proj", {"stacks are not read"});
+  EXPECT_NO_THROW(Folder(stack("weight", "other")).checkpoint.layer("m.experts.1.down_proj"));
+}
+
 TEST(Experts, StoredTransposedAreRefused) {
   const Folder folder({OwnTensor("m.experts.gate_up_proj", kE4m3, {2, 96, 128}, 0x38),
                        counting("m.experts.gate_up_proj_scale_inv", {2, 2, 2}),
