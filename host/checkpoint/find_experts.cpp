@@ -225,6 +225,21 @@ class ExpertsBuilder {
     }
   }
 
+  /// x is quantised once, for the experts and the shared one, and so is what lies between their products.
+  void check_shared_activations(const LinearLayer& shared, const LinearLayer& routed) const {
+    const auto in_i8 = [](const LinearLayer& layer) { return layer.weight.dtype == DType::i8; };
+    bool same = shared.activations == routed.activations;
+    if (same && shared.activations != ActivationScheme::none)
+      same = shared.activation_grid == routed.activation_grid &&
+             shared.activation_rounding == routed.activation_rounding && in_i8(shared) == in_i8(routed);
+    if (same) return;
+    throw Error(
+        ErrorKind::unsupported, shared.weight_file, shared.weight.name,
+        fmt::format("quantises its activations otherwise than '{}', and x is quantised once for the experts and "
+                    "the shared one; run their layers one by one",
+                    routed.weight.name));
+  }
+
   void check_experts() {
     layer_.hidden = layer_.width = 0;
     check_gated(layer_.experts, layer_.hidden, layer_.width);
@@ -295,6 +310,10 @@ class ExpertsBuilder {
       layer_.shared = GatedMatrices{{}, {*gate}, {*up}, {*down}};
       std::int64_t hidden = layer_.hidden;
       check_gated(*layer_.shared, hidden, layer_.shared_width);
+      const GatedMatrices& routed = layer_.experts;
+      const std::size_t first = routed.fused() ? routed.gate_up.front() : routed.gate.front();
+      check_shared_activations(layers_[*gate], layers_[first]);
+      check_shared_activations(layers_[*down], layers_[routed.down.front()]);
     }
     const Located* gate = find(module_.name + ".shared_expert_gate.weight");
     if (gate == nullptr) return;

@@ -294,6 +294,35 @@ TEST(ExpertsLayer, SharedExpertThatIsNotWholeIsRefused) {
       .expect_refused({"m.shared_experts.up_proj.weight", "the shared expert is not whole"});
 }
 
+TEST(ExpertsLayer, SharedExpertWithOtherActivationsIsRefused) {
+  // x is quantised once: by the groups of the experts, whatever the shared expert's are.
+  const auto opened = [](const std::string& shared_inputs) {
+    auto tensors = two_experts("m", kProjections);
+    for (const auto& [projection, n, k] :
+         {std::tuple{"gate_proj", 64, 96}, {"up_proj", 64, 96}, {"down_proj", 96, 64}}) {
+      const std::string name = std::string("m.shared_experts.") + projection;
+      tensors.emplace_back(name + ".weight", kE4m3, std::vector<std::int64_t>{n, k}, 0x38);
+      tensors.emplace_back(name + ".weight_scale", DType::f32, std::vector<std::int64_t>{n, 1}, 0x3f);
+    }
+    const std::string bits = R"("num_bits":8,"type":"float","dynamic":true)";
+    return Opened(tensors,
+                  R"({"model_type":"qwen3_moe","num_experts":2,"num_experts_per_tok":1,)"
+                  R"("quantization_config":{"quant_method":"compressed-tensors","config_groups":{)"
+                  R"("shared":{"targets":["re:.*shared_experts.*"],"weights":{"num_bits":8,"strategy":"channel"})" +
+                      shared_inputs +
+                      R"(},"all":{"targets":["Linear"],"weights":{"num_bits":8,)"
+                      R"("strategy":"block","block_structure":[64,64]},"input_activations":{)" +
+                      bits + R"(,"strategy":"group","group_size":64}}}}})");
+  };
+  const std::string group = R"(,"input_activations":{"num_bits":8,"type":"float","dynamic":true,)";
+  const Opened alike(opened(group + R"("strategy":"group","group_size":64})"));
+  EXPECT_FALSE(alike.only().problem) << alike.only().problem->what();
+  const std::vector<std::string> why = {"m.shared_experts.gate_proj.weight",
+                                        "otherwise than 'm.experts.0.gate_proj.weight'"};
+  opened(group + R"("strategy":"token"})").expect_refused(why);
+  opened("").expect_refused(why);
+}
+
 TEST(ExpertsLayer, QuantisedRouterIsRefused) {
   auto tensors = without(two_experts("m", kProjections), "m.gate.");
   add_matrix(tensors, "m.gate", 2, 96);
