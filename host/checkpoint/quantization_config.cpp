@@ -133,6 +133,11 @@ std::string writer_of(const Members& config, const std::string& method) {
                        : "");
 }
 
+std::optional<Members> quantization_of(const Members& model) {
+  auto config = model.object("quantization_config");
+  return config ? config : model.object("compression_config");
+}
+
 void read_method(const Members& config, QuantizationConfig& result) {
   const std::string& method = result.method;
   result.writer = writer_of(config, method);
@@ -196,8 +201,11 @@ QuantizationConfig read_quantization_config(const std::filesystem::path& config_
   if (!root.is_object()) throw Error(ErrorKind::config, config_json, "", "is not a JSON object");
   const Members model(root.get_object(), config_json, "config");
   QuantizationConfig result;
-  auto config = model.object("quantization_config");
-  if (!config) config = model.object("compression_config");
+  auto config = quantization_of(model);
+  // Of a multi-modal model it may be in its text_config.
+  const json::value* text = model.find("text_config");
+  if (!config && text != nullptr && text->is_object())
+    config = quantization_of(Members(text->get_object(), config_json, "config.text_config"));
   if (!config) return result;
   result.method = config->text("quant_method").value_or("unnamed");
   read_method(*config, result);

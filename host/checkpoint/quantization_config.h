@@ -60,7 +60,8 @@ struct QuantizationConfig {
 /// The block of "128" (square), "128x256" or "128,256"; empty where the text is none of them.
 std::optional<ScaleGrid> parse_block(std::string_view text) noexcept;
 
-/// Reads the quantization_config (or compression_config) of a config.json. A file without one gives method "".
+/// Reads the quantization_config (or compression_config) of a config.json, or of its text_config where it has none
+/// itself. A file without one gives method "".
 /// Throws Error: io, format (not JSON), config (a member of the wrong type or with a value out of range).
 QuantizationConfig read_quantization_config(const std::filesystem::path& config_json);
 

@@ -33,6 +33,17 @@ TEST(Config, WithoutQuantizationConfigHasNoMethod) {
   EXPECT_EQ(read(R"({"quantization_config":null})").method, "");
 }
 
+TEST(Config, OfAMultiModalModelMayBeInItsTextConfig) {
+  const std::string fp8 = R"("quantization_config":{"quant_method":"fp8","activation_scheme":"dynamic"})";
+  EXPECT_EQ(read(R"({"text_config":{)" + fp8 + "}}").method, "fp8");
+  EXPECT_EQ(read(R"({"text_config":{"compression_config":{"quant_method":"modelopt"}}})").method, "modelopt");
+  EXPECT_EQ(read(R"({"quantization_config":{"quant_method":"quark"},"text_config":{)" + fp8 + "}}").method, "quark")
+      << "the model's own comes first";
+  EXPECT_EQ(read(R"({"text_config":"none"})").method, "");
+  expect_refused(R"({"text_config":{"quantization_config":5}})", ErrorKind::config,
+                 {"config.text_config.quantization_config"});
+}
+
 TEST(Config, ReadsDeepSeeksForm) {
   const QuantizationConfig config =
       read_fp8(R"(,"fmt":"e4m3","activation_scheme":"dynamic","weight_block_size":[128,64],"scale_fmt":"ue8m0",)"
