@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "backends/numerics/casts.h"
 #include "host/checkpoint/block.h"
 #include "host/checkpoint/stacked.h"
 
@@ -204,6 +205,11 @@ class LayerBuilder {
     check_scale_dtype(scale.tensor, file);
     check_scale_shape(scale.tensor, file, "the activations", 1, layer_.k, {0, 0});
     check_scale_values(scale.tensor, file);
+    // Activations are divided by it: every one of them would become the largest code, and the product 0.
+    if (numerics::load_as_f64(scale.tensor.dtype, scale.tensor.data.data(), 0) == 0)
+      throw Error(ErrorKind::value, file, scale.tensor.name,
+                  "is 0, expected a static scale above 0: activations are divided by it; the layer was never "
+                  "calibrated, calibrate it with data that reach it");
     layer_.activation_grid = {0, 0};
   }
 

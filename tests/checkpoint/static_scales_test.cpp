@@ -101,6 +101,8 @@ TEST(StaticScales, ThatContradictTheConfigAreNeverDropped) {
 TEST(StaticScales, OfManyValuesOrOfNanAreRefused) {
   auto tensors = layer_with("a.input_scale", NAN);
   expect_refused(open_layer(tensors, ""), ErrorKind::value, "a.input_scale", "nan");
+  expect_refused(open_layer(layer_with("a.input_scale", 0), ""), ErrorKind::value, "a.input_scale",
+                 "activations are divided by it");
   tensors.back() = OwnTensor("a.input_scale", {200}, std::vector<float>(200, 1));
   expect_refused(open_layer(tensors, ""), ErrorKind::shape, "a.input_scale", "is [200], expected [1, 1]");
 }
