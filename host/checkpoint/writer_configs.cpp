@@ -92,8 +92,10 @@ void read_fbgemm(const Members& config, QuantizationConfig& result) {
 
 void read_quark(const Members& config, QuantizationConfig& result) {
   QuantizationGroup& group = linear_group(result);
-  if (const auto layers = config.object("layer_quant_config"); layers && !layers->all().empty())
-    group.unsupported = "is written by quark with a layer_quant_config, which is not read; quantise all layers alike";
+  for (const char* member : {"layer_quant_config", "layer_type_quant_config"})
+    if (const auto layers = config.object(member); layers && !layers->all().empty())
+      group.unsupported =
+          fmt::format("is written by quark with a {}, which is not read; quantise all layers alike", member);
   const auto global = config.object("global_quant_config");
   if (!global) {
     group.unsupported = "is written by quark without a global_quant_config, which is not read";

@@ -352,6 +352,19 @@ TEST(Quark, ActivationsThatAreComputedOtherwiseAreRefused) {
   Folder(tensors, inputs(R"("dtype":"fp8_e4m3","symmetric":false)")).expect_refused("a", {"asymmetric activations"});
 }
 
+TEST(Quark, SchemesOfSomeLayersAreRefused) {
+  const std::vector<OwnTensor> tensors = {OwnTensor("a.weight", kE4m3, {48, 96}, 0x38),
+                                          counting("a.weight_scale", {})};
+  for (const std::string member : {"layer_quant_config", "layer_type_quant_config"}) {
+    const auto config = [&](const std::string& layers) {
+      return R"("quant_method":"quark",")" + member + R"(":{)" + layers +
+             R"(},"global_quant_config":{"weight":{"dtype":"fp8_e4m3","qscheme":"per_tensor"}})";
+    };
+    EXPECT_NO_THROW(Folder(tensors, config("")).checkpoint.layer("a")) << member;
+    Folder(tensors, config(R"("Linear":{"weight":{"dtype":"int8"}})")).expect_refused("a", {"with a " + member});
+  }
+}
+
 TEST(Strangers, AreRefusedWithWhatToDo) {
   const Folder unknown({OwnTensor("a.weight", kE4m3, {48, 96}, 0x38), counting("a.weight_scale", {})},
                        R"("quant_method":"somebodys")");
