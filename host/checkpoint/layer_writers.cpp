@@ -4,8 +4,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <initializer_list>
 
+#include "backends/numerics/casts.h"
 #include "host/checkpoint/json_input.h"
 #include "host/checkpoint/json_members.h"
 
@@ -13,6 +15,8 @@ namespace ironcl::checkpoint {
 namespace {
 
 namespace json = boost::json;
+
+constexpr std::string_view kScaledFp8 = "scaled_fp8";
 
 QuantizationGroup group_of_writer(std::string writer) {
   QuantizationGroup group;
@@ -114,6 +118,24 @@ QuantizationGroup read_comfy(const json::value& said) {
   return group;
 }
 
+/// ComfyUI's older form: scale_weight beside the weight, and one tensor "scaled_fp8" for all layers of the model
+/// under whose name it stands. Empty where that is not there, or leaves activations to the layer.
+std::optional<QuantizationGroup> read_scaled_fp8(const TensorIndex& index, std::string_view prefix) {
+  for (std::string_view model = prefix;;) {
+    const Located* marker = index.find(std::string(model) + std::string(kScaledFp8));
+    if (marker != nullptr) {
+      if (marker->tensor->elements() != 2) return std::nullopt;
+      QuantizationGroup group = group_of_writer("ComfyUI");
+      group.activations = ActivationScheme::none;
+      group.input_scale_unused = true;
+      return group;
+    }
+    if (model.empty()) return std::nullopt;
+    const std::size_t dot = model.size() < 2 ? std::string_view::npos : model.rfind('.', model.size() - 2);
+    model = model.substr(0, dot == std::string_view::npos ? 0 : dot + 1);
+  }
+}
+
 /// quanto stores an input_scale of 1 where activations are not quantised.
 QuantizationGroup read_quanto(const std::string& activations, DType weight) {
   QuantizationGroup group = group_of_writer("quanto");
@@ -127,6 +149,16 @@ QuantizationGroup read_quanto(const std::string& activations, DType weight) {
           fmt::format("has activations of {} (quanto), which are not read for these weights", activations);
   }
   return group;
+}
+
+/// Whether quanto's input_scale is another than the 1 that stands where it means nothing.
+bool has_calibrated_input(const TensorIndex& index, std::string_view prefix) {
+  for (const Member& member : index.beside(prefix)) {
+    const Tensor& tensor = *member.located->tensor;
+    if (member.part.part == Part::input_scale && tensor.elements() == 1 && numerics::is_float(tensor.dtype))
+      return numerics::load_as_f64(tensor.dtype, tensor.data.data(), 0) != 1;
+  }
+  return false;
 }
 
 }  // namespace
@@ -169,6 +201,11 @@ std::optional<QuantizationGroup> ComfyMetadata::group_of(const SafetensorsFile& 
   return group;
 }
 
+bool is_scaled_fp8_marker(std::string_view name) noexcept {
+  return name.ends_with(kScaledFp8) &&
+         (name.size() == kScaledFp8.size() || name[name.size() - kScaledFp8.size() - 1] == '.');
+}
+
 std::optional<QuantizationGroup> group_beside(const TensorIndex& index, std::string_view prefix, const Member& weight,
                                               const QuantoMap& quanto, ComfyMetadata& comfy) {
   const SafetensorsFile& file = index.file_of(*weight.located);
@@ -180,15 +217,27 @@ std::optional<QuantizationGroup> group_beside(const TensorIndex& index, std::str
     group.unsupported = "is written by torchao, but the file's metadata does not say how; fetch the original file";
     return group;
   }
-  if (weight.leaf == "weight._data")
-    return read_quanto(quanto.activations_of(layer_name(prefix)), weight.located->tensor->dtype);
+  if (weight.leaf == "weight._data") {
+    const std::string activations = quanto.activations_of(layer_name(prefix));
+    QuantizationGroup group = read_quanto(activations, weight.located->tensor->dtype);
+    if (activations.empty() && has_calibrated_input(index, prefix))
+      group.unsupported =
+          "has a static scale of its activations, and no quanto_qmap.json says whether they are quantised with it; "
+          "open "
+          "the folder that quanto wrote";
+    return group;
+  }
   for (const Member& member : index.beside(prefix)) {
     if (member.leaf != "comfy_quant") continue;
     const auto bytes = member.located->tensor->data;
     const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
     return read_comfy(parse_json(text, index.path_of(*member.located), member.located->tensor->name));
   }
-  return comfy.group_of(file, layer_name(prefix));
+  if (auto said = comfy.group_of(file, layer_name(prefix))) return said;
+  const auto& beside = index.beside(prefix);
+  const bool scaled =
+      std::any_of(beside.begin(), beside.end(), [](const Member& member) { return member.leaf == "scale_weight"; });
+  return scaled ? read_scaled_fp8(index, prefix) : std::nullopt;
 }
 
 }  // namespace ironcl::checkpoint

@@ -42,6 +42,10 @@ class ComfyMetadata {
   std::map<const SafetensorsFile*, boost::json::object> layers_;
 };
 
+/// Whether a tensor is ComfyUI's "scaled_fp8", which stands beside a model and has no weights: of two elements it
+/// says that activations stay unquantised.
+bool is_scaled_fp8_marker(std::string_view name) noexcept;
+
 /// What the tensors under `prefix`, of which `weight` is the weight, and their file say; empty where they say
 /// nothing. Throws Error format or config where they say it in a malformed way.
 std::optional<QuantizationGroup> group_beside(const TensorIndex& index, std::string_view prefix, const Member& weight,

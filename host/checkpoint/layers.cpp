@@ -293,7 +293,8 @@ class LayerFinder {
                                         tensor.shape_text(), prefix));
       return add(parts);
     }
-    if (is_fp8(tensor) && tensor.elements() > 0 && !has_scales_of_activations(name)) {
+    const bool marker = is_scaled_fp8_marker(name);
+    if (is_fp8(tensor) && tensor.elements() > 0 && !marker && !has_scales_of_activations(name)) {
       LayerParts parts;
       parts.name = name;
       parts.weight = place(located);
@@ -323,7 +324,7 @@ class LayerFinder {
     if (part.part == Part::aside) return std::string(part.why);
     if (part.part == Part::refused && part.known && !prefix.empty())
       return fmt::format("beside layer {}: {}", layer_name(prefix), part.why);
-    if (name == "scaled_fp8") return "marks a file of scaled fp8 weights (ComfyUI)";
+    if (is_scaled_fp8_marker(name)) return "marks a file of scaled fp8 weights (ComfyUI)";
     if (part.part != Part::weight) return "not a layer's weight";
     if (const std::string* entry = config_.ignored.find(layer_name(prefix)))
       return fmt::format("{} lists '{}'", config_.ignored_member, *entry);

@@ -283,6 +283,15 @@ TEST(Quanto, InputScalesCountOnlyWhereActivationsAreQuantised) {
   odd.expect_refused("a", {"activations of qfloat8_e5m2 (quanto)"});
 }
 
+TEST(Quanto, ACalibratedScaleWithoutTheMapIsNotDropped) {
+  const auto tensors = [](float scale) {
+    return std::vector<OwnTensor>{OwnTensor("a.weight._data", kE4m3, {48, 96}, 0x38),
+                                  counting("a.weight._scale", {48, 1}), OwnTensor("a.input_scale", {1}, {scale})};
+  };
+  EXPECT_EQ(Folder(tensors(1)).checkpoint.layer("a").activations, ActivationScheme::none);
+  Folder(tensors(0.25f)).expect_refused("a", {"no quanto_qmap.json says", "open the folder that quanto wrote"});
+}
+
 TEST(Comfy, ReadsItsTensorOfJson) {
   const auto layer = [](const std::string& json) {
     OwnTensor quant("a.comfy_quant", DType::i8, {static_cast<std::int64_t>(json.size())});
@@ -298,6 +307,22 @@ TEST(Comfy, ReadsItsTensorOfJson) {
   Folder(layer(R"({"format":"float8_e4m3fn","convrot":true})")).expect_refused("a", {"is rotated"});
   Folder(layer(R"({"format":"mxfp8"})")).expect_refused("a", {"format 'mxfp8' of ComfyUI, which is not read"});
   Folder(layer("{")).expect_refused("a", {"not valid JSON"});
+}
+
+TEST(Comfy, ItsMarkerOfTwoElementsLeavesActivationsUnquantised) {
+  const auto tensors = [](std::int64_t elements) {
+    return std::vector<OwnTensor>{
+        OwnTensor("model.a.weight", kE4m3, {48, 96}, 0x38), OwnTensor("model.a.scale_weight", {1}, {2.f}),
+        OwnTensor("model.a.scale_input", {1}, {0.5f}),      OwnTensor("other.b.weight", kE4m3, {48, 96}, 0x38),
+        OwnTensor("other.b.scale_weight", {1}, {2.f}),      OwnTensor("model.scaled_fp8", kE4m3, {elements})};
+  };
+  const Folder none(tensors(2));
+  EXPECT_EQ(none.checkpoint.layer("model.a").activations, ActivationScheme::none);
+  EXPECT_EQ(none.checkpoint.layer("other.b").activations, ActivationScheme::dynamic) << "it is of another model";
+  ASSERT_EQ(none.checkpoint.layers().size(), 2u) << "the marker is no broken layer";
+  ASSERT_EQ(none.checkpoint.unquantized().size(), 1u);
+  EXPECT_EQ(none.checkpoint.unquantized()[0].why, "marks a file of scaled fp8 weights (ComfyUI)");
+  EXPECT_EQ(Folder(tensors(0)).checkpoint.layer("model.a").activations, ActivationScheme::fixed);
 }
 
 TEST(Comfy, ReadsItsMetadataOfAFile) {
