@@ -75,6 +75,8 @@ std::map<std::string, std::string> read_weight_map(const fs::path& index) {
 void add_shards(Folder& folder, const fs::path& index) {
   folder.index = index;
   const std::map<std::string, std::string> weight_map = read_weight_map(index);
+  if (weight_map.empty())
+    throw Error(ErrorKind::format, index, "", "weight_map names no tensor; fetch the checkpoint again");
   std::set<std::string> names;
   for (const auto& [tensor, file] : weight_map) names.insert(file);
   const fs::path directory = index.parent_path();

@@ -103,6 +103,9 @@ TEST(Folder, RefusesAMalformedIndex) {
   expect_throw([&] { open_folder(dir.path()); }, ErrorKind::format, file, "", {"not valid JSON"});
   write_file(file, R"({"weight_map":[]})");
   expect_throw([&] { open_folder(dir.path()); }, ErrorKind::format, file, "", {"no object 'weight_map'"});
+  write_file(file, R"({"weight_map":{}})");
+  save(dir / "model-00001-of-00001.safetensors", {OwnTensor("a.weight", DType::e4m3fn, {2, 2})});
+  expect_throw([&] { open_folder(dir.path()); }, ErrorKind::format, file, "", {"names no tensor"});
   write_file(file, R"({"weight_map":{"a":1}})");
   expect_throw([&] { open_folder(dir.path()); }, ErrorKind::format, file, "a", {"expected a file name"});
 }
