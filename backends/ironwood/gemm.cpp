@@ -51,7 +51,7 @@ struct Bound {
 
 void check_weights_of(const Problem& p, const PreparedWeights& w) {
   const std::int64_t matrices = std::max<std::int64_t>(p.matrices, 1);
-  const bool same_grid = w.scale_dtype() == DType::none || w.grid() == p.w_grid;
+  const bool same_grid = w.scale_dtype() == DType::none || w.grid().resolved(p.n, p.k) == p.w_grid.resolved(p.n, p.k);
   if (w.n() == p.n && w.k() == p.k && w.matrices() == matrices && w.dtype() == p.w && w.scale_dtype() == p.w_scale &&
       same_grid) {
     return;

@@ -62,6 +62,19 @@ Quanta quanta_of(const Problem& p, const Machine& machine) {
   return quanta;
 }
 
+/// A kernel block holds whole blocks of scales, so that these bound it from below; beyond this no VMEM holds one, and
+/// products of block sizes leave 64 bits.
+std::optional<Refusal> check_quanta(const Problem& p, const Quanta& quanta) {
+  constexpr std::int64_t kMost = std::int64_t{1} << 24;
+  if (std::max({quanta.step.b, quanta.step.o, quanta.step.i}) <= kMost) return std::nullopt;
+  return Refusal{
+      Reason::scale_layout,
+      fmt::format("scales in blocks of {}x{} of w and {}x{} of x: whole ones make kernel blocks of {},{},{}, and "
+                  "up to {} a dimension are accepted; 0 spans a dimension",
+                  p.w_grid.group_rows, p.w_grid.group_cols, p.x_grid.group_rows, p.x_grid.group_cols, quanta.step.b,
+                  quanta.step.o, quanta.step.i, kMost)};
+}
+
 std::optional<Refusal> check_multiple(char letter, std::int64_t value, std::int64_t step, const std::string& rule) {
   if (value > 0 && value % step == 0) return std::nullopt;
   const std::int64_t below = value / step * step;
@@ -221,6 +234,7 @@ KernelBlocks aligned_blocks(const Problem& problem, const Machine& machine) {
 
 std::optional<Refusal> make_plan(const Problem& problem, const PlanRequest& request, Plan* plan) {
   const Quanta quanta = quanta_of(problem, request.machine);
+  if (auto refusal = check_quanta(problem, quanta)) return refusal;
   if (request.blocks) {
     if (auto refusal = check_blocks(*request.blocks, quanta)) return refusal;
     *plan = plan_with(problem, request, *request.blocks);

@@ -51,6 +51,19 @@ TEST(IronwoodDevice, RefusesWithAReasonAndWhatItWouldTake) {
          d.a_scale.grid = {1, 48};
        },
        Reason::scale_layout, "a multiple of 32"},
+      {"blocks of weights that no VMEM holds",
+       [](auto& d) {
+         d.b_scale.grid = {std::int64_t{1} << 31, std::int64_t{1} << 31};
+       },
+       Reason::scale_layout, "0 spans a dimension"},
+      {"groups of K without a common multiple, of experts",
+       [](auto& d) {
+         d.m = 1, d.k = std::int64_t{1} << 33, d.n = 1, d.lda = 0, d.matrices = 2;
+         d.grouping = backend::Grouping::contiguous;
+         d.b_scale.grid = {4294967264, 4294967264};
+         d.a_scale.grid = {1, 4294967200};
+       },
+       Reason::scale_layout, "0 spans a dimension"},
       {"grouped", [](auto& d) { d.grouping = backend::Grouping::masked; }, Reason::grouping, "1 or more"},
       {"absurd weights", [](auto& d) { d.n = d.k = std::int64_t{1} << 60; }, Reason::shape, "2^40"},
       {"absurd m", [](auto& d) { d.lda = std::int64_t{1} << 60; }, Reason::shape, "2^40"},
@@ -164,6 +177,42 @@ TEST(IronwoodDevice, WeightsOfAnotherDescriptionAreRefused) {
     }
   }
   EXPECT_EQ(d, std::vector<float>(4 * 256, 7.0f));
+}
+
+/// 0 spans a dimension, and so does its size: the scales are the same ones.
+TEST(IronwoodDevice, WeightsWhoseGroupsAreTheSameInOtherWordsAreTaken) {
+  const std::pair<ScaleGrid, ScaleGrid> spellings[] = {
+      {{1, 0}, {1, 256}}, {{1, 256}, {1, 0}}, {{0, 0}, {96, 256}}, {{96, 256}, {0, 0}}, {{0, 128}, {96, 128}}};
+  for (const auto& [planned, prepared] : spellings) {
+    const Case c{.m = 4, .n = 96, .k = 256, .w_grid = planned};
+    const Data data = make_data(c);
+    const auto desc = desc_of(c);
+    const auto gemm = device().create_gemm(desc);
+    std::vector<std::byte> x = data.x, x_scales = data.x_scales;
+    std::vector<float> d(4 * 96);
+    const auto lend = [](auto& v) {
+      const auto size = v.size() * sizeof(v[0]);
+      return backend::Span{device().import_buffer(backend::Device::Memory::host_pointer, v.data(), size), 0, size};
+    };
+    backend::GemmArgs args;
+    args.m = c.m;
+    args.a = lend(x);
+    args.a_scale = lend(x_scales);
+    args.d = lend(d);
+    args.weights = device().prepare_weights({.dtype = c.w,
+                                             .n = c.n,
+                                             .k = c.k,
+                                             .ld = c.k,
+                                             .scale = {.dtype = DType::f32, .grid = prepared},
+                                             .data = data.w.data(),
+                                             .scales = data.w_scales.data(),
+                                             .plan = nullptr});
+    const auto event = gemm->enqueue(device().create_queue(), args);
+    ASSERT_EQ(event->wait(std::chrono::nanoseconds(0)), Status::ok);
+    const auto expected = as_f64(DType::f32, run(c, data));
+    for (std::size_t i = 0; i < d.size(); ++i)
+      ASSERT_EQ(d[i], static_cast<float>(expected[i])) << planned.group_rows << "x" << planned.group_cols;
+  }
 }
 
 /// A call with fewer rows than the plan, strided A and D, and D between canaries.
