@@ -2,6 +2,7 @@
 // The C door of layers of experts (checkpoint.h). Part of libironcl. Next door: c_api.cpp (single matrices).
 #include <fmt/format.h>
 
+#include <cstddef>
 #include <memory>
 #include <utility>
 
@@ -9,6 +10,7 @@
 #include "host/layer/c_checkpoint.h"
 #include "host/layer/experts.h"
 #include "host/layer/selection.h"
+#include "host/registry/complete_table.h"
 
 namespace layer = ironcl::layer;
 using ironcl::checkpoint::ExpertsLayer;
@@ -21,13 +23,30 @@ using ironcl::registry::Result;
 using ironcl::registry::write_struct;
 
 struct ironcl_experts_t {
-  ironcl_experts_t(const ironcl::Device& of, const layer::ExpertsSource& source, const layer::ExpertsChoices& choices)
-      : device(of), layer(of, source, choices) {}
+  ironcl_experts_t(const ironcl_plugin& api, ironcl_device handle, const layer::ExpertsSource& source,
+                   const layer::ExpertsChoices& choices)
+      : table(ironcl::registry::complete_table(api).table),
+        device(&table, handle, table.name),
+        layer(device, source, choices) {}
+  ironcl_experts_t(const ironcl_experts_t&) = delete;
+  ironcl_experts_t& operator=(const ironcl_experts_t&) = delete;
+  /// The caller's may be a plugin's own: shorter, or with slots that are NULL.
+  ironcl_plugin table;
   ironcl::Device device;
   layer::Experts layer;
 };
 
 namespace {
+
+/// Whether a table says enough of itself to be copied.
+Result check_table(const ironcl_plugin& api) {
+  if (api.struct_size < offsetof(ironcl_plugin, extensions) || api.name == nullptr)
+    return invalid("api is no plugin's table: its struct_size is too small, or it has no name");
+  if (api.abi_major != IRONCL_ABI_MAJOR)
+    return {IRONCL_INCOMPATIBLE,
+            fmt::format("api is a table of ABI {}, this library has ABI {}", api.abi_major, IRONCL_ABI_MAJOR)};
+  return {};
+}
 
 /// A queue that stays the caller's.
 class BorrowedQueue : public ironcl::Queue {
@@ -102,6 +121,8 @@ ironcl_status ironcl_experts_create(ironcl_checkpoint checkpoint, const char* na
       return read;
     if ((given.flags & ~std::uint32_t{IRONCL_EXPERTS_WEIGHT_ONLY}) != 0)
       return {IRONCL_UNIMPLEMENTED, "ironcl_experts_choices.flags has bits that are not known"};
+    if (given.reserved != 0) return {IRONCL_UNIMPLEMENTED, "ironcl_experts_choices.reserved must be 0"};
+    if (Result table = check_table(*api); !table.ok()) return table;
     layer::ExpertsChoices chosen;
     if (Result read = float_type("x_dtype", given.x_dtype, DType::bf16, chosen.x); !read.ok()) return read;
     if (Result read = float_type("y_dtype", given.y_dtype, DType::bf16, chosen.out); !read.ok()) return read;
@@ -112,8 +133,7 @@ ironcl_status ironcl_experts_create(ironcl_checkpoint checkpoint, const char* na
     const ExpertsLayer& found = layer::find_experts(checkpoint->checkpoint, name);
     const auto source =
         layer::source_of(checkpoint->checkpoint, found, (given.flags & IRONCL_EXPERTS_WEIGHT_ONLY) == 0);
-    *out_experts =
-        std::make_unique<ironcl_experts_t>(ironcl::Device(api, device, api->name), *source, chosen).release();
+    *out_experts = std::make_unique<ironcl_experts_t>(*api, device, *source, chosen).release();
     return {};
   });
 }
@@ -126,7 +146,8 @@ ironcl_status ironcl_experts_enqueue(ironcl_experts experts, ironcl_queue queue,
     if (experts == nullptr || queue == nullptr || args == nullptr) return invalid("experts, queue or args is NULL");
     ironcl_experts_args given{};
     if (Result read = read_struct(args, "ironcl_experts_args", sizeof(std::uint32_t), given); !read.ok()) return read;
-    if (given.next != nullptr) return {IRONCL_UNIMPLEMENTED, "ironcl_experts_args.next must be NULL"};
+    if (given.next != nullptr || given.reserved != 0)
+      return {IRONCL_UNIMPLEMENTED, "ironcl_experts_args.next must be NULL and reserved 0"};
     if (given.routed > IRONCL_ROUTED_BY_CALLER)
       return invalid(fmt::format("routed is {}; IRONCL_ROUTED_BY_* are known", given.routed));
     if (given.wait_count != 0 && given.wait == nullptr) return invalid("wait is NULL, but wait_count is not 0");

@@ -167,6 +167,37 @@ TEST_F(ExpertsApi, GivesTheBitsOfTheClasses) {
   if (ran == 0) GTEST_SKIP() << "no device runs a layer of experts";
 }
 
+/// A table as a plugin of ABI 1.0 has it is shorter, and one that was opened without a library may have no function
+/// in a slot.
+TEST_F(ExpertsApi, ATableWithHolesAnswersInPlaceOfEndingTheProcess) {
+  Registry::Options options;
+  options.use_environment = false;
+  options.plugin_dirs = REAL_PLUGIN_DIR;
+  const Registry registry = Registry::discover(options);
+  ASSERT_FALSE(registry.devices().empty());
+  const Device device = registry.devices().front();
+  const auto create = [&](const ironcl_plugin& table, std::uint32_t reserved = 0) {
+    ironcl_experts experts = nullptr;
+    auto choices = sized<ironcl_experts_choices>();
+    choices.tokens = 4;
+    choices.reserved = reserved;
+    const ironcl_status status =
+        ironcl_experts_create(checkpoint, "model.layers.0.mlp", &table, device.handle(), &choices, &experts, &error);
+    ironcl_experts_destroy(experts);
+    return status;
+  };
+  ironcl_plugin older = device.api(), hollow = device.api(), next = device.api(), none{};
+  older.struct_size = offsetof(ironcl_plugin, route_create);
+  older.route_create = reinterpret_cast<decltype(older.route_create)>(1);  // what lies behind a shorter table
+  hollow.gemm_create = nullptr;
+  next.abi_major = IRONCL_ABI_MAJOR + 1;
+  EXPECT_EQ(create(older), IRONCL_UNIMPLEMENTED) << error.message;
+  EXPECT_EQ(create(hollow), IRONCL_UNIMPLEMENTED) << error.message;
+  EXPECT_EQ(create(next), IRONCL_INCOMPATIBLE) << error.message;
+  EXPECT_EQ(create(none), IRONCL_INVALID_ARGUMENT) << error.message;
+  EXPECT_EQ(create(device.api(), 1), IRONCL_UNIMPLEMENTED) << error.message;
+}
+
 /// What a plugin's table does with a plan that is destroyed, and when.
 struct Watched {
   inline static const ironcl_plugin* real = nullptr;

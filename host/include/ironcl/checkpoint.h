@@ -141,9 +141,10 @@ typedef struct ironcl_experts_choices {
   int64_t tokens; /* T: the most that a call will bring, at least 1 */
 } ironcl_experts_choices;
 
-/* Plans, prepared weights and workspace of the layer `name` on a device, by its table. The checkpoint may be closed
- * afterwards; `api` and `device` outlive the layer. Errors: as the layer's problem says; UNSUPPORTED with the
- * device's reason; INVALID_ARGUMENT for sizes. */
+/* Plans, prepared weights and workspace of the layer `name` on a device, by its table: a registry's, or a plugin's
+ * own, whose slots may be NULL. The checkpoint may be closed afterwards; `device` outlives the layer. Errors:
+ * INCOMPATIBLE (a table of another ABI); as the layer's problem says; UNSUPPORTED with the device's reason;
+ * INVALID_ARGUMENT for sizes. */
 IRONCL_API ironcl_status ironcl_experts_create(ironcl_checkpoint checkpoint, const char* name,
                                                const ironcl_plugin* api, ironcl_device device,
                                                const ironcl_experts_choices* choices, ironcl_experts* out_experts,
