@@ -75,17 +75,17 @@ json::object layer_json(const Checkpoint& checkpoint, const ExpertsLayer& layer)
   for (const auto* role : {&layer.experts.gate_up, &layer.experts.gate, &layer.experts.up, &layer.experts.down})
     for (const std::size_t index : *role) matrices.push_back(json::value(checkpoint.layers()[index].name));
   json::object object{{"name", layer.name}};
-  object["model_type"] = routing.model_type;
+  object["model_type"] = routing.model_type.empty() ? json::value(nullptr) : json::value(routing.model_type);
   object["experts"] = size_json(routing.experts);
   object["top_k"] = size_json(routing.top_k);
   object["hidden"] = size_json(layer.hidden);
   object["width"] = size_json(layer.width);
   object["score"] = known ? json::value(name_of(routing.score)) : json::value(nullptr);
   object["correction_bias"] = layer.correction_bias.has_value();
-  object["expert_groups"] = routing.expert_groups;
-  object["top_groups"] = routing.top_groups;
-  object["normalize"] = routing.normalize;
-  object["scale"] = routing.scale;
+  object["expert_groups"] = known ? json::value(routing.expert_groups) : json::value(nullptr);
+  object["top_groups"] = known ? json::value(routing.top_groups) : json::value(nullptr);
+  object["normalize"] = known ? json::value(routing.normalize) : json::value(nullptr);
+  object["scale"] = known ? json::value(routing.scale) : json::value(nullptr);
   object["shared_width"] = size_json(layer.shared_width);
   object["shared_gate"] = layer.shared_gate.has_value();
   object["matrices"] = std::move(matrices);

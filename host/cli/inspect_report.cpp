@@ -255,8 +255,8 @@ json::object layer_json(const LinearLayer& layer) {
   object["bias"] = layer.bias.has_value();
   object["expert"] = layer.expert ? json::value(*layer.expert) : json::value(nullptr);
   object["bytes"] = layer.bytes;
-  object["file"] = layer.weight_file.filename().string();
-  object["scale_file"] = layer.scale_file.filename().string();
+  object["file"] = text_json(layer.weight_file.filename().string());
+  object["scale_file"] = text_json(layer.scale_file.filename().string());
   object["problem"] =
       layer.problem
           ? json::value(json::object{{"kind", name_of(layer.problem->kind())}, {"message", layer.problem->what()}})

@@ -44,16 +44,19 @@ std::string source_name(std::uint32_t source) {
   }
 }
 
+/// null where there is nothing to say.
+json::value text_json(const std::string& text) { return text.empty() ? json::value(nullptr) : json::value(text); }
+
 json::object to_json(const ironcl::Registry& registry) {
   json::array plugins, report;
   for (const ironcl::PluginInfo& plugin : registry.plugins()) {
     plugins.push_back({{"name", plugin.name},
-                       {"build_id", plugin.build_id},
+                       {"build_id", text_json(plugin.build_id)},
                        {"path", plugin.path},
                        {"abi", fmt::format("{}.{}", plugin.abi_major, plugin.abi_minor)},
                        {"devices", plugin.device_count},
                        {"enumerate_status", ironcl_status_name(plugin.enumerate_status)},
-                       {"enumerate_reason", plugin.enumerate_reason}});
+                       {"enumerate_reason", text_json(plugin.enumerate_reason)}});
   }
   for (const ironcl::ReportEntry& entry : registry.report()) {
     report.push_back({{"path", entry.path},
@@ -61,9 +64,9 @@ json::object to_json(const ironcl::Registry& registry) {
                       {"step", ironcl_step_name(entry.step)},
                       {"status", ironcl_status_name(entry.status)},
                       {"source", source_name(entry.source)},
-                      {"plugin", entry.plugin},
-                      {"build_id", entry.build_id},
-                      {"reason", entry.reason}});
+                      {"plugin", text_json(entry.plugin)},
+                      {"build_id", text_json(entry.build_id)},
+                      {"reason", text_json(entry.reason)}});
   }
   return {{"plugins", std::move(plugins)}, {"report", std::move(report)}};
 }

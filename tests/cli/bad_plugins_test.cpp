@@ -46,8 +46,11 @@ TEST_F(PluginZoo, PluginsJsonHasTheReport) {
   const json::value report = ironcl_command({"plugins", "--json"}, Plugins::toy, environment_).json();
   EXPECT_EQ(report.at("plugins").at(0).at("name").as_string(), "toy");
   EXPECT_EQ(report.at("plugins").at(0).at("devices").as_int64(), 8);
+  EXPECT_TRUE(report.at("plugins").at(0).at("enumerate_reason").is_null());
   int refused = 0;
   for (const json::value& entry : report.at("report").as_array()) {
+    for (const auto& [key, value] : entry.as_object())  // what there is not is null
+      EXPECT_FALSE(value.is_string() && value.get_string().empty()) << key << " of " << json::serialize(entry);
     if (entry.at("outcome").as_string() != "refused") continue;
     ++refused;
     EXPECT_FALSE(entry.at("reason").as_string().empty()) << json::serialize(entry);

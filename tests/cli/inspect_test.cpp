@@ -82,7 +82,8 @@ TEST(Inspect, UnusableLayersShowOnlyWhatIsKnown) {
   EXPECT_EQ(outcome.status, 3);
   EXPECT_TRUE(contains(outcome.out, "0 quantised layers and 1 that cannot be used"));
   const json::value layer = ironcl_command({"inspect", path, "--json"}, Plugins::none).json().at("layers").at(0);
-  for (const char* key : {"n", "k", "dtype", "format", "block", "scales", "activations", "activation_group"})
+  for (const char* key :
+       {"n", "k", "dtype", "format", "block", "scales", "activations", "activation_group", "file", "input_scale"})
     EXPECT_TRUE(layer.at(key).is_null()) << key << json::serialize(layer.at(key));
 }
 
@@ -146,6 +147,21 @@ TEST(Inspect, LayerOfExpertsIsOneLine) {
   const Outcome summary = ironcl_command({"inspect", data_file("experts/mixtral"), "--summary"}, Plugins::none);
   EXPECT_EQ(summary.status, 0) << summary.err;
   EXPECT_TRUE(contains(summary.out, "layer of experts")) << summary.out;
+}
+
+TEST(Inspect, RoutingThatNobodySaysIsNull) {
+  const Scratch scratch;
+  const std::string path = scratch.path("experts.safetensors");
+  std::vector<TestTensor> tensors;
+  for (const std::string name : {"gate_proj", "up_proj", "down_proj"}) {
+    tensors.push_back(e4m3_tensor("m.experts.0." + name + ".weight", {128, 128}, 0x38));
+    tensors.push_back(f32_tensor("m.experts.0." + name + ".weight_scale_inv", {1, 1}, {1}));
+  }
+  write_tensors(path, tensors);
+  const json::value layer = ironcl_command({"inspect", path, "--json"}, Plugins::none).json().at("experts").at(0);
+  for (const char* key :
+       {"model_type", "experts", "top_k", "score", "normalize", "scale", "expert_groups", "top_groups"})
+    EXPECT_TRUE(layer.at(key).is_null()) << key << json::serialize(layer.at(key));
 }
 
 TEST(Inspect, RoutingThatIsNotKnownSpoilsNoMatrix) {
