@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 #include <boost/json.hpp>
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -89,6 +90,7 @@ class BenchCommand final : public Command {
   std::string summary() const override { return "Measure shapes on devices; every row is checked first"; }
 
   void declare(CLI::App& app) override {
+    app_ = &app;
     shapes_.declare(app);
     app.add_option("--problem", problems_, "a problem line, as other commands print it; may be repeated")
         ->option_text("LINE");
@@ -135,13 +137,14 @@ class BenchCommand final : public Command {
   }
 
   ExitStatus run() override {
-    for (const std::string& output : {csv_, json_, markdown_}) report::check_output(output);
-    if (!tokens_.empty()) return run_experts();
+    report::check_outputs({csv_, json_, markdown_}, shapes_.files());
+    if (!tokens_.empty()) return run_experts(app_->count("--rotate-mib") != 0);
     if (experts_ != 0 || skew_ != 0 || no_loop_)
       throw CommandError(ExitStatus::usage,
                          "--experts, --skew and --no-loop are about layers of experts: give --tokens");
     std::vector<layer::LeftOut> left_out;
     const std::vector<Row> rows = all_rows(left_out);
+    report::check_outputs({csv_, json_, markdown_}, inputs_);
     const ironcl::Registry registry = ironcl::Registry::discover();
     report::Table table = empty_table();
     bool pass = true;
@@ -174,8 +177,11 @@ class BenchCommand final : public Command {
   }
 
  private:
-  ExitStatus run_experts() {
+  ExitStatus run_experts(bool rotates) {
     if (!problems_.empty()) throw CommandError(ExitStatus::usage, "--tokens and --problem do not go together");
+    if (rotates)
+      throw CommandError(ExitStatus::usage,
+                         "--tokens measures one copy of a layer's experts; leave --rotate-mib out");
     shapes_.check_only_model();
     ExpertsBench settings;
     for (const std::string& text : tokens_)
@@ -218,7 +224,7 @@ class BenchCommand final : public Command {
     if (!markdown_.empty()) report::write_file(markdown_, report::to_markdown(table));
   }
 
-  std::vector<Row> all_rows(std::vector<layer::LeftOut>& left_out) const {
+  std::vector<Row> all_rows(std::vector<layer::LeftOut>& left_out) {
     std::vector<Row> all;
     for (const std::string& line : problems_) {
       try {
@@ -230,10 +236,12 @@ class BenchCommand final : public Command {
         throw CommandError(ExitStatus::usage, fmt::format("--problem: {}", error.what()));
       }
     }
+    if (!problems_.empty() && !shapes_.given()) shapes_.check_unused("--problem says everything of itself");
     if (problems_.empty() || shapes_.given()) {
       const std::vector<std::int64_t> batches = shapes_.rows();
       Measured measured = shapes_.layers();
       left_out = std::move(measured.left_out);
+      inputs_ = std::move(measured.inputs);
       for (const MeasuredLayer& layer : measured.layers) {
         for (const std::int64_t m : batches) all.push_back(layer), all.back().problem.m = m;
       }
@@ -395,7 +403,9 @@ class BenchCommand final : public Command {
         report::human_text(check.comparison.max_error_over_bound, Kind::number), check.why);
   }
 
+  const CLI::App* app_ = nullptr;
   ShapeOptions shapes_;
+  std::vector<std::filesystem::path> inputs_;  ///< Files of a checkpoint.
   std::vector<std::string> problems_, uris_, options_, tokens_;
   std::int64_t experts_ = 0;  ///< 0: as many as the model has.
   double skew_ = 0;

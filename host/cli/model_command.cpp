@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <boost/json.hpp>
 #include <cstdio>
-#include <initializer_list>
 #include <string>
 #include <vector>
 
@@ -108,8 +107,10 @@ class ModelCommand final : public Command {
   }
 
   ExitStatus run() override {
-    for (const std::string& output : {json_, trace_, save_}) report::check_output(output);
     check_form();
+    std::vector<std::filesystem::path> inputs;
+    if (!shapes_.empty()) inputs.emplace_back(shapes_);
+    report::check_outputs({json_, trace_, save_}, inputs);
     fill_plan();
     const auto registry = ironcl::Registry::discover();
     const ironcl::Device device = find_devices(registry, {device_}).at(0);
@@ -127,18 +128,32 @@ class ModelCommand final : public Command {
  private:
   /// Throws where an option was given that this form of the command would ignore.
   void check_form() const {
-    const auto refuse = [this](const char* form, std::initializer_list<const char*> options) {
+    const auto refuse = [this](const char* form, const std::vector<const char*>& options) {
       for (const char* option : options)
         if (app_->count(option) != 0)
           throw CommandError(ExitStatus::usage, fmt::format("{} means nothing {}; leave it out", option, form));
     };
     const bool shapes = !shapes_.empty(), layers = !layers_.empty(), experts = experts_.experts != 0;
+    const std::vector<const char*> of_a_problem = {
+        "--m",       "--n",         "--k",       "--block",      "--x-block",   "--x-dtype",
+        "--w-dtype", "--out-dtype", "--mode",    "--buffers",    "--program",   "--quantize-activations",
+        "--trace",   "--save-x-q",  "--steps",   "--vmem-limit", "--vmem-rule", "--kernel-blocks",
+        "--assume",  "--layers",    "--experts", "--save-acc"};
+    if (machines_) {
+      refuse("with --machines", of_a_problem);
+      refuse("with --machines", {"--search", "--shapes", "--tpu"});
+    }
+    if (shapes) {
+      refuse("with --shapes", of_a_problem);
+      refuse("with --shapes", {"--json"});
+    }
+    if (search_) refuse("with --search", {"--trace", "--steps"});
     if (!shapes) refuse("without --shapes", {"--save", "--batches"});
     if (!layers) refuse("without --layers", {"--layer"});
     if (!experts)
       refuse("without --experts", {"--top-k", "--tokens", "--hidden", "--intermediate", "--skew", "--seed"});
-    if (layers) refuse("with --layers", {"--n", "--k", "--block", "--w-dtype", "--experts", "--trace"});
-    if (experts) refuse("with --experts", {"--m", "--n", "--k"});
+    if (layers) refuse("with --layers", {"--n", "--k", "--block", "--w-dtype", "--experts", "--trace", "--steps"});
+    if (experts) refuse("with --experts", {"--m", "--n", "--k", "--steps"});
   }
 
   void fill_plan() {
@@ -160,7 +175,8 @@ class ModelCommand final : public Command {
 
   ExitStatus run_on(const ironcl::Device& device) {
     if (machines_) {
-      report::print("{}\n", report::to_text(json::parse(device.query("machines"))));
+      const std::string machines = report::to_text(json::parse(device.query("machines")));
+      json_.empty() || json_ == "-" ? report::print("{}\n", machines) : report::write_file(json_, machines);
       return ExitStatus::ok;
     }
     if (!shapes_.empty()) return tune(device);
@@ -203,6 +219,7 @@ class ModelCommand final : public Command {
     json::array rows;
     double total = 0;
     ModelLayers found = model_layers(layers_, glob_, options_);
+    report::check_output(json_, found.inputs);
     for (const ModelLayer& layer : found.layers) {
       json::value report;
       try {

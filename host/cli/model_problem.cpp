@@ -59,7 +59,7 @@ ModelLayers model_layers(const std::filesystem::path& path, const std::string& g
   open.check_values = false;  // only shapes matter here
   const auto checkpoint = checkpoint::Checkpoint::open(path, open);
   const layer::Selection selection = layer::select_layers(checkpoint, glob);
-  ModelLayers found{{}, selection.left_out};
+  ModelLayers found{{}, selection.left_out, checkpoint.sources()};
   const DType x = parse_type("--x-dtype", options.x_dtype);
   const bool quantize = parse_switch("--quantize-activations", options.quantize);
   layer::ProblemChoices choices;

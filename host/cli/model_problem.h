@@ -33,7 +33,8 @@ struct ModelLayer {
 
 struct ModelLayers {
   std::vector<ModelLayer> layers;
-  std::vector<layer::LeftOut> left_out;  ///< Cannot be used.
+  std::vector<layer::LeftOut> left_out;       ///< Cannot be used.
+  std::vector<std::filesystem::path> inputs;  ///< Every file that was read.
 };
 
 /// The layers of a checkpoint that `glob` names, with the options' m, types and plan. Throws as layer::select_layers.

@@ -108,7 +108,29 @@ void ShapeOptions::check_only_model() const {
           fmt::format("--tokens is about the layers of experts of --model, as they are there; leave {} out", option));
 }
 
+void ShapeOptions::check_unused(const std::string& why) const {
+  for (const char* option :
+       {"--tp-size", "--m", "--block", "--x-block", "--x-dtype", "--w-dtype", "--out-dtype", "--scale-dtype"})
+    if (app_->count(option) != 0) usage(fmt::format("{}; leave {} out", why, option));
+}
+
+/// Options that are about one way of naming weights, without it.
+void ShapeOptions::check_used() const {
+  if (model_.empty() && app_->count("--tp-size") != 0) usage("--tp-size divides the layers of --model; leave it out");
+  if (!shapes_.empty() || !n_.empty() || !model_.empty()) return;
+  for (const char* option : {"--w-dtype", "--scale-dtype"})
+    if (app_->count(option) != 0)
+      usage(fmt::format("a checkpoint's weights have types of their own; leave {} out", option));
+}
+
+std::vector<std::filesystem::path> ShapeOptions::files() const {
+  std::vector<std::filesystem::path> named;
+  if (model_.ends_with(".json")) named.emplace_back(model_);
+  return named;
+}
+
 Measured ShapeOptions::layers() const {
+  if (given()) check_used();
   Measured all;
   const auto add = [&](const std::string& name, std::int64_t n, std::int64_t k) {
     add_once(all.layers, name, problem(n, k));
@@ -172,6 +194,7 @@ void ShapeOptions::add_checkpoint(Measured& all) const {
   choices.x_block = parse_grid_option("--x-block", x_block_);
   choices.out = parse_out_dtype(out_);
   const auto checkpoint = checkpoint::Checkpoint::open(checkpoint_, options);
+  all.inputs = checkpoint.sources();
   layer::Selection selection = layer::select_layers(checkpoint, "*");
   all.left_out = std::move(selection.left_out);
   for (const checkpoint::LinearLayer* layer : selection.layers) {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -25,7 +26,8 @@ struct MeasuredLayer {
 
 struct Measured {
   std::vector<MeasuredLayer> layers;
-  std::vector<layer::LeftOut> left_out;  ///< Of a checkpoint: layers that cannot be used.
+  std::vector<layer::LeftOut> left_out;       ///< Of a checkpoint: layers that cannot be used.
+  std::vector<std::filesystem::path> inputs;  ///< Of a checkpoint: every file that was read.
 };
 
 class ShapeOptions {
@@ -43,6 +45,11 @@ class ShapeOptions {
   /// For layers of experts, which come with sizes, types and blocks of their own: throws CommandError usage where an
   /// option says others, which would be ignored.
   void check_only_model() const;
+  /// Where none of these options names weights: throws CommandError usage where another one was given all the same,
+  /// which would be ignored; `why` says what is measured instead.
+  void check_unused(const std::string& why) const;
+  /// The files that options name themselves (a config.json).
+  std::vector<std::filesystem::path> files() const;
   /// The weights to measure, each problem once: those of a checkpoint as the checkpoint has them, others as a
   /// checkpoint's layer of these options. Throws CommandError usage or bad_input, checkpoint::Error.
   Measured layers() const;
@@ -52,6 +59,7 @@ class ShapeOptions {
  private:
   report::Problem problem(std::int64_t n, std::int64_t k) const;
   void add_checkpoint(Measured& all) const;
+  void check_used() const;
 
   const CLI::App* app_ = nullptr;
   std::vector<std::string> shapes_;

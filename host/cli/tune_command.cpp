@@ -98,8 +98,11 @@ class TuneCommand final : public Command {
   ExitStatus run() override {
     if (experts_ != 0 && tokens_.empty())
       throw CommandError(ExitStatus::usage, "--experts is about layers of experts: give --tokens");
-    report::check_output(json_);
+    if (redo_ && folder_ == "off")
+      throw CommandError(ExitStatus::usage, "--redo is about what a folder has: give --save DIR");
+    report::check_output(json_, shapes_.files());
     const Measured measured = tokens_.empty() ? shapes_.layers() : Measured{};
+    report::check_output(json_, measured.inputs);
     tokens_.empty() ? add_layers(measured) : add_experts();
     const ironcl::Registry registry = ironcl::Registry::discover();
     device_ = find_device(registry);

@@ -260,4 +260,19 @@ void check_output(const fs::path& output, const std::vector<fs::path>& inputs) {
   if (::faccessat(AT_FDCWD, folder.c_str(), W_OK | X_OK, AT_EACCESS) != 0) fail(output, errno);
 }
 
+void check_outputs(const std::vector<fs::path>& outputs, const std::vector<fs::path>& inputs) {
+  std::vector<fs::path> files;
+  for (const fs::path& output : outputs) {
+    check_output(output, inputs);
+    if (output.empty()) continue;
+    const Target target = find_target(output);
+    if (!target.replace) continue;  // a stream takes one after the other
+    std::error_code error;
+    const fs::path file = fs::weakly_canonical(target.path, error);
+    if (std::find(files.begin(), files.end(), file) != files.end())
+      throw FileError(output, "another output of this command goes there, too", "name another file");
+    files.push_back(file);
+  }
+}
+
 }  // namespace ironcl::report

@@ -67,4 +67,9 @@ void write_file(const std::filesystem::path& path, std::string_view bytes);
 /// `inputs`, by whatever name, which would be lost. An empty `output` is none.
 void check_output(const std::filesystem::path& output, const std::vector<std::filesystem::path>& inputs = {});
 
+/// The same for each output of a command; also throws FileError where two of them are one file, of which only the
+/// last would be left.
+void check_outputs(const std::vector<std::filesystem::path>& outputs,
+                   const std::vector<std::filesystem::path>& inputs = {});
+
 }  // namespace ironcl::report

@@ -160,10 +160,31 @@ TEST(Bench, LayersOfExpertsAreCheckedAndTheirLoadIsAsAsked) {
   const Scratch scratch;
   const auto rows = [&](const std::string& skew) {
     const std::string file = scratch.path("skew" + skew + ".json");
-    const Outcome outcome =
-        ironcl_command(quick({"--device", "ironwood:0", "--model", "qwen3-30b-a3b", "--tp-size", "8", "--experts",
-                              "32", "--tokens", "1,12", "--skew", skew, "--no-loop", "--json", file}),
-                       Plugins::real);
+    const Outcome outcome = ironcl_command({"bench",
+                                            "--runs",
+                                            "3",
+                                            "--min-ms",
+                                            "0",
+                                            "--warm-up-ms",
+                                            "0",
+                                            "--check-rows",
+                                            "4",
+                                            "--device",
+                                            "ironwood:0",
+                                            "--model",
+                                            "qwen3-30b-a3b",
+                                            "--tp-size",
+                                            "8",
+                                            "--experts",
+                                            "32",
+                                            "--tokens",
+                                            "1,12",
+                                            "--skew",
+                                            skew,
+                                            "--no-loop",
+                                            "--json",
+                                            file},
+                                           Plugins::real);
     EXPECT_EQ(outcome.status, 0) << outcome.command << "\n" << outcome.out << outcome.err;
     json::array all = outcome.json(file).at("rows").as_array();
     for (std::size_t i = 0; i < all.size(); ++i) {

@@ -118,6 +118,7 @@ TEST(CommandLine, OptionsThatWouldBeIgnoredAreUsage) {
   const std::vector<std::string> experts = {"--model", "qwen3-30b-a3b", "--tokens", "1"},
                                  model = {"model", "--experts",      "8",  "--tokens", "4", "--hidden",
                                           "256",   "--intermediate", "128"};
+  const std::string kLine = "--dt=e4m3fn:e4m3fn:bf16 --scale=1x128:128x128 1x128:128x128";
   const auto with = [](std::vector<std::string> words, const std::vector<std::string>& more) {
     words.insert(words.end(), more.begin(), more.end());
     return words;
@@ -133,6 +134,23 @@ TEST(CommandLine, OptionsThatWouldBeIgnoredAreUsage) {
       {{"model", "--m", "4", "--n", "4", "--k", "4", "--layer", "q"}, "--layer means nothing without --layers"},
       {{"model", "--layers", kLayer, "--m", "4", "--trace", "t.json"}, "--trace means nothing with --layers"},
       {{"model", "--layers", kLayer, "--m", "4", "--block", "256"}, "--block means nothing with --layers"},
+      {{"model", "--layers", kLayer, "--m", "4", "--steps", "9"}, "--steps means nothing with --layers"},
+      {with(model, {"--steps", "9"}), "--steps means nothing with --experts"},
+      {{"model", "--m", "4", "--n", "4", "--k", "4", "--search", "--trace", "t"},
+       "--trace means nothing with --search"},
+      {{"model", "--machines", "--m", "4"}, "--m means nothing with --machines"},
+      {{"model", "--machines", "--search"}, "--search means nothing with --machines"},
+      {{"model", "--search", "--shapes", "s", "--vmem-limit", "32"}, "--vmem-limit means nothing with --shapes"},
+      {{"model", "--search", "--shapes", "s", "--json", "t"}, "--json means nothing with --shapes"},
+      {{"model", "--search", "--shapes", "s", "--layers", kLayer}, "--layers means nothing with --shapes"},
+      {with(with({"bench"}, experts), {"--rotate-mib", "1"}), "leave --rotate-mib out"},
+      {{"bench", "--problem", kLine, "--m", "4"}, "--problem says everything of itself; leave --m out"},
+      {{"bench", "--problem", kLine, "--out", "f32"}, "leave --out-dtype out"},
+      {{"bench", "--shape", "128x128", "--tp-size", "2"}, "--tp-size divides the layers of --model; leave it out"},
+      {{"bench", "--problem", kLine, "--tp-size", "2"}, "leave --tp-size out"},
+      {{"tune", "--checkpoint", kLayer, "--w-dtype", "i8"}, "have types of their own; leave --w-dtype out"},
+      {{"bench", "--checkpoint", kLayer, "--scale-dtype", "f16"}, "leave --scale-dtype out"},
+      {{"tune", "--shape", "128x128", "--redo"}, "--redo is about what a folder has: give --save DIR"},
   };
   for (const auto& [words, part] : cases) {
     const Outcome outcome = ironcl_command(words);

@@ -70,6 +70,15 @@ TEST(ModelCommand, WritesAChromeTrace) {
   EXPECT_GT(outcome.json(file).at("traceEvents").as_array().size(), 10u);
 }
 
+TEST(ModelCommand, WritesItsMachinesWhereItIsTold) {
+  const Scratch scratch;
+  const std::string file = scratch.path("machines.json");
+  const Outcome outcome = model({"--machines", "--json", file});
+  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_EQ(outcome.out, "");
+  EXPECT_EQ(outcome.json(file), model({"--machines"}).json());
+}
+
 TEST(ModelCommand, SearchFindsBlocksThatAreNoSlowerThanAligned) {
   const json::value report = model(with(kSmall, {"--search", "--json", "-"})).json();
   EXPECT_GE(report.at("speedup_over_aligned").to_number<double>(), 1.0);

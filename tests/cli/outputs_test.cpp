@@ -109,6 +109,27 @@ TEST(Outputs, NeverTakeThePlaceOfAnInput) {
       {run, "--output=" + link},     {compare, "--json=" + other},
       {compare, "--json=" + config}, {compare, "--json=" + layer},
       {inspect, "--json=" + config}};
+  const std::string model = scratch.file("other.json", read_file(data_file("tiny-qwen3-fp8/config.json"))),
+                    shapes = scratch.file("shapes", "256 256 128\n");
+  const std::vector<std::string> bench = {"bench", "--checkpoint", folder, "--m", "1", "--device", "ironwood:0"},
+                                 bench_model = {"bench", "--model", model, "--m", "1", "--device", "ironwood:0"},
+                                 tune = {"tune", "--checkpoint", folder, "--m", "1", "--device", "ironwood:0"},
+                                 tune_model = {"tune", "--model", model, "--m", "1", "--device", "ironwood:0"},
+                                 layers = {"model", "--layers", folder, "--m", "16"},
+                                 search = {"model", "--search", "--shapes", shapes, "--batches", "16"};
+  const std::vector<std::pair<std::vector<std::string>, std::string>> of_real = {
+      {bench, "--json=" + layer},  {bench, "--csv=" + config},      {bench_model, "--markdown=" + model},
+      {tune, "--json=" + layer},   {tune_model, "--json=" + model}, {layers, "--json=" + config},
+      {search, "--save=" + shapes}};
+  for (const auto& [words, output] : of_real) {
+    const Outcome outcome = ironcl_command(with({words}, {output}).words, Plugins::real);
+    EXPECT_EQ(outcome.status, 3) << outcome.command << "\n" << outcome.out << outcome.err;
+    EXPECT_TRUE(contains(outcome.err, "cannot be written: it is an input of this command")) << outcome.err;
+    EXPECT_EQ(outcome.out, "") << "said before anything is computed";
+    EXPECT_TRUE(read_file(layer) == read_file(kLayer)) << outcome.command;
+    EXPECT_TRUE(read_file(model) == read_file(data_file("tiny-qwen3-fp8/config.json"))) << outcome.command;
+    EXPECT_EQ(read_file(shapes), "256 256 128\n");
+  }
   for (const auto& [words, output] : cases) {
     const Outcome outcome = ironcl_command(with({words}, {output}).words);
     EXPECT_EQ(outcome.status, 3) << outcome.command << "\n" << outcome.out << outcome.err;
@@ -118,6 +139,27 @@ TEST(Outputs, NeverTakeThePlaceOfAnInput) {
     EXPECT_EQ(read_file(config), "{}");
   }
   EXPECT_EQ(ironcl_command(with({run}, {"--output", scratch.path("y.safetensors")}).words).status, 0);
+}
+
+TEST(Outputs, OfOneCommandAreDifferentFiles) {
+  const Scratch scratch;
+  const std::string file = scratch.path("rows"), there = scratch.file("there", "old"), link = scratch.path("link");
+  fs::create_symlink("there", link);
+  const std::vector<std::pair<Words, std::vector<std::string>>> cases = {
+      {kBench, {"--csv", file, "--json", file}},
+      {kBench, {"--csv", file, "--markdown", fs::path(file).parent_path() / "." / "rows"}},
+      {kBench, {"--json", there, "--markdown", link}},
+      {kModel, {"--json", file, "--trace", file}}};
+  for (const auto& [run, options] : cases) {
+    const Outcome outcome = ironcl_command(with(run, options).words, run.plugins);
+    EXPECT_EQ(outcome.status, 3) << outcome.command << "\n" << outcome.err;
+    EXPECT_TRUE(contains(outcome.err, "another output of this command goes there, too; name another file"))
+        << outcome.err;
+    EXPECT_EQ(outcome.out, "") << outcome.command;
+    EXPECT_FALSE(fs::exists(file)) << outcome.command;
+    EXPECT_EQ(read_file(there), "old");
+  }
+  EXPECT_EQ(ironcl_command(with(kBench, {"--csv", "/dev/null", "--json", "/dev/null"}).words).status, 0);
 }
 
 TEST(Outputs, MinusIsTheStandardOutputAndNothingElseIsThere) {
