@@ -110,6 +110,8 @@ ironcl_status ironcl_layer_get_info(ironcl_layer layer, ironcl_layer_info* out_i
       const layer::ActivationRule rule = layer::activation_rule(source, DType::bf16);
       info.activation_scale = scale_desc(rule.scale.dtype, rule.scale.grid);
       info.input_scale = rule.fixed_scale.value_or(0);
+      if (source.activations == ActivationScheme::dynamic)
+        info.activation_limit = static_cast<float>(source.activation_limit.value_or(0));
       if (source.bias) {
         const layer::LayerWeights& weights = layer->weights();
         info.bias_dtype = static_cast<ironcl_dtype>(source.bias->dtype);

@@ -3,6 +3,8 @@
 // rightly, from bf16 values, static scales and biases too.
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <filesystem>
 #include <functional>
 #include <ironcl/checkpoint.hpp>
 #include <optional>
@@ -114,6 +116,28 @@ TEST_F(CheckpointApi, AStaticLayersNumbersHaveItsScaleAndBias) {
   for (std::size_t i = 0; i < y.size(); ++i)
     EXPECT_EQ(y[i], 256 * 2 * 0.5f + (i % 2 == 0 ? 100 : -100)) << "codes of 4 under 0.25, weights of 2 under 0.5";
   EXPECT_THROW(checkpoint->layer("dynamic").quantize(IRONCL_BF16, bytes_of(x), kM), Error);
+}
+
+TEST_F(CheckpointApi, AStaticLayersCodesSaturateAndKeepNan) {
+  const Layer layer = checkpoint->layer("static");
+  std::vector<float> x(static_cast<std::size_t>(layer.k()), 0.25f);
+  x[0] = INFINITY, x[1] = -INFINITY, x[2] = 1e6f, x[3] = NAN;
+  const std::vector<std::byte> codes = layer.quantize(IRONCL_F32, bytes_of(x), 1);
+  EXPECT_EQ(codes[0], std::byte{0x7e});
+  EXPECT_EQ(codes[1], std::byte{0xfe});
+  EXPECT_EQ(codes[2], std::byte{0x7e});
+  EXPECT_EQ(codes[3], std::byte{0x7f});
+  EXPECT_EQ(codes[4], std::byte{0x38});
+}
+
+TEST_F(CheckpointApi, AClippingSchemeSaysWhere) {
+  EXPECT_EQ(checkpoint->layer("dynamic").info().activation_limit, 0);
+  write_tensors(scratch.path("model.safetensors"),
+                {e4m3_tensor("a.weight", {2, 256}, 0x38), f32_tensor("a.weight_scale", {2, 1}, {1, 2})}, {});
+  scratch.file("config.json",
+               R"({"quantization_config":{"quant_method":"fbgemm_fp8","activation_scale_ub":1200.0}})");
+  const Checkpoint clipping(std::filesystem::path(scratch.path("model.safetensors")).parent_path().string());
+  EXPECT_EQ(clipping.layer("a").info().activation_limit, 1200.0f);
 }
 
 TEST_F(CheckpointApi, APublishedLayoutsNumbersAreWithinTheBound) {

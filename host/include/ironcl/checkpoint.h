@@ -72,7 +72,9 @@ typedef struct ironcl_layer_info {
   ironcl_scale_desc weight_scale;     /* over n x k */
   ironcl_scale_desc activation_scale; /* over m x k; dtype NONE where activations is NONE */
   float input_scale;                  /* where activations is STATIC; 0 else */
-  uint32_t reserved;
+  /* Where activations is DYNAMIC: the checkpoint's scheme clips larger magnitudes (activation_scale_ub), and no plan
+   * does: the caller keeps values below. 0: it clips nothing. */
+  float activation_limit;
   const void* bias; /* [n] of bias_dtype, aligned for it; NULL: none. Goes into gemm_args.bias by way of a buffer */
   uint64_t bias_bytes;
   uint64_t bytes; /* of the layer in the file: weight, scales and bias */
@@ -99,7 +101,8 @@ IRONCL_API ironcl_status ironcl_layer_problem(ironcl_layer layer, const ironcl_l
 IRONCL_API ironcl_status ironcl_layer_weights(ironcl_layer layer, ironcl_weights_desc* out_desc, ironcl_error* error);
 
 /* Codes [m, k] of the layer's static scale from x [m, k] of x_dtype (F32, F16, BF16), both tight: what a plan of a
- * STATIC layer takes as `a`, with input_scale as `a_scale`. code_bytes is at least m * k. Errors also:
+ * STATIC layer takes as `a`, with input_scale as `a_scale`. Values beyond the largest code times the scale,
+ * infinities too, get the largest code; NaN stays NaN, and is 0 in i8. code_bytes is at least m * k. Errors also:
  * INVALID_ARGUMENT where the layer's activations are not STATIC. */
 IRONCL_API ironcl_status ironcl_layer_quantize(ironcl_layer layer, ironcl_dtype x_dtype, const void* x, int64_t m,
                                                void* codes, uint64_t code_bytes, ironcl_error* error);
