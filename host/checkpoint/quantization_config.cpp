@@ -174,6 +174,8 @@ std::string_view name_of(ActivationScheme scheme) noexcept {
 
 const QuantizationGroup* QuantizationConfig::group_of(std::string_view layer) const {
   for (const QuantizationGroup& group : groups)
+    if (group.targets.has(layer)) return &group;
+  for (const QuantizationGroup& group : groups)
     if (group.targets.find(layer) != nullptr) return &group;
   for (const QuantizationGroup& group : groups)
     if (group.targets.has("Linear")) return &group;

@@ -53,7 +53,9 @@ struct QuantizationConfig {
   ModuleNames ignored;                    ///< Modules that stay unquantised.
   std::string ignored_member;             ///< The config's word for them: "modules_to_not_convert", "ignore", ...
 
-  /// The first group whose targets name `layer`, else the first for "Linear"; nullptr where there is none.
+  /// The first group that has `layer` itself among its targets, else the first whose targets name it otherwise (by a
+  /// part, a pattern, an expression), else the first for "Linear"; nullptr where there is none. compressed-tensors
+  /// takes them in this order.
   const QuantizationGroup* group_of(std::string_view layer) const;
 };
 

@@ -107,6 +107,19 @@ TEST(Config, ReadsChannelTokenAndTensorStrategies) {
   EXPECT_EQ(down->activations, ActivationScheme::fixed);
 }
 
+TEST(Config, ANameComesBeforeAnExpressionAndBothBeforeLinear) {
+  const auto group = [](const std::string& name, const std::string& target, const std::string& strategy) {
+    return "\"" + name + R"(":{"targets":[")" + target + R"("],"weights":{"num_bits":8,"strategy":")" + strategy +
+           "\"}}";
+  };
+  const QuantizationConfig config =
+      read_groups(group("a", "Linear", "tensor") + "," + group("b", "re:.*down_proj", "channel") + "," +
+                  group("c", "model.0.down_proj", "tensor"));
+  EXPECT_EQ(config.group_of("model.0.down_proj"), &config.groups[2]);
+  EXPECT_EQ(config.group_of("model.1.down_proj"), &config.groups[1]);
+  EXPECT_EQ(config.group_of("model.0.up_proj"), &config.groups[0]);
+}
+
 TEST(Config, MarksGroupsThatIronclDoesNotRead) {
   const QuantizationConfig config =
       read_groups(R"("a":{"targets":["re:a"],"weights":{"strategy":"tensor_group","num_bits":8}},)"
