@@ -57,15 +57,16 @@ void check_scale_shape(const Tensor& scale, const std::filesystem::path& file, c
                   scale.shape_text(), expected_shape(rows, cols, grid), operand, rows, cols, grid_text(grid)));
 }
 
-void check_scale_values(const Tensor& scale, const std::filesystem::path& file) {
+void check_scale_values(const Tensor& scale, const std::filesystem::path& file, std::string_view of) {
   const std::int64_t count = scale.elements();
   const std::int64_t cols = scale.shape.empty() ? 1 : scale.shape.back();
   for (std::int64_t i = 0; i < count; ++i) {
     const double value = numerics::load_as_f64(scale.dtype, scale.data.data(), i);
     if (std::isfinite(value) && value >= 0) continue;
     throw Error(ErrorKind::value, file, scale.name,
-                fmt::format("scale [{}, {}] is {}, expected a finite value of at least 0; the file is damaged",
-                            scale.shape.size() < 2 ? i : i / cols, scale.shape.size() < 2 ? 0 : i % cols, value));
+                fmt::format("scale [{}, {}]{} is {}, expected a finite value of at least 0; the file is damaged",
+                            scale.shape.size() < 2 ? i : i / cols, scale.shape.size() < 2 ? 0 : i % cols,
+                            of.empty() ? std::string() : fmt::format(" of layer {}", of), value));
   }
 }
 

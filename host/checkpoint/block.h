@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <string>
+#include <string_view>
 
 #include "backends/numerics/scale_grid.h"
 #include "host/checkpoint/error.h"
@@ -25,8 +26,9 @@ void check_scale_dtype(const Tensor& scale, const std::filesystem::path& file);
 void check_scale_shape(const Tensor& scale, const std::filesystem::path& file, const std::string& operand,
                        std::int64_t rows, std::int64_t cols, ScaleGrid grid);
 
-/// Throws Error value at the first NaN, infinite or negative scale, with its row and column. Zero is allowed.
-void check_scale_values(const Tensor& scale, const std::filesystem::path& file);
+/// Throws Error value at the first NaN, infinite or negative scale, with its row and column. Zero is allowed. `of`:
+/// the layer that those count in, where the tensor has the scales of more; may be empty.
+void check_scale_values(const Tensor& scale, const std::filesystem::path& file, std::string_view of = {});
 
 /// The grid that the shape of `scale` implies for `weight` [n, k]: per tensor, per channel, square blocks or groups
 /// of columns of 32, 64, 128, 256 or 512. One scale is per tensor, whatever its shape. Throws Error shape where none

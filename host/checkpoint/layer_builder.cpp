@@ -66,7 +66,7 @@ class LayerBuilder {
     cut_fused_scale();
     check_scale_shape(layer_.scale, layer_.scale_file, layer_.weight.name, layer_.n, layer_.k, layer_.weight_grid);
     layer_.weight_grid_known = true;
-    if (options_.check_values) check_scale_values(layer_.scale, layer_.scale_file);
+    if (options_.check_values) check_scale_values(layer_.scale, layer_.scale_file, shared_with(layer_.scale));
     choose_activations();
     take_bias();
     check_zero_points();
@@ -190,6 +190,12 @@ class LayerBuilder {
                             layer_.weight.dtype_name, numerics::name_of(said), numerics::name_of(computed)));
   }
 
+  /// The layer's name for a tensor that it may share with others: of a stack, a slice.
+  std::string_view shared_with(const Tensor& scale) const {
+    const bool own = layer_.name == "weight" || scale.name.starts_with(layer_.name + ".");
+    return own ? std::string_view() : layer_.name;
+  }
+
   /// A scale that the file has is used: it is the one that the weights were calibrated with.
   void take_input_scale(const Placed& scale) {
     layer_.input_scale = scale.tensor;
@@ -204,7 +210,7 @@ class LayerBuilder {
                       layer_.activations == ActivationScheme::none ? "not quantised" : "quantised dynamically"));
     check_scale_dtype(scale.tensor, file);
     check_scale_shape(scale.tensor, file, "the activations", 1, layer_.k, {0, 0});
-    check_scale_values(scale.tensor, file);
+    check_scale_values(scale.tensor, file, shared_with(scale.tensor));
     // Activations are divided by it: every one of them would become the largest code, and the product 0.
     if (numerics::load_as_f64(scale.tensor.dtype, scale.tensor.data.data(), 0) == 0)
       throw Error(ErrorKind::value, file, scale.tensor.name,

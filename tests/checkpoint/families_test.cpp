@@ -168,6 +168,15 @@ TEST(Experts, OfOneModuleWithAPartThatIsNotComputedAreRefused) {
   EXPECT_NO_THROW(Folder(stack("weight", "other")).checkpoint.layer("m.experts.1.down_proj"));
 }
 
+TEST(Experts, OfOneTensorNameTheLayerOfABadScale) {
+  OwnTensor scales = counting("m.experts.down_proj_scale_inv", {3, 2, 1});
+  const float bad = -1;
+  std::memcpy(scales.bytes.data() + 5 * sizeof(float), &bad, sizeof bad);
+  const Folder folder({OwnTensor("m.experts.down_proj", kE4m3, {3, 96, 64}, 0x38), scales}, kBlocks64);
+  EXPECT_NO_THROW(folder.checkpoint.layer("m.experts.1.down_proj"));
+  folder.expect_refused("m.experts.2.down_proj", {"scale [1, 0] of layer m.experts.2.down_proj is -1"});
+}
+
 TEST(Experts, StoredTransposedAreRefused) {
   const Folder folder({OwnTensor("m.experts.gate_up_proj", kE4m3, {2, 96, 128}, 0x38),
                        counting("m.experts.gate_up_proj_scale_inv", {2, 2, 2}),
