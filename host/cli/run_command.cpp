@@ -61,6 +61,10 @@ class RunCommand final : public Command {
 
   ExitStatus run() override {
     const numerics::DType out = parse_out_dtype(operands_.out);
+    if (operands_.accuracy == "both")
+      throw CommandError(ExitStatus::usage,
+                         "--accuracy both (or IRONCL_ACCURACY=both) is for compare and bench: run makes one result; "
+                         "give --accuracy f32 or tensor14");
     const numerics::AccuracyClass accuracy = parse_accuracy_option(operands_.accuracy);
     const layer::ActivationSource source = operands_.source();
     if (source.made_up()) {

@@ -93,6 +93,8 @@ TEST(CommandLine, UsageErrorsNameTheOptionAndTheHelp) {
       {{"compare", kLayer, "--x-block", "1x"}, "--x-block 1x: "},
       {{"compare", kLayer, "--x-dtype", "e4m3fn"}, "--x-dtype e4m3fn: write one of f32, f16, bf16"},
       {{"compare", kLayer, "--accuracy", "f16"}, "--accuracy f16: the classes are f32 and tensor14"},
+      {{"run", kLayer, "--layer", "weight", "--input", kLayer + ":x", "--output", "y", "--accuracy", "both"},
+       "(or IRONCL_ACCURACY=both) is for compare and bench"},
       {{"compare", kLayer, "--input", kLayer + ":x", "--input-q", kLayer + ":x_q,x_scale"}, "--input"},
       {{"compare", kLayer, "--json"}, "--json"},
       {{"compare", kLayer, kLayer}, "see ironcl compare --help"},
