@@ -10,6 +10,7 @@
 
 #include "host/cli/bench_experts.h"
 #include "host/cli/command.h"
+#include "host/cli/complaints.h"
 #include "host/cli/device_list.h"
 #include "host/cli/parse_option.h"
 #include "host/cli/progress_line.h"
@@ -142,8 +143,7 @@ class BenchCommand final : public Command {
     if (experts_ != 0 || skew_ != 0 || no_loop_)
       throw CommandError(ExitStatus::usage,
                          "--experts, --skew and --no-loop are about layers of experts: give --tokens");
-    std::vector<layer::LeftOut> left_out;
-    const std::vector<Row> rows = all_rows(left_out);
+    const std::vector<Row> rows = all_rows();
     report::check_outputs({csv_, json_, markdown_}, inputs_);
     const ironcl::Registry registry = ironcl::Registry::discover();
     report::Table table = empty_table();
@@ -170,8 +170,8 @@ class BenchCommand final : public Command {
           "from a "
           "cache (a larger --rotate-mib) or was read only, while a copy writes too\n");
     }
-    if (!left_out.empty())
-      say("left out: {} layers that cannot be used\n{}", left_out.size(), layer::to_text(layer::fold(left_out)));
+    if (!left_out_.empty())
+      say("left out: {} layers that cannot be used\n{}", left_out_.size(), layer::to_text(layer::fold(left_out_)));
     write(table);
     return pass ? ExitStatus::ok : ExitStatus::out_of_bounds;
   }
@@ -220,11 +220,13 @@ class BenchCommand final : public Command {
 
   void write(const report::Table& table) const {
     if (!csv_.empty()) report::write_file(csv_, report::to_csv(table));
-    if (!json_.empty()) report::write_file(json_, report::to_text(json::object{{"rows", report::to_json(table)}}));
+    if (!json_.empty())
+      report::write_file(json_, report::to_text(json::object{{"rows", report::to_json(table)},
+                                                             {"left_out", to_json(layer::fold(left_out_))}}));
     if (!markdown_.empty()) report::write_file(markdown_, report::to_markdown(table));
   }
 
-  std::vector<Row> all_rows(std::vector<layer::LeftOut>& left_out) {
+  std::vector<Row> all_rows() {
     std::vector<Row> all;
     for (const std::string& line : problems_) {
       try {
@@ -240,7 +242,7 @@ class BenchCommand final : public Command {
     if (problems_.empty() || shapes_.given()) {
       const std::vector<std::int64_t> batches = shapes_.rows();
       Measured measured = shapes_.layers();
-      left_out = std::move(measured.left_out);
+      left_out_ = std::move(measured.left_out);
       inputs_ = std::move(measured.inputs);
       for (const MeasuredLayer& layer : measured.layers) {
         for (const std::int64_t m : batches) all.push_back(layer), all.back().problem.m = m;
@@ -406,6 +408,7 @@ class BenchCommand final : public Command {
   const CLI::App* app_ = nullptr;
   ShapeOptions shapes_;
   std::vector<std::filesystem::path> inputs_;  ///< Files of a checkpoint.
+  std::vector<layer::LeftOut> left_out_;       ///< Layers of a checkpoint.
   std::vector<std::string> problems_, uris_, options_, tokens_;
   std::int64_t experts_ = 0;  ///< 0: as many as the model has.
   double skew_ = 0;

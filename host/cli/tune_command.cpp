@@ -127,7 +127,7 @@ class TuneCommand final : public Command {
       say("left out: {} layers that cannot be used\n{}", measured.left_out.size(),
           layer::to_text(layer::fold(measured.left_out)));
     }
-    if (!json_.empty()) report.write_json(json_);
+    if (!json_.empty()) report.write_json(json_, measured.left_out);
     // Ended by the signal, as whoever sent it expects; what was found is saved.
     if (interrupted != 0) {
       std::fflush(nullptr);

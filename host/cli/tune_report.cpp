@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "backends/tuned/table.h"
+#include "host/cli/complaints.h"
 #include "host/layer/execution.h"
 #include "host/report/file.h"
 #include "host/report/json.h"
@@ -172,9 +173,10 @@ void TuneReport::finish(const ironcl::Device& device, double budget_seconds, dou
           {"ended", ended}};
 }
 
-void TuneReport::write_json(const std::string& path) const {
+void TuneReport::write_json(const std::string& path, const std::vector<layer::LeftOut>& left_out) const {
   json::object all = all_;
   all["rows"] = rows_;
+  all["left_out"] = to_json(layer::fold(left_out));
   report::write_file(path, report::to_text(all));
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "host/include/ironcl/ironcl.hpp"
+#include "host/layer/selection.h"
 #include "host/report/problem.h"
 #include "host/tuning/search.h"
 
@@ -26,7 +27,7 @@ class TuneReport {
   void not_reached(const report::Problem& problem);
   /// The summary. `ended`: why it ended early; empty where it did not.
   void finish(const ironcl::Device& device, double budget_seconds, double seconds, const std::string& ended);
-  void write_json(const std::string& path) const;
+  void write_json(const std::string& path, const std::vector<layer::LeftOut>& left_out) const;
 
   /// No problem was searched without finding a configuration that is right.
   bool all_right() const noexcept { return without_answer_ == 0; }

@@ -56,8 +56,13 @@ TEST(LeftOut, ModelAndBenchDoTheSame) {
       {"model", "--layers", path, "--m", "8"},
       {"bench", "--checkpoint", path, "--m", "1", "--device", "ironwood:0", "--runs", "1", "--min-ms", "0",
        "--warm-up-ms", "0", "--rotate-mib", "0"}};
-  for (const auto& words : commands) {
+  for (auto words : commands) {
+    const std::string file = scratch.path(words[0] + ".json");
+    words.insert(words.end(), {"--json", file});
     const Outcome outcome = ironcl_command(words, Plugins::real);
+    const json::array left_out = outcome.json(file).at("left_out").as_array();
+    ASSERT_EQ(left_out.size(), 1u) << outcome.command;
+    EXPECT_EQ(left_out[0].at("count").to_number<int>(), 3) << outcome.command;
     EXPECT_EQ(outcome.status, 0) << outcome.command << "\n" << outcome.out << outcome.err;
     EXPECT_TRUE(contains(outcome.out, "left out: 3 layers")) << outcome.command;
     EXPECT_TRUE(contains(outcome.out, "3 layers like model.layers.*.mlp.experts.*: ")) << outcome.command;
