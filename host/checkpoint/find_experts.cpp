@@ -315,7 +315,14 @@ class ExpertsBuilder {
       check_shared_activations(layers_[*gate], layers_[first]);
       check_shared_activations(layers_[*down], layers_[routed.down.front()]);
     }
+    if (layer_.routing.has_shared_expert && !layer_.shared)
+      fail(ErrorKind::not_found, module_.name + ".shared_expert(s).down_proj.weight",
+           "is missing: config.json says that these experts have a shared one; is a shard missing?");
     const Located* gate = find(module_.name + ".shared_expert_gate.weight");
+    if (gate == nullptr && layer_.shared && layer_.routing.has_shared_gate)
+      fail(ErrorKind::not_found, module_.name + ".shared_expert_gate.weight",
+           fmt::format("is missing: model type {} scales the shared expert by it; is a shard missing?",
+                       layer_.routing.model_type));
     if (gate == nullptr) return;
     if (!layer_.shared)
       fail(ErrorKind::not_found, module_.name + ".shared_expert.down_proj.weight",

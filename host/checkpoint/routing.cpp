@@ -65,6 +65,10 @@ constexpr std::array kFamilies = {
     Family{"gpt_oss", kSoftmax, Normalize::always, false, false, 1, 1, 0, kTransposed, kGptOss},
 };
 
+/// Types whose shared expert has a gate of its own.
+constexpr std::array<std::string_view, 4> kGatedShared = {"qwen2_moe", "qwen3_next", "qwen3_5_moe",
+                                                          "qwen3_5_moe_text"};
+
 std::string known_types() {
   std::vector<std::string_view> all;
   for (const Family& family : kFamilies)
@@ -81,6 +85,14 @@ std::optional<std::int64_t> first_size(const Members& config, std::initializer_l
 
 std::optional<std::int64_t> experts_of(const Members& config) {
   return first_size(config, {"n_routed_experts", "num_local_experts", "num_experts", "moe_num_experts"});
+}
+
+/// Whether one of these members is a number above 0.
+bool any_above_zero(const Members& config, std::initializer_list<std::string_view> names) {
+  return std::any_of(names.begin(), names.end(), [&config](std::string_view name) {
+    const json::value* value = config.find(name);
+    return value != nullptr && value->is_int64() && value->get_int64() > 0;
+  });
 }
 
 /// The member that says a function by name, where it is there, must say `expected`.
@@ -125,6 +137,10 @@ Routing read_family(const Members& config, const Family& family, std::int64_t ex
   routing.experts = experts;
   routing.score = family.score;
   routing.has_correction_bias = family.bias;
+  routing.has_shared_gate =
+      std::find(kGatedShared.begin(), kGatedShared.end(), family.model_type) != kGatedShared.end();
+  routing.has_shared_expert =
+      any_above_zero(config, {"n_shared_experts", "shared_expert_intermediate_size", "shared_intermediate_size"});
   const auto top_k = first_size(config, {"num_experts_per_tok", "moe_k"});
   if (!top_k) config.fail("num_experts_per_tok", "is missing: how many experts a token gets is nowhere said");
   routing.top_k = *top_k;

@@ -34,6 +34,8 @@ struct Routing {
   std::int64_t expert_groups = 1;    ///< n_group
   std::int64_t top_groups = 1;       ///< topk_group
   bool has_correction_bias = false;  ///< The model type has an e_score_correction_bias, added for choosing only.
+  bool has_shared_expert = false;    ///< config.json says that there is one, by its size or their number.
+  bool has_shared_gate = false;      ///< The model type scales its shared expert by the sigmoid of a gate.
   StackedForm stacked = StackedForm::unknown;
   std::string unsupported;  ///< Why no layer of this model can be run as a whole; empty where it can.
 };

@@ -294,6 +294,34 @@ TEST(ExpertsLayer, SharedExpertThatIsNotWholeIsRefused) {
       .expect_refused({"m.shared_experts.up_proj.weight", "the shared expert is not whole"});
 }
 
+TEST(ExpertsLayer, SharedExpertThatTheConfigHasAndTheFilesLackIsNamed) {
+  // Without it y would lack a summand, and every device and the oracle agree on what is left.
+  for (const std::string member : {R"("n_shared_experts":1)", R"("shared_expert_intermediate_size":64)"}) {
+    auto tensors = two_experts("m", kProjections);
+    Opened(tensors, config_of("qwen3_moe", member))
+        .expect_refused(
+            {"m.shared_expert(s).down_proj.weight", "config.json says that these experts have a shared one"});
+    add_matrix(tensors, "m.shared_expert.gate_proj", 64, 96);
+    add_matrix(tensors, "m.shared_expert.up_proj", 64, 96);
+    add_matrix(tensors, "m.shared_expert.down_proj", 96, 64);
+    EXPECT_FALSE(Opened(tensors, config_of("qwen3_moe", member)).only().problem) << member;
+  }
+  for (const std::string member :
+       {R"("n_shared_experts":0)", R"("n_shared_experts":null)", R"("n_shared_experts":"1")"})
+    EXPECT_FALSE(Opened(two_experts("m", kProjections), config_of("qwen3_moe", member)).only().problem) << member;
+}
+
+TEST(ExpertsLayer, GateOfASharedExpertThatTheTypeHasAndTheFilesLackIsNamed) {
+  auto tensors = two_experts("m", kProjections);
+  add_matrix(tensors, "m.shared_expert.gate_proj", 64, 96);
+  add_matrix(tensors, "m.shared_expert.up_proj", 64, 96);
+  add_matrix(tensors, "m.shared_expert.down_proj", 96, 64);
+  Opened(tensors, config_of("qwen2_moe"))
+      .expect_refused({"m.shared_expert_gate.weight", "model type qwen2_moe scales the shared expert by it"});
+  tensors.emplace_back("m.shared_expert_gate.weight", DType::bf16, std::vector<std::int64_t>{1, 96});
+  EXPECT_TRUE(Opened(tensors, config_of("qwen2_moe")).only().shared_gate);
+}
+
 TEST(ExpertsLayer, SharedExpertWithOtherActivationsIsRefused) {
   // x is quantised once: by the groups of the experts, whatever the shared expert's are.
   const auto opened = [](const std::string& shared_inputs) {
