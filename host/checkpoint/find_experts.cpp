@@ -273,6 +273,10 @@ class ExpertsBuilder {
            fmt::format("is missing: the router [{}, {}] of these experts; is a shard missing?",
                        layer_.routing.experts, layer_.hidden));
     layer_.router = plain(*router, "a router", {layer_.routing.experts, layer_.hidden});
+    if (const Located* added = find(module_.name + ".gate.bias"); added != nullptr)
+      throw Error(ErrorKind::unsupported, folder_.files[added->file].path(), added->tensor->name,
+                  fmt::format("is a bias of a router, which model type {} has not, and which is not added here",
+                              layer_.routing.model_type));
     const Located* bias = find(module_.name + ".gate.e_score_correction_bias");
     if (bias == nullptr) bias = find(module_.name + ".e_score_correction_bias");
     if (layer_.routing.has_correction_bias && bias == nullptr)

@@ -351,6 +351,12 @@ TEST(ExpertsLayer, SharedExpertWithOtherActivationsIsRefused) {
   opened("").expect_refused(why);
 }
 
+TEST(ExpertsLayer, RouterWithABiasIsRefused) {
+  auto tensors = two_experts("m", kProjections);
+  tensors.emplace_back("m.gate.bias", DType::bf16, std::vector<std::int64_t>{2});
+  Opened(tensors, config_of("qwen3_moe")).expect_refused({"'m.gate.bias'", "is a bias of a router"});
+}
+
 TEST(ExpertsLayer, QuantisedRouterIsRefused) {
   auto tensors = without(two_experts("m", kProjections), "m.gate.");
   add_matrix(tensors, "m.gate", 2, 96);
