@@ -98,7 +98,8 @@ class LayerBuilder {
     if (weight.shape.size() != 2 || layer_.n < 1 || layer_.k < 1)
       throw Error(weight.shape.size() == 3 ? ErrorKind::unsupported : ErrorKind::shape, layer_.weight_file,
                   weight.name,
-                  fmt::format("is {}, expected a matrix [N, K] with N and K of at least 1", weight.shape_text()));
+                  fmt::format("is {}, expected a matrix [N, K] with N and K of at least 1{}", weight.shape_text(),
+                              weight.shape.size() == 3 ? ", or a stack with experts in its name" : ""));
   }
 
   /// A module that the config leaves unquantised has no business with codes and scales.

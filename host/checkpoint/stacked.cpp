@@ -26,9 +26,12 @@ const Located* find_suffixed(const TensorIndex& index, const std::string& base,
   return nullptr;
 }
 
+/// Three dimensions are a convolution's, too: what is stacked is called experts, or a mixture of them.
 bool is_stacked_weight(const Located& located) {
   const Tensor& tensor = *located.tensor;
-  return tensor.shape.size() == 3 && numerics::is_quantized(tensor.dtype);
+  const bool called_so =
+      tensor.name.find("expert") != std::string::npos || tensor.name.find("moe") != std::string::npos;
+  return called_so && tensor.shape.size() == 3 && numerics::is_quantized(tensor.dtype);
 }
 
 /// What a tensor is to the stacked weight whose name it has with that suffix.

@@ -35,7 +35,7 @@ struct StackedWeight {
   std::string layer_name(std::int64_t expert) const;
 };
 
-/// All of them, of a model whose type stores them as `form`.
+/// All of them that are called experts or moe, of a model whose type stores them as `form`.
 std::vector<StackedWeight> find_stacked(const TensorIndex& index, StackedForm form);
 
 /// The slice [expert, ...] of a tensor of `file`, without its first dimension; a tensor of one element as it is.

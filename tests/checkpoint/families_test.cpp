@@ -168,6 +168,12 @@ TEST(Experts, OfOneModuleWithAPartThatIsNotComputedAreRefused) {
   EXPECT_NO_THROW(Folder(stack("weight", "other")).checkpoint.layer("m.experts.1.down_proj"));
 }
 
+TEST(Experts, AreNoConvolution) {
+  const Folder folder({OwnTensor("m.conv.weight", kE4m3, {48, 32, 4}, 0x38), counting("m.conv.weight_scale", {})});
+  ASSERT_EQ(folder.checkpoint.layers().size(), 1u) << "48 layers [32, 4] of a convolution over 48 channels";
+  folder.expect_refused("m.conv", {"is [48, 32, 4], expected a matrix"});
+}
+
 TEST(Experts, OfOneTensorNameTheLayerOfABadScale) {
   OwnTensor scales = counting("m.experts.down_proj_scale_inv", {3, 2, 1});
   const float bad = -1;

@@ -157,7 +157,10 @@ TEST(Layers, WeightsAndScalesOfOtherTypesAreRefused) {
       .expect_problem(ErrorKind::dtype, "a.weight_scale_inv", {"is F64, expected scales of"});
   Model({OwnTensor("a.weight", kE4m3, {1, 300, 200}), scale("a.weight_scale_inv")}, kFp8Config)
       .expect_problem(ErrorKind::unsupported, "a.weight",
-                      {"is [1, 300, 200], but 'a.weight_scale_inv' is [3, 2]: both need the experts"});
+                      {"is [1, 300, 200], expected a matrix [N, K]", "experts in"});
+  Model({OwnTensor("experts.a.weight", kE4m3, {1, 300, 200}), scale("experts.a.weight_scale_inv")}, kFp8Config)
+      .expect_problem(ErrorKind::unsupported, "experts.a.weight",
+                      {"is [1, 300, 200], but 'experts.a.weight_scale_inv' is [3, 2]: both need the experts"});
   Model({OwnTensor("a.weight", kE4m3, {0, 200}), OwnTensor("a.weight_scale_inv", {0, 2}, {})}, kFp8Config)
       .expect_problem(ErrorKind::shape, "a.weight", {"is [0, 200]", "at least 1"});
 }
