@@ -137,9 +137,15 @@ inline double difference(const std::vector<std::uint8_t>& a, const std::vector<s
 
 using Options = std::vector<std::pair<std::string, std::string>>;
 
-/// The products of a layer with `experts` experts, and the whole layer, for each number of tokens. The grouped
-/// products are made with `options`.
-void layer(Run& run, const Model& model, std::int64_t experts, const std::vector<std::int64_t>& all_tokens,
-           int rounds, const Options& options);
+struct LayerSettings {
+  Model model;
+  std::int64_t experts = 0;  ///< That are there, of the model's.
+  std::vector<std::int64_t> tokens;
+  int rounds = 9;
+  Options options;  ///< Of the grouped products' plans.
+};
+
+/// The products of a layer beside a loop of dense plans, and the whole layer, for each number of tokens.
+void compare_layer(Run& run, const LayerSettings& settings);
 
 }  // namespace ironcl::bench

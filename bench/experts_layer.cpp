@@ -17,261 +17,451 @@ namespace {
 
 constexpr std::int64_t kFewTokens = 8;
 
-/// Tokens of one round: their experts, and rows sorted by expert.
-struct Tokens {
+using Plan = std::shared_ptr<backend::Gemm>;
+using Weights = std::shared_ptr<backend::Weights>;
+using Event = std::shared_ptr<backend::Event>;
+
+/// The matrices [n, k] of one product, an expert each, and their prepared weights, which all numbers of tokens share.
+class Matrices {
+ public:
+  Matrices(std::int64_t experts, std::int64_t n, std::int64_t k, std::uint32_t seed)
+      : experts_(experts),
+        n_(n),
+        k_(k),
+        codes_(random_codes(experts * n * k, seed)),
+        scales_(static_cast<std::size_t>(experts * numerics::ceil_div(n, kBlock) * numerics::ceil_div(k, kBlock)),
+                0x1p-6f) {}
+
+  std::int64_t expert_bytes() const { return n_ * k_; }  ///< Of codes.
+  backend::GemmDesc product(std::int64_t m, DType source) const { return bench::product(m, n_, k_, source); }
+
+  /// All of them for a grouped plan; plans of one variant have the same.
+  Weights together(Run& run, const Plan& plan) {
+    Weights& held = together_[plan->info().variant];
+    if (held == nullptr) held = run.weights(plan, codes_, scales_);
+    return held;
+  }
+  /// Each by itself for dense plans, prepared for the first that asks.
+  const std::vector<Weights>& apart(Run& run, const Plan& plan) {
+    if (apart_.empty())
+      for (std::int64_t e = 0; e < experts_; ++e) apart_.push_back(run.weights(plan, codes_, scales_, e));
+    return apart_;
+  }
+
+ private:
+  std::int64_t experts_, n_, k_;
+  std::vector<std::uint8_t> codes_;
+  std::vector<float> scales_;
+  std::map<std::string, Weights> together_;  ///< By variant.
+  std::vector<Weights> apart_;
+};
+
+/// What all numbers of tokens share.
+struct Layer {
+  Run& run;
+  std::int64_t experts, top_k, hidden, inner;
+  Options options;  ///< Of the grouped plans.
+  std::int64_t wide = 2 * inner;
+  Matrices gate_up{experts, wide, hidden, 1}, down{experts, hidden, inner, 2};
+};
+
+/// The tokens of one round: their experts, and rows sorted by expert.
+struct Batch {
   std::vector<std::int32_t> ids, counts, index, rows;
   std::vector<float> weights;
 
-  Tokens(const Model& model, std::int64_t experts, std::int64_t tokens, std::uint32_t seed) {
+  Batch(const Layer& layer, std::int64_t tokens, std::uint32_t seed) {
     std::mt19937 random(seed);
-    const auto slots = static_cast<std::size_t>(tokens * model.top_k);
+    const auto slots = static_cast<std::size_t>(tokens * layer.top_k);
     for (std::int64_t t = 0; t < tokens; ++t) {
       std::vector<std::int32_t> chosen;
-      while (static_cast<std::int64_t>(chosen.size()) < model.top_k) {
-        const auto id = static_cast<std::int32_t>(random() % static_cast<std::uint32_t>(experts));
+      while (static_cast<std::int64_t>(chosen.size()) < layer.top_k) {
+        const auto id = static_cast<std::int32_t>(random() % static_cast<std::uint32_t>(layer.experts));
         if (std::find(chosen.begin(), chosen.end(), id) == chosen.end()) chosen.push_back(id);
       }
       ids.insert(ids.end(), chosen.begin(), chosen.end());
     }
-    counts.resize(static_cast<std::size_t>(experts));
+    counts.resize(static_cast<std::size_t>(layer.experts));
     index.resize(slots);
     rows.resize(slots);
-    weights.assign(slots, 1.0f / static_cast<float>(model.top_k));
-    numerics::sort_by_expert(ids, model.top_k, {0, experts, 0}, counts, index, rows);
+    weights.assign(slots, 1.0f / static_cast<float>(layer.top_k));
+    numerics::sort_by_expert(ids, layer.top_k, {0, layer.experts, 0}, counts, index, rows);
   }
   std::int64_t hit() const {
     return static_cast<std::int64_t>(std::count_if(counts.begin(), counts.end(), [](int c) { return c > 0; }));
   }
 };
 
-/// Bytes a second that a copy reads and writes, now: on a shared machine it is another one a second later.
-double copy_rate(backend::Device& device) {
-  return boost::json::parse(device.query("ceilings", nullptr)).at("copy_bytes_per_s").to_number<double>();
+/// One for each round, and before them the one that is checked.
+std::vector<Batch> batches_of(const Layer& layer, std::int64_t tokens, int rounds) {
+  std::vector<Batch> batches;
+  batches.reserve(static_cast<std::size_t>(rounds) + 1);
+  for (int i = 0; i < rounds + 1; ++i) batches.emplace_back(layer, tokens, static_cast<std::uint32_t>(10 + i));
+  return batches;
 }
+
+/// Operands of one number of tokens on the device. Both sides read the same `middle` and write the same `wide`.
+struct Buffers {
+  const Layer& layer;
+  std::int64_t tokens, slots = tokens * layer.top_k;
+  std::vector<std::uint16_t> values = random_bf16(tokens * layer.hidden, 7);  ///< Of x.
+  backend::Span x = layer.run.upload(values), ids = bytes(slots * 4), counts = bytes(layer.experts * 4),
+                index = bytes(slots * 4), rows = bytes(slots * 4), weights = bytes(slots * 4),
+                permuted = bytes(slots * layer.hidden * 2), wide = bytes(slots * layer.wide * 2),
+                middle = layer.run.upload(random_bf16(slots * layer.inner, 8)), codes = bytes(slots * layer.inner),
+                scales = bytes(slots * numerics::ceil_div(layer.inner, kBlock) * 4),
+                out = bytes(slots * layer.hidden * 2), out_loop = bytes(slots * layer.hidden * 2),
+                y = bytes(tokens * layer.hidden * 2);
+
+  void write(const Batch& batch) const {
+    const auto write = [&](const backend::Span& span, const auto& from) {
+      layer.run.queue()->write(span, from.data(), backend::HostSemantics::copied_before_return);
+    };
+    write(ids, batch.ids);
+    write(counts, batch.counts);
+    write(index, batch.index);
+    write(rows, batch.rows);
+    write(weights, batch.weights);
+    std::vector<std::uint16_t> sorted;
+    for (const std::int32_t token : batch.index)
+      sorted.insert(sorted.end(), values.begin() + token * layer.hidden, values.begin() + (token + 1) * layer.hidden);
+    write(permuted, sorted);
+    layer.run.queue()->finish();
+  }
+
+ private:
+  backend::Span bytes(std::int64_t count) const { return layer.run.buffer(count); }
+};
+
+/// One side: for each expert that is hit, two dense plans of its number of rows.
+class Loop {
+ public:
+  Loop(Layer& layer, const Buffers& buffers, const std::vector<Batch>& batches) : buffers_(buffers) {
+    const auto plan = [&](const Matrices& matrices, std::int64_t m) {
+      return layer.run.device().create_gemm(matrices.product(m, DType::bf16));
+    };
+    for (const Batch& batch : batches)
+      for (const std::int32_t count : batch.counts)
+        if (count > 0 && plans_.find(count) == plans_.end())
+          plans_[count] = {plan(layer.gate_up, count), plan(layer.down, count)};
+    gate_up_ = layer.gate_up.apart(layer.run, plans_.begin()->second.gate_up);
+    down_ = layer.down.apart(layer.run, plans_.begin()->second.down);
+  }
+
+  void enqueue(const Batch& batch) const {
+    const Layer& layer = buffers_.layer;
+    std::int64_t first = 0;
+    for (std::size_t e = 0; e < batch.counts.size(); ++e) {
+      const std::int64_t m = batch.counts[e];
+      if (m == 0) continue;
+      const auto part = [&](const backend::Span& span, std::int64_t row_bytes) {
+        return backend::Span{span.buffer, static_cast<std::uint64_t>(first * row_bytes),
+                             static_cast<std::uint64_t>(m * row_bytes)};
+      };
+      const Plans& plans = plans_.at(m);
+      backend::GemmArgs a;
+      a.m = m;
+      a.weights = gate_up_[e];
+      a.a = part(buffers_.permuted, layer.hidden * 2);
+      a.d = part(buffers_.wide, layer.wide * 2);
+      plans.gate_up->enqueue(layer.run.queue(), a);
+      a.weights = down_[e];
+      a.a = part(buffers_.middle, layer.inner * 2);
+      a.d = part(buffers_.out_loop, layer.hidden * 2);
+      plans.down->enqueue(layer.run.queue(), a);
+      first += m;
+    }
+  }
+
+ private:
+  struct Plans {
+    Plan gate_up, down;
+  };
+  const Buffers& buffers_;
+  std::map<std::int64_t, Plans> plans_;  ///< By number of rows.
+  std::vector<Weights> gate_up_, down_;  ///< Of each expert.
+};
+
+/// The other side: both products as grouped problems, and the whole layer from ids to y.
+class Grouped {
+ public:
+  Grouped(Layer& layer, const Buffers& buffers)
+      : buffers_(buffers),
+        queue_(layer.run.queue()),
+        gate_up_(layer, layer.gate_up, buffers.slots, DType::bf16, buffers.tokens),
+        down_(layer, layer.down, buffers.slots, DType::bf16),
+        route_(layer.run.device().create_route(route_desc(buffers))),
+        activate_(layer.run.device().create_activate(activate_desc(buffers))),
+        down_of_codes_(layer, layer.down, buffers.slots, DType::none),
+        combine_(
+            layer.run.device().create_combine({buffers.tokens, layer.hidden, buffers.slots, layer.top_k, layer.hidden,
+                                               layer.hidden, layer.hidden, DType::bf16, DType::none, DType::bf16})) {}
+
+  std::pair<Event, Event> products() {
+    Event first = enqueue_gate_up();
+    backend::GemmArgs a;
+    a.m = buffers_.slots;
+    a.weights = down_.weights;
+    a.a = buffers_.middle;
+    a.d = buffers_.out;
+    a.matrix_rows = buffers_.counts;
+    return {std::move(first), down_.plan->enqueue(queue_, a)};
+  }
+
+  void whole() {
+    enqueue_route();
+    enqueue_gate_up();
+    enqueue_activate();
+    enqueue_down_of_codes();
+    enqueue_combine();
+  }
+
+  /// Variants and tunings of both products, as a row ends with them.
+  std::string plans() const {
+    const backend::GemmInfo up = gate_up_.plan->info(), down = down_.plan->info();
+    return fmt::format("{} {}; {} {}", up.variant, up.config, down.variant, down.config);
+  }
+
+ private:
+  struct Product {
+    Product(Layer& layer, Matrices& matrices, std::int64_t rows, DType source, std::int64_t a_rows = 0) {
+      backend::GemmDesc desc = grouped(matrices.product(rows, source), layer.experts, a_rows);
+      desc.options = layer.options;
+      plan = layer.run.device().create_gemm(desc);
+      weights = matrices.together(layer.run, plan);
+    }
+    Plan plan;
+    Weights weights;
+  };
+
+  static backend::RouteDesc route_desc(const Buffers& buffers) {
+    backend::RouteDesc desc;
+    desc.tokens = buffers.tokens;
+    desc.experts = desc.local_experts = buffers.layer.experts;
+    desc.top_k = buffers.layer.top_k;
+    desc.given = true;
+    return desc;
+  }
+
+  static backend::ActivateDesc activate_desc(const Buffers& buffers) {
+    const Layer& layer = buffers.layer;
+    backend::ActivateDesc desc;
+    desc.rows = buffers.slots;
+    desc.cols = desc.y_ld = layer.inner;
+    desc.gate_ld = desc.up_ld = layer.wide;
+    desc.x = DType::bf16;
+    desc.y = DType::e4m3fn;
+    desc.grouping = Grouping::contiguous;
+    desc.matrices = layer.experts;
+    desc.scale = {DType::f32, {1, kBlock}, numerics::ceil_div(layer.inner, kBlock)};
+    return desc;
+  }
+
+  void enqueue_route() {
+    backend::RouteArgs a;
+    a.tokens = buffers_.tokens;
+    a.ids = buffers_.ids;
+    a.matrix_rows = buffers_.counts;
+    a.a_index = buffers_.index;
+    a.rows = buffers_.rows;
+    route_->enqueue(queue_, a);
+  }
+
+  Event enqueue_gate_up() {
+    backend::GemmArgs a;
+    a.m = buffers_.slots;
+    a.a_rows = buffers_.tokens;
+    a.weights = gate_up_.weights;
+    a.a = buffers_.x;
+    a.d = buffers_.wide;
+    a.matrix_rows = buffers_.counts;
+    a.a_index = buffers_.index;
+    return gate_up_.plan->enqueue(queue_, a);
+  }
+
+  void enqueue_activate() {
+    const auto gate_bytes = static_cast<std::uint64_t>(buffers_.layer.inner * 2);
+    backend::ActivateArgs a;
+    a.rows = buffers_.slots;
+    a.gate = buffers_.wide;
+    a.up = {buffers_.wide.buffer, gate_bytes, buffers_.wide.size - gate_bytes};
+    a.y = buffers_.codes;
+    a.scales = buffers_.scales;
+    a.matrix_rows = buffers_.counts;
+    activate_->enqueue(queue_, a);
+  }
+
+  void enqueue_down_of_codes() {
+    backend::GemmArgs a;
+    a.m = buffers_.slots;
+    a.weights = down_of_codes_.weights;
+    a.a = buffers_.codes;
+    a.a_scale = buffers_.scales;
+    a.d = buffers_.out;
+    a.matrix_rows = buffers_.counts;
+    down_of_codes_.plan->enqueue(queue_, a);
+  }
+
+  void enqueue_combine() {
+    backend::CombineArgs a;
+    a.tokens = buffers_.tokens;
+    a.x = buffers_.out;
+    a.rows = buffers_.rows;
+    a.weights = buffers_.weights;
+    a.y = buffers_.y;
+    combine_->enqueue(queue_, a);
+  }
+
+  const Buffers& buffers_;
+  std::shared_ptr<backend::Queue> queue_;
+  Product gate_up_, down_;
+  std::shared_ptr<backend::Route> route_;
+  std::shared_ptr<backend::Activate> activate_;
+  Product down_of_codes_;
+  std::shared_ptr<backend::Combine> combine_;
+};
+
+/// One round.
+struct Round {
+  double loop_s = 0, grouped_s = 0, layer_s = 0;
+  double rate = 0;  ///< Bytes a second at which the grouped products read weights, on the device's clock.
+  std::int64_t hit = 0;
+};
+
+/// The rounds of one number of tokens, and copies between them.
+class Rounds {
+ public:
+  explicit Rounds(backend::Device& device) : device_(device), copy_before_(copy_rate()) {}
+
+  void add(const Round& round) { rounds_.push_back(round); }
+
+  /// The rounds since the last copy are compared with the mean of that and one now.
+  void copy() {
+    const double after = copy_rate();
+    while (of_copy_.size() < rounds_.size())
+      of_copy_.push_back(2 * rounds_[of_copy_.size()].rate / (copy_before_ + after));
+    copy_before_ = after;
+  }
+
+  static void print_heading() {
+    fmt::print("{:>6} {:>6} {:>10} {:>10} {:>7} {:>10} {:>10} {:>8}  {}\n", "T", "hit", "loop us", "grouped us",
+               "ratio", "layer us", "GB/s", "of copy", "grouped with");
+  }
+
+  void print(std::int64_t tokens, const std::string& plans) const {
+    const auto median_of = [&](auto&& value) {
+      std::vector<double> values;
+      for (const Round& round : rounds_) values.push_back(value(round));
+      return median(values);
+    };
+    double hits = 0;
+    for (const Round& round : rounds_) hits += static_cast<double>(round.hit);
+    fmt::print("{:>6} {:>6.0f} {:>10.1f} {:>10.1f} {:>7.2f} {:>10.1f} {:>10.1f} {:>8.2f}  {}\n", tokens,
+               hits / static_cast<double>(rounds_.size()), median_of([](const Round& r) { return r.loop_s; }) * 1e6,
+               median_of([](const Round& r) { return r.grouped_s; }) * 1e6,
+               median_of([](const Round& r) { return r.loop_s / r.grouped_s; }),
+               median_of([](const Round& r) { return r.layer_s; }) * 1e6,
+               median_of([](const Round& r) { return r.rate; }) / 1e9, median(of_copy_), plans);
+    std::fflush(stdout);
+  }
+
+ private:
+  /// Bytes a second that a copy reads and writes, now: on a shared machine it is another one a second later.
+  double copy_rate() {
+    return boost::json::parse(device_.query("ceilings", nullptr)).at("copy_bytes_per_s").to_number<double>();
+  }
+
+  backend::Device& device_;
+  double copy_before_;
+  std::vector<Round> rounds_;
+  std::vector<double> of_copy_;
+};
+
+/// Both sides with one number of tokens.
+class Comparison {
+ public:
+  Comparison(Layer& layer, std::int64_t tokens, int rounds)
+      : layer_(layer),
+        batches_(batches_of(layer, tokens, rounds)),
+        buffers_{layer, tokens},
+        grouped_(layer, buffers_),
+        loop_(layer, buffers_, batches_) {}
+
+  /// With the first batch; afterwards everything is warm. Ends the program where the sides differ.
+  void check() {
+    buffers_.write(batches_.front());
+    loop_.enqueue(batches_.front());
+    grouped_.products();
+    grouped_.whole();
+    grouped_.products();
+    const double apart = difference(layer_.run.read(buffers_.out), layer_.run.read(buffers_.out_loop));
+    if (!(apart < 0x1p-7)) {
+      fmt::print("T = {}: grouped and dense differ by {} of the largest value\n", buffers_.tokens, apart);
+      std::exit(1);
+    }
+  }
+
+  /// A round for each of the other batches.
+  void time(Rounds& rounds) {
+    // Few tokens wait for memory: a copy before and after each of their rounds, else only before and after all.
+    const bool few = buffers_.tokens <= kFewTokens;
+    for (std::size_t i = 1; i < batches_.size(); ++i) {
+      buffers_.write(batches_[i]);
+      // The copy has left lines in the caches that are still to be written.
+      if (few) timed([&] { grouped_.whole(); });
+      rounds.add(round(batches_[i], i % 2 == 0));  // Each side is first in every second round.
+      if (few || i + 1 == batches_.size()) rounds.copy();
+    }
+  }
+
+  void print(const Rounds& rounds) const { rounds.print(buffers_.tokens, grouped_.plans()); }
+
+ private:
+  Round round(const Batch& batch, bool loop_first) {
+    Round round;
+    const auto time_loop = [&] { round.loop_s = timed([&] { loop_.enqueue(batch); }); };
+    std::pair<Event, Event> both;
+    if (loop_first) time_loop();
+    round.grouped_s = timed([&] { both = grouped_.products(); });
+    if (!loop_first) time_loop();
+    round.layer_s = timed([&] { grouped_.whole(); });
+    // On the device's clock, as copies: from the first kernel of dealing to the end of the last product.
+    const double ns = static_cast<double>(both.second->profile().end_ns - both.first->profile().start_ns);
+    round.hit = batch.hit();
+    const std::int64_t bytes = round.hit * (layer_.gate_up.expert_bytes() + layer_.down.expert_bytes());
+    round.rate = 1e9 * static_cast<double>(bytes) / ns;
+    return round;
+  }
+
+  template <class Call>
+  double timed(Call&& call) {
+    const double start = now();
+    call();
+    layer_.run.queue()->finish();
+    return now() - start;
+  }
+
+  Layer& layer_;
+  std::vector<Batch> batches_;
+  Buffers buffers_;
+  Grouped grouped_;
+  Loop loop_;
+};
 
 }  // namespace
 
-void layer(Run& run, const Model& model, std::int64_t experts, const std::vector<std::int64_t>& all_tokens,
-           int rounds, const Options& options) {
-  const std::int64_t wide = 2 * model.inner, h = model.hidden, inner = model.inner;
-  fmt::print("{}: {} of {} experts, top {}, {} x {} and {} x {}\n", model.name, experts, model.experts, model.top_k,
-             wide, h, h, inner);
-  const auto w13 = random_codes(experts * wide * h, 1), w2 = random_codes(experts * h * inner, 2);
-  const std::vector<float> s13(static_cast<std::size_t>(experts * numerics::ceil_div(wide, kBlock) * (h / kBlock)),
-                               0x1p-6f);
-  const std::vector<float> s2(static_cast<std::size_t>(experts * (h / kBlock) * numerics::ceil_div(inner, kBlock)),
-                              0x1p-6f);
-  std::map<std::string, std::shared_ptr<backend::Weights>> grouped_weights;
-  std::map<std::string, std::vector<std::shared_ptr<backend::Weights>>> dense_weights;
-  fmt::print("{:>6} {:>6} {:>10} {:>10} {:>7} {:>10} {:>10} {:>8}  {}\n", "T", "hit", "loop us", "grouped us",
-             "ratio", "layer us", "GB/s", "of copy", "grouped with");
-  for (const std::int64_t tokens : all_tokens) {
-    const std::int64_t slots = tokens * model.top_k;
-    const auto create = [&](backend::GemmDesc desc) {
-      desc.options = options;
-      return run.device().create_gemm(desc);
-    };
-    const auto up = create(grouped(product(slots, wide, h, DType::bf16), experts, tokens));
-    const auto down = create(grouped(product(slots, h, inner, DType::bf16), experts));
-    const auto of = [&](const std::shared_ptr<backend::Gemm>& plan, const auto& codes, const auto& scales) {
-      auto& held = grouped_weights[plan->info().variant + std::to_string(plan->desc().k)];
-      if (held == nullptr) held = run.weights(plan, codes, scales);
-      return held;
-    };
-    const auto up_weights = of(up, w13, s13), down_weights = of(down, w2, s2);
-    // The loop's plans: one for each number of rows, weights for each expert.
-    std::map<std::int64_t, std::pair<std::shared_ptr<backend::Gemm>, std::shared_ptr<backend::Gemm>>> plans;
-    const auto dense_of = [&](const std::shared_ptr<backend::Gemm>& plan, const auto& codes,
-                              const auto& scales) -> auto& {
-      auto& held = dense_weights[std::to_string(plan->desc().k)];
-      if (held.empty())
-        for (std::int64_t e = 0; e < experts; ++e) held.push_back(run.weights(plan, codes, scales, e));
-      return held;
-    };
-    std::vector<Tokens> batches;
-    batches.reserve(static_cast<std::size_t>(rounds) + 1);
-    for (int i = 0; i < rounds + 1; ++i)
-      batches.emplace_back(model, experts, tokens, static_cast<std::uint32_t>(10 + i));
-    for (const Tokens& batch : batches)
-      for (const std::int32_t count : batch.counts)
-        if (count > 0 && plans.find(count) == plans.end())
-          plans[count] = {run.device().create_gemm(product(count, wide, h, DType::bf16)),
-                          run.device().create_gemm(product(count, h, inner, DType::bf16))};
-    const auto& dense13 = dense_of(plans.begin()->second.first, w13, s13);
-    const auto& dense2 = dense_of(plans.begin()->second.second, w2, s2);
-
-    const auto x = random_bf16(tokens * h, 7);
-    const backend::Span x_span = run.upload(x), ids = run.buffer(slots * 4), counts = run.buffer(experts * 4),
-                        index = run.buffer(slots * 4), rows = run.buffer(slots * 4), weights = run.buffer(slots * 4),
-                        permuted = run.buffer(slots * h * 2), wide_rows = run.buffer(slots * wide * 2),
-                        middle = run.upload(random_bf16(slots * inner, 8)), codes = run.buffer(slots * inner),
-                        scales = run.buffer(slots * numerics::ceil_div(inner, kBlock) * 4),
-                        out = run.buffer(slots * h * 2), out_loop = run.buffer(slots * h * 2),
-                        y = run.buffer(tokens * h * 2);
-    // The layer's steps between the products.
-    backend::RouteDesc route_desc;
-    route_desc.tokens = tokens;
-    route_desc.experts = route_desc.local_experts = experts;
-    route_desc.top_k = model.top_k;
-    route_desc.given = true;
-    const auto route = run.device().create_route(route_desc);
-    backend::ActivateDesc act;
-    act.rows = slots;
-    act.cols = act.y_ld = inner;
-    act.gate_ld = act.up_ld = wide;
-    act.x = DType::bf16;
-    act.y = DType::e4m3fn;
-    act.grouping = Grouping::contiguous;
-    act.matrices = experts;
-    act.scale = {DType::f32, {1, kBlock}, numerics::ceil_div(inner, kBlock)};
-    const auto activate = run.device().create_activate(act);
-    const auto down_codes = create(grouped(product(slots, h, inner, DType::none), experts));
-    const auto combine =
-        run.device().create_combine({tokens, h, slots, model.top_k, h, h, h, DType::bf16, DType::none, DType::bf16});
-    const auto down_codes_weights = of(down_codes, w2, s2);
-
-    const auto products = [&] {
-      backend::GemmArgs a;
-      a.m = slots;
-      a.a_rows = tokens;
-      a.weights = up_weights;
-      a.a = x_span;
-      a.d = wide_rows;
-      a.matrix_rows = counts;
-      a.a_index = index;
-      const auto first = up->enqueue(run.queue(), a);
-      a.a_rows = 0;
-      a.a_index = {};
-      a.weights = down_weights;
-      a.a = middle;
-      a.d = out;
-      return std::pair{first, down->enqueue(run.queue(), a)};
-    };
-    const auto loop = [&](const Tokens& batch) {
-      std::int64_t first = 0;
-      for (std::size_t e = 0; e < batch.counts.size(); ++e) {
-        const std::int64_t m = batch.counts[e];
-        if (m == 0) continue;
-        const auto part = [&](const backend::Span& span, std::int64_t row_bytes) {
-          return backend::Span{span.buffer, static_cast<std::uint64_t>(first * row_bytes),
-                               static_cast<std::uint64_t>(m * row_bytes)};
-        };
-        backend::GemmArgs a;
-        a.m = m;
-        a.weights = dense13[e];
-        a.a = part(permuted, h * 2);
-        a.d = part(wide_rows, wide * 2);
-        plans[m].first->enqueue(run.queue(), a);
-        a.weights = dense2[e];
-        a.a = part(middle, inner * 2);
-        a.d = part(out_loop, h * 2);
-        plans[m].second->enqueue(run.queue(), a);
-        first += m;
-      }
-    };
-    const auto whole = [&] {
-      backend::RouteArgs r;
-      r.tokens = tokens;
-      r.ids = ids;
-      r.matrix_rows = counts;
-      r.a_index = index;
-      r.rows = rows;
-      route->enqueue(run.queue(), r);
-      backend::GemmArgs a;
-      a.m = slots;
-      a.a_rows = tokens;
-      a.weights = up_weights;
-      a.a = x_span;
-      a.d = wide_rows;
-      a.matrix_rows = counts;
-      a.a_index = index;
-      up->enqueue(run.queue(), a);
-      backend::ActivateArgs s;
-      s.rows = slots;
-      s.gate = wide_rows;
-      s.up = {wide_rows.buffer, static_cast<std::uint64_t>(inner * 2),
-              wide_rows.size - static_cast<std::uint64_t>(inner * 2)};
-      s.y = codes;
-      s.scales = scales;
-      s.matrix_rows = counts;
-      activate->enqueue(run.queue(), s);
-      backend::GemmArgs b;
-      b.m = slots;
-      b.weights = down_codes_weights;
-      b.a = codes;
-      b.a_scale = scales;
-      b.d = out;
-      b.matrix_rows = counts;
-      down_codes->enqueue(run.queue(), b);
-      backend::CombineArgs c;
-      c.tokens = tokens;
-      c.x = out;
-      c.rows = rows;
-      c.weights = weights;
-      c.y = y;
-      combine->enqueue(run.queue(), c);
-    };
-    // Few tokens wait for memory: a copy before and after each of their rounds, else only before and after all.
-    const bool few = tokens <= kFewTokens;
-    double before = copy_rate(run.device());
-    std::vector<double> loop_s, grouped_s, layer_s, ratios, rates, of_copy;
-    std::int64_t hits = 0;
-    for (std::size_t i = 0; i < batches.size(); ++i) {
-      const Tokens& batch = batches[i];
-      const auto write = [&](const backend::Span& span, const auto& values) {
-        run.queue()->write(span, values.data(), backend::HostSemantics::copied_before_return);
-      };
-      write(ids, batch.ids);
-      write(counts, batch.counts);
-      write(index, batch.index);
-      write(rows, batch.rows);
-      write(weights, batch.weights);
-      std::vector<std::uint16_t> sorted;
-      for (const std::int32_t token : batch.index)
-        sorted.insert(sorted.end(), x.begin() + token * h, x.begin() + (token + 1) * h);
-      write(permuted, sorted);
-      run.queue()->finish();
-      const auto timed = [&](auto&& call) {
-        const double start = now();
-        call();
-        run.queue()->finish();
-        return now() - start;
-      };
-      if (i == 0) {  // Checked, and everything is warm.
-        loop(batch);
-        products();
-        whole();
-        products();
-        const double apart = difference(run.read(out), run.read(out_loop));
-        if (!(apart < 0x1p-7)) {
-          fmt::print("T = {}: grouped and dense differ by {} of the largest value\n", tokens, apart);
-          std::exit(1);
-        }
-        continue;
-      }
-      if (few) timed(whole);  // The copy has left lines in the caches that are still to be written.
-      const auto time_loop = [&] { loop_s.push_back(timed([&] { loop(batch); })); };
-      if (i % 2 == 0) time_loop();  // Each side is first in every second round.
-      decltype(products()) both;
-      grouped_s.push_back(timed([&] { both = products(); }));
-      if (i % 2 == 1) time_loop();
-      layer_s.push_back(timed(whole));
-      ratios.push_back(loop_s.back() / grouped_s.back());
-      // On the device's clock, as copies: from the first kernel of dealing to the end of the last product.
-      const double ns = static_cast<double>(both.second->profile().end_ns - both.first->profile().start_ns);
-      rates.push_back(1e9 * static_cast<double>(batch.hit() * (wide * h + h * inner)) / ns);
-      hits += batch.hit();
-      if (few || i + 1 == batches.size()) {
-        const double after = copy_rate(run.device());
-        while (of_copy.size() < rates.size()) of_copy.push_back(2 * rates[of_copy.size()] / (before + after));
-        before = after;
-      }
-    }
-    fmt::print("{:>6} {:>6.0f} {:>10.1f} {:>10.1f} {:>7.2f} {:>10.1f} {:>10.1f} {:>8.2f}  {} {}; {} {}\n", tokens,
-               static_cast<double>(hits) / rounds, median(loop_s) * 1e6, median(grouped_s) * 1e6, median(ratios),
-               median(layer_s) * 1e6, median(rates) / 1e9, median(of_copy), up->info().variant, up->info().config,
-               down->info().variant, down->info().config);
-    std::fflush(stdout);
+void compare_layer(Run& run, const LayerSettings& settings) {
+  const Model& model = settings.model;
+  fmt::print("{}: {} of {} experts, top {}, {} x {} and {} x {}\n", model.name, settings.experts, model.experts,
+             model.top_k, 2 * model.inner, model.hidden, model.hidden, model.inner);
+  Layer layer{run, settings.experts, model.top_k, model.hidden, model.inner, settings.options};
+  Rounds::print_heading();
+  for (const std::int64_t tokens : settings.tokens) {
+    Comparison comparison(layer, tokens, settings.rounds);
+    Rounds rounds(run.device());  // The first copy comes before the check.
+    comparison.check();
+    comparison.time(rounds);
+    comparison.print(rounds);
   }
 }
 

@@ -168,7 +168,7 @@ int main(int argc, char** argv) try {
         std::find_if(kModels.begin(), kModels.end(), [&](const Model& m) { return m.name == parts[0]; });
     if (model == kModels.end()) throw std::runtime_error(fmt::format("there is no model {}", parts[0]));
     const std::int64_t experts = parts.size() > 1 ? std::stoll(std::string(parts[1])) : model->experts;
-    layer(run, *model, experts, numbers(tokens), rounds, options);
+    compare_layer(run, {*model, experts, numbers(tokens), rounds, options});
   }
   return 0;
 } catch (const std::exception& error) {
