@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <chrono>
 #include <map>
+#include <optional>
 
 #include "backends/numerics/casts.h"
 #include "host/layer/execution.h"
@@ -246,11 +247,16 @@ ExpertsInput sample(const ExpertsInput& input, const std::vector<std::int64_t>& 
   return some;
 }
 
+struct Measured {
+  tuning::Summary device, host;
+  std::uint32_t kind = IRONCL_TIME_NONE;
+};
+
 /// Calls until enough of them are timed, after some that are not.
 template <class Call>
-std::pair<tuning::Summary, tuning::Summary> measure(Call& call, const ExpertsBench& settings, std::uint32_t& kind) {
+Measured measure(Call& call, const ExpertsBench& settings) {
   Timing timing = call.run();
-  kind = timing.time_kind;
+  const std::uint32_t kind = timing.time_kind;
   const bool measured = kind == IRONCL_TIME_MEASURED;
   for (double spent = timing.host_ns; measured && spent < settings.warm_up_ms * 1e6; spent += timing.host_ns)
     timing = call.run();
@@ -262,7 +268,170 @@ std::pair<tuning::Summary, tuning::Summary> measure(Call& call, const ExpertsBen
     host.push_back(timing.host_ns);
     spent += timing.host_ns;
   }
-  return {tuning::summarize(device), tuning::summarize(host)};
+  return {tuning::summarize(device), tuning::summarize(host), kind};
+}
+
+layer::ExpertsChoices choices_of(const ExpertsBench& settings, std::int64_t tokens) {
+  layer::ExpertsChoices choices;
+  choices.tokens = tokens;
+  choices.weakest_accuracy = settings.weakest_accuracy;
+  choices.options = settings.options;
+  return choices;
+}
+
+/// A layer with one number of tokens, which has plans of its own, as each M has in a bench of single products.
+class Case {
+ public:
+  Case(const Device& device, const layer::ExpertsSource& source, const ExpertsBench& settings, std::int64_t tokens)
+      : device_(device),
+        source_(source),
+        settings_(settings),
+        experts_(device, source, choices_of(settings, tokens)),
+        input_(layer::make_experts_input(source.form(), tokens, settings.skew, settings.seed)),
+        whole_(device, experts_, input_) {}
+
+  /// Some tokens of the first call; whether they are right.
+  bool check();
+  void time();
+  std::vector<report::Cell> cells() const;  ///< As experts_table() has columns.
+  std::string line() const;                 ///< As heading() has columns.
+
+ private:
+  const ExpertsForm& form() const { return experts_.form(); }
+  std::int64_t rows() const { return input_.tokens * form().routing.top_k; }
+  std::int64_t hit() const { return layer::experts_hit(form(), *input_.routed); }
+  std::string accuracy() const;
+  std::string verdict() const { return checked_.pass ? "pass" : "fail"; }
+  double bytes_per_second() const;
+  double gflops() const;
+  report::Cell loop_time() const;
+  report::Cell over_loop() const;
+  report::Cell of_copy() const;
+
+  const Device& device_;
+  const layer::ExpertsSource& source_;
+  const ExpertsBench& settings_;
+  layer::Experts experts_;
+  ExpertsInput input_;
+  WholeCall whole_;
+  numerics::Comparison checked_;
+  std::int64_t tokens_checked_ = 0;
+  std::string why_;  ///< Which token is wrong; empty on a pass.
+  Measured measured_;
+  std::optional<tuning::Summary> looped_;
+};
+
+bool Case::check() {
+  whole_.run();
+  const std::vector<std::int64_t> some = layer::sample_rows(input_.tokens, settings_.check_tokens);
+  const ExpertsInput sampled = sample(input_, some, form().routing.top_k);
+  const layer::ExpertsOracle oracle =
+      layer::experts_oracle(source_, sampled.x_dtype, sampled.x, sampled.tokens, *sampled.routed,
+                            experts_.choices().out, layer::arithmetic_of(experts_));
+  const std::vector<double> y = whole_.y();
+  std::vector<double> got;
+  for (const std::int64_t token : some)
+    got.insert(got.end(), y.begin() + static_cast<std::ptrdiff_t>(token * form().hidden),
+               y.begin() + static_cast<std::ptrdiff_t>((token + 1) * form().hidden));
+  checked_ = layer::compare(got, oracle.y);
+  tokens_checked_ = sampled.tokens;
+  if (!checked_.pass) why_ = fmt::format("y of token {}", some[static_cast<std::size_t>(checked_.worst_row)]);
+  return checked_.pass;
+}
+
+void Case::time() {
+  measured_ = measure(whole_, settings_);
+  if (!settings_.loop) return;
+  Loop loop(device_, source_, input_, DType::bf16);
+  looped_ = measure(loop, settings_).device;
+}
+
+std::string Case::accuracy() const {
+  const layer::ExpertsArithmetic arithmetic = layer::arithmetic_of(experts_);
+  return std::string(numerics::name_of(std::max(arithmetic.gate.accuracy, arithmetic.down.accuracy)));
+}
+
+double Case::bytes_per_second() const {
+  const double bytes = static_cast<double>(hit()) * expert_bytes(form(), form().experts) +
+                       (form().shared ? expert_bytes(form(), *form().shared) : 0);
+  return bytes / measured_.device.median * 1e9;
+}
+
+double Case::gflops() const {
+  const double width_rows = static_cast<double>(rows()) * static_cast<double>(form().experts.width) +
+                            (form().shared ? static_cast<double>(input_.tokens * form().shared->width) : 0);
+  return 6 * width_rows * static_cast<double>(form().hidden) / measured_.device.median;
+}
+
+report::Cell Case::loop_time() const {
+  if (!looped_) return {};
+  return looped_->median;
+}
+
+report::Cell Case::over_loop() const {
+  if (!looped_) return {};
+  return looped_->median / measured_.device.median;
+}
+
+report::Cell Case::of_copy() const {
+  if (measured_.kind != IRONCL_TIME_MEASURED || settings_.copy_bytes_per_second <= 0) return {};
+  return bytes_per_second() / settings_.copy_bytes_per_second;
+}
+
+std::vector<report::Cell> Case::cells() const {
+  return {device_.uri(),
+          form().name,
+          input_.tokens,
+          form().routing.experts,
+          hit(),
+          rows(),
+          experts_.gate_plan(false).variant,
+          accuracy(),
+          verdict(),
+          measured_.device.median,
+          measured_.device.spread(),
+          layer::call_kind_name(measured_.kind),
+          measured_.host.median,
+          loop_time(),
+          over_loop(),
+          gflops(),
+          bytes_per_second() / 1e9,
+          of_copy(),
+          checked_.max_error_over_bound,
+          tokens_checked_,
+          static_cast<double>(experts_.weights_bytes()),
+          static_cast<std::int64_t>(measured_.device.count),
+          why_};
+}
+
+std::string heading(const ExpertsForm& form) {
+  return fmt::format(
+      "{}: {} experts of [{}, {}], {} a token{}\n{:>6} {:>5} {:>6}  {:<18} {:<8} {:<11} {:>11} {:>7} {:>11} {:>8} "
+      "{:>9} {:>8} {:>7} {:>9}\n",
+      form.name, form.routing.experts, form.experts.width, form.hidden, form.routing.top_k,
+      form.shared ? ", a shared one" : "", "T", "hit", "rows", "variant", "class", "verdict", "time", "spread",
+      "loop", "of loop", "GFLOP/s", "GB/s", "of copy", "err/bound");
+}
+
+std::string Case::line() const {
+  return fmt::format(
+      "{:>6} {:>5} {:>6}  {:<18} {:<8} {:<11} {:>11} {:>6.1f}% {:>11} {:>8} {:>9.4g} {:>8.4g} {:>7} {:>9} {}\n",
+      input_.tokens, hit(), rows(), experts_.gate_plan(false).variant, accuracy(), verdict(),
+      report::human_text(measured_.device.median, Kind::time), measured_.device.spread() * 100,
+      report::human_text(loop_time(), Kind::time), report::human_text(over_loop(), Kind::number), gflops(),
+      bytes_per_second() / 1e9, report::human_text(of_copy(), Kind::number),
+      report::human_text(checked_.max_error_over_bound, Kind::number), why_);
+}
+
+/// The row of a device that does not run the layer, or failed.
+std::vector<report::Cell> row_without_figures(const Device& device, const ExpertsForm& form,
+                                              const std::string& verdict, const std::string& why) {
+  std::vector<report::Cell> row(experts_table().columns().size());
+  row[0] = device.uri();
+  row[1] = form.name;
+  row[8] = verdict;
+  row.back() = why;
+  return row;
 }
 
 }  // namespace
@@ -297,99 +466,20 @@ bool bench_experts(const Device& device, const ExpertsForm& form, const ExpertsB
                    const std::function<void(const std::string&)>& say) {
   const auto source = layer::make_experts(form, settings.seed);
   bool pass = true;
-  layer::ExpertsChoices choices;
-  choices.tokens = *std::max_element(settings.tokens.begin(), settings.tokens.end());
-  choices.weakest_accuracy = settings.weakest_accuracy;
-  choices.options = settings.options;
-  say(fmt::format(
-      "{}: {} experts of [{}, {}], {} a token{}\n{:>6} {:>5} {:>6}  {:<18} {:<8} {:<11} {:>11} {:>7} {:>11} {:>8} "
-      "{:>9} {:>8} {:>7} {:>9}\n",
-      form.name, form.routing.experts, form.experts.width, form.hidden, form.routing.top_k,
-      form.shared ? ", a shared one" : "", "T", "hit", "rows", "variant", "class", "verdict", "time", "spread",
-      "loop", "of loop", "GFLOP/s", "GB/s", "of copy", "err/bound"));
+  say(heading(form));
   try {
     for (const std::int64_t tokens : settings.tokens) {
-      // Each number of tokens has plans of its own, as each M has in a bench of single products.
-      choices.tokens = tokens;
-      layer::Experts experts(device, *source, choices);
-      const ExpertsInput input = layer::make_experts_input(form, tokens, settings.skew, settings.seed);
-      const std::int64_t hit = layer::experts_hit(form, *input.routed), rows = tokens * form.routing.top_k;
-      WholeCall whole(device, experts, input);
-      whole.run();
-      const std::vector<std::int64_t> some = layer::sample_rows(tokens, settings.check_tokens);
-      const ExpertsInput checked = sample(input, some, form.routing.top_k);
-      const layer::ExpertsOracle oracle =
-          layer::experts_oracle(*source, checked.x_dtype, checked.x, checked.tokens, *checked.routed, choices.out,
-                                layer::arithmetic_of(experts));
-      const std::vector<double> y = whole.y();
-      std::vector<double> got;
-      for (const std::int64_t token : some)
-        got.insert(got.end(), y.begin() + static_cast<std::ptrdiff_t>(token * form.hidden),
-                   y.begin() + static_cast<std::ptrdiff_t>((token + 1) * form.hidden));
-      const numerics::Comparison comparison = layer::compare(got, oracle.y);
-      pass = pass && comparison.pass;
-      std::uint32_t kind = IRONCL_TIME_NONE, loop_kind = IRONCL_TIME_NONE;
-      const auto [time, host] = measure(whole, settings, kind);
-      report::Cell loop_time, over_loop, of_copy;
-      if (settings.loop) {
-        Loop loop(device, *source, input, DType::bf16);
-        const auto looped = measure(loop, settings, loop_kind).first;
-        loop_time = looped.median;
-        over_loop = looped.median / time.median;
-      }
-      const double bytes = static_cast<double>(hit) * expert_bytes(form, form.experts) +
-                           (form.shared ? expert_bytes(form, *form.shared) : 0);
-      const double rate = bytes / time.median * 1e9;
-      const double width_rows = static_cast<double>(rows) * static_cast<double>(form.experts.width) +
-                                (form.shared ? static_cast<double>(tokens * form.shared->width) : 0);
-      const double flops = 6 * width_rows * static_cast<double>(form.hidden);
-      if (kind == IRONCL_TIME_MEASURED && settings.copy_bytes_per_second > 0)
-        of_copy = rate / settings.copy_bytes_per_second;
-      const std::string verdict = comparison.pass ? "pass" : "fail";
-      const std::string why =
-          comparison.pass ? "" : fmt::format("y of token {}", some[static_cast<std::size_t>(comparison.worst_row)]);
-      const std::string variant = experts.gate_plan(false).variant;
-      const layer::ExpertsArithmetic arithmetic = layer::arithmetic_of(experts);
-      const std::string accuracy(numerics::name_of(std::max(arithmetic.gate.accuracy, arithmetic.down.accuracy)));
-      table.add({device.uri(),
-                 form.name,
-                 tokens,
-                 form.routing.experts,
-                 hit,
-                 rows,
-                 variant,
-                 accuracy,
-                 verdict,
-                 time.median,
-                 time.spread(),
-                 layer::call_kind_name(kind),
-                 host.median,
-                 loop_time,
-                 over_loop,
-                 flops / time.median,
-                 rate / 1e9,
-                 of_copy,
-                 comparison.max_error_over_bound,
-                 checked.tokens,
-                 static_cast<double>(experts.weights_bytes()),
-                 static_cast<std::int64_t>(time.count),
-                 why});
-      say(fmt::format(
-          "{:>6} {:>5} {:>6}  {:<18} {:<8} {:<11} {:>11} {:>6.1f}% {:>11} {:>8} {:>9.4g} {:>8.4g} {:>7} {:>9} {}\n",
-          tokens, hit, rows, variant, accuracy, verdict, report::human_text(time.median, Kind::time),
-          time.spread() * 100, report::human_text(loop_time, Kind::time), report::human_text(over_loop, Kind::number),
-          flops / time.median, rate / 1e9, report::human_text(of_copy, Kind::number),
-          report::human_text(comparison.max_error_over_bound, Kind::number), why));
+      Case one(device, *source, settings, tokens);
+      pass = one.check() && pass;
+      one.time();
+      table.add(one.cells());
+      say(one.line());
     }
   } catch (const Error& error) {
     const bool unsupported = error.status() == IRONCL_UNSUPPORTED || error.status() == IRONCL_UNIMPLEMENTED;
-    std::vector<report::Cell> row(table.columns().size());
-    row[0] = device.uri();
-    row[1] = form.name;
-    row[8] = std::string(unsupported ? "unsupported" : "error");
-    row.back() = std::string(error.what());
-    table.add(std::move(row));
-    say(fmt::format("{}: {}\n", unsupported ? "unsupported" : "error", error.what()));
+    const std::string verdict = unsupported ? "unsupported" : "error";
+    table.add(row_without_figures(device, form, verdict, error.what()));
+    say(fmt::format("{}: {}\n", verdict, error.what()));
     return pass && unsupported;
   }
   return pass;
