@@ -144,8 +144,8 @@ TEST_F(OpenClGrouped, FewerWorkGroupsThanThereIsToDoTakeItInTurns) {
 }
 
 TEST_F(OpenClGrouped, AllRowsArePackedWhereTheirKGroupsAreMany) {
-  // 512 K groups, a work-group each on a processor: of a grouped problem 65536 work-groups take what is dealt in turn,
-  // but rows that are packed as they lie are not dealt.
+  // 512 K groups, a work-group each on a processor: of a grouped problem 65536 work-groups take what is dealt in
+  // turn, but rows that are packed as they lie are not dealt.
   int ran = 0;
   for (const std::string variant : {"gemm_tiled", "gemm_skinny"}) {
     for (const std::int64_t a_rows : {0, 150}) {
