@@ -8,6 +8,7 @@
 #include <cmath>
 #include <limits>
 #include <optional>
+#include <set>
 
 #include "backends/words.h"
 
@@ -183,6 +184,7 @@ Problem parse_problem(std::string_view line) {
   Problem problem;
   bool shaped = false;
   std::optional<std::string_view> types, grids, scale_types;
+  std::set<std::string_view> seen;
   for (std::string_view word : words::split(line, ' ')) {
     if (word.empty()) continue;
     if (!word.starts_with("--")) {
@@ -193,6 +195,8 @@ Problem parse_problem(std::string_view line) {
     }
     const auto pair = words::key_value(word);
     const auto [key, value] = pair.value_or(std::pair(word, std::string_view()));
+    if (key != "--opt" && !seen.insert(key).second)
+      fail(fmt::format("'{}' is a second {}; a line has one", word, key));
     if (key == "--src") {
       problem.a_source = parse_type(value, word);
     } else if (key == "--dt") {

@@ -134,6 +134,7 @@ TEST(ProblemLine, RefusalsNameTheWordAndWhatMayStandThere) {
       {"16x8:9x4" + rest, "K = 8 on the left and 9 on the right"},
       {"16x0:0x4" + rest, "K or N of 0"},
       {"16x8:8x4 1x8:8x4" + rest, "second shape"},
+      {"16x8:8x4 --dt=e4m3:e4m3:bf16" + rest, "is a second --dt; a line has one"},
       {"16x8" + rest, "neither an option nor a shape"},
       {"16xx8:8x4" + rest, "neither an option nor a shape"},
       {"-1x8:8x4" + rest, "neither an option nor a shape"},
