@@ -44,23 +44,33 @@ Constraint one_launch_constraint() {
           }};
 }
 
-/// What cl/one_launch.cl has in scratch: its words, tiles of A with their scales, and parts of k.
-inline numerics::Size scratch_of_one_launch(const OneLaunch& cut, const Problem& p) {
-  const numerics::Size tiles = numerics::ceil_div(std::max<std::int64_t>(1, p.m), cut.tile_rows);
-  const numerics::Size blocks = numerics::ceil_div(tiles.value(), cut.block_m);
-  const numerics::Size columns = numerics::ceil_div(p.n, cut.block_n), groups = p.k_groups();
-  const numerics::Size words = blocks * cut.parts + tiles * groups + blocks * columns + 1;
-  const numerics::Size sums = cut.parts == 1 ? numerics::Size(0) : blocks * columns * cut.parts * cut.block_m;
-  return (words * 8).padded_to(64) + tiles * cut.tile_rows * groups * (p.k_group * bytes_of_element(p) + 4) +
-         sums * cut.tile_rows * cut.block_n * 4;
+/// What cl/one_launch.cl has in scratch: its words, tiles of A with their scales, and parts of k. Nothing where a
+/// step before has quantised.
+template <OneLaunch (*cut)(const Tuning&)>
+numerics::Size one_launch_scratch(const Tuning& t, const Problem& p, const Features&) {
+  if (t.at("floats") == 0 || !fits_one_launch(p)) return 0;
+  const OneLaunch c = cut(t);
+  const numerics::Size tiles = numerics::ceil_div(std::max<std::int64_t>(1, p.m), c.tile_rows);
+  const numerics::Size blocks = numerics::ceil_div(tiles.value(), c.block_m);
+  const numerics::Size columns = numerics::ceil_div(p.n, c.block_n), groups = p.k_groups();
+  const numerics::Size words = blocks * c.parts + tiles * groups + blocks * columns + 1;
+  const numerics::Size sums = c.parts == 1 ? numerics::Size(0) : blocks * columns * c.parts * c.block_m;
+  return (words * 8).padded_to(64) + tiles * c.tile_rows * groups * (p.k_group * bytes_of_element(p) + 4) +
+         sums * c.tile_rows * c.block_n * 4;
 }
 
-/// Work-groups for `row_blocks` blocks of rows: one for each core that can have a panel, where blocks are fewer.
-inline std::size_t row_blocks_of_one_launch(const OneLaunch& cut, const Problem& p, const Features& f,
-                                            std::size_t row_blocks) {
-  const auto columns = static_cast<std::size_t>(numerics::ceil_div(p.n, cut.block_n));
-  const auto cores = static_cast<std::size_t>(f.compute_units);
-  return std::max(row_blocks, std::min(row_blocks * static_cast<std::size_t>(cut.parts), cores / columns));
+/// The one pass of such a kernel, a work-group a block; with `floats` one for each core that can have a panel, where
+/// blocks are fewer.
+template <OneLaunch (*cut)(const Tuning&)>
+Pass one_launch_pass(const char* kernel, const Tuning& t, const Problem& p, const Features& f, std::int64_t m) {
+  const OneLaunch c = cut(t);
+  const auto columns = static_cast<std::size_t>(numerics::ceil_div(p.n, c.block_n));
+  std::size_t blocks = row_blocks(p, m, c.tile_rows * c.block_m);
+  if (t.at("floats") == 1 && !p.grouped()) {
+    const auto cores = static_cast<std::size_t>(f.compute_units);
+    blocks = std::max(blocks, std::min(blocks * static_cast<std::size_t>(c.parts), cores / columns));
+  }
+  return {kernel, {columns, blocks}, 1};
 }
 
 }  // namespace ironcl::opencl

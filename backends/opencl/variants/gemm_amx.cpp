@@ -36,10 +36,7 @@ std::uint64_t local_bytes(const Tuning& t, const Problem& p) {
 OneLaunch one_launch(const Tuning& t) { return {kRows, t.at("block_m"), t.at("block_n"), t.at("split_k")}; }
 
 std::vector<Pass> passes(const Tuning& t, const Problem& p, const Features& f, std::int64_t m) {
-  const auto columns = static_cast<std::size_t>(numerics::ceil_div(p.n, t.at("block_n")));
-  const std::size_t blocks = row_blocks(p, m, kRows * t.at("block_m"));
-  const bool floats = t.at("floats") == 1 && !p.grouped();
-  return {{"gemm_amx", {columns, floats ? row_blocks_of_one_launch(one_launch(t), p, f, blocks) : blocks}, 1}};
+  return {one_launch_pass<one_launch>("gemm_amx", t, p, f, m)};
 }
 
 // Clocks of a core, measured on a Xeon (docs/performance/cpu-amx.md).
@@ -185,9 +182,7 @@ Variant gemm_amx() {
     return group_tiles_form(kRows, element(p.b).integer ? DType::i8 : DType::bf16, p.k_group, t.at("floats") == 1);
   };
   v.numbered_calls = true;
-  v.scratch_bytes = [](const Tuning& t, const Problem& p, const Features&) -> numerics::Size {
-    return t.at("floats") == 1 && fits_one_launch(p) ? scratch_of_one_launch(one_launch(t), p) : 0;
-  };
+  v.scratch_bytes = one_launch_scratch<one_launch>;
   v.passes = passes;
   v.rule_of_thumb = rule_of_thumb;
   v.estimate_ns = estimate_ns;

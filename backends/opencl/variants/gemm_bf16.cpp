@@ -36,10 +36,7 @@ std::uint64_t local_bytes(const Tuning& t, const Problem& p) {
 OneLaunch one_launch(const Tuning& t) { return {t.at("tile_m"), t.at("block_m"), t.at("block_n")}; }
 
 std::vector<Pass> passes(const Tuning& t, const Problem& p, const Features& f, std::int64_t m) {
-  const auto columns = static_cast<std::size_t>(numerics::ceil_div(p.n, t.at("block_n")));
-  const std::size_t blocks = row_blocks(p, m, rows_of_block(t));
-  const bool floats = t.at("floats") == 1 && !p.grouped();
-  return {{"gemm_bf16", {columns, floats ? row_blocks_of_one_launch(one_launch(t), p, f, blocks) : blocks}, 1}};
+  return {one_launch_pass<one_launch>("gemm_bf16", t, p, f, m)};
 }
 
 // In multiply-adds of a vector; measured on an AMD core of family 25 (docs/performance/cpu-bf16.md).
@@ -176,9 +173,7 @@ Variant gemm_bf16() {
                             t.at("floats") == 1);
   };
   v.numbered_calls = true;
-  v.scratch_bytes = [](const Tuning& t, const Problem& p, const Features&) -> numerics::Size {
-    return t.at("floats") == 1 && fits_one_launch(p) ? scratch_of_one_launch(one_launch(t), p) : 0;
-  };
+  v.scratch_bytes = one_launch_scratch<one_launch>;
   v.passes = passes;
   v.rule_of_thumb = rule_of_thumb;
   v.estimate_ns = estimate_ns;
