@@ -70,7 +70,6 @@ json::object to_json(const CaseReport& layer) {
   object["activations"] = layer.activations;
   object["seed"] = layer.seed ? json::value(*layer.seed) : json::value(nullptr);
   object["undefined"] = layer.undefined;
-  object["notes"] = json::array(layer.notes.begin(), layer.notes.end());
   json::array devices, pairs, expect;
   for (const DeviceReport& device : layer.devices) devices.push_back(to_json(device));
   for (const PairReport& pair : layer.pairs) {

@@ -123,7 +123,6 @@ std::string remarks(const CompareReport& report, const CaseReport& layer) {
     text += fmt::format("{}: {} of {} elements are NaN in the oracle too (NaN codes or NaN activations)\n",
                         layer.layer, layer.undefined, elements);
   }
-  for (const std::string& note : layer.notes) text += fmt::format("NOTE {}: {}\n", layer.layer, note);
   for (const DeviceReport& device : layer.devices) {
     if (device.verdict == Verdict::pass || device.verdict == Verdict::unsupported) continue;
     text += fmt::format("FAIL {} on {}: {}\n", layer.layer, name_of(device).text(), device.reason);

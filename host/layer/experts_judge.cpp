@@ -7,12 +7,11 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <set>
 
 #include "backends/numerics/casts.h"
 #include "backends/numerics/elements.h"
 #include "backends/numerics/experts_oracle.h"
-#include "host/layer/experts_blame.h"
-#include "host/layer/odd_scales.h"
 #include "host/report/units.h"
 
 namespace ironcl::layer {
@@ -268,68 +267,82 @@ class Unquantised final : public ExpertsSource {
 
 /// An oracle beside an output that somebody else computed.
 struct Beside {
-  Bounded allowed;           ///< The oracle's values, with the bounds of both.
-  std::size_t differ = 0;    ///< Tokens with an element outside.
-  double typical_error = 0;  ///< The median over the tokens of the largest error.
+  std::vector<bool> differs;  ///< Tokens with an element outside of the bounds of both.
+  std::vector<double> error;  ///< The largest error of each token.
+
+  std::int64_t count() const { return std::count(differs.begin(), differs.end(), true); }
+  double typical_error() const {
+    std::vector<double> sorted = error;
+    const auto middle = sorted.begin() + static_cast<std::ptrdiff_t>(sorted.size() / 2);
+    std::nth_element(sorted.begin(), middle, sorted.end());
+    return middle == sorted.end() ? 0 : *middle;
+  }
 };
 
-Beside beside(const ExpertsOracle& oracle, const Expectation& expected) {
-  Beside result{oracle.y, 0, 0};
-  const Bounded other = bound_of(expected, oracle.y);
-  std::vector<double> errors;
-  const auto cols = static_cast<std::size_t>(oracle.y.cols);
-  for (std::size_t first = 0; first < result.allowed.value.size(); first += cols) {
+Beside beside(const Bounded& y, const Expectation& expected) {
+  Beside result;
+  const Bounded other = bound_of(expected, y);
+  const auto cols = static_cast<std::size_t>(y.cols);
+  for (std::size_t first = 0; first < y.value.size(); first += cols) {
     double error = 0;
     bool outside = false;
     for (std::size_t i = first; i < first + cols; ++i) {
-      result.allowed.bound[i] += other.bound[i];
-      const double apart = std::fabs(expected.values[i] - result.allowed.value[i]);
-      outside = outside || !(apart <= result.allowed.bound[i]);
+      const double apart = std::fabs(expected.values[i] - y.value[i]);
+      outside = outside || !(apart <= y.bound[i] + other.bound[i]);
       if (apart > error) error = apart;
     }
-    errors.push_back(error);
-    result.differ += outside ? 1u : 0u;
+    result.error.push_back(error);
+    result.differs.push_back(outside);
   }
-  const auto middle = errors.begin() + static_cast<std::ptrdiff_t>(errors.size() / 2);
-  std::nth_element(errors.begin(), middle, errors.end());
-  if (middle != errors.end()) result.typical_error = *middle;
   return result;
+}
+
+/// The experts that all tokens that differ share with each other and with no token that is right, in words; empty
+/// where there are none. Where all differ, as where somebody rounds more coarsely, those that differ far more than
+/// the median token are meant.
+std::string shared_by(Beside tokens, const RoutedTokens& routed, std::int64_t top_k) {
+  const bool all = tokens.count() == std::ssize(tokens.differs);
+  if (all)
+    std::transform(tokens.error.begin(), tokens.error.end(), tokens.differs.begin(),
+                   [usual = tokens.typical_error()](double error) { return error > 4 * usual; });
+  if (tokens.count() == 0) return {};
+  std::set<std::int32_t> wrong, right;
+  bool any = false;
+  for (std::size_t t = 0; t < tokens.differs.size(); ++t) {
+    const auto first = routed.ids.begin() + static_cast<std::ptrdiff_t>(t) * top_k;
+    const std::set<std::int32_t> own(first, first + top_k);
+    if (!tokens.differs[t])
+      right.insert(own.begin(), own.end());
+    else if (!std::exchange(any, true))
+      wrong = own;
+    else
+      std::erase_if(wrong, [&own](std::int32_t id) { return !own.contains(id); });
+  }
+  std::erase_if(wrong, [&right](std::int32_t id) { return id < 0 || right.contains(id); });
+  if (wrong.empty()) return {};
+  return fmt::format("expert{} {}: all {} tokens that differ{} went there", wrong.size() == 1 ? "" : "s",
+                     fmt::join(wrong, ", "), tokens.count(), all ? " most" : "");
 }
 
 /// What explains that the oracle is not what somebody else computed; empty where nothing does. Others may have left
 /// the activations as they were, whatever the checkpoint says.
 std::string explain(const ExpertsSource& source, const ExpertsInput& input, const RoutedTokens& routed,
                     const ExpertsOracle& oracle, const Expectation& expected, DType out) {
-  const auto blame = [&](const ExpertsSource& by, const ExpertsOracle& of, const Beside& at) {
-    const auto found = find_blame(by, input, routed, of, expected.values, at.allowed);
-    return found ? found->text() : std::string();
-  };
-  const Beside quantised = beside(oracle, expected);
   const ExpertsForm& form = source.form();
-  if (form.x.code == DType::none && form.between.code == DType::none) return blame(source, oracle, quantised);
+  const Beside quantised = beside(oracle.y, expected);
+  const std::string shared = shared_by(quantised, routed, form.routing.top_k);
+  if (form.x.code == DType::none && form.between.code == DType::none) return shared;
   const Unquantised plain(source);
-  const ExpertsOracle plain_oracle = experts_oracle(plain, input.x_dtype, input.x, input.tokens, routed, out);
-  const Beside unquantised = beside(plain_oracle, expected);
-  if (!(unquantised.differ < quantised.differ ||
-        (unquantised.differ == quantised.differ && unquantised.typical_error < quantised.typical_error / 4)))
-    return blame(source, oracle, quantised);
-  std::string agree =
+  const Beside unquantised =
+      beside(experts_oracle(plain, input.x_dtype, input.x, input.tokens, routed, out).y, expected);
+  if (!(unquantised.count() < quantised.count() ||
+        (unquantised.count() == quantised.count() && unquantised.typical_error() < quantised.typical_error() / 4)))
+    return shared;
+  const std::string agree =
       fmt::format("with activations left unquantised (--weight-only) {} of {} tokens are within the bound",
-                  static_cast<std::size_t>(input.tokens) - unquantised.differ, input.tokens);
-  if (unquantised.differ == 0) return agree;
-  const std::string text = blame(plain, plain_oracle, unquantised);
+                  input.tokens - unquantised.count(), input.tokens);
+  const std::string text = shared_by(unquantised, routed, form.routing.top_k);
   return text.empty() ? agree : agree + "; " + text;
-}
-
-/// Odd scales in words, the oddest and how many more.
-std::vector<std::string> notes_on(const std::vector<OddScale>& odd) {
-  constexpr std::size_t kMost = 4;
-  std::vector<std::string> notes;
-  for (std::size_t i = 0; i < std::min(odd.size(), kMost); ++i)
-    notes.push_back(odd[i].text() +
-                    "; a device takes a scale as it is, so no comparison of devices shows a wrong one");
-  if (odd.size() > kMost) notes.push_back(fmt::format("{} more scales are as odd", odd.size() - kMost));
-  return notes;
 }
 
 }  // namespace
@@ -448,7 +461,6 @@ CaseReport judge(const ExpertsSource& source, const ExpertsInput& input, const s
                    : route_on_host(source, router_oracle(source, input.x_dtype, input.x, input.tokens));
   const std::vector<ExpertsInput> unchosen = inputs_of_the_unchosen(form, input, routed);
   report.heading = heading(form, input, unchosen.empty() ? 0 : unchosen_experts(form, routed));
-  report.notes = notes_on(find_odd_scales(source));
   std::vector<Ran> ran;
   for (const ironcl::Device& device : devices) {
     for (const numerics::AccuracyClass allowed : settings.weakest_accuracies) {

@@ -93,8 +93,7 @@ struct CaseReport {
   report::Problem problem;  ///< Of a layer of experts: its sizes [T, H] and types, no problem of a plan.
   std::string activations;  ///< Where A came from, in words.
   std::optional<std::uint64_t> seed;
-  std::int64_t undefined = 0;      ///< Elements for which the oracle itself says NaN.
-  std::vector<std::string> notes;  ///< What is worth a look and decides nothing, in words.
+  std::int64_t undefined = 0;  ///< Elements for which the oracle itself says NaN.
   std::vector<DeviceReport> devices;
   std::vector<PairReport> pairs;
   std::vector<ExpectReport> expect;

@@ -94,16 +94,12 @@ TEST(Experts, CompareNamesTheExpertWhoseScaleIsWrong) {
   for (const std::string matrix : {"gate", "up", "down"}) {
     const std::string bad =
         with_a_wrong_scale(scratch, matrix, "model.layers.0.mlp.experts.5." + matrix + "_proj.weight_scale_inv");
-    const std::string scale = "scale [0, 0] of its " + matrix;
     const auto compare = [&](std::vector<std::string> more) {
       std::vector<std::string> all = {"compare", bad, "--layer", "*.mlp", "--device", "ironwood:0"};
       all.insert(all.end(), more.begin(), more.end());
-      Outcome outcome = ironcl_command(all, Plugins::real);
-      // With nothing to compare with it is a note, and no failure: everybody computes what the checkpoint says.
-      EXPECT_TRUE(contains(outcome.out, "NOTE model.layers.0.mlp: expert 5: " + scale + " makes the weights "))
-          << outcome.out;
-      return outcome;
+      return ironcl_command(all, Plugins::real);
     };
+    // With nothing to compare with it is no failure: everybody computes what the checkpoint says.
     EXPECT_EQ(compare({}).status, 0) << matrix;
     std::vector<std::string> given = {"--input", x, "--routing", routing};
     for (const std::vector<std::string>& more :
@@ -114,8 +110,7 @@ TEST(Experts, CompareNamesTheExpertWhoseScaleIsWrong) {
       all.insert(all.end(), more.begin(), more.end());
       const Outcome outcome = compare(all);
       EXPECT_EQ(outcome.status, 1) << outcome.out << outcome.err;
-      EXPECT_TRUE(contains(outcome.out, "expert 5: all 3 tokens that differ went there; ")) << more[1] << outcome.out;
-      EXPECT_TRUE(contains(outcome.out, scale + ", ")) << more[1] << outcome.out;
+      EXPECT_TRUE(contains(outcome.out, "expert 5: all 3 tokens that differ went there")) << more[1] << outcome.out;
       EXPECT_EQ(contains(outcome.out, "(--weight-only) 8 of 11 tokens are within the bound"),
                 more.size() == 2 && more[1] == y)
           << outcome.out;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The oracle of a layer of experts: against transformers' own blocks, its bound against a computation in f32, and the
-// search for a wrong scale.
+// The oracle of a layer of experts: against transformers' own blocks and its bound against a computation
+// in f32.
 #include "host/layer/experts_oracle.h"
 
 #include <gtest/gtest.h>
@@ -14,8 +14,6 @@
 #include "backends/numerics/casts.h"
 #include "backends/numerics/oracle.h"
 #include "backends/numerics/quantize.h"
-#include "host/layer/experts_blame.h"
-#include "host/layer/odd_scales.h"
 #include "tests/layer/experts_support.h"
 
 namespace ironcl::layer {
@@ -220,89 +218,6 @@ TEST(ExpertsBound, AnInfinityIsRightOnlyWhereTheTypeHasNoNumber) {
   EXPECT_FALSE(compare(right, want, got, want).pass);
 }
 
-/// Blocks of every matrix are found, with their factor, whether activations are quantised or not.
-TEST(Blame, NamesExpertMatrixAndScale) {
-  for (const bool quantize : {false, true}) {
-    const Example example("deepseek-v3", quantize);
-    const ExpertsOracle right = example.oracle();
-    const std::int32_t expert = example.input.routed->ids[0];
-    for (const auto& [matrix, row, col, factor] :
-         {std::tuple{Projection::gate, 0, 1, 0.25f}, std::tuple{Projection::up, 0, 0, 4.0f},
-          std::tuple{Projection::up, 0, 1, 1.25f}, std::tuple{Projection::down, 1, 0, 2.0f}}) {
-      const WrongScale wrong(*example.source, expert, matrix, row, col, factor);
-      const ExpertsOracle oracle = experts_oracle(wrong, DType::bf16, example.input.x, example.input.tokens,
-                                                  *example.input.routed, DType::f32);
-      const auto blame = find_blame(wrong, example.input, *example.input.routed, oracle, right.y.value, oracle.y);
-      ASSERT_TRUE(blame);
-      EXPECT_EQ(blame->expert, expert);
-      ASSERT_EQ(blame->scales.size(), 1u) << blame->text();
-      EXPECT_EQ(name_of(blame->scales[0].matrix), std::string(name_of(matrix))) << blame->text();
-      EXPECT_EQ(blame->scales[0].row, row) << blame->text();
-      EXPECT_EQ(blame->scales[0].col, col) << blame->text();
-      EXPECT_NEAR(blame->scales[0].factor, static_cast<double>(factor), 0.1 * static_cast<double>(factor))
-          << blame->text();
-      EXPECT_GT(blame->scales[0].explained, 0.9);
-    }
-    EXPECT_FALSE(find_blame(*example.source, example.input, *example.input.routed, right, right.y.value, right.y));
-  }
-}
-
-/// Somebody who rounds more coarsely than the bound allows differs everywhere; the wrong tokens differ most.
-TEST(Blame, IsFoundBehindCoarseRounding) {
-  const Example example("deepseek-v3", true);
-  std::vector<double> other = example.oracle().y.value;
-  for (std::size_t i = 0; i < other.size(); ++i) other[i] *= 1 + (i % 2 == 0 ? 0x1p-8 : -0x1p-8);
-  const std::int32_t expert = 5;
-  const WrongScale wrong(*example.source, expert, Projection::up, 0, 0, 4.0f);
-  const ExpertsOracle oracle =
-      experts_oracle(wrong, DType::bf16, example.input.x, example.input.tokens, *example.input.routed, DType::f32);
-  const auto blame = find_blame(wrong, example.input, *example.input.routed, oracle, other, oracle.y);
-  ASSERT_TRUE(blame);
-  EXPECT_EQ(blame->expert, expert) << blame->text();
-  EXPECT_TRUE(blame->most);
-  EXPECT_EQ(blame->tokens, static_cast<std::size_t>(std::count(example.input.routed->ids.begin(),
-                                                               example.input.routed->ids.end(), expert)))
-      << blame->text();
-  EXPECT_NE(blame->text().find("scale [0, 0] of its up, "), std::string::npos) << blame->text();
-}
-
-constexpr const char* kExamples[] = {"deepseek-v3", "qwen3-moe", "mixtral", "qwen3-5-stacked", "qwen3-vl-transposed"};
-
-TEST(OddScales, AreNotFoundWhereThereAreNone) {
-  for (const char* name : kExamples) {
-    const Example example(name, true);
-    for (const OddScale& odd : find_odd_scales(*example.source)) ADD_FAILURE() << name << ": " << odd.text();
-  }
-}
-
-TEST(OddScales, AreFoundWithExpertMatrixAndPlace) {
-  const Example example("deepseek-v3", true);
-  for (const Projection matrix : {Projection::gate, Projection::up, Projection::down}) {
-    for (const float factor : {4.0f, 0.25f, 1024.0f}) {
-      const std::int64_t row = matrix == Projection::down ? 1 : 0, col = matrix == Projection::down ? 0 : 1;
-      const WrongScale wrong(*example.source, 6, matrix, row, col, factor);
-      const std::vector<OddScale> found = find_odd_scales(wrong);
-      ASSERT_EQ(found.size(), 1u) << name_of(matrix) << " " << factor;
-      EXPECT_EQ(found[0].expert, 6);
-      EXPECT_EQ(name_of(found[0].matrix), std::string(name_of(matrix)));
-      EXPECT_EQ(found[0].row, row);
-      EXPECT_EQ(found[0].col, col);
-      EXPECT_FALSE(found[0].whole);
-      EXPECT_NEAR(std::log2(found[0].factor), std::log2(static_cast<double>(factor)), 0.5) << found[0].text();
-    }
-  }
-}
-
-TEST(OddScales, OfAWholeMatrixAreSaidOnce) {
-  const Example example("deepseek-v3", true);
-  const WrongScale one(*example.source, 2, Projection::gate, 0, 0, 16.0f);
-  const WrongScale both(one, 2, Projection::gate, 0, 1, 16.0f);
-  const std::vector<OddScale> found = find_odd_scales(both);
-  ASSERT_EQ(found.size(), 1u);
-  EXPECT_TRUE(found[0].whole);
-  EXPECT_TRUE(found[0].text().starts_with("expert 2: the scales of its gate make the weights ")) << found[0].text();
-}
-
 /// Every expert that nobody chose gets a token, once, and no call has more tokens than the first.
 TEST(Unchosen, GetATokenEach) {
   Example example("deepseek-v3", true);
@@ -329,21 +244,6 @@ TEST(Unchosen, GetATokenEach) {
   EXPECT_TRUE(inputs_of_the_unchosen(form, input, routed).empty());
   routed.ids = {0, 1, 2, 3, 4, 5, 6, 7};
   EXPECT_EQ(unchosen_experts(form, routed), 0);
-}
-
-/// H of one block: a row block of up and the same column block of down do the same to y, and both are said.
-TEST(Blame, SaysWhatNobodyCanTellApart) {
-  const Example example("qwen3-moe", false);
-  const std::int32_t expert = example.input.routed->ids[0];
-  const WrongScale wrong(*example.source, expert, Projection::up, 1, 0, 2.0f);
-  const ExpertsOracle oracle =
-      experts_oracle(wrong, DType::bf16, example.input.x, example.input.tokens, *example.input.routed, DType::f32);
-  const auto blame =
-      find_blame(wrong, example.input, *example.input.routed, oracle, example.oracle().y.value, oracle.y);
-  ASSERT_TRUE(blame);
-  const std::string text = blame->text();
-  EXPECT_NE(text.find("scale [1, 0] of its up, 2 times"), std::string::npos) << text;
-  EXPECT_NE(text.find("scale [0, 1] of its down, 2 times"), std::string::npos) << text;
 }
 
 }  // namespace
