@@ -24,23 +24,6 @@ void overlay(boost::json::object& onto, const boost::json::object& from) {
   for (const auto& member : from) onto[member.key()] = member.value();
 }
 
-/// A value on its own lines, as Python's json.dump(indent=4) writes it.
-void write(std::string& out, const boost::json::value& value, std::size_t depth) {
-  if (!value.is_object() || value.as_object().empty()) {
-    out += boost::json::serialize(value);
-    return;
-  }
-  const std::string indent((depth + 1) * 4, ' ');
-  out += "{\n";
-  bool first = true;
-  for (const auto& member : value.as_object()) {
-    if (!std::exchange(first, false)) out += ",\n";
-    out += indent + boost::json::serialize(boost::json::value(member.key())) + ": ";
-    write(out, member.value(), depth + 1);
-  }
-  out += "\n" + std::string(depth * 4, ' ') + "}";
-}
-
 }  // namespace
 
 std::string sanitize(std::string_view device_name) {
@@ -100,9 +83,13 @@ Table Table::parse(std::string_view text) {
 std::string Table::to_text() const {
   boost::json::object all = remarks_;
   for (const auto& [m, entry] : entries_) all[std::to_string(m)] = entry;
-  std::string text;
-  write(text, all, 0);
-  return text + "\n";
+  std::string text = "{";
+  const char* before = "\n";
+  for (const auto& member : all) {
+    text += std::exchange(before, ",\n") + boost::json::serialize(boost::json::value(member.key())) + ": " +
+            boost::json::serialize(member.value());
+  }
+  return text + "\n}\n";
 }
 
 void Table::set(std::int64_t m, const boost::json::object& ironcl) { entries_[m][kMember] = ironcl; }

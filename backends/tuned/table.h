@@ -64,7 +64,7 @@ class Table {
  public:
   /// Throws std::invalid_argument saying what is wrong with the text and where.
   static Table parse(std::string_view text);
-  /// JSON, keys sorted as numbers, indented by four as the others' files are.
+  /// JSON with one entry per line, keys sorted as numbers.
   std::string to_text() const;
 
   /// Puts our member into the entry of `m`, keeping whatever else the entry has.

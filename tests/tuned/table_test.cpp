@@ -4,6 +4,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <stdexcept>
 
 namespace ironcl::tuned {
@@ -86,6 +90,22 @@ TEST(TunedTable, SortsItsKeysAsNumbers) {
   const std::string text = table.to_text();
   EXPECT_LT(text.find("\"8\""), text.find("\"64\""));
   EXPECT_LT(text.find("\"64\""), text.find("\"1024\""));
+}
+
+TEST(TunedTable, EveryShippedTableIsAsItWouldBeWritten) {
+  int tables = 0, entries = 0;
+  for (const auto& file : std::filesystem::recursive_directory_iterator(IRONCL_SHIPPED_TABLES)) {
+    if (file.path().extension() != ".json") continue;
+    std::ifstream in(file.path());
+    const std::string text{std::istreambuf_iterator<char>(in), {}};
+    const Table table = Table::parse(text);
+    EXPECT_EQ(table.to_text(), text) << file.path();
+    EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), static_cast<long>(table.entries().size()) + 2)
+        << file.path() << ": one entry per line";
+    ++tables, entries += static_cast<int>(table.entries().size());
+  }
+  EXPECT_GE(tables, 100);
+  EXPECT_GE(entries, 700);
 }
 
 TEST(TunedTable, IsNearestInLogMAndTiesGoToTheSmaller) {
