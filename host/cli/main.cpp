@@ -15,7 +15,6 @@
 #include "host/checkpoint/error.h"
 #include "host/cli/command_line.h"
 #include "host/cli/exit_status.h"
-#include "host/cli/shrunk_file.h"
 #include "host/include/ironcl/ironcl.hpp"
 #include "host/report/file.h"
 #include "host/report/print.h"
@@ -52,7 +51,6 @@ ExitStatus status_of(const ironcl::Error& error) {
 }
 
 int run(Command& command) {
-  ironcl::cli::report_shrunk_files(command.name().c_str());
   try {
     const ExitStatus status = command.run();
     ironcl::report::flush_output();

@@ -46,27 +46,16 @@ CLI::Option* add_x_dtype(CLI::App& app, std::string& text, const std::string& wh
 }
 
 CLI::Option* add_block(CLI::App& app, std::string& text, const std::string& what) {
-  refuse_renamed(app, "--block-n", "--block ROWSxCOLS");
-  refuse_renamed(app, "--block-k", "--block ROWSxCOLS");
   return app.add_option("--block", text, text.empty() ? what : fmt::format("{} (default: {})", what, text))
       ->option_text("ROWSxCOLS");
 }
 
 CLI::Option* add_x_block(CLI::App& app, std::string& text, const std::string& what) {
-  refuse_renamed(app, "--x-group", "--x-block ROWSxCOLS");
   return app.add_option("--x-block", text, what)->option_text("ROWSxCOLS");
 }
 
 CLI::Option* add_backend_options(CLI::App& app, std::vector<std::string>& texts, const std::string& what) {
   return app.add_option("--opt", texts, what)->option_text("KEY=VALUE");
-}
-
-void refuse_renamed(CLI::App& app, const std::string& old_name, const std::string& new_form) {
-  app.add_option_function<std::string>(old_name,
-                                       [old_name, new_form](const std::string&) {
-                                         throw CLI::ValidationError(fmt::format("{} is now {}", old_name, new_form));
-                                       })
-      ->group("");  // not in the help
 }
 
 std::optional<numerics::ScaleGrid> parse_grid_option(const std::string& option, const std::string& text) {

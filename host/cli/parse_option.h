@@ -34,9 +34,6 @@ CLI::Option* add_x_block(CLI::App& app, std::string& text, const std::string& wh
 /// --opt KEY=VALUE, which may be repeated.
 CLI::Option* add_backend_options(CLI::App& app, std::vector<std::string>& texts, const std::string& what);
 
-/// Refuses an option as it was spelled once, and says how it is spelled now.
-void refuse_renamed(CLI::App& app, const std::string& old_name, const std::string& new_form);
-
 /// "128" (square) or "128x128" for `option`; empty text gives nothing. Throws CommandError usage.
 std::optional<numerics::ScaleGrid> parse_grid_option(const std::string& option, const std::string& text);
 

@@ -91,9 +91,6 @@ void ShapeOptions::declare(CLI::App& app) {
   app.add_option("--w-dtype", w_dtype_, "of the weights: e4m3fn, e5m2, i8")->capture_default_str();
   add_out_dtype(app, out_);
   app.add_option("--scale-dtype", scale_dtype_, "of the weights' scales: f32, f16, bf16")->capture_default_str();
-  refuse_renamed(app, "--source", "--x-dtype; what was --source none is --x-dtype e4m3fn");
-  refuse_renamed(app, "--input-type", "--w-dtype e4m3fn or --w-dtype i8");
-  refuse_renamed(app, "--scale-type", "--scale-dtype");
 }
 
 bool ShapeOptions::given() const {

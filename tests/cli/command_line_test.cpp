@@ -161,25 +161,6 @@ TEST(CommandLine, OptionsThatWouldBeIgnoredAreUsage) {
   }
 }
 
-TEST(CommandLine, OldSpellingsAreRefusedWithTheNewOne) {
-  const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
-      {{"compare", kLayer, "--x-group", "1x128"}, "--x-group is now --x-block ROWSxCOLS"},
-      {{"run", kLayer, "--x-group=1x128"}, "--x-group is now --x-block ROWSxCOLS"},
-      {{"bench", "--shape", "128x128", "--source", "bf16"}, "--source is now --x-dtype"},
-      {{"tune", "--shape", "128x128", "--block-n", "128"}, "--block-n is now --block ROWSxCOLS"},
-      {{"bench", "--shape", "128x128", "--block-k", "128"}, "--block-k is now --block ROWSxCOLS"},
-      {{"tune", "--shape", "128x128", "--input-type", "int8"}, "--input-type is now --w-dtype"},
-      {{"bench", "--shape", "128x128", "--scale-type", "f16"}, "--scale-type is now --scale-dtype"},
-      {{"model", "--x-group", "1x128"}, "--x-group is now --x-block ROWSxCOLS"},
-  };
-  for (const auto& [words, part] : cases) {
-    const Outcome outcome = ironcl_command(words);
-    EXPECT_EQ(outcome.status, 2) << outcome.command << "\n" << outcome.out << outcome.err;
-    EXPECT_TRUE(contains(outcome.err, part)) << outcome.command;
-    EXPECT_FALSE(contains(ironcl_command({words[0], "--help"}).out, part.substr(0, part.find(' ')) + " "));
-  }
-}
-
 TEST(CommandLine, EveryCommandThatMultipliesSpellsItsTypesAndBlocksAlike) {
   for (const char* name : {"compare", "run", "model", "bench", "tune"}) {
     const std::string help = ironcl_command({name, "--help"}).out;
