@@ -2,6 +2,7 @@
 // One safetensors file: what is read, and each way in which a file contradicts the format.
 #include "host/checkpoint/safetensors.h"
 
+#include "host/checkpoint/safetensors_header.h"
 #include "tests/checkpoint/support.h"
 
 namespace ironcl::checkpoint {
@@ -204,6 +205,18 @@ TEST(Safetensors, RefusesOverlapsHolesAndBytesAfterTheLastTensor) {
       9, "b", {"[5, 9] leave a hole", "ends at 4"});
   expect_refused(R"({"a":{"dtype":"U8","shape":[4],"data_offsets":[0,4]}})", 6, "",
                  {"2 bytes after its last tensor"});
+}
+
+TEST(Safetensors, EveryTruncationIsAnError) {
+  const TempDir dir;
+  const std::string good =
+      read_file(save(dir / "f.safetensors",
+                     {OwnTensor("a.weight", DType::e4m3fn, {3, 5}), OwnTensor("a.weight_scale_inv", {1, 1}, {1})},
+                     {{"weight_block", "128"}}));
+  for (std::size_t size = 0; size < good.size(); ++size) {
+    const std::vector<char> exact(good.begin(), good.begin() + static_cast<std::ptrdiff_t>(size));
+    EXPECT_THROW(parse_safetensors({reinterpret_cast<const std::byte*>(exact.data()), size}, "cut"), Error) << size;
+  }
 }
 
 }  // namespace

@@ -145,7 +145,8 @@ class Copy:
         self.tree.mkdir(parents=True, exist_ok=True)
         copy_sources(self.tree, sources)
         (self.build / "pocl").mkdir(parents=True, exist_ok=True)
-        status, output = self.run(["cmake", "-S", ".", "-B", "build", "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release"], 600)
+        status, output = self.run(["cmake", "-S", ".", "-B", "build", "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release",
+                                   "-DIRONCL_TEST_EACH_CASE=ON"], 600)
         if status != 0:
             return f"configuring {self.tree} failed:\n{output[-3000:]}"
         status, output = self.make(targets)
