@@ -18,24 +18,9 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-// |got - r| / bound where both are finite; for the rest 0 (right) or infinity (wrong).
 double error_over_bound(const BoundTerms& terms, double got, double reference, const Sizes& sizes) noexcept {
-  if (std::isnan(reference)) return std::isnan(got) ? 0 : kInfinity;
-  if (std::isinf(reference)) return got == reference ? 0 : kInfinity;
-  const double slack = accumulation_bound(terms, sizes);
-  const double threshold = element_of(terms.out).overflow_threshold;
-  if (!std::isfinite(got)) {
-    const bool may_overflow = std::fabs(reference) + slack >= threshold;
-    // e4m3fn has no infinity: NaN is its overflow, without a sign to check.
-    const bool is_overflow =
-        terms.out == DType::e4m3fn ? std::isnan(got) : std::isinf(got) && (got > 0) == (reference > 0);
-    return may_overflow && is_overflow ? 0 : kInfinity;
-  }
-  if (std::fabs(reference) - slack >= threshold) return kInfinity;
-  const double error = std::fabs(got - reference);
-  if (error == 0) return 0;
-  const double bound = element_bound(terms, reference, sizes);
-  return bound > 0 ? error / bound : kInfinity;
+  return error_over_bound(terms.out, got, reference, accumulation_bound(terms, sizes),
+                          element_bound(terms, reference, sizes));
 }
 
 void check_sizes(const OracleResult& oracle, std::size_t got, std::size_t other) {
@@ -63,6 +48,22 @@ double accumulation_bound(const BoundTerms& terms, const Sizes& sizes) noexcept 
 double element_bound(const BoundTerms& terms, double reference, const Sizes& sizes) noexcept {
   return unit_roundoff(terms.out) * std::fabs(reference) + accumulation_bound(terms, sizes) +
          smallest_subnormal(terms.out) / 2;
+}
+
+double error_over_bound(DType out, double got, double reference, double slack, double bound) noexcept {
+  if (std::isnan(reference)) return std::isnan(got) ? 0 : kInfinity;
+  if (std::isinf(reference)) return got == reference ? 0 : kInfinity;
+  const double threshold = element_of(out).overflow_threshold;
+  if (!std::isfinite(got)) {
+    const bool may_overflow = std::fabs(reference) + slack >= threshold;
+    // e4m3fn has no infinity: NaN is its overflow, without a sign to check.
+    const bool is_overflow = out == DType::e4m3fn ? std::isnan(got) : std::isinf(got) && (got > 0) == (reference > 0);
+    return may_overflow && is_overflow ? 0 : kInfinity;
+  }
+  if (std::fabs(reference) - slack >= threshold) return kInfinity;
+  const double error = std::fabs(got - reference);
+  if (error == 0) return 0;
+  return bound > 0 ? error / bound : kInfinity;
 }
 
 Comparison compare(std::span<const double> got, const OracleResult& want, const BoundTerms& terms) {

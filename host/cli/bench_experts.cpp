@@ -11,7 +11,7 @@
 
 #include "backends/numerics/casts.h"
 #include "host/layer/execution.h"
-#include "host/layer/experts_judge.h"
+#include "host/layer/experts_input.h"
 #include "host/layer/experts_synthetic.h"
 #include "host/report/units.h"
 #include "host/tuning/statistics.h"
@@ -41,51 +41,42 @@ double expert_bytes(const ExpertsForm& form, const layer::GatedForm& expert) {
          2 * scales(expert.gate, expert.width, form.hidden) + scales(expert.down, form.hidden, expert.width);
 }
 
-/// The layer with one call: buffers of x, y and the routing that every call takes.
-class WholeCall {
- public:
-  WholeCall(const Device& device, layer::Experts& experts, const ExpertsInput& input)
-      : experts_(&experts),
-        queue_(device),
-        x_(device, std::max<std::size_t>(input.x.size(), 1)),
-        y_(device, layer::bytes_of_matrix(experts.choices().out, input.tokens, experts.form().hidden)),
-        ids_(device, input.routed->ids.size() * 4),
-        weights_(device, input.routed->weights.size() * 4) {
-    queue_.write(x_.span(), std::span(input.x));
-    queue_.write(ids_.span(), std::span(input.routed->ids));
-    queue_.write(weights_.span(), std::span(input.routed->weights));
-    queue_.finish();
-    args_.tokens = input.tokens;
-    args_.routed = layer::RoutedBy::given;
-    args_.x = x_;
-    args_.y = y_;
-    args_.ids = ids_;
-    args_.weights = weights_;
-  }
-  Timing run() {
-    std::vector<Event> steps;
-    const double before = now_ns();
-    const Event last = experts_->enqueue(queue_, args_, &steps);
-    last.wait();
-    const double after = now_ns();
-    Timing timing = layer::time_of(steps, last);
-    timing.host_ns = after - before;
-    return timing;
-  }
-  std::vector<double> y() {
-    std::vector<std::byte> bytes(y_.size());
-    queue_.read(y_.span(), std::span(bytes)).wait();
-    std::vector<double> values(bytes.size() / numerics::size_of(experts_->choices().out));
-    numerics::decode(experts_->choices().out, bytes.data(), std::span<double>(values));
-    return values;
-  }
-
- private:
-  layer::Experts* experts_;
-  Queue queue_;
-  Buffer x_, y_, ids_, weights_;
-  layer::ExpertsArgs args_;
-};
+/// The list of one gated MLP for up to `most` rows that lie one after another, quantised in the plans.
+layer::Graph list_of(const ExpertsForm& form, const layer::GatedForm& gated, std::int64_t most, DType x_dtype) {
+  layer::Graph list;
+  const layer::ValueId x = list.add({"x", x_dtype, form.hidden});
+  list.values[x].brought = true;
+  const layer::ValueId gate = list.add({"gate", DType::f32, gated.width}),
+                       up = list.add({"up", DType::f32, gated.width});
+  for (const layer::ValueId half : {gate, up}) list.values[half].ld = 2 * gated.width;
+  list.values[up].within = gate;
+  list.values[up].first_col = gated.width;
+  const layer::ValueId h = list.add({"activation", DType::f32, gated.width});
+  list.result = list.add({"down", DType::f32, form.hidden});
+  const auto multiply = [&](Projection matrices, DType source, std::int64_t n, std::int64_t k, layer::ValueId a,
+                            std::vector<layer::ValueId> d) {
+    const layer::MatrixForm& b = matrices == Projection::down ? gated.down : gated.gate;
+    layer::ProductOp op;
+    op.problem.m = most;
+    op.problem.n = n;
+    op.problem.k = k;
+    op.problem.a_source = source;
+    op.problem.a = form.x.code;
+    op.problem.a_scale = {DType::f32, {1, form.x.grid.group_cols}};
+    op.problem.b = b.code;
+    op.problem.b_scale = b.scale;
+    op.problem.d = DType::f32;
+    op.matrices = {matrices};
+    list.operations.push_back({layer::name_of(matrices),
+                               std::move(op),
+                               {a, layer::kNoValue, layer::kNoValue, layer::kNoValue},
+                               std::move(d)});
+  };
+  multiply(Projection::gate_up, x_dtype, 2 * gated.width, form.hidden, x, {gate, up});
+  list.operations.push_back({"activation", layer::ActivateOp{}, {gate, up, layer::kNoValue}, {h}});
+  multiply(Projection::down, DType::f32, form.hidden, gated.width, h, {list.result});
+  return list;
+}
 
 /// The same products as a loop: for each expert that is hit, and the shared one, three plans' worth of work by plans
 /// for single matrices. Rows of x lie sorted already, nothing is combined and nothing waits: the loop is shown at its
@@ -93,54 +84,33 @@ class WholeCall {
 class Loop {
  public:
   Loop(const Device& device, const layer::ExpertsSource& source, const ExpertsInput& input, DType x_dtype)
-      : form_(source.form()), queue_(device) {
+      : queue_(device) {
+    const ExpertsForm& form = source.form();
     std::map<std::int64_t, std::int64_t> rows;
     std::int64_t most = 0;
     for (const std::int32_t id : input.routed->ids) most = std::max(most, ++rows[id]);
-    const std::int64_t hidden = form_.hidden;
-    std::int64_t width = form_.experts.width;
-    experts_ = plans(device, most, form_.experts, x_dtype);
-    for (const auto& [expert, count] : rows) hit_.push_back(prepared(device, source, false, expert, count, experts_));
-    if (form_.shared) {
-      shared_ = plans(device, input.tokens, *form_.shared, x_dtype);
-      hit_.push_back(prepared(device, source, true, 0, input.tokens, shared_));
+    // One list for all experts: each has its own copy of the weights.
+    experts_.emplace(device, list_of(form, form.experts, most, x_dtype), most);
+    for (const auto& [expert, count] : rows) add(*experts_, source, false, expert, count);
+    if (form.shared) {
+      shared_.emplace(device, list_of(form, *form.shared, input.tokens, x_dtype), input.tokens);
+      add(*shared_, source, true, 0, input.tokens);
       most = std::max(most, input.tokens);
-      width = std::max(width, form_.shared->width);
     }
-    x_ = Buffer(device, layer::bytes_of_matrix(x_dtype, most, hidden));
-    h_ = Buffer(device, layer::bytes_of_matrix(DType::f32, most, 2 * width));
-    a_ = Buffer(device, layer::bytes_of_matrix(DType::f32, most, width));
-    d_ = Buffer(device, layer::bytes_of_matrix(DType::f32, most, hidden));
+    x_ = Buffer(device, layer::bytes_of_matrix(x_dtype, most, form.hidden));
     const std::size_t room = std::min<std::size_t>(input.x.size(), x_.size());
-    queue_.write(x_.span(0, room), std::span(input.x).first(room));
-    queue_.finish();
+    queue_.write(x_.span(0, room), std::span(input.x).first(room)).wait();
   }
 
   Timing run() {
     std::vector<Event> steps;
     const double before = now_ns();
-    for (const Hit& hit : hit_) {
-      const std::uint64_t half = static_cast<std::uint64_t>(hit.plans->width) * 4;
-      GemmArgs first;
-      first.m = hit.rows;
-      first.weights = hit.gate_up;
-      first.a = x_;
-      first.d = h_;
-      steps.push_back(queue_.run(hit.plans->gate_up, first));
-      ActivateArgs activate;
-      activate.rows = hit.rows;
-      activate.gate = h_;
-      activate.up = h_.span(half, h_.size() - half);
-      activate.y = a_;
-      steps.push_back(queue_.run(hit.plans->activate, activate));
-      GemmArgs second;
-      second.m = hit.rows;
-      second.weights = hit.down;
-      second.a = a_;
-      second.d = d_;
-      steps.push_back(queue_.run(hit.plans->down, second));
+    for (auto& [runner, call] : calls_) {
+      call.bound.front().span = x_;
+      Event event = runner->enqueue(queue_, call, &steps);
+      steps.push_back(std::move(event));
     }
-    const Event last = std::move(steps.back());
+    Event last = std::move(steps.back());
     steps.pop_back();
     last.wait();
     const double after = now_ns();
@@ -150,83 +120,19 @@ class Loop {
   }
 
  private:
-  struct Plans {
-    std::int64_t width = 0;
-    Gemm gate_up, down;
-    Activate activate;
-  };
-  struct Hit {
-    std::int64_t rows = 0;
-    const Plans* plans = nullptr;
-    Weights gate_up, down;
-  };
-
-  /// For up to `most` rows.
-  Plans plans(const Device& device, std::int64_t most, const layer::GatedForm& gated, DType x_dtype) const {
-    ActivateDesc activate;
-    activate.rows = most;
-    activate.cols = gated.width;
-    activate.gate_ld = activate.up_ld = 2 * gated.width;
-    activate.x = IRONCL_F32;
-    activate.y = IRONCL_F32;
-    activate.scale = {};
-    return {gated.width, plan(device, most, 2 * gated.width, form_.hidden, x_dtype, gated.gate),
-            plan(device, most, form_.hidden, gated.width, DType::f32, gated.down), Activate(device, activate)};
+  void add(layer::Runner& runner, const layer::ExpertsSource& source, bool shared, std::int64_t expert,
+           std::int64_t rows) {
+    layer::Call call{rows, {{runner.graph().find("x"), {}, {}, true}}, {}};
+    call.copy = runner.weights(0)->size();
+    runner.prepare(0, layer::matrix_of(source, shared, Projection::gate_up, expert));
+    runner.prepare(2, layer::matrix_of(source, shared, Projection::down, expert));
+    calls_.emplace_back(&runner, std::move(call));
   }
 
-  Hit prepared(const Device& device, const layer::ExpertsSource& source, bool shared, std::int64_t expert,
-               std::int64_t rows, const Plans& plans) const {
-    const layer::GatedForm& gated = shared ? *form_.shared : form_.experts;
-    const auto weights = [&](Projection projection, const Gemm& gemm) {
-      const layer::StackedMatrices all = one_of(source, shared, projection, expert);
-      const layer::MatrixForm& matrix = projection == Projection::down ? gated.down : gated.gate;
-      return Weights(device,
-                     {.n = all.n,
-                      .k = all.k,
-                      .dtype = static_cast<ironcl_dtype>(matrix.code),
-                      .scale = report_scale(matrix),
-                      .data = all.codes,
-                      .scales = all.scales},
-                     &gemm);
-    };
-    return {rows, &plans, weights(Projection::gate_up, plans.gate_up), weights(Projection::down, plans.down)};
-  }
-
-  static Scale report_scale(const layer::MatrixForm& matrix) {
-    return {static_cast<ironcl_dtype>(matrix.scale.dtype), static_cast<std::uint32_t>(matrix.scale.grid.group_rows),
-            static_cast<std::uint32_t>(matrix.scale.grid.group_cols), 0};
-  }
-
-  Gemm plan(const Device& device, std::int64_t m, std::int64_t n, std::int64_t k, DType source,
-            const layer::MatrixForm& matrix) const {
-    GemmDesc desc;
-    desc.m = m;
-    desc.n = n;
-    desc.k = k;
-    desc.a_source = static_cast<ironcl_dtype>(source);
-    desc.a = static_cast<ironcl_dtype>(form_.x.code);
-    desc.a_scale = {IRONCL_F32, 1, static_cast<std::uint32_t>(form_.x.grid.group_cols), 0};
-    desc.b = static_cast<ironcl_dtype>(matrix.code);
-    desc.b_scale = report_scale(matrix);
-    return {device, desc};
-  }
-
-  static layer::StackedMatrices one_of(const layer::ExpertsSource& source, bool shared, Projection projection,
-                                       std::int64_t expert) {
-    if (projection == Projection::down) return source.matrix(shared, projection, expert);
-    layer::StackedMatrices both = source.matrix(shared, Projection::gate, expert);
-    const layer::StackedMatrices up = source.matrix(shared, Projection::up, expert);
-    both.n += up.n;
-    both.codes.insert(both.codes.end(), up.codes.begin(), up.codes.end());
-    both.scales.insert(both.scales.end(), up.scales.begin(), up.scales.end());
-    return both;
-  }
-
-  const ExpertsForm& form_;
   Queue queue_;
-  Plans experts_, shared_;
-  std::vector<Hit> hit_;
-  Buffer x_, h_, a_, d_;
+  std::optional<layer::Runner> experts_, shared_;
+  std::vector<std::pair<layer::Runner*, layer::Call>> calls_;
+  Buffer x_;
 };
 
 /// Some tokens of an input, spread over all.
@@ -313,7 +219,7 @@ class Case {
   const ExpertsBench& settings_;
   layer::Experts experts_;
   ExpertsInput input_;
-  WholeCall whole_;
+  layer::Execution whole_;
   numerics::Comparison checked_;
   std::int64_t tokens_checked_ = 0;
   std::string why_;  ///< Which token is wrong; empty on a pass.
@@ -322,18 +228,18 @@ class Case {
 };
 
 bool Case::check() {
-  whole_.run();
+  const std::vector<std::byte> y = whole_.compute().d;
   const std::vector<std::int64_t> some = layer::sample_rows(input_.tokens, settings_.check_tokens);
   const ExpertsInput sampled = sample(input_, some, form().routing.top_k);
-  const layer::ExpertsOracle oracle =
-      layer::experts_oracle(source_, sampled.x_dtype, sampled.x, sampled.tokens, *sampled.routed,
-                            experts_.choices().out, layer::arithmetic_of(experts_));
-  const std::vector<double> y = whole_.y();
-  std::vector<double> got;
-  for (const std::int64_t token : some)
-    got.insert(got.end(), y.begin() + static_cast<std::ptrdiff_t>(token * form().hidden),
-               y.begin() + static_cast<std::ptrdiff_t>((token + 1) * form().hidden));
-  checked_ = layer::compare(got, oracle.y);
+  const layer::Graph& list = experts_.runner().graph();
+  const layer::Bounded want =
+      layer::oracle_of(source_, sampled, &*sampled.routed).evaluate(list, experts_.runner().plans())[list.result];
+  std::vector<double> got(want.value.size());
+  for (std::size_t i = 0; i < some.size(); ++i)
+    numerics::decode(
+        want.dtype, y.data(), some[i] * want.cols,
+        std::span(got).subspan(i * static_cast<std::size_t>(want.cols), static_cast<std::size_t>(want.cols)));
+  checked_ = layer::compare(got, want);
   tokens_checked_ = sampled.tokens;
   if (!checked_.pass) why_ = fmt::format("y of token {}", some[static_cast<std::size_t>(checked_.worst_row)]);
   return checked_.pass;
@@ -347,8 +253,9 @@ void Case::time() {
 }
 
 std::string Case::accuracy() const {
-  const layer::ExpertsArithmetic arithmetic = layer::arithmetic_of(experts_);
-  return std::string(numerics::name_of(std::max(arithmetic.gate.accuracy, arithmetic.down.accuracy)));
+  numerics::AccuracyClass weakest = numerics::AccuracyClass::f32;
+  for (const layer::PlanInfo& plan : experts_.runner().plans()) weakest = std::max(weakest, plan.accuracy);
+  return std::string(numerics::name_of(weakest));
 }
 
 double Case::bytes_per_second() const {
@@ -385,7 +292,7 @@ std::vector<report::Cell> Case::cells() const {
           form().routing.experts,
           hit(),
           rows(),
-          experts_.gate_plan(false).variant,
+          experts_.first_product().variant,
           accuracy(),
           verdict(),
           measured_.device.median,
@@ -416,7 +323,7 @@ std::string heading(const ExpertsForm& form) {
 std::string Case::line() const {
   return fmt::format(
       "{:>6} {:>5} {:>6}  {:<18} {:<8} {:<11} {:>11} {:>6.1f}% {:>11} {:>8} {:>9.4g} {:>8.4g} {:>7} {:>9} {}\n",
-      input_.tokens, hit(), rows(), experts_.gate_plan(false).variant, accuracy(), verdict(),
+      input_.tokens, hit(), rows(), experts_.first_product().variant, accuracy(), verdict(),
       report::human_text(measured_.device.median, Kind::time), measured_.device.spread() * 100,
       report::human_text(loop_time(), Kind::time), report::human_text(over_loop(), Kind::number), gflops(),
       bytes_per_second() / 1e9, report::human_text(of_copy(), Kind::number),

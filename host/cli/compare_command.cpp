@@ -16,7 +16,6 @@
 #include "host/cli/device_list.h"
 #include "host/cli/parse_option.h"
 #include "host/cli/progress_line.h"
-#include "host/layer/experts_judge.h"
 #include "host/layer/judge.h"
 #include "host/layer/selection.h"
 #include "host/report/file.h"

@@ -13,7 +13,7 @@
 #include "host/cli/compare_report.h"
 #include "host/cli/parse_option.h"
 #include "host/layer/execution.h"
-#include "host/layer/experts_judge.h"
+#include "host/layer/experts_input.h"
 #include "host/layer/selection.h"
 #include "host/report/file.h"
 #include "host/report/gemm_desc.h"
@@ -119,10 +119,10 @@ class RunCommand final : public Command {
     choices.weakest_accuracy = accuracy;
     const ironcl::Registry registry = ironcl::Registry::discover();
     const ironcl::Device device = choose(registry, layer::Experts::describe(form, choices));
-    layer::ExpertsOutput result;
+    layer::Output result;
     try {
       layer::Experts experts(device, *weights, choices);
-      result = layer::compute(device, experts, input);
+      result = layer::Execution(device, experts, input).compute();
     } catch (const ironcl::Error& error) {
       const bool refused = error.status() == IRONCL_UNSUPPORTED || error.status() == IRONCL_UNIMPLEMENTED;
       if (!refused) throw;
@@ -141,7 +141,7 @@ class RunCommand final : public Command {
   }
 
   void write(const layer::ExpertsForm& form, const layer::ExpertsInput& input, const ironcl::Device& device,
-             numerics::DType out, const layer::ExpertsOutput& result) const {
+             numerics::DType out, const layer::Output& result) const {
     const auto tensor = [](const std::string& name, numerics::DType dtype, std::vector<std::int64_t> shape,
                            std::span<const std::byte> data) {
       checkpoint::Tensor made;
@@ -154,7 +154,7 @@ class RunCommand final : public Command {
     const std::vector<std::int64_t> slots = {input.tokens, form.routing.top_k};
     checkpoint::write_safetensors(
         output_,
-        {tensor("y", out, {input.tokens, form.hidden}, result.y),
+        {tensor("y", out, {input.tokens, form.hidden}, result.d),
          tensor("ids", numerics::DType::s32, slots, std::as_bytes(std::span(result.routed.ids))),
          tensor("weights", numerics::DType::f32, slots, std::as_bytes(std::span(result.routed.weights)))},
         {{"layer", form.name},

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// A problem on a device, through the plugin's table.
+// A list on a device with what its calls bring.
 #include "host/layer/execution.h"
 
 #include <algorithm>
 #include <chrono>
 #include <cstring>
 
-#include "host/report/gemm_desc.h"
+#include "backends/numerics/casts.h"
 
 namespace ironcl::layer {
 namespace {
@@ -54,17 +54,6 @@ auto with_element(DType type, Function function) {
   }
 }
 
-void read_profile(const Event& event, Timing& timing) {
-  try {
-    const ironcl_event_profile profile = event.profile();
-    timing.time_kind = profile.time_kind;
-    timing.device_ns = static_cast<double>(profile.end_ns - profile.start_ns);
-  } catch (const Error& error) {
-    // A device that cannot say how long it took still computed.
-    if (error.status() != IRONCL_UNIMPLEMENTED && error.status() != IRONCL_UNSUPPORTED) throw;
-  }
-}
-
 }  // namespace
 
 std::string time_kind_name(std::uint32_t time_kind) {
@@ -75,6 +64,28 @@ std::string call_kind_name(std::uint32_t time_kind) {
   return time_kind == IRONCL_TIME_NONE ? "host" : time_kind_name(time_kind);
 }
 
+Timing time_of(const std::vector<Event>& steps, const Event& last) {
+  Timing timing;
+  std::uint64_t begin = UINT64_MAX, end = 0;
+  double sum = 0;
+  for (std::size_t i = 0; i <= steps.size(); ++i) {
+    try {
+      const ironcl_event_profile profile = (i < steps.size() ? steps[i] : last).profile();
+      timing.time_kind = profile.time_kind;
+      begin = std::min(begin, profile.start_ns);
+      end = std::max(end, profile.end_ns);
+      sum += static_cast<double>(profile.end_ns - profile.start_ns);
+    } catch (const Error& error) {
+      // A device that cannot say how long a step took still computed.
+      if (error.status() != IRONCL_UNIMPLEMENTED && error.status() != IRONCL_UNSUPPORTED) throw;
+      return {};
+    }
+  }
+  if (begin > end) return timing;
+  timing.device_ns = timing.time_kind == IRONCL_TIME_MODELLED ? sum : static_cast<double>(end - begin);
+  return timing;
+}
+
 Execution::Slot::Slot(const Device& device, std::uint64_t size)
     : buffer(device, std::max<std::uint64_t>(size, 1)), bytes(size) {}
 
@@ -82,108 +93,154 @@ Execution::Execution(const Device& device, const report::Problem& problem, const
                      const ExecutionSettings& settings)
     : problem_(problem), device_(device), queue_(device) {
   const double before_plan = now_ns();
-  plan_ = Gemm(device, report::to_gemm_desc(problem));
+  own_ = std::make_unique<Runner>(device, graph_of(problem), problem.m);
+  runner_ = own_.get();
   plan_ns_ = now_ns() - before_plan;
-  prepare(device, operands, settings);
+  prepare(operands, settings);
   // Few distinct copies of A are enough: it is rewritten or small beside the weights that pass between two uses.
   const std::size_t a_copies = std::min<std::size_t>(copies(), 4);
   for (std::size_t i = 0; i < a_copies; ++i) {
-    a_.push_back(upload(device, operands.a));
+    a_.push_back(upload(operands.a));
     if (problem.a_scale.dtype != DType::none && !plan_quantizes(problem))
-      a_scale_.push_back(upload(device, operands.a_scale));
+      a_scale_.push_back(upload(operands.a_scale));
   }
-  if (problem.bias != DType::none) bias_ = upload(device, operands.bias);
-  if (problem.grouping != IRONCL_GROUPING_NONE) counts_ = upload(device, std::as_bytes(operands.counts));
+  if (problem.bias != DType::none) bias_ = upload(operands.bias);
+  if (problem.grouping != IRONCL_GROUPING_NONE) counts_ = upload(std::as_bytes(operands.counts));
   d_ = Slot(device, bytes_of_matrix(problem.d, problem.m, problem.n));
-  if (const std::uint64_t bytes = plan_.info().workspace_bytes; bytes != 0) workspace_ = Slot(device, bytes);
+  if (const std::uint64_t bytes = plan().info().workspace_bytes; bytes != 0) workspace_ = Slot(device, bytes);
+  const Graph& graph = runner_->graph();
+  call_.tokens = problem.m;
+  call_.workspace = workspace_.span();
+  call_.bound.push_back({graph.find("d"), d_.span()});
+  if (bias_.buffer) call_.bound.push_back({graph.find("bias"), bias_.span(), {}, true});
+  if (counts_.buffer) call_.bound.push_back({graph.find("counts"), counts_.span(), {}, true});
   queue_.finish();
 }
 
-void Execution::prepare(const Device& device, const Operands& operands, const ExecutionSettings& settings) {
-  const WeightsDesc desc{.n = problem_.n,
-                         .k = problem_.k,
-                         .group_count = problem_.matrices,
-                         .dtype = static_cast<ironcl_dtype>(problem_.b),
-                         .scale = report::to_scale(problem_.b_scale),
-                         .data = operands.b,
-                         .scales = operands.b_scale};
+Execution::Execution(const Device& device, Experts& experts, const ExpertsInput& input)
+    : device_(device), queue_(device), runner_(&experts.runner()), routes_(!input.routed) {
+  const auto slots = static_cast<std::size_t>(input.tokens * experts.form().routing.top_k);
+  Slot x = upload(input.x);
+  d_ = Slot(device, bytes_of_matrix(experts.choices().out, input.tokens, experts.form().hidden));
+  ids_ = routes_ ? Slot(device, slots * 4) : upload(std::as_bytes(std::span(input.routed->ids)));
+  weights_ = routes_ ? Slot(device, slots * 4) : upload(std::as_bytes(std::span(input.routed->weights)));
+  ExpertsArgs args;
+  args.tokens = input.tokens;
+  args.routed = routes_ ? RoutedBy::router : RoutedBy::given;
+  args.x = x.span();
+  args.y = d_.span();
+  args.ids = ids_.span();
+  args.weights = weights_.span();
+  call_ = experts.call_of(args);
+  a_.push_back(std::move(x));
+  queue_.finish();
+}
+
+void Execution::prepare(const Operands& operands, const ExecutionSettings& settings) {
   const std::uint64_t one = std::max<std::uint64_t>(operands.b.size(), 1);
   const std::uint64_t wanted =
       std::clamp<std::uint64_t>(settings.rotate_bytes / one + (settings.rotate_bytes % one != 0 ? 1 : 0), 1, 64);
-  if (settings.pool != nullptr) weights_ = settings.pool->of(settings.layout);
-  if (weights_ == nullptr) weights_ = std::make_shared<std::vector<Weights>>();
-  while (weights_->size() < wanted) {
+  Runner::Copies& weights = runner_->weights(0);
+  if (settings.pool != nullptr && settings.pool->of(settings.layout) != nullptr)
+    weights = settings.pool->of(settings.layout);
+  while (weights->size() < wanted) {
     const double before = now_ns();
-    weights_->emplace_back(device, desc, &plan_);
+    runner_->prepare(0, operands.b, operands.b_scale);
     if (prepare_ns_ == 0) prepare_ns_ = now_ns() - before;
   }
-  if (settings.pool != nullptr) settings.pool->of(settings.layout) = weights_;
+  copies_ = weights->size();
+  if (settings.pool != nullptr) settings.pool->of(settings.layout) = weights;
 }
 
-Execution::Slot Execution::upload(const Device& device, std::span<const std::byte> values) {
-  Slot slot(device, values.size());
+Execution::Slot Execution::upload(std::span<const std::byte> values) {
+  Slot slot(device_, values.size());
   if (!values.empty()) queue_.write(slot.span(), values);
   return slot;
 }
 
-GemmArgs Execution::arguments(std::size_t copy) const {
-  GemmArgs args;
-  args.m = problem_.m;
-  args.weights = (*weights_)[copy % weights_->size()];
-  args.a = a_[copy % a_.size()].span();
-  if (!a_scale_.empty()) args.a_scale = a_scale_[copy % a_scale_.size()].span();
-  args.bias = bias_.span();
-  args.group_sizes = counts_.span();
-  args.d = d_.span();
-  args.workspace = workspace_.span();
-  return args;
+Call Execution::next_call() {
+  if (own_ == nullptr) return call_;
+  Call call = call_;
+  call.copy = next_++;
+  call.bound.push_back({runner_->graph().find("x"), a_[call.copy % a_.size()].span(),
+                        a_scale_.empty() ? ironcl_span{} : a_scale_[call.copy % a_scale_.size()].span(), true});
+  return call;
 }
 
-Timing Execution::run(const GemmArgs& args) {
-  Timing timing;
+Timing Execution::run(const Call& call) {
+  std::vector<Event> steps;
   const double before = now_ns();
-  const Event event = queue_.run(plan_, args);
-  event.wait();
-  timing.host_ns = now_ns() - before;
-  read_profile(event, timing);
+  const Event last = runner_->enqueue(queue_, call, &steps);
+  last.wait();
+  const double after = now_ns();
+  Timing timing = time_of(steps, last);
+  timing.host_ns = after - before;
   return timing;
 }
 
-Timing Execution::run() { return run(arguments(next_++)); }
+Timing Execution::run() { return run(next_call()); }
+
+template <class T>
+std::vector<T> Execution::fetch(const ironcl_span& span) {
+  std::vector<T> values(static_cast<std::size_t>(span.size) / sizeof(T));
+  if (!values.empty()) queue_.read(span, std::span(values)).wait();
+  return values;
+}
+
+std::vector<double> Execution::left(ValueId id, std::int64_t rows) {
+  const Value& value = runner_->graph().values[id];
+  ironcl_span span = runner_->span(id, call_.tokens);
+  if (rows == 0) return {};
+  // Up to the last element of the last row that is wanted.
+  span.size = bytes_of_matrix(value.dtype, 1, (rows - 1) * value.ld + value.cols);
+  const std::vector<std::byte> bytes = fetch<std::byte>(span);
+  std::vector<double> values(static_cast<std::size_t>(rows * value.cols));
+  for (std::int64_t row = 0; row < rows; ++row)
+    numerics::decode(
+        value.dtype, bytes.data(), row * value.ld,
+        std::span(values).subspan(static_cast<std::size_t>(row * value.cols), static_cast<std::size_t>(value.cols)));
+  if (value.scales.dtype == DType::none) return values;
+  const std::vector<float> scales = fetch<float>(runner_->scales(id, call_.tokens));
+  const std::int64_t cols = value.scales.grid.scale_cols(value.cols);
+  for (std::int64_t row = 0; row < rows; ++row)
+    for (std::int64_t col = 0; col < value.cols; ++col)
+      values[static_cast<std::size_t>(row * value.cols + col)] *=
+          static_cast<double>(scales[static_cast<std::size_t>(row * cols + value.scales.grid.col_of(col))]);
+  return values;
+}
 
 Output Execution::compute(bool show_quantized) {
   Output output;
-  const ironcl_gemm_info info = plan_.info();
-  output.accuracy = static_cast<numerics::AccuracyClass>(info.accuracy_class);
-  output.accumulation_length = info.accumulation_length;
-  output.variant = info.variant;
-  output.config = info.config;
+  const Graph& graph = runner_->graph();
+  const DType out = graph.values[graph.result].dtype;
+  for (std::size_t i = 0; const PlanInfo& plan : runner_->plans()) {
+    const auto* product = std::get_if<ProductOp>(&graph.operations[i++].what);
+    if (product == nullptr || product->matrices.front() == Projection::router) continue;
+    output.accuracy = std::max(output.accuracy, plan.accuracy);
+    if (!output.variant.empty()) continue;
+    output.variant = plan.variant;
+    output.accumulation_length = plan.accumulation_length;
+    if (own_ != nullptr) output.config = plan.config;
+  }
   output.d.resize(static_cast<std::size_t>(d_.bytes));
-  with_element(problem_.d, [&](auto element) { poison<decltype(element)>(output.d); });
+  with_element(out, [&](auto element) { poison<decltype(element)>(output.d); });
   if (d_.bytes != 0) queue_.write(d_.span(), std::span<const std::byte>(output.d)).wait();
 
-  GemmArgs args = arguments(next_++);
+  Call call = next_call();
   Slot codes, scales;
-  output.shows_quantized = show_quantized && plan_quantizes(problem_);
+  output.shows_quantized = own_ != nullptr && show_quantized && plan_quantizes(problem_);
   if (output.shows_quantized) {
     const numerics::ScaleGrid grid = problem_.a_scale.grid;
-    output.quantized.codes.resize(bytes_of_matrix(problem_.a, problem_.m, problem_.k));
-    output.quantized.scales.resize(
-        bytes_of_matrix(DType::i8, grid.scale_rows(problem_.m), grid.scale_cols(problem_.k)));
-    codes = Slot(device_, output.quantized.codes.size());
-    scales = Slot(device_, output.quantized.scales.size() * sizeof(float));
-    args.a_quantized = codes.span();
-    args.a_quantized_scale = scales.span();
+    codes = Slot(device_, bytes_of_matrix(problem_.a, problem_.m, problem_.k));
+    scales = Slot(device_, bytes_of_matrix(DType::f32, grid.scale_rows(problem_.m), grid.scale_cols(problem_.k)));
+    call.bound.push_back({graph.find("x codes"), codes.span(), scales.span()});
   }
-  output.timing = run(args);
-  const auto fetch = [&](const Slot& slot, std::span<std::byte> values) {
-    if (!values.empty()) queue_.read(slot.span(), values).wait();
-  };
-  fetch(d_, output.d);
-  fetch(codes, std::as_writable_bytes(std::span(output.quantized.codes)));
-  fetch(scales, std::as_writable_bytes(std::span(output.quantized.scales)));
-  output.unwritten =
-      with_element(problem_.d, [&](auto element) { return count_poisoned<decltype(element)>(output.d); });
+  output.timing = run(call);
+  output.d = fetch<std::byte>(d_.span());
+  output.quantized = {fetch<std::uint8_t>(codes.span()), fetch<float>(scales.span())};
+  output.unwritten = with_element(out, [&](auto element) { return count_poisoned<decltype(element)>(output.d); });
+  if (ids_.buffer) output.routed = {fetch<std::int32_t>(ids_.span()), fetch<float>(weights_.span())};
+  if (routes_) output.logits = fetch<float>(runner_->span(graph.find("logits"), call.tokens));
   return output;
 }
 

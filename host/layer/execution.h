@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A problem on a device, ready to be called: plan, prepared weights, buffers. Weights and activations may rotate, so
-// that no call finds them in a cache. Next door: operands.h (what it is made from), expected.h (is it right?).
+// A list on a device with what its calls bring, ready to be called: a problem with its operands, or a layer of
+// experts with its input. A problem's weights and activations may rotate, so that no call finds them in a cache. Next
+// door: runner.h, operands.h (what a problem is made from), expected.h and judge.h (is it right?).
 #pragma once
 
 #include <cstddef>
@@ -13,6 +14,8 @@
 #include "backends/numerics/bounds.h"
 #include "host/include/ironcl/ironcl.hpp"
 #include "host/layer/expected.h"
+#include "host/layer/experts.h"
+#include "host/layer/experts_input.h"
 #include "host/layer/operands.h"
 #include "host/report/problem.h"
 
@@ -33,23 +36,28 @@ std::string time_kind_name(std::uint32_t time_kind);
 /// The same of a Timing's ns(): "host" for none.
 std::string call_kind_name(std::uint32_t time_kind);
 
+/// The time of all steps of a call together, the last one's event apart; of a model the sum of their times.
+Timing time_of(const std::vector<Event>& steps, const Event& last);
+
 /// What a call left in host memory.
 struct Output {
-  std::vector<std::byte> d;    ///< [m, n] of problem.d, tight; what the device did not write is NaN.
+  std::vector<std::byte> d;    ///< The list's result, tight; what the device did not write is NaN.
   std::int64_t unwritten = 0;  ///< Elements of it that the device did not write.
   bool shows_quantized = false;
   QuantizedA quantized;  ///< What the plan made of A, where that was asked for and the plan quantises.
   Timing timing;
   numerics::AccuracyClass accuracy = numerics::AccuracyClass::f32;
   std::int64_t accumulation_length = 0;  ///< G of the bound.
-  std::string variant, config;           ///< Of the plan.
+  std::string variant, config;           ///< Of the plan; of a layer of experts its first product's variant.
+  RoutedTokens routed;                   ///< Of a layer of experts: made, or as given.
+  std::vector<float> logits;             ///< [T, logits()]; empty where the routing was given.
 };
 
 /// Prepared copies of one B on one device, by layout: the candidates of a search share them instead of preparing
 /// their own. One thread at a time.
 class WeightsPool {
  public:
-  using Copies = std::shared_ptr<std::vector<Weights>>;
+  using Copies = Runner::Copies;
   /// The copies for `layout`, which the caller has a name for; none yet on the first call.
   Copies& of(const std::string& layout) { return copies_[layout]; }
 
@@ -72,19 +80,27 @@ class Execution {
   Execution(const Device& device, const report::Problem& problem, const Operands& operands,
             const ExecutionSettings& settings = {});
 
+  /// A call of the layer, which outlives this, with that input; routed by itself where the input has no routing. The
+  /// layer's own values are those of the last call.
+  Execution(const Device& device, Experts& experts, const ExpertsInput& input);
+
   /// Runs one call on the next copy and waits for it.
   Timing run();
   /// Poisons D, runs one call and reads what it left; with `show_quantized`, the plan's own codes and scales of A.
   Output compute(bool show_quantized = false);
-  /// compute(), compared with the oracle.
+  /// compute(), compared with the oracle. Of a problem.
   Check check(const Expected& expected);
+  /// The values of one kind that the last call left: [rows, value.cols] in f64, scales applied. Of values that no
+  /// caller brings.
+  std::vector<double> left(ValueId value, std::int64_t rows);
 
-  const Gemm& plan() const noexcept { return plan_; }
+  const Runner& runner() const noexcept { return *runner_; }
+  const Gemm& plan() const { return runner_->gemm(0); }  ///< Of a problem.
   const report::Problem& problem() const noexcept { return problem_; }
   double plan_ns() const noexcept { return plan_ns_; }        ///< Host time of creating the plan.
   double prepare_ns() const noexcept { return prepare_ns_; }  ///< Host time of preparing the weights once.
-  std::uint64_t weights_bytes() const { return weights_->front().info().device_bytes; }  ///< Of one copy.
-  std::size_t copies() const noexcept { return weights_->size(); }
+  std::uint64_t weights_bytes() const { return runner_->weights(0)->front().info().device_bytes; }  ///< Of one copy.
+  std::size_t copies() const noexcept { return copies_; }
 
  private:
   /// A buffer of at least one byte, as M may be 0; span() is then empty, but not absent.
@@ -95,19 +111,23 @@ class Execution {
     Buffer buffer;
     std::uint64_t bytes = 0;
   };
-  void prepare(const Device& device, const Operands& operands, const ExecutionSettings& settings);
-  Slot upload(const Device& device, std::span<const std::byte> values);
-  GemmArgs arguments(std::size_t copy) const;
-  Timing run(const GemmArgs& args);
+  void prepare(const Operands& operands, const ExecutionSettings& settings);
+  Slot upload(std::span<const std::byte> values);
+  Call next_call();
+  Timing run(const Call& call);
+  template <class T>
+  std::vector<T> fetch(const ironcl_span& span);
 
   report::Problem problem_;
   Device device_;
   Queue queue_;
-  Gemm plan_;
-  WeightsPool::Copies weights_;
+  std::unique_ptr<Runner> own_;
+  Runner* runner_ = nullptr;
+  Call call_;            ///< But for what rotates.
+  bool routes_ = false;  ///< A layer of experts chooses experts by itself.
   std::vector<Slot> a_, a_scale_;
-  Slot bias_, counts_, d_, workspace_;
-  std::size_t next_ = 0;
+  Slot bias_, counts_, ids_, weights_, d_, workspace_;
+  std::size_t next_ = 0, copies_ = 1;
   double plan_ns_ = 0, prepare_ns_ = 0;
 };
 

@@ -103,6 +103,23 @@ ExpertsInput load_experts_input(const ActivationSource& source, const std::strin
   return input;
 }
 
+Oracle oracle_of(const ExpertsSource& source, const ExpertsInput& input, const RoutedTokens* routed) {
+  const auto bytes = [](const auto& values) {
+    const auto all = std::as_bytes(std::span(values));
+    return std::vector<std::byte>(all.begin(), all.end());
+  };
+  std::vector<Brought> brought = {{"x", input.x}};
+  if (source.form().correction_bias) brought.push_back({"bias", bytes(source.correction_bias())});
+  if (routed != nullptr) {
+    brought.push_back({"ids", bytes(routed->ids)});
+    brought.push_back({"weights", bytes(routed->weights)});
+  }
+  return {[&source](const ProductOp& product, std::int64_t expert) {
+            return matrix_of(source, product.shared, product.matrices.front(), expert);
+          },
+          input.tokens, std::move(brought)};
+}
+
 std::int64_t unchosen_experts(const ExpertsForm& form, const RoutedTokens& routed) {
   return static_cast<std::int64_t>(unchosen(form, routed).size());
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What enters a layer of experts: x, and the routing of its tokens where somebody else has made it; out of files, or
-// made up. Next door: activation_files.h (of a single matrix), experts_judge.h.
+// made up. Next door: activation_files.h (of a single matrix), judge.h.
 #pragma once
 
 #include <optional>
@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "host/layer/activation_files.h"
-#include "host/layer/experts_oracle.h"
+#include "host/layer/oracle.h"
 
 namespace ironcl::layer {
 
@@ -24,6 +24,9 @@ struct ExpertsInput {
 /// k] and F32 [T, k]. An id below 0 is nobody's; one past the last expert is an error.
 /// Throws checkpoint::Error: bad file, tensor, shape, type, value.
 ExpertsInput load_experts_input(const ActivationSource& source, const std::string& routing, const ExpertsForm& form);
+
+/// The oracle of a layer with that input, routed by `routed` where it is not null, else by itself. Both outlive it.
+Oracle oracle_of(const ExpertsSource& source, const ExpertsInput& input, const RoutedTokens* routed);
 
 /// How many experts no token goes to.
 std::int64_t unchosen_experts(const ExpertsForm& form, const RoutedTokens& routed);

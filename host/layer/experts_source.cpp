@@ -144,7 +144,9 @@ const char* name_of(Projection projection) noexcept {
   return projection == Projection::gate      ? "gate"
          : projection == Projection::up      ? "up"
          : projection == Projection::gate_up ? "gate_up"
-                                             : "down";
+         : projection == Projection::down    ? "down"
+         : projection == Projection::router  ? "router"
+                                             : "whole";
 }
 
 bool GatedForm::may_fuse() const noexcept { return stored_fused || halves_have_own_blocks(*this); }
@@ -156,7 +158,23 @@ std::pair<std::int64_t, std::int64_t> shape_of(const ExpertsForm& form, const Ga
   return {projection == Projection::gate_up ? 2 * gated.width : gated.width, form.hidden};
 }
 
+StackedMatrices matrix_of(const ExpertsSource& source, bool shared, Projection projection, std::int64_t expert) {
+  const ExpertsForm& form = source.form();
+  if (projection == Projection::router) return {1, form.logits(), form.hidden, source.router(), {}};
+  const GatedForm& gated = shared ? form.shared.value() : form.experts;
+  if (projection == Projection::down || gated.stored_fused == (projection == Projection::gate_up))
+    return source.matrix(shared, projection, expert);
+  if (projection != Projection::gate_up)
+    return half_of(gated.gate, source.matrix(shared, Projection::gate_up, expert),
+                   projection == Projection::up ? 1 : 0);
+  StackedMatrices both = source.matrix(shared, Projection::gate, expert);
+  append(both, source.matrix(shared, Projection::up, expert));
+  both.n *= 2;
+  return both;
+}
+
 StackedMatrices stack(const ExpertsSource& source, bool shared, Projection projection) {
+  if (projection == Projection::router) return matrix_of(source, shared, projection, 0);
   const ExpertsForm& form = source.form();
   const GatedForm& gated = shared ? form.shared.value() : form.experts;
   const MatrixForm& matrix = projection == Projection::down ? gated.down : gated.gate;
@@ -165,17 +183,8 @@ StackedMatrices stack(const ExpertsSource& source, bool shared, Projection proje
   all.codes.reserve(static_cast<std::size_t>(numerics::checked_mul(
       gated.count,
       numerics::checked_mul(numerics::checked_mul(n, k), std::int64_t{numerics::size_of(matrix.code)}))));
-  for (std::int64_t expert = 0; expert < gated.count; ++expert) {
-    if (projection == Projection::down || gated.stored_fused == (projection == Projection::gate_up)) {
-      append(all, source.matrix(shared, projection, expert));
-    } else if (projection == Projection::gate_up) {
-      append(all, source.matrix(shared, Projection::gate, expert));
-      append(all, source.matrix(shared, Projection::up, expert));
-    } else {
-      append(all, half_of(matrix, source.matrix(shared, Projection::gate_up, expert),
-                          projection == Projection::up ? 1 : 0));
-    }
-  }
+  for (std::int64_t expert = 0; expert < gated.count; ++expert)
+    append(all, matrix_of(source, shared, projection, expert));
   return all;
 }
 

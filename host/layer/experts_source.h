@@ -18,10 +18,10 @@
 
 namespace ironcl::layer {
 
-/// The matrices of a gated MLP: down( activation(gate x) * up x ).
-enum class Projection { gate, up, gate_up, down };
+/// The matrices of a gated MLP: down( activation(gate x) * up x ); the router's; the matrix of a layer that is one.
+enum class Projection { gate, up, gate_up, down, router, whole };
 
-/// "gate", "up", "gate_up", "down".
+/// "gate", "up", "gate_up", "down", "router", "whole".
 const char* name_of(Projection projection) noexcept;
 
 /// What all matrices of one projection have in common.
@@ -88,7 +88,10 @@ class ExpertsSource {
   virtual std::vector<float> correction_bias() const = 0;  ///< [E]; empty where there is none.
 };
 
-/// All experts' matrices of a projection, fused or split as asked. Throws std::overflow_error for sizes.
+/// One expert's matrix of a projection, fused or split as asked, or the router's.
+StackedMatrices matrix_of(const ExpertsSource& source, bool shared, Projection projection, std::int64_t expert);
+
+/// All experts' matrices of a projection, likewise. Throws std::overflow_error for sizes.
 StackedMatrices stack(const ExpertsSource& source, bool shared, Projection projection);
 
 /// n and k of a projection.

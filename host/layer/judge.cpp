@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Running a layer everywhere and comparing the results.
+// Running a layer everywhere and comparing the results. Next door: judge_experts.cpp (what is more of a layer of
+// experts).
 #include "host/layer/judge.h"
 
 #include <fmt/format.h>
@@ -10,24 +11,15 @@
 
 #include "backends/numerics/casts.h"
 #include "backends/numerics/scale_grid.h"
+#include "host/layer/judge_subject.h"
 #include "host/report/units.h"
 
 namespace ironcl::layer {
 namespace {
 
 using numerics::AccuracyClass;
-using numerics::BoundTerms;
 using numerics::Comparison;
 using numerics::DType;
-using numerics::OracleResult;
-
-/// "D[3,17] is 1.25, expected 1.5: 4.1 times the bound; 12 of 7168 elements are out of bounds".
-std::string describe(const Comparison& comparison, std::size_t elements) {
-  return fmt::format("D[{},{}] is {}, expected {}: {} times the bound; {} of {} elements are out of bounds",
-                     comparison.worst_row, comparison.worst_col, report::exact_number(comparison.worst_got),
-                     report::exact_number(comparison.worst_want),
-                     report::human_number(comparison.max_error_over_bound), comparison.out_of_bounds, elements);
-}
 
 Quantization check_quantization(const report::Problem& problem, const QuantizedA& must, const QuantizedA& is) {
   for (std::size_t i = 0; i < must.scales.size(); ++i) {
@@ -46,59 +38,42 @@ Quantization check_quantization(const report::Problem& problem, const QuantizedA
   return {};
 }
 
-DeviceReport run_device(const ironcl::Device& device, const report::Problem& problem, const Operands& operands,
-                        const QuantizedA& quantized, const OracleResult& oracle) {
-  DeviceReport report;
+Ran run_device(const Subject& subject, const ironcl::Device& device, AccuracyClass allowed) {
+  Ran ran;
+  DeviceReport& report = ran.report;
   report.uri = device.uri();
   report.name = device.name();
-  report.allowed = problem.weakest_accuracy;
+  report.allowed = allowed;
   report.model = device.props().type == IRONCL_DEVICE_MODEL;
   try {
-    report.result = Execution(device, problem, operands).compute(true);
+    subject.run(device, ran);
   } catch (const ironcl::Error& error) {
     const bool refused = error.status() == IRONCL_UNSUPPORTED || error.status() == IRONCL_UNIMPLEMENTED;
     report.verdict = refused ? Verdict::unsupported : Verdict::error;
     report.reason = error.what();
-    return report;
+    report.result.reset();
   }
-  const Output& result = *report.result;
-  report.terms = {problem.d, result.accuracy, problem.k, result.accumulation_length};
-  report.values.resize(oracle.value.size());
-  numerics::decode(problem.d, result.d.data(), std::span<double>(report.values));
-  report.comparison = numerics::compare(report.values, oracle, report.terms);
-  report.verdict = report.comparison->pass ? Verdict::pass : Verdict::fail;
-  if (!report.comparison->pass) report.reason = describe(*report.comparison, report.values.size());
-  if (result.unwritten != 0) {
-    report.verdict = Verdict::fail;
-    report.reason += fmt::format("; {} elements were never written", result.unwritten);
-  }
-  if (result.shows_quantized) {
-    report.quantization = check_quantization(problem, quantized, result.quantized);
-    if (!report.quantization->equal) {
-      report.verdict = Verdict::fail;
-      report.reason = report.quantization->difference + (report.reason.empty() ? "" : "; ") + report.reason;
-    }
-  }
-  return report;
+  return ran;
 }
 
 /// One result against an expectation. A tighter class is tried before a weaker one.
-ExpectReport judge_expectation(const Expectation& expected, const ResultName& result, const std::vector<double>& got,
-                               const BoundTerms& terms, const OracleResult& oracle, std::int64_t k_group) {
+ExpectReport judge_expectation(const Subject& subject, const Expectation& expected, const ResultName& result,
+                               const std::vector<double>& got, const Bounded& want) {
   ExpectReport report;
   report.tensor = expected.tensor;
   report.result = result;
   report.dtype = expected.dtype;
   if (expected.dtype == DType::f64) {
-    OracleResult reference = oracle;
-    reference.value = expected.values;
-    report.comparison = numerics::compare(got, reference, terms);
+    Bounded exact = want;
+    exact.value = expected.values;
+    for (std::size_t i = 0; i < exact.value.size(); ++i)
+      exact.bound[i] += numerics::unit_roundoff(want.dtype) * (std::fabs(exact.value[i]) - std::fabs(want.value[i]));
+    report.comparison = compare(got, exact);
   } else {
-    BoundTerms expected_terms{expected.dtype, AccuracyClass::f32, terms.k, k_group};
-    report.comparison = numerics::compare(got, terms, expected.values, expected_terms, oracle);
-    if (!report.comparison.pass && expected.dtype != DType::f32) {
-      expected_terms.accuracy = report.accuracy = AccuracyClass::tensor14;
-      report.comparison = numerics::compare(got, terms, expected.values, expected_terms, oracle);
+    report.comparison = compare(got, want, expected.values, subject.others(expected.dtype, AccuracyClass::f32));
+    if (!report.comparison.pass && expected.dtype != DType::f32 && subject.others_may_be_weak) {
+      report.accuracy = AccuracyClass::tensor14;
+      report.comparison = compare(got, want, expected.values, subject.others(expected.dtype, report.accuracy));
     }
   }
   report.verdict = report.comparison.pass ? Verdict::pass : Verdict::fail;
@@ -159,56 +134,110 @@ bool CaseReport::wrong() const noexcept {
          std::any_of(expect.begin(), expect.end(), bad);
 }
 
+std::vector<double> decoded(DType type, std::span<const std::byte> bytes) {
+  std::vector<double> values(bytes.size() / numerics::size_of(type));
+  numerics::decode(type, bytes.data(), std::span<double>(values));
+  return values;
+}
+
+std::string describe(const Comparison& comparison, const std::string& where, std::size_t elements) {
+  return fmt::format("{} is {}, expected {}: {} times the bound; {} of {} elements are out of bounds", where,
+                     report::exact_number(comparison.worst_got), report::exact_number(comparison.worst_want),
+                     report::human_number(comparison.max_error_over_bound), comparison.out_of_bounds, elements);
+}
+
+void judge_output(Ran& ran, Output output, Bounded want, const char* name) {
+  DeviceReport& report = ran.report;
+  ran.want = std::move(want);
+  report.values = decoded(ran.want.dtype, output.d);
+  report.result = std::move(output);
+  report.comparison = compare(report.values, ran.want);
+  report.verdict = report.comparison->pass ? Verdict::pass : Verdict::fail;
+  if (!report.comparison->pass)
+    report.reason =
+        describe(*report.comparison,
+                 fmt::format("{}[{},{}]", name, report.comparison->worst_row, report.comparison->worst_col),
+                 report.values.size());
+  if (report.result->unwritten == 0) return;
+  report.verdict = Verdict::fail;
+  report.reason += fmt::format("; {} elements were never written", report.result->unwritten);
+}
+
+CaseReport judge(Subject subject, const std::vector<ironcl::Device>& devices, const JudgeSettings& settings) {
+  CaseReport report = std::move(subject.report);
+  std::vector<Ran> all;
+  for (const ironcl::Device& device : devices) {
+    for (const AccuracyClass allowed : settings.weakest_accuracies) {
+      Ran one = run_device(subject, device, allowed);
+      if (all.empty() || !repeats(all.back().report, one.report)) all.push_back(std::move(one));
+    }
+    if (settings.progress) settings.progress(all.back().report);
+  }
+  std::vector<const Ran*> ran;
+  for (const Ran& one : all)
+    if (one.report.result) ran.push_back(&one);
+  for (std::size_t i = 0; i < ran.size(); ++i) {
+    for (std::size_t j = i + 1; j < ran.size(); ++j) {
+      PairReport& pair =
+          report.pairs.emplace_back(PairReport{name_of(ran[i]->report), name_of(ran[j]->report), Verdict::fail, {}});
+      pair.comparison = compare(ran[i]->report.values, ran[i]->want, ran[j]->report.values, ran[j]->want);
+      pair.verdict = pair.comparison.pass ? Verdict::pass : Verdict::fail;
+    }
+  }
+  for (const Expectation& expected : settings.expectations) {
+    const Bounded oracle = subject.others(DType::f64, AccuracyClass::f32);
+    report.expect.push_back(judge_expectation(subject, expected, {"oracle"}, oracle.value, oracle));
+    if (report.expect.back().verdict != Verdict::pass && subject.explain)
+      report.expect.back().remark = subject.explain(expected);
+    for (const Ran* one : ran)
+      report.expect.push_back(
+          judge_expectation(subject, expected, name_of(one->report), one->report.values, one->want));
+  }
+  const std::vector<double> values =
+      ran.empty() ? subject.others(DType::f64, AccuracyClass::f32).value : ran.front()->want.value;
+  report.undefined = std::count_if(values.begin(), values.end(), [](double value) { return std::isnan(value); });
+  for (Ran& one : all) {
+    one.report.forget_values();
+    report.devices.push_back(std::move(one.report));
+  }
+  return report;
+}
+
 CaseReport judge(const checkpoint::LinearLayer& layer, const Activations& a,
                  const std::vector<ironcl::Device>& devices, const JudgeSettings& settings) {
   const LayerWeights weights = weights_of(layer);
   const Operands operands = operands_of(a, weights);
-  CaseReport report;
-  report.layer = layer.name;
-  report.problem = problem_of(layer, a, settings.out, settings.weakest_accuracies.front());
-  report.activations = a.origin;
-  const QuantizedA quantized = quantize_a(report.problem, operands);
-  // Expectations of others may be of the weaker class.
-  const AccuracyClass weakest = settings.expectations.empty() ? *std::max_element(settings.weakest_accuracies.begin(),
-                                                                                  settings.weakest_accuracies.end())
-                                                              : AccuracyClass::tensor14;
-  const OracleResult oracle =
-      numerics::oracle(a_operand(report.problem, operands, quantized), b_operand(report.problem, operands),
-                       report.problem.bias, operands.bias.data(), weakest);
-  report.undefined =
-      std::count_if(oracle.value.begin(), oracle.value.end(), [](double value) { return std::isnan(value); });
-
-  for (const ironcl::Device& device : devices) {
-    for (const AccuracyClass allowed : settings.weakest_accuracies) {
-      report::Problem problem = report.problem;
-      problem.weakest_accuracy = allowed;
-      DeviceReport one = run_device(device, problem, operands, quantized, oracle);
-      if (report.devices.empty() || !repeats(report.devices.back(), one)) report.devices.push_back(std::move(one));
+  Subject subject;
+  subject.report.layer = layer.name;
+  subject.report.problem = problem_of(layer, a, settings.out, settings.weakest_accuracies.front());
+  subject.report.activations = a.origin;
+  subject.others_may_be_weak = true;
+  const report::Problem problem = subject.report.problem;
+  const QuantizedA quantized = quantize_a(problem, operands);
+  Oracle oracle = oracle_of(problem, operands);
+  const Graph graph = graph_of(problem);
+  subject.run = [&](const Device& device, Ran& ran) {
+    report::Problem allowed = problem;
+    allowed.weakest_accuracy = ran.report.allowed;
+    Execution execution(device, allowed, operands);
+    judge_output(ran, execution.compute(true), oracle.evaluate(graph, execution.runner().plans())[graph.result], "D");
+    DeviceReport& report = ran.report;
+    if (!report.result->shows_quantized) return;
+    report.quantization = check_quantization(problem, quantized, report.result->quantized);
+    if (!report.quantization->equal) {
+      report.verdict = Verdict::fail;
+      report.reason = report.quantization->difference + (report.reason.empty() ? "" : "; ") + report.reason;
     }
-    if (settings.progress) settings.progress(report.devices.back());
-  }
-  for (std::size_t i = 0; i < report.devices.size(); ++i) {
-    for (std::size_t j = i + 1; j < report.devices.size(); ++j) {
-      const DeviceReport &first = report.devices[i], &second = report.devices[j];
-      if (!first.result || !second.result) continue;
-      PairReport& pair = report.pairs.emplace_back(PairReport{name_of(first), name_of(second), Verdict::fail, {}});
-      pair.comparison = numerics::compare(first.values, first.terms, second.values, second.terms, oracle);
-      pair.verdict = pair.comparison.pass ? Verdict::pass : Verdict::fail;
-    }
-  }
+  };
   const std::int64_t k_group =
-      numerics::common_group(report.problem.a_scale.grid.group_cols, layer.weight_grid.group_cols, layer.k);
-  for (const Expectation& expected : settings.expectations) {
-    const BoundTerms exact{DType::f64, AccuracyClass::f32, layer.k, k_group};
-    report.expect.push_back(judge_expectation(expected, {"oracle"}, oracle.value, exact, oracle, k_group));
-    for (const DeviceReport& device : report.devices) {
-      if (!device.result) continue;
-      report.expect.push_back(
-          judge_expectation(expected, name_of(device), device.values, device.terms, oracle, k_group));
-    }
-  }
-  for (DeviceReport& device : report.devices) device.forget_values();
-  return report;
+      numerics::common_group(problem.a_scale.grid.group_cols, layer.weight_grid.group_cols, layer.k);
+  subject.others = [&](DType out, AccuracyClass accuracy) {
+    report::Problem other = problem;
+    other.d = out;
+    const Graph list = graph_of(other);
+    return oracle.evaluate(list, {{accuracy, k_group, {}, {}}})[list.result];
+  };
+  return judge(std::move(subject), devices, settings);
 }
 
 }  // namespace ironcl::layer

@@ -15,6 +15,8 @@
 #include "host/layer/activation_files.h"
 #include "host/layer/activations.h"
 #include "host/layer/execution.h"
+#include "host/layer/experts_input.h"
+#include "host/layer/oracle.h"
 #include "host/report/problem.h"
 
 namespace ironcl::layer {
@@ -49,7 +51,6 @@ struct DeviceReport {
   std::optional<numerics::Comparison> comparison;  ///< With the oracle.
   std::optional<Quantization> quantization;        ///< Where the plan quantised A.
   std::vector<double> values;                      ///< D in f64, until forget_values().
-  numerics::BoundTerms terms;
 
   /// Frees what only comparing needs: a checkpoint has hundreds of layers.
   void forget_values();
@@ -114,9 +115,18 @@ struct JudgeSettings {
 /// Whether `later`, for which a weaker class was allowed, is what `earlier` is: the same device, in the same class.
 bool repeats(const DeviceReport& earlier, const DeviceReport& later) noexcept;
 
+/// Which value of a call's list is wrong first, in words: "expert 3, up: token 5, column 17 is ..."; empty where
+/// every one is within its bound. The call is the last that ran on its layer; `values` are those of the same input.
+std::string first_wrong_value(Execution& call, const Values& values);
+
 /// Runs the layer on every device and compares everything with everything. What a device answers is in its report;
 /// throws checkpoint::Error and std::overflow_error for operands only.
 CaseReport judge(const checkpoint::LinearLayer& layer, const Activations& a,
                  const std::vector<ironcl::Device>& devices, const JudgeSettings& settings);
+
+/// A layer of experts: all devices are given the same ids and weights, and judged value by value; each one's own
+/// routing is judged apart, and experts that no token chose get calls of their own.
+CaseReport judge(const ExpertsSource& source, const ExpertsInput& input, const std::vector<ironcl::Device>& devices,
+                 const JudgeSettings& settings);
 
 }  // namespace ironcl::layer

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "host/include/ironcl/checkpoint.hpp"
-#include "host/layer/experts_judge.h"
+#include "host/layer/execution.h"
 #include "tests/layer/experts_support.h"
 
 namespace {
@@ -162,7 +162,7 @@ TEST_F(ExpertsApi, GivesTheBitsOfTheClasses) {
     same.tokens = example.input.tokens;
     same.out = numerics::DType::f32;
     layer::Experts classes(device, *example.source, same);
-    EXPECT_TRUE(layer::compute(device, classes, example.input).y == got) << device.uri();
+    EXPECT_TRUE(layer::Execution(device, classes, example.input).compute().d == got) << device.uri();
   }
   if (ran == 0) GTEST_SKIP() << "no device runs a layer of experts";
 }

@@ -10,7 +10,7 @@
 #include <tuple>
 
 #include "backends/numerics/casts.h"
-#include "host/layer/experts_judge.h"
+#include "host/layer/judge.h"
 #include "tests/layer/experts_support.h"
 
 namespace ironcl::layer {
@@ -89,8 +89,10 @@ TEST_F(ExpertsOnDevices, AWrongScaleOfOneExpertIsNamed) {
       choices.tokens = example.input.tokens;
       choices.out = DType::f32;
       Experts experts(device, wrong, choices);
-      compute(device, experts, example.input);
-      const std::string step = first_wrong_step(device, experts, example.oracle(), example.input.tokens);
+      Execution call(device, experts, example.input);
+      call.compute();
+      const std::string step = first_wrong_value(
+          call, oracle_of(*example.source, example.input, &*example.input.routed).evaluate(experts.runner().graph()));
       EXPECT_TRUE(step.starts_with("expert " + std::to_string(expert) + ", " + name_of(matrix) + ": ")) << step;
     }
   }
@@ -144,19 +146,20 @@ TEST_F(ExpertsOnDevices, FewerTokensThanItWasMadeForGiveTheSameBits) {
     choices.tokens = 64;
     choices.out = DType::f32;
     Experts experts(device, *example.source, choices);
-    const ExpertsOutput all = compute(device, experts, example.input);
+    const Output all = Execution(device, experts, example.input).compute();
     ExpertsInput first = example.input;
     first.tokens = 3;
     first.x.resize(3 * 160 * 2);
     first.routed->ids.resize(3 * 2);
     first.routed->weights.resize(3 * 2);
-    const ExpertsOutput some = compute(device, experts, first);
-    EXPECT_TRUE(std::equal(some.y.begin(), some.y.end(), all.y.begin())) << device.uri();
+    const Output some = Execution(device, experts, first).compute();
+    EXPECT_TRUE(std::equal(some.d.begin(), some.d.end(), all.d.begin())) << device.uri();
     first.tokens = 0;
     first.x.clear();
     first.routed = RoutedTokens{};
-    EXPECT_TRUE(compute(device, experts, first).y.empty());
-    EXPECT_TRUE(compute(device, experts, example.input).y == all.y) << device.uri() << ": after an empty call";
+    EXPECT_TRUE(Execution(device, experts, first).compute().d.empty());
+    EXPECT_TRUE(Execution(device, experts, example.input).compute().d == all.d)
+        << device.uri() << ": after an empty call";
   }
 }
 
@@ -168,7 +171,7 @@ TEST_F(ExpertsOnDevices, ShuffledTokensGiveTheSameRows) {
     choices.tokens = example.input.tokens;
     choices.out = DType::f32;
     Experts experts(device, *example.source, choices);
-    const ExpertsOutput straight = compute(device, experts, example.input);
+    const Output straight = Execution(device, experts, example.input).compute();
     ExpertsInput turned = example.input;
     const std::int64_t tokens = turned.tokens, top_k = example.source->form().routing.top_k;
     const std::size_t width = 96 * 2;
@@ -183,13 +186,13 @@ TEST_F(ExpertsOnDevices, ShuffledTokensGiveTheSameRows) {
             example.input.routed->weights[from * static_cast<std::size_t>(top_k) + j];
       }
     }
-    const ExpertsOutput shuffled = compute(device, experts, turned);
+    const Output shuffled = Execution(device, experts, turned).compute();
     const std::size_t row = 96 * 4;
     for (std::int64_t t = 0; t < tokens; ++t) {
       const auto to = static_cast<std::size_t>(t), from = static_cast<std::size_t>((t * 7 + 3) % tokens);
-      EXPECT_TRUE(std::equal(shuffled.y.begin() + static_cast<std::ptrdiff_t>(to * row),
-                             shuffled.y.begin() + static_cast<std::ptrdiff_t>((to + 1) * row),
-                             straight.y.begin() + static_cast<std::ptrdiff_t>(from * row)))
+      EXPECT_TRUE(std::equal(shuffled.d.begin() + static_cast<std::ptrdiff_t>(to * row),
+                             shuffled.d.begin() + static_cast<std::ptrdiff_t>((to + 1) * row),
+                             straight.d.begin() + static_cast<std::ptrdiff_t>(from * row)))
           << device.uri() << ", token " << from;
     }
   }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The oracle of a layer of experts: against transformers' own blocks and its bound against a computation
 // in f32.
-#include "host/layer/experts_oracle.h"
+#include "host/layer/oracle.h"
 
 #include <gtest/gtest.h>
 
@@ -27,8 +27,9 @@ class OfTransformers : public testing::TestWithParam<const char*> {};
 TEST_P(OfTransformers, RoutingAndResultAreTheBlocks) {
   const Example example(GetParam(), false);
   const ExpertsForm& form = example.source->form();
-  const RoutedTokens routed = route_on_host(
-      *example.source, router_oracle(*example.source, DType::bf16, example.input.x, example.input.tokens));
+  const Graph graph = graph_of(form, {.tokens = example.input.tokens});
+  const RoutedTokens routed =
+      routed_of(graph, oracle_of(*example.source, example.input, nullptr).evaluate(graph, {}, graph.find("ids")));
   const std::int64_t top_k = form.routing.top_k;
   for (std::int64_t t = 0; t < example.input.tokens; ++t) {
     std::map<std::int32_t, float> got, want;
@@ -43,13 +44,13 @@ TEST_P(OfTransformers, RoutingAndResultAreTheBlocks) {
       EXPECT_NEAR(got[id], weight, 4e-7 * std::fabs(weight)) << "token " << t << ", expert " << id;
     }
   }
-  const ExpertsOracle oracle = example.oracle();
-  ASSERT_EQ(oracle.y.value.size(), example.y.size());
+  const Evaluated oracle = example.oracle();
+  ASSERT_EQ(oracle.y().value.size(), example.y.size());
   double largest = 0, worst = 0;
   for (const double value : example.y) largest = std::max(largest, std::fabs(value));
   for (std::size_t i = 0; i < example.y.size(); ++i) {
-    worst = std::max(worst, std::fabs(oracle.y.value[i] - example.y[i]));
-    EXPECT_LE(std::fabs(oracle.y.value[i] - example.y[i]), oracle.y.bound[i]) << i;
+    worst = std::max(worst, std::fabs(oracle.y().value[i] - example.y[i]));
+    EXPECT_LE(std::fabs(oracle.y().value[i] - example.y[i]), oracle.y().bound[i]) << i;
   }
   EXPECT_LT(worst, 1e-6 * largest);
 }
@@ -139,8 +140,8 @@ std::vector<double> in_f32(const ExpertsSource& source, const ExpertsInput& inpu
 TEST(ExpertsBound, HoldsARightResultInF32) {
   for (const char* name : {"deepseek-v3", "qwen3-moe"}) {
     const Example example(name, true);
-    const ExpertsOracle oracle = example.oracle();
-    const numerics::Comparison comparison = compare(in_f32(*example.source, example.input), oracle.y);
+    const Evaluated oracle = example.oracle();
+    const numerics::Comparison comparison = compare(in_f32(*example.source, example.input), oracle.y());
     EXPECT_TRUE(comparison.pass) << name << ": " << comparison.max_error_over_bound;
     std::printf("  %s: %.3g of the bound, NMSE %.3g\n", name, comparison.max_error_over_bound, comparison.nmse);
   }
@@ -149,23 +150,22 @@ TEST(ExpertsBound, HoldsARightResultInF32) {
 /// A bound that lets everything through is none: half a code's step is far outside of it nearly everywhere.
 TEST(ExpertsBound, IsFarBelowTheStepOfACode) {
   const Example example("qwen3-moe", true);
-  const ExpertsOracle oracle = example.oracle();
+  const Evaluated oracle = example.oracle();
   std::size_t tight = 0, all = 0;
-  for (const ExpertOracle& one : oracle.experts) {
-    for (std::size_t i = 0; i < one.mlp.h.value.size(); ++i) {
-      ++all;
-      tight += one.mlp.h.bound[i] < 0x1p-6 * std::fabs(one.mlp.h.value[i]) ? 1u : 0u;
-    }
+  const Bounded& h = oracle.at("activation");
+  for (std::size_t i = 0; i < h.value.size(); ++i) {
+    ++all;
+    tight += h.bound[i] < 0x1p-6 * std::fabs(h.value[i]) ? 1u : 0u;
   }
   EXPECT_GT(static_cast<double>(tight), 0.9 * static_cast<double>(all));
 }
 
 TEST(ExpertsBound, CatchesOneScaleFivePerCentOff) {
   const Example example("deepseek-v3", true);
-  const ExpertsOracle oracle = example.oracle();
+  const Evaluated oracle = example.oracle();
   for (const Projection matrix : {Projection::gate, Projection::up, Projection::down}) {
     const WrongScale wrong(*example.source, example.input.routed->ids[0], matrix, 0, 0, 1.05f);
-    const numerics::Comparison comparison = compare(in_f32(wrong, example.input), oracle.y);
+    const numerics::Comparison comparison = compare(in_f32(wrong, example.input), oracle.y());
     EXPECT_FALSE(comparison.pass) << name_of(matrix);
     EXPECT_GT(comparison.max_error_over_bound, 10) << name_of(matrix);
   }
@@ -175,23 +175,20 @@ TEST(ExpertsBound, NaNIsRightOnlyWhereTheOracleHasIt) {
   Example example("qwen3-moe", true);
   const std::uint16_t nan = 0x7fc0;
   std::memcpy(example.input.x.data() + 2 * 96 * 2, &nan, sizeof nan);  // token 2
-  const ExpertsOracle oracle = example.oracle();
+  const Evaluated oracle = example.oracle();
   std::vector<double> got = in_f32(*example.source, example.input);
-  EXPECT_TRUE(compare(got, oracle.y).pass);
+  EXPECT_TRUE(compare(got, oracle.y()).pass);
   for (std::size_t i = 0; i < got.size(); ++i) EXPECT_EQ(std::isnan(got[i]), i / 96 == 2) << i;
   got[0] = std::nan("");
-  EXPECT_FALSE(compare(got, oracle.y).pass);
+  EXPECT_FALSE(compare(got, oracle.y()).pass);
   got = in_f32(*example.source, example.input);
   got[2 * 96] = 0;
-  EXPECT_FALSE(compare(got, oracle.y).pass) << "a number where NaN belongs";
+  EXPECT_FALSE(compare(got, oracle.y()).pass) << "a number where NaN belongs";
 }
 
 TEST(ExpertsBound, AnInfinityIsRightOnlyWhereTheTypeHasNoNumber) {
   Example example("qwen3-moe", true);
-  const auto y = [&example] {
-    const ExpertsInput& in = example.input;
-    return experts_oracle(*example.source, in.x_dtype, in.x, in.tokens, *in.routed, DType::f16).y;
-  };
+  const auto y = [&example] { return evaluate(*example.source, example.input, DType::f16).y(); };
   std::vector<double> sizes = y().value;
   for (double& value : sizes) value = std::fabs(value);
   std::nth_element(sizes.begin(), sizes.begin() + static_cast<std::ptrdiff_t>(sizes.size() / 2), sizes.end());

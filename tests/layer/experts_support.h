@@ -2,6 +2,7 @@
 // Layers of experts for tests: those of tests/data/experts, and one with a planted wrong scale.
 #pragma once
 
+#include <algorithm>
 #include <cstring>
 #include <filesystem>
 #include <memory>
@@ -16,6 +17,23 @@
 
 namespace ironcl::layer {
 
+/// The values of a layer with an input whose routing is given, for exact sums in class f32.
+struct Evaluated {
+  Graph graph;
+  Values values;
+  const Bounded& at(const char* name) const { return values.at(graph.find(name)); }
+  const Bounded& y() const { return at("y"); }
+};
+inline Evaluated evaluate(const ExpertsSource& source, const ExpertsInput& input, numerics::DType out) {
+  ExpertsChoices choices;
+  choices.tokens = std::max<std::int64_t>(input.tokens, 1);
+  choices.x = input.x_dtype;
+  choices.out = out;
+  Evaluated evaluated{graph_of(source.form(), choices), {}};
+  evaluated.values = oracle_of(source, input, &*input.routed).evaluate(evaluated.graph);
+  return evaluated;
+}
+
 /// A checkpoint of tests/data/experts with its x, and the routing and result of transformers' block.
 struct Example {
   Example(const std::string& name, bool quantize)
@@ -27,9 +45,7 @@ struct Example {
     input = load_experts_input(x, file + ":ids,weights", source->form());
     y = checkpoint::load_matrix(file, "y").to_f64();
   }
-  ExpertsOracle oracle() const {
-    return experts_oracle(*source, input.x_dtype, input.x, input.tokens, *input.routed, numerics::DType::f32);
-  }
+  Evaluated oracle() const { return evaluate(*source, input, numerics::DType::f32); }
 
   checkpoint::Checkpoint checkpoint;
   std::unique_ptr<ExpertsSource> source;

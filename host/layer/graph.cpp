@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: Apache-2.0
+// Writing lists down, and finding what of a list a call runs.
+#include "host/layer/graph.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <tuple>
+
+#include "backends/numerics/casts.h"
+#include "backends/numerics/checked.h"
+#include "host/include/ironcl/ironcl.hpp"
+#include "host/layer/operands.h"
+
+namespace ironcl::layer {
+namespace {
+
+using numerics::DType;
+
+constexpr DType kBetween = DType::f32;  // of what lies between the products: rounded once, at the end
+
+[[noreturn]] void invalid(const std::string& text) { throw Error(IRONCL_INVALID_ARGUMENT, 0, text); }
+
+void check(const ExpertsForm& form, const ExpertsChoices& choices) {
+  if (choices.tokens < 1)
+    invalid(fmt::format("tokens is {}; a layer of experts is made for at least 1", choices.tokens));
+  if (form.hidden < 1 || form.experts.width < 1 || form.experts.count != form.routing.experts)
+    invalid(fmt::format("a layer of {} experts with {} matrices of [{}, {}]", form.routing.experts,
+                        form.experts.count, form.experts.width, form.hidden));
+  for (const DType type : {choices.x, choices.out})
+    if (!numerics::is_float(type))
+      invalid(fmt::format("x or y is {}; f32, f16 and bf16 are taken", numerics::name_of(type)));
+  const std::int64_t rows = numerics::checked_mul(choices.tokens, form.routing.top_k);
+  if (rows > INT32_MAX)
+    invalid(fmt::format("{} tokens for {} experts each are {} rows; at most 2^31 - 1 go into one call",
+                        choices.tokens, form.routing.top_k, rows));
+}
+
+/// Writes the list of a layer of experts.
+class ExpertsWriter {
+ public:
+  ExpertsWriter(const ExpertsForm& form, const ExpertsChoices& choices, std::uint64_t alignment)
+      : form_(form), choices_(choices), alignment_(std::max<std::uint64_t>(alignment, 1)) {}
+
+  Graph write() {
+    const std::int64_t hidden = form_.hidden, top_k = form_.routing.top_k;
+    const ValueId x = add({"x", choices_.x, hidden, 1});
+    graph_.values[x].brought = true;
+    route(x, top_k);
+    ValueId a = x;
+    if (form_.x.code != DType::none) {
+      a = add({"x codes", form_.x.code, hidden, 1, 0, {DType::f32, row_grid(form_.x)}});
+      graph_.operations.push_back({"quantise", QuantizeOp{form_.x.quantizer}, {x}, {a}});
+    }
+    const ValueId down = mlp(a, false), shared = form_.shared ? mlp(a, true) : kNoValue;
+    graph_.result = add({"y", choices_.out, hidden, 1});
+    graph_.values[graph_.result].brought = true;
+    graph_.operations.push_back(
+        {"combine", CombineOp{}, {down, rows_, weights_, shared, shared_weights_}, {graph_.result}});
+    return std::move(graph_);
+  }
+
+ private:
+  ValueId add(Value value) { return graph_.add(std::move(value)); }
+
+  static numerics::ScaleGrid row_grid(const ExpertsActivations& activations) {
+    return {1, activations.grid.group_cols};
+  }
+
+  void route(ValueId x, std::int64_t top_k) {
+    const ValueId logits = add({"logits", DType::f32, form_.logits(), 1});
+    ProductOp router;
+    router.problem = product(choices_.tokens, form_.logits(), form_.hidden, {choices_.x, {}}, {form_.router, {}});
+    router.problem.weakest_accuracy = numerics::AccuracyClass::f32;
+    router.matrices = {Projection::router};
+    graph_.operations.push_back({"router", std::move(router), {x, kNoValue, kNoValue, kNoValue}, {logits}});
+    const ValueId bias = form_.correction_bias ? add({"bias", DType::f32, form_.routing.experts, 0, 1}) : kNoValue;
+    const ValueId ids = add({"ids", DType::s32, top_k, 1});
+    weights_ = add({"weights", DType::f32, top_k, 1});
+    counts_ = add({"counts", DType::s32, form_.routing.experts, 0, 1});
+    index_ = add({"index", DType::s32, 1, top_k, 0, {}, true});
+    rows_ = add({"rows", DType::s32, top_k, 1});
+    if (form_.shared_gate) shared_weights_ = add({"shared weights", DType::f32, 1, 1});
+    graph_.operations.push_back({"route",
+                                 RouteOp{form_.routing},
+                                 {logits, bias, kNoValue},
+                                 {counts_, index_, rows_, shared_weights_, ids, weights_}});
+    graph_.operations.push_back({"sort",
+                                 RouteOp{form_.routing},
+                                 {form_.shared_gate ? logits : kNoValue, kNoValue, ids},
+                                 {counts_, index_, rows_, shared_weights_, kNoValue, kNoValue}});
+  }
+
+  report::Problem product(std::int64_t m, std::int64_t n, std::int64_t k, const MatrixForm& a,
+                          const MatrixForm& b) const {
+    report::Problem problem;
+    problem.m = m;
+    problem.n = n;
+    problem.k = k;
+    problem.a = a.code;
+    problem.a_scale = a.scale;
+    problem.b = b.code;
+    problem.b_scale = b.scale;
+    problem.d = kBetween;
+    problem.weakest_accuracy = choices_.weakest_accuracy;
+    return problem;
+  }
+
+  /// One product of the experts' or the shared one's matrices, its outputs side by side.
+  void multiply(bool shared, std::vector<Projection> matrices, ValueId a, const std::vector<ValueId>& out) {
+    const GatedForm& gated = shared ? *form_.shared : form_.experts;
+    const bool down = matrices.front() == Projection::down;
+    const Value& from = graph_.values[a];
+    std::int64_t n = 0;
+    std::string name;
+    for (const ValueId value : out) {
+      n += graph_.values[value].cols;
+      name += (name.empty() ? "" : " and ") + graph_.values[value].name;
+    }
+    const std::int64_t rows = choices_.tokens * (shared ? 1 : form_.routing.top_k);
+    ProductOp op;
+    op.problem = product(rows, n, from.cols, {from.dtype, from.scales}, down ? gated.down : gated.gate);
+    op.matrices = std::move(matrices);
+    op.shared = shared;
+    if (!shared) {
+      op.problem.grouping = IRONCL_GROUPING_CONTIGUOUS;
+      op.problem.matrices = static_cast<std::uint32_t>(gated.count);
+      op.problem.options = choices_.options;
+    }
+    graph_.operations.push_back(
+        {name, std::move(op), {a, shared ? kNoValue : counts_, shared || down ? kNoValue : index_, kNoValue}, out});
+  }
+
+  /// Whether gate and up are one product: one grid describes both, and up's half of a row begins where the device
+  /// lets a span begin.
+  bool fuses(const GatedForm& gated) const {
+    const std::int64_t half = gated.width * static_cast<std::int64_t>(numerics::size_of(kBetween));
+    if (gated.may_fuse() && static_cast<std::uint64_t>(half) % alignment_ == 0) return true;
+    if (!gated.may_split())
+      throw Error(IRONCL_UNSUPPORTED, 0,
+                  fmt::format("{}: gate and up are one matrix of {} rows whose blocks of {} rows span both, and its "
+                              "halves lie at {} bytes, no multiple of the {} that the device asks for",
+                              form_.name, 2 * gated.width, gated.gate.scale.grid.group_rows, half, alignment_));
+    return false;
+  }
+
+  /// The three steps of a gated MLP over all experts, or the shared one; what comes out of them.
+  ValueId mlp(ValueId a, bool shared) {
+    const GatedForm& gated = shared ? *form_.shared : form_.experts;
+    const std::string of = shared ? "shared expert, " : "";
+    const std::int64_t per_token = shared ? 1 : form_.routing.top_k, width = gated.width;
+    const auto value = [&](const char* name, DType dtype, std::int64_t cols) {
+      return add({of + name, dtype, cols, per_token, 0, {}, !shared});
+    };
+    const ValueId gate = value("gate", kBetween, width), up = value("up", kBetween, width);
+    if (fuses(gated)) {
+      for (const ValueId half : {gate, up}) graph_.values[half].ld = 2 * width;
+      graph_.values[up].within = gate;
+      graph_.values[up].first_col = width;
+      multiply(shared, {Projection::gate_up}, a, {gate, up});
+    } else {
+      multiply(shared, {Projection::gate}, a, {gate});
+      multiply(shared, {Projection::up}, a, {up});
+    }
+    const bool quantised = form_.between.code != DType::none;
+    const ValueId h = value("activation", quantised ? form_.between.code : kBetween, width);
+    if (quantised) graph_.values[h].scales = {DType::f32, row_grid(form_.between)};
+    graph_.operations.push_back({of + "activation",
+                                 ActivateOp{numerics::Activation::silu, 0, form_.between.quantizer},
+                                 {gate, up, shared ? kNoValue : counts_},
+                                 {h}});
+    const ValueId down = value("down", kBetween, form_.hidden);
+    multiply(shared, {Projection::down}, h, {down});
+    return down;
+  }
+
+  const ExpertsForm& form_;
+  const ExpertsChoices& choices_;
+  std::uint64_t alignment_;
+  Graph graph_;
+  ValueId weights_ = kNoValue, counts_ = kNoValue, index_ = kNoValue, rows_ = kNoValue, shared_weights_ = kNoValue;
+};
+
+}  // namespace
+
+ValueId Graph::add(Value value) {
+  if (value.ld == 0) value.ld = value.cols;
+  values.push_back(std::move(value));
+  return values.size() - 1;
+}
+
+ValueId Graph::find(std::string_view name) const noexcept {
+  const auto at = std::find_if(values.begin(), values.end(), [&](const Value& value) { return value.name == name; });
+  return at == values.end() ? kNoValue : static_cast<ValueId>(at - values.begin());
+}
+
+std::vector<std::size_t> Graph::needed(const std::vector<ValueId>& given, ValueId wanted) const {
+  std::vector<bool> is_given(values.size()), is_needed(values.size());
+  for (const ValueId value : given) is_given[value] = true;
+  is_needed[wanted] = true;
+  std::vector<std::size_t> order;
+  for (std::size_t i = operations.size(); i-- > 0;) {
+    const Operation& operation = operations[i];
+    if (std::holds_alternative<RouteOp>(operation.what)) {
+      const ValueId ids = operation.in[RouteOp::kIds];
+      if (ids != kNoValue && !is_given[ids]) continue;
+    }
+    bool runs = false;
+    for (const ValueId value : operation.out) runs = runs || (value != kNoValue && is_needed[value]);
+    if (!runs) continue;
+    order.push_back(i);
+    for (const ValueId value : operation.out)
+      if (value != kNoValue) is_needed[value] = false;
+    for (const ValueId value : operation.in)
+      if (value != kNoValue && !is_given[value]) is_needed[value] = true;
+  }
+  std::reverse(order.begin(), order.end());
+  return order;
+}
+
+Graph graph_of(const report::Problem& problem) {
+  const bool quantizes = plan_quantizes(problem);
+  Graph graph;
+  Value x{"x", problem.a_source != DType::none ? problem.a_source : problem.a, problem.k};
+  if (!quantizes) x.scales = problem.a_scale;
+  const ValueId a = graph.add(std::move(x));
+  const ValueId counts = problem.grouping == IRONCL_GROUPING_NONE
+                             ? kNoValue
+                             : graph.add({"counts", DType::s32, static_cast<std::int64_t>(problem.matrices), 0, 1});
+  const ValueId bias =
+      problem.bias == DType::none ? kNoValue : graph.add({"bias", problem.bias, problem.n, 0, matrices_of(problem)});
+  ProductOp op;
+  op.problem = problem;
+  op.matrices = {Projection::whole};
+  if (quantizes) {
+    op.quantized_a = graph.add({"x codes", problem.a, problem.k, 1, 0, {DType::f32, problem.a_scale.grid}});
+  }
+  graph.result = graph.add({"d", problem.d, problem.n});
+  for (Value& value : graph.values) value.brought = true;
+  graph.operations.push_back({"product", std::move(op), {a, counts, kNoValue, bias}, {graph.result}});
+  return graph;
+}
+
+Graph graph_of(const ExpertsForm& form, const ExpertsChoices& choices, std::uint64_t alignment) {
+  check(form, choices);
+  return ExpertsWriter(form, choices, alignment).write();
+}
+
+}  // namespace ironcl::layer

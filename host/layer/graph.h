@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+// A layer as a list of operations with named values between them. A matrix by itself is a list of one product; a
+// layer of experts is this list, its gate and up one product where one grid describes both:
+//
+//   router    product    x, router                       -> logits [T, E]
+//   route     route      logits, bias (or sort: ids)     -> ids, weights, counts, index, rows, shared weights
+//   quantise  quantize   x                               -> x codes [T, H], once, whatever k is
+//   gate, up  product    x codes by index, counts        -> gate, up [T k, I] f32
+//   activate  activate   gate, up, counts                -> activation [T k, I], quantised again along I
+//   down      product    activation, counts              -> down [T k, H] f32
+//   (the shared expert: the last three over T rows)
+//   combine   combine    down, rows, weights, shared     -> y [T, H], in the order of the slots, rounded once
+//
+// Whoever works on layers walks the list: runner.h on a device, oracle.h in f64, judge.h value by value.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "backends/numerics/experts.h"
+#include "host/layer/experts_source.h"
+#include "host/report/problem.h"
+
+namespace ironcl::layer {
+
+using ValueId = std::size_t;
+inline constexpr ValueId kNoValue = static_cast<ValueId>(-1);
+
+/// A matrix between two operations, or one that a caller brings. Row-major; tight unless it lies within another.
+struct Value {
+  std::string name;  ///< For people, and to find it.
+  numerics::DType dtype = numerics::DType::none;
+  std::int64_t cols = 0;
+  std::int64_t rows_per_token = 1;  ///< Rows of a call of T tokens, with those of `rows` that do not depend on T.
+  std::int64_t rows = 0;
+  report::Scales scales{};    ///< Of a quantised value.
+  bool by_expert = false;     ///< Rows lie sorted by expert; those that no expert has are undefined.
+  bool brought = false;       ///< By the caller of each call.
+  ValueId within = kNoValue;  ///< The value in whose rows it lies, from column `first_col` on.
+  std::int64_t first_col = 0;
+  std::int64_t ld = 0;  ///< Elements from a row to the next.
+
+  std::int64_t rows_of(std::int64_t tokens) const noexcept { return rows_per_token * tokens + rows; }
+};
+
+/// D = A times B transposed. Several outputs lie side by side: B has the rows of one matrix after those of another.
+struct ProductOp {
+  enum In : std::size_t { kA, kCounts, kIndex, kBias };
+  report::Problem problem;  ///< m: the most rows of a call.
+  std::vector<Projection> matrices;
+  bool shared = false;             ///< Of the shared expert.
+  ValueId quantized_a = kNoValue;  ///< Where the plan shows how it quantised A, if a call asks for that.
+};
+
+struct QuantizeOp {
+  numerics::Quantizer quantizer;
+};
+
+/// Chooses experts and sorts rows by them; with ids only the latter.
+struct RouteOp {
+  enum In : std::size_t { kLogits, kBias, kIds };
+  enum Out : std::size_t { kCounts, kIndex, kRows, kSharedWeights, kChosenIds, kWeights };
+  numerics::Routing routing;
+};
+
+struct ActivateOp {
+  enum In : std::size_t { kGate, kUp, kCounts };
+  numerics::Activation function = numerics::Activation::silu;
+  float limit = 0;
+  numerics::Quantizer quantizer;
+};
+
+struct CombineOp {
+  enum In : std::size_t { kX, kRows, kWeights, kAdd, kAddWeights };
+};
+
+/// Inputs and outputs stand in the order of the enumerators above; kNoValue for those that are absent.
+struct Operation {
+  std::string name;
+  std::variant<ProductOp, QuantizeOp, RouteOp, ActivateOp, CombineOp> what;
+  std::vector<ValueId> in, out;
+};
+
+struct Graph {
+  std::vector<Value> values;
+  std::vector<Operation> operations;
+  ValueId result = kNoValue;
+
+  ValueId add(Value value);
+  /// The value of that name; kNoValue where there is none.
+  ValueId find(std::string_view name) const noexcept;
+  /// Which operations a call runs that is given some values and wants another: those whose outputs are needed. An
+  /// operation that sorts given ids stands in for the one that chooses them.
+  std::vector<std::size_t> needed(const std::vector<ValueId>& given, ValueId wanted) const;
+};
+
+/// What a caller chooses of a layer of experts.
+struct ExpertsChoices {
+  std::int64_t tokens = 0;                      ///< T: the most that a call will bring, at least 1.
+  numerics::DType x = numerics::DType::bf16;    ///< What x comes in: f32, f16, bf16.
+  numerics::DType out = numerics::DType::bf16;  ///< Of y: f32, f16, bf16.
+  numerics::AccuracyClass weakest_accuracy = numerics::AccuracyClass::f32;
+  std::vector<std::pair<std::string, std::string>> options{};  ///< A backend's own, for the grouped plans.
+};
+
+/// The list of one product: values "x", "d" and, where the problem has them, "bias" and "counts".
+Graph graph_of(const report::Problem& problem);
+
+/// The list of a layer of experts, for a device whose spans begin at multiples of `alignment` bytes. Throws
+/// ironcl::Error INVALID_ARGUMENT for sizes that contradict each other, UNSUPPORTED where gate and up can be neither
+/// one product nor two there.
+Graph graph_of(const ExpertsForm& form, const ExpertsChoices& choices, std::uint64_t alignment = 1);
+
+}  // namespace ironcl::layer

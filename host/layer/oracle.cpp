@@ -1,0 +1,486 @@
+// SPDX-License-Identifier: Apache-2.0
+// A list in f64, operation by operation, with the bounds of its values.
+#include "host/layer/oracle.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <stdexcept>
+
+#include "backends/numerics/casts.h"
+#include "backends/numerics/collector.h"
+#include "backends/numerics/experts_oracle.h"
+#include "backends/numerics/oracle.h"
+#include "backends/numerics/quantize.h"
+#include "host/layer/operands.h"
+#include "host/layer/requantize.h"
+
+namespace ironcl::layer {
+namespace {
+
+using numerics::BoundTerms;
+using numerics::DType;
+using numerics::Operand;
+using numerics::OracleResult;
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kUnit = 0x1p-24;
+/// The steepest slope of x / (1 + exp(-x)), at x = 2.3994: 1.09984.
+constexpr double kSteepest = 1.1;
+constexpr double kSecondOrder = 1 + 0x1p-10;
+/// Of what errors of the operands make of an element, what they may add to its cut (docs/numerics.md, a layer of
+/// experts).
+constexpr double kCutOfError = 0x1p-4;
+
+/// A matrix as a product takes it.
+struct Rows {
+  DType dtype = DType::none;
+  std::vector<std::byte> values, scales;
+  report::Scales form{};
+  std::int64_t rows = 0, cols = 0;
+
+  Operand operand() const {
+    Operand a;
+    a.dtype = dtype;
+    a.data = values.data();
+    a.rows = rows;
+    a.cols = a.ld = cols;
+    a.scale_dtype = form.dtype;
+    a.scales = scales.data();
+    a.grid = form.grid;
+    a.scale_ld = form.grid.scale_cols(cols);
+    return a;
+  }
+
+  /// Some rows of it, whose scales are their own.
+  Rows gathered(std::span<const std::int64_t> from) const {
+    Rows some{dtype, {}, {}, form, static_cast<std::int64_t>(from.size()), cols};
+    const auto copy = [](std::vector<std::byte>& to, const std::vector<std::byte>& all, std::size_t row, auto width) {
+      const auto at = all.begin() + static_cast<std::ptrdiff_t>(row * width);
+      to.insert(to.end(), at, at + static_cast<std::ptrdiff_t>(width));
+    };
+    for (const std::int64_t row : from) {
+      copy(some.values, values, static_cast<std::size_t>(row), bytes_of_matrix(dtype, 1, cols));
+      if (form.dtype != DType::none)
+        copy(some.scales, scales, static_cast<std::size_t>(form.grid.row_of(row)),
+             bytes_of_matrix(form.dtype, 1, form.grid.scale_cols(cols)));
+    }
+    if (form.dtype != DType::none) some.form.grid.group_rows = 1;
+    return some;
+  }
+};
+
+/// A value of the list: what there is of it besides its bounds.
+struct Known {
+  Rows rows;
+  bool exact = true;
+  std::vector<std::int32_t> numbers;  ///< Of s32.
+};
+
+Rows quantized(const Rows& x, DType code, const report::Scales& form, const numerics::Quantizer& quantizer) {
+  Rows rows{code, {}, {}, form, x.rows, x.cols};
+  rows.values.resize(bytes_of_matrix(code, x.rows, x.cols));
+  std::vector<float> scales(static_cast<std::size_t>(form.grid.scale_rows(x.rows) * form.grid.scale_cols(x.cols)));
+  numerics::quantize(x.dtype, x.values.data(), x.rows, x.cols, x.cols, code, form.grid, quantizer,
+                     {reinterpret_cast<std::uint8_t*>(rows.values.data()), rows.values.size()}, scales);
+  const auto bytes = std::as_bytes(std::span(scales));
+  rows.scales.assign(bytes.begin(), bytes.end());
+  rows.form.dtype = DType::f32;
+  return rows;
+}
+
+/// A weighted sum in f32: products and sums, each rounded, as many as there are terms of each.
+class WeightedSum {
+ public:
+  void add(double weight, double weight_error, double value, double error) {
+    if (!std::isfinite(value) || !std::isfinite(error)) undefined_ = true;
+    sum_ += weight * value;
+    error_ += std::fabs(weight) * error + weight_error * (std::fabs(value) + error);
+    magnitude_ += (std::fabs(weight) + weight_error) * (std::fabs(value) + error);
+    ++terms_;
+  }
+  void finish(DType out, Bounded& to) const {
+    const double rounding = (static_cast<double>(terms_) + 1) * kUnit * kSecondOrder * magnitude_;
+    const double before = error_ + rounding;
+    to.value.push_back(undefined_ ? std::numeric_limits<double>::quiet_NaN() : sum_);
+    to.bound.push_back(undefined_ ? kInfinity
+                                  : before + numerics::unit_roundoff(out) * (std::fabs(sum_) + before) +
+                                        numerics::smallest_subnormal(out) / 2);
+  }
+
+ private:
+  double sum_ = 0, error_ = 0, magnitude_ = 0;
+  int terms_ = 0;
+  bool undefined_ = false;
+};
+
+double ratio_of(double error, double bound) { return error == 0 ? 0 : bound > 0 ? error / bound : kInfinity; }
+
+double ratio_of(double got, const Bounded& all, std::size_t i) {
+  const double rounding =
+      numerics::unit_roundoff(all.dtype) * std::fabs(all.value[i]) + numerics::smallest_subnormal(all.dtype) / 2;
+  return numerics::error_over_bound(all.dtype, got, all.value[i], std::max(all.bound[i] - rounding, 0.0),
+                                    all.bound[i]);
+}
+
+}  // namespace
+
+/// One evaluation.
+class Oracle::Walk {
+ public:
+  Walk(Oracle& oracle, const Graph& graph, const std::vector<PlanInfo>& plans)
+      : oracle_(oracle), graph_(graph), plans_(plans), known_(graph.values.size()), values_(graph.values.size()) {}
+
+  Values to(ValueId wanted) {
+    std::vector<ValueId> given;
+    for (const Brought& one : oracle_.brought_) {
+      given.push_back(graph_.find(one.value));
+      if (given.back() == kNoValue) throw std::invalid_argument("oracle: the list has no value " + one.value);
+      take(given.back(), one);
+    }
+    for (const std::size_t i : graph_.needed(given, wanted)) {
+      operation_ = i;
+      std::visit([this](const auto& op) { walk(op); }, graph_.operations[i].what);
+    }
+    return std::move(values_);
+  }
+
+ private:
+  const Operation& operation() const { return graph_.operations[operation_]; }
+  ValueId in(std::size_t at) const { return operation().in[at]; }
+  ValueId out(std::size_t at) const { return operation().out[at]; }
+  const Value& value(ValueId id) const { return graph_.values[id]; }
+
+  void take(ValueId id, const Brought& one) {
+    const Value& of = value(id);
+    Known& known = known_[id];
+    const std::int64_t rows = of.rows_of(oracle_.tokens_);
+    if (one.data.size() != bytes_of_matrix(of.dtype, rows, of.cols))
+      throw std::invalid_argument(
+          fmt::format("oracle: {} has another size than {} tokens", of.name, oracle_.tokens_));
+    known.rows = {of.dtype, one.data, one.scales, of.scales, rows, of.cols};
+    if (of.dtype != DType::s32) return;
+    known.numbers.resize(static_cast<std::size_t>(rows * of.cols));
+    std::copy_n(reinterpret_cast<const std::int32_t*>(one.data.data()), known.numbers.size(), known.numbers.begin());
+  }
+
+  /// Values that every device must have, bit for bit.
+  void exact(ValueId id, std::int64_t rows, std::vector<double> values) {
+    if (id == kNoValue) return;
+    Bounded& to = values_[id];
+    to = {rows, value(id).cols, std::move(values), {}, DType::f64};
+    to.bound.resize(to.value.size());
+  }
+  void exact(ValueId id, std::int64_t rows, std::vector<std::int32_t> numbers) {
+    if (id == kNoValue) return;
+    exact(id, rows, std::vector<double>(numbers.begin(), numbers.end()));
+    known_[id].numbers = std::move(numbers);
+  }
+
+  /// A value as a product takes it: as it was brought or quantised, else what an operation made.
+  const Rows& rows_of(ValueId id) {
+    Rows& rows = known_[id].rows;
+    if (rows.values.empty() && !values_[id].value.empty()) {
+      const auto bytes = std::as_bytes(std::span(values_[id].value));
+      rows = {DType::f64, {bytes.begin(), bytes.end()}, {}, {}, values_[id].rows, values_[id].cols};
+    }
+    return rows;
+  }
+
+  PlanInfo plan() const { return plans_.empty() ? PlanInfo{} : plans_[operation_]; }
+
+  /// The rows of A for the rows of D, and how many of these each matrix has.
+  std::pair<std::vector<std::int64_t>, std::vector<std::int32_t>> schedule(std::int64_t a_rows) const {
+    std::vector<std::int32_t> counts = {static_cast<std::int32_t>(a_rows)};
+    if (in(ProductOp::kCounts) != kNoValue) counts = known_[in(ProductOp::kCounts)].numbers;
+    std::vector<std::int64_t> rows(std::accumulate(counts.begin(), counts.end(), std::size_t{0}));
+    std::iota(rows.begin(), rows.end(), 0);
+    if (in(ProductOp::kIndex) != kNoValue) {
+      const std::vector<std::int32_t>& index = known_[in(ProductOp::kIndex)].numbers;
+      rows.assign(index.begin(), index.begin() + static_cast<std::ptrdiff_t>(rows.size()));
+    }
+    return {std::move(rows), std::move(counts)};
+  }
+
+  static void append(OracleResult& all, const OracleResult& part) {
+    all.rows += part.rows;
+    all.value.insert(all.value.end(), part.value.begin(), part.value.end());
+    all.magnitude.insert(all.magnitude.end(), part.magnitude.begin(), part.magnitude.end());
+    all.cut.insert(all.cut.end(), part.cut.begin(), part.cut.end());
+  }
+
+  /// The product, and of what has an error already, sum over i of bound[i] |b[i]|.
+  OracleResult multiply(const ProductOp& op, const Rows& a, const std::vector<double>* bounds,
+                        std::vector<double>& through) const {
+    const report::Problem& problem = op.problem;
+    const MatrixForm form{problem.b, problem.b_scale};
+    const Known* bias = in(ProductOp::kBias) == kNoValue ? nullptr : &known_[in(ProductOp::kBias)];
+    const auto [rows, counts] = schedule(a.rows);
+    OracleResult all;
+    all.cols = problem.n;
+    std::size_t first = 0;
+    for (std::size_t expert = 0; expert < counts.size(); first += static_cast<std::size_t>(counts[expert++])) {
+      if (counts[expert] == 0) continue;
+      const std::span own = std::span(rows).subspan(first, static_cast<std::size_t>(counts[expert]));
+      const Rows some = counts.size() == 1 && own.size() == static_cast<std::size_t>(a.rows) ? a : a.gathered(own);
+      const StackedMatrices matrix = oracle_.matrices_(op, static_cast<std::int64_t>(expert));
+      const Operand b = operand_of(form, matrix);
+      const std::byte* bias_row =
+          bias == nullptr ? nullptr : bias->rows.values.data() + expert * bytes_of_matrix(problem.bias, 1, problem.n);
+      append(all, numerics::oracle(some.operand(), b, problem.bias, bias_row, plan().accuracy));
+      if (bounds == nullptr) continue;
+      std::vector<double> errors;
+      for (const std::int64_t row : own)
+        for (std::int64_t k = 0; k < a.cols; ++k) {
+          const double bound = (*bounds)[static_cast<std::size_t>(row * a.cols + k)];
+          errors.push_back(std::isfinite(bound) ? bound : 0);  // such rows are NaN, and have no bound
+        }
+      Operand error;
+      error.dtype = DType::f64;
+      error.data = errors.data();
+      error.rows = static_cast<std::int64_t>(own.size());
+      error.cols = error.ld = a.cols;
+      const OracleResult part = numerics::oracle(error, b);
+      through.insert(through.end(), part.magnitude.begin(), part.magnitude.end());
+    }
+    return all;
+  }
+
+  void walk(const ProductOp& op) {
+    const Known& a = known_[in(ProductOp::kA)];
+    const BoundTerms terms{op.problem.d, plan().accuracy, op.problem.k, plan().accumulation_length};
+    const Rows* rows = &rows_of(in(ProductOp::kA));
+    Rows codes;
+    if (plan_quantizes(op.problem)) {
+      codes = quantized(*rows, op.problem.a, op.problem.a_scale, op.problem.a_quantizer);
+      rows = &codes;
+    }
+    std::vector<double> through;
+    OracleResult inexact;
+    const OracleResult* all = &inexact;
+    if (a.exact) {
+      const auto [at, missing] =
+          oracle_.products_.try_emplace({operation().name, terms.accuracy == numerics::AccuracyClass::tensor14});
+      if (missing) at->second = multiply(op, *rows, nullptr, through);
+      all = &at->second;
+    } else {
+      inexact = multiply(op, *rows, &values_[in(ProductOp::kA)].bound, through);
+    }
+    std::int64_t first = 0;
+    for (const ValueId id : operation().out) {
+      Bounded& to = values_[id];
+      to = {all->rows, value(id).cols, {}, {}, value(id).dtype};
+      for (std::int64_t row = 0; row < to.rows; ++row)
+        for (std::int64_t col = first; col < first + to.cols; ++col) {
+          const auto i = static_cast<std::size_t>(row * all->cols + col);
+          const double r = all->value[i];
+          const numerics::Sizes sizes = all->sizes(i);
+          to.value.push_back(r);
+          if (a.exact) {
+            to.bound.push_back(numerics::element_bound(terms, r, sizes));
+          } else {
+            const double own =
+                numerics::element_bound(terms, std::fabs(r) + through[i],
+                                        {sizes.magnitude + through[i], 2 * sizes.cut + kCutOfError * through[i]});
+            to.bound.push_back(std::isfinite(r) ? own + through[i] : kInfinity);
+          }
+        }
+      known_[id].exact = false;
+      first += to.cols;
+    }
+  }
+
+  void walk(const QuantizeOp& op) {
+    const Value& to = value(out(0));
+    Known& known = known_[out(0)];
+    known.rows = quantized(known_[in(0)].rows, to.dtype, to.scales, op.quantizer);
+    exact(out(0), known.rows.rows, numerics::decode_operand(known.rows.operand()));
+  }
+
+  void walk(const RouteOp& op) {
+    const std::int64_t tokens = oracle_.tokens_, top_k = op.routing.top_k, experts = op.routing.experts;
+    const auto slots = static_cast<std::size_t>(tokens * top_k);
+    std::vector<std::int32_t> ids(slots), counts(static_cast<std::size_t>(experts)), index(slots), rows(slots);
+    if (in(RouteOp::kIds) != kNoValue) {
+      ids = known_[in(RouteOp::kIds)].numbers;
+    } else {
+      std::vector<float> weights(slots);
+      choose(op.routing, ids, weights);
+      const auto bytes = std::as_bytes(std::span(weights));
+      known_[out(RouteOp::kWeights)].rows = {DType::f32, {bytes.begin(), bytes.end()}, {}, {}, tokens, top_k};
+      exact(out(RouteOp::kWeights), tokens, std::vector<double>(weights.begin(), weights.end()));
+      exact(out(RouteOp::kChosenIds), tokens, ids);
+    }
+    numerics::sort_by_expert(ids, top_k, {0, experts, 0}, counts, index, rows);
+    index.resize(std::accumulate(counts.begin(), counts.end(), std::size_t{0}));
+    const auto sorted = static_cast<std::int64_t>(index.size());
+    exact(out(RouteOp::kCounts), 1, std::move(counts));
+    exact(out(RouteOp::kIndex), sorted, std::move(index));
+    exact(out(RouteOp::kRows), tokens, std::move(rows));
+    if (out(RouteOp::kSharedWeights) != kNoValue) weigh_shared();
+  }
+
+  /// What the router's logits, rounded to f32, lead to: what every device is then given.
+  void choose(const numerics::Routing& routing, std::span<std::int32_t> ids, std::span<float> weights) const {
+    const Bounded& logits = values_[in(RouteOp::kLogits)];
+    const auto experts = static_cast<std::size_t>(routing.experts), top_k = static_cast<std::size_t>(routing.top_k);
+    std::vector<float> of_token(experts), scores(experts), bias;
+    if (in(RouteOp::kBias) != kNoValue) {
+      bias.resize(experts);
+      numerics::decode(DType::f32, known_[in(RouteOp::kBias)].rows.values.data(), std::span<float>(bias));
+    }
+    for (std::size_t t = 0; t < static_cast<std::size_t>(logits.rows); ++t) {
+      for (std::size_t e = 0; e < experts; ++e)
+        of_token[e] = static_cast<float>(logits.value[t * static_cast<std::size_t>(logits.cols) + e]);
+      numerics::scores(routing.score, of_token, scores);
+      numerics::choose(routing, scores, bias, ids.subspan(t * top_k, top_k), weights.subspan(t * top_k, top_k));
+    }
+  }
+
+  void weigh_shared() {
+    const Bounded& logits = values_[in(RouteOp::kLogits)];
+    Bounded& to = values_[out(RouteOp::kSharedWeights)];
+    to = {logits.rows, 1, {}, {}, DType::f32};
+    for (std::int64_t t = 0; t < logits.rows; ++t) {
+      const auto last = static_cast<std::size_t>((t + 1) * logits.cols - 1);
+      const auto logit = static_cast<float>(logits.value[last]);
+      const numerics::Within score = numerics::score_oracle(numerics::Score::sigmoid, {&logit, 1}).front();
+      to.value.push_back(score.value);
+      // The slope of a sigmoid is 1/4 at most; the logit above is rounded too.
+      to.bound.push_back(score.error + (logits.bound[last] + kUnit * std::fabs(logits.value[last])) / 4);
+    }
+  }
+
+  /// activation(gate, up), and how far a device's may be from it: the errors of gate and up as far as the function
+  /// lets them through, and its own.
+  void walk(const ActivateOp& op) {
+    const Bounded &gate = values_[in(ActivateOp::kGate)], &up = values_[in(ActivateOp::kUp)];
+    Bounded& h = values_[out(0)];
+    h = {gate.rows, gate.cols, {}, {}, DType::f32};
+    for (std::size_t i = 0; i < gate.value.size(); ++i) {
+      const double g = gate.value[i], u = up.value[i], dg = gate.bound[i], du = up.bound[i];
+      const numerics::Within own = numerics::activation_oracle(op.function, g, u, static_cast<double>(op.limit));
+      const double silu = std::fabs(g / (1 + std::exp(-g)));
+      const double through = kSteepest * dg * (std::fabs(u) + du) + silu * du;
+      h.value.push_back(own.value);
+      h.bound.push_back(std::isfinite(own.value) ? kSecondOrder * (through + own.error) : kInfinity);
+    }
+    known_[out(0)].exact = false;
+    requantize(op, value(out(0)), h, known_[out(0)].rows);
+  }
+
+  /// h as the second product takes it; `h` keeps values and bounds of exactly that.
+  static void requantize(const ActivateOp& op, const Value& to, Bounded& h, Rows& rows) {
+    if (to.scales.dtype == DType::none) {
+      for (std::size_t i = 0; i < h.value.size(); ++i) h.bound[i] += kUnit * (std::fabs(h.value[i]) + h.bound[i]);
+      return;
+    }
+    rows = {to.dtype, {}, {}, to.scales, h.rows, h.cols};
+    const numerics::ScaleGrid grid = to.scales.grid;
+    rows.values.resize(h.value.size());
+    std::vector<float> scales(static_cast<std::size_t>(h.rows * grid.scale_cols(h.cols)));
+    const std::int64_t width = grid.resolved(1, h.cols).group_cols;
+    auto* codes = reinterpret_cast<std::uint8_t*>(rows.values.data());
+    std::size_t at_scale = 0;
+    for (std::int64_t row = 0; row < h.rows; ++row) {
+      for (std::int64_t col = 0; col < h.cols; col += width) {
+        const auto at = static_cast<std::size_t>(row * h.cols + col);
+        const auto count = static_cast<std::size_t>(std::min(width, h.cols - col));
+        quantize_group(to.dtype, op.quantizer, std::span(h.value).subspan(at, count),
+                       std::span(h.bound).subspan(at, count), codes + at, scales[at_scale++]);
+      }
+    }
+    const auto bytes = std::as_bytes(std::span(scales));
+    rows.scales.assign(bytes.begin(), bytes.end());
+  }
+
+  void walk(const CombineOp&) {
+    const Bounded& x = values_[in(CombineOp::kX)];
+    const ValueId add = in(CombineOp::kAdd), add_weights = in(CombineOp::kAddWeights);
+    const std::vector<std::int32_t>& rows = known_[in(CombineOp::kRows)].numbers;
+    std::vector<float> weights(rows.size());
+    numerics::decode(DType::f32, known_[in(CombineOp::kWeights)].rows.values.data(), std::span<float>(weights));
+    Bounded& y = values_[out(0)];
+    y = {oracle_.tokens_, value(out(0)).cols, {}, {}, value(out(0)).dtype};
+    const std::size_t top_k = y.rows == 0 ? 0 : rows.size() / static_cast<std::size_t>(y.rows);
+    for (std::int64_t t = 0; t < y.rows; ++t) {
+      for (std::int64_t col = 0; col < y.cols; ++col) {
+        WeightedSum sum;
+        for (std::size_t slot = static_cast<std::size_t>(t) * top_k; slot < static_cast<std::size_t>(t + 1) * top_k;
+             ++slot) {
+          if (rows[slot] < 0) continue;
+          const auto i = static_cast<std::size_t>(rows[slot] * x.cols + col);
+          sum.add(static_cast<double>(weights[slot]), 0, x.value[i], x.bound[i]);
+        }
+        if (add != kNoValue) {
+          const auto i = static_cast<std::size_t>(t * y.cols + col), token = static_cast<std::size_t>(t);
+          const bool weighed = add_weights != kNoValue;
+          sum.add(weighed ? values_[add_weights].value[token] : 1, weighed ? values_[add_weights].bound[token] : 0,
+                  values_[add].value[i], values_[add].bound[i]);
+        }
+        sum.finish(y.dtype, y);
+      }
+    }
+  }
+
+  Oracle& oracle_;
+  const Graph& graph_;
+  const std::vector<PlanInfo>& plans_;
+  std::size_t operation_ = 0;
+  std::vector<Known> known_;
+  Values values_;
+};
+
+Values Oracle::evaluate(const Graph& graph, const std::vector<PlanInfo>& plans, ValueId wanted) {
+  return Walk(*this, graph, plans).to(wanted == kNoValue ? graph.result : wanted);
+}
+
+Oracle oracle_of(const report::Problem& problem, const Operands& operands) {
+  const auto bytes = [](std::span<const std::byte> values) { return std::vector(values.begin(), values.end()); };
+  std::vector<Brought> brought = {{"x", bytes(operands.a), bytes(operands.a_scale)}};
+  if (problem.bias != DType::none) brought.push_back({"bias", bytes(operands.bias)});
+  if (problem.grouping != IRONCL_GROUPING_NONE) brought.push_back({"counts", bytes(std::as_bytes(operands.counts))});
+  return {[problem, operands, bytes](const ProductOp&, std::int64_t matrix) {
+            const Operands one = of_matrix(problem, operands, matrix);
+            return StackedMatrices{1, problem.n, problem.k, bytes(one.b), bytes(one.b_scale)};
+          },
+          problem.m, std::move(brought)};
+}
+
+RoutedTokens routed_of(const Graph& graph, const Values& values) {
+  const std::vector<double>&ids = values[graph.find("ids")].value, &weights = values[graph.find("weights")].value;
+  RoutedTokens routed;
+  for (const double id : ids) routed.ids.push_back(static_cast<std::int32_t>(id));
+  for (const double weight : weights) routed.weights.push_back(static_cast<float>(weight));
+  return routed;
+}
+
+numerics::Comparison compare(std::span<const double> got, const Bounded& want) {
+  if (got.size() != want.value.size()) throw std::invalid_argument("compare: a result of another size");
+  numerics::detail::Collector collector(want.cols);
+  for (std::size_t i = 0; i < got.size(); ++i)
+    collector.add(static_cast<std::int64_t>(i), got[i], want.value[i], ratio_of(got[i], want, i));
+  return collector.finish();
+}
+
+numerics::Comparison compare(std::span<const double> got, const Bounded& want, std::span<const double> other,
+                             const Bounded& other_want) {
+  if (got.size() != want.value.size() || other.size() != got.size())
+    throw std::invalid_argument("compare: results of different sizes");
+  numerics::detail::Collector collector(want.cols);
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    double ratio = 0;
+    if (std::isfinite(got[i]) && std::isfinite(other[i]) && std::isfinite(want.value[i])) {
+      ratio = ratio_of(std::fabs(got[i] - other[i]), want.bound[i] + other_want.bound[i]);
+    } else {  // With no distance to measure each is judged by itself.
+      ratio = std::max(ratio_of(got[i], want, i), ratio_of(other[i], other_want, i)) > 1 ? kInfinity : 0;
+    }
+    collector.add(static_cast<std::int64_t>(i), got[i], other[i], ratio);
+  }
+  return collector.finish();
+}
+
+}  // namespace ironcl::layer

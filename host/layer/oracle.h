@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a list of operations must come to: every value in f64, with how far a device may be from it. The bound of a
+// value comes from its operation and the bounds of what enters that; docs/numerics.md derives them ("A layer of
+// experts"). Next door: graph.h (the list), judge.h (a device against it).
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "backends/numerics/bounds.h"
+#include "host/layer/graph.h"
+#include "host/layer/operands.h"
+#include "host/layer/runner.h"
+
+namespace ironcl::layer {
+
+/// A matrix with a bound for each element: |device - value| <= bound. NaN where a device must have NaN.
+struct Bounded {
+  std::int64_t rows = 0, cols = 0;
+  std::vector<double> value, bound;
+  numerics::DType dtype = numerics::DType::f32;  ///< What a device has it in, which may have no number for a value.
+};
+
+/// Which experts each token gets, and with which weights: [T, k].
+struct RoutedTokens {
+  std::vector<std::int32_t> ids;
+  std::vector<float> weights;
+};
+
+/// What a caller brings to a call.
+struct Brought {
+  std::string value;  ///< Its name in the list.
+  std::vector<std::byte> data, scales{};
+};
+
+/// Values by their ids in a list. Those of experts have their rows sorted by expert as every device must sort them;
+/// rows that no expert has are left out. What was not evaluated has no rows.
+using Values = std::vector<Bounded>;
+
+class Oracle {
+ public:
+  /// B of one expert of a product's matrices.
+  using Matrices = std::function<StackedMatrices(const ProductOp& product, std::int64_t expert)>;
+
+  /// Lists that it evaluates have the same values under the same names.
+  Oracle(Matrices matrices, std::int64_t tokens, std::vector<Brought> brought)
+      : matrices_(std::move(matrices)), tokens_(tokens), brought_(std::move(brought)) {}
+
+  /// Every value on the way to `wanted` (kNoValue: to the list's result), for devices whose plans say `plans` of
+  /// themselves (by operation; none: exact sums in class f32 over all of k). Throws std::invalid_argument where sizes
+  /// do not fit.
+  Values evaluate(const Graph& graph, const std::vector<PlanInfo>& plans = {}, ValueId wanted = kNoValue);
+
+ private:
+  class Walk;
+
+  Matrices matrices_;
+  std::int64_t tokens_;
+  std::vector<Brought> brought_;
+  /// Products of what has no error are the same for all devices: by name, and whether class tensor14 is in them.
+  std::map<std::pair<std::string, bool>, numerics::OracleResult> products_;
+};
+
+/// The oracle of a problem with its operands, which outlive it.
+Oracle oracle_of(const report::Problem& problem, const Operands& operands);
+
+/// Ids and weights out of a list's values.
+RoutedTokens routed_of(const Graph& graph, const Values& values);
+
+/// got [rows, cols] against a bound for each element.
+numerics::Comparison compare(std::span<const double> got, const Bounded& want);
+
+/// Two devices: they may differ by the sum of their bounds.
+numerics::Comparison compare(std::span<const double> got, const Bounded& want, std::span<const double> other,
+                             const Bounded& other_want);
+
+}  // namespace ironcl::layer

@@ -1,0 +1,307 @@
+// SPDX-License-Identifier: Apache-2.0
+// A list of operations through the plugin's table: one function creates an operation, one enqueues it.
+#include "host/layer/runner.h"
+
+#include <algorithm>
+
+#include "backends/numerics/casts.h"
+#include "host/layer/operands.h"
+#include "host/report/gemm_desc.h"
+
+namespace ironcl::layer {
+namespace {
+
+using numerics::DType;
+
+template <class... Functions>
+struct Visitor : Functions... {
+  using Functions::operator()...;
+};
+
+ironcl_dtype to_c(DType type) { return static_cast<ironcl_dtype>(type); }
+
+ironcl_quantizer_desc to_c(const numerics::Quantizer& quantizer) {
+  ironcl_quantizer_desc desc{};
+  desc.amax_floor = quantizer.amax_floor;
+  desc.scale_rounding = static_cast<std::uint32_t>(quantizer.rounding);
+  return desc;
+}
+
+std::uint32_t groups_of(const report::Problem& problem) {
+  return problem.grouping == IRONCL_GROUPING_NONE ? 0u : problem.matrices;
+}
+
+/// Bytes of some rows of a value, up to the last element of the last row.
+std::uint64_t bytes_of(const Value& value, std::int64_t rows) {
+  if (rows == 0) return 0;
+  return bytes_of_matrix(value.dtype, rows, value.ld) - bytes_of_matrix(value.dtype, 1, value.ld - value.cols);
+}
+
+std::uint64_t scale_bytes_of(const Value& value, std::int64_t rows) {
+  const report::Scales& scales = value.scales;
+  if (scales.dtype == DType::none) return 0;
+  return bytes_of_matrix(scales.dtype, scales.grid.scale_rows(rows), scales.grid.scale_cols(value.cols));
+}
+
+}  // namespace
+
+/// Where the values of one call lie.
+class Runner::Binding {
+ public:
+  Binding(const Runner& runner, const Call& call) : runner_(runner), call_(call) {}
+
+  const Call& call() const noexcept { return call_; }
+  std::int64_t rows(ValueId value) const { return runner_.graph_.values[value].rows_of(call_.tokens); }
+  ironcl_span span(ValueId value) const {
+    if (value == kNoValue) return {};
+    const Bound* bound = find(value);
+    return bound != nullptr ? bound->span : runner_.span(value, call_.tokens);
+  }
+  ironcl_span scales(ValueId value) const {
+    if (value == kNoValue || runner_.graph_.values[value].scales.dtype == DType::none) return {};
+    const Bound* bound = find(value);
+    return bound != nullptr ? bound->scales : runner_.scales(value, call_.tokens);
+  }
+  /// What a caller asked to see; absent where it did not.
+  const Bound* find(ValueId value) const noexcept {
+    const auto at = std::find_if(call_.bound.begin(), call_.bound.end(),
+                                 [value](const Bound& bound) { return bound.value == value; });
+    return at == call_.bound.end() ? nullptr : &*at;
+  }
+
+ private:
+  const Runner& runner_;
+  const Call& call_;
+};
+
+Runner::Runner(const Device& device, Graph graph, std::int64_t tokens)
+    : device_(device), graph_(std::move(graph)), tokens_(tokens) {
+  prepared_.reserve(graph_.operations.size());
+  for (const Operation& operation : graph_.operations) {
+    prepared_.push_back({create(operation), {}});
+    if (std::holds_alternative<ProductOp>(operation.what))
+      prepared_.back().weights = std::make_shared<std::vector<Weights>>();
+  }
+  memory_.resize(graph_.values.size());
+  for (ValueId id = 0; id < graph_.values.size(); ++id) {
+    const Value& value = graph_.values[id];
+    if (value.brought || value.within != kNoValue) continue;
+    const auto buffer = [&](std::uint64_t bytes) { return Buffer(device_, std::max<std::uint64_t>(bytes, 1)); };
+    const std::int64_t rows = value.rows_of(tokens_);
+    memory_[id].values = buffer(bytes_of_matrix(value.dtype, rows, value.ld));
+    if (value.scales.dtype != DType::none) memory_[id].scales = buffer(scale_bytes_of(value, rows));
+  }
+}
+
+std::vector<PlanInfo> Runner::plans() const {
+  std::vector<PlanInfo> all(prepared_.size());
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (!std::holds_alternative<Gemm>(prepared_[i].object)) continue;
+    const ironcl_gemm_info info = gemm(i).info();
+    all[i] = {static_cast<numerics::AccuracyClass>(info.accuracy_class), info.accumulation_length, info.variant,
+              info.config};
+  }
+  return all;
+}
+
+ironcl_span Runner::span(ValueId value, std::int64_t tokens) const {
+  const Value& of = graph_.values[value];
+  const std::int64_t rows = of.rows_of(tokens);
+  const std::uint64_t offset = rows == 0 ? 0 : bytes_of_matrix(of.dtype, 1, of.first_col);
+  return memory_[of.within == kNoValue ? value : of.within].values.span(offset, bytes_of(of, rows));
+}
+
+ironcl_span Runner::scales(ValueId value, std::int64_t tokens) const {
+  const Value& of = graph_.values[value];
+  return memory_[value].scales.span(0, scale_bytes_of(of, of.rows_of(tokens)));
+}
+
+void Runner::prepare(std::size_t operation, std::span<const std::byte> codes, std::span<const std::byte> scales) {
+  const report::Problem& problem = std::get<ProductOp>(graph_.operations[operation].what).problem;
+  prepared_[operation].weights->emplace_back(device_,
+                                             WeightsDesc{.n = problem.n,
+                                                         .k = problem.k,
+                                                         .group_count = groups_of(problem),
+                                                         .dtype = to_c(problem.b),
+                                                         .scale = report::to_scale(problem.b_scale),
+                                                         .data = codes,
+                                                         .scales = scales},
+                                             &gemm(operation));
+}
+
+void Runner::prepare(std::size_t operation, const StackedMatrices& b) { prepare(operation, b.codes, b.scales); }
+
+Runner::Object Runner::create(const Operation& operation) const {
+  const auto value = [&](ValueId id) -> const Value& { return graph_.values[id]; };
+  const std::vector<ValueId>&in = operation.in, &out = operation.out;
+  return std::visit(
+      Visitor{[&](const ProductOp& op) -> Object {
+                GemmDesc desc = report::to_gemm_desc(op.problem);
+                if (in[ProductOp::kIndex] != kNoValue) desc.a_rows = value(in[ProductOp::kA]).rows_of(tokens_);
+                return Gemm(device_, desc);
+              },
+              [&](const QuantizeOp& op) -> Object {
+                QuantizeDesc desc;
+                desc.rows = value(in[0]).rows_of(tokens_);
+                desc.cols = value(in[0]).cols;
+                desc.x = to_c(value(in[0]).dtype);
+                desc.code = to_c(value(out[0]).dtype);
+                desc.scale = report::to_scale(value(out[0]).scales);
+                desc.quantizer = to_c(op.quantizer);
+                return Quantize(device_, desc);
+              },
+              [&](const RouteOp& op) -> Object {
+                const bool given = in[RouteOp::kIds] != kNoValue, gate = out[RouteOp::kSharedWeights] != kNoValue;
+                RouteDesc desc;
+                desc.tokens = tokens_;
+                desc.experts = static_cast<std::uint32_t>(op.routing.experts);
+                desc.top_k = static_cast<std::uint32_t>(op.routing.top_k);
+                desc.flags = gate ? std::uint32_t{IRONCL_ROUTE_SHARED_GATE} : 0u;
+                if (given) {
+                  desc.score = 0;
+                  desc.flags |= IRONCL_ROUTE_GIVEN;
+                  if (!gate) desc.logits = IRONCL_DTYPE_NONE;
+                  return Route(device_, desc);
+                }
+                desc.score = static_cast<std::uint32_t>(op.routing.score);
+                desc.expert_groups = static_cast<std::uint32_t>(op.routing.expert_groups);
+                desc.top_groups = static_cast<std::uint32_t>(op.routing.top_groups);
+                desc.scale = op.routing.scale;
+                if (in[RouteOp::kBias] != kNoValue) desc.bias = IRONCL_F32;
+                if (op.routing.normalize) desc.flags |= IRONCL_ROUTE_NORMALIZE;
+                if (op.routing.best_of_two) desc.flags |= IRONCL_ROUTE_BEST_OF_TWO;
+                return Route(device_, desc);
+              },
+              [&](const ActivateOp& op) -> Object {
+                const Value &gate = value(in[ActivateOp::kGate]), &up = value(in[ActivateOp::kUp]),
+                            &y = value(out[0]);
+                const ValueId counts = in[ActivateOp::kCounts];
+                ActivateDesc desc;
+                desc.rows = gate.rows_of(tokens_);
+                desc.cols = gate.cols;
+                desc.gate_ld = gate.ld == gate.cols ? 0 : gate.ld;
+                desc.up_ld = up.ld == up.cols ? 0 : up.ld;
+                desc.x = to_c(gate.dtype);
+                desc.y = to_c(y.dtype);
+                desc.activation = static_cast<std::uint32_t>(op.function);
+                desc.limit = op.limit;
+                if (counts != kNoValue) {
+                  desc.grouping = IRONCL_GROUPING_CONTIGUOUS;
+                  desc.group_count = static_cast<std::uint32_t>(value(counts).cols);
+                }
+                desc.scale = y.scales.dtype == DType::none ? Scale{} : report::to_scale(y.scales);
+                if (y.scales.dtype != DType::none) desc.quantizer = to_c(op.quantizer);
+                return Activate(device_, desc);
+              },
+              [&](const CombineOp&) -> Object {
+                const Value &x = value(in[CombineOp::kX]), &y = value(out[0]), &rows = value(in[CombineOp::kRows]);
+                CombineDesc desc;
+                desc.tokens = tokens_;
+                desc.cols = y.cols;
+                desc.rows = x.rows_of(tokens_);
+                desc.top_k = static_cast<std::uint32_t>(rows.cols);
+                desc.x = to_c(x.dtype);
+                if (in[CombineOp::kAdd] != kNoValue) desc.add = to_c(value(in[CombineOp::kAdd]).dtype);
+                desc.y = to_c(y.dtype);
+                return Combine(device_, desc);
+              }},
+      operation.what);
+}
+
+Event Runner::enqueue(Queue& queue, std::size_t index, const Binding& binding, std::vector<ironcl_event> wait) {
+  const Operation& operation = graph_.operations[index];
+  const std::vector<ValueId>&in = operation.in, &out = operation.out;
+  const Call& call = binding.call();
+  return std::visit(
+      Visitor{[&](const Gemm& gemm) {
+                const std::vector<Weights>& copies = *prepared_[index].weights;
+                const Value& first = graph_.values[out[0]];
+                GemmArgs args;
+                args.m = binding.rows(out[0]);
+                args.weights = copies[call.copy % copies.size()];
+                args.a = binding.span(in[ProductOp::kA]);
+                args.a_scale = binding.scales(in[ProductOp::kA]);
+                args.bias = binding.span(in[ProductOp::kBias]);
+                args.group_sizes = binding.span(in[ProductOp::kCounts]);
+                args.a_index = binding.span(in[ProductOp::kIndex]);
+                if (in[ProductOp::kIndex] != kNoValue) args.a_rows = binding.rows(in[ProductOp::kA]);
+                args.d = binding.span(out[0]);
+                // Outputs that lie side by side are one D.
+                if (first.ld != first.cols) args.d.size = bytes_of_matrix(first.dtype, args.m, first.ld);
+                if (const Bound* shown = binding.find(std::get<ProductOp>(operation.what).quantized_a)) {
+                  args.a_quantized = shown->span;
+                  args.a_quantized_scale = shown->scales;
+                }
+                args.workspace = call.workspace;
+                args.wait = std::move(wait);
+                return queue.run(gemm, args);
+              },
+              [&](const Quantize& quantize) {
+                QuantizeArgs args;
+                args.rows = binding.rows(in[0]);
+                args.x = binding.span(in[0]);
+                args.codes = binding.span(out[0]);
+                args.scales = binding.scales(out[0]);
+                args.wait = std::move(wait);
+                return queue.run(quantize, args);
+              },
+              [&](const Route& route) {
+                const ValueId ids = in[RouteOp::kIds];
+                RouteArgs args;
+                args.tokens = call.tokens;
+                args.logits = binding.span(in[RouteOp::kLogits]);
+                args.bias = binding.span(in[RouteOp::kBias]);
+                args.ids = binding.span(ids != kNoValue ? ids : out[RouteOp::kChosenIds]);
+                args.weights = binding.span(out[RouteOp::kWeights]);
+                args.group_sizes = binding.span(out[RouteOp::kCounts]);
+                args.a_index = binding.span(out[RouteOp::kIndex]);
+                args.rows = binding.span(out[RouteOp::kRows]);
+                args.shared_weights = binding.span(out[RouteOp::kSharedWeights]);
+                args.wait = std::move(wait);
+                return queue.run(route, args);
+              },
+              [&](const Activate& activate) {
+                ActivateArgs args;
+                args.rows = binding.rows(out[0]);
+                args.gate = binding.span(in[ActivateOp::kGate]);
+                args.up = binding.span(in[ActivateOp::kUp]);
+                args.y = binding.span(out[0]);
+                args.scales = binding.scales(out[0]);
+                args.group_sizes = binding.span(in[ActivateOp::kCounts]);
+                args.wait = std::move(wait);
+                return queue.run(activate, args);
+              },
+              [&](const Combine& combine) {
+                CombineArgs args;
+                args.tokens = call.tokens;
+                // All rows that the list was made for: fewer are valid in a shorter call, and none of the others is
+                // named by `rows`.
+                args.x = span(in[CombineOp::kX], tokens_);
+                args.rows = binding.span(in[CombineOp::kRows]);
+                args.weights = binding.span(in[CombineOp::kWeights]);
+                args.add = binding.span(in[CombineOp::kAdd]);
+                args.add_weights = binding.span(in[CombineOp::kAddWeights]);
+                args.y = binding.span(out[0]);
+                args.wait = std::move(wait);
+                return queue.run(combine, args);
+              }},
+      prepared_[index].object);
+}
+
+Event Runner::enqueue(Queue& queue, const Call& call, std::vector<Event>* steps) {
+  const Binding binding(*this, call);
+  std::vector<ValueId> given;
+  for (const Bound& bound : call.bound)
+    if (bound.given) given.push_back(bound.value);
+  std::vector<ironcl_event> wait = call.wait;
+  Event last;
+  bool first = true;
+  for (const std::size_t operation : graph_.needed(given, graph_.result)) {
+    if (!first && steps != nullptr) steps->push_back(std::move(last));
+    last = enqueue(queue, operation, binding, std::exchange(wait, {}));
+    first = false;
+  }
+  return last;
+}
+
+}  // namespace ironcl::layer

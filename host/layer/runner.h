@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+// A list of operations on a device: plans, prepared weights, buffers for the values between them, and one call as a
+// sequence of enqueues with no wait of the host. Next door: graph.h (the list), oracle.h (what must come out of it).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "backends/numerics/bounds.h"
+#include "host/include/ironcl/ironcl.hpp"
+#include "host/layer/graph.h"
+
+namespace ironcl::layer {
+
+/// What the plan of a product says of itself; the arithmetic is what its bound depends on.
+struct PlanInfo {
+  numerics::AccuracyClass accuracy = numerics::AccuracyClass::f32;
+  std::int64_t accumulation_length = 0;
+  std::string variant, config;
+};
+
+/// A value's memory in one call, borrowed.
+struct Bound {
+  ValueId value = kNoValue;
+  ironcl_span span{};
+  ironcl_span scales{};  ///< Of a quantised value.
+  bool given = false;    ///< It holds what the call is to use, rather than getting what the call makes.
+};
+
+/// One call of a list.
+struct Call {
+  std::int64_t tokens = 0;
+  std::vector<Bound> bound;  ///< All values that callers bring; others as they like.
+  std::vector<ironcl_event> wait;
+  ironcl_span workspace{};  ///< Of a product; absent: the plans' own.
+  std::size_t copy = 0;     ///< Which copies of the prepared weights, of as many as there are.
+};
+
+/// Values that no caller brings are the runner's own, so its calls go to one queue, or wait for one another. One
+/// thread at a time.
+class Runner {
+ public:
+  using Copies = std::shared_ptr<std::vector<Weights>>;
+
+  /// Creates the operations and the buffers for calls of up to `tokens` tokens. Throws ironcl::Error as the plugin
+  /// answers (UNSUPPORTED with the device's reason), std::overflow_error.
+  Runner(const Device& device, Graph graph, std::int64_t tokens);
+
+  /// Prepares one more copy of B of a product. `matrices`: of a grouped one; 0 for others.
+  void prepare(std::size_t operation, const StackedMatrices& b);
+  void prepare(std::size_t operation, std::span<const std::byte> codes, std::span<const std::byte> scales);
+  /// The prepared copies of a product, which several runners may share.
+  Copies& weights(std::size_t operation) { return prepared_[operation].weights; }
+  const Copies& weights(std::size_t operation) const { return prepared_[operation].weights; }
+
+  /// Enqueues one call; its event is that of the last operation. `steps`, if given, gets the events of all before it.
+  Event enqueue(Queue& queue, const Call& call, std::vector<Event>* steps = nullptr);
+
+  const Graph& graph() const noexcept { return graph_; }
+  const Device& device() const noexcept { return device_; }
+  /// The rows that a call of `tokens` tokens has of one of its own values.
+  ironcl_span span(ValueId value, std::int64_t tokens) const;
+  /// Its scales, of a quantised value.
+  ironcl_span scales(ValueId value, std::int64_t tokens) const;
+  const Gemm& gemm(std::size_t operation) const { return std::get<Gemm>(prepared_[operation].object); }
+  /// By operation; those that are no products have the default.
+  std::vector<PlanInfo> plans() const;
+
+ private:
+  using Object = std::variant<Gemm, Quantize, Route, Activate, Combine>;
+  struct Prepared {
+    Object object;
+    Copies weights;
+  };
+  struct Memory {
+    Buffer values, scales;
+  };
+  class Binding;
+
+  Object create(const Operation& operation) const;
+  Event enqueue(Queue& queue, std::size_t operation, const Binding& binding, std::vector<ironcl_event> wait);
+
+  Device device_;
+  Graph graph_;
+  std::int64_t tokens_;
+  std::vector<Prepared> prepared_;  ///< By operation.
+  std::vector<Memory> memory_;      ///< By value.
+};
+
+}  // namespace ironcl::layer
