@@ -249,7 +249,7 @@ CaseReport judge(const ExpertsSource& source, const ExpertsInput& input, const s
       if (apart.empty()) apart = one.report.reason;
     }
     if (!apart.empty()) apart += ", where experts run that no token of x chose";
-    for (const std::string* more : {&step, &wrong, &apart}) {
+    for (const std::string* more : std::initializer_list<const std::string*>{&step, &wrong, &apart}) {
       if (more->empty()) continue;
       ran.report.verdict = Verdict::fail;
       ran.report.reason = *more + (ran.report.reason.empty() ? "" : "; ") + ran.report.reason;
