@@ -32,8 +32,8 @@ double accumulation_bound(const BoundTerms& terms, const Sizes& sizes) noexcept;
 /// The largest allowed |d - r| of one element with oracle value r.
 double element_bound(const BoundTerms& terms, double reference, const Sizes& sizes) noexcept;
 
-/// |got - reference| over `bound` where both are finite; for the rest, and where `out` has no number for the reference,
-/// 0 (right) or infinity (wrong). `slack`: what of the bound comes before the rounding to `out`.
+/// |got - reference| over `bound` where both are finite; for the rest, and where `out` has no number for the
+/// reference, 0 (right) or infinity (wrong). `slack`: what of the bound comes before the rounding to `out`.
 double error_over_bound(DType out, double got, double reference, double slack, double bound) noexcept;
 
 /// How a result stands against the oracle. Averages are reported and never decide.
