@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "host/cli/bench_chain.h"
 #include "host/cli/bench_experts.h"
 #include "host/cli/command.h"
 #include "host/cli/complaints.h"
@@ -107,6 +108,11 @@ class BenchCommand final : public Command {
         ->capture_default_str();
     app.add_flag("--no-loop", no_loop_,
                  "with --tokens: without the loop of single plans over the experts that are hit");
+    app.add_option("--chain", chain_,
+                   "the products named, one after another in so many layers, each with weights of its own: what a\n"
+                   "decode step waits for. One wait at the end; the time is the host's, per layer")
+        ->check(CLI::Range(1, 4096))
+        ->option_text("LAYERS");
     app.add_option("--device", uris_, "device URI; may be repeated (default: every device that is no model)")
         ->option_text("URI");
     add_backend_options(app, options_, "a backend's own option; may be repeated");
@@ -143,6 +149,7 @@ class BenchCommand final : public Command {
     if (experts_ != 0 || skew_ != 0 || no_loop_)
       throw CommandError(ExitStatus::usage,
                          "--experts, --skew and --no-loop are about layers of experts: give --tokens");
+    if (chain_ != 0) return run_chain();
     const std::vector<Row> rows = all_rows();
     report::check_outputs({csv_, json_, markdown_}, inputs_);
     const ironcl::Registry registry = ironcl::Registry::discover();
@@ -177,6 +184,37 @@ class BenchCommand final : public Command {
   }
 
  private:
+  ExitStatus run_chain() {
+    if (!problems_.empty() || app_->count("--rotate-mib") != 0)
+      throw CommandError(ExitStatus::usage, "--chain takes neither --problem nor --rotate-mib");
+    Measured measured = shapes_.layers();
+    left_out_ = std::move(measured.left_out);
+    const KeyValues options = parse_key_values("--opt", options_);
+    for (Row& row : measured.layers) {
+      row.problem.options.insert(row.problem.options.end(), options.begin(), options.end());
+      if (!accuracy_.empty()) row.problem.weakest_accuracy = parse_accuracies_option(accuracy_).front();
+    }
+    ChainBench settings{.layers = chain_,
+                        .rows = shapes_.rows(),
+                        .runs = runs_,
+                        .min_ms = min_ms_,
+                        .warm_up_ms = warm_up_ms_,
+                        .check_rows = check_rows_,
+                        .seed = seed_};
+    const ironcl::Registry registry = ironcl::Registry::discover();
+    report::Table table = chain_table();
+    bool pass = true;
+    for (const ironcl::Device& device : devices(registry)) {
+      settings.copy_bytes_per_second = tuning::ceilings_of(device).bytes_per_second;
+      say("{}: {}, copies {:.4g} GB/s\n", device.uri(), device.name(), settings.copy_bytes_per_second / 1e9);
+      pass = bench_chain(device, measured.layers, settings, table,
+                         [this](const std::string& line) { say("{}", line); }) &&
+             pass;
+    }
+    write(table);
+    return pass ? ExitStatus::ok : ExitStatus::out_of_bounds;
+  }
+
   ExitStatus run_experts(bool rotates) {
     if (!problems_.empty()) throw CommandError(ExitStatus::usage, "--tokens and --problem do not go together");
     if (rotates)
@@ -412,6 +450,7 @@ class BenchCommand final : public Command {
   std::vector<std::string> problems_, uris_, options_, tokens_;
   std::int64_t experts_ = 0;  ///< 0: as many as the model has.
   double skew_ = 0;
+  std::size_t chain_ = 0;  ///< Layers; 0: each product by itself.
   bool no_loop_ = false;
   std::string accuracy_;  ///< Empty: as the problems say.
   int runs_ = 9;

@@ -131,6 +131,37 @@ TEST(Bench, SharesAreOfWhatTheDeviceDoesBesideTheCalls) {
   EXPECT_FALSE(contains(bench("3").out, "a share over 1"));
 }
 
+TEST(Bench, AChainIsCheckedAndTimedPerLayer) {
+  const Scratch scratch;
+  const std::string file = scratch.path("rows.json");
+  std::vector<std::string> words = {
+      "bench",  "--device", "toy:0",    "--shape", "64x256,128x64", "--chain", "3",      "--m", "1,5",
+      "--runs", "3",        "--min-ms", "0",       "--warm-up-ms",  "0",       "--json", file};
+  const Outcome outcome = ironcl_command(words);
+  ASSERT_EQ(outcome.status, 0) << outcome.command << "\n" << outcome.out << outcome.err;
+  const json::value report = outcome.json(file);
+  const json::array& rows = report.at("rows").as_array();
+  ASSERT_EQ(rows.size(), 2u);
+  for (const json::value& row : rows) {
+    EXPECT_EQ(row.at("verdict").as_string(), "pass");
+    EXPECT_EQ(row.at("layers").as_int64(), 3);
+    EXPECT_EQ(row.at("products").as_int64(), 2);
+    EXPECT_GT(row.at("max_error_over_bound").as_double(), 0);
+    EXPECT_LT(row.at("enqueue_ns").to_number<double>(), row.at("layer_ns").to_number<double>());
+  }
+  // A device that computes wrongly is found, and its product named.
+  words[2] = "toy:1";
+  const Outcome wrong = ironcl_command(words);
+  EXPECT_EQ(wrong.status, 1) << wrong.out << wrong.err;
+  EXPECT_TRUE(contains(wrong.out, "1x256:256x64: D[")) << wrong.out;
+  words[2] = "toy:5";
+  EXPECT_EQ(ironcl_command(words).status, 1) << "what was not written is not taken for right";
+  words[2] = "toy:4";
+  const Outcome refused = ironcl_command(words);
+  EXPECT_EQ(refused.status, 0) << refused.out << refused.err;
+  EXPECT_TRUE(contains(refused.out, "unsupported"));
+}
+
 TEST(Bench, ADeviceThatSaysNoTimesIsTimedByTheHost) {
   const Scratch scratch;
   const std::string rows_json = scratch.path("rows.json");
@@ -249,6 +280,13 @@ TEST(Bench, RowsNameTheirLayerAndHaveItsOwnBlocksAndTypes) {
   EXPECT_EQ(outcome.err, "") << "no bar in a pipe";
   EXPECT_TRUE(per_channel) << json::serialize(report);
   EXPECT_TRUE(blocks) << json::serialize(report);
+}
+
+TEST(Bench, AChainTakesNoProblemLine) {
+  const Outcome outcome =
+      ironcl_command({"bench", "--chain", "2", "--problem", "--dt=bf16:i8:bf16 --scale=none:128x128 5x256:256x96"});
+  EXPECT_EQ(outcome.status, 2);
+  EXPECT_TRUE(contains(outcome.err, "--chain takes neither --problem nor --rotate-mib"));
 }
 
 TEST(Bench, SaysWhatIsWrongWithItsOptions) {
