@@ -113,10 +113,9 @@ ironcl_status ironcl_layer_get_info(ironcl_layer layer, ironcl_layer_info* out_i
       if (source.activations == ActivationScheme::dynamic)
         info.activation_limit = static_cast<float>(source.activation_limit.value_or(0));
       if (source.bias) {
-        const layer::LayerWeights& weights = layer->weights();
         info.bias_dtype = static_cast<ironcl_dtype>(source.bias->dtype);
-        info.bias = weights.bias.data();
-        info.bias_bytes = weights.bias.size();
+        info.bias = layer->bias().data();
+        info.bias_bytes = layer->bias().size();
       }
     }
     return write_struct(info, "ironcl_layer_info", out_info);
@@ -150,7 +149,7 @@ ironcl_status ironcl_layer_weights(ironcl_layer layer, ironcl_weights_desc* out_
     if (layer == nullptr || out_desc == nullptr) return invalid("layer or out_desc is NULL");
     const LinearLayer& source = *layer->source;
     source.check();
-    const layer::LayerWeights& weights = layer->weights();
+    const layer::LayerWeights& weights = layer->acquire();
     ironcl_weights_desc desc{};
     desc.dtype = static_cast<ironcl_dtype>(source.weight.dtype);
     desc.n = source.n;
@@ -160,8 +159,14 @@ ironcl_status ironcl_layer_weights(ironcl_layer layer, ironcl_weights_desc* out_
     desc.scales = weights.scales.data();
     desc.data_bytes = weights.codes.size();
     desc.scale_bytes = weights.scales.size();
-    return write_struct(desc, "ironcl_weights_desc", out_desc);
+    Result written = write_struct(desc, "ironcl_weights_desc", out_desc);
+    if (!written.ok()) layer->release();
+    return written;
   });
+}
+
+void ironcl_layer_release_weights(ironcl_layer layer) {
+  if (layer != nullptr) layer->release();
 }
 
 ironcl_status ironcl_layer_quantize(ironcl_layer layer, ironcl_dtype x_dtype, const void* x, int64_t m, void* codes,

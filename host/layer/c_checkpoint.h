@@ -10,6 +10,7 @@
 #include <stdexcept>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "backends/numerics/casts.h"
 #include "host/checkpoint/model.h"
@@ -17,20 +18,40 @@
 #include "host/layer/layer_problem.h"
 #include "host/registry/c_boundary.h"
 
-/// A layer with the aligned copies of its scales and bias, made when they are first asked for.
+/// A layer with the copies of its weights that callers use: aligned scales, and codes where the layer lies
+/// transposed.
 struct ironcl_layer_t {
   explicit ironcl_layer_t(const ironcl::checkpoint::LinearLayer& of)
       : source(&of), problem(of.problem ? of.problem->what() : "") {}
 
-  const ironcl::layer::LayerWeights& weights() const {
-    std::call_once(once, [this] { made = ironcl::layer::weights_of(*source); });
-    return made;
+  /// The copies, for one more user.
+  const ironcl::layer::LayerWeights& acquire() const {
+    const std::lock_guard lock(mutex);
+    if (users == 0) copies = ironcl::layer::weights_of(*source);
+    ++users;
+    return copies;
+  }
+  /// Frees them after the last.
+  void release() const {
+    const std::lock_guard lock(mutex);
+    if (users != 0 && --users == 0) copies = {};
+  }
+  /// Aligned, until the checkpoint is closed.
+  const std::vector<std::byte>& bias() const {
+    std::call_once(once, [this] {
+      kept_bias = acquire().bias;
+      release();
+    });
+    return kept_bias;
   }
 
   const ironcl::checkpoint::LinearLayer* source;
   std::string problem;
+  mutable std::mutex mutex;
+  mutable std::size_t users = 0;
+  mutable ironcl::layer::LayerWeights copies;
   mutable std::once_flag once;
-  mutable ironcl::layer::LayerWeights made;
+  mutable std::vector<std::byte> kept_bias;
 };
 
 struct ironcl_checkpoint_t {

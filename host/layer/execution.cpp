@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <stdexcept>
 
 #include "backends/numerics/casts.h"
 
@@ -104,36 +105,56 @@ Execution::Execution(const Device& device, const report::Problem& problem, const
     if (problem.a_scale.dtype != DType::none && !plan_quantizes(problem))
       a_scale_.push_back(upload(operands.a_scale));
   }
-  if (problem.bias != DType::none) bias_ = upload(operands.bias);
-  if (problem.grouping != IRONCL_GROUPING_NONE) counts_ = upload(std::as_bytes(operands.counts));
   d_ = Slot(device, bytes_of_matrix(problem.d, problem.m, problem.n));
   if (const std::uint64_t bytes = plan().info().workspace_bytes; bytes != 0) workspace_ = Slot(device, bytes);
   const Graph& graph = runner_->graph();
   call_.tokens = problem.m;
   call_.workspace = workspace_.span();
-  call_.bound.push_back({graph.find("d"), d_.span()});
-  if (bias_.buffer) call_.bound.push_back({graph.find("bias"), bias_.span(), {}, true});
-  if (counts_.buffer) call_.bound.push_back({graph.find("counts"), counts_.span(), {}, true});
+  call_.bound.push_back({graph.result, d_.span()});
+  const auto bring = [&](const char* name, std::span<const std::byte> values) {
+    brought_.push_back(upload(values));
+    call_.bound.push_back({graph.find(name), brought_.back().span(), {}, true});
+  };
+  if (problem.bias != DType::none) bring("bias", operands.bias);
+  if (problem.grouping != IRONCL_GROUPING_NONE) bring("counts", std::as_bytes(operands.counts));
+  queue_.finish();
+}
+
+Execution::Execution(const Device& device, Runner& runner, std::int64_t tokens, const std::vector<Brought>& brought)
+    : device_(device), queue_(device), runner_(&runner) {
+  const Graph& graph = runner.graph();
+  const Value& result = graph.values[graph.result];
+  d_ = Slot(device, bytes_of_matrix(result.dtype, result.rows_of(tokens), result.cols));
+  call_.tokens = tokens;
+  call_.bound.push_back({graph.result, d_.span()});
+  for (const Brought& one : brought) {
+    const ValueId id = graph.find(one.value);
+    if (id == kNoValue || one.data.size() != bytes_of_matrix(graph.values[id].dtype, graph.values[id].rows_of(tokens),
+                                                             graph.values[id].cols))
+      throw std::invalid_argument("execution: " + one.value + " is no value of the list, or has another size");
+    brought_.push_back(upload(one.data));
+    brought_.push_back(upload(one.scales));
+    call_.bound.push_back({id, brought_[brought_.size() - 2].span(), brought_.back().span(), true});
+  }
   queue_.finish();
 }
 
 Execution::Execution(const Device& device, Experts& experts, const ExpertsInput& input)
-    : device_(device), queue_(device), runner_(&experts.runner()), routes_(!input.routed) {
-  const auto slots = static_cast<std::size_t>(input.tokens * experts.form().routing.top_k);
-  Slot x = upload(input.x);
-  d_ = Slot(device, bytes_of_matrix(experts.choices().out, input.tokens, experts.form().hidden));
-  ids_ = routes_ ? Slot(device, slots * 4) : upload(std::as_bytes(std::span(input.routed->ids)));
-  weights_ = routes_ ? Slot(device, slots * 4) : upload(std::as_bytes(std::span(input.routed->weights)));
-  ExpertsArgs args;
-  args.tokens = input.tokens;
-  args.routed = routes_ ? RoutedBy::router : RoutedBy::given;
-  args.x = x.span();
-  args.y = d_.span();
-  args.ids = ids_.span();
-  args.weights = weights_.span();
-  call_ = experts.call_of(args);
-  a_.push_back(std::move(x));
-  queue_.finish();
+    : Execution(device, experts.runner(), input.tokens, brought_by(input, input.routed ? &*input.routed : nullptr)) {
+  if (input.routed) return;
+  for (const char* name : {"ids", "weights"}) {
+    const ValueId id = runner_->graph().find(name);
+    const Value& value = runner_->graph().values[id];
+    brought_.emplace_back(device, bytes_of_matrix(value.dtype, value.rows_of(input.tokens), value.cols));
+    call_.bound.push_back({id, brought_.back().span()});
+  }
+}
+
+const Bound* Execution::bound(const char* name) const noexcept {
+  const ValueId id = runner_->graph().find(name);
+  const auto at =
+      std::find_if(call_.bound.begin(), call_.bound.end(), [id](const Bound& one) { return one.value == id; });
+  return at == call_.bound.end() ? nullptr : &*at;
 }
 
 void Execution::prepare(const Operands& operands, const ExecutionSettings& settings) {
@@ -239,14 +260,16 @@ Output Execution::compute(bool show_quantized) {
   output.d = fetch<std::byte>(d_.span());
   output.quantized = {fetch<std::uint8_t>(codes.span()), fetch<float>(scales.span())};
   output.unwritten = with_element(out, [&](auto element) { return count_poisoned<decltype(element)>(output.d); });
-  if (ids_.buffer) output.routed = {fetch<std::int32_t>(ids_.span()), fetch<float>(weights_.span())};
-  if (routes_) output.logits = fetch<float>(runner_->span(graph.find("logits"), call.tokens));
+  if (const Bound* ids = bound("ids")) {
+    output.routed = {fetch<std::int32_t>(ids->span), fetch<float>(bound("weights")->span)};
+    if (!ids->given) output.logits = fetch<float>(runner_->span(graph.find("logits"), call.tokens));
+  }
   return output;
 }
 
 Check Execution::check(const Expected& expected) {
   const Output output = compute();
-  return layer::check(problem_, expected, output.d, output.unwritten, output.accuracy, output.accumulation_length);
+  return layer::check(problem_, expected, output.d, output.unwritten, runner_->plans().front());
 }
 
 }  // namespace ironcl::layer

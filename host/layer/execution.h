@@ -80,8 +80,10 @@ class Execution {
   Execution(const Device& device, const report::Problem& problem, const Operands& operands,
             const ExecutionSettings& settings = {});
 
-  /// A call of the layer, which outlives this, with that input; routed by itself where the input has no routing. The
-  /// layer's own values are those of the last call.
+  /// Calls of a list with what they bring. The runner outlives this; its own values are those of the last call.
+  /// Throws std::invalid_argument where a value is not in the list or has another size.
+  Execution(const Device& device, Runner& runner, std::int64_t tokens, const std::vector<Brought>& brought);
+  /// Calls of a layer of experts with an input, routed by itself where the input has no routing.
   Execution(const Device& device, Experts& experts, const ExpertsInput& input);
 
   /// Runs one call on the next copy and waits for it.
@@ -113,6 +115,7 @@ class Execution {
   };
   void prepare(const Operands& operands, const ExecutionSettings& settings);
   Slot upload(std::span<const std::byte> values);
+  const Bound* bound(const char* name) const noexcept;
   Call next_call();
   Timing run(const Call& call);
   template <class T>
@@ -123,10 +126,9 @@ class Execution {
   Queue queue_;
   std::unique_ptr<Runner> own_;
   Runner* runner_ = nullptr;
-  Call call_;            ///< But for what rotates.
-  bool routes_ = false;  ///< A layer of experts chooses experts by itself.
-  std::vector<Slot> a_, a_scale_;
-  Slot bias_, counts_, ids_, weights_, d_, workspace_;
+  Call call_;  ///< But for what rotates.
+  std::vector<Slot> brought_, a_, a_scale_;
+  Slot d_, workspace_;
   std::size_t next_ = 0, copies_ = 1;
   double plan_ns_ = 0, prepare_ns_ = 0;
 };

@@ -5,13 +5,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
-#include <numeric>
 
 #include "backends/numerics/casts.h"
 #include "host/report/units.h"
 
 namespace ironcl::layer {
+
+using numerics::DType;
 
 std::vector<std::int64_t> sample_rows(std::int64_t m, std::int64_t most) {
   const std::int64_t count = std::min(m, std::max<std::int64_t>(most, 2));
@@ -23,71 +23,52 @@ std::vector<std::int64_t> sample_rows(std::int64_t m, std::int64_t most) {
 }
 
 Expected expect(const report::Problem& problem, const Operands& operands, std::int64_t most_rows) {
-  Expected expected{sample_rows(problem.m, most_rows), {}};
-  const auto gather = [](const void* from, std::size_t row_bytes, const std::vector<std::int64_t>& rows) {
-    std::vector<std::byte> gathered(row_bytes * rows.size());
-    for (std::size_t i = 0; row_bytes != 0 && i < rows.size(); ++i)
-      std::memcpy(gathered.data() + i * row_bytes,
-                  static_cast<const std::byte*>(from) + static_cast<std::size_t>(rows[i]) * row_bytes, row_bytes);
+  const std::vector<std::int64_t> rows = sample_rows(problem.m, most_rows);
+  const auto gather = [&](std::span<const std::byte> from, std::size_t row_bytes, auto&& row_of) {
+    std::vector<std::byte> gathered;
+    for (const std::int64_t row : rows) {
+      const auto at = from.subspan(static_cast<std::size_t>(row_of(row)) * row_bytes, row_bytes);
+      gathered.insert(gathered.end(), at.begin(), at.end());
+    }
     return gathered;
   };
-  // Where rows share no scale, only the sampled ones are quantised.
-  report::Problem quantised_problem = problem;
-  Operands quantised_operands = operands;
-  std::vector<std::int64_t> rows = expected.rows;
-  std::vector<std::byte> sources;
-  if (plan_quantizes(problem) && problem.a_scale.grid.group_rows == 1) {
-    sources = gather(operands.a.data(), bytes_of_matrix(problem.a_source, 1, problem.k), rows);
-    quantised_operands.a = sources;
-    quantised_problem.m = static_cast<std::int64_t>(rows.size());
-    std::iota(rows.begin(), rows.end(), 0);
+  report::Problem sampled = problem;
+  sampled.m = static_cast<std::int64_t>(rows.size());
+  Operands some = operands;
+  QuantizedA quantized;
+  if (plan_quantizes(problem) && problem.a_scale.grid.group_rows != 1) {
+    // Rows share scales: all of them are quantised before some are taken.
+    quantized = quantize_a(problem, operands);
+    sampled.a_source = DType::none;
+    sampled.a_scale.dtype = DType::f32;
+    some.a = std::as_bytes(std::span(quantized.codes));
+    some.a_scale = std::as_bytes(std::span(quantized.scales));
   }
-  const QuantizedA quantized = quantize_a(quantised_problem, quantised_operands);
-  const numerics::Operand whole = a_operand(quantised_problem, quantised_operands, quantized);
-
-  // The sampled rows, each with its own row of scales.
-  const std::size_t row_bytes = bytes_of_matrix(whole.dtype, 1, problem.k);
-  const std::size_t scale_row_bytes = bytes_of_matrix(whole.scale_dtype, 1, whole.scale_ld);
-  const std::vector<std::byte> a = gather(whole.data, row_bytes, rows);
-  for (std::int64_t& row : rows) row = whole.grid.row_of(row);
-  const std::vector<std::byte> a_scale = gather(whole.scales, scale_row_bytes, rows);
-  numerics::Operand sampled = whole;
-  sampled.data = a.data();
-  sampled.rows = static_cast<std::int64_t>(expected.rows.size());
-  sampled.scales = a_scale.data();
-  sampled.grid.group_rows = 1;
-  if (operands.counts.empty()) {
-    expected.oracle = numerics::oracle(sampled, b_operand(problem, operands), problem.bias, operands.bias.data(),
-                                       problem.weakest_accuracy);
-    return expected;
+  const DType type = sampled.a_source != DType::none ? sampled.a_source : sampled.a;
+  const std::vector<std::byte> a =
+      gather(some.a, bytes_of_matrix(type, 1, problem.k), [](std::int64_t row) { return row; });
+  std::vector<std::byte> a_scale;
+  if (!plan_quantizes(sampled) && sampled.a_scale.dtype != DType::none) {
+    const numerics::ScaleGrid grid = problem.a_scale.grid;
+    a_scale = gather(some.a_scale, bytes_of_matrix(sampled.a_scale.dtype, 1, grid.scale_cols(problem.k)),
+                     [grid](std::int64_t row) { return grid.row_of(row); });
+    sampled.a_scale.grid.group_rows = 1;
   }
-  // Matrix by matrix, those of its rows that were sampled.
-  expected.oracle.cols = problem.n;
+  some.a = a;
+  some.a_scale = a_scale;
+  std::vector<std::int32_t> counts;
   std::int64_t end = 0;
-  std::size_t first = 0;
-  for (std::size_t g = 0; g < operands.counts.size(); ++g) {
-    end += operands.counts[g];
-    std::size_t last = first;
-    while (last < expected.rows.size() && expected.rows[last] < end) ++last;
-    if (last == first) continue;
-    numerics::Operand here = sampled;
-    here.rows = static_cast<std::int64_t>(last - first);
-    here.data = a.data() + first * row_bytes;
-    here.scales = a_scale.data() + first * scale_row_bytes;
-    const Operands matrix = of_matrix(problem, operands, static_cast<std::int64_t>(g));
-    const numerics::OracleResult part = numerics::oracle(here, b_operand(problem, matrix), problem.bias,
-                                                         matrix.bias.data(), problem.weakest_accuracy);
-    expected.oracle.rows += part.rows;
-    expected.oracle.value.insert(expected.oracle.value.end(), part.value.begin(), part.value.end());
-    expected.oracle.magnitude.insert(expected.oracle.magnitude.end(), part.magnitude.begin(), part.magnitude.end());
-    expected.oracle.cut.insert(expected.oracle.cut.end(), part.cut.begin(), part.cut.end());
-    first = last;
+  for (const std::int32_t count : operands.counts) {
+    const auto before = [&](std::int64_t row) { return std::lower_bound(rows.begin(), rows.end(), row); };
+    const auto first = before(end);
+    counts.push_back(static_cast<std::int32_t>(before(end += count) - first));
   }
-  return expected;
+  some.counts = counts;
+  return {rows, graph_of(sampled), std::make_shared<Oracle>(oracle_of(sampled, some))};
 }
 
 Check check(const report::Problem& problem, const Expected& expected, std::span<const std::byte> d,
-            std::int64_t unwritten, numerics::AccuracyClass accuracy, std::int64_t accumulation_length) {
+            std::int64_t unwritten, const PlanInfo& plan) {
   std::vector<double> got;
   got.reserve(expected.rows.size() * static_cast<std::size_t>(problem.n));
   for (const std::int64_t row : expected.rows)
@@ -95,9 +76,7 @@ Check check(const report::Problem& problem, const Expected& expected, std::span<
       got.push_back(numerics::load_as_f64(problem.d, d.data(), row * problem.n + col));
   Check check;
   check.unwritten = unwritten;
-  check.comparison = numerics::compare(
-      got, expected.oracle,
-      {.out = problem.d, .accuracy = accuracy, .k = problem.k, .accumulation_length = accumulation_length});
+  check.comparison = compare(got, expected.oracle->evaluate(expected.list, {plan})[expected.list.result]);
   const auto to_row_of_d = [&](std::int64_t& row) {
     if (row >= 0) row = expected.rows[static_cast<std::size_t>(row)];
   };

@@ -1,25 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
-// The right answer for some rows of a problem, and whether a D agrees with it. Next door: judge.h (every row, several
-// devices).
+// The right answer for some rows of a problem, and whether a D agrees with it. Next door: oracle.h, judge.h (every
+// row, several devices).
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "backends/numerics/bounds.h"
-#include "backends/numerics/oracle.h"
 #include "host/layer/operands.h"
+#include "host/layer/oracle.h"
 #include "host/report/problem.h"
 
 namespace ironcl::layer {
 
-/// What the oracle says of some rows of D; shared by all candidates of a search.
+/// The oracle of some rows of D; shared by all candidates of a search. One thread at a time.
 struct Expected {
   std::vector<std::int64_t> rows;  ///< Rows of D, ascending.
-  numerics::OracleResult oracle;   ///< One row for each of `rows`.
+  Graph list;                      ///< Of a problem of those rows.
+  std::shared_ptr<Oracle> oracle;
 };
 
 /// What a check found.
@@ -34,11 +36,12 @@ struct Check {
 /// Rows spread evenly over [0, m), first and last included; all of them where m <= most.
 std::vector<std::int64_t> sample_rows(std::int64_t m, std::int64_t most);
 
-/// The oracle of at most `most_rows` rows. Quantises A first where the plan would.
+/// The oracle of at most `most_rows` rows. Quantises A first where the plan would. B of the operands
+/// outlives it.
 Expected expect(const report::Problem& problem, const Operands& operands, std::int64_t most_rows);
 
-/// Compares D [m, n] of problem.d, tight, with what is expected of a plan of that class and accumulation length.
+/// Compares D [m, n] of problem.d, tight, with what is expected of that plan.
 Check check(const report::Problem& problem, const Expected& expected, std::span<const std::byte> d,
-            std::int64_t unwritten, numerics::AccuracyClass accuracy, std::int64_t accumulation_length);
+            std::int64_t unwritten, const PlanInfo& plan);
 
 }  // namespace ironcl::layer

@@ -76,6 +76,12 @@ std::vector<std::int32_t> unchosen(const ExpertsForm& form, const RoutedTokens& 
   return ids;
 }
 
+template <class T>
+std::vector<std::byte> copy_of(const std::vector<T>& values) {
+  const auto bytes = std::as_bytes(std::span(values));
+  return {bytes.begin(), bytes.end()};
+}
+
 /// Rows of x that are finite and not all zero.
 std::vector<std::int64_t> telling_rows(const ExpertsForm& form, const ExpertsInput& input) {
   std::vector<std::int64_t> rows;
@@ -103,17 +109,17 @@ ExpertsInput load_experts_input(const ActivationSource& source, const std::strin
   return input;
 }
 
-Oracle oracle_of(const ExpertsSource& source, const ExpertsInput& input, const RoutedTokens* routed) {
-  const auto bytes = [](const auto& values) {
-    const auto all = std::as_bytes(std::span(values));
-    return std::vector<std::byte>(all.begin(), all.end());
-  };
+std::vector<Brought> brought_by(const ExpertsInput& input, const RoutedTokens* routed) {
   std::vector<Brought> brought = {{"x", input.x}};
-  if (source.form().correction_bias) brought.push_back({"bias", bytes(source.correction_bias())});
-  if (routed != nullptr) {
-    brought.push_back({"ids", bytes(routed->ids)});
-    brought.push_back({"weights", bytes(routed->weights)});
-  }
+  if (routed == nullptr) return brought;
+  brought.push_back({"ids", copy_of(routed->ids)});
+  brought.push_back({"weights", copy_of(routed->weights)});
+  return brought;
+}
+
+Oracle oracle_of(const ExpertsSource& source, const ExpertsInput& input, const RoutedTokens* routed) {
+  std::vector<Brought> brought = brought_by(input, routed);
+  if (source.form().correction_bias) brought.push_back({"bias", copy_of(source.correction_bias())});
   return {[&source](const ProductOp& product, std::int64_t expert) {
             return matrix_of(source, product.shared, product.matrices.front(), expert);
           },

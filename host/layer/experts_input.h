@@ -25,6 +25,9 @@ struct ExpertsInput {
 /// Throws checkpoint::Error: bad file, tensor, shape, type, value.
 ExpertsInput load_experts_input(const ActivationSource& source, const std::string& routing, const ExpertsForm& form);
 
+/// What a call with that input brings; `routed` may be null.
+std::vector<Brought> brought_by(const ExpertsInput& input, const RoutedTokens* routed);
+
 /// The oracle of a layer with that input, routed by `routed` where it is not null, else by itself. Both outlive it.
 Oracle oracle_of(const ExpertsSource& source, const ExpertsInput& input, const RoutedTokens* routed);
 

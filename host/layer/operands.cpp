@@ -54,33 +54,4 @@ QuantizedA quantize_a(const report::Problem& problem, const Operands& operands) 
   return quantized;
 }
 
-numerics::Operand a_operand(const report::Problem& problem, const Operands& operands, const QuantizedA& quantized) {
-  const bool made = plan_quantizes(problem);
-  numerics::Operand a;
-  a.dtype = problem.a;
-  a.data = made ? static_cast<const void*>(quantized.codes.data()) : operands.a.data();
-  a.rows = problem.m;
-  a.cols = problem.k;
-  a.ld = problem.k;
-  a.scale_dtype = made ? DType::f32 : problem.a_scale.dtype;
-  a.scales = made ? static_cast<const void*>(quantized.scales.data()) : operands.a_scale.data();
-  a.grid = problem.a_scale.grid;
-  a.scale_ld = problem.a_scale.grid.scale_cols(problem.k);
-  return a;
-}
-
-numerics::Operand b_operand(const report::Problem& problem, const Operands& operands) {
-  numerics::Operand b;
-  b.dtype = problem.b;
-  b.data = operands.b.data();
-  b.rows = problem.n;
-  b.cols = problem.k;
-  b.ld = problem.k;
-  b.scale_dtype = problem.b_scale.dtype;
-  b.scales = operands.b_scale.data();
-  b.grid = problem.b_scale.grid;
-  b.scale_ld = problem.b_scale.grid.scale_cols(problem.k);
-  return b;
-}
-
 }  // namespace ironcl::layer

@@ -8,7 +8,6 @@
 #include <span>
 #include <vector>
 
-#include "backends/numerics/matrix_view.h"
 #include "host/report/problem.h"
 
 namespace ironcl::layer {
@@ -45,11 +44,6 @@ bool plan_quantizes(const report::Problem& problem) noexcept;
 
 /// Quantises A as every device must; empty where the plan does not quantise. Throws std::overflow_error for sizes.
 QuantizedA quantize_a(const report::Problem& problem, const Operands& operands);
-
-/// A as it is multiplied: `quantized` where the plan quantises, else the operands' own. Borrows from both.
-numerics::Operand a_operand(const report::Problem& problem, const Operands& operands, const QuantizedA& quantized);
-/// B as it is multiplied. Borrows from `operands`.
-numerics::Operand b_operand(const report::Problem& problem, const Operands& operands);
 
 /// Bytes of a tight [rows, cols] matrix; of none: 0. Throws std::overflow_error.
 std::size_t bytes_of_matrix(numerics::DType type, std::int64_t rows, std::int64_t cols);

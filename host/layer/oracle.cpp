@@ -443,8 +443,11 @@ Oracle oracle_of(const report::Problem& problem, const Operands& operands) {
   std::vector<Brought> brought = {{"x", bytes(operands.a), bytes(operands.a_scale)}};
   if (problem.bias != DType::none) brought.push_back({"bias", bytes(operands.bias)});
   if (problem.grouping != IRONCL_GROUPING_NONE) brought.push_back({"counts", bytes(std::as_bytes(operands.counts))});
-  return {[problem, operands, bytes](const ProductOp&, std::int64_t matrix) {
-            const Operands one = of_matrix(problem, operands, matrix);
+  Operands b;
+  b.b = operands.b;
+  b.b_scale = operands.b_scale;
+  return {[problem, b, bytes](const ProductOp&, std::int64_t matrix) {
+            const Operands one = of_matrix(problem, b, matrix);
             return StackedMatrices{1, problem.n, problem.k, bytes(one.b), bytes(one.b_scale)};
           },
           problem.m, std::move(brought)};

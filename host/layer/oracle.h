@@ -66,7 +66,7 @@ class Oracle {
   std::map<std::pair<std::string, bool>, numerics::OracleResult> products_;
 };
 
-/// The oracle of a problem with its operands, which outlive it.
+/// The oracle of a problem with its operands, of which B outlives it.
 Oracle oracle_of(const report::Problem& problem, const Operands& operands);
 
 /// Ids and weights out of a list's values.

@@ -288,15 +288,22 @@ Event Runner::enqueue(Queue& queue, std::size_t index, const Binding& binding, s
       prepared_[index].object);
 }
 
-Event Runner::enqueue(Queue& queue, const Call& call, std::vector<Event>* steps) {
-  const Binding binding(*this, call);
+const std::vector<std::size_t>& Runner::order_of(const Call& call) {
   std::vector<ValueId> given;
   for (const Bound& bound : call.bound)
     if (bound.given) given.push_back(bound.value);
+  for (const auto& [known, order] : orders_)
+    if (known == given) return order;
+  std::vector<std::size_t> order = graph_.needed(given, graph_.result);
+  return orders_.emplace_back(std::move(given), std::move(order)).second;
+}
+
+Event Runner::enqueue(Queue& queue, const Call& call, std::vector<Event>* steps) {
+  const Binding binding(*this, call);
   std::vector<ironcl_event> wait = call.wait;
   Event last;
   bool first = true;
-  for (const std::size_t operation : graph_.needed(given, graph_.result)) {
+  for (const std::size_t operation : order_of(call)) {
     if (!first && steps != nullptr) steps->push_back(std::move(last));
     last = enqueue(queue, operation, binding, std::exchange(wait, {}));
     first = false;

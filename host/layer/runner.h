@@ -82,6 +82,7 @@ class Runner {
   class Binding;
 
   Object create(const Operation& operation) const;
+  const std::vector<std::size_t>& order_of(const Call& call);
   Event enqueue(Queue& queue, std::size_t operation, const Binding& binding, std::vector<ironcl_event> wait);
 
   Device device_;
@@ -89,6 +90,8 @@ class Runner {
   std::int64_t tokens_;
   std::vector<Prepared> prepared_;  ///< By operation.
   std::vector<Memory> memory_;      ///< By value.
+  /// What a call runs that is given these values: those that callers give are few sets.
+  std::vector<std::pair<std::vector<ValueId>, std::vector<std::size_t>>> orders_;
 };
 
 }  // namespace ironcl::layer

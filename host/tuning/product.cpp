@@ -4,7 +4,6 @@
 #include <boost/json.hpp>
 #include <cmath>
 #include <string>
-#include <tuple>
 #include <utility>
 
 namespace ironcl::tuning {
@@ -37,26 +36,16 @@ tuned::ExpertsKey experts_key_of(const Product& product, const Device& device, c
 
 std::vector<Product> products_of(const layer::ExpertsForm& form, std::int64_t tokens) {
   std::vector<Product> products;
-  const bool fused = form.experts.may_fuse();
-  for (const layer::Projection projection :
-       {fused ? layer::Projection::gate_up : layer::Projection::gate, layer::Projection::down}) {
-    Product product;
-    product.entry = tokens;
-    product.experts_width = form.experts.width;
-    product.down = projection == layer::Projection::down;
-    const layer::ExpertsActivations& a = product.down ? form.between : form.x;
-    const layer::MatrixForm& b = product.down ? form.experts.down : form.experts.gate;
-    report::Problem& problem = product.problem;
-    std::tie(problem.n, problem.k) = layer::shape_of(form, form.experts, projection);
-    problem.m = tokens * form.routing.top_k;
-    problem.a = a.code;
-    problem.a_scale = {numerics::DType::f32, a.grid};
-    problem.b = b.code;
-    problem.b_scale = b.scale;
-    problem.d = numerics::DType::f32;
-    problem.grouping = IRONCL_GROUPING_CONTIGUOUS;
-    problem.matrices = static_cast<std::uint32_t>(form.experts.count);
-    products.push_back(std::move(product));
+  for (const layer::Operation& operation : layer::graph_of(form, {.tokens = tokens}).operations) {
+    const auto* op = std::get_if<layer::ProductOp>(&operation.what);
+    // Up by itself is tuned as gate is.
+    if (op == nullptr || op->problem.grouping == IRONCL_GROUPING_NONE ||
+        op->matrices.front() == layer::Projection::up)
+      continue;
+    products.push_back({.problem = op->problem,
+                        .entry = tokens,
+                        .experts_width = form.experts.width,
+                        .down = op->matrices.front() == layer::Projection::down});
   }
   return products;
 }

@@ -9,7 +9,7 @@
 #include <optional>
 #include <vector>
 
-#include "host/layer/experts_source.h"
+#include "host/layer/graph.h"
 #include "host/tuning/search.h"
 #include "host/tuning/tables.h"
 

@@ -13,6 +13,7 @@
 #include "backends/numerics/casts.h"
 #include "backends/numerics/oracle.h"
 #include "backends/numerics/quantize.h"
+#include "host/layer/c_checkpoint.h"
 #include "host/layer/heavy_tail.h"
 #include "tests/cli/scratch.h"
 
@@ -238,6 +239,34 @@ TEST_F(CheckpointApi, RefusesNullsAndStructsWithoutASize) {
                                   codes.size(), &error),
             std::uint32_t{IRONCL_INVALID_ARGUMENT});
   EXPECT_NE(std::string(error.message).find("room for 10 bytes"), std::string::npos) << error.message;
+}
+
+/// A model whose layers lie transposed would else be twice in memory.
+TEST_F(CheckpointApi, CopiesGoWithTheLastThatUsesThem) {
+  ironcl_checkpoint checkpoint = nullptr;
+  ASSERT_EQ(ironcl_checkpoint_open(TEST_DATA "/experts/qwen3-vl-transposed", nullptr, &checkpoint, nullptr),
+            IRONCL_OK);
+  ironcl_layer layer = nullptr;
+  for (std::uint32_t i = 0; i < ironcl_checkpoint_layer_count(checkpoint); ++i) {
+    ASSERT_EQ(ironcl_checkpoint_layer(checkpoint, i, &layer, nullptr), IRONCL_OK);
+    if (layer->source->transposed) break;
+  }
+  ASSERT_TRUE(layer->source->transposed);
+  auto first = ironcl::detail::sized<ironcl_weights_desc>(), second = first;
+  ASSERT_EQ(ironcl_layer_weights(layer, &first, nullptr), IRONCL_OK);
+  ASSERT_EQ(ironcl_layer_weights(layer, &second, nullptr), IRONCL_OK);
+  EXPECT_EQ(first.data, second.data);
+  const auto* data = static_cast<const std::byte*>(first.data);
+  const std::vector<std::byte> codes(data, data + first.data_bytes);
+  ironcl_layer_release_weights(layer);
+  EXPECT_TRUE(std::equal(codes.begin(), codes.end(), data)) << "somebody uses them";
+  ironcl_layer_release_weights(layer);
+  EXPECT_TRUE(layer->copies.turned.empty() && layer->copies.scales.empty());
+  ironcl_layer_release_weights(layer);  // Once too often: nothing happens.
+  ironcl_layer_release_weights(nullptr);
+  ASSERT_EQ(ironcl_layer_weights(layer, &second, nullptr), IRONCL_OK);
+  EXPECT_TRUE(std::equal(codes.begin(), codes.end(), static_cast<const std::byte*>(second.data)));
+  ironcl_checkpoint_close(checkpoint);
 }
 
 }  // namespace

@@ -97,8 +97,13 @@ IRONCL_API ironcl_status ironcl_layer_problem(ironcl_layer layer, const ironcl_l
                                               ironcl_gemm_desc* out_desc, ironcl_error* error);
 
 /* The layer's weights for weights_prepare; out_desc->plan is NULL, for the caller to set. Codes lie in the mapped
- * file, and are read when they are prepared. */
+ * file, and are read when they are prepared; those of a layer that lies transposed, and all scales, are copies. */
 IRONCL_API ironcl_status ironcl_layer_weights(ironcl_layer layer, ironcl_weights_desc* out_desc, ironcl_error* error);
+
+/* Gives back what one successful ironcl_layer_weights gave, once the weights are prepared: after as many calls as
+ * there were of that, its pointers end and the copies are freed. Without it they live until the checkpoint is closed,
+ * a whole model twice in memory where layers lie transposed. Any thread. NULL: nothing happens. */
+IRONCL_API void ironcl_layer_release_weights(ironcl_layer layer);
 
 /* Codes [m, k] of the layer's static scale from x [m, k] of x_dtype (F32, F16, BF16), both tight: what a plan of a
  * STATIC layer takes as `a`, with input_scale as `a_scale`. Values beyond the largest code times the scale,

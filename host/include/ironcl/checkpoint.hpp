@@ -16,6 +16,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -86,6 +87,8 @@ class Layer {
   Weights prepare(const Device& device, const Gemm* plan = nullptr) const {
     auto c = detail::sized<ironcl_weights_desc>();
     detail::check(ironcl_layer_weights, handle_, &c);
+    const std::unique_ptr<std::remove_pointer_t<ironcl_layer>, decltype(&ironcl_layer_release_weights)> used(
+        handle_, &ironcl_layer_release_weights);
     const WeightsDesc desc{
         .n = c.n,
         .k = c.k,

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+// Lists of operations: what a call of one runs, and a list that is neither a matrix nor a layer of experts on this
+// build's own devices.
+#include "host/layer/graph.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "backends/numerics/casts.h"
+#include "host/layer/execution.h"
+#include "host/layer/judge.h"
+#include "host/layer/synthetic.h"
+#include "host/tuning/expert_models.h"
+
+namespace ironcl::layer {
+namespace {
+
+using numerics::DType;
+
+std::vector<std::string> names_of(const Graph& graph, const std::vector<const char*>& given, const char* wanted) {
+  std::vector<ValueId> ids;
+  for (const char* name : given) ids.push_back(graph.find(name));
+  std::vector<std::string> names;
+  for (const std::size_t i : graph.needed(ids, graph.find(wanted))) names.push_back(graph.operations[i].name);
+  return names;
+}
+
+using Names = std::vector<std::string>;
+
+TEST(Graph, ACallRunsWhatItNeeds) {
+  ExpertsForm form = tuning::experts_of("qwen3-30b-a3b", 1);
+  const Names mlp = {"gate and up", "activation", "down", "combine"};
+  const auto after = [&mlp](Names first) {
+    first.push_back("quantise");
+    first.insert(first.end(), mlp.begin(), mlp.end());
+    return first;
+  };
+  const Graph graph = graph_of(form, {.tokens = 4});
+  EXPECT_EQ(names_of(graph, {"x"}, "y"), after({"router", "route"}));
+  EXPECT_EQ(names_of(graph, {"x", "logits"}, "y"), after({"route"}));
+  EXPECT_EQ(names_of(graph, {"x", "ids", "weights"}, "y"), after({"sort"}));
+  EXPECT_EQ(names_of(graph, {"x"}, "ids"), (Names{"router", "route"}));
+  form.shared = form.experts;
+  form.shared_gate = true;
+  const Names gated = names_of(graph_of(form, {.tokens = 4}), {"x", "ids", "weights"}, "y");
+  EXPECT_EQ((Names{gated[0], gated[1], gated[2]}), (Names{"router", "sort", "quantise"}))
+      << "the shared expert's gate is a logit";
+  EXPECT_EQ(gated.size(), 10u);
+}
+
+TEST(Graph, GateAndUpAreOneProductWhereTheyMayBe) {
+  ExpertsForm form = tuning::experts_of("qwen3-30b-a3b", 1);
+  Graph graph = graph_of(form, {.tokens = 4});
+  EXPECT_EQ(graph.values[graph.find("up")].within, graph.find("gate"));
+  EXPECT_EQ(graph.values[graph.find("up")].first_col, 768);
+  EXPECT_EQ(graph_of(form, {.tokens = 4}, 8192).operations.size(), graph.operations.size() + 1)
+      << "up's half begins at 3072 bytes, which is no multiple";
+  form.experts.width = 96;  // no multiple of the block: the grid begins anew with up
+  graph = graph_of(form, {.tokens = 4});
+  EXPECT_EQ(graph.values[graph.find("up")].within, kNoValue);
+  form.experts.stored_fused = true;
+  EXPECT_EQ(graph_of(form, {.tokens = 4}).values[graph.find("up")].within, graph.find("gate"));
+  EXPECT_THROW(graph_of(form, {.tokens = 4}, 4096), Error) << "neither one product nor two";
+}
+
+/// gate and up side by side from bf16, an activation that is quantised, down: x to d.
+Graph mlp(std::int64_t tokens, std::int64_t hidden, std::int64_t width) {
+  const report::Scales rows{DType::f32, {1, 128}}, blocks{DType::f32, {128, 128}};
+  Graph list;
+  const ValueId x = list.add({"x", DType::bf16, hidden}), gate = list.add({"gate", DType::f32, width}),
+                up = list.add({"up", DType::f32, width}),
+                h = list.add({"activation", DType::e4m3fn, width, 1, 0, rows});
+  list.result = list.add({"d", DType::bf16, hidden});
+  for (const ValueId brought : {x, list.result}) list.values[brought].brought = true;
+  for (const ValueId half : {gate, up}) list.values[half].ld = 2 * width;
+  list.values[up].within = gate;
+  list.values[up].first_col = width;
+  const auto product = [&](std::int64_t n, std::int64_t k, DType source, DType d, Projection matrix) {
+    ProductOp op;
+    op.problem.m = tokens;
+    op.problem.n = n;
+    op.problem.k = k;
+    op.problem.a_source = source;
+    op.problem.a = op.problem.b = DType::e4m3fn;
+    op.problem.d = d;
+    op.problem.a_scale = rows;
+    op.problem.b_scale = blocks;
+    op.matrices = {matrix};
+    return op;
+  };
+  const auto in = [](ValueId a) { return std::vector<ValueId>{a, kNoValue, kNoValue, kNoValue}; };
+  list.operations = {
+      {"gate and up", product(2 * width, hidden, DType::bf16, DType::f32, Projection::gate_up), in(x), {gate, up}},
+      {"activation", ActivateOp{}, {gate, up, kNoValue}, {h}},
+      {"down", product(hidden, width, DType::none, DType::bf16, Projection::down), in(h), {list.result}}};
+  return list;
+}
+
+TEST(Graph, AListThatIsNoLayerOfExpertsRunsAndIsJudged) {
+  constexpr std::int64_t kTokens = 5, kHidden = 256, kWidth = 384;
+  const Graph list = mlp(kTokens, kHidden, kWidth);
+  const auto operands = [&list](std::size_t operation) {
+    return make_operands(std::get<ProductOp>(list.operations[operation].what).problem, 7 + operation);
+  };
+  const MadeOperands first = operands(0), second = operands(2);
+  const auto matrices = [&](const ProductOp& op, std::int64_t) {
+    const MadeOperands& of = op.matrices.front() == Projection::down ? second : first;
+    return StackedMatrices{1, op.problem.n, op.problem.k, of.b, of.b_scale};
+  };
+  Oracle oracle(matrices, kTokens, {{"x", first.a}});
+  Registry::Options options;
+  options.use_environment = false;
+  options.plugin_dirs = REAL_PLUGIN_DIR;
+  int ran = 0;
+  for (const Device& device : Registry::discover(options).devices()) {
+    try {
+      Runner runner(device, list, kTokens);
+      runner.prepare(0, first.b, first.b_scale);
+      runner.prepare(2, second.b, second.b_scale);
+      Execution call(device, runner, kTokens, {{"x", first.a}});
+      const Output output = call.compute();
+      const Values values = oracle.evaluate(list, runner.plans());
+      std::vector<double> d(static_cast<std::size_t>(kTokens * kHidden));
+      numerics::decode(DType::bf16, output.d.data(), std::span<double>(d));
+      const numerics::Comparison comparison = compare(d, values[list.result]);
+      EXPECT_TRUE(comparison.pass) << device.uri() << ": " << comparison.max_error_over_bound;
+      EXPECT_EQ(first_wrong_value(call, values), "") << device.uri();
+      // The weights of another seed in one product: its value is the first wrong one.
+      MadeOperands other = second;
+      for (auto& scale : other.b_scale) scale = std::byte{0x3f};
+      Runner wrong(device, list, kTokens);
+      wrong.prepare(0, first.b, first.b_scale);
+      wrong.prepare(2, other.b, other.b_scale);
+      Execution bad(device, wrong, kTokens, {{"x", first.a}});
+      numerics::decode(DType::bf16, bad.compute().d.data(), std::span<double>(d));
+      EXPECT_FALSE(compare(d, values[list.result]).pass) << device.uri();
+      EXPECT_EQ(first_wrong_value(bad, values), "") << device.uri() << ": what comes before is right";
+      ++ran;
+    } catch (const Error& error) {
+      if (error.status() != IRONCL_UNSUPPORTED && error.status() != IRONCL_UNIMPLEMENTED) throw;
+    }
+  }
+  EXPECT_GT(ran, 0);
+}
+
+}  // namespace
+}  // namespace ironcl::layer
