@@ -50,10 +50,8 @@ class Chain {
     for (const Product& product : products_) {
       std::vector<std::byte> d(product.d.size);
       if (!d.empty()) queue_.read(product.d, std::span(d)).wait();
-      const layer::PlanInfo plan = product.runner->plans().front();
       const layer::Check check =
-          layer::check(product.problem, layer::expect(product.problem, product.last, check_rows), d, 0, plan.accuracy,
-                       plan.accumulation_length);
+          layer::check(layer::expect(product.problem, product.last, check_rows), d, 0, product.runner->plans());
       worst = std::max(worst, check.comparison.max_error_over_bound);
       if (!check.pass && why.empty()) why = fmt::format("{}: {}", report::to_line(product.problem), check.why);
     }

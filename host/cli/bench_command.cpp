@@ -49,12 +49,6 @@ constexpr const char* kExitStatus =
   4  no device
 )";
 
-/// Timed calls between two measurements of the multiply-adds take at least that long.
-constexpr double kSliceNs = 40e6;
-
-/// A model's times are no measurement: they are shown, never set against a ceiling that was measured.
-bool measured(const layer::Timing& timing) { return timing.time_kind == IRONCL_TIME_MEASURED; }
-
 /// A problem and whose it is.
 using Row = MeasuredLayer;
 
@@ -121,11 +115,11 @@ class BenchCommand final : public Command {
                    "allows hardware that accumulates in about 14 bits; both: one beside the other")
         ->option_text("f32|tensor14|both")
         ->envname("IRONCL_ACCURACY");
-    app.add_option("--runs", runs_, "timed calls at the least")->check(above_zero())->capture_default_str();
-    app.add_option("--min-ms", min_ms_, "and timed calls until that much time is spent")
+    app.add_option("--runs", measure_.runs, "timed calls at the least")->check(above_zero())->capture_default_str();
+    app.add_option("--min-ms", measure_.min_ms, "and timed calls until that much time is spent")
         ->check(not_negative())
         ->capture_default_str();
-    app.add_option("--warm-up-ms", warm_up_ms_, "calls that are not counted, until clocks are up")
+    app.add_option("--warm-up-ms", measure_.warm_up_ms, "calls that are not counted, until clocks are up")
         ->check(not_negative())
         ->capture_default_str();
     app.add_option("--rotate-mib", rotate_mib_,
@@ -196,9 +190,9 @@ class BenchCommand final : public Command {
     }
     ChainBench settings{.layers = chain_,
                         .rows = shapes_.rows(),
-                        .runs = runs_,
-                        .min_ms = min_ms_,
-                        .warm_up_ms = warm_up_ms_,
+                        .runs = measure_.runs,
+                        .min_ms = measure_.min_ms,
+                        .warm_up_ms = measure_.warm_up_ms,
                         .check_rows = check_rows_,
                         .seed = seed_};
     const ironcl::Registry registry = ironcl::Registry::discover();
@@ -232,9 +226,7 @@ class BenchCommand final : public Command {
     }
     settings.skew = skew_;
     settings.loop = !no_loop_;
-    settings.runs = runs_;
-    settings.min_ms = min_ms_;
-    settings.warm_up_ms = warm_up_ms_;
+    settings.measure = measure_;
     settings.check_tokens = check_rows_;
     settings.seed = seed_;
     std::vector<numerics::AccuracyClass> classes = {settings.weakest_accuracy};
@@ -355,32 +347,23 @@ class BenchCommand final : public Command {
       }
       last_plan_ = plan;
       const layer::Check check = execution.check(layer::expect(problem, operands, check_rows_));
-      // A GPU that has been idle raises its clocks over many milliseconds.
-      layer::Timing timing = execution.run();
-      for (double spent = timing.host_ns; measured(timing) && spent < warm_up_ms_ * 1e6; spent += timing.host_ns)
-        timing = execution.run();
       // Calls in slices with the device's multiply-adds measured between them: both sides of the share have the same
       // clocks and the same neighbours.
-      std::vector<double> call_ns, host_ns, fma_shares;
-      double ceiling = measured(timing) ? tuning::fma_flops_now(device) : 0;
-      for (double spent = 0; more(call_ns.size(), spent);) {
-        std::vector<double> slice;
-        for (double sliced = 0; sliced < kSliceNs && more(call_ns.size(), spent);) {
-          timing = execution.run();
-          slice.push_back(timing.ns());
-          call_ns.push_back(timing.ns());
-          host_ns.push_back(timing.host_ns);
-          sliced += timing.host_ns;
-          spent += timing.host_ns;
-        }
-        if (const double next = ceiling > 0 ? tuning::fma_flops_now(device) : 0; next > 0) {
-          fma_shares.push_back(tuning::flops_of(problem) / tuning::summarize(slice).median * 1e9 /
-                               ((ceiling + next) / 2));
-          ceiling = next;
-        }
-      }
-      add_row(device, ceilings, of, execution, check, timing, tuning::summarize(call_ns), tuning::summarize(host_ns),
-              fma_shares, table);
+      std::vector<double> fma_shares;
+      double ceiling = 0;
+      const Timed timed =
+          cli::measure(execution, measure_, [&](const std::vector<double>& slice, std::uint32_t kind) {
+            if (slice.empty()) {
+              ceiling = is_measured(kind) ? tuning::fma_flops_now(device) : 0;
+              return;
+            }
+            if (const double next = ceiling > 0 ? tuning::fma_flops_now(device) : 0; next > 0) {
+              fma_shares.push_back(tuning::flops_of(problem) / tuning::summarize(slice).median * 1e9 /
+                                   ((ceiling + next) / 2));
+              ceiling = next;
+            }
+          });
+      add_row(device, ceilings, of, execution, check, timed, fma_shares, table);
       return check.pass;
     } catch (const ironcl::Error& error) {
       if (error.status() == IRONCL_INVALID_ARGUMENT && !problem.options.empty())
@@ -391,21 +374,16 @@ class BenchCommand final : public Command {
     }
   }
 
-  /// Whether another call is to be timed after `calls` that took `spent` nanoseconds.
-  bool more(std::size_t calls, double spent) const {
-    return calls < static_cast<std::size_t>(runs_) || (spent < min_ms_ * 1e6 && calls < 100000);
-  }
-
   void add_row(const ironcl::Device& device, const tuning::Ceilings& ceilings, const Row& of,
-               const layer::Execution& execution, const layer::Check& check, const layer::Timing& timing,
-               const tuning::Summary& time, const tuning::Summary& host, const std::vector<double>& fma_shares,
-               report::Table& table) {
+               const layer::Execution& execution, const layer::Check& check, const Timed& timed,
+               const std::vector<double>& fma_shares, report::Table& table) {
     const report::Problem& problem = of.problem;
+    const tuning::Summary& time = timed.device;
     const double gflops = tuning::flops_of(problem) / time.median;
     const double rate = tuning::least_bytes_of(problem) / time.median * 1e9;
     report::Cell of_flops, of_copy;
     if (!fma_shares.empty()) of_flops = tuning::summarize(fma_shares).median;
-    if (measured(timing) && ceilings.bytes_per_second > 0) of_copy = rate / ceilings.bytes_per_second;
+    if (is_measured(timed.kind) && ceilings.bytes_per_second > 0) of_copy = rate / ceilings.bytes_per_second;
     for (const report::Cell& share : {of_flops, of_copy})
       if (const auto* value = std::get_if<double>(&share); value != nullptr && *value > 1) share_over_one_ = true;
     const ironcl_gemm_info info = execution.plan().info();
@@ -423,8 +401,8 @@ class BenchCommand final : public Command {
                verdict,
                time.median,
                time.spread(),
-               layer::call_kind_name(timing.time_kind),
-               host.median,
+               layer::call_kind_name(timed.kind),
+               timed.host.median,
                gflops,
                rate / 1e9,
                of_flops,
@@ -453,8 +431,7 @@ class BenchCommand final : public Command {
   std::size_t chain_ = 0;  ///< Layers; 0: each product by itself.
   bool no_loop_ = false;
   std::string accuracy_;  ///< Empty: as the problems say.
-  int runs_ = 9;
-  double min_ms_ = 50, warm_up_ms_ = 200;
+  MeasureSettings measure_;
   std::uint64_t rotate_mib_ = 256;
   std::int64_t check_rows_ = 8;
   std::uint64_t seed_ = 1;

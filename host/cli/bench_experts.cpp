@@ -135,48 +135,6 @@ class Loop {
   Buffer x_;
 };
 
-/// Some tokens of an input, spread over all.
-ExpertsInput sample(const ExpertsInput& input, const std::vector<std::int64_t>& tokens, std::int64_t top_k) {
-  ExpertsInput some;
-  some.tokens = static_cast<std::int64_t>(tokens.size());
-  some.x_dtype = input.x_dtype;
-  some.routed.emplace();
-  const auto width = static_cast<std::ptrdiff_t>(input.x.size()) / static_cast<std::ptrdiff_t>(input.tokens);
-  for (const std::int64_t token : tokens) {
-    const auto at = input.x.begin() + static_cast<std::ptrdiff_t>(token) * width;
-    some.x.insert(some.x.end(), at, at + width);
-    for (std::int64_t j = 0; j < top_k; ++j) {
-      some.routed->ids.push_back(input.routed->ids[static_cast<std::size_t>(token * top_k + j)]);
-      some.routed->weights.push_back(input.routed->weights[static_cast<std::size_t>(token * top_k + j)]);
-    }
-  }
-  return some;
-}
-
-struct Measured {
-  tuning::Summary device, host;
-  std::uint32_t kind = IRONCL_TIME_NONE;
-};
-
-/// Calls until enough of them are timed, after some that are not.
-template <class Call>
-Measured measure(Call& call, const ExpertsBench& settings) {
-  Timing timing = call.run();
-  const std::uint32_t kind = timing.time_kind;
-  const bool measured = kind == IRONCL_TIME_MEASURED;
-  for (double spent = timing.host_ns; measured && spent < settings.warm_up_ms * 1e6; spent += timing.host_ns)
-    timing = call.run();
-  std::vector<double> device, host;
-  for (double spent = 0; device.size() < static_cast<std::size_t>(settings.runs) ||
-                         (spent < settings.min_ms * 1e6 && device.size() < 100000);) {
-    timing = call.run();
-    device.push_back(timing.ns());
-    host.push_back(timing.host_ns);
-    spent += timing.host_ns;
-  }
-  return {tuning::summarize(device), tuning::summarize(host), kind};
-}
-
 layer::ExpertsChoices choices_of(const ExpertsBench& settings, std::int64_t tokens) {
   layer::ExpertsChoices choices;
   choices.tokens = tokens;
@@ -220,36 +178,23 @@ class Case {
   layer::Experts experts_;
   ExpertsInput input_;
   layer::Execution whole_;
-  numerics::Comparison checked_;
-  std::int64_t tokens_checked_ = 0;
+  layer::Check checked_;
   std::string why_;  ///< Which token is wrong; empty on a pass.
-  Measured measured_;
+  Timed measured_;
   std::optional<tuning::Summary> looped_;
 };
 
 bool Case::check() {
-  const std::vector<std::byte> y = whole_.compute().d;
-  const std::vector<std::int64_t> some = layer::sample_rows(input_.tokens, settings_.check_tokens);
-  const ExpertsInput sampled = sample(input_, some, form().routing.top_k);
-  const layer::Graph& list = experts_.runner().graph();
-  const layer::Bounded want =
-      layer::oracle_of(source_, sampled, &*sampled.routed).evaluate(list, experts_.runner().plans())[list.result];
-  std::vector<double> got(want.value.size());
-  for (std::size_t i = 0; i < some.size(); ++i)
-    numerics::decode(
-        want.dtype, y.data(), some[i] * want.cols,
-        std::span(got).subspan(i * static_cast<std::size_t>(want.cols), static_cast<std::size_t>(want.cols)));
-  checked_ = layer::compare(got, want);
-  tokens_checked_ = sampled.tokens;
-  if (!checked_.pass) why_ = fmt::format("y of token {}", some[static_cast<std::size_t>(checked_.worst_row)]);
+  checked_ = whole_.check(layer::expect(source_, input_, experts_.runner().graph(), settings_.check_tokens));
+  if (!checked_.pass) why_ = fmt::format("y of token {}", checked_.comparison.worst_row);
   return checked_.pass;
 }
 
 void Case::time() {
-  measured_ = measure(whole_, settings_);
+  measured_ = measure(whole_, settings_.measure);
   if (!settings_.loop) return;
   Loop loop(device_, source_, input_, DType::bf16);
-  looped_ = measure(loop, settings_).device;
+  looped_ = measure(loop, settings_.measure).device;
 }
 
 std::string Case::accuracy() const {
@@ -281,7 +226,7 @@ report::Cell Case::over_loop() const {
 }
 
 report::Cell Case::of_copy() const {
-  if (measured_.kind != IRONCL_TIME_MEASURED || settings_.copy_bytes_per_second <= 0) return {};
+  if (!is_measured(measured_.kind) || settings_.copy_bytes_per_second <= 0) return {};
   return bytes_per_second() / settings_.copy_bytes_per_second;
 }
 
@@ -304,8 +249,8 @@ std::vector<report::Cell> Case::cells() const {
           gflops(),
           bytes_per_second() / 1e9,
           of_copy(),
-          checked_.max_error_over_bound,
-          tokens_checked_,
+          checked_.comparison.max_error_over_bound,
+          checked_.rows_checked,
           static_cast<double>(experts_.weights_bytes()),
           static_cast<std::int64_t>(measured_.device.count),
           why_};
@@ -327,7 +272,7 @@ std::string Case::line() const {
       report::human_text(measured_.device.median, Kind::time), measured_.device.spread() * 100,
       report::human_text(loop_time(), Kind::time), report::human_text(over_loop(), Kind::number), gflops(),
       bytes_per_second() / 1e9, report::human_text(of_copy(), Kind::number),
-      report::human_text(checked_.max_error_over_bound, Kind::number), why_);
+      report::human_text(checked_.comparison.max_error_over_bound, Kind::number), why_);
 }
 
 /// The row of a device that does not run the layer, or failed.

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "host/cli/measure.h"
 #include "host/include/ironcl/ironcl.hpp"
 #include "host/layer/experts_source.h"
 #include "host/report/table.h"
@@ -18,8 +19,7 @@ struct ExpertsBench {
   std::vector<std::int64_t> tokens;
   double skew = 0;   ///< Exponent of Zipf's law for the load; 0: even.
   bool loop = true;  ///< Measure a loop of single plans over the experts that are hit, too.
-  int runs = 9;
-  double min_ms = 50, warm_up_ms = 200;
+  MeasureSettings measure{};
   std::int64_t check_tokens = 4;
   std::uint64_t seed = 1;
   numerics::AccuracyClass weakest_accuracy = numerics::AccuracyClass::f32;

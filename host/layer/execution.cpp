@@ -269,7 +269,7 @@ Output Execution::compute(bool show_quantized) {
 
 Check Execution::check(const Expected& expected) {
   const Output output = compute();
-  return layer::check(problem_, expected, output.d, output.unwritten, runner_->plans().front());
+  return layer::check(expected, output.d, output.unwritten, runner_->plans());
 }
 
 }  // namespace ironcl::layer

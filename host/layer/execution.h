@@ -90,7 +90,7 @@ class Execution {
   Timing run();
   /// Poisons D, runs one call and reads what it left; with `show_quantized`, the plan's own codes and scales of A.
   Output compute(bool show_quantized = false);
-  /// compute(), compared with the oracle. Of a problem.
+  /// compute(), compared with the oracle.
   Check check(const Expected& expected);
   /// The values of one kind that the last call left: [rows, value.cols] in f64, scales applied. Of values that no
   /// caller brings.

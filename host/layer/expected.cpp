@@ -67,16 +67,16 @@ Expected expect(const report::Problem& problem, const Operands& operands, std::i
   return {rows, graph_of(sampled), std::make_shared<Oracle>(oracle_of(sampled, some))};
 }
 
-Check check(const report::Problem& problem, const Expected& expected, std::span<const std::byte> d,
-            std::int64_t unwritten, const PlanInfo& plan) {
-  std::vector<double> got;
-  got.reserve(expected.rows.size() * static_cast<std::size_t>(problem.n));
-  for (const std::int64_t row : expected.rows)
-    for (std::int64_t col = 0; col < problem.n; ++col)
-      got.push_back(numerics::load_as_f64(problem.d, d.data(), row * problem.n + col));
+Check check(const Expected& expected, std::span<const std::byte> d, std::int64_t unwritten,
+            const std::vector<PlanInfo>& plans) {
+  const Value& result = expected.list.values[expected.list.result];
+  std::vector<double> got(expected.rows.size() * static_cast<std::size_t>(result.cols));
+  const auto cols = static_cast<std::size_t>(result.cols);
+  for (std::size_t i = 0; i < expected.rows.size(); ++i)
+    numerics::decode(result.dtype, d.data(), expected.rows[i] * result.cols, std::span(got).subspan(i * cols, cols));
   Check check;
   check.unwritten = unwritten;
-  check.comparison = compare(got, expected.oracle->evaluate(expected.list, {plan})[expected.list.result]);
+  check.comparison = compare(got, expected.oracle->evaluate(expected.list, plans)[expected.list.result]);
   const auto to_row_of_d = [&](std::int64_t& row) {
     if (row >= 0) row = expected.rows[static_cast<std::size_t>(row)];
   };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The right answer for some rows of a problem, and whether a D agrees with it. Next door: oracle.h, judge.h (every
-// row, several devices).
+// The right answer for some rows of a list's result, and whether a result agrees with it. Next door: oracle.h,
+// judge.h (every row, several devices).
 #pragma once
 
 #include <cstddef>
@@ -17,10 +17,10 @@
 
 namespace ironcl::layer {
 
-/// The oracle of some rows of D; shared by all candidates of a search. One thread at a time.
+/// The oracle of some rows of the result D; shared by all candidates of a search. One thread at a time.
 struct Expected {
   std::vector<std::int64_t> rows;  ///< Rows of D, ascending.
-  Graph list;                      ///< Of a problem of those rows.
+  Graph list;                      ///< Of those rows.
   std::shared_ptr<Oracle> oracle;
 };
 
@@ -40,8 +40,8 @@ std::vector<std::int64_t> sample_rows(std::int64_t m, std::int64_t most);
 /// outlives it.
 Expected expect(const report::Problem& problem, const Operands& operands, std::int64_t most_rows);
 
-/// Compares D [m, n] of problem.d, tight, with what is expected of that plan.
-Check check(const report::Problem& problem, const Expected& expected, std::span<const std::byte> d,
-            std::int64_t unwritten, const PlanInfo& plan);
+/// Compares a result, tight, with what is expected of those plans.
+Check check(const Expected& expected, std::span<const std::byte> d, std::int64_t unwritten,
+            const std::vector<PlanInfo>& plans);
 
 }  // namespace ironcl::layer
