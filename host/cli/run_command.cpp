@@ -88,14 +88,8 @@ class RunCommand final : public Command {
     const ironcl::Registry registry = ironcl::Registry::discover();
     const ironcl::Device device = choose(registry, report::to_gemm_desc(problem));
     const layer::Output result = layer::Execution(device, problem, layer::operands_of(a, weights)).compute();
-    write(problem, device, result);
-    const layer::Timing& timing = result.timing;
-    const bool timed = timing.time_kind != IRONCL_TIME_NONE;
-    const std::string done = fmt::format(
-        "{}: y [{}, {}] {} by {} ({}){}\n", output_, problem.m, problem.n, operands_.out, device.uri(), device.name(),
-        timed ? fmt::format(", {} {}", report::human_time(timing.device_ns), layer::time_kind_name(timing.time_kind))
-              : "");
-    output_ == "-" ? report::print_error_text(done) : report::print_text(done);
+    finish(device, result, {tensor("y", problem.d, {problem.m, problem.n}, result.d)},
+           {{"problem", report::to_line(problem)}, {"variant", result.variant}});
     return ExitStatus::ok;
   }
 
@@ -128,38 +122,42 @@ class RunCommand final : public Command {
       if (!refused) throw;
       throw CommandError(ExitStatus::no_device, fmt::format("--device {}: {}", device_, error.what()));
     }
-    write(form, input, device, out, result);
-    const layer::Timing& timing = result.timing;
-    const bool timed = timing.time_kind != IRONCL_TIME_NONE;
-    const std::string done = fmt::format(
-        "{}: y [{}, {}] {}, ids and weights [{}, {}] by {} ({}){}\n", output_, input.tokens, form.hidden,
-        operands_.out, input.tokens, form.routing.top_k, device.uri(), device.name(),
-        timed ? fmt::format(", {} {}", report::human_time(timing.device_ns), layer::time_kind_name(timing.time_kind))
-              : "");
-    output_ == "-" ? report::print_error_text(done) : report::print_text(done);
+    const std::vector<std::int64_t> slots = {input.tokens, form.routing.top_k};
+    finish(device, result,
+           {tensor("y", out, {input.tokens, form.hidden}, result.d),
+            tensor("ids", numerics::DType::s32, slots, std::as_bytes(std::span(result.routed.ids))),
+            tensor("weights", numerics::DType::f32, slots, std::as_bytes(std::span(result.routed.weights)))},
+           {{"layer", form.name}});
     return ExitStatus::ok;
   }
 
-  void write(const layer::ExpertsForm& form, const layer::ExpertsInput& input, const ironcl::Device& device,
-             numerics::DType out, const layer::Output& result) const {
-    const auto tensor = [](const std::string& name, numerics::DType dtype, std::vector<std::int64_t> shape,
-                           std::span<const std::byte> data) {
-      checkpoint::Tensor made;
-      made.name = name;
-      made.dtype = dtype;
-      made.shape = std::move(shape);
-      made.data = data;
-      return made;
+  static checkpoint::Tensor tensor(const std::string& name, numerics::DType dtype, std::vector<std::int64_t> shape,
+                                   std::span<const std::byte> data) {
+    checkpoint::Tensor made;
+    made.name = name;
+    made.dtype = dtype;
+    made.shape = std::move(shape);
+    made.data = data;
+    return made;
+  }
+
+  /// Writes the tensors, of which the first is y, and says what was written.
+  void finish(const ironcl::Device& device, const layer::Output& result,
+              const std::vector<checkpoint::Tensor>& tensors, checkpoint::Metadata metadata) const {
+    metadata["device"] = fmt::format("{} ({})", device.uri(), device.name());
+    metadata["source"] = std::string("ironcl ") + ironcl_build_id();
+    checkpoint::write_safetensors(output_, tensors, metadata);
+    const auto shape = [&tensors](std::size_t i) {
+      return fmt::format("[{}, {}]", tensors[i].shape[0], tensors[i].shape[1]);
     };
-    const std::vector<std::int64_t> slots = {input.tokens, form.routing.top_k};
-    checkpoint::write_safetensors(
-        output_,
-        {tensor("y", out, {input.tokens, form.hidden}, result.d),
-         tensor("ids", numerics::DType::s32, slots, std::as_bytes(std::span(result.routed.ids))),
-         tensor("weights", numerics::DType::f32, slots, std::as_bytes(std::span(result.routed.weights)))},
-        {{"layer", form.name},
-         {"device", fmt::format("{} ({})", device.uri(), device.name())},
-         {"source", std::string("ironcl ") + ironcl_build_id()}});
+    const layer::Timing& timing = result.timing;
+    const std::string done = fmt::format(
+        "{}: y {} {}{} by {} ({}){}\n", output_, shape(0), operands_.out,
+        tensors.size() > 1 ? ", ids and weights " + shape(1) : "", device.uri(), device.name(),
+        timing.time_kind != IRONCL_TIME_NONE
+            ? fmt::format(", {} {}", report::human_time(timing.device_ns), layer::time_kind_name(timing.time_kind))
+            : "");
+    output_ == "-" ? report::print_error_text(done) : report::print_text(done);
   }
 
   ironcl::Device choose(const ironcl::Registry& registry, const ironcl::GemmDesc& desc) const {
@@ -170,19 +168,6 @@ class RunCommand final : public Command {
       throw CommandError(malformed ? ExitStatus::usage : ExitStatus::no_device,
                          fmt::format("--device {}: {}", device_, error.what()));
     }
-  }
-
-  void write(const report::Problem& problem, const ironcl::Device& device, const layer::Output& result) const {
-    checkpoint::Tensor y;
-    y.name = "y";
-    y.dtype = problem.d;
-    y.shape = {problem.m, problem.n};
-    y.data = result.d;
-    checkpoint::write_safetensors(output_, {y},
-                                  {{"problem", report::to_line(problem)},
-                                   {"device", fmt::format("{} ({})", device.uri(), device.name())},
-                                   {"variant", result.variant},
-                                   {"source", std::string("ironcl ") + ironcl_build_id()}});
   }
 
   ActivationOptions operands_;
