@@ -11,11 +11,11 @@
 #include <stdexcept>
 
 #include "backends/numerics/casts.h"
-#include "backends/numerics/collector.h"
 #include "backends/numerics/experts_oracle.h"
 #include "backends/numerics/oracle.h"
 #include "backends/numerics/quantize.h"
 #include "host/layer/operands.h"
+#include "host/layer/oracle_rows.h"
 #include "host/layer/requantize.h"
 
 namespace ironcl::layer {
@@ -35,62 +35,12 @@ constexpr double kSecondOrder = 1 + 0x1p-10;
 /// experts).
 constexpr double kCutOfError = 0x1p-4;
 
-/// A matrix as a product takes it.
-struct Rows {
-  DType dtype = DType::none;
-  std::vector<std::byte> values, scales;
-  report::Scales form{};
-  std::int64_t rows = 0, cols = 0;
-
-  Operand operand() const {
-    Operand a;
-    a.dtype = dtype;
-    a.data = values.data();
-    a.rows = rows;
-    a.cols = a.ld = cols;
-    a.scale_dtype = form.dtype;
-    a.scales = scales.data();
-    a.grid = form.grid;
-    a.scale_ld = form.grid.scale_cols(cols);
-    return a;
-  }
-
-  /// Some rows of it, whose scales are their own.
-  Rows gathered(std::span<const std::int64_t> from) const {
-    Rows some{dtype, {}, {}, form, static_cast<std::int64_t>(from.size()), cols};
-    const auto copy = [](std::vector<std::byte>& to, const std::vector<std::byte>& all, std::size_t row, auto width) {
-      const auto at = all.begin() + static_cast<std::ptrdiff_t>(row * width);
-      to.insert(to.end(), at, at + static_cast<std::ptrdiff_t>(width));
-    };
-    for (const std::int64_t row : from) {
-      copy(some.values, values, static_cast<std::size_t>(row), bytes_of_matrix(dtype, 1, cols));
-      if (form.dtype != DType::none)
-        copy(some.scales, scales, static_cast<std::size_t>(form.grid.row_of(row)),
-             bytes_of_matrix(form.dtype, 1, form.grid.scale_cols(cols)));
-    }
-    if (form.dtype != DType::none) some.form.grid.group_rows = 1;
-    return some;
-  }
-};
-
 /// A value of the list: what there is of it besides its bounds.
 struct Known {
   Rows rows;
   bool exact = true;
   std::vector<std::int32_t> numbers;  ///< Of s32.
 };
-
-Rows quantized(const Rows& x, DType code, const report::Scales& form, const numerics::Quantizer& quantizer) {
-  Rows rows{code, {}, {}, form, x.rows, x.cols};
-  rows.values.resize(bytes_of_matrix(code, x.rows, x.cols));
-  std::vector<float> scales(static_cast<std::size_t>(form.grid.scale_rows(x.rows) * form.grid.scale_cols(x.cols)));
-  numerics::quantize(x.dtype, x.values.data(), x.rows, x.cols, x.cols, code, form.grid, quantizer,
-                     {reinterpret_cast<std::uint8_t*>(rows.values.data()), rows.values.size()}, scales);
-  const auto bytes = std::as_bytes(std::span(scales));
-  rows.scales.assign(bytes.begin(), bytes.end());
-  rows.form.dtype = DType::f32;
-  return rows;
-}
 
 /// A weighted sum in f32: products and sums, each rounded, as many as there are terms of each.
 class WeightedSum {
@@ -116,15 +66,6 @@ class WeightedSum {
   int terms_ = 0;
   bool undefined_ = false;
 };
-
-double ratio_of(double error, double bound) { return error == 0 ? 0 : bound > 0 ? error / bound : kInfinity; }
-
-double ratio_of(double got, const Bounded& all, std::size_t i) {
-  const double rounding =
-      numerics::unit_roundoff(all.dtype) * std::fabs(all.value[i]) + numerics::smallest_subnormal(all.dtype) / 2;
-  return numerics::error_over_bound(all.dtype, got, all.value[i], std::max(all.bound[i] - rounding, 0.0),
-                                    all.bound[i]);
-}
 
 }  // namespace
 
@@ -459,31 +400,6 @@ RoutedTokens routed_of(const Graph& graph, const Values& values) {
   for (const double id : ids) routed.ids.push_back(static_cast<std::int32_t>(id));
   for (const double weight : weights) routed.weights.push_back(static_cast<float>(weight));
   return routed;
-}
-
-numerics::Comparison compare(std::span<const double> got, const Bounded& want) {
-  if (got.size() != want.value.size()) throw std::invalid_argument("compare: a result of another size");
-  numerics::detail::Collector collector(want.cols);
-  for (std::size_t i = 0; i < got.size(); ++i)
-    collector.add(static_cast<std::int64_t>(i), got[i], want.value[i], ratio_of(got[i], want, i));
-  return collector.finish();
-}
-
-numerics::Comparison compare(std::span<const double> got, const Bounded& want, std::span<const double> other,
-                             const Bounded& other_want) {
-  if (got.size() != want.value.size() || other.size() != got.size())
-    throw std::invalid_argument("compare: results of different sizes");
-  numerics::detail::Collector collector(want.cols);
-  for (std::size_t i = 0; i < got.size(); ++i) {
-    double ratio = 0;
-    if (std::isfinite(got[i]) && std::isfinite(other[i]) && std::isfinite(want.value[i])) {
-      ratio = ratio_of(std::fabs(got[i] - other[i]), want.bound[i] + other_want.bound[i]);
-    } else {  // With no distance to measure each is judged by itself.
-      ratio = std::max(ratio_of(got[i], want, i), ratio_of(other[i], other_want, i)) > 1 ? kInfinity : 0;
-    }
-    collector.add(static_cast<std::int64_t>(i), got[i], other[i], ratio);
-  }
-  return collector.finish();
 }
 
 }  // namespace ironcl::layer
