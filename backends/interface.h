@@ -22,11 +22,8 @@
 #include <utility>
 #include <vector>
 
-#include "backends/numerics/bounds.h"
 #include "backends/numerics/experts.h"
-#include "backends/numerics/formats.h"
-#include "backends/numerics/quantize.h"
-#include "backends/numerics/scale_grid.h"
+#include "backends/problem.h"
 
 namespace ironcl::backend {
 
@@ -75,33 +72,10 @@ class Log {
   virtual void write(LogLevel level, const std::string& text) = 0;
 };
 
-/// The scales of an operand, as ironcl_scale_desc. dtype none: no scales.
-struct ScaleDesc {
-  DType dtype = DType::none;
-  ScaleGrid grid;
-  std::int64_t ld = 0;  ///< Elements; the adapter has replaced 0 by the tight value.
-};
-
-enum class Grouping : std::uint32_t { none = 0, contiguous = 1, masked = 2 };
-
-using Options = std::vector<std::pair<std::string, std::string>>;
-
-/// D [m, n] = A [m, k] times B [n, k] transposed, block scaled; the meaning of every field is that of
-/// ironcl_gemm_desc.
-struct GemmDesc {
-  std::int64_t m = 0, n = 0, k = 0;
-  std::int64_t lda = 0, ldd = 0;  ///< Elements; the adapter has replaced 0 by k and n.
-  DType a_source = DType::none;   ///< none: A comes as `a`; else the type that the plan quantises from.
-  DType a = DType::none, b = DType::none, d = DType::none, bias = DType::none;
-  ScaleDesc a_scale, b_scale, d_scale;
-  Quantizer a_quantizer, d_quantizer;
-  Grouping grouping = Grouping::none;
-  std::int64_t matrices = 0;  ///< Of B, an expert each; 0 where grouping is none.
-  std::int64_t a_rows = 0;    ///< 0: A has m rows. Else the most rows of a flat A that is gathered through a_index.
-  AccuracyClass weakest_accuracy = AccuracyClass::f32;
-  bool repeatable = false;
-  Options options;  ///< A backend's own, such as {"variant", "gemm_panel"}; unknown keys are invalid_argument.
-};
+using GemmDesc = Problem;
+using ScaleDesc = Scales;
+using ironcl::Grouping;
+using ironcl::Options;
 
 enum class Reason : std::uint32_t {
   none = 0,
@@ -163,6 +137,9 @@ class Buffer {
  public:
   virtual ~Buffer() = default;
   virtual std::uint64_t size() const noexcept = 0;  ///< Bytes.
+  /// Memory of somebody else's that this is, noted by the adapter, so that two buffers over the same are known to be.
+  const void* imported = nullptr;
+  bool is_host_pointer = false;  ///< `imported` is an address, and not a cl_mem.
 };
 
 /// `size` bytes of a buffer from `offset`; no buffer means absent. Inside the buffer: the adapter has checked.
@@ -197,15 +174,16 @@ struct WeightsDesc {
   ScaleDesc scale;
   const std::byte* data = nullptr;
   const std::byte* scales = nullptr;
-  std::shared_ptr<Gemm> plan;  ///< The plan whose layout to prepare; none: the device's usual one.
+  const float* global_scales = nullptr;  ///< One a matrix, where scale.global.
+  std::shared_ptr<Gemm> plan;            ///< The plan whose form to prepare; none: the device's usual one.
 };
 
-/// B on a device, in the device's own layout; immutable.
+/// B on a device, in the device's own form; immutable.
 class Weights {
  public:
   virtual ~Weights() = default;
   virtual std::uint64_t device_bytes() const noexcept = 0;
-  virtual std::string layout() const = 0;
+  virtual std::string form() const = 0;  ///< Its name.
   /// Bytes of the tight export: values, then scales.
   virtual std::uint64_t data_bytes() const noexcept = 0;
   virtual std::uint64_t scale_bytes() const noexcept = 0;
@@ -217,7 +195,7 @@ struct GemmInfo {
   AccuracyClass accuracy = AccuracyClass::f32;
   std::int64_t accumulation_length = 0;  ///< G of the error bound.
   std::uint64_t workspace_bytes = 0;
-  std::string variant, config;
+  std::string variant, tuning;
 };
 
 /// One call of a plan; the spans are those of ironcl_gemm_args.
@@ -227,6 +205,8 @@ struct GemmArgs {
   std::int64_t a_rows = 0;  ///< Rows of A where the plan gathers; else 0.
   Span a, a_scale, d, d_scale, bias, matrix_rows, workspace, a_quantized, a_quantized_scale, a_index;
   std::vector<std::shared_ptr<Event>> wait;
+  Span a_global, d_global;
+  bool wants_event = true;  ///< False: the event may be null, and is dropped. Here and in what follows.
 };
 
 /// A plan: everything compiled and looked up.
@@ -251,6 +231,8 @@ struct QuantizeArgs {
   std::int64_t rows = 0;
   Span x, codes, scales;
   std::vector<std::shared_ptr<Event>> wait;
+  Span global;
+  bool wants_event = true;
 };
 
 /// A quantiser: everything compiled and looked up. Serves one thread at a time.
@@ -280,6 +262,7 @@ struct RouteArgs {
   std::int64_t tokens = 0;
   Span logits, bias, ids, weights, matrix_rows, a_index, rows, shared_weights;  ///< weights: absent where given.
   std::vector<std::shared_ptr<Event>> wait;
+  bool wants_event = true;
 };
 
 /// A router: everything compiled and looked up. Serves one thread at a time.
@@ -306,6 +289,8 @@ struct ActivateArgs {
   std::int64_t rows = 0;
   Span gate, up, y, scales, matrix_rows;
   std::vector<std::shared_ptr<Event>> wait;
+  Span global;
+  bool wants_event = true;
 };
 
 /// An activation: everything compiled and looked up. Serves one thread at a time.
@@ -326,6 +311,7 @@ struct CombineArgs {
   std::int64_t tokens = 0;
   Span x, rows, weights, add, add_weights, y;  ///< add_weights may be absent: 1.
   std::vector<std::shared_ptr<Event>> wait;
+  bool wants_event = true;
 };
 
 /// A combination: everything compiled and looked up. Serves one thread at a time.
@@ -351,6 +337,7 @@ class Device {
     throw Error(Status::unimplemented, "this backend imports no foreign memory");
   }
   virtual std::shared_ptr<Weights> prepare_weights(const WeightsDesc& desc) = 0;
+  /// Throws unsupported, with the text of supports(), where that refuses the problem.
   virtual std::shared_ptr<Gemm> create_gemm(const GemmDesc& desc) = 0;
   /// Throws unsupported, with what would be accepted, where the device will not run it. Default: unimplemented.
   virtual std::shared_ptr<Quantize> create_quantize(const QuantizeDesc& desc) {

@@ -252,13 +252,13 @@ boost::json::object measure(const Arguments& arguments, const Device& device, To
   const Summary ours = tuning::summarize(times.ironcl);
   const Summary sgemm = tuning::summarize(times.sgemm), sgemv = tuning::summarize(times.sgemv);
   const double openblas_ns = sgemv.count != 0 ? std::min(sgemm.median, sgemv.median) : sgemm.median;
-  const ironcl_gemm_info info = execution.plan().info();
+  const ironcl_op_info info = execution.plan().info();
   boost::json::object row{{"m", problem.m},
                           {"n", problem.n},
                           {"k", problem.k},
                           {"problem", report::to_line(problem)},
                           {"variant", info.variant},
-                          {"config", info.config},
+                          {"config", info.tuning},
                           {"verdict", check.pass ? "pass" : "fail"},
                           {"max_error_over_bound", report::number(check.comparison.max_error_over_bound)},
                           {"rows_checked", check.rows_checked},

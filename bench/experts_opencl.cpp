@@ -189,7 +189,7 @@ void ProductComparison::print() const {
       "{:.1f} us, {:.1f} TFLOP/s ({}); grouped has {:.0f} % of its speed\n",
       matrices, m, settings_.codes_given ? "" : " of bf16", rows_,
       masked() ? fmt::format(", masked inside {}", capacity) : "", n, k, with / 1e3, flop / with / 1e3,
-      static_cast<double>(matrices * n * k) / with / 1e3, info.variant, info.config, without / 1e3,
+      static_cast<double>(matrices * n * k) / with / 1e3, info.variant, info.tuning, without / 1e3,
       flop / without / 1e3, dense_.plan->info().variant, 100 * without / with);
   std::fflush(stdout);
 }

@@ -217,7 +217,7 @@ class Grouped {
   /// Variants and tunings of both products, as a row ends with them.
   std::string plans() const {
     const backend::GemmInfo up = gate_up_.plan->info(), down = down_.plan->info();
-    return fmt::format("{} {}; {} {}", up.variant, up.config, down.variant, down.config);
+    return fmt::format("{} {}; {} {}", up.variant, up.tuning, down.variant, down.tuning);
   }
 
  private:

@@ -202,12 +202,12 @@ bool row(Run& run, const Settings& s, const Operands& o, PreparedWeights& weight
   const double flop = 2e-6 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
   const bool pass = c.pass && f.pass;
   fmt::print("{:>5} {:>6} {:>6}  {:<8} {:<16} {:<52} {:>8.1f} {:>6.0f} {:>8.1f} {:>8.1f}  {:.3f} {:.3f} {}\n", m, n,
-             k, asked, codes->info().variant, codes->info().config, c.kernel_us, flop / c.kernel_us, c.plan_us,
+             k, asked, codes->info().variant, codes->info().tuning, c.kernel_us, flop / c.kernel_us, c.plan_us,
              f.plan_us, c.worst, f.worst, pass ? "pass" : "FAIL");
   std::fflush(stdout);
   if (csv != nullptr)
     *csv << fmt::format("{},{},{},{},{},\"{}\",{:.2f},{:.2f},{:.2f},{:.2f},{:.4f},{:.4f},{}\n", m, n, k, asked,
-                        codes->info().variant, codes->info().config, c.kernel_us, c.plan_us, f.plan_us, f.first_us,
+                        codes->info().variant, codes->info().tuning, c.kernel_us, c.plan_us, f.plan_us, f.first_us,
                         c.worst, f.worst, pass ? "pass" : "fail");
   return pass;
 }

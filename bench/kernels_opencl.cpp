@@ -124,7 +124,7 @@ int run(const std::vector<std::string>& arguments) {
     fmt::print("{:<10} {:9.3f} ms {:7.1f} GFLOP/s | processor {:9.3f} ms {:6.1f} GFLOP/s a core\n", name, wall * 1e3,
                flops / wall * 1e-9, processor * 1e3, flops / processor * 1e-9);
   };
-  fmt::print("{}x{}x{} {} {}\n", m, n, k, plan->info().variant, plan->info().config);
+  fmt::print("{}x{}x{} {} {}\n", m, n, k, plan->info().variant, plan->info().tuning);
   line("ironcl", ours);
   line("openblas", theirs);
   fmt::print("ratio      {:.2f} wall, {:.2f} processor; largest relative difference {:.1e}\n",

@@ -72,7 +72,7 @@ class Side {
     list.count = static_cast<std::uint32_t>(options.size());
     list.items = options.data();
     ironcl_gemm_desc desc{};
-    desc.struct_size = sizeof desc;
+    desc.struct_size = sizeof desc, desc.kind = IRONCL_OP_GEMM;
     desc.next = options.empty() ? nullptr : &list.chain;
     desc.m = s.m, desc.n = s.n, desc.k = s.k;
     desc.a_dtype = desc.b_dtype = IRONCL_F8_E4M3FN;
@@ -80,7 +80,7 @@ class Side {
     desc.a_scale.dtype = desc.b_scale.dtype = IRONCL_F32;
     desc.a_scale.group_rows = 1;
     desc.a_scale.group_cols = desc.b_scale.group_rows = desc.b_scale.group_cols = 128;
-    need(api_->gemm_create(device_, &desc, &gemm_, &error_), "gemm_create");
+    need(api_->op_create(device_, &desc, &gemm_, &error_), "op_create");
     ironcl_weights_desc weights{};
     weights.struct_size = sizeof weights;
     weights.dtype = IRONCL_F8_E4M3FN;
@@ -95,7 +95,7 @@ class Side {
     d_ = buffer(static_cast<std::uint64_t>(s.m * s.n) * 2);
     need(api_->write(queue_, a_, operands.a.data(), IRONCL_HOST_COPIED_BEFORE_RETURN, nullptr, &error_), "write");
     args_ = {};
-    args_.struct_size = sizeof args_;
+    args_.struct_size = sizeof args_, args_.kind = IRONCL_OP_GEMM;
     args_.m = s.m, args_.weights = weights_, args_.a = a_, args_.d = d_;
   }
 
@@ -103,7 +103,7 @@ class Side {
   void call() {
     ironcl_event done = nullptr;
     const Clock::time_point start = Clock::now();
-    need(api_->gemm_enqueue(gemm_, queue_, &args_, &done, &error_), "gemm_enqueue");
+    need(api_->op_enqueue(gemm_, queue_, &args_, &done, &error_), "op_enqueue");
     enqueued.push_back(microseconds_since(start));
     need(api_->event_wait(done, UINT64_MAX, &error_), "event_wait");
     whole.push_back(microseconds_since(start));
@@ -124,10 +124,10 @@ class Side {
   }
 
   std::string choice() {
-    ironcl_gemm_info info{};
+    ironcl_op_info info{};
     info.struct_size = sizeof info;
-    need(api_->gemm_info(gemm_, &info, &error_), "gemm_info");
-    return fmt::format("{} {}", info.variant, info.config);
+    need(api_->op_info(gemm_, &info, &error_), "op_info");
+    return fmt::format("{} {}", info.variant, info.tuning);
   }
 
   void drop() {
@@ -135,7 +135,7 @@ class Side {
     api_->buffer_destroy(d_.buffer);
     api_->weights_destroy(weights_);
     api_->queue_destroy(queue_);
-    api_->gemm_destroy(gemm_);
+    api_->op_destroy(gemm_);
     forget();
   }
   void forget() {
@@ -160,7 +160,7 @@ class Side {
   const ironcl_plugin* api_ = nullptr;
   ironcl_device device_ = nullptr;
   ironcl_error error_{};
-  ironcl_gemm gemm_ = nullptr;
+  ironcl_op gemm_ = nullptr;
   ironcl_weights weights_ = nullptr;
   ironcl_queue queue_ = nullptr;
   ironcl_span a_{}, d_{};

@@ -28,30 +28,30 @@ struct F8Product {
 
   ironcl_gemm_desc desc() const {
     ironcl_gemm_desc d{};
-    d.struct_size = sizeof(d);
+    d.struct_size = sizeof(d), d.kind = IRONCL_OP_GEMM;
     d.m = m;
     d.n = n;
     d.k = k;
     if (dynamic) d.a_source_dtype = IRONCL_BF16;
     d.a_dtype = d.b_dtype = IRONCL_F8_E4M3FN;
     d.d_dtype = IRONCL_F32;
-    d.a_scale = {IRONCL_F32, 1, kGroup, 0, 0};
-    d.b_scale = {IRONCL_F32, kGroup, kGroup, 0, 0};
+    d.a_scale = {IRONCL_F32, 1, kGroup, 0, 0, 0, 0};
+    d.b_scale = {IRONCL_F32, kGroup, kGroup, 0, 0, 0, 0};
     if (!rows.empty()) {
       d.grouping = IRONCL_GROUPING_CONTIGUOUS;
-      d.group_count = static_cast<std::uint32_t>(rows.size());
+      d.matrices = static_cast<std::uint32_t>(rows.size());
     }
     return d;
   }
 
-  ironcl_weights_desc weights(const std::vector<std::uint8_t>& codes, const void* scales, ironcl_gemm plan) const {
+  ironcl_weights_desc weights(const std::vector<std::uint8_t>& codes, const void* scales, ironcl_op plan) const {
     ironcl_weights_desc w{};
     w.struct_size = sizeof(w);
     w.dtype = IRONCL_F8_E4M3FN;
     w.n = n;
     w.k = k;
-    w.scale = {IRONCL_F32, kGroup, kGroup, 0, 0};
-    w.group_count = static_cast<std::uint32_t>(rows.size());
+    w.scale = {IRONCL_F32, kGroup, kGroup, 0, 0, 0, 0};
+    w.matrices = static_cast<std::uint32_t>(rows.size());
     w.data = codes.data();
     w.data_bytes = codes.size();
     w.scales = scales;

@@ -19,6 +19,7 @@
 #include "backends/ironwood/queue.h"
 #include "backends/ironwood/search.h"
 #include "backends/ironwood/trace.h"
+#include "backends/not_yet.h"
 
 namespace ironcl::ironwood {
 
@@ -61,7 +62,7 @@ constexpr double kMostSteps = 2e7;
 
 Plan plan_to_model(const GemmDesc& desc) {
   Plan plan;
-  if (const auto refusal = plan_for(desc, &plan)) throw Error(Status::unsupported, "ironwood: " + refusal->text);
+  if (const auto refusal = plan_for(desc, &plan)) throw Error(Status::unsupported, refusal->text);
   const Grid grid = plan.grid(plan.problem.rows());
   // Of a grouped problem at most a visit more for each matrix than it has tiles of rows.
   const double visits = static_cast<double>(grid[0]) + static_cast<double>(plan.problem.matrices);
@@ -86,7 +87,7 @@ std::string search_text(const GemmDesc& desc) {
                       "accepted, and gmm_v1 and gmm_v2 choose by their own rules"};
   }
   if (!refusal) refusal = search_blocks(problem, request, &result);
-  if (refusal) throw Error(Status::unsupported, "ironwood: " + refusal->text);
+  if (refusal) throw Error(Status::unsupported, refusal->text);
   return boost::json::serialize(report_search(result));
 }
 
@@ -95,7 +96,7 @@ std::string fused_text(const GemmDesc& desc, bool trace) {
   const PlanRequest request = read_options(desc.options);
   FusedLayer layer;
   if (const auto refusal = make_fused_layer(desc, request, &layer)) {
-    throw Error(Status::unsupported, "ironwood: " + refusal->text);
+    throw Error(Status::unsupported, refusal->text);
   }
   Timeline timeline;
   timeline.capacity = static_cast<std::size_t>(request.trace_spans);
@@ -197,12 +198,13 @@ std::shared_ptr<backend::Buffer> ModelDevice::import_buffer(Memory kind, void* h
 }
 
 std::shared_ptr<backend::Weights> ModelDevice::prepare_weights(const backend::WeightsDesc& desc) {
+  backend::refuse_not_yet(backend::DType::none, desc.scale, {}, "b");
   return std::make_shared<PreparedWeights>(desc);
 }
 
 std::shared_ptr<backend::Gemm> ModelDevice::create_gemm(const GemmDesc& desc) {
   Plan plan;
-  if (const auto refusal = plan_for(desc, &plan)) throw Error(Status::unsupported, "ironwood: " + refusal->text);
+  if (const auto refusal = plan_for(desc, &plan)) throw Error(Status::unsupported, refusal->text);
   if (log_ != nullptr) {
     log_->write(backend::LogLevel::info,
                 fmt::format("ironwood: plan {}x{}x{} {}", desc.m, desc.n, desc.k, describe(plan)));
@@ -211,6 +213,7 @@ std::shared_ptr<backend::Gemm> ModelDevice::create_gemm(const GemmDesc& desc) {
 }
 
 std::shared_ptr<backend::Quantize> ModelDevice::create_quantize(const backend::QuantizeDesc& desc) {
+  backend::refuse_not_yet(desc.code, desc.scale, desc.quantizer, "x");
   return std::make_shared<MatrixQuantizer>(desc, Machine{});
 }
 
@@ -219,6 +222,7 @@ std::shared_ptr<backend::Route> ModelDevice::create_route(const backend::RouteDe
 }
 
 std::shared_ptr<backend::Activate> ModelDevice::create_activate(const backend::ActivateDesc& desc) {
+  backend::refuse_not_yet(desc.y, desc.scale, desc.quantizer, "y");
   return make_activate(desc, Machine{});
 }
 

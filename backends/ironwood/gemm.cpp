@@ -230,7 +230,7 @@ backend::GemmInfo PlannedGemm::info() const {
   info.accuracy = backend::AccuracyClass::f32;
   info.accumulation_length = plan_.problem.group;
   info.variant = fmt::format("ironwood_{}", name_of(plan_.problem.family));
-  info.config = describe(plan_);
+  info.tuning = describe(plan_);
   return info;
 }
 

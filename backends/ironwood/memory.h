@@ -45,7 +45,7 @@ class PreparedWeights final : public backend::Weights {
   explicit PreparedWeights(const backend::WeightsDesc& desc);
 
   std::uint64_t device_bytes() const noexcept override { return data_bytes() + scales_.size() * sizeof(float); }
-  std::string layout() const override { return "row_major"; }
+  std::string form() const override { return "row_major"; }
   std::uint64_t data_bytes() const noexcept override { return codes_.size(); }
   std::uint64_t scale_bytes() const noexcept override { return given_scales_.size(); }
   void export_to(std::byte* data, std::byte* scales) override;

@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "backends/not_yet.h"
+
 namespace ironcl::ironwood {
 namespace {
 
@@ -98,7 +100,7 @@ std::string_view name_of(Family family) noexcept {
 
 std::optional<Refusal> check_weights(DType dtype, const ScaleDesc& scale, std::int64_t n, std::int64_t k,
                                      std::int64_t matrices) {
-  if (!numerics::is_quantized(dtype) && !numerics::is_float(dtype)) {
+  if (!numerics::is_float(dtype) && (!numerics::is_quantized(dtype) || numerics::bits_of(dtype) < 8)) {
     return refuse(Reason::dtype,
                   fmt::format("weights of {}; e4m3fn, e5m2, i8, f32, f16 and bf16 are accepted", name_of(dtype)));
   }
@@ -152,6 +154,7 @@ std::optional<Refusal> check_rows(const GemmDesc& desc) {
 }  // namespace
 
 std::optional<Refusal> read_problem(const GemmDesc& desc, Problem* problem) {
+  if (std::string text = backend::not_yet(desc); !text.empty()) return refuse(Reason::scale_layout, std::move(text));
   if (auto refusal = check_weights(desc.b, desc.b_scale, desc.n, desc.k, std::max<std::int64_t>(desc.matrices, 1))) {
     return refusal;
   }

@@ -8,8 +8,8 @@
 
 namespace ironcl::numerics {
 
-/// An element type. The values up to 9 are those of IRONCL_* in ironcl/plugin.h (the adapter asserts it); the rest do
-/// not pass the C ABI yet, which refuses their numbers.
+/// An element type. The values are those of IRONCL_* in ironcl/plugin.h (the adapter asserts it); what a backend does
+/// not compute with, supports() refuses.
 enum class DType : std::uint32_t {
   none = 0,
   f32 = 1,

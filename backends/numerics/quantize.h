@@ -27,6 +27,9 @@ enum class ScaleRounding : std::uint32_t {
 struct Quantizer {
   float amax_floor = 1e-10f;
   ScaleRounding rounding = ScaleRounding::exact;
+  bool given = false;  ///< "Static": scales are read, not made.
+
+  friend bool operator==(const Quantizer&, const Quantizer&) = default;
 };
 
 /// The scale of a group whose largest magnitude is `amax` (NaN where a member is NaN or infinite).

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <boost/json.hpp>
 
+#include "backends/not_yet.h"
 #include "backends/opencl/activation.h"
 #include "backends/opencl/candidates.h"
 #include "backends/opencl/ceilings.h"
@@ -170,6 +171,7 @@ std::shared_ptr<backend::Buffer> Device::import_buffer(Memory kind, void* handle
 }
 
 std::shared_ptr<backend::Weights> Device::prepare_weights(const backend::WeightsDesc& desc) {
+  backend::refuse_not_yet(backend::DType::none, desc.scale, {}, "b");
   const bool real = element(desc.dtype).real;
   if (!real && !element(desc.dtype).weight) {
     throw Error(Status::unsupported, "weights of " + std::string(numerics::name_of(desc.dtype)) +
@@ -208,6 +210,7 @@ std::shared_ptr<backend::Gemm> Device::create_gemm(const backend::GemmDesc& desc
 }
 
 std::shared_ptr<backend::Quantize> Device::create_quantize(const backend::QuantizeDesc& desc) {
+  backend::refuse_not_yet(desc.code, desc.scale, desc.quantizer, "x");
   return std::make_shared<MatrixQuantizer>(context(), desc);
 }
 
@@ -216,6 +219,7 @@ std::shared_ptr<backend::Route> Device::create_route(const backend::RouteDesc& d
 }
 
 std::shared_ptr<backend::Activate> Device::create_activate(const backend::ActivateDesc& desc) {
+  backend::refuse_not_yet(desc.y, desc.scale, desc.quantizer, "y");
   return std::make_shared<Activation>(context(), desc);
 }
 

@@ -164,7 +164,7 @@ const DeviceWeights& Weights::in(const WeightForm& form) const {
   const auto found =
       std::find_if(forms_.begin(), forms_.end(), [&](const Held& held) { return same_form(*held.form, form); });
   if (found == forms_.end()) {
-    throw Error(Status::invalid_argument, "the weights are prepared as " + layout() + ", this plan reads " +
+    throw Error(Status::invalid_argument, "the weights are prepared as " + this->form() + ", this plan reads " +
                                               form.name() +
                                               "; prepare them with this plan (the plan of weights_desc)");
   }

@@ -14,7 +14,7 @@ class Weights final : public backend::Weights {
   /// Throws out_of_device_memory where a form does not fit in a buffer.
   Weights(ContextPtr context, const backend::WeightsDesc& desc, WeightFormPtr form);
   std::uint64_t device_bytes() const noexcept override;
-  std::string layout() const override { return forms_.front().form->name(); }
+  std::string form() const override { return forms_.front().form->name(); }
   std::uint64_t data_bytes() const noexcept override {
     return numerics::bytes_of(dtype_, static_cast<std::uint64_t>(matrices_ * n_ * k_));
   }

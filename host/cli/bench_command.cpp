@@ -261,7 +261,7 @@ class BenchCommand final : public Command {
     for (const std::string& line : problems_) {
       try {
         all.push_back({{}, report::parse_problem(line)});
-        if (all.back().problem.grouping == IRONCL_GROUPING_MASKED)
+        if (all.back().problem.grouping == Grouping::masked)
           throw report::ProblemError(
               "how many rows each matrix of a masked problem has is not said; write contiguous");
       } catch (const report::ProblemError& error) {
@@ -336,11 +336,11 @@ class BenchCommand final : public Command {
     try {
       const layer::MadeOperands operands = layer::make_operands(problem, seed_);
       layer::Execution execution(device, problem, operands, {.rotate_bytes = rotate_mib_ << 20});
-      const ironcl_gemm_info info = execution.plan().info();
+      const ironcl_op_info info = execution.plan().info();
       report::Problem in_f32 = problem;
       in_f32.weakest_accuracy = numerics::AccuracyClass::f32;
       const std::string plan = fmt::format("{} {} {} {} {}", device.uri(), report::to_line(in_f32),
-                                           info.accuracy_class, info.variant, info.config);
+                                           info.accuracy_class, info.variant, info.tuning);
       if (plan == last_plan_) {
         say("{:>6} {:>6} {:>6}  {:<18} in both classes\n", problem.m, problem.n, problem.k, info.variant);
         return true;
@@ -386,7 +386,7 @@ class BenchCommand final : public Command {
     if (is_measured(timed.kind) && ceilings.bytes_per_second > 0) of_copy = rate / ceilings.bytes_per_second;
     for (const report::Cell& share : {of_flops, of_copy})
       if (const auto* value = std::get_if<double>(&share); value != nullptr && *value > 1) share_over_one_ = true;
-    const ironcl_gemm_info info = execution.plan().info();
+    const ironcl_op_info info = execution.plan().info();
     const std::string verdict = check.pass ? "pass" : "fail";
     const std::string accuracy(numerics::name_of(static_cast<numerics::AccuracyClass>(info.accuracy_class)));
     table.add({device.uri(),
@@ -397,7 +397,7 @@ class BenchCommand final : public Command {
                problem.k,
                std::string(info.variant),
                accuracy,
-               std::string(info.config),
+               std::string(info.tuning),
                verdict,
                time.median,
                time.spread(),

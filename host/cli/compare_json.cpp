@@ -56,7 +56,7 @@ json::object to_json(const DeviceReport& device) {
   object["quantization"] =
       device.quantization ? json::value(device.quantization->equal ? "equal" : "differs") : json::value(nullptr);
   object["variant"] = text(&layer::Output::variant);
-  object["config"] = text(&layer::Output::config);
+  object["config"] = text(&layer::Output::tuning);
   return object;
 }
 

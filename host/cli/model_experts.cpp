@@ -43,7 +43,7 @@ std::vector<Question> questions(const ExpertOptions& options, const ModelOptions
   product.n = 2 * options.intermediate, product.k = options.hidden;
   const auto grouped = [&](ironcl::GemmDesc desc) {
     desc.grouping = IRONCL_GROUPING_CONTIGUOUS;
-    desc.group_count = static_cast<std::uint32_t>(options.experts);
+    desc.matrices = static_cast<std::uint32_t>(options.experts);
     return desc;
   };
   ironcl::GemmDesc gate_up = grouped(model_problem(product));

@@ -199,7 +199,7 @@ class TuneCommand final : public Command {
   /// that weights are made up once.
   layer::Operands operands_of(const Product& product) {
     report::Problem most = product.problem;
-    const bool grouped = most.grouping != IRONCL_GROUPING_NONE;
+    const bool grouped = most.grouping != Grouping::none;
     for (const Product& other : todo_)
       if (!grouped && tuning::of_same_weights(product, other)) most.m = std::max(most.m, other.problem.m);
     if (grouped || !made_) made_ = layer::make_operands(most, seed_);

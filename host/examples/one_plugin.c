@@ -74,6 +74,7 @@ static ironcl_buffer make_buffer(const ironcl_plugin* api, ironcl_device device,
 
 static void run(const ironcl_plugin* api, ironcl_device device) {
   const ironcl_gemm_desc desc = {.struct_size = sizeof desc,
+                                 .kind = IRONCL_OP_GEMM,
                                  .m = M,
                                  .n = N,
                                  .k = K,
@@ -82,10 +83,10 @@ static void run(const ironcl_plugin* api, ironcl_device device) {
                                  .d_dtype = IRONCL_F32,
                                  .a_scale = {.dtype = IRONCL_F32, .group_rows = 1, .group_cols = GROUP},
                                  .b_scale = {.dtype = IRONCL_F32, .group_rows = GROUP, .group_cols = GROUP}};
-  ironcl_gemm gemm = NULL; /* the plan: whatever has to be compiled is compiled here */
-  CALL(gemm_create, device, &desc, &gemm);
-  ironcl_gemm_info info = {.struct_size = sizeof info};
-  CALL(gemm_info, gemm, &info);
+  ironcl_op gemm = NULL; /* the plan: whatever has to be compiled is compiled here */
+  CALL(op_create, device, &desc, &gemm);
+  ironcl_op_info info = {.struct_size = sizeof info};
+  CALL(op_info, gemm, &info);
 
   const ironcl_weights_desc layer = {.struct_size = sizeof layer,
                                      .dtype = IRONCL_F8_E4M3FN,
@@ -107,23 +108,28 @@ static void run(const ironcl_plugin* api, ironcl_device device) {
   const ironcl_span d_span = {make_buffer(api, device, sizeof d), 0, sizeof d};
   CALL(write, queue, a_span, a, IRONCL_HOST_COPIED_BEFORE_RETURN, NULL);
   CALL(write, queue, a_scale_span, a_scale, IRONCL_HOST_COPIED_BEFORE_RETURN, NULL);
-  const ironcl_gemm_args args = {
-      .struct_size = sizeof args, .m = M, .weights = weights, .a = a_span, .a_scale = a_scale_span, .d = d_span};
-  CALL(gemm_enqueue, gemm, queue, &args, NULL);
+  const ironcl_gemm_args args = {.struct_size = sizeof args,
+                                 .kind = IRONCL_OP_GEMM,
+                                 .m = M,
+                                 .weights = weights,
+                                 .a = a_span,
+                                 .a_scale = a_scale_span,
+                                 .d = d_span};
+  CALL(op_enqueue, gemm, queue, &args, NULL);
   ironcl_event done = NULL;
   CALL(read, queue, d_span, d, &done);
   CALL(event_wait, done, UINT64_MAX);
 
   const double worst = error_over_bound(info.accumulation_length);
   printf("%s of %s: %dx%d:%dx%d by %s, largest error %.3f of the bound\n", info.variant, api->name, M, K, K, N,
-         info.config, worst);
+         info.tuning, worst);
   api->event_destroy(done);
   api->buffer_destroy(a_span.buffer);
   api->buffer_destroy(a_scale_span.buffer);
   api->buffer_destroy(d_span.buffer);
   api->queue_destroy(queue);
   api->weights_destroy(weights);
-  api->gemm_destroy(gemm);
+  api->op_destroy(gemm);
   if (!(worst <= 1)) exit(1);
 }
 
@@ -140,13 +146,13 @@ int main(int count, char** arguments) {
   ironcl_plugin_query_fn query = NULL;
   *(void**)&query = dlsym(library, IRONCL_PLUGIN_QUERY_SYMBOL);
   const ironcl_plugin* api = query ? query(IRONCL_ABI_MAJOR, IRONCL_ABI_MINOR) : NULL;
-  /* What is called below is of 1.0: a plugin whose table ends there will do. */
+  /* What is called below is of 2.0: a plugin whose table ends there will do. */
   const size_t needed = offsetof(ironcl_plugin, event_destroy) + sizeof(void (*)(ironcl_event));
   if (!api || api->abi_major != IRONCL_ABI_MAJOR || api->struct_size < needed) {
     fprintf(stderr, "%s: not a plugin with ABI %u.%u\n", arguments[1], IRONCL_ABI_MAJOR, IRONCL_ABI_MINOR);
     return 1;
   }
-  if (!api->gemm_create || !api->weights_prepare || !api->gemm_enqueue) { /* a NULL slot: it has no such function */
+  if (!api->op_create || !api->weights_prepare || !api->op_enqueue) { /* a NULL slot: it has no such function */
     fprintf(stderr, "%s: %s multiplies nothing\n", arguments[1], api->name);
     return 1;
   }

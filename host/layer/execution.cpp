@@ -116,7 +116,7 @@ Execution::Execution(const Device& device, const report::Problem& problem, const
     call_.bound.push_back({graph.find(name), brought_.back().span(), {}, true});
   };
   if (problem.bias != DType::none) bring("bias", operands.bias);
-  if (problem.grouping != IRONCL_GROUPING_NONE) bring("counts", std::as_bytes(operands.counts));
+  if (problem.grouping != Grouping::none) bring("counts", std::as_bytes(operands.counts));
   queue_.finish();
 }
 
@@ -241,7 +241,7 @@ Output Execution::compute(bool show_quantized) {
     if (!output.variant.empty()) continue;
     output.variant = plan.variant;
     output.accumulation_length = plan.accumulation_length;
-    if (own_ != nullptr) output.config = plan.config;
+    if (own_ != nullptr) output.tuning = plan.tuning;
   }
   output.d.resize(static_cast<std::size_t>(d_.bytes));
   with_element(out, [&](auto element) { poison<decltype(element)>(output.d); });

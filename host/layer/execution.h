@@ -48,7 +48,7 @@ struct Output {
   Timing timing;
   numerics::AccuracyClass accuracy = numerics::AccuracyClass::f32;
   std::int64_t accumulation_length = 0;  ///< G of the bound.
-  std::string variant, config;           ///< Of the plan; of a layer of experts its first product's variant.
+  std::string variant, tuning;           ///< Of the plan; of a layer of experts its first product's variant.
   RoutedTokens routed;                   ///< Of a layer of experts: made, or as given.
   std::vector<float> logits;             ///< [T, logits()]; empty where the routing was given.
 };

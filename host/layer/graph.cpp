@@ -123,8 +123,8 @@ class ExpertsWriter {
     op.matrices = std::move(matrices);
     op.shared = shared;
     if (!shared) {
-      op.problem.grouping = IRONCL_GROUPING_CONTIGUOUS;
-      op.problem.matrices = static_cast<std::uint32_t>(gated.count);
+      op.problem.grouping = Grouping::contiguous;
+      op.problem.matrices = gated.count;
       op.problem.options = choices_.options;
     }
     graph_.operations.push_back(
@@ -224,9 +224,8 @@ Graph graph_of(const report::Problem& problem) {
   Value x{"x", problem.a_source != DType::none ? problem.a_source : problem.a, problem.k};
   if (!quantizes) x.scales = problem.a_scale;
   const ValueId a = graph.add(std::move(x));
-  const ValueId counts = problem.grouping == IRONCL_GROUPING_NONE
-                             ? kNoValue
-                             : graph.add({"counts", DType::s32, static_cast<std::int64_t>(problem.matrices), 0, 1});
+  const ValueId counts =
+      problem.grouping == Grouping::none ? kNoValue : graph.add({"counts", DType::s32, problem.matrices, 0, 1});
   const ValueId bias =
       problem.bias == DType::none ? kNoValue : graph.add({"bias", problem.bias, problem.n, 0, matrices_of(problem)});
   ProductOp op;

@@ -15,7 +15,7 @@ std::size_t bytes_of_matrix(DType type, std::int64_t rows, std::int64_t cols) {
 }
 
 std::int64_t matrices_of(const report::Problem& problem) noexcept {
-  return problem.grouping == IRONCL_GROUPING_NONE ? 1 : static_cast<std::int64_t>(problem.matrices);
+  return problem.grouping == Grouping::none ? 1 : problem.matrices;
 }
 
 Operands of_matrix(const report::Problem& problem, const Operands& operands, std::int64_t matrix) {

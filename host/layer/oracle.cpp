@@ -383,7 +383,7 @@ Oracle oracle_of(const report::Problem& problem, const Operands& operands) {
   const auto bytes = [](std::span<const std::byte> values) { return std::vector(values.begin(), values.end()); };
   std::vector<Brought> brought = {{"x", bytes(operands.a), bytes(operands.a_scale)}};
   if (problem.bias != DType::none) brought.push_back({"bias", bytes(operands.bias)});
-  if (problem.grouping != IRONCL_GROUPING_NONE) brought.push_back({"counts", bytes(std::as_bytes(operands.counts))});
+  if (problem.grouping != Grouping::none) brought.push_back({"counts", bytes(std::as_bytes(operands.counts))});
   Operands b;
   b.b = operands.b;
   b.b_scale = operands.b_scale;

@@ -28,7 +28,7 @@ ironcl_quantizer_desc to_c(const numerics::Quantizer& quantizer) {
 }
 
 std::uint32_t groups_of(const report::Problem& problem) {
-  return problem.grouping == IRONCL_GROUPING_NONE ? 0u : problem.matrices;
+  return problem.grouping == Grouping::none ? 0u : static_cast<std::uint32_t>(problem.matrices);
 }
 
 /// Bytes of some rows of a value, up to the last element of the last row.
@@ -97,9 +97,9 @@ std::vector<PlanInfo> Runner::plans() const {
   std::vector<PlanInfo> all(prepared_.size());
   for (std::size_t i = 0; i < all.size(); ++i) {
     if (!std::holds_alternative<Gemm>(prepared_[i].object)) continue;
-    const ironcl_gemm_info info = gemm(i).info();
+    const ironcl_op_info info = gemm(i).info();
     all[i] = {static_cast<numerics::AccuracyClass>(info.accuracy_class), info.accumulation_length, info.variant,
-              info.config};
+              info.tuning};
   }
   return all;
 }
@@ -121,9 +121,9 @@ void Runner::prepare(std::size_t operation, std::span<const std::byte> codes, st
   prepared_[operation].weights->emplace_back(device_,
                                              WeightsDesc{.n = problem.n,
                                                          .k = problem.k,
-                                                         .group_count = groups_of(problem),
+                                                         .matrices = groups_of(problem),
                                                          .dtype = to_c(problem.b),
-                                                         .scale = report::to_scale(problem.b_scale),
+                                                         .scale = report::to_desc(problem.b_scale),
                                                          .data = codes,
                                                          .scales = scales},
                                              &gemm(operation));
@@ -146,7 +146,7 @@ Runner::Object Runner::create(const Operation& operation) const {
                 desc.cols = value(in[0]).cols;
                 desc.x = to_c(value(in[0]).dtype);
                 desc.code = to_c(value(out[0]).dtype);
-                desc.scale = report::to_scale(value(out[0]).scales);
+                desc.scale = report::to_desc(value(out[0]).scales);
                 desc.quantizer = to_c(op.quantizer);
                 return Quantize(device_, desc);
               },
@@ -187,9 +187,9 @@ Runner::Object Runner::create(const Operation& operation) const {
                 desc.limit = op.limit;
                 if (counts != kNoValue) {
                   desc.grouping = IRONCL_GROUPING_CONTIGUOUS;
-                  desc.group_count = static_cast<std::uint32_t>(value(counts).cols);
+                  desc.matrices = static_cast<std::uint32_t>(value(counts).cols);
                 }
-                desc.scale = y.scales.dtype == DType::none ? Scale{} : report::to_scale(y.scales);
+                desc.scale = report::to_desc(y.scales);
                 if (y.scales.dtype != DType::none) desc.quantizer = to_c(op.quantizer);
                 return Activate(device_, desc);
               },
@@ -222,7 +222,7 @@ Event Runner::enqueue(Queue& queue, std::size_t index, const Binding& binding, s
                 args.a = binding.span(in[ProductOp::kA]);
                 args.a_scale = binding.scales(in[ProductOp::kA]);
                 args.bias = binding.span(in[ProductOp::kBias]);
-                args.group_sizes = binding.span(in[ProductOp::kCounts]);
+                args.matrix_rows = binding.span(in[ProductOp::kCounts]);
                 args.a_index = binding.span(in[ProductOp::kIndex]);
                 if (in[ProductOp::kIndex] != kNoValue) args.a_rows = binding.rows(in[ProductOp::kA]);
                 args.d = binding.span(out[0]);
@@ -253,7 +253,7 @@ Event Runner::enqueue(Queue& queue, std::size_t index, const Binding& binding, s
                 args.bias = binding.span(in[RouteOp::kBias]);
                 args.ids = binding.span(ids != kNoValue ? ids : out[RouteOp::kChosenIds]);
                 args.weights = binding.span(out[RouteOp::kWeights]);
-                args.group_sizes = binding.span(out[RouteOp::kCounts]);
+                args.matrix_rows = binding.span(out[RouteOp::kCounts]);
                 args.a_index = binding.span(out[RouteOp::kIndex]);
                 args.rows = binding.span(out[RouteOp::kRows]);
                 args.shared_weights = binding.span(out[RouteOp::kSharedWeights]);
@@ -267,7 +267,7 @@ Event Runner::enqueue(Queue& queue, std::size_t index, const Binding& binding, s
                 args.up = binding.span(in[ActivateOp::kUp]);
                 args.y = binding.span(out[0]);
                 args.scales = binding.scales(out[0]);
-                args.group_sizes = binding.span(in[ActivateOp::kCounts]);
+                args.matrix_rows = binding.span(in[ActivateOp::kCounts]);
                 args.wait = std::move(wait);
                 return queue.run(activate, args);
               },

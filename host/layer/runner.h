@@ -20,7 +20,7 @@ namespace ironcl::layer {
 struct PlanInfo {
   numerics::AccuracyClass accuracy = numerics::AccuracyClass::f32;
   std::int64_t accumulation_length = 0;
-  std::string variant, config;
+  std::string variant, tuning;
 };
 
 /// A value's memory in one call, borrowed.

@@ -85,9 +85,17 @@ std::vector<std::byte> draw_scales(const report::Scales& scales, std::int64_t ro
 
 MadeOperands make_operands(const report::Problem& problem, std::uint64_t seed) {
   std::mt19937_64 random(seed), random_b(seed ^ 0x9e3779b97f4a7c15u);
-  if (problem.grouping == IRONCL_GROUPING_MASKED)
+  if (problem.grouping == Grouping::masked)
     throw std::invalid_argument(
         "operands of a masked problem are not made up: how many rows a matrix has is not part of it");
+  const auto plain = [](const report::Scales& scales) {
+    return !scales.global && scales.grid.row_origin == 0 && scales.grid.col_origin == 0;
+  };
+  if (problem.a_rows != 0 || problem.a_quantizer.given || numerics::bits_of(problem.a) < 8 ||
+      numerics::bits_of(problem.b) < 8 || !plain(problem.a_scale) || !plain(problem.b_scale))
+    throw std::invalid_argument(
+        "operands are not made up for gathered rows, types of four bits, static or global scales, or a grid that "
+        "begins inside a block");
   MadeOperands operands;
   const std::int64_t matrices = matrices_of(problem);
   const bool dynamic = problem.a_source != DType::none;
@@ -101,7 +109,7 @@ MadeOperands make_operands(const report::Problem& problem, std::uint64_t seed) {
   }
   if (problem.bias != DType::none)
     operands.bias = draw(problem.bias, numerics::checked_mul(matrices, problem.n), random_b);
-  if (problem.grouping != IRONCL_GROUPING_NONE) {
+  if (problem.grouping != Grouping::none) {
     std::mt19937_64 dealt(seed ^ 0x636f756e7473u);
     operands.counts.resize(static_cast<std::size_t>(matrices));
     for (std::int64_t row = 0; row < problem.m; ++row) ++operands.counts[dealt() % operands.counts.size()];

@@ -20,7 +20,7 @@
   X(unload)                     \
   X(enumerate)                  \
   X(device_props)               \
-  X(supports)                   \
+  X(device_import)              \
   X(device_query)               \
   X(queue_create)               \
   X(queue_finish)               \
@@ -34,26 +34,14 @@
   X(weights_export)             \
   X(weights_info)               \
   X(weights_destroy)            \
-  X(gemm_create)                \
-  X(gemm_info)                  \
-  X(gemm_enqueue)               \
-  X(gemm_destroy)               \
+  X(supports)                   \
+  X(op_create)                  \
+  X(op_info)                    \
+  X(op_enqueue)                 \
+  X(op_destroy)                 \
   X(event_wait)                 \
   X(event_profile)              \
-  X(event_destroy)              \
-  X(device_import)              \
-  X(quantize_create)            \
-  X(quantize_enqueue)           \
-  X(quantize_destroy)           \
-  X(route_create)               \
-  X(route_enqueue)              \
-  X(route_destroy)              \
-  X(activate_create)            \
-  X(activate_enqueue)           \
-  X(activate_destroy)           \
-  X(combine_create)             \
-  X(combine_enqueue)            \
-  X(combine_destroy)
+  X(event_destroy)
 
 namespace ironcl::registry {
 

@@ -155,7 +155,12 @@ Result Registry::consider(const Candidate& candidate) {
   if (outcome.outcome == IRONCL_REPORT_TAKEN) {
     outcome.step = IRONCL_STEP_REGISTER;
     remarks = std::move(record->remarks);
-    const std::lock_guard lock(mutex_);
+    std::unique_lock lock(mutex_);
+    if (shut_down_) {  // while this file was loaded: shutdown() knew nothing of it
+      lock.unlock();
+      record->share.reset();
+      return {IRONCL_INVALID_ARGUMENT, candidate.path.string() + ": " + kShutDown};
+    }
     const auto plugin_index = static_cast<std::uint32_t>(plugins_.size());
     // Everything that can fail comes before the first list is changed.
     devices_.reserve(devices_.size() + record->devices.size());

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <limits>
@@ -11,6 +12,7 @@
 #include <set>
 
 #include "backends/words.h"
+#include "host/include/ironcl/problem_fields.h"
 
 namespace ironcl::report {
 namespace {
@@ -21,22 +23,17 @@ using numerics::Quantizer;
 using numerics::ScaleGrid;
 using numerics::ScaleRounding;
 
-constexpr float kDefaultFloor = 1e-10f;
-
 [[noreturn]] void fail(const std::string& text) { throw ProblemError("problem line: " + text); }
 
 std::string_view text_of(DType type) { return type == DType::none ? "none" : numerics::name_of(type); }
 
 std::string text_of(const Quantizer& quantizer) {
+  if (quantizer.given) return "given";
   return fmt::format("{}:{}", quantizer.amax_floor, quantizer.rounding == ScaleRounding::exact ? "exact" : "pow2");
 }
 
 std::string text_of(const Scales& scales) {
   return scales.dtype == DType::none ? std::string("none") : to_text(scales.grid);
-}
-
-bool same(const Quantizer& left, const Quantizer& right) {
-  return left.amax_floor == right.amax_floor && left.rounding == right.rounding;
 }
 
 std::optional<std::int64_t> parse_size(std::string_view text) {
@@ -52,11 +49,13 @@ DType parse_type(std::string_view text, std::string_view word) {
 }
 
 Quantizer parse_quantizer(std::string_view text, std::string_view word) {
+  if (text == "given") return {.given = true};
   const auto parts = words::split(text, ':');
   const auto floor = words::number<float>(parts[0]);
   if (!floor || !std::isfinite(*floor) || *floor <= 0 || parts.size() != 2 ||
       (parts[1] != "exact" && parts[1] != "pow2")) {
-    fail(fmt::format("'{}' should be FLOOR:exact or FLOOR:pow2 with a floor above 0, as in 1e-10:exact", word));
+    fail(fmt::format("'{}' should be FLOOR:exact or FLOOR:pow2 with a floor above 0, as in 1e-10:exact, or given",
+                     word));
   }
   return {*floor, parts[1] == "exact" ? ScaleRounding::exact : ScaleRounding::power_of_two};
 }
@@ -86,50 +85,57 @@ void parse_shape(std::string_view word, Problem* problem) {
   problem->n = sizes[3];
 }
 
-std::uint32_t scale_group(std::int64_t group) {
-  return group > std::numeric_limits<std::uint32_t>::max() ? 0 : static_cast<std::uint32_t>(group);
+std::uint32_t to_u32(std::int64_t value) {
+  return value < 0 || value > std::numeric_limits<std::uint32_t>::max() ? 0 : static_cast<std::uint32_t>(value);
 }
 
-ironcl_scale_desc to_scale_desc(const Scales& scales) {
-  ironcl_scale_desc desc{};
-  desc.dtype = static_cast<ironcl_dtype>(scales.dtype);
-  if (scales.dtype == DType::none) return desc;
-  desc.group_rows = scale_group(scales.grid.group_rows);
-  desc.group_cols = scale_group(scales.grid.group_cols);
-  return desc;
+// A field of a description and the same of a problem, each way.
+template <class To, class From>
+void convert(const From& from, To& to) {
+  to = static_cast<To>(from);
+}
+void convert(const Scales& from, ironcl_scale_desc& to) { to = to_desc(from); }
+void convert(const Quantizer& from, ironcl_quantizer_desc& to) { to = to_desc(from); }
+void convert(const ironcl_scale_desc& from, Scales& to) {
+  if (from.dtype == IRONCL_DTYPE_NONE) return;
+  to.dtype = static_cast<DType>(from.dtype);
+  to.grid = {from.group_rows, from.group_cols, from.row_origin, from.col_origin};
+  to.global = from.global_dtype != IRONCL_DTYPE_NONE;
+}
+void convert(const ironcl_quantizer_desc& from, Quantizer& to) {
+  if (from.amax_floor != 0) to.amax_floor = from.amax_floor;
+  to.rounding = from.scale_rounding == IRONCL_SCALE_EXACT ? ScaleRounding::exact : ScaleRounding::power_of_two;
+  to.given = from.scales == IRONCL_SCALES_GIVEN;
 }
 
-Scales from_scale_desc(const ironcl_scale_desc& desc) {
-  if (desc.dtype == IRONCL_DTYPE_NONE) return {};
-  return {static_cast<DType>(desc.dtype), {desc.group_rows, desc.group_cols}};
-}
-
-ironcl_quantizer_desc to_quantizer_desc(const Quantizer& quantizer) {
-  ironcl_quantizer_desc desc{};
-  desc.scale_rounding = quantizer.rounding == ScaleRounding::exact ? IRONCL_SCALE_EXACT : IRONCL_SCALE_POWER_OF_TWO;
-  desc.amax_floor = quantizer.amax_floor;
-  return desc;
-}
-
-Quantizer from_quantizer_desc(const ironcl_quantizer_desc& desc) {
-  return {desc.amax_floor != 0 ? desc.amax_floor : kDefaultFloor,
-          desc.scale_rounding == IRONCL_SCALE_EXACT ? ScaleRounding::exact : ScaleRounding::power_of_two};
+/// The options of a caller's chain, which nobody has checked.
+Options options_of(const ironcl_chain* chain) {
+  constexpr int kLongest = 64;
+  Options out;
+  int length = 0;
+  for (const ironcl_chain* link = chain; link != nullptr; link = link->next) {
+    if (++length > kLongest) throw ProblemError("the chain of a description does not end");
+    if ((link->type & ~IRONCL_CHAIN_REQUIRED) != IRONCL_CHAIN_OPTIONS) continue;
+    const auto* options = reinterpret_cast<const ironcl_options*>(link);
+    if (link->struct_size < sizeof *options || (options->count != 0 && options->items == nullptr)) {
+      throw ProblemError("the options of a description have no items");
+    }
+    for (std::uint32_t i = 0; i < options->count; ++i) {
+      const auto& [key, value] = options->items[i];
+      if (key == nullptr || value == nullptr) throw ProblemError("an option of a description has a NULL in it");
+      out.emplace_back(key, value);
+    }
+  }
+  return out;
 }
 
 }  // namespace
 
-bool operator==(const Problem& left, const Problem& right) {
-  return left.m == right.m && left.n == right.n && left.k == right.k && left.a_source == right.a_source &&
-         left.a == right.a && left.b == right.b && left.d == right.d && left.bias == right.bias &&
-         left.a_scale == right.a_scale && left.b_scale == right.b_scale && left.d_scale == right.d_scale &&
-         same(left.a_quantizer, right.a_quantizer) && same(left.d_quantizer, right.d_quantizer) &&
-         left.weakest_accuracy == right.weakest_accuracy && left.grouping == right.grouping &&
-         left.matrices == right.matrices && left.repeatable == right.repeatable && left.options == right.options;
-}
-
 std::string to_text(ScaleGrid grid) {
   const auto side = [](std::int64_t group) { return group == 0 ? std::string("all") : fmt::format("{}", group); };
-  return fmt::format("{}x{}", side(grid.group_rows), side(grid.group_cols));
+  std::string text = fmt::format("{}x{}", side(grid.group_rows), side(grid.group_cols));
+  if (grid.row_origin != 0 || grid.col_origin != 0) text += fmt::format("@{}x{}", grid.row_origin, grid.col_origin);
+  return text;
 }
 
 ScaleGrid parse_grid(std::string_view text) {
@@ -141,6 +147,16 @@ ScaleGrid parse_grid(std::string_view text) {
     }
     return *size;
   };
+  if (const auto at = text.find('@'); at != std::string_view::npos) {
+    ScaleGrid grid = parse_grid(text.substr(0, at)), origin = parse_grid(text.substr(at + 1));
+    if (origin.group_rows >= std::max<std::int64_t>(grid.group_rows, 1) ||
+        origin.group_cols >= std::max<std::int64_t>(grid.group_cols, 1) || origin.row_origin != 0 ||
+        origin.col_origin != 0) {
+      throw ProblemError(fmt::format("'{}' begins outside of its block; write ROWSxCOLS@ROWxCOL", text));
+    }
+    grid.row_origin = origin.group_rows, grid.col_origin = origin.group_cols;
+    return grid;
+  }
   const auto parts = words::split(text, 'x');
   if (parts.size() == 1) return {side(parts[0]), side(parts[0])};
   if (parts.size() != 2) side({});
@@ -164,16 +180,22 @@ std::string to_line(const Problem& problem) {
       add(fmt::format("--scale-dt={}", types));
     }
   }
+  std::vector<std::string_view> globals;
+  if (problem.a_scale.global) globals.push_back("a");
+  if (problem.b_scale.global) globals.push_back("b");
+  if (problem.d_scale.global) globals.push_back("d");
+  if (!globals.empty()) add(fmt::format("--global={}", fmt::join(globals, ",")));
   if (problem.bias != DType::none) add(fmt::format("--bias={}", text_of(problem.bias)));
-  if (!same(problem.a_quantizer, {})) add(fmt::format("--quantizer={}", text_of(problem.a_quantizer)));
-  if (!same(problem.d_quantizer, {})) add(fmt::format("--d-quantizer={}", text_of(problem.d_quantizer)));
+  if (problem.a_quantizer != Quantizer{}) add(fmt::format("--quantizer={}", text_of(problem.a_quantizer)));
+  if (problem.d_quantizer != Quantizer{}) add(fmt::format("--d-quantizer={}", text_of(problem.d_quantizer)));
   if (problem.weakest_accuracy != AccuracyClass::f32) {
     add(fmt::format("--accuracy={}", numerics::name_of(problem.weakest_accuracy)));
   }
-  if (problem.grouping != IRONCL_GROUPING_NONE) {
-    add(fmt::format("--grouping={}:{}", problem.grouping == IRONCL_GROUPING_MASKED ? "masked" : "contiguous",
+  if (problem.grouping != Grouping::none) {
+    add(fmt::format("--grouping={}:{}", problem.grouping == Grouping::masked ? "masked" : "contiguous",
                     problem.matrices));
   }
+  if (problem.a_rows != 0) add(fmt::format("--gather={}", problem.a_rows));
   if (problem.repeatable) add("--repeatable");
   for (const auto& [key, value] : problem.options) add(fmt::format("--opt={}={}", key, value));
   add(fmt::format("{}x{}:{}x{}", problem.m, problem.k, problem.k, problem.n));
@@ -183,7 +205,7 @@ std::string to_line(const Problem& problem) {
 Problem parse_problem(std::string_view line) {
   Problem problem;
   bool shaped = false;
-  std::optional<std::string_view> types, grids, scale_types;
+  std::optional<std::string_view> types, grids, scale_types, globals;
   std::set<std::string_view> seen;
   for (std::string_view word : words::split(line, ' ')) {
     if (word.empty()) continue;
@@ -221,8 +243,13 @@ Problem parse_problem(std::string_view line) {
       if (!known || count == 0 || count > std::numeric_limits<std::uint32_t>::max()) {
         fail(fmt::format("'{}' should be contiguous:COUNT or masked:COUNT", word));
       }
-      problem.grouping = parts[0] == "masked" ? IRONCL_GROUPING_MASKED : IRONCL_GROUPING_CONTIGUOUS;
-      problem.matrices = static_cast<std::uint32_t>(count);
+      problem.grouping = parts[0] == "masked" ? Grouping::masked : Grouping::contiguous;
+      problem.matrices = count;
+    } else if (key == "--gather") {
+      problem.a_rows = parse_size(value).value_or(0);
+      if (problem.a_rows == 0) fail(fmt::format("'{}' should be --gather=ROWS, the rows that A has", word));
+    } else if (key == "--global") {
+      globals = value;
     } else if (key == "--repeatable" && !pair) {
       problem.repeatable = true;
     } else if (key == "--opt") {
@@ -231,8 +258,8 @@ Problem parse_problem(std::string_view line) {
       problem.options.emplace_back(*option);
     } else {
       fail(
-          fmt::format("'{}' is no option; --src, --dt, --scale, --scale-dt, --bias, --quantizer, --d-quantizer, "
-                      "--accuracy, --grouping, --repeatable, --opt are",
+          fmt::format("'{}' is no option; --src, --dt, --scale, --scale-dt, --global, --bias, --quantizer, "
+                      "--d-quantizer, --accuracy, --grouping, --gather, --repeatable, --opt are",
                       word));
     }
   }
@@ -264,58 +291,66 @@ Problem parse_problem(std::string_view line) {
       operands[i]->dtype = type;
     }
   }
+  for (const std::string_view name : globals ? words::split(*globals, ',') : std::vector<std::string_view>{}) {
+    Scales* const scales = name == "a"   ? operands[0]
+                           : name == "b" ? operands[1]
+                           : name == "d" ? operands[2]
+                                         : nullptr;
+    if (scales == nullptr || scales->dtype == DType::none) {
+      fail(fmt::format("'--global={}' should name operands with scales: a, b, d", *globals));
+    }
+    scales->global = true;
+  }
   return problem;
 }
+
+ironcl_scale_desc to_desc(const Scales& scales) noexcept {
+  ironcl_scale_desc desc{};
+  if (scales.dtype == DType::none) return desc;
+  desc.dtype = static_cast<ironcl_dtype>(scales.dtype);
+  desc.group_rows = to_u32(scales.grid.group_rows);
+  desc.group_cols = to_u32(scales.grid.group_cols);
+  desc.row_origin = to_u32(scales.grid.row_origin);
+  desc.col_origin = to_u32(scales.grid.col_origin);
+  desc.global_dtype = scales.global ? IRONCL_F32 : IRONCL_DTYPE_NONE;
+  desc.ld = scales.ld;
+  return desc;
+}
+
+ironcl_quantizer_desc to_desc(const Quantizer& quantizer) noexcept {
+  ironcl_quantizer_desc desc{};
+  desc.scales = quantizer.given ? IRONCL_SCALES_GIVEN : IRONCL_SCALES_MADE;
+  if (quantizer.given) return desc;
+  desc.scale_rounding = quantizer.rounding == ScaleRounding::exact ? IRONCL_SCALE_EXACT : IRONCL_SCALE_POWER_OF_TWO;
+  desc.amax_floor = quantizer.amax_floor;
+  return desc;
+}
+
+// The list has every field of the struct but these: struct_size, kind, next, flags, reserved.
+#define IRONCL_SIZE(c, cpp) +sizeof(ironcl_gemm_desc::c)
+static_assert(4 * sizeof(std::uint32_t) + sizeof(void*) IRONCL_PROBLEM_FIELDS(IRONCL_SIZE) ==
+              sizeof(ironcl_gemm_desc));
+#undef IRONCL_SIZE
 
 ironcl_gemm_desc to_desc(const Problem& problem) noexcept {
   ironcl_gemm_desc desc{};
   desc.struct_size = sizeof desc;
+  desc.kind = IRONCL_OP_GEMM;
   desc.flags = problem.repeatable ? static_cast<std::uint32_t>(IRONCL_GEMM_REPEATABLE) : 0u;
-  desc.m = problem.m;
-  desc.n = problem.n;
-  desc.k = problem.k;
-  desc.a_source_dtype = static_cast<ironcl_dtype>(problem.a_source);
-  desc.a_dtype = static_cast<ironcl_dtype>(problem.a);
-  desc.b_dtype = static_cast<ironcl_dtype>(problem.b);
-  desc.d_dtype = static_cast<ironcl_dtype>(problem.d);
-  desc.bias_dtype = static_cast<ironcl_dtype>(problem.bias);
-  desc.weakest_accuracy = static_cast<std::uint32_t>(problem.weakest_accuracy);
-  desc.grouping = problem.grouping;
-  desc.group_count = problem.matrices;
-  desc.a_scale = to_scale_desc(problem.a_scale);
-  desc.b_scale = to_scale_desc(problem.b_scale);
-  desc.d_scale = to_scale_desc(problem.d_scale);
-  desc.a_quantizer = to_quantizer_desc(problem.a_quantizer);
-  desc.d_quantizer = to_quantizer_desc(problem.d_quantizer);
+#define IRONCL_CONVERT(c, cpp) convert(problem.cpp, desc.c);
+  IRONCL_PROBLEM_FIELDS(IRONCL_CONVERT)
+#undef IRONCL_CONVERT
   return desc;
 }
 
 Problem from_desc(const ironcl_gemm_desc& desc) {
   Problem problem;
-  problem.m = desc.m;
-  problem.n = desc.n;
-  problem.k = desc.k;
-  problem.a_source = static_cast<DType>(desc.a_source_dtype);
-  problem.a = static_cast<DType>(desc.a_dtype);
-  problem.b = static_cast<DType>(desc.b_dtype);
-  problem.d = static_cast<DType>(desc.d_dtype);
-  problem.bias = static_cast<DType>(desc.bias_dtype);
-  problem.weakest_accuracy = static_cast<AccuracyClass>(desc.weakest_accuracy);
-  problem.grouping = desc.grouping;
-  problem.matrices = desc.group_count;
-  problem.a_scale = from_scale_desc(desc.a_scale);
-  problem.b_scale = from_scale_desc(desc.b_scale);
-  problem.d_scale = from_scale_desc(desc.d_scale);
-  problem.a_quantizer = from_quantizer_desc(desc.a_quantizer);
-  problem.d_quantizer = from_quantizer_desc(desc.d_quantizer);
+#define IRONCL_CONVERT(c, cpp) convert(desc.c, problem.cpp);
+  IRONCL_PROBLEM_FIELDS(IRONCL_CONVERT)
+#undef IRONCL_CONVERT
+  problem.lda = problem.ldd = 0;
   problem.repeatable = (desc.flags & IRONCL_GEMM_REPEATABLE) != 0;
-  for (const ironcl_chain* link = desc.next; link != nullptr; link = link->next) {
-    if ((link->type & ~IRONCL_CHAIN_REQUIRED) != IRONCL_CHAIN_OPTIONS) continue;
-    const auto* options = reinterpret_cast<const ironcl_options*>(link);
-    for (std::uint32_t i = 0; i < options->count; ++i) {
-      problem.options.emplace_back(options->items[i].key, options->items[i].value);
-    }
-  }
+  problem.options = options_of(desc.next);
   return problem;
 }
 

@@ -39,8 +39,7 @@ std::vector<Product> products_of(const layer::ExpertsForm& form, std::int64_t to
   for (const layer::Operation& operation : layer::graph_of(form, {.tokens = tokens}).operations) {
     const auto* op = std::get_if<layer::ProductOp>(&operation.what);
     // Up by itself is tuned as gate is.
-    if (op == nullptr || op->problem.grouping == IRONCL_GROUPING_NONE ||
-        op->matrices.front() == layer::Projection::up)
+    if (op == nullptr || op->problem.grouping == Grouping::none || op->matrices.front() == layer::Projection::up)
       continue;
     products.push_back({.problem = op->problem,
                         .entry = tokens,

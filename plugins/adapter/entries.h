@@ -3,15 +3,13 @@
 // contract of that slot in ironcl/plugin.h. Next door: plugin_definition.h (puts them into a table).
 #pragma once
 
-#include "host/include/ironcl/plugin.h"
+#include "host/include/ironcl/plugin_ops.h"
 
 namespace ironcl::adapter::entries {
 
 ironcl_status device_props(ironcl_device device, ironcl_device_props* out_props, ironcl_error* error) noexcept;
-ironcl_status supports(ironcl_device device, const ironcl_gemm_desc* desc, ironcl_support* out_support,
-                       ironcl_error* error) noexcept;
-ironcl_status device_query(ironcl_device device, const char* key, const ironcl_gemm_desc* desc, char* out_text,
-                           uint64_t capacity, uint64_t* out_size, ironcl_error* error) noexcept;
+ironcl_status device_query(ironcl_device device, const char* key, const void* desc, char* out_text, uint64_t capacity,
+                           uint64_t* out_size, ironcl_error* error) noexcept;
 
 ironcl_status queue_create(ironcl_device device, uint32_t flags, ironcl_queue* out_queue,
                            ironcl_error* error) noexcept;
@@ -35,39 +33,16 @@ ironcl_status weights_export(ironcl_weights weights, void* data, uint64_t data_b
 ironcl_status weights_info(ironcl_weights weights, ironcl_weights_info* out_info, ironcl_error* error) noexcept;
 void weights_destroy(ironcl_weights weights) noexcept;
 
-ironcl_status gemm_create(ironcl_device device, const ironcl_gemm_desc* desc, ironcl_gemm* out_gemm,
-                          ironcl_error* error) noexcept;
-ironcl_status gemm_info(ironcl_gemm gemm, ironcl_gemm_info* out_info, ironcl_error* error) noexcept;
-ironcl_status gemm_enqueue(ironcl_gemm gemm, ironcl_queue queue, const ironcl_gemm_args* args,
-                           ironcl_event* out_event, ironcl_error* error) noexcept;
-void gemm_destroy(ironcl_gemm gemm) noexcept;
+ironcl_status supports(ironcl_device device, const void* desc, ironcl_support* out_support,
+                       ironcl_error* error) noexcept;
+ironcl_status op_create(ironcl_device device, const void* desc, ironcl_op* out_op, ironcl_error* error) noexcept;
+ironcl_status op_info(ironcl_op op, ironcl_op_info* out_info, ironcl_error* error) noexcept;
+ironcl_status op_enqueue(ironcl_op op, ironcl_queue queue, const void* args, ironcl_event* out_event,
+                         ironcl_error* error) noexcept;
+void op_destroy(ironcl_op op) noexcept;
 
 ironcl_status event_wait(ironcl_event event, uint64_t timeout_ns, ironcl_error* error) noexcept;
 ironcl_status event_profile(ironcl_event event, ironcl_event_profile* out_profile, ironcl_error* error) noexcept;
 void event_destroy(ironcl_event event) noexcept;
-
-ironcl_status quantize_create(ironcl_device device, const ironcl_quantize_desc* desc, ironcl_quantize* out_quantize,
-                              ironcl_error* error) noexcept;
-ironcl_status quantize_enqueue(ironcl_quantize quantize, ironcl_queue queue, const ironcl_quantize_args* args,
-                               ironcl_event* out_event, ironcl_error* error) noexcept;
-void quantize_destroy(ironcl_quantize quantize) noexcept;
-
-ironcl_status route_create(ironcl_device device, const ironcl_route_desc* desc, ironcl_route* out_route,
-                           ironcl_error* error) noexcept;
-ironcl_status route_enqueue(ironcl_route route, ironcl_queue queue, const ironcl_route_args* args,
-                            ironcl_event* out_event, ironcl_error* error) noexcept;
-void route_destroy(ironcl_route route) noexcept;
-
-ironcl_status activate_create(ironcl_device device, const ironcl_activate_desc* desc, ironcl_activate* out_activate,
-                              ironcl_error* error) noexcept;
-ironcl_status activate_enqueue(ironcl_activate activate, ironcl_queue queue, const ironcl_activate_args* args,
-                               ironcl_event* out_event, ironcl_error* error) noexcept;
-void activate_destroy(ironcl_activate activate) noexcept;
-
-ironcl_status combine_create(ironcl_device device, const ironcl_combine_desc* desc, ironcl_combine* out_combine,
-                             ironcl_error* error) noexcept;
-ironcl_status combine_enqueue(ironcl_combine combine, ironcl_queue queue, const ironcl_combine_args* args,
-                              ironcl_event* out_event, ironcl_error* error) noexcept;
-void combine_destroy(ironcl_combine combine) noexcept;
 
 }  // namespace ironcl::adapter::entries

@@ -49,6 +49,7 @@ IRONCL_SAME(DType::e8m0, IRONCL_F8_E8M0);
 IRONCL_SAME(DType::i8, IRONCL_I8);
 IRONCL_SAME(DType::s32, IRONCL_S32);
 IRONCL_SAME(DType::f64, IRONCL_F64);
+IRONCL_SAME(DType::e2m1, IRONCL_F4_E2M1);
 IRONCL_SAME(ScaleRounding::exact, IRONCL_SCALE_EXACT);
 IRONCL_SAME(ScaleRounding::power_of_two, IRONCL_SCALE_POWER_OF_TWO);
 IRONCL_SAME(AccuracyClass::f32, IRONCL_ACCURACY_F32);
@@ -123,25 +124,8 @@ ironcl_status device_props(ironcl_device device, ironcl_device_props* out_props,
   });
 }
 
-ironcl_status supports(ironcl_device device, const ironcl_gemm_desc* desc, ironcl_support* out_support,
-                       ironcl_error* error) noexcept {
-  return guard("supports", error, [&] {
-    const auto& state = state_of(device);
-    check_out(out_support, "support");
-    const backend::Support support = state->device->supports(gemm_desc(desc));
-    ironcl_support full{};
-    full.reason = static_cast<std::uint32_t>(support.reason);
-    full.accuracy_class = static_cast<std::uint32_t>(support.accuracy);
-    full.estimate_kind = static_cast<std::uint32_t>(support.estimate_kind);
-    full.estimate_ns = support.estimate_ns;
-    full.workspace_bytes = support.workspace_bytes;
-    copy_text(full.text, support.text);
-    write_struct(out_support, full);
-  });
-}
-
-ironcl_status device_query(ironcl_device device, const char* key, const ironcl_gemm_desc* desc, char* out_text,
-                           uint64_t capacity, uint64_t* out_size, ironcl_error* error) noexcept {
+ironcl_status device_query(ironcl_device device, const char* key, const void* desc, char* out_text, uint64_t capacity,
+                           uint64_t* out_size, ironcl_error* error) noexcept {
   return guard("device_query", error, [&] {
     const auto& state = state_of(device);
     require(key, "key");
@@ -151,7 +135,7 @@ ironcl_status device_query(ironcl_device device, const char* key, const ironcl_g
     if (desc == nullptr) {
       text = state->device->query(key, nullptr);
     } else {
-      const backend::GemmDesc known = gemm_desc(desc);
+      const backend::GemmDesc known = gemm_desc(static_cast<const ironcl_gemm_desc*>(desc));
       text = state->device->query(key, &known);
     }
     if (capacity != 0) copy_text(out_text, std::min<std::uint64_t>(capacity, text.size() + 1), text);

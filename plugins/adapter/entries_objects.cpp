@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Entries about queues, buffers, prepared weights and events. Next door: entries_gemm.cpp, entries.h.
+// Entries about queues, buffers, prepared weights and events. Next door: entries_ops.cpp, entries.h.
 #include <fmt/format.h>
 
 #include <chrono>
@@ -99,6 +99,8 @@ ironcl_status buffer_create(ironcl_device device, const ironcl_buffer_desc* desc
       handle->buffer = made(
           state->device->import_buffer(static_cast<backend::Device::Memory>(memory.kind), memory.handle, known.size),
           "buffer");
+      handle->buffer->imported = memory.handle;
+      handle->buffer->is_host_pointer = memory.kind == IRONCL_MEMORY_HOST_POINTER;
     } else {
       handle->buffer = made(state->device->create_buffer(known.size), "buffer");
     }
@@ -117,13 +119,9 @@ ironcl_status write(ironcl_queue queue, ironcl_span dst, const void* src, uint32
     if (host_semantics > IRONCL_HOST_STABLE_UNTIL_EVENT) {
       unimplemented(fmt::format("host_semantics is {}; this plugin knows 0 and 1", host_semantics));
     }
-    // Before the command: once it is queued, nothing may fail.
-    auto handle = out_event == nullptr ? nullptr : std::make_unique<ironcl_event_t>();
-    auto event = queue->queue->write(span, src, static_cast<backend::HostSemantics>(host_semantics));
-    if (handle == nullptr) return;
-    handle->device = queue->device;
-    handle->event = made(std::move(event), "event");
-    *out_event = handle.release();
+    enqueue_with_event(*queue, out_event, [&] {
+      return queue->queue->write(span, src, static_cast<backend::HostSemantics>(host_semantics));
+    });
   });
 }
 
@@ -133,12 +131,7 @@ ironcl_status read(ironcl_queue queue, ironcl_span src, void* dst, ironcl_event*
     usable(queue, "queue");
     const backend::Span span = transfer_span(src, "src", *queue->device);
     require(dst, "dst");
-    auto handle = out_event == nullptr ? nullptr : std::make_unique<ironcl_event_t>();
-    auto event = queue->queue->read(span, dst);
-    if (handle == nullptr) return;
-    handle->device = queue->device;
-    handle->event = made(std::move(event), "event");
-    *out_event = handle.release();
+    enqueue_with_event(*queue, out_event, [&] { return queue->queue->read(span, dst); });
   });
 }
 
@@ -187,7 +180,7 @@ ironcl_status weights_info(ironcl_weights weights, ironcl_weights_info* out_info
     full.device_bytes = weights->weights->device_bytes();
     full.data_bytes = weights->weights->data_bytes();
     full.scale_bytes = weights->weights->scale_bytes();
-    copy_text(full.layout, weights->weights->layout());
+    copy_text(full.form, weights->weights->form());
     write_struct(out_info, full);
   });
 }

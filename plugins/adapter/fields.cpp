@@ -15,8 +15,17 @@ namespace ironcl::adapter {
 using backend::DType;
 
 namespace {
-constexpr std::uint32_t kLastDType = IRONCL_F64;
-bool is_scale_type(DType type) { return numerics::is_float(type) || type == DType::e8m0; }
+constexpr std::uint32_t kLastDType = IRONCL_F4_E2M1;
+bool is_scale_type(DType type) { return numerics::is_float(type) || type == DType::e8m0 || type == DType::e4m3fn; }
+
+/// The place of an operand's first row or column within its block.
+std::int64_t origin(std::uint32_t value, std::uint32_t group, std::string_view field, std::string_view axis) {
+  if (value != 0 && value >= group) {
+    invalid(fmt::format("{0}.{1}_origin is {2}, expected 0 to {3}: less than group_{1}s {4}", field, axis, value,
+                        group == 0 ? 0 : group - 1, group));
+  }
+  return value;
+}
 }  // namespace
 
 std::uint32_t enumerator(std::uint32_t value, std::uint32_t last, std::string_view field) {
@@ -63,18 +72,24 @@ void check_extent(std::int64_t rows, std::int64_t ld, std::int64_t groups, std::
 backend::ScaleDesc scale_desc(const ironcl_scale_desc& in, std::int64_t cols, bool tight, std::string_view field) {
   backend::ScaleDesc out;
   out.dtype = dtype(in.dtype, fmt::format("{}.dtype", field));
-  check_reserved(in.reserved, fmt::format("{}.reserved", field));
+  const DType global = dtype(in.global_dtype, fmt::format("{}.global_dtype", field));
   if (out.dtype == DType::none) {
-    if (in.group_rows != 0 || in.group_cols != 0 || in.ld != 0) {
+    if (in.group_rows != 0 || in.group_cols != 0 || in.ld != 0 || in.row_origin != 0 || in.col_origin != 0 ||
+        global != DType::none) {
       invalid(fmt::format("{}.dtype is none, but its group is {}x{} with ld {}; give a dtype, or zeros", field,
                           in.group_rows, in.group_cols, in.ld));
     }
     return out;
   }
   if (!is_scale_type(out.dtype)) {
-    invalid(fmt::format("{}.dtype is {}, expected f32, f16, bf16 or e8m0", field, shown(out.dtype)));
+    invalid(fmt::format("{}.dtype is {}, expected f32, f16, bf16, e8m0 or e4m3fn", field, shown(out.dtype)));
   }
-  out.grid = {in.group_rows, in.group_cols};
+  if (global != DType::none && global != DType::f32) {
+    invalid(fmt::format("{}.global_dtype is {}, expected none or f32", field, shown(global)));
+  }
+  out.global = global == DType::f32;
+  out.grid = {in.group_rows, in.group_cols, origin(in.row_origin, in.group_rows, field, "row"),
+              origin(in.col_origin, in.group_cols, field, "col")};
   const std::int64_t scale_cols = out.grid.scale_cols(cols);
   out.ld = leading(in.ld, scale_cols, fmt::format("{}.ld", field), "columns of scales");
   if (tight && out.ld != scale_cols) {
@@ -89,12 +104,21 @@ void check_row_scales(const backend::ScaleDesc& scale, std::string_view field, s
   }
 }
 
-std::int64_t check_group_count(backend::Grouping grouping, std::uint32_t count, std::string_view name) {
+void check_nibbles(DType type, std::int64_t cols, std::int64_t ld, std::string_view field) {
+  if (numerics::bits_of(type) < 8 && type != DType::none && (cols % 2 != 0 || ld % 2 != 0)) {
+    invalid(
+        fmt::format("{} of {}: two codes share a byte, but a row has {} columns and the next begins after {}; make "
+                    "both even",
+                    field, shown(type), cols, ld));
+  }
+}
+
+std::int64_t check_matrices(backend::Grouping grouping, std::uint32_t count, std::string_view name) {
   if (grouping == backend::Grouping::none && count != 0) {
-    invalid(fmt::format("{}.group_count is {}, but grouping is NONE; leave it 0", name, count));
+    invalid(fmt::format("{}.matrices is {}, but grouping is NONE; leave it 0", name, count));
   }
   if (grouping != backend::Grouping::none && (count < 1 || count > kMostMatrices)) {
-    invalid(fmt::format("{}.group_count is {}, expected 1 to {}", name, count, kMostMatrices));
+    invalid(fmt::format("{}.matrices is {}, expected 1 to {}", name, count, kMostMatrices));
   }
   return count;
 }
@@ -108,6 +132,14 @@ backend::Quantizer quantizer(const ironcl_quantizer_desc& in, std::string_view f
                         in.amax_floor, out.amax_floor));
   }
   if (in.amax_floor != 0) out.amax_floor = in.amax_floor;
+  check_reserved(in.reserved, fmt::format("{}.reserved", field));
+  out.given = enumerator(in.scales, IRONCL_SCALES_GIVEN, fmt::format("{}.scales", field)) == IRONCL_SCALES_GIVEN;
+  if (out.given && (in.scale_rounding != 0 || in.amax_floor != 0)) {
+    invalid(
+        fmt::format("{0}.scale_rounding is {1} and amax_floor {2}, but scales are GIVEN and none are made; leave "
+                    "both 0",
+                    field, in.scale_rounding, in.amax_floor));
+  }
   return out;
 }
 

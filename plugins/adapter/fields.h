@@ -9,7 +9,7 @@
 #include <string_view>
 
 #include "backends/interface.h"
-#include "host/include/ironcl/plugin.h"
+#include "host/include/ironcl/plugin_ops.h"
 
 namespace ironcl::adapter {
 
@@ -33,11 +33,14 @@ void check_extent(std::int64_t rows, std::int64_t ld, std::int64_t groups, std::
 /// The scales of a [rows, cols] operand. `tight`: a leading dimension other than the tight one is refused.
 backend::ScaleDesc scale_desc(const ironcl_scale_desc& in, std::int64_t cols, bool tight, std::string_view field);
 
+/// Rows of a type of less than a byte have whole bytes.
+void check_nibbles(backend::DType type, std::int64_t cols, std::int64_t ld, std::string_view field);
+
 /// Refuses scales of several rows, `why` saying who needs them one by one. No scales at all are fine.
 void check_row_scales(const backend::ScaleDesc& scale, std::string_view field, std::string_view why);
 
-/// group_count of a struct called `name`, with its grouping: 0 where there is none.
-std::int64_t check_group_count(backend::Grouping grouping, std::uint32_t count, std::string_view name);
+/// matrices of a struct called `name`, with its grouping: 0 where there is none.
+std::int64_t check_matrices(backend::Grouping grouping, std::uint32_t count, std::string_view name);
 
 backend::Quantizer quantizer(const ironcl_quantizer_desc& in, std::string_view field);
 

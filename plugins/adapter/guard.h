@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "backends/interface.h"
-#include "host/include/ironcl/plugin.h"
+#include "host/include/ironcl/plugin_ops.h"
 
 namespace ironcl::adapter {
 

@@ -10,9 +10,10 @@
 #include <cstdint>
 #include <memory>
 #include <string_view>
+#include <variant>
 
 #include "backends/interface.h"
-#include "host/include/ironcl/plugin.h"
+#include "host/include/ironcl/plugin_ops.h"
 #include "plugins/adapter/structs.h"
 
 namespace ironcl::adapter {
@@ -35,6 +36,24 @@ struct DeviceState {
   std::uint64_t buffer_alignment = 1;
   pid_t process = getpid();  ///< The one that loaded the plugin.
 };
+
+/// An operation of one kind: its description as checked, and the backend's object.
+template <class Desc, class Object>
+struct Op {
+  std::shared_ptr<DeviceState> device;
+  Desc desc;
+  std::shared_ptr<Object> object;
+};
+struct GemmOp : Op<backend::GemmDesc, backend::Gemm> {
+  std::uint64_t workspace_bytes = 0;
+};
+using QuantizeOp = Op<backend::QuantizeDesc, backend::Quantize>;
+using RouteOp = Op<backend::RouteDesc, backend::Route>;
+using ActivateOp = Op<backend::ActivateDesc, backend::Activate>;
+using CombineOp = Op<backend::CombineDesc, backend::Combine>;
+
+/// In the order of IRONCL_OP_*, which start at 1.
+using Operation = std::variant<GemmOp, QuantizeOp, RouteOp, ActivateOp, CombineOp>;
 
 /// Throws unavailable in a process that was forked after `process` had loaded the plugin: the driver's threads, and
 /// whoever held its locks at that moment, are not in the child.
@@ -65,35 +84,9 @@ struct ironcl_weights_t : ironcl::adapter::Counted {
   ironcl::backend::ScaleDesc scale;
 };
 
-struct ironcl_gemm_t : ironcl::adapter::Counted {
+struct ironcl_op_t : ironcl::adapter::Counted {
   std::shared_ptr<ironcl::adapter::DeviceState> device;
-  std::shared_ptr<ironcl::backend::Gemm> gemm;
-  ironcl::backend::GemmDesc desc;
-  std::uint64_t workspace_bytes = 0;
-};
-
-struct ironcl_quantize_t : ironcl::adapter::Counted {
-  std::shared_ptr<ironcl::adapter::DeviceState> device;
-  std::shared_ptr<ironcl::backend::Quantize> quantize;
-  ironcl::backend::QuantizeDesc desc;
-};
-
-struct ironcl_route_t : ironcl::adapter::Counted {
-  std::shared_ptr<ironcl::adapter::DeviceState> device;
-  std::shared_ptr<ironcl::backend::Route> route;
-  ironcl::backend::RouteDesc desc;
-};
-
-struct ironcl_activate_t : ironcl::adapter::Counted {
-  std::shared_ptr<ironcl::adapter::DeviceState> device;
-  std::shared_ptr<ironcl::backend::Activate> activate;
-  ironcl::backend::ActivateDesc desc;
-};
-
-struct ironcl_combine_t : ironcl::adapter::Counted {
-  std::shared_ptr<ironcl::adapter::DeviceState> device;
-  std::shared_ptr<ironcl::backend::Combine> combine;
-  ironcl::backend::CombineDesc desc;
+  ironcl::adapter::Operation operation;
 };
 
 struct ironcl_event_t : ironcl::adapter::Counted {
@@ -107,13 +100,26 @@ namespace ironcl::adapter {
 /// forked child.
 const std::shared_ptr<DeviceState>& state_of(ironcl_device device);
 
-/// The handle of a queue, buffer, weights, plan, quantiser or event, usable here. Throws invalid_argument where it is
+/// The handle of a queue, buffer, weights, operation or event, usable here. Throws invalid_argument where it is
 /// NULL, unavailable in a forked child. `what` names it.
 template <class Handle>
 Handle& usable(Handle* handle, std::string_view what) {
   require(handle, what);
   check_process(handle->device->process);
   return *handle;
+}
+
+/// Runs `command` on the queue and hands its event out, where one is wanted.
+template <class Command>
+void enqueue_with_event(const ironcl_queue_t& queue, ironcl_event* out_event, Command&& command) {
+  // Before the command: once it is queued, nothing may fail.
+  auto handle = out_event == nullptr ? nullptr : std::make_unique<ironcl_event_t>();
+  auto event = command();
+  if (handle == nullptr) return;
+  if (event == nullptr) refuse(backend::Status::internal, "the backend made no event");
+  handle->device = queue.device;
+  handle->event = std::move(event);
+  *out_event = handle.release();
 }
 
 /// For destroy functions: nothing leaves, nothing is reported. In a forked child the object is left as it is: to

@@ -3,7 +3,7 @@
 // Next door: instance.h (what a loaded plugin holds), entries.h (the functions of the table).
 #pragma once
 
-#include "host/include/ironcl/plugin.h"
+#include "host/include/ironcl/plugin_ops.h"
 #include "ironcl_build_id.h"
 #include "plugins/adapter/entries.h"
 #include "plugins/adapter/guard.h"
@@ -81,26 +81,14 @@ constexpr ironcl_plugin make_table(const char* name, const char* build_id) {
   table.weights_export = &entries::weights_export;
   table.weights_info = &entries::weights_info;
   table.weights_destroy = &entries::weights_destroy;
-  table.gemm_create = &entries::gemm_create;
-  table.gemm_info = &entries::gemm_info;
-  table.gemm_enqueue = &entries::gemm_enqueue;
-  table.gemm_destroy = &entries::gemm_destroy;
+  table.op_create = &entries::op_create;
+  table.op_info = &entries::op_info;
+  table.op_enqueue = &entries::op_enqueue;
+  table.op_destroy = &entries::op_destroy;
   table.event_wait = &entries::event_wait;
   table.event_profile = &entries::event_profile;
   table.event_destroy = &entries::event_destroy;
   table.device_import = &InstanceEntries<instance>::device_import;
-  table.quantize_create = &entries::quantize_create;
-  table.quantize_enqueue = &entries::quantize_enqueue;
-  table.quantize_destroy = &entries::quantize_destroy;
-  table.route_create = &entries::route_create;
-  table.route_enqueue = &entries::route_enqueue;
-  table.route_destroy = &entries::route_destroy;
-  table.activate_create = &entries::activate_create;
-  table.activate_enqueue = &entries::activate_enqueue;
-  table.activate_destroy = &entries::activate_destroy;
-  table.combine_create = &entries::combine_create;
-  table.combine_enqueue = &entries::combine_enqueue;
-  table.combine_destroy = &entries::combine_destroy;
   return table;
 }
 

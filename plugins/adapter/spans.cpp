@@ -31,7 +31,7 @@ backend::Span span_in_buffer(const ironcl_span& in, std::string_view name, const
 }
 
 std::uint64_t bytes_of(std::int64_t rows, std::int64_t ld, std::int64_t cols, backend::DType type) {
-  return rows <= 0 ? 0 : static_cast<std::uint64_t>((rows - 1) * ld + cols) * size_of(type);
+  return rows <= 0 ? 0 : numerics::bytes_of(type, static_cast<std::uint64_t>((rows - 1) * ld + cols));
 }
 
 void check_room(const backend::Span& span, std::string_view name, std::uint64_t bytes, std::uint64_t element,
@@ -48,16 +48,34 @@ void check_room(const backend::Span& span, std::string_view name, std::uint64_t 
   }
 }
 
+namespace {
+
+/// Where a span's bytes lie: those of two spans can be the same only where the space is.
+struct Place {
+  const void* space;
+  std::uint64_t start;
+};
+
+Place place_of(const backend::Span& span) {
+  const backend::Buffer& buffer = *span.buffer;
+  if (buffer.imported == nullptr) return {&buffer, span.offset};
+  if (buffer.is_host_pointer) return {nullptr, reinterpret_cast<std::uintptr_t>(buffer.imported) + span.offset};
+  return {buffer.imported, span.offset};
+}
+
+}  // namespace
+
 void check_overlaps(std::initializer_list<NamedSpan> spans) {
   for (const NamedSpan& out : spans) {
     if (!out.written || !out.span) continue;
     for (const NamedSpan& other : spans) {
-      if (&other == &out || !other.span || other.span.buffer != out.span.buffer) continue;
-      const bool apart = out.span.offset + out.span.size <= other.span.offset ||
-                         other.span.offset + other.span.size <= out.span.offset;
+      if (&other == &out || !other.span) continue;
+      const Place here = place_of(out.span), there = place_of(other.span);
+      const bool apart = here.space != there.space || here.start + out.span.size <= there.start ||
+                         there.start + other.span.size <= here.start;
       if (!apart && out.span.size != 0 && other.span.size != 0) {
         invalid(
-            fmt::format("{} (written) overlaps {} in the same buffer: bytes {} to {} and {} to {}; give each its own",
+            fmt::format("{} (written) overlaps {} in the same memory: bytes {} to {} and {} to {}; give each its own",
                         out.name, other.name, out.span.offset, out.span.offset + out.span.size, other.span.offset,
                         other.span.offset + other.span.size));
       }

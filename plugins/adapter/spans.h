@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "backends/interface.h"
-#include "host/include/ironcl/plugin.h"
+#include "host/include/ironcl/plugin_ops.h"
 #include "plugins/adapter/handles.h"
 
 namespace ironcl::adapter {

@@ -11,7 +11,7 @@
 #include <string_view>
 
 #include "backends/interface.h"
-#include "host/include/ironcl/plugin.h"
+#include "host/include/ironcl/plugin_ops.h"
 
 namespace ironcl::adapter {
 

@@ -6,7 +6,7 @@
 #pragma once
 
 #include "backends/interface.h"
-#include "host/include/ironcl/plugin.h"
+#include "host/include/ironcl/plugin_ops.h"
 #include "plugins/adapter/handles.h"
 
 namespace ironcl::adapter {
@@ -29,23 +29,23 @@ void check_same_matrix(const backend::GemmDesc& plan, backend::DType type, std::
 
 /// One call of `plan` on `queue`: devices agree, weights are the plan's, spans lie inside their buffers, are large
 /// enough and aligned, written ones overlap no other.
-backend::GemmArgs gemm_args(const ironcl_gemm_args* in, const ironcl_gemm_t& plan, const ironcl_queue_t& queue);
+backend::GemmArgs gemm_args(const ironcl_gemm_args* in, const GemmOp& plan, const ironcl_queue_t& queue);
 
 /// Leading dimensions of 0 become tight, an amax_floor of 0 the default.
 backend::QuantizeDesc quantize_desc(const ironcl_quantize_desc* in);
 
 /// One call of a quantiser, checked like a plan's.
-backend::QuantizeArgs quantize_args(const ironcl_quantize_args* in, const ironcl_quantize_t& quantize,
+backend::QuantizeArgs quantize_args(const ironcl_quantize_args* in, const QuantizeOp& quantize,
                                     const ironcl_queue_t& queue);
 
 /// The steps of a layer of experts, and one call of each. Zeros that mean a default have become it.
 backend::RouteDesc route_desc(const ironcl_route_desc* in);
-backend::RouteArgs route_args(const ironcl_route_args* in, const ironcl_route_t& route, const ironcl_queue_t& queue);
+backend::RouteArgs route_args(const ironcl_route_args* in, const RouteOp& route, const ironcl_queue_t& queue);
 backend::ActivateDesc activate_desc(const ironcl_activate_desc* in);
-backend::ActivateArgs activate_args(const ironcl_activate_args* in, const ironcl_activate_t& activate,
+backend::ActivateArgs activate_args(const ironcl_activate_args* in, const ActivateOp& activate,
                                     const ironcl_queue_t& queue);
 backend::CombineDesc combine_desc(const ironcl_combine_desc* in);
-backend::CombineArgs combine_args(const ironcl_combine_args* in, const ironcl_combine_t& combine,
+backend::CombineArgs combine_args(const ironcl_combine_args* in, const CombineOp& combine,
                                   const ironcl_queue_t& queue);
 
 /// A span of write or read: inside its buffer, of the queue's device, at least one byte.

@@ -20,7 +20,7 @@ using backend::DType;
 class Call {
  public:
   /// `a_rows`: rows of a gathered A.
-  Call(const ironcl_gemm_t& plan, std::int64_t m, std::int64_t a_rows)
+  Call(const GemmOp& plan, std::int64_t m, std::int64_t a_rows)
       : plan_(plan), desc_(plan.desc), m_(m), a_rows_(a_rows) {
     matrices_ = desc_.grouping == backend::Grouping::masked ? desc_.matrices : 1;
     gathers_ = desc_.a_rows != 0;
@@ -59,7 +59,7 @@ class Call {
   }
 
  private:
-  const ironcl_gemm_t& plan_;
+  const GemmOp& plan_;
   const backend::GemmDesc& desc_;
   std::int64_t m_, a_rows_, matrices_ = 1;
   bool gathers_ = false;
@@ -85,7 +85,7 @@ void check_a_rows(const backend::GemmDesc& plan, std::int64_t m, std::int64_t a_
   }
 }
 
-std::shared_ptr<backend::Weights> plan_weights(ironcl_weights weights, const ironcl_gemm_t& plan) {
+std::shared_ptr<backend::Weights> plan_weights(ironcl_weights weights, const GemmOp& plan) {
   require(weights, "gemm_args.weights");
   if (weights->device != plan.device) {
     invalid("gemm_args.weights are of another device; prepare them on the plan's device");
@@ -97,8 +97,9 @@ std::shared_ptr<backend::Weights> plan_weights(ironcl_weights weights, const iro
 
 }  // namespace
 
-backend::GemmArgs gemm_args(const ironcl_gemm_args* in, const ironcl_gemm_t& plan, const ironcl_queue_t& queue) {
+backend::GemmArgs gemm_args(const ironcl_gemm_args* in, const GemmOp& plan, const ironcl_queue_t& queue) {
   const auto abi = read_struct(in, "gemm_args");
+  check_reserved(abi.reserved, "gemm_args.reserved");
   find_in_chain(abi.next, 0, "gemm_args");
   if (queue.device != plan.device) invalid("queue is of another device than the plan; use one of the plan's device");
   const backend::GemmDesc& desc = plan.desc;
@@ -115,7 +116,7 @@ backend::GemmArgs gemm_args(const ironcl_gemm_args* in, const ironcl_gemm_t& pla
   const std::int64_t rows = call.rows(), a_rows = call.a_rows(), k = desc.k, n = desc.n;
   const std::int64_t matrices = std::max<std::int64_t>(1, desc.matrices);
   const bool quantises = desc.a_source != DType::none;
-  const bool given_scales = !quantises && desc.a_scale.dtype != DType::none;
+  const bool given_scales = desc.a_scale.dtype != DType::none && (!quantises || desc.a_quantizer.given);
   const DType a_type = quantises ? desc.a_source : desc.a;
   const std::int64_t a_scale_cols = desc.a_scale.grid.scale_cols(k), d_scale_cols = desc.d_scale.grid.scale_cols(n);
 
@@ -124,6 +125,10 @@ backend::GemmArgs gemm_args(const ironcl_gemm_args* in, const ironcl_gemm_t& pla
       call.operand(abi.a_scale, "gemm_args.a_scale", given_scales,
                    bytes_of(call.a_scale_rows(), desc.a_scale.ld, a_scale_cols, desc.a_scale.dtype),
                    desc.a_scale.dtype, quantises ? "the plan makes A's scales" : "the plan's A has no scales");
+  out.a_global = call.operand(abi.a_global, "gemm_args.a_global", desc.a_scale.global, sizeof(float), DType::f32,
+                              "the plan's A has no global scale");
+  out.d_global = call.operand(abi.d_global, "gemm_args.d_global", desc.d_scale.global, sizeof(float), DType::f32,
+                              "the plan's D has no global scale");
   out.d = call.operand(abi.d, "gemm_args.d", true, bytes_of(rows, desc.ldd, n, desc.d), desc.d, "");
   out.d_scale = call.operand(abi.d_scale, "gemm_args.d_scale", desc.d_scale.dtype != DType::none,
                              bytes_of(call.d_scale_rows(), desc.d_scale.ld, d_scale_cols, desc.d_scale.dtype),
@@ -131,7 +136,7 @@ backend::GemmArgs gemm_args(const ironcl_gemm_args* in, const ironcl_gemm_t& pla
   out.bias = call.operand(abi.bias, "gemm_args.bias", desc.bias != DType::none, bytes_of(matrices, n, n, desc.bias),
                           desc.bias, "the plan has no bias");
   out.matrix_rows =
-      call.operand(abi.group_sizes, "gemm_args.group_sizes", desc.grouping != backend::Grouping::none,
+      call.operand(abi.matrix_rows, "gemm_args.matrix_rows", desc.grouping != backend::Grouping::none,
                    bytes_of(1, desc.matrices, desc.matrices, DType::s32), DType::s32, "the plan has no groups");
   out.a_index = call.operand(abi.a_index, "gemm_args.a_index", desc.a_rows != 0, bytes_of(1, rows, rows, DType::s32),
                              DType::s32, "the plan gathers no rows of A");
@@ -151,14 +156,15 @@ backend::GemmArgs gemm_args(const ironcl_gemm_args* in, const ironcl_gemm_t& pla
                                        bytes_of(call.a_scale_rows(), a_scale_cols, a_scale_cols, DType::f32),
                                        DType::f32, "the plan does not quantise A");
 
-  check_overlaps({NamedSpan{"gemm_args.d", out.d, true}, NamedSpan{"gemm_args.d_scale", out.d_scale, true},
-                  NamedSpan{"gemm_args.workspace", out.workspace, true},
-                  NamedSpan{"gemm_args.a_quantized", out.a_quantized, true},
-                  NamedSpan{"gemm_args.a_quantized_scale", out.a_quantized_scale, true},
-                  NamedSpan{"gemm_args.a", out.a, false}, NamedSpan{"gemm_args.a_scale", out.a_scale, false},
-                  NamedSpan{"gemm_args.bias", out.bias, false},
-                  NamedSpan{"gemm_args.group_sizes", out.matrix_rows, false},
-                  NamedSpan{"gemm_args.a_index", out.a_index, false}});
+  check_overlaps(
+      {NamedSpan{"gemm_args.d", out.d, true}, NamedSpan{"gemm_args.d_scale", out.d_scale, !desc.d_quantizer.given},
+       NamedSpan{"gemm_args.workspace", out.workspace, true},
+       NamedSpan{"gemm_args.a_quantized", out.a_quantized, true},
+       NamedSpan{"gemm_args.a_quantized_scale", out.a_quantized_scale, true}, NamedSpan{"gemm_args.a", out.a, false},
+       NamedSpan{"gemm_args.a_scale", out.a_scale, false}, NamedSpan{"gemm_args.a_global", out.a_global, false},
+       NamedSpan{"gemm_args.d_global", out.d_global, false}, NamedSpan{"gemm_args.bias", out.bias, false},
+       NamedSpan{"gemm_args.matrix_rows", out.matrix_rows, false},
+       NamedSpan{"gemm_args.a_index", out.a_index, false}});
   return out;
 }
 

@@ -8,6 +8,7 @@
 
 #include "backends/numerics/checked.h"
 #include "plugins/adapter/fields.h"
+#include "plugins/adapter/spans.h"
 #include "plugins/adapter/structs.h"
 #include "plugins/adapter/validate.h"
 
@@ -21,12 +22,10 @@ using numerics::is_quantized;
 
 constexpr std::uint32_t kMostOptions = 1024;
 
-bool is_fp8(DType type) { return type == DType::e4m3fn || type == DType::e5m2; }
-
 /// Quantised operands have scales, others have none.
 void check_pair(DType type, const backend::ScaleDesc& scale, std::string_view operand) {
   if (!is_quantized(type) && !is_float(type)) {
-    invalid(fmt::format("{0}_dtype is {1}, expected f32, f16, bf16, e4m3fn, e5m2 or i8", operand, shown(type)));
+    invalid(fmt::format("{0}_dtype is {1}, expected f32, f16, bf16, e4m3fn, e5m2, i8 or e2m1", operand, shown(type)));
   }
   if (is_quantized(type) && scale.dtype == DType::none) {
     invalid(
@@ -42,7 +41,12 @@ void check_pair(DType type, const backend::ScaleDesc& scale, std::string_view op
 
 void check_a(const backend::GemmDesc& desc) {
   check_pair(desc.a, desc.a_scale, "gemm_desc.a");
-  if (desc.a_source == DType::none) return;
+  if (desc.a_source == DType::none) {
+    if (desc.a_quantizer.given) {
+      invalid("gemm_desc.a_quantizer.scales is GIVEN, but the plan does not quantise A; leave it 0");
+    }
+    return;
+  }
   if (!is_float(desc.a_source)) {
     invalid(fmt::format("gemm_desc.a_source_dtype is {}, expected none, f32, f16 or bf16", shown(desc.a_source)));
   }
@@ -52,7 +56,7 @@ void check_a(const backend::GemmDesc& desc) {
                     "A is multiplied as it comes",
                     shown(desc.a_source), shown(desc.a)));
   }
-  if (desc.a_scale.dtype != DType::f32) {
+  if (desc.a_scale.dtype != DType::f32 && !desc.a_quantizer.given) {
     invalid(fmt::format("gemm_desc.a_scale.dtype is {}, but the scales that a plan makes are f32",
                         shown(desc.a_scale.dtype)));
   }
@@ -65,14 +69,18 @@ void check_d(const backend::GemmDesc& desc) {
       invalid(fmt::format("gemm_desc.d_scale.dtype is {}, but d_dtype {} is not quantised; leave d_scale zero",
                           shown(scale), shown(desc.d)));
     }
+    if (desc.d_quantizer.given) {
+      invalid(fmt::format("gemm_desc.d_quantizer.scales is GIVEN, but d_dtype {} is not quantised; leave it 0",
+                          shown(desc.d)));
+    }
     return;
   }
-  if (!is_fp8(desc.d)) {
-    invalid(fmt::format("gemm_desc.d_dtype is {}, expected f32, f16, bf16, e4m3fn or e5m2", shown(desc.d)));
+  if (!is_quantized(desc.d)) {
+    invalid(fmt::format("gemm_desc.d_dtype is {}, expected f32, f16, bf16, e4m3fn, e5m2, i8 or e2m1", shown(desc.d)));
   }
-  if (scale != DType::f32 && scale != DType::e8m0) {
-    invalid(fmt::format("gemm_desc.d_scale.dtype is {}, but d_dtype {} needs scales of f32 or e8m0", shown(scale),
-                        shown(desc.d)));
+  if (scale != DType::f32 && scale != DType::e8m0 && scale != DType::e4m3fn) {
+    invalid(fmt::format("gemm_desc.d_scale.dtype is {}, but d_dtype {} needs scales of f32, e8m0 or e4m3fn",
+                        shown(scale), shown(desc.d)));
   }
 }
 
@@ -121,6 +129,11 @@ void check_rows_alone(const backend::GemmDesc& desc) {
 
 backend::GemmDesc gemm_desc(const ironcl_gemm_desc* in) {
   const auto abi = read_struct(in, "gemm_desc");
+  if (abi.kind != IRONCL_OP_GEMM) {
+    invalid(
+        fmt::format("gemm_desc.kind is {}, expected {}: here only a GEMM is a problem", abi.kind, IRONCL_OP_GEMM));
+  }
+  check_reserved(abi.reserved, "gemm_desc.reserved");
   check_flags(abi.flags, IRONCL_GEMM_REPEATABLE, "gemm_desc.flags");
   backend::GemmDesc out;
   out.m = dimension(abi.m, 0, "gemm_desc.m");
@@ -137,14 +150,15 @@ backend::GemmDesc gemm_desc(const ironcl_gemm_desc* in) {
       enumerator(abi.weakest_accuracy, IRONCL_ACCURACY_TENSOR14, "gemm_desc.weakest_accuracy"));
   out.grouping =
       static_cast<backend::Grouping>(enumerator(abi.grouping, IRONCL_GROUPING_MASKED, "gemm_desc.grouping"));
-  out.matrices = check_group_count(out.grouping, abi.group_count, "gemm_desc");
+  out.matrices = check_matrices(out.grouping, abi.matrices, "gemm_desc");
   out.a_rows = dimension(abi.a_rows, 0, "gemm_desc.a_rows");
   out.repeatable = (abi.flags & IRONCL_GEMM_REPEATABLE) != 0;
-  out.a_scale = scale_desc(abi.a_scale, out.k, out.a_source != DType::none, "gemm_desc.a_scale");
-  out.b_scale = scale_desc(abi.b_scale, out.k, true, "gemm_desc.b_scale");
-  out.d_scale = scale_desc(abi.d_scale, out.n, false, "gemm_desc.d_scale");
   out.a_quantizer = quantizer(abi.a_quantizer, "gemm_desc.a_quantizer");
   out.d_quantizer = quantizer(abi.d_quantizer, "gemm_desc.d_quantizer");
+  const bool makes_scales = out.a_source != DType::none && !out.a_quantizer.given;
+  out.a_scale = scale_desc(abi.a_scale, out.k, makes_scales, "gemm_desc.a_scale");
+  out.b_scale = scale_desc(abi.b_scale, out.k, true, "gemm_desc.b_scale");
+  out.d_scale = scale_desc(abi.d_scale, out.n, false, "gemm_desc.d_scale");
   check_a(out);
   check_b(out);
   check_d(out);
@@ -152,6 +166,9 @@ backend::GemmDesc gemm_desc(const ironcl_gemm_desc* in) {
     invalid(fmt::format("gemm_desc.bias_dtype is {}, expected none, f32, f16 or bf16", shown(out.bias)));
   }
   check_rows_alone(out);
+  check_nibbles(out.a_source == DType::none ? out.a : out.a_source, out.k, out.lda, "gemm_desc: A");
+  check_nibbles(out.b, out.k, out.k, "gemm_desc: B");
+  check_nibbles(out.d, out.n, out.ldd, "gemm_desc: D");
   const std::int64_t matrices = std::max<std::int64_t>(1, out.matrices);
   const std::int64_t d_matrices = out.grouping == backend::Grouping::masked ? matrices : 1;
   const std::int64_t a_rows = out.a_rows == 0 ? out.m : out.a_rows;
@@ -174,18 +191,16 @@ backend::WeightsDesc weights_desc(const ironcl_weights_desc* in, const DeviceSta
   out.n = dimension(abi.n, 1, "weights_desc.n");
   out.k = dimension(abi.k, 1, "weights_desc.k");
   out.ld = leading(abi.ld, out.k, "weights_desc.ld", "k");
-  if (abi.group_count > kMostMatrices) {
-    invalid(fmt::format("weights_desc.group_count is {}, expected at most {}", abi.group_count, kMostMatrices));
+  if (abi.matrices > kMostMatrices) {
+    invalid(fmt::format("weights_desc.matrices is {}, expected at most {}", abi.matrices, kMostMatrices));
   }
-  out.matrices = std::max<std::int64_t>(1, abi.group_count);
+  out.matrices = std::max<std::int64_t>(1, abi.matrices);
   out.scale = scale_desc(abi.scale, out.k, false, "weights_desc.scale");
   check_pair(out.dtype, out.scale, "weights_desc: b");
+  check_nibbles(out.dtype, out.k, out.ld, "weights_desc: data");
   check_extent(out.n, out.ld, out.matrices, "weights_desc: data");
   check_extent(out.n, out.scale.ld, out.matrices, "weights_desc: scales");
 
-  const auto bytes_of = [](std::int64_t rows, std::int64_t ld, std::int64_t cols, DType type) {
-    return static_cast<std::uint64_t>((rows - 1) * ld + cols) * size_of(type);
-  };
   require(abi.data, "weights_desc.data");
   const std::uint64_t data = bytes_of(out.matrices * out.n, out.ld, out.k, out.dtype);
   if (abi.data_bytes < data) {
@@ -208,15 +223,23 @@ backend::WeightsDesc weights_desc(const ironcl_weights_desc* in, const DeviceSta
                       abi.scale.group_rows, abi.scale.group_cols));
     }
   }
+  if (out.scale.global) {
+    require(abi.global_scales, "weights_desc.global_scales");
+  } else if (abi.global_scales != nullptr) {
+    invalid("weights_desc.global_scales are given, but scale.global_dtype is none; give the dtype, or neither");
+  }
+  out.global_scales = abi.global_scales;
   out.data = static_cast<const std::byte*>(abi.data);
   out.scales = static_cast<const std::byte*>(abi.scales);
   if (abi.plan != nullptr) {
-    const ironcl_gemm_t& plan = *abi.plan;
-    if (plan.device.get() != &device) {
+    if (abi.plan->device.get() != &device) {
       invalid("weights_desc.plan is of another device; prepare the weights on the plan's device");
     }
+    const auto* gemm = std::get_if<GemmOp>(&abi.plan->operation);
+    if (gemm == nullptr) invalid("weights_desc.plan is no GEMM; give the one that reads these weights, or NULL");
+    const GemmOp& plan = *gemm;
     check_same_matrix(plan.desc, out.dtype, out.n, out.k, out.matrices, out.scale, "weights_desc");
-    out.plan = plan.gemm;
+    out.plan = plan.object;
   }
   return out;
 }
@@ -233,7 +256,7 @@ void check_same_matrix(const backend::GemmDesc& plan, DType type, std::int64_t n
     invalid(fmt::format("{}: the weights are {}, expected the plan's b_dtype {}", field, shown(type), shown(plan.b)));
   }
   const auto grid = scale.grid.resolved(n, k), expected = plan.b_scale.grid.resolved(n, k);
-  if (scale.dtype != plan.b_scale.dtype || !(grid == expected)) {
+  if (scale.dtype != plan.b_scale.dtype || !(grid == expected) || scale.global != plan.b_scale.global) {
     invalid(
         fmt::format("{}: the weights' scales are {} in groups of {}x{}, expected the plan's {} in groups of {}x{}",
                     field, shown(scale.dtype), grid.group_rows, grid.group_cols, shown(plan.b_scale.dtype),

@@ -124,6 +124,7 @@ backend::RouteDesc route_desc(const ironcl_route_desc* in) {
   check_flags(abi.flags,
               IRONCL_ROUTE_GIVEN | IRONCL_ROUTE_NORMALIZE | IRONCL_ROUTE_SHARED_GATE | IRONCL_ROUTE_BEST_OF_TWO,
               "route_desc.flags");
+  check_reserved(abi.reserved, "route_desc.reserved");
   find_in_chain(abi.next, 0, "route_desc");
   backend::RouteDesc out;
   out.given = (abi.flags & IRONCL_ROUTE_GIVEN) != 0;
@@ -158,6 +159,7 @@ backend::RouteDesc route_desc(const ironcl_route_desc* in) {
 backend::ActivateDesc activate_desc(const ironcl_activate_desc* in) {
   const auto abi = read_struct(in, "activate_desc");
   check_flags(abi.flags, 0, "activate_desc.flags");
+  check_reserved(abi.reserved, "activate_desc.reserved");
   find_in_chain(abi.next, 0, "activate_desc");
   backend::ActivateDesc out;
   out.rows = dimension(abi.rows, 0, "activate_desc.rows");
@@ -179,22 +181,24 @@ backend::ActivateDesc activate_desc(const ironcl_activate_desc* in) {
   out.limit = abi.limit;
   out.grouping =
       static_cast<backend::Grouping>(enumerator(abi.grouping, IRONCL_GROUPING_MASKED, "activate_desc.grouping"));
-  out.matrices = check_group_count(out.grouping, abi.group_count, "activate_desc");
+  out.matrices = check_matrices(out.grouping, abi.matrices, "activate_desc");
   out.scale = scale_desc(abi.scale, out.cols, false, "activate_desc.scale");
   out.quantizer = quantizer(abi.quantizer, "activate_desc.quantizer");
   if (!is_float(out.y) && !numerics::is_quantized(out.y)) {
-    invalid(fmt::format("activate_desc.y_dtype is {}, expected f32, f16, bf16, e4m3fn, e5m2 or i8", shown(out.y)));
+    invalid(
+        fmt::format("activate_desc.y_dtype is {}, expected f32, f16, bf16, e4m3fn, e5m2, i8 or e2m1", shown(out.y)));
   }
   if (is_float(out.y) && out.scale.dtype != DType::none) {
     invalid(fmt::format("activate_desc.scale.dtype is {}, but y_dtype {} is not quantised; leave scale zero",
                         shown(out.scale.dtype), shown(out.y)));
   }
   if (numerics::is_quantized(out.y)) {
-    if (out.scale.dtype != DType::f32) {
+    if (out.scale.dtype == DType::none || (out.scale.dtype != DType::f32 && !out.quantizer.given)) {
       invalid(fmt::format("activate_desc.scale.dtype is {}, but the scales that quantising makes are f32",
                           shown(out.scale.dtype)));
     }
     check_row_scales(out.scale, "activate_desc.scale", "an activation's scales are of one row each");
+    check_nibbles(out.y, out.cols, out.y_ld, "activate_desc: Y");
   }
   const std::int64_t matrices = out.grouping == backend::Grouping::masked ? out.matrices : 1;
   check_extent(out.rows, std::max(out.gate_ld, out.up_ld), matrices, "activate_desc: gate and up");
@@ -206,6 +210,7 @@ backend::ActivateDesc activate_desc(const ironcl_activate_desc* in) {
 backend::CombineDesc combine_desc(const ironcl_combine_desc* in) {
   const auto abi = read_struct(in, "combine_desc");
   check_flags(abi.flags, 0, "combine_desc.flags");
+  check_reserved(abi.reserved, "combine_desc.reserved");
   find_in_chain(abi.next, 0, "combine_desc");
   backend::CombineDesc out;
   out.tokens = dimension(abi.tokens, 0, "combine_desc.tokens");

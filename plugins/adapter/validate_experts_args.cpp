@@ -65,8 +65,9 @@ std::uint64_t bytes_in_a_row(std::int64_t count, DType type) { return bytes_of(1
 
 }  // namespace
 
-backend::RouteArgs route_args(const ironcl_route_args* in, const ironcl_route_t& route, const ironcl_queue_t& queue) {
+backend::RouteArgs route_args(const ironcl_route_args* in, const RouteOp& route, const ironcl_queue_t& queue) {
   const auto abi = read_struct(in, "route_args");
+  check_reserved(abi.reserved, "route_args.reserved");
   find_in_chain(abi.next, 0, "route_args");
   check_queue(queue, route.device, "router");
   const backend::RouteDesc& desc = route.desc;
@@ -93,7 +94,7 @@ backend::RouteArgs route_args(const ironcl_route_args* in, const ironcl_route_t&
   out.weights = desc.given ? spans.optional(abi.weights, "route_args.weights", weight_bytes, DType::f32)
                            : spans.operand(abi.weights, "route_args.weights", weight_bytes, DType::f32);
   // Also of no tokens at all: what runs next reads these.
-  out.matrix_rows = spans.always(abi.group_sizes, "route_args.group_sizes",
+  out.matrix_rows = spans.always(abi.matrix_rows, "route_args.matrix_rows",
                                  bytes_in_a_row(desc.local_experts, DType::s32), DType::s32);
   const std::int64_t rows = desc.capacity == 0 ? slots : desc.local_experts * desc.capacity;
   out.a_index = spans.operand(abi.a_index, "route_args.a_index", bytes_in_a_row(rows, DType::s32), DType::s32);
@@ -106,7 +107,7 @@ backend::RouteArgs route_args(const ironcl_route_args* in, const ironcl_route_t&
   }
   check_overlaps({{"route_args.ids", out.ids, !desc.given},
                   {"route_args.weights", out.weights, !desc.given},
-                  {"route_args.group_sizes", out.matrix_rows, true},
+                  {"route_args.matrix_rows", out.matrix_rows, true},
                   {"route_args.a_index", out.a_index, true},
                   {"route_args.rows", out.rows, true},
                   {"route_args.shared_weights", out.shared_weights, true},
@@ -115,9 +116,10 @@ backend::RouteArgs route_args(const ironcl_route_args* in, const ironcl_route_t&
   return out;
 }
 
-backend::ActivateArgs activate_args(const ironcl_activate_args* in, const ironcl_activate_t& activate,
+backend::ActivateArgs activate_args(const ironcl_activate_args* in, const ActivateOp& activate,
                                     const ironcl_queue_t& queue) {
   const auto abi = read_struct(in, "activate_args");
+  check_reserved(abi.reserved, "activate_args.reserved");
   find_in_chain(abi.next, 0, "activate_args");
   check_queue(queue, activate.device, "activation");
   const backend::ActivateDesc& desc = activate.desc;
@@ -138,29 +140,36 @@ backend::ActivateArgs activate_args(const ironcl_activate_args* in, const ironcl
   out.up = spans.operand(abi.up, "activate_args.up", bytes_of(rows, desc.up_ld, desc.cols, desc.x), desc.x);
   out.y = spans.operand(abi.y, "activate_args.y", bytes_of(rows, desc.y_ld, desc.cols, desc.y), desc.y);
   if (desc.scale.dtype != DType::none) {
-    out.scales =
-        spans.operand(abi.scales, "activate_args.scales",
-                      bytes_of(rows, desc.scale.ld, desc.scale.grid.scale_cols(desc.cols), DType::f32), DType::f32);
+    out.scales = spans.operand(abi.scales, "activate_args.scales",
+                               bytes_of(rows, desc.scale.ld, desc.scale.grid.scale_cols(desc.cols), desc.scale.dtype),
+                               desc.scale.dtype);
   } else {
     spans.none(abi.scales, "activate_args.scales", "Y is not quantised");
   }
+  if (desc.scale.global) {
+    out.global = spans.operand(abi.global, "activate_args.global", sizeof(float), DType::f32);
+  } else {
+    spans.none(abi.global, "activate_args.global", "scale.global_dtype is none");
+  }
   if (desc.grouping != backend::Grouping::none) {
-    out.matrix_rows = spans.operand(abi.group_sizes, "activate_args.group_sizes",
+    out.matrix_rows = spans.operand(abi.matrix_rows, "activate_args.matrix_rows",
                                     bytes_in_a_row(desc.matrices, DType::s32), DType::s32);
   } else {
-    spans.none(abi.group_sizes, "activate_args.group_sizes", "grouping is NONE");
+    spans.none(abi.matrix_rows, "activate_args.matrix_rows", "grouping is NONE");
   }
   check_overlaps({{"activate_args.y", out.y, true},
-                  {"activate_args.scales", out.scales, true},
+                  {"activate_args.scales", out.scales, !desc.quantizer.given},
+                  {"activate_args.global", out.global, false},
                   {"activate_args.gate", out.gate, false},
                   {"activate_args.up", out.up, false},
-                  {"activate_args.group_sizes", out.matrix_rows, false}});
+                  {"activate_args.matrix_rows", out.matrix_rows, false}});
   return out;
 }
 
-backend::CombineArgs combine_args(const ironcl_combine_args* in, const ironcl_combine_t& combine,
+backend::CombineArgs combine_args(const ironcl_combine_args* in, const CombineOp& combine,
                                   const ironcl_queue_t& queue) {
   const auto abi = read_struct(in, "combine_args");
+  check_reserved(abi.reserved, "combine_args.reserved");
   find_in_chain(abi.next, 0, "combine_args");
   check_queue(queue, combine.device, "combination");
   const backend::CombineDesc& desc = combine.desc;

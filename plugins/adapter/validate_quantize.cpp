@@ -14,6 +14,7 @@ using backend::DType;
 backend::QuantizeDesc quantize_desc(const ironcl_quantize_desc* in) {
   const auto abi = read_struct(in, "quantize_desc");
   check_flags(abi.flags, 0, "quantize_desc.flags");
+  check_reserved(abi.reserved, "quantize_desc.reserved");
   find_in_chain(abi.next, 0, "quantize_desc");
   backend::QuantizeDesc out;
   out.rows = dimension(abi.rows, 0, "quantize_desc.rows");
@@ -28,21 +29,23 @@ backend::QuantizeDesc quantize_desc(const ironcl_quantize_desc* in) {
     invalid(fmt::format("quantize_desc.x_dtype is {}, expected f32, f16 or bf16", shown(out.x)));
   }
   if (!numerics::is_quantized(out.code)) {
-    invalid(fmt::format("quantize_desc.code_dtype is {}, expected e4m3fn, e5m2 or i8", shown(out.code)));
+    invalid(fmt::format("quantize_desc.code_dtype is {}, expected e4m3fn, e5m2, i8 or e2m1", shown(out.code)));
   }
-  if (out.scale.dtype != DType::f32) {
+  if (out.scale.dtype == DType::none || (out.scale.dtype != DType::f32 && !out.quantizer.given)) {
     invalid(fmt::format("quantize_desc.scale.dtype is {}, but the scales that quantising makes are f32",
                         shown(out.scale.dtype)));
   }
+  check_nibbles(out.code, out.cols, out.code_ld, "quantize_desc: codes");
   check_extent(out.rows, out.x_ld, 1, "quantize_desc: x");
   check_extent(out.rows, out.code_ld, 1, "quantize_desc: codes");
   check_extent(out.rows, out.scale.ld, 1, "quantize_desc: scales");
   return out;
 }
 
-backend::QuantizeArgs quantize_args(const ironcl_quantize_args* in, const ironcl_quantize_t& quantize,
+backend::QuantizeArgs quantize_args(const ironcl_quantize_args* in, const QuantizeOp& quantize,
                                     const ironcl_queue_t& queue) {
   const auto abi = read_struct(in, "quantize_args");
+  check_reserved(abi.reserved, "quantize_args.reserved");
   find_in_chain(abi.next, 0, "quantize_args");
   if (queue.device != quantize.device) {
     invalid("queue is of another device than the quantiser; use one of the quantiser's device");
@@ -67,11 +70,18 @@ backend::QuantizeArgs quantize_args(const ironcl_quantize_args* in, const ironcl
   out.x = operand(abi.x, "quantize_args.x", bytes_of(out.rows, desc.x_ld, desc.cols, desc.x), desc.x);
   out.codes =
       operand(abi.codes, "quantize_args.codes", bytes_of(out.rows, desc.code_ld, desc.cols, desc.code), desc.code);
-  out.scales = operand(
-      abi.scales, "quantize_args.scales",
-      bytes_of(scale.grid.scale_rows(out.rows), scale.ld, scale.grid.scale_cols(desc.cols), DType::f32), DType::f32);
+  out.scales =
+      operand(abi.scales, "quantize_args.scales",
+              bytes_of(scale.grid.scale_rows(out.rows), scale.ld, scale.grid.scale_cols(desc.cols), scale.dtype),
+              scale.dtype);
+  if (scale.global) {
+    out.global = operand(abi.global, "quantize_args.global", sizeof(float), DType::f32);
+  } else if (abi.global.buffer != nullptr) {
+    invalid("quantize_args.global is given, but scale.global_dtype is none; leave it zero");
+  }
   check_overlaps({{"quantize_args.codes", out.codes, true},
-                  {"quantize_args.scales", out.scales, true},
+                  {"quantize_args.scales", out.scales, !desc.quantizer.given},
+                  {"quantize_args.global", out.global, false},
                   {"quantize_args.x", out.x, false}});
   return out;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * skeleton: a plugin to clone, written against ironcl/plugin.h and nothing else. It has one device whose memory is
- * the host's, queues, buffers and events that work, and no multiplication yet: supports() says so and gemm_create
+ * the host's, queues, buffers and events that work, and no multiplication yet: supports() says so and op_create
  * refuses. Commands run before their call returns; a real device would queue them. README.md lists what to rename.
  */
 #include <ironcl/plugin.h>
@@ -31,7 +31,7 @@ static struct ironcl_device_t the_device = {0};
 static int loaded = 0;
 static ironcl_host host; /* a copy; host.log is NULL while not loaded */
 
-static const char kNoGemm[] = "skeleton multiplies nothing yet; write supports, gemm_create and gemm_enqueue";
+static const char kNoGemm[] = "skeleton multiplies nothing yet; write supports, op_create and op_enqueue";
 
 /*===--- Errors and structs of any length --------------------------------------------------------===*/
 
@@ -155,25 +155,35 @@ static ironcl_status skeleton_device_props(ironcl_device device, ironcl_device_p
 
 /*===--- The problem: what this device would run -----------------------------------------------------===*/
 
-static ironcl_status skeleton_supports(ironcl_device device, const ironcl_gemm_desc* desc,
-                                       ironcl_support* out_support, ironcl_error* error) {
+/* Reads a description of an operation; the only kind here is the GEMM. */
+static ironcl_status read_desc(ironcl_gemm_desc* known, const void* desc, ironcl_error* error) {
+  const ironcl_status status = read_struct(known, sizeof *known, desc, "desc", error);
+  if (status != IRONCL_OK) return status;
+  if (known->kind == 0) return invalid(error, "desc.kind is 0, expected an IRONCL_OP_*");
+  if (known->kind == IRONCL_OP_GEMM) return IRONCL_OK;
+  return fail(error, IRONCL_UNIMPLEMENTED, "desc.kind is %u, of which skeleton knows %d (GEMM)", known->kind,
+              IRONCL_OP_GEMM);
+}
+
+static ironcl_status skeleton_supports(ironcl_device device, const void* desc, ironcl_support* out_support,
+                                       ironcl_error* error) {
   ironcl_gemm_desc known;
   ironcl_support support = {0};
   ironcl_status status;
   if (device == NULL) return invalid(error, "device is NULL");
-  status = read_struct(&known, sizeof known, desc, "desc", error);
+  status = read_desc(&known, desc, error);
   if (status != IRONCL_OK) return status;
   support.reason = IRONCL_REASON_DEVICE_FEATURE;
   snprintf(support.text, sizeof support.text, "%s", kNoGemm);
   return write_struct(out_support, &support, sizeof support, "out_support", error);
 }
 
-static ironcl_status skeleton_gemm_create(ironcl_device device, const ironcl_gemm_desc* desc, ironcl_gemm* out_gemm,
-                                          ironcl_error* error) {
+static ironcl_status skeleton_op_create(ironcl_device device, const void* desc, ironcl_op* out_op,
+                                        ironcl_error* error) {
   ironcl_gemm_desc known;
   ironcl_status status;
-  if (device == NULL || out_gemm == NULL) return invalid(error, "device or out_gemm is NULL");
-  status = read_struct(&known, sizeof known, desc, "desc", error);
+  if (device == NULL || out_op == NULL) return invalid(error, "device or out_op is NULL");
+  status = read_desc(&known, desc, error);
   if (status != IRONCL_OK) return status;
   return fail(error, IRONCL_UNSUPPORTED, "%s", kNoGemm); /* the same answer and text as supports() */
 }
@@ -282,7 +292,7 @@ static void skeleton_event_destroy(ironcl_event event) { free(event); }
 
 /*===--- The table ---------------------------------------------------------------------------------===*/
 
-/* What is left out (device_query, weights_*, gemm_info, gemm_enqueue, gemm_destroy, event_profile) is NULL: a host
+/* What is left out (device_query, weights_*, op_info, op_enqueue, op_destroy, event_profile) is NULL: a host
  * reads that as UNIMPLEMENTED. */
 static const ironcl_plugin table = {
     .struct_size = sizeof(ironcl_plugin),
@@ -304,10 +314,9 @@ static const ironcl_plugin table = {
     .buffer_destroy = skeleton_buffer_destroy,
     .write = skeleton_write,
     .read = skeleton_read,
-    .gemm_create = skeleton_gemm_create,
+    .op_create = skeleton_op_create,
     .event_wait = skeleton_event_wait,
     .event_destroy = skeleton_event_destroy,
-    /* What 1.1 appended (device_import, quantising, the steps of experts) is NULL as well: UNIMPLEMENTED. */
 };
 
 IRONCL_EXPORT const ironcl_plugin* ironcl_plugin_query(uint32_t host_major, uint32_t host_minor);

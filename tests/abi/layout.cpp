@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Prints the layout of ironcl/plugin.h, a line each: "struct size", "struct.member offset size type", "ENUMERATOR
-// value". Next door: members.inc (the list), layout-1.0.txt (the golden output), layout_test.cpp (compares). A new
-// minor version: append to members.inc, raise IRONCL_ABI_MINOR, then  abi_layout > tests/abi/layout-1.N.txt
+// Prints the layout of ironcl/plugin.h and plugin_ops.h, a line each: "struct size", "struct.member offset size
+// type", "ENUMERATOR value". Next door: members.inc (the list), layout-2.0.txt (the golden output), layout_test.cpp
+// (compares). A new minor version: append to members.inc, raise IRONCL_ABI_MINOR, then  abi_layout >
+// tests/abi/layout-2.N.txt
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>

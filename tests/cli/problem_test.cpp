@@ -50,14 +50,20 @@ TEST(ProblemLine, PrintsEveryFieldThatIsNotAtItsDefault) {
   problem.a_quantizer = {1e-4f, ScaleRounding::power_of_two};
   problem.d_quantizer.rounding = ScaleRounding::power_of_two;
   problem.weakest_accuracy = AccuracyClass::tensor14;
-  problem.grouping = IRONCL_GROUPING_MASKED;
+  problem.grouping = Grouping::masked;
+  problem.a_rows = 77;
+  problem.b_scale.grid.row_origin = 5;
+  problem.b_scale.global = true;
   problem.matrices = 8;
   problem.repeatable = true;
   problem.options = {{"variant", "gemm_tiled"}, {"kernel_blocks", "128,256,512"}};
-  EXPECT_EQ(to_line(problem),
-            "--src=bf16 --dt=e4m3fn:e4m3fn:e4m3fn --scale=1xall:128x128:1x128 --scale-dt=f32:bf16:e8m0 --bias=f32 "
-            "--quantizer=0.0001:pow2 --d-quantizer=1e-10:pow2 --accuracy=tensor14 --grouping=masked:8 --repeatable "
-            "--opt=variant=gemm_tiled --opt=kernel_blocks=128,256,512 0x1024:1024x3072");
+  EXPECT_EQ(
+      to_line(problem),
+      "--src=bf16 --dt=e4m3fn:e4m3fn:e4m3fn --scale=1xall:128x128@5x0:1x128 --scale-dt=f32:bf16:e8m0 --global=b "
+      "--bias=f32 "
+      "--quantizer=0.0001:pow2 --d-quantizer=1e-10:pow2 --accuracy=tensor14 --grouping=masked:8 --gather=77 "
+      "--repeatable "
+      "--opt=variant=gemm_tiled --opt=kernel_blocks=128,256,512 0x1024:1024x3072");
   EXPECT_EQ(parse_problem(to_line(problem)), problem);
 }
 
@@ -80,13 +86,20 @@ TEST(ProblemLine, ComesBackFromEveryCombination) {
     p.bias = pick(DType::none, DType::f32, DType::bf16);
     for (Scales* scales : {&p.a_scale, &p.b_scale, &p.d_scale}) {
       scales->dtype = pick(DType::none, DType::f32, DType::bf16, DType::f16, DType::e8m0);
-      if (scales->dtype != DType::none) scales->grid = {pick(0, 1, 32, 128), pick(0, 1, 64, 512)};
+      if (scales->dtype != DType::none) {
+        scales->grid = {pick(0, 1, 32, 128), pick(0, 1, 64, 512)};
+        if (scales->grid.group_rows > 1) scales->grid.row_origin = pick(0, 1, 31);
+        if (scales->grid.group_cols > 1) scales->grid.col_origin = pick(0, 63);
+        scales->global = pick(false, true);
+      }
     }
     p.a_quantizer = {pick(1e-10f, 1e-4f, 0.3f), pick(ScaleRounding::exact, ScaleRounding::power_of_two)};
     p.d_quantizer = {pick(1e-10f, 1e-12f), pick(ScaleRounding::exact, ScaleRounding::power_of_two)};
     p.weakest_accuracy = pick(AccuracyClass::f32, AccuracyClass::tensor14);
-    p.grouping = pick(0u, 1u, 2u);
-    p.matrices = p.grouping == 0 ? 0 : pick(1u, 256u);
+    p.grouping = pick(Grouping::none, Grouping::contiguous, Grouping::masked);
+    p.matrices = p.grouping == Grouping::none ? 0 : pick(1, 256);
+    p.a_rows = pick(0, 1, 4096);
+    if (pick(false, true)) p.d_quantizer = {.given = true};
     p.repeatable = pick(false, true);
     if (pick(false, true)) p.options.emplace_back("tile_m", "14");
     const std::string line = to_line(p);
@@ -109,6 +122,27 @@ TEST(ProblemLine, OptionsComeFromTheChainOfADescription) {
   Problem expected = layer_problem();
   expected.options = {{"variant", "gemm_panel"}, {"tile_m", "14"}};
   EXPECT_EQ(from_desc(desc), expected);
+}
+
+TEST(ProblemLine, AChainThatNobodyCheckedIsRefusedAndNotFollowed) {
+  ironcl_key_value items[] = {{"variant", nullptr}};
+  ironcl_options options{};
+  options.chain = {sizeof options, IRONCL_CHAIN_OPTIONS, nullptr};
+  options.count = 1;
+  options.items = items;
+  ironcl_gemm_desc desc = to_desc(layer_problem());
+  desc.next = &options.chain;
+  EXPECT_THROW(from_desc(desc), ProblemError) << "a value that is NULL";
+  items[0] = {nullptr, "gemm_panel"};
+  EXPECT_THROW(from_desc(desc), ProblemError) << "a key that is NULL";
+  options.items = nullptr;
+  EXPECT_THROW(from_desc(desc), ProblemError) << "no items";
+  options.count = 0, options.chain.struct_size = sizeof options.chain;
+  EXPECT_THROW(from_desc(desc), ProblemError) << "a part that is too short";
+  ironcl_chain cycle{sizeof cycle, 4711, nullptr};
+  cycle.next = &cycle;
+  desc.next = &cycle;
+  EXPECT_THROW(from_desc(desc), ProblemError) << "a chain without an end";
 }
 
 TEST(ProblemLine, TakesShortNamesSquareBlocksAndAnyOrder) {

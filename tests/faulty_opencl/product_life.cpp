@@ -93,9 +93,8 @@ class Product final : public Living {
       need("supports", [&](Error* e) { return p_.supports(device_, &desc, &support, e); });
       if (support.reason != 0) throw Refused{support.text};
     });
-    attempt([&] {
-      make("gemm_create", plan_, [&](auto* out, Error* e) { return p_.gemm_create(device_, &desc, out, e); });
-    });
+    attempt(
+        [&] { make("op_create", plan_, [&](auto* out, Error* e) { return p_.op_create(device_, &desc, out, e); }); });
     attempt([&] { queues(); });
     attempt([&] {
       buffer(a_, data_.a.size());
@@ -137,14 +136,14 @@ class Product final : public Living {
 
   void enqueue(ironcl_queue queue, std::int64_t rows, ironcl_event* event) {
     ironcl_gemm_args args{};
-    args.struct_size = sizeof(args);
+    args.struct_size = sizeof(args), args.kind = IRONCL_OP_GEMM;
     args.m = rows;
     args.weights = weights_;
     args.a = {a_, 0, data_.a.size()};
     if (!data_.a_scales.empty()) args.a_scale = {a_scales_, 0, data_.a_scales.size()};
-    if (!data_.rows.empty()) args.group_sizes = {rows_, 0, data_.rows.size()};
+    if (!data_.rows.empty()) args.matrix_rows = {rows_, 0, data_.rows.size()};
     args.d = {d_, 0, d_bytes()};
-    make("gemm_enqueue", *event, [&](auto* out, Error* e) { return p_.gemm_enqueue(plan_, queue, &args, out, e); });
+    make("op_enqueue", *event, [&](auto* out, Error* e) { return p_.op_enqueue(plan_, queue, &args, out, e); });
   }
 
   /// Poisons D, multiplies on `queue`, reads D back and compares every element.
@@ -185,12 +184,12 @@ class Product final : public Living {
 
   void destroy() override {
     p_.weights_destroy(weights_);
-    p_.gemm_destroy(plan_);
+    p_.op_destroy(plan_);
   }
 
   const Problem& problem_;
   const Data& data_;
-  ironcl_gemm plan_ = nullptr;
+  ironcl_op plan_ = nullptr;
   ironcl_buffer a_ = nullptr, a_scales_ = nullptr, rows_ = nullptr, d_ = nullptr;
   ironcl_weights weights_ = nullptr;
 };

@@ -44,11 +44,11 @@ void Run::all() {
   }
   for (const auto event : events_) t_.event_destroy(event);
   for (const auto weights : weights_) t_.weights_destroy(weights);
-  for (const auto plan : plans_) t_.gemm_destroy(plan);
-  for (const auto quantize : quantizers_) t_.quantize_destroy(quantize);
-  for (const auto route : routes_) t_.route_destroy(route);
-  for (const auto activate : activates_) t_.activate_destroy(activate);
-  for (const auto combine : combines_) t_.combine_destroy(combine);
+  for (const auto plan : plans_) t_.op_destroy(plan);
+  for (const auto quantize : quantizers_) t_.op_destroy(quantize);
+  for (const auto route : routes_) t_.op_destroy(route);
+  for (const auto activate : activates_) t_.op_destroy(activate);
+  for (const auto combine : combines_) t_.op_destroy(combine);
   for (const auto buffer : buffers_) t_.buffer_destroy(buffer);
   for (const auto queue : queues_) t_.queue_destroy(queue);
 }
@@ -94,7 +94,7 @@ void Run::step() {
       Claimed<ironcl_gemm_desc> desc;
       describe(desc);
       if (plans_.size() < kMost && is_small(desc.value()))
-        make("gemm_create", plans_, [&](auto* out, auto* e) { return t_.gemm_create(device(), desc.get(), out, e); });
+        make("op_create", plans_, [&](auto* out, auto* e) { return t_.op_create(device(), desc.get(), out, e); });
       break;
     }
     case 12:
@@ -103,7 +103,7 @@ void Run::step() {
       enqueue();
       break;
     case 15:
-      t_.gemm_destroy(take(plans_));
+      t_.op_destroy(take(plans_));
       break;
     case 16: {
       const std::uint64_t timeouts[] = {0, 1000, 1'000'000, UINT64_MAX};

@@ -38,14 +38,14 @@ void Run::describe(Claimed<ironcl_gemm_desc>& out) {
   d.b_dtype = usual ? static_cast<ironcl_dtype>(IRONCL_F8_E4M3FN) : type();
   d.d_dtype = usual ? 1 + 2 * static_cast<std::uint32_t>(in_.below(2)) : type();
   d.a_scale = scales(usual);
-  d.b_scale = usual ? ironcl_scale_desc{IRONCL_F32, 128, 128, 0, 0} : scales(false);
+  d.b_scale = usual ? ironcl_scale_desc{IRONCL_F32, 128, 128, 0, 0, 0, 0} : scales(false);
   if (in_.below(8) == 0) d.d_scale = scales(false);
   if (in_.below(8) == 0) d.bias_dtype = type();
   if (in_.below(8) == 0) d.lda = size();
   if (in_.below(8) == 0) d.ldd = size();
   if (in_.below(16) == 0) d.flags = in_.byte();
   if (in_.below(16) == 0) d.grouping = in_.byte();
-  if (in_.below(16) == 0) d.group_count = in_.byte();
+  if (in_.below(16) == 0) d.matrices = in_.byte();
   if (in_.below(16) == 0) d.weakest_accuracy = in_.byte();
   if (in_.below(16) == 0) d.a_quantizer.scale_rounding = in_.byte();
   if (in_.below(8) == 0) d.next = chain(in_.below(4) == 0);
@@ -134,9 +134,9 @@ void Run::prepare() {
   w.dtype = usual ? static_cast<ironcl_dtype>(IRONCL_F8_E4M3FN) : type();
   w.n = usual ? kSizes[in_.below(8)] : size();
   w.k = usual ? 256 : size();
-  w.scale = usual ? ironcl_scale_desc{IRONCL_F32, 128, 128, 0, 0} : scales(false);
+  w.scale = usual ? ironcl_scale_desc{IRONCL_F32, 128, 128, 0, 0, 0, 0} : scales(false);
   if (in_.below(8) == 0) w.ld = size();
-  if (in_.below(16) == 0) w.group_count = in_.byte();
+  if (in_.below(16) == 0) w.matrices = in_.byte();
   const std::size_t room[] = {65536, 65536, 65536, 200 * 256, 1, 16};
   w.data_bytes = in_.of(room);
   w.scale_bytes = in_.of(room);
@@ -171,11 +171,11 @@ void Run::enqueue() {
   a.a = span();
   a.d = span();
   for (ironcl_span* other :
-       {&a.a_scale, &a.workspace, &a.bias, &a.a_quantized, &a.a_quantized_scale, &a.d_scale, &a.group_sizes})
+       {&a.a_scale, &a.workspace, &a.bias, &a.a_quantized, &a.a_quantized_scale, &a.d_scale, &a.matrix_rows})
     if (in_.below(4) == 0) *other = span();
-  if (a.group_sizes.buffer != nullptr && in_.below(2) == 0) a.a_rows = size(), a.a_index = span();
-  enqueue_with("gemm_enqueue", args, [&](auto* in, auto* event, auto* e) {
-    return t_.gemm_enqueue(pick(plans_), pick(queues_), in, event, e);
+  if (a.matrix_rows.buffer != nullptr && in_.below(2) == 0) a.a_rows = size(), a.a_index = span();
+  enqueue_with("op_enqueue", args, [&](auto* in, auto* event, auto* e) {
+    return t_.op_enqueue(pick(plans_), pick(queues_), in, event, e);
   });
 }
 
@@ -183,10 +183,10 @@ void Run::enqueue() {
 /// faster than calls with rows end.
 void Run::enqueue_chain() {
   constexpr int kDeep = 30'000;
-  const ironcl_gemm plan = pick(plans_);
+  const ironcl_op plan = pick(plans_);
   const ironcl_queue queue = pick(queues_);
   ironcl_gemm_args args{};
-  args.struct_size = sizeof(args);
+  args.struct_size = sizeof(args), args.kind = IRONCL_OP_GEMM;
   args.m = in_.below(2) == 0 ? 0 : kSizes[in_.below(3)];
   args.weights = pick(weights_);
   args.a = span();
@@ -198,7 +198,7 @@ void Run::enqueue_chain() {
     Claimed<ironcl_error> error;
     error.value().struct_size = sizeof(ironcl_error);
     ironcl_event next = nullptr;
-    if (answer("gemm_enqueue", t_.gemm_enqueue(plan, queue, &args, &next, error.get()), error) != IRONCL_OK) break;
+    if (answer("op_enqueue", t_.op_enqueue(plan, queue, &args, &next, error.get()), error) != IRONCL_OK) break;
     t_.event_destroy(last);
     last = next;
   }

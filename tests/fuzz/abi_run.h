@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "host/include/ironcl/plugin.h"
+#include "host/include/ironcl/errors.hpp"
 #include "tests/fuzz/fuzz.h"
 
 namespace ironcl::fuzz {
@@ -36,6 +36,7 @@ struct Claimed {
     const std::uint32_t sizes[] = {
         sizeof(T), sizeof(T), sizeof(T), sizeof(T) - 8, sizeof(T) + 16, sizeof(T), sizeof(T) + 64, 8, 4, 0};
     value().struct_size = in.of(sizes);
+    if constexpr (detail::kKind<T> != 0) value().kind = in.below(32) == 0 ? in.byte() : detail::kKind<T>;
     if (value().struct_size > sizeof(T) && in.below(2) == 1) bytes[sizeof(T) + in.below(16)] = in.byte();
   }
 };
@@ -94,10 +95,15 @@ class Run {
   std::uint32_t type() { return in_.below(8) == 0 ? in_.byte() : 1 + static_cast<std::uint32_t>(in_.below(7)); }
 
   ironcl_scale_desc scales(bool usual) {
-    if (usual) return {IRONCL_F32, 1, 128, 0, 0};
+    if (usual) return {IRONCL_F32, 1, 128, 0, 0, 0, 0};
     const std::uint32_t groups[] = {0, 1, 32, 64, 128, 256, 0xffffffffu};
-    return {static_cast<ironcl_dtype>(in_.below(4) == 0 ? in_.byte() : in_.below(4)), in_.of(groups), in_.of(groups),
-            in_.below(32) == 0 ? 1u : 0u, in_.below(8) == 0 ? size() : 0};
+    return {static_cast<ironcl_dtype>(in_.below(4) == 0 ? in_.byte() : in_.below(4)),
+            in_.of(groups),
+            in_.of(groups),
+            in_.below(32) == 0 ? 1u : 0u,
+            in_.below(8) == 0 ? size() : 0,
+            in_.below(32) == 0 ? 1u : 0u,
+            in_.below(32) == 0 ? 1u : 0u};
   }
 
   ironcl_span span() {
@@ -165,11 +171,11 @@ class Run {
   std::vector<ironcl_buffer> buffers_;
   std::vector<std::uint64_t> sizes_;  ///< Of buffers_.
   std::vector<ironcl_weights> weights_;
-  std::vector<ironcl_gemm> plans_;
-  std::vector<ironcl_quantize> quantizers_;
-  std::vector<ironcl_route> routes_;
-  std::vector<ironcl_activate> activates_;
-  std::vector<ironcl_combine> combines_;
+  std::vector<ironcl_op> plans_;
+  std::vector<ironcl_op> quantizers_;
+  std::vector<ironcl_op> routes_;
+  std::vector<ironcl_op> activates_;
+  std::vector<ironcl_op> combines_;
   std::vector<ironcl_event> events_, transfers_;
   std::deque<std::vector<unsigned char>> memory_;
 };

@@ -20,8 +20,7 @@ void Run::create_quantize() {
   if (in_.below(16) == 0) d.quantizer.scale_rounding = in_.byte();
   if (in_.below(16) == 0) d.next = chain(in_.below(4) == 0);
   if (d.rows > kSmall || d.cols > kSmall) return;
-  make("quantize_create", quantizers_,
-       [&](auto* out, auto* e) { return t_.quantize_create(device(), desc.get(), out, e); });
+  make("op_create", quantizers_, [&](auto* out, auto* e) { return t_.op_create(device(), desc.get(), out, e); });
 }
 
 void Run::enqueue_quantize() {
@@ -32,8 +31,8 @@ void Run::enqueue_quantize() {
   a.x = span();
   a.codes = span();
   a.scales = span();
-  enqueue_with("quantize_enqueue", args, [&](auto* in, auto* event, auto* e) {
-    return t_.quantize_enqueue(pick(quantizers_), pick(queues_), in, event, e);
+  enqueue_with("op_enqueue", args, [&](auto* in, auto* event, auto* e) {
+    return t_.op_enqueue(pick(quantizers_), pick(queues_), in, event, e);
   });
 }
 
@@ -58,7 +57,7 @@ void Run::create_route() {
   if (in_.below(8) == 0) d.scale = static_cast<float>(in_.byte()) - 100.0f;
   if (in_.below(16) == 0) d.next = chain(in_.below(4) == 0);
   if (d.tokens > kSmall || d.capacity > kSmall) return;
-  make("route_create", routes_, [&](auto* out, auto* e) { return t_.route_create(device(), desc.get(), out, e); });
+  make("op_create", routes_, [&](auto* out, auto* e) { return t_.op_create(device(), desc.get(), out, e); });
 }
 
 void Run::enqueue_route() {
@@ -66,11 +65,11 @@ void Run::enqueue_route() {
   args.claim(in_);
   ironcl_route_args& a = args.value();
   a.tokens = in_.below(8) == 0 ? size() : kSizes[in_.below(6)];
-  for (ironcl_span* one : {&a.logits, &a.ids, &a.weights, &a.group_sizes, &a.a_index, &a.rows}) *one = span();
+  for (ironcl_span* one : {&a.logits, &a.ids, &a.weights, &a.matrix_rows, &a.a_index, &a.rows}) *one = span();
   for (ironcl_span* one : {&a.bias, &a.shared_weights})
     if (in_.below(4) == 0) *one = span();
-  enqueue_with("route_enqueue", args, [&](auto* in, auto* event, auto* e) {
-    return t_.route_enqueue(pick(routes_), pick(queues_), in, event, e);
+  enqueue_with("op_enqueue", args, [&](auto* in, auto* event, auto* e) {
+    return t_.op_enqueue(pick(routes_), pick(queues_), in, event, e);
   });
 }
 
@@ -88,14 +87,13 @@ void Run::create_activate() {
   d.activation = usual ? 1 + static_cast<std::uint32_t>(in_.below(2)) : in_.byte();
   if (quantised) d.scale = scales(usual);
   if (in_.below(4) == 0) d.limit = static_cast<float>(in_.byte()) - 8.0f;
-  if (in_.below(4) == 0) d.grouping = static_cast<std::uint32_t>(in_.below(3)), d.group_count = in_.byte();
+  if (in_.below(4) == 0) d.grouping = static_cast<std::uint32_t>(in_.below(3)), d.matrices = in_.byte();
   for (std::int64_t* ld : {&d.gate_ld, &d.up_ld, &d.y_ld})
     if (in_.below(8) == 0) *ld = size();
   if (in_.below(16) == 0) d.flags = in_.byte();
   if (in_.below(16) == 0) d.next = chain(in_.below(4) == 0);
   if (d.rows > kSmall || d.cols > kSmall) return;
-  make("activate_create", activates_,
-       [&](auto* out, auto* e) { return t_.activate_create(device(), desc.get(), out, e); });
+  make("op_create", activates_, [&](auto* out, auto* e) { return t_.op_create(device(), desc.get(), out, e); });
 }
 
 void Run::enqueue_activate() {
@@ -104,10 +102,10 @@ void Run::enqueue_activate() {
   ironcl_activate_args& a = args.value();
   a.rows = in_.below(8) == 0 ? size() : kSizes[in_.below(6)];
   for (ironcl_span* one : {&a.gate, &a.up, &a.y}) *one = span();
-  for (ironcl_span* one : {&a.scales, &a.group_sizes})
+  for (ironcl_span* one : {&a.scales, &a.matrix_rows})
     if (in_.below(2) == 0) *one = span();
-  enqueue_with("activate_enqueue", args, [&](auto* in, auto* event, auto* e) {
-    return t_.activate_enqueue(pick(activates_), pick(queues_), in, event, e);
+  enqueue_with("op_enqueue", args, [&](auto* in, auto* event, auto* e) {
+    return t_.op_enqueue(pick(activates_), pick(queues_), in, event, e);
   });
 }
 
@@ -129,8 +127,7 @@ void Run::create_combine() {
   if (in_.below(16) == 0) d.flags = in_.byte();
   if (in_.below(16) == 0) d.next = chain(in_.below(4) == 0);
   if (d.tokens > kSmall || d.cols > kSmall || d.rows > kSmall) return;
-  make("combine_create", combines_,
-       [&](auto* out, auto* e) { return t_.combine_create(device(), desc.get(), out, e); });
+  make("op_create", combines_, [&](auto* out, auto* e) { return t_.op_create(device(), desc.get(), out, e); });
 }
 
 void Run::enqueue_combine() {
@@ -141,8 +138,8 @@ void Run::enqueue_combine() {
   for (ironcl_span* one : {&a.x, &a.rows, &a.weights, &a.y}) *one = span();
   for (ironcl_span* one : {&a.add, &a.add_weights})
     if (in_.below(2) == 0) *one = span();
-  enqueue_with("combine_enqueue", args, [&](auto* in, auto* event, auto* e) {
-    return t_.combine_enqueue(pick(combines_), pick(queues_), in, event, e);
+  enqueue_with("op_enqueue", args, [&](auto* in, auto* event, auto* e) {
+    return t_.op_enqueue(pick(combines_), pick(queues_), in, event, e);
   });
 }
 
@@ -154,19 +151,19 @@ void Run::step_of_experts(std::size_t which) {
     case 2:
       return enqueue_quantize();
     case 3:
-      return t_.quantize_destroy(take(quantizers_));
+      return t_.op_destroy(take(quantizers_));
     case 4:
       return create_route();
     case 5:
       return enqueue_route();
     case 6:
-      return t_.route_destroy(take(routes_));
+      return t_.op_destroy(take(routes_));
     case 7:
       return create_activate();
     case 8:
       return enqueue_activate();
     case 9:
-      return in_.below(2) == 0 ? t_.activate_destroy(take(activates_)) : t_.combine_destroy(take(combines_));
+      return in_.below(2) == 0 ? t_.op_destroy(take(activates_)) : t_.op_destroy(take(combines_));
     case 10:
       return create_combine();
     default:

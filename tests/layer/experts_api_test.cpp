@@ -167,7 +167,7 @@ TEST_F(ExpertsApi, GivesTheBitsOfTheClasses) {
   if (ran == 0) GTEST_SKIP() << "no device runs a layer of experts";
 }
 
-/// A table as a plugin of ABI 1.0 has it is shorter, and one that was opened without a library may have no function
+/// The table of an older plugin is shorter, and one that was opened without a library may have no function
 /// in a slot.
 TEST_F(ExpertsApi, ATableWithHolesAnswersInPlaceOfEndingTheProcess) {
   Registry::Options options;
@@ -187,9 +187,9 @@ TEST_F(ExpertsApi, ATableWithHolesAnswersInPlaceOfEndingTheProcess) {
     return status;
   };
   ironcl_plugin older = device.api(), hollow = device.api(), next = device.api(), none{};
-  older.struct_size = offsetof(ironcl_plugin, route_create);
-  older.route_create = reinterpret_cast<decltype(older.route_create)>(1);  // what lies behind a shorter table
-  hollow.gemm_create = nullptr;
+  older.struct_size = offsetof(ironcl_plugin, op_create);
+  older.op_create = reinterpret_cast<decltype(older.op_create)>(1);  // what lies behind a shorter table
+  hollow.op_create = nullptr;
   next.abi_major = IRONCL_ABI_MAJOR + 1;
   EXPECT_EQ(create(older), IRONCL_UNIMPLEMENTED) << error.message;
   EXPECT_EQ(create(hollow), IRONCL_UNIMPLEMENTED) << error.message;
@@ -203,10 +203,10 @@ struct Watched {
   inline static const ironcl_plugin* real = nullptr;
   inline static bool registry_is_gone = false;
   inline static int destroyed = 0, too_late = 0;
-  static void gemm_destroy(ironcl_gemm gemm) {
+  static void op_destroy(ironcl_op gemm) {
     ++destroyed;
     if (registry_is_gone) ++too_late;
-    real->gemm_destroy(gemm);
+    real->op_destroy(gemm);
   }
 };
 
@@ -226,7 +226,7 @@ TEST_F(ExpertsApi, GoBeforeTheirRegistryWhereOthersTakeTheirPlace) {
     }
     Watched::real = &device.api();
     ironcl_plugin table = device.api();
-    table.gemm_destroy = Watched::gemm_destroy;
+    table.op_destroy = Watched::op_destroy;
     std::shared_ptr<detail::RegistryOwner> owner(new detail::RegistryOwner, [](detail::RegistryOwner* last) {
       Watched::registry_is_gone = true;
       delete last;

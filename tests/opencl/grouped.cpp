@@ -297,7 +297,7 @@ int check(const Grouped& g) {
     if (support.reason != backend::Reason::none) continue;
     const GroupedOutcome outcome = run(*device, g, data);
     EXPECT_TRUE(outcome.wrong.empty()) << device->props().name << ": " << g.line() << "\n  " << outcome.info.variant
-                                       << " " << outcome.info.config << "\n  error over bound " << outcome.worst
+                                       << " " << outcome.info.tuning << "\n  error over bound " << outcome.worst
                                        << ", " << outcome.wrong;
     EXPECT_TRUE(outcome.canaries) << device->props().name << ": " << g.line() << "\n  " << outcome.info.variant
                                   << ": bytes of D outside the rows of matrices were written";

@@ -342,7 +342,7 @@ TEST_F(OpenClGrouped, OneMatrixIsTheDensePlanBitForBit) {
           if (support.reason != backend::Reason::none) continue;
           const GroupedOutcome outcome = run(*device, g, data);
           const backend::GemmInfo alone = device->create_gemm(dense.desc())->info();
-          EXPECT_EQ(outcome.info.variant + " " + outcome.info.config, alone.variant + " " + alone.config);
+          EXPECT_EQ(outcome.info.variant + " " + outcome.info.tuning, alone.variant + " " + alone.tuning);
           std::vector<std::uint8_t> rows;
           for (const auto& row : outcome.rows) rows.insert(rows.end(), row.begin(), row.end());
           const std::vector<std::uint8_t> wanted = dense_rows(*device, g, data);

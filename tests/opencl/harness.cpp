@@ -284,7 +284,7 @@ Outcome run(backend::Device& device, const Case& c, const Data& data, std::int64
 
 void expect_right(const Outcome& outcome, const Case& c, const std::string& device) {
   const auto& v = outcome.comparison;
-  EXPECT_TRUE(v.pass) << device << ": " << c.line() << "\n  " << outcome.info.variant << " " << outcome.info.config
+  EXPECT_TRUE(v.pass) << device << ": " << c.line() << "\n  " << outcome.info.variant << " " << outcome.info.tuning
                       << "\n  error over bound " << v.max_error_over_bound << " at [" << v.worst_row << ", "
                       << v.worst_col << "]: got " << v.worst_got << ", expected " << v.worst_want << "; "
                       << v.out_of_bounds << " out of bounds, the first at [" << v.first_row << ", " << v.first_col

@@ -15,8 +15,8 @@ class AdapterArgs : public AdapterTest {
   }
 
   void replace_plan(const ironcl_gemm_desc& desc) {
-    table->gemm_destroy(std::exchange(gemm, nullptr));
-    ASSERT_EQ(table->gemm_create(devices[0], &desc, &gemm, &error), IRONCL_OK) << error.message;
+    table->op_destroy(std::exchange(gemm, nullptr));
+    ASSERT_EQ(table->op_create(devices[0], &desc, &gemm, &error), IRONCL_OK) << error.message;
   }
 
   void expect_invalid(const ironcl_gemm_args& args, std::initializer_list<std::string> parts) {
@@ -25,6 +25,68 @@ class AdapterArgs : public AdapterTest {
     EXPECT_EQ(script().calls["gemm_enqueue"], 0) << "the backend was asked all the same";
   }
 };
+
+TEST_F(AdapterArgs, TwoImportsOfOneMemoryOverlapAsOneBufferDoes) {
+  alignas(64) static std::array<std::byte, 4096> memory{};
+  script().imports = true;
+  auto native = sized<ironcl_native_memory>();
+  native.chain.type = IRONCL_CHAIN_NATIVE_MEMORY | IRONCL_CHAIN_REQUIRED;
+  native.kind = IRONCL_MEMORY_HOST_POINTER;
+  auto desc = buffer_desc();
+  desc.next = &native.chain;
+  ironcl_buffer whole = nullptr, half = nullptr;
+  native.handle = memory.data();
+  ASSERT_EQ(table->buffer_create(devices[0], &desc, &whole, &error), IRONCL_OK) << error.message;
+  native.handle = memory.data() + 1024, desc.size = 1024;
+  ASSERT_EQ(table->buffer_create(devices[0], &desc, &half, &error), IRONCL_OK) << error.message;
+  auto args = gemm_args();
+  args.d = {whole, 1024, kM * kN * 4};
+  args.a = {half, 0, kM * kK * 2};
+  EXPECT_EQ(enqueue(args), IRONCL_INVALID_ARGUMENT);
+  EXPECT_TRUE(says({"gemm_args.d (written) overlaps gemm_args.a"}));
+  args.d.offset = 2048;
+  EXPECT_EQ(enqueue(args), IRONCL_OK) << "apart: " << error.message;
+  table->buffer_destroy(whole);
+  table->buffer_destroy(half);
+}
+
+TEST_F(AdapterArgs, GlobalAndStaticScalesAreSpansOfTheCall) {
+  auto desc = gemm_desc();
+  desc.a_quantizer.scales = IRONCL_SCALES_GIVEN;
+  desc.a_scale.global_dtype = IRONCL_F32;
+  replace_plan(desc);
+  auto args = gemm_args();
+  expect_invalid(args, {"gemm_args.a_scale is absent", "32 bytes"});
+  args.a_scale = {buffer, 2048, kM * 2 * 4};
+  expect_invalid(args, {"gemm_args.a_global is absent", "4 bytes"});
+  args.a_global = {buffer, 3072, 4};
+  args.d_global = {buffer, 3088, 4};
+  expect_invalid(args, {"gemm_args.d_global is given", "no global scale"});
+  args.d_global = {};
+  EXPECT_EQ(enqueue(args), IRONCL_OK) << error.message;
+  EXPECT_EQ(script().gemm_args.a_global.offset, 3072u);
+  EXPECT_EQ(script().gemm_args.a_scale.offset, 2048u);
+}
+
+TEST_F(AdapterArgs, NoEventIsMadeWhereNoneIsWanted) {
+  const auto args = gemm_args();
+  EXPECT_EQ(table->op_enqueue(gemm, queue, &args, nullptr, &error), IRONCL_OK) << error.message;
+  EXPECT_FALSE(script().gemm_args.wants_event);
+  EXPECT_EQ(enqueue(args), IRONCL_OK) << error.message;
+  EXPECT_TRUE(script().gemm_args.wants_event);
+}
+
+TEST_F(AdapterArgs, ArgumentsOfAnotherKindAreInvalid) {
+  const auto args = quantize_args();
+  EXPECT_EQ(table->op_enqueue(gemm, queue, &args, nullptr, &error), IRONCL_INVALID_ARGUMENT);
+  EXPECT_TRUE(says({"args.kind is 2", "operation's is 1"}));
+  auto unset = gemm_args();
+  unset.kind = 0;
+  EXPECT_EQ(enqueue(unset), IRONCL_INVALID_ARGUMENT);
+  EXPECT_TRUE(says({"args.kind is 0", "IRONCL_OP_"}));
+  unset.kind = 99;
+  EXPECT_EQ(enqueue(unset), IRONCL_UNIMPLEMENTED);
+}
 
 TEST_F(AdapterArgs, GoodOnesReachTheBackend) {
   ASSERT_EQ(enqueue(gemm_args()), IRONCL_OK) << error.message;
@@ -40,7 +102,7 @@ TEST_F(AdapterArgs, GoodOnesReachTheBackend) {
 
 TEST_F(AdapterArgs, EventMayBeNull) {
   const auto args = gemm_args();
-  EXPECT_EQ(table->gemm_enqueue(gemm, queue, &args, nullptr, &error), IRONCL_OK) << error.message;
+  EXPECT_EQ(table->op_enqueue(gemm, queue, &args, nullptr, &error), IRONCL_OK) << error.message;
 }
 
 TEST_F(AdapterArgs, MIsAtMostThePlans) {
@@ -106,9 +168,9 @@ TEST_F(AdapterArgs, NoWrittenSpanOverlapsAnyOther) {
   auto desc = gemm_desc();
   desc.bias_dtype = IRONCL_F32;
   desc.d_dtype = IRONCL_F8_E4M3FN;
-  desc.d_scale = {IRONCL_F32, 1, 4, 0, 0};
+  desc.d_scale = {IRONCL_F32, 1, 4, 0, 0, 0, 0};
   desc.grouping = IRONCL_GROUPING_CONTIGUOUS;
-  desc.group_count = 1;
+  desc.matrices = 1;
   struct Part {
     const char* name;
     ironcl_span ironcl_gemm_args::*span;
@@ -144,11 +206,11 @@ TEST_F(AdapterArgs, NoWrittenSpanOverlapsAnyOther) {
                                  {"workspace", &ironcl_gemm_args::workspace, true},
                                  {"a", &ironcl_gemm_args::a, false},
                                  {"bias", &ironcl_gemm_args::bias, false},
-                                 {"group_sizes", &ironcl_gemm_args::group_sizes, false}};
+                                 {"matrix_rows", &ironcl_gemm_args::matrix_rows, false}};
   replace_plan(desc);
   auto args = gemm_args();
   args.d = at(0, 32), args.d_scale = at(1, 32), args.workspace = at(2, 64), args.a = at(3, 64), args.bias = at(4, 32);
-  args.group_sizes = at(5, 32), args.a_quantized = at(6, 32), args.a_quantized_scale = at(7, 32);
+  args.matrix_rows = at(5, 32), args.a_quantized = at(6, 32), args.a_quantized_scale = at(7, 32);
   auto parts = always;
   parts.push_back({"a_quantized", &ironcl_gemm_args::a_quantized, true});
   parts.push_back({"a_quantized_scale", &ironcl_gemm_args::a_quantized_scale, true});
@@ -174,8 +236,8 @@ TEST_F(AdapterArgs, OperandsThatThePlanHasNotAreRefused) {
   args.d_scale = {buffer, 2048, 64};
   expect_invalid(args, {"gemm_args.d_scale is given", "not quantised"});
   args = gemm_args();
-  args.group_sizes = {buffer, 2048, 64};
-  expect_invalid(args, {"gemm_args.group_sizes is given", "no groups"});
+  args.matrix_rows = {buffer, 2048, 64};
+  expect_invalid(args, {"gemm_args.matrix_rows is given", "no groups"});
 }
 
 TEST_F(AdapterArgs, OperandsThatThePlanHasAreAskedFor) {
@@ -184,7 +246,7 @@ TEST_F(AdapterArgs, OperandsThatThePlanHasAreAskedFor) {
   desc.a_scale.ld = 5;
   desc.bias_dtype = IRONCL_F32;
   desc.d_dtype = IRONCL_F8_E4M3FN;
-  desc.d_scale = {IRONCL_F32, 1, 4, 0, 0};
+  desc.d_scale = {IRONCL_F32, 1, 4, 0, 0, 0, 0};
   replace_plan(desc);
   auto args = gemm_args();
   expect_invalid(args, {"gemm_args.a_scale is absent", "68"});  // (3 rows * 5 + 2) * 4 bytes
@@ -226,10 +288,10 @@ TEST_F(AdapterArgs, WorkspaceIsLargeEnoughOrAbsent) {
 TEST_F(AdapterArgs, MaskedGroupsHoldAllTheirMatrices) {
   auto desc = gemm_desc();
   desc.grouping = IRONCL_GROUPING_MASKED;
-  desc.group_count = 3;
+  desc.matrices = 3;
   replace_plan(desc);
   auto matrix = weights_desc();
-  matrix.group_count = 3;
+  matrix.matrices = 3;
   matrix.data_bytes *= 3;
   matrix.scale_bytes *= 3;
   auto args = gemm_args();
@@ -241,8 +303,8 @@ TEST_F(AdapterArgs, MaskedGroupsHoldAllTheirMatrices) {
   expect_invalid(args, {"gemm_args.a is 64", "192"});
   args.a.size = 192;
   args.d.size = 288;
-  expect_invalid(args, {"gemm_args.group_sizes is absent", "12"});
-  args.group_sizes = {buffer, 2048, 12};
+  expect_invalid(args, {"gemm_args.matrix_rows is absent", "12"});
+  args.matrix_rows = {buffer, 2048, 12};
   EXPECT_EQ(enqueue(args), IRONCL_OK) << error.message;
   args.m = 2;
   script().calls.clear();
@@ -292,7 +354,7 @@ TEST_F(AdapterArgs, ObjectsOfAnotherDeviceAreRefused) {
   args.weights = other_weights;
   expect_invalid(args, {"gemm_args.weights", "another device"});
   args = gemm_args();
-  EXPECT_EQ(table->gemm_enqueue(gemm, other_queue, &args, nullptr, &error), kInvalid);
+  EXPECT_EQ(table->op_enqueue(gemm, other_queue, &args, nullptr, &error), kInvalid);
   EXPECT_TRUE(says({"queue", "another device"}));
   char text[4];
   EXPECT_EQ(table->write(other_queue, {buffer, 0, 4}, text, 0, nullptr, &error), kInvalid);
@@ -347,13 +409,13 @@ TEST_F(AdapterArgs, EventSaysTimeoutAndGivesItsProfileOnlyAtTheEnd) {
 }
 
 TEST_F(AdapterArgs, InfoOfAPlanIsTheBackends) {
-  auto info = sized<ironcl_gemm_info>();
-  ASSERT_EQ(table->gemm_info(gemm, &info, &error), IRONCL_OK);
+  auto info = sized<ironcl_op_info>();
+  ASSERT_EQ(table->op_info(gemm, &info, &error), IRONCL_OK);
   EXPECT_EQ(info.accuracy_class, static_cast<uint32_t>(IRONCL_ACCURACY_TENSOR14));
   EXPECT_EQ(info.accumulation_length, 128);
   EXPECT_EQ(info.workspace_bytes, 64u);
   EXPECT_STREQ(info.variant, "fake");
-  EXPECT_STREQ(info.config, "tile_m=1");
+  EXPECT_STREQ(info.tuning, "tile_m=1");
 }
 
 }  // namespace

@@ -44,7 +44,7 @@ const Case<ironcl_gemm_desc> kGemmCases[] = {
     {"a_dtype none", [](auto& d) { d.a_dtype = 0; }, kInvalid, {"a_dtype", "none", "e4m3fn"}},
     {"a_dtype s32", [](auto& d) { d.a_dtype = IRONCL_S32; }, kInvalid, {"a_dtype", "s32"}},
     {"a_dtype e8m0", [](auto& d) { d.a_dtype = IRONCL_F8_E8M0; }, kInvalid, {"a_dtype", "e8m0"}},
-    {"a_dtype of a later version", [](auto& d) { d.a_dtype = 10; }, kUnimplemented, {"a_dtype", "10", "0 to 9"}},
+    {"a_dtype of a later version", [](auto& d) { d.a_dtype = 11; }, kUnimplemented, {"a_dtype", "11", "0 to 10"}},
     {"source of a later version", [](auto& d) { d.a_source_dtype = 77; }, kUnimplemented, {"a_source_dtype", "77"}},
     {"source fp8", [](auto& d) { d.a_source_dtype = IRONCL_F8_E5M2; }, kInvalid, {"a_source_dtype", "e5m2", "bf16"}},
     {"source, but A stays f32",
@@ -83,27 +83,71 @@ const Case<ironcl_gemm_desc> kGemmCases[] = {
     {"d_dtype i8", [](auto& d) { d.d_dtype = IRONCL_I8; }, kInvalid, {"d_dtype", "i8"}},
     {"fp8 D without scales", [](auto& d) { d.d_dtype = IRONCL_F8_E4M3FN; }, kInvalid, {"d_scale.dtype", "e4m3fn"}},
     {"fp8 D with scales",
-     [](auto& d) {
-       d.d_dtype = IRONCL_F8_E4M3FN, d.d_scale = {IRONCL_F32, 1, 4, 0, 0};
-     },
+     [](auto& d) { d.d_dtype = IRONCL_F8_E4M3FN, d.d_scale = {IRONCL_F32, 1, 4, 0, 0, 0, 0}; },
      IRONCL_OK,
      {}},
-    {"f32 D with scales",
-     [](auto& d) {
-       d.d_scale = {IRONCL_F32, 1, 4, 0, 0};
-     },
-     kInvalid,
-     {"d_scale", "f32"}},
+    {"f32 D with scales", [](auto& d) { d.d_scale = {IRONCL_F32, 1, 4, 0, 0, 0, 0}; }, kInvalid, {"d_scale", "f32"}},
     {"bias fp8", [](auto& d) { d.bias_dtype = IRONCL_F8_E4M3FN; }, kInvalid, {"bias_dtype", "e4m3fn"}},
     {"bias bf16", [](auto& d) { d.bias_dtype = IRONCL_BF16; }, IRONCL_OK, {}},
     {"accuracy of a later version", [](auto& d) { d.weakest_accuracy = 2; }, kUnimplemented, {"weakest_accuracy"}},
     {"grouping of a later version", [](auto& d) { d.grouping = 3; }, kUnimplemented, {"grouping"}},
-    {"groups without grouping", [](auto& d) { d.group_count = 2; }, kInvalid, {"group_count", "NONE"}},
-    {"grouping without groups", [](auto& d) { d.grouping = IRONCL_GROUPING_MASKED; }, kInvalid, {"group_count is 0"}},
+    {"groups without grouping", [](auto& d) { d.matrices = 2; }, kInvalid, {"matrices", "NONE"}},
+    {"grouping without groups", [](auto& d) { d.grouping = IRONCL_GROUPING_MASKED; }, kInvalid, {"matrices is 0"}},
     {"rounding of a later version",
      [](auto& d) { d.a_quantizer.scale_rounding = 2; },
      kUnimplemented,
      {"scale_rounding"}},
+    {"kind 0", [](auto& d) { d.kind = 0; }, kInvalid, {"kind is 0", "IRONCL_OP_"}},
+    {"kind of a later version", [](auto& d) { d.kind = 77; }, kUnimplemented, {"kind is 77", "1 to 5"}},
+    {"reserved", [](auto& d) { d.reserved = 1; }, kUnimplemented, {"gemm_desc.reserved"}},
+    {"B of e2m1", [](auto& d) { d.b_dtype = IRONCL_F4_E2M1; }, IRONCL_OK, {}},
+    {"B of e2m1 with scales of e4m3",
+     [](auto& d) { d.b_dtype = IRONCL_F4_E2M1, d.b_scale.dtype = IRONCL_F8_E4M3FN; },
+     IRONCL_OK,
+     {}},
+    {"B of e2m1, k odd", [](auto& d) { d.b_dtype = IRONCL_F4_E2M1, d.k = 7; }, kInvalid, {"B of e2m1", "7", "even"}},
+    {"A of e2m1, rows half a byte apart",
+     [](auto& d) { d.a_source_dtype = 0, d.a_dtype = IRONCL_F4_E2M1, d.lda = 9; },
+     kInvalid,
+     {"A of e2m1", "9", "even"}},
+    {"D of e2m1 with its scales",
+     [](auto& d) { d.d_dtype = IRONCL_F4_E2M1, d.d_scale = {IRONCL_F8_E4M3FN, 1, 16, IRONCL_F32, 0, 0, 0}; },
+     IRONCL_OK,
+     {}},
+    {"D of i8 with its scales",
+     [](auto& d) { d.d_dtype = IRONCL_I8, d.d_scale = {IRONCL_F32, 1, 0, 0, 0, 0, 0}; },
+     IRONCL_OK,
+     {}},
+    {"B begins inside a block", [](auto& d) { d.b_scale.row_origin = d.b_scale.col_origin = 3; }, IRONCL_OK, {}},
+    {"B begins past its block", [](auto& d) { d.b_scale.row_origin = 4; }, kInvalid, {"row_origin is 4", "0 to 3"}},
+    {"an origin in a group that spans k",
+     [](auto& d) { d.b_scale.group_cols = 0, d.b_scale.col_origin = 1; },
+     kInvalid,
+     {"col_origin is 1"}},
+    {"an origin without scales", [](auto& d) { d.d_scale.row_origin = 1; }, kInvalid, {"d_scale.dtype is none"}},
+    {"a global scale", [](auto& d) { d.b_scale.global_dtype = IRONCL_F32; }, IRONCL_OK, {}},
+    {"a global scale of f16",
+     [](auto& d) { d.b_scale.global_dtype = IRONCL_F16; },
+     kInvalid,
+     {"global_dtype is f16"}},
+    {"static scales of A, of any type and ld",
+     [](auto& d) { d.a_quantizer.scales = IRONCL_SCALES_GIVEN, d.a_scale.dtype = IRONCL_BF16, d.a_scale.ld = 4; },
+     IRONCL_OK,
+     {}},
+    {"static scales with a floor",
+     [](auto& d) {
+       d.a_quantizer = {0, 1e-4f, IRONCL_SCALES_GIVEN, 0};
+     },
+     kInvalid,
+     {"a_quantizer", "GIVEN", "leave both 0"}},
+    {"static scales of an A that is not quantised",
+     [](auto& d) { d.a_source_dtype = 0, d.a_quantizer.scales = IRONCL_SCALES_GIVEN; },
+     kInvalid,
+     {"a_quantizer.scales is GIVEN"}},
+    {"static scales of a plain D",
+     [](auto& d) { d.d_quantizer.scales = IRONCL_SCALES_GIVEN; },
+     kInvalid,
+     {"d_quantizer.scales is GIVEN"}},
     {"floor NaN", [](auto& d) { d.a_quantizer.amax_floor = std::nanf(""); }, kInvalid, {"amax_floor", "nan"}},
     {"floor < 0", [](auto& d) { d.d_quantizer.amax_floor = -1; }, kInvalid, {"d_quantizer.amax_floor", "-1"}},
 };
@@ -115,11 +159,25 @@ TEST_F(AdapterDesc, OfAGemmKeepsItsRules) {
     test.change(desc);
     EXPECT_EQ(ask(desc), test.status) << error.message;
     for (const std::string& part : test.says) EXPECT_TRUE(says({part}));
-    ironcl_gemm out = nullptr;
-    EXPECT_EQ(table->gemm_create(devices[0], &desc, &out, &error), test.status) << "gemm_create refuses the same";
+    ironcl_op out = nullptr;
+    EXPECT_EQ(table->op_create(devices[0], &desc, &out, &error), test.status) << "op_create refuses the same";
     EXPECT_EQ(out != nullptr, test.status == IRONCL_OK);
-    table->gemm_destroy(out);
+    table->op_destroy(out);
   }
+}
+
+TEST_F(AdapterDesc, OriginsGlobalAndStaticScalesReachTheBackend) {
+  auto desc = gemm_desc();
+  desc.b_scale.row_origin = 3, desc.b_scale.col_origin = 2;
+  desc.b_scale.global_dtype = IRONCL_F32;
+  desc.a_quantizer.scales = IRONCL_SCALES_GIVEN;
+  ASSERT_EQ(ask(desc), IRONCL_OK) << error.message;
+  const auto& got = script().gemm_desc;
+  EXPECT_EQ(got.b_scale.grid, (numerics::ScaleGrid{4, 4, 3, 2}));
+  EXPECT_EQ(got.b_scale.ld, 3) << "eight columns from the third of a block of four lie in three blocks";
+  EXPECT_TRUE(got.b_scale.global);
+  EXPECT_TRUE(got.a_quantizer.given);
+  EXPECT_FALSE(got.d_quantizer.given);
 }
 
 TEST_F(AdapterDesc, OfAGemmReachesTheBackendWithDefaultsFilledIn) {
@@ -151,10 +209,10 @@ TEST_F(AdapterDesc, OfARefusedProblemGivesTheSameTextTwice) {
   auto support = sized<ironcl_support>();
   ASSERT_EQ(table->supports(devices[0], &desc, &support, &error), IRONCL_OK);
   EXPECT_EQ(support.reason, static_cast<uint32_t>(IRONCL_REASON_SCALE_LAYOUT));
-  ironcl_gemm out = nullptr;
-  EXPECT_EQ(table->gemm_create(devices[0], &desc, &out, &error), IRONCL_UNSUPPORTED);
+  ironcl_op out = nullptr;
+  EXPECT_EQ(table->op_create(devices[0], &desc, &out, &error), IRONCL_UNSUPPORTED);
   EXPECT_STREQ(error.message, support.text);
-  EXPECT_EQ(script().calls["gemm_create"], 0);
+  EXPECT_EQ(script().calls["supports"], 1) << "op_create asked once more: a plan is selected once";
   EXPECT_EQ(out, nullptr);
 }
 
@@ -173,8 +231,8 @@ const Case<ironcl_weights_desc> kWeightsCases[] = {
     {"no scales for fp8", [](auto& d) { d.scale = {}; }, kInvalid, {"scale.dtype is none"}},
     {"dtype e8m0", [](auto& d) { d.dtype = IRONCL_F8_E8M0; }, kInvalid, {"e8m0"}},
     {"dtype of a later version", [](auto& d) { d.dtype = 11; }, kUnimplemented, {"weights_desc.dtype", "11"}},
-    {"three matrices, data of one", [](auto& d) { d.group_count = 3; }, kInvalid, {"data_bytes", "144", "3"}},
-    {"three matrices", [](auto& d) { d.group_count = 3, d.data_bytes = 144, d.scale_bytes = 48; }, IRONCL_OK, {}},
+    {"three matrices, data of one", [](auto& d) { d.matrices = 3; }, kInvalid, {"data_bytes", "144", "3"}},
+    {"three matrices", [](auto& d) { d.matrices = 3, d.data_bytes = 144, d.scale_bytes = 48; }, IRONCL_OK, {}},
     {"bf16 with scales", [](auto& d) { d.dtype = IRONCL_BF16; }, kInvalid, {"bf16", "no scales"}},
     {"bf16 without, but a pointer",
      [](auto& d) { d.dtype = IRONCL_BF16, d.scale = {}, d.data_bytes = 96; },
@@ -195,7 +253,7 @@ TEST_F(AdapterDesc, OfWeightsKeepsItsRules) {
 
 TEST_F(AdapterDesc, OfWeightsMatchesThePlanItIsPreparedFor) {
   const auto problem = gemm_desc();
-  ASSERT_EQ(table->gemm_create(devices[0], &problem, &gemm, &error), IRONCL_OK);
+  ASSERT_EQ(table->op_create(devices[0], &problem, &gemm, &error), IRONCL_OK);
   auto desc = weights_desc();
   desc.plan = gemm;
   ASSERT_EQ(prepare(desc), IRONCL_OK) << error.message;
@@ -217,7 +275,7 @@ TEST_F(AdapterDesc, OfAnExportHoldsTheTightBytes) {
   ASSERT_EQ(table->weights_info(weights, &info, &error), IRONCL_OK);
   EXPECT_EQ(info.data_bytes, 16u);
   EXPECT_EQ(info.scale_bytes, 4u);
-  EXPECT_STREQ(info.layout, "row_major");
+  EXPECT_STREQ(info.form, "row_major");
   std::array<char, 20> out{};
   EXPECT_EQ(table->weights_export(weights, &out[0], 15, &out[16], 4, &error), kInvalid);
   EXPECT_TRUE(says({"data_bytes is 15", "16"}));

@@ -27,24 +27,14 @@ class AdapterExperts : public AdapterTest {
     make_all();
   }
 
-  template <class Handle, class Desc>
-  ironcl_status create(ironcl_status (*make)(ironcl_device, const Desc*, Handle*, ironcl_error*),
-                       void (*destroy)(Handle), const Desc& desc) {
-    Handle out = nullptr;
+  template <class Desc>
+  ironcl_status create(const Desc& desc) {
+    ironcl_op out = nullptr;
     error = sized<ironcl_error>();
-    const ironcl_status status = make(devices[0], &desc, &out, &error);
+    const ironcl_status status = table->op_create(devices[0], &desc, &out, &error);
     EXPECT_EQ(status == IRONCL_OK, out != nullptr);
-    destroy(out);
+    table->op_destroy(out);
     return status;
-  }
-  ironcl_status create(const ironcl_route_desc& desc) {
-    return create(table->route_create, table->route_destroy, desc);
-  }
-  ironcl_status create(const ironcl_activate_desc& desc) {
-    return create(table->activate_create, table->activate_destroy, desc);
-  }
-  ironcl_status create(const ironcl_combine_desc& desc) {
-    return create(table->combine_create, table->combine_destroy, desc);
   }
 
   template <class Desc, std::size_t N>
@@ -184,7 +174,7 @@ TEST_F(AdapterExperts, ActivateReachesTheBackendWithItsDefaults) {
   auto desc = activate_desc();
   desc.y_dtype = IRONCL_F32, desc.scale = {};
   desc.activation = IRONCL_ACTIVATION_SWIGLU_OAI, desc.limit = 7;
-  desc.gate_ld = 16, desc.up_ld = 17, desc.y_ld = 18, desc.grouping = 0, desc.group_count = 0;
+  desc.gate_ld = 16, desc.up_ld = 17, desc.y_ld = 18, desc.grouping = 0, desc.matrices = 0;
   ASSERT_EQ(create(desc), IRONCL_OK) << error.message;
   EXPECT_EQ(script().activate_desc.limit, 7.0f);
   EXPECT_EQ(script().activate_desc.up_ld, 17);
@@ -205,7 +195,7 @@ TEST_F(AdapterExperts, WrongActivationsAreNamed) {
       {{"activate_desc: Y", "2^63"},
        kInvalid,
        [](auto& d) {
-         d.grouping = IRONCL_GROUPING_MASKED, d.group_count = 1u << 20, d.rows = 0x7fffffff, d.y_ld = 1 << 20;
+         d.grouping = IRONCL_GROUPING_MASKED, d.matrices = 1u << 20, d.rows = 0x7fffffff, d.y_ld = 1 << 20;
        }},
       {{"x_dtype is e4m3fn"}, kInvalid, [](auto& d) { d.x_dtype = IRONCL_F8_E4M3FN; }},
       {{"y_dtype is s32"}, kInvalid, [](auto& d) { d.y_dtype = IRONCL_S32; }},
@@ -221,8 +211,8 @@ TEST_F(AdapterExperts, WrongActivationsAreNamed) {
       {{"limit is -1"}, kInvalid, [](auto& d) { d.limit = -1; }},
       {{"limit is nan"}, kInvalid, [](auto& d) { d.limit = std::nanf(""); }},
       {{"grouping is 3"}, kUnimplemented, [](auto& d) { d.grouping = 3; }},
-      {{"activate_desc.group_count is 0"}, kInvalid, [](auto& d) { d.group_count = 0; }},
-      {{"activate_desc.group_count is 3", "NONE"}, kInvalid, [](auto& d) { d.grouping = 0; }},
+      {{"activate_desc.matrices is 0"}, kInvalid, [](auto& d) { d.matrices = 0; }},
+      {{"activate_desc.matrices is 3", "NONE"}, kInvalid, [](auto& d) { d.grouping = 0; }},
       {{"amax_floor"}, kInvalid, [](auto& d) { d.quantizer.amax_floor = -1; }},
       {{"activate_desc.flags"}, kUnimplemented, [](auto& d) { d.flags = 1; }},
       {{"struct_size is 2"}, kInvalid, [](auto& d) { d.struct_size = 2; }},
@@ -263,7 +253,7 @@ TEST_F(AdapterExperts, WrongCombinationsAreNamed) {
       {{"add_dtype is i8"}, kInvalid, [](auto& d) { d.add_dtype = IRONCL_I8; }},
       {{"add_ld is 8", "add_dtype is none"}, kInvalid, [](auto& d) { d.add_dtype = 0, d.add_ld = 8; }},
       {{"y_dtype is none"}, kInvalid, [](auto& d) { d.y_dtype = 0; }},
-      {{"y_dtype is 10"}, kUnimplemented, [](auto& d) { d.y_dtype = 10; }},
+      {{"y_dtype is 11"}, kUnimplemented, [](auto& d) { d.y_dtype = 11; }},
       {{"combine_desc.flags"}, kUnimplemented, [](auto& d) { d.flags = 1; }},
       {{"struct_size is 2"}, kInvalid, [](auto& d) { d.struct_size = 2; }},
   };
@@ -276,6 +266,11 @@ TEST_F(AdapterExperts, ABackendWithoutThemSaysSo) {
   };
   EXPECT_EQ(create(route_desc()), IRONCL_UNSUPPORTED);
   EXPECT_TRUE(says({"at most 8 of 256 experts"}));
+  auto support = sized<ironcl_support>();
+  const auto desc = route_desc();
+  ASSERT_EQ(table->supports(devices[0], &desc, &support, &error), IRONCL_OK) << error.message;
+  EXPECT_EQ(support.reason, unsigned{IRONCL_REASON_DEVICE_FEATURE});
+  EXPECT_STREQ(support.text, "at most 8 of 256 experts");
 }
 
 }  // namespace

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "host/include/ironcl/plugin.h"
+#include "host/include/ironcl/errors.hpp"
 #include "tests/plugins/fake_backend.h"
 
 extern "C" const ironcl_plugin* ironcl_plugin_query(uint32_t host_major, uint32_t host_minor);
@@ -25,6 +25,7 @@ T sized() {
   } else {
     out.chain.struct_size = sizeof(T);
   }
+  if constexpr (detail::kKind<T> != 0) out.kind = detail::kKind<T>;
   return out;
 }
 
@@ -40,11 +41,11 @@ class AdapterTest : public ::testing::Test {
   void TearDown() override {
     for (ironcl_event event : events) table->event_destroy(event);
     table->weights_destroy(weights);
-    table->gemm_destroy(gemm);
-    table->quantize_destroy(quantize);
-    table->route_destroy(route);
-    table->activate_destroy(activate);
-    table->combine_destroy(combine);
+    table->op_destroy(gemm);
+    table->op_destroy(quantize);
+    table->op_destroy(route);
+    table->op_destroy(activate);
+    table->op_destroy(combine);
     table->buffer_destroy(buffer);
     table->queue_destroy(queue);
     table->unload();
@@ -65,24 +66,24 @@ class AdapterTest : public ::testing::Test {
     const auto desc = buffer_desc();
     ASSERT_EQ(table->buffer_create(devices[0], &desc, &buffer, &error), IRONCL_OK) << error.message;
     const auto problem = gemm_desc();
-    ASSERT_EQ(table->gemm_create(devices[0], &problem, &gemm, &error), IRONCL_OK) << error.message;
+    ASSERT_EQ(table->op_create(devices[0], &problem, &gemm, &error), IRONCL_OK) << error.message;
     const auto matrix = weights_desc();
     ASSERT_EQ(table->weights_prepare(devices[0], &matrix, &weights, &error), IRONCL_OK) << error.message;
   }
 
   void make_quantize() {
     const auto desc = quantize_desc();
-    ASSERT_EQ(table->quantize_create(devices[0], &desc, &quantize, &error), IRONCL_OK) << error.message;
+    ASSERT_EQ(table->op_create(devices[0], &desc, &quantize, &error), IRONCL_OK) << error.message;
   }
 
   /// The three steps of a layer of experts.
   void make_experts() {
     const auto router = route_desc();
-    ASSERT_EQ(table->route_create(devices[0], &router, &route, &error), IRONCL_OK) << error.message;
+    ASSERT_EQ(table->op_create(devices[0], &router, &route, &error), IRONCL_OK) << error.message;
     const auto activation = activate_desc();
-    ASSERT_EQ(table->activate_create(devices[0], &activation, &activate, &error), IRONCL_OK) << error.message;
+    ASSERT_EQ(table->op_create(devices[0], &activation, &activate, &error), IRONCL_OK) << error.message;
     const auto combination = combine_desc();
-    ASSERT_EQ(table->combine_create(devices[0], &combination, &combine, &error), IRONCL_OK) << error.message;
+    ASSERT_EQ(table->op_create(devices[0], &combination, &combine, &error), IRONCL_OK) << error.message;
   }
 
   ironcl_buffer_desc buffer_desc() const {
@@ -100,8 +101,8 @@ class AdapterTest : public ::testing::Test {
     desc.a_source_dtype = IRONCL_BF16;
     desc.a_dtype = desc.b_dtype = IRONCL_F8_E4M3FN;
     desc.d_dtype = IRONCL_F32;
-    desc.a_scale = {IRONCL_F32, 1, 4, 0, 0};
-    desc.b_scale = {IRONCL_F32, 4, 4, 0, 0};
+    desc.a_scale = {IRONCL_F32, 1, 4, 0, 0, 0, 0};
+    desc.b_scale = {IRONCL_F32, 4, 4, 0, 0, 0, 0};
     return desc;
   }
 
@@ -112,7 +113,7 @@ class AdapterTest : public ::testing::Test {
     desc.cols = kK;
     desc.x_dtype = IRONCL_BF16;
     desc.code_dtype = IRONCL_F8_E4M3FN;
-    desc.scale = {IRONCL_F32, 1, 4, 0, 0};
+    desc.scale = {IRONCL_F32, 1, 4, 0, 0, 0, 0};
     return desc;
   }
 
@@ -143,7 +144,7 @@ class AdapterTest : public ::testing::Test {
     args.logits = {buffer, 0, kM * 6 * 4};
     args.ids = {buffer, 128, kM * 2 * 4};
     args.weights = {buffer, 256, kM * 2 * 4};
-    args.group_sizes = {buffer, 384, 6 * 4};
+    args.matrix_rows = {buffer, 384, 6 * 4};
     args.a_index = {buffer, 512, kM * 2 * 4};
     args.rows = {buffer, 640, kM * 2 * 4};
     return args;
@@ -158,8 +159,8 @@ class AdapterTest : public ::testing::Test {
     desc.y_dtype = IRONCL_F8_E4M3FN;
     desc.activation = IRONCL_ACTIVATION_SILU;
     desc.grouping = IRONCL_GROUPING_CONTIGUOUS;
-    desc.group_count = 3;
-    desc.scale = {IRONCL_F32, 1, 4, 0, 0};
+    desc.matrices = 3;
+    desc.scale = {IRONCL_F32, 1, 4, 0, 0, 0, 0};
     return desc;
   }
 
@@ -170,7 +171,7 @@ class AdapterTest : public ::testing::Test {
     args.up = {buffer, 128, kM * kK * 2};
     args.y = {buffer, 256, kM * kK};
     args.scales = {buffer, 384, kM * 2 * 4};
-    args.group_sizes = {buffer, 512, 3 * 4};
+    args.matrix_rows = {buffer, 512, 3 * 4};
     return args;
   }
 
@@ -204,7 +205,7 @@ class AdapterTest : public ::testing::Test {
     desc.dtype = IRONCL_F8_E4M3FN;
     desc.n = kN;
     desc.k = kK;
-    desc.scale = {IRONCL_F32, 4, 4, 0, 0};
+    desc.scale = {IRONCL_F32, 4, 4, 0, 0, 0, 0};
     desc.data = bytes.data();
     desc.scales = bytes.data();
     desc.data_bytes = kN * kK;
@@ -224,7 +225,7 @@ class AdapterTest : public ::testing::Test {
   ironcl_status enqueue(const ironcl_gemm_args& args) {
     ironcl_event event = nullptr;
     error = sized<ironcl_error>();
-    const ironcl_status status = table->gemm_enqueue(gemm, queue, &args, &event, &error);
+    const ironcl_status status = table->op_enqueue(gemm, queue, &args, &event, &error);
     if (status == IRONCL_OK) events.push_back(event);
     if (status != IRONCL_OK) {
       EXPECT_EQ(event, nullptr) << "written on failure";
@@ -263,11 +264,11 @@ class AdapterTest : public ::testing::Test {
   std::array<ironcl_device, 2> devices{};
   ironcl_queue queue = nullptr;
   ironcl_buffer buffer = nullptr;
-  ironcl_gemm gemm = nullptr;
-  ironcl_quantize quantize = nullptr;  ///< Made by the tests that are about it.
-  ironcl_route route = nullptr;        ///< Likewise, and the next two.
-  ironcl_activate activate = nullptr;
-  ironcl_combine combine = nullptr;
+  ironcl_op gemm = nullptr;
+  ironcl_op quantize = nullptr;  ///< Made by the tests that are about it.
+  ironcl_op route = nullptr;     ///< Likewise, and the next two.
+  ironcl_op activate = nullptr;
+  ironcl_op combine = nullptr;
   ironcl_weights weights = nullptr;
   std::vector<ironcl_event> events;
 };

@@ -9,10 +9,6 @@ namespace {
 
 constexpr ironcl_status kInvalid = IRONCL_INVALID_ARGUMENT;
 
-/// The whole of gemm_desc as 1.0 had it, and of gemm_args.
-constexpr uint32_t kDescOf10 = offsetof(ironcl_gemm_desc, a_rows);
-constexpr uint32_t kArgsOf10 = offsetof(ironcl_gemm_args, a_rows);
-
 class AdapterGrouped : public AdapterTest {
  protected:
   static constexpr std::int64_t kARows = 3;
@@ -23,13 +19,13 @@ class AdapterGrouped : public AdapterTest {
   }
 
   void replace_plan(const ironcl_gemm_desc& desc) {
-    table->gemm_destroy(std::exchange(gemm, nullptr));
+    table->op_destroy(std::exchange(gemm, nullptr));
     error = sized<ironcl_error>();
-    ASSERT_EQ(table->gemm_create(devices[0], &desc, &gemm, &error), IRONCL_OK) << error.message;
-    const auto count = desc.group_count;
+    ASSERT_EQ(table->op_create(devices[0], &desc, &gemm, &error), IRONCL_OK) << error.message;
+    const auto count = desc.matrices;
     if (count == 0) return;
     auto matrix = weights_desc();
-    matrix.group_count = count;
+    matrix.matrices = count;
     matrix.data_bytes *= count, matrix.scale_bytes *= count;
     table->weights_destroy(std::exchange(weights, nullptr));
     ASSERT_EQ(table->weights_prepare(devices[0], &matrix, &weights, &error), IRONCL_OK) << error.message;
@@ -52,12 +48,12 @@ class AdapterGrouped : public AdapterTest {
   ironcl_gemm_desc grouped_desc(uint32_t grouping) const {
     auto desc = gemm_desc();
     desc.grouping = grouping;
-    desc.group_count = 3;
+    desc.matrices = 3;
     return desc;
   }
   ironcl_gemm_args grouped_args() const {
     auto args = gemm_args();
-    args.group_sizes = {buffer, 2560, 12};
+    args.matrix_rows = {buffer, 2560, 12};
     return args;
   }
 
@@ -74,7 +70,7 @@ TEST_F(AdapterGrouped, WrongDescriptionsAreNamed) {
     std::vector<std::string> parts;
     std::function<void(ironcl_gemm_desc&)> change;
   };
-  const auto grouped = [](ironcl_gemm_desc& d) { d.grouping = IRONCL_GROUPING_CONTIGUOUS, d.group_count = 2; };
+  const auto grouped = [](ironcl_gemm_desc& d) { d.grouping = IRONCL_GROUPING_CONTIGUOUS, d.matrices = 2; };
   const auto unquantised = [](ironcl_gemm_desc& d) { d.b_dtype = IRONCL_BF16, d.b_scale = {}; };
   const Wrong all[] = {
       {{"gemm_desc.a_rows is -1", "0 to 2147483647"}, [](auto& d) { d.a_rows = -1; }},
@@ -89,14 +85,14 @@ TEST_F(AdapterGrouped, WrongDescriptionsAreNamed) {
       {{"d_scale.group_rows is 4", "different matrices"},
        [&](auto& d) {
          grouped(d), d.d_dtype = IRONCL_F8_E4M3FN;
-         d.d_scale = {IRONCL_F32, 4, 4, 0, 0};
+         d.d_scale = {IRONCL_F32, 4, 4, 0, 0, 0, 0};
        }},
-      {{"gemm_desc.group_count is 1048577"}, [&](auto& d) { grouped(d), d.group_count = (1u << 20) + 1; }},
+      {{"gemm_desc.matrices is 1048577"}, [&](auto& d) { grouped(d), d.matrices = (1u << 20) + 1; }},
       {{"gemm_desc: B", "2^63"},
-       [&](auto& d) { grouped(d), d.group_count = 1u << 20, d.n = d.k = 0x7fffffff, d.lda = d.ldd = 0; }},
+       [&](auto& d) { grouped(d), d.matrices = 1u << 20, d.n = d.k = 0x7fffffff, d.lda = d.ldd = 0; }},
       {{"gemm_desc: D", "2^63"},
        [](auto& d) {
-         d.grouping = IRONCL_GROUPING_MASKED, d.group_count = 1u << 20, d.m = 0x7fffffff, d.ldd = 1ll << 20;
+         d.grouping = IRONCL_GROUPING_MASKED, d.matrices = 1u << 20, d.m = 0x7fffffff, d.ldd = 1ll << 20;
        }},
       {{"gemm_desc.b_dtype is bf16", "a_dtype is e4m3fn", "f32, f16 or bf16"}, [&](auto& d) { unquantised(d); }},
       {{"b_scale.dtype is f32", "b_dtype bf16 has no scales"},
@@ -126,21 +122,8 @@ TEST_F(AdapterGrouped, DescriptionsReachTheBackend) {
   ASSERT_EQ(ask(desc), IRONCL_OK) << error.message;
   EXPECT_EQ(script().gemm_desc.b, backend::DType::bf16);
   EXPECT_EQ(script().gemm_desc.b_scale.dtype, backend::DType::none);
-  desc.grouping = IRONCL_GROUPING_CONTIGUOUS, desc.group_count = 1;
+  desc.grouping = IRONCL_GROUPING_CONTIGUOUS, desc.matrices = 1;
   EXPECT_EQ(ask(desc), IRONCL_OK) << "rows without scales have none to share: " << error.message;
-}
-
-TEST_F(AdapterGrouped, StructsOfAnOlderHostGatherNothing) {
-  auto desc = gather_desc();
-  desc.struct_size = kDescOf10;
-  ASSERT_EQ(ask(desc), IRONCL_OK) << error.message;
-  EXPECT_EQ(script().gemm_desc.a_rows, 0);
-  auto args = gather_args();
-  args.a.size = kM * kK * 2;
-  args.struct_size = kArgsOf10;
-  EXPECT_EQ(enqueue(args), IRONCL_OK) << error.message;
-  EXPECT_FALSE(script().gemm_args.a_index);
-  EXPECT_EQ(script().gemm_args.a_rows, 0);
 }
 
 TEST_F(AdapterGrouped, GatheredRowsAreAskedFor) {
@@ -232,8 +215,8 @@ TEST_F(AdapterGrouped, EachMatrixHasItsBias) {
   expect_invalid(args, {"gemm_args.bias is 71", "72"});
   args.bias.size = 3 * kN * 4;
   EXPECT_EQ(enqueue(args), IRONCL_OK) << error.message;
-  args.group_sizes.size = 11;
-  expect_invalid(args, {"gemm_args.group_sizes is 11", "12"});
+  args.matrix_rows.size = 11;
+  expect_invalid(args, {"gemm_args.matrix_rows is 11", "12"});
 }
 
 TEST_F(AdapterGrouped, ContiguousRowsMayBeFewerThanPlanned) {

@@ -18,18 +18,18 @@ class AdapterQuantize : public AdapterTest {
   }
 
   ironcl_status create(const ironcl_quantize_desc& desc) {
-    ironcl_quantize out = nullptr;
+    ironcl_op out = nullptr;
     error = sized<ironcl_error>();
-    const ironcl_status status = table->quantize_create(devices[0], &desc, &out, &error);
+    const ironcl_status status = table->op_create(devices[0], &desc, &out, &error);
     EXPECT_EQ(status == IRONCL_OK, out != nullptr);
-    table->quantize_destroy(out);
+    table->op_destroy(out);
     return status;
   }
 
   ironcl_status call(const ironcl_quantize_args& args) {
     ironcl_event event = nullptr;
     error = sized<ironcl_error>();
-    const ironcl_status status = table->quantize_enqueue(quantize, queue, &args, &event, &error);
+    const ironcl_status status = table->op_enqueue(quantize, queue, &args, &event, &error);
     if (status == IRONCL_OK) events.push_back(event);
     return status;
   }
@@ -53,7 +53,7 @@ TEST_F(AdapterQuantize, DescriptionReachesTheBackendWithItsDefaults) {
   EXPECT_EQ(got.quantizer.amax_floor, 1e-10f);
   auto desc = quantize_desc();
   desc.x_ld = 9, desc.code_ld = 10, desc.scale.ld = 3;
-  desc.quantizer = {IRONCL_SCALE_POWER_OF_TWO, 1e-4f};
+  desc.quantizer = {IRONCL_SCALE_POWER_OF_TWO, 1e-4f, 0, 0};
   ASSERT_EQ(create(desc), IRONCL_OK) << error.message;
   EXPECT_EQ(script().quantize_desc.code_ld, 10);
   EXPECT_EQ(script().quantize_desc.scale.ld, 3);
@@ -129,7 +129,7 @@ TEST_F(AdapterQuantize, ObjectsOfAnotherDeviceAreRefused) {
   ironcl_queue other = nullptr;
   ASSERT_EQ(table->queue_create(devices[1], 0, &other, &error), IRONCL_OK);
   const auto args = quantize_args();
-  EXPECT_EQ(table->quantize_enqueue(quantize, other, &args, nullptr, &error), kInvalid);
+  EXPECT_EQ(table->op_enqueue(quantize, other, &args, nullptr, &error), kInvalid);
   EXPECT_TRUE(says({"queue", "another device"}));
   table->queue_destroy(other);
 }

@@ -73,7 +73,7 @@ class FakeQueue final : public Queue, Alive {
 class FakeWeights final : public Weights, Alive {
  public:
   std::uint64_t device_bytes() const noexcept override { return 100; }
-  std::string layout() const override { return script().enter("weights_info"), "row_major"; }
+  std::string form() const override { return script().enter("weights_info"), "row_major"; }
   std::uint64_t data_bytes() const noexcept override { return 16; }
   std::uint64_t scale_bytes() const noexcept override { return 4; }
   void export_to(std::byte* data, std::byte* scales) override {
@@ -94,7 +94,7 @@ class FakeGemm final : public Gemm, Alive {
   std::shared_ptr<Event> enqueue(const std::shared_ptr<Queue>&, const GemmArgs& args) override {
     script().enter("gemm_enqueue");
     script().gemm_args = args;
-    return std::make_shared<FakeEvent>();
+    return args.wants_event ? std::make_shared<FakeEvent>() : nullptr;
   }
 
  private:
@@ -168,6 +168,10 @@ class FakeDevice final : public Device {
     script().enter("buffer_create");
     return std::make_shared<FakeBuffer>(size);
   }
+  std::shared_ptr<Buffer> import_buffer(Memory kind, void* handle, std::uint64_t size) override {
+    if (!script().imports) return Device::import_buffer(kind, handle, size);
+    return std::make_shared<FakeBuffer>(size);
+  }
   std::shared_ptr<Weights> prepare_weights(const WeightsDesc& desc) override {
     script().enter("weights_prepare");
     script().weights_desc = desc;
@@ -176,6 +180,7 @@ class FakeDevice final : public Device {
   std::shared_ptr<Gemm> create_gemm(const GemmDesc& desc) override {
     script().enter("gemm_create");
     script().gemm_desc = desc;
+    if (script().support.reason != Reason::none) throw Error(Status::unsupported, script().support.text);
     return std::make_shared<FakeGemm>(desc);
   }
   std::shared_ptr<Quantize> create_quantize(const QuantizeDesc& desc) override {

@@ -19,6 +19,7 @@ struct Script {
   std::map<std::string, std::function<void()>> before;  ///< Runs at the start of the method of that name.
   std::map<std::string, int> calls;
   int devices = 2;
+  bool imports = false;         ///< Memory of somebody else's becomes a buffer.
   bool end_of_commands = true;  ///< False: events say timeout.
   backend::Support support;
   backend::GemmDesc gemm_desc;

@@ -59,7 +59,7 @@ class HostWeights final : public backend::Weights {
     scales.assign(d.scales, d.scales + count * std::int64_t{numerics::size_of(d.scale.dtype)});
   }
   std::uint64_t device_bytes() const noexcept override { return data.size() + scales.size(); }
-  std::string layout() const override { return "row_major"; }
+  std::string form() const override { return "row_major"; }
   std::uint64_t data_bytes() const noexcept override { return data.size(); }
   std::uint64_t scale_bytes() const noexcept override { return scales.size(); }
   void export_to(std::byte* to, std::byte* to_scales) override {

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <functional>
 #include <thread>
+#include <utility>
 
 #include "tests/registry/fakes.h"
 
@@ -148,6 +149,27 @@ TEST(Lifetime, RefusesToLoadAfterShutdown) {
   registry.shutdown();
   fakes::error_of(IRONCL_INVALID_ARGUMENT, [&] { registry.load_file(fakes::path("fake")); });
   fakes::error_of(IRONCL_INVALID_ARGUMENT, [&] { registry.search(); });
+}
+
+TEST(Lifetime, ALoadThatAShutdownOvertakesRegistersNothing) {
+  Registry* shut = nullptr;
+  auto options = fakes::alone();
+  options.verbose = "load";
+  options.log = [&shut](std::string_view line) {
+    if (shut == nullptr || line.find("passed,enumerate") == std::string_view::npos) return;
+    std::thread([one = std::exchange(shut, nullptr)] { one->shutdown(); }).join();
+  };
+  Registry registry(options);
+  shut = &registry;
+  EXPECT_THAT(fakes::error_of(IRONCL_INVALID_ARGUMENT, [&] { registry.load_file(fakes::path("fake")); }),
+              HasSubstr("shut down"));
+  EXPECT_EQ(shut, nullptr) << "the shutdown came in between";
+  EXPECT_TRUE(registry.plugins().empty());
+  EXPECT_TRUE(registry.devices().empty());
+  Registry another(fakes::alone());
+  another.load_file(fakes::path("fake"));
+  const auto device = another.device("fake:0");
+  EXPECT_EQ(count(device, "loads"), count(device, "unloads") + 1) << "what was loaded is unloaded";
 }
 
 TEST(Lifetime, ThreadsMayLoadTheSamePluginsAtOnce) {

@@ -51,7 +51,7 @@ INSTANTIATE_TEST_SUITE_P(
         Refusal{"sanitized", IRONCL_STEP_SANITIZER, IRONCL_INCOMPATIBLE, "MemorySanitizer"},
         Refusal{"query_throws", IRONCL_STEP_QUERY, IRONCL_INTERNAL, "threw an exception"},
         Refusal{"query_null", IRONCL_STEP_QUERY, IRONCL_INCOMPATIBLE, "gave NULL"},
-        Refusal{"major", IRONCL_STEP_VERSION, IRONCL_INCOMPATIBLE, "it has ABI 2.5, this library has ABI 1.1"},
+        Refusal{"major", IRONCL_STEP_VERSION, IRONCL_INCOMPATIBLE, "it has ABI 3.5, this library has ABI 2.0"},
         Refusal{"short", IRONCL_STEP_VERSION, IRONCL_INCOMPATIBLE, "16 bytes"},
         Refusal{"bad_name", IRONCL_STEP_VERSION, IRONCL_INVALID_ARGUMENT, "Bad:Name"},
         Refusal{"no_enumerate", IRONCL_STEP_VERSION, IRONCL_INVALID_ARGUMENT, "its table has no enumerate"},

@@ -139,19 +139,19 @@ class Worker {
     write(queue, d, poison.data(), poison.size());
     const ironcl_event wait = after.get();
     ironcl_gemm_args args{};
-    args.struct_size = sizeof(args);
+    args.struct_size = sizeof(args), args.kind = IRONCL_OP_GEMM;
     args.m = rows;
     args.weights = weights.get();
     args.a = {a_.get(), 0, a_bytes_};
     if (a_scale_) args.a_scale = {a_scale_.get(), 0, a_scale_bytes_};
     args.d = {d.get(), 0, d_bytes()};
-    if (row_counts_) args.group_sizes = {row_counts_.get(), 0, shape_.rows.size() * sizeof(std::int32_t)};
+    if (row_counts_) args.matrix_rows = {row_counts_.get(), 0, shape_.rows.size() * sizeof(std::int32_t)};
     args.wait = &wait;
     args.wait_count = wait == nullptr ? 0 : 1;
     last_rows_ = rows;
     ++counts_.calls;
-    return make<Event>("gemm_enqueue",
-                       [&](auto* out) { return t_.gemm_enqueue(plan_.get(), queue.get(), &args, out, &error_); });
+    return make<Event>("op_enqueue",
+                       [&](auto* out) { return t_.op_enqueue(plan_.get(), queue.get(), &args, out, &error_); });
   }
 
   std::vector<float> read(Queue& queue, const Buffer& d) {
@@ -173,7 +173,7 @@ class Worker {
     const auto next = [&] { return random_(); };
     const std::int64_t m = shape_.m, n = shape_.n, k = shape_.k;
     const ironcl_gemm_desc desc = shape_.desc();
-    plan_ = make<Gemm>("gemm_create", [&](auto* out) { return t_.gemm_create(device_, &desc, out, &error_); });
+    plan_ = make<Gemm>("op_create", [&](auto* out) { return t_.op_create(device_, &desc, out, &error_); });
 
     std::vector<std::uint8_t> a(static_cast<std::size_t>(m * k));
     std::vector<float> a_scales(static_cast<std::size_t>(m * (k / kGroup)));

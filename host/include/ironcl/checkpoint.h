@@ -7,7 +7,7 @@
  * plugin.h (every struct of a problem), checkpoint.hpp (the same in C++), host/examples/run_checkpoint.cpp,
  * docs/checkpoints.md (which checkpoints are read).
  *
- *   ironcl_checkpoint_open -> ironcl_checkpoint_find_layer -> ironcl_layer_problem -> api->gemm_create
+ *   ironcl_checkpoint_open -> ironcl_checkpoint_find_layer -> ironcl_layer_problem -> api->op_create
  *                                                          -> ironcl_layer_weights -> api->weights_prepare
  *   where the layer's activations have a static scale: ironcl_layer_quantize before api->write
  *
@@ -91,7 +91,7 @@ typedef struct ironcl_layer_choices {
   int64_t m; /* the most rows that a call will bring */
 } ironcl_layer_choices;
 
-/* The problem of a layer: everything but options and leading dimensions is filled, for gemm_create and
+/* The problem of a layer: everything but options and leading dimensions is filled, for op_create and
  * ironcl_registry_select. Fails as the layer's problem says where it is unusable. */
 IRONCL_API ironcl_status ironcl_layer_problem(ironcl_layer layer, const ironcl_layer_choices* choices,
                                               ironcl_gemm_desc* out_desc, ironcl_error* error);

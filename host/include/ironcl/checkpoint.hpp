@@ -66,24 +66,10 @@ class Layer {
     given.m = choices.m;
     auto c = detail::sized<ironcl_gemm_desc>();
     detail::check(ironcl_layer_problem, handle_, &given, &c);
-    const auto scale = [](const ironcl_scale_desc& s) { return Scale{s.dtype, s.group_rows, s.group_cols, s.ld}; };
-    GemmDesc desc;
-    desc.m = c.m;
-    desc.n = c.n;
-    desc.k = c.k;
-    desc.a_source = c.a_source_dtype;
-    desc.a = c.a_dtype;
-    desc.b = c.b_dtype;
-    desc.d = c.d_dtype;
-    desc.bias = c.bias_dtype;
-    desc.weakest_accuracy = c.weakest_accuracy;
-    desc.a_scale = scale(c.a_scale);
-    desc.b_scale = scale(c.b_scale);
-    desc.a_quantizer = c.a_quantizer;
-    return desc;
+    return GemmDesc::from_c(c);
   }
 
-  /// Its weights, prepared for a device. `plan`: whose layout; null: one that every plan of the device takes.
+  /// Its weights, prepared for a device. `plan`: whose form; null: one that every plan of the device takes.
   Weights prepare(const Device& device, const Gemm* plan = nullptr) const {
     auto c = detail::sized<ironcl_weights_desc>();
     detail::check(ironcl_layer_weights, handle_, &c);
@@ -93,7 +79,7 @@ class Layer {
         .n = c.n,
         .k = c.k,
         .dtype = c.dtype,
-        .scale = {c.scale.dtype, c.scale.group_rows, c.scale.group_cols, c.scale.ld},
+        .scale = c.scale,
         .data = {static_cast<const std::byte*>(c.data), static_cast<std::size_t>(c.data_bytes)},
         .scales = {static_cast<const std::byte*>(c.scales), static_cast<std::size_t>(c.scale_bytes)}};
     return {device, desc, plan};

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "ironcl.h"
+#include "plugin_ops.h"
 
 namespace ironcl {
 
@@ -42,11 +43,36 @@ void check(F&& function, Args&&... args) {
   if (status != IRONCL_OK) throw Error(status, error.native_code, error.message[0] ? error.message : "no message");
 }
 
-/// A zeroed struct of the C API with its struct_size set.
+/// The kind of an operation's description or arguments; 0: the struct has none.
+template <class Struct>
+inline constexpr std::uint32_t kKind = 0;
+template <>
+inline constexpr std::uint32_t kKind<ironcl_gemm_desc> = IRONCL_OP_GEMM;
+template <>
+inline constexpr std::uint32_t kKind<ironcl_gemm_args> = IRONCL_OP_GEMM;
+template <>
+inline constexpr std::uint32_t kKind<ironcl_quantize_desc> = IRONCL_OP_QUANTIZE;
+template <>
+inline constexpr std::uint32_t kKind<ironcl_quantize_args> = IRONCL_OP_QUANTIZE;
+template <>
+inline constexpr std::uint32_t kKind<ironcl_route_desc> = IRONCL_OP_ROUTE;
+template <>
+inline constexpr std::uint32_t kKind<ironcl_route_args> = IRONCL_OP_ROUTE;
+template <>
+inline constexpr std::uint32_t kKind<ironcl_activate_desc> = IRONCL_OP_ACTIVATE;
+template <>
+inline constexpr std::uint32_t kKind<ironcl_activate_args> = IRONCL_OP_ACTIVATE;
+template <>
+inline constexpr std::uint32_t kKind<ironcl_combine_desc> = IRONCL_OP_COMBINE;
+template <>
+inline constexpr std::uint32_t kKind<ironcl_combine_args> = IRONCL_OP_COMBINE;
+
+/// A zeroed struct of the C API with its struct_size and kind set.
 template <class Struct>
 Struct sized() {
   Struct value{};
   value.struct_size = sizeof value;
+  if constexpr (kKind<Struct> != 0) value.kind = kKind<Struct>;
   return value;
 }
 

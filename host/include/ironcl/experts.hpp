@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// ironcl.hpp, part: the steps of a layer of experts beside its products, and one call of each. Since ABI 1.1: a
-// plugin without them answers UNIMPLEMENTED. Next door: queue.hpp, docs/experts.md.
+// ironcl.hpp, part: the steps of a layer of experts beside its products, and one call of each. Next door: queue.hpp,
+// docs/experts.md.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,7 @@ struct RouteDesc {
 };
 
 /// A router: everything that is compiled or looked up for one. One thread at a time.
-class Route : public detail::Ref<ironcl_route, &ironcl_plugin::route_destroy> {
+class Route : public detail::Ref<ironcl_op, &ironcl_plugin::op_destroy> {
  public:
   Route() = default;
   Route(const Device& device, const RouteDesc& desc) : Ref(device.owner(), &device.api(), nullptr) {
@@ -46,14 +46,14 @@ class Route : public detail::Ref<ironcl_route, &ironcl_plugin::route_destroy> {
     c.scale = desc.scale;
     c.logits_dtype = desc.logits;
     c.bias_dtype = desc.bias;
-    detail::check(api_->route_create, device.handle(), &c, &handle_);
+    detail::check(api_->op_create, device.handle(), &c, &handle_);
   }
 };
 
 /// One call of a router; every field as in ironcl_route_args. Buffers and events convert.
 struct RouteArgs {
   std::int64_t tokens = 0;
-  ironcl_span logits{}, bias{}, ids{}, weights{}, group_sizes{}, a_index{}, rows{}, shared_weights{};
+  ironcl_span logits{}, bias{}, ids{}, weights{}, matrix_rows{}, a_index{}, rows{}, shared_weights{};
   std::vector<ironcl_event> wait{};
 };
 
@@ -67,13 +67,13 @@ struct ActivateDesc {
   std::uint32_t activation = IRONCL_ACTIVATION_SILU;
   float limit = 0;
   std::uint32_t grouping = IRONCL_GROUPING_NONE;
-  std::uint32_t group_count = 0;
+  std::uint32_t matrices = 0;
   Scale scale{IRONCL_F32, 1, 128};
   ironcl_quantizer_desc quantizer{};
 };
 
 /// An activation: everything that is compiled or looked up for one. One thread at a time.
-class Activate : public detail::Ref<ironcl_activate, &ironcl_plugin::activate_destroy> {
+class Activate : public detail::Ref<ironcl_op, &ironcl_plugin::op_destroy> {
  public:
   Activate() = default;
   Activate(const Device& device, const ActivateDesc& desc) : Ref(device.owner(), &device.api(), nullptr) {
@@ -88,17 +88,17 @@ class Activate : public detail::Ref<ironcl_activate, &ironcl_plugin::activate_de
     c.activation = desc.activation;
     c.limit = desc.limit;
     c.grouping = desc.grouping;
-    c.group_count = desc.group_count;
-    c.scale = desc.scale.to_c();
+    c.matrices = desc.matrices;
+    c.scale = desc.scale;
     c.quantizer = desc.quantizer;
-    detail::check(api_->activate_create, device.handle(), &c, &handle_);
+    detail::check(api_->op_create, device.handle(), &c, &handle_);
   }
 };
 
 /// One call of an activation; every field as in ironcl_activate_args. Buffers and events convert.
 struct ActivateArgs {
   std::int64_t rows = 0;
-  ironcl_span gate{}, up{}, y{}, scales{}, group_sizes{};
+  ironcl_span gate{}, up{}, y{}, scales{}, matrix_rows{}, global{};
   std::vector<ironcl_event> wait{};
 };
 
@@ -113,7 +113,7 @@ struct CombineDesc {
 };
 
 /// A combination: everything that is compiled or looked up for one. One thread at a time.
-class Combine : public detail::Ref<ironcl_combine, &ironcl_plugin::combine_destroy> {
+class Combine : public detail::Ref<ironcl_op, &ironcl_plugin::op_destroy> {
  public:
   Combine() = default;
   Combine(const Device& device, const CombineDesc& desc) : Ref(device.owner(), &device.api(), nullptr) {
@@ -128,7 +128,7 @@ class Combine : public detail::Ref<ironcl_combine, &ironcl_plugin::combine_destr
     c.x_dtype = desc.x;
     c.add_dtype = desc.add;
     c.y_dtype = desc.y;
-    detail::check(api_->combine_create, device.handle(), &c, &handle_);
+    detail::check(api_->op_create, device.handle(), &c, &handle_);
   }
 };
 

@@ -12,15 +12,15 @@
 namespace ironcl {
 
 /// A plan: everything of a problem that is compiled or looked up. One thread at a time.
-class Gemm : public detail::Ref<ironcl_gemm, &ironcl_plugin::gemm_destroy> {
+class Gemm : public detail::Ref<ironcl_op, &ironcl_plugin::op_destroy> {
  public:
   Gemm() = default;
   Gemm(const Device& device, const GemmDesc& desc) : Ref(device.owner(), &device.api(), nullptr) {
-    detail::check(api_->gemm_create, device.handle(), detail::CGemmDesc(desc).get(), &handle_);
+    detail::check(api_->op_create, device.handle(), detail::CGemmDesc(desc).get(), &handle_);
   }
-  ironcl_gemm_info info() const {
-    auto info = detail::sized<ironcl_gemm_info>();
-    detail::check(api_->gemm_info, handle_, &info);
+  ironcl_op_info info() const {
+    auto info = detail::sized<ironcl_op_info>();
+    detail::check(api_->op_info, handle_, &info);
     return info;
   }
 };
@@ -29,18 +29,19 @@ class Gemm : public detail::Ref<ironcl_gemm, &ironcl_plugin::gemm_destroy> {
 struct WeightsDesc {
   std::int64_t n = 0, k = 0;
   std::int64_t ld = 0;
-  std::uint32_t group_count = 0;
+  std::uint32_t matrices = 0;
   ironcl_dtype dtype = IRONCL_F8_E4M3FN;
   Scale scale{IRONCL_F32, 128, 128};
   std::span<const std::byte> data{};
   std::span<const std::byte> scales{};
+  std::span<const float> global_scales{};  ///< one a matrix, where scale.global_dtype is F32
 };
 
 /// B, prepared for a device; immutable. Host memory may go once the constructor has returned.
 class Weights : public detail::Ref<ironcl_weights, &ironcl_plugin::weights_destroy> {
  public:
   Weights() = default;
-  /// `plan`: whose layout to prepare; null: one that every plan of the device takes.
+  /// `plan`: whose form to prepare; null: one that every plan of the device takes.
   Weights(const Device& device, const WeightsDesc& desc, const Gemm* plan = nullptr)
       : Ref(device.owner(), &device.api(), nullptr) {
     auto c = detail::sized<ironcl_weights_desc>();
@@ -48,12 +49,13 @@ class Weights : public detail::Ref<ironcl_weights, &ironcl_plugin::weights_destr
     c.n = desc.n;
     c.k = desc.k;
     c.ld = desc.ld;
-    c.group_count = desc.group_count;
-    c.scale = desc.scale.to_c();
+    c.matrices = desc.matrices;
+    c.scale = desc.scale;
     c.data = desc.data.data();
     c.scales = desc.scales.data();
     c.data_bytes = desc.data.size();
     c.scale_bytes = desc.scales.size();
+    c.global_scales = desc.global_scales.empty() ? nullptr : desc.global_scales.data();
     c.plan = plan ? plan->handle() : nullptr;
     detail::check(api_->weights_prepare, device.handle(), &c, &handle_);
   }
@@ -74,7 +76,8 @@ class Weights : public detail::Ref<ironcl_weights, &ironcl_plugin::weights_destr
 struct GemmArgs {
   std::int64_t m = 0;
   ironcl_weights weights = nullptr;
-  ironcl_span a{}, a_scale{}, d{}, d_scale{}, bias{}, group_sizes{}, workspace{}, a_quantized{}, a_quantized_scale{};
+  ironcl_span a{}, a_scale{}, d{}, d_scale{}, bias{}, matrix_rows{}, workspace{}, a_quantized{}, a_quantized_scale{};
+  ironcl_span a_global{}, d_global{};
   std::int64_t a_rows = 0;  ///< of a plan that gathers; with a_index
   ironcl_span a_index{};
   std::vector<ironcl_event> wait{};

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "errors.hpp"
+#include "problem_fields.h"
 
 namespace ironcl {
 
@@ -25,9 +26,21 @@ struct Scale {
   std::uint32_t rows = 0;
   std::uint32_t cols = 0;
   std::int64_t ld = 0;
-  ironcl_scale_desc to_c() const {
-    return {.dtype = dtype, .group_rows = rows, .group_cols = cols, .reserved = 0, .ld = ld};
-  }
+  std::uint32_t row_origin = 0, col_origin = 0;   ///< Place of the operand's first row and column in its block.
+  ironcl_dtype global_dtype = IRONCL_DTYPE_NONE;  ///< IRONCL_F32: one more factor for the whole operand.
+
+  Scale() = default;
+  Scale(ironcl_dtype type, std::uint32_t block_rows, std::uint32_t block_cols, std::int64_t leading = 0)
+      : dtype(type), rows(block_rows), cols(block_cols), ld(leading) {}
+  Scale(const ironcl_scale_desc& c)  // NOLINT: the same thing in C
+      : dtype(c.dtype),
+        rows(c.group_rows),
+        cols(c.group_cols),
+        ld(c.ld),
+        row_origin(c.row_origin),
+        col_origin(c.col_origin),
+        global_dtype(c.global_dtype) {}
+  operator ironcl_scale_desc() const { return {dtype, rows, cols, global_dtype, ld, row_origin, col_origin}; }
 };
 
 /// A problem; every field as in ironcl_gemm_desc. The default is a DeepSeek-style layer: e4m3fn operands given with
@@ -43,14 +56,24 @@ struct GemmDesc {
   std::uint32_t flags = 0;
   std::uint32_t weakest_accuracy = IRONCL_ACCURACY_F32;
   std::uint32_t grouping = IRONCL_GROUPING_NONE;
-  std::uint32_t group_count = 0;
+  std::uint32_t matrices = 0;
   Scale a_scale{IRONCL_F32, 1, 128};
   Scale b_scale{IRONCL_F32, 128, 128};
   Scale d_scale{};
   ironcl_quantizer_desc a_quantizer{};
   ironcl_quantizer_desc d_quantizer{};
-  std::int64_t a_rows = 0;  ///< the most rows of a gathered A; 0: none is gathered. Since ABI 1.1
+  std::int64_t a_rows = 0;                                     ///< the most rows of a gathered A; 0: none is gathered
   std::vector<std::pair<std::string, std::string>> options{};  ///< a backend's own, such as {"variant", "gemm_tiled"}
+
+  /// The problem of a description; options of its chain are left out.
+  static GemmDesc from_c(const ironcl_gemm_desc& c) {
+    GemmDesc desc;
+    desc.flags = c.flags;
+#define IRONCL_CONVERT(in_c, here) desc.here = c.in_c;
+    IRONCL_PROBLEM_FIELDS(IRONCL_CONVERT)
+#undef IRONCL_CONVERT
+    return desc;
+  }
 };
 
 namespace detail {
@@ -60,25 +83,9 @@ class CGemmDesc {
  public:
   explicit CGemmDesc(const GemmDesc& desc) : desc_(sized<ironcl_gemm_desc>()) {
     desc_.flags = desc.flags;
-    desc_.m = desc.m;
-    desc_.n = desc.n;
-    desc_.k = desc.k;
-    desc_.lda = desc.lda;
-    desc_.ldd = desc.ldd;
-    desc_.a_source_dtype = desc.a_source;
-    desc_.a_dtype = desc.a;
-    desc_.b_dtype = desc.b;
-    desc_.d_dtype = desc.d;
-    desc_.bias_dtype = desc.bias;
-    desc_.weakest_accuracy = desc.weakest_accuracy;
-    desc_.grouping = desc.grouping;
-    desc_.group_count = desc.group_count;
-    desc_.a_scale = desc.a_scale.to_c();
-    desc_.b_scale = desc.b_scale.to_c();
-    desc_.d_scale = desc.d_scale.to_c();
-    desc_.a_quantizer = desc.a_quantizer;
-    desc_.d_quantizer = desc.d_quantizer;
-    desc_.a_rows = desc.a_rows;
+#define IRONCL_CONVERT(in_c, here) desc_.in_c = desc.here;
+    IRONCL_PROBLEM_FIELDS(IRONCL_CONVERT)
+#undef IRONCL_CONVERT
     if (desc.options.empty()) return;
     for (const auto& [key, value] : desc.options) items_.push_back({key.c_str(), value.c_str()});
     options_.chain.struct_size = sizeof options_;

@@ -20,9 +20,8 @@ struct QuantizeDesc {
   ironcl_quantizer_desc quantizer{};
 };
 
-/// A quantiser: everything that is compiled or looked up for one. One thread at a time. Since ABI 1.1: a plugin
-/// without it answers UNIMPLEMENTED.
-class Quantize : public detail::Ref<ironcl_quantize, &ironcl_plugin::quantize_destroy> {
+/// A quantiser: everything that is compiled or looked up for one. One thread at a time.
+class Quantize : public detail::Ref<ironcl_op, &ironcl_plugin::op_destroy> {
  public:
   Quantize() = default;
   Quantize(const Device& device, const QuantizeDesc& desc) : Ref(device.owner(), &device.api(), nullptr) {
@@ -33,16 +32,16 @@ class Quantize : public detail::Ref<ironcl_quantize, &ironcl_plugin::quantize_de
     c.code_ld = desc.code_ld;
     c.x_dtype = desc.x;
     c.code_dtype = desc.code;
-    c.scale = desc.scale.to_c();
+    c.scale = desc.scale;
     c.quantizer = desc.quantizer;
-    detail::check(api_->quantize_create, device.handle(), &c, &handle_);
+    detail::check(api_->op_create, device.handle(), &c, &handle_);
   }
 };
 
 /// One call of a quantiser; every field as in ironcl_quantize_args. Buffers and events convert.
 struct QuantizeArgs {
   std::int64_t rows = 0;
-  ironcl_span x{}, codes{}, scales{};
+  ironcl_span x{}, codes{}, scales{}, global{};
   std::vector<ironcl_event> wait{};
 };
 

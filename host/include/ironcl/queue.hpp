@@ -56,14 +56,16 @@ class Queue : public detail::Ref<ironcl_queue, &ironcl_plugin::queue_destroy> {
     c.d = args.d;
     c.d_scale = args.d_scale;
     c.bias = args.bias;
-    c.group_sizes = args.group_sizes;
+    c.matrix_rows = args.matrix_rows;
     c.workspace = args.workspace;
+    c.a_global = args.a_global;
+    c.d_global = args.d_global;
     c.a_quantized = args.a_quantized;
     c.a_quantized_scale = args.a_quantized_scale;
     c.a_rows = args.a_rows;
     c.a_index = args.a_index;
     return command([&](ironcl_event* event, ironcl_error* error) {
-      return api_->gemm_enqueue(gemm.handle(), handle_, &c, event, error);
+      return api_->op_enqueue(gemm.handle(), handle_, &c, event, error);
     });
   }
 
@@ -76,8 +78,9 @@ class Queue : public detail::Ref<ironcl_queue, &ironcl_plugin::queue_destroy> {
     c.x = args.x;
     c.codes = args.codes;
     c.scales = args.scales;
+    c.global = args.global;
     return command([&](ironcl_event* event, ironcl_error* error) {
-      return api_->quantize_enqueue(quantize.handle(), handle_, &c, event, error);
+      return api_->op_enqueue(quantize.handle(), handle_, &c, event, error);
     });
   }
 
@@ -91,12 +94,12 @@ class Queue : public detail::Ref<ironcl_queue, &ironcl_plugin::queue_destroy> {
     c.bias = args.bias;
     c.ids = args.ids;
     c.weights = args.weights;
-    c.group_sizes = args.group_sizes;
+    c.matrix_rows = args.matrix_rows;
     c.a_index = args.a_index;
     c.rows = args.rows;
     c.shared_weights = args.shared_weights;
     return command([&](ironcl_event* event, ironcl_error* error) {
-      return api_->route_enqueue(route.handle(), handle_, &c, event, error);
+      return api_->op_enqueue(route.handle(), handle_, &c, event, error);
     });
   }
 
@@ -110,9 +113,10 @@ class Queue : public detail::Ref<ironcl_queue, &ironcl_plugin::queue_destroy> {
     c.up = args.up;
     c.y = args.y;
     c.scales = args.scales;
-    c.group_sizes = args.group_sizes;
+    c.global = args.global;
+    c.matrix_rows = args.matrix_rows;
     return command([&](ironcl_event* event, ironcl_error* error) {
-      return api_->activate_enqueue(activate.handle(), handle_, &c, event, error);
+      return api_->op_enqueue(activate.handle(), handle_, &c, event, error);
     });
   }
 
@@ -129,7 +133,7 @@ class Queue : public detail::Ref<ironcl_queue, &ironcl_plugin::queue_destroy> {
     c.add_weights = args.add_weights;
     c.y = args.y;
     return command([&](ironcl_event* event, ironcl_error* error) {
-      return api_->combine_enqueue(combine.handle(), handle_, &c, event, error);
+      return api_->op_enqueue(combine.handle(), handle_, &c, event, error);
     });
   }
 

@@ -34,7 +34,8 @@ bool is_code(ironcl_dtype t) { return t == IRONCL_F8_E4M3FN || t == IRONCL_F8_E5
 
 void check_scale(const ironcl_scale_desc& s, std::int64_t cols, bool tight, const char* field) {
   known(s.dtype, IRONCL_F64, field);
-  if (s.reserved != 0) unknown(fmt::format("{}.reserved is {}", field, s.reserved));
+  if (s.global_dtype != 0 || s.row_origin != 0 || s.col_origin != 0)
+    unknown(fmt::format("{}: global or origin", field));
   if (s.dtype == IRONCL_DTYPE_NONE) return;
   if (!is_float(s.dtype) && s.dtype != IRONCL_F8_E8M0) invalid(fmt::format("{}.dtype is {}", field, s.dtype));
   const std::int64_t width = s.group_cols == 0 ? 1 : ceil_div(cols, s.group_cols);
@@ -93,6 +94,7 @@ ironcl_gemm_desc check_desc(const ironcl_gemm_desc* in) {
   known(d.weakest_accuracy, IRONCL_ACCURACY_TENSOR14, "weakest_accuracy");
   known(d.grouping, IRONCL_GROUPING_MASKED, "grouping");
   known(d.a_quantizer.scale_rounding, IRONCL_SCALE_POWER_OF_TWO, "scale_rounding");
+  if (d.a_quantizer.reserved != 0 || d.reserved != 0) unknown("gemm_desc: a reserved field");
   check_scale(d.a_scale, d.k, false, "gemm_desc.a_scale");
   check_scale(d.b_scale, d.k, true, "gemm_desc.b_scale");
   if (!is_float(d.a_dtype) && !is_code(d.a_dtype)) invalid("gemm_desc.a_dtype is no operand's type");
@@ -110,7 +112,7 @@ ironcl_gemm_desc check_desc(const ironcl_gemm_desc* in) {
   if (!std::isfinite(d.a_quantizer.amax_floor) || d.a_quantizer.amax_floor < 0) {
     invalid("gemm_desc.a_quantizer.amax_floor is not a finite number of at least 0");
   }
-  if ((d.grouping == IRONCL_GROUPING_NONE) != (d.group_count == 0)) invalid("gemm_desc.group_count and grouping");
+  if ((d.grouping == IRONCL_GROUPING_NONE) != (d.matrices == 0)) invalid("gemm_desc.matrices and grouping");
   dimension(d.a_rows, 0, "gemm_desc.a_rows");
   if (is_float(d.b_dtype) && !is_float(d.a_dtype)) invalid("gemm_desc.b_dtype is a float type and a_dtype is not");
   const bool alone = d.grouping != IRONCL_GROUPING_NONE || d.a_rows != 0;
@@ -150,7 +152,7 @@ ironcl_weights_desc check_weights(const ironcl_weights_desc* in) {
   if (d.ld != 0 && d.ld < d.k) invalid(fmt::format("weights_desc.ld is {}, expected at least k = {}", d.ld, d.k));
   if (d.data == nullptr) invalid("weights_desc.data is NULL");
   const std::int64_t ld = d.ld == 0 ? d.k : d.ld;
-  const std::int64_t matrices = std::max<std::int64_t>(d.group_count, 1);
+  const std::int64_t matrices = std::max<std::int64_t>(d.matrices, 1);
   const auto needed = static_cast<std::uint64_t>((matrices * d.n - 1) * ld + d.k) * size_of(d.dtype);
   if (d.data_bytes < needed) invalid(fmt::format("weights_desc.data_bytes is {}, expected {}", d.data_bytes, needed));
   check_scale(d.scale, d.k, false, "weights_desc.scale");
@@ -184,7 +186,7 @@ Region check_span(const ironcl_span& span, const char* name, std::uint64_t neede
   return {span.buffer->memory, span.offset, span.size};
 }
 
-Call check_call(const ironcl_gemm_args* in, const ironcl_gemm_t& plan, WaitList* wait) {
+Call check_call(const ironcl_gemm_args* in, const ironcl_op_t& plan, WaitList* wait) {
   const auto args = read_struct(in, "gemm_args");
   check_chain(args.next);
   const ironcl_gemm_desc& d = plan.data->desc;
@@ -211,7 +213,7 @@ Call check_call(const ironcl_gemm_args* in, const ironcl_gemm_t& plan, WaitList*
     return static_cast<std::uint64_t>((rows - 1) * (ld == 0 ? cols : ld) + cols) * size_of(type);
   };
   const ironcl_dtype given = dynamic ? d.a_source_dtype : d.a_dtype;
-  const std::int64_t matrices = std::max<std::int64_t>(d.group_count, 1);
+  const std::int64_t matrices = std::max<std::int64_t>(d.matrices, 1);
   const std::int64_t d_rows = d.grouping == IRONCL_GROUPING_MASKED ? matrices * args.m : args.m;
   const std::int64_t a_rows = d.a_rows == 0 ? d_rows : args.a_rows;
   call.a = check_span(args.a, "gemm_args.a", extent(a_rows, d.lda, d.k, given), size_of(given));
@@ -233,9 +235,9 @@ Call check_call(const ironcl_gemm_args* in, const ironcl_gemm_t& plan, WaitList*
   }
   const auto words = [](std::int64_t count) { return static_cast<std::uint64_t>(count) * 4; };
   if (d.grouping != IRONCL_GROUPING_NONE) {
-    call.counts = check_span(args.group_sizes, "gemm_args.group_sizes", words(matrices), 4);
+    call.counts = check_span(args.matrix_rows, "gemm_args.matrix_rows", words(matrices), 4);
     if (fault("counts_are_read_early")) {
-      call.early_counts.resize(d.group_count);
+      call.early_counts.resize(d.matrices);
       std::memcpy(call.early_counts.data(), call.counts.at(), words(matrices));
     }
   }
@@ -243,7 +245,7 @@ Call check_call(const ironcl_gemm_args* in, const ironcl_gemm_t& plan, WaitList*
   if (!fault("overlap_accepted")) {
     if (call.d.memory == call.a.memory) invalid("gemm_args.d overlaps gemm_args.a");
     if (call.d.memory == call.index.memory) invalid("gemm_args.d overlaps gemm_args.a_index");
-    if (call.d.memory == call.counts.memory) invalid("gemm_args.d overlaps gemm_args.group_sizes");
+    if (call.d.memory == call.counts.memory) invalid("gemm_args.d overlaps gemm_args.matrix_rows");
     if (call.d.memory == call.a_scale.memory) invalid("gemm_args.d overlaps gemm_args.a_scale");
     if (call.d.memory == call.bias.memory && !fault("overlap_of_the_bias_accepted"))
       invalid("gemm_args.d overlaps gemm_args.bias");

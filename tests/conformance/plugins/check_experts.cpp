@@ -97,7 +97,7 @@ RouteCall check_route_call(const ironcl_route_args* in, const ironcl_route_desc&
   check_wait_list(args.wait, args.wait_count, wait);
   RouteCall call;
   call.desc = d, call.tokens = args.tokens;
-  call.counts = check_span(args.group_sizes, "route_args.group_sizes", words(d.local_experts), 4);
+  call.counts = check_span(args.matrix_rows, "route_args.matrix_rows", words(d.local_experts), 4);
   if (args.tokens == 0) return call;
   const bool given = (d.flags & IRONCL_ROUTE_GIVEN) != 0, gate = (d.flags & IRONCL_ROUTE_SHARED_GATE) != 0;
   const std::int64_t slots = args.tokens * d.top_k, width = d.experts + (gate ? 1 : 0);
@@ -133,7 +133,7 @@ ironcl_activate_desc check_activate(const ironcl_activate_desc* in) {
   within(d.activation, 1, 2, "activate_desc.activation");
   if (!std::isfinite(d.limit) || d.limit < 0) invalid("activate_desc.limit is not a finite number of at least 0");
   known(d.grouping, IRONCL_GROUPING_MASKED, "activate_desc.grouping");
-  if ((d.grouping == IRONCL_GROUPING_NONE) != (d.group_count == 0)) invalid("activate_desc.group_count and grouping");
+  if ((d.grouping == IRONCL_GROUPING_NONE) != (d.matrices == 0)) invalid("activate_desc.matrices and grouping");
   check_scale(d.scale, d.cols, false, "activate_desc.scale");
   if (d.scale.dtype != (is_code(d.y_dtype) ? IRONCL_F32 : IRONCL_DTYPE_NONE)) {
     invalid("activate_desc.scale.dtype does not fit y_dtype");
@@ -151,7 +151,7 @@ ActivateCall check_activate_call(const ironcl_activate_args* in, const ironcl_ac
   ActivateCall call;
   call.desc = d, call.rows = args.rows;
   if (args.rows == 0) return call;
-  const std::int64_t rows = masked ? args.rows * d.group_count : args.rows;
+  const std::int64_t rows = masked ? args.rows * d.matrices : args.rows;
   const std::uint32_t x = size_of(d.x_dtype), y = size_of(d.y_dtype);
   call.gate = check_span(args.gate, "activate_args.gate", extent(rows, d.gate_ld, d.cols, x), x);
   call.up = check_span(args.up, "activate_args.up", extent(rows, d.up_ld, d.cols, x), x);
@@ -161,7 +161,7 @@ ActivateCall check_activate_call(const ironcl_activate_args* in, const ironcl_ac
     call.scales = check_span(args.scales, "activate_args.scales", extent(rows, d.scale.ld, width, 4), 4);
   }
   if (d.grouping != IRONCL_GROUPING_NONE) {
-    call.counts = check_span(args.group_sizes, "activate_args.group_sizes", words(d.group_count), 4);
+    call.counts = check_span(args.matrix_rows, "activate_args.matrix_rows", words(d.matrices), 4);
   }
   apart(call.y, {{&call.gate, "gate"}, {&call.up, "up"}, {&call.scales, "scales"}}, "activate_args.y");
   return call;

@@ -194,8 +194,8 @@ void activate(const ActivateCall& call) {
   std::vector<std::int64_t> begin{0}, used{call.rows};
   if (d.grouping != IRONCL_GROUPING_NONE) {
     begin.clear(), used.clear();
-    const auto counts = copied<std::int32_t>(call.counts, d.group_count);
-    clamp_counts(counts.data(), d.group_count, call.rows, masked, &begin, &used);
+    const auto counts = copied<std::int32_t>(call.counts, d.matrices);
+    clamp_counts(counts.data(), d.matrices, call.rows, masked, &begin, &used);
   }
   const auto ld = [&](std::int64_t given) { return given == 0 ? static_cast<std::int64_t>(d.cols) : given; };
   const std::uint32_t x = size_of(d.x_dtype), y = size_of(d.y_dtype);

@@ -115,7 +115,7 @@ Bytes quantize(ironcl_dtype type, const ironcl_quantizer_desc& how, std::int64_t
 /// Rows of D, and of A as it is given.
 std::int64_t rows_of_d(const Call& call) {
   const ironcl_gemm_desc& d = call.plan->desc;
-  return d.grouping == IRONCL_GROUPING_MASKED ? d.group_count * call.m : call.m;
+  return d.grouping == IRONCL_GROUPING_MASKED ? d.matrices * call.m : call.m;
 }
 std::int64_t rows_of_a(const Call& call) { return call.plan->desc.a_rows == 0 ? rows_of_d(call) : call.a_rows; }
 
@@ -232,18 +232,18 @@ std::vector<Deal> deals_of(const Call& call) {
   if (d.grouping == IRONCL_GROUPING_NONE) {
     for (std::int64_t m = 0; m < call.m; ++m) deals.push_back({m, m, 0});
   } else {
-    std::vector<std::int32_t> counts(d.group_count);
+    std::vector<std::int32_t> counts(d.matrices);
     std::memcpy(counts.data(), call.counts.at(), counts.size() * 4);
     if (fault("counts_are_read_early")) counts = call.early_counts;
     std::vector<std::int64_t> begin, used;
-    clamp_counts(counts.data(), d.group_count, call.m, masked, &begin, &used);
-    for (std::int64_t g = 0; g < d.group_count; ++g) {
+    clamp_counts(counts.data(), d.matrices, call.m, masked, &begin, &used);
+    for (std::int64_t g = 0; g < d.matrices; ++g) {
       std::int64_t end = used[static_cast<std::size_t>(g)];
       if (fault("writes_past_the_counts") && masked) end = std::min(end + 1, call.m);
       if (fault("last_row_of_a_matrix_is_lost") && end > 1) --end;
       for (std::int64_t i = 0; i < end; ++i) {
         const std::int64_t row = begin[static_cast<std::size_t>(g)] + i;
-        deals.push_back({row, row, fault("wrong_matrix") ? (g + 1) % d.group_count : g});
+        deals.push_back({row, row, fault("wrong_matrix") ? (g + 1) % d.matrices : g});
       }
     }
   }
@@ -287,7 +287,7 @@ std::shared_ptr<WeightsData> prepare(const ironcl_weights_desc& d) {
   const auto* data = static_cast<const std::byte*>(d.data);
   const auto* scales = static_cast<const std::byte*>(d.scales);
   const std::size_t row = static_cast<std::size_t>(d.k) * size_of(d.dtype);
-  const std::int64_t matrices = std::max<std::int64_t>(d.group_count, 1);
+  const std::int64_t matrices = std::max<std::int64_t>(d.matrices, 1);
   for (std::int64_t i = 0; i < matrices * d.n; ++i) {
     const std::byte* from = data + i * ld * size_of(d.dtype);
     out->data.insert(out->data.end(), from, from + row);
@@ -349,7 +349,7 @@ void multiply(const Call& call) {
   std::vector<float> whole;  // D before it is quantised
   const bool quantised = d.d_scale.dtype != IRONCL_DTYPE_NONE;
   const std::vector<Deal> deals = deals_of(call);
-  std::vector<std::int64_t> company(std::max<std::size_t>(d.group_count, 1));
+  std::vector<std::int64_t> company(std::max<std::size_t>(d.matrices, 1));
   for (const Deal& deal : deals) ++company[static_cast<std::size_t>(deal.matrix)];
   for (const Deal& deal : deals) {
     std::fill(sum.begin(), sum.end(), 0.0f);

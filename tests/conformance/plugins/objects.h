@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-#include "host/include/ironcl/plugin.h"
+#include "host/include/ironcl/plugin_ops.h"
 
 namespace ironcl::reference {
 
@@ -107,20 +107,13 @@ struct ironcl_buffer_t {
 struct ironcl_weights_t {
   std::shared_ptr<ironcl::reference::WeightsData> data;
 };
-struct ironcl_gemm_t {
-  std::shared_ptr<ironcl::reference::PlanData> data;
-};
-struct ironcl_quantize_t {
-  ironcl_quantize_desc desc{};
-};
-struct ironcl_route_t {
-  ironcl_route_desc desc{};
-};
-struct ironcl_activate_t {
-  ironcl_activate_desc desc{};
-};
-struct ironcl_combine_t {
-  ironcl_combine_desc desc{};
+struct ironcl_op_t {
+  std::uint32_t kind = 0;
+  std::shared_ptr<ironcl::reference::PlanData> data;  ///< Of a GEMM; the others have a description.
+  ironcl_quantize_desc quantize{};
+  ironcl_route_desc route{};
+  ironcl_activate_desc activate{};
+  ironcl_combine_desc combine{};
 };
 struct ironcl_event_t {
   std::shared_ptr<ironcl::reference::Completion> completion;
@@ -202,7 +195,7 @@ ironcl_gemm_desc check_desc(const ironcl_gemm_desc* in);
 /// The reason why the device will not run `desc`; empty where it will.
 std::string refusal_of(const ironcl_gemm_desc& desc, ironcl_status* reason, bool asked_by_create);
 ironcl_weights_desc check_weights(const ironcl_weights_desc* in);
-Call check_call(const ironcl_gemm_args* in, const ironcl_gemm_t& plan, WaitList* wait);
+Call check_call(const ironcl_gemm_args* in, const ironcl_op_t& plan, WaitList* wait);
 Region check_span(const ironcl_span& span, const char* name, std::uint64_t needed, std::uint64_t alignment);
 std::uint64_t workspace_bytes(const ironcl_gemm_desc& desc);
 

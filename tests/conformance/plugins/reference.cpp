@@ -114,23 +114,52 @@ ironcl_status device_props(ironcl_device device, ironcl_device_props* out, ironc
   });
 }
 
-ironcl_status supports(ironcl_device device, const ironcl_gemm_desc* desc, ironcl_support* out, ironcl_error* error) {
+/// Kind of a description or of arguments, which begin alike.
+std::uint32_t kind_of(const void* in, const char* name) {
+  need(in, name);
+  std::uint32_t head[2] = {};
+  std::memcpy(head, in, sizeof head[0]);
+  if (head[0] < sizeof head) throw Refusal(IRONCL_INVALID_ARGUMENT, std::string(name) + ".struct_size is not set");
+  std::memcpy(head, in, sizeof head);
+  if (head[1] == 0) throw Refusal(IRONCL_INVALID_ARGUMENT, std::string(name) + ".kind is 0");
+  if (head[1] > IRONCL_OP_COMBINE) throw Refusal(IRONCL_UNIMPLEMENTED, std::string(name) + ".kind is unknown");
+  return head[1];
+}
+
+ironcl_op_t described(const void* desc) {
+  ironcl_op_t op{kind_of(desc, "gemm_desc"), nullptr, {}, {}, {}, {}};
+  if (op.kind == IRONCL_OP_GEMM) {
+    op.data = std::make_shared<PlanData>();
+    op.data->desc = check_desc(static_cast<const ironcl_gemm_desc*>(desc));
+  } else if (op.kind == IRONCL_OP_QUANTIZE) {
+    op.quantize = check_quantize(static_cast<const ironcl_quantize_desc*>(desc));
+  } else if (op.kind == IRONCL_OP_ROUTE) {
+    op.route = check_route(static_cast<const ironcl_route_desc*>(desc));
+  } else if (op.kind == IRONCL_OP_ACTIVATE) {
+    op.activate = check_activate(static_cast<const ironcl_activate_desc*>(desc));
+  } else {
+    op.combine = check_combine(static_cast<const ironcl_combine_desc*>(desc));
+  }
+  return op;
+}
+
+ironcl_status supports(ironcl_device device, const void* desc, ironcl_support* out, ironcl_error* error) {
   return guard(error, [&] {
     need(device, "device");
     need(out, "out_support");
-    const auto d = check_desc(desc);
+    const ironcl_op_t op = described(desc);
     ironcl_support s{};
-    const std::string text = refusal_of(d, &s.reason, false);
+    const std::string text = op.data == nullptr ? "" : refusal_of(op.data->desc, &s.reason, false);
     if (text.empty()) s.reason = IRONCL_REASON_NONE;
-    s.workspace_bytes = workspace_bytes(d);
+    if (op.data != nullptr) s.workspace_bytes = workspace_bytes(op.data->desc);
     text.copy(s.text, sizeof s.text - 1);
     fill_struct(out, s, "out_support");
     return IRONCL_OK;
   });
 }
 
-ironcl_status device_query(ironcl_device device, const char* key, const ironcl_gemm_desc*, char* out,
-                           uint64_t capacity, uint64_t* size, ironcl_error* error) {
+ironcl_status device_query(ironcl_device device, const char* key, const void*, char* out, uint64_t capacity,
+                           uint64_t* size, ironcl_error* error) {
   return guard(error, [&] {
     need(device, "device");
     need(key, "key");
@@ -315,7 +344,7 @@ ironcl_status weights_info(ironcl_weights weights, ironcl_weights_info* out, iro
     info.data_bytes = weights->data->data.size() + (fault("export_is_padded") ? 128 : 0);
     info.scale_bytes = weights->data->scales.size();
     info.device_bytes = info.data_bytes + info.scale_bytes;
-    std::strcpy(info.layout, "row_major");
+    std::strcpy(info.form, "row_major");
     fill_struct(out, info, "out_info");
     return IRONCL_OK;
   });
@@ -323,25 +352,28 @@ ironcl_status weights_info(ironcl_weights weights, ironcl_weights_info* out, iro
 
 void weights_destroy(ironcl_weights weights) { delete weights; }
 
-ironcl_status gemm_create(ironcl_device device, const ironcl_gemm_desc* desc, ironcl_gemm* out, ironcl_error* error) {
+ironcl_status op_create(ironcl_device device, const void* desc, ironcl_op* out, ironcl_error* error) {
   return guard(error, [&] {
     need(device, "device");
-    need(out, "out_gemm");
-    const auto d = check_desc(desc);
+    need(out, "out_op");
+    ironcl_op_t op = described(desc);
     ironcl_status reason = 0;
-    const std::string text = refusal_of(d, &reason, true);
+    const std::string text = op.data == nullptr ? "" : refusal_of(op.data->desc, &reason, true);
     if (!text.empty()) throw Refusal(IRONCL_UNSUPPORTED, text);
-    auto data = std::make_shared<PlanData>();
-    data->desc = d;
-    *out = new ironcl_gemm_t{data};
+    *out = new ironcl_op_t(std::move(op));
     return IRONCL_OK;
   });
 }
 
-ironcl_status gemm_info(ironcl_gemm gemm, ironcl_gemm_info* out, ironcl_error* error) {
+ironcl_status op_info(ironcl_op gemm, ironcl_op_info* out, ironcl_error* error) {
   return guard(error, [&] {
-    need(gemm, "gemm");
-    ironcl_gemm_info info{};
+    need(gemm, "op");
+    ironcl_op_info info{};
+    info.kind = gemm->kind;
+    if (gemm->data == nullptr) {
+      fill_struct(out, info, "out_info");
+      return IRONCL_OK;
+    }
     const auto allowed = gemm->data->desc.weakest_accuracy;
     if (fault("weaker_than_allowed")) info.accuracy_class = IRONCL_ACCURACY_TENSOR14;
     if (fault("classes_differ")) info.accuracy_class = allowed;
@@ -353,29 +385,46 @@ ironcl_status gemm_info(ironcl_gemm gemm, ironcl_gemm_info* out, ironcl_error* e
   });
 }
 
-ironcl_status gemm_enqueue(ironcl_gemm gemm, ironcl_queue queue, const ironcl_gemm_args* args, ironcl_event* out,
-                           ironcl_error* error) {
+/// What runs when it is the call's turn.
+std::function<void()> work_of(const ironcl_op_t& op, const void* args, WaitList* wait) {
+  if (kind_of(args, "gemm_args") != op.kind) throw Refusal(IRONCL_INVALID_ARGUMENT, "args.kind is another's");
+  if (op.kind == IRONCL_OP_QUANTIZE) {
+    const auto call = check_quantize_call(static_cast<const ironcl_quantize_args*>(args), op.quantize, wait);
+    return [call] { quantize(call); };
+  }
+  if (op.kind == IRONCL_OP_ROUTE) {
+    const auto call = check_route_call(static_cast<const ironcl_route_args*>(args), op.route, wait);
+    return [call] { route(call); };
+  }
+  if (op.kind == IRONCL_OP_ACTIVATE) {
+    const auto call = check_activate_call(static_cast<const ironcl_activate_args*>(args), op.activate, wait);
+    return [call] { activate(call); };
+  }
+  if (op.kind == IRONCL_OP_COMBINE) {
+    const auto call = check_combine_call(static_cast<const ironcl_combine_args*>(args), op.combine, wait);
+    return [call] { combine(call); };
+  }
+  const Call call = check_call(static_cast<const ironcl_gemm_args*>(args), op, wait);
+  return [call, fails = fail_next.exchange(false), delay = delay_us.load()] {
+    if (delay > 0) std::this_thread::sleep_for(std::chrono::microseconds(delay));
+    if (fails) throw Refusal(IRONCL_DEVICE_LOST, "told to fail");
+    multiply(call);
+  };
+}
+
+ironcl_status op_enqueue(ironcl_op op, ironcl_queue queue, const void* args, ironcl_event* out, ironcl_error* error) {
   return guard(error, [&] {
-    need(gemm, "gemm");
+    need(op, "op");
     need(queue, "queue");
-    std::vector<std::shared_ptr<Completion>> wait;
-    const Call call = check_call(args, *gemm, &wait);
-    const bool fails = fail_next.exchange(false);
-    const int delay = delay_us;
-    return enqueue(
-        queue, std::move(wait),
-        [call, fails, delay] {
-          if (delay > 0) std::this_thread::sleep_for(std::chrono::microseconds(delay));
-          if (fails) throw Refusal(IRONCL_DEVICE_LOST, "told to fail");
-          multiply(call);
-        },
-        out);
+    WaitList wait;
+    auto work = work_of(*op, args, &wait);
+    return enqueue(queue, std::move(wait), std::move(work), out);
   });
 }
 
-void gemm_destroy(ironcl_gemm gemm) {
-  if (gemm != nullptr && fault("plans_go_at_once")) gemm->data->desc.k = 1;
-  delete gemm;
+void op_destroy(ironcl_op op) {
+  if (op != nullptr && op->data != nullptr && fault("plans_go_at_once")) op->data->desc.k = 1;
+  delete op;
 }
 
 ironcl_status event_wait(ironcl_event event, uint64_t timeout_ns, ironcl_error* error) {
@@ -402,102 +451,6 @@ ironcl_status event_profile(ironcl_event event, ironcl_event_profile* out, ironc
 
 void event_destroy(ironcl_event event) { delete event; }
 
-ironcl_status quantize_create(ironcl_device device, const ironcl_quantize_desc* desc, ironcl_quantize* out,
-                              ironcl_error* error) {
-  return guard(error, [&] {
-    need(device, "device");
-    need(out, "out_quantize");
-    *out = new ironcl_quantize_t{check_quantize(desc)};
-    return IRONCL_OK;
-  });
-}
-
-ironcl_status quantize_enqueue(ironcl_quantize quantizer, ironcl_queue queue, const ironcl_quantize_args* args,
-                               ironcl_event* out, ironcl_error* error) {
-  return guard(error, [&] {
-    need(quantizer, "quantize");
-    need(queue, "queue");
-    std::vector<std::shared_ptr<Completion>> wait;
-    const QuantizeCall call = check_quantize_call(args, quantizer->desc, &wait);
-    return enqueue(
-        queue, std::move(wait), [call] { quantize(call); }, out);
-  });
-}
-
-void quantize_destroy(ironcl_quantize quantizer) { delete quantizer; }
-
-ironcl_status route_create(ironcl_device device, const ironcl_route_desc* desc, ironcl_route* out,
-                           ironcl_error* error) {
-  return guard(error, [&] {
-    need(device, "device");
-    need(out, "out_route");
-    *out = new ironcl_route_t{check_route(desc)};
-    return IRONCL_OK;
-  });
-}
-
-ironcl_status route_enqueue(ironcl_route router, ironcl_queue queue, const ironcl_route_args* args, ironcl_event* out,
-                            ironcl_error* error) {
-  return guard(error, [&] {
-    need(router, "route");
-    need(queue, "queue");
-    WaitList wait;
-    const RouteCall call = check_route_call(args, router->desc, &wait);
-    return enqueue(
-        queue, std::move(wait), [call] { route(call); }, out);
-  });
-}
-
-void route_destroy(ironcl_route router) { delete router; }
-
-ironcl_status activate_create(ironcl_device device, const ironcl_activate_desc* desc, ironcl_activate* out,
-                              ironcl_error* error) {
-  return guard(error, [&] {
-    need(device, "device");
-    need(out, "out_activate");
-    *out = new ironcl_activate_t{check_activate(desc)};
-    return IRONCL_OK;
-  });
-}
-
-ironcl_status activate_enqueue(ironcl_activate activater, ironcl_queue queue, const ironcl_activate_args* args,
-                               ironcl_event* out, ironcl_error* error) {
-  return guard(error, [&] {
-    need(activater, "activate");
-    need(queue, "queue");
-    WaitList wait;
-    const ActivateCall call = check_activate_call(args, activater->desc, &wait);
-    return enqueue(
-        queue, std::move(wait), [call] { activate(call); }, out);
-  });
-}
-
-void activate_destroy(ironcl_activate activater) { delete activater; }
-
-ironcl_status combine_create(ironcl_device device, const ironcl_combine_desc* desc, ironcl_combine* out,
-                             ironcl_error* error) {
-  return guard(error, [&] {
-    need(device, "device");
-    need(out, "out_combine");
-    *out = new ironcl_combine_t{check_combine(desc)};
-    return IRONCL_OK;
-  });
-}
-
-ironcl_status combine_enqueue(ironcl_combine combiner, ironcl_queue queue, const ironcl_combine_args* args,
-                              ironcl_event* out, ironcl_error* error) {
-  return guard(error, [&] {
-    need(combiner, "combine");
-    need(queue, "queue");
-    WaitList wait;
-    const CombineCall call = check_combine_call(args, combiner->desc, &wait);
-    return enqueue(
-        queue, std::move(wait), [call] { combine(call); }, out);
-  });
-}
-
-void combine_destroy(ironcl_combine combiner) { delete combiner; }
-
 constexpr ironcl_plugin kTable{sizeof(ironcl_plugin),
                                IRONCL_ABI_MAJOR,
                                IRONCL_ABI_MINOR,
@@ -509,7 +462,7 @@ constexpr ironcl_plugin kTable{sizeof(ironcl_plugin),
                                unload,
                                enumerate,
                                device_props,
-                               supports,
+                               nullptr,
                                device_query,
                                queue_create,
                                queue_finish,
@@ -523,26 +476,14 @@ constexpr ironcl_plugin kTable{sizeof(ironcl_plugin),
                                weights_export,
                                weights_info,
                                weights_destroy,
-                               gemm_create,
-                               gemm_info,
-                               gemm_enqueue,
-                               gemm_destroy,
+                               supports,
+                               op_create,
+                               op_info,
+                               op_enqueue,
+                               op_destroy,
                                event_wait,
                                event_profile,
-                               event_destroy,
-                               nullptr,
-                               quantize_create,
-                               quantize_enqueue,
-                               quantize_destroy,
-                               route_create,
-                               route_enqueue,
-                               route_destroy,
-                               activate_create,
-                               activate_enqueue,
-                               activate_destroy,
-                               combine_create,
-                               combine_enqueue,
-                               combine_destroy};
+                               event_destroy};
 
 }  // namespace
 }  // namespace ironcl::reference

@@ -69,14 +69,14 @@ Gemm make_plan(Context& c, const ironcl_gemm_desc& desc) {
   support.struct_size = sizeof support;
   Error error;
   const ironcl_status asked = c.table.supports(c.device, &desc, &support, &error);
-  ironcl_gemm plan = nullptr;
+  ironcl_op plan = nullptr;
   Error refusal;
-  const ironcl_status made = c.table.gemm_create(c.device, &desc, &plan, &refusal);
+  const ironcl_status made = c.table.op_create(c.device, &desc, &plan, &refusal);
   Gemm owner(c.table, made == IRONCL_OK ? plan : nullptr);
 
   if (asked != IRONCL_OK) {
     if (made != asked) {
-      throw Failed(fmt::format("supports() answers {} ({}) but gemm_create {} ({}): they must agree",
+      throw Failed(fmt::format("supports() answers {} ({}) but op_create {} ({}): they must agree",
                                status_name(asked), error.message, status_name(made), refusal.message));
     }
     if (asked == IRONCL_UNAVAILABLE) throw Unavailable(error.message);
@@ -86,35 +86,35 @@ Gemm make_plan(Context& c, const ironcl_gemm_desc& desc) {
   if (support.reason == IRONCL_REASON_NONE) {
     if (made != IRONCL_OK) {
       throw Failed(
-          fmt::format("supports() says yes but gemm_create refuses: {}: {}", status_name(made), refusal.message));
+          fmt::format("supports() says yes but op_create refuses: {}: {}", status_name(made), refusal.message));
     }
     return owner;
   }
   const std::string text(support.text, strnlen(support.text, sizeof support.text));
-  if (made == IRONCL_OK) throw Failed(fmt::format("supports() refuses ({}) but gemm_create makes a plan", text));
+  if (made == IRONCL_OK) throw Failed(fmt::format("supports() refuses ({}) but op_create makes a plan", text));
   if (made != IRONCL_UNSUPPORTED) {
     throw Failed(
-        fmt::format("supports() refuses with reason {} ({}), so gemm_create must answer UNSUPPORTED, not {}: {}",
+        fmt::format("supports() refuses with reason {} ({}), so op_create must answer UNSUPPORTED, not {}: {}",
                     support.reason, text, status_name(made), refusal.message));
   }
   if (text.empty()) throw Failed(fmt::format("supports() refuses with reason {} and no text", support.reason));
   const bool cut = text.size() + 1 >= sizeof support.text;
   if (cut ? std::strncmp(refusal.message, text.c_str(), text.size()) != 0 : text != refusal.message) {
-    throw Failed(fmt::format("supports() and gemm_create refuse with different texts: \"{}\" and \"{}\"", text,
+    throw Failed(fmt::format("supports() and op_create refuse with different texts: \"{}\" and \"{}\"", text,
                              refusal.message));
   }
   throw Unsupported(text);
 }
 
-ironcl_gemm_info info_of(Context& c, ironcl_gemm plan) {
-  ironcl_gemm_info info{};
+ironcl_op_info info_of(Context& c, ironcl_op plan) {
+  ironcl_op_info info{};
   info.struct_size = sizeof info;
   Error error;
-  require(c.table.gemm_info(plan, &info, &error), error, "gemm_info");
+  require(c.table.op_info(plan, &info, &error), error, "op_info");
   return info;
 }
 
-Weights make_weights(Context& c, const Problem& p, const Operands& o, ironcl_gemm plan) {
+Weights make_weights(Context& c, const Problem& p, const Operands& o, ironcl_op plan) {
   std::vector<std::byte> data = spread(p.b, o.b, p.n, p.k, p.ldb(), 0);
   const numerics::ScaleGrid grid = p.b_scale.grid();
   std::vector<std::byte> scales =
@@ -139,14 +139,14 @@ Weights make_weights(Context& c, const Problem& p, const Operands& o, ironcl_gem
   return owner;
 }
 
-numerics::BoundTerms bound_terms(const Problem& p, const ironcl_gemm_info& info) {
+numerics::BoundTerms bound_terms(const Problem& p, const ironcl_op_info& info) {
   if (info.accumulation_length < 1) {
-    throw Failed(fmt::format("gemm_info.accumulation_length is {}, expected at least 1", info.accumulation_length));
+    throw Failed(fmt::format("op_info.accumulation_length is {}, expected at least 1", info.accumulation_length));
   }
   const std::int64_t group = std::gcd(p.a_scale.dtype == DType::none ? 0 : p.a_scale.cols, p.b_scale.cols);
   if (group != 0 && info.accumulation_length > group) {
     throw Failed(
-        fmt::format("gemm_info.accumulation_length is {}, but scales change every {} of k: a K tile straddles "
+        fmt::format("op_info.accumulation_length is {}, but scales change every {} of k: a K tile straddles "
                     "a scale group",
                     info.accumulation_length, group));
   }

@@ -79,7 +79,7 @@ ironcl_gemm_desc GroupedProblem::desc() const {
   ironcl_gemm_desc out = dense.desc();
   out.m = m;
   out.grouping = grouping;
-  out.group_count = static_cast<std::uint32_t>(counts.size());
+  out.matrices = static_cast<std::uint32_t>(counts.size());
   out.a_rows = a_rows;
   if (d_scale.dtype != DType::none) {
     out.d_scale.dtype = static_cast<ironcl_dtype>(d_scale.dtype);
@@ -175,7 +175,7 @@ Weights GroupedRig::prepare() {
   desc.struct_size = sizeof desc;
   desc.dtype = static_cast<ironcl_dtype>(p.b);
   desc.n = p.n, desc.k = p.k;
-  desc.group_count = static_cast<std::uint32_t>(problem_.counts.size());
+  desc.matrices = static_cast<std::uint32_t>(problem_.counts.size());
   desc.scale = p.desc().b_scale;
   desc.data = data.data(), desc.data_bytes = data.size();
   desc.scales = scales.empty() ? nullptr : scales.data(), desc.scale_bytes = scales.size();
@@ -212,11 +212,11 @@ void GroupedRig::reset() {
 
 ironcl_gemm_args GroupedRig::args() const {
   ironcl_gemm_args args{};
-  args.struct_size = sizeof args;
+  args.struct_size = sizeof args, args.kind = IRONCL_OP_GEMM;
   args.m = problem_.masked() ? problem_.m : problem_.call_rows();
   args.weights = weights_.get();
   args.a = a_.span(), args.a_scale = a_scale_.span(), args.d = d_.span(), args.d_scale = d_scale_.span();
-  args.bias = bias_.span(), args.group_sizes = counts_.span();
+  args.bias = bias_.span(), args.matrix_rows = counts_.span();
   args.a_rows = args.m == 0 ? 0 : problem_.a_rows;
   args.a_index = index_.span();
   return args;
@@ -228,14 +228,14 @@ Event GroupedRig::enqueue(ironcl_queue queue, std::span<const ironcl_event> wait
   call.wait_count = static_cast<std::uint32_t>(wait_for.size());
   ironcl_event event = nullptr;
   Error error;
-  require(context_.table.gemm_enqueue(plan_.get(), queue, &call, &event, &error), error, "gemm_enqueue");
+  require(context_.table.op_enqueue(plan_.get(), queue, &call, &event, &error), error, "op_enqueue");
   return {context_.table, event};
 }
 
 void GroupedRig::call() {
   reset();
   const Event event = enqueue(queue_.get());
-  wait(context_, event.get(), "gemm_enqueue of a grouped problem");
+  wait(context_, event.get(), "op_enqueue of a grouped problem");
 }
 
 Problem GroupedRig::dense_of(std::size_t g) const {

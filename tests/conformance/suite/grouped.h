@@ -62,7 +62,7 @@ class GroupedRig {
 
   const GroupedOperands& operands() const { return operands_; }
   const GroupedProblem& problem() const { return problem_; }
-  ironcl_gemm plan() const { return plan_.get(); }
+  ironcl_op plan() const { return plan_.get(); }
   ironcl_queue queue() const { return queue_.get(); }
   const Part& counts() const { return counts_; }
   /// First row and number of rows of each matrix.
@@ -82,7 +82,7 @@ class GroupedRig {
   std::vector<std::int64_t> begin_, used_;
   Queue queue_;
   Gemm plan_;
-  ironcl_gemm_info info_{};
+  ironcl_op_info info_{};
   Weights weights_;
   Part a_, a_scale_, d_, d_scale_, bias_, counts_, index_;
 };

@@ -47,19 +47,19 @@ struct Activated {
 
 ironcl_activate_desc Activated::desc() const {
   ironcl_activate_desc d{};
-  d.struct_size = sizeof d;
+  d.struct_size = sizeof d, d.kind = IRONCL_OP_ACTIVATE;
   d.rows = rows, d.cols = cols;
   d.gate_ld = gate_ld() == cols ? 0 : gate_ld();
   d.up_ld = up_ld() == cols ? 0 : up_ld();
   d.y_ld = y_pad == 0 ? 0 : cols + y_pad;
   d.x_dtype = static_cast<ironcl_dtype>(x), d.y_dtype = static_cast<ironcl_dtype>(y);
   d.activation = static_cast<std::uint32_t>(activation), d.limit = limit;
-  d.grouping = grouping, d.group_count = static_cast<std::uint32_t>(counts.size());
+  d.grouping = grouping, d.matrices = static_cast<std::uint32_t>(counts.size());
   if (quantised()) {
     d.scale.dtype = IRONCL_F32;
     d.scale.group_rows = 1, d.scale.group_cols = static_cast<std::uint32_t>(group_cols);
     d.scale.ld = scale_pad == 0 ? 0 : scale_ld();
-    d.quantizer = {static_cast<std::uint32_t>(quantizer.rounding), quantizer.amax_floor};
+    d.quantizer = {static_cast<std::uint32_t>(quantizer.rounding), quantizer.amax_floor, 0, 0};
   }
   return d;
 }
@@ -69,18 +69,17 @@ std::string Activated::line() const {
                      cols, numerics::name_of(x), numerics::name_of(y), group_cols, limit, grouping, counts.size());
 }
 
-using Activator = Handle<ironcl_activate, &ironcl_plugin::activate_destroy>;
+using Activator = Handle<ironcl_op, &ironcl_plugin::op_destroy>;
 
 Activator make_activator(Context& c, const ironcl_activate_desc& desc) {
-  if (c.table.abi_minor < 1) throw NotApplicable("the plugin is of ABI 1.0, which has no activate_create");
-  ironcl_activate activate = nullptr;
+  ironcl_op activate = nullptr;
   Error error;
-  const ironcl_status status = c.table.activate_create(c.device, &desc, &activate, &error);
+  const ironcl_status status = c.table.op_create(c.device, &desc, &activate, &error);
   if (status == IRONCL_UNSUPPORTED) {
     EXPECT_NE(error.message[0], '\0') << "a refusal without a reason";
     throw Unsupported(error.message);
   }
-  require(status, error, "activate_create");
+  require(status, error, "op_create");
   return {c.table, activate};
 }
 
@@ -164,11 +163,11 @@ struct Bench {
   }
   ironcl_activate_args args(const Activated& a) const {
     ironcl_activate_args out{};
-    out.struct_size = sizeof out;
+    out.struct_size = sizeof out, out.kind = IRONCL_OP_ACTIVATE;
     out.rows = a.call_rows();
     out.gate = gate.span(), out.up = up.span(), out.y = y.span();
     if (a.halves) out.up = {gate.buffer.get(), gate.offset + up_from, gate.size - up_from};
-    out.scales = scales.span(), out.group_sizes = counts.span();
+    out.scales = scales.span(), out.matrix_rows = counts.span();
     return out;
   }
 };
@@ -176,10 +175,9 @@ struct Bench {
 void run(Context& c, const Activator& activator, const Bench& bench, const ironcl_activate_args& args) {
   ironcl_event event = nullptr;
   Error error;
-  require(c.table.activate_enqueue(activator.get(), bench.queue.get(), &args, &event, &error), error,
-          "activate_enqueue");
+  require(c.table.op_enqueue(activator.get(), bench.queue.get(), &args, &event, &error), error, "op_enqueue");
   const Event owner(c.table, event);
-  wait(c, event, "activate_enqueue");
+  wait(c, event, "op_enqueue");
 }
 
 /// The oracle of the rows in use, one after another.
@@ -325,8 +323,8 @@ constexpr WrongDesc kWrongDescs[] = {
     {"scale.group_rows", kInvalid, [](ironcl_activate_desc& d) { d.scale.group_rows = 128; }},
     {"activation", kInvalid, [](ironcl_activate_desc& d) { d.activation = 0; }},
     {"limit", kInvalid, [](ironcl_activate_desc& d) { d.limit = -1; }},
-    {"group_count", kInvalid, [](ironcl_activate_desc& d) { d.group_count = 4; }},
-    {"group_count", kInvalid, [](ironcl_activate_desc& d) { d.grouping = IRONCL_GROUPING_MASKED; }},
+    {"matrices", kInvalid, [](ironcl_activate_desc& d) { d.matrices = 4; }},
+    {"matrices", kInvalid, [](ironcl_activate_desc& d) { d.grouping = IRONCL_GROUPING_MASKED; }},
     {"flags", kUnknown, [](ironcl_activate_desc& d) { d.flags = 1u << 20; }},
     {"activation", kUnknown, [](ironcl_activate_desc& d) { d.activation = 77; }},
     {"grouping", kUnknown, [](ironcl_activate_desc& d) { d.grouping = 77; }},
@@ -338,14 +336,14 @@ void wrong_descriptions(Context& c) {
   for (const auto& wrong : kWrongDescs) {
     ironcl_activate_desc desc = a.desc();
     wrong.change(desc);
-    ironcl_activate out = nullptr;
+    ironcl_op out = nullptr;
     Error error;
-    const ironcl_status status = c.table.activate_create(c.device, &desc, &out, &error);
+    const ironcl_status status = c.table.op_create(c.device, &desc, &out, &error);
     const Activator owner(c.table, status == IRONCL_OK ? out : nullptr);
     EXPECT_EQ(status_name(status), status_name(wrong.status)) << wrong.word << ": " << error.message;
     EXPECT_NE(std::strstr(error.message, wrong.word), nullptr) << wrong.word << ": " << error.message;
   }
-  c.table.activate_destroy(nullptr);
+  c.table.op_destroy(nullptr);
 }
 
 void wrong_calls(Context& c) {
@@ -357,7 +355,7 @@ void wrong_calls(Context& c) {
     change(args);
     ironcl_event event = nullptr;
     Error error;
-    const ironcl_status status = c.table.activate_enqueue(activator.get(), bench.queue.get(), &args, &event, &error);
+    const ironcl_status status = c.table.op_enqueue(activator.get(), bench.queue.get(), &args, &event, &error);
     const Event owner(c.table, status == IRONCL_OK ? event : nullptr);
     EXPECT_EQ(status_name(status), "INVALID_ARGUMENT") << word << ": " << error.message;
     EXPECT_NE(std::strstr(error.message, word), nullptr) << word << ": " << error.message;
@@ -368,7 +366,7 @@ void wrong_calls(Context& c) {
   refused("up", [](Args& x) { x.up.size -= 1; });
   refused("y", [](Args& x) { x.y = {}; });
   refused("scales", [](Args& x) { x.scales.size -= 1; });
-  refused("group_sizes", [](Args& x) { x.group_sizes = {}; });
+  refused("matrix_rows", [](Args& x) { x.matrix_rows = {}; });
   refused("y", [](Args& x) { x.y.buffer = x.gate.buffer, x.y.offset = x.gate.offset; });
   refused("wait", [](Args& x) { x.wait_count = 1; });
   run(c, activator, bench, bench.args(a));

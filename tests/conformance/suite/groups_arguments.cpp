@@ -40,7 +40,7 @@ constexpr Wrong kWrongPlans[] = {
     {"a negative amax_floor", "amax_floor", [](ironcl_gemm_desc& d) { d.a_quantizer.amax_floor = -1; }},
     {"a NaN amax_floor", "amax_floor",
      [](ironcl_gemm_desc& d) { d.a_quantizer.amax_floor = std::numeric_limits<float>::quiet_NaN(); }},
-    {"a group_count without grouping", "group_count", [](ironcl_gemm_desc& d) { d.group_count = 3; }},
+    {"a matrices without grouping", "matrices", [](ironcl_gemm_desc& d) { d.matrices = 3; }},
 };
 
 /// True where `text` has `word` as a word of its own (m, k) or as part of a path (gemm_desc.k, a_scale.ld).
@@ -61,13 +61,13 @@ void wrong_plans(Context& c) {
     wrong.change(desc);
     ironcl_support support{};
     support.struct_size = sizeof support;
-    ironcl_gemm plan = nullptr;
+    ironcl_op plan = nullptr;
     Error asked, made;
     EXPECT_EQ(status_name(c.table.supports(c.device, &desc, &support, &asked)), "INVALID_ARGUMENT")
         << "supports: " << wrong.what << ": " << asked.message << support.text;
-    const ironcl_status status = c.table.gemm_create(c.device, &desc, &plan, &made);
+    const ironcl_status status = c.table.op_create(c.device, &desc, &plan, &made);
     const Gemm owner(c.table, status == IRONCL_OK ? plan : nullptr);
-    EXPECT_EQ(status_name(status), "INVALID_ARGUMENT") << "gemm_create: " << wrong.what << ": " << made.message;
+    EXPECT_EQ(status_name(status), "INVALID_ARGUMENT") << "op_create: " << wrong.what << ": " << made.message;
     if (status == IRONCL_INVALID_ARGUMENT) {
       EXPECT_TRUE(names(made.message, wrong.word))
           << wrong.what << ": the message does not name " << wrong.word << ": " << made.message;
@@ -79,7 +79,7 @@ void null_handles(Context& c) {
   const ironcl_gemm_desc desc = base_problem().desc();
   ironcl_support support{};
   support.struct_size = sizeof support;
-  ironcl_gemm plan = nullptr;
+  ironcl_op plan = nullptr;
   Error e;
   const auto expect_invalid = [&](ironcl_status status, const char* what) {
     EXPECT_EQ(status_name(status), "INVALID_ARGUMENT") << what << ": " << e.message;
@@ -88,12 +88,12 @@ void null_handles(Context& c) {
   expect_invalid(c.table.supports(nullptr, &desc, &support, &e), "supports without a device");
   expect_invalid(c.table.supports(c.device, nullptr, &support, &e), "supports without a description");
   expect_invalid(c.table.supports(c.device, &desc, nullptr, &e), "supports without an answer");
-  expect_invalid(c.table.gemm_create(nullptr, &desc, &plan, &e), "gemm_create without a device");
-  expect_invalid(c.table.gemm_create(c.device, nullptr, &plan, &e), "gemm_create without a description");
-  expect_invalid(c.table.gemm_create(c.device, &desc, nullptr, &e), "gemm_create without out_gemm");
-  ironcl_gemm_info info{};
+  expect_invalid(c.table.op_create(nullptr, &desc, &plan, &e), "op_create without a device");
+  expect_invalid(c.table.op_create(c.device, nullptr, &plan, &e), "op_create without a description");
+  expect_invalid(c.table.op_create(c.device, &desc, nullptr, &e), "op_create without out_gemm");
+  ironcl_op_info info{};
   info.struct_size = sizeof info;
-  expect_invalid(c.table.gemm_info(nullptr, &info, &e), "gemm_info without a plan");
+  expect_invalid(c.table.op_info(nullptr, &info, &e), "op_info without a plan");
   ironcl_weights weights = nullptr;
   expect_invalid(c.table.weights_prepare(c.device, nullptr, &weights, &e), "weights_prepare without a description");
   ironcl_weights_info weights_info{};
@@ -142,7 +142,7 @@ void wrong_weights(Context& c) {
     desc.struct_size = sizeof desc;
     desc.dtype = IRONCL_F8_E4M3FN;
     desc.n = 130, desc.k = 140;
-    desc.scale = {IRONCL_F32, 128, 128, 0, 0};
+    desc.scale = {IRONCL_F32, 128, 128, 0, 0, 0, 0};
     desc.data = data.data(), desc.data_bytes = data.size();
     desc.scales = scales.data(), desc.scale_bytes = scales.size();
     wrong.change(desc);

@@ -49,11 +49,11 @@ void wait_list_orders(Context& c) {
     args.wait = wait_for.data(), args.wait_count = static_cast<uint32_t>(wait_for.size());
     Error error;
     ironcl_event event = nullptr;
-    require(two.enqueue_raw(queue, args, &event, error), error, "gemm_enqueue");
+    require(two.enqueue_raw(queue, args, &event, error), error, "op_enqueue");
     return Event(c.table, event);
   };
   two.reset();
-  wait(c, chained(one.queue(), {}).get(), "gemm_enqueue");
+  wait(c, chained(one.queue(), {}).get(), "op_enqueue");
   const Output want = two.collect(two.queue());
   const Queue other = make_queue(c);
   for (int i = 0; i < 5; ++i) {
@@ -62,7 +62,7 @@ void wait_list_orders(Context& c) {
     // The same event twice, and one that has long ended, do no harm.
     const std::array<ironcl_event, 2> events{produced.get(), produced.get()};
     const Event consumed = chained(other.get(), events);
-    wait(c, consumed.get(), "gemm_enqueue with a wait list");
+    wait(c, consumed.get(), "op_enqueue with a wait list");
     const Output got = two.collect(other.get());
     ASSERT_EQ(got.bytes, want.bytes) << "the second product did not wait for the first";
   }
@@ -94,7 +94,7 @@ void timeout_zero_asks(Context& c) {
   EXPECT_TRUE(status == IRONCL_OK || status == IRONCL_TIMEOUT) << status_name(status) << ": " << error.message;
   status = c.table.event_wait(event.get(), 1, &error);
   EXPECT_TRUE(status == IRONCL_OK || status == IRONCL_TIMEOUT) << status_name(status) << ": " << error.message;
-  wait(c, event.get(), "gemm_enqueue");
+  wait(c, event.get(), "op_enqueue");
   EXPECT_EQ(c.table.event_wait(event.get(), 0, &error), IRONCL_OK) << "an event that has ended answers OK again";
   rig.expect_right(rig.collect(rig.queue()));
 }
@@ -107,9 +107,9 @@ void no_rows_keep_their_turn(Context& c) {
   args.m = 0;
   Error error;
   ironcl_event event = nullptr;
-  require(rig.enqueue_raw(rig.queue(), args, &event, error), error, "gemm_enqueue with no rows");
+  require(rig.enqueue_raw(rig.queue(), args, &event, error), error, "op_enqueue with no rows");
   const Event empty(c.table, event);
-  wait(c, empty.get(), "gemm_enqueue with no rows");
+  wait(c, empty.get(), "op_enqueue with no rows");
   const Queue other = make_queue(c);
   rig.expect_right(rig.collect(other.get()));  // the call before it must have ended
 }
@@ -153,7 +153,7 @@ void destroy_null(Context& c) {
   c.table.queue_destroy(nullptr);
   c.table.buffer_destroy(nullptr);
   c.table.weights_destroy(nullptr);
-  c.table.gemm_destroy(nullptr);
+  c.table.op_destroy(nullptr);
   c.table.event_destroy(nullptr);
 }
 
@@ -180,7 +180,7 @@ void failure_reaches_dependants(Context& c) {
 void profile_is_sane(Context& c) {
   Rig rig(c, base_problem());
   const Event event = rig.enqueue(rig.queue());
-  wait(c, event.get(), "gemm_enqueue");
+  wait(c, event.get(), "op_enqueue");
   const ironcl_device_props props = props_of(c);
   ironcl_event_profile profile{};
   profile.struct_size = sizeof profile;

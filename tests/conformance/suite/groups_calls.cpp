@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Group Call: wrong calls of gemm_enqueue, write and read are INVALID_ARGUMENT with a text that names the operand,
+// Group Call: wrong calls of op_enqueue, write and read are INVALID_ARGUMENT with a text that names the operand,
 // and change nothing.
 #include <fmt/format.h>
 
@@ -81,9 +81,9 @@ void wrong_calls(Context& c) {
   args = rig.args();
   EXPECT_EQ(status_name(rig.enqueue_raw(nullptr, args, &event, error)), "INVALID_ARGUMENT")
       << "no queue: " << error.message;
-  EXPECT_EQ(status_name(c.table.gemm_enqueue(nullptr, rig.queue(), &args, &event, &error)), "INVALID_ARGUMENT")
+  EXPECT_EQ(status_name(c.table.op_enqueue(nullptr, rig.queue(), &args, &event, &error)), "INVALID_ARGUMENT")
       << "no plan: " << error.message;
-  EXPECT_EQ(status_name(c.table.gemm_enqueue(rig.plan(), rig.queue(), nullptr, &event, &error)), "INVALID_ARGUMENT")
+  EXPECT_EQ(status_name(c.table.op_enqueue(rig.plan(), rig.queue(), nullptr, &event, &error)), "INVALID_ARGUMENT")
       << "no arguments: " << error.message;
   // After all these the plan still works, and nothing was written on the way.
   rig.expect_right(rig.call());

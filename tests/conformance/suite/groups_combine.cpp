@@ -37,7 +37,7 @@ struct Combined {
 
 ironcl_combine_desc Combined::desc() const {
   ironcl_combine_desc d{};
-  d.struct_size = sizeof d;
+  d.struct_size = sizeof d, d.kind = IRONCL_OP_COMBINE;
   d.tokens = tokens, d.cols = cols, d.rows = rows, d.top_k = static_cast<std::uint32_t>(top_k);
   d.x_ld = x_pad == 0 ? 0 : cols + x_pad;
   d.add_ld = add_pad == 0 ? 0 : cols + add_pad;
@@ -47,18 +47,17 @@ ironcl_combine_desc Combined::desc() const {
   return d;
 }
 
-using Combiner = Handle<ironcl_combine, &ironcl_plugin::combine_destroy>;
+using Combiner = Handle<ironcl_op, &ironcl_plugin::op_destroy>;
 
 Combiner make_combiner(Context& c, const ironcl_combine_desc& desc) {
-  if (c.table.abi_minor < 1) throw NotApplicable("the plugin is of ABI 1.0, which has no combine_create");
-  ironcl_combine combiner = nullptr;
+  ironcl_op combiner = nullptr;
   Error error;
-  const ironcl_status status = c.table.combine_create(c.device, &desc, &combiner, &error);
+  const ironcl_status status = c.table.op_create(c.device, &desc, &combiner, &error);
   if (status == IRONCL_UNSUPPORTED) {
     EXPECT_NE(error.message[0], '\0') << "a refusal without a reason";
     throw Unsupported(error.message);
   }
-  require(status, error, "combine_create");
+  require(status, error, "op_create");
   return {c.table, combiner};
 }
 
@@ -123,7 +122,7 @@ struct Bench {
   }
   ironcl_combine_args args(const Combined& m) const {
     ironcl_combine_args a{};
-    a.struct_size = sizeof a;
+    a.struct_size = sizeof a, a.kind = IRONCL_OP_COMBINE;
     a.tokens = m.call_tokens();
     a.x = x.span(), a.rows = rows.span(), a.weights = weights.span(), a.add = add.span();
     a.add_weights = add_weights.span(), a.y = y.span();
@@ -134,10 +133,9 @@ struct Bench {
 void run(Context& c, const Combiner& combiner, const Bench& bench, const ironcl_combine_args& args) {
   ironcl_event event = nullptr;
   Error error;
-  require(c.table.combine_enqueue(combiner.get(), bench.queue.get(), &args, &event, &error), error,
-          "combine_enqueue");
+  require(c.table.op_enqueue(combiner.get(), bench.queue.get(), &args, &event, &error), error, "op_enqueue");
   const Event owner(c.table, event);
-  wait(c, event, "combine_enqueue");
+  wait(c, event, "op_enqueue");
 }
 
 void expect_right(Context& c, const Combined& m, const Bench& bench) {
@@ -243,14 +241,14 @@ void wrong_descriptions(Context& c) {
   for (const auto& wrong : kWrongDescs) {
     ironcl_combine_desc desc = m.desc();
     wrong.change(desc);
-    ironcl_combine out = nullptr;
+    ironcl_op out = nullptr;
     Error error;
-    const ironcl_status status = c.table.combine_create(c.device, &desc, &out, &error);
+    const ironcl_status status = c.table.op_create(c.device, &desc, &out, &error);
     const Combiner owner(c.table, status == IRONCL_OK ? out : nullptr);
     EXPECT_EQ(status_name(status), status_name(wrong.status)) << wrong.word << ": " << error.message;
     EXPECT_NE(std::strstr(error.message, wrong.word), nullptr) << wrong.word << ": " << error.message;
   }
-  c.table.combine_destroy(nullptr);
+  c.table.op_destroy(nullptr);
 }
 
 void wrong_calls(Context& c) {
@@ -262,7 +260,7 @@ void wrong_calls(Context& c) {
     change(args);
     ironcl_event event = nullptr;
     Error error;
-    const ironcl_status status = c.table.combine_enqueue(combiner.get(), bench.queue.get(), &args, &event, &error);
+    const ironcl_status status = c.table.op_enqueue(combiner.get(), bench.queue.get(), &args, &event, &error);
     const Event owner(c.table, status == IRONCL_OK ? event : nullptr);
     EXPECT_EQ(status_name(status), "INVALID_ARGUMENT") << word << ": " << error.message;
     EXPECT_NE(std::strstr(error.message, word), nullptr) << word << ": " << error.message;

@@ -42,7 +42,7 @@ void equals_static_path(Context& c) {
   const Output want = given.call();
   given.expect_right(want);
   const bool same_kernel = std::strcmp(dynamic.info().variant, given.info().variant) == 0 &&
-                           std::strcmp(dynamic.info().config, given.info().config) == 0;
+                           std::strcmp(dynamic.info().tuning, given.info().tuning) == 0;
   if (same_kernel) {
     EXPECT_EQ(got.bytes, want.bytes) << "the same codes through the same kernel (" << given.info().variant
                                      << ") give other bits";

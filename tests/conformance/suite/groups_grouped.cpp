@@ -322,14 +322,14 @@ void gathers_without_groups(Context& c) {
   const Part d = part(c, queue.get(), static_cast<std::uint64_t>(p.m * p.n * 4));
   const Part index = part(c, queue.get(), bytes_of(operands.index));
   ironcl_gemm_args args{};
-  args.struct_size = sizeof args;
+  args.struct_size = sizeof args, args.kind = IRONCL_OP_GEMM;
   args.m = p.m, args.a_rows = 9, args.weights = weights.get();
   args.a = a.span(), args.a_scale = a_scale.span(), args.d = d.span(), args.a_index = index.span();
   ironcl_event event = nullptr;
   Error error;
-  require(c.table.gemm_enqueue(plan.get(), queue.get(), &args, &event, &error), error, "gemm_enqueue with a_index");
+  require(c.table.op_enqueue(plan.get(), queue.get(), &args, &event, &error), error, "op_enqueue with a_index");
   const Event owner(c.table, event);
-  wait(c, event, "gemm_enqueue with a_index");
+  wait(c, event, "op_enqueue with a_index");
   matrix.a.clear(), matrix.a_scale.clear();
   for (const std::int32_t from : operands.index) {
     const auto values = row_bytes(operands.a, from, operands.a.size() / 9);
@@ -367,7 +367,7 @@ void counts_are_read_in_time(Context& c) {
     const Event owner(c.table, written);
     const ironcl_event list[] = {written};
     const Event called = rig.enqueue(rig.queue(), list);
-    wait(c, called.get(), "gemm_enqueue after the counts");
+    wait(c, called.get(), "op_enqueue after the counts");
     rig.expect_right();
   }
 }
@@ -385,9 +385,9 @@ void counts_change_between_calls(Context& c) {
     ironcl_event event = nullptr;
     Error error;
     // The first rig's plan with the second one's operands.
-    require(c.table.gemm_enqueue(rig.plan(), next.queue(), &args, &event, &error), error, "gemm_enqueue");
+    require(c.table.op_enqueue(rig.plan(), next.queue(), &args, &event, &error), error, "op_enqueue");
     const Event owner(c.table, event);
-    wait(c, event, "gemm_enqueue with other counts");
+    wait(c, event, "op_enqueue with other counts");
     next.expect_right();
   }
 }
@@ -398,13 +398,13 @@ struct WrongDesc {
 };
 
 constexpr WrongDesc kWrongDescs[] = {
-    {"group_count", [](ironcl_gemm_desc& d) { d.group_count = 0; }},
+    {"matrices", [](ironcl_gemm_desc& d) { d.matrices = 0; }},
     {"a_scale.group_rows", [](ironcl_gemm_desc& d) { d.a_scale.group_rows = 128; }},
     {"a_scale.group_rows", [](ironcl_gemm_desc& d) { d.a_scale.group_rows = 0; }},
     {"d_scale.group_rows",
      [](ironcl_gemm_desc& d) {
        d.d_dtype = IRONCL_F8_E4M3FN;
-       d.d_scale = {IRONCL_F32, 128, 128, 0, 0};
+       d.d_scale = {IRONCL_F32, 128, 128, 0, 0, 0, 0};
      }},
     {"a_rows", [](ironcl_gemm_desc& d) { d.a_rows = -1; }},
     {"a_rows", [](ironcl_gemm_desc& d) { d.a_rows = int64_t{1} << 31; }},
@@ -417,9 +417,9 @@ void wrong_descriptions(Context& c) {
   for (const WrongDesc& wrong : kWrongDescs) {
     ironcl_gemm_desc desc = p.desc();
     wrong.change(desc);
-    ironcl_gemm out = nullptr;
+    ironcl_op out = nullptr;
     Error error;
-    const ironcl_status status = c.table.gemm_create(c.device, &desc, &out, &error);
+    const ironcl_status status = c.table.op_create(c.device, &desc, &out, &error);
     const Gemm owner(c.table, status == IRONCL_OK ? out : nullptr);
     EXPECT_EQ(status_name(status), "INVALID_ARGUMENT") << wrong.word << ": " << error.message;
     EXPECT_NE(std::strstr(error.message, wrong.word), nullptr) << wrong.word << ": " << error.message;
@@ -435,21 +435,21 @@ void wrong_calls(Context& c) {
     change(args);
     ironcl_event event = nullptr;
     Error error;
-    const ironcl_status status = c.table.gemm_enqueue(rig.plan(), rig.queue(), &args, &event, &error);
+    const ironcl_status status = c.table.op_enqueue(rig.plan(), rig.queue(), &args, &event, &error);
     const Event owner(c.table, status == IRONCL_OK ? event : nullptr);
     EXPECT_EQ(status_name(status), "INVALID_ARGUMENT") << word << ": " << error.message;
     EXPECT_NE(std::strstr(error.message, word), nullptr) << word << ": " << error.message;
   };
   using Args = ironcl_gemm_args;
-  refused("group_sizes", [](Args& a) { a.group_sizes = {}; });
-  refused("group_sizes", [](Args& a) { a.group_sizes.size = 11; });
+  refused("matrix_rows", [](Args& a) { a.matrix_rows = {}; });
+  refused("matrix_rows", [](Args& a) { a.matrix_rows.size = 11; });
   refused("a_index", [](Args& a) { a.a_index = {}; });
   refused("a_index", [](Args& a) { a.a_index.size -= 1; });
   refused("a_rows", [](Args& a) { a.a_rows = 0; });
   refused("a_rows", [](Args& a) { a.a_rows = 8; });
   refused("bias", [](Args& a) { a.bias.size -= 1; });
   refused("a_index", [](Args& a) { a.a_index.buffer = a.d.buffer, a.a_index.offset = a.d.offset; });
-  refused("group_sizes", [](Args& a) { a.group_sizes.buffer = a.d.buffer, a.group_sizes.offset = a.d.offset; });
+  refused("matrix_rows", [](Args& a) { a.matrix_rows.buffer = a.d.buffer, a.matrix_rows.offset = a.d.offset; });
   rig.call();
   rig.expect_right();
 }

@@ -96,9 +96,9 @@ void imported_memory_serves_as_every_operand(Context& c) {
     }
     ironcl_event event = nullptr;
     Error error;
-    require(rig.enqueue_raw(rig.queue(), args, &event, error), error, "gemm_enqueue on imported memory");
+    require(rig.enqueue_raw(rig.queue(), args, &event, error), error, "op_enqueue on imported memory");
     const Event owner(c.table, event);
-    wait(c, event, "gemm_enqueue on imported memory");
+    wait(c, event, "op_enqueue on imported memory");
     Output out;
     out.bytes = download(c, rig.queue(), args.d.buffer, 0, args.d.size);
     out.values.resize(out.bytes.size() / numerics::size_of(p.d));
@@ -148,7 +148,7 @@ void chains_of_calls_keep_nothing(Context& c) {
       if (before != nullptr) args.wait = &before, args.wait_count = 1;
       ironcl_event event = nullptr;
       Error error;
-      require(rig.enqueue_raw(i % 8 == 0 ? other.get() : rig.queue(), args, &event, error), error, "gemm_enqueue");
+      require(rig.enqueue_raw(i % 8 == 0 ? other.get() : rig.queue(), args, &event, error), error, "op_enqueue");
       last = Event(c.table, event);  // the one before is destroyed, in use or not
     }
     Error error;

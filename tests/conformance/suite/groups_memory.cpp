@@ -21,7 +21,7 @@ void round_trip(Context& c) {
   const Buffer buffer = make_buffer(c, bytes.size());
   upload(c, queue.get(), buffer.get(), 0, bytes);
   EXPECT_EQ(download(c, queue.get(), buffer.get(), 0, bytes.size()), bytes);
-  // Odd offsets and sizes: the alignment of buffer_alignment is asked of gemm_enqueue only.
+  // Odd offsets and sizes: the alignment of buffer_alignment is asked of op_enqueue only.
   const auto part = random_bytes(c.seed + 1, 333);
   upload(c, queue.get(), buffer.get(), 1001, part);
   auto want = bytes;
@@ -94,7 +94,7 @@ void d_is_overwritten_not_added_to(Context& c) {
   Rig rig(c, base_problem());
   const Output first = rig.call();
   const Event again = rig.enqueue(rig.queue());
-  wait(c, again.get(), "gemm_enqueue");
+  wait(c, again.get(), "op_enqueue");
   EXPECT_EQ(rig.collect(rig.queue()).bytes, first.bytes)
       << "a second call over the first one's D gives something else";
 }

@@ -64,7 +64,7 @@ void quantised_output(Context& c, const QuantisedD& q) {
   desc.d_scale.group_cols = static_cast<std::uint32_t>(q.grid.group_cols);
   desc.d_quantizer.scale_rounding = static_cast<std::uint32_t>(q.quantizer.rounding);
   const Gemm plan = make_plan(c, desc);
-  const ironcl_gemm_info info = info_of(c, plan.get());
+  const ironcl_op_info info = info_of(c, plan.get());
   const std::int64_t scale_count = q.grid.scale_rows(p.m) * q.grid.scale_cols(p.n);
   const Part d = part(c, rig.queue(), static_cast<std::uint64_t>(p.m * p.n));
   const Part scales = part(c, rig.queue(), static_cast<std::uint64_t>(scale_count) * 4);
@@ -72,9 +72,9 @@ void quantised_output(Context& c, const QuantisedD& q) {
   args.d = d.span(), args.d_scale = scales.span();
   ironcl_event event = nullptr;
   Error error;
-  require(c.table.gemm_enqueue(plan.get(), rig.queue(), &args, &event, &error), error, "gemm_enqueue");
+  require(c.table.op_enqueue(plan.get(), rig.queue(), &args, &event, &error), error, "op_enqueue");
   const Event owner(c.table, event);
-  wait(c, event, "gemm_enqueue with a quantised D");
+  wait(c, event, "op_enqueue with a quantised D");
 
   const auto codes = collect(c, rig.queue(), d, "D");
   const auto scale_bytes = collect(c, rig.queue(), scales, "d_scale");
@@ -98,11 +98,11 @@ void quantised_output_is_described_whole(Context& c) {
   const auto refused = [&](const char* what, const char* word, auto change) {
     ironcl_gemm_desc desc = base_problem().desc();
     desc.d_dtype = IRONCL_F8_E4M3FN;
-    desc.d_scale = {IRONCL_F32, 1, 128, 0, 0};
+    desc.d_scale = {IRONCL_F32, 1, 128, 0, 0, 0, 0};
     change(desc);
-    ironcl_gemm plan = nullptr;
+    ironcl_op plan = nullptr;
     Error error;
-    const ironcl_status status = c.table.gemm_create(c.device, &desc, &plan, &error);
+    const ironcl_status status = c.table.op_create(c.device, &desc, &plan, &error);
     const Gemm owner(c.table, status == IRONCL_OK ? plan : nullptr);
     EXPECT_EQ(status_name(status), "INVALID_ARGUMENT") << what << ": " << error.message;
     EXPECT_NE(std::strstr(error.message, word), nullptr) << what << ": " << error.message;
@@ -130,7 +130,7 @@ void weaker_class_only_where_allowed(Context& c) {
     require(c.table.supports(c.device, &desc, &support, &error), error, "supports");
     EXPECT_LE(rig.info().accuracy_class, allowed) << "a plan of a weaker class than was allowed";
     EXPECT_EQ(support.accuracy_class, rig.info().accuracy_class)
-        << "supports() and gemm_info name different classes where class " << allowed << " is allowed";
+        << "supports() and op_info name different classes where class " << allowed << " is allowed";
     rig.expect_right(rig.call());
   }
 }

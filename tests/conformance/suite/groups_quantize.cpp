@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Group Quantize: quantize_create and quantize_enqueue (since 1.1). Codes and scales are those of numerics::quantize
+// Group Quantize: op_create and op_enqueue. Codes and scales are those of numerics::quantize
 // bit for bit, whatever the grid, the leading dimensions and the types, and nothing else is written.
 #include <fmt/format.h>
 
@@ -27,7 +27,7 @@ struct Matrix {
   std::int64_t scale_ld() const { return grid.scale_cols(cols) + scale_pad; }
   ironcl_quantize_desc desc() const {
     ironcl_quantize_desc d{};
-    d.struct_size = sizeof d;
+    d.struct_size = sizeof d, d.kind = IRONCL_OP_QUANTIZE;
     d.rows = rows, d.cols = cols;
     d.x_ld = x_pad == 0 ? 0 : cols + x_pad;
     d.code_ld = code_pad == 0 ? 0 : cols + code_pad;
@@ -37,7 +37,7 @@ struct Matrix {
     d.scale.group_rows = static_cast<std::uint32_t>(grid.group_rows);
     d.scale.group_cols = static_cast<std::uint32_t>(grid.group_cols);
     d.scale.ld = scale_pad == 0 ? 0 : scale_ld();
-    d.quantizer = {static_cast<std::uint32_t>(quantizer.rounding), quantizer.amax_floor};
+    d.quantizer = {static_cast<std::uint32_t>(quantizer.rounding), quantizer.amax_floor, 0, 0};
     return d;
   }
   std::string line() const {
@@ -47,18 +47,17 @@ struct Matrix {
   }
 };
 
-using Quantizer = Handle<ironcl_quantize, &ironcl_plugin::quantize_destroy>;
+using Quantizer = Handle<ironcl_op, &ironcl_plugin::op_destroy>;
 
 Quantizer make_quantizer(Context& c, const ironcl_quantize_desc& desc) {
-  if (c.table.abi_minor < 1) throw NotApplicable("the plugin is of ABI 1.0, which has no quantize_create");
-  ironcl_quantize quantizer = nullptr;
+  ironcl_op quantizer = nullptr;
   Error error;
-  const ironcl_status status = c.table.quantize_create(c.device, &desc, &quantizer, &error);
+  const ironcl_status status = c.table.op_create(c.device, &desc, &quantizer, &error);
   if (status == IRONCL_UNSUPPORTED) {
     EXPECT_NE(error.message[0], '\0') << "a refusal without a reason";
     throw Unsupported(error.message);
   }
-  require(status, error, "quantize_create");
+  require(status, error, "op_create");
   return {c.table, quantizer};
 }
 
@@ -93,7 +92,7 @@ struct Bench {
   }
   ironcl_quantize_args args(const Matrix& m) const {
     ironcl_quantize_args a{};
-    a.struct_size = sizeof a;
+    a.struct_size = sizeof a, a.kind = IRONCL_OP_QUANTIZE;
     a.rows = m.call_rows();
     a.x = x.span(), a.codes = codes.span(), a.scales = scales.span();
     return a;
@@ -129,10 +128,9 @@ void quantise(Context& c, const Matrix& m) {
     const ironcl_quantize_args args = bench.args(m);
     ironcl_event event = nullptr;
     Error error;
-    require(c.table.quantize_enqueue(quantizer.get(), bench.queue.get(), &args, &event, &error), error,
-            "quantize_enqueue");
+    require(c.table.op_enqueue(quantizer.get(), bench.queue.get(), &args, &event, &error), error, "op_enqueue");
     const Event owner(c.table, event);
-    wait(c, event, "quantize_enqueue");
+    wait(c, event, "op_enqueue");
   }
   expect_right(c, m, bench);
 }
@@ -156,10 +154,10 @@ void waits_for_its_list(Context& c) {
     args.wait = list, args.wait_count = 1;
     ironcl_event event = nullptr;
     Error error;
-    require(c.table.quantize_enqueue(quantizer.get(), bench.queue.get(), &args, &event, &error), error,
-            "quantize_enqueue with a wait list");
+    require(c.table.op_enqueue(quantizer.get(), bench.queue.get(), &args, &event, &error), error,
+            "op_enqueue with a wait list");
     const Event owner(c.table, event);
-    wait(c, event, "quantize_enqueue with a wait list");
+    wait(c, event, "op_enqueue with a wait list");
   }
   expect_right(c, m, bench);
 }
@@ -193,20 +191,20 @@ void wrong_descriptions(Context& c) {
   for (const auto& wrong : kWrongDescs) {
     ironcl_quantize_desc desc = m.desc();
     wrong.change(desc);
-    ironcl_quantize out = nullptr;
+    ironcl_op out = nullptr;
     Error error;
-    const ironcl_status status = c.table.quantize_create(c.device, &desc, &out, &error);
+    const ironcl_status status = c.table.op_create(c.device, &desc, &out, &error);
     const Quantizer owner(c.table, status == IRONCL_OK ? out : nullptr);
     EXPECT_EQ(status_name(status), status_name(wrong.status)) << wrong.word << ": " << error.message;
     EXPECT_NE(std::strstr(error.message, wrong.word), nullptr) << wrong.word << ": " << error.message;
   }
   Error error;
-  ironcl_quantize out = nullptr;
+  ironcl_op out = nullptr;
   const ironcl_quantize_desc desc = m.desc();
-  EXPECT_EQ(c.table.quantize_create(nullptr, &desc, &out, &error), IRONCL_INVALID_ARGUMENT);
-  EXPECT_EQ(c.table.quantize_create(c.device, nullptr, &out, &error), IRONCL_INVALID_ARGUMENT);
-  EXPECT_EQ(c.table.quantize_create(c.device, &desc, nullptr, &error), IRONCL_INVALID_ARGUMENT);
-  c.table.quantize_destroy(nullptr);
+  EXPECT_EQ(c.table.op_create(nullptr, &desc, &out, &error), IRONCL_INVALID_ARGUMENT);
+  EXPECT_EQ(c.table.op_create(c.device, nullptr, &out, &error), IRONCL_INVALID_ARGUMENT);
+  EXPECT_EQ(c.table.op_create(c.device, &desc, nullptr, &error), IRONCL_INVALID_ARGUMENT);
+  c.table.op_destroy(nullptr);
 }
 
 void wrong_calls(Context& c) {
@@ -218,7 +216,7 @@ void wrong_calls(Context& c) {
     change(args);
     ironcl_event event = nullptr;
     Error error;
-    const ironcl_status status = c.table.quantize_enqueue(quantizer.get(), bench.queue.get(), &args, &event, &error);
+    const ironcl_status status = c.table.op_enqueue(quantizer.get(), bench.queue.get(), &args, &event, &error);
     const Event owner(c.table, status == IRONCL_OK ? event : nullptr);
     EXPECT_EQ(status_name(status), "INVALID_ARGUMENT") << word << ": " << error.message;
     EXPECT_NE(std::strstr(error.message, word), nullptr) << word << ": " << error.message;
@@ -235,8 +233,8 @@ void wrong_calls(Context& c) {
   refused("wait", [](Args& a) { a.wait_count = 1; });
   Error error;
   const ironcl_quantize_args args = bench.args(m);
-  const auto enqueue = [&](ironcl_quantize q, ironcl_queue queue, const ironcl_quantize_args* a) {
-    return status_name(c.table.quantize_enqueue(q, queue, a, nullptr, &error));
+  const auto enqueue = [&](ironcl_op q, ironcl_queue queue, const ironcl_quantize_args* a) {
+    return status_name(c.table.op_enqueue(q, queue, a, nullptr, &error));
   };
   EXPECT_EQ(enqueue(nullptr, bench.queue.get(), &args), "INVALID_ARGUMENT");
   EXPECT_EQ(enqueue(quantizer.get(), nullptr, &args), "INVALID_ARGUMENT");

@@ -21,7 +21,7 @@ void fewer_rows(Context& context, DType source, DType out) {
   p.a_source = source;
   if (p.dynamic()) p.fill = fill_activations, p.exact = false;
   const Gemm plan = make_plan(context, p.desc());
-  const ironcl_gemm_info info = info_of(context, plan.get());
+  const ironcl_op_info info = info_of(context, plan.get());
   for (const std::int64_t rows : {70, 5, 64, 1, 0, 17, 70}) {
     Problem q = p;
     q.rows = rows;
@@ -33,9 +33,9 @@ void fewer_rows(Context& context, DType source, DType out) {
     args.weights = weights.get();
     Error error;
     ironcl_event event = nullptr;
-    require(context.table.gemm_enqueue(plan.get(), rig.queue(), &args, &event, &error), error, "gemm_enqueue");
+    require(context.table.op_enqueue(plan.get(), rig.queue(), &args, &event, &error), error, "op_enqueue");
     const Event owner(context.table, event);
-    wait(context, event, "gemm_enqueue");
+    wait(context, event, "op_enqueue");
     SCOPED_TRACE(fmt::format("a call with {} rows of a plan for {}", rows, p.m));
     rig.expect_right(rig.collect(rig.queue()));
   }
@@ -83,9 +83,9 @@ void add_ragged_tests(Suite& suite) {
     args.a = args.a_scale = args.d = {};
     Error error;
     ironcl_event event = nullptr;
-    require(rig.enqueue_raw(rig.queue(), args, &event, error), error, "gemm_enqueue with no rows and no spans");
+    require(rig.enqueue_raw(rig.queue(), args, &event, error), error, "op_enqueue with no rows and no spans");
     const Event owner(c.table, event);
-    wait(c, event, "gemm_enqueue with no rows");
+    wait(c, event, "op_enqueue with no rows");
   });
   suite.add("Ragged", "APlanOfNoRows", Needs::gemm, [](Context& c) {
     Problem q = base_problem();

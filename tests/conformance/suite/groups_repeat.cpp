@@ -36,7 +36,7 @@ void two_queues(Context& c) {
   const Queue other = make_queue(c);
   rig.reset();
   const Event event = rig.enqueue(other.get());
-  wait(c, event.get(), "gemm_enqueue on another queue");
+  wait(c, event.get(), "op_enqueue on another queue");
   expect_same(rig.collect(other.get()), first, "another queue");
 }
 

@@ -50,7 +50,7 @@ struct Routed {
 
 ironcl_route_desc Routed::desc() const {
   ironcl_route_desc d{};
-  d.struct_size = sizeof d;
+  d.struct_size = sizeof d, d.kind = IRONCL_OP_ROUTE;
   if (given) d.flags |= IRONCL_ROUTE_GIVEN;
   if (rule.normalize && !given) d.flags |= IRONCL_ROUTE_NORMALIZE;
   if (shared_gate) d.flags |= IRONCL_ROUTE_SHARED_GATE;
@@ -77,18 +77,17 @@ std::string Routed::line() const {
                      bias.empty() ? "" : " bias", given ? " given" : "");
 }
 
-using Router = Handle<ironcl_route, &ironcl_plugin::route_destroy>;
+using Router = Handle<ironcl_op, &ironcl_plugin::op_destroy>;
 
 Router make_router(Context& c, const ironcl_route_desc& desc) {
-  if (c.table.abi_minor < 1) throw NotApplicable("the plugin is of ABI 1.0, which has no route_create");
-  ironcl_route router = nullptr;
+  ironcl_op router = nullptr;
   Error error;
-  const ironcl_status status = c.table.route_create(c.device, &desc, &router, &error);
+  const ironcl_status status = c.table.op_create(c.device, &desc, &router, &error);
   if (status == IRONCL_UNSUPPORTED) {
     EXPECT_NE(error.message[0], '\0') << "a refusal without a reason";
     throw Unsupported(error.message);
   }
-  require(status, error, "route_create");
+  require(status, error, "op_create");
   return {c.table, router};
 }
 
@@ -173,10 +172,10 @@ struct Bench {
   }
   ironcl_route_args args(const Routed& r) const {
     ironcl_route_args a{};
-    a.struct_size = sizeof a;
+    a.struct_size = sizeof a, a.kind = IRONCL_OP_ROUTE;
     a.tokens = r.call_tokens();
     a.logits = logits.span(), a.bias = bias.span(), a.ids = ids.span(), a.weights = weights.span();
-    a.group_sizes = counts.span(), a.a_index = index.span(), a.rows = rows.span(), a.shared_weights = shared.span();
+    a.matrix_rows = counts.span(), a.a_index = index.span(), a.rows = rows.span(), a.shared_weights = shared.span();
     if (r.call_tokens() == 0) a.logits = a.bias = a.ids = a.weights = a.a_index = a.rows = a.shared_weights = {};
     return a;
   }
@@ -185,9 +184,9 @@ struct Bench {
 void run(Context& c, const Router& router, const Bench& bench, const ironcl_route_args& args) {
   ironcl_event event = nullptr;
   Error error;
-  require(c.table.route_enqueue(router.get(), bench.queue.get(), &args, &event, &error), error, "route_enqueue");
+  require(c.table.op_enqueue(router.get(), bench.queue.get(), &args, &event, &error), error, "op_enqueue");
   const Event owner(c.table, event);
-  wait(c, event, "route_enqueue");
+  wait(c, event, "op_enqueue");
 }
 
 template <class T>
@@ -214,7 +213,7 @@ void expect_rows(Context& c, const Routed& r, const Bench& bench, const Ids& ids
   const std::int64_t row_count = r.capacity == 0 ? r.slots() : r.here() * r.capacity;
   Ids counts(at(r.here())), tokens(at(row_count), untouched), rows(ids.size());
   numerics::sort_by_expert(ids, r.rule.top_k, {r.first, r.here(), r.capacity}, counts, tokens, rows);
-  EXPECT_EQ(read_back<std::int32_t>(c, bench, bench.counts, r.here(), "group_sizes"), counts) << r.line();
+  EXPECT_EQ(read_back<std::int32_t>(c, bench, bench.counts, r.here(), "matrix_rows"), counts) << r.line();
   if (r.call_tokens() == 0) return;
   EXPECT_EQ(read_back<std::int32_t>(c, bench, bench.index, row_count, "a_index"), tokens) << r.line();
   EXPECT_EQ(read_back<std::int32_t>(c, bench, bench.rows, r.slots(), "rows"), rows) << r.line();
@@ -372,20 +371,20 @@ void wrong_descriptions(Context& c) {
   for (const auto& wrong : kWrongDescs) {
     ironcl_route_desc desc = r.desc();
     wrong.change(desc);
-    ironcl_route out = nullptr;
+    ironcl_op out = nullptr;
     Error error;
-    const ironcl_status status = c.table.route_create(c.device, &desc, &out, &error);
+    const ironcl_status status = c.table.op_create(c.device, &desc, &out, &error);
     const Router owner(c.table, status == IRONCL_OK ? out : nullptr);
     EXPECT_EQ(status_name(status), status_name(wrong.status)) << wrong.word << ": " << error.message;
     EXPECT_NE(std::strstr(error.message, wrong.word), nullptr) << wrong.word << ": " << error.message;
   }
   Error error;
-  ironcl_route out = nullptr;
+  ironcl_op out = nullptr;
   const ironcl_route_desc desc = r.desc();
-  EXPECT_EQ(c.table.route_create(nullptr, &desc, &out, &error), IRONCL_INVALID_ARGUMENT);
-  EXPECT_EQ(c.table.route_create(c.device, nullptr, &out, &error), IRONCL_INVALID_ARGUMENT);
-  EXPECT_EQ(c.table.route_create(c.device, &desc, nullptr, &error), IRONCL_INVALID_ARGUMENT);
-  c.table.route_destroy(nullptr);
+  EXPECT_EQ(c.table.op_create(nullptr, &desc, &out, &error), IRONCL_INVALID_ARGUMENT);
+  EXPECT_EQ(c.table.op_create(c.device, nullptr, &out, &error), IRONCL_INVALID_ARGUMENT);
+  EXPECT_EQ(c.table.op_create(c.device, &desc, nullptr, &error), IRONCL_INVALID_ARGUMENT);
+  c.table.op_destroy(nullptr);
 }
 
 void wrong_calls(Context& c) {
@@ -397,7 +396,7 @@ void wrong_calls(Context& c) {
     change(args);
     ironcl_event event = nullptr;
     Error error;
-    const ironcl_status status = c.table.route_enqueue(router.get(), bench.queue.get(), &args, &event, &error);
+    const ironcl_status status = c.table.op_enqueue(router.get(), bench.queue.get(), &args, &event, &error);
     const Event owner(c.table, status == IRONCL_OK ? event : nullptr);
     EXPECT_EQ(status_name(status), "INVALID_ARGUMENT") << word << ": " << error.message;
     EXPECT_NE(std::strstr(error.message, word), nullptr) << word << ": " << error.message;
@@ -408,17 +407,16 @@ void wrong_calls(Context& c) {
   refused("logits", [](Args& a) { a.logits = {}; });
   refused("ids", [](Args& a) { a.ids.size -= 1; });
   refused("weights", [](Args& a) { a.weights = {}; });
-  refused("group_sizes", [](Args& a) { a.group_sizes = {}; });
+  refused("matrix_rows", [](Args& a) { a.matrix_rows = {}; });
   refused("a_index", [](Args& a) { a.a_index.size -= 1; });
   refused("rows", [](Args& a) { a.rows.offset |= 1; });
   refused("ids", [](Args& a) { a.ids.buffer = a.logits.buffer, a.ids.offset = a.logits.offset; });
   refused("wait", [](Args& a) { a.wait_count = 1; });
   Error error;
   const ironcl_route_args args = bench.args(r);
-  EXPECT_EQ(c.table.route_enqueue(nullptr, bench.queue.get(), &args, nullptr, &error), IRONCL_INVALID_ARGUMENT);
-  EXPECT_EQ(c.table.route_enqueue(router.get(), nullptr, &args, nullptr, &error), IRONCL_INVALID_ARGUMENT);
-  EXPECT_EQ(c.table.route_enqueue(router.get(), bench.queue.get(), nullptr, nullptr, &error),
-            IRONCL_INVALID_ARGUMENT);
+  EXPECT_EQ(c.table.op_enqueue(nullptr, bench.queue.get(), &args, nullptr, &error), IRONCL_INVALID_ARGUMENT);
+  EXPECT_EQ(c.table.op_enqueue(router.get(), nullptr, &args, nullptr, &error), IRONCL_INVALID_ARGUMENT);
+  EXPECT_EQ(c.table.op_enqueue(router.get(), bench.queue.get(), nullptr, nullptr, &error), IRONCL_INVALID_ARGUMENT);
   run(c, router, bench, args);
   expect_right(c, r, bench);
 }

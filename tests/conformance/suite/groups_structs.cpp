@@ -42,8 +42,8 @@ Answer ask(Context& c, const ironcl_gemm_desc* desc) {
   Error one, two;
   Answer out{};
   out.supports = c.table.supports(c.device, desc, &support, &one);
-  ironcl_gemm plan = nullptr;
-  out.create = c.table.gemm_create(c.device, desc, &plan, &two);
+  ironcl_op plan = nullptr;
+  out.create = c.table.op_create(c.device, desc, &plan, &two);
   const Gemm owner(c.table, out.create == IRONCL_OK ? plan : nullptr);
   out.text = two.message;
   return out;
@@ -51,7 +51,7 @@ Answer ask(Context& c, const ironcl_gemm_desc* desc) {
 
 void expect_answer(const Answer& answer, ironcl_status want, const char* what) {
   EXPECT_EQ(status_name(answer.supports), status_name(want)) << "supports: " << what << ": " << answer.text;
-  EXPECT_EQ(status_name(answer.create), status_name(want)) << "gemm_create: " << what << ": " << answer.text;
+  EXPECT_EQ(status_name(answer.create), status_name(want)) << "op_create: " << what << ": " << answer.text;
 }
 
 void desc_sizes(Context& c) {
@@ -90,7 +90,7 @@ void desc_unknown_values(Context& c) {
   with([](auto& d) { d.a_dtype = 77; }, "an unknown a_dtype");
   with([](auto& d) { d.d_dtype = 77; }, "an unknown d_dtype");
   with([](auto& d) { d.a_scale.dtype = 77; }, "an unknown a_scale.dtype");
-  with([](auto& d) { d.b_scale.reserved = 1; }, "a reserved field that is not zero");
+  with([](auto& d) { d.a_quantizer.reserved = 1; }, "a reserved field that is not zero");
   with([](auto& d) { d.weakest_accuracy = 77; }, "an unknown weakest_accuracy");
   with([](auto& d) { d.grouping = 77; }, "an unknown grouping");
   with([](auto& d) { d.a_quantizer.scale_rounding = 77; }, "an unknown scale_rounding");
@@ -141,7 +141,7 @@ void args_sizes(Context& c) {
     Error error;
     const ironcl_status status = rig.enqueue_raw(rig.queue(), args, &event, error);
     const Event owner(c.table, status == IRONCL_OK ? event : nullptr);
-    if (status == IRONCL_OK) wait(c, event, "gemm_enqueue");
+    if (status == IRONCL_OK) wait(c, event, "op_enqueue");
     return status_name(status);
   };
   rig.reset();
@@ -164,7 +164,7 @@ void weights_desc(Context& c) {
   desc.struct_size = sizeof desc;
   desc.dtype = IRONCL_F8_E4M3FN;
   desc.n = desc.k = 128;
-  desc.scale = {IRONCL_F32, 128, 128, 0, 0};
+  desc.scale = {IRONCL_F32, 128, 128, 0, 0, 0, 0};
   desc.data = data.data(), desc.data_bytes = data.size();
   desc.scales = scales.data(), desc.scale_bytes = scales.size();
   const auto prepare = [&](const ironcl_weights_desc* d) {
@@ -223,7 +223,7 @@ void filled_structs(Context& c) {
 
 void filled_gemm_structs(Context& c) {
   Rig rig(c, base_problem());
-  const ironcl_gemm_info info = info_of(c, rig.plan());
+  const ironcl_op_info info = info_of(c, rig.plan());
   const ironcl_gemm_desc desc = rig.problem().desc();
   ironcl_support support{};
   support.struct_size = sizeof support;
@@ -232,20 +232,20 @@ void filled_gemm_structs(Context& c) {
   Error error;
   require(c.table.supports(c.device, &desc, &support, &error), error, "supports");
   require(c.table.weights_info(rig.weights(), &weights, &error), error, "weights_info");
-  EXPECT_EQ(support.accuracy_class, info.accuracy_class) << "supports() and gemm_info name different classes";
+  EXPECT_EQ(support.accuracy_class, info.accuracy_class) << "supports() and op_info name different classes";
   EXPECT_EQ(info.accuracy_class, unsigned{IRONCL_ACCURACY_F32}) << "a weaker class was not allowed";
   EXPECT_NE(info.variant[0], '\0') << "the kernel has no name";
   for (const std::size_t more : {std::size_t{0}, std::size_t{24}}) {
-    expect_filled(info, sizeof info + more, "gemm_info",
-                  [&](ironcl_gemm_info* out, ironcl_error* e) { return c.table.gemm_info(rig.plan(), out, e); });
+    expect_filled(info, sizeof info + more, "op_info",
+                  [&](ironcl_op_info* out, ironcl_error* e) { return c.table.op_info(rig.plan(), out, e); });
     expect_filled(support, sizeof support + more, "supports",
                   [&](ironcl_support* out, ironcl_error* e) { return c.table.supports(c.device, &desc, out, e); });
     expect_filled(weights, sizeof weights + more, "weights_info", [&](ironcl_weights_info* out, ironcl_error* e) {
       return c.table.weights_info(rig.weights(), out, e);
     });
   }
-  expect_filled(info, 16, "gemm_info",
-                [&](ironcl_gemm_info* out, ironcl_error* e) { return c.table.gemm_info(rig.plan(), out, e); });
+  expect_filled(info, 16, "op_info",
+                [&](ironcl_op_info* out, ironcl_error* e) { return c.table.op_info(rig.plan(), out, e); });
   expect_filled(support, 16, "supports",
                 [&](ironcl_support* out, ironcl_error* e) { return c.table.supports(c.device, &desc, out, e); });
   expect_filled(weights, 16, "weights_info", [&](ironcl_weights_info* out, ironcl_error* e) {
@@ -332,9 +332,9 @@ void plans_untouched_on_failure(Context& c) {
   Error error;
   ironcl_gemm_desc desc = base_problem().desc();
   desc.n = -1;
-  auto plan = sentinel<ironcl_gemm>();
-  EXPECT_NE(c.table.gemm_create(c.device, &desc, &plan, &error), unsigned{IRONCL_OK});
-  EXPECT_EQ(plan, sentinel<ironcl_gemm>()) << "gemm_create wrote although it failed";
+  auto plan = sentinel<ironcl_op>();
+  EXPECT_NE(c.table.op_create(c.device, &desc, &plan, &error), unsigned{IRONCL_OK});
+  EXPECT_EQ(plan, sentinel<ironcl_op>()) << "op_create wrote although it failed";
   ironcl_support support;
   std::memset(&support, 0x3c, sizeof support);
   support.struct_size = sizeof support;
@@ -351,7 +351,7 @@ void plans_untouched_on_failure(Context& c) {
   args.m = -1;
   auto event = sentinel<ironcl_event>();
   EXPECT_NE(rig.enqueue_raw(rig.queue(), args, &event, error), unsigned{IRONCL_OK});
-  EXPECT_EQ(event, sentinel<ironcl_event>()) << "gemm_enqueue wrote although it failed";
+  EXPECT_EQ(event, sentinel<ironcl_event>()) << "op_enqueue wrote although it failed";
 }
 
 }  // namespace

@@ -30,8 +30,8 @@ void export_round_trip(Context& c, Problem p, bool for_plan) {
   EXPECT_EQ(info.scale_bytes, operands.b_scale.size());
   EXPECT_GE(info.device_bytes, operands.b.size())
       << "a lossless packing of random bytes is not smaller than they are";
-  EXPECT_NE(strnlen(info.layout, sizeof info.layout), 0u) << "the layout has no name";
-  EXPECT_LT(strnlen(info.layout, sizeof info.layout), sizeof info.layout) << "the layout's name is not terminated";
+  EXPECT_NE(strnlen(info.form, sizeof info.form), 0u) << "the form has no name";
+  EXPECT_LT(strnlen(info.form, sizeof info.form), sizeof info.form) << "the form's name is not terminated";
 
   constexpr std::size_t kGuard = 64;
   std::vector<std::byte> data(operands.b.size() + kGuard, std::byte{0xc3});
@@ -93,15 +93,15 @@ void expect_usual_weights(Context& c, const Problem& p, const Operands& operands
   Error error;
   ironcl_event event = nullptr;
   const ironcl_status status = rig.enqueue_raw(rig.queue(), args, &event, error);
-  const std::string has = info_of(c, usual).layout, reads = info_of(c, rig.weights()).layout;
+  const std::string has = info_of(c, usual).form, reads = info_of(c, rig.weights()).form;
   if (status == IRONCL_INVALID_ARGUMENT && has != reads) {
     rig.expect_right(rig.call());
     return;
   }
   require(status, error,
-          fmt::format("gemm_enqueue with weights of layout {}, where the plan reads {}", has, reads).c_str());
+          fmt::format("op_enqueue with weights of form {}, where the plan reads {}", has, reads).c_str());
   const Event owner(c.table, event);
-  wait(c, event, "gemm_enqueue");
+  wait(c, event, "op_enqueue");
   rig.expect_right(rig.collect(rig.queue()));
 }
 

@@ -4,7 +4,7 @@
 
 #include <utility>
 
-#include "host/include/ironcl/plugin.h"
+#include "host/include/ironcl/plugin_ops.h"
 
 namespace ironcl::conformance {
 
@@ -40,7 +40,7 @@ class Handle {
 using Queue = Handle<ironcl_queue, &ironcl_plugin::queue_destroy>;
 using Buffer = Handle<ironcl_buffer, &ironcl_plugin::buffer_destroy>;
 using Weights = Handle<ironcl_weights, &ironcl_plugin::weights_destroy>;
-using Gemm = Handle<ironcl_gemm, &ironcl_plugin::gemm_destroy>;
+using Gemm = Handle<ironcl_op, &ironcl_plugin::op_destroy>;
 using Event = Handle<ironcl_event, &ironcl_plugin::event_destroy>;
 
 }  // namespace ironcl::conformance

@@ -34,12 +34,8 @@ void fill_all(ironcl_plugin& t) {
   fill(t.queue_create), fill(t.queue_finish), fill(t.queue_wait), fill(t.queue_destroy);
   fill(t.buffer_create), fill(t.buffer_destroy), fill(t.write), fill(t.read);
   fill(t.weights_prepare), fill(t.weights_export), fill(t.weights_info), fill(t.weights_destroy);
-  fill(t.gemm_create), fill(t.gemm_info), fill(t.gemm_enqueue), fill(t.gemm_destroy);
+  fill(t.op_create), fill(t.op_info), fill(t.op_enqueue), fill(t.op_destroy);
   fill(t.event_wait), fill(t.event_profile), fill(t.event_destroy), fill(t.device_import);
-  fill(t.quantize_create), fill(t.quantize_enqueue), fill(t.quantize_destroy);
-  fill(t.route_create), fill(t.route_enqueue), fill(t.route_destroy);
-  fill(t.activate_create), fill(t.activate_enqueue), fill(t.activate_destroy);
-  fill(t.combine_create), fill(t.combine_enqueue), fill(t.combine_destroy);
 }
 
 }  // namespace

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "host/include/ironcl/plugin.h"
+#include "host/include/ironcl/plugin_ops.h"
 
 namespace ironcl::conformance {
 

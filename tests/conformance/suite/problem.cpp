@@ -84,7 +84,7 @@ std::string Problem::line() const {
 
 ironcl_gemm_desc Problem::desc() const {
   ironcl_gemm_desc out{};
-  out.struct_size = sizeof out;
+  out.struct_size = sizeof out, out.kind = IRONCL_OP_GEMM;
   out.flags = flags;
   out.weakest_accuracy = weakest_accuracy;
   out.m = m, out.n = n, out.k = k;

@@ -132,7 +132,7 @@ void Rig::reset() {
 
 ironcl_gemm_args Rig::args() const {
   ironcl_gemm_args args{};
-  args.struct_size = sizeof args;
+  args.struct_size = sizeof args, args.kind = IRONCL_OP_GEMM;
   args.m = problem_.call_rows();
   args.weights = weights_.get();
   args.a = a_.span();
@@ -146,7 +146,7 @@ ironcl_gemm_args Rig::args() const {
 }
 
 ironcl_status Rig::enqueue_raw(ironcl_queue queue, const ironcl_gemm_args& args, ironcl_event* event, Error& error) {
-  return context_.table.gemm_enqueue(plan_.get(), queue, &args, event, &error);
+  return context_.table.op_enqueue(plan_.get(), queue, &args, event, &error);
 }
 
 Event Rig::enqueue(ironcl_queue queue, std::span<const ironcl_event> wait_for) {
@@ -155,14 +155,14 @@ Event Rig::enqueue(ironcl_queue queue, std::span<const ironcl_event> wait_for) {
   call.wait_count = static_cast<std::uint32_t>(wait_for.size());
   ironcl_event event = nullptr;
   Error error;
-  require(enqueue_raw(queue, call, &event, error), error, "gemm_enqueue");
+  require(enqueue_raw(queue, call, &event, error), error, "op_enqueue");
   return {context_.table, event};
 }
 
 Output Rig::call() {
   reset();
   const Event event = enqueue(queue_.get());
-  wait(context_, event.get(), "gemm_enqueue");
+  wait(context_, event.get(), "op_enqueue");
   return collect(queue_.get());
 }
 

@@ -26,17 +26,17 @@ void wait(Context& context, ironcl_event event, const char* what);
 
 ironcl_device_props props_of(Context& context);
 
-/// supports() and gemm_create must agree. Throws Unsupported with the reason, Failed where they differ.
+/// supports() and op_create must agree. Throws Unsupported with the reason, Failed where they differ.
 Gemm make_plan(Context& context, const ironcl_gemm_desc& desc);
 
-ironcl_gemm_info info_of(Context& context, ironcl_gemm plan);
+ironcl_op_info info_of(Context& context, ironcl_op plan);
 
 /// B, spread to its ld, prepared for `plan` (NULL: in the device's usual layout). The host bytes are overwritten
 /// afterwards.
-Weights make_weights(Context& context, const Problem& problem, const Operands& operands, ironcl_gemm plan);
+Weights make_weights(Context& context, const Problem& problem, const Operands& operands, ironcl_op plan);
 
 /// The length of accumulation that the bound may use, checked against the scale grids.
-numerics::BoundTerms bound_terms(const Problem& problem, const ironcl_gemm_info& info);
+numerics::BoundTerms bound_terms(const Problem& problem, const ironcl_op_info& info);
 
 /// What is wrong with D [of want.rows] of a problem, by its bits where it is exact, else by its bound; else empty.
 std::string wrong_about(const Problem& problem, const numerics::BoundTerms& terms, std::span<const double> got,
@@ -84,8 +84,8 @@ class Rig {
   const Problem& problem() const { return problem_; }
   const Operands& operands() const { return operands_; }
   const Expected& expected();  ///< Computed at the first call.
-  const ironcl_gemm_info& info() const { return info_; }
-  ironcl_gemm plan() const { return plan_.get(); }
+  const ironcl_op_info& info() const { return info_; }
+  ironcl_op plan() const { return plan_.get(); }
   ironcl_queue queue() const { return queue_.get(); }
   ironcl_weights weights() const { return weights_.get(); }
   ironcl_buffer d_buffer() const { return d_.buffer.get(); }
@@ -114,7 +114,7 @@ class Rig {
   ironcl_device_props props_;
   Queue queue_;
   Gemm plan_;
-  ironcl_gemm_info info_{};
+  ironcl_op_info info_{};
   Weights weights_;
   Guarded a_, a_scale_, d_, bias_, workspace_, codes_, code_scales_;
   std::vector<Expected> expected_;

@@ -59,7 +59,7 @@ constexpr ironcl_plugin make_table() {
     table.queue_create = Thrower<decltype(table.queue_create)>::call;
     table.buffer_create = Thrower<decltype(table.buffer_create)>::call;
     table.weights_prepare = Thrower<decltype(table.weights_prepare)>::call;
-    table.gemm_create = Thrower<decltype(table.gemm_create)>::call;
+    table.op_create = Thrower<decltype(table.op_create)>::call;
   }
   return table;
 }

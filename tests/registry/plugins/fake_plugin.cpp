@@ -147,9 +147,9 @@ ironcl_status device_props(ironcl_device device, ironcl_device_props* props, iro
   return IRONCL_OK;
 }
 
-ironcl_status supports(ironcl_device device, const ironcl_gemm_desc* desc, ironcl_support* support,
-                       ironcl_error* error) {
+ironcl_status supports(ironcl_device device, const void* asked, ironcl_support* support, ironcl_error* error) {
   const Device& it = device_of(device);
+  const auto* desc = static_cast<const ironcl_gemm_desc*>(asked);
   if (desc->n < 1) return fail(error, IRONCL_INVALID_ARGUMENT, "n is 0, expected at least 1");
   if (it.reason == 99) throw std::runtime_error("supports was told to throw");
   support->reason = it.reason;
@@ -158,7 +158,7 @@ ironcl_status supports(ironcl_device device, const ironcl_gemm_desc* desc, ironc
   return IRONCL_OK;
 }
 
-ironcl_status device_query(ironcl_device, const char* key, const ironcl_gemm_desc*, char* out, std::uint64_t capacity,
+ironcl_status device_query(ironcl_device, const char* key, const void*, char* out, std::uint64_t capacity,
                            std::uint64_t* size, ironcl_error* error) {
   std::string text;
   if (!std::strcmp(key, "loads")) {

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+// Entries about operations of all kinds: whether a device runs one, making it, running it. Next door:
+// entries_objects.cpp, entries.h, validate.h (what is checked).
+#include <fmt/format.h>
+
+#include <cstring>
+#include <utility>
+
+#include "plugins/adapter/entries.h"
+#include "plugins/adapter/guard.h"
+#include "plugins/adapter/handles.h"
+#include "plugins/adapter/structs.h"
+#include "plugins/adapter/validate.h"
+
+namespace ironcl::adapter::entries {
+
+namespace {
+
+/// The first eight bytes of every description and of all arguments.
+struct Head {
+  std::uint32_t struct_size = 0, kind = 0;
+};
+
+std::uint32_t kind_of(const void* in, std::string_view what) {
+  require(in, what);
+  Head head;
+  std::memcpy(&head.struct_size, in, sizeof head.struct_size);
+  if (head.struct_size < sizeof head) {
+    invalid(fmt::format("{}.struct_size is {}; set it to sizeof of the struct", what, head.struct_size));
+  }
+  std::memcpy(&head, in, sizeof head);
+  if (head.kind == 0) invalid(fmt::format("{}.kind is 0; set it to an IRONCL_OP_*", what));
+  if (head.kind > IRONCL_OP_COMBINE) {
+    unimplemented(fmt::format("{}.kind is {}; this plugin knows 1 to {}", what, head.kind, IRONCL_OP_COMBINE));
+  }
+  return head.kind;
+}
+
+/// An operation without its object: the description, checked.
+Operation described(const void* desc, const std::shared_ptr<DeviceState>& device) {
+  switch (kind_of(desc, "desc")) {
+    case IRONCL_OP_GEMM:
+      return GemmOp{{device, gemm_desc(static_cast<const ironcl_gemm_desc*>(desc)), nullptr}};
+    case IRONCL_OP_QUANTIZE:
+      return QuantizeOp{device, quantize_desc(static_cast<const ironcl_quantize_desc*>(desc)), nullptr};
+    case IRONCL_OP_ROUTE:
+      return RouteOp{device, route_desc(static_cast<const ironcl_route_desc*>(desc)), nullptr};
+    case IRONCL_OP_ACTIVATE:
+      return ActivateOp{device, activate_desc(static_cast<const ironcl_activate_desc*>(desc)), nullptr};
+    default:
+      return CombineOp{device, combine_desc(static_cast<const ironcl_combine_desc*>(desc)), nullptr};
+  }
+}
+
+auto make(backend::Device& device, const backend::GemmDesc& desc) { return device.create_gemm(desc); }
+auto make(backend::Device& device, const backend::QuantizeDesc& desc) { return device.create_quantize(desc); }
+auto make(backend::Device& device, const backend::RouteDesc& desc) { return device.create_route(desc); }
+auto make(backend::Device& device, const backend::ActivateDesc& desc) { return device.create_activate(desc); }
+auto make(backend::Device& device, const backend::CombineDesc& desc) { return device.create_combine(desc); }
+
+/// Makes the object of a described operation.
+void make_object(Operation& operation) {
+  std::visit(
+      [](auto& op) {
+        op.object = make(*op.device->device, op.desc);
+        if (op.object == nullptr) refuse(backend::Status::internal, "the backend made no operation");
+        if constexpr (requires { op.workspace_bytes; }) op.workspace_bytes = op.object->info().workspace_bytes;
+      },
+      operation);
+}
+
+/// A GEMM is asked about; the other kinds have no choice of kernels, so that making one and dropping it is the
+/// answer.
+backend::Support support_of(Operation& operation, backend::Device& device) {
+  if (const auto* gemm = std::get_if<GemmOp>(&operation)) return device.supports(gemm->desc);
+  backend::Support support;
+  try {
+    make_object(operation);
+  } catch (const backend::Error& error) {
+    if (error.status() != backend::Status::unsupported) throw;
+    support.reason = backend::Reason::device_feature;
+    support.text = error.what();
+  }
+  return support;
+}
+
+auto read_args(const void* args, const GemmOp& op, const ironcl_queue_t& queue) {
+  return gemm_args(static_cast<const ironcl_gemm_args*>(args), op, queue);
+}
+auto read_args(const void* args, const QuantizeOp& op, const ironcl_queue_t& queue) {
+  return quantize_args(static_cast<const ironcl_quantize_args*>(args), op, queue);
+}
+auto read_args(const void* args, const RouteOp& op, const ironcl_queue_t& queue) {
+  return route_args(static_cast<const ironcl_route_args*>(args), op, queue);
+}
+auto read_args(const void* args, const ActivateOp& op, const ironcl_queue_t& queue) {
+  return activate_args(static_cast<const ironcl_activate_args*>(args), op, queue);
+}
+auto read_args(const void* args, const CombineOp& op, const ironcl_queue_t& queue) {
+  return combine_args(static_cast<const ironcl_combine_args*>(args), op, queue);
+}
+
+std::uint32_t kind_of(const Operation& operation) { return static_cast<std::uint32_t>(operation.index()) + 1; }
+
+}  // namespace
+
+ironcl_status supports(ironcl_device device, const void* desc, ironcl_support* out_support,
+                       ironcl_error* error) noexcept {
+  return guard("supports", error, [&] {
+    const auto& state = state_of(device);
+    check_out(out_support, "support");
+    Operation operation = described(desc, state);
+    const backend::Support support = support_of(operation, *state->device);
+    ironcl_support full{};
+    full.reason = static_cast<std::uint32_t>(support.reason);
+    full.accuracy_class = static_cast<std::uint32_t>(support.accuracy);
+    full.estimate_kind = static_cast<std::uint32_t>(support.estimate_kind);
+    full.estimate_ns = support.estimate_ns;
+    full.workspace_bytes = support.workspace_bytes;
+    copy_text(full.text, support.text);
+    write_struct(out_support, full);
+  });
+}
+
+ironcl_status op_create(ironcl_device device, const void* desc, ironcl_op* out_op, ironcl_error* error) noexcept {
+  return guard("op_create", error, [&] {
+    const auto& state = state_of(device);
+    require(out_op, "out_op");
+    auto handle = std::make_unique<ironcl_op_t>();
+    handle->device = state;
+    handle->operation = described(desc, state);
+    make_object(handle->operation);
+    *out_op = handle.release();
+  });
+}
+
+ironcl_status op_info(ironcl_op op, ironcl_op_info* out_info, ironcl_error* error) noexcept {
+  return guard("op_info", error, [&] {
+    usable(op, "op");
+    check_out(out_info, "op_info");
+    ironcl_op_info full{};
+    full.kind = kind_of(op->operation);
+    if (const auto* gemm = std::get_if<GemmOp>(&op->operation)) {
+      const backend::GemmInfo info = gemm->object->info();
+      full.accuracy_class = static_cast<std::uint32_t>(info.accuracy);
+      full.accumulation_length = info.accumulation_length;
+      full.workspace_bytes = info.workspace_bytes;
+      copy_text(full.variant, info.variant);
+      copy_text(full.tuning, info.tuning);
+    }
+    write_struct(out_info, full);
+  });
+}
+
+ironcl_status op_enqueue(ironcl_op op, ironcl_queue queue, const void* args, ironcl_event* out_event,
+                         ironcl_error* error) noexcept {
+  return guard("op_enqueue", error, [&] {
+    usable(op, "op");
+    usable(queue, "queue");
+    if (const std::uint32_t kind = kind_of(args, "args"); kind != kind_of(op->operation)) {
+      invalid(fmt::format("args.kind is {}, but the operation's is {}; give the arguments of that kind", kind,
+                          kind_of(op->operation)));
+    }
+    std::visit(
+        [&](const auto& known) {
+          auto call = read_args(args, known, *queue);
+          call.wants_event = out_event != nullptr;
+          enqueue_with_event(*queue, out_event, [&] { return known.object->enqueue(queue->queue, call); });
+        },
+        op->operation);
+  });
+}
+
+void op_destroy(ironcl_op op) noexcept { destroy(op); }
+
+}  // namespace ironcl::adapter::entries
