@@ -60,7 +60,7 @@ TEST(UriOfNothing, SaysWhyThereIsNoDevice) {
               HasSubstr("no plugin was found"));
   fakes::error_of(IRONCL_INCOMPATIBLE, [&] { registry.load_file(fakes::path("major")); });
   EXPECT_THAT(fakes::error_of(IRONCL_UNAVAILABLE, [&] { registry.device("opencl:0"); }),
-              HasSubstr("libironcl_major.so: it has ABI 2.5"));
+              HasSubstr("libironcl_major.so: it has ABI 3.5"));
 }
 
 }  // namespace
