@@ -26,6 +26,14 @@ std::vector<std::int64_t> without_ones(std::vector<std::int64_t> shape) {
   return shape;
 }
 
+/// The number of equal parts of the rows, each with blocks of its own, that gives as many rows of scales; 0: none.
+std::int64_t ranks_of(const Tensor& scale, std::int64_t rows, std::int64_t cols, ScaleGrid grid) {
+  if (scale.shape.size() != 2 || scale.shape[1] != grid.scale_cols(cols) || grid.group_rows == 0) return 0;
+  for (const std::int64_t ranks : {2, 4, 8, 16, 32})
+    if (rows % ranks == 0 && ranks * grid.scale_rows(rows / ranks) == scale.shape[0]) return ranks;
+  return 0;
+}
+
 }  // namespace
 
 std::string grid_text(ScaleGrid grid) {
@@ -43,18 +51,26 @@ void check_scale_dtype(const Tensor& scale, const std::filesystem::path& file) {
       return;
     default:
       throw Error(ErrorKind::dtype, file, scale.name,
-                  fmt::format("is {}, expected scales of F32, F16, BF16 or F8_E8M0", scale.dtype_name));
+                  fmt::format("is {}, expected scales of F32, F16, BF16 or F8_E8M0{}", scale.dtype_name,
+                              scale.dtype_name != "I32"
+                                  ? ""
+                                  : "; four exponents in an I32 are DeepGEMM's layout, of an engine's sharded state: "
+                                    "take the checkpoint that it was loaded from"));
   }
 }
 
 void check_scale_shape(const Tensor& scale, const std::filesystem::path& file, const std::string& operand,
                        std::int64_t rows, std::int64_t cols, ScaleGrid grid) {
   if (without_ones(scale.shape) == without_ones({grid.scale_rows(rows), grid.scale_cols(cols)})) return;
-  throw Error(
-      ErrorKind::shape, file, scale.name,
-      fmt::format("is {}, expected {} for '{}' [{}, {}] with scales {}; the file is damaged or made for other "
-                  "blocks",
-                  scale.shape_text(), expected_shape(rows, cols, grid), operand, rows, cols, grid_text(grid)));
+  const std::int64_t ranks = ranks_of(scale, rows, cols, grid);
+  throw Error(ranks == 0 ? ErrorKind::shape : ErrorKind::unsupported, file, scale.name,
+              fmt::format("is {}, expected {} for '{}' [{}, {}] with scales {}; {}", scale.shape_text(),
+                          expected_shape(rows, cols, grid), operand, rows, cols, grid_text(grid),
+                          ranks == 0 ? std::string("the file is damaged or made for other blocks")
+                                     : fmt::format("blocks that begin anew in each of {} parts of the rows (MiMo's "
+                                                   "fused qkv_proj, by tensor-parallel rank) are not read; save the "
+                                                   "parts by themselves",
+                                                   ranks)));
 }
 
 void check_scale_values(const Tensor& scale, const std::filesystem::path& file, std::string_view of) {

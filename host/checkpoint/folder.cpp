@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <boost/json.hpp>
 #include <boost/regex.hpp>
+#include <optional>
 #include <set>
 
 #include "host/checkpoint/json_input.h"
@@ -108,22 +109,69 @@ void refuse_other_formats(const fs::path& folder) {
         throw Error(ErrorKind::unsupported, folder / name, "", other);
 }
 
-/// "model-00002-of-00004.safetensors" alone in a folder: the index that names the others never came, and without it
-/// the layers of the others would be missing without a word.
-void refuse_lone_shard(const fs::path& folder, const std::string& name) {
+/// The name of one shard of several: what stands before the numbers, and how many there are.
+struct ShardName {
+  std::string stem, count;
+};
+
+/// "model-00002-of-00004.safetensors"; empty for a name that counts no shards, or one.
+std::optional<ShardName> shard_name(const std::string& name) {
   static const boost::regex kShard("-0*([0-9]{1,9})-of-0*([0-9]{1,9})\\.safetensors$");
   boost::smatch parts;
-  if (!boost::regex_search(name, parts, kShard) || parts[2] == "1") return;
-  throw Error(ErrorKind::not_found,
-              folder / (name.substr(0, static_cast<std::size_t>(parts.position())) + std::string(kIndexSuffix)), "",
-              fmt::format("is not there, and {} is one of {} shards; fetch the checkpoint again, or name that file",
-                          name, parts[2].str()));
+  if (!boost::regex_search(name, parts, kShard) || parts[2] == "1") return std::nullopt;
+  return ShardName{name.substr(0, static_cast<std::size_t>(parts.position())), parts[2].str()};
+}
+
+/// Shards without the index that names them: it never came, and the layers of absent shards would be missing without
+/// a word.
+void refuse_shards_without_index(const fs::path& folder, const std::vector<std::string>& files) {
+  const auto shard = shard_name(files.front());
+  if (!shard) return;
+  throw Error(ErrorKind::not_found, folder / (shard->stem + std::string(kIndexSuffix)), "",
+              files.size() == 1
+                  ? fmt::format("is not there, and {} is one of {} shards; fetch the checkpoint again, or name that "
+                                "file",
+                                files.front(), shard->count)
+                  : fmt::format("is not there, and {} of {} shards are ({}); fetch the checkpoint again, or name one "
+                                "file",
+                                files.size(), shard->count, list_names(files)));
+}
+
+/// The configs of a folder, which also hold for each of its files.
+void add_configs(Folder& folder, const fs::path& path) {
+  const auto add = [&path](fs::path& slot, const char* name) {
+    if (slot.empty() && fs::is_regular_file(path / name)) slot = path / name;
+  };
+  add(folder.config, "config.json");
+  add(folder.quanto_map, "quanto_qmap.json");
+  add(folder.modelopt_config, "hf_quant_config.json");
+  add(folder.ascend, "quant_model_description.json");
+  add(folder.params, "params.json");
+  add(folder.other_config, "quantization_config.json");
+  add(folder.other_config, "quantize_config.json");
+}
+
+/// A file by itself. What else there is of its model: an index beside it that names it, or the count in its name.
+void add_lone_file(Folder& folder, const fs::path& path) {
+  add_file(folder, path);
+  folder.lone = true;
+  const fs::path directory = path.has_parent_path() ? path.parent_path() : fs::path(".");
+  add_configs(folder, directory);
+  const std::string name = path.filename().string();
+  folder.partial = shard_name(name).has_value();
+  for (const std::string& index : files_ending(directory, kIndexSuffix)) {
+    std::map<std::string, std::string> weight_map = read_weight_map(directory / index);
+    const auto is_here = [&name](const auto& entry) { return entry.second == name; };
+    if (std::none_of(weight_map.begin(), weight_map.end(), is_here)) continue;
+    std::erase_if(weight_map, is_here);
+    folder.index = directory / index;
+    folder.partial = folder.partial || !weight_map.empty();
+    folder.elsewhere.merge(weight_map);
+  }
 }
 
 void add_directory(Folder& folder, const fs::path& path) {
-  if (fs::exists(path / "config.json")) folder.config = path / "config.json";
-  if (fs::exists(path / "quanto_qmap.json")) folder.quanto_map = path / "quanto_qmap.json";
-  if (fs::exists(path / "hf_quant_config.json")) folder.modelopt_config = path / "hf_quant_config.json";
+  add_configs(folder, path);
   if (fs::exists(path / "model.safetensors")) return add_file(folder, path / "model.safetensors");
   std::vector<std::string> indices = files_ending(path, kIndexSuffix);
   if (fs::exists(path / "model.safetensors.index.json")) indices = {"model.safetensors.index.json"};
@@ -138,12 +186,12 @@ void add_directory(Folder& folder, const fs::path& path) {
   if (files.empty())
     throw Error(ErrorKind::not_found, path, "",
                 "has no *.safetensors; a checkpoint folder or such a file is expected");
+  refuse_shards_without_index(path, files);
   if (files.size() > 1)
     throw Error(
         ErrorKind::config, path, "",
         fmt::format("has {} safetensors files ({}) and no model.safetensors.index.json; name one of the files",
                     files.size(), list_names(files)));
-  refuse_lone_shard(path, files.front());
   add_file(folder, path / files.front());
 }
 
@@ -162,7 +210,7 @@ Folder open_folder(const fs::path& path) {
     } else if (path.extension() == ".json") {
       throw Error(ErrorKind::config, path, "", "is JSON; name the folder that it is in, or a safetensors file");
     } else {
-      add_file(folder, path);
+      add_lone_file(folder, path);
     }
   } catch (const fs::filesystem_error& error) {  // a link loop, a name that is too long, a folder that is closed
     throw Error(ErrorKind::io, error.path1(), "", fmt::format("cannot be read: {}", error.code().message()));

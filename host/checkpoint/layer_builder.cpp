@@ -8,6 +8,8 @@
 
 #include "backends/numerics/casts.h"
 #include "host/checkpoint/block.h"
+#include "host/checkpoint/derived.h"
+#include "host/checkpoint/plain_cast.h"
 #include "host/checkpoint/stacked.h"
 
 namespace ironcl::checkpoint {
@@ -23,9 +25,8 @@ std::optional<ScaleGrid> metadata_block(const SafetensorsFile& file, const std::
 
 class LayerBuilder {
  public:
-  LayerBuilder(const LayerParts& parts, const QuantizationConfig& config, const std::filesystem::path& config_file,
-               const OpenOptions& options)
-      : parts_(parts), config_(config), config_file_(config_file), options_(options), group_(parts.group) {}
+  LayerBuilder(const LayerParts& parts, const QuantizationConfig& config, const OpenOptions& options)
+      : parts_(parts), config_(config), config_file_(config.file), options_(options), group_(parts.group) {}
 
   LinearLayer build() {
     layer_.name = parts_.name;
@@ -35,6 +36,7 @@ class LayerBuilder {
     layer_.weight = parts_.weight.tensor;
     if (parts_.weight.file != nullptr) layer_.weight_file = parts_.weight.file->path();
     layer_.bytes = layer_.weight.data.size();
+    layer_.cast = group_ != nullptr && group_->cast;
     if (layer_.weight.shape.size() == 2) {
       layer_.n = layer_.weight.shape[0];
       layer_.k = layer_.weight.shape[1];
@@ -45,7 +47,6 @@ class LayerBuilder {
       layer_.bytes += layer_.scale.data.size();
     }
     try {
-      if (parts_.problem) throw *parts_.problem;
       fill();
     } catch (const Error& error) {
       layer_.problem = error;
@@ -58,9 +59,15 @@ class LayerBuilder {
     if (group_ != nullptr && !group_->unsupported.empty())
       throw Error(ErrorKind::unsupported, group_->writer.empty() ? config_file_ : layer_.weight_file,
                   layer_.weight.name, group_->unsupported);
-    if (!parts_.scale) complain_of_missing_scale();
+    if (parts_.problem) throw *parts_.problem;
+    if (parts_.stranger) throw *parts_.stranger;
+    check_zero_points();
+    derive();
+    if (layer_.scale_file.empty()) complain_of_missing_scale();
     check_weight();
     check_not_ignored();
+    check_known_to_config();
+    check_scale_is_of_codes();
     tidy_scale();
     choose_weight_grid();
     cut_fused_scale();
@@ -69,7 +76,78 @@ class LayerBuilder {
     if (options_.check_values) check_scale_values(layer_.scale, layer_.scale_file, shared_with(layer_.scale));
     choose_activations();
     take_bias();
-    check_zero_points();
+  }
+
+  /// Codes, scales and biases that the file has in another form than the product takes them.
+  void derive() {
+    if (parts_.packed) {
+      layer_.weight = unpacked_shape(parts_);
+      layer_.packed = true;
+      layer_.n = layer_.weight.shape[0];
+      layer_.k = layer_.weight.shape[1];
+    }
+    if (parts_.layout && std::any_of(parts_.layout->tensor.data.begin(), parts_.layout->tensor.data.end(),
+                                     [](std::byte b) { return b != std::byte{0}; }))
+      throw Error(ErrorKind::unsupported, parts_.layout->file->path(), parts_.layout->tensor.name,
+                  "is not 0: the codes lie in another order than rows (bitsandbytes), which is not read");
+    if (group_ != nullptr && group_->static_int8) {
+      auto [scale, bias] = static_int8(parts_, layer_.n);
+      layer_.bias = bias;
+      return take_derived_scale(std::move(scale), *parts_.product_scale);
+    }
+    if ((parts_.product_scale || parts_.integer_bias) && (group_ == nullptr || !group_->offsets))
+      throw Error(ErrorKind::unsupported, layer_.weight_file, layer_.weight.name,
+                  "is of Ascend's msModelSlim (deq_scale, quant_bias), and no quant_model_description.json beside it "
+                  "says of which type; fetch that file");
+    if (!parts_.row_amax) {
+      if (layer_.cast) take_derived_scale(f32_tensor("", {}, {1}), parts_.weight);
+      return;
+    }
+    if (parts_.scale)
+      throw Error(ErrorKind::config, layer_.weight_file, layer_.weight.name,
+                  fmt::format("has two scales, '{}' and '{}'; one of them is wrong", parts_.row_amax->tensor.name,
+                              parts_.scale->tensor.name));
+    take_derived_scale(scale_of_row_amax(*parts_.row_amax, layer_.n), *parts_.row_amax);
+  }
+
+  void take_derived_scale(Tensor scale, const Placed& from) {
+    layer_.scale = std::move(scale);
+    layer_.scale_file = from.file->path();
+    layer_.bytes += layer_.scale.data.size();
+  }
+
+  /// Where config.json says which layers are quantised, and how, the others have no codes.
+  void check_known_to_config() const {
+    if (group_ == nullptr && !config_.groups.empty())
+      throw Error(ErrorKind::config, layer_.weight_file, layer_.weight.name,
+                  fmt::format("is {} with a scale, and {} does not say how '{}' is quantised; correct the one that is "
+                              "wrong",
+                              layer_.weight.dtype_name, config_file_.filename().string(), layer_.name));
+    if (group_ == nullptr || !group_->weight_dtype) return;
+    const auto integer = [](DType type) { return type == DType::i8; };
+    if (integer(*group_->weight_dtype) != integer(layer_.weight.dtype))
+      throw Error(ErrorKind::config, layer_.weight_file, layer_.weight.name,
+                  fmt::format("is {}, but {} says that its codes are {}; correct the one that is wrong",
+                              layer_.weight.dtype_name, config_file_.filename().string(),
+                              integer(*group_->weight_dtype) ? "int8" : "fp8"));
+  }
+
+  /// Two codes of four bits in a byte have the type of int8. What gives them away are their scales.
+  void check_scale_is_of_codes() const {
+    if (layer_.weight.dtype != DType::i8) return;
+    const auto fail = [this](const char* why) {
+      throw Error(ErrorKind::unsupported, layer_.weight_file, layer_.weight.name, why);
+    };
+    if (layer_.scale.dtype == DType::e8m0)
+      fail("is I8 with scales of F8_E8M0: two codes of MXFP4 in a byte (DeepSeek-V4's experts), which are not read; "
+           "fetch a repository that holds the experts in FP8");
+    if (!config_.method.empty() || !layer_.writer.empty()) return;
+    if (parts_.input_scale && layer_.scale.elements() > std::max<std::int64_t>(layer_.n, 1))
+      fail("is int8 in groups with a static scale of activations, which no tool writes; two codes of int4 in a byte "
+           "(w4afp8) look like this; put the model's config.json beside the file, or fetch its FP8 folder");
+    if (layer_.scale.name.ends_with(".scale"))
+      fail("is I8 with a 'scale', and nothing says who wrote it: LMDeploy's smooth_quant is read and SDNQ, which may "
+           "rotate, is not; put the model's config.json beside the file");
   }
 
   [[noreturn]] void complain_of_missing_scale() const {
@@ -81,10 +159,18 @@ class LayerBuilder {
     throw Error(
         ErrorKind::not_found, layer_.weight_file, parts_.expected_scale,
         fmt::format("is missing: the weight '{}' is {} {} and needs a scale of shape [{}, {}] ({}{}), called {}; "
-                    "is a shard missing? A weight that was only cast to fp8 is not read: quantise it with scales",
+                    "{}",
                     weight.name, weight.dtype_name, weight.shape_text(), grid->scale_rows(layer_.n),
                     grid->scale_cols(layer_.k), known ? "" : "for blocks of ", grid_text(*grid),
-                    "weight_scale_inv or weight_scale"));
+                    "weight_scale_inv or weight_scale", where_it_may_be()));
+  }
+
+  std::string where_it_may_be() const {
+    if (!parts_.scale_elsewhere.empty())
+      return fmt::format("it is in {}: open the folder, or fetch that shard", parts_.scale_elsewhere);
+    if (parts_.why_not_cast.empty()) return "is a shard missing?";
+    return fmt::format("is a shard missing? It is not taken for a weight that was only cast to fp8: {}",
+                       parts_.why_not_cast);
   }
 
   void check_weight() const {
@@ -221,8 +307,10 @@ class LayerBuilder {
   }
 
   void take_bias() {
-    if (!parts_.bias) return;
-    const Tensor& bias = parts_.bias->tensor;
+    // Of a static layer of msModelSlim the bias is in quant_bias already.
+    if (!parts_.bias || layer_.bias) return;
+    Tensor bias = parts_.bias->tensor;
+    if (layer_.cast && is_fp8(bias)) bias = decoded(bias);
     const std::filesystem::path& file = parts_.bias->file->path();
     if (!numerics::is_float(bias.dtype))
       throw Error(ErrorKind::dtype, file, bias.name,
@@ -237,16 +325,30 @@ class LayerBuilder {
 
   /// Zero points mean asymmetric quantisation, unless they are all 0 as some writers leave them.
   void check_zero_points() const {
-    for (const Placed& zeros : parts_.zero_points)
-      if (std::any_of(zeros.tensor.data.begin(), zeros.tensor.data.end(),
-                      [](std::byte b) { return b != std::byte{0}; }))
-        throw Error(ErrorKind::unsupported, zeros.file->path(), zeros.tensor.name,
-                    "has values other than 0: asymmetric quantisation is not read");
+    for (const Placed& zeros : parts_.zero_points) {
+      const auto fail = [&zeros](const char* why) {
+        throw Error(ErrorKind::unsupported, zeros.file->path(), zeros.tensor.name, why);
+      };
+      if (zeros.tensor.name.ends_with("_offset") && (group_ == nullptr || !group_->offsets))
+        fail("is of Ascend's msModelSlim, and no quant_model_description.json beside it says of which type the layer "
+             "is; fetch that file");
+      // Packed zero points are biased as their codes are.
+      if (parts_.packed) fail("is a zero point of packed codes: asymmetric quantisation is not read");
+      if (!all_zero(zeros.tensor)) fail("has values other than 0: asymmetric quantisation is not read");
+    }
+  }
+
+  static bool all_zero(const Tensor& tensor) {
+    if (!numerics::is_float(tensor.dtype))
+      return std::all_of(tensor.data.begin(), tensor.data.end(), [](std::byte b) { return b == std::byte{0}; });
+    for (std::int64_t i = 0; i < tensor.elements(); ++i)
+      if (numerics::load_as_f64(tensor.dtype, tensor.data.data(), i) != 0) return false;
+    return true;
   }
 
   const LayerParts& parts_;
   const QuantizationConfig& config_;
-  const std::filesystem::path& config_file_;
+  const std::filesystem::path& config_file_;  ///< Of `config_`.
   const OpenOptions& options_;
   const QuantizationGroup* group_;
   LinearLayer layer_;
@@ -264,9 +366,8 @@ std::optional<ScaleGrid> said_grid(const LayerParts& parts, BlockSource& source)
   return said;
 }
 
-LinearLayer build_layer(const LayerParts& parts, const QuantizationConfig& config,
-                        const std::filesystem::path& config_file, const OpenOptions& options) {
-  return LayerBuilder(parts, config, config_file, options).build();
+LinearLayer build_layer(const LayerParts& parts, const QuantizationConfig& config, const OpenOptions& options) {
+  return LayerBuilder(parts, config, options).build();
 }
 
 }  // namespace ironcl::checkpoint

@@ -63,7 +63,12 @@ QuantizationGroup read_torchao(const json::value& said) {
         "llmcompressor";
     return group;
   }
+  const json::value* data = find(said, {"_data"});
   const json::value* activations = find(said, {"_data", "act_quant_kwargs"});
+  if (data == nullptr || !data->is_object() || (activations != nullptr && !activations->is_object())) {
+    group.unsupported = "is of torchao, whose metadata of the layer is malformed; fetch the original file";
+    return group;
+  }
   if (activations == nullptr) {
     group.activations = ActivationScheme::none;
     return group;
@@ -89,33 +94,62 @@ QuantizationGroup read_torchao(const json::value& said) {
     group.activation_grid = std::nullopt;  // as wide as the weight's blocks
   } else {
     group.activation_grid = ScaleGrid{1, 0};
+    if (granularity != "PerRow" && granularity != "PerToken" && !(granularity.empty() && type == "Int8Tensor"))
+      group.unsupported = fmt::format("has activations of granularity '{}' (torchao), which is not read", granularity);
   }
   return group;
 }
 
-/// ComfyUI: {"format": "float8_e4m3fn", "group_size"?, "full_precision_matrix_mult"?, "convrot"?}.
-QuantizationGroup read_comfy(const json::value& said) {
+/// A member that says yes or no; anything else makes the group unsupported.
+bool flag_at(const json::value& said, std::string_view name, QuantizationGroup& group) {
+  const json::value* found = find(said, {name});
+  if (found != nullptr && !found->is_bool())
+    group.unsupported = fmt::format("has a comfy_quant whose {} is {}, expected true or false", name,
+                                    json::serialize(*found));
+  return found != nullptr && found->is_bool() && found->get_bool();
+}
+
+/// ComfyUI: {"format": "float8_e4m3fn", "group_size"?, "full_precision_matrix_mult"?, "convrot"?}. `scales`: of the
+/// layer's weight.
+QuantizationGroup read_comfy(const json::value& said, std::int64_t scales) {
   QuantizationGroup group = group_of_writer("comfy_quant");
   const std::string format = text_at(said, {"format"});
   const bool blocks = format == "float8_e4m3fn_blockwise" || format == "int8_blockwise";
-  const bool rows = format == "float8_e4m3fn_rowwise" || true_at(said, {"per_row"});
+  // Of int8 the shape tells, as in ComfyUI.
+  const bool rows = format == "float8_e4m3fn_rowwise" || flag_at(said, "per_row", group) ||
+                    (format == "int8_tensorwise" && scales > 1);
   if (!blocks && !rows && format != "float8_e4m3fn" && format != "float8_e5m2" && format != "int8_tensorwise")
     group.unsupported =
         fmt::format("has the format '{}' of ComfyUI, which is not read; convert it to float8_e4m3fn", format);
-  if (true_at(said, {"convrot"}))
+  if (flag_at(said, "convrot", group))
     group.unsupported =
         "is rotated (convrot of comfy_quant), which is not computed here; convert it without --convrot";
-  if (true_at(said, {"full_precision_matrix_mult"})) group.activations = ActivationScheme::none;
+  if (flag_at(said, "full_precision_matrix_mult", group)) group.activations = ActivationScheme::none;
   if (rows)
     group.weight_grid = ScaleGrid{1, 0};
   else if (blocks) {
     const json::value* size = find(said, {"group_size"});
     if (size != nullptr && size->is_int64() && size->get_int64() > 0)
       group.weight_grid = ScaleGrid{size->get_int64(), size->get_int64()};
+    else if (size != nullptr)
+      group.unsupported = fmt::format("has a comfy_quant whose group_size is {}, expected a size", json::serialize(*size));
   } else {
     group.weight_grid = ScaleGrid{0, 0};
   }
   return group;
+}
+
+/// How many scales the weight beside has.
+std::int64_t scales_beside(const TensorIndex& index, std::string_view prefix) {
+  for (const Member& member : index.beside(prefix))
+    if (member.part.part == Part::weight_scale) return member.located->tensor->elements();
+  return 0;
+}
+
+/// Whether any model of the checkpoint has ComfyUI's marker.
+bool has_marker(const TensorIndex& index) {
+  const auto& tensors = index.folder().tensors;
+  return std::any_of(tensors.begin(), tensors.end(), [](const auto& entry) { return is_scaled_fp8_marker(entry.first); });
 }
 
 /// ComfyUI's older form: scale_weight beside the weight, and one tensor "scaled_fp8" for all layers of the model
@@ -175,7 +209,8 @@ std::string QuantoMap::activations_of(std::string_view layer) const {
   return at == activations_.end() ? std::string() : at->second;
 }
 
-std::optional<QuantizationGroup> ComfyMetadata::group_of(const SafetensorsFile& file, std::string_view layer) {
+std::optional<QuantizationGroup> ComfyMetadata::group_of(const SafetensorsFile& file, std::string_view layer,
+                                                         std::int64_t scales) {
   const auto text = file.metadata().find("_quantization_metadata");
   if (text == file.metadata().end()) return std::nullopt;
   auto at = layers_.find(&file);
@@ -189,7 +224,7 @@ std::optional<QuantizationGroup> ComfyMetadata::group_of(const SafetensorsFile& 
   }
   for (std::string_view name = layer;;) {
     if (const json::value* said = at->second.if_contains(json::string_view(name.data(), name.size())))
-      return read_comfy(*said);
+      return read_comfy(*said, scales);
     const std::size_t dot = name.find('.');
     if (dot == std::string_view::npos) break;
     name.remove_prefix(dot + 1);
@@ -231,13 +266,27 @@ std::optional<QuantizationGroup> group_beside(const TensorIndex& index, std::str
     if (member.leaf != "comfy_quant") continue;
     const auto bytes = member.located->tensor->data;
     const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-    return read_comfy(parse_json(text, index.path_of(*member.located), member.located->tensor->name));
+    return read_comfy(parse_json(text, index.path_of(*member.located), member.located->tensor->name),
+                      scales_beside(index, prefix));
   }
-  if (auto said = comfy.group_of(file, layer_name(prefix))) return said;
-  const auto& beside = index.beside(prefix);
-  const bool scaled =
-      std::any_of(beside.begin(), beside.end(), [](const Member& member) { return member.leaf == "scale_weight"; });
-  return scaled ? read_scaled_fp8(index, prefix) : std::nullopt;
+  if (auto said = comfy.group_of(file, layer_name(prefix), scales_beside(index, prefix))) return said;
+  const auto has = [&index, prefix](std::string_view leaf) {
+    const auto& beside = index.beside(prefix);
+    return std::any_of(beside.begin(), beside.end(), [leaf](const Member& member) { return member.leaf == leaf; });
+  };
+  if (has("SCB")) {
+    QuantizationGroup group = group_of_writer("bitsandbytes");
+    group.weight_grid = ScaleGrid{1, 0};
+    group.activations = ActivationScheme::none;
+    return group;
+  }
+  if (!has("scale_weight") || prefix.empty()) return std::nullopt;
+  if (has_marker(index)) return read_scaled_fp8(index, prefix);
+  QuantizationGroup group = group_of_writer("ComfyUI or Neural Compressor");
+  group.unsupported =
+      "has a scale_weight, and the file has no 'scaled_fp8': it may be of Intel's Neural Compressor (Gaudi), which "
+      "stores weights as [K, N]; take ComfyUI's file with the marker, or export with format=\"vllm\"";
+  return group;
 }
 
 }  // namespace ironcl::checkpoint

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What tools write beside a layer about how it was quantised: torchao in the file's metadata, ComfyUI in a tensor of
-// JSON or in the file's metadata, quanto in quanto_qmap.json. Next door: quantization_config.h (what config.json
+// JSON or in the file's metadata, quanto in quanto_qmap.json, bitsandbytes by its SCB. Next door: quantization_config.h (what config.json
 // says).
 #pragma once
 
@@ -36,7 +36,8 @@ class ComfyMetadata {
   /// What `file` says of `layer`, whose name may have a prefix more than the file's ("model.diffusion_model."). Empty
   /// where the file has no such metadata. Where it has and does not name the layer, the group says why the layer is
   /// not read: its scales could be of any layout. Throws Error format or config where the metadata is malformed.
-  std::optional<QuantizationGroup> group_of(const SafetensorsFile& file, std::string_view layer);
+  /// `scales`: how many the layer's weight has.
+  std::optional<QuantizationGroup> group_of(const SafetensorsFile& file, std::string_view layer, std::int64_t scales);
 
  private:
   std::map<const SafetensorsFile*, boost::json::object> layers_;

@@ -5,26 +5,36 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <deque>
 #include <unordered_set>
 
 #include "host/checkpoint/block.h"
+#include "host/checkpoint/conventions.h"
 #include "host/checkpoint/layer_builder.h"
 #include "host/checkpoint/layer_writers.h"
 #include "host/checkpoint/names.h"
+#include "host/checkpoint/plain_cast.h"
 #include "host/checkpoint/stacked.h"
 #include "host/checkpoint/tensor_index.h"
 
 namespace ironcl::checkpoint {
 namespace {
 
-bool is_fp8(const Tensor& tensor) { return tensor.dtype_name.starts_with("F8_") && tensor.dtype != DType::e8m0; }
+/// Modules that wrap a linear layer of another name, and what stands beside it there and changes its product.
+constexpr std::array<std::string_view, 2> kWrapped = {"linear", "base_layer"};
+constexpr std::array<std::string_view, 7> kWrappers = {"div.",    "mul_scale", "smooth.", "weight_quantizer.",
+                                                       "input_quantizer.", "quant_input.", "lora_"};
 
 class LayerFinder {
  public:
   LayerFinder(const Folder& folder, const QuantizationConfig& config, const OpenOptions& options, StackedForm stacked)
       : index_(folder), config_(config), options_(options), stacked_(stacked) {
     if (!folder.quanto_map.empty()) quanto_ = QuantoMap(folder.quanto_map);
+    why_not_cast_ = checkpoint::why_not_cast(index_, config_);
+    cast_.activations = ActivationScheme::none;
+    cast_.weight_grid = ScaleGrid{0, 0};
+    cast_.cast = true;
   }
 
   LayerList find() {
@@ -44,32 +54,51 @@ class LayerFinder {
     return {slice_of(*located.tensor, expert, index_.path_of(located)), &index_.file_of(located)};
   }
   void add(const LayerParts& parts) {
-    list_.layers.push_back(build_layer(parts, config_, index_.folder().config, options_));
+    list_.layers.push_back(build_layer(parts, config_, options_));
   }
 
   /// The layer whose tensors stand under `prefix`, where there is one.
   void add_module(std::string_view prefix) {
     const std::vector<Member>& members = index_.beside(prefix);
-    const Member *weight = nullptr, *foreign = nullptr;
-    bool quantized = false;
+    const Member *weight = nullptr, *packed = nullptr;
+    bool quantized = false, odd = false;
     for (const Member& member : members) {
-      const bool taken = used_.contains(member.located->tensor);
-      if (member.part.part == Part::weight && !taken) weight = &member;
-      if (member.part.part == Part::foreign) foreign = &member;
+      if (used_.contains(member.located->tensor)) continue;
+      const Part part = member.part.part;
+      if (part == Part::weight) weight = &member;
+      if (part == Part::packed_weight) packed = &member;
       // "scale" alone is also the name of other things: it makes no layer, but it belongs to one.
-      quantized |= member.part.part == Part::weight_scale && member.leaf != "scale" && !taken;
-      quantized |= member.part.part == Part::refused && member.part.known;
+      quantized |= (part == Part::weight_scale && member.leaf != "scale") || part == Part::refused;
+      odd |= part == Part::none || part == Part::refused || is_integer_matrix(*member.located->tensor);
     }
-    if (foreign != nullptr && weight == nullptr) return add_foreign(prefix, *foreign);
-    if (weight == nullptr) return;
+    if (weight == nullptr) {
+      const auto recognised = odd ? recognise(members) : std::nullopt;
+      const auto codes = odd && !recognised ? unclaimed_codes(members) : recognised;
+      if (packed != nullptr) return add_packed(prefix, *packed);
+      if (codes && !used_.contains(codes->member->located->tensor)) add_foreign(prefix, *codes->member, codes->why);
+      return;
+    }
     const Tensor& tensor = *weight->located->tensor;
-    if (quantized || numerics::is_quantized(tensor.dtype) || is_fp8(tensor)) add_layer(prefix, *weight);
+    if (cast() && tensor.shape.size() != 2) return;  // norms, convolutions: listed
+    if (quantized || numerics::is_quantized(tensor.dtype) || is_fp8(tensor) || is_integer_matrix(tensor))
+      add_layer(prefix, *weight);
+  }
+
+  /// compressed-tensors packs 8 bits as it packs 4: only its config tells.
+  void add_packed(std::string_view prefix, const Member& packed) {
+    const QuantizationGroup* group = config_.group_of(layer_name(prefix));
+    if (group != nullptr && group->unsupported.empty() && group->weight_dtype == DType::i8)
+      return add_layer(prefix, packed);
+    add_foreign(prefix, packed,
+                "is a packed weight (compressed-tensors pack-quantized), which is read only where config.json says "
+                "that it has 8 bits; quantise to FP8");
   }
 
   void add_layer(std::string_view prefix, const Member& weight) {
     LayerParts parts;
     parts.name = layer_name(prefix);
     parts.weight = place(*weight.located);
+    parts.packed = weight.part.part == Part::packed_weight;
     parts.expected_scale =
         std::string(prefix) + (config_.method == "compressed-tensors" ? "weight_scale" : "weight_scale_inv");
     parts.expected_input_scale = std::string(prefix) + "input_scale";
@@ -79,6 +108,7 @@ class LayerFinder {
       if (const auto own = group_beside(index_, prefix, weight, quanto_, comfy_))
         parts.group = &groups_.emplace_back(*own);
       gather(prefix, parts);
+      refuse_submodules(prefix, parts);
     } catch (const Error& error) {
       parts.problem = error;
     }
@@ -87,14 +117,33 @@ class LayerFinder {
     } catch (const Error& error) {
       parts.problem = error;
     }
+    if (!parts.scale && is_fp8(parts.weight.tensor)) take_for_cast(parts, prefix);
     add(parts);
   }
 
+  bool cast() const { return why_not_cast_.empty(); }
+
+  /// fp8 without a scale: cast only, where nothing speaks against it; else where the scale may be.
+  void take_for_cast(LayerParts& parts, std::string_view prefix) {
+    if (cast() && parts.group == nullptr) parts.group = &cast_;
+    parts.why_not_cast = why_not_cast_;
+    const auto& elsewhere = index_.folder().elsewhere;
+    for (auto at = elsewhere.lower_bound(std::string(prefix)); at != elsewhere.end() && at->first.starts_with(prefix); ++at)
+      if (part_of(std::string_view(at->first).substr(prefix.size())).part == Part::weight_scale)
+        parts.scale_elsewhere = at->second;
+  }
+
   void gather(std::string_view prefix, LayerParts& parts) {
-    for (const Member& member : index_.beside(prefix)) {
+    const std::vector<Member>& members = index_.beside(prefix);
+    bool odd = parts.weight.tensor.dtype == DType::none;
+    for (const Member& member : members) {
+      if (member.located->tensor->name == parts.weight.tensor.name) continue;
       switch (member.part.part) {
         case Part::weight_scale:
           take(member, parts, parts.scale, "scales");
+          break;
+        case Part::row_amax:
+          take(member, parts, parts.row_amax, "scales");
           break;
         case Part::input_scale:
           take(member, parts, parts.input_scale, "scales of its activations");
@@ -102,20 +151,61 @@ class LayerFinder {
         case Part::bias:
           take(member, parts, parts.bias, "biases");
           break;
+        case Part::product_scale:
+          take(member, parts, parts.product_scale, "scales");
+          break;
+        case Part::integer_bias:
+          take(member, parts, parts.integer_bias, "biases");
+          break;
+        case Part::shape:
+          take(member, parts, parts.shape, "shapes");
+          break;
+        case Part::layout:
+          take(member, parts, parts.layout, "layouts");
+          break;
         case Part::zero_point:
           used_.insert(member.located->tensor);
           parts.zero_points.push_back(place(*member.located));
           break;
+        case Part::aside:
+          break;
         case Part::refused:
-        case Part::foreign:
-          if (!parts.problem)
-            parts.problem = Error(ErrorKind::unsupported, index_.path_of(*member.located),
-                                  member.located->tensor->name, std::string(member.part.why));
+          odd = true;
           break;
         default:
-          break;
+          odd = true;
+          stranger(member.located->tensor->name, *member.located, parts);
       }
     }
+    if (!odd || parts.problem) return;
+    if (const auto recognised = recognise(members))
+      parts.problem = Error(ErrorKind::unsupported, index_.path_of(*recognised->member->located),
+                            recognised->member->located->tensor->name, std::string(recognised->why));
+  }
+
+  void stranger(const std::string& name, const Located& located, LayerParts& parts) const {
+    if (parts.stranger) return;
+    parts.stranger = Error(ErrorKind::unsupported, index_.path_of(located), name,
+                           fmt::format("belongs to the quantised layer '{}', and what it does to the product is not "
+                                       "known here; export the checkpoint without it, or say who wrote it in an issue",
+                                       parts.name));
+  }
+
+  /// Tensors of modules inside the layer, or beside it in a wrapper: smoothing, quantisers, adapters.
+  void refuse_submodules(std::string_view prefix, LayerParts& parts) const {
+    if (prefix.empty()) return;
+    const auto& tensors = index_.folder().tensors;
+    const auto look = [&](const std::string& start, auto counts) {
+      for (auto at = tensors.lower_bound(start); at != tensors.end() && at->first.starts_with(start); ++at)
+        if (counts(at->first)) return stranger(at->first, at->second, parts);
+    };
+    look(std::string(prefix), [&](const std::string& name) { return leaf_of(name) != prefix.size(); });
+    const std::size_t dot = parts.name.rfind('.');
+    if (dot == std::string::npos ||
+        std::find(kWrapped.begin(), kWrapped.end(), std::string_view(parts.name).substr(dot + 1)) == kWrapped.end())
+      return;
+    for (const std::string_view wrapper : kWrappers)
+      look(parts.name.substr(0, dot + 1) + std::string(wrapper), [](const std::string&) { return true; });
   }
 
   void take(const Member& member, LayerParts& parts, std::optional<Placed>& slot, const char* what) {
@@ -262,16 +352,18 @@ class LayerFinder {
     }
   }
 
-  void add_foreign(std::string_view prefix, const Member& foreign) {
+  /// A module of codes that are not read, recognised or not.
+  void add_foreign(std::string_view prefix, const Member& codes, std::string_view why) {
     LayerParts parts;
     parts.name = layer_name(prefix);
-    parts.weight = place(*foreign.located);
+    parts.weight = place(*codes.located);
+    parts.group = config_.group_of(parts.name);
     for (const Member& member : index_.beside(prefix)) {
       used_.insert(member.located->tensor);
       if (member.part.part == Part::weight_scale) parts.scale = place(*member.located);
     }
-    parts.problem = Error(ErrorKind::unsupported, parts.weight.file->path(), foreign.located->tensor->name,
-                          std::string(foreign.part.why));
+    parts.problem = Error(ErrorKind::unsupported, parts.weight.file->path(), codes.located->tensor->name,
+                          std::string(why));
     add(parts);
     // A packed weight's rows and columns are not the layer's.
     list_.layers.back().n = list_.layers.back().k = 0;
@@ -294,7 +386,8 @@ class LayerFinder {
       return add(parts);
     }
     const bool marker = is_scaled_fp8_marker(name);
-    if (is_fp8(tensor) && tensor.elements() > 0 && !marker && !has_scales_of_activations(name)) {
+    const bool cast_too = cast() && tensor.shape.size() != 2;
+    if (is_fp8(tensor) && tensor.elements() > 0 && !marker && !cast_too && !has_scales_of_activations(name)) {
       LayerParts parts;
       parts.name = name;
       parts.weight = place(located);
@@ -322,7 +415,8 @@ class LayerFinder {
   std::string reason(const std::string& name, const Tensor& tensor, std::string_view prefix,
                      const PartName& part) const {
     if (part.part == Part::aside) return std::string(part.why);
-    if (part.part == Part::refused && part.known && !prefix.empty())
+    if (is_fp8(tensor) && cast()) return "cast to fp8, and no matrix";
+    if (part.part == Part::refused && !prefix.empty())
       return fmt::format("beside layer {}: {}", layer_name(prefix), part.why);
     if (is_scaled_fp8_marker(name)) return "marks a file of scaled fp8 weights (ComfyUI)";
     if (part.part != Part::weight) return "not a layer's weight";
@@ -339,6 +433,8 @@ class LayerFinder {
   QuantoMap quanto_;
   ComfyMetadata comfy_;
   std::deque<QuantizationGroup> groups_;  ///< Of layers whose writer says how; a deque keeps them in place.
+  std::string why_not_cast_;              ///< Of the whole checkpoint; empty: fp8 without a scale was only cast.
+  QuantizationGroup cast_;
   std::unordered_set<const Tensor*> used_;
   LayerList list_;
 };

@@ -5,6 +5,9 @@
 #include <fmt/format.h>
 #include <fnmatch.h>
 
+#include <algorithm>
+
+#include "host/checkpoint/ascend.h"
 #include "host/checkpoint/find_experts.h"
 #include "host/checkpoint/folder.h"
 #include "host/checkpoint/layers.h"
@@ -34,6 +37,41 @@ std::optional<Routing> routing_of(const Folder& folder) {
   }
 }
 
+/// What the first file that says something says about quantisation.
+QuantizationConfig config_of(const Folder& folder) {
+  QuantizationConfig config;
+  if (!folder.ascend.empty()) config = read_ascend(folder.ascend);
+  const auto next = [&config](const std::filesystem::path& file, auto read) {
+    if (config.method.empty() && !file.empty()) config = read(file);
+  };
+  next(folder.config, read_quantization_config);
+  if (config.mixed && !folder.modelopt_config.empty()) {
+    QuantizationConfig layers = read_modelopt_config(folder.modelopt_config);
+    if (!layers.groups.empty()) config.groups = std::move(layers.groups);
+  }
+  next(folder.modelopt_config, read_modelopt_config);
+  next(folder.params, read_params);
+  next(folder.other_config, read_own_config);
+  return config;
+}
+
+/// A way of quantising is named, and no layer is of it. A lone file may be the shard without one.
+std::optional<Error> nothing_found(const QuantizationConfig& config, const Folder& folder, const LayerList& list) {
+  if (config.method.empty() || folder.lone || !list.layers.empty()) return std::nullopt;
+  const auto odd = std::find_if(list.unquantized.begin(), list.unquantized.end(), [](const Unquantized& rest) {
+    return rest.shape.size() >= 2 && !numerics::is_float(rest.dtype);
+  });
+  const bool codes = odd != list.unquantized.end();
+  const bool refused = !config.groups.empty() && !config.groups.front().unsupported.empty();
+  return Error(
+      ErrorKind::unsupported, config.file, codes ? odd->name : "",
+      fmt::format("{}no quantised layer is found, though {} names quant_method '{}'; {}",
+                  codes ? fmt::format("is {}, and ", odd->dtype_name) : "", config.file.filename().string(),
+                  config.method,
+                  refused ? "the model " + config.groups.front().unsupported
+                          : std::string("fetch the quantised weights, or drop that member where they were dequantised")));
+}
+
 }  // namespace
 
 std::string_view name_of(BlockSource source) noexcept {
@@ -54,9 +92,9 @@ std::string LinearLayer::format() const {
   const bool mx = weight_grid_known && weight_grid == ScaleGrid{1, 32} && scale.dtype == DType::e8m0;
   switch (weight.dtype) {
     case DType::e4m3fn:
-      return mx ? "MXFP8" : "FP8 e4m3";
+      return mx ? "MXFP8" : cast ? "FP8 e4m3 (cast)" : "FP8 e4m3";
     case DType::e5m2:
-      return mx ? "MXFP8 e5m2" : "FP8 e5m2";
+      return mx ? "MXFP8 e5m2" : cast ? "FP8 e5m2 (cast)" : "FP8 e5m2";
     case DType::i8:
       return "INT8";
     default:
@@ -72,19 +110,18 @@ Checkpoint Checkpoint::open(const std::filesystem::path& path, const OpenOptions
   Folder folder = open_folder(path);
   Checkpoint checkpoint;
   checkpoint.path_ = path;
-  for (const std::filesystem::path& said : {folder.config, folder.quanto_map, folder.modelopt_config, folder.index})
+  for (const std::filesystem::path& said :
+       {folder.config, folder.quanto_map, folder.modelopt_config, folder.ascend, folder.params, folder.other_config,
+        folder.index})
     if (!said.empty()) checkpoint.sources_.push_back(said);
   for (const SafetensorsFile& file : folder.files) checkpoint.sources_.push_back(file.path());
   const std::optional<Routing> routing = routing_of(folder);
-  if (!folder.config.empty()) checkpoint.config_ = read_quantization_config(folder.config);
-  if (checkpoint.config_.method.empty() && !folder.modelopt_config.empty()) {
-    checkpoint.config_ = read_modelopt_config(folder.modelopt_config);
-    folder.config = folder.modelopt_config;
-  }
+  checkpoint.config_ = config_of(folder);
   // The scales are read, and the weights between them are not.
   for (const SafetensorsFile& file : folder.files) file.read_in_pieces(true);
   LayerList list =
       find_layers(folder, checkpoint.config_, options, routing ? routing->stacked : StackedForm::unknown);
+  checkpoint.problem_ = nothing_found(checkpoint.config_, folder, list);
   checkpoint.layers_ = std::move(list.layers);
   checkpoint.unquantized_ = std::move(list.unquantized);
   checkpoint.experts_ = find_experts(folder, checkpoint.layers_, routing);

@@ -55,13 +55,17 @@ struct LinearLayer {
   /// The bytes of weight and scale lie the other way round, [k, n] and [scale_cols, scale_rows], as some model types
   /// store experts. host/layer turns them.
   bool transposed = false;
+  /// The codes lie with 128 added, in rows of 4 ceil(k / 4) bytes (compressed-tensors' weight_packed). host/layer
+  /// unpacks them.
+  bool packed = false;
+  bool cast = false;   ///< Only cast to fp8: scale is one 1 that stands in no file, and activations is none.
   std::string writer;  ///< "compressed-tensors 0.19.0", "torchao", ...; empty where nobody says.
   std::filesystem::path weight_file, scale_file;
   std::uint64_t bytes = 0;  ///< Weight, scale and bias together.
   /// Why the layer cannot be used; the fields above are filled as far as they are known.
   std::optional<Error> problem;
 
-  /// "FP8 e4m3", "FP8 e5m2", "INT8", "MXFP8" (e8m0 scales of 1x32 groups); empty for other weights.
+  /// "FP8 e4m3", "FP8 e5m2" (with " (cast)"), "INT8", "MXFP8" (e8m0 scales of 1x32 groups); empty for other weights.
   std::string format() const;
   /// Throws the problem, if there is one.
   void check() const;
@@ -89,7 +93,7 @@ struct OpenOptions {
 class Checkpoint {
  public:
   /// Opens a folder (config.json if there is one; model.safetensors, or model.safetensors.index.json with its shards,
-  /// or the only *.safetensors) or one safetensors file (the config.json beside it is not read).
+  /// or the only *.safetensors) or one safetensors file with the configs beside it.
   /// Throws Error for what spoils the whole: io, format, config, a shard that is not there (not_found), a tensor in
   /// the index that its shard lacks. What spoils one layer is in that layer's `problem`.
   static Checkpoint open(const std::filesystem::path& path, const OpenOptions& options = {});
@@ -102,6 +106,8 @@ class Checkpoint {
   /// Quantised layers in the order of a reader ("layers.2" before "layers.10").
   const std::vector<LinearLayer>& layers() const noexcept { return layers_; }
   const std::vector<Unquantized>& unquantized() const noexcept { return unquantized_; }
+  /// Of a folder that names a way of quantising and in which no layer was found: that, as an error.
+  const std::optional<Error>& problem() const noexcept { return problem_; }
   /// Layers of experts, whose matrices are among layers() too; in the order of a reader.
   const std::vector<ExpertsLayer>& experts() const noexcept { return experts_; }
 
@@ -119,6 +125,7 @@ class Checkpoint {
   std::vector<LinearLayer> layers_;
   std::vector<Unquantized> unquantized_;
   std::vector<ExpertsLayer> experts_;
+  std::optional<Error> problem_;
 };
 
 }  // namespace ironcl::checkpoint

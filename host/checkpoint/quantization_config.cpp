@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// What config.json says about quantisation: DeepSeek's and Qwen3's form, and compressed-tensors'.
+// What config.json says about quantisation: DeepSeek's and Qwen3's form, compressed-tensors', and which method is whose.
 #include "host/checkpoint/quantization_config.h"
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <boost/json.hpp>
 #include <charconv>
 
@@ -57,6 +59,44 @@ void read_ignored(const Members& config, QuantizationConfig& result) {
   result.ignored = ModuleNames(std::move(entries));
 }
 
+/// compressed-tensors' {num_bits, type} of weights or activations, as the type of their codes. `unsupported` where it
+/// is not read.
+std::optional<numerics::DType> codes_of(const Members& scheme, std::string_view of, std::string& unsupported) {
+  const std::string type = scheme.text("type").value_or("");
+  const std::int64_t bits = scheme.size("num_bits").value_or(8);
+  if (bits != 8) {
+    const bool nvfp4 = type == "float" && scheme.text("strategy") == "tensor_group";
+    unsupported =
+        bits == 4 && type == "float"
+            ? fmt::format("has {} of {}, four bits to a code, which is not read; quantise to FP8", of,
+                          nvfp4 ? "NVFP4" : "MXFP4")
+            : fmt::format("has {} of {} bits (num_bits), which are not read, only of 8; quantise to FP8", of, bits);
+    return std::nullopt;
+  }
+  if (type.empty()) return std::nullopt;
+  if (type != "int" && type != "float") scheme.fail("type", fmt::format("is '{}', expected int or float", type));
+  return type == "int" ? numerics::DType::i8 : numerics::DType::e4m3fn;
+}
+
+/// Whether scales of activations are powers of two.
+ScaleRounding rounding_of(const Members& scheme) {
+  const auto type = scheme.text("scale_dtype");
+  if (type == "torch.uint8") return ScaleRounding::power_of_two;
+  for (const char* plain : {"torch.float32", "torch.float16", "torch.bfloat16", "torch.float8_e4m3fn"})
+    if (type == plain) return ScaleRounding::exact;
+  if (type) scheme.fail("scale_dtype", fmt::format("is '{}', which is no type of scales that is known here", *type));
+  return ScaleRounding::exact;
+}
+
+/// Scales of activations that are computed as they come, or given ("local": NVFP4's, of both kinds).
+bool is_dynamic(const Members& scheme) {
+  const json::value* dynamic = scheme.find("dynamic");
+  if (dynamic == nullptr) return false;
+  if (dynamic->is_bool()) return dynamic->get_bool();
+  if (dynamic->is_string() && dynamic->get_string() == "local") return true;
+  scheme.fail("dynamic", fmt::format("is {}, expected true, false or \"local\"", json::serialize(*dynamic)));
+}
+
 /// The grid of compressed-tensors' {strategy, group_size, block_structure}. Empty, with `unsupported` filled, where
 /// IronCL has no such grid. For activations a "token" is a row.
 std::optional<ScaleGrid> grid_from(const Members& scheme, std::string_view of, bool modelopt,
@@ -81,7 +121,10 @@ std::optional<ScaleGrid> grid_from(const Members& scheme, std::string_view of, b
 void read_groups(const Members& config, QuantizationConfig& result) {
   const bool modelopt = result.method == "modelopt";
   const auto groups = config.object("config_groups");
-  if (!groups) return;
+  if (!groups || groups->all().empty()) {
+    if (!modelopt) refuse(result, "is of compressed-tensors without config_groups, which do not say how");
+    return;
+  }
   const auto transform = config.object("transform_config");
   const auto rotations = transform ? transform->object("config_groups") : std::nullopt;
   const bool rotated = rotations && !rotations->all().empty();
@@ -93,27 +136,25 @@ void read_groups(const Members& config, QuantizationConfig& result) {
     group.targets = members->modules("targets");
     if (const auto weights = members->object("weights")) {
       group.weight_grid = grid_from(*weights, "weights", modelopt, group.unsupported);
-      if (const auto bits = weights->size("num_bits"); bits && *bits != 8)
-        group.unsupported = fmt::format("weights of {} bits (num_bits) are not read, only of 8", *bits);
+      group.weight_dtype = codes_of(*weights, "weights", group.unsupported);
       if (weights->find("actorder") != nullptr)
         group.unsupported = "weights with an actorder are not read: their columns are reordered";
     }
     if (const auto inputs = members->object("input_activations")) {
-      const json::value* dynamic = inputs->find("dynamic");
-      group.activations = dynamic != nullptr && (dynamic->is_string() || (dynamic->is_bool() && dynamic->get_bool()))
-                              ? ActivationScheme::dynamic
-                              : ActivationScheme::fixed;
-      group.activation_grid = grid_from(*inputs, "input_activations", modelopt, group.unsupported);
-      if (const auto type = inputs->text("type"); type == "int" || type == "float")
-        group.activation_dtype = type == "int" ? numerics::DType::i8 : numerics::DType::e4m3fn;
-      if (const auto bits = inputs->size("num_bits"); bits && *bits != 8 && group.unsupported.empty())
-        group.unsupported = fmt::format("activations of {} bits (num_bits) are not read, only of 8 or none", *bits);
+      group.activations = is_dynamic(*inputs) ? ActivationScheme::dynamic : ActivationScheme::fixed;
+      std::string unsupported;
+      group.activation_grid = grid_from(*inputs, "input_activations", modelopt, unsupported);
+      group.activation_dtype = codes_of(*inputs, "activations", unsupported);
       if (inputs->flag("symmetric") == false)
-        group.unsupported = "asymmetric activations are not read; quantise with symmetric: true";
-      if (inputs->text("scale_dtype") == "torch.uint8") group.activation_rounding = ScaleRounding::power_of_two;
+        unsupported = "asymmetric activations are not read; quantise with symmetric: true";
+      group.activation_rounding = rounding_of(*inputs);
+      if (group.unsupported.empty()) group.unsupported = unsupported;
     } else {
       group.activations = ActivationScheme::none;
     }
+    if (members->find("output_activations") != nullptr)
+      group.unsupported =
+          "has output_activations: its product is quantised, which is not computed here; quantise without";
     if (rotated)
       group.unsupported =
           "has a transform_config (rotations of activations), which is not computed here; quantise without";
@@ -138,24 +179,66 @@ std::optional<Members> quantization_of(const Members& model) {
   return config ? config : model.object("compression_config");
 }
 
+void read_modelopt(const Members& config, QuantizationConfig& result) {
+  if (read_quantized_layers(config, result)) return;
+  result.mixed = config.text("quant_algo") == "MIXED_PRECISION";
+  read_groups(config, result);
+  read_modelopt_algorithm(config, result);
+}
+
+/// What a tool says beside its layers: layer_writers.h.
+void read_elsewhere(const Members&, QuantizationConfig&) {}
+
+/// Which methods are read, and by whom. All others are refused by name (writer_configs.h).
+struct Method {
+  std::string_view name;
+  void (*read)(const Members& config, QuantizationConfig& result);
+};
+constexpr std::array kMethods = {
+    Method{"fp8", read_fp8},
+    Method{"mxfp8", read_fp8},
+    Method{"compressed-tensors", read_groups},
+    Method{"modelopt", read_modelopt},
+    Method{"fbgemm_fp8", read_fbgemm},
+    Method{"quark", read_quark},
+    Method{"torchao", read_elsewhere},
+    Method{"quanto", read_elsewhere},
+    Method{"w8a8_int8", read_per_channel},
+    Method{"w8a8_fp8", read_per_channel},
+    Method{"smooth_quant", read_per_channel},
+    Method{"blockwise_int8", read_block_int8},
+    Method{"bitsandbytes", read_bitsandbytes},
+};
+
 void read_method(const Members& config, QuantizationConfig& result) {
-  const std::string& method = result.method;
-  result.writer = writer_of(config, method);
-  if (method == "fp8" || method == "mxfp8") {
-    read_fp8(config, result);
-  } else if (method == "compressed-tensors") {
-    read_groups(config, result);
-  } else if (method == "modelopt") {
-    read_groups(config, result);
-    read_modelopt_algorithm(config, result);
-  } else if (method == "fbgemm_fp8") {
-    read_fbgemm(config, result);
-  } else if (method == "quark") {
-    read_quark(config, result);
-  } else if (method != "torchao" && method != "quanto") {  // theirs is beside the layers
-    refuse_method(result);
-  }
+  result.writer = writer_of(config, result.method);
+  const auto known = std::find_if(kMethods.begin(), kMethods.end(),
+                                  [&result](const Method& one) { return one.name == result.method; });
+  if (known == kMethods.end()) return refuse_method(result);
+  known->read(config, result);
   read_ignored(config, result);
+}
+
+/// The object that a JSON file is.
+json::object read_object(const std::filesystem::path& file) {
+  json::value root = read_json(file);
+  if (!root.is_object()) throw Error(ErrorKind::config, file, "", "is not a JSON object");
+  return root.get_object();
+}
+
+/// A config without a quant_method: whose it is shows in its members.
+std::string unnamed_method(const Members& config) {
+  if (config.find("bits") != nullptr && config.find("group_size") != nullptr) return "mlx";
+  if (config.find("quant_algo") != nullptr) return "tensorrt-llm";
+  if (config.find("mode") != nullptr || config.find("fp8_config") != nullptr) return "inc";
+  return "unnamed";
+}
+
+QuantizationConfig read_members(const Members& config) {
+  QuantizationConfig result;
+  result.method = config.text("quant_method").value_or(unnamed_method(config));
+  read_method(config, result);
+  return result;
 }
 
 }  // namespace
@@ -199,31 +282,59 @@ std::optional<ScaleGrid> parse_block(std::string_view text) noexcept {
 }
 
 QuantizationConfig read_quantization_config(const std::filesystem::path& config_json) {
-  const json::value root = read_json(config_json);
-  if (!root.is_object()) throw Error(ErrorKind::config, config_json, "", "is not a JSON object");
-  const Members model(root.get_object(), config_json, "config");
+  const json::object root = read_object(config_json);
+  const Members model(root, config_json, "config");
   QuantizationConfig result;
   auto config = quantization_of(model);
-  // Of a multi-modal model it may be in its text_config.
+  // Of a multi-modal model it may be in its text_config; MLX and TensorRT-LLM have a member of their own.
   const json::value* text = model.find("text_config");
   if (!config && text != nullptr && text->is_object())
     config = quantization_of(Members(text->get_object(), config_json, "config.text_config"));
+  const json::value* own = model.find("quantization");
+  if (!config && own != nullptr && own->is_object()) config = model.object("quantization");
   if (!config) return result;
-  result.method = config->text("quant_method").value_or("unnamed");
-  read_method(*config, result);
+  result = read_members(*config);
+  result.file = config_json;
+  return result;
+}
+
+QuantizationConfig read_own_config(const std::filesystem::path& file) {
+  const json::object root = read_object(file);
+  const Members config(root, file, "config");
+  QuantizationConfig result;
+  result.method = config.text("quant_method").value_or(file.filename() == "quantize_config.json" ? "gptq" : "unnamed");
+  read_method(config, result);
+  result.file = file;
   return result;
 }
 
 QuantizationConfig read_modelopt_config(const std::filesystem::path& hf_quant_config) {
-  const json::value root = read_json(hf_quant_config);
-  if (!root.is_object()) throw Error(ErrorKind::config, hf_quant_config, "", "is not a JSON object");
+  const json::object root = read_object(hf_quant_config);
   QuantizationConfig result;
-  const auto config = Members(root.get_object(), hf_quant_config, "config").object("quantization");
+  const auto config = Members(root, hf_quant_config, "config").object("quantization");
   if (!config || config->find("quant_algo") == nullptr) return result;
   result.method = "modelopt";
   result.writer = "modelopt";
-  read_modelopt_algorithm(*config, result);
+  result.file = hf_quant_config;
+  if (!read_quantized_layers(*config, result)) read_modelopt_algorithm(*config, result);
   read_ignored(*config, result);
+  return result;
+}
+
+QuantizationConfig read_params(const std::filesystem::path& params_json) {
+  const json::object root = read_object(params_json);
+  const Members model(root, params_json, "params");
+  QuantizationConfig result;
+  const json::value* said = model.find("quantization");
+  if (said == nullptr || !said->is_object()) return result;
+  const Members config = *model.object("quantization");
+  if (config.find("quant_method") != nullptr) {
+    result = read_members(config);
+  } else {
+    result.method = result.writer = "mistral";
+    read_mistral(config, result);
+  }
+  result.file = params_json;
   return result;
 }
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// What config.json says about quantisation, in one form for the families that publish fp8 checkpoints.
+// What config.json and the files like it say about quantisation, in one form for all tools.
 //
 // quant_method "fp8" (DeepSeek, Qwen3): weight_block_size, activation_scheme, scale_fmt, modules_to_not_convert or
 // ignored_layers. quant_method "compressed-tensors": config_groups.*.{targets, weights, input_activations}, ignore.
-// quant_method "modelopt": the same groups without a strategy, or only the name of an algorithm.
+// Next door: writer_configs.h (the forms of single tools), ascend.h (msModelSlim's description).
 #pragma once
 
 #include <filesystem>
@@ -39,17 +39,23 @@ struct QuantizationGroup {
   std::optional<ActivationScheme> activations;  ///< Empty: not said; a static scale in the file decides.
   std::optional<ScaleGrid> activation_grid;     ///< Of A [M, K]; empty: not said.
   std::optional<numerics::DType> activation_dtype;  ///< Of A's codes; empty: not said.
+  std::optional<numerics::DType> weight_dtype;      ///< Of the codes: i8, or e4m3fn for either fp8; empty: not said.
   ScaleRounding activation_rounding = ScaleRounding::exact;
   std::string writer;                      ///< "torchao", "quanto", "comfy_quant"; empty: the config's.
   std::optional<double> activation_limit;  ///< The scheme clips amax to this value (fbgemm's activation_scale_ub).
-  bool input_scale_unused = false;         ///< A static scale in the file stands at 1 and means nothing (quanto).
+  bool input_scale_unused = false;         ///< A static scale in the file means nothing (quanto's 1, W8A8_MIX).
+  bool static_int8 = false;                ///< msModelSlim's W8A8: deq_scale and quant_bias in place of a scale.
+  bool offsets = false;                    ///< msModelSlim: weight_offset and input_offset are expected.
+  bool cast = false;                       ///< Only cast to fp8: the scale is 1 and stands nowhere.
   std::string unsupported;                 ///< What of this group IronCL does not read; empty where nothing.
 };
 
 struct QuantizationConfig {
   std::string writer;  ///< Tool, with its version where the config has it: "compressed-tensors 0.19.0"; may be empty.
   std::string method;  ///< "fp8", "compressed-tensors", ...; empty: no quantization_config.
-  std::vector<QuantizationGroup> groups;  ///< In the config's order; none for a method that is not known here.
+  std::filesystem::path file;             ///< The file that says so; empty where none does.
+  std::vector<QuantizationGroup> groups;  ///< In the config's order; none where a layer's own file says how.
+  bool mixed = false;  ///< modelopt's MIXED_PRECISION whose layers hf_quant_config.json lists.
   ModuleNames ignored;                    ///< Modules that stay unquantised.
   std::string ignored_member;             ///< The config's word for them: "modules_to_not_convert", "ignore", ...
 
@@ -70,5 +76,12 @@ QuantizationConfig read_quantization_config(const std::filesystem::path& config_
 /// Reads modelopt's hf_quant_config.json, which older versions write instead of the member of config.json.
 /// Throws Error as read_quantization_config.
 QuantizationConfig read_modelopt_config(const std::filesystem::path& hf_quant_config);
+
+/// Reads Mistral's params.json. Throws Error as read_quantization_config.
+QuantizationConfig read_params(const std::filesystem::path& params_json);
+
+/// Reads a file that is a quantization_config by itself: quantization_config.json (diffusers), quantize_config.json
+/// (GPTQ). Throws Error as read_quantization_config.
+QuantizationConfig read_own_config(const std::filesystem::path& json);
 
 }  // namespace ironcl::checkpoint

@@ -31,7 +31,8 @@ bool is_stacked_weight(const Located& located) {
   const Tensor& tensor = *located.tensor;
   const bool called_so =
       tensor.name.find("expert") != std::string::npos || tensor.name.find("moe") != std::string::npos;
-  return called_so && tensor.shape.size() == 3 && numerics::is_quantized(tensor.dtype);
+  return called_so && tensor.shape.size() == 3 && numerics::is_quantized(tensor.dtype) &&
+         !speaks_of_scales(tensor.name);  // NVFP4's scales of groups are of F8_E4M3
 }
 
 /// What a tensor is to the stacked weight whose name it has with that suffix.
@@ -39,8 +40,8 @@ PartName part_of_suffix(std::string_view suffix) {
   const auto is = [suffix](const auto& suffixes) {
     return std::find(suffixes.begin(), suffixes.end(), suffix) != suffixes.end();
   };
-  if (is(kScales)) return {Part::weight_scale, true, {}};
-  if (is(kInputScales)) return {Part::input_scale, true, {}};
+  if (is(kScales)) return {Part::weight_scale, {}};
+  if (is(kInputScales)) return {Part::input_scale, {}};
   return part_of(suffix.substr(1));
 }
 
@@ -76,11 +77,26 @@ void take_beside(const TensorIndex& index, const Member& member, const PartName&
     case Part::zero_point:
       return stacked.zero_points.push_back(member.located);
     case Part::refused:
-    case Part::foreign:
       return refuse(ErrorKind::unsupported, std::string(part.why));
-    default:
+    case Part::weight:
+    case Part::shape:
+    case Part::aside:
       return;
+    default:
+      return refuse(ErrorKind::unsupported,
+                    fmt::format("belongs to the quantised experts '{}', and what it does to their product is not known "
+                                "here; export the checkpoint without it, or say who wrote it in an issue",
+                                stacked.weight->tensor->name));
   }
+}
+
+/// Whether a tensor beside stacked weights is of another of them: "down_proj", "down_proj_scale_inv".
+bool is_of_another(const std::vector<Member>& members, const Member& member) {
+  return std::any_of(members.begin(), members.end(), [&member](const Member& other) {
+    const bool matrices = other.located->tensor->shape.size() == 3 && !speaks_of_scales(other.leaf);
+    return matrices && member.leaf.starts_with(other.leaf) &&
+           (member.leaf.size() == other.leaf.size() || member.leaf[other.leaf.size()] == '_');
+  });
 }
 
 /// gate_up [E, A, B] and down [E, C, D]: B = C and A = 2 D where they are [E, N, K], A = D and B = 2 C where they are
@@ -126,6 +142,9 @@ std::vector<StackedWeight> find_stacked(const TensorIndex& index, StackedForm fo
         stacked.projection = member.leaf;
         for (const Member& other : members_after(index.beside(prefix), stacked.projection + "_"))
           take_beside(index, other, part_of_suffix(other.leaf.substr(stacked.projection.size())), stacked);
+        for (const Member& other : index.beside(prefix))
+          if (other.part.part == Part::none && !is_of_another(index.beside(prefix), other))
+            take_beside(index, other, other.part, stacked);
       }
       stacked.form = form;
       stacked.shapes = form_of_shapes(index, stacked);

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -27,13 +28,17 @@ const FileDType* find_file_dtype(std::string_view name) noexcept;
 /// The file type that holds `dtype`; nullptr for none.
 const FileDType* file_dtype_of(DType dtype) noexcept;
 
-/// A view of a tensor. Owns name and shape, not the bytes: those live as long as the file that it came from.
+/// A view of a tensor. Owns name and shape, not the bytes: those live as long as the file that it came from, or with
+/// `own`.
 struct Tensor {
   std::string name;
   DType dtype = DType::none;        ///< none: listed, but nothing here computes with it (I64, BOOL, F4, ...).
   std::string_view dtype_name;      ///< As in the file.
   std::vector<std::int64_t> shape;  ///< Row-major, last dimension contiguous; empty for a scalar.
   std::span<const std::byte> data;  ///< NOTES: need not be aligned for its element type; read with numerics/casts.h.
+
+  /// The bytes where they were computed from what the file has (derived.h); data views them. Copies share them.
+  std::shared_ptr<const std::vector<std::byte>> own;
 
   std::int64_t elements() const noexcept;  ///< Product of the shape; 1 for a scalar.
   std::string shape_text() const;          ///< "[576, 2048]", "[]".

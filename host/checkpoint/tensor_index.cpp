@@ -23,7 +23,7 @@ TensorIndex::TensorIndex(const Folder& folder) : folder_(&folder) {
     const std::string_view text = name;
     const std::size_t leaf = leaf_of(text);
     const Member member{text.substr(leaf), &located, part_of(text.substr(leaf))};
-    if (leaf == 0 && !member.part.known) continue;
+    if (leaf == 0 && !member.part.known()) continue;
     const auto [at, added] = by_prefix_.try_emplace(text.substr(0, leaf));
     if (added) prefixes_.push_back(at->first);
     at->second.push_back(member);

@@ -7,7 +7,9 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <map>
 #include <utility>
+#include <vector>
 
 namespace ironcl::checkpoint {
 namespace {
@@ -55,15 +57,11 @@ std::optional<Members> quark_scheme(const Members& config, std::string_view name
   return scheme;
 }
 
-}  // namespace
-
-void read_modelopt_algorithm(const Members& config, QuantizationConfig& result) {
-  const std::optional<std::string> written = config.text("quant_algo");
-  if (!written || !result.groups.empty()) return;
-  std::string algorithm = *written;  // fp8_pb_wo is written in small letters
+/// What one of modelopt's algorithms means for a group of layers.
+void read_algorithm(const std::string& written, QuantizationGroup& group) {
+  std::string algorithm = written;  // fp8_pb_wo is written in small letters
   std::transform(algorithm.begin(), algorithm.end(), algorithm.begin(),
                  [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
-  QuantizationGroup& group = linear_group(result);
   if (algorithm == "FP8" || algorithm == "W8A8_SQ_PER_CHANNEL") {
     group.activations = ActivationScheme::fixed;  // the weight's grid follows from its scale
   } else if (algorithm == "FP8_PER_CHANNEL_PER_TOKEN") {
@@ -79,8 +77,62 @@ void read_modelopt_algorithm(const Members& config, QuantizationConfig& result) 
     group.unsupported = fmt::format(
         "is quantised with {} of modelopt, which is not read; quantise with FP8, MXFP8, FP8_PER_CHANNEL_PER_TOKEN or "
         "FP8_PB_WO",
-        *written);
+        written);
   }
+}
+
+/// Methods that are not read, by the name in quant_method: what they are, and what helps where it is not the usual.
+struct Unread {
+  std::string_view method, what, help;
+};
+constexpr std::array kUnread = {
+    Unread{"mxfp4", "MXFP4 of gpt-oss, four bits to a code", "take a repository that holds the model in FP8"},
+    Unread{"mlx", "the form of MLX (bits packed along K, with scales and biases)", ""},
+    Unread{"tensorrt-llm", "the form of TensorRT-LLM", "export with modelopt's export_hf_checkpoint"},
+    Unread{"inc", "a quantization_config without quant_method, as Intel's Neural Compressor writes it for Gaudi "
+                  "(weights stored as [K, N])", "export with its format=\"vllm\""},
+    Unread{"w4afp8", "int4 in bytes (two to an I8) with fp8 activations", "fetch the model's FP8 folder"},
+    Unread{"sdnq", "SDNQ, which may add a low-rank part or rotate", "take the model's fp8 or bf16 files"},
+    Unread{"gemma", "Gemma's quantised release, whose inputs and outputs are quantised too", ""},
+    Unread{"auto-round", "the own form of AutoRound", "export with its format llm_compressor"},
+    Unread{"gptq", "packed integers of GPTQ", ""},
+    Unread{"awq", "packed integers of AWQ", ""},
+    Unread{"aqlm", "codebooks of AQLM", ""},
+    Unread{"vptq", "codebooks of VPTQ", ""},
+    Unread{"spqr", "the sparse form of SpQR", ""},
+    Unread{"higgs", "lookup tables of HIGGS", ""},
+    Unread{"exl3", "trellises of ExLlamaV3", ""},
+    Unread{"hqq", "packed integers of HQQ", ""},
+    Unread{"eetq", "int8 of EETQ, stored as [K, N]", ""},
+    Unread{"bitnet", "ternary codes of BitNet, whose scale divides", ""},
+    Unread{"fp_quant", "FP-Quant, which rotates", ""},
+    Unread{"sinq", "packed integers of SINQ", ""},
+    Unread{"svdquant", "SVDQuant of Nunchaku, four bits with a low-rank part", "take the model's fp8 or bf16 files"},
+};
+
+}  // namespace
+
+void read_modelopt_algorithm(const Members& config, QuantizationConfig& result) {
+  const std::optional<std::string> written = config.text("quant_algo");
+  if (written && result.groups.empty()) read_algorithm(*written, linear_group(result));
+}
+
+bool read_quantized_layers(const Members& config, QuantizationConfig& result) {
+  if (config.text("quant_algo") != "MIXED_PRECISION") return false;
+  const auto layers = config.object("quantized_layers");
+  if (!layers || layers->all().empty()) return false;
+  std::map<std::string, std::vector<std::string>> by_algorithm;
+  for (const auto& [key, value] : layers->all()) {
+    const std::string name(key.data(), key.size());
+    const auto layer = layers->object(name);
+    by_algorithm[layer ? layer->text("quant_algo").value_or("") : ""].push_back(name);
+  }
+  for (auto& [algorithm, names] : by_algorithm) {
+    QuantizationGroup& group = result.groups.emplace_back();
+    group.targets = ModuleNames(std::move(names));
+    read_algorithm(algorithm, group);
+  }
+  return true;
 }
 
 void read_fbgemm(const Members& config, QuantizationConfig& result) {
@@ -88,6 +140,8 @@ void read_fbgemm(const Members& config, QuantizationConfig& result) {
   group.weight_grid = group.activation_grid = ScaleGrid{1, 0};
   group.activations = ActivationScheme::dynamic;
   group.activation_limit = config.number("activation_scale_ub");
+  if (group.activation_limit && !(*group.activation_limit > 0))
+    config.fail("activation_scale_ub", fmt::format("is {}, expected a bound above 0", *group.activation_limit));
 }
 
 void read_quark(const Members& config, QuantizationConfig& result) {
@@ -101,8 +155,17 @@ void read_quark(const Members& config, QuantizationConfig& result) {
     group.unsupported = "is written by quark without a global_quant_config, which is not read";
     return;
   }
-  if (const auto weight = quark_scheme(*global, "weight", group.unsupported))
+  for (const char* member : {"output_tensors", "bias"})
+    if (global->find(member) != nullptr)
+      group.unsupported = fmt::format("has quantised {} (quark), which are not computed here; quantise without", member);
+  if (const auto weight = quark_scheme(*global, "weight", group.unsupported)) {
     group.weight_grid = quark_grid(*weight, group.unsupported);
+    group.weight_dtype = quark_type(*weight);
+    if (const auto axis = weight->number("ch_axis"); axis && *axis != 0 && group.weight_grid == ScaleGrid{1, 0})
+      group.unsupported = fmt::format("has scales along axis {} (ch_axis of quark), which are not read, only 0", *axis);
+  } else if (group.unsupported.empty()) {
+    group.unsupported = "is written by quark without a scheme of its weight, which is not read";
+  }
   const auto inputs = quark_scheme(*global, "input_tensors", group.unsupported);
   group.activations = ActivationScheme::none;
   if (!inputs) return;
@@ -114,9 +177,66 @@ void read_quark(const Members& config, QuantizationConfig& result) {
       inputs->flag("is_dynamic").value_or(false) ? ActivationScheme::dynamic : ActivationScheme::fixed;
 }
 
+void read_per_channel(const Members& config, QuantizationConfig& result) {
+  QuantizationGroup& group = linear_group(result);
+  group.weight_grid = group.activation_grid = ScaleGrid{1, 0};
+  const std::string type = config.text("quant_dtype").value_or("int8");
+  const bool smooth = result.method == "smooth_quant";
+  if (smooth && type != "int8" && type != "float8_e4m3fn")
+    config.fail("quant_dtype", fmt::format("is '{}', expected int8 or float8_e4m3fn", type));
+  const bool fp8 = smooth ? type != "int8" : result.method == "w8a8_fp8";
+  group.weight_dtype = fp8 ? numerics::DType::e4m3fn : numerics::DType::i8;
+}
+
+void read_block_int8(const Members& config, QuantizationConfig& result) {
+  QuantizationGroup& group = linear_group(result);
+  group.weight_dtype = numerics::DType::i8;
+  group.weight_grid = config.block("weight_block_size");
+  if (!group.weight_grid) config.fail("weight_block_size", "is missing, blockwise_int8 needs it");
+  if (const auto scheme = config.text("activation_scheme"); scheme && *scheme != "dynamic")
+    config.fail("activation_scheme", fmt::format("is '{}', expected dynamic", *scheme));
+  group.activations = ActivationScheme::dynamic;
+  group.activation_grid = ScaleGrid{1, group.weight_grid->group_cols};
+}
+
+void read_bitsandbytes(const Members& config, QuantizationConfig& result) {
+  if (!config.flag("load_in_8bit").value_or(false))
+    return refuse(result,
+                  "is of bitsandbytes in four bits (nf4, fp4), which is not read; load_in_8bit is, or quantise to FP8");
+  QuantizationGroup& group = linear_group(result);
+  group.weight_dtype = numerics::DType::i8;
+  group.weight_grid = ScaleGrid{1, 0};
+  group.activations = ActivationScheme::none;
+}
+
+void read_mistral(const Members& config, QuantizationConfig& result) {
+  QuantizationGroup& group = linear_group(result);
+  if (const auto format = config.text("qformat_weight"); format != "fp8_e4m3")
+    group.unsupported = fmt::format("has the qformat_weight '{}' of Mistral, which is not read, only fp8_e4m3",
+                                    format.value_or("null"));
+  const std::string scheme = config.text("qscheme_act").value_or("TENSOR");
+  if (scheme == "NO_SCALES") {
+    group.activations = ActivationScheme::dynamic;
+    group.activation_grid = ScaleGrid{1, 0};
+  } else if (scheme == "TENSOR") {
+    group.activations = ActivationScheme::fixed;
+  } else {
+    config.fail("qscheme_act", fmt::format("is '{}', expected TENSOR, NO_SCALES or null", scheme));
+  }
+}
+
+void refuse(QuantizationConfig& result, std::string why) { linear_group(result).unsupported = std::move(why); }
+
 void refuse_method(QuantizationConfig& result) {
-  linear_group(result).unsupported = fmt::format(
-      "is written with quant_method '{}', which is not read; convert it with llmcompressor (FP8)", result.method);
+  const auto known = std::find_if(kUnread.begin(), kUnread.end(),
+                                  [&result](const Unread& one) { return one.method == result.method; });
+  if (known == kUnread.end())
+    return refuse(result, fmt::format("is written with quant_method '{}', which is not read; convert it with "
+                                      "llmcompressor (FP8)",
+                                      result.method));
+  refuse(result, fmt::format("is {}, which is not read; {}", known->what,
+                             known->help.empty() ? "quantise the original model to FP8 with llmcompressor"
+                                                 : known->help));
 }
 
 }  // namespace ironcl::checkpoint

@@ -316,6 +316,7 @@ std::string inspect_complaints(const Checkpoint& checkpoint) {
     left_out.push_back(layer::left_out(layer, *layer.problem));
   }
   std::string text;
+  if (checkpoint.problem()) text = fmt::format("ironcl inspect: {}\n", checkpoint.problem()->what());
   for (const layer::Complaint& complaint : layer::fold(left_out)) {
     text += complaint.count == 1 ? fmt::format("ironcl inspect: {}\n", broken[complaint.first]->problem->what())
                                  : fmt::format("ironcl inspect: {} layers like {}: {}\n", complaint.count,

@@ -27,12 +27,25 @@ std::vector<std::byte> turn(std::span<const std::byte> from, std::size_t rows, s
   return to;
 }
 
+/// Codes of compressed-tensors' weight_packed: 128 less, without the bytes that fill a row's last word.
+std::vector<std::byte> unpack(std::span<const std::byte> from, std::size_t rows, std::size_t cols) {
+  const std::size_t stride = rows == 0 ? 0 : from.size() / rows;
+  std::vector<std::byte> to(rows * cols);
+  for (std::size_t row = 0; row < rows; ++row)
+    for (std::size_t col = 0; col < cols; ++col) to[row * cols + col] = from[row * stride + col] ^ std::byte{0x80};
+  return to;
+}
+
 }  // namespace
 
 LayerWeights weights_of(const LinearLayer& layer) {
   LayerWeights weights;
   weights.codes = layer.weight.data;
   weights.scales.assign(layer.scale.data.begin(), layer.scale.data.end());
+  if (layer.packed) {
+    weights.turned = unpack(layer.weight.data, static_cast<std::size_t>(layer.n), static_cast<std::size_t>(layer.k));
+    weights.codes = weights.turned;
+  }
   if (layer.transposed) {
     weights.turned = turn(layer.weight.data, static_cast<std::size_t>(layer.n), static_cast<std::size_t>(layer.k), 1);
     weights.codes = weights.turned;

@@ -14,10 +14,10 @@
 namespace ironcl::layer {
 
 /// B [n, k] of a layer. Codes stay where the checkpoint has mapped them, and the checkpoint outlives this, unless
-/// they had to be turned; scales and bias are copied, since a file need not align them.
+/// they had to be turned or unpacked; scales and bias are copied, since a file need not align them.
 struct LayerWeights {
   std::span<const std::byte> codes;
-  std::vector<std::byte> turned;        ///< The codes of a layer that lies transposed; empty for all others.
+  std::vector<std::byte> turned;        ///< The codes of a layer that lies transposed or packed; empty for all others.
   std::vector<std::byte> scales, bias;  ///< bias: empty where the layer has none.
 };
 LayerWeights weights_of(const checkpoint::LinearLayer& layer);

@@ -66,6 +66,7 @@ std::size_t distance(std::string_view a, std::string_view b) {
 
 void check_any(const Checkpoint& checkpoint) {
   if (!checkpoint.layers().empty()) return;
+  if (checkpoint.problem()) throw *checkpoint.problem();
   throw checkpoint::Error(ErrorKind::not_found, checkpoint.path(), {},
                           "there is no quantised linear layer; `ironcl inspect` lists what is there");
 }

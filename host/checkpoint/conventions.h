@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ways of quantising that are recognised by a layer's tensors and not read: a row each, with what would help.
+// Next door: parts.h (what is read), writer_configs.h (those that config.json names).
+#pragma once
+
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "host/checkpoint/tensor_index.h"
+
+namespace ironcl::checkpoint {
+
+/// A convention that was recognised: the tensor that gives it away, and what to say of it, to follow its name.
+struct Recognised {
+  const Member* member = nullptr;
+  std::string_view why;
+};
+
+/// The first convention whose tensors are among those that stand beside each other.
+std::optional<Recognised> recognise(const std::vector<Member>& members);
+
+/// Codes of integers in a matrix that no part of a layer is, beside something that speaks of scales or alone under the
+/// name of a weight: quantised by a tool that is not known here.
+std::optional<Recognised> unclaimed_codes(const std::vector<Member>& members);
+
+/// What a leaf says that alone gives a convention away; empty where it gives none away.
+std::string_view refused_leaf(std::string_view leaf) noexcept;
+
+/// Whether a tensor's elements can only be codes: integers in two dimensions or more.
+bool is_integer_matrix(const Tensor& tensor) noexcept;
+
+}  // namespace ironcl::checkpoint
