@@ -167,7 +167,7 @@ class LayerBuilder {
 
   std::string where_it_may_be() const {
     if (!parts_.scale_elsewhere.empty())
-      return fmt::format("it is in {}: open the folder, or fetch that shard", parts_.scale_elsewhere);
+      return fmt::format("is a shard missing? By the index it is in {}: open the folder", parts_.scale_elsewhere);
     if (parts_.why_not_cast.empty()) return "is a shard missing?";
     return fmt::format("is a shard missing? It is not taken for a weight that was only cast to fp8: {}",
                        parts_.why_not_cast);

@@ -65,7 +65,8 @@ QuantizationGroup read_torchao(const json::value& said) {
   }
   const json::value* data = find(said, {"_data"});
   const json::value* activations = find(said, {"_data", "act_quant_kwargs"});
-  if (data == nullptr || !data->is_object() || (activations != nullptr && !activations->is_object())) {
+  if (data == nullptr || !data->is_object() || !data->get_object().contains("act_quant_kwargs") ||
+      (activations != nullptr && !activations->is_object())) {
     group.unsupported = "is of torchao, whose metadata of the layer is malformed; fetch the original file";
     return group;
   }
@@ -82,8 +83,12 @@ QuantizationGroup read_torchao(const json::value& said) {
     group.unsupported =
         "has a lower bound of its activations' scales (activation_value_lb of torchao), which is not computed here; "
         "quantise without";
-  if (const json::value* most = find(*activations, {"_data", "hp_value_ub"}); most != nullptr && most->is_number())
-    group.activation_limit = most->to_number<double>();
+  if (const json::value* most = find(*activations, {"_data", "hp_value_ub"})) {
+    group.activation_limit = most->is_number() ? most->to_number<double>() : 0;
+    if (!(*group.activation_limit > 0))
+      group.unsupported = fmt::format("has an upper bound of its activations of {} (activation_value_ub of torchao)",
+                                      json::serialize(*most));
+  }
   const std::string granularity = text_at(*activations, {"_data", "granularity", "_type"});
   if (type == "MXTensor") {
     group.activation_grid = ScaleGrid{1, 32};
@@ -94,7 +99,7 @@ QuantizationGroup read_torchao(const json::value& said) {
     group.activation_grid = std::nullopt;  // as wide as the weight's blocks
   } else {
     group.activation_grid = ScaleGrid{1, 0};
-    if (granularity != "PerRow" && granularity != "PerToken" && !(granularity.empty() && type == "Int8Tensor"))
+    if (granularity != "PerRow" && granularity != "PerToken")
       group.unsupported = fmt::format("has activations of granularity '{}' (torchao), which is not read", granularity);
   }
   return group;
@@ -200,8 +205,13 @@ bool has_calibrated_input(const TensorIndex& index, std::string_view prefix) {
 QuantoMap::QuantoMap(const std::filesystem::path& file) {
   const json::value root = read_json(file);
   if (!root.is_object()) throw Error(ErrorKind::config, file, "", "is not a JSON object");
-  for (const auto& [key, value] : root.get_object())
-    activations_.emplace(std::string(key.data(), key.size()), text_at(value, {"activations"}));
+  for (const auto& [key, value] : root.get_object()) {
+    const std::string layer(key.data(), key.size());
+    const json::value* said = find(value, {"activations"});
+    if (!value.is_object() || (said != nullptr && !said->is_string()))
+      throw Error(ErrorKind::config, file, layer, "does not say in a text what its activations are");
+    activations_.emplace(layer, text_at(value, {"activations"}));
+  }
 }
 
 std::string QuantoMap::activations_of(std::string_view layer) const {

@@ -312,7 +312,9 @@ QuantizationConfig read_modelopt_config(const std::filesystem::path& hf_quant_co
   const json::object root = read_object(hf_quant_config);
   QuantizationConfig result;
   const auto config = Members(root, hf_quant_config, "config").object("quantization");
-  if (!config || config->find("quant_algo") == nullptr) return result;
+  if (!config) return result;
+  if (!config->all().contains("quant_algo")) config->fail("quant_algo", "is missing; fetch the file again");
+  if (config->find("quant_algo") == nullptr) return result;
   result.method = "modelopt";
   result.writer = "modelopt";
   result.file = hf_quant_config;
@@ -325,9 +327,9 @@ QuantizationConfig read_params(const std::filesystem::path& params_json) {
   const json::object root = read_object(params_json);
   const Members model(root, params_json, "params");
   QuantizationConfig result;
-  const json::value* said = model.find("quantization");
-  if (said == nullptr || !said->is_object()) return result;
-  const Members config = *model.object("quantization");
+  const auto said = model.object("quantization");
+  if (!said) return result;
+  const Members& config = *said;
   if (config.find("quant_method") != nullptr) {
     result = read_members(config);
   } else {

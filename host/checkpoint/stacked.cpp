@@ -143,7 +143,7 @@ std::vector<StackedWeight> find_stacked(const TensorIndex& index, StackedForm fo
         for (const Member& other : members_after(index.beside(prefix), stacked.projection + "_"))
           take_beside(index, other, part_of_suffix(other.leaf.substr(stacked.projection.size())), stacked);
         for (const Member& other : index.beside(prefix))
-          if (other.part.part == Part::none && !is_of_another(index.beside(prefix), other))
+          if ((other.part.part == Part::none || other.part.part == Part::refused) && !is_of_another(index.beside(prefix), other))
             take_beside(index, other, other.part, stacked);
       }
       stacked.form = form;

@@ -145,7 +145,8 @@ TEST(Experts, OfOneTensorWithAPartThatIsNotComputedAreRefused) {
   };
   for (const auto& [part, why] : {std::pair{"pre_quant_scale", "scales the columns of the activations"},
                                   {"weight_scale_2", "second scale"},
-                                  {"zero_point", "not known here"},
+                                  {"zero_point", "asymmetric quantisation"},
+                                  {"other", "not known here"},
                                   {"scale_inv", "means the same"}}) {
     const Folder folder(stack(part, DType::f32));
     ASSERT_EQ(folder.checkpoint.layers().size(), 2u);
@@ -165,7 +166,7 @@ TEST(Experts, OfOneModuleWithAPartThatIsNotComputedAreRefused) {
       .expect_refused("m.experts.1.down_proj", {"'m.experts.down_proj.pre_quant_scale'", "scales the columns"});
   Folder(stack("weight", "weight_scale_inv")).expect_refused("m.experts.0.down_proj", {"means the same"});
   Folder(stack("_weight_qdata", "bias_of_nobody")).expect_refused("m.experts.0.down_proj", {"stacks are not read"});
-  EXPECT_NO_THROW(Folder(stack("weight", "other")).checkpoint.layer("m.experts.1.down_proj"));
+  Folder(stack("weight", "other")).expect_refused("m.experts.1.down_proj", {"down_proj.other", "not known here"});
 }
 
 TEST(Experts, AreNoConvolution) {
@@ -414,7 +415,8 @@ TEST(Strangers, AreRefusedWithWhatToDo) {
   codes.expect_refused("a.codes", {"is F8_E4M3 [48, 96] and no layer's weight", "convert the checkpoint"});
   const Folder int8({OwnTensor("a.weight", DType::i8, {48, 96}), counting("a.SCB", {48})},
                     R"("quant_method":"bitsandbytes","load_in_8bit":true)");
-  int8.expect_refused("a", {"is written by bitsandbytes, which is not read"});
+  EXPECT_EQ(int8.checkpoint.layer("a").activations, ActivationScheme::none);
+  EXPECT_EQ(values_of(int8.checkpoint.layer("a").scale)[2], 2 / 127.f);
   const Folder gptq({OwnTensor("a.qweight", DType::s32, {12, 96}), counting("a.scales", {1, 96})});
   gptq.expect_refused("a", {"GPTQ or AWQ, which is not read"});
   const Folder rotated({OwnTensor("a.weight", kE4m3, {48, 96}, 0x38), counting("a.weight_scale", {})},

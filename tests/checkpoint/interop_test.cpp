@@ -4,72 +4,12 @@
 // numbers.
 #include <boost/json.hpp>
 
-#include "backends/numerics/bounds.h"
-#include "backends/numerics/casts.h"
-#include "backends/numerics/oracle.h"
-#include "host/checkpoint/matrix.h"
-#include "host/checkpoint/model.h"
-#include "tests/checkpoint/support.h"
+#include "tests/checkpoint/products.h"
 
 namespace ironcl::checkpoint {
 namespace {
 
 const std::filesystem::path kInterop = std::filesystem::path(IRONCL_TESTS_DATA) / "interop";
-
-/// A as the layer says that it is quantised, with the memory that it views.
-struct QuantizedInput {
-  std::vector<std::uint8_t> codes;
-  std::vector<float> scales;
-  numerics::Operand operand;
-
-  QuantizedInput(const LinearLayer& layer, const Matrix& x) {
-    const std::vector<float> values = x.to_f32();
-    operand.rows = x.rows;
-    operand.cols = operand.ld = x.cols;
-    if (layer.activations == ActivationScheme::none) {
-      operand.dtype = x.tensor.dtype;
-      operand.data = x.tensor.data.data();
-      return;
-    }
-    operand.dtype = layer.weight.dtype == DType::i8 ? DType::i8 : DType::e4m3fn;
-    operand.grid = layer.activation_grid;
-    operand.scale_dtype = DType::f32;
-    operand.scale_ld = operand.grid.scale_cols(x.cols);
-    codes.resize(values.size());
-    scales.resize(static_cast<std::size_t>(operand.grid.scale_rows(x.rows) * operand.scale_ld));
-    if (layer.activations == ActivationScheme::dynamic) {
-      numerics::quantize({values.data(), x.rows, x.cols, x.cols}, operand.dtype, operand.grid,
-                         {.rounding = layer.activation_rounding}, codes, scales);
-    } else {
-      scales[0] =
-          static_cast<float>(numerics::load_as_f64(layer.input_scale->dtype, layer.input_scale->data.data(), 0));
-      for (std::size_t i = 0; i < values.size(); ++i)
-        codes[i] = numerics::quantize_one(values[i], scales[0], operand.dtype);
-    }
-    operand.data = codes.data();
-    operand.scales = scales.data();
-  }
-};
-
-/// The largest error of the layer's product over the bound of an exact one, against torch's.
-double error_over_bound(const LinearLayer& layer, const Matrix& x, const Matrix& want) {
-  const QuantizedInput a(layer, x);
-  const std::vector<std::byte> scales(layer.scale.data.begin(), layer.scale.data.end());
-  numerics::Operand b;
-  b.dtype = layer.weight.dtype;
-  b.data = layer.weight.data.data();
-  b.rows = layer.n;
-  b.cols = b.ld = layer.k;
-  b.scale_dtype = layer.scale.dtype;
-  b.scales = scales.data();
-  b.grid = layer.weight_grid;
-  b.scale_ld = b.grid.scale_cols(layer.k);
-  numerics::OracleResult oracle = numerics::oracle(a.operand, b);
-  const std::vector<double> got = oracle.value;
-  oracle.value = want.to_f64();
-  return numerics::compare(got, oracle, {DType::f64, numerics::AccuracyClass::f32, layer.k, layer.k})
-      .max_error_over_bound;
-}
 
 /// Every layer that torch computed, of the folder of this name.
 void expect_torchs_products(const std::string& name) {

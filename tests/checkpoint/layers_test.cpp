@@ -68,7 +68,7 @@ TEST(Layers, FindAScaleInAnotherShard) {
   EXPECT_EQ(layer.scale_file, dir / "s2.safetensors");
   const Checkpoint alone = Checkpoint::open(dir / "s1.safetensors");
   expect_error(*alone.layers().at(0).problem, ErrorKind::not_found, dir / "s1.safetensors", "a.weight_scale_inv",
-               {"is a shard missing?"});
+               {"is a shard missing?", "it is in s2.safetensors: open the folder"});
 }
 
 TEST(Layers, ALoneLayerIsCalledWeight) {
@@ -123,8 +123,8 @@ TEST(Layers, AMissingScaleNamesTheShapeItShouldHave) {
   Model({weight("m.a.weight")}, kFp8Config)
       .expect_problem(ErrorKind::not_found, "m.a.weight_scale_inv",
                       {"is missing", "'m.a.weight' is F8_E4M3 [300, 200]", "a scale of shape [3, 2]", "128x128"});
-  Model({weight("m.a.weight")}, "")
-      .expect_problem(ErrorKind::not_found, "m.a.weight_scale_inv", {"shape [3, 2] (for blocks of 128x128)"});
+  Model({weight("m.a.weight"), OwnTensor("m.b.amax", {1}, {1.f})}, "")
+      .expect_problem(ErrorKind::not_found, "m.a.weight_scale_inv", {"shape [3, 2] (for blocks of 128x128)", "'m.b.amax' is there"});
 }
 
 TEST(Layers, AMisshapenScaleNamesTheShapeItShouldHave) {

@@ -242,6 +242,6 @@ add(25, "one shard of weight-only compressed-tensors", "weight-only-shard", {"mo
     "config.json": config("compressed-tensors", config_groups={"g": {**LINEAR, "weights": {"num_bits": 8, "type": "float", "strategy": "channel"}}})},
     path="model-00001-of-00002.safetensors", w=scaled(values(CODES), ROWS))
 add(25, "a shard whose scale is in another", "split-shard", {"a.safetensors": {P + "weight": fp8()}, "model.safetensors.index.json": {"weight_map":
-    {P + "weight": "a.safetensors", P + "weight_scale_inv": "b.safetensors"}}}, "it is in b.safetensors", path="a.safetensors")
+    {P + "weight": "a.safetensors", P + "weight_scale_inv": "b.safetensors"}}}, "By the index it is in b.safetensors", path="a.safetensors")
 add(25, "a folder of which a shard is absent", "absent-shard", {"a.safetensors": {P + "weight": fp8()}, "model.safetensors.index.json": {"weight_map":
     {P + "weight": "a.safetensors", P + "weight_scale_inv": "b.safetensors"}}}, "1 of the 2 shards")

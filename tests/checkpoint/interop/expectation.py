@@ -78,24 +78,37 @@ def products(folder, how, layers, seed=11):
     return result
 
 
+def unpacked(packed, shape):
+    """compressed-tensors' I32 of four codes + 128 each as I8."""
+    codes = (packed.contiguous().view(torch.uint8).to(torch.int16) - 128).to(torch.int8)
+    return codes[:, : int(shape[1])].contiguous()
+
+
 def layers_of(tensors, wanted=("q_proj", "down_proj", "experts.1.up_proj")):
-    """Layers `<name>.weight` with `<name>.weight_scale(_inv)`, or in the words of torchao, quanto and ComfyUI."""
+    """Layers `<name>.weight` with `<name>.weight_scale(_inv)`, or in the words of torchao, quanto, ComfyUI, bitsandbytes and
+    compressed-tensors' packed form; of fp8 weights without any scale it is 1."""
     found = []
+    cast = not any("scale" in key or "SCB" in key for key in tensors)
     for key in sorted(tensors):
         for leaf, scales in (
-            (".weight", ("weight_scale", "weight_scale_inv", "scale_weight")),
+            (".weight", ("weight_scale", "weight_scale_inv", "scale_weight", "SCB")),
             ("._weight_qdata", ("_weight_scale",)),
             (".weight._data", ("weight._scale",)),
+            (".weight_packed", ("weight_scale",)),
         ):
-            if not key.endswith(leaf) or tensors[key].dtype not in LARGEST:
+            name, weight = key[: -len(leaf)], tensors[key]
+            if not key.endswith(leaf) or not any(part in name for part in wanted):
                 continue
-            name = key[: -len(leaf)]
-            if not any(part in name for part in wanted):
+            if leaf == ".weight_packed":
+                weight = unpacked(weight, tensors[name + ".weight_shape"])
+            if weight.dtype not in LARGEST:
                 continue
-            scale = next((tensors[f"{name}.{s}"] for s in scales if f"{name}.{s}" in tensors), None)
+            scale = next((tensors[f"{name}.{s}"] for s in scales if f"{name}.{s}" in tensors), torch.ones(()) if cast else None)
+            if f"{name}.SCB" in tensors:
+                scale = scale.double() / 127
             inputs = [f"{name}.{s}" for s in ("input_scale", "activation_scale", "scale_input") if f"{name}.{s}" in tensors]
             if scale is not None:
-                found.append((name, tensors[key], scale, tensors[inputs[0]] if inputs else None, tensors.get(f"{name}.bias")))
+                found.append((name, weight, scale, tensors[inputs[0]] if inputs else None, tensors.get(f"{name}.bias")))
     return found
 
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Runs `ironcl` over the folders of make_folders.py and writes the table of docs/checkpoints.md.
+"""Runs `ironcl` over the folders of make_folders.py, here or in ../foreign, and writes their table of docs/checkpoints.md.
 
-    make_table.py FOLDERS --ironcl build/release/bin/ironcl [--write docs/checkpoints.md] [--device URI]...
+    make_table.py FOLDERS --ironcl build/release/bin/ironcl [--write docs/checkpoints.md] [--foreign] [--device URI]...
 
 A row says that a folder runs, with the largest error of its layers over the bound, against torch's float64, and where that
 was; or the line with which it is refused. Exit status 1 where a folder of a readable scheme does not run or is beyond its
@@ -17,7 +17,8 @@ import subprocess
 import sys
 import time
 
-BEGIN, END = "<!-- table of make_table.py -->", "<!-- end of the table -->"
+HEADS = {False: ("<!-- table of make_table.py -->", "<!-- end of the table -->", "| tool | scheme | IronCL |"),
+         True: ("<!-- table of make_table.py --foreign -->", "<!-- end of the foreign table -->", "| # | convention | IronCL |")}
 
 
 def run(command):
@@ -29,9 +30,9 @@ def largest_error(report, device):
     return max(errors) if errors else None
 
 
-def compare(options, folder, layers):
-    """(verdict text, in order) of comparing every layer with torch's result."""
-    expect, worst = folder + ".expect.safetensors", {}
+def compare(options, folder, expect, layers):
+    """(verdict text, in order) of comparing every layer with the expected result."""
+    worst = {}
     for index, layer in enumerate(layers):
         command = [options.ironcl, "compare", folder, "--layer", layer, "--input", f"{expect}:x{index}"]
         command += ["--expect", f"{expect}:y{index}", "--json", "-"]
@@ -63,14 +64,14 @@ def first_line(text, folder):
 
 
 def row_of(options, entry):
-    folder = os.path.join(options.folders, entry["name"])
+    folder = os.path.join(options.folders, entry.get("path", entry["name"]))
     if "failed" in entry:
         return f"not made: {entry['failed']}".replace("|", "\\|"), True
     if entry["supported"]:
-        return compare(options, folder, entry["layers"])
+        return compare(options, folder, os.path.join(options.folders, entry["name"] + ".expect.safetensors"), entry["layers"])
     outcome = run([options.ironcl, "inspect", folder])
     said = f"refused: {first_line(outcome.stderr, folder)}"
-    return said, outcome.returncode == 3
+    return said, outcome.returncode == 3 and entry.get("says", "") in outcome.stderr
 
 
 def main():
@@ -78,8 +79,10 @@ def main():
     arguments.add_argument("folders")
     arguments.add_argument("--ironcl", required=True)
     arguments.add_argument("--device", action="append", default=[])
+    arguments.add_argument("--foreign", action="store_true", help="the folders are those of ../foreign")
     arguments.add_argument("--write", help="replace the table of this page")
     options = arguments.parse_args()
+    begin, end, head = HEADS[options.foreign]
     options.device = options.device or ["ironwood:0", "opencl:0"]
     start, lines, wrong = time.time(), [], []
     for entry in json.load(open(os.path.join(options.folders, "folders.json"))):
@@ -88,12 +91,12 @@ def main():
         print(("ok   " if good else "WRONG"), entry["name"], text, flush=True)
         if not good:
             wrong.append(entry["name"])
-    table = "\n".join([BEGIN, "| tool | scheme | IronCL |", "|---|---|---|", *lines, END])
+    table = "\n".join([begin, head, "|---|---|---|", *lines, end])
     if options.write:
         page = open(options.write).read()
-        before, rest = page.split(BEGIN)
+        before, rest = page.split(begin)
         with open(options.write, "w") as file:
-            file.write(before + table + rest.split(END)[1])
+            file.write(before + table + rest.split(end)[1])
     print(f"{len(lines)} folders, {len(wrong)} wrong {wrong or ''}, {time.time() - start:.0f} s")
     return 1 if wrong else 0
 
