@@ -34,8 +34,7 @@ constexpr std::array kTypes = {
 };
 
 void fill(const std::string& name, QuantizationGroup& group) {
-  const auto type =
-      std::find_if(kTypes.begin(), kTypes.end(), [&name](const Type& one) { return one.name == name; });
+  const auto type = std::find_if(kTypes.begin(), kTypes.end(), [&name](const Type& one) { return one.name == name; });
   if (type == kTypes.end()) {
     group.unsupported = fmt::format(
         "is of the type {} of msModelSlim, which is not read; export with W8A8_DYNAMIC, W8A16, WFP8AFP8_DYNAMIC, "

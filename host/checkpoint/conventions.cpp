@@ -18,7 +18,8 @@ constexpr std::string_view kSmooth =
     "fold it into the layer before and export the checkpoint again";
 constexpr std::string_view kSecond = "is a second scale (NVFP4 and its kin), which is not read; quantise to FP8";
 constexpr std::string_view kNunchaku =
-    "is of Nunchaku (SVDQuant: four bits with a low-rank part), which is not read; take the model's fp8 or bf16 files";
+    "is of Nunchaku (SVDQuant: four bits with a low-rank part), which is not read; take the model's fp8 or bf16 "
+    "files";
 constexpr std::string_view kLightX2V =
     "is NVFP4 of LightX2V with swizzled scales, which is not read; convert with its fp8 option";
 constexpr std::string_view kNvfp4 =
@@ -42,8 +43,9 @@ constexpr std::string_view kTensorRt =
 constexpr std::string_view kHiggs = "is of HIGGS or FLUTE, which is not read; quantise to FP8 with llmcompressor";
 constexpr std::string_view kTrellis =
     "is a trellis of EXL3 or QTIP, which is not read; quantise the original model to FP8 with llmcompressor";
-constexpr std::string_view kOwn = "is a code of its own tool (AQLM, VPTQ, SpQR, QuIP#), which is not read; quantise "
-                                  "the original model to FP8 with llmcompressor";
+constexpr std::string_view kOwn =
+    "is a code of its own tool (AQLM, VPTQ, SpQR, QuIP#), which is not read; quantise "
+    "the original model to FP8 with llmcompressor";
 
 constexpr std::array kConventions = {
     Convention{"qweight", "I8", "wscales", kNunchaku},
@@ -99,9 +101,10 @@ constexpr std::array kConventions = {
                "is a sparse weight (sparse-24-bitmask), which is not read; save it without compression"},
     Convention{"weight", "U8", "scales",
                "is U8 with scales (MXFP8 or NVFP4 of MLX, FP-Quant), which is not read; quantise to FP8"},
-    Convention{"weight", "U8", "weight_scale",
-               "is U8 and has a scale: packed codes (MXFP4, NVFP4, BitNet, whose scale divides), or FP8 with swizzled "
-               "scales (LightX2V), which are not read; expected a weight of F8_E4M3, F8_E5M2 or I8"},
+    Convention{
+        "weight", "U8", "weight_scale",
+        "is U8 and has a scale: packed codes (MXFP4, NVFP4, BitNet, whose scale divides), or FP8 with swizzled "
+        "scales (LightX2V), which are not read; expected a weight of F8_E4M3, F8_E5M2 or I8"},
 };
 
 bool fits(std::string_view pattern, std::string_view leaf) {

@@ -20,8 +20,8 @@ struct Recognised {
 /// The first convention whose tensors are among those that stand beside each other.
 std::optional<Recognised> recognise(const std::vector<Member>& members);
 
-/// Codes of integers in a matrix that no part of a layer is, beside something that speaks of scales or alone under the
-/// name of a weight: quantised by a tool that is not known here.
+/// Codes of integers in a matrix that no part of a layer is, beside something that speaks of scales or alone under
+/// the name of a weight: quantised by a tool that is not known here.
 std::optional<Recognised> unclaimed_codes(const std::vector<Member>& members);
 
 /// What a leaf says that alone gives a convention away; empty where it gives none away.

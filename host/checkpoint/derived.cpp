@@ -27,8 +27,8 @@ T element(const Tensor& tensor, std::int64_t i) {
 void expect_values(const Placed& placed, std::int64_t count, const char* what) {
   if (placed.tensor.elements() == count) return;
   fail(ErrorKind::shape, placed,
-       fmt::format("is {}, expected {}, {}", placed.tensor.shape_text(), count == 1 ? "one value" : fmt::format("[{}]", count),
-                   what));
+       fmt::format("is {}, expected {}, {}", placed.tensor.shape_text(),
+                   count == 1 ? "one value" : fmt::format("[{}]", count), what));
 }
 
 void expect_dtype(const Placed& placed, bool good, const char* expected) {

@@ -119,10 +119,11 @@ class LayerBuilder {
   /// Where config.json says which layers are quantised, and how, the others have no codes.
   void check_known_to_config() const {
     if (group_ == nullptr && !config_.groups.empty())
-      throw Error(ErrorKind::config, layer_.weight_file, layer_.weight.name,
-                  fmt::format("is {} with a scale, and {} does not say how '{}' is quantised; correct the one that is "
-                              "wrong",
-                              layer_.weight.dtype_name, config_file_.filename().string(), layer_.name));
+      throw Error(
+          ErrorKind::config, layer_.weight_file, layer_.weight.name,
+          fmt::format("is {} with a scale, and {} does not say how '{}' is quantised; correct the one that is "
+                      "wrong",
+                      layer_.weight.dtype_name, config_file_.filename().string(), layer_.name));
     if (group_ == nullptr || !group_->weight_dtype) return;
     const auto integer = [](DType type) { return type == DType::i8; };
     if (integer(*group_->weight_dtype) != integer(layer_.weight.dtype))
@@ -139,15 +140,18 @@ class LayerBuilder {
       throw Error(ErrorKind::unsupported, layer_.weight_file, layer_.weight.name, why);
     };
     if (layer_.scale.dtype == DType::e8m0)
-      fail("is I8 with scales of F8_E8M0: two codes of MXFP4 in a byte (DeepSeek-V4's experts), which are not read; "
-           "fetch a repository that holds the experts in FP8");
+      fail(
+          "is I8 with scales of F8_E8M0: two codes of MXFP4 in a byte (DeepSeek-V4's experts), which are not read; "
+          "fetch a repository that holds the experts in FP8");
     if (!config_.method.empty() || !layer_.writer.empty()) return;
     if (parts_.input_scale && layer_.scale.elements() > std::max<std::int64_t>(layer_.n, 1))
-      fail("is int8 in groups with a static scale of activations, which no tool writes; two codes of int4 in a byte "
-           "(w4afp8) look like this; put the model's config.json beside the file, or fetch its FP8 folder");
+      fail(
+          "is int8 in groups with a static scale of activations, which no tool writes; two codes of int4 in a byte "
+          "(w4afp8) look like this; put the model's config.json beside the file, or fetch its FP8 folder");
     if (layer_.scale.name.ends_with(".scale"))
-      fail("is I8 with a 'scale', and nothing says who wrote it: LMDeploy's smooth_quant is read and SDNQ, which may "
-           "rotate, is not; put the model's config.json beside the file");
+      fail(
+          "is I8 with a 'scale', and nothing says who wrote it: LMDeploy's smooth_quant is read and SDNQ, which may "
+          "rotate, is not; put the model's config.json beside the file");
   }
 
   [[noreturn]] void complain_of_missing_scale() const {
@@ -330,8 +334,9 @@ class LayerBuilder {
         throw Error(ErrorKind::unsupported, zeros.file->path(), zeros.tensor.name, why);
       };
       if (zeros.tensor.name.ends_with("_offset") && (group_ == nullptr || !group_->offsets))
-        fail("is of Ascend's msModelSlim, and no quant_model_description.json beside it says of which type the layer "
-             "is; fetch that file");
+        fail(
+            "is of Ascend's msModelSlim, and no quant_model_description.json beside it says of which type the layer "
+            "is; fetch that file");
       // Packed zero points are biased as their codes are.
       if (parts_.packed) fail("is a zero point of packed codes: asymmetric quantisation is not read");
       if (!all_zero(zeros.tensor)) fail("has values other than 0: asymmetric quantisation is not read");

@@ -21,7 +21,7 @@ struct Placed {
 /// What was found of a layer. Slices of stacked tensors are cut already.
 struct LayerParts {
   std::string name;
-  std::string expected_scale;  ///< The full name that a missing scale should have.
+  std::string expected_scale;   ///< The full name that a missing scale should have.
   std::string scale_elsewhere;  ///< The file of the same model that has it, where an index says so.
   std::string expected_input_scale;
   Placed weight;
@@ -38,7 +38,7 @@ struct LayerParts {
   const QuantizationGroup* group = nullptr;  ///< Of the config or of the layer's writer; nullptr: nobody says.
   std::optional<Error> problem;              ///< Found while the parts were gathered.
   std::optional<Error> stranger;             ///< A tensor beside the weight that is not known; said last.
-  std::string why_not_cast;  ///< Of fp8 without a scale: why that is no plain cast (plain_cast.h).
+  std::string why_not_cast;                  ///< Of fp8 without a scale: why that is no plain cast (plain_cast.h).
 };
 
 /// The weight block that config or metadata says, with where it says so. Throws Error config for malformed metadata.

@@ -100,7 +100,8 @@ QuantizationGroup read_torchao(const json::value& said) {
   } else {
     group.activation_grid = ScaleGrid{1, 0};
     if (granularity != "PerRow" && granularity != "PerToken")
-      group.unsupported = fmt::format("has activations of granularity '{}' (torchao), which is not read", granularity);
+      group.unsupported =
+          fmt::format("has activations of granularity '{}' (torchao), which is not read", granularity);
   }
   return group;
 }
@@ -109,8 +110,8 @@ QuantizationGroup read_torchao(const json::value& said) {
 bool flag_at(const json::value& said, std::string_view name, QuantizationGroup& group) {
   const json::value* found = find(said, {name});
   if (found != nullptr && !found->is_bool())
-    group.unsupported = fmt::format("has a comfy_quant whose {} is {}, expected true or false", name,
-                                    json::serialize(*found));
+    group.unsupported =
+        fmt::format("has a comfy_quant whose {} is {}, expected true or false", name, json::serialize(*found));
   return found != nullptr && found->is_bool() && found->get_bool();
 }
 
@@ -137,7 +138,8 @@ QuantizationGroup read_comfy(const json::value& said, std::int64_t scales) {
     if (size != nullptr && size->is_int64() && size->get_int64() > 0)
       group.weight_grid = ScaleGrid{size->get_int64(), size->get_int64()};
     else if (size != nullptr)
-      group.unsupported = fmt::format("has a comfy_quant whose group_size is {}, expected a size", json::serialize(*size));
+      group.unsupported =
+          fmt::format("has a comfy_quant whose group_size is {}, expected a size", json::serialize(*size));
   } else {
     group.weight_grid = ScaleGrid{0, 0};
   }
@@ -154,7 +156,8 @@ std::int64_t scales_beside(const TensorIndex& index, std::string_view prefix) {
 /// Whether any model of the checkpoint has ComfyUI's marker.
 bool has_marker(const TensorIndex& index) {
   const auto& tensors = index.folder().tensors;
-  return std::any_of(tensors.begin(), tensors.end(), [](const auto& entry) { return is_scaled_fp8_marker(entry.first); });
+  return std::any_of(tensors.begin(), tensors.end(),
+                     [](const auto& entry) { return is_scaled_fp8_marker(entry.first); });
 }
 
 /// ComfyUI's older form: scale_weight beside the weight, and one tensor "scaled_fp8" for all layers of the model

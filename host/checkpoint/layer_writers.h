@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What tools write beside a layer about how it was quantised: torchao in the file's metadata, ComfyUI in a tensor of
-// JSON or in the file's metadata, quanto in quanto_qmap.json, bitsandbytes by its SCB. Next door: quantization_config.h (what config.json
-// says).
+// JSON or in the file's metadata, quanto in quanto_qmap.json, bitsandbytes by its SCB. Next door:
+// quantization_config.h (what config.json says).
 #pragma once
 
 #include <boost/json/object.hpp>

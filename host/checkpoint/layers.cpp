@@ -23,8 +23,8 @@ namespace {
 
 /// Modules that wrap a linear layer of another name, and what stands beside it there and changes its product.
 constexpr std::array<std::string_view, 2> kWrapped = {"linear", "base_layer"};
-constexpr std::array<std::string_view, 7> kWrappers = {"div.",    "mul_scale", "smooth.", "weight_quantizer.",
-                                                       "input_quantizer.", "quant_input.", "lora_"};
+constexpr std::array<std::string_view, 7> kWrappers = {
+    "div.", "mul_scale", "smooth.", "weight_quantizer.", "input_quantizer.", "quant_input.", "lora_"};
 
 class LayerFinder {
  public:
@@ -53,9 +53,7 @@ class LayerFinder {
   Placed slice(const Located& located, std::int64_t expert) const {
     return {slice_of(*located.tensor, expert, index_.path_of(located)), &index_.file_of(located)};
   }
-  void add(const LayerParts& parts) {
-    list_.layers.push_back(build_layer(parts, config_, options_));
-  }
+  void add(const LayerParts& parts) { list_.layers.push_back(build_layer(parts, config_, options_)); }
 
   /// The layer whose tensors stand under `prefix`, where there is one.
   void add_module(std::string_view prefix) {
@@ -128,7 +126,8 @@ class LayerFinder {
     if (cast() && parts.group == nullptr) parts.group = &cast_;
     parts.why_not_cast = why_not_cast_;
     const auto& elsewhere = index_.folder().elsewhere;
-    for (auto at = elsewhere.lower_bound(std::string(prefix)); at != elsewhere.end() && at->first.starts_with(prefix); ++at)
+    for (auto at = elsewhere.lower_bound(std::string(prefix)); at != elsewhere.end() && at->first.starts_with(prefix);
+         ++at)
       if (part_of(std::string_view(at->first).substr(prefix.size())).part == Part::weight_scale)
         parts.scale_elsewhere = at->second;
   }
@@ -185,10 +184,11 @@ class LayerFinder {
 
   void stranger(const std::string& name, const Located& located, LayerParts& parts) const {
     if (parts.stranger) return;
-    parts.stranger = Error(ErrorKind::unsupported, index_.path_of(located), name,
-                           fmt::format("belongs to the quantised layer '{}', and what it does to the product is not "
-                                       "known here; export the checkpoint without it, or say who wrote it in an issue",
-                                       parts.name));
+    parts.stranger =
+        Error(ErrorKind::unsupported, index_.path_of(located), name,
+              fmt::format("belongs to the quantised layer '{}', and what it does to the product is not "
+                          "known here; export the checkpoint without it, or say who wrote it in an issue",
+                          parts.name));
   }
 
   /// Tensors of modules inside the layer, or beside it in a wrapper: smoothing, quantisers, adapters.
@@ -362,8 +362,8 @@ class LayerFinder {
       used_.insert(member.located->tensor);
       if (member.part.part == Part::weight_scale) parts.scale = place(*member.located);
     }
-    parts.problem = Error(ErrorKind::unsupported, parts.weight.file->path(), codes.located->tensor->name,
-                          std::string(why));
+    parts.problem =
+        Error(ErrorKind::unsupported, parts.weight.file->path(), codes.located->tensor->name, std::string(why));
     add(parts);
     // A packed weight's rows and columns are not the layer's.
     list_.layers.back().n = list_.layers.back().k = 0;

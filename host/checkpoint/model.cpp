@@ -65,11 +65,11 @@ std::optional<Error> nothing_found(const QuantizationConfig& config, const Folde
   const bool refused = !config.groups.empty() && !config.groups.front().unsupported.empty();
   return Error(
       ErrorKind::unsupported, config.file, codes ? odd->name : "",
-      fmt::format("{}no quantised layer is found, though {} names quant_method '{}'; {}",
-                  codes ? fmt::format("is {}, and ", odd->dtype_name) : "", config.file.filename().string(),
-                  config.method,
-                  refused ? "the model " + config.groups.front().unsupported
-                          : std::string("fetch the quantised weights, or drop that member where they were dequantised")));
+      fmt::format(
+          "{}no quantised layer is found, though {} names quant_method '{}'; {}",
+          codes ? fmt::format("is {}, and ", odd->dtype_name) : "", config.file.filename().string(), config.method,
+          refused ? "the model " + config.groups.front().unsupported
+                  : std::string("fetch the quantised weights, or drop that member where they were dequantised")));
 }
 
 }  // namespace
@@ -110,9 +110,8 @@ Checkpoint Checkpoint::open(const std::filesystem::path& path, const OpenOptions
   Folder folder = open_folder(path);
   Checkpoint checkpoint;
   checkpoint.path_ = path;
-  for (const std::filesystem::path& said :
-       {folder.config, folder.quanto_map, folder.modelopt_config, folder.ascend, folder.params, folder.other_config,
-        folder.index})
+  for (const std::filesystem::path& said : {folder.config, folder.quanto_map, folder.modelopt_config, folder.ascend,
+                                            folder.params, folder.other_config, folder.index})
     if (!said.empty()) checkpoint.sources_.push_back(said);
   for (const SafetensorsFile& file : folder.files) checkpoint.sources_.push_back(file.path());
   const std::optional<Routing> routing = routing_of(folder);

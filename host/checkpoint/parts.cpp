@@ -53,15 +53,15 @@ constexpr std::array kEntries = {
     Entry{"kv_scale", {Part::aside, kCache}},
     Entry{"kv_cache_scale", {Part::aside, kCache}},
     Entry{"kv_cache_offset", {Part::aside, "is an offset of the KV cache, which is no part of this layer's product"}},
-    Entry{"output_scale",
-          {Part::aside, "is a scale for this layer's output; the product is not quantised with it"}},
+    Entry{"output_scale", {Part::aside, "is a scale for this layer's output; the product is not quantised with it"}},
     Entry{"comfy_quant", {Part::aside, "says how ComfyUI quantised the layer, and is read"}},
     Entry{"input_scale_ub", {Part::aside, kUpperBound}},
     Entry{"activation_scale_ub", {Part::aside, kUpperBound}},
     Entry{"e_score_correction_bias", {Part::aside, "is added to a router's scores, not to its product"}},
 };
 
-constexpr std::array<std::string_view, 7> kWords = {"scale", "scaling", "quant", "amax", "SCB", "zero_point", "absmax"};
+constexpr std::array<std::string_view, 7> kWords = {"scale", "scaling",    "quant", "amax",
+                                                    "SCB",   "zero_point", "absmax"};
 
 }  // namespace
 

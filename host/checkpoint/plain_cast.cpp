@@ -22,7 +22,8 @@ bool is_of_model(const TensorIndex& index, std::string_view name, std::string_vi
     return std::none_of(beside.begin(), beside.end(),
                         [](const Member& member) { return member.part.part == Part::weight; });
   }
-  return std::any_of(kOfModels.begin(), kOfModels.end(), [leaf](std::string_view of) { return leaf.starts_with(of); });
+  return std::any_of(kOfModels.begin(), kOfModels.end(),
+                     [leaf](std::string_view of) { return leaf.starts_with(of); });
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What config.json says about quantisation: DeepSeek's and Qwen3's form, compressed-tensors', and which method is whose.
+// What config.json says about quantisation: the two common forms, and which method is whose.
 #include "host/checkpoint/quantization_config.h"
 
 #include <fmt/format.h>
@@ -65,7 +65,7 @@ std::optional<numerics::DType> codes_of(const Members& scheme, std::string_view 
   const std::string type = scheme.text("type").value_or("");
   const std::int64_t bits = scheme.size("num_bits").value_or(8);
   if (bits != 8) {
-    const bool nvfp4 = type == "float" && scheme.text("strategy") == "tensor_group";
+    const bool nvfp4 = scheme.text("strategy") == "tensor_group" || scheme.size("group_size") == 16;
     unsupported =
         bits == 4 && type == "float"
             ? fmt::format("has {} of {}, four bits to a code, which is not read; quantise to FP8", of,
@@ -302,7 +302,8 @@ QuantizationConfig read_own_config(const std::filesystem::path& file) {
   const json::object root = read_object(file);
   const Members config(root, file, "config");
   QuantizationConfig result;
-  result.method = config.text("quant_method").value_or(file.filename() == "quantize_config.json" ? "gptq" : "unnamed");
+  result.method =
+      config.text("quant_method").value_or(file.filename() == "quantize_config.json" ? "gptq" : "unnamed");
   read_method(config, result);
   result.file = file;
   return result;

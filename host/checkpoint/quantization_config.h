@@ -55,7 +55,7 @@ struct QuantizationConfig {
   std::string method;  ///< "fp8", "compressed-tensors", ...; empty: no quantization_config.
   std::filesystem::path file;             ///< The file that says so; empty where none does.
   std::vector<QuantizationGroup> groups;  ///< In the config's order; none where a layer's own file says how.
-  bool mixed = false;  ///< modelopt's MIXED_PRECISION whose layers hf_quant_config.json lists.
+  bool mixed = false;                     ///< modelopt's MIXED_PRECISION whose layers hf_quant_config.json lists.
   ModuleNames ignored;                    ///< Modules that stay unquantised.
   std::string ignored_member;             ///< The config's word for them: "modules_to_not_convert", "ignore", ...
 

@@ -83,10 +83,11 @@ void take_beside(const TensorIndex& index, const Member& member, const PartName&
     case Part::aside:
       return;
     default:
-      return refuse(ErrorKind::unsupported,
-                    fmt::format("belongs to the quantised experts '{}', and what it does to their product is not known "
-                                "here; export the checkpoint without it, or say who wrote it in an issue",
-                                stacked.weight->tensor->name));
+      return refuse(
+          ErrorKind::unsupported,
+          fmt::format("belongs to the quantised experts '{}', and what it does to their product is not known "
+                      "here; export the checkpoint without it, or say who wrote it in an issue",
+                      stacked.weight->tensor->name));
   }
 }
 
@@ -143,7 +144,8 @@ std::vector<StackedWeight> find_stacked(const TensorIndex& index, StackedForm fo
         for (const Member& other : members_after(index.beside(prefix), stacked.projection + "_"))
           take_beside(index, other, part_of_suffix(other.leaf.substr(stacked.projection.size())), stacked);
         for (const Member& other : index.beside(prefix))
-          if ((other.part.part == Part::none || other.part.part == Part::refused) && !is_of_another(index.beside(prefix), other))
+          if ((other.part.part == Part::none || other.part.part == Part::refused) &&
+              !is_of_another(index.beside(prefix), other))
             take_beside(index, other, other.part, stacked);
       }
       stacked.form = form;

@@ -38,7 +38,7 @@ struct Tensor {
   std::span<const std::byte> data;  ///< NOTES: need not be aligned for its element type; read with numerics/casts.h.
 
   /// The bytes where they were computed from what the file has (derived.h); data views them. Copies share them.
-  std::shared_ptr<const std::vector<std::byte>> own;
+  std::shared_ptr<const std::vector<std::byte>> own = nullptr;
 
   std::int64_t elements() const noexcept;  ///< Product of the shape; 1 for a scalar.
   std::string shape_text() const;          ///< "[576, 2048]", "[]".

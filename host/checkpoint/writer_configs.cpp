@@ -89,8 +89,10 @@ constexpr std::array kUnread = {
     Unread{"mxfp4", "MXFP4 of gpt-oss, four bits to a code", "take a repository that holds the model in FP8"},
     Unread{"mlx", "the form of MLX (bits packed along K, with scales and biases)", ""},
     Unread{"tensorrt-llm", "the form of TensorRT-LLM", "export with modelopt's export_hf_checkpoint"},
-    Unread{"inc", "a quantization_config without quant_method, as Intel's Neural Compressor writes it for Gaudi "
-                  "(weights stored as [K, N])", "export with its format=\"vllm\""},
+    Unread{"inc",
+           "a quantization_config without quant_method, as Intel's Neural Compressor writes it for Gaudi "
+           "(weights stored as [K, N])",
+           "export with its format=\"vllm\""},
     Unread{"w4afp8", "int4 in bytes (two to an I8) with fp8 activations", "fetch the model's FP8 folder"},
     Unread{"sdnq", "SDNQ, which may add a low-rank part or rotate", "take the model's fp8 or bf16 files"},
     Unread{"gemma", "Gemma's quantised release, whose inputs and outputs are quantised too", ""},
@@ -157,12 +159,14 @@ void read_quark(const Members& config, QuantizationConfig& result) {
   }
   for (const char* member : {"output_tensors", "bias"})
     if (global->find(member) != nullptr)
-      group.unsupported = fmt::format("has quantised {} (quark), which are not computed here; quantise without", member);
+      group.unsupported =
+          fmt::format("has quantised {} (quark), which are not computed here; quantise without", member);
   if (const auto weight = quark_scheme(*global, "weight", group.unsupported)) {
     group.weight_grid = quark_grid(*weight, group.unsupported);
     group.weight_dtype = quark_type(*weight);
     if (const auto axis = weight->number("ch_axis"); axis && *axis != 0 && group.weight_grid == ScaleGrid{1, 0})
-      group.unsupported = fmt::format("has scales along axis {} (ch_axis of quark), which are not read, only 0", *axis);
+      group.unsupported =
+          fmt::format("has scales along axis {} (ch_axis of quark), which are not read, only 0", *axis);
   } else if (group.unsupported.empty()) {
     group.unsupported = "is written by quark without a scheme of its weight, which is not read";
   }
@@ -201,8 +205,8 @@ void read_block_int8(const Members& config, QuantizationConfig& result) {
 
 void read_bitsandbytes(const Members& config, QuantizationConfig& result) {
   if (!config.flag("load_in_8bit").value_or(false))
-    return refuse(result,
-                  "is of bitsandbytes in four bits (nf4, fp4), which is not read; load_in_8bit is, or quantise to FP8");
+    return refuse(
+        result, "is of bitsandbytes in four bits (nf4, fp4), which is not read; load_in_8bit is, or quantise to FP8");
   QuantizationGroup& group = linear_group(result);
   group.weight_dtype = numerics::DType::i8;
   group.weight_grid = ScaleGrid{1, 0};
@@ -234,9 +238,9 @@ void refuse_method(QuantizationConfig& result) {
     return refuse(result, fmt::format("is written with quant_method '{}', which is not read; convert it with "
                                       "llmcompressor (FP8)",
                                       result.method));
-  refuse(result, fmt::format("is {}, which is not read; {}", known->what,
-                             known->help.empty() ? "quantise the original model to FP8 with llmcompressor"
-                                                 : known->help));
+  refuse(result,
+         fmt::format("is {}, which is not read; {}", known->what,
+                     known->help.empty() ? "quantise the original model to FP8 with llmcompressor" : known->help));
 }
 
 }  // namespace ironcl::checkpoint

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// quantization_config of tools that have a form of their own, and the words for those that are not read. Next door: quantization_config.h (the two common forms), layer_writers.h (what a layer's file
-// says).
+// quantization_config of tools that have a form of their own, and the words for those that are not read. Next door:
+// quantization_config.h (the two common forms), layer_writers.h (what a layer's file says).
 #pragma once
 
 #include "host/checkpoint/json_members.h"
@@ -11,8 +11,8 @@ namespace ironcl::checkpoint {
 /// modelopt's quant_algo, where config_groups say nothing: what the algorithm's name means. Appends a group.
 void read_modelopt_algorithm(const Members& config, QuantizationConfig& result);
 
-/// modelopt's MIXED_PRECISION, {quantized_layers: {name: {quant_algo}}}: a group for each algorithm, whose targets are
-/// the names. False where it is not that.
+/// modelopt's MIXED_PRECISION, {quantized_layers: {name: {quant_algo}}}: a group for each algorithm, whose targets
+/// are the names. False where it is not that.
 bool read_quantized_layers(const Members& config, QuantizationConfig& result);
 
 /// fbgemm_fp8 (Meta's): per channel and per token, with an upper bound of the activations' amax. Appends a group.

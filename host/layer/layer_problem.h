@@ -17,7 +17,7 @@ namespace ironcl::layer {
 /// they had to be turned or unpacked; scales and bias are copied, since a file need not align them.
 struct LayerWeights {
   std::span<const std::byte> codes;
-  std::vector<std::byte> turned;        ///< The codes of a layer that lies transposed or packed; empty for all others.
+  std::vector<std::byte> turned;  ///< The codes of a layer that lies transposed or packed; empty for all others.
   std::vector<std::byte> scales, bias;  ///< bias: empty where the layer has none.
 };
 LayerWeights weights_of(const checkpoint::LinearLayer& layer);

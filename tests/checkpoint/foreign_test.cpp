@@ -44,8 +44,7 @@ TEST(Foreign, WhatIsReadGivesTheProductThatItsToolMeant) {
     const fs::path file = kForeign / (name + ".expect.safetensors");
     const Checkpoint checkpoint = Checkpoint::open(path_of(row));
     const std::string layer = boost::json::value_to<std::string>(row.at("layers").at(0));
-    const double error =
-        error_over_bound(checkpoint.layer(layer), load_matrix(file, "x0"), load_matrix(file, "y0"));
+    const double error = error_over_bound(checkpoint.layer(layer), load_matrix(file, "x0"), load_matrix(file, "y0"));
     EXPECT_LT(error, 0.02) << "a bound is some roundings of f32; scales, rows or activations are not its tool's";
     ++read;
   }

@@ -124,7 +124,8 @@ TEST(Layers, AMissingScaleNamesTheShapeItShouldHave) {
       .expect_problem(ErrorKind::not_found, "m.a.weight_scale_inv",
                       {"is missing", "'m.a.weight' is F8_E4M3 [300, 200]", "a scale of shape [3, 2]", "128x128"});
   Model({weight("m.a.weight"), OwnTensor("m.b.amax", {1}, {1.f})}, "")
-      .expect_problem(ErrorKind::not_found, "m.a.weight_scale_inv", {"shape [3, 2] (for blocks of 128x128)", "'m.b.amax' is there"});
+      .expect_problem(ErrorKind::not_found, "m.a.weight_scale_inv",
+                      {"shape [3, 2] (for blocks of 128x128)", "'m.b.amax' is there"});
 }
 
 TEST(Layers, AMisshapenScaleNamesTheShapeItShouldHave) {

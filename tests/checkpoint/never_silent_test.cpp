@@ -41,10 +41,11 @@ struct Copy {
       std::string& text = result[layer.name];
       // One scale is the same, whatever block it is of.
       const ScaleGrid grid = layer.scale.elements() == 1 ? ScaleGrid{} : layer.weight_grid;
-      text = fmt::format("{} {} {} {} {}x{} {} {}x{} {} {}", layer.n, layer.k, numerics::name_of(layer.weight.dtype),
-                         numerics::name_of(layer.scale.dtype), grid.group_rows, grid.group_cols, name_of(layer.activations), layer.activation_grid.group_rows,
-                         layer.activation_grid.group_cols, static_cast<int>(layer.activation_rounding),
-                         layer.activation_limit.value_or(0));
+      text =
+          fmt::format("{} {} {} {} {}x{} {} {}x{} {} {}", layer.n, layer.k, numerics::name_of(layer.weight.dtype),
+                      numerics::name_of(layer.scale.dtype), grid.group_rows, grid.group_cols,
+                      name_of(layer.activations), layer.activation_grid.group_rows, layer.activation_grid.group_cols,
+                      static_cast<int>(layer.activation_rounding), layer.activation_limit.value_or(0));
       text += bytes(weights.codes) + bytes(weights.scales) + bytes(weights.bias);
       if (layer.input_scale) text += bytes(layer.input_scale->data);
     }
@@ -69,9 +70,11 @@ struct Copy {
 
 std::vector<fs::path> readable_folders() {
   const fs::path data = IRONCL_TESTS_DATA;
-  std::vector<fs::path> result = {data / "tiny-qwen3-fp8", data / "tiny-deepseek-fp8", data / "tiny-compressed-tensors"};
+  std::vector<fs::path> result = {data / "tiny-qwen3-fp8", data / "tiny-deepseek-fp8",
+                                  data / "tiny-compressed-tensors"};
   for (const fs::directory_entry& entry : fs::directory_iterator(data / "interop"))
-    if (entry.is_directory() && fs::exists(entry.path().string() + ".expect.safetensors")) result.push_back(entry.path());
+    if (entry.is_directory() && fs::exists(entry.path().string() + ".expect.safetensors"))
+      result.push_back(entry.path());
   const json::value foreign = json::parse(read_file(data / "foreign" / "folders.json"));
   for (const json::value& row : foreign.as_array())
     if (row.at("supported").as_bool())
@@ -99,11 +102,13 @@ TEST(NeverSilent, ATensorBesideAWeightRefusesItsLayerOrIsKnown) {
   const auto below = [&](std::size_t n) { return std::uniform_int_distribution<std::size_t>(0, n - 1)(random); };
   const auto random_name = [&] {
     std::string name;
-    for (std::size_t i = 0, size = 1 + below(12); i < size; ++i) name += "abcdefghijklmnopqrstuvwxyz_0123456789"[below(37)];
+    for (std::size_t i = 0, size = 1 + below(12); i < size; ++i)
+      name += "abcdefghijklmnopqrstuvwxyz_0123456789"[below(37)];
     return name;
   };
   const std::vector<std::pair<const char*, std::size_t>> dtypes = {
-      {"F32", 4}, {"F16", 2}, {"BF16", 2}, {"F64", 8}, {"I8", 1}, {"U8", 1}, {"I32", 4}, {"I64", 8}, {"BOOL", 1}, {"F8_E4M3", 1}};
+      {"F32", 4}, {"F16", 2}, {"BF16", 2}, {"F64", 8},  {"I8", 1},
+      {"U8", 1},  {"I32", 4}, {"I64", 8},  {"BOOL", 1}, {"F8_E4M3", 1}};
   int added = 0;
   for (const fs::path& path : readable_folders()) {
     SCOPED_TRACE(path.string());
@@ -161,7 +166,8 @@ TEST(NeverSilent, AConfigsMemberWithAValueThatNoToolWritesChangesNoProduct) {
   for (const fs::path& path : readable_folders()) {
     SCOPED_TRACE(path.string());
     const Copy copy(path);
-    for (const char* name : {"config.json", "hf_quant_config.json", "quant_model_description.json", "params.json", "quanto_qmap.json"}) {
+    for (const char* name :
+         {"config.json", "hf_quant_config.json", "quant_model_description.json", "params.json", "quanto_qmap.json"}) {
       const fs::path file = copy.dir / name;
       if (!fs::exists(file)) continue;
       const std::string good = read_file(file);

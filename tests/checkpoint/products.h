@@ -64,8 +64,8 @@ inline double error_over_bound(const LinearLayer& layer, const Matrix& x, const 
   std::vector<double> got = oracle.value;
   if (layer.bias)
     for (std::size_t i = 0; i < got.size(); ++i)
-      got[i] += numerics::load_as_f64(layer.bias->dtype, layer.bias->data.data(),
-                                      static_cast<std::int64_t>(i) % layer.n);
+      got[i] +=
+          numerics::load_as_f64(layer.bias->dtype, layer.bias->data.data(), static_cast<std::int64_t>(i) % layer.n);
   oracle.value = want.to_f64();
   return numerics::compare(got, oracle, {DType::f64, numerics::AccuracyClass::f32, layer.k, layer.k})
       .max_error_over_bound;
