@@ -339,7 +339,8 @@ class LayerBuilder {
             "is; fetch that file");
       // Packed zero points are biased as their codes are.
       if (parts_.packed) fail("is a zero point of packed codes: asymmetric quantisation is not read");
-      if (!all_zero(zeros.tensor)) fail("has values other than 0: asymmetric quantisation is not read");
+      if (!all_zero(zeros.tensor))
+        fail("has values other than 0: asymmetric quantisation is not read; quantise symmetrically");
     }
   }
 

@@ -26,6 +26,23 @@ constexpr std::array<std::string_view, 2> kWrapped = {"linear", "base_layer"};
 constexpr std::array<std::string_view, 7> kWrappers = {
     "div.", "mul_scale", "smooth.", "weight_quantizer.", "input_quantizer.", "quant_input.", "lora_"};
 
+/// Where the parts go of which a layer has one.
+struct Slot {
+  Part part;
+  std::optional<Placed> LayerParts::*of;
+  const char* what;
+};
+constexpr std::array kSlots = {
+    Slot{Part::weight_scale, &LayerParts::scale, "scales"},
+    Slot{Part::row_amax, &LayerParts::row_amax, "scales"},
+    Slot{Part::product_scale, &LayerParts::product_scale, "scales"},
+    Slot{Part::input_scale, &LayerParts::input_scale, "scales of its activations"},
+    Slot{Part::bias, &LayerParts::bias, "biases"},
+    Slot{Part::integer_bias, &LayerParts::integer_bias, "biases"},
+    Slot{Part::shape, &LayerParts::shape, "shapes"},
+    Slot{Part::layout, &LayerParts::layout, "layouts"},
+};
+
 class LayerFinder {
  public:
   LayerFinder(const Folder& folder, const QuantizationConfig& config, const OpenOptions& options, StackedForm stacked)
@@ -136,44 +153,18 @@ class LayerFinder {
     const std::vector<Member>& members = index_.beside(prefix);
     bool odd = parts.weight.tensor.dtype == DType::none;
     for (const Member& member : members) {
-      if (member.located->tensor->name == parts.weight.tensor.name) continue;
-      switch (member.part.part) {
-        case Part::weight_scale:
-          take(member, parts, parts.scale, "scales");
-          break;
-        case Part::row_amax:
-          take(member, parts, parts.row_amax, "scales");
-          break;
-        case Part::input_scale:
-          take(member, parts, parts.input_scale, "scales of its activations");
-          break;
-        case Part::bias:
-          take(member, parts, parts.bias, "biases");
-          break;
-        case Part::product_scale:
-          take(member, parts, parts.product_scale, "scales");
-          break;
-        case Part::integer_bias:
-          take(member, parts, parts.integer_bias, "biases");
-          break;
-        case Part::shape:
-          take(member, parts, parts.shape, "shapes");
-          break;
-        case Part::layout:
-          take(member, parts, parts.layout, "layouts");
-          break;
-        case Part::zero_point:
-          used_.insert(member.located->tensor);
-          parts.zero_points.push_back(place(*member.located));
-          break;
-        case Part::aside:
-          break;
-        case Part::refused:
-          odd = true;
-          break;
-        default:
-          odd = true;
-          stranger(member.located->tensor->name, *member.located, parts);
+      const Part part = member.part.part;
+      if (member.located->tensor->name == parts.weight.tensor.name || part == Part::aside) continue;
+      const auto slot =
+          std::find_if(kSlots.begin(), kSlots.end(), [part](const Slot& one) { return one.part == part; });
+      if (slot != kSlots.end()) {
+        take(member, parts, parts.*(slot->of), slot->what);
+      } else if (part == Part::zero_point) {
+        used_.insert(member.located->tensor);
+        parts.zero_points.push_back(place(*member.located));
+      } else {
+        odd = true;
+        if (part != Part::refused) stranger(member.located->tensor->name, *member.located, parts);
       }
     }
     if (!odd || parts.problem) return;

@@ -93,7 +93,8 @@ std::string list_names(const std::vector<std::string>& names, std::size_t most) 
   return shown == names.size() ? text : fmt::format("{} and {} more", text, names.size() - shown);
 }
 
-ModuleNames::ModuleNames(std::vector<std::string> entries) : entries_(std::move(entries)) {
+ModuleNames::ModuleNames(std::vector<std::string> entries)
+    : entries_(std::move(entries)), sorted_(entries_.begin(), entries_.end()) {
   for (const std::string& entry : entries_) {
     auto& expression = expressions_.emplace_back();
     if (entry.starts_with("re:"))
@@ -116,8 +117,6 @@ const std::string* ModuleNames::find(std::string_view module) const {
   return nullptr;
 }
 
-bool ModuleNames::has(std::string_view entry) const noexcept {
-  return std::find(entries_.begin(), entries_.end(), entry) != entries_.end();
-}
+bool ModuleNames::has(std::string_view entry) const { return sorted_.contains(entry); }
 
 }  // namespace ironcl::checkpoint

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -30,10 +31,11 @@ class ModuleNames {
   /// none does.
   const std::string* find(std::string_view module) const;
   /// True where `entry` is one of the entries, as written.
-  bool has(std::string_view entry) const noexcept;
+  bool has(std::string_view entry) const;
 
  private:
   std::vector<std::string> entries_;
+  std::set<std::string, std::less<>> sorted_;  ///< The entries once more: some configs list every layer.
   struct Expression;
   std::vector<std::shared_ptr<Expression>> expressions_;  ///< One for each entry; null for a plain name.
 };

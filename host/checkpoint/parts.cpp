@@ -40,6 +40,7 @@ constexpr std::array kEntries = {
     Entry{"weight_zero_point", {Part::zero_point, {}}},
     Entry{"_weight_zero_point", {Part::zero_point, {}}},
     Entry{"input_zero_point", {Part::zero_point, {}}},
+    Entry{"output_zero_point", {Part::zero_point, {}}},
     Entry{"weight_offset", {Part::zero_point, {}}},
     Entry{"input_offset", {Part::zero_point, {}}},
     Entry{"zero_point", {Part::zero_point, {}}},

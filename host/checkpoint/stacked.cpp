@@ -32,7 +32,8 @@ bool is_stacked_weight(const Located& located) {
   const bool called_so =
       tensor.name.find("expert") != std::string::npos || tensor.name.find("moe") != std::string::npos;
   return called_so && tensor.shape.size() == 3 && numerics::is_quantized(tensor.dtype) &&
-         !speaks_of_scales(tensor.name);  // NVFP4's scales of groups are of F8_E4M3
+         !speaks_of_scales(
+             std::string_view(tensor.name).substr(leaf_of(tensor.name)));  // NVFP4's scales of groups are of F8_E4M3
 }
 
 /// What a tensor is to the stacked weight whose name it has with that suffix.

@@ -188,4 +188,18 @@ TEST(Inspect, ExpertThatIsNotThereIsNamed) {
   EXPECT_TRUE(contains(outcome.out, "m.experts.0.up_proj"));
 }
 
+/// The weights were left out without a word, and the status was that of success.
+TEST(Inspect, AMethodWithoutALayerFailsNamingMethodAndTensor) {
+  for (const char* command : {"inspect", "compare"})
+    for (const auto& [folder, tensor, said] :
+         {std::tuple{"vptq", "down_proj.indices", "quant_method 'vptq'"},
+          {"mlx", "down_proj.weight", "is the form of MLX"},
+          {"gpt-oss-file/model.safetensors", "experts.down_proj_blocks", "is MXFP4 of gpt-oss"}}) {
+      const Outcome outcome = ironcl_command({command, data_file(std::string("foreign/") + folder)}, Plugins::none);
+      EXPECT_EQ(outcome.status, 3) << command << ": " << folder;
+      EXPECT_TRUE(contains(outcome.err, tensor)) << outcome.err;
+      EXPECT_TRUE(contains(outcome.err, said)) << outcome.err;
+    }
+}
+
 }  // namespace
