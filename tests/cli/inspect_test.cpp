@@ -108,8 +108,8 @@ TEST(Inspect, ManyLayersWithOneComplaintAreOneLine) {
   const Scratch scratch;
   std::vector<TestTensor> tensors;
   for (int i = 0; i < 40; ++i) tensors.push_back(e4m3_tensor("l." + std::to_string(i) + ".weight", {32, 32}, 0x38));
-  write_tensors(scratch.path("s.safetensors"), tensors);
-  const Outcome many = ironcl_command({"inspect", scratch.path("s.safetensors")}, Plugins::none);
+  write_tensors(scratch.path("model-00002-of-00003.safetensors"), tensors);
+  const Outcome many = ironcl_command({"inspect", scratch.path("model-00002-of-00003.safetensors")}, Plugins::none);
   EXPECT_EQ(many.status, 3);
   EXPECT_EQ(std::count(many.err.begin(), many.err.end(), '\n'), 1) << many.err;
   EXPECT_TRUE(contains(many.err, "40 layers like l.*"));

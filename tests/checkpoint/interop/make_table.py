@@ -59,7 +59,7 @@ def compare(options, folder, expect, layers):
 
 def first_line(text, folder):
     line = next((line for line in text.splitlines() if line.strip()), "(nothing was said)")
-    line = line.replace(folder + "/", "").replace(folder, "PATH")
+    line = line.replace(folder + "/", "").replace(folder, "PATH").replace(os.path.dirname(folder) + "/", "")
     return re.sub(r"^ironcl \w+: ", "", line).replace("|", "\\|")
 
 
