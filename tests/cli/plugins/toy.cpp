@@ -163,7 +163,11 @@ class ToyDevice final : public Device {
   std::shared_ptr<Weights> prepare_weights(const WeightsDesc& desc) override {
     return std::make_shared<HostWeights>(desc);
   }
-  std::shared_ptr<Gemm> create_gemm(const GemmDesc& desc) override { return std::make_shared<ToyGemm>(desc, fault_); }
+  std::shared_ptr<Gemm> create_gemm(const GemmDesc& desc) override {
+    if (const Support support = supports(desc); support.reason != Reason::none)
+      throw Error(Status::unsupported, support.text);
+    return std::make_shared<ToyGemm>(desc, fault_);
+  }
 
  private:
   Fault fault_;
