@@ -16,6 +16,7 @@
 #ifndef CODE
 #define CODE 0
 #endif
+#include "arguments.cl"
 #include "fp8.cl"
 #if CODE != 0
 #include "quantizer.cl"
@@ -109,9 +110,7 @@ __kernel __attribute__((reqd_work_group_size(LANES, 1, 1)))
 #if defined(MIN_VECTOR_WIDTH)
 __attribute__((min_vector_width(512)))
 #endif
-void activate(int rows, int cols, int matrices, float limit, uint floor_bits, __global const uchar* gate, ulong gate_at, ulong ld_gate,
-              __global const uchar* up, ulong up_at, ulong ld_up, __global uchar* y, ulong y_at, ulong ldy, __global float* scales,
-              ulong scales_at, ulong lds, __global const int* counts, ulong counts_at) {
+void activate(PARAMETERS(ACTIVATE_LIST)) {
   __local float values[IN_VECTORS] __attribute__((aligned(64)));
   __local long sums[LANES];
   __local uint partial[LANES];

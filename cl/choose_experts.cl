@@ -10,6 +10,7 @@
 // SCORE        1  0 to 3        softmax, sigmoid, sqrt of softplus; 0: ids are given
 // HAS_BIAS, NORMALIZE, SHARED_GATE, BEST_OF_TWO  0  0 1
 // Local memory: LANES * 8 B = 8 B with the defaults.
+#include "arguments.cl"
 #include "fp8.cl"
 #include "lanes.cl"
 #ifndef LOGITS_TYPE
@@ -105,10 +106,7 @@ static inline int next_best(__global const float* keys, int count, float last, i
 
 // logits: rows ld apart from element logits_at on. memory: of each token `experts` scores, as many keys, `groups` values and as many
 // marks, f32. ids, weights: [tokens, top_k].
-__kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void choose_experts(
-    int tokens, int experts, int top_k, int groups, int top_groups, float factor, __global const uchar* logits, ulong logits_at,
-    ulong ld, __global const float* bias, ulong bias_at, __global int* ids, ulong ids_at, __global float* weights, ulong weights_at,
-    __global float* shared_weights, ulong shared_at, __global float* memory) {
+__kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void choose_experts(PARAMETERS(CHOOSE_LIST)) {
   __local float values[LANES];
   __local int places[LANES];
   const shared_best all = {values, places};

@@ -10,6 +10,7 @@
 // ADD_TYPE        0  0 1 2 3   0: nothing is added
 // WEIGH_ADD       0  0 1       the added row has a weight
 // Local memory: none.
+#include "arguments.cl"
 #include "fp8.cl"
 
 #ifndef WIDTH
@@ -32,9 +33,7 @@ __kernel
 #if defined(MIN_VECTOR_WIDTH)
 __attribute__((min_vector_width(512)))
 #endif
-void combine(int tokens, int cols, int x_rows, int top_k, __global const uchar* x, ulong x_at, ulong ldx, __global const int* rows,
-             ulong rows_at, __global const float* weights, ulong weights_at, __global const uchar* add, ulong add_at, ulong ld_add,
-             __global const float* add_weights, ulong add_weights_at, __global uchar* y, ulong y_at, ulong ldy) {
+void combine(PARAMETERS(COMBINE_LIST)) {
   const int first = (int)get_global_id(0) * WIDTH, token = (int)get_global_id(1);
   if (token >= tokens || first >= cols) return;
   __global const int* own_rows = rows + rows_at + (ulong)token * (ulong)top_k;

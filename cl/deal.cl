@@ -8,10 +8,7 @@
 #include "deal_rows.cl"
 
 // As deal_rows() has them; matrix_rows: from rows_at on; tiles_at, blocks_at: where the lists go.
-__kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void deal(int m, int matrices, int masked, int tile, int block,
-                                                                       __global const int* matrix_rows, ulong rows_at,
-                                                                       __global int* dealt_memory, ulong dealt_at,
-                                                                       int tiles_at, int blocks_at) {
+__kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void deal(PARAMETERS(DEAL_LIST)) {
   __local long sums[LANES];
   if (m == 0) return;
   __global int* dealt = dealt_memory + dealt_at;

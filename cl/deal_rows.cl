@@ -100,9 +100,7 @@ static inline void list_dealt(__global int* dealt, int lane, int4 counts, TABLE 
 }
 
 #ifdef DEALS
-#define DEALS_ARGS                                                                                                   \
-  , __global int *dealt_memory, ulong dealt_at, int matrices, int masked, __global const int *matrix_rows, ulong rows_at, \
-      int tiles_at, int blocks_at, __local int *table
+#define DEALS_ARGS , PARAMETERS(DEALS_LIST)
 /// Deals tiles of `height` rows, one a block; `tiles`: how many there are.
 #define DEAL(tiles, height)                                                                                          \
   __local long sums_[LANES];                                                                                         \

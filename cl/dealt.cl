@@ -8,6 +8,7 @@
 //   DEALT_NEXT: with FROM_COUNTER the next share of the product that is to be had.
 //   DEALT_HEAD + 8 * g: of matrix g its first row in D, rows, first tile, tiles, first block, blocks, rows of a tile.
 //   from DEALT_TILES_AT on: the matrix of each tile; from DEALT_BLOCKS_AT on: the matrix of each block.
+#include "arguments.cl"
 #define DEALT_TILES 0
 #define DEALT_BLOCKS 1
 #define DEALT_TILES_AT 2
@@ -63,7 +64,7 @@ static inline dealt_block block_of(__global const int* dealt, long unit, int col
 // The arguments of a kernel that makes tiles of A, and the statement after them, which is done for each tile of the work-item:
 // tile `tile` of `tiles` has the rows `here`. Of a problem that is not grouped they are one after another up to m.
 #ifdef GROUPED
-#define DEALT_ARGS , __global const int *dealt_memory, ulong dealt_at
+#define DEALT_ARGS , PARAMETERS(DEALT_LIST)
 #define EACH_TILE(rows)                                            \
   if (m == 0) return;                                              \
   __global const int* dealt = dealt_memory + dealt_at;             \
@@ -101,7 +102,7 @@ static inline dealt_block block_of(__global const int* dealt, long unit, int col
 
 /// Row `row` of the problem as a row of A, which has a_rows. An index outside of A means its nearest row.
 #ifdef GATHER
-#define GATHER_ARGS , __global const int *a_index, ulong a_index_at, int a_rows
+#define GATHER_ARGS , PARAMETERS(GATHER_LIST)
 #define ROW_OF_A(row) clamp(a_index[a_index_at + (ulong)(row)], 0, a_rows - 1)
 #else
 #define GATHER_ARGS

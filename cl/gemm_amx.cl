@@ -260,20 +260,6 @@ static inline __attribute__((always_inline)) void multiply_lone(tile_state* stat
 #define EACH_PART for (int part = 0; part < SPLIT_K; ++part)
 #endif
 
-/// Sixteen values to D (+ bias), of which `count` lie inside.
-static inline void store_16(__global uchar* d, ulong d_at, ulong ldd, __global const uchar* bias, ulong bias_at, int row, int col,
-                            int count, float16 values) {
-#if BIAS_TYPE == 0
-  if (count >= 16) {
-    store_elements16(D_TYPE, d, d_at + (ulong)row * ldd + (ulong)col, values);
-    return;
-  }
-#endif
-  float each[16];
-  vstore16(values, 0, each);
-  for (int j = 0; j < min(count, 16); ++j) store_d(d, d_at, ldd, bias, bias_at, row, col + j, each[j]);
-}
-
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 #if defined(MIN_VECTOR_WIDTH)
 __attribute__((min_vector_width(512)))
@@ -344,13 +330,13 @@ void gemm_amx(GEMM_ARGS) {
         __local float* scales = scales_b[turn & 1];
         {
           const int col = first_n + unit * UNIT;
-          __global const float* from = sb_here + (ulong)(first_k / B_SCALE_COLS) * (ulong)n_pad + (ulong)col;
+          __global const float* from = SCALES_OF_B(first_k, col);
           for (int i = 0; i < UNIT; i += 16)
             *(__local float16*)(scales + i) = vload16(0, from + (i < PANEL || col + PANEL < n_pad ? i : i - PANEL));
         }
         for (int tile = 0; tile < tiles; tile += 2) {
           __global const uchar* tile_a = group_a + (ulong)tile * A_TILE_BYTES;
-          __global const float* scales_a = sa + sa_at + ((ulong)(first_tile + tile) * sa_ld + (ulong)group) * TILE_ROWS;
+          __global const float* scales_a = SCALES_OF_TILE(first_tile + tile, group, TILE_ROWS);
           __local float* tile_totals = totals + (unit * BLOCK_M + tile) * UNIT_SUMS;
           if (tile + 1 < tiles) {
             beside.lines = lines;

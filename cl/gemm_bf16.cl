@@ -184,10 +184,10 @@ void gemm_bf16(GEMM_ARGS) {
     for (int group = 0; group < groups; ++group) {
       const int first_k = group * GROUP;
       const int length = min(GROUP, k_pad - first_k) / K_OF_ROW;
-      __global const float* scales_b = sb_here + (ulong)(first_k / B_SCALE_COLS) * (ulong)n_pad + (ulong)first_n;
+      __global const float* scales_b = SCALES_OF_B(first_k, first_n);
       __global const uint* group_a =
           (__global const uint*)(a + a_at * ELEMENT_BYTES) + ((ulong)group * all_tiles + (ulong)first_tile) * A_TILE;
-      __global const float* group_scales = sa + sa_at + ((ulong)first_tile * sa_ld + (ulong)group) * TILE_M;
+      __global const float* group_scales = SCALES_OF_TILE(first_tile, group, TILE_M);
       for (int panel = 0; panel < panels; ++panel, ++turn) {
         // The next panel in turn, of this group or the first of the next, is decoded beside the products of this one.
         const int next_column = panel + 1 < panels ? panel + 1 : 0, next_k = panel + 1 < panels ? first_k : first_k + GROUP;

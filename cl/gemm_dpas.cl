@@ -109,8 +109,7 @@ void gemm_dpas(GEMM_ARGS) {
 #endif
       }
       for (int i = item; i < TILE_M; i += ITEMS)
-        scales_a[slot][i] = sa[sa_at + (ulong)(ROW_OF_A(min(here.first_row + i, last_row)) / A_SCALE_ROWS) * sa_ld +
-                               (ulong)(group * GROUP / A_SCALE_COLS)];
+        scales_a[slot][i] = SCALE_OF_A(ROW_OF_A(min(here.first_row + i, last_row)), group * GROUP);
       barrier(CLK_LOCAL_MEM_FENCE);
 
 #pragma unroll
@@ -152,7 +151,7 @@ void gemm_dpas(GEMM_ARGS) {
       }
 #pragma unroll
       for (int j = 0; j < WORK_N; ++j) {
-        const float scale_b = sb_here[(ulong)(group * GROUP / B_SCALE_COLS) * (ulong)n_pad + (ulong)columns_b[j]];
+        const float scale_b = *SCALES_OF_B(group * GROUP, columns_b[j]);
 #pragma unroll
         for (int i = 0; i < BLOCKS_M; ++i) {
           const float8 scale = vload8(i, scales_a[slot]);

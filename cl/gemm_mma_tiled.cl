@@ -144,22 +144,11 @@
 #define SCALE_B(j, e) y[2 * (j) + (e)]
 #endif
 
-// Four columns of D side by side, which fit in where `wide`.
-#if D_TYPE == TYPE_F32 || SPLIT_K > 1
-#define STORE_FOUR(to, v) STORE_F4(to, (v)[0], (v)[1], (v)[2], (v)[3])
+// What leaves of a sum: of parts of k the reduction does the rest.
+#if SPLIT_K > 1
+#define VALUE_OUT(value, row, column) (value)
 #else
-#define STORE_FOUR(to, v)         \
-  do {                            \
-    uint lo_, hi_;                \
-    TO_PAIR(lo_, (v)[0], (v)[1]); \
-    TO_PAIR(hi_, (v)[2], (v)[3]); \
-    STORE8(to, lo_, hi_);         \
-  } while (0)
-#endif
-#if D_TYPE == TYPE_F32
-#define D_AT(at) ((__global float *)d + (at))
-#else
-#define D_AT(at) ((__global ushort *)d + (at))
+#define VALUE_OUT EPILOGUE
 #endif
 
 __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void gemm_mma_tiled(GEMM_ARGS)
@@ -267,14 +256,14 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void gemm_mma_tile
       UNROLL for (int u = 0; u < 2 * MT; ++u) {
         const uint row = first_row + warp_row + 8 * u + g;
         float v[4];
-        UNROLL for (int i = 0; i < 4; ++i) v[i] = sum[j + i / 2][u / 2][2 * (u % 2) + i % 2] + bias_of[i];
+        UNROLL for (int i = 0; i < 4; ++i) v[i] = VALUE_OUT(sum[j + i / 2][u / 2][2 * (u % 2) + i % 2] + bias_of[i], row, column + i);
 #if SPLIT_K > 1
         __global float *to = &PARTIAL(part, scratch_rows, here.first_tile * TILE_M + (int)(row - first_row), column);
-        if (row <= last_row && wide) STORE_FOUR(to, v);
+        if (row <= last_row && wide) STORE_F4(to, v[0], v[1], v[2], v[3]);
         UNROLL for (int i = 0; i < 4; ++i) if (row <= last_row && !wide) to[i] = v[i];
 #else
         const ulong to = d_at + (ulong)row * ldd + column;
-        if (row <= last_row && wide) STORE_FOUR(D_AT(to), v);
+        if (row <= last_row && wide) STORE_FOUR((__global d_element *)d + to, v);
         UNROLL for (int i = 0; i < 4; ++i) if (row <= last_row && !wide && column + i < (uint)n) store_element(D_TYPE, d, to + i, v[i]);
 #endif
       }

@@ -134,9 +134,9 @@ void gemm_panel(GEMM_ARGS) {
       __local float* next_slot = slots[(group & 1) ^ 1];
       // The next group is decoded in shares between the register tiles of this one.
       const int share = (next_length + tiles * (PANEL / TILE_N) - 1) / (tiles * (PANEL / TILE_N));
-      __global const float* scales_b = sb_here + (ulong)(first_k / B_SCALE_COLS) * (ulong)n_pad + (ulong)first_n;
+      __global const float* scales_b = SCALES_OF_B(first_k, first_n);
       __global const float* group_a = (__global const float*)a + a_at + ((ulong)first_tile * lda + (ulong)first_k) * TILE_M;
-      __global const float* group_scales = sa + sa_at + ((ulong)first_tile * sa_ld + (ulong)group) * TILE_M;
+      __global const float* group_scales = SCALES_OF_TILE(first_tile, group, TILE_M);
       for (int column = 0; column < panels * PANEL; column += TILE_N) {
         const int panel = column / PANEL;
         __local const float* part_b = slot + panel * (GROUP * PANEL) + column % PANEL;

@@ -134,15 +134,13 @@ void gemm_skinny(GEMM_ARGS) {
     if ((t) % STEPS == 0) {                                                                                       \
       _Pragma("unroll") for (int j = 0; j < WORK_N; ++j)                                                          \
           next_scale_b[j] = GROUP_OF(t, slice) < end_group                                                        \
-              ? sb_here[(ulong)(GROUP_OF(t, slice) * GROUP / B_SCALE_COLS) * (ulong)n_pad +                       \
-                        (ulong)columns_b[j]]                                                                      \
+              ? *SCALES_OF_B(GROUP_OF(t, slice) * GROUP, columns_b[j])                                                    \
               : 0.0f;                                                                                             \
       _Pragma("unroll") for (int i = 0; i < SCALES_A; ++i) {                                                      \
         const int at = item + i * ITEMS, s = at % SLICES;                                                         \
         const int row = min(here.first_row + at / SLICES, last_row);                                              \
         next_scale[i] = GROUP_OF(t, s) < end_group                                                                \
-            ? sa[sa_at + (ulong)(ROW_OF_A(row) / A_SCALE_ROWS) * sa_ld +                                          \
-                 (ulong)(GROUP_OF(t, s) * GROUP / A_SCALE_COLS)]                                                  \
+            ? SCALE_OF_A(ROW_OF_A(row), GROUP_OF(t, s) * GROUP)                                                          \
             : 0.0f;                                                                                               \
       }                                                                                                           \
     }

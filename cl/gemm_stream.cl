@@ -213,10 +213,9 @@ void gemm_stream(GEMM_ARGS) {
 #else
         __global const float* values =
             (__global const float*)a + a_at + ((ulong)(first_tile + tile) * lda + (ulong)first_k) * TILE_M;
-        __global const float* scales_a = sa + sa_at + ((ulong)(first_tile + tile) * sa_ld + (ulong)group) * TILE_M;
+        __global const float* scales_a = SCALES_OF_TILE(first_tile + tile, group, TILE_M);
 #endif
-        __global const float* scales_b =
-            sb_here + (ulong)(first_k / B_SCALE_COLS) * (ulong)n_pad + (ulong)(first_n + panel * PANEL);
+        __global const float* scales_b = SCALES_OF_B(first_k, first_n + panel * PANEL);
         __local float* to = totals + (panel * BLOCK_M + tile) * (TILE_M * PANEL);
 #ifdef GROUPED
         // Matrices have rows as it happens: a tile costs what its rows do. Where they are half a tile or fewer there are

@@ -173,10 +173,10 @@ void gemm_stream_bf16(GEMM_ARGS) {
     for (int group = 0; group < groups; ++group) {
       const int first_k = group * GROUP, length = min(GROUP, k_pad - first_k) / 2;
       __global const uchar* codes = b_here + (ulong)first_n * (ulong)k_pad + (ulong)first_k * PANEL;
-      __global const float* scales_b = sb_here + (ulong)(first_k / B_SCALE_COLS) * (ulong)n_pad + (ulong)first_n;
+      __global const float* scales_b = SCALES_OF_B(first_k, first_n);
       {  // Those of the next group, or of the next panel's first, lie in lines that the hardware does not expect.
         const int next_k = first_k + GROUP;
-        __global const float* next = next_k < k ? sb_here + (ulong)(next_k / B_SCALE_COLS) * (ulong)n_pad : sb_here + PANEL;
+        __global const float* next = next_k < k ? SCALES_OF_B(next_k, 0) : sb_here + PANEL;
         PREFETCH(next + first_n);
         PREFETCH(next + first_n + 16);
       }
@@ -186,7 +186,7 @@ void gemm_stream_bf16(GEMM_ARGS) {
 #else
       __global const uint* pairs =
           (__global const uint*)(a + a_at * ELEMENT_BYTES) + ((ulong)group * all_tiles + (ulong)here.first_tile) * A_TILE;
-      __global const float* scales_a = sa + sa_at + ((ulong)here.first_tile * sa_ld + (ulong)group) * TILE_M;
+      __global const float* scales_a = SCALES_OF_TILE(here.first_tile, group, TILE_M);
 #endif
       __local float* to = totals;
       for (int tile = 0; tile < here.tiles; ++tile) {

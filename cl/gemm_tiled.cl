@@ -225,10 +225,8 @@ void gemm_tiled(GEMM_ARGS) {
       _Pragma("unroll") for (int i = 0; i < LOADS_SCALES; ++i) {                                                  \
         const int at = item + i * ITEMS;                                                                          \
         next_scale[i] = at < TILE_M                                                                               \
-            ? sa[sa_at + (ulong)(ROW_OF_A(min(first_m + at, last_m)) / A_SCALE_ROWS) * sa_ld +                    \
-                 (ulong)((step) * TILE_K / A_SCALE_COLS)]                                                         \
-            : sb_here[(ulong)((step) * TILE_K / B_SCALE_COLS) * (ulong)n_pad +                                    \
-                      (ulong)min(first_n + max(at - TILE_M, 0), n - 1)];                                          \
+            ? SCALE_OF_A(ROW_OF_A(min(first_m + at, last_m)), (step) * TILE_K)                                          \
+            : *SCALES_OF_B((step) * TILE_K, min(first_n + max(at - TILE_M, 0), n - 1));                                  \
       }                                                                                                           \
     }
 #define PUT(step, slot)                                                                                         \

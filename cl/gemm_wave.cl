@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // gemm_wave.cl: D[m,n] = sum_g sa[m,g] * sb[n,g] * sum_{k in g} A[m,k] * B[n,k], g the K groups of GROUP, by the matrix products of waves
-// that AMD's GPUs have (wave_products.cl): e4m3 codes as f16, which holds them exactly, with f32 sums. Next door: gemm_wave_bf16.cl (this kernel
-// for e5m2 codes of one operand or both, as bf16), gemm_wave_s8.cl (for i8 codes as they are, with s32 sums), gemm_dpas.cl (Intel's products).
+// that AMD's GPUs have (wave_products.cl). Variants by the types of codes: gemm_wave, e4m3 as f16, which holds it exactly, with f32 sums;
+// gemm_wave_bf16, where some are e5m2, as bf16: the least of e5m2 are denormals of f16, which some units take for zero; gemm_wave_s8, i8 as
+// it is, with s32 sums. Next door: gemm_dpas.cl (Intel's products).
 //
 //                  COLUMNS = WAVES x WORK_N x SIDE            A wave makes TILE_M rows by WORK_N x SIDE columns, waves lie side by side.
 //            +---------------+---------------+--- ...        A of a K tile is decoded into local memory for all of them, in two slots:
@@ -178,11 +179,10 @@ void gemm_wave(GEMM_ARGS) {
       float scales_b[WORK_N];
       if (last_of_group) {
         for (int i = item; i < TILE_M; i += ITEMS)
-          scales_a[scale_slot][i] = sa[sa_at + (ulong)(ROW_OF_A(min(here.first_row + i, last_row)) / A_SCALE_ROWS) * sa_ld +
-                                       (ulong)(group * GROUP / A_SCALE_COLS)];
+          scales_a[scale_slot][i] = SCALE_OF_A(ROW_OF_A(min(here.first_row + i, last_row)), group * GROUP);
 #pragma unroll
         for (int j = 0; j < WORK_N; ++j)
-          scales_b[j] = sb_here[(ulong)(group * GROUP / B_SCALE_COLS) * (ulong)n_pad + (ulong)columns_b[j]];
+          scales_b[j] = *SCALES_OF_B(group * GROUP, columns_b[j]);
       }
       barrier(CLK_LOCAL_MEM_FENCE);
       if (tile_k + 1 < end_tile_k) {

@@ -173,12 +173,12 @@ static inline uint products_of(dealt_tile here) { return min((uint)(here.end - h
     sum[v][4 * j] = sum[v][4 * j + 1] = sum[v][4 * j + 2] = sum[v][4 * j + 3] = 0.0f;   \
   }
 #if STAGED
-// Four columns of row 8 * J + row8_ of the sixteen that this warpgroup stores next.
-#define STAGE(J, S)                                                                                                   \
+// Four columns of row 8 * J + row8_ of the sixteen that this warpgroup stores next, which begin with D's row ROW.
+#define STAGE(J, S, ROW)                                                                                                   \
   do {                                                                                                                \
     uint xs_, ys_, other_, q0_, q1_;                                                                                  \
-    TO_PAIR(xs_, WITH_BIAS((S)[0], bias0), WITH_BIAS((S)[2], bias1));                                                 \
-    TO_PAIR(ys_, WITH_BIAS((S)[1], bias0), WITH_BIAS((S)[3], bias1));                                                 \
+    TO_PAIR(xs_, VALUE_0(S, (ROW) + 8 * (J) + 2 * tl, col + odd), VALUE_2(S, (ROW) + 8 * (J) + 2 * tl, col + odd));                                                 \
+    TO_PAIR(ys_, VALUE_1(S, (ROW) + 8 * (J) + 2 * tl, col + odd), VALUE_3(S, (ROW) + 8 * (J) + 2 * tl, col + odd));                                                 \
     const uint own_ = odd ? ys_ : xs_, sent_ = odd ? xs_ : ys_;                                                       \
     SHUFFLE_XOR(other_, sent_, 4);                                                                                    \
     asm("prmt.b32 %0,%1,%2,%3;" : "=r"(q0_) : "r"(own_), "r"(other_), "r"(low_));                                     \
@@ -197,8 +197,8 @@ static inline uint products_of(dealt_tile here) { return min((uint)(here.end - h
       const uint line_ = (tid & 127) >> 3, from_line_ = mine_ + line_ * 128u + (((tid ^ line_) & 7) << 4);                      \
       __global ushort *to_ = (__global ushort *)d + d_at + (ulong)(d_m + line_) * ldd + tn_ * 128u + group * 64u + (tid & 7) * 8u; \
       UNROLL for (int v = 0; v < PRODUCTS; ++v) UNROLL for (int j = 0; j < 8; j += 2) {                                         \
-        STAGE(0, sum[v] + 4 * j);                                                                                               \
-        STAGE(1, sum[v] + 4 * j + 4);                                                                                           \
+        STAGE(0, sum[v] + 4 * j, d_m + v * 64 + 8 * j);                                                                                               \
+        STAGE(1, sum[v] + 4 * j + 4, d_m + v * 64 + 8 * j);                                                                                           \
         BAR_NAMED(4 + group, 128);                                                                                              \
         uint r0_, r1_, r2_, r3_;                                                                                                \
         asm volatile("ld.shared.v4.u32 {%0,%1,%2,%3},[%4];" : "=r"(r0_), "=r"(r1_), "=r"(r2_), "=r"(r3_) : "r"(from_line_) : "memory"); \

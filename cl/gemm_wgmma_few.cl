@@ -66,20 +66,6 @@
 #define SCALE_OF(kb) min((uint)(kb) * 128u / (uint)B_SCALE_COLS, groups_b - 1)
 #define NEXT_STAGE(BY) do { stage += (BY); if (stage >= STAGES) { stage -= STAGES; parity ^= 1; } } while (0)
 
-#if D_TYPE == TYPE_F32
-#define STORE_FOUR(TO, X) STORE_F4(TO, (X)[0], (X)[1], (X)[2], (X)[3])
-#define d_element float
-#else
-#define STORE_FOUR(TO, X)          \
-  do {                             \
-    uint low_, high_;              \
-    TO_PAIR(low_, (X)[0], (X)[1]); \
-    TO_PAIR(high_, (X)[2], (X)[3]);\
-    STORE8(TO, low_, high_);       \
-  } while (0)
-#define d_element ushort
-#endif
-
 __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void gemm_wgmma_few(GEMM_ARGS)
 {
   __local uchar ring_[STAGES * STAGE_BYTES] __attribute__((aligned(1024)));
@@ -188,7 +174,7 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void gemm_wgmma_fe
       const uint d_row = first_row + 8 * h;
       const float x[4] = {sum[8 * j + 2 * h], sum[8 * j + 2 * h + 1], sum[8 * j + 2 * h + 4], sum[8 * j + 2 * h + 5]};
       if (d_row >= (uint)here.end) continue;
-      if (BIAS_TYPE == 0 && wide && column + 3 < (uint)n) STORE_FOUR((__global d_element *)d + d_at + (ulong)d_row * ldd + column, x);
+      if (AS_COMPUTED && wide && column + 3 < (uint)n) STORE_FOUR((__global d_element *)d + d_at + (ulong)d_row * ldd + column, x);
       else UNROLL for (uint e = 0; e < 4; ++e) if (column + e < (uint)n) store_d(d, d_at, ldd, bias, bias_here, (int)d_row, (int)(column + e), x[e]);
     }
   }

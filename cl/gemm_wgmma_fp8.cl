@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// gemm_wgmma_fp8.cl (and gemm_wgmma_s8.cl): D[m,n] = sum_g sa[m,g] * sb[n,g] * sum_{k in g} A[m,k] * B[n,k] on the tensor cores of compute capability 9.0,
+// gemm_wgmma_fp8.cl (also variant gemm_wgmma_s8): D[m,n] = sum_g sa[m,g] * sb[n,g] * sum_{k in g} A[m,k] * B[n,k] on the tensor cores of compute capability 9.0,
 // codes as they are: wgmma adds in about 14 bits, so sums of 128 k are added, scaled, to f32 registers. Class tensor14.
 // Of int8, sums of 128 k are exact in 32 bits and as f32, so the class is f32.
 //
@@ -384,11 +384,8 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void gemm_wgmma_fp
 #if BIAS_TYPE != 0
   ulong bias_here;
 #define NOTE_BIAS() bias_here = bias_at + (ulong)here.matrix * (ulong)n
-#define BIAS_OF(c) ((c) < (uint)n ? load_element(BIAS_TYPE, bias, bias_here + (c)) : 0.0f)
-#define WITH_BIAS(x, c) ((x) + BIAS_OF(c))
 #else
 #define NOTE_BIAS()
-#define WITH_BIAS(x, c) (x)  // The compiler keeps the addition of a zero.
 #endif
 #define NOTE_PLACE() do { here = OF_TILE_OF_ROWS(row); here.first += (int)warp * 16; d_col = col * TILE_N; NOTE_BIAS(); } while (0)
   // A warp's 16 rows of D on their way out, and this work-item's four columns of the first of them.
@@ -406,12 +403,13 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void gemm_wgmma_fp
     STORE_LOCAL8(AT, x_, y_);            \
   } while (0)
 #endif
+#define VALUE_PUT(sum, E, c) D_VALUE(sum, BIAS_OF(c, bias_here), here.first + (int)(lane >> 2) + 4 * (E), c)
 // Row lane / 4, or with E = 2 row 8 + lane / 4, of SIXTEENS of columns S, D's column C and those after it, in the lines from column AT on.
 #define PUT_ROW(S, E, SIXTEENS, C, AT)                                                                                 \
   UNROLL for (int i_ = 0; i_ < (SIXTEENS); ++i_) {                                                                     \
     const uint c_ = (C) + 16 * i_ + (lane & 3) * 4;                                                                    \
-    PUT(my_out + (E) * 4 * OUT_LINE + ((AT) + i_ * 16) * D_BYTES, WITH_BIAS((S)[8 * i_ + E], c_), WITH_BIAS((S)[8 * i_ + E + 1], c_ + 1), \
-        WITH_BIAS((S)[8 * i_ + E + 4], c_ + 2), WITH_BIAS((S)[8 * i_ + E + 5], c_ + 3));                               \
+    PUT(my_out + (E) * 4 * OUT_LINE + ((AT) + i_ * 16) * D_BYTES, VALUE_PUT((S)[8 * i_ + E], E, c_), VALUE_PUT((S)[8 * i_ + E + 1], E, c_ + 1), \
+        VALUE_PUT((S)[8 * i_ + E + 4], E, c_ + 2), VALUE_PUT((S)[8 * i_ + E + 5], E, c_ + 3));                         \
   }
 #define PUT_ROWS(S, SIXTEENS, C, AT) do { PUT_ROW(S, 0, SIXTEENS, C, AT); PUT_ROW(S, 2, SIXTEENS, C, AT); } while (0)
 // The lines are free again.

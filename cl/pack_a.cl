@@ -43,10 +43,7 @@
 
 // The arguments of both. a: element a_at on, rows lda apart. sa: element s_at on, rows lds apart, one for each
 // scale_rows x scale_cols of A. out: from byte 0 of out + out_at; scales: f32 from scales_at on.
-#define PACK_ARGS                                                                                                  \
-  int m, int k, int k_pad, int groups, __global const uchar *a, ulong a_at, ulong lda, __global const uchar *sa,    \
-      ulong s_at, ulong lds, int scale_rows, int scale_cols, __global uchar *out, ulong out_at,                     \
-      __global float *scales, ulong scales_at
+#define PACK_ARGS PARAMETERS(PACK_LIST)
 
 static inline float a_scale(__global const uchar* sa, ulong s_at, ulong lds, int row, int col, int scale_rows,
                      int scale_cols) {

@@ -48,10 +48,7 @@ static inline dealt_tile unit_in(dealt_tile here, int unit) {
 // The arguments of both, as those of pack_a.cl: a: element a_at on, rows lda apart. sa: element s_at on, rows lds apart, one for
 // each scale_rows x scale_cols of A. out: from byte out_at on. scales: f32 from scales_at on; the counters that lie before them are
 // set to zero. Rows past the last are zeros, k past k are zeros with a scale of zero.
-#define PACK_ARGS                                                                                                  \
-  int m, int k, int blocks, __global const uchar *a, ulong a_at, ulong lda, __global const uchar *sa, ulong s_at,   \
-      ulong lds, int scale_rows, int scale_cols, __global uchar *out, ulong out_at, __global float *scales,         \
-      ulong scales_at
+#define PACK_ARGS PARAMETERS(PACK_TOKENS_LIST)
 
 static inline uint code_at(__global const uchar *a, ulong row_at, uint col, int k) {
   return col < (uint)k ? (uint)a[row_at + col] : 0u;

@@ -6,6 +6,7 @@
 // LANES         1        1 32 64 128  work-items a work-group; 1 works on vectors of 16
 // Set by the host: those of quantizer.cl.
 // Local memory: LANES * 4 B = 4 B with the defaults.
+#include "arguments.cl"
 #include "quantizer.cl"
 
 #ifndef LANES
@@ -18,9 +19,7 @@ __kernel __attribute__((reqd_work_group_size(LANES, 1, 1)))
 #if defined(MIN_VECTOR_WIDTH)
 __attribute__((min_vector_width(512)))
 #endif
-void quantize(int m, int k, int k_fill, int group_rows, int group_cols, uint floor_bits, __global const uchar* x,
-              ulong x_at, ulong ldx, __global uchar* q, ulong q_at, ulong ldq, __global float* scales, ulong s_at,
-              ulong lds) {
+void quantize(PARAMETERS(QUANTIZE_LIST)) {
   const int first_col = (int)get_group_id(0) * group_cols;
   const int first_row = (int)get_group_id(1) * group_rows;
   if (first_row >= m || first_col >= k) return;

@@ -29,8 +29,7 @@ __kernel
 #if defined(MIN_VECTOR_WIDTH)
 __attribute__((min_vector_width(512)))
 #endif
-void quantize_tiles(int m, int k, int k_pad, int groups, uint floor_bits, __global const uchar* x, ulong x_at, ulong ldx,
-                    __global float* out, ulong out_at, __global float* scales, ulong scales_at DEALT_ARGS GATHER_ARGS) {
+void quantize_tiles(PARAMETERS(QUANTIZE_TILES_LIST) DEALT_ARGS GATHER_ARGS) {
   // As many groups, one after another, as it takes for all to have a work-item.
   const long all = ((long)k + GROUP_COLS - 1) / GROUP_COLS, items = (long)get_global_size(0);
   const long each = (all + items - 1) / items * GROUP_COLS, first_of_item = (long)get_global_id(0) * each;

@@ -86,9 +86,7 @@ static inline uint bits_of(uint magnitude)
 
 // x: element x_at on, rows ldx apart. out: from byte out_at on, scales: f32 from scales_at on, in `blocks` K blocks of 128. The
 // counters that lie before the scales are set to zero.
-#define QUANTIZE_ARGS                                                                                               \
-  int m, int k, int blocks, uint floor_bits, __global const uchar *x, ulong x_at, ulong ldx, __global uchar *out,   \
-      ulong out_at, __global float *scales, ulong scales_at
+#define QUANTIZE_ARGS PARAMETERS(QUANTIZE_TOKENS_LIST)
 #define CLEAR_COUNTERS()                                                                                            \
   if (get_group_id(0) == 0)                                                                                         \
     for (uint i = get_local_id(0); i < COUNTERS && m > 0; i += ITEMS) ((__global uint*)(scales + scales_at))[(int)i - COUNTERS] = 0u

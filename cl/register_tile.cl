@@ -132,19 +132,3 @@ typedef HELD(B_TYPE) weight;
 #else
 #define ADD_ITS_ROWS(rows) ADD_GROUP(TILE_M);
 #endif
-
-// `count` sums of one row, from local memory, to D (+ bias), from column `column` on.
-#if BIAS_TYPE == 0
-#define STORE_VECTORS(row, column, count)                                                                            \
-  for (; j + 16 <= (count); j += 16)                                                                                 \
-    store_elements16(D_TYPE, d, d_at + (ulong)(row) * ldd + (ulong)((column) + j), vload16(0, of_row + j));
-#else
-#define STORE_VECTORS(row, column, count)
-#endif
-#define STORE_ROW(row, column, count, from)                                                                          \
-  {                                                                                                                  \
-    __local const float* of_row = (from);                                                                            \
-    int j = 0;                                                                                                       \
-    STORE_VECTORS(row, column, count)                                                                                \
-    for (; j < (count); ++j) store_d(d, d_at, ldd, bias, bias_here, row, (column) + j, of_row[j]);                   \
-  }

@@ -6,14 +6,13 @@
 // Tunable  default  values      meaning
 // LANES    1        1 to 256    work-items, slots of a chunk
 // Local memory: LANES * 12 B = 12 B with the defaults.
+#include "arguments.cl"
 #include "lanes.cl"
 
 // ids: s32 [slots], top_k a token. first, local_experts: which are here; other slots get row -1. capacity: 0, rows one after another; else
 // rows of each expert, the others are dropped. Left behind: rows of each expert, the token of each row, the row of each slot.
 // begins: memory for local_experts s32.
-__kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void sort_rows(
-    int slots, int top_k, int first, int local_experts, int capacity, __global const int* ids, ulong ids_at, __global int* counts_memory,
-    ulong counts_at, __global int* index_memory, ulong index_at, __global int* rows_memory, ulong rows_at, __global int* begins) {
+__kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void sort_rows(PARAMETERS(SORT_LIST)) {
   __local int chunk[LANES];
   __local long sums[LANES];
   const int lane = (int)get_local_id(0);

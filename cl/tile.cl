@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// tile.cl: what every GEMM kernel shares: its arguments, and the way out to D. Next door: fp8.cl (formats).
+// tile.cl: what every GEMM kernel shares: its settings, and which blocks of D a work-group makes. Next door: arguments.cl, fp8.cl (formats),
+// scales.cl, epilogue.cl (the way out to D).
 // Set by the host:
 // A_TYPE     4    1 4 5 7     what A comes as: f32 or codes
 // B_TYPE     4    1 to 5, 7   the packed weights: codes, or f32, f16, bf16 (gemm_panel and gemm_stream only)
@@ -49,23 +50,15 @@
 #define A_SCALE_COLS 128
 #endif
 
-// m, n, k: the problem. a: from element a_at on, in the form that the kernel's declaration names; lda as that form has
-// it. sa: f32 from sa_at on. b: packed weights of n_pad x k_pad codes. sb: f32, scale of column n and B's K group g at
-// g * n_pad + n, NaN where the column has a NaN code in that group. d: from element d_at on, rows ldd apart.
-// bias: [n] from element bias_at on. scratch: f32 from scratch_at on. GROUPED: b and sb hold the matrices one after another, b_stride
-// bytes and sb_stride scales apart, and so does bias, n apart. GATHER: dealt.cl.
-#define GEMM_ARGS                                                                                                   \
-  int m, int n, int k, int n_pad, int k_pad, __global const uchar *a, ulong a_at, ulong lda, __global const float *sa, \
-      ulong sa_at, ulong sa_ld, __global const uchar *b, __global const float *sb, __global uchar *d, ulong d_at,   \
-      ulong ldd, __global const uchar *bias, ulong bias_at, __global float *scratch, ulong scratch_at GROUPED_ARGS  \
-      GATHER_ARGS NUMBER_ARGS
+// arguments.cl says what each is; the memory of an operand begins at the element that the argument after it says.
+#define GEMM_ARGS PARAMETERS(GEMM_LIST) GROUPED_ARGS GATHER_ARGS NUMBER_ARGS
 #ifdef NUMBERED_CALLS
-#define NUMBER_ARGS , ulong call
+#define NUMBER_ARGS , PARAMETERS(NUMBER_LIST)
 #else
 #define NUMBER_ARGS
 #endif
 #ifdef GROUPED
-#define GROUPED_ARGS , __global const int *dealt_memory, ulong dealt_at, ulong b_stride, ulong sb_stride
+#define GROUPED_ARGS , PARAMETERS(DEALT_LIST), PARAMETERS(MATRICES_LIST)
 /// The statement after it is done for each unit of `work` of this work-group: a block by one of `columns` units of columns.
 #define EACH_UNIT(columns)                                    \
   if (m == 0) return;                                         \
@@ -118,11 +111,5 @@
   const ulong bias_here = bias_at;
 #endif
 
-/// D[row, col] = total (+ bias[col]), rounded once.
-static inline void store_d(__global uchar* d, ulong d_at, ulong ldd, __global const uchar* bias, ulong bias_at, int row, int col,
-                    float total) {
-#if BIAS_TYPE != 0
-  total += load_element(BIAS_TYPE, bias, bias_at + (ulong)col);
-#endif
-  store_element(D_TYPE, d, d_at + (ulong)row * ldd + (ulong)col, total);
-}
+#include "epilogue.cl"
+#include "scales.cl"

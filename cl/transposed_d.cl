@@ -21,16 +21,11 @@
                : "f"((P)[0]), "f"((P)[1]), "f"((P)[2]), "f"((P)[3]), "f"(X), "f"(Y), "f"(sw0), "f"(sw1))
 #endif
 
-#if BIAS_TYPE != 0
-#define BIAS_OF(c) ((c) < (uint)n ? load_element(BIAS_TYPE, bias, bias_at + (ulong)here_.matrix * (ulong)n + (c)) : 0.0f)
-#else
-#define BIAS_OF(c) 0.0f
-#endif
-#if BIAS_TYPE != 0
-#define WITH_BIAS(x, y) ((x) + (y))
-#else
-#define WITH_BIAS(x, y) (x)  // The compiler keeps the addition of a zero.
-#endif
+// The values in D of four sums S: rows ROW and ROW + 1 of D's column C, then those of column C + 2.
+#define VALUE_0(S, ROW, C) D_VALUE((S)[0], bias0, ROW, C)
+#define VALUE_1(S, ROW, C) D_VALUE((S)[1], bias0, (ROW) + 1, C)
+#define VALUE_2(S, ROW, C) D_VALUE((S)[2], bias1, ROW, (C) + 2)
+#define VALUE_3(S, ROW, C) D_VALUE((S)[3], bias1, (ROW) + 1, (C) + 2)
 #if D_TYPE == TYPE_F32
 #define OUT_ROW()                                                                                                      \
   uint o0_ = as_uint(odd ? y0_ : x0_), o1_ = as_uint(odd ? y1_ : x1_), s0_ = as_uint(odd ? x0_ : y0_), s1_ = as_uint(odd ? x1_ : y1_), r0_, r1_;\
@@ -67,18 +62,20 @@
     }                                                                                                              \
   }
 #endif
+#define BIASES_HERE (bias_at + (ulong)here_.matrix * (ulong)n)
 // Where a tile lies in D: the rows HERE, columns from the warp's first one, COLUMN, on.
 #define PLACE_IN_D(HERE, COLUMN)                                                                \
   const dealt_tile here_ = HERE;                                                               \
   const uint d_m = (uint)here_.first, d_end = (uint)here_.end, col = (COLUMN) + 4u * (g >> 1); \
   const bool odd = g & 1, wide = ((d_at | ldd) & 3) == 0 && col + 3 < (uint)n;                 \
-  const float bias0 = BIAS_OF(col + odd), bias1 = BIAS_OF(col + odd + 2)
+  const float bias0 = BIAS_OF(col + odd, BIASES_HERE), bias1 = BIAS_OF(col + odd + 2, BIASES_HERE)
 // The way out of rows 8 * J to 8 * J + 7 of the tile's 64 rows V: four sums S.
 #define OUT(V, J, S)                                                                                    \
   do {                                                                                                  \
     const uint row_ = d_m + (V) * 64 + 8 * (J) + 2 * tl + odd;                                          \
-    const float x0_ = WITH_BIAS((S)[0], bias0), x1_ = WITH_BIAS((S)[2], bias1);                         \
-    const float y0_ = WITH_BIAS((S)[1], bias0), y1_ = WITH_BIAS((S)[3], bias1);                         \
+    const uint first_ = d_m + (V) * 64 + 8 * (J) + 2 * tl, column_ = col + odd;                         \
+    const float x0_ = VALUE_0(S, first_, column_), x1_ = VALUE_2(S, first_, column_);                   \
+    const float y0_ = VALUE_1(S, first_, column_), y1_ = VALUE_3(S, first_, column_);                   \
     OUT_ROW();                                                                                          \
   } while (0)
 // The shares MINE, a bit each, of a tile in PARTS_ parts, which lie from FROM on: added up and let out.

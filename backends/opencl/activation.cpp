@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "backends/opencl/arguments.h"
 #include "backends/opencl/elements.h"
 #include "backends/opencl/steps/quantizer.h"
 
@@ -56,13 +57,14 @@ Activation::Activation(ContextPtr context, const backend::ActivateDesc& desc)
   guarded("building an activation", [&] {
     nothing_ = cl::Buffer(context_->context, CL_MEM_READ_WRITE, std::size_t{256});
     kernel_ = cl::Kernel(context_->builder->build("activate.cl", defines, quantizer_options(f)), "activate");
-    set_args(kernel_, 1, static_cast<cl_int>(desc_.cols),
-             static_cast<cl_int>(std::max<std::int64_t>(1, desc_.matrices)), desc_.limit,
-             std::bit_cast<cl_uint>(desc_.quantizer.amax_floor));
-    kernel_.setArg(7, static_cast<cl_ulong>(desc_.gate_ld));
-    kernel_.setArg(10, static_cast<cl_ulong>(desc_.up_ld));
-    kernel_.setArg(13, static_cast<cl_ulong>(desc_.y_ld));
-    kernel_.setArg(16, static_cast<cl_ulong>(desc_.scale.ld));
+    bind<ActivateArg::cols>(kernel_, desc_.cols);
+    bind<ActivateArg::matrices>(kernel_, std::max<std::int64_t>(1, desc_.matrices));
+    bind<ActivateArg::limit>(kernel_, desc_.limit);
+    bind<ActivateArg::floor_bits>(kernel_, std::bit_cast<cl_uint>(desc_.quantizer.amax_floor));
+    bind<ActivateArg::ld_gate>(kernel_, desc_.gate_ld);
+    bind<ActivateArg::ld_up>(kernel_, desc_.up_ld);
+    bind<ActivateArg::ldy>(kernel_, desc_.y_ld);
+    bind<ActivateArg::lds>(kernel_, desc_.scale.ld);
   });
 }
 
@@ -74,12 +76,12 @@ std::shared_ptr<backend::Event> Activation::enqueue(const std::shared_ptr<backen
                                               (masked ? "0 or " : "0 to ") + std::to_string(desc_.rows));
   }
   return guarded("an activation", [&]() -> std::shared_ptr<backend::Event> {
-    Command command(context_, queue, args.wait);
-    if (args.rows == 0) return command.done();
+    Launcher call(context_, queue, args.wait);
+    if (args.rows == 0) return call.done();
     const std::int64_t rows = (Size(args.rows) * (masked ? desc_.matrices : 1)).value();
     const auto memory = [&](const backend::Span& span, const char* what, std::int64_t ld, std::int64_t cols,
                             DType type) {
-      return command.memory(span, what, matrix_bytes(rows, ld, cols, type), nothing_);
+      return call.memory(span, what, matrix_bytes(rows, ld, cols, type), nothing_);
     };
     const bool codes = element(desc_.y).code;
     const Memory gate = memory(args.gate, "gate", desc_.gate_ld, desc_.cols, desc_.x);
@@ -88,22 +90,20 @@ std::shared_ptr<backend::Event> Activation::enqueue(const std::shared_ptr<backen
     const Memory scales = memory(args.scales, "scales", desc_.scale.ld, desc_.scale.grid.scale_cols(desc_.cols),
                                  codes ? DType::f32 : DType::none);
     const Memory counts =
-        command.memory(args.matrix_rows, "matrix_rows",
-                       desc_.grouping == Grouping::none ? Size(0) : Size(desc_.matrices) * 4, nothing_);
-    kernel_.setArg(0, static_cast<cl_int>(args.rows));
-    const std::uint64_t x_size = numerics::size_of(desc_.x);
-    set_args(kernel_, 5, gate.buffer, element_of(gate, x_size));
-    set_args(kernel_, 8, up.buffer, element_of(up, x_size));
-    set_args(kernel_, 11, y.buffer, element_of(y, numerics::size_of(desc_.y)));
-    set_args(kernel_, 14, scales.buffer, element_of(scales, 4));
-    set_args(kernel_, 17, counts.buffer, element_of(counts, 4));
+        call.memory(args.matrix_rows, "matrix_rows",
+                    desc_.grouping == Grouping::none ? Size(0) : Size(desc_.matrices) * 4, nothing_);
+    bind<ActivateArg::rows>(kernel_, args.rows);
+    bind_memory<ActivateArg::gate>(kernel_, gate, numerics::size_of(desc_.x));
+    bind_memory<ActivateArg::up>(kernel_, up, numerics::size_of(desc_.x));
+    bind_memory<ActivateArg::y>(kernel_, y, numerics::size_of(desc_.y));
+    bind_memory<ActivateArg::scales>(kernel_, scales, 4);
+    bind_memory<ActivateArg::counts>(kernel_, counts, 4);
     // Work-groups take units in turn, so that rows which nobody has cost next to nothing.
     const std::int64_t groups = group_cols_ == 0 ? 1 : numerics::ceil_div(desc_.cols, group_cols_);
     const std::int64_t units = (Size(rows) * groups).value();
     const std::int64_t at_once = std::int64_t{context_->features.compute_units} * (lanes_ == 1 ? 8 : 64);
-    command.launch(kernel_, cl::NDRange(static_cast<std::size_t>(std::min(units, at_once)), 1),
-                   cl::NDRange(lanes_, 1));
-    return command.done();
+    call.launch(kernel_, cl::NDRange(static_cast<std::size_t>(std::min(units, at_once)), 1), cl::NDRange(lanes_, 1));
+    return call.done();
   });
 }
 

@@ -2,7 +2,7 @@
 // activation(gate, up) on the device, rounded or quantised: cl/activate.cl. Next door: router.h, combiner.h.
 #pragma once
 
-#include "backends/opencl/command.h"
+#include "backends/opencl/objects.h"
 
 namespace ironcl::opencl {
 

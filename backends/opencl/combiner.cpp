@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "backends/opencl/arguments.h"
 #include "backends/opencl/elements.h"
 
 namespace ironcl::opencl {
@@ -36,11 +37,12 @@ Combiner::Combiner(ContextPtr context, const backend::CombineDesc& desc) : conte
     nothing_ = cl::Buffer(context_->context, CL_MEM_READ_WRITE, std::size_t{256});
     const auto make = [&] {
       cl::Kernel kernel(context_->builder->build("combine.cl", defines), "combine");
-      set_args(kernel, 1, static_cast<cl_int>(desc_.cols), static_cast<cl_int>(desc_.rows),
-               static_cast<cl_int>(desc_.top_k));
-      kernel.setArg(6, static_cast<cl_ulong>(desc_.x_ld));
-      kernel.setArg(13, static_cast<cl_ulong>(desc_.add_ld));
-      kernel.setArg(18, static_cast<cl_ulong>(desc_.y_ld));
+      bind<CombineArg::cols>(kernel, desc_.cols);
+      bind<CombineArg::x_rows>(kernel, desc_.rows);
+      bind<CombineArg::top_k>(kernel, desc_.top_k);
+      bind<CombineArg::ldx>(kernel, desc_.x_ld);
+      bind<CombineArg::ld_add>(kernel, desc_.add_ld);
+      bind<CombineArg::ldy>(kernel, desc_.y_ld);
       return kernel;
     };
     plain_ = make();
@@ -57,32 +59,33 @@ std::shared_ptr<backend::Event> Combiner::enqueue(const std::shared_ptr<backend:
                                               ", the combination takes 0 to " + std::to_string(desc_.tokens));
   }
   return guarded("combining", [&]() -> std::shared_ptr<backend::Event> {
-    Command command(context_, queue, args.wait);
-    if (args.tokens == 0) return command.done();
+    Launcher call(context_, queue, args.wait);
+    if (args.tokens == 0) return call.done();
     const bool weighing = desc_.add != DType::none && args.add_weights;
     const Size slots = Size(args.tokens) * desc_.top_k;
     const auto matrix = [&](const backend::Span& span, const char* what, std::int64_t rows, std::int64_t ld,
                             DType type) {
-      return command.memory(span, what, matrix_bytes(rows, ld, desc_.cols, type), nothing_);
+      return call.memory(span, what, matrix_bytes(rows, ld, desc_.cols, type), nothing_);
     };
     const Memory x = matrix(args.x, "x", desc_.rows, desc_.x_ld, desc_.x);
     const Memory add = matrix(args.add, "add", args.tokens, desc_.add_ld, desc_.add);
     const Memory y = matrix(args.y, "y", args.tokens, desc_.y_ld, desc_.y);
-    const Memory rows = command.memory(args.rows, "rows", slots * 4, nothing_);
-    const Memory weights = command.memory(args.weights, "weights", slots * 4, nothing_);
+    const Memory rows = call.memory(args.rows, "rows", slots * 4, nothing_);
+    const Memory weights = call.memory(args.weights, "weights", slots * 4, nothing_);
     const Memory add_weights =
-        command.memory(args.add_weights, "add_weights", weighing ? Size(args.tokens) * 4 : Size(0), nothing_);
+        call.memory(args.add_weights, "add_weights", weighing ? Size(args.tokens) * 4 : Size(0), nothing_);
     cl::Kernel& kernel = weighing ? weighing_ : plain_;
-    kernel.setArg(0, static_cast<cl_int>(args.tokens));
-    set_args(kernel, 4, x.buffer, element_of(x, numerics::size_of(desc_.x)));
-    set_args(kernel, 7, rows.buffer, element_of(rows, 4), weights.buffer, element_of(weights, 4), add.buffer,
-             element_of(add, std::max<std::uint32_t>(1, numerics::size_of(desc_.add))));
-    set_args(kernel, 14, add_weights.buffer, element_of(add_weights, 4), y.buffer,
-             element_of(y, numerics::size_of(desc_.y)));
+    bind<CombineArg::tokens>(kernel, args.tokens);
+    bind_memory<CombineArg::x>(kernel, x, numerics::size_of(desc_.x));
+    bind_memory<CombineArg::rows>(kernel, rows, 4);
+    bind_memory<CombineArg::weights>(kernel, weights, 4);
+    bind_memory<CombineArg::add>(kernel, add, numerics::size_of(desc_.add));
+    bind_memory<CombineArg::add_weights>(kernel, add_weights, 4);
+    bind_memory<CombineArg::y>(kernel, y, numerics::size_of(desc_.y));
     const auto across =
         static_cast<std::size_t>(numerics::ceil_div(desc_.cols, static_cast<std::int64_t>(width_ * lanes_)));
-    command.launch(kernel, cl::NDRange(across, static_cast<std::size_t>(args.tokens)), cl::NDRange(lanes_, 1));
-    return command.done();
+    call.launch(kernel, cl::NDRange(across, static_cast<std::size_t>(args.tokens)), cl::NDRange(lanes_, 1));
+    return call.done();
   });
 }
 

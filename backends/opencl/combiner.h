@@ -2,7 +2,7 @@
 // The weighted sum of each token's rows on the device: cl/combine.cl. Next door: router.h, activation.h.
 #pragma once
 
-#include "backends/opencl/command.h"
+#include "backends/opencl/objects.h"
 
 namespace ironcl::opencl {
 

@@ -55,7 +55,7 @@ void Gemm::launch(Call& call) {
 
 void Gemm::warm_up() {
   const cl::CommandQueue queue(context_->context, context_->device);
-  Call call(queue, 0, true);
+  Call call(0, queue);
   call.nothing = {&nothing_, 0};
   call.a = call.a_scale = call.a_codes = call.a_code_scales = call.a_index = call.nothing;
   call.d = call.bias = call.matrix_rows = call.counter = call.workspace = call.nothing;
@@ -174,15 +174,11 @@ void Gemm::check(const backend::GemmArgs& args) const {
   }
 }
 
-void Gemm::follow_last(const std::shared_ptr<backend::Queue>& queue, std::vector<cl::Event>& wait,
-                       std::vector<std::shared_ptr<Event>>& causes) const {
+void Gemm::follow_last(const std::shared_ptr<backend::Queue>& queue, Call& call) const {
   // Calls of one queue are in order anyway. A call that has ended, well or badly, is not waited for: its failure is
   // not this call's.
   const bool same_queue = !last_queue_.owner_before(queue) && !queue.owner_before(last_queue_);
-  if (last_ != nullptr && !same_queue && !last_->done()) {
-    wait.push_back(last_->native());
-    causes.push_back(last_);
-  }
+  if (last_ != nullptr && !same_queue && !last_->done()) call.after(last_);
 }
 
 Memory Gemm::own_workspace() {
@@ -193,25 +189,15 @@ Memory Gemm::own_workspace() {
 
 std::shared_ptr<backend::Event> Gemm::enqueue(const std::shared_ptr<backend::Queue>& queue,
                                               const backend::GemmArgs& args) {
-  Queue& ours = own(queue, *context_);
+  own(queue, *context_);
   check(args);
   const Weights& weights = weights_of(args);
   return guarded(call_, [&]() -> std::shared_ptr<backend::Event> {
-    std::vector<std::shared_ptr<Event>> causes;
-    std::vector<cl::Event> wait;
-    for (const auto& event : args.wait) {
-      causes.push_back(own(event, "an event of the wait list"));
-      wait.push_back(native_for(*context_, *causes.back()));
-    }
-    if (args.m == 0) {
-      cl::Event event;
-      ours.native().enqueueMarkerWithWaitList(wait.empty() ? nullptr : &wait, &event);
-      return ours.record(std::move(event), std::move(causes));
-    }
+    Call call(args.m, context_, queue, args.wait);
+    if (args.m == 0) return call.done();
     const auto memory = [&](const Span& span, const Memory& otherwise) {
       return span ? Memory{&own(span.buffer, *context_, "a span").memory(), span.offset} : otherwise;
     };
-    Call call(ours.native(), args.m);
     call.a_rows = a_rows_of(args);
     call.nothing = {&nothing_, 0};
     call.a = memory(args.a, call.nothing);
@@ -226,15 +212,9 @@ std::shared_ptr<backend::Event> Gemm::enqueue(const std::shared_ptr<backend::Que
     call.counter = {&counter_, 0};
     call.workspace = args.workspace ? memory(args.workspace, {}) : own_workspace();
     const bool uses_own = route_.booking.counter() || (!args.workspace && route_.booking.bytes() != 0);
-    if (uses_own) follow_last(queue, wait, causes);
-    call.wait = std::move(wait);
-    try {
-      launch(call);
-    } catch (...) {
-      if (!call.launched().empty()) wait_for_end_of(call.launched().back());
-      throw;
-    }
-    auto event = ours.record(std::move(call.launched()), std::move(causes));
+    if (uses_own) follow_last(queue, call);
+    launch(call);
+    const auto event = call.done();
     if (uses_own) {
       last_ = event;
       last_queue_ = queue;

@@ -33,9 +33,8 @@ class Gemm final : public backend::Gemm {
   std::int64_t a_rows_of(const backend::GemmArgs& args) const;
   void check(const backend::GemmArgs& args) const;
   const Weights& weights_of(const backend::GemmArgs& args) const;
-  /// Makes a call on `queue` follow the last one that used memory of the plan's own.
-  void follow_last(const std::shared_ptr<backend::Queue>& queue, std::vector<cl::Event>& wait,
-                   std::vector<std::shared_ptr<Event>>& causes) const;
+  /// Makes `call` on `queue` follow the last one that used memory of the plan's own.
+  void follow_last(const std::shared_ptr<backend::Queue>& queue, Call& call) const;
   Memory own_workspace();
   void launch(Call& call);
 

@@ -243,7 +243,7 @@ void Queue::wait_for(const std::shared_ptr<backend::Event>& event) {
   }
 }
 
-std::shared_ptr<Event> Queue::record(std::vector<cl::Event> commands, std::vector<std::shared_ptr<Event>> causes) {
+void Queue::flush() {
   // The commands are accepted: what fails from here on shows when their event is waited for. To say now that the call
   // failed would be wrong, and a caller that frees its memory upon that would find it written to.
   try {
@@ -251,12 +251,20 @@ std::shared_ptr<Event> Queue::record(std::vector<cl::Event> commands, std::vecto
   } catch (const cl::Error&) {
   }
   tidy();
+}
+
+cl::Event Queue::mark(const std::vector<cl::Event>& wait) {
+  cl::Event event;
+  queue_.enqueueMarkerWithWaitList(wait.empty() ? nullptr : &wait, &event);
+  return event;
+}
+
+std::shared_ptr<Event> Queue::record(std::vector<cl::Event> commands, std::vector<std::shared_ptr<Event>> causes) {
+  flush();
   std::shared_ptr<Event> event;
   try {
     causes.insert(causes.end(), pending_.begin(), pending_.end());
-    // PoCL 3.1 ends the process where a command fails whose event nobody holds, as those do that are behind one which
-    // waited for what failed.
-    const bool may_fail = !causes.empty() || !waiting_.empty();
+    const bool may_fail = !causes.empty() || !waiting_.empty();  // pending_ is among the causes.
     event = std::make_shared<Event>(context_, std::move(commands), std::move(causes));
     if (may_fail) waiting_.push_back(event);
   } catch (...) {
@@ -282,13 +290,10 @@ std::shared_ptr<backend::Event> Queue::write(const backend::Span& dst, const voi
                                              backend::HostSemantics semantics) {
   Buffer& buffer = own(dst.buffer, *context_, "the buffer to write");
   return guarded("writing " + std::to_string(dst.size) + " bytes", [&]() -> std::shared_ptr<backend::Event> {
+    if (dst.size == 0) return record(mark({}), {});
     cl::Event event;
-    if (dst.size == 0) {
-      queue_.enqueueMarkerWithWaitList(nullptr, &event);
-    } else {
-      const cl_bool blocking = semantics == backend::HostSemantics::copied_before_return ? CL_TRUE : CL_FALSE;
-      queue_.enqueueWriteBuffer(buffer.memory(), blocking, dst.offset, dst.size, src, nullptr, &event);
-    }
+    const cl_bool blocking = semantics == backend::HostSemantics::copied_before_return ? CL_TRUE : CL_FALSE;
+    queue_.enqueueWriteBuffer(buffer.memory(), blocking, dst.offset, dst.size, src, nullptr, &event);
     return record(std::move(event), {});
   });
 }
@@ -296,12 +301,9 @@ std::shared_ptr<backend::Event> Queue::write(const backend::Span& dst, const voi
 std::shared_ptr<backend::Event> Queue::read(const backend::Span& src, void* dst) {
   Buffer& buffer = own(src.buffer, *context_, "the buffer to read");
   return guarded("reading " + std::to_string(src.size) + " bytes", [&]() -> std::shared_ptr<backend::Event> {
+    if (src.size == 0) return record(mark({}), {});
     cl::Event event;
-    if (src.size == 0) {
-      queue_.enqueueMarkerWithWaitList(nullptr, &event);
-    } else {
-      queue_.enqueueReadBuffer(buffer.memory(), CL_FALSE, src.offset, src.size, dst, nullptr, &event);
-    }
+    queue_.enqueueReadBuffer(buffer.memory(), CL_FALSE, src.offset, src.size, dst, nullptr, &event);
     return record(std::move(event), {});
   });
 }

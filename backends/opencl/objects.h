@@ -82,6 +82,13 @@ class Queue final : public backend::Queue {
   /// Where there is no memory for it, they have ended when that is thrown.
   std::shared_ptr<Event> record(std::vector<cl::Event> commands, std::vector<std::shared_ptr<Event>> causes);
   std::shared_ptr<Event> record(cl::Event command, std::vector<std::shared_ptr<Event>> causes);
+  /// Starts commands just enqueued of which nobody wants an event.
+  void flush();
+  /// A command that does nothing, in its turn and after those of `wait`.
+  cl::Event mark(const std::vector<cl::Event>& wait);
+  /// Whether commands of this queue wait for others that may fail: they need events, to say who failed first. PoCL
+  /// 3.1 ends the process where a command fails whose event nobody holds.
+  bool commands_may_fail() const noexcept { return !pending_.empty() || !waiting_.empty(); }
 
  private:
   /// Drops from pending_ what succeeded, and settles the commands at the head of waiting_ that have ended.

@@ -17,11 +17,10 @@ class MatrixQuantizer final : public backend::Quantize {
                                           const backend::QuantizeArgs& args) override;
 
  private:
-  void check(const backend::QuantizeArgs& args) const;
-
   ContextPtr context_;
   backend::QuantizeDesc desc_;
   std::unique_ptr<Step> step_;
+  cl::Buffer null_buffer_;
 };
 
 }  // namespace ironcl::opencl

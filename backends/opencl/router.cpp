@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "backends/opencl/arguments.h"
 #include "backends/opencl/elements.h"
 
 namespace ironcl::opencl {
@@ -50,9 +51,11 @@ void Router::build() {
   const auto flag = [](bool set) { return std::string(set ? "1" : "0"); };
   ProgramBuilder& builder = *context_->builder;
   sort_ = cl::Kernel(builder.build("sort_rows.cl", {{"LANES", std::to_string(sorting_lanes_)}}), "sort_rows");
-  set_args(sort_, 1, static_cast<cl_int>(desc_.top_k), static_cast<cl_int>(desc_.first_expert),
-           static_cast<cl_int>(desc_.local_experts), static_cast<cl_int>(desc_.capacity));
-  sort_.setArg(13, begins_);
+  bind<SortArg::top_k>(sort_, desc_.top_k);
+  bind<SortArg::first>(sort_, desc_.first_expert);
+  bind<SortArg::local_experts>(sort_, desc_.local_experts);
+  bind<SortArg::capacity>(sort_, desc_.capacity);
+  bind<SortArg::begins>(sort_, begins_);
   if (desc_.logits == DType::none) return;
   Defines defines = device_defines(context_->features);
   defines["LANES"] = std::to_string(choosing_lanes_);
@@ -63,10 +66,13 @@ void Router::build() {
   defines["SHARED_GATE"] = flag(desc_.shared_gate);
   defines["BEST_OF_TWO"] = flag(desc_.best_of_two);
   choose_ = cl::Kernel(builder.build("choose_experts.cl", defines), "choose_experts");
-  set_args(choose_, 1, static_cast<cl_int>(desc_.experts), static_cast<cl_int>(desc_.top_k),
-           static_cast<cl_int>(desc_.expert_groups), static_cast<cl_int>(desc_.top_groups), desc_.scale);
-  choose_.setArg(8, static_cast<cl_ulong>(desc_.logits_ld));
-  choose_.setArg(17, scores_);
+  bind<ChooseArg::experts>(choose_, desc_.experts);
+  bind<ChooseArg::top_k>(choose_, desc_.top_k);
+  bind<ChooseArg::groups>(choose_, desc_.expert_groups);
+  bind<ChooseArg::top_groups>(choose_, desc_.top_groups);
+  bind<ChooseArg::factor>(choose_, desc_.scale);
+  bind<ChooseArg::ld>(choose_, desc_.logits_ld);
+  bind<ChooseArg::memory>(choose_, scores_);
 }
 
 std::shared_ptr<backend::Event> Router::enqueue(const std::shared_ptr<backend::Queue>& queue,
@@ -76,37 +82,41 @@ std::shared_ptr<backend::Event> Router::enqueue(const std::shared_ptr<backend::Q
                                               std::to_string(desc_.tokens));
   }
   return guarded("routing", [&]() -> std::shared_ptr<backend::Event> {
-    Command command(context_, queue, args.wait);
+    Launcher call(context_, queue, args.wait);
     const Size slots = Size(args.tokens) * desc_.top_k;
     const Size rows = args.tokens == 0      ? Size(0)
                       : desc_.capacity == 0 ? slots
                                             : Size(desc_.local_experts) * desc_.capacity;
     const auto memory = [&](const backend::Span& span, const char* what, Size count) {
-      return command.memory(span, what, count * 4, nothing_);
+      return call.memory(span, what, count * 4, nothing_);
     };
     const Memory ids = memory(args.ids, "ids", slots);
     const Memory counts = memory(args.matrix_rows, "matrix_rows", desc_.local_experts);
     const Memory index = memory(args.a_index, "a_index", rows), of_slots = memory(args.rows, "rows", slots);
     const std::int64_t width = desc_.experts + (desc_.shared_gate ? 1 : 0);
-    const Memory logits = command.memory(args.logits, "logits",
-                                         matrix_bytes(args.tokens, desc_.logits_ld, width, desc_.logits), nothing_);
+    const Memory logits =
+        call.memory(args.logits, "logits", matrix_bytes(args.tokens, desc_.logits_ld, width, desc_.logits), nothing_);
     const bool choosing = desc_.score != Score::none;
     const Memory bias = memory(args.bias, "bias", desc_.bias != DType::none ? desc_.experts : 0);
     const Memory weights = memory(args.weights, "weights", choosing ? slots : Size(0));
     const Memory shared = memory(args.shared_weights, "shared_weights", desc_.shared_gate ? args.tokens : 0);
-    if (last_ != nullptr && !last_->done()) command.after(last_);
+    if (last_ != nullptr && !last_->done()) call.after(last_);
     if (choose_() != nullptr && args.tokens != 0) {
-      choose_.setArg(0, static_cast<cl_int>(args.tokens));
-      set_args(choose_, 6, logits.buffer, element_of(logits, numerics::size_of(desc_.logits)));
-      set_args(choose_, 9, bias.buffer, element_of(bias, 4), ids.buffer, element_of(ids, 4), weights.buffer,
-               element_of(weights, 4), shared.buffer, element_of(shared, 4));
-      command.launch(choose_, cl::NDRange(static_cast<std::size_t>(args.tokens), 1), cl::NDRange(choosing_lanes_, 1));
+      bind<ChooseArg::tokens>(choose_, args.tokens);
+      bind_memory<ChooseArg::logits>(choose_, logits, numerics::size_of(desc_.logits));
+      bind_memory<ChooseArg::bias>(choose_, bias, 4);
+      bind_memory<ChooseArg::ids>(choose_, ids, 4);
+      bind_memory<ChooseArg::weights>(choose_, weights, 4);
+      bind_memory<ChooseArg::shared_weights>(choose_, shared, 4);
+      call.launch(choose_, cl::NDRange(static_cast<std::size_t>(args.tokens), 1), cl::NDRange(choosing_lanes_, 1));
     }
-    sort_.setArg(0, static_cast<cl_int>(slots.value()));
-    set_args(sort_, 5, ids.buffer, element_of(ids, 4), counts.buffer, element_of(counts, 4), index.buffer,
-             element_of(index, 4), of_slots.buffer, element_of(of_slots, 4));
-    command.launch(sort_, cl::NDRange(1, 1), cl::NDRange(sorting_lanes_, 1));
-    last_ = command.done();
+    bind<SortArg::slots>(sort_, slots.value());
+    bind_memory<SortArg::ids>(sort_, ids, 4);
+    bind_memory<SortArg::counts_memory>(sort_, counts, 4);
+    bind_memory<SortArg::index_memory>(sort_, index, 4);
+    bind_memory<SortArg::rows_memory>(sort_, of_slots, 4);
+    call.launch(sort_, cl::NDRange(1, 1), cl::NDRange(sorting_lanes_, 1));
+    last_ = call.done();
     return last_;
   });
 }

@@ -3,7 +3,7 @@
 // (cl/sort_rows.cl). Next door: activation.h, combiner.h, and numerics/experts.h, whose rules these are.
 #pragma once
 
-#include "backends/opencl/command.h"
+#include "backends/opencl/objects.h"
 
 namespace ironcl::opencl {
 

@@ -35,28 +35,7 @@ Memory Call::at(const Place& place) const {
   return nothing;
 }
 
-bool Call::has(Source source) const { return dry_ || at({source, 0}).buffer != nullptr; }
-
-void Call::launch(const cl::Kernel& kernel, const cl::NDRange& work_groups, const cl::NDRange& local) {
-  const std::size_t* const l = local.get();
-  const std::size_t* const g = work_groups.get();
-  const cl::NDRange global = dry_ ? cl::NDRange(l[0], l[1]) : cl::NDRange(g[0] * l[0], g[1] * l[1]);
-  // Its place is there before the command is: whoever waits for what was launched must find all of it.
-  launched_.emplace_back();
-  try {
-    queue_.enqueueNDRangeKernel(kernel, cl::NullRange, global, local, wait.empty() ? nullptr : &wait,
-                                &launched_.back());
-  } catch (...) {
-    launched_.pop_back();
-    throw;
-  }
-  wait = needed_;
-}
-
-void Call::depend_on_last() {
-  needed_.push_back(launched_.back());
-  wait.push_back(launched_.back());
-}
+bool Call::has(Source source) const { return dry() || at({source, 0}).buffer != nullptr; }
 
 Defines device_defines(const Features& f) {
   Defines defines{{"USE_FMA", f.fma ? "1" : "0"}};

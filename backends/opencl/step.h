@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 
+#include "backends/opencl/launcher.h"
 #include "backends/opencl/probe.h"
 #include "backends/opencl/problem.h"
 #include "backends/opencl/program.h"
@@ -36,13 +37,6 @@ struct Operand {
   bool gathered = false;                          ///< The problem's rows are found among these through the index.
 };
 
-/// Where an operand of a call begins. Owns nothing: caller, plan and weights keep their buffers through the call.
-/// Counting references takes a lock of the driver each time, which its threads may hold for the commands before.
-struct Memory {
-  const cl::Buffer* buffer = nullptr;  ///< Null: the call does not bring it.
-  std::uint64_t at = 0;                ///< Bytes.
-};
-
 // clang-tidy: opencl.hpp calls the assignment of its objects noexcept, although what it releases may answer an error.
 /// Packed weights as a kernel reads them.
 struct DeviceWeights {  // NOLINT(bugprone-exception-escape)
@@ -50,36 +44,19 @@ struct DeviceWeights {  // NOLINT(bugprone-exception-escape)
 };
 
 /// One call under way: what a step may set and launch.
-class Call {
+class Call : public Launcher {
  public:
-  /// `dry`: each launch is one work-group that sees no rows, so that drivers that compile at the first launch do it.
-  /// `queue` outlives the call.
-  Call(const cl::CommandQueue& queue, std::int64_t m, bool dry = false) : m(m), a_rows(m), queue_(queue), dry_(dry) {
-    launched_.reserve(4);  // As many as most plans have kernels.
-  }
+  template <class... Launching>
+  explicit Call(std::int64_t m, Launching&&... launching)
+      : Launcher(std::forward<Launching>(launching)...), m(m), a_rows(m) {}
 
   std::int64_t m;       ///< Rows; 0 in a dry call.
   std::int64_t a_rows;  ///< Of A in memory: m, unless rows are gathered or each of many matrices has m of them.
   Memory a, a_scale, a_codes, a_code_scales, a_index, d, bias, matrix_rows, counter, workspace, nothing;
   const DeviceWeights* weights = nullptr;
-  std::vector<cl::Event> wait;  ///< For the next command only: the queue is in order.
 
   Memory at(const Place& place) const;
   bool has(Source source) const;  ///< Whether this call brings that memory; every call does in a dry one.
-
-  /// Enqueues `work_groups`, each of `local` work-items.
-  void launch(const cl::Kernel& kernel, const cl::NDRange& work_groups, const cl::NDRange& local);
-  /// Every later command of the call waits for the last one. Order alone does not keep a queue from going on after a
-  /// command that failed; this does, where what it was to leave in the workspace leads to places in memory.
-  void depend_on_last();
-  /// The commands launched, in order. What comes later in a queue may end well although one before it failed.
-  std::vector<cl::Event>& launched() noexcept { return launched_; }
-
- private:
-  const cl::CommandQueue& queue_;
-  bool dry_;
-  std::vector<cl::Event> launched_;
-  std::vector<cl::Event> needed_;  ///< What each command from here on waits for.
 };
 
 /// A step books its workspace when it is made, which builds nothing: supports() makes steps and drops them. It is

@@ -24,17 +24,19 @@ class Deal final : public Step {
     Defines defines{{"LANES", std::to_string(lanes_)}};
     if (shape_.even) defines["EVEN_TILES"] = "1";
     kernel_ = cl::Kernel(builder.build("deal.cl", defines), "deal");
-    set_args(kernel_, 1, static_cast<cl_int>(problem_.matrices), static_cast<cl_int>(problem_.masked ? 1 : 0),
-             static_cast<cl_int>(shape_.tile_rows), static_cast<cl_int>(shape_.block_tiles));
-    set_args(kernel_, 9, static_cast<cl_int>(lists_.tiles_at), static_cast<cl_int>(lists_.blocks_at));
+    bind<DealArg::matrices>(kernel_, problem_.matrices);
+    bind<DealArg::masked>(kernel_, problem_.masked);
+    bind<DealArg::tile>(kernel_, shape_.tile_rows);
+    bind<DealArg::block>(kernel_, shape_.block_tiles);
+    bind<DealArg::tiles_at>(kernel_, lists_.tiles_at);
+    bind<DealArg::blocks_at>(kernel_, lists_.blocks_at);
   }
 
   void launch(Call& call) override {
-    const Memory rows = call.at({Source::matrix_rows, 0}), dealt = call.at(dealt_);
-    kernel_.setArg(0, static_cast<cl_int>(call.m));
-    set_args(kernel_, 5, rows.buffer, element_of(rows, 4), dealt.buffer, element_of(dealt, 4));
-    call.launch(kernel_, cl::NDRange(1, 1), cl::NDRange(lanes_, 1));
-    call.depend_on_last();
+    bind<DealArg::m>(kernel_, call.m);
+    bind_memory<DealArg::matrix_rows>(kernel_, call.at({Source::matrix_rows, 0}), 4);
+    bind_memory<DealArg::dealt_memory>(kernel_, call.at(dealt_), 4);
+    call.launch(kernel_, cl::NDRange(1, 1), cl::NDRange(lanes_, 1), true);
   }
 
  private:

@@ -3,6 +3,7 @@
 // cl/deal.cl.
 #pragma once
 
+#include "backends/opencl/arguments.h"
 #include "backends/opencl/dealing.h"
 #include "backends/opencl/form.h"
 
@@ -13,18 +14,17 @@ Place book_dealt(const DealtShape& shape, const Making& making);
 /// The step that fills them.
 std::unique_ptr<Step> deal_step(const DealtShape& shape, const Making& making);
 
-/// Sets DEALT_ARGS of cl/dealt.cl, from argument `first` on; returns the number of the argument after them.
+/// Binds DEALT_LIST of cl/arguments.cl, from argument `first` on; returns the number of the argument after them.
 inline cl_uint set_dealt(cl::Kernel& kernel, cl_uint first, const Call& call, const Place& at) {
-  const Memory dealt = call.at(at);
-  set_args(kernel, first, dealt.buffer, element_of(dealt, 4));
-  return first + 2;
+  bind_memory<DealtArg::dealt_memory>(kernel, call.at(at), 4, first);
+  return first + kCountOf<DealtArg>;
 }
 
-/// The same for GATHER_ARGS.
+/// The same for GATHER_LIST.
 inline cl_uint set_gather(cl::Kernel& kernel, cl_uint first, const Call& call) {
-  const Memory index = call.at({Source::a_index, 0});
-  set_args(kernel, first, index.buffer, element_of(index, 4), static_cast<cl_int>(call.a_rows));
-  return first + 3;
+  bind_memory<GatherArg::a_index>(kernel, call.at({Source::a_index, 0}), 4, first);
+  bind<GatherArg::a_rows>(kernel, call.a_rows, first);
+  return first + kCountOf<GatherArg>;
 }
 
 /// Work-groups that are launched beside `width` others for so many tiles or blocks, 65536 in all if that leaves one.

@@ -89,14 +89,16 @@ class Multiply final : public Step {
   std::string name() const override { return variant_.name; }
 
   void build(ProgramBuilder& builder) override {
-    const cl::Program program = builder.build(variant_.name + ".cl", defines_, options_, *variant_.toolchain);
+    const cl::Program program = builder.build(file_of(variant_), defines_, options_, *variant_.toolchain);
     for (const Pass& pass : variant_.passes(tuning_, problem_, features_, 1)) {
       cl::Kernel kernel(program, pass.kernel.c_str());
-      set_args(kernel, 1, static_cast<cl_int>(problem_.n), static_cast<cl_int>(problem_.k),
-               static_cast<cl_int>(weights_.n_pad), static_cast<cl_int>(weights_.k_pad));
-      kernel.setArg(7, static_cast<cl_ulong>(a_.ld));
-      kernel.setArg(10, static_cast<cl_ulong>(a_.scale_ld));
-      kernel.setArg(15, static_cast<cl_ulong>(d_.ld));
+      bind<GemmArg::n>(kernel, problem_.n);
+      bind<GemmArg::k>(kernel, problem_.k);
+      bind<GemmArg::n_pad>(kernel, weights_.n_pad);
+      bind<GemmArg::k_pad>(kernel, weights_.k_pad);
+      bind<GemmArg::lda>(kernel, a_.ld);
+      bind<GemmArg::sa_ld>(kernel, a_.scale_ld);
+      bind<GemmArg::ldd>(kernel, d_.ld);
       kernels_.push_back(std::move(kernel));
     }
   }
@@ -111,22 +113,23 @@ class Multiply final : public Step {
     }
     for (std::size_t i = 0; i < passes_.size(); ++i) {
       cl::Kernel& kernel = kernels_[i];
-      kernel.setArg(0, static_cast<cl_int>(call.m));
-      set_args(kernel, 5, a.buffer, element_of(a, numerics::size_of(a_.element)));
-      set_args(kernel, 8, sa.buffer, element_of(sa, 4));
-      set_args(kernel, 11, call.weights->codes, call.weights->scales, d.buffer,
-               element_of(d, numerics::size_of(d_.element)));
-      set_args(kernel, 16, bias.buffer, element_of(bias, std::max<std::uint32_t>(1, numerics::size_of(bias_type_))),
-               scratch.buffer, element_of(scratch, 4));
-      cl_uint next = 20;
+      bind<GemmArg::m>(kernel, call.m);
+      bind_memory<GemmArg::a>(kernel, a, numerics::size_of(a_.element));
+      bind_memory<GemmArg::sa>(kernel, sa, 4);
+      bind<GemmArg::b>(kernel, call.weights->codes);
+      bind<GemmArg::sb>(kernel, call.weights->scales);
+      bind_memory<GemmArg::d>(kernel, d, numerics::size_of(d_.element));
+      bind_memory<GemmArg::bias>(kernel, bias, numerics::size_of(bias_type_));
+      bind_memory<GemmArg::scratch>(kernel, scratch, 4);
+      cl_uint next = kCountOf<GemmArg>;
       if (problem_.grouped()) {
         next = set_dealt(kernel, next, call, dealt_);
-        set_args(kernel, next, static_cast<cl_ulong>(weights_.code_bytes.bytes()),
-                 static_cast<cl_ulong>(weights_.scales.bytes()));
-        next += 2;
+        bind<MatricesArg::b_stride>(kernel, weights_.code_bytes.bytes(), next);
+        bind<MatricesArg::sb_stride>(kernel, weights_.scales.bytes(), next);
+        next += kCountOf<MatricesArg>;
       }
       if (a_.gathered) next = set_gather(kernel, next, call);
-      if (numbered_) kernel.setArg(next, call_number());
+      if (numbered_) bind<NumberArg::call>(kernel, call_number(), next);
       const auto [width, height] = passes_[i].global;
       // The passes after the first add what it has left, tile by tile.
       const cl::NDRange groups =

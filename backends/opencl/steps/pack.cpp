@@ -38,22 +38,24 @@ class Pack final : public Step {
 
   void build(ProgramBuilder& builder) override {
     kernel_ = cl::Kernel(builder.build("pack_a.cl", defines_), packing_.kernel.c_str());
-    set_args(kernel_, 1, static_cast<cl_int>(k_), static_cast<cl_int>(out_.ld), static_cast<cl_int>(k_groups_));
-    kernel_.setArg(6, static_cast<cl_ulong>(a_.ld));
-    set_args(kernel_, 9, static_cast<cl_ulong>(a_.scale_ld), static_cast<cl_int>(reach(a_.grid.group_rows)),
-             static_cast<cl_int>(reach(a_.grid.group_cols)));
+    bind<PackArg::k>(kernel_, k_);
+    bind<PackArg::k_pad>(kernel_, out_.ld);
+    bind<PackArg::groups>(kernel_, k_groups_);
+    bind<PackArg::lda>(kernel_, a_.ld);
+    bind<PackArg::lds>(kernel_, a_.scale_ld);
+    bind<PackArg::scale_rows>(kernel_, reach(a_.grid.group_rows));
+    bind<PackArg::scale_cols>(kernel_, reach(a_.grid.group_cols));
   }
 
   void launch(Call& call) override {
-    const Memory a = call.at(a_.data), sa = call.at(a_.scales), out = call.at(out_.data),
-                 scales = call.at(out_.scales);
     // Rows are packed where they are; tiles are packed of the rows that are wanted.
     const std::int64_t rows = tiles_ ? call.m : call.a_rows;
-    kernel_.setArg(0, static_cast<cl_int>(rows));
-    set_args(kernel_, 4, a.buffer, element_of(a, numerics::size_of(a_.element)));
-    set_args(kernel_, 7, sa.buffer, element_of(sa, std::max<std::uint32_t>(1, numerics::size_of(a_.scale))));
-    set_args(kernel_, 12, out.buffer, element_of(out, 1), scales.buffer, element_of(scales, 4));
-    cl_uint next = 16;
+    bind<PackArg::m>(kernel_, rows);
+    bind_memory<PackArg::a>(kernel_, call.at(a_.data), numerics::size_of(a_.element));
+    bind_memory<PackArg::sa>(kernel_, call.at(a_.scales), numerics::size_of(a_.scale));
+    bind_memory<PackArg::out>(kernel_, call.at(out_.data), 1);
+    bind_memory<PackArg::scales>(kernel_, call.at(out_.scales), 4);
+    cl_uint next = kCountOf<PackArg>;
     if (tiles_ && problem_.grouped()) next = set_dealt(kernel_, next, call, dealt_);
     if (tiles_ && a_.gathered) set_gather(kernel_, next, call);
     const auto width = static_cast<std::size_t>(numerics::ceil_div(k_groups_, static_cast<std::int64_t>(items_)));

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "backends/opencl/arguments.h"
 #include "backends/opencl/steps/quantizer.h"
 
 namespace ironcl::opencl {
@@ -29,21 +30,22 @@ class QuantizeRows final : public Step {
 
   void build(ProgramBuilder& builder) override {
     kernel_ = cl::Kernel(builder.build("quantize.cl", defines_, options_), "quantize");
-    set_args(kernel_, 1, static_cast<cl_int>(how_.k), static_cast<cl_int>(how_.fill != 0 ? how_.fill : how_.code_ld),
-             static_cast<cl_int>(reach(how_.grid.group_rows)), static_cast<cl_int>(reach(how_.grid.group_cols)),
-             std::bit_cast<cl_uint>(how_.quantizer.amax_floor));
-    kernel_.setArg(8, static_cast<cl_ulong>(how_.ld));
-    kernel_.setArg(11, static_cast<cl_ulong>(how_.code_ld));
-    kernel_.setArg(14, static_cast<cl_ulong>(how_.scale_ld != 0 ? how_.scale_ld : how_.grid.scale_cols(how_.k)));
+    bind<QuantizeArg::k>(kernel_, how_.k);
+    bind<QuantizeArg::k_fill>(kernel_, how_.fill != 0 ? how_.fill : how_.code_ld);
+    bind<QuantizeArg::group_rows>(kernel_, reach(how_.grid.group_rows));
+    bind<QuantizeArg::group_cols>(kernel_, reach(how_.grid.group_cols));
+    bind<QuantizeArg::floor_bits>(kernel_, std::bit_cast<cl_uint>(how_.quantizer.amax_floor));
+    bind<QuantizeArg::ldx>(kernel_, how_.ld);
+    bind<QuantizeArg::ldq>(kernel_, how_.code_ld);
+    bind<QuantizeArg::lds>(kernel_, how_.scale_ld != 0 ? how_.scale_ld : how_.grid.scale_cols(how_.k));
   }
 
   void launch(Call& call) override {
     if (!call.has(codes_.source)) return;
-    const Memory x = call.at(x_), codes = call.at(codes_), scales = call.at(scales_);
-    kernel_.setArg(0, static_cast<cl_int>(call.a_rows));
-    set_args(kernel_, 6, x.buffer, element_of(x, numerics::size_of(how_.source)));
-    set_args(kernel_, 9, codes.buffer, element_of(codes, 1));
-    set_args(kernel_, 12, scales.buffer, element_of(scales, 4));
+    bind<QuantizeArg::m>(kernel_, call.a_rows);
+    bind_memory<QuantizeArg::x>(kernel_, call.at(x_), numerics::size_of(how_.source));
+    bind_memory<QuantizeArg::q>(kernel_, call.at(codes_), 1);
+    bind_memory<QuantizeArg::scales>(kernel_, call.at(scales_), 4);
     call.launch(kernel_,
                 cl::NDRange(static_cast<std::size_t>(how_.grid.scale_cols(how_.k)),
                             static_cast<std::size_t>(how_.grid.scale_rows(call.a_rows))),

@@ -41,17 +41,19 @@ class QuantizeTiles final : public Step {
 
   void build(ProgramBuilder& builder) override {
     kernel_ = cl::Kernel(builder.build("quantize_tiles.cl", defines_, options_), "quantize_tiles");
-    set_args(kernel_, 1, static_cast<cl_int>(k_), static_cast<cl_int>(out_.ld), static_cast<cl_int>(k_groups_),
-             std::bit_cast<cl_uint>(amax_floor_));
-    kernel_.setArg(7, static_cast<cl_ulong>(x_.ld));
+    bind<QuantizeTilesArg::k>(kernel_, k_);
+    bind<QuantizeTilesArg::k_pad>(kernel_, out_.ld);
+    bind<QuantizeTilesArg::groups>(kernel_, k_groups_);
+    bind<QuantizeTilesArg::floor_bits>(kernel_, std::bit_cast<cl_uint>(amax_floor_));
+    bind<QuantizeTilesArg::ldx>(kernel_, x_.ld);
   }
 
   void launch(Call& call) override {
-    const Memory x = call.at(x_.data), out = call.at(out_.data), scales = call.at(out_.scales);
-    kernel_.setArg(0, static_cast<cl_int>(call.m));
-    set_args(kernel_, 5, x.buffer, element_of(x, numerics::size_of(x_.element)));
-    set_args(kernel_, 8, out.buffer, element_of(out, 4), scales.buffer, element_of(scales, 4));
-    cl_uint next = 12;
+    bind<QuantizeTilesArg::m>(kernel_, call.m);
+    bind_memory<QuantizeTilesArg::x>(kernel_, call.at(x_.data), numerics::size_of(x_.element));
+    bind_memory<QuantizeTilesArg::out>(kernel_, call.at(out_.data), 4);
+    bind_memory<QuantizeTilesArg::scales>(kernel_, call.at(out_.scales), 4);
+    cl_uint next = kCountOf<QuantizeTilesArg>;
     if (problem_.grouped()) next = set_dealt(kernel_, next, call, dealt_);
     if (x_.gathered) set_gather(kernel_, next, call);
     const auto width = static_cast<std::size_t>(scale_cols_);

@@ -40,16 +40,18 @@ class Dealer {
     if (deals_) defines["DEALS"] = "1";
   }
 
-  /// Sets DEALS_ARGS of cl/deal_rows.cl, from argument `first` on; returns the number of the argument after them.
+  /// Binds DEALS_LIST of cl/arguments.cl, from argument `first` on; returns the number of the argument after them.
   cl_uint set(cl::Kernel& kernel, cl_uint first, const Call& call) const {
     if (!problem_.grouped()) return first;
-    const cl_uint next = set_dealt(kernel, first, call, dealt_);
-    if (!deals_) return next;
-    const Memory counts = call.at({Source::matrix_rows, 0});
-    set_args(kernel, next, static_cast<cl_int>(problem_.matrices), static_cast<cl_int>(problem_.masked ? 1 : 0),
-             counts.buffer, element_of(counts, 4), static_cast<cl_int>(tiles_at_), static_cast<cl_int>(blocks_at_),
-             cl::Local(static_cast<std::size_t>(problem_.matrices) * 32));
-    return next + 7;
+    if (!deals_) return set_dealt(kernel, first, call, dealt_);
+    bind_memory<DealsArg::dealt_memory>(kernel, call.at(dealt_), 4, first);
+    bind<DealsArg::matrices>(kernel, problem_.matrices, first);
+    bind<DealsArg::masked>(kernel, problem_.masked, first);
+    bind_memory<DealsArg::matrix_rows>(kernel, call.at({Source::matrix_rows, 0}), 4, first);
+    bind<DealsArg::tiles_at>(kernel, tiles_at_, first);
+    bind<DealsArg::blocks_at>(kernel, blocks_at_, first);
+    bind<DealsArg::table>(kernel, cl::Local(static_cast<std::size_t>(problem_.matrices) * 32), first);
+    return first + kCountOf<DealsArg>;
   }
 
   /// Rows in tiles, as many as there may be.
@@ -58,8 +60,7 @@ class Dealer {
   /// Launches for `count` pieces of work of a work-group each.
   void launch(const cl::Kernel& kernel, Call& call, std::int64_t count) const {
     if (problem_.grouped()) count = std::min(count, most_);
-    call.launch(kernel, cl::NDRange(static_cast<std::size_t>(count), 1), cl::NDRange(kItems, 1));
-    if (deals_) call.depend_on_last();
+    call.launch(kernel, cl::NDRange(static_cast<std::size_t>(count), 1), cl::NDRange(kItems, 1), deals_);
   }
 
  private:
@@ -90,17 +91,18 @@ class QuantizeTokens final : public Step {
   void build(ProgramBuilder& builder) override {
     kernel_ = cl::Kernel(builder.build("quantize_wgmma.cl", defines_, options_),
                          half_ ? "quantize_wgmma_f16" : "quantize_wgmma_fp8");
-    set_args(kernel_, 1, static_cast<cl_int>(k_), static_cast<cl_int>(out_.scale_ld),
-             std::bit_cast<cl_uint>(amax_floor_));
-    kernel_.setArg(6, static_cast<cl_ulong>(x_.ld));
+    bind<QuantizeTokensArg::k>(kernel_, k_);
+    bind<QuantizeTokensArg::blocks>(kernel_, out_.scale_ld);
+    bind<QuantizeTokensArg::floor_bits>(kernel_, std::bit_cast<cl_uint>(amax_floor_));
+    bind<QuantizeTokensArg::ldx>(kernel_, x_.ld);
   }
 
   void launch(Call& call) override {
-    const Memory x = call.at(x_.data), out = call.at(out_.data), scales = call.at(out_.scales);
-    kernel_.setArg(0, static_cast<cl_int>(call.m));
-    set_args(kernel_, 4, x.buffer, element_of(x, numerics::size_of(x_.element)));
-    set_args(kernel_, 7, out.buffer, element_of(out, 1), scales.buffer, element_of(scales, 4));
-    dealer_.set(kernel_, 11, call);
+    bind<QuantizeTokensArg::m>(kernel_, call.m);
+    bind_memory<QuantizeTokensArg::x>(kernel_, call.at(x_.data), numerics::size_of(x_.element));
+    bind_memory<QuantizeTokensArg::out>(kernel_, call.at(out_.data), 1);
+    bind_memory<QuantizeTokensArg::scales>(kernel_, call.at(out_.scales), 4);
+    dealer_.set(kernel_, kCountOf<QuantizeTokensArg>, call);
     constexpr std::int64_t kWarps = kItems / 32, kRowsOfWarp = 16;
     const std::int64_t warps = numerics::ceil_div(dealer_.rows(call.m), kRowsOfWarp) * out_.scale_ld;
     dealer_.launch(kernel_, call, numerics::ceil_div(warps, kWarps));
@@ -131,20 +133,21 @@ class PackTokens final : public Step {
 
   void build(ProgramBuilder& builder) override {
     kernel_ = cl::Kernel(builder.build("pack_wgmma.cl", defines_), half_ ? "pack_wgmma_f16" : "pack_wgmma_fp8");
-    set_args(kernel_, 1, static_cast<cl_int>(k_), static_cast<cl_int>(out_.scale_ld));
-    kernel_.setArg(5, static_cast<cl_ulong>(a_.ld));
-    set_args(kernel_, 8, static_cast<cl_ulong>(a_.scale_ld), static_cast<cl_int>(reach(a_.grid.group_rows)),
-             static_cast<cl_int>(reach(a_.grid.group_cols)));
+    bind<PackTokensArg::k>(kernel_, k_);
+    bind<PackTokensArg::blocks>(kernel_, out_.scale_ld);
+    bind<PackTokensArg::lda>(kernel_, a_.ld);
+    bind<PackTokensArg::lds>(kernel_, a_.scale_ld);
+    bind<PackTokensArg::scale_rows>(kernel_, reach(a_.grid.group_rows));
+    bind<PackTokensArg::scale_cols>(kernel_, reach(a_.grid.group_cols));
   }
 
   void launch(Call& call) override {
-    const Memory a = call.at(a_.data), sa = call.at(a_.scales), out = call.at(out_.data),
-                 scales = call.at(out_.scales);
-    kernel_.setArg(0, static_cast<cl_int>(call.m));
-    set_args(kernel_, 3, a.buffer, element_of(a, numerics::size_of(a_.element)));
-    set_args(kernel_, 6, sa.buffer, element_of(sa, std::max<std::uint32_t>(1, numerics::size_of(a_.scale))));
-    set_args(kernel_, 11, out.buffer, element_of(out, 1), scales.buffer, element_of(scales, 4));
-    const cl_uint next = dealer_.set(kernel_, 15, call);
+    bind<PackTokensArg::m>(kernel_, call.m);
+    bind_memory<PackTokensArg::a>(kernel_, call.at(a_.data), numerics::size_of(a_.element));
+    bind_memory<PackTokensArg::sa>(kernel_, call.at(a_.scales), numerics::size_of(a_.scale));
+    bind_memory<PackTokensArg::out>(kernel_, call.at(out_.data), 1);
+    bind_memory<PackTokensArg::scales>(kernel_, call.at(out_.scales), 4);
+    const cl_uint next = dealer_.set(kernel_, kCountOf<PackTokensArg>, call);
     if (a_.gathered) set_gather(kernel_, next, call);
     dealer_.launch(kernel_, call, numerics::ceil_div(dealer_.rows(call.m), std::int64_t{64}) * out_.scale_ld);
   }

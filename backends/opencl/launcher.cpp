@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backends/opencl/launcher.h"
+
+#include "backends/opencl/objects.h"
+
+namespace ironcl::opencl {
+
+using backend::Error;
+using backend::Status;
+using numerics::Size;
+
+Launcher::Launcher(std::shared_ptr<Context> context, const std::shared_ptr<backend::Queue>& queue,
+                   const std::vector<std::shared_ptr<backend::Event>>& wait, bool wants_event)
+    : context_(std::move(context)), queue_(&own(queue, *context_)), native_(&queue_->native()), events_(wants_event) {
+  for (const auto& event : wait) after(own(event, "an event of the wait list"));
+  events_ = events_ || queue_->commands_may_fail();
+}
+
+Launcher::~Launcher() {
+  if (!under_way_) return;
+  try {
+    native_->finish();
+  } catch (const cl::Error&) {  // What it failed at is not what the caller is told.
+  }
+}
+
+void Launcher::after(const std::shared_ptr<Event>& event) {
+  causes_.push_back(event);
+  wait_.push_back(native_for(*context_, *event));
+  events_ = true;  // It tells who failed first.
+}
+
+void Launcher::launch(const cl::Kernel& kernel, const cl::NDRange& work_groups, const cl::NDRange& local,
+                      bool others_depend) {
+  const std::size_t *l = local.get(), *g = work_groups.get();
+  const cl::NDRange global = dry_ ? cl::NDRange(l[0], l[1]) : cl::NDRange(g[0] * l[0], g[1] * l[1]);
+  events_ = events_ || others_depend;
+  // What the command leaves behind has its place before the command is queued: then nothing may fail.
+  if (launched_.empty()) launched_.reserve(4);  // As many as most plans have kernels.
+  if (events_) launched_.emplace_back();
+  if (others_depend) needed_.reserve(needed_.size() + 1);
+  std::vector<cl::Event> next = needed_;
+  if (others_depend) next.emplace_back();
+  try {
+    native_->enqueueNDRangeKernel(kernel, cl::NullRange, global, local, wait_.empty() ? nullptr : &wait_,
+                                  events_ ? &launched_.back() : nullptr);
+  } catch (...) {
+    if (events_) launched_.pop_back();
+    throw;
+  }
+  under_way_ = !dry_;
+  if (others_depend) {
+    next.back() = launched_.back();
+    needed_.push_back(launched_.back());
+  }
+  wait_ = std::move(next);
+}
+
+std::shared_ptr<Event> Launcher::done() {
+  if (!events_) {
+    under_way_ = false;
+    queue_->flush();
+    return nullptr;
+  }
+  if (launched_.empty()) {
+    launched_.reserve(1);
+    launched_.push_back(queue_->mark(wait_));
+  }
+  under_way_ = false;  // Where record() throws, all have ended.
+  return queue_->record(std::move(launched_), std::move(causes_));
+}
+
+Memory Launcher::memory(const backend::Span& span, const char* what, Size bytes,
+                        const cl::Buffer& null_buffer) const {
+  if (bytes.bytes() == 0) return {&null_buffer, 0};
+  const Buffer& buffer = own(span.buffer, *context_, what);
+  if (span.size < bytes.bytes() || span.offset % context_->features.alignment != 0) {
+    throw Error(Status::invalid_argument, std::string(what) + " has " + std::to_string(span.size) +
+                                              " bytes from byte " + std::to_string(span.offset) +
+                                              ", the call needs " + std::to_string(bytes.bytes()) +
+                                              " from a multiple of " + std::to_string(context_->features.alignment));
+  }
+  return {&buffer.memory(), span.offset};
+}
+
+Size matrix_bytes(std::int64_t rows, std::int64_t ld, std::int64_t cols, backend::DType type) {
+  if (rows == 0 || type == backend::DType::none) return 0;
+  return (Size(rows - 1) * ld + cols) * numerics::size_of(type);
+}
+
+void expect_countable(const char* what, Size count) {
+  if (count > kLargestSize) {
+    throw Error(Status::unsupported, std::to_string(count.value()) + " " + what + "; here they are at most " +
+                                         std::to_string(kLargestSize));
+  }
+}
+
+void expect_fits(const Features& features, const char* what, Size bytes) {
+  if (bytes.bytes() > features.max_buffer_bytes) {
+    throw Error(Status::unsupported, std::string(what) + " takes " + std::to_string(bytes.bytes()) +
+                                         " bytes, a buffer of " + features.name + " has at most " +
+                                         std::to_string(features.max_buffer_bytes));
+  }
+}
+
+}  // namespace ironcl::opencl

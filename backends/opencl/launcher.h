@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// The one way in which commands of a call come to a queue: what they wait for, their launches, the one event that
+// stands for all of them. Next door: step.h (the operands of a call of steps), objects.h (queues and events).
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "backends/numerics/size.h"
+#include "backends/opencl/api.h"
+#include "backends/opencl/probe.h"
+
+namespace ironcl::opencl {
+
+struct Context;
+class Event;
+class Queue;
+
+/// Where an operand of a call begins. Owns nothing: caller, plan and weights keep their buffers through the call.
+/// Counting references takes a lock of the driver each time, which its threads may hold for the commands before.
+struct Memory {
+  const cl::Buffer* buffer = nullptr;  ///< Null: the call does not bring it.
+  std::uint64_t at = 0;                ///< Bytes.
+};
+
+/// The commands of one call, in order. Where the call ends without done(), because something was thrown, those that
+/// were launched have ended when the launcher is gone: nothing runs behind an error.
+class Launcher {
+ public:
+  /// Throws invalid_argument for a queue or an event of another device. Without `wants_event` commands get events of
+  /// OpenCL only where something depends on them.
+  Launcher(std::shared_ptr<Context> context, const std::shared_ptr<backend::Queue>& queue,
+           const std::vector<std::shared_ptr<backend::Event>>& wait, bool wants_event = true);
+  /// A dry call: each launch is one work-group, which sees no rows, so that drivers that compile at the first launch
+  /// do it. `queue` outlives the call.
+  explicit Launcher(const cl::CommandQueue& queue) : native_(&queue), dry_(true) {}
+  ~Launcher();
+  Launcher(const Launcher&) = delete;
+  Launcher& operator=(const Launcher&) = delete;
+
+  bool dry() const noexcept { return dry_; }
+  /// The first command also waits for this event, of a call that used the same memory.
+  void after(const std::shared_ptr<Event>& event);
+  /// Enqueues `work_groups`, each of `local` work-items. `others_depend`: every later command of the call waits for
+  /// this one. Order alone does not keep a queue from going on after a command that failed; this does, where what it
+  /// was to leave leads to places in memory.
+  void launch(const cl::Kernel& kernel, const cl::NDRange& work_groups, const cl::NDRange& local,
+              bool others_depend = false);
+  /// The event of all that was launched; of nothing, one that ends in its turn. Null where the caller wants none and
+  /// nothing else needs it.
+  std::shared_ptr<Event> done();
+
+  /// `bytes` of `span`, or `null_buffer` where none are needed. Throws invalid_argument, naming `what`, where the
+  /// span is too short or at a wrong place.
+  Memory memory(const backend::Span& span, const char* what, numerics::Size bytes,
+                const cl::Buffer& null_buffer) const;
+
+ private:
+  std::shared_ptr<Context> context_;  ///< Null in a dry call, as the next one is.
+  Queue* queue_ = nullptr;
+  const cl::CommandQueue* native_;
+  bool dry_ = false;
+  bool events_ = false;     ///< Commands have events.
+  bool under_way_ = false;  ///< Something was launched, and done() was not called.
+  std::vector<std::shared_ptr<Event>> causes_;
+  std::vector<cl::Event> wait_;      ///< For the next command only: the queue is in order.
+  std::vector<cl::Event> needed_;    ///< What each command from here on waits for.
+  std::vector<cl::Event> launched_;  ///< A later command may end well although one before it failed.
+};
+
+/// Bytes of a matrix of `rows` rows, `ld` elements apart, of `cols` elements.
+numerics::Size matrix_bytes(std::int64_t rows, std::int64_t ld, std::int64_t cols, backend::DType type);
+
+/// Throws unsupported where there are more than kLargestSize of `what`.
+void expect_countable(const char* what, numerics::Size count);
+
+/// Throws unsupported where a buffer of the device cannot hold `bytes`; `what` names them.
+void expect_fits(const Features& features, const char* what, numerics::Size bytes);
+
+}  // namespace ironcl::opencl

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// epilogue.cl: the one way from the total of an element to D, of every kernel that multiplies. Included by tile.cl, next door: ptx.cl and
+// mma_by_hand.cl, whose stores STORE_FOUR takes.
+//
+// EPILOGUE(value, row, column): what becomes element (row, column) of D, of its total with the bias added; f32, before it is rounded to
+// D_TYPE. Another one is defined before this file. Kernels store several elements at once, as they are computed, only where there is none.
+#ifndef EPILOGUE
+#define EPILOGUE(value, row, column) (value)
+#define AS_COMPUTED (BIAS_TYPE == 0)
+#else
+#define AS_COMPUTED 0
+#endif
+
+// The bias of a column whose matrix has its biases from element `at` on, and a total with it.
+#if BIAS_TYPE != 0
+#define BIAS_OF(column, at) ((column) < (uint)n ? load_element(BIAS_TYPE, bias, (at) + (column)) : 0.0f)
+#define D_VALUE(total, bias_of, row, column) EPILOGUE((total) + (bias_of), row, column)
+#else
+#define BIAS_OF(column, at) 0.0f
+#define D_VALUE(total, bias_of, row, column) EPILOGUE(total, row, column)  // The compiler keeps the addition of a zero.
+#endif
+
+/// Element (row, col) of D of its total: (+ bias[col]), the epilogue, rounded once.
+static inline void store_d(__global uchar* d, ulong d_at, ulong ldd, __global const uchar* bias, ulong bias_at, int row, int col,
+                    float total) {
+#if BIAS_TYPE != 0
+  total += load_element(BIAS_TYPE, bias, bias_at + (ulong)col);
+#endif
+  store_element(D_TYPE, d, d_at + (ulong)row * ldd + (ulong)col, EPILOGUE(total, row, col));
+}
+
+/// The same for sixteen columns from col on, of which `count` lie inside.
+static inline void store_16(__global uchar* d, ulong d_at, ulong ldd, __global const uchar* bias, ulong bias_at, int row, int col,
+                            int count, float16 totals) {
+#if AS_COMPUTED
+  if (count >= 16) {
+    store_elements16(D_TYPE, d, d_at + (ulong)row * ldd + (ulong)col, totals);
+    return;
+  }
+#endif
+  float each[16];
+  vstore16(totals, 0, each);
+  for (int j = 0; j < min(count, 16); ++j) store_d(d, d_at, ldd, bias, bias_at, row, col + j, each[j]);
+}
+
+// The same for `count` totals in local memory, from column `column` on.
+#if AS_COMPUTED
+#define STORE_VECTORS(row, column, count)                                                                            \
+  for (; j + 16 <= (count); j += 16)                                                                                 \
+    store_elements16(D_TYPE, d, d_at + (ulong)(row) * ldd + (ulong)((column) + j), vload16(0, of_row + j));
+#else
+#define STORE_VECTORS(row, column, count)
+#endif
+#define STORE_ROW(row, column, count, from)                                                                          \
+  {                                                                                                                  \
+    __local const float* of_row = (from);                                                                            \
+    int j = 0;                                                                                                       \
+    STORE_VECTORS(row, column, count)                                                                                \
+    for (; j < (count); ++j) store_d(d, d_at, ldd, bias, bias_here, row, (column) + j, of_row[j]);                   \
+  }
+
+// Four elements of D side by side from `to` on, whose values have been through D_VALUE.
+#if D_TYPE == TYPE_F32
+#define d_element float
+#define STORE_FOUR(to, v) STORE_F4(to, (v)[0], (v)[1], (v)[2], (v)[3])
+#else
+#define d_element ushort
+#define STORE_FOUR(to, v)         \
+  do {                            \
+    uint lo_, hi_;                \
+    TO_PAIR(lo_, (v)[0], (v)[1]); \
+    TO_PAIR(hi_, (v)[2], (v)[3]); \
+    STORE8(to, lo_, hi_);         \
+  } while (0)
+#endif

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+// The launcher by itself: which commands have events, what a call that ends early leaves behind. Next door:
+// objects_test.cpp (queues and events), allocations_test.cpp (memory that is refused).
+#include "backends/opencl/launcher.h"
+
+#include "backends/opencl/device.h"
+#include "tests/opencl/harness.h"
+
+namespace ironcl::opencl::testing {
+namespace {
+
+constexpr auto kForEver = std::chrono::nanoseconds::max();
+
+/// A kernel that stores its number, and the place where it does.
+struct Store {
+  explicit Store(backend::Device& device)
+      : context(dynamic_cast<Device&>(device).context()),
+        queue(device.create_queue()),
+        memory(context->context, CL_MEM_READ_WRITE, std::size_t{4}),
+        kernel(context->builder->build_text("store", "__kernel void store(__global int* x, int v) { x[0] = v; }", {}),
+               "store") {
+    kernel.setArg(0, memory);
+  }
+  void launch(Launcher& call, int value, bool others_depend = false) {
+    kernel.setArg(1, cl_int{value});
+    call.launch(kernel, cl::NDRange(1, 1), cl::NDRange(1, 1), others_depend);
+  }
+  int stored() {
+    queue->finish();
+    int value = 0;
+    dynamic_cast<Queue&>(*queue).native().enqueueReadBuffer(memory, CL_TRUE, 0, 4, &value);
+    return value;
+  }
+  ContextPtr context;
+  std::shared_ptr<backend::Queue> queue;
+  cl::Buffer memory;
+  cl::Kernel kernel;
+};
+
+TEST(OpenClLauncher, MakesNoEventThatNobodyWants) {
+  if (devices().empty()) GTEST_SKIP() << why_no_devices();
+  for (const auto& device : devices()) {
+    Store store(*device);
+    Launcher unwanted(store.context, store.queue, {}, false);
+    store.launch(unwanted, 1);
+    EXPECT_EQ(unwanted.done(), nullptr) << device->props().name;
+    EXPECT_EQ(store.stored(), 1);
+    Launcher nothing(store.context, store.queue, {}, false);
+    EXPECT_EQ(nothing.done(), nullptr);
+    Launcher wanted(store.context, store.queue, {});
+    store.launch(wanted, 2);
+    const auto event = wanted.done();
+    ASSERT_NE(event, nullptr);
+    EXPECT_EQ(event->wait(kForEver), backend::Status::ok);
+  }
+}
+
+TEST(OpenClLauncher, MakesEventsWhereSomethingDependsOnThem) {
+  if (devices().empty()) GTEST_SKIP() << why_no_devices();
+  for (const auto& device : devices()) {
+    Store store(*device);
+    Launcher first(store.context, store.queue, {});
+    store.launch(first, 1);
+    const std::shared_ptr<backend::Event> cause = first.done();
+    Launcher after(store.context, store.queue, {cause}, false);
+    store.launch(after, 2);
+    EXPECT_NE(after.done(), nullptr) << "who failed first is asked of it";
+    store.queue->finish();
+    Launcher inside(store.context, store.queue, {}, false);
+    store.launch(inside, 3);
+    store.launch(inside, 4, true);
+    store.launch(inside, 5);
+    EXPECT_NE(inside.done(), nullptr);
+    EXPECT_EQ(store.stored(), 5);
+  }
+}
+
+TEST(OpenClLauncher, OfACallThatEndsEarlyNothingRunsOn) {
+  if (devices().empty()) GTEST_SKIP() << why_no_devices();
+  for (const auto& device : devices()) {
+    for (const bool wants_event : {false, true}) {
+      Store store(*device);
+      {
+        Launcher thrown(store.context, store.queue, {}, wants_event);
+        store.launch(thrown, 7);
+      }
+      int value = 0;
+      const cl::CommandQueue other(store.context->context, store.context->device);
+      other.enqueueReadBuffer(store.memory, CL_TRUE, 0, 4, &value);
+      EXPECT_EQ(value, 7) << device->props().name;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace ironcl::opencl::testing
