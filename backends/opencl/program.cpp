@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backends/opencl/program.h"
 
+#include <chrono>
+
 #include "backends/opencl/cache_folder.h"
 #include "backends/opencl/sources.h"
 
@@ -35,13 +37,15 @@ std::string program_key(const DriverIdentity& driver, const std::string& toolcha
   return ProgramCache::key_of(text);
 }
 
-ProgramBuilder::ProgramBuilder(const Config& config, backend::Log* log, cl::Context context, cl::Device device)
+ProgramBuilder::ProgramBuilder(const Config& config, backend::Log* log, cl::Context context, cl::Device device,
+                               std::size_t most_kept)
     : config_(config),
       log_(log),
       context_(std::move(context)),
       device_(std::move(device)),
       cache_(config.cache_dir),
-      identity_(DriverIdentity::of(device_)) {}
+      identity_(DriverIdentity::of(device_)),
+      most_kept_(most_kept) {}
 
 ProgramBuilder::Counts ProgramBuilder::counts() const {
   const std::lock_guard lock(mutex_);
@@ -63,10 +67,12 @@ cl::Program ProgramBuilder::build_text(const std::string& label, const std::stri
   {
     const std::lock_guard lock(mutex_);
     const auto [entry, is_new] = programs_.try_emplace(key);
+    entry->second.asked_at = ++asked_;
     if (is_new) {
-      entry->second = promise.get_future().share();
+      entry->second.program = promise.get_future().share();
+      forget_oldest();
     } else {
-      known = entry->second;
+      known = entry->second.program;
       ++counts_.from_memory;
     }
   }
@@ -82,6 +88,18 @@ cl::Program ProgramBuilder::build_text(const std::string& label, const std::stri
     }
     promise.set_exception(std::current_exception());
     throw;
+  }
+}
+
+void ProgramBuilder::forget_oldest() {
+  while (programs_.size() > most_kept_) {
+    auto oldest = programs_.end();
+    for (auto kept = programs_.begin(); kept != programs_.end(); ++kept) {
+      if (kept->second.program.wait_for(std::chrono::seconds(0)) != std::future_status::ready) continue;
+      if (oldest == programs_.end() || kept->second.asked_at < oldest->second.asked_at) oldest = kept;
+    }
+    if (oldest == programs_.end()) return;
+    programs_.erase(oldest);
   }
 }
 

@@ -33,7 +33,10 @@ std::string program_key(const DriverIdentity& driver, const std::string& toolcha
 /// is being built waits for that build.
 class ProgramBuilder {
  public:
-  ProgramBuilder(const Config& config, backend::Log* log, cl::Context context, cl::Device device);
+  /// Keeps the `most_kept` programs that were asked for last, whether or not anything uses them: what uses a program
+  /// holds on to it anyway.
+  ProgramBuilder(const Config& config, backend::Log* log, cl::Context context, cl::Device device,
+                 std::size_t most_kept = 256);
 
   /// A built program of kernel file `file`. `extra` are further compiler options. Throws build_failed; the compiler's
   /// log goes to the log. What failed is tried again when it is next asked for.
@@ -59,6 +62,8 @@ class ProgramBuilder {
                    const Toolchain& toolchain);
   cl::Program from_disk(const std::string& key, const BuildRequest& request, const Toolchain& toolchain);
   void store_binary(const cl::Program& program, const std::string& key);
+  /// Lets go of the built programs that were asked for longest ago, while there are too many. Needs the lock.
+  void forget_oldest();
 
   Config config_;
   backend::Log* log_;
@@ -66,8 +71,14 @@ class ProgramBuilder {
   cl::Device device_;
   ProgramCache cache_;
   DriverIdentity identity_;
-  mutable std::mutex mutex_;  ///< Guards the two below; never held while a program is made.
-  std::map<std::string, std::shared_future<cl::Program>> programs_;  ///< Built, or being built.
+  std::size_t most_kept_;
+  mutable std::mutex mutex_;  ///< Guards what follows; never held while a program is made.
+  struct Kept {
+    std::shared_future<cl::Program> program;  ///< Built, or being built.
+    std::uint64_t asked_at = 0;               ///< Greater is later.
+  };
+  std::map<std::string, Kept> programs_;
+  std::uint64_t asked_ = 0;
   Counts counts_;
 };
 

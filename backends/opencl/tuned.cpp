@@ -23,10 +23,13 @@ std::string pocl_architecture(const std::string& name) {
   }
 }
 
-/// What is multiplied, without the accuracy class.
+/// What is multiplied, without the accuracy class. Both types of fp8 take the same time; a kernel that reads half of
+/// the bytes, or twice or four times as many, is tuned by itself.
 std::string multiplied(const GemmDesc& desc) {
   if (desc.b == DType::i8) return "int8_w8a8";
-  return numerics::is_quantized(desc.a) ? "fp8_w8a8" : "fp8_w8a16";
+  const std::string bits = std::to_string(numerics::bits_of(desc.b));
+  const std::string kind = numerics::is_float(desc.b) ? std::string(numerics::name_of(desc.b)) : "fp" + bits;
+  return kind + "_w" + bits + (numerics::is_quantized(desc.a) ? "a8" : "a16");
 }
 
 /// Whether more than a quarter of the rows that tiles of this height compute is padding.

@@ -24,7 +24,8 @@ std::shared_ptr<const tuned::AllTables> read_tables(const std::vector<TunedTable
 /// products no slower than multiply-adds, -bf16; and no other: tables made without the unit do not speak for it.
 std::vector<std::string> device_classes(const Ground& ground);
 
-/// The name of what is multiplied in tables: "fp8_w8a8", "int8_w8a8", or "fp8_w8a16" for unquantised A; with
+/// The name of what is multiplied in tables: "fp8_w8a8", "int8_w8a8", "fp4_w4a8", "bf16_w16a16"; a16 for unquantised
+/// A; with
 /// "_tensor14" behind it for problems that allow this class, which have tables of their own.
 std::string table_dtype(const backend::GemmDesc& desc);
 

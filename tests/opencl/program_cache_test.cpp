@@ -326,5 +326,23 @@ TEST_F(ProgramCacheTest, OfAContextOfSeveralDevicesKeepsTheBinaryOfItsOwn) {
   if (!any) GTEST_SKIP() << "no device can be divided";
 }
 
+TEST_F(ProgramCacheTest, MemoryHoldsTheProgramsThatWereAskedForLast) {
+  for (const auto& device : devices()) {
+    const ContextPtr& context = dynamic_cast<Device&>(*device).context();
+    ProgramBuilder builder({}, nullptr, context->context, context->device, 2);
+    const auto build = [&](int which) {
+      (void)builder.build_text("kept", "__kernel void kept(__global int* x) { x[0] = WHICH; }",
+                               {{"WHICH", std::to_string(which)}});
+      return builder.counts().from_source;
+    };
+    build(1);
+    build(2);
+    EXPECT_EQ(build(1), 2) << "there is room for two";
+    EXPECT_EQ(build(3), 3);
+    EXPECT_EQ(build(1), 3) << "asked for after the second";
+    EXPECT_EQ(build(2), 4) << "a program that nobody asked for is kept for ever";
+  }
+}
+
 }  // namespace
 }  // namespace ironcl::opencl::testing

@@ -75,6 +75,21 @@ struct Lines final : backend::Log {
   std::string text;
 };
 
+TEST(OpenClTuned, WeightsOfOtherSizesHaveTablesOfTheirOwn) {
+  backend::GemmDesc desc = problem();
+  EXPECT_EQ(table_dtype(desc), "fp8_w8a8");
+  EXPECT_EQ(choice_of({table("cpu", entry("8"))}, desc).variant->name, "gemm_tiled");
+  desc.b = DType::e2m1;
+  EXPECT_EQ(table_dtype(desc), "fp4_w4a8");
+  EXPECT_EQ(choice_of({table("cpu", entry("8"))}, desc).source, "rule of thumb") << "tuned for twice the bytes";
+  desc.a = DType::f32;
+  desc.a_scale = {};
+  EXPECT_EQ(table_dtype(desc), "fp4_w4a16");
+  desc.b = DType::bf16;
+  desc.b_scale = {};
+  EXPECT_EQ(table_dtype(desc), "bf16_w16a16");
+}
+
 TEST(OpenClTuned, NamesADeviceFromItselfToItsKind) {
   EXPECT_EQ(device_classes(cpu()), (std::vector<std::string>{"pthread-skylake-avx512-AMD_EPYC",
                                                              "pthread-skylake-avx512", "AuthenticAMD", "cpu"}));
