@@ -33,8 +33,8 @@ std::string trial_identity(const cl::Device& device) {
 }
 
 /// Which text of the variant's kernel is meant, as a word.
-std::string kernel_identity(const Config& config, const std::string& variant) {
-  return program_key({}, "trial", "", kernel_source(config.kernel_dir, variant + ".cl"));
+std::string kernel_identity(const Config& config, const Variant& variant) {
+  return program_key({}, "trial", "", kernel_source(config.kernel_dir, file_of(variant)));
 }
 
 /// What a child said, or how it ended.
@@ -104,10 +104,10 @@ bool ends_again(int signal) {
   return signal == SIGILL || signal == SIGSEGV || signal == SIGBUS || signal == SIGFPE || signal == SIGABRT;
 }
 
-Ending run_child(const Config& config, const std::string& variant, const std::string& identity) {
+Ending run_child(const Config& config, const Variant& variant, const std::string& identity) {
   if (config.trial_program.empty()) return {"no program for trials was named (Config::trial_program)", false};
   int from = -1;
-  const pid_t pid = start({config.trial_program, variant, kernel_identity(config, variant), identity,
+  const pid_t pid = start({config.trial_program, variant.name, kernel_identity(config, variant), identity,
                            config.cache_dir, config.kernel_dir, std::to_string(config.ptx)},
                           &from);
   if (pid < 0) return {config.trial_program + " cannot be started: " + std::strerror(errno), false};
@@ -145,12 +145,12 @@ std::string try_in_child(const Context& context, const Variant& variant) {
   const std::string key = program_key(DriverIdentity::of(context.device),
                                       "trial of " + variant.name + " by " + variant.toolchain->name() + held,
                                       processor_identity() + trial_question(variant, context.features),
-                                      kernel_source(context.config.kernel_dir, variant.name + ".cl"));
+                                      kernel_source(context.config.kernel_dir, file_of(variant)));
   if (const auto kept = cache.load(key)) return std::string(kept->begin(), kept->end());
   const std::string identity = trial_identity(context.device);
-  Ending ending = run_child(context.config, variant.name, identity);
+  Ending ending = run_child(context.config, variant, identity);
   // A driver's compiler that crashes once need not crash again; an instruction that is refused is refused again.
-  if (ending.crashed) ending = run_child(context.config, variant.name, identity);
+  if (ending.crashed) ending = run_child(context.config, variant, identity);
   std::string not_kept;
   if (ending.keep && !cache.store(key, {ending.why.begin(), ending.why.end()}, &not_kept) && !not_kept.empty())
     context.builder->say(backend::LogLevel::warn, "opencl: program cache: " + not_kept);
@@ -171,7 +171,7 @@ std::string answer_of_child(const std::string& variant, const std::string& kerne
   std::string seen;  // For whoever reads that the device was not among them.
   try {
     // An answer about another kernel than the one that was asked about would be kept as if it were about that one.
-    if (find_variant(variant) == nullptr || kernel_identity(config, variant) != kernel)
+    if (find_variant(variant) == nullptr || kernel_identity(config, *find_variant(variant)) != kernel)
       return for_now("the program for trials beside the plugin has another " + variant +
                      " than the plugin: install both of one build");
     std::vector<cl::Platform> platforms;

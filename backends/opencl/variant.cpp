@@ -9,7 +9,7 @@
 
 namespace ironcl::opencl {
 
-// Made by the build: declares `Variant FILE();` for each file of variants/ and lists them in kVariantMakers.
+// Made by the build: declares each `Variant NAME();` of variants/ and lists them in kVariantMakers.
 #include "variant_list.inc"
 
 std::span<const Variant> variants() {

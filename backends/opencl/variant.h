@@ -66,7 +66,8 @@ struct Trial {
 };
 
 struct Variant {
-  std::string name;  ///< Also the file: cl/NAME.cl.
+  std::string name;
+  std::string file;  ///< Of cl/, which variants for other types of codes share; empty: NAME.cl.
   std::string summary;
   backend::AccuracyClass accuracy = backend::AccuracyClass::f32;
   std::vector<Tunable> tunables;
@@ -116,7 +117,12 @@ struct Variant {
   double (*estimate_ns)(const Tuning&, const Problem&, const Features&) = nullptr;
 };
 
-/// All variants of this build, by name. The build lists the files of variants/; nothing else knows them.
+/// The variant's file of cl/.
+inline std::string file_of(const Variant& variant) {
+  return variant.file.empty() ? variant.name + ".cl" : variant.file;
+}
+
+/// All variants of this build, by name. The build lists the makers in variants/; nothing else knows them.
 std::span<const Variant> variants();
 
 /// The variant of that name among `all`, or null.

@@ -35,15 +35,11 @@ TEST(OpenClKernels, EmbeddedFilesAreThoseOfTheFolder) {
 
 TEST(OpenClKernels, HeadsNameTheTunablesAndDefaultsOfTheTable) {
   for (const Variant& variant : variants()) {
-    std::ifstream in(std::string(IRONCL_CL_DIR) + "/" + variant.name + ".cl");
+    std::ifstream in(std::string(IRONCL_CL_DIR) + "/" + file_of(variant));
     ASSERT_TRUE(in) << variant.name;
     std::stringstream text;
     text << in.rdbuf();
-    std::string source = text.str();
-    // A kernel that another variant's file has, for other types.
-    std::smatch kernel;
-    if (std::regex_search(source, kernel, std::regex("#include \"(gemm_[a-z0-9_]+[.]cl)\"")))
-      source += text_of(kernel[1]);
+    const std::string source = text.str();
     std::size_t rows = 0;
     bool table = false;
     std::istringstream lines(source);
@@ -462,7 +458,7 @@ TEST_F(OpenClBuilds, HeavyEveryTunableBuildsAtEachOfItsValues) {
           if (refuse(variant, tuning, ours.context()->features, problem)) continue;
           Defines defines;
           for (const auto& [name, v] : tuning) defines[macro_name(name)] = std::to_string(v);
-          EXPECT_NO_THROW(builder.build(variant.name + ".cl", defines, "", *variant.toolchain))
+          EXPECT_NO_THROW(builder.build(file_of(variant), defines, "", *variant.toolchain))
               << variant.name << " " << to_string(tuning) << " on " << device->props().name;
         }
       }

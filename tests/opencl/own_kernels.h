@@ -21,6 +21,7 @@ namespace ironcl::opencl::testing {
 inline Variant another(const char* name, const char* of) {
   Variant v = *find_variant(of);
   v.name = name;
+  v.file.clear();
   v.needs = nullptr;
   v.lanes = nullptr;
   v.trial.reset();

@@ -265,9 +265,9 @@ TEST_F(OpenClWaveProducts, HeavyCompileToTheInstructionsOfEachGpuThatAClangHereK
         return std::regex_search(assembly, std::regex(std::string("\\t") + instruction + "[ _]"));
       };
       EXPECT_TRUE(has(f16, form.f16)) << form.gpu << " " << clang << ": " << f16.substr(0, 2000);
-      const std::string bf16 = compiled(clang, dir_, form, "gemm_wave_bf16.cl", "-DA_TYPE=5");
+      const std::string bf16 = compiled(clang, dir_, form, "gemm_wave.cl", "-DA_TYPE=5");
       EXPECT_TRUE(has(bf16, form.bf16)) << form.gpu << " " << clang << ": " << bf16.substr(0, 2000);
-      const std::string i8 = compiled(clang, dir_, form, "gemm_wave_s8.cl", "-DA_TYPE=7 -DB_TYPE=7");
+      const std::string i8 = compiled(clang, dir_, form, "gemm_wave.cl", "-DA_TYPE=7 -DB_TYPE=7");
       EXPECT_TRUE(has(i8, form.i8)) << form.gpu << " " << clang << ": " << i8.substr(0, 2000);
       tried += std::string(" ") + form.gpu + " by " + clang;
       break;

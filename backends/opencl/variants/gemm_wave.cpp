@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Declares cl/gemm_wave.cl: class f32, by the matrix products of waves that AMD's GPUs have. Next door:
-// gemm_wave_bf16.cpp and gemm_wave_s8.cpp (the same for other types), gemm_dpas.cpp (Intel's).
+// Declares cl/gemm_wave.cl: class f32, by the matrix products of waves that AMD's GPUs have; a variant for each type
+// of product, so that each has a trial of its own. Next door: gemm_dpas.cpp (Intel's).
 #include "backends/opencl/estimate.h"
 #include "backends/opencl/split_k.h"
-#include "backends/opencl/waves.h"
 
 namespace ironcl::opencl {
 namespace {
 
 /// Rows, and columns, of a product: SIDE of cl/wave_products.cl.
 int side(const Tuning& t) { return t.at("lanes") == 64 ? 32 : 16; }
+
+using backend::DType;
 
 std::int64_t columns(const Tuning& t) { return std::int64_t{t.at("waves")} * t.at("work_n") * side(t); }
 
@@ -18,7 +19,7 @@ std::uint64_t items(const Tuning& t) {
 }
 
 std::uint64_t local_bytes(const Tuning& t, const Problem& p) {
-  const int bytes_a_k = p.a == backend::DType::i8 ? 2 : 4;  // Of two slots.
+  const int bytes_a_k = p.a == DType::i8 ? 2 : 4;  // Of two slots.
   return static_cast<std::uint64_t>(t.at("tile_m")) *
          static_cast<std::uint64_t>(bytes_a_k * t.at("tile_k") + 2 * static_cast<int>(sizeof(float)));
 }
@@ -27,12 +28,27 @@ std::vector<Pass> passes(const Tuning& t, const Problem& p, const Features&, std
   return split_passes("gemm_wave", columns(t), items(t), t, p, m);
 }
 
+/// The products of codes `a` by `b`: e5m2's least are denormals of f16, which some units take for zero, so that where
+/// one is e5m2 both become bf16.
+DType product_of(DType a, DType b) {
+  const auto fp8 = [](DType type) { return type == DType::e4m3fn || type == DType::e5m2; };
+  if (a == DType::i8 && b == DType::i8) return DType::i8;
+  if (!fp8(a) || !fp8(b)) return DType::none;
+  return a == DType::e4m3fn && b == DType::e4m3fn ? DType::f16 : DType::bf16;
+}
+
+template <DType kProduct>
 std::optional<Refusal> needs(const Features& f, const Problem& p) {
-  using backend::DType;
-  if (auto refusal = refuse_without_waves(f)) return refusal;
-  if (p.a != DType::e4m3fn || p.b != DType::e4m3fn)
-    return Refusal{backend::Reason::dtype, "this kernel multiplies e4m3fn codes only"};
-  return std::nullopt;
+  if (f.wave_lanes == 0) {
+    return Refusal{backend::Reason::device_feature,
+                   "this kernel needs waves of 32 or 64 work-items, of which the device says nothing "
+                   "(cl_amd_device_attribute_query)"};
+  }
+  if (product_of(p.a, p.b) == kProduct) return std::nullopt;
+  return Refusal{backend::Reason::dtype, kProduct == DType::i8    ? "this kernel multiplies i8 codes only"
+                                         : kProduct == DType::f16 ? "this kernel multiplies e4m3fn codes only"
+                                                                  : "this kernel multiplies fp8 codes of which some "
+                                                                    "are e5m2"};
 }
 
 Tuning rule_of_thumb(const Features& f, const Problem& p) {
@@ -56,11 +72,11 @@ double estimate_ns(const Tuning& t, const Problem& p, const Features& f) {
   return 1e9 * scalar_fma_seconds(split_multiply_adds(t, p, f, columns(t)), t.at("lanes") == 64 ? 2 : 1, f);
 }
 
-}  // namespace
-
-Variant gemm_wave() {
-  Variant v = variant_of_chunks(
-      "gemm_wave", "matrix products of waves (AMD's MFMA and WMMA): e4m3fn as f16 with f32 sums; not run on one yet");
+/// The variant for codes of type `code`, which become `as`.
+Variant of_codes(const char* name, DType code, const std::string& as, decltype(Variant::needs) needs_of) {
+  Variant v =
+      variant_of_chunks(name, "matrix products of waves (AMD's MFMA and WMMA): " + as + "; not run on one yet");
+  v.file = "gemm_wave.cl";
   v.tunables = {{"tile_m", 64, {16, 32, 64, 128}, "rows of D per work-group"},
                 {"work_n", 1, {1, 2, 4}, "blocks of columns per wave: of 32 with 64 lanes, of 16 with 32"},
                 {"waves", 4, {1, 2, 4, 8}, "waves per work-group, side by side in columns"},
@@ -71,10 +87,11 @@ Variant gemm_wave() {
                     [](const Tuning& t, const Problem& p) { return p.k_group % t.at("tile_k") == 0; }},
                    {"tile_m must be at least the 32 rows of a product of 64 lanes",
                     [](const Tuning& t, const Problem&) { return t.at("tile_m") >= side(t); }}};
-  v.needs = needs;
+  v.needs = needs_of;
   // Compilers have ended their process over a product that they know and the device has not: a child or nobody.
   v.trial = Trial{19, 72, 600};
   v.trial->in_child = true;
+  v.trial->code = code;
   v.local_bytes = local_bytes;
   v.work_items = items;
   v.lanes = &Features::wave_lanes;
@@ -84,5 +101,15 @@ Variant gemm_wave() {
   v.estimate_ns = estimate_ns;
   return v;
 }
+
+}  // namespace
+
+Variant gemm_wave() { return of_codes("gemm_wave", DType::e4m3fn, "e4m3fn as f16 with f32 sums", needs<DType::f16>); }
+Variant gemm_wave_bf16() {
+  return of_codes("gemm_wave_bf16", DType::e5m2, "fp8 as bf16 with f32 sums", needs<DType::bf16>);
+}
+// clang-format off: the build finds a maker by a line of its own.
+Variant gemm_wave_s8() { return of_codes("gemm_wave_s8", DType::i8, "i8 with s32 sums", needs<DType::i8>); }
+// clang-format on
 
 }  // namespace ironcl::opencl

@@ -139,6 +139,13 @@ Tuning rule_of_thumb(const Features& f, const Problem& p) {
   return t;
 }
 
+std::optional<Refusal> needs_s8(const Features& f, const Problem& p) {
+  if (auto refusal = refuse_tensor_cores(f, p)) return refusal;
+  if (p.a != backend::DType::i8 || p.b != backend::DType::i8)
+    return Refusal{backend::Reason::dtype, "this kernel multiplies i8 codes only"};
+  return refuse_narrow_scales(p);
+}
+
 }  // namespace
 
 Variant gemm_wgmma_fp8() {
@@ -176,6 +183,19 @@ Variant gemm_wgmma_fp8() {
   v.scratch_bytes = scratch_bytes;
   v.rule_of_thumb = rule_of_thumb;
   v.estimate_ns = estimate_ns;
+  return v;
+}
+
+/// The same tiles by the products of int8.
+Variant gemm_wgmma_s8() {
+  Variant v = gemm_wgmma_fp8();
+  v.name = "gemm_wgmma_s8";
+  v.file = "gemm_wgmma_fp8.cl";
+  v.summary = "tensor cores of compute capability 9.0 on int8 codes, exact sums of 128 k";
+  v.accuracy = backend::AccuracyClass::f32;
+  v.needs = needs_s8;
+  v.trial->code = backend::DType::i8;
+  v.tunables.front().values = {64, 128, 256};  // Its products have not every number of columns.
   return v;
 }
 
