@@ -10,11 +10,11 @@
   V(int, m), V(int, n), V(int, k), V(int, n_pad), V(int, k_pad), M(const uchar, a, a_at), V(ulong, lda),               \
       M(const float, sa, sa_at), V(ulong, sa_ld), B(const uchar, b), B(const float, sb), M(uchar, d, d_at), V(ulong, ldd), \
       M(const uchar, bias, bias_at), M(float, scratch, scratch_at)
-// Rows in tiles and blocks (dealt.cl).
-#define DEALT_LIST(V, B, M, L) M(const int, dealt_memory, dealt_at)
+// Rows in tiles and blocks (scheduled.cl).
+#define SCHEDULE_LIST(V, B, M, L) M(const int, schedule_memory, schedule_at)
 // Matrices one after another: bytes of b, scales of sb from one to the next; biases are n apart.
 #define MATRICES_LIST(V, B, M, L) V(ulong, b_stride), V(ulong, sb_stride)
-// Rows of A through an index (dealt.cl).
+// Rows of A through an index (scheduled.cl).
 #define GATHER_LIST(V, B, M, L) M(const int, a_index, a_index_at), V(int, a_rows)
 // The number of a call (one_launch.cl).
 #define NUMBER_LIST(V, B, M, L) V(ulong, call)
@@ -34,12 +34,12 @@
 #define PACK_TOKENS_LIST(V, B, M, L)                                                                                   \
   V(int, m), V(int, k), V(int, blocks), M(const uchar, a, a_at), V(ulong, lda), M(const uchar, sa, s_at), V(ulong, lds), \
       V(int, scale_rows), V(int, scale_cols), M(uchar, out, out_at), M(float, scales, scales_at)
-#define DEAL_LIST(V, B, M, L)                                                                                          \
+#define SCHEDULE_ROWS_LIST(V, B, M, L)                                                                                          \
   V(int, m), V(int, matrices), V(int, masked), V(int, tile), V(int, block), M(const int, matrix_rows, rows_at),        \
-      M(int, dealt_memory, dealt_at), V(int, tiles_at), V(int, blocks_at)
-// Of a kernel that deals before its own work (deal_rows.cl).
-#define DEALS_LIST(V, B, M, L)                                                                                         \
-  M(int, dealt_memory, dealt_at), V(int, matrices), V(int, masked), M(const int, matrix_rows, rows_at), V(int, tiles_at), \
+      M(int, schedule_memory, schedule_at), V(int, tiles_at), V(int, blocks_at)
+// Of a kernel that schedules before its own work (schedule_rows.cl).
+#define SCHEDULE_FIRST_LIST(V, B, M, L)                                                                                         \
+  M(int, schedule_memory, schedule_at), V(int, matrices), V(int, masked), M(const int, matrix_rows, rows_at), V(int, tiles_at), \
       V(int, blocks_at), L(int, table)
 
 #define CHOOSE_LIST(V, B, M, L)                                                                                        \

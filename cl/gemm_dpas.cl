@@ -67,14 +67,14 @@ void gemm_dpas(GEMM_ARGS) {
   const int columns = (n + COLUMNS - 1) / COLUMNS;
   EACH_UNIT(columns * SPLIT_K) {
 #ifdef GROUPED
-    const dealt_block here = block_of(dealt, work, columns * SPLIT_K);
+    const scheduled_block here = block_of(scheduled, work, columns * SPLIT_K);
     const int part = here.column % SPLIT_K, first_n = here.column / SPLIT_K * COLUMNS;
-    const ulong scratch_rows = (ulong)dealt[DEALT_TILES] * TILE_M;
+    const ulong scratch_rows = (ulong)scheduled[SCHEDULED_TILES] * TILE_M;
 #else
     const int part = (int)get_group_id(1) % SPLIT_K, first_n = (int)get_group_id(0) * COLUMNS;
     const int first_tile = (int)get_group_id(1) / SPLIT_K;
     if (first_tile * TILE_M >= m || first_n >= n) return;
-    const dealt_block here = {0, first_tile * TILE_M, m, first_tile, 1, 0, TILE_M};
+    const scheduled_block here = {0, first_tile * TILE_M, m, first_tile, 1, 0, TILE_M};
     const ulong scratch_rows = (ulong)m;
 #endif
     OF_MATRIX(here)

@@ -266,10 +266,10 @@ __kernel __attribute__((reqd_work_group_size(32 * WARPS, 1, 1))) void gemm_mma_s
   const int groups = ((uint)n + 15u) / 16u * 2u, columns = (groups + NG - 1) / NG;
   EACH_UNIT(columns) {
 #ifdef GROUPED
-    const dealt_block here = block_of(dealt, work, columns);
+    const scheduled_block here = block_of(scheduled, work, columns);
 #else
     const int row_0 = (int)get_group_id(1) * TILE_M;
-    const dealt_block here = {0, row_0, min(m, row_0 + TILE_M), 0, 1, (int)get_group_id(0), TILE_M};
+    const scheduled_block here = {0, row_0, min(m, row_0 + TILE_M), 0, 1, (int)get_group_id(0), TILE_M};
 #endif
     OF_MATRIX(here)
     const uint first_group = (uint)here.column * NG, end_group = min(first_group + NG, (uint)groups), there = end_group - first_group;

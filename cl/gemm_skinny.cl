@@ -53,7 +53,7 @@
 #define ITEMS (LANES * SLICES)
 #define COLUMNS (LANES * WORK_N)
 #define STEPS (GROUP / 16 / DEPTH)  // Of a K group.
-// Chunks of A in a step, slices first; dealt to work-items in turn.
+// Chunks of A in a step, slices first; scheduled to work-items in turn.
 #define CHUNKS_A (TILE_M * DEPTH * SLICES)
 #define LOADS_A ((CHUNKS_A + ITEMS - 1) / ITEMS)
 #define SCALES_A ((TILE_M * SLICES + ITEMS - 1) / ITEMS)

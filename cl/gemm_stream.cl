@@ -16,12 +16,12 @@
 // SPLIT_K   1        1 2 4 8 16        parts of k
 // FLOATS    0        0 1               1: floats that are to be quantised are taken as they are, where their groups are K groups
 // Set by the host: those of register_tile.cl; QUANTISE: a is such floats, a_at elements on and lda apart, and those of quantizer.cl
-// are set. Each work-group then quantises what it multiplies: for a few rows that costs less than a kernel before this one. KEPT, for one tile
+// are set. Each work-group then quantises what it multiplies: for a few rows that costs less than a kernel before this one. PERSISTENT_GROUPS, for one tile
 // of rows and no more K groups than it says: one for each core stays, quantises all of A once and takes stretches of columns; scratch is
 // their counter (stretches.cl).
 // A: f32 in tiles of TILE_M rows, as pack_tiles makes it, with its scales; sa_ld is the number of K groups.
 // B: the 32 codes of columns 32 * p on and one k are at (p * k_pad + k) * 32, counted in codes.
-// Local memory: BLOCK_M * TILE_M * (BLOCK_N + FLOATS * max(1, KEPT) * (GROUP + 1)) * 4 B = 1024 B with the defaults.
+// Local memory: BLOCK_M * TILE_M * (BLOCK_N + FLOATS * max(1, PERSISTENT_GROUPS) * (GROUP + 1)) * 4 B = 1024 B with the defaults.
 #ifndef TILE_M
 #define TILE_M 8
 #endif
@@ -43,12 +43,12 @@
 #ifndef FLOATS
 #define FLOATS 0
 #endif
-#ifndef KEPT
-#define KEPT 0
+#ifndef PERSISTENT_GROUPS
+#define PERSISTENT_GROUPS 0
 #endif
-#if KEPT > 0
+#if PERSISTENT_GROUPS > 0
 #include "stretches.cl"
-#define HELD_GROUPS KEPT
+#define HELD_GROUPS PERSISTENT_GROUPS
 #define HELD_AT(group) (group)
 #else
 #define HELD_GROUPS 1
@@ -157,7 +157,7 @@ void gemm_stream(GEMM_ARGS) {
   __local float its_scales[HELD_GROUPS * BLOCK_M * TILE_M];
 #endif
   const int columns = (n + BLOCK_N - 1) / BLOCK_N;
-#if KEPT > 0
+#if PERSISTENT_GROUPS > 0
   if (m == 0) return;
   stretch taken = take_stretch(COUNTER, (uint)columns);
 #ifdef QUANTISE
@@ -173,19 +173,19 @@ void gemm_stream(GEMM_ARGS) {
 #endif
   {
 #ifdef GROUPED
-    const dealt_block here = block_of(dealt, work, columns * SPLIT_K);
+    const scheduled_block here = block_of(scheduled, work, columns * SPLIT_K);
     const int part = here.column % SPLIT_K, first_n = here.column / SPLIT_K * BLOCK_N;
     const int first_tile = here.first_tile, tiles = here.tiles;
-    const ulong scratch_rows = (ulong)dealt[DEALT_TILES] * TILE_M;
-#elif KEPT > 0
+    const ulong scratch_rows = (ulong)scheduled[SCHEDULED_TILES] * TILE_M;
+#elif PERSISTENT_GROUPS > 0
     const int part = 0, first_n = (int)column * BLOCK_N, first_tile = 0, tiles = 1;
-    const dealt_block here = {0, 0, m, 0, 1, 0, TILE_M};
+    const scheduled_block here = {0, 0, m, 0, 1, 0, TILE_M};
 #else
     const int part = (int)get_group_id(0) % SPLIT_K, first_n = (int)get_group_id(1) * BLOCK_N;
     const int first_tile = (int)get_group_id(0) / SPLIT_K * BLOCK_M;
     if (first_tile * TILE_M >= m || first_n >= n) return;
     const int tiles = min(BLOCK_M, (m + TILE_M - 1) / TILE_M - first_tile);
-    const dealt_block here = {0, first_tile * TILE_M, m, first_tile, tiles, 0, TILE_M};
+    const scheduled_block here = {0, first_tile * TILE_M, m, first_tile, tiles, 0, TILE_M};
     const ulong scratch_rows = (ulong)m;
 #endif
     OF_MATRIX(here)
@@ -198,7 +198,7 @@ void gemm_stream(GEMM_ARGS) {
     for (int group = part * groups_a_part; group < end_group; ++group) {
       const int first_k = group * GROUP;
       const int length = min(GROUP, k_pad - first_k);
-#if defined(QUANTISE) && KEPT == 0
+#if defined(QUANTISE) && PERSISTENT_GROUPS == 0
       quantise_tiles(quantised, its_scales, tiles, here.first_row, here.end_row, a, a_at, lda, first_k, min(GROUP, k - first_k),
                      length);
 #endif
@@ -251,7 +251,7 @@ void gemm_stream(GEMM_ARGS) {
 #endif
     }
   }
-#if KEPT > 0
+#if PERSISTENT_GROUPS > 0
   end_of_stretches(COUNTER);
 #endif
 }
@@ -266,7 +266,7 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void gemm_stream_reduce(
   const int first_n = (int)get_group_id(0) * PANEL;
   if (first_n >= n) return;
   EACH_TILE(REDUCED) {
-    const dealt_tile here = TILE_HERE(REDUCED);
+    const scheduled_tile here = TILE_HERE(REDUCED);
     const ulong bias_here = bias_at + (ulong)here.matrix * (ulong)n;
     for (int i = 0; i < min(REDUCED, here.end - here.first); ++i) {
       __global const float* partial =

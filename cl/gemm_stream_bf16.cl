@@ -12,12 +12,12 @@
 // Tunable   default  values       meaning
 // TILE_M    4        1 to 10      rows of the register tile
 // BLOCK_M   1        1 to 8       tiles of rows per work-group
-// Set by the host: those of register_tile.cl; DOT_PRODUCTS: the processor says that it has them (else the file is empty). KEPT, for one
+// Set by the host: those of register_tile.cl; DOT_PRODUCTS: the processor says that it has them (else the file is empty). PERSISTENT_GROUPS, for one
 // tile of rows and no more K groups than it says: a work-group for each core stays and takes stretches of columns; scratch is their counter
 // (stretches.cl). QUANTISE, then: a is floats, a_at elements on and lda apart, which each quantises once; those of quantizer.cl are set.
 // A: tiles of TILE_M rows of bf16, as quantize_tiles and pack_tiles make them with TILE_FORM 3 (a_tiles.cl), with its scales.
 // B: the 32 codes of columns 32 * p on and one k are at (p * k_pad + k) * 32.
-// Local memory: BLOCK_M * TILE_M * 128 B = 512 B with the defaults; with KEPT (GROUP * 2 + 4) * TILE_M * KEPT + 512 B more.
+// Local memory: BLOCK_M * TILE_M * 128 B = 512 B with the defaults; with PERSISTENT_GROUPS (GROUP * 2 + 4) * TILE_M * PERSISTENT_GROUPS + 512 B more.
 #ifndef TILE_M
 #define TILE_M 4
 #endif
@@ -26,10 +26,10 @@
 #ifndef BLOCK_M
 #define BLOCK_M 1
 #endif
-#ifndef KEPT
-#define KEPT 0
+#ifndef PERSISTENT_GROUPS
+#define PERSISTENT_GROUPS 0
 #endif
-#if KEPT > 0
+#if PERSISTENT_GROUPS > 0
 #include "stretches.cl"
 #endif
 #ifdef QUANTISE
@@ -133,12 +133,12 @@ __attribute__((min_vector_width(512)))
 void gemm_stream_bf16(GEMM_ARGS) {
   __local float totals[BLOCK_M * TILE_M * PANEL] __attribute__((aligned(64)));
 #ifdef QUANTISE
-  __local uint kept[KEPT * A_TILE] __attribute__((aligned(64)));
-  __local float kept_scales[KEPT * TILE_M], row[GROUP] __attribute__((aligned(64)));
+  __local uint kept[PERSISTENT_GROUPS * A_TILE] __attribute__((aligned(64)));
+  __local float kept_scales[PERSISTENT_GROUPS * TILE_M], row[GROUP] __attribute__((aligned(64)));
 #endif
   const code_table table = make_code_table();
   const int columns = (n + PANEL - 1) / PANEL;
-#if KEPT > 0
+#if PERSISTENT_GROUPS > 0
   if (m == 0) return;
   stretch taken = take_stretch(COUNTER, (uint)columns);
 #ifdef QUANTISE
@@ -154,15 +154,15 @@ void gemm_stream_bf16(GEMM_ARGS) {
 #endif
   {
 #ifdef GROUPED
-    const dealt_block here = block_of(dealt, work, columns);
-    const ulong all_tiles = (ulong)dealt[DEALT_TILES];
-#elif KEPT > 0
+    const scheduled_block here = block_of(scheduled, work, columns);
+    const ulong all_tiles = (ulong)scheduled[SCHEDULED_TILES];
+#elif PERSISTENT_GROUPS > 0
     const ulong all_tiles = 1;
-    const dealt_block here = {0, 0, m, 0, 1, (int)column, TILE_M};
+    const scheduled_block here = {0, 0, m, 0, 1, (int)column, TILE_M};
 #else
     const ulong all_tiles = (ulong)((m + TILE_M - 1) / TILE_M);
     const int of_block = (int)get_group_id(0) * BLOCK_M;
-    const dealt_block here = {0, of_block * TILE_M, m, of_block, min(BLOCK_M, (int)all_tiles - of_block), (int)get_group_id(1),
+    const scheduled_block here = {0, of_block * TILE_M, m, of_block, min(BLOCK_M, (int)all_tiles - of_block), (int)get_group_id(1),
                               TILE_M};
     if (here.tiles <= 0 || here.column >= columns) return;
 #endif
@@ -205,7 +205,7 @@ void gemm_stream_bf16(GEMM_ARGS) {
       }
     }
   }
-#if KEPT > 0
+#if PERSISTENT_GROUPS > 0
   end_of_stretches(COUNTER);
 #endif
 }

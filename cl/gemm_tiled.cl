@@ -64,7 +64,7 @@
 #endif
 #define QUADS_M (WORK_M / QUAD_M)
 #define QUADS_N (WORK_N / 4)
-// A chunk is 16 k of one row. Work-items take chunks in turn; B's are dealt from the last work-item backwards.
+// A chunk is 16 k of one row. Work-items take chunks in turn; B's are scheduled from the last work-item backwards.
 #define CHUNKS_A (TILE_M * TILE_K / 16)
 #define CHUNKS_B (TILE_N * TILE_K / 16)
 #define LOADS_A ((CHUNKS_A + ITEMS - 1) / ITEMS)

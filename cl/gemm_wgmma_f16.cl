@@ -71,18 +71,18 @@
 
 // Of tile tm of tokens: where the weights of its matrix and their scales begin, the matrix, rows [first, end) of D.
 #ifdef GROUPED
-#define OF_TILE_OF_TOKENS(tm) tile_of(dealt, (int)(tm))
+#define OF_TILE_OF_TOKENS(tm) tile_of(scheduled, (int)(tm))
 #define B_OF(here) (b + (ulong)(here).matrix * b_stride)
 #define SB_OF(here) (sb + (ulong)(here).matrix * sb_stride)
 #else
-#define OF_TILE_OF_TOKENS(tm) ((dealt_tile){0, (int)((tm) * TOKENS), m})
+#define OF_TILE_OF_TOKENS(tm) ((scheduled_tile){0, (int)((tm) * TOKENS), m})
 #define B_OF(here) b
 #define SB_OF(here) sb
 #endif
 
 // Products of 64 tokens that a tile needs. Of a grouped problem the last rows of many tiles are padding.
 #ifdef GROUPED
-static inline uint products_of(dealt_tile here) { return min((uint)(here.end - here.first + 63) / 64u, (uint)PRODUCTS); }
+static inline uint products_of(scheduled_tile here) { return min((uint)(here.end - here.first + 63) / 64u, (uint)PRODUCTS); }
 #else
 #define products_of(here) PRODUCTS
 #endif
@@ -250,8 +250,8 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void gemm_wgmma_f1
   const uint blocks = (uint)k_pad / 128u, groups_b = ((uint)k - 1) / B_SCALE_COLS + 1;
 #ifdef GROUPED
   if (m == 0) return;
-  __global const int *dealt = dealt_memory + dealt_at;
-  const uint m_tiles = (uint)dealt[DEALT_TILES];
+  __global const int *scheduled = schedule_memory + schedule_at;
+  const uint m_tiles = (uint)scheduled[SCHEDULED_TILES];
 #else
   const uint m_tiles = ((uint)m + TOKENS - 1) / TOKENS;
 #endif
@@ -309,7 +309,7 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void gemm_wgmma_f1
     for (; t < tiles; NEXT_TILE()) {
       tile_at(t, m_tiles, n_tiles, &tm, &tn);
       __global const uchar *tokens = a + a_at * 2 + (ulong)(tm * (TOKENS / 64)) * blocks * 16384u;
-      const dealt_tile here = OF_TILE_OF_TOKENS(tm);
+      const scheduled_tile here = OF_TILE_OF_TOKENS(tm);
       const uint products = products_of(here);
       __global const uchar *b_here = B_OF(here);
       for (uint kb = first; kb < end; ++kb) {
@@ -353,7 +353,7 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void gemm_wgmma_f1
   UNROLL for (int v = 0; v < PRODUCTS; ++v) UNROLL for (int i = 0; i < 32; ++i) sum[v][i] = 0.0f;
   UNROLL for (int i = 0; i < 32; ++i) p[i] = 0.0f;
   tile_at(t, m_tiles, n_tiles, &tm, &tn);
-  dealt_tile here = OF_TILE_OF_TOKENS(tm);
+  scheduled_tile here = OF_TILE_OF_TOKENS(tm);
   __global const uchar *pb = B_OF(here) + ((ulong)(tn * 2 + group) * blocks + first) * 8192u;
   LOAD_RAW(pb);
 #if !UNIFORM

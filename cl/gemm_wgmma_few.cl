@@ -77,12 +77,12 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void gemm_wgmma_fe
   const uint blocks = ((uint)k + 127u) / 128u, groups_b = ((uint)k - 1) / B_SCALE_COLS + 1;
   const uint col_tiles = ((uint)n + TILE_N - 1) / TILE_N, row = get_group_id(0) / col_tiles, col = get_group_id(0) % col_tiles;
 #ifdef GROUPED
-  __global const int *dealt = dealt_memory + dealt_at;
-  if (row >= (uint)dealt[DEALT_TILES]) return;
-  const dealt_tile here = tile_of(dealt, (int)row);
+  __global const int *scheduled = schedule_memory + schedule_at;
+  if (row >= (uint)scheduled[SCHEDULED_TILES]) return;
+  const scheduled_tile here = tile_of(scheduled, (int)row);
 #else
   if (row * TILE_M >= (uint)m) return;
-  const dealt_tile here = {0, (int)(row * TILE_M), m};
+  const scheduled_tile here = {0, (int)(row * TILE_M), m};
 #endif
   OF_MATRIX(here)
   if (tid == 0) {

@@ -202,8 +202,8 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void gemm_wgmma_fe
   const uint tid = get_local_id(0), warp = tid >> 5, lane = tid & 31, groups = get_num_groups(0);
   const uint blocks = ((uint)k + 127u) / 128u, all_blocks = (uint)k_pad / 128u, groups_b = ((uint)k - 1) / B_SCALE_COLS + 1;
 #ifdef GROUPED
-  __global const int *dealt = dealt_memory + dealt_at;
-  const uint m_tiles = (uint)dealt[DEALT_TILES];
+  __global const int *scheduled = schedule_memory + schedule_at;
+  const uint m_tiles = (uint)scheduled[SCHEDULED_TILES];
 #else
   const uint m_tiles = ((uint)m + TILE_M - 1) / TILE_M;
 #endif
@@ -224,9 +224,9 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void gemm_wgmma_fe
   if (t >= tiles) return;
   const uint row = t / n_tiles, col_tile = t % n_tiles;
 #ifdef GROUPED
-  const dealt_tile here = tile_of(dealt, (int)row);
+  const scheduled_tile here = tile_of(scheduled, (int)row);
 #else
-  const dealt_tile here = {0, (int)(row * TILE_M), m};
+  const scheduled_tile here = {0, (int)(row * TILE_M), m};
 #endif
 
   if (tid >= WORKERS) {

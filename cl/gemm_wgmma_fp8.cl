@@ -126,11 +126,11 @@
 
 // Of tile `row` of rows: where the weights of its matrix and their scales begin, the matrix, rows [first, end) of D.
 #ifdef GROUPED
-#define OF_TILE_OF_ROWS(row) tile_of(dealt, (int)(row))
+#define OF_TILE_OF_ROWS(row) tile_of(scheduled, (int)(row))
 #define B_OF(here) (b + (ulong)(here).matrix * b_stride)
 #define SB_OF(here) (sb + (ulong)(here).matrix * sb_stride)
 #else
-#define OF_TILE_OF_ROWS(row) ((dealt_tile){0, (int)((row) * 128), m})
+#define OF_TILE_OF_ROWS(row) ((scheduled_tile){0, (int)((row) * 128), m})
 #define B_OF(here) b
 #define SB_OF(here) sb
 #endif
@@ -226,8 +226,8 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void gemm_wgmma_fp
   const uint blocks = (uint)k_pad / 128u, groups_b = ((uint)k - 1) / B_SCALE_COLS + 1;
 #ifdef GROUPED
   if (m == 0) return;
-  __global const int *dealt = dealt_memory + dealt_at;
-  const uint row_tiles = (uint)dealt[DEALT_TILES];
+  __global const int *scheduled = schedule_memory + schedule_at;
+  const uint row_tiles = (uint)scheduled[SCHEDULED_TILES];
 #else
   const uint row_tiles = ((uint)m + 127) / 128;
 #endif
@@ -269,7 +269,7 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void gemm_wgmma_fp
 #if UNEVEN
 #define PLACE()                                                                                                   \
   tile_at(t, row_tiles, col_tiles, &row, &col);                                                                   \
-  const dealt_tile here = OF_TILE_OF_ROWS(row);                                                                   \
+  const scheduled_tile here = OF_TILE_OF_ROWS(row);                                                                   \
   const uint first_column = col * TILE_N, lines = min((uint)TILE_N, (uint)n_pad - first_column)
 #define BLOCK_OF_COLUMNS (first_column / 64u)
 #define SCALES_OF_BLOCK(H) (min((uint)(H), (uint)n_pad / 128u - 1 - first_column / 128u) * groups_b)
@@ -285,7 +285,7 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void gemm_wgmma_fp
 #else
 #define PLACE()                                                                                                   \
   tile_at(TILE_OF(t), row_tiles, col_tiles, &row, &col);                                                          \
-  const dealt_tile here = OF_TILE_OF_ROWS(row);                                                                   \
+  const scheduled_tile here = OF_TILE_OF_ROWS(row);                                                                   \
   const uint first_unit = min(col * UNITS + FIRST_UNIT_OF(t), (uint)n_pad / 64u - 1);                             \
   const uint there = min(UNITS_OF(t), (uint)n_pad / 64u - first_unit)
 #define BLOCK_OF_COLUMNS first_unit
@@ -378,7 +378,7 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void gemm_wgmma_fp
 #if UNEVEN
   uint late;
 #endif
-  dealt_tile here;
+  scheduled_tile here;
   uint d_col;
 // The rows and columns of D of this work-item in tile (row, col), and where the bias of its matrix begins.
 #if BIAS_TYPE != 0

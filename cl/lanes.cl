@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// lanes.cl: the one work-group of the small kernels between products (choose_experts.cl, deal.cl, sort_rows.cl).
+// lanes.cl: the one work-group of the small kernels between products (choose_experts.cl, schedule.cl, sort_rows.cl).
 #ifndef LANES
 #define LANES 1
 #endif

@@ -180,6 +180,6 @@ static inline bool all_parts_are_added(const one_launch* s, int column, __local 
 #define BLOCK_HERE(tile_rows, columns)                                                                                       \
   const ulong all_tiles = (ulong)launch.all_tiles;                                                                           \
   const int row_block_here = launch.panel / SPLIT_K, tile_here = FIRST_TILE_OF(&launch, row_block_here);                     \
-  const dealt_block here = {0, tile_here * (tile_rows), m, tile_here, FIRST_TILE_OF(&launch, row_block_here + 1) - tile_here, \
+  const scheduled_block here = {0, tile_here * (tile_rows), m, tile_here, FIRST_TILE_OF(&launch, row_block_here + 1) - tile_here, \
                             column, (tile_rows)};
 #endif

@@ -11,7 +11,7 @@
 // SCALE_TYPE  1        0 to 6   type of A's scales; 0: none, all 1
 // B_TYPE      4        1 to 7   the weights (for UNIT_IN_A)
 // GROUP       128      32 to 128  the K group of the GEMM: divides both operands' scale groups
-// GROUPED                       pack_tiles makes the tiles that deal.cl has dealt
+// GROUPED                       pack_tiles makes the tiles that schedule.cl has scheduled
 // GATHER                        pack_tiles: rows of A are found through a_index
 // Local memory: none.
 #include "cache_hints.cl"
@@ -34,7 +34,7 @@
 #define B_TYPE 4
 #endif
 #include "a_tiles.cl"
-#include "dealt.cl"
+#include "scheduled.cl"
 #if defined(UNIT_IN_A)
 #define UNIT WEIGHT_UNIT(B_TYPE)
 #else
@@ -79,11 +79,11 @@ __kernel
 #if defined(MIN_VECTOR_WIDTH)
 __attribute__((min_vector_width(512)))
 #endif
-void pack_tiles(PACK_ARGS DEALT_ARGS GATHER_ARGS) {
+void pack_tiles(PACK_ARGS SCHEDULED_ARGS GATHER_ARGS) {
   const int group = (int)get_global_id(0);
   EACH_TILE(TILE) {
     if (group >= groups) return;
-    const dealt_tile here = TILE_HERE(TILE);
+    const scheduled_tile here = TILE_HERE(TILE);
     if (tile == 0 && group == 0) no_block_is_taken(scales + (scales_at + (ulong)tiles * (ulong)groups * TILE));
     const int first = group * GROUP;
     const int end = min(first + GROUP, k), fill = group == groups - 1 ? k_pad : end;

@@ -5,13 +5,13 @@
 // Set by the host:
 // A_TYPE      4    4 5 7   codes of A
 // SCALE_TYPE  1    0 to 6  type of A's scales; 0: none, all 1
-// GROUPED                  the tiles are those that are dealt, of DEALT_ROWS rows, a multiple of 64 (256)
-// DEALS                    this kernel deals them, as deal_rows.cl says
+// GROUPED                  the tiles are those that are scheduled, of SCHEDULED_ROWS rows, a multiple of 64 (256)
+// SCHEDULES                    this kernel schedules them, as schedule_rows.cl says
 // GATHER                   rows of A are found through a_index
-// Local memory: of pack_wgmma_f16 64 * 144 B = 9216 B; with DEALS that of deal_rows.cl.
+// Local memory: of pack_wgmma_f16 64 * 144 B = 9216 B; with SCHEDULES that of schedule_rows.cl.
 #define LANES 128
 #define TABLE __local
-#include "deal_rows.cl"
+#include "schedule_rows.cl"
 #include "fp8.cl"
 #if defined(PTX_SM_90)
 #include "ptx.cl"
@@ -23,8 +23,8 @@
 #ifndef SCALE_TYPE
 #define SCALE_TYPE 1
 #endif
-#ifndef DEALT_ROWS
-#define DEALT_ROWS 256
+#ifndef SCHEDULED_ROWS
+#define SCHEDULED_ROWS 256
 #endif
 #define COUNTERS 1024  // Of forms/wgmma_tokens.h.
 #define ITEMS LANES
@@ -32,17 +32,17 @@
 
 // How many units of 64 rows there are, and UNIT: the rows [first, end) of one, which may be none.
 #ifdef GROUPED
-static inline dealt_tile unit_in(dealt_tile here, int unit) {
+static inline scheduled_tile unit_in(scheduled_tile here, int unit) {
   here.first = min(here.first + unit * 64, here.end);
   return here;
 }
 #define COUNT_UNITS              \
-  DEAL(tiles, DEALT_ROWS);       \
-  const uint units = (uint)tiles * (DEALT_ROWS / 64);
-#define UNIT(unit) unit_in(TILE_DEALT((int)((unit) / (DEALT_ROWS / 64))), (int)((unit) % (DEALT_ROWS / 64)))
+  SCHEDULE(tiles, SCHEDULED_ROWS);       \
+  const uint units = (uint)tiles * (SCHEDULED_ROWS / 64);
+#define UNIT(unit) unit_in(TILE_SCHEDULED((int)((unit) / (SCHEDULED_ROWS / 64))), (int)((unit) % (SCHEDULED_ROWS / 64)))
 #else
 #define COUNT_UNITS const uint units = ((uint)m + 63) / 64;
-#define UNIT(unit) ((dealt_tile){0, (int)(unit) * 64, m})
+#define UNIT(unit) ((scheduled_tile){0, (int)(unit) * 64, m})
 #endif
 
 // The arguments of both, as those of pack_a.cl: a: element a_at on, rows lda apart. sa: element s_at on, rows lds apart, one for
@@ -96,7 +96,7 @@ static inline uint f16_of(uint code) { return encode_f16(DECODE(A_TYPE)(code & 0
   const uint places = (uint)(((ulong)a + a_at) | lda);                                                              \
   for (uint piece = group; piece < units * (uint)blocks; piece += groups) {                                         \
     const uint unit = piece / (uint)blocks, block = piece % (uint)blocks;                                           \
-    const dealt_tile rows = UNIT(unit);                                                                             \
+    const scheduled_tile rows = UNIT(unit);                                                                             \
     if (rows.first >= rows.end) continue;                                                                           \
     uint4 codes[4];                                                                                                 \
     for (int i = 0; i < 4; ++i) {                                                                                   \
@@ -109,7 +109,7 @@ static inline uint f16_of(uint code) { return encode_f16(DECODE(A_TYPE)(code & 0
           row < rows.end ? scale_at(sa, s_at, lds, ROW_OF_A(row), block, k, scale_rows, scale_cols) : 0.0f;         \
     }
 
-__kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void pack_wgmma_f16(PACK_ARGS DEALS_ARGS GATHER_ARGS) {
+__kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void pack_wgmma_f16(PACK_ARGS SCHEDULES_ARGS GATHER_ARGS) {
   __local uint4 lines[64 * ROW_WORDS / 4];
   __local const uint *words = (__local const uint*)lines;
   EACH_PIECE(((ulong)unit * (ulong)blocks + block) * 64u + item)
@@ -129,7 +129,7 @@ __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void pack_wgmma_f16(
   }
 }
 
-__kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void pack_wgmma_fp8(PACK_ARGS DEALS_ARGS GATHER_ARGS) {
+__kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void pack_wgmma_fp8(PACK_ARGS SCHEDULES_ARGS GATHER_ARGS) {
   EACH_PIECE(((ulong)(unit / 2u) * (ulong)blocks + block) * 128u + (unit % 2u * 4u + item / 16u) * 16u + item % 8u * 2u + item / 8u % 2u)
     __global uint4 *to = (__global uint4*)(out + out_at) + ((ulong)unit * (ulong)blocks + block) * 512u;
     for (int i = 0; i < 4; ++i) to[LINE(i) * 8u + (item % 8u ^ LINE(i) % 8u)] = codes[i];

@@ -10,7 +10,7 @@
 // B_TYPE      4        4 5 7     codes of the weights: their decoding's unit goes into the values (fp8.cl)
 // GROUP       128      32 to 128 K group of the GEMM: divides GROUP_COLS, or GROUP_COLS is past k
 // GROUP_COLS  128                columns of a scale group of X
-// GROUPED                        the tiles are those that deal.cl has dealt
+// GROUPED                        the tiles are those that schedule.cl has scheduled
 // GATHER                         rows of X are found through a_index
 // Local memory: none.
 #ifndef TILE
@@ -20,7 +20,7 @@
 #define GROUP 128
 #endif
 
-#include "dealt.cl"
+#include "scheduled.cl"
 #include "quantize_in_tile.cl"
 
 // x: element x_at on, rows ldx apart. out: tiles from byte 4 * out_at on. scales: of row i of tile t and K group g at
@@ -29,13 +29,13 @@ __kernel
 #if defined(MIN_VECTOR_WIDTH)
 __attribute__((min_vector_width(512)))
 #endif
-void quantize_tiles(PARAMETERS(QUANTIZE_TILES_LIST) DEALT_ARGS GATHER_ARGS) {
+void quantize_tiles(PARAMETERS(QUANTIZE_TILES_LIST) SCHEDULED_ARGS GATHER_ARGS) {
   // As many groups, one after another, as it takes for all to have a work-item.
   const long all = ((long)k + GROUP_COLS - 1) / GROUP_COLS, items = (long)get_global_size(0);
   const long each = (all + items - 1) / items * GROUP_COLS, first_of_item = (long)get_global_id(0) * each;
   EACH_TILE(TILE) {
     for (long first_col = first_of_item; first_col < min(first_of_item + each, (long)k); first_col += GROUP_COLS) {
-      const dealt_tile here = TILE_HERE(TILE);
+      const scheduled_tile here = TILE_HERE(TILE);
       if (tile == 0 && first_col == 0) no_block_is_taken(scales + (scales_at + (ulong)tiles * (ulong)groups * TILE));
       const int first = (int)first_col, end = (int)min(first_col + (long)GROUP_COLS, (long)k);
       ulong at[TILE];  // Of a row's element 0; what is past the rows is not read.

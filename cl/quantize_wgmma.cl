@@ -7,20 +7,20 @@
 // largest magnitudes of all rows are found together, each scale is made once, and codes change hands until a work-item has what lies side
 // by side in the form, which is stored by 16 bytes too.
 // Set by the host: those of quantizer.cl, and PTX_SM_90
-// GROUPED, DEALT_ROWS  256      the tiles are those that are dealt, of so many rows
-// DEALS                         this kernel deals them, as deal_rows.cl says
-// Local memory: none; with DEALS that of deal_rows.cl.
+// GROUPED, SCHEDULED_ROWS  256      the tiles are those that are scheduled, of so many rows
+// SCHEDULES                         this kernel schedules them, as schedule_rows.cl says
+// Local memory: none; with SCHEDULES that of schedule_rows.cl.
 #define LANES 128
 #define TABLE __local
 #include "code_pairs.cl"
-#include "deal_rows.cl"
+#include "schedule_rows.cl"
 
 #if defined(PTX_SM_90)
 #include "ptx.cl"
 
 #define COUNTERS 1024  // Of forms/wgmma_tokens.h.
-#ifndef DEALT_ROWS
-#define DEALT_ROWS 256
+#ifndef SCHEDULED_ROWS
+#define SCHEDULED_ROWS 256
 #endif
 #define ITEMS LANES
 #define ROWS 16               // Of a K block, a warp.
@@ -30,23 +30,23 @@
 // The statement after EACH_ROWS is done for each `id`, ROWS packed rows of a K block, that is this warp's; ROWS_AT: their rows
 // [first, end) of X, which lie in one tile and may be none. Of a grouped problem fewer warps may be there, of others one each.
 #ifdef GROUPED
-static inline dealt_tile rows_in(dealt_tile here, int row)
+static inline scheduled_tile rows_in(scheduled_tile here, int row)
 {
   here.first = min(here.first + row, here.end);
   return here;
 }
 #define EACH_ROWS                                                                        \
   if (m == 0) return;                                                                    \
-  DEAL(tiles, DEALT_ROWS);                                                               \
-  const uint ids = (uint)tiles * (DEALT_ROWS / ROWS) * (uint)blocks;                     \
+  SCHEDULE(tiles, SCHEDULED_ROWS);                                                               \
+  const uint ids = (uint)tiles * (SCHEDULED_ROWS / ROWS) * (uint)blocks;                     \
   _Pragma("unroll 1") for (uint id = (uint)get_global_id(0) >> 5; id < ids; id += (uint)get_global_size(0) >> 5)
-#define ROWS_AT(packed) rows_in(TILE_DEALT((int)((packed) / DEALT_ROWS)), (int)((packed) % DEALT_ROWS))
+#define ROWS_AT(packed) rows_in(TILE_SCHEDULED((int)((packed) / SCHEDULED_ROWS)), (int)((packed) % SCHEDULED_ROWS))
 #define NO_ROWS continue
 #else
 #define EACH_ROWS                                   \
   if (m == 0) return;                               \
   const uint id = (uint)get_global_id(0) >> 5;
-#define ROWS_AT(packed) ((dealt_tile){0, min((int)(packed), m), m})
+#define ROWS_AT(packed) ((scheduled_tile){0, min((int)(packed), m), m})
 #define NO_ROWS return
 #endif
 
@@ -108,7 +108,7 @@ static inline uint bits_of(uint magnitude)
 #define LOAD_AND_SCALE()                                                                                            \
   const uint lane = get_local_id(0) & 31, c = lane & 15;                                                            \
   const uint kb = id % (uint)blocks, first = id / (uint)blocks * ROWS;                                              \
-  const dealt_tile here = ROWS_AT(first);                                                                           \
+  const scheduled_tile here = ROWS_AT(first);                                                                           \
   if (here.first >= here.end) NO_ROWS;                                                                              \
   const uint count = (uint)(here.end - here.first);                                                                 \
   const bool whole = ((x_at | ldx) & (PER == 1 ? 3 : 7)) == 0 && kb * 128u + 128u <= (uint)k;                       \
@@ -157,7 +157,7 @@ static inline uint bits_of(uint magnitude)
   } while (0)
 
 // f16 values in the ring's order.
-__kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void quantize_wgmma_f16(QUANTIZE_ARGS DEALS_ARGS)
+__kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void quantize_wgmma_f16(QUANTIZE_ARGS SCHEDULES_ARGS)
 {
   CLEAR_COUNTERS();
   EACH_ROWS {
@@ -192,7 +192,7 @@ __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void quantize_wgmma_
 }
 
 // Codes in lines of a row's 128 k.
-__kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void quantize_wgmma_fp8(QUANTIZE_ARGS DEALS_ARGS)
+__kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void quantize_wgmma_fp8(QUANTIZE_ARGS SCHEDULES_ARGS)
 {
   CLEAR_COUNTERS();
   EACH_ROWS {

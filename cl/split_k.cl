@@ -26,16 +26,16 @@ static inline int2 place_of(int column, int tile, int columns, int tiles) {
 // and how many rows the sums of a part have.
 #ifdef GROUPED
 #define PART_HERE(width, columns)                                                                  \
-  const dealt_block here = block_of(dealt, work, (columns)*SPLIT_K);                               \
+  const scheduled_block here = block_of(scheduled, work, (columns)*SPLIT_K);                               \
   const int part = here.column % SPLIT_K, first_n = here.column / SPLIT_K * (width);               \
-  const ulong scratch_rows = (ulong)dealt[DEALT_TILES] * TILE_M;
+  const ulong scratch_rows = (ulong)scheduled[SCHEDULED_TILES] * TILE_M;
 #else
 #define PART_HERE(width, columns)                                                                  \
   const int part = (int)get_group_id(1) % SPLIT_K;                                                 \
   const int2 place = place_of((int)get_group_id(0), (int)get_group_id(1) / SPLIT_K, columns, (m + TILE_M - 1) / TILE_M); \
   const int first_n = place.x * (width), first_tile = place.y;                                     \
   if (first_tile * TILE_M >= m || first_n >= n) return;                                            \
-  const dealt_block here = {0, first_tile * TILE_M, m, first_tile, 1, 0, TILE_M};                  \
+  const scheduled_block here = {0, first_tile * TILE_M, m, first_tile, 1, 0, TILE_M};                  \
   const ulong scratch_rows = (ulong)m;
 #endif
 
@@ -56,7 +56,7 @@ static inline int2 place_of(int column, int tile, int columns, int tiles) {
   __kernel __attribute__((reqd_work_group_size(REDUCE_ITEMS, 1, 1))) void NAME(GEMM_ARGS) {              \
     const int column = (int)get_global_id(0);                                                            \
     EACH_TILE(REDUCED) {                                                                                 \
-      const dealt_tile here = TILE_HERE(REDUCED);                                                        \
+      const scheduled_tile here = TILE_HERE(REDUCED);                                                        \
       const ulong bias_here = bias_at + (ulong)here.matrix * (ulong)n;                                   \
       for (int i = 0; i < REDUCED; ++i) {                                                                \
         const ulong row = (ulong)tile * REDUCED + (ulong)i, rows = (ulong)tiles * REDUCED;               \

@@ -12,11 +12,11 @@
 // A_SCALE_ROWS 1              scale group of A's scales as they are given, for kernels that read rows of codes: rows
 // A_SCALE_COLS 128            and k
 // CORES      1                of the device, where it is a processor
-// GROUPED                     many matrices B; rows are dealt to them as dealt.cl says
+// GROUPED                     many matrices B; rows are scheduled to them as scheduled.cl says
 // GATHER                      rows of A are found through a_index
 // NUMBERED_CALLS              each call has a number that no other has (one_launch.cl)
 #include "cache_hints.cl"
-#include "dealt.cl"
+#include "scheduled.cl"
 #include "fp8.cl"
 
 #ifndef A_TYPE
@@ -58,21 +58,21 @@
 #define NUMBER_ARGS
 #endif
 #ifdef GROUPED
-#define GROUPED_ARGS , PARAMETERS(DEALT_LIST), PARAMETERS(MATRICES_LIST)
+#define GROUPED_ARGS , PARAMETERS(SCHEDULE_LIST), PARAMETERS(MATRICES_LIST)
 /// The statement after it is done for each unit of `work` of this work-group: a block by one of `columns` units of columns.
 #define EACH_UNIT(columns)                                    \
   if (m == 0) return;                                         \
-  __global const int* dealt = dealt_memory + dealt_at;        \
-  const long units = (long)dealt[DEALT_BLOCKS] * (columns);   \
-  EACH_UNIT_DEALT(units)
+  __global const int* scheduled = schedule_memory + schedule_at;        \
+  const long units = (long)scheduled[SCHEDULED_BLOCKS] * (columns);   \
+  EACH_UNIT_SCHEDULED(units)
 #define OF_MATRIX(at) \
   __global const uchar* b_here = b + (ulong)(at).matrix * b_stride;         \
   __global const float* sb_here = sb + (ulong)(at).matrix * sb_stride;      \
   const ulong bias_here = bias_at + (ulong)(at).matrix * (ulong)n;
 // Of a kernel that makes blocks of tiles of rows: the block `here`, `columns` being units of columns, and how many tiles there are.
 #define BLOCK_HERE(tile_rows, columns)                                          \
-  const dealt_block here = block_of(dealt, work, columns);                      \
-  const ulong all_tiles = (ulong)dealt[DEALT_TILES];
+  const scheduled_block here = block_of(scheduled, work, columns);                      \
+  const ulong all_tiles = (ulong)scheduled[SCHEDULED_TILES];
 #else
 #define GROUPED_ARGS
 #ifdef TAKEN
@@ -102,7 +102,7 @@
 #define BLOCK_HERE(tile_rows, columns)                                                                                                \
   const ulong all_tiles = (ulong)((m + (tile_rows)-1) / (tile_rows)), block = ROW_BLOCK_HERE, blocks = get_num_groups(1);             \
   const int of_block = (int)(block * all_tiles / blocks);                                                                             \
-  const dealt_block here = {0, of_block * (tile_rows), m, of_block, (int)((block + 1) * all_tiles / blocks) - of_block,               \
+  const scheduled_block here = {0, of_block * (tile_rows), m, of_block, (int)((block + 1) * all_tiles / blocks) - of_block,               \
                             (int)COLUMN_HERE, (tile_rows)};                                                                           \
   if (here.tiles == 0 || here.column >= (columns)) NEXT_UNIT;
 #define OF_MATRIX(at) \

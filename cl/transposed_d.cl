@@ -65,7 +65,7 @@
 #define BIASES_HERE (bias_at + (ulong)here_.matrix * (ulong)n)
 // Where a tile lies in D: the rows HERE, columns from the warp's first one, COLUMN, on.
 #define PLACE_IN_D(HERE, COLUMN)                                                                \
-  const dealt_tile here_ = HERE;                                                               \
+  const scheduled_tile here_ = HERE;                                                               \
   const uint d_m = (uint)here_.first, d_end = (uint)here_.end, col = (COLUMN) + 4u * (g >> 1); \
   const bool odd = g & 1, wide = ((d_at | ldd) & 3) == 0 && col + 3 < (uint)n;                 \
   const float bias0 = BIAS_OF(col + odd, BIASES_HERE), bias1 = BIAS_OF(col + odd + 2, BIASES_HERE)

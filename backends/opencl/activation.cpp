@@ -55,7 +55,7 @@ Activation::Activation(ContextPtr context, const backend::ActivateDesc& desc)
   defines["GROUPED"] = std::to_string(static_cast<std::uint32_t>(desc_.grouping));
   // The same options for every type of y: they say how divisions round, and codes are those of the f32 values.
   guarded("building an activation", [&] {
-    nothing_ = cl::Buffer(context_->context, CL_MEM_READ_WRITE, std::size_t{256});
+    null_buffer_ = cl::Buffer(context_->context, CL_MEM_READ_WRITE, std::size_t{256});
     kernel_ = cl::Kernel(context_->builder->build("activate.cl", defines, quantizer_options(f)), "activate");
     bind<ActivateArg::cols>(kernel_, desc_.cols);
     bind<ActivateArg::matrices>(kernel_, std::max<std::int64_t>(1, desc_.matrices));
@@ -81,7 +81,7 @@ std::shared_ptr<backend::Event> Activation::enqueue(const std::shared_ptr<backen
     const std::int64_t rows = (Size(args.rows) * (masked ? desc_.matrices : 1)).value();
     const auto memory = [&](const backend::Span& span, const char* what, std::int64_t ld, std::int64_t cols,
                             DType type) {
-      return call.memory(span, what, matrix_bytes(rows, ld, cols, type), nothing_);
+      return call.memory(span, what, matrix_bytes(rows, ld, cols, type), null_buffer_);
     };
     const bool codes = element(desc_.y).code;
     const Memory gate = memory(args.gate, "gate", desc_.gate_ld, desc_.cols, desc_.x);
@@ -91,7 +91,7 @@ std::shared_ptr<backend::Event> Activation::enqueue(const std::shared_ptr<backen
                                  codes ? DType::f32 : DType::none);
     const Memory counts =
         call.memory(args.matrix_rows, "matrix_rows",
-                    desc_.grouping == Grouping::none ? Size(0) : Size(desc_.matrices) * 4, nothing_);
+                    desc_.grouping == Grouping::none ? Size(0) : Size(desc_.matrices) * 4, null_buffer_);
     bind<ActivateArg::rows>(kernel_, args.rows);
     bind_memory<ActivateArg::gate>(kernel_, gate, numerics::size_of(desc_.x));
     bind_memory<ActivateArg::up>(kernel_, up, numerics::size_of(desc_.x));

@@ -19,7 +19,7 @@ class Activation final : public backend::Activate {
   std::int64_t group_cols_ = 0;  ///< Columns that a work-group makes at once.
   std::size_t lanes_ = 1;
   cl::Kernel kernel_;
-  cl::Buffer nothing_;
+  cl::Buffer null_buffer_;
 };
 
 }  // namespace ironcl::opencl

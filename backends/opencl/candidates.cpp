@@ -90,11 +90,11 @@ std::vector<std::vector<int>> axes_of(const Variant& variant, const GemmDesc& de
 
 }  // namespace
 
-std::string candidates_json(const Ground& ground, const GemmDesc& desc) {
-  const Features& features = ground.features;
+std::string candidates_json(const SelectionContext& selection, const GemmDesc& desc) {
+  const Features& features = selection.features;
   // What a plan takes where no table has anything; it also refuses what no configuration could run.
   Choice thumb;
-  const backend::Support support = choose(ground, desc, &thumb);
+  const backend::Support support = choose(selection, desc, &thumb);
   if (support.reason != Reason::none) throw Error(Status::unsupported, support.text);
 
   boost::json::array candidates;
@@ -102,8 +102,8 @@ std::string candidates_json(const Ground& ground, const GemmDesc& desc) {
   bool thumb_is_listed = false;
   // The rows that a tile may have to cover: of a grouped problem those of a matrix that has many.
   const Problem priced = thumb.problem.priced();
-  const std::int64_t most_rows = priced.m + static_cast<std::int64_t>(3 * std::sqrt(priced.load));
-  for (const Variant& variant : ground.variants) {
+  const std::int64_t most_rows = priced.m + static_cast<std::int64_t>(3 * std::sqrt(priced.mean_rows_per_expert));
+  for (const Variant& variant : selection.variants) {
     const auto named =
         std::find_if(desc.options.begin(), desc.options.end(), [](const auto& o) { return o.first == "variant"; });
     if (named != desc.options.end() && named->second != variant.name) continue;
@@ -122,7 +122,7 @@ std::string candidates_json(const Ground& ground, const GemmDesc& desc) {
         continue;
       }
     }
-    if (const std::string why = ground.why_not(variant); !why.empty()) {
+    if (const std::string why = selection.why_not(variant); !why.empty()) {
       dropped[variant.name + ": does not work on this device: " + why] += combinations;
       continue;
     }
@@ -156,7 +156,7 @@ std::string candidates_json(const Ground& ground, const GemmDesc& desc) {
       boost::json::object{{"candidates", std::move(candidates)},
                           {"dropped", std::move(reasons)},
                           {"rule_of_thumb", to_json(*thumb.variant, thumb.tuning, thumb.problem)},
-                          {"devices", boost::json::value_from(device_classes(ground))},
+                          {"devices", boost::json::value_from(device_classes(selection))},
                           {"dtype", table_dtype(desc)},
                           {"compute_units", features.compute_units}});
 }

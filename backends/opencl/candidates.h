@@ -13,6 +13,6 @@ namespace ironcl::opencl {
 /// "variant" to that variant, a tunable to that value. The order is that of the declarations, the same on every call.
 /// Nothing is built: what the device cannot run is dropped and counted by reason. Throws Error{unsupported} where no
 /// configuration would run `desc`, for example for its types.
-std::string candidates_json(const Ground& ground, const backend::GemmDesc& desc);
+std::string candidates_json(const SelectionContext& selection, const backend::GemmDesc& desc);
 
 }  // namespace ironcl::opencl

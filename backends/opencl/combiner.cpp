@@ -34,7 +34,7 @@ Combiner::Combiner(ContextPtr context, const backend::CombineDesc& desc) : conte
   defines["Y_TYPE"] = kernel_number(desc_.y);
   defines["ADD_TYPE"] = kernel_number(desc_.add);
   guarded("building a combination", [&] {
-    nothing_ = cl::Buffer(context_->context, CL_MEM_READ_WRITE, std::size_t{256});
+    null_buffer_ = cl::Buffer(context_->context, CL_MEM_READ_WRITE, std::size_t{256});
     const auto make = [&] {
       cl::Kernel kernel(context_->builder->build("combine.cl", defines), "combine");
       bind<CombineArg::cols>(kernel, desc_.cols);
@@ -65,15 +65,15 @@ std::shared_ptr<backend::Event> Combiner::enqueue(const std::shared_ptr<backend:
     const Size slots = Size(args.tokens) * desc_.top_k;
     const auto matrix = [&](const backend::Span& span, const char* what, std::int64_t rows, std::int64_t ld,
                             DType type) {
-      return call.memory(span, what, matrix_bytes(rows, ld, desc_.cols, type), nothing_);
+      return call.memory(span, what, matrix_bytes(rows, ld, desc_.cols, type), null_buffer_);
     };
     const Memory x = matrix(args.x, "x", desc_.rows, desc_.x_ld, desc_.x);
     const Memory add = matrix(args.add, "add", args.tokens, desc_.add_ld, desc_.add);
     const Memory y = matrix(args.y, "y", args.tokens, desc_.y_ld, desc_.y);
-    const Memory rows = call.memory(args.rows, "rows", slots * 4, nothing_);
-    const Memory weights = call.memory(args.weights, "weights", slots * 4, nothing_);
+    const Memory rows = call.memory(args.rows, "rows", slots * 4, null_buffer_);
+    const Memory weights = call.memory(args.weights, "weights", slots * 4, null_buffer_);
     const Memory add_weights =
-        call.memory(args.add_weights, "add_weights", weighing ? Size(args.tokens) * 4 : Size(0), nothing_);
+        call.memory(args.add_weights, "add_weights", weighing ? Size(args.tokens) * 4 : Size(0), null_buffer_);
     cl::Kernel& kernel = weighing ? weighing_ : plain_;
     bind<CombineArg::tokens>(kernel, args.tokens);
     bind_memory<CombineArg::x>(kernel, x, numerics::size_of(desc_.x));

@@ -18,7 +18,7 @@ class Combiner final : public backend::Combine {
   backend::CombineDesc desc_;
   std::size_t width_ = 1, lanes_ = 1;
   cl::Kernel plain_, weighing_;  ///< weighing_: where what is added has weights.
-  cl::Buffer nothing_;
+  cl::Buffer null_buffer_;
 };
 
 }  // namespace ironcl::opencl

@@ -25,7 +25,7 @@ struct Context {
   std::unique_ptr<Trials> trials;                 ///< Null: variants that need a trial do not run.
   std::unique_ptr<UsualForms> usual;              ///< Null: selection takes all forms of weights for alike.
 
-  Ground ground() const { return {features, variants, trials.get(), usual.get()}; }
+  SelectionContext selection() const { return {features, variants, trials.get(), usual.get()}; }
 };
 
 using ContextPtr = std::shared_ptr<Context>;

@@ -34,7 +34,7 @@ Device::Device(const cl::Platform& platform, const cl::Device& device, const Con
   context_->variants.assign(variants().begin(), variants().end());
   for (const auto maker : config.more_variants) context_->variants.push_back(maker());
   context_->trials = make_trials(*context_, log);
-  context_->usual = std::make_unique<UsualForms>(context_->ground());
+  context_->usual = std::make_unique<UsualForms>(context_->selection());
   guarded("opening an OpenCL device", [&] {
     context_->features = query_features(platform, device);
     limit_ptx(context_->features, config.ptx);
@@ -85,7 +85,7 @@ backend::Support Device::supports(const backend::GemmDesc& desc) {
 }
 
 backend::Support Device::supports(const backend::GemmDesc& desc, Choice& choice) {
-  backend::Support support = choose(context()->ground(), desc, &choice, context_->tuned.get());
+  backend::Support support = choose(context()->selection(), desc, &choice, context_->tuned.get());
   if (support.reason != backend::Reason::none) return support;
   try {
     support.workspace_bytes = route_of(desc, choice, context_->features).booking.bytes();
@@ -127,7 +127,7 @@ std::string Device::query(std::string_view key, const backend::GemmDesc* desc) {
   if (key == "copy_bytes_per_s") return boost::json::serialize(boost::json::value(measure_copy_rate(*context())));
   if (key == "choice" && desc != nullptr) {
     Choice choice;
-    const backend::Support support = choose(context()->ground(), *desc, &choice, context_->tuned.get());
+    const backend::Support support = choose(context()->selection(), *desc, &choice, context_->tuned.get());
     if (support.reason != backend::Reason::none) throw Error(Status::unsupported, support.text);
     boost::json::object tuning;
     for (const auto& [name, value] : choice.tuning) tuning[name] = value;
@@ -140,7 +140,7 @@ std::string Device::query(std::string_view key, const backend::GemmDesc* desc) {
                                                       {"source", choice.source},
                                                       {"passed_over", passed_over}});
   }
-  if (key == "candidates" && desc != nullptr) return candidates_json(context()->ground(), *desc);
+  if (key == "candidates" && desc != nullptr) return candidates_json(context()->selection(), *desc);
   throw Error(Status::unimplemented,
               "query \"" + std::string(key) +
                   "\" is not known; known are features, options, variants, ceilings, fma_flops, "

@@ -6,7 +6,7 @@
 #include <memory>
 #include <string>
 
-#include "backends/opencl/dealing.h"
+#include "backends/opencl/schedule.h"
 #include "backends/opencl/step.h"
 
 namespace ironcl::opencl {
@@ -45,13 +45,13 @@ using WeightFormPtr = std::shared_ptr<const WeightForm>;
 inline bool same_form(const WeightForm& a, const WeightForm& b) { return &a == &b || a.name() == b.name(); }
 
 /// What the steps of a plan are made from.
-struct Making {
+struct PlanContext {
   const Features& features;
   const backend::GemmDesc& desc;
   const Problem& problem;
   Booking& booking;
-  Place dealt = {};  ///< Of a grouped problem: what is left for cl/dealt.cl, tiles of `dealt_rows` rows.
-  std::int64_t dealt_rows = 0;
+  Place scheduled = {};  ///< Of a grouped problem: what is left for cl/scheduled.cl, tiles of `scheduled_rows` rows.
+  std::int64_t scheduled_rows = 0;
 
   /// The most rows that A has in memory.
   numerics::Size a_rows() const {
@@ -66,7 +66,7 @@ struct Making {
 };
 
 /// A step, and what it leaves behind.
-struct Made {
+struct StepResult {
   std::unique_ptr<Step> step;
   Operand result;
 };
@@ -78,16 +78,16 @@ class ActivationForm {
   /// With every number in it: "tiles_m12_k16_f32".
   virtual std::string name() const = 0;
   /// True where the kernel reads this operand as it is.
-  virtual bool takes(const Operand& a, const Making& making) const = 0;
+  virtual bool takes(const Operand& a, const PlanContext& plan) const = 0;
   /// True where the kernel quantises these floats itself, as it reads them.
-  virtual bool takes_floats(const Operand&, const Making&) const { return false; }
-  /// True where the step that fills this form deals the rows of a grouped problem, too (cl/deal_rows.cl).
-  virtual bool deals(const Making&) const { return false; }
+  virtual bool takes_floats(const Operand&, const PlanContext&) const { return false; }
+  /// True where the step that fills this form schedules the rows of a grouped problem, too (cl/schedule_rows.cl).
+  virtual bool schedules(const PlanContext&) const { return false; }
   /// The step that quantises `x` straight into this form; no step where there is none for these scale groups: then x
   /// is quantised to rows of codes, and those are packed.
-  virtual Made quantize(const Operand& x, const Making& making) const = 0;
+  virtual StepResult quantize(const Operand& x, const PlanContext& plan) const = 0;
   /// The step that packs rows of codes with scales, or of floats, into this form.
-  virtual Made pack(const Operand& a, const Making& making) const = 0;
+  virtual StepResult pack(const Operand& a, const PlanContext& plan) const = 0;
 };
 
 /// Whether the scale groups of a quantised operand are K blocks of 128.
@@ -96,10 +96,10 @@ inline bool is_one_k_block(const numerics::ScaleGrid& grid, std::int64_t k) {
 }
 
 /// Whether a kernel can quantise these floats itself, K group by K group of the rows as they lie.
-inline bool takes_floats_of_k_groups(const Operand& x, const Making& making) {
-  const numerics::ScaleGrid& grid = making.desc.a_scale.grid;
-  return numerics::is_float(x.element) && !making.problem.grouped() && !x.gathered && grid.group_rows == 1 &&
-         grid.group_cols == making.problem.k_group;
+inline bool takes_floats_of_k_groups(const Operand& x, const PlanContext& plan) {
+  const numerics::ScaleGrid& grid = plan.desc.a_scale.grid;
+  return numerics::is_float(x.element) && !plan.problem.grouped() && !x.gathered && grid.group_rows == 1 &&
+         grid.group_cols == plan.problem.k_group;
 }
 
 using ActivationFormPtr = std::shared_ptr<const ActivationForm>;

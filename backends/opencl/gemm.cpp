@@ -23,7 +23,7 @@ Gemm::Gemm(ContextPtr context, const backend::GemmDesc& desc, Choice choice)
       route_(route_of(desc_, choice_, context_->features)),
       call_("a call of plan " + choice_.variant->name) {
   guarded("building a plan", [&] {
-    nothing_ = cl::Buffer(context_->context, CL_MEM_READ_WRITE, std::size_t{Booking::kAlignment});
+    null_buffer_ = cl::Buffer(context_->context, CL_MEM_READ_WRITE, std::size_t{Booking::kAlignment});
     if (route_.booking.counter()) {
       std::vector<std::byte> zeros(Booking::kAlignment);
       counter_ = cl::Buffer(context_->context, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, zeros.size(), zeros.data());
@@ -56,10 +56,10 @@ void Gemm::launch(Call& call) {
 void Gemm::warm_up() {
   const cl::CommandQueue queue(context_->context, context_->device);
   Call call(0, queue);
-  call.nothing = {&nothing_, 0};
-  call.a = call.a_scale = call.a_codes = call.a_code_scales = call.a_index = call.nothing;
-  call.d = call.bias = call.matrix_rows = call.counter = call.workspace = call.nothing;
-  const DeviceWeights weights{nothing_, nothing_};
+  call.null_buffer = {&null_buffer_, 0};
+  call.a = call.a_scale = call.a_codes = call.a_code_scales = call.a_index = call.null_buffer;
+  call.d = call.bias = call.matrix_rows = call.counter = call.workspace = call.null_buffer;
+  const DeviceWeights weights{null_buffer_, null_buffer_};
   call.weights = &weights;
   launch(call);
   queue.finish();
@@ -182,7 +182,7 @@ void Gemm::follow_last(const std::shared_ptr<backend::Queue>& queue, Call& call)
 }
 
 Memory Gemm::own_workspace() {
-  if (route_.booking.bytes() == 0) return {&nothing_, 0};
+  if (route_.booking.bytes() == 0) return {&null_buffer_, 0};
   if (own_workspace_() == nullptr) own_workspace_ = Buffer(context_, route_.booking.bytes()).memory();
   return {&own_workspace_, 0};
 }
@@ -199,15 +199,15 @@ std::shared_ptr<backend::Event> Gemm::enqueue(const std::shared_ptr<backend::Que
       return span ? Memory{&own(span.buffer, *context_, "a span").memory(), span.offset} : otherwise;
     };
     call.a_rows = a_rows_of(args);
-    call.nothing = {&nothing_, 0};
-    call.a = memory(args.a, call.nothing);
-    call.a_scale = memory(args.a_scale, call.nothing);
+    call.null_buffer = {&null_buffer_, 0};
+    call.a = memory(args.a, call.null_buffer);
+    call.a_scale = memory(args.a_scale, call.null_buffer);
     call.a_codes = memory(args.a_quantized, {});
     call.a_code_scales = memory(args.a_quantized_scale, {});
-    call.d = memory(args.d, call.nothing);
-    call.bias = memory(args.bias, call.nothing);
-    call.a_index = memory(args.a_index, call.nothing);
-    call.matrix_rows = memory(args.matrix_rows, call.nothing);
+    call.d = memory(args.d, call.null_buffer);
+    call.bias = memory(args.bias, call.null_buffer);
+    call.a_index = memory(args.a_index, call.null_buffer);
+    call.matrix_rows = memory(args.matrix_rows, call.null_buffer);
     call.weights = &weights.in(*weight_form_);
     call.counter = {&counter_, 0};
     call.workspace = args.workspace ? memory(args.workspace, {}) : own_workspace();

@@ -44,7 +44,7 @@ class Gemm final : public backend::Gemm {
   WeightFormPtr weight_form_;
   Route route_;
   std::string call_;                          ///< What a call is called in errors.
-  cl::Buffer nothing_;                        ///< What a kernel is given for an operand that there is not.
+  cl::Buffer null_buffer_;                    ///< What a kernel is given for an operand that there is not.
   cl::Buffer counter_;                        ///< Null where no step asked for it.
   cl::Buffer own_workspace_;                  ///< Null until a call needs it.
   std::shared_ptr<Event> last_;               ///< The last call that used counter_ or own_workspace_.

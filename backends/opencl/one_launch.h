@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Kernels that quantise what they multiply, whatever the number of rows, in one launch (cl/one_launch.cl): what they
-// book, and how many work-groups they have. Next door: kept.h (few rows, quantised once for each core),
+// book, and how many work-groups they have. Next door: persistent.h (few rows, quantised once for each core),
 // variants/gemm_amx.cpp, variants/gemm_bf16.cpp.
 #pragma once
 
@@ -19,10 +19,10 @@ struct OneLaunch {
   std::int64_t parts = 1;      ///< Of k: SPLIT_K.
 };
 
-/// Whether a plan may be told to quantise in the launch that multiplies. Rows that are gathered or dealt come as the
-/// step before has laid them.
+/// Whether a plan may be told to quantise in the launch that multiplies. Rows that are gathered or scheduled come as
+/// the step before has laid them.
 inline bool fits_one_launch(const Problem& p) {
-  return p.a_source != backend::DType::none && !p.grouped() && !p.gathers && !p.dealt;
+  return p.a_source != backend::DType::none && !p.grouped() && !p.gathers && !p.scheduled;
 }
 
 /// Whether its words can count all blocks and all who come for them (MARK_BITS of cl/one_launch.cl), and 32 bits all

@@ -32,34 +32,35 @@ Problem Problem::priced() const {
   Problem one = selected();
   if (!one.grouped()) return one;
   one.matrices = 0;
-  one.dealt = true;
+  one.scheduled = true;
   one.masked = one.gathers = false;
   // Of G matrices of which each row takes one by chance, this many have rows.
   const auto all = static_cast<double>(matrices);
   const double rows = std::max(1.0, static_cast<double>(m));
   double hit = masked ? all : all * (1 - std::pow(1 - 1 / all, rows));
   one.m = masked ? m : static_cast<std::int64_t>(std::ceil(rows / std::max(1.0, hit)));
-  one.load = masked ? 0 : rows / all;
+  one.mean_rows_per_expert = masked ? 0 : rows / all;
   if (expected_rows != 0) {
     one.m = std::min(expected_rows, m);
-    one.load = static_cast<double>(one.m);
-    if (!masked) hit = std::clamp(rows / one.load, 1.0, all);
+    one.mean_rows_per_expert = static_cast<double>(one.m);
+    if (!masked) hit = std::clamp(rows / one.mean_rows_per_expert, 1.0, all);
   }
   one.n = std::min(static_cast<std::int64_t>(static_cast<double>(n) * std::max(1.0, hit)), kMostColumns);
   return one;
 }
 
 std::vector<Problem::Likely> Problem::likely_rows() const {
-  if (load == 0) return {{std::max<std::int64_t>(1, m), 1}};
-  const double width = 4 * std::sqrt(load) + 4;
-  const std::int64_t first = std::max<std::int64_t>(1, static_cast<std::int64_t>(load - width));
-  const std::int64_t last = static_cast<std::int64_t>(load + width);
+  if (mean_rows_per_expert == 0) return {{std::max<std::int64_t>(1, m), 1}};
+  const double width = 4 * std::sqrt(mean_rows_per_expert) + 4;
+  const std::int64_t first = std::max<std::int64_t>(1, static_cast<std::int64_t>(mean_rows_per_expert - width));
+  const std::int64_t last = static_cast<std::int64_t>(mean_rows_per_expert + width);
   const std::int64_t step = (last - first) / 64 + 1;  // Of many rows a sample does.
   std::vector<Likely> all;
   double sum = 0;
   for (std::int64_t rows = first; rows <= last; rows += step) {
     const auto count = static_cast<double>(rows);
-    all.push_back({rows, std::exp(count * std::log(load) - load - std::lgamma(count + 1))});
+    all.push_back(
+        {rows, std::exp(count * std::log(mean_rows_per_expert) - mean_rows_per_expert - std::lgamma(count + 1))});
     sum += all.back().share;
   }
   for (Likely& likely : all) likely.share /= sum;

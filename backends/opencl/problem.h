@@ -31,9 +31,9 @@ struct Problem {
   bool gathers = false;                            ///< Rows of A are found through an index.
   bool repeatable = false;                         ///< A row's bits must not depend on the other rows of the problem.
   std::int64_t expected_rows = 0;  ///< Of a matrix that has any, as the caller's option says; 0: not said.
-  double load =
+  double mean_rows_per_expert =
       0;  ///< Of what priced() makes of many contiguous matrices: rows of one, counting those without; else 0.
-  bool dealt = false;  ///< Of what priced() makes: how many tiles there are is only known on the device.
+  bool scheduled = false;  ///< Of what priced() makes: how many tiles there are is only known on the device.
 
   std::int64_t k_groups() const noexcept { return numerics::ceil_div(k, k_group); }
   bool grouped() const noexcept { return matrices != 0; }

@@ -38,7 +38,7 @@ MatrixQuantizer::MatrixQuantizer(ContextPtr context, const backend::QuantizeDesc
     const Queue queue(context_);
     Call dry(0, queue.native());
     const Buffer unused(context_, 256);
-    dry.a = dry.a_codes = dry.a_code_scales = dry.nothing = {&unused.memory(), 0};
+    dry.a = dry.a_codes = dry.a_code_scales = dry.null_buffer = {&unused.memory(), 0};
     step_->launch(dry);
     queue.native().finish();
   });

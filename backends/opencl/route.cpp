@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backends/opencl/route.h"
 
-#include "backends/opencl/steps/deal.h"
 #include "backends/opencl/steps/multiply.h"
 #include "backends/opencl/steps/quantize_rows.h"
+#include "backends/opencl/steps/schedule.h"
 
 namespace ironcl::opencl {
 namespace {
@@ -44,16 +44,16 @@ Operand wanted(const GemmDesc& desc) {
 
 Route route_of(const GemmDesc& desc, const Choice& choice, const Features& features) {
   Route route;
-  Making making{features, desc, choice.problem, route.booking};
+  PlanContext plan{features, desc, choice.problem, route.booking};
   const auto form = choice.variant->activations(choice.tuning, choice.problem);
   if (choice.problem.grouped()) {
-    const DealtShape shape = choice.variant->deal(choice.tuning);
-    making.dealt_rows = shape.tile_rows;
-    making.dealt = book_dealt(shape, making);
-    if (!form->deals(making)) route.steps.push_back(deal_step(shape, making));
+    const ScheduleShape shape = choice.variant->schedule(choice.tuning);
+    plan.scheduled_rows = shape.tile_rows;
+    plan.scheduled = book_schedule(shape, plan);
+    if (!form->schedules(plan)) route.steps.push_back(schedule_step(shape, plan));
   }
   Operand a = given(desc);
-  const auto go = [&](Made made) {
+  const auto go = [&](StepResult made) {
     route.steps.push_back(std::move(made.step));
     a = made.result;
   };
@@ -62,18 +62,18 @@ Route route_of(const GemmDesc& desc, const Choice& choice, const Features& featu
     route.steps.push_back(
         quantize_rows_step({desc.a_source, desc.a, desc.k, desc.lda, desc.k, desc.a_scale.grid, desc.a_quantizer},
                            features, a.data, {Source::a_codes, 0}, {Source::a_code_scales, 0}));
-    if (form->takes_floats(a, making)) {
+    if (form->takes_floats(a, plan)) {
       // Nothing between the caller's floats and the kernel.
-    } else if (Made made = form->quantize(a, making); made.step != nullptr) {
+    } else if (StepResult made = form->quantize(a, plan); made.step != nullptr) {
       go(std::move(made));
     } else {
-      go(quantize_rows(a, desc.k, making));
-      go(form->pack(a, making));
+      go(quantize_rows(a, desc.k, plan));
+      go(form->pack(a, plan));
     }
-  } else if (!form->takes(a, making)) {
-    go(form->pack(a, making));
+  } else if (!form->takes(a, plan)) {
+    go(form->pack(a, plan));
   }
-  route.steps.push_back(multiply_step(*choice.variant, choice.tuning, a, wanted(desc), making));
+  route.steps.push_back(multiply_step(*choice.variant, choice.tuning, a, wanted(desc), plan));
   return route;
 }
 

@@ -40,7 +40,7 @@ Router::Router(ContextPtr context, const backend::RouteDesc& desc)
                                                        (2 * desc_.experts + 2 * desc_.expert_groups);
   expect_fits(context_->features, "the scores of all tokens", memory * 4);
   guarded("building a router", [&] {
-    nothing_ = cl::Buffer(context_->context, CL_MEM_READ_WRITE, std::size_t{256});
+    null_buffer_ = cl::Buffer(context_->context, CL_MEM_READ_WRITE, std::size_t{256});
     scores_ = cl::Buffer(context_->context, CL_MEM_READ_WRITE, (memory * 4).bytes());
     begins_ = cl::Buffer(context_->context, CL_MEM_READ_WRITE, static_cast<std::size_t>(desc_.local_experts) * 4);
     build();
@@ -88,14 +88,14 @@ std::shared_ptr<backend::Event> Router::enqueue(const std::shared_ptr<backend::Q
                       : desc_.capacity == 0 ? slots
                                             : Size(desc_.local_experts) * desc_.capacity;
     const auto memory = [&](const backend::Span& span, const char* what, Size count) {
-      return call.memory(span, what, count * 4, nothing_);
+      return call.memory(span, what, count * 4, null_buffer_);
     };
     const Memory ids = memory(args.ids, "ids", slots);
     const Memory counts = memory(args.matrix_rows, "matrix_rows", desc_.local_experts);
     const Memory index = memory(args.a_index, "a_index", rows), of_slots = memory(args.rows, "rows", slots);
     const std::int64_t width = desc_.experts + (desc_.shared_gate ? 1 : 0);
-    const Memory logits =
-        call.memory(args.logits, "logits", matrix_bytes(args.tokens, desc_.logits_ld, width, desc_.logits), nothing_);
+    const Memory logits = call.memory(args.logits, "logits",
+                                      matrix_bytes(args.tokens, desc_.logits_ld, width, desc_.logits), null_buffer_);
     const bool choosing = desc_.score != Score::none;
     const Memory bias = memory(args.bias, "bias", desc_.bias != DType::none ? desc_.experts : 0);
     const Memory weights = memory(args.weights, "weights", choosing ? slots : Size(0));

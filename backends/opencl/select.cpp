@@ -160,21 +160,21 @@ std::string known_options(std::span<const Variant> all) {
               "option " + key + " is not known to variant " + variant.name + "; known are " + known_options(all));
 }
 
-const Variant* asked_variant(const Ground& ground, const GemmDesc& desc) {
+const Variant* asked_variant(const SelectionContext& selection, const GemmDesc& desc) {
   const Variant* asked = nullptr;
   for (const auto& [key, value] : desc.options) {
     if (key != "variant") continue;
-    asked = find_variant(value, ground.variants);
-    if (asked == nullptr) refuse_variant(value, ground.variants);
+    asked = find_variant(value, selection.variants);
+    if (asked == nullptr) refuse_variant(value, selection.variants);
   }
   return asked;
 }
 
-void apply_options(const Ground& ground, const GemmDesc& desc, const Variant& variant, Tuning& tuning) {
+void apply_options(const SelectionContext& selection, const GemmDesc& desc, const Variant& variant, Tuning& tuning) {
   for (const auto& [key, value] : desc.options) {
     if (key == "variant" || key == kExpectedRows) continue;
     const Tunable* tunable = find_tunable(variant, key);
-    if (tunable == nullptr) refuse_option(variant, key, ground.variants);
+    if (tunable == nullptr) refuse_option(variant, key, selection.variants);
     const auto number = value_of(*tunable, value);
     if (!number) refuse_value(variant, *tunable, value);
     tuning[key] = *number;
@@ -182,14 +182,14 @@ void apply_options(const Ground& ground, const GemmDesc& desc, const Variant& va
 }
 
 /// All that a variant is asked but its trial, which may build and run a kernel.
-std::optional<Refusal> ask_all_but_trial(const Ground& ground, const Variant& variant, const Tuning& tuning,
-                                         const GemmDesc& desc, const Problem& problem) {
+std::optional<Refusal> ask_all_but_trial(const SelectionContext& selection, const Variant& variant,
+                                         const Tuning& tuning, const GemmDesc& desc, const Problem& problem) {
   if (variant.accuracy > desc.weakest_accuracy) {
     return Refusal{Reason::accuracy,
                    variant.name + " is of class " + std::string(numerics::name_of(variant.accuracy)) +
                        ", the problem asks for " + std::string(numerics::name_of(desc.weakest_accuracy))};
   }
-  if (auto refusal = refuse(variant, tuning, ground.features, problem)) return refusal;
+  if (auto refusal = refuse(variant, tuning, selection.features, problem)) return refusal;
   std::uint64_t bytes = 0;
   try {
     const numerics::Size one = variant.weights(tuning, problem)->extent(desc.n, desc.k, 1).code_bytes;
@@ -197,16 +197,16 @@ std::optional<Refusal> ask_all_but_trial(const Ground& ground, const Variant& va
   } catch (const std::overflow_error&) {
     return Refusal{Reason::device_memory, "the weights take more than 2^63 bytes"};
   }
-  if (bytes > ground.features.max_buffer_bytes) {
+  if (bytes > selection.features.max_buffer_bytes) {
     return Refusal{Reason::device_memory, "the weights take " + std::to_string(bytes) + " bytes, a buffer of " +
-                                              ground.features.name + " has at most " +
-                                              std::to_string(ground.features.max_buffer_bytes)};
+                                              selection.features.name + " has at most " +
+                                              std::to_string(selection.features.max_buffer_bytes)};
   }
   return std::nullopt;
 }
 
-std::optional<Refusal> ask_trial(const Ground& ground, const Variant& variant) {
-  const std::string why = ground.why_not(variant);
+std::optional<Refusal> ask_trial(const SelectionContext& selection, const Variant& variant) {
+  const std::string why = selection.why_not(variant);
   if (why.empty()) return std::nullopt;
   return Refusal{Reason::device_feature, variant.name + " does not work on this device: " + why};
 }
@@ -214,7 +214,7 @@ std::optional<Refusal> ask_trial(const Ground& ground, const Variant& variant) {
 /// Asks every variant at its rule of thumb. The least estimate among those that run, among those with the usual form
 /// of weights if there are any; where none runs, among all, so that its refusal is the one to report. Trials build
 /// and run kernels, so only those are asked for theirs that would be taken.
-void take_rule_of_thumb(const Ground& ground, const GemmDesc& desc, Choice& choice) {
+void take_rule_of_thumb(const SelectionContext& selection, const GemmDesc& desc, Choice& choice) {
   struct Candidate {
     const Variant* variant;
     Tuning tuning;
@@ -223,7 +223,7 @@ void take_rule_of_thumb(const Ground& ground, const GemmDesc& desc, Choice& choi
   };
   const Problem priced = choice.problem.priced();
   const std::string usual =
-      ground.usual != nullptr ? ground.usual->of(desc.weakest_accuracy, desc.b)->name() : std::string();
+      selection.usual != nullptr ? selection.usual->of(desc.weakest_accuracy, desc.b)->name() : std::string();
   const Variant* refused = nullptr;
   double refused_ns = 0;
   bool refused_lacks_more = false;
@@ -238,10 +238,10 @@ void take_rule_of_thumb(const Ground& ground, const GemmDesc& desc, Choice& choi
     }
   };
   std::vector<Candidate> candidates;
-  for (const Variant& variant : ground.variants) {
-    Tuning tuning = variant.rule_of_thumb(ground.features, priced);
-    const double ns = variant.estimate_ns(tuning, priced, ground.features);
-    if (auto refusal = ask_all_but_trial(ground, variant, tuning, desc, choice.problem)) {
+  for (const Variant& variant : selection.variants) {
+    Tuning tuning = variant.rule_of_thumb(selection.features, priced);
+    const double ns = variant.estimate_ns(tuning, priced, selection.features);
+    if (auto refusal = ask_all_but_trial(selection, variant, tuning, desc, choice.problem)) {
       pass_over(variant, ns, std::move(*refusal));
       continue;
     }
@@ -252,7 +252,7 @@ void take_rule_of_thumb(const Ground& ground, const GemmDesc& desc, Choice& choi
     return std::pair(a.other_form, a.ns) < std::pair(b.other_form, b.ns);
   });
   for (Candidate& candidate : candidates) {
-    if (auto refusal = ask_trial(ground, *candidate.variant)) {
+    if (auto refusal = ask_trial(selection, *candidate.variant)) {
       pass_over(*candidate.variant, candidate.ns, std::move(*refusal));
       continue;
     }
@@ -263,7 +263,7 @@ void take_rule_of_thumb(const Ground& ground, const GemmDesc& desc, Choice& choi
   }
   if (choice.variant == nullptr && refused != nullptr) {
     choice.variant = refused;
-    choice.tuning = refused->rule_of_thumb(ground.features, priced);
+    choice.tuning = refused->rule_of_thumb(selection.features, priced);
     choice.estimate_ns = refused_ns;
   }
 }
@@ -277,14 +277,15 @@ Support no(Refusal refusal) {
 
 }  // namespace
 
-std::optional<Refusal> ask(const Ground& ground, const Variant& variant, const Tuning& tuning, const GemmDesc& desc,
-                           const Problem& problem) {
-  if (auto refusal = ask_all_but_trial(ground, variant, tuning, desc, problem)) return refusal;
-  return ask_trial(ground, variant);
+std::optional<Refusal> ask(const SelectionContext& selection, const Variant& variant, const Tuning& tuning,
+                           const GemmDesc& desc, const Problem& problem) {
+  if (auto refusal = ask_all_but_trial(selection, variant, tuning, desc, problem)) return refusal;
+  return ask_trial(selection, variant);
 }
 
-Support choose(const Ground& ground, const GemmDesc& desc, Choice* choice, const tuned::AllTables* tables) {
-  const Variant* asked = asked_variant(ground, desc);
+Support choose(const SelectionContext& selection, const GemmDesc& desc, Choice* choice,
+               const tuned::AllTables* tables) {
+  const Variant* asked = asked_variant(selection, desc);
   Choice found;
   found.problem = {desc.m,       desc.n, desc.k, 128,
                    desc.a,       desc.b, desc.d, desc.b_scale.dtype == DType::none ? 0 : desc.b_scale.grid.group_rows,
@@ -299,21 +300,21 @@ Support choose(const Ground& ground, const GemmDesc& desc, Choice* choice, const
   // Options are looked at before the problem is: a wrong one is the caller's mistake whatever the problem.
   if (asked != nullptr) {
     found.variant = asked;
-    found.tuning = asked->rule_of_thumb(ground.features, found.problem.priced());
-    apply_options(ground, desc, *asked, found.tuning);
+    found.tuning = asked->rule_of_thumb(selection.features, found.problem.priced());
+    apply_options(selection, desc, *asked, found.tuning);
   }
   if (auto refusal = refuse_all(desc)) {
     if (asked == nullptr && !asks_for_nothing(desc)) {
-      take_rule_of_thumb({ground.features, ground.variants}, desc, found);
-      apply_options(ground, desc, *found.variant, found.tuning);
+      take_rule_of_thumb({selection.features, selection.variants}, desc, found);
+      apply_options(selection, desc, *found.variant, found.tuning);
     }
     return no(std::move(*refusal));
   }
-  auto tuned =
-      tables != nullptr && asks_for_nothing(desc) ? find_tuned(*tables, ground, desc, found.problem) : std::nullopt;
+  auto tuned = tables != nullptr && asks_for_nothing(desc) ? find_tuned(*tables, selection, desc, found.problem)
+                                                           : std::nullopt;
   // The fastest of class f32, for a caller who allows a weaker one: where the rule of thumb takes that, it is faster.
   if (tuned && !tuned->of_own_class && tuned->variant->accuracy == backend::AccuracyClass::f32)
-    take_rule_of_thumb(ground, desc, found);
+    take_rule_of_thumb(selection, desc, found);
   const bool thumb_is_faster = found.variant != nullptr && found.variant->accuracy != backend::AccuracyClass::f32;
   if (tuned && !thumb_is_faster) {
     found.variant = tuned->variant;
@@ -321,12 +322,13 @@ Support choose(const Ground& ground, const GemmDesc& desc, Choice* choice, const
     found.source = tuned->source;
     found.passed_over.clear();
   } else if (found.variant == nullptr) {
-    take_rule_of_thumb(ground, desc, found);
-    apply_options(ground, desc, *found.variant, found.tuning);
+    take_rule_of_thumb(selection, desc, found);
+    apply_options(selection, desc, *found.variant, found.tuning);
   }
   // What the rule of thumb took was asked already; what options made of it was not.
-  if (auto refusal = ask(ground, *found.variant, found.tuning, desc, found.problem)) return no(std::move(*refusal));
-  found.estimate_ns = found.variant->estimate_ns(found.tuning, found.problem.priced(), ground.features);
+  if (auto refusal = ask(selection, *found.variant, found.tuning, desc, found.problem))
+    return no(std::move(*refusal));
+  found.estimate_ns = found.variant->estimate_ns(found.tuning, found.problem.priced(), selection.features);
   Support support;
   support.accuracy = found.variant->accuracy;
   if (choice != nullptr) *choice = std::move(found);
@@ -350,7 +352,7 @@ WeightFormPtr UsualForms::of(backend::AccuracyClass weakest, DType weights) {
     desc.n = choice.problem.n;
     desc.k = choice.problem.k;
     desc.weakest_accuracy = weakest;
-    take_rule_of_thumb(ground_, desc, choice);
+    take_rule_of_thumb(selection_, desc, choice);
     form = choice.variant->weights(choice.tuning, choice.problem);
   }
   return form;

@@ -23,9 +23,9 @@ class Trials {
 class UsualForms;
 
 /// What selection is made among, and for what. All that it names outlives it.
-struct Ground {
-  Ground(const Features& features, std::span<const Variant> variants = opencl::variants(), Trials* trials = nullptr,
-         UsualForms* usual = nullptr)
+struct SelectionContext {
+  SelectionContext(const Features& features, std::span<const Variant> variants = opencl::variants(),
+                   Trials* trials = nullptr, UsualForms* usual = nullptr)
       : features(features), variants(variants), trials(trials), usual(usual) {}
 
   /// Why a variant that must prove itself does not work here; empty where it does, or need not.
@@ -46,12 +46,12 @@ struct Ground {
 /// problem takes among all. In that of class f32 weights are prepared without a plan. Any thread.
 class UsualForms {
  public:
-  explicit UsualForms(const Ground& of) : ground_(of.features, of.variants, of.trials) {}
+  explicit UsualForms(const SelectionContext& of) : selection_(of.features, of.variants, of.trials) {}
   /// Found the first time that it is asked for: it may take trials. Codes that all kernels decode have one form.
   WeightFormPtr of(backend::AccuracyClass weakest, backend::DType weights);
 
  private:
-  Ground ground_;
+  SelectionContext selection_;
   std::mutex mutex_;
   std::map<std::pair<backend::AccuracyClass, backend::DType>, WeightFormPtr> forms_;
 };
@@ -77,11 +77,11 @@ struct Choice {
 /// the one with the least estimated time is taken, among those that read the device's usual form of weights if there
 /// are any. Without options `tables` (may be null) is asked before. Builds
 /// nothing, but for the trials of variants that need one and meet all other needs.
-backend::Support choose(const Ground& ground, const backend::GemmDesc& desc, Choice* choice,
+backend::Support choose(const SelectionContext& selection, const backend::GemmDesc& desc, Choice* choice,
                         const tuned::AllTables* tables = nullptr);
 
 /// Why `variant` with `tuning` does not run here; empty where it does. Asks the trial last.
-std::optional<Refusal> ask(const Ground& ground, const Variant& variant, const Tuning& tuning,
+std::optional<Refusal> ask(const SelectionContext& selection, const Variant& variant, const Tuning& tuning,
                            const backend::GemmDesc& desc, const Problem& problem);
 
 /// The options that plans take, as JSON.

@@ -57,12 +57,12 @@ inline double split_multiply_adds(const Tuning& t, const Problem& p, const Featu
          static_cast<double>(t.at("split_k"));
 }
 
-/// A variant that reads chunks and makes parts of k: its name, forms, scratch memory and deal.
+/// A variant that reads chunks and makes parts of k: its name, forms, scratch memory and schedule.
 inline Variant variant_of_chunks(std::string name, std::string summary) {
   Variant v;
   v.name = std::move(name);
   v.summary = std::move(summary);
-  v.deal = [](const Tuning& t) { return DealtShape{t.at("tile_m"), 1}; };
+  v.schedule = [](const Tuning& t) { return ScheduleShape{t.at("tile_m"), 1}; };
   v.weights = [](const Tuning&, const Problem&) { return blocked_form(0, 16, 64); };
   v.activations = [](const Tuning&, const Problem&) { return rows_form(64); };
   v.scratch_bytes = split_scratch;

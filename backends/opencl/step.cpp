@@ -29,10 +29,10 @@ Memory Call::at(const Place& place) const {
       return moved(counter);
     case Source::workspace:
       return moved(workspace);
-    case Source::nothing:
+    case Source::none:
       break;
   }
-  return nothing;
+  return null_buffer;
 }
 
 bool Call::has(Source source) const { return dry() || at({source, 0}).buffer != nullptr; }

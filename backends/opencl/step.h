@@ -16,11 +16,11 @@ namespace ironcl::opencl {
 
 /// What memory an operand of a step lies in; the call says which buffer that is. The counter is the plan's, words
 /// that are zero between calls: a kernel that counts in them leaves them so.
-enum class Source { nothing, a, a_scale, a_codes, a_code_scales, a_index, d, bias, matrix_rows, counter, workspace };
+enum class Source { none, a, a_scale, a_codes, a_code_scales, a_index, d, bias, matrix_rows, counter, workspace };
 
 /// A place in memory as the plan knows it: before there are buffers.
 struct Place {
-  Source source = Source::nothing;
+  Source source = Source::none;
   std::uint64_t at = 0;  ///< Bytes from where the call's span, or the workspace, begins.
 };
 
@@ -52,7 +52,8 @@ class Call : public Launcher {
 
   std::int64_t m;       ///< Rows; 0 in a dry call.
   std::int64_t a_rows;  ///< Of A in memory: m, unless rows are gathered or each of many matrices has m of them.
-  Memory a, a_scale, a_codes, a_code_scales, a_index, d, bias, matrix_rows, counter, workspace, nothing;
+  Memory a, a_scale, a_codes, a_code_scales, a_index, d, bias, matrix_rows, counter, workspace;
+  Memory null_buffer;  ///< Bound for operands that the call does not have.
   const DeviceWeights* weights = nullptr;
 
   Memory at(const Place& place) const;

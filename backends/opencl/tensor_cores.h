@@ -106,15 +106,15 @@ inline double shared_rounds(std::int64_t tiles, const Sharing& s, const Problem&
   return static_cast<double>(whole) + 1 / parts + static_cast<double>(s.cost) / blocks;
 }
 
-/// Whether that is faster than `unshared` rounds. Of a problem whose rows are dealt on the device nobody knows how
-/// many tiles there are, and sharing has cost more than it gave there.
+/// Whether that is faster than `unshared` rounds. Of a problem whose rows are scheduled on the device nobody knows
+/// how many tiles there are, and sharing has cost more than it gave there.
 inline bool last_round_is_shared(std::int64_t tiles, double unshared, const Sharing& s, const Problem& p,
                                  const Features& f) {
-  return !p.repeatable && !p.dealt && tiles > f.compute_units && shared_rounds(tiles, s, p, f) < unshared;
+  return !p.repeatable && !p.scheduled && tiles > f.compute_units && shared_rounds(tiles, s, p, f) < unshared;
 }
 
 /// Dense problems of more rows than few-row kernels have tiles for, whose tiles can be counted.
-inline bool tiles_are_counted(const Problem& p) { return p.m > 128 && !p.dealt; }
+inline bool tiles_are_counted(const Problem& p) { return p.m > 128 && !p.scheduled; }
 
 /// What tiles of a kernel cost, in cycles at the device's clock: each K block of 128; a tile besides; K in parts, and
 /// each of its parts.

@@ -127,7 +127,8 @@ class DeviceTrials final : public Trials {
   }
 
   /// Inside a trial, what would come out again is said of the variant: wrong numbers, a program that does not build,
-  /// and all else of a kernel that may take its context along. Where numbers alone are doubted, the rest is thrown.
+  /// and all else of a kernel that may take its context along. Where numbers alone are needs_trial, the rest is
+  /// thrown.
   std::string try_here(const Variant& variant) const {
     const bool only_numbers = !variant.trial->in_child;
     try {

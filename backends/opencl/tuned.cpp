@@ -68,12 +68,12 @@ std::optional<Tuning> tuning_of(const tuned::Entry& entry, const Variant& varian
 
 /// What a CPU's names have behind them for the unit that its fastest kernels use. CPUID alone is not asked: where a
 /// driver or the system refuses the unit, the kernels of CPUs without it run.
-std::string unit_of(const Ground& ground) {
-  const Features& f = ground.features;
+std::string unit_of(const SelectionContext& selection) {
+  const Features& f = selection.features;
   if (f.type != backend::DeviceType::cpu) return "";
   const auto works = [&](const char* name) {
-    const Variant* variant = find_variant(name, ground.variants);
-    return variant != nullptr && ground.why_not(*variant).empty();
+    const Variant* variant = find_variant(name, selection.variants);
+    return variant != nullptr && selection.why_not(*variant).empty();
   };
   if (f.amx_why_not.empty() && works("gemm_amx")) return "-amx";
   // Measured, so the rate of an equal is not quite 1.
@@ -107,8 +107,8 @@ std::shared_ptr<const tuned::AllTables> read_tables(const std::vector<TunedTable
   return tables;
 }
 
-std::vector<std::string> device_classes(const Ground& ground) {
-  const Features& features = ground.features;
+std::vector<std::string> device_classes(const SelectionContext& selection) {
+  const Features& features = selection.features;
   std::vector<std::string> classes;
   const auto add = [&](const std::string& name) {
     const std::string clean = tuned::sanitize(name);
@@ -118,7 +118,7 @@ std::vector<std::string> device_classes(const Ground& ground) {
   const bool pocl_gpu =
       features.type == backend::DeviceType::gpu && features.platform_name == "Portable Computing Language";
   // A CPU with the unit has the names of one without, and other kernels are its fastest.
-  const std::string unit = unit_of(ground);
+  const std::string unit = unit_of(selection);
   add((pocl_gpu ? "pocl-" : "") + features.name + unit);
   if (const std::string architecture = pocl_architecture(features.name); !architecture.empty())
     add(architecture + unit);
@@ -134,12 +134,12 @@ std::string table_dtype(const GemmDesc& desc) {
   return multiplied(desc) + "_" + std::string(numerics::name_of(desc.weakest_accuracy));
 }
 
-std::optional<Tuned> find_tuned(const tuned::AllTables& tables, const Ground& ground, const GemmDesc& desc,
-                                const Problem& problem) {
+std::optional<Tuned> find_tuned(const tuned::AllTables& tables, const SelectionContext& selection,
+                                const GemmDesc& desc, const Problem& problem) {
   if (tables.products.empty() && tables.experts.empty()) return std::nullopt;
   const bool grouped = problem.selected().grouped();
-  const Features& features = ground.features;
-  const std::vector<std::string> devices = device_classes(ground);
+  const Features& features = selection.features;
+  const std::vector<std::string> devices = device_classes(selection);
   const std::string own = table_dtype(desc), plain = multiplied(desc);
   const auto extent = [](std::int64_t group, std::int64_t size) {
     return group == 0 ? std::max<std::int64_t>(size, 1) : group;
@@ -178,10 +178,10 @@ std::optional<Tuned> find_tuned(const tuned::AllTables& tables, const Ground& gr
   for (const auto& [found, of_own_class] : choices) {
     const std::int64_t units = found.entry.compute_units, here = features.compute_units;
     if (units != 0 && (units > 2 * here || here > 2 * units)) continue;
-    const Variant* variant = find_variant(found.entry.variant, ground.variants);
+    const Variant* variant = find_variant(found.entry.variant, selection.variants);
     if (variant == nullptr || is_weaker(found.entry.accuracy_class, desc.weakest_accuracy)) continue;
     const auto tuning = tuning_of(found.entry, *variant, features, problem);
-    if (!tuning || ask(ground, *variant, *tuning, desc, problem)) continue;
+    if (!tuning || ask(selection, *variant, *tuning, desc, problem)) continue;
     if (found.entry.is_rule_of_thumb) return std::nullopt;
     const std::int64_t rows = variant->tile(*tuning).rows;
     if (!grouped && found.m != desc.m && (pads_too_much(rows, desc.m) || takes_a_second_tile(rows, found.m, desc.m)))

@@ -22,7 +22,7 @@ std::shared_ptr<const tuned::AllTables> read_tables(const std::vector<TunedTable
 /// vendor, its kind. For example pthread-skylake-avx512-AMD_EPYC, pthread-skylake-avx512, AuthenticAMD, cpu. A CPU on
 /// which gemm_amx was tried and right has -amx behind each of its names, else one on which gemm_bf16 was, with dot
 /// products no slower than multiply-adds, -bf16; and no other: tables made without the unit do not speak for it.
-std::vector<std::string> device_classes(const Ground& ground);
+std::vector<std::string> device_classes(const SelectionContext& selection);
 
 /// The name of what is multiplied in tables: "fp8_w8a8", "int8_w8a8", "fp4_w4a8", "bf16_w16a16"; a16 for unquantised
 /// A; with
@@ -44,7 +44,7 @@ struct Tuned {
 /// where the nearest valid entry says that the rule of thumb is best. A grouped problem is looked for in tables of
 /// layers of experts, by the rows of a matrix that has any: with gathered rows as gate and up (together, or one of
 /// them), else as down, then as those.
-std::optional<Tuned> find_tuned(const tuned::AllTables& tables, const Ground& ground, const backend::GemmDesc& desc,
-                                const Problem& problem);
+std::optional<Tuned> find_tuned(const tuned::AllTables& tables, const SelectionContext& selection,
+                                const backend::GemmDesc& desc, const Problem& problem);
 
 }  // namespace ironcl::opencl

@@ -60,7 +60,7 @@ const Constraint* broken_constraint(const Variant& variant, const Tuning& tuning
 std::optional<Refusal> refuse(const Variant& variant, const Tuning& tuning, const Features& features,
                               const Problem& problem) {
   using backend::Reason;
-  if (variant.deal == nullptr && (problem.grouped() || problem.gathers)) {
+  if (variant.schedule == nullptr && (problem.grouped() || problem.gathers)) {
     return Refusal{Reason::grouping, variant.name + " takes neither grouped problems nor gathered rows"};
   }
   if (!variant.real_weights && numerics::is_float(problem.b)) {

@@ -10,10 +10,10 @@
 #include <string>
 #include <vector>
 
-#include "backends/opencl/dealing.h"
 #include "backends/opencl/form.h"
 #include "backends/opencl/probe.h"
 #include "backends/opencl/problem.h"
+#include "backends/opencl/schedule.h"
 #include "backends/opencl/toolchain.h"
 
 namespace ironcl::opencl {
@@ -52,8 +52,8 @@ struct Trial {
   backend::DType code = backend::DType::e4m3fn;  ///< Of both operands; or e5m2, i8.
   /// What differs from the rule of thumb, where a driver is known to get other tunables wrong.
   Tuning tunables = {};
-  /// Whether a device is doubted at all; null: each is.
-  bool (*doubted)(const Features&) = nullptr;
+  /// Whether a device is needs_trial at all; null: each is.
+  bool (*needs_trial)(const Features&) = nullptr;
   /// A wrong guess would end the process (an instruction that the CPU or the system refuses): tried in a child
   /// process first (child_trial.h).
   bool in_child = false;
@@ -97,8 +97,8 @@ struct Variant {
   Shape (*block)(const Tuning&) = nullptr;  ///< Of D, what a work-group makes.
   WeightFormPtr (*weights)(const Tuning&, const Problem&) = nullptr;
   ActivationFormPtr (*activations)(const Tuning&, const Problem&) = nullptr;
-  /// How a grouped problem's rows are dealt for it; null: it takes neither grouped problems nor gathered rows.
-  DealtShape (*deal)(const Tuning&) = nullptr;
+  /// How a grouped problem's rows are scheduled for it; null: it takes neither grouped problems nor gathered rows.
+  ScheduleShape (*schedule)(const Tuning&) = nullptr;
   /// Has the rows of a dense plan's last tile as a literal, LAST_ROWS, where these are fewer than tile() says.
   bool last_rows = false;
   /// Where it quantises, each call has a number that no other has (cl/one_launch.cl).
@@ -106,8 +106,8 @@ struct Variant {
   /// Of a grouped problem for the most blocks that m rows can become (row_blocks).
   std::vector<Pass> (*passes)(const Tuning&, const Problem&, const Features&, std::int64_t m) = nullptr;
   /// K groups of activations that work-groups have room for which stay and share their work by the plan's counter;
-  /// the kernel finds it in place of the scratch (kept.h). 0, or null: they do not stay.
-  int (*kept)(const Tuning&, const Problem&) = nullptr;
+  /// the kernel finds it in place of the scratch (persistent.h). 0, or null: they do not stay.
+  int (*persistent_groups)(const Tuning&, const Problem&) = nullptr;
   numerics::Size (*scratch_bytes)(const Tuning&, const Problem&, const Features&) = nullptr;  ///< Null: none.
 
   /// A tuning that is valid on every device that refuse() accepts. Values need not be good, but must be legal.
@@ -136,7 +136,7 @@ std::optional<int> value_of(const Tunable& tunable, std::string_view text);
 
 /// Whether `variant` runs on such a device only after its trial went well.
 inline bool must_be_tried(const Variant& variant, const Features& f) {
-  return variant.trial && (variant.trial->doubted == nullptr || variant.trial->doubted(f));
+  return variant.trial && (variant.trial->needs_trial == nullptr || variant.trial->needs_trial(f));
 }
 
 /// The first constraint that `tuning` breaks, or null.

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// How rows of a grouped problem are dealt to tiles: cl/deal.cl by itself, and which tiles a kernel that deals evenly
-// is given.
+// How rows of a grouped problem are dealt to tiles: cl/schedule.cl by itself, and which tiles a kernel that deals
+// evenly is given.
 #include <numeric>
 
-#include "backends/opencl/dealing.h"
 #include "backends/opencl/program.h"
+#include "backends/opencl/schedule.h"
 #include "backends/opencl/steps/multiply.h"
 #include "backends/opencl/variant.h"
 #include "tests/opencl/grouped.h"
@@ -14,25 +14,25 @@ namespace {
 
 using Counts = std::vector<std::int32_t>;
 
-/// What deal.cl leaves for contiguous matrices with `counts` rows.
+/// What schedule.cl leaves for contiguous matrices with `counts` rows.
 struct Dealt {
   std::int32_t tiles = 0, blocks = 0;
   Counts first_rows, heights, tiles_of, blocks_of;  ///< Of each matrix.
   Counts matrix_of_tiles;
 };
 
-Dealt deal(const cl::Context& context, const cl::Device& device, const Counts& counts, const DealtShape& shape,
+Dealt deal(const cl::Context& context, const cl::Device& device, const Counts& counts, const ScheduleShape& shape,
            std::size_t lanes) {
   const auto matrices = static_cast<std::int64_t>(counts.size());
   const std::int64_t m = std::accumulate(counts.begin(), counts.end(), std::int64_t{0});
   Problem p;
   p.m = m;
   p.matrices = matrices;
-  const DealtLists lists(p, m, shape);
+  const ScheduleLists lists(p, m, shape);
   ProgramBuilder builder({}, nullptr, context, device);
   Defines defines{{"LANES", std::to_string(lanes)}};
   if (shape.even) defines["EVEN_TILES"] = "1";
-  cl::Kernel kernel(builder.build("deal.cl", defines), "deal");
+  cl::Kernel kernel(builder.build("schedule.cl", defines), "schedule");
   const cl::CommandQueue queue(context, device);
   const std::size_t bytes = static_cast<std::size_t>(lists.elements) * 4;
   const cl::Buffer rows(context, CL_MEM_READ_ONLY, counts.size() * 4), out(context, CL_MEM_READ_WRITE, bytes);
@@ -104,7 +104,7 @@ TEST(OpenClDealing, TilesThatCostWhatTheirRowsDoAreHigh) {
   p.matrices = 16;
   // 32 rows a matrix, more or fewer by chance: lower tiles would only be more.
   EXPECT_EQ(variant.rule_of_thumb(f, p.priced()).at("tile_m"), 14);
-  EXPECT_TRUE(variant.deal({{"tile_m", 14}, {"block_m", 2}}).even);
+  EXPECT_TRUE(variant.schedule({{"tile_m", 14}, {"block_m", 2}}).even);
 }
 
 TEST(OpenClDealing, WorkGroupsOfAProcessorTakeSharesFromACounter) {

@@ -328,7 +328,7 @@ int devices_with_room_for_a_panel() {
 std::vector<backend::Options> grouped_variants() {
   std::vector<backend::Options> all;
   for (const Variant& variant : variants()) {
-    if (variant.deal == nullptr) continue;
+    if (variant.schedule == nullptr) continue;
     backend::Options options{{"variant", variant.name}};
     if (variant.name == "gemm_tiled")
       options.insert(options.end(), {{"tile_m", "16"}, {"tile_n", "32"}, {"tile_k", "16"}, {"work_m", "2"}});

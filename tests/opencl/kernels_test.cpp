@@ -249,35 +249,35 @@ TEST(OpenClKernels, WorkGroupsStayForOneTileOfRowsThatAreQuantised) {
   const Tuning dots{{"tile_m", 3}, {"block_m", 1}};
   for (const auto& [name, t] : {std::pair{"gemm_stream", stream}, {"gemm_stream_bf16", dots}}) {
     const Variant& variant = *find_variant(name);
-    EXPECT_EQ(variant.kept(t, p), 64) << name << ": 56 K groups, and problems share programs";
+    EXPECT_EQ(variant.persistent_groups(t, p), 64) << name << ": 56 K groups, and problems share programs";
     ASSERT_EQ(variant.passes(t, p, f, 3).size(), 1u);
     EXPECT_EQ(variant.passes(t, p, f, 3)[0].global[0] * variant.passes(t, p, f, 3)[0].global[1], 6u) << name;
     Problem other = p;
     other.a_source = backend::DType::none;
-    EXPECT_EQ(variant.kept(t, other), 0) << name << ": nothing to quantise";
+    EXPECT_EQ(variant.persistent_groups(t, other), 0) << name << ": nothing to quantise";
     other = p;
     other.m = 4;
-    EXPECT_EQ(variant.kept(t, other), 0) << name << ": two tiles";
+    EXPECT_EQ(variant.persistent_groups(t, other), 0) << name << ": two tiles";
     other = p;
     other.matrices = 2;
-    EXPECT_EQ(variant.kept(t, other), 0) << name << ": rows are dealt";
+    EXPECT_EQ(variant.persistent_groups(t, other), 0) << name << ": rows are dealt";
     other = p;
     other.gathers = true;
-    EXPECT_EQ(variant.kept(t, other), 0) << name << ": rows lie here and there";
+    EXPECT_EQ(variant.persistent_groups(t, other), 0) << name << ": rows lie here and there";
     other = p;
     other.k = 65536;
-    EXPECT_EQ(variant.kept(t, other), 0) << name << ": no room";
+    EXPECT_EQ(variant.persistent_groups(t, other), 0) << name << ": no room";
     EXPECT_GT(variant.passes(t, other, f, 3)[0].global[0] * variant.passes(t, other, f, 3)[0].global[1], 6u) << name;
     for (const char* tunable : {"block_m", "split_k"}) {
       if (t.count(tunable) == 0) continue;
       Tuning parts = t;
       parts[tunable] = 2;
-      EXPECT_EQ(variant.kept(parts, p), 0) << name << ": " << tunable;
+      EXPECT_EQ(variant.persistent_groups(parts, p), 0) << name << ": " << tunable;
     }
   }
   Tuning before = stream;
   before["floats"] = 0;
-  EXPECT_EQ(find_variant("gemm_stream")->kept(before, p), 0) << "quantised by a kernel before";
+  EXPECT_EQ(find_variant("gemm_stream")->persistent_groups(before, p), 0) << "quantised by a kernel before";
 }
 
 TEST(OpenClKernels, SixteenRowsOfLargeWeightsTakePartsOfKThatFillTheDevice) {

@@ -4,6 +4,7 @@
 #include "backends/opencl/launcher.h"
 
 #include "backends/opencl/device.h"
+#include "backends/opencl/objects.h"
 #include "tests/opencl/harness.h"
 
 namespace ironcl::opencl::testing {

@@ -153,12 +153,12 @@ TEST(OpenClTensorCores, TokensLieWhereTheFormsSay) {
 
 /// Rows of a grouped problem packed by cl/pack_wgmma.cl in tiles of 128, with fewer work-groups than there is to do.
 struct PackedGroups {
-  std::vector<std::int32_t> dealt;
+  std::vector<std::int32_t> scheduled;
   std::vector<std::uint8_t> data;
   std::vector<float> scales;
 };
 
-/// deals: the kernel deals the rows itself; else cl/deal.cl has dealt them.
+/// deals: the kernel deals the rows itself; else cl/schedule.cl has dealt them.
 PackedGroups pack_groups(Device& device, const std::vector<std::int32_t>& counts, std::int64_t m, bool masked,
                          bool deals, const std::vector<std::uint8_t>& codes, const std::vector<float>& scales,
                          std::int64_t k) {
@@ -168,17 +168,17 @@ PackedGroups pack_groups(Device& device, const std::vector<std::int32_t>& counts
   p.m = m;
   p.matrices = static_cast<std::int64_t>(counts.size());
   p.masked = masked;
-  const DealtLists lists(p, m, {128, 1});
+  const ScheduleLists lists(p, m, {128, 1});
   const std::int64_t rows = most_tiles(p, m, 128) * 128;
   PackedGroups out;
-  out.dealt.assign(static_cast<std::size_t>(lists.elements), -1);
+  out.scheduled.assign(static_cast<std::size_t>(lists.elements), -1);
   out.data.assign(static_cast<std::size_t>(rows * blocks * 128), 0xee);
   out.scales.assign(static_cast<std::size_t>(kPartCounters + rows * blocks), -7.0f);
   const auto buffer = [&](const auto& values) {
     return cl::Buffer(context->context, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, values.size() * sizeof values[0],
                       const_cast<std::remove_cvref_t<decltype(values[0])>*>(values.data()));
   };
-  const cl::Buffer a = buffer(codes), sa = buffer(scales), count = buffer(counts), dealt = buffer(out.dealt),
+  const cl::Buffer a = buffer(codes), sa = buffer(scales), count = buffer(counts), dealt = buffer(out.scheduled),
                    data = buffer(out.data), places = buffer(out.scales);
   const cl::CommandQueue queue(context->context, context->device);
   const auto matrices = static_cast<cl_int>(counts.size());
@@ -186,14 +186,14 @@ PackedGroups pack_groups(Device& device, const std::vector<std::int32_t>& counts
                blocks_at = static_cast<cl_int>(lists.blocks_at);
   Defines defines = device_defines(context->features);
   if (!deals) {
-    cl::Kernel deal(context->builder->build("deal.cl", {}), "deal");
+    cl::Kernel deal(context->builder->build("schedule.cl", {}), "schedule");
     set_args(deal, 0, static_cast<cl_int>(m), matrices, is_masked, 128, 1, count, cl_ulong{0}, dealt, cl_ulong{0},
              tiles_at, blocks_at);
     queue.enqueueNDRangeKernel(deal, cl::NullRange, cl::NDRange(1), cl::NDRange(1));
   }
   defines["GROUPED"] = "1";
-  defines["DEALT_ROWS"] = "128";
-  if (deals) defines["DEALS"] = "1";
+  defines["SCHEDULED_ROWS"] = "128";
+  if (deals) defines["SCHEDULES"] = "1";
   cl::Kernel kernel(context->builder->build("pack_wgmma.cl", defines), "pack_wgmma_fp8");
   set_args(kernel, 0, static_cast<cl_int>(m), static_cast<cl_int>(k), static_cast<cl_int>(blocks), a, cl_ulong{0},
            static_cast<cl_ulong>(k), sa, cl_ulong{0}, static_cast<cl_ulong>(numerics::ceil_div(k, std::int64_t{128})),
@@ -201,7 +201,7 @@ PackedGroups pack_groups(Device& device, const std::vector<std::int32_t>& counts
   if (deals)
     set_args(kernel, 17, matrices, is_masked, count, cl_ulong{0}, tiles_at, blocks_at, cl::Local(counts.size() * 32));
   queue.enqueueNDRangeKernel(kernel, cl::NullRange, cl::NDRange(3 * 128), cl::NDRange(128));
-  queue.enqueueReadBuffer(dealt, CL_TRUE, 0, out.dealt.size() * 4, out.dealt.data());
+  queue.enqueueReadBuffer(dealt, CL_TRUE, 0, out.scheduled.size() * 4, out.scheduled.data());
   queue.enqueueReadBuffer(data, CL_TRUE, 0, out.data.size(), out.data.data());
   queue.enqueueReadBuffer(places, CL_TRUE, 0, out.scales.size() * 4, out.scales.data());
   return out;
@@ -234,7 +234,7 @@ TEST(OpenClTensorCores, PackingDealsRowsAsTheirOwnKernelDoes) {
       for (std::size_t i = 0; i < scales.size(); ++i) scales[i] = 1.0f + static_cast<float>(i);
       const PackedGroups own = pack_groups(ours, c.counts, c.m, c.masked, true, codes, scales, k),
                          after = pack_groups(ours, c.counts, c.m, c.masked, false, codes, scales, k);
-      EXPECT_EQ(own.dealt, after.dealt);
+      EXPECT_EQ(own.scheduled, after.scheduled);
       EXPECT_EQ(own.data, after.data);
       EXPECT_EQ(own.scales, after.scales);
       std::int64_t row = 0, tile = 0;
@@ -253,7 +253,7 @@ TEST(OpenClTensorCores, PackingDealsRowsAsTheirOwnKernelDoes) {
         }
         tile += numerics::ceil_div(there, std::int64_t{128});
       }
-      EXPECT_EQ(own.dealt[0], tile);
+      EXPECT_EQ(own.scheduled[0], tile);
     }
   }
 }

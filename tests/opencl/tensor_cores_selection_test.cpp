@@ -29,14 +29,14 @@ TEST(OpenClSelection, OneMatrixTakesTheKernelOfTheDenseProblemWithAllTunables) {
   std::set<std::string> seen;  // That there are many kernels and parts of K to differ in.
   for (const Features& features : {h200(), sixteen_cores()}) {
     UsualForms usual({features, variants(), &trials});
-    const Ground ground(features, variants(), &trials, &usual);
+    const SelectionContext selection(features, variants(), &trials, &usual);
     const auto compare = [&](backend::GemmDesc d) {
       Choice dense, one;
-      ASSERT_EQ(choose(ground, d, &dense).reason, backend::Reason::none);
+      ASSERT_EQ(choose(selection, d, &dense).reason, backend::Reason::none);
       d.matrices = 1;
       for (const auto grouping : {backend::Grouping::contiguous, backend::Grouping::masked}) {
         d.grouping = grouping;
-        ASSERT_EQ(choose(ground, d, &one).reason, backend::Reason::none);
+        ASSERT_EQ(choose(selection, d, &one).reason, backend::Reason::none);
         EXPECT_EQ(one.variant->name + " " + to_string(one.tuning),
                   dense.variant->name + " " + to_string(dense.tuning))
             << d.m << "x" << d.n << "x" << d.k;
@@ -316,7 +316,7 @@ TEST(OpenClTensorCores, GpusOfOtherCapabilitiesMultiplyEveryProblemOfCodesOnThem
   AllWork trials;
   for (const Features& f : other_gpus()) {
     UsualForms usual({f, variants(), &trials});
-    const Ground ground(f, variants(), &trials, &usual);
+    const SelectionContext selection(f, variants(), &trials, &usual);
     for (const auto& [n, k] : std::vector<std::pair<int, int>>{{4096, 4096}, {7168, 16384}, {576, 7168}, {24, 96}}) {
       for (const std::int64_t m : {1, 5, 16, 17, 33, 64, 65, 300, 1024, 4096}) {
         for (const auto& [code, group] : {std::pair{DType::e4m3fn, 128},
@@ -332,7 +332,7 @@ TEST(OpenClTensorCores, GpusOfOtherCapabilitiesMultiplyEveryProblemOfCodesOnThem
             c.b_grid = {128, group};
             c.weakest = m % 2 == 0 ? backend::AccuracyClass::tensor14 : backend::AccuracyClass::f32;
             Choice choice;
-            const backend::Support support = choose(ground, c.desc(), &choice);
+            const backend::Support support = choose(selection, c.desc(), &choice);
             ASSERT_EQ(support.reason, backend::Reason::none) << support.text;
             EXPECT_TRUE(is_of_80(choice.variant->name)) << choice.variant->name << c.line();
             if (m <= 16) {
@@ -352,7 +352,7 @@ TEST(OpenClTensorCores, GpusOfOtherCapabilitiesMultiplyEveryProblemOfCodesOnThem
       d.grouping = backend::Grouping::contiguous;
       d.matrices = 128;
       Choice choice;
-      ASSERT_EQ(choose(ground, d, &choice).reason, backend::Reason::none);
+      ASSERT_EQ(choose(selection, d, &choice).reason, backend::Reason::none);
       EXPECT_EQ(choice.variant->name, tokens < 4096 ? "gemm_mma_stream" : "gemm_mma_tiled") << tokens;
     }
   }

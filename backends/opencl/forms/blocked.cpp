@@ -17,7 +17,8 @@ class Blocked final : public WeightForm {
         k_unit_(std::max(k_unit, k_run)),
         named_(numerics::bits_of(type) == 8 ? numerics::DType::none : type),
         size_(std::max<std::int64_t>(1, numerics::size_of(named_))),
-        a_byte_(named_ == numerics::DType::none ? 1 : std::max<std::int64_t>(1, 8 / numerics::bits_of(named_))) {}
+        codes_per_byte_(named_ == numerics::DType::none ? 1
+                                                        : std::max<std::int64_t>(1, 8 / numerics::bits_of(named_))) {}
 
   std::string name() const override {
     return (n_block_ == 0 ? std::string("columns") : "panel_n" + std::to_string(n_block_)) + "_k" +
@@ -28,13 +29,14 @@ class Blocked final : public WeightForm {
   WeightExtent extent(std::int64_t n, std::int64_t k, std::int64_t scale_groups) const override {
     const Size n_pad = n_block_ == 0 ? Size(n) : Size(n).padded_to(n_block_), k_pad = Size(k).padded_to(k_unit_);
     const Size elements = n_pad * k_pad;
-    const Size bytes = a_byte_ > 1 ? Size(numerics::ceil_div(elements.value(), a_byte_)) : elements * size_;
+    const Size bytes =
+        codes_per_byte_ > 1 ? Size(numerics::ceil_div(elements.value(), codes_per_byte_)) : elements * size_;
     return {n_pad.value(), k_pad.value(), bytes, n_pad * scale_groups};
   }
 
   void pack(std::int64_t n, std::int64_t k, const std::uint8_t* codes, std::int64_t ld,
             std::uint8_t* packed) const override {
-    if (a_byte_ == 2) {
+    if (codes_per_byte_ == 2) {
       pack_halves(n, k, codes, ld, packed);
     } else if (size_ == 4) {
       pack_elements<4>(n, k, codes, ld, packed);
@@ -48,8 +50,8 @@ class Blocked final : public WeightForm {
   void unpack(std::int64_t n, std::int64_t k, const std::uint8_t* packed, std::uint8_t* codes) const override {
     const std::int64_t block = n_block_ == 0 ? n : n_block_, run = k_run_;
     const std::int64_t k_pad = extent(n, k, 0).k_pad;
-    if (a_byte_ == 2) {
-      std::memset(codes, 0, static_cast<std::size_t>(numerics::ceil_div(n * k, a_byte_)));
+    if (codes_per_byte_ == 2) {
+      std::memset(codes, 0, static_cast<std::size_t>(numerics::ceil_div(n * k, codes_per_byte_)));
       for (std::int64_t row = 0; row < n; ++row) {
         for (std::int64_t c = 0; c < k; ++c) put_half(codes, row * k + c, half(packed, place(row, c, block, k_pad)));
       }
@@ -122,9 +124,9 @@ class Blocked final : public WeightForm {
   }
 
   std::int64_t n_block_, k_run_, k_unit_;
-  numerics::DType named_;  ///< Of weights that are not of one byte a code.
-  std::int64_t size_;      ///< Bytes of an element.
-  std::int64_t a_byte_;    ///< Elements of a byte.
+  numerics::DType named_;        ///< Of weights that are not of one byte a code.
+  std::int64_t size_;            ///< Bytes of an element.
+  std::int64_t codes_per_byte_;  ///< Elements of a byte.
 };
 
 }  // namespace

@@ -20,38 +20,38 @@ class GroupTiles final : public ActivationForm {
            std::string(numerics::name_of(element_));
   }
 
-  bool takes(const Operand&, const Making&) const override { return false; }  // Nobody hands over tiles.
+  bool takes(const Operand&, const PlanContext&) const override { return false; }  // Nobody hands over tiles.
 
-  bool takes_floats(const Operand& x, const Making& making) const override {
-    return floats_ && takes_floats_of_k_groups(x, making);
+  bool takes_floats(const Operand& x, const PlanContext& plan) const override {
+    return floats_ && takes_floats_of_k_groups(x, plan);
   }
 
-  Made quantize(const Operand& x, const Making& making) const override {
-    if (!quantizes_tiles(x, making)) return {};
-    const Operand out = book(making);
+  StepResult quantize(const Operand& x, const PlanContext& plan) const override {
+    if (!quantizes_tiles(x, plan)) return {};
+    const Operand out = book(plan);
     // Processors store tiles past the caches where they are many: every line of them is overwritten, so reading it
     // first is for nothing.
-    return {quantize_tiles_step(x, out, rows_, element_, making.features.prefers_vectors(), making), out};
+    return {quantize_tiles_step(x, out, rows_, element_, plan.features.prefers_vectors(), plan), out};
   }
 
-  Made pack(const Operand& a, const Making& making) const override {
-    const Operand out = book(making);
-    return {pack_step({"pack_tiles", rows_, false, element_}, a, out, making), out};
+  StepResult pack(const Operand& a, const PlanContext& plan) const override {
+    const Operand out = book(plan);
+    return {pack_step({"pack_tiles", rows_, false, element_}, a, out, plan), out};
   }
 
  private:
-  Operand book(const Making& making) const {
-    const Size k = Size(making.desc.k).padded_to(k_group_), rows = making.rows_in_tiles(rows_);
+  Operand book(const PlanContext& plan) const {
+    const Size k = Size(plan.desc.k).padded_to(k_group_), rows = plan.rows_in_tiles(rows_);
     Operand out;
     out.form = name();
     out.element = element_;
     out.ld = k.value();
     out.scale = DType::f32;
-    out.scale_ld = making.problem.k_groups();
-    out.grid = {1, making.problem.k_group};
-    out.data = {Source::workspace, making.booking.book("tiles of A", rows * k * numerics::size_of(element_))};
+    out.scale_ld = plan.problem.k_groups();
+    out.grid = {1, plan.problem.k_group};
+    out.data = {Source::workspace, plan.booking.book("tiles of A", rows * k * numerics::size_of(element_))};
     // After them the count of the blocks that were taken (cl/a_tiles.cl).
-    out.scales = {Source::workspace, making.booking.book("scales of tiles", rows * out.scale_ld * 4 + 4)};
+    out.scales = {Source::workspace, plan.booking.book("scales of tiles", rows * out.scale_ld * 4 + 4)};
     return out;
   }
 

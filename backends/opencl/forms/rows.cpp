@@ -16,35 +16,34 @@ class Rows final : public ActivationForm {
 
   std::string name() const override { return "rows_pad" + std::to_string(k_unit_); }
 
-  bool takes(const Operand& a, const Making& making) const override {
-    return numerics::is_quantized(a.element) && a.scale == DType::f32 && making.desc.k % k_unit_ == 0 &&
-           a.ld % 16 == 0;
+  bool takes(const Operand& a, const PlanContext& plan) const override {
+    return numerics::is_quantized(a.element) && a.scale == DType::f32 && plan.desc.k % k_unit_ == 0 && a.ld % 16 == 0;
   }
 
-  bool takes_floats(const Operand& x, const Making& making) const override {
-    const numerics::ScaleGrid& grid = making.desc.a_scale.grid;
-    return floats_ && numerics::is_float(x.element) && (making.features.fma_divide || making.features.exact_divide) &&
-           grid.group_rows == 1 && is_one_k_block(grid, making.desc.k);
+  bool takes_floats(const Operand& x, const PlanContext& plan) const override {
+    const numerics::ScaleGrid& grid = plan.desc.a_scale.grid;
+    return floats_ && numerics::is_float(x.element) && (plan.features.fma_divide || plan.features.exact_divide) &&
+           grid.group_rows == 1 && is_one_k_block(grid, plan.desc.k);
   }
 
-  Made quantize(const Operand& x, const Making& making) const override {
-    return quantize_rows(x, Size(making.desc.k).padded_to(k_unit_).value(), making);
+  StepResult quantize(const Operand& x, const PlanContext& plan) const override {
+    return quantize_rows(x, Size(plan.desc.k).padded_to(k_unit_).value(), plan);
   }
 
-  Made pack(const Operand& a, const Making& making) const override {
-    const Size k_pad = Size(making.desc.k).padded_to(k_unit_), rows = making.a_rows();
+  StepResult pack(const Operand& a, const PlanContext& plan) const override {
+    const Size k_pad = Size(plan.desc.k).padded_to(k_unit_), rows = plan.a_rows();
     Operand out;
     out.form = name();
     out.element = numerics::is_float(a.element) ? DType::f32 : a.element;
     out.ld = k_pad.value();
     out.scale = DType::f32;
-    out.scale_ld = making.problem.k_groups();
-    out.grid = {1, making.problem.k_group};
+    out.scale_ld = plan.problem.k_groups();
+    out.grid = {1, plan.problem.k_group};
     out.gathered = a.gathered;
     out.data = {Source::workspace,
-                making.booking.book("packed rows of A", rows * k_pad * numerics::size_of(out.element))};
-    out.scales = {Source::workspace, making.booking.book("scales of packed rows", rows * out.scale_ld * 4)};
-    return {pack_step({"pack_rows", 1, false}, a, out, making), out};
+                plan.booking.book("packed rows of A", rows * k_pad * numerics::size_of(out.element))};
+    out.scales = {Source::workspace, plan.booking.book("scales of packed rows", rows * out.scale_ld * 4)};
+    return {pack_step({"pack_rows", 1, false}, a, out, plan), out};
   }
 
  private:

@@ -7,8 +7,8 @@
 #include <chrono>
 
 #include "backends/opencl/elements.h"
-#include "backends/opencl/steps/deal.h"
 #include "backends/opencl/steps/quantizer.h"
+#include "backends/opencl/steps/schedule.h"
 
 namespace ironcl::opencl {
 namespace {
@@ -31,51 +31,51 @@ cl_ulong call_number() {
 
 class Multiply final : public Step {
  public:
-  Multiply(const Variant& variant, const Tuning& tuning, const Operand& a, const Operand& d, const Making& making)
+  Multiply(const Variant& variant, const Tuning& tuning, const Operand& a, const Operand& d, const PlanContext& plan)
       : variant_(variant),
         tuning_(tuning),
-        features_(making.features),
-        problem_(making.problem),
+        features_(plan.features),
+        problem_(plan.problem),
         a_(a),
         d_(d),
-        bias_type_(making.desc.bias),
-        weights_(variant.weights(tuning, problem_)
-                     ->extent(problem_.n, problem_.k,
-                              making.desc.b_scale.dtype == DType::none
-                                  ? 1
-                                  : making.desc.b_scale.grid.scale_cols(problem_.k))),
-        dealt_(making.dealt),
-        from_counter_(takes_from_counter(variant, tuning, making.problem, making.features)),
-        defines_(device_defines(making.features)) {
+        bias_type_(plan.desc.bias),
+        weights_(
+            variant.weights(tuning, problem_)
+                ->extent(problem_.n, problem_.k,
+                         plan.desc.b_scale.dtype == DType::none ? 1 : plan.desc.b_scale.grid.scale_cols(problem_.k))),
+        schedule_(plan.scheduled),
+        from_counter_(takes_from_counter(variant, tuning, plan.problem, plan.features)),
+        defines_(device_defines(plan.features)) {
     if (variant.scratch_bytes != nullptr)
       scratch_ = {Source::workspace,
-                  making.booking.book("scratch", variant.scratch_bytes(tuning, problem_, features_))};
-    if (const int kept = variant.kept != nullptr ? variant.kept(tuning, problem_) : 0; kept > 0) {
-      making.booking.ask_for_counter();
+                  plan.booking.book("scratch", variant.scratch_bytes(tuning, problem_, features_))};
+    if (const int persistent = variant.persistent_groups != nullptr ? variant.persistent_groups(tuning, problem_) : 0;
+        persistent > 0) {
+      plan.booking.ask_for_counter();
       scratch_ = {Source::counter, 0};
-      defines_["KEPT"] = std::to_string(kept);
+      defines_["PERSISTENT_GROUPS"] = std::to_string(persistent);
     }
     for (const auto& [name, value] : tuning) defines_[macro_name(name)] = std::to_string(value);
     defines_["A_TYPE"] = kernel_number(a.element);
-    defines_["B_TYPE"] = kernel_number(making.desc.b);
+    defines_["B_TYPE"] = kernel_number(plan.desc.b);
     defines_["D_TYPE"] = kernel_number(d_.element);
     defines_["BIAS_TYPE"] = kernel_number(bias_type_);
     defines_["GROUP"] = std::to_string(problem_.k_group);
-    const backend::ScaleDesc& b = making.desc.b_scale;
+    const backend::ScaleDesc& b = plan.desc.b_scale;
     defines_["B_SCALE_COLS"] = std::to_string(reach(b.dtype == DType::none ? 0 : b.grid.group_cols));
     defines_["B_SCALE_ROWS"] = std::to_string(reach(b.dtype == DType::none ? 0 : b.grid.group_rows));
     defines_["A_SCALE_ROWS"] = std::to_string(reach(a.grid.group_rows));
     defines_["A_SCALE_COLS"] = std::to_string(reach(a.grid.group_cols));
     if (a.in_units_of_weights) defines_["UNIT_IN_A"] = "1";
-    if (making.desc.a_source != DType::none && a.data.source == Source::a) {
+    if (plan.desc.a_source != DType::none && a.data.source == Source::a) {
       // Floats that the kernel quantises itself.
-      defines_.merge(quantizer_defines(making.features, a.element, making.desc.a, making.desc.a_quantizer));
+      defines_.merge(quantizer_defines(plan.features, a.element, plan.desc.a, plan.desc.a_quantizer));
       defines_["QUANTISE"] = "1";
       numbered_ = variant.numbered_calls;
       if (numbered_) defines_["NUMBERED_CALLS"] = "1";
-      defines_["A_TYPE"] = kernel_number(making.desc.a);
-      defines_["FLOOR_BITS"] = std::to_string(std::bit_cast<std::uint32_t>(making.desc.a_quantizer.amax_floor)) + "u";
-      options_ = quantizer_options(making.features);
+      defines_["A_TYPE"] = kernel_number(plan.desc.a);
+      defines_["FLOOR_BITS"] = std::to_string(std::bit_cast<std::uint32_t>(plan.desc.a_quantizer.amax_floor)) + "u";
+      options_ = quantizer_options(plan.features);
     }
     if (problem_.grouped()) defines_["GROUPED"] = "1";
     if (const std::int64_t last = rows_of_last_tile(variant, tuning, problem_); last != 0)
@@ -105,7 +105,7 @@ class Multiply final : public Step {
 
   void launch(Call& call) override {
     const Memory a = call.at(a_.data), sa = call.at(a_.scales), d = call.at(d_.data),
-                 bias = call.at({bias_type_ == DType::none ? Source::nothing : Source::bias, 0}),
+                 bias = call.at({bias_type_ == DType::none ? Source::none : Source::bias, 0}),
                  scratch = call.at(scratch_);
     if (const std::int64_t rows = std::max<std::int64_t>(call.m, 1); rows != rows_of_passes_) {
       passes_ = variant_.passes(tuning_, problem_, features_, rows);
@@ -123,12 +123,12 @@ class Multiply final : public Step {
       bind_memory<GemmArg::scratch>(kernel, scratch, 4);
       cl_uint next = kCountOf<GemmArg>;
       if (problem_.grouped()) {
-        next = set_dealt(kernel, next, call, dealt_);
+        next = bind_schedule(kernel, next, call, schedule_);
         bind<MatricesArg::b_stride>(kernel, weights_.code_bytes.bytes(), next);
         bind<MatricesArg::sb_stride>(kernel, weights_.scales.bytes(), next);
         next += kCountOf<MatricesArg>;
       }
-      if (a_.gathered) next = set_gather(kernel, next, call);
+      if (a_.gathered) next = bind_gather(kernel, next, call);
       if (numbered_) bind<NumberArg::call>(kernel, call_number(), next);
       const auto [width, height] = passes_[i].global;
       // The passes after the first add what it has left, tile by tile.
@@ -147,7 +147,7 @@ class Multiply final : public Step {
   Operand a_, d_;
   DType bias_type_;
   WeightExtent weights_;
-  Place dealt_;
+  Place schedule_;
   bool from_counter_;
   bool numbered_ = false;
   Place scratch_;
@@ -165,8 +165,8 @@ bool takes_from_counter(const Variant& variant, const Tuning& tuning, const Prob
 }
 
 std::unique_ptr<Step> multiply_step(const Variant& variant, const Tuning& tuning, const Operand& a, const Operand& d,
-                                    const Making& making) {
-  return std::make_unique<Multiply>(variant, tuning, a, d, making);
+                                    const PlanContext& plan) {
+  return std::make_unique<Multiply>(variant, tuning, a, d, plan);
 }
 
 }  // namespace ironcl::opencl

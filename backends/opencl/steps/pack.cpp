@@ -4,30 +4,30 @@
 #include <algorithm>
 
 #include "backends/opencl/elements.h"
-#include "backends/opencl/steps/deal.h"
+#include "backends/opencl/steps/schedule.h"
 
 namespace ironcl::opencl {
 namespace {
 
 class Pack final : public Step {
  public:
-  Pack(const Packing& packing, const Operand& a, const Operand& out, const Making& making)
+  Pack(const Packing& packing, const Operand& a, const Operand& out, const PlanContext& plan)
       : packing_(packing),
         a_(a),
         out_(out),
-        k_(making.desc.k),
-        k_groups_(making.problem.k_groups()),
+        k_(plan.desc.k),
+        k_groups_(plan.problem.k_groups()),
         tiles_(packing.kernel == "pack_tiles"),
-        problem_(making.problem),
-        dealt_(making.dealt),
-        items_(making.features.prefers_vectors() ? 1 : std::min<std::size_t>(making.features.max_work_group, 64)),
-        defines_(device_defines(making.features)) {
-    defines_["B_TYPE"] = kernel_number(making.desc.b);
+        problem_(plan.problem),
+        schedule_(plan.scheduled),
+        items_(plan.features.prefers_vectors() ? 1 : std::min<std::size_t>(plan.features.max_work_group, 64)),
+        defines_(device_defines(plan.features)) {
+    defines_["B_TYPE"] = kernel_number(plan.desc.b);
     defines_["TILE"] = std::to_string(packing.rows);
     defines_["TILE_FORM"] = kernel_number(packing.form);
     defines_["A_TYPE"] = kernel_number(a.element);
     defines_["SCALE_TYPE"] = kernel_number(a.scale);
-    defines_["GROUP"] = std::to_string(making.problem.k_group);
+    defines_["GROUP"] = std::to_string(plan.problem.k_group);
     if (out.in_units_of_weights) defines_["UNIT_IN_A"] = "1";
     if (packing.past_caches) defines_["STREAM_TILES"] = "1";
     if (tiles_ && problem_.grouped()) defines_["GROUPED"] = "1";
@@ -56,10 +56,10 @@ class Pack final : public Step {
     bind_memory<PackArg::out>(kernel_, call.at(out_.data), 1);
     bind_memory<PackArg::scales>(kernel_, call.at(out_.scales), 4);
     cl_uint next = kCountOf<PackArg>;
-    if (tiles_ && problem_.grouped()) next = set_dealt(kernel_, next, call, dealt_);
-    if (tiles_ && a_.gathered) set_gather(kernel_, next, call);
+    if (tiles_ && problem_.grouped()) next = bind_schedule(kernel_, next, call, schedule_);
+    if (tiles_ && a_.gathered) bind_gather(kernel_, next, call);
     const auto width = static_cast<std::size_t>(numerics::ceil_div(k_groups_, static_cast<std::int64_t>(items_)));
-    // Tiles are taken in turn (cl/dealt.cl); a row has work-items of its own, whatever the problem.
+    // Tiles are taken in turn (cl/scheduled.cl); a row has work-items of its own, whatever the problem.
     const std::size_t high =
         tiles_ ? at_once(problem_, most_tiles(problem_, rows, packing_.rows), width) : static_cast<std::size_t>(rows);
     call.launch(kernel_, cl::NDRange(width, high), cl::NDRange(items_, 1));
@@ -71,7 +71,7 @@ class Pack final : public Step {
   std::int64_t k_, k_groups_;
   bool tiles_;
   Problem problem_;
-  Place dealt_;
+  Place schedule_;
   std::size_t items_;
   Defines defines_;
   cl::Kernel kernel_;
@@ -79,8 +79,9 @@ class Pack final : public Step {
 
 }  // namespace
 
-std::unique_ptr<Step> pack_step(const Packing& packing, const Operand& a, const Operand& out, const Making& making) {
-  return std::make_unique<Pack>(packing, a, out, making);
+std::unique_ptr<Step> pack_step(const Packing& packing, const Operand& a, const Operand& out,
+                                const PlanContext& plan) {
+  return std::make_unique<Pack>(packing, a, out, plan);
 }
 
 }  // namespace ironcl::opencl

@@ -16,6 +16,7 @@ struct Packing {
 };
 
 /// From `a` into `out`, whose scales are one f32 for each row and K group.
-std::unique_ptr<Step> pack_step(const Packing& packing, const Operand& a, const Operand& out, const Making& making);
+std::unique_ptr<Step> pack_step(const Packing& packing, const Operand& a, const Operand& out,
+                                const PlanContext& plan);
 
 }  // namespace ironcl::opencl

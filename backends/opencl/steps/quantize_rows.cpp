@@ -68,8 +68,8 @@ std::unique_ptr<Step> quantize_rows_step(const RowQuantizer& how, const Features
   return std::make_unique<QuantizeRows>(how, features, x, codes, scales);
 }
 
-Made quantize_rows(const Operand& x, std::int64_t code_ld, const Making& making) {
-  const backend::GemmDesc& d = making.desc;
+StepResult quantize_rows(const Operand& x, std::int64_t code_ld, const PlanContext& plan) {
+  const backend::GemmDesc& d = plan.desc;
   const numerics::ScaleGrid& grid = d.a_scale.grid;
   Operand out;
   out.element = d.a;
@@ -78,11 +78,11 @@ Made quantize_rows(const Operand& x, std::int64_t code_ld, const Making& making)
   out.scale_ld = grid.scale_cols(d.k);
   out.grid = grid;
   out.gathered = x.gathered;
-  out.data = {Source::workspace, making.booking.book("codes of A", making.a_rows() * code_ld)};
+  out.data = {Source::workspace, plan.booking.book("codes of A", plan.a_rows() * code_ld)};
   out.scales = {
       Source::workspace,
-      making.booking.book("scales of codes of A", Size(grid.scale_rows(making.a_rows().value())) * out.scale_ld * 4)};
-  return {quantize_rows_step({x.element, d.a, d.k, x.ld, code_ld, grid, d.a_quantizer}, making.features, x.data,
+      plan.booking.book("scales of codes of A", Size(grid.scale_rows(plan.a_rows().value())) * out.scale_ld * 4)};
+  return {quantize_rows_step({x.element, d.a, d.k, x.ld, code_ld, grid, d.a_quantizer}, plan.features, x.data,
                              out.data, out.scales),
           out};
 }

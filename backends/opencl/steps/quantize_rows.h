@@ -24,6 +24,6 @@ std::unique_ptr<Step> quantize_rows_step(const RowQuantizer& how, const Features
                                          const Place& codes, const Place& scales);
 
 /// Books codes and scales, rows `code_ld` elements apart.
-Made quantize_rows(const Operand& x, std::int64_t code_ld, const Making& making);
+StepResult quantize_rows(const Operand& x, std::int64_t code_ld, const PlanContext& plan);
 
 }  // namespace ironcl::opencl

@@ -5,8 +5,8 @@
 #include <bit>
 
 #include "backends/opencl/elements.h"
-#include "backends/opencl/steps/deal.h"
 #include "backends/opencl/steps/quantizer.h"
+#include "backends/opencl/steps/schedule.h"
 
 namespace ironcl::opencl {
 namespace {
@@ -14,25 +14,25 @@ namespace {
 class QuantizeTiles final : public Step {
  public:
   QuantizeTiles(const Operand& x, const Operand& out, int rows, backend::DType form, bool past_caches,
-                const Making& making)
+                const PlanContext& plan)
       : x_(x),
         out_(out),
         rows_(rows),
-        k_(making.desc.k),
-        k_groups_(making.problem.k_groups()),
-        scale_cols_(making.desc.a_scale.grid.scale_cols(making.desc.k)),
-        problem_(making.problem),
-        dealt_(making.dealt),
-        amax_floor_(making.desc.a_quantizer.amax_floor),
-        cores_(past_caches && !making.problem.grouped() ? making.features.compute_units : 0),
-        defines_(quantizer_defines(making.features, x.element, making.desc.a, making.desc.a_quantizer)),
-        options_(quantizer_options(making.features)) {
+        k_(plan.desc.k),
+        k_groups_(plan.problem.k_groups()),
+        scale_cols_(plan.desc.a_scale.grid.scale_cols(plan.desc.k)),
+        problem_(plan.problem),
+        schedule_(plan.scheduled),
+        amax_floor_(plan.desc.a_quantizer.amax_floor),
+        cores_(past_caches && !plan.problem.grouped() ? plan.features.compute_units : 0),
+        defines_(quantizer_defines(plan.features, x.element, plan.desc.a, plan.desc.a_quantizer)),
+        options_(quantizer_options(plan.features)) {
     defines_["TILE_FORM"] = kernel_number(form);
     defines_["TILE"] = std::to_string(rows);
-    defines_["B_TYPE"] = kernel_number(making.desc.b);
-    defines_["GROUP"] = std::to_string(making.problem.k_group);
-    defines_["GROUP_COLS"] = std::to_string(reach(making.desc.a_scale.grid.group_cols));
-    if (past_caches && groups_at_once(making.desc.m) >= kGroupsOfAFence) defines_["STREAM_TILES"] = "1";
+    defines_["B_TYPE"] = kernel_number(plan.desc.b);
+    defines_["GROUP"] = std::to_string(plan.problem.k_group);
+    defines_["GROUP_COLS"] = std::to_string(reach(plan.desc.a_scale.grid.group_cols));
+    if (past_caches && groups_at_once(plan.desc.m) >= kGroupsOfAFence) defines_["STREAM_TILES"] = "1";
     if (problem_.grouped()) defines_["GROUPED"] = "1";
     if (x.gathered) defines_["GATHER"] = "1";
   }
@@ -54,8 +54,8 @@ class QuantizeTiles final : public Step {
     bind_memory<QuantizeTilesArg::out>(kernel_, call.at(out_.data), 4);
     bind_memory<QuantizeTilesArg::scales>(kernel_, call.at(out_.scales), 4);
     cl_uint next = kCountOf<QuantizeTilesArg>;
-    if (problem_.grouped()) next = set_dealt(kernel_, next, call, dealt_);
-    if (x_.gathered) set_gather(kernel_, next, call);
+    if (problem_.grouped()) next = bind_schedule(kernel_, next, call, schedule_);
+    if (x_.gathered) bind_gather(kernel_, next, call);
     const auto width = static_cast<std::size_t>(scale_cols_);
     const std::int64_t tiles = most_tiles(problem_, call.m, rows_);
     call.launch(kernel_,
@@ -78,7 +78,7 @@ class QuantizeTiles final : public Step {
   int rows_;
   std::int64_t k_, k_groups_, scale_cols_;
   Problem problem_;
-  Place dealt_;
+  Place schedule_;
   float amax_floor_;
   std::int64_t cores_;  ///< Of a processor that stores past its caches; else 0.
   Defines defines_;
@@ -88,16 +88,16 @@ class QuantizeTiles final : public Step {
 
 }  // namespace
 
-bool quantizes_tiles(const Operand& x, const Making& making) {
-  if (making.desc.a_scale.grid.group_rows != 1) return false;
+bool quantizes_tiles(const Operand& x, const PlanContext& plan) {
+  if (plan.desc.a_scale.grid.group_rows != 1) return false;
   // 0.3 ns an element on one core, a launch some tens of microseconds: docs/performance/cpu-f32.md.
   constexpr numerics::Size kElementsOfALaunch = 65536;
-  return !x.gathered || numerics::Size(making.desc.m) * making.desc.k <= kElementsOfALaunch;
+  return !x.gathered || numerics::Size(plan.desc.m) * plan.desc.k <= kElementsOfALaunch;
 }
 
 std::unique_ptr<Step> quantize_tiles_step(const Operand& x, const Operand& out, int rows, backend::DType form,
-                                          bool past_caches, const Making& making) {
-  return std::make_unique<QuantizeTiles>(x, out, rows, form, past_caches, making);
+                                          bool past_caches, const PlanContext& plan) {
+  return std::make_unique<QuantizeTiles>(x, out, rows, form, past_caches, plan);
 }
 
 }  // namespace ironcl::opencl

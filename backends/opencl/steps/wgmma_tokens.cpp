@@ -5,53 +5,54 @@
 #include <bit>
 
 #include "backends/opencl/elements.h"
-#include "backends/opencl/steps/deal.h"
 #include "backends/opencl/steps/quantizer.h"
+#include "backends/opencl/steps/schedule.h"
 
 namespace ironcl::opencl {
 namespace {
 
-/// The most matrices that a work-group deals: 32 bytes each of its local memory.
-constexpr std::int64_t kMostMatricesDealt = 256;
+/// The most matrices that a work-group schedules: 32 bytes each of its local memory.
+constexpr std::int64_t kMostMatricesScheduled = 256;
 constexpr std::int64_t kItems = 128;
-/// Work-groups of a grouped problem for each compute unit: as many as are there at once. Each deals all rows before
-/// it takes its first, and a masked problem has room for many more rows than there are. 8, 16, 24 of 6188 x 4096
-/// codes take the same time, 64 a sixth more (docs/performance/h200-grouped.md).
+/// Work-groups of a grouped problem for each compute unit: as many as are there at once. Each schedules all rows
+/// before it takes its first, and a masked problem has room for many more rows than there are. 8, 16, 24 of 6188 x
+/// 4096 codes take the same time, 64 a sixth more (docs/performance/h200-grouped.md).
 constexpr std::int64_t kGroupsOfUnit = 16;
 
-/// What the steps of this file have in common where rows are dealt to matrices.
-class Dealer {
+/// What the steps of this file have in common where rows are scheduled to matrices.
+class Scheduler {
  public:
-  explicit Dealer(const Making& making)
-      : problem_(making.problem),
-        dealt_(making.dealt),
-        rows_(making.dealt_rows),
-        deals_(wgmma_step_deals(making)),
-        most_(kGroupsOfUnit * making.features.compute_units) {
-    if (!deals_) return;
-    const DealtLists lists(problem_, making.desc.m, {rows_, 1});
+  explicit Scheduler(const PlanContext& plan)
+      : problem_(plan.problem),
+        schedule_(plan.scheduled),
+        rows_(plan.scheduled_rows),
+        schedules_(wgmma_step_schedules(plan)),
+        most_(kGroupsOfUnit * plan.features.compute_units) {
+    if (!schedules_) return;
+    const ScheduleLists lists(problem_, plan.desc.m, {rows_, 1});
     tiles_at_ = lists.tiles_at;
     blocks_at_ = lists.blocks_at;
   }
 
   void define(Defines& defines) const {
     if (!problem_.grouped()) return;
-    defines["GROUPED"] = "1", defines["DEALT_ROWS"] = std::to_string(rows_);
-    if (deals_) defines["DEALS"] = "1";
+    defines["GROUPED"] = "1", defines["SCHEDULED_ROWS"] = std::to_string(rows_);
+    if (schedules_) defines["SCHEDULES"] = "1";
   }
 
-  /// Binds DEALS_LIST of cl/arguments.cl, from argument `first` on; returns the number of the argument after them.
+  /// Binds SCHEDULE_FIRST_LIST of cl/arguments.cl, from argument `first` on; returns the number of the argument after
+  /// them.
   cl_uint set(cl::Kernel& kernel, cl_uint first, const Call& call) const {
     if (!problem_.grouped()) return first;
-    if (!deals_) return set_dealt(kernel, first, call, dealt_);
-    bind_memory<DealsArg::dealt_memory>(kernel, call.at(dealt_), 4, first);
-    bind<DealsArg::matrices>(kernel, problem_.matrices, first);
-    bind<DealsArg::masked>(kernel, problem_.masked, first);
-    bind_memory<DealsArg::matrix_rows>(kernel, call.at({Source::matrix_rows, 0}), 4, first);
-    bind<DealsArg::tiles_at>(kernel, tiles_at_, first);
-    bind<DealsArg::blocks_at>(kernel, blocks_at_, first);
-    bind<DealsArg::table>(kernel, cl::Local(static_cast<std::size_t>(problem_.matrices) * 32), first);
-    return first + kCountOf<DealsArg>;
+    if (!schedules_) return bind_schedule(kernel, first, call, schedule_);
+    bind_memory<ScheduleFirstArg::schedule_memory>(kernel, call.at(schedule_), 4, first);
+    bind<ScheduleFirstArg::matrices>(kernel, problem_.matrices, first);
+    bind<ScheduleFirstArg::masked>(kernel, problem_.masked, first);
+    bind_memory<ScheduleFirstArg::matrix_rows>(kernel, call.at({Source::matrix_rows, 0}), 4, first);
+    bind<ScheduleFirstArg::tiles_at>(kernel, tiles_at_, first);
+    bind<ScheduleFirstArg::blocks_at>(kernel, blocks_at_, first);
+    bind<ScheduleFirstArg::table>(kernel, cl::Local(static_cast<std::size_t>(problem_.matrices) * 32), first);
+    return first + kCountOf<ScheduleFirstArg>;
   }
 
   /// Rows in tiles, as many as there may be.
@@ -60,30 +61,30 @@ class Dealer {
   /// Launches for `count` pieces of work of a work-group each.
   void launch(const cl::Kernel& kernel, Call& call, std::int64_t count) const {
     if (problem_.grouped()) count = std::min(count, most_);
-    call.launch(kernel, cl::NDRange(static_cast<std::size_t>(count), 1), cl::NDRange(kItems, 1), deals_);
+    call.launch(kernel, cl::NDRange(static_cast<std::size_t>(count), 1), cl::NDRange(kItems, 1), schedules_);
   }
 
  private:
   Problem problem_;
-  Place dealt_;
+  Place schedule_;
   std::int64_t rows_;
-  bool deals_;
+  bool schedules_;
   std::int64_t most_;
   std::int64_t tiles_at_ = 0, blocks_at_ = 0;
 };
 
 class QuantizeTokens final : public Step {
  public:
-  QuantizeTokens(bool half, const Operand& x, const Operand& out, const Making& making)
+  QuantizeTokens(bool half, const Operand& x, const Operand& out, const PlanContext& plan)
       : half_(half),
         x_(x),
         out_(out),
-        k_(making.desc.k),
-        dealer_(making),
-        amax_floor_(making.desc.a_quantizer.amax_floor),
-        defines_(quantizer_defines(making.features, x.element, making.desc.a, making.desc.a_quantizer)),
-        options_(quantizer_options(making.features)) {
-    dealer_.define(defines_);
+        k_(plan.desc.k),
+        scheduler_(plan),
+        amax_floor_(plan.desc.a_quantizer.amax_floor),
+        defines_(quantizer_defines(plan.features, x.element, plan.desc.a, plan.desc.a_quantizer)),
+        options_(quantizer_options(plan.features)) {
+    scheduler_.define(defines_);
   }
 
   std::string name() const override { return "quantize tokens"; }
@@ -102,17 +103,17 @@ class QuantizeTokens final : public Step {
     bind_memory<QuantizeTokensArg::x>(kernel_, call.at(x_.data), numerics::size_of(x_.element));
     bind_memory<QuantizeTokensArg::out>(kernel_, call.at(out_.data), 1);
     bind_memory<QuantizeTokensArg::scales>(kernel_, call.at(out_.scales), 4);
-    dealer_.set(kernel_, kCountOf<QuantizeTokensArg>, call);
+    scheduler_.set(kernel_, kCountOf<QuantizeTokensArg>, call);
     constexpr std::int64_t kWarps = kItems / 32, kRowsOfWarp = 16;
-    const std::int64_t warps = numerics::ceil_div(dealer_.rows(call.m), kRowsOfWarp) * out_.scale_ld;
-    dealer_.launch(kernel_, call, numerics::ceil_div(warps, kWarps));
+    const std::int64_t warps = numerics::ceil_div(scheduler_.rows(call.m), kRowsOfWarp) * out_.scale_ld;
+    scheduler_.launch(kernel_, call, numerics::ceil_div(warps, kWarps));
   }
 
  private:
   bool half_;
   Operand x_, out_;
   std::int64_t k_;
-  Dealer dealer_;
+  Scheduler scheduler_;
   float amax_floor_;
   Defines defines_;
   std::string options_;
@@ -121,9 +122,9 @@ class QuantizeTokens final : public Step {
 
 class PackTokens final : public Step {
  public:
-  PackTokens(bool half, const Operand& a, const Operand& out, const Making& making)
-      : half_(half), a_(a), out_(out), k_(making.desc.k), dealer_(making), defines_(device_defines(making.features)) {
-    dealer_.define(defines_);
+  PackTokens(bool half, const Operand& a, const Operand& out, const PlanContext& plan)
+      : half_(half), a_(a), out_(out), k_(plan.desc.k), scheduler_(plan), defines_(device_defines(plan.features)) {
+    scheduler_.define(defines_);
     if (a.gathered) defines_["GATHER"] = "1";
     defines_["A_TYPE"] = kernel_number(a.element);
     defines_["SCALE_TYPE"] = kernel_number(a.scale);
@@ -147,33 +148,33 @@ class PackTokens final : public Step {
     bind_memory<PackTokensArg::sa>(kernel_, call.at(a_.scales), numerics::size_of(a_.scale));
     bind_memory<PackTokensArg::out>(kernel_, call.at(out_.data), 1);
     bind_memory<PackTokensArg::scales>(kernel_, call.at(out_.scales), 4);
-    const cl_uint next = dealer_.set(kernel_, kCountOf<PackTokensArg>, call);
-    if (a_.gathered) set_gather(kernel_, next, call);
-    dealer_.launch(kernel_, call, numerics::ceil_div(dealer_.rows(call.m), std::int64_t{64}) * out_.scale_ld);
+    const cl_uint next = scheduler_.set(kernel_, kCountOf<PackTokensArg>, call);
+    if (a_.gathered) bind_gather(kernel_, next, call);
+    scheduler_.launch(kernel_, call, numerics::ceil_div(scheduler_.rows(call.m), std::int64_t{64}) * out_.scale_ld);
   }
 
  private:
   bool half_;
   Operand a_, out_;
   std::int64_t k_;
-  Dealer dealer_;
+  Scheduler scheduler_;
   Defines defines_;
   cl::Kernel kernel_;
 };
 
 }  // namespace
 
-bool wgmma_step_deals(const Making& making) {
+bool wgmma_step_schedules(const PlanContext& plan) {
   // Its table is in local memory.
-  return making.problem.grouped() && making.problem.matrices <= kMostMatricesDealt;
+  return plan.problem.grouped() && plan.problem.matrices <= kMostMatricesScheduled;
 }
 
-std::unique_ptr<Step> quantize_wgmma_step(bool half, const Operand& x, const Operand& out, const Making& making) {
-  return std::make_unique<QuantizeTokens>(half, x, out, making);
+std::unique_ptr<Step> quantize_wgmma_step(bool half, const Operand& x, const Operand& out, const PlanContext& plan) {
+  return std::make_unique<QuantizeTokens>(half, x, out, plan);
 }
 
-std::unique_ptr<Step> pack_wgmma_step(bool half, const Operand& a, const Operand& out, const Making& making) {
-  return std::make_unique<PackTokens>(half, a, out, making);
+std::unique_ptr<Step> pack_wgmma_step(bool half, const Operand& a, const Operand& out, const PlanContext& plan) {
+  return std::make_unique<PackTokens>(half, a, out, plan);
 }
 
 }  // namespace ironcl::opencl

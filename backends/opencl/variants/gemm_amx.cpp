@@ -67,8 +67,8 @@ double clocks_of_block(const Tuning& t, const Problem& p, bool near) {
   const double clocks = clocks_of_unit(t, p, std::max(kDecode, kUnit / kCodes));
   const double units = static_cast<double>(t.at("block_n")) / kUnit;
   // Few rows: codes in one stream are what counts. Many: A comes from a far cache once for each block of columns.
-  if (p.load == 0 && p.m <= kFewRows) return clocks + kStreams * std::log2(units);
-  if (p.load == 0) return clocks * (1 + (near ? 0.1 : 0.3) / units);
+  if (p.mean_rows_per_expert == 0 && p.m <= kFewRows) return clocks + kStreams * std::log2(units);
+  if (p.mean_rows_per_expert == 0) return clocks * (1 + (near ? 0.1 : 0.3) / units);
   // Of the matrices of a grouped problem most have few.
   const double a_bytes = p.mean_over_rows([](std::int64_t rows) { return static_cast<double>(rows); }) *
                          static_cast<double>(bytes_of_element(p));
@@ -124,7 +124,7 @@ double estimate_ns(const Tuning& t, const Problem& p, const Features& f) {
   const std::int64_t parts = t.at("split_k");
   return 1e9 * rounds(blocks_m * blocks_n * parts, f) / static_cast<double>(parts) * units *
          static_cast<double>(p.k) *
-         clocks_of_unit(t, p, p.load > 0 ? kDecodeGrouped : std::max(kDecode, kUnit / kCodes)) /
+         clocks_of_unit(t, p, p.mean_rows_per_expert > 0 ? kDecodeGrouped : std::max(kDecode, kUnit / kCodes)) /
          (static_cast<double>(blocks_m) * f.clock_hz);
 }
 
@@ -134,7 +134,7 @@ Tuning rule_of_thumb(const Features& f, const Problem& p) {
   Tuning best{{"block_m", 1}, {"block_n", 64}, {"floats", 0}, {"split_k", 1}}, candidate = best;
   double least = 0;
   for (const int block_n : blocks_n) {
-    if (block_n < kUnit && p.load > 0) continue;  // Not measured.
+    if (block_n < kUnit && p.mean_rows_per_expert > 0) continue;  // Not measured.
     candidate["block_n"] = block_n;
     for (const int block_m : blocks_m) {
       candidate["block_m"] = block_m;
@@ -149,7 +149,7 @@ Tuning rule_of_thumb(const Features& f, const Problem& p) {
         least = clocks;
         best = candidate;
       }
-      if (block_m >= tiles && p.load == 0)
+      if (block_m >= tiles && p.mean_rows_per_expert == 0)
         break;  // The matrices of a grouped problem may have more rows than the mean.
     }
   }
@@ -172,7 +172,7 @@ Variant gemm_amx() {
   v.trial->in_child = true;
   v.trial->permission = ask_for_tiles;
   v.toolchain = &opencl_c_unsaved();
-  v.deal = [](const Tuning& t) { return DealtShape{kRows, t.at("block_m"), true}; };
+  v.schedule = [](const Tuning& t) { return ScheduleShape{kRows, t.at("block_m"), true}; };
   v.local_bytes = local_bytes;
   v.work_items = [](const Tuning&) -> std::uint64_t { return 1; };
   v.tile = [](const Tuning&) { return Shape{2 * kRows, 32}; };

@@ -2,13 +2,13 @@
 // Declares cl/gemm_bf16.cl: dot products of bf16 and bytes on vectors of 512 bits, on CPUs that have them.
 #include <algorithm>
 
-#include "backends/opencl/dealing.h"
 #include "backends/opencl/elements.h"
 #include "backends/opencl/estimate.h"
 #include "backends/opencl/forms/blocked.h"
 #include "backends/opencl/forms/group_tiles.h"
 #include "backends/opencl/matrix_unit.h"
 #include "backends/opencl/one_launch.h"
+#include "backends/opencl/schedule.h"
 #include "backends/opencl/toolchains/unsaved.h"
 #include "backends/opencl/variant.h"
 
@@ -73,11 +73,12 @@ double estimate_ns(const Tuning& t, const Problem& p, const Features& f) {
     return of_matrix > kFewTiles ? 1 + 1 / std::min(columns, kEnoughColumns) : 1;
   };
   // Of all rows of a matrix; a panel is decoded again for each block. Tiles cost what their rows do; those that are
-  // dealt are as equal as can be, others are whole but for the last.
+  // scheduled are as equal as can be, others are whole but for the last.
   const double of_panel = p.mean_over_rows([&](std::int64_t rows) {
     const std::int64_t of_matrix = numerics::ceil_div(rows, height);
     const std::int64_t blocks = numerics::ceil_div(of_matrix, t.at("block_m"));
-    const std::int64_t whole = p.dealt ? 0 : rows / height, rest = rows - whole * height, others = of_matrix - whole;
+    const std::int64_t whole = p.scheduled ? 0 : rows / height, rest = rows - whole * height,
+                       others = of_matrix - whole;
     double multiplied = static_cast<double>(whole) * as_rows(static_cast<double>(height));
     if (others > 0)
       multiplied += static_cast<double>(others) * as_rows(static_cast<double>(rest) / static_cast<double>(others));
@@ -110,7 +111,7 @@ Tuning blocks_for(int tile_m, const Features& f, const Problem& p) {
         best = candidate;
       }
       // Higher ones make the same blocks in more memory; the matrices of a grouped problem may have more rows.
-      if (block_m >= tiles && p.load == 0) break;
+      if (block_m >= tiles && p.mean_rows_per_expert == 0) break;
     }
   }
   return best;
@@ -130,7 +131,7 @@ constexpr double kLaunch = 0.04;           ///< Of a call, from which on that is
 constexpr std::int64_t kMostFloats = 128;  ///< Rows; measured up to here.
 
 Tuning rule_of_thumb(const Features& f, const Problem& p) {
-  if (p.load == 0) {
+  if (p.mean_rows_per_expert == 0) {
     Tuning t = blocks_for(tile_of(std::max<std::int64_t>(1, p.m)), f, p);
     const bool can = fits_one_launch(p) && counts_in_one_launch(one_launch(t), p) && p.m <= kMostFloats;
     t["floats"] = can && launch_ns(f) > kLaunch * estimate_ns(t, p, f) ? 1 : 0;
@@ -162,7 +163,7 @@ Variant gemm_bf16() {
   v.trial->in_child = true;
   v.toolchain = &opencl_c_unsaved();
   v.last_rows = true;
-  v.deal = [](const Tuning& t) { return DealtShape{t.at("tile_m"), t.at("block_m"), true}; };
+  v.schedule = [](const Tuning& t) { return ScheduleShape{t.at("tile_m"), t.at("block_m"), true}; };
   v.local_bytes = local_bytes;
   v.work_items = [](const Tuning&) -> std::uint64_t { return 1; };
   v.tile = [](const Tuning& t) { return Shape{t.at("tile_m"), kPanel}; };

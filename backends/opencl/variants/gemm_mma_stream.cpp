@@ -35,7 +35,7 @@ bool quantises(const Tuning& t, const Problem& p) {
 
 /// Rows that a tile is made for: of many matrices most have fewer, and few a second tile.
 std::int64_t rows_to_hold(const Problem& p) {
-  if (p.load == 0) return p.m;
+  if (p.mean_rows_per_expert == 0) return p.m;
   const auto mean = static_cast<double>(p.m);
   return static_cast<std::int64_t>(std::ceil(mean + std::sqrt(mean)));
 }
@@ -77,7 +77,7 @@ Tuning rule_of_thumb(const Features& f, const Problem& p) {
   if (wide) t["columns"] = 32;
   if (wide && (is_short || t["tile_m"] == 32)) t["warps"] = 4;
   if (wide && p.k >= 4096 && t["tile_m"] <= 16) t["lines"] = 1;
-  if (narrow && !is_short && t["tile_m"] <= 16 && !p.dealt) t["warps"] = 16;
+  if (narrow && !is_short && t["tile_m"] <= 16 && !p.scheduled) t["warps"] = 16;
   if (p.k_group != 128) t["lines"] = 0;
   if (p.a_source == backend::DType::none || !quantises(t, p)) return t;
   // Quantising anew for every work-group weighs more than work for all, the more rows the more; and many warps share
@@ -154,7 +154,7 @@ Variant gemm_mma_stream() {
   v.needs = needs;
   v.trial = Trial{5, 72, 1100};
   v.trial->in_child = v.trial->or_here = true;
-  v.deal = [](const Tuning& t) { return DealtShape{t.at("tile_m"), 1}; };
+  v.schedule = [](const Tuning& t) { return ScheduleShape{t.at("tile_m"), 1}; };
   v.local_bytes = local_bytes;
   v.work_items = [](const Tuning& t) -> std::uint64_t { return static_cast<std::uint64_t>(t.at("warps")) * 32; };
   v.tile = v.block = [](const Tuning& t) { return Shape{t.at("tile_m"), t.at("columns")}; };

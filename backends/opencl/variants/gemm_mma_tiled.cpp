@@ -128,7 +128,7 @@ Variant gemm_mma_tiled() {
   v.needs = needs;
   v.trial = Trial{70, 72, 1100};
   v.trial->in_child = v.trial->or_here = true;
-  v.deal = [](const Tuning& t) { return DealtShape{t.at("tile_m"), 1}; };
+  v.schedule = [](const Tuning& t) { return ScheduleShape{t.at("tile_m"), 1}; };
   v.local_bytes = local_bytes;
   v.work_items = items;
   v.tile = v.block = [](const Tuning& t) { return Shape{t.at("tile_m"), t.at("tile_n")}; };

@@ -59,10 +59,10 @@ Tuning rule_of_thumb(const Features& f, const Problem& p) {
   const std::int64_t most = t["vector"] == 16 ? 14 : t["vector"] == 8 ? 6 : 3;
   const std::int64_t rows = std::max<std::int64_t>(1, p.m);
   // The matrices of a grouped problem have other numbers of rows than the mean: there short tiles are cheap.
-  t["tile_m"] = static_cast<int>(p.load > 0 ? std::min(rows, most) : equal_height(rows, most));
+  t["tile_m"] = static_cast<int>(p.mean_rows_per_expert > 0 ? std::min(rows, most) : equal_height(rows, most));
   // Most matrices of a grouped problem are to be one block.
-  const std::int64_t usual =
-      numerics::ceil_div(rows + static_cast<std::int64_t>(2 * std::sqrt(p.load)), std::int64_t{t["tile_m"]});
+  const std::int64_t usual = numerics::ceil_div(
+      rows + static_cast<std::int64_t>(2 * std::sqrt(p.mean_rows_per_expert)), std::int64_t{t["tile_m"]});
   // The blocks that end first, of those that leave a core's second-level cache room for the rows of A in use and
   // those to come.
   double best = 0;
@@ -99,7 +99,7 @@ constexpr double kDecoding = 6;
 /// Rows that are multiplied for those of a matrix, as a share of whole tiles of the mean: the last tile of a grouped
 /// problem's matrix is one of four heights (cl/gemm_panel.cl).
 double of_whole_tiles(const Tuning& t, const Problem& p) {
-  if (p.load == 0) return 1;
+  if (p.mean_rows_per_expert == 0) return 1;
   const std::int64_t height = t.at("tile_m"), quarter = numerics::ceil_div(height, 4);
   const double rows = p.mean_over_rows([&](std::int64_t m) {
     const std::int64_t whole = m - m % height;
@@ -132,7 +132,7 @@ Variant gemm_panel() {
                 {"vector", 16, {4, 8, 16}, "f32 elements of a vector"}};
   v.real_weights = true;
   v.every_code = true;
-  v.deal = [](const Tuning& t) { return DealtShape{t.at("tile_m"), t.at("block_m")}; };
+  v.schedule = [](const Tuning& t) { return ScheduleShape{t.at("tile_m"), t.at("block_m")}; };
   v.local_bytes = local_bytes;
   v.work_items = [](const Tuning&) -> std::uint64_t { return 1; };
   v.tile = [](const Tuning& t) { return Shape{t.at("tile_m"), t.at("tile_n")}; };

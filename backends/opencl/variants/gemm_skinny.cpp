@@ -109,7 +109,7 @@ Variant gemm_skinny() {
   // loops.
   v.trial = Trial{19, 70, 1100};
   v.trial->tunables = {{"tile_m", 2}, {"lanes", 4}, {"slices", 2}, {"split_k", 2}};
-  v.trial->doubted = [](const Features& f) { return f.type == backend::DeviceType::cpu; };
+  v.trial->needs_trial = [](const Features& f) { return f.type == backend::DeviceType::cpu; };
   v.local_bytes = local_bytes;
   v.work_items = items;
   v.tile = v.block = [](const Tuning& t) { return Shape{t.at("tile_m"), columns(t)}; };

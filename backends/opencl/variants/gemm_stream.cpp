@@ -6,7 +6,7 @@
 #include "backends/opencl/estimate.h"
 #include "backends/opencl/forms/blocked.h"
 #include "backends/opencl/forms/tiles.h"
-#include "backends/opencl/kept.h"
+#include "backends/opencl/persistent.h"
 #include "backends/opencl/variant.h"
 
 namespace ironcl::opencl {
@@ -20,13 +20,13 @@ constexpr double kDecoding = 3;
 /// In local memory, of one row.
 std::int64_t bytes_of_group(const Problem& p) { return (p.k_group + 1) * std::int64_t{sizeof(float)}; }
 
-int kept(const Tuning& t, const Problem& p) {
+int persistent(const Tuning& t, const Problem& p) {
   if (t.at("floats") == 0 || t.at("split_k") > 1 || t.at("block_m") > 1) return 0;
-  return kept_groups(p, t.at("tile_m"), bytes_of_group(p));
+  return persistent_groups(p, t.at("tile_m"), bytes_of_group(p));
 }
 
 std::vector<Pass> passes(const Tuning& t, const Problem& p, const Features& f, std::int64_t m) {
-  if (kept(t, p) > 0) return {pass_of_cores("gemm_stream", f)};
+  if (persistent(t, p) > 0) return {pass_of_cores("gemm_stream", f)};
   const auto panels = static_cast<std::size_t>(numerics::ceil_div(p.n, kPanel));
   const auto blocks_n = static_cast<std::size_t>(numerics::ceil_div(p.n, t.at("block_n")));
   const std::size_t blocks_m = row_blocks(p, m, std::int64_t{t.at("tile_m")} * t.at("block_m"));
@@ -43,7 +43,8 @@ std::vector<Pass> passes(const Tuning& t, const Problem& p, const Features& f, s
 double of_rows(const Problem& p, std::int64_t height) {
   return p.mean_over_rows([&](std::int64_t rows) {
     const std::int64_t tiles = numerics::ceil_div(rows, height);
-    return static_cast<double>(p.load > 0 ? rows : tiles * height) + static_cast<double>(tiles) * kDecoding;
+    return static_cast<double>(p.mean_rows_per_expert > 0 ? rows : tiles * height) +
+           static_cast<double>(tiles) * kDecoding;
   });
 }
 
@@ -57,7 +58,7 @@ double with_launches_ns(const Tuning& t, std::int64_t work_groups, const Problem
   const double fma = 1e9 * vector_fma_seconds(of_rows(p, t.at("tile_m")), 16, f);
   const std::int64_t vectors = kPanel / 16;
   const double quantised = floats ? k * kQuantised * t.at("tile_m") : 0;
-  const bool once = kept(t, p) > 0;
+  const bool once = persistent(t, p) > 0;
   const double work = k * static_cast<double>(vectors) * std::max(kVector, fma) + (once ? 0 : quantised);
   const int kernels = 1 + (parts > 1 ? 1 : 0) + (p.a_source != backend::DType::none && !floats ? 1 : 0);
   return kernels * launch_ns(f) + rounds(work_groups * parts, f) * work + (once ? quantised : 0);
@@ -68,14 +69,14 @@ Tuning rule_of_thumb(const Features& f, const Problem& p) {
   const std::int64_t rows = std::max<std::int64_t>(1, p.m);
   Tuning t;
   const int most = f.vector_width >= 16 ? 16 : f.vector_width >= 8 ? 6 : 3;
-  t["tile_m"] = p.load > 0 ? least_height(most, [&](int height) { return of_rows(p, height); })
-                           : static_cast<int>(equal_height(rows, most));
+  t["tile_m"] = p.mean_rows_per_expert > 0 ? least_height(most, [&](int height) { return of_rows(p, height); })
+                                           : static_cast<int>(equal_height(rows, most));
   t["tile_n"] = t["tile_m"] > (f.vector_width >= 16 ? 10 : f.vector_width >= 8 ? 3 : 1) ? 16 : 32;
   t["block_m"] = t["split_k"] = 1;
   t["floats"] = 0;
   t["block_n"] = kPanel;
   const std::int64_t work_groups = numerics::ceil_div(p.n, kPanel) * numerics::ceil_div(rows, t["tile_m"]);
-  if (f.prefers_vectors() && p.load == 0) {
+  if (f.prefers_vectors() && p.mean_rows_per_expert == 0) {
     double least = 0;
     Tuning candidate = t;
     for (const int split_k : {1, 2, 4, 8, 16}) {
@@ -124,12 +125,12 @@ Variant gemm_stream() {
       {"block_n", 32, {32, 64, 128, 192, 256}, "columns of D per work-group"},
       {"split_k", 1, {1, 2, 4, 8, 16}, "parts of k"},
       {"floats", 0, {0, 1}, "1: activations that are to be quantised are taken as they are"}};
-  v.kept = kept;
+  v.persistent_groups = persistent;
   v.real_weights = true;
   v.every_code = true;
-  v.deal = [](const Tuning& t) { return DealtShape{t.at("tile_m"), t.at("block_m")}; };
+  v.schedule = [](const Tuning& t) { return ScheduleShape{t.at("tile_m"), t.at("block_m")}; };
   v.local_bytes = [](const Tuning& t, const Problem& p) -> std::uint64_t {
-    const std::int64_t groups = t.at("floats") == 1 ? std::max(1, kept(t, p)) : 0;
+    const std::int64_t groups = t.at("floats") == 1 ? std::max(1, persistent(t, p)) : 0;
     return static_cast<std::uint64_t>(std::int64_t{t.at("block_m")} * t.at("tile_m") *
                                       (t.at("block_n") * std::int64_t{sizeof(float)} + groups * bytes_of_group(p)));
   };

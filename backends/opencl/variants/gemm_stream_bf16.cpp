@@ -7,8 +7,8 @@
 #include "backends/opencl/estimate.h"
 #include "backends/opencl/forms/blocked.h"
 #include "backends/opencl/forms/group_tiles.h"
-#include "backends/opencl/kept.h"
 #include "backends/opencl/matrix_unit.h"
+#include "backends/opencl/persistent.h"
 #include "backends/opencl/toolchains/unsaved.h"
 #include "backends/opencl/variant.h"
 
@@ -33,12 +33,12 @@ std::int64_t rows_of_block(const Tuning& t) { return std::int64_t{t.at("block_m"
 /// In local memory, of one row: pairs of bf16, and a scale.
 std::int64_t bytes_of_group(const Problem& p) { return 2 * p.k_group + 4; }
 
-int kept(const Tuning& t, const Problem& p) {
-  return t.at("block_m") > 1 ? 0 : kept_groups(p, t.at("tile_m"), bytes_of_group(p));
+int persistent(const Tuning& t, const Problem& p) {
+  return t.at("block_m") > 1 ? 0 : persistent_groups(p, t.at("tile_m"), bytes_of_group(p));
 }
 
 std::vector<Pass> passes(const Tuning& t, const Problem& p, const Features& f, std::int64_t m) {
-  if (kept(t, p) > 0) return {pass_of_cores("gemm_stream_bf16", f)};
+  if (persistent(t, p) > 0) return {pass_of_cores("gemm_stream_bf16", f)};
   return {
       {"gemm_stream_bf16",
        {row_blocks(p, m, rows_of_block(t)), static_cast<std::size_t>(numerics::ceil_div(p.n, std::int64_t{kPanel}))},
@@ -57,8 +57,8 @@ constexpr double kDecodingDense = 10;
 double of_rows(const Problem& p, const Features& f, std::int64_t height) {
   return p.mean_over_rows([&](std::int64_t rows) {
     const std::int64_t tiles = numerics::ceil_div(rows, height);
-    const double multiplied = static_cast<double>(p.load > 0 ? rows : tiles * height);
-    const double decoded = static_cast<double>(tiles) * (p.load > 0 ? kDecoding : kDecodingDense);
+    const double multiplied = static_cast<double>(p.mean_rows_per_expert > 0 ? rows : tiles * height);
+    const double decoded = static_cast<double>(tiles) * (p.mean_rows_per_expert > 0 ? kDecoding : kDecodingDense);
     return (multiplied * kRow + decoded) / f.dot_products_of_bf16;
   });
 }
@@ -66,12 +66,14 @@ double of_rows(const Problem& p, const Features& f, std::int64_t height) {
 Tuning rule_of_thumb(const Features& f, const Problem& p) {
   const std::int64_t rows = std::max<std::int64_t>(1, p.m);
   Tuning t;
-  t["tile_m"] = p.load > 0 ? least_height(kMostRows, [&](int height) { return of_rows(p, f, height); })
-                           : static_cast<int>(equal_height(rows, kMostRows));
+  t["tile_m"] = p.mean_rows_per_expert > 0
+                    ? least_height(kMostRows, [&](int height) { return of_rows(p, f, height); })
+                    : static_cast<int>(equal_height(rows, kMostRows));
   // Codes of a K group are 4 KiB: the tiles of a block after the first find them in the nearest cache. Blocks of one
   // tile where there are few panels for the cores.
   const std::int64_t panels = numerics::ceil_div(p.n, std::int64_t{kPanel});
-  const std::int64_t tiles = p.load > 0 ? kMostTiles : numerics::ceil_div(rows, std::int64_t{t["tile_m"]});
+  const std::int64_t tiles =
+      p.mean_rows_per_expert > 0 ? kMostTiles : numerics::ceil_div(rows, std::int64_t{t["tile_m"]});
   t["block_m"] =
       panels < std::int64_t{4} * f.compute_units ? 1 : static_cast<int>(std::min<std::int64_t>(kMostTiles, tiles));
   return t;
@@ -94,14 +96,14 @@ Variant gemm_stream_bf16() {
   v.summary = "few rows by dot products of bf16 on x86's vectors: each weight decoded once in registers for all rows";
   v.tunables = {{"tile_m", 4, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10}, "rows of the register tile"},
                 {"block_m", 1, {1, 2, 3, 4, 5, 6, 7, 8}, "tiles of rows per work-group"}};
-  v.kept = kept;
+  v.persistent_groups = persistent;
   v.needs = needs;
   v.trial = Trial{19, 72, 320};
   v.trial->in_child = true;
   v.toolchain = &opencl_c_unsaved();
-  v.deal = [](const Tuning& t) { return DealtShape{t.at("tile_m"), t.at("block_m"), true}; };
+  v.schedule = [](const Tuning& t) { return ScheduleShape{t.at("tile_m"), t.at("block_m"), true}; };
   v.local_bytes = [](const Tuning& t, const Problem& p) -> std::uint64_t {
-    const std::int64_t groups = kept(t, p), quantised = groups * t.at("tile_m") * bytes_of_group(p);
+    const std::int64_t groups = persistent(t, p), quantised = groups * t.at("tile_m") * bytes_of_group(p);
     return static_cast<std::uint64_t>(rows_of_block(t) * kPanel * 4 +
                                       (groups > 0 ? quantised + std::int64_t{4} * p.k_group : 0));
   };
@@ -110,7 +112,7 @@ Variant gemm_stream_bf16() {
   v.block = [](const Tuning& t) { return Shape{rows_of_block(t), kPanel}; };
   v.weights = [](const Tuning&, const Problem&) { return blocked_form(kPanel, 1, 16); };
   v.activations = [](const Tuning& t, const Problem& p) {
-    return group_tiles_form(t.at("tile_m"), DType::bf16, p.k_group, kept(t, p) > 0);
+    return group_tiles_form(t.at("tile_m"), DType::bf16, p.k_group, persistent(t, p) > 0);
   };
   v.passes = passes;
   v.rule_of_thumb = rule_of_thumb;

@@ -78,7 +78,7 @@ Variant gemm_tiled() {
                     [](const Tuning& t, const Problem&) { return t.at("tile_m") >= t.at("work_m"); }},
                    {"tile_n must be at least work_n: a work-item's columns lie inside the tile",
                     [](const Tuning& t, const Problem&) { return t.at("tile_n") >= t.at("work_n"); }},
-                   {"rows_together must be 1 where rows are dealt, or where no more tiles of rows are there",
+                   {"rows_together must be 1 where rows are scheduled, or where no more tiles of rows are there",
                     [](const Tuning& t, const Problem& p) {
                       return t.at("rows_together") == 1 ||
                              (!p.grouped() && numerics::ceil_div(p.m, t.at("tile_m")) >= t.at("rows_together"));

@@ -61,7 +61,7 @@ bool shares_last_round(const Tuning& t, const Problem& p, const Features& f) {
 double rounds_of(const Tuning& t, const Problem& p, const Features& f) {
   const std::int64_t count = tiles(t, p, p.m);
   const double whole = shares_last_round(t, p, f) ? shared_rounds(count, kSharing, p, f) : rounds(count, f);
-  if (p.load == 0 || whole <= 3) return whole;
+  if (p.mean_rows_per_expert == 0 || whole <= 3) return whole;
   const double products = static_cast<double>(p.m) / 64 + 0.5;
   return products * 64 / t.at("tile_m") * static_cast<double>(numerics::ceil_div(p.n, kTileN)) / f.compute_units +
          0.5;
@@ -148,7 +148,7 @@ Variant gemm_wgmma_f16() {
   v.trial = Trial{70, 200, 1100};
   v.trial->in_child = v.trial->or_here = true;
   v.toolchain = &ptx_sm_90a();
-  v.deal = [](const Tuning& t) { return DealtShape{t.at("tile_m"), 1}; };
+  v.schedule = [](const Tuning& t) { return ScheduleShape{t.at("tile_m"), 1}; };
   v.local_bytes = local_bytes;
   v.own_local = true;
   v.work_items = [](const Tuning&) -> std::uint64_t { return 384; };

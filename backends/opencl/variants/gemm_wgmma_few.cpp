@@ -54,7 +54,7 @@ constexpr std::array<Tile, 4> kTiles = {
 constexpr double kOutCycles = 800;
 
 /// Dense problems of more rows than this variant has tiles for once, whose tiles can be counted.
-bool counted(const Problem& p) { return p.m > 128 && !p.dealt; }
+bool counted(const Problem& p) { return p.m > 128 && !p.scheduled; }
 
 double counted_ns(const Tuning& t, const Problem& p, const Features& f) {
   const auto* tile = std::find_if(kTiles.begin(), kTiles.end(),
@@ -122,7 +122,7 @@ Variant gemm_wgmma_few() {
   v.trial = Trial{70, 200, 1100};
   v.trial->in_child = v.trial->or_here = true;
   v.toolchain = &ptx_sm_90a();
-  v.deal = [](const Tuning& t) { return DealtShape{t.at("tile_m"), 1}; };
+  v.schedule = [](const Tuning& t) { return ScheduleShape{t.at("tile_m"), 1}; };
   v.local_bytes = local_bytes;
   v.own_local = true;
   v.work_items = work_items;

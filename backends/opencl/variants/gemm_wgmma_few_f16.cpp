@@ -65,7 +65,7 @@ std::int64_t most_parts(const Tuning& t, const Problem& p, const Features& f) {
 /// As measured on an H200 (docs/performance/h200-f32.md).
 Tuning rule_of_thumb(const Features& f, const Problem& p) {
   Tuning best{{"tile_m", 64}, {"tile_n", 64}, {"split_k", 1}};
-  if (p.m > 64 && !p.dealt) {
+  if (p.m > 64 && !p.scheduled) {
     for (const Tile& tile : kTiles) {
       Tuning t{{"tile_m", tile.m}, {"tile_n", tile.n}, {"split_k", 1}};
       for (const int parts : parts_of_k()) {
@@ -96,7 +96,7 @@ double estimate_ns(const Tuning& t, const Problem& p, const Features& f) {
   const double once = p.m > 64 ? streaming_ns(p, kOfStreamingHigh, kStartHigh)
                                : streaming_ns(p, low ? kOfStreamingLow : kOfStreaming, kStart);
   const std::int64_t in_columns = numerics::ceil_div(p.n, std::int64_t{t.at("tile_n")});
-  // Each further tile of rows reads the weights again; of dealt rows no more than 128 were measured.
+  // Each further tile of rows reads the weights again; of scheduled rows no more than 128 were measured.
   return (once + kRound * (rounds(in_columns, f) - 1)) * p.mean_over_rows([&](std::int64_t rows) {
     return 3 * static_cast<double>(numerics::ceil_div(rows, std::int64_t{128})) - 2;
   });
@@ -123,7 +123,7 @@ Variant gemm_wgmma_few_f16() {
   v.trial = Trial{70, 200, 1100};
   v.trial->in_child = v.trial->or_here = true;
   v.toolchain = &ptx_sm_90a();
-  v.deal = [](const Tuning& t) { return DealtShape{t.at("tile_m"), 1}; };
+  v.schedule = [](const Tuning& t) { return ScheduleShape{t.at("tile_m"), 1}; };
   v.local_bytes = local_bytes;
   v.own_local = true;
   v.work_items = work_items;

@@ -103,7 +103,7 @@ double counted_ns(const Tuning& t, const Problem& p, const Features& f) {
 }
 
 double estimate_ns(const Tuning& t, const Problem& p, const Features& f) {
-  if (p.m > kTileM && !p.dealt) return kBesideEstimatesOfParts * counted_ns(t, p, f);
+  if (p.m > kTileM && !p.scheduled) return kBesideEstimatesOfParts * counted_ns(t, p, f);
   const double in_rounds = t.at("share") > 0 && t.at("split_k") == 1 ? shared_rounds(tiles(t, p, p.m), kSharing, p, f)
                            : t.at("split_k") == 1                    ? unshared_rounds(t, p, f)
                                                   : rounds(tiles(t, p, p.m) * t.at("split_k"), f) / t.at("split_k");
@@ -127,7 +127,7 @@ Tuning rule_of_thumb(const Features& f, const Problem& p) {
   }
   t["share"] =
       t["split_k"] == 1 && last_round_is_shared(tiles(t, p, p.m), unshared_rounds(t, p, f), kSharing, p, f) ? 1 : 0;
-  if (p.m <= kTileM || p.dealt) return t;
+  if (p.m <= kTileM || p.scheduled) return t;
   // So wide that whole tiles fill whole rounds.
   for (const Width& width : kWidths) {
     Tuning other = whole;
@@ -172,7 +172,7 @@ Variant gemm_wgmma_fp8() {
   v.trial = Trial{70, 200, 1100};
   v.trial->in_child = v.trial->or_here = true;
   v.toolchain = &ptx_sm_90a();
-  v.deal = [](const Tuning&) { return DealtShape{kTileM, 1}; };
+  v.schedule = [](const Tuning&) { return ScheduleShape{kTileM, 1}; };
   v.local_bytes = local_bytes;
   v.own_local = true;
   v.work_items = [](const Tuning&) -> std::uint64_t { return 384; };

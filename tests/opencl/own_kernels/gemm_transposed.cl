@@ -23,9 +23,10 @@ __kernel void gemm_transposed(GEMM_ARGS) {
   for (int group = 0; group * GROUP < k; ++group) {
     float sum = 0.0f;
     for (int c = group * GROUP; c < min((group + 1) * GROUP, k); ++c) {
-      const ulong at =
-          (((ulong)(column / N_BLOCK) * (ulong)(k_pad / K_RUN) + (ulong)(c / K_RUN)) * N_BLOCK + (ulong)(column % N_BLOCK)) *
-              K_RUN + (ulong)(c % K_RUN);
+      const ulong at = (((ulong)(column / N_BLOCK) * (ulong)(k_pad / K_RUN) + (ulong)(c / K_RUN)) * N_BLOCK +
+                        (ulong)(column % N_BLOCK)) *
+                           K_RUN +
+                       (ulong)(c % K_RUN);
       sum = MUL_ADD(values[(ulong)c * lda], load_element(B_TYPE, b, at), sum);
     }
     total += sum * sa[sa_at + (ulong)group * sa_ld + (ulong)row] *

@@ -13,8 +13,8 @@
 #endif
 
 __kernel void pack_transposed(int m, int k, __global const uchar* a, ulong a_at, ulong lda, __global const uchar* sa,
-                              ulong s_at, ulong lds, int scale_rows, int scale_cols, __global float* out, ulong out_at,
-                              __global float* scales, ulong scales_at, ulong ld) {
+                              ulong s_at, ulong lds, int scale_rows, int scale_cols, __global float* out,
+                              ulong out_at, __global float* scales, ulong scales_at, ulong ld) {
   const int c = (int)get_global_id(0), row = (int)get_global_id(1);
   if (row >= m || c >= k) return;
   out[out_at + (ulong)c * ld + (ulong)row] = load_element(A_TYPE, a, a_at + (ulong)row * lda + (ulong)c);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// tiles_by_hand.cl: gemm_amx on a processor without tiles: the instructions of amx.cl done by hand, tiles in a struct. What an instruction
-// reads from its bytes it reads here: the tile from bits 3 to 5 of ModRM, rows and bytes of each tile from the 64 bytes of configuration.
-// Source: Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2 (TILELOADD, TILESTORED, TDPBF16PS, TDPBSSD).
+// tiles_by_hand.cl: gemm_amx on a processor without tiles: the instructions of amx.cl done by hand, tiles in a
+// struct. What an instruction reads from its bytes it reads here: the tile from bits 3 to 5 of ModRM, rows and bytes
+// of each tile from the 64 bytes of configuration. Source: Intel 64 and IA-32 Architectures Software Developer's
+// Manual, volume 2 (TILELOADD, TILESTORED, TDPBF16PS, TDPBSSD).
 #ifndef AMX
 #define AMX 1
 #endif
@@ -13,10 +14,12 @@ typedef struct {
 } tile_state;
 
 static inline int rows_of_tile(const tile_state* s, int tile) { return s->config[0] == 1 ? s->config[48 + tile] : 0; }
-static inline int words_of_tile(const tile_state* s, int tile) { return (s->config[16 + 2 * tile] | s->config[17 + 2 * tile] << 8) / 4; }
+static inline int words_of_tile(const tile_state* s, int tile) {
+  return (s->config[16 + 2 * tile] | s->config[17 + 2 * tile] << 8) / 4;
+}
 
-// Functions that stay functions: a step of the kernel has ten of these, and is unrolled. As in the unit, an address is a number: on a
-// processor it does not matter to whose memory it points.
+// Functions that stay functions: a step of the kernel has ten of these, and is unrolled. As in the unit, an address
+// is a number: on a processor it does not matter to whose memory it points.
 #define BY_HAND static __attribute__((noinline)) void
 #define CONFIGURE_TILES(state, p) configure_by_hand(state, (uintptr_t)(p))
 #define RELEASE_TILES(state) (state)->config[0] = (uchar)0
@@ -24,9 +27,9 @@ static inline int words_of_tile(const tile_state* s, int tile) { return (s->conf
 #define PASS_TILE_(state, modrm, p, stride) LOAD_TILE_(state, modrm, p, stride)
 #define STORE_TILE_(state, modrm, p, stride) store_by_hand(state, (modrm) >> 3 & 7, (uintptr_t)(p), stride)
 #define ZERO_SUMS(state) zero_sums_by_hand(state)
-#define MULTIPLY_TILES_(state, modrm, b)                                \
-  (KIND == 2 ? multiply_bytes(state, (modrm) >> 3 & 7, (modrm) & 7, b) \
-             : multiply_bf16(state, (modrm) >> 3 & 7, (modrm) & 7, b))
+#define MULTIPLY_TILES_(state, modrm, b)                             \
+  (KIND == 2 ? multiply_bytes(state, (modrm) >> 3 & 7, (modrm)&7, b) \
+             : multiply_bf16(state, (modrm) >> 3 & 7, (modrm)&7, b))
 
 BY_HAND configure_by_hand(tile_state* s, uintptr_t from) {
   for (int i = 0; i < 64; ++i) s->config[i] = ((__global const uchar*)from)[i];
@@ -43,7 +46,8 @@ BY_HAND load_by_hand(tile_state* s, int tile, uintptr_t from, int stride) {
 
 BY_HAND store_by_hand(const tile_state* s, int tile, uintptr_t to, int stride) {
   for (int row = 0; row < rows_of_tile(s, tile); ++row)
-    for (int i = 0; i < words_of_tile(s, tile); ++i) ((__global uint*)(to + row * stride))[i] = s->words[tile][row][i];
+    for (int i = 0; i < words_of_tile(s, tile); ++i)
+      ((__global uint*)(to + row * stride))[i] = s->words[tile][row][i];
 }
 
 BY_HAND zero_sums_by_hand(tile_state* s) {

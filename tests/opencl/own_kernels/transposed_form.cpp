@@ -11,11 +11,11 @@ using numerics::Size;
 
 class PackTransposed final : public Step {
  public:
-  PackTransposed(const Operand& a, const Operand& out, const Making& making)
-      : a_(a), out_(out), k_(making.desc.k), defines_(device_defines(making.features)) {
+  PackTransposed(const Operand& a, const Operand& out, const PlanContext& plan)
+      : a_(a), out_(out), k_(plan.desc.k), defines_(device_defines(plan.features)) {
     defines_["A_TYPE"] = kernel_number(a.element);
     defines_["SCALE_TYPE"] = kernel_number(a.scale);
-    defines_["GROUP"] = std::to_string(making.problem.k_group);
+    defines_["GROUP"] = std::to_string(plan.problem.k_group);
   }
   std::string name() const override { return "pack transposed"; }
   void build(ProgramBuilder& builder) override {
@@ -47,19 +47,19 @@ class PackTransposed final : public Step {
 class Transposed final : public ActivationForm {
  public:
   std::string name() const override { return "transposed_pad4_f32"; }
-  bool takes(const Operand&, const Making&) const override { return false; }
-  Made quantize(const Operand&, const Making&) const override { return {}; }
-  Made pack(const Operand& a, const Making& making) const override {
+  bool takes(const Operand&, const PlanContext&) const override { return false; }
+  StepResult quantize(const Operand&, const PlanContext&) const override { return {}; }
+  StepResult pack(const Operand& a, const PlanContext& plan) const override {
     Operand out;
     out.form = name();
     out.element = DType::f32;
-    out.ld = Size(making.desc.m).padded_to(4).value();
+    out.ld = Size(plan.desc.m).padded_to(4).value();
     out.scale = DType::f32;
     out.scale_ld = out.ld;
-    out.data = {Source::workspace, making.booking.book("A transposed", Size(making.desc.k) * out.ld * 4)};
+    out.data = {Source::workspace, plan.booking.book("A transposed", Size(plan.desc.k) * out.ld * 4)};
     out.scales = {Source::workspace,
-                  making.booking.book("scales of A transposed", Size(making.problem.k_groups()) * out.ld * 4)};
-    return {std::make_unique<PackTransposed>(a, out, making), out};
+                  plan.booking.book("scales of A transposed", Size(plan.problem.k_groups()) * out.ld * 4)};
+    return {std::make_unique<PackTransposed>(a, out, plan), out};
   }
 };
 

@@ -1,27 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
-// The first step of a grouped plan whose form of A does not deal by itself: deals rows into tiles and blocks,
-// cl/deal.cl.
+// The first step of a grouped plan whose form of A does not schedule by itself: schedules rows into tiles and blocks,
+// cl/schedule.cl.
 #pragma once
 
 #include "backends/opencl/arguments.h"
-#include "backends/opencl/dealing.h"
 #include "backends/opencl/form.h"
+#include "backends/opencl/schedule.h"
 
 namespace ironcl::opencl {
 
 /// Books the lists for tiles and blocks of `shape`.
-Place book_dealt(const DealtShape& shape, const Making& making);
+Place book_schedule(const ScheduleShape& shape, const PlanContext& plan);
 /// The step that fills them.
-std::unique_ptr<Step> deal_step(const DealtShape& shape, const Making& making);
+std::unique_ptr<Step> schedule_step(const ScheduleShape& shape, const PlanContext& plan);
 
-/// Binds DEALT_LIST of cl/arguments.cl, from argument `first` on; returns the number of the argument after them.
-inline cl_uint set_dealt(cl::Kernel& kernel, cl_uint first, const Call& call, const Place& at) {
-  bind_memory<DealtArg::dealt_memory>(kernel, call.at(at), 4, first);
-  return first + kCountOf<DealtArg>;
+/// Binds SCHEDULE_LIST of cl/arguments.cl, from argument `first` on; returns the number of the argument after them.
+inline cl_uint bind_schedule(cl::Kernel& kernel, cl_uint first, const Call& call, const Place& at) {
+  bind_memory<ScheduleArg::schedule_memory>(kernel, call.at(at), 4, first);
+  return first + kCountOf<ScheduleArg>;
 }
 
 /// The same for GATHER_LIST.
-inline cl_uint set_gather(cl::Kernel& kernel, cl_uint first, const Call& call) {
+inline cl_uint bind_gather(cl::Kernel& kernel, cl_uint first, const Call& call) {
   bind_memory<GatherArg::a_index>(kernel, call.at({Source::a_index, 0}), 4, first);
   bind<GatherArg::a_rows>(kernel, call.a_rows, first);
   return first + kCountOf<GatherArg>;

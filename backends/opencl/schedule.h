@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // How the rows of a grouped problem become tiles and blocks, as the host needs to know it: how many there can be. The
-// device deals (cl/deal.cl, steps/deal.h); counts never come to the host.
+// device schedules (cl/schedule.cl, steps/schedule.h); counts never come to the host.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +12,7 @@ namespace ironcl::opencl {
 
 /// What a work-group of a variant takes: `tile_rows` rows that A is packed by, `block_tiles` tiles of one matrix that
 /// share decoded weights.
-struct DealtShape {
+struct ScheduleShape {
   std::int64_t tile_rows = 1, block_tiles = 1;
   /// The tiles of a matrix are as equal as can be, not full but for the last. For kernels whose tiles cost what their
   /// rows do: those of a dense problem are as high as its rows ask for, too.
@@ -56,11 +56,11 @@ int least_height(int most, Cost&& cost) {
   return height;
 }
 
-/// The s32 elements of what cl/dealt.cl describes.
-struct DealtLists {
+/// The s32 elements of what cl/scheduled.cl describes.
+struct ScheduleLists {
   std::int64_t tiles_at = 0, blocks_at = 0, elements = 0;
 
-  DealtLists(const Problem& p, std::int64_t m, const DealtShape& shape) {
+  ScheduleLists(const Problem& p, std::int64_t m, const ScheduleShape& shape) {
     tiles_at = 8 + 8 * p.matrices;
     blocks_at = tiles_at + most_tiles(p, m, shape.tile_rows);
     elements = blocks_at + most_tiles(p, m, shape.tile_rows * shape.block_tiles);

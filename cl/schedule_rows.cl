@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// deal_rows.cl: deals the rows of a grouped problem into tiles and blocks from counts that are never trusted: a negative one is 0, rows
-// past m are cut off. The work-items of one work-group do it together, each a stretch of the matrices. For deal.cl, which does nothing
-// else, and for kernels that deal before they fill tiles (DEALS). Next door: dealt.cl, which says what is left behind.
+// schedule_rows.cl: schedules the rows of a grouped problem into tiles and blocks from counts that are never trusted: a negative one is 0, rows
+// past m are cut off. The work-items of one work-group do it together, each a stretch of the matrices. For schedule.cl, which does nothing
+// else, and for kernels that schedule before they fill tiles (SCHEDULES). Next door: scheduled.cl, which says what is left behind.
 //
-// A kernel with DEALS is the first of a grouped plan, so that dealing costs no launch of its own. All of its work-groups deal, each in
+// A kernel with SCHEDULES is the first of a grouped plan, so that scheduling costs no launch of its own. All of its work-groups schedule, each in
 // local memory, and come to the same unless counts change meanwhile, where results mean nothing, but nothing is written outside of
 // what there is; what the next kernels read is the first one's.
-// Set by the file that includes it: LANES, work-items that deal; TABLE, the address space of their table (__global).
-// Local memory: LANES * 8 B; with DEALS a table of 32 B a matrix besides.
-#include "dealt.cl"
+// Set by the file that includes it: LANES, work-items that schedule; TABLE, the address space of their table (__global).
+// Local memory: LANES * 8 B; with SCHEDULES a table of 32 B a matrix besides.
+#include "scheduled.cl"
 #include "lanes.cl"
 
 #ifndef TABLE
@@ -34,7 +34,7 @@ static inline long sum_before(__local long* sums, int lane, int lanes, long valu
 /// Fills table[8 * g + OF_...] of each matrix g and returns how many tiles and blocks there are, in all and before this lane's matrices
 /// [*first, *end). matrix_rows: rows of each. masked: each has m rows of A and D to itself, the first are valid; else they share m rows.
 /// tile: rows of a tile; block: tiles of a block. A lane may read its own part of the table at once, others' after a barrier.
-static inline int4 deal_rows(__local long* sums, int lane, int m, int matrices, int masked, int tile, int block,
+static inline int4 schedule_rows(__local long* sums, int lane, int m, int matrices, int masked, int tile, int block,
                              __global const int* matrix_rows, TABLE int* table, int* first, int* end) {
   const int share = max((matrices + LANES - 1) / LANES, 1), lanes = max((matrices + share - 1) / share, 1);
   *first = min(lane * share, matrices);
@@ -79,55 +79,55 @@ static inline int4 deal_rows(__local long* sums, int lane, int m, int matrices, 
   return (int4)((int)(all & 0x7fffffff), (int)(all >> 32), (int)(before & 0x7fffffff), (int)(before >> 32));
 }
 
-/// Of the matrices [first, end), whose part of the table is this lane's, the lists of tiles and blocks, where deal_rows returned `counts`;
+/// Of the matrices [first, end), whose part of the table is this lane's, the lists of tiles and blocks, where schedule_rows returned `counts`;
 /// and, of the last lane, how many there are.
-static inline void list_dealt(__global int* dealt, int lane, int4 counts, TABLE const int* table, int first, int end, int tiles_at,
+static inline void list_dealt(__global int* scheduled, int lane, int4 counts, TABLE const int* table, int first, int end, int tiles_at,
                               int blocks_at) {
   int next_tile = counts.z, next_block = counts.w;
   for (int g = first; g < end; ++g) {
     // Read before the lists are written: a reader of memory cannot know that these are not part of them.
     const int end_tile = next_tile + table[8 * g + OF_TILES], end_block = next_block + table[8 * g + OF_BLOCKS];
-    while (next_tile < end_tile) dealt[tiles_at + next_tile++] = g;
-    while (next_block < end_block) dealt[blocks_at + next_block++] = g;
+    while (next_tile < end_tile) scheduled[tiles_at + next_tile++] = g;
+    while (next_block < end_block) scheduled[blocks_at + next_block++] = g;
   }
   if (lane == LANES - 1) {
-    dealt[DEALT_TILES] = counts.x;
-    dealt[DEALT_BLOCKS] = counts.y;
-    dealt[DEALT_TILES_AT] = tiles_at;
-    dealt[DEALT_BLOCKS_AT] = blocks_at;
-    dealt[DEALT_NEXT] = 0;
+    scheduled[SCHEDULED_TILES] = counts.x;
+    scheduled[SCHEDULED_BLOCKS] = counts.y;
+    scheduled[SCHEDULED_TILES_AT] = tiles_at;
+    scheduled[SCHEDULED_BLOCKS_AT] = blocks_at;
+    scheduled[SCHEDULED_NEXT] = 0;
   }
 }
 
-#ifdef DEALS
-#define DEALS_ARGS , PARAMETERS(DEALS_LIST)
-/// Deals tiles of `height` rows, one a block; `tiles`: how many there are.
-#define DEAL(tiles, height)                                                                                          \
+#ifdef SCHEDULES
+#define SCHEDULES_ARGS , PARAMETERS(SCHEDULE_FIRST_LIST)
+/// Schedules tiles of `height` rows, one a block; `tiles`: how many there are.
+#define SCHEDULE(tiles, height)                                                                                          \
   __local long sums_[LANES];                                                                                         \
   const int lane_ = (int)get_local_id(0);                                                                            \
   int first_, end_;                                                                                                  \
-  const int4 counts_ = deal_rows(sums_, lane_, m, matrices, masked, height, 1, matrix_rows + rows_at, table, &first_, &end_); \
+  const int4 counts_ = schedule_rows(sums_, lane_, m, matrices, masked, height, 1, matrix_rows + rows_at, table, &first_, &end_); \
   if (get_group_id(0) == 0) {                                                                                        \
-    __global int* dealt_ = dealt_memory + dealt_at;                                                                  \
-    for (int i_ = 8 * first_; i_ < 8 * end_; ++i_) dealt_[DEALT_HEAD + i_] = table[i_];                              \
-    list_dealt(dealt_, lane_, counts_, table, first_, end_, tiles_at, blocks_at);                                    \
+    __global int* schedule_ = schedule_memory + schedule_at;                                                                  \
+    for (int i_ = 8 * first_; i_ < 8 * end_; ++i_) schedule_[SCHEDULED_HEAD + i_] = table[i_];                              \
+    list_dealt(schedule_, lane_, counts_, table, first_, end_, tiles_at, blocks_at);                                    \
   }                                                                                                                  \
   const int tiles = counts_.x;                                                                                       \
   SYNC(CLK_LOCAL_MEM_FENCE)
 
-/// Tile `tile`, one of those dealt.
-static inline dealt_tile tile_in_table(__local const int* table, int matrices, int tile) {
+/// Tile `tile`, one of those scheduled.
+static inline scheduled_tile tile_in_table(__local const int* table, int matrices, int tile) {
   int matrix = 0;  // The last one that begins at this tile or before has it: later ones begin later, and empty ones where the next does.
   for (int step = 1 << (31 - (int)clz(matrices)); step > 0; step /= 2)
     if (matrix + step < matrices && table[8 * (matrix + step) + OF_TILE] <= tile) matrix += step;
   __local const int* of = table + 8 * matrix;
   return TILE_IN(of, matrix, tile);
 }
-#define TILE_DEALT(tile) tile_in_table(table, matrices, tile)
+#define TILE_SCHEDULED(tile) tile_in_table(table, matrices, tile)
 #elif defined(GROUPED)
-#define DEALS_ARGS DEALT_ARGS
-#define DEAL(tiles, height) const int tiles = dealt_memory[dealt_at + DEALT_TILES]
-#define TILE_DEALT(tile) tile_of(dealt_memory + dealt_at, tile)
+#define SCHEDULES_ARGS SCHEDULED_ARGS
+#define SCHEDULE(tiles, height) const int tiles = schedule_memory[schedule_at + SCHEDULED_TILES]
+#define TILE_SCHEDULED(tile) tile_of(schedule_memory + schedule_at, tile)
 #else
-#define DEALS_ARGS
+#define SCHEDULES_ARGS
 #endif

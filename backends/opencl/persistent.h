@@ -9,19 +9,20 @@
 
 namespace ironcl::opencl {
 
-constexpr int kMostKeptGroups = 128;
-constexpr std::int64_t kMostKeptBytes = 128
-                                        << 10;  ///< Well within a core's second cache, and any local memory of one.
+constexpr int kMostPersistentGroups = 128;
+constexpr std::int64_t kMostPersistentBytes =
+    128 << 10;  ///< Well within a core's second cache, and any local memory of one.
 
 /// For how many K groups of `rows` rows, `group_bytes` each, a work-group of `p` has room: a power of two, so that
 /// problems share programs; 0 where it does not stay. Of several tiles of rows each is multiplied with columns that
 /// are decoded once; activations that come quantised need no keeping.
-inline int kept_groups(const Problem& p, std::int64_t rows, std::int64_t group_bytes) {
+inline int persistent_groups(const Problem& p, std::int64_t rows, std::int64_t group_bytes) {
   const std::int64_t groups = p.k_groups();
-  if (p.a_source == backend::DType::none || p.m > rows || p.load > 0 || p.grouped() || p.gathers) return 0;
-  if (groups < 1 || groups > kMostKeptGroups) return 0;
+  if (p.a_source == backend::DType::none || p.m > rows || p.mean_rows_per_expert > 0 || p.grouped() || p.gathers)
+    return 0;
+  if (groups < 1 || groups > kMostPersistentGroups) return 0;
   const auto room = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(groups)));
-  return rows * room * group_bytes <= kMostKeptBytes ? static_cast<int>(room) : 0;
+  return rows * room * group_bytes <= kMostPersistentBytes ? static_cast<int>(room) : 0;
 }
 
 /// The one pass of such a kernel.

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backends/opencl/steps/schedule.h"
+
+#include <bit>
+
+namespace ironcl::opencl {
+namespace {
+
+class ScheduleRows final : public Step {
+ public:
+  ScheduleRows(const ScheduleShape& shape, const PlanContext& plan)
+      : shape_(shape),
+        problem_(plan.problem),
+        lists_(plan.problem, plan.desc.m, shape),
+        schedule_(plan.scheduled),
+        lanes_(plan.features.prefers_vectors()
+                   ? 1
+                   : std::min(std::bit_ceil(static_cast<std::uint64_t>(plan.problem.matrices)),
+                              std::bit_floor(std::min<std::uint64_t>(256, plan.features.max_work_group)))) {}
+
+  std::string name() const override { return "schedule rows"; }
+
+  void build(ProgramBuilder& builder) override {
+    Defines defines{{"LANES", std::to_string(lanes_)}};
+    if (shape_.even) defines["EVEN_TILES"] = "1";
+    kernel_ = cl::Kernel(builder.build("schedule.cl", defines), "schedule");
+    bind<ScheduleRowsArg::matrices>(kernel_, problem_.matrices);
+    bind<ScheduleRowsArg::masked>(kernel_, problem_.masked);
+    bind<ScheduleRowsArg::tile>(kernel_, shape_.tile_rows);
+    bind<ScheduleRowsArg::block>(kernel_, shape_.block_tiles);
+    bind<ScheduleRowsArg::tiles_at>(kernel_, lists_.tiles_at);
+    bind<ScheduleRowsArg::blocks_at>(kernel_, lists_.blocks_at);
+  }
+
+  void launch(Call& call) override {
+    bind<ScheduleRowsArg::m>(kernel_, call.m);
+    bind_memory<ScheduleRowsArg::matrix_rows>(kernel_, call.at({Source::matrix_rows, 0}), 4);
+    bind_memory<ScheduleRowsArg::schedule_memory>(kernel_, call.at(schedule_), 4);
+    call.launch(kernel_, cl::NDRange(1, 1), cl::NDRange(lanes_, 1), true);
+  }
+
+ private:
+  ScheduleShape shape_;
+  Problem problem_;
+  ScheduleLists lists_;
+  Place schedule_;
+  std::size_t lanes_;
+  cl::Kernel kernel_;
+};
+
+}  // namespace
+
+Place book_schedule(const ScheduleShape& shape, const PlanContext& plan) {
+  const ScheduleLists lists(plan.problem, plan.desc.m, shape);
+  return {Source::workspace, plan.booking.book("scheduled rows", numerics::Size(lists.elements) * 4)};
+}
+
+std::unique_ptr<Step> schedule_step(const ScheduleShape& shape, const PlanContext& plan) {
+  return std::make_unique<ScheduleRows>(shape, plan);
+}
+
+}  // namespace ironcl::opencl
