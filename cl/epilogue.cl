@@ -4,6 +4,13 @@
 //
 // EPILOGUE(value, row, column): what becomes element (row, column) of D, of its total with the bias added; f32, before it is rounded to
 // D_TYPE. Another one is defined before this file. Kernels store several elements at once, as they are computed, only where there is none.
+#include "fp8.cl"
+#ifndef D_TYPE
+#define D_TYPE 1
+#endif
+#ifndef BIAS_TYPE
+#define BIAS_TYPE 0
+#endif
 #ifndef EPILOGUE
 #define EPILOGUE(value, row, column) (value)
 #define AS_COMPUTED (BIAS_TYPE == 0)

@@ -151,7 +151,7 @@ void gemm_dpas(GEMM_ARGS) {
       }
 #pragma unroll
       for (int j = 0; j < WORK_N; ++j) {
-        const float scale_b = *SCALES_OF_B(group * GROUP, columns_b[j]);
+        const float scale_b = SCALE_OF_B(group * GROUP, columns_b[j]);
 #pragma unroll
         for (int i = 0; i < BLOCKS_M; ++i) {
           const float8 scale = vload8(i, scales_a[slot]);

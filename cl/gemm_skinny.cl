@@ -134,7 +134,7 @@ void gemm_skinny(GEMM_ARGS) {
     if ((t) % STEPS == 0) {                                                                                       \
       _Pragma("unroll") for (int j = 0; j < WORK_N; ++j)                                                          \
           next_scale_b[j] = GROUP_OF(t, slice) < end_group                                                        \
-              ? *SCALES_OF_B(GROUP_OF(t, slice) * GROUP, columns_b[j])                                                    \
+              ? SCALE_OF_B(GROUP_OF(t, slice) * GROUP, columns_b[j])                                                    \
               : 0.0f;                                                                                             \
       _Pragma("unroll") for (int i = 0; i < SCALES_A; ++i) {                                                      \
         const int at = item + i * ITEMS, s = at % SLICES;                                                         \

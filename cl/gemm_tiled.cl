@@ -226,7 +226,7 @@ void gemm_tiled(GEMM_ARGS) {
         const int at = item + i * ITEMS;                                                                          \
         next_scale[i] = at < TILE_M                                                                               \
             ? SCALE_OF_A(ROW_OF_A(min(first_m + at, last_m)), (step) * TILE_K)                                          \
-            : *SCALES_OF_B((step) * TILE_K, min(first_n + max(at - TILE_M, 0), n - 1));                                  \
+            : SCALE_OF_B((step) * TILE_K, min(first_n + max(at - TILE_M, 0), n - 1));                                  \
       }                                                                                                           \
     }
 #define PUT(step, slot)                                                                                         \

@@ -182,7 +182,7 @@ void gemm_wave(GEMM_ARGS) {
           scales_a[scale_slot][i] = SCALE_OF_A(ROW_OF_A(min(here.first_row + i, last_row)), group * GROUP);
 #pragma unroll
         for (int j = 0; j < WORK_N; ++j)
-          scales_b[j] = *SCALES_OF_B(group * GROUP, columns_b[j]);
+          scales_b[j] = SCALE_OF_B(group * GROUP, columns_b[j]);
       }
       barrier(CLK_LOCAL_MEM_FENCE);
       if (tile_k + 1 < end_tile_k) {

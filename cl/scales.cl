@@ -6,5 +6,6 @@
 #define SCALE_OF_A(row, at_k) sa[sa_at + (ulong)((row) / A_SCALE_ROWS) * sa_ld + (ulong)((at_k) / A_SCALE_COLS)]
 /// A's in tiles of `height` rows: those of all rows of a tile for a K group, side by side.
 #define SCALES_OF_TILE(tile, group, height) (sa + sa_at + ((ulong)(tile) * sa_ld + (ulong)(group)) * (height))
-/// B's: those of the columns from `column` on at k, side by side.
+/// B's: that of column `column` at k; and those of the columns from `column` on, side by side.
+#define SCALE_OF_B(at_k, column) sb_here[(ulong)((at_k) / B_SCALE_COLS) * (ulong)n_pad + (ulong)(column)]
 #define SCALES_OF_B(at_k, column) (sb_here + (ulong)((at_k) / B_SCALE_COLS) * (ulong)n_pad + (ulong)(column))

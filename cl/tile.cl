@@ -25,12 +25,6 @@
 #ifndef B_TYPE
 #define B_TYPE 4
 #endif
-#ifndef D_TYPE
-#define D_TYPE 1
-#endif
-#ifndef BIAS_TYPE
-#define BIAS_TYPE 0
-#endif
 #ifndef GROUP
 #define GROUP 128
 #endif

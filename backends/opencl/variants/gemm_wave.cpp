@@ -108,8 +108,6 @@ Variant gemm_wave() { return of_codes("gemm_wave", DType::e4m3fn, "e4m3fn as f16
 Variant gemm_wave_bf16() {
   return of_codes("gemm_wave_bf16", DType::e5m2, "fp8 as bf16 with f32 sums", needs<DType::bf16>);
 }
-// clang-format off: the build finds a maker by a line of its own.
 Variant gemm_wave_s8() { return of_codes("gemm_wave_s8", DType::i8, "i8 with s32 sums", needs<DType::i8>); }
-// clang-format on
 
 }  // namespace ironcl::opencl
