@@ -3,8 +3,8 @@
  * Mesa 25.0.7, rusticl on llvmpipe: the process crashes (SIGSEGV) in a work-group of four work-items where a function
  * that leaves results behind pointers calls another one that does so and has barriers. With
  * __attribute__((always_inline)) on both, or without `first` and `end`, it is right. PoCL 3.1, Intel's CPU runtime
- * and Oclgrind run it right. schedule_rows.cl with several work-items is such a kernel; devices that are processors get
- * it with one, without barriers.
+ * and Oclgrind run it right. schedule_rows.cl with several work-items is such a kernel; devices that are processors
+ * get it with one, without barriers.
  *
  *   cc mesa_barrier_in_nested_function.c -o report -lOpenCL && ./report       0: right, 1: wrong, or a crash
  */
