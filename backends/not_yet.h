@@ -31,6 +31,11 @@ inline std::string not_yet(const GemmDesc& desc) {
   return not_yet(desc.d_scale, desc.d_quantizer, "d");
 }
 
+/// Which kind of refusal a text of the above is.
+inline Reason reason_of_not_yet(const GemmDesc& desc) {
+  return desc.a == DType::e2m1 ? Reason::dtype : Reason::scale_layout;
+}
+
 /// Throws unsupported where the codes or scales that a quantiser would make are refused.
 inline void refuse_not_yet(DType code, const ScaleDesc& scale, const Quantizer& quantizer, std::string_view operand) {
   if (code == DType::e2m1) {

@@ -154,7 +154,8 @@ std::optional<Refusal> check_rows(const GemmDesc& desc) {
 }  // namespace
 
 std::optional<Refusal> read_problem(const GemmDesc& desc, Problem* problem) {
-  if (std::string text = backend::not_yet(desc); !text.empty()) return refuse(Reason::scale_layout, std::move(text));
+  if (std::string text = backend::not_yet(desc); !text.empty())
+    return refuse(backend::reason_of_not_yet(desc), std::move(text));
   if (auto refusal = check_weights(desc.b, desc.b_scale, desc.n, desc.k, std::max<std::int64_t>(desc.matrices, 1))) {
     return refusal;
   }
