@@ -231,6 +231,7 @@ backend::GemmInfo PlannedGemm::info() const {
   info.accumulation_length = plan_.problem.group;
   info.variant = fmt::format("ironwood_{}", name_of(plan_.problem.family));
   info.tuning = describe(plan_);
+  info.form = "row_major";
   return info;
 }
 

@@ -147,6 +147,7 @@ ironcl_status op_info(ironcl_op op, ironcl_op_info* out_info, ironcl_error* erro
       full.workspace_bytes = info.workspace_bytes;
       copy_text(full.variant, info.variant);
       copy_text(full.tuning, info.tuning);
+      copy_text(full.form, info.form);
     }
     write_struct(out_info, full);
   });

@@ -408,6 +408,7 @@ typedef struct ironcl_op_info {
   uint64_t workspace_bytes;    /* for args.workspace; 0 where none is needed */
   char variant[64];            /* the kernel, "gemm_tiled"; empty where there is no choice */
   char tuning[416];            /* its tunables, "tile_m=64,tile_n=64,..." */
+  char form[112];              /* of a GEMM: that of the weights that it reads (weights_info.form); empty: any */
 } ironcl_op_info;
 
 /*===--- The plugin's table -----------------------------------------------------------------------===*/

@@ -32,6 +32,9 @@ void export_round_trip(Context& c, Problem p, bool for_plan) {
       << "a lossless packing of random bytes is not smaller than they are";
   EXPECT_NE(strnlen(info.form, sizeof info.form), 0u) << "the form has no name";
   EXPECT_LT(strnlen(info.form, sizeof info.form), sizeof info.form) << "the form's name is not terminated";
+  if (const ironcl_op_info of_plan = info_of(c, plan.get()); for_plan && of_plan.form[0] != '\0') {
+    EXPECT_STREQ(of_plan.form, info.form) << "weights are prepared in another form than their plan says that it reads";
+  }
 
   constexpr std::size_t kGuard = 64;
   std::vector<std::byte> data(operands.b.size() + kGuard, std::byte{0xc3});
