@@ -104,10 +104,6 @@ std::optional<Refusal> check_weights(DType dtype, const ScaleDesc& scale, std::i
     return refuse(Reason::dtype,
                   fmt::format("weights of {}; e4m3fn, e5m2, i8, f32, f16 and bf16 are accepted", name_of(dtype)));
   }
-  if (numerics::is_float(dtype) && scale.dtype != DType::none) {
-    return refuse(Reason::scale_layout,
-                  fmt::format("weights of {} with scales; unquantised weights take none", name_of(dtype)));
-  }
   if (scale.dtype != DType::none && !is_scale(scale.dtype)) {
     return refuse(Reason::dtype,
                   fmt::format("scales of {} for B; f32, f16, bf16 and e8m0 are accepted", name_of(scale.dtype)));

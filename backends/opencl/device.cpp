@@ -172,8 +172,7 @@ std::shared_ptr<backend::Buffer> Device::import_buffer(Memory kind, void* handle
 
 std::shared_ptr<backend::Weights> Device::prepare_weights(const backend::WeightsDesc& desc) {
   backend::refuse_not_yet(backend::DType::none, desc.scale, {}, "b");
-  const bool real = element(desc.dtype).real;
-  if (!real && !element(desc.dtype).weight) {
+  if (!element(desc.dtype).real && !element(desc.dtype).weight) {
     throw Error(Status::unsupported, "weights of " + std::string(numerics::name_of(desc.dtype)) +
                                          "; this backend takes " + names_of(&Element::weight) + ", and unquantised " +
                                          names_of(&Element::real));
@@ -183,8 +182,6 @@ std::shared_ptr<backend::Weights> Device::prepare_weights(const backend::Weights
                 "weights of " + std::string(numerics::name_of(desc.dtype)) + " with k = " + std::to_string(desc.k) +
                     " and rows " + std::to_string(desc.ld) + " apart: two codes share a byte; make both even");
   }
-  if (real && desc.scale.dtype != numerics::DType::none)
-    throw Error(Status::unsupported, "unquantised weights have no scales");
   WeightFormPtr form;
   if (desc.plan != nullptr) {
     const auto* plan = dynamic_cast<const Gemm*>(desc.plan.get());

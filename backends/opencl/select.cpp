@@ -32,8 +32,6 @@ std::optional<Refusal> refuse_types(const GemmDesc& d) {
   const std::string codes = names_of(&Element::code), weights = names_of(&Element::weight),
                     reals = names_of(&Element::real);
   if (element(d.b).real) {
-    if (d.b_scale.dtype != DType::none)
-      return dtype("b is " + text_of(d.b) + " and has scales; unquantised b takes none");
     if (d.a_source != DType::none || !element(d.a).real)
       return dtype("b is " + text_of(d.b) + "; unquantised b goes with unquantised a: " + reals);
   } else if (!element(d.b).weight) {

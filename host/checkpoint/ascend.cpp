@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // msModelSlim's types of layers.
-#include "host/checkpoint/ascend.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -9,7 +7,7 @@
 #include <map>
 
 #include "host/checkpoint/json_input.h"
-#include "host/checkpoint/json_members.h"
+#include "host/checkpoint/quantization_config.h"
 
 namespace ironcl::checkpoint {
 namespace {
@@ -56,9 +54,8 @@ void fill(const std::string& name, QuantizationGroup& group) {
 }  // namespace
 
 QuantizationConfig read_ascend(const std::filesystem::path& description) {
-  const boost::json::value root = read_json(description);
-  if (!root.is_object()) throw Error(ErrorKind::config, description, "", "is not a JSON object");
-  const Members members(root.get_object(), description, "description");
+  const boost::json::object root = read_object(description);
+  const Members members(root, description, "description");
   QuantizationConfig result;
   result.method = "msmodelslim";
   result.file = description;

@@ -50,12 +50,12 @@ void check_scale_dtype(const Tensor& scale, const std::filesystem::path& file) {
     case DType::e8m0:
       return;
     default:
-      throw Error(ErrorKind::dtype, file, scale.name,
-                  fmt::format("is {}, expected scales of F32, F16, BF16 or F8_E8M0{}", scale.dtype_name,
-                              scale.dtype_name != "I32"
-                                  ? ""
-                                  : "; four exponents in an I32 are DeepGEMM's layout, of an engine's sharded state: "
-                                    "take the checkpoint that it was loaded from"));
+      throw Error(ErrorKind::dtype, file, scale.name, "is {}, expected scales of F32, F16, BF16 or F8_E8M0{}",
+                  scale.dtype_name,
+                  scale.dtype_name != "I32"
+                      ? ""
+                      : "; four exponents in an I32 are DeepGEMM's layout, of an engine's sharded state: "
+                        "take the checkpoint that it was loaded from");
   }
 }
 
@@ -64,13 +64,13 @@ void check_scale_shape(const Tensor& scale, const std::filesystem::path& file, c
   if (without_ones(scale.shape) == without_ones({grid.scale_rows(rows), grid.scale_cols(cols)})) return;
   const std::int64_t ranks = ranks_of(scale, rows, cols, grid);
   throw Error(ranks == 0 ? ErrorKind::shape : ErrorKind::unsupported, file, scale.name,
-              fmt::format("is {}, expected {} for '{}' [{}, {}] with scales {}; {}", scale.shape_text(),
-                          expected_shape(rows, cols, grid), operand, rows, cols, grid_text(grid),
-                          ranks == 0 ? std::string("the file is damaged or made for other blocks")
-                                     : fmt::format("blocks that begin anew in each of {} parts of the rows (MiMo's "
-                                                   "fused qkv_proj, by tensor-parallel rank) are not read; save the "
-                                                   "parts by themselves",
-                                                   ranks)));
+              "is {}, expected {} for '{}' [{}, {}] with scales {}; {}", scale.shape_text(),
+              expected_shape(rows, cols, grid), operand, rows, cols, grid_text(grid),
+              ranks == 0 ? std::string("the file is damaged or made for other blocks")
+                         : fmt::format("blocks that begin anew in each of {} parts of the rows (MiMo's "
+                                       "fused qkv_proj, by tensor-parallel rank) are not read; save the "
+                                       "parts by themselves",
+                                       ranks));
 }
 
 void check_scale_values(const Tensor& scale, const std::filesystem::path& file, std::string_view of) {
@@ -80,9 +80,9 @@ void check_scale_values(const Tensor& scale, const std::filesystem::path& file, 
     const double value = numerics::load_as_f64(scale.dtype, scale.data.data(), i);
     if (std::isfinite(value) && value >= 0) continue;
     throw Error(ErrorKind::value, file, scale.name,
-                fmt::format("scale [{}, {}]{} is {}, expected a finite value of at least 0; the file is damaged",
-                            scale.shape.size() < 2 ? i : i / cols, scale.shape.size() < 2 ? 0 : i % cols,
-                            of.empty() ? std::string() : fmt::format(" of layer {}", of), value));
+                "scale [{}, {}]{} is {}, expected a finite value of at least 0; the file is damaged",
+                scale.shape.size() < 2 ? i : i / cols, scale.shape.size() < 2 ? 0 : i % cols,
+                of.empty() ? std::string() : fmt::format(" of layer {}", of), value);
   }
 }
 
@@ -103,10 +103,10 @@ ScaleGrid grid_from_shape(const Tensor& scale, const std::filesystem::path& file
   // Sizes are powers of two: two of them give the same shape only where one block covers the weight, which is above.
   if (!fitting.empty()) return fitting.front();
   throw Error(ErrorKind::shape, file, scale.name,
-              fmt::format("is {}, which no block of 32 to 512 gives for '{}' {}; it should be {} for 128x128 blocks "
-                          "({} for 256x256, {} for 512x512). Say another block with --block",
-                          scale.shape_text(), weight.name, weight.shape_text(), expected_shape(n, k, {128, 128}),
-                          expected_shape(n, k, {256, 256}), expected_shape(n, k, {512, 512})));
+              "is {}, which no block of 32 to 512 gives for '{}' {}; it should be {} for 128x128 blocks "
+              "({} for 256x256, {} for 512x512). Say another block with --block",
+              scale.shape_text(), weight.name, weight.shape_text(), expected_shape(n, k, {128, 128}),
+              expected_shape(n, k, {256, 256}), expected_shape(n, k, {512, 512}));
 }
 
 }  // namespace ironcl::checkpoint

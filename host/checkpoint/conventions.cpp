@@ -2,6 +2,8 @@
 // The table of conventions that are not read.
 #include "host/checkpoint/conventions.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 
@@ -111,6 +113,20 @@ bool fits(std::string_view pattern, std::string_view leaf) {
   return pattern.starts_with('*') ? leaf.ends_with(pattern.substr(1)) : leaf == pattern;
 }
 
+/// Parameters of models that are called scales: of CLIP, of diffusion transformers, of residual branches.
+constexpr std::array<std::string_view, 4> kOfModels = {"logit_scale", "scale_shift_table", "layer_scale", "ls_scale"};
+
+/// "scale" alone is also what Flux calls the weight of a norm, which has no weight beside it.
+bool is_of_model(const TensorIndex& index, std::string_view name, std::string_view leaf) {
+  if (leaf == "scale") {
+    const auto& beside = index.beside(name.substr(0, name.size() - leaf.size()));
+    return std::none_of(beside.begin(), beside.end(),
+                        [](const Member& member) { return member.part.part == Part::weight; });
+  }
+  return std::any_of(kOfModels.begin(), kOfModels.end(),
+                     [leaf](std::string_view of) { return leaf.starts_with(of); });
+}
+
 constexpr std::array<std::string_view, 6> kIntegers = {"U8", "I16", "U16", "I32", "U32", "I8"};
 
 }  // namespace
@@ -151,9 +167,34 @@ std::string_view refused_leaf(std::string_view leaf) noexcept {
   return {};
 }
 
+std::string_view why_no_product(std::string_view layer) noexcept {
+  // Source: DeepSeek-V4, inference/model.py (wo_a); transformers, modeling_deepseek_v4.py (o_a_proj).
+  for (const std::string_view name : {".wo_a", ".o_a_proj"})
+    if (layer.ends_with(name))
+      return "is DeepSeek-V4's grouped product (each group of heads meets rows of its own, o_groups of config.json), "
+             "which one product is not; save the rows of each group as a layer of their own";
+  return {};
+}
+
 bool is_integer_matrix(const Tensor& tensor) noexcept {
   return tensor.shape.size() >= 2 && tensor.elements() > 0 &&
          std::find(kIntegers.begin(), kIntegers.end(), tensor.dtype_name) != kIntegers.end();
+}
+
+std::string why_not_cast(const TensorIndex& index, const QuantizationConfig& config) {
+  const Folder& folder = index.folder();
+  if (!config.method.empty()) return fmt::format("its folder says that it is quantised ({})", config.method);
+  if (folder.partial) return "this file is one of several, and its scale may be in another";
+  for (const SafetensorsFile& file : folder.files)
+    if (file.metadata().contains("_quantization_metadata")) return "the file has a '_quantization_metadata'";
+  for (const auto& [name, located] : folder.tensors) {
+    const std::string_view leaf = std::string_view(name).substr(leaf_of(name));
+    const PartName part = part_of(leaf);
+    if ((speaks_of_scales(leaf) || part.part == Part::refused) && !is_of_model(index, name, leaf))
+      return fmt::format("'{}' is there, and scales of other layers may be missing", name);
+    if (is_integer_matrix(*located.tensor)) return fmt::format("'{}' is {}", name, located.tensor->dtype_name);
+  }
+  return {};
 }
 
 }  // namespace ironcl::checkpoint

@@ -4,9 +4,11 @@
 #pragma once
 
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
+#include "host/checkpoint/quantization_config.h"
 #include "host/checkpoint/tensor_index.h"
 
 namespace ironcl::checkpoint {
@@ -27,7 +29,15 @@ std::optional<Recognised> unclaimed_codes(const std::vector<Member>& members);
 /// What a leaf says that alone gives a convention away; empty where it gives none away.
 std::string_view refused_leaf(std::string_view leaf) noexcept;
 
+/// What is wrong with taking a module of that name for a product with one matrix; empty where nothing is known to be.
+std::string_view why_no_product(std::string_view layer) noexcept;
+
 /// Whether a tensor's elements can only be codes: integers in two dimensions or more.
 bool is_integer_matrix(const Tensor& tensor) noexcept;
+
+/// Why fp8 weights without scales are not taken for plain casts: a scale may have been lost. Empty where they are:
+/// no tensor is a scale by its name, no config speaks of quantisation, the files are whole, and no weight is an
+/// integer.
+std::string why_not_cast(const TensorIndex& index, const QuantizationConfig& config);
 
 }  // namespace ironcl::checkpoint

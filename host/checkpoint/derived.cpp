@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Scales, biases and codes in the form that the product takes them.
-#include "host/checkpoint/derived.h"
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <span>
 
 #include "backends/numerics/casts.h"
+#include "host/checkpoint/block.h"
+#include "host/checkpoint/layer_builder.h"
 
 namespace ironcl::checkpoint {
 namespace {
@@ -38,7 +41,7 @@ void expect_dtype(const Placed& placed, bool good, const char* expected) {
 const Placed& need(const std::optional<Placed>& placed, const LayerParts& parts, const char* leaf) {
   if (placed) return *placed;
   throw Error(ErrorKind::not_found, parts.weight.file->path(), parts.name + "." + leaf,
-              fmt::format("is missing beside '{}'; is a shard missing?", parts.weight.tensor.name));
+              "is missing beside '{}'; is a shard missing?", parts.weight.tensor.name);
 }
 
 /// deq_scale: F32, or I64 whose low half is an F32 (models of fp16).
@@ -50,8 +53,7 @@ float product_scale(const Tensor& tensor, std::int64_t i) {
   return value;
 }
 
-}  // namespace
-
+/// A tensor of F32 that owns its values.
 Tensor f32_tensor(std::string name, std::vector<std::int64_t> shape, const std::vector<float>& values) {
   Tensor tensor;
   tensor.name = std::move(name);
@@ -64,6 +66,7 @@ Tensor f32_tensor(std::string name, std::vector<std::int64_t> shape, const std::
   return tensor;
 }
 
+/// bitsandbytes' SCB [N] or [1, N]: the scales [N] = SCB / 127.
 Tensor scale_of_row_amax(const Placed& amax, std::int64_t n) {
   expect_dtype(amax, numerics::is_float(amax.tensor.dtype), "F32, F16 or BF16");
   expect_values(amax, n, "the largest magnitude of each row");
@@ -74,6 +77,11 @@ Tensor scale_of_row_amax(const Placed& amax, std::int64_t n) {
   return f32_tensor(amax.tensor.name, {n}, scales);
 }
 
+/// Static W8A8 of msModelSlim, y = deq_scale (sum q code + quant_bias): weight scale deq_scale / input_scale and bias
+/// quant_bias deq_scale, both [N].
+struct StaticInt8 {
+  Tensor scale, bias;
+};
 StaticInt8 static_int8(const LayerParts& parts, std::int64_t n) {
   const Placed& product = need(parts.product_scale, parts, "deq_scale");
   const Placed& input = need(parts.input_scale, parts, "input_scale");
@@ -96,6 +104,8 @@ StaticInt8 static_int8(const LayerParts& parts, std::int64_t n) {
   return {f32_tensor(product.tensor.name, {n}, scales), f32_tensor(added.tensor.name, {n}, biases)};
 }
 
+/// compressed-tensors' weight_packed I32 [N, ceil(K / 4)] as I8 [N, K], in place: a row takes 4 ceil(K / 4) bytes of
+/// code + 128.
 Tensor unpacked_shape(const LayerParts& parts) {
   const Placed& said = need(parts.shape, parts, "weight_shape");
   expect_dtype(said, said.tensor.dtype_name == "I64" || said.tensor.dtype_name == "I32", "I64");
@@ -118,10 +128,113 @@ Tensor unpacked_shape(const LayerParts& parts) {
   return weight;
 }
 
+void take_derived_scale(LinearLayer& layer, Tensor scale, const Placed& from) {
+  layer.scale = std::move(scale);
+  layer.scale_file = from.file->path();
+  layer.bytes += layer.scale.data.size();
+}
+
+bool all_zero(const Tensor& tensor) {
+  if (!numerics::is_float(tensor.dtype))
+    return std::all_of(tensor.data.begin(), tensor.data.end(), [](std::byte b) { return b == std::byte{0}; });
+  for (std::int64_t i = 0; i < tensor.elements(); ++i)
+    if (numerics::load_as_f64(tensor.dtype, tensor.data.data(), i) != 0) return false;
+  return true;
+}
+
+/// Zero points of weights, of tools that mean (code - zero point) * scale: msModelSlim, compressed-tensors, torchao.
+bool is_subtracted(const LayerParts& parts, const Placed& zeros) {
+  const std::string_view name = zeros.tensor.name;
+  return !parts.expert && (name.ends_with("weight_offset") || name.ends_with("weight_zero_point"));
+}
+
+}  // namespace
+
 Tensor decoded(const Tensor& tensor) {
   std::vector<float> values(static_cast<std::size_t>(tensor.elements()));
   numerics::decode(tensor.dtype, tensor.data.data(), std::span<float>(values));
   return f32_tensor(tensor.name, tensor.shape, values);
+}
+
+void derive(const LayerParts& parts, LinearLayer& layer) {
+  const QuantizationGroup* group = parts.group;
+  if (parts.packed) {
+    layer.weight = unpacked_shape(parts);
+    layer.packed = true;
+    layer.n = layer.weight.shape[0];
+    layer.k = layer.weight.shape[1];
+  }
+  if (parts.layout && std::any_of(parts.layout->tensor.data.begin(), parts.layout->tensor.data.end(),
+                                  [](std::byte b) { return b != std::byte{0}; }))
+    throw Error(ErrorKind::unsupported, parts.layout->file->path(), parts.layout->tensor.name,
+                "is not 0: the codes lie in another order than rows (bitsandbytes), which is not read");
+  if (group != nullptr && group->static_int8) {
+    auto [scale, bias] = static_int8(parts, layer.n);
+    layer.bias = bias;
+    return take_derived_scale(layer, std::move(scale), *parts.product_scale);
+  }
+  if ((parts.product_scale || parts.integer_bias) && (group == nullptr || !group->offsets))
+    throw Error(ErrorKind::unsupported, layer.weight_file, layer.weight.name,
+                "is of Ascend's msModelSlim (deq_scale, quant_bias), and no quant_model_description.json beside it "
+                "says of which type; fetch that file");
+  if (!parts.row_amax) {
+    if (layer.cast) take_derived_scale(layer, f32_tensor("", {}, {1}), parts.weight);
+    return;
+  }
+  if (parts.scale)
+    throw Error(ErrorKind::config, layer.weight_file, layer.weight.name,
+                "has two scales, '{}' and '{}'; one of them is wrong", parts.row_amax->tensor.name,
+                parts.scale->tensor.name);
+  take_derived_scale(layer, scale_of_row_amax(*parts.row_amax, layer.n), *parts.row_amax);
+}
+
+const Placed* find_zero_points(const LayerParts& parts) {
+  const Placed* found = nullptr;
+  for (const Placed& zeros : parts.zero_points) {
+    const auto fail = [&zeros](const char* why) {
+      throw Error(ErrorKind::unsupported, zeros.file->path(), zeros.tensor.name, why);
+    };
+    if (zeros.tensor.name.ends_with("_offset") && (parts.group == nullptr || !parts.group->offsets))
+      fail(
+          "is of Ascend's msModelSlim, and no quant_model_description.json beside it says of which type the layer "
+          "is; fetch that file");
+    // Packed zero points are biased as their codes are.
+    if (parts.packed) fail("is a zero point of packed codes: asymmetric quantisation is not read");
+    if (all_zero(zeros.tensor)) continue;
+    if (found != nullptr || !is_subtracted(parts, zeros))
+      fail("has values other than 0: asymmetric quantisation is not read; quantise symmetrically");
+    found = &zeros;
+  }
+  return found;
+}
+
+void take_zero_points(const LayerParts& parts, const Placed* zero_points, LinearLayer& layer) {
+  if (zero_points == nullptr) {
+    if (parts.group != nullptr && parts.group->asymmetric && parts.zero_points.empty())
+      throw Error(ErrorKind::not_found, layer.weight_file, parts.name + ".weight_zero_point",
+                  "is missing: the config says that the weights are not symmetric; is a shard missing?");
+    return;
+  }
+  const Tensor& zeros = zero_points->tensor;
+  const std::filesystem::path& file = zero_points->file->path();
+  const auto fail = [&](const std::string& why) { throw Error(ErrorKind::unsupported, file, zeros.name, why); };
+  if (layer.weight.dtype != DType::i8 || layer.activations != ActivationScheme::none)
+    fail(
+        "has values other than 0: asymmetric quantisation is read only of int8 weights beside activations that stay "
+        "as they are (W8A16); quantise symmetrically");
+  if (!numerics::is_float(zeros.dtype) && zeros.dtype != DType::i8)
+    fail(fmt::format("is {}, expected zero points of F32, F16, BF16 or I8", zeros.dtype_name));
+  check_scale_shape(zeros, file, layer.weight.name, layer.n, layer.k, layer.weight_grid);
+  for (std::int64_t i = 0; i < zeros.elements(); ++i) {
+    const double value = numerics::load_as_f64(zeros.dtype, zeros.data.data(), i);
+    if (value != std::nearbyint(value) || !(std::abs(value) <= 128))
+      fail(
+          fmt::format("has the zero point {}, expected whole numbers of -128 to 128: then bf16 holds what they "
+                      "leave of a code",
+                      value));
+  }
+  layer.zero_points = zeros;
+  layer.bytes += zeros.data.size();
 }
 
 }  // namespace ironcl::checkpoint

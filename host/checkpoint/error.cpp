@@ -2,6 +2,7 @@
 // The one exception of host/checkpoint.
 #include "host/checkpoint/error.h"
 
+#include <array>
 #include <utility>
 
 #include "host/report/visible.h"
@@ -19,27 +20,9 @@ std::string one_line(const std::filesystem::path& file, const std::string& tenso
 }  // namespace
 
 std::string_view name_of(ErrorKind kind) noexcept {
-  switch (kind) {
-    case ErrorKind::io:
-      return "io";
-    case ErrorKind::format:
-      return "format";
-    case ErrorKind::not_found:
-      return "not_found";
-    case ErrorKind::shape:
-      return "shape";
-    case ErrorKind::dtype:
-      return "dtype";
-    case ErrorKind::value:
-      return "value";
-    case ErrorKind::ambiguous:
-      return "ambiguous";
-    case ErrorKind::config:
-      return "config";
-    case ErrorKind::unsupported:
-      return "unsupported";
-  }
-  return "unknown";
+  constexpr std::array<std::string_view, 9> kNames = {"io",    "format",    "not_found", "shape",      "dtype",
+                                                      "value", "ambiguous", "config",    "unsupported"};
+  return kNames.at(static_cast<std::size_t>(kind));
 }
 
 Error::Error(ErrorKind kind, std::filesystem::path file, std::string tensor, std::string message)

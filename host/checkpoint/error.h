@@ -2,10 +2,13 @@
 // The one exception of host/checkpoint: what is wrong with a file, where, and what to do about it.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <filesystem>
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace ironcl::checkpoint {
 
@@ -31,6 +34,12 @@ class Error : public std::runtime_error {
  public:
   /// `tensor` may be empty; `message` has neither file nor tensor in front.
   Error(ErrorKind kind, std::filesystem::path file, std::string tensor, std::string message);
+  /// The message as fmt::format makes it.
+  template <class Arg, class... Args>
+  Error(ErrorKind kind, std::filesystem::path file, std::string tensor, fmt::format_string<Arg, Args...> message,
+        Arg&& arg, Args&&... args)
+      : Error(kind, std::move(file), std::move(tensor),
+              fmt::format(message, std::forward<Arg>(arg), std::forward<Args>(args)...)) {}
 
   ErrorKind kind() const noexcept { return kind_; }
   const std::filesystem::path& file() const noexcept { return file_; }

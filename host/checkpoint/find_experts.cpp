@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Layers of experts out of single matrices.
-#include "host/checkpoint/find_experts.h"
+#include "host/checkpoint/layers.h"
 
 #include <fmt/format.h>
 
@@ -97,8 +97,8 @@ class ExpertsBuilder {
            "model_type)");
     layer_.routing = *said_;
     if (!said_->unsupported.empty())
-      throw Error(ErrorKind::unsupported, folder_.config, module_.name,
-                  fmt::format("cannot be run as a whole: {}", said_->unsupported));
+      throw Error(ErrorKind::unsupported, folder_.config, module_.name, "cannot be run as a whole: {}",
+                  said_->unsupported);
     take_experts();
     check_experts();
     take_router();
@@ -161,8 +161,7 @@ class ExpertsBuilder {
   void check_same(const LinearLayer& layer, const LinearLayer& first) const {
     const auto differ = [&](const std::string& what, const std::string& is, const std::string& other) {
       throw Error(ErrorKind::unsupported, layer.weight_file, layer.weight.name,
-                  fmt::format("has {} {}, but '{}' has {}: the experts of a layer are alike", what, is,
-                              first.weight.name, other));
+                  "has {} {}, but '{}' has {}: the experts of a layer are alike", what, is, first.weight.name, other);
     };
     if (layer.n != first.n || layer.k != first.k)
       differ("the shape", fmt::format("[{}, {}]", layer.n, layer.k), fmt::format("[{}, {}]", first.n, first.k));
@@ -181,8 +180,8 @@ class ExpertsBuilder {
                       layer.activation_limit == first.activation_limit;
     if (!same)
       throw Error(ErrorKind::unsupported, layer.weight_file, layer.weight.name,
-                  fmt::format("quantises its activations otherwise than '{}': the experts of a layer are alike",
-                              first.weight.name));
+                  "quantises its activations otherwise than '{}': the experts of a layer are alike",
+                  first.weight.name);
     if (layer.activations == ActivationScheme::fixed)
       throw Error(ErrorKind::unsupported, layer.weight_file, layer.weight.name,
                   "has a static scale of its activations: x is quantised once for all experts, which only dynamic "
@@ -193,8 +192,12 @@ class ExpertsBuilder {
                   "the experts' layers one by one");
     if (layer.activations == ActivationScheme::dynamic && layer.activation_grid.group_rows != 1)
       throw Error(ErrorKind::unsupported, layer.weight_file, layer.weight.name,
-                  fmt::format("quantises activations in blocks of {}; rows of different experts share no block",
-                              grid_text(layer.activation_grid)));
+                  "quantises activations in blocks of {}; rows of different experts share no block",
+                  grid_text(layer.activation_grid));
+    if (layer.zero_points)
+      throw Error(ErrorKind::unsupported, layer.weight_file, layer.zero_points->name,
+                  "has zero points other than 0, which experts that run as a whole do not take; run the experts' "
+                  "layers one by one");
     if (layer.bias)
       throw Error(ErrorKind::unsupported, layer.weight_file, layer.bias->name,
                   "is a bias of an expert, which is not added here");
@@ -214,8 +217,8 @@ class ExpertsBuilder {
       const std::int64_t k = role == &matrices.down ? width : hidden;
       if (first.n != n || first.k != k)
         throw Error(ErrorKind::shape, first.weight_file, first.weight.name,
-                    fmt::format("is [{}, {}], expected [{}, {}] beside '{}' [{}, {}]", first.n, first.k, n, k,
-                                down.weight.name, down.n, down.k));
+                    "is [{}, {}], expected [{}, {}] beside '{}' [{}, {}]", first.n, first.k, n, k, down.weight.name,
+                    down.n, down.k);
       check_activations(first, down);
       for (const std::size_t index : *role) check_same(layers_[index], first);
     }
@@ -233,11 +236,10 @@ class ExpertsBuilder {
       same = shared.activation_grid == routed.activation_grid &&
              shared.activation_rounding == routed.activation_rounding && in_i8(shared) == in_i8(routed);
     if (same) return;
-    throw Error(
-        ErrorKind::unsupported, shared.weight_file, shared.weight.name,
-        fmt::format("quantises its activations otherwise than '{}', and x is quantised once for the experts and "
-                    "the shared one; run their layers one by one",
-                    routed.weight.name));
+    throw Error(ErrorKind::unsupported, shared.weight_file, shared.weight.name,
+                "quantises its activations otherwise than '{}', and x is quantised once for the experts and "
+                "the shared one; run their layers one by one",
+                routed.weight.name);
   }
 
   void check_experts() {
@@ -256,11 +258,11 @@ class ExpertsBuilder {
     const std::filesystem::path& file = folder_.files[located.file].path();
     if (!numerics::is_float(tensor.dtype))
       throw Error(ErrorKind::unsupported, file, tensor.name,
-                  fmt::format("is {}: {} stays unquantised in every model that is known, F32, F16 or BF16",
-                              tensor.dtype_name, what));
+                  "is {}: {} stays unquantised in every model that is known, F32, F16 or BF16", tensor.dtype_name,
+                  what);
     if (tensor.shape != shape)
-      throw Error(ErrorKind::shape, file, tensor.name,
-                  fmt::format("is {}, expected [{}] for {}", tensor.shape_text(), fmt::join(shape, ", "), what));
+      throw Error(ErrorKind::shape, file, tensor.name, "is {}, expected [{}] for {}", tensor.shape_text(),
+                  fmt::join(shape, ", "), what);
     layer_.bytes += tensor.data.size();
     return tensor;
   }
@@ -275,8 +277,8 @@ class ExpertsBuilder {
     layer_.router = plain(*router, "a router", {layer_.routing.experts, layer_.hidden});
     if (const Located* added = find(module_.name + ".gate.bias"); added != nullptr)
       throw Error(ErrorKind::unsupported, folder_.files[added->file].path(), added->tensor->name,
-                  fmt::format("is a bias of a router, which model type {} has not, and which is not added here",
-                              layer_.routing.model_type));
+                  "is a bias of a router, which model type {} has not, and which is not added here",
+                  layer_.routing.model_type);
     const Located* bias = find(module_.name + ".gate.e_score_correction_bias");
     if (bias == nullptr) bias = find(module_.name + ".e_score_correction_bias");
     if (layer_.routing.has_correction_bias && bias == nullptr)
@@ -285,7 +287,7 @@ class ExpertsBuilder {
                        layer_.routing.model_type));
     if (!layer_.routing.has_correction_bias && bias != nullptr)
       throw Error(ErrorKind::config, folder_.files[bias->file].path(), bias->tensor->name,
-                  fmt::format("is there, but model type {} has no such bias", layer_.routing.model_type));
+                  "is there, but model type {} has no such bias", layer_.routing.model_type);
     if (bias == nullptr) return;
     layer_.correction_bias = plain(*bias, "the correction bias of a router", {layer_.routing.experts});
   }

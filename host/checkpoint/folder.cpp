@@ -12,7 +12,7 @@
 
 #include "host/checkpoint/json_input.h"
 #include "host/checkpoint/names.h"
-#include "host/checkpoint/other_formats.h"
+#include "host/checkpoint/safetensors_header.h"
 
 namespace ironcl::checkpoint {
 namespace {
@@ -30,7 +30,7 @@ std::vector<std::string> files_ending(const fs::path& folder, std::string_view s
     const std::string name = at->path().filename().string();
     if (name.ends_with(suffix) && !name.starts_with('.') && !at->is_directory()) names.push_back(name);
   }
-  if (ec) throw Error(ErrorKind::io, folder, "", fmt::format("cannot be listed: {}", ec.message()));
+  if (ec) throw Error(ErrorKind::io, folder, "", "cannot be listed: {}", ec.message());
   std::sort(names.begin(), names.end(), natural_less);
   return names;
 }
@@ -43,9 +43,8 @@ void add_file(Folder& folder, const fs::path& path) {
     const auto at =
         folder.tensors.emplace_hint(folder.tensors.end(), tensor.name, Located{&tensor, folder.files.size() - 1});
     if (folder.tensors.size() == before)
-      throw Error(ErrorKind::format, path, tensor.name,
-                  fmt::format("is also in {}; a tensor belongs to one shard",
-                              folder.files[at->second.file].path().filename().string()));
+      throw Error(ErrorKind::format, path, tensor.name, "is also in {}; a tensor belongs to one shard",
+                  folder.files[at->second.file].path().filename().string());
   }
 }
 
@@ -60,14 +59,13 @@ std::map<std::string, std::string> read_weight_map(const fs::path& index) {
   for (const auto& [key, value] : map->get_object()) {
     const std::string tensor(key.data(), key.size());
     if (!value.is_string())
-      throw Error(ErrorKind::format, index, tensor,
-                  fmt::format("weight_map has {} for it, expected a file name", json::serialize(value)));
+      throw Error(ErrorKind::format, index, tensor, "weight_map has {} for it, expected a file name",
+                  json::serialize(value));
     std::string file = json::value_to<std::string>(value);
     // An index from outside must not reach files of other folders.
     if (file.empty() || file.find('/') != std::string::npos || file.find('\\') != std::string::npos || file == "..")
-      throw Error(
-          ErrorKind::format, index, tensor,
-          fmt::format("weight_map has '{}' for it, expected the plain name of a file beside the index", file));
+      throw Error(ErrorKind::format, index, tensor,
+                  "weight_map has '{}' for it, expected the plain name of a file beside the index", file);
     result.emplace(tensor, std::move(file));
   }
   return result;
@@ -86,18 +84,17 @@ void add_shards(Folder& folder, const fs::path& index) {
     if (!fs::exists(directory / name)) missing.push_back(name);
   if (!missing.empty())
     throw Error(ErrorKind::not_found, directory / missing.front(), "",
-                fmt::format("{} of the {} shards that {} names are not there ({}); fetch the checkpoint again",
-                            missing.size(), names.size(), index.filename().string(), list_names(missing)));
+                "{} of the {} shards that {} names are not there ({}); fetch the checkpoint again", missing.size(),
+                names.size(), index.filename().string(), list_names(missing));
   for (const std::string& name : names) add_file(folder, directory / name);
   for (const auto& [tensor, file] : weight_map) {
     const auto at = folder.tensors.find(tensor);
     if (at == folder.tensors.end() || folder.files[at->second.file].path().filename() != file)
-      throw Error(
-          ErrorKind::format, directory / file, tensor,
-          fmt::format("is not in this shard, where {} says it is{}", index.filename().string(),
-                      at == folder.tensors.end()
-                          ? std::string("; fetch the checkpoint again")
-                          : fmt::format(", but in {}", folder.files[at->second.file].path().filename().string())));
+      throw Error(ErrorKind::format, directory / file, tensor, "is not in this shard, where {} says it is{}",
+                  index.filename().string(),
+                  at == folder.tensors.end()
+                      ? std::string("; fetch the checkpoint again")
+                      : fmt::format(", but in {}", folder.files[at->second.file].path().filename().string()));
   }
 }
 
@@ -177,10 +174,9 @@ void add_directory(Folder& folder, const fs::path& path) {
   if (fs::exists(path / "model.safetensors.index.json")) indices = {"model.safetensors.index.json"};
   if (indices.size() == 1) return add_shards(folder, path / indices.front());
   if (indices.size() > 1)
-    throw Error(
-        ErrorKind::config, path, "",
-        fmt::format("has {} indices ({}) and none is model.safetensors.index.json; keep one model to a folder",
-                    indices.size(), list_names(indices)));
+    throw Error(ErrorKind::config, path, "",
+                "has {} indices ({}) and none is model.safetensors.index.json; keep one model to a folder",
+                indices.size(), list_names(indices));
   const std::vector<std::string> files = files_ending(path, ".safetensors");
   if (files.empty()) refuse_other_formats(path);
   if (files.empty())
@@ -188,10 +184,9 @@ void add_directory(Folder& folder, const fs::path& path) {
                 "has no *.safetensors; a checkpoint folder or such a file is expected");
   refuse_shards_without_index(path, files);
   if (files.size() > 1)
-    throw Error(
-        ErrorKind::config, path, "",
-        fmt::format("has {} safetensors files ({}) and no model.safetensors.index.json; name one of the files",
-                    files.size(), list_names(files)));
+    throw Error(ErrorKind::config, path, "",
+                "has {} safetensors files ({}) and no model.safetensors.index.json; name one of the files",
+                files.size(), list_names(files));
   add_file(folder, path / files.front());
 }
 
@@ -203,7 +198,7 @@ Folder open_folder(const fs::path& path) {
   const fs::file_status status = fs::status(path, ec);
   if (status.type() == fs::file_type::not_found)
     throw Error(ErrorKind::not_found, path, "", "there is no such file or folder");
-  if (ec) throw Error(ErrorKind::io, path, "", fmt::format("cannot be read: {}", ec.message()));
+  if (ec) throw Error(ErrorKind::io, path, "", "cannot be read: {}", ec.message());
   try {
     if (fs::is_directory(status)) {
       add_directory(folder, path);
@@ -213,7 +208,7 @@ Folder open_folder(const fs::path& path) {
       add_lone_file(folder, path);
     }
   } catch (const fs::filesystem_error& error) {  // a link loop, a name that is too long, a folder that is closed
-    throw Error(ErrorKind::io, error.path1(), "", fmt::format("cannot be read: {}", error.code().message()));
+    throw Error(ErrorKind::io, error.path1(), "", "cannot be read: {}", error.code().message());
   }
   return folder;
 }

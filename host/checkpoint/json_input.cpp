@@ -107,7 +107,7 @@ void quote_python_numbers(std::string& text) {
 
 json::value parse_json(std::string_view text, const std::filesystem::path& file, std::string_view what) {
   const auto fail = [&](std::size_t offset, const std::string& why) {
-    throw Error(ErrorKind::format, file, "", fmt::format("{} is not valid JSON at byte {}: {}", what, offset, why));
+    throw Error(ErrorKind::format, file, "", "{} is not valid JSON at byte {}: {}", what, offset, why);
   };
   json::basic_parser<NameHandler> parser{json::parse_options{}};
   error_code ec;
@@ -115,8 +115,8 @@ json::value parse_json(std::string_view text, const std::filesystem::path& file,
   if (ec) fail(read, ec.message());
   if (read < text.size()) fail(read, "something follows the end");
   if (!parser.handler().twice.empty())
-    throw Error(ErrorKind::format, file, "",
-                fmt::format("{} has the name '{}' twice in one object", what, parser.handler().twice));
+    throw Error(ErrorKind::format, file, "", "{} has the name '{}' twice in one object", what,
+                parser.handler().twice);
   json::value value = json::parse(json::string_view(text.data(), text.size()), ec);
   if (ec) fail(0, ec.message());
   return value;
@@ -126,14 +126,20 @@ json::value read_json(const std::filesystem::path& file) {
   constexpr std::uintmax_t kLargest = std::uintmax_t{1} << 30;
   std::error_code ec;
   const std::uintmax_t size = std::filesystem::file_size(file, ec);
-  if (ec) throw Error(ErrorKind::io, file, "", fmt::format("cannot be read: {}", ec.message()));
+  if (ec) throw Error(ErrorKind::io, file, "", "cannot be read: {}", ec.message());
   if (size > kLargest)
-    throw Error(ErrorKind::format, file, "", fmt::format("{} bytes of JSON, at most {} are read", size, kLargest));
+    throw Error(ErrorKind::format, file, "", "{} bytes of JSON, at most {} are read", size, kLargest);
   std::ifstream stream(file, std::ios::binary);
   std::string text{std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
   if (!stream) throw Error(ErrorKind::io, file, "", "cannot be read");
   quote_python_numbers(text);
   return parse_json(text, file, "the file");
+}
+
+json::object read_object(const std::filesystem::path& file) {
+  json::value root = read_json(file);
+  if (!root.is_object()) throw Error(ErrorKind::config, file, "", "is not a JSON object");
+  return root.get_object();
 }
 
 }  // namespace ironcl::checkpoint

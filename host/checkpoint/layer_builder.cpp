@@ -8,9 +8,6 @@
 
 #include "backends/numerics/casts.h"
 #include "host/checkpoint/block.h"
-#include "host/checkpoint/derived.h"
-#include "host/checkpoint/plain_cast.h"
-#include "host/checkpoint/stacked.h"
 
 namespace ironcl::checkpoint {
 namespace {
@@ -19,8 +16,8 @@ std::optional<ScaleGrid> metadata_block(const SafetensorsFile& file, const std::
   const auto at = file.metadata().find(key);
   if (at == file.metadata().end()) return std::nullopt;
   if (const auto grid = parse_block(at->second)) return grid;
-  throw Error(ErrorKind::config, file.path(), "",
-              fmt::format("metadata {} is '{}', expected a block such as 128 or 1x128", key, at->second));
+  throw Error(ErrorKind::config, file.path(), "", "metadata {} is '{}', expected a block such as 128 or 1x128", key,
+              at->second);
 }
 
 class LayerBuilder {
@@ -55,14 +52,19 @@ class LayerBuilder {
   }
 
  private:
+  template <class... Args>
+  [[noreturn]] void refuse(ErrorKind kind, fmt::format_string<Args...> why, Args&&... args) const {
+    throw Error(kind, layer_.weight_file, layer_.weight.name, fmt::format(why, std::forward<Args>(args)...));
+  }
+
   void fill() {
     if (group_ != nullptr && !group_->unsupported.empty())
       throw Error(ErrorKind::unsupported, group_->writer.empty() ? config_file_ : layer_.weight_file,
                   layer_.weight.name, group_->unsupported);
     if (parts_.problem) throw *parts_.problem;
     if (parts_.stranger) throw *parts_.stranger;
-    check_zero_points();
-    derive();
+    const Placed* zero_points = find_zero_points(parts_);
+    derive(parts_, layer_);
     if (layer_.scale_file.empty()) complain_of_missing_scale();
     check_weight();
     check_not_ignored();
@@ -75,62 +77,23 @@ class LayerBuilder {
     layer_.weight_grid_known = true;
     if (options_.check_values) check_scale_values(layer_.scale, layer_.scale_file, shared_with(layer_.scale));
     choose_activations();
+    take_zero_points(parts_, zero_points, layer_);
     take_bias();
-  }
-
-  /// Codes, scales and biases that the file has in another form than the product takes them.
-  void derive() {
-    if (parts_.packed) {
-      layer_.weight = unpacked_shape(parts_);
-      layer_.packed = true;
-      layer_.n = layer_.weight.shape[0];
-      layer_.k = layer_.weight.shape[1];
-    }
-    if (parts_.layout && std::any_of(parts_.layout->tensor.data.begin(), parts_.layout->tensor.data.end(),
-                                     [](std::byte b) { return b != std::byte{0}; }))
-      throw Error(ErrorKind::unsupported, parts_.layout->file->path(), parts_.layout->tensor.name,
-                  "is not 0: the codes lie in another order than rows (bitsandbytes), which is not read");
-    if (group_ != nullptr && group_->static_int8) {
-      auto [scale, bias] = static_int8(parts_, layer_.n);
-      layer_.bias = bias;
-      return take_derived_scale(std::move(scale), *parts_.product_scale);
-    }
-    if ((parts_.product_scale || parts_.integer_bias) && (group_ == nullptr || !group_->offsets))
-      throw Error(ErrorKind::unsupported, layer_.weight_file, layer_.weight.name,
-                  "is of Ascend's msModelSlim (deq_scale, quant_bias), and no quant_model_description.json beside it "
-                  "says of which type; fetch that file");
-    if (!parts_.row_amax) {
-      if (layer_.cast) take_derived_scale(f32_tensor("", {}, {1}), parts_.weight);
-      return;
-    }
-    if (parts_.scale)
-      throw Error(ErrorKind::config, layer_.weight_file, layer_.weight.name,
-                  fmt::format("has two scales, '{}' and '{}'; one of them is wrong", parts_.row_amax->tensor.name,
-                              parts_.scale->tensor.name));
-    take_derived_scale(scale_of_row_amax(*parts_.row_amax, layer_.n), *parts_.row_amax);
-  }
-
-  void take_derived_scale(Tensor scale, const Placed& from) {
-    layer_.scale = std::move(scale);
-    layer_.scale_file = from.file->path();
-    layer_.bytes += layer_.scale.data.size();
   }
 
   /// Where config.json says which layers are quantised, and how, the others have no codes.
   void check_known_to_config() const {
     if (group_ == nullptr && !config_.groups.empty())
-      throw Error(
-          ErrorKind::config, layer_.weight_file, layer_.weight.name,
-          fmt::format("is {} with a scale, and {} does not say how '{}' is quantised; correct the one that is "
-                      "wrong",
-                      layer_.weight.dtype_name, config_file_.filename().string(), layer_.name));
+      refuse(ErrorKind::config,
+             "is {} with a scale, and {} does not say how '{}' is quantised; correct the one that is "
+             "wrong",
+             layer_.weight.dtype_name, config_file_.filename().string(), layer_.name);
     if (group_ == nullptr || !group_->weight_dtype) return;
     const auto integer = [](DType type) { return type == DType::i8; };
     if (integer(*group_->weight_dtype) != integer(layer_.weight.dtype))
-      throw Error(ErrorKind::config, layer_.weight_file, layer_.weight.name,
-                  fmt::format("is {}, but {} says that its codes are {}; correct the one that is wrong",
-                              layer_.weight.dtype_name, config_file_.filename().string(),
-                              integer(*group_->weight_dtype) ? "int8" : "fp8"));
+      refuse(ErrorKind::config, "is {}, but {} says that its codes are {}; correct the one that is wrong",
+             layer_.weight.dtype_name, config_file_.filename().string(),
+             integer(*group_->weight_dtype) ? "int8" : "fp8");
   }
 
   /// Two codes of four bits in a byte have the type of int8. What gives them away are their scales.
@@ -160,13 +123,12 @@ class LayerBuilder {
     auto grid = weight.shape.size() == 2 ? said_grid(parts_, source) : std::nullopt;
     const bool known = grid.has_value() || options_.block.has_value();
     if (!grid) grid = options_.block.value_or(ScaleGrid{128, 128});
-    throw Error(
-        ErrorKind::not_found, layer_.weight_file, parts_.expected_scale,
-        fmt::format("is missing: the weight '{}' is {} {} and needs a scale of shape [{}, {}] ({}{}), called {}; "
-                    "{}",
-                    weight.name, weight.dtype_name, weight.shape_text(), grid->scale_rows(layer_.n),
-                    grid->scale_cols(layer_.k), known ? "" : "for blocks of ", grid_text(*grid),
-                    "weight_scale_inv or weight_scale", where_it_may_be()));
+    throw Error(ErrorKind::not_found, layer_.weight_file, parts_.expected_scale,
+                "is missing: the weight '{}' is {} {} and needs a scale of shape [{}, {}] ({}{}), called {}; "
+                "{}",
+                weight.name, weight.dtype_name, weight.shape_text(), grid->scale_rows(layer_.n),
+                grid->scale_cols(layer_.k), known ? "" : "for blocks of ", grid_text(*grid),
+                "weight_scale_inv or weight_scale", where_it_may_be());
   }
 
   std::string where_it_may_be() const {
@@ -180,25 +142,20 @@ class LayerBuilder {
   void check_weight() const {
     const Tensor& weight = layer_.weight;
     if (!numerics::is_quantized(weight.dtype))
-      throw Error(
-          weight.dtype_name.ends_with("FNUZ") || weight.dtype_name == "U8" ? ErrorKind::unsupported
-                                                                           : ErrorKind::dtype,
-          layer_.weight_file, weight.name,
-          fmt::format("is {} and has a scale, expected a weight of F8_E4M3, F8_E5M2 or I8", weight.dtype_name));
+      refuse(weight.dtype_name.ends_with("FNUZ") || weight.dtype_name == "U8" ? ErrorKind::unsupported
+                                                                              : ErrorKind::dtype,
+             "is {} and has a scale, expected a weight of F8_E4M3, F8_E5M2 or I8", weight.dtype_name);
     if (weight.shape.size() != 2 || layer_.n < 1 || layer_.k < 1)
-      throw Error(weight.shape.size() == 3 ? ErrorKind::unsupported : ErrorKind::shape, layer_.weight_file,
-                  weight.name,
-                  fmt::format("is {}, expected a matrix [N, K] with N and K of at least 1{}", weight.shape_text(),
-                              weight.shape.size() == 3 ? ", or a stack with experts in its name" : ""));
+      refuse(weight.shape.size() == 3 ? ErrorKind::unsupported : ErrorKind::shape,
+             "is {}, expected a matrix [N, K] with N and K of at least 1{}", weight.shape_text(),
+             weight.shape.size() == 3 ? ", or a stack with experts in its name" : "");
   }
 
   /// A module that the config leaves unquantised has no business with codes and scales.
   void check_not_ignored() const {
     if (const std::string* entry = config_.ignored.find(layer_.name))
-      throw Error(
-          ErrorKind::config, layer_.weight_file, layer_.weight.name,
-          fmt::format("is {} with a scale, but {} of {} lists '{}'; correct the one that is wrong",
-                      layer_.weight.dtype_name, config_.ignored_member, config_file_.filename().string(), *entry));
+      refuse(ErrorKind::config, "is {} with a scale, but {} of {} lists '{}'; correct the one that is wrong",
+             layer_.weight.dtype_name, config_.ignored_member, config_file_.filename().string(), *entry);
   }
 
   /// [r, 1, c, 1], as modelopt writes blocks, is [r, c]. U8 scales of groups of 32 are the exponents of MX (e8m0).
@@ -215,9 +172,8 @@ class LayerBuilder {
   void choose_weight_grid() {
     const std::optional<ScaleGrid> said = said_grid(parts_, layer_.block_source);
     if (said && options_.block && *said != *options_.block)
-      throw Error(ErrorKind::config, layer_.weight_file, layer_.weight.name,
-                  fmt::format("has scales {} ({}), but --block says {}; leave --block out", grid_text(*said),
-                              name_of(layer_.block_source), grid_text(*options_.block)));
+      refuse(ErrorKind::config, "has scales {} ({}), but --block says {}; leave --block out", grid_text(*said),
+             name_of(layer_.block_source), grid_text(*options_.block));
     if (said) {
       layer_.weight_grid = *said;
     } else if (options_.block) {
@@ -239,9 +195,9 @@ class LayerBuilder {
                       layer_.k, grid);
     if (grid.group_rows != 0 && layer_.n % grid.group_rows != 0)
       throw Error(ErrorKind::unsupported, layer_.scale_file, layer_.scale.name,
-                  fmt::format("has blocks of {} rows over {} projections of {} rows each, so that one block spans "
-                              "two of them; save the scales with their weights",
-                              grid.group_rows, parts_.parts, layer_.n));
+                  "has blocks of {} rows over {} projections of {} rows each, so that one block spans "
+                  "two of them; save the scales with their weights",
+                  grid.group_rows, parts_.parts, layer_.n);
     layer_.scale.shape = {grid.scale_rows(layer_.n * parts_.parts), grid.scale_cols(layer_.k)};
     const std::int64_t rows = grid.scale_rows(layer_.n);
     layer_.scale = rows_of(layer_.scale, parts_.part * rows, (parts_.part + 1) * rows);
@@ -276,9 +232,9 @@ class LayerBuilder {
     if (said == computed) return;
     throw Error(ErrorKind::unsupported, group_->writer.empty() ? config_file_ : layer_.weight_file,
                 layer_.weight.name,
-                fmt::format("is {} with activations of {}, which is not computed here, only of {}; quantise both "
-                            "alike",
-                            layer_.weight.dtype_name, numerics::name_of(said), numerics::name_of(computed)));
+                "is {} with activations of {}, which is not computed here, only of {}; quantise both "
+                "alike",
+                layer_.weight.dtype_name, numerics::name_of(said), numerics::name_of(computed));
   }
 
   /// The layer's name for a tensor that it may share with others: of a stack, a slice.
@@ -293,12 +249,11 @@ class LayerBuilder {
     layer_.bytes += scale.tensor.data.size();
     const std::filesystem::path& file = scale.file->path();
     if (layer_.activations != ActivationScheme::fixed)
-      throw Error(
-          ErrorKind::config, file, scale.tensor.name,
-          fmt::format("is a static scale of activations, but {} says that they are {}; correct the one that "
-                      "is wrong",
-                      config_file_.empty() ? "the layer's writer" : config_file_.filename().string(),
-                      layer_.activations == ActivationScheme::none ? "not quantised" : "quantised dynamically"));
+      throw Error(ErrorKind::config, file, scale.tensor.name,
+                  "is a static scale of activations, but {} says that they are {}; correct the one that "
+                  "is wrong",
+                  config_file_.empty() ? "the layer's writer" : config_file_.filename().string(),
+                  layer_.activations == ActivationScheme::none ? "not quantised" : "quantised dynamically");
     check_scale_dtype(scale.tensor, file);
     check_scale_shape(scale.tensor, file, "the activations", 1, layer_.k, {0, 0});
     check_scale_values(scale.tensor, file, shared_with(scale.tensor));
@@ -314,42 +269,15 @@ class LayerBuilder {
     // Of a static layer of msModelSlim the bias is in quant_bias already.
     if (!parts_.bias || layer_.bias) return;
     Tensor bias = parts_.bias->tensor;
-    if (layer_.cast && is_fp8(bias)) bias = decoded(bias);
+    if (layer_.cast && bias.is_fp8()) bias = decoded(bias);
     const std::filesystem::path& file = parts_.bias->file->path();
     if (!numerics::is_float(bias.dtype))
-      throw Error(ErrorKind::dtype, file, bias.name,
-                  fmt::format("is {}, expected a bias of F32, F16 or BF16", bias.dtype_name));
+      throw Error(ErrorKind::dtype, file, bias.name, "is {}, expected a bias of F32, F16 or BF16", bias.dtype_name);
     if (bias.shape != std::vector{layer_.n})
-      throw Error(ErrorKind::shape, file, bias.name,
-                  fmt::format("is {}, expected [{}], one for each row of '{}'", bias.shape_text(), layer_.n,
-                              layer_.weight.name));
+      throw Error(ErrorKind::shape, file, bias.name, "is {}, expected [{}], one for each row of '{}'",
+                  bias.shape_text(), layer_.n, layer_.weight.name);
     layer_.bias = bias;
     layer_.bytes += bias.data.size();
-  }
-
-  /// Zero points mean asymmetric quantisation, unless they are all 0 as some writers leave them.
-  void check_zero_points() const {
-    for (const Placed& zeros : parts_.zero_points) {
-      const auto fail = [&zeros](const char* why) {
-        throw Error(ErrorKind::unsupported, zeros.file->path(), zeros.tensor.name, why);
-      };
-      if (zeros.tensor.name.ends_with("_offset") && (group_ == nullptr || !group_->offsets))
-        fail(
-            "is of Ascend's msModelSlim, and no quant_model_description.json beside it says of which type the layer "
-            "is; fetch that file");
-      // Packed zero points are biased as their codes are.
-      if (parts_.packed) fail("is a zero point of packed codes: asymmetric quantisation is not read");
-      if (!all_zero(zeros.tensor))
-        fail("has values other than 0: asymmetric quantisation is not read; quantise symmetrically");
-    }
-  }
-
-  static bool all_zero(const Tensor& tensor) {
-    if (!numerics::is_float(tensor.dtype))
-      return std::all_of(tensor.data.begin(), tensor.data.end(), [](std::byte b) { return b == std::byte{0}; });
-    for (std::int64_t i = 0; i < tensor.elements(); ++i)
-      if (numerics::load_as_f64(tensor.dtype, tensor.data.data(), i) != 0) return false;
-    return true;
   }
 
   const LayerParts& parts_;
@@ -361,6 +289,11 @@ class LayerBuilder {
 };
 
 }  // namespace
+
+Placed placed(const TensorIndex& index, const Located& located, std::optional<std::int64_t> expert) {
+  return {expert ? slice_of(*located.tensor, *expert, index.path_of(located)) : *located.tensor,
+          &index.file_of(located)};
+}
 
 std::optional<ScaleGrid> said_grid(const LayerParts& parts, BlockSource& source) {
   if (parts.group != nullptr && parts.group->weight_grid) {

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "host/checkpoint/folder.h"
 #include "host/checkpoint/model.h"
+#include "host/checkpoint/stacked.h"
 
 namespace ironcl::checkpoint {
 
@@ -18,6 +18,9 @@ struct Placed {
   const SafetensorsFile* file = nullptr;
 };
 
+/// A tensor of the index, or of a stack the slice of one expert.
+Placed placed(const TensorIndex& index, const Located& located, std::optional<std::int64_t> expert = std::nullopt);
+
 /// What was found of a layer. Slices of stacked tensors are cut already.
 struct LayerParts {
   std::string name;
@@ -26,7 +29,7 @@ struct LayerParts {
   std::string expected_input_scale;
   Placed weight;
   std::optional<Placed> scale, input_scale, bias;
-  /// Of tools that write something else than the scale itself (derived.h): bitsandbytes' SCB and weight_format,
+  /// Of tools that write something else than the scale itself (derive()): bitsandbytes' SCB and weight_format,
   /// msModelSlim's deq_scale and quant_bias, compressed-tensors' weight_shape.
   std::optional<Placed> row_amax, layout, product_scale, integer_bias, shape;
   std::vector<Placed> zero_points;
@@ -38,11 +41,30 @@ struct LayerParts {
   const QuantizationGroup* group = nullptr;  ///< Of the config or of the layer's writer; nullptr: nobody says.
   std::optional<Error> problem;              ///< Found while the parts were gathered.
   std::optional<Error> stranger;             ///< A tensor beside the weight that is not known; said last.
-  std::string why_not_cast;                  ///< Of fp8 without a scale: why that is no plain cast (plain_cast.h).
+  std::string why_not_cast;                  ///< Of fp8 without a scale: why that is no plain cast (conventions.h).
 };
 
 /// The weight block that config or metadata says, with where it says so. Throws Error config for malformed metadata.
 std::optional<ScaleGrid> said_grid(const LayerParts& parts, BlockSource& source);
+
+/// Every expert of a stack of weights; gate and up are a layer each where their scales were made of each alone.
+std::vector<LayerParts> layers_of(const TensorIndex& index, const StackedWeight& stacked,
+                                  const QuantizationConfig& config, const OpenOptions& options);
+
+/// Codes, scales and biases that the file has in another form than the product takes them (bitsandbytes' SCB, static
+/// int8 of msModelSlim, packed codes, plain casts): computed once, in F32. Throws Error.
+void derive(const LayerParts& parts, LinearLayer& layer);
+
+/// The zero points of the weights, where any is not 0 and the tool subtracts them; nullptr where all are 0. Throws
+/// Error unsupported for others, and for those of activations.
+const Placed* find_zero_points(const LayerParts& parts);
+
+/// Puts them into the layer, whose weight, grid and activations are known. Throws Error: unsupported, shape,
+/// not_found (a config says that there are some).
+void take_zero_points(const LayerParts& parts, const Placed* zero_points, LinearLayer& layer);
+
+/// Values of fp8 as F32: a bias that was cast like the weights.
+Tensor decoded(const Tensor& tensor);
 
 /// Everything that is known of the layer; the first thing that is wrong with it becomes its problem.
 LinearLayer build_layer(const LayerParts& parts, const QuantizationConfig& config, const OpenOptions& options);

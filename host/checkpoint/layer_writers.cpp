@@ -9,7 +9,6 @@
 
 #include "backends/numerics/casts.h"
 #include "host/checkpoint/json_input.h"
-#include "host/checkpoint/json_members.h"
 
 namespace ironcl::checkpoint {
 namespace {
@@ -206,9 +205,7 @@ bool has_calibrated_input(const TensorIndex& index, std::string_view prefix) {
 }  // namespace
 
 QuantoMap::QuantoMap(const std::filesystem::path& file) {
-  const json::value root = read_json(file);
-  if (!root.is_object()) throw Error(ErrorKind::config, file, "", "is not a JSON object");
-  for (const auto& [key, value] : root.get_object()) {
+  for (const auto& [key, value] : read_object(file)) {
     const std::string layer(key.data(), key.size());
     const json::value* said = find(value, {"activations"});
     if (!value.is_object() || (said != nullptr && !said->is_string()))

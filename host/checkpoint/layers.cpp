@@ -9,12 +9,10 @@
 #include <deque>
 #include <unordered_set>
 
-#include "host/checkpoint/block.h"
 #include "host/checkpoint/conventions.h"
 #include "host/checkpoint/layer_builder.h"
 #include "host/checkpoint/layer_writers.h"
 #include "host/checkpoint/names.h"
-#include "host/checkpoint/plain_cast.h"
 #include "host/checkpoint/stacked.h"
 #include "host/checkpoint/tensor_index.h"
 
@@ -66,10 +64,7 @@ class LayerFinder {
   }
 
  private:
-  Placed place(const Located& located) const { return {*located.tensor, &index_.file_of(located)}; }
-  Placed slice(const Located& located, std::int64_t expert) const {
-    return {slice_of(*located.tensor, expert, index_.path_of(located)), &index_.file_of(located)};
-  }
+  Placed place(const Located& located) const { return placed(index_, located); }
   void add(const LayerParts& parts) { list_.layers.push_back(build_layer(parts, config_, options_)); }
 
   /// The layer whose tensors stand under `prefix`, where there is one.
@@ -95,7 +90,7 @@ class LayerFinder {
     }
     const Tensor& tensor = *weight->located->tensor;
     if (cast() && tensor.shape.size() != 2) return;  // norms, convolutions: listed
-    if (quantized || numerics::is_quantized(tensor.dtype) || is_fp8(tensor) || is_integer_matrix(tensor))
+    if (quantized || numerics::is_quantized(tensor.dtype) || tensor.is_fp8() || is_integer_matrix(tensor))
       add_layer(prefix, *weight);
   }
 
@@ -124,6 +119,9 @@ class LayerFinder {
         parts.group = &groups_.emplace_back(*own);
       gather(prefix, parts);
       refuse_submodules(prefix, parts);
+      if (const auto why = why_no_product(parts.name); !why.empty())
+        parts.problem =
+            Error(ErrorKind::unsupported, parts.weight.file->path(), parts.weight.tensor.name, std::string(why));
     } catch (const Error& error) {
       parts.problem = error;
     }
@@ -132,7 +130,7 @@ class LayerFinder {
     } catch (const Error& error) {
       parts.problem = error;
     }
-    if (!parts.scale && is_fp8(parts.weight.tensor)) take_for_cast(parts, prefix);
+    if (!parts.scale && parts.weight.tensor.is_fp8()) take_for_cast(parts, prefix);
     add(parts);
   }
 
@@ -175,11 +173,10 @@ class LayerFinder {
 
   void stranger(const std::string& name, const Located& located, LayerParts& parts) const {
     if (parts.stranger) return;
-    parts.stranger =
-        Error(ErrorKind::unsupported, index_.path_of(located), name,
-              fmt::format("belongs to the quantised layer '{}', and what it does to the product is not "
-                          "known here; export the checkpoint without it, or say who wrote it in an issue",
-                          parts.name));
+    parts.stranger = Error(ErrorKind::unsupported, index_.path_of(located), name,
+                           "belongs to the quantised layer '{}', and what it does to the product is not "
+                           "known here; export the checkpoint without it, or say who wrote it in an issue",
+                           parts.name);
   }
 
   /// Tensors of modules inside the layer, or beside it in a wrapper: smoothing, quantisers, adapters.
@@ -203,8 +200,8 @@ class LayerFinder {
     used_.insert(member.located->tensor);
     if (slot && !parts.problem)
       parts.problem = Error(ErrorKind::config, parts.weight.file->path(), parts.weight.tensor.name,
-                            fmt::format("has two {}, '{}' and '{}'; one of them is wrong", what, slot->tensor.name,
-                                        member.located->tensor->name));
+                            "has two {}, '{}' and '{}'; one of them is wrong", what, slot->tensor.name,
+                            member.located->tensor->name);
     slot = place(*member.located);
   }
 
@@ -213,134 +210,21 @@ class LayerFinder {
     const auto shared = find_shared_scale(index_, parts.name);
     if (!shared) return;
     used_.insert(shared->scale->tensor);
-    parts.scale = slice(*shared->scale, shared->expert);
+    parts.scale = placed(index_, *shared->scale, shared->expert);
     parts.part = shared->part;
     parts.parts = shared->parts;
     if (shared->input_scale == nullptr || parts.input_scale) return;
     used_.insert(shared->input_scale->tensor);
-    parts.input_scale = slice(*shared->input_scale, shared->expert);
+    parts.input_scale = placed(index_, *shared->input_scale, shared->expert);
   }
 
   /// Every expert of a stacked weight is a layer.
   void add_stacked(const StackedWeight& stacked) {
-    const Tensor& weight = *stacked.weight->tensor;
     for (const Located* part : {stacked.weight, stacked.scale, stacked.input_scale, stacked.bias})
       if (part != nullptr) used_.insert(part->tensor);
     for (const auto* more : {&stacked.zero_points, &stacked.refused})
       for (const Located* part : *more) used_.insert(part->tensor);
-    for (std::int64_t expert = 0; expert < std::max<std::int64_t>(stacked.experts(), 1); ++expert) {
-      LayerParts parts;
-      parts.name = stacked.layer_name(expert);
-      parts.expert = expert;
-      parts.expected_scale = weight.name + "_scale_inv";
-      parts.expected_input_scale = weight.name + "_activation_scale";
-      parts.group = config_.group_of(parts.name);
-      parts.weight = place(*stacked.weight);
-      for (const Located* zeros : stacked.zero_points) parts.zero_points.push_back(place(*zeros));
-      const std::string why = why_not(stacked);
-      if (stacked.problem)
-        parts.problem = stacked.problem;
-      else if (!why.empty())
-        parts.problem = Error(ErrorKind::unsupported, parts.weight.file->path(), weight.name, why);
-      else
-        cut(stacked, expert, parts);
-      try {
-        if (joined_scales(stacked, parts)) {
-          add_halves(parts);
-          continue;
-        }
-      } catch (const Error& error) {
-        parts.problem = error;
-      }
-      add(parts);
-      if (!why.empty() && stacked.experts() < 1) break;
-    }
-  }
-
-  static std::string why_not(const StackedWeight& stacked) {
-    const Tensor& weight = *stacked.weight->tensor;
-    if (stacked.experts() < 1) return fmt::format("is {}, expected at least one expert", weight.shape_text());
-    if (stacked.form == StackedForm::unknown && stacked.shapes == StackedForm::transposed)
-      return fmt::format(
-          "is {}: experts stored as [E, K, N], which is not read where config.json has no model_type that is known "
-          "to "
-          "store them so, only [E, N, K]; save each expert's weight by itself",
-          weight.shape_text());
-    if (stacked.form != StackedForm::unknown && stacked.shapes != StackedForm::unknown &&
-        stacked.form != stacked.shapes)
-      return fmt::format("is {}: the model_type of config.json stores experts as {}, the shapes beside it say {}",
-                         weight.shape_text(), stacked.transposed() ? "[E, K, N]" : "[E, N, K]",
-                         stacked.transposed() ? "[E, N, K]" : "[E, K, N]");
-    for (const Located* part : {stacked.scale, stacked.input_scale, stacked.bias}) {
-      if (part == nullptr || part->tensor->elements() == 1) continue;
-      if (part->tensor->shape.empty() || part->tensor->shape[0] != stacked.experts())
-        return fmt::format("is {}, but '{}' is {}: both need the experts as first dimension", weight.shape_text(),
-                           part->tensor->name, part->tensor->shape_text());
-    }
-    return {};
-  }
-
-  void cut(const StackedWeight& stacked, std::int64_t expert, LayerParts& parts) const {
-    const auto own = [&](const Located* located, bool turn) -> std::optional<Placed> {
-      if (located == nullptr) return std::nullopt;
-      Placed placed = slice(*located, expert);
-      if (turn) placed.tensor = turned(std::move(placed.tensor));
-      return placed;
-    };
-    parts.transposed = stacked.transposed();
-    parts.weight = *own(stacked.weight, parts.transposed);
-    parts.scale = own(stacked.scale, parts.transposed);
-    parts.input_scale = own(stacked.input_scale, false);
-    parts.bias = own(stacked.bias, false);
-  }
-
-  /// Whether the scales of gate and up [2 I, H] were made of both together, so that blocks count from row 0, or of
-  /// each alone and then joined: these have 2 ceil(I / rows) rows, with up's blocks beginning at row I. Where I is a
-  /// multiple of a block's rows the two are the same.
-  bool joined_scales(const StackedWeight& stacked, const LayerParts& parts) const {
-    if (stacked.projection != "gate_up_proj" || !parts.scale || parts.problem) return false;
-    const Tensor &weight = parts.weight.tensor, &scale = parts.scale->tensor;
-    if (weight.shape.size() != 2 || scale.shape.size() != 2) return false;
-    BlockSource source{};
-    std::optional<ScaleGrid> grid = said_grid(parts, source);
-    if (!grid) grid = options_.block ? *options_.block : grid_from_shape(scale, parts.scale->file->path(), weight);
-    if (grid->group_rows == 0) return false;
-    const std::int64_t half = weight.shape[0] / 2;
-    if (weight.shape[0] % 2 != 0 || half % grid->group_rows == 0) return false;
-    const std::int64_t joined = 2 * grid->scale_rows(half), together = grid->scale_rows(2 * half);
-    if (scale.shape[0] != joined) return false;
-    if (joined == together)
-      throw Error(
-          ErrorKind::ambiguous, index_.path_of(*stacked.scale), scale.name,
-          fmt::format("is {}: the scales of gate and up, {} rows each, were made either of both together or of "
-                      "each alone, and blocks of {} rows do not tell which; save gate and up by themselves",
-                      stacked.scale->tensor->shape_text(), half, grid->group_rows));
-    if (parts.transposed)
-      throw Error(
-          ErrorKind::unsupported, index_.path_of(*stacked.scale), scale.name,
-          fmt::format("is {}: scales of gate and up that were joined in a tensor [E, K, N] are not read; save "
-                      "gate and up by themselves",
-                      stacked.scale->tensor->shape_text()));
-    return true;
-  }
-
-  /// Gate and up as a layer each, out of rows that were joined.
-  void add_halves(const LayerParts& both) {
-    const std::int64_t rows = both.weight.tensor.shape[0] / 2, scale_rows = both.scale->tensor.shape[0] / 2;
-    for (const std::int64_t half : {0, 1}) {
-      LayerParts parts = both;
-      const std::size_t dot = both.name.rfind('.');
-      parts.name = both.name.substr(0, dot) + (half == 0 ? ".gate_proj" : ".up_proj");
-      parts.weight.tensor = rows_of(both.weight.tensor, half * rows, (half + 1) * rows);
-      parts.scale->tensor = rows_of(both.scale->tensor, half * scale_rows, (half + 1) * scale_rows);
-      if (both.bias && both.bias->tensor.shape == std::vector{2 * rows})
-        parts.bias->tensor = rows_of(both.bias->tensor, half * rows, (half + 1) * rows);
-      else if (both.bias)
-        parts.problem = Error(ErrorKind::shape, both.bias->file->path(), both.bias->tensor.name,
-                              fmt::format("is {} for one expert, expected [{}], one for each row of '{}'",
-                                          both.bias->tensor.shape_text(), 2 * rows, both.weight.tensor.name));
-      add(parts);
-    }
+    for (const LayerParts& parts : layers_of(index_, stacked, config_, options_)) add(parts);
   }
 
   /// A module of codes that are not read, recognised or not.
@@ -371,21 +255,21 @@ class LayerFinder {
       LayerParts parts;
       parts.name = layer_name(prefix);
       parts.scale = place(located);
-      parts.problem = Error(ErrorKind::not_found, index_.path_of(located), name,
-                            fmt::format("is a scale {} without its weight '{}weight'; is a shard missing?",
-                                        tensor.shape_text(), prefix));
+      parts.problem =
+          Error(ErrorKind::not_found, index_.path_of(located), name,
+                "is a scale {} without its weight '{}weight'; is a shard missing?", tensor.shape_text(), prefix);
       return add(parts);
     }
     const bool marker = is_scaled_fp8_marker(name);
     const bool cast_too = cast() && tensor.shape.size() != 2;
-    if (is_fp8(tensor) && tensor.elements() > 0 && !marker && !cast_too && !has_scales_of_activations(name)) {
+    if (tensor.is_fp8() && tensor.elements() > 0 && !marker && !cast_too && !has_scales_of_activations(name)) {
       LayerParts parts;
       parts.name = name;
       parts.weight = place(located);
       parts.problem = Error(ErrorKind::unsupported, index_.path_of(located), name,
-                            fmt::format("is {} {} and no layer's weight that is known here; convert the checkpoint "
-                                        "with llmcompressor (FP8), or say who wrote it in an issue",
-                                        tensor.dtype_name, tensor.shape_text()));
+                            "is {} {} and no layer's weight that is known here; convert the checkpoint "
+                            "with llmcompressor (FP8), or say who wrote it in an issue",
+                            tensor.dtype_name, tensor.shape_text());
       return add(parts);
     }
     Unquantized& rest = list_.unquantized.emplace_back();
@@ -406,7 +290,7 @@ class LayerFinder {
   std::string reason(const std::string& name, const Tensor& tensor, std::string_view prefix,
                      const PartName& part) const {
     if (part.part == Part::aside) return std::string(part.why);
-    if (is_fp8(tensor) && cast()) return "cast to fp8, and no matrix";
+    if (tensor.is_fp8() && cast()) return "cast to fp8, and no matrix";
     if (part.part == Part::refused && !prefix.empty())
       return fmt::format("beside layer {}: {}", layer_name(prefix), part.why);
     if (is_scaled_fp8_marker(name)) return "marks a file of scaled fp8 weights (ComfyUI)";

@@ -17,7 +17,7 @@ std::string form(std::size_t count) { return count == 1 ? "FILE:TENSOR" : "FILE:
 
 TensorRef parse_tensor_ref(std::string_view text, std::size_t count) {
   const auto fail = [&](const std::string& why) {
-    throw Error(ErrorKind::config, "", "", fmt::format("'{}' {}, expected {}", text, why, form(count)));
+    throw Error(ErrorKind::config, "", "", "'{}' {}, expected {}", text, why, form(count));
   };
   const std::size_t colon = text.rfind(':');
   if (colon == std::string_view::npos || colon == 0) fail("has no file and colon in front");
@@ -58,12 +58,12 @@ Matrix load_matrix(const std::filesystem::path& file, const std::string& tensor)
     case DType::i8:
       break;
     default:
-      throw Error(ErrorKind::dtype, file, tensor,
-                  fmt::format("is {}, expected F32, F16, BF16, F64, F8_E4M3, F8_E5M2 or I8", found.dtype_name));
+      throw Error(ErrorKind::dtype, file, tensor, "is {}, expected F32, F16, BF16, F64, F8_E4M3, F8_E5M2 or I8",
+                  found.dtype_name);
   }
   if (found.shape.size() != 2)
-    throw Error(ErrorKind::shape, file, tensor,
-                fmt::format("is {}, expected a matrix of two dimensions; reshape it", found.shape_text()));
+    throw Error(ErrorKind::shape, file, tensor, "is {}, expected a matrix of two dimensions; reshape it",
+                found.shape_text());
   const std::int64_t rows = found.shape[0], cols = found.shape[1];
   return {std::move(opened), std::move(found), rows, cols};
 }

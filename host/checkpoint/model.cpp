@@ -6,9 +6,8 @@
 #include <fnmatch.h>
 
 #include <algorithm>
+#include <array>
 
-#include "host/checkpoint/ascend.h"
-#include "host/checkpoint/find_experts.h"
 #include "host/checkpoint/folder.h"
 #include "host/checkpoint/layers.h"
 #include "host/checkpoint/names.h"
@@ -63,29 +62,19 @@ std::optional<Error> nothing_found(const QuantizationConfig& config, const Folde
   });
   const bool codes = odd != list.unquantized.end();
   const bool refused = !config.groups.empty() && !config.groups.front().unsupported.empty();
-  return Error(
-      ErrorKind::unsupported, config.file, codes ? odd->name : "",
-      fmt::format(
-          "{}no quantised layer is found, though {} names quant_method '{}'; {}",
-          codes ? fmt::format("is {}, and ", odd->dtype_name) : "", config.file.filename().string(), config.method,
-          refused ? "the model " + config.groups.front().unsupported
-                  : std::string("fetch the quantised weights, or drop that member where they were dequantised")));
+  return Error(ErrorKind::unsupported, config.file, codes ? odd->name : "",
+               "{}no quantised layer is found, though {} names quant_method '{}'; {}",
+               codes ? fmt::format("is {}, and ", odd->dtype_name) : "", config.file.filename().string(),
+               config.method,
+               refused ? "the model " + config.groups.front().unsupported
+                       : std::string("fetch the quantised weights, or drop that member where they were dequantised"));
 }
 
 }  // namespace
 
 std::string_view name_of(BlockSource source) noexcept {
-  switch (source) {
-    case BlockSource::config:
-      return "quantization_config";
-    case BlockSource::metadata:
-      return "metadata";
-    case BlockSource::caller:
-      return "--block";
-    case BlockSource::shape:
-      return "shape";
-  }
-  return "unknown";
+  constexpr std::array<std::string_view, 4> kNames = {"quantization_config", "metadata", "--block", "shape"};
+  return kNames.at(static_cast<std::size_t>(source));
 }
 
 std::string LinearLayer::format() const {
@@ -96,7 +85,7 @@ std::string LinearLayer::format() const {
     case DType::e5m2:
       return mx ? "MXFP8 e5m2" : cast ? "FP8 e5m2 (cast)" : "FP8 e5m2";
     case DType::i8:
-      return "INT8";
+      return zero_points ? "INT8 (asymmetric)" : "INT8";
     default:
       return {};
   }
@@ -134,10 +123,9 @@ std::vector<const LinearLayer*> Checkpoint::match(const std::string& glob) const
   for (const LinearLayer& layer : layers_)
     if (fnmatch(glob.c_str(), layer.name.c_str(), 0) == 0) found.push_back(&layer);
   if (found.empty())
-    throw Error(
-        ErrorKind::not_found, path_, "",
-        fmt::format("no quantised layer matches '{}'; there are {}: {}{}", glob, layers_.size(), names_of(layers_),
-                    experts_.empty() ? "" : fmt::format("; layers of experts: {}", names_of(experts_))));
+    throw Error(ErrorKind::not_found, path_, "", "no quantised layer matches '{}'; there are {}: {}{}", glob,
+                layers_.size(), names_of(layers_),
+                experts_.empty() ? "" : fmt::format("; layers of experts: {}", names_of(experts_)));
   return found;
 }
 
@@ -147,8 +135,8 @@ const LinearLayer& Checkpoint::layer(std::string_view name) const {
     candidate.check();
     return candidate;
   }
-  throw Error(ErrorKind::not_found, path_, "",
-              fmt::format("has no quantised layer '{}'; it has {}: {}", name, layers_.size(), names_of(layers_)));
+  throw Error(ErrorKind::not_found, path_, "", "has no quantised layer '{}'; it has {}: {}", name, layers_.size(),
+              names_of(layers_));
 }
 
 }  // namespace ironcl::checkpoint

@@ -38,6 +38,10 @@ struct LinearLayer {
   Tensor
       scale;  ///< f32, f16, bf16 or e8m0, [weight_grid.scale_rows(n), weight_grid.scale_cols(k)] in row-major order
               ///< (a checkpoint may write [n] or [] for grids {1, 0} and {0, 0}). Multiplies, whatever its name says.
+  /// Zero points other than 0, on weight_grid like the scales: whole numbers of -128 to 128, subtracted from the
+  /// codes before these are scaled. Only of i8 beside activations that are not quantised. host/layer makes B of the
+  /// two.
+  std::optional<Tensor> zero_points;
   ScaleGrid weight_grid;           ///< Meaningless where weight_grid_known is false.
   bool weight_grid_known = false;  ///< False only where the layer has a problem.
   BlockSource block_source = BlockSource::config;
@@ -65,7 +69,10 @@ struct LinearLayer {
   /// Why the layer cannot be used; the fields above are filled as far as they are known.
   std::optional<Error> problem;
 
-  /// "FP8 e4m3", "FP8 e5m2" (with " (cast)"), "INT8", "MXFP8" (e8m0 scales of 1x32 groups); empty for other weights.
+  /// What is multiplied: weight.dtype; of codes with zero points their difference, which bf16 holds exactly.
+  DType multiplied() const noexcept { return zero_points ? DType::bf16 : weight.dtype; }
+  /// "FP8 e4m3", "FP8 e5m2" (with " (cast)"), "INT8", "INT8 (asymmetric)", "MXFP8" (e8m0 scales of 1x32 groups);
+  /// empty for other weights.
   std::string format() const;
   /// Throws the problem, if there is one.
   void check() const;

@@ -10,7 +10,6 @@
 #include <charconv>
 
 #include "host/checkpoint/json_input.h"
-#include "host/checkpoint/json_members.h"
 #include "host/checkpoint/writer_configs.h"
 
 namespace ironcl::checkpoint {
@@ -57,109 +56,6 @@ void read_ignored(const Members& config, QuantizationConfig& result) {
   }
   result.ignored_member = fmt::format("{}", fmt::join(members, ", "));
   result.ignored = ModuleNames(std::move(entries));
-}
-
-/// compressed-tensors' {num_bits, type} of weights or activations, as the type of their codes. `unsupported` where it
-/// is not read.
-std::optional<numerics::DType> codes_of(const Members& scheme, std::string_view of, std::string& unsupported) {
-  const std::string type = scheme.text("type").value_or("");
-  const std::int64_t bits = scheme.size("num_bits").value_or(8);
-  if (bits != 8) {
-    const bool nvfp4 = scheme.text("strategy") == "tensor_group" || scheme.size("group_size") == 16;
-    unsupported =
-        bits == 4 && type == "float"
-            ? fmt::format("has {} of {}, four bits to a code, which is not read; quantise to FP8", of,
-                          nvfp4 ? "NVFP4" : "MXFP4")
-            : fmt::format("has {} of {} bits (num_bits), which are not read, only of 8; quantise to FP8", of, bits);
-    return std::nullopt;
-  }
-  if (type.empty()) return std::nullopt;
-  if (type != "int" && type != "float") scheme.fail("type", fmt::format("is '{}', expected int or float", type));
-  return type == "int" ? numerics::DType::i8 : numerics::DType::e4m3fn;
-}
-
-/// Whether scales of activations are powers of two.
-ScaleRounding rounding_of(const Members& scheme) {
-  const auto type = scheme.text("scale_dtype");
-  if (type == "torch.uint8") return ScaleRounding::power_of_two;
-  for (const char* plain : {"torch.float32", "torch.float16", "torch.bfloat16", "torch.float8_e4m3fn"})
-    if (type == plain) return ScaleRounding::exact;
-  if (type) scheme.fail("scale_dtype", fmt::format("is '{}', which is no type of scales that is known here", *type));
-  return ScaleRounding::exact;
-}
-
-/// Scales of activations that are computed as they come, or given ("local": NVFP4's, of both kinds).
-bool is_dynamic(const Members& scheme) {
-  const json::value* dynamic = scheme.find("dynamic");
-  if (dynamic == nullptr) return false;
-  if (dynamic->is_bool()) return dynamic->get_bool();
-  if (dynamic->is_string() && dynamic->get_string() == "local") return true;
-  scheme.fail("dynamic", fmt::format("is {}, expected true, false or \"local\"", json::serialize(*dynamic)));
-}
-
-/// The grid of compressed-tensors' {strategy, group_size, block_structure}. Empty, with `unsupported` filled, where
-/// IronCL has no such grid. For activations a "token" is a row.
-std::optional<ScaleGrid> grid_from(const Members& scheme, std::string_view of, bool modelopt,
-                                   std::string& unsupported) {
-  if (modelopt && scheme.find("strategy") == nullptr) return std::nullopt;
-  const std::string strategy = scheme.text("strategy").value_or("tensor");
-  if (strategy == "tensor") return ScaleGrid{0, 0};
-  if (strategy == "channel" || strategy == "token") return ScaleGrid{1, 0};
-  if (strategy == "group") {
-    if (const auto size = scheme.size("group_size")) return ScaleGrid{1, *size};
-    scheme.fail("group_size", "is missing, strategy 'group' needs it");
-  }
-  if (strategy == "block") {
-    if (const auto grid = scheme.block("block_structure")) return grid;
-    scheme.fail("block_structure", "is missing, strategy 'block' needs it");
-  }
-  unsupported = fmt::format("strategy '{}' of {} is not one of tensor, channel, token, group, block", strategy, of);
-  return std::nullopt;
-}
-
-/// compressed-tensors, and modelopt, whose groups lack a strategy: there the shapes of the scales decide.
-void read_groups(const Members& config, QuantizationConfig& result) {
-  const bool modelopt = result.method == "modelopt";
-  const auto groups = config.object("config_groups");
-  if (!groups || groups->all().empty()) {
-    if (!modelopt) refuse(result, "is of compressed-tensors without config_groups, which do not say how");
-    return;
-  }
-  const auto transform = config.object("transform_config");
-  const auto rotations = transform ? transform->object("config_groups") : std::nullopt;
-  const bool rotated = rotations && !rotations->all().empty();
-  for (const auto& [key, value] : groups->all()) {
-    const std::string name(key.data(), key.size());
-    const auto members = groups->object(name);
-    if (!members) continue;
-    QuantizationGroup group;
-    group.targets = members->modules("targets");
-    if (const auto weights = members->object("weights")) {
-      group.weight_grid = grid_from(*weights, "weights", modelopt, group.unsupported);
-      group.weight_dtype = codes_of(*weights, "weights", group.unsupported);
-      if (weights->find("actorder") != nullptr)
-        group.unsupported = "weights with an actorder are not read: their columns are reordered";
-    }
-    if (const auto inputs = members->object("input_activations")) {
-      group.activations = is_dynamic(*inputs) ? ActivationScheme::dynamic : ActivationScheme::fixed;
-      std::string unsupported;
-      group.activation_grid = grid_from(*inputs, "input_activations", modelopt, unsupported);
-      group.activation_dtype = codes_of(*inputs, "activations", unsupported);
-      if (inputs->flag("symmetric") == false)
-        unsupported = "asymmetric activations are not read; quantise with symmetric: true";
-      group.activation_rounding = rounding_of(*inputs);
-      if (group.unsupported.empty()) group.unsupported = unsupported;
-    } else {
-      group.activations = ActivationScheme::none;
-    }
-    if (members->find("output_activations") != nullptr)
-      group.unsupported =
-          "has output_activations: its product is quantised, which is not computed here; quantise without";
-    if (rotated)
-      group.unsupported =
-          "has a transform_config (rotations of activations), which is not computed here; quantise without";
-    result.groups.push_back(std::move(group));
-  }
 }
 
 /// The tool that wrote a config, with its version.
@@ -219,13 +115,6 @@ void read_method(const Members& config, QuantizationConfig& result) {
   read_ignored(config, result);
 }
 
-/// The object that a JSON file is.
-json::object read_object(const std::filesystem::path& file) {
-  json::value root = read_json(file);
-  if (!root.is_object()) throw Error(ErrorKind::config, file, "", "is not a JSON object");
-  return root.get_object();
-}
-
 /// A config without a quant_method: whose it is shows in its members.
 std::string unnamed_method(const Members& config) {
   if (config.find("bits") != nullptr && config.find("group_size") != nullptr) return "mlx";
@@ -244,15 +133,7 @@ QuantizationConfig read_members(const Members& config) {
 }  // namespace
 
 std::string_view name_of(ActivationScheme scheme) noexcept {
-  switch (scheme) {
-    case ActivationScheme::none:
-      return "none";
-    case ActivationScheme::dynamic:
-      return "dynamic";
-    case ActivationScheme::fixed:
-      return "static";
-  }
-  return "unknown";
+  return scheme == ActivationScheme::none ? "none" : scheme == ActivationScheme::dynamic ? "dynamic" : "static";
 }
 
 const QuantizationGroup* QuantizationConfig::group_of(std::string_view layer) const {

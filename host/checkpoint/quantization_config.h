@@ -3,7 +3,7 @@
 //
 // quant_method "fp8" (DeepSeek, Qwen3): weight_block_size, activation_scheme, scale_fmt, modules_to_not_convert or
 // ignored_layers. quant_method "compressed-tensors": config_groups.*.{targets, weights, input_activations}, ignore.
-// Next door: writer_configs.h (the forms of single tools), ascend.h (msModelSlim's description).
+// Next door: writer_configs.h (the forms of single tools).
 #pragma once
 
 #include <filesystem>
@@ -45,6 +45,7 @@ struct QuantizationGroup {
   std::optional<double> activation_limit;  ///< The scheme clips amax to this value (fbgemm's activation_scale_ub).
   bool input_scale_unused = false;         ///< A static scale in the file means nothing (quanto's 1, W8A8_MIX).
   bool static_int8 = false;                ///< msModelSlim's W8A8: deq_scale and quant_bias in place of a scale.
+  bool asymmetric = false;                 ///< Weights have zero points, which must be there.
   bool offsets = false;                    ///< msModelSlim: weight_offset and input_offset are expected.
   bool cast = false;                       ///< Only cast to fp8: the scale is 1 and stands nowhere.
   std::string unsupported;                 ///< What of this group IronCL does not read; empty where nothing.
@@ -83,5 +84,11 @@ QuantizationConfig read_params(const std::filesystem::path& params_json);
 /// Reads a file that is a quantization_config by itself: quantization_config.json (diffusers), quantize_config.json
 /// (GPTQ). Throws Error as read_quantization_config.
 QuantizationConfig read_own_config(const std::filesystem::path& json);
+
+/// Reads quant_model_description.json of Ascend's msModelSlim, for each tensor the type of its quantisation: a group
+/// for each type that a weight has, with the layers of that type as its targets; types that are not read refuse their
+/// layers by name. Source: msmodelslim's ascendv1.md; vllm-ascend's w8a8_static.py and w8a16.py.
+/// Throws Error as read_quantization_config.
+QuantizationConfig read_ascend(const std::filesystem::path& description);
 
 }  // namespace ironcl::checkpoint

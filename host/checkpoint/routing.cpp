@@ -12,7 +12,6 @@
 #include <limits>
 
 #include "host/checkpoint/json_input.h"
-#include "host/checkpoint/json_members.h"
 
 namespace ironcl::checkpoint {
 namespace {

@@ -9,7 +9,6 @@
 #include <boost/interprocess/mapped_region.hpp>
 
 #include "host/checkpoint/names.h"
-#include "host/checkpoint/other_formats.h"
 #include "host/checkpoint/safetensors_header.h"
 
 namespace ironcl::checkpoint {
@@ -27,10 +26,10 @@ SafetensorsFile SafetensorsFile::open(const std::filesystem::path& path) {
   const std::filesystem::file_status status = std::filesystem::status(path, ec);
   if (status.type() == std::filesystem::file_type::not_found)
     throw Error(ErrorKind::not_found, path, "", "there is no such file");
-  if (ec) throw Error(ErrorKind::io, path, "", fmt::format("cannot be read: {}", ec.message()));
+  if (ec) throw Error(ErrorKind::io, path, "", "cannot be read: {}", ec.message());
   if (!std::filesystem::is_regular_file(status)) throw Error(ErrorKind::io, path, "", "is not a file");
   const std::uintmax_t size = std::filesystem::file_size(path, ec);
-  if (ec) throw Error(ErrorKind::io, path, "", fmt::format("cannot be read: {}", ec.message()));
+  if (ec) throw Error(ErrorKind::io, path, "", "cannot be read: {}", ec.message());
 
   const auto state = std::make_shared<State>();
   state->path = path;
@@ -39,7 +38,7 @@ SafetensorsFile SafetensorsFile::open(const std::filesystem::path& path) {
     const ipc::file_mapping mapping(path.c_str(), ipc::read_only);
     state->region = ipc::mapped_region(mapping, ipc::read_only, 0, size);
   } catch (const ipc::interprocess_exception& error) {
-    throw Error(ErrorKind::io, path, "", fmt::format("cannot be mapped into memory: {}", error.what()));
+    throw Error(ErrorKind::io, path, "", "cannot be mapped into memory: {}", error.what());
   }
   if (const std::string other = other_format(path); !other.empty())
     throw Error(ErrorKind::unsupported, path, "", other);
@@ -72,8 +71,8 @@ const Tensor& SafetensorsFile::at(std::string_view name) const {
   std::vector<std::string> names;
   for (const Tensor& tensor : tensors()) names.push_back(tensor.name);
   std::sort(names.begin(), names.end(), natural_less);
-  throw Error(ErrorKind::not_found, path(), std::string(name),
-              fmt::format("is not in the file; it has {}", list_names(names, 12)));
+  throw Error(ErrorKind::not_found, path(), std::string(name), "is not in the file; it has {}",
+              list_names(names, 12));
 }
 
 }  // namespace ironcl::checkpoint

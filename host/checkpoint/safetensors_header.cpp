@@ -5,7 +5,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <boost/json.hpp>
+#include <fstream>
 #include <optional>
 
 #include "backends/numerics/checked.h"
@@ -149,9 +151,8 @@ void read_metadata(const json::value& value, const std::filesystem::path& file, 
   if (object == nullptr) throw Error(ErrorKind::format, file, "", "__metadata__ is not an object");
   for (const auto& [key, text] : *object) {
     if (!text.is_string())
-      throw Error(ErrorKind::format, file, "",
-                  fmt::format("__metadata__ '{}' is {}, expected a string", std::string_view(key.data(), key.size()),
-                              json::serialize(text)));
+      throw Error(ErrorKind::format, file, "", "__metadata__ '{}' is {}, expected a string",
+                  std::string_view(key.data(), key.size()), json::serialize(text));
     const json::string& string = text.get_string();
     header.metadata.emplace(std::string(key.data(), key.size()), std::string(string.data(), string.size()));
   }
@@ -167,23 +168,39 @@ void check_cover(std::vector<Extent> extents, const std::vector<Tensor>& tensors
   for (const Extent& extent : extents) {
     const std::string& name = tensors[extent.tensor].name;
     if (extent.begin < end)
-      throw Error(ErrorKind::format, file, name,
-                  fmt::format("data_offsets [{}, {}] overlap those of '{}' [{}, {}]", extent.begin, extent.end,
-                              tensors[previous->tensor].name, previous->begin, previous->end));
+      throw Error(ErrorKind::format, file, name, "data_offsets [{}, {}] overlap those of '{}' [{}, {}]", extent.begin,
+                  extent.end, tensors[previous->tensor].name, previous->begin, previous->end);
     if (extent.begin > end)
-      throw Error(ErrorKind::format, file, name,
-                  fmt::format("data_offsets [{}, {}] leave a hole: the tensor before ends at {}", extent.begin,
-                              extent.end, end));
+      throw Error(ErrorKind::format, file, name, "data_offsets [{}, {}] leave a hole: the tensor before ends at {}",
+                  extent.begin, extent.end, end);
     end = extent.end;
     previous = &extent;
   }
   if (end != data_size)
-    throw Error(
-        ErrorKind::format, file, "",
-        fmt::format("has {} bytes after its last tensor, which ends at {} of {}", data_size - end, end, data_size));
+    throw Error(ErrorKind::format, file, "", "has {} bytes after its last tensor, which ends at {} of {}",
+                data_size - end, end, data_size);
 }
 
 }  // namespace
+
+std::string other_format(const std::filesystem::path& file) {
+  using namespace std::string_view_literals;
+  std::array<char, 8> bytes{};
+  std::ifstream stream(file, std::ios::binary);
+  stream.read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  const std::string_view start(bytes.data(), static_cast<std::size_t>(stream.gcount()));
+  constexpr const char* kTorch =
+      "which is not read; save the weights with safetensors (model.save_pretrained in transformers does)";
+  if (start.starts_with("GGUF"sv))
+    return "is a GGUF file (llama.cpp), which is not read; take the safetensors files of the model";
+  if (start.starts_with("PK\x03\x04"sv)) return std::string("is a zip archive, as torch.save writes, ") + kTorch;
+  if (start.starts_with("\x80\x02"sv) || start.starts_with("\x80\x03"sv) || start.starts_with("\x80\x04"sv))
+    return std::string("is a pickle, as older torch.save writes, ") + kTorch;
+  if (start.starts_with("\x89HDF\r\n"sv))
+    return "is an HDF5 file (Keras), which is not read; convert it to safetensors";
+  if (start.starts_with("\x93NUMPY"sv)) return "is a NumPy array, which is not read; save it with safetensors";
+  return {};
+}
 
 SafetensorsHeader parse_safetensors(std::span<const std::byte> bytes, const std::filesystem::path& file) {
   const std::size_t length = read_header_length(bytes, file);

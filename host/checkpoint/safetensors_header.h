@@ -26,4 +26,8 @@ struct SafetensorsHeader {
 /// Throws Error format; `file` is for its text.
 SafetensorsHeader parse_safetensors(std::span<const std::byte> bytes, const std::filesystem::path& file);
 
+/// "is a GGUF file, ...; convert ..." where the file is of another format that its first bytes give away; empty for
+/// all others, and where it cannot be opened.
+std::string other_format(const std::filesystem::path& file);
+
 }  // namespace ironcl::checkpoint

@@ -27,7 +27,7 @@ std::int64_t bytes_of(const std::filesystem::path& path, const TensorSpec& spec,
   std::int64_t bytes = element;
   try {
     for (const std::int64_t dim : spec.shape) {
-      if (dim < 0) throw Error(ErrorKind::config, path, spec.name, fmt::format("has the negative dimension {}", dim));
+      if (dim < 0) throw Error(ErrorKind::config, path, spec.name, "has the negative dimension {}", dim);
       bytes = numerics::checked_mul(bytes, dim);
     }
   } catch (const std::overflow_error&) {
@@ -93,7 +93,7 @@ struct SafetensorsWriter::State {
     try {
       step();
     } catch (const report::FileError& error) {
-      throw Error(ErrorKind::io, error.path(), "", fmt::format("cannot be written: {}", error.reason()));
+      throw Error(ErrorKind::io, error.path(), "", "cannot be written: {}", error.reason());
     }
   }
 };
@@ -119,9 +119,8 @@ void SafetensorsWriter::write(std::string_view name, std::span<const std::byte> 
     if (place.spec.name != name) continue;
     const std::int64_t room = place.end - place.begin - place.written;
     if (static_cast<std::int64_t>(bytes.size()) > room)
-      throw Error(
-          ErrorKind::shape, state_->path, place.spec.name,
-          fmt::format("gets {} bytes, but has room for {} more of {}", bytes.size(), room, place.end - place.begin));
+      throw Error(ErrorKind::shape, state_->path, place.spec.name, "gets {} bytes, but has room for {} more of {}",
+                  bytes.size(), room, place.end - place.begin);
     state_->attempt([&] {
       state_->file->write_at(static_cast<std::uint64_t>(state_->data_begin + place.begin + place.written),
                              {reinterpret_cast<const char*>(bytes.data()), bytes.size()});
@@ -135,8 +134,8 @@ void SafetensorsWriter::write(std::string_view name, std::span<const std::byte> 
 void SafetensorsWriter::commit() {
   for (const Place& place : state_->places)
     if (place.begin + place.written != place.end)
-      throw Error(ErrorKind::shape, state_->path, place.spec.name,
-                  fmt::format("got {} bytes, expected {}", place.written, place.end - place.begin));
+      throw Error(ErrorKind::shape, state_->path, place.spec.name, "got {} bytes, expected {}", place.written,
+                  place.end - place.begin);
   if (!state_->file) return;
   state_->attempt([&] { state_->file->commit(); });
   state_->file.reset();

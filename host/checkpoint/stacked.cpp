@@ -160,9 +160,8 @@ std::vector<StackedWeight> find_stacked(const TensorIndex& index, StackedForm fo
 Tensor slice_of(const Tensor& tensor, std::int64_t expert, const std::filesystem::path& file) {
   if (tensor.shape.empty() || tensor.elements() == 1) return tensor;
   if (expert >= tensor.shape[0])
-    throw Error(
-        ErrorKind::shape, file, tensor.name,
-        fmt::format("is {}, which has nothing for expert {}; is it of another model?", tensor.shape_text(), expert));
+    throw Error(ErrorKind::shape, file, tensor.name,
+                "is {}, which has nothing for expert {}; is it of another model?", tensor.shape_text(), expert);
   Tensor slice = tensor;
   slice.shape.erase(slice.shape.begin());
   const std::size_t bytes = tensor.data.size() / static_cast<std::size_t>(tensor.shape[0]);

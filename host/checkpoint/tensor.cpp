@@ -42,6 +42,8 @@ std::int64_t Tensor::elements() const noexcept {
   return product;
 }
 
+bool Tensor::is_fp8() const noexcept { return dtype_name.starts_with("F8_") && dtype != DType::e8m0; }
+
 std::string Tensor::shape_text() const { return fmt::format("[{}]", fmt::join(shape, ", ")); }
 
 }  // namespace ironcl::checkpoint

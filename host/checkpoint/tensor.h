@@ -41,6 +41,7 @@ struct Tensor {
   std::shared_ptr<const std::vector<std::byte>> own = nullptr;
 
   std::int64_t elements() const noexcept;  ///< Product of the shape; 1 for a scalar.
+  bool is_fp8() const noexcept;            ///< Elements of fp8, of any kind; e8m0 is a scale's type.
   std::string shape_text() const;          ///< "[576, 2048]", "[]".
 };
 

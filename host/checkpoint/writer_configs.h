@@ -3,10 +3,14 @@
 // quantization_config.h (the two common forms), layer_writers.h (what a layer's file says).
 #pragma once
 
-#include "host/checkpoint/json_members.h"
+#include "host/checkpoint/json_input.h"
 #include "host/checkpoint/quantization_config.h"
 
 namespace ironcl::checkpoint {
+
+/// compressed-tensors' config_groups, and modelopt's, which lack a strategy: there the shapes of the scales decide.
+/// Appends a group for each.
+void read_groups(const Members& config, QuantizationConfig& result);
 
 /// modelopt's quant_algo, where config_groups say nothing: what the algorithm's name means. Appends a group.
 void read_modelopt_algorithm(const Members& config, QuantizationConfig& result);

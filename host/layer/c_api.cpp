@@ -102,7 +102,7 @@ ironcl_status ironcl_layer_get_info(ironcl_layer layer, ironcl_layer_info* out_i
     info.k = source.k;
     info.name = source.name.c_str();
     info.problem = layer->problem.c_str();
-    info.weight_dtype = static_cast<ironcl_dtype>(source.weight.dtype);
+    info.weight_dtype = static_cast<ironcl_dtype>(source.multiplied());
     info.bytes = source.bytes;
     if (!source.problem) {
       info.activations = scheme_of(source.activations);
@@ -151,7 +151,7 @@ ironcl_status ironcl_layer_weights(ironcl_layer layer, ironcl_weights_desc* out_
     source.check();
     const layer::LayerWeights& weights = layer->acquire();
     ironcl_weights_desc desc{};
-    desc.dtype = static_cast<ironcl_dtype>(source.weight.dtype);
+    desc.dtype = static_cast<ironcl_dtype>(source.multiplied());
     desc.n = source.n;
     desc.k = source.k;
     desc.scale = scale_desc(source.scale.dtype, source.weight_grid);

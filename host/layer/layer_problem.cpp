@@ -36,6 +36,22 @@ std::vector<std::byte> unpack(std::span<const std::byte> from, std::size_t rows,
   return to;
 }
 
+/// What zero points leave of codes [n, k]: whole numbers up to 256, which bf16 holds.
+std::vector<std::byte> less_zero_points(std::span<const std::byte> codes, const LinearLayer& layer) {
+  std::vector<std::byte> to(codes.size() * 2);
+  std::vector<float> row(static_cast<std::size_t>(layer.k));
+  const numerics::ScaleGrid grid = layer.weight_grid;
+  for (std::int64_t n = 0; n < layer.n; ++n) {
+    numerics::decode(DType::i8, codes.data() + n * layer.k, std::span<float>(row));
+    for (std::int64_t k = 0; k < layer.k; ++k)
+      row[static_cast<std::size_t>(k)] -=
+          static_cast<float>(numerics::load_as_f64(layer.zero_points->dtype, layer.zero_points->data.data(),
+                                                   grid.row_of(n) * grid.scale_cols(layer.k) + grid.col_of(k)));
+    numerics::encode(DType::bf16, std::span<const float>(row), to.data() + n * layer.k * 2);
+  }
+  return to;
+}
+
 }  // namespace
 
 LayerWeights weights_of(const LinearLayer& layer) {
@@ -44,6 +60,10 @@ LayerWeights weights_of(const LinearLayer& layer) {
   weights.scales.assign(layer.scale.data.begin(), layer.scale.data.end());
   if (layer.packed) {
     weights.turned = unpack(layer.weight.data, static_cast<std::size_t>(layer.n), static_cast<std::size_t>(layer.k));
+    weights.codes = weights.turned;
+  }
+  if (layer.zero_points) {
+    weights.turned = less_zero_points(weights.codes, layer);
     weights.codes = weights.turned;
   }
   if (layer.transposed) {
@@ -64,6 +84,9 @@ ActivationRule activation_rule(const LinearLayer& layer, DType x, std::optional<
     rule.dtype = x;
     return rule;
   }
+  if (layer.zero_points)
+    throw checkpoint::Error(checkpoint::ErrorKind::unsupported, layer.weight_file, layer.zero_points->name,
+                            "has zero points other than 0, beside which activations stay unquantised");
   rule.dtype = layer.weight.dtype == DType::i8 ? DType::i8 : DType::e4m3fn;
   if (layer.activations == ActivationScheme::fixed && !x_block) {
     if (!layer.input_scale || layer.input_scale->elements() != 1) {
@@ -105,7 +128,7 @@ report::Problem describe(const LinearLayer& layer, const ActivationRule& rule, s
   problem.k = layer.k;
   problem.a_source = rule.source;
   problem.a = rule.dtype;
-  problem.b = layer.weight.dtype;
+  problem.b = layer.multiplied();
   problem.d = out;
   problem.bias = layer.bias ? layer.bias->dtype : DType::none;
   problem.a_scale = rule.scale;

@@ -33,14 +33,14 @@ void check_pair(DType type, const backend::ScaleDesc& scale, std::string_view op
                     "leaves the values as they are",
                     operand, shown(type)));
   }
-  if (is_float(type) && scale.dtype != DType::none) {
-    invalid(fmt::format("{0}_scale.dtype is {2}, but {0}_dtype {1} has no scales; leave {0}_scale zero", operand,
-                        shown(type), shown(scale.dtype)));
-  }
 }
 
 void check_a(const backend::GemmDesc& desc) {
   check_pair(desc.a, desc.a_scale, "gemm_desc.a");
+  if (is_float(desc.a) && desc.a_scale.dtype != DType::none) {
+    invalid(fmt::format("gemm_desc.a_scale.dtype is {}, but a_dtype {} has no scales; leave a_scale zero",
+                        shown(desc.a_scale.dtype), shown(desc.a)));
+  }
   if (desc.a_source == DType::none) {
     if (desc.a_quantizer.given) {
       invalid("gemm_desc.a_quantizer.scales is GIVEN, but the plan does not quantise A; leave it 0");

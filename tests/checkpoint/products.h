@@ -52,7 +52,7 @@ inline double error_over_bound(const LinearLayer& layer, const Matrix& x, const 
   const QuantizedInput a(layer, x);
   const layer::LayerWeights weights = layer::weights_of(layer);
   numerics::Operand b;
-  b.dtype = layer.weight.dtype;
+  b.dtype = layer.multiplied();
   b.data = weights.codes.data();
   b.rows = layer.n;
   b.cols = b.ld = layer.k;

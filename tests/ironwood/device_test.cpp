@@ -32,13 +32,7 @@ TEST(IronwoodDevice, RefusesWithAReasonAndWhatItWouldTake) {
     const char* says;
   };
   const Row rows[] = {
-      {"scaled bf16 weights", [](auto& d) { d.b = DType::bf16; }, Reason::scale_layout, "take none"},
-      {"bf16 weights and fp8 activations",
-       [](auto& d) {
-         d.b = DType::bf16;
-         d.b_scale.dtype = DType::none;
-       },
-       Reason::dtype, "f32, f16 or bf16"},
+      {"bf16 weights and fp8 activations", [](auto& d) { d.b = DType::bf16; }, Reason::dtype, "f32, f16 or bf16"},
       {"s32 weights", [](auto& d) { d.b = DType::s32; }, Reason::dtype, "e4m3fn, e5m2, i8, f32, f16 and bf16"},
       {"fp8 output", [](auto& d) { d.d = DType::e4m3fn; }, Reason::dtype, "bf16"},
       {"48x48 weights",

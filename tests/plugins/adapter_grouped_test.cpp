@@ -95,8 +95,8 @@ TEST_F(AdapterGrouped, WrongDescriptionsAreNamed) {
          d.grouping = IRONCL_GROUPING_MASKED, d.matrices = 1u << 20, d.m = 0x7fffffff, d.ldd = 1ll << 20;
        }},
       {{"gemm_desc.b_dtype is bf16", "a_dtype is e4m3fn", "f32, f16 or bf16"}, [&](auto& d) { unquantised(d); }},
-      {{"b_scale.dtype is f32", "b_dtype bf16 has no scales"},
-       [](auto& d) { d.b_dtype = IRONCL_BF16, d.a_source_dtype = 0, d.a_dtype = IRONCL_BF16, d.a_scale = {}; }},
+      {{"a_scale.dtype is f32", "a_dtype bf16 has no scales"},
+       [](auto& d) { d.a_source_dtype = 0, d.a_dtype = IRONCL_BF16; }},
   };
   for (const Wrong& wrong : all) {
     auto desc = gemm_desc();
@@ -122,6 +122,10 @@ TEST_F(AdapterGrouped, DescriptionsReachTheBackend) {
   ASSERT_EQ(ask(desc), IRONCL_OK) << error.message;
   EXPECT_EQ(script().gemm_desc.b, backend::DType::bf16);
   EXPECT_EQ(script().gemm_desc.b_scale.dtype, backend::DType::none);
+  desc.b_scale = gemm_desc().b_scale;
+  ASSERT_EQ(ask(desc), IRONCL_OK) << "codes less their zero points have scales: " << error.message;
+  EXPECT_EQ(script().gemm_desc.b_scale.dtype, backend::DType::f32);
+  desc.b_scale = {};
   desc.grouping = IRONCL_GROUPING_CONTIGUOUS, desc.matrices = 1;
   EXPECT_EQ(ask(desc), IRONCL_OK) << "rows without scales have none to share: " << error.message;
 }

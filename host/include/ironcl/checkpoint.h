@@ -66,10 +66,10 @@ typedef struct ironcl_layer_info {
   uint32_t activations; /* IRONCL_ACTIVATIONS_* */
   int64_t n, k;         /* the weight is [n, k]; 0 where the layer is unusable and they are not known */
   const char* name;
-  const char* problem; /* why the layer cannot be used; "" where it can */
-  ironcl_dtype weight_dtype;
-  ironcl_dtype bias_dtype;            /* NONE: no bias */
-  ironcl_scale_desc weight_scale;     /* over n x k */
+  const char* problem;            /* why the layer cannot be used; "" where it can */
+  ironcl_dtype weight_dtype;      /* of B as ironcl_layer_weights gives it: bf16 where int8 codes have zero points */
+  ironcl_dtype bias_dtype;        /* NONE: no bias */
+  ironcl_scale_desc weight_scale; /* over n x k */
   ironcl_scale_desc activation_scale; /* over m x k; dtype NONE where activations is NONE */
   float input_scale;                  /* where activations is STATIC; 0 else */
   /* Where activations is DYNAMIC: the checkpoint's scheme clips larger magnitudes (activation_scale_ub), and no plan

@@ -315,7 +315,7 @@ enum { IRONCL_GEMM_REPEATABLE = 1u << 0 }; /* the same bits from the same input,
  *                                                               (F32), or reads (a_quantizer.scales GIVEN)
  * NONE            F32, F16, BF16           the same             weight-only           dtype NONE
  *
- * b_dtype is a quantised type with its b_scale; or F32, F16 or BF16 without scales, where A is of a float type too.
+ * b_dtype is a quantised type with its b_scale; or F32, F16 or BF16, scaled or not, where A is of a float type too.
  * The sum of each K group (where both scales are constant) is accumulated in at least f32 and never in half; scales
  * are applied to the group's sum in f32, then added in f32; global scales multiply the sum of all groups. d_dtype is
  * F32, F16 or BF16 (round to nearest even; overflow gives infinity), or a quantised type with d_scale: quantised by

@@ -95,6 +95,9 @@ add(4, "DeepSeek-V4, its experts (MXFP4 in I8)", "v4-experts", model(EXPERT, V4)
 add(4, "the same file alone", "v4-experts-file", model(EXPERT), "two codes of MXFP4 in a byte", layer=W1[:-1], path=FILE)
 add(4, "DeepSeek-V4, its dense layers", "v4-dense", model({WQ + "weight": fp8(), WQ + "scale": tensor("F8_E8M0", [[125]])}, V4),
     layer=WQ[:-1], w=scaled(values(CODES), [[0.25]]), how="e4m3-ue8m0")
+WO = "layers.0.attn.wo_a."
+add(4, "DeepSeek-V4, its grouped low-rank product", "v4-grouped", model({WO + "weight": fp8(), WO + "scale": tensor("F8_E8M0", [[125]])}, V4),
+    "DeepSeek-V4's grouped product", layer=WO[:-1])
 # 5. MLX
 MLX = {P + "weight": tensor("U32", [[1, 2]] * 4), P + "scales": tensor("BF16", [[0.5]] * 4), P + "biases": tensor("BF16", [[1.0]] * 4)}
 add(5, "MLX", "mlx", model(MLX, {"model_type": "llama", "quantization": {"group_size": 64, "bits": 4}}), "is the form of MLX")
@@ -126,7 +129,13 @@ PACKED = {P + "weight_packed": ("I32", [4, 2], bytes(v + 128 for row in SIX for 
 W8A16 = config("compressed-tensors", format="pack-quantized",
                config_groups={"g": {**LINEAR, "weights": {"num_bits": 8, "type": "int", "strategy": "channel"}}})
 add(9, "compressed-tensors W8A16 (packed)", "packed-w8a16", model(PACKED, W8A16), w=scaled(SIX, ROWS))
-add(9, "the same with zero points", "packed-zeros", model({**PACKED, P + "weight_zero_point": tensor("I32", [[0]])}, W8A16), "asymmetric")
+ASYMMETRIC = config("compressed-tensors", format="int-quantized",
+                    config_groups={"g": {**LINEAR, "weights": {"num_bits": 8, "type": "int", "strategy": "channel", "symmetric": False}}})
+CODED = {P + "weight": I8, P + "weight_scale": F32S}
+add(9, "compressed-tensors W8A16 with zero points", "ct-zeros", model({**CODED, P + "weight_zero_point": tensor("I8", [[4], [-128], [0], [127]])},
+    ASYMMETRIC), w=scaled([[v - z for v in row] for row, z in zip(INT8, [4, -128, 0, 127])], ROWS))
+add(9, "the same whose zero points are absent", "ct-zeros-absent", model(CODED, ASYMMETRIC), "the config says that the weights are not symmetric")
+add(9, "packed W8A16 with zero points", "packed-zeros", model({**PACKED, P + "weight_zero_point": tensor("I32", [[0]])}, W8A16), "asymmetric")
 add(9, "GPTQ of 8 bits", "gptq-int8", model(GPTQ, config("gptq", bits=8)), "packed integers of GPTQ")
 # 10. MIXED_PRECISION
 MIXED = {P[:-1]: {"quant_algo": "FP8_PER_CHANNEL_PER_TOKEN"}, "model.layers.0.mlp.up_proj": {"quant_algo": "NVFP4", "group_size": 16}}
@@ -144,10 +153,19 @@ def ascend(kind, tensors, **members):
     return {"quant_model_weights.safetensors": tensors, "config.json": {"model_type": "llama"},
             "quant_model_description.json": {**{n: kind for n in tensors}, "model_quant_type": kind, "version": "1.0.0", **members}}
 def offsets(value, prefix=P):
-    return {prefix + "weight": I8, prefix + "weight_scale": F32S, prefix + "weight_offset": F32([[value]] * 4)}
+    zeros = value if isinstance(value, list) else [[value]] * 4
+    return {prefix + "weight": I8, prefix + "weight_scale": F32S, prefix + "weight_offset": F32(zeros)}
+def without(zeros):
+    return [[v - zero for v in row] for row, [zero] in zip(INT8, zeros)]
+ZEROS = [[4.0], [-128.0], [0.0], [127.0]]
 add(11, "msModelSlim W8A8_DYNAMIC", "ascend-dynamic", ascend("W8A8_DYNAMIC", offsets(0.0)), w=scaled(INT8, ROWS), how="i8")
 add(11, "msModelSlim W8A16, symmetric", "ascend-w8a16", ascend("W8A16", offsets(-0.0)), w=scaled(INT8, ROWS))
-add(11, "msModelSlim W8A16 with offsets", "ascend-offset", ascend("W8A16", offsets(4.0)), "asymmetric quantisation is not read")
+add(11, "msModelSlim W8A16 with offsets", "ascend-offset", ascend("W8A16", offsets(ZEROS)), w=scaled(without(ZEROS), ROWS))
+add(11, "msModelSlim W8A16 with offsets, in groups", "ascend-offset-groups", ascend("W8A16", {P + "weight": tensor("I8", [r * 8 for r in INT8]),
+    P + "weight_scale": F32([[0.5, 2.0]] * 4), P + "weight_offset": F32([[z, -3.0] for [z] in ZEROS])}, group_size=32),
+    w=[[(v - (z if k < 32 else -3.0)) * (0.5 if k < 32 else 2.0) for k, v in enumerate(r * 8)] for r, [z] in zip(INT8, ZEROS)])
+add(11, "the same with an offset that is no whole number", "ascend-offset-odd", ascend("W8A16", offsets(4.5)), "has the zero point 4.5")
+add(11, "the same with quantised activations", "ascend-offset-dynamic", ascend("W8A8_DYNAMIC", offsets(4.0)), "asymmetric quantisation is read only")
 add(11, "the same file alone, without the description", "ascend-file", {"m.safetensors": offsets(0.0)}, "no quant_model_description.json", path="m.safetensors")
 INTEGER = [112, -40, 7, 0]
 DEQ = [0.0125, 0.025, 0.05, 0.1]

@@ -43,6 +43,13 @@ Problem unquantised(Problem p, DType type) {
   return p;
 }
 
+/// Codes less their zero points: whole numbers that bf16 holds, with the codes' scales.
+Problem less_zero_points(Problem p) {
+  p.a = p.b = DType::bf16;
+  p.a_scale = {DType::none, 0, 0, 0};
+  return p;
+}
+
 Problem of_types(Problem p, DType a, DType b) {
   p.a = a, p.b = b;
   return p;
@@ -87,6 +94,7 @@ void add_exact_tests(Suite& suite) {
   for (const auto type : kOutputs) {
     add_problem(suite, "Exact", fmt::format("Unquantised{}", numerics::name_of(type)), unquantised(p, type), false);
   }
+  add_problem(suite, "Exact", "Bf16WeightsWithScales", less_zero_points(p), false);
   add_problem(suite, "Exact", "E5m2Weights", of_types(p, DType::e4m3fn, DType::e5m2), false);
   add_problem(suite, "Exact", "E5m2Both", of_types(p, DType::e5m2, DType::e5m2), false);
   add_problem(suite, "Exact", "Int8Both", of_types(p, DType::i8, DType::i8), false);
