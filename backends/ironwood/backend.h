@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The door of the Ironwood model: a backend with one device, "ironwood:0". Next door: device.h (what the device
-// does), machine.h (hardware tables), plan.h (blocks and constraints), core.h (DMA, semaphores), trace.h.
+// The door of the Ironwood model: a backend with one device, "ironwood:0". Next door: machine.h (hardware tables),
+// plan.h (blocks and constraints), core.h (DMA, semaphores), operations.h (what is enqueued).
 #pragma once
 
 #include <memory>

@@ -17,9 +17,44 @@
 #include <vector>
 
 #include "backends/ironwood/machine.h"
-#include "backends/ironwood/timeline.h"
 
 namespace ironcl::ironwood {
+
+// --- What happened when: spans on named tracks. model_report.h makes a Chrome trace of them.
+
+/// One busy stretch of a track. Times in modelled nanoseconds from the start of the kernel.
+struct TimelineSpan {
+  int track = 0;
+  std::int64_t step = -1;  ///< Grid step that caused it; -1 outside the grid.
+  double start_ns = 0;
+  double duration_ns = 0;
+  std::uint64_t bytes = 0;  ///< Of a transfer; 0 for compute.
+  std::string label;        ///< "x[0,3] -> slot 1", "dot 512x512x512".
+};
+
+/// Spans in the order in which they were caused; bounded, so that a long grid cannot fill memory.
+struct Timeline {
+  std::vector<std::string> tracks;
+  std::vector<TimelineSpan> spans;
+  std::size_t capacity = 100'000;
+  std::uint64_t dropped = 0;  ///< Spans that did not fit.
+
+  int track(const std::string& name) {
+    for (std::size_t i = 0; i < tracks.size(); ++i) {
+      if (tracks[i] == name) return static_cast<int>(i);
+    }
+    tracks.push_back(name);
+    return static_cast<int>(tracks.size()) - 1;
+  }
+  bool full() const noexcept { return spans.size() >= capacity; }
+  void add(TimelineSpan span) {
+    if (full()) {
+      ++dropped;
+    } else {
+      spans.push_back(std::move(span));
+    }
+  }
+};
 
 /// A row-major two-dimensional array in HBM. Owns nothing; `data` null: only time is simulated.
 struct HbmArray {

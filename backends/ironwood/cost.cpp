@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <vector>
 
-#include "backends/ironwood/gmm_blocks.h"
 #include "backends/ironwood/program.h"
 #include "backends/numerics/checked.h"
 

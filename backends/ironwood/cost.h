@@ -1,11 +1,38 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a grid step costs on the MXU and the vector unit. All of it is modelled; rates in machine.h.
+// What a plan costs: how much VMEM it occupies, by the published kernel's formula and truly (native tiles, as the
+// engine allocates), and what a grid step takes on the MXU and the vector unit. All times are modelled; rates in
+// machine.h.
 #pragma once
 
-#include "backends/ironwood/plan.h"
-#include "backends/ironwood/row_deal.h"
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "backends/ironwood/program.h"
 
 namespace ironcl::ironwood {
+
+/// One buffer of a plan.
+struct VmemPart {
+  std::string name;
+  int slots = 1;
+  std::int64_t rows = 0, cols = 0;
+  std::uint32_t element_bytes = 1;
+  std::int64_t bytes = 0;  ///< Of all slots, in native tiles.
+};
+
+struct VmemUse {
+  std::vector<VmemPart> parts;
+  std::int64_t footprint_bytes = 0;  ///< Sum of the parts.
+  std::int64_t formula_bytes = 0;    ///< get_vmem_limit of the published kernel, before its clamp; of a
+                                     ///< grouped problem gmm_v2's estimate.
+};
+
+VmemUse vmem_of(const Plan& plan);
+
+/// Refuses a plan that passes its VMEM limit by its rule, with both numbers.
+std::optional<Refusal> check_vmem(const Plan& plan);
 
 /// Modelled work of a step of `plan` on `rows` rows of x. The pipeline's block shape is static, so that a ragged edge
 /// costs as much as a full block; the manual kernel passes the rows there are.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Answers of the modelled device.
-#include "backends/ironwood/device.h"
+#include "backends/ironwood/backend.h"
 
 #include <fmt/format.h>
 
@@ -8,17 +8,13 @@
 #include <boost/json.hpp>
 
 #include "backends/ironwood/cost.h"
-#include "backends/ironwood/expert_steps.h"
 #include "backends/ironwood/fused_experts.h"
-#include "backends/ironwood/gemm.h"
 #include "backends/ironwood/memory.h"
 #include "backends/ironwood/model_report.h"
-#include "backends/ironwood/options.h"
+#include "backends/ironwood/operations.h"
 #include "backends/ironwood/problem.h"
-#include "backends/ironwood/quantize.h"
 #include "backends/ironwood/queue.h"
 #include "backends/ironwood/search.h"
-#include "backends/ironwood/trace.h"
 #include "backends/not_yet.h"
 
 namespace ironcl::ironwood {
@@ -123,7 +119,30 @@ std::string describe_features() {
   return boost::json::serialize(features);
 }
 
-}  // namespace
+/// The device "ironwood:0".
+class ModelDevice final : public backend::Device {
+ public:
+  explicit ModelDevice(backend::Log* log) : log_(log), workers_(std::make_shared<Workers>()) {}
+
+  backend::DeviceProps props() const override;
+  backend::Support supports(const backend::GemmDesc& desc) override;
+  /// Keys: "features", "options", "machines"; of a problem: "model", "trace" (Chrome JSON), "search"; of a layer of
+  /// experts, by its first product: "fused", "fused_trace". All JSON.
+  std::string query(std::string_view key, const backend::GemmDesc* desc) override;
+  std::shared_ptr<backend::Queue> create_queue() override;
+  std::shared_ptr<backend::Buffer> create_buffer(std::uint64_t size) override;
+  std::shared_ptr<backend::Buffer> import_buffer(Memory kind, void* handle, std::uint64_t size) override;
+  std::shared_ptr<backend::Weights> prepare_weights(const backend::WeightsDesc& desc) override;
+  std::shared_ptr<backend::Gemm> create_gemm(const backend::GemmDesc& desc) override;
+  std::shared_ptr<backend::Quantize> create_quantize(const backend::QuantizeDesc& desc) override;
+  std::shared_ptr<backend::Route> create_route(const backend::RouteDesc& desc) override;
+  std::shared_ptr<backend::Activate> create_activate(const backend::ActivateDesc& desc) override;
+  std::shared_ptr<backend::Combine> create_combine(const backend::CombineDesc& desc) override;
+
+ private:
+  backend::Log* log_;
+  std::shared_ptr<Workers> workers_;
+};
 
 backend::DeviceProps ModelDevice::props() const {
   const Tpu& tpu = ironwood_tpu();
@@ -209,12 +228,12 @@ std::shared_ptr<backend::Gemm> ModelDevice::create_gemm(const GemmDesc& desc) {
     log_->write(backend::LogLevel::info,
                 fmt::format("ironwood: plan {}x{}x{} {}", desc.m, desc.n, desc.k, describe(plan)));
   }
-  return std::make_shared<PlannedGemm>(desc, std::move(plan), workers_);
+  return make_gemm(desc, std::move(plan), workers_);
 }
 
 std::shared_ptr<backend::Quantize> ModelDevice::create_quantize(const backend::QuantizeDesc& desc) {
   backend::refuse_not_yet(desc.code, desc.scale, desc.quantizer, "x");
-  return std::make_shared<MatrixQuantizer>(desc, Machine{});
+  return make_quantize(desc, Machine{});
 }
 
 std::shared_ptr<backend::Route> ModelDevice::create_route(const backend::RouteDesc& desc) {
@@ -229,5 +248,19 @@ std::shared_ptr<backend::Activate> ModelDevice::create_activate(const backend::A
 std::shared_ptr<backend::Combine> ModelDevice::create_combine(const backend::CombineDesc& desc) {
   return make_combine(desc, Machine{});
 }
+
+class IronwoodBackend final : public backend::Backend {
+ public:
+  explicit IronwoodBackend(backend::Log* log) : device_(std::make_shared<ModelDevice>(log)) {}
+
+  std::vector<std::shared_ptr<backend::Device>> devices() override { return {device_}; }
+
+ private:
+  std::shared_ptr<ModelDevice> device_;
+};
+
+}  // namespace
+
+std::unique_ptr<backend::Backend> make_backend(backend::Log* log) { return std::make_unique<IronwoodBackend>(log); }
 
 }  // namespace ironcl::ironwood

@@ -21,7 +21,6 @@
 
 #include "backends/ironwood/core.h"
 #include "backends/ironwood/plan.h"
-#include "backends/ironwood/timeline.h"
 
 namespace ironcl::ironwood {
 

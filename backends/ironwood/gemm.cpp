@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // From spans to arrays in HBM, and what happens outside of the kernel: scales of dynamic quantisation, conversion of
 // scales and bias to f32.
-#include "backends/ironwood/gemm.h"
+#include "backends/ironwood/operations.h"
 
 #include <fmt/format.h>
 
@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "backends/ironwood/memory.h"
+#include "backends/ironwood/program.h"
 #include "backends/ironwood/quantize_tile.h"
 #include "backends/ironwood/queue.h"
 #include "backends/numerics/casts.h"
@@ -19,95 +20,35 @@
 
 namespace ironcl::ironwood {
 
-using backend::Error;
 using backend::GemmArgs;
-using backend::Status;
 using numerics::DType;
 using numerics::size_of;
 
 namespace {
 
-/// Bytes from the first element of a rows x cols matrix to its last; 0 without rows.
-std::uint64_t extent(std::int64_t rows, std::int64_t cols, std::int64_t ld, std::uint32_t element) {
-  if (rows == 0 || cols == 0) return 0;
-  return static_cast<std::uint64_t>(
-      numerics::checked_mul(numerics::checked_add(numerics::checked_mul(rows - 1, ld), cols), element));
-}
-
-/// Everything of a call that a check can refuse, before any of it runs.
+/// What a call brings, as addresses; nullptr for what the problem has not.
 struct Bound {
-  const PreparedWeights* weights = nullptr;
-  std::byte* a = nullptr;
-  std::byte* d = nullptr;
-  const std::byte* a_scale = nullptr;
-  const std::byte* bias = nullptr;
-  std::byte* a_quantized = nullptr;
-  std::byte* a_quantized_scale = nullptr;
-  const std::byte* matrix_rows = nullptr;
-  const std::byte* a_index = nullptr;
+  const PreparedWeights& weights;
+  std::byte *a = nullptr, *d = nullptr;
+  const std::byte *a_scale = nullptr, *bias = nullptr, *matrix_rows = nullptr, *a_index = nullptr;
+  std::byte *a_quantized = nullptr, *a_quantized_scale = nullptr;
   std::int64_t rows = 0;    // of the problem, all matrices' together
   std::int64_t a_rows = 0;  // that A has
 };
 
-void check_weights_of(const Problem& p, const PreparedWeights& w) {
-  const std::int64_t matrices = std::max<std::int64_t>(p.matrices, 1);
-  const bool same_grid = w.scale_dtype() == DType::none || w.grid().resolved(p.n, p.k) == p.w_grid.resolved(p.n, p.k);
-  if (w.n() == p.n && w.k() == p.k && w.matrices() == matrices && w.dtype() == p.w && w.scale_dtype() == p.w_scale &&
-      same_grid) {
-    return;
-  }
-  throw Error(
-      Status::invalid_argument,
-      fmt::format("ironwood: weights of {} {}x{}x{} with scales {} {}x{}; the plan expects {} {}x{}x{} with {} "
-                  "{}x{}",
-                  numerics::name_of(w.dtype()), w.matrices(), w.n(), w.k(), numerics::name_of(w.scale_dtype()),
-                  w.grid().group_rows, w.grid().group_cols, numerics::name_of(p.w), matrices, p.n, p.k,
-                  numerics::name_of(p.w_scale), p.w_grid.group_rows, p.w_grid.group_cols));
-}
-
-void check_rows_of(const Problem& p, const GemmArgs& args) {
-  const bool masked = p.grouping == backend::Grouping::masked;
-  if (args.m < 0 || args.m > p.m || (masked && args.m != 0 && args.m != p.m)) {
-    throw Error(Status::invalid_argument,
-                fmt::format("ironwood: m is {}; the plan takes {}{}", args.m, masked ? "" : "0 to ", p.m));
-  }
-  if (p.x_rows != 0 && args.m != 0 && (args.a_rows < 1 || args.a_rows > p.x_rows)) {
-    throw Error(Status::invalid_argument,
-                fmt::format("ironwood: a_rows is {}; the plan takes 1 to {}", args.a_rows, p.x_rows));
-  }
-}
-
 Bound bind(const Problem& p, const GemmArgs& args) {
-  Bound bound;
-  bound.weights = dynamic_cast<const PreparedWeights*>(args.weights.get());
-  if (bound.weights == nullptr) {
-    throw Error(Status::invalid_argument, "ironwood: weights are missing or of another backend");
-  }
-  check_weights_of(p, *bound.weights);
-  check_rows_of(p, args);
-  if (args.m == 0) return bound;
+  const auto at = [](bool has, const backend::Span& span) { return has && span ? address_of(span) : nullptr; };
+  Bound bound{.weights = dynamic_cast<const PreparedWeights&>(*args.weights)};
   bound.rows = p.grouping == backend::Grouping::masked ? p.rows() : args.m;
   bound.a_rows = p.x_rows != 0 ? args.a_rows : bound.rows;
-  bound.a = address_of(args.a, extent(bound.a_rows, p.k, p.ldx, size_of(p.x)), "A");
-  bound.d = address_of(args.d, extent(bound.rows, p.n, p.ldd, size_of(p.d)), "D");
-  const std::int64_t scale_rows = p.x_grid.scale_rows(bound.a_rows), scale_cols = p.x_grid.scale_cols(p.k);
-  if (p.scaled_x && !p.quantize_x) {
-    bound.a_scale =
-        address_of(args.a_scale, extent(scale_rows, scale_cols, p.x_scale_ld, size_of(p.x_scale)), "the scales of A");
-  }
-  if (p.bias != DType::none) {
-    bound.bias =
-        address_of(args.bias, extent(std::max<std::int64_t>(p.matrices, 1), p.n, p.n, size_of(p.bias)), "the bias");
-  }
-  if (p.grouped()) {
-    bound.matrix_rows = address_of(args.matrix_rows, extent(1, p.matrices, p.matrices, 4), "the rows of each matrix");
-  }
-  if (p.x_rows != 0) bound.a_index = address_of(args.a_index, extent(bound.rows, 1, 1, 4), "a_index");
-  if (p.quantize_x && (args.a_quantized || args.a_quantized_scale)) {
-    bound.a_quantized = address_of(args.a_quantized, extent(bound.a_rows, p.k, p.k, 1), "a_quantized");
-    bound.a_quantized_scale =
-        address_of(args.a_quantized_scale, extent(scale_rows, scale_cols, scale_cols, 4), "a_quantized_scale");
-  }
+  bound.a = at(true, args.a);
+  bound.d = at(true, args.d);
+  bound.a_scale = at(p.scaled_x && !p.quantize_x, args.a_scale);
+  bound.bias = at(p.bias != DType::none, args.bias);
+  bound.matrix_rows = at(p.grouped(), args.matrix_rows);
+  bound.a_index = at(p.x_rows != 0, args.a_index);
+  bound.a_quantized = at(p.quantize_x, args.a_quantized);
+  bound.a_quantized_scale = at(p.quantize_x, args.a_quantized_scale);
   return bound;
 }
 
@@ -222,31 +163,40 @@ std::string describe(const Plan& plan) {
       plan.buffers, plan.save_x_q ? "on" : "off", plan.save_acc ? "on" : "off", plan.source);
 }
 
-PlannedGemm::PlannedGemm(const backend::GemmDesc& desc, Plan plan, std::shared_ptr<Workers> workers)
-    : desc_(desc), plan_(std::move(plan)), workers_(std::move(workers)) {}
+namespace {
 
-backend::GemmInfo PlannedGemm::info() const {
-  backend::GemmInfo info;
-  info.accuracy = backend::AccuracyClass::f32;
-  info.accumulation_length = plan_.problem.group;
-  info.variant = fmt::format("ironwood_{}", name_of(plan_.problem.family));
-  info.tuning = describe(plan_);
-  info.form = "row_major";
-  return info;
-}
+class PlannedGemm final : public backend::Gemm {
+ public:
+  PlannedGemm(const backend::GemmDesc& desc, Plan plan, std::shared_ptr<Workers> workers)
+      : desc_(desc), plan_(std::move(plan)), workers_(std::move(workers)) {}
 
-std::shared_ptr<backend::Event> PlannedGemm::enqueue(const std::shared_ptr<backend::Queue>& queue,
-                                                     const GemmArgs& args) {
-  auto* model_queue = dynamic_cast<ModelQueue*>(queue.get());
-  if (model_queue == nullptr) throw Error(Status::invalid_argument, "ironwood: the queue is of another backend");
-  bind(plan_.problem, args);
-  return model_queue->run(args.wait, [&] { return run(args); });
-}
+  backend::GemmInfo info() const override {
+    backend::GemmInfo info;
+    info.accuracy = backend::AccuracyClass::f32;
+    info.accumulation_length = plan_.problem.group;
+    info.variant = fmt::format("ironwood_{}", name_of(plan_.problem.family));
+    info.tuning = describe(plan_);
+    info.form = "row_major";
+    return info;
+  }
+  const backend::GemmDesc& desc() const noexcept override { return desc_; }
+  std::shared_ptr<backend::Event> enqueue(const std::shared_ptr<backend::Queue>& queue,
+                                          const GemmArgs& args) override {
+    return dynamic_cast<ModelQueue&>(*queue).run(args.wait, [&] { return run(args); });
+  }
+
+ private:
+  double run(const GemmArgs& args) const;
+
+  backend::GemmDesc desc_;
+  Plan plan_;
+  std::shared_ptr<Workers> workers_;
+};
 
 double PlannedGemm::run(const GemmArgs& args) const {
   const Problem& p = plan_.problem;
-  const Bound bound = bind(p, args);
   if (args.m == 0) return 0;
+  const Bound bound = bind(p, args);
   const std::vector<MatrixRows> dealt = deal(p, bound, args.m);
   std::vector<std::int32_t> gather = gather_of(bound, dealt);
   ActivationScales x_scales(p, bound, dealt, gather);
@@ -264,8 +214,8 @@ double PlannedGemm::run(const GemmArgs& args) const {
     numerics::decode(p.bias, bound.bias, std::span<float>(bias));
   }
   // The engine reads and writes arrays through one pointer type; it never writes an input.
-  auto* codes = const_cast<std::byte*>(bound.weights->codes().data());
-  auto* scales = const_cast<float*>(bound.weights->scales().data());
+  auto* codes = const_cast<std::byte*>(bound.weights.codes().data());
+  auto* scales = const_cast<float*>(bound.weights.scales().data());
   if (!p.grouped()) {
     operands.w.data = codes;
     operands.w_scale.data = reinterpret_cast<std::byte*>(scales);
@@ -273,7 +223,7 @@ double PlannedGemm::run(const GemmArgs& args) const {
     return run_program(plan_, bound.rows, operands, workers_.get(), nullptr).time_ns;
   }
   operands.rows = dealt;
-  const std::int64_t scale_count = static_cast<std::int64_t>(bound.weights->scales().size()) / p.matrices;
+  const std::int64_t scale_count = static_cast<std::int64_t>(bound.weights.scales().size()) / p.matrices;
   for (std::int64_t g = 0; g < p.matrices; ++g) {
     Operands::Matrix& matrix = operands.matrices[static_cast<std::size_t>(g)];
     matrix.w.data = codes + g * p.n * p.k * size_of(p.w);
@@ -281,6 +231,12 @@ double PlannedGemm::run(const GemmArgs& args) const {
     if (!bias.empty()) matrix.bias.data = reinterpret_cast<std::byte*>(bias.data() + g * p.n);
   }
   return run_program(plan_, bound.rows, operands, workers_.get(), nullptr).time_ns;
+}
+
+}  // namespace
+
+std::shared_ptr<backend::Gemm> make_gemm(const backend::GemmDesc& desc, Plan plan, std::shared_ptr<Workers> workers) {
+  return std::make_shared<PlannedGemm>(desc, std::move(plan), std::move(workers));
 }
 
 }  // namespace ironcl::ironwood

@@ -1,6 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // The body of a grid step: quantise x where asked, multiply K group by K group, scale, accumulate, and finish the
 // output block on the last step along K. Shared by all programs; what it costs is cost.h's.
+//
+// The sum of a K group is formed in f64 and rounded once to f32. Of two e4m3fn numbers a product is a multiple of
+// 2^-18 below 2^18, so a sum of 2^17 of them is a multiple of 2^-18 below 2^35: 53 bits, exact in f64 whatever the
+// order; two of int8, and int8 by e4m3fn, need fewer. For unquantised x, and where e5m2 takes part (its exponents
+// span 32 binades), the products are exact and long sums need not be; there the order is fixed: k ascending within
+// the group, also where the group is spread over several steps. So the result depends neither on blocks nor on
+// threads.
 #pragma once
 
 #include <cstddef>
@@ -9,9 +16,41 @@
 
 #include "backends/ironwood/core.h"
 #include "backends/ironwood/plan.h"
-#include "backends/ironwood/tile_product.h"
+#include "backends/ironwood/workers.h"
 
 namespace ironcl::ironwood {
+
+/// Rows of an operand in VMEM: the valid part of a slot.
+struct TileRows {
+  const std::byte* data = nullptr;
+  std::int64_t pitch_bytes = 0;
+  numerics::DType type = numerics::DType::none;
+  std::int64_t rows = 0;
+};
+
+/// A run of k inside a step, all of it in one K group.
+struct GroupRun {
+  std::int64_t first = 0, depth = 0;  ///< Within the tiles.
+  bool begins = true, ends = true;    ///< Whether the group begins and ends here, or in another run.
+};
+
+class TileProduct {
+ public:
+  /// `threads`: the most to use, 0 for all.
+  explicit TileProduct(unsigned threads) : threads_(threads) {}
+
+  /// acc[i * acc_pitch + j] += (f32(sum over the group of x[i] * w[j]) * scale_n[j]) * scale_m[i], when the run ends
+  /// its group; until then the sum is kept here, so runs of one group follow each other with the same tiles' rows.
+  void accumulate(Workers& workers, const TileRows& x, const TileRows& w, const GroupRun& run, const float* scale_m,
+                  const float* scale_n, float* acc, std::int64_t acc_pitch);
+
+ private:
+  void chunk(Workers& workers, const TileRows& x, const TileRows& w, std::int64_t first, std::int64_t depth,
+             bool begins, bool ends, const float* scale_m, const float* scale_n, float* acc, std::int64_t acc_pitch);
+
+  unsigned threads_;
+  std::vector<double> x_panels_, w_panels_, sums_;
+};
 
 /// One step's blocks in VMEM, pointers null where only time is simulated. Pitches are the block widths.
 struct StepTile {

@@ -26,18 +26,8 @@ HostBuffer::HostBuffer(std::uint64_t size) : size_(size) {
   data_ = own_.get();
 }
 
-std::byte* address_of(const backend::Span& span, std::uint64_t needed, const char* what) {
-  const auto* buffer = dynamic_cast<const HostBuffer*>(span.buffer.get());
-  if (buffer == nullptr) {
-    throw Error(Status::invalid_argument,
-                fmt::format("ironwood: {} {}", what, span ? "is a buffer of another backend" : "is missing"));
-  }
-  if (span.size < needed || span.offset > buffer->size() || span.size > buffer->size() - span.offset) {
-    throw Error(Status::invalid_argument,
-                fmt::format("ironwood: {} has {} bytes at offset {} of a buffer of {}; {} are needed", what,
-                            span.size, span.offset, buffer->size(), needed));
-  }
-  return buffer->data() + span.offset;
+std::byte* address_of(const backend::Span& span) {
+  return dynamic_cast<const HostBuffer&>(*span.buffer).data() + span.offset;
 }
 
 std::vector<float> lay_out_scales(DType type, const std::byte* scales, numerics::ScaleGrid grid, std::int64_t rows,
@@ -66,10 +56,6 @@ PreparedWeights::PreparedWeights(const backend::WeightsDesc& desc)
       grid_(desc.scale.grid) {
   if (const auto refusal = check_weights(desc.dtype, desc.scale, desc.n, desc.k, desc.matrices)) {
     throw Error(Status::unsupported, "ironwood: " + refusal->text);
-  }
-  if (desc.data == nullptr || (scale_dtype_ != DType::none && desc.scales == nullptr)) {
-    throw Error(Status::invalid_argument,
-                "ironwood: prepare_weights needs data, and scales where the description has some");
   }
   const std::int64_t ld = desc.ld != 0 ? desc.ld : k_;
   const std::int64_t element = numerics::size_of(dtype_);

@@ -29,9 +29,8 @@ class HostBuffer final : public backend::Buffer {
   std::uint64_t size_ = 0;
 };
 
-/// Where a span begins. Throws Error(invalid_argument) for another backend's buffer or a span shorter than `needed`;
-/// `what` names the operand.
-std::byte* address_of(const backend::Span& span, std::uint64_t needed, const char* what);
+/// Where a span begins; it is there, of this backend and as long as it must be, which the adapter has checked.
+std::byte* address_of(const backend::Span& span);
 
 /// Scales of any type to the f32 array that the kernels read (plan.h, ScaleLayout): row-major [rows, cols] in groups,
 /// transposed where there is one scale a row. `ld` in elements.

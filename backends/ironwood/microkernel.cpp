@@ -5,8 +5,6 @@
 
 #include <cstring>
 
-#include "backends/ironwood/scale_add.h"
-
 namespace ironcl::ironwood {
 namespace {
 

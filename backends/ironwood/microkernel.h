@@ -24,4 +24,13 @@ inline constexpr int kMaxTile = 12 * 16;  ///< mr * nr of the largest variant.
 /// The best variant for this host; the same on every call.
 const Microkernel& microkernel() noexcept;
 
+void scale_add_plain(const double* c, int rows, int cols, const float* scale_m, const float* scale_n, float* acc,
+                     std::int64_t pitch);
+#if defined(__x86_64__)
+void scale_add_avx2(const double* c, int rows, int cols, const float* scale_m, const float* scale_n, float* acc,
+                    std::int64_t pitch);
+void scale_add_avx512(const double* c, int rows, int cols, const float* scale_m, const float* scale_n, float* acc,
+                      std::int64_t pitch);
+#endif
+
 }  // namespace ironcl::ironwood

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the model says of a plan, as JSON: times, bytes, counts, VMEM. Next door: trace.h (the schedule), search.h
-// (blocks).
+// What the model says of a plan, as JSON: times, bytes, counts, VMEM. Next door: search.h (blocks).
 #pragma once
 
 #include <boost/json/object.hpp>
+#include <string>
 
 #include "backends/ironwood/plan.h"
 #include "backends/ironwood/program.h"
@@ -22,5 +22,14 @@ boost::json::object report_model(const Plan& plan, const RunTotals& totals);
 
 /// The hardware tables and the assumptions.
 boost::json::object report_machines();
+
+// --- The schedule in the Chrome trace format, for ui.perfetto.dev or chrome://tracing.
+
+/// Complete events ("ph": "X") in microseconds, one thread a track: DMA in per operand, MXU, VPU, DMA out. Metadata
+/// has `plan` in words and says that times are modelled.
+boost::json::object chrome_trace(const Timeline& timeline, const Machine& machine, const std::string& plan);
+
+/// Runs the plan (time only) with a timeline of at most `spans` spans.
+boost::json::object trace_of(const Plan& plan, std::size_t spans = 50'000);
 
 }  // namespace ironcl::ironwood

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // One table row an option: its key, what it takes, what it means and how it is read.
-#include "backends/ironwood/options.h"
+#include "backends/ironwood/plan.h"
 
 #include <fmt/format.h>
 

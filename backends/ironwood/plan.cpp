@@ -8,11 +8,8 @@
 #include <numeric>
 #include <utility>
 
-#include "backends/ironwood/gmm_blocks.h"
+#include "backends/ironwood/cost.h"
 #include "backends/ironwood/program.h"
-#include "backends/ironwood/row_deal.h"
-#include "backends/ironwood/tuned_blocks.h"
-#include "backends/ironwood/vmem.h"
 #include "backends/numerics/checked.h"
 
 namespace ironcl::ironwood {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A kernel for a problem: blocks, grid, mode, buffers, and whether it fits the machine. Next door: options.h (how a
-// plan is asked for), vmem.h (what it occupies), cost.h (what a step takes), program.h (the kernels that run a plan).
+// A kernel for a problem: blocks, grid, mode, buffers, and whether it fits the machine. Next door: vmem.h (what it
+// occupies), cost.h (what a step takes), program.h (the kernels that run a plan).
 #pragma once
 
 #include <cstdint>
@@ -89,5 +89,17 @@ KernelBlocks aligned_blocks(const Problem& problem, const Machine& machine);
 /// Makes the plan, or says which rule is broken, by which value, and the nearest choice that fits. Without blocks of
 /// the caller's: the tuned table's, else aligned ones.
 std::optional<Refusal> make_plan(const Problem& problem, const PlanRequest& request, Plan* plan);
+
+/// The tuned table of kernel blocks (cl/tuned/ironwood.json, built in): the blocks for a problem on that TPU, by N,
+/// K, Q, the type of x and whether x is quantised in the kernel; of the batches in the table the smallest that is at
+/// least m, else the largest. Empty where it has none.
+std::optional<KernelBlocks> tuned_blocks(const Problem& problem, const Tpu& tpu);
+
+/// Reads the options of a plan, {"kernel_blocks", "1024,2048,512"} and so on. Throws Error(invalid_argument) for an
+/// unknown key, naming the keys, and for a value that does not parse or is out of range, naming the values.
+PlanRequest read_options(const backend::Options& options);
+
+/// The options with their values, defaults and meanings, as JSON.
+std::string describe_options();
 
 }  // namespace ironcl::ironwood

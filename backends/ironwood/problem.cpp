@@ -22,9 +22,6 @@ using numerics::ScaleGrid;
 /// The narrowest K group: a quarter of the 128 lanes.
 constexpr std::int64_t kNarrowest = 32;
 
-/// Far beyond any HBM here, and keeps every later product inside 64 bits.
-constexpr std::int64_t kMostElements = std::int64_t{1} << 40;
-
 /// A kernel cuts K groups out of native tiles, in whole quarters of the lanes. Rows it takes in any number: scales
 /// are spread over rows on the vector unit.
 bool cuts_tiles(const ScaleGrid& grid) noexcept {

@@ -12,6 +12,9 @@
 
 namespace ironcl::ironwood {
 
+/// Far beyond any HBM here, and keeps every later product inside 64 bits.
+inline constexpr std::int64_t kMostElements = std::int64_t{1} << 40;
+
 /// Why something is not run: the answer of supports().
 struct Refusal {
   backend::Reason reason = backend::Reason::none;

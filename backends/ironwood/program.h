@@ -12,11 +12,43 @@
 
 #include "backends/ironwood/pipeline.h"
 #include "backends/ironwood/plan.h"
-#include "backends/ironwood/row_deal.h"
-#include "backends/ironwood/timeline.h"
 #include "backends/ironwood/workers.h"
 
 namespace ironcl::ironwood {
+
+// --- Which rows of X and D each matrix of a grouped problem multiplies, and the visits that a kernel makes to do it:
+// one row of tiles with one matrix. A visit costs a step for each tile of N and of K.
+
+/// Rows [first, first + rows) belong to matrix `matrix`; rows is at least 1.
+struct MatrixRows {
+  std::int64_t matrix = 0, first = 0, rows = 0;
+  friend bool operator==(const MatrixRows&, const MatrixRows&) = default;
+};
+
+/// The rows of each matrix that has some, in the order of matrices, from `counts` (one a matrix), which are not
+/// trusted: a negative one is 0, and rows past the last of the layout are cut off. `m`: rows of the problem, or of
+/// each matrix of a masked one.
+std::vector<MatrixRows> deal_rows(backend::Grouping grouping, std::int64_t m, std::span<const std::int32_t> counts);
+
+/// `rows` rows dealt as evenly as they can be among `matrices`, the first ones getting one more.
+std::vector<std::int32_t> even_counts(std::int64_t rows, std::int64_t matrices);
+
+/// A row of tiles that is multiplied with one matrix.
+struct Visit {
+  std::int64_t matrix = 0;
+  std::int64_t first = 0, rows = 0;            ///< Valid: what is computed and stored.
+  std::int64_t tile_first = 0, tile_rows = 0;  ///< Moved from HBM: the valid rows and some of their neighbours.
+  friend bool operator==(const Visit&, const Visit&) = default;
+};
+
+/// Tiles lie at multiples of `tile` rows; one that several matrices share is visited once for each of them, one visit
+/// after another, and is moved as a whole. `rows`: of the array. (megablox gmm, make_group_metadata.)
+std::vector<Visit> visit_fixed_tiles(std::span<const MatrixRows> dealt, std::int64_t tile, std::int64_t rows);
+
+/// Tiles begin at each matrix's own first row, rounded down to `sublane` rows, and only the rows there are, rounded
+/// to `sublane`, are moved. (gmm_v2, fill_metadata.)
+std::vector<Visit> visit_own_tiles(std::span<const MatrixRows> dealt, std::int64_t tile, std::int64_t sublane,
+                                   std::int64_t rows);
 
 /// The operands of a call where the kernel finds them: arrays in HBM. All data null: only time is simulated.
 struct Operands {
@@ -78,6 +110,22 @@ PipelineTotals run_grouped_program(Core& core, const Plan& plan, std::int64_t m,
 
 /// The visits that a plan of a grouped problem makes; `rows`: of X.
 std::vector<Visit> visits_of(const Plan& plan, std::span<const MatrixRows> dealt, std::int64_t rows);
+
+// --- The tiles that the grouped kernels choose by themselves. Rules of tpu-inference's kernels/megablox: the default
+// of gmm's tuned_block_sizes.py, and calculate_tiling of gmm_v2.py.
+
+/// Rows that gmm_v2's dots come in: 128, halved for narrow weights, doubled for narrow x.
+std::int64_t gmm_v2_bucket(const Plan& plan) noexcept;
+
+/// Blocks for the grouped problem of a plan, all multiples of `quantum`.
+///   gmm_v1  twice the mean rows of a matrix, rounded up to 128, at most 512 (and no more than there are); o and i up
+///           to 2048, cut in equal parts.
+///   gmm_v2  up to four buckets of rows; o and i whole, then o halved, thirded, ... down to twice the array's width,
+///           then i, until the kernel's own estimate fits nine tenths of the VMEM limit.
+KernelBlocks gmm_blocks(const Plan& plan, const KernelBlocks& quantum);
+
+/// Bytes of VMEM by gmm_v2's own estimate: x and out twice, weights three times, their scales twice, the accumulator.
+std::int64_t gmm_vmem_estimate(const Plan& plan, const KernelBlocks& blocks);
 
 /// Which block of its array a step (b, o, i) uses.
 BlockIndex scale_block(const ScaleLayout& layout, std::int64_t tile_row, std::int64_t tile_rows,

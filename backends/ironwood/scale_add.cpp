@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Compiled without floating-point contraction: each of the three operations rounds once, on every host.
-#include "backends/ironwood/scale_add.h"
+#include "backends/ironwood/microkernel.h"
 
 namespace ironcl::ironwood {
 namespace {

@@ -10,7 +10,6 @@
 #include "backends/ironwood/cost.h"
 #include "backends/ironwood/model_report.h"
 #include "backends/ironwood/program.h"
-#include "backends/ironwood/vmem.h"
 #include "backends/numerics/checked.h"
 
 namespace ironcl::ironwood {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads the built-in table once.
-#include "backends/ironwood/tuned_blocks.h"
+#include "backends/ironwood/plan.h"
 
 #include <boost/json.hpp>
 #include <map>

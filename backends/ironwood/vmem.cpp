@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The parts of vmem.h are the buffers that program_*.cpp allocate; a test holds the two together.
-#include "backends/ironwood/vmem.h"
+#include "backends/ironwood/cost.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
-#include "backends/ironwood/gmm_blocks.h"
 #include "backends/ironwood/program.h"
 #include "backends/numerics/checked.h"
 

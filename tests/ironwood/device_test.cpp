@@ -131,48 +131,6 @@ TEST(IronwoodDevice, WeightsComeBackBitForBit) {
   EXPECT_EQ(scales, data.w_scales);
 }
 
-TEST(IronwoodDevice, WeightsOfAnotherDescriptionAreRefused) {
-  const Case planned{.m = 4, .n = 256, .k = 256};
-  const auto gemm = device().create_gemm(desc_of(planned));
-  const auto queue = device().create_queue();
-  Data data = make_data(planned);
-  std::vector<float> d(4 * 256, 7.0f);
-  const auto lend = [](auto& v) {
-    const auto size = v.size() * sizeof(v[0]);
-    return backend::Span{device().import_buffer(backend::Device::Memory::host_pointer, v.data(), size), 0, size};
-  };
-  backend::GemmArgs args;
-  args.m = planned.m;
-  args.a = lend(data.x);
-  args.a_scale = lend(data.x_scales);
-  args.d = lend(d);
-  const Case others[] = {{.m = 4, .n = 256, .k = 256, .w_grid = {64, 64}},
-                         {.m = 4, .n = 256, .k = 256, .w_grid = {1, 128}},
-                         {.m = 4, .n = 256, .k = 256, .w_scale = DType::bf16},
-                         {.m = 4, .n = 256, .k = 256, .w = DType::e5m2},
-                         {.m = 4, .n = 128, .k = 256},
-                         {.m = 4, .n = 256, .k = 128}};
-  for (const Case& other : others) {
-    const Data theirs = make_data(other);
-    args.weights = device().prepare_weights({.dtype = other.w,
-                                             .n = other.n,
-                                             .k = other.k,
-                                             .ld = other.k,
-                                             .scale = desc_of(other).b_scale,
-                                             .data = theirs.w.data(),
-                                             .scales = theirs.w_scales.data(),
-                                             .plan = nullptr});
-    try {
-      gemm->enqueue(queue, args);
-      ADD_FAILURE() << print(other) << " was taken";
-    } catch (const Error& error) {
-      EXPECT_EQ(error.status(), Status::invalid_argument) << print(other);
-      EXPECT_NE(std::string(error.what()).find("the plan expects e4m3fn"), std::string::npos) << error.what();
-    }
-  }
-  EXPECT_EQ(d, std::vector<float>(4 * 256, 7.0f));
-}
-
 /// 0 spans a dimension, and so does its size: the scales are the same ones.
 TEST(IronwoodDevice, WeightsWhoseGroupsAreTheSameInOtherWordsAreTaken) {
   const std::pair<ScaleGrid, ScaleGrid> spellings[] = {
@@ -286,31 +244,6 @@ TEST(IronwoodDevice, NoRowsIsNoWork) {
   auto none = desc_of(c);
   none.m = 0;
   EXPECT_EQ(device().supports(none).reason, Reason::none);
-}
-
-TEST(IronwoodDevice, WeightsOfAnotherShapeAreRefusedByName) {
-  const Case c{.m = 4, .n = 130, .k = 200};
-  const Data data = make_data(c);
-  Case other = c;
-  other.n = 100;
-  const auto gemm = device().create_gemm(desc_of(other));
-  backend::WeightsDesc weights{.dtype = DType::e4m3fn,
-                               .n = c.n,
-                               .k = c.k,
-                               .ld = c.k,
-                               .scale = desc_of(c).b_scale,
-                               .data = data.w.data(),
-                               .scales = data.w_scales.data(),
-                               .plan = nullptr};
-  backend::GemmArgs args;
-  args.weights = device().prepare_weights(weights);
-  try {
-    gemm->enqueue(device().create_queue(), args);
-    ADD_FAILURE();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.status(), Status::invalid_argument);
-    EXPECT_NE(std::string(error.what()).find("130x200"), std::string::npos);
-  }
 }
 
 /// An event that failed elsewhere.

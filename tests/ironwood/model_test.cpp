@@ -9,10 +9,9 @@
 #include <map>
 
 #include "backends/ironwood/model_report.h"
-#include "backends/ironwood/options.h"
+#include "backends/ironwood/plan.h"
 #include "backends/ironwood/program.h"
 #include "backends/ironwood/search.h"
-#include "backends/ironwood/tuned_blocks.h"
 #include "tests/ironwood/harness.h"
 
 namespace ironcl::ironwood::testing {

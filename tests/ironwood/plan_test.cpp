@@ -2,9 +2,9 @@
 // Plans: VMEM figures of the published formula, what the engine allocates against what the plan says, block rules.
 #include <gtest/gtest.h>
 
-#include "backends/ironwood/options.h"
+#include "backends/ironwood/cost.h"
+#include "backends/ironwood/plan.h"
 #include "backends/ironwood/program.h"
-#include "backends/ironwood/vmem.h"
 #include "tests/ironwood/harness.h"
 
 namespace ironcl::ironwood::testing {

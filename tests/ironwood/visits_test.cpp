@@ -10,7 +10,7 @@
 #include <random>
 #include <utility>
 
-#include "backends/ironwood/row_deal.h"
+#include "backends/ironwood/program.h"
 #include "tests/ironwood/grouped_harness.h"
 
 namespace ironcl::ironwood::testing {

@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: Apache-2.0
+// Quantise, route, activate and combine on buffers of the host.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <span>
+#include <vector>
+
+#include "backends/ironwood/memory.h"
+#include "backends/ironwood/operations.h"
+#include "backends/ironwood/queue.h"
+#include "backends/numerics/casts.h"
+#include "backends/numerics/checked.h"
+#include "backends/numerics/experts.h"
+#include "backends/numerics/quantize.h"
+
+namespace ironcl::ironwood {
+namespace {
+
+using backend::Error;
+using backend::Status;
+using numerics::DType;
+using numerics::size_of;
+
+/// `count` numbers of the device's memory; none where the span is absent.
+template <class T>
+std::span<T> numbers(const backend::Span& span, std::int64_t count) {
+  if (!span) return {};
+  return {reinterpret_cast<T*>(address_of(span)), static_cast<std::size_t>(count)};
+}
+
+void check_extent(std::int64_t rows, std::int64_t ld, const char* what) {
+  if (rows > 0 && ld > kMostElements / rows) {
+    throw Error(
+        Status::unsupported,
+        fmt::format("ironwood: {} of {} rows of {}; matrices of up to 2^40 elements are accepted", what, rows, ld));
+  }
+}
+
+double time_of(const Machine& machine, double bytes) {
+  return machine.assume.launch_ns + bytes / machine.hbm_bytes_per_ns();
+}
+
+double bytes_of(std::int64_t rows, std::int64_t cols, DType type) {
+  return static_cast<double>(rows) * static_cast<double>(cols) * size_of(type);
+}
+
+std::span<float> row_of(std::vector<float>& row, DType type, const std::byte* data) {
+  numerics::decode(type, data, std::span<float>(row));
+  return row;
+}
+
+/// An operation of the interface out of a step, which runs on the arguments of a call and returns its modelled time.
+template <class Interface, class Args, class Step>
+class Operation final : public Interface {
+ public:
+  explicit Operation(Step step) : step_(std::move(step)) {}
+  std::shared_ptr<backend::Event> enqueue(const std::shared_ptr<backend::Queue>& queue, const Args& args) override {
+    return dynamic_cast<ModelQueue&>(*queue).run(args.wait, [&] { return step_(args); });
+  }
+
+ private:
+  Step step_;
+};
+
+/// With the arithmetic of numerics::quantize, a band of whole groups at a time.
+struct QuantizeStep {
+  backend::QuantizeDesc d;
+  Machine machine;
+
+  double operator()(const backend::QuantizeArgs& args) const {
+    const std::int64_t rows = args.rows, cols = d.cols;
+    if (rows == 0) return 0;
+    const std::byte* x = address_of(args.x);
+    std::byte *to_codes = address_of(args.codes), *to_scales = address_of(args.scales);
+    const numerics::ScaleGrid& grid = d.scale.grid;
+    const std::int64_t scale_cols = grid.scale_cols(cols);
+    const std::int64_t band =
+        std::min(grid.group_rows == 0 ? rows : std::max<std::int64_t>(grid.group_rows, 1), rows);
+    std::vector<std::uint8_t> codes(static_cast<std::size_t>(numerics::checked_mul(band, cols)));
+    std::vector<float> scales(static_cast<std::size_t>(scale_cols));
+    for (std::int64_t first = 0, group = 0; first < rows; first += band, ++group) {
+      const std::int64_t count = std::min(band, rows - first);
+      numerics::quantize(d.x, x + first * d.x_ld * size_of(d.x), count, cols, d.x_ld, d.code, {0, grid.group_cols},
+                         d.quantizer, codes, scales);
+      std::memcpy(to_scales + group * d.scale.ld * 4, scales.data(), scales.size() * sizeof(float));
+      for (std::int64_t row = 0; row < count; ++row) {
+        std::memcpy(to_codes + (first + row) * d.code_ld, codes.data() + row * cols, static_cast<std::size_t>(cols));
+      }
+    }
+    return time_of(machine, 2 * bytes_of(rows, cols, d.x) + bytes_of(rows, cols, d.code) +
+                                bytes_of(grid.scale_rows(rows), scale_cols, DType::f32));
+  }
+};
+
+struct RouteStep {
+  backend::RouteDesc d;
+  Machine machine;
+
+  double operator()(const backend::RouteArgs& args) const {
+    const auto counts = numbers<std::int32_t>(args.matrix_rows, d.local_experts);
+    std::fill(counts.begin(), counts.end(), 0);
+    if (args.tokens == 0) return 0;
+    const std::int64_t slots = args.tokens * d.top_k, logits = d.experts + (d.shared_gate ? 1 : 0);
+    const std::byte* rows_of_logits = !d.given || d.shared_gate ? address_of(args.logits) : nullptr;
+    const auto bias = d.bias != DType::none ? numbers<const float>(args.bias, d.experts) : std::span<const float>();
+    const auto ids = numbers<std::int32_t>(args.ids, slots), rows = numbers<std::int32_t>(args.rows, slots);
+    const auto a_index = numbers<std::int32_t>(args.a_index, d.capacity != 0 ? d.local_experts * d.capacity : slots);
+    const auto weights = numbers<float>(args.weights, slots);
+    const auto shared_weights = numbers<float>(args.shared_weights, args.tokens);
+    const numerics::Routing routing{.experts = d.experts,
+                                    .top_k = d.top_k,
+                                    .score = d.score,
+                                    .expert_groups = d.expert_groups,
+                                    .top_groups = d.top_groups,
+                                    .scale = d.scale,
+                                    .normalize = d.normalize,
+                                    .best_of_two = d.best_of_two};
+    const auto top_k = static_cast<std::size_t>(d.top_k), experts = static_cast<std::size_t>(d.experts);
+    std::vector<float> row(static_cast<std::size_t>(logits)), scores(experts);
+    for (std::int64_t t = 0; t < args.tokens && rows_of_logits != nullptr; ++t) {
+      row_of(row, d.logits, rows_of_logits + t * d.logits_ld * size_of(d.logits));
+      const auto at = static_cast<std::size_t>(t);
+      if (d.shared_gate) shared_weights[at] = numerics::sigmoid(row.back());
+      if (d.given) continue;
+      numerics::scores(d.score, std::span<const float>(row).first(experts), scores);
+      numerics::choose(routing, scores, bias, ids.subspan(at * top_k, top_k), weights.subspan(at * top_k, top_k));
+    }
+    numerics::sort_by_expert(ids, d.top_k,
+                             {.first = d.first_expert, .local = d.local_experts, .capacity = d.capacity}, counts,
+                             a_index, rows);
+    return time_of(machine, (rows_of_logits != nullptr ? bytes_of(args.tokens, logits, d.logits) : 0) +
+                                16 * static_cast<double>(slots));
+  }
+};
+
+struct ActivateStep {
+  backend::ActivateDesc d;
+  Machine machine;
+
+  double operator()(const backend::ActivateArgs& args) const {
+    if (args.rows == 0 || d.cols == 0) return 0;
+    const bool masked = d.grouping == backend::Grouping::masked, quantises = numerics::is_quantized(d.y);
+    const std::int64_t scale_cols = d.scale.grid.scale_cols(d.cols);
+    const std::byte *from_gate = address_of(args.gate), *from_up = address_of(args.up);
+    std::byte *to_y = address_of(args.y), *to_scales = quantises ? address_of(args.scales) : nullptr;
+    const auto counts = numbers<const std::int32_t>(args.matrix_rows, d.matrices);
+    std::vector<std::int64_t> begin{0}, used{args.rows};
+    if (d.grouping != backend::Grouping::none) {
+      begin.resize(counts.size());
+      used.resize(counts.size());
+      numerics::clamp_counts(counts, masked ? d.rows : args.rows, masked, begin, used);
+    }
+    const auto cols = static_cast<std::size_t>(d.cols);
+    std::vector<float> gate(cols), up(cols), scales(quantises ? static_cast<std::size_t>(scale_cols) : 0);
+    std::int64_t rows = 0;
+    for (std::size_t g = 0; g < used.size(); ++g) {
+      rows += used[g];
+      for (std::int64_t row = begin[g]; row < begin[g] + used[g]; ++row) {
+        row_of(gate, d.x, from_gate + row * d.gate_ld * size_of(d.x));
+        row_of(up, d.x, from_up + row * d.up_ld * size_of(d.x));
+        for (std::size_t i = 0; i < cols; ++i) gate[i] = numerics::activate(d.activation, gate[i], up[i], d.limit);
+        std::byte* y = to_y + row * d.y_ld * size_of(d.y);
+        if (!quantises) {
+          numerics::encode(d.y, std::span<const float>(gate), y);
+          continue;
+        }
+        numerics::quantize(DType::f32, gate.data(), 1, d.cols, d.cols, d.y, d.scale.grid, d.quantizer,
+                           {reinterpret_cast<std::uint8_t*>(y), cols}, scales);
+        std::memcpy(to_scales + row * d.scale.ld * 4, scales.data(), scales.size() * sizeof(float));
+      }
+    }
+    return time_of(machine, 2 * bytes_of(rows, d.cols, d.x) + bytes_of(rows, d.cols, d.y) +
+                                (quantises ? bytes_of(rows, scale_cols, DType::f32) : 0));
+  }
+};
+
+struct CombineStep {
+  backend::CombineDesc d;
+  Machine machine;
+
+  double operator()(const backend::CombineArgs& args) const {
+    if (args.tokens == 0 || d.cols == 0) return 0;
+    const std::byte* from_x = d.rows > 0 ? address_of(args.x) : nullptr;
+    const std::byte* from_add = d.add != DType::none ? address_of(args.add) : nullptr;
+    std::byte* to_y = address_of(args.y);
+    const auto all_slots = numbers<const std::int32_t>(args.rows, args.tokens * d.top_k);
+    const auto weights = numbers<const float>(args.weights, args.tokens * d.top_k);
+    const auto add_weights = numbers<const float>(args.add_weights, args.tokens);
+    const auto top_k = static_cast<std::size_t>(d.top_k);
+    std::vector<float> y(static_cast<std::size_t>(d.cols)), add(y.size());
+    std::int64_t rows = 0;
+    for (std::int64_t t = 0; t < args.tokens; ++t) {
+      const auto at = static_cast<std::size_t>(t);
+      const auto slots = all_slots.subspan(at * top_k, top_k);
+      rows += std::count_if(slots.begin(), slots.end(), [&](std::int32_t row) { return row >= 0 && row < d.rows; });
+      numerics::combine_token(slots, weights.subspan(at * top_k, top_k), d.x, from_x, d.rows, d.x_ld, y);
+      if (from_add != nullptr) {
+        row_of(add, d.add, from_add + t * d.add_ld * size_of(d.add));
+        numerics::add_weighted(add_weights.empty() ? 1.0f : add_weights[at], add, y);
+      }
+      numerics::encode(d.y, std::span<const float>(y), to_y + t * d.y_ld * size_of(d.y));
+    }
+    return time_of(machine, bytes_of(rows, d.cols, d.x) + bytes_of(args.tokens, d.cols, d.y) +
+                                (from_add != nullptr ? bytes_of(args.tokens, d.cols, d.add) : 0));
+  }
+};
+
+}  // namespace
+
+std::shared_ptr<backend::Quantize> make_quantize(const backend::QuantizeDesc& desc, const Machine& machine) {
+  check_extent(desc.rows, std::max({desc.x_ld, desc.code_ld, desc.scale.ld}), "X");
+  return std::make_shared<Operation<backend::Quantize, backend::QuantizeArgs, QuantizeStep>>(
+      QuantizeStep{desc, machine});
+}
+
+std::shared_ptr<backend::Route> make_route(const backend::RouteDesc& desc, const Machine& machine) {
+  check_extent(desc.tokens, std::max(desc.logits_ld, desc.top_k), "logits");
+  check_extent(desc.local_experts, desc.capacity, "rows of experts");
+  return std::make_shared<Operation<backend::Route, backend::RouteArgs, RouteStep>>(RouteStep{desc, machine});
+}
+
+std::shared_ptr<backend::Activate> make_activate(const backend::ActivateDesc& desc, const Machine& machine) {
+  const std::int64_t matrices = desc.grouping == backend::Grouping::masked ? desc.matrices : 1;
+  check_extent(matrices, desc.rows, "rows of matrices");
+  check_extent(matrices * desc.rows, std::max({desc.gate_ld, desc.up_ld, desc.y_ld, desc.scale.ld, desc.cols}),
+               "an activation");
+  if (numerics::is_quantized(desc.y) && desc.scale.dtype != DType::f32) {
+    throw Error(Status::unsupported, fmt::format("ironwood: scales of {} for an activation; f32 is accepted",
+                                                 numerics::name_of(desc.scale.dtype)));
+  }
+  return std::make_shared<Operation<backend::Activate, backend::ActivateArgs, ActivateStep>>(
+      ActivateStep{desc, machine});
+}
+
+std::shared_ptr<backend::Combine> make_combine(const backend::CombineDesc& desc, const Machine& machine) {
+  check_extent(desc.rows, desc.x_ld, "X");
+  check_extent(desc.tokens, std::max({desc.add_ld, desc.y_ld, desc.cols, desc.top_k}), "Y");
+  return std::make_shared<Operation<backend::Combine, backend::CombineArgs, CombineStep>>(CombineStep{desc, machine});
+}
+
+}  // namespace ironcl::ironwood
