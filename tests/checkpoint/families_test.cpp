@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Forms in which tools write quantised layers, each cut down to one or two layers. Folders that the tools themselves
-// wrote are in interop_test.cpp.
+// wrote are in foreign_test.cpp.
 #include "host/checkpoint/model.h"
 #include "tests/checkpoint/support.h"
 

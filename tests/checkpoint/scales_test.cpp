@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "host/checkpoint/block.h"
+#include "host/checkpoint/model.h"
 #include "tests/checkpoint/support.h"
 
 namespace ironcl::checkpoint {
@@ -110,6 +111,153 @@ TEST(ScaleValues, AreCheckedInEveryScaleType) {
           check_scale_values(OwnTensor("s", d, {2}, static_cast<unsigned char>(f)).view(), kFile);
         },
         ErrorKind::value, kFile, "s", {"scale [0, 0] is", "nan"});
+}
+
+// --- Static scales of activations.
+
+/// A per-tensor layer "a" with a static scale of 0.5 under this name.
+std::vector<OwnTensor> layer_with(const std::string& name, float value = 0.5f) {
+  return {OwnTensor("a.weight", DType::e4m3fn, {300, 200}, 0x38),
+          OwnTensor("a.weight_scale", std::vector<std::int64_t>{}, {2.f}),
+          OwnTensor(name, std::vector<std::int64_t>{}, {value})};
+}
+
+std::string config_of(const std::string& members) { return R"({"quantization_config":{)" + members + "}}"; }
+
+/// Layer "a" of a folder of these tensors, and of this config.json where it is not empty.
+LinearLayer open_layer(const std::vector<OwnTensor>& tensors, const std::string& config,
+                       const std::string& hf_quant_config = "") {
+  const TempDir dir;
+  save(dir / "model.safetensors", tensors);
+  if (!config.empty()) write_file(dir / "config.json", config);
+  if (!hf_quant_config.empty()) write_file(dir / "hf_quant_config.json", hf_quant_config);
+  const Checkpoint checkpoint = Checkpoint::open(dir.path());
+  for (const LinearLayer& layer : checkpoint.layers())
+    if (layer.name == "a") return layer;
+  ADD_FAILURE() << "there is no layer a";
+  return {};
+}
+
+void expect_static(const LinearLayer& layer, const std::string& name) {
+  EXPECT_FALSE(layer.problem.has_value()) << layer.problem->what();
+  EXPECT_EQ(layer.activations, ActivationScheme::fixed);
+  EXPECT_EQ(layer.activation_grid, (ScaleGrid{0, 0}));
+  ASSERT_TRUE(layer.input_scale.has_value());
+  EXPECT_EQ(layer.input_scale->name, name);
+}
+
+void expect_refused(const LinearLayer& layer, ErrorKind kind, const std::string& tensor, const std::string& part) {
+  ASSERT_TRUE(layer.problem.has_value()) << "the layer is used";
+  EXPECT_EQ(name_of(layer.problem->kind()), name_of(kind)) << layer.problem->what();
+  EXPECT_EQ(layer.problem->tensor(), tensor);
+  EXPECT_NE(std::string(layer.problem->what()).find(part), std::string::npos) << layer.problem->what();
+}
+
+const std::string kModelopt =
+    R"("quant_method":"modelopt","quant_algo":"FP8","ignore":["lm_head"],"config_groups":{"group_0":{)"
+    R"("input_activations":{"dynamic":false,"num_bits":8,"type":"float"},)"
+    R"("weights":{"dynamic":false,"num_bits":8,"type":"float"},"targets":["Linear"]}})";
+
+TEST(StaticScales, AreUsedWithoutAConfig) {
+  expect_static(open_layer(layer_with("a.input_scale"), ""), "a.input_scale");
+  expect_static(open_layer(layer_with("a.input_scale"), R"({"model_type":"llama"})"), "a.input_scale");
+}
+
+TEST(StaticScales, AreUsedUnderEveryNameTheyHave) {
+  for (const std::string name : {"a.input_scale", "a.activation_scale", "a.act_scale", "a.scale_input"})
+    expect_static(open_layer(layer_with(name), ""), name);
+  expect_static(
+      open_layer(layer_with("a.activation_scale"),
+                 config_of(R"("quant_method":"fp8","activation_scheme":"static","weight_block_size":null)")),
+      "a.activation_scale");
+}
+
+TEST(StaticScales, AreUsedInALoneFile) {
+  const TempDir dir;
+  const auto file = save(dir / "l.safetensors", {OwnTensor("weight", DType::e4m3fn, {300, 200}, 0x38),
+                                                 OwnTensor("weight_scale", std::vector<std::int64_t>{}, {2.f}),
+                                                 OwnTensor("input_scale", std::vector<std::int64_t>{}, {0.5f}),
+                                                 OwnTensor("x_scale", {7, 2}, std::vector<float>(14, 1))});
+  expect_static(Checkpoint::open(file).layers().at(0), "input_scale");
+}
+
+TEST(StaticScales, AreUsedInModeloptsFolders) {
+  const LinearLayer layer = open_layer(layer_with("a.input_scale"), config_of(kModelopt));
+  expect_static(layer, "a.input_scale");
+  EXPECT_EQ(layer.weight_grid, (ScaleGrid{0, 0})) << "no strategy is given: the shape decides";
+  expect_static(
+      open_layer(layer_with("a.input_scale"), "{}",
+                 R"({"producer":{"name":"modelopt"},"quantization":{"quant_algo":"FP8","exclude_modules":[]}})"),
+      "a.input_scale");
+}
+
+TEST(StaticScales, ThatModeloptPromisesAndDoesNotGiveAreAnError) {
+  auto tensors = layer_with("a.input_scale");
+  tensors.pop_back();
+  expect_refused(open_layer(tensors, config_of(kModelopt)), ErrorKind::not_found, "a.input_scale", "is missing");
+}
+
+TEST(StaticScales, ThatContradictTheConfigAreNeverDropped) {
+  const std::string dynamic = R"("quant_method":"fp8","activation_scheme":"dynamic")";
+  expect_refused(open_layer(layer_with("a.input_scale"), config_of(dynamic)), ErrorKind::config, "a.input_scale",
+                 "config.json says that they are quantised dynamically");
+  const std::string weight_only =
+      R"("quant_method":"compressed-tensors","config_groups":{"g":{"targets":["Linear"],"weights":{"strategy":"tensor"}}})";
+  expect_refused(open_layer(layer_with("a.input_scale"), config_of(weight_only)), ErrorKind::config, "a.input_scale",
+                 "config.json says that they are not quantised");
+}
+
+TEST(StaticScales, OfManyValuesOrOfNanAreRefused) {
+  auto tensors = layer_with("a.input_scale", NAN);
+  expect_refused(open_layer(tensors, ""), ErrorKind::value, "a.input_scale", "nan");
+  expect_refused(open_layer(layer_with("a.input_scale", 0), ""), ErrorKind::value, "a.input_scale",
+                 "activations are divided by it");
+  tensors.back() = OwnTensor("a.input_scale", {200}, std::vector<float>(200, 1));
+  expect_refused(open_layer(tensors, ""), ErrorKind::shape, "a.input_scale", "is [200], expected [1, 1]");
+}
+
+TEST(StaticScales, TwoOfThemAreAnError) {
+  auto tensors = layer_with("a.input_scale");
+  tensors.push_back(OwnTensor("a.activation_scale", std::vector<std::int64_t>{}, {1.f}));
+  expect_refused(open_layer(tensors, ""), ErrorKind::config, "a.weight",
+                 "'a.activation_scale' and 'a.input_scale'; one of them is wrong");
+}
+
+TEST(Parts, ThatChangeTheProductInAnotherWayRefuseTheLayer) {
+  for (const auto& [leaf, part] : {std::pair{"pre_quant_scale", "scales the columns of the activations"},
+                                   {"weight_scale_2", "second scale"},
+                                   {"weight_rotation", "what it does to the product is not known"}})
+    expect_refused(open_layer(layer_with(std::string("a.") + leaf), ""), ErrorKind::unsupported,
+                   std::string("a.") + leaf, part);
+}
+
+TEST(Parts, ThatDoNotEnterTheProductAreMentioned) {
+  const TempDir dir;
+  auto tensors = layer_with("a.input_scale");
+  tensors.push_back(OwnTensor("a.k_scale", std::vector<std::int64_t>{}, {1.f}));
+  const Checkpoint checkpoint = Checkpoint::open(save(dir / "l.safetensors", tensors));
+  expect_static(checkpoint.layers().at(0), "a.input_scale");
+  ASSERT_EQ(checkpoint.unquantized().size(), 1u);
+  EXPECT_EQ(checkpoint.unquantized()[0].name, "a.k_scale");
+  EXPECT_NE(checkpoint.unquantized()[0].why.find("KV cache"), std::string::npos);
+}
+
+TEST(Ignored, ModulesAreReadUnderEveryNameOfTheList) {
+  for (const std::string member : {"ignore", "modules_to_not_convert", "ignored_layers", "exclude_modules"})
+    for (const std::string entry : {"lm_head", "lm_*", "re:lm_.*", "^lm_head$"}) {
+      const TempDir dir;
+      save(dir / "model.safetensors", {OwnTensor("lm_head.weight", DType::bf16, {4, 8})});
+      write_file(dir / "config.json",
+                 config_of(R"("quant_method":"modelopt",")" + member + R"(":[")" + entry + R"("])"));
+      const Checkpoint checkpoint = Checkpoint::open(dir.path());
+      EXPECT_EQ(checkpoint.unquantized().at(0).why, member + " lists '" + entry + "'");
+    }
+}
+
+TEST(Ignored, ModulesThatAreQuantisedAllTheSameAreAnError) {
+  expect_refused(open_layer(layer_with("a.input_scale"),
+                            config_of(R"("quant_method":"modelopt","quant_algo":"FP8","ignore":["a"])")),
+                 ErrorKind::config, "a.weight", "ignore of config.json lists 'a'");
 }
 
 }  // namespace

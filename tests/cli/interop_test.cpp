@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // ironcl compare on folders that the field's tools wrote: the whole way from the file to a device's result, against
-// torch's float64. tests/checkpoint/interop_test.cpp has all of them up to the operands.
+// torch's float64. tests/checkpoint/foreign_test.cpp has all of them up to the operands.
 #include <gtest/gtest.h>
 
 #include "tests/cli/scratch.h"

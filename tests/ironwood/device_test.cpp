@@ -142,23 +142,12 @@ TEST(IronwoodDevice, WeightsWhoseGroupsAreTheSameInOtherWordsAreTaken) {
     const auto gemm = device().create_gemm(desc);
     std::vector<std::byte> x = data.x, x_scales = data.x_scales;
     std::vector<float> d(4 * 96);
-    const auto lend = [](auto& v) {
-      const auto size = v.size() * sizeof(v[0]);
-      return backend::Span{device().import_buffer(backend::Device::Memory::host_pointer, v.data(), size), 0, size};
-    };
     backend::GemmArgs args;
     args.m = c.m;
     args.a = lend(x);
     args.a_scale = lend(x_scales);
     args.d = lend(d);
-    args.weights = device().prepare_weights({.dtype = c.w,
-                                             .n = c.n,
-                                             .k = c.k,
-                                             .ld = c.k,
-                                             .scale = {.dtype = DType::f32, .grid = prepared},
-                                             .data = data.w.data(),
-                                             .scales = data.w_scales.data(),
-                                             .plan = nullptr});
+    args.weights = prepare(c, data, prepared);
     const auto event = gemm->enqueue(device().create_queue(), args);
     ASSERT_EQ(event->wait(std::chrono::nanoseconds(0)), Status::ok);
     const auto expected = as_f64(DType::f32, run(c, data));
@@ -176,26 +165,14 @@ TEST(IronwoodDevice, WritesNothingOutsideOfD) {
   desc.lda = lda, desc.ldd = ldd;
   const auto gemm = device().create_gemm(desc);
   const auto queue = device().create_queue();
-  backend::WeightsDesc weights{.dtype = DType::e4m3fn,
-                               .n = c.n,
-                               .k = c.k,
-                               .ld = c.k,
-                               .scale = desc.b_scale,
-                               .data = data.w.data(),
-                               .scales = data.w_scales.data(),
-                               .plan = nullptr};
   std::vector<float> a(37 * 211, std::numeric_limits<float>::quiet_NaN());
   for (std::size_t i = 0; i < 37; ++i) std::memcpy(&a[i * 211], data.x.data() + i * 800, 800);
   std::vector<float> d(20 * 140 + 16, 7.0f);
   std::vector<std::byte> codes(20 * 200);
   std::vector<float> scales(20 * 2);
-  const auto lend = [](auto& v) {
-    const auto size = v.size() * sizeof(v[0]);
-    return backend::Span{device().import_buffer(backend::Device::Memory::host_pointer, v.data(), size), 0, size};
-  };
   backend::GemmArgs args;
   args.m = rows;
-  args.weights = device().prepare_weights(weights);
+  args.weights = prepare(c, data);
   args.a = lend(a);
   args.d = lend(d);
   args.d.offset = 32;
@@ -228,16 +205,8 @@ TEST(IronwoodDevice, NoRowsIsNoWork) {
   const Case c{.m = 4, .n = 130, .k = 200};
   const Data data = make_data(c);
   const auto gemm = device().create_gemm(desc_of(c));
-  backend::WeightsDesc weights{.dtype = DType::e4m3fn,
-                               .n = c.n,
-                               .k = c.k,
-                               .ld = c.k,
-                               .scale = desc_of(c).b_scale,
-                               .data = data.w.data(),
-                               .scales = data.w_scales.data(),
-                               .plan = nullptr};
   backend::GemmArgs args;
-  args.weights = device().prepare_weights(weights);
+  args.weights = prepare(c, data);
   const auto event = gemm->enqueue(device().create_queue(), args);
   EXPECT_EQ(event->wait(std::chrono::nanoseconds::max()), Status::ok);
   EXPECT_EQ(event->profile().end_ns, event->profile().start_ns);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Numbers of grouped problems on both kernels: every load, every layout, only valid rows written, the same bits
-// whoever else is there. Next door: visits_test.cpp (what the kernels do to get there).
+// whoever else is there. Next door: plan_test.cpp (what the kernels do to get there).
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -104,19 +104,23 @@ Data make_data(const Case& c) {
   return data;
 }
 
-std::vector<std::byte> run(const Case& c, const Data& data) {
-  const auto queue = device().create_queue();
-  const auto gemm = device().create_gemm(desc_of(c));
+std::shared_ptr<backend::Weights> prepare(const Case& c, const Data& data, std::optional<ScaleGrid> grid) {
   backend::WeightsDesc weights;
   weights.dtype = c.w;
   weights.n = c.n, weights.k = c.k, weights.ld = c.k;
   weights.scale = desc_of(c).b_scale;
+  if (grid) weights.scale = {.dtype = c.w_scale, .grid = *grid};
   weights.data = data.w.data();
   weights.scales = data.w_scales.data();
-  weights.plan = gemm;
+  return device().prepare_weights(weights);
+}
+
+std::vector<std::byte> run(const Case& c, const Data& data) {
+  const auto queue = device().create_queue();
+  const auto gemm = device().create_gemm(desc_of(c));
   backend::GemmArgs args;
   args.m = c.m;
-  args.weights = device().prepare_weights(weights);
+  args.weights = prepare(c, data);
   std::vector<std::shared_ptr<backend::Buffer>> keep;
   args.a = upload(data.x, keep, *queue);
   args.a_scale = upload(data.x_scales, keep, *queue);

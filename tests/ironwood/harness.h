@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -45,6 +46,16 @@ struct Data {
 
 /// Normal values times a scale that differs by powers of two up to 2^20 between groups; fixed by c.seed.
 Data make_data(const Case& c);
+
+/// Memory of the host, lent to the device.
+template <class T>
+backend::Span lend(std::vector<T>& values) {
+  const auto size = values.size() * sizeof(T);
+  return {device().import_buffer(backend::Device::Memory::host_pointer, values.data(), size), 0, size};
+}
+
+/// The weights of a case; `grid`: their scales' in other words.
+std::shared_ptr<backend::Weights> prepare(const Case& c, const Data& data, std::optional<ScaleGrid> grid = {});
 
 /// Runs the case and returns D as bytes, [m, n] tight. Throws what the backend throws.
 std::vector<std::byte> run(const Case& c, const Data& data);
