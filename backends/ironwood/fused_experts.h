@@ -9,8 +9,8 @@
 // Numbers, where they are asked for, are what this schedule computes from the bytes that its copies have brought: a
 // slot that is read too early or overwritten too early is wrong. They are the kernel's own, with its three
 // peculiarities: scales of a column and K group; rows of an expert are cut, not rounded, to bf16 for each tile of I,
-// and added in bf16; rows are weighted and summed in f32. A layer on the device runs as its steps do (operations.h).
-// gemm.h), with the class f32.
+// and added in bf16; rows are weighted and summed in f32. A layer on the device runs as its steps do (operations.h),
+// with the class f32.
 #pragma once
 
 #include <boost/json/object.hpp>

@@ -6,7 +6,6 @@
 
 #include <array>
 #include <boost/json.hpp>
-#include <cmath>
 #include <limits>
 #include <string_view>
 #include <utility>
@@ -29,10 +28,14 @@ bool read_number(std::string_view text, std::int64_t low, std::int64_t high, std
   return true;
 }
 
-bool read_real(std::string_view text, double low, double high, double* value) {
+/// An assumption: a number of at least kLow; of an efficiency a share of the peak.
+enum class Range { number, share };
+template <double Assumptions::*kField, Range kRange = Range::number, int kLow = 0>
+bool read_assumption(std::string_view text, PlanRequest* request) {
+  const bool share = kRange == Range::share;
   const auto number = words::number<double>(text);
-  if (!number || !std::isfinite(*number) || *number < low || *number > high) return false;
-  *value = *number;
+  if (!number || !(*number >= (share ? 1e-6 : kLow) && *number <= (share ? 1 : 1e18))) return false;
+  request->machine.assume.*kField = *number;
   return true;
 }
 
@@ -90,8 +93,6 @@ bool read_into(std::string_view text, T* to) {
   return true;
 }
 
-constexpr double kMuch = 1e18;
-
 struct Option {
   std::string_view key, values, fallback, meaning;
   bool (*read)(std::string_view, PlanRequest*);
@@ -142,31 +143,19 @@ constexpr std::array kOptions = {
              return tpu != nullptr;
            }},
     Option{"launch_ns", "0 or more", "1600", "assumption: from the call to the first copy, and back",
-           [](std::string_view text, PlanRequest* r) {
-             return read_real(text, 0, kMuch, &r->machine.assume.launch_ns);
-           }},
+           read_assumption<&Assumptions::launch_ns>},
     Option{"mxu_efficiency", "above 0, at most 1", "0.82",
            "assumption: part of the MXU's peak that a long dot reaches",
-           [](std::string_view text, PlanRequest* r) {
-             return read_real(text, 1e-6, 1, &r->machine.assume.mxu_efficiency);
-           }},
+           read_assumption<&Assumptions::mxu_efficiency, Range::share>},
     Option{"hbm_efficiency", "above 0, at most 1", "1", "assumption: part of the HBM's peak that copies reach",
-           [](std::string_view text, PlanRequest* r) {
-             return read_real(text, 1e-6, 1, &r->machine.assume.hbm_efficiency);
-           }},
+           read_assumption<&Assumptions::hbm_efficiency, Range::share>},
     Option{"dma_latency_ns", "0 or more", "0", "assumption: from issue to first byte",
-           [](std::string_view text, PlanRequest* r) {
-             return read_real(text, 0, kMuch, &r->machine.assume.dma_latency_ns);
-           }},
+           read_assumption<&Assumptions::dma_latency_ns>},
     Option{"step_overhead_ns", "0 or more", "0", "assumption: scalar work of a grid step",
-           [](std::string_view text, PlanRequest* r) {
-             return read_real(text, 0, kMuch, &r->machine.assume.step_overhead_ns);
-           }},
+           read_assumption<&Assumptions::step_overhead_ns>},
     Option{"vpu_ops_per_s", "above 0", "9.01e12 on 7x",
            "assumption: element operations per second of the vector unit",
-           [](std::string_view text, PlanRequest* r) {
-             return read_real(text, 1, kMuch, &r->machine.assume.vpu_ops_per_s);
-           }},
+           read_assumption<&Assumptions::vpu_ops_per_s, Range::number, 1>},
 };
 
 /// What an option takes.

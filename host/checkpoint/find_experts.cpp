@@ -100,7 +100,8 @@ class ExpertsBuilder {
       throw Error(ErrorKind::unsupported, folder_.config, module_.name, "cannot be run as a whole: {}",
                   said_->unsupported);
     take_experts();
-    check_experts();
+    layer_.hidden = layer_.width = 0;
+    check_gated(layer_.experts, layer_.hidden, layer_.width);
     take_router();
     take_shared();
   }
@@ -116,13 +117,10 @@ class ExpertsBuilder {
 
   /// The name that a missing matrix should have.
   std::string expected_name(std::int64_t expert, Role role) const {
-    const char* name = module_.mixtral_names ? (role == Role::gate ? "w1"
-                                                : role == Role::up ? "w3"
-                                                                   : "w2")
-                                             : (role == Role::gate      ? "gate_proj"
-                                                : role == Role::up      ? "up_proj"
-                                                : role == Role::gate_up ? "gate_up_proj"
-                                                                        : "down_proj");
+    const auto is = [&](const auto& entry) {
+      return entry.second == role && (entry.first.front() == 'w') == (module_.mixtral_names && role != Role::gate_up);
+    };
+    const std::string_view name = std::find_if(kRoles.begin(), kRoles.end(), is)->first;
     return fmt::format("{}.experts.{}.{}", module_.name, expert, name);
   }
 
@@ -240,11 +238,6 @@ class ExpertsBuilder {
                 "quantises its activations otherwise than '{}', and x is quantised once for the experts and "
                 "the shared one; run their layers one by one",
                 routed.weight.name);
-  }
-
-  void check_experts() {
-    layer_.hidden = layer_.width = 0;
-    check_gated(layer_.experts, layer_.hidden, layer_.width);
   }
 
   const Located* find(const std::string& name) const {
