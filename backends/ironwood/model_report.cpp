@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <boost/describe.hpp>
 #include <boost/json.hpp>
 #include <numeric>
 #include <vector>
@@ -13,6 +14,11 @@
 #include "backends/ironwood/operations.h"
 
 namespace ironcl::ironwood {
+
+BOOST_DESCRIBE_STRUCT(Tpu, (),
+                      (key, name, generation, cores_per_chip, megacore, mxu_size, mxus, lanes, sublanes, vmem_bytes,
+                       smem_bytes, cmem_bytes, hbm_bytes, hbm_bytes_per_s, bf16_flops, int8_ops, fp8_flops, int4_ops,
+                       source))
 namespace {
 
 namespace json = boost::json;
@@ -183,27 +189,7 @@ json::object report_model(const Plan& plan) {
 
 json::object report_machines() {
   json::array tpus;
-  for (const Tpu& tpu : all_tpus()) {
-    tpus.push_back({{"key", tpu.key},
-                    {"name", tpu.name},
-                    {"generation", tpu.generation},
-                    {"cores_per_chip", tpu.cores_per_chip},
-                    {"megacore", tpu.megacore},
-                    {"mxu_size", tpu.mxu_size},
-                    {"mxus", tpu.mxus},
-                    {"lanes", tpu.lanes},
-                    {"sublanes", tpu.sublanes},
-                    {"vmem_bytes", tpu.vmem_bytes},
-                    {"smem_bytes", tpu.smem_bytes},
-                    {"cmem_bytes", tpu.cmem_bytes},
-                    {"hbm_bytes", tpu.hbm_bytes},
-                    {"hbm_bytes_per_s", tpu.hbm_bytes_per_s},
-                    {"bf16_flops", tpu.bf16_flops},
-                    {"int8_ops", tpu.int8_ops},
-                    {"fp8_flops", tpu.fp8_flops},
-                    {"int4_ops", tpu.int4_ops},
-                    {"source", tpu.source}});
-  }
+  for (const Tpu& tpu : all_tpus()) tpus.push_back(json::value_from(tpu));
   return {{"unit", "one TensorCore"}, {"tpus", std::move(tpus)}, {"assumptions", assumptions_of(Machine{})}};
 }
 
