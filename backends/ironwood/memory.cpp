@@ -47,41 +47,35 @@ std::vector<float> lay_out_scales(DType type, const std::byte* scales, numerics:
   return laid_out;
 }
 
-PreparedWeights::PreparedWeights(const backend::WeightsDesc& desc)
-    : n_(desc.n),
-      k_(desc.k),
-      matrices_(desc.matrices),
-      dtype_(desc.dtype),
-      scale_dtype_(desc.scale.dtype),
-      grid_(desc.scale.grid) {
+PreparedWeights::PreparedWeights(const backend::WeightsDesc& desc) {
   if (const auto refusal = check_weights(desc.dtype, desc.scale, desc.n, desc.k, desc.matrices)) {
     throw Error(Status::unsupported, "ironwood: " + refusal->text);
   }
-  const std::int64_t ld = desc.ld != 0 ? desc.ld : k_;
-  const std::int64_t element = numerics::size_of(dtype_);
+  /// Rows of `bytes` bytes without what lies between them.
+  const auto tight = [](const std::byte* from, std::int64_t rows, std::int64_t bytes, std::int64_t apart) {
+    std::vector<std::byte> to(static_cast<std::size_t>(rows * bytes));
+    for (std::int64_t row = 0; row < rows; ++row) {
+      std::memcpy(to.data() + row * bytes, from + row * apart, static_cast<std::size_t>(bytes));
+    }
+    return to;
+  };
   try {
-    codes_.resize(static_cast<std::size_t>(matrices_ * n_ * k_ * element));
-    for (std::int64_t row = 0; row < matrices_ * n_; ++row) {
-      std::memcpy(codes_.data() + row * k_ * element, desc.data + row * ld * element,
-                  static_cast<std::size_t>(k_ * element));
-    }
-    if (scale_dtype_ == DType::none) return;
-    const std::int64_t rows = grid_.scale_rows(n_), cols = grid_.scale_cols(k_);
-    const std::int64_t scale_ld = desc.scale.ld != 0 ? desc.scale.ld : cols;
-    const auto scale_element = static_cast<std::int64_t>(numerics::size_of(scale_dtype_));
-    given_scales_.resize(static_cast<std::size_t>(matrices_ * rows * cols * scale_element));
-    for (std::int64_t row = 0; row < matrices_ * rows; ++row) {
-      std::memcpy(given_scales_.data() + row * cols * scale_element, desc.scales + row * scale_ld * scale_element,
-                  static_cast<std::size_t>(cols * scale_element));
-    }
-    for (std::int64_t g = 0; g < matrices_; ++g) {
-      const auto laid_out =
-          lay_out_scales(scale_dtype_, given_scales_.data() + g * rows * cols * scale_element, grid_, n_, k_, cols);
+    const std::int64_t element = numerics::size_of(desc.dtype), ld = desc.ld != 0 ? desc.ld : desc.k;
+    codes_ = tight(desc.data, desc.matrices * desc.n, desc.k * element, ld * element);
+    if (desc.scale.dtype == DType::none) return;
+    const numerics::ScaleGrid& grid = desc.scale.grid;
+    const std::int64_t rows = grid.scale_rows(desc.n), cols = grid.scale_cols(desc.k);
+    const std::int64_t scale = numerics::size_of(desc.scale.dtype),
+                       scale_ld = desc.scale.ld != 0 ? desc.scale.ld : cols;
+    given_scales_ = tight(desc.scales, desc.matrices * rows, cols * scale, scale_ld * scale);
+    for (std::int64_t g = 0; g < desc.matrices; ++g) {
+      const auto laid_out = lay_out_scales(desc.scale.dtype, given_scales_.data() + g * rows * cols * scale, grid,
+                                           desc.n, desc.k, cols);
       scales_.insert(scales_.end(), laid_out.begin(), laid_out.end());
     }
   } catch (const std::bad_alloc&) {
     throw Error(Status::out_of_device_memory,
-                fmt::format("ironwood: no host memory for {} weights of {}x{}", matrices_, n_, k_));
+                fmt::format("ironwood: no host memory for {} weights of {}x{}", desc.matrices, desc.n, desc.k));
   }
 }
 

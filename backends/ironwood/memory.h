@@ -49,20 +49,11 @@ class PreparedWeights final : public backend::Weights {
   std::uint64_t scale_bytes() const noexcept override { return given_scales_.size(); }
   void export_to(std::byte* data, std::byte* scales) override;
 
-  std::int64_t n() const noexcept { return n_; }
-  std::int64_t k() const noexcept { return k_; }
-  std::int64_t matrices() const noexcept { return matrices_; }
-  numerics::DType dtype() const noexcept { return dtype_; }
-  numerics::DType scale_dtype() const noexcept { return scale_dtype_; }
-  const numerics::ScaleGrid& grid() const noexcept { return grid_; }
   const std::vector<std::byte>& codes() const noexcept { return codes_; }
   /// One matrix's after another's.
   const std::vector<float>& scales() const noexcept { return scales_; }
 
  private:
-  std::int64_t n_, k_, matrices_;
-  numerics::DType dtype_, scale_dtype_;
-  numerics::ScaleGrid grid_;
   std::vector<std::byte> codes_, given_scales_;
   std::vector<float> scales_;
 };
