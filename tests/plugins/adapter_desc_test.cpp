@@ -233,7 +233,7 @@ const Case<ironcl_weights_desc> kWeightsCases[] = {
     {"dtype of a later version", [](auto& d) { d.dtype = 11; }, kUnimplemented, {"weights_desc.dtype", "11"}},
     {"three matrices, data of one", [](auto& d) { d.matrices = 3; }, kInvalid, {"data_bytes", "144", "3"}},
     {"three matrices", [](auto& d) { d.matrices = 3, d.data_bytes = 144, d.scale_bytes = 48; }, IRONCL_OK, {}},
-    {"bf16 with scales", [](auto& d) { d.dtype = IRONCL_BF16; }, kInvalid, {"bf16", "no scales"}},
+    {"bf16 with scales", [](auto& d) { d.dtype = IRONCL_BF16, d.data_bytes = 96; }, IRONCL_OK, {}},
     {"bf16 without, but a pointer",
      [](auto& d) { d.dtype = IRONCL_BF16, d.scale = {}, d.data_bytes = 96; },
      kInvalid,
