@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <initializer_list>
+#include <type_traits>
 
 #include "backends/numerics/casts.h"
 #include "host/checkpoint/json_input.h"
@@ -21,6 +22,25 @@ QuantizationGroup group_of_writer(std::string writer) {
   QuantizationGroup group;
   group.writer = std::move(writer);
   return group;
+}
+
+/// Of a layer that is not read: why not.
+QuantizationGroup unread(std::string writer, std::string why) {
+  QuantizationGroup group = group_of_writer(std::move(writer));
+  group.unsupported = std::move(why);
+  return group;
+}
+
+/// The first member of `prefix` that is `wanted`, a leaf or a part; nullptr where there is none.
+const Member* member_of(const TensorIndex& index, std::string_view prefix, auto wanted) {
+  for (const Member& member : index.beside(prefix)) {
+    if constexpr (std::is_same_v<decltype(wanted), Part>) {
+      if (member.part.part == wanted) return &member;
+    } else {
+      if (member.leaf == wanted) return &member;
+    }
+  }
+  return nullptr;
 }
 
 /// The member at the end of `path`; nullptr where a part of it is missing, null or no object.
@@ -46,29 +66,21 @@ bool true_at(const json::value& value, std::initializer_list<std::string_view> p
 
 /// torchao: {"_type": "Float8Tensor", "_data": {"block_size", "act_quant_kwargs", ...}} under the weight's name.
 QuantizationGroup read_torchao(const json::value& said) {
-  QuantizationGroup group = group_of_writer("torchao");
   const std::string type = text_at(said, {"_type"});
-  if (type != "Float8Tensor" && type != "Int8Tensor" && type != "MXTensor") {
-    group.unsupported = fmt::format(
-        "is a {} of torchao, which is not read, only Float8Tensor, Int8Tensor and MXTensor; convert it with "
-        "llmcompressor",
-        type.empty() ? "tensor" : type);
-    return group;
-  }
-  if (true_at(said, {"_data", "is_swizzled_scales"})) {
-    group.unsupported =
-        "is an MXTensor of torchao with swizzled scales (is_swizzled_scales), which are not read; quantise with "
-        "MXFP8 of "
-        "llmcompressor";
-    return group;
-  }
+  if (type != "Float8Tensor" && type != "Int8Tensor" && type != "MXTensor")
+    return unread("torchao", fmt::format("is a {} of torchao, which is not read, only Float8Tensor, Int8Tensor and "
+                                         "MXTensor; convert it with llmcompressor",
+                                         type.empty() ? "tensor" : type));
+  if (true_at(said, {"_data", "is_swizzled_scales"}))
+    return unread("torchao",
+                  "is an MXTensor of torchao with swizzled scales (is_swizzled_scales), which are not read; quantise "
+                  "with MXFP8 of llmcompressor");
   const json::value* data = find(said, {"_data"});
   const json::value* activations = find(said, {"_data", "act_quant_kwargs"});
   if (data == nullptr || !data->is_object() || !data->get_object().contains("act_quant_kwargs") ||
-      (activations != nullptr && !activations->is_object())) {
-    group.unsupported = "is of torchao, whose metadata of the layer is malformed; fetch the original file";
-    return group;
-  }
+      (activations != nullptr && !activations->is_object()))
+    return unread("torchao", "is of torchao, whose metadata of the layer is malformed; fetch the original file");
+  QuantizationGroup group = group_of_writer("torchao");
   if (activations == nullptr) {
     group.activations = ActivationScheme::none;
     return group;
@@ -145,13 +157,6 @@ QuantizationGroup read_comfy(const json::value& said, std::int64_t scales) {
   return group;
 }
 
-/// How many scales the weight beside has.
-std::int64_t scales_beside(const TensorIndex& index, std::string_view prefix) {
-  for (const Member& member : index.beside(prefix))
-    if (member.part.part == Part::weight_scale) return member.located->tensor->elements();
-  return 0;
-}
-
 /// Whether any model of the checkpoint has ComfyUI's marker.
 bool has_marker(const TensorIndex& index) {
   const auto& tensors = index.folder().tensors;
@@ -194,43 +199,41 @@ QuantizationGroup read_quanto(const std::string& activations, DType weight) {
 
 /// Whether quanto's input_scale is another than the 1 that stands where it means nothing.
 bool has_calibrated_input(const TensorIndex& index, std::string_view prefix) {
-  for (const Member& member : index.beside(prefix)) {
-    const Tensor& tensor = *member.located->tensor;
-    if (member.part.part == Part::input_scale && tensor.elements() == 1 && numerics::is_float(tensor.dtype))
-      return numerics::load_as_f64(tensor.dtype, tensor.data.data(), 0) != 1;
-  }
-  return false;
+  const Member* found = member_of(index, prefix, Part::input_scale);
+  if (found == nullptr) return false;
+  const Tensor& tensor = *found->located->tensor;
+  return tensor.elements() == 1 && numerics::is_float(tensor.dtype) &&
+         numerics::load_as_f64(tensor.dtype, tensor.data.data(), 0) != 1;
 }
 
 }  // namespace
 
-QuantoMap::QuantoMap(const std::filesystem::path& file) {
+LayerWriters::LayerWriters(const TensorIndex& index) : index_(index) {
+  const std::filesystem::path& file = index.folder().quanto_map;
+  if (file.empty()) return;
   for (const auto& [key, value] : read_object(file)) {
     const std::string layer(key.data(), key.size());
     const json::value* said = find(value, {"activations"});
     if (!value.is_object() || (said != nullptr && !said->is_string()))
       throw Error(ErrorKind::config, file, layer, "does not say in a text what its activations are");
-    activations_.emplace(layer, text_at(value, {"activations"}));
+    quanto_.emplace(layer, text_at(value, {"activations"}));
   }
 }
 
-std::string QuantoMap::activations_of(std::string_view layer) const {
-  const auto at = activations_.find(layer);
-  return at == activations_.end() ? std::string() : at->second;
-}
-
-std::optional<QuantizationGroup> ComfyMetadata::group_of(const SafetensorsFile& file, std::string_view layer,
-                                                         std::int64_t scales) {
+/// `layer` may have a prefix more than the file's names ("model.diffusion_model."). Where the file has such metadata
+/// and does not name the layer, its `scales` could be of any layout.
+std::optional<QuantizationGroup> LayerWriters::comfy_of(const SafetensorsFile& file, std::string_view layer,
+                                                        std::int64_t scales) {
   const auto text = file.metadata().find("_quantization_metadata");
   if (text == file.metadata().end()) return std::nullopt;
-  auto at = layers_.find(&file);
-  if (at == layers_.end()) {
+  auto at = comfy_.find(&file);
+  if (at == comfy_.end()) {
     const std::string what = "the metadata '_quantization_metadata'";
     const json::value root = parse_json(text->second, file.path(), what);
     const json::value* layers = find(root, {"layers"});
     if (layers == nullptr || !layers->is_object())
       throw Error(ErrorKind::config, file.path(), "", what + " has no object 'layers'");
-    at = layers_.emplace(&file, layers->get_object()).first;
+    at = comfy_.emplace(&file, layers->get_object()).first;
   }
   for (std::string_view name = layer;;) {
     if (const json::value* said = at->second.if_contains(json::string_view(name.data(), name.size())))
@@ -239,11 +242,9 @@ std::optional<QuantizationGroup> ComfyMetadata::group_of(const SafetensorsFile& 
     if (dot == std::string_view::npos) break;
     name.remove_prefix(dot + 1);
   }
-  QuantizationGroup group = group_of_writer("comfy_quant");
-  group.unsupported =
-      "is not named by the file's '_quantization_metadata' (ComfyUI), so the layout of its scales is not known; add "
-      "it there, with its format";
-  return group;
+  return unread("comfy_quant",
+                "is not named by the file's '_quantization_metadata' (ComfyUI), so the layout of its scales is not "
+                "known; add it there, with its format");
 }
 
 bool is_scaled_fp8_marker(std::string_view name) noexcept {
@@ -251,52 +252,45 @@ bool is_scaled_fp8_marker(std::string_view name) noexcept {
          (name.size() == kScaledFp8.size() || name[name.size() - kScaledFp8.size() - 1] == '.');
 }
 
-std::optional<QuantizationGroup> group_beside(const TensorIndex& index, std::string_view prefix, const Member& weight,
-                                              const QuantoMap& quanto, ComfyMetadata& comfy) {
-  const SafetensorsFile& file = index.file_of(*weight.located);
+std::optional<QuantizationGroup> LayerWriters::group_beside(std::string_view prefix, const Member& weight) {
+  const SafetensorsFile& file = index_.file_of(*weight.located);
   if (weight.leaf == "_weight_qdata") {
     const auto said = file.metadata().find(std::string(prefix) + "weight");
     if (said != file.metadata().end())
       return read_torchao(parse_json(said->second, file.path(), "torchao's metadata"));
-    QuantizationGroup group = group_of_writer("torchao");
-    group.unsupported = "is written by torchao, but the file's metadata does not say how; fetch the original file";
-    return group;
+    return unread("torchao",
+                  "is written by torchao, but the file's metadata does not say how; fetch the original file");
   }
   if (weight.leaf == "weight._data") {
-    const std::string activations = quanto.activations_of(layer_name(prefix));
-    QuantizationGroup group = read_quanto(activations, weight.located->tensor->dtype);
-    if (activations.empty() && has_calibrated_input(index, prefix))
-      group.unsupported =
-          "has a static scale of its activations, and no quanto_qmap.json says whether they are quantised with it; "
-          "open "
-          "the folder that quanto wrote";
-    return group;
+    const auto said = quanto_.find(layer_name(prefix));
+    const std::string activations = said == quanto_.end() ? std::string() : said->second;
+    if (activations.empty() && has_calibrated_input(index_, prefix))
+      return unread("quanto",
+                    "has a static scale of its activations, and no quanto_qmap.json says whether they are quantised "
+                    "with it; open the folder that quanto wrote");
+    return read_quanto(activations, weight.located->tensor->dtype);
   }
-  for (const Member& member : index.beside(prefix)) {
-    if (member.leaf != "comfy_quant") continue;
-    const auto bytes = member.located->tensor->data;
-    const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-    return read_comfy(parse_json(text, index.path_of(*member.located), member.located->tensor->name),
-                      scales_beside(index, prefix));
+  const Member* scale = member_of(index_, prefix, Part::weight_scale);
+  const std::int64_t scales = scale == nullptr ? 0 : scale->located->tensor->elements();
+  if (const Member* comfy = member_of(index_, prefix, std::string_view("comfy_quant"))) {
+    const Tensor& tensor = *comfy->located->tensor;
+    const std::string_view text(reinterpret_cast<const char*>(tensor.data.data()), tensor.data.size());
+    return read_comfy(parse_json(text, index_.path_of(*comfy->located), tensor.name), scales);
   }
-  if (auto said = comfy.group_of(file, layer_name(prefix), scales_beside(index, prefix))) return said;
-  const auto has = [&index, prefix](std::string_view leaf) {
-    const auto& beside = index.beside(prefix);
-    return std::any_of(beside.begin(), beside.end(), [leaf](const Member& member) { return member.leaf == leaf; });
-  };
-  if (has("SCB")) {
+  if (auto said = comfy_of(file, layer_name(prefix), scales)) return said;
+  if (member_of(index_, prefix, Part::row_amax) != nullptr) {
     QuantizationGroup group = group_of_writer("bitsandbytes");
     group.weight_grid = ScaleGrid{1, 0};
     group.activations = ActivationScheme::none;
     return group;
   }
-  if (!has("scale_weight") || prefix.empty()) return std::nullopt;
-  if (has_marker(index)) return read_scaled_fp8(index, prefix);
-  QuantizationGroup group = group_of_writer("ComfyUI or Neural Compressor");
-  group.unsupported =
-      "has a scale_weight, and the file has no 'scaled_fp8': it may be of Intel's Neural Compressor (Gaudi), which "
-      "stores weights as [K, N]; take ComfyUI's file with the marker, or export with format=\"vllm\"";
-  return group;
+  if (prefix.empty() || member_of(index_, prefix, std::string_view("scale_weight")) == nullptr) return std::nullopt;
+  if (has_marker(index_)) return read_scaled_fp8(index_, prefix);
+  return unread(
+      "ComfyUI or Neural Compressor",
+      "has a scale_weight, and the file has no 'scaled_fp8': it may be of Intel's Neural Compressor (Gaudi), "
+      "which stores weights as [K, N]; take ComfyUI's file with the marker, or export with "
+      "format=\"vllm\"");
 }
 
 }  // namespace ironcl::checkpoint

@@ -45,7 +45,6 @@ class LayerFinder {
  public:
   LayerFinder(const Folder& folder, const QuantizationConfig& config, const OpenOptions& options, StackedForm stacked)
       : index_(folder), config_(config), options_(options), stacked_(stacked) {
-    if (!folder.quanto_map.empty()) quanto_ = QuantoMap(folder.quanto_map);
     why_not_cast_ = checkpoint::why_not_cast(index_, config_);
     cast_.activations = ActivationScheme::none;
     cast_.weight_grid = ScaleGrid{0, 0};
@@ -115,8 +114,7 @@ class LayerFinder {
     used_.insert(weight.located->tensor);
     try {
       parts.group = config_.group_of(parts.name);
-      if (const auto own = group_beside(index_, prefix, weight, quanto_, comfy_))
-        parts.group = &groups_.emplace_back(*own);
+      if (const auto own = writers_.group_beside(prefix, weight)) parts.group = &groups_.emplace_back(*own);
       gather(prefix, parts);
       refuse_submodules(prefix, parts);
       if (const auto why = why_no_product(parts.name); !why.empty())
@@ -305,8 +303,7 @@ class LayerFinder {
   const QuantizationConfig& config_;
   const OpenOptions& options_;
   StackedForm stacked_;
-  QuantoMap quanto_;
-  ComfyMetadata comfy_;
+  LayerWriters writers_{index_};
   std::deque<QuantizationGroup> groups_;  ///< Of layers whose writer says how; a deque keeps them in place.
   std::string why_not_cast_;              ///< Of the whole checkpoint; empty: fp8 without a scale was only cast.
   QuantizationGroup cast_;
