@@ -42,15 +42,9 @@ std::vector<OwnTensor> two_experts(const std::string& base, const std::vector<st
 }
 const std::vector<std::string> kProjections = {"gate_proj", "up_proj", "down_proj"};
 
-struct Opened {
-  TempDir dir;
-  Checkpoint checkpoint;
-  Opened(const std::vector<OwnTensor>& tensors, const std::string& config) : checkpoint(open(tensors, config)) {}
-  Checkpoint open(const std::vector<OwnTensor>& tensors, const std::string& config) {
-    save(dir / "model.safetensors", tensors);
-    if (!config.empty()) write_file(dir / "config.json", config);
-    return Checkpoint::open(dir.path());
-  }
+struct Opened : Model {
+  Checkpoint checkpoint = open();
+  using Model::Model;
   const ExpertsLayer& only() const {
     if (checkpoint.experts().size() != 1) throw std::runtime_error("not one layer of experts");
     return checkpoint.experts().front();

@@ -9,22 +9,13 @@ namespace {
 
 constexpr auto kE4m3 = DType::e4m3fn;
 
-/// Opens a folder of these tensors; `files` are further files with their text.
-struct Folder {
-  TempDir dir;
+/// The open folder of these tensors and this quantization_config.
+struct Folder : Model {
   Checkpoint checkpoint;
-  Folder(const std::vector<OwnTensor>& tensors, const std::string& quantization_config = "",
-         const Metadata& metadata = {}, const std::map<std::string, std::string>& files = {})
-      : checkpoint(open(tensors, quantization_config, metadata, files)) {}
-
-  Checkpoint open(const std::vector<OwnTensor>& tensors, const std::string& quantization_config,
-                  const Metadata& metadata, const std::map<std::string, std::string>& files) {
-    save(dir / "model.safetensors", tensors, metadata);
-    if (!quantization_config.empty())
-      write_file(dir / "config.json", R"({"quantization_config":{)" + quantization_config + "}}");
-    for (const auto& [name, text] : files) write_file(dir / name, text);
-    return Checkpoint::open(dir.path());
-  }
+  Folder(const std::vector<OwnTensor>& tensors, const std::string& config = "", const Metadata& metadata = {},
+         const std::map<std::string, std::string>& files = {})
+      : Model(tensors, config.empty() ? "" : R"({"quantization_config":{)" + config + "}}", metadata, files),
+        checkpoint(open()) {}
   /// Expects this layer to be refused with these words.
   void expect_refused(const std::string& layer, const std::vector<std::string>& parts) const {
     for (const LinearLayer& candidate : checkpoint.layers()) {

@@ -15,27 +15,6 @@ const std::string kFp8Config = R"({"quantization_config":{"quant_method":"fp8","
 OwnTensor weight(const std::string& name) { return OwnTensor(name, kE4m3, {300, 200}, 0x38); }
 OwnTensor scale(const std::string& name) { return OwnTensor(name, {3, 2}, {1, 2, 3, 4, 5, 6}); }
 
-/// A folder with model.safetensors and, where it is not empty, config.json.
-struct Model {
-  TempDir dir;
-  std::filesystem::path file;
-  Model(const std::vector<OwnTensor>& tensors, const std::string& config, const Metadata& metadata = {}) {
-    file = save(dir / "model.safetensors", tensors, metadata);
-    if (!config.empty()) write_file(dir / "config.json", config);
-  }
-  Checkpoint open(const OpenOptions& options = {}) const { return Checkpoint::open(dir.path(), options); }
-  /// The only layer, which must be broken in this way.
-  void expect_problem(ErrorKind kind, const std::string& tensor, const std::vector<std::string>& parts,
-                      const OpenOptions& options = {}) const {
-    const Checkpoint checkpoint = open(options);
-    ASSERT_EQ(checkpoint.layers().size(), 1u);
-    ASSERT_TRUE(checkpoint.layers()[0].problem.has_value());
-    expect_error(*checkpoint.layers()[0].problem, kind, file, tensor, parts);
-    EXPECT_THROW(checkpoint.layers()[0].check(), Error);
-    EXPECT_THROW(checkpoint.layer(checkpoint.layers()[0].name), Error);
-  }
-};
-
 TEST(Layers, PairWeightsWithEitherNameOfTheirScale) {
   const Model model({weight("m.a.weight"), scale("m.a.weight_scale_inv"), weight("m.b.weight"),
                      scale("m.b.weight_scale"), weight("m.c.weight"), scale("m.c.scale")},

@@ -24,18 +24,16 @@ ScaleGrid implied(std::vector<std::int64_t> scale, std::int64_t n, std::int64_t 
   return grid_from_shape(shaped("s", std::move(scale)), kFile, shaped("w", {n, k}, DType::e4m3fn));
 }
 
+/// Scales of this shape for a weight [576, 2048], with what the error says.
+void expect_misshapen(const std::vector<std::int64_t>& shape, ScaleGrid grid, const std::vector<std::string>& parts) {
+  expect_throw([&] { check_scale_shape(shaped("s", shape), kFile, "w", 576, 2048, grid); }, ErrorKind::shape, kFile,
+               "s", parts);
+}
+
 TEST(ScaleShape, IsCeilDividedInBothDimensions) {
   EXPECT_NO_THROW(check_scale_shape(shaped("s", {5, 16}), kFile, "w", 576, 2048, {128, 128}));
-  expect_throw(
-      [] {
-        check_scale_shape(shaped("s", {4, 16}), kFile, "w", 576, 2048, {128, 128});
-      },
-      ErrorKind::shape, kFile, "s", {"is [4, 16], expected [5, 16]", "'w' [576, 2048]", "scales 128x128"});
-  expect_throw(
-      [] {
-        check_scale_shape(shaped("s", {16, 5}), kFile, "w", 576, 2048, {128, 128});
-      },
-      ErrorKind::shape, kFile, "s", {"is [16, 5], expected [5, 16]"});
+  expect_misshapen({4, 16}, {128, 128}, {"is [4, 16], expected [5, 16]", "'w' [576, 2048]", "scales 128x128"});
+  expect_misshapen({16, 5}, {128, 128}, {"is [16, 5], expected [5, 16]"});
 }
 
 TEST(ScaleShape, OfAChannelOrATensorMayLackDimensions) {
@@ -43,16 +41,8 @@ TEST(ScaleShape, OfAChannelOrATensorMayLackDimensions) {
     EXPECT_NO_THROW(check_scale_shape(shaped("s", shape), kFile, "w", 576, 2048, {1, 0}));
   for (const std::vector<std::int64_t>& shape : {std::vector<std::int64_t>{}, {1}, {1, 1}})
     EXPECT_NO_THROW(check_scale_shape(shaped("s", shape), kFile, "w", 576, 2048, {0, 0}));
-  expect_throw(
-      [] {
-        check_scale_shape(shaped("s", {575}), kFile, "w", 576, 2048, {1, 0});
-      },
-      ErrorKind::shape, kFile, "s", {"is [575], expected [576, 1]", "per channel"});
-  expect_throw(
-      [] {
-        check_scale_shape(shaped("s", {2}), kFile, "w", 576, 2048, {0, 0});
-      },
-      ErrorKind::shape, kFile, "s", {"is [2], expected [1, 1]", "per tensor"});
+  expect_misshapen({575}, {1, 0}, {"is [575], expected [576, 1]", "per channel"});
+  expect_misshapen({2}, {0, 0}, {"is [2], expected [1, 1]", "per tensor"});
 }
 
 TEST(ScaleShape, ImpliesTheOnlyBlockThatFits) {
@@ -77,7 +67,7 @@ TEST(ScaleShape, OfOneElementIsPerTensor) {
 TEST(ScaleShape, ThatNoBlockFitsSaysWhatItShouldBe) {
   expect_throw(
       [] {
-        implied({5, 17}, 576, 2048);
+        implied(std::vector<std::int64_t>{5, 17}, 576, 2048);
       },
       ErrorKind::shape, kFile, "s",
       {"is [5, 17]", "'w' [576, 2048]", "[5, 16] for 128x128", "[3, 8] for 256x256", "[2, 4] for 512x512",
@@ -127,11 +117,9 @@ std::string config_of(const std::string& members) { return R"({"quantization_con
 /// Layer "a" of a folder of these tensors, and of this config.json where it is not empty.
 LinearLayer open_layer(const std::vector<OwnTensor>& tensors, const std::string& config,
                        const std::string& hf_quant_config = "") {
-  const TempDir dir;
-  save(dir / "model.safetensors", tensors);
-  if (!config.empty()) write_file(dir / "config.json", config);
-  if (!hf_quant_config.empty()) write_file(dir / "hf_quant_config.json", hf_quant_config);
-  const Checkpoint checkpoint = Checkpoint::open(dir.path());
+  std::map<std::string, std::string> files;
+  if (!hf_quant_config.empty()) files["hf_quant_config.json"] = hf_quant_config;
+  const Checkpoint checkpoint = Model(tensors, config, {}, files).open();
   for (const LinearLayer& layer : checkpoint.layers())
     if (layer.name == "a") return layer;
   ADD_FAILURE() << "there is no layer a";

@@ -12,11 +12,12 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <map>
 #include <span>
 #include <string>
 #include <vector>
 
-#include "host/checkpoint/error.h"
+#include "host/checkpoint/model.h"
 #include "host/checkpoint/safetensors_writer.h"
 
 namespace ironcl::checkpoint {
@@ -113,5 +114,28 @@ inline void expect_throw(const std::function<void()>& action, ErrorKind kind, co
   }
   ADD_FAILURE() << "nothing was thrown, expected " << name_of(kind) << " about " << file;
 }
+
+/// A folder with model.safetensors and, where it is not empty, config.json; `files` are more, with their text.
+struct Model {
+  TempDir dir;
+  std::filesystem::path file;
+  Model(const std::vector<OwnTensor>& tensors, const std::string& config, const Metadata& metadata = {},
+        const std::map<std::string, std::string>& files = {}) {
+    file = save(dir / "model.safetensors", tensors, metadata);
+    if (!config.empty()) write_file(dir / "config.json", config);
+    for (const auto& [name, text] : files) write_file(dir / name, text);
+  }
+  Checkpoint open(const OpenOptions& options = {}) const { return Checkpoint::open(dir.path(), options); }
+  /// The only layer, which must be broken in this way.
+  void expect_problem(ErrorKind kind, const std::string& tensor, const std::vector<std::string>& parts,
+                      const OpenOptions& options = {}) const {
+    const Checkpoint checkpoint = open(options);
+    ASSERT_EQ(checkpoint.layers().size(), 1u);
+    ASSERT_TRUE(checkpoint.layers()[0].problem.has_value());
+    expect_error(*checkpoint.layers()[0].problem, kind, file, tensor, parts);
+    EXPECT_THROW(checkpoint.layers()[0].check(), Error);
+    EXPECT_THROW(checkpoint.layer(checkpoint.layers()[0].name), Error);
+  }
+};
 
 }  // namespace ironcl::checkpoint
