@@ -24,6 +24,9 @@
 
 namespace ironcl::ironwood {
 
+/// What tokens come in, and are multiplied as.
+inline constexpr numerics::DType kTokens = numerics::DType::bf16;
+
 /// Tiles: tokens, rows of a dot, intermediate columns, hidden columns of gate and up, hidden columns of down.
 struct FusedBlocks {
   std::int64_t bt = 0, btc = 0, bf = 0, bd1 = 0, bd2 = 0;
