@@ -124,130 +124,117 @@ class ModelDevice final : public backend::Device {
  public:
   explicit ModelDevice(backend::Log* log) : log_(log), workers_(std::make_shared<Workers>()) {}
 
-  backend::DeviceProps props() const override;
-  backend::Support supports(const backend::GemmDesc& desc) override;
+  backend::DeviceProps props() const override {
+    const Tpu& tpu = ironwood_tpu();
+    backend::DeviceProps props;
+    props.type = backend::DeviceType::model;
+    props.import_host_pointer = true;
+    props.event_profiling = true;
+    props.bitwise_repeatable = true;
+    props.memory_bytes = static_cast<std::uint64_t>(tpu.hbm_bytes);
+    props.max_buffer_bytes = static_cast<std::uint64_t>(tpu.hbm_bytes);
+    props.buffer_alignment = 4;
+    props.name = fmt::format("{} TensorCore, modelled", tpu.name);
+    props.driver = "IronCL model of the TPU: exact group sums on the host, modelled time";
+    return props;
+  }
+
+  backend::Support supports(const GemmDesc& desc) override {
+    Plan plan;
+    backend::Support support;
+    if (const auto refusal = plan_for(desc, &plan)) {
+      support.reason = refusal->reason;
+      support.text = refusal->text;
+      return support;
+    }
+    support.estimate_kind = backend::TimeKind::modelled;
+    support.estimate_ns = estimate(plan, desc.m).time_ns;
+    return support;
+  }
+
   /// Keys: "features", "options", "machines"; of a problem: "model", "trace" (Chrome JSON), "search"; of a layer of
   /// experts, by its first product: "fused", "fused_trace". All JSON.
-  std::string query(std::string_view key, const backend::GemmDesc* desc) override;
-  std::shared_ptr<backend::Queue> create_queue() override;
-  std::shared_ptr<backend::Buffer> create_buffer(std::uint64_t size) override;
-  std::shared_ptr<backend::Buffer> import_buffer(Memory kind, void* handle, std::uint64_t size) override;
-  std::shared_ptr<backend::Weights> prepare_weights(const backend::WeightsDesc& desc) override;
-  std::shared_ptr<backend::Gemm> create_gemm(const backend::GemmDesc& desc) override;
-  std::shared_ptr<backend::Quantize> create_quantize(const backend::QuantizeDesc& desc) override;
-  std::shared_ptr<backend::Route> create_route(const backend::RouteDesc& desc) override;
-  std::shared_ptr<backend::Activate> create_activate(const backend::ActivateDesc& desc) override;
-  std::shared_ptr<backend::Combine> create_combine(const backend::CombineDesc& desc) override;
+  std::string query(std::string_view key, const GemmDesc* desc) override {
+    if (key == "features") return describe_features();
+    if (key == "options") return describe_options();
+    if (key == "machines") return boost::json::serialize(report_machines());
+    if (key == "model" || key == "trace" || key == "search" || key == "fused" || key == "fused_trace") {
+      if (desc == nullptr) {
+        throw Error(Status::invalid_argument,
+                    fmt::format("ironwood: the query \"{}\" is about a problem; give one", key));
+      }
+      if (key == "model") return boost::json::serialize(report_model(plan_to_model(*desc)));
+      if (key == "trace") {
+        const auto spans = static_cast<std::size_t>(read_options(desc->options).trace_spans);
+        return boost::json::serialize(trace_of(plan_to_model(*desc), spans));
+      }
+      if (key == "fused" || key == "fused_trace") return fused_text(*desc, key == "fused_trace");
+      return search_text(*desc);
+    }
+    throw Error(
+        Status::unimplemented,
+        fmt::format("ironwood: no query \"{}\"; there are: features, options, machines, model, trace, search, fused, "
+                    "fused_trace",
+                    key));
+  }
+
+  std::shared_ptr<backend::Queue> create_queue() override { return std::make_shared<ModelQueue>(); }
+
+  std::shared_ptr<backend::Buffer> create_buffer(std::uint64_t size) override {
+    const std::uint64_t most = props().max_buffer_bytes;
+    if (size > most) {
+      throw Error(Status::out_of_device_memory, "ironwood: a buffer of " + std::to_string(size) +
+                                                    " bytes is larger than the HBM of a TensorCore, " +
+                                                    std::to_string(most) + " bytes");
+    }
+    return std::make_shared<HostBuffer>(size);
+  }
+
+  std::shared_ptr<backend::Buffer> import_buffer(Memory kind, void* handle, std::uint64_t size) override {
+    if (kind != Memory::host_pointer) {
+      throw Error(Status::unsupported, "ironwood: only host pointers are imported; the modelled HBM is host memory");
+    }
+    if (handle == nullptr) throw Error(Status::invalid_argument, "ironwood: the host pointer to import is null");
+    return std::make_shared<HostBuffer>(static_cast<std::byte*>(handle), size);
+  }
+
+  std::shared_ptr<backend::Weights> prepare_weights(const backend::WeightsDesc& desc) override {
+    backend::refuse_not_yet(backend::DType::none, desc.scale, {}, "b");
+    return std::make_shared<PreparedWeights>(desc);
+  }
+
+  std::shared_ptr<backend::Gemm> create_gemm(const GemmDesc& desc) override {
+    Plan plan;
+    if (const auto refusal = plan_for(desc, &plan)) throw Error(Status::unsupported, refusal->text);
+    if (log_ != nullptr) {
+      log_->write(backend::LogLevel::info,
+                  fmt::format("ironwood: plan {}x{}x{} {}", desc.m, desc.n, desc.k, describe(plan)));
+    }
+    return make_gemm(desc, std::move(plan), workers_);
+  }
+
+  std::shared_ptr<backend::Quantize> create_quantize(const backend::QuantizeDesc& desc) override {
+    backend::refuse_not_yet(desc.code, desc.scale, desc.quantizer, "x");
+    return make_quantize(desc, Machine{});
+  }
+
+  std::shared_ptr<backend::Route> create_route(const backend::RouteDesc& desc) override {
+    return make_route(desc, Machine{});
+  }
+
+  std::shared_ptr<backend::Activate> create_activate(const backend::ActivateDesc& desc) override {
+    backend::refuse_not_yet(desc.y, desc.scale, desc.quantizer, "y");
+    return make_activate(desc, Machine{});
+  }
+
+  std::shared_ptr<backend::Combine> create_combine(const backend::CombineDesc& desc) override {
+    return make_combine(desc, Machine{});
+  }
 
  private:
   backend::Log* log_;
   std::shared_ptr<Workers> workers_;
 };
-
-backend::DeviceProps ModelDevice::props() const {
-  const Tpu& tpu = ironwood_tpu();
-  backend::DeviceProps props;
-  props.type = backend::DeviceType::model;
-  props.import_host_pointer = true;
-  props.event_profiling = true;
-  props.bitwise_repeatable = true;
-  props.memory_bytes = static_cast<std::uint64_t>(tpu.hbm_bytes);
-  props.max_buffer_bytes = static_cast<std::uint64_t>(tpu.hbm_bytes);
-  props.buffer_alignment = 4;
-  props.name = fmt::format("{} TensorCore, modelled", tpu.name);
-  props.driver = "IronCL model of the TPU: exact group sums on the host, modelled time";
-  return props;
-}
-
-backend::Support ModelDevice::supports(const GemmDesc& desc) {
-  Plan plan;
-  backend::Support support;
-  if (const auto refusal = plan_for(desc, &plan)) {
-    support.reason = refusal->reason;
-    support.text = refusal->text;
-    return support;
-  }
-  support.estimate_kind = backend::TimeKind::modelled;
-  support.estimate_ns = estimate(plan, desc.m).time_ns;
-  return support;
-}
-
-std::string ModelDevice::query(std::string_view key, const GemmDesc* desc) {
-  if (key == "features") return describe_features();
-  if (key == "options") return describe_options();
-  if (key == "machines") return boost::json::serialize(report_machines());
-  if (key == "model" || key == "trace" || key == "search" || key == "fused" || key == "fused_trace") {
-    if (desc == nullptr) {
-      throw Error(Status::invalid_argument,
-                  fmt::format("ironwood: the query \"{}\" is about a problem; give one", key));
-    }
-    if (key == "model") return boost::json::serialize(report_model(plan_to_model(*desc)));
-    if (key == "trace") {
-      const auto spans = static_cast<std::size_t>(read_options(desc->options).trace_spans);
-      return boost::json::serialize(trace_of(plan_to_model(*desc), spans));
-    }
-    if (key == "fused" || key == "fused_trace") return fused_text(*desc, key == "fused_trace");
-    return search_text(*desc);
-  }
-  throw Error(
-      Status::unimplemented,
-      fmt::format("ironwood: no query \"{}\"; there are: features, options, machines, model, trace, search, fused, "
-                  "fused_trace",
-                  key));
-}
-
-std::shared_ptr<backend::Queue> ModelDevice::create_queue() { return std::make_shared<ModelQueue>(); }
-
-std::shared_ptr<backend::Buffer> ModelDevice::create_buffer(std::uint64_t size) {
-  const std::uint64_t most = props().max_buffer_bytes;
-  if (size > most) {
-    throw Error(Status::out_of_device_memory, "ironwood: a buffer of " + std::to_string(size) +
-                                                  " bytes is larger than the HBM of a TensorCore, " +
-                                                  std::to_string(most) + " bytes");
-  }
-  return std::make_shared<HostBuffer>(size);
-}
-
-std::shared_ptr<backend::Buffer> ModelDevice::import_buffer(Memory kind, void* handle, std::uint64_t size) {
-  if (kind != Memory::host_pointer) {
-    throw Error(Status::unsupported, "ironwood: only host pointers are imported; the modelled HBM is host memory");
-  }
-  if (handle == nullptr) throw Error(Status::invalid_argument, "ironwood: the host pointer to import is null");
-  return std::make_shared<HostBuffer>(static_cast<std::byte*>(handle), size);
-}
-
-std::shared_ptr<backend::Weights> ModelDevice::prepare_weights(const backend::WeightsDesc& desc) {
-  backend::refuse_not_yet(backend::DType::none, desc.scale, {}, "b");
-  return std::make_shared<PreparedWeights>(desc);
-}
-
-std::shared_ptr<backend::Gemm> ModelDevice::create_gemm(const GemmDesc& desc) {
-  Plan plan;
-  if (const auto refusal = plan_for(desc, &plan)) throw Error(Status::unsupported, refusal->text);
-  if (log_ != nullptr) {
-    log_->write(backend::LogLevel::info,
-                fmt::format("ironwood: plan {}x{}x{} {}", desc.m, desc.n, desc.k, describe(plan)));
-  }
-  return make_gemm(desc, std::move(plan), workers_);
-}
-
-std::shared_ptr<backend::Quantize> ModelDevice::create_quantize(const backend::QuantizeDesc& desc) {
-  backend::refuse_not_yet(desc.code, desc.scale, desc.quantizer, "x");
-  return make_quantize(desc, Machine{});
-}
-
-std::shared_ptr<backend::Route> ModelDevice::create_route(const backend::RouteDesc& desc) {
-  return make_route(desc, Machine{});
-}
-
-std::shared_ptr<backend::Activate> ModelDevice::create_activate(const backend::ActivateDesc& desc) {
-  backend::refuse_not_yet(desc.y, desc.scale, desc.quantizer, "y");
-  return make_activate(desc, Machine{});
-}
-
-std::shared_ptr<backend::Combine> ModelDevice::create_combine(const backend::CombineDesc& desc) {
-  return make_combine(desc, Machine{});
-}
 
 class IronwoodBackend final : public backend::Backend {
  public:

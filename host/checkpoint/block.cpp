@@ -43,20 +43,13 @@ std::string grid_text(ScaleGrid grid) {
 }
 
 void check_scale_dtype(const Tensor& scale, const std::filesystem::path& file) {
-  switch (scale.dtype) {
-    case DType::f32:
-    case DType::f16:
-    case DType::bf16:
-    case DType::e8m0:
-      return;
-    default:
-      throw Error(ErrorKind::dtype, file, scale.name, "is {}, expected scales of F32, F16, BF16 or F8_E8M0{}",
-                  scale.dtype_name,
-                  scale.dtype_name != "I32"
-                      ? ""
-                      : "; four exponents in an I32 are DeepGEMM's layout, of an engine's sharded state: "
-                        "take the checkpoint that it was loaded from");
-  }
+  if (numerics::is_float(scale.dtype) || scale.dtype == DType::e8m0) return;
+  throw Error(ErrorKind::dtype, file, scale.name, "is {}, expected scales of F32, F16, BF16 or F8_E8M0{}",
+              scale.dtype_name,
+              scale.dtype_name != "I32"
+                  ? ""
+                  : "; four exponents in an I32 are DeepGEMM's layout, of an engine's sharded state: take the "
+                    "checkpoint that it was loaded from");
 }
 
 void check_scale_shape(const Tensor& scale, const std::filesystem::path& file, const std::string& operand,

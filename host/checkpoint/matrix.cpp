@@ -48,19 +48,9 @@ std::vector<double> Matrix::to_f64() const {
 Matrix load_matrix(const std::filesystem::path& file, const std::string& tensor) {
   SafetensorsFile opened = SafetensorsFile::open(file);
   Tensor found = opened.at(tensor);
-  switch (found.dtype) {
-    case DType::f32:
-    case DType::f16:
-    case DType::bf16:
-    case DType::f64:
-    case DType::e4m3fn:
-    case DType::e5m2:
-    case DType::i8:
-      break;
-    default:
-      throw Error(ErrorKind::dtype, file, tensor, "is {}, expected F32, F16, BF16, F64, F8_E4M3, F8_E5M2 or I8",
-                  found.dtype_name);
-  }
+  if (!numerics::is_float(found.dtype) && !numerics::is_quantized(found.dtype) && found.dtype != DType::f64)
+    throw Error(ErrorKind::dtype, file, tensor, "is {}, expected F32, F16, BF16, F64, F8_E4M3, F8_E5M2 or I8",
+                found.dtype_name);
   if (found.shape.size() != 2)
     throw Error(ErrorKind::shape, file, tensor, "is {}, expected a matrix of two dimensions; reshape it",
                 found.shape_text());
