@@ -104,6 +104,21 @@ TEST(ExpertsLayer, OfMixtralTakesW1AsGateAndW3AsUp) {
   EXPECT_TRUE(layer.routing.normalize);
 }
 
+TEST(ExpertsLayer, WithZeroPointsIsRefusedAsAWhole) {
+  std::vector<OwnTensor> tensors = two_experts("m", kProjections);
+  for (OwnTensor& one : tensors)
+    if (one.tensor.dtype == kE4m3) one = OwnTensor(one.tensor.name, DType::i8, one.tensor.shape, 1);
+  const std::string config =
+      R"({"model_type":"qwen3_moe","num_experts":2,"num_experts_per_tok":1,"quantization_config":{)"
+      R"("quant_method":"compressed-tensors","config_groups":{"g":{"targets":["Linear"],)"
+      R"("weights":{"num_bits":8,"type":"int","strategy":"block","block_structure":[64,64]}}}}})";
+  EXPECT_FALSE(Opened(tensors, config).only().problem);
+  tensors.emplace_back("m.experts.1.up_proj.weight_zero_point", DType::i8, std::vector<std::int64_t>{1, 2}, 3);
+  const Opened opened(tensors, config);
+  EXPECT_EQ(opened.checkpoint.layer("m.experts.1.up_proj").multiplied(), DType::bf16);
+  opened.expect_refused({"up_proj.weight_zero_point", "has zero points other than 0", "one by one"});
+}
+
 TEST(ExpertsLayer, StackedWithItsSharedExpertAndGate) {
   const Checkpoint checkpoint = Checkpoint::open(kData / "qwen3-5-stacked");
   ASSERT_EQ(checkpoint.experts().size(), 1u);
