@@ -180,19 +180,10 @@ void Core::wait(int semaphore, std::uint64_t bytes) {
 
 void Core::compute(const Work& work, std::int64_t step, std::string_view label) {
   if (timeline_ != nullptr) {
-    if (work.mxu_ns > 0) {
-      timeline_->add({.track = mxu_track_,
-                      .step = step,
-                      .start_ns = now_ns_,
-                      .duration_ns = work.mxu_ns,
-                      .label = std::string(label)});
-    }
-    if (work.vpu_ns > 0) {
-      timeline_->add({.track = vpu_track_,
-                      .step = step,
-                      .start_ns = now_ns_,
-                      .duration_ns = work.vpu_ns,
-                      .label = std::string(label)});
+    for (const auto& [track, ns] : {std::pair{mxu_track_, work.mxu_ns}, std::pair{vpu_track_, work.vpu_ns}}) {
+      if (ns <= 0) continue;
+      timeline_->add(
+          {.track = track, .step = step, .start_ns = now_ns_, .duration_ns = ns, .label = std::string(label)});
     }
   }
   const double longest = std::max(work.mxu_ns, work.vpu_ns);

@@ -39,8 +39,8 @@ std::optional<Refusal> problem_for(const GemmDesc& desc, const Machine& machine,
       bytes(p.rows(), p.ldd, numerics::size_of(p.d));
   if (needed > machine.tpu->hbm_bytes) {
     return Refusal{backend::Reason::device_memory,
-                   fmt::format("operands of {:.3g} bytes; one TensorCore of {} has {:.3g} bytes of HBM", needed,
-                               machine.tpu->name, machine.tpu->hbm_bytes)};
+                   "operands of {:.3g} bytes; one TensorCore of {} has {:.3g} bytes of HBM", needed,
+                   machine.tpu->name, machine.tpu->hbm_bytes};
   }
   return std::nullopt;
 }

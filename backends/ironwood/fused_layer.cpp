@@ -63,8 +63,8 @@ std::optional<Refusal> choose_blocks(FusedLayer* layer) {
     if (tokens == 1) break;
   }
   return Refusal{backend::Reason::device_memory,
-                 fmt::format("VMEM: fused_moe takes {} bytes with one token a tile and the limit is {}",
-                             footprint(*layer), layer->vmem_limit)};
+                 "VMEM: fused_moe takes {} bytes with one token a tile and the limit is {}", footprint(*layer),
+                 layer->vmem_limit};
 }
 
 }  // namespace
@@ -101,8 +101,8 @@ std::optional<Refusal> make_fused_layer(const backend::GemmDesc& desc, const Pla
     }
   }
   if (static_cast<std::int64_t>(layer->ids.size()) != p.m) {
-    return Refusal{backend::Reason::option,
-                   fmt::format("ids has {} of {} tokens by {}", layer->ids.size(), layer->tokens, layer->top_k)};
+    return Refusal{backend::Reason::option, "ids has {} of {} tokens by {}", layer->ids.size(), layer->tokens,
+                   layer->top_k};
   }
   return choose_blocks(layer);
 }

@@ -32,33 +32,15 @@ std::vector<std::int32_t> even_counts(std::int64_t rows, std::int64_t matrices) 
   return counts;
 }
 
-std::vector<Visit> visit_fixed_tiles(std::span<const MatrixRows> dealt, std::int64_t tile, std::int64_t rows) {
+std::vector<Visit> visit_tiles(std::span<const MatrixRows> dealt, std::int64_t tile, std::int64_t step,
+                               std::int64_t rows) {
   std::vector<Visit> visits;
   for (const MatrixRows& own : dealt) {
     const std::int64_t end = own.first + own.rows;
     for (std::int64_t at = own.first; at < end;) {
-      const std::int64_t tile_first = at / tile * tile;
+      const std::int64_t tile_first = at / step * step;
       const std::int64_t until = std::min(end, tile_first + tile);
-      visits.push_back({.matrix = own.matrix,
-                        .first = at,
-                        .rows = until - at,
-                        .tile_first = tile_first,
-                        .tile_rows = std::min(tile, rows - tile_first)});
-      at = until;
-    }
-  }
-  return visits;
-}
-
-std::vector<Visit> visit_own_tiles(std::span<const MatrixRows> dealt, std::int64_t tile, std::int64_t sublane,
-                                   std::int64_t rows) {
-  std::vector<Visit> visits;
-  for (const MatrixRows& own : dealt) {
-    const std::int64_t end = own.first + own.rows;
-    for (std::int64_t at = own.first; at < end;) {
-      const std::int64_t tile_first = at / sublane * sublane;
-      const std::int64_t until = std::min(end, tile_first + tile);
-      const std::int64_t tile_end = std::min(rows, numerics::ceil_div(until, sublane) * sublane);
+      const std::int64_t tile_end = std::min(rows, numerics::ceil_div(until, step) * step);
       visits.push_back({.matrix = own.matrix,
                         .first = at,
                         .rows = until - at,

@@ -33,8 +33,6 @@ bool is_scale(DType type) noexcept { return numerics::is_float(type) || type == 
 
 std::string text_of(const ScaleGrid& grid) { return fmt::format("{}x{}", grid.group_rows, grid.group_cols); }
 
-std::optional<Refusal> refuse(Reason reason, std::string text) { return Refusal{reason, std::move(text)}; }
-
 /// The family of a weight grid; empty where no kernel takes it.
 std::optional<Family> family_of(const ScaleDesc& scale) {
   const ScaleGrid& grid = scale.grid;
@@ -47,36 +45,33 @@ std::optional<Family> family_of(const ScaleDesc& scale) {
 std::optional<Refusal> check_x(const GemmDesc& desc) {
   const bool dynamic = desc.a_source != DType::none;
   if (dynamic && !numerics::is_float(desc.a_source)) {
-    return refuse(Reason::dtype, fmt::format("activations of {} to quantise; f32, f16 and bf16 are accepted",
-                                             name_of(desc.a_source)));
+    return Refusal(Reason::dtype, "activations of {} to quantise; f32, f16 and bf16 are accepted",
+                   name_of(desc.a_source));
   }
   const bool weight_only = numerics::is_float(desc.a);
   if (!numerics::is_quantized(desc.a) && !weight_only) {
-    return refuse(Reason::dtype,
-                  fmt::format("A of {}; e4m3fn, e5m2, i8, f32, f16 and bf16 are accepted", name_of(desc.a)));
+    return Refusal(Reason::dtype, "A of {}; e4m3fn, e5m2, i8, f32, f16 and bf16 are accepted", name_of(desc.a));
   }
   if (weight_only) {
     if (dynamic || desc.a_scale.dtype != DType::none) {
-      return refuse(Reason::scale_layout,
-                    fmt::format("A of {} with scales; unquantised A takes none", name_of(desc.a)));
+      return Refusal(Reason::scale_layout, "A of {} with scales; unquantised A takes none", name_of(desc.a));
     }
     return std::nullopt;
   }
   if (desc.a_scale.dtype == DType::none) {
     if (!dynamic) return std::nullopt;
-    return refuse(Reason::scale_layout,
-                  "dynamic quantisation without a grid of scales; say a_scale, such as 1x128 in f32");
+    return Refusal(Reason::scale_layout,
+                   "dynamic quantisation without a grid of scales; say a_scale, such as 1x128 in f32");
   }
   if (dynamic && desc.a_scale.dtype != DType::f32) {
-    return refuse(Reason::dtype,
-                  fmt::format("scales of {} made by quantising A; f32 is accepted", name_of(desc.a_scale.dtype)));
+    return Refusal(Reason::dtype, "scales of {} made by quantising A; f32 is accepted", name_of(desc.a_scale.dtype));
   }
   if (!is_scale(desc.a_scale.dtype)) {
-    return refuse(Reason::dtype, fmt::format("scales of {} for A; f32, f16, bf16 and e8m0 are accepted",
-                                             name_of(desc.a_scale.dtype)));
+    return Refusal(Reason::dtype, "scales of {} for A; f32, f16, bf16 and e8m0 are accepted",
+                   name_of(desc.a_scale.dtype));
   }
   if (const ScaleGrid& grid = desc.a_scale.grid; !cuts_tiles(grid)) {
-    return refuse(Reason::scale_layout, fmt::format("A scaled in blocks of {}; {}", text_of(grid), kGrids));
+    return Refusal(Reason::scale_layout, "A scaled in blocks of {}; {}", text_of(grid), kGrids);
   }
   return std::nullopt;
 }
@@ -98,20 +93,17 @@ std::string_view name_of(Family family) noexcept {
 std::optional<Refusal> check_weights(DType dtype, const ScaleDesc& scale, std::int64_t n, std::int64_t k,
                                      std::int64_t matrices) {
   if (!numerics::is_float(dtype) && (!numerics::is_quantized(dtype) || numerics::bits_of(dtype) < 8)) {
-    return refuse(Reason::dtype,
-                  fmt::format("weights of {}; e4m3fn, e5m2, i8, f32, f16 and bf16 are accepted", name_of(dtype)));
+    return Refusal(Reason::dtype, "weights of {}; e4m3fn, e5m2, i8, f32, f16 and bf16 are accepted", name_of(dtype));
   }
   if (scale.dtype != DType::none && !is_scale(scale.dtype)) {
-    return refuse(Reason::dtype,
-                  fmt::format("scales of {} for B; f32, f16, bf16 and e8m0 are accepted", name_of(scale.dtype)));
+    return Refusal(Reason::dtype, "scales of {} for B; f32, f16, bf16 and e8m0 are accepted", name_of(scale.dtype));
   }
   if (!family_of(scale)) {
-    return refuse(Reason::scale_layout,
-                  fmt::format("weights scaled in blocks of {}; {}", text_of(scale.grid), kGrids));
+    return Refusal(Reason::scale_layout, "weights scaled in blocks of {}; {}", text_of(scale.grid), kGrids);
   }
   if (n < 1 || k < 1 || n > kMostElements / k || matrices < 1 || matrices > kMostElements / (n * k)) {
-    return refuse(Reason::shape, fmt::format("{}weights of {}x{}; from 1 to 2^40 elements are accepted",
-                                             matrices > 1 ? fmt::format("{} matrices of ", matrices) : "", n, k));
+    return Refusal(Reason::shape, "{}weights of {}x{}; from 1 to 2^40 elements are accepted",
+                   matrices > 1 ? fmt::format("{} matrices of ", matrices) : "", n, k);
   }
   return std::nullopt;
 }
@@ -123,23 +115,21 @@ std::optional<Refusal> check_rows(const GemmDesc& desc) {
   const bool grouped = desc.grouping != backend::Grouping::none;
   const bool scaled = desc.a_scale.dtype != DType::none;
   if (grouped && desc.matrices < 1) {
-    return refuse(Reason::grouping,
-                  fmt::format("a grouped problem of {} matrices; 1 or more are accepted", desc.matrices));
+    return Refusal(Reason::grouping, "a grouped problem of {} matrices; 1 or more are accepted", desc.matrices);
   }
   if ((grouped || desc.a_rows != 0) && scaled && desc.a_scale.grid.group_rows != 1) {
-    return refuse(Reason::scale_layout,
-                  fmt::format("A scaled in blocks of {} in a {} problem; one row is accepted, such as 1x128: a block "
-                              "of several would be spread over matrices",
-                              text_of(desc.a_scale.grid), grouped ? "grouped" : "gathered"));
+    return Refusal(Reason::scale_layout,
+                   "A scaled in blocks of {} in a {} problem; one row is accepted, such as 1x128: a block "
+                   "of several would be spread over matrices",
+                   text_of(desc.a_scale.grid), grouped ? "grouped" : "gathered");
   }
   const std::int64_t times = desc.grouping == backend::Grouping::masked ? desc.matrices : 1;
   const std::int64_t widest = std::max(desc.lda, desc.ldd);
   if (desc.m < 0 || desc.a_rows < 0 ||
       (desc.m > 0 && (times > kMostElements / desc.m || widest > kMostElements / (desc.m * times))) ||
       (desc.a_rows > 0 && desc.lda > kMostElements / desc.a_rows)) {
-    return refuse(Reason::shape,
-                  fmt::format("m {}{} with lda {} and ldd {}; operands of up to 2^40 elements are accepted", desc.m,
-                              times > 1 ? fmt::format(" for each of {} matrices", times) : "", desc.lda, desc.ldd));
+    return Refusal(Reason::shape, "m {}{} with lda {} and ldd {}; operands of up to 2^40 elements are accepted",
+                   desc.m, times > 1 ? fmt::format(" for each of {} matrices", times) : "", desc.lda, desc.ldd);
   }
   return std::nullopt;
 }
@@ -148,20 +138,20 @@ std::optional<Refusal> check_rows(const GemmDesc& desc) {
 
 std::optional<Refusal> read_problem(const GemmDesc& desc, Problem* problem) {
   if (std::string text = backend::not_yet(desc); !text.empty())
-    return refuse(backend::reason_of_not_yet(desc), std::move(text));
+    return Refusal(backend::reason_of_not_yet(desc), std::move(text));
   if (auto refusal = check_weights(desc.b, desc.b_scale, desc.n, desc.k, std::max<std::int64_t>(desc.matrices, 1))) {
     return refusal;
   }
   if (auto refusal = check_x(desc)) return refusal;
   if (numerics::is_float(desc.b) && !numerics::is_float(desc.a)) {
-    return refuse(Reason::dtype, fmt::format("weights of {} with A of {}; A of f32, f16 or bf16 is accepted",
-                                             name_of(desc.b), name_of(desc.a)));
+    return Refusal(Reason::dtype, "weights of {} with A of {}; A of f32, f16 or bf16 is accepted", name_of(desc.b),
+                   name_of(desc.a));
   }
   if (!numerics::is_float(desc.d)) {
-    return refuse(Reason::dtype, fmt::format("D of {}; f32, f16 and bf16 are accepted", name_of(desc.d)));
+    return Refusal(Reason::dtype, "D of {}; f32, f16 and bf16 are accepted", name_of(desc.d));
   }
   if (desc.bias != DType::none && !numerics::is_float(desc.bias)) {
-    return refuse(Reason::dtype, fmt::format("a bias of {}; f32, f16 and bf16 are accepted", name_of(desc.bias)));
+    return Refusal(Reason::dtype, "a bias of {}; f32, f16 and bf16 are accepted", name_of(desc.bias));
   }
   if (auto refusal = check_rows(desc)) return refusal;
 

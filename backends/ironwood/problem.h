@@ -4,9 +4,12 @@
 // of a step.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "backends/interface.h"
 
@@ -19,6 +22,11 @@ inline constexpr std::int64_t kMostElements = std::int64_t{1} << 40;
 struct Refusal {
   backend::Reason reason = backend::Reason::none;
   std::string text;
+
+  Refusal(backend::Reason why, std::string what) : reason(why), text(std::move(what)) {}
+  template <class Arg, class... Args>
+  Refusal(backend::Reason why, fmt::format_string<Arg, Args...> what, Arg&& arg, Args&&... args)
+      : Refusal(why, fmt::format(what, std::forward<Arg>(arg), std::forward<Args>(args)...)) {}
 };
 
 /// Which published kernel a problem is for, by the scales of the weights.

@@ -41,14 +41,14 @@ struct Visit {
   friend bool operator==(const Visit&, const Visit&) = default;
 };
 
-/// Tiles lie at multiples of `tile` rows; one that several matrices share is visited once for each of them, one visit
-/// after another, and is moved as a whole. `rows`: of the array. (megablox gmm, make_group_metadata.)
-std::vector<Visit> visit_fixed_tiles(std::span<const MatrixRows> dealt, std::int64_t tile, std::int64_t rows);
-
-/// Tiles begin at each matrix's own first row, rounded down to `sublane` rows, and only the rows there are, rounded
-/// to `sublane`, are moved. (gmm_v2, fill_metadata.)
-std::vector<Visit> visit_own_tiles(std::span<const MatrixRows> dealt, std::int64_t tile, std::int64_t sublane,
-                                   std::int64_t rows);
+/// Tiles of at most `tile` rows that begin and end at multiples of `step`, or at the end of the array's `rows`.
+///   gmm_v1  step = tile: a tile that several matrices share is visited once for each of them, one visit after
+///   another,
+///           and is moved as a whole. (megablox gmm, make_group_metadata.)
+///   gmm_v2  step = a sublane: tiles begin at each matrix's own first row, rounded down, and only the rows there are,
+///           rounded up, are moved. (fill_metadata.)
+std::vector<Visit> visit_tiles(std::span<const MatrixRows> dealt, std::int64_t tile, std::int64_t step,
+                               std::int64_t rows);
 
 /// The operands of a call where the kernel finds them: arrays in HBM. All data null: only time is simulated.
 struct Operands {

@@ -362,9 +362,9 @@ class GroupedKernel {
 }  // namespace
 
 std::vector<Visit> visits_of(const Plan& plan, std::span<const MatrixRows> dealt, std::int64_t rows) {
-  if (plan.program == Program::gmm_v1) return visit_fixed_tiles(dealt, plan.blocks.b, rows);
-  const std::int64_t sublane = plan.machine.sublane_tile(numerics::size_of(plan.problem.x));
-  return visit_own_tiles(dealt, plan.blocks.b, sublane, rows);
+  const bool v1 = plan.program == Program::gmm_v1;
+  const std::int64_t step = v1 ? plan.blocks.b : plan.machine.sublane_tile(numerics::size_of(plan.problem.x));
+  return visit_tiles(dealt, plan.blocks.b, step, rows);
 }
 
 PipelineTotals run_grouped_program(Core& core, const Plan& plan, std::int64_t m, const Operands& operands,

@@ -91,9 +91,14 @@ std::optional<Refusal> check_vmem(const Plan& plan) {
   const std::int64_t needed = formula_rule ? use.formula_bytes : use.footprint_bytes;
   if (needed <= plan.vmem_limit && use.footprint_bytes <= plan.vmem_limit) return std::nullopt;
   return Refusal{backend::Reason::device_memory,
-                 fmt::format("VMEM: kernel blocks {},{},{} with {} buffers take {} bytes{} and the limit is {}",
-                             plan.blocks.b, plan.blocks.o, plan.blocks.i, plan.buffers, needed,
-                             formula_rule ? " by the published formula" : "", plan.vmem_limit)};
+                 "VMEM: kernel blocks {},{},{} with {} buffers take {} bytes{} and the limit is {}",
+                 plan.blocks.b,
+                 plan.blocks.o,
+                 plan.blocks.i,
+                 plan.buffers,
+                 needed,
+                 formula_rule ? " by the published formula" : "",
+                 plan.vmem_limit};
 }
 
 }  // namespace ironcl::ironwood

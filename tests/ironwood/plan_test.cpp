@@ -46,7 +46,7 @@ TEST(IronwoodVisits, AreTheClosedFormsForRandomCounts) {
     for (std::int32_t& count : counts) count = random() % 3 == 0 ? 0 : static_cast<std::int32_t>(random() % 90);
     const std::int64_t m = std::accumulate(counts.begin(), counts.end(), std::int64_t{1});
     const auto dealt = deal_rows(Grouping::contiguous, m, counts);
-    const auto fixed = visit_fixed_tiles(dealt, tile, m), own = visit_own_tiles(dealt, tile, sublane, m);
+    const auto fixed = visit_tiles(dealt, tile, tile, m), own = visit_tiles(dealt, tile, sublane, m);
     std::int64_t want_fixed = 0, want_own = 0, start = 0, active = 0;
     for (const std::int32_t count : counts) {
       const std::int64_t end = start + count;
