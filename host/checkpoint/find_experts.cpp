@@ -31,6 +31,12 @@ std::optional<Role> role_of(std::string_view projection) {
   return std::nullopt;
 }
 
+template <class... Args>
+[[noreturn]] void refuse(const LinearLayer& layer, fmt::format_string<Args...> why, Args&&... args) {
+  throw Error(ErrorKind::unsupported, layer.weight_file, layer.weight.name,
+              fmt::format(why, std::forward<Args>(args)...));
+}
+
 /// "<module>.experts.<expert>.<projection>"
 struct ExpertName {
   std::string_view module;
@@ -158,8 +164,8 @@ class ExpertsBuilder {
   /// One plan runs all experts: they have one shape, one type, one grid and one way of quantising activations.
   void check_same(const LinearLayer& layer, const LinearLayer& first) const {
     const auto differ = [&](const std::string& what, const std::string& is, const std::string& other) {
-      throw Error(ErrorKind::unsupported, layer.weight_file, layer.weight.name,
-                  "has {} {}, but '{}' has {}: the experts of a layer are alike", what, is, first.weight.name, other);
+      refuse(layer, "has {} {}, but '{}' has {}: the experts of a layer are alike", what, is, first.weight.name,
+             other);
     };
     if (layer.n != first.n || layer.k != first.k)
       differ("the shape", fmt::format("[{}, {}]", layer.n, layer.k), fmt::format("[{}, {}]", first.n, first.k));
@@ -177,21 +183,19 @@ class ExpertsBuilder {
                       layer.activation_rounding == first.activation_rounding &&
                       layer.activation_limit == first.activation_limit;
     if (!same)
-      throw Error(ErrorKind::unsupported, layer.weight_file, layer.weight.name,
-                  "quantises its activations otherwise than '{}': the experts of a layer are alike",
-                  first.weight.name);
+      refuse(layer, "quantises its activations otherwise than '{}': the experts of a layer are alike",
+             first.weight.name);
     if (layer.activations == ActivationScheme::fixed)
-      throw Error(ErrorKind::unsupported, layer.weight_file, layer.weight.name,
-                  "has a static scale of its activations: x is quantised once for all experts, which only dynamic "
-                  "scales allow; run the experts' layers one by one");
+      refuse(layer,
+             "has a static scale of its activations: x is quantised once for all experts, which only dynamic "
+             "scales allow; run the experts' layers one by one");
     if (layer.activation_limit)
-      throw Error(ErrorKind::unsupported, layer.weight_file, layer.weight.name,
-                  "clips its activations (activation_scale_ub), which is not computed between the two products; run "
-                  "the experts' layers one by one");
+      refuse(layer,
+             "clips its activations (activation_scale_ub), which is not computed between the two products; run "
+             "the experts' layers one by one");
     if (layer.activations == ActivationScheme::dynamic && layer.activation_grid.group_rows != 1)
-      throw Error(ErrorKind::unsupported, layer.weight_file, layer.weight.name,
-                  "quantises activations in blocks of {}; rows of different experts share no block",
-                  grid_text(layer.activation_grid));
+      refuse(layer, "quantises activations in blocks of {}; rows of different experts share no block",
+             grid_text(layer.activation_grid));
     if (layer.zero_points)
       throw Error(ErrorKind::unsupported, layer.weight_file, layer.zero_points->name,
                   "has zero points other than 0, which experts that run as a whole do not take; run the experts' "
@@ -234,10 +238,10 @@ class ExpertsBuilder {
       same = shared.activation_grid == routed.activation_grid &&
              shared.activation_rounding == routed.activation_rounding && in_i8(shared) == in_i8(routed);
     if (same) return;
-    throw Error(ErrorKind::unsupported, shared.weight_file, shared.weight.name,
-                "quantises its activations otherwise than '{}', and x is quantised once for the experts and "
-                "the shared one; run their layers one by one",
-                routed.weight.name);
+    refuse(shared,
+           "quantises its activations otherwise than '{}', and x is quantised once for the experts and "
+           "the shared one; run their layers one by one",
+           routed.weight.name);
   }
 
   const Located* find(const std::string& name) const {
