@@ -29,7 +29,6 @@
 #include "host/report/file.h"
 #include "host/report/json.h"
 #include "host/tuning/ceilings.h"
-#include "host/tuning/statistics.h"
 #include "ironcl_build_id.h"
 
 namespace {

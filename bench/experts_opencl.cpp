@@ -1,18 +1,132 @@
 // SPDX-License-Identifier: Apache-2.0
-// Mixture of experts on an OpenCL device, through backends/interface.h: layers (experts_layer.cpp), or with --product
-// one grouped product beside a dense one of as many rows.
-#include <CLI/CLI.hpp>
-#include <cstdlib>
-#include <numeric>
-#include <stdexcept>
+// Grouped products on an OpenCL device, through backends/interface.h, each beside a dense one of as many rows. Next
+// door: host/cli/bench_experts.cpp (`ironcl bench --tokens`: whole layers of experts).
+#include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <numeric>
+#include <random>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "backends/numerics/casts.h"
+#include "backends/opencl/backend.h"
 #include "backends/words.h"
-#include "bench/experts.h"
 
 namespace {
 
 using namespace ironcl;
-using namespace ironcl::bench;
+using backend::DType;
+using backend::Grouping;
+
+constexpr std::int64_t kBlock = 128;
+
+double median(std::vector<double> values) {
+  std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2), values.end());
+  return values[values.size() / 2];
+}
+
+backend::GemmDesc product(std::int64_t m, std::int64_t n, std::int64_t k, DType source) {
+  backend::GemmDesc d;
+  d.m = m;
+  d.n = d.ldd = n;
+  d.k = d.lda = k;
+  d.a_source = source;
+  d.a = d.b = DType::e4m3fn;
+  d.d = DType::bf16;
+  d.a_scale = {DType::f32, {1, kBlock}, numerics::ceil_div(k, kBlock)};
+  d.b_scale = {DType::f32, {kBlock, kBlock}, numerics::ceil_div(k, kBlock)};
+  return d;
+}
+
+backend::GemmDesc grouped(backend::GemmDesc d, std::int64_t matrices) {
+  d.grouping = Grouping::contiguous;
+  d.matrices = matrices;
+  return d;
+}
+
+class Run {
+ public:
+  explicit Run(std::shared_ptr<backend::Device> device)
+      : device_(std::move(device)), queue_(device_->create_queue()) {}
+
+  backend::Span buffer(std::int64_t bytes) {
+    return {device_->create_buffer(static_cast<std::uint64_t>(bytes)), 0, static_cast<std::uint64_t>(bytes)};
+  }
+  template <class T>
+  backend::Span upload(const std::vector<T>& values) {
+    backend::Span span = buffer(static_cast<std::int64_t>(values.size() * sizeof(T)));
+    queue_->write(span, values.data(), backend::HostSemantics::copied_before_return);
+    return span;
+  }
+  std::vector<std::uint8_t> read(const backend::Span& span) {
+    std::vector<std::uint8_t> bytes(span.size);
+    queue_->read(span, bytes.data());
+    queue_->finish();
+    return bytes;
+  }
+  /// Weights [matrices, n, k]: random codes without NaN, or those of one matrix of them.
+  std::shared_ptr<backend::Weights> weights(const std::shared_ptr<backend::Gemm>& plan,
+                                            const std::vector<std::uint8_t>& codes, const std::vector<float>& scales,
+                                            std::int64_t matrix = -1) {
+    const backend::GemmDesc& d = plan->desc();
+    backend::WeightsDesc w;
+    w.dtype = d.b;
+    w.n = d.n;
+    w.k = w.ld = d.k;
+    w.matrices = matrix < 0 ? std::max<std::int64_t>(1, d.matrices) : 1;
+    w.scale = d.b_scale;
+    const std::int64_t first = std::max<std::int64_t>(matrix, 0);
+    w.data = reinterpret_cast<const std::byte*>(codes.data() + first * d.n * d.k);
+    w.scales =
+        reinterpret_cast<const std::byte*>(scales.data() + first * d.b_scale.grid.scale_rows(d.n) * d.b_scale.ld);
+    w.plan = plan;
+    return device_->prepare_weights(w);
+  }
+  backend::Device& device() { return *device_; }
+  const std::shared_ptr<backend::Queue>& queue() { return queue_; }
+
+ private:
+  std::shared_ptr<backend::Device> device_;
+  std::shared_ptr<backend::Queue> queue_;
+};
+
+std::vector<std::uint8_t> random_codes(std::int64_t count, std::uint32_t seed) {
+  std::vector<std::uint8_t> codes(static_cast<std::size_t>(count));
+  std::mt19937_64 random(seed);
+  std::size_t i = 0;
+  for (; i + 8 <= codes.size(); i += 8) {
+    const std::uint64_t bits = random() & 0xb7b7b7b7b7b7b7b7ull;  // No NaN, magnitudes of at most 15.
+    std::memcpy(codes.data() + i, &bits, 8);
+  }
+  return codes;
+}
+
+std::vector<std::uint16_t> random_bf16(std::int64_t count, std::uint32_t seed) {
+  std::mt19937 random(seed);
+  std::vector<std::uint16_t> values(static_cast<std::size_t>(count));
+  for (auto& v : values) v = static_cast<std::uint16_t>((random() & 0x807fu) | 0x3f00u);
+  return values;
+}
+
+/// The largest difference of two bf16 matrices in units of the largest value.
+double difference(const std::vector<std::uint8_t>& a, const std::vector<std::uint8_t>& b) {
+  double largest = 0, apart = 0;
+  for (std::size_t i = 0; i < a.size() / 2; ++i) {
+    const double x = numerics::load_as_f64(DType::bf16, a.data(), static_cast<std::int64_t>(i));
+    const double y = numerics::load_as_f64(DType::bf16, b.data(), static_cast<std::int64_t>(i));
+    largest = std::max(largest, std::fabs(x));
+    apart = std::max(apart, std::isfinite(x) && std::isfinite(y) ? std::fabs(x - y) : INFINITY);
+  }
+  return apart / std::max(largest, 1e-30);
+}
+
+using Options = std::vector<std::pair<std::string, std::string>>;
 
 /// G matrices [n, k] of about m rows each. With a capacity each has so many rows of A and D to itself (masked).
 struct Sizes {
@@ -202,14 +316,12 @@ void compare_products(Run& run, const Sizes& sizes, const ProductSettings& setti
 }
 
 struct Arguments {
-  std::string device = "0", accuracy = "f32", kernel_dir, model, tokens;
+  std::string device = "0", accuracy = "f32", kernel_dir;
   int rounds = 9;
   bool amx = true, repeatable = false, bf16 = false;
   std::vector<std::string> opts, products;
 
   void declare(CLI::App& app) {
-    app.add_option("model", model, "MODEL[:EXPERTS] of a layer: qwen3-30b-a3b, qwen3-235b-a22b, deepseek-v3");
-    app.add_option("tokens", tokens, "T[,T...], numbers of tokens");
     app.add_option("--device", device, "its number, or a part of its name")->capture_default_str();
     app.add_option("--rounds", rounds, "medians are of so many")->check(CLI::PositiveNumber)->capture_default_str();
     app.add_flag("!--no-amx", amx, "without the tile unit");
@@ -218,7 +330,7 @@ struct Arguments {
     app.add_option("--accuracy", accuracy, "weakest class of a product")->check(CLI::IsMember({"f32", "tensor14"}));
     app.add_flag("--bf16", bf16, "A of a --product comes in bf16, to be quantised in the plans, not as codes");
     app.add_flag("--repeatable", repeatable, "grouped products must be");
-    app.add_option("--product", products, "G,M,N,K[,CAPACITY]")->allow_extra_args(false);
+    app.add_option("--product", products, "G,M,N,K[,CAPACITY]; may be repeated")->allow_extra_args(false)->required();
   }
 };
 
@@ -251,14 +363,6 @@ ProductSettings product_settings(const Arguments& arguments, const Options& opti
   return {arguments.rounds, weakest, arguments.repeatable, !arguments.bf16, options};
 }
 
-LayerSettings layer_settings(const Arguments& arguments, const Options& options) {
-  const auto parts = words::split(arguments.model, ':');
-  const auto model = std::find_if(kModels.begin(), kModels.end(), [&](const Model& m) { return m.name == parts[0]; });
-  if (model == kModels.end()) throw std::runtime_error(fmt::format("there is no model {}", parts[0]));
-  const std::int64_t experts = parts.size() > 1 ? std::stoll(std::string(parts[1])) : model->experts;
-  return {*model, experts, numbers(arguments.tokens), arguments.rounds, options};
-}
-
 /// By its number in the list, or a part of its name.
 std::shared_ptr<backend::Device> find_device(backend::Backend& backend, const std::string& device) {
   const auto devices = backend.devices();
@@ -273,12 +377,10 @@ std::shared_ptr<backend::Device> find_device(backend::Backend& backend, const st
 }  // namespace
 
 int main(int argc, char** argv) try {
-  CLI::App app("Mixture of experts: a layer beside a loop of dense plans, or one grouped product beside a dense one");
+  CLI::App app("Grouped products, each beside a dense one");
   Arguments arguments;
   arguments.declare(app);
   CLI11_PARSE(app, argc, argv);
-  if (arguments.products.empty() && arguments.tokens.empty())
-    throw std::runtime_error("name MODEL[:EXPERTS] and T, or a --product");
   const Options options = options_of(arguments.opts);
   opencl::Config config;
   config.trial_program = IRONCL_TRIAL_PROGRAM;
@@ -289,10 +391,6 @@ int main(int argc, char** argv) try {
   fmt::print("{}\n", run.device().props().name);
   for (const std::string& text : arguments.products)
     compare_products(run, sizes_of(text), product_settings(arguments, options));
-  if (arguments.products.empty()) {
-    fmt::print("{}\n", run.device().query("ceilings", nullptr));
-    compare_layer(run, layer_settings(arguments, options));
-  }
   return 0;
 } catch (const std::exception& error) {
   fmt::print(stderr, "{}\n", error.what());

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // Layers of experts: a call beside a loop of single plans over the experts that are hit.
-#include "host/cli/bench_experts.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,11 +8,9 @@
 #include <optional>
 
 #include "backends/numerics/casts.h"
-#include "host/layer/execution.h"
+#include "host/cli/bench.h"
 #include "host/layer/experts_input.h"
 #include "host/layer/experts_synthetic.h"
-#include "host/report/units.h"
-#include "host/tuning/statistics.h"
 
 namespace ironcl::cli {
 namespace {
@@ -22,13 +18,11 @@ namespace {
 using layer::ExpertsForm;
 using layer::ExpertsInput;
 using layer::Projection;
-using layer::Timing;
 using numerics::DType;
-using report::Kind;
 
-double now_ns() {
-  return std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
+/// Others in so many calls, so that none finds all its weights in a cache.
+constexpr std::size_t kInputs = 4;
+constexpr double kTurnNs = 40e6;  ///< Of the loop, between calls of the layer.
 
 /// Bytes of codes and scales of an expert's three matrices.
 double expert_bytes(const ExpertsForm& form, const layer::GatedForm& expert) {
@@ -83,29 +77,42 @@ layer::Graph list_of(const ExpertsForm& form, const layer::GatedForm& gated, std
 /// best.
 class Loop {
  public:
-  Loop(const Device& device, const layer::ExpertsSource& source, const ExpertsInput& input, DType x_dtype)
+  Loop(const Device& device, const layer::ExpertsSource& source, const std::vector<ExpertsInput>& inputs,
+       DType x_dtype)
       : queue_(device) {
     const ExpertsForm& form = source.form();
-    std::map<std::int64_t, std::int64_t> rows;
+    const std::int64_t tokens = inputs.front().tokens;
+    std::vector<std::map<std::int64_t, std::int64_t>> rows(inputs.size());  // of each input, by expert
     std::int64_t most = 0;
-    for (const std::int32_t id : input.routed->ids) most = std::max(most, ++rows[id]);
+    for (std::size_t i = 0; i < inputs.size(); ++i)
+      for (const std::int32_t id : inputs[i].routed->ids) most = std::max(most, ++rows[i][id]);
     // One list for all experts: each has its own copy of the weights.
     experts_.emplace(device, list_of(form, form.experts, most, x_dtype), most);
-    for (const auto& [expert, count] : rows) add(*experts_, source, false, expert, count);
     if (form.shared) {
-      shared_.emplace(device, list_of(form, *form.shared, input.tokens, x_dtype), input.tokens);
-      add(*shared_, source, true, 0, input.tokens);
-      most = std::max(most, input.tokens);
+      shared_.emplace(device, list_of(form, *form.shared, tokens, x_dtype), tokens);
+      prepare(*shared_, source, true, 0);
+      most = std::max(most, tokens);
     }
+    std::map<std::int64_t, std::size_t> copies;
+    for (const auto& of_input : rows) {
+      auto& calls = calls_.emplace_back();
+      for (const auto& [expert, count] : of_input) {
+        const auto [copy, added] = copies.try_emplace(expert, copies.size());
+        if (added) prepare(*experts_, source, false, expert);
+        add(calls, *experts_, count, copy->second);
+      }
+      if (form.shared) add(calls, *shared_, tokens, 0);
+    }
+    const std::vector<std::byte>& x = inputs.front().x;
     x_ = Buffer(device, layer::bytes_of_matrix(x_dtype, most, form.hidden));
-    const std::size_t room = std::min<std::size_t>(input.x.size(), x_.size());
-    queue_.write(x_.span(0, room), std::span(input.x).first(room)).wait();
+    const std::size_t room = std::min<std::size_t>(x.size(), x_.size());
+    queue_.write(x_.span(0, room), std::span(x).first(room)).wait();
   }
 
-  Timing run() {
+  layer::Timing run() {
     std::vector<Event> steps;
-    const double before = now_ns();
-    for (auto& [runner, call] : calls_) {
+    const auto start = std::chrono::steady_clock::now();
+    for (auto& [runner, call] : calls_[next_++ % calls_.size()]) {
       call.bound.front().span = x_;
       Event event = runner->enqueue(queue_, call, &steps);
       steps.push_back(std::move(event));
@@ -113,228 +120,102 @@ class Loop {
     Event last = std::move(steps.back());
     steps.pop_back();
     last.wait();
-    const double after = now_ns();
-    Timing timing = layer::time_of(steps, last);
-    timing.host_ns = after - before;
+    const std::chrono::duration<double, std::nano> host = std::chrono::steady_clock::now() - start;
+    layer::Timing timing = layer::time_of(steps, last);
+    timing.host_ns = host.count();
     return timing;
   }
 
  private:
-  void add(layer::Runner& runner, const layer::ExpertsSource& source, bool shared, std::int64_t expert,
-           std::int64_t rows) {
-    layer::Call call{rows, {{runner.graph().find("x"), {}, {}, true}}, {}};
-    call.copy = runner.weights(0)->size();
+  using Calls = std::vector<std::pair<layer::Runner*, layer::Call>>;
+
+  static void prepare(layer::Runner& runner, const layer::ExpertsSource& source, bool shared, std::int64_t expert) {
     runner.prepare(0, layer::matrix_of(source, shared, Projection::gate_up, expert));
     runner.prepare(2, layer::matrix_of(source, shared, Projection::down, expert));
-    calls_.emplace_back(&runner, std::move(call));
+  }
+  static void add(Calls& calls, layer::Runner& runner, std::int64_t rows, std::size_t copy) {
+    layer::Call call{rows, {{runner.graph().find("x"), {}, {}, true}}, {}};
+    call.copy = copy;
+    calls.emplace_back(&runner, std::move(call));
   }
 
   Queue queue_;
   std::optional<layer::Runner> experts_, shared_;
-  std::vector<std::pair<layer::Runner*, layer::Call>> calls_;
+  std::vector<Calls> calls_;  ///< By input.
   Buffer x_;
+  std::size_t next_ = 0;
 };
 
-layer::ExpertsChoices choices_of(const ExpertsBench& settings, std::int64_t tokens) {
-  layer::ExpertsChoices choices;
-  choices.tokens = tokens;
-  choices.weakest_accuracy = settings.weakest_accuracy;
-  choices.options = settings.options;
-  return choices;
+/// Experts that an input's tokens hit, the mean of all inputs.
+std::int64_t experts_hit(const ExpertsForm& form, const std::vector<ExpertsInput>& inputs) {
+  std::int64_t hit = 0;
+  for (const ExpertsInput& input : inputs) hit += layer::experts_hit(form, *input.routed);
+  return (hit + std::ssize(inputs) / 2) / std::ssize(inputs);
 }
 
-/// A layer with one number of tokens, which has plans of its own, as each M has in a bench of single products.
-class Case {
- public:
-  Case(const Device& device, const layer::ExpertsSource& source, const ExpertsBench& settings, std::int64_t tokens)
-      : device_(device),
-        source_(source),
-        settings_(settings),
-        experts_(device, source, choices_of(settings, tokens)),
-        input_(layer::make_experts_input(source.form(), tokens, settings.skew, settings.seed)),
-        whole_(device, experts_, input_) {}
-
-  /// Some tokens of the first call; whether they are right.
-  bool check();
-  void time();
-  std::vector<report::Cell> cells() const;  ///< As experts_table() has columns.
-  std::string line() const;                 ///< As heading() has columns.
-
- private:
-  const ExpertsForm& form() const { return experts_.form(); }
-  std::int64_t rows() const { return input_.tokens * form().routing.top_k; }
-  std::int64_t hit() const { return layer::experts_hit(form(), *input_.routed); }
-  std::string accuracy() const;
-  std::string verdict() const { return checked_.pass ? "pass" : "fail"; }
-  double bytes_per_second() const;
-  double gflops() const;
-  report::Cell loop_time() const;
-  report::Cell over_loop() const;
-  report::Cell of_copy() const;
-
-  const Device& device_;
-  const layer::ExpertsSource& source_;
-  const ExpertsBench& settings_;
-  layer::Experts experts_;
-  ExpertsInput input_;
-  layer::Execution whole_;
-  layer::Check checked_;
-  std::string why_;  ///< Which token is wrong; empty on a pass.
-  Timed measured_;
-  std::optional<tuning::Summary> looped_;
-};
-
-bool Case::check() {
-  checked_ = whole_.check(layer::expect(source_, input_, experts_.runner().graph(), settings_.check_tokens));
-  if (!checked_.pass) why_ = fmt::format("y of token {}", checked_.comparison.worst_row);
-  return checked_.pass;
-}
-
-void Case::time() {
-  measured_ = measure(whole_, settings_.measure);
-  if (!settings_.loop) return;
-  Loop loop(device_, source_, input_, DType::bf16);
-  looped_ = measure(loop, settings_.measure).device;
-}
-
-std::string Case::accuracy() const {
+std::string accuracy_of(const layer::Runner& runner) {
   numerics::AccuracyClass weakest = numerics::AccuracyClass::f32;
-  for (const layer::PlanInfo& plan : experts_.runner().plans()) weakest = std::max(weakest, plan.accuracy);
+  for (const layer::PlanInfo& plan : runner.plans()) weakest = std::max(weakest, plan.accuracy);
   return std::string(numerics::name_of(weakest));
-}
-
-double Case::bytes_per_second() const {
-  const double bytes = static_cast<double>(hit()) * expert_bytes(form(), form().experts) +
-                       (form().shared ? expert_bytes(form(), *form().shared) : 0);
-  return bytes / measured_.device.median * 1e9;
-}
-
-double Case::gflops() const {
-  const double width_rows = static_cast<double>(rows()) * static_cast<double>(form().experts.width) +
-                            (form().shared ? static_cast<double>(input_.tokens * form().shared->width) : 0);
-  return 6 * width_rows * static_cast<double>(form().hidden) / measured_.device.median;
-}
-
-report::Cell Case::loop_time() const {
-  if (!looped_) return {};
-  return looped_->median;
-}
-
-report::Cell Case::over_loop() const {
-  if (!looped_) return {};
-  return looped_->median / measured_.device.median;
-}
-
-report::Cell Case::of_copy() const {
-  if (!is_measured(measured_.kind) || settings_.copy_bytes_per_second <= 0) return {};
-  return bytes_per_second() / settings_.copy_bytes_per_second;
-}
-
-std::vector<report::Cell> Case::cells() const {
-  return {device_.uri(),
-          form().name,
-          input_.tokens,
-          form().routing.experts,
-          hit(),
-          rows(),
-          experts_.first_product().variant,
-          accuracy(),
-          verdict(),
-          measured_.device.median,
-          measured_.device.spread(),
-          layer::call_kind_name(measured_.kind),
-          measured_.host.median,
-          loop_time(),
-          over_loop(),
-          gflops(),
-          bytes_per_second() / 1e9,
-          of_copy(),
-          checked_.comparison.max_error_over_bound,
-          checked_.rows_checked,
-          static_cast<double>(experts_.weights_bytes()),
-          static_cast<std::int64_t>(measured_.device.count),
-          why_};
-}
-
-std::string heading(const ExpertsForm& form) {
-  return fmt::format(
-      "{}: {} experts of [{}, {}], {} a token{}\n{:>6} {:>5} {:>6}  {:<18} {:<8} {:<11} {:>11} {:>7} {:>11} {:>8} "
-      "{:>9} {:>8} {:>7} {:>9}\n",
-      form.name, form.routing.experts, form.experts.width, form.hidden, form.routing.top_k,
-      form.shared ? ", a shared one" : "", "T", "hit", "rows", "variant", "class", "verdict", "time", "spread",
-      "loop", "of loop", "GFLOP/s", "GB/s", "of copy", "err/bound");
-}
-
-std::string Case::line() const {
-  return fmt::format(
-      "{:>6} {:>5} {:>6}  {:<18} {:<8} {:<11} {:>11} {:>6.1f}% {:>11} {:>8} {:>9.4g} {:>8.4g} {:>7} {:>9} {}\n",
-      input_.tokens, hit(), rows(), experts_.first_product().variant, accuracy(), verdict(),
-      report::human_text(measured_.device.median, Kind::time), measured_.device.spread() * 100,
-      report::human_text(loop_time(), Kind::time), report::human_text(over_loop(), Kind::number), gflops(),
-      bytes_per_second() / 1e9, report::human_text(of_copy(), Kind::number),
-      report::human_text(checked_.comparison.max_error_over_bound, Kind::number), why_);
-}
-
-/// The row of a device that does not run the layer, or failed.
-std::vector<report::Cell> row_without_figures(const Device& device, const ExpertsForm& form,
-                                              const std::string& verdict, const std::string& why) {
-  std::vector<report::Cell> row(experts_table().columns().size());
-  row[0] = device.uri();
-  row[1] = form.name;
-  row[8] = verdict;
-  row.back() = why;
-  return row;
 }
 
 }  // namespace
 
-report::Table experts_table() {
-  return report::Table({{"device", "device", Kind::text},
-                        {"model", "model", Kind::text},
-                        {"tokens", "T", Kind::integer},
-                        {"experts", "E", Kind::integer},
-                        {"hit", "hit", Kind::integer},
-                        {"rows", "rows", Kind::integer},
-                        {"variant", "variant", Kind::text},
-                        {"accuracy_class", "class", Kind::text},
-                        {"verdict", "verdict", Kind::text},
-                        {"time_ns", "time", Kind::time},
-                        {"spread", "spread", Kind::number},
-                        {"time_kind", "kind", Kind::text},
-                        {"host_ns", "host", Kind::time},
-                        {"loop_ns", "loop", Kind::time},
-                        {"over_loop", "of loop", Kind::number},
-                        {"gflops", "GFLOP/s", Kind::number},
-                        {"gbytes_per_s", "GB/s", Kind::number},
-                        {"of_copy_ceiling", "of copy", Kind::number},
-                        {"max_error_over_bound", "err/bound", Kind::number},
-                        {"tokens_checked", "checked", Kind::integer},
-                        {"weights_bytes", "weights", Kind::bytes},
-                        {"runs", "runs", Kind::integer},
-                        {"why", "why", Kind::text}});
+BenchTable experts_table(BenchTable::Say say) {
+  return {
+      "device model tokens experts hit rows variant accuracy_class verdict time_ns spread time_kind host_ns loop_ns "
+      "over_loop gflops gbytes_per_s of_copy_ceiling max_error_over_bound tokens_checked weights_bytes runs why",
+      "tokens hit rows variant accuracy_class verdict time_ns spread loop_ns over_loop gflops gbytes_per_s "
+      "of_copy_ceiling max_error_over_bound",
+      std::move(say)};
 }
 
-bool bench_experts(const Device& device, const ExpertsForm& form, const ExpertsBench& settings, report::Table& table,
-                   const std::function<void(const std::string&)>& say) {
-  const auto source = layer::make_experts(form, settings.seed);
-  bool pass = true;
-  say(heading(form));
-  try {
-    for (const std::int64_t tokens : settings.tokens) {
-      Case one(device, *source, settings, tokens);
-      pass = one.check() && pass;
-      one.time();
-      table.add(one.cells());
-      say(one.line());
-    }
-  } catch (const Error& error) {
-    const bool unsupported = error.status() == IRONCL_UNSUPPORTED || error.status() == IRONCL_UNIMPLEMENTED;
-    const std::string verdict = unsupported ? "unsupported" : "error";
-    table.add(row_without_figures(device, form, verdict, error.what()));
-    say(fmt::format("{}: {}\n", verdict, error.what()));
-    return pass && unsupported;
-  }
-  return pass;
+bool bench_experts(const Device& device, const layer::ExpertsSource& source, const ExpertsBench& bench,
+                   const BenchSettings& settings, double copy_bytes_per_second, BenchTable& table) {
+  const ExpertsForm& form = source.form();
+  const BenchRow begin = {
+      {"device", device.uri()}, {"model", form.name}, {"tokens", bench.tokens}, {"experts", form.routing.experts}};
+  return table.attempt(begin, [&](BenchRow& row) {
+    layer::Experts experts(device, source, bench.choices);
+    std::vector<ExpertsInput> inputs;
+    for (std::size_t i = 0; i < kInputs; ++i)
+      inputs.push_back(layer::make_experts_input(form, bench.tokens, bench.skew, settings.seed + i));
+    std::vector<layer::Execution> whole;
+    for (const ExpertsInput& input : inputs) whole.emplace_back(device, experts, input);
+    layer::Check check =
+        whole.front().check(layer::expect(source, inputs.front(), experts.runner().graph(), settings.check_rows));
+    if (!check.pass) check.why = fmt::format("y of token {}", check.comparison.worst_row);
+    add_check(row, check);
+
+    std::optional<Loop> loop;
+    if (bench.loop) loop.emplace(device, source, inputs, DType::bf16);
+    std::vector<double> looped, ratios;
+    // In turns: what disturbs a machine disturbs both.
+    const auto loop_turn = [&](const std::vector<double>& slice, std::uint32_t) {
+      if (!loop) return;
+      std::vector<double> turn;
+      for (double spent = 0; turn.empty() || spent < kTurnNs; spent += turn.back()) turn.push_back(loop->run().ns());
+      looped.insert(looped.end(), turn.begin(), turn.end());
+      if (!slice.empty()) ratios.push_back(tuning::summarize(turn).median / tuning::summarize(slice).median);
+    };
+    std::size_t next = 0;
+    const Timed timed = measure([&] { return whole[next++ % whole.size()].run(); }, settings, loop_turn);
+    const std::int64_t hit = experts_hit(form, inputs), rows = bench.tokens * form.routing.top_k;
+    const auto columns =
+        static_cast<double>(rows * form.experts.width + (form.shared ? bench.tokens * form.shared->width : 0));
+    add_times(row, timed, 6 * columns * static_cast<double>(form.hidden),
+              static_cast<double>(hit) * expert_bytes(form, form.experts) +
+                  (form.shared ? expert_bytes(form, *form.shared) : 0),
+              copy_bytes_per_second);
+    row["hit"] = hit;
+    row["rows"] = rows;
+    row["variant"] = experts.first_product().variant;
+    row["accuracy_class"] = accuracy_of(experts.runner());
+    row["weights_bytes"] = static_cast<double>(experts.weights_bytes());
+    if (!loop) return;
+    row["loop_ns"] = tuning::summarize(looped).median;
+    row["over_loop"] = tuning::summarize(ratios).median;
+  });
 }
 
 }  // namespace ironcl::cli

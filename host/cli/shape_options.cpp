@@ -97,12 +97,17 @@ bool ShapeOptions::given() const {
   return !shapes_.empty() || !n_.empty() || !k_.empty() || !model_.empty() || !checkpoint_.empty();
 }
 
-void ShapeOptions::check_only_model() const {
+layer::ExpertsForm ShapeOptions::experts(std::int64_t experts) const {
   for (const char* option : {"--shape", "--n", "--k", "--checkpoint", "--m", "--block", "--x-block", "--x-dtype",
                              "--w-dtype", "--out-dtype", "--scale-dtype"})
     if (app_->count(option) != 0)
       usage(
           fmt::format("--tokens is about the layers of experts of --model, as they are there; leave {} out", option));
+  try {
+    return tuning::experts_of(model_, tp_size_, experts);
+  } catch (const std::invalid_argument& error) {
+    usage(fmt::format("--model: {}", error.what()));
+  }
 }
 
 void ShapeOptions::check_unused(const std::string& why) const {

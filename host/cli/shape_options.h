@@ -38,13 +38,11 @@ class ShapeOptions {
   /// Adds the options to a subcommand's parser; this object outlives it.
   void declare(CLI::App& app);
 
-  const std::string& model() const noexcept { return model_; }
-  std::int64_t tp_size() const noexcept { return tp_size_; }
   /// Whether any option names weights.
   bool given() const;
-  /// For layers of experts, which come with sizes, types and blocks of their own: throws CommandError usage where an
-  /// option says others, which would be ignored.
-  void check_only_model() const;
+  /// The layer of experts of --model with so many experts, 0: all. It comes with sizes, types and blocks of its own:
+  /// throws CommandError usage where an option says others, which would be ignored.
+  layer::ExpertsForm experts(std::int64_t experts) const;
   /// Where none of these options names weights: throws CommandError usage where another one was given all the same,
   /// which would be ignored; `why` says what is measured instead.
   void check_unused(const std::string& why) const;

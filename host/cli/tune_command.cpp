@@ -23,10 +23,8 @@
 #include "host/report/file.h"
 #include "host/report/print.h"
 #include "host/report/table.h"
-#include "host/tuning/expert_models.h"
 #include "host/tuning/product.h"
 #include "host/tuning/search.h"
-#include "host/tuning/winners.h"
 
 namespace ironcl::cli {
 namespace {
@@ -105,7 +103,7 @@ class TuneCommand final : public Command {
     report::check_output(json_, measured.inputs);
     tokens_.empty() ? add_layers(measured) : add_experts();
     const ironcl::Registry registry = ironcl::Registry::discover();
-    device_ = find_device(registry);
+    device_ = real_devices(registry, uri_.empty() ? std::vector<std::string>{} : std::vector{uri_}).front();
     const bool saves = folder_ != "off";
     start_ = seconds_now();
     say("{}: {}\n{} problems in {:.0f} s; tables: {}\n", device_.uri(), device_.name(), todo_.size(), budget_,
@@ -156,13 +154,7 @@ class TuneCommand final : public Command {
 
   /// All tokens of a product, then those of the other: its weights are prepared once.
   void add_experts() {
-    shapes_.check_only_model();
-    layer::ExpertsForm form;
-    try {
-      form = tuning::experts_of(shapes_.model(), shapes_.tp_size(), experts_);
-    } catch (const std::invalid_argument& error) {
-      throw CommandError(ExitStatus::usage, fmt::format("--model: {}", error.what()));
-    }
+    const layer::ExpertsForm form = shapes_.experts(experts_);
     std::vector<Product> second;
     for (const std::string& text : tokens_) {
       for (const std::int64_t tokens : parse_sizes("--tokens", text)) {
@@ -178,14 +170,6 @@ class TuneCommand final : public Command {
     product.problem.weakest_accuracy = parse_accuracy_option(accuracy_);
     product.problem.options = parse_key_values("--opt", options_);
     todo_.push_back(std::move(product));
-  }
-
-  ironcl::Device find_device(const ironcl::Registry& registry) const {
-    std::vector<ironcl::Device> all =
-        find_devices(registry, uri_.empty() ? std::vector<std::string>{} : std::vector<std::string>{uri_});
-    if (uri_.empty()) std::erase_if(all, [](const auto& d) { return d.props().type == IRONCL_DEVICE_MODEL; });
-    if (all.empty()) throw CommandError(ExitStatus::no_device, why_no_devices(registry));
-    return all.front();
   }
 
   /// Other weights than before: nothing prepared is of use.
@@ -218,9 +202,10 @@ class TuneCommand final : public Command {
   void tune(const Product& product, TuneReport& report, bool saves) {
     const report::Problem& problem = product.problem;
     const tuning::Space space = space_of(problem);
+    const tuning::TableKey key = tuning::key_of(product, device_, space);
     std::optional<tuned::Table> table;
     try {
-      if (saves) table = tuning::read_table(folder_, product, device_, space);
+      if (saves) table = tuning::read_table(folder_, key);
     } catch (const std::runtime_error& error) {
       throw CommandError(ExitStatus::bad_input, error.what());
     }
@@ -261,7 +246,7 @@ class TuneCommand final : public Command {
     tuned::Table entries;
     entries.set(product.entry, tuning::member_of(product, device_, space, found));
     try {
-      tuning::merge_into(folder_, product, device_, space, entries);
+      tuning::merge_into(folder_, key, entries);
     } catch (const std::runtime_error& error) {
       throw CommandError(ExitStatus::bad_input, error.what());
     }

@@ -7,33 +7,6 @@
 #include <utility>
 
 namespace ironcl::tuning {
-namespace {
-
-tuned::Key key_of(const Product& product, const Device& device, const Space& space) {
-  const report::Problem& problem = product.problem;
-  tuned::Key key;
-  key.n = problem.n;
-  key.k = problem.k;
-  key.device = space.devices.empty() ? tuned::sanitize(device.name()) : space.devices.front();
-  if (!space.dtype.empty()) key.dtype = space.dtype;
-  key.group_rows = problem.b_scale.grid.group_rows;
-  key.group_cols = problem.b_scale.grid.group_cols;
-  return key;
-}
-
-tuned::ExpertsKey experts_key_of(const Product& product, const Device& device, const Space& space) {
-  const tuned::Key key = key_of(product, device, space);
-  return {layer::matrices_of(product.problem),
-          product.experts_width,
-          key.device,
-          key.dtype,
-          key.group_rows,
-          key.group_cols,
-          product.down};
-}
-
-}  // namespace
-
 std::vector<Product> products_of(const layer::ExpertsForm& form, std::int64_t tokens) {
   std::vector<Product> products;
   for (const layer::Operation& operation : layer::graph_of(form, {.tokens = tokens}).operations) {
@@ -61,16 +34,20 @@ double share_of(const report::Problem& problem) {
                  kFlopsAsLongAsABuild;
 }
 
-std::optional<tuned::Table> read_table(const std::filesystem::path& folder, const Product& product,
-                                       const Device& device, const Space& space) {
-  return product.experts_width != 0 ? read_table(folder, experts_key_of(product, device, space))
-                                    : read_table(folder, key_of(product, device, space));
-}
-
-void merge_into(const std::filesystem::path& folder, const Product& product, const Device& device, const Space& space,
-                const tuned::Table& entries) {
-  product.experts_width != 0 ? merge_into(folder, experts_key_of(product, device, space), entries)
-                             : merge_into(folder, key_of(product, device, space), entries);
+TableKey key_of(const Product& product, const Device& device, const Space& space) {
+  const report::Problem& problem = product.problem;
+  const std::string name = space.devices.empty() ? tuned::sanitize(device.name()) : space.devices.front();
+  const std::string dtype = space.dtype.empty() ? tuned::Key().dtype : space.dtype;
+  const numerics::ScaleGrid& grid = problem.b_scale.grid;
+  if (product.experts_width == 0)
+    return tuned::Key{problem.n, problem.k, name, dtype, grid.group_rows, grid.group_cols};
+  return tuned::ExpertsKey{layer::matrices_of(problem),
+                           product.experts_width,
+                           name,
+                           dtype,
+                           grid.group_rows,
+                           grid.group_cols,
+                           product.down};
 }
 
 boost::json::object member_of(const Product& product, const Device& device, const Space& space, const Found& found) {

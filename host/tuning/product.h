@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// A product to be tuned, and the entry of a tuned table that its configuration goes into. Next door: search.h (finds
-// the configuration), tables.h (the files), winners.h (where the next search starts).
+// A product to be tuned,, the entry of a tuned table that its configuration goes into, and where the next search
+// starts. Next door: search.h (finds the configuration), tables.h (the files).
 #pragma once
 
+#include <algorithm>
 #include <boost/json/object.hpp>
 #include <cstdint>
-#include <filesystem>
-#include <optional>
+#include <map>
 #include <vector>
 
 #include "host/layer/graph.h"
@@ -31,12 +31,8 @@ bool of_same_weights(const Product& a, const Product& b);
 /// How much of the time a problem is given, relative to others: building its kernels, and running them.
 double share_of(const report::Problem& problem);
 
-/// The product's table in a folder, and its entries merged over that: tables.h, with the names by which `space` says
-/// that tables speak for the device.
-std::optional<tuned::Table> read_table(const std::filesystem::path& folder, const Product& product,
-                                       const Device& device, const Space& space);
-void merge_into(const std::filesystem::path& folder, const Product& product, const Device& device, const Space& space,
-                const tuned::Table& entries);
+/// The product's table, with the names by which `space` says that tables speak for the device.
+TableKey key_of(const Product& product, const Device& device, const Space& space);
 
 /// What an entry keeps of a search that found something: its member "ironcl".
 boost::json::object member_of(const Product& product, const Device& device, const Space& space, const Found& found);
@@ -44,5 +40,36 @@ boost::json::object member_of(const Product& product, const Device& device, cons
 /// That member of the table's entry, where it was found with this driver and build for the same problem; else null.
 /// Lives as long as the table.
 const boost::json::object* known(const tuned::Table& table, const Product& product, const Device& device);
+
+/// What has won so far, and may win again nearby.
+class Winners {
+ public:
+  /// Winners of the last rows of these weights, then of as many rows of other weights; each once, few.
+  std::vector<Configuration> starts_for(std::int64_t m) const {
+    std::vector<Configuration> starts = last_;
+    if (const auto at = of_rows_.find(m); at != of_rows_.end())
+      for (const Configuration& winner : at->second)
+        if (std::find(starts.begin(), starts.end(), winner) == starts.end()) starts.push_back(winner);
+    return starts;
+  }
+
+  void remember(std::int64_t m, const Configuration& winner) {
+    put(last_, winner, 2);
+    put(of_rows_[m], winner, 3);
+  }
+
+  /// The next problem has other weights.
+  void of_other_weights() { last_.clear(); }
+
+ private:
+  static void put(std::vector<Configuration>& list, const Configuration& winner, std::size_t most) {
+    std::erase(list, winner);
+    list.insert(list.begin(), winner);
+    if (list.size() > most) list.pop_back();
+  }
+
+  std::vector<Configuration> last_;
+  std::map<std::int64_t, std::vector<Configuration>> of_rows_;
+};
 
 }  // namespace ironcl::tuning

@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "host/layer/execution.h"
+#include "host/tuning/ceilings.h"
 #include "host/tuning/space.h"
-#include "host/tuning/statistics.h"
 
 namespace ironcl::tuning {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The layers of a model, from a table of published ones or a config.json.
+// The layers of a model, from tables of published ones or a config.json.
 #include "host/tuning/shapes.h"
 
 #include <fmt/format.h>
@@ -16,8 +16,21 @@ namespace ironcl::tuning {
 namespace {
 
 // Sources: the models' published config.json files.
-const std::array<ModelConfig, 12>& table() {
-  static const std::array<ModelConfig, 12> models{{
+
+/// A decoder with grouped-query attention, heads of 128, and a dense MLP or experts.
+ModelConfig decoder(const char* name, std::int64_t hidden, std::int64_t heads, std::int64_t kv_heads,
+                    std::int64_t intermediate, std::int64_t moe_intermediate = 0) {
+  return {.name = name,
+          .hidden_size = hidden,
+          .intermediate_size = intermediate,
+          .num_attention_heads = heads,
+          .num_key_value_heads = kv_heads,
+          .head_dim = 128,
+          .moe_intermediate_size = moe_intermediate};
+}
+
+const std::vector<ModelConfig>& table() {
+  static const std::vector<ModelConfig> models = {
       {.name = "deepseek-v3",
        .hidden_size = 7168,
        .intermediate_size = 18432,
@@ -28,80 +41,51 @@ const std::array<ModelConfig, 12>& table() {
        .qk_nope_head_dim = 128,
        .qk_rope_head_dim = 64,
        .v_head_dim = 128},
-      {.name = "qwen3-0.6b",
-       .hidden_size = 1024,
-       .intermediate_size = 3072,
-       .num_attention_heads = 16,
-       .num_key_value_heads = 8,
-       .head_dim = 128},
-      {.name = "qwen3-1.7b",
-       .hidden_size = 2048,
-       .intermediate_size = 6144,
-       .num_attention_heads = 16,
-       .num_key_value_heads = 8,
-       .head_dim = 128},
-      {.name = "qwen3-4b",
-       .hidden_size = 2560,
-       .intermediate_size = 9728,
-       .num_attention_heads = 32,
-       .num_key_value_heads = 8,
-       .head_dim = 128},
-      {.name = "qwen3-8b",
-       .hidden_size = 4096,
-       .intermediate_size = 12288,
-       .num_attention_heads = 32,
-       .num_key_value_heads = 8,
-       .head_dim = 128},
-      {.name = "qwen3-14b",
-       .hidden_size = 5120,
-       .intermediate_size = 17408,
-       .num_attention_heads = 40,
-       .num_key_value_heads = 8,
-       .head_dim = 128},
-      {.name = "qwen3-32b",
-       .hidden_size = 5120,
-       .intermediate_size = 25600,
-       .num_attention_heads = 64,
-       .num_key_value_heads = 8,
-       .head_dim = 128},
-      {.name = "qwen3-30b-a3b",
-       .hidden_size = 2048,
-       .num_attention_heads = 32,
-       .num_key_value_heads = 4,
-       .head_dim = 128,
-       .moe_intermediate_size = 768},
-      {.name = "qwen3-235b-a22b",
-       .hidden_size = 4096,
-       .num_attention_heads = 64,
-       .num_key_value_heads = 4,
-       .head_dim = 128,
-       .moe_intermediate_size = 1536},
-      {.name = "llama-3.1-8b",
-       .hidden_size = 4096,
-       .intermediate_size = 14336,
-       .num_attention_heads = 32,
-       .num_key_value_heads = 8,
-       .head_dim = 128},
-      {.name = "llama-3.1-70b",
-       .hidden_size = 8192,
-       .intermediate_size = 28672,
-       .num_attention_heads = 64,
-       .num_key_value_heads = 8,
-       .head_dim = 128},
-      {.name = "llama-3.1-405b",
-       .hidden_size = 16384,
-       .intermediate_size = 53248,
-       .num_attention_heads = 128,
-       .num_key_value_heads = 8,
-       .head_dim = 128},
-  }};
+      decoder("qwen3-0.6b", 1024, 16, 8, 3072),
+      decoder("qwen3-1.7b", 2048, 16, 8, 6144),
+      decoder("qwen3-4b", 2560, 32, 8, 9728),
+      decoder("qwen3-8b", 4096, 32, 8, 12288),
+      decoder("qwen3-14b", 5120, 40, 8, 17408),
+      decoder("qwen3-32b", 5120, 64, 8, 25600),
+      decoder("qwen3-30b-a3b", 2048, 32, 4, 0, 768),
+      decoder("qwen3-235b-a22b", 4096, 64, 4, 0, 1536),
+      decoder("llama-3.1-8b", 4096, 32, 8, 14336),
+      decoder("llama-3.1-70b", 8192, 64, 8, 28672),
+      decoder("llama-3.1-405b", 16384, 128, 8, 53248),
+  };
   return models;
 }
 
-std::int64_t split(std::int64_t size, std::int64_t tp, const ModelConfig& model, const char* what) {
+using numerics::Score;
+
+/// A layer of experts. Weights are e4m3 in blocks of 128 x 128 without biases, whatever a model is published in
+/// (gpt-oss: MXFP4).
+struct ExpertsModel {
+  std::string_view name;
+  std::int64_t experts, top_k, hidden, width, shared;
+  Score score;
+  bool bias;
+  std::int64_t groups, top_groups;
+  float scale;
+  bool gated;  ///< The shared expert.
+};
+
+constexpr std::array kExpertsModels = {
+    ExpertsModel{"deepseek-v3", 256, 8, 7168, 2048, 2048, Score::sigmoid, true, 8, 4, 2.5f, false},
+    ExpertsModel{"qwen3-30b-a3b", 128, 8, 2048, 768, 0, Score::softmax, false, 1, 1, 1, false},
+    ExpertsModel{"qwen3-235b-a22b", 128, 8, 4096, 1536, 0, Score::softmax, false, 1, 1, 1, false},
+    ExpertsModel{"qwen3-next-80b-a3b", 512, 10, 2048, 512, 512, Score::softmax, false, 1, 1, 1, true},
+    ExpertsModel{"minimax-m2", 256, 8, 3072, 1536, 0, Score::sigmoid, true, 1, 1, 1, false},
+    ExpertsModel{"mixtral-8x7b", 8, 2, 4096, 14336, 0, Score::softmax, false, 1, 1, 1, false},
+    ExpertsModel{"qwen3.8-flash-next", 512, 10, 2560, 640, 0, Score::softmax, false, 1, 1, 1, false},
+    ExpertsModel{"gpt-oss-120b", 128, 4, 2880, 2880, 0, Score::softmax, false, 1, 1, 1, false},
+    ExpertsModel{"gpt-oss-20b", 32, 4, 2880, 2880, 0, Score::softmax, false, 1, 1, 1, false},
+};
+
+std::int64_t split(std::int64_t size, std::int64_t tp, std::string_view model, const char* what) {
   if (tp < 1 || size % tp != 0)
-    throw std::invalid_argument(model.name + ": " + what + " is " + std::to_string(size) +
-                                ", which a tensor-parallel size of " + std::to_string(tp) + " does not divide");
+    throw std::invalid_argument(
+        fmt::format("{}: {} is {}, which a tensor-parallel size of {} does not divide", model, what, size, tp));
   return size / tp;
 }
 
@@ -187,7 +171,7 @@ ModelConfig read_model_config(const std::filesystem::path& file) {
 std::vector<LayerShape> layers_of(const ModelConfig& model, std::int64_t tp) {
   std::vector<LayerShape> layers;
   const std::int64_t hidden = model.hidden_size;
-  const std::int64_t heads = split(model.num_attention_heads, tp, model, "num_attention_heads");
+  const std::int64_t heads = split(model.num_attention_heads, tp, model.name, "num_attention_heads");
   if (model.kv_lora_rank != 0) {
     const std::int64_t q_head = model.qk_nope_head_dim + model.qk_rope_head_dim;
     const std::int64_t kv_a = model.kv_lora_rank + model.qk_rope_head_dim;
@@ -209,16 +193,56 @@ std::vector<LayerShape> layers_of(const ModelConfig& model, std::int64_t tp) {
     add(layers, "o_proj", hidden, heads * model.head_dim);
   }
   if (model.intermediate_size != 0 && model.has_dense_mlp) {
-    const std::int64_t inter = split(model.intermediate_size, tp, model, "intermediate_size");
+    const std::int64_t inter = split(model.intermediate_size, tp, model.name, "intermediate_size");
     add(layers, "gate_up_proj", 2 * inter, hidden);
     add(layers, "down_proj", hidden, inter);
   }
   if (model.moe_intermediate_size != 0) {
-    const std::int64_t inter = split(model.moe_intermediate_size, tp, model, "moe_intermediate_size");
+    const std::int64_t inter = split(model.moe_intermediate_size, tp, model.name, "moe_intermediate_size");
     add(layers, "expert_gate_up_proj", 2 * inter, hidden);
     add(layers, "expert_down_proj", hidden, inter);
   }
   return layers;
+}
+
+std::vector<std::string> models_of_experts() {
+  std::vector<std::string> names;
+  names.reserve(std::size(kExpertsModels));
+  for (const ExpertsModel& model : kExpertsModels) names.emplace_back(model.name);
+  return names;
+}
+
+layer::ExpertsForm experts_of(std::string_view name, std::int64_t tp, std::int64_t experts) {
+  for (const ExpertsModel& model : kExpertsModels) {
+    if (model.name != name) continue;
+    layer::ExpertsForm form;
+    form.name = model.name;
+    form.hidden = model.hidden;
+    form.routing = {.experts = experts > 0 ? experts : model.experts,
+                    .top_k = model.top_k,
+                    .score = model.score,
+                    .expert_groups = model.groups,
+                    .top_groups = model.top_groups,
+                    .scale = model.scale,
+                    .normalize = true,
+                    .best_of_two = model.bias};
+    if (form.routing.experts < model.top_k || form.routing.experts % model.groups != 0 ||
+        form.routing.experts / model.groups * model.top_groups < model.top_k)
+      throw std::invalid_argument(fmt::format("{}: {} experts; {} a token are chosen in {} groups", name, experts,
+                                              model.top_k, model.groups));
+    form.correction_bias = model.bias;
+    form.shared_gate = model.gated;
+    const layer::MatrixForm matrix{numerics::DType::e4m3fn, {numerics::DType::f32, {128, 128}}};
+    form.experts = {form.routing.experts, split(model.width, tp, name, "the width of an expert"), matrix, matrix,
+                    false};
+    if (model.shared != 0)
+      form.shared =
+          layer::GatedForm{1, split(model.shared, tp, name, "the width of the shared expert"), matrix, matrix, false};
+    form.x = form.between = {numerics::DType::e4m3fn, {1, 128}, {}};
+    return form;
+  }
+  throw std::invalid_argument(
+      fmt::format("there is no model of experts '{}'; known are {}", name, fmt::join(models_of_experts(), ", ")));
 }
 
 }  // namespace ironcl::tuning

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The linear layers of known models, at a tensor-parallel size: which (N, K) there are to tune and to measure.
+// The linear layers and layers of experts of known models, at a tensor-parallel size: what there is to tune and to
+// measure.
 // Next door: host/layer/execution.h (running one of them).
 #pragma once
 
@@ -8,6 +9,8 @@
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "host/layer/experts_source.h"
 
 namespace ironcl::tuning {
 
@@ -50,5 +53,13 @@ ModelConfig read_model_config(const std::filesystem::path& file);
 /// split K, low-rank projections are not split (as SGLang's and vLLM's tuners have them). Throws
 /// std::invalid_argument where `tp` does not divide a dimension.
 std::vector<LayerShape> layers_of(const ModelConfig& model, std::int64_t tp);
+
+/// The names that experts_of takes.
+std::vector<std::string> models_of_experts();
+
+/// The layer of experts of a known model as one of `tp` devices holds it, its width divided; with `experts` above 0
+/// only so many of them, where a whole layer does not fit. Blocks of 128 x 128, token groups of 128.
+/// Throws std::invalid_argument listing the names, or saying what does not divide.
+layer::ExpertsForm experts_of(std::string_view model, std::int64_t tp, std::int64_t experts = 0);
 
 }  // namespace ironcl::tuning

@@ -23,14 +23,19 @@ std::mutex& folder_mutex() {
   return mutex;
 }
 
-/// The file whose name means `key` in some spelling, else `ours`.
-template <class Key, class Parse>
-fs::path path_of(const fs::path& folder, const Key& key, Parse parse) {
-  fs::path ours = folder / tuned::file_name(key);
+std::optional<TableKey> key_of(const std::string& file_name) {
+  if (const auto key = tuned::parse_file_name(file_name)) return *key;
+  if (const auto key = tuned::parse_experts_file_name(file_name)) return *key;
+  return std::nullopt;
+}
+
+/// The file whose name means `key` in some spelling, else as vLLM spells it.
+fs::path path_of(const fs::path& folder, const TableKey& key) {
+  fs::path ours = folder / std::visit([](const auto& one) { return tuned::file_name(one); }, key);
   std::error_code error;
   if (fs::exists(ours, error)) return ours;
   for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error))
-    if (parse(entry->path().filename().string()) == key) return entry->path();
+    if (key_of(entry->path().filename().string()) == key) return entry->path();
   return ours;
 }
 
@@ -48,8 +53,13 @@ std::optional<tuned::Table> read_file(const fs::path& path) {
   }
 }
 
-template <class Key>
-void merge(const fs::path& folder, const Key& key, const tuned::Table& entries) {
+}  // namespace
+
+std::optional<tuned::Table> read_table(const fs::path& folder, const TableKey& key) {
+  return read_file(path_of(folder, key));
+}
+
+void merge_into(const fs::path& folder, const TableKey& key, const tuned::Table& entries) {
   std::error_code error;
   fs::create_directories(folder, error);
   if (error) throw std::runtime_error(folder.string() + ": cannot be made: " + error.message());
@@ -60,38 +70,13 @@ void merge(const fs::path& folder, const Key& key, const tuned::Table& entries) 
     const std::lock_guard here(folder_mutex());
     interprocess::file_lock file(lock_path.c_str());
     const interprocess::scoped_lock everywhere(file);
-    tuned::Table table = read_file(table_path(folder, key)).value_or(tuned::Table());
+    const fs::path path = path_of(folder, key);
+    tuned::Table table = read_file(path).value_or(tuned::Table());
     table.merge(entries);
-    report::write_file(table_path(folder, key), table.to_text());
+    report::write_file(path, table.to_text());
   } catch (const interprocess::interprocess_exception& what) {
     throw std::runtime_error(lock_path.string() + ": cannot be locked: " + what.what());
   }
-}
-
-}  // namespace
-
-fs::path table_path(const fs::path& folder, const tuned::Key& key) {
-  return path_of(folder, key, [](const std::string& name) { return tuned::parse_file_name(name); });
-}
-
-fs::path table_path(const fs::path& folder, const tuned::ExpertsKey& key) {
-  return path_of(folder, key, [](const std::string& name) { return tuned::parse_experts_file_name(name); });
-}
-
-std::optional<tuned::Table> read_table(const fs::path& folder, const tuned::Key& key) {
-  return read_file(table_path(folder, key));
-}
-
-std::optional<tuned::Table> read_table(const fs::path& folder, const tuned::ExpertsKey& key) {
-  return read_file(table_path(folder, key));
-}
-
-void merge_into(const fs::path& folder, const tuned::Key& key, const tuned::Table& entries) {
-  merge(folder, key, entries);
-}
-
-void merge_into(const fs::path& folder, const tuned::ExpertsKey& key, const tuned::Table& entries) {
-  merge(folder, key, entries);
 }
 
 }  // namespace ironcl::tuning

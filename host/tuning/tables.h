@@ -5,27 +5,23 @@
 
 #include <filesystem>
 #include <optional>
+#include <variant>
 
 #include "backends/tuned/experts_table.h"
 #include "backends/tuned/table.h"
 
 namespace ironcl::tuning {
 
-/// The file of a key in a folder: the one that is there in either spelling, else the one to be made, as vLLM spells
-/// it.
-std::filesystem::path table_path(const std::filesystem::path& folder, const tuned::Key& key);
+/// What a table is for: a single product, or a layer of experts.
+using TableKey = std::variant<tuned::Key, tuned::ExpertsKey>;
 
-/// The table of a key; empty where there is no file. Throws std::runtime_error naming a file that is no table.
-std::optional<tuned::Table> read_table(const std::filesystem::path& folder, const tuned::Key& key);
-
-/// The same of a layer of experts.
-std::filesystem::path table_path(const std::filesystem::path& folder, const tuned::ExpertsKey& key);
-std::optional<tuned::Table> read_table(const std::filesystem::path& folder, const tuned::ExpertsKey& key);
+/// The table of a key in a folder; empty where there is no file. Throws std::runtime_error naming a file that is no
+/// table.
+std::optional<tuned::Table> read_table(const std::filesystem::path& folder, const TableKey& key);
 
 /// Merges `entries` over the key's file: under the folder's lock it is read again, merged, written aside and renamed.
-/// Whatever else the file has stays. Makes the folder. Throws std::runtime_error with path and reason; the file is
-/// then as it was.
-void merge_into(const std::filesystem::path& folder, const tuned::Key& key, const tuned::Table& entries);
-void merge_into(const std::filesystem::path& folder, const tuned::ExpertsKey& key, const tuned::Table& entries);
+/// Whatever else the file has stays; its name, too, in either spelling, and a new one is as vLLM spells it. Makes the
+/// folder. Throws std::runtime_error with path and reason; the file is then as it was.
+void merge_into(const std::filesystem::path& folder, const TableKey& key, const tuned::Table& entries);
 
 }  // namespace ironcl::tuning

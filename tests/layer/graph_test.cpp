@@ -11,7 +11,7 @@
 #include "host/layer/execution.h"
 #include "host/layer/judge.h"
 #include "host/layer/synthetic.h"
-#include "host/tuning/expert_models.h"
+#include "host/tuning/shapes.h"
 
 namespace ironcl::layer {
 namespace {

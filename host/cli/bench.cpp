@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+// Timing of calls, and the table that is printed as it grows.
+#include "host/cli/bench.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <optional>
+
+#include "backends/words.h"
+#include "host/cli/exit_status.h"
+
+namespace ironcl::cli {
+namespace {
+
+using report::Cell;
+using report::Kind;
+
+enum class Shown { as_kind, percent, four_digits };
+
+struct KnownColumn {
+  const char* key;
+  const char* heading;
+  Kind kind = Kind::integer;
+  int width = 0;  ///< In running lines.
+  Shown shown = Shown::as_kind;
+};
+
+/// Every column of any form of the command.
+constexpr auto kColumns = std::to_array<KnownColumn>({
+    {"device", "device", Kind::text},
+    {"layer", "layer", Kind::text},
+    {"model", "model", Kind::text},
+    {"problem", "problem", Kind::text},
+    {"m", "M", Kind::integer, 6},
+    {"n", "N", Kind::integer, 6},
+    {"k", "K", Kind::integer, 6},
+    {"tokens", "T", Kind::integer, 6},
+    {"experts", "E", Kind::integer},
+    {"hit", "hit", Kind::integer, 5},
+    {"rows", "rows", Kind::integer, 6},
+    {"layers", "layers", Kind::integer, 7},
+    {"products", "products", Kind::integer, 9},
+    {"variant", "variant", Kind::text, 18},
+    {"variants", "variants", Kind::text},
+    {"accuracy_class", "class", Kind::text, 8},
+    {"config", "config", Kind::text},
+    {"verdict", "verdict", Kind::text, 12},
+    {"time_ns", "time", Kind::time, 11},
+    {"layer_ns", "time per layer", Kind::time, 14},
+    {"spread", "spread", Kind::number, 7, Shown::percent},
+    {"time_kind", "kind", Kind::text},
+    {"host_ns", "host", Kind::time},
+    {"enqueue_ns", "enqueueing", Kind::time, 11},
+    {"loop_ns", "loop", Kind::time, 11},
+    {"over_loop", "of loop", Kind::number, 8},
+    {"gflops", "GFLOP/s", Kind::number, 9, Shown::four_digits},
+    {"gbytes_per_s", "GB/s", Kind::number, 8, Shown::four_digits},
+    {"of_fma_ceiling", "of FMA", Kind::number, 7},
+    {"of_copy_ceiling", "of copy", Kind::number, 7},
+    {"max_error_over_bound", "err/bound", Kind::number, 9},
+    {"rows_checked", "rows", Kind::integer},
+    {"tokens_checked", "checked", Kind::integer},
+    {"plan_ns", "plan", Kind::time},
+    {"prepare_ns", "prepare", Kind::time},
+    {"weights_bytes", "weights", Kind::bytes},
+    {"runs", "runs", Kind::integer},
+    {"why", "why", Kind::text},
+});
+
+const KnownColumn& column(std::string_view key) {
+  return *std::find_if(kColumns.begin(), kColumns.end(), [key](const KnownColumn& one) { return one.key == key; });
+}
+
+std::vector<report::Column> columns(std::string_view keys) {
+  std::vector<report::Column> all;
+  for (const std::string_view key : words::split(keys, ' ')) {
+    const KnownColumn& known = column(key);
+    all.push_back({known.key, known.heading, known.kind});
+  }
+  return all;
+}
+
+const Cell& cell(const BenchRow& row, std::string_view key) {
+  static const Cell nothing;
+  const auto at = row.find(key);
+  return at == row.end() ? nothing : at->second;
+}
+
+std::string text_of(const Cell& cell, const KnownColumn& column) {
+  const auto* number = std::get_if<double>(&cell);
+  if (number == nullptr || column.shown == Shown::as_kind) return report::human_text(cell, column.kind);
+  return column.shown == Shown::percent ? fmt::format("{:.1f}%", *number * 100) : fmt::format("{:.4g}", *number);
+}
+
+/// The texts below one another: numbers to the right, a blank between; words to the left, behind two blanks.
+std::string line(const std::vector<std::string_view>& keys, const std::vector<std::string>& texts) {
+  std::string line;
+  bool number_before = false;
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    const KnownColumn& known = column(keys[i]);
+    const bool number = known.kind != Kind::text;
+    if (i != 0) line += !number && number_before ? "  " : " ";
+    line += number ? fmt::format("{:>{}}", texts[i], known.width) : fmt::format("{:<{}}", texts[i], known.width);
+    number_before = number;
+  }
+  return line;
+}
+
+}  // namespace
+
+Timed measure(const std::function<layer::Timing()>& run, const BenchSettings& settings,
+              const std::function<void(const std::vector<double>& slice, std::uint32_t kind)>& between) {
+  constexpr double kSliceNs = 40e6;
+  layer::Timing timing = run();
+  const std::uint32_t kind = timing.time_kind;
+  // A GPU that has been idle raises its clocks over many milliseconds.
+  for (double spent = timing.host_ns; kind != IRONCL_TIME_MODELLED && spent < settings.warm_up_ms * 1e6;
+       spent += timing.host_ns)
+    timing = run();
+  std::vector<double> device, host, slice;
+  double spent = 0;
+  const auto more = [&] {
+    return device.size() < static_cast<std::size_t>(settings.runs) ||
+           (spent < settings.min_ms * 1e6 && device.size() < 100000);
+  };
+  for (double sliced = kSliceNs; more();) {
+    if (sliced >= kSliceNs && between) between(slice, kind);
+    if (sliced >= kSliceNs) slice.clear(), sliced = 0;
+    timing = run();
+    slice.push_back(timing.ns());
+    device.push_back(timing.ns());
+    host.push_back(timing.host_ns);
+    sliced += timing.host_ns;
+    spent += timing.host_ns;
+  }
+  if (between) between(slice, kind);
+  return {tuning::summarize(device), tuning::summarize(host), kind};
+}
+
+BenchTable::BenchTable(std::string_view keys, std::string_view shown, Say say)
+    : table_(columns(keys)), shown_(words::split(shown, ' ')), say_(std::move(say)) {}
+
+void BenchTable::heading() const {
+  std::vector<std::string> headings;
+  for (const std::string_view key : shown_) headings.emplace_back(column(key).heading);
+  say_(line(shown_, headings) + "\n");
+}
+
+void BenchTable::add(const BenchRow& row) {
+  std::vector<Cell> cells;
+  for (const report::Column& one : table_.columns()) cells.push_back(cell(row, one.key));
+  table_.add(std::move(cells));
+  // A row without figures ends with its verdict, and its reason.
+  std::vector<std::string> texts;
+  std::size_t filled = 0;
+  for (const std::string_view key : shown_) {
+    texts.push_back(text_of(cell(row, key), column(key)));
+    if (cell(row, key) != Cell()) filled = texts.size();
+  }
+  texts.resize(filled);
+  const auto* why = std::get_if<std::string>(&cell(row, "why"));
+  say_(fmt::format("{} {}\n", line(shown_, texts), why == nullptr ? "" : *why));
+}
+
+bool BenchTable::attempt(BenchRow row, const std::function<void(BenchRow& row)>& fill) {
+  bool fine = true;
+  try {
+    fill(row);
+    fine = row.empty() || cell(row, "verdict") == Cell("pass");
+  } catch (const Error& error) {
+    fine = error.status() == IRONCL_UNSUPPORTED || error.status() == IRONCL_UNIMPLEMENTED;
+    row["verdict"] = fine ? "unsupported" : "error";
+    row["why"] = error.what();
+  }
+  if (!row.empty()) add(row);
+  return fine;
+}
+
+void add_check(BenchRow& row, const layer::Check& check) {
+  row["verdict"] = check.pass ? "pass" : "fail";
+  row["max_error_over_bound"] = check.comparison.max_error_over_bound;
+  row["rows_checked"] = row["tokens_checked"] = check.rows_checked;
+  row["why"] = check.why;
+}
+
+void add_times(BenchRow& row, const Timed& timed, double flops, double bytes, double copy_bytes_per_second) {
+  const double ns = timed.device.median;
+  row["time_ns"] = ns;
+  row["spread"] = timed.device.spread();
+  row["time_kind"] = layer::call_kind_name(timed.kind);
+  row["host_ns"] = timed.host.median;
+  row["runs"] = static_cast<std::int64_t>(timed.device.count);
+  row["gflops"] = flops / ns;
+  row["gbytes_per_s"] = bytes / ns;
+  if (is_measured(timed.kind) && copy_bytes_per_second > 0)
+    row["of_copy_ceiling"] = bytes / ns * 1e9 / copy_bytes_per_second;
+}
+
+}  // namespace ironcl::cli

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the forms of `ironcl bench` share: settings, the timing of calls, and a table whose rows are printed as they
+// come. Next door: bench_command.cpp (options; single products), bench_chain.cpp, bench_experts.cpp.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "host/cli/shape_options.h"
+#include "host/include/ironcl/ironcl.hpp"
+#include "host/layer/execution.h"
+#include "host/layer/experts_source.h"
+#include "host/report/table.h"
+#include "host/tuning/ceilings.h"
+
+namespace ironcl::cli {
+
+struct BenchSettings {
+  int runs = 9;                          ///< Timed calls at the least,
+  double min_ms = 50, warm_up_ms = 200;  ///< and until that much time is spent; after calls that are not counted.
+  std::uint64_t rotate_mib = 256;        ///< Of single products: weights rotate through that much memory.
+  std::int64_t check_rows = 8;
+  std::uint64_t seed = 1;
+};
+
+struct Timed {
+  tuning::Summary device, host;
+  std::uint32_t kind = IRONCL_TIME_NONE;
+};
+
+/// A model's times are no measurement: they are shown, never set against a ceiling that was measured.
+inline bool is_measured(std::uint32_t kind) { return kind == IRONCL_TIME_MEASURED; }
+
+/// Times `run`. `between` comes after the warm-up with an empty slice, then after every 40 ms with their times.
+Timed measure(const std::function<layer::Timing()>& run, const BenchSettings& settings,
+              const std::function<void(const std::vector<double>& slice, std::uint32_t kind)>& between = {});
+
+/// A row by the keys of its columns; what it lacks stays empty.
+using BenchRow = std::map<std::string_view, report::Cell>;
+
+class BenchTable {
+ public:
+  using Say = std::function<void(const std::string&)>;
+
+  /// `keys`: the columns, separated by blanks; `shown`: those of the running lines, which end with "why".
+  BenchTable(std::string_view keys, std::string_view shown, Say say);
+
+  void heading() const;
+  void add(const BenchRow& row);
+  /// Adds the row that `fill` completes, or, where the device refuses or fails, what it says. An emptied row is not
+  /// added. False where the check failed or the device did.
+  bool attempt(BenchRow row, const std::function<void(BenchRow& row)>& fill);
+  void say(const std::string& text) const { say_(text); }
+  const report::Table& table() const noexcept { return table_; }
+
+ private:
+  report::Table table_;
+  std::vector<std::string_view> shown_;
+  Say say_;
+};
+
+/// Verdict, errors and rows of a check.
+void add_check(BenchRow& row, const layer::Check& check);
+/// Times, and rates of a call of so many operations that moves so many bytes; the share of what a device copies where
+/// that is known.
+void add_times(BenchRow& row, const Timed& timed, double flops, double bytes, double copy_bytes_per_second);
+
+BenchTable chain_table(BenchTable::Say say);
+/// The products of `layers` layers, each with weights of its own, so that none come from a cache: enqueued in order
+/// on one queue, one wait at the end, as a decode step runs them; those of the last layer are checked first. False
+/// where the check failed.
+bool bench_chain(const Device& device, const std::vector<MeasuredLayer>& products, std::int64_t rows,
+                 std::size_t layers, const BenchSettings& settings, double copy_bytes_per_second, BenchTable& table);
+
+BenchTable experts_table(BenchTable::Say say);
+
+struct ExpertsBench {
+  std::int64_t tokens = 0;
+  double skew = 0;   ///< Exponent of Zipf's law for the load; 0: even.
+  bool loop = true;  ///< Measure a loop of single plans over the experts that are hit, too.
+  layer::ExpertsChoices choices{};
+};
+/// A layer of experts with so many tokens, which are others in each of a few calls, so that weights come from memory.
+/// False where the check failed.
+bool bench_experts(const Device& device, const layer::ExpertsSource& source, const ExpertsBench& experts,
+                   const BenchSettings& settings, double copy_bytes_per_second, BenchTable& table);
+
+}  // namespace ironcl::cli
