@@ -23,7 +23,7 @@
 #include "host/report/file.h"
 #include "host/report/json.h"
 #include "host/report/print.h"
-#include "host/report/render.h"
+#include "host/report/table.h"
 #include "host/tuning/ceilings.h"
 
 namespace ironcl::cli {

@@ -5,9 +5,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <boost/algorithm/string/replace.hpp>
 
 #include "host/report/json.h"
-#include "host/report/render.h"
 #include "host/report/table.h"
 #include "host/report/units.h"
 
@@ -253,9 +253,7 @@ std::string shell_word(const std::string& text) {
            std::string_view("_-+=:,./@%").find(c) != std::string_view::npos;
   };
   if (!text.empty() && std::all_of(text.begin(), text.end(), plain)) return text;
-  std::string quoted = "'";
-  for (const char c : text) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return quoted + "'";
+  return "'" + boost::algorithm::replace_all_copy(text, "'", "'\\''") + "'";
 }
 
 }  // namespace ironcl::cli

@@ -11,7 +11,7 @@
 #include "host/cli/exit_status.h"
 #include "host/layer/judge.h"
 #include "host/layer/selection.h"
-#include "host/report/render.h"
+#include "host/report/table.h"
 
 namespace ironcl::cli {
 

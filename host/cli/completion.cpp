@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Completion of the command line in bash, zsh and fish.
-#include "host/cli/completion.h"
+// Completion of the command line in bash, zsh and fish; the table of exit statuses.
+#include "host/cli/documents.h"
 
 #include <fmt/format.h>
 
-#include <algorithm>
+#include <boost/algorithm/string/replace.hpp>
 
 namespace ironcl::cli {
 namespace {
@@ -20,9 +20,7 @@ std::string names_of(const std::vector<CommandInterface>& commands, const char* 
 
 /// Inside '...' of any of these shells.
 std::string quoted(const std::string& text) {
-  std::string out = "'";
-  for (const char c : text) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return out + "'";
+  return "'" + boost::algorithm::replace_all_copy(text, "'", "'\\''") + "'";
 }
 
 /// Help inside an _arguments specification of zsh, where brackets and colons mean something.
@@ -163,6 +161,20 @@ std::string fish_completion(const std::vector<CommandInterface>& commands) {
       }
       text += line + " -d " + quoted(option.help) + "\n";
     }
+  }
+  return text;
+}
+
+std::string exit_status_table(const std::vector<CommandInterface>& commands) {
+  std::string text = "| command | 0 | 1 | 2 | 3 | 4 |\n|---|---|---|---|---|---|\n";
+  for (const CommandInterface& command : commands) {
+    text += fmt::format("| `{}` |", command.name);
+    for (int status = 0; status <= 4; ++status) {
+      const auto at = command.exit_status.find(status);
+      const std::string meaning = at == command.exit_status.end() ? "" : " " + at->second;
+      text += boost::algorithm::replace_all_copy(meaning, "|", "\\|") + " |";
+    }
+    text += "\n";
   }
   return text;
 }

@@ -18,11 +18,9 @@
 #include "host/include/ironcl/ironcl.hpp"
 #include "host/layer/execution.h"
 #include "host/report/file.h"
-#include "host/report/gemm_desc.h"
 #include "host/report/json.h"
 #include "host/report/print.h"
 #include "host/report/problem.h"
-#include "host/report/render.h"
 #include "host/report/table.h"
 #include "host/report/units.h"
 
@@ -30,6 +28,7 @@ namespace ironcl::cli {
 namespace {
 
 namespace json = boost::json;
+using report::or_null;
 
 constexpr const char* kExamples =
     R"(  ironcl devices                          the devices and their URIs, as --device takes them
@@ -99,27 +98,27 @@ json::object to_json(const ironcl::Device& device) {
           {"bitwise_repeatable", has(IRONCL_CAP_BITWISE_REPEATABLE)}};
 }
 
+json::object to_json(const ironcl::Candidate& candidate) {
+  const ironcl::Support support = candidate.support.value_or(ironcl::Support());
+  const bool usable = candidate.support && candidate.reason == IRONCL_REASON_NONE;
+  const bool timed = usable && support.estimate_kind != IRONCL_TIME_NONE;
+  return {
+      {"uri", candidate.device.uri()},
+      {"verdict", verdict_name(candidate.verdict)},
+      {"reason", ironcl_reason_name(candidate.reason)},
+      {"text", candidate.text},
+      {"accuracy_class", or_null(usable, support.accuracy_class == IRONCL_ACCURACY_TENSOR14 ? "tensor14" : "f32")},
+      {"estimate_ns", or_null(timed, report::number(support.estimate_ns))},
+      {"estimate_kind", or_null(timed, layer::time_kind_name(support.estimate_kind))}};
+}
+
 json::object to_json(const report::Problem& problem, const ironcl::Selection& selection) {
-  json::object object{{"problem", report::to_line(problem)}};
-  object["chosen"] = selection.device ? json::value(selection.device->uri()) : json::value(nullptr);
-  object["error"] = selection.device ? json::value(nullptr) : json::value(selection.error);
   json::array candidates;
-  for (const ironcl::Candidate& candidate : selection.candidates) {
-    json::object item{{"uri", candidate.device.uri()}, {"verdict", verdict_name(candidate.verdict)}};
-    item["reason"] = ironcl_reason_name(candidate.reason);
-    item["text"] = candidate.text;
-    const bool usable = candidate.support && candidate.reason == IRONCL_REASON_NONE;
-    item["accuracy_class"] =
-        usable ? json::value(candidate.support->accuracy_class == IRONCL_ACCURACY_TENSOR14 ? "tensor14" : "f32")
-               : json::value(nullptr);
-    const bool timed = usable && candidate.support->estimate_kind != IRONCL_TIME_NONE;
-    item["estimate_ns"] = timed ? report::number(candidate.support->estimate_ns) : json::value(nullptr);
-    item["estimate_kind"] =
-        timed ? json::value(layer::time_kind_name(candidate.support->estimate_kind)) : json::value(nullptr);
-    candidates.push_back(std::move(item));
-  }
-  object["candidates"] = std::move(candidates);
-  return object;
+  for (const ironcl::Candidate& candidate : selection.candidates) candidates.push_back(to_json(candidate));
+  return {{"problem", report::to_line(problem)},
+          {"chosen", or_null(selection.device ? selection.device->uri() : "")},
+          {"error", or_null(!selection.device, selection.error)},
+          {"candidates", std::move(candidates)}};
 }
 
 std::string devices_text(const std::vector<ironcl::Device>& devices) {

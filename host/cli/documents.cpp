@@ -10,10 +10,8 @@
 #include <string>
 
 #include "host/cli/command_line.h"
-#include "host/cli/completion.h"
-#include "host/cli/exit_status_table.h"
+#include "host/cli/documents.h"
 #include "host/cli/interface.h"
-#include "host/cli/man_page.h"
 #include "host/report/file.h"
 #include "host/report/print.h"
 

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// A checkpoint as ironcl inspect shows it.
+// A checkpoint as text.
 #include "host/cli/inspect_report.h"
 
 #include <fmt/format.h>
 
 #include <boost/json.hpp>
 #include <map>
-#include <tuple>
+#include <unordered_set>
+#include <utility>
+#include <vector>
 
 #include "host/checkpoint/block.h"
-#include "host/cli/inspect_experts.h"
 #include "host/layer/selection.h"
-#include "host/report/render.h"
 #include "host/report/table.h"
 #include "host/report/units.h"
 
@@ -21,32 +21,65 @@ namespace {
 namespace json = boost::json;
 using checkpoint::ActivationScheme;
 using checkpoint::Checkpoint;
+using checkpoint::ErrorKind;
+using checkpoint::ExpertsLayer;
 using checkpoint::LinearLayer;
 using checkpoint::Unquantized;
 using report::Cell;
 using report::Kind;
+using Row = std::vector<Cell>;
 
 constexpr const char* kLegend =
     "block: elements of a weight that share a scale (per tensor: all of them, per channel: a row of N).\n"
     "activations: dynamic, scaled as they come, or static, by a scale of the file; per token: a row of M.\n"
     "-: not known, as the layer cannot be used.\n";
 
-Cell known(std::string text) { return text.empty() ? Cell() : Cell(std::move(text)); }
+constexpr const char* kExpertsLegend =
+    "E: experts, of which a token gets k; H: width of the model; I: of an expert. weights: normalised to 1, scaled.\n"
+    "The matrices of a whole layer of experts are not listed one by one; --json has them.\n";
+
+Cell text_cell(std::string text) { return text.empty() ? Cell() : Cell(std::move(text)); }
 Cell size_cell(std::int64_t size) { return size > 0 ? Cell(size) : Cell(); }
 
-std::string block_text(const LinearLayer& layer) {
-  return layer.weight_grid_known ? checkpoint::grid_text(layer.weight_grid) : std::string();
-}
-
-/// "per token" where a weight's rows are channels.
-std::string activation_grid_text(numerics::ScaleGrid grid) {
-  return grid == numerics::ScaleGrid{1, 0} ? "per token" : checkpoint::grid_text(grid);
+/// The rows below one another. `folded`: those that differ in nothing but the numbers of their names, which come
+/// first, and their bytes are one, with their count and the sum of their bytes.
+std::string rows_text(std::vector<report::Column> columns, const std::vector<Row>& rows, bool folded,
+                      std::size_t width) {
+  if (!folded) {
+    report::Table table(std::move(columns));
+    for (const Row& row : rows) table.add(row);
+    return report::to_text(table, width);
+  }
+  std::size_t bytes = 0;
+  while (columns[bytes].kind != Kind::bytes) ++bytes;
+  std::map<Row, std::size_t> places;
+  std::vector<std::pair<std::int64_t, Row>> folds;
+  for (const Row& row : rows) {
+    Row key = row;
+    const std::string pattern = layer::pattern_of(std::get<std::string>(row[0]));
+    key[0] = pattern;
+    key[bytes] = {};
+    const auto [at, added] = places.try_emplace(std::move(key), folds.size());
+    if (added) folds.emplace_back(1, row);
+    if (added) continue;
+    auto& [count, fold] = folds[at->second];
+    ++count;
+    fold[0] = pattern;
+    fold[bytes] = std::get<double>(fold[bytes]) + std::get<double>(row[bytes]);
+  }
+  columns.insert(columns.begin() + 1, {"count", "count", Kind::integer});
+  report::Table table(std::move(columns));
+  for (auto& [count, fold] : folds) {
+    fold.insert(fold.begin() + 1, count);
+    table.add(std::move(fold));
+  }
+  return report::to_text(table, width);
 }
 
 std::string activation_text(const LinearLayer& layer) {
   if (!layer.activations_known) return {};
   if (layer.activations == ActivationScheme::none) return "none";
-  return fmt::format("{} {}", name_of(layer.activations), activation_grid_text(layer.activation_grid));
+  return fmt::format("{} {}", name_of(layer.activations), activation_scales_text(layer));
 }
 
 std::string format_text(const LinearLayer& layer) {
@@ -59,58 +92,113 @@ std::string scale_type_text(const LinearLayer& layer) {
                                                     : std::string(numerics::name_of(layer.scale.dtype));
 }
 
-/// The columns that every layer has, after its name.
-std::vector<report::Column> layer_columns() {
-  return {{"n", "N", Kind::integer},
-          {"k", "K", Kind::integer},
-          {"format", "format", Kind::text},
-          {"block", "block", Kind::text},
-          {"scale_dtype", "scales", Kind::text},
-          {"activations", "activations", Kind::text},
-          {"bias", "bias", Kind::text},
-          {"bytes", "bytes", Kind::bytes},
-          {"usable", "usable", Kind::text}};
-}
-
-std::vector<Cell> layer_cells(const LinearLayer& layer, double bytes) {
-  return {size_cell(layer.n),
-          size_cell(layer.k),
-          known(format_text(layer)),
-          known(block_text(layer)),
-          known(scale_type_text(layer)),
-          known(activation_text(layer)),
-          std::string(layer.bias ? "yes" : "no"),
-          bytes,
-          std::string(layer.problem ? "no" : "yes")};
-}
-
-std::string layers_text(const Checkpoint& checkpoint, std::size_t width) {
-  const std::unordered_set<std::size_t> of_experts = matrices_of_experts(checkpoint);
-  const std::vector<LinearLayer>& layers = checkpoint.layers();
-  if (of_experts.size() == layers.size()) return {};
-  std::vector<report::Column> columns = layer_columns();
-  columns.insert(columns.begin(), {"name", "layer", Kind::text});
-  report::Table table(std::move(columns));
-  for (std::size_t i = 0; i < layers.size(); ++i) {
-    if (of_experts.contains(i)) continue;
-    std::vector<Cell> row = layer_cells(layers[i], static_cast<double>(layers[i].bytes));
-    row.insert(row.begin(), layers[i].name);
-    table.add(std::move(row));
+/// The matrices that layers of experts stand for, as indices into Checkpoint::layers().
+std::unordered_set<std::size_t> matrices_of_experts(const Checkpoint& checkpoint) {
+  std::unordered_set<std::size_t> all;
+  for (const ExpertsLayer& layer : checkpoint.experts()) {
+    if (layer.problem) continue;
+    for (const auto* role : {&layer.experts.gate_up, &layer.experts.gate, &layer.experts.up, &layer.experts.down})
+      all.insert(role->begin(), role->end());
   }
-  return report::to_text(table, width) + "\n" + kLegend + "\n";
+  return all;
 }
 
-std::string shape_text(const Unquantized& tensor) { return json::serialize(json::value_from(tensor.shape)); }
+std::string layers_text(const Checkpoint& checkpoint, bool folded, std::size_t width) {
+  const auto of_experts = folded ? std::unordered_set<std::size_t>() : matrices_of_experts(checkpoint);
+  std::vector<Row> rows;
+  for (std::size_t i = 0; i < checkpoint.layers().size(); ++i) {
+    if (of_experts.contains(i)) continue;
+    const LinearLayer& layer = checkpoint.layers()[i];
+    rows.push_back({layer.name, size_cell(layer.n), size_cell(layer.k), text_cell(format_text(layer)),
+                    text_cell(weight_scales_text(layer)), text_cell(scale_type_text(layer)),
+                    text_cell(activation_text(layer)), layer.bias.has_value(), static_cast<double>(layer.bytes),
+                    !layer.problem.has_value()});
+  }
+  if (rows.empty()) return {};
+  return rows_text({{"name", folded ? "layers" : "layer", Kind::text},
+                    {"n", "N", Kind::integer},
+                    {"k", "K", Kind::integer},
+                    {"format", "format", Kind::text},
+                    {"block", "block", Kind::text},
+                    {"scale_dtype", "scales", Kind::text},
+                    {"activations", "activations", Kind::text},
+                    {"bias", "bias", Kind::text},
+                    {"bytes", "bytes", Kind::bytes},
+                    {"usable", "usable", Kind::text}},
+                   rows, folded, width) +
+         "\n" + kLegend + "\n";
+}
 
-std::string unquantized_text(const std::vector<Unquantized>& tensors, std::size_t width) {
-  report::Table table({{"name", "other tensor", Kind::text},
-                       {"shape", "shape", Kind::text},
-                       {"dtype", "type", Kind::text},
-                       {"bytes", "bytes", Kind::bytes},
-                       {"why", "why", Kind::text}});
-  for (const Unquantized& tensor : tensors)
-    table.add({tensor.name, shape_text(tensor), tensor.dtype_name, static_cast<double>(tensor.bytes), tensor.why});
-  return report::to_text(table, width);
+/// "sigmoid + bias, 4 of 8 groups, normalised, x2.5"
+std::string routing_text(const ExpertsLayer& layer) {
+  const checkpoint::Routing& routing = layer.routing;
+  if (routing.top_k == 0) return {};
+  std::string text(name_of(routing.score));
+  if (layer.correction_bias) text += " + bias";
+  if (routing.expert_groups > 1) text += fmt::format(", {} of {} groups", routing.top_groups, routing.expert_groups);
+  if (routing.normalize) text += ", normalised";
+  if (routing.scale != 1) text += fmt::format(", x{}", routing.scale);
+  return text;
+}
+
+std::string shared_text(const ExpertsLayer& layer) {
+  if (layer.shared_width == 0) return "no";
+  return fmt::format("{}{}", layer.shared_width, layer.shared_gate ? ", gated" : "");
+}
+
+/// Whether the problem of a layer of experts is damage, and not a way of routing that is not known: then its matrices
+/// can still be used one by one.
+bool is_damaged(const ExpertsLayer& layer) noexcept {
+  return layer.problem && layer.problem->kind() != ErrorKind::unsupported &&
+         layer.problem->kind() != ErrorKind::config;
+}
+
+std::string experts_text(const Checkpoint& checkpoint, bool folded, std::size_t width) {
+  if (checkpoint.experts().empty()) return {};
+  std::vector<Row> rows;
+  for (const ExpertsLayer& layer : checkpoint.experts()) {
+    const LinearLayer* matrix =
+        layer.experts.down.empty() ? nullptr : &checkpoint.layers()[layer.experts.down.front()];
+    rows.push_back({layer.name, size_cell(layer.routing.experts), size_cell(layer.routing.top_k),
+                    size_cell(layer.hidden), size_cell(layer.width), text_cell(routing_text(layer)),
+                    shared_text(layer), text_cell(matrix == nullptr ? "" : matrix->format()),
+                    text_cell(matrix == nullptr ? "" : weight_scales_text(*matrix)), !layer.problem.has_value(),
+                    static_cast<double>(layer.bytes)});
+  }
+  std::string text = rows_text({{"name", "layer of experts", Kind::text},
+                                {"experts", "E", Kind::integer},
+                                {"top_k", "k", Kind::integer},
+                                {"hidden", "H", Kind::integer},
+                                {"width", "I", Kind::integer},
+                                {"routing", "weights", Kind::text},
+                                {"shared", "shared", Kind::text},
+                                {"format", "format", Kind::text},
+                                {"block", "block", Kind::text},
+                                {"usable", "usable", Kind::text},
+                                {"bytes", "bytes", Kind::bytes}},
+                               rows, folded, width) +
+                     "\n" + kExpertsLegend;
+  for (const ExpertsLayer& layer : checkpoint.experts()) {
+    if (!layer.problem || is_damaged(layer)) continue;
+    text += fmt::format("{}: {}\n", layer.name, layer.problem->message());
+    break;  // one model type says the same of all of them
+  }
+  return text + "\n";
+}
+
+std::string unquantized_text(const Checkpoint& checkpoint, bool folded, std::size_t width) {
+  std::vector<Row> rows;
+  for (const Unquantized& tensor : checkpoint.unquantized())
+    rows.push_back({tensor.name, json::serialize(json::value_from(tensor.shape)), tensor.dtype_name,
+                    static_cast<double>(tensor.bytes), tensor.why});
+  if (rows.empty()) return {};
+  return rows_text({{"name", folded ? "other tensors" : "other tensor", Kind::text},
+                    {"shape", "shape", Kind::text},
+                    {"dtype", "type", Kind::text},
+                    {"bytes", "bytes", Kind::bytes},
+                    {"why", "why", Kind::text}},
+                   rows, folded, width) +
+         "\n";
 }
 
 std::string plural(std::size_t count, const char* word) {
@@ -147,65 +235,6 @@ std::string sums(const Checkpoint& checkpoint) {
                             report::human_bytes(static_cast<double>(other_bytes)));
 }
 
-/// Layers that differ in nothing but the numbers of their names.
-std::string folded_layers(const Checkpoint& checkpoint, std::size_t width) {
-  using Key = std::tuple<std::string, std::int64_t, std::int64_t, std::string, std::string, std::string, std::string,
-                         bool, bool>;
-  struct Fold {
-    const LinearLayer* first = nullptr;
-    std::int64_t count = 0;
-    double bytes = 0;
-  };
-  std::map<Key, std::size_t> places;
-  std::vector<std::pair<std::string, Fold>> folds;  // in the order of the first of each
-  for (const LinearLayer& layer : checkpoint.layers()) {
-    const std::string pattern = layer::pattern_of(layer.name);
-    const Key key{pattern,
-                  layer.n,
-                  layer.k,
-                  format_text(layer),
-                  block_text(layer),
-                  scale_type_text(layer),
-                  activation_text(layer),
-                  layer.bias.has_value(),
-                  layer.problem.has_value()};
-    const auto [at, added] = places.try_emplace(key, folds.size());
-    if (added) folds.push_back({pattern, {&layer, 0, 0}});
-    Fold& fold = folds[at->second].second;
-    ++fold.count;
-    fold.bytes += static_cast<double>(layer.bytes);
-  }
-  std::vector<report::Column> columns = layer_columns();
-  columns.insert(columns.begin(), {{"layers", "layers", Kind::text}, {"count", "count", Kind::integer}});
-  report::Table table(std::move(columns));
-  for (const auto& [pattern, fold] : folds) {
-    std::vector<Cell> row = layer_cells(*fold.first, fold.bytes);
-    row.insert(row.begin(), {fold.count == 1 ? fold.first->name : pattern, fold.count});
-    table.add(std::move(row));
-  }
-  return report::to_text(table, width);
-}
-
-std::string folded_rest(const Checkpoint& checkpoint, std::size_t width) {
-  std::map<std::tuple<std::string, std::string, std::string, std::string>, std::pair<std::int64_t, double>> folds;
-  for (const Unquantized& tensor : checkpoint.unquantized()) {
-    auto& [count, bytes] = folds[{layer::pattern_of(tensor.name), shape_text(tensor), tensor.dtype_name, tensor.why}];
-    ++count;
-    bytes += static_cast<double>(tensor.bytes);
-  }
-  report::Table table({{"name", "other tensors", Kind::text},
-                       {"count", "count", Kind::integer},
-                       {"shape", "shape", Kind::text},
-                       {"dtype", "type", Kind::text},
-                       {"bytes", "bytes", Kind::bytes},
-                       {"why", "why", Kind::text}});
-  for (const auto& [key, sum] : folds) {
-    const auto& [name, shape, type, why] = key;
-    table.add({name, sum.first, shape, type, sum.second, why});
-  }
-  return report::to_text(table, width);
-}
-
 std::string bytes_by_kind(const Checkpoint& checkpoint) {
   std::map<std::string, double> bytes;
   for (const LinearLayer& layer : checkpoint.layers()) {
@@ -222,89 +251,26 @@ std::string bytes_by_kind(const Checkpoint& checkpoint) {
   return report::to_text(table);
 }
 
-json::value grid_json(numerics::ScaleGrid grid) {
-  if (grid.group_rows == 0 || grid.group_cols == 0) return nullptr;
-  return json::array{grid.group_rows, grid.group_cols};
-}
-
-json::value text_json(const std::string& text) { return text.empty() ? json::value(nullptr) : json::value(text); }
-
-json::value type_json(numerics::DType type) {
-  return type == numerics::DType::none ? json::value(nullptr) : json::value(numerics::name_of(type));
-}
-
-json::object layer_json(const LinearLayer& layer) {
-  const bool block = layer.weight_grid_known, activations = layer.activations_known;
-  const bool quantized = activations && layer.activations != ActivationScheme::none;
-  json::object object{{"name", layer.name}};
-  object["n"] = layer.n > 0 ? json::value(layer.n) : json::value(nullptr);
-  object["k"] = layer.k > 0 ? json::value(layer.k) : json::value(nullptr);
-  object["dtype"] = type_json(layer.weight.dtype);
-  object["format"] = text_json(layer.format());
-  object["writer"] = text_json(layer.writer);
-  object["scales"] = text_json(block_text(layer));
-  object["block"] = block ? grid_json(layer.weight_grid) : json::value(nullptr);
-  object["block_source"] = block ? json::value(name_of(layer.block_source)) : json::value(nullptr);
-  object["scale"] = text_json(layer.scale.name);
-  object["scale_dtype"] = type_json(layer.scale.dtype);
-  object["activations"] = activations ? json::value(name_of(layer.activations)) : json::value(nullptr);
-  object["activation_scales"] =
-      quantized ? json::value(activation_grid_text(layer.activation_grid)) : json::value(nullptr);
-  object["activation_group"] = quantized ? grid_json(layer.activation_grid) : json::value(nullptr);
-  object["input_scale"] = layer.input_scale ? json::value(layer.input_scale->name) : json::value(nullptr);
-  object["bias"] = layer.bias.has_value();
-  object["expert"] = layer.expert ? json::value(*layer.expert) : json::value(nullptr);
-  object["bytes"] = layer.bytes;
-  object["file"] = text_json(layer.weight_file.filename().string());
-  object["scale_file"] = text_json(layer.scale_file.filename().string());
-  object["problem"] =
-      layer.problem
-          ? json::value(json::object{{"kind", name_of(layer.problem->kind())}, {"message", layer.problem->what()}})
-          : json::value(nullptr);
-  return object;
-}
-
-json::object tensor_json(const Unquantized& tensor) {
-  return {{"name", tensor.name},
-          {"dtype", tensor.dtype_name},
-          {"shape", json::value_from(tensor.shape)},
-          {"bytes", tensor.bytes},
-          {"file", tensor.file.filename().string()},
-          {"why", tensor.why}};
-}
-
 }  // namespace
 
+std::string weight_scales_text(const LinearLayer& layer) {
+  return layer.weight_grid_known ? checkpoint::grid_text(layer.weight_grid) : std::string();
+}
+
+std::string activation_scales_text(const LinearLayer& layer) {
+  if (!layer.activations_known || layer.activations == ActivationScheme::none) return {};
+  const numerics::ScaleGrid grid = layer.activation_grid;
+  return grid == numerics::ScaleGrid{1, 0} ? "per token" : checkpoint::grid_text(grid);
+}
+
 std::string inspect_text(const Checkpoint& checkpoint, std::size_t width) {
-  std::string text = head(checkpoint);
-  if (!checkpoint.layers().empty()) text += layers_text(checkpoint, width);
-  text += experts_text(checkpoint, width, false);
-  if (!checkpoint.unquantized().empty()) text += unquantized_text(checkpoint.unquantized(), width) + "\n";
-  return text + sums(checkpoint);
+  return head(checkpoint) + layers_text(checkpoint, false, width) + experts_text(checkpoint, false, width) +
+         unquantized_text(checkpoint, false, width) + sums(checkpoint);
 }
 
 std::string inspect_summary(const Checkpoint& checkpoint, std::size_t width) {
-  std::string text = head(checkpoint);
-  if (!checkpoint.layers().empty()) text += folded_layers(checkpoint, width) + "\n" + kLegend + "\n";
-  text += experts_text(checkpoint, width, true);
-  if (!checkpoint.unquantized().empty()) text += folded_rest(checkpoint, width) + "\n";
-  return text + bytes_by_kind(checkpoint) + "\n" + sums(checkpoint);
-}
-
-json::object inspect_json(const Checkpoint& checkpoint) {
-  json::array files, layers, unquantized;
-  for (const checkpoint::SafetensorsFile& file : checkpoint.files())
-    files.push_back({{"name", file.path().filename().string()}, {"bytes", file.file_size()}});
-  for (const LinearLayer& layer : checkpoint.layers()) layers.push_back(layer_json(layer));
-  for (const Unquantized& tensor : checkpoint.unquantized()) unquantized.push_back(tensor_json(tensor));
-  json::object object{{"path", checkpoint.path().string()}};
-  object["quant_method"] = text_json(checkpoint.config().method);
-  object["writer"] = text_json(checkpoint.config().writer);
-  object["files"] = std::move(files);
-  object["layers"] = std::move(layers);
-  object["experts"] = experts_json(checkpoint);
-  object["unquantized"] = std::move(unquantized);
-  return object;
+  return head(checkpoint) + layers_text(checkpoint, true, width) + experts_text(checkpoint, true, width) +
+         unquantized_text(checkpoint, true, width) + bytes_by_kind(checkpoint) + "\n" + sums(checkpoint);
 }
 
 std::string inspect_complaints(const Checkpoint& checkpoint) {

@@ -17,10 +17,15 @@ std::string inspect_text(const checkpoint::Checkpoint& checkpoint, std::size_t w
 /// kind.
 std::string inspect_summary(const checkpoint::Checkpoint& checkpoint, std::size_t width);
 
-/// Everything, for programs: {"path", "quant_method", "writer", "files", "layers", "unquantized"}.
+/// Everything, for programs: {"path", "quant_method", "writer", "files", "layers", "experts", "unquantized"}.
 boost::json::object inspect_json(const checkpoint::Checkpoint& checkpoint);
 
 /// What is wrong with layers, a line for each pattern of names and reason; empty where nothing is.
 std::string inspect_complaints(const checkpoint::Checkpoint& checkpoint);
+
+/// What of a layer both texts and JSON say, in words: empty where it is not known. Scales: "128x128", "per tensor";
+/// of activations "per token" where a weight's rows are channels.
+std::string weight_scales_text(const checkpoint::LinearLayer& layer);
+std::string activation_scales_text(const checkpoint::LinearLayer& layer);
 
 }  // namespace ironcl::cli

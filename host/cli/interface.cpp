@@ -56,6 +56,21 @@ ValueKind kind_of(const OptionInterface& option) {
   return ValueKind::other;
 }
 
+/// Of lines "  3  bad input: ...": the status, then what it means, which may go on in further lines.
+std::map<int, std::string> exit_status_of(const std::string& lines) {
+  std::map<int, std::string> meanings;
+  std::string* meaning = nullptr;
+  for (std::string_view line : words::split(lines, '\n')) {
+    if (line.size() > 5 && line.starts_with("  ") && line[2] >= '0' && line[2] <= '9') {
+      meaning = &meanings[line[2] - '0'];
+      line.remove_prefix(3);
+    }
+    line.remove_prefix(std::min(line.find_first_not_of(' '), line.size()));
+    if (meaning != nullptr && !line.empty()) meaning->append(meaning->empty() ? "" : " ").append(line);
+  }
+  return meanings;
+}
+
 OptionInterface interface_of(const CLI::Option& option) {
   OptionInterface result;
   result.positional = option.get_positional();
@@ -106,7 +121,8 @@ CommandInterface interface_of(const CLI::App& parser) {
   if (examples != std::string::npos && exit_status != std::string::npos) {
     result.examples = footer.substr(examples + kExamples.size(), exit_status - examples - kExamples.size());
   }
-  if (exit_status != std::string::npos) result.exit_status = footer.substr(exit_status + kExitStatus.size());
+  if (exit_status != std::string::npos)
+    result.exit_status = exit_status_of(footer.substr(exit_status + kExitStatus.size()));
   return result;
 }
 

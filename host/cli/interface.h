@@ -3,6 +3,7 @@
 // it, so none of them can say anything else. Next door: command_line.h (the parsers), man_page.h, completion.h.
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -31,8 +32,9 @@ struct OptionInterface {
 
 struct CommandInterface {
   std::string name, summary;
-  std::vector<OptionInterface> options;  ///< Positionals among them, --help last.
-  std::string examples, exit_status;     ///< Lines as --help shows them.
+  std::vector<OptionInterface> options;    ///< Positionals among them, --help last.
+  std::string examples;                    ///< Lines as --help shows them.
+  std::map<int, std::string> exit_status;  ///< What each means.
 
   /// "--json", "--help", ...; no positionals.
   std::vector<std::string> option_names() const;

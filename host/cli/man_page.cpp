@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Man pages in the macros of man(7).
-#include "host/cli/man_page.h"
+#include "host/cli/documents.h"
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <cctype>
-#include <sstream>
+#include <boost/algorithm/string/case_conv.hpp>
+#include <boost/algorithm/string/replace.hpp>
 
 namespace ironcl::cli {
 namespace {
@@ -32,25 +31,17 @@ std::string plain(const std::string& text) {
 std::string bold(const std::string& text) { return "\\fB" + plain(text) + "\\fR"; }
 std::string italic(const std::string& text) { return "\\fI" + plain(text) + "\\fR"; }
 
-std::string upper(std::string text) {
-  std::transform(text.begin(), text.end(), text.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
-  return text;
-}
-
 std::string head(const std::string& page, const std::string& summary, const std::string& version) {
   return fmt::format(
       ".\\\" Made of the command's own definitions of its options; do not edit.\n"
       ".TH {} 1 \"\" \"{}\" \"IronCL\"\n.ad l\n.SH NAME\n{} \\- {}\n",
-      plain(upper(page)), plain("ironcl " + version), plain(page), plain(summary));
+      plain(boost::algorithm::to_upper_copy(page)), plain("ironcl " + version), plain(page), plain(summary));
 }
 
 /// The parser's "[1,2,4]" as "1, 2, 4", which can be broken into lines.
 std::string list_text(const std::string& text) {
   if (!text.starts_with('[') || !text.ends_with(']')) return text;
-  std::string list;
-  for (const char c : text.substr(1, text.size() - 2)) list += c == ',' ? std::string(", ") : std::string(1, c);
-  return list;
+  return boost::algorithm::replace_all_copy(text.substr(1, text.size() - 2), ",", ", ");
 }
 
 std::string option_text(const OptionInterface& option) {
@@ -67,19 +58,10 @@ std::string option_text(const OptionInterface& option) {
   return text + "\n";
 }
 
-/// "  0  text": a status and what it means; further lines of it stand further to the right.
-std::string exit_status_text(const std::string& lines) {
+std::string exit_status_text(const std::map<int, std::string>& meanings) {
   std::string text = ".SH EXIT STATUS\n";
-  std::istringstream in(lines);
-  for (std::string line; std::getline(in, line);) {
-    const std::size_t first = line.find_first_not_of(' ');
-    if (first == std::string::npos) continue;
-    if (first <= 2 && std::isdigit(static_cast<unsigned char>(line[first])) != 0) {
-      text += ".TP\n" + bold(line.substr(first, 1)) + "\n";
-      line.erase(0, first + 1);
-    }
-    text += plain(line.substr(std::min(line.find_first_not_of(' '), line.size()))) + "\n";
-  }
+  for (const auto& [status, meaning] : meanings)
+    text += fmt::format(".TP\n\\fB{}\\fR\n{}\n", status, plain(meaning));
   return text;
 }
 

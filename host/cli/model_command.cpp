@@ -12,15 +12,12 @@
 #include "host/cli/command.h"
 #include "host/cli/complaints.h"
 #include "host/cli/device_list.h"
-#include "host/cli/model_experts.h"
-#include "host/cli/model_problem.h"
-#include "host/cli/model_view.h"
+#include "host/cli/model.h"
 #include "host/cli/parse_option.h"
 #include "host/include/ironcl/ironcl.hpp"
 #include "host/report/file.h"
 #include "host/report/json.h"
 #include "host/report/print.h"
-#include "host/report/render.h"
 #include "host/report/table.h"
 
 namespace ironcl::cli {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A layer of experts on the Ironwood model.
-#include "host/cli/model_experts.h"
+#include "host/cli/model.h"
 
 #include <fmt/format.h>
 
@@ -14,7 +14,6 @@
 #include <utility>
 
 #include "host/cli/exit_status.h"
-#include "host/report/render.h"
 #include "host/report/table.h"
 
 namespace ironcl::cli {
@@ -33,6 +32,32 @@ struct Question {
   std::string report_key() const { return product.empty() ? "fused" : "model"; }
   std::string trace_key() const { return product.empty() ? "fused_trace" : "trace"; }
 };
+
+/// `top_k` different experts for each token, [tokens, top_k]; the same for the same seed on every host.
+std::vector<std::int32_t> make_ids(const ExpertOptions& options) {
+  std::mt19937_64 random(options.seed);
+  const auto uniform = [&] { return (static_cast<double>(random() >> 11) + 0.5) * 0x1p-53; };
+  const auto experts = static_cast<std::size_t>(options.experts);
+  // Which expert is wanted how much: a shuffled order of ranks.
+  std::vector<std::int32_t> order(experts);
+  std::iota(order.begin(), order.end(), 0);
+  for (std::size_t i = experts; i > 1; --i) std::swap(order[i - 1], order[random() % i]);
+  std::vector<double> wanted(experts);
+  for (std::size_t r = 0; r < experts; ++r) {
+    wanted[static_cast<std::size_t>(order[r])] = std::pow(static_cast<double>(r + 1), -options.skew);
+  }
+  // The k smallest of exponential variables with these rates are k draws without replacement.
+  std::vector<std::pair<double, std::int32_t>> keys(experts);
+  std::vector<std::int32_t> ids;
+  const auto top_k = static_cast<std::size_t>(options.top_k);
+  for (std::int64_t t = 0; t < options.tokens; ++t) {
+    for (std::size_t e = 0; e < experts; ++e)
+      keys[e] = {-std::log(uniform()) / wanted[e], static_cast<std::int32_t>(e)};
+    std::partial_sort(keys.begin(), keys.begin() + static_cast<std::ptrdiff_t>(top_k), keys.end());
+    for (std::size_t j = 0; j < top_k; ++j) ids.push_back(keys[j].second);
+  }
+  return ids;
+}
 
 std::vector<Question> questions(const ExpertOptions& options, const ModelOptions& model) {
   const std::vector<std::int32_t> ids = make_ids(options);
@@ -104,31 +129,6 @@ void check(const ExpertOptions& options) {
   if (!known) {
     usage(fmt::format("--program {} with --experts; gmm_v1, gmm_v2 and fused_moe are accepted", options.program));
   }
-}
-
-std::vector<std::int32_t> make_ids(const ExpertOptions& options) {
-  std::mt19937_64 random(options.seed);
-  const auto uniform = [&] { return (static_cast<double>(random() >> 11) + 0.5) * 0x1p-53; };
-  const auto experts = static_cast<std::size_t>(options.experts);
-  // Which expert is wanted how much: a shuffled order of ranks.
-  std::vector<std::int32_t> order(experts);
-  std::iota(order.begin(), order.end(), 0);
-  for (std::size_t i = experts; i > 1; --i) std::swap(order[i - 1], order[random() % i]);
-  std::vector<double> wanted(experts);
-  for (std::size_t r = 0; r < experts; ++r) {
-    wanted[static_cast<std::size_t>(order[r])] = std::pow(static_cast<double>(r + 1), -options.skew);
-  }
-  // The k smallest of exponential variables with these rates are k draws without replacement.
-  std::vector<std::pair<double, std::int32_t>> keys(experts);
-  std::vector<std::int32_t> ids;
-  const auto top_k = static_cast<std::size_t>(options.top_k);
-  for (std::int64_t t = 0; t < options.tokens; ++t) {
-    for (std::size_t e = 0; e < experts; ++e)
-      keys[e] = {-std::log(uniform()) / wanted[e], static_cast<std::int32_t>(e)};
-    std::partial_sort(keys.begin(), keys.begin() + static_cast<std::ptrdiff_t>(top_k), keys.end());
-    for (std::size_t j = 0; j < top_k; ++j) ids.push_back(keys[j].second);
-  }
-  return ids;
 }
 
 json::object model_experts(const ironcl::Device& device, const ExpertOptions& options, const ModelOptions& model) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Problems for the Ironwood model.
-#include "host/cli/model_problem.h"
+#include "host/cli/model.h"
 
 #include <fmt/format.h>
 
@@ -12,8 +12,8 @@
 #include "host/cli/exit_status.h"
 #include "host/cli/parse_option.h"
 #include "host/layer/layer_problem.h"
-#include "host/report/gemm_desc.h"
 #include "host/report/json.h"
+#include "host/report/problem.h"
 
 namespace ironcl::cli {
 namespace {

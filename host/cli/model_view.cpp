@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Text from the JSON of the Ironwood model.
-#include "host/cli/model_view.h"
+#include "host/cli/model.h"
 
 #include <fmt/format.h>
 
@@ -9,7 +9,6 @@
 #include <map>
 #include <vector>
 
-#include "host/report/render.h"
 #include "host/report/table.h"
 #include "host/report/units.h"
 

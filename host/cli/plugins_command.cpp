@@ -12,7 +12,6 @@
 #include "host/report/file.h"
 #include "host/report/json.h"
 #include "host/report/print.h"
-#include "host/report/render.h"
 #include "host/report/table.h"
 
 namespace ironcl::cli {
@@ -44,19 +43,16 @@ std::string source_name(std::uint32_t source) {
   }
 }
 
-/// null where there is nothing to say.
-json::value text_json(const std::string& text) { return text.empty() ? json::value(nullptr) : json::value(text); }
-
 json::object to_json(const ironcl::Registry& registry) {
   json::array plugins, report;
   for (const ironcl::PluginInfo& plugin : registry.plugins()) {
     plugins.push_back({{"name", plugin.name},
-                       {"build_id", text_json(plugin.build_id)},
+                       {"build_id", report::or_null(plugin.build_id)},
                        {"path", plugin.path},
                        {"abi", fmt::format("{}.{}", plugin.abi_major, plugin.abi_minor)},
                        {"devices", plugin.device_count},
                        {"enumerate_status", ironcl_status_name(plugin.enumerate_status)},
-                       {"enumerate_reason", text_json(plugin.enumerate_reason)}});
+                       {"enumerate_reason", report::or_null(plugin.enumerate_reason)}});
   }
   for (const ironcl::ReportEntry& entry : registry.report()) {
     report.push_back({{"path", entry.path},
@@ -64,9 +60,9 @@ json::object to_json(const ironcl::Registry& registry) {
                       {"step", ironcl_step_name(entry.step)},
                       {"status", ironcl_status_name(entry.status)},
                       {"source", source_name(entry.source)},
-                      {"plugin", text_json(entry.plugin)},
-                      {"build_id", text_json(entry.build_id)},
-                      {"reason", text_json(entry.reason)}});
+                      {"plugin", report::or_null(entry.plugin)},
+                      {"build_id", report::or_null(entry.build_id)},
+                      {"reason", report::or_null(entry.reason)}});
   }
   return {{"plugins", std::move(plugins)}, {"report", std::move(report)}};
 }

@@ -16,8 +16,8 @@
 #include "host/layer/experts_input.h"
 #include "host/layer/selection.h"
 #include "host/report/file.h"
-#include "host/report/gemm_desc.h"
 #include "host/report/print.h"
+#include "host/report/problem.h"
 #include "host/report/units.h"
 
 namespace ironcl::cli {

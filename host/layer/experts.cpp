@@ -7,7 +7,7 @@
 #include <algorithm>
 
 #include "host/layer/operands.h"
-#include "host/report/gemm_desc.h"
+#include "host/report/problem.h"
 
 namespace ironcl::layer {
 namespace {

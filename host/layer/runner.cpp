@@ -6,7 +6,7 @@
 
 #include "backends/numerics/casts.h"
 #include "host/layer/operands.h"
-#include "host/report/gemm_desc.h"
+#include "host/report/problem.h"
 
 namespace ironcl::layer {
 namespace {

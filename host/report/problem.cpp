@@ -343,6 +343,12 @@ ironcl_gemm_desc to_desc(const Problem& problem) noexcept {
   return desc;
 }
 
+GemmDesc to_gemm_desc(const Problem& problem) {
+  GemmDesc desc = GemmDesc::from_c(to_desc(problem));
+  desc.options = problem.options;
+  return desc;
+}
+
 Problem from_desc(const ironcl_gemm_desc& desc) {
   Problem problem;
 #define IRONCL_CONVERT(c, cpp) convert(desc.c, problem.cpp);

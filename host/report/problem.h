@@ -23,7 +23,7 @@
 #include <vector>
 
 #include "backends/problem.h"
-#include "host/include/ironcl/plugin.h"
+#include "host/include/ironcl/problem.hpp"
 
 namespace ironcl::report {
 
@@ -53,6 +53,9 @@ numerics::ScaleGrid parse_grid(std::string_view text);
 ironcl_gemm_desc to_desc(const Problem& problem) noexcept;
 ironcl_scale_desc to_desc(const Scales& scales) noexcept;
 ironcl_quantizer_desc to_desc(const numerics::Quantizer& quantizer) noexcept;
+
+/// The same as the C++ API takes it, options too.
+GemmDesc to_gemm_desc(const Problem& problem);
 
 /// The problem of a description, options of its chain included; leading dimensions, which a line does not say, become
 /// tight. Throws ProblemError where the chain has a NULL, or no end.

@@ -36,8 +36,6 @@ std::string human_time(double nanoseconds) { return scaled<4>(nanoseconds, 1000,
 
 std::string human_bytes(double bytes) { return scaled<5>(bytes, 1024, {"B", "KiB", "MiB", "GiB", "TiB"}); }
 
-std::string human_rate(double per_second) { return scaled<6>(per_second, 1000, {"", "k", "M", "G", "T", "P"}); }
-
 std::string human_number(double value) {
   if (!std::isfinite(value)) return exact_number(value);
   return fmt::format("{:.3g}", value);

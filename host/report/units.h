@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Quantities as people read them: times, bytes, rates, small numbers. Next door: table.h (which column uses which).
+// Quantities as people read them: times, bytes, small numbers. Next door: table.h (which column uses which).
 #pragma once
 
 #include <cstdint>
@@ -12,9 +12,6 @@ std::string human_time(double nanoseconds);
 
 /// Bytes as "640 B", "1.31 MiB"; three significant digits.
 std::string human_bytes(double bytes);
-
-/// A rate per second as "84.1 G" with the SI prefix; the caller appends the unit ("FLOP/s", "B/s").
-std::string human_rate(double per_second);
 
 /// A number in three significant digits, "1.9e-09" or "0.412"; "nan", "inf", "-inf" where it is not finite.
 std::string human_number(double value);

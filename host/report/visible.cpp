@@ -6,11 +6,14 @@
 
 #include <algorithm>
 #include <array>
+#include <boost/locale/utf.hpp>
 #include <cstddef>
 #include <cstdint>
 
 namespace ironcl::report {
 namespace {
+
+namespace utf = boost::locale::utf;
 
 struct Range {
   std::uint32_t first, last;
@@ -35,28 +38,6 @@ bool is_hidden(std::uint32_t code) {
                      [code](Range range) { return code >= range.first && code <= range.last; });
 }
 
-/// Bytes of the character at the front of `text`, and its code point; 0 bytes where no valid UTF-8 stands there
-/// (truncated, overlong, a surrogate, beyond U+10FFFF).
-std::size_t decode(std::string_view text, std::uint32_t* code) {
-  const auto byte = [text](std::size_t i) -> std::uint32_t { return static_cast<unsigned char>(text[i]); };
-  const std::uint32_t lead = byte(0);
-  if (lead < 0x80) {
-    *code = lead;
-    return 1;
-  }
-  const std::size_t size = lead < 0xc2 ? 0 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : lead < 0xf5 ? 4 : 0;
-  if (size == 0 || size > text.size()) return 0;
-  std::uint32_t value = lead & (0x7fu >> size);
-  for (std::size_t i = 1; i < size; ++i) {
-    if ((byte(i) & 0xc0u) != 0x80u) return 0;
-    value = value << 6 | (byte(i) & 0x3fu);
-  }
-  constexpr std::array<std::uint32_t, 5> kLeast{0, 0, 0x80, 0x800, 0x10000};
-  if (value < kLeast[size] || value > 0x10ffff || (value >= 0xd800 && value <= 0xdfff)) return 0;
-  *code = value;
-  return size;
-}
-
 std::string escaped(std::uint32_t code) {
   switch (code) {
     case '\n':
@@ -77,16 +58,18 @@ std::string replaced(std::string_view text, Hidden hidden, Invalid invalid) {
   std::string out;
   out.reserve(text.size());
   while (!text.empty()) {
-    std::uint32_t code = 0;
-    const std::size_t size = decode(text, &code);
-    if (size == 0) {
+    const char* end = text.data();
+    const utf::code_point code = utf::utf_traits<char>::decode(end, text.data() + text.size());
+    const bool valid = utf::is_valid_codepoint(code);  // Else its bytes are looked at one by one.
+    const std::size_t size = valid ? static_cast<std::size_t>(end - text.data()) : 1;
+    if (!valid) {
       out += invalid(static_cast<unsigned char>(text[0]));
     } else if (is_hidden(code)) {
       out += hidden(code, text);
     } else {
       out += text.substr(0, size);
     }
-    text.remove_prefix(size == 0 ? 1 : size);
+    text.remove_prefix(size);
   }
   return out;
 }

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/tuning/space.h"
-#include "host/report/gemm_desc.h"
 
 #include <algorithm>
 #include <boost/json.hpp>

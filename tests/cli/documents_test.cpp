@@ -12,7 +12,7 @@
 #include <string>
 
 #include "host/cli/command_line.h"
-#include "host/cli/exit_status_table.h"
+#include "host/cli/documents.h"
 #include "host/cli/interface.h"
 #include "tests/cli/scratch.h"
 #include "tests/cli/shell.h"

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "host/cli/model_problem.h"
+#include "host/cli/model.h"
 #include "tests/cli/scratch.h"
 #include "tests/cli/shell.h"
 

@@ -8,7 +8,6 @@
 #include <string>
 
 #include "host/report/json.h"
-#include "host/report/render.h"
 
 namespace {
 
@@ -47,7 +46,8 @@ TEST(Table, GroupsRowsThatShareTheFirstColumn) {
   table.add({std::string("first"), std::string("a:0"), std::int64_t{1}});
   table.add({std::string("first"), std::string("b:0"), std::int64_t{20}});
   table.add({std::string("second"), std::string("a:0"), std::int64_t{3}});
-  EXPECT_EQ(to_grouped_text(table),
+  const GroupedText grouped(table);
+  EXPECT_EQ(grouped.heading() + grouped.rows(table),
             "  device   M\n"
             "  ------  --\n"
             "first\n"

@@ -37,8 +37,6 @@ TEST(Units, BytesGoBy1024) {
   EXPECT_EQ(human_bytes(192.0 * (1u << 30)), "192 GiB");
 }
 
-TEST(Units, RatesGoBy1000) { EXPECT_EQ(human_rate(84.1e9) + "FLOP/s", "84.1 GFLOP/s"); }
-
 TEST(Units, NumbersThatAreNoneHaveNames) {
   EXPECT_EQ(human_number(std::numeric_limits<double>::quiet_NaN()), "nan");
   EXPECT_EQ(exact_number(-kInfinity), "-inf");

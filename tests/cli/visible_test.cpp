@@ -8,7 +8,7 @@
 #include <string>
 
 #include "host/report/json.h"
-#include "host/report/render.h"
+#include "host/report/table.h"
 
 namespace {
 
@@ -51,7 +51,8 @@ TEST(Visible, TablesAndJsonShowIt) {
   const std::string name = "q\x1b[2J\n\u202e\u009b\x7f";
   Table table({{"layer", "layer", Kind::text}});
   table.add({name});
-  for (const std::string& text : {to_text(table), to_text(table, 1), to_grouped_text(table), to_markdown(table)})
+  for (const std::string& text :
+       {to_text(table), to_text(table, 1), GroupedText(table).rows(table), to_markdown(table)})
     EXPECT_NE(text.find("q\\x1b[2J\\n\\u202e\\u009b\\x7f"), std::string::npos) << text;
 
   const boost::json::value value = {{name, name + "\U000e0041"}};

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// What `ironcl model` asks the Ironwood model about, and what it prints: one product from options, the layers of a
+// checkpoint, a list of shapes (model_problem.cpp); a layer of experts, by the two grouped kernels (gmm_v1, gmm_v2)
+// with what XLA does between their products, and by the kernel that does it all, fused_moe (model_experts.cpp);
+// reports in words (model_view.cpp).
+#pragma once
+
+#include <boost/json/object.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "host/include/ironcl/ironcl.hpp"
+#include "host/layer/selection.h"
+
+namespace ironcl::cli {
+
+struct ModelOptions {
+  std::int64_t m = 0, n = 0, k = 0;
+  std::string block = "128";  ///< Of w: ROWSxCOLS, or one number where it is square.
+  std::string x_block;        ///< Of x; empty: as w's blocks where they are square, else one scale a token.
+  std::string x_dtype = "bf16", w_dtype = "e4m3fn", out_dtype = "bf16";
+  std::string quantize = "auto";                          ///< on, off; auto: on, or what a checkpoint's layer says.
+  std::vector<std::pair<std::string, std::string>> plan;  ///< Options of the backend.
+};
+
+/// The problem of those options. Throws CommandError usage.
+ironcl::GemmDesc model_problem(const ModelOptions& options);
+
+/// A layer of a checkpoint that the model takes.
+struct ModelLayer {
+  std::string name;
+  ironcl::GemmDesc desc;
+};
+
+struct ModelLayers {
+  std::vector<ModelLayer> layers;
+  std::vector<layer::LeftOut> left_out;       ///< Cannot be used.
+  std::vector<std::filesystem::path> inputs;  ///< Every file that was read.
+};
+
+/// The layers of a checkpoint that `glob` names, with the options' m, types and plan. Throws as layer::select_layers.
+ModelLayers model_layers(const std::filesystem::path& path, const std::string& glob, const ModelOptions& options);
+
+/// Searches blocks for every line "n k q" of the file `shapes` at every batch of `batches`, x in bf16 quantised in
+/// the kernel, x in bf16 as it is, and x in e4m3fn; returns the tuned table as JSON text.
+std::string tune_blocks(const ironcl::Device& device, const std::filesystem::path& shapes,
+                        const std::vector<std::int64_t>& batches, const std::string& tpu);
+
+struct ExpertOptions {
+  std::int64_t experts = 0, top_k = 8, tokens = 0, hidden = 0, intermediate = 0;
+  double skew = 0;  ///< 0: every expert is as likely; else the r-th most wanted is so by r^-skew.
+  std::uint64_t seed = 1;
+  std::string program;  ///< Empty: all of them.
+};
+
+/// Throws CommandError usage for what is missing or contradicts itself.
+void check(const ExpertOptions& options);
+
+/// What the device says of each program, as JSON: `programs`, each with its products and what lies between them.
+/// `model` has block, types and the plan's options.
+boost::json::object model_experts(const ironcl::Device& device, const ExpertOptions& options,
+                                  const ModelOptions& model);
+
+/// That in words: a line a program and product.
+std::string experts_text(const boost::json::object& report);
+
+/// The schedules of all of them in one Chrome trace, a process each; at most `spans` spans of each.
+boost::json::object experts_trace(const ironcl::Device& device, const ExpertOptions& options,
+                                  const ModelOptions& model, std::size_t spans);
+
+/// The report of the query "model".
+std::string model_text(const boost::json::object& report);
+
+/// The report of the query "search".
+std::string search_text(const boost::json::object& report);
+
+/// The first `steps` steps of a Chrome trace as one line a track; a digit is the last digit of the step that is busy.
+std::string gantt_text(const boost::json::object& trace, int steps, std::size_t width);
+
+}  // namespace ironcl::cli
