@@ -45,12 +45,17 @@ void ActivationOptions::declare(CLI::App& app, bool may_make_up) {
                      (may_make_up ? "; both: one beside the other" : ""))
       ->option_text(may_make_up ? "f32|tensor14|both" : "f32|tensor14")
       ->envname("IRONCL_ACCURACY");
+  app.add_option("--routing", routing,
+                 "of a layer of experts: the experts and weights of each token, in place of\n"
+                 "those that the router gives")
+      ->option_text("FILE:IDS,WEIGHTS");
 }
 
 layer::ActivationSource ActivationOptions::source() const {
   using numerics::DType;
   check_tensor_ref("--input", input, 1);
   check_tensor_ref("--input-q", input_q, 2);
+  check_tensor_ref("--routing", routing, 2);
   if (!input_q.empty() && !x_dtype.empty())
     throw CommandError(ExitStatus::usage, "--x-dtype is about values, and --input-q brings codes; leave it out");
   layer::ActivationSource source;
@@ -75,10 +80,18 @@ std::vector<std::filesystem::path> ActivationOptions::inputs(const checkpoint::C
                                                              const std::vector<std::string>& named) const {
   std::vector<std::filesystem::path> files = checkpoint.sources();
   std::vector<std::string> refs = named;
-  refs.insert(refs.end(), {input, input_q});
+  refs.insert(refs.end(), {input, input_q, routing});
   for (const std::string& ref : refs)
     if (!ref.empty()) files.emplace_back(ref.substr(0, ref.rfind(':')));
   return files;
+}
+
+void ActivationOptions::check_for_experts(const std::string& name) const {
+  if (input_q.empty() && x_block.empty()) return;
+  throw CommandError(
+      ExitStatus::usage,
+      fmt::format("{} is a layer of experts, whose x is quantised on the device in its own groups; give --input",
+                  name));
 }
 
 std::string ActivationOptions::command_tail() const {
@@ -92,6 +105,7 @@ std::string ActivationOptions::command_tail() const {
   if (!x_dtype.empty()) tail += " --x-dtype " + x_dtype;
   if (weight_only) tail += " --weight-only";
   if (accuracy != "f32") tail += " --accuracy " + accuracy;
+  if (!routing.empty()) tail += " --routing " + shell_word(routing);
   return tail;
 }
 

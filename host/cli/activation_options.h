@@ -16,21 +16,23 @@ namespace ironcl::cli {
 
 struct ActivationOptions {
   std::string path, block, x_block, x_dtype, out = "f32", accuracy = "f32";
-  std::string input, input_q;
+  std::string input, input_q, routing;
   bool weight_only = false;
   std::int64_t m = -1;    ///< -1: not given.
   std::int64_t seed = 1;  ///< Up to 2^53, which every JSON reader keeps.
 
-  /// PATH, --block, --x-block, --x-dtype, --input, --input-q, --m, --out-dtype, --accuracy; with `may_make_up`,
-  /// --seed, and both classes at once.
+  /// PATH, --block, --x-block, --x-dtype, --input, --input-q, --m, --out-dtype, --accuracy, --routing; with
+  /// `may_make_up`, --seed, and both classes at once.
   void declare(CLI::App& app, bool may_make_up);
 
   layer::ActivationSource source() const;          ///< Throws CommandError usage.
   checkpoint::Checkpoint open_checkpoint() const;  ///< Throws CommandError usage and checkpoint::Error.
-  /// The files that a command reads: those of the checkpoint, of --input and --input-q, and of `named` (FILE:TENSORS,
-  /// or empty).
+  /// The files that a command reads: those of the checkpoint, of --input, --input-q and --routing, and of `named`
+  /// (FILE:TENSORS).
   std::vector<std::filesystem::path> inputs(const checkpoint::Checkpoint& checkpoint,
-                                            const std::vector<std::string>& named) const;
+                                            const std::vector<std::string>& named = {}) const;
+  /// Throws CommandError usage where an option is not about layers of experts, of which `name` is one.
+  void check_for_experts(const std::string& name) const;
   /// The options that were given, for a command to be pasted.
   std::string command_tail() const;
 };

@@ -9,7 +9,7 @@
 #include <optional>
 
 #include "backends/words.h"
-#include "host/cli/exit_status.h"
+#include "host/cli/command.h"
 
 namespace ironcl::cli {
 namespace {

@@ -53,16 +53,9 @@ class BenchCommand final : public Command {
 
   void declare(CLI::App& app) override {
     app_ = &app;
-    shapes_.declare(app);
+    shapes_.declare(app, "whole layers of experts of --model");
     app.add_option("--problem", problems_, "a problem line, as other commands print it; may be repeated")
         ->option_text("LINE");
-    app.add_option("--tokens", tokens_,
-                   "whole layers of experts of --model with so many tokens, in place of single\n"
-                   "products: a list, or a range as of --m. Models: " +
-                       fmt::format("{}", fmt::join(tuning::models_of_experts(), ", ")))
-        ->option_text("LIST");
-    app.add_option("--experts", experts_, "with --tokens: so many experts (default: as many as the model has)")
-        ->check(CLI::Range(1, 65536));
     app.add_option("--skew", skew_, "with --tokens: the load of the experts follows Zipf's law of this exponent")
         ->check(CLI::Range(0.0, 8.0))
         ->capture_default_str();
@@ -105,10 +98,9 @@ class BenchCommand final : public Command {
 
   ExitStatus run() override {
     report::check_outputs({csv_, json_, markdown_}, shapes_.files());
-    if (!tokens_.empty()) return run_experts();
-    if (experts_ != 0 || skew_ != 0 || no_loop_)
-      throw CommandError(ExitStatus::usage,
-                         "--experts, --skew and --no-loop are about layers of experts: give --tokens");
+    if (const auto tokens = shapes_.tokens(); !tokens.empty()) return run_experts(tokens);
+    if (skew_ != 0 || no_loop_)
+      throw CommandError(ExitStatus::usage, "--skew and --no-loop are about layers of experts: give --tokens");
     return chain_ != 0 ? run_chain() : run_products();
   }
 
@@ -170,15 +162,12 @@ class BenchCommand final : public Command {
     return status;
   }
 
-  ExitStatus run_experts() {
+  ExitStatus run_experts(const std::vector<std::int64_t>& all_tokens) {
     if (!problems_.empty()) throw CommandError(ExitStatus::usage, "--tokens and --problem do not go together");
     if (app_->count("--rotate-mib") != 0)
       throw CommandError(ExitStatus::usage,
                          "--tokens measures one copy of a layer's experts; leave --rotate-mib out");
-    const layer::ExpertsForm form = shapes_.experts(experts_);
-    std::vector<std::int64_t> all_tokens;
-    for (const std::string& text : tokens_)
-      for (const std::int64_t tokens : parse_sizes("--tokens", text)) all_tokens.push_back(tokens);
+    const layer::ExpertsForm form = shapes_.experts();
     std::vector<numerics::AccuracyClass> classes = {numerics::AccuracyClass::f32};
     if (!accuracy_.empty()) classes = parse_accuracies_option(accuracy_);
     ExpertsBench bench{.skew = skew_, .loop = !no_loop_};
@@ -344,8 +333,7 @@ class BenchCommand final : public Command {
   ShapeOptions shapes_;
   std::vector<std::filesystem::path> inputs_;  ///< Files of a checkpoint.
   std::vector<layer::LeftOut> left_out_;       ///< Layers of a checkpoint.
-  std::vector<std::string> problems_, uris_, options_, tokens_;
-  std::int64_t experts_ = 0;  ///< 0: as many as the model has.
+  std::vector<std::string> problems_, uris_, options_;
   double skew_ = 0;
   std::size_t chain_ = 0;  ///< Layers; 0: each product by itself.
   bool no_loop_ = false;

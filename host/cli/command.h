@@ -1,19 +1,37 @@
 // SPDX-License-Identifier: Apache-2.0
-// A subcommand of ironcl: one file that defines a Command and its maker, and one line in commands.cpp.
-// Next door: exit_status.h, main.cpp (parses, runs, turns failures into messages and exit statuses).
+// A subcommand of ironcl: one file that defines a Command and its maker, and one line in commands.cpp. What it exits
+// with, and the exception that carries that. Next door: main.cpp (runs it, turns failures into messages).
 #pragma once
 
 #include <memory>
+#include <stdexcept>
 #include <string>
 #include <vector>
-
-#include "host/cli/exit_status.h"
 
 namespace CLI {
 class App;
 }
 
 namespace ironcl::cli {
+
+/// What every subcommand exits with; docs/command.md has the table for users.
+enum class ExitStatus : int {
+  ok = 0,             ///< Done; where something was compared: all of it within bounds.
+  out_of_bounds = 1,  ///< A result is wrong, or a device failed while it computed.
+  usage = 2,          ///< The command line is not right.
+  bad_input = 3,      ///< A file cannot be read, written or understood.
+  no_device = 4,      ///< No device, or none that runs the problem: nothing was computed.
+};
+
+/// Ends a command with `status`; what() says what is wrong, where, and what to do.
+class CommandError : public std::runtime_error {
+ public:
+  CommandError(ExitStatus status, const std::string& text) : std::runtime_error(text), status_(status) {}
+  ExitStatus status() const noexcept { return status_; }
+
+ private:
+  ExitStatus status_;
+};
 
 class Command {
  public:

@@ -55,10 +55,6 @@ class CompareCommand final : public Command {
                    "layers to run, by name with * and ? (default: all); '*.mlp' names layers of\n"
                    "experts, which are run whole where they are named")
         ->option_text("GLOB");
-    app.add_option("--routing", routing_,
-                   "of a layer of experts: the experts and weights of each token, in place of\n"
-                   "those that the router gives")
-        ->option_text("FILE:IDS,WEIGHTS");
     app.add_option("--expect", expect_, "output [M, N] that somebody else computed; may be repeated")
         ->option_text("FILE:TENSOR")
         ->expected(1)
@@ -77,12 +73,9 @@ class CompareCommand final : public Command {
     settings.out = parse_out_dtype(operands_.out);
     settings.weakest_accuracies = parse_accuracies_option(operands_.accuracy);
     const layer::ActivationSource source = operands_.source();
-    check_tensor_ref("--routing", routing_, 2);
     for (const std::string& ref : expect_) check_tensor_ref("--expect", ref, 1);
     const checkpoint::Checkpoint checkpoint = operands_.open_checkpoint();
-    std::vector<std::string> named = expect_;
-    named.push_back(routing_);
-    report::check_output(json_, operands_.inputs(checkpoint, named));
+    report::check_outputs({json_}, operands_.inputs(checkpoint, expect_));
     CompareReport report;
     report.path = operands_.path;
     report.command_tail = command_tail();
@@ -167,13 +160,10 @@ class CompareCommand final : public Command {
         left_out.push_back({one->name, one->problem->message()});
         continue;
       }
-      if (!source.input_q.empty() || source.x_block)
-        throw CommandError(ExitStatus::usage, fmt::format("{} is a layer of experts, whose x is quantised on the "
-                                                          "device in its own groups; give --input",
-                                                          one->name));
+      operands_.check_for_experts(one->name);
       WholeLayer& made = whole.emplace_back();
       made.source = layer::source_of(checkpoint, *one, !source.weight_only);
-      made.input = layer::load_experts_input(source, routing_, made.source->form());
+      made.input = layer::load_experts_input(source, operands_.routing, made.source->form());
     }
     return whole;
   }
@@ -196,7 +186,7 @@ class CompareCommand final : public Command {
                       "--layer {}",
                       count, shell_word(layers.empty() ? whole.front().source->form().name : layers.front()->name)));
     }
-    if (!routing_.empty() && (!layers.empty() || whole.size() != 1))
+    if (!operands_.routing.empty() && (!layers.empty() || whole.size() != 1))
       throw CommandError(ExitStatus::usage,
                          "--routing is about one layer of experts; name it with --layer, such as --layer "
                          "model.layers.0.mlp");
@@ -223,13 +213,12 @@ class CompareCommand final : public Command {
 
   std::string command_tail() const {
     std::string tail = operands_.command_tail();
-    if (!routing_.empty()) tail += " --routing " + shell_word(routing_);
     for (const std::string& ref : expect_) tail += " --expect " + shell_word(ref);
     return tail;
   }
 
   ActivationOptions operands_;
-  std::string layer_ = kAll, routing_, json_;
+  std::string layer_ = kAll, json_;
   std::vector<std::string> expect_, devices_;
 };
 

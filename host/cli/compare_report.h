@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "host/cli/exit_status.h"
+#include "host/cli/command.h"
 #include "host/layer/judge.h"
 #include "host/layer/selection.h"
 #include "host/report/table.h"

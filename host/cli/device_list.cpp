@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-#include "host/cli/exit_status.h"
+#include "host/cli/command.h"
 
 namespace ironcl::cli {
 namespace {

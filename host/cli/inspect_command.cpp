@@ -50,7 +50,7 @@ class InspectCommand final : public Command {
     checkpoint::OpenOptions options;
     options.block = parse_grid_option("--block", block_);
     const Checkpoint checkpoint = Checkpoint::open(path_, options);
-    report::check_output(json_, checkpoint.sources());
+    report::check_outputs({json_}, checkpoint.sources());
     const std::size_t width = report::terminal_width();
     if (json_ != "-")
       report::print_text(summary_ ? inspect_summary(checkpoint, width) : inspect_text(checkpoint, width));

@@ -13,8 +13,8 @@
 #include <string>
 
 #include "host/checkpoint/error.h"
+#include "host/cli/command.h"
 #include "host/cli/command_line.h"
-#include "host/cli/exit_status.h"
 #include "host/include/ironcl/ironcl.hpp"
 #include "host/report/file.h"
 #include "host/report/print.h"

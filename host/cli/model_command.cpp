@@ -216,7 +216,7 @@ class ModelCommand final : public Command {
     json::array rows;
     double total = 0;
     ModelLayers found = model_layers(layers_, glob_, options_);
-    report::check_output(json_, found.inputs);
+    report::check_outputs({json_}, found.inputs);
     for (const ModelLayer& layer : found.layers) {
       json::value report;
       try {

@@ -13,7 +13,7 @@
 #include <random>
 #include <utility>
 
-#include "host/cli/exit_status.h"
+#include "host/cli/command.h"
 #include "host/report/table.h"
 
 namespace ironcl::cli {

@@ -9,7 +9,7 @@
 #include <sstream>
 
 #include "host/checkpoint/model.h"
-#include "host/cli/exit_status.h"
+#include "host/cli/command.h"
 #include "host/cli/parse_option.h"
 #include "host/layer/layer_problem.h"
 #include "host/report/json.h"

@@ -13,7 +13,7 @@
 
 #include "backends/words.h"
 #include "host/checkpoint/matrix.h"
-#include "host/cli/exit_status.h"
+#include "host/cli/command.h"
 #include "host/report/problem.h"
 
 namespace ironcl::cli {

@@ -47,10 +47,6 @@ class RunCommand final : public Command {
     app.add_option("--layer", layer_, "the layer, by its full name; `ironcl inspect` lists them")
         ->option_text("NAME")
         ->required();
-    app.add_option("--routing", routing_,
-                   "of a layer of experts: the experts and weights of each token, in place of\n"
-                   "those that the router gives")
-        ->option_text("FILE:IDS,WEIGHTS");
     app.add_option("--device", device_, "where to run: opencl:0, opencl:gpu, ironwood:0, auto (default: auto)")
         ->option_text("URI");
     app.add_option("--output", output_, "safetensors file to write; - is the standard output")
@@ -72,12 +68,11 @@ class RunCommand final : public Command {
                          "there are no activations; give --input FILE:TENSOR or --input-q "
                          "FILE:VALUES,SCALES");
     }
-    check_tensor_ref("--routing", routing_, 2);
     const checkpoint::Checkpoint checkpoint = operands_.open_checkpoint();
-    report::check_output(output_, operands_.inputs(checkpoint, {routing_}));
+    report::check_outputs({output_}, operands_.inputs(checkpoint));
     for (const checkpoint::ExpertsLayer& one : checkpoint.experts())
       if (one.name == layer_) return run_experts(checkpoint, one, source, out, accuracy);
-    if (!routing_.empty())
+    if (!operands_.routing.empty())
       throw CommandError(ExitStatus::usage,
                          fmt::format("--routing is about layers of experts, and {} is none", layer_));
     const checkpoint::LinearLayer& layer = layer::find_layer(checkpoint, layer_);
@@ -97,15 +92,10 @@ class RunCommand final : public Command {
   ExitStatus run_experts(const checkpoint::Checkpoint& checkpoint, const checkpoint::ExpertsLayer& experts_layer,
                          const layer::ActivationSource& source, numerics::DType out,
                          numerics::AccuracyClass accuracy) const {
-    if (!source.input_q.empty() || source.x_block)
-      throw CommandError(
-          ExitStatus::usage,
-          fmt::format("{} is a layer of experts, whose x is quantised on the device in its own groups; "
-                      "give --input",
-                      layer_));
+    operands_.check_for_experts(layer_);
     const auto weights = layer::source_of(checkpoint, experts_layer, !source.weight_only);
     const layer::ExpertsForm& form = weights->form();
-    const layer::ExpertsInput input = layer::load_experts_input(source, routing_, form);
+    const layer::ExpertsInput input = layer::load_experts_input(source, operands_.routing, form);
     layer::ExpertsChoices choices;
     choices.tokens = std::max<std::int64_t>(input.tokens, 1);
     choices.x = input.x_dtype;
@@ -171,7 +161,7 @@ class RunCommand final : public Command {
   }
 
   ActivationOptions operands_;
-  std::string layer_, routing_, device_ = "auto", output_;
+  std::string layer_, device_ = "auto", output_;
 };
 
 }  // namespace

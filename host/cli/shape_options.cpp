@@ -10,7 +10,7 @@
 
 #include "backends/words.h"
 #include "host/checkpoint/model.h"
-#include "host/cli/exit_status.h"
+#include "host/cli/command.h"
 #include "host/cli/parse_option.h"
 #include "host/layer/layer_problem.h"
 
@@ -53,8 +53,7 @@ void add_once(std::vector<MeasuredLayer>& all, std::string name, const report::P
   if (std::none_of(all.begin(), all.end(), same)) all.push_back({std::move(name), problem});
 }
 
-}  // namespace
-
+/// "64", "1,2,4", "16:1024:*2" (from, to, factor) or "64:256:64" (from, to, step), both ends included.
 std::vector<std::int64_t> parse_sizes(const std::string& option, const std::string& text) {
   std::vector<std::int64_t> sizes;
   for (const std::string_view part : words::split(text, ',')) {
@@ -67,7 +66,9 @@ std::vector<std::int64_t> parse_sizes(const std::string& option, const std::stri
   return sizes;
 }
 
-void ShapeOptions::declare(CLI::App& app) {
+}  // namespace
+
+void ShapeOptions::declare(CLI::App& app, const std::string& of_tokens) {
   app_ = &app;
   app.add_option("--shape", shapes_, "weights as NxK, such as 4096x7168; several with commas")
       ->delimiter(',')
@@ -91,20 +92,35 @@ void ShapeOptions::declare(CLI::App& app) {
   app.add_option("--w-dtype", w_dtype_, "of the weights: e4m3fn, e5m2, i8")->capture_default_str();
   add_out_dtype(app, out_);
   app.add_option("--scale-dtype", scale_dtype_, "of the weights' scales: f32, f16, bf16")->capture_default_str();
+  app.add_option("--tokens", tokens_,
+                 fmt::format("{} with so many tokens, in place of single\nproducts: a list, or a range as of --m. "
+                             "Models: {}",
+                             of_tokens, fmt::join(tuning::models_of_experts(), ", ")))
+      ->option_text("LIST");
+  app.add_option("--experts", experts_, "with --tokens: so many experts (default: as many as the model has)")
+      ->check(CLI::Range(1, 65536));
+}
+
+std::vector<std::int64_t> ShapeOptions::tokens() const {
+  if (tokens_.empty() && experts_ != 0) usage("--experts is about layers of experts: give --tokens");
+  std::vector<std::int64_t> all;
+  for (const std::string& text : tokens_)
+    for (const std::int64_t tokens : parse_sizes("--tokens", text)) all.push_back(tokens);
+  return all;
 }
 
 bool ShapeOptions::given() const {
   return !shapes_.empty() || !n_.empty() || !k_.empty() || !model_.empty() || !checkpoint_.empty();
 }
 
-layer::ExpertsForm ShapeOptions::experts(std::int64_t experts) const {
+layer::ExpertsForm ShapeOptions::experts() const {
   for (const char* option : {"--shape", "--n", "--k", "--checkpoint", "--m", "--block", "--x-block", "--x-dtype",
                              "--w-dtype", "--out-dtype", "--scale-dtype"})
     if (app_->count(option) != 0)
       usage(
           fmt::format("--tokens is about the layers of experts of --model, as they are there; leave {} out", option));
   try {
-    return tuning::experts_of(model_, tp_size_, experts);
+    return tuning::experts_of(model_, tp_size_, experts_);
   } catch (const std::invalid_argument& error) {
     usage(fmt::format("--model: {}", error.what()));
   }

@@ -35,14 +35,16 @@ class ShapeOptions {
   /// `rows`: the default of --m.
   explicit ShapeOptions(const std::string& rows = "1,16,128,1024") : rows_{rows} {}
 
-  /// Adds the options to a subcommand's parser; this object outlives it.
-  void declare(CLI::App& app);
+  /// Adds the options to a subcommand's parser, `of_tokens` says what --tokens is about; this object outlives it.
+  void declare(CLI::App& app, const std::string& of_tokens);
 
   /// Whether any option names weights.
   bool given() const;
-  /// The layer of experts of --model with so many experts, 0: all. It comes with sizes, types and blocks of its own:
-  /// throws CommandError usage where an option says others, which would be ignored.
-  layer::ExpertsForm experts(std::int64_t experts) const;
+  /// --tokens: empty where single products are meant. Throws CommandError usage where --experts is given without.
+  std::vector<std::int64_t> tokens() const;
+  /// The layer of experts of --model with as many as --experts says. It comes with sizes, types and blocks of its
+  /// own: throws CommandError usage where an option says others, which would be ignored.
+  layer::ExpertsForm experts() const;
   /// Where none of these options names weights: throws CommandError usage where another one was given all the same,
   /// which would be ignored; `why` says what is measured instead.
   void check_unused(const std::string& why) const;
@@ -62,14 +64,11 @@ class ShapeOptions {
   const CLI::App* app_ = nullptr;
   std::vector<std::string> shapes_;
   std::vector<std::int64_t> n_, k_;
-  std::vector<std::string> rows_;
+  std::vector<std::string> rows_, tokens_;
+  std::int64_t experts_ = 0;  ///< 0: as many as the model has.
   std::string model_, checkpoint_;
   std::int64_t tp_size_ = 1;
   std::string block_, x_block_, x_dtype_ = "bf16", w_dtype_ = "e4m3fn", out_ = "bf16", scale_dtype_ = "f32";
 };
-
-/// "64", "1,2,4", "16:1024:*2" (from, to, factor) or "64:256:64" (from, to, step), both ends included.
-/// Throws CommandError usage naming `option`.
-std::vector<std::int64_t> parse_sizes(const std::string& option, const std::string& text);
 
 }  // namespace ironcl::cli

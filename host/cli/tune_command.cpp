@@ -63,14 +63,7 @@ class TuneCommand final : public Command {
   std::string summary() const override { return "Find the fastest right configuration of each shape on a device"; }
 
   void declare(CLI::App& app) override {
-    shapes_.declare(app);
-    app.add_option("--tokens", tokens_,
-                   "the products of --model's layers of experts with so many tokens, in place of single\n"
-                   "products: a list, or a range as of --m. Models: " +
-                       fmt::format("{}", fmt::join(tuning::models_of_experts(), ", ")))
-        ->option_text("LIST");
-    app.add_option("--experts", experts_, "with --tokens: so many experts (default: as many as the model has)")
-        ->check(CLI::Range(1, 65536));
+    shapes_.declare(app, "the products of --model's layers of experts");
     app.add_option("--device", uri_, "device URI (default: the first that is no model)")->option_text("URI");
     app.add_option("--budget", budget_, "seconds for everything")->check(above_zero())->capture_default_str();
     app.add_option("--save", folder_, "folder of tuned tables, merged after each problem (default: nothing is saved)")
@@ -94,14 +87,13 @@ class TuneCommand final : public Command {
   }
 
   ExitStatus run() override {
-    if (experts_ != 0 && tokens_.empty())
-      throw CommandError(ExitStatus::usage, "--experts is about layers of experts: give --tokens");
+    const std::vector<std::int64_t> tokens = shapes_.tokens();
     if (redo_ && folder_ == "off")
       throw CommandError(ExitStatus::usage, "--redo is about what a folder has: give --save DIR");
-    report::check_output(json_, shapes_.files());
-    const Measured measured = tokens_.empty() ? shapes_.layers() : Measured{};
-    report::check_output(json_, measured.inputs);
-    tokens_.empty() ? add_layers(measured) : add_experts();
+    report::check_outputs({json_}, shapes_.files());
+    const Measured measured = tokens.empty() ? shapes_.layers() : Measured{};
+    report::check_outputs({json_}, measured.inputs);
+    tokens.empty() ? add_layers(measured) : add_experts(tokens);
     const ironcl::Registry registry = ironcl::Registry::discover();
     device_ = real_devices(registry, uri_.empty() ? std::vector<std::string>{} : std::vector{uri_}).front();
     const bool saves = folder_ != "off";
@@ -153,15 +145,13 @@ class TuneCommand final : public Command {
   }
 
   /// All tokens of a product, then those of the other: its weights are prepared once.
-  void add_experts() {
-    const layer::ExpertsForm form = shapes_.experts(experts_);
+  void add_experts(const std::vector<std::int64_t>& all_tokens) {
+    const layer::ExpertsForm form = shapes_.experts();
     std::vector<Product> second;
-    for (const std::string& text : tokens_) {
-      for (const std::int64_t tokens : parse_sizes("--tokens", text)) {
-        std::vector<Product> both = tuning::products_of(form, tokens);
-        add(std::move(both.front()));
-        second.push_back(std::move(both.back()));
-      }
+    for (const std::int64_t tokens : all_tokens) {
+      std::vector<Product> both = tuning::products_of(form, tokens);
+      add(std::move(both.front()));
+      second.push_back(std::move(both.back()));
     }
     for (Product& product : second) add(std::move(product));
   }
@@ -273,8 +263,7 @@ class TuneCommand final : public Command {
 
   ShapeOptions shapes_{kRows};
   std::string uri_, folder_ = "off", accuracy_ = "f32", json_;
-  std::vector<std::string> options_, tokens_;
-  std::int64_t experts_ = 0;  ///< 0: as many as the model has.
+  std::vector<std::string> options_;
   double budget_ = 600;
   bool redo_ = false;
   std::uint64_t rotate_mib_ = 256, seed_ = 1;

@@ -247,25 +247,27 @@ void write_file(const fs::path& path, std::string_view bytes) {
   file.commit();
 }
 
-void check_output(const fs::path& output, const std::vector<fs::path>& inputs) {
-  if (output.empty()) return;
+namespace {
+
+void check_output(const fs::path& output, const Target& target, const std::vector<fs::path>& inputs) {
   for (const fs::path& input : inputs) {
     std::error_code error;  // where one of them is not there
     if (fs::equivalent(output, input, error))
       throw FileError(output, "it is an input of this command, which would be lost", "name another file");
   }
-  const Target target = find_target(output);
   if (!target.replace || target.there) return;
   const fs::path folder = target.path.has_parent_path() ? target.path.parent_path() : fs::path(".");
   if (::faccessat(AT_FDCWD, folder.c_str(), W_OK | X_OK, AT_EACCESS) != 0) fail(output, errno);
 }
 
+}  // namespace
+
 void check_outputs(const std::vector<fs::path>& outputs, const std::vector<fs::path>& inputs) {
   std::vector<fs::path> files;
   for (const fs::path& output : outputs) {
-    check_output(output, inputs);
     if (output.empty()) continue;
     const Target target = find_target(output);
+    check_output(output, target, inputs);
     if (!target.replace) continue;  // a stream takes one after the other
     std::error_code error;
     const fs::path file = fs::weakly_canonical(target.path, error);

@@ -63,11 +63,8 @@ class OutputFile {
 /// Writes `bytes` to `path` in one call. Text that goes to a terminal is made visible (visible.h). Throws FileError.
 void write_file(const std::filesystem::path& path, std::string_view bytes);
 
-/// Before the work whose result goes to `output`: throws FileError where that cannot be written, or is one of the
-/// `inputs`, by whatever name, which would be lost. An empty `output` is none.
-void check_output(const std::filesystem::path& output, const std::vector<std::filesystem::path>& inputs = {});
-
-/// The same for each output of a command; also throws FileError where two of them are one file, of which only the
+/// Before the work whose results go to `outputs`, of which an empty one is none: throws FileError where one cannot be
+/// written, or is one of the `inputs`, by whatever name, which would be lost, or another output, of which only the
 /// last would be left.
 void check_outputs(const std::vector<std::filesystem::path>& outputs,
                    const std::vector<std::filesystem::path>& inputs = {});

@@ -30,8 +30,7 @@ bool of_same_weights(const Product& a, const Product& b) {
 
 double share_of(const report::Problem& problem) {
   constexpr double kFlopsAsLongAsABuild = 5e10;
-  return 1 + 2.0 * static_cast<double>(problem.m) * static_cast<double>(problem.n) * static_cast<double>(problem.k) /
-                 kFlopsAsLongAsABuild;
+  return 1 + flops_of(problem) / kFlopsAsLongAsABuild;
 }
 
 TableKey key_of(const Product& product, const Device& device, const Space& space) {

@@ -26,7 +26,7 @@ constexpr std::size_t kFinalists = 3;  ///< Beside the rule of thumb.
 constexpr double kFinalShare = 0.2;    ///< Of the budget, kept for the finalists.
 constexpr double kLeastGain = 0.01;    ///< A winner is at least so much faster.
 constexpr int kGiveUpAfter = 4;        ///< Samples of a variant that were all slow: no more of it.
-constexpr std::uint64_t kManyFlops = std::uint64_t{1} << 33;  ///< Calls that long find no weights in a cache anyway.
+constexpr double kManyFlops = 0x1p33;  ///< Calls that long find no weights in a cache anyway.
 
 double steady_seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
@@ -99,12 +99,7 @@ class Search {
         tried_(space.candidates.size(), false) {
     start_ = now();
     found_.rule_of_thumb = space.candidates[space.rule_of_thumb];
-    const auto flops =
-        2.0 * static_cast<double>(problem.m) * static_cast<double>(problem.n) * static_cast<double>(problem.k);
-    if (flops > static_cast<double>(kManyFlops))
-      rotate_bytes_ = 0;
-    else
-      rotate_bytes_ = settings.rotate_bytes;
+    rotate_bytes_ = flops_of(problem) > kManyFlops ? 0 : settings.rotate_bytes;
   }
 
   Found run() {
@@ -336,19 +331,8 @@ class Search {
 }  // namespace
 
 const char* name_of(Outcome outcome) {
-  switch (outcome) {
-    case Outcome::measured:
-      return "measured";
-    case Outcome::slow:
-      return "slow";
-    case Outcome::wrong:
-      return "wrong";
-    case Outcome::refused:
-      return "refused";
-    case Outcome::failed:
-      return "failed";
-  }
-  return "?";
+  constexpr const char* kNames[] = {"measured", "slow", "wrong", "refused", "failed"};
+  return kNames[static_cast<std::size_t>(outcome)];
 }
 
 std::size_t Found::count(Outcome outcome) const {

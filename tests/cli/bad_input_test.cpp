@@ -19,9 +19,7 @@ const std::string kLayer = data_file("block128-m7-n576-k2048.safetensors");
 /// `words` end with status 3 and a message that has every one of `parts`; with devices and without.
 void expect_bad_input(const std::vector<std::string>& words, const std::vector<std::string>& parts) {
   for (const Plugins plugins : {Plugins::toy, Plugins::none}) {
-    const Outcome outcome = ironcl_command(words, plugins);
-    EXPECT_EQ(outcome.status, 3) << outcome.command << "\n" << outcome.out << outcome.err;
-    EXPECT_TRUE(contains(outcome.err, "ironcl " + words[0] + ": "));
+    const Outcome outcome = complains(ironcl_command(words, plugins), 3, {"ironcl " + words[0] + ": "});
     for (const std::string& part : parts) EXPECT_TRUE(contains(outcome.err, part)) << outcome.command;
   }
 }

@@ -34,12 +34,9 @@ class PluginZoo : public ::testing::Test {
 };
 
 TEST_F(PluginZoo, PluginsSaysOfEveryFileWhyItWasNotTaken) {
-  const Outcome outcome = ironcl_command({"plugins"}, Plugins::toy, environment_);
-  EXPECT_EQ(outcome.status, 0) << outcome.err;
-  EXPECT_TRUE(contains(outcome.out, "libironcl_cli_toy.so: taken at step register"));
-  EXPECT_TRUE(contains(outcome.out, "libironcl_cli_foreign.so: refused at step preflight"));
-  EXPECT_TRUE(contains(outcome.out, "libironcl_notes.so: refused at step preflight"));
-  EXPECT_TRUE(contains(outcome.out, "libironcl_cli_next_major.so: refused at step version"));
+  prints(ironcl_command({"plugins"}, Plugins::toy, environment_), 0,
+         {"libironcl_cli_toy.so: taken at step register", "libironcl_cli_foreign.so: refused at step preflight",
+          "libironcl_notes.so: refused at step preflight", "libironcl_cli_next_major.so: refused at step version"});
 }
 
 TEST_F(PluginZoo, PluginsJsonHasTheReport) {
@@ -65,23 +62,16 @@ TEST_F(PluginZoo, BadFilesHideNoGoodOne) {
 }
 
 TEST(Devices, ThatDoNotExistAreNamedWithThoseThatDo) {
-  const Outcome outcome = ironcl_command({"compare", kLayer, "--device", "toy:9"});
-  EXPECT_EQ(outcome.status, 4);
-  EXPECT_TRUE(contains(outcome.err, "ironcl compare: --device: UNAVAILABLE: toy:9: "));
-  EXPECT_TRUE(contains(outcome.err, "toy:0"));
+  complains(ironcl_command({"compare", kLayer, "--device", "toy:9"}), 4,
+            {"ironcl compare: --device: UNAVAILABLE: toy:9: ", "toy:0"});
   EXPECT_EQ(ironcl_command({"compare", kLayer, "--device", "nobody:0"}).status, 4);
-  const Outcome malformed = ironcl_command({"compare", kLayer, "--device", "toy:first:gpu:1"});
-  EXPECT_EQ(malformed.status, 2);
-  EXPECT_TRUE(contains(malformed.err, "PLUGIN:INDEX"));
+  complains(ironcl_command({"compare", kLayer, "--device", "toy:first:gpu:1"}), 2, {"PLUGIN:INDEX"});
 }
 
 TEST(Devices, NoneAtAllIsStatus4WithWhatToDo) {
   for (const std::vector<std::string>& words :
        {std::vector<std::string>{"compare", kLayer}, {"devices"}, {"devices", "--json"}}) {
-    const Outcome outcome = ironcl_command(words, Plugins::none);
-    EXPECT_EQ(outcome.status, 4) << outcome.command;
-    EXPECT_TRUE(contains(outcome.err, "there is no device"));
-    EXPECT_TRUE(contains(outcome.err, "IRONCL_PLUGIN_DIRS"));
+    complains(ironcl_command(words, Plugins::none), 4, {"there is no device", "IRONCL_PLUGIN_DIRS"});
   }
   EXPECT_EQ(ironcl_command({"devices", "--json"}, Plugins::none).json().at("devices").as_array().size(), 0u);
 }

@@ -36,11 +36,9 @@ void expect_keys(const json::value& value, const std::vector<std::string>& wante
 }
 
 TEST(Compare, PassesOnADeviceThatIsRight) {
-  const Outcome outcome = compare_on({"toy:0"});
-  EXPECT_EQ(outcome.status, 0) << outcome.command << "\n" << outcome.err;
-  EXPECT_TRUE(contains(outcome.out, "weight: [7, 2048] x [576, 2048], scales 1x128 and 128x128"));
-  EXPECT_TRUE(contains(outcome.out, "2.50 us measured"));
-  EXPECT_TRUE(contains(outcome.out, "PASS: 1 layer, 1 result, 4032 elements, every one within its bound"));
+  prints(compare_on({"toy:0"}), 0,
+         {"weight: [7, 2048] x [576, 2048], scales 1x128 and 128x128", "2.50 us measured",
+          "PASS: 1 layer, 1 result, 4032 elements, every one within its bound"});
 }
 
 TEST(Compare, JsonHasTheKeysThatProgramsRead) {
@@ -86,13 +84,10 @@ TEST(Compare, JsonHasTheKeysThatProgramsRead) {
 TEST(Compare, ShowsBothClassesOneBesideTheOther) {
   const Scratch scratch;
   const std::string file = scratch.path("report.json");
-  const Outcome outcome = compare_on({"toy:0", "toy:7"}, {"--accuracy", "both", "--json", file});
-  EXPECT_EQ(outcome.status, 0) << outcome.command << "\n" << outcome.out << outcome.err;
-  EXPECT_TRUE(contains(outcome.out, "\n  toy:0           oracle "));
-  EXPECT_TRUE(contains(outcome.out, "\n  toy:7           oracle "));
-  EXPECT_TRUE(contains(outcome.out, "\n  toy:7 tensor14  oracle "));
-  EXPECT_TRUE(contains(outcome.out, "\n  toy:7           toy:7 tensor14 "));
-  EXPECT_TRUE(contains(outcome.out, "PASS: 1 layer, 3 results, ")) << "toy:0 has one kernel for both classes";
+  const Outcome outcome =
+      prints(compare_on({"toy:0", "toy:7"}, {"--accuracy", "both", "--json", file}), 0,
+             {"\n  toy:0           oracle ", "\n  toy:7           oracle ", "\n  toy:7 tensor14  oracle ",
+              "\n  toy:7           toy:7 tensor14 ", "PASS: 1 layer, 3 results, "});
   const json::value report = outcome.json(file);
   const json::value& layer = report.at("cases").at(0);
   const json::array& devices = layer.at("devices").as_array();
@@ -111,11 +106,8 @@ TEST(Compare, ShowsBothClassesOneBesideTheOther) {
 }
 
 TEST(Compare, NamesTheElementThatAWrongScaleSpoils) {
-  const Outcome outcome = compare_on({"toy:1"});
-  EXPECT_EQ(outcome.status, 1);
-  EXPECT_TRUE(contains(outcome.out, "FAIL weight on toy:1: D["));
-  EXPECT_TRUE(contains(outcome.out, "times the bound; "));
-  EXPECT_TRUE(contains(outcome.out, "FAIL: 1 of 1 layer out of bounds"));
+  prints(compare_on({"toy:1"}), 1,
+         {"FAIL weight on toy:1: D[", "times the bound; ", "FAIL: 1 of 1 layer out of bounds"});
   const json::value report = compare_on({"toy:1"}, {"--json", "-"}).json();
   // The last block of B covers columns 512 to 575 of D.
   EXPECT_GE(report.at("cases").at(0).at("devices").at(0).at("worst").at("col").as_int64(), 512);
@@ -124,12 +116,11 @@ TEST(Compare, NamesTheElementThatAWrongScaleSpoils) {
 }
 
 TEST(Compare, AFailurePrintsTheCommandThatReproducesIt) {
-  const Outcome outcome = ironcl_command({"compare", kLayer, "--m", "3", "--seed", "9", "--out", "bf16"},
-                                         Plugins::toy, {{"IRONCL_DISABLE", "opencl,ironwood"}});
-  EXPECT_EQ(outcome.status, 1);
-  EXPECT_TRUE(contains(outcome.out,
-                       "problem:   --src=bf16 --dt=e4m3fn:e4m3fn:bf16 --scale=1x128:128x128 "
-                       "3x2048:2048x576"));
+  const Outcome outcome = prints(ironcl_command({"compare", kLayer, "--m", "3", "--seed", "9", "--out", "bf16"},
+                                                Plugins::toy, {{"IRONCL_DISABLE", "opencl,ironwood"}}),
+                                 1,
+                                 {"problem:   --src=bf16 --dt=e4m3fn:e4m3fn:bf16 --scale=1x128:128x128 "
+                                  "3x2048:2048x576"});
   const std::string line =
       "reproduce: ironcl compare " + kLayer + " --layer weight --device toy:1 --out-dtype bf16 --m 3 --seed 9";
   EXPECT_TRUE(contains(outcome.out, line));
@@ -142,29 +133,20 @@ TEST(Compare, AFailurePrintsTheCommandThatReproducesIt) {
 }
 
 TEST(Compare, NamesTheCodeThatADeviceQuantisesOtherwise) {
-  const Outcome outcome = compare_on({"toy:2"});
-  EXPECT_EQ(outcome.status, 1);
-  EXPECT_TRUE(contains(outcome.out, "code [0,5] of the quantised activations is 0x"));
+  prints(compare_on({"toy:2"}), 1, {"code [0,5] of the quantised activations is 0x"});
   const json::value report = compare_on({"toy:2"}, {"--json", "-"}).json();
   EXPECT_EQ(report.at("cases").at(0).at("devices").at(0).at("quantization").as_string(), "differs");
 }
 
 TEST(Compare, ADeviceThatFailsToRunIsNoPass) {
-  const Outcome outcome = compare_on({"toy:0", "toy:3"});
-  EXPECT_EQ(outcome.status, 1);
-  EXPECT_TRUE(contains(outcome.out, "FAIL weight on toy:3: DEVICE_LOST: "));
-  EXPECT_TRUE(contains(outcome.out, "the toy fell off the table"));
+  prints(compare_on({"toy:0", "toy:3"}), 1, {"FAIL weight on toy:3: DEVICE_LOST: ", "the toy fell off the table"});
 }
 
 TEST(Compare, ADeviceThatRefusesIsShownAndCountsAsNothing) {
-  const Outcome both = compare_on({"toy:0", "toy:4"});
-  EXPECT_EQ(both.status, 0);
-  EXPECT_TRUE(contains(both.out, "weight: not run by toy:4: UNSUPPORTED: "));
-  EXPECT_TRUE(contains(both.out, "this toy multiplies nothing; ask another one"));
-  EXPECT_TRUE(contains(both.out, "PASS: 1 layer, 1 result"));
-  const Outcome alone = compare_on({"toy:4"});
-  EXPECT_EQ(alone.status, 4);
-  EXPECT_TRUE(contains(alone.out, "FAIL: 1 of 1 layer ran on no device, so nothing is proven"));
+  prints(compare_on({"toy:0", "toy:4"}), 0,
+         {"weight: not run by toy:4: UNSUPPORTED: ", "this toy multiplies nothing; ask another one",
+          "PASS: 1 layer, 1 result"});
+  prints(compare_on({"toy:4"}), 4, {"FAIL: 1 of 1 layer ran on no device, so nothing is proven"});
   const json::value report = compare_on({"toy:4"}, {"--json", "-"}).json();
   EXPECT_EQ(report.at("verdict").as_string(), "fail");
   const json::value& device = report.at("cases").at(0).at("devices").at(0);
@@ -174,23 +156,16 @@ TEST(Compare, ADeviceThatRefusesIsShownAndCountsAsNothing) {
 }
 
 TEST(Compare, ElementsThatWereNeverWrittenAreSeen) {
-  const Outcome outcome = compare_on({"toy:5"});
-  EXPECT_EQ(outcome.status, 1);
-  EXPECT_TRUE(contains(outcome.out, "D[0,0] is nan"));
-  EXPECT_TRUE(contains(outcome.out, "4032 of 4032 elements are out of bounds"));
+  prints(compare_on({"toy:5"}), 1, {"D[0,0] is nan", "4032 of 4032 elements are out of bounds"});
 }
 
 TEST(Compare, OneNanIsOutOfBounds) {
-  const Outcome outcome = compare_on({"toy:6"});
-  EXPECT_EQ(outcome.status, 1);
-  EXPECT_TRUE(contains(outcome.out, "D[6,575] is nan"));
-  EXPECT_TRUE(contains(outcome.out, "1 of 4032 elements are out of bounds"));
+  prints(compare_on({"toy:6"}), 1, {"D[6,575] is nan", "1 of 4032 elements are out of bounds"});
 }
 
 TEST(Compare, ZeroRowsAreAPassThatSaysSo) {
-  const Outcome outcome = ironcl_command({"compare", kLayer, "--m", "0", "--device", "toy:0"});
-  EXPECT_EQ(outcome.status, 0) << outcome.command << "\n" << outcome.out << outcome.err;
-  EXPECT_TRUE(contains(outcome.out, "weight: 0 rows, so there was no element to compare"));
+  prints(ironcl_command({"compare", kLayer, "--m", "0", "--device", "toy:0"}), 0,
+         {"weight: 0 rows, so there was no element to compare"});
   const json::value report =
       ironcl_command({"compare", kLayer, "--m", "0", "--device", "toy:0", "--json", "-"}).json();
   EXPECT_EQ(report.at("cases").at(0).at("m").as_int64(), 0);
@@ -214,10 +189,8 @@ TEST(Compare, MakesUpTheSameRowsFromTheSameSeed) {
 TEST(Compare, RunsEveryLayerOfACheckpointInEveryOutputType) {
   for (const std::string out : {"f32", "bf16", "f16"}) {
     for (const std::string folder : {"tiny-qwen3-fp8", "tiny-deepseek-fp8", "tiny-compressed-tensors"}) {
-      const Outcome outcome =
-          ironcl_command({"compare", data_file(folder), "--device", "toy:0", "--out", out, "--m", "3"});
-      EXPECT_EQ(outcome.status, 0) << outcome.command << "\n" << outcome.out << outcome.err;
-      EXPECT_TRUE(contains(outcome.out, "every one within its bound"));
+      prints(ironcl_command({"compare", data_file(folder), "--device", "toy:0", "--out", out, "--m", "3"}), 0,
+             {"every one within its bound"});
     }
   }
 }
@@ -227,9 +200,7 @@ TEST(Compare, TakesTheLayersThatAGlobNames) {
       {"compare", data_file("tiny-qwen3-fp8"), "--layer", "*.q_proj", "--device", "toy:0", "--json", "-"});
   ASSERT_EQ(some.status, 0) << some.err;
   EXPECT_EQ(some.json().at("cases").as_array().size(), 1u);
-  const Outcome none = ironcl_command({"compare", data_file("tiny-qwen3-fp8"), "--layer", "nothing*"});
-  EXPECT_EQ(none.status, 3);
-  EXPECT_TRUE(contains(none.err, "nothing*"));
+  complains(ironcl_command({"compare", data_file("tiny-qwen3-fp8"), "--layer", "nothing*"}), 3, {"nothing*"});
 }
 
 TEST(Compare, TakesCodesWithTheirScalesAsTheyAre) {

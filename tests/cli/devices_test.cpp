@@ -12,9 +12,7 @@ using namespace ironcl::cli_test;
 namespace json = boost::json;
 
 TEST(DevicesCommand, ListsUriTypeMemoryAndName) {
-  const Outcome outcome = ironcl_command({"devices"});
-  EXPECT_EQ(outcome.status, 0) << outcome.err;
-  EXPECT_TRUE(contains(outcome.out, "toy:0   cpu   1.00 GiB  toy that right"));
+  prints(ironcl_command({"devices"}), 0, {"toy:0   cpu   1.00 GiB  toy that right"});
 }
 
 TEST(DevicesCommand, FitsANarrowTerminal) {
@@ -33,12 +31,10 @@ TEST(DevicesCommand, JsonHasWhatAProgramAsks) {
 }
 
 TEST(DevicesCommand, ExplainsWhatEachDeviceSaysAndWhatAutoChooses) {
-  const Outcome outcome = ironcl_command({"devices", "--explain", "16,1024,3072"});
-  EXPECT_EQ(outcome.status, 0) << outcome.err;
-  EXPECT_TRUE(contains(outcome.out,
-                       "problem: --src=bf16 --dt=e4m3fn:e4m3fn:bf16 --scale=1x128:128x128 "
-                       "16x3072:3072x1024"));
-  EXPECT_TRUE(contains(outcome.out, "auto chooses toy:0"));
+  const Outcome outcome = prints(ironcl_command({"devices", "--explain", "16,1024,3072"}), 0,
+                                 {"problem: --src=bf16 --dt=e4m3fn:e4m3fn:bf16 --scale=1x128:128x128 "
+                                  "16x3072:3072x1024",
+                                  "auto chooses toy:0"});
   EXPECT_EQ(ironcl_command({"devices", "--explain", "16x1024x3072"}).out, outcome.out);
   EXPECT_TRUE(contains(outcome.out, "this toy multiplies nothing; ask another one"));
 }
@@ -64,18 +60,14 @@ TEST(DevicesCommand, ExplainFollowsTheEnvironment) {
 }
 
 TEST(DevicesCommand, ExplainingNothingUsableIsStatus4) {
-  const Outcome outcome =
-      ironcl_command({"devices", "--explain", "1,128,128"}, Plugins::toy, {{"IRONCL_DEVICE", "toy:4"}});
-  EXPECT_EQ(outcome.status, 4);
-  EXPECT_TRUE(contains(outcome.out, "auto chooses nothing: "));
+  prints(ironcl_command({"devices", "--explain", "1,128,128"}, Plugins::toy, {{"IRONCL_DEVICE", "toy:4"}}), 4,
+         {"auto chooses nothing: "});
 }
 
 TEST(DevicesCommand, ExplainSaysHowToWriteAProblem) {
   for (const std::string text :
        {"16,1024", "a,b,c", "1,0,3", "1,2,3x", "-1,2,3", "1,2,99999999999", "1,2x3", "1x2x", "1,,3"}) {
-    const Outcome outcome = ironcl_command({"devices", "--explain=" + text});
-    EXPECT_EQ(outcome.status, 2) << text;
-    EXPECT_TRUE(contains(outcome.err, "write M,N,K such as 16,1024,3072"));
+    complains(ironcl_command({"devices", "--explain=" + text}), 2, {"write M,N,K such as 16,1024,3072"});
   }
   EXPECT_TRUE(contains(ironcl_command({"devices", "--explain=1x2:3x4"}).err, "K = 2 on the left and 3 on the right"));
 }

@@ -108,9 +108,7 @@ TEST(Experts, CompareNamesTheExpertWhoseScaleIsWrong) {
           std::vector<std::string>{"--expect", right + ".bf16.safetensors:y"}}) {
       std::vector<std::string> all = given;
       all.insert(all.end(), more.begin(), more.end());
-      const Outcome outcome = compare(all);
-      EXPECT_EQ(outcome.status, 1) << outcome.out << outcome.err;
-      EXPECT_TRUE(contains(outcome.out, "expert 5: all 3 tokens that differ went there")) << more[1] << outcome.out;
+      const Outcome outcome = prints(compare(all), 1, {"expert 5: all 3 tokens that differ went there"});
       EXPECT_EQ(contains(outcome.out, "(--weight-only) 8 of 11 tokens are within the bound"),
                 more.size() == 2 && more[1] == y)
           << outcome.out;
@@ -120,24 +118,20 @@ TEST(Experts, CompareNamesTheExpertWhoseScaleIsWrong) {
 
 TEST(Experts, CompareSaysThatSomebodyLeftActivationsUnquantised) {
   if (!ironwood_runs()) GTEST_SKIP() << "Ironwood does not run whole layers of experts";
-  const Outcome outcome =
-      ironcl_command({"compare", data_file("experts/deepseek-v3"), "--layer", kLayer, "--input",
-                      expected("deepseek-v3", "x"), "--routing", expected("deepseek-v3", "ids,weights"), "--expect",
-                      expected("deepseek-v3", "y"), "--device", "ironwood:0"},
-                     Plugins::real);
-  EXPECT_EQ(outcome.status, 1);
-  EXPECT_TRUE(contains(outcome.out, "with activations left unquantised (--weight-only) 11 of 11 tokens are within "))
-      << outcome.out;
+  prints(ironcl_command({"compare", data_file("experts/deepseek-v3"), "--layer", kLayer, "--input",
+                         expected("deepseek-v3", "x"), "--routing", expected("deepseek-v3", "ids,weights"),
+                         "--expect", expected("deepseek-v3", "y"), "--device", "ironwood:0"},
+                        Plugins::real),
+         1, {"with activations left unquantised (--weight-only) 11 of 11 tokens are within "});
 }
 
 /// One token chooses two experts of eight; the others run all the same, and the report says so.
 TEST(Experts, CompareRunsExpertsThatNoTokenChose) {
   if (!ironwood_runs()) GTEST_SKIP() << "Ironwood does not run whole layers of experts";
-  const Outcome outcome = ironcl_command(
-      {"compare", data_file("experts/deepseek-v3"), "--layer", kLayer, "--m", "1", "--device", "ironwood:0"},
-      Plugins::real);
-  EXPECT_EQ(outcome.status, 0) << outcome.err;
-  EXPECT_TRUE(contains(outcome.out, "; 6 that no token chose run apart")) << outcome.out;
+  prints(ironcl_command(
+             {"compare", data_file("experts/deepseek-v3"), "--layer", kLayer, "--m", "1", "--device", "ironwood:0"},
+             Plugins::real),
+         0, {"; 6 that no token chose run apart"});
 }
 
 TEST(Experts, RunWritesResultAndRoutingThatAnotherRunTakes) {
@@ -169,22 +163,17 @@ TEST(Experts, WhatIsAskedWronglyIsAUsageError) {
     return ironcl_command(more, Plugins::none);
   };
   const std::string routing = expected("qwen3-moe", "ids,weights"), x = expected("qwen3-moe", "x");
-  Outcome outcome = run({"--layer", "*.up_proj", "--routing", routing, "--input", x});
-  EXPECT_EQ(outcome.status, 2);
-  EXPECT_TRUE(contains(outcome.err, "--routing is about one layer of experts")) << outcome.err;
+  Outcome outcome = complains(run({"--layer", "*.up_proj", "--routing", routing, "--input", x}), 2,
+                              {"--routing is about one layer of experts"});
   outcome = run({"--layer", kLayer, "--input-q", x + ",x"});
   EXPECT_EQ(outcome.status, 2) << outcome.err;
-  outcome = run({"--layer", kLayer, "--input", x, "--routing", expected("mixtral", "ids,y")});
-  EXPECT_EQ(outcome.status, 3);
-  EXPECT_TRUE(contains(outcome.err, "expected [11, 2]")) << outcome.err;
+  complains(run({"--layer", kLayer, "--input", x, "--routing", expected("mixtral", "ids,y")}), 3,
+            {"expected [11, 2]"});
   outcome = run({"--layer", kLayer, "--input", x, "--routing", expected("qwen3-5-stacked", "ids,weights")});
   EXPECT_EQ(outcome.status, 3);
-  outcome = ironcl_command({"compare", data_file("experts/mixtral"), "--layer", "*.mlp"}, Plugins::none);
-  EXPECT_EQ(outcome.status, 3);
-  EXPECT_TRUE(contains(outcome.err, "; layers of experts: model.layers.0.block_sparse_moe")) << outcome.err;
-  outcome = run({"--layer", "model.layers.0.mpl"});
-  EXPECT_EQ(outcome.status, 3);
-  EXPECT_TRUE(contains(outcome.err, "did you mean 'model.layers.0.mlp'")) << outcome.err;
+  complains(ironcl_command({"compare", data_file("experts/mixtral"), "--layer", "*.mlp"}, Plugins::none), 3,
+            {"; layers of experts: model.layers.0.block_sparse_moe"});
+  complains(run({"--layer", "model.layers.0.mpl"}), 3, {"did you mean 'model.layers.0.mlp'"});
 }
 
 }  // namespace

@@ -16,13 +16,8 @@ using namespace ironcl::cli_test;
 namespace json = boost::json;
 
 TEST(Inspect, ListsLayersAndWhatIsNotQuantised) {
-  const Outcome outcome = ironcl_command({"inspect", data_file("tiny-qwen3-fp8")}, Plugins::none);
-  EXPECT_EQ(outcome.status, 0) << outcome.err;
-  EXPECT_TRUE(contains(outcome.out, "quant_method fp8"));
-  EXPECT_TRUE(contains(outcome.out, "self_attn.q_proj"));
-  EXPECT_TRUE(contains(outcome.out, "128x128"));
-  EXPECT_TRUE(contains(outcome.out, "dynamic 1x128"));
-  EXPECT_TRUE(contains(outcome.out, "model.embed_tokens.weight"));
+  prints(ironcl_command({"inspect", data_file("tiny-qwen3-fp8")}, Plugins::none), 0,
+         {"quant_method fp8", "self_attn.q_proj", "128x128", "dynamic 1x128", "model.embed_tokens.weight"});
 }
 
 TEST(Inspect, JsonHasShapesBlocksAndBytes) {
@@ -51,9 +46,7 @@ TEST(Inspect, ListsTheOthersWhereOneLayerIsBroken) {
       {e4m3_tensor("good.weight", {128, 128}, 0x38), f32_tensor("good.weight_scale_inv", {1, 1}, {1}),
        e4m3_tensor("bad.weight", {128, 128}, 0x38), f32_tensor("bad.weight_scale_inv", {1, 1}, {std::nanf("")})},
       {{"weight_block", "128"}});
-  const Outcome outcome = ironcl_command({"inspect", path}, Plugins::none);
-  EXPECT_EQ(outcome.status, 3);
-  EXPECT_TRUE(contains(outcome.out, "good"));
+  const Outcome outcome = prints(ironcl_command({"inspect", path}, Plugins::none), 3, {"good"});
   EXPECT_TRUE(contains(outcome.err, "bad.weight_scale_inv"));
   const json::value report = ironcl_command({"inspect", path, "--json"}, Plugins::none).json();
   EXPECT_EQ(report.at("layers").at(0).at("problem").at("kind").as_string(), "value");
@@ -61,11 +54,8 @@ TEST(Inspect, ListsTheOthersWhereOneLayerIsBroken) {
 
 TEST(Inspect, PerTensorIsNoBlockAndOneVocabularySaysSo) {
   const std::string folder = data_file("interop/tf-static");
-  const Outcome outcome = ironcl_command({"inspect", folder}, Plugins::none);
-  EXPECT_EQ(outcome.status, 0) << outcome.err;
-  EXPECT_TRUE(contains(outcome.out, "per tensor"));
-  EXPECT_TRUE(contains(outcome.out, "static per tensor"));
-  EXPECT_TRUE(contains(outcome.out, "block: elements of a weight that share a scale"));
+  prints(ironcl_command({"inspect", folder}, Plugins::none), 0,
+         {"per tensor", "static per tensor", "block: elements of a weight that share a scale"});
   const json::value layer = ironcl_command({"inspect", folder, "--json"}, Plugins::none).json().at("layers").at(0);
   EXPECT_TRUE(layer.at("block").is_null());
   EXPECT_EQ(layer.at("scales").as_string(), "per tensor");
@@ -78,9 +68,7 @@ TEST(Inspect, UnusableLayersShowOnlyWhatIsKnown) {
   const Scratch scratch;
   const std::string path = scratch.path("lost.safetensors");
   write_tensors(path, {f32_tensor("a.weight_scale", {2, 2}, {1, 1, 1, 1})});
-  const Outcome outcome = ironcl_command({"inspect", path}, Plugins::none);
-  EXPECT_EQ(outcome.status, 3);
-  EXPECT_TRUE(contains(outcome.out, "0 quantised layers and 1 that cannot be used"));
+  prints(ironcl_command({"inspect", path}, Plugins::none), 3, {"0 quantised layers and 1 that cannot be used"});
   const json::value layer = ironcl_command({"inspect", path, "--json"}, Plugins::none).json().at("layers").at(0);
   for (const char* key :
        {"n", "k", "dtype", "format", "block", "scales", "activations", "activation_group", "file", "input_scale"})
@@ -88,10 +76,9 @@ TEST(Inspect, UnusableLayersShowOnlyWhatIsKnown) {
 }
 
 TEST(Inspect, SummaryFoldsLayersAndNamesTheirWriter) {
-  const Outcome outcome =
-      ironcl_command({"inspect", data_file("interop/tf-experts"), "--summary"}, Plugins::none, {{"COLUMNS", "0"}});
-  EXPECT_EQ(outcome.status, 0) << outcome.err;
-  EXPECT_TRUE(contains(outcome.out, "model.layers.*.mlp.experts.*.up_proj"));
+  const Outcome outcome = prints(
+      ironcl_command({"inspect", data_file("interop/tf-experts"), "--summary"}, Plugins::none, {{"COLUMNS", "0"}}), 0,
+      {"model.layers.*.mlp.experts.*.up_proj"});
   EXPECT_FALSE(contains(outcome.out, "experts.1."));
   EXPECT_TRUE(contains(outcome.out, "weights, FP8 e4m3"));
   EXPECT_TRUE(contains(outcome.out, "scales of weights"));
@@ -120,18 +107,13 @@ TEST(Inspect, BlockDecidesWhereTheShapesDoNot) {
   const std::string path = scratch.path("small.safetensors");
   write_tensors(path, {e4m3_tensor("weight", {96, 96}, 0x38),
                        f32_tensor("weight_scale_inv", {4, 4}, std::vector<float>(16, 1))});
-  const Outcome unfit = ironcl_command({"inspect", path}, Plugins::none);
-  EXPECT_EQ(unfit.status, 3);
-  EXPECT_TRUE(contains(unfit.err, "--block"));
-  const Outcome told = ironcl_command({"inspect", path, "--block", "24"}, Plugins::none);
-  EXPECT_EQ(told.status, 0) << told.err;
-  EXPECT_TRUE(contains(told.out, "24x24"));
+  complains(ironcl_command({"inspect", path}, Plugins::none), 3, {"--block"});
+  prints(ironcl_command({"inspect", path, "--block", "24"}, Plugins::none), 0, {"24x24"});
 }
 
 TEST(Inspect, LayerOfExpertsIsOneLine) {
-  const Outcome outcome = ironcl_command({"inspect", data_file("experts/deepseek-v3")}, Plugins::none);
-  EXPECT_EQ(outcome.status, 0) << outcome.err;
-  EXPECT_TRUE(contains(outcome.out, "sigmoid + bias, 2 of 4 groups, normalised, x2.5")) << outcome.out;
+  const Outcome outcome = prints(ironcl_command({"inspect", data_file("experts/deepseek-v3")}, Plugins::none), 0,
+                                 {"sigmoid + bias, 2 of 4 groups, normalised, x2.5"});
   EXPECT_FALSE(contains(outcome.out, ".experts.3.")) << outcome.out;
   EXPECT_TRUE(contains(outcome.out, "model.layers.0.mlp.shared_experts.up_proj"));
   const json::value report =
@@ -144,9 +126,8 @@ TEST(Inspect, LayerOfExpertsIsOneLine) {
   EXPECT_EQ(layer.at("width").to_number<int>(), 96);
   EXPECT_EQ(layer.at("matrices").as_array().size(), 24u);
   EXPECT_EQ(report.at("layers").as_array().size(), 27u);
-  const Outcome summary = ironcl_command({"inspect", data_file("experts/mixtral"), "--summary"}, Plugins::none);
-  EXPECT_EQ(summary.status, 0) << summary.err;
-  EXPECT_TRUE(contains(summary.out, "layer of experts")) << summary.out;
+  prints(ironcl_command({"inspect", data_file("experts/mixtral"), "--summary"}, Plugins::none), 0,
+         {"layer of experts"});
 }
 
 TEST(Inspect, RoutingThatNobodySaysIsNull) {
@@ -165,10 +146,8 @@ TEST(Inspect, RoutingThatNobodySaysIsNull) {
 }
 
 TEST(Inspect, RoutingThatIsNotKnownSpoilsNoMatrix) {
-  const Outcome outcome = ironcl_command({"inspect", data_file("interop/tf-experts-static")}, Plugins::none);
-  EXPECT_EQ(outcome.status, 0) << outcome.err;
-  EXPECT_TRUE(contains(outcome.out, "static scale")) << outcome.out;
-  EXPECT_TRUE(contains(outcome.out, "experts.2.up_proj"));
+  prints(ironcl_command({"inspect", data_file("interop/tf-experts-static")}, Plugins::none), 0,
+         {"static scale", "experts.2.up_proj"});
 }
 
 TEST(Inspect, ExpertThatIsNotThereIsNamed) {
@@ -182,10 +161,9 @@ TEST(Inspect, ExpertThatIsNotThereIsNamed) {
   std::ofstream(scratch.path("config.json"))
       << R"({"model_type":"qwen3_moe","num_experts":2,"num_experts_per_tok":1,)"
          R"("quantization_config":{"quant_method":"fp8","weight_block_size":[128,128]}})";
-  const Outcome outcome = ironcl_command({"inspect", scratch.path("")}, Plugins::none);
-  EXPECT_EQ(outcome.status, 3);
+  const Outcome outcome =
+      prints(ironcl_command({"inspect", scratch.path("")}, Plugins::none), 3, {"m.experts.0.up_proj"});
   EXPECT_TRUE(contains(outcome.err, "m.experts.1.up_proj.weight")) << outcome.err;
-  EXPECT_TRUE(contains(outcome.out, "m.experts.0.up_proj"));
 }
 
 /// The weights were left out without a word, and the status was that of success.
@@ -195,10 +173,8 @@ TEST(Inspect, AMethodWithoutALayerFailsNamingMethodAndTensor) {
          {std::tuple{"vptq", "down_proj.indices", "quant_method 'vptq'"},
           {"mlx", "down_proj.weight", "is the form of MLX"},
           {"gpt-oss-file/model.safetensors", "experts.down_proj_blocks", "is MXFP4 of gpt-oss"}}) {
-      const Outcome outcome = ironcl_command({command, data_file(std::string("foreign/") + folder)}, Plugins::none);
-      EXPECT_EQ(outcome.status, 3) << command << ": " << folder;
-      EXPECT_TRUE(contains(outcome.err, tensor)) << outcome.err;
-      EXPECT_TRUE(contains(outcome.err, said)) << outcome.err;
+      complains(ironcl_command({command, data_file(std::string("foreign/") + folder)}, Plugins::none), 3,
+                {tensor, said});
     }
 }
 

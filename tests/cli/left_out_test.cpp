@@ -37,11 +37,9 @@ TEST(LeftOut, CompareRunsWhatCanRunAndSaysInOneLineWhatCannot) {
   const Scratch scratch;
   const std::string path = mixed(scratch, 12);
   const std::string report = scratch.path("report.json");
-  const Outcome outcome = ironcl_command({"compare", path, "--device", "toy:0", "--json", report});
-  EXPECT_EQ(outcome.status, 0) << outcome.command << "\n" << outcome.out << outcome.err;
-  EXPECT_TRUE(contains(outcome.out, "left out: 12 layers that could not be run"));
-  EXPECT_TRUE(contains(outcome.out, "12 layers like model.layers.*.mlp.experts.*: "));
-  EXPECT_TRUE(contains(outcome.out, "PASS: 2 layers, "));
+  const Outcome outcome = prints(ironcl_command({"compare", path, "--device", "toy:0", "--json", report}), 0,
+                                 {"left out: 12 layers that could not be run",
+                                  "12 layers like model.layers.*.mlp.experts.*: ", "PASS: 2 layers, "});
   const json::value left_out = outcome.json(report).at("left_out");
   ASSERT_EQ(left_out.as_array().size(), 1u);
   EXPECT_EQ(left_out.at(0).at("count").to_number<int>(), 12);
@@ -72,19 +70,15 @@ TEST(LeftOut, ModelAndBenchDoTheSame) {
 TEST(LeftOut, ALayerThatIsNamedIsTheCallersOwnInput) {
   const Scratch scratch;
   const std::string path = mixed(scratch, 2);
-  const Outcome outcome =
-      ironcl_command({"compare", path, "--device", "toy:0", "--layer", "model.layers.0.mlp.experts.1"});
-  EXPECT_EQ(outcome.status, 3) << outcome.out;
-  EXPECT_TRUE(contains(outcome.err, "model.layers.0.mlp.experts.1.weight"));
+  complains(ironcl_command({"compare", path, "--device", "toy:0", "--layer", "model.layers.0.mlp.experts.1"}), 3,
+            {"model.layers.0.mlp.experts.1.weight"});
 }
 
 TEST(LeftOut, WhereNothingCanRunTheComplaintsAreTheMessage) {
   const Scratch scratch;
   const std::string path = mixed(scratch, 4);
-  const Outcome outcome = ironcl_command({"compare", path, "--device", "toy:0", "--layer", "*.experts.*"});
-  EXPECT_EQ(outcome.status, 3);
-  EXPECT_TRUE(contains(outcome.err, path));
-  EXPECT_TRUE(contains(outcome.err, "none of 4 layers can be used\n4 layers like model.layers.*.mlp.experts.*: "));
+  complains(ironcl_command({"compare", path, "--device", "toy:0", "--layer", "*.experts.*"}), 3,
+            {path, "none of 4 layers can be used\n4 layers like model.layers.*.mlp.experts.*: "});
 }
 
 TEST(LeftOut, ThousandsOfBadLayersAreFewLines) {
@@ -96,9 +90,8 @@ TEST(LeftOut, ThousandsOfBadLayersAreFewLines) {
 
 TEST(LeftOut, LayersThatNoDeviceRunsAreFoldedToo) {
   const Scratch scratch;
-  const Outcome outcome = ironcl_command({"compare", mixed(scratch, 0), "--device", "toy:4", "--device", "toy:0"});
-  EXPECT_EQ(outcome.status, 0) << outcome.out << outcome.err;
-  EXPECT_TRUE(contains(outcome.out, "2 layers like model.layers.*.mlp.down_proj: not run by toy:4: "));
+  prints(ironcl_command({"compare", mixed(scratch, 0), "--device", "toy:4", "--device", "toy:0"}), 0,
+         {"2 layers like model.layers.*.mlp.down_proj: not run by toy:4: "});
 }
 
 TEST(LeftOut, LayersOfAnotherWidthThanTheInputAreLeftOut) {
@@ -109,10 +102,8 @@ TEST(LeftOut, LayersOfAnotherWidthThanTheInputAreLeftOut) {
                  e4m3_tensor("b.weight", {128, 256}, 0x38), f32_tensor("b.weight_scale_inv", {1, 2}, {1, 1}),
                  f32_tensor("x", {2, 256}, std::vector<float>(512, 1.0f))},
                 {{"weight_block", "128"}});
-  const Outcome outcome = ironcl_command({"compare", path, "--device", "toy:0", "--input", path + ":x"});
-  EXPECT_EQ(outcome.status, 0) << outcome.out << outcome.err;
-  EXPECT_TRUE(contains(outcome.out, "left out: 1 layer "));
-  EXPECT_TRUE(contains(outcome.out, "PASS: 1 layer, "));
+  prints(ironcl_command({"compare", path, "--device", "toy:0", "--input", path + ":x"}), 0,
+         {"left out: 1 layer ", "PASS: 1 layer, "});
 }
 
 TEST(LeftOut, AWrongNameSuggestsWhatIsNear) {
@@ -121,9 +112,7 @@ TEST(LeftOut, AWrongNameSuggestsWhatIsNear) {
   for (const std::vector<std::string>& words :
        {std::vector<std::string>{"compare", path, "--layer", "model.layers.0.mlp.downproj"},
         {"run", path, "--layer", "model.layers.0.mlp.downproj", "--input", path + ":x", "--output", "y"}}) {
-    const Outcome outcome = ironcl_command(words);
-    EXPECT_EQ(outcome.status, 3) << outcome.command;
-    EXPECT_TRUE(contains(outcome.err, "did you mean 'model.layers.0.mlp.down_proj'")) << outcome.command;
+    complains(ironcl_command(words), 3, {"did you mean 'model.layers.0.mlp.down_proj'"});
   }
 }
 
@@ -154,10 +143,9 @@ TEST(ModelOnly, WhereTheModelIsNamedIsDoneAndStillNoPass) {
 TEST(ModelOnly, NamesThePluginThatWasRefusedAndWhy) {
   const Scratch scratch;
   const std::string broken = scratch.file("libironcl_broken.so", "no library");
-  const Outcome outcome = ironcl_command({"compare", mixed(scratch, 0)}, Plugins::real,
-                                         {{"IRONCL_PLUGIN_FILES", broken}, {"IRONCL_DISABLE", "opencl"}});
-  EXPECT_EQ(outcome.status, 4) << outcome.out;
-  EXPECT_TRUE(contains(outcome.err, broken + " was refused: "));
+  complains(ironcl_command({"compare", mixed(scratch, 0)}, Plugins::real,
+                           {{"IRONCL_PLUGIN_FILES", broken}, {"IRONCL_DISABLE", "opencl"}}),
+            4, {broken + " was refused: "});
 }
 
 }  // namespace

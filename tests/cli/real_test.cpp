@@ -71,18 +71,14 @@ TEST(RealDevices, AgreeWithTorchOnTheLargerFiles) {
 
 TEST(RealDevices, AgreeOnEveryLayerOfTheDemo) {
   if (!kWithOpenCl) GTEST_SKIP() << "this build has no device but the model";
-  const Outcome outcome = ironcl_command({"compare", data_file("tiny-qwen3-fp8")}, Plugins::real);
-  EXPECT_EQ(outcome.status, 0) << outcome.out << outcome.err;
-  EXPECT_TRUE(contains(outcome.out, "PASS: "));
-  EXPECT_TRUE(contains(outcome.out, "ironwood:0  oracle"));
+  prints(ironcl_command({"compare", data_file("tiny-qwen3-fp8")}, Plugins::real), 0,
+         {"PASS: ", "ironwood:0  oracle"});
 }
 
 TEST(RealDevices, ZeroRowsPass) {
   if (!kWithOpenCl) GTEST_SKIP() << "this build has no device but the model";
-  const Outcome outcome =
-      ironcl_command({"compare", data_file("block128-m7-n576-k2048.safetensors"), "--m", "0"}, Plugins::real);
-  EXPECT_EQ(outcome.status, 0) << outcome.out << outcome.err;
-  EXPECT_TRUE(contains(outcome.out, "weight: 0 rows, so there was no element to compare"));
+  prints(ironcl_command({"compare", data_file("block128-m7-n576-k2048.safetensors"), "--m", "0"}, Plugins::real), 0,
+         {"weight: 0 rows, so there was no element to compare"});
 }
 
 TEST(RealDevices, RunWritesTheNumbersOfTheModel) {

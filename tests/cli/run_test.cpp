@@ -91,9 +91,7 @@ TEST(Run, UsesTheFirstRowsThatMSays) {
 
 TEST(Run, ChoosesADeviceByItself) {
   const Scratch scratch;
-  const Outcome outcome = ironcl_command(run_words(scratch.path("y.safetensors"), {"--input", kLayer + ":x"}));
-  EXPECT_EQ(outcome.status, 0) << outcome.err;
-  EXPECT_TRUE(contains(outcome.out, "by toy:0"));
+  prints(ironcl_command(run_words(scratch.path("y.safetensors"), {"--input", kLayer + ":x"})), 0, {"by toy:0"});
 }
 
 TEST(Run, LeavesNoFileWhereItFails) {
@@ -105,12 +103,8 @@ TEST(Run, LeavesNoFileWhereItFails) {
     more.push_back(device);
     return ironcl_command(run_words(output, more));
   };
-  const Outcome failed = on("toy:3");
-  EXPECT_EQ(failed.status, 1);
-  EXPECT_TRUE(contains(failed.err, "ironcl run: DEVICE_LOST: "));
-  const Outcome refused = on("toy:4");
-  EXPECT_EQ(refused.status, 4);
-  EXPECT_TRUE(contains(refused.err, "this toy multiplies nothing; ask another one"));
+  complains(on("toy:3"), 1, {"ironcl run: DEVICE_LOST: "});
+  complains(on("toy:4"), 4, {"this toy multiplies nothing; ask another one"});
   EXPECT_EQ(on("toy:77").status, 4);
   EXPECT_EQ(on("toy::").status, 2);
   EXPECT_FALSE(std::filesystem::exists(output));
@@ -118,22 +112,17 @@ TEST(Run, LeavesNoFileWhereItFails) {
 
 TEST(Run, NeedsActivationsALayerAndAnOutput) {
   const Scratch scratch;
-  const Outcome no_input = ironcl_command(run_words(scratch.path("y.safetensors")));
-  EXPECT_EQ(no_input.status, 2);
-  EXPECT_TRUE(contains(no_input.err, "--input FILE:TENSOR or --input-q FILE:VALUES,SCALES"));
+  complains(ironcl_command(run_words(scratch.path("y.safetensors"))), 2,
+            {"--input FILE:TENSOR or --input-q FILE:VALUES,SCALES"});
   EXPECT_EQ(ironcl_command({"run", kLayer, "--input", kLayer + ":x", "--output", "y"}).status, 2);
   EXPECT_EQ(ironcl_command({"run", kLayer, "--input", kLayer + ":x", "--layer", "weight"}).status, 2);
-  const Outcome no_layer =
-      ironcl_command({"run", kLayer, "--input", kLayer + ":x", "--layer", "q_proj", "--output", "y"});
-  EXPECT_EQ(no_layer.status, 3);
-  EXPECT_TRUE(contains(no_layer.err, "q_proj"));
+  complains(ironcl_command({"run", kLayer, "--input", kLayer + ":x", "--layer", "q_proj", "--output", "y"}), 3,
+            {"q_proj"});
 }
 
 TEST(Run, SaysWhereItCannotWrite) {
-  const Outcome outcome =
-      ironcl_command(run_words("/nowhere/y.safetensors", {"--input", kLayer + ":x", "--device", "toy:0"}));
-  EXPECT_EQ(outcome.status, 3);
-  EXPECT_TRUE(contains(outcome.err, "/nowhere/y.safetensors"));
+  complains(ironcl_command(run_words("/nowhere/y.safetensors", {"--input", kLayer + ":x", "--device", "toy:0"})), 3,
+            {"/nowhere/y.safetensors"});
 }
 
 }  // namespace

@@ -5,6 +5,8 @@
 #include <sys/wait.h>
 
 #include <cstdlib>
+#include <iterator>
+#include <sstream>
 
 #include "host/cli/compare_report.h"
 #include "tests/cli/scratch.h"
@@ -40,6 +42,23 @@ Outcome ironcl_command(const std::vector<std::string>& words, Plugins plugins,
   outcome.out = read_file(out);
   outcome.err = read_file(err);
   return outcome;
+}
+
+Outcome prints(Outcome outcome, int status, const std::vector<std::string>& texts) {
+  EXPECT_EQ(outcome.status, status) << outcome.command << "\n" << outcome.out << outcome.err;
+  for (const std::string& text : texts) EXPECT_TRUE(contains(outcome.out, text)) << outcome.command;
+  return outcome;
+}
+
+Outcome complains(Outcome outcome, int status, const std::vector<std::string>& texts) {
+  EXPECT_EQ(outcome.status, status) << outcome.command << "\n" << outcome.out << outcome.err;
+  for (const std::string& text : texts) EXPECT_TRUE(contains(outcome.err, text)) << outcome.command;
+  return outcome;
+}
+
+std::vector<std::string> split_words(const std::string& text) {
+  std::istringstream in(text);
+  return {std::istream_iterator<std::string>(in), {}};
 }
 
 ::testing::AssertionResult contains(const std::string& text, const std::string& part) {

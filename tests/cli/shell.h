@@ -38,4 +38,11 @@ Outcome ironcl_command(const std::vector<std::string>& words, Plugins plugins = 
 /// `text` contains `part`, else a message with the whole of it.
 ::testing::AssertionResult contains(const std::string& text, const std::string& part);
 
+/// The command has ended with `status`, and the standard output has each of `texts`; the same of the standard error.
+Outcome prints(Outcome outcome, int status, const std::vector<std::string>& texts);
+Outcome complains(Outcome outcome, int status, const std::vector<std::string>& texts);
+
+/// The words between blanks.
+std::vector<std::string> split_words(const std::string& text);
+
 }  // namespace ironcl::cli_test

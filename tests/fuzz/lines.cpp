@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Short texts that people and programs write, by the first byte: device URIs and lists of them, problem lines, scale
 // grids, verbosity words with a filter, KEY=VALUE options.
-#include "host/cli/exit_status.h"
+#include "host/cli/command.h"
 #include "host/cli/parse_option.h"
 #include "host/registry/log.h"
 #include "host/registry/uri.h"

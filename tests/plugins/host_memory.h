@@ -7,9 +7,11 @@
 #include <cstring>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "backends/interface.h"
+#include "backends/numerics/oracle.h"
 
 namespace ironcl::test {
 
@@ -68,6 +70,50 @@ class HostWeights final : public backend::Weights {
   }
   backend::WeightsDesc desc;  ///< Its pointers are not followed again.
   std::vector<std::byte> data, scales;
+};
+
+/// A in a call, as the oracle takes it, where it comes as codes; B.
+inline numerics::Operand a_of(const backend::GemmDesc& desc, const backend::GemmArgs& args) {
+  const Scales& scale = desc.a_scale;
+  return {desc.a,
+          args.a ? at(args.a) : nullptr,
+          args.m,
+          desc.k,
+          desc.lda,
+          scale.dtype,
+          args.a_scale ? at(args.a_scale) : nullptr,
+          scale.grid,
+          scale.ld};
+}
+inline numerics::Operand b_of(const backend::GemmDesc& desc, const HostWeights& weights,
+                              const std::vector<std::byte>& scales) {
+  const Scales& scale = desc.b_scale;
+  return {desc.b,     weights.data.data(),          desc.n, desc.k, weights.desc.ld, scale.dtype, scales.data(),
+          scale.grid, scale.grid.scale_cols(desc.k)};
+}
+
+/// A device of that name, whose memory is the host's and whose events say times.
+class HostDevice : public backend::Device {
+ public:
+  HostDevice(std::string name, std::string driver) : name_(std::move(name)), driver_(std::move(driver)) {}
+  backend::DeviceProps props() const override {
+    backend::DeviceProps props;
+    props.memory_bytes = props.max_buffer_bytes = 1u << 30;
+    props.name = name_;
+    props.driver = driver_;
+    props.event_profiling = true;
+    return props;
+  }
+  std::shared_ptr<backend::Queue> create_queue() override { return std::make_shared<HostQueue>(); }
+  std::shared_ptr<backend::Buffer> create_buffer(std::uint64_t size) override {
+    return std::make_shared<HostBuffer>(size);
+  }
+  std::shared_ptr<backend::Weights> prepare_weights(const backend::WeightsDesc& desc) override {
+    return std::make_shared<HostWeights>(desc);
+  }
+
+ private:
+  std::string name_, driver_;
 };
 
 }  // namespace ironcl::test

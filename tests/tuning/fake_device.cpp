@@ -24,8 +24,6 @@ namespace {
 using namespace backend;
 using test::at;
 using test::DoneEvent;
-using test::HostBuffer;
-using test::HostQueue;
 using test::HostWeights;
 
 std::string option(const GemmDesc& desc, const std::string& name, const std::string& fallback) {
@@ -54,19 +52,8 @@ class FakeGemm final : public Gemm {
 
   std::shared_ptr<Event> enqueue(const std::shared_ptr<Queue>&, const GemmArgs& args) override {
     const auto& weights = static_cast<const HostWeights&>(*args.weights);
-    const numerics::Operand a{desc_.a,          at(args.a),         args.m,
-                              desc_.k,          desc_.lda,          desc_.a_scale.dtype,
-                              at(args.a_scale), desc_.a_scale.grid, desc_.a_scale.ld};
-    const numerics::Operand b{desc_.b,
-                              weights.data.data(),
-                              desc_.n,
-                              desc_.k,
-                              weights.desc.ld,
-                              desc_.b_scale.dtype,
-                              weights.scales.data(),
-                              desc_.b_scale.grid,
-                              desc_.b_scale.grid.scale_cols(desc_.k)};
-    const auto result = numerics::oracle(a, b, DType::none, nullptr, numerics::AccuracyClass::f32, 1);
+    const auto result = numerics::oracle(test::a_of(desc_, args), test::b_of(desc_, weights, weights.scales),
+                                         DType::none, nullptr, numerics::AccuracyClass::f32, 1);
     std::vector<float> d(result.value.begin(), result.value.end());
     ++calls_;
     if (variant_ == "planted" || (variant_ == "flaky" && calls_ > 3)) d[d.size() / 2] += 1;
@@ -95,16 +82,9 @@ std::string candidate(const std::string& variant, int tile, int unroll, const st
          "}, \"local_memory_bytes\": 0, \"layout\": \"row_major\", \"accuracy_class\": \"" + accuracy + "\"}";
 }
 
-class FakeDevice final : public Device {
+class FakeDevice final : public test::HostDevice {
  public:
-  DeviceProps props() const override {
-    DeviceProps props;
-    props.memory_bytes = props.max_buffer_bytes = 1u << 30;
-    props.name = "Fake (to be tuned)";
-    props.driver = "fake 1.0";
-    props.event_profiling = true;
-    return props;
-  }
+  FakeDevice() : HostDevice("Fake (to be tuned)", "fake 1.0") {}
   Support supports(const GemmDesc&) override { return {}; }
   std::string query(std::string_view key, const GemmDesc* desc) override {
     if (key != "candidates" || desc == nullptr) throw Error(Status::unimplemented, "known is candidates");
@@ -116,11 +96,6 @@ class FakeDevice final : public Device {
            "], \"dropped\": [{\"why\": \"too large\", \"count\": 7}], \"rule_of_thumb\": " +
            candidate("plain", 1, 1) +
            ", \"devices\": [\"Fake_to_be_tuned\", \"cpu\"], \"dtype\": \"fp8_w8a8\", \"compute_units\": 2}";
-  }
-  std::shared_ptr<Queue> create_queue() override { return std::make_shared<HostQueue>(); }
-  std::shared_ptr<Buffer> create_buffer(std::uint64_t size) override { return std::make_shared<HostBuffer>(size); }
-  std::shared_ptr<Weights> prepare_weights(const WeightsDesc& desc) override {
-    return std::make_shared<HostWeights>(desc);
   }
   std::shared_ptr<Gemm> create_gemm(const GemmDesc& desc) override { return std::make_shared<FakeGemm>(desc); }
 };

@@ -21,8 +21,6 @@ namespace {
 using namespace ironcl::backend;
 using ironcl::test::at;
 using ironcl::test::DoneEvent;
-using ironcl::test::HostBuffer;
-using ironcl::test::HostQueue;
 using ironcl::test::HostWeights;
 namespace numerics = ironcl::numerics;
 
@@ -83,15 +81,7 @@ class ToyGemm final : public Gemm {
     if (fault_ == Fault::one_scale_off) {
       double_scale(desc_.b_scale.dtype, b_scales.data() + b_scales.size() - numerics::size_of(desc_.b_scale.dtype));
     }
-    numerics::Operand a{desc_.a,
-                        args.a ? at(args.a) : nullptr,
-                        args.m,
-                        desc_.k,
-                        desc_.lda,
-                        desc_.a_scale.dtype,
-                        args.a_scale ? at(args.a_scale) : nullptr,
-                        desc_.a_scale.grid,
-                        desc_.a_scale.ld};
+    numerics::Operand a = ironcl::test::a_of(desc_, args);
     std::vector<std::uint8_t> codes;
     std::vector<float> scales;
     if (desc_.a_source != DType::none) {
@@ -112,10 +102,8 @@ class ToyGemm final : public Gemm {
         std::memcpy(at(args.a_quantized_scale), scales.data(), scales.size() * sizeof(float));
       }
     }
-    const numerics::Operand b{desc_.b,         weights.data.data(), desc_.n,
-                              desc_.k,         weights.desc.ld,     desc_.b_scale.dtype,
-                              b_scales.data(), desc_.b_scale.grid,  desc_.b_scale.grid.scale_cols(desc_.k)};
-    const auto result = numerics::oracle(a, b, desc_.bias, args.bias ? at(args.bias) : nullptr);
+    const auto result = numerics::oracle(a, ironcl::test::b_of(desc_, weights, b_scales), desc_.bias,
+                                         args.bias ? at(args.bias) : nullptr);
     std::vector<float> d(result.value.begin(), result.value.end());
     if (fault_ == Fault::gives_nan && !d.empty()) d.back() = std::numeric_limits<float>::quiet_NaN();
     if (weaker())
@@ -133,17 +121,9 @@ class ToyGemm final : public Gemm {
   Fault fault_;
 };
 
-class ToyDevice final : public Device {
+class ToyDevice final : public ironcl::test::HostDevice {
  public:
-  ToyDevice(Fault fault, const char* name) : fault_(fault), name_(name) {}
-  DeviceProps props() const override {
-    DeviceProps props;
-    props.memory_bytes = props.max_buffer_bytes = 1u << 30;
-    props.name = std::string("toy that ") + name_;
-    props.driver = "none";
-    props.event_profiling = true;
-    return props;
-  }
+  ToyDevice(Fault fault, const char* name) : HostDevice(std::string("toy that ") + name, "none"), fault_(fault) {}
   Support supports(const GemmDesc&) override {
     Support support;
     if (fault_ == Fault::refuses) {
@@ -158,11 +138,6 @@ class ToyDevice final : public Device {
     if (fault_ == Fault::none && key == "fma_flops") return "5e10";
     throw Error(Status::unimplemented, "the toy has no facts");
   }
-  std::shared_ptr<Queue> create_queue() override { return std::make_shared<HostQueue>(); }
-  std::shared_ptr<Buffer> create_buffer(std::uint64_t size) override { return std::make_shared<HostBuffer>(size); }
-  std::shared_ptr<Weights> prepare_weights(const WeightsDesc& desc) override {
-    return std::make_shared<HostWeights>(desc);
-  }
   std::shared_ptr<Gemm> create_gemm(const GemmDesc& desc) override {
     if (const Support support = supports(desc); support.reason != Reason::none)
       throw Error(Status::unsupported, support.text);
@@ -171,7 +146,6 @@ class ToyDevice final : public Device {
 
  private:
   Fault fault_;
-  const char* name_;
 };
 
 class ToyBackend final : public Backend {
