@@ -220,4 +220,36 @@ CoreTotals Core::finish() {
   return totals_;
 }
 
+Slots::Slots(Core& core, const std::string& name, int count, std::int64_t rows, std::int64_t cols,
+             std::uint32_t element_bytes)
+    : moved{.name = name},
+      core_(&core),
+      buffer_(&core.allocate(name, count, rows, cols, element_bytes)),
+      bytes_(static_cast<std::size_t>(count)) {
+  for (int slot = 0; slot < count; ++slot) semaphores_.push_back(core.semaphore(fmt::format("{}[{}]", name, slot)));
+}
+
+void Slots::copy_in(std::int64_t number, const HbmArray& array, const Region& region, std::int64_t step,
+                    Slots* with) {
+  Slots& waited = with != nullptr ? *with : *this;
+  const auto at = static_cast<std::size_t>(slot(number));
+  const std::uint64_t bytes =
+      core_->start_copy_in(array, region, *buffer_, slot(number), waited.semaphores_[at], step);
+  waited.bytes_[at] = bytes + (with != nullptr ? waited.bytes_[at] : 0);
+  ++moved.copies;
+  moved.bytes += bytes;
+}
+
+void Slots::copy_out(std::int64_t number, const HbmArray& array, const Region& region, std::int64_t step) {
+  const auto at = static_cast<std::size_t>(slot(number));
+  bytes_[at] = core_->start_copy_out(*buffer_, slot(number), array, region, semaphores_[at], step);
+  ++moved.copies;
+  moved.bytes += bytes_[at];
+}
+
+void Slots::wait(std::int64_t number) {
+  const auto at = static_cast<std::size_t>(slot(number));
+  core_->wait(semaphores_[at], bytes_[at]);
+}
+
 }  // namespace ironcl::ironwood

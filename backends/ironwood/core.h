@@ -189,4 +189,40 @@ class Core {
   CoreTotals totals_;
 };
 
+/// How often an operand's blocks were fetched or stored.
+struct WindowTotals {
+  std::string name;
+  bool output = false;
+  std::int64_t copies = 0;
+  std::uint64_t bytes = 0;
+};
+
+/// The slots of a buffer, a semaphore each, for copies with numbers: number i uses slot i % count().
+class Slots {
+ public:
+  Slots() = default;
+  Slots(Core& core, const std::string& name, int count, std::int64_t rows, std::int64_t cols,
+        std::uint32_t element_bytes);
+
+  int count() const noexcept { return buffer_->slots; }
+  /// Starts copy `number`. `with`: the slots whose copy of that number this one belongs to; both are waited for
+  /// there.
+  void copy_in(std::int64_t number, const HbmArray& array, const Region& region, std::int64_t step,
+               Slots* with = nullptr);
+  void copy_out(std::int64_t number, const HbmArray& array, const Region& region, std::int64_t step);
+  void wait(std::int64_t number);
+  const std::byte* readable(std::int64_t number) const { return core_->readable(*buffer_, slot(number)); }
+  std::byte* writable(std::int64_t number) { return core_->writable(*buffer_, slot(number)); }
+
+  WindowTotals moved;
+
+ private:
+  int slot(std::int64_t number) const { return static_cast<int>(number % buffer_->slots); }
+
+  Core* core_ = nullptr;
+  VmemBuffer* buffer_ = nullptr;
+  std::vector<int> semaphores_;
+  std::vector<std::uint64_t> bytes_;  ///< Started into or out of each slot, to wait for.
+};
+
 }  // namespace ironcl::ironwood

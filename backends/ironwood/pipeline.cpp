@@ -17,9 +17,7 @@ using backend::Status;
 /// A window with its slots and how far its copies have come.
 struct Stream {
   const Window* window = nullptr;
-  VmemBuffer* buffer = nullptr;
-  std::vector<int> semaphores;            // one a slot
-  std::vector<std::uint64_t> slot_bytes;  // of the last copy of each slot, to wait for
+  Slots slots;
   bool trivial = false;
   std::int64_t issued = 0;      // blocks whose copy in was started
   std::int64_t looked_at = -1;  // the last step whose block was issued or found unchanged
@@ -29,8 +27,6 @@ struct Stream {
   BlockIndex current{};
   std::int64_t stores = 0;  // copies out started
   std::int64_t stored = 0;  // copies out waited for
-
-  int slot_of(std::int64_t number) const { return static_cast<int>(number % buffer->slots); }
 };
 
 bool advance(GridIndex& index, const Grid& grid) {
@@ -56,15 +52,11 @@ class Run {
       stream.window = &window;
       stream.trivial = window.trivial();
       const int slots = stream.trivial ? 1 : window.output ? std::clamp(window.buffers, 1, 2) : window.buffers;
-      stream.buffer = &core_.allocate(window.array->name, slots, window.block_rows, window.block_cols,
-                                      window.array->element_bytes);
-      for (int slot = 0; slot < slots; ++slot) {
-        stream.semaphores.push_back(core_.semaphore(fmt::format("{}[{}]", window.array->name, slot)));
-      }
-      stream.slot_bytes.resize(static_cast<std::size_t>(slots));
+      stream.slots =
+          Slots(core_, window.array->name, slots, window.block_rows, window.block_cols, window.array->element_bytes);
+      stream.slots.moved.output = window.output;
       if (!window.output) deepest_ = std::max(deepest_, slots);
       streams_.push_back(std::move(stream));
-      totals_.windows.push_back({.name = window.array->name, .output = window.output});
     }
     step_.windows.resize(windows.size());
   }
@@ -90,22 +82,18 @@ class Run {
       }
       step_.index = next;
     }
+    PipelineTotals totals{.steps = steps, .windows = {}};
     for (Stream& stream : streams_) {
       while (stream.stored < stream.stores) wait_store(stream);
+      totals.windows.push_back(stream.slots.moved);
     }
-    totals_.steps = steps;
-    return std::move(totals_);
+    return totals;
   }
 
  private:
   void issue(std::size_t w, const BlockIndex& block, std::int64_t step) {
     Stream& stream = streams_[w];
-    const int slot = stream.slot_of(stream.issued++);
-    const auto at = static_cast<std::size_t>(slot);
-    stream.slot_bytes[at] = core_.start_copy_in(*stream.window->array, region_of(*stream.window, block),
-                                                *stream.buffer, slot, stream.semaphores[at], step);
-    ++totals_.windows[w].copies;
-    totals_.windows[w].bytes += stream.slot_bytes[at];
+    stream.slots.copy_in(stream.issued++, *stream.window->array, region_of(*stream.window, block), step);
   }
 
   void load_trivial() {
@@ -113,14 +101,14 @@ class Run {
       Stream& stream = streams_[w];
       if (!stream.trivial) continue;
       issue(w, {}, -1);
-      core_.wait(stream.semaphores[0], stream.slot_bytes[0]);
+      stream.slots.wait(0);
     }
   }
 
   void prefetch(std::size_t w, std::int64_t s, int ahead, std::int64_t steps) {
     Stream& stream = streams_[w];
     if (stream.window->output || stream.trivial) return;
-    const std::int64_t until = std::min(s + std::min(ahead, stream.buffer->slots - 1), steps - 1);
+    const std::int64_t until = std::min(s + std::min(ahead, stream.slots.count() - 1), steps - 1);
     while (stream.looked_at < until) {
       if (stream.looked_at >= 0) advance(stream.ahead, grid_);
       ++stream.looked_at;
@@ -147,41 +135,32 @@ class Run {
     Stream& stream = streams_[w];
     BlockView& view = step_.windows[w];
     if (enter_block(stream, view) && !stream.trivial) {
-      const auto slot = static_cast<std::size_t>(stream.slot_of(stream.block));
-      core_.wait(stream.semaphores[slot], stream.slot_bytes[slot]);
+      stream.slots.wait(stream.block);
     }
-    view.in = core_.readable(*stream.buffer, stream.slot_of(stream.block));
+    view.in = stream.slots.readable(stream.block);
   }
 
   void enter_output(std::size_t w) {
     Stream& stream = streams_[w];
     BlockView& view = step_.windows[w];
     enter_block(stream, view);
-    view.out = core_.writable(*stream.buffer, stream.slot_of(stream.block));
+    view.out = stream.slots.writable(stream.block);
   }
 
   void leave_output(std::size_t w, const GridIndex* next) {
     Stream& stream = streams_[w];
     if (next == nullptr || !(stream.window->map(*next) == stream.current)) {
-      const int slot = stream.slot_of(stream.block);
-      const auto at = static_cast<std::size_t>(slot);
-      stream.slot_bytes[at] = core_.start_copy_out(*stream.buffer, slot, *stream.window->array,
-                                                   step_.windows[w].region, stream.semaphores[at], step_.number);
+      stream.slots.copy_out(stream.block, *stream.window->array, step_.windows[w].region, step_.number);
       ++stream.stores;
-      ++totals_.windows[w].copies;
-      totals_.windows[w].bytes += stream.slot_bytes[at];
     }
     // Blocks are stored in order, so block number stream.block has stream.block stores before it. With one slot its
     // own store must end here too, before the next block is written.
     const std::int64_t must_have_ended =
-        stream.buffer->slots == 1 ? stream.stores : std::min(stream.stores, stream.block);
+        stream.slots.count() == 1 ? stream.stores : std::min(stream.stores, stream.block);
     while (stream.stored < must_have_ended) wait_store(stream);
   }
 
-  void wait_store(Stream& stream) {
-    const auto slot = static_cast<std::size_t>(stream.slot_of(stream.stored++));
-    core_.wait(stream.semaphores[slot], stream.slot_bytes[slot]);
-  }
+  void wait_store(Stream& stream) { stream.slots.wait(stream.stored++); }
 
   Core& core_;
   const Grid grid_;
@@ -189,7 +168,6 @@ class Run {
   int deepest_ = 1;  // most buffers of an input
   std::vector<Stream> streams_;
   Step step_;
-  PipelineTotals totals_;
 };
 
 }  // namespace

@@ -68,14 +68,6 @@ struct Step {
 /// Does the step's work on data (where there is any) and says what it costs.
 using Body = std::function<Work(const Step&)>;
 
-/// How often each window was fetched or stored.
-struct WindowTotals {
-  std::string name;
-  bool output = false;
-  std::int64_t copies = 0;
-  std::uint64_t bytes = 0;
-};
-
 /// How the rows of a grouped problem were dealt.
 struct VisitTotals {
   std::int64_t visits = 0;

@@ -52,16 +52,11 @@ enum class Operand { x, x_scale, w, w_scale, bias };
 /// An operand's slots and how far its copies have come.
 struct Stream {
   Operand operand = Operand::x;
-  VmemBuffer* buffer = nullptr;
-  std::vector<int> semaphores;            // one a slot
-  std::vector<std::uint64_t> slot_bytes;  // started into each slot, to wait for
-  std::int64_t issued = 0;                // blocks whose copy was started
-  std::int64_t looked_at = -1;            // the last step whose block was issued or found unchanged
+  Slots slots;
+  std::int64_t issued = 0;      // blocks whose copy was started
+  std::int64_t looked_at = -1;  // the last step whose block was issued or found unchanged
   BlockKey last_issued{}, current{};
   std::int64_t block = -1;  // number of the current block
-  WindowTotals moved;
-
-  int slot_of(std::int64_t number) const { return static_cast<int>(number % buffer->slots); }
 };
 
 class GroupedKernel {
@@ -106,14 +101,8 @@ class GroupedKernel {
 
   void add(Operand operand, const char* name, int slots, std::int64_t rows, std::int64_t cols,
            std::uint32_t element) {
-    Stream stream;
-    stream.operand = operand;
-    stream.buffer = &core_.allocate(name, slots, rows, cols, element);
-    for (int slot = 0; slot < slots; ++slot) stream.semaphores.push_back(core_.semaphore(name));
-    stream.slot_bytes.resize(static_cast<std::size_t>(slots));
-    stream.moved.name = name;
+    streams_.push_back({.operand = operand, .slots = Slots(core_, name, slots, rows, cols, element)});
     deepest_ = std::max(deepest_, slots);
-    streams_.push_back(std::move(stream));
   }
 
   At at(std::int64_t step) const {
@@ -153,17 +142,12 @@ class GroupedKernel {
   }
 
   void prefetch(Stream& stream, std::int64_t s, int ahead) {
-    const std::int64_t until = std::min(s + std::min(ahead, stream.buffer->slots - 1), steps_ - 1);
+    const std::int64_t until = std::min(s + std::min(ahead, stream.slots.count() - 1), steps_ - 1);
     while (stream.looked_at < until) {
       const Block block = locate(stream.operand, at(++stream.looked_at));
       if (stream.issued > 0 && block.key == stream.last_issued) continue;
       stream.last_issued = block.key;
-      const int slot = stream.slot_of(stream.issued++);
-      const auto in = static_cast<std::size_t>(slot);
-      stream.slot_bytes[in] = core_.start_copy_in(*block.array, block.region, *stream.buffer, slot,
-                                                  stream.semaphores[in], stream.looked_at);
-      ++stream.moved.copies;
-      stream.moved.bytes += stream.slot_bytes[in];
+      stream.slots.copy_in(stream.issued++, *block.array, block.region, stream.looked_at);
     }
   }
 
@@ -171,10 +155,9 @@ class GroupedKernel {
   const std::byte* enter(Stream& stream, const Block& block) {
     if (stream.block < 0 || block.key != stream.current) {
       stream.current = block.key;
-      const auto slot = static_cast<std::size_t>(stream.slot_of(++stream.block));
-      core_.wait(stream.semaphores[slot], stream.slot_bytes[slot]);
+      stream.slots.wait(++stream.block);
     }
-    return core_.readable(*stream.buffer, stream.slot_of(stream.block));
+    return stream.slots.readable(stream.block);
   }
 
   void step(std::int64_t s) {
@@ -324,7 +307,7 @@ class GroupedKernel {
       totals.visits.rows_multiplied += rows_multiplied(plan_, visit);
       last = visit.matrix;
     }
-    for (const Stream& stream : streams_) totals.windows.push_back(stream.moved);
+    for (const Stream& stream : streams_) totals.windows.push_back(stream.slots.moved);
     out_moved_.name = operands_.out.name;
     out_moved_.output = true;
     totals.windows.push_back(out_moved_);
