@@ -102,7 +102,7 @@ class CompareCommand final : public Command {
     }
 
     const bool quiet = json_ == "-";
-    const CompareTable table(devices, settings, report::terminal_width());
+    const report::GroupedText table(sample_of(devices, settings), report::terminal_width());
     const auto say = [quiet](const std::string& text) {
       if (quiet) return;
       report::print_text(text);
@@ -123,7 +123,7 @@ class CompareCommand final : public Command {
       report.cases.push_back(std::move(one));
       if (source.made_up()) report.cases.back().seed = source.seed;
       line.clear();
-      say(table.rows(report.cases.back()));
+      say(table.rows(table_of(report.cases.back())));
     };
     for (; a; a = next_activations(source, layers, ++next, report.left_out)) {
       at = next;

@@ -48,66 +48,6 @@ report::Table empty_table() {
                         {"verdict", "verdict", Kind::text}});
 }
 
-report::Table table_of(const CaseReport& layer) {
-  using report::Cell;
-  report::Table table = empty_table();
-  const std::string title = heading(layer);
-  for (const DeviceReport& device : layer.devices) {
-    Cell time, error, nmse;
-    if (device.result && device.result->timing.time_kind != IRONCL_TIME_NONE) {
-      time = fmt::format("{} {}", report::human_time(device.result->timing.device_ns),
-                         layer::time_kind_name(device.result->timing.time_kind));
-    }
-    if (device.comparison) {
-      error = device.comparison->max_error_over_bound;
-      nmse = nmse_of(*device.comparison);
-    }
-    table.add({title, name_of(device).text(), std::string("oracle"), time, error, nmse,
-               std::string(name_of(device.verdict))});
-  }
-  for (const PairReport& pair : layer.pairs) {
-    table.add({title,
-               pair.first.text(),
-               pair.second.text(),
-               {},
-               pair.comparison.max_error_over_bound,
-               nmse_of(pair.comparison),
-               std::string(name_of(pair.verdict))});
-  }
-  for (const ExpectReport& expected : layer.expect) {
-    const bool weaker = expected.accuracy != numerics::AccuracyClass::f32;
-    table.add({title,
-               expected.result.text(),
-               expected.tensor,
-               {},
-               expected.comparison.max_error_over_bound,
-               nmse_of(expected.comparison),
-               fmt::format("{}{}{}", name_of(expected.verdict), weaker ? " as " : "",
-                           weaker ? numerics::name_of(expected.accuracy) : "")});
-  }
-  return table;
-}
-
-/// Cells as wide as those to come are likely to be.
-report::Table sample_of(const std::vector<ironcl::Device>& devices, const layer::JudgeSettings& settings) {
-  report::Table table = empty_table();
-  const numerics::AccuracyClass weakest =
-      *std::max_element(settings.weakest_accuracies.begin(), settings.weakest_accuracies.end());
-  const auto add = [&table](const std::string& result, const std::string& against) {
-    table.add(
-        {std::string(), result, against, std::string("88.8 us modelled"), 1.11e-11, 1.11e-11, std::string("fail")});
-  };
-  for (const ironcl::Device& device : devices) {
-    // A model computes in one class.
-    const bool model = device.props().type == IRONCL_DEVICE_MODEL;
-    const std::string name = layer::ResultName{device.uri(), model ? numerics::AccuracyClass::f32 : weakest}.text();
-    add(name, name);
-    for (const layer::Expectation& one : settings.expectations) add(name, one.tensor);
-  }
-  add("oracle", "oracle");
-  return table;
-}
-
 /// What is wrong or undefined, in words, with the lines that reproduce it; empty where nothing is.
 std::string remarks(const CompareReport& report, const CaseReport& layer) {
   std::string text;
@@ -209,11 +149,64 @@ ExitStatus CompareReport::status() const noexcept {
   return outcome == Outcome::pass || asked ? ExitStatus::ok : ExitStatus::no_device;
 }
 
-CompareTable::CompareTable(const std::vector<ironcl::Device>& devices, const layer::JudgeSettings& settings,
-                           std::size_t width)
-    : table_(sample_of(devices, settings), width) {}
+report::Table table_of(const CaseReport& layer) {
+  using report::Cell;
+  report::Table table = empty_table();
+  const std::string title = heading(layer);
+  for (const DeviceReport& device : layer.devices) {
+    Cell time, error, nmse;
+    if (device.result && device.result->timing.time_kind != IRONCL_TIME_NONE) {
+      time = fmt::format("{} {}", report::human_time(device.result->timing.device_ns),
+                         layer::time_kind_name(device.result->timing.time_kind));
+    }
+    if (device.comparison) {
+      error = device.comparison->max_error_over_bound;
+      nmse = nmse_of(*device.comparison);
+    }
+    table.add({title, name_of(device).text(), std::string("oracle"), time, error, nmse,
+               std::string(name_of(device.verdict))});
+  }
+  for (const PairReport& pair : layer.pairs) {
+    table.add({title,
+               pair.first.text(),
+               pair.second.text(),
+               {},
+               pair.comparison.max_error_over_bound,
+               nmse_of(pair.comparison),
+               std::string(name_of(pair.verdict))});
+  }
+  for (const ExpectReport& expected : layer.expect) {
+    const bool weaker = expected.accuracy != numerics::AccuracyClass::f32;
+    table.add({title,
+               expected.result.text(),
+               expected.tensor,
+               {},
+               expected.comparison.max_error_over_bound,
+               nmse_of(expected.comparison),
+               fmt::format("{}{}{}", name_of(expected.verdict), weaker ? " as " : "",
+                           weaker ? numerics::name_of(expected.accuracy) : "")});
+  }
+  return table;
+}
 
-std::string CompareTable::rows(const CaseReport& layer) const { return table_.rows(table_of(layer)); }
+report::Table sample_of(const std::vector<ironcl::Device>& devices, const layer::JudgeSettings& settings) {
+  report::Table table = empty_table();
+  const numerics::AccuracyClass weakest =
+      *std::max_element(settings.weakest_accuracies.begin(), settings.weakest_accuracies.end());
+  const auto add = [&table](const std::string& result, const std::string& against) {
+    table.add(
+        {std::string(), result, against, std::string("88.8 us modelled"), 1.11e-11, 1.11e-11, std::string("fail")});
+  };
+  for (const ironcl::Device& device : devices) {
+    // A model computes in one class.
+    const bool model = device.props().type == IRONCL_DEVICE_MODEL;
+    const std::string name = layer::ResultName{device.uri(), model ? numerics::AccuracyClass::f32 : weakest}.text();
+    add(name, name);
+    for (const layer::Expectation& one : settings.expectations) add(name, one.tensor);
+  }
+  add("oracle", "oracle");
+  return table;
+}
 
 std::string closing_text(const CompareReport& report) {
   constexpr std::size_t kMostRemarks = 20;

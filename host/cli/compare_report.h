@@ -41,18 +41,10 @@ struct CompareReport {
 /// {"verdict", "cases": [...], "left_out": [...]}; docs/command.md has every key.
 boost::json::object to_json(const CompareReport& report);
 
-/// The table of a run whose layers come one after another.
-class CompareTable {
- public:
-  /// For these devices, and the classes and expected tensors of `settings`; lines of `width` characters at most where
-  /// that is possible, 0: no limit.
-  CompareTable(const std::vector<ironcl::Device>& devices, const layer::JudgeSettings& settings, std::size_t width);
-  std::string heading() const { return table_.heading(); }
-  std::string rows(const layer::CaseReport& layer) const;
-
- private:
-  report::GroupedText table_;
-};
+/// The table of a layer; and one whose cells are as wide as those of a run on these devices, with the classes and
+/// expected tensors of `settings`, are likely to be.
+report::Table table_of(const layer::CaseReport& layer);
+report::Table sample_of(const std::vector<ironcl::Device>& devices, const layer::JudgeSettings& settings);
 
 /// What stands below the table: what its columns mean, what is wrong, what was left out, the verdict.
 std::string closing_text(const CompareReport& report);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The command line as data, taken from what the parsers were told: man pages, completions and suggestions are made of
-// it, so none of them can say anything else. Next door: command_line.h (the parsers), man_page.h, completion.h.
+// it, so none of them can say anything else. Next door: command_line.h (the parsers), documents.h.
 #pragma once
 
 #include <map>

@@ -60,8 +60,7 @@ std::string option_text(const OptionInterface& option) {
 
 std::string exit_status_text(const std::map<int, std::string>& meanings) {
   std::string text = ".SH EXIT STATUS\n";
-  for (const auto& [status, meaning] : meanings)
-    text += fmt::format(".TP\n\\fB{}\\fR\n{}\n", status, plain(meaning));
+  for (const auto& [status, meaning] : meanings) text += fmt::format(".TP\n\\fB{}\\fR\n{}\n", status, plain(meaning));
   return text;
 }
 

@@ -5,8 +5,9 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <boost/json.hpp>
-#include <cstdio>
+#include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "host/cli/command.h"
@@ -41,6 +42,24 @@ constexpr const char* kExitStatus =
   4  there is no model device, or the kernel does not take the problem or the blocks
 )";
 
+/// Options of the command that are options of the backend's plan.
+struct PlanOption {
+  const char* name;
+  const char* key;
+  const char* help;
+};
+constexpr PlanOption kPlanOptions[] = {
+    {"--kernel-blocks", "kernel_blocks", "B,O,I: rows of x, rows of w and depth of a step"},
+    {"--mode", "mode", "aligned or large"},
+    {"--buffers", "buffers", "of each input: 1, 2, 3"},
+    {"--program", "program", "pipeline or manual_dma; with --experts gmm_v1, gmm_v2 or fused_moe"},
+    {"--save-x-q", "save_x_q", "keep the quantised block of x: on or off"},
+    {"--save-acc", "save_acc", "keep the accumulator in VMEM: on or off"},
+    {"--vmem-limit", "vmem_limit_mib", "MiB"},
+    {"--vmem-rule", "vmem_rule", "footprint (true bytes) or formula (the published kernel's)"},
+    {"--tpu", "tpu", "7x, or another row of --machines"},
+};
+
 class ModelCommand final : public Command {
  public:
   std::string name() const override { return "model"; }
@@ -62,15 +81,7 @@ class ModelCommand final : public Command {
     add_out_dtype(app, options_.out_dtype);
     app.add_option("--quantize-activations", options_.quantize, "on or off; auto: on, with --experts off")
         ->capture_default_str();
-    app.add_option("--kernel-blocks", blocks_, "B,O,I: rows of x, rows of w and depth of a step");
-    app.add_option("--mode", mode_, "aligned or large");
-    app.add_option("--buffers", buffers_, "of each input: 1, 2, 3");
-    app.add_option("--program", program_, "pipeline or manual_dma; with --experts gmm_v1, gmm_v2 or fused_moe");
-    app.add_option("--save-x-q", save_x_q_, "keep the quantised block of x: on or off");
-    app.add_option("--save-acc", save_acc_, "keep the accumulator in VMEM: on or off");
-    app.add_option("--vmem-limit", vmem_limit_, "MiB");
-    app.add_option("--vmem-rule", vmem_rule_, "footprint (true bytes) or formula (the published kernel's)");
-    app.add_option("--tpu", tpu_, "7x, or another row of --machines");
+    for (const PlanOption& option : kPlanOptions) app.add_option(option.name, plan_[option.key], option.help);
     app.add_option("--assume", assumptions_, "an assumption, such as hbm_efficiency=0.7 (see --machines)")
         ->option_text("KEY=VALUE");
     app.add_flag("--search", search_, "choose kernel blocks under the VMEM limit");
@@ -154,18 +165,10 @@ class ModelCommand final : public Command {
   }
 
   void fill_plan() {
-    const auto add = [&](const char* key, const std::string& value) {
-      if (!value.empty()) options_.plan.emplace_back(key, value);
-    };
-    add("kernel_blocks", blocks_);
-    add("mode", mode_);
-    add("buffers", buffers_);
-    if (experts_.experts == 0) add("program", program_);  // else it names what to ask about
-    add("save_x_q", save_x_q_);
-    add("save_acc", save_acc_);
-    add("vmem_limit_mib", vmem_limit_);
-    add("vmem_rule", vmem_rule_);
-    add("tpu", tpu_);
+    for (const PlanOption& option : kPlanOptions) {
+      const bool names_a_question = experts_.experts != 0 && option.key == std::string_view("program");
+      if (!plan_[option.key].empty() && !names_a_question) options_.plan.emplace_back(option.key, plan_[option.key]);
+    }
     for (KeyValues::value_type& assumption : parse_key_values("--assume", assumptions_))
       options_.plan.push_back(std::move(assumption));
   }
@@ -259,7 +262,7 @@ class ModelCommand final : public Command {
       throw CommandError(ExitStatus::usage,
                          "--search with --experts: the grouped kernels choose by rules of their own");
     }
-    experts_.program = program_;
+    experts_.program = plan_["program"];
     check(experts_);
     ModelOptions model = options_;
     if (model.quantize == "auto") model.quantize = "off";  // as these kernels do with blocks of 128
@@ -274,7 +277,7 @@ class ModelCommand final : public Command {
 
   ExitStatus tune(const ironcl::Device& device) {
     if (!search_) throw CommandError(ExitStatus::usage, "--shapes goes with --search");
-    const std::string table = tune_blocks(device, shapes_, batches_, tpu_.empty() ? "7x" : tpu_);
+    const std::string table = tune_blocks(device, shapes_, batches_, plan_["tpu"].empty() ? "7x" : plan_["tpu"]);
     if (save_.empty()) {
       report::print("{}", table);
     } else {
@@ -294,7 +297,7 @@ class ModelCommand final : public Command {
 
   ModelOptions options_;
   ExpertOptions experts_;
-  std::string blocks_, mode_, buffers_, program_, save_x_q_, save_acc_, vmem_limit_, vmem_rule_, tpu_;
+  std::map<std::string_view, std::string> plan_;  ///< By key of kPlanOptions.
   const CLI::App* app_ = nullptr;
   std::vector<std::string> assumptions_;
   std::string layers_, glob_ = "*", json_, trace_, shapes_, save_, device_ = "ironwood:0";

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// ironcl compare on folders that the field's tools wrote: the whole way from the file to a device's result, against
-// torch's float64. tests/checkpoint/foreign_test.cpp has all of them up to the operands.
+// From files of others to a device's result: layers with a static scale of activations; folders that the field's
+// tools wrote, against torch's float64 (tests/checkpoint/foreign_test.cpp has all of them up to the operands).
 #include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
 
 #include "tests/cli/scratch.h"
 #include "tests/cli/shell.h"
@@ -9,6 +12,52 @@
 namespace {
 
 using namespace ironcl::cli_test;
+
+/// Weights of 1 with scale 0.5; activations 2000 and 1 with the static scale 2: codes 448 (saturated) and 0.5.
+/// Every element of the result is 0.5 * 2 * (448 + 127 * 0.5), exactly.
+struct StaticLayer {
+  Scratch scratch;
+  std::string data = scratch.path("data.safetensors");
+
+  StaticLayer() {
+    std::vector<float> x(128, 1.f);
+    x[0] = 2000;
+    write_tensors(data, {f32_tensor("x", {1, 128}, x), f32_tensor("y", {1, 256}, std::vector<float>(256, 511.5f))});
+  }
+  void write(const std::string& name, const std::string& scale) const {
+    write_tensors(scratch.path(name),
+                  {e4m3_tensor("a.weight", {256, 128}, 0x38), f32_tensor("a.weight_scale", {1}, {0.5f}),
+                   f32_tensor("a." + scale, {1}, {2.f})});
+  }
+};
+
+TEST(StaticActivations, OfALoneFileReachTheResult) {
+  const StaticLayer layer;
+  for (const std::string scale : {"input_scale", "activation_scale"}) {
+    layer.write("lone.safetensors", scale);
+    const Outcome outcome = ironcl_command({"compare", layer.scratch.path("lone.safetensors"), "--device", "toy:0",
+                                            "--input", layer.data + ":x", "--expect", layer.data + ":y"});
+    EXPECT_EQ(outcome.status, 0) << outcome.command << "\n" << outcome.out << outcome.err;
+    const Outcome listed = ironcl_command({"inspect", layer.scratch.path("lone.safetensors")}, Plugins::none);
+    EXPECT_TRUE(contains(listed.out, "static"));
+  }
+}
+
+TEST(StaticActivations, OfAModeloptFolderReachTheResult) {
+  const StaticLayer layer;
+  layer.write("model.safetensors", "input_scale");
+  layer.scratch.file("config.json",
+                     R"({"quantization_config":{"quant_method":"modelopt","config_groups":{"group_0":{)"
+                     R"("input_activations":{"dynamic":false,"num_bits":8,"type":"float"},)"
+                     R"("weights":{"dynamic":false,"num_bits":8,"type":"float"},"targets":["Linear"]}}}})");
+  const Outcome outcome = ironcl_command({"compare", layer.scratch.path(""), "--layer", "a", "--device", "toy:0",
+                                          "--input", layer.data + ":x", "--expect", layer.data + ":y"});
+  // data.safetensors is beside model.safetensors, which is preferred.
+  EXPECT_EQ(outcome.status, 0) << outcome.command << "\n" << outcome.out << outcome.err;
+  const Outcome run = ironcl_command({"run", layer.scratch.path(""), "--layer", "a", "--device", "toy:0", "--input",
+                                      layer.data + ":x", "--output", layer.scratch.path("y.safetensors")});
+  EXPECT_EQ(run.status, 0) << run.command << "\n" << run.err;
+}
 
 class InteropCompare : public testing::TestWithParam<const char*> {};
 

@@ -1,22 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
-// Units, JSON text, files written whole.
+// Texts of reports: units, JSON, what is made visible, what is suggested, files written whole.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
 #include <boost/json.hpp>
+#include <boost/regex.hpp>
 #include <filesystem>
 #include <fstream>
 #include <limits>
 #include <sstream>
 #include <string>
+#include <vector>
 
 #include "host/report/file.h"
 #include "host/report/json.h"
+#include "host/report/search.h"
+#include "host/report/suggest.h"
+#include "host/report/table.h"
 #include "host/report/units.h"
+#include "host/report/visible.h"
 
 namespace {
 
 using namespace ironcl::report;
+using namespace std::string_literals;
 namespace fs = std::filesystem;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
@@ -79,6 +86,88 @@ TEST(File, IsReplacedWholeOrNotAtAll) {
     EXPECT_NE(std::string(error.what()).find("No such file"), std::string::npos) << error.what();
   }
   fs::remove_all(folder);
+}
+
+TEST(Visible, LeavesTextAlone) {
+  for (const std::string text :
+       {"model.layers.0.q_proj", "back\\slash 'quote' \"double\"", "größe", "重み", "\U0001f600", ""})
+    EXPECT_EQ(visible(text), text);
+}
+
+TEST(Visible, EscapesWhatActsOnATerminal) {
+  EXPECT_EQ(visible("\x1b[31mred\x1b[0m"), "\\x1b[31mred\\x1b[0m");
+  EXPECT_EQ(visible("a\nb\r\nc\td\x07\x08"), "a\\nb\\r\\nc\\td\\x07\\x08");
+  EXPECT_EQ(visible("nul\0x7f\x7f"s), "nul\\x00x7f\\x7f");
+  EXPECT_EQ(visible("\u009b31m\u0085"), "\\u009b31m\\u0085");
+}
+
+TEST(Visible, EscapesWhatReordersOrHidesText) {
+  EXPECT_EQ(visible("a\u202eb\u2066c\u200bd\ufeff\u2028\u061c"), "a\\u202eb\\u2066c\\u200bd\\ufeff\\u2028\\u061c");
+  EXPECT_EQ(visible("\U000e0041"), "\\U000e0041");
+}
+
+TEST(Visible, EscapesBytesThatAreNotUtf8) {
+  EXPECT_EQ(visible("\x9b[31m"), "\\x9b[31m");                     // C1 as a byte of its own
+  EXPECT_EQ(visible("\xc0\x9b"), "\\xc0\\x9b");                    // overlong
+  EXPECT_EQ(visible("\xe0\x80\x9b"), "\\xe0\\x80\\x9b");           // overlong
+  EXPECT_EQ(visible("\xed\xa0\x80"), "\\xed\\xa0\\x80");           // a surrogate
+  EXPECT_EQ(visible("\xf4\x90\x80\x80"), "\\xf4\\x90\\x80\\x80");  // beyond U+10FFFF
+  EXPECT_EQ(visible("gr\xc3"), "gr\\xc3");                         // cut off
+  EXPECT_EQ(visible("\xc3("), "\\xc3(");
+}
+
+TEST(Visible, KeepsTheLinesOfWhatWasLaidOut) {
+  EXPECT_EQ(visible_lines("one\ntwo\x1b[2J\r\nthree\r"), "one\ntwo\\x1b[2J\nthree\\r");
+}
+
+TEST(Visible, TablesAndJsonShowIt) {
+  const std::string name = "q\x1b[2J\n\u202e\u009b\x7f";
+  Table table({{"layer", "layer", Kind::text}});
+  table.add({name});
+  for (const std::string& text :
+       {to_text(table), to_text(table, 1), GroupedText(table).rows(table), to_markdown(table)})
+    EXPECT_NE(text.find("q\\x1b[2J\\n\\u202e\\u009b\\x7f"), std::string::npos) << text;
+
+  const boost::json::value value = {{name, name + "\U000e0041"}};
+  const std::string json = to_text(value);
+  EXPECT_EQ(visible_lines(json), json) << "JSON has something that acts on a terminal";
+  EXPECT_EQ(boost::json::parse(json), value) << json;
+  EXPECT_NO_THROW(boost::json::parse(to_text(boost::json::value("not \xff UTF-8"))));
+}
+
+const std::vector<std::string> kCommands = {"devices", "plugins", "inspect", "compare",
+                                            "run",     "model",   "bench",   "tune"};
+
+TEST(Suggest, FindsEverySlip) {
+  for (const std::string word : {"devces", "devicess", "devoces", "dveices", "device", "dev"})
+    EXPECT_EQ(near_names(word, kCommands), std::vector<std::string>{"devices"}) << word;
+  EXPECT_EQ(near_names("rnu", kCommands).front(), "run");
+  EXPECT_EQ(near_names("--jsn", {"--json", "--input"}), std::vector<std::string>{"--json"});
+  EXPECT_EQ(near_names("-json", {"--json", "--input"}), std::vector<std::string>{"--json"});
+}
+
+TEST(Suggest, SaysNothingWhereNothingIsNear) {
+  for (const std::string word : {"frobnicate", "xyz", "", "-", "z"})
+    EXPECT_EQ(did_you_mean(word, kCommands), "") << word;
+  EXPECT_EQ(did_you_mean(std::string(100000, 'x'), {std::string(100000, 'y')}), "");
+}
+
+TEST(Suggest, ReadsAsASentence) {
+  EXPECT_EQ(did_you_mean("devces", kCommands), "; did you mean devices?");
+  EXPECT_EQ(did_you_mean("q_prok", {"q_proj", "k_proj", "lm_head"}), "; did you mean q_proj or k_proj?");
+  EXPECT_EQ(did_you_mean("layer", {"layer1", "layer2", "layer3", "layer4"}),
+            "; did you mean layer1, layer2 or layer3?");
+}
+
+TEST(Searching, EndsWhereNoLookIsLeft) {
+  const boost::regex expression("a*b");
+  const std::string text(1000, 'a');
+  std::int64_t enough = looks_for(text.size());
+  EXPECT_FALSE(is_found(expression, text, true, enough));
+  EXPECT_LT(enough, looks_for(text.size()));
+  std::int64_t few = 100;
+  EXPECT_THROW(is_found(expression, text, true, few), std::runtime_error);
+  EXPECT_EQ(few, 0);
 }
 
 }  // namespace
