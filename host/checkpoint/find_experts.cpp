@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Layers of experts out of single matrices.
-#include "host/checkpoint/layers.h"
+#include "host/checkpoint/layer_builder.h"
 
 #include <fmt/format.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One linear layer out of its parts: what fits together, which block, which activations. Next door: layers.h (finds
-// the parts of every layer).
+// Linear layers out of the tensors of a checkpoint: the parts of every layer (layers.cpp, stacked_layers.cpp), what
+// fits together, which block, which activations (layer_builder.cpp); and layers of experts out of linear ones.
 #pragma once
 
 #include <optional>
@@ -68,5 +68,21 @@ Tensor decoded(const Tensor& tensor);
 
 /// Everything that is known of the layer; the first thing that is wrong with it becomes its problem.
 LinearLayer build_layer(const LayerParts& parts, const QuantizationConfig& config, const OpenOptions& options);
+
+struct LayerList {
+  std::vector<LinearLayer> layers;
+  std::vector<Unquantized> unquantized;
+};
+
+/// Sorts the tensors of `folder` into quantised layers and the rest. What is wrong with a layer goes into its
+/// problem.
+/// `stacked`: how the model type stores experts of one tensor.
+LayerList find_layers(const Folder& folder, const QuantizationConfig& config, const OpenOptions& options,
+                      StackedForm stacked = StackedForm::unknown);
+
+/// The layers of experts among `layers` (sorted, as in the checkpoint), in the order of a reader. `routing`: of the
+/// config, where it has one. What is wrong with one goes into its problem. Costs what the names cost: linear.
+std::vector<ExpertsLayer> find_experts(const Folder& folder, const std::vector<LinearLayer>& layers,
+                                       const std::optional<Routing>& routing);
 
 }  // namespace ironcl::checkpoint

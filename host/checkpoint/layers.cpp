@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // Linear layers out of the tensors of a checkpoint: which tensors belong together, and that none is left unexplained.
-#include "host/checkpoint/layers.h"
 
 #include <fmt/format.h>
 

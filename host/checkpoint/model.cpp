@@ -9,7 +9,7 @@
 #include <array>
 
 #include "host/checkpoint/folder.h"
-#include "host/checkpoint/layers.h"
+#include "host/checkpoint/layer_builder.h"
 #include "host/checkpoint/names.h"
 
 namespace ironcl::checkpoint {

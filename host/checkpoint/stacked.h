@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Experts in one tensor: weights [E, N, K], and scales [E, rows, cols] of stacked or of separate weights.
-// Next door: layers.h (layers out of single tensors).
+// Next door: layer_builder.h (layers out of single tensors).
 #pragma once
 
 #include <optional>

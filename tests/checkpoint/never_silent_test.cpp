@@ -4,7 +4,6 @@
 #include <boost/json.hpp>
 #include <random>
 
-#include "host/checkpoint/parts.h"
 #include "host/checkpoint/tensor_index.h"
 #include "tests/checkpoint/products.h"
 
