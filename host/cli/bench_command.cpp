@@ -22,7 +22,6 @@
 #include "host/layer/synthetic.h"
 #include "host/report/file.h"
 #include "host/report/json.h"
-#include "host/report/print.h"
 #include "host/report/table.h"
 #include "host/tuning/ceilings.h"
 
@@ -48,8 +47,7 @@ constexpr const char* kExitStatus =
 
 class BenchCommand final : public Command {
  public:
-  std::string name() const override { return "bench"; }
-  std::string summary() const override { return "Measure shapes on devices; every row is checked first"; }
+  BenchCommand() : Command("bench", "Measure shapes on devices; every row is checked first") {}
 
   void declare(CLI::App& app) override {
     app_ = &app;
@@ -261,11 +259,8 @@ class BenchCommand final : public Command {
   /// The running rows: not among what goes to the standard output by '-'.
   template <class... Args>
   void say(fmt::format_string<Args...> text, Args&&... args) {
-    line_.clear();
-    const std::string line = fmt::format(text, std::forward<Args>(args)...);
-    if (csv_ == "-" || json_ == "-" || markdown_ == "-") return report::print_error_text(line);
-    report::print_text(line);
-    report::flush_output();
+    const bool taken = csv_ == "-" || json_ == "-" || markdown_ == "-";
+    line_.print(fmt::format(text, std::forward<Args>(args)...), taken);
   }
   BenchTable::Say speaker() {
     return [this](const std::string& line) { say("{}", line); };

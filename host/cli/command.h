@@ -6,6 +6,7 @@
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace CLI {
@@ -36,14 +37,21 @@ class CommandError : public std::runtime_error {
 class Command {
  public:
   virtual ~Command() = default;
-  virtual std::string name() const = 0;
-  virtual std::string summary() const = 0;  ///< One line for `ironcl --help`.
+  const std::string& name() const noexcept { return name_; }
+  const std::string& summary() const noexcept { return summary_; }
   /// Adds options, examples and what the exit status means to the subcommand's own parser. Option values live in the
   /// command, which outlives the parser.
   virtual void declare(CLI::App& app) = 0;
   /// Does the work; called once, after parsing. Results go to the standard output. Throws CommandError,
   /// checkpoint::Error, ironcl::Error or another std::exception; main.cpp has the statuses.
   virtual ExitStatus run() = 0;
+
+ protected:
+  /// `summary`: one line for `ironcl --help`.
+  Command(std::string name, std::string summary) : name_(std::move(name)), summary_(std::move(summary)) {}
+
+ private:
+  std::string name_, summary_;
 };
 
 /// Every subcommand, in the order of `ironcl --help`.

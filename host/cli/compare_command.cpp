@@ -46,8 +46,7 @@ constexpr const char* kExitStatus =
 
 class CompareCommand final : public Command {
  public:
-  std::string name() const override { return "compare"; }
-  std::string summary() const override { return "Run layers on every device and prove that the results agree"; }
+  CompareCommand() : Command("compare", "Run layers on every device and prove that the results agree") {}
 
   void declare(CLI::App& app) override {
     operands_.declare(app, true);
@@ -103,15 +102,14 @@ class CompareCommand final : public Command {
 
     const bool quiet = json_ == "-";
     const report::GroupedText table(sample_of(devices, settings), report::terminal_width());
-    const auto say = [quiet](const std::string& text) {
-      if (quiet) return;
-      report::print_text(text);
-      report::flush_output();
+    ProgressLine line;
+    const auto say = [&line, quiet](const std::string& text) {
+      line.clear();
+      if (!quiet) line.print(text, false);
     };
     const std::size_t count = layers.size() + whole.size();
     say(fmt::format("{}: {} layer{}, activations {}, result {}\n\n{}", operands_.path, count, count == 1 ? "" : "s",
                     a ? a->origin : whole.front().input.origin, operands_.out, table.heading()));
-    ProgressLine line;
     std::size_t at = next, done = 0;
     settings.progress = [&](const layer::DeviceReport& device) {
       const std::string& name = at < layers.size() ? layers[at]->name : whole[at - layers.size()].source->form().name;
@@ -122,7 +120,6 @@ class CompareCommand final : public Command {
     const auto judged = [&](layer::CaseReport one) {
       report.cases.push_back(std::move(one));
       if (source.made_up()) report.cases.back().seed = source.seed;
-      line.clear();
       say(table.rows(table_of(report.cases.back())));
     };
     for (; a; a = next_activations(source, layers, ++next, report.left_out)) {
@@ -135,7 +132,6 @@ class CompareCommand final : public Command {
       done = 0;
       judged(layer::judge(*whole[i].source, whole[i].input, devices, settings));
     }
-    line.clear();
     say(closing_text(report));
     if (!json_.empty()) report::write_file(json_, report::to_text(boost::json::value(to_json(report))));
     return report.status();

@@ -160,8 +160,7 @@ std::string explain_text(const report::Problem& problem, const ironcl::Selection
 
 class DevicesCommand final : public Command {
  public:
-  std::string name() const override { return "devices"; }
-  std::string summary() const override { return "List devices, or explain what each says to a problem"; }
+  DevicesCommand() : Command("devices", "List devices, or explain what each says to a problem") {}
 
   void declare(CLI::App& app) override {
     add_json_option(app, json_);

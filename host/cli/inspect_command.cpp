@@ -34,8 +34,7 @@ constexpr const char* kExitStatus =
 
 class InspectCommand final : public Command {
  public:
-  std::string name() const override { return "inspect"; }
-  std::string summary() const override { return "The fp8 layers of a checkpoint: shapes, blocks, scales, bytes"; }
+  InspectCommand() : Command("inspect", "The fp8 layers of a checkpoint: shapes, blocks, scales, bytes") {}
 
   void declare(CLI::App& app) override {
     app.add_option("PATH", path_, "checkpoint folder, or one safetensors file")->option_text(" ")->required();

@@ -62,10 +62,7 @@ constexpr PlanOption kPlanOptions[] = {
 
 class ModelCommand final : public Command {
  public:
-  std::string name() const override { return "model"; }
-  std::string summary() const override {
-    return "Modelled time, VMEM and schedule of the kernel on a TPU; block sizes";
-  }
+  ModelCommand() : Command("model", "Modelled time, VMEM and schedule of the kernel on a TPU; block sizes") {}
 
   void declare(CLI::App& app) override {
     app_ = &app;

@@ -94,10 +94,7 @@ std::string to_text(const ironcl::Registry& registry) {
 
 class PluginsCommand final : public Command {
  public:
-  std::string name() const override { return "plugins"; }
-  std::string summary() const override {
-    return "The load report: which plugins were taken, and why others were not";
-  }
+  PluginsCommand() : Command("plugins", "The load report: which plugins were taken, and why others were not") {}
 
   void declare(CLI::App& app) override {
     add_json_option(app, json_);

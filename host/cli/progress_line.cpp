@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cstdio>
 
+#include "host/report/print.h"
 #include "host/report/visible.h"
 
 namespace ironcl::cli {
@@ -53,6 +54,13 @@ void ProgressLine::clear() {
   fmt::print(stderr, "\r{:{}}\r", "", shown_);
   std::fflush(stderr);
   shown_ = 0;
+}
+
+void ProgressLine::print(const std::string& text, bool taken) {
+  clear();
+  if (taken) return report::print_error_text(text);
+  report::print_text(text);
+  report::flush_output();
 }
 
 }  // namespace ironcl::cli

@@ -6,7 +6,7 @@
 
 namespace ironcl::cli {
 
-/// Writes to the standard error. One thread.
+/// Writes to the standard error, but for print(). One thread.
 class ProgressLine {
  public:
   ProgressLine();
@@ -18,6 +18,9 @@ class ProgressLine {
   void show(double fraction, const std::string& text);
   /// Takes the line away, so that others may print.
   void clear();
+  /// Takes the line away and prints `text` at once: to the standard output, or where that is `taken`, by a report, to
+  /// the standard error.
+  void print(const std::string& text, bool taken);
 
  private:
   bool terminal_ = false;

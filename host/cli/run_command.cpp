@@ -39,8 +39,7 @@ constexpr const char* kExitStatus =
 
 class RunCommand final : public Command {
  public:
-  std::string name() const override { return "run"; }
-  std::string summary() const override { return "Run one layer on one device and write the result"; }
+  RunCommand() : Command("run", "Run one layer on one device and write the result") {}
 
   void declare(CLI::App& app) override {
     operands_.declare(app, false);

@@ -21,7 +21,6 @@
 #include "host/cli/tune_report.h"
 #include "host/layer/synthetic.h"
 #include "host/report/file.h"
-#include "host/report/print.h"
 #include "host/report/table.h"
 #include "host/tuning/product.h"
 #include "host/tuning/search.h"
@@ -59,8 +58,7 @@ double seconds_now() {
 
 class TuneCommand final : public Command {
  public:
-  std::string name() const override { return "tune"; }
-  std::string summary() const override { return "Find the fastest right configuration of each shape on a device"; }
+  TuneCommand() : Command("tune", "Find the fastest right configuration of each shape on a device") {}
 
   void declare(CLI::App& app) override {
     shapes_.declare(app, "the products of --model's layers of experts");
@@ -101,7 +99,7 @@ class TuneCommand final : public Command {
     say("{}: {}\n{} problems in {:.0f} s; tables: {}\n", device_.uri(), device_.name(), todo_.size(), budget_,
         saves ? "merged into " + folder_ + " after each problem"
               : "none, results are only printed (--save DIR keeps them)");
-    TuneReport report(json_ == "-");
+    TuneReport report([this](const std::string& text) { say("{}", text); });
     report.heading();
 
     const auto previous = std::signal(SIGINT, interrupt);
@@ -111,7 +109,6 @@ class TuneCommand final : public Command {
     }
     for (std::size_t rest = next_; rest < todo_.size(); ++rest) report.not_reached(todo_[rest].problem);
     std::signal(SIGINT, previous);
-    line_.clear();
     report.finish(device_, budget_, seconds_now() - start_, interrupted != 0 ? "interrupted" : "");
     if (!measured.left_out.empty()) {
       say("left out: {} layers that cannot be used\n{}", measured.left_out.size(),
@@ -128,9 +125,8 @@ class TuneCommand final : public Command {
 
  private:
   template <class... Args>
-  void say(fmt::format_string<Args...> text, Args&&... args) const {
-    const std::string line = fmt::format(text, std::forward<Args>(args)...);
-    json_ == "-" ? report::print_error_text(line) : report::print_text(line);
+  void say(fmt::format_string<Args...> text, Args&&... args) {
+    line_.print(fmt::format(text, std::forward<Args>(args)...), json_ == "-");
   }
 
   void add_layers(const Measured& measured) {
@@ -225,7 +221,6 @@ class TuneCommand final : public Command {
     settings.stop = [] { return interrupted != 0; };
     settings.progress = [&](const tuning::Progress& progress) { show(problem, progress); };
     const tuning::Found found = tuning::search(device_, problem, operands, expected, space, pool_, settings);
-    line_.clear();
     first_trial_seconds_ = std::max(first_trial_seconds_, found.first_trial_seconds);
     ++searched_;
     if (found.stopped) return report.not_reached(problem);  // half a search is none

@@ -11,7 +11,6 @@
 #include "host/layer/execution.h"
 #include "host/report/file.h"
 #include "host/report/json.h"
-#include "host/report/print.h"
 #include "host/report/table.h"
 
 namespace ironcl::cli {
@@ -35,12 +34,6 @@ json::object row_of(const report::Problem& p, const char* verdict) {
   return {{"verdict", verdict}, {"m", p.m}, {"n", p.n}, {"k", p.k}, {"problem", report::to_line(p)}};
 }
 
-json::object options_of(const tuning::Configuration& configuration) {
-  json::object options;
-  for (const auto& [name, value] : configuration.options) options[name] = value;
-  return options;
-}
-
 double number_in(const json::object& member, const char* name) {
   const json::value* found = member.if_contains(name);
   return found != nullptr && found->is_number() ? found->to_number<double>() : 0;
@@ -48,15 +41,9 @@ double number_in(const json::object& member, const char* name) {
 
 }  // namespace
 
-void TuneReport::print(const std::string& text) const {
-  if (on_stderr_) return report::print_error_text(text);
-  report::print_text(text);
-  report::flush_output();
-}
-
 void TuneReport::heading() const {
-  print(fmt::format("{:>6} {:>6} {:>6}  {:<8} {:>10} {:>10} {:>6}  {:<22} {}\n", "M", "N", "K", "", "time", "thumb",
-                    "ratio", "tried/dropped/wrong", "configuration"));
+  print_(fmt::format("{:>6} {:>6} {:>6}  {:<8} {:>10} {:>10} {:>6}  {:<22} {}\n", "M", "N", "K", "", "time", "thumb",
+                     "ratio", "tried/dropped/wrong", "configuration"));
 }
 
 void TuneReport::found(const report::Problem& problem, const tuning::Space& space, const tuning::Found& found) {
@@ -73,7 +60,7 @@ void TuneReport::found(const report::Problem& problem, const tuning::Space& spac
                                          failed == 0 ? "" : fmt::format(" ({} failed)", failed));
   const char* const verdict = !found.any ? "none" : found.beats_rule_of_thumb ? "tuned" : "kept";
   if (found.any) {
-    print(line(problem, verdict, found.time.median, thumb, counts, to_text(found.winner)));
+    print_(line(problem, verdict, found.time.median, thumb, counts, to_text(found.winner)));
     if (thumb > 0) ratios_.push_back(thumb / found.time.median);
   } else {
     ++without_answer_;
@@ -81,7 +68,7 @@ void TuneReport::found(const report::Problem& problem, const tuning::Space& spac
     for (const tuning::Trial& trial : found.trials)
       if (!trial.why.empty())
         why = fmt::format("{}: {}: {}", to_text(trial.configuration), name_of(trial.outcome), trial.why);
-    print(line(problem, verdict, 0, 0, counts, why));
+    print_(line(problem, verdict, 0, 0, counts, why));
   }
 
   json::object row = row_of(problem, verdict);
@@ -125,7 +112,7 @@ void TuneReport::known(const report::Problem& problem, const json::object& membe
   const tuned::Entry config = tuned::entry_of({{"ironcl", member}});
   configuration.variant = config.variant;
   configuration.options = config.options;
-  print(line(problem, "known", ns, thumb, "-", to_text(configuration)));
+  print_(line(problem, "known", ns, thumb, "-", to_text(configuration)));
   if (ns > 0 && thumb > 0) ratios_.push_back(thumb / ns);
   json::object row = row_of(problem, "known");
   for (const auto& field : member) row[field.key()] = field.value();
@@ -163,7 +150,7 @@ void TuneReport::finish(const ironcl::Device& device, double budget_seconds, dou
                     fmt::join(not_reached_.begin(), not_reached_.begin() + static_cast<std::ptrdiff_t>(named), ", "),
                     named == not_reached_.size() ? "" : fmt::format(" and {} more", not_reached_.size() - named));
   }
-  print(text);
+  print_(text);
   all_ = {{"device", device.uri()},
           {"name", device.name()},
           {"driver", device.props().driver},

@@ -3,7 +3,9 @@
 #pragma once
 
 #include <boost/json.hpp>
+#include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "host/include/ironcl/ironcl.hpp"
@@ -15,8 +17,8 @@ namespace ironcl::cli {
 
 class TuneReport {
  public:
-  /// `on_stderr`: the standard output is for JSON.
-  explicit TuneReport(bool on_stderr) : on_stderr_(on_stderr) {}
+  using Print = std::function<void(const std::string&)>;
+  explicit TuneReport(Print print) : print_(std::move(print)) {}
 
   void heading() const;
   /// A search came to its end, with or without a winner.
@@ -33,9 +35,7 @@ class TuneReport {
   bool all_right() const noexcept { return without_answer_ == 0; }
 
  private:
-  void print(const std::string& text) const;
-
-  bool on_stderr_ = false;
+  Print print_;
   boost::json::object all_;
   boost::json::array rows_;
   std::vector<double> ratios_;  ///< Rule of thumb over tuned, of what was searched now or before.

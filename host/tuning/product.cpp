@@ -51,10 +51,8 @@ TableKey key_of(const Product& product, const Device& device, const Space& space
 
 boost::json::object member_of(const Product& product, const Device& device, const Space& space, const Found& found) {
   const report::Problem& problem = product.problem;
-  boost::json::object options;
-  for (const auto& [name, value] : found.winner.options) options[name] = value;
   boost::json::object member{{"variant", found.winner.variant},
-                             {"options", options},
+                             {"options", options_of(found.winner)},
                              {"time_ns", std::llround(found.time.median)},
                              {"driver", device.props().driver},
                              {"build", device.api().build_id},

@@ -60,6 +60,12 @@ std::string to_text(const Configuration& configuration) {
   return text;
 }
 
+json::object options_of(const Configuration& configuration) {
+  json::object options;
+  for (const auto& [name, value] : configuration.options) options[name] = value;
+  return options;
+}
+
 std::int64_t Space::dropped_count() const {
   std::int64_t count = 0;
   for (const auto& reason : dropped) count += reason.second;

@@ -3,6 +3,7 @@
 // (tries them), tables.h (keeps the winners).
 #pragma once
 
+#include <boost/json/object.hpp>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -32,6 +33,9 @@ struct Configuration {
 
 /// "gemm_panel block_m=16,block_n=64,..."
 std::string to_text(const Configuration& configuration);
+
+/// Its options, {"block_m": "16", ...}.
+boost::json::object options_of(const Configuration& configuration);
 
 struct Space {
   std::vector<Configuration> candidates;
