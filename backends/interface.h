@@ -90,6 +90,12 @@ enum class Reason : std::uint32_t {
   option = 9,
 };
 
+/// Why a device does not run something: what, and what would be accepted.
+struct Refusal {
+  Reason reason = Reason::none;
+  std::string text;
+};
+
 enum class TimeKind : std::uint32_t { none = 0, measured = 1, modelled = 2 };
 
 /// Whether a device runs a problem, and if not, why.
@@ -207,7 +213,7 @@ struct GemmArgs {
   Span a, a_scale, d, d_scale, bias, matrix_rows, workspace, a_quantized, a_quantized_scale, a_index;
   std::vector<std::shared_ptr<Event>> wait;
   Span a_global, d_global;
-  bool wants_event = true;  ///< False: the event may be null, and is dropped. Here and in what follows.
+  bool wants_event = true;  ///< False: no event is made, and null returned. Here and in what follows.
 };
 
 /// A plan: everything compiled and looked up.

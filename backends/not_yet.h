@@ -4,6 +4,7 @@
 // door: interface.h.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -11,29 +12,27 @@
 
 namespace ironcl::backend {
 
-/// Why these scales are refused, with what would be accepted; empty where the rest of the description decides.
-inline std::string not_yet(const ScaleDesc& scale, const Quantizer& quantizer, std::string_view operand) {
-  const auto text = [&](const std::string& what) { return std::string(operand) + what; };
-  if (scale.dtype == DType::e4m3fn) return text(" has scales of e4m3fn; f32, f16, bf16 and e8m0 are accepted");
-  if (scale.global) return text(" has a global scale; multiply its scales by it");
+/// Why these scales are refused, with what would be accepted; nothing where the rest of the description decides.
+inline std::optional<Refusal> not_yet(const ScaleDesc& scale, const Quantizer& quantizer, std::string_view operand) {
+  const auto refusal = [&](const std::string& what) {
+    return Refusal{Reason::scale_layout, std::string(operand) + what};
+  };
+  if (scale.dtype == DType::e4m3fn) return refusal(" has scales of e4m3fn; f32, f16, bf16 and e8m0 are accepted");
+  if (scale.global) return refusal(" has a global scale; multiply its scales by it");
   if (scale.grid.row_origin != 0 || scale.grid.col_origin != 0) {
-    return text(" begins inside a block of its scales (" + std::to_string(scale.grid.row_origin) + " rows and " +
-                std::to_string(scale.grid.col_origin) + " columns); cut it where a block begins");
+    return refusal(" begins inside a block of its scales (" + std::to_string(scale.grid.row_origin) + " rows and " +
+                   std::to_string(scale.grid.col_origin) + " columns); cut it where a block begins");
   }
-  if (quantizer.given) return text(" is to be quantised by scales that are given; here they are made");
-  return {};
+  if (quantizer.given) return refusal(" is to be quantised by scales that are given; here they are made");
+  return std::nullopt;
 }
 
-inline std::string not_yet(const GemmDesc& desc) {
-  if (desc.a == DType::e2m1) return "a is e2m1; e4m3fn, e5m2, i8, f32, f16 and bf16 are accepted";
-  if (std::string text = not_yet(desc.a_scale, desc.a_quantizer, "a"); !text.empty()) return text;
-  if (std::string text = not_yet(desc.b_scale, {}, "b"); !text.empty()) return text;
+inline std::optional<Refusal> not_yet(const GemmDesc& desc) {
+  if (desc.a == DType::e2m1)
+    return Refusal{Reason::dtype, "a is e2m1; e4m3fn, e5m2, i8, f32, f16 and bf16 are accepted"};
+  if (auto refusal = not_yet(desc.a_scale, desc.a_quantizer, "a")) return refusal;
+  if (auto refusal = not_yet(desc.b_scale, {}, "b")) return refusal;
   return not_yet(desc.d_scale, desc.d_quantizer, "d");
-}
-
-/// Which kind of refusal a text of the above is.
-inline Reason reason_of_not_yet(const GemmDesc& desc) {
-  return desc.a == DType::e2m1 ? Reason::dtype : Reason::scale_layout;
 }
 
 /// Throws unsupported where the codes or scales that a quantiser would make are refused.
@@ -41,9 +40,7 @@ inline void refuse_not_yet(DType code, const ScaleDesc& scale, const Quantizer& 
   if (code == DType::e2m1) {
     throw Error(Status::unsupported, std::string(operand) + " is to become e2m1; e4m3fn, e5m2 and i8 are accepted");
   }
-  if (const std::string text = not_yet(scale, quantizer, operand); !text.empty()) {
-    throw Error(Status::unsupported, text);
-  }
+  if (const auto refusal = not_yet(scale, quantizer, operand)) throw Error(Status::unsupported, refusal->text);
 }
 
 }  // namespace ironcl::backend

@@ -32,7 +32,7 @@ enum class Grouping : std::uint32_t { none = 0, contiguous = 1, masked = 2 };
 using Options = std::vector<std::pair<std::string, std::string>>;
 
 /// D [m, n] = A [m, k] times B [n, k] transposed, block scaled; the meaning of every field is that of
-/// ironcl_gemm_desc (host/include/ironcl/problem_fields.h pairs them).
+/// ironcl_gemm_desc (host/include/ironcl/fields.h pairs them).
 struct Problem {
   std::int64_t m = 0, n = 0, k = 0;
   std::int64_t lda = 0, ldd = 0;  ///< Elements; 0: tight. In a backend the adapter has replaced 0 by k and n.

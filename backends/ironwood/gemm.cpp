@@ -182,7 +182,8 @@ class PlannedGemm final : public backend::Gemm {
   const backend::GemmDesc& desc() const noexcept override { return desc_; }
   std::shared_ptr<backend::Event> enqueue(const std::shared_ptr<backend::Queue>& queue,
                                           const GemmArgs& args) override {
-    return dynamic_cast<ModelQueue&>(*queue).run(args.wait, [&] { return run(args); });
+    return dynamic_cast<ModelQueue&>(*queue).run(
+        args.wait, [&] { return run(args); }, args.wants_event);
   }
 
  private:

@@ -137,8 +137,7 @@ std::optional<Refusal> check_rows(const GemmDesc& desc) {
 }  // namespace
 
 std::optional<Refusal> read_problem(const GemmDesc& desc, Problem* problem) {
-  if (std::string text = backend::not_yet(desc); !text.empty())
-    return Refusal(backend::reason_of_not_yet(desc), std::move(text));
+  if (auto refusal = backend::not_yet(desc)) return Refusal(refusal->reason, std::move(refusal->text));
   if (auto refusal = check_weights(desc.b, desc.b_scale, desc.n, desc.k, std::max<std::int64_t>(desc.matrices, 1))) {
     return refusal;
   }

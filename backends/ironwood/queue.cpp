@@ -50,11 +50,14 @@ void ModelQueue::wait_for(const std::shared_ptr<Event>& event) {
 }
 
 std::shared_ptr<Event> ModelQueue::run(const std::vector<std::shared_ptr<Event>>& wait,
-                                       const std::function<double()>& command) {
-  if (failed_) return std::make_shared<DoneEvent>(*failed_);
+                                       const std::function<double()>& command, bool wants_event) {
+  const auto done = [wants_event](auto outcome) {
+    return wants_event ? std::make_shared<DoneEvent>(std::move(outcome)) : nullptr;
+  };
+  if (failed_) return done(*failed_);
   const double queued = clock_ns_;
   for (const auto& event : wait) {
-    if (auto failure = join(event, &clock_ns_)) return std::make_shared<DoneEvent>(std::move(*failure));
+    if (auto failure = join(event, &clock_ns_)) return done(std::move(*failure));
   }
   Profile profile{.kind = backend::TimeKind::modelled};
   profile.queued_ns = static_cast<std::uint64_t>(std::llround(queued));
@@ -62,15 +65,14 @@ std::shared_ptr<Event> ModelQueue::run(const std::vector<std::shared_ptr<Event>>
   try {
     clock_ns_ += command();
   } catch (const Error& error) {
-    return std::make_shared<DoneEvent>(error);
+    return done(error);
   } catch (const std::bad_alloc&) {
-    return std::make_shared<DoneEvent>(
-        Error(Status::out_of_host_memory, "ironwood: no host memory to run the command"));
+    return done(Error(Status::out_of_host_memory, "ironwood: no host memory to run the command"));
   } catch (const std::exception& error) {
-    return std::make_shared<DoneEvent>(Error(Status::internal, std::string("ironwood: ") + error.what()));
+    return done(Error(Status::internal, std::string("ironwood: ") + error.what()));
   }
   profile.end_ns = static_cast<std::uint64_t>(std::llround(clock_ns_));
-  return std::make_shared<DoneEvent>(profile);
+  return done(profile);
 }
 
 // The link between host and HBM is not modelled: host copies take no modelled time.

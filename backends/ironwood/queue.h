@@ -34,9 +34,9 @@ class ModelQueue final : public backend::Queue {
   std::shared_ptr<backend::Event> read(const backend::Span& src, void* dst) override;
 
   /// Runs `command`, which returns its modelled nanoseconds, after `wait`. What it throws becomes the event's
-  /// failure, as does the failure of an event waited for.
+  /// failure, as does the failure of an event waited for. Without `wants_event` none is made.
   std::shared_ptr<backend::Event> run(const std::vector<std::shared_ptr<backend::Event>>& wait,
-                                      const std::function<double()>& command);
+                                      const std::function<double()>& command, bool wants_event = true);
 
  private:
   double clock_ns_ = 0;                   // modelled time of the device as this queue sees it

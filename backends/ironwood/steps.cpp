@@ -57,7 +57,8 @@ class Operation final : public Interface {
  public:
   explicit Operation(Step step) : step_(std::move(step)) {}
   std::shared_ptr<backend::Event> enqueue(const std::shared_ptr<backend::Queue>& queue, const Args& args) override {
-    return dynamic_cast<ModelQueue&>(*queue).run(args.wait, [&] { return step_(args); });
+    return dynamic_cast<ModelQueue&>(*queue).run(
+        args.wait, [&] { return step_(args); }, args.wants_event);
   }
 
  private:

@@ -65,10 +65,6 @@ double Problem::mean_over_rows(Cost&& cost) const {
   return mean;
 }
 
-/// Why something cannot run here.
-struct Refusal {
-  backend::Reason reason = backend::Reason::none;
-  std::string text;
-};
+using backend::Refusal;
 
 }  // namespace ironcl::opencl

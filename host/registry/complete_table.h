@@ -12,36 +12,8 @@
 #include <string_view>
 #include <vector>
 
+#include "host/include/ironcl/fields.h"
 #include "host/include/ironcl/plugin.h"
-
-/// Every function slot of ironcl_plugin, in the order of the table: X(name).
-#define IRONCL_FOR_EACH_SLOT(X) \
-  X(load)                       \
-  X(unload)                     \
-  X(enumerate)                  \
-  X(device_props)               \
-  X(device_import)              \
-  X(device_query)               \
-  X(queue_create)               \
-  X(queue_finish)               \
-  X(queue_wait)                 \
-  X(queue_destroy)              \
-  X(buffer_create)              \
-  X(buffer_destroy)             \
-  X(write)                      \
-  X(read)                       \
-  X(weights_prepare)            \
-  X(weights_export)             \
-  X(weights_info)               \
-  X(weights_destroy)            \
-  X(supports)                   \
-  X(op_create)                  \
-  X(op_info)                    \
-  X(op_enqueue)                 \
-  X(op_destroy)                 \
-  X(event_wait)                 \
-  X(event_profile)              \
-  X(event_destroy)
 
 namespace ironcl::registry {
 

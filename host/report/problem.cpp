@@ -12,7 +12,7 @@
 #include <set>
 
 #include "backends/words.h"
-#include "host/include/ironcl/problem_fields.h"
+#include "host/include/ironcl/fields.h"
 
 namespace ironcl::report {
 namespace {

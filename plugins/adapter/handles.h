@@ -37,20 +37,23 @@ struct DeviceState {
   pid_t process = getpid();  ///< The one that loaded the plugin.
 };
 
-/// An operation of one kind: its description as checked, and the backend's object.
-template <class Desc, class Object>
+/// An operation of one kind: its description as checked, and the backend's object. `AbiDesc` and `AbiArgs` are the
+/// ABI's.
+template <class AbiDesc, class AbiArgs, class Desc, class Object>
 struct Op {
+  using CDesc = AbiDesc;
+  using CArgs = AbiArgs;
   std::shared_ptr<DeviceState> device;
   Desc desc;
   std::shared_ptr<Object> object;
 };
-struct GemmOp : Op<backend::GemmDesc, backend::Gemm> {
+struct GemmOp : Op<ironcl_gemm_desc, ironcl_gemm_args, backend::GemmDesc, backend::Gemm> {
   std::uint64_t workspace_bytes = 0;
 };
-using QuantizeOp = Op<backend::QuantizeDesc, backend::Quantize>;
-using RouteOp = Op<backend::RouteDesc, backend::Route>;
-using ActivateOp = Op<backend::ActivateDesc, backend::Activate>;
-using CombineOp = Op<backend::CombineDesc, backend::Combine>;
+using QuantizeOp = Op<ironcl_quantize_desc, ironcl_quantize_args, backend::QuantizeDesc, backend::Quantize>;
+using RouteOp = Op<ironcl_route_desc, ironcl_route_args, backend::RouteDesc, backend::Route>;
+using ActivateOp = Op<ironcl_activate_desc, ironcl_activate_args, backend::ActivateDesc, backend::Activate>;
+using CombineOp = Op<ironcl_combine_desc, ironcl_combine_args, backend::CombineDesc, backend::Combine>;
 
 /// In the order of IRONCL_OP_*, which start at 1.
 using Operation = std::variant<GemmOp, QuantizeOp, RouteOp, ActivateOp, CombineOp>;

@@ -102,7 +102,6 @@ void Instance::load(const ironcl_host* host, const ironcl_key_value* options, st
   ironcl_host known{};
   if (host != nullptr) {
     known = read_struct(host, "host");
-    check_reserved(known.reserved, "host.reserved");
     if (known.abi_major != IRONCL_ABI_MAJOR) {
       refuse(backend::Status::incompatible,
              fmt::format("load: the host speaks ABI {}.{}, this plugin {}.{}; the major versions must be the same",
@@ -167,7 +166,6 @@ void Instance::enumerate(ironcl_device* out_devices, std::uint32_t capacity, std
 
 void Instance::import_device(const ironcl_native_device* desc, ironcl_device* out_device) {
   const auto known = read_struct(desc, "native_device");
-  find_in_chain(known.next, 0, "native_device");
   if (known.kind != IRONCL_NATIVE_OPENCL) {
     unimplemented(fmt::format("native_device.kind is {}; this plugin knows 1 (OpenCL)", known.kind));
   }

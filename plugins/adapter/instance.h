@@ -62,4 +62,7 @@ class Instance {
   State* retired_ = nullptr;       // device handles of earlier loads: empty, but still legal to ask
 };
 
+/// The one of this library; plugin_definition.h defines it.
+extern Instance plugin_instance;
+
 }  // namespace ironcl::adapter

@@ -11,44 +11,51 @@
 
 namespace ironcl::adapter {
 
-backend::Span span_in_buffer(const ironcl_span& in, std::string_view name, const DeviceState& device) {
+namespace {
+
+/// Put together where a message needs it.
+struct Name {
+  std::string_view of, member;
+};
+auto format_as(const Name& name) { return fmt::format("{}{}{}", name.of, name.of.empty() ? "" : ".", name.member); }
+
+/// A span that lies in its buffer, on `device`; empty where it is absent (all zero).
+backend::Span span_in_buffer(const ironcl_span& in, const Name& name, const DeviceState& device) {
   if (in.buffer == nullptr) {
     if (in.offset != 0 || in.size != 0) {
-      invalid(fmt::format("{}.buffer is NULL, but offset is {} and size {}; an absent span is all zero", name,
-                          in.offset, in.size));
+      invalid(fmt::format("{}.buffer is NULL, but offset is {} and size {}; an absent span is all zero",
+                          format_as(name), in.offset, in.size));
     }
     return {};
   }
   if (in.buffer->device.get() != &device) {
-    invalid(fmt::format("{}.buffer is of another device; copy the bytes to a buffer of this one", name));
+    invalid(fmt::format("{}.buffer is of another device; copy the bytes to a buffer of this one", format_as(name)));
   }
   const std::uint64_t held = in.buffer->buffer->size();
   if (in.offset > held || in.size > held - in.offset) {
-    invalid(
-        fmt::format("{} is {} bytes from offset {}, beyond the buffer's {} bytes", name, in.size, in.offset, held));
+    invalid(fmt::format("{} is {} bytes from offset {}, beyond the buffer's {} bytes", format_as(name), in.size,
+                        in.offset, held));
   }
   return {in.buffer->buffer, in.offset, in.size};
 }
 
-std::uint64_t bytes_of(std::int64_t rows, std::int64_t ld, std::int64_t cols, backend::DType type) {
-  return rows <= 0 ? 0 : numerics::bytes_of(type, static_cast<std::uint64_t>((rows - 1) * ld + cols));
-}
-
-void check_room(const backend::Span& span, std::string_view name, std::uint64_t bytes, std::uint64_t element,
-                const std::string& rows, const DeviceState& device) {
-  if (span.size < bytes)
-    invalid(fmt::format("{} is {} bytes, expected at least {} for {}", name, span.size, bytes, rows));
-  const std::uint64_t alignment = std::max<std::uint64_t>(device.buffer_alignment, 1);
-  if (span.offset % alignment != 0) {
-    invalid(fmt::format("{}.offset is {}, expected a multiple of the device's buffer_alignment {}", name, span.offset,
-                        alignment));
+void check_room(const Operand& operand, const Name& name, const Brings& brings, const DeviceState& device) {
+  const backend::Span& span = operand.span;
+  if (span.size < operand.room.bytes) {
+    invalid(fmt::format("{} is {} bytes, expected at least {} for {} = {}{}", format_as(name), span.size,
+                        operand.room.bytes, brings.name, brings.count,
+                        brings.a_rows == 0 ? "" : fmt::format(", a_rows = {}", brings.a_rows)));
   }
-  if (element != 0 && span.offset % element != 0) {
-    invalid(fmt::format("{}.offset is {}, expected a multiple of the element size {}", name, span.offset, element));
+  if (span.offset % device.buffer_alignment != 0) {
+    invalid(fmt::format("{}.offset is {}, expected a multiple of the device's buffer_alignment {}", format_as(name),
+                        span.offset, device.buffer_alignment));
+  }
+  if (operand.room.type == backend::DType::none) return;
+  if (const std::uint64_t element = size_of(operand.room.type); element != 0 && span.offset % element != 0) {
+    invalid(fmt::format("{}.offset is {}, expected a multiple of the element size {}", format_as(name), span.offset,
+                        element));
   }
 }
-
-namespace {
 
 /// Where a span's bytes lie: those of two spans can be the same only where the space is.
 struct Place {
@@ -63,22 +70,40 @@ Place place_of(const backend::Span& span) {
   return {buffer.imported, span.offset};
 }
 
+bool overlap(const backend::Span& one, const backend::Span& other) {
+  if (!one || !other || one.size == 0 || other.size == 0) return false;
+  const Place here = place_of(one), there = place_of(other);
+  return here.space == there.space && here.start + one.size > there.start && there.start + other.size > here.start;
+}
+
 }  // namespace
 
-void check_overlaps(std::initializer_list<NamedSpan> spans) {
-  for (const NamedSpan& out : spans) {
-    if (!out.written || !out.span) continue;
-    for (const NamedSpan& other : spans) {
-      if (&other == &out || !other.span) continue;
-      const Place here = place_of(out.span), there = place_of(other.span);
-      const bool apart = here.space != there.space || here.start + out.span.size <= there.start ||
-                         there.start + other.span.size <= here.start;
-      if (!apart && out.span.size != 0 && other.span.size != 0) {
-        invalid(
-            fmt::format("{} (written) overlaps {} in the same memory: bytes {} to {} and {} to {}; give each its own",
-                        out.name, other.name, out.span.offset, out.span.offset + out.span.size, other.span.offset,
-                        other.span.offset + other.span.size));
-      }
+std::uint64_t bytes_of(std::int64_t rows, std::int64_t ld, std::int64_t cols, backend::DType type) {
+  return rows <= 0 ? 0 : numerics::bytes_of(type, static_cast<std::uint64_t>((rows - 1) * ld + cols));
+}
+
+void take_operands(std::string_view args, const DeviceState& device, const Brings& brings,
+                   std::initializer_list<Operand> operands) {
+  for (const Operand& one : operands) {
+    const Name name{args, one.name};
+    one.span = span_in_buffer(one.given, name, device);
+    const bool needed =
+        one.presence == Presence::always || (one.presence == Presence::with_rows && brings.count != 0);
+    if (one.absent != nullptr) {
+      if (one.span) invalid(fmt::format("{} is given, but {}; leave it zero", format_as(name), one.absent));
+    } else if (one.span) {
+      check_room(one, name, brings, device);
+    } else if (needed) {
+      invalid(fmt::format("{} is absent; give a span of at least {} bytes", format_as(name), one.room.bytes));
+    }
+  }
+  for (const Operand& out : operands) {
+    for (const Operand& other : operands) {
+      if (!out.written || &other == &out || !overlap(out.span, other.span)) continue;
+      invalid(fmt::format(
+          "{0}.{1} (written) overlaps {0}.{2} in the same memory: bytes {3} to {4} and {5} to {6}; give each its own",
+          args, out.name, other.name, out.span.offset, out.span.offset + out.span.size, other.span.offset,
+          other.span.offset + other.span.size));
     }
   }
 }
@@ -86,19 +111,19 @@ void check_overlaps(std::initializer_list<NamedSpan> spans) {
 std::vector<std::shared_ptr<backend::Event>> wait_list(const ironcl_event* wait, std::uint32_t count,
                                                        std::string_view name) {
   std::vector<std::shared_ptr<backend::Event>> out;
-  if (count != 0) require(wait, fmt::format("{}.wait", name));
+  if (count != 0 && wait == nullptr) invalid(fmt::format("{}.wait is NULL", name));
   out.reserve(count);
   for (std::uint32_t i = 0; i < count; ++i) {
-    require(wait[i], fmt::format("{}.wait[{}]", name, i));
+    if (wait[i] == nullptr) invalid(fmt::format("{}.wait[{}] is NULL", name, i));
     out.push_back(wait[i]->event);
   }
   return out;
 }
 
 backend::Span transfer_span(const ironcl_span& in, std::string_view name, const DeviceState& device) {
-  require(in.buffer, fmt::format("{}.buffer", name));
+  if (in.buffer == nullptr) invalid(fmt::format("{}.buffer is NULL", name));
   if (in.size == 0) invalid(fmt::format("{}.size is 0, expected at least 1 byte; leave the call out", name));
-  return span_in_buffer(in, name, device);
+  return span_in_buffer(in, {{}, name}, device);
 }
 
 }  // namespace ironcl::adapter

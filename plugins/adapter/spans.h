@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checks of what a call brings: spans inside their buffers, large enough, aligned, apart; wait lists. Each throws
-// backend::Error as validate.h says; `name` names the field. Next door: validate_args.cpp, validate_quantize.cpp.
+// What a call brings: a list of its operands, from which all checks are made: inside their buffers, large enough,
+// aligned, apart. Throws backend::Error as validate.h says. Next door: args.cpp (the lists).
 #pragma once
 
 #include <cstdint>
@@ -10,33 +10,54 @@
 #include <string_view>
 #include <vector>
 
-#include "backends/interface.h"
-#include "host/include/ironcl/plugin_ops.h"
 #include "plugins/adapter/handles.h"
 
 namespace ironcl::adapter {
-
-/// A span that lies in its buffer, on `device`; empty where it is absent (all zero).
-backend::Span span_in_buffer(const ironcl_span& in, std::string_view name, const DeviceState& device);
 
 /// Bytes of a matrix of `rows` rows; 0 where there are none. The description's own check has shown that this does not
 /// overflow.
 std::uint64_t bytes_of(std::int64_t rows, std::int64_t ld, std::int64_t cols, backend::DType type);
 
-/// That a span has `bytes` and starts on the device's alignment and the element's (0: bytes). `rows` says for what
-/// the bytes are needed: "m = 4".
-void check_room(const backend::Span& span, std::string_view name, std::uint64_t bytes, std::uint64_t element,
-                const std::string& rows, const DeviceState& device);
-
-/// A span with its name, as the overlap check needs it.
-struct NamedSpan {
+/// How much a call brings: "m = 4" in messages, with rows of A where these are gathered.
+struct Brings {
   std::string_view name;
-  const backend::Span& span;
-  bool written;
+  std::int64_t count = 0, a_rows = 0;
 };
 
-/// That no written span overlaps another one.
-void check_overlaps(std::initializer_list<NamedSpan> spans);
+/// The bytes that an operand needs, and the type of its elements (none: bytes).
+struct Room {
+  std::uint64_t bytes = 0;
+  backend::DType type = backend::DType::none;
+};
+inline Room matrix(std::int64_t rows, std::int64_t ld, std::int64_t cols, backend::DType type) {
+  return {bytes_of(rows, ld, cols, type), type};
+}
+inline Room row(std::int64_t count, backend::DType type) { return matrix(1, count, count, type); }
+/// `rows`: of scales, beside operands of `cols` columns.
+inline Room scales(const backend::ScaleDesc& scale, std::int64_t rows, std::int64_t cols) {
+  return matrix(rows, scale.ld, scale.grid.scale_cols(cols), scale.dtype);
+}
+
+/// When an operand has to be there: where the call brings something, also where it brings nothing, or never.
+enum class Presence { with_rows, always, optional };
+
+/// An operand of a call.
+struct Operand {
+  std::string_view name;  ///< The member of the arguments.
+  const ironcl_span& given;
+  backend::Span& span;  ///< Where it goes.
+  Room room;
+  const char* absent = nullptr;  ///< Why the description leaves it out; null: it does not.
+  bool written = false;          ///< Then it overlaps no other.
+  Presence presence = Presence::with_rows;
+};
+
+/// `why` where the description leaves an operand out.
+constexpr const char* unless(bool there, const char* why) { return there ? nullptr : why; }
+
+/// Checks all operands of one call of `args` and hands them over.
+void take_operands(std::string_view args, const DeviceState& device, const Brings& brings,
+                   std::initializer_list<Operand> operands);
 
 std::vector<std::shared_ptr<backend::Event>> wait_list(const ironcl_event* wait, std::uint32_t count,
                                                        std::string_view name);

@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Structs that cross the boundary. Next door: structs.h.
+// Structs that cross the boundary, and how a failure becomes an ironcl_error. Next door: structs.h, guard.h.
 #include "plugins/adapter/structs.h"
 
 #include <fmt/format.h>
+
+#include <cstdio>
+
+#include "plugins/adapter/guard.h"
 
 namespace ironcl::adapter {
 
@@ -51,17 +55,17 @@ void check_tail(const void* in, std::uint32_t size, std::string_view name, std::
 
 }  // namespace detail
 
-void check_reserved(std::uint64_t value, std::string_view field) {
+void check_reserved(std::uint64_t value, std::string_view of) {
   if (value != 0) {
-    unimplemented(fmt::format("{} is {}, but ABI {}.{} has no meaning for it: leave it 0", field, value,
+    unimplemented(fmt::format("{}.reserved is {}, but ABI {}.{} has no meaning for it: leave it 0", of, value,
                               IRONCL_ABI_MAJOR, IRONCL_ABI_MINOR));
   }
 }
 
-void check_flags(std::uint32_t flags, std::uint32_t known, std::string_view field) {
+void check_flags(std::uint32_t flags, std::uint32_t known, std::string_view of) {
   if ((flags & ~known) != 0) {
-    unimplemented(fmt::format("{} has the bits {:#x}, of which this plugin knows {:#x} (ABI {}.{})", field, flags,
-                              known, IRONCL_ABI_MAJOR, IRONCL_ABI_MINOR));
+    unimplemented(fmt::format("{}{}flags has the bits {:#x}, of which this plugin knows {:#x} (ABI {}.{})", of,
+                              of.empty() ? "" : ".", flags, known, IRONCL_ABI_MAJOR, IRONCL_ABI_MINOR));
   }
 }
 
@@ -86,6 +90,32 @@ const ironcl_chain* find_in_chain(const ironcl_chain* chain, std::uint32_t type,
     }
   }
   return found;
+}
+
+ironcl_status fail(ironcl_error* error, ironcl_status status, const char* message,
+                   std::int32_t native_code) noexcept {
+  if (error == nullptr || error->struct_size < sizeof(std::uint32_t)) return status;
+  ironcl_error full{};
+  full.struct_size = error->struct_size;
+  full.status = status;
+  full.native_code = native_code;
+  const std::size_t size = std::min<std::size_t>(error->struct_size, sizeof full);
+  constexpr std::size_t kHead = offsetof(ironcl_error, message);
+  if (size > kHead) copy_text(full.message, size - kHead, message);
+  std::memcpy(error, &full, size);
+  return status;
+}
+
+ironcl_status fail_internal(ironcl_error* error, const char* slot, const char* what) noexcept {
+  char message[sizeof(ironcl_error::message)];
+  std::snprintf(message, sizeof message, "%s: a bug in the plugin, caught at its boundary: %s", slot, what);
+  return fail(error, IRONCL_INTERNAL, message, 0);
+}
+
+ironcl_status fail_with(ironcl_error* error, const char* slot, const backend::Error& thrown) noexcept {
+  const auto status = static_cast<ironcl_status>(thrown.status());
+  if (status == IRONCL_OK || status > IRONCL_INTERNAL) return fail_internal(error, slot, thrown.what());
+  return fail(error, status, thrown.what(), thrown.native_code());
 }
 
 }  // namespace ironcl::adapter

@@ -38,10 +38,20 @@ void check_size(std::uint32_t size, std::string_view name, std::size_t known);
 void check_tail(const void* in, std::uint32_t size, std::string_view name, std::size_t known);
 }  // namespace detail
 
-/// The struct at `in` as this ABI knows it: a missing tail reads as zero, an unknown tail must be zero. `name` is
-/// what the messages call it.
+/// Throws unimplemented where the reserved field of a struct is not zero.
+void check_reserved(std::uint64_t value, std::string_view of);
+/// Throws unimplemented where the flags of a struct have a bit outside `known`. `of` is empty for an argument.
+void check_flags(std::uint32_t flags, std::uint32_t known, std::string_view of);
+
+/// The part of type `type` in a chain, or null. Throws unimplemented for a required part of another type, invalid for
+/// a part that is there twice and for a chain that does not end. `type` 0: none is known here.
+const ironcl_chain* find_in_chain(const ironcl_chain* chain, std::uint32_t type, std::string_view name);
+
+/// The struct at `in` as this ABI knows it: a missing tail reads as zero; an unknown tail, a reserved field and flags
+/// other than `known_flags` must be zero, and its chain may have parts of type `chain_type` (0: of no type) only.
+/// `name` is what the messages call it.
 template <class T>
-T read_struct(const T* in, std::string_view name) {
+T read_struct(const T* in, std::string_view name, std::uint32_t known_flags = 0, std::uint32_t chain_type = 0) {
   require(in, name);
   std::uint32_t size = 0;
   std::memcpy(&size, in, sizeof size);
@@ -49,6 +59,9 @@ T read_struct(const T* in, std::string_view name) {
   T out{};
   std::memcpy(&out, in, std::min<std::size_t>(size, sizeof(T)));
   detail::check_tail(in, size, name, sizeof(T));
+  if constexpr (requires { out.flags; }) check_flags(out.flags, known_flags, name);
+  if constexpr (requires { out.reserved; }) check_reserved(out.reserved, name);
+  if constexpr (requires { out.next; }) find_in_chain(out.next, chain_type, name);
   return out;
 }
 
@@ -73,14 +86,5 @@ void write_struct(T* out, const T& full) noexcept {
                 count - head);
   }
 }
-
-/// Throws unimplemented where a reserved field is not zero.
-void check_reserved(std::uint64_t value, std::string_view field);
-/// Throws unimplemented where `flags` has a bit outside `known`.
-void check_flags(std::uint32_t flags, std::uint32_t known, std::string_view field);
-
-/// The part of type `type` in a chain, or null. Throws unimplemented for a required part of another type, invalid for
-/// a part that is there twice and for a chain that does not end. `type` 0: none is known here.
-const ironcl_chain* find_in_chain(const ironcl_chain* chain, std::uint32_t type, std::string_view name);
 
 }  // namespace ironcl::adapter

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Descriptions that cross the boundary, checked and turned into those of backends/interface.h. What a description
-// says about itself is checked here and nowhere else; what a device can do is the backend's answer. Each function
-// throws backend::Error: invalid_argument (a rule of plugin.h is broken) or unimplemented (a value that only a newer
-// header can have). The text names the field, what it is, what was expected, and what to do.
+// Descriptions and arguments that cross the boundary, checked and turned into those of backends/interface.h. What a
+// struct says about itself is checked here and nowhere else; what a device can do is the backend's answer. Each
+// function throws backend::Error: invalid_argument (a rule of plugin.h is broken) or unimplemented (a value that only
+// a newer header can have). The text names the field, what it is, what was expected, and what to do.
 #pragma once
 
-#include "backends/interface.h"
-#include "host/include/ironcl/plugin_ops.h"
+#include <cstdint>
+#include <string_view>
+
 #include "plugins/adapter/handles.h"
 
 namespace ironcl::adapter {
@@ -17,36 +18,27 @@ inline constexpr std::int64_t kLargestDimension = 0x7fffffff;
 /// Most matrices of a grouped problem.
 inline constexpr std::uint32_t kMostMatrices = 1u << 20;
 
-/// Leading dimensions of 0 become tight, an amax_floor of 0 the default.
-backend::GemmDesc gemm_desc(const ironcl_gemm_desc* in);
+/// Zeros that mean a default have become it: leading dimensions are tight, an amax_floor the usual one.
+backend::GemmDesc read(const ironcl_gemm_desc* in);
+backend::QuantizeDesc read(const ironcl_quantize_desc* in);
+backend::RouteDesc read(const ironcl_route_desc* in);
+backend::ActivateDesc read(const ironcl_activate_desc* in);
+backend::CombineDesc read(const ironcl_combine_desc* in);
 
 /// Also that `plan`, where given, is of `device` and of the same matrix.
-backend::WeightsDesc weights_desc(const ironcl_weights_desc* in, const DeviceState& device);
+backend::WeightsDesc read(const ironcl_weights_desc* in, const DeviceState& device);
 
 /// Throws where a B of these properties is not the one that `plan` multiplies. `field` opens the message.
 void check_same_matrix(const backend::GemmDesc& plan, backend::DType type, std::int64_t n, std::int64_t k,
                        std::int64_t matrices, const backend::ScaleDesc& scale, std::string_view field);
 
-/// One call of `plan` on `queue`: devices agree, weights are the plan's, spans lie inside their buffers, are large
-/// enough and aligned, written ones overlap no other.
-backend::GemmArgs gemm_args(const ironcl_gemm_args* in, const GemmOp& plan, const ironcl_queue_t& queue);
-
-/// Leading dimensions of 0 become tight, an amax_floor of 0 the default.
-backend::QuantizeDesc quantize_desc(const ironcl_quantize_desc* in);
-
-/// One call of a quantiser, checked like a plan's.
-backend::QuantizeArgs quantize_args(const ironcl_quantize_args* in, const QuantizeOp& quantize,
-                                    const ironcl_queue_t& queue);
-
-/// The steps of a layer of experts, and one call of each. Zeros that mean a default have become it.
-backend::RouteDesc route_desc(const ironcl_route_desc* in);
-backend::RouteArgs route_args(const ironcl_route_args* in, const RouteOp& route, const ironcl_queue_t& queue);
-backend::ActivateDesc activate_desc(const ironcl_activate_desc* in);
-backend::ActivateArgs activate_args(const ironcl_activate_args* in, const ActivateOp& activate,
-                                    const ironcl_queue_t& queue);
-backend::CombineDesc combine_desc(const ironcl_combine_desc* in);
-backend::CombineArgs combine_args(const ironcl_combine_args* in, const CombineOp& combine,
-                                  const ironcl_queue_t& queue);
+/// One call on `queue`: devices agree, weights are the plan's, spans lie inside their buffers, are large enough and
+/// aligned, written ones overlap no other.
+backend::GemmArgs read(const ironcl_gemm_args* in, const GemmOp& plan, const ironcl_queue_t& queue);
+backend::QuantizeArgs read(const ironcl_quantize_args* in, const QuantizeOp& quantize, const ironcl_queue_t& queue);
+backend::RouteArgs read(const ironcl_route_args* in, const RouteOp& route, const ironcl_queue_t& queue);
+backend::ActivateArgs read(const ironcl_activate_args* in, const ActivateOp& activate, const ironcl_queue_t& queue);
+backend::CombineArgs read(const ironcl_combine_args* in, const CombineOp& combine, const ironcl_queue_t& queue);
 
 /// A span of write or read: inside its buffer, of the queue's device, at least one byte.
 backend::Span transfer_span(const ironcl_span& in, std::string_view name, const DeviceState& device);

@@ -54,9 +54,11 @@ class Device {
   const std::shared_ptr<detail::RegistryOwner>& owner() const { return owner_; }
   explicit operator bool() const { return handle_ != nullptr; }
 
-  Support supports(const GemmDesc& desc) const {
+  /// Of a description of any operation.
+  template <class Description = GemmDesc>
+  Support supports(const Description& desc) const {
     auto answer = detail::sized<ironcl_support>();
-    detail::check(api_->supports, handle_, detail::CGemmDesc(desc).get(), &answer);
+    detail::check(api_->supports, handle_, detail::pointer_to(desc.to_c()), &answer);
     return {answer.reason,      answer.accuracy_class,  answer.estimate_kind,
             answer.estimate_ns, answer.workspace_bytes, answer.text};
   }

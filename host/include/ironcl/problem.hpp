@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// ironcl.hpp, part: a problem and whether a device runs it. Next door: gemm.hpp (plans for it).
+// ironcl.hpp, part: a problem and whether a device runs it. Next door: operations.hpp (plans for it).
 #pragma once
 
 #include <cstddef>
@@ -10,9 +10,14 @@
 #include <vector>
 
 #include "errors.hpp"
-#include "problem_fields.h"
+#include "fields.h"
 
 namespace ironcl {
+
+struct GemmArgs;
+namespace detail {
+class CGemmDesc;
+}
 
 /// The bytes of a contiguous range of trivially copyable values, borrowed.
 template <class Range>
@@ -46,6 +51,7 @@ struct Scale {
 /// A problem; every field as in ironcl_gemm_desc. The default is a DeepSeek-style layer: e4m3fn operands given with
 /// their scales, token groups of 128 and blocks of 128 x 128, f32 out.
 struct GemmDesc {
+  using Args = GemmArgs;
   std::int64_t m = 0, n = 0, k = 0;
   std::int64_t lda = 0, ldd = 0;
   ironcl_dtype a_source = IRONCL_DTYPE_NONE;
@@ -74,6 +80,8 @@ struct GemmDesc {
 #undef IRONCL_CONVERT
     return desc;
   }
+  /// Borrows this.
+  detail::CGemmDesc to_c() const;
 };
 
 namespace detail {
@@ -104,7 +112,16 @@ class CGemmDesc {
   std::vector<ironcl_key_value> items_;
 };
 
+/// A description in C, whatever holds it.
+template <class Struct>
+const Struct* pointer_to(const Struct& desc) {
+  return &desc;
+}
+inline const ironcl_gemm_desc* pointer_to(const CGemmDesc& desc) { return desc.get(); }
+
 }  // namespace detail
+
+inline detail::CGemmDesc GemmDesc::to_c() const { return detail::CGemmDesc(*this); }
 
 /// The answer of supports(); true where the device will run the problem.
 struct Support {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// ironcl.hpp, part: commands in order. Next door: buffer.hpp, gemm.hpp, quantize.hpp, experts.hpp.
+// ironcl.hpp, part: commands in order. Next door: buffer.hpp, operations.hpp.
 #pragma once
 
 #include <cstdint>
@@ -9,9 +9,7 @@
 #include <utility>
 
 #include "buffer.hpp"
-#include "experts.hpp"
-#include "gemm.hpp"
-#include "quantize.hpp"
+#include "operations.hpp"
 
 namespace ironcl {
 
@@ -44,96 +42,12 @@ class Queue : public detail::Ref<ironcl_queue, &ironcl_plugin::queue_destroy> {
     });
   }
 
-  /// Enqueues one call of a plan.
-  Event run(const Gemm& gemm, const GemmArgs& args) {
-    auto c = detail::sized<ironcl_gemm_args>();
-    c.wait_count = static_cast<std::uint32_t>(args.wait.size());
-    c.wait = args.wait.data();
-    c.m = args.m;
-    c.weights = args.weights;
-    c.a = args.a;
-    c.a_scale = args.a_scale;
-    c.d = args.d;
-    c.d_scale = args.d_scale;
-    c.bias = args.bias;
-    c.matrix_rows = args.matrix_rows;
-    c.workspace = args.workspace;
-    c.a_global = args.a_global;
-    c.d_global = args.d_global;
-    c.a_quantized = args.a_quantized;
-    c.a_quantized_scale = args.a_quantized_scale;
-    c.a_rows = args.a_rows;
-    c.a_index = args.a_index;
+  /// Enqueues one call of an operation.
+  template <class Description>
+  Event run(const Operation<Description>& operation, const typename Description::Args& args) {
+    const auto c = args.to_c();
     return command([&](ironcl_event* event, ironcl_error* error) {
-      return api_->op_enqueue(gemm.handle(), handle_, &c, event, error);
-    });
-  }
-
-  /// Enqueues one call of a quantiser.
-  Event run(const Quantize& quantize, const QuantizeArgs& args) {
-    auto c = detail::sized<ironcl_quantize_args>();
-    c.wait_count = static_cast<std::uint32_t>(args.wait.size());
-    c.wait = args.wait.data();
-    c.rows = args.rows;
-    c.x = args.x;
-    c.codes = args.codes;
-    c.scales = args.scales;
-    c.global = args.global;
-    return command([&](ironcl_event* event, ironcl_error* error) {
-      return api_->op_enqueue(quantize.handle(), handle_, &c, event, error);
-    });
-  }
-
-  /// Enqueues one call of a router.
-  Event run(const Route& route, const RouteArgs& args) {
-    auto c = detail::sized<ironcl_route_args>();
-    c.wait_count = static_cast<std::uint32_t>(args.wait.size());
-    c.wait = args.wait.data();
-    c.tokens = args.tokens;
-    c.logits = args.logits;
-    c.bias = args.bias;
-    c.ids = args.ids;
-    c.weights = args.weights;
-    c.matrix_rows = args.matrix_rows;
-    c.a_index = args.a_index;
-    c.rows = args.rows;
-    c.shared_weights = args.shared_weights;
-    return command([&](ironcl_event* event, ironcl_error* error) {
-      return api_->op_enqueue(route.handle(), handle_, &c, event, error);
-    });
-  }
-
-  /// Enqueues one call of an activation.
-  Event run(const Activate& activate, const ActivateArgs& args) {
-    auto c = detail::sized<ironcl_activate_args>();
-    c.wait_count = static_cast<std::uint32_t>(args.wait.size());
-    c.wait = args.wait.data();
-    c.rows = args.rows;
-    c.gate = args.gate;
-    c.up = args.up;
-    c.y = args.y;
-    c.scales = args.scales;
-    c.global = args.global;
-    c.matrix_rows = args.matrix_rows;
-    return command([&](ironcl_event* event, ironcl_error* error) {
-      return api_->op_enqueue(activate.handle(), handle_, &c, event, error);
-    });
-  }
-
-  /// Enqueues one call of a combination.
-  Event run(const Combine& combine, const CombineArgs& args) {
-    auto c = detail::sized<ironcl_combine_args>();
-    c.wait_count = static_cast<std::uint32_t>(args.wait.size());
-    c.wait = args.wait.data();
-    c.tokens = args.tokens;
-    c.x = args.x;
-    c.rows = args.rows;
-    c.weights = args.weights;
-    c.add = args.add;
-    c.add_weights = args.add_weights;
-    c.y = args.y;
-    return command([&](ironcl_event* event, ironcl_error* error) {
-      return api_->op_enqueue(combine.handle(), handle_, &c, event, error);
+      return api_->op_enqueue(operation.handle(), handle_, &c, event, error);
     });
   }
 

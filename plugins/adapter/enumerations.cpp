@@ -1,12 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Entries about a device: what it is, what it can do, its facts as text. Next door: entries.h.
-#include <fmt/format.h>
-
-#include "plugins/adapter/entries.h"
-#include "plugins/adapter/guard.h"
-#include "plugins/adapter/handles.h"
-#include "plugins/adapter/structs.h"
-#include "plugins/adapter/validate.h"
+// The enumerations of the interface are cast to those of the ABI: their values are the same.
+#include "backends/interface.h"
+#include "host/include/ironcl/plugin_ops.h"
 
 namespace ironcl::adapter {
 
@@ -21,7 +16,6 @@ using backend::Status;
 using backend::TimeKind;
 using numerics::ScaleRounding;
 
-// The enumerations of the interface are cast to those of the ABI: their values are the same.
 #define IRONCL_SAME(cpp, c) static_assert(static_cast<std::uint32_t>(cpp) == (c))
 IRONCL_SAME(Status::ok, IRONCL_OK);
 IRONCL_SAME(Status::invalid_argument, IRONCL_INVALID_ARGUMENT);
@@ -80,68 +74,4 @@ IRONCL_SAME(backend::Device::Memory::host_pointer, IRONCL_MEMORY_HOST_POINTER);
 IRONCL_SAME(backend::Device::Memory::cl_mem, IRONCL_MEMORY_CL_MEM);
 #undef IRONCL_SAME
 
-const std::shared_ptr<DeviceState>& state_of(ironcl_device device) {
-  require(device, "device");
-  if (device->state == nullptr) invalid("device: its plugin was unloaded; call load() and enumerate() again");
-  check_process(device->state->process);
-  return device->state;
-}
-
-void check_process(pid_t process) {
-  if (const pid_t here = getpid(); here != process) {
-    refuse(Status::unavailable,
-           fmt::format("this process ({}) was forked from the one that loaded the plugin ({}), and a driver does not "
-                       "survive that: load plugins after the fork, or let the child call exec",
-                       here, process));
-  }
-}
-
-namespace entries {
-
-namespace {
-constexpr std::uint32_t bit(bool set, std::uint32_t cap) { return set ? cap : 0; }
-}  // namespace
-
-ironcl_status device_props(ironcl_device device, ironcl_device_props* out_props, ironcl_error* error) noexcept {
-  return guard("device_props", error, [&] {
-    const auto& state = state_of(device);
-    check_out(out_props, "device_props");
-    const backend::DeviceProps props = state->device->props();
-    ironcl_device_props full{};
-    full.type = static_cast<std::uint32_t>(props.type);
-    full.vendor_id = props.vendor_id;
-    full.caps = bit(props.import_host_pointer, IRONCL_CAP_IMPORT_HOST_POINTER) |
-                bit(props.import_cl_mem, IRONCL_CAP_IMPORT_CL_MEM) |
-                bit(props.event_profiling, IRONCL_CAP_EVENT_PROFILING) |
-                bit(props.bitwise_repeatable, IRONCL_CAP_BITWISE_REPEATABLE);
-    full.memory_bytes = props.memory_bytes;
-    full.max_buffer_bytes = props.max_buffer_bytes;
-    full.buffer_alignment = state->buffer_alignment;
-    copy_text(full.name, props.name);
-    copy_text(full.driver, props.driver);
-    copy_text(full.stable_id, props.stable_id);
-    write_struct(out_props, full);
-  });
-}
-
-ironcl_status device_query(ironcl_device device, const char* key, const void* desc, char* out_text, uint64_t capacity,
-                           uint64_t* out_size, ironcl_error* error) noexcept {
-  return guard("device_query", error, [&] {
-    const auto& state = state_of(device);
-    require(key, "key");
-    require(out_size, "out_size");
-    if (capacity != 0) require(out_text, "out_text");
-    std::string text;
-    if (desc == nullptr) {
-      text = state->device->query(key, nullptr);
-    } else {
-      const backend::GemmDesc known = gemm_desc(static_cast<const ironcl_gemm_desc*>(desc));
-      text = state->device->query(key, &known);
-    }
-    if (capacity != 0) copy_text(out_text, std::min<std::uint64_t>(capacity, text.size() + 1), text);
-    *out_size = text.size() + 1;
-  });
-}
-
-}  // namespace entries
 }  // namespace ironcl::adapter

@@ -1,19 +1,40 @@
 // SPDX-License-Identifier: Apache-2.0
-// Entries about queues, buffers, prepared weights and events. Next door: entries_ops.cpp, entries.h.
+// Entries about plugins, devices, queues, buffers, prepared weights and events. Next door: operations.cpp, entries.h.
 #include <fmt/format.h>
 
 #include <chrono>
-#include <limits>
+#include <cstdint>
 
 #include "plugins/adapter/entries.h"
 #include "plugins/adapter/guard.h"
 #include "plugins/adapter/handles.h"
+#include "plugins/adapter/instance.h"
 #include "plugins/adapter/structs.h"
 #include "plugins/adapter/validate.h"
 
-namespace ironcl::adapter::entries {
+namespace ironcl::adapter {
+
+const std::shared_ptr<DeviceState>& state_of(ironcl_device device) {
+  require(device, "device");
+  if (device->state == nullptr) invalid("device: its plugin was unloaded; call load() and enumerate() again");
+  check_process(device->state->process);
+  return device->state;
+}
+
+void check_process(pid_t process) {
+  if (const pid_t here = getpid(); here != process) {
+    refuse(backend::Status::unavailable,
+           fmt::format("this process ({}) was forked from the one that loaded the plugin ({}), and a driver does not "
+                       "survive that: load plugins after the fork, or let the child call exec",
+                       here, process));
+  }
+}
+
+namespace entries {
 
 namespace {
+
+constexpr std::uint32_t bit(bool set, std::uint32_t cap) { return set ? cap : 0; }
 
 /// Throws internal where a backend handed out nothing.
 template <class T>
@@ -45,11 +66,66 @@ std::chrono::nanoseconds timeout_of(std::uint64_t timeout_ns) {
 
 }  // namespace
 
-ironcl_status queue_create(ironcl_device device, uint32_t flags, ironcl_queue* out_queue,
-                           ironcl_error* error) noexcept {
+ironcl_status load(const ironcl_host* host, const ironcl_key_value* options, uint32_t option_count,
+                   ironcl_error* error) {
+  return guard("load", error, [&] { plugin_instance.load(host, options, option_count); });
+}
+
+void unload() { plugin_instance.unload(); }
+
+ironcl_status enumerate(ironcl_device* out_devices, uint32_t capacity, uint32_t* out_count, ironcl_error* error) {
+  return guard("enumerate", error, [&] { plugin_instance.enumerate(out_devices, capacity, out_count); });
+}
+
+ironcl_status device_import(const ironcl_native_device* desc, ironcl_device* out_device, ironcl_error* error) {
+  return guard("device_import", error, [&] { plugin_instance.import_device(desc, out_device); });
+}
+
+ironcl_status device_props(ironcl_device device, ironcl_device_props* out_props, ironcl_error* error) {
+  return guard("device_props", error, [&] {
+    const auto& state = state_of(device);
+    check_out(out_props, "device_props");
+    const backend::DeviceProps props = state->device->props();
+    ironcl_device_props full{};
+    full.type = static_cast<std::uint32_t>(props.type);
+    full.vendor_id = props.vendor_id;
+    full.caps = bit(props.import_host_pointer, IRONCL_CAP_IMPORT_HOST_POINTER) |
+                bit(props.import_cl_mem, IRONCL_CAP_IMPORT_CL_MEM) |
+                bit(props.event_profiling, IRONCL_CAP_EVENT_PROFILING) |
+                bit(props.bitwise_repeatable, IRONCL_CAP_BITWISE_REPEATABLE);
+    full.memory_bytes = props.memory_bytes;
+    full.max_buffer_bytes = props.max_buffer_bytes;
+    full.buffer_alignment = state->buffer_alignment;
+    copy_text(full.name, props.name);
+    copy_text(full.driver, props.driver);
+    copy_text(full.stable_id, props.stable_id);
+    write_struct(out_props, full);
+  });
+}
+
+ironcl_status device_query(ironcl_device device, const char* key, const void* desc, char* out_text, uint64_t capacity,
+                           uint64_t* out_size, ironcl_error* error) {
+  return guard("device_query", error, [&] {
+    const auto& state = state_of(device);
+    require(key, "key");
+    require(out_size, "out_size");
+    if (capacity != 0) require(out_text, "out_text");
+    std::string text;
+    if (desc == nullptr) {
+      text = state->device->query(key, nullptr);
+    } else {
+      const backend::GemmDesc known = adapter::read(static_cast<const ironcl_gemm_desc*>(desc));
+      text = state->device->query(key, &known);
+    }
+    if (capacity != 0) copy_text(out_text, std::min<std::uint64_t>(capacity, text.size() + 1), text);
+    *out_size = text.size() + 1;
+  });
+}
+
+ironcl_status queue_create(ironcl_device device, uint32_t flags, ironcl_queue* out_queue, ironcl_error* error) {
   return guard("queue_create", error, [&] {
     const auto& state = state_of(device);
-    check_flags(flags, 0, "flags");
+    check_flags(flags, 0, {});
     require(out_queue, "out_queue");
     auto handle = std::make_unique<ironcl_queue_t>();
     handle->device = state;
@@ -58,14 +134,14 @@ ironcl_status queue_create(ironcl_device device, uint32_t flags, ironcl_queue* o
   });
 }
 
-ironcl_status queue_finish(ironcl_queue queue, ironcl_error* error) noexcept {
+ironcl_status queue_finish(ironcl_queue queue, ironcl_error* error) {
   return guard("queue_finish", error, [&] {
     usable(queue, "queue");
     queue->queue->finish();
   });
 }
 
-ironcl_status queue_wait(ironcl_queue queue, ironcl_event event, ironcl_error* error) noexcept {
+ironcl_status queue_wait(ironcl_queue queue, ironcl_event event, ironcl_error* error) {
   return guard("queue_wait", error, [&] {
     usable(queue, "queue");
     usable(event, "event");
@@ -73,21 +149,19 @@ ironcl_status queue_wait(ironcl_queue queue, ironcl_event event, ironcl_error* e
   });
 }
 
-void queue_destroy(ironcl_queue queue) noexcept { destroy(queue); }
+void queue_destroy(ironcl_queue queue) { destroy(queue); }
 
 ironcl_status buffer_create(ironcl_device device, const ironcl_buffer_desc* desc, ironcl_buffer* out_buffer,
-                            ironcl_error* error) noexcept {
+                            ironcl_error* error) {
   return guard("buffer_create", error, [&] {
     const auto& state = state_of(device);
-    const auto known = read_struct(desc, "buffer_desc");
-    check_flags(known.flags, 0, "buffer_desc.flags");
+    const auto known = read_struct(desc, "buffer_desc", 0, IRONCL_CHAIN_NATIVE_MEMORY);
     if (known.size == 0) invalid("buffer_desc.size is 0, expected at least 1 byte");
     require(out_buffer, "out_buffer");
     auto handle = std::make_unique<ironcl_buffer_t>();
     handle->device = state;
     if (const auto* part = find_in_chain(known.next, IRONCL_CHAIN_NATIVE_MEMORY, "buffer_desc")) {
       const auto memory = read_struct(reinterpret_cast<const ironcl_native_memory*>(part), "native_memory");
-      check_reserved(memory.reserved, "native_memory.reserved");
       if (memory.kind != IRONCL_MEMORY_HOST_POINTER && memory.kind != IRONCL_MEMORY_CL_MEM) {
         unimplemented(
             fmt::format("native_memory.kind is {}; this plugin knows 1 (host pointer) and 2 (cl_mem)", memory.kind));
@@ -108,10 +182,10 @@ ironcl_status buffer_create(ironcl_device device, const ironcl_buffer_desc* desc
   });
 }
 
-void buffer_destroy(ironcl_buffer buffer) noexcept { destroy(buffer); }
+void buffer_destroy(ironcl_buffer buffer) { destroy(buffer); }
 
 ironcl_status write(ironcl_queue queue, ironcl_span dst, const void* src, uint32_t host_semantics,
-                    ironcl_event* out_event, ironcl_error* error) noexcept {
+                    ironcl_event* out_event, ironcl_error* error) {
   return guard("write", error, [&] {
     usable(queue, "queue");
     const backend::Span span = transfer_span(dst, "dst", *queue->device);
@@ -125,8 +199,7 @@ ironcl_status write(ironcl_queue queue, ironcl_span dst, const void* src, uint32
   });
 }
 
-ironcl_status read(ironcl_queue queue, ironcl_span src, void* dst, ironcl_event* out_event,
-                   ironcl_error* error) noexcept {
+ironcl_status read(ironcl_queue queue, ironcl_span src, void* dst, ironcl_event* out_event, ironcl_error* error) {
   return guard("read", error, [&] {
     usable(queue, "queue");
     const backend::Span span = transfer_span(src, "src", *queue->device);
@@ -136,10 +209,10 @@ ironcl_status read(ironcl_queue queue, ironcl_span src, void* dst, ironcl_event*
 }
 
 ironcl_status weights_prepare(ironcl_device device, const ironcl_weights_desc* desc, ironcl_weights* out_weights,
-                              ironcl_error* error) noexcept {
+                              ironcl_error* error) {
   return guard("weights_prepare", error, [&] {
     const auto& state = state_of(device);
-    const backend::WeightsDesc known = weights_desc(desc, *state);
+    const backend::WeightsDesc known = adapter::read(desc, *state);
     require(out_weights, "out_weights");
     auto handle = std::make_unique<ironcl_weights_t>();
     handle->device = state;
@@ -154,7 +227,7 @@ ironcl_status weights_prepare(ironcl_device device, const ironcl_weights_desc* d
 }
 
 ironcl_status weights_export(ironcl_weights weights, void* data, uint64_t data_bytes, void* scales,
-                             uint64_t scale_bytes, ironcl_error* error) noexcept {
+                             uint64_t scale_bytes, ironcl_error* error) {
   return guard("weights_export", error, [&] {
     usable(weights, "weights");
     backend::Weights& held = *weights->weights;
@@ -172,7 +245,7 @@ ironcl_status weights_export(ironcl_weights weights, void* data, uint64_t data_b
   });
 }
 
-ironcl_status weights_info(ironcl_weights weights, ironcl_weights_info* out_info, ironcl_error* error) noexcept {
+ironcl_status weights_info(ironcl_weights weights, ironcl_weights_info* out_info, ironcl_error* error) {
   return guard("weights_info", error, [&] {
     usable(weights, "weights");
     check_out(out_info, "weights_info");
@@ -185,9 +258,9 @@ ironcl_status weights_info(ironcl_weights weights, ironcl_weights_info* out_info
   });
 }
 
-void weights_destroy(ironcl_weights weights) noexcept { destroy(weights); }
+void weights_destroy(ironcl_weights weights) { destroy(weights); }
 
-ironcl_status event_wait(ironcl_event event, uint64_t timeout_ns, ironcl_error* error) noexcept {
+ironcl_status event_wait(ironcl_event event, uint64_t timeout_ns, ironcl_error* error) {
   return guard("event_wait", error, [&]() -> ironcl_status {
     usable(event, "event");
     switch (event->event->wait(timeout_of(timeout_ns))) {
@@ -201,7 +274,7 @@ ironcl_status event_wait(ironcl_event event, uint64_t timeout_ns, ironcl_error* 
   });
 }
 
-ironcl_status event_profile(ironcl_event event, ironcl_event_profile* out_profile, ironcl_error* error) noexcept {
+ironcl_status event_profile(ironcl_event event, ironcl_event_profile* out_profile, ironcl_error* error) {
   return guard("event_profile", error, [&] {
     usable(event, "event");
     check_out(out_profile, "event_profile");
@@ -218,6 +291,7 @@ ironcl_status event_profile(ironcl_event event, ironcl_event_profile* out_profil
   });
 }
 
-void event_destroy(ironcl_event event) noexcept { destroy(event); }
+void event_destroy(ironcl_event event) { destroy(event); }
 
-}  // namespace ironcl::adapter::entries
+}  // namespace entries
+}  // namespace ironcl::adapter

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Entries about operations of all kinds: whether a device runs one, making it, running it. Next door:
-// entries_objects.cpp, entries.h, validate.h (what is checked).
+// Entries about operations of all kinds: whether a device runs one, making it, running it. Next door: entries.cpp,
+// validate.h (what is checked).
 #include <fmt/format.h>
 
 #include <cstring>
-#include <utility>
 
 #include "plugins/adapter/entries.h"
 #include "plugins/adapter/guard.h"
@@ -36,20 +35,20 @@ std::uint32_t kind_of(const void* in, std::string_view what) {
   return head.kind;
 }
 
+template <class Op>
+Operation described_as(const void* desc, const std::shared_ptr<DeviceState>& device) {
+  Op op;
+  op.device = device;
+  op.desc = adapter::read(static_cast<const typename Op::CDesc*>(desc));
+  return op;
+}
+
 /// An operation without its object: the description, checked.
 Operation described(const void* desc, const std::shared_ptr<DeviceState>& device) {
-  switch (kind_of(desc, "desc")) {
-    case IRONCL_OP_GEMM:
-      return GemmOp{{device, gemm_desc(static_cast<const ironcl_gemm_desc*>(desc)), nullptr}};
-    case IRONCL_OP_QUANTIZE:
-      return QuantizeOp{device, quantize_desc(static_cast<const ironcl_quantize_desc*>(desc)), nullptr};
-    case IRONCL_OP_ROUTE:
-      return RouteOp{device, route_desc(static_cast<const ironcl_route_desc*>(desc)), nullptr};
-    case IRONCL_OP_ACTIVATE:
-      return ActivateOp{device, activate_desc(static_cast<const ironcl_activate_desc*>(desc)), nullptr};
-    default:
-      return CombineOp{device, combine_desc(static_cast<const ironcl_combine_desc*>(desc)), nullptr};
-  }
+  static constexpr Operation (*kKinds[])(const void*, const std::shared_ptr<DeviceState>&) = {
+      &described_as<GemmOp>, &described_as<QuantizeOp>, &described_as<RouteOp>, &described_as<ActivateOp>,
+      &described_as<CombineOp>};
+  return kKinds[kind_of(desc, "desc") - 1](desc, device);
 }
 
 auto make(backend::Device& device, const backend::GemmDesc& desc) { return device.create_gemm(desc); }
@@ -84,28 +83,11 @@ backend::Support support_of(Operation& operation, backend::Device& device) {
   return support;
 }
 
-auto read_args(const void* args, const GemmOp& op, const ironcl_queue_t& queue) {
-  return gemm_args(static_cast<const ironcl_gemm_args*>(args), op, queue);
-}
-auto read_args(const void* args, const QuantizeOp& op, const ironcl_queue_t& queue) {
-  return quantize_args(static_cast<const ironcl_quantize_args*>(args), op, queue);
-}
-auto read_args(const void* args, const RouteOp& op, const ironcl_queue_t& queue) {
-  return route_args(static_cast<const ironcl_route_args*>(args), op, queue);
-}
-auto read_args(const void* args, const ActivateOp& op, const ironcl_queue_t& queue) {
-  return activate_args(static_cast<const ironcl_activate_args*>(args), op, queue);
-}
-auto read_args(const void* args, const CombineOp& op, const ironcl_queue_t& queue) {
-  return combine_args(static_cast<const ironcl_combine_args*>(args), op, queue);
-}
-
 std::uint32_t kind_of(const Operation& operation) { return static_cast<std::uint32_t>(operation.index()) + 1; }
 
 }  // namespace
 
-ironcl_status supports(ironcl_device device, const void* desc, ironcl_support* out_support,
-                       ironcl_error* error) noexcept {
+ironcl_status supports(ironcl_device device, const void* desc, ironcl_support* out_support, ironcl_error* error) {
   return guard("supports", error, [&] {
     const auto& state = state_of(device);
     check_out(out_support, "support");
@@ -122,7 +104,7 @@ ironcl_status supports(ironcl_device device, const void* desc, ironcl_support* o
   });
 }
 
-ironcl_status op_create(ironcl_device device, const void* desc, ironcl_op* out_op, ironcl_error* error) noexcept {
+ironcl_status op_create(ironcl_device device, const void* desc, ironcl_op* out_op, ironcl_error* error) {
   return guard("op_create", error, [&] {
     const auto& state = state_of(device);
     require(out_op, "out_op");
@@ -134,7 +116,7 @@ ironcl_status op_create(ironcl_device device, const void* desc, ironcl_op* out_o
   });
 }
 
-ironcl_status op_info(ironcl_op op, ironcl_op_info* out_info, ironcl_error* error) noexcept {
+ironcl_status op_info(ironcl_op op, ironcl_op_info* out_info, ironcl_error* error) {
   return guard("op_info", error, [&] {
     usable(op, "op");
     check_out(out_info, "op_info");
@@ -154,7 +136,7 @@ ironcl_status op_info(ironcl_op op, ironcl_op_info* out_info, ironcl_error* erro
 }
 
 ironcl_status op_enqueue(ironcl_op op, ironcl_queue queue, const void* args, ironcl_event* out_event,
-                         ironcl_error* error) noexcept {
+                         ironcl_error* error) {
   return guard("op_enqueue", error, [&] {
     usable(op, "op");
     usable(queue, "queue");
@@ -163,8 +145,8 @@ ironcl_status op_enqueue(ironcl_op op, ironcl_queue queue, const void* args, iro
                           kind_of(op->operation)));
     }
     std::visit(
-        [&](const auto& known) {
-          auto call = read_args(args, known, *queue);
+        [&]<class Op>(const Op& known) {
+          auto call = adapter::read(static_cast<const typename Op::CArgs*>(args), known, *queue);
           call.wants_event = out_event != nullptr;
           enqueue_with_event(*queue, out_event, [&] { return known.object->enqueue(queue->queue, call); });
         },
@@ -172,6 +154,6 @@ ironcl_status op_enqueue(ironcl_op op, ironcl_queue queue, const void* args, iro
   });
 }
 
-void op_destroy(ironcl_op op) noexcept { destroy(op); }
+void op_destroy(ironcl_op op) { destroy(op); }
 
 }  // namespace ironcl::adapter::entries
