@@ -6,7 +6,7 @@
 #include <string>
 
 #include "host/checkpoint/model.h"
-#include "host/layer/activation_files.h"
+#include "host/layer/activations.h"
 
 namespace CLI {
 class App;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bringing A into the form that a layer wants.
+// Bringing A into the form that a layer wants, and reading it.
 #include "host/layer/activations.h"
 
 #include <fmt/format.h>
@@ -7,15 +7,133 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <span>
 #include <stdexcept>
 
 #include "backends/numerics/casts.h"
+#include "host/checkpoint/matrix.h"
+#include "host/layer/synthetic.h"
 
 namespace ironcl::layer {
 namespace {
 
+using checkpoint::ActivationScheme;
+using checkpoint::ErrorKind;
 using checkpoint::LinearLayer;
+using checkpoint::Matrix;
 using numerics::DType;
+using numerics::ScaleGrid;
+
+constexpr std::int64_t kMadeUpRows = 16;
+
+[[noreturn]] void fail(ErrorKind kind, const std::filesystem::path& file, const std::string& tensor,
+                       const std::string& text) {
+  throw checkpoint::Error(kind, file, tensor, text);
+}
+
+std::vector<std::byte> bytes_of_rows(const checkpoint::Tensor& tensor, std::int64_t rows, std::int64_t cols) {
+  const std::size_t bytes = bytes_of_matrix(tensor.dtype, rows, cols);
+  return {tensor.data.begin(), tensor.data.begin() + static_cast<std::ptrdiff_t>(bytes)};
+}
+
+/// The rows of `matrix` that are used; checks both dimensions.
+std::int64_t rows_of(const Matrix& matrix, const ActivationSource& source, const LinearLayer& layer) {
+  if (matrix.cols != layer.k) {
+    fail(ErrorKind::shape, matrix.file.path(), matrix.tensor.name,
+         fmt::format("is {}, but layer {} takes K = {} columns; name a layer that fits with --layer",
+                     matrix.tensor.shape_text(), layer.name, layer.k));
+  }
+  if (source.m && *source.m > matrix.rows) {
+    fail(ErrorKind::shape, matrix.file.path(), matrix.tensor.name,
+         fmt::format("is {}, which has fewer rows than --m {}", matrix.tensor.shape_text(), *source.m));
+  }
+  return source.m.value_or(matrix.rows);
+}
+
+/// What devices are given of values of `type`: the same where they take it, else what holds them best.
+DType type_for(DType type) noexcept {
+  if (numerics::is_float(type)) return type;
+  return type == DType::f64 ? DType::f32 : DType::bf16;  // eight bits fit bf16 exactly
+}
+
+/// Values of type `from`, rounded to nearest even to `to` where that is narrower.
+std::vector<std::byte> in_type(std::vector<std::byte> values, DType from, DType to) {
+  if (from == to) return values;
+  std::vector<float> decoded(values.size() / numerics::size_of(from));
+  numerics::decode(from, values.data(), std::span<float>(decoded));
+  std::vector<std::byte> encoded(decoded.size() * numerics::size_of(to));
+  numerics::encode(to, decoded, encoded.data());
+  return encoded;
+}
+
+Activations from_file(const ActivationSource& source, const LinearLayer& layer) {
+  const auto ref = checkpoint::parse_tensor_ref(source.input, 1);
+  const Matrix x = checkpoint::load_matrix(ref.file, ref.tensors[0]);
+  const std::int64_t m = rows_of(x, source, layer);
+  const DType type = source.x_dtype.value_or(type_for(x.tensor.dtype));
+  return activations_of_values(layer, type, m, in_type(bytes_of_rows(x.tensor, m, layer.k), x.tensor.dtype, type),
+                               fmt::format("{} of {}", ref.tensors[0], ref.file.filename().string()), source.x_block);
+}
+
+bool fits(ScaleGrid grid, std::int64_t rows, std::int64_t cols, const std::vector<std::int64_t>& shape) {
+  const std::int64_t scale_rows = grid.scale_rows(rows), scale_cols = grid.scale_cols(cols);
+  if (shape.size() == 2) return shape[0] == scale_rows && shape[1] == scale_cols;
+  if (shape.size() == 1) return shape[0] == scale_rows && scale_cols == 1;
+  return scale_rows == 1 && scale_cols == 1;
+}
+
+/// The grid of given scales: what the caller, the file or the layer says, else the only one that fits the shapes.
+ScaleGrid grid_of_scales(const ActivationSource& source, const Matrix& codes, const std::string& name,
+                         const LinearLayer& layer) {
+  if (source.x_block) return *source.x_block;
+  const auto& metadata = codes.file.metadata();
+  if (const auto said = metadata.find("x_group"); said != metadata.end()) {
+    try {
+      return report::parse_grid(said->second);
+    } catch (const report::ProblemError& error) {
+      fail(ErrorKind::config, codes.file.path(), {}, fmt::format("metadata x_group: {}", error.what()));
+    }
+  }
+  const checkpoint::Tensor& scales = codes.file.at(name);
+  if (layer.activations == ActivationScheme::dynamic &&
+      fits(layer.activation_grid, codes.rows, codes.cols, scales.shape)) {
+    return layer.activation_grid;
+  }
+  std::vector<ScaleGrid> found;
+  for (std::int64_t g = 16; g <= 1024; g *= 2) {
+    for (const ScaleGrid grid : {ScaleGrid{1, g}, ScaleGrid{g, g}}) {
+      if (fits(grid, codes.rows, codes.cols, scales.shape)) found.push_back(grid);
+    }
+  }
+  if (found.size() != 1) {
+    fail(ErrorKind::ambiguous, codes.file.path(), name,
+         fmt::format("is {} for codes of {}: {}; say the block with --x-block, such as --x-block 1x128",
+                     scales.shape_text(), codes.tensor.shape_text(),
+                     found.empty() ? "no block of 16 to 1024 fits" : "several blocks fit"));
+  }
+  return found.front();
+}
+
+Activations from_codes(const ActivationSource& source, const LinearLayer& layer) {
+  const auto ref = checkpoint::parse_tensor_ref(source.input_q, 2);
+  const Matrix codes = checkpoint::load_matrix(ref.file, ref.tensors[0]);
+  if (!numerics::is_quantized(codes.tensor.dtype)) {
+    fail(ErrorKind::dtype, ref.file, ref.tensors[0],
+         fmt::format("is {}; --input-q takes e4m3fn, e5m2 or i8 (--input takes f32, f16, bf16)",
+                     numerics::name_of(codes.tensor.dtype)));
+  }
+  Activations a;
+  a.m = rows_of(codes, source, layer);
+  a.k = layer.k;
+  a.origin = fmt::format("{} and {} of {}", ref.tensors[0], ref.tensors[1], ref.file.filename().string());
+  a.rule.dtype = codes.tensor.dtype;
+  a.data = bytes_of_rows(codes.tensor, a.m, a.k);
+  const ScaleGrid grid = grid_of_scales(source, codes, ref.tensors[1], layer);
+  const Matrix scales = checkpoint::load_scales(ref.file, ref.tensors[1], codes.rows, codes.cols, grid);
+  a.rule.scale = {scales.tensor.dtype, grid};
+  a.scales = bytes_of_rows(scales.tensor, grid.scale_rows(a.m), grid.scale_cols(a.k));
+  return a;
+}
 
 /// Codes of the layer's fixed scale in place of the values.
 void apply_fixed_scale(DType x, float scale, Activations& a) {
@@ -73,6 +191,38 @@ report::Problem problem_of(const LinearLayer& layer, const Activations& a, DType
 
 Operands operands_of(const Activations& a, const LayerWeights& weights) noexcept {
   return {a.data, a.scales, weights.codes, weights.scales, weights.bias};
+}
+
+Activations load_activations(const ActivationSource& source, const LinearLayer& layer) {
+  if (source.weight_only && layer.activations != ActivationScheme::none) {
+    LinearLayer unquantized = layer;
+    unquantized.activations = ActivationScheme::none;
+    return load_activations(source, unquantized);
+  }
+  if (!source.input.empty()) return from_file(source, layer);
+  if (!source.input_q.empty()) return from_codes(source, layer);
+  const std::int64_t m = source.m.value_or(kMadeUpRows);
+  const DType type = source.x_dtype.value_or(DType::bf16);
+  const std::vector<std::uint16_t> x = heavy_tailed_activations(m, layer.k, source.seed);
+  const auto bytes = std::as_bytes(std::span(x));
+  return activations_of_values(
+      layer, type, m, in_type({bytes.begin(), bytes.end()}, DType::bf16, type),
+      fmt::format("made up (heavy-tailed {}, seed {})", numerics::name_of(type), source.seed), source.x_block);
+}
+
+Expectation load_expectation(const std::string& text, std::int64_t m, std::int64_t n) {
+  const auto ref = checkpoint::parse_tensor_ref(text, 1);
+  const Matrix matrix = checkpoint::load_matrix(ref.file, ref.tensors[0]);
+  if (matrix.rows != m || matrix.cols != n) {
+    fail(ErrorKind::shape, ref.file, ref.tensors[0],
+         fmt::format("is {}, but the result is [{}, {}]; an expectation has the shape of the result",
+                     matrix.tensor.shape_text(), m, n));
+  }
+  if (matrix.tensor.dtype != DType::f64 && !numerics::is_float(matrix.tensor.dtype)) {
+    fail(ErrorKind::dtype, ref.file, ref.tensors[0],
+         fmt::format("is {}; an expectation is f64, f32, bf16 or f16", numerics::name_of(matrix.tensor.dtype)));
+  }
+  return {ref.tensors[0], matrix.tensor.dtype, matrix.to_f64()};
 }
 
 }  // namespace ironcl::layer

@@ -2,29 +2,21 @@
 // The C door of checkpoints (checkpoint.h): checks structs, turns what is thrown into a status. Part of libironcl.
 #include <fmt/format.h>
 
-#include <cstring>
 #include <memory>
 #include <string>
 
 #include "backends/numerics/casts.h"
 #include "backends/numerics/quantize.h"
 #include "host/checkpoint/model.h"
-#include "host/include/ironcl/checkpoint.h"
 #include "host/layer/c_checkpoint.h"
 #include "host/layer/layer_problem.h"
 #include "host/layer/selection.h"
-#include "host/registry/c_boundary.h"
 
 using ironcl::checkpoint::ActivationScheme;
 using ironcl::checkpoint::LinearLayer;
 using ironcl::numerics::DType;
-using ironcl::registry::read_struct;
-using ironcl::registry::Result;
-using ironcl::registry::write_struct;
 namespace layer = ironcl::layer;
-using ironcl::layer::c_api::float_type;
-using ironcl::layer::c_api::guard;
-using ironcl::layer::c_api::invalid;
+using namespace ironcl::layer::c_api;
 
 namespace {
 
@@ -49,19 +41,16 @@ extern "C" {
 
 ironcl_status ironcl_checkpoint_open(const char* path, const ironcl_checkpoint_options* options,
                                      ironcl_checkpoint* out_checkpoint, ironcl_error* error) {
-  return guard(error, [&]() -> Result {
-    if (path == nullptr || out_checkpoint == nullptr) return invalid("path or out_checkpoint is NULL");
+  return guard(error, [&] {
+    require("path or out_checkpoint", path, out_checkpoint);
     ironcl::checkpoint::OpenOptions open;
     if (options != nullptr) {
-      ironcl_checkpoint_options given{};
-      if (Result read = read_struct(options, "ironcl_checkpoint_options", sizeof(std::uint32_t), given); !read.ok())
-        return read;
-      if (given.flags != 0) return {IRONCL_UNIMPLEMENTED, "ironcl_checkpoint_options.flags must be 0"};
+      const auto given = read_struct(options, "ironcl_checkpoint_options");
+      if (given.flags != 0) refuse(IRONCL_UNIMPLEMENTED, "ironcl_checkpoint_options.flags must be 0");
       if (given.block_rows != 0 || given.block_cols != 0) open.block = {given.block_rows, given.block_cols};
     }
     *out_checkpoint =
         std::make_unique<ironcl_checkpoint_t>(ironcl::checkpoint::Checkpoint::open(path, open)).release();
-    return {};
   });
 }
 
@@ -73,29 +62,26 @@ uint32_t ironcl_checkpoint_layer_count(ironcl_checkpoint checkpoint) {
 
 ironcl_status ironcl_checkpoint_layer(ironcl_checkpoint checkpoint, uint32_t index, ironcl_layer* out_layer,
                                       ironcl_error* error) {
-  return guard(error, [&]() -> Result {
-    if (checkpoint == nullptr || out_layer == nullptr) return invalid("checkpoint or out_layer is NULL");
+  return guard(error, [&] {
+    require("checkpoint or out_layer", checkpoint, out_layer);
     if (index >= checkpoint->layers.size())
-      return invalid(fmt::format("layer {} does not exist; there are {}", index, checkpoint->layers.size()));
+      invalid(fmt::format("layer {} does not exist; there are {}", index, checkpoint->layers.size()));
     *out_layer = &checkpoint->layers[index];
-    return {};
   });
 }
 
 ironcl_status ironcl_checkpoint_find_layer(ironcl_checkpoint checkpoint, const char* name, ironcl_layer* out_layer,
                                            ironcl_error* error) {
-  return guard(error, [&]() -> Result {
-    if (checkpoint == nullptr || name == nullptr || out_layer == nullptr)
-      return invalid("checkpoint, name or out_layer is NULL");
+  return guard(error, [&] {
+    require("checkpoint, name or out_layer", checkpoint, name, out_layer);
     const LinearLayer* found = &layer::find_layer_unchecked(checkpoint->checkpoint, name);
     *out_layer = &checkpoint->layers[static_cast<std::size_t>(found - checkpoint->checkpoint.layers().data())];
-    return {};
   });
 }
 
 ironcl_status ironcl_layer_get_info(ironcl_layer layer, ironcl_layer_info* out_info, ironcl_error* error) {
-  return guard(error, [&]() -> Result {
-    if (layer == nullptr || out_info == nullptr) return invalid("layer or out_info is NULL");
+  return guard(error, [&] {
+    require("layer or out_info", layer, out_info);
     const LinearLayer& source = *layer->source;
     ironcl_layer_info info{};
     info.n = source.n;
@@ -118,37 +104,31 @@ ironcl_status ironcl_layer_get_info(ironcl_layer layer, ironcl_layer_info* out_i
         info.bias_bytes = layer->bias().size();
       }
     }
-    return write_struct(info, "ironcl_layer_info", out_info);
+    write_struct(info, "ironcl_layer_info", out_info);
   });
 }
 
 ironcl_status ironcl_layer_problem(ironcl_layer layer, const ironcl_layer_choices* choices,
                                    ironcl_gemm_desc* out_desc, ironcl_error* error) {
-  return guard(error, [&]() -> Result {
-    if (layer == nullptr || choices == nullptr || out_desc == nullptr)
-      return invalid("layer, choices or out_desc is NULL");
-    ironcl_layer_choices given{};
-    if (Result read = read_struct(choices, "ironcl_layer_choices", sizeof(std::uint32_t), given); !read.ok())
-      return read;
+  return guard(error, [&] {
+    require("layer, choices or out_desc", layer, choices, out_desc);
+    const auto given = read_struct(choices, "ironcl_layer_choices");
     layer->source->check();
-    layer::ProblemChoices chosen;
-    if (Result read = float_type("x_dtype", given.x_dtype, DType::bf16, chosen.x); !read.ok()) return read;
-    if (Result read = float_type("d_dtype", given.d_dtype, DType::bf16, chosen.out); !read.ok()) return read;
-    if (given.m < 0) return invalid(fmt::format("m is {}; it must not be negative", given.m));
-    if (given.weakest_accuracy > IRONCL_ACCURACY_TENSOR14)
-      return invalid(fmt::format("weakest_accuracy is {}; IRONCL_ACCURACY_* are known", given.weakest_accuracy));
-    chosen.m = given.m;
-    chosen.weakest_accuracy = static_cast<ironcl::numerics::AccuracyClass>(given.weakest_accuracy);
-    return write_struct(ironcl::report::to_desc(layer::describe(*layer->source, chosen)), "ironcl_gemm_desc",
-                        out_desc);
+    if (given.m < 0) invalid(fmt::format("m is {}; it must not be negative", given.m));
+    const layer::ProblemChoices chosen{.m = given.m,
+                                       .x = float_type("x_dtype", given.x_dtype, DType::bf16),
+                                       .out = float_type("d_dtype", given.d_dtype, DType::bf16),
+                                       .weakest_accuracy = accuracy_class(given.weakest_accuracy)};
+    write_struct(ironcl::report::to_desc(layer::describe(*layer->source, chosen)), "ironcl_gemm_desc", out_desc);
   });
 }
 
 ironcl_status ironcl_layer_weights(ironcl_layer layer, ironcl_weights_desc* out_desc, ironcl_error* error) {
-  return guard(error, [&]() -> Result {
-    if (layer == nullptr || out_desc == nullptr) return invalid("layer or out_desc is NULL");
+  return guard(error, [&] {
+    require("layer or out_desc", layer, out_desc);
     const LinearLayer& source = *layer->source;
     source.check();
+    ironcl::registry::size_of_struct(out_desc, "ironcl_weights_desc");  // nothing is kept for a call that fails
     const layer::LayerWeights& weights = layer->acquire();
     ironcl_weights_desc desc{};
     desc.dtype = static_cast<ironcl_dtype>(source.multiplied());
@@ -159,9 +139,7 @@ ironcl_status ironcl_layer_weights(ironcl_layer layer, ironcl_weights_desc* out_
     desc.scales = weights.scales.data();
     desc.data_bytes = weights.codes.size();
     desc.scale_bytes = weights.scales.size();
-    Result written = write_struct(desc, "ironcl_weights_desc", out_desc);
-    if (!written.ok()) layer->release();
-    return written;
+    write_struct(desc, "ironcl_weights_desc", out_desc);
   });
 }
 
@@ -171,23 +149,21 @@ void ironcl_layer_release_weights(ironcl_layer layer) {
 
 ironcl_status ironcl_layer_quantize(ironcl_layer layer, ironcl_dtype x_dtype, const void* x, int64_t m, void* codes,
                                     uint64_t code_bytes, ironcl_error* error) {
-  return guard(error, [&]() -> Result {
-    if (layer == nullptr) return invalid("layer is NULL");
+  return guard(error, [&] {
+    require("layer", layer);
     const LinearLayer& source = *layer->source;
     source.check();
-    DType type = DType::none;
-    if (Result read = float_type("x_dtype", x_dtype, DType::none, type); !read.ok()) return read;
+    const DType type = float_type("x_dtype", x_dtype, DType::none);
     const layer::ActivationRule rule = layer::activation_rule(source, type);
     if (!rule.fixed_scale)
-      return invalid(fmt::format("layer {} has no static scale: its plan quantises activations itself", source.name));
-    if (m < 0) return invalid(fmt::format("m is {}; it must not be negative", m));
+      invalid(fmt::format("layer {} has no static scale: its plan quantises activations itself", source.name));
+    if (m < 0) invalid(fmt::format("m is {}; it must not be negative", m));
     const std::size_t bytes = layer::bytes_of_matrix(rule.dtype, m, source.k);
     if (code_bytes < bytes)
-      return invalid(fmt::format("codes have room for {} bytes, [{}, {}] needs {}", code_bytes, m, source.k, bytes));
-    if (bytes != 0 && (x == nullptr || codes == nullptr)) return invalid("x or codes is NULL");
+      invalid(fmt::format("codes have room for {} bytes, [{}, {}] needs {}", code_bytes, m, source.k, bytes));
+    if (bytes != 0 && (x == nullptr || codes == nullptr)) invalid("x or codes is NULL");
     layer::quantize_fixed(type, static_cast<const std::byte*>(x), *rule.fixed_scale, rule.dtype,
                           {static_cast<std::byte*>(codes), bytes});
-    return {};
   });
 }
 

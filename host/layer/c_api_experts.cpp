@@ -14,13 +14,8 @@
 
 namespace layer = ironcl::layer;
 using ironcl::checkpoint::ExpertsLayer;
-using ironcl::layer::c_api::float_type;
-using ironcl::layer::c_api::guard;
-using ironcl::layer::c_api::invalid;
 using ironcl::numerics::DType;
-using ironcl::registry::read_struct;
-using ironcl::registry::Result;
-using ironcl::registry::write_struct;
+using namespace ironcl::layer::c_api;
 
 struct ironcl_experts_t {
   ironcl_experts_t(const ironcl_plugin& api, ironcl_device handle, const layer::ExpertsSource& source,
@@ -38,14 +33,13 @@ struct ironcl_experts_t {
 
 namespace {
 
-/// Whether a table says enough of itself to be copied.
-Result check_table(const ironcl_plugin& api) {
+/// Throws unless a table says enough of itself to be copied.
+void check_table(const ironcl_plugin& api) {
   if (api.struct_size < offsetof(ironcl_plugin, extensions) || api.name == nullptr)
-    return invalid("api is no plugin's table: its struct_size is too small, or it has no name");
+    invalid("api is no plugin's table: its struct_size is too small, or it has no name");
   if (api.abi_major != IRONCL_ABI_MAJOR)
-    return {IRONCL_INCOMPATIBLE,
-            fmt::format("api is a table of ABI {}, this library has ABI {}", api.abi_major, IRONCL_ABI_MAJOR)};
-  return {};
+    refuse(IRONCL_INCOMPATIBLE,
+           fmt::format("api is a table of ABI {}, this library has ABI {}", api.abi_major, IRONCL_ABI_MAJOR));
 }
 
 /// A queue that stays the caller's.
@@ -68,18 +62,6 @@ class HandedOver : public ironcl::Event {
   ironcl_event release() { return std::exchange(handle_, nullptr); }
 };
 
-/// guard, with what the C++ API throws.
-template <class Function>
-ironcl_status guard_device(ironcl_error* error, Function&& function) noexcept {
-  return guard(error, [&]() -> Result {
-    try {
-      return function();
-    } catch (const ironcl::Error& thrown) {
-      return {thrown.status(), thrown.what(), thrown.native_code()};
-    }
-  });
-}
-
 }  // namespace
 
 extern "C" {
@@ -90,11 +72,11 @@ uint32_t ironcl_checkpoint_experts_count(ironcl_checkpoint checkpoint) {
 
 ironcl_status ironcl_checkpoint_experts_info(ironcl_checkpoint checkpoint, uint32_t index,
                                              ironcl_experts_info* out_info, ironcl_error* error) {
-  return guard(error, [&]() -> Result {
-    if (checkpoint == nullptr || out_info == nullptr) return invalid("checkpoint or out_info is NULL");
+  return guard(error, [&] {
+    require("checkpoint or out_info", checkpoint, out_info);
     const auto& all = checkpoint->checkpoint.experts();
     if (index >= all.size())
-      return invalid(fmt::format("layer of experts {} does not exist; there are {}", index, all.size()));
+      invalid(fmt::format("layer of experts {} does not exist; there are {}", index, all.size()));
     const ExpertsLayer& one = all[index];
     ironcl_experts_info info{};
     info.top_k = static_cast<std::uint32_t>(one.routing.top_k);
@@ -105,36 +87,29 @@ ironcl_status ironcl_checkpoint_experts_info(ironcl_checkpoint checkpoint, uint3
     info.name = one.name.c_str();
     info.problem = one.problem ? one.problem->what() : "";
     info.bytes = one.bytes;
-    return write_struct(info, "ironcl_experts_info", out_info);
+    write_struct(info, "ironcl_experts_info", out_info);
   });
 }
 
 ironcl_status ironcl_experts_create(ironcl_checkpoint checkpoint, const char* name, const ironcl_plugin* api,
                                     ironcl_device device, const ironcl_experts_choices* choices,
                                     ironcl_experts* out_experts, ironcl_error* error) {
-  return guard_device(error, [&]() -> Result {
-    if (checkpoint == nullptr || name == nullptr || api == nullptr || device == nullptr || choices == nullptr ||
-        out_experts == nullptr)
-      return invalid("checkpoint, name, api, device, choices or out_experts is NULL");
-    ironcl_experts_choices given{};
-    if (Result read = read_struct(choices, "ironcl_experts_choices", sizeof(std::uint32_t), given); !read.ok())
-      return read;
+  return guard(error, [&] {
+    require("checkpoint, name, api, device, choices or out_experts", checkpoint, name, api, device, choices,
+            out_experts);
+    const auto given = read_struct(choices, "ironcl_experts_choices");
     if ((given.flags & ~std::uint32_t{IRONCL_EXPERTS_WEIGHT_ONLY}) != 0)
-      return {IRONCL_UNIMPLEMENTED, "ironcl_experts_choices.flags has bits that are not known"};
-    if (given.reserved != 0) return {IRONCL_UNIMPLEMENTED, "ironcl_experts_choices.reserved must be 0"};
-    if (Result table = check_table(*api); !table.ok()) return table;
-    layer::ExpertsChoices chosen;
-    if (Result read = float_type("x_dtype", given.x_dtype, DType::bf16, chosen.x); !read.ok()) return read;
-    if (Result read = float_type("y_dtype", given.y_dtype, DType::bf16, chosen.out); !read.ok()) return read;
-    if (given.weakest_accuracy > IRONCL_ACCURACY_TENSOR14)
-      return invalid(fmt::format("weakest_accuracy is {}; IRONCL_ACCURACY_* are known", given.weakest_accuracy));
-    chosen.weakest_accuracy = static_cast<ironcl::numerics::AccuracyClass>(given.weakest_accuracy);
-    chosen.tokens = given.tokens;
+      refuse(IRONCL_UNIMPLEMENTED, "ironcl_experts_choices.flags has bits that are not known");
+    if (given.reserved != 0) refuse(IRONCL_UNIMPLEMENTED, "ironcl_experts_choices.reserved must be 0");
+    check_table(*api);
+    const layer::ExpertsChoices chosen{.tokens = given.tokens,
+                                       .x = float_type("x_dtype", given.x_dtype, DType::bf16),
+                                       .out = float_type("y_dtype", given.y_dtype, DType::bf16),
+                                       .weakest_accuracy = accuracy_class(given.weakest_accuracy)};
     const ExpertsLayer& found = layer::find_experts(checkpoint->checkpoint, name);
     const auto source =
         layer::source_of(checkpoint->checkpoint, found, (given.flags & IRONCL_EXPERTS_WEIGHT_ONLY) == 0);
     *out_experts = std::make_unique<ironcl_experts_t>(*api, device, *source, chosen).release();
-    return {};
   });
 }
 
@@ -142,28 +117,25 @@ void ironcl_experts_destroy(ironcl_experts experts) { delete experts; }
 
 ironcl_status ironcl_experts_enqueue(ironcl_experts experts, ironcl_queue queue, const ironcl_experts_args* args,
                                      ironcl_event* out_event, ironcl_error* error) {
-  return guard_device(error, [&]() -> Result {
-    if (experts == nullptr || queue == nullptr || args == nullptr) return invalid("experts, queue or args is NULL");
-    ironcl_experts_args given{};
-    if (Result read = read_struct(args, "ironcl_experts_args", sizeof(std::uint32_t), given); !read.ok()) return read;
+  return guard(error, [&] {
+    require("experts, queue or args", experts, queue, args);
+    const auto given = read_struct(args, "ironcl_experts_args");
     if (given.next != nullptr || given.reserved != 0)
-      return {IRONCL_UNIMPLEMENTED, "ironcl_experts_args.next must be NULL and reserved 0"};
+      refuse(IRONCL_UNIMPLEMENTED, "ironcl_experts_args.next must be NULL and reserved 0");
     if (given.routed > IRONCL_ROUTED_BY_CALLER)
-      return invalid(fmt::format("routed is {}; IRONCL_ROUTED_BY_* are known", given.routed));
-    if (given.wait_count != 0 && given.wait == nullptr) return invalid("wait is NULL, but wait_count is not 0");
-    layer::ExpertsArgs call;
-    call.tokens = given.tokens;
-    call.routed = static_cast<layer::RoutedBy>(given.routed);
-    call.x = given.x;
-    call.logits = given.logits;
-    call.ids = given.ids;
-    call.weights = given.weights;
-    call.y = given.y;
+      invalid(fmt::format("routed is {}; IRONCL_ROUTED_BY_* are known", given.routed));
+    if (given.wait_count != 0 && given.wait == nullptr) invalid("wait is NULL, but wait_count is not 0");
+    layer::ExpertsArgs call{.tokens = given.tokens,
+                            .routed = static_cast<layer::RoutedBy>(given.routed),
+                            .x = given.x,
+                            .logits = given.logits,
+                            .ids = given.ids,
+                            .weights = given.weights,
+                            .y = given.y};
     call.wait.assign(given.wait, given.wait + given.wait_count);
     BorrowedQueue borrowed(experts->device, queue);
     HandedOver event(experts->layer.enqueue(borrowed, call));
     if (out_event != nullptr) *out_event = event.release();
-    return {};
   });
 }
 

@@ -15,6 +15,7 @@
 #include "backends/numerics/casts.h"
 #include "host/checkpoint/model.h"
 #include "host/include/ironcl/checkpoint.h"
+#include "host/include/ironcl/ironcl.hpp"
 #include "host/layer/layer_problem.h"
 #include "host/registry/c_boundary.h"
 
@@ -64,7 +65,11 @@ struct ironcl_checkpoint_t {
 
 namespace ironcl::layer::c_api {
 
-inline registry::Result invalid(std::string message) { return {IRONCL_INVALID_ARGUMENT, std::move(message)}; }
+using registry::invalid;
+using registry::read_struct;
+using registry::refuse;
+using registry::require;
+using registry::write_struct;
 
 inline ironcl_status status_of(checkpoint::ErrorKind kind) {
   switch (kind) {
@@ -78,26 +83,34 @@ inline ironcl_status status_of(checkpoint::ErrorKind kind) {
   }
 }
 
-/// registry::guard, with what a checkpoint throws.
+/// registry::guard, with what a checkpoint and the C++ API throw.
 template <class Function>
 ironcl_status guard(ironcl_error* error, Function&& function) noexcept {
-  return registry::guard(error, [&]() -> registry::Result {
+  return registry::guard(error, [&] {
     try {
-      return function();
+      function();
     } catch (const checkpoint::Error& thrown) {
-      return {status_of(thrown.kind()), thrown.what()};
+      refuse(status_of(thrown.kind()), thrown.what());
+    } catch (const Error& thrown) {
+      throw registry::Refused{{thrown.status(), thrown.what(), thrown.native_code()}};
     } catch (const std::overflow_error& thrown) {
-      return invalid(thrown.what());
+      invalid(thrown.what());
     }
   });
 }
 
 /// F32, F16 or BF16; `missing` for NONE.
-inline registry::Result float_type(const char* what, ironcl_dtype given, numerics::DType missing,
-                                   numerics::DType& out) {
-  out = given == IRONCL_DTYPE_NONE ? missing : static_cast<numerics::DType>(given);
-  if (numerics::is_float(out)) return {};
-  return invalid(fmt::format("{} is {}; F32 (1), F16 (2) and BF16 (3) are taken", what, given));
+inline numerics::DType float_type(const char* what, ironcl_dtype given, numerics::DType missing) {
+  const auto type = given == IRONCL_DTYPE_NONE ? missing : static_cast<numerics::DType>(given);
+  if (!numerics::is_float(type))
+    invalid(fmt::format("{} is {}; F32 (1), F16 (2) and BF16 (3) are taken", what, given));
+  return type;
+}
+
+inline numerics::AccuracyClass accuracy_class(std::uint32_t weakest) {
+  if (weakest > IRONCL_ACCURACY_TENSOR14)
+    invalid(fmt::format("weakest_accuracy is {}; IRONCL_ACCURACY_* are known", weakest));
+  return static_cast<numerics::AccuracyClass>(weakest);
 }
 
 }  // namespace ironcl::layer::c_api

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "host/layer/activation_files.h"
+#include "host/layer/activations.h"
 #include "host/layer/expected.h"
 #include "host/layer/oracle.h"
 

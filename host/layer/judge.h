@@ -12,7 +12,6 @@
 #include "backends/numerics/bounds.h"
 #include "backends/numerics/oracle.h"
 #include "host/include/ironcl/ironcl.hpp"
-#include "host/layer/activation_files.h"
 #include "host/layer/activations.h"
 #include "host/layer/execution.h"
 #include "host/layer/experts_input.h"

@@ -15,8 +15,7 @@
 #include "backends/numerics/oracle.h"
 #include "backends/numerics/quantize.h"
 #include "host/layer/operands.h"
-#include "host/layer/oracle_rows.h"
-#include "host/layer/requantize.h"
+#include "host/layer/oracle_steps.h"
 
 namespace ironcl::layer {
 namespace {
@@ -40,31 +39,6 @@ struct Known {
   Rows rows;
   bool exact = true;
   std::vector<std::int32_t> numbers;  ///< Of s32.
-};
-
-/// A weighted sum in f32: products and sums, each rounded, as many as there are terms of each.
-class WeightedSum {
- public:
-  void add(double weight, double weight_error, double value, double error) {
-    if (!std::isfinite(value) || !std::isfinite(error)) undefined_ = true;
-    sum_ += weight * value;
-    error_ += std::fabs(weight) * error + weight_error * (std::fabs(value) + error);
-    magnitude_ += (std::fabs(weight) + weight_error) * (std::fabs(value) + error);
-    ++terms_;
-  }
-  void finish(DType out, Bounded& to) const {
-    const double rounding = (static_cast<double>(terms_) + 1) * kUnit * kSecondOrder * magnitude_;
-    const double before = error_ + rounding;
-    to.value.push_back(undefined_ ? std::numeric_limits<double>::quiet_NaN() : sum_);
-    to.bound.push_back(undefined_ ? kInfinity
-                                  : before + numerics::unit_roundoff(out) * (std::fabs(sum_) + before) +
-                                        numerics::smallest_subnormal(out) / 2);
-  }
-
- private:
-  double sum_ = 0, error_ = 0, magnitude_ = 0;
-  int terms_ = 0;
-  bool undefined_ = false;
 };
 
 }  // namespace

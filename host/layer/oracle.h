@@ -12,13 +12,27 @@
 #include <utility>
 #include <vector>
 
+#include "backends/numerics/bounds.h"
 #include "backends/numerics/oracle.h"
-#include "host/layer/bounded.h"
 #include "host/layer/graph.h"
 #include "host/layer/operands.h"
 #include "host/layer/runner.h"
 
 namespace ironcl::layer {
+
+/// A matrix with a bound for each element: |device - value| <= bound. NaN where a device must have NaN.
+struct Bounded {
+  std::int64_t rows = 0, cols = 0;
+  std::vector<double> value, bound;
+  numerics::DType dtype = numerics::DType::f32;  ///< What a device has it in, which may have no number for a value.
+};
+
+/// got [rows, cols] against a bound for each element.
+numerics::Comparison compare(std::span<const double> got, const Bounded& want);
+
+/// Two devices: they may differ by the sum of their bounds.
+numerics::Comparison compare(std::span<const double> got, const Bounded& want, std::span<const double> other,
+                             const Bounded& other_want);
 
 /// Which experts each token gets, and with which weights: [T, k].
 struct RoutedTokens {

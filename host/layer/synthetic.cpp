@@ -1,24 +1,42 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operands drawn from a table of the distribution.
+// Numbers drawn from Student's t with four degrees of freedom.
 #include "host/layer/synthetic.h"
+
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstring>
+#include <numeric>
 #include <random>
+#include <set>
 #include <stdexcept>
 #include <string>
+#include <tuple>
 
 #include "backends/numerics/casts.h"
 #include "backends/numerics/checked.h"
 #include "backends/numerics/quantize.h"
-#include "host/layer/student_t4.h"
 
 namespace ironcl::layer {
 namespace {
 
 using numerics::DType;
+
+constexpr double kOutlierShare = 0.01;
+constexpr double kOutlierFactor = 20;
+
+/// In (0, 1), never at its ends. std::uniform_real_distribution differs between standard libraries; this does not.
+double uniform(std::mt19937_64& random) { return (static_cast<double>(random() >> 11) + 0.5) * 0x1p-53; }
+
+/// The quantile at 0 < p < 1, in closed form: W. T. Shaw, Sampling Student's T distribution, J. Computational Finance
+/// 9, 2006.
+double student_t4(double p) {
+  const double root = std::sqrt(4 * p * (1 - p));
+  const double q = std::cos(std::acos(std::min(root, 1.0)) / 3) / root;
+  return std::copysign(2 * std::sqrt(std::max(q - 1, 0.0)), p - 0.5);
+}
 
 constexpr std::size_t kTable = 1u << 16;
 
@@ -81,7 +99,62 @@ std::vector<std::byte> draw_scales(const report::Scales& scales, std::int64_t ro
   return bytes;
 }
 
+class MadeExperts final : public ExpertsSource {
+ public:
+  MadeExperts(const ExpertsForm& form, std::uint64_t seed) : form_(form), seed_(seed) {}
+
+  const ExpertsForm& form() const override { return form_; }
+
+  StackedMatrices matrix(bool shared, Projection projection, std::int64_t expert) const override {
+    const GatedForm& gated = shared ? form_.shared.value() : form_.experts;
+    const MatrixForm& matrix = projection == Projection::down ? gated.down : gated.gate;
+    report::Problem problem;
+    std::tie(problem.n, problem.k) = shape_of(form_, gated, projection);
+    problem.a = DType::bf16;
+    problem.b = matrix.code;
+    problem.d = DType::f32;
+    problem.b_scale = matrix.scale;
+    const auto which = static_cast<std::uint64_t>(expert) * 8 + static_cast<std::uint64_t>(projection) * 2 + shared;
+    MadeOperands made = make_operands(problem, seed_ + which * 0x9e3779b97f4a7c15u);
+    return {1, problem.n, problem.k, std::move(made.b), std::move(made.b_scale)};
+  }
+
+  std::vector<std::byte> router() const override {
+    std::mt19937_64 random(seed_ ^ 0x726f75746572u);
+    std::vector<float> values(static_cast<std::size_t>(form_.logits() * form_.hidden));
+    const double scale = 1 / std::sqrt(static_cast<double>(form_.hidden));
+    for (float& value : values) value = static_cast<float>(student_t4(uniform(random)) * scale);
+    std::vector<std::byte> bytes(values.size() * numerics::size_of(form_.router));
+    numerics::encode(form_.router, values, bytes.data());
+    return bytes;
+  }
+
+  std::vector<float> correction_bias() const override {
+    if (!form_.correction_bias) return {};
+    std::mt19937_64 random(seed_ ^ 0x62696173u);
+    std::vector<float> values(static_cast<std::size_t>(form_.routing.experts));
+    for (float& value : values) value = static_cast<float>(0.1 * uniform(random));
+    return values;
+  }
+
+ private:
+  ExpertsForm form_;
+  std::uint64_t seed_;
+};
+
 }  // namespace
+
+std::vector<std::uint16_t> heavy_tailed_activations(std::int64_t m, std::int64_t k, std::uint64_t seed) {
+  std::mt19937_64 generator(seed);
+  std::vector<double> factors(static_cast<std::size_t>(k));
+  for (double& factor : factors) factor = uniform(generator) < kOutlierShare ? kOutlierFactor : 1;
+  std::vector<std::uint16_t> x(static_cast<std::size_t>(numerics::checked_mul(m, k)));
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const double value = student_t4(uniform(generator)) * factors[i % factors.size()];
+    x[i] = numerics::encode_bf16(static_cast<float>(value));
+  }
+  return x;
+}
 
 MadeOperands make_operands(const report::Problem& problem, std::uint64_t seed) {
   std::mt19937_64 random(seed), random_b(seed ^ 0x9e3779b97f4a7c15u);
@@ -115,6 +188,52 @@ MadeOperands make_operands(const report::Problem& problem, std::uint64_t seed) {
     for (std::int64_t row = 0; row < problem.m; ++row) ++operands.counts[dealt() % operands.counts.size()];
   }
   return operands;
+}
+
+std::unique_ptr<ExpertsSource> make_experts(const ExpertsForm& form, std::uint64_t seed) {
+  return std::make_unique<MadeExperts>(form, seed);
+}
+
+ExpertsInput make_experts_input(const ExpertsForm& form, std::int64_t tokens, double skew, std::uint64_t seed) {
+  const auto experts = static_cast<std::size_t>(form.routing.experts);
+  ExpertsInput input;
+  input.tokens = tokens;
+  const std::vector<std::uint16_t> x = heavy_tailed_activations(tokens, form.hidden, seed);
+  const auto bytes = std::as_bytes(std::span(x));
+  input.x.assign(bytes.begin(), bytes.end());
+  input.origin = fmt::format("made up (seed {}, skew {})", seed, skew);
+  std::mt19937_64 random(seed ^ 0x6c6f6164u);
+  std::vector<std::int32_t> order(experts);
+  std::iota(order.begin(), order.end(), 0);
+  for (std::size_t i = experts; i > 1; --i) std::swap(order[i - 1], order[random() % i]);
+  std::vector<double> until(experts);
+  double sum = 0;
+  for (std::size_t i = 0; i < experts; ++i) until[i] = sum += std::pow(static_cast<double>(i + 1), -skew);
+  RoutedTokens routed;
+  for (std::int64_t t = 0; t < tokens; ++t) {
+    std::set<std::int32_t> taken;
+    double total = 0;
+    const std::size_t first = routed.weights.size();
+    while (taken.size() < static_cast<std::size_t>(form.routing.top_k)) {
+      const auto at = std::lower_bound(until.begin(), until.end(), uniform(random) * sum) - until.begin();
+      const std::int32_t id = order[std::min(static_cast<std::size_t>(at), experts - 1)];
+      if (!taken.insert(id).second) continue;
+      routed.ids.push_back(id);
+      routed.weights.push_back(static_cast<float>(0.1 + uniform(random)));
+      total += static_cast<double>(routed.weights.back());
+    }
+    for (std::size_t i = first; i < routed.weights.size(); ++i)
+      routed.weights[i] = static_cast<float>(static_cast<double>(routed.weights[i]) / total) * form.routing.scale;
+  }
+  input.routed = std::move(routed);
+  return input;
+}
+
+std::int64_t experts_hit(const ExpertsForm& form, const RoutedTokens& routed) {
+  std::set<std::int32_t> hit;
+  for (const std::int32_t id : routed.ids)
+    if (id >= 0 && id < form.routing.experts) hit.insert(id);
+  return static_cast<std::int64_t>(hit.size());
 }
 
 }  // namespace ironcl::layer

@@ -1,15 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operands for measuring: heavy-tailed like trained weights and activations, from a seed, as fast as memory allows.
-// Next door: heavy_tail.h (activations with outlier columns, for comparing).
+// Made-up numbers, from a seed: operands and layers of experts for measuring, heavy-tailed like trained weights and
+// activations, and activations with outlier columns for comparing. Next door: operands.h, experts_source.h.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
+#include "host/layer/experts_input.h"
+#include "host/layer/experts_source.h"
 #include "host/layer/operands.h"
 
 namespace ironcl::layer {
+
+/// x [m, k] in bf16 (bits), tight: Student t with four degrees of freedom, about one column in a hundred 20 times as
+/// large. The same numbers for the same (k, seed), whatever m is: row i does not depend on how many follow.
+std::vector<std::uint16_t> heavy_tailed_activations(std::int64_t m, std::int64_t k, std::uint64_t seed);
 
 /// Operands that own their memory.
 struct MadeOperands {
@@ -25,5 +32,15 @@ struct MadeOperands {
 /// std::invalid_argument for an element type that operands do not come in and for a masked problem, whose rows nobody
 /// has counted; std::overflow_error for sizes.
 MadeOperands make_operands(const report::Problem& problem, std::uint64_t seed);
+
+/// A layer of that form whose numbers come from `seed`; every matrix has its own, the same each time.
+std::unique_ptr<ExpertsSource> make_experts(const ExpertsForm& form, std::uint64_t seed);
+
+/// x [tokens, H] in bf16, and a routing. skew: the exponent of Zipf's law that the experts' loads follow, in an order
+/// of experts that the seed shuffles; 0: all are as likely. A token's experts are different ones.
+ExpertsInput make_experts_input(const ExpertsForm& form, std::int64_t tokens, double skew, std::uint64_t seed);
+
+/// Experts that get a token.
+std::int64_t experts_hit(const ExpertsForm& form, const RoutedTokens& routed);
 
 }  // namespace ironcl::layer

@@ -1,14 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The C door of the registry: checks structs, turns what is thrown into a status, copies results out.
-#include <algorithm>
-#include <cstddef>
-#include <cstring>
 #include <memory>
-#include <new>
+#include <string>
 
 #include "host/include/ironcl/ironcl.h"
 #include "host/registry/c_boundary.h"
-#include "host/registry/complete_table.h"
 #include "host/registry/registry.h"
 #include "host/registry/select.h"
 
@@ -18,30 +14,18 @@ struct ironcl_registry_t {
 
 namespace {
 
-using ironcl::registry::guard;
-using ironcl::registry::read_struct;
-using ironcl::registry::Registry;
-using ironcl::registry::Result;
-using ironcl::registry::write_struct;
+using namespace ironcl::registry;
 
-Result invalid(const char* message) { return {IRONCL_INVALID_ARGUMENT, message}; }
-
-Result out_of_range(const char* what, std::uint32_t index, std::uint32_t count) {
-  return {IRONCL_INVALID_ARGUMENT,
-          std::string(what) + " " + std::to_string(index) + " does not exist; there are " + std::to_string(count)};
-}
-
-Result read_options(const ironcl_registry_options* in, ironcl::registry::Options& out) {
-  if (in == nullptr) return {};
-  ironcl_registry_options options{};
-  if (Result read = read_struct(in, "ironcl_registry_options", sizeof(std::uint32_t), options); !read.ok())
-    return read;
+ironcl::registry::Options read_options(const ironcl_registry_options* in) {
+  ironcl::registry::Options out;
+  if (in == nullptr) return out;
+  const auto options = read_struct(in, "ironcl_registry_options");
   const std::uint32_t known = IRONCL_REGISTRY_IGNORE_ENVIRONMENT | IRONCL_REGISTRY_UNLOAD;
   if ((options.flags & ~known) != 0)
-    return {IRONCL_UNIMPLEMENTED, "ironcl_registry_options.flags has a bit that is none of IRONCL_REGISTRY_*"};
-  if (options.reserved != 0) return {IRONCL_UNIMPLEMENTED, "ironcl_registry_options.reserved must be 0"};
+    refuse(IRONCL_UNIMPLEMENTED, "ironcl_registry_options.flags has a bit that is none of IRONCL_REGISTRY_*");
+  if (options.reserved != 0) refuse(IRONCL_UNIMPLEMENTED, "ironcl_registry_options.reserved must be 0");
   if (options.plugin_option_count > 0 && options.plugin_options == nullptr)
-    return invalid("ironcl_registry_options.plugin_options is NULL, but plugin_option_count is not 0");
+    invalid("ironcl_registry_options.plugin_options is NULL, but plugin_option_count is not 0");
   out.flags = options.flags;
   out.log = options.log;
   out.log_context = options.log_context;
@@ -51,10 +35,25 @@ Result read_options(const ironcl_registry_options* in, ironcl::registry::Options
   if (options.disable) out.disable = options.disable;
   for (std::uint32_t i = 0; i < options.plugin_option_count; ++i) {
     const ironcl_plugin_option& option = options.plugin_options[i];
-    if (!option.plugin || !option.key || !option.value) return invalid("a plugin option has a NULL in it");
+    if (!option.plugin || !option.key || !option.value) invalid("a plugin option has a NULL in it");
     out.plugin_options.push_back({option.plugin, option.key, option.value});
   }
-  return {};
+  return out;
+}
+
+/// An entry of one of the registry's lists. `get` fills it, and says whether there is one.
+template <class Struct>
+ironcl_status list_entry(ironcl_registry registry, std::uint32_t index, Struct* out, const char* name,
+                         const char* what, bool (Registry::*get)(std::uint32_t, Struct&) const,
+                         std::uint32_t (Registry::*count)() const, ironcl_error* error) {
+  return guard(error, [&] {
+    require("registry or the struct to fill", registry, out);
+    Struct entry{};
+    if (!(*registry->registry.*get)(index, entry))
+      invalid(std::string(what) + " " + std::to_string(index) + " does not exist; there are " +
+              std::to_string((*registry->registry.*count)()));
+    write_struct(entry, name, out);
+  });
 }
 
 }  // namespace
@@ -63,44 +62,37 @@ extern "C" {
 
 ironcl_status ironcl_registry_create(const ironcl_registry_options* options, ironcl_registry* out_registry,
                                      ironcl_error* error) {
-  return guard(error, [&]() -> Result {
-    if (out_registry == nullptr) return invalid("out_registry is NULL");
-    ironcl::registry::Options copy;
-    if (Result read = read_options(options, copy); !read.ok()) return read;
+  return guard(error, [&] {
+    require("out_registry", out_registry);
     auto handle = std::make_unique<ironcl_registry_t>();
-    if (Result made = Registry::create(copy, handle->registry); !made.ok()) return made;
+    check(Registry::create(read_options(options), handle->registry));
     *out_registry = handle.release();
-    return {};
   });
 }
 
 ironcl_status ironcl_registry_load_file(ironcl_registry registry, const char* path, ironcl_error* error) {
-  return guard(error, [&]() -> Result {
-    if (registry == nullptr || path == nullptr || *path == '\0') return invalid("registry or path is NULL or empty");
-    return registry->registry->load_file(path);
+  return guard(error, [&] {
+    if (registry == nullptr || path == nullptr || *path == '\0') invalid("registry or path is NULL or empty");
+    check(registry->registry->load_file(path));
   });
 }
 
 ironcl_status ironcl_registry_discover(ironcl_registry registry, ironcl_error* error) {
-  return guard(error, [&]() -> Result {
-    if (registry == nullptr) return invalid("registry is NULL");
-    return registry->registry->discover();
+  return guard(error, [&] {
+    require("registry", registry);
+    check(registry->registry->discover());
   });
 }
 
 ironcl_status ironcl_registry_shutdown(ironcl_registry registry, ironcl_error* error) {
-  return guard(error, [&]() -> Result {
-    if (registry == nullptr) return invalid("registry is NULL");
+  return guard(error, [&] {
+    require("registry", registry);
     registry->registry->shutdown();
-    return {};
   });
 }
 
 void ironcl_registry_destroy(ironcl_registry registry) {
-  guard(nullptr, [&]() -> Result {
-    delete registry;
-    return {};
-  });
+  guard(nullptr, [&] { delete registry; });
 }
 
 uint32_t ironcl_registry_report_count(ironcl_registry registry) {
@@ -109,13 +101,8 @@ uint32_t ironcl_registry_report_count(ironcl_registry registry) {
 
 ironcl_status ironcl_registry_report_entry(ironcl_registry registry, uint32_t index, ironcl_report_entry* out_entry,
                                            ironcl_error* error) {
-  return guard(error, [&]() -> Result {
-    if (registry == nullptr || out_entry == nullptr) return invalid("registry or out_entry is NULL");
-    ironcl_report_entry entry{};
-    if (!registry->registry->report_entry(index, entry))
-      return out_of_range("report entry", index, registry->registry->report_count());
-    return write_struct(entry, "ironcl_report_entry", out_entry);
-  });
+  return list_entry(registry, index, out_entry, "ironcl_report_entry", "report entry", &Registry::report_entry,
+                    &Registry::report_count, error);
 }
 
 uint32_t ironcl_registry_plugin_count(ironcl_registry registry) {
@@ -124,13 +111,8 @@ uint32_t ironcl_registry_plugin_count(ironcl_registry registry) {
 
 ironcl_status ironcl_registry_plugin_info(ironcl_registry registry, uint32_t index, ironcl_plugin_info* out_info,
                                           ironcl_error* error) {
-  return guard(error, [&]() -> Result {
-    if (registry == nullptr || out_info == nullptr) return invalid("registry or out_info is NULL");
-    ironcl_plugin_info info{};
-    if (!registry->registry->plugin_info(index, info))
-      return out_of_range("plugin", index, registry->registry->plugin_count());
-    return write_struct(info, "ironcl_plugin_info", out_info);
-  });
+  return list_entry(registry, index, out_info, "ironcl_plugin_info", "plugin", &Registry::plugin_info,
+                    &Registry::plugin_count, error);
 }
 
 uint32_t ironcl_registry_device_count(ironcl_registry registry) {
@@ -139,43 +121,34 @@ uint32_t ironcl_registry_device_count(ironcl_registry registry) {
 
 ironcl_status ironcl_registry_device_info(ironcl_registry registry, uint32_t index, ironcl_device_info* out_info,
                                           ironcl_error* error) {
-  return guard(error, [&]() -> Result {
-    if (registry == nullptr || out_info == nullptr) return invalid("registry or out_info is NULL");
-    ironcl_device_info info{};
-    if (!registry->registry->device_info(index, info))
-      return out_of_range("device", index, registry->registry->device_count());
-    return write_struct(info, "ironcl_device_info", out_info);
-  });
+  return list_entry(registry, index, out_info, "ironcl_device_info", "device", &Registry::device_info,
+                    &Registry::device_count, error);
 }
 
 ironcl_status ironcl_registry_find_device(ironcl_registry registry, const char* uri, ironcl_device_info* out_info,
                                           ironcl_error* error) {
-  return guard(error, [&]() -> Result {
-    if (registry == nullptr || uri == nullptr || out_info == nullptr)
-      return invalid("registry, uri or out_info is NULL");
+  return guard(error, [&] {
+    require("registry, uri or out_info", registry, uri, out_info);
     ironcl_device_info info{};
-    if (Result found = find_device(*registry->registry, uri, info); !found.ok()) return found;
-    return write_struct(info, "ironcl_device_info", out_info);
+    check(find_device(*registry->registry, uri, info));
+    write_struct(info, "ironcl_device_info", out_info);
   });
 }
 
 ironcl_status ironcl_registry_select(ironcl_registry registry, const ironcl_select_options* options,
                                      ironcl_device_info* out_info, ironcl_error* error) {
-  return guard(error, [&]() -> Result {
-    if (registry == nullptr || out_info == nullptr) return invalid("registry or out_info is NULL");
+  return guard(error, [&] {
+    require("registry or out_info", registry, out_info);
     ironcl_select_options copy{};
     copy.struct_size = sizeof copy;
-    if (options != nullptr) {
-      if (Result read = read_struct(options, "ironcl_select_options", sizeof(std::uint32_t), copy); !read.ok())
-        return read;
-    }
+    if (options != nullptr) copy = read_struct(options, "ironcl_select_options");
     if ((copy.flags & ~std::uint32_t{IRONCL_SELECT_IGNORE_ENVIRONMENT}) != 0)
-      return {IRONCL_UNIMPLEMENTED, "ironcl_select_options.flags has a bit that is none of IRONCL_SELECT_*"};
+      refuse(IRONCL_UNIMPLEMENTED, "ironcl_select_options.flags has a bit that is none of IRONCL_SELECT_*");
     if (copy.desc != nullptr && copy.desc->struct_size < sizeof(std::uint32_t))
-      return invalid("ironcl_gemm_desc.struct_size is 0; set it to sizeof(ironcl_gemm_desc)");
+      invalid("ironcl_gemm_desc.struct_size is 0; set it to sizeof(ironcl_gemm_desc)");
     ironcl_device_info info{};
-    if (Result chosen = select_device(*registry->registry, copy, info); !chosen.ok()) return chosen;
-    return write_struct(info, "ironcl_device_info", out_info);
+    check(select_device(*registry->registry, copy, info));
+    write_struct(info, "ironcl_device_info", out_info);
   });
 }
 

@@ -6,7 +6,6 @@
 #include <cstddef>
 #include <exception>
 
-#include "host/registry/call_plugin.h"
 #include "host/registry/complete_table.h"
 
 namespace ironcl::registry {
@@ -53,15 +52,12 @@ Result check_version(const ironcl_plugin& table, LoadOutcome& outcome) {
   return {};
 }
 
-Result check_sanitizer(const ironcl_chain* chain) {
+Result check_extensions(const ironcl_chain* chain) {
   for (int links = 0; chain != nullptr && links < 64; chain = chain->next, ++links) {
     const std::uint32_t type = chain->type & ~IRONCL_CHAIN_REQUIRED;
     if (type == IRONCL_CHAIN_SANITIZER && chain->struct_size >= sizeof(ironcl_sanitizer)) {
-      const std::uint32_t theirs = reinterpret_cast<const ironcl_sanitizer*>(chain)->kind;
-      if (theirs != IRONCL_SANITIZER_NONE && theirs != own_sanitizer())
-        return {IRONCL_INCOMPATIBLE, std::string("was built with ") + sanitizer_name(theirs) +
-                                         ", this library with " + sanitizer_name(own_sanitizer()) +
-                                         "; build both alike"};
+      if (Result fits = check_sanitizer(reinterpret_cast<const ironcl_sanitizer*>(chain)->kind); !fits.ok())
+        return fits;
     } else if (type != IRONCL_CHAIN_SANITIZER && (chain->type & IRONCL_CHAIN_REQUIRED) != 0) {
       return {IRONCL_INCOMPATIBLE, "it requires extension " + std::to_string(type) +
                                        " of its host, which this library does not know; take a newer one"};
@@ -188,7 +184,7 @@ LoadOutcome load_plugin(const Candidate& candidate, const LoadContext& context, 
   record.table.build_id = record.build_id.c_str();
   if (context.is_disabled(now.plugin))
     return stop(IRONCL_REPORT_DISABLED, "'" + now.plugin + "' is named in IRONCL_DISABLE or the disable option");
-  if (!step(IRONCL_STEP_SANITIZER, [&] { return check_sanitizer(record.table.extensions); })) return now;
+  if (!step(IRONCL_STEP_SANITIZER, [&] { return check_extensions(record.table.extensions); })) return now;
 
   if (!context.reserve_name(now.plugin)) {
     now.step = IRONCL_STEP_REGISTER;

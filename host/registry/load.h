@@ -79,8 +79,7 @@ Result preflight(const std::filesystem::path& path, std::uint32_t& step);
 /// (Boost.DLL, the loader) says then that the file is no good.
 Result handle_left(const std::filesystem::path& path);
 
-/// IRONCL_SANITIZER_* of this build.
-std::uint32_t own_sanitizer();
-const char* sanitizer_name(std::uint32_t kind);
+/// INCOMPATIBLE where a plugin was built with another sanitizer (IRONCL_SANITIZER_*) than this library.
+Result check_sanitizer(std::uint32_t theirs);
 
 }  // namespace ironcl::registry

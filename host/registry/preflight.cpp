@@ -53,39 +53,12 @@ std::uint32_t sanitizer_of_file(std::string_view bytes) {
 
 }  // namespace
 
-std::uint32_t own_sanitizer() {
-#if defined(__SANITIZE_ADDRESS__)
-  return IRONCL_SANITIZER_ADDRESS;
-#elif defined(__SANITIZE_THREAD__)
-  return IRONCL_SANITIZER_THREAD;
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-  return IRONCL_SANITIZER_ADDRESS;
-#elif __has_feature(thread_sanitizer)
-  return IRONCL_SANITIZER_THREAD;
-#elif __has_feature(memory_sanitizer)
-  return IRONCL_SANITIZER_MEMORY;
-#else
-  return IRONCL_SANITIZER_NONE;
-#endif
-#else
-  return IRONCL_SANITIZER_NONE;
-#endif
-}
-
-const char* sanitizer_name(std::uint32_t kind) {
-  switch (kind) {
-    case IRONCL_SANITIZER_NONE:
-      return "no sanitizer";
-    case IRONCL_SANITIZER_ADDRESS:
-      return "AddressSanitizer";
-    case IRONCL_SANITIZER_THREAD:
-      return "ThreadSanitizer";
-    case IRONCL_SANITIZER_MEMORY:
-      return "MemorySanitizer";
-    default:
-      return "an unknown sanitizer";
-  }
+Result check_sanitizer(std::uint32_t theirs) {
+  static constexpr const char* kNames[] = {"no sanitizer", "AddressSanitizer", "ThreadSanitizer", "MemorySanitizer"};
+  if (theirs == IRONCL_SANITIZER_NONE || theirs == IRONCL_THIS_SANITIZER) return {};
+  return {IRONCL_INCOMPATIBLE, std::string("was built with ") +
+                                   (theirs < std::size(kNames) ? kNames[theirs] : "an unknown sanitizer") +
+                                   ", this library with " + kNames[IRONCL_THIS_SANITIZER] + "; build both alike"};
 }
 
 Result handle_left(const std::filesystem::path& path) {
@@ -117,11 +90,9 @@ Result preflight(const std::filesystem::path& path, std::uint32_t& step) {
     if (std::find(symbols.begin(), symbols.end(), IRONCL_PLUGIN_QUERY_SYMBOL) == symbols.end())
       return {IRONCL_INCOMPATIBLE,
               "is a library but not an IronCL plugin: it does not export " IRONCL_PLUGIN_QUERY_SYMBOL};
-    if (const std::uint32_t theirs = sanitizer_of_file(bytes);
-        theirs != IRONCL_SANITIZER_NONE && theirs != own_sanitizer()) {
+    if (Result sanitizer = check_sanitizer(sanitizer_of_file(bytes)); !sanitizer.ok()) {
       step = IRONCL_STEP_SANITIZER;
-      return {IRONCL_INCOMPATIBLE, std::string("was built with ") + sanitizer_name(theirs) + ", this library with " +
-                                       sanitizer_name(own_sanitizer()) + "; build both alike"};
+      return sanitizer;
     }
   } catch (const boost::interprocess::interprocess_exception& error) {
     if (Result handles = handle_left(path); !handles.ok()) return handles;

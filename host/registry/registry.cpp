@@ -5,8 +5,6 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "host/registry/call_plugin.h"
-
 namespace ironcl::registry {
 namespace {
 
@@ -18,6 +16,28 @@ std::set<std::string> names_of(const std::string& first, const std::string& seco
     for (std::string& name : split(*list, ',')) names.insert(std::move(name));
   }
   return names;
+}
+
+Environment read_environment() {
+  const auto text_of = [](const char* name) -> std::string {
+    const char* value = ::secure_getenv(name);
+    return value ? value : "";
+  };
+  Environment environment{.plugin_files = text_of("IRONCL_PLUGIN_FILES"),
+                          .plugin_dirs = text_of("IRONCL_PLUGIN_DIRS"),
+                          .disable = text_of("IRONCL_DISABLE"),
+                          .device = text_of("IRONCL_DEVICE"),
+                          .verbose = text_of("IRONCL_VERBOSE")};
+  if (environment.verbose->empty()) environment.verbose.reset();
+  return environment;
+}
+
+/// A line of the report about a file that is not to be opened.
+ReportRecord not_opened(std::uint32_t outcome, const Candidate& candidate, ironcl_status status, std::string reason) {
+  return {
+      outcome, IRONCL_STEP_FOUND,       candidate.source,
+      status,  candidate.path.string(), outcome == IRONCL_REPORT_REMARK ? "" : plugin_name_of_file(candidate.path),
+      {},      std::move(reason)};
 }
 
 }  // namespace
@@ -56,30 +76,17 @@ Registry::~Registry() {
 }
 
 Result Registry::load_file(const std::string& path) {
-  {
-    const std::lock_guard lock(mutex_);
-    if (shut_down_) return {IRONCL_INVALID_ARGUMENT, kShutDown};
-  }
+  if (is_shut_down()) return {IRONCL_INVALID_ARGUMENT, kShutDown};
   const Candidate candidate = candidate_file(path, IRONCL_SOURCE_LOAD_FILE);
   if (candidate.problem.ok() && is_taken_file(candidate.id)) {
-    report({IRONCL_REPORT_DUPLICATE,
-            IRONCL_STEP_FOUND,
-            candidate.source,
-            IRONCL_INVALID_ARGUMENT,
-            candidate.path.string(),
-            plugin_name_of_file(path),
-            {},
-            "this file is loaded already"});
+    report(not_opened(IRONCL_REPORT_DUPLICATE, candidate, IRONCL_INVALID_ARGUMENT, "this file is loaded already"));
     return {IRONCL_INVALID_ARGUMENT, candidate.path.string() + ": this file is loaded already"};
   }
   return consider(candidate);
 }
 
 Result Registry::discover() {
-  {
-    const std::lock_guard lock(mutex_);
-    if (shut_down_) return {IRONCL_INVALID_ARGUMENT, kShutDown};
-  }
+  if (is_shut_down()) return {IRONCL_INVALID_ARGUMENT, kShutDown};
   std::vector<Candidate> candidates;
   const auto add_directory = [&](const std::string& folder, std::uint32_t source, bool optional) {
     std::ranges::move(candidate_directory(folder, source, optional), std::back_inserter(candidates));
@@ -96,23 +103,9 @@ Result Registry::discover() {
   std::set<FileId> seen;
   for (const Candidate& candidate : candidates) {
     if (candidate.remark) {
-      report({IRONCL_REPORT_REMARK,
-              IRONCL_STEP_FOUND,
-              candidate.source,
-              candidate.problem.status,
-              candidate.path.string(),
-              {},
-              {},
-              candidate.problem.message});
+      report(not_opened(IRONCL_REPORT_REMARK, candidate, candidate.problem.status, candidate.problem.message));
     } else if (candidate.problem.ok() && (is_taken_file(candidate.id) || !seen.insert(candidate.id).second)) {
-      report({IRONCL_REPORT_DUPLICATE,
-              IRONCL_STEP_FOUND,
-              candidate.source,
-              IRONCL_OK,
-              candidate.path.string(),
-              plugin_name_of_file(candidate.path),
-              {},
-              "the same file was looked at before"});
+      report(not_opened(IRONCL_REPORT_DUPLICATE, candidate, IRONCL_OK, "the same file was looked at before"));
     } else {
       consider(candidate);
     }
@@ -245,6 +238,11 @@ void Registry::report(ReportRecord record) {
   }
   const std::lock_guard lock(mutex_);
   report_.push_back(std::move(record));
+}
+
+bool Registry::is_shut_down() const {
+  const std::lock_guard lock(mutex_);
+  return shut_down_;
 }
 
 bool Registry::is_taken_file(const FileId& id) const {

@@ -6,12 +6,12 @@
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "host/include/ironcl/ironcl.h"
-#include "host/registry/environment.h"
 #include "host/registry/load.h"
 #include "host/registry/log.h"
 
@@ -28,6 +28,16 @@ struct Options {
     std::string plugin, key, value;
   };
   std::vector<PluginOption> plugin_options;
+};
+
+/// What the IRONCL_* variables said when the registry was made (secure_getenv: a set-user-id program sees none);
+/// later changes are not seen. docs/environment.md lists them all.
+struct Environment {
+  std::string plugin_files;            ///< IRONCL_PLUGIN_FILES: ':'-separated paths of plugins
+  std::string plugin_dirs;             ///< IRONCL_PLUGIN_DIRS: ':'-separated folders of plugins
+  std::string disable;                 ///< IRONCL_DISABLE: ','-separated names of plugins
+  std::string device;                  ///< IRONCL_DEVICE: ','-separated URIs, the best first
+  std::optional<std::string> verbose;  ///< IRONCL_VERBOSE: see log.h
 };
 
 /// A line of the load report.
@@ -67,6 +77,7 @@ class Registry {
   Result consider(const Candidate& candidate);
   LoadContext load_context(const Candidate& candidate);
   void report(ReportRecord record);
+  bool is_shut_down() const;
   bool is_taken_file(const FileId& id) const;
   void note_living_objects(const PluginRecord& plugin);
 

@@ -6,7 +6,6 @@
 #include <numeric>
 #include <tuple>
 
-#include "host/registry/call_plugin.h"
 #include "host/report/problem.h"
 
 namespace ironcl::registry {

@@ -6,8 +6,6 @@
 #include <map>
 #include <mutex>
 
-#include "host/registry/call_plugin.h"
-
 namespace ironcl::registry {
 
 /// One plugin of the process. Never freed: a plugin's stray thread may log after unload().

@@ -2,6 +2,7 @@
 // load() and unload() of a plugin, once a process: registries that take the same plugin share it. Next door: load.h.
 #pragma once
 
+#include <exception>
 #include <memory>
 #include <string>
 #include <utility>
@@ -11,6 +12,26 @@
 #include "host/registry/log.h"
 
 namespace ironcl::registry {
+
+/// A call into a plugin that may break the rules: what it throws becomes INTERNAL.
+/// `function` is ironcl_status(ironcl_error*); the result has the plugin's message, or `what` where it gave none.
+template <class Function>
+Result call_plugin(const char* what, Function&& function) {
+  ironcl_error error{};
+  error.struct_size = sizeof error;
+  ironcl_status status = IRONCL_OK;
+  try {
+    status = std::forward<Function>(function)(&error);
+  } catch (const std::exception& thrown) {
+    return {IRONCL_INTERNAL, std::string(what) + " threw an exception, which a plugin must not: " + thrown.what()};
+  } catch (...) {
+    return {IRONCL_INTERNAL, std::string(what) + " threw something, which a plugin must not"};
+  }
+  if (status == IRONCL_OK) return {};
+  error.message[sizeof error.message - 1] = '\0';
+  return {status, error.message[0] != '\0' ? error.message : std::string(what) + " failed and gave no message",
+          error.native_code};
+}
 
 using PluginOptions = std::vector<std::pair<std::string, std::string>>;
 

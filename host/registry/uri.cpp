@@ -5,8 +5,7 @@ namespace ironcl::registry {
 namespace {
 
 bool parse_index(std::string_view text, std::optional<std::uint32_t>& index) {
-  index = words::number<std::uint32_t>(text);
-  return index.has_value();
+  return (index = words::number<std::uint32_t>(text)).has_value();
 }
 
 std::uint32_t parse_type(std::string_view text) {
@@ -51,21 +50,6 @@ Result parse_uri_list(std::string_view text, std::vector<Uri>& uris) {
   if (result.empty()) return {IRONCL_INVALID_ARGUMENT, fmt::format("'{}' names no device", text)};
   uris = std::move(result);
   return {};
-}
-
-const char* device_type_name(std::uint32_t type) {
-  switch (type) {
-    case IRONCL_DEVICE_CPU:
-      return "cpu";
-    case IRONCL_DEVICE_GPU:
-      return "gpu";
-    case IRONCL_DEVICE_ACCELERATOR:
-      return "accelerator";
-    case IRONCL_DEVICE_MODEL:
-      return "model";
-    default:
-      return "unknown";
-  }
 }
 
 }  // namespace ironcl::registry

@@ -10,29 +10,9 @@
 
 namespace ironcl::adapter {
 
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define IRONCL_ADAPTER_SANITIZER IRONCL_SANITIZER_ADDRESS
-#elif __has_feature(thread_sanitizer)
-#define IRONCL_ADAPTER_SANITIZER IRONCL_SANITIZER_THREAD
-#elif __has_feature(memory_sanitizer)
-#define IRONCL_ADAPTER_SANITIZER IRONCL_SANITIZER_MEMORY
-#endif
-#endif
-#if !defined(IRONCL_ADAPTER_SANITIZER)
-#if defined(__SANITIZE_ADDRESS__)
-#define IRONCL_ADAPTER_SANITIZER IRONCL_SANITIZER_ADDRESS
-#elif defined(__SANITIZE_THREAD__)
-#define IRONCL_ADAPTER_SANITIZER IRONCL_SANITIZER_THREAD
-#else
-#define IRONCL_ADAPTER_SANITIZER IRONCL_SANITIZER_NONE
-#endif
-#endif
-
 /// What this library was built with; the host refuses a plugin of another kind by name.
 inline constexpr ironcl_sanitizer kSanitizer{
-    {sizeof(ironcl_sanitizer), IRONCL_CHAIN_SANITIZER, nullptr}, IRONCL_ADAPTER_SANITIZER, 0};
-#undef IRONCL_ADAPTER_SANITIZER
+    {sizeof(ironcl_sanitizer), IRONCL_CHAIN_SANITIZER, nullptr}, IRONCL_THIS_SANITIZER, 0};
 
 /// The whole table, as a constant: it is there before any constructor runs.
 constexpr ironcl_plugin make_table(const char* name, const char* build_id) {

@@ -8,7 +8,6 @@
 
 #include "backends/numerics/casts.h"
 #include "backends/numerics/quantize.h"
-#include "host/layer/activation_files.h"
 #include "tests/cli/scratch.h"
 
 namespace {

@@ -14,7 +14,7 @@
 #include "backends/numerics/oracle.h"
 #include "backends/numerics/quantize.h"
 #include "host/layer/c_checkpoint.h"
-#include "host/layer/heavy_tail.h"
+#include "host/layer/synthetic.h"
 #include "tests/cli/scratch.h"
 
 namespace {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Made-up activations: the same from the same seed, and as heavy-tailed as they claim.
-#include "host/layer/heavy_tail.h"
+#include "host/layer/synthetic.h"
 
 #include <gtest/gtest.h>
 

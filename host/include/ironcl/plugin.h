@@ -100,6 +100,26 @@ typedef struct ironcl_sanitizer {
   uint32_t reserved;
 } ironcl_sanitizer;
 
+/* That of the code which includes this. */
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define IRONCL_THIS_SANITIZER IRONCL_SANITIZER_ADDRESS
+#elif __has_feature(thread_sanitizer)
+#define IRONCL_THIS_SANITIZER IRONCL_SANITIZER_THREAD
+#elif __has_feature(memory_sanitizer)
+#define IRONCL_THIS_SANITIZER IRONCL_SANITIZER_MEMORY
+#endif
+#endif
+#if !defined(IRONCL_THIS_SANITIZER)
+#if defined(__SANITIZE_ADDRESS__)
+#define IRONCL_THIS_SANITIZER IRONCL_SANITIZER_ADDRESS
+#elif defined(__SANITIZE_THREAD__)
+#define IRONCL_THIS_SANITIZER IRONCL_SANITIZER_THREAD
+#else
+#define IRONCL_THIS_SANITIZER IRONCL_SANITIZER_NONE
+#endif
+#endif
+
 /* A backend's own settings, such as {"variant", "gemm_panel"}; device_query("options") lists them. An unknown key or
  * a value out of range is INVALID_ARGUMENT, with those that exist. */
 typedef struct ironcl_options {

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the oracle's operations are made of: matrices in host memory, quantising of what is only known within a bound,
+// weighted sums. Private to oracle.cpp.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "backends/numerics/matrix_view.h"
+#include "backends/numerics/quantize.h"
+#include "host/layer/oracle.h"
+
+namespace ironcl::layer {
+
+/// A matrix as a product takes it: elements and scales.
+struct Rows {
+  numerics::DType dtype = numerics::DType::none;
+  std::vector<std::byte> values, scales;
+  report::Scales form{};
+  std::int64_t rows = 0, cols = 0;
+
+  numerics::Operand operand() const;
+  /// Some rows of it, whose scales are their own.
+  Rows gathered(std::span<const std::int64_t> from) const;
+};
+
+Rows quantized(const Rows& x, numerics::DType code, const report::Scales& form, const numerics::Quantizer& quantizer);
+
+/// Quantises one group of h: `value` becomes codes times scale, `bound` (of |device - h| before) how far a device's
+/// codes times its scale may be from that. Where no rounding border lies within the error, that is the same code and
+/// the error of the scale alone; else it reaches to the neighbouring code. A group with anything that is not finite
+/// is NaN. `codes` and `scale` are the oracle's own.
+void quantize_group(numerics::DType type, const numerics::Quantizer& quantizer, std::span<double> value,
+                    std::span<double> bound, std::uint8_t* codes, float& scale);
+
+/// A weighted sum in f32: products and sums, each rounded, as many as there are terms of each.
+class WeightedSum {
+ public:
+  void add(double weight, double weight_error, double value, double error);
+  void finish(numerics::DType out, Bounded& to) const;
+
+ private:
+  double sum_ = 0, error_ = 0, magnitude_ = 0;
+  int terms_ = 0;
+  bool undefined_ = false;
+};
+
+}  // namespace ironcl::layer
