@@ -90,12 +90,6 @@ enum class Reason : std::uint32_t {
   option = 9,
 };
 
-/// Why a device does not run something: what, and what would be accepted.
-struct Refusal {
-  Reason reason = Reason::none;
-  std::string text;
-};
-
 enum class TimeKind : std::uint32_t { none = 0, measured = 1, modelled = 2 };
 
 /// Whether a device runs a problem, and if not, why.

@@ -12,6 +12,12 @@
 
 namespace ironcl::backend {
 
+/// Why a device does not run something: what, and what would be accepted.
+struct Refusal {
+  Reason reason = Reason::none;
+  std::string text;
+};
+
 /// Why these scales are refused, with what would be accepted; nothing where the rest of the description decides.
 inline std::optional<Refusal> not_yet(const ScaleDesc& scale, const Quantizer& quantizer, std::string_view operand) {
   const auto refusal = [&](const std::string& what) {

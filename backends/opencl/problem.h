@@ -65,6 +65,10 @@ double Problem::mean_over_rows(Cost&& cost) const {
   return mean;
 }
 
-using backend::Refusal;
+/// Why something cannot run here.
+struct Refusal {
+  backend::Reason reason = backend::Reason::none;
+  std::string text;
+};
 
 }  // namespace ironcl::opencl

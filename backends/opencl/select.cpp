@@ -77,7 +77,7 @@ int k_group(const GemmDesc& d) {
 
 /// What no variant takes; empty where it is for the variants to say.
 std::optional<Refusal> refuse_all(const GemmDesc& desc) {
-  if (auto refusal = backend::not_yet(desc)) return refusal;
+  if (const auto refusal = backend::not_yet(desc)) return Refusal{refusal->reason, refusal->text};
   if (auto refusal = refuse_types(desc)) return refusal;
   if ((desc.grouping != backend::Grouping::none || desc.a_rows != 0) && desc.a_scale.dtype != DType::none &&
       desc.a_scale.grid.group_rows != 1) {

@@ -70,6 +70,7 @@ constexpr Row kRows[] = {
     {"status_of_dependants_lost", "Async.AFailureReachesDependants"},
     {"plans_go_at_once", "Async.PlanAndWeightsMayGoWhileInUse"},
     {"modelled_is_measured", "Async.ProfileIsSane"},
+    {"unwatched_calls_are_dropped", "Memory.ACallWithoutAnEventEndsAtFinish"},
     {"event_ends_twice", "Async.ATimeoutOfZeroAsks"},
     {"out_touched_on_failure", "Struct.PropertiesAreUntouchedOnFailure"},
     {"tail_ignored", "Struct.DescriptionsMayBeShortOrLong"},

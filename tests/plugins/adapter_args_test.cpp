@@ -5,24 +5,11 @@
 namespace ironcl::fake {
 namespace {
 
-constexpr ironcl_status kInvalid = IRONCL_INVALID_ARGUMENT;
-
 class AdapterArgs : public AdapterTest {
  protected:
   void SetUp() override {
     AdapterTest::SetUp();
     make_all();
-  }
-
-  void replace_plan(const ironcl_gemm_desc& desc) {
-    table->op_destroy(std::exchange(gemm, nullptr));
-    ASSERT_EQ(table->op_create(devices[0], &desc, &gemm, &error), IRONCL_OK) << error.message;
-  }
-
-  void expect_invalid(const ironcl_gemm_args& args, std::initializer_list<std::string> parts) {
-    EXPECT_EQ(enqueue(args), kInvalid);
-    EXPECT_TRUE(says(parts));
-    EXPECT_EQ(script().calls["gemm_enqueue"], 0) << "the backend was asked all the same";
   }
 };
 
@@ -54,7 +41,7 @@ TEST_F(AdapterArgs, GlobalAndStaticScalesAreSpansOfTheCall) {
   auto desc = gemm_desc();
   desc.a_quantizer.scales = IRONCL_SCALES_GIVEN;
   desc.a_scale.global_dtype = IRONCL_F32;
-  replace_plan(desc);
+  replace(gemm, desc);
   auto args = gemm_args();
   expect_invalid(args, {"gemm_args.a_scale is absent", "32 bytes"});
   args.a_scale = {buffer, 2048, kM * 2 * 4};
@@ -207,7 +194,7 @@ TEST_F(AdapterArgs, NoWrittenSpanOverlapsAnyOther) {
                                  {"a", &ironcl_gemm_args::a, false},
                                  {"bias", &ironcl_gemm_args::bias, false},
                                  {"matrix_rows", &ironcl_gemm_args::matrix_rows, false}};
-  replace_plan(desc);
+  replace(gemm, desc);
   auto args = gemm_args();
   args.d = at(0, 32), args.d_scale = at(1, 32), args.workspace = at(2, 64), args.a = at(3, 64), args.bias = at(4, 32);
   args.matrix_rows = at(5, 32), args.a_quantized = at(6, 32), args.a_quantized_scale = at(7, 32);
@@ -217,7 +204,7 @@ TEST_F(AdapterArgs, NoWrittenSpanOverlapsAnyOther) {
   expect_refused(args, parts);
 
   desc.a_source_dtype = 0;  // the caller's scales
-  replace_plan(desc);
+  replace(gemm, desc);
   args.a_quantized = args.a_quantized_scale = {};
   args.a_scale = at(6, 32);
   parts = always;
@@ -247,7 +234,7 @@ TEST_F(AdapterArgs, OperandsThatThePlanHasAreAskedFor) {
   desc.bias_dtype = IRONCL_F32;
   desc.d_dtype = IRONCL_F8_E4M3FN;
   desc.d_scale = {IRONCL_F32, 1, 4, 0, 0, 0, 0};
-  replace_plan(desc);
+  replace(gemm, desc);
   auto args = gemm_args();
   expect_invalid(args, {"gemm_args.a_scale is absent", "68"});  // (3 rows * 5 + 2) * 4 bytes
   args.a_scale = {buffer, 2048, 68};
@@ -271,7 +258,7 @@ TEST_F(AdapterArgs, KeptCodesComeInAPair) {
   EXPECT_EQ(enqueue(args), IRONCL_OK) << error.message;
   auto desc = gemm_desc();
   desc.a_source_dtype = 0;
-  replace_plan(desc);
+  replace(gemm, desc);
   args.a_scale = {buffer, 3072, 32};
   script().calls.clear();
   expect_invalid(args, {"a_quantized is given", "does not quantise"});
@@ -289,7 +276,7 @@ TEST_F(AdapterArgs, MaskedGroupsHoldAllTheirMatrices) {
   auto desc = gemm_desc();
   desc.grouping = IRONCL_GROUPING_MASKED;
   desc.matrices = 3;
-  replace_plan(desc);
+  replace(gemm, desc);
   auto matrix = weights_desc();
   matrix.matrices = 3;
   matrix.data_bytes *= 3;

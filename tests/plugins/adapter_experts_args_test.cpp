@@ -5,35 +5,21 @@
 namespace ironcl::fake {
 namespace {
 
-constexpr ironcl_status kInvalid = IRONCL_INVALID_ARGUMENT;
+template <class Args>
+using Spans = std::vector<std::pair<std::string, ironcl_span Args::*>>;
 
 class AdapterExpertsArgs : public AdapterTest {
  protected:
   void SetUp() override {
     AdapterTest::SetUp();
     make_all();
-    make_experts();
-  }
-
-  ironcl_status call(const ironcl_route_args& args) { return kept(route, &args); }
-  ironcl_status call(const ironcl_activate_args& args) { return kept(activate, &args); }
-  ironcl_status call(const ironcl_combine_args& args) { return kept(combine, &args); }
-
-  template <class Args>
-  void expect_invalid(const Args& args, std::initializer_list<std::string> parts) {
-    script().calls.clear();
-    EXPECT_EQ(call(args), kInvalid);
-    EXPECT_TRUE(says(parts));
-    for (const char* slot : {"route_enqueue", "activate_enqueue", "combine_enqueue"}) {
-      EXPECT_EQ(script().calls[slot], 0) << "the backend was asked all the same";
-    }
+    make_steps();
   }
 
   /// Every span of a good call is missed, too short and off its alignment once. `names` in the order of `spans`.
   template <class Args>
-  void expect_every_span_checked(const Args& good, const std::string& prefix,
-                                 const std::vector<std::pair<std::string, ironcl_span Args::*>>& spans) {
-    ASSERT_EQ(call(good), IRONCL_OK) << error.message;
+  void expect_every_span_checked(const Args& good, const std::string& prefix, const Spans<Args>& spans) {
+    ASSERT_EQ(enqueue(good), IRONCL_OK) << error.message;
     for (const auto& [name, span] : spans) {
       SCOPED_TRACE(name);
       Args args = good;
@@ -53,9 +39,8 @@ class AdapterExpertsArgs : public AdapterTest {
 
   /// No written span may lie on any other.
   template <class Args>
-  void expect_no_overlap(const Args& good, const std::string& prefix,
-                         const std::vector<std::pair<std::string, ironcl_span Args::*>>& written,
-                         const std::vector<std::pair<std::string, ironcl_span Args::*>>& read) {
+  void expect_no_overlap(const Args& good, const std::string& prefix, const Spans<Args>& written,
+                         const Spans<Args>& read) {
     auto all = written;
     all.insert(all.end(), read.begin(), read.end());
     for (const auto& [name, span] : written) {
@@ -68,31 +53,21 @@ class AdapterExpertsArgs : public AdapterTest {
       }
     }
   }
-
- private:
-  ironcl_status kept(ironcl_op op, const void* args) {
-    ironcl_event event = nullptr;
-    error = sized<ironcl_error>();
-    const ironcl_status status = table->op_enqueue(op, queue, args, &event, &error);
-    EXPECT_EQ(status == IRONCL_OK, event != nullptr) << "an event where it ran, and none where not";
-    if (event != nullptr) events.push_back(event);
-    return status;
-  }
 };
 
 TEST_F(AdapterExpertsArgs, RouteChecksItsSpans) {
   using Args = ironcl_route_args;
-  const std::vector<std::pair<std::string, ironcl_span Args::*>> written{{"ids", &Args::ids},
-                                                                         {"weights", &Args::weights},
-                                                                         {"matrix_rows", &Args::matrix_rows},
-                                                                         {"a_index", &Args::a_index},
-                                                                         {"rows", &Args::rows}};
-  const std::vector<std::pair<std::string, ironcl_span Args::*>> read{{"logits", &Args::logits}};
+  const Spans<Args> written{{"ids", &Args::ids},
+                            {"weights", &Args::weights},
+                            {"matrix_rows", &Args::matrix_rows},
+                            {"a_index", &Args::a_index},
+                            {"rows", &Args::rows}};
+  const Spans<Args> read{{"logits", &Args::logits}};
   auto all = written;
   all.push_back(read[0]);
   expect_every_span_checked(route_args(), "route_args.", all);
   expect_no_overlap(route_args(), "route_args.", written, read);
-  ASSERT_EQ(call(route_args()), IRONCL_OK) << error.message;
+  ASSERT_EQ(enqueue(route_args()), IRONCL_OK) << error.message;
   EXPECT_EQ(script().route_args.matrix_rows.offset, 384u);
   EXPECT_EQ(script().route_args.tokens, kM);
 }
@@ -118,7 +93,7 @@ TEST_F(AdapterExpertsArgs, RouteOfNoTokensStillCountsRows) {
   auto args = sized<ironcl_route_args>();
   expect_invalid(args, {"route_args.matrix_rows is absent", "24"});
   args.matrix_rows = {buffer, 0, 24};
-  EXPECT_EQ(call(args), IRONCL_OK) << error.message;
+  EXPECT_EQ(enqueue(args), IRONCL_OK) << error.message;
 }
 
 TEST_F(AdapterExpertsArgs, RouteWithEverything) {
@@ -126,8 +101,7 @@ TEST_F(AdapterExpertsArgs, RouteWithEverything) {
   desc.flags |= IRONCL_ROUTE_SHARED_GATE;
   desc.bias_dtype = IRONCL_F32;
   desc.first_expert = 2, desc.local_experts = 3, desc.capacity = 5;
-  table->op_destroy(std::exchange(route, nullptr));
-  ASSERT_EQ(table->op_create(devices[0], &desc, &route, &error), IRONCL_OK) << error.message;
+  replace(route, desc);
   auto args = route_args();
   args.logits.size = 4 * 7 * 4;
   args.matrix_rows.size = 12;
@@ -149,18 +123,17 @@ TEST_F(AdapterExpertsArgs, RouteOfGivenIdsReadsThem) {
   auto desc = sized<ironcl_route_desc>();
   desc.flags = IRONCL_ROUTE_GIVEN;
   desc.tokens = kM, desc.experts = 6, desc.top_k = 2;
-  table->op_destroy(std::exchange(route, nullptr));
-  ASSERT_EQ(table->op_create(devices[0], &desc, &route, &error), IRONCL_OK) << error.message;
+  replace(route, desc);
   auto args = route_args();
   expect_invalid(args, {"route_args.logits is given", "GIVEN"});
   args.logits = {};
-  EXPECT_EQ(call(args), IRONCL_OK) << error.message;
+  EXPECT_EQ(enqueue(args), IRONCL_OK) << error.message;
   args.weights = {};
-  EXPECT_EQ(call(args), IRONCL_OK) << "weights may be absent: " << error.message;
+  EXPECT_EQ(enqueue(args), IRONCL_OK) << "weights may be absent: " << error.message;
   args.weights = {buffer, 256, 31};
   expect_invalid(args, {"route_args.weights is 31"});
   args.weights = args.ids;  // two that are read
-  EXPECT_EQ(call(args), IRONCL_OK) << error.message;
+  EXPECT_EQ(enqueue(args), IRONCL_OK) << error.message;
   args = route_args();
   args.logits = {};
   args.rows.offset = args.ids.offset;
@@ -169,34 +142,32 @@ TEST_F(AdapterExpertsArgs, RouteOfGivenIdsReadsThem) {
 
 TEST_F(AdapterExpertsArgs, ActivateChecksItsSpans) {
   using Args = ironcl_activate_args;
-  const std::vector<std::pair<std::string, ironcl_span Args::*>> written{{"y", &Args::y}, {"scales", &Args::scales}};
-  const std::vector<std::pair<std::string, ironcl_span Args::*>> read{
-      {"gate", &Args::gate}, {"up", &Args::up}, {"matrix_rows", &Args::matrix_rows}};
+  const Spans<Args> written{{"y", &Args::y}, {"scales", &Args::scales}};
+  const Spans<Args> read{{"gate", &Args::gate}, {"up", &Args::up}, {"matrix_rows", &Args::matrix_rows}};
   auto all = written;
   all.insert(all.end(), read.begin(), read.end());
   expect_every_span_checked(activate_args(), "activate_args.", all);
   expect_no_overlap(activate_args(), "activate_args.", written, read);
   auto args = activate_args();
   args.up = args.gate;  // two that are read
-  EXPECT_EQ(call(args), IRONCL_OK) << error.message;
+  EXPECT_EQ(enqueue(args), IRONCL_OK) << error.message;
   args = activate_args();
   args.rows = kM + 1;
   expect_invalid(args, {"activate_args.rows is 5"});
-  EXPECT_EQ(call(sized<Args>()), IRONCL_OK) << "no rows need no spans: " << error.message;
+  EXPECT_EQ(enqueue(sized<Args>()), IRONCL_OK) << "no rows need no spans: " << error.message;
 }
 
 TEST_F(AdapterExpertsArgs, ActivateOfHalvesOfRows) {
   auto desc = activate_desc();
   desc.gate_ld = desc.up_ld = 16;
   desc.y_dtype = IRONCL_BF16, desc.scale = {}, desc.grouping = 0, desc.matrices = 0;
-  table->op_destroy(std::exchange(activate, nullptr));
-  ASSERT_EQ(table->op_create(devices[0], &desc, &activate, &error), IRONCL_OK) << error.message;
+  replace(activate, desc);
   auto args = sized<ironcl_activate_args>();
   args.rows = kM;
   args.gate = {buffer, 0, (3 * 16 + 8) * 2};
   args.up = {buffer, 16, (3 * 16 + 8) * 2};
   args.y = {buffer, 256, kM * kK * 2};
-  EXPECT_EQ(call(args), IRONCL_OK) << error.message;
+  EXPECT_EQ(enqueue(args), IRONCL_OK) << error.message;
   args.scales = {buffer, 512, 64};
   expect_invalid(args, {"activate_args.scales is given", "not quantised"});
   args.scales = {};
@@ -207,8 +178,7 @@ TEST_F(AdapterExpertsArgs, ActivateOfHalvesOfRows) {
 TEST_F(AdapterExpertsArgs, ActivateOfMaskedRowsHoldsAllMatrices) {
   auto desc = activate_desc();
   desc.grouping = IRONCL_GROUPING_MASKED;
-  table->op_destroy(std::exchange(activate, nullptr));
-  ASSERT_EQ(table->op_create(devices[0], &desc, &activate, &error), IRONCL_OK) << error.message;
+  replace(activate, desc);
   auto args = activate_args();
   expect_invalid(args, {"activate_args.gate is 64", "192"});
   args.gate = {buffer, 0, 192}, args.up = {buffer, 256, 192}, args.y = {buffer, 512, 96};
@@ -216,15 +186,14 @@ TEST_F(AdapterExpertsArgs, ActivateOfMaskedRowsHoldsAllMatrices) {
   args.matrix_rows = {buffer, 768, 12};
   expect_invalid(args, {"activate_args.scales is 95", "96"});
   args.scales.size = 96;
-  EXPECT_EQ(call(args), IRONCL_OK) << error.message;
+  EXPECT_EQ(enqueue(args), IRONCL_OK) << error.message;
   args.rows = 2;
   expect_invalid(args, {"activate_args.rows is 2", "masked"});
 }
 
 TEST_F(AdapterExpertsArgs, CombineChecksItsSpans) {
   using Args = ironcl_combine_args;
-  const std::vector<std::pair<std::string, ironcl_span Args::*>> read{
-      {"x", &Args::x}, {"rows", &Args::rows}, {"weights", &Args::weights}, {"add", &Args::add}};
+  const Spans<Args> read{{"x", &Args::x}, {"rows", &Args::rows}, {"weights", &Args::weights}, {"add", &Args::add}};
   auto all = read;
   all.push_back({"y", &Args::y});
   expect_every_span_checked(combine_args(), "combine_args.", all);
@@ -236,28 +205,27 @@ TEST_F(AdapterExpertsArgs, CombineChecksItsSpans) {
   args.add_weights.size = 15;
   expect_invalid(args, {"combine_args.add_weights is 15", "16"});
   args.add_weights = {};
-  EXPECT_EQ(call(args), IRONCL_OK) << "absent means 1: " << error.message;
+  EXPECT_EQ(enqueue(args), IRONCL_OK) << "absent means 1: " << error.message;
   args = combine_args();
   args.tokens = 5;
   expect_invalid(args, {"combine_args.tokens is 5"});
   args = combine_args();
   args.tokens = 1;
   args.rows.size = args.weights.size = 8, args.add.size = 16, args.add_weights.size = 4, args.y.size = 32;
-  EXPECT_EQ(call(args), IRONCL_OK) << "a token needs fewer bytes: " << error.message;
-  EXPECT_EQ(call(sized<Args>()), IRONCL_OK) << "no tokens need no spans: " << error.message;
+  EXPECT_EQ(enqueue(args), IRONCL_OK) << "a token needs fewer bytes: " << error.message;
+  EXPECT_EQ(enqueue(sized<Args>()), IRONCL_OK) << "no tokens need no spans: " << error.message;
 }
 
 TEST_F(AdapterExpertsArgs, CombineAddsOnlyWhatItHas) {
   auto desc = combine_desc();
   desc.add_dtype = 0;
-  table->op_destroy(std::exchange(combine, nullptr));
-  ASSERT_EQ(table->op_create(devices[0], &desc, &combine, &error), IRONCL_OK) << error.message;
+  replace(combine, desc);
   auto args = combine_args();
   expect_invalid(args, {"combine_args.add is given", "add_dtype is none"});
   args.add = {};
   expect_invalid(args, {"combine_args.add_weights is given"});
   args.add_weights = {};
-  EXPECT_EQ(call(args), IRONCL_OK) << error.message;
+  EXPECT_EQ(enqueue(args), IRONCL_OK) << error.message;
 }
 
 TEST_F(AdapterExpertsArgs, ObjectsOfAnotherDeviceAreRefused) {

@@ -7,7 +7,9 @@
 
 #include <array>
 #include <cstring>
+#include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "host/include/ironcl/errors.hpp"
@@ -28,6 +30,16 @@ T sized() {
   if constexpr (detail::kKind<T> != 0) out.kind = detail::kKind<T>;
   return out;
 }
+
+inline constexpr ironcl_status kInvalid = IRONCL_INVALID_ARGUMENT, kUnimplemented = IRONCL_UNIMPLEMENTED;
+
+/// What makes a description wrong, and what the refusal says.
+template <class Desc>
+struct Wrong {
+  std::vector<std::string> parts;
+  ironcl_status status;
+  std::function<void(Desc&)> change;
+};
 
 class AdapterTest : public ::testing::Test {
  protected:
@@ -65,25 +77,50 @@ class AdapterTest : public ::testing::Test {
     ASSERT_EQ(table->queue_create(devices[0], 0, &queue, &error), IRONCL_OK) << error.message;
     const auto desc = buffer_desc();
     ASSERT_EQ(table->buffer_create(devices[0], &desc, &buffer, &error), IRONCL_OK) << error.message;
-    const auto problem = gemm_desc();
-    ASSERT_EQ(table->op_create(devices[0], &problem, &gemm, &error), IRONCL_OK) << error.message;
+    replace(gemm, gemm_desc());
     const auto matrix = weights_desc();
     ASSERT_EQ(table->weights_prepare(devices[0], &matrix, &weights, &error), IRONCL_OK) << error.message;
   }
 
-  void make_quantize() {
-    const auto desc = quantize_desc();
-    ASSERT_EQ(table->op_create(devices[0], &desc, &quantize, &error), IRONCL_OK) << error.message;
+  /// A quantiser and the three steps of a layer of experts.
+  void make_steps() {
+    replace(quantize, quantize_desc());
+    replace(route, route_desc());
+    replace(activate, activate_desc());
+    replace(combine, combine_desc());
   }
 
-  /// The three steps of a layer of experts.
-  void make_experts() {
-    const auto router = route_desc();
-    ASSERT_EQ(table->op_create(devices[0], &router, &route, &error), IRONCL_OK) << error.message;
-    const auto activation = activate_desc();
-    ASSERT_EQ(table->op_create(devices[0], &activation, &activate, &error), IRONCL_OK) << error.message;
-    const auto combination = combine_desc();
-    ASSERT_EQ(table->op_create(devices[0], &combination, &combine, &error), IRONCL_OK) << error.message;
+  template <class Desc>
+  void replace(ironcl_op& op, const Desc& desc) {
+    table->op_destroy(std::exchange(op, nullptr));
+    error = sized<ironcl_error>();
+    ASSERT_EQ(table->op_create(devices[0], &desc, &op, &error), IRONCL_OK) << error.message;
+  }
+
+  /// The status of making an operation that is dropped again.
+  template <class Desc>
+  ironcl_status create(const Desc& desc) {
+    ironcl_op out = nullptr;
+    error = sized<ironcl_error>();
+    const ironcl_status status = table->op_create(devices[0], &desc, &out, &error);
+    EXPECT_EQ(status == IRONCL_OK, out != nullptr);
+    table->op_destroy(out);
+    return status;
+  }
+
+  /// Each change of a good description is refused by supports() and by op_create, and the backend is not asked.
+  template <class Desc, std::size_t N>
+  void expect_refused(const Desc& good, const Wrong<Desc> (&all)[N]) {
+    ASSERT_EQ(create(good), IRONCL_OK) << error.message;
+    script().calls.clear();
+    for (const auto& wrong : all) {
+      Desc desc = good;
+      wrong.change(desc);
+      EXPECT_EQ(ask(desc), wrong.status) << wrong.parts[0] << ": " << error.message;
+      EXPECT_EQ(create(desc), wrong.status) << wrong.parts[0] << ": " << error.message;
+      for (const auto& part : wrong.parts) EXPECT_TRUE(says({part}));
+    }
+    EXPECT_TRUE(script().calls.empty()) << "the backend was asked all the same: " << script().calls.begin()->first;
   }
 
   ironcl_buffer_desc buffer_desc() const {
@@ -222,19 +259,30 @@ class AdapterTest : public ::testing::Test {
     return args;
   }
 
-  ironcl_status enqueue(const ironcl_gemm_args& args) {
+  /// The status of a call of the operation that the arguments are for.
+  template <class Args>
+  ironcl_status enqueue(const Args& args) {
+    ironcl_op const ops[] = {nullptr, gemm, quantize, route, activate, combine};
     ironcl_event event = nullptr;
     error = sized<ironcl_error>();
-    const ironcl_status status = table->op_enqueue(gemm, queue, &args, &event, &error);
-    if (status == IRONCL_OK) events.push_back(event);
-    if (status != IRONCL_OK) {
-      EXPECT_EQ(event, nullptr) << "written on failure";
-    }
+    const ironcl_status status = table->op_enqueue(ops[detail::kKind<Args>], queue, &args, &event, &error);
+    EXPECT_EQ(status == IRONCL_OK, event != nullptr) << "an event where it ran, and none where not";
+    if (event != nullptr) events.push_back(event);
     return status;
   }
 
+  /// A call that is refused before the backend hears of it.
+  template <class Args>
+  void expect_invalid(const Args& args, std::initializer_list<std::string> parts) {
+    script().calls.clear();
+    EXPECT_EQ(enqueue(args), kInvalid);
+    EXPECT_TRUE(says(parts));
+    EXPECT_TRUE(script().calls.empty()) << "the backend was asked all the same: " << script().calls.begin()->first;
+  }
+
   /// The status of supports() for a description; its text is in `error`.
-  ironcl_status ask(const ironcl_gemm_desc& desc) {
+  template <class Desc>
+  ironcl_status ask(const Desc& desc) {
     auto support = sized<ironcl_support>();
     error = sized<ironcl_error>();
     return table->supports(devices[0], &desc, &support, &error);

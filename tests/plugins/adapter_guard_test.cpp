@@ -157,8 +157,7 @@ class AdapterGuard : public AdapterTest {
   void expect_everywhere(const std::function<void()>& thrown, ironcl_status status, const std::string& text,
                          int32_t native_code) {
     make_all();
-    make_quantize();
-    make_experts();
+    make_steps();
     ASSERT_EQ(enqueue(gemm_args()), IRONCL_OK) << error.message;
     const auto all = calls();
     EXPECT_EQ(all.size(), 26u);
@@ -218,8 +217,7 @@ TEST_F(AdapterGuard, ErrorMayBeNullEverywhere) {
 
 TEST_F(AdapterGuard, AForkedChildIsToldInEverySlotAndMayDestroy) {
   make_all();
-  make_quantize();
-  make_experts();
+  make_steps();
   ASSERT_EQ(enqueue(gemm_args()), IRONCL_OK) << error.message;
   auto all = calls();
   all["enumerate"] = [this] {

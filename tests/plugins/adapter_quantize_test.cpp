@@ -7,37 +7,12 @@
 namespace ironcl::fake {
 namespace {
 
-constexpr ironcl_status kInvalid = IRONCL_INVALID_ARGUMENT;
-
 class AdapterQuantize : public AdapterTest {
  protected:
   void SetUp() override {
     AdapterTest::SetUp();
     make_all();
-    make_quantize();
-  }
-
-  ironcl_status create(const ironcl_quantize_desc& desc) {
-    ironcl_op out = nullptr;
-    error = sized<ironcl_error>();
-    const ironcl_status status = table->op_create(devices[0], &desc, &out, &error);
-    EXPECT_EQ(status == IRONCL_OK, out != nullptr);
-    table->op_destroy(out);
-    return status;
-  }
-
-  ironcl_status call(const ironcl_quantize_args& args) {
-    ironcl_event event = nullptr;
-    error = sized<ironcl_error>();
-    const ironcl_status status = table->op_enqueue(quantize, queue, &args, &event, &error);
-    if (status == IRONCL_OK) events.push_back(event);
-    return status;
-  }
-
-  void expect_invalid(const ironcl_quantize_args& args, std::initializer_list<std::string> parts) {
-    EXPECT_EQ(call(args), kInvalid);
-    EXPECT_TRUE(says(parts));
-    EXPECT_EQ(script().calls["quantize_enqueue"], 0) << "the backend was asked all the same";
+    replace(quantize, quantize_desc());
   }
 };
 
@@ -61,12 +36,7 @@ TEST_F(AdapterQuantize, DescriptionReachesTheBackendWithItsDefaults) {
 }
 
 TEST_F(AdapterQuantize, WrongDescriptionsAreNamed) {
-  struct Wrong {
-    std::vector<std::string> parts;
-    ironcl_status status;
-    void (*change)(ironcl_quantize_desc&);
-  };
-  const Wrong all[] = {
+  const Wrong<ironcl_quantize_desc> all[] = {
       {{"quantize_desc.rows is -1"}, kInvalid, [](auto& d) { d.rows = -1; }},
       {{"quantize_desc.cols is 0"}, kInvalid, [](auto& d) { d.cols = 0; }},
       {{"quantize_desc.x_ld is 7", "cols = 8"}, kInvalid, [](auto& d) { d.x_ld = 7; }},
@@ -80,18 +50,11 @@ TEST_F(AdapterQuantize, WrongDescriptionsAreNamed) {
       {{"quantize_desc.scale.dtype is e8m0", "f32"}, kInvalid, [](auto& d) { d.scale.dtype = IRONCL_F8_E8M0; }},
       {{"quantize_desc.scale.ld is 1"}, kInvalid, [](auto& d) { d.scale.ld = 1; }},
       {{"amax_floor"}, kInvalid, [](auto& d) { d.quantizer.amax_floor = std::nanf(""); }},
-      {{"quantize_desc.flags"}, IRONCL_UNIMPLEMENTED, [](auto& d) { d.flags = 2; }},
-      {{"scale_rounding is 9"}, IRONCL_UNIMPLEMENTED, [](auto& d) { d.quantizer.scale_rounding = 9; }},
+      {{"quantize_desc.flags"}, kUnimplemented, [](auto& d) { d.flags = 2; }},
+      {{"scale_rounding is 9"}, kUnimplemented, [](auto& d) { d.quantizer.scale_rounding = 9; }},
       {{"struct_size is 2"}, kInvalid, [](auto& d) { d.struct_size = 2; }},
   };
-  script().calls.clear();
-  for (const auto& wrong : all) {
-    auto desc = quantize_desc();
-    wrong.change(desc);
-    EXPECT_EQ(create(desc), wrong.status) << wrong.parts[0];
-    for (const auto& part : wrong.parts) EXPECT_TRUE(says({part}));
-  }
-  EXPECT_EQ(script().calls["quantize_create"], 0);
+  expect_refused(quantize_desc(), all);
 }
 
 TEST_F(AdapterQuantize, WrongCallsAreNamed) {
@@ -119,10 +82,10 @@ TEST_F(AdapterQuantize, WrongCallsAreNamed) {
   args = quantize_args();
   args.wait_count = 1;
   expect_invalid(args, {"quantize_args.wait is NULL"});
-  EXPECT_EQ(call(quantize_args()), IRONCL_OK) << error.message;
+  EXPECT_EQ(enqueue(quantize_args()), IRONCL_OK) << error.message;
   EXPECT_EQ(script().quantize_args.codes.offset, 1024u);
   args = sized<ironcl_quantize_args>();
-  EXPECT_EQ(call(args), IRONCL_OK) << "no rows need no spans: " << error.message;
+  EXPECT_EQ(enqueue(args), IRONCL_OK) << "no rows need no spans: " << error.message;
 }
 
 TEST_F(AdapterQuantize, ObjectsOfAnotherDeviceAreRefused) {

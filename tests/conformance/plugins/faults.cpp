@@ -26,6 +26,7 @@ constexpr std::string_view kFaults[] = {
     // order
     "wait_list_ignored", "queue_wait_ignored", "events_end_at_once", "buffers_go_at_once",
     "status_of_dependants_lost", "plans_go_at_once", "modelled_is_measured", "event_ends_twice",
+    "unwatched_calls_are_dropped",
     // the boundary
     "out_touched_on_failure", "tail_ignored", "required_chain_ignored", "optional_chain_refused", "reads_past_size",
     "writes_past_size", "error_not_filled", "error_not_cut", "error_on_success", "unknown_values_ignored",

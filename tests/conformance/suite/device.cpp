@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cstring>
 #include <numeric>
 
@@ -64,15 +65,15 @@ ironcl_device_props props_of(Context& c) {
   return props;
 }
 
-Gemm make_plan(Context& c, const ironcl_gemm_desc& desc) {
+Op make_op(Context& c, const void* desc) {
   ironcl_support support{};
   support.struct_size = sizeof support;
   Error error;
-  const ironcl_status asked = c.table.supports(c.device, &desc, &support, &error);
+  const ironcl_status asked = c.table.supports(c.device, desc, &support, &error);
   ironcl_op plan = nullptr;
   Error refusal;
-  const ironcl_status made = c.table.op_create(c.device, &desc, &plan, &refusal);
-  Gemm owner(c.table, made == IRONCL_OK ? plan : nullptr);
+  const ironcl_status made = c.table.op_create(c.device, desc, &plan, &refusal);
+  Op owner(c.table, made == IRONCL_OK ? plan : nullptr);
 
   if (asked != IRONCL_OK) {
     if (made != asked) {
@@ -104,6 +105,53 @@ Gemm make_plan(Context& c, const ironcl_gemm_desc& desc) {
                              refusal.message));
   }
   throw Unsupported(text);
+}
+
+void run(Context& c, ironcl_op op, ironcl_queue queue, const void* args) {
+  ironcl_event event = nullptr;
+  Error error;
+  require(c.table.op_enqueue(op, queue, args, &event, &error), error, "op_enqueue");
+  const Event owner(c.table, event);
+  wait(c, event, "op_enqueue");
+}
+
+bool has_word(const std::string& text, const std::string& word) {
+  const auto is_letter = [](char ch) { return std::isalnum(static_cast<unsigned char>(ch)) != 0 || ch == '_'; };
+  for (std::size_t at = text.find(word); at != std::string::npos; at = text.find(word, at + 1)) {
+    const std::size_t end = at + word.size();
+    if ((at == 0 || !is_letter(text[at - 1])) && (end == text.size() || !is_letter(text[end]))) return true;
+  }
+  return false;
+}
+
+namespace {
+
+void expect_named(ironcl_status got, ironcl_status want, const Error& error, const char* call, const char* word,
+                  const char* what) {
+  EXPECT_EQ(status_name(got), status_name(want)) << call << ": " << word << ": " << what << ": " << error.message;
+  if (got == want) EXPECT_TRUE(has_word(error.message, word)) << call << ": " << word << ": " << error.message;
+}
+
+}  // namespace
+
+void expect_refused(Context& c, const void* desc, ironcl_status want, const char* word, const char* what) {
+  ironcl_support support{};
+  support.struct_size = sizeof support;
+  Error error;
+  expect_named(c.table.supports(c.device, desc, &support, &error), want, error, "supports", word, what);
+  ironcl_op op = nullptr;
+  const ironcl_status status = c.table.op_create(c.device, desc, &op, &error);
+  const Op owner(c.table, status == IRONCL_OK ? op : nullptr);
+  expect_named(status, want, error, "op_create", word, what);
+}
+
+void expect_call_refused(Context& c, ironcl_op op, ironcl_queue queue, const void* args, const char* word,
+                         const char* what) {
+  ironcl_event event = nullptr;
+  Error error;
+  const ironcl_status status = c.table.op_enqueue(op, queue, args, &event, &error);
+  const Event owner(c.table, status == IRONCL_OK ? event : nullptr);
+  expect_named(status, IRONCL_INVALID_ARGUMENT, error, "op_enqueue", word, what);
 }
 
 ironcl_op_info info_of(Context& c, ironcl_op plan) {

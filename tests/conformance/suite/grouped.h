@@ -81,7 +81,7 @@ class GroupedRig {
   GroupedOperands operands_;
   std::vector<std::int64_t> begin_, used_;
   Queue queue_;
-  Gemm plan_;
+  Op plan_;
   ironcl_op_info info_{};
   Weights weights_;
   Part a_, a_scale_, d_, d_scale_, bias_, counts_, index_;

@@ -9,8 +9,7 @@ namespace ironcl::conformance {
 
 void add_plugin_tests(Suite& suite);    ///< query, load, enumerate, properties, device_query
 void add_struct_tests(Suite& suite);    ///< short and long structs, chains, errors, out parameters
-void add_argument_tests(Suite& suite);  ///< INVALID_ARGUMENT that names the operand: objects and descriptions
-void add_call_tests(Suite& suite);      ///< the same for op_enqueue, write, read
+void add_argument_tests(Suite& suite);  ///< INVALID_ARGUMENT that names the operand: objects, descriptions, calls
 void add_exact_tests(Suite& suite);     ///< threshold 0
 void add_random_tests(Suite& suite);    ///< the element bound
 void add_code_tests(Suite& suite);      ///< all codes, rounding of outputs, NaN

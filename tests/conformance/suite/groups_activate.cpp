@@ -69,20 +69,6 @@ std::string Activated::line() const {
                      cols, numerics::name_of(x), numerics::name_of(y), group_cols, limit, grouping, counts.size());
 }
 
-using Activator = Handle<ironcl_op, &ironcl_plugin::op_destroy>;
-
-Activator make_activator(Context& c, const ironcl_activate_desc& desc) {
-  ironcl_op activate = nullptr;
-  Error error;
-  const ironcl_status status = c.table.op_create(c.device, &desc, &activate, &error);
-  if (status == IRONCL_UNSUPPORTED) {
-    EXPECT_NE(error.message[0], '\0') << "a refusal without a reason";
-    throw Unsupported(error.message);
-  }
-  require(status, error, "op_create");
-  return {c.table, activate};
-}
-
 /// Which rows a matrix has.
 std::vector<bool> rows_in_use(const Activated& a) {
   std::vector<bool> used(at(a.all_rows()), a.grouping == IRONCL_GROUPING_NONE);
@@ -172,14 +158,6 @@ struct Bench {
   }
 };
 
-void run(Context& c, const Activator& activator, const Bench& bench, const ironcl_activate_args& args) {
-  ironcl_event event = nullptr;
-  Error error;
-  require(c.table.op_enqueue(activator.get(), bench.queue.get(), &args, &event, &error), error, "op_enqueue");
-  const Event owner(c.table, event);
-  wait(c, event, "op_enqueue");
-}
-
 /// The oracle of the rows in use, one after another.
 numerics::OracleResult expected(const Activated& a, const Bench& bench, const std::vector<bool>& used) {
   numerics::OracleResult out;
@@ -254,10 +232,10 @@ void expect_right(Context& c, const Activated& a, const Bench& bench) {
 }
 
 void activate(Context& c, const Activated& a) {
-  const Activator activator = make_activator(c, a.desc());
+  const Op activator = make_op(c, a);
   const Bench bench(c, a);
   for (int i = 0; i < 2; ++i) {
-    run(c, activator, bench, bench.args(a));
+    call(c, a, activator, bench);
     expect_right(c, a, bench);
   }
 }
@@ -268,10 +246,10 @@ void codes_are_of_its_f32_values(Context& c) {
     Activated a{.rows = 20, .cols = 300};
     Activated coded = a;
     coded.y = code;
-    const Activator plain = make_activator(c, a.desc()), quantising = make_activator(c, coded.desc());
+    const Op plain = make_op(c, a), quantising = make_op(c, coded);
     const Bench one(c, a), two(c, coded);
-    run(c, plain, one, one.args(a));
-    run(c, quantising, two, two.args(coded));
+    call(c, a, plain, one);
+    call(c, coded, quantising, two);
     const auto values = values_of<float>(result(c, a, one).y);
     const Result got = result(c, coded, two);
     std::vector<std::uint8_t> codes(values.size());
@@ -284,81 +262,48 @@ void codes_are_of_its_f32_values(Context& c) {
 
 void waits_for_its_list(Context& c) {
   Activated a{.rows = 64, .cols = 320, .x = DType::f32};
-  const Activator activator = make_activator(c, a.desc());
+  const Op activator = make_op(c, a);
   Problem p = base_problem();
   p.m = a.rows, p.n = a.cols, p.k = 1024;
   Rig rig(c, p);
   Bench bench(c, a);
   bench.gates = rig.call().bytes;
-  for (int i = 0; i < 3; ++i) {
-    rig.reset();
-    const Event made = rig.enqueue(rig.queue());
-    ironcl_activate_args args = bench.args(a);
-    const ironcl_event list[] = {made.get()};
-    args.gate = rig.d_span();
-    args.wait = list, args.wait_count = 1;
-    run(c, activator, bench, args);
-  }
+  run_after_product(c, rig, activator.get(), bench.queue.get(), bench.args(a), &ironcl_activate_args::gate);
   expect_right(c, a, bench);
 }
 
-struct WrongDesc {
-  const char* word;
-  ironcl_status status;
-  void (*change)(ironcl_activate_desc&);
-};
-
 constexpr ironcl_status kInvalid = IRONCL_INVALID_ARGUMENT, kUnknown = IRONCL_UNIMPLEMENTED;
 
-constexpr WrongDesc kWrongDescs[] = {
-    {"rows", kInvalid, [](ironcl_activate_desc& d) { d.rows = -1; }},
-    {"cols", kInvalid, [](ironcl_activate_desc& d) { d.cols = 0; }},
-    {"gate_ld", kInvalid, [](ironcl_activate_desc& d) { d.gate_ld = d.cols - 1; }},
-    {"up_ld", kInvalid, [](ironcl_activate_desc& d) { d.up_ld = d.cols - 1; }},
-    {"y_ld", kInvalid, [](ironcl_activate_desc& d) { d.y_ld = -d.cols; }},
-    {"x_dtype", kInvalid, [](ironcl_activate_desc& d) { d.x_dtype = IRONCL_F8_E4M3FN; }},
-    {"y_dtype", kInvalid, [](ironcl_activate_desc& d) { d.y_dtype = IRONCL_S32; }},
-    {"scale.dtype", kInvalid, [](ironcl_activate_desc& d) { d.scale = {}; }},
-    {"scale.dtype", kInvalid, [](ironcl_activate_desc& d) { d.y_dtype = IRONCL_BF16; }},
-    {"scale.group_rows", kInvalid, [](ironcl_activate_desc& d) { d.scale.group_rows = 128; }},
-    {"activation", kInvalid, [](ironcl_activate_desc& d) { d.activation = 0; }},
-    {"limit", kInvalid, [](ironcl_activate_desc& d) { d.limit = -1; }},
-    {"matrices", kInvalid, [](ironcl_activate_desc& d) { d.matrices = 4; }},
-    {"matrices", kInvalid, [](ironcl_activate_desc& d) { d.grouping = IRONCL_GROUPING_MASKED; }},
-    {"flags", kUnknown, [](ironcl_activate_desc& d) { d.flags = 1u << 20; }},
-    {"activation", kUnknown, [](ironcl_activate_desc& d) { d.activation = 77; }},
-    {"grouping", kUnknown, [](ironcl_activate_desc& d) { d.grouping = 77; }},
+constexpr Wrong<ironcl_activate_desc> kWrongDescs[] = {
+    {"rows", kInvalid, [](auto& d) { d.rows = -1; }},
+    {"cols", kInvalid, [](auto& d) { d.cols = 0; }},
+    {"gate_ld", kInvalid, [](auto& d) { d.gate_ld = d.cols - 1; }},
+    {"up_ld", kInvalid, [](auto& d) { d.up_ld = d.cols - 1; }},
+    {"y_ld", kInvalid, [](auto& d) { d.y_ld = -d.cols; }},
+    {"x_dtype", kInvalid, [](auto& d) { d.x_dtype = IRONCL_F8_E4M3FN; }},
+    {"y_dtype", kInvalid, [](auto& d) { d.y_dtype = IRONCL_S32; }},
+    {"scale.dtype", kInvalid, [](auto& d) { d.scale = {}; }},
+    {"scale.dtype", kInvalid, [](auto& d) { d.y_dtype = IRONCL_BF16; }},
+    {"scale.group_rows", kInvalid, [](auto& d) { d.scale.group_rows = 128; }},
+    {"activation", kInvalid, [](auto& d) { d.activation = 0; }},
+    {"limit", kInvalid, [](auto& d) { d.limit = -1; }},
+    {"matrices", kInvalid, [](auto& d) { d.matrices = 4; }},
+    {"matrices", kInvalid, [](auto& d) { d.grouping = IRONCL_GROUPING_MASKED; }},
+    {"flags", kUnknown, [](auto& d) { d.flags = 1u << 20; }},
+    {"activation", kUnknown, [](auto& d) { d.activation = 77; }},
+    {"grouping", kUnknown, [](auto& d) { d.grouping = 77; }},
 };
 
-void wrong_descriptions(Context& c) {
-  const Activated a{.y = DType::e4m3fn};
-  make_activator(c, a.desc());
-  for (const auto& wrong : kWrongDescs) {
-    ironcl_activate_desc desc = a.desc();
-    wrong.change(desc);
-    ironcl_op out = nullptr;
-    Error error;
-    const ironcl_status status = c.table.op_create(c.device, &desc, &out, &error);
-    const Activator owner(c.table, status == IRONCL_OK ? out : nullptr);
-    EXPECT_EQ(status_name(status), status_name(wrong.status)) << wrong.word << ": " << error.message;
-    EXPECT_NE(std::strstr(error.message, wrong.word), nullptr) << wrong.word << ": " << error.message;
-  }
-  c.table.op_destroy(nullptr);
-}
+void wrong_descriptions(Context& c) { expect_wrong(c, Activated{.y = DType::e4m3fn}.desc(), kWrongDescs); }
 
 void wrong_calls(Context& c) {
   const Activated a{.y = DType::e4m3fn, .grouping = IRONCL_GROUPING_CONTIGUOUS, .counts = {7, 0, 20}};
-  const Activator activator = make_activator(c, a.desc());
+  const Op activator = make_op(c, a);
   const Bench bench(c, a);
   const auto refused = [&](const char* word, auto change) {
     ironcl_activate_args args = bench.args(a);
     change(args);
-    ironcl_event event = nullptr;
-    Error error;
-    const ironcl_status status = c.table.op_enqueue(activator.get(), bench.queue.get(), &args, &event, &error);
-    const Event owner(c.table, status == IRONCL_OK ? event : nullptr);
-    EXPECT_EQ(status_name(status), "INVALID_ARGUMENT") << word << ": " << error.message;
-    EXPECT_NE(std::strstr(error.message, word), nullptr) << word << ": " << error.message;
+    expect_call_refused(c, activator.get(), bench.queue.get(), &args, word);
   };
   using Args = ironcl_activate_args;
   refused("rows", [](Args& x) { x.rows += 1; });
@@ -369,27 +314,30 @@ void wrong_calls(Context& c) {
   refused("matrix_rows", [](Args& x) { x.matrix_rows = {}; });
   refused("y", [](Args& x) { x.y.buffer = x.gate.buffer, x.y.offset = x.gate.offset; });
   refused("wait", [](Args& x) { x.wait_count = 1; });
-  run(c, activator, bench, bench.args(a));
+  call(c, a, activator, bench);
   expect_right(c, a, bench);
 }
 
 }  // namespace
 
 void add_activate_tests(Suite& suite) {
-  const auto add = [&suite](const std::string& name, const Activated& a, bool floor = true) {
-    suite.add(
-        TestCase{.group = "Activate", .name = name, .needs = Needs::experts, .floor = floor, .body = [a](Context& c) {
-                   activate(c, a);
-                 }});
+  const auto add = [&suite](const std::string& name, const Activated& a, bool floor = true, bool heavy = false) {
+    suite.add(TestCase{.group = "Activate",
+                       .name = name,
+                       .needs = Needs::experts,
+                       .floor = floor,
+                       .heavy = heavy,
+                       .body = [a](Context& c) { activate(c, a); }});
   };
+  // A pair of types makes some devices compile a kernel: in the normal run each type meets bf16 or f32.
   for (const DType x : {DType::f32, DType::f16, DType::bf16}) {
     for (const DType y : {DType::f32, DType::f16, DType::bf16, DType::e4m3fn, DType::e5m2, DType::i8}) {
       add(fmt::format("{}To{}", numerics::name_of(x), numerics::name_of(y)), {.x = x, .y = y},
-          x == DType::bf16 && y != DType::i8 && y != DType::e5m2);
+          x == DType::bf16 && y != DType::i8 && y != DType::e5m2, x != DType::bf16 && y != DType::f32);
     }
     add(fmt::format("HardValuesOf{}", numerics::name_of(x)), {.x = x, .hard = true});
     add(fmt::format("HardValuesOf{}QuantisedToE4m3", numerics::name_of(x)),
-        {.x = x, .y = DType::e4m3fn, .hard = true});
+        {.x = x, .y = DType::e4m3fn, .hard = true}, true, x != DType::bf16);
   }
   const auto oai = numerics::Activation::swiglu_oai;
   add("SwigluOfGptOss", {.activation = oai, .limit = 7, .hard = true});

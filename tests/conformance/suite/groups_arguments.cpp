@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Group Argument: what breaks a rule of plugin.h is INVALID_ARGUMENT with a text that names the operand. Descriptions
-// here; calls in groups_calls.cpp.
+// Groups Argument (descriptions) and Call (op_enqueue, write, read): what breaks a rule of plugin.h is
+// INVALID_ARGUMENT with a text that names the operand, and changes nothing.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <limits>
 
 #include "tests/conformance/suite/groups.h"
@@ -10,68 +11,46 @@
 namespace ironcl::conformance {
 namespace {
 
-struct Wrong {
+/// What makes a description or arguments wrong, and a word that the text must have.
+template <class T>
+struct WrongBy {
   const char* what;
-  const char* word;  ///< The text must have it.
-  void (*change)(ironcl_gemm_desc&);
+  const char* word;
+  void (*change)(T&);
 };
 
-constexpr Wrong kWrongPlans[] = {
-    {"a negative m", "m", [](ironcl_gemm_desc& d) { d.m = -1; }},
-    {"n of 0", "n", [](ironcl_gemm_desc& d) { d.n = 0; }},
-    {"a negative n", "n", [](ironcl_gemm_desc& d) { d.n = -5; }},
-    {"k of 0", "k", [](ironcl_gemm_desc& d) { d.k = 0; }},
-    {"a negative k", "k", [](ironcl_gemm_desc& d) { d.k = std::numeric_limits<int64_t>::min(); }},
-    {"an m of 2^31", "m", [](ironcl_gemm_desc& d) { d.m = int64_t{1} << 31; }},
-    {"an m of 2^31 - 1 with a k of 2^40", "k",
-     [](ironcl_gemm_desc& d) { d.m = (int64_t{1} << 31) - 1, d.k = int64_t{1} << 40; }},
-    {"an lda under k", "lda", [](ironcl_gemm_desc& d) { d.lda = d.k - 1; }},
-    {"a negative lda", "lda", [](ironcl_gemm_desc& d) { d.lda = -d.k; }},
-    {"an ldd under n", "ldd", [](ironcl_gemm_desc& d) { d.ldd = d.n - 1; }},
+constexpr WrongBy<ironcl_gemm_desc> kWrongPlans[] = {
+    {"a negative m", "m", [](auto& d) { d.m = -1; }},
+    {"n of 0", "n", [](auto& d) { d.n = 0; }},
+    {"a negative n", "n", [](auto& d) { d.n = -5; }},
+    {"k of 0", "k", [](auto& d) { d.k = 0; }},
+    {"a negative k", "k", [](auto& d) { d.k = std::numeric_limits<int64_t>::min(); }},
+    {"an m of 2^31", "m", [](auto& d) { d.m = int64_t{1} << 31; }},
+    {"an m of 2^31 - 1 with a k of 2^40", "k", [](auto& d) { d.m = (int64_t{1} << 31) - 1, d.k = int64_t{1} << 40; }},
+    {"an lda under k", "lda", [](auto& d) { d.lda = d.k - 1; }},
+    {"a negative lda", "lda", [](auto& d) { d.lda = -d.k; }},
+    {"an ldd under n", "ldd", [](auto& d) { d.ldd = d.n - 1; }},
     {"an lda with which A ends beyond 2^63", "A",
-     [](ironcl_gemm_desc& d) { d.m = 1 << 20, d.lda = std::numeric_limits<int64_t>::max() / 2; }},
-    {"no b_dtype", "b_dtype", [](ironcl_gemm_desc& d) { d.b_dtype = IRONCL_DTYPE_NONE; }},
-    {"no d_dtype", "d_dtype", [](ironcl_gemm_desc& d) { d.d_dtype = IRONCL_DTYPE_NONE; }},
+     [](auto& d) { d.m = 1 << 20, d.lda = std::numeric_limits<int64_t>::max() / 2; }},
+    {"no b_dtype", "b_dtype", [](auto& d) { d.b_dtype = IRONCL_DTYPE_NONE; }},
+    {"no d_dtype", "d_dtype", [](auto& d) { d.d_dtype = IRONCL_DTYPE_NONE; }},
     {"an a_source_dtype of fp8", "a_source_dtype",
-     [](ironcl_gemm_desc& d) { d.a_source_dtype = IRONCL_F8_E4M3FN, d.a_scale.ld = 0; }},
-    {"scales of i8", "a_scale", [](ironcl_gemm_desc& d) { d.a_scale.dtype = IRONCL_I8; }},
-    {"a scale ld that is too short", "a_scale", [](ironcl_gemm_desc& d) { d.a_scale.ld = 1; }},
-    {"an ld of b_scale, which is the weights'", "b_scale", [](ironcl_gemm_desc& d) { d.b_scale.ld = 100; }},
-    {"a negative amax_floor", "amax_floor", [](ironcl_gemm_desc& d) { d.a_quantizer.amax_floor = -1; }},
+     [](auto& d) { d.a_source_dtype = IRONCL_F8_E4M3FN, d.a_scale.ld = 0; }},
+    {"scales of i8", "a_scale", [](auto& d) { d.a_scale.dtype = IRONCL_I8; }},
+    {"a scale ld that is too short", "a_scale", [](auto& d) { d.a_scale.ld = 1; }},
+    {"an ld of b_scale, which is the weights'", "b_scale", [](auto& d) { d.b_scale.ld = 100; }},
+    {"a negative amax_floor", "amax_floor", [](auto& d) { d.a_quantizer.amax_floor = -1; }},
     {"a NaN amax_floor", "amax_floor",
-     [](ironcl_gemm_desc& d) { d.a_quantizer.amax_floor = std::numeric_limits<float>::quiet_NaN(); }},
-    {"a matrices without grouping", "matrices", [](ironcl_gemm_desc& d) { d.matrices = 3; }},
+     [](auto& d) { d.a_quantizer.amax_floor = std::numeric_limits<float>::quiet_NaN(); }},
+    {"a matrices without grouping", "matrices", [](auto& d) { d.matrices = 3; }},
 };
-
-/// True where `text` has `word` as a word of its own (m, k) or as part of a path (gemm_desc.k, a_scale.ld).
-bool names(const std::string& text, const std::string& word) {
-  const auto is_letter = [](char ch) { return std::isalnum(static_cast<unsigned char>(ch)) != 0 || ch == '_'; };
-  for (std::size_t at = text.find(word); at != std::string::npos; at = text.find(word, at + 1)) {
-    const bool starts = at == 0 || !is_letter(text[at - 1]);
-    const std::size_t end = at + word.size();
-    if (starts && (end == text.size() || !is_letter(text[end]))) return true;
-  }
-  return false;
-}
 
 void wrong_plans(Context& c) {
   make_plan(c, base_problem().desc());
   for (const auto& wrong : kWrongPlans) {
     ironcl_gemm_desc desc = base_problem().desc();
     wrong.change(desc);
-    ironcl_support support{};
-    support.struct_size = sizeof support;
-    ironcl_op plan = nullptr;
-    Error asked, made;
-    EXPECT_EQ(status_name(c.table.supports(c.device, &desc, &support, &asked)), "INVALID_ARGUMENT")
-        << "supports: " << wrong.what << ": " << asked.message << support.text;
-    const ironcl_status status = c.table.op_create(c.device, &desc, &plan, &made);
-    const Gemm owner(c.table, status == IRONCL_OK ? plan : nullptr);
-    EXPECT_EQ(status_name(status), "INVALID_ARGUMENT") << "op_create: " << wrong.what << ": " << made.message;
-    if (status == IRONCL_INVALID_ARGUMENT) {
-      EXPECT_TRUE(names(made.message, wrong.word))
-          << wrong.what << ": the message does not name " << wrong.word << ": " << made.message;
-    }
+    expect_refused(c, &desc, IRONCL_INVALID_ARGUMENT, wrong.word, wrong.what);
   }
 }
 
@@ -118,21 +97,15 @@ void null_memory(Context& c) {
   expect_invalid(c.table.queue_wait(owner.get(), nullptr, &e), "queue_wait without an event");
 }
 
-struct WrongWeights {
-  const char* what;
-  const char* word;
-  void (*change)(ironcl_weights_desc&);
-};
-
-constexpr WrongWeights kWrongWeights[] = {
-    {"no data", "data", [](ironcl_weights_desc& d) { d.data = nullptr; }},
-    {"a byte too little data", "data_bytes", [](ironcl_weights_desc& d) { d.data_bytes -= 1; }},
-    {"no scales", "scales", [](ironcl_weights_desc& d) { d.scales = nullptr; }},
-    {"a byte too little of scales", "scale_bytes", [](ironcl_weights_desc& d) { d.scale_bytes -= 1; }},
-    {"an ld under k", "ld", [](ironcl_weights_desc& d) { d.ld = d.k - 1; }},
-    {"n of 0", "n", [](ironcl_weights_desc& d) { d.n = 0; }},
-    {"a negative k", "k", [](ironcl_weights_desc& d) { d.k = -1; }},
-    {"an n that the data do not have", "data_bytes", [](ironcl_weights_desc& d) { d.n = (int64_t{1} << 31) - 1; }},
+constexpr WrongBy<ironcl_weights_desc> kWrongWeights[] = {
+    {"no data", "data", [](auto& d) { d.data = nullptr; }},
+    {"a byte too little data", "data_bytes", [](auto& d) { d.data_bytes -= 1; }},
+    {"no scales", "scales", [](auto& d) { d.scales = nullptr; }},
+    {"a byte too little of scales", "scale_bytes", [](auto& d) { d.scale_bytes -= 1; }},
+    {"an ld under k", "ld", [](auto& d) { d.ld = d.k - 1; }},
+    {"n of 0", "n", [](auto& d) { d.n = 0; }},
+    {"a negative k", "k", [](auto& d) { d.k = -1; }},
+    {"an n that the data do not have", "data_bytes", [](auto& d) { d.n = (int64_t{1} << 31) - 1; }},
 };
 
 void wrong_weights(Context& c) {
@@ -152,7 +125,7 @@ void wrong_weights(Context& c) {
     const Weights owner(c.table, status == IRONCL_OK ? weights : nullptr);
     EXPECT_EQ(status_name(status), "INVALID_ARGUMENT") << wrong.what << ": " << error.message;
     if (status == IRONCL_INVALID_ARGUMENT) {
-      EXPECT_TRUE(names(error.message, wrong.word))
+      EXPECT_TRUE(has_word(error.message, wrong.word))
           << wrong.what << ": the message does not name " << wrong.word << ": " << error.message;
     }
   }
@@ -160,12 +133,119 @@ void wrong_weights(Context& c) {
 
 void weights_of_another_plan(Context& c) {
   Problem p = base_problem();
-  const Gemm plan = make_plan(c, p.desc());
+  const Op plan = make_plan(c, p.desc());
   p.n += 1;
   Operands operands = make_operands(p);
   Random random(c.seed);
   fill_exact(p, random, operands);
   EXPECT_THROW(make_weights(c, p, operands, plan.get()), Failed) << "weights of another n were prepared for a plan";
+}
+
+constexpr std::uint64_t kHuge = std::numeric_limits<std::uint64_t>::max() - 7;
+
+constexpr WrongBy<ironcl_gemm_args> kWrongCalls[] = {
+    {"more rows than planned", "m", [](auto& a) { a.m += 1; }},
+    {"negative rows", "m", [](auto& a) { a.m = -1; }},
+    {"no weights", "weights", [](auto& a) { a.weights = nullptr; }},
+    {"no A", "a", [](auto& a) { a.a = {}; }},
+    {"no scales of A", "a_scale", [](auto& a) { a.a_scale = {}; }},
+    {"no D", "d", [](auto& a) { a.d = {}; }},
+    {"an A that is a byte short", "a", [](auto& a) { a.a.size -= 1; }},
+    {"scales of A that are a byte short", "a_scale", [](auto& a) { a.a_scale.size -= 1; }},
+    {"a D that is a byte short", "d", [](auto& a) { a.d.size -= 1; }},
+    {"a D that ends past its buffer", "d", [](auto& a) { a.d.offset += 4096; }},
+    {"an A whose offset and size wrap", "a", [](auto& a) { a.a.offset = kHuge; }},
+    {"a D that is far too large for its buffer", "d", [](auto& a) { a.d.size = kHuge; }},
+    {"a D inside A", "d", [](auto& a) { a.d.buffer = a.a.buffer, a.d.offset = 0, a.d.size = a.a.size; }},
+    {"a bias inside D", "bias", [](auto& a) { a.bias.buffer = a.d.buffer, a.bias.offset = a.d.offset; }},
+    {"scales of A inside D", "a_scale",
+     [](auto& a) { a.a_scale.buffer = a.d.buffer, a.a_scale.offset = a.d.offset; }},
+    {"a wait list without events", "wait", [](auto& a) { a.wait_count = 1, a.wait = nullptr; }},
+};
+
+/// A Problem whose A could hold D: so that only the overlap is wrong in "a D inside A".
+Problem roomy() {
+  Problem p = base_problem();
+  p.n = 40, p.k = 400, p.bias = DType::f32;
+  return p;
+}
+
+void wrong_calls(Context& c) {
+  Rig rig(c, roomy());
+  rig.reset();
+  for (const auto& wrong : kWrongCalls) {
+    ironcl_gemm_args args = rig.args();
+    wrong.change(args);
+    expect_call_refused(c, rig.plan(), rig.queue(), &args, wrong.word, wrong.what);
+  }
+  Error error;
+  ironcl_event event = nullptr;
+  const ironcl_event nothing = nullptr;
+  ironcl_gemm_args args = rig.args();
+  args.wait = &nothing, args.wait_count = 1;
+  EXPECT_EQ(status_name(rig.enqueue_raw(rig.queue(), args, &event, error)), "INVALID_ARGUMENT")
+      << "a NULL event in the wait list: " << error.message;
+  args = rig.args();
+  EXPECT_EQ(status_name(rig.enqueue_raw(nullptr, args, &event, error)), "INVALID_ARGUMENT")
+      << "no queue: " << error.message;
+  EXPECT_EQ(status_name(c.table.op_enqueue(nullptr, rig.queue(), &args, &event, &error)), "INVALID_ARGUMENT")
+      << "no plan: " << error.message;
+  EXPECT_EQ(status_name(c.table.op_enqueue(rig.plan(), rig.queue(), nullptr, &event, &error)), "INVALID_ARGUMENT")
+      << "no arguments: " << error.message;
+  // After all these the plan still works, and nothing was written on the way.
+  rig.expect_right(rig.call());
+}
+
+void weights_of_another_shape(Context& c) {
+  Rig rig(c, base_problem());
+  Problem other = base_problem();
+  for (int which = 0; which < 2; ++which) {
+    Problem q = other;
+    (which == 0 ? q.n : q.k) += 1;
+    Rig source(c, q, RigOptions{.weights_for_plan = false});
+    ironcl_gemm_args args = rig.args();
+    args.weights = source.weights();
+    expect_call_refused(c, rig.plan(), rig.queue(), &args, "weights", which == 0 ? "of another n" : "of another k");
+  }
+}
+
+void misaligned_spans(Context& c) {
+  Rig rig(c, base_problem());
+  const ironcl_device_props props = props_of(c);
+  ironcl_gemm_args args = rig.args();
+  args.d.offset += std::max<std::uint64_t>(props.buffer_alignment / 2, 1);
+  args.d.offset |= 1;  // also no multiple of the element's size
+  args.d.size = rig.d_span().size;
+  expect_call_refused(c, rig.plan(), rig.queue(), &args, "d");
+}
+
+void wrong_transfers(Context& c) {
+  const Queue queue = make_queue(c);
+  const Buffer buffer = make_buffer(c, 100);
+  std::vector<std::byte> host(100, std::byte{1});
+  Error e;
+  upload(c, queue.get(), buffer.get(), 0, host);
+  const auto write = [&](ironcl_queue q, ironcl_span span, const void* src, std::uint32_t semantics) {
+    return status_name(c.table.write(q, span, src, semantics, nullptr, &e));
+  };
+  const auto read = [&](ironcl_queue q, ironcl_span span, void* dst) {
+    return status_name(c.table.read(q, span, dst, nullptr, &e));
+  };
+  const ironcl_span good{buffer.get(), 0, 100};
+  const ironcl_span bad[] = {{buffer.get(), 1, 100}, {buffer.get(), kHuge, 100}, {buffer.get(), 0, kHuge},
+                             {buffer.get(), 101, 1}, {buffer.get(), 0, 0},       {nullptr, 0, 10}};
+  for (const auto& span : bad) {
+    SCOPED_TRACE(fmt::format("span of {} bytes from {} of a buffer of 100", span.size, span.offset));
+    EXPECT_EQ(write(queue.get(), span, host.data(), IRONCL_HOST_COPIED_BEFORE_RETURN), "INVALID_ARGUMENT")
+        << e.message;
+    EXPECT_EQ(read(queue.get(), span, host.data()), "INVALID_ARGUMENT") << e.message;
+  }
+  EXPECT_EQ(write(queue.get(), good, nullptr, IRONCL_HOST_COPIED_BEFORE_RETURN), "INVALID_ARGUMENT") << "no source";
+  EXPECT_EQ(read(queue.get(), good, nullptr), "INVALID_ARGUMENT") << "no destination";
+  EXPECT_EQ(write(nullptr, good, host.data(), IRONCL_HOST_COPIED_BEFORE_RETURN), "INVALID_ARGUMENT") << "no queue";
+  EXPECT_EQ(read(nullptr, good, host.data()), "INVALID_ARGUMENT") << "no queue";
+  EXPECT_EQ(write(queue.get(), good, host.data(), 77), "UNIMPLEMENTED") << "unknown host semantics";
+  EXPECT_EQ(download(c, queue.get(), buffer.get(), 0, 100), host) << "a refused write changed the buffer";
 }
 
 }  // namespace
@@ -176,7 +256,10 @@ void add_argument_tests(Suite& suite) {
   suite.add("Argument", "NullQueuesAndBuffersAreRefused", Needs::memory, null_memory);
   suite.add("Argument", "WrongWeightsAreNamed", Needs::gemm, wrong_weights);
   suite.add("Argument", "WeightsOfAnotherShapeThanThePlans", Needs::gemm, weights_of_another_plan);
-  add_call_tests(suite);
+  suite.add("Call", "WrongCallsAreNamed", Needs::gemm, wrong_calls);
+  suite.add("Call", "WeightsOfAnotherShapeAreRefused", Needs::gemm, weights_of_another_shape);
+  suite.add("Call", "MisalignedSpansAreRefused", Needs::gemm, misaligned_spans);
+  suite.add("Call", "WrongTransfersAreRefused", Needs::memory, wrong_transfers);
 }
 
 }  // namespace ironcl::conformance

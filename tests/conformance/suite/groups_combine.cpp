@@ -47,20 +47,6 @@ ironcl_combine_desc Combined::desc() const {
   return d;
 }
 
-using Combiner = Handle<ironcl_op, &ironcl_plugin::op_destroy>;
-
-Combiner make_combiner(Context& c, const ironcl_combine_desc& desc) {
-  ironcl_op combiner = nullptr;
-  Error error;
-  const ironcl_status status = c.table.op_create(c.device, &desc, &combiner, &error);
-  if (status == IRONCL_UNSUPPORTED) {
-    EXPECT_NE(error.message[0], '\0') << "a refusal without a reason";
-    throw Unsupported(error.message);
-  }
-  require(status, error, "op_create");
-  return {c.table, combiner};
-}
-
 std::vector<std::byte> random_values(DType type, std::int64_t count, Random& random) {
   std::vector<std::byte> out(at(count) * numerics::size_of(type));
   for (std::int64_t i = 0; i < count; ++i) store(type, out, i, random.normal() * std::exp2(random.normal()));
@@ -130,14 +116,6 @@ struct Bench {
   }
 };
 
-void run(Context& c, const Combiner& combiner, const Bench& bench, const ironcl_combine_args& args) {
-  ironcl_event event = nullptr;
-  Error error;
-  require(c.table.op_enqueue(combiner.get(), bench.queue.get(), &args, &event, &error), error, "op_enqueue");
-  const Event owner(c.table, event);
-  wait(c, event, "op_enqueue");
-}
-
 void expect_right(Context& c, const Combined& m, const Bench& bench) {
   const std::size_t element = numerics::size_of(m.y), k = at(m.top_k), cols = at(m.cols);
   const std::vector<std::byte> got =
@@ -164,10 +142,10 @@ void expect_right(Context& c, const Combined& m, const Bench& bench) {
 }
 
 void combine(Context& c, const Combined& m) {
-  const Combiner combiner = make_combiner(c, m.desc());
+  const Op combiner = make_op(c, m);
   const Bench bench(c, m);
   for (int i = 0; i < 2; ++i) {
-    run(c, combiner, bench, bench.args(m));
+    call(c, m, combiner, bench);
     expect_right(c, m, bench);
   }
 }
@@ -186,84 +164,51 @@ void order_and_rounding(Context& c) {
   };
   put(bench.x, bench.x_values), put(bench.rows, bytes_of(bench.rows_of)),
       put(bench.weights, bytes_of(bench.weights_of));
-  run(c, make_combiner(c, m.desc()), bench, bench.args(m));
+  call(c, m, make_op(c, m), bench);
   const auto y = values_of<float>(fetch(c, bench.queue.get(), bench.y, "Y"));
   EXPECT_EQ(y, (std::vector<float>{0, 0, 1, 1, 0, 0})) << "order of slots, or a product fused with a sum";
 }
 
 void waits_for_its_list(Context& c) {
   const Combined m{.tokens = 60, .cols = 320, .rows = 64, .x = DType::f32, .poisoned = false};
-  const Combiner combiner = make_combiner(c, m.desc());
+  const Op combiner = make_op(c, m);
   Problem p = base_problem();
   p.m = m.rows, p.n = m.cols, p.k = 1024;
   Rig rig(c, p);
   Bench bench(c, m);
   bench.x_values = rig.call().bytes;
-  for (int i = 0; i < 3; ++i) {
-    rig.reset();
-    const Event made = rig.enqueue(rig.queue());
-    ironcl_combine_args args = bench.args(m);
-    const ironcl_event list[] = {made.get()};
-    args.x = rig.d_span();
-    args.wait = list, args.wait_count = 1;
-    run(c, combiner, bench, args);
-  }
+  run_after_product(c, rig, combiner.get(), bench.queue.get(), bench.args(m), &ironcl_combine_args::x);
   expect_right(c, m, bench);
 }
 
-struct WrongDesc {
-  const char* word;
-  ironcl_status status;
-  void (*change)(ironcl_combine_desc&);
-};
-
 constexpr ironcl_status kInvalid = IRONCL_INVALID_ARGUMENT, kUnknown = IRONCL_UNIMPLEMENTED;
 
-constexpr WrongDesc kWrongDescs[] = {
-    {"tokens", kInvalid, [](ironcl_combine_desc& d) { d.tokens = -1; }},
-    {"tokens", kInvalid, [](ironcl_combine_desc& d) { d.tokens = 0x7fffffff; }},
-    {"cols", kInvalid, [](ironcl_combine_desc& d) { d.cols = 0; }},
-    {"rows", kInvalid, [](ironcl_combine_desc& d) { d.rows = 0; }},
-    {"top_k", kInvalid, [](ironcl_combine_desc& d) { d.top_k = 0; }},
-    {"top_k", kInvalid, [](ironcl_combine_desc& d) { d.top_k = 65; }},
-    {"x_ld", kInvalid, [](ironcl_combine_desc& d) { d.x_ld = d.cols - 1; }},
-    {"add_ld", kInvalid, [](ironcl_combine_desc& d) { d.add_ld = d.cols; }},
-    {"y_ld", kInvalid, [](ironcl_combine_desc& d) { d.y_ld = d.cols - 1; }},
-    {"x_dtype", kInvalid, [](ironcl_combine_desc& d) { d.x_dtype = IRONCL_F8_E4M3FN; }},
-    {"y_dtype", kInvalid, [](ironcl_combine_desc& d) { d.y_dtype = 0; }},
-    {"flags", kUnknown, [](ironcl_combine_desc& d) { d.flags = 1u << 20; }},
-    {"add_dtype", kUnknown, [](ironcl_combine_desc& d) { d.add_dtype = 77; }},
+constexpr Wrong<ironcl_combine_desc> kWrongDescs[] = {
+    {"tokens", kInvalid, [](auto& d) { d.tokens = -1; }},
+    {"tokens", kInvalid, [](auto& d) { d.tokens = 0x7fffffff; }},
+    {"cols", kInvalid, [](auto& d) { d.cols = 0; }},
+    {"rows", kInvalid, [](auto& d) { d.rows = 0; }},
+    {"top_k", kInvalid, [](auto& d) { d.top_k = 0; }},
+    {"top_k", kInvalid, [](auto& d) { d.top_k = 65; }},
+    {"x_ld", kInvalid, [](auto& d) { d.x_ld = d.cols - 1; }},
+    {"add_ld", kInvalid, [](auto& d) { d.add_ld = d.cols; }},
+    {"y_ld", kInvalid, [](auto& d) { d.y_ld = d.cols - 1; }},
+    {"x_dtype", kInvalid, [](auto& d) { d.x_dtype = IRONCL_F8_E4M3FN; }},
+    {"y_dtype", kInvalid, [](auto& d) { d.y_dtype = 0; }},
+    {"flags", kUnknown, [](auto& d) { d.flags = 1u << 20; }},
+    {"add_dtype", kUnknown, [](auto& d) { d.add_dtype = 77; }},
 };
 
-void wrong_descriptions(Context& c) {
-  const Combined m;
-  make_combiner(c, m.desc());
-  for (const auto& wrong : kWrongDescs) {
-    ironcl_combine_desc desc = m.desc();
-    wrong.change(desc);
-    ironcl_op out = nullptr;
-    Error error;
-    const ironcl_status status = c.table.op_create(c.device, &desc, &out, &error);
-    const Combiner owner(c.table, status == IRONCL_OK ? out : nullptr);
-    EXPECT_EQ(status_name(status), status_name(wrong.status)) << wrong.word << ": " << error.message;
-    EXPECT_NE(std::strstr(error.message, wrong.word), nullptr) << wrong.word << ": " << error.message;
-  }
-  c.table.op_destroy(nullptr);
-}
+void wrong_descriptions(Context& c) { expect_wrong(c, Combined{}.desc(), kWrongDescs); }
 
 void wrong_calls(Context& c) {
   const Combined m{.add = DType::bf16, .add_weights = true};
-  const Combiner combiner = make_combiner(c, m.desc());
+  const Op combiner = make_op(c, m);
   const Bench bench(c, m);
   const auto refused = [&](const char* word, auto change) {
     ironcl_combine_args args = bench.args(m);
     change(args);
-    ironcl_event event = nullptr;
-    Error error;
-    const ironcl_status status = c.table.op_enqueue(combiner.get(), bench.queue.get(), &args, &event, &error);
-    const Event owner(c.table, status == IRONCL_OK ? event : nullptr);
-    EXPECT_EQ(status_name(status), "INVALID_ARGUMENT") << word << ": " << error.message;
-    EXPECT_NE(std::strstr(error.message, word), nullptr) << word << ": " << error.message;
+    expect_call_refused(c, combiner.get(), bench.queue.get(), &args, word);
   };
   using Args = ironcl_combine_args;
   refused("tokens", [](Args& a) { a.tokens += 1; });
@@ -276,7 +221,7 @@ void wrong_calls(Context& c) {
   refused("y", [](Args& a) { a.y.offset |= 1; });
   refused("x", [](Args& a) { a.x.buffer = a.y.buffer, a.x.offset = a.y.offset; });
   refused("wait", [](Args& a) { a.wait_count = 1; });
-  run(c, combiner, bench, bench.args(m));
+  call(c, m, combiner, bench);
   expect_right(c, m, bench);
 }
 

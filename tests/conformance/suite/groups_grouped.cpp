@@ -137,14 +137,16 @@ void add_shapes(Suite& suite) {
 
 void add_types(Suite& suite) {
   const auto base = [] { return contiguous({4, 0, 19, 1, 9}, 3); };
+  // How rows are scheduled does not depend on types: in the normal run those of the floor come scheduled in each way,
+  // the others in one.
   const auto each = [&suite](const std::string& name, const GroupedProblem& p, bool floor = false) {
     add(suite, "Contiguous" + name, p, floor);
     GroupedProblem other = p;
     other.grouping = IRONCL_GROUPING_MASKED, other.m = 21, other.called = -1;
-    add(suite, "Masked" + name, other, floor);
+    add(suite, "Masked" + name, other, floor, !floor);
     other = p;
     other.a_rows = 13;
-    add(suite, "Gathered" + name, other, floor);
+    add(suite, "Gathered" + name, other, floor, !floor);
   };
   GroupedProblem p = base();
   p.dense.d = DType::bf16;
@@ -314,7 +316,7 @@ void gathers_without_groups(Context& c) {
   const GroupedOperands operands = make_operands(same, grouped);
   ironcl_gemm_desc desc = p.desc();
   desc.a_rows = 9;
-  const Gemm plan = make_plan(c, desc);
+  const Op plan = make_plan(c, desc);
   Operands matrix = operands.matrix[0];
   const Weights weights = make_weights(c, p, matrix, plan.get());
   const Queue queue = make_queue(c);
@@ -325,11 +327,7 @@ void gathers_without_groups(Context& c) {
   args.struct_size = sizeof args, args.kind = IRONCL_OP_GEMM;
   args.m = p.m, args.a_rows = 9, args.weights = weights.get();
   args.a = a.span(), args.a_scale = a_scale.span(), args.d = d.span(), args.a_index = index.span();
-  ironcl_event event = nullptr;
-  Error error;
-  require(c.table.op_enqueue(plan.get(), queue.get(), &args, &event, &error), error, "op_enqueue with a_index");
-  const Event owner(c.table, event);
-  wait(c, event, "op_enqueue with a_index");
+  run(c, plan.get(), queue.get(), &args);
   matrix.a.clear(), matrix.a_scale.clear();
   for (const std::int32_t from : operands.index) {
     const auto values = row_bytes(operands.a, from, operands.a.size() / 9);
@@ -381,50 +379,29 @@ void counts_change_between_calls(Context& c) {
     GroupedProblem p = contiguous(counts);
     p.m = 60;
     GroupedRig next(c, p);
-    ironcl_gemm_args args = next.args();
-    ironcl_event event = nullptr;
-    Error error;
-    // The first rig's plan with the second one's operands.
-    require(c.table.op_enqueue(rig.plan(), next.queue(), &args, &event, &error), error, "op_enqueue");
-    const Event owner(c.table, event);
-    wait(c, event, "op_enqueue with other counts");
+    const ironcl_gemm_args args = next.args();
+    run(c, rig.plan(), next.queue(), &args);  // the first rig's plan with the second one's operands
     next.expect_right();
   }
 }
 
-struct WrongDesc {
-  const char* word;
-  void (*change)(ironcl_gemm_desc&);
-};
+constexpr ironcl_status kInvalid = IRONCL_INVALID_ARGUMENT;
 
-constexpr WrongDesc kWrongDescs[] = {
-    {"matrices", [](ironcl_gemm_desc& d) { d.matrices = 0; }},
-    {"a_scale.group_rows", [](ironcl_gemm_desc& d) { d.a_scale.group_rows = 128; }},
-    {"a_scale.group_rows", [](ironcl_gemm_desc& d) { d.a_scale.group_rows = 0; }},
-    {"d_scale.group_rows",
-     [](ironcl_gemm_desc& d) {
+constexpr Wrong<ironcl_gemm_desc> kWrongDescs[] = {
+    {"matrices", kInvalid, [](auto& d) { d.matrices = 0; }},
+    {"a_scale.group_rows", kInvalid, [](auto& d) { d.a_scale.group_rows = 128; }},
+    {"a_scale.group_rows", kInvalid, [](auto& d) { d.a_scale.group_rows = 0; }},
+    {"d_scale.group_rows", kInvalid,
+     [](auto& d) {
        d.d_dtype = IRONCL_F8_E4M3FN;
        d.d_scale = {IRONCL_F32, 128, 128, 0, 0, 0, 0};
      }},
-    {"a_rows", [](ironcl_gemm_desc& d) { d.a_rows = -1; }},
-    {"a_rows", [](ironcl_gemm_desc& d) { d.a_rows = int64_t{1} << 31; }},
-    {"b_dtype", [](ironcl_gemm_desc& d) { d.b_dtype = IRONCL_BF16, d.b_scale = {}; }},
+    {"a_rows", kInvalid, [](auto& d) { d.a_rows = -1; }},
+    {"a_rows", kInvalid, [](auto& d) { d.a_rows = int64_t{1} << 31; }},
+    {"b_dtype", kInvalid, [](auto& d) { d.b_dtype = IRONCL_BF16, d.b_scale = {}; }},
 };
 
-void wrong_descriptions(Context& c) {
-  const GroupedProblem p = contiguous({4, 5, 6});
-  make_plan(c, p.desc());
-  for (const WrongDesc& wrong : kWrongDescs) {
-    ironcl_gemm_desc desc = p.desc();
-    wrong.change(desc);
-    ironcl_op out = nullptr;
-    Error error;
-    const ironcl_status status = c.table.op_create(c.device, &desc, &out, &error);
-    const Gemm owner(c.table, status == IRONCL_OK ? out : nullptr);
-    EXPECT_EQ(status_name(status), "INVALID_ARGUMENT") << wrong.word << ": " << error.message;
-    EXPECT_NE(std::strstr(error.message, wrong.word), nullptr) << wrong.word << ": " << error.message;
-  }
-}
+void wrong_descriptions(Context& c) { expect_wrong(c, contiguous({4, 5, 6}).desc(), kWrongDescs); }
 
 void wrong_calls(Context& c) {
   GroupedProblem p = contiguous({4, 5, 6});
@@ -433,12 +410,7 @@ void wrong_calls(Context& c) {
   const auto refused = [&](const char* word, auto change) {
     ironcl_gemm_args args = rig.args();
     change(args);
-    ironcl_event event = nullptr;
-    Error error;
-    const ironcl_status status = c.table.op_enqueue(rig.plan(), rig.queue(), &args, &event, &error);
-    const Event owner(c.table, status == IRONCL_OK ? event : nullptr);
-    EXPECT_EQ(status_name(status), "INVALID_ARGUMENT") << word << ": " << error.message;
-    EXPECT_NE(std::strstr(error.message, word), nullptr) << word << ": " << error.message;
+    expect_call_refused(c, rig.plan(), rig.queue(), &args, word);
   };
   using Args = ironcl_gemm_args;
   refused("matrix_rows", [](Args& a) { a.matrix_rows = {}; });

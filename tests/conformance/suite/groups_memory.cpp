@@ -71,6 +71,16 @@ void read_without_event(Context& c) {
   EXPECT_EQ(got, bytes);
 }
 
+/// A call that nobody asks about runs in its turn, and its result is there when the queue is finished.
+void call_without_event(Context& c) {
+  Rig rig(c, base_problem());
+  rig.reset();
+  Error error;
+  for (int i = 0; i < 2; ++i) require(rig.enqueue_raw(rig.queue(), rig.args(), nullptr, error), error, "op_enqueue");
+  require(c.table.queue_finish(rig.queue(), &error), error, "queue_finish");
+  rig.expect_right(rig.collect(rig.queue()));
+}
+
 void inputs_are_not_written(Context& c) {
   Rig rig(c, base_problem());
   rig.call();
@@ -106,6 +116,7 @@ void add_memory_tests(Suite& suite) {
   suite.add("Memory", "WriteCopiesBeforeItReturns", Needs::memory, write_copies_before_return);
   suite.add("Memory", "WriteFromStableMemory", Needs::memory, write_stable_until_event);
   suite.add("Memory", "ReadWithoutAnEventEndsAtFinish", Needs::memory, read_without_event);
+  suite.add("Memory", "ACallWithoutAnEventEndsAtFinish", Needs::gemm, call_without_event);
   suite.add("Memory", "InputsAreNotWritten", Needs::gemm, inputs_are_not_written);
   suite.add("Memory", "WorkspaceOfTheCallerIsEnough", Needs::gemm, workspace_of_the_caller);
   suite.add("Memory", "DIsOverwrittenNotAddedTo", Needs::gemm, d_is_overwritten_not_added_to);

@@ -9,43 +9,10 @@
 #include "backends/numerics/casts.h"
 #include "backends/numerics/quantized_output.h"
 #include "tests/conformance/suite/groups.h"
+#include "tests/conformance/suite/parts.h"
 
 namespace ironcl::conformance {
 namespace {
-
-constexpr std::uint64_t kGuard = 512;
-constexpr std::byte kPattern{0x5a};
-
-/// A buffer of `size` bytes with guards, all of the pattern.
-struct Part {
-  Buffer buffer;
-  std::uint64_t offset = 0, size = 0;
-  ironcl_span span() const { return {buffer.get(), offset, size}; }
-};
-
-Part part(Context& c, ironcl_queue queue, std::uint64_t size) {
-  Part out;
-  const std::uint64_t alignment = std::max<std::uint64_t>(props_of(c).buffer_alignment, 16);
-  out.offset = (kGuard + alignment - 1) / alignment * alignment;
-  out.size = size;
-  const std::vector<std::byte> bytes(out.offset + size + kGuard, kPattern);
-  out.buffer = make_buffer(c, bytes.size());
-  upload(c, queue, out.buffer.get(), 0, bytes);
-  return out;
-}
-
-std::vector<std::byte> collect(Context& c, ironcl_queue queue, const Part& from, const char* name) {
-  const auto whole = download(c, queue, from.buffer.get(), 0, from.offset + from.size + kGuard);
-  for (std::uint64_t i = 0; i < whole.size(); ++i) {
-    if (i >= from.offset && i < from.offset + from.size) continue;
-    if (whole[i] != kPattern) {
-      ADD_FAILURE() << "a byte outside of " << name << " was written";
-      break;
-    }
-  }
-  const auto begin = whole.begin() + static_cast<std::ptrdiff_t>(from.offset);
-  return {begin, begin + static_cast<std::ptrdiff_t>(from.size)};
-}
 
 struct QuantisedD {
   DType code = DType::e4m3fn;
@@ -63,25 +30,19 @@ void quantised_output(Context& c, const QuantisedD& q) {
   desc.d_scale.group_rows = static_cast<std::uint32_t>(q.grid.group_rows);
   desc.d_scale.group_cols = static_cast<std::uint32_t>(q.grid.group_cols);
   desc.d_quantizer.scale_rounding = static_cast<std::uint32_t>(q.quantizer.rounding);
-  const Gemm plan = make_plan(c, desc);
+  const Op plan = make_plan(c, desc);
   const ironcl_op_info info = info_of(c, plan.get());
   const std::int64_t scale_count = q.grid.scale_rows(p.m) * q.grid.scale_cols(p.n);
   const Part d = part(c, rig.queue(), static_cast<std::uint64_t>(p.m * p.n));
   const Part scales = part(c, rig.queue(), static_cast<std::uint64_t>(scale_count) * 4);
   ironcl_gemm_args args = rig.args();
   args.d = d.span(), args.d_scale = scales.span();
-  ironcl_event event = nullptr;
-  Error error;
-  require(c.table.op_enqueue(plan.get(), rig.queue(), &args, &event, &error), error, "op_enqueue");
-  const Event owner(c.table, event);
-  wait(c, event, "op_enqueue with a quantised D");
+  run(c, plan.get(), rig.queue(), &args);
 
-  const auto codes = collect(c, rig.queue(), d, "D");
-  const auto scale_bytes = collect(c, rig.queue(), scales, "d_scale");
+  const auto codes = fetch(c, rig.queue(), d, "D");
+  const auto got_scales = values_of<float>(fetch(c, rig.queue(), scales, "d_scale"));
   std::vector<double> values(codes.size());
   numerics::decode(q.code, codes.data(), std::span<double>(values));
-  std::vector<float> got_scales(static_cast<std::size_t>(scale_count));
-  std::memcpy(got_scales.data(), scale_bytes.data(), scale_bytes.size());
   numerics::BoundTerms terms = bound_terms(p, info);
   terms.out = q.code;
   const auto verdict =
@@ -100,12 +61,7 @@ void quantised_output_is_described_whole(Context& c) {
     desc.d_dtype = IRONCL_F8_E4M3FN;
     desc.d_scale = {IRONCL_F32, 1, 128, 0, 0, 0, 0};
     change(desc);
-    ironcl_op plan = nullptr;
-    Error error;
-    const ironcl_status status = c.table.op_create(c.device, &desc, &plan, &error);
-    const Gemm owner(c.table, status == IRONCL_OK ? plan : nullptr);
-    EXPECT_EQ(status_name(status), "INVALID_ARGUMENT") << what << ": " << error.message;
-    EXPECT_NE(std::strstr(error.message, word), nullptr) << what << ": " << error.message;
+    expect_refused(c, &desc, IRONCL_INVALID_ARGUMENT, word, what);
   };
   using Desc = ironcl_gemm_desc;
   refused("an fp8 D without scales", "d_scale", [](Desc& d) { d.d_scale = {}; });

@@ -47,20 +47,6 @@ struct Matrix {
   }
 };
 
-using Quantizer = Handle<ironcl_op, &ironcl_plugin::op_destroy>;
-
-Quantizer make_quantizer(Context& c, const ironcl_quantize_desc& desc) {
-  ironcl_op quantizer = nullptr;
-  Error error;
-  const ironcl_status status = c.table.op_create(c.device, &desc, &quantizer, &error);
-  if (status == IRONCL_UNSUPPORTED) {
-    EXPECT_NE(error.message[0], '\0') << "a refusal without a reason";
-    throw Unsupported(error.message);
-  }
-  require(status, error, "op_create");
-  return {c.table, quantizer};
-}
-
 /// The bytes of X with hard values, NaN between its rows.
 std::vector<std::byte> hard_values(Context& c, const Matrix& m) {
   Problem p;
@@ -122,22 +108,15 @@ void expect_right(Context& c, const Matrix& m, const Bench& bench) {
 }
 
 void quantise(Context& c, const Matrix& m) {
-  const Quantizer quantizer = make_quantizer(c, m.desc());
+  const Op quantizer = make_op(c, m);
   const Bench bench(c, m);
-  for (int i = 0; i < 2; ++i) {
-    const ironcl_quantize_args args = bench.args(m);
-    ironcl_event event = nullptr;
-    Error error;
-    require(c.table.op_enqueue(quantizer.get(), bench.queue.get(), &args, &event, &error), error, "op_enqueue");
-    const Event owner(c.table, event);
-    wait(c, event, "op_enqueue");
-  }
+  for (int i = 0; i < 2; ++i) call(c, m, quantizer, bench);
   expect_right(c, m, bench);
 }
 
 void waits_for_its_list(Context& c) {
   const Matrix m{.rows = 64, .cols = 640};
-  const Quantizer quantizer = make_quantizer(c, m.desc());
+  const Op quantizer = make_op(c, m);
   // A product whose D is what is quantised: it takes long enough that who does not wait comes too early.
   Problem p = base_problem();
   p.m = m.rows, p.n = m.cols, p.k = 512;
@@ -145,81 +124,39 @@ void waits_for_its_list(Context& c) {
   const Output product = rig.call();
   Bench bench(c, m);
   bench.values = product.bytes;
-  for (int i = 0; i < 3; ++i) {
-    rig.reset();
-    const Event made = rig.enqueue(rig.queue());
-    ironcl_quantize_args args = bench.args(m);
-    const ironcl_event list[] = {made.get()};
-    args.x = rig.d_span();
-    args.wait = list, args.wait_count = 1;
-    ironcl_event event = nullptr;
-    Error error;
-    require(c.table.op_enqueue(quantizer.get(), bench.queue.get(), &args, &event, &error), error,
-            "op_enqueue with a wait list");
-    const Event owner(c.table, event);
-    wait(c, event, "op_enqueue with a wait list");
-  }
+  run_after_product(c, rig, quantizer.get(), bench.queue.get(), bench.args(m), &ironcl_quantize_args::x);
   expect_right(c, m, bench);
 }
 
-struct WrongDesc {
-  const char* word;
-  ironcl_status status;
-  void (*change)(ironcl_quantize_desc&);
+constexpr ironcl_status kInvalid = IRONCL_INVALID_ARGUMENT, kUnknown = IRONCL_UNIMPLEMENTED;
+
+constexpr Wrong<ironcl_quantize_desc> kWrongDescs[] = {
+    {"rows", kInvalid, [](auto& d) { d.rows = -1; }},
+    {"rows", kInvalid, [](auto& d) { d.rows = int64_t{1} << 31; }},
+    {"cols", kInvalid, [](auto& d) { d.cols = 0; }},
+    {"x_ld", kInvalid, [](auto& d) { d.x_ld = d.cols - 1; }},
+    {"code_ld", kInvalid, [](auto& d) { d.code_ld = -d.cols; }},
+    {"x", kInvalid, [](auto& d) { d.x_ld = std::numeric_limits<int64_t>::max() / 2; }},
+    {"x_dtype", kInvalid, [](auto& d) { d.x_dtype = IRONCL_F8_E4M3FN; }},
+    {"code_dtype", kInvalid, [](auto& d) { d.code_dtype = IRONCL_F32; }},
+    {"scale.dtype", kInvalid, [](auto& d) { d.scale.dtype = IRONCL_BF16; }},
+    {"scale.ld", kInvalid, [](auto& d) { d.scale.ld = 1; }},
+    {"amax_floor", kInvalid, [](auto& d) { d.quantizer.amax_floor = -1; }},
+    {"flags", kUnknown, [](auto& d) { d.flags = 1u << 20; }},
+    {"scale_rounding", kUnknown, [](auto& d) { d.quantizer.scale_rounding = 77; }},
+    {"code_dtype", kUnknown, [](auto& d) { d.code_dtype = 77; }},
 };
 
-constexpr WrongDesc kWrongDescs[] = {
-    {"rows", IRONCL_INVALID_ARGUMENT, [](ironcl_quantize_desc& d) { d.rows = -1; }},
-    {"rows", IRONCL_INVALID_ARGUMENT, [](ironcl_quantize_desc& d) { d.rows = int64_t{1} << 31; }},
-    {"cols", IRONCL_INVALID_ARGUMENT, [](ironcl_quantize_desc& d) { d.cols = 0; }},
-    {"x_ld", IRONCL_INVALID_ARGUMENT, [](ironcl_quantize_desc& d) { d.x_ld = d.cols - 1; }},
-    {"code_ld", IRONCL_INVALID_ARGUMENT, [](ironcl_quantize_desc& d) { d.code_ld = -d.cols; }},
-    {"x", IRONCL_INVALID_ARGUMENT, [](ironcl_quantize_desc& d) { d.x_ld = std::numeric_limits<int64_t>::max() / 2; }},
-    {"x_dtype", IRONCL_INVALID_ARGUMENT, [](ironcl_quantize_desc& d) { d.x_dtype = IRONCL_F8_E4M3FN; }},
-    {"code_dtype", IRONCL_INVALID_ARGUMENT, [](ironcl_quantize_desc& d) { d.code_dtype = IRONCL_F32; }},
-    {"scale.dtype", IRONCL_INVALID_ARGUMENT, [](ironcl_quantize_desc& d) { d.scale.dtype = IRONCL_BF16; }},
-    {"scale.ld", IRONCL_INVALID_ARGUMENT, [](ironcl_quantize_desc& d) { d.scale.ld = 1; }},
-    {"amax_floor", IRONCL_INVALID_ARGUMENT, [](ironcl_quantize_desc& d) { d.quantizer.amax_floor = -1; }},
-    {"flags", IRONCL_UNIMPLEMENTED, [](ironcl_quantize_desc& d) { d.flags = 1u << 20; }},
-    {"scale_rounding", IRONCL_UNIMPLEMENTED, [](ironcl_quantize_desc& d) { d.quantizer.scale_rounding = 77; }},
-    {"code_dtype", IRONCL_UNIMPLEMENTED, [](ironcl_quantize_desc& d) { d.code_dtype = 77; }},
-};
-
-void wrong_descriptions(Context& c) {
-  const Matrix m;
-  make_quantizer(c, m.desc());
-  for (const auto& wrong : kWrongDescs) {
-    ironcl_quantize_desc desc = m.desc();
-    wrong.change(desc);
-    ironcl_op out = nullptr;
-    Error error;
-    const ironcl_status status = c.table.op_create(c.device, &desc, &out, &error);
-    const Quantizer owner(c.table, status == IRONCL_OK ? out : nullptr);
-    EXPECT_EQ(status_name(status), status_name(wrong.status)) << wrong.word << ": " << error.message;
-    EXPECT_NE(std::strstr(error.message, wrong.word), nullptr) << wrong.word << ": " << error.message;
-  }
-  Error error;
-  ironcl_op out = nullptr;
-  const ironcl_quantize_desc desc = m.desc();
-  EXPECT_EQ(c.table.op_create(nullptr, &desc, &out, &error), IRONCL_INVALID_ARGUMENT);
-  EXPECT_EQ(c.table.op_create(c.device, nullptr, &out, &error), IRONCL_INVALID_ARGUMENT);
-  EXPECT_EQ(c.table.op_create(c.device, &desc, nullptr, &error), IRONCL_INVALID_ARGUMENT);
-  c.table.op_destroy(nullptr);
-}
+void wrong_descriptions(Context& c) { expect_wrong(c, Matrix{}.desc(), kWrongDescs); }
 
 void wrong_calls(Context& c) {
   const Matrix m;
-  const Quantizer quantizer = make_quantizer(c, m.desc());
+  const Op quantizer = make_op(c, m);
   const Bench bench(c, m);
   const auto refused = [&](const char* word, auto change) {
     ironcl_quantize_args args = bench.args(m);
     change(args);
-    ironcl_event event = nullptr;
-    Error error;
-    const ironcl_status status = c.table.op_enqueue(quantizer.get(), bench.queue.get(), &args, &event, &error);
-    const Event owner(c.table, status == IRONCL_OK ? event : nullptr);
-    EXPECT_EQ(status_name(status), "INVALID_ARGUMENT") << word << ": " << error.message;
-    EXPECT_NE(std::strstr(error.message, word), nullptr) << word << ": " << error.message;
+    expect_call_refused(c, quantizer.get(), bench.queue.get(), &args, word);
   };
   using Args = ironcl_quantize_args;
   refused("rows", [](Args& a) { a.rows += 1; });
@@ -247,18 +184,20 @@ void wrong_calls(Context& c) {
 }  // namespace
 
 void add_quantize_tests(Suite& suite) {
-  const auto add = [&suite](const std::string& name, const Matrix& m, bool floor = false) {
-    suite.add(TestCase{
-        .group = "Quantize", .name = name, .needs = Needs::quantize, .floor = floor, .body = [m](Context& c) {
-          quantise(c, m);
-        }});
+  const auto add = [&suite](const std::string& name, const Matrix& m, bool floor = false, bool heavy = false) {
+    suite.add(TestCase{.group = "Quantize",
+                       .name = name,
+                       .needs = Needs::quantize,
+                       .floor = floor,
+                       .heavy = heavy,
+                       .body = [m](Context& c) { quantise(c, m); }});
   };
   for (const auto x : {DType::f32, DType::f16, DType::bf16}) {
     for (const auto code : {DType::e4m3fn, DType::e5m2, DType::i8}) {
       const std::string types = fmt::format("{}To{}", numerics::name_of(x), numerics::name_of(code));
-      const bool floor = code == DType::e4m3fn;
-      add("Groups1x128From" + types, {.x = x, .code = code}, floor);
-      add("Blocks128From" + types, {.rows = 200, .x = x, .code = code, .grid = {128, 128}}, floor);
+      const bool floor = code == DType::e4m3fn, heavy = !floor && x != DType::bf16;
+      add("Groups1x128From" + types, {.x = x, .code = code}, floor, heavy);
+      add("Blocks128From" + types, {.rows = 200, .x = x, .code = code, .grid = {128, 128}}, floor, heavy);
     }
   }
   struct Named {

@@ -20,7 +20,7 @@ void fewer_rows(Context& context, DType source, DType out) {
   p.m = 70, p.d = out;
   p.a_source = source;
   if (p.dynamic()) p.fill = fill_activations, p.exact = false;
-  const Gemm plan = make_plan(context, p.desc());
+  const Op plan = make_plan(context, p.desc());
   const ironcl_op_info info = info_of(context, plan.get());
   for (const std::int64_t rows : {70, 5, 64, 1, 0, 17, 70}) {
     Problem q = p;
@@ -31,11 +31,7 @@ void fewer_rows(Context& context, DType source, DType out) {
     const Weights weights = make_weights(sub, q, rig.operands(), plan.get());
     ironcl_gemm_args args = rig.args();
     args.weights = weights.get();
-    Error error;
-    ironcl_event event = nullptr;
-    require(context.table.op_enqueue(plan.get(), rig.queue(), &args, &event, &error), error, "op_enqueue");
-    const Event owner(context.table, event);
-    wait(context, event, "op_enqueue");
+    run(context, plan.get(), rig.queue(), &args);
     SCOPED_TRACE(fmt::format("a call with {} rows of a plan for {}", rows, p.m));
     rig.expect_right(rig.collect(rig.queue()));
   }
@@ -81,11 +77,7 @@ void add_ragged_tests(Suite& suite) {
     // Spans of rows may be absent.
     ironcl_gemm_args args = rig.args();
     args.a = args.a_scale = args.d = {};
-    Error error;
-    ironcl_event event = nullptr;
-    require(rig.enqueue_raw(rig.queue(), args, &event, error), error, "op_enqueue with no rows and no spans");
-    const Event owner(c.table, event);
-    wait(c, event, "op_enqueue with no rows");
+    run(c, rig.plan(), rig.queue(), &args);
   });
   suite.add("Ragged", "APlanOfNoRows", Needs::gemm, [](Context& c) {
     Problem q = base_problem();

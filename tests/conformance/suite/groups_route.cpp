@@ -77,20 +77,6 @@ std::string Routed::line() const {
                      bias.empty() ? "" : " bias", given ? " given" : "");
 }
 
-using Router = Handle<ironcl_op, &ironcl_plugin::op_destroy>;
-
-Router make_router(Context& c, const ironcl_route_desc& desc) {
-  ironcl_op router = nullptr;
-  Error error;
-  const ironcl_status status = c.table.op_create(c.device, &desc, &router, &error);
-  if (status == IRONCL_UNSUPPORTED) {
-    EXPECT_NE(error.message[0], '\0') << "a refusal without a reason";
-    throw Unsupported(error.message);
-  }
-  require(status, error, "op_create");
-  return {c.table, router};
-}
-
 /// What no router should say: some or all of a token's logits NaN or infinite, all the same, as far apart as f32 has
 /// it.
 float hard_logit(std::int64_t kind, std::int64_t expert, float usual) {
@@ -181,14 +167,6 @@ struct Bench {
   }
 };
 
-void run(Context& c, const Router& router, const Bench& bench, const ironcl_route_args& args) {
-  ironcl_event event = nullptr;
-  Error error;
-  require(c.table.op_enqueue(router.get(), bench.queue.get(), &args, &event, &error), error, "op_enqueue");
-  const Event owner(c.table, event);
-  wait(c, event, "op_enqueue");
-}
-
 template <class T>
 std::vector<T> read_back(Context& c, const Bench& bench, const Part& from, std::int64_t count, const char* name) {
   std::vector<T> out = values_of<T>(fetch(c, bench.queue.get(), from, name));
@@ -243,11 +221,11 @@ void expect_right(Context& c, const Routed& r, const Bench& bench) {
 }
 
 void route(Context& c, const Routed& r) {
-  const Router router = make_router(c, r.desc());
+  const Op router = make_op(c, r);
   const Bench bench(c, r);
   Ids first;
   for (int i = 0; i < 2; ++i) {
-    run(c, router, bench, bench.args(r));
+    call(c, r, router, bench);
     expect_right(c, r, bench);
     const Ids ids = read_back<std::int32_t>(c, bench, bench.ids, r.slots(), "ids");
     if (i == 0) first = ids;
@@ -260,9 +238,9 @@ void exact_choice(Context& c) {
   Routed r;
   r.kind = Logits::steps;
   r.rule = {.experts = 16, .top_k = 4, .score = numerics::Score::sigmoid, .normalize = true};
-  const Router router = make_router(c, r.desc());
+  const Op router = make_op(c, r);
   const Bench bench(c, r);
-  run(c, router, bench, bench.args(r));
+  call(c, r, router, bench);
   const Ids ids = read_back<std::int32_t>(c, bench, bench.ids, r.slots(), "ids");
   for (std::int64_t token = 0; token < r.tokens; ++token) {
     for (std::int64_t j = 0; j < 4; ++j) {
@@ -278,9 +256,9 @@ void bias_chooses_and_does_not_weigh(Context& c) {
   r.rule = {.experts = 16, .top_k = 2, .score = numerics::Score::sigmoid};
   r.bias.assign(16, 0.0f);
   r.bias[11] = 5;
-  const Router router = make_router(c, r.desc());
+  const Op router = make_op(c, r);
   const Bench bench(c, r);
-  run(c, router, bench, bench.args(r));
+  call(c, r, router, bench);
   expect_right(c, r, bench);
   const Ids ids = read_back<std::int32_t>(c, bench, bench.ids, r.slots(), "ids");
   const auto weights = read_back<float>(c, bench, bench.weights, r.slots(), "weights");
@@ -300,7 +278,7 @@ void bias_stays_f32(Context& c) {
   Bench bench(c, r);
   const Floats same(at(r.tokens * 16), 0.5f);
   upload(c, bench.queue.get(), bench.logits.buffer.get(), bench.logits.offset, bytes_of(same));
-  run(c, make_router(c, r.desc()), bench, bench.args(r));
+  call(c, r, make_op(c, r), bench);
   const Ids ids = read_back<std::int32_t>(c, bench, bench.ids, r.slots(), "ids");
   for (std::size_t i = 0; i < ids.size(); ++i) {
     ASSERT_EQ((ids[i] * 5) % 16, 15 - static_cast<int>(i % 3)) << "slot " << i << " has expert " << ids[i];
@@ -309,97 +287,58 @@ void bias_stays_f32(Context& c) {
 
 void waits_for_its_list(Context& c) {
   const Routed r{.rule = {.experts = 40, .top_k = 4}, .tokens = 64};
-  const Router router = make_router(c, r.desc());
+  const Op router = make_op(c, r);
   Bench bench(c, r);
   // A product whose D is the logits: who does not wait comes too early.
   Problem p = base_problem();
   p.m = r.tokens, p.n = r.width(), p.k = 1024;
   Rig rig(c, p);
   bench.logit_bytes = rig.call().bytes;
-  for (int i = 0; i < 3; ++i) {
-    rig.reset();
-    const Event made = rig.enqueue(rig.queue());
-    ironcl_route_args args = bench.args(r);
-    const ironcl_event list[] = {made.get()};
-    args.logits = rig.d_span();
-    args.wait = list, args.wait_count = 1;
-    run(c, router, bench, args);
-  }
+  run_after_product(c, rig, router.get(), bench.queue.get(), bench.args(r), &ironcl_route_args::logits);
   expect_right(c, r, bench);
 }
 
-struct WrongDesc {
-  const char* word;
-  ironcl_status status;
-  void (*change)(ironcl_route_desc&);
-};
-
 constexpr ironcl_status kInvalid = IRONCL_INVALID_ARGUMENT, kUnknown = IRONCL_UNIMPLEMENTED;
 
-constexpr WrongDesc kWrongDescs[] = {
-    {"tokens", kInvalid, [](ironcl_route_desc& d) { d.tokens = -1; }},
-    {"tokens", kInvalid, [](ironcl_route_desc& d) { d.tokens = 1 << 30; }},
-    {"experts", kInvalid, [](ironcl_route_desc& d) { d.experts = 0; }},
-    {"experts", kInvalid, [](ironcl_route_desc& d) { d.experts = 65537; }},
-    {"top_k", kInvalid, [](ironcl_route_desc& d) { d.top_k = 0; }},
-    {"top_k", kInvalid, [](ironcl_route_desc& d) { d.top_k = 17; }},
-    {"top_k", kInvalid, [](ironcl_route_desc& d) { d.experts = 128, d.top_k = 65; }},
-    {"logits_ld", kInvalid, [](ironcl_route_desc& d) { d.logits_ld = 15; }},
-    {"logits_dtype", kInvalid, [](ironcl_route_desc& d) { d.logits_dtype = IRONCL_F8_E4M3FN; }},
-    {"bias_dtype", kInvalid, [](ironcl_route_desc& d) { d.bias_dtype = IRONCL_BF16; }},
-    {"score", kInvalid, [](ironcl_route_desc& d) { d.score = 0; }},
-    {"scale", kInvalid, [](ironcl_route_desc& d) { d.scale = std::numeric_limits<float>::infinity(); }},
-    {"expert_groups", kInvalid, [](ironcl_route_desc& d) { d.expert_groups = 5, d.top_groups = 2; }},
-    {"top_groups", kInvalid, [](ironcl_route_desc& d) { d.expert_groups = 4; }},
-    {"top_groups", kInvalid, [](ironcl_route_desc& d) { d.expert_groups = 4, d.top_groups = 5; }},
-    {"top_k", kInvalid, [](ironcl_route_desc& d) { d.expert_groups = 16, d.top_groups = 3; }},
+constexpr Wrong<ironcl_route_desc> kWrongDescs[] = {
+    {"tokens", kInvalid, [](auto& d) { d.tokens = -1; }},
+    {"tokens", kInvalid, [](auto& d) { d.tokens = 1 << 30; }},
+    {"experts", kInvalid, [](auto& d) { d.experts = 0; }},
+    {"experts", kInvalid, [](auto& d) { d.experts = 65537; }},
+    {"top_k", kInvalid, [](auto& d) { d.top_k = 0; }},
+    {"top_k", kInvalid, [](auto& d) { d.top_k = 17; }},
+    {"top_k", kInvalid, [](auto& d) { d.experts = 128, d.top_k = 65; }},
+    {"logits_ld", kInvalid, [](auto& d) { d.logits_ld = 15; }},
+    {"logits_dtype", kInvalid, [](auto& d) { d.logits_dtype = IRONCL_F8_E4M3FN; }},
+    {"bias_dtype", kInvalid, [](auto& d) { d.bias_dtype = IRONCL_BF16; }},
+    {"score", kInvalid, [](auto& d) { d.score = 0; }},
+    {"scale", kInvalid, [](auto& d) { d.scale = std::numeric_limits<float>::infinity(); }},
+    {"expert_groups", kInvalid, [](auto& d) { d.expert_groups = 5, d.top_groups = 2; }},
+    {"top_groups", kInvalid, [](auto& d) { d.expert_groups = 4; }},
+    {"top_groups", kInvalid, [](auto& d) { d.expert_groups = 4, d.top_groups = 5; }},
+    {"top_k", kInvalid, [](auto& d) { d.expert_groups = 16, d.top_groups = 3; }},
     {"BEST_OF_TWO", kInvalid,
-     [](ironcl_route_desc& d) { d.expert_groups = d.top_groups = 16, d.flags |= IRONCL_ROUTE_BEST_OF_TWO; }},
-    {"first_expert", kInvalid, [](ironcl_route_desc& d) { d.first_expert = 1; }},
-    {"first_expert", kInvalid, [](ironcl_route_desc& d) { d.first_expert = 9, d.local_experts = 8; }},
-    {"capacity", kInvalid, [](ironcl_route_desc& d) { d.capacity = -1; }},
-    {"capacity", kInvalid, [](ironcl_route_desc& d) { d.capacity = 0x7fffffff; }},
-    {"score", kInvalid, [](ironcl_route_desc& d) { d.flags = IRONCL_ROUTE_GIVEN, d.logits_dtype = 0; }},
-    {"flags", kUnknown, [](ironcl_route_desc& d) { d.flags = 1u << 20; }},
-    {"score", kUnknown, [](ironcl_route_desc& d) { d.score = 77; }},
-    {"logits_dtype", kUnknown, [](ironcl_route_desc& d) { d.logits_dtype = 77; }},
+     [](auto& d) { d.expert_groups = d.top_groups = 16, d.flags |= IRONCL_ROUTE_BEST_OF_TWO; }},
+    {"first_expert", kInvalid, [](auto& d) { d.first_expert = 1; }},
+    {"first_expert", kInvalid, [](auto& d) { d.first_expert = 9, d.local_experts = 8; }},
+    {"capacity", kInvalid, [](auto& d) { d.capacity = -1; }},
+    {"capacity", kInvalid, [](auto& d) { d.capacity = 0x7fffffff; }},
+    {"score", kInvalid, [](auto& d) { d.flags = IRONCL_ROUTE_GIVEN, d.logits_dtype = 0; }},
+    {"flags", kUnknown, [](auto& d) { d.flags = 1u << 20; }},
+    {"score", kUnknown, [](auto& d) { d.score = 77; }},
+    {"logits_dtype", kUnknown, [](auto& d) { d.logits_dtype = 77; }},
 };
 
-void wrong_descriptions(Context& c) {
-  const Routed r;
-  make_router(c, r.desc());
-  for (const auto& wrong : kWrongDescs) {
-    ironcl_route_desc desc = r.desc();
-    wrong.change(desc);
-    ironcl_op out = nullptr;
-    Error error;
-    const ironcl_status status = c.table.op_create(c.device, &desc, &out, &error);
-    const Router owner(c.table, status == IRONCL_OK ? out : nullptr);
-    EXPECT_EQ(status_name(status), status_name(wrong.status)) << wrong.word << ": " << error.message;
-    EXPECT_NE(std::strstr(error.message, wrong.word), nullptr) << wrong.word << ": " << error.message;
-  }
-  Error error;
-  ironcl_op out = nullptr;
-  const ironcl_route_desc desc = r.desc();
-  EXPECT_EQ(c.table.op_create(nullptr, &desc, &out, &error), IRONCL_INVALID_ARGUMENT);
-  EXPECT_EQ(c.table.op_create(c.device, nullptr, &out, &error), IRONCL_INVALID_ARGUMENT);
-  EXPECT_EQ(c.table.op_create(c.device, &desc, nullptr, &error), IRONCL_INVALID_ARGUMENT);
-  c.table.op_destroy(nullptr);
-}
+void wrong_descriptions(Context& c) { expect_wrong(c, Routed{}.desc(), kWrongDescs); }
 
 void wrong_calls(Context& c) {
   const Routed r;
-  const Router router = make_router(c, r.desc());
+  const Op router = make_op(c, r);
   const Bench bench(c, r);
   const auto refused = [&](const char* word, auto change) {
     ironcl_route_args args = bench.args(r);
     change(args);
-    ironcl_event event = nullptr;
-    Error error;
-    const ironcl_status status = c.table.op_enqueue(router.get(), bench.queue.get(), &args, &event, &error);
-    const Event owner(c.table, status == IRONCL_OK ? event : nullptr);
-    EXPECT_EQ(status_name(status), "INVALID_ARGUMENT") << word << ": " << error.message;
-    EXPECT_NE(std::strstr(error.message, word), nullptr) << word << ": " << error.message;
+    expect_call_refused(c, router.get(), bench.queue.get(), &args, word);
   };
   using Args = ironcl_route_args;
   refused("tokens", [](Args& a) { a.tokens += 1; });
@@ -417,7 +356,7 @@ void wrong_calls(Context& c) {
   EXPECT_EQ(c.table.op_enqueue(nullptr, bench.queue.get(), &args, nullptr, &error), IRONCL_INVALID_ARGUMENT);
   EXPECT_EQ(c.table.op_enqueue(router.get(), nullptr, &args, nullptr, &error), IRONCL_INVALID_ARGUMENT);
   EXPECT_EQ(c.table.op_enqueue(router.get(), bench.queue.get(), nullptr, nullptr, &error), IRONCL_INVALID_ARGUMENT);
-  run(c, router, bench, args);
+  run(c, router.get(), bench.queue.get(), &args);
   expect_right(c, r, bench);
 }
 

@@ -44,7 +44,7 @@ Answer ask(Context& c, const ironcl_gemm_desc* desc) {
   out.supports = c.table.supports(c.device, desc, &support, &one);
   ironcl_op plan = nullptr;
   out.create = c.table.op_create(c.device, desc, &plan, &two);
-  const Gemm owner(c.table, out.create == IRONCL_OK ? plan : nullptr);
+  const Op owner(c.table, out.create == IRONCL_OK ? plan : nullptr);
   out.text = two.message;
   return out;
 }

@@ -20,7 +20,7 @@ void export_round_trip(Context& c, Problem p, bool for_plan) {
   Operands operands = make_operands(p);
   Random random(c.seed);
   fill_any_bits(p, random, operands);
-  Gemm plan = make_plan(c, p.desc());
+  Op plan = make_plan(c, p.desc());
   const Weights weights = make_weights(c, p, operands, for_plan ? plan.get() : nullptr);
   ironcl_weights_info info{};
   info.struct_size = sizeof info;
@@ -33,7 +33,8 @@ void export_round_trip(Context& c, Problem p, bool for_plan) {
   EXPECT_NE(strnlen(info.form, sizeof info.form), 0u) << "the form has no name";
   EXPECT_LT(strnlen(info.form, sizeof info.form), sizeof info.form) << "the form's name is not terminated";
   if (const ironcl_op_info of_plan = info_of(c, plan.get()); for_plan && of_plan.form[0] != '\0') {
-    EXPECT_STREQ(of_plan.form, info.form) << "weights are prepared in another form than their plan says that it reads";
+    EXPECT_STREQ(of_plan.form, info.form)
+        << "weights are prepared in another form than their plan says that it reads";
   }
 
   constexpr std::size_t kGuard = 64;

@@ -40,7 +40,7 @@ class Handle {
 using Queue = Handle<ironcl_queue, &ironcl_plugin::queue_destroy>;
 using Buffer = Handle<ironcl_buffer, &ironcl_plugin::buffer_destroy>;
 using Weights = Handle<ironcl_weights, &ironcl_plugin::weights_destroy>;
-using Gemm = Handle<ironcl_op, &ironcl_plugin::op_destroy>;
+using Op = Handle<ironcl_op, &ironcl_plugin::op_destroy>;
 using Event = Handle<ironcl_event, &ironcl_plugin::event_destroy>;
 
 }  // namespace ironcl::conformance

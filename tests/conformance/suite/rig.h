@@ -26,8 +26,55 @@ void wait(Context& context, ironcl_event event, const char* what);
 
 ironcl_device_props props_of(Context& context);
 
-/// supports() and op_create must agree. Throws Unsupported with the reason, Failed where they differ.
-Gemm make_plan(Context& context, const ironcl_gemm_desc& desc);
+/// An operation of any kind. supports() and op_create must agree. Throws Unsupported with the reason, Failed where
+/// they differ.
+Op make_op(Context& context, const void* desc);
+inline Op make_plan(Context& context, const ironcl_gemm_desc& desc) { return make_op(context, &desc); }
+
+/// Of a test's own struct that describes one.
+template <class T>
+requires requires(const T& t) { t.desc(); }
+Op make_op(Context& context, const T& described) {
+  const auto desc = described.desc();
+  return make_op(context, static_cast<const void*>(&desc));
+}
+
+/// One call, and the wait for it.
+void run(Context& context, ironcl_op op, ironcl_queue queue, const void* args);
+
+template <class T, class Bench>
+void call(Context& context, const T& described, const Op& op, const Bench& bench) {
+  const auto args = bench.args(described);
+  run(context, op.get(), bench.queue.get(), &args);
+}
+
+/// That supports() and op_create refuse a description, or op_enqueue a call, with `status` in a text that has `word`.
+void expect_refused(Context& context, const void* desc, ironcl_status status, const char* word,
+                    const char* what = "");
+void expect_call_refused(Context& context, ironcl_op op, ironcl_queue queue, const void* args, const char* word,
+                         const char* what = "");
+
+/// What makes a description wrong, and how it is refused.
+template <class Desc>
+struct Wrong {
+  const char* word;
+  ironcl_status status;
+  void (*change)(Desc&);
+};
+
+/// That `good` is made, and refused with each of the changes.
+template <class Desc, std::size_t N>
+void expect_wrong(Context& context, const Desc& good, const Wrong<Desc> (&all)[N]) {
+  make_op(context, &good);
+  for (const Wrong<Desc>& wrong : all) {
+    Desc desc = good;
+    wrong.change(desc);
+    expect_refused(context, &desc, wrong.status, wrong.word);
+  }
+}
+
+/// Whether `text` has `word` as a word of its own (m, k) or as part of a path (gemm_desc.k, a_scale.ld).
+bool has_word(const std::string& text, const std::string& word);
 
 ironcl_op_info info_of(Context& context, ironcl_op plan);
 
@@ -113,12 +160,27 @@ class Rig {
   Operands operands_;
   ironcl_device_props props_;
   Queue queue_;
-  Gemm plan_;
+  Op plan_;
   ironcl_op_info info_{};
   Weights weights_;
   Guarded a_, a_scale_, d_, bias_, workspace_, codes_, code_scales_;
   std::vector<Expected> expected_;
 };
+
+/// Three calls that read the D of a product on another queue, ordered by their wait list alone: who does not wait
+/// comes too early.
+template <class Args>
+void run_after_product(Context& context, Rig& product, ironcl_op op, ironcl_queue queue, Args args,
+                       ironcl_span Args::*input) {
+  for (int i = 0; i < 3; ++i) {
+    product.reset();
+    const Event made = product.enqueue(product.queue());
+    const ironcl_event list[] = {made.get()};
+    args.*input = product.d_span();
+    args.wait = list, args.wait_count = 1;
+    run(context, op, queue, &args);
+  }
+}
 
 /// The whole life of a problem: rig, call, check. What the data-driven groups run.
 void run_problem(Context& context, const Problem& problem);
