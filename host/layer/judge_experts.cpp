@@ -48,29 +48,11 @@ std::string heading(const ExpertsForm& form, const ExpertsInput& input, std::int
                      unchosen != 0 ? fmt::format("; {} that no token chose run apart", unchosen) : "");
 }
 
-/// The same layer with activations that nobody quantises.
-class Unquantised final : public ExpertsSource {
- public:
-  explicit Unquantised(const ExpertsSource& of) : of_(of), form_(of.form()) {
-    form_.x = {};
-    form_.between = {};
-  }
-  const ExpertsForm& form() const override { return form_; }
-  StackedMatrices matrix(bool shared, Projection projection, std::int64_t expert) const override {
-    return of_.matrix(shared, projection, expert);
-  }
-  std::vector<std::byte> router() const override { return of_.router(); }
-  std::vector<float> correction_bias() const override { return of_.correction_bias(); }
-
- private:
-  const ExpertsSource& of_;
-  ExpertsForm form_;
-};
-
 /// A layer with an input whose routing is settled.
 struct Judged {
-  Judged(const ExpertsSource& from, const ExpertsInput& input, const RoutedTokens& routed)
-      : form(from.form()), oracle(oracle_of(from, input, &routed)) {
+  /// `of`: the source's form, or with activations that nobody quantises.
+  Judged(ExpertsForm of, const ExpertsSource& source, const ExpertsInput& input, const RoutedTokens& routed)
+      : form(std::move(of)), oracle(oracle_of(source, input, &routed)) {
     choices.tokens = std::max<std::int64_t>(input.tokens, 1);
     choices.x = input.x_dtype;
   }
@@ -80,7 +62,7 @@ struct Judged {
     graph.values[graph.result].dtype = out;
     return oracle.evaluate(graph)[graph.result];
   }
-  const ExpertsForm& form;
+  ExpertsForm form;
   ExpertsChoices choices;
   Oracle oracle;
 };
@@ -154,8 +136,9 @@ std::string explain(const ExpertsSource& source, const ExpertsInput& input, cons
   const Beside quantised = beside(judged, expected);
   const std::string shared = shared_by(quantised, routed, form.routing.top_k);
   if (form.x.code == DType::none && form.between.code == DType::none) return shared;
-  const Unquantised plain(source);
-  Judged plain_judged(plain, input, routed);
+  ExpertsForm plain = form;
+  plain.x = plain.between = {};
+  Judged plain_judged(std::move(plain), source, input, routed);
   const Beside unquantised = beside(plain_judged, expected);
   if (!(unquantised.count() < quantised.count() ||
         (unquantised.count() == quantised.count() && unquantised.typical_error() < quantised.typical_error() / 4)))
@@ -218,7 +201,7 @@ CaseReport judge(const ExpertsSource& source, const ExpertsInput& input, const s
   if (!given.routed) given.routed = routed_of(graph, router.evaluate(graph, {}, graph.find("ids")));
   const RoutedTokens& routed = *given.routed;
   const std::vector<ExpertsInput> unchosen = inputs_of_the_unchosen(form, input, routed);
-  Judged judged(source, input, routed);
+  Judged judged(form, source, input, routed);
   Subject subject;
   CaseReport& report = subject.report;
   report.layer = form.name;

@@ -13,8 +13,9 @@
 #include <boost/algorithm/string/trim.hpp>
 #include <cctype>
 #include <map>
-#include <numeric>
 #include <utility>
+
+#include "host/report/suggest.h"
 
 namespace ironcl::layer {
 namespace {
@@ -35,22 +36,6 @@ std::string without_numbers(std::string_view text) {
       shared += '#';
   }
   return shared;
-}
-
-/// Levenshtein's distance: letters put in, left out or changed.
-std::size_t distance(std::string_view a, std::string_view b) {
-  std::vector<std::size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), std::size_t{0});
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    std::size_t diagonal = row[0];
-    row[0] = i + 1;
-    for (std::size_t j = 0; j < b.size(); ++j) {
-      const std::size_t above = row[j + 1];
-      row[j + 1] = std::min({above + 1, row[j] + 1, diagonal + (a[i] != b[j] ? 1 : 0)});
-      diagonal = above;
-    }
-  }
-  return row.back();
 }
 
 [[noreturn]] void fail_not_found(const Checkpoint& checkpoint, const std::string& name) {
@@ -172,17 +157,10 @@ checkpoint::Error none_usable(const std::filesystem::path& path, const std::vect
 }
 
 std::vector<std::string> near_names(std::string_view name, const std::vector<std::string>& known, std::size_t most) {
-  std::vector<std::pair<std::size_t, std::string>> near;
-  for (const std::string& other : known) {
-    // A part of a name is as good as a slip of the finger.
-    const bool part = !name.empty() && other.find(name) != std::string::npos;
-    const std::size_t far = part ? 1 : distance(name, other);
-    if (far <= std::max<std::size_t>(2, name.size() / 4)) near.emplace_back(far, other);
-  }
-  std::stable_sort(near.begin(), near.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
   std::vector<std::string> names;
-  for (std::size_t i = 0; i < std::min(most, near.size()); ++i) names.push_back(near[i].second);
-  return names;
+  for (const std::string& other : known)
+    if (!name.empty() && names.size() < most && other.find(name) != std::string::npos) names.push_back(other);
+  return names.empty() ? report::near_names(name, known, most) : names;
 }
 
 }  // namespace ironcl::layer

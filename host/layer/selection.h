@@ -68,7 +68,8 @@ std::string to_text(const std::vector<Complaint>& complaints, std::size_t most =
 /// What to throw where no layer is usable: the complaints, a line each.
 checkpoint::Error none_usable(const std::filesystem::path& path, const std::vector<LeftOut>& left_out);
 
-/// The names among `known` that `name` may have been meant to be, the nearest first: few, or none.
+/// The names among `known` that `name` may have been meant to be: those that have it in them, else those that are a
+/// slip away, the nearest first; few, or none.
 std::vector<std::string> near_names(std::string_view name, const std::vector<std::string>& known,
                                     std::size_t most = 3);
 

@@ -60,7 +60,7 @@ void no_device(const Plugin& plugin) {
 
 constexpr int kBadUsage = 2, kNoDevice = 77;
 
-int run(int argc, char** argv) {
+int run_suite(int argc, char** argv) {
   Settings settings;
   std::string filter = "*";
   std::vector<std::string> options;
@@ -121,5 +121,5 @@ int run(int argc, char** argv) {
 int main(int argc, char** argv) {
   int none = 1;
   testing::InitGoogleTest(&none, argv);
-  return ironcl::conformance::run(argc, argv);
+  return ironcl::conformance::run_suite(argc, argv);
 }
