@@ -280,11 +280,11 @@ ironcl_quantize_desc check_quantize(const ironcl_quantize_desc* in) {
   if (!std::isfinite(d.quantizer.amax_floor) || d.quantizer.amax_floor < 0) {
     invalid("quantize_desc.quantizer.amax_floor is not a finite number of at least 0");
   }
-  for (const auto& [ld, field] : {std::pair(d.x_ld, "x_ld"), std::pair(d.code_ld, "code_ld")}) {
+  for (const auto& [ld, field] : {std::pair(d.x_ld, "x: x_ld"), std::pair(d.code_ld, "codes: code_ld")}) {
     std::int64_t bytes = 0;
     if ((ld != 0 && ld < d.cols) || __builtin_mul_overflow(d.rows, ld, &bytes) ||
         __builtin_mul_overflow(bytes, std::int64_t{8}, &bytes)) {
-      invalid(fmt::format("quantize_desc.{} is {}, for {} rows of {}", field, ld, d.rows, d.cols));
+      invalid(fmt::format("quantize_desc: {} is {}, for {} rows of {}", field, ld, d.rows, d.cols));
     }
   }
   return d;
