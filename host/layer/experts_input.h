@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What enters a layer of experts: x, and the routing of its tokens where somebody else has made it; out of files, or
-// made up. Next door: activation_files.h (of a single matrix), judge.h.
+// made up. Next door: activations.h (of a single matrix), judge.h.
 #pragma once
 
 #include <optional>
