@@ -29,7 +29,7 @@ namespace {
 using namespace ironcl;
 using conformance::Buffer;
 using conformance::Event;
-using conformance::Gemm;
+using conformance::Op;
 using conformance::Queue;
 using conformance::Weights;
 using numerics::DType;
@@ -173,7 +173,7 @@ class Worker {
     const auto next = [&] { return random_(); };
     const std::int64_t m = shape_.m, n = shape_.n, k = shape_.k;
     const ironcl_gemm_desc desc = shape_.desc();
-    plan_ = make<Gemm>("op_create", [&](auto* out) { return t_.op_create(device_, &desc, out, &error_); });
+    plan_ = make<Op>("op_create", [&](auto* out) { return t_.op_create(device_, &desc, out, &error_); });
 
     std::vector<std::uint8_t> a(static_cast<std::size_t>(m * k));
     std::vector<float> a_scales(static_cast<std::size_t>(m * (k / kGroup)));
@@ -234,7 +234,7 @@ class Worker {
   std::mt19937 random_;
   Counts& counts_;
   ironcl_error error_{};
-  Gemm plan_;
+  Op plan_;
   Buffer a_, a_scale_, row_counts_;
   std::uint64_t a_bytes_ = 0, a_scale_bytes_ = 0;
   std::vector<float> scales_;
