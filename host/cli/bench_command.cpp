@@ -18,7 +18,7 @@
 #include "host/cli/progress_line.h"
 #include "host/cli/shape_options.h"
 #include "host/include/ironcl/ironcl.hpp"
-#include "host/layer/experts_synthetic.h"
+#include "host/layer/synthetic.h"
 #include "host/layer/synthetic.h"
 #include "host/report/file.h"
 #include "host/report/json.h"

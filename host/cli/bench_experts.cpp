@@ -10,13 +10,7 @@
 #include "backends/numerics/casts.h"
 #include "host/cli/bench.h"
 #include "host/layer/experts_input.h"
-<<<<<<< HEAD
-#include "host/layer/experts_synthetic.h"
-=======
 #include "host/layer/synthetic.h"
-#include "host/report/units.h"
-#include "host/tuning/statistics.h"
->>>>>>> 087facb (layer, registry: fewer files; the C functions throw what they refuse)
 
 namespace ironcl::cli {
 namespace {
