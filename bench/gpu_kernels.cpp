@@ -2,15 +2,23 @@
 // The products of a GPU in both accuracy classes, through backends/interface.h: the multiplying kernel alone, and the
 // whole plan with A as codes and as bf16. L2 cold (256 MiB written before every call, or --flush-mib), medians of
 // device times, rows of D checked against the oracle.
+#include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstdlib>
+#include <cstring>
 #include <fstream>
 #include <map>
+#include <random>
 #include <stdexcept>
+#include <string>
+#include <vector>
 
 #include "backends/numerics/bounds.h"
+#include "backends/numerics/casts.h"
 #include "backends/numerics/oracle.h"
 #include "backends/numerics/quantize.h"
 #include "backends/opencl/device_clock.h"
