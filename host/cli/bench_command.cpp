@@ -19,7 +19,6 @@
 #include "host/cli/shape_options.h"
 #include "host/include/ironcl/ironcl.hpp"
 #include "host/layer/synthetic.h"
-#include "host/layer/synthetic.h"
 #include "host/report/file.h"
 #include "host/report/json.h"
 #include "host/report/table.h"
