@@ -76,7 +76,7 @@ std::shared_ptr<backend::Event> Activation::enqueue(const std::shared_ptr<backen
                                               (masked ? "0 or " : "0 to ") + std::to_string(desc_.rows));
   }
   return guarded("an activation", [&]() -> std::shared_ptr<backend::Event> {
-    Launcher call(context_, queue, args.wait);
+    Launcher call(context_, queue, args.wait, args.wants_event);
     if (args.rows == 0) return call.done();
     const std::int64_t rows = (Size(args.rows) * (masked ? desc_.matrices : 1)).value();
     const auto memory = [&](const backend::Span& span, const char* what, std::int64_t ld, std::int64_t cols,

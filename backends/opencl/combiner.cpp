@@ -59,7 +59,7 @@ std::shared_ptr<backend::Event> Combiner::enqueue(const std::shared_ptr<backend:
                                               ", the combination takes 0 to " + std::to_string(desc_.tokens));
   }
   return guarded("combining", [&]() -> std::shared_ptr<backend::Event> {
-    Launcher call(context_, queue, args.wait);
+    Launcher call(context_, queue, args.wait, args.wants_event);
     if (args.tokens == 0) return call.done();
     const bool weighing = desc_.add != DType::none && args.add_weights;
     const Size slots = Size(args.tokens) * desc_.top_k;

@@ -174,13 +174,6 @@ void Gemm::check(const backend::GemmArgs& args) const {
   }
 }
 
-void Gemm::follow_last(const std::shared_ptr<backend::Queue>& queue, Call& call) const {
-  // Calls of one queue are in order anyway. A call that has ended, well or badly, is not waited for: its failure is
-  // not this call's.
-  const bool same_queue = !last_queue_.owner_before(queue) && !queue.owner_before(last_queue_);
-  if (last_ != nullptr && !same_queue && !last_->done()) call.after(last_);
-}
-
 Memory Gemm::own_workspace() {
   if (route_.booking.bytes() == 0) return {&null_buffer_, 0};
   if (own_workspace_() == nullptr) own_workspace_ = Buffer(context_, route_.booking.bytes()).memory();
@@ -193,7 +186,7 @@ std::shared_ptr<backend::Event> Gemm::enqueue(const std::shared_ptr<backend::Que
   check(args);
   const Weights& weights = weights_of(args);
   return guarded(call_, [&]() -> std::shared_ptr<backend::Event> {
-    Call call(args.m, context_, queue, args.wait);
+    Call call(args.m, context_, queue, args.wait, args.wants_event);
     if (args.m == 0) return call.done();
     const auto memory = [&](const Span& span, const Memory& otherwise) {
       return span ? Memory{&own(span.buffer, *context_, "a span").memory(), span.offset} : otherwise;
@@ -212,14 +205,9 @@ std::shared_ptr<backend::Event> Gemm::enqueue(const std::shared_ptr<backend::Que
     call.counter = {&counter_, 0};
     call.workspace = args.workspace ? memory(args.workspace, {}) : own_workspace();
     const bool uses_own = route_.booking.counter() || (!args.workspace && route_.booking.bytes() != 0);
-    if (uses_own) follow_last(queue, call);
+    if (uses_own) own_memory_.begin(call);
     launch(call);
-    const auto event = call.done();
-    if (uses_own) {
-      last_ = event;
-      last_queue_ = queue;
-    }
-    return event;
+    return uses_own ? own_memory_.end(call) : call.done();
   });
 }
 

@@ -33,8 +33,6 @@ class Gemm final : public backend::Gemm {
   std::int64_t a_rows_of(const backend::GemmArgs& args) const;
   void check(const backend::GemmArgs& args) const;
   const Weights& weights_of(const backend::GemmArgs& args) const;
-  /// Makes `call` on `queue` follow the last one that used memory of the plan's own.
-  void follow_last(const std::shared_ptr<backend::Queue>& queue, Call& call) const;
   Memory own_workspace();
   void launch(Call& call);
 
@@ -43,12 +41,11 @@ class Gemm final : public backend::Gemm {
   Choice choice_;
   WeightFormPtr weight_form_;
   Route route_;
-  std::string call_;                          ///< What a call is called in errors.
-  cl::Buffer null_buffer_;                    ///< What a kernel is given for an operand that there is not.
-  cl::Buffer counter_;                        ///< Null where no step asked for it.
-  cl::Buffer own_workspace_;                  ///< Null until a call needs it.
-  std::shared_ptr<Event> last_;               ///< The last call that used counter_ or own_workspace_.
-  std::weak_ptr<backend::Queue> last_queue_;  ///< Its queue, compared as an owner: an address may come again.
+  std::string call_;          ///< What a call is called in errors.
+  cl::Buffer null_buffer_;    ///< What a kernel is given for an operand that there is not.
+  cl::Buffer counter_;        ///< Null where no step asked for it.
+  cl::Buffer own_workspace_;  ///< Null until a call needs it.
+  Exclusive own_memory_;      ///< Of counter_ and own_workspace_.
 };
 
 }  // namespace ironcl::opencl

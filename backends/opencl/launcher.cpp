@@ -70,6 +70,27 @@ std::shared_ptr<Event> Launcher::done() {
   return queue_->record(std::move(launched_), std::move(causes_));
 }
 
+void Exclusive::begin(Launcher& call) const {
+  // Calls of one queue are in order anyway.
+  if (queue_() == nullptr || queue_() == (*call.native_)()) return;
+  if (last_ != nullptr) {
+    if (!last_->done()) call.after(last_);
+    return;
+  }
+  // A marker in the other queue stands for the call that has no event.
+  cl::Event marker;
+  queue_.enqueueMarkerWithWaitList(nullptr, &marker);
+  queue_.flush();
+  call.wait_.push_back(std::move(marker));
+  call.events_ = true;
+}
+
+std::shared_ptr<Event> Exclusive::end(Launcher& call) {
+  last_ = call.done();
+  queue_ = *call.native_;
+  return last_;
+}
+
 Memory Launcher::memory(const backend::Span& span, const char* what, Size bytes,
                         const cl::Buffer& null_buffer) const {
   if (bytes.bytes() == 0) return {&null_buffer, 0};

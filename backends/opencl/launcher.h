@@ -31,7 +31,7 @@ class Launcher {
   /// Throws invalid_argument for a queue or an event of another device. Without `wants_event` commands get events of
   /// OpenCL only where something depends on them.
   Launcher(std::shared_ptr<Context> context, const std::shared_ptr<backend::Queue>& queue,
-           const std::vector<std::shared_ptr<backend::Event>>& wait, bool wants_event = true);
+           const std::vector<std::shared_ptr<backend::Event>>& wait, bool wants_event);
   /// A dry call: each launch is one work-group, which sees no rows, so that drivers that compile at the first launch
   /// do it. `queue` outlives the call.
   explicit Launcher(const cl::CommandQueue& queue) : native_(&queue), dry_(true) {}
@@ -40,7 +40,7 @@ class Launcher {
   Launcher& operator=(const Launcher&) = delete;
 
   bool dry() const noexcept { return dry_; }
-  /// The first command also waits for this event, of a call that used the same memory.
+  /// The first command also waits for this event.
   void after(const std::shared_ptr<Event>& event);
   /// Enqueues `work_groups`, each of `local` work-items. `others_depend`: every later command of the call waits for
   /// this one. Order alone does not keep a queue from going on after a command that failed; this does, where what it
@@ -57,6 +57,7 @@ class Launcher {
                 const cl::Buffer& null_buffer) const;
 
  private:
+  friend class Exclusive;
   std::shared_ptr<Context> context_;  ///< Null in a dry call, as the next one is.
   Queue* queue_ = nullptr;
   const cl::CommandQueue* native_;
@@ -67,6 +68,20 @@ class Launcher {
   std::vector<cl::Event> wait_;      ///< For the next command only: the queue is in order.
   std::vector<cl::Event> needed_;    ///< What each command from here on waits for.
   std::vector<cl::Event> launched_;  ///< A later command may end well although one before it failed.
+};
+
+/// Memory of an operation's own, which its calls use one after another, on whatever queues they are. A call that has
+/// ended, well or badly, is not waited for: its failure is not the next one's.
+class Exclusive {
+ public:
+  /// Makes the commands of `call` follow those of the last call.
+  void begin(Launcher& call) const;
+  /// What call.done() answers; `call` is the last one from here on.
+  std::shared_ptr<Event> end(Launcher& call);
+
+ private:
+  cl::CommandQueue queue_;       ///< Of the last call.
+  std::shared_ptr<Event> last_;  ///< Null where it has none.
 };
 
 /// Bytes of a matrix of `rows` rows, `ld` elements apart, of `cols` elements.

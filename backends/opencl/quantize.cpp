@@ -51,7 +51,7 @@ std::shared_ptr<backend::Event> MatrixQuantizer::enqueue(const std::shared_ptr<b
                 "rows is " + std::to_string(args.rows) + ", the quantiser takes 0 to " + std::to_string(desc_.rows));
   }
   return guarded("quantising a matrix", [&]() -> std::shared_ptr<backend::Event> {
-    Call call(args.rows, context_, queue, args.wait);
+    Call call(args.rows, context_, queue, args.wait, args.wants_event);
     if (args.rows == 0) return call.done();
     const numerics::ScaleGrid& grid = desc_.scale.grid;
     const auto memory = [&](const backend::Span& span, const char* what, std::int64_t rows, std::int64_t ld,

@@ -82,7 +82,7 @@ std::shared_ptr<backend::Event> Router::enqueue(const std::shared_ptr<backend::Q
                                               std::to_string(desc_.tokens));
   }
   return guarded("routing", [&]() -> std::shared_ptr<backend::Event> {
-    Launcher call(context_, queue, args.wait);
+    Launcher call(context_, queue, args.wait, args.wants_event);
     const Size slots = Size(args.tokens) * desc_.top_k;
     const Size rows = args.tokens == 0      ? Size(0)
                       : desc_.capacity == 0 ? slots
@@ -100,7 +100,7 @@ std::shared_ptr<backend::Event> Router::enqueue(const std::shared_ptr<backend::Q
     const Memory bias = memory(args.bias, "bias", desc_.bias != DType::none ? desc_.experts : 0);
     const Memory weights = memory(args.weights, "weights", choosing ? slots : Size(0));
     const Memory shared = memory(args.shared_weights, "shared_weights", desc_.shared_gate ? args.tokens : 0);
-    if (last_ != nullptr && !last_->done()) call.after(last_);
+    own_memory_.begin(call);
     if (choose_() != nullptr && args.tokens != 0) {
       bind<ChooseArg::tokens>(choose_, args.tokens);
       bind_memory<ChooseArg::logits>(choose_, logits, numerics::size_of(desc_.logits));
@@ -116,8 +116,7 @@ std::shared_ptr<backend::Event> Router::enqueue(const std::shared_ptr<backend::Q
     bind_memory<SortArg::index_memory>(sort_, index, 4);
     bind_memory<SortArg::rows_memory>(sort_, of_slots, 4);
     call.launch(sort_, cl::NDRange(1, 1), cl::NDRange(sorting_lanes_, 1));
-    last_ = call.done();
-    return last_;
+    return own_memory_.end(call);
   });
 }
 

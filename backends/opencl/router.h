@@ -22,7 +22,7 @@ class Router final : public backend::Route {
   std::size_t choosing_lanes_ = 1, sorting_lanes_ = 1;
   cl::Kernel choose_, sort_;
   cl::Buffer null_buffer_, scores_, begins_;
-  std::shared_ptr<Event> last_;  ///< Of the last call, which had the same scores_ and begins_.
+  Exclusive own_memory_;  ///< Of scores_ and begins_.
 };
 
 }  // namespace ironcl::opencl

@@ -48,7 +48,7 @@ TEST(OpenClLauncher, MakesNoEventThatNobodyWants) {
     EXPECT_EQ(store.stored(), 1);
     Launcher nothing(store.context, store.queue, {}, false);
     EXPECT_EQ(nothing.done(), nullptr);
-    Launcher wanted(store.context, store.queue, {});
+    Launcher wanted(store.context, store.queue, {}, true);
     store.launch(wanted, 2);
     const auto event = wanted.done();
     ASSERT_NE(event, nullptr);
@@ -60,7 +60,7 @@ TEST(OpenClLauncher, MakesEventsWhereSomethingDependsOnThem) {
   if (devices().empty()) GTEST_SKIP() << why_no_devices();
   for (const auto& device : devices()) {
     Store store(*device);
-    Launcher first(store.context, store.queue, {});
+    Launcher first(store.context, store.queue, {}, true);
     store.launch(first, 1);
     const std::shared_ptr<backend::Event> cause = first.done();
     Launcher after(store.context, store.queue, {cause}, false);
@@ -90,6 +90,51 @@ TEST(OpenClLauncher, OfACallThatEndsEarlyNothingRunsOn) {
       other.enqueueReadBuffer(store.memory, CL_TRUE, 0, 4, &value);
       EXPECT_EQ(value, 7) << device->props().name;
     }
+  }
+}
+
+TEST(OpenClLauncher, MemoryOfItsOwnIsForOneCallAfterTheOther) {
+  if (devices().empty()) GTEST_SKIP() << why_no_devices();
+  for (const auto& device : devices()) {
+    const ContextPtr& context = dynamic_cast<Device&>(*device).context();
+    cl::Kernel kernel(context->builder->build_text("fold",
+                                                   "__kernel void fold(__global volatile uint* x, uint v) {"
+                                                   "  const uint before = x[0];"
+                                                   "  for (uint i = 0; i < 100000; ++i) x[1] += i;"
+                                                   "  x[0] = 3 * before + v; }",
+                                                   {}),
+                      "fold");
+    const cl_uint zeros[2] = {};
+    const cl::Buffer memory(context->context, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, sizeof zeros,
+                            const_cast<cl_uint*>(zeros));
+    kernel.setArg(0, memory);
+    const std::shared_ptr<backend::Queue> queues[] = {device->create_queue(), device->create_queue()};
+    Exclusive use;
+    cl_uint expected = 0, got = 0;
+    for (cl_uint i = 1; i <= 32; ++i) {
+      // On either queue twice, with an event and without one.
+      Launcher call(context, queues[i / 2 % 2], {}, i % 3 == 0);
+      use.begin(call);
+      kernel.setArg(1, i);
+      call.launch(kernel, cl::NDRange(1, 1), cl::NDRange(1, 1));
+      use.end(call);
+      expected = 3 * expected + i;
+    }
+    for (const auto& queue : queues) queue->finish();
+    dynamic_cast<Queue&>(*queues[0]).native().enqueueReadBuffer(memory, CL_TRUE, 0, sizeof got, &got);
+    EXPECT_EQ(got, expected) << device->props().name;
+  }
+}
+
+TEST(OpenClLauncher, PlansMakeNoEventThatNobodyWants) {
+  if (devices().empty()) GTEST_SKIP() << why_no_devices();
+  for (const auto& device : devices()) {
+    Case c{5, 40, 256};
+    c.a_source = backend::DType::f32;
+    Ready ready(*device, c);
+    ready.args.wants_event = false;
+    EXPECT_EQ(ready.plan->enqueue(ready.queue, ready.args), nullptr) << device->props().name;
+    ready.queue->finish();
   }
 }
 

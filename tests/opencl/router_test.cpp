@@ -56,6 +56,10 @@ Routed route(backend::Device& device, const backend::RouteDesc& d, std::int64_t 
   args.rows = bench.canaries<std::int32_t>(slots);
   if (d.shared_gate) args.shared_weights = bench.canaries<float>(static_cast<std::size_t>(tokens));
   const auto step = device.create_route(d);
+  args.wants_event = false;
+  EXPECT_EQ(step->enqueue(bench.queue(), args), nullptr);
+  bench.queue()->finish();
+  args.wants_event = true;
   EXPECT_EQ(step->enqueue(bench.queue(), args)->wait(std::chrono::nanoseconds::max()), backend::Status::ok);
   Routed out;
   out.ids = bench.get<std::int32_t>(args.ids);
