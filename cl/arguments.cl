@@ -58,6 +58,11 @@
       M(const float, weights, weights_at), M(const uchar, add, add_at), V(ulong, ld_add),                              \
       M(const float, add_weights, add_weights_at), M(uchar, y, y_at), V(ulong, ldy)
 
+// What measures and probes a device (ceilings.cl, probe.cl).
+#define MULTIPLY_ADD_LIST(V, B, M, L) B(float, out), V(float, x), V(float, y), V(int, steps)
+#define COPY_LIST(V, B, M, L) B(const uint4, from), B(uint4, to), V(ulong, per_item), V(ulong, stride), V(ulong, item_step)
+#define PROBE_LIST(V, B, M, L) B(const float, x), B(const float, y), B(float, out), V(int, count)
+
 #ifndef __cplusplus
 #define VALUE_PARAMETER(type, name) type name
 #define BUFFER_PARAMETER(type, name) __global type *name

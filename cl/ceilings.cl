@@ -3,6 +3,7 @@
 // multiply_add: CHAINS independent chains of VEC-wide f32 multiply-adds a work-item, `steps` long: 2 * VEC * CHAINS * steps
 //   operations. copy: each work-item copies `count` vectors of 16 B, `stride` vectors apart.
 // Set by the host: VEC (1 4 8 16), CHAINS (8 16), WIDE (1: the attribute that keeps wide vectors whole is understood).
+#include "arguments.cl"
 #include "fp8.cl"
 
 #ifndef VEC
@@ -33,7 +34,7 @@ typedef PASTE(float, VEC) vec;
 #if WIDE
 __attribute__((min_vector_width(512)))
 #endif
-__kernel void multiply_add(__global float* out, float x, float y, int steps) {
+__kernel void multiply_add(PARAMETERS(MULTIPLY_ADD_LIST)) {
   // Named, not an array: some compilers keep arrays of vectors in memory.
 #define START(i) vec sum##i = (vec)((float)(i + (int)get_global_id(0)));
   ALL_CHAINS(START)
@@ -52,8 +53,8 @@ __kernel void multiply_add(__global float* out, float x, float y, int steps) {
 #endif
 }
 
-__kernel void copy(__global const uint4* restrict from, __global uint4* restrict to, ulong per_item, ulong stride,
-                   ulong item_step) {
+#define APART(type, name) __global type* restrict name
+__kernel void copy(COPY_LIST(VALUE_PARAMETER, APART, MEMORY_PARAMETER, LOCAL_PARAMETER)) {
   const ulong first = get_global_id(0) * item_step;
   for (ulong i = 0; i < per_item; ++i) to[first + i * stride] = from[first + i * stride];
 }

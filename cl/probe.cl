@@ -28,6 +28,7 @@
 #define CACHE_BUILTINS
 #define STREAM_TILES
 #endif
+#include "arguments.cl"
 #include "cache_hints.cl"
 #include "quantizer.cl"
 #if PROBE == 7
@@ -48,7 +49,7 @@ __kernel
 #if PROBE == 3
 __attribute__((min_vector_width(512)))
 #endif
-void probe(__global const float* x, __global const float* y, __global float* out, int count) {
+void probe(PARAMETERS(PROBE_LIST)) {
 #if PROBE == 1
   const int i = (int)get_global_id(0);
   if (i < count) out[i] = x[i] / y[i];

@@ -240,34 +240,35 @@ constexpr double kNever = std::numeric_limits<double>::infinity();
 constexpr double kBeyond464 = std::bit_cast<double>(std::bit_cast<std::uint64_t>(464.0) + 1);
 
 // clang-format off
-// In the order of the values of DType. name, bits, code, real, largest, unit roundoff, smallest subnormal, overflow from;
+// In the order of the values of DType. name, name in files, bits, code, real, scale, integer, largest, unit roundoff,
+// smallest subnormal, overflow from;
 // to f32, to f64, from f32, code of a quotient.
-constexpr std::array<Element, 11> kElements{{
-    {"none", 0, false, false, 0, 0, 0, kNever, nullptr, nullptr, nullptr, nullptr},
-    {"f32", 32, false, true, 0x1.fffffep127, 0x1p-24, 0x1p-149, 0x1.ffffffp127,
+constexpr std::array<Element, kDTypes> kElements{{
+    {"none", "", 0, false, false, false, false, 0, 0, 0, kNever, nullptr, nullptr, nullptr, nullptr},
+    {"f32", "F32", 32, false, true, true, false, 0x1.fffffep127, 0x1p-24, 0x1p-149, 0x1.ffffffp127,
      decode_each<float, kSame, float>, decode_each<float, kSame, double>, encode_each<float, kF32>, nullptr},
-    {"f16", 16, false, true, 65504, 0x1p-11, 0x1p-24, 65520,
+    {"f16", "F16", 16, false, true, true, false, 65504, 0x1p-11, 0x1p-24, 65520,
      decode_each<std::uint16_t, decode_f16, float>, decode_each<std::uint16_t, decode_f16, double>,
      encode_each<std::uint16_t, encode_f16>, nullptr},
-    {"bf16", 16, false, true, 0x1.fep127, 0x1p-8, 0x1p-133, 0x1.ffp127,
+    {"bf16", "BF16", 16, false, true, true, false, 0x1.fep127, 0x1p-8, 0x1p-133, 0x1.ffp127,
      decode_each<std::uint16_t, decode_bf16, float>, decode_each<std::uint16_t, decode_bf16, double>,
      encode_each<std::uint16_t, encode_bf16>, nullptr},
-    {"e4m3fn", 8, true, false, 448, 0x1p-4, 0x1p-9, kBeyond464,
+    {"e4m3fn", "F8_E4M3", 8, true, false, true, false, 448, 0x1p-4, 0x1p-9, kBeyond464,
      look_up_each<decode_e4m3fn, float>, look_up_each<decode_e4m3fn, double>,
      encode_each<std::uint8_t, encode_e4m3fn>, e4m3fn_code},
-    {"e5m2", 8, true, false, 57344, 0x1p-3, 0x1p-16, 61440,
+    {"e5m2", "F8_E5M2", 8, true, false, false, false, 57344, 0x1p-3, 0x1p-16, 61440,
      look_up_each<decode_e5m2, float>, look_up_each<decode_e5m2, double>,
      encode_each<std::uint8_t, encode_e5m2>, e5m2_code},
-    {"e8m0", 8, false, false, 0x1p127, 0.5, 0x1p-127, kNever,
+    {"e8m0", "F8_E8M0", 8, false, false, true, false, 0x1p127, 0.5, 0x1p-127, kNever,
      decode_each<std::uint8_t, decode_e8m0, float>, decode_each<std::uint8_t, decode_e8m0, double>,
      encode_each<std::uint8_t, kE8m0>, nullptr},
-    {"i8", 8, true, false, 127, 0, 1, kNever,
+    {"i8", "I8", 8, true, false, false, true, 127, 0, 1, kNever,
      decode_each<std::int8_t, kSame, float>, decode_each<std::int8_t, kSame, double>, nullptr, i8_code},
-    {"s32", 32, false, false, 2147483647, 0, 1, kNever,
+    {"s32", "I32", 32, false, false, false, true, 2147483647, 0, 1, kNever,
      decode_each<std::int32_t, kSame, float>, decode_each<std::int32_t, kSame, double>, nullptr, nullptr},
-    {"f64", 64, false, false, 0x1.fffffffffffffp1023, 0x1p-53, 0x1p-1074, kNever,
+    {"f64", "F64", 64, false, false, false, false, 0x1.fffffffffffffp1023, 0x1p-53, 0x1p-1074, kNever,
      decode_each<double, kSame, float>, decode_each<double, kSame, double>, encode_each<double, kF64>, nullptr},
-    {"e2m1", 4, true, false, 6, 0.25, 0.5, 7,
+    {"e2m1", "", 4, true, false, false, false, 6, 0.25, 0.5, 7,
      look_up_halves<decode_e2m1, float>, look_up_halves<decode_e2m1, double>, encode_halves<encode_e2m1>, e2m1_code},
 }};
 // clang-format on

@@ -12,11 +12,13 @@ namespace ironcl::numerics {
 
 /// One row.
 struct Element {
-  std::string_view name;
-  std::uint32_t bits = 0;  ///< Of an element; sizes below eight share a byte, lower bits first.
-  bool code = false;       ///< Quantised operands come in it.
-  bool real = false;       ///< Unquantised operands and outputs come in it.
-  double largest = 0;      ///< Finite.
+  std::string_view name, file_name;  ///< Of the project, and of safetensors files.
+  std::uint32_t bits = 0;            ///< Of an element; sizes below eight share a byte, lower bits first.
+  bool code = false;                 ///< Quantised operands come in it.
+  bool real = false;                 ///< Unquantised operands and outputs come in it.
+  bool scale = false;                ///< Scales come in it.
+  bool integer = false;              ///< Codes of one kind go with their like only.
+  double largest = 0;                ///< Finite.
   double unit_roundoff = 0;
   double smallest_subnormal = 0;
   /// From this magnitude on, rounding to nearest even gives an overflow: the largest finite value and half a step

@@ -25,6 +25,9 @@ enum class DType : std::uint32_t {
               ///< half.
 };
 
+/// How many there are, none included.
+inline constexpr std::uint32_t kDTypes = 11;
+
 /// Bits of one element; 0 for none. Elements of fewer than eight share bytes, the first in the lowest bits.
 std::uint32_t bits_of(DType type) noexcept;
 
@@ -41,6 +44,9 @@ T bytes_of(DType type, T count) {
 
 /// The short name used everywhere (options, JSON, problem lines): "f32", "e4m3fn", ...
 std::string_view name_of(DType type) noexcept;
+
+/// The name in safetensors files: "F32", "F8_E4M3", ...; empty for none.
+std::string_view file_name_of(DType type) noexcept;
 
 /// The type with that name; also accepts "e4m3" for e4m3fn. Empty where there is none.
 std::optional<DType> parse_dtype(std::string_view name) noexcept;
@@ -60,5 +66,11 @@ bool is_quantized(DType type) noexcept;
 
 /// True for f32, f16, bf16.
 bool is_float(DType type) noexcept;
+
+/// True for i8 and s32, which go with their like only.
+bool is_integer(DType type) noexcept;
+
+/// True for the types that scales come in: f32, f16, bf16, e8m0, e4m3fn.
+bool is_scale(DType type) noexcept;
 
 }  // namespace ironcl::numerics

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "backends/opencl/activation.h"
-
-#include <algorithm>
+// activation(gate, up) on the device, rounded or quantised: cl/activate.cl.
 #include <bit>
 
 #include "backends/opencl/arguments.h"
 #include "backends/opencl/elements.h"
-#include "backends/opencl/steps/quantizer.h"
+#include "backends/opencl/operations.h"
+#include "backends/opencl/step.h"
 
 namespace ironcl::opencl {
 
@@ -22,13 +21,13 @@ namespace {
 constexpr std::int64_t kColumns = 512;
 
 void check(const backend::ActivateDesc& desc, const Features& f) {
-  const std::string reals = names_of(&Element::real), codes = names_of(&Element::code);
-  if (!element(desc.x).real)
-    throw Error(Status::unsupported, "gate and up are " + std::string(numerics::name_of(desc.x)) + "; take " + reals);
-  if (!element(desc.y).real && !element(desc.y).code)
-    throw Error(Status::unsupported,
-                "y is " + std::string(numerics::name_of(desc.y)) + "; take " + reals + ", or " + codes);
-  if (element(desc.y).code && (desc.scale.dtype != DType::f32 || desc.scale.grid.group_rows != 1))
+  expect_real("gate and up are", desc.x);
+  if (!numerics::is_float(desc.y) && !is_code_of_a_byte(desc.y)) {
+    throw Error(Status::unsupported, "y is " + std::string(numerics::name_of(desc.y)) + "; take " +
+                                         to_string(types_that(numerics::is_float)) + ", or " +
+                                         to_string(types_that(is_code_of_a_byte)));
+  }
+  if (is_code_of_a_byte(desc.y) && (desc.scale.dtype != DType::f32 || desc.scale.grid.group_rows != 1))
     throw Error(Status::unsupported, "scales of a quantised y are f32, one for some columns of a row");
   const std::int64_t matrices = desc.grouping == Grouping::masked ? desc.matrices : 1;
   expect_countable("columns", desc.cols);
@@ -37,19 +36,32 @@ void check(const backend::ActivateDesc& desc, const Features& f) {
               Size(std::max<std::int64_t>(desc.rows, 1)) * matrices * desc.gate_ld * numerics::size_of(desc.x));
 }
 
-}  // namespace
+class Activation final : public backend::Activate {
+ public:
+  Activation(ContextPtr context, const backend::ActivateDesc& desc);
+  std::shared_ptr<backend::Event> enqueue(const std::shared_ptr<backend::Queue>& queue,
+                                          const backend::ActivateArgs& args) override;
+
+ private:
+  ContextPtr context_;
+  backend::ActivateDesc desc_;
+  bool codes_;                   ///< Y is quantised.
+  std::int64_t group_cols_ = 0;  ///< Columns that a work-group makes at once.
+  std::int64_t lanes_ = 1;
+  cl::Kernel kernel_;
+  cl::Buffer null_buffer_;
+};
 
 Activation::Activation(ContextPtr context, const backend::ActivateDesc& desc)
-    : context_(std::move(context)), desc_(desc) {
+    : context_(std::move(context)), desc_(desc), codes_(is_code_of_a_byte(desc.y)) {
   const Features& f = context_->features;
   check(desc_, f);
-  const bool codes = element(desc_.y).code;
-  group_cols_ = codes ? desc_.scale.grid.group_cols : kColumns;
+  group_cols_ = codes_ ? desc_.scale.grid.group_cols : kColumns;
   if (!f.prefers_vectors()) lanes_ = std::bit_floor(std::min<std::uint64_t>(64, f.max_work_group));
-  Defines defines = codes ? quantizer_defines(f, DType::f32, desc_.y, desc_.quantizer) : device_defines(f);
+  Defines defines = codes_ ? quantizer_defines(f, DType::f32, desc_.y, desc_.quantizer) : device_defines(f);
   defines["LANES"] = std::to_string(lanes_);
   defines["X_TYPE"] = kernel_number(desc_.x);
-  if (!codes) defines["Y_TYPE"] = kernel_number(desc_.y);
+  if (!codes_) defines["Y_TYPE"] = kernel_number(desc_.y);
   defines["ACTIVATION"] = std::to_string(static_cast<std::uint32_t>(desc_.activation));
   defines["GROUP_COLS"] = std::to_string(reach(group_cols_));
   defines["GROUPED"] = std::to_string(static_cast<std::uint32_t>(desc_.grouping));
@@ -71,10 +83,10 @@ Activation::Activation(ContextPtr context, const backend::ActivateDesc& desc)
 std::shared_ptr<backend::Event> Activation::enqueue(const std::shared_ptr<backend::Queue>& queue,
                                                     const backend::ActivateArgs& args) {
   const bool masked = desc_.grouping == Grouping::masked;
-  if (args.rows < 0 || args.rows > desc_.rows || (masked && args.rows != 0 && args.rows != desc_.rows)) {
-    throw Error(Status::invalid_argument, "rows is " + std::to_string(args.rows) + ", the activation takes " +
-                                              (masked ? "0 or " : "0 to ") + std::to_string(desc_.rows));
-  }
+  expect_at_most("rows", args.rows, "the activation", desc_.rows);
+  if (masked && args.rows != 0 && args.rows != desc_.rows)
+    throw Error(Status::invalid_argument,
+                "rows is " + std::to_string(args.rows) + ", the activation takes 0 or " + std::to_string(desc_.rows));
   return guarded("an activation", [&]() -> std::shared_ptr<backend::Event> {
     Launcher call(context_, queue, args.wait, args.wants_event);
     if (args.rows == 0) return call.done();
@@ -83,12 +95,11 @@ std::shared_ptr<backend::Event> Activation::enqueue(const std::shared_ptr<backen
                             DType type) {
       return call.memory(span, what, matrix_bytes(rows, ld, cols, type), null_buffer_);
     };
-    const bool codes = element(desc_.y).code;
     const Memory gate = memory(args.gate, "gate", desc_.gate_ld, desc_.cols, desc_.x);
     const Memory up = memory(args.up, "up", desc_.up_ld, desc_.cols, desc_.x);
     const Memory y = memory(args.y, "y", desc_.y_ld, desc_.cols, desc_.y);
     const Memory scales = memory(args.scales, "scales", desc_.scale.ld, desc_.scale.grid.scale_cols(desc_.cols),
-                                 codes ? DType::f32 : DType::none);
+                                 codes_ ? DType::f32 : DType::none);
     const Memory counts =
         call.memory(args.matrix_rows, "matrix_rows",
                     desc_.grouping == Grouping::none ? Size(0) : Size(desc_.matrices) * 4, null_buffer_);
@@ -101,10 +112,16 @@ std::shared_ptr<backend::Event> Activation::enqueue(const std::shared_ptr<backen
     // Work-groups take units in turn, so that rows which nobody has cost next to nothing.
     const std::int64_t groups = group_cols_ == 0 ? 1 : numerics::ceil_div(desc_.cols, group_cols_);
     const std::int64_t units = (Size(rows) * groups).value();
-    const std::int64_t at_once = std::int64_t{context_->features.compute_units} * (lanes_ == 1 ? 8 : 64);
-    call.launch(kernel_, cl::NDRange(static_cast<std::size_t>(std::min(units, at_once)), 1), cl::NDRange(lanes_, 1));
+    const std::int64_t most = context_->features.compute_units * (lanes_ == 1 ? 8 : 64);
+    call.launch(kernel_, std::min(units, most), 1, lanes_);
     return call.done();
   });
+}
+
+}  // namespace
+
+std::shared_ptr<backend::Activate> make_activation(ContextPtr context, const backend::ActivateDesc& desc) {
+  return std::make_shared<Activation>(std::move(context), desc);
 }
 
 }  // namespace ironcl::opencl

@@ -56,6 +56,9 @@ IRONCL_ARGUMENTS(ChooseArg, CHOOSE_LIST)
 IRONCL_ARGUMENTS(SortArg, SORT_LIST)
 IRONCL_ARGUMENTS(ActivateArg, ACTIVATE_LIST)
 IRONCL_ARGUMENTS(CombineArg, COMBINE_LIST)
+IRONCL_ARGUMENTS(MultiplyAddArg, MULTIPLY_ADD_LIST)
+IRONCL_ARGUMENTS(CopyArg, COPY_LIST)
+IRONCL_ARGUMENTS(ProbeArg, PROBE_LIST)
 
 template <class List>
 constexpr cl_uint kCountOf = static_cast<cl_uint>(std::tuple_size_v<typename ArgumentTypes<List>::type>);

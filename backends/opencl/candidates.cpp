@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "backends/opencl/candidates.h"
-
+// What a tuner may try: every valid configuration of every variant for a problem on a device.
 #include <algorithm>
 #include <boost/json.hpp>
 #include <cmath>
@@ -33,7 +32,7 @@ std::string why_dropped(const Variant& variant, const Tuning& tuning, const Feat
                         const Problem& problem) {
   if (const Constraint* broken = broken_constraint(variant, tuning, problem))
     return variant.name + ": " + broken->why;
-  if (const std::uint64_t local = variant.local_bytes(tuning, problem); local > most_local(variant, features))
+  if (const std::int64_t local = variant.local_bytes(tuning, problem); local > most_local(variant, features))
     return variant.name + ": more than the " + std::to_string(most_local(variant, features)) +
            " bytes of local memory";
   if (variant.work_items(tuning) > features.max_work_group)
@@ -157,7 +156,7 @@ std::string candidates_json(const SelectionContext& selection, const GemmDesc& d
                           {"dropped", std::move(reasons)},
                           {"rule_of_thumb", to_json(*thumb.variant, thumb.tuning, thumb.problem)},
                           {"devices", boost::json::value_from(device_classes(selection))},
-                          {"dtype", table_dtype(desc)},
+                          {"dtype", table_dtype(thumb.problem)},
                           {"compute_units", features.compute_units}});
 }
 

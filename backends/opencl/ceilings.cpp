@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "backends/opencl/arguments.h"
 #include "backends/opencl/device_clock.h"
 
 namespace ironcl::opencl {
@@ -49,14 +50,14 @@ double multiply_add_rate(const Context& context, double least) {
       "ceilings.cl",
       {{"VEC", std::to_string(width)}, {"CHAINS", std::to_string(chains)}, {"WIDE", f.min_vector_width ? "1" : "0"}});
   cl::Kernel kernel(program, "multiply_add");
-  const std::size_t local = vectors ? 1 : std::min<std::size_t>(256, f.max_work_group);
-  const std::size_t items = vectors ? std::size_t{f.compute_units} * 8 : std::size_t{f.compute_units} * 8 * local;
+  const auto local = vectors ? 1 : std::min<std::size_t>(256, f.max_work_group);
+  const std::size_t items = f.compute_units * 8 * local;
   const int steps = vectors ? 200000 : 20000;
   const cl::Buffer out(context.context, CL_MEM_WRITE_ONLY, items * sizeof(float));
-  kernel.setArg(0, out);
-  kernel.setArg(1, 0.999f);
-  kernel.setArg(2, 0.001f);
-  kernel.setArg(3, steps);
+  bind<MultiplyAddArg::out>(kernel, out);
+  bind<MultiplyAddArg::x>(kernel, 0.999f);
+  bind<MultiplyAddArg::y>(kernel, 0.001f);
+  bind<MultiplyAddArg::steps>(kernel, steps);
   const double work = 2.0 * width * chains * steps * static_cast<double>(items);
   return median_rate(work, least, [&] {
     cl::Event event;
@@ -70,7 +71,7 @@ double copy_rate(const Context& context, double least) {
   const Features& f = context.features;
   // Several times any cache, but no more than a quarter of what one buffer may be.
   const std::uint64_t wanted = f.prefers_vectors() ? std::uint64_t{256} << 20 : std::uint64_t{1} << 30;
-  const std::uint64_t bytes = std::min(wanted, f.max_buffer_bytes / 4) / (1 << 20) * (1 << 20);
+  const std::uint64_t bytes = std::min<std::uint64_t>(wanted, f.max_buffer_bytes / 4) / (1 << 20) * (1 << 20);
   if (bytes == 0) return 0;
   const std::uint64_t vectors = bytes / 16;
   cl::Kernel kernel(context.builder->build("ceilings.cl", {}), "copy");
@@ -81,11 +82,11 @@ double copy_rate(const Context& context, double least) {
   queue.enqueueFillBuffer(from, cl_uint{0x9e3779b9u}, 0, bytes);
   queue.enqueueFillBuffer(to, cl_uint{0}, 0, bytes);
   queue.finish();
-  kernel.setArg(0, from);
-  kernel.setArg(1, to);
-  kernel.setArg(2, static_cast<cl_ulong>(vectors / items));
-  kernel.setArg(3, static_cast<cl_ulong>(runs ? 1 : items));
-  kernel.setArg(4, static_cast<cl_ulong>(runs ? vectors / items : 1));
+  bind<CopyArg::from>(kernel, from);
+  bind<CopyArg::to>(kernel, to);
+  bind<CopyArg::per_item>(kernel, vectors / items);
+  bind<CopyArg::stride>(kernel, runs ? 1 : items);
+  bind<CopyArg::item_step>(kernel, runs ? vectors / items : 1);
   return median_rate(2.0 * static_cast<double>(bytes), least, [&] {
     cl::Event event;
     queue.enqueueNDRangeKernel(kernel, cl::NullRange, cl::NDRange(items), cl::NDRange(local), nullptr, &event);

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "backends/opencl/child_trial.h"
-
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>

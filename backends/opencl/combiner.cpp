@@ -1,27 +1,37 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "backends/opencl/combiner.h"
-
-#include <algorithm>
+// The weighted sum of each token's rows on the device: cl/combine.cl.
 #include <bit>
 
 #include "backends/opencl/arguments.h"
 #include "backends/opencl/elements.h"
+#include "backends/opencl/operations.h"
+#include "backends/opencl/step.h"
 
 namespace ironcl::opencl {
 
 using backend::DType;
-using backend::Error;
-using backend::Status;
 using numerics::Size;
+
+namespace {
+
+class Combiner final : public backend::Combine {
+ public:
+  Combiner(ContextPtr context, const backend::CombineDesc& desc);
+  std::shared_ptr<backend::Event> enqueue(const std::shared_ptr<backend::Queue>& queue,
+                                          const backend::CombineArgs& args) override;
+
+ private:
+  ContextPtr context_;
+  backend::CombineDesc desc_;
+  std::int64_t width_ = 1, lanes_ = 1;
+  cl::Kernel plain_, weighing_;  ///< weighing_: where what is added has weights.
+  cl::Buffer null_buffer_;
+};
 
 Combiner::Combiner(ContextPtr context, const backend::CombineDesc& desc) : context_(std::move(context)), desc_(desc) {
   const Features& f = context_->features;
-  for (const DType type : {desc_.x, desc_.y, desc_.add == DType::none ? desc_.x : desc_.add}) {
-    if (!element(type).real)
-      throw Error(Status::unsupported, "rows to combine, what is added and their sum are " +
-                                           names_of(&Element::real) + ", not " +
-                                           std::string(numerics::name_of(type)));
-  }
+  for (const DType type : {desc_.x, desc_.y, desc_.add == DType::none ? desc_.x : desc_.add})
+    expect_real("rows to combine, what is added or their sum are", type);
   expect_countable("columns", desc_.cols);
   expect_countable("rows of x", desc_.rows);
   expect_countable("slots of tokens", Size(desc_.tokens) * desc_.top_k);
@@ -54,10 +64,7 @@ Combiner::Combiner(ContextPtr context, const backend::CombineDesc& desc) : conte
 
 std::shared_ptr<backend::Event> Combiner::enqueue(const std::shared_ptr<backend::Queue>& queue,
                                                   const backend::CombineArgs& args) {
-  if (args.tokens < 0 || args.tokens > desc_.tokens) {
-    throw Error(Status::invalid_argument, "tokens is " + std::to_string(args.tokens) +
-                                              ", the combination takes 0 to " + std::to_string(desc_.tokens));
-  }
+  expect_at_most("tokens", args.tokens, "the combination", desc_.tokens);
   return guarded("combining", [&]() -> std::shared_ptr<backend::Event> {
     Launcher call(context_, queue, args.wait, args.wants_event);
     if (args.tokens == 0) return call.done();
@@ -82,11 +89,15 @@ std::shared_ptr<backend::Event> Combiner::enqueue(const std::shared_ptr<backend:
     bind_memory<CombineArg::add>(kernel, add, numerics::size_of(desc_.add));
     bind_memory<CombineArg::add_weights>(kernel, add_weights, 4);
     bind_memory<CombineArg::y>(kernel, y, numerics::size_of(desc_.y));
-    const auto across =
-        static_cast<std::size_t>(numerics::ceil_div(desc_.cols, static_cast<std::int64_t>(width_ * lanes_)));
-    call.launch(kernel, cl::NDRange(across, static_cast<std::size_t>(args.tokens)), cl::NDRange(lanes_, 1));
+    call.launch(kernel, numerics::ceil_div(desc_.cols, width_ * lanes_), args.tokens, lanes_);
     return call.done();
   });
+}
+
+}  // namespace
+
+std::shared_ptr<backend::Combine> make_combiner(ContextPtr context, const backend::CombineDesc& desc) {
+  return std::make_shared<Combiner>(std::move(context), desc);
 }
 
 }  // namespace ironcl::opencl

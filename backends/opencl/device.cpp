@@ -5,17 +5,11 @@
 #include <boost/json.hpp>
 
 #include "backends/not_yet.h"
-#include "backends/opencl/activation.h"
-#include "backends/opencl/candidates.h"
 #include "backends/opencl/ceilings.h"
-#include "backends/opencl/combiner.h"
 #include "backends/opencl/elements.h"
 #include "backends/opencl/gemm.h"
 #include "backends/opencl/matrix_unit.h"
-#include "backends/opencl/objects.h"
-#include "backends/opencl/quantize.h"
-#include "backends/opencl/route.h"
-#include "backends/opencl/router.h"
+#include "backends/opencl/operations.h"
 #include "backends/opencl/trial.h"
 #include "backends/opencl/weights.h"
 
@@ -75,7 +69,7 @@ backend::DeviceProps Device::props() const {
   p.max_buffer_bytes = f.max_buffer_bytes;
   p.buffer_alignment = f.alignment;
   p.name = f.name;
-  p.driver = f.platform_name + ", " + f.device_version + ", " + f.driver;
+  p.driver = f.platform + ", " + f.device_version + ", " + f.driver;
   return p;
 }
 
@@ -88,7 +82,7 @@ backend::Support Device::supports(const backend::GemmDesc& desc, Choice& choice)
   backend::Support support = choose(context()->selection(), desc, &choice, context_->tuned.get());
   if (support.reason != backend::Reason::none) return support;
   try {
-    support.workspace_bytes = route_of(desc, choice, context_->features).booking.bytes();
+    support.workspace_bytes = route_of(choice, context_->features).booking.bytes();
   } catch (const std::overflow_error&) {
     support.reason = backend::Reason::device_memory;
     support.text = "the workspace takes more than 2^63 bytes; plan for fewer rows";
@@ -105,12 +99,12 @@ backend::Support Device::supports(const backend::GemmDesc& desc, Choice& choice)
 
 /// The features, and what the trials of this device's variants found: asked now where they were not yet.
 static std::string features_json(const Context& context) {
-  boost::json::object object = boost::json::parse(to_json(context.features)).as_object();
+  boost::json::object object = to_json(context.features).as_object();
   boost::json::object trials;
   for (const Variant& variant : context.variants) {
     if (!must_be_tried(variant, context.features)) continue;
     const auto unmet =
-        variant.needs != nullptr ? variant.needs(context.features, trial_problem(*variant.trial)) : std::nullopt;
+        variant.needs != nullptr ? variant.needs(context.features, trial_problem(variant)) : std::nullopt;
     const std::string why = unmet ? unmet->text : context.trials->why_not(variant);
     trials[variant.name] = why.empty() ? "right" : why;
   }
@@ -172,10 +166,10 @@ std::shared_ptr<backend::Buffer> Device::import_buffer(Memory kind, void* handle
 
 std::shared_ptr<backend::Weights> Device::prepare_weights(const backend::WeightsDesc& desc) {
   backend::refuse_not_yet(backend::DType::none, desc.scale, {}, "b");
-  if (!element(desc.dtype).real && !element(desc.dtype).weight) {
+  if (!numerics::is_float(desc.dtype) && !numerics::is_quantized(desc.dtype)) {
     throw Error(Status::unsupported, "weights of " + std::string(numerics::name_of(desc.dtype)) +
-                                         "; this backend takes " + names_of(&Element::weight) + ", and unquantised " +
-                                         names_of(&Element::real));
+                                         "; this backend takes " + to_string(types_that(numerics::is_quantized)) +
+                                         ", and unquantised " + to_string(types_that(numerics::is_float)));
   }
   if (numerics::bits_of(desc.dtype) < 8 && (desc.k % 2 != 0 || desc.ld % 2 != 0)) {
     throw Error(Status::invalid_argument,
@@ -203,25 +197,25 @@ std::shared_ptr<backend::Gemm> Device::create_gemm(const backend::GemmDesc& desc
                                " k=" + std::to_string(desc.k) + " on " + context_->features.name + ": " +
                                choice.variant->name + " " + to_string(choice.tuning) + " (" + choice.source + ")");
   }
-  return std::make_shared<Gemm>(context_, desc, std::move(choice));
+  return std::make_shared<Gemm>(context_, std::move(choice));
 }
 
 std::shared_ptr<backend::Quantize> Device::create_quantize(const backend::QuantizeDesc& desc) {
   backend::refuse_not_yet(desc.code, desc.scale, desc.quantizer, "x");
-  return std::make_shared<MatrixQuantizer>(context(), desc);
+  return make_quantizer(context(), desc);
 }
 
 std::shared_ptr<backend::Route> Device::create_route(const backend::RouteDesc& desc) {
-  return std::make_shared<Router>(context(), desc);
+  return make_router(context(), desc);
 }
 
 std::shared_ptr<backend::Activate> Device::create_activate(const backend::ActivateDesc& desc) {
   backend::refuse_not_yet(desc.y, desc.scale, desc.quantizer, "y");
-  return std::make_shared<Activation>(context(), desc);
+  return make_activation(context(), desc);
 }
 
 std::shared_ptr<backend::Combine> Device::create_combine(const backend::CombineDesc& desc) {
-  return std::make_shared<Combiner>(context(), desc);
+  return make_combiner(context(), desc);
 }
 
 }  // namespace ironcl::opencl

@@ -2,55 +2,21 @@
 #include "backends/opencl/elements.h"
 
 #include <boost/algorithm/string/join.hpp>
-#include <cmath>
-#include <map>
-#include <vector>
-
-#include "backends/numerics/casts.h"
 
 namespace ironcl::opencl {
-namespace {
 
 using backend::DType;
 
-// clang-format off
-constexpr Element kElements[] = {
-    // type          real   code   weight scale  usual  integer
-    {DType::f32,     true,  false, false, true,  false, false},
-    {DType::f16,     true,  false, false, true,  false, false},
-    {DType::bf16,    true,  false, false, true,  false, false},
-    {DType::e4m3fn,  false, true,  true,  false, true,  false},
-    {DType::e5m2,    false, true,  true,  false, true,  false},
-    {DType::i8,      false, true,  true,  false, true,  true},
-    {DType::e2m1,    false, false, true,  false, false, false},
-    {DType::e8m0,    false, false, false, true,  false, false},
-};
-// clang-format on
-
-std::array<bool, 256> find_nan_codes(DType type) {
-  std::array<bool, 256> nan{};
-  for (std::size_t code = 0; code < nan.size(); ++code) {
-    const auto byte = static_cast<std::uint8_t>(code);
-    for (std::uint32_t part = 0; part * numerics::bits_of(type) < 8; ++part)
-      nan[code] = nan[code] || std::isnan(numerics::load_as_f64(type, &byte, part));
-  }
-  return nan;
+Types types_that(bool (*is)(DType) noexcept) {
+  Types types;
+  for (std::uint32_t number = 1; number < numerics::kDTypes; ++number)
+    if (is(static_cast<DType>(number))) types.push_back(static_cast<DType>(number));
+  return types;
 }
 
-}  // namespace
-
-const Element& element(DType type) noexcept {
-  static constexpr Element kNone;
-  for (const Element& row : kElements) {
-    if (row.type == type) return row;
-  }
-  return kNone;
-}
-
-std::string names_of(bool Element::*member) {
+std::string to_string(const Types& types) {
   std::vector<std::string> names;
-  for (const Element& row : kElements)
-    if (row.*member) names.emplace_back(numerics::name_of(row.type));
+  for (const DType type : types) names.emplace_back(numerics::name_of(type));
   if (names.size() > 1) {
     const std::string last = std::move(names.back());
     names.pop_back();
@@ -59,16 +25,8 @@ std::string names_of(bool Element::*member) {
   return boost::join(names, ", ");
 }
 
-std::string kernel_number(DType type) { return std::to_string(static_cast<std::uint32_t>(type)); }
+bool is_code_of_a_byte(DType type) noexcept { return numerics::is_quantized(type) && numerics::bits_of(type) == 8; }
 
-const std::array<bool, 256>& nan_codes(DType type) {
-  static const std::map<DType, std::array<bool, 256>> all = [] {
-    std::map<DType, std::array<bool, 256>> tables;
-    for (const Element& row : kElements)
-      if (row.weight) tables[row.type] = find_nan_codes(row.type);
-    return tables;
-  }();
-  return all.at(type);
-}
+std::string kernel_number(DType type) { return std::to_string(static_cast<std::uint32_t>(type)); }
 
 }  // namespace ironcl::opencl

@@ -1,37 +1,38 @@
 // SPDX-License-Identifier: Apache-2.0
-// The element types on the kernels' side. A type is one row of the table in elements.cpp and one in cl/fp8.cl
-// with the functions that it names; everything else asks here. Next door: numerics/formats.h (the same types on the
-// host's side).
+// The element types as kernels take them. What a type is, numerics/formats.h says; how kernels decode it, a row of
+// cl/fp8.cl; which types a variant multiplies, its declaration (variant.h).
 #pragma once
 
-#include <array>
+#include <algorithm>
 #include <string>
+#include <vector>
 
 #include "backends/interface.h"
 
 namespace ironcl::opencl {
 
-/// What kernels can do with a type.
-struct Element {
-  backend::DType type = backend::DType::none;
-  bool real = false;     ///< Activations, outputs and biases come in it, and it is quantised from.
-  bool code = false;     ///< Quantised activations come in it.
-  bool weight = false;   ///< Quantised weights come in it.
-  bool scale = false;    ///< Scales come in it.
-  bool usual = false;    ///< Kernels with a decoder of their own know it: code_words.cl, amx.cl, ptx.cl.
-  bool integer = false;  ///< Codes of one kind go with their like only.
+/// Types that one operand of a variant comes in.
+using Types = std::vector<backend::DType>;
+
+/// Types that a variant multiplies: A of any type of `a` by B of any type of `b`.
+struct Products {
+  Types a, b;
 };
 
-/// The row of a type; all false where kernels do not know it.
-const Element& element(backend::DType type) noexcept;
+inline bool contains(const Types& types, backend::DType type) {
+  return std::find(types.begin(), types.end(), type) != types.end();
+}
 
-/// The names of the types for which `member` is true, as a sentence has them: "f32, f16 or bf16".
-std::string names_of(bool Element::*member);
+/// The types that `is` of numerics/formats.h is true for.
+Types types_that(bool (*is)(backend::DType) noexcept);
+
+/// As a sentence has them: "f32, f16 or bf16".
+std::string to_string(const Types& types);
+
+/// True for the types that activations are quantised to: e4m3fn, e5m2, i8.
+bool is_code_of_a_byte(backend::DType type) noexcept;
 
 /// ELEMENT_... of cl/fp8.cl: the number of numerics::DType.
 std::string kernel_number(backend::DType type);
-
-/// For each byte of a type of weights, whether a code in it is NaN.
-const std::array<bool, 256>& nan_codes(backend::DType type);
 
 }  // namespace ironcl::opencl

@@ -15,8 +15,7 @@ namespace ironcl::opencl {
 /// CPU's core does two vectors of its width a clock. A GPU's unit gives such a work-group one lane of the 32 or 64
 /// that it has, one element a clock.
 inline double vector_fma_seconds(double count, int width, const Features& f) {
-  if (f.prefers_vectors())
-    return count * std::max(1.0, static_cast<double>(width) / f.vector_width) / (2 * f.clock_hz);
+  if (f.prefers_vectors()) return count * std::max(1.0, 1.0 * width / f.vector_width) / (2 * f.clock_hz);
   return count * width / f.clock_hz;
 }
 
@@ -39,7 +38,7 @@ inline double launch_ns(const Features& f) { return 8000 + 3000.0 * f.compute_un
 /// Rounds that `work_groups` take on the units of a device, one to a unit.
 inline double rounds(std::int64_t work_groups, const Features& f) {
   const std::int64_t whole = numerics::ceil_div(work_groups, f.compute_units);
-  return static_cast<double>(whole);
+  return whole;
 }
 
 }  // namespace ironcl::opencl

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// How operands lie in memory, as objects: forms of packed weights and forms of activations. Next door: forms/ (one
-// file each). A kernel's declaration names the forms that it reads (variant.h).
+// How operands lie in memory, as objects: forms of packed weights and forms of activations. Next door:
+// forms/forms.h (those there are). A kernel's declaration names the forms that it reads (variant.h).
 #pragma once
 
 #include <memory>
 #include <string>
 
-#include "backends/opencl/schedule.h"
 #include "backends/opencl/step.h"
 
 namespace ironcl::opencl {
@@ -44,33 +43,6 @@ using WeightFormPtr = std::shared_ptr<const WeightForm>;
 
 inline bool same_form(const WeightForm& a, const WeightForm& b) { return &a == &b || a.name() == b.name(); }
 
-/// What the steps of a plan are made from.
-struct PlanContext {
-  const Features& features;
-  const backend::GemmDesc& desc;
-  const Problem& problem;
-  Booking& booking;
-  Place scheduled = {};  ///< Of a grouped problem: what is left for cl/scheduled.cl, tiles of `scheduled_rows` rows.
-  std::int64_t scheduled_rows = 0;
-
-  /// The most rows that A has in memory.
-  numerics::Size a_rows() const {
-    if (desc.a_rows != 0) return desc.a_rows;
-    return problem.masked ? numerics::Size(problem.matrices) * desc.m : numerics::Size(desc.m);
-  }
-  /// The most rows that A has in tiles of `height` rows.
-  numerics::Size rows_in_tiles(std::int64_t height) const {
-    if (!problem.grouped()) return numerics::Size(desc.m).padded_to(height);
-    return numerics::Size(most_tiles(problem, desc.m, height)) * height;
-  }
-};
-
-/// A step, and what it leaves behind.
-struct StepResult {
-  std::unique_ptr<Step> step;
-  Operand result;
-};
-
 /// How A lies as a kernel reads it, and the steps that bring it there.
 class ActivationForm {
  public:
@@ -97,7 +69,7 @@ inline bool is_one_k_block(const numerics::ScaleGrid& grid, std::int64_t k) {
 
 /// Whether a kernel can quantise these floats itself, K group by K group of the rows as they lie.
 inline bool takes_floats_of_k_groups(const Operand& x, const PlanContext& plan) {
-  const numerics::ScaleGrid& grid = plan.desc.a_scale.grid;
+  const numerics::ScaleGrid& grid = plan.problem.a_scale.grid;
   return numerics::is_float(x.element) && !plan.problem.grouped() && !x.gathered && grid.group_rows == 1 &&
          grid.group_cols == plan.problem.k_group;
 }

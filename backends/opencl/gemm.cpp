@@ -6,6 +6,7 @@
 #include <system_error>
 
 #include "backends/numerics/checked.h"
+#include "backends/opencl/steps/steps.h"
 
 namespace ironcl::opencl {
 
@@ -15,12 +16,81 @@ using backend::Span;
 using backend::Status;
 using numerics::checked_mul;
 
-Gemm::Gemm(ContextPtr context, const backend::GemmDesc& desc, Choice choice)
+namespace {
+
+/// A as the caller gives it.
+Operand given(const Problem& p) {
+  Operand a;
+  a.data.source = Source::a;
+  a.ld = p.lda;
+  a.gathered = p.gathers();
+  if (p.a_source != DType::none) {
+    a.element = p.a_source;
+    return a;
+  }
+  a.element = p.a;
+  a.grid = p.a_scale.grid;
+  if (p.a_scale.dtype != DType::none) {
+    a.scales.source = Source::a_scale;
+    a.scale = p.a_scale.dtype;
+    a.scale_ld = p.a_scale.ld;
+  }
+  return a;
+}
+
+/// D as the caller takes it.
+Operand wanted(const Problem& p) {
+  Operand d;
+  d.data.source = Source::d;
+  d.element = p.d;
+  d.ld = p.ldd;
+  return d;
+}
+
+[[noreturn]] void invalid(const std::string& text) { throw Error(Status::invalid_argument, text); }
+
+}  // namespace
+
+Route route_of(const Choice& choice, const Features& features) {
+  const Problem& p = choice.problem;
+  Route route;
+  PlanContext plan{features, p, route.booking};
+  const auto form = choice.variant->activations(choice.tuning, p);
+  if (p.grouped()) {
+    const ScheduleShape shape = choice.variant->schedule(choice.tuning);
+    plan.scheduled_rows = shape.tile_rows;
+    plan.scheduled = book_schedule(shape, plan);
+    if (!form->schedules(plan)) route.steps.push_back(schedule_step(shape, plan));
+  }
+  Operand a = given(p);
+  const auto go = [&](StepResult made) {
+    route.steps.push_back(std::move(made.step));
+    a = made.result;
+  };
+  if (p.a_source != DType::none) {
+    // Tight codes and scales for a caller who asks to see them.
+    route.steps.push_back(quantize_rows_step({p.a_source, p.a, p.k, p.lda, p.k, p.a_scale.grid, p.a_quantizer},
+                                             features, a.data, {Source::a_codes, 0}, {Source::a_code_scales, 0}));
+    if (form->takes_floats(a, plan)) {
+      // Nothing between the caller's floats and the kernel.
+    } else if (StepResult made = form->quantize(a, plan); made.step != nullptr) {
+      go(std::move(made));
+    } else {
+      go(quantize_rows(a, p.k, plan));
+      go(form->pack(a, plan));
+    }
+  } else if (!form->takes(a, plan)) {
+    go(form->pack(a, plan));
+  }
+  route.steps.push_back(multiply_step(*choice.variant, choice.tuning, a, wanted(p), plan));
+  return route;
+}
+
+Gemm::Gemm(ContextPtr context, Choice choice)
     : context_(std::move(context)),
-      desc_(desc),
       choice_(std::move(choice)),
       weight_form_(choice_.variant->weights(choice_.tuning, choice_.problem)),
-      route_(route_of(desc_, choice_, context_->features)),
+      route_(route_of(choice_, context_->features)),
       call_("a call of plan " + choice_.variant->name) {
   guarded("building a plan", [&] {
     null_buffer_ = cl::Buffer(context_->context, CL_MEM_READ_WRITE, std::size_t{Booking::kAlignment});
@@ -38,9 +108,8 @@ void Gemm::build() {
   std::vector<std::future<void>> others;
   for (std::size_t i = 1; i < route_.steps.size(); ++i) {
     Step& step = *route_.steps[i];
-    const auto policy = std::launch::async;
     try {
-      others.push_back(std::async(policy, [&step, &builder] { step.build(builder); }));
+      others.push_back(std::async(std::launch::async, [&step, &builder] { step.build(builder); }));
     } catch (const std::system_error&) {  // No thread is to be had: one after the other, then.
       step.build(builder);
     }
@@ -49,26 +118,19 @@ void Gemm::build() {
   for (std::future<void>& other : others) other.get();
 }
 
-void Gemm::launch(Call& call) {
-  for (const auto& step : route_.steps) step->launch(call);
-}
-
 void Gemm::warm_up() {
   const cl::CommandQueue queue(context_->context, context_->device);
-  Call call(0, queue);
-  call.null_buffer = {&null_buffer_, 0};
-  call.a = call.a_scale = call.a_codes = call.a_code_scales = call.a_index = call.null_buffer;
-  call.d = call.bias = call.matrix_rows = call.counter = call.workspace = call.null_buffer;
+  Call call(0, null_buffer_, queue);
   const DeviceWeights weights{null_buffer_, null_buffer_};
   call.weights = &weights;
-  launch(call);
+  for (const auto& step : route_.steps) step->launch(call);
   queue.finish();
 }
 
 backend::GemmInfo Gemm::info() const {
   return {choice_.variant->accuracy,
-          std::min<std::int64_t>(choice_.problem.k_group, std::max<std::int64_t>(desc_.k, 1)), route_.booking.bytes(),
-          choice_.variant->name, to_string(choice_.tuning), weight_form_->name()};
+          std::min<std::int64_t>(choice_.problem.k_group, std::max<std::int64_t>(choice_.problem.k, 1)),
+          route_.booking.bytes(), choice_.variant->name, to_string(choice_.tuning), weight_form_->name()};
 }
 
 std::vector<std::string> Gemm::step_names() const {
@@ -79,103 +141,82 @@ std::vector<std::string> Gemm::step_names() const {
 
 const Weights& Gemm::weights_of(const backend::GemmArgs& args) const {
   const auto* weights = dynamic_cast<const Weights*>(args.weights.get());
-  if (weights == nullptr || weights->context() != context_) {
-    throw Error(Status::invalid_argument, "the weights are not prepared for device " + context_->features.name);
-  }
-  const backend::ScaleDesc& has = weights->scale();
-  const backend::ScaleDesc& want = desc_.b_scale;
-  const std::int64_t matrices = std::max<std::int64_t>(1, choice_.problem.matrices);
+  if (weights == nullptr || weights->context() != context_)
+    invalid("the weights are not prepared for device " + context_->features.name);
+  const Problem& p = choice_.problem;
+  const std::int64_t matrices = std::max<std::int64_t>(1, p.matrices);
   if (weights->matrices() != matrices) {
-    throw Error(Status::invalid_argument, "the weights are " + std::to_string(weights->matrices()) +
-                                              " matrices, the plan is for " + std::to_string(matrices));
+    invalid("the weights are " + std::to_string(weights->matrices()) + " matrices, the plan is for " +
+            std::to_string(matrices));
   }
-  if (weights->n() != desc_.n || weights->k() != desc_.k || weights->dtype() != desc_.b || has.dtype != want.dtype ||
-      (has.dtype != DType::none && has.grid.resolved(desc_.n, desc_.k) != want.grid.resolved(desc_.n, desc_.k))) {
+  const backend::ScaleDesc &has = weights->scale(), &want = p.b_scale;
+  if (weights->n() != p.n || weights->k() != p.k || weights->dtype() != p.b || has.dtype != want.dtype ||
+      (has.dtype != DType::none && has.grid.resolved(p.n, p.k) != want.grid.resolved(p.n, p.k))) {
     const auto text = [](std::int64_t n, std::int64_t k, DType type, const backend::ScaleDesc& s) {
       return std::string(numerics::name_of(type)) + " [" + std::to_string(n) + ", " + std::to_string(k) + "] with " +
              std::string(numerics::name_of(s.dtype)) + " scales of " + std::to_string(s.grid.group_rows) + "x" +
              std::to_string(s.grid.group_cols);
     };
-    throw Error(Status::invalid_argument, "the weights are " +
-                                              text(weights->n(), weights->k(), weights->dtype(), has) +
-                                              ", the plan is for " + text(desc_.n, desc_.k, desc_.b, want));
+    invalid("the weights are " + text(weights->n(), weights->k(), weights->dtype(), has) + ", the plan is for " +
+            text(p.n, p.k, p.b, want));
   }
   return *weights;
 }
 
 std::int64_t Gemm::a_rows_of(const backend::GemmArgs& args) const {
-  if (desc_.a_rows != 0) return args.a_rows;
-  return choice_.problem.masked ? checked_mul(choice_.problem.matrices, args.m) : args.m;
+  const Problem& p = choice_.problem;
+  if (p.gathers()) return args.a_rows;
+  return p.masked() ? checked_mul(p.matrices, args.m) : args.m;
 }
 
 void Gemm::check(const backend::GemmArgs& args) const {
-  if (args.m < 0 || args.m > desc_.m) {
-    throw Error(Status::invalid_argument,
-                "m is " + std::to_string(args.m) + ", the plan takes 0 to " + std::to_string(desc_.m));
-  }
-  const bool masked = choice_.problem.masked;
-  if (masked && args.m != desc_.m && args.m != 0) {
-    throw Error(
-        Status::invalid_argument,
-        "m is " + std::to_string(args.m) + "; calls of a masked problem have the plan's, " + std::to_string(desc_.m));
+  const Problem& p = choice_.problem;
+  if (args.m < 0 || args.m > p.m)
+    invalid("m is " + std::to_string(args.m) + ", the plan takes 0 to " + std::to_string(p.m));
+  if (p.masked() && args.m != p.m && args.m != 0) {
+    invalid("m is " + std::to_string(args.m) + "; calls of a masked problem have the plan's, " + std::to_string(p.m));
   }
   if (args.m == 0) return;
-  if (desc_.a_rows != 0 ? args.a_rows < 1 || args.a_rows > desc_.a_rows : args.a_rows != 0) {
-    throw Error(Status::invalid_argument, "a_rows is " + std::to_string(args.a_rows) + ", the plan takes " +
-                                              (desc_.a_rows != 0 ? "1 to " : "") + std::to_string(desc_.a_rows));
+  if (p.gathers() ? args.a_rows < 1 || args.a_rows > p.a_rows : args.a_rows != 0) {
+    invalid("a_rows is " + std::to_string(args.a_rows) + ", the plan takes " + (p.gathers() ? "1 to " : "") +
+            std::to_string(p.a_rows));
   }
-  const std::int64_t matrices = std::max<std::int64_t>(1, choice_.problem.matrices);
-  const std::int64_t rows = masked ? checked_mul(matrices, args.m) : args.m;  // Of D, all matrices' together.
+  const std::int64_t matrices = std::max<std::int64_t>(1, p.matrices);
+  const std::int64_t rows = p.masked() ? checked_mul(matrices, args.m) : args.m;  // Of D, all matrices' together.
   const std::int64_t a_rows = a_rows_of(args);
-  const auto need = [&](const Span& span, const char* what, std::int64_t count, std::int64_t ld, std::int64_t cols,
-                        DType type) {
-    const std::uint64_t size = numerics::size_of(type);
-    const auto bytes = static_cast<std::uint64_t>(numerics::checked_add(checked_mul(count - 1, ld), cols)) * size;
-    own(span.buffer, *context_, what);
+  const auto need_bytes = [&](const Span& span, const std::string& what, std::uint64_t bytes) {
+    own(span.buffer, *context_, what.c_str());
     if (span.size < bytes) {
-      throw Error(Status::invalid_argument, std::string(what) + " has " + std::to_string(span.size) +
-                                                " bytes, the call needs " + std::to_string(bytes));
+      invalid(what + " has " + std::to_string(span.size) + " bytes, the call needs " + std::to_string(bytes));
     }
-    if (span.offset % context_->features.alignment != 0) {
-      throw Error(Status::invalid_argument, std::string(what) + " starts at byte " + std::to_string(span.offset) +
-                                                "; offsets are multiples of " +
-                                                std::to_string(context_->features.alignment));
+    if (const std::uint64_t unit = context_->features.alignment; span.offset % unit != 0) {
+      invalid(what + " starts at byte " + std::to_string(span.offset) + "; offsets are multiples of " +
+              std::to_string(unit));
     }
   };
-  need(args.a, "a", a_rows, desc_.lda, desc_.k, desc_.a_source != DType::none ? desc_.a_source : desc_.a);
-  need(args.d, "d", rows, desc_.ldd, desc_.n, desc_.d);
-  if (desc_.bias != DType::none) need(args.bias, "bias", matrices, desc_.n, desc_.n, desc_.bias);
-  if (choice_.problem.grouped()) need(args.matrix_rows, "matrix_rows", 1, matrices, matrices, DType::f32);
-  if (desc_.a_rows != 0) need(args.a_index, "a_index", 1, rows, rows, DType::f32);
-  const numerics::ScaleGrid& grid = desc_.a_scale.grid;
-  if (desc_.a_source == DType::none && desc_.a_scale.dtype != DType::none) {
-    need(args.a_scale, "a_scale", grid.scale_rows(a_rows), desc_.a_scale.ld, grid.scale_cols(desc_.k),
-         desc_.a_scale.dtype);
-  }
-  if (args.workspace) {
-    own(args.workspace.buffer, *context_, "workspace");
-    if (args.workspace.size < route_.booking.bytes() || args.workspace.offset % context_->features.alignment != 0) {
-      throw Error(Status::invalid_argument, "the workspace has " + std::to_string(args.workspace.size) +
-                                                " bytes from byte " + std::to_string(args.workspace.offset) +
-                                                ", the plan needs " + std::to_string(route_.booking.bytes()) +
-                                                " from a multiple of " +
-                                                std::to_string(context_->features.alignment));
-    }
-  }
+  const auto need = [&](const Span& span, const char* what, std::int64_t count, std::int64_t ld, std::int64_t cols,
+                        DType type) { need_bytes(span, what, matrix_bytes(count, ld, cols, type).bytes()); };
+  need(args.a, "a", a_rows, p.lda, p.k, p.a_source != DType::none ? p.a_source : p.a);
+  need(args.d, "d", rows, p.ldd, p.n, p.d);
+  if (p.bias != DType::none) need(args.bias, "bias", matrices, p.n, p.n, p.bias);
+  if (p.grouped()) need(args.matrix_rows, "matrix_rows", 1, matrices, matrices, DType::f32);
+  if (p.gathers()) need(args.a_index, "a_index", 1, rows, rows, DType::f32);
+  const numerics::ScaleGrid& grid = p.a_scale.grid;
+  const std::int64_t scale_rows = grid.scale_rows(a_rows), scale_cols = grid.scale_cols(p.k);
+  if (p.a_source == DType::none && p.a_scale.dtype != DType::none)
+    need(args.a_scale, "a_scale", scale_rows, p.a_scale.ld, scale_cols, p.a_scale.dtype);
+  if (args.workspace) need_bytes(args.workspace, "the workspace", route_.booking.bytes());
   if (static_cast<bool>(args.a_quantized) != static_cast<bool>(args.a_quantized_scale) ||
-      (args.a_quantized && desc_.a_source == DType::none)) {
-    throw Error(Status::invalid_argument,
-                "a_quantized and a_quantized_scale come together, on a plan that quantises a");
-  }
+      (args.a_quantized && p.a_source == DType::none))
+    invalid("a_quantized and a_quantized_scale come together, on a plan that quantises a");
   if (args.a_quantized) {
-    need(args.a_quantized, "a_quantized", a_rows, desc_.k, desc_.k, desc_.a);
-    need(args.a_quantized_scale, "a_quantized_scale", grid.scale_rows(a_rows), grid.scale_cols(desc_.k),
-         grid.scale_cols(desc_.k), DType::f32);
+    need(args.a_quantized, "a_quantized", a_rows, p.k, p.k, p.a);
+    need(args.a_quantized_scale, "a_quantized_scale", scale_rows, scale_cols, scale_cols, DType::f32);
   }
 }
 
 Memory Gemm::own_workspace() {
-  if (route_.booking.bytes() == 0) return {&null_buffer_, 0};
+  if (route_.booking.bytes() == 0) return {};
   if (own_workspace_() == nullptr) own_workspace_ = Buffer(context_, route_.booking.bytes()).memory();
   return {&own_workspace_, 0};
 }
@@ -186,27 +227,27 @@ std::shared_ptr<backend::Event> Gemm::enqueue(const std::shared_ptr<backend::Que
   check(args);
   const Weights& weights = weights_of(args);
   return guarded(call_, [&]() -> std::shared_ptr<backend::Event> {
-    Call call(args.m, context_, queue, args.wait, args.wants_event);
+    Call call(args.m, null_buffer_, context_, queue, args.wait, args.wants_event);
     if (args.m == 0) return call.done();
-    const auto memory = [&](const Span& span, const Memory& otherwise) {
-      return span ? Memory{&own(span.buffer, *context_, "a span").memory(), span.offset} : otherwise;
-    };
+    for (const auto& [source, span] :
+         std::initializer_list<std::pair<Source, const Span&>>{{Source::a, args.a},
+                                                               {Source::a_scale, args.a_scale},
+                                                               {Source::a_codes, args.a_quantized},
+                                                               {Source::a_code_scales, args.a_quantized_scale},
+                                                               {Source::d, args.d},
+                                                               {Source::bias, args.bias},
+                                                               {Source::a_index, args.a_index},
+                                                               {Source::matrix_rows, args.matrix_rows},
+                                                               {Source::workspace, args.workspace}}) {
+      if (span) call[source] = {&own(span.buffer, *context_, "a span").memory(), span.offset};
+    }
+    if (!args.workspace) call[Source::workspace] = own_workspace();
+    call[Source::counter] = {&counter_, 0};
     call.a_rows = a_rows_of(args);
-    call.null_buffer = {&null_buffer_, 0};
-    call.a = memory(args.a, call.null_buffer);
-    call.a_scale = memory(args.a_scale, call.null_buffer);
-    call.a_codes = memory(args.a_quantized, {});
-    call.a_code_scales = memory(args.a_quantized_scale, {});
-    call.d = memory(args.d, call.null_buffer);
-    call.bias = memory(args.bias, call.null_buffer);
-    call.a_index = memory(args.a_index, call.null_buffer);
-    call.matrix_rows = memory(args.matrix_rows, call.null_buffer);
     call.weights = &weights.in(*weight_form_);
-    call.counter = {&counter_, 0};
-    call.workspace = args.workspace ? memory(args.workspace, {}) : own_workspace();
     const bool uses_own = route_.booking.counter() || (!args.workspace && route_.booking.bytes() != 0);
     if (uses_own) own_memory_.begin(call);
-    launch(call);
+    for (const auto& step : route_.steps) step->launch(call);
     return uses_own ? own_memory_.end(call) : call.done();
   });
 }

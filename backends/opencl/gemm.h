@@ -1,21 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
-// The plan: the steps of its route, built; enqueue sets what a call changes and launches them. Next door: select.h
-// (which variant), route.h (which steps).
+// The plan: the steps by which it goes from what the caller gives to D, built; enqueue sets what a call changes and
+// launches them. Next door: select.h (which variant), steps/ and forms/.
 #pragma once
 
 #include "backends/opencl/objects.h"
-#include "backends/opencl/route.h"
+#include "backends/opencl/select.h"
 #include "backends/opencl/weights.h"
 
 namespace ironcl::opencl {
+
+/// The steps of a plan in order, and the workspace that they booked.
+struct Route {
+  std::vector<std::unique_ptr<Step>> steps;
+  Booking booking;
+};
+
+/// The one place that decides by which steps a plan goes. Builds nothing. `choice` and `features` outlive the steps.
+/// Throws std::overflow_error where the workspace is larger than a number says.
+Route route_of(const Choice& choice, const Features& features);
 
 class Gemm final : public backend::Gemm {
  public:
   /// Builds every step, and launches each once with no rows, so that drivers that compile at the first launch do it
   /// now.
-  Gemm(ContextPtr context, const backend::GemmDesc& desc, Choice choice);
+  Gemm(ContextPtr context, Choice choice);
   backend::GemmInfo info() const override;
-  const backend::GemmDesc& desc() const noexcept override { return desc_; }
+  const backend::GemmDesc& desc() const noexcept override { return choice_.problem; }
   /// A call without a workspace takes the plan's own, which is allocated by the first such call. Where a step cannot
   /// be queued, those before it have ended when the error is thrown.
   std::shared_ptr<backend::Event> enqueue(const std::shared_ptr<backend::Queue>& queue,
@@ -34,11 +44,9 @@ class Gemm final : public backend::Gemm {
   void check(const backend::GemmArgs& args) const;
   const Weights& weights_of(const backend::GemmArgs& args) const;
   Memory own_workspace();
-  void launch(Call& call);
 
   ContextPtr context_;
-  backend::GemmDesc desc_;
-  Choice choice_;
+  const Choice choice_;
   WeightFormPtr weight_form_;
   Route route_;
   std::string call_;          ///< What a call is called in errors.

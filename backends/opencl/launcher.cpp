@@ -30,10 +30,12 @@ void Launcher::after(const std::shared_ptr<Event>& event) {
   events_ = true;  // It tells who failed first.
 }
 
-void Launcher::launch(const cl::Kernel& kernel, const cl::NDRange& work_groups, const cl::NDRange& local,
+void Launcher::launch(const cl::Kernel& kernel, std::int64_t width, std::int64_t height, std::int64_t items,
                       bool others_depend) {
-  const std::size_t *l = local.get(), *g = work_groups.get();
-  const cl::NDRange global = dry_ ? cl::NDRange(l[0], l[1]) : cl::NDRange(g[0] * l[0], g[1] * l[1]);
+  const auto local = static_cast<std::size_t>(items);
+  const cl::NDRange global =
+      dry_ ? cl::NDRange(local, 1)
+           : cl::NDRange(static_cast<std::size_t>(width) * local, static_cast<std::size_t>(height));
   events_ = events_ || others_depend;
   // What the command leaves behind has its place before the command is queued: then nothing may fail.
   if (launched_.empty()) launched_.reserve(4);  // As many as most plans have kernels.
@@ -42,8 +44,8 @@ void Launcher::launch(const cl::Kernel& kernel, const cl::NDRange& work_groups, 
   std::vector<cl::Event> next = needed_;
   if (others_depend) next.emplace_back();
   try {
-    native_->enqueueNDRangeKernel(kernel, cl::NullRange, global, local, wait_.empty() ? nullptr : &wait_,
-                                  events_ ? &launched_.back() : nullptr);
+    native_->enqueueNDRangeKernel(kernel, cl::NullRange, global, cl::NDRange(local, 1),
+                                  wait_.empty() ? nullptr : &wait_, events_ ? &launched_.back() : nullptr);
   } catch (...) {
     if (events_) launched_.pop_back();
     throw;

@@ -42,10 +42,10 @@ class Launcher {
   bool dry() const noexcept { return dry_; }
   /// The first command also waits for this event.
   void after(const std::shared_ptr<Event>& event);
-  /// Enqueues `work_groups`, each of `local` work-items. `others_depend`: every later command of the call waits for
-  /// this one. Order alone does not keep a queue from going on after a command that failed; this does, where what it
-  /// was to leave leads to places in memory.
-  void launch(const cl::Kernel& kernel, const cl::NDRange& work_groups, const cl::NDRange& local,
+  /// Enqueues width x height work-groups of `items` work-items. `others_depend`: every later command of the call
+  /// waits for this one. Order alone does not keep a queue from going on after a command that failed; this does,
+  /// where what it was to leave leads to places in memory.
+  void launch(const cl::Kernel& kernel, std::int64_t width, std::int64_t height, std::int64_t items,
               bool others_depend = false);
   /// The event of all that was launched; of nothing, one that ends in its turn. Null where the caller wants none and
   /// nothing else needs it.

@@ -7,8 +7,6 @@
 #include <cstdint>
 #include <cstring>
 
-#include "backends/opencl/elements.h"
-
 #if defined(__x86_64__) && defined(__linux__)
 #include <cpuid.h>
 #include <sys/syscall.h>
@@ -146,16 +144,6 @@ DotProductRates dot_product_rates() { return {}; }
 std::string processor_identity() { return {}; }
 #endif
 
-std::int64_t bytes_of_element(const Problem& p) { return element(p.b).integer ? 1 : 2; }
-
-std::optional<Refusal> refuse_narrow_types(const Problem& p, const std::string& unit) {
-  const std::string activations(numerics::name_of(p.a));
-  if (p.a == backend::DType::f32 || p.a == backend::DType::f16)
-    return Refusal{backend::Reason::dtype,
-                   "activations of " + activations + " that stay unquantised are not exact in bf16"};
-  if (element(p.b).integer && !element(p.a).integer)
-    return Refusal{backend::Reason::dtype, unit + " of bytes multiply i8 by i8; activations are " + activations};
-  return std::nullopt;
-}
+std::int64_t bytes_of_element(const Problem& p) { return numerics::is_integer(p.b) ? 1 : 2; }
 
 }  // namespace ironcl::opencl

@@ -3,9 +3,9 @@
 // products on vectors of 512 bits (AVX512-BF16, VNNI). Whether the CPU says that it has them.
 #pragma once
 
-#include <optional>
 #include <string>
 
+#include "backends/opencl/elements.h"
 #include "backends/opencl/problem.h"
 
 namespace ironcl::opencl {
@@ -40,8 +40,10 @@ std::string processor_identity();
 /// Bytes in which these units take an element of A and of B: 2 of a bf16, or 1 where codes of `p` are integers.
 std::int64_t bytes_of_element(const Problem& p);
 
-/// Why `unit` ("tiles", in the plural) does not multiply the types of `p`; empty where it does: bf16 by bf16, which
-/// holds every code of fp8, or i8 by i8.
-std::optional<Refusal> refuse_narrow_types(const Problem& p, const std::string& unit);
+/// What these units multiply: bf16, which holds every code of fp8, by bf16; and i8 by i8.
+inline std::vector<Products> narrow_products() {
+  using backend::DType;
+  return {{{DType::e4m3fn, DType::e5m2, DType::bf16}, {DType::e4m3fn, DType::e5m2}}, {{DType::i8}, {DType::i8}}};
+}
 
 }  // namespace ironcl::opencl

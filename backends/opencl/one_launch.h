@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels that quantise what they multiply, whatever the number of rows, in one launch (cl/one_launch.cl): what they
-// book, and how many work-groups they have. Next door: persistent.h (few rows, quantised once for each core),
-// variants/gemm_amx.cpp, variants/gemm_bf16.cpp.
+// Kernels of processors that quantise what they multiply: whatever the number of rows, in one launch
+// (cl/one_launch.cl), or few rows by persistent work-groups, one for each core (cl/stretches.cl), each of which
+// quantises all activations once and keeps them. What they book, and how many work-groups they have.
 #pragma once
 
 #include <algorithm>
+#include <bit>
 
-#include "backends/opencl/elements.h"
+#include "backends/opencl/forms/forms.h"
+#include "backends/opencl/matrix_unit.h"
 #include "backends/opencl/variant.h"
 
 namespace ironcl::opencl {
@@ -22,14 +24,14 @@ struct OneLaunch {
 /// Whether a plan may be told to quantise in the launch that multiplies. Rows that are gathered or scheduled come as
 /// the step before has laid them.
 inline bool fits_one_launch(const Problem& p) {
-  return p.a_source != backend::DType::none && !p.grouped() && !p.gathers && !p.scheduled;
+  return p.a_source != backend::DType::none && !p.grouped() && !p.gathers() && !p.scheduled;
 }
 
 /// Whether its words can count all blocks and all who come for them (MARK_BITS of cl/one_launch.cl), and 32 bits all
 /// runs of K groups.
 inline bool counts_in_one_launch(const OneLaunch& cut, const Problem& p) {
   constexpr std::int64_t kMostCounted = std::int64_t{1} << 19, kMostRuns = std::int64_t{1} << 30;
-  const numerics::Size tiles = numerics::ceil_div(std::max<std::int64_t>(1, p.m), cut.tile_rows);
+  const numerics::Size tiles = row_tiles(p, cut.tile_rows);
   const numerics::Size blocks = numerics::ceil_div(tiles.value(), cut.block_m);
   const numerics::Size columns = numerics::ceil_div(p.n, cut.block_n);
   return blocks * (columns + cut.parts) + columns < kMostCounted && tiles * p.k_groups() < kMostRuns;
@@ -40,7 +42,7 @@ template <OneLaunch (*cut)(const Tuning&)>
 Constraint one_launch_constraint() {
   return {"floats counts blocks of D in one launch, and these are too many; take 0",
           [](const Tuning& t, const Problem& p) {
-            return t.at("floats") == 0 || !fits_one_launch(p) || counts_in_one_launch(cut(t), p);
+            return t["floats"] == 0 || !fits_one_launch(p) || counts_in_one_launch(cut(t), p);
           }};
 }
 
@@ -48,9 +50,9 @@ Constraint one_launch_constraint() {
 /// step before has quantised.
 template <OneLaunch (*cut)(const Tuning&)>
 numerics::Size one_launch_scratch(const Tuning& t, const Problem& p, const Features&) {
-  if (t.at("floats") == 0 || !fits_one_launch(p)) return 0;
+  if (t["floats"] == 0 || !fits_one_launch(p)) return 0;
   const OneLaunch c = cut(t);
-  const numerics::Size tiles = numerics::ceil_div(std::max<std::int64_t>(1, p.m), c.tile_rows);
+  const numerics::Size tiles = row_tiles(p, c.tile_rows);
   const numerics::Size blocks = numerics::ceil_div(tiles.value(), c.block_m);
   const numerics::Size columns = numerics::ceil_div(p.n, c.block_n), groups = p.k_groups();
   const numerics::Size words = blocks * c.parts + tiles * groups + blocks * columns + 1;
@@ -64,13 +66,48 @@ numerics::Size one_launch_scratch(const Tuning& t, const Problem& p, const Featu
 template <OneLaunch (*cut)(const Tuning&)>
 Pass one_launch_pass(const char* kernel, const Tuning& t, const Problem& p, const Features& f, std::int64_t m) {
   const OneLaunch c = cut(t);
-  const auto columns = static_cast<std::size_t>(numerics::ceil_div(p.n, c.block_n));
-  std::size_t blocks = row_blocks(p, m, c.tile_rows * c.block_m);
-  if (t.at("floats") == 1 && !p.grouped()) {
-    const auto cores = static_cast<std::size_t>(f.compute_units);
-    blocks = std::max(blocks, std::min(blocks * static_cast<std::size_t>(c.parts), cores / columns));
-  }
+  const std::int64_t columns = numerics::ceil_div(p.n, c.block_n);
+  std::int64_t blocks = most_tiles(p, m, c.tile_rows * c.block_m);
+  if (t["floats"] == 1 && !p.grouped())
+    blocks = std::max(blocks, std::min(blocks * c.parts, f.compute_units / columns));
   return {kernel, {columns, blocks}, 1};
+}
+
+constexpr int kMostPersistentGroups = 128;
+constexpr std::int64_t kMostPersistentBytes =
+    128 << 10;  ///< Well within a core's second cache, and any local memory of one.
+
+/// For how many K groups of `rows` rows, `group_bytes` each, a work-group of `p` has room: a power of two, so that
+/// problems share programs; 0 where it does not stay. Of several tiles of rows each is multiplied with columns that
+/// are decoded once; activations that come quantised need no keeping.
+inline int persistent_groups(const Problem& p, std::int64_t rows, std::int64_t group_bytes) {
+  const std::int64_t groups = p.k_groups();
+  if (p.a_source == backend::DType::none || p.m > rows || p.mean_rows_per_expert > 0 || p.grouped() || p.gathers())
+    return 0;
+  if (groups < 1 || groups > kMostPersistentGroups) return 0;
+  const auto room = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(groups)));
+  return rows * room * group_bytes <= kMostPersistentBytes ? static_cast<int>(room) : 0;
+}
+
+/// The one pass of such a kernel.
+inline Pass pass_of_cores(const char* kernel, const Features& f) { return {kernel, {1, f.compute_units}, 1}; }
+
+/// A variant for the units of matrix_unit.h, which a process is tried for that may end over it; the weights of all
+/// lie as those of the other kernels of processors.
+inline Variant variant_of_narrow_units(std::string name, std::string summary) {
+  Variant v;
+  v.name = std::move(name);
+  v.summary = std::move(summary);
+  v.products = narrow_products();
+  v.needs = [](const Features& f, const Problem&) -> std::optional<Refusal> {
+    if (f.dot_products_why_not.empty()) return std::nullopt;
+    return Refusal{backend::Reason::device_feature, f.dot_products_why_not};
+  };
+  v.trial = Trial{19, 72, 320};
+  v.trial->in_child = true;
+  v.toolchain = &opencl_c_unsaved();
+  v.weights = [](const Tuning&, const Problem&) { return blocked_form(kPanel, 1, 16); };
+  return v;
 }
 
 }  // namespace ironcl::opencl

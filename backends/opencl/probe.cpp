@@ -3,12 +3,14 @@
 
 #include <algorithm>
 #include <bit>
+#include <boost/describe.hpp>
 #include <boost/json.hpp>
 #include <cmath>
 #include <utility>
 #include <vector>
 
 #include "backends/numerics/casts.h"
+#include "backends/opencl/arguments.h"
 #include "backends/opencl/device_clock.h"
 #include "backends/opencl/program.h"
 
@@ -17,7 +19,7 @@ namespace {
 
 /// What compute capability 9.0 has for a work-group, 227 KiB, less what the driver keeps of it. The driver says 48
 /// KiB, which is the most for arguments.
-constexpr std::uint64_t kLocalOf90 = (227 << 10) - 1024;
+constexpr std::int64_t kLocalOf90 = (227 << 10) - 1024;
 
 template <class F>
 auto or_default(F&& get) -> decltype(get()) {
@@ -55,187 +57,199 @@ bool same_bits(float a, float b) {
   return (std::isnan(a) && std::isnan(b)) || std::bit_cast<std::uint32_t>(a) == std::bit_cast<std::uint32_t>(b);
 }
 
-/// Runs probe `which` on x and y; throws what the driver throws.
-std::vector<float> run_probe(int which, const cl::Context& context, const cl::Device& device, ProgramBuilder& builder,
-                             std::vector<float> x, std::vector<float> y, const std::string& options,
-                             std::size_t items, Defines defines = {}) {
-  defines["PROBE"] = std::to_string(which);
-  const cl::Program program = builder.build("probe.cl", defines, options);
-  cl::Kernel kernel(program, "probe");
-  const std::size_t bytes = x.size() * sizeof(float);
-  const cl::Buffer bx(context, CL_MEM_READ_ONLY | CL_MEM_COPY_HOST_PTR, bytes, x.data());
-  const cl::Buffer by(context, CL_MEM_READ_ONLY | CL_MEM_COPY_HOST_PTR, bytes, y.data());
-  const cl::Buffer bo(context, CL_MEM_WRITE_ONLY, bytes);
-  kernel.setArg(0, bx);
-  kernel.setArg(1, by);
-  kernel.setArg(2, bo);
-  kernel.setArg(3, static_cast<cl_int>(x.size()));
-  const cl::CommandQueue queue(context, device);
-  queue.enqueueNDRangeKernel(kernel, cl::NullRange, cl::NDRange(items), cl::NDRange(1));
-  std::vector<float> out(x.size());
-  queue.enqueueReadBuffer(bo, CL_TRUE, 0, bytes, out.data());
-  return out;
-}
+/// The same numbers each time.
+struct Drawn {
+  std::uint32_t state;
+  std::uint32_t operator()() { return state = state * 1664525u + 1013904223u; }
+};
 
-bool divides_exactly(const cl::Context& context, const cl::Device& device, ProgramBuilder& builder) {
-  // Quotients that a 2.5 ulp division misses, subnormal ones, and subnormal operands.
-  std::vector<float> x, y;
-  std::uint32_t state = 12345;
-  const auto next = [&] { return state = state * 1664525u + 1013904223u; };
-  for (int i = 0; i < 4096; ++i) {
-    const std::uint32_t exponent = i % 4 == 0 ? (next() >> 28) : 100 + (next() >> 27);
-    x.push_back(std::bit_cast<float>((next() & 0x807fffffu) | (exponent << 23)));
-    y.push_back(i % 3 == 0 ? 448.0f : std::bit_cast<float>((next() >> 9) | ((90 + (next() >> 27)) << 23)));
-  }
-  const auto out = run_probe(1, context, device, builder, x, y, "-cl-fp32-correctly-rounded-divide-sqrt", x.size());
-  for (std::size_t i = 0; i < out.size(); ++i) {
+bool are_quotients(const std::vector<float>& out, const std::vector<float>& x, const std::vector<float>& y) {
+  for (std::size_t i = 0; i < out.size(); ++i)
     if (!same_bits(out[i], x[i] / y[i])) return false;
-  }
   return true;
 }
 
-bool divides_by_fma(const cl::Context& context, const cl::Device& device, ProgramBuilder& builder) {
-  // Scales all over the reach of quantizer.cl; x beside every boundary of e4m3 codes, beside 1, and anywhere.
-  std::vector<float> x, y;
-  std::uint32_t state = 54321;
-  const auto next = [&] { return state = state * 1664525u + 1013904223u; };
-  for (int i = 0; i < 8192; ++i) {
-    const float scale = std::bit_cast<float>((next() >> 9) | ((67 + next() % 120) << 23));
-    const float boundary =
-        static_cast<float>(17 + next() % 16) * std::ldexp(1.0f, static_cast<int>(next() % 18) - 14);
-    const float near = std::bit_cast<float>(std::bit_cast<std::uint32_t>(boundary * scale) + next() % 5 - 2);
-    const float any = std::bit_cast<float>(std::bit_cast<std::uint32_t>(scale) + (next() >> 8) - (4u << 23));
-    x.push_back((i % 2 == 0 ? near : any) * (i % 4 < 2 ? 1.0f : -1.0f));
-    y.push_back(scale);
-  }
-  x[0] = 0.0f;
-  x[1] = -0.0f;
-  const auto out = run_probe(4, context, device, builder, x, y, "", x.size());
-  for (std::size_t i = 0; i < out.size(); ++i) {
-    if (!same_bits(out[i], x[i] / y[i])) return false;
-  }
-  return true;
-}
+class Prober {
+ public:
+  Prober(const cl::Context& context, const cl::Device& device, ProgramBuilder& builder)
+      : context_(context), device_(device), builder_(builder) {}
 
-bool converts_half_vectors(const cl::Context& context, const cl::Device& device, ProgramBuilder& builder) {
-  constexpr std::size_t kAll = 65536;
-  std::vector<float> bits(kAll), unused(kAll);
-  auto* halves = reinterpret_cast<std::uint16_t*>(bits.data());
-  for (std::size_t i = 0; i < kAll; ++i) halves[i] = static_cast<std::uint16_t>(i);
-  const auto out = run_probe(2, context, device, builder, bits, unused, "", kAll / 16);
-  for (std::size_t i = 0; i < kAll; ++i) {
-    if (!same_bits(out[i], numerics::decode_f16(static_cast<std::uint16_t>(i)))) return false;
+  /// Runs probe `which` on x and y; throws what the driver throws.
+  std::vector<float> run(int which, std::vector<float> x, std::vector<float> y, const std::string& options,
+                         std::size_t items, Defines defines = {}) const {
+    defines["PROBE"] = std::to_string(which);
+    const cl::Program program = builder_.build("probe.cl", defines, options);
+    cl::Kernel kernel(program, "probe");
+    const std::size_t bytes = x.size() * sizeof(float);
+    const cl::Buffer bx(context_, CL_MEM_READ_ONLY | CL_MEM_COPY_HOST_PTR, bytes, x.data());
+    const cl::Buffer by(context_, CL_MEM_READ_ONLY | CL_MEM_COPY_HOST_PTR, bytes, y.data());
+    const cl::Buffer bo(context_, CL_MEM_WRITE_ONLY, bytes);
+    bind<ProbeArg::x>(kernel, bx);
+    bind<ProbeArg::y>(kernel, by);
+    bind<ProbeArg::out>(kernel, bo);
+    bind<ProbeArg::count>(kernel, x.size());
+    const cl::CommandQueue queue(context_, device_);
+    queue.enqueueNDRangeKernel(kernel, cl::NullRange, cl::NDRange(items), cl::NDRange(1));
+    std::vector<float> out(x.size());
+    queue.enqueueReadBuffer(bo, CL_TRUE, 0, bytes, out.data());
+    return out;
   }
-  return true;
-}
 
-/// Whether words of codes become f32 by way of 16-bit floats, every code exactly, as HALF_BITS `way` says.
-bool converts_half_bits(int way, const cl::Context& context, const cl::Device& device, ProgramBuilder& builder) {
-  constexpr std::size_t kWords = 64;  // The codes of a type, four a word.
-  const std::vector<float> unused(12 * kWords);
-  const auto out =
-      run_probe(6, context, device, builder, unused, unused, "", 3 * kWords, {{"HALF_BITS", std::to_string(way)}});
-  for (std::size_t i = 0; i < 4 * kWords; ++i) {
-    const auto code = static_cast<std::uint8_t>(i);
-    if (!same_bits(out[i], numerics::decode_e4m3fn(code)) ||
-        !same_bits(out[4 * kWords + i], numerics::decode_e5m2(code)) ||
-        ((code & 0x7f) != 0x7f && !same_bits(out[8 * kWords + i], numerics::decode_e4m3fn(code))))
-      return false;
-  }
-  return true;
-}
-
-/// Whether the packed dot product of four signed bytes is what it says, for every code beside every other.
-bool multiplies_bytes(const cl::Context& context, const cl::Device& device, ProgramBuilder& builder) {
-  std::vector<float> x, y;
-  std::vector<std::int32_t> want;
-  std::uint32_t state = 2468;
-  for (int i = 0; i < 4096; ++i) {
-    std::int8_t a[4], b[4];
-    std::int32_t sum = 0;
-    for (int j = 0; j < 4; ++j) {
-      a[j] = static_cast<std::int8_t>((state = state * 1664525u + 1013904223u) >> 24);
-      b[j] = static_cast<std::int8_t>(4 * i + j);
-      if (i % 64 == 63) a[j] = b[j] = -128;
-      sum += a[j] * b[j];
+  bool divides_exactly() const {
+    // Quotients that a 2.5 ulp division misses, subnormal ones, and subnormal operands.
+    std::vector<float> x, y;
+    Drawn next{12345};
+    for (int i = 0; i < 4096; ++i) {
+      const std::uint32_t exponent = i % 4 == 0 ? (next() >> 28) : 100 + (next() >> 27);
+      x.push_back(std::bit_cast<float>((next() & 0x807fffffu) | (exponent << 23)));
+      y.push_back(i % 3 == 0 ? 448.0f : std::bit_cast<float>((next() >> 9) | ((90 + (next() >> 27)) << 23)));
     }
-    x.push_back(std::bit_cast<float>(a));
-    y.push_back(std::bit_cast<float>(b));
-    want.push_back(sum);
+    const auto out = run(1, x, y, "-cl-fp32-correctly-rounded-divide-sqrt", x.size());
+    return are_quotients(out, x, y);
   }
-  const auto out = run_probe(7, context, device, builder, x, y, "", x.size());
-  for (std::size_t i = 0; i < out.size(); ++i) {
-    if (out[i] != static_cast<float>(want[i])) return false;
-  }
-  return true;
-}
 
-bool takes_min_vector_width(const cl::Context& context, const cl::Device& device, ProgramBuilder& builder) {
-  const std::vector<float> x(64, 3.0f);
-  return run_probe(3, context, device, builder, x, x, "", 4) == x;
-}
-
-/// Whether fma() costs no more than a multiplication and an addition: then it is an instruction. Some drivers do not
-/// say that they have it (Intel's for CPUs), and without being asked for it their compilers do not use it.
-bool fuses_as_fast(const cl::Context& context, const cl::Device& device, ProgramBuilder& builder) {
-  const cl::CommandQueue queue(context, device, CL_QUEUE_PROFILING_ENABLE);
-  const cl::Buffer out(context, CL_MEM_WRITE_ONLY, sizeof(float));
-  const auto kernel_of = [&](const char* fused) {
-    cl::Kernel kernel(builder.build("ceilings.cl", {{"VEC", "16"}, {"CHAINS", "16"}, {"USE_FMA", fused}}),
-                      "multiply_add");
-    kernel.setArg(0, out);
-    kernel.setArg(1, 0.999f);
-    kernel.setArg(2, 0.001f);
-    return kernel;
-  };
-  cl::Kernel fused = kernel_of("1"), apart = kernel_of("0");
-  const auto seconds = [&](cl::Kernel& kernel, cl_int steps) {
-    kernel.setArg(3, steps);
-    cl::Event event;
-    queue.enqueueNDRangeKernel(kernel, cl::NullRange, cl::NDRange(1), cl::NDRange(1), nullptr, &event);
-    return seconds_of_run(event);
-  };
-  // In turn, on the device's own clock: where others keep the device busy, waiting for it is longer than the run.
-  const auto least_seconds = [&](cl_int steps) {
-    std::pair least(seconds(fused, steps), seconds(apart, steps));
-    for (int run = 1; run < 5; ++run) {
-      least.first = std::min(least.first, seconds(fused, steps));
-      least.second = std::min(least.second, seconds(apart, steps));
+  bool divides_by_fma() const {
+    // Scales all over the reach of quantizer.cl; x beside every boundary of e4m3 codes, beside 1, and anywhere.
+    std::vector<float> x, y;
+    Drawn next{54321};
+    for (int i = 0; i < 8192; ++i) {
+      const float scale = std::bit_cast<float>((next() >> 9) | ((67 + next() % 120) << 23));
+      const float boundary =
+          static_cast<float>(17 + next() % 16) * std::ldexp(1.0f, static_cast<int>(next() % 18) - 14);
+      const float near = std::bit_cast<float>(std::bit_cast<std::uint32_t>(boundary * scale) + next() % 5 - 2);
+      const float any = std::bit_cast<float>(std::bit_cast<std::uint32_t>(scale) + (next() >> 8) - (4u << 23));
+      x.push_back((i % 2 == 0 ? near : any) * (i % 4 < 2 ? 1.0f : -1.0f));
+      y.push_back(scale);
     }
-    return least;
-  };
-  // One made of instructions takes ten times as long and more, a call to a function a thousand times: seconds, if it
-  // were not seen in a few steps, each time that a process starts. Where those take no time, more take little.
-  constexpr cl_int kFew = 200, kMany = 20000;
-  if (const auto [with, without] = least_seconds(kFew); with > 1e-4 && with > 8 * without) return false;
-  const auto [with, without] = least_seconds(kMany);
-  return with < 1.5 * without;
-}
-
-bool takes_cache_builtins(const cl::Context& context, const cl::Device& device, ProgramBuilder& builder) {
-  const std::vector<float> x(64, 5.0f);
-  return run_probe(5, context, device, builder, x, x, "", 4) == x;
-}
-
-/// Whether pairs of fp8 codes become f16 and back by instructions, every code exactly. NaN is some NaN code.
-bool converts_fp8_pairs(const cl::Context& context, const cl::Device& device, ProgramBuilder& builder) {
-  constexpr std::size_t kCodes = 256;
-  const std::vector<float> unused(4 * kCodes);
-  const auto out = run_probe(9, context, device, builder, unused, unused, "", 2 * kCodes / 4);
-  for (std::size_t i = 0; i < 2 * kCodes; ++i) {
-    const auto code = static_cast<std::uint8_t>(i);
-    const float value = i < kCodes ? numerics::decode_e4m3fn(code) : numerics::decode_e5m2(code);
-    if (!same_bits(out[i], value)) return false;
-    if (std::isfinite(value) && out[2 * kCodes + i] != static_cast<float>(code)) return false;
+    x[0] = 0.0f;
+    x[1] = -0.0f;
+    const auto out = run(4, x, y, "", x.size());
+    return are_quotients(out, x, y);
   }
-  return true;
-}
 
-bool keeps_own_arrays(std::uint64_t bytes, const cl::Context& context, const cl::Device& device,
-                      ProgramBuilder& builder) {
-  const std::vector<float> x(4, 5.0f);
-  return run_probe(8, context, device, builder, x, x, "", x.size(), {{"LOCAL_BYTES", std::to_string(bytes)}}) == x;
-}
+  bool converts_half_vectors() const {
+    constexpr std::size_t kAll = 65536;
+    std::vector<float> bits(kAll), unused(kAll);
+    auto* halves = reinterpret_cast<std::uint16_t*>(bits.data());
+    for (std::size_t i = 0; i < kAll; ++i) halves[i] = static_cast<std::uint16_t>(i);
+    const auto out = run(2, bits, unused, "", kAll / 16);
+    for (std::size_t i = 0; i < kAll; ++i) {
+      if (!same_bits(out[i], numerics::decode_f16(static_cast<std::uint16_t>(i)))) return false;
+    }
+    return true;
+  }
+
+  /// Whether words of codes become f32 by way of 16-bit floats, every code exactly, as HALF_BITS `way` says.
+  bool converts_half_bits(int way) const {
+    constexpr std::size_t kWords = 64;  // The codes of a type, four a word.
+    const std::vector<float> unused(12 * kWords);
+    const auto out = run(6, unused, unused, "", 3 * kWords, {{"HALF_BITS", std::to_string(way)}});
+    for (std::size_t i = 0; i < 4 * kWords; ++i) {
+      const auto code = static_cast<std::uint8_t>(i);
+      if (!same_bits(out[i], numerics::decode_e4m3fn(code)) ||
+          !same_bits(out[4 * kWords + i], numerics::decode_e5m2(code)) ||
+          ((code & 0x7f) != 0x7f && !same_bits(out[8 * kWords + i], numerics::decode_e4m3fn(code))))
+        return false;
+    }
+    return true;
+  }
+
+  /// Whether the packed dot product of four signed bytes is what it says, for every code beside every other.
+  bool multiplies_bytes() const {
+    std::vector<float> x, y;
+    std::vector<std::int32_t> want;
+    Drawn next{2468};
+    for (int i = 0; i < 4096; ++i) {
+      std::int8_t a[4], b[4];
+      std::int32_t sum = 0;
+      for (int j = 0; j < 4; ++j) {
+        a[j] = static_cast<std::int8_t>(next() >> 24);
+        b[j] = static_cast<std::int8_t>(4 * i + j);
+        if (i % 64 == 63) a[j] = b[j] = -128;
+        sum += a[j] * b[j];
+      }
+      x.push_back(std::bit_cast<float>(a));
+      y.push_back(std::bit_cast<float>(b));
+      want.push_back(sum);
+    }
+    const auto out = run(7, x, y, "", x.size());
+    for (std::size_t i = 0; i < out.size(); ++i) {
+      if (out[i] != static_cast<float>(want[i])) return false;
+    }
+    return true;
+  }
+
+  bool takes_min_vector_width() const {
+    const std::vector<float> x(64, 3.0f);
+    return run(3, x, x, "", 4) == x;
+  }
+
+  /// Whether fma() costs no more than a multiplication and an addition: then it is an instruction. Some drivers do
+  /// not say that they have it (Intel's for CPUs), and without being asked for it their compilers do not use it.
+  bool fuses_as_fast() const {
+    const cl::CommandQueue queue(context_, device_, CL_QUEUE_PROFILING_ENABLE);
+    const cl::Buffer out(context_, CL_MEM_WRITE_ONLY, sizeof(float));
+    const auto kernel_of = [&](const char* fused) {
+      cl::Kernel kernel(builder_.build("ceilings.cl", {{"VEC", "16"}, {"CHAINS", "16"}, {"USE_FMA", fused}}),
+                        "multiply_add");
+      bind<MultiplyAddArg::out>(kernel, out);
+      bind<MultiplyAddArg::x>(kernel, 0.999f);
+      bind<MultiplyAddArg::y>(kernel, 0.001f);
+      return kernel;
+    };
+    cl::Kernel fused = kernel_of("1"), apart = kernel_of("0");
+    const auto seconds = [&](cl::Kernel& kernel, cl_int steps) {
+      bind<MultiplyAddArg::steps>(kernel, steps);
+      cl::Event event;
+      queue.enqueueNDRangeKernel(kernel, cl::NullRange, cl::NDRange(1), cl::NDRange(1), nullptr, &event);
+      return seconds_of_run(event);
+    };
+    // In turn, on the device's own clock: where others keep the device busy, waiting for it is longer than the run.
+    const auto least_seconds = [&](cl_int steps) {
+      std::pair least(seconds(fused, steps), seconds(apart, steps));
+      for (int run = 1; run < 5; ++run) {
+        least.first = std::min(least.first, seconds(fused, steps));
+        least.second = std::min(least.second, seconds(apart, steps));
+      }
+      return least;
+    };
+    // One made of instructions takes ten times as long and more, a call to a function a thousand times: seconds, if
+    // it were not seen in a few steps, each time that a process starts. Where those take no time, more take little.
+    constexpr cl_int kFew = 200, kMany = 20000;
+    if (const auto [with, without] = least_seconds(kFew); with > 1e-4 && with > 8 * without) return false;
+    const auto [with, without] = least_seconds(kMany);
+    return with < 1.5 * without;
+  }
+
+  bool takes_cache_builtins() const {
+    const std::vector<float> x(64, 5.0f);
+    return run(5, x, x, "", 4) == x;
+  }
+
+  /// Whether pairs of fp8 codes become f16 and back by instructions, every code exactly. NaN is some NaN code.
+  bool converts_fp8_pairs() const {
+    constexpr std::size_t kCodes = 256;
+    const std::vector<float> unused(4 * kCodes);
+    const auto out = run(9, unused, unused, "", 2 * kCodes / 4);
+    for (std::size_t i = 0; i < 2 * kCodes; ++i) {
+      const auto code = static_cast<std::uint8_t>(i);
+      const float value = i < kCodes ? numerics::decode_e4m3fn(code) : numerics::decode_e5m2(code);
+      if (!same_bits(out[i], value)) return false;
+      if (std::isfinite(value) && out[2 * kCodes + i] != static_cast<float>(code)) return false;
+    }
+    return true;
+  }
+
+  bool keeps_own_arrays(std::int64_t bytes) const {
+    const std::vector<float> x(4, 5.0f);
+    return run(8, x, x, "", x.size(), {{"LOCAL_BYTES", std::to_string(bytes)}}) == x;
+  }
+
+ private:
+  const cl::Context& context_;
+  const cl::Device& device_;
+  ProgramBuilder& builder_;
+};
 
 }  // namespace
 
@@ -251,13 +265,13 @@ Features query_features(const cl::Platform& platform, const cl::Device& device) 
   f.driver = device.getInfo<CL_DRIVER_VERSION>();
   f.device_version = device.getInfo<CL_DEVICE_VERSION>();
   f.c_version = or_default([&] { return device.getInfo<CL_DEVICE_OPENCL_C_VERSION>(); });
-  f.platform_name = platform.getInfo<CL_PLATFORM_NAME>();
+  f.platform = platform.getInfo<CL_PLATFORM_NAME>();
   f.platform_version = platform.getInfo<CL_PLATFORM_VERSION>();
   f.extensions = device.getInfo<CL_DEVICE_EXTENSIONS>();
   f.compute_units = std::max<cl_uint>(1, device.getInfo<CL_DEVICE_MAX_COMPUTE_UNITS>());
   f.max_work_group = device.getInfo<CL_DEVICE_MAX_WORK_GROUP_SIZE>();
   const auto item_sizes = device.getInfo<CL_DEVICE_MAX_WORK_ITEM_SIZES>();
-  if (!item_sizes.empty()) f.max_work_group = std::min<std::uint64_t>(f.max_work_group, item_sizes[0]);
+  if (!item_sizes.empty()) f.max_work_group = std::min<std::int64_t>(f.max_work_group, item_sizes[0]);
   f.local_is_dedicated = device.getInfo<CL_DEVICE_LOCAL_MEM_TYPE>() == CL_LOCAL;
   f.local_bytes = device.getInfo<CL_DEVICE_LOCAL_MEM_SIZE>();
   // Drivers keep some of a dedicated local memory for themselves: a kernel with all of it is refused at enqueue.
@@ -295,90 +309,52 @@ void limit_ptx(Features& features, int most) {
   features.ptx_sm_90 = features.ptx_sm_90 && most >= 90;
 }
 
-void run_probes(const cl::Context& context, const cl::Device& device, ProgramBuilder& builder, Features& features) {
-  const auto attempt = [&](const char* what, auto&& probe) -> bool {
+void run_probes(const cl::Context& context, const cl::Device& device, ProgramBuilder& builder, Features& f) {
+  const Prober prober(context, device, builder);
+  const auto attempt = [&](const char* what, auto probe, auto... arguments) -> bool {
+    std::string why;
     try {
-      return probe(context, device, builder);
+      return (prober.*probe)(arguments...);
     } catch (const cl::Error& error) {
-      builder.say(backend::LogLevel::info, std::string("opencl: ") + features.name + ": no " + what + ": " +
-                                               error.what() + " answered " + error_name(error.err()));
+      why = std::string(error.what()) + " answered " + error_name(error.err());
     } catch (const backend::Error& error) {
-      builder.say(backend::LogLevel::info,
-                  std::string("opencl: ") + features.name + ": no " + what + ": " + error.what());
+      why = error.what();
     }
+    builder.say(backend::LogLevel::info, "opencl: " + f.name + ": no " + what + ": " + why);
     return false;
   };
-  features.exact_divide = features.correct_divide && features.denormals && attempt("exact division", divides_exactly);
-  if (!features.fma && features.prefers_vectors()) features.fma = attempt("fast fma()", fuses_as_fast);
-  features.fma_divide = features.fma && attempt("quotients by multiply-add", divides_by_fma);
-  if (!features.prefers_vectors()) {
+  f.exact_divide = f.correct_divide && f.denormals && attempt("exact division", &Prober::divides_exactly);
+  if (!f.fma && f.prefers_vectors()) f.fma = attempt("fast fma()", &Prober::fuses_as_fast);
+  f.fma_divide = f.fma && attempt("quotients by multiply-add", &Prober::divides_by_fma);
+  if (!f.prefers_vectors()) {
     // Without the extension, vload_half is what OpenCL 1.2 has; some compilers make a detour through memory of it.
     for (const int way : {1, 2}) {
-      const bool there = way == 2 || has_extension(features, "cl_khr_fp16");
-      if (features.half_bits == 0 && there &&
-          attempt("bits of half", [way](const cl::Context& c, const cl::Device& d, ProgramBuilder& b) {
-            return converts_half_bits(way, c, d, b);
-          }))
-        features.half_bits = way;
+      const bool there = way == 2 || has_extension(f, "cl_khr_fp16");
+      if (f.half_bits == 0 && there && attempt("bits of half", &Prober::converts_half_bits, way)) f.half_bits = way;
     }
   }
-  if (features.ptx_sm_89 && !features.ptx_sm_90)
-    features.ptx_sm_89 = attempt("conversions of pairs of fp8 codes", converts_fp8_pairs);
-  if (features.ptx_sm_90 &&
-      attempt("large arrays in local memory", [](const cl::Context& c, const cl::Device& d, ProgramBuilder& b) {
-        return keeps_own_arrays(kLocalOf90, c, d, b);
-      }))
-    features.own_local_bytes = kLocalOf90;
-  if (has_extension(features, "cl_khr_integer_dot_product"))
-    features.byte_dots = attempt("dot products of bytes", multiplies_bytes);
-  if (features.prefers_vectors()) {
-    features.half_vectors = attempt("vectors of half", converts_half_vectors);
-    features.min_vector_width = attempt("attribute min_vector_width", takes_min_vector_width);
-    features.cache_builtins = attempt("builtins for prefetching and streaming", takes_cache_builtins);
+  if (f.ptx_sm_89 && !f.ptx_sm_90)
+    f.ptx_sm_89 = attempt("conversions of pairs of fp8 codes", &Prober::converts_fp8_pairs);
+  if (f.ptx_sm_90 && attempt("large arrays in local memory", &Prober::keeps_own_arrays, kLocalOf90))
+    f.own_local_bytes = kLocalOf90;
+  if (has_extension(f, "cl_khr_integer_dot_product"))
+    f.byte_dots = attempt("dot products of bytes", &Prober::multiplies_bytes);
+  if (f.prefers_vectors()) {
+    f.half_vectors = attempt("vectors of half", &Prober::converts_half_vectors);
+    f.min_vector_width = attempt("attribute min_vector_width", &Prober::takes_min_vector_width);
+    f.cache_builtins = attempt("builtins for prefetching and streaming", &Prober::takes_cache_builtins);
   }
 }
 
-std::string to_json(const Features& f) {
-  const boost::json::object object{
-      {"name", f.name},
-      {"vendor", f.vendor},
-      {"driver", f.driver},
-      {"device_version", f.device_version},
-      {"c_version", f.c_version},
-      {"platform", f.platform_name},
-      {"platform_version", f.platform_version},
-      {"compute_units", f.compute_units},
-      {"max_work_group", f.max_work_group},
-      {"local_bytes", f.local_bytes},
-      {"own_local_bytes", f.own_local_bytes},
-      {"local_is_dedicated", f.local_is_dedicated},
-      {"unified_memory", f.unified_memory},
-      {"global_bytes", f.global_bytes},
-      {"max_buffer_bytes", f.max_buffer_bytes},
-      {"cache_bytes", f.cache_bytes},
-      {"vector_width", f.vector_width},
-      {"clock_hz", f.clock_hz},
-      {"denormals", f.denormals},
-      {"correct_divide", f.correct_divide},
-      {"fma", f.fma},
-      {"double_precision", f.double_precision},
-      {"dpas_lanes", f.dpas_lanes},
-      {"wave_lanes", f.wave_lanes},
-      {"ptx_sm_80", f.ptx_sm_80},
-      {"ptx_sm_89", f.ptx_sm_89},
-      {"ptx_sm_90", f.ptx_sm_90},
-      {"fma_divide", f.fma_divide},
-      {"exact_divide", f.exact_divide},
-      {"half_bits", f.half_bits},
-      {"byte_dots", f.byte_dots},
-      {"half_vectors", f.half_vectors},
-      {"min_vector_width", f.min_vector_width},
-      {"cache_builtins", f.cache_builtins},
-      {"dot_products_of_bf16", f.dot_products_of_bf16},
-      {"dot_products_of_bytes", f.dot_products_of_bytes},
-      {"extensions", f.extensions},
-  };
-  return boost::json::serialize(object);
-}
+// As reports have them.
+BOOST_DESCRIBE_STRUCT(Features, (),
+                      (name, vendor, driver, device_version, c_version, platform, platform_version, compute_units,
+                       max_work_group, local_bytes, own_local_bytes, local_is_dedicated, unified_memory, global_bytes,
+                       max_buffer_bytes, cache_bytes, vector_width, clock_hz, denormals, correct_divide, fma,
+                       double_precision, dpas_lanes, wave_lanes, ptx_sm_80, ptx_sm_89, ptx_sm_90, fma_divide,
+                       exact_divide, half_bits, byte_dots, half_vectors, min_vector_width, cache_builtins,
+                       dot_products_of_bf16, dot_products_of_bytes, extensions))
+
+boost::json::value to_json(const Features& features) { return boost::json::value_from(features); }
 
 }  // namespace ironcl::opencl

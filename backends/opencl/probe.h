@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <boost/json/value.hpp>
 #include <cstdint>
 #include <string>
 
@@ -15,24 +16,24 @@ class ProgramBuilder;
 /// Facts that variants decide by. Sizes in bytes unless said otherwise.
 struct Features {
   backend::DeviceType type = backend::DeviceType::cpu;
-  std::string name, vendor, driver, device_version, c_version, platform_name, platform_version, extensions;
+  std::string name, vendor, driver, device_version, c_version, platform, platform_version, extensions;
   std::uint32_t vendor_id = 0;
-  std::uint32_t compute_units = 1;
-  std::uint64_t max_work_group = 1;  ///< Work-items.
-  std::uint64_t local_bytes = 0;     ///< What a kernel may use: the device's figure less what drivers keep.
+  std::int64_t compute_units = 1;
+  std::int64_t max_work_group = 1;  ///< Work-items.
+  std::int64_t local_bytes = 0;     ///< What a kernel may use: the device's figure less what drivers keep.
   /// The same for a kernel whose local memory is all arrays of its own, not arguments; by running a tiny program
   /// where it is more.
-  std::uint64_t own_local_bytes = 0;
+  std::int64_t own_local_bytes = 0;
   bool local_is_dedicated = false;  ///< Local memory is its own memory, not a part of global.
   bool unified_memory = false;      ///< Host and device share memory.
   std::uint64_t global_bytes = 0, max_buffer_bytes = 0;
-  std::uint64_t cache_bytes = 0;  ///< Of global memory; drivers mean the second cache (Intel) or the last (PoCL).
-  std::uint64_t alignment = 64;   ///< Of span offsets.
-  int vector_width = 1;           ///< Native f32 vector width, in elements.
-  bool denormals = false;         ///< f32 keeps denormals, by the device's word.
-  bool correct_divide = false;    ///< f32 division can be asked to round correctly, by the device's word.
-  double clock_hz = 1e9;          ///< Of a compute unit, by the device's word.
-  bool fma = false;               ///< fma() is a hardware instruction, by the device's word or by its speed.
+  std::int64_t cache_bytes = 0;  ///< Of global memory; drivers mean the second cache (Intel) or the last (PoCL).
+  std::uint64_t alignment = 64;  ///< Of span offsets.
+  int vector_width = 1;          ///< Native f32 vector width, in elements.
+  bool denormals = false;        ///< f32 keeps denormals, by the device's word.
+  bool correct_divide = false;   ///< f32 division can be asked to round correctly, by the device's word.
+  double clock_hz = 1e9;         ///< Of a compute unit, by the device's word.
+  bool fma = false;              ///< fma() is a hardware instruction, by the device's word or by its speed.
   bool double_precision = false;
   /// Work-items of the sub-groups whose matrix products the device says it has
   /// (cl_intel_subgroup_matrix_multiply_accumulate): 8 or 16; 0: it has none.
@@ -63,8 +64,8 @@ struct Features {
   double dot_products_of_bf16 = 1, dot_products_of_bytes = 1;
 
   /// What stays near a core: no less than its local memory, and a second cache as large as any CPU has.
-  std::uint64_t near_bytes() const noexcept {
-    return std::max(local_bytes, std::min<std::uint64_t>(cache_bytes, std::uint64_t{2} << 20));
+  std::int64_t near_bytes() const noexcept {
+    return std::max(local_bytes, std::min<std::int64_t>(cache_bytes, 2 << 20));
   }
 
   /// True where one work-item a work-group with wide vectors is the natural form of a kernel. A GPU runs work-items
@@ -83,9 +84,9 @@ Features query_features(const cl::Platform& platform, const cl::Device& device);
 
 /// Builds and runs the tiny programs of cl/probe.cl and fills in what they showed. A probe that fails leaves its fact
 /// false and says why through the builder's log.
-void run_probes(const cl::Context& context, const cl::Device& device, ProgramBuilder& builder, Features& features);
+void run_probes(const cl::Context& context, const cl::Device& device, ProgramBuilder& builder, Features& f);
 
-/// The features as JSON.
-std::string to_json(const Features& features);
+/// The features that reports have, by their names.
+boost::json::value to_json(const Features& features);
 
 }  // namespace ironcl::opencl

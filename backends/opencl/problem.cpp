@@ -4,14 +4,15 @@
 #include <algorithm>
 #include <boost/algorithm/string/join.hpp>
 #include <cmath>
+#include <numeric>
+
+#include "backends/words.h"
 
 namespace ironcl::opencl {
-namespace {
 
-/// Of a priced problem; only times come from it.
-constexpr std::int64_t kMostColumns = std::int64_t{1} << 30;
-
-}  // namespace
+using backend::Error;
+using backend::Grouping;
+using backend::Status;
 
 std::string to_string(const Tuning& tuning) {
   std::vector<std::string> words;
@@ -19,51 +20,94 @@ std::string to_string(const Tuning& tuning) {
   return boost::join(words, ",");
 }
 
+int k_group_of(const backend::GemmDesc& desc) {
+  std::int64_t group = 128;
+  for (const backend::ScaleDesc* scale : {&desc.a_scale, &desc.b_scale}) {
+    const std::int64_t cols = scale->grid.group_cols;
+    if (scale->dtype != backend::DType::none && cols != 0 && cols < desc.k) group = std::gcd(group, cols);
+  }
+  return group >= 32 ? static_cast<int>(group) : 0;
+}
+
+/// The rows that a matrix of a grouped problem has to be expected to have: of a masked one nobody else knows. A wrong
+/// number makes it slower, not wrong.
+static std::int64_t expected_rows_of(const backend::GemmDesc& desc) {
+  std::int64_t rows = 0;
+  for (const auto& [key, value] : desc.options) {
+    if (key != kExpectedRows) continue;
+    rows = words::number<std::int64_t>(value).value_or(0);
+    if (rows < 1 || rows > kLargestSize)
+      throw Error(Status::invalid_argument, "option expected_rows=" + value + " is out of range; it takes 1 to " +
+                                                std::to_string(kLargestSize) +
+                                                ", the rows that a matrix is likely to have");
+    if (desc.grouping == Grouping::none)
+      throw Error(Status::invalid_argument, "option expected_rows is for grouped problems; this one has m = " +
+                                                std::to_string(desc.m) + " rows, no others");
+  }
+  return rows;
+}
+
+Problem::Problem(const backend::GemmDesc& desc) : backend::GemmDesc(desc), expected_rows(expected_rows_of(desc)) {
+  if (grouping == Grouping::none) matrices = 0;
+  if (const int group = k_group_of(desc); group != 0) k_group = group;
+}
+
+Problem::Problem(std::int64_t m, std::int64_t n, std::int64_t k, int k_group, backend::DType a, backend::DType b,
+                 backend::DType d)
+    : k_group(k_group) {
+  this->m = m;
+  this->n = ldd = n;
+  this->k = lda = k;
+  this->a = a;
+  this->b = b;
+  this->d = d;
+}
+
 Problem Problem::selected() const {
   Problem seen = *this;
-  if (matrices == 1 && !(masked && expected_rows != 0)) {
+  if (matrices == 1 && !(masked() && expected_rows != 0)) {
     seen.matrices = seen.expected_rows = 0;
-    seen.masked = false;
+    seen.grouping = Grouping::none;
   }
   return seen;
 }
 
 Problem Problem::priced() const {
+  constexpr std::int64_t kMostColumns = std::int64_t{1} << 30;  // Only times come from them.
   Problem one = selected();
   if (!one.grouped()) return one;
-  one.matrices = 0;
+  one.matrices = one.a_rows = 0;
+  one.grouping = Grouping::none;
   one.scheduled = true;
-  one.masked = one.gathers = false;
   // Of G matrices of which each row takes one by chance, this many have rows.
-  const auto all = static_cast<double>(matrices);
-  const double rows = std::max(1.0, static_cast<double>(m));
-  double hit = masked ? all : all * (1 - std::pow(1 - 1 / all, rows));
-  one.m = masked ? m : static_cast<std::int64_t>(std::ceil(rows / std::max(1.0, hit)));
-  one.mean_rows_per_expert = masked ? 0 : rows / all;
+  const double all = matrices, rows = std::max<std::int64_t>(1, m);
+  double hit = masked() ? all : all * (1 - std::pow(1 - 1 / all, rows));
+  one.m = masked() ? m : static_cast<std::int64_t>(std::ceil(rows / std::max(1.0, hit)));
+  one.mean_rows_per_expert = masked() ? 0 : rows / all;
   if (expected_rows != 0) {
     one.m = std::min(expected_rows, m);
-    one.mean_rows_per_expert = static_cast<double>(one.m);
-    if (!masked) hit = std::clamp(rows / one.mean_rows_per_expert, 1.0, all);
+    one.mean_rows_per_expert = one.m;
+    if (!masked()) hit = std::clamp(rows / one.mean_rows_per_expert, 1.0, all);
   }
-  one.n = std::min(static_cast<std::int64_t>(static_cast<double>(n) * std::max(1.0, hit)), kMostColumns);
+  one.n = static_cast<std::int64_t>(std::min<double>(n * std::max(1.0, hit), kMostColumns));
   return one;
 }
 
-std::vector<Problem::Likely> Problem::likely_rows() const {
-  if (mean_rows_per_expert == 0) return {{std::max<std::int64_t>(1, m), 1}};
-  const double width = 4 * std::sqrt(mean_rows_per_expert) + 4;
-  const std::int64_t first = std::max<std::int64_t>(1, static_cast<std::int64_t>(mean_rows_per_expert - width));
-  const std::int64_t last = static_cast<std::int64_t>(mean_rows_per_expert + width);
+std::vector<std::pair<std::int64_t, double>> Problem::likely_rows() const {
+  const double mean = mean_rows_per_expert;
+  if (mean == 0) return {{std::max<std::int64_t>(1, m), 1}};
+  const double width = 4 * std::sqrt(mean) + 4;
+  const std::int64_t first = std::max<std::int64_t>(1, static_cast<std::int64_t>(mean - width));
+  const std::int64_t last = static_cast<std::int64_t>(mean + width);
   const std::int64_t step = (last - first) / 64 + 1;  // Of many rows a sample does.
-  std::vector<Likely> all;
+  std::vector<std::pair<std::int64_t, double>> all;
   double sum = 0;
   for (std::int64_t rows = first; rows <= last; rows += step) {
-    const auto count = static_cast<double>(rows);
-    all.push_back(
-        {rows, std::exp(count * std::log(mean_rows_per_expert) - mean_rows_per_expert - std::lgamma(count + 1))});
-    sum += all.back().share;
+    const double count = rows, likely = std::exp(count * std::log(mean) - mean - std::lgamma(count + 1));
+    all.emplace_back(rows, likely);
+    sum += likely;
   }
-  for (Likely& likely : all) likely.share /= sum;
+  for (auto& [rows, share] : all) share /= sum;
   return all;
 }
 

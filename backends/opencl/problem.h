@@ -15,28 +15,40 @@ namespace ironcl::opencl {
 inline constexpr std::int64_t kLargestSize = (std::int64_t{1} << 31) - 4096;
 
 /// A value for each tunable, by name.
-using Tuning = std::map<std::string, int>;
+class Tuning : public std::map<std::string, int> {
+ public:
+  using std::map<std::string, int>::map;
+  using std::map<std::string, int>::operator[];
+  int& operator[](const char* name) { return (*this)[std::string(name)]; }
+  /// Throws std::out_of_range for a name that is not there.
+  std::int64_t operator[](const char* name) const { return at(name); }
+};
 
 std::string to_string(const Tuning& tuning);  ///< "tile_k=16,tile_m=64"
 
-/// Shape, types and K group of a GEMM.
-struct Problem {
-  std::int64_t m = 0, n = 0, k = 0;  ///< m of a grouped problem: rows of all matrices; where masked, of each.
-  int k_group = 128;                 ///< Divides the scale groups of both operands along k. G of the error bound.
-  backend::DType a = backend::DType::none, b = backend::DType::none, d = backend::DType::none;
-  std::int64_t b_scale_rows = 0;                   ///< Columns of D that a scale of B is for; 0: all of them.
-  backend::DType a_source = backend::DType::none;  ///< What A comes as where the plan quantises it.
-  std::int64_t matrices = 0;                       ///< Of B, in a grouped problem; else 0.
-  bool masked = false;                             ///< Grouped: each matrix has m rows of A and D to itself.
-  bool gathers = false;                            ///< Rows of A are found through an index.
-  bool repeatable = false;                         ///< A row's bits must not depend on the other rows of the problem.
+/// A problem, with what kernels and their prices derive of it.
+struct Problem : backend::GemmDesc {
+  Problem() = default;
+  /// Throws invalid_argument for an expected_rows that is none.
+  explicit Problem(const backend::GemmDesc& desc);
+  /// Dense, rows tight, without scales.
+  Problem(std::int64_t m, std::int64_t n, std::int64_t k, int k_group, backend::DType a, backend::DType b,
+          backend::DType d);
+
+  int k_group = 128;               ///< Divides the scale groups of both operands along k. G of the error bound.
   std::int64_t expected_rows = 0;  ///< Of a matrix that has any, as the caller's option says; 0: not said.
-  double mean_rows_per_expert =
-      0;  ///< Of what priced() makes of many contiguous matrices: rows of one, counting those without; else 0.
+  /// Of what priced() makes of many contiguous matrices: rows of one, counting those without; else 0.
+  double mean_rows_per_expert = 0;
   bool scheduled = false;  ///< Of what priced() makes: how many tiles there are is only known on the device.
 
   std::int64_t k_groups() const noexcept { return numerics::ceil_div(k, k_group); }
   bool grouped() const noexcept { return matrices != 0; }
+  bool masked() const noexcept { return grouping == backend::Grouping::masked; }
+  bool gathers() const noexcept { return a_rows != 0; }
+  /// Columns of D that a scale of B is for; 0: all of them.
+  std::int64_t b_scale_rows() const noexcept {
+    return b_scale.dtype == backend::DType::none ? 0 : b_scale.grid.group_rows;
+  }
   /// What selection sees of the problem: a grouped one of one matrix is the dense one. It takes that one's kernel
   /// with all tunables, from the same tables, so that D has the same bits. (Not a masked one whose caller expects
   /// other numbers of rows than its capacity.)
@@ -47,23 +59,22 @@ struct Problem {
   /// The mean of cost(rows) over the matrices that have rows, where each row of the grouped problem has chosen its
   /// matrix by chance; of a problem that has no load, cost(m).
   template <class Cost>
-  double mean_over_rows(Cost&& cost) const;
+  double mean_over_rows(Cost&& cost) const {
+    double mean = 0;
+    for (const auto& [rows, share] : likely_rows()) mean += share * cost(rows);
+    return mean;
+  }
 
  private:
-  struct Likely {
-    std::int64_t rows;
-    double share;
-  };
   /// Numbers of rows with the share of the matrices that have about so many: Poisson's, without 0.
-  std::vector<Likely> likely_rows() const;
+  std::vector<std::pair<std::int64_t, double>> likely_rows() const;
 };
 
-template <class Cost>
-double Problem::mean_over_rows(Cost&& cost) const {
-  double mean = 0;
-  for (const Likely& likely : likely_rows()) mean += likely.share * cost(likely.rows);
-  return mean;
-}
+/// An option that says something of the problem and asks for no kernel.
+inline constexpr std::string_view kExpectedRows = "expected_rows";
+
+/// The K group: the widest of 128, 64, 32 that divides both operands' scale groups. 0 where there is none.
+int k_group_of(const backend::GemmDesc& desc);
 
 /// Why something cannot run here.
 struct Refusal {

@@ -3,7 +3,6 @@
 
 #include <chrono>
 
-#include "backends/opencl/cache_folder.h"
 #include "backends/opencl/sources.h"
 
 namespace ironcl::opencl {

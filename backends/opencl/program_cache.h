@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Built programs on disk, shared by processes: the only files that a backend touches.
+// Built programs on disk, shared by processes that take turns: the only files that a backend touches.
 #pragma once
 
 #include <cstdint>
@@ -28,6 +28,21 @@ class ProgramCache {
 
  private:
   std::string dir_;
+};
+
+/// While it lives, no other turn of this key does, in any thread of any process that shares the folder: who builds or
+/// loads a program does so alone. Waits for its turn, but not longer than a build may take, so that a process that
+/// hangs holds up nobody for ever. With no folder (empty), and where the file system has no such locks, there are no
+/// turns.
+class Turn {
+ public:
+  Turn(const std::string& dir, std::string_view key);
+  ~Turn();
+  Turn(const Turn&) = delete;
+  Turn& operator=(const Turn&) = delete;
+
+ private:
+  int file_ = -1;
 };
 
 }  // namespace ironcl::opencl

@@ -1,28 +1,37 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "backends/opencl/quantize.h"
-
-#include <algorithm>
-
-#include "backends/numerics/checked.h"
-#include "backends/opencl/steps/quantize_rows.h"
+// A quantiser of matrices on the device: one step of a plan by itself. Here too is what operations share.
+#include "backends/opencl/elements.h"
+#include "backends/opencl/operations.h"
+#include "backends/opencl/steps/steps.h"
 
 namespace ironcl::opencl {
 
 using backend::Error;
 using backend::Status;
 
+namespace {
+
+class MatrixQuantizer final : public backend::Quantize {
+ public:
+  /// Launches the kernel once on nothing, for drivers that compile at the first launch.
+  MatrixQuantizer(ContextPtr context, const backend::QuantizeDesc& desc);
+  std::shared_ptr<backend::Event> enqueue(const std::shared_ptr<backend::Queue>& queue,
+                                          const backend::QuantizeArgs& args) override;
+
+ private:
+  ContextPtr context_;
+  backend::QuantizeDesc desc_;
+  std::unique_ptr<Step> step_;
+  cl::Buffer null_buffer_;
+};
+
 MatrixQuantizer::MatrixQuantizer(ContextPtr context, const backend::QuantizeDesc& desc)
     : context_(std::move(context)), desc_(desc) {
   const Features& f = context_->features;
   expect_countable("columns", desc_.cols);
   expect_countable("rows", desc_.rows);
-  const auto bytes = static_cast<std::uint64_t>(numerics::checked_mul(
-      numerics::checked_mul(std::max<std::int64_t>(desc_.rows, 1), desc_.x_ld), numerics::size_of(desc_.x)));
-  if (bytes > f.max_buffer_bytes) {
-    throw Error(Status::unsupported, "X takes " + std::to_string(bytes) + " bytes, a buffer of " + f.name +
-                                         " has at most " + std::to_string(f.max_buffer_bytes) +
-                                         "; quantise fewer rows at a time");
-  }
+  expect_fits(f, "X",
+              numerics::Size(std::max<std::int64_t>(desc_.rows, 1)) * desc_.x_ld * numerics::size_of(desc_.x));
   step_ = quantize_rows_step({.source = desc_.x,
                               .code = desc_.code,
                               .k = desc_.cols,
@@ -36,9 +45,8 @@ MatrixQuantizer::MatrixQuantizer(ContextPtr context, const backend::QuantizeDesc
   guarded("building a quantiser", [&] {
     step_->build(*context_->builder);
     const Queue queue(context_);
-    Call dry(0, queue.native());
-    const Buffer unused(context_, 256);
-    dry.a = dry.a_codes = dry.a_code_scales = dry.null_buffer = {&unused.memory(), 0};
+    null_buffer_ = cl::Buffer(context_->context, CL_MEM_READ_WRITE, std::size_t{256});
+    Call dry(0, null_buffer_, queue.native());
     step_->launch(dry);
     queue.native().finish();
   });
@@ -46,25 +54,40 @@ MatrixQuantizer::MatrixQuantizer(ContextPtr context, const backend::QuantizeDesc
 
 std::shared_ptr<backend::Event> MatrixQuantizer::enqueue(const std::shared_ptr<backend::Queue>& queue,
                                                          const backend::QuantizeArgs& args) {
-  if (args.rows < 0 || args.rows > desc_.rows) {
-    throw Error(Status::invalid_argument,
-                "rows is " + std::to_string(args.rows) + ", the quantiser takes 0 to " + std::to_string(desc_.rows));
-  }
+  expect_at_most("rows", args.rows, "the quantiser", desc_.rows);
   return guarded("quantising a matrix", [&]() -> std::shared_ptr<backend::Event> {
-    Call call(args.rows, context_, queue, args.wait, args.wants_event);
+    Call call(args.rows, null_buffer_, context_, queue, args.wait, args.wants_event);
     if (args.rows == 0) return call.done();
     const numerics::ScaleGrid& grid = desc_.scale.grid;
     const auto memory = [&](const backend::Span& span, const char* what, std::int64_t rows, std::int64_t ld,
                             std::int64_t cols, backend::DType type) {
       return call.memory(span, what, matrix_bytes(rows, ld, cols, type), null_buffer_);
     };
-    call.a = memory(args.x, "x", args.rows, desc_.x_ld, desc_.cols, desc_.x);
-    call.a_codes = memory(args.codes, "codes", args.rows, desc_.code_ld, desc_.cols, desc_.code);
-    call.a_code_scales = memory(args.scales, "scales", grid.scale_rows(args.rows), desc_.scale.ld,
-                                grid.scale_cols(desc_.cols), backend::DType::f32);
+    call[Source::a] = memory(args.x, "x", args.rows, desc_.x_ld, desc_.cols, desc_.x);
+    call[Source::a_codes] = memory(args.codes, "codes", args.rows, desc_.code_ld, desc_.cols, desc_.code);
+    call[Source::a_code_scales] = memory(args.scales, "scales", grid.scale_rows(args.rows), desc_.scale.ld,
+                                         grid.scale_cols(desc_.cols), backend::DType::f32);
     step_->launch(call);
     return call.done();
   });
+}
+
+}  // namespace
+
+std::shared_ptr<backend::Quantize> make_quantizer(ContextPtr context, const backend::QuantizeDesc& desc) {
+  return std::make_shared<MatrixQuantizer>(std::move(context), desc);
+}
+
+void expect_real(const std::string& what, backend::DType type) {
+  if (numerics::is_float(type)) return;
+  throw Error(Status::unsupported, what + " " + std::string(numerics::name_of(type)) + "; take " +
+                                       to_string(types_that(numerics::is_float)));
+}
+
+void expect_at_most(const std::string& what, std::int64_t count, const std::string& who, std::int64_t most) {
+  if (count >= 0 && count <= most) return;
+  throw Error(Status::invalid_argument,
+              what + " is " + std::to_string(count) + ", " + who + " takes 0 to " + std::to_string(most));
 }
 
 }  // namespace ironcl::opencl

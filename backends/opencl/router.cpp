@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "backends/opencl/router.h"
-
-#include <algorithm>
+// A router on the device: the experts of each token (cl/choose_experts.cl), and rows sorted by expert
+// (cl/sort_rows.cl).
 #include <bit>
 
 #include "backends/opencl/arguments.h"
 #include "backends/opencl/elements.h"
+#include "backends/opencl/operations.h"
+#include "backends/opencl/step.h"
 
 namespace ironcl::opencl {
 
@@ -17,20 +18,33 @@ using numerics::Size;
 
 namespace {
 
-std::size_t lanes(const Features& f, std::size_t most) {
-  return f.prefers_vectors() ? 1 : std::bit_floor(std::min<std::size_t>(most, f.max_work_group));
-}
+class Router final : public backend::Route {
+ public:
+  Router(ContextPtr context, const backend::RouteDesc& desc);
+  std::shared_ptr<backend::Event> enqueue(const std::shared_ptr<backend::Queue>& queue,
+                                          const backend::RouteArgs& args) override;
 
-}  // namespace
+ private:
+  void build();
+
+  ContextPtr context_;
+  backend::RouteDesc desc_;
+  std::int64_t choosing_lanes_, sorting_lanes_;
+  cl::Kernel choose_, sort_;
+  cl::Buffer null_buffer_, scores_, begins_;
+  Exclusive own_memory_;  ///< Of scores_ and begins_.
+};
+
+std::int64_t lanes(const Features& f, std::uint64_t most) {
+  return f.prefers_vectors() ? 1 : std::bit_floor(std::min<std::uint64_t>(most, f.max_work_group));
+}
 
 Router::Router(ContextPtr context, const backend::RouteDesc& desc)
     : context_(std::move(context)),
       desc_(desc),
       choosing_lanes_(lanes(context_->features, 64)),
       sorting_lanes_(lanes(context_->features, 256)) {
-  if (desc_.logits != DType::none && !element(desc_.logits).real)
-    throw Error(Status::unsupported, "logits are " + std::string(numerics::name_of(desc_.logits)) +
-                                         "; this backend takes " + names_of(&Element::real));
+  if (desc_.logits != DType::none) expect_real("logits are", desc_.logits);
   if (desc_.bias != DType::none && desc_.bias != DType::f32)
     throw Error(Status::unsupported, "the bias of a router is f32 here");
   expect_countable("slots of tokens", Size(desc_.tokens) * desc_.top_k);
@@ -77,10 +91,7 @@ void Router::build() {
 
 std::shared_ptr<backend::Event> Router::enqueue(const std::shared_ptr<backend::Queue>& queue,
                                                 const backend::RouteArgs& args) {
-  if (args.tokens < 0 || args.tokens > desc_.tokens) {
-    throw Error(Status::invalid_argument, "tokens is " + std::to_string(args.tokens) + ", the router takes 0 to " +
-                                              std::to_string(desc_.tokens));
-  }
+  expect_at_most("tokens", args.tokens, "the router", desc_.tokens);
   return guarded("routing", [&]() -> std::shared_ptr<backend::Event> {
     Launcher call(context_, queue, args.wait, args.wants_event);
     const Size slots = Size(args.tokens) * desc_.top_k;
@@ -108,16 +119,22 @@ std::shared_ptr<backend::Event> Router::enqueue(const std::shared_ptr<backend::Q
       bind_memory<ChooseArg::ids>(choose_, ids, 4);
       bind_memory<ChooseArg::weights>(choose_, weights, 4);
       bind_memory<ChooseArg::shared_weights>(choose_, shared, 4);
-      call.launch(choose_, cl::NDRange(static_cast<std::size_t>(args.tokens), 1), cl::NDRange(choosing_lanes_, 1));
+      call.launch(choose_, args.tokens, 1, choosing_lanes_);
     }
     bind<SortArg::slots>(sort_, slots.value());
     bind_memory<SortArg::ids>(sort_, ids, 4);
     bind_memory<SortArg::counts_memory>(sort_, counts, 4);
     bind_memory<SortArg::index_memory>(sort_, index, 4);
     bind_memory<SortArg::rows_memory>(sort_, of_slots, 4);
-    call.launch(sort_, cl::NDRange(1, 1), cl::NDRange(sorting_lanes_, 1));
+    call.launch(sort_, 1, 1, sorting_lanes_);
     return own_memory_.end(call);
   });
+}
+
+}  // namespace
+
+std::shared_ptr<backend::Route> make_router(ContextPtr context, const backend::RouteDesc& desc) {
+  return std::make_shared<Router>(std::move(context), desc);
 }
 
 }  // namespace ironcl::opencl

@@ -22,7 +22,7 @@ struct ScheduleShape {
 /// The most tiles of `height` rows that `m` rows of a grouped problem can become: of each matrix the last one may not
 /// be full. Of a problem that is not grouped, its tiles.
 inline std::int64_t most_tiles(const Problem& p, std::int64_t m, std::int64_t height) {
-  if (p.masked) return (numerics::Size(p.matrices) * numerics::ceil_div(m, height)).value();
+  if (p.masked()) return (numerics::Size(p.matrices) * numerics::ceil_div(m, height)).value();
   const std::int64_t hit = std::max<std::int64_t>(1, std::min(p.matrices, m));
   return (m + hit * (height - 1)) / height;
 }
@@ -35,9 +35,9 @@ inline numerics::Size scratch_of_parts(const Problem& p, std::int64_t parts, std
   return numerics::Size(parts) * rows * columns * 4;
 }
 
-/// most_tiles() as work-groups of a launch, one a block of `height` rows.
-inline std::size_t row_blocks(const Problem& p, std::int64_t m, std::int64_t height) {
-  return static_cast<std::size_t>(most_tiles(p, m, height));
+/// Tiles of `height` rows of a problem that is not grouped, one where it has no rows.
+inline std::int64_t row_tiles(const Problem& p, std::int64_t height) {
+  return numerics::ceil_div(std::max<std::int64_t>(1, p.m), height);
 }
 
 /// The height of the tiles of `rows` rows that are at most `most` high and as equal as can be: 17 rows are two tiles

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <boost/algorithm/string/join.hpp>
 #include <boost/json.hpp>
-#include <numeric>
 #include <stdexcept>
 
 #include "backends/not_yet.h"
@@ -29,50 +28,38 @@ std::string text_of(DType type) { return std::string(numerics::name_of(type)); }
 Refusal dtype(const std::string& text) { return {Reason::dtype, text}; }
 
 std::optional<Refusal> refuse_types(const GemmDesc& d) {
-  const std::string codes = names_of(&Element::code), weights = names_of(&Element::weight),
-                    reals = names_of(&Element::real);
-  if (element(d.b).real) {
-    if (d.a_source != DType::none || !element(d.a).real)
+  const std::string codes = to_string(types_that(is_code_of_a_byte)),
+                    weights = to_string(types_that(numerics::is_quantized)),
+                    reals = to_string(types_that(numerics::is_float));
+  const bool real_a = numerics::is_float(d.a), code_a = is_code_of_a_byte(d.a);
+  if (numerics::is_float(d.b)) {
+    if (d.a_source != DType::none || !real_a)
       return dtype("b is " + text_of(d.b) + "; unquantised b goes with unquantised a: " + reals);
-  } else if (!element(d.b).weight) {
+  } else if (!numerics::is_quantized(d.b)) {
     return dtype("b is " + text_of(d.b) + "; this backend takes " + weights + ", and unquantised " + reals);
   } else if (numerics::bits_of(d.b) < 8 && d.k % 2 != 0) {
     return dtype("b is " + text_of(d.b) + " and k is " + std::to_string(d.k) +
                  "; two codes share a byte, so k is even");
   }
   if (d.a_source != DType::none) {
-    if (!element(d.a_source).real)
+    if (!numerics::is_float(d.a_source))
       return dtype("a comes as " + text_of(d.a_source) + "; what is quantised here is " + reals);
-    if (!element(d.a).code) return dtype("a is to be quantised to " + text_of(d.a) + "; take " + codes);
+    if (!code_a) return dtype("a is to be quantised to " + text_of(d.a) + "; take " + codes);
     if (d.a_scale.dtype != DType::f32)
       return dtype("scales of a quantised here are f32, not " + text_of(d.a_scale.dtype));
-  } else if (element(d.a).real) {
+  } else if (real_a) {
     if (d.a_scale.dtype != DType::none)
       return dtype("a is " + text_of(d.a) + " and has scales; unquantised a takes none");
-  } else if (!element(d.a).code) {
+  } else if (!code_a) {
     return dtype("a is " + text_of(d.a) + "; take " + codes + ", and for unquantised activations " + reals);
   }
-  if (element(d.a).code && element(d.a).integer != element(d.b).integer) {
+  if (code_a && numerics::is_integer(d.a) != numerics::is_integer(d.b))
     return dtype("a is " + text_of(d.a) + " and b is " + text_of(d.b) + "; i8 goes with i8 only");
-  }
-  if (!element(d.d).real) return dtype("d is " + text_of(d.d) + "; this backend gives " + reals);
+  if (!numerics::is_float(d.d)) return dtype("d is " + text_of(d.d) + "; this backend gives " + reals);
   if (d.d_scale.dtype != DType::none) return dtype("d has scales; quantised output is not there yet");
-  if (d.bias != DType::none && !element(d.bias).real)
+  if (d.bias != DType::none && !numerics::is_float(d.bias))
     return dtype("the bias is " + text_of(d.bias) + "; take " + reals);
   return std::nullopt;
-}
-
-/// The K group: the widest of 128, 64, 32 that divides both operands' scale groups. 0 where there is none.
-int k_group(const GemmDesc& d) {
-  std::int64_t group = 128;
-  const auto narrow = [&](const backend::ScaleDesc& scale) {
-    if (scale.dtype != DType::none && scale.grid.group_cols != 0 && scale.grid.group_cols < d.k) {
-      group = std::gcd(group, scale.grid.group_cols);
-    }
-  };
-  narrow(d.a_scale);
-  narrow(d.b_scale);
-  return group >= 32 ? static_cast<int>(group) : 0;
 }
 
 /// What no variant takes; empty where it is for the variants to say.
@@ -94,34 +81,13 @@ std::optional<Refusal> refuse_all(const GemmDesc& desc) {
   if (desc.m > kLargestSize || desc.n > kLargestSize || desc.k > kLargestSize) {
     return Refusal{Reason::shape, "m, n and k are at most " + std::to_string(kLargestSize) + " here"};
   }
-  if (k_group(desc) == 0) {
+  if (k_group_of(desc) == 0) {
     return Refusal{Reason::scale_layout, "the scale groups along k are " +
                                              std::to_string(desc.a_scale.grid.group_cols) + " (a) and " +
                                              std::to_string(desc.b_scale.grid.group_cols) +
                                              " (b); both must be multiples of 32, or span k"};
   }
   return std::nullopt;
-}
-
-/// An option that says something of the problem and asks for no kernel.
-constexpr std::string_view kExpectedRows = "expected_rows";
-
-/// The rows that a matrix of a grouped problem has to be expected to have: of a masked one nobody else knows. A wrong
-/// number makes it slower, not wrong.
-std::int64_t expected_rows(const GemmDesc& desc) {
-  std::int64_t rows = 0;
-  for (const auto& [key, value] : desc.options) {
-    if (key != kExpectedRows) continue;
-    rows = words::number<std::int64_t>(value).value_or(0);
-    if (rows < 1 || rows > kLargestSize)
-      throw Error(Status::invalid_argument, "option expected_rows=" + value + " is out of range; it takes 1 to " +
-                                                std::to_string(kLargestSize) +
-                                                ", the rows that a matrix is likely to have");
-    if (desc.grouping == backend::Grouping::none)
-      throw Error(Status::invalid_argument, "option expected_rows is for grouped problems; this one has m = " +
-                                                std::to_string(desc.m) + " rows, no others");
-  }
-  return rows;
 }
 
 /// Whether the options leave the choice to tables and the rule of thumb.
@@ -181,16 +147,16 @@ void apply_options(const SelectionContext& selection, const GemmDesc& desc, cons
 
 /// All that a variant is asked but its trial, which may build and run a kernel.
 std::optional<Refusal> ask_all_but_trial(const SelectionContext& selection, const Variant& variant,
-                                         const Tuning& tuning, const GemmDesc& desc, const Problem& problem) {
-  if (variant.accuracy > desc.weakest_accuracy) {
+                                         const Tuning& tuning, const Problem& problem) {
+  if (variant.accuracy > problem.weakest_accuracy) {
     return Refusal{Reason::accuracy,
                    variant.name + " is of class " + std::string(numerics::name_of(variant.accuracy)) +
-                       ", the problem asks for " + std::string(numerics::name_of(desc.weakest_accuracy))};
+                       ", the problem asks for " + std::string(numerics::name_of(problem.weakest_accuracy))};
   }
   if (auto refusal = refuse(variant, tuning, selection.features, problem)) return refusal;
   std::uint64_t bytes = 0;
   try {
-    const numerics::Size one = variant.weights(tuning, problem)->extent(desc.n, desc.k, 1).code_bytes;
+    const numerics::Size one = variant.weights(tuning, problem)->extent(problem.n, problem.k, 1).code_bytes;
     bytes = (one * std::max<std::int64_t>(1, problem.matrices)).bytes();
   } catch (const std::overflow_error&) {
     return Refusal{Reason::device_memory, "the weights take more than 2^63 bytes"};
@@ -212,7 +178,7 @@ std::optional<Refusal> ask_trial(const SelectionContext& selection, const Varian
 /// Asks every variant at its rule of thumb. The least estimate among those that run, among those with the usual form
 /// of weights if there are any; where none runs, among all, so that its refusal is the one to report. Trials build
 /// and run kernels, so only those are asked for theirs that would be taken.
-void take_rule_of_thumb(const SelectionContext& selection, const GemmDesc& desc, Choice& choice) {
+void take_rule_of_thumb(const SelectionContext& selection, Choice& choice) {
   struct Candidate {
     const Variant* variant;
     Tuning tuning;
@@ -220,8 +186,9 @@ void take_rule_of_thumb(const SelectionContext& selection, const GemmDesc& desc,
     bool other_form;  ///< Of weights than the usual one.
   };
   const Problem priced = choice.problem.priced();
-  const std::string usual =
-      selection.usual != nullptr ? selection.usual->of(desc.weakest_accuracy, desc.b)->name() : std::string();
+  const std::string usual = selection.usual != nullptr
+                                ? selection.usual->of(choice.problem.weakest_accuracy, choice.problem.b)->name()
+                                : std::string();
   const Variant* refused = nullptr;
   double refused_ns = 0;
   bool refused_lacks_more = false;
@@ -239,7 +206,7 @@ void take_rule_of_thumb(const SelectionContext& selection, const GemmDesc& desc,
   for (const Variant& variant : selection.variants) {
     Tuning tuning = variant.rule_of_thumb(selection.features, priced);
     const double ns = variant.estimate_ns(tuning, priced, selection.features);
-    if (auto refusal = ask_all_but_trial(selection, variant, tuning, desc, choice.problem)) {
+    if (auto refusal = ask_all_but_trial(selection, variant, tuning, choice.problem)) {
       pass_over(variant, ns, std::move(*refusal));
       continue;
     }
@@ -276,8 +243,8 @@ Support no(Refusal refusal) {
 }  // namespace
 
 std::optional<Refusal> ask(const SelectionContext& selection, const Variant& variant, const Tuning& tuning,
-                           const GemmDesc& desc, const Problem& problem) {
-  if (auto refusal = ask_all_but_trial(selection, variant, tuning, desc, problem)) return refusal;
+                           const Problem& problem) {
+  if (auto refusal = ask_all_but_trial(selection, variant, tuning, problem)) return refusal;
   return ask_trial(selection, variant);
 }
 
@@ -285,15 +252,7 @@ Support choose(const SelectionContext& selection, const GemmDesc& desc, Choice* 
                const tuned::AllTables* tables) {
   const Variant* asked = asked_variant(selection, desc);
   Choice found;
-  found.problem = {desc.m,       desc.n, desc.k, 128,
-                   desc.a,       desc.b, desc.d, desc.b_scale.dtype == DType::none ? 0 : desc.b_scale.grid.group_rows,
-                   desc.a_source};
-  found.problem.matrices = desc.grouping == backend::Grouping::none ? 0 : desc.matrices;
-  found.problem.masked = desc.grouping == backend::Grouping::masked;
-  found.problem.gathers = desc.a_rows != 0;
-  found.problem.repeatable = desc.repeatable;
-  found.problem.expected_rows = expected_rows(desc);
-  if (const int group = k_group(desc); group != 0) found.problem.k_group = group;
+  found.problem = Problem(desc);
   found.source = asks_for_nothing(desc) ? "rule of thumb" : "options";
   // Options are looked at before the problem is: a wrong one is the caller's mistake whatever the problem.
   if (asked != nullptr) {
@@ -303,16 +262,16 @@ Support choose(const SelectionContext& selection, const GemmDesc& desc, Choice* 
   }
   if (auto refusal = refuse_all(desc)) {
     if (asked == nullptr && !asks_for_nothing(desc)) {
-      take_rule_of_thumb({selection.features, selection.variants}, desc, found);
+      take_rule_of_thumb({selection.features, selection.variants}, found);
       apply_options(selection, desc, *found.variant, found.tuning);
     }
     return no(std::move(*refusal));
   }
-  auto tuned = tables != nullptr && asks_for_nothing(desc) ? find_tuned(*tables, selection, desc, found.problem)
-                                                           : std::nullopt;
+  auto tuned =
+      tables != nullptr && asks_for_nothing(desc) ? find_tuned(*tables, selection, found.problem) : std::nullopt;
   // The fastest of class f32, for a caller who allows a weaker one: where the rule of thumb takes that, it is faster.
   if (tuned && !tuned->of_own_class && tuned->variant->accuracy == backend::AccuracyClass::f32)
-    take_rule_of_thumb(selection, desc, found);
+    take_rule_of_thumb(selection, found);
   const bool thumb_is_faster = found.variant != nullptr && found.variant->accuracy != backend::AccuracyClass::f32;
   if (tuned && !thumb_is_faster) {
     found.variant = tuned->variant;
@@ -320,12 +279,11 @@ Support choose(const SelectionContext& selection, const GemmDesc& desc, Choice* 
     found.source = tuned->source;
     found.passed_over.clear();
   } else if (found.variant == nullptr) {
-    take_rule_of_thumb(selection, desc, found);
+    take_rule_of_thumb(selection, found);
     apply_options(selection, desc, *found.variant, found.tuning);
   }
   // What the rule of thumb took was asked already; what options made of it was not.
-  if (auto refusal = ask(selection, *found.variant, found.tuning, desc, found.problem))
-    return no(std::move(*refusal));
+  if (auto refusal = ask(selection, *found.variant, found.tuning, found.problem)) return no(std::move(*refusal));
   found.estimate_ns = found.variant->estimate_ns(found.tuning, found.problem.priced(), selection.features);
   Support support;
   support.accuracy = found.variant->accuracy;
@@ -333,24 +291,16 @@ Support choose(const SelectionContext& selection, const GemmDesc& desc, Choice* 
   return support;
 }
 
-/// A problem of about the size that layers have, with weights of this type.
-static Problem usual_problem(DType weights) {
-  return {128, 4096, 4096, 128, element(weights).real ? weights : DType::e4m3fn, weights, DType::f32};
-}
-
 WeightFormPtr UsualForms::of(backend::AccuracyClass weakest, DType weights) {
-  const DType like = element(weights).usual ? DType::e4m3fn : weights;
   const std::lock_guard lock(mutex_);
-  WeightFormPtr& form = forms_[{weakest, like}];
+  WeightFormPtr& form = forms_[{weakest, weights}];
   if (form == nullptr) {
+    // A problem of about the size that layers have.
+    const DType a = numerics::is_float(weights) || numerics::is_integer(weights) ? weights : DType::e4m3fn;
     Choice choice;
-    choice.problem = usual_problem(like);
-    GemmDesc desc;
-    desc.m = choice.problem.m;
-    desc.n = choice.problem.n;
-    desc.k = choice.problem.k;
-    desc.weakest_accuracy = weakest;
-    take_rule_of_thumb(selection_, desc, choice);
+    choice.problem = {128, 4096, 4096, 128, a, weights, DType::f32};
+    choice.problem.weakest_accuracy = weakest;
+    take_rule_of_thumb(selection_, choice);
     form = choice.variant->weights(choice.tuning, choice.problem);
   }
   return form;

@@ -47,7 +47,7 @@ struct SelectionContext {
 class UsualForms {
  public:
   explicit UsualForms(const SelectionContext& of) : selection_(of.features, of.variants, of.trials) {}
-  /// Found the first time that it is asked for: it may take trials. Codes that all kernels decode have one form.
+  /// Found the first time that it is asked for: it may take trials.
   WeightFormPtr of(backend::AccuracyClass weakest, backend::DType weights);
 
  private:
@@ -82,7 +82,13 @@ backend::Support choose(const SelectionContext& selection, const backend::GemmDe
 
 /// Why `variant` with `tuning` does not run here; empty where it does. Asks the trial last.
 std::optional<Refusal> ask(const SelectionContext& selection, const Variant& variant, const Tuning& tuning,
-                           const backend::GemmDesc& desc, const Problem& problem);
+                           const Problem& problem);
+
+/// The answer of query "candidates" as JSON; docs/abi.md has its members. Options of `desc` narrow the space:
+/// "variant" to that variant, a tunable to that value. The order is that of the declarations, the same on every call.
+/// Nothing is built: what the device cannot run is dropped and counted by reason. Throws Error{unsupported} where no
+/// configuration would run `desc`, for example for its types.
+std::string candidates_json(const SelectionContext& selection, const backend::GemmDesc& desc);
 
 /// The options that plans take, as JSON.
 std::string options_json(std::span<const Variant> all = variants());

@@ -1,36 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
-// Parts of k for variants with many work-items a work-group: the host's side of cl/split_k.cl. Tunables "split_k" and
+// Split-K for variants with many work-items a work-group: the host's side of cl/split_k.cl. Tunables "split_k" and
 // "tile_m". What these variants read, chunks of 16 k: the host's side of cl/chunks.cl.
 #pragma once
 
 #include <algorithm>
 
 #include "backends/opencl/estimate.h"
-#include "backends/opencl/forms/blocked.h"
-#include "backends/opencl/forms/rows.h"
+#include "backends/opencl/forms/forms.h"
 #include "backends/opencl/variant.h"
 
 namespace ironcl::opencl {
 
 /// Where the sums of the parts lie; nothing with one part.
 inline numerics::Size split_scratch(const Tuning& t, const Problem& p, const Features&) {
-  return scratch_of_parts(p, t.at("split_k"), t.at("tile_m"), p.n);
+  return scratch_of_parts(p, t["split_k"], t["tile_m"], p.n);
 }
 
 /// `kernel` by work-groups of `items` that make `columns` columns each, and what adds its parts.
-inline std::vector<Pass> split_passes(const std::string& kernel, std::int64_t columns, std::uint64_t items,
+inline std::vector<Pass> split_passes(const std::string& kernel, std::int64_t columns, std::int64_t items,
                                       const Tuning& t, const Problem& p, std::int64_t m) {
   constexpr int kReduceItems = 64;  // REDUCE_ITEMS of cl/split_k.cl.
-  const std::int64_t height = t.at("tile_m");
-  const auto parts = static_cast<std::size_t>(t.at("split_k"));
-  std::vector<Pass> list{
-      {kernel,
-       {static_cast<std::size_t>(numerics::ceil_div(p.n, columns)), row_blocks(p, m, height) * parts},
-       items}};
+  const std::int64_t height = t["tile_m"];
+  const std::int64_t parts = t["split_k"];
+  std::vector<Pass> list{{kernel, {numerics::ceil_div(p.n, columns), most_tiles(p, m, height) * parts}, items}};
   if (parts > 1) {
     list.push_back({kernel + "_reduce",
-                    {static_cast<std::size_t>(numerics::ceil_div(p.n, kReduceItems)),
-                     row_blocks(p, m, p.grouped() ? height : 1)},
+                    {numerics::ceil_div(p.n, kReduceItems), most_tiles(p, m, p.grouped() ? height : 1)},
                     kReduceItems});
   }
   return list;
@@ -38,14 +33,12 @@ inline std::vector<Pass> split_passes(const std::string& kernel, std::int64_t co
 
 /// Work-groups that make `columns` columns each; a part of k is one of its own.
 inline std::int64_t split_work_groups(const Tuning& t, const Problem& p, std::int64_t columns) {
-  return numerics::ceil_div(std::max<std::int64_t>(1, p.m), t.at("tile_m")) * numerics::ceil_div(p.n, columns) *
-         t.at("split_k");
+  return row_tiles(p, t["tile_m"]) * numerics::ceil_div(p.n, columns) * t["split_k"];
 }
 
 /// Doubles the parts of k, each of a K group at least, while half of the `wanted` work-groups would be missing.
 inline void split_for(std::int64_t wanted, Tuning& t, const Problem& p, std::int64_t columns) {
-  while (split_work_groups(t, p, columns) * 2 <= wanted && t["split_k"] < 16 &&
-         p.k_groups() >= std::int64_t{2} * t["split_k"])
+  while (split_work_groups(t, p, columns) * 2 <= wanted && t["split_k"] < 16 && p.k_groups() >= 2 * t["split_k"])
     t["split_k"] *= 2;
 }
 
@@ -53,8 +46,7 @@ inline void split_for(std::int64_t wanted, Tuning& t, const Problem& p, std::int
 /// one.
 inline double split_multiply_adds(const Tuning& t, const Problem& p, const Features& f, std::int64_t columns) {
   const double in_rounds = rounds(split_work_groups(t, p, columns), f) * f.compute_units;
-  return in_rounds * t.at("tile_m") * static_cast<double>(columns) * static_cast<double>(p.k) /
-         static_cast<double>(t.at("split_k"));
+  return in_rounds * t["tile_m"] * columns * p.k / t["split_k"];
 }
 
 /// A variant that reads chunks and makes parts of k: its name, forms, scratch memory and schedule.
@@ -62,7 +54,7 @@ inline Variant variant_of_chunks(std::string name, std::string summary) {
   Variant v;
   v.name = std::move(name);
   v.summary = std::move(summary);
-  v.schedule = [](const Tuning& t) { return ScheduleShape{t.at("tile_m"), 1}; };
+  v.schedule = [](const Tuning& t) { return ScheduleShape{t["tile_m"], 1}; };
   v.weights = [](const Tuning&, const Problem&) { return blocked_form(0, 16, 64); };
   v.activations = [](const Tuning&, const Problem&) { return rows_form(64); };
   v.scratch_bytes = split_scratch;

@@ -1,27 +1,80 @@
 // SPDX-License-Identifier: Apache-2.0
-// A step of a plan, and the small values that flow from step to step. Next door: steps/ (one file each), route.h
-// (which steps a plan has), gemm.h (the plan that builds and launches them).
+// A step of a plan, what it is made from, and the small values that flow from step to step. Next door: steps/ (one
+// file each), gemm.h (which steps a plan has; who builds and launches them).
 #pragma once
 
+#include <array>
 #include <memory>
 #include <string>
+#include <vector>
 
+#include "backends/numerics/size.h"
 #include "backends/opencl/launcher.h"
 #include "backends/opencl/probe.h"
 #include "backends/opencl/problem.h"
 #include "backends/opencl/program.h"
-#include "backends/opencl/workspace.h"
+#include "backends/opencl/schedule.h"
 
 namespace ironcl::opencl {
 
 /// What memory an operand of a step lies in; the call says which buffer that is. The counter is the plan's, words
 /// that are zero between calls: a kernel that counts in them leaves them so.
 enum class Source { none, a, a_scale, a_codes, a_code_scales, a_index, d, bias, matrix_rows, counter, workspace };
+inline constexpr std::size_t kSources = 11;
 
 /// A place in memory as the plan knows it: before there are buffers.
 struct Place {
   Source source = Source::none;
   std::uint64_t at = 0;  ///< Bytes from where the call's span, or the workspace, begins.
+};
+
+/// The workspace of a plan: each step books what it needs, by name, before anything is allocated or built. Parts lie
+/// one after another, each on a multiple of kAlignment bytes; sums that no number holds throw std::overflow_error.
+class Booking {
+ public:
+  static constexpr std::int64_t kAlignment = 256;  ///< Bytes; whole cache lines, and whole vectors of any device.
+
+  struct Part {
+    std::string name;
+    std::uint64_t at = 0, size = 0;  ///< Bytes.
+  };
+
+  /// Books `bytes`; they lie where the answer says.
+  Place book(std::string name, numerics::Size bytes) {
+    parts_.push_back({std::move(name), total_.bytes(), bytes.bytes()});
+    total_ += bytes.padded_to(kAlignment);
+    return {Source::workspace, parts_.back().at};
+  }
+  std::uint64_t bytes() const noexcept { return total_.bytes(); }
+  /// Asks for the plan's counter (Source::counter).
+  void ask_for_counter() noexcept { counter_ = true; }
+  bool counter() const noexcept { return counter_; }
+  const std::vector<Part>& parts() const noexcept { return parts_; }
+
+ private:
+  numerics::Size total_;
+  bool counter_ = false;
+  std::vector<Part> parts_;
+};
+
+/// What the steps of a plan are made from. Features and problem outlive the steps.
+struct PlanContext {
+  const Features& features;
+  const Problem& problem;
+  Booking& booking;
+  Place scheduled = {};  ///< Of a grouped problem: what is left for cl/scheduled.cl, tiles of `scheduled_rows` rows.
+  std::int64_t scheduled_rows = 0;
+
+  /// The most rows that A has in memory.
+  numerics::Size rows_in_memory() const {
+    if (problem.gathers()) return problem.a_rows;
+    return problem.masked() ? numerics::Size(problem.matrices) * problem.m : numerics::Size(problem.m);
+  }
+  /// The most rows that A has in tiles of `height` rows.
+  numerics::Size rows_in_tiles(std::int64_t height) const {
+    if (!problem.grouped()) return numerics::Size(problem.m).padded_to(height);
+    return numerics::Size(most_tiles(problem, problem.m, height)) * height;
+  }
 };
 
 /// A matrix with its scales, as one step leaves it and the next one reads it.
@@ -47,17 +100,26 @@ struct DeviceWeights {  // NOLINT(bugprone-exception-escape)
 class Call : public Launcher {
  public:
   template <class... Launching>
-  explicit Call(std::int64_t m, Launching&&... launching)
-      : Launcher(std::forward<Launching>(launching)...), m(m), a_rows(m) {}
+  explicit Call(std::int64_t m, const cl::Buffer& null_buffer, Launching&&... launching)
+      : Launcher(std::forward<Launching>(launching)...), m(m), a_rows(m), null_buffer_{&null_buffer, 0} {}
 
   std::int64_t m;       ///< Rows; 0 in a dry call.
   std::int64_t a_rows;  ///< Of A in memory: m, unless rows are gathered or each of many matrices has m of them.
-  Memory a, a_scale, a_codes, a_code_scales, a_index, d, bias, matrix_rows, counter, workspace;
-  Memory null_buffer;  ///< Bound for operands that the call does not have.
   const DeviceWeights* weights = nullptr;
 
-  Memory at(const Place& place) const;
-  bool has(Source source) const;  ///< Whether this call brings that memory; every call does in a dry one.
+  /// The memory that the call brings for a source; unset: none.
+  Memory& operator[](Source source) { return memory_[static_cast<std::size_t>(source)]; }
+  /// Where a place is; where the call brings nothing, the null buffer.
+  Memory at(const Place& place) const {
+    const Memory& from = memory_[static_cast<std::size_t>(place.source)];
+    return from.buffer == nullptr ? null_buffer_ : Memory{from.buffer, from.at + place.at};
+  }
+  /// Whether this call brings that memory; every call does in a dry one.
+  bool has(Source source) const { return dry() || memory_[static_cast<std::size_t>(source)].buffer != nullptr; }
+
+ private:
+  std::array<Memory, kSources> memory_;
+  Memory null_buffer_;
 };
 
 /// A step books its workspace when it is made, which builds nothing: supports() makes steps and drops them. It is
@@ -71,26 +133,21 @@ class Step {
   virtual void launch(Call& call) = 0;
 };
 
-using Steps = std::vector<std::unique_ptr<Step>>;
-
-/// What setArg() takes for a value, or for a buffer of a Memory.
-template <class T>
-const T& argument(const T& value) {
-  return value;
-}
-inline const cl::Buffer& argument(const cl::Buffer* buffer) { return *buffer; }
-
-/// Sets the arguments of `kernel` from number `first` on.
-template <class... Args>
-void set_args(cl::Kernel& kernel, cl_uint first, const Args&... args) {
-  (kernel.setArg(first++, argument(args)), ...);
-}
-
-/// Where element 0 of `memory` is, in elements of `size` bytes.
-inline cl_ulong element_of(const Memory& memory, std::uint64_t size) { return memory.at / size; }
+/// A step, and what it leaves behind.
+struct StepResult {
+  std::unique_ptr<Step> step;
+  Operand result;
+};
 
 /// The definitions that every kernel of a device has: what probes showed that its compiler and hardware do.
 Defines device_defines(const Features& features);
+
+/// Those, and the definitions of cl/quantizer.cl.
+Defines quantizer_defines(const Features& features, backend::DType source, backend::DType code,
+                          const numerics::Quantizer& quantizer);
+
+/// The compiler's options for cl/quantizer.cl: where the device's division was seen to be exact with one, that one.
+std::string quantizer_options(const Features& features);
 
 /// An extent of a scale group as a kernel's literal; a group that spans a dimension gets one that nothing reaches.
 int reach(std::int64_t extent);

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "backends/opencl/estimate.h"
-#include "backends/opencl/forms/wgmma_tokens.h"
+#include "backends/opencl/forms/forms.h"
 #include "backends/opencl/variant.h"
 
 namespace ironcl::opencl {
@@ -20,10 +20,6 @@ inline std::optional<Refusal> refuse_narrow_groups(const Problem& p, int least_g
                                              std::to_string(least_group) + ", or span k; their common K group is " +
                                              std::to_string(p.k_group)};
   }
-  const auto code = [](backend::DType type) {
-    return type == backend::DType::e4m3fn || type == backend::DType::e5m2 || type == backend::DType::i8;
-  };
-  if (!code(p.a) || !code(p.b)) return Refusal{Reason::dtype, "a and b must be codes"};
   return std::nullopt;
 }
 
@@ -45,7 +41,7 @@ inline std::optional<Refusal> refuse_tensor_cores(const Features& f, const Probl
 
 /// Why scales of b are for too few columns, of kernels that have one scale for 128 columns; empty where they are not.
 inline std::optional<Refusal> refuse_narrow_scales(const Problem& p) {
-  if (p.b_scale_rows % 128 == 0) return std::nullopt;
+  if (p.b_scale_rows() % 128 == 0) return std::nullopt;
   return Refusal{backend::Reason::scale_layout,
                  "a scale of b must be for a multiple of 128 columns of d, or for all of them"};
 }
@@ -53,7 +49,7 @@ inline std::optional<Refusal> refuse_narrow_scales(const Problem& p) {
 /// Why a kernel whose tiles are a work-group each, also tiles of rows that there could be, does not take matrices
 /// with room between their rows; empty where there is none.
 inline std::optional<Refusal> refuse_room_between_matrices(const Problem& p) {
-  if (!p.masked || p.matrices <= 1) return std::nullopt;
+  if (!p.masked() || p.matrices <= 1) return std::nullopt;
   return Refusal{backend::Reason::grouping, "matrices must have their rows one after another, with no room between"};
 }
 
@@ -61,7 +57,7 @@ inline std::optional<Refusal> refuse_room_between_matrices(const Problem& p) {
 /// on an H200. Fixed costs of a launch are left out, as all estimates leave them out.
 inline double streaming_ns(const Problem& p) {
   constexpr double kBytesPerSecond = 2.9e12;
-  return 1e9 * static_cast<double>(p.n) * static_cast<double>(p.k) / kBytesPerSecond;
+  return 1e9 * 1.0 * p.n * p.k / kBytesPerSecond;
 }
 
 /// The same for a kernel that streams weights at `share` times that, and takes `start_ns` longer than the least from
@@ -75,13 +71,9 @@ inline double streaming_ns(const Problem& p, double share, double start_ns) {
 /// it has rows and columns: 9.5 TB/s on an H200.
 inline double second_cache_ns(std::int64_t tiles, std::int64_t lines, const Problem& p, const Features& f) {
   constexpr double kBytesPerCycle = 36;  ///< Of each unit, at the device's clock.
-  const double bytes = static_cast<double>(tiles) * static_cast<double>(lines) * static_cast<double>(p.k);
+  const double bytes = 1.0 * tiles * lines * p.k;
   return 1e9 * bytes / (kBytesPerCycle * f.compute_units * f.clock_hz);
 }
-
-/// Estimates of kernels that make K in parts leave out what parts cost, up to nine tenths of the time of a small
-/// problem. What leaves nothing out is this much of itself beside those.
-constexpr double kBesideEstimatesOfParts = 0.2;
 
 /// What sharing a last round costs and how far it goes, in K blocks of a kernel.
 struct Sharing {
@@ -94,16 +86,16 @@ inline std::int64_t parts_of_last_round(std::int64_t tiles, const Sharing& s, co
   const std::int64_t rest = tiles % f.compute_units;
   if (rest == 0) return 1;
   return std::clamp<std::int64_t>(
-      std::min<std::int64_t>(f.compute_units / rest, numerics::ceil_div(p.k, std::int64_t{128}) / s.least), 1, 16);
+      std::min<std::int64_t>(f.compute_units / rest, numerics::ceil_div(p.k, 128) / s.least), 1, 16);
 }
 
 /// Rounds of `tiles` on all compute units where a last one is shared.
 inline double shared_rounds(std::int64_t tiles, const Sharing& s, const Problem& p, const Features& f) {
-  const auto parts = static_cast<double>(parts_of_last_round(tiles, s, p, f));
+  const double parts = parts_of_last_round(tiles, s, p, f);
   if (parts == 1) return rounds(tiles, f);
-  const double blocks = static_cast<double>(numerics::ceil_div(p.k, std::int64_t{128}));
+  const double blocks = numerics::ceil_div(p.k, 128);
   const std::int64_t whole = tiles / f.compute_units;
-  return static_cast<double>(whole) + 1 / parts + static_cast<double>(s.cost) / blocks;
+  return whole + 1 / parts + s.cost / blocks;
 }
 
 /// Whether that is faster than `unshared` rounds. Of a problem whose rows are scheduled on the device nobody knows
@@ -116,6 +108,12 @@ inline bool last_round_is_shared(std::int64_t tiles, double unshared, const Shar
 /// Dense problems of more rows than few-row kernels have tiles for, whose tiles can be counted.
 inline bool tiles_are_counted(const Problem& p) { return p.m > 128 && !p.scheduled; }
 
+/// The sums of `parts` split-K parts of so many tiles; of one part none are kept.
+inline numerics::Size scratch_of_tiles(std::int64_t tiles, std::int64_t parts, std::int64_t rows,
+                                       std::int64_t columns) {
+  return parts == 1 ? numerics::Size(0) : numerics::Size(tiles) * parts * rows * columns * 4;
+}
+
 /// What tiles of a kernel cost, in cycles at the device's clock: each K block of 128; a tile besides; K in parts, and
 /// each of its parts.
 struct TileCost {
@@ -123,28 +121,55 @@ struct TileCost {
 };
 
 /// Nanoseconds of so many tiles in parts of K, one after another on each unit.
-inline double counted_ns(std::int64_t tiles, int parts, const TileCost& c, const Problem& p, const Features& f) {
-  const std::int64_t blocks = numerics::ceil_div(numerics::ceil_div(p.k, std::int64_t{128}), std::int64_t{parts});
-  const double of_tile = static_cast<double>(blocks) * c.block + c.tile;
+inline double counted_ns(std::int64_t tiles, std::int64_t parts, const TileCost& c, const Problem& p,
+                         const Features& f) {
+  const std::int64_t blocks = numerics::ceil_div(numerics::ceil_div(p.k, 128), parts);
+  const double of_tile = blocks * c.block + c.tile;
   return 1e9 * (rounds(tiles * parts, f) * of_tile + (parts > 1 ? c.parts + c.part * parts : 0)) / f.clock_hz;
 }
 
 /// Values of the tunable `split_k` of the kernels whose parts cl/parts.cl adds.
-inline std::vector<int> parts_of_k() { return {1, 2, 3, 4, 5, 6, 7, 8, 12, 16}; }
+inline std::vector<int> split_k_values() { return {1, 2, 3, 4, 5, 6, 7, 8, 12, 16}; }
 
 /// That each tile in parts has its counter; `tiles`: how many tiles so many rows are.
 template <std::int64_t (*tiles)(const Tuning&, const Problem&, std::int64_t)>
 Constraint counters_constraint() {
   static_assert(kPartCounters == 1024, "the reason names it");
-  return {"split_k needs a counter for each tile, and there are 1024", [](const Tuning& t, const Problem& p) {
-            return t.at("split_k") == 1 || tiles(t, p, p.m) <= kPartCounters;
-          }};
+  return {"split_k needs a counter for each tile, and there are 1024",
+          [](const Tuning& t, const Problem& p) { return t["split_k"] == 1 || tiles(t, p, p.m) <= kPartCounters; }};
 }
 
 /// The rule of the tunable `share`, which the kernels with parts of K have.
 inline Constraint share_constraint() {
   return {"share makes sums whose order depends on how many rows there are, which a repeatable plan may not",
-          [](const Tuning& t, const Problem& p) { return t.at("share") == 0 || !p.repeatable; }};
+          [](const Tuning& t, const Problem& p) { return t["share"] == 0 || !p.repeatable; }};
+}
+
+/// A variant for tensor cores, tried in a child if one can be started: its forms, schedule and types.
+inline Variant variant_of_tensor_cores(std::string name, std::string summary, const Trial& trial) {
+  Variant v;
+  v.name = std::move(name);
+  v.summary = std::move(summary);
+  v.products = fp8_codes();
+  v.products.push_back(integer_codes().front());
+  v.trial = trial;
+  v.trial->in_child = v.trial->or_here = true;
+  v.schedule = [](const Tuning& t) { return ScheduleShape{t["tile_m"], 1}; };
+  v.weights = [](const Tuning&, const Problem&) { return swizzled_form(); };
+  v.tile = v.block = [](const Tuning& t) { return Shape{t["tile_m"], t["tile_n"]}; };
+  return v;
+}
+
+/// The same of compute capability 9.0; `f16`: of class f32, which reads values of codes as f16.
+inline Variant variant_of_wgmma(std::string name, std::string summary, bool f16) {
+  Variant v = variant_of_tensor_cores(std::move(name), std::move(summary), {70, 200, 1100});
+  if (!f16) v.accuracy = backend::AccuracyClass::tensor14;
+  v.needs = refuse_tensor_cores;
+  v.toolchain = &ptx_sm_90a();
+  v.own_local = true;
+  v.activations = f16 ? [](const Tuning&, const Problem&) { return tokens_form(true); }
+                      : [](const Tuning&, const Problem&) { return tokens_form(false); };
+  return v;
 }
 
 }  // namespace ironcl::opencl

@@ -6,7 +6,6 @@
 
 #include "backends/numerics/casts.h"
 #include "backends/numerics/oracle.h"
-#include "backends/opencl/child_trial.h"
 #include "backends/opencl/gemm.h"
 
 namespace ironcl::opencl {
@@ -16,28 +15,21 @@ using backend::DType;
 
 /// The problem of a trial with its data on the host.
 struct Tiny {
-  backend::GemmDesc desc;
+  Problem desc;
   std::vector<std::uint8_t> a, b;
   std::vector<float> a_scales, b_scales;
 
-  explicit Tiny(const Variant& variant) {
-    const Trial& trial = *variant.trial;
-    desc.m = trial.m;
-    desc.n = desc.ldd = trial.n;
-    desc.k = desc.lda = trial.k;
-    desc.a = desc.b = trial.code;
-    desc.d = DType::f32;
-    desc.a_scale = {DType::f32, {1, 128}, numerics::ceil_div(trial.k, 128)};
-    desc.b_scale = {DType::f32, {128, 128}, numerics::ceil_div(trial.k, 128)};
-    desc.weakest_accuracy = variant.accuracy;
+  explicit Tiny(const Variant& variant) : desc(trial_problem(variant)) {
+    const bool integer = desc.a == DType::i8;
     // Integers of -4 to 4, other ones in every row and column.
-    const auto code_of = [&trial](int value) {
-      return trial.code == DType::i8     ? static_cast<std::uint8_t>(value)
-             : trial.code == DType::e5m2 ? numerics::encode_e5m2(static_cast<float>(value))
-                                         : numerics::encode_e4m3fn(static_cast<float>(value));
+    const auto code_of = [&](int value) {
+      const auto real = static_cast<float>(value);
+      auto code = static_cast<std::uint8_t>(value);
+      if (!integer) numerics::encode(desc.a, {&real, 1}, &code);
+      return code;
     };
     const auto codes = [&](std::int64_t rows, std::uint32_t state) {
-      std::vector<std::uint8_t> out(static_cast<std::size_t>(rows * trial.k));
+      std::vector<std::uint8_t> out(static_cast<std::size_t>(rows * desc.k));
       for (std::uint8_t& code : out) {
         state = state * 1664525u + 1013904223u;
         code = code_of(static_cast<int>((state >> 24) % 9) - 4);
@@ -50,13 +42,13 @@ struct Tiny {
     // those of the other k are lost where sums have 14 bits. Class f32 allows no such loss. The other elements keep
     // their narrow bounds.
     if (variant.accuracy == backend::AccuracyClass::f32) {
-      const std::uint8_t wide = code_of(trial.code == DType::i8 ? 120 : 256);
+      const std::uint8_t wide = code_of(integer ? 120 : 256);
       for (std::int64_t k = 5; k < desc.k; k += 128)
         a[static_cast<std::size_t>(k)] = b[static_cast<std::size_t>(k)] = wide;
     }
     // Subnormal codes of the second row: what reads them as zeros is wrong in each element of it.
-    if (variant.accuracy == backend::AccuracyClass::f32 && trial.code != DType::i8 && desc.m > 1) {
-      const std::uint8_t subnormal = trial.code == DType::e5m2 ? 0x83 : 0x87;
+    if (variant.accuracy == backend::AccuracyClass::f32 && !integer && desc.m > 1) {
+      const std::uint8_t subnormal = desc.a == DType::e5m2 ? 0x83 : 0x87;
       for (std::int64_t k = desc.k; k < 2 * desc.k; ++k) a[static_cast<std::size_t>(k)] &= subnormal;
       for (std::int64_t k = desc.k; k < 2 * desc.k; k += 3) a[static_cast<std::size_t>(k)] |= 1;
     }
@@ -150,12 +142,18 @@ class DeviceTrials final : public Trials {
 
 }  // namespace
 
-Problem trial_problem(const Trial& trial) {
-  return {trial.m, trial.n, trial.k, 128, trial.code, trial.code, DType::f32};
+Problem trial_problem(const Variant& variant) {
+  const Trial& trial = *variant.trial;
+  const DType code = trial_code(variant);
+  Problem p{trial.m, trial.n, trial.k, 128, code, code, DType::f32};
+  p.a_scale = {DType::f32, {1, 128}, numerics::ceil_div(trial.k, 128)};
+  p.b_scale = {DType::f32, {128, 128}, numerics::ceil_div(trial.k, 128)};
+  p.weakest_accuracy = variant.accuracy;
+  return p;
 }
 
 std::string trial_question(const Variant& variant, const Features& features) {
-  const Problem problem = trial_problem(*variant.trial);
+  const Problem problem = trial_problem(variant);
   const Tuning tuning = trial_tuning(variant, features, problem);
   const Tiny tiny(variant);
   std::string text = std::to_string(problem.m) + "x" + std::to_string(problem.n) + "x" + std::to_string(problem.k) +
@@ -178,11 +176,11 @@ std::string attempt_trial(const Context& context, const Variant& variant, backen
   const Tiny tiny(variant);
   Choice choice;
   choice.variant = &own->variants.front();
-  choice.problem = trial_problem(*variant.trial);
+  choice.problem = trial_problem(variant);
   choice.tuning = trial_tuning(variant, own->features, choice.problem);
   if (const auto refusal = refuse(variant, choice.tuning, own->features, choice.problem))
     return "its trial cannot run: " + refusal->text;
-  const auto plan = std::make_shared<Gemm>(own, tiny.desc, std::move(choice));
+  const auto plan = std::make_shared<Gemm>(own, std::move(choice));
   const auto queue = std::make_shared<Queue>(own);
   const auto upload = [&](const void* data, std::uint64_t bytes) {
     backend::Span span{std::make_shared<Buffer>(own, bytes), 0, bytes};

@@ -116,7 +116,7 @@ std::vector<std::string> device_classes(const SelectionContext& selection) {
   };
   // One GPU under two drivers is two devices; PoCL's names of CPUs already say that they are PoCL's.
   const bool pocl_gpu =
-      features.type == backend::DeviceType::gpu && features.platform_name == "Portable Computing Language";
+      features.type == backend::DeviceType::gpu && features.platform == "Portable Computing Language";
   // A CPU with the unit has the names of one without, and other kernels are its fastest.
   const std::string unit = unit_of(selection);
   add((pocl_gpu ? "pocl-" : "") + features.name + unit);
@@ -135,12 +135,12 @@ std::string table_dtype(const GemmDesc& desc) {
 }
 
 std::optional<Tuned> find_tuned(const tuned::AllTables& tables, const SelectionContext& selection,
-                                const GemmDesc& desc, const Problem& problem) {
+                                const Problem& problem) {
   if (tables.products.empty() && tables.experts.empty()) return std::nullopt;
   const bool grouped = problem.selected().grouped();
   const Features& features = selection.features;
   const std::vector<std::string> devices = device_classes(selection);
-  const std::string own = table_dtype(desc), plain = multiplied(desc);
+  const std::string own = table_dtype(problem), plain = multiplied(problem);
   const auto extent = [](std::int64_t group, std::int64_t size) {
     return group == 0 ? std::max<std::int64_t>(size, 1) : group;
   };
@@ -149,27 +149,28 @@ std::optional<Tuned> find_tuned(const tuned::AllTables& tables, const SelectionC
     const auto take = [&](std::vector<tuned::Tables::Found> more) {
       for (tuned::Tables::Found& choice : more) choices.emplace_back(std::move(choice), dtype == own);
     };
-    if (!grouped) return take(tables.products.find(devices, desc.m, desc.n, desc.k, dtype, group_rows, group_cols));
+    if (!grouped)
+      return take(tables.products.find(devices, problem.m, problem.n, problem.k, dtype, group_rows, group_cols));
     tuned::ExpertsTables::Product product{problem.matrices,
-                                          desc.k,
+                                          problem.k,
                                           true,
-                                          desc.n,
-                                          desc.k,
+                                          problem.n,
+                                          problem.k,
                                           problem.expected_rows != 0
                                               ? static_cast<double>(problem.expected_rows)
-                                              : tuned::rows_per_active_expert(desc.m, problem.matrices)};
+                                              : tuned::rows_per_active_expert(problem.m, problem.matrices)};
     const auto as = [&](std::int64_t width, bool down) {
       product.width = width;
       product.down = down;
       take(tables.experts.find(devices, product, dtype, group_rows, group_cols));
     };
-    if (problem.masked && problem.expected_rows == 0) return;  // How many rows there will be nobody knows.
-    if (!problem.gathers) as(desc.k, true);
-    if (desc.n % 2 == 0) as(desc.n / 2, false);
-    as(desc.n, false);
+    if (problem.masked() && problem.expected_rows == 0) return;  // How many rows there will be nobody knows.
+    if (!problem.gathers()) as(problem.k, true);
+    if (problem.n % 2 == 0) as(problem.n / 2, false);
+    as(problem.n, false);
   };
-  const std::int64_t group_rows = extent(desc.b_scale.grid.group_rows, desc.n);
-  const std::int64_t group_cols = extent(desc.b_scale.grid.group_cols, desc.k);
+  const std::int64_t group_rows = extent(problem.b_scale.grid.group_rows, problem.n);
+  const std::int64_t group_cols = extent(problem.b_scale.grid.group_cols, problem.k);
   for (const std::string& dtype : own == plain ? std::vector{own} : std::vector{own, plain}) {
     look_up(dtype, group_rows, group_cols);
     // A kernel sees K groups, not blocks: what is good for blocks of 128 is good for wider ones.
@@ -179,12 +180,13 @@ std::optional<Tuned> find_tuned(const tuned::AllTables& tables, const SelectionC
     const std::int64_t units = found.entry.compute_units, here = features.compute_units;
     if (units != 0 && (units > 2 * here || here > 2 * units)) continue;
     const Variant* variant = find_variant(found.entry.variant, selection.variants);
-    if (variant == nullptr || is_weaker(found.entry.accuracy_class, desc.weakest_accuracy)) continue;
+    if (variant == nullptr || is_weaker(found.entry.accuracy_class, problem.weakest_accuracy)) continue;
     const auto tuning = tuning_of(found.entry, *variant, features, problem);
-    if (!tuning || ask(selection, *variant, *tuning, desc, problem)) continue;
+    if (!tuning || ask(selection, *variant, *tuning, problem)) continue;
     if (found.entry.is_rule_of_thumb) return std::nullopt;
     const std::int64_t rows = variant->tile(*tuning).rows;
-    if (!grouped && found.m != desc.m && (pads_too_much(rows, desc.m) || takes_a_second_tile(rows, found.m, desc.m)))
+    if (!grouped && found.m != problem.m &&
+        (pads_too_much(rows, problem.m) || takes_a_second_tile(rows, found.m, problem.m)))
       continue;
     return Tuned{variant, *tuning, found.source, of_own_class};
   }

@@ -45,6 +45,6 @@ struct Tuned {
 /// layers of experts, by the rows of a matrix that has any: with gathered rows as gate and up (together, or one of
 /// them), else as down, then as those.
 std::optional<Tuned> find_tuned(const tuned::AllTables& tables, const SelectionContext& selection,
-                                const backend::GemmDesc& desc, const Problem& problem);
+                                const Problem& problem);
 
 }  // namespace ironcl::opencl

@@ -2,9 +2,10 @@
 #include "backends/opencl/variant.h"
 
 #include <algorithm>
+#include <boost/algorithm/string/case_conv.hpp>
+#include <boost/algorithm/string/join.hpp>
 #include <boost/json.hpp>
 
-#include "backends/opencl/elements.h"
 #include "backends/words.h"
 
 namespace ironcl::opencl {
@@ -43,12 +44,7 @@ std::optional<int> value_of(const Tunable& tunable, std::string_view text) {
   return allowed ? value : std::nullopt;
 }
 
-std::string macro_name(const std::string& tunable) {
-  std::string name = tunable;
-  std::transform(name.begin(), name.end(), name.begin(),
-                 [](char c) { return c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c; });
-  return name;
-}
+std::string macro_name(const std::string& tunable) { return boost::to_upper_copy(tunable, std::locale::classic()); }
 
 const Constraint* broken_constraint(const Variant& variant, const Tuning& tuning, const Problem& problem) {
   const Problem seen = problem.selected();
@@ -57,45 +53,71 @@ const Constraint* broken_constraint(const Variant& variant, const Tuning& tuning
   return nullptr;
 }
 
+namespace {
+
+using backend::DType;
+using backend::Reason;
+
+std::string products_text(const std::vector<Products>& products) {
+  std::vector<std::string> texts;
+  for (const Products& one : products) texts.push_back(to_string(one.a) + " by " + to_string(one.b));
+  return boost::join(texts, "; ");
+}
+
+}  // namespace
+
+std::vector<Products> codes_of_a_byte() {
+  using enum numerics::DType;
+  return {{{f32, f16, bf16, e4m3fn, e5m2}, {e4m3fn, e5m2}}, {{f32, f16, bf16, i8}, {i8}}};
+}
+std::vector<Products> every_product() {
+  using enum numerics::DType;
+  return {{{f32, f16, bf16, e4m3fn, e5m2}, {e4m3fn, e5m2, e2m1}},
+          {{f32, f16, bf16, i8}, {i8}},
+          {{f32, f16, bf16}, {f32, f16, bf16}}};
+}
+std::vector<Products> fp8_codes() { return {{{DType::e4m3fn, DType::e5m2}, {DType::e4m3fn, DType::e5m2}}}; }
+std::vector<Products> integer_codes() { return {{{DType::i8}, {DType::i8}}}; }
+
+DType trial_code(const Variant& variant) {
+  const auto& [a, b] = variant.products.front();
+  return *std::find_first_of(a.begin(), a.end(), b.begin(), b.end());
+}
+
 std::optional<Refusal> refuse(const Variant& variant, const Tuning& tuning, const Features& features,
                               const Problem& problem) {
-  using backend::Reason;
-  if (variant.schedule == nullptr && (problem.grouped() || problem.gathers)) {
+  if (variant.schedule == nullptr && (problem.grouped() || problem.gathers())) {
     return Refusal{Reason::grouping, variant.name + " takes neither grouped problems nor gathered rows"};
   }
-  if (!variant.real_weights && numerics::is_float(problem.b)) {
-    return Refusal{Reason::dtype, variant.name + " takes no unquantised weights"};
-  }
-  for (const backend::DType type : {problem.a, problem.b}) {
-    if (variant.every_code || !numerics::is_quantized(type) || element(type).usual) continue;
-    return Refusal{Reason::dtype, variant.name + " decodes " + names_of(&Element::usual) + ", not " +
-                                      std::string(numerics::name_of(type))};
+  if (std::none_of(variant.products.begin(), variant.products.end(),
+                   [&](const Products& one) { return contains(one.a, problem.a) && contains(one.b, problem.b); })) {
+    return Refusal{Reason::dtype, variant.name + " multiplies " + products_text(variant.products) + ", not " +
+                                      to_string(Types{problem.a}) + " by " + to_string(Types{problem.b})};
   }
   if (variant.needs != nullptr) {
     if (auto refusal = variant.needs(features, problem)) return refusal;
   }
-  if (variant.lanes != nullptr && tuning.at("lanes") != features.*variant.lanes) {
-    return Refusal{Reason::option, variant.name + " with " + to_string(tuning) + ": lanes must be " +
-                                       std::to_string(features.*variant.lanes) + ", as the device's products are"};
+  const std::string tuned = variant.name + " with " + to_string(tuning);
+  if (variant.lanes != nullptr && tuning["lanes"] != features.*variant.lanes) {
+    return Refusal{Reason::option, tuned + ": lanes must be " + std::to_string(features.*variant.lanes) +
+                                       ", as the device's products are"};
   }
   if (const Constraint* broken = broken_constraint(variant, tuning, problem)) {
-    return Refusal{Reason::option, variant.name + " with " + to_string(tuning) + ": " + broken->why +
-                                       " (the K group is " + std::to_string(problem.k_group) + ")"};
+    return Refusal{Reason::option,
+                   tuned + ": " + broken->why + " (the K group is " + std::to_string(problem.k_group) + ")"};
   }
-  const std::uint64_t local = variant.local_bytes(tuning, problem);
-  if (local > most_local(variant, features)) {
-    return Refusal{Reason::device_feature, variant.name + " with " + to_string(tuning) + " needs " +
-                                               std::to_string(local) + " bytes of local memory, the device has " +
-                                               std::to_string(most_local(variant, features)) +
+  const std::int64_t local = variant.local_bytes(tuning, problem), most = most_local(variant, features);
+  if (local > most) {
+    return Refusal{Reason::device_feature, tuned + " needs " + std::to_string(local) +
+                                               " bytes of local memory, the device has " + std::to_string(most) +
                                                "; take smaller tiles"};
   }
-  std::uint64_t items = variant.work_items(tuning);
+  std::int64_t items = variant.work_items(tuning);
   for (const Pass& pass : variant.passes(tuning, problem, features, 1))  // What adds parts of k has its own.
-    items = std::max<std::uint64_t>(items, pass.local);
+    items = std::max(items, pass.items);
   if (items > features.max_work_group) {
-    return Refusal{Reason::device_feature, variant.name + " with " + to_string(tuning) + " needs work-groups of " +
-                                               std::to_string(items) + ", the device takes " +
-                                               std::to_string(features.max_work_group) +
+    return Refusal{Reason::device_feature, tuned + " needs work-groups of " + std::to_string(items) +
+                                               ", the device takes " + std::to_string(features.max_work_group) +
                                                "; take smaller tiles or more work per item"};
   }
   return std::nullopt;

@@ -4,12 +4,14 @@
 // its kernels are launched).
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "backends/opencl/elements.h"
 #include "backends/opencl/form.h"
 #include "backends/opencl/probe.h"
 #include "backends/opencl/problem.h"
@@ -40,8 +42,8 @@ struct Shape {
 /// One kernel of a variant and how it is launched for m rows.
 struct Pass {
   std::string kernel;
-  std::size_t global[2] = {1, 1};  ///< Work-groups.
-  std::size_t local = 1;           ///< Work-items a work-group, in dimension 0.
+  std::array<std::int64_t, 2> work_groups = {1, 1};
+  std::int64_t items = 1;  ///< Work-items a work-group, in dimension 0.
 };
 
 /// A problem so small that running it costs nothing: what a variant that must prove itself is tried with. Its
@@ -49,7 +51,6 @@ struct Pass {
 /// hold beside small ones, with scales that are powers of two: D is exact in the variant's accuracy class.
 struct Trial {
   std::int64_t m = 3, n = 40, k = 256;
-  backend::DType code = backend::DType::e4m3fn;  ///< Of both operands; or e5m2, i8.
   /// What differs from the rule of thumb, where a driver is known to get other tunables wrong.
   Tuning tunables = {};
   /// Whether a device is needs_trial at all; null: each is.
@@ -65,6 +66,16 @@ struct Trial {
   std::string (*permission)() = nullptr;
 };
 
+/// What kernels take that decode codes of a byte: fp8 by fp8 or i8 by i8, or activations that stay unquantised.
+std::vector<Products> codes_of_a_byte();
+/// What kernels take that decode every type by its row of cl/fp8.cl: those; codes of four bits; unquantised weights.
+std::vector<Products> every_product();
+/// What kernels multiply whose both operands are codes: fp8 by fp8; and i8 by i8.
+std::vector<Products> fp8_codes();
+std::vector<Products> integer_codes();
+
+inline std::int64_t one_work_item(const Tuning&) { return 1; }
+
 struct Variant {
   std::string name;
   std::string file;  ///< Of cl/, which variants for other types of codes share; empty: NAME.cl.
@@ -74,20 +85,17 @@ struct Variant {
   std::vector<Constraint> constraints;
 
   // What it needs. A variant whose needs are not met is passed over with the reason.
-  /// Types and device features beyond what all variants take; null: nothing.
+  /// The types that it multiplies.
+  std::vector<Products> products = codes_of_a_byte();
+  /// Device features and shapes beyond what all variants take; null: nothing.
   std::optional<Refusal> (*needs)(const Features&, const Problem&) = nullptr;
   /// Set: the variant runs only where it was built, run and found right on this problem once (trial.h). For kernels
   /// of which no feature says whether they work.
   std::optional<Trial> trial;
   const Toolchain* toolchain = &opencl_c();
-  /// Weights come unquantised too: f32, f16, bf16.
-  bool real_weights = false;
-  /// Codes come in every type of elements.cpp, several a byte too, each decoded by its row of cl/fp8.cl. False: in
-  /// those alone that kernels with a decoder of their own know (Element::usual).
-  bool every_code = false;
-  std::uint64_t (*local_bytes)(const Tuning&, const Problem&) = nullptr;
+  std::int64_t (*local_bytes)(const Tuning&, const Problem&) = nullptr;
   bool own_local = false;  ///< Those are arrays of the kernel's own: a device may have more for them.
-  std::uint64_t (*work_items)(const Tuning&) = nullptr;  ///< A work-group.
+  std::int64_t (*work_items)(const Tuning&) = one_work_item;  ///< A work-group.
   /// What the tunable "lanes" must be where the device's products say how many work-items have one together; null:
   /// they do not.
   int Features::*lanes = nullptr;
@@ -99,9 +107,9 @@ struct Variant {
   ActivationFormPtr (*activations)(const Tuning&, const Problem&) = nullptr;
   /// How a grouped problem's rows are scheduled for it; null: it takes neither grouped problems nor gathered rows.
   ScheduleShape (*schedule)(const Tuning&) = nullptr;
-  /// Has the rows of a dense plan's last tile as a literal, LAST_ROWS, where these are fewer than tile() says.
+  /// It has the rows of a dense plan's last tile as a literal, LAST_ROWS, where these are fewer than tile() says.
   bool last_rows = false;
-  /// Where it quantises, each call has a number that no other has (cl/one_launch.cl).
+  /// Each call has a number that no other has (cl/one_launch.cl).
   bool numbered_calls = false;
   /// Of a grouped problem for the most blocks that m rows can become (row_blocks).
   std::vector<Pass> (*passes)(const Tuning&, const Problem&, const Features&, std::int64_t m) = nullptr;
@@ -139,11 +147,14 @@ inline bool must_be_tried(const Variant& variant, const Features& f) {
   return variant.trial && (variant.trial->needs_trial == nullptr || variant.trial->needs_trial(f));
 }
 
+/// The type of the codes that a variant is tried with, of both operands.
+backend::DType trial_code(const Variant& variant);
+
 /// The first constraint that `tuning` breaks, or null.
 const Constraint* broken_constraint(const Variant& variant, const Tuning& tuning, const Problem& problem);
 
 /// Local memory that a work-group of `variant` may have.
-inline std::uint64_t most_local(const Variant& variant, const Features& f) {
+inline std::int64_t most_local(const Variant& variant, const Features& f) {
   return variant.own_local ? f.own_local_bytes : f.local_bytes;
 }
 

@@ -2,14 +2,18 @@
 #include "backends/opencl/weights.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <limits>
 #include <utility>
 
 #include "backends/numerics/casts.h"
-#include "backends/opencl/elements.h"
-#include "backends/opencl/large_pages.h"
+
+#if defined(__linux__)
+#include <sys/mman.h>
+#include <unistd.h>
+#endif
 
 namespace ironcl::opencl {
 
@@ -17,6 +21,32 @@ using backend::Error;
 using backend::Status;
 
 namespace {
+
+/// Advises the system to back those of `bytes` bytes from `first` on that nobody has touched yet with large pages:
+/// weights, which are read once from end to end, are read faster so (docs/performance/cpu-experts.md). A hint.
+void advise_large_pages(void* first, std::uint64_t bytes) noexcept {
+#if defined(__linux__) && defined(MADV_HUGEPAGE)
+  const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
+  const auto begin = reinterpret_cast<std::uintptr_t>(first), end = begin + bytes;
+  const std::uintptr_t first_page = (begin + page - 1) / page * page, end_page = end / page * page;
+  if (first_page < end_page)
+    madvise(static_cast<std::byte*>(first) + (first_page - begin), end_page - first_page, MADV_HUGEPAGE);
+#else
+  static_cast<void>(first);
+  static_cast<void>(bytes);
+#endif
+}
+
+/// For each byte of a type of codes, whether a code in it is NaN.
+std::array<bool, 256> nan_codes(backend::DType type) {
+  std::array<bool, 256> nan{};
+  for (std::size_t code = 0; code < nan.size(); ++code) {
+    const auto byte = static_cast<std::uint8_t>(code);
+    for (std::uint32_t part = 0; part * numerics::bits_of(type) < 8; ++part)
+      nan[code] = nan[code] || std::isnan(numerics::load_as_f64(type, &byte, part));
+  }
+  return nan;
+}
 
 /// Bytes of a buffer as the host sees them while this lives: where host and device share memory, the device's own;
 /// elsewhere an image of them, in `spare`, so that drivers keep none for as long as the buffer lives.
@@ -94,8 +124,7 @@ std::vector<float> Weights::column_scales(const WeightForm& form, const WeightEx
   const numerics::ScaleGrid grid = scaled ? scale_.grid.resolved(n_, k_) : numerics::ScaleGrid{n_, k_};
   const std::int64_t groups = numerics::ceil_div(k_, grid.group_cols);
   const bool marks = form.marks_nan_codes() && numerics::is_quantized(dtype_);
-  static constexpr std::array<bool, 256> kNone{};
-  const std::array<bool, 256>& is_nan = marks ? nan_codes(dtype_) : kNone;
+  const std::array<bool, 256> is_nan = marks ? nan_codes(dtype_) : std::array<bool, 256>{};
   const std::int64_t first_scale = matrix * (scaled ? scale_.grid.scale_rows(n_) : 0);
   std::vector<float> scales(static_cast<std::size_t>(extent.scales.value()), 0.0f);
   for (std::int64_t row = 0; row < n_; ++row) {

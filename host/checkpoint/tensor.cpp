@@ -4,36 +4,42 @@
 
 #include <fmt/format.h>
 
-#include <array>
+#include <iterator>
+#include <vector>
 
 namespace ironcl::checkpoint {
 namespace {
 
 // Source: the enumeration Dtype of the official library (safetensors 0.8, tensor.rs).
-constexpr std::array<FileDType, 22> kFileDTypes = {{
-    {"BOOL", 8, DType::none},        {"F4", 4, DType::none},          {"F6_E2M3", 6, DType::none},
-    {"F6_E3M2", 6, DType::none},     {"U8", 8, DType::none},          {"I8", 8, DType::i8},
-    {"F8_E5M2", 8, DType::e5m2},     {"F8_E4M3", 8, DType::e4m3fn},   {"F8_E8M0", 8, DType::e8m0},
-    {"F8_E4M3FNUZ", 8, DType::none}, {"F8_E5M2FNUZ", 8, DType::none}, {"I16", 16, DType::none},
-    {"U16", 16, DType::none},        {"F16", 16, DType::f16},         {"BF16", 16, DType::bf16},
-    {"I32", 32, DType::s32},         {"U32", 32, DType::none},        {"F32", 32, DType::f32},
-    {"F64", 64, DType::f64},         {"I64", 64, DType::none},        {"U64", 64, DType::none},
-    {"C64", 64, DType::none},
-}};
+constexpr FileDType kNotComputedWith[] = {
+    {"BOOL", 8}, {"F4", 4},   {"F6_E2M3", 6}, {"F6_E3M2", 6}, {"U8", 8},   {"F8_E4M3FNUZ", 8}, {"F8_E5M2FNUZ", 8},
+    {"I16", 16}, {"U16", 16}, {"U32", 32},    {"I64", 64},    {"U64", 64}, {"C64", 64},
+};
+
+/// Those, and the types of numerics/formats.h that have a name in files.
+const std::vector<FileDType>& file_dtypes() {
+  static const std::vector<FileDType> all = [] {
+    std::vector<FileDType> types(std::begin(kNotComputedWith), std::end(kNotComputedWith));
+    for (std::uint32_t number = 1; number < numerics::kDTypes; ++number) {
+      const auto type = static_cast<DType>(number);
+      if (const auto name = numerics::file_name_of(type); !name.empty())
+        types.push_back({name, numerics::bits_of(type), type});
+    }
+    return types;
+  }();
+  return all;
+}
 
 }  // namespace
 
 const FileDType* find_file_dtype(std::string_view name) noexcept {
-  for (const FileDType& type : kFileDTypes)
+  for (const FileDType& type : file_dtypes())
     if (type.name == name) return &type;
   return nullptr;
 }
 
 const FileDType* file_dtype_of(DType dtype) noexcept {
-  if (dtype == DType::none) return nullptr;
-  for (const FileDType& type : kFileDTypes)
-    if (type.dtype == dtype) return &type;
-  return nullptr;
+  return dtype == DType::none ? nullptr : find_file_dtype(numerics::file_name_of(dtype));
 }
 
 std::int64_t Tensor::elements() const noexcept {

@@ -6,9 +6,8 @@
 #include <filesystem>
 #include <fstream>
 
-#include "backends/opencl/child_trial.h"
-#include "backends/opencl/device.h"
 #include "backends/opencl/trial.h"
+#include "backends/opencl/device.h"
 #include "backends/opencl/variant.h"
 #include "tests/opencl/harness.h"
 
@@ -96,7 +95,7 @@ TEST_F(OpenClTrials, OfAnotherProblemAreOthers) {
   other.trial->k = 512;
   EXPECT_EQ(trial_of(config, other), "") << "more k";
   other = variant;
-  other.trial->code = backend::DType::e5m2;
+  other.products = {{{backend::DType::e5m2}, {backend::DType::e5m2}}};
   EXPECT_EQ(trial_of(config, other), "") << "other codes";
   other = variant;
   other.trial->tunables = {{"tile_m", 16}};

@@ -5,7 +5,7 @@
 
 #include "backends/opencl/program.h"
 #include "backends/opencl/schedule.h"
-#include "backends/opencl/steps/multiply.h"
+#include "backends/opencl/steps/steps.h"
 #include "backends/opencl/variant.h"
 #include "tests/opencl/grouped.h"
 

@@ -156,7 +156,7 @@ TEST(OpenClDotProducts, QuantiseInOneLaunchWhereALaunchIsMuchOfACall) {
   p.a_source = DType::none;
   EXPECT_EQ(floats(16, 16), 0) << "there is nothing to quantise";
   p.a_source = DType::bf16;
-  p.gathers = true;
+  p.a_rows = 1;
   EXPECT_EQ(floats(16, 16), 0) << "a step before lays the rows";
 }
 

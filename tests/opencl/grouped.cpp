@@ -319,7 +319,7 @@ void expect_right_in_both_layouts(backend::Device& device, Grouped g, std::int64
 }
 
 int devices_with_room_for_a_panel() {
-  constexpr std::uint64_t kLeast = (2 * 128 + 16) * 32 * sizeof(float);  // gemm_panel.cl, the lowest blocks.
+  constexpr std::int64_t kLeast = (2 * 128 + 16) * 32 * 4;  // gemm_panel.cl, the lowest blocks.
   return static_cast<int>(std::count_if(devices().begin(), devices().end(), [](const auto& device) {
     return dynamic_cast<Device&>(*device).context()->features.local_bytes >= kLeast;
   }));

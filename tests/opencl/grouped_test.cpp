@@ -111,10 +111,10 @@ class OneComputeUnit {
   OneComputeUnit& operator=(const OneComputeUnit&) = delete;
 
  private:
-  static std::uint32_t& of(backend::Device& device) {
+  static std::int64_t& of(backend::Device& device) {
     return dynamic_cast<opencl::Device&>(device).context()->features.compute_units;
   }
-  std::vector<std::uint32_t> units_;
+  std::vector<std::int64_t> units_;
 };
 
 TEST_F(OpenClGrouped, FewerWorkGroupsThanThereIsToDoTakeItInTurns) {

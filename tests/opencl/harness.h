@@ -12,6 +12,7 @@
 #include "backends/interface.h"
 #include "backends/numerics/bounds.h"
 #include "backends/numerics/oracle.h"
+#include "backends/opencl/api.h"
 #include "backends/opencl/backend.h"
 
 namespace ironcl::opencl::testing {
@@ -83,6 +84,19 @@ Outcome run(backend::Device& device, const Case& c, const Data& data, std::int64
 
 /// Expects the outcome to be right, with a line that reproduces it.
 void expect_right(const Outcome& outcome, const Case& c, const std::string& device);
+
+/// What setArg() takes for a value, or for a buffer of a Memory.
+template <class T>
+const T& argument(const T& value) {
+  return value;
+}
+inline const cl::Buffer& argument(const cl::Buffer* buffer) { return *buffer; }
+
+/// Sets the arguments of `kernel` from number `first` on, of kernels that bind() of arguments.h has no list for.
+template <class... Args>
+void set_args(cl::Kernel& kernel, cl_uint first, const Args&... args) {
+  (kernel.setArg(first++, argument(args)), ...);
+}
 
 /// A deterministic generator.
 class Random {

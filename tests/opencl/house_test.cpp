@@ -4,9 +4,9 @@
 #include <condition_variable>
 #include <thread>
 
-#include "backends/opencl/candidates.h"
+#include "backends/opencl/select.h"
 #include "backends/opencl/device.h"
-#include "backends/opencl/forms/blocked.h"
+#include "backends/opencl/forms/forms.h"
 #include "backends/opencl/gemm.h"
 #include "backends/opencl/tuned.h"
 #include "tests/opencl/own_kernels.h"
@@ -71,12 +71,8 @@ TEST_F(OpenClHouse, AVariantWhoseTrialFailsIsPassedOverWithTheReason) {
 /// A variant of one type alone, which is not the usual one.
 Variant of_bytes() {
   Variant v = another("of_bytes", "gemm_tiled");
-  v.needs = [](const Features&, const Problem& p) -> std::optional<Refusal> {
-    if (p.a == DType::i8 && p.b == DType::i8) return std::nullopt;
-    return Refusal{backend::Reason::dtype, "bytes only"};
-  };
+  v.products = integer_codes();
   v.trial = Trial{};
-  v.trial->code = DType::i8;
   return v;
 }
 

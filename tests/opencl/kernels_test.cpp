@@ -65,7 +65,7 @@ TEST(OpenClKernels, HeadsNameTheTunablesAndDefaultsOfTheTable) {
     Tuning defaults;
     for (const Tunable& tunable : variant.tunables) defaults[tunable.name] = tunable.fallback;
     const Problem problem{64, 64, 128, 128, backend::DType::e4m3fn, backend::DType::e4m3fn, backend::DType::f32};
-    const std::uint64_t bytes = variant.local_bytes(defaults, problem);
+    const std::int64_t bytes = variant.local_bytes(defaults, problem);
     EXPECT_NE(source.find("= " + std::to_string(bytes) + " B with the defaults"), std::string::npos)
         << variant.name << ": the table says " << bytes;
   }
@@ -251,7 +251,7 @@ TEST(OpenClKernels, WorkGroupsStayForOneTileOfRowsThatAreQuantised) {
     const Variant& variant = *find_variant(name);
     EXPECT_EQ(variant.persistent_groups(t, p), 64) << name << ": 56 K groups, and problems share programs";
     ASSERT_EQ(variant.passes(t, p, f, 3).size(), 1u);
-    EXPECT_EQ(variant.passes(t, p, f, 3)[0].global[0] * variant.passes(t, p, f, 3)[0].global[1], 6u) << name;
+    EXPECT_EQ(variant.passes(t, p, f, 3)[0].work_groups[0] * variant.passes(t, p, f, 3)[0].work_groups[1], 6) << name;
     Problem other = p;
     other.a_source = backend::DType::none;
     EXPECT_EQ(variant.persistent_groups(t, other), 0) << name << ": nothing to quantise";
@@ -262,12 +262,12 @@ TEST(OpenClKernels, WorkGroupsStayForOneTileOfRowsThatAreQuantised) {
     other.matrices = 2;
     EXPECT_EQ(variant.persistent_groups(t, other), 0) << name << ": rows are dealt";
     other = p;
-    other.gathers = true;
+    other.a_rows = 1;
     EXPECT_EQ(variant.persistent_groups(t, other), 0) << name << ": rows lie here and there";
     other = p;
     other.k = 65536;
     EXPECT_EQ(variant.persistent_groups(t, other), 0) << name << ": no room";
-    EXPECT_GT(variant.passes(t, other, f, 3)[0].global[0] * variant.passes(t, other, f, 3)[0].global[1], 6u) << name;
+    EXPECT_GT(variant.passes(t, other, f, 3)[0].work_groups[0] * variant.passes(t, other, f, 3)[0].work_groups[1], 6) << name;
     for (const char* tunable : {"block_m", "split_k"}) {
       if (t.count(tunable) == 0) continue;
       Tuning parts = t;
@@ -312,7 +312,7 @@ TEST(OpenClKernels, AGpuWhoseLocalMemoryIsGlobalTakesWorkGroupsOfManyWorkItems) 
       desc.matrices = matrices;
       Choice choice;
       ASSERT_EQ(choose(f, desc, &choice).reason, backend::Reason::none);
-      EXPECT_GE(choice.variant->work_items(choice.tuning), 32u) << choice.variant->name << ", m = " << m;
+      EXPECT_GE(choice.variant->work_items(choice.tuning), 32) << choice.variant->name << ", m = " << m;
     }
   }
 }

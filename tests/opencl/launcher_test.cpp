@@ -24,7 +24,7 @@ struct Store {
   }
   void launch(Launcher& call, int value, bool others_depend = false) {
     kernel.setArg(1, cl_int{value});
-    call.launch(kernel, cl::NDRange(1, 1), cl::NDRange(1, 1), others_depend);
+    call.launch(kernel, 1, 1, 1, others_depend);
   }
   int stored() {
     queue->finish();
@@ -116,7 +116,7 @@ TEST(OpenClLauncher, MemoryOfItsOwnIsForOneCallAfterTheOther) {
       Launcher call(context, queues[i / 2 % 2], {}, i % 3 == 0);
       use.begin(call);
       kernel.setArg(1, i);
-      call.launch(kernel, cl::NDRange(1, 1), cl::NDRange(1, 1));
+      call.launch(kernel, 1, 1, 1);
       use.end(call);
       expected = 3 * expected + i;
     }

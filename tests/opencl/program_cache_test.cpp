@@ -13,9 +13,8 @@
 #include <fstream>
 #include <thread>
 
-#include "backends/opencl/cache_folder.h"
 #include "backends/opencl/device.h"
-#include "backends/opencl/toolchains/two_step.h"
+#include "backends/opencl/toolchain.h"
 #include "tests/opencl/harness.h"
 
 namespace ironcl::opencl::testing {

@@ -7,8 +7,7 @@
 
 #include "backends/numerics/casts.h"
 #include "backends/opencl/device.h"
-#include "backends/opencl/forms/swizzled.h"
-#include "backends/opencl/forms/wgmma_tokens.h"
+#include "backends/opencl/forms/forms.h"
 #include "tests/opencl/harness.h"
 
 namespace ironcl::opencl::testing {
@@ -167,7 +166,7 @@ PackedGroups pack_groups(Device& device, const std::vector<std::int32_t>& counts
   Problem p;
   p.m = m;
   p.matrices = static_cast<std::int64_t>(counts.size());
-  p.masked = masked;
+  p.grouping = masked ? backend::Grouping::masked : backend::Grouping::contiguous;
   const ScheduleLists lists(p, m, {128, 1});
   const std::int64_t rows = most_tiles(p, m, 128) * 128;
   PackedGroups out;

@@ -8,7 +8,6 @@
 #include <set>
 
 #include "backends/opencl/backend.h"
-#include "backends/opencl/candidates.h"
 #include "backends/opencl/select.h"
 
 namespace ironcl::opencl::testing {
@@ -21,7 +20,7 @@ Features cpu() {
   f.type = backend::DeviceType::cpu;
   f.name = "pthread-skylake-avx512-AMD EPYC";
   f.vendor = "AuthenticAMD";
-  f.platform_name = "Portable Computing Language";
+  f.platform = "Portable Computing Language";
   f.compute_units = 2;
   f.max_work_group = 4096;
   f.local_bytes = 512 * 1024;
@@ -124,9 +123,9 @@ TEST(OpenClTuned, NamesADeviceFromItselfToItsKind) {
   f.type = backend::DeviceType::gpu;
   f.name = "NVIDIA H200";
   f.vendor = "NVIDIA Corporation";
-  f.platform_name = "NVIDIA CUDA";
+  f.platform = "NVIDIA CUDA";
   EXPECT_EQ(device_classes(f), (std::vector<std::string>{"NVIDIA_H200", "NVIDIA_Corporation", "gpu"}));
-  f.platform_name = "Portable Computing Language";
+  f.platform = "Portable Computing Language";
   EXPECT_EQ(device_classes(f)[0], "pocl-NVIDIA_H200") << "another driver is another device";
 }
 

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "backends/opencl/forms/group_tiles.h"
-
-#include "backends/opencl/steps/pack.h"
-#include "backends/opencl/steps/quantize_tiles.h"
+#include "backends/opencl/forms/forms.h"
+#include "backends/opencl/steps/steps.h"
 
 namespace ironcl::opencl {
 namespace {
@@ -12,7 +10,7 @@ using numerics::Size;
 
 class GroupTiles final : public ActivationForm {
  public:
-  GroupTiles(int rows, DType element, int k_group, bool floats)
+  GroupTiles(std::int64_t rows, DType element, int k_group, bool floats)
       : rows_(rows), element_(element), k_group_(k_group), floats_(floats) {}
 
   std::string name() const override {
@@ -31,17 +29,17 @@ class GroupTiles final : public ActivationForm {
     const Operand out = book(plan);
     // Processors store tiles past the caches where they are many: every line of them is overwritten, so reading it
     // first is for nothing.
-    return {quantize_tiles_step(x, out, rows_, element_, plan.features.prefers_vectors(), plan), out};
+    return {quantize_tiles_step(x, out, {true, rows_, plan.features.prefers_vectors(), element_}, plan), out};
   }
 
   StepResult pack(const Operand& a, const PlanContext& plan) const override {
     const Operand out = book(plan);
-    return {pack_step({"pack_tiles", rows_, false, element_}, a, out, plan), out};
+    return {pack_step({true, rows_, false, element_}, a, out, plan), out};
   }
 
  private:
   Operand book(const PlanContext& plan) const {
-    const Size k = Size(plan.desc.k).padded_to(k_group_), rows = plan.rows_in_tiles(rows_);
+    const Size k = Size(plan.problem.k).padded_to(k_group_), rows = plan.rows_in_tiles(rows_);
     Operand out;
     out.form = name();
     out.element = element_;
@@ -49,13 +47,13 @@ class GroupTiles final : public ActivationForm {
     out.scale = DType::f32;
     out.scale_ld = plan.problem.k_groups();
     out.grid = {1, plan.problem.k_group};
-    out.data = {Source::workspace, plan.booking.book("tiles of A", rows * k * numerics::size_of(element_))};
+    out.data = plan.booking.book("tiles of A", rows * k * numerics::size_of(element_));
     // After them the count of the blocks that were taken (cl/a_tiles.cl).
-    out.scales = {Source::workspace, plan.booking.book("scales of tiles", rows * out.scale_ld * 4 + 4)};
+    out.scales = plan.booking.book("scales of tiles", rows * out.scale_ld * 4 + 4);
     return out;
   }
 
-  int rows_;
+  std::int64_t rows_;
   DType element_;
   int k_group_;
   bool floats_;
@@ -63,7 +61,7 @@ class GroupTiles final : public ActivationForm {
 
 }  // namespace
 
-ActivationFormPtr group_tiles_form(int rows, DType element, int k_group, bool floats) {
+ActivationFormPtr group_tiles_form(std::int64_t rows, DType element, int k_group, bool floats) {
   return std::make_shared<GroupTiles>(rows, element, k_group, floats);
 }
 

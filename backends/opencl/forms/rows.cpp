@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "backends/opencl/forms/rows.h"
-
-#include "backends/opencl/steps/pack.h"
-#include "backends/opencl/steps/quantize_rows.h"
+#include "backends/opencl/forms/forms.h"
+#include "backends/opencl/steps/steps.h"
 
 namespace ironcl::opencl {
 namespace {
@@ -12,26 +10,27 @@ using numerics::Size;
 
 class Rows final : public ActivationForm {
  public:
-  Rows(int k_unit, bool floats) : k_unit_(k_unit), floats_(floats) {}
+  Rows(std::int64_t k_unit, bool floats) : k_unit_(k_unit), floats_(floats) {}
 
   std::string name() const override { return "rows_pad" + std::to_string(k_unit_); }
 
   bool takes(const Operand& a, const PlanContext& plan) const override {
-    return numerics::is_quantized(a.element) && a.scale == DType::f32 && plan.desc.k % k_unit_ == 0 && a.ld % 16 == 0;
+    return numerics::is_quantized(a.element) && a.scale == DType::f32 && plan.problem.k % k_unit_ == 0 &&
+           a.ld % 16 == 0;
   }
 
   bool takes_floats(const Operand& x, const PlanContext& plan) const override {
-    const numerics::ScaleGrid& grid = plan.desc.a_scale.grid;
+    const numerics::ScaleGrid& grid = plan.problem.a_scale.grid;
     return floats_ && numerics::is_float(x.element) && (plan.features.fma_divide || plan.features.exact_divide) &&
-           grid.group_rows == 1 && is_one_k_block(grid, plan.desc.k);
+           grid.group_rows == 1 && is_one_k_block(grid, plan.problem.k);
   }
 
   StepResult quantize(const Operand& x, const PlanContext& plan) const override {
-    return quantize_rows(x, Size(plan.desc.k).padded_to(k_unit_).value(), plan);
+    return quantize_rows(x, Size(plan.problem.k).padded_to(k_unit_).value(), plan);
   }
 
   StepResult pack(const Operand& a, const PlanContext& plan) const override {
-    const Size k_pad = Size(plan.desc.k).padded_to(k_unit_), rows = plan.a_rows();
+    const Size k_pad = Size(plan.problem.k).padded_to(k_unit_), rows = plan.rows_in_memory();
     Operand out;
     out.form = name();
     out.element = numerics::is_float(a.element) ? DType::f32 : a.element;
@@ -40,19 +39,18 @@ class Rows final : public ActivationForm {
     out.scale_ld = plan.problem.k_groups();
     out.grid = {1, plan.problem.k_group};
     out.gathered = a.gathered;
-    out.data = {Source::workspace,
-                plan.booking.book("packed rows of A", rows * k_pad * numerics::size_of(out.element))};
-    out.scales = {Source::workspace, plan.booking.book("scales of packed rows", rows * out.scale_ld * 4)};
-    return {pack_step({"pack_rows", 1, false}, a, out, plan), out};
+    out.data = plan.booking.book("packed rows of A", rows * k_pad * numerics::size_of(out.element));
+    out.scales = plan.booking.book("scales of packed rows", rows * out.scale_ld * 4);
+    return {pack_step({}, a, out, plan), out};
   }
 
  private:
-  int k_unit_;
+  std::int64_t k_unit_;
   bool floats_;
 };
 
 }  // namespace
 
-ActivationFormPtr rows_form(int k_unit, bool floats) { return std::make_shared<Rows>(k_unit, floats); }
+ActivationFormPtr rows_form(std::int64_t k_unit, bool floats) { return std::make_shared<Rows>(k_unit, floats); }
 
 }  // namespace ironcl::opencl

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "backends/opencl/forms/swizzled.h"
-
 #include <algorithm>
 #include <cstring>
+
+#include "backends/opencl/forms/forms.h"
 
 namespace ironcl::opencl {
 namespace {

@@ -1,24 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "backends/opencl/steps/multiply.h"
-
-#include <algorithm>
 #include <atomic>
 #include <bit>
 #include <chrono>
 
 #include "backends/opencl/elements.h"
-#include "backends/opencl/steps/quantizer.h"
-#include "backends/opencl/steps/schedule.h"
+#include "backends/opencl/steps/steps.h"
 
 namespace ironcl::opencl {
 namespace {
 
 using backend::DType;
-
-/// Of the rows that a plan was made for; 0 where that tile is whole, or the variant multiplies it like the others.
-std::int64_t rows_of_last_tile(const Variant& variant, const Tuning& tuning, const Problem& p) {
-  return variant.last_rows && !p.grouped() ? p.m % variant.tile(tuning).rows : 0;
-}
 
 /// Another one for each call: what a call before has left in its workspace is not taken for this one's
 /// (cl/one_launch.cl).
@@ -38,52 +29,46 @@ class Multiply final : public Step {
         problem_(plan.problem),
         a_(a),
         d_(d),
-        bias_type_(plan.desc.bias),
-        weights_(
-            variant.weights(tuning, problem_)
-                ->extent(problem_.n, problem_.k,
-                         plan.desc.b_scale.dtype == DType::none ? 1 : plan.desc.b_scale.grid.scale_cols(problem_.k))),
-        schedule_(plan.scheduled),
-        from_counter_(takes_from_counter(variant, tuning, plan.problem, plan.features)),
-        defines_(device_defines(plan.features)) {
+        weights_(variant.weights(tuning, problem_)->extent(problem_.n, problem_.k, scale_groups(problem_))),
+        places_(a, plan),
+        from_counter_(takes_from_counter(variant, tuning, problem_, features_)),
+        defines_(device_defines(features_)) {
     if (variant.scratch_bytes != nullptr)
-      scratch_ = {Source::workspace,
-                  plan.booking.book("scratch", variant.scratch_bytes(tuning, problem_, features_))};
+      scratch_ = plan.booking.book("scratch", variant.scratch_bytes(tuning, problem_, features_));
     if (const int persistent = variant.persistent_groups != nullptr ? variant.persistent_groups(tuning, problem_) : 0;
         persistent > 0) {
       plan.booking.ask_for_counter();
       scratch_ = {Source::counter, 0};
-      defines_["PERSISTENT_GROUPS"] = std::to_string(persistent);
+      define("PERSISTENT_GROUPS", persistent);
     }
-    for (const auto& [name, value] : tuning) defines_[macro_name(name)] = std::to_string(value);
+    for (const auto& [name, value] : tuning) define(macro_name(name), value);
     defines_["A_TYPE"] = kernel_number(a.element);
-    defines_["B_TYPE"] = kernel_number(plan.desc.b);
+    defines_["B_TYPE"] = kernel_number(problem_.b);
     defines_["D_TYPE"] = kernel_number(d_.element);
-    defines_["BIAS_TYPE"] = kernel_number(bias_type_);
-    defines_["GROUP"] = std::to_string(problem_.k_group);
-    const backend::ScaleDesc& b = plan.desc.b_scale;
-    defines_["B_SCALE_COLS"] = std::to_string(reach(b.dtype == DType::none ? 0 : b.grid.group_cols));
-    defines_["B_SCALE_ROWS"] = std::to_string(reach(b.dtype == DType::none ? 0 : b.grid.group_rows));
-    defines_["A_SCALE_ROWS"] = std::to_string(reach(a.grid.group_rows));
-    defines_["A_SCALE_COLS"] = std::to_string(reach(a.grid.group_cols));
-    if (a.in_units_of_weights) defines_["UNIT_IN_A"] = "1";
-    if (plan.desc.a_source != DType::none && a.data.source == Source::a) {
+    defines_["BIAS_TYPE"] = kernel_number(problem_.bias);
+    define("GROUP", problem_.k_group);
+    const bool scaled = problem_.b_scale.dtype != DType::none;
+    define("B_SCALE_COLS", reach(scaled ? problem_.b_scale.grid.group_cols : 0));
+    define("B_SCALE_ROWS", reach(problem_.b_scale_rows()));
+    define("A_SCALE_ROWS", reach(a.grid.group_rows));
+    define("A_SCALE_COLS", reach(a.grid.group_cols));
+    if (a.in_units_of_weights) define("UNIT_IN_A", 1);
+    if (problem_.a_source != DType::none && a.data.source == Source::a) {
       // Floats that the kernel quantises itself.
-      defines_.merge(quantizer_defines(plan.features, a.element, plan.desc.a, plan.desc.a_quantizer));
-      defines_["QUANTISE"] = "1";
+      defines_.merge(quantizer_defines(features_, a.element, problem_.a, problem_.a_quantizer));
+      define("QUANTISE", 1);
       numbered_ = variant.numbered_calls;
-      if (numbered_) defines_["NUMBERED_CALLS"] = "1";
-      defines_["A_TYPE"] = kernel_number(plan.desc.a);
-      defines_["FLOOR_BITS"] = std::to_string(std::bit_cast<std::uint32_t>(plan.desc.a_quantizer.amax_floor)) + "u";
-      options_ = quantizer_options(plan.features);
+      if (numbered_) define("NUMBERED_CALLS", 1);
+      defines_["A_TYPE"] = kernel_number(problem_.a);
+      defines_["FLOOR_BITS"] = std::to_string(std::bit_cast<std::uint32_t>(problem_.a_quantizer.amax_floor)) + "u";
+      options_ = quantizer_options(features_);
     }
-    if (problem_.grouped()) defines_["GROUPED"] = "1";
-    if (const std::int64_t last = rows_of_last_tile(variant, tuning, problem_); last != 0)
-      defines_["LAST_ROWS"] = std::to_string(last);
-    if (from_counter_) defines_["FROM_COUNTER"] = "1";
-    if (features_.prefers_vectors() || scratch_.source == Source::counter)
-      defines_["CORES"] = std::to_string(features_.compute_units);
-    if (a.gathered) defines_["GATHER"] = "1";
+    places_.define(defines_);
+    // Of the rows that a plan was made for, those of a last tile that is not whole.
+    const std::int64_t last = variant.last_rows && !problem_.grouped() ? problem_.m % variant.tile(tuning).rows : 0;
+    if (last != 0) define("LAST_ROWS", last);
+    if (from_counter_) define("FROM_COUNTER", 1);
+    if (features_.prefers_vectors() || scratch_.source == Source::counter) define("CORES", features_.compute_units);
   }
 
   std::string name() const override { return variant_.name; }
@@ -104,9 +89,6 @@ class Multiply final : public Step {
   }
 
   void launch(Call& call) override {
-    const Memory a = call.at(a_.data), sa = call.at(a_.scales), d = call.at(d_.data),
-                 bias = call.at({bias_type_ == DType::none ? Source::none : Source::bias, 0}),
-                 scratch = call.at(scratch_);
     if (const std::int64_t rows = std::max<std::int64_t>(call.m, 1); rows != rows_of_passes_) {
       passes_ = variant_.passes(tuning_, problem_, features_, rows);
       rows_of_passes_ = rows;
@@ -114,40 +96,43 @@ class Multiply final : public Step {
     for (std::size_t i = 0; i < passes_.size(); ++i) {
       cl::Kernel& kernel = kernels_[i];
       bind<GemmArg::m>(kernel, call.m);
-      bind_memory<GemmArg::a>(kernel, a, numerics::size_of(a_.element));
-      bind_memory<GemmArg::sa>(kernel, sa, 4);
+      bind_memory<GemmArg::a>(kernel, call.at(a_.data), numerics::size_of(a_.element));
+      bind_memory<GemmArg::sa>(kernel, call.at(a_.scales), 4);
       bind<GemmArg::b>(kernel, call.weights->codes);
       bind<GemmArg::sb>(kernel, call.weights->scales);
-      bind_memory<GemmArg::d>(kernel, d, numerics::size_of(d_.element));
-      bind_memory<GemmArg::bias>(kernel, bias, numerics::size_of(bias_type_));
-      bind_memory<GemmArg::scratch>(kernel, scratch, 4);
-      cl_uint next = kCountOf<GemmArg>;
+      bind_memory<GemmArg::d>(kernel, call.at(d_.data), numerics::size_of(d_.element));
+      bind_memory<GemmArg::bias>(kernel, call.at({Source::bias, 0}), numerics::size_of(problem_.bias));
+      bind_memory<GemmArg::scratch>(kernel, call.at(scratch_), 4);
+      cl_uint next = places_.bind_schedule(kernel, kCountOf<GemmArg>, call);
       if (problem_.grouped()) {
-        next = bind_schedule(kernel, next, call, schedule_);
         bind<MatricesArg::b_stride>(kernel, weights_.code_bytes.bytes(), next);
         bind<MatricesArg::sb_stride>(kernel, weights_.scales.bytes(), next);
         next += kCountOf<MatricesArg>;
       }
-      if (a_.gathered) next = bind_gather(kernel, next, call);
+      next = places_.bind_gather(kernel, next, call);
       if (numbered_) bind<NumberArg::call>(kernel, call_number(), next);
-      const auto [width, height] = passes_[i].global;
+      const auto& [width, height] = passes_[i].work_groups;
       // The passes after the first add what it has left, tile by tile.
-      const cl::NDRange groups =
-          from_counter_ && i == 0 ? cl::NDRange(features_.compute_units, 1)
-                                  : cl::NDRange(width, at_once(problem_, static_cast<std::int64_t>(height), width));
-      call.launch(kernel, groups, cl::NDRange(passes_[i].local, 1));
+      if (from_counter_ && i == 0)
+        call.launch(kernel, features_.compute_units, 1, passes_[i].items);
+      else
+        call.launch(kernel, width, at_once(problem_, height, width), passes_[i].items);
     }
   }
 
  private:
+  static std::int64_t scale_groups(const Problem& p) {
+    return p.b_scale.dtype == DType::none ? 1 : p.b_scale.grid.scale_cols(p.k);
+  }
+  void define(const std::string& name, std::int64_t value) { defines_[name] = std::to_string(value); }
+
   const Variant& variant_;
-  Tuning tuning_;
+  const Tuning tuning_;
   const Features& features_;
-  Problem problem_;
+  const Problem& problem_;
   Operand a_, d_;
-  DType bias_type_;
   WeightExtent weights_;
-  Place schedule_;
+  RowPlaces places_;
   bool from_counter_;
   bool numbered_ = false;
   Place scratch_;

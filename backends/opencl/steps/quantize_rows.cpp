@@ -1,17 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "backends/opencl/steps/quantize_rows.h"
-
-#include <algorithm>
 #include <bit>
 
-#include "backends/opencl/arguments.h"
-#include "backends/opencl/steps/quantizer.h"
+#include "backends/opencl/steps/steps.h"
 
 namespace ironcl::opencl {
 namespace {
-
-using backend::DType;
-using numerics::Size;
 
 class QuantizeRows final : public Step {
  public:
@@ -20,9 +13,9 @@ class QuantizeRows final : public Step {
         x_(x),
         codes_(codes),
         scales_(scales),
+        lanes_(f.prefers_vectors() ? 1 : std::bit_floor(std::min<std::uint64_t>(64, f.max_work_group))),
         defines_(quantizer_defines(f, how.source, how.code, how.quantizer)),
         options_(quantizer_options(f)) {
-    if (!f.prefers_vectors()) lanes_ = std::bit_floor(std::min<std::uint64_t>(64, f.max_work_group));
     defines_["LANES"] = std::to_string(lanes_);
   }
 
@@ -46,18 +39,15 @@ class QuantizeRows final : public Step {
     bind_memory<QuantizeArg::x>(kernel_, call.at(x_), numerics::size_of(how_.source));
     bind_memory<QuantizeArg::q>(kernel_, call.at(codes_), 1);
     bind_memory<QuantizeArg::scales>(kernel_, call.at(scales_), 4);
-    call.launch(kernel_,
-                cl::NDRange(static_cast<std::size_t>(how_.grid.scale_cols(how_.k)),
-                            static_cast<std::size_t>(how_.grid.scale_rows(call.a_rows))),
-                cl::NDRange(lanes_, 1));
+    call.launch(kernel_, how_.grid.scale_cols(how_.k), how_.grid.scale_rows(call.a_rows), lanes_);
   }
 
  private:
   RowQuantizer how_;
   Place x_, codes_, scales_;
+  std::int64_t lanes_;
   Defines defines_;
   std::string options_;
-  std::size_t lanes_ = 1;
   cl::Kernel kernel_;
 };
 
@@ -69,20 +59,20 @@ std::unique_ptr<Step> quantize_rows_step(const RowQuantizer& how, const Features
 }
 
 StepResult quantize_rows(const Operand& x, std::int64_t code_ld, const PlanContext& plan) {
-  const backend::GemmDesc& d = plan.desc;
-  const numerics::ScaleGrid& grid = d.a_scale.grid;
+  const Problem& p = plan.problem;
+  const numerics::ScaleGrid& grid = p.a_scale.grid;
+  const numerics::Size rows = plan.rows_in_memory();
   Operand out;
-  out.element = d.a;
+  out.element = p.a;
   out.ld = code_ld;
-  out.scale = DType::f32;
-  out.scale_ld = grid.scale_cols(d.k);
+  out.scale = backend::DType::f32;
+  out.scale_ld = grid.scale_cols(p.k);
   out.grid = grid;
   out.gathered = x.gathered;
-  out.data = {Source::workspace, plan.booking.book("codes of A", plan.a_rows() * code_ld)};
-  out.scales = {
-      Source::workspace,
-      plan.booking.book("scales of codes of A", Size(grid.scale_rows(plan.a_rows().value())) * out.scale_ld * 4)};
-  return {quantize_rows_step({x.element, d.a, d.k, x.ld, code_ld, grid, d.a_quantizer}, plan.features, x.data,
+  out.data = plan.booking.book("codes of A", rows * code_ld);
+  out.scales =
+      plan.booking.book("scales of codes of A", numerics::Size(grid.scale_rows(rows.value())) * out.scale_ld * 4);
+  return {quantize_rows_step({x.element, p.a, p.k, x.ld, code_ld, grid, p.a_quantizer}, plan.features, x.data,
                              out.data, out.scales),
           out};
 }

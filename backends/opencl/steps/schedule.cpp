@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "backends/opencl/steps/schedule.h"
-
 #include <bit>
+
+#include "backends/opencl/steps/steps.h"
 
 namespace ironcl::opencl {
 namespace {
@@ -11,7 +11,6 @@ class ScheduleRows final : public Step {
   ScheduleRows(const ScheduleShape& shape, const PlanContext& plan)
       : shape_(shape),
         problem_(plan.problem),
-        lists_(plan.problem, plan.desc.m, shape),
         schedule_(plan.scheduled),
         lanes_(plan.features.prefers_vectors()
                    ? 1
@@ -23,36 +22,36 @@ class ScheduleRows final : public Step {
   void build(ProgramBuilder& builder) override {
     Defines defines{{"LANES", std::to_string(lanes_)}};
     if (shape_.even) defines["EVEN_TILES"] = "1";
+    const ScheduleLists lists(problem_, problem_.m, shape_);
     kernel_ = cl::Kernel(builder.build("schedule.cl", defines), "schedule");
     bind<ScheduleRowsArg::matrices>(kernel_, problem_.matrices);
-    bind<ScheduleRowsArg::masked>(kernel_, problem_.masked);
+    bind<ScheduleRowsArg::masked>(kernel_, problem_.masked());
     bind<ScheduleRowsArg::tile>(kernel_, shape_.tile_rows);
     bind<ScheduleRowsArg::block>(kernel_, shape_.block_tiles);
-    bind<ScheduleRowsArg::tiles_at>(kernel_, lists_.tiles_at);
-    bind<ScheduleRowsArg::blocks_at>(kernel_, lists_.blocks_at);
+    bind<ScheduleRowsArg::tiles_at>(kernel_, lists.tiles_at);
+    bind<ScheduleRowsArg::blocks_at>(kernel_, lists.blocks_at);
   }
 
   void launch(Call& call) override {
     bind<ScheduleRowsArg::m>(kernel_, call.m);
     bind_memory<ScheduleRowsArg::matrix_rows>(kernel_, call.at({Source::matrix_rows, 0}), 4);
     bind_memory<ScheduleRowsArg::schedule_memory>(kernel_, call.at(schedule_), 4);
-    call.launch(kernel_, cl::NDRange(1, 1), cl::NDRange(lanes_, 1), true);
+    call.launch(kernel_, 1, 1, lanes_, true);
   }
 
  private:
   ScheduleShape shape_;
-  Problem problem_;
-  ScheduleLists lists_;
+  const Problem& problem_;
   Place schedule_;
-  std::size_t lanes_;
+  std::int64_t lanes_;
   cl::Kernel kernel_;
 };
 
 }  // namespace
 
 Place book_schedule(const ScheduleShape& shape, const PlanContext& plan) {
-  const ScheduleLists lists(plan.problem, plan.desc.m, shape);
-  return {Source::workspace, plan.booking.book("scheduled rows", numerics::Size(lists.elements) * 4)};
+  return plan.booking.book("scheduled rows",
+                           numerics::Size(ScheduleLists(plan.problem, plan.problem.m, shape).elements) * 4);
 }
 
 std::unique_ptr<Step> schedule_step(const ScheduleShape& shape, const PlanContext& plan) {

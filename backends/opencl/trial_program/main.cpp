@@ -6,7 +6,7 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "backends/opencl/child_trial.h"
+#include "backends/opencl/trial.h"
 
 int main(int argc, char** argv) {
   if (argc != 7) {

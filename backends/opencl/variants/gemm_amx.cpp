@@ -3,14 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "backends/opencl/elements.h"
 #include "backends/opencl/estimate.h"
-#include "backends/opencl/forms/blocked.h"
-#include "backends/opencl/forms/group_tiles.h"
-#include "backends/opencl/matrix_unit.h"
 #include "backends/opencl/one_launch.h"
-#include "backends/opencl/toolchains/unsaved.h"
-#include "backends/opencl/variant.h"
 
 namespace ironcl::opencl {
 namespace {
@@ -20,20 +14,14 @@ using backend::DType;
 constexpr std::int64_t kRows = 16;  ///< TILE_ROWS of cl/amx.cl.
 
 /// UNIT of cl/gemm_amx.cl: columns that are decoded together.
-std::int64_t unit(const Tuning& t) { return std::min(64, t.at("block_n")); }
+std::int64_t unit(const Tuning& t) { return std::min<std::int64_t>(64, t["block_n"]); }
 
-std::optional<Refusal> needs(const Features& f, const Problem& p) {
-  if (!f.amx_why_not.empty()) return Refusal{backend::Reason::device_feature, f.amx_why_not};
-  return refuse_narrow_types(p, "tiles");
+std::int64_t local_bytes(const Tuning& t, const Problem& p) {
+  const int sums = t["split_k"] > 1 ? 2 : 1;  // Of a part of k, and of those before it.
+  return (2 * p.k_group * unit(t) * bytes_of_element(p) + sums * t["block_m"] * t["block_n"] * kRows * 4 + 4608);
 }
 
-std::uint64_t local_bytes(const Tuning& t, const Problem& p) {
-  const int sums = t.at("split_k") > 1 ? 2 : 1;  // Of a part of k, and of those before it.
-  return static_cast<std::uint64_t>(std::int64_t{2} * p.k_group * unit(t) * bytes_of_element(p) +
-                                    sums * std::int64_t{t.at("block_m")} * t.at("block_n") * kRows * 4 + 4608);
-}
-
-OneLaunch one_launch(const Tuning& t) { return {kRows, t.at("block_m"), t.at("block_n"), t.at("split_k")}; }
+OneLaunch one_launch(const Tuning& t) { return {kRows, t["block_m"], t["block_n"], t["split_k"]}; }
 
 std::vector<Pass> passes(const Tuning& t, const Problem& p, const Features& f, std::int64_t m) {
   return {one_launch_pass<one_launch>("gemm_amx", t, p, f, m)};
@@ -56,8 +44,8 @@ constexpr double kStreams = 0.5;       ///< A block twice as wide: codes come as
 double clocks_of_unit(const Tuning& t, const Problem& p, double decode) {
   const double multiply = kTile * 4 / 32 * (bytes_of_element(p) == 1 ? 0.6 : 1.0);
   return p.mean_over_rows([&](std::int64_t rows) {
-    const std::int64_t height = numerics::ceil_div(rows, kRows), blocks = numerics::ceil_div(height, t.at("block_m"));
-    return static_cast<double>(height) * multiply + static_cast<double>(blocks) * decode;
+    const std::int64_t height = numerics::ceil_div(rows, kRows), blocks = numerics::ceil_div(height, t["block_m"]);
+    return height * multiply + blocks * decode;
   });
 }
 
@@ -65,13 +53,12 @@ double clocks_of_unit(const Tuning& t, const Problem& p, double decode) {
 /// the core's own caches.
 double clocks_of_block(const Tuning& t, const Problem& p, bool near) {
   const double clocks = clocks_of_unit(t, p, std::max(kDecode, kUnit / kCodes));
-  const double units = static_cast<double>(t.at("block_n")) / kUnit;
+  const double units = 1.0 * t["block_n"] / kUnit;
   // Few rows: codes in one stream are what counts. Many: A comes from a far cache once for each block of columns.
   if (p.mean_rows_per_expert == 0 && p.m <= kFewRows) return clocks + kStreams * std::log2(units);
   if (p.mean_rows_per_expert == 0) return clocks * (1 + (near ? 0.1 : 0.3) / units);
   // Of the matrices of a grouped problem most have few.
-  const double a_bytes = p.mean_over_rows([](std::int64_t rows) { return static_cast<double>(rows); }) *
-                         static_cast<double>(bytes_of_element(p));
+  const double a_bytes = p.mean_over_rows([](std::int64_t rows) { return rows; }) * bytes_of_element(p);
   return clocks + a_bytes / units / kNear + kStreams * std::log2(units);
 }
 
@@ -88,49 +75,46 @@ constexpr std::int64_t kPanelRows = 256;  ///< Measured up to here; of 1024 rows
 /// block of rows through a part of k is not.
 bool may_quantise(const Tuning& t, const Problem& p, const Features& f) {
   if (!fits_one_launch(p) || !counts_in_one_launch(one_launch(t), p)) return false;
-  if (p.m <= kFewRows) return t.at("split_k") == 1;
-  const double bytes = static_cast<double>(p.k * bytes_of_element(p));
-  const std::int64_t rows = std::min<std::int64_t>(p.m, kRows * t.at("block_m"));
-  return p.m <= kPanelRows && t.at("block_n") >= kUnit &&
-         numerics::ceil_div(p.n, std::int64_t{kUnit}) <= kFewColumns * f.compute_units &&
-         static_cast<double>(p.m) * bytes > kCacheBytes &&
-         static_cast<double>(rows) * bytes / t.at("split_k") <= kCacheBytes;
+  if (p.m <= kFewRows) return t["split_k"] == 1;
+  const double bytes = (p.k * bytes_of_element(p));
+  const std::int64_t rows = std::min<std::int64_t>(p.m, kRows * t["block_m"]);
+  return p.m <= kPanelRows && t["block_n"] >= kUnit &&
+         numerics::ceil_div(p.n, std::int64_t{kUnit}) <= kFewColumns * f.compute_units && p.m * bytes > kCacheBytes &&
+         rows * bytes / t["split_k"] <= kCacheBytes;
 }
 
 /// Clocks of a core for a call, but for what all tunings have.
 double clocks_of_call(const Tuning& t, const Problem& p, const Features& f) {
-  const std::int64_t tiles = numerics::ceil_div(std::max<std::int64_t>(1, p.m), kRows), parts = t.at("split_k");
-  const std::int64_t blocks = numerics::ceil_div(tiles, t.at("block_m")) * numerics::ceil_div(p.n, t.at("block_n"));
-  const auto cores = static_cast<double>(f.compute_units);
+  const std::int64_t tiles = row_tiles(p, kRows), parts = t["split_k"];
+  const std::int64_t blocks = numerics::ceil_div(tiles, t["block_m"]) * numerics::ceil_div(p.n, t["block_n"]);
+  const double cores = f.compute_units;
   // Cores take blocks one by one, and are not equally fast where others have a part of them: the last block is waited
   // for.
-  const double each = static_cast<double>(blocks * parts) / cores;
-  const double k_of_units = static_cast<double>(p.n) / kUnit * static_cast<double>(p.k) / cores;
-  const bool near = t.at("floats") == 1 && p.m > kFewRows;
+  const double each = (blocks * parts) / cores;
+  const double k_of_units = 1.0 * p.n / kUnit * p.k / cores;
+  const bool near = t["floats"] == 1 && p.m > kFewRows;
   const double product = clocks_of_block(t, p, near) * k_of_units * (1 + 1 / each);
-  if (t.at("floats") == 0)  // A launch more.
+  if (t["floats"] == 0)  // A launch more.
     return product + (p.a_source == DType::none ? 0 : 1e-9 * f.clock_hz * launch_ns(f));
-  const double activations = static_cast<double>(p.m) * static_cast<double>(p.k) / cores;
-  const double sums = parts == 1 ? 0 : static_cast<double>(8 * parts * p.m * p.n) / cores;
+  const double activations = 1.0 * p.m * p.k / cores;
+  const double sums = parts == 1 ? 0 : 8.0 * parts * p.m * p.n / cores;
   return product + kQuantised * activations + sums / kPartBytes;
 }
 
 double estimate_ns(const Tuning& t, const Problem& p, const Features& f) {
-  const std::int64_t tiles = numerics::ceil_div(std::max<std::int64_t>(1, p.m), kRows);
-  const std::int64_t blocks_m = numerics::ceil_div(tiles, t.at("block_m"));
-  const std::int64_t blocks_n = numerics::ceil_div(p.n, t.at("block_n"));
-  const double units = std::min<double>(static_cast<double>(t.at("block_n")) / kUnit,
-                                        static_cast<double>(numerics::ceil_div(p.n, kUnit)));
-  const std::int64_t parts = t.at("split_k");
-  return 1e9 * rounds(blocks_m * blocks_n * parts, f) / static_cast<double>(parts) * units *
-         static_cast<double>(p.k) *
+  const std::int64_t tiles = row_tiles(p, kRows);
+  const std::int64_t blocks_m = numerics::ceil_div(tiles, t["block_m"]);
+  const std::int64_t blocks_n = numerics::ceil_div(p.n, t["block_n"]);
+  const double units = std::min<double>(1.0 * t["block_n"] / kUnit, numerics::ceil_div(p.n, kUnit));
+  const std::int64_t parts = t["split_k"];
+  return 1e9 * rounds(blocks_m * blocks_n * parts, f) / parts * units * p.k *
          clocks_of_unit(t, p, p.mean_rows_per_expert > 0 ? kDecodeGrouped : std::max(kDecode, kUnit / kCodes)) /
-         (static_cast<double>(blocks_m) * f.clock_hz);
+         (blocks_m * f.clock_hz);
 }
 
 Tuning rule_of_thumb(const Features& f, const Problem& p) {
   const std::vector<int> blocks_m{1, 2, 4, 6, 8, 10, 12, 14, 16, 20, 24, 32}, blocks_n{32, 64, 128, 256, 384, 512};
-  const std::int64_t tiles = numerics::ceil_div(std::max<std::int64_t>(1, p.m), kRows);
+  const std::int64_t tiles = row_tiles(p, kRows);
   Tuning best{{"block_m", 1}, {"block_n", 64}, {"floats", 0}, {"split_k", 1}}, candidate = best;
   double least = 0;
   for (const int block_n : blocks_n) {
@@ -159,27 +143,25 @@ Tuning rule_of_thumb(const Features& f, const Problem& p) {
 }  // namespace
 
 Variant gemm_amx() {
-  Variant v;
-  v.name = "gemm_amx";
-  v.summary = "tiles of bf16 (int8: of bytes) on x86's tile unit, decoded panels of B in two slots of local memory";
+  Variant v = variant_of_narrow_units(
+      "gemm_amx",
+      "tiles of bf16 (int8: of bytes) on x86's tile unit, decoded panels of B in two slots of local memory");
   v.tunables = {{"block_m", 8, {1, 2, 4, 6, 8, 10, 12, 14, 16, 20, 24, 32}, "tiles of 16 rows per work-group"},
                 {"block_n", 128, {32, 64, 128, 256, 384, 512}, "columns of D per work-group"},
                 {"floats", 0, {0, 1}, "1: floats that are to be quantised are taken as they are"},
                 {"split_k", 1, {1, 2, 3, 4, 6, 8, 12, 16}, "parts of k, by cores of their own with floats 1"}};
   v.constraints = {one_launch_constraint<one_launch>()};
-  v.needs = needs;
-  v.trial = Trial{19, 72, 320};
-  v.trial->in_child = true;
+  v.needs = [](const Features& f, const Problem&) -> std::optional<Refusal> {
+    if (f.amx_why_not.empty()) return std::nullopt;
+    return Refusal{backend::Reason::device_feature, f.amx_why_not};
+  };
   v.trial->permission = ask_for_tiles;
-  v.toolchain = &opencl_c_unsaved();
-  v.schedule = [](const Tuning& t) { return ScheduleShape{kRows, t.at("block_m"), true}; };
+  v.schedule = [](const Tuning& t) { return ScheduleShape{kRows, t["block_m"], true}; };
   v.local_bytes = local_bytes;
-  v.work_items = [](const Tuning&) -> std::uint64_t { return 1; };
   v.tile = [](const Tuning&) { return Shape{2 * kRows, 32}; };
-  v.block = [](const Tuning& t) { return Shape{kRows * t.at("block_m"), t.at("block_n")}; };
-  v.weights = [](const Tuning&, const Problem&) { return blocked_form(kPanel, 1, 16); };
+  v.block = [](const Tuning& t) { return Shape{kRows * t["block_m"], t["block_n"]}; };
   v.activations = [](const Tuning& t, const Problem& p) {
-    return group_tiles_form(kRows, element(p.b).integer ? DType::i8 : DType::bf16, p.k_group, t.at("floats") == 1);
+    return group_tiles_form(kRows, numerics::is_integer(p.b) ? DType::i8 : DType::bf16, p.k_group, t["floats"] == 1);
   };
   v.numbered_calls = true;
   v.scratch_bytes = one_launch_scratch<one_launch>;

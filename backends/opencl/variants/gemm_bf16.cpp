@@ -2,15 +2,8 @@
 // Declares cl/gemm_bf16.cl: dot products of bf16 and bytes on vectors of 512 bits, on CPUs that have them.
 #include <algorithm>
 
-#include "backends/opencl/elements.h"
 #include "backends/opencl/estimate.h"
-#include "backends/opencl/forms/blocked.h"
-#include "backends/opencl/forms/group_tiles.h"
-#include "backends/opencl/matrix_unit.h"
 #include "backends/opencl/one_launch.h"
-#include "backends/opencl/schedule.h"
-#include "backends/opencl/toolchains/unsaved.h"
-#include "backends/opencl/variant.h"
 
 namespace ironcl::opencl {
 namespace {
@@ -21,19 +14,13 @@ const std::vector<int> kBlocksM{1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 15, 16, 20, 
 const std::vector<int> kBlocksN{32, 64, 96, 128, 192, 256, 288, 384};
 constexpr int kMostRows = 14;  ///< Of a register tile: 28 of 32 registers are sums.
 
-std::int64_t rows_of_block(const Tuning& t) { return std::int64_t{t.at("block_m")} * t.at("tile_m"); }
+std::int64_t rows_of_block(const Tuning& t) { return t["block_m"] * t["tile_m"]; }
 
-std::optional<Refusal> needs(const Features& f, const Problem& p) {
-  if (!f.dot_products_why_not.empty()) return Refusal{backend::Reason::device_feature, f.dot_products_why_not};
-  return refuse_narrow_types(p, "dot products");
+std::int64_t local_bytes(const Tuning& t, const Problem& p) {
+  return (64 * p.k_group * bytes_of_element(p) + rows_of_block(t) * t["block_n"] * 4 + 256);
 }
 
-std::uint64_t local_bytes(const Tuning& t, const Problem& p) {
-  return static_cast<std::uint64_t>(std::int64_t{64} * p.k_group * bytes_of_element(p) +
-                                    rows_of_block(t) * t.at("block_n") * 4 + 256);
-}
-
-OneLaunch one_launch(const Tuning& t) { return {t.at("tile_m"), t.at("block_m"), t.at("block_n")}; }
+OneLaunch one_launch(const Tuning& t) { return {t["tile_m"], t["block_m"], t["block_n"]}; }
 
 std::vector<Pass> passes(const Tuning& t, const Problem& p, const Features& f, std::int64_t m) {
   return {one_launch_pass<one_launch>("gemm_bf16", t, p, f, m)};
@@ -51,22 +38,20 @@ constexpr int kFewTiles = 3;           ///< Of rows, whose A a core keeps: FEW_T
 double as_rows(double rows) { return std::max(rows, 1.5 + 0.65 * rows) + 0.15; }
 
 double estimate_ns(const Tuning& t, const Problem& p, const Features& f) {
-  const std::int64_t height = t.at("tile_m");
-  const std::int64_t tiles = numerics::ceil_div(std::max<std::int64_t>(1, p.m), height);
-  const std::int64_t blocks_m = numerics::ceil_div(tiles, t.at("block_m"));
-  const std::int64_t blocks_n = numerics::ceil_div(p.n, t.at("block_n"));
-  const double panels =
-      static_cast<double>(numerics::ceil_div(std::min<std::int64_t>(t.at("block_n"), p.n), std::int64_t{kPanel}));
-  const double k_of_product = 4.0 / static_cast<double>(bytes_of_element(p));
+  const std::int64_t height = t["tile_m"];
+  const std::int64_t tiles = row_tiles(p, height);
+  const std::int64_t blocks_m = numerics::ceil_div(tiles, t["block_m"]);
+  const std::int64_t blocks_n = numerics::ceil_div(p.n, t["block_n"]);
+  const double panels = numerics::ceil_div(std::min<std::int64_t>(t["block_n"], p.n), kPanel);
+  const double k_of_product = 4.0 / bytes_of_element(p);
   // Of a panel of 32 columns, two vectors, and each k.
   const double rate = bytes_of_element(p) == 1 ? f.dot_products_of_bytes : f.dot_products_of_bf16;
-  const double a_row = 2 * (1 / (k_of_product * rate) + kScaling / static_cast<double>(p.k_group));
+  const double a_row = 2 * (1 / (k_of_product * rate) + kScaling / p.k_group);
   const double decoding = kDecoding / 2, fetching = kFetching / 2;  // Of a panel and each k.
   // A is read once for each block of columns, two bytes a clock at most: the last cache gives that, and costs a
   // little, memory does not. That of few tiles stays near a core: there narrow blocks are best, whose codes are one
   // stream.
-  const bool from_memory = static_cast<double>(p.m) * static_cast<double>(p.k * bytes_of_element(p)) >
-                           0.5 * static_cast<double>(f.cache_bytes);
+  const bool from_memory = 1.0 * p.m * p.k * bytes_of_element(p) > 0.5 * f.cache_bytes;
   const double columns = panels * kPanel;
   const auto reading = [&](std::int64_t of_matrix) {
     if (from_memory) return 1 + 3 / columns;
@@ -76,23 +61,21 @@ double estimate_ns(const Tuning& t, const Problem& p, const Features& f) {
   // scheduled are as equal as can be, others are whole but for the last.
   const double of_panel = p.mean_over_rows([&](std::int64_t rows) {
     const std::int64_t of_matrix = numerics::ceil_div(rows, height);
-    const std::int64_t blocks = numerics::ceil_div(of_matrix, t.at("block_m"));
+    const std::int64_t blocks = numerics::ceil_div(of_matrix, t["block_m"]);
     const std::int64_t whole = p.scheduled ? 0 : rows / height, rest = rows - whole * height,
                        others = of_matrix - whole;
-    double multiplied = static_cast<double>(whole) * as_rows(static_cast<double>(height));
-    if (others > 0)
-      multiplied += static_cast<double>(others) * as_rows(static_cast<double>(rest) / static_cast<double>(others));
+    double multiplied = whole * as_rows(height);
+    if (others > 0) multiplied += others * as_rows(1.0 * rest / others);
     const double products = multiplied * a_row * reading(of_matrix);
-    return std::max(products + static_cast<double>(blocks) * decoding, fetching);
+    return std::max(products + blocks * decoding, fetching);
   });
-  const double work =
-      rounds(blocks_m * blocks_n, f) * panels * static_cast<double>(p.k) * of_panel / static_cast<double>(blocks_m);
+  const double work = rounds(blocks_m * blocks_n, f) * panels * p.k * of_panel / blocks_m;
   return 1e9 * vector_fma_seconds(work, 16, f);
 }
 
 /// The best blocks of tiles of that height.
 Tuning blocks_for(int tile_m, const Features& f, const Problem& p) {
-  const std::int64_t tiles = numerics::ceil_div(std::max<std::int64_t>(1, p.m), std::int64_t{tile_m});
+  const std::int64_t tiles = row_tiles(p, std::int64_t{tile_m});
   Tuning best{{"tile_m", tile_m}, {"block_m", 1}, {"block_n", kBlocksN.front()}, {"floats", 0}};
   Tuning candidate = best;
   double best_ns = estimate_ns(best, p, f);
@@ -100,11 +83,10 @@ Tuning blocks_for(int tile_m, const Features& f, const Problem& p) {
     candidate["block_n"] = block_n;
     for (const int block_m : kBlocksM) {
       candidate["block_m"] = block_m;
-      const auto a_bytes = static_cast<std::uint64_t>(rows_of_block(candidate) * p.k_group * bytes_of_element(p));
+      const auto a_bytes = (rows_of_block(candidate) * p.k_group * bytes_of_element(p));
       if (local_bytes(candidate, p) > f.local_bytes) break;
       // The slots, the totals and the rows of A in use and to come stay near a core.
-      if (static_cast<double>(local_bytes(candidate, p) + 2 * a_bytes) > 0.45 * static_cast<double>(f.near_bytes()))
-        break;
+      if ((local_bytes(candidate, p) + 2 * a_bytes) > 0.45 * f.near_bytes()) break;
       const double ns = estimate_ns(candidate, p, f);
       if (ns < best_ns) {
         best_ns = ns;
@@ -149,29 +131,22 @@ Tuning rule_of_thumb(const Features& f, const Problem& p) {
 }  // namespace
 
 Variant gemm_bf16() {
-  Variant v;
-  v.name = "gemm_bf16";
-  v.summary =
-      "dot products of bf16 (int8: of bytes) on x86's vectors, decoded panels of B in two slots of local memory";
+  Variant v = variant_of_narrow_units(
+      "gemm_bf16",
+      "dot products of bf16 (int8: of bytes) on x86's vectors, decoded panels of B in two slots of local memory");
   v.tunables = {{"tile_m", 8, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14}, "rows of the register tile"},
                 {"block_m", 16, kBlocksM, "tiles of rows per work-group"},
                 {"block_n", 64, kBlocksN, "columns of D per work-group"},
                 {"floats", 0, {0, 1}, "1: floats that are to be quantised are taken as they are"}};
   v.constraints = {one_launch_constraint<one_launch>()};
-  v.needs = needs;
-  v.trial = Trial{19, 72, 320};
-  v.trial->in_child = true;
-  v.toolchain = &opencl_c_unsaved();
   v.last_rows = true;
-  v.schedule = [](const Tuning& t) { return ScheduleShape{t.at("tile_m"), t.at("block_m"), true}; };
+  v.schedule = [](const Tuning& t) { return ScheduleShape{t["tile_m"], t["block_m"], true}; };
   v.local_bytes = local_bytes;
-  v.work_items = [](const Tuning&) -> std::uint64_t { return 1; };
-  v.tile = [](const Tuning& t) { return Shape{t.at("tile_m"), kPanel}; };
-  v.block = [](const Tuning& t) { return Shape{rows_of_block(t), t.at("block_n")}; };
-  v.weights = [](const Tuning&, const Problem&) { return blocked_form(kPanel, 1, 16); };
+  v.tile = [](const Tuning& t) { return Shape{t["tile_m"], kPanel}; };
+  v.block = [](const Tuning& t) { return Shape{rows_of_block(t), t["block_n"]}; };
   v.activations = [](const Tuning& t, const Problem& p) {
-    return group_tiles_form(t.at("tile_m"), element(p.b).integer ? DType::i8 : DType::bf16, p.k_group,
-                            t.at("floats") == 1);
+    return group_tiles_form(t["tile_m"], numerics::is_integer(p.b) ? DType::i8 : DType::bf16, p.k_group,
+                            t["floats"] == 1);
   };
   v.numbered_calls = true;
   v.scratch_bytes = one_launch_scratch<one_launch>;

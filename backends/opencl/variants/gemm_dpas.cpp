@@ -6,31 +6,20 @@
 namespace ironcl::opencl {
 namespace {
 
-std::int64_t columns(const Tuning& t) { return std::int64_t{t.at("sub_groups")} * t.at("work_n") * t.at("lanes"); }
+std::int64_t columns(const Tuning& t) { return t["sub_groups"] * t["work_n"] * t["lanes"]; }
 
-std::uint64_t items(const Tuning& t) {
-  return static_cast<std::uint64_t>(t.at("lanes")) * static_cast<std::uint64_t>(t.at("sub_groups"));
-}
+std::int64_t items(const Tuning& t) { return t["lanes"] * t["sub_groups"]; }
 
-std::uint64_t local_bytes(const Tuning& t, const Problem& p) {
-  return static_cast<std::uint64_t>(t.at("tile_m")) * (4 * static_cast<std::uint64_t>(p.k_group) + 8);
-}
+std::int64_t local_bytes(const Tuning& t, const Problem& p) { return t["tile_m"] * (4 * p.k_group + 8); }
 
 std::vector<Pass> passes(const Tuning& t, const Problem& p, const Features&, std::int64_t m) {
   return split_passes("gemm_dpas", columns(t), items(t), t, p, m);
 }
 
-std::optional<Refusal> needs(const Features& f, const Problem& p) {
-  using backend::DType;
-  using backend::Reason;
-  if (f.dpas_lanes == 0) {
-    return Refusal{Reason::device_feature,
-                   "this kernel needs cl_intel_subgroup_matrix_multiply_accumulate, which the device has not"};
-  }
-  const auto fp8 = [](DType type) { return type == DType::e4m3fn || type == DType::e5m2; };
-  if (!(fp8(p.a) && fp8(p.b)) && !(p.a == DType::i8 && p.b == DType::i8))
-    return Refusal{Reason::dtype, "a and b must be codes: fp8 both, or i8 both"};
-  return std::nullopt;
+std::optional<Refusal> needs(const Features& f, const Problem&) {
+  if (f.dpas_lanes != 0) return std::nullopt;
+  return Refusal{backend::Reason::device_feature,
+                 "this kernel needs cl_intel_subgroup_matrix_multiply_accumulate, which the device has not"};
 }
 
 Tuning rule_of_thumb(const Features& f, const Problem& p) {
@@ -63,13 +52,15 @@ Variant gemm_dpas() {
                 {"sub_groups", 4, {1, 2, 4, 8}, "sub-groups per work-group, side by side in columns"},
                 {"lanes", 16, {8, 16}, "work-items of a sub-group, as many as the device's products take"},
                 {"split_k", 1, {1, 2, 3, 4, 6, 8, 12, 16}, "parts of k"}};
+  v.products = fp8_codes();
+  v.products.push_back(integer_codes().front());
   v.needs = needs;
   v.trial = Trial{19, 72, 600};
   v.trial->in_child = v.trial->or_here = true;
   v.local_bytes = local_bytes;
   v.work_items = items;
   v.lanes = &Features::dpas_lanes;
-  v.tile = v.block = [](const Tuning& t) { return Shape{t.at("tile_m"), columns(t)}; };
+  v.tile = v.block = [](const Tuning& t) { return Shape{t["tile_m"], columns(t)}; };
   v.passes = passes;
   v.rule_of_thumb = rule_of_thumb;
   v.estimate_ns = estimate_ns;

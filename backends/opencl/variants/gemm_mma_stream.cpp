@@ -4,31 +4,27 @@
 // all.
 #include <cmath>
 
-#include "backends/opencl/forms/rows.h"
-#include "backends/opencl/forms/swizzled.h"
 #include "backends/opencl/tensor_cores.h"
 
 namespace ironcl::opencl {
 namespace {
 
-std::uint64_t local_bytes(const Tuning& t, const Problem&) {
-  return static_cast<std::uint64_t>(t.at("warps")) * static_cast<std::uint64_t>(t.at("columns")) *
-         (static_cast<std::uint64_t>(std::max(8, t.at("tile_m"))) + 1) * 4;
+std::int64_t local_bytes(const Tuning& t, const Problem&) {
+  return t["warps"] * t["columns"] * (std::max<std::int64_t>(8, t["tile_m"]) + 1) * 4;
 }
 
 std::vector<Pass> passes(const Tuning& t, const Problem& p, const Features&, std::int64_t m) {
   // Columns of D lie in groups of eight of which two make 16 neighbours.
-  const std::int64_t groups = numerics::ceil_div(p.n, std::int64_t{16}) * 2;
+  const std::int64_t groups = numerics::ceil_div(p.n, 16) * 2;
   return {{"gemm_mma_stream",
-           {static_cast<std::size_t>(numerics::ceil_div(groups, std::int64_t{t.at("columns")} / 8)),
-            row_blocks(p, m, t.at("tile_m"))},
-           static_cast<std::size_t>(t.at("warps")) * 32}};
+           {numerics::ceil_div(groups, t["columns"] / 8), most_tiles(p, m, t["tile_m"])},
+           t["warps"] * 32}};
 }
 
 /// Whether the kernel quantises A itself: each work-group does it anew, so only where that was seen to be cheaper
 /// than a kernel of its own, which costs some 12 us on an H200 (docs/performance/h200-plans.md).
 bool quantises(const Tuning& t, const Problem& p) {
-  const std::int64_t rows = t.at("tile_m");
+  const std::int64_t rows = t["tile_m"];
   if (p.k_group != 128) return false;  // It makes codes of a K block at a time.
   return rows <= 4 || (rows <= 16 && p.priced().n * p.k <= 64 << 20);
 }
@@ -36,7 +32,7 @@ bool quantises(const Tuning& t, const Problem& p) {
 /// Rows that a tile is made for: of many matrices most have fewer, and few a second tile.
 std::int64_t rows_to_hold(const Problem& p) {
   if (p.mean_rows_per_expert == 0) return p.m;
-  const auto mean = static_cast<double>(p.m);
+  const double mean = p.m;
   return static_cast<std::int64_t>(std::ceil(mean + std::sqrt(mean)));
 }
 
@@ -107,12 +103,12 @@ constexpr double kOfUnit = 150, kOfUnitConverting = 220;
 /// are.
 double estimate_by_features(const Tuning& t, const Problem& p, const Features& f) {
   const std::int64_t tiles =
-      numerics::ceil_div(std::max<std::int64_t>(1, has_many_rows(f, p) ? p.m : rows_to_hold(p)), t.at("tile_m"));
-  const std::int64_t work_groups = tiles * numerics::ceil_div(p.n, t.at("columns"));
-  const double in_rounds = rounds(work_groups, f) * f.compute_units / static_cast<double>(work_groups);
-  const double weights = static_cast<double>(p.n) * static_cast<double>(p.k);
+      numerics::ceil_div(std::max<std::int64_t>(1, has_many_rows(f, p) ? p.m : rows_to_hold(p)), t["tile_m"]);
+  const std::int64_t work_groups = tiles * numerics::ceil_div(p.n, t["columns"]);
+  const double in_rounds = rounds(work_groups, f) * f.compute_units / work_groups;
+  const double weights = 1.0 * p.n * p.k;
   const double narrow = p.k_group == 32 ? 2.6 : p.k_group == 64 ? 1.25 : 1;  // Measured there, too.
-  const double count = in_rounds * narrow * static_cast<double>(tiles) * std::max(16, t.at("tile_m")) * weights;
+  const double count = in_rounds * narrow * tiles * std::max<std::int64_t>(16, t["tile_m"]) * weights;
   return 1e9 * std::max(count / ((f.ptx_sm_89 ? kOfUnitConverting : kOfUnit) * f.clock_hz * f.compute_units),
                         memory_seconds(weights, f));
 }
@@ -120,23 +116,22 @@ double estimate_by_features(const Tuning& t, const Problem& p, const Features& f
 double estimate_ns(const Tuning& t, const Problem& p, const Features& f) {
   if (!f.ptx_sm_90) return estimate_by_features(t, p, f);
   if (has_many_rows(p)) {
-    const double products = static_cast<double>(p.m) * static_cast<double>(p.n) * static_cast<double>(p.k);
+    const double products = 1.0 * p.m * p.n * p.k;
     return std::max(streaming_ns(p, 1.1, 1000), 1e9 * products / (kManyRows * p.k_group / 64));
   }
   // Each further tile of rows reads the weights again, from the second cache.
-  const auto tiles =
-      static_cast<double>(numerics::ceil_div(std::max<std::int64_t>(1, rows_to_hold(p)), t.at("tile_m")));
-  return (t.at("tile_m") <= 16 ? streaming_ns(p) : streaming_ns(p, 1.1, 1000)) * tiles;
+  const std::int64_t tiles = numerics::ceil_div(std::max<std::int64_t>(1, rows_to_hold(p)), t["tile_m"]);
+  return (t["tile_m"] <= 16 ? streaming_ns(p) : streaming_ns(p, 1.1, 1000)) * tiles;
 }
 
 }  // namespace
 
 Variant gemm_mma_stream() {
-  Variant v;
-  v.name = "gemm_mma_stream";
-  v.summary =
+  Variant v = variant_of_tensor_cores(
+      "gemm_mma_stream",
       "weights streamed once for few rows, decoded to f16 in registers, f32 sums on tensor cores; many rows where no "
-      "other kernel has these";
+      "other kernel has these",
+      {5, 72, 1100});
   v.tunables = {
       {"tile_m", 8, {1, 2, 4, 8, 16, 32}, "rows of D per work-group"},
       {"columns", 16, {8, 16, 32, 56}, "columns of D per work-group"},
@@ -146,19 +141,14 @@ Variant gemm_mma_stream() {
   v.constraints = {
       {"tile_m must hold all rows, or half of them where they are quantised too, since each tile reads all weights",
        [](const Tuning& t, const Problem& p) {
-         return p.grouped() || has_many_rows(p) || t.at("tile_m") == kMostRows ||
-                p.m <= most_tiles(p) * t.at("tile_m");
+         return p.grouped() || has_many_rows(p) || t["tile_m"] == kMostRows || p.m <= most_tiles(p) * t["tile_m"];
        }},
       {"lines is for K groups of 128",
-       [](const Tuning& t, const Problem& p) { return t.at("lines") == 0 || p.k_group == 128; }}};
+       [](const Tuning& t, const Problem& p) { return t["lines"] == 0 || p.k_group == 128; }}};
   v.needs = needs;
-  v.trial = Trial{5, 72, 1100};
-  v.trial->in_child = v.trial->or_here = true;
-  v.schedule = [](const Tuning& t) { return ScheduleShape{t.at("tile_m"), 1}; };
   v.local_bytes = local_bytes;
-  v.work_items = [](const Tuning& t) -> std::uint64_t { return static_cast<std::uint64_t>(t.at("warps")) * 32; };
-  v.tile = v.block = [](const Tuning& t) { return Shape{t.at("tile_m"), t.at("columns")}; };
-  v.weights = [](const Tuning&, const Problem&) { return swizzled_form(); };
+  v.work_items = [](const Tuning& t) { return t["warps"] * 32; };
+  v.tile = v.block = [](const Tuning& t) { return Shape{t["tile_m"], t["columns"]}; };
   v.activations = [](const Tuning& t, const Problem& p) { return rows_form(128, quantises(t, p)); };
   v.passes = passes;
   v.rule_of_thumb = rule_of_thumb;

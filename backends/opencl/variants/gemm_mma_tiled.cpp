@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Declares cl/gemm_mma_tiled.cl: class f32 on tensor cores of compute capability 8.0 and more, many rows. On 9.0
 // wgmma is faster where it can be had, so there this kernel is for K groups of 64 and 32.
-#include "backends/opencl/forms/rows.h"
-#include "backends/opencl/forms/swizzled.h"
 #include "backends/opencl/split_k.h"
 #include "backends/opencl/tensor_cores.h"
 
@@ -12,22 +10,19 @@ namespace {
 constexpr int kWarpColumns = 32;
 constexpr std::int64_t kColumnUnit = 128;  // To which the weights' form pads.
 
-std::uint64_t items(const Tuning& t) {
-  return static_cast<std::uint64_t>(t.at("tile_m") / t.at("warp_m") * (t.at("tile_n") / kWarpColumns)) * 32;
-}
+std::int64_t items(const Tuning& t) { return (t["tile_m"] / t["warp_m"] * (t["tile_n"] / kWarpColumns)) * 32; }
 
-std::uint64_t local_bytes(const Tuning& t, const Problem&) {
-  const int half = t.at("half_rows"), rows = t.at("tile_m");
-  return static_cast<std::uint64_t>(t.at("tile_k") *
-                                    (t.at("stages") * (t.at("tile_n") + (1 - half) * rows) + half * 4 * rows));
+std::int64_t local_bytes(const Tuning& t, const Problem&) {
+  const std::int64_t half = t["half_rows"], rows = t["tile_m"];
+  return (t["tile_k"] * (t["stages"] * (t["tile_n"] + (1 - half) * rows) + half * 4 * rows));
 }
 
 numerics::Size scratch_bytes(const Tuning& t, const Problem& p, const Features&) {
-  return scratch_of_parts(p, t.at("split_k"), t.at("tile_m"), numerics::Size(p.n).padded_to(kColumnUnit));
+  return scratch_of_parts(p, t["split_k"], t["tile_m"], numerics::Size(p.n).padded_to(kColumnUnit));
 }
 
 std::vector<Pass> passes(const Tuning& t, const Problem& p, const Features&, std::int64_t m) {
-  return split_passes("gemm_mma_tiled", t.at("tile_n"), items(t), t, p, m);
+  return split_passes("gemm_mma_tiled", t["tile_n"], items(t), t, p, m);
 }
 
 std::optional<Refusal> needs(const Features& f, const Problem& p) {
@@ -42,10 +37,10 @@ std::optional<Refusal> needs(const Features& f, const Problem& p) {
 
 /// Rows and columns that the warps of a compute unit make at once, as many as its registers hold: one work-group
 /// alone takes nearly as long as all of them.
-constexpr std::int64_t kOfUnit = std::int64_t{8} * 64 * kWarpColumns;
+constexpr std::int64_t kOfUnit = 8 * 64 * kWarpColumns;
 
 std::int64_t at_once(const Tuning& t, const Features& f) {
-  return std::max<std::int64_t>(1, f.compute_units * (kOfUnit / (std::int64_t{t.at("tile_m")} * t.at("tile_n"))));
+  return std::max<std::int64_t>(1, f.compute_units * (kOfUnit / (t["tile_m"] * t["tile_n"])));
 }
 
 /// Multiply-adds a clock of a compute unit, K groups of 128; of 64 and 32 a share of them. The H200's are 460 with
@@ -56,22 +51,21 @@ constexpr double kAlone = 0.65;           ///< What one work-group of a unit tak
 constexpr double kSecondLaunchNs = 13e3;  ///< What parts cost beside the bytes of their sums.
 
 double estimate_ns(const Tuning& t, const Problem& p, const Features& f) {
-  const std::int64_t together = kOfUnit / (std::int64_t{t.at("tile_m")} * t.at("tile_n"));
-  const std::int64_t of_unit =
-      numerics::ceil_div(split_work_groups(t, p, t.at("tile_n")), std::int64_t{f.compute_units});
+  const std::int64_t together = kOfUnit / (t["tile_m"] * t["tile_n"]);
+  const std::int64_t of_unit = numerics::ceil_div(split_work_groups(t, p, t["tile_n"]), f.compute_units);
   const std::int64_t full_rounds = of_unit / together;
-  const double in_rounds = static_cast<double>(full_rounds) + (of_unit % together != 0 ? kAlone : 0);
+  const double in_rounds = full_rounds + (of_unit % together != 0 ? kAlone : 0);
   const double rate = (f.ptx_sm_90   ? kOf90
                        : f.ptx_sm_89 ? kConversions
                                      : kIntegers) *
                       (p.k_group == 128  ? 1
                        : p.k_group == 64 ? kOf64
                                          : kOf32);
-  const double multiply_adds = static_cast<double>(kOfUnit) * static_cast<double>(p.k) / t.at("split_k");
+  const double multiply_adds = 1.0 * kOfUnit * p.k / t["split_k"];
   const double seconds = in_rounds * multiply_adds / (rate * f.clock_hz);
-  const double parts = t.at("split_k") == 1 ? 0 : t.at("split_k");
-  const double sums = parts * 4 * static_cast<double>(p.m) * static_cast<double>(p.n);
-  const double weights = static_cast<double>(p.n) * static_cast<double>(p.k);
+  const double parts = t["split_k"] == 1 ? 0 : t["split_k"];
+  const double sums = parts * 4 * p.m * p.n;
+  const double weights = 1.0 * p.n * p.k;
   return 1e9 * (std::max(seconds, memory_seconds(weights, f)) + memory_seconds(sums, f)) +
          (parts > 0 ? kSecondLaunchNs : 0);
 }
@@ -88,10 +82,10 @@ Tuning rule_of_thumb(const Features& f, const Problem& p) {
            {"half_rows", f.ptx_sm_89 ? 0 : 1},
            {"split_k", 1}};
   constexpr std::int64_t kLeastBlocks = 4;  // Of a part.
-  const std::int64_t blocks = numerics::ceil_div(p.k, std::int64_t{128});
+  const std::int64_t blocks = numerics::ceil_div(p.k, 128);
   const std::int64_t work_groups = split_work_groups(t, p, t["tile_n"]);
   if (p.grouped()) return t;
-  if (4 * work_groups > std::int64_t{3} * f.compute_units) {
+  if (4 * work_groups > 3 * f.compute_units) {
     // A work-group for nearly every unit is as fast without parts, which cost a launch more, but where K is long.
     Tuning two = t;
     two["split_k"] = 2;
@@ -106,9 +100,10 @@ Tuning rule_of_thumb(const Features& f, const Problem& p) {
 }  // namespace
 
 Variant gemm_mma_tiled() {
-  Variant v;
-  v.name = "gemm_mma_tiled";
-  v.summary = "tiles of codes in local memory, f16 with f32 sums on tensor cores of compute capability 8.0 and more";
+  Variant v = variant_of_tensor_cores(
+      "gemm_mma_tiled",
+      "tiles of codes in local memory, f16 with f32 sums on tensor cores of compute capability 8.0 and more",
+      {70, 72, 1100});
   v.tunables = {{"tile_m", 64, {64, 128}, "rows of D per work-group"},
                 {"tile_n", 128, {64, 128}, "columns of D per work-group"},
                 {"warp_m", 64, {32, 64}, "rows of a warp; 32 take half of the registers"},
@@ -117,22 +112,15 @@ Variant gemm_mma_tiled() {
                 {"half_rows", 1, {0, 1}, "1: rows are f16 in local memory"},
                 {"split_k", 1, {1, 2, 3, 4, 6, 8, 12, 16}, "parts of k"}};
   v.constraints = {{"split_k must leave each part a K block of 128",
-                    [](const Tuning& t, const Problem& p) {
-                      return t.at("split_k") <= numerics::ceil_div(p.k, std::int64_t{128});
-                    }},
+                    [](const Tuning& t, const Problem& p) { return t["split_k"] <= numerics::ceil_div(p.k, 128); }},
                    {"tile_m and tile_n must be multiples of the lines that are copied at once",
                     [](const Tuning& t, const Problem&) {
-                      const int lines = static_cast<int>(items(t)) * 16 / t.at("tile_k");
-                      return t.at("tile_m") % lines == 0 && t.at("tile_n") % lines == 0;
+                      const std::int64_t lines = items(t) * 16 / t["tile_k"];
+                      return t["tile_m"] % lines == 0 && t["tile_n"] % lines == 0;
                     }}};
   v.needs = needs;
-  v.trial = Trial{70, 72, 1100};
-  v.trial->in_child = v.trial->or_here = true;
-  v.schedule = [](const Tuning& t) { return ScheduleShape{t.at("tile_m"), 1}; };
   v.local_bytes = local_bytes;
   v.work_items = items;
-  v.tile = v.block = [](const Tuning& t) { return Shape{t.at("tile_m"), t.at("tile_n")}; };
-  v.weights = [](const Tuning&, const Problem&) { return swizzled_form(); };
   v.activations = [](const Tuning&, const Problem&) { return rows_form(128); };
   v.passes = passes;
   v.scratch_bytes = scratch_bytes;

@@ -5,8 +5,7 @@
 #include <iterator>
 
 #include "backends/opencl/estimate.h"
-#include "backends/opencl/forms/blocked.h"
-#include "backends/opencl/forms/tiles.h"
+#include "backends/opencl/forms/forms.h"
 #include "backends/opencl/variant.h"
 
 namespace ironcl::opencl {
@@ -15,21 +14,16 @@ namespace {
 const std::vector<int> kBlocksM{1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 15, 16, 20, 24, 32};
 const std::vector<int> kBlocksN{32, 64, 96, 128, 192, 256, 288, 384};
 
-std::uint64_t rows_of_block(const Tuning& t) {
-  return static_cast<std::uint64_t>(t.at("block_m")) * static_cast<std::uint64_t>(t.at("tile_m"));
-}
+std::int64_t rows_of_block(const Tuning& t) { return t["block_m"] * t["tile_m"]; }
 
-std::uint64_t local_bytes(const Tuning& t, const Problem& p) {
-  const auto group = static_cast<std::uint64_t>(p.k_group), columns = static_cast<std::uint64_t>(t.at("block_n"));
-  const std::uint64_t rows = rows_of_block(t);
-  return (2 * group + rows) * columns * sizeof(float);
+std::int64_t local_bytes(const Tuning& t, const Problem& p) {
+  const std::int64_t group = p.k_group, columns = t["block_n"];
+  const std::int64_t rows = rows_of_block(t);
+  return (2 * group + rows) * columns * 4;
 }
 
 std::vector<Pass> passes(const Tuning& t, const Problem& p, const Features&, std::int64_t m) {
-  return {{"gemm_panel",
-           {static_cast<std::size_t>(numerics::ceil_div(p.n, t.at("block_n"))),
-            row_blocks(p, m, std::int64_t{t.at("tile_m")} * t.at("block_m"))},
-           1}};
+  return {{"gemm_panel", {numerics::ceil_div(p.n, t["block_n"]), most_tiles(p, m, t["tile_m"] * t["block_m"])}, 1}};
 }
 
 /// What a block may take of a core's second-level cache: 20 tiles by 256 columns of 2 MiB. More gained nothing there.
@@ -41,11 +35,11 @@ constexpr double kDecodingShare = 0.43;
 /// Time of a call in passes of one register tile over one column, up to a factor; the constants are fitted to
 /// measurements on a Sapphire Rapids and an Emerald Rapids Xeon (docs/performance/cpu-f32.md).
 double relative_time(const Tuning& t, const Problem& p, std::int64_t tiles, std::uint32_t cores) {
-  const std::int64_t blocks_m = numerics::ceil_div(tiles, t.at("block_m"));
-  const std::int64_t blocks_n = numerics::ceil_div(p.n, t.at("block_n"));
-  const double width = std::min<double>(t.at("block_n"), static_cast<double>(p.n));
-  const double height = static_cast<double>(tiles) / static_cast<double>(blocks_m);
-  const auto rounds = static_cast<double>(numerics::ceil_div(blocks_m * blocks_n, cores));
+  const std::int64_t blocks_m = numerics::ceil_div(tiles, t["block_m"]);
+  const std::int64_t blocks_n = numerics::ceil_div(p.n, t["block_n"]);
+  const double width = std::min<double>(t["block_n"], p.n);
+  const double height = 1.0 * tiles / blocks_m;
+  const double rounds = numerics::ceil_div(blocks_m * blocks_n, cores);
   const double decoding = kDecodingShare / height;  // Once for a block, whatever its height.
   const double reading = 3.0 / width;               // A comes from a far cache once for each block of columns.
   return rounds * height * width * (1 + decoding + reading);
@@ -61,8 +55,8 @@ Tuning rule_of_thumb(const Features& f, const Problem& p) {
   // The matrices of a grouped problem have other numbers of rows than the mean: there short tiles are cheap.
   t["tile_m"] = static_cast<int>(p.mean_rows_per_expert > 0 ? std::min(rows, most) : equal_height(rows, most));
   // Most matrices of a grouped problem are to be one block.
-  const std::int64_t usual = numerics::ceil_div(
-      rows + static_cast<std::int64_t>(2 * std::sqrt(p.mean_rows_per_expert)), std::int64_t{t["tile_m"]});
+  const std::int64_t usual =
+      numerics::ceil_div(rows + static_cast<std::int64_t>(2 * std::sqrt(p.mean_rows_per_expert)), t["tile_m"]);
   // The blocks that end first, of those that leave a core's second-level cache room for the rows of A in use and
   // those to come.
   double best = 0;
@@ -73,10 +67,10 @@ Tuning rule_of_thumb(const Features& f, const Problem& p) {
     for (const int block_m : kBlocksM) {
       candidate["block_n"] = block_n;
       candidate["block_m"] = block_m;
-      const std::uint64_t a_bytes = rows_of_block(candidate) * static_cast<std::uint64_t>(p.k_group) * sizeof(float);
+      const std::int64_t a_bytes = rows_of_block(candidate) * p.k_group * 4;
       // Where a block is one panel, its rows of A are used once and only those to come need room.
-      const std::uint64_t used = local_bytes(candidate, p) + (block_n > kPanel ? 2 : 1) * a_bytes;
-      if (static_cast<double>(used) > kOfCache * static_cast<double>(f.near_bytes())) break;
+      const std::int64_t used = local_bytes(candidate, p) + (block_n > kPanel ? 2 : 1) * a_bytes;
+      if (used > kOfCache * f.near_bytes()) break;
       if (local_bytes(candidate, p) > f.local_bytes) break;  // Less than that cache on Intel's runtime.
       const double time = relative_time(candidate, p, usual, f.compute_units);
       if (best == 0 || time < best) {
@@ -100,22 +94,22 @@ constexpr double kDecoding = 6;
 /// problem's matrix is one of four heights (cl/gemm_panel.cl).
 double of_whole_tiles(const Tuning& t, const Problem& p) {
   if (p.mean_rows_per_expert == 0) return 1;
-  const std::int64_t height = t.at("tile_m"), quarter = numerics::ceil_div(height, 4);
+  const std::int64_t height = t["tile_m"], quarter = numerics::ceil_div(height, 4);
   const double rows = p.mean_over_rows([&](std::int64_t m) {
     const std::int64_t whole = m - m % height;
-    return static_cast<double>(whole + numerics::ceil_div(m % height, quarter) * quarter);
+    return (whole + numerics::ceil_div(m % height, quarter) * quarter);
   });
-  return rows / static_cast<double>(numerics::ceil_div(std::max<std::int64_t>(1, p.m), height) * height);
+  return rows / (row_tiles(p, height) * height);
 }
 
 double estimate_ns(const Tuning& t, const Problem& p, const Features& f) {
-  const int rows = t.at("tile_m");
-  const std::int64_t tiles = numerics::ceil_div(std::max<std::int64_t>(1, p.m), rows);
-  const std::int64_t blocks = numerics::ceil_div(tiles, t.at("block_m")) * numerics::ceil_div(p.n, t.at("block_n"));
-  const double decoded = rounds(blocks, f) * std::min<double>(t.at("block_n"), static_cast<double>(p.n));
+  const int rows = t["tile_m"];
+  const std::int64_t tiles = row_tiles(p, rows);
+  const std::int64_t blocks = numerics::ceil_div(tiles, t["block_m"]) * numerics::ceil_div(p.n, t["block_n"]);
+  const double decoded = rounds(blocks, f) * std::min<double>(t["block_n"], p.n);
   const double columns = relative_time(t, p, tiles, f.compute_units) * rows * of_whole_tiles(t, p) +
                          decoded * (kDecoding - kDecodingShare * rows);
-  return 1e9 * vector_fma_seconds(columns * static_cast<double>(p.k) / t.at("vector"), t.at("vector"), f);
+  return 1e9 * vector_fma_seconds(columns * p.k / t["vector"], t["vector"], f);
 }
 
 }  // namespace
@@ -130,15 +124,13 @@ Variant gemm_panel() {
                 {"block_m", 16, kBlocksM, "tiles of rows per work-group"},
                 {"block_n", 64, kBlocksN, "columns of D per work-group"},
                 {"vector", 16, {4, 8, 16}, "f32 elements of a vector"}};
-  v.real_weights = true;
-  v.every_code = true;
-  v.schedule = [](const Tuning& t) { return ScheduleShape{t.at("tile_m"), t.at("block_m")}; };
+  v.products = every_product();
+  v.schedule = [](const Tuning& t) { return ScheduleShape{t["tile_m"], t["block_m"]}; };
   v.local_bytes = local_bytes;
-  v.work_items = [](const Tuning&) -> std::uint64_t { return 1; };
-  v.tile = [](const Tuning& t) { return Shape{t.at("tile_m"), t.at("tile_n")}; };
-  v.block = [](const Tuning& t) { return Shape{static_cast<std::int64_t>(rows_of_block(t)), t.at("block_n")}; };
+  v.tile = [](const Tuning& t) { return Shape{t["tile_m"], t["tile_n"]}; };
+  v.block = [](const Tuning& t) { return Shape{static_cast<std::int64_t>(rows_of_block(t)), t["block_n"]}; };
   v.weights = [](const Tuning&, const Problem& p) { return blocked_form(kPanel, 1, 16, p.b); };
-  v.activations = [](const Tuning& t, const Problem&) { return tiles_form(t.at("tile_m"), 16); };
+  v.activations = [](const Tuning& t, const Problem&) { return tiles_form(t["tile_m"]); };
   v.passes = passes;
   v.rule_of_thumb = rule_of_thumb;
   v.estimate_ns = estimate_ns;

@@ -9,18 +9,16 @@
 namespace ironcl::opencl {
 namespace {
 
-std::int64_t columns(const Tuning& t) { return std::int64_t{t.at("lanes")} * t.at("work_n"); }
+std::int64_t columns(const Tuning& t) { return t["lanes"] * t["work_n"]; }
 
-std::uint64_t items(const Tuning& t) {
-  return static_cast<std::uint64_t>(t.at("lanes")) * static_cast<std::uint64_t>(t.at("slices"));
-}
+std::int64_t items(const Tuning& t) { return t["lanes"] * t["slices"]; }
 
-std::uint64_t local_bytes(const Tuning& t, const Problem&) {
-  const std::int64_t rows = t.at("tile_m"), slices = t.at("slices");
-  const std::int64_t busy = std::max<std::int64_t>(1, slices / t.at("work_n"));
-  const std::int64_t rows_at_once = t.at("totals") == 1 ? rows : std::min(rows, busy);
-  const std::int64_t floats = rows * (t.at("depth") * 32 + 2) + rows_at_once * columns(t);
-  return static_cast<std::uint64_t>(floats * slices) * sizeof(float);
+std::int64_t local_bytes(const Tuning& t, const Problem&) {
+  const std::int64_t rows = t["tile_m"], slices = t["slices"];
+  const std::int64_t busy = std::max<std::int64_t>(1, slices / t["work_n"]);
+  const std::int64_t rows_at_once = t["totals"] == 1 ? rows : std::min(rows, busy);
+  const std::int64_t floats = rows * (t["depth"] * 32 + 2) + rows_at_once * columns(t);
+  return (floats * slices) * 4;
 }
 
 std::vector<Pass> passes(const Tuning& t, const Problem& p, const Features&, std::int64_t m) {
@@ -40,7 +38,7 @@ Tuning rule_of_thumb(const Features& f, const Problem& p) {
   // Sixteen rows of large weights: each A read for 128 columns at once, sums in local memory to leave registers for
   // waiting, and parts of k that fill the device three times (docs/performance/h200-portable.md).
   constexpr std::int64_t kLarge = std::int64_t{64} << 20;
-  const std::int64_t parts = 3 * std::int64_t{f.compute_units} / numerics::ceil_div(p.n, std::int64_t{128});
+  const std::int64_t parts = 3 * f.compute_units / numerics::ceil_div(p.n, 128);
   if (!f.prefers_vectors() && t["tile_m"] == 16 && p.n * p.k >= kLarge && parts >= 4) {
     Tuning wide = t;
     wide["lanes"] = 32;
@@ -50,13 +48,13 @@ Tuning rule_of_thumb(const Features& f, const Problem& p) {
     if (local_bytes(wide, p) <= f.local_bytes && items(wide) <= f.max_work_group) return wide;
   }
   // Few columns: narrower work-groups, then parts of k, so that no compute unit is without work.
-  const std::int64_t tiles = numerics::ceil_div(std::max<std::int64_t>(1, p.m), t["tile_m"]);
+  const std::int64_t tiles = row_tiles(p, t["tile_m"]);
   const auto work_groups = [&] { return tiles * numerics::ceil_div(p.n, columns(t)) * t["split_k"]; };
   if (work_groups() * 2 <= f.compute_units) {
     t["lanes"] = 4;
   }
   while (!f.prefers_vectors() && work_groups() * 2 <= f.compute_units && t["split_k"] < 16 &&
-         p.k_groups() >= std::int64_t{t["slices"]} * t["split_k"]) {
+         p.k_groups() >= t["slices"] * t["split_k"]) {
     t["split_k"] *= 2;
   }
   if (f.prefers_vectors()) {  // Other kernels are taken there: small, so that it builds quickly.
@@ -79,12 +77,12 @@ Tuning rule_of_thumb(const Features& f, const Problem& p) {
 }
 
 double estimate_ns(const Tuning& t, const Problem& p, const Features& f) {
-  const std::int64_t tiles = numerics::ceil_div(std::max<std::int64_t>(1, p.m), t.at("tile_m"));
-  const std::int64_t work_groups = tiles * numerics::ceil_div(p.n, columns(t)) * t.at("split_k");
-  const double in_rounds = rounds(work_groups, f) * f.compute_units / static_cast<double>(work_groups);
-  const double weights = static_cast<double>(p.n) * static_cast<double>(p.k);
+  const std::int64_t tiles = row_tiles(p, t["tile_m"]);
+  const std::int64_t work_groups = tiles * numerics::ceil_div(p.n, columns(t)) * t["split_k"];
+  const double in_rounds = rounds(work_groups, f) * f.compute_units / work_groups;
+  const double weights = 1.0 * p.n * p.k;
   // Decoding a weight costs as much as three multiply-adds.
-  const double count = in_rounds * static_cast<double>(tiles) * (t.at("tile_m") + 3) * weights;
+  const double count = in_rounds * tiles * (t["tile_m"] + 3) * weights;
   constexpr double kEfficiency = 0.42;  // On an H200, 1 to 16 rows (docs/performance/h200-portable.md).
   return 1e9 * std::max(scalar_fma_seconds(count, kEfficiency, f), memory_seconds(weights, f));
 }
@@ -103,7 +101,7 @@ Variant gemm_skinny() {
                 {"split_k", 1, {1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28, 32}, "parts of k"},
                 {"totals", 0, {0, 1}, "1: sums of the K groups done lie in local memory"}};
   v.constraints = {{"depth must divide the chunks of 16 k in a K group, or a step straddles two scale groups",
-                    [](const Tuning& t, const Problem& p) { return p.k_group / 16 % t.at("depth") == 0; }}};
+                    [](const Tuning& t, const Problem& p) { return p.k_group / 16 % t["depth"] == 0; }}};
   // PoCL 5.0 (LLVM 16) makes loops of work-items that keep one of a work-item's sums for all of them: D was wrong in
   // one column of four, with these tunables. PoCL 3.1 and 6.0 are right. GPUs, for which the kernel is, have no such
   // loops.
@@ -112,7 +110,7 @@ Variant gemm_skinny() {
   v.trial->needs_trial = [](const Features& f) { return f.type == backend::DeviceType::cpu; };
   v.local_bytes = local_bytes;
   v.work_items = items;
-  v.tile = v.block = [](const Tuning& t) { return Shape{t.at("tile_m"), columns(t)}; };
+  v.tile = v.block = [](const Tuning& t) { return Shape{t["tile_m"], columns(t)}; };
   v.passes = passes;
   v.rule_of_thumb = rule_of_thumb;
   v.estimate_ns = estimate_ns;

@@ -4,10 +4,7 @@
 #include <algorithm>
 
 #include "backends/opencl/estimate.h"
-#include "backends/opencl/forms/blocked.h"
-#include "backends/opencl/forms/tiles.h"
-#include "backends/opencl/persistent.h"
-#include "backends/opencl/variant.h"
+#include "backends/opencl/one_launch.h"
 
 namespace ironcl::opencl {
 namespace {
@@ -18,21 +15,21 @@ namespace {
 constexpr double kDecoding = 3;
 
 /// In local memory, of one row.
-std::int64_t bytes_of_group(const Problem& p) { return (p.k_group + 1) * std::int64_t{sizeof(float)}; }
+std::int64_t bytes_of_group(const Problem& p) { return (p.k_group + 1) * 4; }
 
 int persistent(const Tuning& t, const Problem& p) {
-  if (t.at("floats") == 0 || t.at("split_k") > 1 || t.at("block_m") > 1) return 0;
-  return persistent_groups(p, t.at("tile_m"), bytes_of_group(p));
+  if (t["floats"] == 0 || t["split_k"] > 1 || t["block_m"] > 1) return 0;
+  return persistent_groups(p, t["tile_m"], bytes_of_group(p));
 }
 
 std::vector<Pass> passes(const Tuning& t, const Problem& p, const Features& f, std::int64_t m) {
   if (persistent(t, p) > 0) return {pass_of_cores("gemm_stream", f)};
-  const auto panels = static_cast<std::size_t>(numerics::ceil_div(p.n, kPanel));
-  const auto blocks_n = static_cast<std::size_t>(numerics::ceil_div(p.n, t.at("block_n")));
-  const std::size_t blocks_m = row_blocks(p, m, std::int64_t{t.at("tile_m")} * t.at("block_m"));
-  std::vector<Pass> list{{"gemm_stream", {blocks_m * static_cast<std::size_t>(t.at("split_k")), blocks_n}, 1}};
-  if (t.at("split_k") > 1) {
-    list.push_back({"gemm_stream_reduce", {panels, row_blocks(p, m, p.grouped() ? t.at("tile_m") : 1)}, 1});
+  const std::int64_t panels = numerics::ceil_div(p.n, kPanel);
+  const std::int64_t blocks_n = numerics::ceil_div(p.n, t["block_n"]);
+  const std::int64_t blocks_m = most_tiles(p, m, t["tile_m"] * t["block_m"]);
+  std::vector<Pass> list{{"gemm_stream", {blocks_m * t["split_k"], blocks_n}, 1}};
+  if (t["split_k"] > 1) {
+    list.push_back({"gemm_stream_reduce", {panels, most_tiles(p, m, p.grouped() ? t["tile_m"] : 1)}, 1});
   }
   return list;
 }
@@ -43,8 +40,7 @@ std::vector<Pass> passes(const Tuning& t, const Problem& p, const Features& f, s
 double of_rows(const Problem& p, std::int64_t height) {
   return p.mean_over_rows([&](std::int64_t rows) {
     const std::int64_t tiles = numerics::ceil_div(rows, height);
-    return static_cast<double>(p.mean_rows_per_expert > 0 ? rows : tiles * height) +
-           static_cast<double>(tiles) * kDecoding;
+    return (p.mean_rows_per_expert > 0 ? rows : tiles * height) + tiles * kDecoding;
   });
 }
 
@@ -52,14 +48,14 @@ double of_rows(const Problem& p, std::int64_t height) {
 double with_launches_ns(const Tuning& t, std::int64_t work_groups, const Problem& p, const Features& f) {
   constexpr double kVector = 1.8;  // Nanoseconds; sixteen codes from memory, decoded, where few rows are multiplied.
   constexpr double kQuantised = 0.17;  // An activation.
-  const std::int64_t parts = t.at("split_k");
-  const bool floats = t.at("floats") == 1 && p.a_source != backend::DType::none;
-  const double k = static_cast<double>(p.k) / static_cast<double>(parts);
-  const double fma = 1e9 * vector_fma_seconds(of_rows(p, t.at("tile_m")), 16, f);
+  const std::int64_t parts = t["split_k"];
+  const bool floats = t["floats"] == 1 && p.a_source != backend::DType::none;
+  const double k = 1.0 * p.k / parts;
+  const double fma = 1e9 * vector_fma_seconds(of_rows(p, t["tile_m"]), 16, f);
   const std::int64_t vectors = kPanel / 16;
-  const double quantised = floats ? k * kQuantised * t.at("tile_m") : 0;
+  const double quantised = floats ? k * kQuantised * t["tile_m"] : 0;
   const bool once = persistent(t, p) > 0;
-  const double work = k * static_cast<double>(vectors) * std::max(kVector, fma) + (once ? 0 : quantised);
+  const double work = k * vectors * std::max(kVector, fma) + (once ? 0 : quantised);
   const int kernels = 1 + (parts > 1 ? 1 : 0) + (p.a_source != backend::DType::none && !floats ? 1 : 0);
   return kernels * launch_ns(f) + rounds(work_groups * parts, f) * work + (once ? quantised : 0);
 }
@@ -80,7 +76,7 @@ Tuning rule_of_thumb(const Features& f, const Problem& p) {
     double least = 0;
     Tuning candidate = t;
     for (const int split_k : {1, 2, 4, 8, 16}) {
-      if (split_k > 1 && p.k_groups() < std::int64_t{2} * split_k) break;
+      if (split_k > 1 && p.k_groups() < 2 * split_k) break;
       for (const int floats : {0, 1}) {
         candidate["split_k"] = split_k;
         candidate["floats"] = floats;
@@ -95,20 +91,18 @@ Tuning rule_of_thumb(const Features& f, const Problem& p) {
     return t;
   }
   // A few work-groups for every core, each with some K groups to itself.
-  while (work_groups * t["split_k"] < std::int64_t{4} * f.compute_units && t["split_k"] < 16 &&
-         p.k_groups() >= std::int64_t{4} * t["split_k"]) {
+  while (work_groups * t["split_k"] < 4 * f.compute_units && t["split_k"] < 16 && p.k_groups() >= 4 * t["split_k"]) {
     t["split_k"] *= 2;
   }
   return t;
 }
 
 double estimate_ns(const Tuning& t, const Problem& p, const Features& f) {
-  const std::int64_t tiles = numerics::ceil_div(std::max<std::int64_t>(1, p.m), t.at("tile_m"));
+  const std::int64_t tiles = row_tiles(p, t["tile_m"]);
   const std::int64_t blocks =
-      numerics::ceil_div(tiles, t.at("block_m")) * numerics::ceil_div(p.n, t.at("block_n")) * t.at("split_k");
-  const double columns = static_cast<double>(numerics::Size(p.n).padded_to(kPanel).value());
-  const double vectors = of_rows(p, t.at("tile_m")) * columns / 16 * static_cast<double>(p.k) /
-                         static_cast<double>(blocks) * rounds(blocks, f);
+      numerics::ceil_div(tiles, t["block_m"]) * numerics::ceil_div(p.n, t["block_n"]) * t["split_k"];
+  const double columns = (numerics::Size(p.n).padded_to(kPanel).value());
+  const double vectors = of_rows(p, t["tile_m"]) * columns / 16 * p.k / blocks * rounds(blocks, f);
   return 1e9 * vector_fma_seconds(vectors, 16, f);
 }
 
@@ -126,22 +120,19 @@ Variant gemm_stream() {
       {"split_k", 1, {1, 2, 4, 8, 16}, "parts of k"},
       {"floats", 0, {0, 1}, "1: activations that are to be quantised are taken as they are"}};
   v.persistent_groups = persistent;
-  v.real_weights = true;
-  v.every_code = true;
-  v.schedule = [](const Tuning& t) { return ScheduleShape{t.at("tile_m"), t.at("block_m")}; };
-  v.local_bytes = [](const Tuning& t, const Problem& p) -> std::uint64_t {
-    const std::int64_t groups = t.at("floats") == 1 ? std::max(1, persistent(t, p)) : 0;
-    return static_cast<std::uint64_t>(std::int64_t{t.at("block_m")} * t.at("tile_m") *
-                                      (t.at("block_n") * std::int64_t{sizeof(float)} + groups * bytes_of_group(p)));
+  v.products = every_product();
+  v.schedule = [](const Tuning& t) { return ScheduleShape{t["tile_m"], t["block_m"]}; };
+  v.local_bytes = [](const Tuning& t, const Problem& p) -> std::int64_t {
+    const std::int64_t groups = t["floats"] == 1 ? std::max(1, persistent(t, p)) : 0;
+    return (t["block_m"] * t["tile_m"] * (t["block_n"] * 4 + groups * bytes_of_group(p)));
   };
-  v.work_items = [](const Tuning&) -> std::uint64_t { return 1; };
-  v.tile = [](const Tuning& t) { return Shape{t.at("tile_m"), t.at("tile_n")}; };
-  v.block = [](const Tuning& t) { return Shape{std::int64_t{t.at("tile_m")} * t.at("block_m"), t.at("block_n")}; };
+  v.tile = [](const Tuning& t) { return Shape{t["tile_m"], t["tile_n"]}; };
+  v.block = [](const Tuning& t) { return Shape{t["tile_m"] * t["block_m"], t["block_n"]}; };
   v.weights = [](const Tuning&, const Problem& p) { return blocked_form(kPanel, 1, 16, p.b); };
-  v.activations = [](const Tuning& t, const Problem&) { return tiles_form(t.at("tile_m"), 16, t.at("floats") == 1); };
+  v.activations = [](const Tuning& t, const Problem&) { return tiles_form(t["tile_m"], t["floats"] == 1); };
   v.passes = passes;
   v.scratch_bytes = [](const Tuning& t, const Problem& p, const Features&) -> numerics::Size {
-    return scratch_of_parts(p, t.at("split_k"), t.at("tile_m"), numerics::Size(p.n).padded_to(kPanel));
+    return scratch_of_parts(p, t["split_k"], t["tile_m"], numerics::Size(p.n).padded_to(kPanel));
   };
   v.rule_of_thumb = rule_of_thumb;
   v.estimate_ns = estimate_ns;

@@ -3,46 +3,29 @@
 // in registers, on CPUs that have them.
 #include <algorithm>
 
-#include "backends/opencl/elements.h"
 #include "backends/opencl/estimate.h"
-#include "backends/opencl/forms/blocked.h"
-#include "backends/opencl/forms/group_tiles.h"
-#include "backends/opencl/matrix_unit.h"
-#include "backends/opencl/persistent.h"
-#include "backends/opencl/toolchains/unsaved.h"
-#include "backends/opencl/variant.h"
+#include "backends/opencl/one_launch.h"
 
 namespace ironcl::opencl {
 namespace {
 
 using backend::DType;
-using backend::Reason;
 
 constexpr int kMostRows = 10;  ///< Of a register tile: 20 of 32 registers are sums, 4 the table, 2 its interleaving.
 constexpr int kMostTiles = 8;  ///< Of a block.
 
-std::optional<Refusal> needs(const Features& f, const Problem& p) {
-  if (!f.dot_products_why_not.empty()) return Refusal{Reason::device_feature, f.dot_products_why_not};
-  if (element(p.b).integer)
-    return Refusal{Reason::dtype, "dot products of bf16 multiply floats; gemm_bf16 multiplies i8 by i8"};
-  return refuse_narrow_types(p, "dot products");
-}
-
-std::int64_t rows_of_block(const Tuning& t) { return std::int64_t{t.at("block_m")} * t.at("tile_m"); }
+std::int64_t rows_of_block(const Tuning& t) { return t["block_m"] * t["tile_m"]; }
 
 /// In local memory, of one row: pairs of bf16, and a scale.
 std::int64_t bytes_of_group(const Problem& p) { return 2 * p.k_group + 4; }
 
 int persistent(const Tuning& t, const Problem& p) {
-  return t.at("block_m") > 1 ? 0 : persistent_groups(p, t.at("tile_m"), bytes_of_group(p));
+  return t["block_m"] > 1 ? 0 : persistent_groups(p, t["tile_m"], bytes_of_group(p));
 }
 
 std::vector<Pass> passes(const Tuning& t, const Problem& p, const Features& f, std::int64_t m) {
   if (persistent(t, p) > 0) return {pass_of_cores("gemm_stream_bf16", f)};
-  return {
-      {"gemm_stream_bf16",
-       {row_blocks(p, m, rows_of_block(t)), static_cast<std::size_t>(numerics::ceil_div(p.n, std::int64_t{kPanel}))},
-       1}};
+  return {{"gemm_stream_bf16", {most_tiles(p, m, rows_of_block(t)), numerics::ceil_div(p.n, kPanel)}, 1}};
 }
 
 // Of 64 codes, in dot products of a vector, fitted on an AMD core of family 25 (docs/performance/cpu-bf16.md).
@@ -57,8 +40,8 @@ constexpr double kDecodingDense = 10;
 double of_rows(const Problem& p, const Features& f, std::int64_t height) {
   return p.mean_over_rows([&](std::int64_t rows) {
     const std::int64_t tiles = numerics::ceil_div(rows, height);
-    const double multiplied = static_cast<double>(p.mean_rows_per_expert > 0 ? rows : tiles * height);
-    const double decoded = static_cast<double>(tiles) * (p.mean_rows_per_expert > 0 ? kDecoding : kDecodingDense);
+    const double multiplied = (p.mean_rows_per_expert > 0 ? rows : tiles * height);
+    const double decoded = tiles * (p.mean_rows_per_expert > 0 ? kDecoding : kDecodingDense);
     return (multiplied * kRow + decoded) / f.dot_products_of_bf16;
   });
 }
@@ -71,48 +54,39 @@ Tuning rule_of_thumb(const Features& f, const Problem& p) {
                     : static_cast<int>(equal_height(rows, kMostRows));
   // Codes of a K group are 4 KiB: the tiles of a block after the first find them in the nearest cache. Blocks of one
   // tile where there are few panels for the cores.
-  const std::int64_t panels = numerics::ceil_div(p.n, std::int64_t{kPanel});
-  const std::int64_t tiles =
-      p.mean_rows_per_expert > 0 ? kMostTiles : numerics::ceil_div(rows, std::int64_t{t["tile_m"]});
-  t["block_m"] =
-      panels < std::int64_t{4} * f.compute_units ? 1 : static_cast<int>(std::min<std::int64_t>(kMostTiles, tiles));
+  const std::int64_t panels = numerics::ceil_div(p.n, kPanel);
+  const std::int64_t tiles = p.mean_rows_per_expert > 0 ? kMostTiles : numerics::ceil_div(rows, t["tile_m"]);
+  t["block_m"] = panels < 4 * f.compute_units ? 1 : static_cast<int>(std::min<std::int64_t>(kMostTiles, tiles));
   return t;
 }
 
 double estimate_ns(const Tuning& t, const Problem& p, const Features& f) {
-  const std::int64_t tiles = numerics::ceil_div(std::max<std::int64_t>(1, p.m), t.at("tile_m"));
-  const std::int64_t panels = numerics::ceil_div(p.n, std::int64_t{kPanel});
-  const std::int64_t blocks = numerics::ceil_div(tiles, t.at("block_m")) * panels;
-  const double vectors = of_rows(p, f, t.at("tile_m")) * static_cast<double>(panels) * static_cast<double>(p.k) / 2 /
-                         static_cast<double>(blocks) * rounds(blocks, f);
+  const std::int64_t tiles = row_tiles(p, t["tile_m"]);
+  const std::int64_t panels = numerics::ceil_div(p.n, kPanel);
+  const std::int64_t blocks = numerics::ceil_div(tiles, t["block_m"]) * panels;
+  const double vectors = of_rows(p, f, t["tile_m"]) * panels * p.k / 2 / blocks * rounds(blocks, f);
   return 1e9 * vector_fma_seconds(vectors, 16, f);
 }
 
 }  // namespace
 
 Variant gemm_stream_bf16() {
-  Variant v;
-  v.name = "gemm_stream_bf16";
-  v.summary = "few rows by dot products of bf16 on x86's vectors: each weight decoded once in registers for all rows";
+  Variant v = variant_of_narrow_units(
+      "gemm_stream_bf16",
+      "few rows by dot products of bf16 on x86's vectors: each weight decoded once in registers for all rows");
   v.tunables = {{"tile_m", 4, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10}, "rows of the register tile"},
                 {"block_m", 1, {1, 2, 3, 4, 5, 6, 7, 8}, "tiles of rows per work-group"}};
+  v.products.pop_back();  // gemm_bf16 multiplies i8 by i8.
   v.persistent_groups = persistent;
-  v.needs = needs;
-  v.trial = Trial{19, 72, 320};
-  v.trial->in_child = true;
-  v.toolchain = &opencl_c_unsaved();
-  v.schedule = [](const Tuning& t) { return ScheduleShape{t.at("tile_m"), t.at("block_m"), true}; };
-  v.local_bytes = [](const Tuning& t, const Problem& p) -> std::uint64_t {
-    const std::int64_t groups = persistent(t, p), quantised = groups * t.at("tile_m") * bytes_of_group(p);
-    return static_cast<std::uint64_t>(rows_of_block(t) * kPanel * 4 +
-                                      (groups > 0 ? quantised + std::int64_t{4} * p.k_group : 0));
+  v.schedule = [](const Tuning& t) { return ScheduleShape{t["tile_m"], t["block_m"], true}; };
+  v.local_bytes = [](const Tuning& t, const Problem& p) -> std::int64_t {
+    const std::int64_t groups = persistent(t, p), quantised = groups * t["tile_m"] * bytes_of_group(p);
+    return (rows_of_block(t) * kPanel * 4 + (groups > 0 ? quantised + 4 * p.k_group : 0));
   };
-  v.work_items = [](const Tuning&) -> std::uint64_t { return 1; };
-  v.tile = [](const Tuning& t) { return Shape{t.at("tile_m"), kPanel}; };
+  v.tile = [](const Tuning& t) { return Shape{t["tile_m"], kPanel}; };
   v.block = [](const Tuning& t) { return Shape{rows_of_block(t), kPanel}; };
-  v.weights = [](const Tuning&, const Problem&) { return blocked_form(kPanel, 1, 16); };
   v.activations = [](const Tuning& t, const Problem& p) {
-    return group_tiles_form(t.at("tile_m"), DType::bf16, p.k_group, persistent(t, p) > 0);
+    return group_tiles_form(t["tile_m"], DType::bf16, p.k_group, persistent(t, p) > 0);
   };
   v.passes = passes;
   v.rule_of_thumb = rule_of_thumb;

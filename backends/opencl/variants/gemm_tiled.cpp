@@ -6,27 +6,24 @@
 namespace ironcl::opencl {
 namespace {
 
-std::uint64_t items(const Tuning& t) {
-  return static_cast<std::uint64_t>(t.at("tile_m") / t.at("work_m")) *
-         static_cast<std::uint64_t>(t.at("tile_n") / t.at("work_n"));
-}
+std::int64_t items(const Tuning& t) { return (t["tile_m"] / t["work_m"]) * (t["tile_n"] / t["work_n"]); }
 
-std::uint64_t local_bytes(const Tuning& t, const Problem&) {
-  const std::int64_t floats = (std::int64_t{t.at("slots")} * t.at("tile_k") + 2) * (t.at("tile_m") + t.at("tile_n")) +
-                              std::int64_t{t.at("totals")} * t.at("tile_m") * t.at("tile_n");
-  return static_cast<std::uint64_t>(floats) * sizeof(float);
+std::int64_t local_bytes(const Tuning& t, const Problem&) {
+  const std::int64_t floats =
+      (t["slots"] * t["tile_k"] + 2) * (t["tile_m"] + t["tile_n"]) + t["totals"] * t["tile_m"] * t["tile_n"];
+  return floats * 4;
 }
 
 std::vector<Pass> passes(const Tuning& t, const Problem& p, const Features&, std::int64_t m) {
-  return split_passes("gemm_tiled", t.at("tile_n"), items(t), t, p, m);
+  return split_passes("gemm_tiled", t["tile_n"], items(t), t, p, m);
 }
 
 /// Of a device's multiply-adds, as estimate.h counts them: on an H200 (docs/performance/h200-portable.md). Flat tiles
 /// decode more for each product.
-double efficiency(const Tuning& t) { return t.at("tile_m") >= 64 ? 0.62 : t.at("tile_m") >= 32 ? 0.42 : 0.3; }
+double efficiency(const Tuning& t) { return t["tile_m"] >= 64 ? 0.62 : t["tile_m"] >= 32 ? 0.42 : 0.3; }
 
 double estimate_ns(const Tuning& t, const Problem& p, const Features& f) {
-  return 1e9 * scalar_fma_seconds(split_multiply_adds(t, p, f, t.at("tile_n")), efficiency(t), f);
+  return 1e9 * scalar_fma_seconds(split_multiply_adds(t, p, f, t["tile_n"]), efficiency(t), f);
 }
 
 /// Work-groups a compute unit that hide each other's waiting.
@@ -36,14 +33,14 @@ Tuning rule_of_thumb(const Features& f, const Problem& p) {
   Tuning t{{"tile_m", 64}, {"tile_n", 128}, {"tile_k", 16}, {"work_m", 8},       {"work_n", 8},
            {"split_k", 1}, {"slots", 1},    {"totals", 1},  {"rows_together", 1}};
   // A small tile builds quickly; where vectors are preferred other kernels are taken.
-  constexpr std::uint64_t kSmall = 32 << 10;
+  constexpr std::int64_t kSmall = 32 << 10;
   if (f.prefers_vectors() || f.local_bytes < kSmall) {
     t["tile_n"] = 64;
     t["work_m"] = t["work_n"] = 4;
     t["slots"] = 2;
   }
   // Where a work-group may have 64 KiB, that is usually all that a unit has: sums there would leave room for one.
-  constexpr std::uint64_t kWholeUnit = 60 << 10;
+  constexpr std::int64_t kWholeUnit = 60 << 10;
   if (f.prefers_vectors() || f.local_bytes < kSmall || f.local_bytes >= kWholeUnit) t["totals"] = 0;
   if (p.m <= 32) t["tile_m"] = 32;
   if (p.m <= 16) t["tile_m"] = 16;
@@ -73,19 +70,19 @@ Variant gemm_tiled() {
                 {"totals", 0, {0, 1}, "1: sums of the K groups done lie in local memory"},
                 {"rows_together", 1, {1, 8}, "tiles of rows that are walked together"}};
   v.constraints = {{"tile_k must divide the K group, or a step straddles two scale groups",
-                    [](const Tuning& t, const Problem& p) { return p.k_group % t.at("tile_k") == 0; }},
+                    [](const Tuning& t, const Problem& p) { return p.k_group % t["tile_k"] == 0; }},
                    {"tile_m must be at least work_m: a work-item's rows lie inside the tile",
-                    [](const Tuning& t, const Problem&) { return t.at("tile_m") >= t.at("work_m"); }},
+                    [](const Tuning& t, const Problem&) { return t["tile_m"] >= t["work_m"]; }},
                    {"tile_n must be at least work_n: a work-item's columns lie inside the tile",
-                    [](const Tuning& t, const Problem&) { return t.at("tile_n") >= t.at("work_n"); }},
+                    [](const Tuning& t, const Problem&) { return t["tile_n"] >= t["work_n"]; }},
                    {"rows_together must be 1 where rows are scheduled, or where no more tiles of rows are there",
                     [](const Tuning& t, const Problem& p) {
-                      return t.at("rows_together") == 1 ||
-                             (!p.grouped() && numerics::ceil_div(p.m, t.at("tile_m")) >= t.at("rows_together"));
+                      return t["rows_together"] == 1 ||
+                             (!p.grouped() && numerics::ceil_div(p.m, t["tile_m"]) >= t["rows_together"]);
                     }}};
   v.local_bytes = local_bytes;
   v.work_items = items;
-  v.tile = v.block = [](const Tuning& t) { return Shape{t.at("tile_m"), t.at("tile_n")}; };
+  v.tile = v.block = [](const Tuning& t) { return Shape{t["tile_m"], t["tile_n"]}; };
   v.passes = passes;
   v.rule_of_thumb = rule_of_thumb;
   v.estimate_ns = estimate_ns;

@@ -8,47 +8,28 @@ namespace ironcl::opencl {
 namespace {
 
 /// Rows, and columns, of a product: SIDE of cl/wave_products.cl.
-int side(const Tuning& t) { return t.at("lanes") == 64 ? 32 : 16; }
+std::int64_t side(const Tuning& t) { return t["lanes"] == 64 ? 32 : 16; }
 
 using backend::DType;
 
-std::int64_t columns(const Tuning& t) { return std::int64_t{t.at("waves")} * t.at("work_n") * side(t); }
+std::int64_t columns(const Tuning& t) { return t["waves"] * t["work_n"] * side(t); }
 
-std::uint64_t items(const Tuning& t) {
-  return static_cast<std::uint64_t>(t.at("lanes")) * static_cast<std::uint64_t>(t.at("waves"));
-}
+std::int64_t items(const Tuning& t) { return t["lanes"] * t["waves"]; }
 
-std::uint64_t local_bytes(const Tuning& t, const Problem& p) {
+std::int64_t local_bytes(const Tuning& t, const Problem& p) {
   const int bytes_a_k = p.a == DType::i8 ? 2 : 4;  // Of two slots.
-  return static_cast<std::uint64_t>(t.at("tile_m")) *
-         static_cast<std::uint64_t>(bytes_a_k * t.at("tile_k") + 2 * static_cast<int>(sizeof(float)));
+  return t["tile_m"] * (bytes_a_k * t["tile_k"] + 2 * static_cast<int>(4));
 }
 
 std::vector<Pass> passes(const Tuning& t, const Problem& p, const Features&, std::int64_t m) {
   return split_passes("gemm_wave", columns(t), items(t), t, p, m);
 }
 
-/// The products of codes `a` by `b`: e5m2's least are denormals of f16, which some units take for zero, so that where
-/// one is e5m2 both become bf16.
-DType product_of(DType a, DType b) {
-  const auto fp8 = [](DType type) { return type == DType::e4m3fn || type == DType::e5m2; };
-  if (a == DType::i8 && b == DType::i8) return DType::i8;
-  if (!fp8(a) || !fp8(b)) return DType::none;
-  return a == DType::e4m3fn && b == DType::e4m3fn ? DType::f16 : DType::bf16;
-}
-
-template <DType kProduct>
-std::optional<Refusal> needs(const Features& f, const Problem& p) {
-  if (f.wave_lanes == 0) {
-    return Refusal{backend::Reason::device_feature,
-                   "this kernel needs waves of 32 or 64 work-items, of which the device says nothing "
-                   "(cl_amd_device_attribute_query)"};
-  }
-  if (product_of(p.a, p.b) == kProduct) return std::nullopt;
-  return Refusal{backend::Reason::dtype, kProduct == DType::i8    ? "this kernel multiplies i8 codes only"
-                                         : kProduct == DType::f16 ? "this kernel multiplies e4m3fn codes only"
-                                                                  : "this kernel multiplies fp8 codes of which some "
-                                                                    "are e5m2"};
+std::optional<Refusal> needs(const Features& f, const Problem&) {
+  if (f.wave_lanes != 0) return std::nullopt;
+  return Refusal{backend::Reason::device_feature,
+                 "this kernel needs waves of 32 or 64 work-items, of which the device says nothing "
+                 "(cl_amd_device_attribute_query)"};
 }
 
 Tuning rule_of_thumb(const Features& f, const Problem& p) {
@@ -69,11 +50,11 @@ double estimate_ns(const Tuning& t, const Problem& p, const Features& f) {
   // Nobody has measured it. On paper (AMD's Matrix Instruction Calculator) the products of f16 are four to eight
   // times the 128 multiply-adds that estimate.h counts with 64 lanes, two to four times with 32; decoding leaves a
   // half.
-  return 1e9 * scalar_fma_seconds(split_multiply_adds(t, p, f, columns(t)), t.at("lanes") == 64 ? 2 : 1, f);
+  return 1e9 * scalar_fma_seconds(split_multiply_adds(t, p, f, columns(t)), t["lanes"] == 64 ? 2 : 1, f);
 }
 
-/// The variant for codes of type `code`, which become `as`.
-Variant of_codes(const char* name, DType code, const std::string& as, decltype(Variant::needs) needs_of) {
+/// The variant for `products` of codes, which become `as`.
+Variant of_codes(const char* name, std::vector<Products> products, const std::string& as) {
   Variant v =
       variant_of_chunks(name, "matrix products of waves (AMD's MFMA and WMMA): " + as + "; not run on one yet");
   v.file = "gemm_wave.cl";
@@ -84,18 +65,18 @@ Variant of_codes(const char* name, DType code, const std::string& as, decltype(V
                 {"tile_k", 32, {32, 64}, "step in k"},
                 {"split_k", 1, {1, 2, 3, 4, 6, 8, 12, 16}, "parts of k"}};
   v.constraints = {{"tile_k must divide the K group, or a step straddles two scale groups",
-                    [](const Tuning& t, const Problem& p) { return p.k_group % t.at("tile_k") == 0; }},
+                    [](const Tuning& t, const Problem& p) { return p.k_group % t["tile_k"] == 0; }},
                    {"tile_m must be at least the 32 rows of a product of 64 lanes",
-                    [](const Tuning& t, const Problem&) { return t.at("tile_m") >= side(t); }}};
-  v.needs = needs_of;
+                    [](const Tuning& t, const Problem&) { return t["tile_m"] >= side(t); }}};
+  v.products = std::move(products);
+  v.needs = needs;
   // Compilers have ended their process over a product that they know and the device has not: a child or nobody.
   v.trial = Trial{19, 72, 600};
   v.trial->in_child = true;
-  v.trial->code = code;
   v.local_bytes = local_bytes;
   v.work_items = items;
   v.lanes = &Features::wave_lanes;
-  v.tile = v.block = [](const Tuning& t) { return Shape{t.at("tile_m"), columns(t)}; };
+  v.tile = v.block = [](const Tuning& t) { return Shape{t["tile_m"], columns(t)}; };
   v.passes = passes;
   v.rule_of_thumb = rule_of_thumb;
   v.estimate_ns = estimate_ns;
@@ -104,10 +85,15 @@ Variant of_codes(const char* name, DType code, const std::string& as, decltype(V
 
 }  // namespace
 
-Variant gemm_wave() { return of_codes("gemm_wave", DType::e4m3fn, "e4m3fn as f16 with f32 sums", needs<DType::f16>); }
-Variant gemm_wave_bf16() {
-  return of_codes("gemm_wave_bf16", DType::e5m2, "fp8 as bf16 with f32 sums", needs<DType::bf16>);
+Variant gemm_wave() {
+  return of_codes("gemm_wave", {{{DType::e4m3fn}, {DType::e4m3fn}}}, "e4m3fn as f16 with f32 sums");
 }
-Variant gemm_wave_s8() { return of_codes("gemm_wave_s8", DType::i8, "i8 with s32 sums", needs<DType::i8>); }
+// The least of e5m2 are denormals of f16, which some units take for zero, so that where one operand is e5m2 both
+// become bf16.
+Variant gemm_wave_bf16() {
+  return of_codes("gemm_wave_bf16", {{{DType::e5m2}, {DType::e4m3fn, DType::e5m2}}, {{DType::e4m3fn}, {DType::e5m2}}},
+                  "fp8 as bf16 with f32 sums");
+}
+Variant gemm_wave_s8() { return of_codes("gemm_wave_s8", integer_codes(), "i8 with s32 sums"); }
 
 }  // namespace ironcl::opencl

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Declares cl/gemm_wgmma_f16.cl: class f32 on tensor cores of compute capability 9.0, from 17 rows on.
-#include "backends/opencl/forms/swizzled.h"
-#include "backends/opencl/forms/wgmma_tokens.h"
 #include "backends/opencl/tensor_cores.h"
-#include "backends/opencl/toolchains/two_step.h"
 
 namespace ironcl::opencl {
 namespace {
@@ -22,33 +19,30 @@ constexpr double kHalfTile = 0.55;  ///< Of the time of 256 rows, 128 take.
 /// streaming_ns() of more: 75.1 us for 128 x 7168 x 16384.
 constexpr double kOfStreamingFew = 1.05, kStart = 5000, kOfStreaming = 1.9;
 
-std::uint64_t local_bytes(const Tuning& t, const Problem& p) {
+std::int64_t local_bytes(const Tuning& t, const Problem& p) {
   const bool lines = p.d != backend::DType::f32;
-  const std::uint64_t rows = static_cast<std::uint64_t>(t.at("tile_m")), stages = lines && rows == 256 ? 2 : 3;
-  const bool whole = rows == 256 && t.at("share") == 0;
-  const std::uint64_t slots = whole ? 4 : 5, slot = whole ? 16384 : 8192;
+  const std::int64_t rows = t["tile_m"], stages = lines && rows == 256 ? 2 : 3;
+  const bool whole = rows == 256 && t["share"] == 0;
+  const std::int64_t slots = whole ? 4 : 5, slot = whole ? 16384 : 8192;
   return slots * slot + stages * rows * 5 + 16 * (slots + stages) + 16 + (lines ? 4096 : 0);
 }
 
 std::int64_t tiles(const Tuning& t, const Problem& p, std::int64_t m) {
-  return static_cast<std::int64_t>(row_blocks(p, std::max<std::int64_t>(1, m), t.at("tile_m"))) *
-         numerics::ceil_div(p.n, kTileN);
+  return most_tiles(p, std::max<std::int64_t>(1, m), t["tile_m"]) * numerics::ceil_div(p.n, kTileN);
 }
 
 std::vector<Pass> passes(const Tuning& t, const Problem& p, const Features& f, std::int64_t m) {
-  const std::int64_t items = tiles(t, p, m) * t.at("split_k");
+  const std::int64_t items = tiles(t, p, m) * t["split_k"];
   // With split_k a part is one work-group's only item, so all parts have one; with share any may have a part.
-  const std::int64_t work_groups = t.at("split_k") > 1 ? items
-                                   : t.at("share") > 0 ? f.compute_units
-                                                       : std::min<std::int64_t>(items, f.compute_units);
-  return {{"gemm_wgmma_f16", {static_cast<std::size_t>(work_groups), 1}, 384}};
+  const std::int64_t work_groups = t["split_k"] > 1 ? items
+                                   : t["share"] > 0 ? f.compute_units
+                                                    : std::min<std::int64_t>(items, f.compute_units);
+  return {{"gemm_wgmma_f16", {work_groups, 1}, 384}};
 }
 
 numerics::Size scratch_bytes(const Tuning& t, const Problem& p, const Features& f) {
-  if (t.at("split_k") == 1 && t.at("share") == 0) return 0;
-  const numerics::Size parts =
-      t.at("split_k") > 1 ? numerics::Size(tiles(t, p, p.m)) * t.at("split_k") : numerics::Size(f.compute_units);
-  return parts * t.at("tile_m") * kTileN * 4;
+  if (t["split_k"] == 1 && t["share"] == 1) return scratch_of_tiles(1, f.compute_units, t["tile_m"], kTileN);
+  return scratch_of_tiles(tiles(t, p, p.m), t["split_k"], t["tile_m"], kTileN);
 }
 
 bool shares_last_round(const Tuning& t, const Problem& p, const Features& f) {
@@ -62,9 +56,8 @@ double rounds_of(const Tuning& t, const Problem& p, const Features& f) {
   const std::int64_t count = tiles(t, p, p.m);
   const double whole = shares_last_round(t, p, f) ? shared_rounds(count, kSharing, p, f) : rounds(count, f);
   if (p.mean_rows_per_expert == 0 || whole <= 3) return whole;
-  const double products = static_cast<double>(p.m) / 64 + 0.5;
-  return products * 64 / t.at("tile_m") * static_cast<double>(numerics::ceil_div(p.n, kTileN)) / f.compute_units +
-         0.5;
+  const double products = 1.0 * p.m / 64 + 0.5;
+  return products * 64 / t["tile_m"] * numerics::ceil_div(p.n, kTileN) / f.compute_units + 0.5;
 }
 
 /// Of 256 rows and of 128 ("From 129 rows on" there).
@@ -72,15 +65,15 @@ constexpr TileCost kHigh = {3004, 4750, 29700, 0}, kLow = {1923, 3960, 11300, 0}
 
 /// Of dense problems of more than 128 rows, whose tiles can be counted; a tile of 64 rows as one of 128.
 double counted_ns(const Tuning& t, const Problem& p, const Features& f) {
-  const TileCost& c = t.at("tile_m") == 256 ? kHigh : kLow;
-  const double whole = opencl::counted_ns(tiles(t, p, p.m), t.at("split_k"), c, p, f);
-  if (t.at("share") == 0) return whole;
+  const TileCost& c = t["tile_m"] == 256 ? kHigh : kLow;
+  const double whole = opencl::counted_ns(tiles(t, p, p.m), t["split_k"], c, p, f);
+  if (t["share"] == 0) return whole;
   return whole * shared_rounds(tiles(t, p, p.m), kSharing, p, f) / rounds(tiles(t, p, p.m), f);
 }
 
 /// Into how many parts K may be cut, each of four K blocks at least, where tiles do not fill the device.
 bool may_be_cut(const Tuning& t, const Problem& p, const Features& f, int parts) {
-  return parts * tiles(t, p, p.m) <= f.compute_units && numerics::ceil_div(p.k, std::int64_t{128}) / parts >= 4;
+  return parts * tiles(t, p, p.m) <= f.compute_units && numerics::ceil_div(p.k, 128) / parts >= 4;
 }
 
 Tuning rule_of_thumb(const Features& f, const Problem& p) {
@@ -92,7 +85,7 @@ Tuning rule_of_thumb(const Features& f, const Problem& p) {
     for (const int rows : {256, 128}) {
       t["tile_m"] = rows;
       if (rows == 256 && local_bytes(t, p) > f.own_local_bytes) continue;
-      for (const int parts : parts_of_k()) {
+      for (const int parts : split_k_values()) {
         t["split_k"] = parts;
         // Of tiles of 128 rows sharing has cost more than it gave.
         t["share"] = parts == 1 && rows == 256 && shares_last_round(t, p, f) ? 1 : 0;
@@ -121,8 +114,8 @@ Tuning rule_of_thumb(const Features& f, const Problem& p) {
 double estimate_ns(const Tuning& t, const Problem& p, const Features& f) {
   if (tiles_are_counted(p)) return counted_ns(t, p, f);
   const double in_rounds =
-      t.at("split_k") == 1 ? rounds_of(t, p, f) : rounds(tiles(t, p, p.m) * t.at("split_k"), f) / t.at("split_k");
-  const double cycles = in_rounds * t.at("tile_m") * static_cast<double>(p.k) * kCycles;
+      t["split_k"] == 1 ? rounds_of(t, p, f) : rounds(tiles(t, p, p.m) * t["split_k"], f) / t["split_k"];
+  const double cycles = in_rounds * t["tile_m"] * p.k * kCycles;
   const double multiply = 1e9 * cycles / f.clock_hz;
   return std::max(multiply, p.m <= 64 ? streaming_ns(p, kOfStreamingFew, kStart) : streaming_ns(p) * kOfStreaming);
 }
@@ -130,31 +123,22 @@ double estimate_ns(const Tuning& t, const Problem& p, const Features& f) {
 }  // namespace
 
 Variant gemm_wgmma_f16() {
-  Variant v;
-  v.name = "gemm_wgmma_f16";
-  v.summary = "tensor cores of compute capability 9.0 in class f32: codes as f16, exact products, f32 sums";
+  Variant v = variant_of_wgmma(
+      "gemm_wgmma_f16", "tensor cores of compute capability 9.0 in class f32: codes as f16, exact products, f32 sums",
+      true);
   v.tunables = {{"tile_m", 256, {64, 128, 256}, "rows of D per work-group; its columns are 128"},
-                {"split_k", 1, parts_of_k(), "parts of K that work-groups share"},
+                {"split_k", 1, split_k_values(), "split-K parts"},
                 {"share", 0, {0, 1}, "a last round that is half empty or more in parts of K, unless all tiles are"},
                 {"rows_together", 8, {4, 8, 16}, "tiles of rows that are walked together"},
                 {"ahead", 2, {0, 2, 4}, "K blocks between asking the second cache for a tile and using it"}};
-  v.constraints = {share_constraint(),
-                   {"split_k must leave each part a K block",
-                    [](const Tuning& t, const Problem& p) {
-                      return t.at("split_k") <= numerics::ceil_div(p.k, std::int64_t{256}) * 2;
-                    }},
-                   counters_constraint<tiles>()};
-  v.needs = refuse_tensor_cores;
-  v.trial = Trial{70, 200, 1100};
-  v.trial->in_child = v.trial->or_here = true;
-  v.toolchain = &ptx_sm_90a();
-  v.schedule = [](const Tuning& t) { return ScheduleShape{t.at("tile_m"), 1}; };
+  v.constraints = {
+      share_constraint(),
+      {"split_k must leave each part a K block",
+       [](const Tuning& t, const Problem& p) { return t["split_k"] <= numerics::ceil_div(p.k, 256) * 2; }},
+      counters_constraint<tiles>()};
   v.local_bytes = local_bytes;
-  v.own_local = true;
-  v.work_items = [](const Tuning&) -> std::uint64_t { return 384; };
-  v.tile = v.block = [](const Tuning& t) { return Shape{t.at("tile_m"), kTileN}; };
-  v.weights = [](const Tuning&, const Problem&) { return swizzled_form(); };
-  v.activations = [](const Tuning&, const Problem&) { return tokens_f16_form(); };
+  v.work_items = [](const Tuning&) -> std::int64_t { return 384; };
+  v.tile = v.block = [](const Tuning& t) { return Shape{t["tile_m"], kTileN}; };
   v.passes = passes;
   v.scratch_bytes = scratch_bytes;
   v.rule_of_thumb = rule_of_thumb;

@@ -3,43 +3,35 @@
 #include <algorithm>
 #include <array>
 
-#include "backends/opencl/forms/swizzled.h"
-#include "backends/opencl/forms/wgmma_tokens.h"
 #include "backends/opencl/tensor_cores.h"
-#include "backends/opencl/toolchains/two_step.h"
 
 namespace ironcl::opencl {
 namespace {
 
 std::int64_t tiles(const Tuning& t, const Problem& p, std::int64_t m) {
-  return static_cast<std::int64_t>(row_blocks(p, std::max<std::int64_t>(1, m), t.at("tile_m"))) *
-         numerics::ceil_div(p.n, std::int64_t{t.at("tile_n")});
+  return most_tiles(p, std::max<std::int64_t>(1, m), t["tile_m"]) * numerics::ceil_div(p.n, t["tile_n"]);
 }
 
-std::uint64_t local_bytes(const Tuning& t, const Problem& p) {
-  const std::uint64_t rows = static_cast<std::uint64_t>(t.at("tile_m")),
-                      columns = static_cast<std::uint64_t>(t.at("tile_n"));
+std::int64_t local_bytes(const Tuning& t, const Problem& p) {
+  const std::int64_t rows = t["tile_m"], columns = t["tile_n"];
   const bool low = rows == 64, narrow = columns == 64;
-  const std::uint64_t tokens = low ? 9 : 4, weights = low ? 9 : narrow ? 10 : 5;  // SLOTS_A, SLOTS_B
-  const std::uint64_t column_scales = p.b_scale_rows % 128 == 0 ? 16 : 4 * columns;
+  const std::int64_t tokens = low ? 9 : 4, weights = low ? 9 : narrow ? 10 : 5;  // SLOTS_A, SLOTS_B
+  const std::int64_t column_scales = p.b_scale_rows() % 128 == 0 ? 16 : 4 * columns;
   return tokens * (rows * 260 + column_scales) + weights * columns * 128 + 16 * (tokens + weights) + 16;
 }
 
-std::uint64_t work_items(const Tuning& t) { return t.at("tile_m") == 64 ? 512 : 384; }
+std::int64_t work_items(const Tuning& t) { return t["tile_m"] == 64 ? 512 : 384; }
 
 std::vector<Pass> passes(const Tuning& t, const Problem& p, const Features&, std::int64_t m) {
-  return {{"gemm_wgmma_few_f16", {static_cast<std::size_t>(tiles(t, p, m) * t.at("split_k")), 1}, work_items(t)}};
+  return {{"gemm_wgmma_few_f16", {(tiles(t, p, m) * t["split_k"]), 1}, work_items(t)}};
 }
 
 numerics::Size scratch_bytes(const Tuning& t, const Problem& p, const Features&) {
-  if (t.at("split_k") == 1) return 0;
-  return numerics::Size(tiles(t, p, p.m)) * t.at("split_k") * t.at("tile_m") * 128 * 4;
+  return scratch_of_tiles(tiles(t, p, p.m), t["split_k"], t["tile_m"], 128);
 }
 
 std::optional<Refusal> needs(const Features& f, const Problem& p) {
   if (auto refusal = refuse_tensor_cores(f, p)) return refusal;
-  if (p.a == backend::DType::i8 || p.b == backend::DType::i8)
-    return Refusal{backend::Reason::dtype, "this kernel multiplies fp8 codes, not i8"};
   return refuse_room_between_matrices(p);
 }
 
@@ -53,13 +45,13 @@ constexpr std::array<Tile, 3> kTiles = {
 
 double counted_ns(const Tuning& t, const Problem& p, const Features& f) {
   const auto* tile = std::find_if(kTiles.begin(), kTiles.end(),
-                                  [&](const Tile& k) { return k.m == t.at("tile_m") && k.n == t.at("tile_n"); });
-  return opencl::counted_ns(tiles(t, p, p.m), t.at("split_k"), tile->cost, p, f);
+                                  [&](const Tile& k) { return k.m == t["tile_m"] && k.n == t["tile_n"]; });
+  return opencl::counted_ns(tiles(t, p, p.m), t["split_k"], tile->cost, p, f);
 }
 
 /// K in parts where tiles do not fill the device, each of eight K blocks at least.
 std::int64_t most_parts(const Tuning& t, const Problem& p, const Features& f) {
-  return std::min(f.compute_units / tiles(t, p, p.m), numerics::ceil_div(p.k, std::int64_t{128}) / 8);
+  return std::min(f.compute_units / tiles(t, p, p.m), numerics::ceil_div(p.k, 128) / 8);
 }
 
 /// As measured on an H200 (docs/performance/h200-f32.md).
@@ -68,7 +60,7 @@ Tuning rule_of_thumb(const Features& f, const Problem& p) {
   if (p.m > 64 && !p.scheduled) {
     for (const Tile& tile : kTiles) {
       Tuning t{{"tile_m", tile.m}, {"tile_n", tile.n}, {"split_k", 1}};
-      for (const int parts : parts_of_k()) {
+      for (const int parts : split_k_values()) {
         t["split_k"] = parts;
         if ((parts == 1 || parts <= most_parts(t, p, f)) && counted_ns(t, p, f) < counted_ns(best, p, f)) best = t;
       }
@@ -76,7 +68,7 @@ Tuning rule_of_thumb(const Features& f, const Problem& p) {
     return best;
   }
   if (p.m > 64 && tiles(best, p, p.m) > f.compute_units) best["tile_m"] = best["tile_n"] = 128;
-  for (const int parts : parts_of_k())
+  for (const int parts : split_k_values())
     if (parts <= most_parts(best, p, f)) best["split_k"] = parts;
   return best;
 }
@@ -95,41 +87,31 @@ double estimate_ns(const Tuning& t, const Problem& p, const Features& f) {
   const bool low = p.m <= 16 || (p.m <= 32 && streaming_ns(p) < kStart);
   const double once = p.m > 64 ? streaming_ns(p, kOfStreamingHigh, kStartHigh)
                                : streaming_ns(p, low ? kOfStreamingLow : kOfStreaming, kStart);
-  const std::int64_t in_columns = numerics::ceil_div(p.n, std::int64_t{t.at("tile_n")});
+  const std::int64_t in_columns = numerics::ceil_div(p.n, t["tile_n"]);
   // Each further tile of rows reads the weights again; of scheduled rows no more than 128 were measured.
-  return (once + kRound * (rounds(in_columns, f) - 1)) * p.mean_over_rows([&](std::int64_t rows) {
-    return 3 * static_cast<double>(numerics::ceil_div(rows, std::int64_t{128})) - 2;
-  });
+  return (once + kRound * (rounds(in_columns, f) - 1)) *
+         p.mean_over_rows([&](std::int64_t rows) { return 3 * numerics::ceil_div(rows, 128) - 2; });
 }
 
 }  // namespace
 
 Variant gemm_wgmma_few_f16() {
-  Variant v;
-  v.name = "gemm_wgmma_few_f16";
-  v.summary =
-      "few rows in class f32: weights streamed once through a deep ring of codes, exact products of f16, f32 sums";
+  Variant v = variant_of_wgmma(
+      "gemm_wgmma_few_f16",
+      "few rows in class f32: weights streamed once through a deep ring of codes, exact products of f16, f32 sums",
+      true);
+  v.products = fp8_codes();
   v.tunables = {{"tile_m", 64, {64, 128}, "rows of D per work-group"},
                 {"tile_n", 64, {64, 128}, "columns of D per work-group, no more than rows"},
-                {"split_k", 1, parts_of_k(), "parts of K that work-groups share"}};
+                {"split_k", 1, split_k_values(), "split-K parts"}};
   v.constraints = {{"tile_n must be no more than tile_m",
-                    [](const Tuning& t, const Problem&) { return t.at("tile_n") <= t.at("tile_m"); }},
+                    [](const Tuning& t, const Problem&) { return t["tile_n"] <= t["tile_m"]; }},
                    {"split_k must leave each part a K block",
-                    [](const Tuning& t, const Problem& p) {
-                      return t.at("split_k") <= numerics::ceil_div(p.k, std::int64_t{128});
-                    }},
+                    [](const Tuning& t, const Problem& p) { return t["split_k"] <= numerics::ceil_div(p.k, 128); }},
                    counters_constraint<tiles>()};
   v.needs = needs;
-  v.trial = Trial{70, 200, 1100};
-  v.trial->in_child = v.trial->or_here = true;
-  v.toolchain = &ptx_sm_90a();
-  v.schedule = [](const Tuning& t) { return ScheduleShape{t.at("tile_m"), 1}; };
   v.local_bytes = local_bytes;
-  v.own_local = true;
   v.work_items = work_items;
-  v.tile = v.block = [](const Tuning& t) { return Shape{t.at("tile_m"), t.at("tile_n")}; };
-  v.weights = [](const Tuning&, const Problem&) { return swizzled_form(); };
-  v.activations = [](const Tuning&, const Problem&) { return tokens_f16_form(); };
   v.passes = passes;
   v.scratch_bytes = scratch_bytes;
   v.rule_of_thumb = rule_of_thumb;

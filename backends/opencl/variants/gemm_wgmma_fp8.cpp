@@ -3,10 +3,7 @@
 #include <algorithm>
 #include <array>
 
-#include "backends/opencl/forms/swizzled.h"
-#include "backends/opencl/forms/wgmma_tokens.h"
 #include "backends/opencl/tensor_cores.h"
-#include "backends/opencl/toolchains/two_step.h"
 
 namespace ironcl::opencl {
 namespace {
@@ -36,80 +33,73 @@ constexpr std::array<Width, 8> kWidths = {
 constexpr double kColumnCycles = 14, kFillCycles = 1600, kPartsCycles = 20000;
 
 /// Whether tiles end within blocks of 64 columns of B; those are made whole, and of fp8 only.
-bool uneven(const Tuning& t) { return t.at("tile_n") != 64 && t.at("tile_n") != 128 && t.at("tile_n") != 256; }
+bool uneven(const Tuning& t) { return t["tile_n"] != 64 && t["tile_n"] != 128 && t["tile_n"] != 256; }
 
 /// Of cl/gemm_wgmma_fp8.cl: stages of a K block of A and B, with scales and two barriers each; D on its way out; what
 /// parts.cl says.
-std::uint64_t local_bytes(const Tuning& t, const Problem& p) {
-  const auto columns = static_cast<std::uint64_t>(t.at("tile_n")), size = std::uint64_t{numerics::size_of(p.d)};
-  const std::uint64_t stages = columns > 192 ? 3 : columns > 144 ? 4 : columns > 96 ? 5 : columns > 64 ? 6 : 7;
-  const std::uint64_t scales = columns > 192 && uneven(t) ? 560 : 544;
-  const std::uint64_t line = size * (columns == 64 || size == 2 ? columns : columns / 64 * 32);
-  return stages * ((128 + columns) * 128 + scales + 16) + std::uint64_t{8} * 16 * (line + (line % 64 == 0 ? 32 : 0)) +
-         16;
+std::int64_t local_bytes(const Tuning& t, const Problem& p) {
+  const std::int64_t columns = t["tile_n"], size = numerics::size_of(p.d);
+  const std::int64_t stages = columns > 192 ? 3 : columns > 144 ? 4 : columns > 96 ? 5 : columns > 64 ? 6 : 7;
+  const std::int64_t scales = columns > 192 && uneven(t) ? 560 : 544;
+  const std::int64_t line = size * (columns == 64 || size == 2 ? columns : columns / 64 * 32);
+  return stages * ((128 + columns) * 128 + scales + 16) + 8 * 16 * (line + (line % 64 == 0 ? 32 : 0)) + 16;
 }
 
 std::int64_t tiles(const Tuning& t, const Problem& p, std::int64_t m) {
-  return static_cast<std::int64_t>(row_blocks(p, std::max<std::int64_t>(1, m), kTileM)) *
-         numerics::ceil_div(p.n, t.at("tile_n"));
+  return most_tiles(p, std::max<std::int64_t>(1, m), kTileM) * numerics::ceil_div(p.n, t["tile_n"]);
 }
 
 /// Rounds of tiles, the last of halves where cl/gemm_wgmma_fp8.cl makes it so.
 double unshared_rounds(const Tuning& t, const Problem& p, const Features& f) {
   const std::int64_t all = tiles(t, p, p.m), whole = all / f.compute_units, rest = all % f.compute_units;
-  if (t.at("tile_n") == 256 && whole > 0 && rest > 0 && 2 * rest <= f.compute_units)
-    return static_cast<double>(whole) + kHalfRound;
+  if (t["tile_n"] == 256 && whole > 0 && rest > 0 && 2 * rest <= f.compute_units) return whole + kHalfRound;
   return rounds(all, f);
 }
 
 std::vector<Pass> passes(const Tuning& t, const Problem& p, const Features& f, std::int64_t m) {
-  const std::int64_t items = tiles(t, p, m) * t.at("split_k");
+  const std::int64_t items = tiles(t, p, m) * t["split_k"];
   // With split_k or 64 columns an item is one work-group's only one; with share any work-group may have a part.
-  const bool one_item = t.at("split_k") > 1 || t.at("tile_n") == 64;
-  const std::int64_t work_groups = one_item            ? items
-                                   : t.at("share") > 0 ? f.compute_units
-                                                       : std::min<std::int64_t>(items, f.compute_units);
-  return {{"gemm_wgmma_fp8", {static_cast<std::size_t>(work_groups), 1}, 384}};
+  const bool one_item = t["split_k"] > 1 || t["tile_n"] == 64;
+  const std::int64_t work_groups = one_item         ? items
+                                   : t["share"] > 0 ? f.compute_units
+                                                    : std::min<std::int64_t>(items, f.compute_units);
+  return {{"gemm_wgmma_fp8", {work_groups, 1}, 384}};
 }
 
 numerics::Size scratch_bytes(const Tuning& t, const Problem& p, const Features& f) {
-  if (t.at("split_k") == 1 && t.at("share") == 0) return 0;
-  const numerics::Size parts =
-      t.at("split_k") > 1 ? numerics::Size(tiles(t, p, p.m)) * t.at("split_k") : numerics::Size(f.compute_units);
-  return parts * t.at("tile_n") * kTileM * 4;
+  if (t["split_k"] == 1 && t["share"] == 1) return scratch_of_tiles(1, f.compute_units, kTileM, t["tile_n"]);
+  return scratch_of_tiles(tiles(t, p, p.m), t["split_k"], kTileM, t["tile_n"]);
 }
 
 std::optional<Refusal> needs(const Features& f, const Problem& p) {
   if (auto refusal = refuse_tensor_cores(f, p)) return refusal;
-  if (p.a == backend::DType::i8 || p.b == backend::DType::i8)
-    return Refusal{backend::Reason::dtype, "this kernel multiplies fp8 codes, not i8"};
   return refuse_narrow_scales(p);
 }
 
 /// Of dense problems of more than 128 rows, whose tiles can be counted.
 double counted_ns(const Tuning& t, const Problem& p, const Features& f) {
-  const int columns = t.at("tile_n"), parts = t.at("split_k");
+  const std::int64_t columns = t["tile_n"], parts = t["split_k"];
   const Width& width =
       *std::find_if(kWidths.begin(), kWidths.end(), [&](const Width& w) { return w.columns == columns; });
-  const double blocks = static_cast<double>(numerics::ceil_div(p.k, std::int64_t{128}));
+  const double blocks = numerics::ceil_div(p.k, 128);
   const double of_tile =
       blocks / parts * width.block_cycles + columns * kColumnCycles + (columns == 64 ? kFillCycles : 0);
   const std::int64_t all = tiles(t, p, p.m);
-  const double in_rounds = parts > 1           ? rounds(all * parts, f)
-                           : t.at("share") > 0 ? shared_rounds(all, kSharing, p, f)
-                                               : unshared_rounds(t, p, f);
+  const double in_rounds = parts > 1        ? rounds(all * parts, f)
+                           : t["share"] > 0 ? shared_rounds(all, kSharing, p, f)
+                                            : unshared_rounds(t, p, f);
   const double multiply = 1e9 * (in_rounds * of_tile + (parts > 1 ? kPartsCycles : 0)) / f.clock_hz;
   return std::max({multiply, second_cache_ns(all, kTileM + columns, p, f), streaming_ns(p) * kOfStreaming});
 }
 
 double estimate_ns(const Tuning& t, const Problem& p, const Features& f) {
-  if (p.m > kTileM && !p.scheduled) return kBesideEstimatesOfParts * counted_ns(t, p, f);
-  const double in_rounds = t.at("share") > 0 && t.at("split_k") == 1 ? shared_rounds(tiles(t, p, p.m), kSharing, p, f)
-                           : t.at("split_k") == 1                    ? unshared_rounds(t, p, f)
-                                                  : rounds(tiles(t, p, p.m) * t.at("split_k"), f) / t.at("split_k");
-  const double cycles = in_rounds * t.at("tile_n") * static_cast<double>(p.k) * kCycles;
+  if (tiles_are_counted(p)) return counted_ns(t, p, f);
+  const double in_rounds = t["share"] > 0 && t["split_k"] == 1 ? shared_rounds(tiles(t, p, p.m), kSharing, p, f)
+                           : t["split_k"] == 1                 ? unshared_rounds(t, p, f)
+                                               : rounds(tiles(t, p, p.m) * t["split_k"], f) / t["split_k"];
+  const double cycles = in_rounds * t["tile_n"] * p.k * kCycles;
   const double multiply = 1e9 * cycles / f.clock_hz;
-  return std::max(multiply, streaming_ns(p, t.at("tile_n") == 64 ? kOfStreamingNarrow : kOfStreaming, kStart));
+  return std::max(multiply, streaming_ns(p, t["tile_n"] == 64 ? kOfStreamingNarrow : kOfStreaming, kStart));
 }
 
 Tuning rule_of_thumb(const Features& f, const Problem& p) {
@@ -120,9 +110,9 @@ Tuning rule_of_thumb(const Features& f, const Problem& p) {
   if (2 * tiles(t, p, p.m) <= f.compute_units) t["tile_n"] = 128, t["ahead"] = 4;
   // Few rows wait for weights, not for the tokens that a narrow tile reads twice as often.
   if (p.m <= kTileM && 2 * tiles(t, p, p.m) <= f.compute_units) t["tile_n"] = 64;
-  const std::int64_t pairs = numerics::ceil_div(p.k, std::int64_t{256});
+  const std::int64_t pairs = numerics::ceil_div(p.k, 256);
   while (t["split_k"] < 16 && 2 * tiles(t, p, p.m) * t["split_k"] <= f.compute_units &&
-         pairs / (std::int64_t{2} * t["split_k"]) >= 2) {
+         pairs / (2 * t["split_k"]) >= 2) {
     t["split_k"] *= 2;
   }
   t["share"] =
@@ -139,46 +129,30 @@ Tuning rule_of_thumb(const Features& f, const Problem& p) {
   return t;
 }
 
-std::optional<Refusal> needs_s8(const Features& f, const Problem& p) {
-  if (auto refusal = refuse_tensor_cores(f, p)) return refusal;
-  if (p.a != backend::DType::i8 || p.b != backend::DType::i8)
-    return Refusal{backend::Reason::dtype, "this kernel multiplies i8 codes only"};
-  return refuse_narrow_scales(p);
-}
-
 }  // namespace
 
 Variant gemm_wgmma_fp8() {
-  Variant v;
-  v.name = "gemm_wgmma_fp8";
-  v.summary = "tensor cores of compute capability 9.0 on fp8 codes, sums of 128 k in about 14 bits";
-  v.accuracy = backend::AccuracyClass::tensor14;
+  Variant v = variant_of_wgmma(
+      "gemm_wgmma_fp8", "tensor cores of compute capability 9.0 on fp8 codes, sums of 128 k in about 14 bits", false);
+  v.products = fp8_codes();
   v.tunables = {
       {"tile_n", 256, {64, 96, 128, 144, 160, 192, 256, 272}, "columns of D per work-group; its rows are 128"},
-      {"split_k", 1, parts_of_k(), "parts of K that work-groups share"},
+      {"split_k", 1, split_k_values(), "split-K parts"},
       {"share", 0, {0, 1}, "a last round that is half empty or more in parts of K, unless all tiles are"},
       {"rows_together", 8, {4, 8, 16, 32}, "tiles of rows that are walked together"},
       {"ahead", 4, {0, 2, 4}, "K blocks between asking the second cache for a tile and using it"}};
   v.constraints = {
       share_constraint(),
       {"tiles of other than 64, 128 or 256 columns are made whole: split_k must be 1, share 0",
-       [](const Tuning& t, const Problem&) { return !uneven(t) || (t.at("split_k") == 1 && t.at("share") == 0); }},
+       [](const Tuning& t, const Problem&) { return !uneven(t) || (t["split_k"] == 1 && t["share"] == 0); }},
       {"split_k must leave each part two K blocks",
-       [](const Tuning& t, const Problem& p) {
-         return t.at("split_k") <= numerics::ceil_div(p.k, std::int64_t{256});
-       }},
+       [](const Tuning& t, const Problem& p) { return t["split_k"] <= numerics::ceil_div(p.k, 256); }},
       counters_constraint<tiles>()};
   v.needs = needs;
-  v.trial = Trial{70, 200, 1100};
-  v.trial->in_child = v.trial->or_here = true;
-  v.toolchain = &ptx_sm_90a();
   v.schedule = [](const Tuning&) { return ScheduleShape{kTileM, 1}; };
   v.local_bytes = local_bytes;
-  v.own_local = true;
-  v.work_items = [](const Tuning&) -> std::uint64_t { return 384; };
-  v.tile = v.block = [](const Tuning& t) { return Shape{kTileM, t.at("tile_n")}; };
-  v.weights = [](const Tuning&, const Problem&) { return swizzled_form(); };
-  v.activations = [](const Tuning&, const Problem&) { return tokens_fp8_form(); };
+  v.work_items = [](const Tuning&) -> std::int64_t { return 384; };
+  v.tile = v.block = [](const Tuning& t) { return Shape{kTileM, t["tile_n"]}; };
   v.passes = passes;
   v.scratch_bytes = scratch_bytes;
   v.rule_of_thumb = rule_of_thumb;
@@ -193,8 +167,7 @@ Variant gemm_wgmma_s8() {
   v.file = "gemm_wgmma_fp8.cl";
   v.summary = "tensor cores of compute capability 9.0 on int8 codes, exact sums of 128 k";
   v.accuracy = backend::AccuracyClass::f32;
-  v.needs = needs_s8;
-  v.trial->code = backend::DType::i8;
+  v.products = integer_codes();
   v.tunables.front().values = {64, 128, 256};  // Its products have not every number of columns.
   return v;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/opencl/own_kernels/gemm_transposed.h"
 
-#include "backends/opencl/forms/blocked.h"
+#include "backends/opencl/forms/forms.h"
 #include "tests/opencl/own_kernels/transposed_form.h"
 
 namespace ironcl::opencl::testing {
@@ -13,7 +13,7 @@ std::string counted(const std::string& binary) {
 }
 
 /// More work-items a work-group than any device takes.
-constexpr std::size_t kTooMany = 1u << 24;
+constexpr std::int64_t kTooMany = 1u << 24;
 
 Variant made(const char* summary) {
   Variant v;
@@ -23,15 +23,15 @@ Variant made(const char* summary) {
   v.trial = Trial{};
   static const TwoStep toolchain("counted-1", counted, "");
   v.toolchain = &toolchain;
-  v.local_bytes = [](const Tuning&, const Problem&) -> std::uint64_t { return 4; };
-  v.work_items = [](const Tuning& t) { return static_cast<std::uint64_t>(t.at("tile_n")); };
-  v.tile = v.block = [](const Tuning& t) { return Shape{1, t.at("tile_n")}; };
+  v.local_bytes = [](const Tuning&, const Problem&) -> std::int64_t { return 4; };
+  v.work_items = [](const Tuning& t) { return t["tile_n"]; };
+  v.tile = v.block = [](const Tuning& t) { return Shape{1, t["tile_n"]}; };
   v.weights = [](const Tuning&, const Problem&) { return blocked_form(8, 4, 16); };
   v.activations = [](const Tuning&, const Problem&) { return transposed_form(); };
   v.passes = [](const Tuning& t, const Problem& p, const Features&, std::int64_t m) -> std::vector<Pass> {
     return {{"gemm_transposed",
-             {static_cast<std::size_t>(numerics::ceil_div(p.n, t.at("tile_n"))), static_cast<std::size_t>(m)},
-             static_cast<std::size_t>(t.at("tile_n"))}};
+             {numerics::ceil_div(p.n, t["tile_n"]), m},
+             t["tile_n"]}};
   };
   v.rule_of_thumb = [](const Features&, const Problem&) { return Tuning{{"tile_n", 16}}; };
   v.estimate_ns = [](const Tuning&, const Problem&, const Features&) { return 1e-3; };
@@ -64,8 +64,8 @@ Variant gemm_transposed_failing() {
   v.trial.reset();
   v.passes = [](const Tuning& t, const Problem& p, const Features&, std::int64_t m) -> std::vector<Pass> {
     return {{"gemm_transposed",
-             {static_cast<std::size_t>(numerics::ceil_div(p.n, t.at("tile_n"))), static_cast<std::size_t>(m)},
-             static_cast<std::size_t>(t.at("tile_n"))},
+             {numerics::ceil_div(p.n, t["tile_n"]), m},
+             t["tile_n"]},
             {"gemm_transposed_nothing", {1, 1}, m == 2 ? kTooMany : 1}};
   };
   return v;

@@ -4,7 +4,7 @@
 
 #include <atomic>
 
-#include "backends/opencl/toolchains/two_step.h"
+#include "backends/opencl/toolchain.h"
 #include "backends/opencl/variant.h"
 
 namespace ironcl::opencl::testing {

@@ -2,6 +2,7 @@
 #include "tests/opencl/own_kernels/transposed_form.h"
 
 #include "backends/opencl/elements.h"
+#include "tests/opencl/harness.h"
 
 namespace ironcl::opencl::testing {
 namespace {
@@ -9,10 +10,12 @@ namespace {
 using backend::DType;
 using numerics::Size;
 
+cl_ulong at(const Memory& memory, std::uint64_t size) { return memory.at / size; }
+
 class PackTransposed final : public Step {
  public:
   PackTransposed(const Operand& a, const Operand& out, const PlanContext& plan)
-      : a_(a), out_(out), k_(plan.desc.k), defines_(device_defines(plan.features)) {
+      : a_(a), out_(out), k_(plan.problem.k), defines_(device_defines(plan.features)) {
     defines_["A_TYPE"] = kernel_number(a.element);
     defines_["SCALE_TYPE"] = kernel_number(a.scale);
     defines_["GROUP"] = std::to_string(plan.problem.k_group);
@@ -30,11 +33,10 @@ class PackTransposed final : public Step {
     const Memory a = call.at(a_.data), sa = call.at(a_.scales), out = call.at(out_.data),
                  scales = call.at(out_.scales);
     kernel_.setArg(0, static_cast<cl_int>(call.m));
-    set_args(kernel_, 2, a.buffer, element_of(a, numerics::size_of(a_.element)));
-    set_args(kernel_, 5, sa.buffer, element_of(sa, std::max<std::uint32_t>(1, numerics::size_of(a_.scale))));
-    set_args(kernel_, 10, out.buffer, element_of(out, 4), scales.buffer, element_of(scales, 4));
-    call.launch(kernel_, cl::NDRange(static_cast<std::size_t>(k_), static_cast<std::size_t>(call.m)),
-                cl::NDRange(1, 1));
+    set_args(kernel_, 2, a.buffer, at(a, numerics::size_of(a_.element)));
+    set_args(kernel_, 5, sa.buffer, at(sa, std::max<std::uint32_t>(1, numerics::size_of(a_.scale))));
+    set_args(kernel_, 10, out.buffer, at(out, 4), scales.buffer, at(scales, 4));
+    call.launch(kernel_, k_, call.m, 1);
   }
 
  private:
@@ -53,12 +55,11 @@ class Transposed final : public ActivationForm {
     Operand out;
     out.form = name();
     out.element = DType::f32;
-    out.ld = Size(plan.desc.m).padded_to(4).value();
+    out.ld = Size(plan.problem.m).padded_to(4).value();
     out.scale = DType::f32;
     out.scale_ld = out.ld;
-    out.data = {Source::workspace, plan.booking.book("A transposed", Size(plan.desc.k) * out.ld * 4)};
-    out.scales = {Source::workspace,
-                  plan.booking.book("scales of A transposed", Size(plan.problem.k_groups()) * out.ld * 4)};
+    out.data = plan.booking.book("A transposed", Size(plan.problem.k) * out.ld * 4);
+    out.scales = plan.booking.book("scales of A transposed", Size(plan.problem.k_groups()) * out.ld * 4);
     return {std::make_unique<PackTransposed>(a, out, plan), out};
   }
 };

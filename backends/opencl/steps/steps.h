@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+// The steps that there are, a file each; and how kernels of several steps are told of rows that are scheduled or
+// gathered.
+#pragma once
+
+#include "backends/opencl/arguments.h"
+#include "backends/opencl/step.h"
+#include "backends/opencl/variant.h"
+
+namespace ironcl::opencl {
+
+/// The kernels of a variant, one after another: `d` (plain rows: its place, type and leading dimension) from `a`,
+/// which is in the variant's form of activations, and the call's weights in its form of weights. Books the variant's
+/// scratch.
+std::unique_ptr<Step> multiply_step(const Variant& variant, const Tuning& tuning, const Operand& a, const Operand& d,
+                                    const PlanContext& plan);
+
+/// Whether the work-groups of a grouped product, one for each core of a processor, take shares of it from a counter.
+/// A driver that schedules out a launch gives a core up to half of it at once, and waits for that core where the
+/// system has given it to another program.
+bool takes_from_counter(const Variant& variant, const Tuning& tuning, const Problem& p, const Features& f);
+
+/// Which kernel of cl/pack_a.cl, and for what.
+struct Packing {
+  bool tiles = false;                         ///< Into tiles of the rows that are wanted; else rows where they are.
+  std::int64_t rows = 1;                      ///< Of a tile.
+  bool past_caches = false;                   ///< The result is stored past the caches.
+  backend::DType form = backend::DType::f32;  ///< TILE_FORM of cl/a_tiles.cl: how tiles lie.
+};
+
+/// Packs rows of codes with scales, or of floats, into `out`, whose scales are one f32 for each row and K group.
+std::unique_ptr<Step> pack_step(const Packing& packing, const Operand& a, const Operand& out,
+                                const PlanContext& plan);
+
+/// What cl/quantize.cl quantises, to rows of codes with a grid of f32 scales, and how. Rows come with each call.
+struct RowQuantizer {
+  backend::DType source = backend::DType::none, code = backend::DType::none;
+  std::int64_t k = 0;
+  std::int64_t ld = 0;       ///< Of the source, in elements.
+  std::int64_t code_ld = 0;  ///< Of the codes.
+  numerics::ScaleGrid grid;
+  numerics::Quantizer quantizer;
+  std::int64_t fill = 0;      ///< Columns from k to here become zero codes; 0: to code_ld.
+  std::int64_t scale_ld = 0;  ///< Of the scales; 0: tight.
+};
+
+/// Quantises what lies at `x` to codes at `codes`, with scales at `scales`. A call that does not bring the
+/// memory of `codes` leaves the step out.
+std::unique_ptr<Step> quantize_rows_step(const RowQuantizer& how, const Features& features, const Place& x,
+                                         const Place& codes, const Place& scales);
+
+/// Books codes and scales, rows `code_ld` elements apart.
+StepResult quantize_rows(const Operand& x, std::int64_t code_ld, const PlanContext& plan);
+
+/// Whether `x` may be quantised straight into tiles (scale groups of one row), and should: one kernel sees the rows
+/// of one tile only, and quantises a gathered row as often as it is wanted. Where that is little work it costs less
+/// than launching a second kernel.
+bool quantizes_tiles(const Operand& x, const PlanContext& plan);
+
+/// Quantises floats straight into `out` (cl/quantize_tiles.cl).
+std::unique_ptr<Step> quantize_tiles_step(const Operand& x, const Operand& out, const Packing& packing,
+                                          const PlanContext& plan);
+
+/// The first step of a grouped plan whose form of A does not schedule by itself: schedules rows into tiles and blocks
+/// (cl/schedule.cl), in the lists that book_schedule() has booked for `shape`.
+std::unique_ptr<Step> schedule_step(const ScheduleShape& shape, const PlanContext& plan);
+Place book_schedule(const ScheduleShape& shape, const PlanContext& plan);
+
+/// Whether the two steps that follow schedule the rows of this problem, where it is grouped, as well: a command less.
+bool token_steps_schedule(const PlanContext& plan);
+/// From floats `x` into tokens_form(f16), for scale groups of one row by 128 columns (cl/quantize_wgmma.cl).
+std::unique_ptr<Step> quantize_tokens_step(bool f16, const Operand& x, const Operand& out, const PlanContext& plan);
+/// From rows of codes `a` with any scale grid into tokens_form(f16) (cl/pack_wgmma.cl).
+std::unique_ptr<Step> pack_tokens_step(bool f16, const Operand& a, const Operand& out, const PlanContext& plan);
+
+/// What a kernel is told of rows that are scheduled or gathered: SCHEDULE_LIST and GATHER_LIST of cl/arguments.cl.
+struct RowPlaces {
+  bool scheduled, gathered;
+  Place schedule;
+
+  RowPlaces(const Operand& a, const PlanContext& plan)
+      : scheduled(plan.problem.grouped()), gathered(a.gathered), schedule(plan.scheduled) {}
+
+  void define(Defines& defines) const {
+    if (scheduled) defines["GROUPED"] = "1";
+    if (gathered) defines["GATHER"] = "1";
+  }
+  /// Both return the number of the argument after their lists.
+  cl_uint bind_schedule(cl::Kernel& kernel, cl_uint first, const Call& call) const {
+    if (!scheduled) return first;
+    bind_memory<ScheduleArg::schedule_memory>(kernel, call.at(schedule), 4, first);
+    return first + kCountOf<ScheduleArg>;
+  }
+  cl_uint bind_gather(cl::Kernel& kernel, cl_uint first, const Call& call) const {
+    if (!gathered) return first;
+    bind_memory<GatherArg::a_index>(kernel, call.at({Source::a_index, 0}), 4, first);
+    bind<GatherArg::a_rows>(kernel, call.a_rows, first);
+    return first + kCountOf<GatherArg>;
+  }
+};
+
+/// Work-groups that are launched beside `width` others for so many tiles or blocks, 65536 in all if that leaves one.
+/// Kernels of a grouped problem take several in turn: what could be there and is not costs no launch of its own.
+inline std::int64_t at_once(const Problem& p, std::int64_t count, std::int64_t width) {
+  constexpr std::int64_t kMost = 65536;
+  return p.grouped() ? std::min(count, std::max<std::int64_t>(1, kMost / width)) : count;
+}
+
+}  // namespace ironcl::opencl
