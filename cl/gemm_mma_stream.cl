@@ -24,7 +24,7 @@
 // Set by the host: those of tile.cl, PTX_SM_80, PTX_SM_89 (ptx.cl), and
 // QUANTISE      0      0 1    A is of type SOURCE and becomes codes here, in groups of one row by 128; then also those of quantizer.cl
 // MMA_BY_HAND   not set       mma_by_hand.cl in place of such a device: for tests
-// A: rows of codes, padded with zeros to a multiple of 128; with QUANTISE rows as they come. B: forms/swizzled.h.
+// A: rows of codes, padded with zeros to a multiple of 128; with QUANTISE rows as they come. B: forms/forms.h.
 // Local memory: WARPS * COLUMNS * (max(8, TILE_M) + 1) * 4 B = 4608 B with the defaults.
 // Origin: operand layout as the PTX manual describes mma.m16n8k16.
 #include "half_words.cl"
@@ -248,7 +248,7 @@ __attribute__((noinline)) uint four_codes(__global const uchar *a, ulong row_at,
 #define SCALE_B(y, j, e) (y)[2 * (j) + (e)]
 #endif
 
-/// The column of D that line `line` of eight of line group `group` is (forms/swizzled.h).
+/// The column of D that line `line` of eight of line group `group` is (forms/forms.h).
 static inline uint column_of(uint group, uint line) { return 16 * (group / 2) + 2 * (group % 2) + 4 * (line >> 1) + (line & 1); }
 
 __kernel __attribute__((reqd_work_group_size(32 * WARPS, 1, 1))) void gemm_mma_stream(GEMM_ARGS)

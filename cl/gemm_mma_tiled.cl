@@ -23,7 +23,7 @@
 // SPLIT_K    1        1 2 3 4 6 8 12 16  parts of k, added by gemm_mma_tiled_reduce
 // Set by the host: those of split_k.cl, PTX_SM_80, PTX_SM_89 (ptx.cl), and
 // MMA_BY_HAND   not set       mma_by_hand.cl in place of such a device: for tests
-// A: rows of codes, padded with zeros to a multiple of 128. B: forms/swizzled.h.
+// A: rows of codes, padded with zeros to a multiple of 128. B: forms/forms.h.
 // Local memory: TILE_K * (STAGES * (TILE_N + (1 - HALF_ROWS) * TILE_M) + HALF_ROWS * 4 * TILE_M) B = 40960 B with the defaults.
 // Origin: operand layouts as the PTX manual describes mma.m16n8k16 and ldmatrix; a ring of stages as CUTLASS has it for sm_80.
 #ifdef PTX_SM_80

@@ -23,7 +23,7 @@
 // ROWS_TOGETHER  8        4 8 16      tiles of rows that are walked together
 // AHEAD          2        0 2 4       K blocks between asking the L2 for a tile and using it
 // Set by the host: those of tile.cl, PTX_SM_90, and
-// A: f16 as forms/wgmma_tokens.h lays it out, with its scales, before which lie the counters of parts. B: forms/swizzled.h.
+// A: f16 as forms/forms.h lays it out, with its scales, before which lie the counters of parts. B: forms/forms.h.
 // Local memory, all of it of arrays of the kernel's own (docs/opencl.md): ring 65536 (40960 with five slots), scales 3 * TILE_M * 5,
 // barriers 112 (128), parts 16 B = 69504 B with the defaults; with D of 16 bits 4096 B of lines besides, and of scales and their
 // barriers two stages, not three, if TILE_M is 256: 72304 B.

@@ -22,7 +22,7 @@
 // K_GROUPS  2        1 2 4        warpgroups of the same rows, which take K blocks in turn; divides STAGES
 // STAGES    8        4 6 8 10 12  K blocks on their way or in use
 // Set by the host: those of tile.cl, PTX_SM_90
-// A: codes as forms/wgmma_tokens.h lays them out, with their scales. B: forms/swizzled.h; a scale of B is for whole blocks of 128 columns.
+// A: codes as forms/forms.h lays them out, with their scales. B: forms/forms.h; a scale of B is for whole blocks of 128 columns.
 // Local memory, all of it of arrays of the kernel's own (docs/opencl.md): STAGES * ((TILE_M + TILE_N) * 128 + 528 + 16)
 // = 135424 B with the defaults.
 // Origin: layouts and barriers as the PTX manual describes wgmma, mbarrier and cp.async.bulk; two-level sums after DeepGEMM.

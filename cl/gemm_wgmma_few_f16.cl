@@ -20,7 +20,7 @@
 // TILE_N    64       64 128    columns of D per work-group, no more than rows
 // SPLIT_K   1        1 to 16   parts of K that work-groups share
 // Set by the host: those of tile.cl, PTX_SM_90, and
-// A: f16 as forms/wgmma_tokens.h lays it out, with its scales, before which lie the counters of parts. B: forms/swizzled.h.
+// A: f16 as forms/forms.h lays it out, with its scales, before which lie the counters of parts. B: forms/forms.h.
 // Local memory, all of it of arrays of the kernel's own (docs/opencl.md): SLOTS_A * (TILE_M * 260 + 16) + SLOTS_B * TILE_N * 128
 // + 16 * (SLOTS_A + SLOTS_B) + 16, with a scale for each column 4 * TILE_N in place of the first 16 = 223936 B with the defaults.
 // Origin: layouts and barriers as the PTX manual describes wgmma, mbarrier and cp.async.bulk; two-level sums after DeepGEMM.

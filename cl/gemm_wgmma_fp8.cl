@@ -29,7 +29,7 @@
 // work-groups. Those tiles begin and end within the blocks of 64 columns that B is packed in, so a stage takes pieces of blocks,
 // and within the blocks of 128 that have a scale, so each sixteen columns take one of two (TO_CHUNK).
 // Set by the host: those of tile.cl, PTX_SM_90
-// A: codes as forms/wgmma_tokens.h lays them out, with their scales, before which lie the counters of parts. B: forms/swizzled.h;
+// A: codes as forms/forms.h lays them out, with their scales, before which lie the counters of parts. B: forms/forms.h;
 // a scale of B is for whole blocks of 128 columns.
 // Local memory, arrays of the kernel's own (docs/opencl.md): stages 3 * (49152 + 544 + 16), D 69632, parts 16 B = 218784 B with the defaults.
 // Origin: layouts and barriers as the PTX manual describes wgmma, mbarrier and cp.async.bulk; two-level sums after DeepGEMM.

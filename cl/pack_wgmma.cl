@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // pack_wgmma.cl: rows of codes with their scales in the forms of A that gemm_wgmma_f16 and gemm_wgmma_fp8 read
-// (forms/wgmma_tokens.h). Plain OpenCL C, but for a conversion to f16 where PTX_SM_90 is set. A work-group takes 64 rows of a K block at a
+// (forms/forms.h). Plain OpenCL C, but for a conversion to f16 where PTX_SM_90 is set. A work-group takes 64 rows of a K block at a
 // time: read by 16 bytes along the rows, written by 16 bytes in the form's order; f16 by way of local memory between.
 // Set by the host:
 // A_TYPE      4    4 5 7   codes of A
@@ -26,7 +26,7 @@
 #ifndef SCHEDULED_ROWS
 #define SCHEDULED_ROWS 256
 #endif
-#define COUNTERS 1024  // Of forms/wgmma_tokens.h.
+#define COUNTERS 1024  // Of forms/forms.h.
 #define ITEMS LANES
 #define ROW_WORDS 36  // Of local memory, for 32 words of codes: neighbouring rows lie four banks apart.
 

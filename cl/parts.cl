@@ -6,7 +6,7 @@
 // Nobody waits: a part is stored as f32 in scratch. A work-group that has nothing left to do adds up its share of the tile, in the
 // order of k, if all parts are stored by then; else the one that stores the last part does it when it ends. So sums do not depend
 // on who comes when. Of each tile in parts there is a word, zero before and after: bit z says that part z is stored, bit 16 + z that
-// the work-group of part z has ended. The words lie where forms/wgmma_tokens.h has the counters of parts. A kernel says with
+// the work-group of part z has ended. The words lie where forms/forms.h has the counters of parts. A kernel says with
 // SHARED_BLOCKS how many K blocks a part has at least with SHARE: below, storing and adding parts costs what sharing saves. With
 // LAST_ADDS, where tiles are so small that a second look at the word costs more than adding, a tile is one share and the last part's.
 #if defined(PTX_SM_90)
@@ -110,7 +110,7 @@ static inline uint shares_to_add(__global uint *word, uint part, uint parts, uin
 #define REST (*(volatile __local uint *)share)
 #define PARTS (*(volatile __local uint *)(share + 1))
 // The word of this work-group's tile, rest_ being REST.
-#define COUNTERS 1024  // Of forms/wgmma_tokens.h.
+#define COUNTERS 1024  // Of forms/forms.h.
 #define WORD ((__global uint *)(sa + sa_at) - COUNTERS + get_group_id(0) % rest_)
 // That a part is stored is said when the next tile is done: nobody waits for it, and this work-group not for the memory.
 #define PART_IS_TO_NOTE (t == REST + get_group_id(0) && get_group_id(0) < REST * PARTS)

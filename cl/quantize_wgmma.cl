@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // quantize_wgmma.cl: X [m, k] quantised straight into the forms of A that gemm_wgmma_f16 and gemm_wgmma_fp8 read
-// (forms/wgmma_tokens.h), one pass over X. For scale groups of one row by 128 columns; other groups go through quantize.cl
+// (forms/forms.h), one pass over X. For scale groups of one row by 128 columns; other groups go through quantize.cl
 // and pack_wgmma.cl. Codes and scales are those of quantizer.cl, bit for bit.
 //
 // A warp has 16 rows of one K block. Sixteen work-items read a row, eight neighbouring elements each, so that loads are of 16 bytes; the
@@ -18,7 +18,7 @@
 #if defined(PTX_SM_90)
 #include "ptx.cl"
 
-#define COUNTERS 1024  // Of forms/wgmma_tokens.h.
+#define COUNTERS 1024  // Of forms/forms.h.
 #ifndef SCHEDULED_ROWS
 #define SCHEDULED_ROWS 256
 #endif

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // scales.cl: where a kernel finds the scales of its operands, f32 each. Included by tile.cl. The kernels for tensor cores of compute
-// capability 9.0 have the hardware copy theirs in the order in which their forms lie (forms/swizzled.h, forms/wgmma_tokens.h).
+// capability 9.0 have the hardware copy theirs in the order in which their forms lie (forms/forms.h).
 
 /// A's as they are given: that of row `row` of A at k.
 #define SCALE_OF_A(row, at_k) sa[sa_at + (ulong)((row) / A_SCALE_ROWS) * sa_ld + (ulong)((at_k) / A_SCALE_COLS)]
