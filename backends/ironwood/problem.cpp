@@ -29,7 +29,7 @@ bool cuts_tiles(const ScaleGrid& grid) noexcept {
 }
 constexpr std::string_view kGrids = "any number of rows by 0 or a multiple of 32 columns is accepted, such as 1x128";
 
-bool is_scale(DType type) noexcept { return numerics::is_float(type) || type == DType::e8m0; }
+bool takes_scale(DType type) noexcept { return numerics::is_float(type) || type == DType::e8m0; }
 
 std::string text_of(const ScaleGrid& grid) { return fmt::format("{}x{}", grid.group_rows, grid.group_cols); }
 
@@ -66,7 +66,7 @@ std::optional<Refusal> check_x(const GemmDesc& desc) {
   if (dynamic && desc.a_scale.dtype != DType::f32) {
     return Refusal(Reason::dtype, "scales of {} made by quantising A; f32 is accepted", name_of(desc.a_scale.dtype));
   }
-  if (!is_scale(desc.a_scale.dtype)) {
+  if (!takes_scale(desc.a_scale.dtype)) {
     return Refusal(Reason::dtype, "scales of {} for A; f32, f16, bf16 and e8m0 are accepted",
                    name_of(desc.a_scale.dtype));
   }
@@ -95,7 +95,7 @@ std::optional<Refusal> check_weights(DType dtype, const ScaleDesc& scale, std::i
   if (!numerics::is_float(dtype) && (!numerics::is_quantized(dtype) || numerics::bits_of(dtype) < 8)) {
     return Refusal(Reason::dtype, "weights of {}; e4m3fn, e5m2, i8, f32, f16 and bf16 are accepted", name_of(dtype));
   }
-  if (scale.dtype != DType::none && !is_scale(scale.dtype)) {
+  if (scale.dtype != DType::none && !takes_scale(scale.dtype)) {
     return Refusal(Reason::dtype, "scales of {} for B; f32, f16, bf16 and e8m0 are accepted", name_of(scale.dtype));
   }
   if (!family_of(scale)) {

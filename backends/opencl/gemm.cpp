@@ -130,7 +130,10 @@ void Gemm::warm_up() {
 backend::GemmInfo Gemm::info() const {
   return {choice_.variant->accuracy,
           std::min<std::int64_t>(choice_.problem.k_group, std::max<std::int64_t>(choice_.problem.k, 1)),
-          route_.booking.bytes(), choice_.variant->name, to_string(choice_.tuning), weight_form_->name()};
+          route_.booking.bytes(),
+          choice_.variant->name,
+          to_string(choice_.tuning),
+          weight_form_->name()};
 }
 
 std::vector<std::string> Gemm::step_names() const {
