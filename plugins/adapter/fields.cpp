@@ -96,7 +96,7 @@ backend::ScaleDesc Fields::scale(const ironcl_scale_desc& in, std::int64_t cols,
     }
     return out;
   }
-  if (!numerics::is_float(out.dtype) && out.dtype != DType::e8m0 && out.dtype != DType::e4m3fn) {
+  if (!numerics::is_scale(out.dtype)) {
     invalid("{}.dtype is {}, expected f32, f16, bf16, e8m0 or e4m3fn", field, shown(out.dtype));
   }
   if (global != DType::none && global != DType::f32) {
