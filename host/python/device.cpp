@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host/python/device.h"
+
+#include <bit>
+#include <span>
+#include <utility>
+
+#include "host/python/log.h"
+
+namespace ironcl::python {
+namespace {
+
+std::uint64_t bytes_of(ironcl_dtype type, std::int64_t count) {
+  const std::uint64_t size = type == IRONCL_F32 ? 4 : type == IRONCL_F16 || type == IRONCL_BF16 ? 2 : 1;
+  return size * static_cast<std::uint64_t>(count);
+}
+
+/// Plans are made for powers of two of rows, and a call brings as many as it has.
+std::int64_t bucket(std::int64_t m) {
+  return static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(std::max<std::int64_t>(m, 1))));
+}
+
+std::int64_t matrices_of(const GemmDesc& desc) { return std::max<std::int64_t>(desc.matrices, 1); }
+
+/// What a device's cache of plans is asked with: every field that a layer's problem can have.
+std::string key_of(const GemmDesc& d) {
+  std::string key;
+  const auto add = [&key](auto value) { key += std::to_string(value) + ' '; };
+  add(d.m), add(d.n), add(d.k), add(d.a_source), add(d.a), add(d.b), add(d.d), add(d.bias), add(d.weakest_accuracy);
+  add(d.grouping), add(d.matrices), add(d.a_quantizer.scale_rounding), add(d.a_quantizer.amax_floor);
+  for (const Scale& scale : {d.a_scale, d.b_scale}) {
+    add(scale.dtype), add(scale.rows), add(scale.cols), add(scale.row_origin), add(scale.col_origin);
+    add(scale.global_dtype);
+  }
+  return key;
+}
+
+}  // namespace
+
+Registry& registry() {
+  static auto* const registry = new Registry(Registry::discover({.log = log_line}));
+  return *registry;
+}
+
+std::shared_ptr<Device> Device::open(const std::string& uri) {
+  static std::mutex mutex;
+  static auto* const devices = new std::map<std::string, std::shared_ptr<Device>>();
+  const GemmDesc layer{.m = 1, .n = 128, .k = 128};
+  const ironcl::Device found = uri == "auto" ? registry().select(layer) : registry().device(uri);
+  const std::lock_guard lock(mutex);
+  auto& device = (*devices)[found.uri()];
+  if (!device) device = std::make_shared<Device>(found);
+  return device;
+}
+
+std::shared_ptr<Gemm> Device::plan(const GemmDesc& desc) {
+  auto& plan = plans_[key_of(desc)];
+  if (!plan) plan = std::make_shared<Gemm>(device_, desc);
+  return plan;
+}
+
+ironcl_span Device::staging(std::size_t which, std::uint64_t bytes) {
+  if (staging_.size() <= which) staging_.resize(which + 1);
+  Buffer& buffer = staging_[which];
+  if (!buffer || buffer.size() < bytes) {
+    buffer.reset();
+    buffer = Buffer(device_, std::max<std::uint64_t>(std::bit_ceil(bytes), 4096));
+  }
+  return buffer.span(0, bytes);
+}
+
+void Device::write(ironcl_span to, const void* from) {
+  detail::check(device_.api().write, queue_.handle(), to, from, std::uint32_t{IRONCL_HOST_STABLE_UNTIL_EVENT},
+                nullptr);
+}
+
+void Device::enqueue(ironcl_op op, const void* args) {
+  detail::check(device_.api().op_enqueue, op, queue_.handle(), args, nullptr);
+}
+
+void Device::read(ironcl_span from, void* to) {
+  const std::uint64_t size = from.size;
+  queue_.read(from, std::span(static_cast<std::byte*>(to), size)).wait();
+}
+
+Linear::Linear(std::shared_ptr<Device> device, GemmDesc desc, const WeightsDesc& weights, const void* bias)
+    : device_(std::move(device)), desc_(std::move(desc)) {
+  const std::lock_guard lock(device_->mutex_);
+  const auto plan = device_->plan(desc_for(IRONCL_BF16, 1, IRONCL_BF16));
+  weights_.emplace_back(device_->device_, weights, plan.get());
+  if (bias == nullptr) return;
+  bias_ = Buffer(device_->device_, bytes_of(desc_.bias, matrices_of(desc_) * desc_.n));
+  device_->write(bias_, bias);
+  device_->queue_.finish();
+}
+
+Linear::Linear(std::shared_ptr<Device> device, const Layer& layer, std::uint32_t accuracy)
+    : device_(std::move(device)), desc_(layer.problem({.m = 1, .weakest_accuracy = accuracy})) {
+  if (layer.is_static()) static_ = layer;
+  const std::lock_guard lock(device_->mutex_);
+  const auto plan = device_->plan(desc_for(IRONCL_BF16, 1, IRONCL_BF16));
+  weights_.push_back(layer.prepare(device_->device_, plan.get()));
+  if (!layer.bias().empty()) {
+    bias_ = Buffer(device_->device_, layer.bias().size());
+    device_->write(bias_, layer.bias().data());
+  }
+  if (static_) {
+    input_scale_ = Buffer(device_->device_, sizeof(float));
+    const float scale = layer.info().input_scale;
+    device_->queue_.write(input_scale_, std::span(&scale, 1));
+  }
+  device_->queue_.finish();
+}
+
+GemmDesc Linear::desc_for(ironcl_dtype x_type, std::int64_t m, ironcl_dtype out_type) const {
+  GemmDesc desc = desc_;
+  desc.m = m;
+  desc.d = out_type;
+  if (desc.a_scale.dtype == IRONCL_DTYPE_NONE)
+    desc.a = x_type;
+  else if (!static_)
+    desc.a_source = x_type;
+  return desc;
+}
+
+/// Weights in the form that the plan reads: plans of other rows than the first may read another one, which is a copy
+/// more.
+std::size_t Linear::weights_for(const Gemm& plan) {
+  const std::string_view form = plan.info().form;
+  for (std::size_t i = 0; i < weights_.size(); ++i)
+    if (form.empty() || form == weights_[i].info().form) return i;
+  const ironcl_weights_info info = weights_.front().info();
+  std::vector<std::byte> data(info.data_bytes), scales(info.scale_bytes);
+  weights_.front().export_to(data, scales);
+  weights_.emplace_back(device_->device_,
+                        WeightsDesc{.n = n(),
+                                    .k = k(),
+                                    .matrices = desc_.matrices,
+                                    .dtype = desc_.b,
+                                    .scale = desc_.b_scale,
+                                    .data = data,
+                                    .scales = scales},
+                        &plan);
+  return weights_.size() - 1;
+}
+
+Linear::Call& Linear::call(ironcl_dtype x_type, std::int64_t m, ironcl_dtype out_type) {
+  const Key key{bucket(m), x_type, out_type};
+  if (const auto found = calls_.find(key); found != calls_.end()) return found->second;
+  auto plan = device_->plan(desc_for(x_type, bucket(m), out_type));
+  const std::size_t weights = weights_for(*plan);
+  return calls_.emplace(key, Call{std::move(plan), weights}).first->second;
+}
+
+std::string Linear::variant(ironcl_dtype x_type, std::int64_t m, ironcl_dtype out_type) {
+  const std::lock_guard lock(device_->mutex_);
+  return call(x_type, m, out_type).plan->info().variant;
+}
+
+void Linear::run(const void* x, ironcl_dtype x_type, std::int64_t m, void* out, ironcl_dtype out_type,
+                 const std::int32_t* rows) {
+  if (m == 0) return;
+  const std::lock_guard lock(device_->mutex_);
+  std::vector<std::byte> codes;
+  if (static_) {
+    codes = static_->quantize(x_type, {static_cast<const std::byte*>(x), bytes_of(x_type, m * k())}, m);
+    x = codes.data(), x_type = desc_.a;
+  }
+  Call& call = this->call(x_type, m, out_type);
+  auto args = detail::sized<ironcl_gemm_args>();
+  args.m = m;
+  args.a = device_->staging(0, bytes_of(x_type, m * k()));
+  args.d = device_->staging(1, bytes_of(out_type, m * n()));
+  if (bias_) args.bias = bias_;
+  if (static_) args.a_scale = input_scale_;
+  device_->write(args.a, x);
+  if (rows != nullptr) {
+    args.matrix_rows = device_->staging(2, sizeof(std::int32_t) * desc_.matrices);
+    device_->write(args.matrix_rows, rows);
+  }
+  args.weights = weights_[call.weights];
+  device_->enqueue(call.plan->handle(), &args);
+  device_->read(args.d, out);
+}
+
+std::uint64_t Linear::device_bytes() const {
+  std::uint64_t bytes = 0;
+  for (const Weights& weights : weights_) bytes += weights.info().device_bytes;
+  return bytes;
+}
+
+void Linear::export_to(std::span<std::byte> data, std::span<std::byte> scales) const {
+  weights_.front().export_to(data, scales);
+}
+
+void quantize(Device& device, const QuantizeDesc& desc, const void* x, void* codes, std::uint64_t code_bytes,
+              void* scales, std::uint64_t scale_bytes) {
+  const std::lock_guard lock(device.mutex_);
+  const Quantize op(device.device_, desc);
+  auto args = detail::sized<ironcl_quantize_args>();
+  args.rows = desc.rows;
+  args.x = device.staging(0, bytes_of(desc.x, desc.rows * desc.cols));
+  args.codes = device.staging(1, code_bytes);
+  args.scales = device.staging(2, scale_bytes);
+  device.write(args.x, x);
+  device.enqueue(op.handle(), &args);
+  device.read(args.scales, scales);
+  device.read(args.codes, codes);
+}
+
+Experts::Experts(std::shared_ptr<Device> device, const Checkpoint& checkpoint, const std::string& name,
+                 const ExpertsChoices& choices)
+    : device_(std::move(device)), choices_(choices), experts_(checkpoint, name, device_->device(), choices) {
+  for (ExpertsInfo& info : checkpoint.experts())
+    if (info.name == name) info_ = std::move(info);
+}
+
+void Experts::run(const void* x, std::int64_t tokens, const void* ids, const void* weights, void* y) {
+  if (tokens == 0) return;
+  const std::lock_guard lock(device_->mutex_);
+  ExpertsArgs args{.tokens = tokens};
+  args.x = device_->staging(0, bytes_of(choices_.x, tokens * info_.hidden));
+  args.y = device_->staging(1, bytes_of(choices_.y, tokens * info_.hidden));
+  device_->write(args.x, x);
+  if (ids != nullptr) {
+    args.routed = IRONCL_ROUTED_BY_CALLER;
+    const std::uint64_t slots = static_cast<std::uint64_t>(tokens) * info_.top_k;
+    args.ids = device_->staging(2, 4 * slots);
+    args.weights = device_->staging(3, 4 * slots);
+    device_->write(args.ids, ids);
+    device_->write(args.weights, weights);
+  }
+  experts_.enqueue(device_->queue_, args);
+  device_->read(args.y, y);
+}
+
+}  // namespace ironcl::python

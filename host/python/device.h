@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+// Devices and linear layers as Python uses them: synchronous calls on host memory. Next door: module.cpp (the names
+// that Python sees), ironcl/ (arrays, torch, transformers).
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "ironcl/checkpoint.hpp"
+
+namespace ironcl::python {
+
+/// Every plugin beside libironcl, found at the first call. Never destroyed: at exit Python's objects go in any order.
+Registry& registry();
+
+/// A device with its queue. Calls from several threads take turns.
+class Device {
+ public:
+  /// The device of a URI ("auto", "opencl:cpu", "opencl:0"); the same object for the same device.
+  static std::shared_ptr<Device> open(const std::string& uri);
+  explicit Device(ironcl::Device device) : device_(std::move(device)), queue_(device_) {}
+
+  const ironcl::Device& device() const noexcept { return device_; }
+
+ private:
+  friend class Linear;
+  friend class Experts;
+  friend void quantize(Device&, const QuantizeDesc&, const void*, void*, std::uint64_t, void*, std::uint64_t);
+
+  /// The plan of a problem, made once.
+  std::shared_ptr<Gemm> plan(const GemmDesc& desc);
+  /// A buffer for operand `which` with at least `bytes`, which grows and is used by one call after another.
+  ironcl_span staging(std::size_t which, std::uint64_t bytes);
+  void write(ironcl_span to, const void* from);
+  void enqueue(ironcl_op op, const void* args);
+  void read(ironcl_span from, void* to);  ///< Waits.
+
+  ironcl::Device device_;
+  Queue queue_;
+  std::mutex mutex_;
+  std::map<std::string, std::shared_ptr<Gemm>> plans_;
+  std::vector<Buffer> staging_;
+};
+
+/// A linear layer, or the matrices of a layer of experts, prepared for a device. `desc` is its problem without m, and
+/// without the types of x and out where activations are quantised in the plan or not at all.
+class Linear {
+ public:
+  /// Weights [matrices, n, k] with their scales, copied; bias [matrices, n] of desc.bias.
+  Linear(std::shared_ptr<Device> device, GemmDesc desc, const WeightsDesc& weights, const void* bias);
+  /// A layer of a checkpoint.
+  Linear(std::shared_ptr<Device> device, const Layer& layer, std::uint32_t accuracy);
+
+  /// out [m, n] = x [m, k] times the weights transposed (+ bias), both tight in host memory; `rows`: s32 [matrices],
+  /// rows of each matrix, of a grouped layer. Returns when out is written.
+  void run(const void* x, ironcl_dtype x_type, std::int64_t m, void* out, ironcl_dtype out_type,
+           const std::int32_t* rows);
+
+  std::int64_t n() const noexcept { return desc_.n; }
+  std::int64_t k() const noexcept { return desc_.k; }
+  const GemmDesc& desc() const noexcept { return desc_; }
+  const std::shared_ptr<Device>& device() const noexcept { return device_; }
+  ironcl_weights_info info() const { return weights_.front().info(); }
+  std::uint64_t device_bytes() const;
+  void export_to(std::span<std::byte> data, std::span<std::byte> scales) const;
+  /// The kernel that a call of m rows runs, such as "gemm_panel".
+  std::string variant(ironcl_dtype x_type, std::int64_t m, ironcl_dtype out_type);
+
+ private:
+  struct Call {
+    std::shared_ptr<Gemm> plan;
+    std::size_t weights;  ///< Of weights_, those that the plan takes.
+  };
+  using Key = std::tuple<std::int64_t, ironcl_dtype, ironcl_dtype>;
+  GemmDesc desc_for(ironcl_dtype x_type, std::int64_t m, ironcl_dtype out_type) const;
+  std::size_t weights_for(const Gemm& plan);
+  Call& call(ironcl_dtype x_type, std::int64_t m, ironcl_dtype out_type);
+
+  std::shared_ptr<Device> device_;
+  GemmDesc desc_;
+  std::optional<Layer> static_;  ///< Of a layer whose activations have a static scale.
+  std::vector<Weights> weights_;
+  Buffer bias_, input_scale_;
+  std::map<Key, Call> calls_;
+};
+
+/// codes and scales of x, all tight in host memory, as the description says.
+void quantize(Device& device, const QuantizeDesc& desc, const void* x, void* codes, std::uint64_t code_bytes,
+              void* scales, std::uint64_t scale_bytes);
+
+/// A whole layer of experts of a checkpoint.
+class Experts {
+ public:
+  Experts(std::shared_ptr<Device> device, const Checkpoint& checkpoint, const std::string& name,
+          const ExpertsChoices& choices);
+  /// y [tokens, hidden] of x; `ids` s32 and `weights` f32 [tokens, top_k] where the caller routes, else null.
+  void run(const void* x, std::int64_t tokens, const void* ids, const void* weights, void* y);
+
+  const ExpertsInfo& info() const noexcept { return info_; }
+  const ExpertsChoices& choices() const noexcept { return choices_; }
+  const std::shared_ptr<Device>& device() const noexcept { return device_; }
+
+ private:
+  std::shared_ptr<Device> device_;
+  ExpertsInfo info_;
+  ExpertsChoices choices_;
+  ironcl::Experts experts_;
+};
+
+}  // namespace ironcl::python

@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""torch modules over ``ironcl.Linear``, and the operator ``torch.ops.ironcl.linear`` that ``torch.compile`` sees.
+
+CPU tensors only. Inference only: an input that needs a gradient is refused.
+"""
+from __future__ import annotations
+
+import ctypes
+import itertools
+import math
+import threading
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from . import _linear
+
+_linears: weakref.WeakValueDictionary[int, _linear.Linear] = weakref.WeakValueDictionary()
+_numbers = itertools.count(1)
+
+
+@torch.library.custom_op("ironcl::linear", mutates_args=(), device_types="cpu")
+def _linear_op(x: torch.Tensor, handle: int, out_features: int) -> torch.Tensor:
+    layer = _linears.get(handle)
+    if layer is None:
+        raise RuntimeError(f"ironcl::linear: layer {handle} is gone; compile the model again")
+    return layer(x)
+
+
+@_linear_op.register_fake
+def _(x: torch.Tensor, handle: int, out_features: int) -> torch.Tensor:
+    return x.new_empty(*x.shape[:-1], out_features)
+
+
+#: Called with each product of a module, while somebody verifies: (layer, x, y, rows).
+observer: Callable[[_linear.Linear, torch.Tensor, torch.Tensor, torch.Tensor | None], None] | None = None
+
+
+def handle_of(layer: _linear.Linear) -> int:
+    """A new number for ``torch.ops.ironcl.linear(x, handle, layer.out_features)``; it lives as long as the layer."""
+    handle = next(_numbers)
+    _linears[handle] = layer
+    return handle
+
+
+class Shared:
+    """One product for several layers of the same input, such as q, k and v. The first layer that is called with an input
+    computes all parts; each part is handed out once, and per thread."""
+
+    def __init__(self, parts: int) -> None:
+        self.parts, self._local = parts, threading.local()
+
+    def part(self, weights: Weights, x: torch.Tensor) -> torch.Tensor:
+        kept = getattr(self._local, "kept", None)
+        if kept is None or kept[0] is not x or kept[1] != _version(x) or weights.index in kept[3]:
+            kept = (x, _version(x), weights.run(x), set())
+        kept[3].add(weights.index)
+        self._local.kept = None if len(kept[3]) == self.parts else kept
+        return kept[2][..., weights.start : weights.start + weights.size]
+
+
+def _version(x: torch.Tensor) -> int:
+    """Counts changes in place; tensors of inference mode do not count, and are not changed by layers that share them."""
+    return 0 if x.is_inference() else x._version
+
+
+class Weights:
+    """The prepared weights of one module: alone, or as a part of a ``Shared``; and what ``state_dict`` gives back."""
+
+    def __init__(self, layer: _linear.Linear, shared: Shared | None = None, index: int = 0, start: int = 0, size: int | None = None) -> None:
+        self.layer, self.shared, self.index, self.start = layer, shared, index, start
+        self.size = layer.out_features if size is None else size
+        self.handle = handle_of(layer)
+
+    def __call__(self, x: torch.Tensor) -> torch.Tensor:
+        if torch.is_grad_enabled() and x.requires_grad:
+            raise RuntimeError("ironcl computes no gradients: call the model under torch.no_grad() or torch.inference_mode()")
+        if torch.compiler.is_compiling():
+            y = torch.ops.ironcl.linear(x, self.handle, self.layer.out_features)
+            return y if self.shared is None else y[..., self.start : self.start + self.size]
+        if self.shared is None:
+            return self.run(x)
+        return self.shared.part(self, x)
+
+    def run(self, x: torch.Tensor, rows: torch.Tensor | None = None) -> torch.Tensor:
+        """The whole product of the layer, which the other parts share; ``rows`` as in ``ironcl.Linear``."""
+        y = self.layer(x, rows=rows)
+        if observer is not None:
+            observer(self.layer, x, y, rows)
+        return y
+
+    def export(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """The codes and scales that the module had."""
+        codes, scales = self.layer.export(like=torch.empty(0))
+        if self.shared is None:
+            return codes, scales
+        rows = self.layer.block[0]
+        first, last = self.start // rows, math.ceil((self.start + self.size) / rows)
+        return codes[self.start : self.start + self.size].clone(), scales[first:last].clone()
+
+    def __reduce__(self) -> Any:
+        raise TypeError("weights of ironcl live on a device and cannot be pickled or copied: save the model with save_pretrained or state_dict")
+
+
+class Linear(torch.nn.Module):
+    """``ironcl.Linear`` as a module; the same parameters."""
+
+    def __init__(self, weight: torch.Tensor, weight_scale: torch.Tensor, **options: Any) -> None:
+        super().__init__()
+        self.weights = Weights(_linear.Linear(weight, weight_scale, **options))
+        self.in_features, self.out_features = self.weights.layer.in_features, self.weights.layer.out_features
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.weights(x)
+
+    def _save_to_state_dict(self, destination: dict[str, Any], prefix: str, keep_vars: bool) -> None:
+        super()._save_to_state_dict(destination, prefix, keep_vars)
+        destination[prefix + "weight"], destination[prefix + "weight_scale"] = self.weights.export()
+
+    def extra_repr(self) -> str:
+        return repr(self.weights.layer)
+
+
+def release_pages(tensor: torch.Tensor) -> None:
+    """Gives back the memory of a tensor that lies in a mapped file and is not read again. The pages come back from the file
+    if they are; memory that is no file's is left alone."""
+    page = 4096
+    first = -(-tensor.data_ptr() // page) * page
+    last = (tensor.data_ptr() + tensor.nbytes) // page * page
+    if last <= first:
+        return
+    with open("/proc/self/maps", encoding="ascii", errors="replace") as maps:
+        for line in maps:
+            fields = line.split(maxsplit=5)
+            begin, end = (int(side, 16) for side in fields[0].split("-"))
+            if begin <= first and last <= end:
+                if int(fields[4]) != 0 and "w" not in fields[1]:
+                    madvise(first, last - first)
+                return
+
+
+def madvise(address: int, size: int) -> None:
+    dont_need = 4
+    ctypes.CDLL(None).madvise(ctypes.c_void_p(address), ctypes.c_size_t(size), dont_need)

@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The package as it is installed: import, command, checkpoints, documentation."""
+import doctest
+import importlib
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import ironcl
+
+
+def python(text):
+    return subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=False)
+
+
+def test_import_opens_no_driver_and_no_numpy():
+    done = python("import ironcl, sys; maps = open('/proc/self/maps').read(); assert 'OpenCL' not in maps and 'ironcl_opencl' not in maps, maps;"
+                  "assert 'torch' not in sys.modules and 'numpy' not in sys.modules")
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_module_is_the_command():
+    done = subprocess.run([sys.executable, "-m", "ironcl", "devices"], capture_output=True, text=True, check=True)
+    assert "ironwood:0" in done.stdout
+    assert subprocess.run([sys.executable, "-m", "ironcl", "nothing"], capture_output=True, check=False).returncode == 2
+
+
+def test_diagnose_says_what_there_is():
+    text = ironcl.diagnose()
+    assert "libOpenCL.so.1" in text and "ironwood:0" in text
+
+
+@pytest.mark.parametrize("module", ["ironcl", "ironcl._linear"])
+def test_examples_of_docstrings_run(module):
+    failed, tried = doctest.testmod(importlib.import_module(module), optionflags=doctest.ELLIPSIS)
+    assert tried > 0 and failed == 0
+
+
+@pytest.fixture
+def checkpoint(tmp_path):
+    safetensors = pytest.importorskip("safetensors.numpy")
+    random = np.random.default_rng(2)
+    codes, scales = ironcl.quantize(random.standard_normal((256, 128)).astype(np.float32), block=(128, 128), device="ironwood:0")
+    path = tmp_path / "layer.safetensors"
+    safetensors.save_file({"a.weight": codes, "a.weight_scale_inv": scales}, path)
+    return path, codes, scales
+
+
+def test_a_checkpoints_layer_is_the_layer(checkpoint, device):
+    path, codes, scales = checkpoint
+    opened = ironcl.Checkpoint(path)
+    assert list(opened.layers) == ["a"]
+    info = opened.layers["a"]
+    assert (info.n, info.k, info.dtype, info.block, info.problem) == (256, 128, "e4m3fn", (128, 128), "")
+    x = np.random.default_rng(3).standard_normal((4, 128)).astype(np.float32)
+    assert np.array_equal(opened.linear("a", device=device)(x), ironcl.linear(x, codes, scales, device=device))
+    with pytest.raises(ironcl.Error, match="a"):
+        opened.linear("b", device=device)
+
+
+def test_compare_gives_rows(checkpoint):
+    report = ironcl.compare(checkpoint[0], devices=["ironwood:0"], m=3)
+    assert report.ok and report.rows[0]["uri"] == "ironwood:0" and report.rows[0]["m"] == 3
+    assert "<table>" in report._repr_html_() and "ironwood:0" in str(report)
+    with pytest.raises(ironcl.InvalidArgument):
+        ironcl.compare("/nowhere")
+
+
+def test_model_gives_a_time():
+    assert ironcl.model(16, 1024, 1024).data["time_kind"] == "modelled"

@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Models of transformers: layers inside their bounds, weights given back, what cannot be done refused."""
+import copy
+import json
+import pickle
+
+import pytest
+
+torch = pytest.importorskip("torch")
+transformers = pytest.importorskip("transformers")
+pytest.importorskip("accelerate")
+
+import ironcl  # noqa: E402
+import ironcl.transformers  # noqa: E402
+from ironcl.torch import Linear  # noqa: E402
+
+SIZES = dict(hidden_size=256, num_hidden_layers=2, intermediate_size=384, num_attention_heads=4, num_key_value_heads=2, head_dim=64, vocab_size=512,
+             tie_word_embeddings=False)
+IDS = torch.arange(9)[None] * 7
+
+
+@pytest.fixture(scope="module", params=["dense", "experts"])
+def folder(request, tmp_path_factory):
+    """A random model as an fp8 checkpoint, made by torch alone."""
+    from safetensors.torch import load_file, save_file
+    torch.manual_seed(0)
+    if request.param == "dense":
+        model = transformers.Qwen3ForCausalLM(transformers.Qwen3Config(**SIZES))
+    else:
+        model = transformers.Qwen3MoeForCausalLM(transformers.Qwen3MoeConfig(**SIZES, moe_intermediate_size=128, num_experts=8, num_experts_per_tok=2))
+    path = tmp_path_factory.mktemp(request.param)
+    model.to(torch.bfloat16).save_pretrained(path)
+    tensors = {}
+    for name, w in load_file(path / "model.safetensors").items():
+        tensors[name] = w
+        if name.endswith("proj.weight"):
+            blocks = w.float().reshape(w.shape[0] // 128, 128, w.shape[1] // 128, 128)
+            scale = blocks.abs().amax((1, 3)) / 448
+            tensors[name] = (blocks / scale[:, None, :, None]).to(torch.float8_e4m3fn).reshape(w.shape)
+            tensors[name + "_scale_inv"] = scale
+    save_file(tensors, path / "model.safetensors", metadata={"format": "pt"})
+    config = json.loads((path / "config.json").read_text())
+    config["quantization_config"] = {"quant_method": "fp8", "weight_block_size": [128, 128], "activation_scheme": "dynamic"}
+    (path / "config.json").write_text(json.dumps(config))
+    return path, tensors
+
+
+@pytest.fixture
+def model(folder, device):
+    ironcl.transformers.enable(device=device)
+    try:
+        yield transformers.AutoModelForCausalLM.from_pretrained(folder[0], dtype=torch.bfloat16).eval()
+    finally:
+        ironcl.transformers.disable()
+
+
+def test_each_layer_is_inside_its_bound(model):
+    checks = ironcl.transformers.verify(model, input_ids=IDS)
+    assert checks, str(checks)
+    assert len(checks) == 8  # of each of two layers: q + k + v, o, and of the experts or the MLP two products
+    assert all(0 < check.error_over_bound <= 1 for check in checks)
+
+
+def test_verify_finds_a_wrong_layer(model):
+    held = next(m for m in model.modules() if hasattr(m, "_held"))._held["weight"]
+    right = held.layer
+    codes, scales = right.export(like=torch.empty(0))
+    held.layer = ironcl.Linear(codes, scales, device=right.device)
+    held.layer.export = lambda like=None: (codes, scales * 1.001)  # what the checkpoint is said to have
+    assert not ironcl.transformers.verify(model, input_ids=IDS)
+
+
+def test_saving_gives_the_same_bytes(model, folder, tmp_path):
+    from safetensors.torch import load_file
+    model.save_pretrained(tmp_path)
+    saved = load_file(tmp_path / "model.safetensors")
+    assert saved.keys() == folder[1].keys()
+    for name, tensor in folder[1].items():
+        assert saved[name].dtype == tensor.dtype and torch.equal(saved[name].view(torch.uint8), tensor.view(torch.uint8)), name
+    assert json.loads((tmp_path / "config.json").read_text())["quantization_config"]["quant_method"] == "fp8"
+
+
+def test_joined_layers_give_the_bits_of_single_ones(folder, device):
+    logits = []
+    for join in (True, False):
+        ironcl.transformers.enable(device=device, join=join)
+        try:
+            model = transformers.AutoModelForCausalLM.from_pretrained(folder[0], dtype=torch.bfloat16).eval()
+        finally:
+            ironcl.transformers.disable()
+        with torch.inference_mode():
+            logits.append(model(input_ids=IDS).logits)
+    assert torch.equal(*logits)
+
+
+def test_what_cannot_be_done_is_refused(model):
+    for act in (copy.deepcopy, pickle.dumps):
+        with pytest.raises(TypeError, match="save_pretrained"):
+            act(model)
+    with pytest.raises(RuntimeError, match="no gradients"):
+        model(input_ids=IDS)
+    with pytest.raises(RuntimeError, match="from_pretrained"):
+        model.load_state_dict(model.state_dict())
+    with pytest.raises(RuntimeError, match="fp8 weights"):
+        torch.nn.Module.half(model)
+
+
+def test_a_layer_that_cannot_run_is_refused_at_load(folder, tmp_path, device):
+    config = json.loads((folder[0] / "config.json").read_text())
+    config["quantization_config"]["activation_scheme"] = "static"
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    (tmp_path / "model.safetensors").symlink_to(folder[0] / "model.safetensors")
+    ironcl.transformers.enable(device=device)
+    try:
+        with pytest.raises(ironcl.Unsupported, match="proj.*static|experts.*static"):
+            transformers.AutoModelForCausalLM.from_pretrained(tmp_path, dtype=torch.bfloat16)
+    finally:
+        ironcl.transformers.disable()
+
+
+def test_disable_gives_transformers_its_own_back():
+    from transformers.quantizers import auto
+    before = auto.AUTO_QUANTIZER_MAPPING["fp8"]
+    ironcl.transformers.enable()
+    ironcl.transformers.enable()
+    assert auto.AUTO_QUANTIZER_MAPPING["fp8"] is ironcl.transformers.Quantizer
+    ironcl.transformers.disable()
+    assert auto.AUTO_QUANTIZER_MAPPING["fp8"] is before
+
+
+def module_of(device):
+    torch.manual_seed(1)
+    codes, scales = ironcl.quantize(torch.randn(256, 128), block=(128, 128), device=device)
+    return Linear(codes, scales, device=device), codes, scales
+
+
+def test_the_operator_passes_opcheck(device):
+    module, _, _ = module_of(device)
+    torch.library.opcheck(torch.ops.ironcl.linear, (torch.randn(3, 128), module.weights.handle, 256),
+                          test_utils=("test_schema", "test_faketensor", "test_aot_dispatch_dynamic"))
+
+
+def test_a_module_compiles_as_one_graph(device):
+    module, _, _ = module_of(device)
+    compiled = torch.compile(torch.nn.Sequential(module, torch.nn.ReLU()), fullgraph=True, backend="aot_eager")
+    x = torch.randn(3, 128)
+    with torch.inference_mode():
+        assert torch.equal(compiled(x), module(x).relu())
+
+
+def test_state_dict_has_the_weights(device):
+    module, codes, scales = module_of(device)
+    state = module.state_dict()
+    assert torch.equal(state["weight"].view(torch.uint8), codes.view(torch.uint8)) and torch.equal(state["weight_scale"], scales)
