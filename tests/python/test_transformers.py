@@ -19,12 +19,21 @@ SIZES = dict(hidden_size=256, num_hidden_layers=2, intermediate_size=384, num_at
 IDS = torch.arange(9)[None] * 7
 
 
-@pytest.fixture(scope="module", params=["dense", "experts"])
+CHANNELS = {"quant_method": "compressed-tensors", "format": "float-quantized", "quantization_status": "compressed", "ignore": ["lm_head"],
+            "config_groups": {"group_0": {"targets": ["Linear"], "weights": {"num_bits": 8, "type": "float", "strategy": "channel", "symmetric": True,
+                                                                            "dynamic": False},
+                                          "input_activations": {"num_bits": 8, "type": "float", "strategy": "token", "symmetric": True, "dynamic": True}}}}
+BLOCKS = {"quant_method": "fp8", "weight_block_size": [128, 128], "activation_scheme": "dynamic"}
+
+
+@pytest.fixture(scope="module", params=["dense", "experts", "channels"])
 def folder(request, tmp_path_factory):
     """A random model as an fp8 checkpoint, made by torch alone."""
     from safetensors.torch import load_file, save_file
+    if request.param == "channels":
+        pytest.importorskip("compressed_tensors")
     torch.manual_seed(0)
-    if request.param == "dense":
+    if request.param != "experts":
         model = transformers.Qwen3ForCausalLM(transformers.Qwen3Config(**SIZES))
     else:
         model = transformers.Qwen3MoeForCausalLM(transformers.Qwen3MoeConfig(**SIZES, moe_intermediate_size=128, num_experts=8, num_experts_per_tok=2))
@@ -34,13 +43,14 @@ def folder(request, tmp_path_factory):
     for name, w in load_file(path / "model.safetensors").items():
         tensors[name] = w
         if name.endswith("proj.weight"):
-            blocks = w.float().reshape(w.shape[0] // 128, 128, w.shape[1] // 128, 128)
+            rows, cols = (1, w.shape[1]) if request.param == "channels" else (128, 128)
+            blocks = w.float().reshape(w.shape[0] // rows, rows, w.shape[1] // cols, cols)
             scale = blocks.abs().amax((1, 3)) / 448
             tensors[name] = (blocks / scale[:, None, :, None]).to(torch.float8_e4m3fn).reshape(w.shape)
-            tensors[name + "_scale_inv"] = scale
+            tensors[name + ("_scale" if request.param == "channels" else "_scale_inv")] = scale
     save_file(tensors, path / "model.safetensors", metadata={"format": "pt"})
     config = json.loads((path / "config.json").read_text())
-    config["quantization_config"] = {"quant_method": "fp8", "weight_block_size": [128, 128], "activation_scheme": "dynamic"}
+    config["quantization_config"] = CHANNELS if request.param == "channels" else BLOCKS
     (path / "config.json").write_text(json.dumps(config))
     return path, tensors
 
@@ -65,7 +75,7 @@ def test_verify_finds_a_wrong_layer(model):
     held = next(m for m in model.modules() if hasattr(m, "_held"))._held["weight"]
     right = held.layer
     codes, scales = right.export(like=torch.empty(0))
-    held.layer = ironcl.Linear(codes, scales, device=right.device)
+    held.layer = ironcl.Linear(codes, scales, block=right.block, device=right.device)
     held.layer.export = lambda like=None: (codes, scales * 1.001)  # what the checkpoint is said to have
     assert not ironcl.transformers.verify(model, input_ids=IDS)
 
@@ -77,7 +87,7 @@ def test_saving_gives_the_same_bytes(model, folder, tmp_path):
     assert saved.keys() == folder[1].keys()
     for name, tensor in folder[1].items():
         assert saved[name].dtype == tensor.dtype and torch.equal(saved[name].view(torch.uint8), tensor.view(torch.uint8)), name
-    assert json.loads((tmp_path / "config.json").read_text())["quantization_config"]["quant_method"] == "fp8"
+    assert json.loads((tmp_path / "config.json").read_text())["quantization_config"]["quant_method"] in ("fp8", "compressed-tensors")
 
 
 def test_joined_layers_give_the_bits_of_single_ones(folder, device):
@@ -94,9 +104,10 @@ def test_joined_layers_give_the_bits_of_single_ones(folder, device):
 
 
 def test_what_cannot_be_done_is_refused(model):
+    layer = next(module for module in model.modules() if hasattr(module, "_held"))
     for act in (copy.deepcopy, pickle.dumps):
         with pytest.raises(TypeError, match="save_pretrained"):
-            act(model)
+            act(layer)
     with pytest.raises(RuntimeError, match="no gradients"):
         model(input_ids=IDS)
     with pytest.raises(RuntimeError, match="from_pretrained"):
@@ -107,12 +118,16 @@ def test_what_cannot_be_done_is_refused(model):
 
 def test_a_layer_that_cannot_run_is_refused_at_load(folder, tmp_path, device):
     config = json.loads((folder[0] / "config.json").read_text())
-    config["quantization_config"]["activation_scheme"] = "static"
+    quantization = config["quantization_config"]
+    if "config_groups" in quantization:
+        quantization["config_groups"]["group_0"]["input_activations"].update(dynamic=False, strategy="tensor")
+    else:
+        quantization["activation_scheme"] = "static"
     (tmp_path / "config.json").write_text(json.dumps(config))
     (tmp_path / "model.safetensors").symlink_to(folder[0] / "model.safetensors")
     ironcl.transformers.enable(device=device)
     try:
-        with pytest.raises(ironcl.Unsupported, match="proj.*static|experts.*static"):
+        with pytest.raises(ironcl.Unsupported, match="proj.*static|experts.*static|group_0.*dynamically"):
             transformers.AutoModelForCausalLM.from_pretrained(tmp_path, dtype=torch.bfloat16)
     finally:
         ironcl.transformers.disable()

@@ -6,16 +6,17 @@
     model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B-FP8")
     print(ironcl.transformers.verify(model, **tokenizer("Hello", return_tensors="pt")))
 
-``enable`` replaces the quantiser of "fp8" checkpoints until ``disable``; ``convert`` does it for a model that was loaded with
-fp8 weights.
+``enable`` replaces the quantisers of "fp8" (fine-grained fp8) and "compressed-tensors" checkpoints until ``disable``; ``convert``
+does it for a model that was loaded with fp8 weights.
 """
 from __future__ import annotations
 
 from typing import Any, NamedTuple
 
 import torch
-from transformers.integrations import finegrained_fp8
+from transformers.integrations import compressed_tensors, finegrained_fp8
 from transformers.quantizers import auto
+from transformers.quantizers.quantizer_compressed_tensors import CompressedTensorsHfQuantizer
 from transformers.quantizers.quantizer_finegrained_fp8 import FineGrainedFP8HfQuantizer
 
 from . import _linear
@@ -29,19 +30,39 @@ _options: dict[str, Any] = {}
 _replaced: dict[str, type] = {}
 #: Modules of one input, whose weights may become one product.
 _TOGETHER = (("q_proj", "k_proj", "v_proj"), ("gate_proj", "up_proj"))
-_EXPERTS = ("gate_up_proj", "down_proj")
 
 
-def _refuse(module: torch.nn.Module) -> None:
+class _Kind(NamedTuple):
+    """A class of transformers' modules: the weights that it has, with their scales, and the class that takes its place."""
+
+    scales: dict[str, str]
+    converted: type
+
+    @staticmethod
+    def of(module: Any) -> _Kind | None:
+        return _KINDS.get(type(module))
+
+
+def _block(module: torch.nn.Module) -> tuple[int | None, int | None]:
+    """Of the weights: compressed-tensors' modules have a scale per channel."""
+    return tuple(getattr(module, "block_size", (1, None)))
+
+
+def _refuse(module: torch.nn.Module, options: dict[str, Any]) -> None:
     """Raises where a layer cannot be run, with the reason."""
-    if module.activation_scheme != "dynamic":
+    if getattr(module, "activation_scheme", "dynamic") != "dynamic":
         raise Unsupported("its activations have static scales; ironcl.Checkpoint runs such a layer, transformers' module does not")
-    if module.block_size is None:
+    if getattr(module, "block_size", ()) is None:
         raise Unsupported("its weights have one scale for the whole matrix, for which transformers quantises activations by tensor")
-
-
-def _take(module: torch.nn.Module, name: str, scale: str) -> tuple[torch.Tensor, torch.Tensor]:
-    return getattr(module, name).data, getattr(module, scale).data
+    if isinstance(module, finegrained_fp8.FP8GroupedLinear):
+        raise Unsupported("it is an FP8GroupedLinear, which ironcl does not run")
+    if isinstance(module, finegrained_fp8.FP8Experts):
+        if not module.has_gate or module.gate_up_proj.dtype != torch.float8_e4m3fn:
+            raise Unsupported("its experts have no gate, or are not float8_e4m3fn")
+        return
+    answer = supports(module.out_features, module.in_features, block=_block(module), device=options["device"], accuracy=options["accuracy"])
+    if not answer:
+        raise Unsupported(answer.reason)
 
 
 def _let_go(module: torch.nn.Module, *names: str) -> None:
@@ -55,13 +76,14 @@ class _Held(torch.nn.Module):
     """What converted modules share: weights that are in the device's form only, and come back in ``state_dict``."""
 
     _held: dict[str, Weights]
+    _scales: dict[str, tuple[str, torch.Size]]
 
     def _save_to_state_dict(self, destination: dict[str, Any], prefix: str, keep_vars: bool) -> None:
         super()._save_to_state_dict(destination, prefix, keep_vars)
         for name, weights in self._held.items():
-            codes, scales = weights.export()
-            destination[prefix + name] = codes
-            destination[prefix + name + "_scale_inv"] = scales
+            scale, shape = self._scales[name]
+            destination[prefix + name], scales = weights.export()
+            destination[prefix + scale] = scales.reshape(shape)
 
     def _load_from_state_dict(self, *args: Any, **kwargs: Any) -> None:
         raise RuntimeError("the weights of this model are prepared for an ironcl device; load the new ones with from_pretrained")
@@ -85,6 +107,13 @@ class Linear(_Held, finegrained_fp8.FP8Linear):
         return self._held["weight"](x)
 
 
+class ChannelLinear(_Held, compressed_tensors.CompressedTensorsFP8Linear):
+    """A linear layer of compressed-tensors, likewise: a scale per channel, activations quantised per token."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self._held["weight"](x)
+
+
 class Experts(_Held, finegrained_fp8.FP8Experts):
     """FP8Experts whose matrices are prepared for a device: two grouped products per call."""
 
@@ -101,43 +130,43 @@ class Experts(_Held, finegrained_fp8.FP8Experts):
         return out.index_add_(0, tokens, (y * weights).float()).to(hidden_states.dtype)
 
 
+_KINDS = {finegrained_fp8.FP8Linear: _Kind({"weight": "weight_scale_inv"}, Linear),
+          finegrained_fp8.FP8GroupedLinear: _Kind({}, Linear),
+          compressed_tensors.CompressedTensorsFP8Linear: _Kind({"weight": "weight_scale"}, ChannelLinear),
+          finegrained_fp8.FP8Experts: _Kind({name: name + "_scale_inv" for name in ("gate_up_proj", "down_proj")}, Experts)}
+
+
 def _prepare(modules: list[torch.nn.Module], options: dict[str, Any]) -> None:
-    """Prepares the weights of one module, or of several of one input as one product."""
-    pairs = [_take(module, "weight", "weight_scale_inv") for module in modules]
-    rounding = "power_of_two" if pairs[0][1].dtype == torch.float8_e8m0fnu else "exact"
-    biases = [module.bias for module in modules]
-    layer = _linear.Linear(
-        pairs[0][0] if len(pairs) == 1 else torch.cat([codes.view(torch.uint8) for codes, _ in pairs]).view(pairs[0][0].dtype),
-        pairs[0][1] if len(pairs) == 1 else torch.cat([scales for _, scales in pairs]),
-        block=tuple(modules[0].block_size), bias=None if biases[0] is None else torch.cat([bias.data for bias in biases]),
-        scale_rounding=rounding, **options)
-    shared = Shared(len(modules)) if len(modules) > 1 else None
-    start = 0
-    for index, module in enumerate(modules):
-        held = {"weight": Weights(layer, shared, index, start, module.out_features)}
-        start += module.out_features
-        _let_go(module, "weight", "weight_scale_inv")
-        module.__class__, module._held = Linear, held
-
-
-def _prepare_experts(module: torch.nn.Module, options: dict[str, Any]) -> None:
-    held = {}
-    for name in _EXPERTS:
-        codes, scales = _take(module, name, name + "_scale_inv")
-        held[name] = Weights(_linear.Linear(codes, scales, block=tuple(module.block_size),
-                                            scale_rounding="power_of_two" if scales.dtype == torch.float8_e8m0fnu else "exact", **options))
-    for name in _EXPERTS:
-        _let_go(module, name, name + "_scale_inv")
-    module.__class__, module._held = Experts, held
+    """Prepares the weights of one module, or of several linear layers of one input as one product."""
+    kind = _KINDS[type(modules[0])]
+    held: list[dict[str, Weights]] = [{} for _ in modules]
+    for name, scale in kind.scales.items():
+        codes, scales = ([getattr(module, of).data for module in modules] for of in (name, scale))
+        if kind.converted is ChannelLinear:
+            scales = [one.reshape(-1) for one in scales]
+        bias = [module.bias.data for module in modules if getattr(module, "bias", None) is not None]
+        layer = _linear.Linear(
+            codes[0] if len(codes) == 1 else torch.cat([one.view(torch.uint8) for one in codes]).view(codes[0].dtype), torch.cat(scales),
+            block=_block(modules[0]), bias=torch.cat(bias) if bias else None,
+            scale_rounding="power_of_two" if scales[0].dtype == torch.float8_e8m0fnu else "exact", **options)
+        shared, start = Shared(len(modules)) if len(modules) > 1 else None, 0
+        for index, module in enumerate(modules):
+            size = getattr(module, "out_features", layer.out_features)
+            held[index][name] = Weights(layer, shared, index, start, size)
+            start += size
+    for module, weights in zip(modules, held):
+        module._scales = {name: (scale, getattr(module, scale).shape) for name, scale in kind.scales.items()}
+        _let_go(module, *kind.scales, *kind.scales.values())
+        module.__class__, module._held = kind.converted, weights
 
 
 def _can_join(modules: list[torch.nn.Module | None]) -> bool:
-    if any(type(module) is not finegrained_fp8.FP8Linear for module in modules):
-        return False
     first = modules[0]
-    return all(module.in_features == first.in_features and module.block_size == first.block_size
-               and (module.bias is None) == (first.bias is None) and module.weight_scale_inv.dtype == first.weight_scale_inv.dtype
-               and module.out_features % first.block_size[0] == 0 for module in modules)
+    scale = {finegrained_fp8.FP8Linear: "weight_scale_inv", compressed_tensors.CompressedTensorsFP8Linear: "weight_scale"}.get(type(first))
+    return scale is not None and all(
+        type(module) is type(first) and module.in_features == first.in_features and _block(module) == _block(first)
+        and (module.bias is None) == (first.bias is None) and getattr(module, scale).dtype == getattr(first, scale).dtype
+        and module.out_features % _block(first)[0] == 0 for module in modules)
 
 
 def convert(model: torch.nn.Module, *, device: Any = "auto", accuracy: str = "f32", join: bool = True) -> torch.nn.Module:
@@ -146,22 +175,10 @@ def convert(model: torch.nn.Module, *, device: Any = "auto", accuracy: str = "f3
     A layer that cannot be run raises ``ironcl.Unsupported`` with its name, before anything has changed.
     """
     options = {"device": _linear.open_device(device), "accuracy": accuracy}
-    linears = {name: module for name, module in model.named_modules() if type(module) is finegrained_fp8.FP8Linear}
-    experts = {name: module for name, module in model.named_modules() if type(module) is finegrained_fp8.FP8Experts}
-    grouped = [name for name, module in model.named_modules() if type(module) is finegrained_fp8.FP8GroupedLinear]
-    if grouped:
-        raise Unsupported(f"{grouped[0]} is an FP8GroupedLinear, which ironcl does not run")
-    for name, module in {**linears, **experts}.items():
+    layers = {name: module for name, module in model.named_modules() if _Kind.of(module) is not None}
+    for name, module in layers.items():
         try:
-            _refuse(module)
-            if isinstance(module, finegrained_fp8.FP8Experts):
-                if not module.has_gate or module.gate_up_proj.dtype != torch.float8_e4m3fn:
-                    raise Unsupported(f"its experts are {module.up_proj.dtype if not module.has_gate else module.gate_up_proj.dtype} "
-                                      f"{'with' if module.has_gate else 'without'} a gate; gated experts of float8_e4m3fn are run")
-            else:
-                answer = supports(module.out_features, module.in_features, block=tuple(module.block_size), device=options["device"], accuracy=accuracy)
-                if not answer:
-                    raise Unsupported(answer.reason)
+            _refuse(module, options)
         except Unsupported as error:
             raise Unsupported(f"{name}: {error}") from None
     with torch.no_grad():
@@ -170,41 +187,67 @@ def convert(model: torch.nn.Module, *, device: Any = "auto", accuracy: str = "f3
                 members = [getattr(parent, name, None) for name in names]
                 if _can_join(members):
                     _prepare(members, options)
-        for module in linears.values():
-            if type(module) is finegrained_fp8.FP8Linear:
+        for module in layers.values():
+            if _Kind.of(module) is not None:
                 _prepare([module], options)
-        for module in experts.values():
-            _prepare_experts(module, options)
     return model
+
+
+def _check_environment(quantizer: Any, device_map: Any) -> None:
+    if not quantizer.pre_quantized:
+        raise Unsupported("ironcl runs checkpoints that are quantised already; this one is not")
+    for device in device_map.values() if isinstance(device_map, dict) else [device_map]:
+        if device is not None and str(device) not in ("cpu", "auto"):
+            raise ValueError(f"device_map names {device}; expected 'cpu': ironcl's own device is named in ironcl.transformers.enable(device=)")
 
 
 class Quantizer(FineGrainedFP8HfQuantizer):
     """transformers' quantiser of "fp8" checkpoints, which keeps the weights and gives them to ironcl."""
 
     def validate_environment(self, *args: Any, **kwargs: Any) -> None:
-        if not self.pre_quantized:
-            raise Unsupported("ironcl runs checkpoints that are quantised already; this one is not")
-        devices = kwargs.get("device_map")
-        devices = devices.values() if isinstance(devices, dict) else [devices]
-        other = [str(device) for device in devices if device is not None and str(device) not in ("cpu", "auto")]
-        if other:
-            raise ValueError(f"device_map names {other[0]}; expected 'cpu': ironcl's own device is named in ironcl.transformers.enable(device=)")
+        _check_environment(self, kwargs.get("device_map"))
 
     def _process_model_after_weight_loading(self, model: Any, **kwargs: Any) -> Any:
-        model = super()._process_model_after_weight_loading(model, **kwargs)
+        return convert(super()._process_model_after_weight_loading(model, **kwargs), **_options)
+
+
+class ChannelQuantizer(CompressedTensorsHfQuantizer):
+    """The same of "compressed-tensors" checkpoints with fp8 weights and dynamic activations."""
+
+    def __init__(self, quantization_config: Any, **kwargs: Any) -> None:
+        quantization_config.use_optimized_inference = True  # fp8 weights stay; whether it can be so, transformers resolves
+        super().__init__(quantization_config, **kwargs)
+
+    def validate_environment(self, *args: Any, **kwargs: Any) -> None:
+        _check_environment(self, kwargs.get("device_map"))
+        self.use_fp8_kernel = True
+        for name, group in self.compressor.quantization_config.config_groups.items():
+            weights, inputs = group.weights, group.input_activations
+            if weights is None or weights.type != "float" or weights.num_bits != 8 or weights.strategy not in ("channel", "tensor"):
+                raise Unsupported(f"{name} of the checkpoint's config_groups has other weights than fp8 per channel or per tensor")
+            if inputs is None or not inputs.dynamic or inputs.num_bits != 8 or group.output_activations is not None:
+                raise Unsupported(f"{name} of the checkpoint's config_groups has other activations than fp8 that are quantised dynamically; "
+                                  "ironcl.Checkpoint may run its layers")
+
+    def _process_model_after_weight_loading(self, model: Any, **kwargs: Any) -> Any:
+        super()._process_model_after_weight_loading(model, **kwargs)
         return convert(model, **_options)
 
 
+_QUANTIZERS = {"fp8": Quantizer, "compressed-tensors": ChannelQuantizer}
+
+
 def enable(device: Any = "auto", accuracy: str = "f32", join: bool = True) -> None:
-    """From now on ``from_pretrained`` runs the layers of "fp8" checkpoints by ironcl; the parameters are ``convert``'s."""
+    """From now on ``from_pretrained`` runs the layers of fp8 checkpoints by ironcl; the parameters are ``convert``'s."""
     _linear.accuracy_class(accuracy)
     _options.update(device=device, accuracy=accuracy, join=join)
-    _replaced.setdefault("fp8", auto.AUTO_QUANTIZER_MAPPING["fp8"])
-    auto.AUTO_QUANTIZER_MAPPING["fp8"] = Quantizer
+    for name, quantizer in _QUANTIZERS.items():
+        _replaced.setdefault(name, auto.AUTO_QUANTIZER_MAPPING[name])
+        auto.AUTO_QUANTIZER_MAPPING[name] = quantizer
 
 
 def disable() -> None:
-    """Gives transformers its own quantiser back; models that were loaded stay as they are."""
+    """Gives transformers its own quantisers back; models that were loaded stay as they are."""
     auto.AUTO_QUANTIZER_MAPPING.update(_replaced)
     _replaced.clear()
 
