@@ -70,3 +70,14 @@ def test_compare_gives_rows(checkpoint):
 
 def test_model_gives_a_time():
     assert ironcl.model(16, 1024, 1024).data["time_kind"] == "modelled"
+
+
+def test_the_packaged_driver_is_used_where_there_is_no_other():
+    metadata = importlib.import_module("importlib.metadata")
+    try:
+        metadata.version("intel-opencl-rt")
+    except metadata.PackageNotFoundError:
+        pytest.skip("ironcl[cpu] is not installed")
+    done = python("from ironcl._driver import use_packaged_driver; assert use_packaged_driver('/nowhere'); import ironcl;"
+                  "assert [d.driver for d in ironcl.devices() if d.driver.startswith('Intel')], ironcl.diagnose()")
+    assert done.returncode == 0, done.stderr

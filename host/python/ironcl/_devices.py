@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from . import _core
 from ._arrays import TYPES, type_name
+from ._driver import use_packaged_driver
 from ._linear import accuracy_class, block_of, open_device
 
 _KINDS = {1: "cpu", 2: "gpu", 3: "accelerator", 4: "model"}
@@ -38,6 +39,7 @@ class Support(NamedTuple):
 
 def devices() -> list[Device]:
     """Every device of every plugin."""
+    use_packaged_driver()
     return [Device(uri, _KINDS.get(kind, "other"), name, driver, memory) for uri, kind, name, driver, memory in _core.devices()]
 
 
@@ -60,6 +62,7 @@ def _loads(library: str) -> str:
 
 def diagnose() -> str:
     """What was looked for and found: the OpenCL loader, its drivers, the plugins, the devices; and what would help."""
+    driver = use_packaged_driver()
     lines = [f"python       {sys.version.split()[0]}, {sys.executable}", f"OpenCL       libOpenCL.so.1: {_loads('libOpenCL.so.1')}"]
     folders = os.environ.get("OCL_ICD_VENDORS") or "/etc/OpenCL/vendors"
     files = sorted(glob.glob(os.path.join(folders, "*.icd"))) if os.path.isdir(folders) else [folders]
@@ -70,6 +73,8 @@ def diagnose() -> str:
             lines.append(f"driver       {file}: {library}: {_loads(library)}")
         except OSError as error:
             lines.append(f"driver       {file}: {error.strerror}")
+    if driver is not None:
+        lines.append(f"driver       {driver}: of the package intel-opencl-rt")
     if not files:
         lines.append(f"driver       none: {folders} has no .icd file")
     for path, plugin, ok, reason in _core.report():

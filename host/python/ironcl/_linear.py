@@ -8,6 +8,7 @@ from typing import Any
 from . import _arrays as arrays
 from . import _core
 from ._arrays import CODES, REALS, TYPES
+from ._driver import use_packaged_driver
 
 _ACCURACY = {"f32": 0, "tensor14": 1}
 
@@ -32,7 +33,10 @@ def scale_shape(rows: int, cols: int, block: tuple[int, int]) -> tuple[int, int]
 
 
 def open_device(device: Any) -> _core.Device:
-    return device if isinstance(device, _core.Device) else _core.Device.open("auto" if device is None else str(device))
+    if isinstance(device, _core.Device):
+        return device
+    use_packaged_driver()
+    return _core.Device.open("auto" if device is None else str(device))
 
 
 class Linear:
