@@ -2,13 +2,8 @@
 """The ``ironcl`` command from Python: its reports as objects."""
 from __future__ import annotations
 
-import html
-import json
 import os
-import subprocess
 import sys
-import tempfile
-from importlib.resources import files
 from typing import Any
 
 from ._errors import Error, InvalidArgument, Unavailable
@@ -18,6 +13,7 @@ _BAD = {2: InvalidArgument, 3: InvalidArgument, 4: Unavailable}
 
 def command_path() -> str:
     """The command inside the package."""
+    from importlib.resources import files
     return str(files("ironcl") / "bin" / "ironcl")
 
 
@@ -39,6 +35,7 @@ class Report:
         return self.text
 
     def _repr_html_(self) -> str:
+        import html
         columns = list(dict.fromkeys(key for row in self.rows for key, value in row.items() if not isinstance(value, (dict, list))))
         head = "".join(f"<th>{html.escape(key)}</th>" for key in columns)
         body = "".join("<tr>" + "".join(f"<td>{html.escape(str(row.get(key, '')))}</td>" for key in columns) + "</tr>" for row in self.rows)
@@ -46,6 +43,9 @@ class Report:
 
 
 def _run(arguments: list[str]) -> tuple[int, str, Any]:
+    import json
+    import subprocess
+    import tempfile
     with tempfile.TemporaryDirectory(prefix="ironcl-") as folder:
         file = os.path.join(folder, "report.json")
         done = subprocess.run([command_path(), *arguments, "--json", file], capture_output=True, text=True, check=False)

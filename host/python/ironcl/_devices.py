@@ -2,8 +2,6 @@
 """What there is to compute on, what it takes, and why something is missing."""
 from __future__ import annotations
 
-import ctypes
-import glob
 import os
 import sys
 from typing import Any, NamedTuple
@@ -53,6 +51,7 @@ def supports(out_features: int, in_features: int, *, rows: int = 1, block: Any =
 
 
 def _loads(library: str) -> str:
+    import ctypes
     try:
         ctypes.CDLL(library)
     except OSError as error:
@@ -62,6 +61,7 @@ def _loads(library: str) -> str:
 
 def diagnose() -> str:
     """What was looked for and found: the OpenCL loader, its drivers, the plugins, the devices; and what would help."""
+    import glob
     driver = use_packaged_driver()
     lines = [f"python       {sys.version.split()[0]}, {sys.executable}", f"OpenCL       libOpenCL.so.1: {_loads('libOpenCL.so.1')}"]
     folders = os.environ.get("OCL_ICD_VENDORS") or "/etc/OpenCL/vendors"

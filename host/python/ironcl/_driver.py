@@ -2,17 +2,17 @@
 """Intel's CPU driver from PyPI (``ironcl[cpu]``), where the system has no OpenCL driver of its own."""
 from __future__ import annotations
 
-import ctypes
-import glob
-import importlib.metadata
 import os
 
 
 def use_packaged_driver(vendors: str = "/etc/OpenCL/vendors") -> str | None:
     """Names the packaged driver to the OpenCL loader of this process, and returns its path; None where the system or the
     user has named one, or none is installed. Called before the first plugin is loaded."""
+    import glob
     if glob.glob(os.path.join(vendors, "*.icd")) or "OCL_ICD_VENDORS" in os.environ or "OCL_ICD_FILENAMES" in os.environ:
         return None
+    import ctypes
+    import importlib.metadata  # slow to import, and needed here only
     try:
         files = importlib.metadata.files("intel-opencl-rt") or []
     except importlib.metadata.PackageNotFoundError:

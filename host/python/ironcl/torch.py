@@ -5,9 +5,11 @@ CPU tensors only. Inference only: an input that needs a gradient is refused.
 """
 from __future__ import annotations
 
+import array
 import ctypes
 import itertools
 import math
+import mmap
 import threading
 import weakref
 from collections.abc import Callable
@@ -124,23 +126,15 @@ class Linear(torch.nn.Module):
 
 
 def release_pages(tensor: torch.Tensor) -> None:
-    """Gives back the memory of a tensor that lies in a mapped file and is not read again. The pages come back from the file
-    if they are; memory that is no file's is left alone."""
-    page = 4096
-    first = -(-tensor.data_ptr() // page) * page
-    last = (tensor.data_ptr() + tensor.nbytes) // page * page
+    """Gives back the memory of a tensor that lies in a mapped file and is not read again. Its pages come back from the file
+    if they are; memory that is no file's, or was written to, is left alone."""
+    page, shared_or_file = mmap.PAGESIZE, 1 << 61  # as /proc/self/pagemap says of a page (Linux: admin-guide/mm/pagemap)
+    present_or_swapped = 3 << 62
+    first, last = -(-tensor.data_ptr() // page), (tensor.data_ptr() + tensor.nbytes) // page
     if last <= first:
         return
-    with open("/proc/self/maps", encoding="ascii", errors="replace") as maps:
-        for line in maps:
-            fields = line.split(maxsplit=5)
-            begin, end = (int(side, 16) for side in fields[0].split("-"))
-            if begin <= first and last <= end:
-                if int(fields[4]) != 0 and "w" not in fields[1]:
-                    madvise(first, last - first)
-                return
-
-
-def madvise(address: int, size: int) -> None:
-    dont_need = 4
-    ctypes.CDLL(None).madvise(ctypes.c_void_p(address), ctypes.c_size_t(size), dont_need)
+    with open("/proc/self/pagemap", "rb") as pages:
+        pages.seek(8 * first)
+        flags = array.array("Q", pages.read(8 * (last - first)))
+    if all(flag & shared_or_file or not flag & present_or_swapped for flag in flags):
+        ctypes.CDLL(None).madvise(ctypes.c_void_p(first * page), ctypes.c_size_t((last - first) * page), mmap.MADV_DONTNEED)
