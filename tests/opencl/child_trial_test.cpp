@@ -6,8 +6,8 @@
 #include <filesystem>
 #include <fstream>
 
-#include "backends/opencl/trial.h"
 #include "backends/opencl/device.h"
+#include "backends/opencl/trial.h"
 #include "backends/opencl/variant.h"
 #include "tests/opencl/harness.h"
 

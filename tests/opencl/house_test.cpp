@@ -4,10 +4,10 @@
 #include <condition_variable>
 #include <thread>
 
-#include "backends/opencl/select.h"
 #include "backends/opencl/device.h"
 #include "backends/opencl/forms/forms.h"
 #include "backends/opencl/gemm.h"
+#include "backends/opencl/select.h"
 #include "backends/opencl/tuned.h"
 #include "tests/opencl/own_kernels.h"
 #include "tests/opencl/own_kernels/gemm_transposed.h"

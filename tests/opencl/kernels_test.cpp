@@ -267,7 +267,8 @@ TEST(OpenClKernels, WorkGroupsStayForOneTileOfRowsThatAreQuantised) {
     other = p;
     other.k = 65536;
     EXPECT_EQ(variant.persistent_groups(t, other), 0) << name << ": no room";
-    EXPECT_GT(variant.passes(t, other, f, 3)[0].work_groups[0] * variant.passes(t, other, f, 3)[0].work_groups[1], 6) << name;
+    EXPECT_GT(variant.passes(t, other, f, 3)[0].work_groups[0] * variant.passes(t, other, f, 3)[0].work_groups[1], 6)
+        << name;
     for (const char* tunable : {"block_m", "split_k"}) {
       if (t.count(tunable) == 0) continue;
       Tuning parts = t;

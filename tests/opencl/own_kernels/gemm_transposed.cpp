@@ -29,9 +29,7 @@ Variant made(const char* summary) {
   v.weights = [](const Tuning&, const Problem&) { return blocked_form(8, 4, 16); };
   v.activations = [](const Tuning&, const Problem&) { return transposed_form(); };
   v.passes = [](const Tuning& t, const Problem& p, const Features&, std::int64_t m) -> std::vector<Pass> {
-    return {{"gemm_transposed",
-             {numerics::ceil_div(p.n, t["tile_n"]), m},
-             t["tile_n"]}};
+    return {{"gemm_transposed", {numerics::ceil_div(p.n, t["tile_n"]), m}, t["tile_n"]}};
   };
   v.rule_of_thumb = [](const Features&, const Problem&) { return Tuning{{"tile_n", 16}}; };
   v.estimate_ns = [](const Tuning&, const Problem&, const Features&) { return 1e-3; };
@@ -63,9 +61,7 @@ Variant gemm_transposed_failing() {
   Variant v = made("the same with a second pass that cannot be launched where there are two rows");
   v.trial.reset();
   v.passes = [](const Tuning& t, const Problem& p, const Features&, std::int64_t m) -> std::vector<Pass> {
-    return {{"gemm_transposed",
-             {numerics::ceil_div(p.n, t["tile_n"]), m},
-             t["tile_n"]},
+    return {{"gemm_transposed", {numerics::ceil_div(p.n, t["tile_n"]), m}, t["tile_n"]},
             {"gemm_transposed_nothing", {1, 1}, m == 2 ? kTooMany : 1}};
   };
   return v;
