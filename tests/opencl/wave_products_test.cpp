@@ -19,7 +19,12 @@ namespace {
 
 using backend::DType;
 
-Variant wave_by_hand() { return another("wave_by_hand", "gemm_wave"); }
+/// Of all types that the three variants take.
+Variant wave_by_hand() {
+  Variant v = another("wave_by_hand", "gemm_wave");
+  v.products = codes_of_a_byte();
+  return v;
+}
 
 /// What clang has for a GPU: work-items of a wave, parts of k, and k that a work-item gives to a product of f16, bf16
 /// and i8; and the instructions.
@@ -73,7 +78,8 @@ class OpenClWaveProducts : public OwnKernels {
   }
   static std::string trial_with(const Made& made, DType code) {
     Variant v = wave_by_hand();
-    v.trial = find_variant(code == DType::e4m3fn ? "gemm_wave" : "gemm_wave_bf16")->trial;
+    const Variant* const real = find_variant(code == DType::e4m3fn ? "gemm_wave" : "gemm_wave_bf16");
+    v.trial = real->trial, v.products = real->products;
     return attempt_trial(*dynamic_cast<Device&>(*made.devices.at(0)).context(), v, nullptr);
   }
 };
@@ -177,9 +183,12 @@ TEST_F(OpenClWaveProducts, TrialFindsWhatAUnitLoses) {
 TEST_F(OpenClWaveProducts, AreRefusedWhereTheDeviceSaysNothingOfWaves) {
   for (const auto& device : devices()) {
     if (dynamic_cast<Device&>(*device).context()->features.wave_lanes != 0) continue;
-    for (const char* variant : {"gemm_wave", "gemm_wave_bf16", "gemm_wave_s8"}) {
+    const std::pair<const char*, DType> variants[] = {
+        {"gemm_wave", DType::e4m3fn}, {"gemm_wave_bf16", DType::e5m2}, {"gemm_wave_s8", DType::i8}};
+    for (const auto& [variant, code] : variants) {
       Case c = problem(19, 130, 300);
       c.options = {{"variant", variant}};
+      c.a = c.b = code;
       const backend::Support no = device->supports(c.desc());
       EXPECT_EQ(no.reason, backend::Reason::device_feature);
       EXPECT_NE(no.text.find("cl_amd_device_attribute_query"), std::string::npos) << no.text;
