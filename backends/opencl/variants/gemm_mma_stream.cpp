@@ -26,7 +26,9 @@ std::vector<Pass> passes(const Tuning& t, const Problem& p, const Features&, std
 bool quantises(const Tuning& t, const Problem& p) {
   const std::int64_t rows = t["tile_m"];
   if (p.k_group != 128) return false;  // It makes codes of a K block at a time.
-  return rows <= 4 || (rows <= 16 && p.priced().n * p.k <= 64 << 20);
+  // Its price grows with rows and K: 16 rows of K 12288 take 31.9 us, with a kernel before 26.2
+  // (docs/performance/decode.md).
+  return rows <= 4 || (rows <= 16 && p.priced().n * p.k <= 64 << 20 && rows * p.k <= 128 << 10);
 }
 
 /// Rows that a tile is made for: of many matrices most have fewer, and few a second tile.
