@@ -53,6 +53,14 @@ std::shared_ptr<Device> Device::open(const std::string& uri) {
   return device;
 }
 
+Device::Turn::~Turn() {
+  if (std::uncaught_exceptions() == exceptions_) return;
+  try {
+    device_.queue_.finish();
+  } catch (const Error&) {  // the call's own failure is on its way
+  }
+}
+
 std::shared_ptr<Gemm> Device::plan(const GemmDesc& desc) {
   auto& plan = plans_[key_of(desc)];
   if (!plan) plan = std::make_shared<Gemm>(device_, desc);
@@ -85,7 +93,7 @@ void Device::read(ironcl_span from, void* to) {
 
 Linear::Linear(std::shared_ptr<Device> device, GemmDesc desc, const WeightsDesc& weights, const void* bias)
     : device_(std::move(device)), desc_(std::move(desc)) {
-  const std::lock_guard lock(device_->mutex_);
+  const Device::Turn turn(*device_);
   const auto plan = device_->plan(desc_for(IRONCL_BF16, 1, IRONCL_BF16));
   weights_.emplace_back(device_->device_, weights, plan.get());
   if (bias == nullptr) return;
@@ -97,7 +105,7 @@ Linear::Linear(std::shared_ptr<Device> device, GemmDesc desc, const WeightsDesc&
 Linear::Linear(std::shared_ptr<Device> device, const Layer& layer, std::uint32_t accuracy)
     : device_(std::move(device)), desc_(layer.problem({.m = 1, .weakest_accuracy = accuracy})) {
   if (layer.is_static()) static_ = layer;
-  const std::lock_guard lock(device_->mutex_);
+  const Device::Turn turn(*device_);
   const auto plan = device_->plan(desc_for(IRONCL_BF16, 1, IRONCL_BF16));
   weights_.push_back(layer.prepare(device_->device_, plan.get()));
   if (!layer.bias().empty()) {
@@ -153,15 +161,15 @@ Linear::Call& Linear::call(ironcl_dtype x_type, std::int64_t m, ironcl_dtype out
 }
 
 std::string Linear::variant(ironcl_dtype x_type, std::int64_t m, ironcl_dtype out_type) {
-  const std::lock_guard lock(device_->mutex_);
+  const Device::Turn turn(*device_);
   return call(x_type, m, out_type).plan->info().variant;
 }
 
 void Linear::run(const void* x, ironcl_dtype x_type, std::int64_t m, void* out, ironcl_dtype out_type,
                  const std::int32_t* rows) {
   if (m == 0) return;
-  const std::lock_guard lock(device_->mutex_);
   std::vector<std::byte> codes;
+  const Device::Turn turn(*device_);
   if (static_) {
     codes = static_->quantize(x_type, {static_cast<const std::byte*>(x), bytes_of(x_type, m * k())}, m);
     x = codes.data(), x_type = desc_.a;
@@ -195,7 +203,7 @@ void Linear::export_to(std::span<std::byte> data, std::span<std::byte> scales) c
 
 void quantize(Device& device, const QuantizeDesc& desc, const void* x, void* codes, std::uint64_t code_bytes,
               void* scales, std::uint64_t scale_bytes) {
-  const std::lock_guard lock(device.mutex_);
+  const Device::Turn turn(device);
   const Quantize op(device.device_, desc);
   auto args = detail::sized<ironcl_quantize_args>();
   args.rows = desc.rows;
@@ -217,7 +225,7 @@ Experts::Experts(std::shared_ptr<Device> device, const Checkpoint& checkpoint, c
 
 void Experts::run(const void* x, std::int64_t tokens, const void* ids, const void* weights, void* y) {
   if (tokens == 0) return;
-  const std::lock_guard lock(device_->mutex_);
+  const Device::Turn turn(*device_);
   ExpertsArgs args{.tokens = tokens};
   args.x = device_->staging(0, bytes_of(choices_.x, tokens * info_.hidden));
   args.y = device_->staging(1, bytes_of(choices_.y, tokens * info_.hidden));

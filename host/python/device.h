@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <exception>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -32,6 +33,21 @@ class Device {
   friend class Linear;
   friend class Experts;
   friend void quantize(Device&, const QuantizeDesc&, const void*, void*, std::uint64_t, void*, std::uint64_t);
+
+  /// The device for one call. Commands read the caller's memory until they have run, so those of a call that failed
+  /// are waited for before that memory may go: what they read is declared before the turn.
+  class Turn {
+   public:
+    explicit Turn(Device& device) : lock_(device.mutex_), device_(device) {}
+    Turn(const Turn&) = delete;
+    Turn& operator=(const Turn&) = delete;
+    ~Turn();
+
+   private:
+    std::lock_guard<std::mutex> lock_;
+    Device& device_;
+    int exceptions_ = std::uncaught_exceptions();
+  };
 
   /// The plan of a problem, made once.
   std::shared_ptr<Gemm> plan(const GemmDesc& desc);
