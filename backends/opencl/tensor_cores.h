@@ -78,7 +78,7 @@ inline double second_cache_ns(std::int64_t tiles, std::int64_t lines, const Prob
 /// What sharing a last round costs and how far it goes, in K blocks of a kernel.
 struct Sharing {
   std::int64_t least;  ///< Of a part: SHARED_BLOCKS of the kernel.
-  std::int64_t cost;   ///< Time to store parts and to add them, measured (docs/performance/h200-tensor14.md).
+  std::int64_t cost;   ///< Time to store parts and to add them, measured (docs/performance/h200-many-rows.md).
 };
 
 /// Into how many parts cl/parts.cl cuts the K of each tile of a last round that is half empty or emptier; else 1.

@@ -87,7 +87,7 @@ class Turns(unittest.TestCase):
             import numpy
         except ImportError:
             self.skipTest("without numpy")
-        # docs/performance/h200.md: 6188 rows in six matrices of about 1024.
+        # docs/performance/h200-grouped.md: 6188 rows in six matrices of about 1024.
         self.assertEqual(sum(gpu_peers.rows_of_matrices(6, 1024)), 6188)
 
 

@@ -93,7 +93,7 @@ TEST(OpenClTensorCores, RowsFrom17To64TakeTheKernelThatWasFastest) {
     c.weakest = weakest;
     return taken_by_h200(c.desc()).variant->name;
   };
-  // As measured on an H200 (docs/performance/h200-few-rows.md, h200-f32.md).
+  // As measured on an H200 (docs/performance/h200-few-rows.md).
   constexpr auto f32 = backend::AccuracyClass::f32, tensor14 = backend::AccuracyClass::tensor14;
   for (const auto& [n, k] : {std::pair{4096, 4096}, {2112, 7168}, {24576, 1536}, {7168, 16384}}) {
     for (const std::int64_t m : {17, 24, 32}) {
@@ -147,7 +147,7 @@ TEST(OpenClTensorCores, MoreRowsOfClassF32TakeTilesThatFillWholeRounds) {
     if (t.at("split_k") > 1) text += ", parts " + std::to_string(t.at("split_k"));
     return text + (!few && t.at("share") == 1 ? ", shared" : "");
   };
-  // As measured on an H200 (docs/performance/h200-f32.md).
+  // As measured on an H200 (docs/performance/h200-many-rows.md).
   EXPECT_EQ(taken(256, 576, 7168), "few 64 x 64, parts 3");
   EXPECT_EQ(taken(768, 576, 7168), "few 64 x 64");
   EXPECT_EQ(taken(256, 1536, 7168), "few 64 x 64");
@@ -255,7 +255,7 @@ TEST(OpenClTensorCores, MoreRowsOfClassTensor14TakeTilesThatFillWholeRounds) {
     EXPECT_EQ(t.at("split_k"), 1) << c.line();
     return std::to_string(t.at("tile_n")) + (t.at("share") == 1 ? " shared" : "");
   };
-  // As measured on an H200 (docs/performance/h200-tensor14.md).
+  // As measured on an H200 (docs/performance/h200-many-rows.md).
   const Tuning few = find_variant("gemm_wgmma_few")
                          ->rule_of_thumb(h200(), {160, 576, 7168, 128, backend::DType::e4m3fn, backend::DType::e4m3fn,
                                                   backend::DType::f32});

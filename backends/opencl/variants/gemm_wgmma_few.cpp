@@ -34,7 +34,7 @@ constexpr double kOfStreaming = 1, kStart = 700;              ///< Up to 64 rows
 constexpr double kOfStreamingHigh = 1.05, kStartHigh = 1000;  ///< More.
 
 /// Of more than 128 rows: tiles that one work-group after another makes on a unit, and cycles at the device's clock
-/// that a K block of 128 takes; those in which a tile leaves (docs/performance/h200-tensor14.md, "Tiles of other
+/// that a K block of 128 takes; those in which a tile leaves (docs/performance/h200-many-rows.md, "Tiles of other
 /// widths").
 struct Tile {
   int m, n, k_groups, stages;

@@ -35,7 +35,7 @@ std::optional<Refusal> needs(const Features& f, const Problem& p) {
   return refuse_room_between_matrices(p);
 }
 
-/// Tiles with what they cost (docs/performance/h200-f32.md, "From 129 rows on").
+/// Tiles with what they cost (docs/performance/h200-many-rows.md, "From 129 rows on").
 struct Tile {
   int m, n;
   TileCost cost;
@@ -54,7 +54,7 @@ std::int64_t most_parts(const Tuning& t, const Problem& p, const Features& f) {
   return std::min(f.compute_units / tiles(t, p, p.m), numerics::ceil_div(p.k, 128) / 8);
 }
 
-/// As measured on an H200 (docs/performance/h200-f32.md).
+/// As measured on an H200 (docs/performance/h200-many-rows.md).
 Tuning rule_of_thumb(const Features& f, const Problem& p) {
   Tuning best{{"tile_m", 64}, {"tile_n", 64}, {"split_k", 1}};
   if (p.m > 64 && !p.scheduled) {
@@ -73,8 +73,8 @@ Tuning rule_of_thumb(const Features& f, const Problem& p) {
   return best;
 }
 
-// Fitted to an H200 (docs/performance/h200-f32.md): times streaming_ns(), what starts and ends a launch, and what
-// each further round of tiles costs, whose rings are filled anew; in ns.
+// Fitted to an H200 (docs/performance/h200-many-rows.md): times streaming_ns(), what starts and ends a launch, and
+// what each further round of tiles costs, whose rings are filled anew; in ns.
 constexpr double kOfStreaming = 0.945, kStart = 3700;        ///< 17 to 64 rows.
 constexpr double kOfStreamingHigh = 1.65, kStartHigh = 500;  ///< More.
 /// Where gemm_mma_stream is faster: up to 16 rows, up to 32 of weights that stream sooner than a launch starts.

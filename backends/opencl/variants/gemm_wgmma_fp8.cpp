@@ -23,7 +23,7 @@ constexpr double kOfStreamingNarrow = 1, kOfStreaming = 1.05, kStart = 4000;
 
 /// Of more than 128 rows: cycles at the device's clock that a tile takes for a K block of 128, and those in which
 /// each column of it leaves; what the ring of a work-group that has one tile takes to fill; what K in parts costs.
-/// Fitted to 84 problems in every width (docs/performance/h200-tensor14.md, "Tiles of other widths").
+/// Fitted to 84 problems in every width (docs/performance/h200-many-rows.md, "Tiles of other widths").
 struct Width {
   int columns;
   double block_cycles;
