@@ -4,9 +4,9 @@
 
     make_table.py FOLDERS --ironcl build/release/bin/ironcl [--write docs/checkpoints.md] [--foreign] [--device URI]...
 
-A row says that a folder runs, with the largest error of its layers over the bound, against torch's float64, and where that
-was; or the line with which it is refused. Exit status 1 where a folder of a readable scheme does not run or is beyond its
-bound, and where one of another scheme is not refused.
+A row is a tool: the schemes that run, with the largest error over the bound of all their layers on any device, against
+torch's float64; the schemes that are refused. The lines with which they are refused are printed. Exit status 1 where a
+folder of a readable scheme does not run or is beyond its bound, and where one of another scheme is not refused.
 """
 
 import argparse
@@ -17,8 +17,8 @@ import subprocess
 import sys
 import time
 
-HEADS = {False: ("<!-- table of make_table.py -->", "<!-- end of the table -->", "| tool | scheme | IronCL |"),
-         True: ("<!-- table of make_table.py --foreign -->", "<!-- end of the foreign table -->", "| # | convention | IronCL |")}
+HEADS = {False: ("<!-- table of make_table.py -->", "<!-- end of the table -->", "| tool | read | error, of the bound | refused |"),
+         True: ("<!-- table of make_table.py --foreign -->", "<!-- end of the foreign table -->", "| # | read | error, of the bound | refused |")}
 
 
 def run(command):
@@ -63,6 +63,22 @@ def first_line(text, folder):
     return re.sub(r"^ironcl \w+: ", "", line).replace("|", "\\|")
 
 
+def table_of(results):
+    """The rows of [(tool, scheme, text)], one a tool, in order."""
+    tools = {}
+    for tool, scheme, text in results:
+        read, refused, errors = tools.setdefault(tool, ([], [], []))
+        if text.startswith("runs: "):
+            read.append(scheme)
+            errors += [float(number) for number in re.findall(r":\d+ ([\d.e+-]+)", text)]
+            if "not supported" in text or "**" in text:
+                read[-1] += f" ({text[6:]})"
+        else:
+            refused.append(scheme if text.startswith("refused: ") else f"{scheme} ({text})")
+    return [f"| {tool} | {'; '.join(read)} | {f'{max(errors):.2g}' if errors else ''} | {'; '.join(refused)} |"
+            for tool, (read, refused, errors) in tools.items()]
+
+
 def row_of(options, entry):
     folder = os.path.join(options.folders, entry.get("path", entry["name"]))
     if "failed" in entry:
@@ -84,20 +100,20 @@ def main():
     options = arguments.parse_args()
     begin, end, head = HEADS[options.foreign]
     options.device = options.device or ["ironwood:0", "opencl:0"]
-    start, lines, wrong = time.time(), [], []
+    start, results, wrong = time.time(), [], []
     for entry in json.load(open(os.path.join(options.folders, "folders.json"))):
         text, good = row_of(options, entry)
-        lines.append(f"| {entry['tool']} | {entry['scheme']} | {text} |")
+        results.append((entry["tool"], entry["scheme"], text))
         print(("ok   " if good else "WRONG"), entry["name"], text, flush=True)
         if not good:
             wrong.append(entry["name"])
-    table = "\n".join([begin, head, "|---|---|---|", *lines, end])
+    table = "\n".join([begin, head, "|---|---|---|---|", *table_of(results), end])
     if options.write:
         page = open(options.write).read()
         before, rest = page.split(begin)
         with open(options.write, "w") as file:
             file.write(before + table + rest.split(end)[1])
-    print(f"{len(lines)} folders, {len(wrong)} wrong {wrong or ''}, {time.time() - start:.0f} s")
+    print(f"{len(results)} folders, {len(wrong)} wrong {wrong or ''}, {time.time() - start:.0f} s")
     return 1 if wrong else 0
 
 
