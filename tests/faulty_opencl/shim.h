@@ -3,7 +3,7 @@
 // fails calls, runs out of memory, loses the device or reports odd limits and enforces them. It also counts objects.
 // A program that links it first has it; any other gets it by LD_PRELOAD, with the commands in IRONCL_FAULTY_OPENCL.
 //
-// Commands, separated by ';' (docs/testing.md has the same table):
+// Commands, separated by ';' (docs/testing.md says how to use them):
 //   fail=CALL:N:CODE   the N-th call of CALL from now on (the first is 1; 0 is every one) answers CODE
 //   later=CALL:N:CODE  that enqueue is accepted and its event ends with CODE (kernels, transfers that do not block)
 //   lose=N             from the N-th call on, all answer CL_DEVICE_NOT_AVAILABLE but releases and waits, which pass
