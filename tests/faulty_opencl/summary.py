@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Adds up tables that ironcl_faulty_walk wrote (--table), of whole walks or of their parts, as docs/trust.md shows them.
+"""Adds up tables that ironcl_faulty_walk wrote (--table), of whole walks or of their parts, as docs/trust.md adds them up.
 
 usage: summary.py PROBLEM=TABLE[,TABLE...]...     for example: summary.py stream=faulty-opencl-stream.md
 A table has a row for each kind of failure, step and call: what the plugin answered and how often.
