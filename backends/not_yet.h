@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a description may say and no backend computes yet: scales of e4m3fn, global scales, grids that begin inside a
-// block, static scales, activations of e2m1. Each backend asks here first, and drops a line when it can do more. Next
-// door: interface.h.
+// block, static scales of activations, activations and outputs of e2m1. Each backend asks here first, and drops a
+// line when it can do more. Next door: interface.h.
 #pragma once
 
 #include <optional>
@@ -36,9 +36,11 @@ inline std::optional<Refusal> not_yet(const ScaleDesc& scale, const Quantizer& q
 inline std::optional<Refusal> not_yet(const GemmDesc& desc) {
   if (desc.a == DType::e2m1)
     return Refusal{Reason::dtype, "a is e2m1; e4m3fn, e5m2, i8, f32, f16 and bf16 are accepted"};
+  if (desc.d == DType::e2m1)
+    return Refusal{Reason::dtype, "d is e2m1; e4m3fn, e5m2, i8, f32, f16 and bf16 are accepted"};
   if (auto refusal = not_yet(desc.a_scale, desc.a_quantizer, "a")) return refusal;
   if (auto refusal = not_yet(desc.b_scale, {}, "b")) return refusal;
-  return not_yet(desc.d_scale, desc.d_quantizer, "d");
+  return not_yet(desc.d_scale, {}, "d");
 }
 
 /// Throws unsupported where the codes or scales that a quantiser would make are refused.

@@ -107,7 +107,7 @@ std::string describe_features() {
       {"weights", {"e4m3fn", "e5m2", "i8", "f32", "f16", "bf16"}},
       {"activations", {"e4m3fn", "e5m2", "i8", "f32", "f16", "bf16"}},
       {"quantised_in_the_plan_from", {"f32", "f16", "bf16"}},
-      {"outputs", {"f32", "f16", "bf16"}},
+      {"outputs", {"f32", "f16", "bf16", "e4m3fn", "e5m2", "i8"}},
       {"scale_dtypes", {"f32", "f16", "bf16", "e8m0"}},
       {"weight_grids", {"any rows; columns 0 or a multiple of 32"}},
       {"activation_grids", {"any rows; columns 0 or a multiple of 32"}},

@@ -17,6 +17,7 @@
 #include "backends/ironwood/queue.h"
 #include "backends/numerics/casts.h"
 #include "backends/numerics/checked.h"
+#include "backends/numerics/quantized_matrix.h"
 
 namespace ironcl::ironwood {
 
@@ -29,7 +30,7 @@ namespace {
 /// What a call brings, as addresses; nullptr for what the problem has not.
 struct Bound {
   const PreparedWeights& weights;
-  std::byte *a = nullptr, *d = nullptr;
+  std::byte *a = nullptr, *d = nullptr, *d_scale = nullptr;
   const std::byte *a_scale = nullptr, *bias = nullptr, *matrix_rows = nullptr, *a_index = nullptr;
   std::byte *a_quantized = nullptr, *a_quantized_scale = nullptr;
   std::int64_t rows = 0;    // of the problem, all matrices' together
@@ -43,6 +44,7 @@ Bound bind(const Problem& p, const GemmArgs& args) {
   bound.a_rows = p.x_rows != 0 ? args.a_rows : bound.rows;
   bound.a = at(true, args.a);
   bound.d = at(true, args.d);
+  bound.d_scale = at(p.d_code != DType::none, args.d_scale);
   bound.a_scale = at(p.scaled_x && !p.quantize_x, args.a_scale);
   bound.bias = at(p.bias != DType::none, args.bias);
   bound.matrix_rows = at(p.grouped(), args.matrix_rows);
@@ -158,9 +160,10 @@ class ActivationScales {
 
 std::string describe(const Plan& plan) {
   return fmt::format(
-      "tpu={},kernel_blocks={},{},{},mode={},program={},buffers={},save_x_q={},save_acc={},blocks_from={}",
+      "tpu={},kernel_blocks={},{},{},mode={},program={},buffers={},save_x_q={},save_acc={},blocks_from={}{}",
       plan.machine.tpu->key, plan.blocks.b, plan.blocks.o, plan.blocks.i, name_of(plan.mode), name_of(plan.program),
-      plan.buffers, plan.save_x_q ? "on" : "off", plan.save_acc ? "on" : "off", plan.source);
+      plan.buffers, plan.save_x_q ? "on" : "off", plan.save_acc ? "on" : "off", plan.source,
+      plan.problem.d_code != DType::none ? ",d=quantised in a pass of its own" : "");
 }
 
 namespace {
@@ -188,6 +191,8 @@ class PlannedGemm final : public backend::Gemm {
 
  private:
   double run(const GemmArgs& args) const;
+  /// Multiplies, and leaves D at `d`, rows `row_bytes` apart.
+  double multiply(const Bound& bound, std::span<const MatrixRows> dealt, std::byte* d, std::int64_t row_bytes) const;
 
   backend::GemmDesc desc_;
   Plan plan_;
@@ -199,6 +204,27 @@ double PlannedGemm::run(const GemmArgs& args) const {
   if (args.m == 0) return 0;
   const Bound bound = bind(p, args);
   const std::vector<MatrixRows> dealt = deal(p, bound, args.m);
+  if (p.d_code == DType::none) return multiply(bound, dealt, bound.d, p.ldd * size_of(p.d));
+  std::vector<float> d(static_cast<std::size_t>(numerics::checked_mul(bound.rows, p.n)));
+  double time_ns = multiply(bound, dealt, reinterpret_cast<std::byte*>(d.data()), p.n * size_of(p.d));
+  // A grouped D has scales of single rows, so that those of a matrix begin with its rows.
+  for (const MatrixRows& own : dealt) {
+    const backend::ScaleDesc& scale = p.d_scale;
+    numerics::quantize(DType::f32, d.data() + own.first * p.n, own.rows, p.n, p.n, scale.grid, p.d_quantizer,
+                       {.type = p.d_code,
+                        .codes = bound.d + own.first * p.ldd,
+                        .ld = p.ldd,
+                        .scale_type = scale.dtype,
+                        .scales = bound.d_scale + own.first * scale.ld * size_of(scale.dtype),
+                        .scale_ld = scale.ld});
+    time_ns += quantizing_ns(plan_.machine, own.rows, p.n, DType::f32, p.d_code, scale);
+  }
+  return time_ns;
+}
+
+double PlannedGemm::multiply(const Bound& bound, std::span<const MatrixRows> dealt, std::byte* d,
+                             std::int64_t row_bytes) const {
+  const Problem& p = plan_.problem;
   std::vector<std::int32_t> gather = gather_of(bound, dealt);
   ActivationScales x_scales(p, bound, dealt, gather);
 
@@ -207,8 +233,8 @@ double PlannedGemm::run(const GemmArgs& args) const {
   operands.x.row_bytes = p.ldx * size_of(p.x);
   operands.x.row_index = gather.empty() ? nullptr : gather.data();
   operands.x_scale.data = x_scales.data();
-  operands.out.data = bound.d;
-  operands.out.row_bytes = p.ldd * size_of(p.d);
+  operands.out.data = d;
+  operands.out.row_bytes = row_bytes;
   std::vector<float> bias;
   if (bound.bias != nullptr) {
     bias.resize(static_cast<std::size_t>(p.n * std::max<std::int64_t>(p.matrices, 1)));
@@ -223,7 +249,7 @@ double PlannedGemm::run(const GemmArgs& args) const {
     operands.bias.data = reinterpret_cast<std::byte*>(bias.data());
     return run_program(plan_, bound.rows, operands, workers_.get(), nullptr).time_ns;
   }
-  operands.rows = dealt;
+  operands.rows.assign(dealt.begin(), dealt.end());
   const std::int64_t scale_count = static_cast<std::int64_t>(bound.weights.scales().size()) / p.matrices;
   for (std::int64_t g = 0; g < p.matrices; ++g) {
     Operands::Matrix& matrix = operands.matrices[static_cast<std::size_t>(g)];

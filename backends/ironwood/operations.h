@@ -17,6 +17,10 @@ namespace ironcl::ironwood {
 /// A plan that binds the operands of a call to the arrays that the kernel's program reads.
 std::shared_ptr<backend::Gemm> make_gemm(const backend::GemmDesc& desc, Plan plan, std::shared_ptr<Workers> workers);
 
+/// The modelled time of a quantiser's pass over [rows, cols] of `x`.
+double quantizing_ns(const Machine& machine, std::int64_t rows, std::int64_t cols, numerics::DType x,
+                     numerics::DType code, const backend::ScaleDesc& scale);
+
 /// Each throws Error(unsupported) with what would be accepted.
 std::shared_ptr<backend::Quantize> make_quantize(const backend::QuantizeDesc& desc, const Machine& machine);
 std::shared_ptr<backend::Route> make_route(const backend::RouteDesc& desc, const Machine& machine);

@@ -146,8 +146,8 @@ std::optional<Refusal> read_problem(const GemmDesc& desc, Problem* problem) {
     return Refusal(Reason::dtype, "weights of {} with A of {}; A of f32, f16 or bf16 is accepted", name_of(desc.b),
                    name_of(desc.a));
   }
-  if (!numerics::is_float(desc.d)) {
-    return Refusal(Reason::dtype, "D of {}; f32, f16 and bf16 are accepted", name_of(desc.d));
+  if (!numerics::is_float(desc.d) && !numerics::is_quantized(desc.d)) {
+    return Refusal(Reason::dtype, "D of {}; f32, f16, bf16, e4m3fn, e5m2 and i8 are accepted", name_of(desc.d));
   }
   if (desc.bias != DType::none && !numerics::is_float(desc.bias)) {
     return Refusal(Reason::dtype, "a bias of {}; f32, f16 and bf16 are accepted", name_of(desc.bias));
@@ -163,6 +163,10 @@ std::optional<Refusal> read_problem(const GemmDesc& desc, Problem* problem) {
   p.code = desc.a;
   p.w = desc.b;
   p.d = desc.d, p.bias = desc.bias;
+  if (numerics::is_quantized(desc.d)) {
+    p.d = DType::f32, p.d_code = desc.d;
+    p.d_scale = desc.d_scale, p.d_quantizer = desc.d_quantizer;
+  }
   p.x_scale = desc.a_scale.dtype, p.w_scale = desc.b_scale.dtype;
   p.scaled_x = p.x_scale != DType::none;
   if (p.scaled_x) p.x_grid = desc.a_scale.grid;

@@ -46,7 +46,11 @@ struct Problem {
   bool quantize_x = false;                         ///< X is quantised to `code` in the kernel.
   numerics::DType code = numerics::DType::e4m3fn;  ///< What X is quantised to.
   bool scaled_x = false;                           ///< X has scales: the caller's, or those that quantising makes.
-  numerics::DType d = numerics::DType::none, bias = numerics::DType::none;
+  numerics::DType d = numerics::DType::none;       ///< As the kernel stores D; f32 where it is quantised afterwards.
+  numerics::DType d_code = numerics::DType::none;  ///< What D is quantised to; none: it is not.
+  backend::ScaleDesc d_scale;                      ///< Of a quantised D.
+  numerics::Quantizer d_quantizer;
+  numerics::DType bias = numerics::DType::none;
   numerics::DType x_scale = numerics::DType::none, w_scale = numerics::DType::none;  ///< As the caller stores them.
   numerics::ScaleGrid x_grid, w_grid;  ///< As described: 0 spans the dimension; {0, 0} where there are no scales.
   std::int64_t x_scale_ld = 0, w_scale_ld = 0;

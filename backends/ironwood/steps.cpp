@@ -13,7 +13,7 @@
 #include "backends/numerics/casts.h"
 #include "backends/numerics/checked.h"
 #include "backends/numerics/experts.h"
-#include "backends/numerics/quantize.h"
+#include "backends/numerics/quantized_matrix.h"
 
 namespace ironcl::ironwood {
 namespace {
@@ -46,6 +46,16 @@ double bytes_of(std::int64_t rows, std::int64_t cols, DType type) {
   return static_cast<double>(rows) * static_cast<double>(cols) * size_of(type);
 }
 
+}  // namespace
+
+double quantizing_ns(const Machine& machine, std::int64_t rows, std::int64_t cols, DType x, DType code,
+                     const backend::ScaleDesc& scale) {
+  const double scales = bytes_of(scale.grid.scale_rows(rows), scale.grid.scale_cols(cols), scale.dtype);
+  return time_of(machine, 2 * bytes_of(rows, cols, x) + bytes_of(rows, cols, code) + scales);
+}
+
+namespace {
+
 std::span<float> row_of(std::vector<float>& row, DType type, const std::byte* data) {
   numerics::decode(type, data, std::span<float>(row));
   return row;
@@ -65,33 +75,20 @@ class Operation final : public Interface {
   Step step_;
 };
 
-/// With the arithmetic of numerics::quantize, a band of whole groups at a time.
 struct QuantizeStep {
   backend::QuantizeDesc d;
   Machine machine;
 
   double operator()(const backend::QuantizeArgs& args) const {
-    const std::int64_t rows = args.rows, cols = d.cols;
-    if (rows == 0) return 0;
-    const std::byte* x = address_of(args.x);
-    std::byte *to_codes = address_of(args.codes), *to_scales = address_of(args.scales);
-    const numerics::ScaleGrid& grid = d.scale.grid;
-    const std::int64_t scale_cols = grid.scale_cols(cols);
-    const std::int64_t band =
-        std::min(grid.group_rows == 0 ? rows : std::max<std::int64_t>(grid.group_rows, 1), rows);
-    std::vector<std::uint8_t> codes(static_cast<std::size_t>(numerics::checked_mul(band, cols)));
-    std::vector<float> scales(static_cast<std::size_t>(scale_cols));
-    for (std::int64_t first = 0, group = 0; first < rows; first += band, ++group) {
-      const std::int64_t count = std::min(band, rows - first);
-      numerics::quantize(d.x, x + first * d.x_ld * size_of(d.x), count, cols, d.x_ld, d.code, {0, grid.group_cols},
-                         d.quantizer, codes, scales);
-      std::memcpy(to_scales + group * d.scale.ld * 4, scales.data(), scales.size() * sizeof(float));
-      for (std::int64_t row = 0; row < count; ++row) {
-        std::memcpy(to_codes + (first + row) * d.code_ld, codes.data() + row * cols, static_cast<std::size_t>(cols));
-      }
-    }
-    return time_of(machine, 2 * bytes_of(rows, cols, d.x) + bytes_of(rows, cols, d.code) +
-                                bytes_of(grid.scale_rows(rows), scale_cols, DType::f32));
+    if (args.rows == 0) return 0;
+    numerics::quantize(d.x, address_of(args.x), args.rows, d.cols, d.x_ld, d.scale.grid, d.quantizer,
+                       {.type = d.code,
+                        .codes = address_of(args.codes),
+                        .ld = d.code_ld,
+                        .scale_type = d.scale.dtype,
+                        .scales = address_of(args.scales),
+                        .scale_ld = d.scale.ld});
+    return quantizing_ns(machine, args.rows, d.cols, d.x, d.code, d.scale);
   }
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The quantiser, a band of group_rows rows at a time: largest magnitudes, scales, codes.
-#include "backends/numerics/quantize.h"
+#include "backends/numerics/quantized_matrix.h"
 
 #include <algorithm>
 #include <bit>
@@ -25,29 +25,30 @@ float power_of_two_at_or_above(float value) noexcept {
   return std::bit_cast<float>((bits + 0x007fffff) & kF32Infinity);
 }
 
-void check(std::int64_t rows, std::int64_t cols, std::int64_t ld, DType type, const ScaleGrid& grid,
-           const Quantizer& quantizer, std::size_t codes, std::size_t scales) {
-  const auto fail = [](const std::string& what) { throw std::invalid_argument("quantize: " + what); };
+[[noreturn]] void fail(const std::string& what) { throw std::invalid_argument("quantize: " + what); }
+
+void check(DType source, std::int64_t rows, std::int64_t cols, std::int64_t ld, const ScaleGrid& grid,
+           const Quantizer& quantizer, const QuantizedMatrix& out) {
+  if (!is_float(source)) fail("the source is " + std::string(name_of(source)) + "; take f32, f16 or bf16");
   if (rows < 0 || cols < 0) fail("a matrix of " + std::to_string(rows) + " x " + std::to_string(cols));
   if (ld < cols) fail("the leading dimension is " + std::to_string(ld) + ", a row has " + std::to_string(cols));
-  if (!is_quantized(type)) fail("the type is " + std::string(name_of(type)) + "; take e4m3fn, e5m2 or i8");
-  if (bits_of(type) != 8) {
-    fail("codes of " + std::string(name_of(type)) + " share bytes, this gives each its own; take e4m3fn, e5m2 or i8");
+  if (!is_quantized(out.type)) fail("the type is " + std::string(name_of(out.type)) + "; take e4m3fn, e5m2 or i8");
+  if (bits_of(out.type) != 8) {
+    fail("codes of " + std::string(name_of(out.type)) +
+         " share bytes, this gives each its own; take e4m3fn, e5m2 or i8");
   }
+  if (out.scale_type != DType::f32 && out.scale_type != DType::e8m0)
+    fail("scales are stored as " + std::string(name_of(out.scale_type)) + "; take f32 or e8m0");
   if (grid.group_rows < 0 || grid.group_cols < 0) {
     fail("groups of " + std::to_string(grid.group_rows) + " x " + std::to_string(grid.group_cols) +
          "; take 0 (the whole dimension) or more");
   }
+  if (out.ld < cols || out.scale_ld < grid.scale_cols(cols)) {
+    fail("codes " + std::to_string(out.ld) + " and scales " + std::to_string(out.scale_ld) + " apart, a row has " +
+         std::to_string(cols) + " and " + std::to_string(grid.scale_cols(cols)));
+  }
   if (!(quantizer.amax_floor >= 0) || std::isinf(quantizer.amax_floor))
     fail("amax_floor must be finite and not negative");
-  const std::int64_t need_codes = checked_mul(rows, cols);
-  const std::int64_t need_scales = checked_mul(grid.scale_rows(rows), grid.scale_cols(cols));
-  if (codes < static_cast<std::uint64_t>(need_codes)) {
-    fail("room for " + std::to_string(codes) + " codes, the matrix has " + std::to_string(need_codes));
-  }
-  if (scales < static_cast<std::uint64_t>(need_scales)) {
-    fail("room for " + std::to_string(scales) + " scales, the grid has " + std::to_string(need_scales));
-  }
 }
 
 }  // namespace
@@ -58,6 +59,12 @@ float scale_of(float amax, DType type, const Quantizer& quantizer) noexcept {
   return quantizer.rounding == ScaleRounding::power_of_two ? power_of_two_at_or_above(scale) : scale;
 }
 
+float scale_of(float amax, DType type, const Quantizer& quantizer, DType stored) noexcept {
+  if (stored != DType::e8m0) return scale_of(amax, type, quantizer);
+  const float scale = scale_of(amax, type, {quantizer.amax_floor, ScaleRounding::power_of_two});
+  return scale < 0x1p-127f ? 0x1p-127f : scale;
+}
+
 std::uint8_t quantize_one(float x, float scale, DType type) noexcept {
   // A scale of 0 (a zero group without a floor) must not turn 0 / 0 into NaN.
   const float quotient = x == 0 && scale == 0 ? x : x / scale;
@@ -65,20 +72,16 @@ std::uint8_t quantize_one(float x, float scale, DType type) noexcept {
   return code_of == nullptr ? std::uint8_t{0} : code_of(quotient);
 }
 
-void quantize(DType source, const void* x, std::int64_t rows, std::int64_t cols, std::int64_t ld, DType type,
-              ScaleGrid grid, const Quantizer& quantizer, std::span<std::uint8_t> q, std::span<float> scales) {
-  if (!is_float(source)) {
-    throw std::invalid_argument("quantize: the source is " + std::string(name_of(source)) +
-                                "; take f32, f16 or bf16");
-  }
-  check(rows, cols, ld, type, grid, quantizer, q.size(), scales.size());
+void quantize(DType source, const void* x, std::int64_t rows, std::int64_t cols, std::int64_t ld, ScaleGrid grid,
+              const Quantizer& quantizer, const QuantizedMatrix& out) {
+  check(source, rows, cols, ld, grid, quantizer, out);
   if (rows == 0 || cols == 0) return;
 
   const ScaleGrid groups = grid.resolved(rows, cols);
   const std::int64_t scale_cols = grid.scale_cols(cols);
-  const auto width = static_cast<std::size_t>(cols);
-  std::vector<float> row_values(width);
-  std::vector<std::uint32_t> largest_bits(static_cast<std::size_t>(scale_cols));
+  const auto width = static_cast<std::size_t>(cols), count = static_cast<std::size_t>(scale_cols);
+  std::vector<float> row_values(width), band_scales(count);
+  std::vector<std::uint32_t> largest_bits(count);
   const auto load_row = [&](std::int64_t row) {
     decode(source, static_cast<const unsigned char*>(x) + checked_mul(checked_mul(row, ld), size_of(source)),
            std::span<float>(row_values));
@@ -87,40 +90,60 @@ void quantize(DType source, const void* x, std::int64_t rows, std::int64_t cols,
   const auto each_group = [&](auto visit) {
     for (std::int64_t group = 0; group < scale_cols; ++group) {
       const std::int64_t begin = group * groups.group_cols;
-      visit(group, begin, begin + std::min(groups.group_cols, cols - begin));
+      visit(static_cast<std::size_t>(group), static_cast<std::size_t>(begin),
+            static_cast<std::size_t>(begin + std::min(groups.group_cols, cols - begin)));
     }
   };
 
   for (std::int64_t band = 0; band < grid.scale_rows(rows); ++band) {
     const std::int64_t first = band * groups.group_rows;
     const std::int64_t end = first + std::min(groups.group_rows, rows - first);
-    std::fill(largest_bits.begin(), largest_bits.end(), 0u);
-    for (std::int64_t row = first; row < end; ++row) {
-      load_row(row);
-      // The order of the magnitudes is that of their bits, with NaN above infinity: nothing non-finite gets lost.
-      each_group([&](std::int64_t group, std::int64_t begin, std::int64_t stop) {
-        std::uint32_t top = largest_bits[static_cast<std::size_t>(group)];
-        for (std::int64_t col = begin; col < stop; ++col) {
-          top = std::max(top, std::bit_cast<std::uint32_t>(row_values[static_cast<std::size_t>(col)]) & 0x7fffffffu);
-        }
-        largest_bits[static_cast<std::size_t>(group)] = top;
-      });
+    std::byte* const stored =
+        static_cast<std::byte*>(out.scales) + checked_mul(checked_mul(band, out.scale_ld), size_of(out.scale_type));
+    if (quantizer.given) {
+      decode(out.scale_type, stored, std::span<float>(band_scales));
+    } else {
+      std::fill(largest_bits.begin(), largest_bits.end(), 0u);
+      for (std::int64_t row = first; row < end; ++row) {
+        load_row(row);
+        // The order of the magnitudes is that of their bits, with NaN above infinity: nothing non-finite gets lost.
+        each_group([&](std::size_t group, std::size_t begin, std::size_t stop) {
+          std::uint32_t top = largest_bits[group];
+          for (std::size_t col = begin; col < stop; ++col)
+            top = std::max(top, std::bit_cast<std::uint32_t>(row_values[col]) & 0x7fffffffu);
+          largest_bits[group] = top;
+        });
+      }
+      for (std::size_t group = 0; group < count; ++group) {
+        band_scales[group] = scale_of(std::bit_cast<float>(largest_bits[group]), out.type, quantizer, out.scale_type);
+      }
+      encode(out.scale_type, std::span<const float>(band_scales), stored);
     }
-    float* const band_scales = scales.data() + band * scale_cols;
-    for (std::int64_t group = 0; group < scale_cols; ++group) {
-      band_scales[group] =
-          scale_of(std::bit_cast<float>(largest_bits[static_cast<std::size_t>(group)]), type, quantizer);
-    }
     for (std::int64_t row = first; row < end; ++row) {
-      if (end - first > 1) load_row(row);
-      std::uint8_t* const out = q.data() + row * cols;
-      each_group([&](std::int64_t group, std::int64_t begin, std::int64_t stop) {
-        for (std::int64_t col = begin; col < stop; ++col) {
-          out[col] = quantize_one(row_values[static_cast<std::size_t>(col)], band_scales[group], type);
-        }
+      if (end - first > 1 || quantizer.given) load_row(row);
+      auto* const codes = static_cast<std::uint8_t*>(out.codes) + checked_mul(row, out.ld);
+      each_group([&](std::size_t group, std::size_t begin, std::size_t stop) {
+        for (std::size_t col = begin; col < stop; ++col)
+          codes[col] = quantize_one(row_values[col], band_scales[group], out.type);
       });
     }
   }
+}
+
+void quantize(DType source, const void* x, std::int64_t rows, std::int64_t cols, std::int64_t ld, DType type,
+              ScaleGrid grid, const Quantizer& quantizer, std::span<std::uint8_t> q, std::span<float> scales) {
+  QuantizedMatrix out{.type = type, .codes = q.data(), .ld = cols, .scales = scales.data()};
+  out.scale_ld = grid.group_cols < 0 || cols < 0 ? 0 : grid.scale_cols(cols);
+  check(source, rows, cols, ld, grid, quantizer, out);
+  const std::int64_t need_codes = checked_mul(rows, cols);
+  const std::int64_t need_scales = checked_mul(grid.scale_rows(rows), grid.scale_cols(cols));
+  if (q.size() < static_cast<std::uint64_t>(need_codes)) {
+    fail("room for " + std::to_string(q.size()) + " codes, the matrix has " + std::to_string(need_codes));
+  }
+  if (scales.size() < static_cast<std::uint64_t>(need_scales)) {
+    fail("room for " + std::to_string(scales.size()) + " scales, the grid has " + std::to_string(need_scales));
+  }
+  quantize(source, x, rows, cols, ld, grid, quantizer, out);
 }
 
 void quantize(MatrixView<const float> x, DType type, ScaleGrid grid, const Quantizer& quantizer,

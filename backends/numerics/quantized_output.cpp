@@ -10,6 +10,7 @@
 
 #include "backends/numerics/checked.h"
 #include "backends/numerics/collector.h"
+#include "backends/numerics/quantized_matrix.h"
 
 namespace ironcl::numerics {
 namespace {
@@ -35,7 +36,7 @@ struct Amax {
     high = std::max(high, size + error);
   }
 
-  bool allows(float scale, DType type, const Quantizer& quantizer) const {
+  bool allows(float scale, DType type, const Quantizer& quantizer, DType stored) const {
     if (std::isnan(scale)) return may_be_nan;
     if (must_be_nan) return false;
     // Rounded outwards: to f32 here, and once more by the division of the quantiser.
@@ -43,7 +44,7 @@ struct Amax {
     const float up = std::nextafter(static_cast<float>(std::min(high, largest(DType::f32))),
                                     std::numeric_limits<float>::infinity());
     const float most = std::isfinite(up) ? up : std::numeric_limits<float>::max();
-    return scale >= scale_of(down, type, quantizer) && scale <= scale_of(most, type, quantizer);
+    return scale >= scale_of(down, type, quantizer, stored) && scale <= scale_of(most, type, quantizer, stored);
   }
 };
 
@@ -56,7 +57,8 @@ double quantized_element_bound(const BoundTerms& terms, double reference, const 
 }
 
 Comparison compare_quantized(std::span<const double> codes, std::span<const float> scales, ScaleGrid grid,
-                             const Quantizer& quantizer, const OracleResult& want, const BoundTerms& terms) {
+                             const Quantizer& quantizer, const OracleResult& want, const BoundTerms& terms,
+                             DType scale_type) {
   const std::int64_t elements = checked_mul(want.rows, want.cols);
   const std::int64_t grid_cols = grid.scale_cols(want.cols);
   const std::int64_t groups = checked_mul(grid.scale_rows(want.rows), grid_cols);
@@ -86,19 +88,23 @@ Comparison compare_quantized(std::span<const double> codes, std::span<const floa
     Amax amax;
     each([&](std::size_t i) { amax.add(want.value[i], source_error(terms, want.value[i], want.sizes(i))); });
     const float scale = scales[static_cast<std::size_t>(group)];
-    const bool scale_right = amax.allows(scale, terms.out, quantizer);
+    const bool scale_right = quantizer.given || amax.allows(scale, terms.out, quantizer, scale_type);
+    const double reach = largest(terms.out) * std::fabs(static_cast<double>(scale));
     each([&](std::size_t i) {
       const double got = codes[i] * static_cast<double>(scale);
+      const double exact = want.value[i], wanted = quantizer.given ? std::clamp(exact, -reach, reach) : exact;
       double ratio = kInfinity;
-      if (scale_right && std::isnan(scale)) {
+      if (quantizer.given && std::isnan(exact)) {
+        ratio = terms.out == DType::i8 ? (codes[i] == 0 ? 0 : kInfinity) : std::isnan(codes[i]) ? 0 : kInfinity;
+      } else if (scale_right && std::isnan(scale)) {
         // i8 has no NaN; its NaN scale speaks for all of the group.
         ratio = terms.out == DType::i8 || std::isnan(codes[i]) ? 0 : kInfinity;
       } else if (scale_right && std::isfinite(got)) {
-        const double bound = quantized_element_bound(terms, want.value[i], want.sizes(i), scale);
-        const double error = std::fabs(got - want.value[i]);
+        const double bound = quantized_element_bound(terms, wanted, want.sizes(i), scale);
+        const double error = std::fabs(got - wanted);
         ratio = error == 0 ? 0 : bound > 0 ? error / bound : kInfinity;
       }
-      collector.add(static_cast<std::int64_t>(i), got, want.value[i], ratio);
+      collector.add(static_cast<std::int64_t>(i), got, wanted, ratio);
     });
   }
   return collector.finish();

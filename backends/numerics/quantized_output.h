@@ -4,7 +4,9 @@
 //   |q * s - r| <= E + (u_q + 2^-23) * (|r| + E) + s * step / 2        E = accumulation_bound + 2^-24 * |r|
 //
 // u_q and step are the unit roundoff and smallest subnormal of the code type (i8: 0 and 1). The scale itself must be
-// one that the quantiser gives for some D within E of the reference.
+// one that the quantiser gives for some D within E of the reference, so an element beside a rounding border may have
+// the code on either side of it, and no third one. Scales that were given are right by definition; r is then cut to
+// what their codes reach, as the quantiser cuts d, which moves the two no further apart.
 #pragma once
 
 #include <span>
@@ -17,10 +19,13 @@ namespace ironcl::numerics {
 /// The largest allowed |q * scale - r| of an element whose code is of type terms.out (e4m3fn, e5m2, i8).
 double quantized_element_bound(const BoundTerms& terms, double reference, const Sizes& sizes, double scale) noexcept;
 
-/// Compares decoded codes [rows, cols] (tight) under `scales` (tight, on `grid`) with the oracle. A group with a
-/// non-finite reference must have a NaN scale; any other a scale that the quantiser can give, or all its elements are
-/// out of bounds. The averages are of codes times scales. Throws std::invalid_argument where a size does not fit.
+/// Compares decoded codes [rows, cols] (tight) under `scales` (tight, on `grid`, decoded from `scale_type`: f32 or
+/// e8m0) with the oracle. A group with a non-finite reference must have a NaN scale; any other a scale that the
+/// quantiser can give, or all its elements are out of bounds. Under scales that were given, an element whose
+/// reference is NaN must be one. The averages are of codes times scales. Throws std::invalid_argument where a size
+/// does not fit.
 Comparison compare_quantized(std::span<const double> codes, std::span<const float> scales, ScaleGrid grid,
-                             const Quantizer& quantizer, const OracleResult& want, const BoundTerms& terms);
+                             const Quantizer& quantizer, const OracleResult& want, const BoundTerms& terms,
+                             DType scale_type = DType::f32);
 
 }  // namespace ironcl::numerics

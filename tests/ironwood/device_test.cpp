@@ -5,7 +5,7 @@
 #include <boost/json.hpp>
 #include <cstring>
 
-#include "backends/numerics/quantize.h"
+#include "backends/numerics/quantized_matrix.h"
 #include "tests/ironwood/harness.h"
 
 namespace ironcl::ironwood::testing {
@@ -34,7 +34,7 @@ TEST(IronwoodDevice, RefusesWithAReasonAndWhatItWouldTake) {
   const Row rows[] = {
       {"bf16 weights and fp8 activations", [](auto& d) { d.b = DType::bf16; }, Reason::dtype, "f32, f16 or bf16"},
       {"s32 weights", [](auto& d) { d.b = DType::s32; }, Reason::dtype, "e4m3fn, e5m2, i8, f32, f16 and bf16"},
-      {"fp8 output", [](auto& d) { d.d = DType::e4m3fn; }, Reason::dtype, "bf16"},
+      {"integer output", [](auto& d) { d.d = DType::s32; }, Reason::dtype, "bf16"},
       {"48x48 weights",
        [](auto& d) {
          d.b_scale.grid = {48, 48};
@@ -199,6 +199,39 @@ TEST(IronwoodDevice, WritesNothingOutsideOfD) {
   const auto profile = event->profile();
   EXPECT_EQ(profile.kind, backend::TimeKind::modelled);
   EXPECT_GT(profile.end_ns, profile.start_ns);
+}
+
+/// A quantised D has the bytes of the quantiser on the D in f32 of the same plan, bias included, between canaries.
+TEST(IronwoodDevice, AQuantisedDIsTheQuantiserOnItsF32) {
+  const Case c{.m = 37, .n = 130, .k = 200, .bias = DType::f32};
+  const Data data = make_data(c);
+  const std::vector<double> exact = as_f64(DType::f32, run(c, data));
+  const std::vector<float> whole(exact.begin(), exact.end());
+  constexpr std::int64_t kLd = 140, kScaleLd = 6;
+  for (const ScaleGrid grid : {ScaleGrid{1, 32}, ScaleGrid{1, 0}, ScaleGrid{32, 128}}) {
+    for (const DType stored : {DType::f32, DType::e8m0}) {
+      for (const bool given : {false, true}) {
+        auto desc = desc_of(c);
+        desc.d = DType::e5m2, desc.ldd = kLd;
+        desc.d_scale = {stored, grid, kScaleLd};
+        desc.d_quantizer.given = given;
+        const auto gemm = device().create_gemm(desc);
+        std::vector<std::byte> d(37 * kLd, std::byte{0x55}), want = d;
+        std::vector<std::byte> scales(37 * kScaleLd * 4, std::byte{0x3c}), want_scales = scales;  // Of e8m0: 2^-67.
+        std::vector<std::byte> x = data.x, x_scales = data.x_scales, bias = data.bias;
+        backend::GemmArgs args;
+        args.m = c.m;
+        args.weights = prepare(c, data);
+        args.a = lend(x), args.a_scale = lend(x_scales), args.bias = lend(bias);
+        args.d = lend(d), args.d_scale = lend(scales);
+        ASSERT_EQ(gemm->enqueue(device().create_queue(), args)->wait(std::chrono::nanoseconds(0)), Status::ok);
+        numerics::quantize(DType::f32, whole.data(), c.m, c.n, c.n, grid, desc.d_quantizer,
+                           {DType::e5m2, want.data(), kLd, stored, want_scales.data(), kScaleLd});
+        EXPECT_EQ(d, want) << grid.group_rows << "x" << grid.group_cols << " given " << given;
+        EXPECT_EQ(scales, want_scales) << grid.group_rows << "x" << grid.group_cols << " given " << given;
+      }
+    }
+  }
 }
 
 TEST(IronwoodDevice, NoRowsIsNoWork) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The quantiser against a definition written once more in f64, over grids, types, sources and hard groups.
-#include "backends/numerics/quantize.h"
+#include "backends/numerics/quantized_matrix.h"
 
 #include <gtest/gtest.h>
 
@@ -76,6 +76,52 @@ struct GridCase {
 const GridCase kGridCases[] = {
     {3, 256, {1, 128}}, {5, 300, {1, 128}}, {130, 140, {128, 128}}, {9, 1000, {1, 0}},      {20, 70, {0, 0}},
     {33, 65, {32, 64}}, {40, 33, {0, 32}},  {1, 1, {512, 512}},     {600, 520, {512, 512}}, {7, 100, {256, 256}}};
+
+TEST(Quantiser, ScalesOfE8m0ArePowersOfTwoFrom2ToMinus127OnAndGapsStay) {
+  constexpr std::int64_t kRows = 3, kCols = 70, kLd = 75, kScaleLd = 4;
+  std::vector<float> x = sample(kRows * kCols, 5);
+  std::fill_n(x.begin(), 32, 0.0f);
+  x[1] = 0x1p-130f;
+  x[kCols] = kNaN;
+  const Quantizer floorless{.amax_floor = 0, .rounding = ScaleRounding::power_of_two};
+  const Quantized want = quantized(x, kRows, kCols, DType::e4m3fn, {1, 32}, floorless);
+  std::vector<std::uint8_t> codes(kRows * kLd, 0xaa), scales(kRows * kScaleLd, 0xbb);
+  quantize(DType::f32, x.data(), kRows, kCols, kCols, {1, 32}, {.amax_floor = 0},
+           {DType::e4m3fn, codes.data(), kLd, DType::e8m0, scales.data(), kScaleLd});
+  EXPECT_EQ(codes[1], encode_e4m3fn(0.125f)) << "under 2^-127, not what an f32 could be";
+  codes[1] = want.q[1];
+  for (std::int64_t i = 0; i < kRows * kLd; ++i) {
+    const auto at = static_cast<std::size_t>(i / kLd * kCols + i % kLd);
+    ASSERT_EQ(int{codes[static_cast<std::size_t>(i)]}, i % kLd < kCols ? int{want.q[at]} : 0xaa) << i;
+  }
+  for (std::int64_t i = 0; i < kRows * kScaleLd; ++i) {
+    const int got = scales[static_cast<std::size_t>(i)];
+    if (i % kScaleLd == 3) {
+      ASSERT_EQ(got, 0xbb);
+    } else if (i == 0) {
+      EXPECT_EQ(got, 0) << "of a magnitude that only an f32 scale is small enough for";
+    } else {
+      const float scale = want.scales[static_cast<std::size_t>(i / kScaleLd * 3 + i % kScaleLd)];
+      EXPECT_EQ(got, std::isnan(scale) ? 0xff : std::ilogb(scale) + 127) << i;
+    }
+  }
+}
+
+TEST(Quantiser, UnderAGivenScaleAnInfinitySaturatesAndTheScaleStays) {
+  const std::vector<float> x = {1, -3000, kInfinity, -kInfinity, kNaN, 0.3f};
+  std::vector<float> scale = {0.5f};
+  std::vector<std::uint8_t> codes(x.size());
+  const QuantizedMatrix to{DType::e4m3fn, codes.data(), 3, DType::f32, scale.data(), 1};
+  quantize(DType::f32, x.data(), 2, 3, 3, {0, 0}, {.given = true}, to);
+  EXPECT_EQ(codes, (std::vector<std::uint8_t>{encode_e4m3fn(2), 0xfe, 0x7e, 0xfe, 0x7f, encode_e4m3fn(0.6f)}));
+  EXPECT_EQ(scale[0], 0.5f);
+  EXPECT_THROW(quantize(DType::f32, x.data(), 2, 3, 3, {0, 0}, {},
+                        {DType::e4m3fn, codes.data(), 2, DType::f32, scale.data(), 1}),
+               std::invalid_argument);
+  EXPECT_THROW(quantize(DType::f32, x.data(), 2, 3, 3, {0, 0}, {},
+                        {DType::e4m3fn, codes.data(), 3, DType::f16, scale.data(), 1}),
+               std::invalid_argument);
+}
 
 TEST(Quantiser, AgreesWithItsDefinitionForEveryGridAndType) {
   unsigned seed = 1;

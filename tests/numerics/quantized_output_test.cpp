@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "backends/numerics/casts.h"
+#include "backends/numerics/quantized_matrix.h"
 
 namespace {
 
@@ -25,13 +26,17 @@ struct Output {
   std::vector<float> scales;
   BoundTerms terms;
   Quantizer quantizer;
+  DType scale_type = DType::f32;
 
-  Comparison compare() const { return compare_quantized(codes, scales, kGrid, quantizer, want, terms); }
+  Comparison compare() const { return compare_quantized(codes, scales, kGrid, quantizer, want, terms, scale_type); }
 };
 
 // A reference, and the codes of an f32 result that is off by a part of what accumulation may add.
-Output make(DType type, ScaleRounding rounding = ScaleRounding::exact) {
+Output make(DType type, ScaleRounding rounding = ScaleRounding::exact, DType scale_type = DType::f32,
+            float given = 0) {
   Output out;
+  out.scale_type = scale_type;
+  out.quantizer.given = given != 0;
   out.terms = {.out = type, .k = 1024, .accumulation_length = 128};
   out.quantizer.rounding = rounding;
   out.want = {.rows = kRows, .cols = kCols, .value = {}, .magnitude = {}, .cut = {}};
@@ -47,7 +52,12 @@ Output make(DType type, ScaleRounding rounding = ScaleRounding::exact) {
   }
   std::vector<std::uint8_t> codes(d.size());
   out.scales.resize(static_cast<std::size_t>(kGrid.scale_rows(kRows) * kGrid.scale_cols(kCols)));
-  quantize({d.data(), kRows, kCols, kCols}, type, kGrid, out.quantizer, codes, out.scales);
+  std::fill(out.scales.begin(), out.scales.end(), given);
+  std::vector<std::byte> stored(out.scales.size() * size_of(scale_type));
+  encode(scale_type, out.scales, stored.data());
+  quantize(DType::f32, d.data(), kRows, kCols, kCols, kGrid, out.quantizer,
+           {type, codes.data(), kCols, scale_type, stored.data(), kGrid.scale_cols(kCols)});
+  decode(scale_type, stored.data(), std::span<float>(out.scales));
   out.codes.resize(d.size());
   decode(type, codes.data(), std::span<double>(out.codes));
   return out;
@@ -62,6 +72,30 @@ TEST(QuantisedOutput, ACorrectOneIsNeverRefused) {
       EXPECT_GT(c.max_error_over_bound, 0.5) << name_of(type) << ": a bound this wide says little";
     }
   }
+}
+
+TEST(QuantisedOutput, AScaleOfE8m0IsTheOneThatTheQuantiserGives) {
+  Output out = make(DType::e4m3fn, ScaleRounding::exact, DType::e8m0);
+  EXPECT_TRUE(out.compare().pass) << "whatever the rounding says";
+  out.scales[4] *= 2;
+  EXPECT_EQ(out.compare().out_of_bounds, 128);
+}
+
+TEST(QuantisedOutput, UnderGivenScalesTheReferenceIsCutToWhatCodesReach) {
+  Output out = make(DType::e4m3fn, ScaleRounding::exact, DType::f32, 0x1p-8f);
+  const Comparison c = out.compare();
+  EXPECT_TRUE(c.pass) << c.max_error_over_bound;
+  EXPECT_GT(c.max_error_over_bound, 0.5);
+  // Code 448 of 2^-8 is 1.75: some values saturate, and a lesser code of theirs is wrong.
+  const auto saturated = std::find(out.codes.begin(), out.codes.end(), 448.0);
+  ASSERT_NE(saturated, out.codes.end());
+  *saturated = 384;
+  EXPECT_EQ(out.compare().out_of_bounds, 1);
+  *saturated = 448;
+  out.want.value[0] = std::numeric_limits<double>::quiet_NaN();
+  EXPECT_EQ(out.compare().out_of_bounds, 1) << "a number for NaN";
+  out.codes[0] = std::numeric_limits<double>::quiet_NaN();
+  EXPECT_TRUE(out.compare().pass);
 }
 
 TEST(QuantisedOutput, AScaleOnePerMilleOffIsCaughtInItsWholeGroup) {

@@ -36,6 +36,7 @@ TEST(NotYet, RefusesEachWithItsReasonAndNothingElse) {
       {"a begins inside a block of its scales (0 rows and 3", [](Problem& p) { p.a_scale.grid.col_origin = 3; }},
       {"a is to be quantised by scales that are given", [](Problem& p) { p.a_quantizer.given = true; }},
       {"a is e2m1", [](Problem& p) { p.a = DType::e2m1; }},
+      {"d is e2m1", [](Problem& p) { p.d = DType::e2m1; }},
   };
   for (const auto& [text, change] : all) {
     Problem problem = plain();
@@ -43,7 +44,9 @@ TEST(NotYet, RefusesEachWithItsReasonAndNothingElse) {
     const std::optional<Refusal> refusal = not_yet(problem);
     ASSERT_TRUE(refusal) << text;
     EXPECT_EQ(refusal->text.find(text), 0u) << text << ": " << refusal->text;
-    EXPECT_EQ(refusal->reason, problem.a == DType::e2m1 ? Reason::dtype : Reason::scale_layout) << text;
+    EXPECT_EQ(refusal->reason,
+              problem.a == DType::e2m1 || problem.d == DType::e2m1 ? Reason::dtype : Reason::scale_layout)
+        << text;
   }
   Problem four_bits = plain();
   four_bits.b = DType::e2m1;

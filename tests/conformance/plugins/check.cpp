@@ -136,9 +136,9 @@ std::string refusal_of(const ironcl_gemm_desc& d, ironcl_status* reason, bool as
     *reason = IRONCL_REASON_GROUPING;
     return "grouped problems are not there";
   }
-  if (d.d_scale.dtype == IRONCL_F8_E8M0) {
+  if (d.d_scale.dtype == IRONCL_F8_E8M0 || d.d_quantizer.scales == IRONCL_SCALES_GIVEN) {
     *reason = IRONCL_REASON_SCALE_LAYOUT;
-    return "scales of D come in f32 only";
+    return "scales of D come in f32 only, and are made";
   }
   *reason = IRONCL_REASON_NONE;
   return "";

@@ -16,41 +16,60 @@ namespace {
 
 struct QuantisedD {
   DType code = DType::e4m3fn;
-  numerics::ScaleGrid grid{1, 128};
+  Scale scale{DType::f32, 1, 128, 0};
   numerics::Quantizer quantizer{};
+  DType bias = DType::none;
+  std::int64_t pad = 0;  ///< Elements between the rows of D.
 };
 
 void quantised_output(Context& c, const QuantisedD& q) {
   Problem p = base_problem();
   p.m = 21, p.n = 300, p.k = 400, p.fill = fill_heavy_tailed, p.exact = false;
+  p.bias = q.bias, p.d_pad = q.pad;
   Rig rig(c, p, RigOptions{.weights_for_plan = false});
   ironcl_gemm_desc desc = p.desc();
+  const numerics::ScaleGrid grid = q.scale.grid();
+  const std::int64_t scale_rows = grid.scale_rows(p.m), scale_cols = grid.scale_cols(p.n);
+  const std::int64_t scale_ld = scale_cols + q.scale.pad;
   desc.d_dtype = static_cast<ironcl_dtype>(q.code);
-  desc.d_scale.dtype = IRONCL_F32;
-  desc.d_scale.group_rows = static_cast<std::uint32_t>(q.grid.group_rows);
-  desc.d_scale.group_cols = static_cast<std::uint32_t>(q.grid.group_cols);
+  desc.d_scale.dtype = static_cast<ironcl_dtype>(q.scale.dtype);
+  desc.d_scale.group_rows = static_cast<std::uint32_t>(q.scale.rows);
+  desc.d_scale.group_cols = static_cast<std::uint32_t>(q.scale.cols);
+  desc.d_scale.ld = scale_ld;
   desc.d_quantizer.scale_rounding = static_cast<std::uint32_t>(q.quantizer.rounding);
+  desc.d_quantizer.scales = q.quantizer.given ? IRONCL_SCALES_GIVEN : IRONCL_SCALES_MADE;
   const Op plan = make_plan(c, desc);
   const ironcl_op_info info = info_of(c, plan.get());
-  const std::int64_t scale_count = q.grid.scale_rows(p.m) * q.grid.scale_cols(p.n);
-  const Part d = part(c, rig.queue(), static_cast<std::uint64_t>(p.m * p.n));
-  const Part scales = part(c, rig.queue(), static_cast<std::uint64_t>(scale_count) * 4);
+  const std::size_t scale_bytes = numerics::size_of(q.scale.dtype);
+  const Part d = part(c, rig.queue(), extent(p.m, p.ldd(), p.n, 1));
+  // Such that a part of D saturates.
+  const std::vector<float> given(static_cast<std::size_t>(scale_rows * scale_cols), 0x1p-8f);
+  std::vector<std::byte> given_bytes(given.size() * scale_bytes);
+  numerics::encode(q.scale.dtype, given, given_bytes.data());
+  const Part scales =
+      q.quantizer.given
+          ? part(c, rig.queue(), spread(q.scale.dtype, given_bytes, scale_rows, scale_cols, scale_ld, 0))
+          : part(c, rig.queue(), extent(scale_rows, scale_ld, scale_cols, scale_bytes));
   ironcl_gemm_args args = rig.args();
   args.d = d.span(), args.d_scale = scales.span();
   run(c, plan.get(), rig.queue(), &args);
 
-  const auto codes = fetch(c, rig.queue(), d, "D");
-  const auto got_scales = values_of<float>(fetch(c, rig.queue(), scales, "d_scale"));
+  const auto codes = collect(c, rig.queue(), d, p.m, p.n, p.ldd(), 1, "D");
+  std::vector<float> got_scales = given;
+  if (!q.quantizer.given) {
+    const auto bytes = collect(c, rig.queue(), scales, scale_rows, scale_cols, scale_ld, scale_bytes, "d_scale");
+    numerics::decode(q.scale.dtype, bytes.data(), std::span<float>(got_scales));
+  }
   std::vector<double> values(codes.size());
   numerics::decode(q.code, codes.data(), std::span<double>(values));
   numerics::BoundTerms terms = bound_terms(p, info);
   terms.out = q.code;
   const auto verdict =
-      numerics::compare_quantized(values, got_scales, q.grid, q.quantizer, rig.expected().oracle, terms);
+      numerics::compare_quantized(values, got_scales, grid, q.quantizer, rig.expected().oracle, terms, q.scale.dtype);
   EXPECT_TRUE(verdict.pass) << fmt::format(
       "{} of {} elements of a D in {} with {}x{} scales are out of bounds, the "
       "worst is [{}, {}]: {} for {}",
-      verdict.out_of_bounds, values.size(), numerics::name_of(q.code), q.grid.group_rows, q.grid.group_cols,
+      verdict.out_of_bounds, values.size(), numerics::name_of(q.code), grid.group_rows, grid.group_cols,
       verdict.worst_row, verdict.worst_col, verdict.worst_got, verdict.worst_want);
 }
 
@@ -98,11 +117,14 @@ void add_output_tests(Suite& suite) {
     suite.add(TestCase{
         .group = "Output", .name = name, .needs = Needs::gemm, .body = [q](Context& c) { quantised_output(c, q); }});
   };
+  constexpr numerics::Quantizer kPowers{.rounding = numerics::ScaleRounding::power_of_two};
   add("QuantisedToE4m3fn", {});
   add("QuantisedToE5m2", {.code = DType::e5m2});
-  add("QuantisedPerToken", {.grid = {1, 0}});
-  add("QuantisedInBlocks", {.grid = {128, 128}});
-  add("QuantisedWithPowerOfTwoScales", {.quantizer = {.rounding = numerics::ScaleRounding::power_of_two}});
+  add("QuantisedPerToken", {.scale = {DType::f32, 1, 0, 0}});
+  add("QuantisedInBlocks", {.scale = {DType::f32, 128, 128, 0}});
+  add("QuantisedWithPowerOfTwoScales", {.scale = {DType::f32, 1, 64, 2}, .quantizer = kPowers});
+  add("QuantisedWithScalesOfE8m0", {.scale = {DType::e8m0, 1, 32, 0}, .bias = DType::bf16, .pad = 5});
+  add("QuantisedByAGivenScale", {.scale = {DType::f32, 0, 0, 0}, .quantizer = {.given = true}, .pad = 1});
   suite.add("Output", "AQuantisedDIsDescribedWhole", Needs::gemm, quantised_output_is_described_whole);
   suite.add("Output", "AWeakerClassOnlyWhereAllowed", Needs::gemm, weaker_class_only_where_allowed);
 }
