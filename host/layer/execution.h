@@ -130,6 +130,7 @@ class Execution {
   std::vector<Slot> brought_, a_, a_scale_;
   Slot d_, workspace_;
   std::size_t next_ = 0, copies_ = 1;
+  bool tells_times_ = true;  ///< Whether the device says how long steps take: else they need no events.
   double plan_ns_ = 0, prepare_ns_ = 0;
 };
 

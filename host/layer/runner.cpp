@@ -208,10 +208,16 @@ Runner::Object Runner::create(const Operation& operation) const {
       operation.what);
 }
 
-Event Runner::enqueue(Queue& queue, std::size_t index, const Binding& binding, std::vector<ironcl_event> wait) {
+Event Runner::enqueue(Queue& queue, std::size_t index, const Binding& binding, std::vector<ironcl_event> wait,
+                      bool wants_event) {
   const Operation& operation = graph_.operations[index];
   const std::vector<ValueId>&in = operation.in, &out = operation.out;
   const Call& call = binding.call();
+  const auto run = [&](const auto& object, const auto& args) {
+    if (wants_event) return queue.run(object, args);
+    queue.submit(object, args);
+    return Event();
+  };
   return std::visit(
       Visitor{[&](const Gemm& gemm) {
                 const std::vector<Weights>& copies = *prepared_[index].weights;
@@ -234,7 +240,7 @@ Event Runner::enqueue(Queue& queue, std::size_t index, const Binding& binding, s
                 }
                 args.workspace = call.workspace;
                 args.wait = std::move(wait);
-                return queue.run(gemm, args);
+                return run(gemm, args);
               },
               [&](const Quantize& quantize) {
                 QuantizeArgs args;
@@ -243,7 +249,7 @@ Event Runner::enqueue(Queue& queue, std::size_t index, const Binding& binding, s
                 args.codes = binding.span(out[0]);
                 args.scales = binding.scales(out[0]);
                 args.wait = std::move(wait);
-                return queue.run(quantize, args);
+                return run(quantize, args);
               },
               [&](const Route& route) {
                 const ValueId ids = in[RouteOp::kIds];
@@ -258,7 +264,7 @@ Event Runner::enqueue(Queue& queue, std::size_t index, const Binding& binding, s
                 args.rows = binding.span(out[RouteOp::kRows]);
                 args.shared_weights = binding.span(out[RouteOp::kSharedWeights]);
                 args.wait = std::move(wait);
-                return queue.run(route, args);
+                return run(route, args);
               },
               [&](const Activate& activate) {
                 ActivateArgs args;
@@ -269,7 +275,7 @@ Event Runner::enqueue(Queue& queue, std::size_t index, const Binding& binding, s
                 args.scales = binding.scales(out[0]);
                 args.matrix_rows = binding.span(in[ActivateOp::kCounts]);
                 args.wait = std::move(wait);
-                return queue.run(activate, args);
+                return run(activate, args);
               },
               [&](const Combine& combine) {
                 CombineArgs args;
@@ -283,7 +289,7 @@ Event Runner::enqueue(Queue& queue, std::size_t index, const Binding& binding, s
                 args.add_weights = binding.span(in[CombineOp::kAddWeights]);
                 args.y = binding.span(out[0]);
                 args.wait = std::move(wait);
-                return queue.run(combine, args);
+                return run(combine, args);
               }},
       prepared_[index].object);
 }
@@ -301,14 +307,21 @@ const std::vector<std::size_t>& Runner::order_of(const Call& call) {
 Event Runner::enqueue(Queue& queue, const Call& call, std::vector<Event>* steps) {
   const Binding binding(*this, call);
   std::vector<ironcl_event> wait = call.wait;
+  const std::vector<std::size_t>& order = order_of(call);
   Event last;
-  bool first = true;
-  for (const std::size_t operation : order_of(call)) {
-    if (!first && steps != nullptr) steps->push_back(std::move(last));
-    last = enqueue(queue, operation, binding, std::exchange(wait, {}));
-    first = false;
+  for (const std::size_t& operation : order) {
+    const bool is_last = &operation == &order.back();
+    last = enqueue(queue, operation, binding, std::exchange(wait, {}), is_last || steps != nullptr);
+    if (!is_last && steps != nullptr) steps->push_back(std::move(last));
   }
   return last;
+}
+
+void Runner::submit(Queue& queue, const Call& call) {
+  const Binding binding(*this, call);
+  std::vector<ironcl_event> wait = call.wait;
+  for (const std::size_t operation : order_of(call))
+    enqueue(queue, operation, binding, std::exchange(wait, {}), false);
 }
 
 }  // namespace ironcl::layer

@@ -57,8 +57,11 @@ class Runner {
   Copies& weights(std::size_t operation) { return prepared_[operation].weights; }
   const Copies& weights(std::size_t operation) const { return prepared_[operation].weights; }
 
-  /// Enqueues one call; its event is that of the last operation. `steps`, if given, gets the events of all before it.
+  /// Enqueues one call; its event is that of the last operation. `steps`, if given, gets the events of all before it,
+  /// which have none otherwise.
   Event enqueue(Queue& queue, const Call& call, std::vector<Event>* steps = nullptr);
+  /// The same without any event: Queue::finish() waits for it.
+  void submit(Queue& queue, const Call& call);
 
   const Graph& graph() const noexcept { return graph_; }
   const Device& device() const noexcept { return device_; }
@@ -83,7 +86,9 @@ class Runner {
 
   Object create(const Operation& operation) const;
   const std::vector<std::size_t>& order_of(const Call& call);
-  Event enqueue(Queue& queue, std::size_t operation, const Binding& binding, std::vector<ironcl_event> wait);
+  /// No event is made, and the answer empty, unless `wants_event`.
+  Event enqueue(Queue& queue, std::size_t operation, const Binding& binding, std::vector<ironcl_event> wait,
+                bool wants_event);
 
   Device device_;
   Graph graph_;

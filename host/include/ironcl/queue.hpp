@@ -51,6 +51,14 @@ class Queue : public detail::Ref<ironcl_queue, &ironcl_plugin::queue_destroy> {
     });
   }
 
+  /// The same without an event, which costs a driver time: finish(), or the event of a later command of this queue,
+  /// tells when the call has ended.
+  template <class Description>
+  void submit(const Operation<Description>& operation, const typename Description::Args& args) {
+    const auto c = args.to_c();
+    detail::check(api_->op_enqueue, operation.handle(), handle_, &c, static_cast<ironcl_event*>(nullptr));
+  }
+
   /// Commands enqueued later run after `event`, which may be another queue's of the same plugin.
   void wait(const Event& event) { detail::check(api_->queue_wait, handle_, event.handle()); }
   /// Waits until every command is done.
