@@ -282,8 +282,6 @@ TEST(OpenClTensorCores, Int8TakesTilesThatItsProductsHave) {
     for (const auto& [n, k] : {std::pair{4096, 4096}, {2112, 7168}, {576, 7168}}) {
       Case c{m, n, k};
       c.a = c.b = backend::DType::i8;
-      // There gemm_wgmma_f16 in parts of K is said to be as fast.
-      if (m == 160 && n == 576) c.options = {{"variant", "gemm_wgmma_s8"}};
       const Choice choice = taken_by_h200(c.desc());
       ASSERT_EQ(choice.variant->name, "gemm_wgmma_s8") << c.line();
       EXPECT_FALSE(refuse(*choice.variant, choice.tuning, h200(), choice.problem)) << to_string(choice.tuning);

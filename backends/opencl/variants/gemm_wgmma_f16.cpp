@@ -71,6 +71,10 @@ double counted_ns(const Tuning& t, const Problem& p, const Features& f) {
   return whole * shared_rounds(tiles(t, p, p.m), kSharing, p, f) / rounds(tiles(t, p, p.m), f);
 }
 
+/// Of int8 codes gemm_wgmma_s8 took 0.96 of this kernel's time, the median of 49 problems of 129 to 768 rows on an
+/// H100 whose estimates were as good as equal (docs/performance/decode.md).
+constexpr double kOfIntegers = 1.15;
+
 /// Into how many parts K may be cut, each of four K blocks at least, where tiles do not fill the device.
 bool may_be_cut(const Tuning& t, const Problem& p, const Features& f, int parts) {
   return parts * tiles(t, p, p.m) <= f.compute_units && numerics::ceil_div(p.k, 128) / parts >= 4;
@@ -112,7 +116,7 @@ Tuning rule_of_thumb(const Features& f, const Problem& p) {
 }
 
 double estimate_ns(const Tuning& t, const Problem& p, const Features& f) {
-  if (tiles_are_counted(p)) return counted_ns(t, p, f);
+  if (tiles_are_counted(p)) return counted_ns(t, p, f) * (p.b == backend::DType::i8 ? kOfIntegers : 1);
   const double in_rounds =
       t["split_k"] == 1 ? rounds_of(t, p, f) : rounds(tiles(t, p, p.m) * t["split_k"], f) / t["split_k"];
   const double cycles = in_rounds * t["tile_m"] * p.k * kCycles;
