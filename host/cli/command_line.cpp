@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <sstream>
 
-#include "host/cli/interface.h"
 #include "host/include/ironcl/ironcl.h"
 #include "host/report/suggest.h"
 
@@ -39,27 +38,42 @@ void replace_help(std::vector<std::string>& words, const std::vector<std::string
     words.emplace_back("--help");
 }
 
+std::vector<const CLI::App*> subcommands_of(const CLI::App& parser) {
+  return parser.get_subcommands([](const CLI::App*) { return true; });
+}
+
+std::vector<std::string> names_of(const std::vector<const CLI::App*>& commands) {
+  std::vector<std::string> names;
+  names.reserve(commands.size());
+  for (const CLI::App* command : commands) names.push_back(command->get_name());
+  return names;
+}
+
+/// "--json", "-h", ... as the help has them.
+std::vector<std::string> option_names(const CLI::App& command) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : command.get_options()) {
+    if (option->get_group().empty()) continue;  // An older name that is still understood.
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+    for (const std::string& name : option->get_snames()) names.push_back("-" + name);
+  }
+  return names;
+}
+
 /// An option whose value may be left out takes the next word only where that is a file for it, so that
 /// `inspect --json PATH` is about PATH.
-void mark_values_left_out(std::vector<std::string>& words, const std::vector<CommandInterface>& commands) {
-  const auto command = std::find_if(commands.begin(), commands.end(), [&](const CommandInterface& candidate) {
-    return !words.empty() && candidate.name == words.front();
+void mark_values_left_out(std::vector<std::string>& words, const std::vector<const CLI::App*>& commands) {
+  const auto command = std::find_if(commands.begin(), commands.end(), [&](const CLI::App* candidate) {
+    return !words.empty() && candidate->get_name() == words.front();
   });
   if (command == commands.end()) return;
   for (std::size_t i = 1; i < words.size() && words[i] != "--"; ++i) {
-    for (const OptionInterface& option : command->options) {
-      if (!option.value.starts_with("[") || words[i] != option.names.front()) continue;
+    for (const CLI::Option* option : (*command)->get_options()) {
+      if (!option->get_option_text().starts_with("[") || words[i] != "--" + option->get_lnames().front()) continue;
       const bool taken = i + 1 < words.size() && (words[i + 1] == "-" || words[i + 1].ends_with(".json"));
       if (!taken) words[i] += "=-";
     }
   }
-}
-
-std::vector<std::string> names_of(const std::vector<CommandInterface>& commands) {
-  std::vector<std::string> names;
-  names.reserve(commands.size());
-  for (const CommandInterface& command : commands) names.push_back(command.name);
-  return names;
 }
 
 std::string join(const std::vector<std::string>& words) { return fmt::format("{}", fmt::join(words, ", ")); }
@@ -84,7 +98,7 @@ CommandLine::~CommandLine() = default;
 std::string CommandLine::help() const { return parser_->help(); }
 
 CommandLine::Request CommandLine::parse(std::vector<std::string> words) {
-  const std::vector<CommandInterface> commands = interfaces_of_subcommands(*parser_);
+  const std::vector<const CLI::App*> commands = subcommands_of(*parser_);
   replace_help(words, names_of(commands));
   mark_values_left_out(words, commands);
   std::reverse(words.begin(), words.end());  // as CLI11 takes them
@@ -113,7 +127,7 @@ std::string CommandLine::what_is_wrong(const std::string& command, const std::st
     const std::size_t missing = text.find(": 1 required ");
     return missing == std::string::npos ? text : text.substr(0, missing) + " needs a value";
   }
-  const std::vector<CommandInterface> commands = interfaces_of_subcommands(*parser_);
+  const std::vector<const CLI::App*> commands = subcommands_of(*parser_);
   const auto option = std::find_if(unknown.begin(), unknown.end(),
                                    [](const std::string& word) { return word.starts_with("-") && word != "-"; });
   if (command.empty()) {
@@ -128,10 +142,10 @@ std::string CommandLine::what_is_wrong(const std::string& command, const std::st
 
   const std::string name = option->substr(0, option->find('='));
   std::vector<std::string> known, elsewhere;
-  for (const CommandInterface& candidate : commands) {
-    const std::vector<std::string> names = candidate.option_names();
-    if (candidate.name == command) known = names;
-    if (std::find(names.begin(), names.end(), name) != names.end()) elsewhere.push_back(candidate.name);
+  for (const CLI::App* candidate : commands) {
+    const std::vector<std::string> names = option_names(*candidate);
+    if (candidate->get_name() == command) known = names;
+    if (std::find(names.begin(), names.end(), name) != names.end()) elsewhere.push_back(candidate->get_name());
   }
   std::string hint = report::did_you_mean(name, known);
   if (hint.empty() && !elsewhere.empty())

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The parsers of the command and of its subcommands: from words to a subcommand that is ready to run, or to help.
-// Next door: command.h (a subcommand), interface.h (the same as data), main.cpp (runs it).
+// Next door: command.h (a subcommand), main.cpp (runs it).
 #pragma once
 
 #include <memory>
