@@ -109,10 +109,16 @@ if [ -n "$gpu" ]; then
 fi
 # Many matrices in one product, beside a dense one of as many rows.
 grouped=(8,4096,4096,7168 32,1024,4096,7168 32,192,4096,7168)
-if [ -n "$gpu" ] && [ -x "$build/bin/ironcl_experts" ]; then
+if [ -n "$gpu" ]; then
+  problems=()
+  for problem in "${grouped[@]}"; do
+    IFS=, read -r count rows n k <<<"$problem"
+    for grouping in "--grouping=contiguous:$count" ""; do
+      problems+=(--problem "--dt=e4m3fn:e4m3fn:bf16 --scale=1x128:128x128 $grouping $((count * rows))x$k:${k}x$n")
+    done
+  done
   for class in f32 tensor14; do
-    step "grouped products, $class" "grouped-$class.txt" "$build/bin/ironcl_experts" --device "${gpu#opencl:}" --accuracy "$class" \
-      "${grouped[@]/#/--product=}"
+    step "grouped products, $class" "grouped-$class.txt" "$ironcl" bench --device "$gpu" --accuracy "$class" --check-rows 2 "${problems[@]}"
   done
 fi
 # The peers in the same run: CLBlast where it is there (f32, so the same shapes cost it four times the bytes), PyTorch where it has a

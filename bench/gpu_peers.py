@@ -117,7 +117,7 @@ def measure(m, n, k, flush, deepgemm):
 
 
 def rows_of_matrices(matrices, m):
-    """As many rows as bench/experts_opencl.cpp draws for each of `matrices` of about m: 0.7 to 1.3 times m."""
+    """Rows of each of `matrices` of about m: 0.7 to 1.3 times m."""
     import numpy
 
     random = numpy.random.RandomState(3).randint(0, 2**32, size=matrices, dtype=numpy.uint32)
