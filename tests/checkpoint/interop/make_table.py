@@ -75,8 +75,10 @@ def table_of(results):
                 read[-1] += f" ({text[6:]})"
         elif not re.match("the same|one shard", scheme):  # variants: their lines are printed, and asked for by the tests
             refused.append(scheme if text.startswith("refused: ") else f"{scheme} ({text})")
-    return [f"| {tool} | {'; '.join(read)} | {f'{max(errors):.2g}' if errors else ''} | {'; '.join(refused)} |"
-            for tool, (read, refused, errors) in tools.items()]
+    rows = [f"| {tool} | {'; '.join(read)} | {max(errors, default=0):.2g} | {'; '.join(refused)} |"
+            for tool, (read, refused, errors) in tools.items() if read]
+    others = "; ".join("; ".join(refused) for read, refused, _ in tools.values() if not read and refused)
+    return rows + ([f"| others |  |  | {others} |"] if others else [])
 
 
 def row_of(options, entry):
