@@ -22,19 +22,6 @@ std::int64_t bucket(std::int64_t m) {
 
 std::int64_t matrices_of(const GemmDesc& desc) { return std::max<std::int64_t>(desc.matrices, 1); }
 
-/// What a device's cache of plans is asked with: every field that a layer's problem can have.
-std::string key_of(const GemmDesc& d) {
-  std::string key;
-  const auto add = [&key](auto value) { key += std::to_string(value) + ' '; };
-  add(d.m), add(d.n), add(d.k), add(d.a_source), add(d.a), add(d.b), add(d.d), add(d.bias), add(d.weakest_accuracy);
-  add(d.grouping), add(d.matrices), add(d.a_quantizer.scale_rounding), add(d.a_quantizer.amax_floor);
-  for (const Scale& scale : {d.a_scale, d.b_scale}) {
-    add(scale.dtype), add(scale.rows), add(scale.cols), add(scale.row_origin), add(scale.col_origin);
-    add(scale.global_dtype);
-  }
-  return key;
-}
-
 }  // namespace
 
 Registry& registry() {
@@ -61,10 +48,13 @@ Device::Turn::~Turn() {
   }
 }
 
-std::shared_ptr<Gemm> Device::plan(const GemmDesc& desc) {
-  auto& plan = plans_[key_of(desc)];
-  if (!plan) plan = std::make_shared<Gemm>(device_, desc);
-  return plan;
+template <class Description>
+std::shared_ptr<Operation<Description>> Device::operation(const Description& desc) {
+  const auto owner = desc.to_c();
+  const auto* c = detail::pointer_to(owner);
+  auto& made = operations_[std::string(reinterpret_cast<const char*>(c), sizeof *c)];
+  if (!made) made = std::make_shared<Operation<Description>>(device_, desc);
+  return std::static_pointer_cast<Operation<Description>>(made);
 }
 
 ironcl_span Device::staging(std::size_t which, std::uint64_t bytes) {
@@ -94,7 +84,7 @@ void Device::read(ironcl_span from, void* to) {
 Linear::Linear(std::shared_ptr<Device> device, GemmDesc desc, const WeightsDesc& weights, const void* bias)
     : device_(std::move(device)), desc_(std::move(desc)) {
   const Device::Turn turn(*device_);
-  const auto plan = device_->plan(desc_for(IRONCL_BF16, 1, IRONCL_BF16));
+  const auto plan = device_->operation(desc_for(IRONCL_BF16, 1, IRONCL_BF16));
   weights_.emplace_back(device_->device_, weights, plan.get());
   if (bias == nullptr) return;
   bias_ = Buffer(device_->device_, bytes_of(desc_.bias, matrices_of(desc_) * desc_.n));
@@ -106,7 +96,7 @@ Linear::Linear(std::shared_ptr<Device> device, const Layer& layer, std::uint32_t
     : device_(std::move(device)), desc_(layer.problem({.m = 1, .weakest_accuracy = accuracy})) {
   if (layer.is_static()) static_ = layer;
   const Device::Turn turn(*device_);
-  const auto plan = device_->plan(desc_for(IRONCL_BF16, 1, IRONCL_BF16));
+  const auto plan = device_->operation(desc_for(IRONCL_BF16, 1, IRONCL_BF16));
   weights_.push_back(layer.prepare(device_->device_, plan.get()));
   if (!layer.bias().empty()) {
     bias_ = Buffer(device_->device_, layer.bias().size());
@@ -155,7 +145,7 @@ std::size_t Linear::weights_for(const Gemm& plan) {
 Linear::Call& Linear::call(ironcl_dtype x_type, std::int64_t m, ironcl_dtype out_type) {
   const Key key{bucket(m), x_type, out_type};
   if (const auto found = calls_.find(key); found != calls_.end()) return found->second;
-  auto plan = device_->plan(desc_for(x_type, bucket(m), out_type));
+  auto plan = device_->operation(desc_for(x_type, bucket(m), out_type));
   const std::size_t weights = weights_for(*plan);
   return calls_.emplace(key, Call{std::move(plan), weights}).first->second;
 }
@@ -204,14 +194,16 @@ void Linear::export_to(std::span<std::byte> data, std::span<std::byte> scales) c
 void quantize(Device& device, const QuantizeDesc& desc, const void* x, void* codes, std::uint64_t code_bytes,
               void* scales, std::uint64_t scale_bytes) {
   const Device::Turn turn(device);
-  const Quantize op(device.device_, desc);
+  QuantizeDesc most = desc;
+  if (desc.scale.rows == 1) most.rows = bucket(desc.rows);
+  const auto op = device.operation(most);
   auto args = detail::sized<ironcl_quantize_args>();
   args.rows = desc.rows;
   args.x = device.staging(0, bytes_of(desc.x, desc.rows * desc.cols));
   args.codes = device.staging(1, code_bytes);
   args.scales = device.staging(2, scale_bytes);
   device.write(args.x, x);
-  device.enqueue(op.handle(), &args);
+  device.enqueue(op->handle(), &args);
   device.read(args.scales, scales);
   device.read(args.codes, codes);
 }

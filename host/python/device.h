@@ -49,8 +49,9 @@ class Device {
     int exceptions_ = std::uncaught_exceptions();
   };
 
-  /// The plan of a problem, made once.
-  std::shared_ptr<Gemm> plan(const GemmDesc& desc);
+  /// The plan of a problem, or another operation, made once.
+  template <class Description>
+  std::shared_ptr<Operation<Description>> operation(const Description& desc);
   /// A buffer for operand `which` with at least `bytes`, which grows and is used by one call after another.
   ironcl_span staging(std::size_t which, std::uint64_t bytes);
   void write(ironcl_span to, const void* from);
@@ -60,13 +61,13 @@ class Device {
   ironcl::Device device_;
   Queue queue_;
   std::mutex mutex_;
-  std::map<std::string, std::shared_ptr<Gemm>> plans_;
+  std::map<std::string, std::shared_ptr<void>> operations_;  ///< By the bytes of their descriptions in C.
   std::vector<Buffer> staging_;
 };
 
 /// A linear layer, or the matrices of a layer of experts, prepared for a device. `desc` is its problem without m, and
 /// without the types of x and out where activations are quantised in the plan or not at all.
-class Linear {
+class Linear : public std::enable_shared_from_this<Linear> {
  public:
   /// Weights [matrices, n, k] with their scales, copied; bias [matrices, n] of desc.bias.
   Linear(std::shared_ptr<Device> device, GemmDesc desc, const WeightsDesc& weights, const void* bias);

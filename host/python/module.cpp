@@ -19,6 +19,8 @@ using namespace nb::literals;
 
 namespace ironcl::python {
 
+void add_jax(nb::module_& module);  // jax.cpp
+
 void log_line(std::string_view line) {
   if (!nb::is_alive()) return;
   try {
@@ -42,7 +44,8 @@ void raise(const std::exception_ptr& exception, void*) {
     std::rethrow_exception(exception);
   } catch (const Error& error) {
     const nb::object made =
-        nb::module_::import_("ironcl._errors").attr("of_status")(error.status(), error.native_code(), error.what());
+        nb::module_::import_("ironcl._errors")
+            .attr("of_status")(ironcl_status_name(error.status()), error.native_code(), error.what());
     PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(made.ptr())), made.ptr());
   }
 }
@@ -77,7 +80,8 @@ std::vector<nb::tuple> devices() {
   std::vector<nb::tuple> rows;
   for (const ironcl::Device& device : all) {
     const ironcl_device_props& props = device.props();
-    rows.push_back(nb::make_tuple(device.uri(), props.type, props.name, props.driver, props.memory_bytes));
+    rows.push_back(nb::make_tuple(device.uri(), ironcl_device_type_name(props.type), props.name, props.driver,
+                                  props.memory_bytes));
   }
   return rows;
 }
@@ -94,7 +98,7 @@ std::vector<nb::tuple> report() {
 
 nb::tuple layer_row(const Layer& layer) {
   const ironcl_layer_info& info = layer.info();
-  return nb::make_tuple(layer.name(), info.n, info.k, info.weight_dtype,
+  return nb::make_tuple(layer.name(), info.n, info.k, info.weight_dtype, info.weight_scale.dtype,
                         std::pair(info.weight_scale.group_rows, info.weight_scale.group_cols), info.activations,
                         layer.problem_text(), info.bytes);
 }
@@ -138,34 +142,34 @@ NB_MODULE(_core, module) {
           Release());
 
   nb::class_<python::Linear>(module, "Linear")
-      .def("__init__",
-           [](python::Linear* self, std::shared_ptr<python::Device> device, Address weight, Address scale,
-              std::int64_t n, std::int64_t k, std::uint32_t matrices, ironcl_dtype code, ironcl_dtype scale_type,
-              std::pair<std::uint32_t, std::uint32_t> block, std::uint64_t weight_bytes, std::uint64_t scale_bytes,
-              Address bias, ironcl_dtype bias_type, bool weight_only, bool power_of_two, std::uint32_t accuracy) {
-             const Scale grid = python::scale_of(scale_type, block);
-             GemmDesc desc{.m = 1,
-                           .n = n,
-                           .k = k,
-                           .a = code,
-                           .b = code,
-                           .bias = bias_type,
-                           .weakest_accuracy = accuracy,
-                           .grouping = matrices ? IRONCL_GROUPING_CONTIGUOUS : IRONCL_GROUPING_NONE,
-                           .matrices = matrices,
-                           .a_scale = weight_only ? Scale() : Scale(IRONCL_F32, 1, block.second),
-                           .b_scale = grid};
-             desc.a_quantizer.scale_rounding = power_of_two ? IRONCL_SCALE_POWER_OF_TWO : IRONCL_SCALE_EXACT;
-             const WeightsDesc weights{.n = n,
-                                       .k = k,
-                                       .matrices = matrices,
-                                       .dtype = code,
-                                       .scale = grid,
-                                       .data = {static_cast<const std::byte*>(python::at(weight)), weight_bytes},
-                                       .scales = {static_cast<const std::byte*>(python::at(scale)), scale_bytes}};
-             const nb::gil_scoped_release release;
-             new (self) python::Linear(std::move(device), std::move(desc), weights, python::at(bias));
-           })
+      .def(nb::new_([](std::shared_ptr<python::Device> device, Address weight, Address scale, std::int64_t n,
+                       std::int64_t k, std::uint32_t matrices, ironcl_dtype code, ironcl_dtype scale_type,
+                       std::pair<std::uint32_t, std::uint32_t> block, std::uint64_t weight_bytes,
+                       std::uint64_t scale_bytes, Address bias, ironcl_dtype bias_type, bool weight_only,
+                       bool power_of_two, std::uint32_t accuracy) {
+        const Scale grid = python::scale_of(scale_type, block);
+        GemmDesc desc{.m = 1,
+                      .n = n,
+                      .k = k,
+                      .a = code,
+                      .b = code,
+                      .bias = bias_type,
+                      .weakest_accuracy = accuracy,
+                      .grouping = matrices ? IRONCL_GROUPING_CONTIGUOUS : IRONCL_GROUPING_NONE,
+                      .matrices = matrices,
+                      .a_scale = weight_only ? Scale() : Scale(IRONCL_F32, 1, block.second),
+                      .b_scale = grid};
+        desc.a_quantizer.scale_rounding = power_of_two ? IRONCL_SCALE_POWER_OF_TWO : IRONCL_SCALE_EXACT;
+        const WeightsDesc weights{.n = n,
+                                  .k = k,
+                                  .matrices = matrices,
+                                  .dtype = code,
+                                  .scale = grid,
+                                  .data = {static_cast<const std::byte*>(python::at(weight)), weight_bytes},
+                                  .scales = {static_cast<const std::byte*>(python::at(scale)), scale_bytes}};
+        const nb::gil_scoped_release release;
+        return std::make_shared<python::Linear>(std::move(device), std::move(desc), weights, python::at(bias));
+      }))
       .def(
           "run",
           [](python::Linear& self, Address x, ironcl_dtype x_type, std::int64_t rows, Address out,
@@ -251,4 +255,8 @@ NB_MODULE(_core, module) {
       .def_prop_ro("top_k", [](const python::Experts& self) { return self.info().top_k; })
       .def_prop_ro("tokens", [](const python::Experts& self) { return self.choices().tokens; })
       .def_prop_ro("device", &python::Experts::device);
+
+#ifdef IRONCL_PYTHON_JAX
+  python::add_jax(module);
+#endif
 }

@@ -69,6 +69,32 @@ def test_matrices_of_experts_take_their_own_rows(device):
         lin(x)
 
 
+def test_experts_of_arrays_are_the_sum_over_those_chosen(device):
+    random = np.random.default_rng(6)
+    x = random.standard_normal((9, 256)).astype(np.float32)
+    ids, weights = random.integers(0, 3, (9, 2)).astype(np.int32), random.random((9, 2)).astype(np.float32)
+    ids[:4, 1] = 2
+    quantized = [ironcl.quantize(random.standard_normal((4 * n, k)).astype(np.float32), block=(128, 128), device=device)
+                 for n, k in ((128, 256), (128, 256), (256, 128))]  # four experts: nobody chooses the last
+    (gate, gs), (up, us), (down, ds) = [(codes.reshape(4, -1, codes.shape[1]), scales.reshape(4, -1, scales.shape[1])) for codes, scales in quantized]
+    apart = ironcl.Experts((gate, up), (gs, us), down, ds, device=device)
+    fused = ironcl.Experts(np.concatenate([gate, up], 1), np.concatenate([gs, us], 1), down, ds, device=device)
+    y = apart(x, ids, weights)
+    assert y.dtype == x.dtype and np.array_equal(y, fused(x, ids, weights))
+    want = np.zeros_like(x)
+    for token, (chosen, of) in enumerate(zip(ids, weights)):
+        for expert, weight in zip(chosen, of):
+            g, u = (ironcl.linear(x[token], w[expert], s[expert], device=device) for w, s in ((gate, gs), (up, us)))
+            want[token] += weight * ironcl.linear(g / (1 + np.exp(-g)) * u, down[expert], ds[expert], device=device)
+    np.testing.assert_allclose(y, want, rtol=0, atol=1e-5 * np.abs(want).max())
+    assert apart(x[:0], ids[:0], weights[:0]).shape == (0, 256)
+    for wrong, words in (((x, ids + 2, weights), "expected 0 to 3"), ((x[:, :-1], ids, weights), "256"), ((x, ids, weights[:, :1]), "top_k")):
+        with pytest.raises(ValueError, match=words):
+            apart(*wrong)
+    with pytest.raises(ValueError, match="expected .experts, 2"):
+        ironcl.Experts(gate, gs, down, ds, device=device)
+
+
 def test_threads_take_turns(layer, device):
     codes, scales, x = layer
     lin = ironcl.Linear(codes, scales, device=device)
@@ -117,6 +143,7 @@ def test_errors_have_a_status_and_a_class():
     with pytest.raises(ironcl.Unavailable, match="there are") as caught:
         ironcl.linear(np.ones((1, 128), np.float32), np.zeros((128, 128), np.uint8), np.ones((1, 1), np.float32), dtype="e4m3fn", device="nowhere:7")
     assert caught.value.status == "UNAVAILABLE" and isinstance(caught.value, ironcl.Error)
+    assert str(caught.value).startswith("UNAVAILABLE: ")
     assert issubclass(ironcl.InvalidArgument, ValueError) and issubclass(ironcl.OutOfMemory, MemoryError) and issubclass(ironcl.Timeout, TimeoutError)
 
 

@@ -9,10 +9,11 @@
 
 Importing opens no driver: the first call that needs a device does.
 """
-from ._checkpoint import Checkpoint, Experts
+from ._checkpoint import Checkpoint
 from ._command import Report, compare, model
 from ._devices import Device, Support, devices, diagnose, supports
 from ._errors import BuildFailed, DeviceLost, Error, InvalidArgument, OutOfMemory, Timeout, Unavailable, Unsupported
+from ._experts import Experts
 from ._linear import Linear, dequantize, linear, quantize
 
 __version__ = "0.1.0"

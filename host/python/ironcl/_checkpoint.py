@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from . import _arrays as arrays
 from . import _core
 from ._arrays import REALS, TYPES
-from ._linear import Linear, accuracy_class, open_device
+from ._linear import Linear, accuracy_class, open_device, scale_shape
 
 _NAMES = {number: name for name, number in TYPES.items()}
 
@@ -36,7 +36,7 @@ class ExpertsInfo(NamedTuple):
     nbytes: int
 
 
-class Experts:
+class CheckpointExperts:
     """A whole layer of experts on a device, router and shared expert included; made by ``Checkpoint.experts``."""
 
     def __init__(self, core: _core.Experts, dtype: str) -> None:
@@ -67,7 +67,7 @@ class Experts:
         return y
 
     def __reduce__(self) -> Any:
-        raise TypeError("an ironcl.Experts lives on a device and cannot be pickled or copied")
+        raise TypeError("a layer of experts lives on a device and cannot be pickled or copied")
 
 
 class Checkpoint:
@@ -81,22 +81,25 @@ class Checkpoint:
         self.path = os.fspath(path)
         self._core = _core.Checkpoint(self.path, block)
         activations = ("none", "dynamic", "static")
+        layers = self._core.layers()
         self.layers = {name: LayerInfo(n, k, _NAMES.get(dtype, ""), tuple(side or None for side in shape), activations[kind], problem, nbytes)
-                       for name, n, k, dtype, shape, kind, problem, nbytes in self._core.layers()}
+                       for name, n, k, dtype, _, shape, kind, problem, nbytes in layers}
+        self._scales = {name: scale for name, _, _, _, scale, *_ in layers}
         self.expert_layers = {name: ExpertsInfo(*rest) for name, *rest in self._core.expert_layers()}
 
     def linear(self, name: str, *, device: Any = "auto", accuracy: str = "f32") -> Linear:
         """The layer on a device; quantised, or not, as the checkpoint says."""
         core = self._core.linear(name, open_device(device), accuracy_class(accuracy))
         info = self.layers[name]
-        return Linear._of(core, tuple(side or 0 for side in info.block), info.dtype)
+        block = tuple(side or 0 for side in info.block)
+        return Linear._of(core, block, info.dtype, (_NAMES[self._scales[name]], scale_shape(info.n, info.k, block)))
 
-    def experts(self, name: str, *, device: Any = "auto", tokens: int = 1, dtype: Any = "bfloat16", accuracy: str = "f32") -> Experts:
+    def experts(self, name: str, *, device: Any = "auto", tokens: int = 1, dtype: Any = "bfloat16", accuracy: str = "f32") -> CheckpointExperts:
         """The layer of experts on a device, for calls of at most ``tokens`` tokens of ``dtype``."""
         kind = arrays.type_name(dtype)
         if kind not in REALS:
             raise TypeError(f"dtype is {kind}; expected float32, float16 or bfloat16")
-        return Experts(self._core.experts(name, open_device(device), tokens, TYPES[kind], accuracy_class(accuracy)), kind)
+        return CheckpointExperts(self._core.experts(name, open_device(device), tokens, TYPES[kind], accuracy_class(accuracy)), kind)
 
     def __repr__(self) -> str:
         return f"<ironcl.Checkpoint {self.path}: {len(self.layers)} layers, {len(self.expert_layers)} of experts>"

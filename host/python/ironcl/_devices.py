@@ -11,8 +11,6 @@ from ._arrays import TYPES, type_name
 from ._driver import use_packaged_driver
 from ._linear import accuracy_class, block_of, open_device
 
-_KINDS = {1: "cpu", 2: "gpu", 3: "accelerator", 4: "model"}
-
 
 class Device(NamedTuple):
     """A device: ``uri`` is what ``device=`` takes. A "model" computes right results in the times of a machine that is not
@@ -38,12 +36,19 @@ class Support(NamedTuple):
 def devices() -> list[Device]:
     """Every device of every plugin."""
     use_packaged_driver()
-    return [Device(uri, _KINDS.get(kind, "other"), name, driver, memory) for uri, kind, name, driver, memory in _core.devices()]
+    return [Device(*device) for device in _core.devices()]
 
 
 def supports(out_features: int, in_features: int, *, rows: int = 1, block: Any = (128, 128), dtype: Any = "e4m3fn", x_dtype: Any = "bfloat16",
              out_dtype: Any = None, device: Any = "auto", accuracy: str = "f32") -> Support:
-    """Whether ``device`` runs a linear layer of so many features, with its reason where it does not."""
+    """Whether ``device`` runs a linear layer of so many features, with its reason where it does not.
+
+    Examples
+    --------
+    >>> import ironcl
+    >>> bool(ironcl.supports(4096, 4096, device="ironwood:0"))
+    True
+    """
     code, x = type_name(dtype), type_name(x_dtype, "x_dtype")
     out = x if out_dtype is None else type_name(out_dtype, "out_dtype")
     return Support(*open_device(device).supports(rows, out_features, in_features, TYPES[x], TYPES[code], TYPES[code], block_of(block), TYPES[out],

@@ -1,9 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What goes wrong, by the status of the C API (``ironcl_status`` of plugin.h)."""
 
-_NAMES = ("OK", "INVALID_ARGUMENT", "UNSUPPORTED", "UNIMPLEMENTED", "UNAVAILABLE", "OUT_OF_HOST_MEMORY", "OUT_OF_DEVICE_MEMORY",
-          "BUILD_FAILED", "DEVICE_LOST", "TIMEOUT", "INCOMPATIBLE", "INTERNAL")
-
 
 class Error(RuntimeError):
     """A call failed. ``status`` names why; ``native_code`` is the driver's own code, or 0."""
@@ -45,9 +42,8 @@ _CLASSES = {"INVALID_ARGUMENT": InvalidArgument, "UNSUPPORTED": Unsupported, "UN
             "DEVICE_LOST": DeviceLost, "TIMEOUT": Timeout}
 
 
-def of_status(status: int, native_code: int, text: str) -> Error:
-    """The exception of a status of the C API; called by the extension module."""
-    name = _NAMES[status] if status < len(_NAMES) else "INTERNAL"
-    error = _CLASSES.get(name, Error)(text)
-    error.status, error.native_code = name, native_code
+def of_status(status: str, native_code: int, text: str) -> Error:
+    """The exception of a status of the C API, by its name; called by the extension module."""
+    error = _CLASSES.get(status, Error)(text)
+    error.status, error.native_code = status, native_code
     return error

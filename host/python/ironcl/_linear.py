@@ -111,10 +111,10 @@ class Linear:
         self.matrices = None
 
     @classmethod
-    def _of(cls, core: _core.Linear, block: tuple[int, int], dtype: str) -> Linear:
+    def _of(cls, core: _core.Linear, block: tuple[int, int], dtype: str, scale: tuple[str, tuple[int, int]]) -> Linear:
         self = cls.__new__(cls)
         self._init(core)
-        self.block, self.dtype, self._scale = block, dtype, None
+        self.block, self.dtype, self._scale = block, dtype, scale
         return self
 
     @property
@@ -156,8 +156,6 @@ class Linear:
 
     def export(self, like: Any = None) -> tuple[Any, Any]:
         """The codes and scales that the layer was made of, bit for bit: tensors where ``like`` is one, else numpy's."""
-        if self._scale is None:
-            raise ValueError("a layer of a checkpoint is exported by the checkpoint: its files have the bytes")
         torch = arrays.is_torch(like)
         shape = (self.out_features, self.in_features) if self.matrices is None else (self.matrices, self.out_features, self.in_features)
         codes, data = arrays.empty(shape, self.dtype, torch=torch)
