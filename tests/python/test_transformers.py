@@ -12,7 +12,7 @@ pytest.importorskip("accelerate")
 
 import ironcl  # noqa: E402
 import ironcl.transformers  # noqa: E402
-from ironcl.torch import Linear  # noqa: E402
+from ironcl.torch import Linear, Shared, Weights  # noqa: E402
 
 SIZES = dict(hidden_size=256, num_hidden_layers=2, intermediate_size=384, num_attention_heads=4, num_key_value_heads=2, head_dim=64, vocab_size=512,
              tie_word_embeddings=False)
@@ -161,6 +161,22 @@ def test_a_module_compiles_as_one_graph(device):
     x = torch.randn(3, 128)
     with torch.inference_mode():
         assert torch.equal(compiled(x), module(x).relu())
+
+
+def test_joined_layers_compile_to_one_product(device):
+    torch.manual_seed(2)
+    joint = ironcl.Linear(*ironcl.quantize(torch.randn(256, 128), block=(128, 128), device=device), device=device)
+    shared, calls = Shared(2), []
+    first, second = (Weights(joint, shared, index, 128 * index, 128) for index in range(2))
+
+    def count(graph, inputs):
+        calls.append(sum("ironcl" in str(node.target) for node in graph.graph.nodes))
+        return graph.forward
+
+    x = torch.randn(3, 128)
+    with torch.inference_mode():
+        y = torch.compile(lambda x: first(x) * second(x), fullgraph=True, backend=count)(x)
+        assert torch.equal(y, joint(x)[:, :128] * joint(x)[:, 128:]) and calls == [1]
 
 
 def test_state_dict_has_the_weights(device):

@@ -49,23 +49,30 @@ def handle_of(layer: _linear.Linear) -> int:
 
 class Shared:
     """One product for several layers of the same input, such as q, k and v. The first layer that is called with an input
-    computes all parts; each part is handed out once, and per thread."""
+    computes all parts; each part is handed out once, and per thread. While torch.compile traces, likewise per trace."""
 
     def __init__(self, parts: int) -> None:
         self.parts, self._local = parts, threading.local()
+        self._traced: tuple[torch.Tensor, int, torch.Tensor, list[int]] | None = None
 
     def part(self, weights: Weights, x: torch.Tensor) -> torch.Tensor:
-        kept = getattr(self._local, "kept", None)
+        compiling = torch.compiler.is_compiling()
+        kept = self._traced if compiling else getattr(self._local, "kept", None)
         if kept is None or kept[0] is not x or kept[1] != _version(x) or weights.index in kept[3]:
-            kept = (x, _version(x), weights.run(x), set())
-        kept[3].add(weights.index)
-        self._local.kept = None if len(kept[3]) == self.parts else kept
+            kept = (x, _version(x), weights.run(x), [])
+        kept[3].append(weights.index)
+        rest = None if len(kept[3]) == self.parts else kept
+        if compiling:
+            self._traced = rest
+        else:
+            self._local.kept = rest
         return kept[2][..., weights.start : weights.start + weights.size]
 
 
 def _version(x: torch.Tensor) -> int:
-    """Counts changes in place; tensors of inference mode do not count, and are not changed by layers that share them."""
-    return 0 if x.is_inference() else x._version
+    """Counts changes in place. Tensors of inference mode and of a trace do not count, and layers that share them do not change
+    them."""
+    return 0 if torch.compiler.is_compiling() or x.is_inference() else x._version
 
 
 class Weights:
@@ -79,15 +86,12 @@ class Weights:
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
         if torch.is_grad_enabled() and x.requires_grad:
             raise RuntimeError("ironcl computes no gradients: call the model under torch.no_grad() or torch.inference_mode()")
-        if torch.compiler.is_compiling():
-            y = torch.ops.ironcl.linear(x, self.handle, self.layer.out_features)
-            return y if self.shared is None else y[..., self.start : self.start + self.size]
-        if self.shared is None:
-            return self.run(x)
-        return self.shared.part(self, x)
+        return self.run(x) if self.shared is None else self.shared.part(self, x)
 
     def run(self, x: torch.Tensor, rows: torch.Tensor | None = None) -> torch.Tensor:
         """The whole product of the layer, which the other parts share; ``rows`` as in ``ironcl.Linear``."""
+        if torch.compiler.is_compiling():
+            return torch.ops.ironcl.linear(x, self.handle, self.layer.out_features)
         y = self.layer(x, rows=rows)
         if observer is not None:
             observer(self.layer, x, y, rows)
