@@ -32,7 +32,7 @@ def test_diagnose_says_what_there_is():
     assert "libOpenCL.so.1" in text and "ironwood:0" in text
 
 
-@pytest.mark.parametrize("module", ["ironcl", "ironcl._linear"])
+@pytest.mark.parametrize("module", ["ironcl", "ironcl._linear", "ironcl._experts", "ironcl._devices", "ironcl._command"])
 def test_examples_of_docstrings_run(module):
     failed, tried = doctest.testmod(importlib.import_module(module), optionflags=doctest.ELLIPSIS)
     assert tried > 0 and failed == 0
@@ -56,6 +56,8 @@ def test_a_checkpoints_layer_is_the_layer(checkpoint, device):
     assert (info.n, info.k, info.dtype, info.block, info.problem) == (256, 128, "e4m3fn", (128, 128), "")
     x = np.random.default_rng(3).standard_normal((4, 128)).astype(np.float32)
     assert np.array_equal(opened.linear("a", device=device)(x), ironcl.linear(x, codes, scales, device=device))
+    for made, original in zip(opened.linear("a", device=device).export(), (codes, scales)):
+        assert made.dtype == original.dtype and made.tobytes() == original.tobytes()
     with pytest.raises(ironcl.Error, match="a"):
         opened.linear("b", device=device)
 
@@ -70,6 +72,34 @@ def test_compare_gives_rows(checkpoint):
 
 def test_model_gives_a_time():
     assert ironcl.model(16, 1024, 1024).data["time_kind"] == "modelled"
+
+
+def test_reports_are_drawn(checkpoint):
+    matplotlib = pytest.importorskip("matplotlib")
+    matplotlib.use("agg")
+    report = ironcl.compare(checkpoint[0], devices=["ironwood:0"], m=3)
+    points, limit = report.plot().lines
+    assert list(points.get_xdata()) == [report.rows[0]["max_error_over_bound"]] and list(points.get_ydata()) == ["a"]
+    assert limit.get_xdata() == [1, 1]
+    modelled = ironcl.model(16, 1024, 1024)
+    assert modelled.plot().patches[0].get_width() == modelled.data["time_us"]
+
+
+def test_the_bound_is_that_of_the_library(checkpoint, tmp_path):
+    """The same product of the same input: the command judges it by the C++ bound against its oracle, the package by its own."""
+    torch = pytest.importorskip("torch")
+    from ironcl._bound import error_over_bound
+    path, codes, scales = checkpoint
+    x = torch.from_numpy(np.random.default_rng(5).standard_normal((7, 128)).astype(np.float32))
+    from safetensors.torch import save_file
+    save_file({"x": x}, tmp_path / "x.safetensors")
+    for out, options in (("f32", {}), ("bf16", {"out_dtype": "bfloat16"})):
+        report = ironcl.compare(path, devices=["ironwood:0"], input=f"{tmp_path}/x.safetensors:x", out_dtype=out)
+        y = ironcl.linear(x, torch.from_numpy(codes.view(np.uint8)), torch.from_numpy(scales), dtype="e4m3fn", device="ironwood:0",
+                          out_dtype=options.get("out_dtype"))
+        layer = ironcl.Linear(codes, scales, device="ironwood:0")
+        mine = error_over_bound(layer, x, y, torch.from_numpy(codes.astype(np.float32)), torch.from_numpy(scales))
+        assert mine == pytest.approx(report.rows[0]["max_error_over_bound"], rel=1e-5)
 
 
 def test_the_packaged_driver_is_used_where_there_is_no_other():

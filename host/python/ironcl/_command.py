@@ -42,6 +42,28 @@ class Report:
         return f"<p><b>{'ok' if self.ok else 'out of bounds'}</b></p><table><tr>{head}</tr>{body}</table>"
 
 
+    def plot(self, ax: Any = None) -> Any:
+        """Draws the report by matplotlib, into ``ax`` or a new figure, and returns the axes: of ``compare`` the largest error of each
+        layer over its bound, per device; of ``model`` how long each unit is busy, beside the modelled time."""
+        if ax is None:
+            import matplotlib.pyplot as plt
+            ax = plt.subplots(layout="constrained")[1]
+        if "busy_us" in self.rows[0]:
+            bars = {"time": self.rows[0]["time_us"]} | self.rows[0]["busy_us"]
+            ax.barh(list(bars), list(bars.values()))
+            ax.invert_yaxis()
+            ax.set(xlabel="modelled us", title=self.rows[0].get("tpu_name", ""))
+            return ax
+        for device in dict.fromkeys(row["uri"] for row in self.rows):
+            of = [row for row in self.rows if row["uri"] == device]
+            ax.plot([row["max_error_over_bound"] for row in of], [row["layer"] for row in of], "o", label=device)
+        ax.axvline(1, color="black")
+        ax.invert_yaxis()
+        ax.set(xscale="log", xlabel="largest error / bound")
+        ax.legend()
+        return ax
+
+
 def _run(arguments: list[str]) -> tuple[int, str, Any]:
     import json
     import subprocess
@@ -80,6 +102,13 @@ def compare(path: str | os.PathLike[str], layer: str = "*", devices: list[str] |
 
 def model(m: int, n: int, k: int, **options: Any) -> Report:
     """The modelled time, memory and schedule of the kernel on a TPU; ``options`` are those of ``ironcl model``. A modelled
-    time is never compared with a measured one."""
+    time is never compared with a measured one.
+
+    Examples
+    --------
+    >>> import ironcl
+    >>> ironcl.model(16, 1024, 1024).data["grid"]
+    [1, 8, 1]
+    """
     status, text, data = _run(["model", "--m", str(m), "--n", str(n), "--k", str(k)] + _options(options))
     return Report(status == 0, data if isinstance(data, list) else [data], text, data)
