@@ -1,8 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Models of transformers: layers inside their bounds, weights given back, what cannot be done refused."""
 import copy
+import importlib.util
 import json
+import pathlib
 import pickle
+import re
+import sys
 
 import pytest
 
@@ -183,3 +187,31 @@ def test_state_dict_has_the_weights(device):
     module, codes, scales = module_of(device)
     state = module.state_dict()
     assert torch.equal(state["weight"].view(torch.uint8), codes.view(torch.uint8)) and torch.equal(state["weight_scale"], scales)
+
+
+def test_the_tutorial_runs(folder, tmp_path, monkeypatch):
+    """Every block of Python in docs/python.md, one after another, with a random model in place of the published one."""
+    pages = [here / "python.md" for here in (pathlib.Path(__file__).parent, pathlib.Path(__file__).parents[2] / "docs")]
+    text = next(page for page in pages if page.exists()).read_text()
+    for file in folder[0].iterdir():
+        (tmp_path / file.name).symlink_to(file)
+    tokenizers = pytest.importorskip("tokenizers")
+    words = tokenizers.Tokenizer(tokenizers.models.WordLevel({"?": 0, "Water": 1, "boils": 2, "at": 3}, unk_token="?"))
+    words.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
+    transformers.PreTrainedTokenizerFast(tokenizer_object=words, unk_token="?", pad_token="?").save_pretrained(tmp_path)
+    blocks = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    assert len(blocks) >= 5
+    names = {}
+    try:
+        for block in blocks:
+            exec(block.replace("Qwen/Qwen3-0.6B-FP8", str(tmp_path)), names)
+    finally:
+        ironcl.transformers.disable()
+    assert names["written"].shape == (1, 3 + 20) and names["layer"].out_features == 1024
+
+
+def test_an_older_transformers_is_refused(monkeypatch):
+    monkeypatch.setattr(sys.modules["transformers"], "__version__", "5.22.0")
+    spec = importlib.util.find_spec("ironcl.transformers")
+    with pytest.raises(ImportError, match="5.23 or later.*5.22.0 is installed"):
+        spec.loader.exec_module(importlib.util.module_from_spec(spec))

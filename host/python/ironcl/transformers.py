@@ -14,6 +14,11 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import torch
+import transformers
+
+if tuple(int(part) for part in transformers.__version__.split(".")[:2]) < (5, 23):
+    raise ImportError(f"ironcl.transformers needs transformers 5.23 or later, whose save_pretrained keeps the scales of experts; {transformers.__version__} "
+                      "is installed: pip install -U transformers")
 from transformers.integrations import compressed_tensors, finegrained_fp8
 from transformers.quantizers import auto
 from transformers.quantizers.quantizer_compressed_tensors import CompressedTensorsHfQuantizer
