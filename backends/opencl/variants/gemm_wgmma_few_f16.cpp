@@ -79,7 +79,7 @@ constexpr double kOfStreaming = 0.945, kStart = 3700;        ///< 17 to 64 rows.
 constexpr double kOfStreamingHigh = 1.65, kStartHigh = 500;  ///< More.
 /// Where gemm_mma_stream is faster: up to 16 rows, up to 32 of weights that stream sooner than a launch starts.
 constexpr double kOfStreamingLow = 1.2;
-constexpr double kRound = 10000;
+constexpr double kRound = 2000;
 
 double estimate_ns(const Tuning& t, const Problem& p, const Features& f) {
   // More rows than were measured are for work-groups that stay.
