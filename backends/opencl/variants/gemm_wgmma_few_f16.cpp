@@ -74,7 +74,8 @@ Tuning rule_of_thumb(const Features& f, const Problem& p) {
 }
 
 // Fitted to an H200 (docs/performance/h200-many-rows.md): times streaming_ns(), what starts and ends a launch, and
-// what each further round of tiles costs, whose rings are filled anew; in ns.
+// what each further round of tiles costs, whose rings are filled anew; in ns. The last is an H100's
+// (docs/performance/decode.md).
 constexpr double kOfStreaming = 0.945, kStart = 3700;        ///< 17 to 64 rows.
 constexpr double kOfStreamingHigh = 1.65, kStartHigh = 500;  ///< More.
 /// Where gemm_mma_stream is faster: up to 16 rows, up to 32 of weights that stream sooner than a launch starts.
