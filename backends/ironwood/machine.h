@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The hardware tables: every TPU generation that JAX describes, one TensorCore the unit, each number with its source;
+// The hardware tables: Ironwood and two generations before it, one TensorCore the unit, each number with its source;
 // and the assumptions, which are what nobody publishes. Next door: cost.h (what an operation takes on a machine).
 #pragma once
 
@@ -18,17 +18,14 @@ struct Tpu {
   std::string_view name;  ///< "Ironwood (TPU7x)".
   int generation = 0;
   int cores_per_chip = 0;
-  bool megacore = false;  ///< A chip's two cores can run one grid, split along a "parallel" dimension.
-  int mxu_size = 128;     ///< Rows and columns of a systolic array.
+  int mxu_size = 128;  ///< Rows and columns of a systolic array.
   int mxus = 0;
   int lanes = 128;
   int sublanes = 8;
   std::int64_t vmem_bytes = 0;
-  std::int64_t smem_bytes = std::int64_t{1} << 20;
-  std::int64_t cmem_bytes = 0;
   double hbm_bytes = 0;
   double hbm_bytes_per_s = 0;
-  double bf16_flops = 0, int8_ops = 0, fp8_flops = 0, int4_ops = 0;
+  double bf16_flops = 0, int8_ops = 0, fp8_flops = 0;
   std::string_view source = "jax/_src/tpu_info.py cec06d1, chip values divided by TensorCores of a chip";
 };
 
@@ -76,7 +73,7 @@ struct Machine {
   /// of the operand type (e5m2 runs at e4m3fn's). 0 where the TPU does not multiply the type.
   double rows_per_s(numerics::DType type) const noexcept;
   /// The core's clock as the bf16 peak implies it: a 128-wide array takes one row a clock, a 256-wide one two. That
-  /// gives the known clocks of v4 (1.05 GHz), v5e (1.5) and v5p, v6e (1.75); 2.2 GHz for 7x, which is not public.
+  /// gives the known clocks of v5e (1.5 GHz) and v6e (1.75); 2.2 GHz for 7x, which is not public.
   double clock_hz() const noexcept;
   double vpu_ops_per_s() const noexcept;
   /// Bytes per nanosecond between HBM and VMEM, both directions together.

@@ -16,9 +16,8 @@
 namespace ironcl::ironwood {
 
 BOOST_DESCRIBE_STRUCT(Tpu, (),
-                      (key, name, generation, cores_per_chip, megacore, mxu_size, mxus, lanes, sublanes, vmem_bytes,
-                       smem_bytes, cmem_bytes, hbm_bytes, hbm_bytes_per_s, bf16_flops, int8_ops, fp8_flops, int4_ops,
-                       source))
+                      (key, name, generation, cores_per_chip, mxu_size, mxus, lanes, sublanes, vmem_bytes, hbm_bytes,
+                       hbm_bytes_per_s, bf16_flops, int8_ops, fp8_flops, source))
 namespace {
 
 namespace json = boost::json;
