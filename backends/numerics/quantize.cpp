@@ -13,6 +13,7 @@
 #include "backends/numerics/casts.h"
 #include "backends/numerics/checked.h"
 #include "backends/numerics/elements.h"
+#include "backends/numerics/quantize_run.h"
 
 namespace ironcl::numerics {
 namespace {
@@ -86,6 +87,9 @@ void quantize(DType source, const void* x, std::int64_t rows, std::int64_t cols,
     decode(source, static_cast<const unsigned char*>(x) + checked_mul(checked_mul(row, ld), size_of(source)),
            std::span<float>(row_values));
   };
+  const auto part = [&](std::size_t begin, std::size_t end) {
+    return std::span<const float>(row_values).subspan(begin, end - begin);
+  };
   // Calls visit(scale column, first column, end column) for each group of a row.
   const auto each_group = [&](auto visit) {
     for (std::int64_t group = 0; group < scale_cols; ++group) {
@@ -106,12 +110,8 @@ void quantize(DType source, const void* x, std::int64_t rows, std::int64_t cols,
       std::fill(largest_bits.begin(), largest_bits.end(), 0u);
       for (std::int64_t row = first; row < end; ++row) {
         load_row(row);
-        // The order of the magnitudes is that of their bits, with NaN above infinity: nothing non-finite gets lost.
         each_group([&](std::size_t group, std::size_t begin, std::size_t stop) {
-          std::uint32_t top = largest_bits[group];
-          for (std::size_t col = begin; col < stop; ++col)
-            top = std::max(top, std::bit_cast<std::uint32_t>(row_values[col]) & 0x7fffffffu);
-          largest_bits[group] = top;
+          largest_bits[group] = largest_magnitude_bits(part(begin, stop), largest_bits[group]);
         });
       }
       for (std::size_t group = 0; group < count; ++group) {
@@ -123,8 +123,7 @@ void quantize(DType source, const void* x, std::int64_t rows, std::int64_t cols,
       if (end - first > 1 || quantizer.given) load_row(row);
       auto* const codes = static_cast<std::uint8_t*>(out.codes) + checked_mul(row, out.ld);
       each_group([&](std::size_t group, std::size_t begin, std::size_t stop) {
-        for (std::size_t col = begin; col < stop; ++col)
-          codes[col] = quantize_one(row_values[col], band_scales[group], out.type);
+        quantize_run(out.type, part(begin, stop), band_scales[group], codes + begin);
       });
     }
   }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The quantiser against a definition written once more in f64, over grids, types, sources and hard groups.
 #include "backends/numerics/quantized_matrix.h"
+#include "backends/numerics/quantize_run.h"
 
 #include <gtest/gtest.h>
 
@@ -193,6 +194,26 @@ TEST(Quantiser, DividesAndDoesNotMultiplyByTheReciprocal) {
     }
   }
   EXPECT_GT(differing, 0) << "the test sees no difference between division and reciprocal";
+}
+
+TEST(Quantiser, ARunHasTheCodesOfItsValuesOneByOne) {
+  std::vector<float> x;
+  for (std::uint32_t bits = 0; bits < 1u << 16; ++bits) {
+    x.push_back(decode_f16(static_cast<std::uint16_t>(bits)));
+    x.push_back(std::bit_cast<float>(bits << 16 | 0x8001));
+  }
+  const float infinity = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
+  std::vector<std::uint8_t> codes(x.size());
+  for (const DType type : {DType::e4m3fn, DType::e5m2, DType::i8, DType::e2m1}) {
+    for (const float scale : {1.0f, 3.0f, 0.0123f, 0x1p-140f, 0x1p100f, 0.0f, infinity, nan}) {
+      quantize_run(type, x, scale, codes.data());
+      for (std::size_t i = 0; i < x.size(); ++i)
+        ASSERT_EQ(codes[i], quantize_one(x[i], scale, type)) << name_of(type) << ": " << x[i] << " / " << scale;
+    }
+  }
+  x = {1.0f, -nan, -2.0f, infinity};
+  EXPECT_GT(largest_magnitude_bits(x), std::bit_cast<std::uint32_t>(infinity));
+  EXPECT_EQ(largest_magnitude_bits(std::span(x).first(1), 0x40000000u), 0x40000000u);
 }
 
 TEST(Quantiser, GivesZerosForAnAllZeroGroup) {
