@@ -6,7 +6,9 @@
 
 #include <algorithm>
 #include <boost/json.hpp>
+#include <mutex>
 #include <optional>
+#include <unordered_map>
 
 #include "backends/numerics/checked.h"
 #include "host/report/file.h"
@@ -19,35 +21,37 @@ namespace json = boost::json;
 /// A tensor's place in the data, and how far it is written.
 struct Place {
   TensorSpec spec;
-  std::uint32_t element = 0;  ///< Bytes of one element.
+  std::string_view type;
+  std::uint32_t bits = 0;  ///< Of one element.
   std::int64_t begin = 0, end = 0, written = 0;
 };
 
-std::int64_t bytes_of(const std::filesystem::path& path, const TensorSpec& spec, std::uint32_t element) {
-  std::int64_t bytes = element;
+std::int64_t bytes_of(const std::filesystem::path& path, const TensorSpec& spec, std::uint32_t bits) {
+  std::int64_t total = bits;
   try {
     for (const std::int64_t dim : spec.shape) {
       if (dim < 0) throw Error(ErrorKind::config, path, spec.name, "has the negative dimension {}", dim);
-      bytes = numerics::checked_mul(bytes, dim);
+      total = numerics::checked_mul(total, dim);
     }
   } catch (const std::overflow_error&) {
     throw Error(ErrorKind::config, path, spec.name, "has a shape that overflows 64 bits");
   }
-  return bytes;
+  return numerics::ceil_div(total, 8);
 }
 
 std::vector<Place> lay_out(const std::filesystem::path& path, const std::vector<TensorSpec>& tensors) {
   std::vector<Place> places;
   for (const TensorSpec& spec : tensors) {
-    const FileDType* type = file_dtype_of(spec.dtype);
+    const FileDType* type =
+        spec.dtype_name.empty() ? file_dtype_of(spec.dtype) : find_file_dtype(spec.dtype_name);
     if (type == nullptr)
       throw Error(ErrorKind::config, path, spec.name, "has no element type that a safetensors file holds");
     if (spec.name == "__metadata__")
       throw Error(ErrorKind::config, path, spec.name, "is a name that the format keeps for itself");
-    places.push_back({spec, type->bits / 8, 0, bytes_of(path, spec, type->bits / 8), 0});
+    places.push_back({spec, type->name, type->bits, 0, bytes_of(path, spec, type->bits), 0});
   }
   std::sort(places.begin(), places.end(), [](const Place& a, const Place& b) {
-    return a.element != b.element ? a.element > b.element : a.spec.name < b.spec.name;
+    return a.bits != b.bits ? a.bits > b.bits : a.spec.name < b.spec.name;
   });
   std::int64_t at = 0;
   for (Place& place : places) {
@@ -67,8 +71,7 @@ std::string header_of(const std::filesystem::path& path, const std::vector<Place
   for (const Place& place : places) {
     if (header.contains(place.spec.name)) throw Error(ErrorKind::config, path, place.spec.name, "is there twice");
     json::array shape(place.spec.shape.begin(), place.spec.shape.end());
-    const std::string_view dtype = file_dtype_of(place.spec.dtype)->name;
-    header[place.spec.name] = {{"dtype", json::string_view(dtype.data(), dtype.size())},
+    header[place.spec.name] = {{"dtype", json::string_view(place.type.data(), place.type.size())},
                                {"shape", std::move(shape)},
                                {"data_offsets", {place.begin, place.end}}};
   }
@@ -84,6 +87,8 @@ std::string header_of(const std::filesystem::path& path, const std::vector<Place
 struct SafetensorsWriter::State {
   std::filesystem::path path;
   std::vector<Place> places;
+  std::unordered_map<std::string_view, Place*> by_name;
+  std::mutex mutex;  ///< Of how far places are written.
   std::int64_t data_begin = 0;  ///< Bytes before the first tensor.
   std::optional<report::OutputFile> file;
 
@@ -104,6 +109,7 @@ SafetensorsWriter::SafetensorsWriter(std::filesystem::path path, const std::vect
   state_->path = std::move(path);
   state_->places = lay_out(state_->path, tensors);
   const std::string header = header_of(state_->path, state_->places, metadata);
+  for (Place& place : state_->places) state_->by_name.emplace(place.spec.name, &place);
   state_->data_begin = static_cast<std::int64_t>(header.size());
   state_->attempt([&] {
     state_->file.emplace(state_->path);
@@ -115,20 +121,25 @@ SafetensorsWriter::SafetensorsWriter(SafetensorsWriter&&) noexcept = default;
 SafetensorsWriter::~SafetensorsWriter() = default;
 
 void SafetensorsWriter::write(std::string_view name, std::span<const std::byte> bytes) {
-  for (Place& place : state_->places) {
-    if (place.spec.name != name) continue;
-    const std::int64_t room = place.end - place.begin - place.written;
-    if (static_cast<std::int64_t>(bytes.size()) > room)
-      throw Error(ErrorKind::shape, state_->path, place.spec.name, "gets {} bytes, but has room for {} more of {}",
-                  bytes.size(), room, place.end - place.begin);
-    state_->attempt([&] {
-      state_->file->write_at(static_cast<std::uint64_t>(state_->data_begin + place.begin + place.written),
-                             {reinterpret_cast<const char*>(bytes.data()), bytes.size()});
-    });
-    place.written += static_cast<std::int64_t>(bytes.size());
-    return;
-  }
-  throw Error(ErrorKind::not_found, state_->path, std::string(name), "was not declared when the writer was made");
+  const auto found = state_->by_name.find(name);
+  write_at(name, found == state_->by_name.end() ? 0 : found->second->written, bytes);
+}
+
+void SafetensorsWriter::write_at(std::string_view name, std::int64_t begin, std::span<const std::byte> bytes) {
+  const auto found = state_->by_name.find(name);
+  if (found == state_->by_name.end())
+    throw Error(ErrorKind::not_found, state_->path, std::string(name), "was not declared when the writer was made");
+  Place& place = *found->second;
+  const std::int64_t room = place.end - place.begin - begin;
+  if (static_cast<std::int64_t>(bytes.size()) > room)
+    throw Error(ErrorKind::shape, state_->path, place.spec.name, "gets {} bytes, but has room for {} more of {}",
+                bytes.size(), room, place.end - place.begin);
+  state_->attempt([&] {
+    state_->file->write_at(static_cast<std::uint64_t>(state_->data_begin + place.begin + begin),
+                           {reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+  });
+  const std::lock_guard lock(state_->mutex);
+  place.written += static_cast<std::int64_t>(bytes.size());
 }
 
 void SafetensorsWriter::commit() {
@@ -145,7 +156,9 @@ void write_safetensors(const std::filesystem::path& path, const std::vector<Tens
                        const Metadata& metadata) {
   std::vector<TensorSpec> specs;
   specs.reserve(tensors.size());
-  for (const Tensor& tensor : tensors) specs.push_back({tensor.name, tensor.dtype, tensor.shape});
+  for (const Tensor& tensor : tensors) specs.push_back(
+        {tensor.name, tensor.dtype, tensor.shape,
+         tensor.dtype == DType::none ? std::string(tensor.dtype_name) : std::string()});
   SafetensorsWriter writer(path, specs, metadata);
   for (const Tensor& tensor : tensors) writer.write(tensor.name, tensor.data);
   writer.commit();

@@ -22,12 +22,13 @@ struct TensorSpec {
   std::string name;
   DType dtype = DType::none;
   std::vector<std::int64_t> shape;
+  std::string dtype_name = {};  ///< The file's type where it is not dtype's: "U8", "I64".
 };
 
 using Metadata = std::map<std::string, std::string>;
 
 /// Writes the header at once and tensor bytes as they come, in any order of tensors.
-/// Threads: one at a time.
+/// Threads: one at a time; write_at() of a regular file any, each its own bytes.
 class SafetensorsWriter {
  public:
   /// Begins the output (what `path` may be: host/report/file.h) and writes the header. Tensors are laid out by
@@ -42,6 +43,8 @@ class SafetensorsWriter {
 
   /// Appends `bytes` to tensor `name`. Throws Error: not_found (no such tensor), shape (more bytes than it has), io.
   void write(std::string_view name, std::span<const std::byte> bytes);
+  /// Writes `bytes` of tensor `name` from its byte `begin` on; each byte once. Throws Error as write().
+  void write_at(std::string_view name, std::int64_t begin, std::span<const std::byte> bytes);
   /// Puts the whole file into its place, over an older one. Throws Error: shape (a tensor lacks bytes), io.
   void commit();
 
@@ -50,7 +53,7 @@ class SafetensorsWriter {
   std::unique_ptr<State> state_;
 };
 
-/// Writes `tensors` (with their bytes) to `path` in one call. dtype decides; dtype_name is not read.
+/// Writes `tensors` (with their bytes) to `path` in one call. dtype decides, and dtype_name where that is none.
 void write_safetensors(const std::filesystem::path& path, const std::vector<Tensor>& tensors,
                        const Metadata& metadata = {});
 

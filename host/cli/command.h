@@ -65,5 +65,6 @@ std::unique_ptr<Command> make_run_command();
 std::unique_ptr<Command> make_model_command();
 std::unique_ptr<Command> make_bench_command();
 std::unique_ptr<Command> make_tune_command();
+std::unique_ptr<Command> make_quantize_command();
 
 }  // namespace ironcl::cli

@@ -14,6 +14,7 @@ std::vector<std::unique_ptr<Command>> all_commands() {
   commands.push_back(make_model_command());
   commands.push_back(make_bench_command());
   commands.push_back(make_tune_command());
+  commands.push_back(make_quantize_command());
   return commands;
 }
 

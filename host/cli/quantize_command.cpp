@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+// ironcl quantize: a checkpoint folder into a quantised one, into another format, or back.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <boost/json.hpp>
+#include <chrono>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "host/checkpoint/names.h"
+#include "host/cli/command.h"
+#include "host/cli/parse_option.h"
+#include "host/cli/progress_line.h"
+#include "host/quantize/calibration.h"
+#include "host/quantize/convert.h"
+#include "host/report/file.h"
+#include "host/report/json.h"
+#include "host/report/print.h"
+#include "host/report/table.h"
+#include "host/report/units.h"
+
+namespace ironcl::cli {
+namespace {
+
+namespace json = boost::json;
+using quantize::Conversion;
+using report::Kind;
+
+constexpr const char* kExamples =
+    R"(  ironcl quantize model-bf16/ model-fp8/                        blocks of 128x128, as DeepSeek and Qwen publish
+  ironcl quantize model-bf16/ model-fp8/ --scheme channel --verify   and what each layer lost
+  ironcl quantize model-bf16/ model-nvfp4/ --scheme nvfp4 --keep 're:.*\.layers\.0\.'
+  ironcl quantize model-bf16/ model-w8a8/ --scheme tensor --calibration inputs.safetensors --clip percentile
+  ironcl quantize model-fp8/ model-bf16/ --scheme none          back
+)";
+constexpr const char* kExitStatus =
+    R"(  0  OUT is written
+  2  usage, or a scheme that the dialect does not have
+  3  IN cannot be read or converted, OUT is there already, or the disk is full
+)";
+
+class QuantizeCommand final : public Command {
+ public:
+  QuantizeCommand() : Command("quantize", "Quantise a checkpoint, convert it to another format, or back") {}
+
+  void declare(CLI::App& app) override {
+    app.add_option("IN", in_, "checkpoint folder, with weights of f32, f16 or bf16, or quantised ones")
+        ->option_text(" ")
+        ->required();
+    app.add_option("OUT", out_, "folder to make; nothing is there until it is whole")->option_text(" ")->required();
+    app.add_option("--scheme", texts_.scheme, "where scales are shared; none: not quantised (default: block)")
+        ->option_text("block|channel|tensor|mxfp8|mxfp4|nvfp4|none");
+    add_block(app, block_, "of scheme block (default: 128x128)");
+    app.add_option("--type", texts_.type, "of the codes (default: e4m3; mxfp4, nvfp4: e2m1; none: bf16)")
+        ->option_text("e4m3|e5m2|int8|bf16|f16|f32");
+    app.add_option("--scale-type", texts_.scale_type, "of the scales (default: f32; MX: e8m0; nvfp4: e4m3)")
+        ->option_text("f32|bf16|e8m0");
+    app.add_option("--dialect", texts_.dialect, "whose names and configs OUT has (default: block: fp8; others: "
+                                                "compressed-tensors)")
+        ->option_text("fp8|compressed-tensors|modelopt");
+    app.add_option("--keep", keep_, "modules that stay, besides embeddings, norms, routers and heads; may be repeated")
+        ->option_text("GLOB")
+        ->allow_extra_args(false);
+    app.add_option("--calibration", calibration_, "activations by module, for static scales: safetensors, or a folder")
+        ->option_text("FILE");
+    app.add_option("--clip", clip_, "largest activation that counts: amax, mse, percentile:P (default: amax)")
+        ->option_text("RULE")
+        ->needs("--calibration");
+    app.add_option("--threads", threads_, "how many compute (default: one a processor)")->check(CLI::Range(1, 1024));
+    app.add_flag("--verify", verify_, "read everything back and print what each layer lost");
+    add_json_option(app, json_);
+    app.footer(footer(kExamples, kExitStatus));
+  }
+
+  ExitStatus run() override {
+    texts_.block = parse_grid_option("--block", block_).value_or(numerics::ScaleGrid{0, 0});
+    quantize::Request request{.in = in_, .out = out_, .format = {}, .keep = keep_, .threads = threads_};
+    try {
+      request.format = make_format(texts_);
+      request.format.check_inputs(!calibration_.empty());
+      const quantize::ClipRule rule = quantize::parse_clip_rule(clip_);
+      if (!calibration_.empty()) request.clips = calibrate(calibration_, rule, request.format.scheme.code);
+    } catch (const std::invalid_argument& error) {
+      throw CommandError(ExitStatus::usage, error.what());
+    }
+    report::check_outputs({json_});
+    Conversion conversion(std::move(request));
+    say(plan_text(conversion));
+    const double began = seconds();
+    conversion.run(progress_of("writing"));
+    line_.clear();
+    const double took = seconds() - began;
+    say(fmt::format("{}: {} of {}, {} in {} ({}/s of input)\n", out_, report::human_bytes(static_cast<double>(conversion.output_bytes())),
+                    report::human_bytes(static_cast<double>(conversion.input_bytes())),
+                    conversion.resumed().empty() ? std::string("written")
+                                                 : fmt::format("{} files were done before, the rest", conversion.resumed().size()),
+                    report::human_time(took * 1e9),
+                    report::human_bytes(static_cast<double>(conversion.input_bytes()) / took)));
+    report::Table losses = loss_table();
+    if (verify_ || conversion.plan().converts) losses = lost(conversion);
+    if (!losses.empty()) say(report::to_text(losses, report::terminal_width()));
+    if (!json_.empty()) report::write_file(json_, report::to_text(json::value(report_of(conversion, losses))));
+    return ExitStatus::ok;
+  }
+
+ private:
+  static double seconds() {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+  }
+
+  /// To the standard output, or where the report goes there, to the standard error.
+  void say(const std::string& text) { json_ == "-" ? report::print_error_text(text) : report::print_text(text); }
+
+  quantize::Progress progress_of(const char* what) {
+    return [this, what, began = seconds()](std::uint64_t done, std::uint64_t all, const std::string& file) {
+      const double part = static_cast<double>(done) / static_cast<double>(std::max<std::uint64_t>(all, 1));
+      const double spent = seconds() - began;
+      line_.show(part, fmt::format("{} {}, {}/s, {} left", what, file, report::human_bytes(static_cast<double>(done) / spent),
+                                   part > 0 ? report::human_time(spent * (1 - part) / part * 1e9) : "-"));
+    };
+  }
+
+  std::string plan_text(const Conversion& conversion) const {
+    const quantize::Plan& plan = conversion.plan();
+    std::string text = fmt::format("{} weights of {} become {}\n", plan.items(), in_, describe(*plan.format));
+    std::map<std::string, std::vector<std::string>> kept;
+    for (const quantize::Kept& one : plan.kept) kept[one.why].push_back(one.name);
+    for (const auto& [why, names] : kept)
+      text += fmt::format("  stays, {}: {}\n", why, checkpoint::list_names(names, 4));
+    if (!conversion.left_behind().empty())
+      text += fmt::format("  not copied, weights of another form: {}\n", checkpoint::list_names(conversion.left_behind(), 4));
+    return text;
+  }
+
+  static report::Table loss_table() {
+    return report::Table({{"name", "layer", Kind::text},
+                          {"snr_db", "SNR dB", Kind::number},
+                          {"mean_error", "mean error", Kind::number},
+                          {"largest_error", "largest", Kind::number},
+                          {"zeroed_share", "lost to 0", Kind::number},
+                          {"nonfinite", "not finite", Kind::integer}});
+  }
+
+  report::Table lost(const Conversion& conversion) {
+    report::Table table = loss_table();
+    quantize::Loss all;
+    const auto add = [&table](const std::string& name, const quantize::Loss& loss) {
+      table.add({name, loss.snr_db(), loss.mean_error(), loss.largest_error, loss.zeroed_share(), loss.nonfinite});
+    };
+    for (const quantize::LayerLoss& layer : conversion.verify(progress_of("reading back"))) {
+      add(layer.name, layer.loss);
+      all.add(layer.loss);
+    }
+    line_.clear();
+    add("all", all);
+    return table;
+  }
+
+  json::object report_of(const Conversion& conversion, const report::Table& losses) const {
+    json::array kept, left, resumed;
+    for (const quantize::Kept& one : conversion.plan().kept) kept.push_back({{"name", one.name}, {"why", one.why}});
+    for (const std::string& name : conversion.left_behind()) left.emplace_back(name);
+    for (const std::string& name : conversion.resumed()) resumed.emplace_back(name);
+    return {{"in", in_},
+            {"out", out_},
+            {"format", describe(*conversion.plan().format)},
+            {"weights", conversion.plan().items()},
+            {"input_bytes", conversion.input_bytes()},
+            {"output_bytes", conversion.output_bytes()},
+            {"kept", kept},
+            {"not_copied", left},
+            {"resumed", resumed},
+            {"layers", report::to_json(losses)}};
+  }
+
+  std::string in_, out_, block_, calibration_, clip_ = "amax", json_;
+  quantize::FormatTexts texts_{.scheme = "block"};
+  std::vector<std::string> keep_;
+  unsigned threads_ = 0;
+  bool verify_ = false;
+  ProgressLine line_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_quantize_command() { return std::make_unique<QuantizeCommand>(); }
+
+}  // namespace ironcl::cli

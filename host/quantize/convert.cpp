@@ -1,0 +1,504 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host/quantize/convert.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <bit>
+#include <boost/algorithm/string/replace.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/thread_pool.hpp>
+#include <boost/interprocess/sync/file_lock.hpp>
+#include <boost/json.hpp>
+#include <cstring>
+#include <exception>
+#include <mutex>
+#include <set>
+#include <thread>
+
+#include "backends/numerics/quantize_run.h"
+#include "host/checkpoint/folder.h"
+#include "host/checkpoint/json_input.h"
+#include "host/quantize/codec.h"
+#include "host/report/file.h"
+#include "host/report/json.h"
+#include "host/report/units.h"
+
+namespace ironcl::quantize {
+namespace {
+
+namespace fs = std::filesystem;
+namespace json = boost::json;
+using checkpoint::Checkpoint;
+using checkpoint::Error;
+using checkpoint::ErrorKind;
+using checkpoint::Tensor;
+
+constexpr std::int64_t kStripe = 1 << 20;      ///< Elements that a thread has in hand.
+constexpr std::size_t kCopy = std::size_t{8} << 20;  ///< Bytes of a piece that is copied.
+
+/// Weights of other forms, and configs of the way in which the input was quantised.
+constexpr std::array<std::string_view, 11> kWeightFiles = {".safetensors", ".bin", ".pt",    ".pth",     ".ckpt", ".gguf",
+                                                           ".h5",          ".onnx", ".onnx_data", ".msgpack", ".index.json"};
+constexpr std::array<std::string_view, 6> kConfigs = {"config.json",          "hf_quant_config.json",
+                                                      "quantization_config.json", "quantize_config.json",
+                                                      "quanto_qmap.json",     "quant_model_description.json"};
+constexpr std::array<std::string_view, 3> kConv1D = {"gpt2", "openai-gpt", "imagegpt"};
+
+/// step(), with what the system says of a file as this folder's error.
+template <class Step>
+auto with_errors(Step step) {
+  try {
+    return step();
+  } catch (const fs::filesystem_error& error) {
+    throw Error(ErrorKind::io, error.path2().empty() ? error.path1() : error.path2(), "", "cannot be written: {}",
+                error.code().message());
+  } catch (const report::FileError& error) {
+    throw Error(ErrorKind::io, error.path(), "", "cannot be written: {}", error.reason());
+  }
+}
+
+/// Calls task(i) for 0 <= i < count on `threads` threads; the first exception is thrown when all have stopped.
+void parallel(unsigned threads, std::size_t count, const std::function<void(std::size_t)>& task) {
+  std::atomic<std::size_t> next{0};
+  std::exception_ptr failure;
+  std::mutex mutex;
+  boost::asio::thread_pool pool(threads);
+  for (unsigned i = 0; i < threads; ++i)
+    boost::asio::post(pool, [&] {
+      try {
+        for (std::size_t at = next++; at < count; at = next++) task(at);
+      } catch (...) {
+        next = count;
+        const std::lock_guard lock(mutex);
+        if (!failure) failure = std::current_exception();
+      }
+    });
+  pool.join();
+  if (failure) std::rethrow_exception(failure);
+}
+
+/// Rows of a weight, or bytes of a tensor that stays.
+struct Task {
+  const Item* item = nullptr;
+  const Tensor* copy = nullptr;
+  std::int64_t matrix = 0, first = 0, rows = 0;  ///< Of the copy: bytes.
+};
+
+std::vector<Task> tasks_of(const Shard& shard, bool copies) {
+  std::vector<Task> tasks;
+  for (const Item& item : shard.items) {
+    const Weight& weight = item.weight;
+    const std::int64_t band = std::max<std::int64_t>(1, item.format->scheme.grid.group_rows);
+    const std::int64_t rows = std::max(band, kStripe / weight.k / band * band);
+    for (std::int64_t matrix = 0; matrix < weight.matrices; ++matrix)
+      for (std::int64_t first = 0; first < weight.n; first += rows)
+        tasks.push_back({&item, nullptr, matrix, first, std::min(rows, weight.n - first)});
+  }
+  if (!copies) return tasks;
+  for (const Tensor* tensor : shard.copies)
+    for (std::size_t first = 0; first < tensor->data.size(); first += kCopy)
+      tasks.push_back({nullptr, tensor, 0, static_cast<std::int64_t>(first),
+                       static_cast<std::int64_t>(std::min(kCopy, tensor->data.size() - first))});
+  return tasks;
+}
+
+/// Input bytes of a task.
+std::uint64_t bytes_of(const Task& task) {
+  if (task.copy != nullptr) return static_cast<std::uint64_t>(task.rows);
+  const Weight& weight = task.item->weight;
+  return weight.tensor.data.size() / static_cast<std::uint64_t>(weight.matrices * weight.n) *
+         static_cast<std::uint64_t>(task.rows);
+}
+
+/// Where a stripe's codes and scales lie in their tensors, in bytes.
+struct Extent {
+  std::int64_t codes_begin, codes, scales_begin, scales;
+};
+Extent extent_of(const Task& task) {
+  const Weight& weight = task.item->weight;
+  const Scheme& scheme = task.item->format->scheme;
+  const std::int64_t row = numerics::bytes_of(scheme.code, weight.k);
+  Extent extent{(task.matrix * weight.n + task.first) * row, task.rows * row, 0, 0};
+  if (!scheme.quantized()) return extent;
+  const std::int64_t scale_row = scheme.grid.scale_cols(weight.k) * numerics::size_of(scheme.scale);
+  extent.scales_begin = (task.matrix * scheme.grid.scale_rows(weight.n) + scheme.grid.row_of(task.first)) * scale_row;
+  extent.scales = scheme.grid.scale_rows(task.rows) * scale_row;
+  return extent;
+}
+
+/// Memory of a thread, which grows to what its stripes need.
+struct Buffers {
+  std::vector<float> x, y;
+  std::vector<std::byte> codes, scales;
+  std::span<float> values(std::vector<float>& of, const Task& task) {
+    const auto count = static_cast<std::size_t>(task.rows * task.item->weight.k);
+    if (of.size() < count) of.resize(count);
+    return {of.data(), count};
+  }
+  static std::span<std::byte> bytes(std::vector<std::byte>& of, std::int64_t count) {
+    if (of.size() < static_cast<std::size_t>(count)) of.resize(static_cast<std::size_t>(count));
+    return {of.data(), static_cast<std::size_t>(count)};
+  }
+};
+
+Buffers& buffers() {
+  thread_local Buffers mine;
+  return mine;
+}
+
+bool is_one_of(const auto& list, std::string_view name) { return std::find(list.begin(), list.end(), name) != list.end(); }
+
+/// Whether a file of the folder holds weights.
+bool holds_weights(std::string_view name) {
+  return std::any_of(kWeightFiles.begin(), kWeightFiles.end(), [name](std::string_view end) { return name.ends_with(end); });
+}
+
+}  // namespace
+
+struct Conversion::State {
+  explicit State(Request asked)
+      : request(std::move(asked)), folder(open(request.in)), checkpoint(Checkpoint::open(request.in)) {
+    check_out();
+    if (!folder.config.empty()) {
+      config = checkpoint::read_object(folder.config);
+      const json::value* type = config.if_contains("model_type");
+      const std::string model = type != nullptr && type->is_string() ? json::value_to<std::string>(*type) : "";
+      if (is_one_of(kConv1D, model) && request.format.scheme.quantized())
+        throw Error(ErrorKind::unsupported, folder.config, "",
+                    "is of model_type {}, whose weights lie as [K, N] (Conv1D), which no scheme of quantising has", model);
+    }
+    request.format.check_inputs(!request.clips.empty());
+    plan = make_plan(checkpoint, request.format, request.keep, request.clips);
+    plan.ignored.emplace_back("lm_head");  // of models that tie it to the embedding there is no tensor
+    std::sort(plan.ignored.begin(), plan.ignored.end(), checkpoint::natural_less);
+    plan.ignored.erase(std::unique(plan.ignored.begin(), plan.ignored.end()), plan.ignored.end());
+    if (request.threads == 0) request.threads = std::max(1u, std::thread::hardware_concurrency());
+    for (const Shard& shard : plan.shards) {
+      for (const Task& task : tasks_of(shard, true)) all += bytes_of(task);
+      for (const checkpoint::TensorSpec& spec : specs_of(shard)) out_bytes += bytes_of_spec(spec);
+    }
+    for (const fs::directory_entry& entry : fs::directory_iterator(request.in)) {
+      const std::string name = entry.path().filename();
+      if (entry.is_regular_file() && holds_weights(name) && !name.ends_with(".index.json") && !is_source(name))
+        left_behind.push_back(name);
+    }
+    std::sort(left_behind.begin(), left_behind.end());
+  }
+
+  static checkpoint::Folder open(const fs::path& in) {
+    if (fs::is_regular_file(in))
+      throw Error(ErrorKind::config, in, "", "is a file; name the folder of the checkpoint, with its config.json");
+    return checkpoint::open_folder(in);
+  }
+
+  void check_out() const {
+    const fs::path in = fs::weakly_canonical(request.in), out = fs::weakly_canonical(request.out);
+    if (request.out.filename().empty() || request.out.filename() == "..")
+      throw Error(ErrorKind::config, request.out, "", "is no name of a new folder");
+    if (std::mismatch(in.begin(), in.end(), out.begin(), out.end()).first == in.end())
+      throw Error(ErrorKind::config, request.out, "", "is the input or inside of it; name another folder");
+    if (fs::exists(request.out) && !is_renamed())
+      throw Error(ErrorKind::io, request.out, "", "is there already; remove it, or name another folder");
+  }
+
+  /// Whether an earlier run was ended between its last rename and clearing away.
+  bool is_renamed() const {
+    return fs::exists(request.out) && fs::exists(state_file()) && !fs::exists(work()) &&
+           checkpoint::read_object(state_file()) == wishes();
+  }
+
+  bool is_source(std::string_view name) const {
+    return std::any_of(folder.files.begin(), folder.files.end(),
+                       [name](const auto& file) { return file.path().filename() == name; });
+  }
+
+  fs::path part() const { return request.out.string() + ".part"; }
+  fs::path work() const { return part() / "out"; }
+  fs::path state_file() const { return part() / "state.json"; }
+
+  static std::vector<checkpoint::TensorSpec> specs_of(const Shard& shard) {
+    std::vector<checkpoint::TensorSpec> specs;
+    for (const Tensor* copy : shard.copies)
+      specs.push_back({copy->name, DType::none, copy->shape, std::string(copy->dtype_name)});
+    for (const Item& item : shard.items)
+      for (checkpoint::TensorSpec& spec : item.specs()) specs.push_back(std::move(spec));
+    return specs;
+  }
+
+  static std::uint64_t bytes_of_spec(const checkpoint::TensorSpec& spec) {
+    std::uint64_t elements = 1;
+    for (const std::int64_t dim : spec.shape) elements *= static_cast<std::uint64_t>(dim);
+    return (elements * checkpoint::find_file_dtype(spec.dtype_name)->bits + 7) / 8;
+  }
+
+  // --- Largest magnitudes of whole tensors
+
+  /// Of each matrix of each weight of the shard that needs it; a fused one's is that of all its parts, in whichever
+  /// shard they are.
+  using Amax = std::map<std::string, std::vector<std::uint32_t>>;
+  Amax largest(const Shard& of) const {
+    std::set<std::string> wanted;
+    for (const Item& item : of.items)
+      if (item.format->scheme.needs_tensor_amax()) wanted.insert(key(item));
+    Amax result;
+    if (wanted.empty()) return result;
+    std::vector<Task> tasks;
+    for (const Shard& shard : plan.shards)
+      for (const Task& task : tasks_of(shard, false))
+        if (wanted.contains(key(*task.item))) {
+          tasks.push_back(task);
+          result[key(*task.item)].resize(static_cast<std::size_t>(task.item->weight.matrices));
+        }
+    std::mutex mutex;
+    parallel(request.threads, tasks.size(), [&](std::size_t i) {
+      const Task& task = tasks[i];
+      const auto x = buffers().values(buffers().x, task);
+      task.item->weight.read(task.matrix, task.first, task.rows, x);
+      const std::uint32_t bits = numerics::largest_magnitude_bits(x);
+      const std::lock_guard lock(mutex);
+      std::uint32_t& top = result[key(*task.item)][static_cast<std::size_t>(task.matrix)];
+      top = std::max(top, bits);
+    });
+    return result;
+  }
+
+  static const std::string& key(const Item& item) { return item.format->scheme.global ? item.fused : item.name; }
+
+  static float amax_of(const Amax& amax, const Item& item, std::int64_t matrix) {
+    const auto found = amax.find(key(item));
+    return found == amax.end() ? 0 : std::bit_cast<float>(found->second[static_cast<std::size_t>(matrix)]);
+  }
+
+  // --- Files
+
+  void write_shard(const Shard& shard, const std::function<void(std::uint64_t)>& advance) const {
+    const Amax amax = largest(shard);
+    checkpoint::Metadata metadata = shard.file->metadata();
+    metadata.erase("_quantization_metadata");
+    metadata.try_emplace("format", "pt");
+    checkpoint::SafetensorsWriter writer(work() / shard.file->path().filename(), specs_of(shard), metadata);
+    const std::vector<Task> tasks = tasks_of(shard, true);
+    parallel(request.threads, tasks.size(), [&](std::size_t i) {
+      const Task& task = tasks[i];
+      if (task.copy != nullptr)
+        writer.write_at(task.copy->name, task.first,
+                        task.copy->data.subspan(static_cast<std::size_t>(task.first), static_cast<std::size_t>(task.rows)));
+      else
+        write_stripe(writer, task, amax_of(amax, *task.item, task.matrix));
+      advance(bytes_of(task));
+    });
+    writer.commit();
+  }
+
+  static void write_stripe(checkpoint::SafetensorsWriter& writer, const Task& task, float amax) {
+    const Item& item = *task.item;
+    const Extent extent = extent_of(task);
+    const auto x = buffers().values(buffers().x, task);
+    item.weight.read(task.matrix, task.first, task.rows, x);
+    const Encoded out{Buffers::bytes(buffers().codes, extent.codes), Buffers::bytes(buffers().scales, extent.scales)};
+    const Scheme& scheme = item.format->scheme;
+    encode(scheme, x, task.rows, item.weight.k, amax, out);
+    writer.write_at(item.codes_name(), extent.codes_begin, out.codes);
+    if (scheme.quantized() && (task.first == 0 || scheme.grid.group_rows != 0))
+      writer.write_at(item.scale_name(), extent.scales_begin, out.scales);
+    if (task.first != 0) return;
+    const auto write_one = [&](const std::string& name, float value) {
+      writer.write_at(name, task.matrix * 4, std::as_bytes(std::span(&value, 1)));
+    };
+    if (scheme.global) write_one(item.global_name(), global_scale(scheme, amax));
+    if (item.input_clip != 0) write_one(item.input_name(), item.format->input_scale(item.input_clip));
+  }
+
+  /// What a run was asked for and of which files; another one's OUT.part is not gone on with.
+  json::object wishes() const {
+    json::array keep, inputs;
+    for (const std::string& entry : request.keep) keep.emplace_back(entry);
+    for (const auto& file : folder.files)
+      inputs.push_back({{"file", file.path().filename().string()},
+                        {"bytes", file.file_size()},
+                        {"written", fs::last_write_time(file.path()).time_since_epoch().count()}});
+    json::object clips;
+    for (const auto& [name, clip] : request.clips) clips[name] = clip;
+    return {{"scheme", request.format.name}, {"format", describe(request.format)}, {"keep", keep},
+            {"input", fs::weakly_canonical(request.in).string()}, {"files", inputs}, {"clips", clips}};
+  }
+
+  /// Makes OUT.part, or takes what an earlier run left in it.
+  void begin() {
+    fs::create_directories(part());
+    if (!fs::exists(state_file())) {
+      for (const fs::directory_entry& entry : fs::directory_iterator(part()))
+        if (!entry.path().filename().string().starts_with("state.json."))
+          throw Error(ErrorKind::config, part(), "", "holds '{}', which is of something else; remove it first",
+                      entry.path().filename().string());
+      report::write_file(state_file(), report::to_text(wishes()));
+    }
+    if (checkpoint::read_object(state_file()) != wishes())
+      throw Error(ErrorKind::config, part(), "", "is of a run with other options or another input; remove it first");
+    running = boost::interprocess::file_lock(state_file().c_str());
+    if (!running.try_lock())
+      throw Error(ErrorKind::io, part(), "", "is being written by another run; wait for it, or name another folder");
+    fs::create_directories(work());
+    for (const fs::directory_entry& entry : fs::directory_iterator(work()))
+      if (entry.path().extension() == ".partial") fs::remove(entry.path());
+    for (const Shard& shard : plan.shards)
+      if (fs::exists(work() / shard.file->path().filename())) resumed.push_back(shard.file->path().filename());
+  }
+
+  void check_room() const {
+    std::uint64_t done = 0;
+    for (const std::string& name : resumed) done += fs::file_size(work() / name);
+    const std::uint64_t room = fs::space(part()).available, need = out_bytes - std::min(done, out_bytes);
+    if (room < need)
+      throw Error(ErrorKind::io, part(), "", "has room for {}, and {} are to be written; free some, or name another disk",
+                  report::human_bytes(static_cast<double>(room)), report::human_bytes(static_cast<double>(need)));
+  }
+
+  void write_configs() const {
+    json::object made = config;
+    for (const char* name : {"quantization_config", "compression_config", "quantization", "expert_dtype"}) made.erase(name);
+    if (json::value* text = made.if_contains("text_config"); text != nullptr && text->is_object())
+      for (const char* name : {"quantization_config", "compression_config"}) text->get_object().erase(name);
+    bool calibrated = false;
+    for (const Shard& shard : plan.shards)
+      for (const Item& item : shard.items) calibrated |= item.input_clip != 0;
+    const Format& format = *plan.format;
+    if (format.scheme.quantized()) {
+      made["quantization_config"] = quantization_config(format, plan.ignored, calibrated);
+      if (format.dialect == Dialect::modelopt)
+        report::write_file(work() / "hf_quant_config.json", report::to_text(hf_quant_config(format, plan.ignored)));
+    }
+    // As Python writes them: read_object() makes texts of them.
+    std::string text = report::to_text(made);
+    for (const std::string number : {"NaN", "Infinity", "-Infinity"}) boost::replace_all(text, '"' + number + '"', number);
+    report::write_file(work() / "config.json", text);
+    if (folder.index.empty()) return;
+    json::object map;
+    for (const Shard& shard : plan.shards)
+      for (const checkpoint::TensorSpec& spec : specs_of(shard)) map[spec.name] = shard.file->path().filename().string();
+    report::write_file(work() / folder.index.filename(),
+                       report::to_text(json::object{{"metadata", {{"total_size", out_bytes}}}, {"weight_map", map}}));
+  }
+
+  /// Tokenizer, templates, licence, ... of the folder and of its own folders; nothing hidden, and no weights.
+  void copy_rest() const {
+    for (auto at = fs::recursive_directory_iterator(request.in); at != fs::recursive_directory_iterator(); ++at) {
+      const std::string name = at->path().filename();
+      if (name.starts_with('.')) {
+        at.disable_recursion_pending();
+        continue;
+      }
+      if (!at->is_regular_file() || holds_weights(name) || is_one_of(kConfigs, name)) continue;
+      const fs::path to = work() / fs::relative(at->path(), request.in);
+      fs::create_directories(to.parent_path());
+      fs::copy_file(at->path(), to, fs::copy_options::overwrite_existing);
+    }
+  }
+
+  Request request;
+  checkpoint::Folder folder;
+  Checkpoint checkpoint;
+  json::object config;
+  Plan plan;
+  std::uint64_t all = 0, out_bytes = 0;
+  std::vector<std::string> resumed, left_behind;
+  boost::interprocess::file_lock running;
+};
+
+Conversion::Conversion(Request request)
+    : state_(with_errors([&] { return std::make_unique<State>(std::move(request)); })) {}
+Conversion::~Conversion() = default;
+
+const Plan& Conversion::plan() const noexcept { return state_->plan; }
+std::uint64_t Conversion::input_bytes() const noexcept { return state_->all; }
+std::uint64_t Conversion::output_bytes() const noexcept { return state_->out_bytes; }
+const std::vector<std::string>& Conversion::resumed() const noexcept { return state_->resumed; }
+const std::vector<std::string>& Conversion::left_behind() const noexcept { return state_->left_behind; }
+
+void Conversion::run(const Progress& progress) {
+  State& state = *state_;
+  with_errors([&] {
+    if (state.is_renamed()) {
+      fs::remove_all(state.part());
+      return;
+    }
+    state.begin();
+    state.check_room();
+    std::mutex mutex;
+    std::uint64_t done = 0;
+    for (const Shard& shard : state.plan.shards) {
+      const std::string name = shard.file->path().filename();
+      const auto advance = [&](std::uint64_t bytes) {
+        const std::lock_guard lock(mutex);
+        done += bytes;
+        if (progress) progress(done, state.all, name);
+      };
+      if (!is_one_of(state.resumed, name)) {
+        state.write_shard(shard, advance);
+      } else {
+        for (const Task& task : tasks_of(shard, true)) advance(bytes_of(task));
+      }
+    }
+    state.copy_rest();
+    state.write_configs();
+    fs::rename(state.work(), state.request.out);
+    fs::remove_all(state.part());
+  });
+}
+
+std::vector<LayerLoss> Conversion::verify(const Progress& progress) const {
+  const State& state = *state_;
+  std::vector<LayerLoss> losses;
+  std::mutex mutex;
+  std::uint64_t done = 0;
+  for (const Shard& shard : state.plan.shards) {
+    const auto file = checkpoint::SafetensorsFile::open(state.request.out / shard.file->path().filename());
+    std::map<const Item*, std::size_t> place;
+    for (const Item& item : shard.items) {
+      place[&item] = losses.size();
+      losses.push_back({item.name, {}});
+      for (const checkpoint::TensorSpec& spec : item.specs())
+        if (const Tensor& tensor = file.at(spec.name); tensor.shape != spec.shape || tensor.dtype_name != spec.dtype_name)
+          throw Error(ErrorKind::shape, file.path(), spec.name, "is {} {}, expected {}; it was written by something else",
+                      tensor.dtype_name, tensor.shape_text(), spec.dtype_name);
+    }
+    const std::vector<Task> tasks = tasks_of(shard, true);
+    parallel(state.request.threads, tasks.size(), [&](std::size_t i) {
+      const Task& task = tasks[i];
+      Loss loss;
+      if (task.copy != nullptr) {
+        const Tensor& kept = file.at(task.copy->name);
+        if (kept.data.size() != task.copy->data.size() ||
+            std::memcmp(kept.data.data() + task.first, task.copy->data.data() + task.first,
+                        static_cast<std::size_t>(task.rows)) != 0)
+          throw Error(ErrorKind::value, file.path(), kept.name, "has other bytes than the input; the disk may be failing");
+      } else {
+        const Item& item = *task.item;
+        const Scheme& scheme = item.format->scheme;
+        const Extent extent = extent_of(task);
+        const auto x = buffers().values(buffers().x, task), y = buffers().values(buffers().y, task);
+        item.weight.read(task.matrix, task.first, task.rows, x);
+        const auto part = [](const Tensor& tensor, std::int64_t begin, std::int64_t count) {
+          return tensor.data.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(count));
+        };
+        std::span<const std::byte> scales;
+        float global = 1;
+        if (scheme.quantized()) scales = part(file.at(item.scale_name()), extent.scales_begin, extent.scales);
+        if (scheme.global) std::memcpy(&global, file.at(item.global_name()).data.data() + task.matrix * 4, 4);
+        decode(scheme, part(file.at(item.codes_name()), extent.codes_begin, extent.codes), scales, task.rows,
+               item.weight.k, global, y);
+        loss.add(x, y);
+      }
+      const std::lock_guard lock(mutex);
+      if (task.item != nullptr) losses[place.at(task.item)].loss.add(loss);
+      done += bytes_of(task);
+      if (progress) progress(done, state.all, file.path().filename());
+    });
+  }
+  return losses;
+}
+
+}  // namespace ironcl::quantize

@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host/quantize/plan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <set>
+#include <unordered_map>
+
+#include "backends/numerics/casts.h"
+#include "host/checkpoint/tensor_index.h"
+
+namespace ironcl::quantize {
+namespace {
+
+using checkpoint::Checkpoint;
+using checkpoint::Error;
+using checkpoint::ErrorKind;
+using checkpoint::LinearLayer;
+using checkpoint::ModuleNames;
+using checkpoint::Part;
+using checkpoint::Tensor;
+
+/// What published models leave as it is, by the names of their modules: one pattern to a kind.
+struct Kind {
+  ModuleNames names;
+  const char* why;
+};
+const std::vector<Kind>& kept_kinds() {
+  static const std::vector<Kind> all = {
+      {ModuleNames({"*embed*", "wte", "wpe", "shared", "re:.*relative_attention_bias"}), "an embedding"},
+      {ModuleNames({"*norm*", "*ln_*"}), "a norm"},
+      {ModuleNames({"gate", "*router*", "shared_expert_gate"}), "a router"},
+      {ModuleNames({"*head", "re:(.*\\.)?output$", "score", "*classifier*"}), "a head"},
+      {ModuleNames({"*visual*", "*vision*", "*multi_modal_projector*", "*audio_tower*"}), "of a part for images or sound"},
+  };
+  return all;
+}
+
+constexpr std::string_view kWeight = ".weight";
+
+/// Names whose last parts are rows of one matrix in every engine.
+constexpr std::array<std::pair<std::string_view, std::string_view>, 9> kFused = {{{"q_proj", "qkv"},
+                                                                                  {"k_proj", "qkv"},
+                                                                                  {"v_proj", "qkv"},
+                                                                                  {"gate_proj", "gate_up"},
+                                                                                  {"up_proj", "gate_up"},
+                                                                                  {"w1", "w13"},
+                                                                                  {"w3", "w13"},
+                                                                                  {"q_a_proj", "qkv_a"},
+                                                                                  {"kv_a_proj_with_mqa", "qkv_a"}}};
+
+std::string fused_name(const std::string& module) {
+  const std::size_t last = module.rfind('.') + 1;
+  for (const auto& [part, whole] : kFused)
+    if (std::string_view(module).substr(last) == part) return module.substr(0, last) + std::string(whole);
+  return module;
+}
+
+/// Tensors beside codes that say how these are to be read, and mean nothing once they are read.
+bool goes_with_codes(std::string_view leaf) {
+  const Part part = checkpoint::part_of(leaf).part;
+  if (part == Part::aside)
+    return leaf == "comfy_quant" || leaf == "input_scale_ub" || leaf == "activation_scale_ub" || leaf == "output_scale";
+  return part != Part::none && part != Part::bias;
+}
+
+class Planner {
+ public:
+  Planner(const Checkpoint& checkpoint, const Format& format, const std::vector<std::string>& keep,
+          const InputClips& clips)
+      : checkpoint_(checkpoint), keep_(keep), clips_(clips) {
+    plan_.format = std::make_shared<const Format>(format);
+    plan_.plain = std::make_shared<const Format>(make_format({.scheme = "none"}));
+  }
+
+  Plan make() {
+    gather_layers();
+    for (const auto& file : checkpoint_.files()) add_shard(file);
+    std::sort(plan_.ignored.begin(), plan_.ignored.end(), checkpoint::natural_less);
+    plan_.ignored.erase(std::unique(plan_.ignored.begin(), plan_.ignored.end()), plan_.ignored.end());
+    check_clips();
+    if (plan_.items() == 0)
+      throw Error(ErrorKind::config, checkpoint_.path(), "",
+                  plan_.format->scheme.quantized() ? "has no matrix to quantise; `ironcl inspect` lists what there is"
+                                                  : "has no quantised layer; it is as --scheme none would make it");
+    return std::move(plan_);
+  }
+
+ private:
+  void gather_layers() {
+    if (checkpoint_.problem()) throw Error(*checkpoint_.problem());
+    for (const LinearLayer& layer : checkpoint_.layers()) {
+      layer.check();
+      const char* form = layer.packed        ? "packed codes"
+                         : layer.transposed  ? "experts stored as [K, N]"
+                         : layer.zero_points ? "zero points"
+                         : layer.bias && layer.bias->own ? "a bias of integers"
+                                                         : nullptr;
+      if (form != nullptr)
+        throw Error(ErrorKind::unsupported, layer.weight_file, layer.weight.name,
+                    "has {}, from which nothing is converted; take the model's bf16 files", form);
+      layers_[layer.weight.name].push_back(&layer);
+      for (const auto* part : {&layer.scale, layer.input_scale ? &*layer.input_scale : nullptr})
+        if (part != nullptr) dropped_.insert(part->name);
+      plan_.converts = true;
+    }
+    for (auto& [name, stack] : layers_)
+      std::sort(stack.begin(), stack.end(),
+                [](const LinearLayer* a, const LinearLayer* b) { return a->expert < b->expert; });
+  }
+
+  void add_shard(const checkpoint::SafetensorsFile& file) {
+    Shard& shard = plan_.shards.emplace_back();
+    shard.file = &file;
+    for (const Tensor& tensor : file.tensors()) {
+      const auto layers = layers_.find(tensor.name);
+      if (layers != layers_.end()) {
+        add_item(shard, tensor, layers->second);
+      } else if (belongs_to_codes(tensor.name)) {
+        continue;
+      } else if (const std::string why = why_kept(tensor); !why.empty()) {
+        shard.copies.push_back(&tensor);
+        if (why != "-") keep(module_of(tensor), why);
+      } else {
+        add_item(shard, tensor, {});
+      }
+    }
+  }
+
+  bool belongs_to_codes(const std::string& name) const {
+    if (dropped_.contains(name) || checkpoint::part_of(name).part == Part::aside) return dropped_.contains(name);
+    const std::size_t leaf = checkpoint::leaf_of(name);
+    const std::string_view prefix = std::string_view(name).substr(0, leaf);
+    const auto has_codes = [&](std::string_view weight) {
+      return layers_.contains(std::string(prefix) + std::string(weight));
+    };
+    return (has_codes("weight") || has_codes("_weight_qdata") || has_codes("weight._data")) &&
+           goes_with_codes(std::string_view(name).substr(leaf));
+  }
+
+  static std::string module_of(const Tensor& tensor) {
+    return tensor.name.ends_with(kWeight) ? tensor.name.substr(0, tensor.name.size() - kWeight.size()) : tensor.name;
+  }
+
+  void keep(const std::string& module, const std::string& why) {
+    plan_.kept.push_back({module, why});
+    plan_.ignored.push_back(module);
+  }
+
+  /// Why a tensor stays; "-" where it is no matrix of a linear layer, empty where it does not stay.
+  std::string why_kept(const Tensor& tensor) const {
+    const Scheme& scheme = plan_.format->scheme;
+    const bool stack = is_stack(tensor);
+    if (!scheme.quantized() || !numerics::is_float(tensor.dtype) || tensor.elements() == 0) return "-";
+    if (!stack && (tensor.shape.size() != 2 || !tensor.name.ends_with(kWeight))) return "-";
+    const std::string module = module_of(tensor);
+    if (const std::string* entry = keep_.find(module)) return fmt::format("--keep {}", *entry);
+    for (const Kind& kind : kept_kinds())
+      if (kind.names.find(module) != nullptr) return kind.why;
+    if (stack && (plan_.format->dialect != Dialect::fp8 || plan_.format->name != "block"))
+      return "stacked experts, which only scheme block of --dialect fp8 has a name for";
+    if (stack && !rows_first(tensor)) return "stacked experts that lie as [K, N], or of which that is not known";
+    const std::int64_t k = tensor.shape.back(), group = scheme.grid.group_rows == 1 ? scheme.grid.group_cols : 0;
+    if (group != 0 && k % group != 0) return fmt::format("K = {} is no multiple of {}", k, group);
+    return {};
+  }
+
+  static bool is_stack(const Tensor& tensor) {
+    return tensor.shape.size() == 3 && tensor.name.find(".experts.") != std::string::npos &&
+           (tensor.name.ends_with(".gate_up_proj") || tensor.name.ends_with(".down_proj"));
+  }
+
+  /// Whether gate_up [E, 2 I, H] and down [E, H, I] lie so, by their sizes.
+  bool rows_first(const Tensor& tensor) const {
+    const std::string prefix = tensor.name.substr(0, tensor.name.rfind('.') + 1);
+    const Tensor *up = nullptr, *down = nullptr;
+    for (const auto& file : checkpoint_.files()) {
+      if (up == nullptr) up = file.find(prefix + "gate_up_proj");
+      if (down == nullptr) down = file.find(prefix + "down_proj");
+    }
+    return up != nullptr && down != nullptr && up->shape.size() == 3 && down->shape.size() == 3 &&
+           up->shape[2] == down->shape[1] && up->shape[1] == 2 * down->shape[2];
+  }
+
+  void add_item(Shard& shard, const Tensor& tensor, const std::vector<const LinearLayer*>& layers) {
+    Item item;
+    item.weight.tensor = tensor;
+    item.weight.layers = layers;
+    item.weight.stacked = tensor.shape.size() == 3;
+    item.weight.matrices = item.weight.stacked ? tensor.shape[0] : 1;
+    item.weight.n = tensor.shape[tensor.shape.size() - 2];
+    item.weight.k = tensor.shape.back();
+    item.name = layers.empty() || item.weight.stacked ? module_of(tensor) : layers.front()->name;
+    item.fused = fused_name(item.name);
+    item.format = plan_.format;
+    if (!layers.empty() && plan_.format->scheme.quantized()) keep_converted(item);
+    const auto clip = clips_.find(item.name);
+    if (clip != clips_.end() && item.format == plan_.format) item.input_clip = clip->second;
+    shard.items.push_back(std::move(item));
+  }
+
+  /// A quantised layer that is to stay, or that the scheme does not fit, becomes plain.
+  void keep_converted(Item& item) {
+    const std::string* entry = keep_.find(item.name);
+    const ScaleGrid& grid = plan_.format->scheme.grid;
+    std::string why;
+    if (entry != nullptr) why = fmt::format("--keep {}; as bf16", *entry);
+    if (item.weight.stacked && (plan_.format->dialect != Dialect::fp8 || plan_.format->name != "block"))
+      why = "stacked experts, which only scheme block of --dialect fp8 has a name for; as bf16";
+    if (grid.group_rows == 1 && grid.group_cols != 0 && item.weight.k % grid.group_cols != 0)
+      why = fmt::format("K = {} is no multiple of {}; as bf16", item.weight.k, grid.group_cols);
+    if (why.empty()) return;
+    item.format = plan_.plain;
+    keep(item.name, why);
+  }
+
+  void check_clips() const {
+    std::set<std::string, std::less<>> known;
+    for (const Shard& shard : plan_.shards)
+      for (const Item& item : shard.items) {
+        known.insert(item.name);
+        if (!clips_.empty() && item.format == plan_.format && item.input_clip == 0)
+          throw Error(ErrorKind::not_found, checkpoint_.path(), item.name,
+                      "has no activations among those of --calibration; record them, or add --keep {}", item.name);
+      }
+    for (const auto& [name, clip] : clips_)
+      if (!known.contains(name) && !keep_.find(name) &&
+          std::none_of(plan_.kept.begin(), plan_.kept.end(), [&name = name](const Kept& one) { return one.name == name; }))
+        throw Error(ErrorKind::not_found, checkpoint_.path(), name,
+                    "has activations in --calibration, and no layer of that name is quantised");
+  }
+
+  const Checkpoint& checkpoint_;
+  ModuleNames keep_;
+  const InputClips& clips_;
+  std::unordered_map<std::string, std::vector<const LinearLayer*>> layers_;  ///< By the name of their weight.
+  std::set<std::string> dropped_;
+  Plan plan_;
+};
+
+}  // namespace
+
+void Weight::read(std::int64_t matrix, std::int64_t first, std::int64_t rows, std::span<float> x) const {
+  const auto at = [&](const Tensor& from, std::int64_t row) {
+    return from.data.data() + numerics::bytes_of(from.dtype, row * k);
+  };
+  if (layers.empty()) return numerics::decode(tensor.dtype, at(tensor, matrix * n + first), x);
+  const LinearLayer& layer = *layers[static_cast<std::size_t>(matrix)];
+  const ScaleGrid& grid = layer.weight_grid;
+  const std::int64_t scale_cols = grid.scale_cols(k), width = grid.resolved(n, k).group_cols;
+  numerics::decode(layer.weight.dtype, at(layer.weight, first), x);
+  for (std::int64_t row = 0; row < rows; ++row)
+    for (std::int64_t col = 0; col < k;) {
+      const auto scale = static_cast<float>(numerics::load_as_f64(
+          layer.scale.dtype, layer.scale.data.data(), grid.row_of(first + row) * scale_cols + grid.col_of(col)));
+      const std::int64_t end = grid.group_cols == 0 ? k : std::min(k, col + width - (grid.col_origin + col) % width);
+      for (; col < end; ++col) x[static_cast<std::size_t>(row * k + col)] *= scale;
+    }
+}
+
+std::string Item::tensor_name(std::string_view leaf) const {
+  if (!weight.stacked) return fmt::format("{}.{}", name, leaf);
+  return leaf == format->codes_leaf() ? name : fmt::format("{}_{}", name, leaf.substr(leaf.find('_') + 1));
+}
+
+std::vector<checkpoint::TensorSpec> Item::specs() const {
+  std::vector<checkpoint::TensorSpec> all;
+  const auto add = [&](std::string tensor, std::string_view type, std::vector<std::int64_t> shape) {
+    if (weight.stacked) shape.insert(shape.begin(), weight.matrices);
+    all.push_back({std::move(tensor), DType::none, std::move(shape), std::string(type)});
+  };
+  const Scheme& scheme = format->scheme;
+  const std::int64_t codes = scheme.code == DType::e2m1 ? weight.k / 2 : weight.k;
+  add(codes_name(), format->codes_type(), {weight.n, codes});
+  if (scheme.quantized()) add(scale_name(), format->scale_type(), format->scale_shape(weight.n, weight.k));
+  const std::vector<std::int64_t> one = format->input_shape();
+  if (scheme.global) add(global_name(), "F32", one);
+  if (input_clip != 0) add(input_name(), "F32", one);
+  return all;
+}
+
+std::size_t Plan::items() const {
+  std::size_t count = 0;
+  for (const Shard& shard : shards) count += shard.items.size();
+  return count;
+}
+
+Plan make_plan(const Checkpoint& checkpoint, const Format& format, const std::vector<std::string>& keep,
+               const InputClips& clips) {
+  return Planner(checkpoint, format, keep, clips).make();
+}
+
+}  // namespace ironcl::quantize

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which tensors of a checkpoint are quantised, which stay, and what the tensors of the result are called.
+// Next door: convert.h (does it).
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "host/checkpoint/model.h"
+#include "host/checkpoint/safetensors_writer.h"
+#include "host/quantize/scheme.h"
+
+namespace ironcl::quantize {
+
+/// A weight as the input has it: floats, or the codes of a layer (of each expert of a stack).
+struct Weight {
+  checkpoint::Tensor tensor;
+  std::vector<const checkpoint::LinearLayer*> layers;  ///< In the order of experts; empty: floats.
+  std::int64_t matrices = 1, n = 0, k = 0;
+  bool stacked = false;  ///< [matrices, n, k]
+
+  /// Rows [first, first + rows) of one matrix as f32; a code times its scale is rounded to f32 once.
+  void read(std::int64_t matrix, std::int64_t first, std::int64_t rows, std::span<float> x) const;
+};
+
+/// A weight that is written anew.
+struct Item {
+  std::string name;  ///< The module, "model.layers.0.mlp.down_proj"; of stacked experts the tensor's own name.
+  Weight weight;
+  std::shared_ptr<const Format> format;  ///< The plan's, or its plain one.
+  std::string fused;               ///< Weights of one name share a global scale, since engines make one matrix of them.
+  float input_clip = 0;            ///< Calibrated; 0: no static scale.
+
+  std::string codes_name() const { return tensor_name(format->codes_leaf()); }
+  std::string scale_name() const { return tensor_name(format->scale_leaf()); }
+  std::string global_name() const { return tensor_name(format->global_leaf()); }
+  std::string input_name() const { return tensor_name(format->input_leaf()); }
+  /// What the result has of it.
+  std::vector<checkpoint::TensorSpec> specs() const;
+
+ private:
+  std::string tensor_name(std::string_view leaf) const;
+};
+
+/// A file of the input, and of the result under the same name.
+struct Shard {
+  const checkpoint::SafetensorsFile* file = nullptr;
+  std::vector<const checkpoint::Tensor*> copies;  ///< As they are.
+  std::vector<Item> items;
+};
+
+/// A matrix of floats that stays as it is.
+struct Kept {
+  std::string name, why;
+};
+
+struct Plan {
+  std::shared_ptr<const Format> format, plain;  ///< plain: what a quantised layer becomes that is to be kept.
+  std::vector<Shard> shards;
+  std::vector<Kept> kept;
+  std::vector<std::string> ignored;  ///< Modules that the result's config lists as not quantised.
+  bool converts = false;             ///< The input has quantised layers.
+
+  std::size_t items() const;
+};
+
+/// Of each module, the largest magnitude that its static scale tells from larger ones.
+using InputClips = std::map<std::string, float, std::less<>>;
+
+/// Plans `checkpoint`, which must outlive the plan. `keep`: modules that stay besides embeddings, norms, routers,
+/// heads and vision parts, by name, part of a name, pattern or "re:" expression. Throws checkpoint::Error: a layer
+/// that cannot be read, nothing to do, a clip for a module that is not there or none for one that is.
+Plan make_plan(const checkpoint::Checkpoint& checkpoint, const Format& format, const std::vector<std::string>& keep,
+               const InputClips& clips);
+
+}  // namespace ironcl::quantize
