@@ -321,7 +321,7 @@ struct Conversion::State {
                         {"bytes", file.file_size()},
                         {"written", fs::last_write_time(file.path()).time_since_epoch().count()}});
     json::object clips;
-    for (const auto& [name, clip] : request.clips) clips[name] = clip;
+    for (const auto& [name, clip] : request.clips) clips[name] = report::exact_number(clip);
     return {{"scheme", request.format.name}, {"format", describe(request.format)}, {"keep", keep},
             {"input", fs::weakly_canonical(request.in).string()}, {"files", inputs}, {"clips", clips}};
   }
@@ -371,9 +371,10 @@ struct Conversion::State {
       if (format.dialect == Dialect::modelopt)
         report::write_file(work() / "hf_quant_config.json", report::to_text(hf_quant_config(format, plan.ignored)));
     }
-    // As Python writes them: read_object() makes texts of them.
+    // As Python writes them; read_object() made texts of the same length of them.
     std::string text = report::to_text(made);
-    for (const std::string number : {"NaN", "Infinity", "-Infinity"}) boost::replace_all(text, '"' + number + '"', number);
+    for (const std::string word : {"NaN", "Infinity", "-Infinity"})
+      boost::replace_all(text, '"' + word.substr(0, word.size() - 2) + '"', word);
     report::write_file(work() / "config.json", text);
     if (folder.index.empty()) return;
     json::object map;
