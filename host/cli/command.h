@@ -66,5 +66,6 @@ std::unique_ptr<Command> make_model_command();
 std::unique_ptr<Command> make_bench_command();
 std::unique_ptr<Command> make_tune_command();
 std::unique_ptr<Command> make_quantize_command();
+std::unique_ptr<Command> make_accuracy_command();
 
 }  // namespace ironcl::cli

@@ -15,6 +15,7 @@ std::vector<std::unique_ptr<Command>> all_commands() {
   commands.push_back(make_bench_command());
   commands.push_back(make_tune_command());
   commands.push_back(make_quantize_command());
+  commands.push_back(make_accuracy_command());
   return commands;
 }
 

@@ -136,7 +136,7 @@ class QuantizeCommand final : public Command {
   }
 
   static report::Table loss_table() {
-    return report::Table({{"name", "layer", Kind::text},
+    return report::Table({{"layer", "layer", Kind::text},
                           {"snr_db", "SNR dB", Kind::number},
                           {"mean_error", "mean error", Kind::number},
                           {"largest_error", "largest", Kind::number},

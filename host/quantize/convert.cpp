@@ -371,9 +371,9 @@ struct Conversion::State {
       if (format.dialect == Dialect::modelopt)
         report::write_file(work() / "hf_quant_config.json", report::to_text(hf_quant_config(format, plan.ignored)));
     }
-    // As Python writes them; read_object() made texts of the same length of them.
+    // As Python writes them; read_object() made texts of the same length of them. (A NaN has become "N" for good.)
     std::string text = report::to_text(made);
-    for (const std::string word : {"NaN", "Infinity", "-Infinity"})
+    for (const std::string word : {"Infinity", "-Infinity"})
       boost::replace_all(text, '"' + word.substr(0, word.size() - 2) + '"', word);
     report::write_file(work() / "config.json", text);
     if (folder.index.empty()) return;

@@ -54,7 +54,10 @@ TEST(Documents, TheDocumentationNamesEveryKeyOfReports) {
   const std::size_t begin = page.find("## JSON of the commands that report"), end = page.find("\n## ", begin + 1);
   ASSERT_NE(begin, std::string::npos);
   const std::string section = page.substr(begin, end - begin);
+  const Scratch scratch;
   const std::vector<std::vector<std::string>> reports = {
+      {"quantize", data_file("tiny-qwen3-fp8"), scratch.path("bf16"), "--scheme", "none", "--json"},
+      {"accuracy", "--data", "normal:64x64", "--json"},
       {"devices", "--json"},
       {"devices", "--explain", "4,128,128", "--json"},
       {"plugins", "--json"},

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+// ironcl accuracy: what ways of quantising cost, side by side, for a checkpoint's layers or made-up weights.
+#include <fmt/format.h>
+#include <fnmatch.h>
+
+#include <CLI/CLI.hpp>
+#include <boost/json.hpp>
+#include <cmath>
+#include <random>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "backends/numerics/casts.h"
+#include "backends/words.h"
+#include "host/cli/command.h"
+#include "host/cli/parse_option.h"
+#include "host/layer/synthetic.h"
+#include "host/quantize/accuracy.h"
+#include "host/quantize/plan.h"
+#include "host/report/file.h"
+#include "host/report/json.h"
+#include "host/report/print.h"
+#include "host/report/table.h"
+
+namespace ironcl::cli {
+namespace {
+
+namespace json = boost::json;
+using report::Kind;
+
+constexpr const char* kExamples =
+    R"(  ironcl accuracy model-bf16/                          one layer of each kind
+  ironcl accuracy model-bf16/ --layer '*.0.mlp.*' --json accuracy.json
+  ironcl accuracy --data heavy:4096x4096               made-up weights, with outliers as trained models have them
+)";
+constexpr const char* kExitStatus =
+    R"(  0  measured
+  2  usage
+  3  a checkpoint cannot be read, no layer has that name, or an output that cannot be written
+)";
+
+class AccuracyCommand final : public Command {
+ public:
+  AccuracyCommand() : Command("accuracy", "What ways of quantising cost, side by side") {}
+
+  void declare(CLI::App& app) override {
+    auto* path = app.add_option("PATH", path_, "checkpoint folder, or one safetensors file")->option_text(" ");
+    app.add_option("--layer", layer_, "layers by name (default: the first of each kind)")->option_text("GLOB");
+    app.add_option("--data", data_, "made-up weights instead: heavy:NxK (Student's t, outlier columns, rows of many "
+                                    "sizes) or normal:NxK")
+        ->option_text("KIND:NxK")
+        ->excludes(path);
+    app.add_option("--m", m_, "rows of made-up activations, heavy-tailed (normal of normal weights) (default: 16)")
+        ->check(CLI::Range(1, 4096));
+    app.add_option("--seed", seed_, "of what is made up (default: 1)");
+    add_json_option(app, json_);
+    app.footer(footer(kExamples, kExitStatus));
+  }
+
+  ExitStatus run() override {
+    report::check_outputs({json_});
+    if (path_.empty() == data_.empty()) throw CommandError(ExitStatus::usage, "name a checkpoint, or weights with --data");
+    data_.empty() ? measure_layers() : measure_made_up();
+    if (json_ != "-") report::print_text(report::GroupedText(table_, report::terminal_width()).heading());
+    if (json_ != "-") report::print_text(report::GroupedText(table_, report::terminal_width()).rows(table_));
+    if (!json_.empty())
+      report::write_file(json_, report::to_text(json::value{{"m", m_}, {"seed", seed_}, {"rows", report::to_json(table_)}}));
+    return ExitStatus::ok;
+  }
+
+ private:
+  void measure_made_up() {
+    const std::size_t colon = data_.find(':');
+    const std::string kind = data_.substr(0, colon);
+    const auto sizes = words::split(colon == std::string::npos ? "" : std::string_view(data_).substr(colon + 1), 'x');
+    const auto n = words::number<std::int64_t>(sizes.front()), k = words::number<std::int64_t>(sizes.back());
+    constexpr std::int64_t most = 1 << 20;
+    if (sizes.size() != 2 || !n || !k || *n < 1 || *k < 1 || *n > most || *k > most || *n * *k > (std::int64_t{1} << 32) ||
+        (kind != "heavy" && kind != "normal"))
+      throw CommandError(ExitStatus::usage, fmt::format("--data {}: write heavy:NxK or normal:NxK, such as heavy:4096x4096", data_));
+    std::vector<float> w = made_up(kind, *n, *k, seed_);
+    if (kind == "heavy") {
+      // Rows of many sizes: trained matrices have them, and they are why channels are better than tensors.
+      std::mt19937_64 random(seed_);
+      for (std::int64_t row = 0; row < *n; ++row) {
+        const float size = std::exp2(static_cast<float>(random() % 256) / 64 - 2);
+        for (std::int64_t col = 0; col < *k; ++col) w[static_cast<std::size_t>(row * *k + col)] *= size;
+      }
+    }
+    add(data_, w, *n, *k, kind);
+  }
+
+  static std::vector<float> made_up(const std::string& kind, std::int64_t rows, std::int64_t cols, std::uint64_t seed) {
+    std::vector<float> values(static_cast<std::size_t>(rows * cols));
+    if (kind == "heavy") {
+      const std::vector<std::uint16_t> bits = layer::heavy_tailed_activations(rows, cols, seed);
+      numerics::decode(numerics::DType::bf16, bits.data(), std::span<float>(values));
+    } else {
+      std::mt19937_64 random(seed);
+      std::normal_distribution<float> normal;
+      for (float& value : values) value = normal(random);
+    }
+    return values;
+  }
+
+  void measure_layers() {
+    const auto checkpoint = checkpoint::Checkpoint::open(path_);
+    const quantize::Plan plan = make_plan(checkpoint, quantize::make_format({.scheme = "block"}), {}, {});
+    std::set<std::string> kinds;
+    for (const quantize::Shard& shard : plan.shards)
+      for (const quantize::Item& item : shard.items) {
+        const bool wanted = layer_.empty() ? kinds.insert(item.name.substr(item.name.rfind('.') + 1)).second
+                                           : fnmatch(layer_.c_str(), item.name.c_str(), 0) == 0;
+        if (!wanted) continue;
+        const quantize::Weight& weight = item.weight;
+        std::vector<float> w(static_cast<std::size_t>(weight.n * weight.k));
+        weight.read(0, 0, weight.n, w);  // of stacked experts the first
+        add(item.name, w, weight.n, weight.k, "heavy");
+      }
+    if (table_.empty())
+      throw checkpoint::Error(checkpoint::ErrorKind::not_found, path_, "", "has no weight that matches '{}'", layer_);
+  }
+
+  void add(const std::string& name, std::span<const float> w, std::int64_t n, std::int64_t k, const std::string& kind) {
+    const std::vector<float> x = made_up(kind, m_, k, seed_ + 1);
+    const std::string layer = fmt::format("{} [{}, {}]", name, n, k);
+    for (const quantize::Accuracy& one : quantize::measure(w, n, k, x, m_)) {
+      const double bits = 8.0 * static_cast<double>(one.code_bytes + one.scale_bytes) / static_cast<double>(n * k);
+      table_.add({layer, one.method->name, one.weights.snr_db(), one.weights.mean_error(), one.weights.largest_error,
+                  one.weights.zeroed_share(), one.output, one.output_both, one.scale_bytes, bits});
+    }
+  }
+
+  std::string path_, layer_, data_, json_;
+  std::int64_t m_ = 16;
+  std::uint64_t seed_ = 1;
+  report::Table table_{std::vector<report::Column>{{"layer", "layer", Kind::text},
+                                                   {"method", "weights", Kind::text},
+                                                   {"snr_db", "SNR dB", Kind::number},
+                                                   {"mean_error", "mean error", Kind::number},
+                                                   {"largest_error", "largest", Kind::number},
+                                                   {"zeroed_share", "lost to 0", Kind::number},
+                                                   {"output_nmse", "D error", Kind::number},
+                                                   {"output_nmse_both", "with A", Kind::number},
+                                                   {"scale_bytes", "scales", Kind::bytes},
+                                                   {"bits_per_value", "bits", Kind::number}}};
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_accuracy_command() { return std::make_unique<AccuracyCommand>(); }
+
+}  // namespace ironcl::cli

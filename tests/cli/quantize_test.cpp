@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// ironcl quantize and ironcl accuracy as a user runs them. Next door: tests/quantize (every format and edge).
+#include <gtest/gtest.h>
+
+#include "tests/cli/scratch.h"
+#include "tests/cli/shell.h"
+
+namespace {
+
+using namespace ironcl::cli_test;
+
+TEST(QuantizeCommand, GoesToBf16AndBackAndSaysWhatStayedAndWhatWasLost) {
+  const Scratch scratch;
+  const std::string bf16 = scratch.path("bf16"), fp8 = scratch.path("fp8");
+  prints(ironcl_command({"quantize", data_file("tiny-qwen3-fp8"), bf16, "--scheme", "none"}), 0,
+         {"become bf16, not quantised", "SNR dB", "all"});
+  prints(ironcl_command({"quantize", bf16, fp8, "--verify", "--keep", "*.k_proj"}), 0,
+         {"become e4m3fn 128x128, scales f32 (fp8)", "stays, --keep *.k_proj", "model.layers.0.mlp.down_proj", "/s of input"});
+  prints(ironcl_command({"inspect", fp8}), 0, {"model.layers.0.mlp.down_proj", "FP8 e4m3"});
+  const auto report = ironcl_command({"quantize", bf16, scratch.path("mx"), "--scheme", "mxfp4", "--verify", "--json"}).json();
+  EXPECT_EQ(report.at("layers").as_array().back().at("layer").as_string(), "all");
+  EXPECT_GT(report.at("layers").as_array().back().at("snr_db").as_double(), 14);
+}
+
+TEST(QuantizeCommand, RefusesWithTheReasonAndTheWayOut) {
+  const Scratch scratch;
+  const std::string in = data_file("tiny-qwen3-fp8"), out = scratch.path("out");
+  complains(ironcl_command({"quantize", in, out, "--scheme", "blocks"}), 2, {"--scheme blocks", "nvfp4"});
+  complains(ironcl_command({"quantize", in, out, "--scheme", "tensor", "--clip", "mse"}), 2, {"--calibration"});
+  complains(ironcl_command({"quantize", in, out, "--scheme", "channel", "--block", "64"}), 2, {"only scheme block"});
+  complains(ironcl_command({"quantize", scratch.path("none"), out}), 3, {"no such file or folder"});
+  complains(ironcl_command({"quantize", in, in}), 3, {"is the input"});
+  complains(ironcl_command({"quantize", in}), 2, {"OUT"});
+}
+
+TEST(AccuracyCommand, HeavyTailsShowWhyFineGridsExist) {
+  const auto rows = ironcl_command({"accuracy", "--data", "heavy:512x1024", "--json"}).json().at("rows").as_array();
+  std::map<std::string, double> snr;
+  for (const auto& row : rows) snr[std::string(row.at("method").as_string())] = row.at("snr_db").to_number<double>();
+  for (const std::string type : {"int8", "e4m3"}) {
+    EXPECT_LT(snr.at(type + " per tensor"), snr.at(type + " per channel")) << type;
+    EXPECT_LT(snr.at(type + " per channel"), snr.at(type + " 32x32")) << type;
+  }
+  EXPECT_LT(snr.at("mxfp4"), snr.at("nvfp4"));
+  EXPECT_LT(snr.at("nvfp4"), snr.at("mxfp8"));
+  EXPECT_EQ(rows.size(), 19u);
+}
+
+TEST(AccuracyCommand, TakesTheLayersThatAreNamed) {
+  const std::string path = data_file("tiny-qwen3-fp8");
+  prints(ironcl_command({"accuracy", path, "--layer", "*.0.mlp.down_proj"}), 0, {"model.layers.0.mlp.down_proj [", "nvfp4"});
+  complains(ironcl_command({"accuracy", path, "--layer", "nothing"}), 3, {"no weight that matches 'nothing'"});
+  complains(ironcl_command({"accuracy"}), 2, {"--data"});
+  for (const char* data : {"heavy", "heavy:4", "odd:4x4", "heavy:0x4", "heavy:4x4x4"})
+    complains(ironcl_command({"accuracy", "--data", data}), 2, {"heavy:NxK"});
+}
+
+}  // namespace
