@@ -42,8 +42,7 @@ std::int64_t bytes_of(const std::filesystem::path& path, const TensorSpec& spec,
 std::vector<Place> lay_out(const std::filesystem::path& path, const std::vector<TensorSpec>& tensors) {
   std::vector<Place> places;
   for (const TensorSpec& spec : tensors) {
-    const FileDType* type =
-        spec.dtype_name.empty() ? file_dtype_of(spec.dtype) : find_file_dtype(spec.dtype_name);
+    const FileDType* type = spec.dtype_name.empty() ? file_dtype_of(spec.dtype) : find_file_dtype(spec.dtype_name);
     if (type == nullptr)
       throw Error(ErrorKind::config, path, spec.name, "has no element type that a safetensors file holds");
     if (spec.name == "__metadata__")
@@ -88,7 +87,7 @@ struct SafetensorsWriter::State {
   std::filesystem::path path;
   std::vector<Place> places;
   std::unordered_map<std::string_view, Place*> by_name;
-  std::mutex mutex;  ///< Of how far places are written.
+  std::mutex mutex;             ///< Of how far places are written.
   std::int64_t data_begin = 0;  ///< Bytes before the first tensor.
   std::optional<report::OutputFile> file;
 
@@ -156,9 +155,9 @@ void write_safetensors(const std::filesystem::path& path, const std::vector<Tens
                        const Metadata& metadata) {
   std::vector<TensorSpec> specs;
   specs.reserve(tensors.size());
-  for (const Tensor& tensor : tensors) specs.push_back(
-        {tensor.name, tensor.dtype, tensor.shape,
-         tensor.dtype == DType::none ? std::string(tensor.dtype_name) : std::string()});
+  for (const Tensor& tensor : tensors)
+    specs.push_back({tensor.name, tensor.dtype, tensor.shape,
+                     tensor.dtype == DType::none ? std::string(tensor.dtype_name) : std::string()});
   SafetensorsWriter writer(path, specs, metadata);
   for (const Tensor& tensor : tensors) writer.write(tensor.name, tensor.data);
   writer.commit();

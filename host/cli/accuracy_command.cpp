@@ -47,8 +47,9 @@ class AccuracyCommand final : public Command {
   void declare(CLI::App& app) override {
     auto* path = app.add_option("PATH", path_, "checkpoint folder, or one safetensors file")->option_text(" ");
     app.add_option("--layer", layer_, "layers by name (default: the first of each kind)")->option_text("GLOB");
-    app.add_option("--data", data_, "made-up weights instead: heavy:NxK (Student's t, outlier columns, rows of many "
-                                    "sizes) or normal:NxK")
+    app.add_option("--data", data_,
+                   "made-up weights instead: heavy:NxK (Student's t, outlier columns, rows of many "
+                   "sizes) or normal:NxK")
         ->option_text("KIND:NxK")
         ->excludes(path);
     app.add_option("--m", m_, "rows of made-up activations, heavy-tailed (normal of normal weights) (default: 16)")
@@ -60,12 +61,14 @@ class AccuracyCommand final : public Command {
 
   ExitStatus run() override {
     report::check_outputs({json_});
-    if (path_.empty() == data_.empty()) throw CommandError(ExitStatus::usage, "name a checkpoint, or weights with --data");
+    if (path_.empty() == data_.empty())
+      throw CommandError(ExitStatus::usage, "name a checkpoint, or weights with --data");
     data_.empty() ? measure_layers() : measure_made_up();
     if (json_ != "-") report::print_text(report::GroupedText(table_, report::terminal_width()).heading());
     if (json_ != "-") report::print_text(report::GroupedText(table_, report::terminal_width()).rows(table_));
     if (!json_.empty())
-      report::write_file(json_, report::to_text(json::value{{"m", m_}, {"seed", seed_}, {"rows", report::to_json(table_)}}));
+      report::write_file(json_,
+                         report::to_text(json::value{{"m", m_}, {"seed", seed_}, {"rows", report::to_json(table_)}}));
     return ExitStatus::ok;
   }
 
@@ -76,9 +79,10 @@ class AccuracyCommand final : public Command {
     const auto sizes = words::split(colon == std::string::npos ? "" : std::string_view(data_).substr(colon + 1), 'x');
     const auto n = words::number<std::int64_t>(sizes.front()), k = words::number<std::int64_t>(sizes.back());
     constexpr std::int64_t most = 1 << 20;
-    if (sizes.size() != 2 || !n || !k || *n < 1 || *k < 1 || *n > most || *k > most || *n * *k > (std::int64_t{1} << 32) ||
-        (kind != "heavy" && kind != "normal"))
-      throw CommandError(ExitStatus::usage, fmt::format("--data {}: write heavy:NxK or normal:NxK, such as heavy:4096x4096", data_));
+    if (sizes.size() != 2 || !n || !k || *n < 1 || *k < 1 || *n > most || *k > most ||
+        *n * *k > (std::int64_t{1} << 32) || (kind != "heavy" && kind != "normal"))
+      throw CommandError(ExitStatus::usage,
+                         fmt::format("--data {}: write heavy:NxK or normal:NxK, such as heavy:4096x4096", data_));
     std::vector<float> w = made_up(kind, *n, *k, seed_);
     if (kind == "heavy") {
       // Rows of many sizes: trained matrices have them, and they are why channels are better than tensors.
@@ -91,7 +95,8 @@ class AccuracyCommand final : public Command {
     add(data_, w, *n, *k, kind);
   }
 
-  static std::vector<float> made_up(const std::string& kind, std::int64_t rows, std::int64_t cols, std::uint64_t seed) {
+  static std::vector<float> made_up(const std::string& kind, std::int64_t rows, std::int64_t cols,
+                                    std::uint64_t seed) {
     std::vector<float> values(static_cast<std::size_t>(rows * cols));
     if (kind == "heavy") {
       const std::vector<std::uint16_t> bits = layer::heavy_tailed_activations(rows, cols, seed);
@@ -122,7 +127,8 @@ class AccuracyCommand final : public Command {
       throw checkpoint::Error(checkpoint::ErrorKind::not_found, path_, "", "has no weight that matches '{}'", layer_);
   }
 
-  void add(const std::string& name, std::span<const float> w, std::int64_t n, std::int64_t k, const std::string& kind) {
+  void add(const std::string& name, std::span<const float> w, std::int64_t n, std::int64_t k,
+           const std::string& kind) {
     const std::vector<float> x = made_up(kind, m_, k, seed_ + 1);
     const std::string layer = fmt::format("{} [{}, {}]", name, n, k);
     for (const quantize::Accuracy& one : quantize::measure(w, n, k, x, m_)) {

@@ -58,13 +58,16 @@ class QuantizeCommand final : public Command {
         ->option_text("e4m3|e5m2|int8|bf16|f16|f32");
     app.add_option("--scale-type", texts_.scale_type, "of the scales (default: f32; MX: e8m0; nvfp4: e4m3)")
         ->option_text("f32|bf16|e8m0");
-    app.add_option("--dialect", texts_.dialect, "whose names and configs OUT has (default: block: fp8; others: "
-                                                "compressed-tensors)")
+    app.add_option("--dialect", texts_.dialect,
+                   "whose names and configs OUT has (default: block: fp8; others: "
+                   "compressed-tensors)")
         ->option_text("fp8|compressed-tensors|modelopt");
-    app.add_option("--keep", keep_, "modules that stay, besides embeddings, norms, routers and heads; may be repeated")
+    app.add_option("--keep", keep_,
+                   "modules that stay, besides embeddings, norms, routers and heads; may be repeated")
         ->option_text("GLOB")
         ->allow_extra_args(false);
-    app.add_option("--calibration", calibration_, "activations by module, for static scales: safetensors, or a folder")
+    app.add_option("--calibration", calibration_,
+                   "activations by module, for static scales: safetensors, or a folder")
         ->option_text("FILE");
     app.add_option("--clip", clip_, "largest activation that counts: amax, mse, percentile:P (default: amax)")
         ->option_text("RULE")
@@ -93,10 +96,12 @@ class QuantizeCommand final : public Command {
     conversion.run(progress_of("writing"));
     line_.clear();
     const double took = seconds() - began;
-    say(fmt::format("{}: {} of {}, {} in {} ({}/s of input)\n", out_, report::human_bytes(static_cast<double>(conversion.output_bytes())),
+    say(fmt::format("{}: {} of {}, {} in {} ({}/s of input)\n", out_,
+                    report::human_bytes(static_cast<double>(conversion.output_bytes())),
                     report::human_bytes(static_cast<double>(conversion.input_bytes())),
-                    conversion.resumed().empty() ? std::string("written")
-                                                 : fmt::format("{} files were done before, the rest", conversion.resumed().size()),
+                    conversion.resumed().empty()
+                        ? std::string("written")
+                        : fmt::format("{} files were done before, the rest", conversion.resumed().size()),
                     report::human_time(took * 1e9),
                     report::human_bytes(static_cast<double>(conversion.input_bytes()) / took)));
     report::Table losses = loss_table();
@@ -118,7 +123,8 @@ class QuantizeCommand final : public Command {
     return [this, what, began = seconds()](std::uint64_t done, std::uint64_t all, const std::string& file) {
       const double part = static_cast<double>(done) / static_cast<double>(std::max<std::uint64_t>(all, 1));
       const double spent = seconds() - began;
-      line_.show(part, fmt::format("{} {}, {}/s, {} left", what, file, report::human_bytes(static_cast<double>(done) / spent),
+      line_.show(part, fmt::format("{} {}, {}/s, {} left", what, file,
+                                   report::human_bytes(static_cast<double>(done) / spent),
                                    part > 0 ? report::human_time(spent * (1 - part) / part * 1e9) : "-"));
     };
   }
@@ -131,7 +137,8 @@ class QuantizeCommand final : public Command {
     for (const auto& [why, names] : kept)
       text += fmt::format("  stays, {}: {}\n", why, checkpoint::list_names(names, 4));
     if (!conversion.left_behind().empty())
-      text += fmt::format("  not copied, weights of another form: {}\n", checkpoint::list_names(conversion.left_behind(), 4));
+      text += fmt::format("  not copied, weights of another form: {}\n",
+                          checkpoint::list_names(conversion.left_behind(), 4));
     return text;
   }
 

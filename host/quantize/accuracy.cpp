@@ -21,7 +21,8 @@ Quantized in_and_out(const Scheme& scheme, std::span<const float> x, std::int64_
   const auto amax = std::bit_cast<float>(numerics::largest_magnitude_bits(x));
   Quantized made{std::vector<float>(x.size()), rows * numerics::bytes_of(scheme.code, cols),
                  scheme.grid.scale_rows(rows) * scheme.grid.scale_cols(cols) * numerics::size_of(scheme.scale)};
-  std::vector<std::byte> codes(static_cast<std::size_t>(made.code_bytes)), scales(static_cast<std::size_t>(made.scale_bytes));
+  std::vector<std::byte> codes(static_cast<std::size_t>(made.code_bytes)),
+      scales(static_cast<std::size_t>(made.scale_bytes));
   encode(scheme, x, rows, cols, amax, {codes, scales});
   decode(scheme, codes, scales, rows, cols, global_scale(scheme, amax), made.values);
   if (scheme.global) made.scale_bytes += 4;

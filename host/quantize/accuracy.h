@@ -12,8 +12,8 @@
 
 namespace ironcl::quantize {
 
-/// Weights quantised so, and activations as they usually go with them: tokens per channel, 1xB to blocks of BxB, groups
-/// as wide to groups.
+/// Weights quantised so, and activations as they usually go with them: tokens per channel, 1xB to blocks of BxB,
+/// groups as wide to groups.
 struct Method {
   std::string name;  ///< "e4m3 128x128", "nvfp4"
   Scheme weights, activations;
@@ -30,8 +30,8 @@ struct Accuracy {
   std::int64_t code_bytes = 0, scale_bytes = 0;
 };
 
-/// Every method that K allows on w [n, k] with activations x [m, k], both tight. Of the product, `rows` rows of w, evenly
-/// spread, are computed, in f64.
+/// Every method that K allows on w [n, k] with activations x [m, k], both tight. Of the product, `rows` rows of w,
+/// evenly spread, are computed, in f64.
 std::vector<Accuracy> measure(std::span<const float> w, std::int64_t n, std::int64_t k, std::span<const float> x,
                               std::int64_t m, std::int64_t rows = 256);
 

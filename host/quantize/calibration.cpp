@@ -35,7 +35,8 @@ std::vector<std::filesystem::path> files_of(const std::filesystem::path& path) {
   std::vector<std::filesystem::path> files;
   for (const auto& entry : std::filesystem::directory_iterator(path))
     if (entry.path().extension() == ".safetensors") files.push_back(entry.path());
-  if (files.empty()) throw Error(ErrorKind::not_found, path, "", "has no *.safetensors; activations are expected there");
+  if (files.empty())
+    throw Error(ErrorKind::not_found, path, "", "has no *.safetensors; activations are expected there");
   std::sort(files.begin(), files.end());
   return files;
 }
@@ -49,7 +50,8 @@ ClipRule parse_clip_rule(std::string_view text) {
   if (text.starts_with("percentile:"))
     if (const auto percent = words::number<double>(text.substr(11)); percent && *percent > 0 && *percent <= 100)
       return {ClipRule::percentile, *percent};
-  throw std::invalid_argument(fmt::format("--clip {}: write amax, mse, or percentile:P with P above 0, up to 100", text));
+  throw std::invalid_argument(
+      fmt::format("--clip {}: write amax, mse, or percentile:P with P above 0, up to 100", text));
 }
 
 void Magnitudes::add(std::span<const float> x) noexcept {
@@ -116,7 +118,8 @@ InputClips calibrate(const std::filesystem::path& activations, const ClipRule& r
       Magnitudes& magnitudes = modules[module_of(tensor.name)];
       for (std::int64_t at = 0; at < tensor.elements(); at += kPiece) {
         values.resize(static_cast<std::size_t>(std::min(kPiece, tensor.elements() - at)));
-        numerics::decode(tensor.dtype, tensor.data.data() + numerics::bytes_of(tensor.dtype, at), std::span<float>(values));
+        numerics::decode(tensor.dtype, tensor.data.data() + numerics::bytes_of(tensor.dtype, at),
+                         std::span<float>(values));
         magnitudes.add(values);
       }
       if (!magnitudes.finite())

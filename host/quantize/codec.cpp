@@ -41,10 +41,10 @@ float store_scale(const Scheme& scheme, float amax, float global, std::byte* at)
     return scheme.global_divides ? local / global : local * global;
   }
   const bool powers = scheme.scale == DType::e8m0;
-  const numerics::Quantizer quantizer{
-      .rounding = powers ? numerics::ScaleRounding::power_of_two : numerics::ScaleRounding::exact};
-  const float scale = powers && scheme.code == DType::e2m1 ? power_for_e2m1(amax)
-                                                           : numerics::scale_of(amax, scheme.code, quantizer);
+  const numerics::Quantizer quantizer{.rounding = powers ? numerics::ScaleRounding::power_of_two
+                                                         : numerics::ScaleRounding::exact};
+  const float scale =
+      powers && scheme.code == DType::e2m1 ? power_for_e2m1(amax) : numerics::scale_of(amax, scheme.code, quantizer);
   numerics::encode(scheme.scale, {&scale, 1}, at);
   float stored = 0;
   numerics::decode(scheme.scale, at, std::span<float>(&stored, 1));
@@ -92,7 +92,8 @@ void encode(const Scheme& scheme, std::span<const float> x, std::int64_t rows, s
       if (scheme.grid == ScaleGrid{0, 0}) {
         top = std::bit_cast<std::uint32_t>(amax);
       } else {
-        for (std::int64_t row = first; row < last; ++row) top = numerics::largest_magnitude_bits(run(row, begin, end), top);
+        for (std::int64_t row = first; row < last; ++row)
+          top = numerics::largest_magnitude_bits(run(row, begin, end), top);
       }
       const float scale = store_scale(scheme, std::bit_cast<float>(top), global,
                                       scale_at + static_cast<std::size_t>(group) * scale_bytes);

@@ -36,15 +36,15 @@ using checkpoint::Error;
 using checkpoint::ErrorKind;
 using checkpoint::Tensor;
 
-constexpr std::int64_t kStripe = 1 << 20;      ///< Elements that a thread has in hand.
+constexpr std::int64_t kStripe = 1 << 20;            ///< Elements that a thread has in hand.
 constexpr std::size_t kCopy = std::size_t{8} << 20;  ///< Bytes of a piece that is copied.
 
 /// Weights of other forms, and configs of the way in which the input was quantised.
-constexpr std::array<std::string_view, 11> kWeightFiles = {".safetensors", ".bin", ".pt",    ".pth",     ".ckpt", ".gguf",
-                                                           ".h5",          ".onnx", ".onnx_data", ".msgpack", ".index.json"};
-constexpr std::array<std::string_view, 6> kConfigs = {"config.json",          "hf_quant_config.json",
-                                                      "quantization_config.json", "quantize_config.json",
-                                                      "quanto_qmap.json",     "quant_model_description.json"};
+constexpr std::array<std::string_view, 11> kWeightFiles = {
+    ".safetensors", ".bin", ".pt", ".pth", ".ckpt", ".gguf", ".h5", ".onnx", ".onnx_data", ".msgpack", ".index.json"};
+constexpr std::array<std::string_view, 6> kConfigs = {
+    "config.json",          "hf_quant_config.json", "quantization_config.json",
+    "quantize_config.json", "quanto_qmap.json",     "quant_model_description.json"};
 constexpr std::array<std::string_view, 3> kConv1D = {"gpt2", "openai-gpt", "imagegpt"};
 
 /// step(), with what the system says of a file as this folder's error.
@@ -149,11 +149,14 @@ Buffers& buffers() {
   return mine;
 }
 
-bool is_one_of(const auto& list, std::string_view name) { return std::find(list.begin(), list.end(), name) != list.end(); }
+bool is_one_of(const auto& list, std::string_view name) {
+  return std::find(list.begin(), list.end(), name) != list.end();
+}
 
 /// Whether a file of the folder holds weights.
 bool holds_weights(std::string_view name) {
-  return std::any_of(kWeightFiles.begin(), kWeightFiles.end(), [name](std::string_view end) { return name.ends_with(end); });
+  return std::any_of(kWeightFiles.begin(), kWeightFiles.end(),
+                     [name](std::string_view end) { return name.ends_with(end); });
 }
 
 }  // namespace
@@ -168,7 +171,8 @@ struct Conversion::State {
       const std::string model = type != nullptr && type->is_string() ? json::value_to<std::string>(*type) : "";
       if (is_one_of(kConv1D, model) && request.format.scheme.quantized())
         throw Error(ErrorKind::unsupported, folder.config, "",
-                    "is of model_type {}, whose weights lie as [K, N] (Conv1D), which no scheme of quantising has", model);
+                    "is of model_type {}, whose weights lie as [K, N] (Conv1D), which no scheme of quantising has",
+                    model);
     }
     request.format.check_inputs(!request.clips.empty());
     plan = make_plan(checkpoint, request.format, request.keep, request.clips);
@@ -284,8 +288,9 @@ struct Conversion::State {
     parallel(request.threads, tasks.size(), [&](std::size_t i) {
       const Task& task = tasks[i];
       if (task.copy != nullptr)
-        writer.write_at(task.copy->name, task.first,
-                        task.copy->data.subspan(static_cast<std::size_t>(task.first), static_cast<std::size_t>(task.rows)));
+        writer.write_at(
+            task.copy->name, task.first,
+            task.copy->data.subspan(static_cast<std::size_t>(task.first), static_cast<std::size_t>(task.rows)));
       else
         write_stripe(writer, task, amax_of(amax, *task.item, task.matrix));
       advance(bytes_of(task));
@@ -322,8 +327,12 @@ struct Conversion::State {
                         {"written", fs::last_write_time(file.path()).time_since_epoch().count()}});
     json::object clips;
     for (const auto& [name, clip] : request.clips) clips[name] = report::exact_number(clip);
-    return {{"scheme", request.format.name}, {"format", describe(request.format)}, {"keep", keep},
-            {"input", fs::weakly_canonical(request.in).string()}, {"files", inputs}, {"clips", clips}};
+    return {{"scheme", request.format.name},
+            {"format", describe(request.format)},
+            {"keep", keep},
+            {"input", fs::weakly_canonical(request.in).string()},
+            {"files", inputs},
+            {"clips", clips}};
   }
 
   /// Makes OUT.part, or takes what an earlier run left in it.
@@ -353,13 +362,15 @@ struct Conversion::State {
     for (const std::string& name : resumed) done += fs::file_size(work() / name);
     const std::uint64_t room = fs::space(part()).available, need = out_bytes - std::min(done, out_bytes);
     if (room < need)
-      throw Error(ErrorKind::io, part(), "", "has room for {}, and {} are to be written; free some, or name another disk",
+      throw Error(ErrorKind::io, part(), "",
+                  "has room for {}, and {} are to be written; free some, or name another disk",
                   report::human_bytes(static_cast<double>(room)), report::human_bytes(static_cast<double>(need)));
   }
 
   void write_configs() const {
     json::object made = config;
-    for (const char* name : {"quantization_config", "compression_config", "quantization", "expert_dtype"}) made.erase(name);
+    for (const char* name : {"quantization_config", "compression_config", "quantization", "expert_dtype"})
+      made.erase(name);
     if (json::value* text = made.if_contains("text_config"); text != nullptr && text->is_object())
       for (const char* name : {"quantization_config", "compression_config"}) text->get_object().erase(name);
     bool calibrated = false;
@@ -379,7 +390,8 @@ struct Conversion::State {
     if (folder.index.empty()) return;
     json::object map;
     for (const Shard& shard : plan.shards)
-      for (const checkpoint::TensorSpec& spec : specs_of(shard)) map[spec.name] = shard.file->path().filename().string();
+      for (const checkpoint::TensorSpec& spec : specs_of(shard))
+        map[spec.name] = shard.file->path().filename().string();
     report::write_file(work() / folder.index.filename(),
                        report::to_text(json::object{{"metadata", {{"total_size", out_bytes}}}, {"weight_map", map}}));
   }
@@ -462,9 +474,11 @@ std::vector<LayerLoss> Conversion::verify(const Progress& progress) const {
       place[&item] = losses.size();
       losses.push_back({item.name, {}});
       for (const checkpoint::TensorSpec& spec : item.specs())
-        if (const Tensor& tensor = file.at(spec.name); tensor.shape != spec.shape || tensor.dtype_name != spec.dtype_name)
-          throw Error(ErrorKind::shape, file.path(), spec.name, "is {} {}, expected {}; it was written by something else",
-                      tensor.dtype_name, tensor.shape_text(), spec.dtype_name);
+        if (const Tensor& tensor = file.at(spec.name);
+            tensor.shape != spec.shape || tensor.dtype_name != spec.dtype_name)
+          throw Error(ErrorKind::shape, file.path(), spec.name,
+                      "is {} {}, expected {}; it was written by something else", tensor.dtype_name,
+                      tensor.shape_text(), spec.dtype_name);
     }
     const std::vector<Task> tasks = tasks_of(shard, true);
     parallel(state.request.threads, tasks.size(), [&](std::size_t i) {
@@ -475,7 +489,8 @@ std::vector<LayerLoss> Conversion::verify(const Progress& progress) const {
         if (kept.data.size() != task.copy->data.size() ||
             std::memcmp(kept.data.data() + task.first, task.copy->data.data() + task.first,
                         static_cast<std::size_t>(task.rows)) != 0)
-          throw Error(ErrorKind::value, file.path(), kept.name, "has other bytes than the input; the disk may be failing");
+          throw Error(ErrorKind::value, file.path(), kept.name,
+                      "has other bytes than the input; the disk may be failing");
       } else {
         const Item& item = *task.item;
         const Scheme& scheme = item.format->scheme;

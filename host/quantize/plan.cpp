@@ -33,7 +33,8 @@ const std::vector<Kind>& kept_kinds() {
       {ModuleNames({"*norm*", "*ln_*"}), "a norm"},
       {ModuleNames({"gate", "*router*", "shared_expert_gate"}), "a router"},
       {ModuleNames({"*head", "re:(.*\\.)?output$", "score", "*classifier*"}), "a head"},
-      {ModuleNames({"*visual*", "*vision*", "*multi_modal_projector*", "*audio_tower*"}), "of a part for images or sound"},
+      {ModuleNames({"*visual*", "*vision*", "*multi_modal_projector*", "*audio_tower*"}),
+       "of a part for images or sound"},
   };
   return all;
 }
@@ -62,7 +63,8 @@ std::string fused_name(const std::string& module) {
 bool goes_with_codes(std::string_view leaf) {
   const Part part = checkpoint::part_of(leaf).part;
   if (part == Part::aside)
-    return leaf == "comfy_quant" || leaf == "input_scale_ub" || leaf == "activation_scale_ub" || leaf == "output_scale";
+    return leaf == "comfy_quant" || leaf == "input_scale_ub" || leaf == "activation_scale_ub" ||
+           leaf == "output_scale";
   return part != Part::none && part != Part::bias;
 }
 
@@ -84,7 +86,7 @@ class Planner {
     if (plan_.items() == 0)
       throw Error(ErrorKind::config, checkpoint_.path(), "",
                   plan_.format->scheme.quantized() ? "has no matrix to quantise; `ironcl inspect` lists what there is"
-                                                  : "has no quantised layer; it is as --scheme none would make it");
+                                                   : "has no quantised layer; it is as --scheme none would make it");
     return std::move(plan_);
   }
 
@@ -93,9 +95,9 @@ class Planner {
     if (checkpoint_.problem()) throw Error(*checkpoint_.problem());
     for (const LinearLayer& layer : checkpoint_.layers()) {
       layer.check();
-      const char* form = layer.packed        ? "packed codes"
-                         : layer.transposed  ? "experts stored as [K, N]"
-                         : layer.zero_points ? "zero points"
+      const char* form = layer.packed                    ? "packed codes"
+                         : layer.transposed              ? "experts stored as [K, N]"
+                         : layer.zero_points             ? "zero points"
                          : layer.bias && layer.bias->own ? "a bias of integers"
                                                          : nullptr;
       if (form != nullptr)
@@ -227,7 +229,8 @@ class Planner {
       }
     for (const auto& [name, clip] : clips_)
       if (!known.contains(name) && !keep_.find(name) &&
-          std::none_of(plan_.kept.begin(), plan_.kept.end(), [&name = name](const Kept& one) { return one.name == name; }))
+          std::none_of(plan_.kept.begin(), plan_.kept.end(),
+                       [&name = name](const Kept& one) { return one.name == name; }))
         throw Error(ErrorKind::not_found, checkpoint_.path(), name,
                     "has activations in --calibration, and no layer of that name is quantised");
   }

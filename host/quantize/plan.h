@@ -32,8 +32,8 @@ struct Item {
   std::string name;  ///< The module, "model.layers.0.mlp.down_proj"; of stacked experts the tensor's own name.
   Weight weight;
   std::shared_ptr<const Format> format;  ///< The plan's, or its plain one.
-  std::string fused;               ///< Weights of one name share a global scale, since engines make one matrix of them.
-  float input_clip = 0;            ///< Calibrated; 0: no static scale.
+  std::string fused;     ///< Weights of one name share a global scale, since engines make one matrix of them.
+  float input_clip = 0;  ///< Calibrated; 0: no static scale.
 
   std::string codes_name() const { return tensor_name(format->codes_leaf()); }
   std::string scale_name() const { return tensor_name(format->scale_leaf()); }

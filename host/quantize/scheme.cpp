@@ -20,23 +20,42 @@ namespace json = boost::json;
 struct Row {
   std::string_view name;
   ScaleGrid grid;
-  DType scale;                   ///< The default.
-  std::vector<DType> codes;      ///< The first is the default.
-  std::vector<DType> scales;     ///< That may be asked for.
+  DType scale;                    ///< The default.
+  std::vector<DType> codes;       ///< The first is the default.
+  std::vector<DType> scales;      ///< That may be asked for.
   std::vector<Dialect> dialects;  ///< The first is the default.
-  std::string_view ct_format;    ///< compressed-tensors' format; its int8 is "int-quantized".
-  std::string_view algorithm;    ///< modelopt's quant_algo.
+  std::string_view ct_format;     ///< compressed-tensors' format; its int8 is "int-quantized".
+  std::string_view algorithm;     ///< modelopt's quant_algo.
 };
 
 const std::vector<Row>& rows() {
   using enum DType;
   using enum Dialect;
   static const std::vector<Row> all = {
-      {"block", {128, 128}, f32, {e4m3fn, e5m2, i8}, {f32, bf16, e8m0}, {fp8, compressed_tensors, modelopt},
-       "float-quantized", "fp8_pb_wo"},
-      {"channel", {1, 0}, f32, {e4m3fn, i8}, {f32, bf16}, {compressed_tensors, modelopt}, "float-quantized",
+      {"block",
+       {128, 128},
+       f32,
+       {e4m3fn, e5m2, i8},
+       {f32, bf16, e8m0},
+       {fp8, compressed_tensors, modelopt},
+       "float-quantized",
+       "fp8_pb_wo"},
+      {"channel",
+       {1, 0},
+       f32,
+       {e4m3fn, i8},
+       {f32, bf16},
+       {compressed_tensors, modelopt},
+       "float-quantized",
        "FP8_PER_CHANNEL_PER_TOKEN"},
-      {"tensor", {0, 0}, f32, {e4m3fn, i8}, {f32, bf16}, {compressed_tensors, fp8, modelopt}, "float-quantized", "FP8"},
+      {"tensor",
+       {0, 0},
+       f32,
+       {e4m3fn, i8},
+       {f32, bf16},
+       {compressed_tensors, fp8, modelopt},
+       "float-quantized",
+       "FP8"},
       {"mxfp8", {1, 32}, e8m0, {e4m3fn}, {e8m0}, {compressed_tensors, modelopt}, "mxfp8-quantized", "MXFP8"},
       {"mxfp4", {1, 32}, e8m0, {e2m1}, {e8m0}, {compressed_tensors}, "mxfp4-pack-quantized", ""},
       {"nvfp4", {1, 16}, e4m3fn, {e2m1}, {e4m3fn}, {compressed_tensors, modelopt}, "nvfp4-pack-quantized", "NVFP4"},
@@ -63,8 +82,7 @@ T pick(std::string_view option, const std::string& text, std::optional<T> value,
   if (value && std::find(allowed.begin(), allowed.end(), *value) != allowed.end()) return *value;
   std::vector<std::string_view> names;
   for (const T one : allowed) names.push_back(word(one));
-  throw std::invalid_argument(
-      fmt::format("{} {}: scheme {} has {}", option, text, scheme, fmt::join(names, ", ")));
+  throw std::invalid_argument(fmt::format("{} {}: scheme {} has {}", option, text, scheme, fmt::join(names, ", ")));
 }
 
 void refuse(bool condition, const char* why) {
@@ -74,8 +92,10 @@ void refuse(bool condition, const char* why) {
 json::object quantization_args(const Format& format) {
   const Scheme& scheme = format.scheme;
   const bool i8 = scheme.code == DType::i8;
-  json::object args = {{"num_bits", numerics::bits_of(scheme.code)}, {"type", i8 ? "int" : "float"},
-                       {"symmetric", true},  {"dynamic", false}};
+  json::object args = {{"num_bits", numerics::bits_of(scheme.code)},
+                       {"type", i8 ? "int" : "float"},
+                       {"symmetric", true},
+                       {"dynamic", false}};
   if (format.name == "block") {
     args["strategy"] = "block";
     args["block_structure"] = {scheme.grid.group_rows, scheme.grid.group_cols};
@@ -167,7 +187,8 @@ std::vector<std::int64_t> Format::scale_shape(std::int64_t n, std::int64_t k) co
 }
 
 Format make_format(const FormatTexts& texts) {
-  const auto row = std::find_if(rows().begin(), rows().end(), [&](const Row& one) { return one.name == texts.scheme; });
+  const auto row =
+      std::find_if(rows().begin(), rows().end(), [&](const Row& one) { return one.name == texts.scheme; });
   if (row == rows().end())
     throw std::invalid_argument(
         fmt::format("--scheme {}: write one of block, channel, tensor, mxfp8, mxfp4, nvfp4, none", texts.scheme));
@@ -187,8 +208,8 @@ Format make_format(const FormatTexts& texts) {
   }
   refuse(format.name == "none" && !texts.scale_type.empty(), "--scale-type: scheme none has no scales");
   scheme.scale = format.name == "none" ? DType::none
-                                       : pick("--scale-type", texts.scale_type, numerics::parse_dtype(texts.scale_type),
-                                              row->scales, row->name);
+                                       : pick("--scale-type", texts.scale_type,
+                                              numerics::parse_dtype(texts.scale_type), row->scales, row->name);
   scheme.global = format.name == "nvfp4";
   scheme.global_divides = format.dialect == Dialect::compressed_tensors;
   refuse(scheme.code == DType::e5m2 && format.dialect != Dialect::fp8,
@@ -210,8 +231,7 @@ json::object quantization_config(const Format& format, const std::vector<std::st
                            {"activation_scheme", static_inputs ? "static" : "dynamic"}};
     if (scheme.code != DType::i8) config["fmt"] = scheme.code == DType::e5m2 ? "e5m2" : "e4m3";
     config["weight_block_size"] = nullptr;
-    if (format.name == "block")
-      config["weight_block_size"] = {scheme.grid.group_rows, scheme.grid.group_cols};
+    if (format.name == "block") config["weight_block_size"] = {scheme.grid.group_rows, scheme.grid.group_cols};
     if (scheme.scale == DType::e8m0) config["scale_fmt"] = "ue8m0";
     config["modules_to_not_convert"] = names(ignored);
     return config;
@@ -231,12 +251,9 @@ json::object quantization_config(const Format& format, const std::vector<std::st
   const json::string_view ct_format(name.data(), name.size());
   group["output_activations"] = nullptr;
   group["format"] = ct_format;
-  return {{"quant_method", "compressed-tensors"},
-          {"format", ct_format},
-          {"quantization_status", "compressed"},
-          {"config_groups", {{"group_0", std::move(group)}}},
-          {"kv_cache_scheme", nullptr},
-          {"ignore", names(ignored)}};
+  return {{"quant_method", "compressed-tensors"}, {"format", ct_format},
+          {"quantization_status", "compressed"},  {"config_groups", {{"group_0", std::move(group)}}},
+          {"kv_cache_scheme", nullptr},           {"ignore", names(ignored)}};
 }
 
 json::object hf_quant_config(const Format& format, const std::vector<std::string>& ignored) {
@@ -252,9 +269,10 @@ json::object hf_quant_config(const Format& format, const std::vector<std::string
 std::string describe(const Format& format) {
   const Scheme& scheme = format.scheme;
   if (!scheme.quantized()) return fmt::format("{}, not quantised", word(scheme.code));
-  const std::string grid = format.name == "tensor"    ? "per tensor"
-                           : format.name == "channel" ? "per channel"
-                                                      : fmt::format("{}x{}", scheme.grid.group_rows, scheme.grid.group_cols);
+  const std::string grid = format.name == "tensor" ? "per tensor"
+                           : format.name == "channel"
+                               ? "per channel"
+                               : fmt::format("{}x{}", scheme.grid.group_rows, scheme.grid.group_cols);
   return fmt::format("{} {}, scales {}{} ({})", word(scheme.code), grid, word(scheme.scale),
                      scheme.global ? " and one of f32" : "", word(format.dialect));
 }

@@ -15,9 +15,11 @@ TEST(QuantizeCommand, GoesToBf16AndBackAndSaysWhatStayedAndWhatWasLost) {
   prints(ironcl_command({"quantize", data_file("tiny-qwen3-fp8"), bf16, "--scheme", "none"}), 0,
          {"become bf16, not quantised", "SNR dB", "all"});
   prints(ironcl_command({"quantize", bf16, fp8, "--verify", "--keep", "*.k_proj"}), 0,
-         {"become e4m3fn 128x128, scales f32 (fp8)", "stays, --keep *.k_proj", "model.layers.0.mlp.down_proj", "/s of input"});
+         {"become e4m3fn 128x128, scales f32 (fp8)", "stays, --keep *.k_proj", "model.layers.0.mlp.down_proj",
+          "/s of input"});
   prints(ironcl_command({"inspect", fp8}), 0, {"model.layers.0.mlp.down_proj", "FP8 e4m3"});
-  const auto report = ironcl_command({"quantize", bf16, scratch.path("mx"), "--scheme", "mxfp4", "--verify", "--json"}).json();
+  const auto report =
+      ironcl_command({"quantize", bf16, scratch.path("mx"), "--scheme", "mxfp4", "--verify", "--json"}).json();
   EXPECT_EQ(report.at("layers").as_array().back().at("layer").as_string(), "all");
   EXPECT_GT(report.at("layers").as_array().back().at("snr_db").as_double(), 14);
 }
@@ -48,7 +50,8 @@ TEST(AccuracyCommand, HeavyTailsShowWhyFineGridsExist) {
 
 TEST(AccuracyCommand, TakesTheLayersThatAreNamed) {
   const std::string path = data_file("tiny-qwen3-fp8");
-  prints(ironcl_command({"accuracy", path, "--layer", "*.0.mlp.down_proj"}), 0, {"model.layers.0.mlp.down_proj [", "nvfp4"});
+  prints(ironcl_command({"accuracy", path, "--layer", "*.0.mlp.down_proj"}), 0,
+         {"model.layers.0.mlp.down_proj [", "nvfp4"});
   complains(ironcl_command({"accuracy", path, "--layer", "nothing"}), 3, {"no weight that matches 'nothing'"});
   complains(ironcl_command({"accuracy"}), 2, {"--data"});
   for (const char* data : {"heavy", "heavy:4", "odd:4x4", "heavy:0x4", "heavy:4x4x4"})

@@ -78,7 +78,8 @@ TEST(QuantizeCodec, DividesByTheScaleAsItIsStored) {
   const Matrix made = round_trip(scheme, x, 1, 4);
   const float stored = numerics::decode_bf16(numerics::encode_bf16(1.0f / 448));
   EXPECT_EQ(scale_at(scheme, made, 0), stored);
-  for (std::size_t i = 0; i < x.size(); ++i) EXPECT_EQ(made.code(i), numerics::quantize_one(x[i], stored, DType::e4m3fn));
+  for (std::size_t i = 0; i < x.size(); ++i)
+    EXPECT_EQ(made.code(i), numerics::quantize_one(x[i], stored, DType::e4m3fn));
 }
 
 TEST(QuantizeCodec, Mxfp8ScalesNeverSaturate) {
@@ -94,7 +95,8 @@ TEST(QuantizeCodec, Mxfp8ScalesNeverSaturate) {
 
 TEST(QuantizeCodec, Mxfp4TakesTheNextPowerFromSevenFourthsOn) {
   const Scheme scheme = scheme_of("mxfp4");
-  for (const auto& [top, scale] : {std::pair{4.0f, 1.0f}, {6.99f, 1.0f}, {7.0f, 2.0f}, {1.0f, 0.25f}, {0.0f, 0x1p-127f}}) {
+  for (const auto& [top, scale] :
+       {std::pair{4.0f, 1.0f}, {6.99f, 1.0f}, {7.0f, 2.0f}, {1.0f, 0.25f}, {0.0f, 0x1p-127f}}) {
     std::vector<float> x(32, 0.0f);
     x[0] = top;
     EXPECT_EQ(scale_at(scheme, round_trip(scheme, x, 1, 32), 0), scale) << top;

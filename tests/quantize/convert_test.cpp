@@ -39,10 +39,12 @@ const std::string kLayer = "model.layers.0.mlp.";
 std::vector<OwnTensor> tensors() {
   OwnTensor ids("model.ids", DType::bf16, {3}, 7);
   return {heavy(kLayer + "down_proj.weight", 200, 320), heavy(kLayer + "experts.0.up_proj.weight", 96, 64, 2),
-          heavy("model.embed_tokens.weight", 16, 64, 3), OwnTensor(kLayer + "down_proj.bias", DType::bf16, {200}, 1), ids};
+          heavy("model.embed_tokens.weight", 16, 64, 3), OwnTensor(kLayer + "down_proj.bias", DType::bf16, {200}, 1),
+          ids};
 }
 
-constexpr const char* kConfig = R"({"model_type": "llama", "rms_norm_eps": 1e-06, "time_step_limit": [0.0, Infinity]})";
+constexpr const char* kConfig =
+    R"({"model_type": "llama", "rms_norm_eps": 1e-06, "time_step_limit": [0.0, Infinity]})";
 
 Request request(const fs::path& in, const fs::path& out, const FormatTexts& texts) {
   return {.in = in, .out = out, .format = make_format(texts)};
@@ -132,8 +134,9 @@ TEST(QuantizeFolder, FourBitFoldersAreReadBackByVerify) {
 }
 
 TEST(QuantizeFolder, WhatIsNoWeightComesAlong) {
-  const Model model(tensors(), kConfig, {{"note", "kept"}},
-                    {{"tokenizer.json", "{}"}, {"pytorch_model.bin", "old"}, {".hidden", "x"}, {"hf_quant_config.json", "{}"}});
+  const Model model(
+      tensors(), kConfig, {{"note", "kept"}},
+      {{"tokenizer.json", "{}"}, {"pytorch_model.bin", "old"}, {".hidden", "x"}, {"hf_quant_config.json", "{}"}});
   fs::create_directories(model.dir / "assets");
   checkpoint::write_file(model.dir / "assets/logo.txt", "logo");
   const TempDir dir;
@@ -154,7 +157,8 @@ TEST(QuantizeFolder, WhatIsNoWeightComesAlong) {
   const std::string config = checkpoint::read_file(dir / "out/config.json");
   EXPECT_NE(config.find("[0, Infinity]"), std::string::npos) << config;
   const json::object read = checkpoint::read_object(dir / "out/config.json");
-  EXPECT_EQ(read.at("quantization_config").at("modules_to_not_convert"), (json::array{"lm_head", "model.embed_tokens"}));
+  EXPECT_EQ(read.at("quantization_config").at("modules_to_not_convert"),
+            (json::array{"lm_head", "model.embed_tokens"}));
 }
 
 TEST(QuantizeFolder, ComesBackAsBf16AndGoesFromOneFormatToAnother) {
@@ -173,7 +177,8 @@ TEST(QuantizeFolder, ComesBackAsBf16AndGoesFromOneFormatToAnother) {
   EXPECT_TRUE(bf16.layers().empty());
   EXPECT_TRUE(bf16.config().method.empty());
   std::vector<float> rounded(before.size());
-  numerics::decode(DType::bf16, bf16.files()[0].at(kLayer + "down_proj.weight").data.data(), std::span<float>(rounded));
+  numerics::decode(DType::bf16, bf16.files()[0].at(kLayer + "down_proj.weight").data.data(),
+                   std::span<float>(rounded));
   for (std::size_t i = 0; i < before.size(); ++i)
     ASSERT_EQ(rounded[i], numerics::decode_bf16(numerics::encode_bf16(before[i])));
   EXPECT_EQ(bf16.files()[0].find(kLayer + "down_proj.weight_scale_inv"), nullptr);
@@ -183,14 +188,17 @@ TEST(QuantizeFolder, ComesBackAsBf16AndGoesFromOneFormatToAnother) {
   const Checkpoint channel = Checkpoint::open(dir / "channel");
   EXPECT_GT(snr_db(before, values(channel.layer(kLayer + "down_proj"))), 28);
   run(dir / "fp8", dir / "again", {.scheme = "block"});
-  EXPECT_EQ(checkpoint::read_file(dir / "again/model.safetensors"), checkpoint::read_file(dir / "fp8/model.safetensors"));
+  EXPECT_EQ(checkpoint::read_file(dir / "again/model.safetensors"),
+            checkpoint::read_file(dir / "fp8/model.safetensors"));
 }
 
 TEST(QuantizeFolder, ShardsAndTheirIndexKeepTheirPlaces) {
   const TempDir dir;
   fs::create_directories(dir / "in");
-  checkpoint::save(dir / "in/model-00001-of-00002.safetensors", {heavy("a.q_proj.weight", 64, 64), heavy("a.k_proj.weight", 64, 64, 2)});
-  checkpoint::save(dir / "in/model-00002-of-00002.safetensors", {heavy("a.v_proj.weight", 64, 64, 3), heavy("b.weight", 64, 64, 4)});
+  checkpoint::save(dir / "in/model-00001-of-00002.safetensors",
+                   {heavy("a.q_proj.weight", 64, 64), heavy("a.k_proj.weight", 64, 64, 2)});
+  checkpoint::save(dir / "in/model-00002-of-00002.safetensors",
+                   {heavy("a.v_proj.weight", 64, 64, 3), heavy("b.weight", 64, 64, 4)});
   checkpoint::write_file(dir / "in/model.safetensors.index.json",
                          R"({"weight_map": {"a.q_proj.weight": "model-00001-of-00002.safetensors",
  "a.k_proj.weight": "model-00001-of-00002.safetensors", "a.v_proj.weight": "model-00002-of-00002.safetensors",
@@ -242,7 +250,8 @@ TEST(QuantizeFolder, RefusesPlacesWhereSomethingWouldBeLost) {
   const Model model(tensors(), kConfig);
   const TempDir dir;
   const fs::path in = model.dir.path();
-  const auto refused = [&](const fs::path& out, const fs::path& about, ErrorKind kind, const std::vector<std::string>& parts) {
+  const auto refused = [&](const fs::path& out, const fs::path& about, ErrorKind kind,
+                           const std::vector<std::string>& parts) {
     checkpoint::expect_throw([&] { run(in, out, {.scheme = "block"}); }, kind, about, "", parts);
   };
   refused(in, in, ErrorKind::config, {"is the input"});
@@ -252,8 +261,8 @@ TEST(QuantizeFolder, RefusesPlacesWhereSomethingWouldBeLost) {
   fs::create_directories(dir / "new.part/precious");
   refused(dir / "new", dir / "new.part", ErrorKind::config, {"precious", "remove it first"});
   EXPECT_TRUE(fs::exists(dir / "new.part/precious"));
-  checkpoint::expect_throw([&] { run(model.file, dir / "x", {.scheme = "block"}); }, ErrorKind::config, model.file, "",
-                           {"name the folder"});
+  checkpoint::expect_throw([&] { run(model.file, dir / "x", {.scheme = "block"}); }, ErrorKind::config, model.file,
+                           "", {"name the folder"});
   const Model gpt2(tensors(), R"({"model_type": "gpt2"})");
   checkpoint::expect_throw([&] { run(gpt2.dir.path(), dir / "x", {.scheme = "block"}); }, ErrorKind::unsupported,
                            gpt2.dir / "config.json", "", {"[K, N]"});
@@ -274,7 +283,8 @@ TEST(QuantizeFolder, VerifyFindsBytesThatAreOther) {
     checkpoint::write_file(file, damaged);
   };
   flip("model.embed_tokens.weight");
-  checkpoint::expect_throw([&] { conversion.verify({}); }, ErrorKind::value, file, "model.embed_tokens.weight", {"other bytes"});
+  checkpoint::expect_throw([&] { conversion.verify({}); }, ErrorKind::value, file, "model.embed_tokens.weight",
+                           {"other bytes"});
   checkpoint::write_file(file, whole);
   EXPECT_GT(conversion.verify({})[0].loss.snr_db(), 28);
 }

@@ -46,11 +46,12 @@ std::set<std::string> outputs(const Plan& plan) {
 }
 
 TEST(QuantizePlan, EmbeddingsNormsRoutersAndHeadsStayAndAreNamed) {
-  const Model model({matrix("model.embed_tokens.weight"), matrix("lm_head.weight"), matrix("model.layers.0.mlp.gate.weight"),
-                     matrix("model.layers.0.input_layernorm.weight", {64}), matrix("model.layers.0.mlp.gate_proj.weight"),
-                     matrix("model.layers.0.mlp.shared_expert_gate.weight", {1, 64}), matrix("model.visual.proj.weight"),
-                     matrix("model.layers.0.mlp.experts.3.up_proj.weight"), matrix("model.conv.weight", {4, 1, 3})},
-                    "{}");
+  const Model model(
+      {matrix("model.embed_tokens.weight"), matrix("lm_head.weight"), matrix("model.layers.0.mlp.gate.weight"),
+       matrix("model.layers.0.input_layernorm.weight", {64}), matrix("model.layers.0.mlp.gate_proj.weight"),
+       matrix("model.layers.0.mlp.shared_expert_gate.weight", {1, 64}), matrix("model.visual.proj.weight"),
+       matrix("model.layers.0.mlp.experts.3.up_proj.weight"), matrix("model.conv.weight", {4, 1, 3})},
+      "{}");
   const Plan plan = plan_of(model, {.scheme = "block"});
   EXPECT_EQ(plan.items(), 2u);
   EXPECT_EQ(kept(plan), (std::map<std::string, std::string>{{"model.embed_tokens", "an embedding"},
@@ -60,24 +61,29 @@ TEST(QuantizePlan, EmbeddingsNormsRoutersAndHeadsStayAndAreNamed) {
                                                             {"model.visual.proj", "of a part for images or sound"}}));
   EXPECT_EQ(plan.shards[0].copies.size(), 7u);
   EXPECT_EQ(plan.ignored.size(), 5u);
-  EXPECT_EQ(kept(plan_of(model, {.scheme = "block"}, {"model.layers.0.mlp.gate_proj"})).at("model.layers.0.mlp.gate_proj"),
-            "--keep model.layers.0.mlp.gate_proj");
+  EXPECT_EQ(
+      kept(plan_of(model, {.scheme = "block"}, {"model.layers.0.mlp.gate_proj"})).at("model.layers.0.mlp.gate_proj"),
+      "--keep model.layers.0.mlp.gate_proj");
 }
 
 TEST(QuantizePlan, NamesTensorsAsEachDialectDoes) {
   const Model model({matrix("a.weight", {130, 64})}, "{}");
   using Names = std::set<std::string>;
-  EXPECT_EQ(outputs(plan_of(model, {.scheme = "block"})), (Names{"a.weight F8_E4M3 130 64", "a.weight_scale_inv F32 2 1"}));
+  EXPECT_EQ(outputs(plan_of(model, {.scheme = "block"})),
+            (Names{"a.weight F8_E4M3 130 64", "a.weight_scale_inv F32 2 1"}));
   EXPECT_EQ(outputs(plan_of(model, {.scheme = "block", .dialect = "compressed-tensors", .scale_type = "bf16"})),
             (Names{"a.weight F8_E4M3 130 64", "a.weight_scale BF16 2 1"}));
   EXPECT_EQ(outputs(plan_of(model, {.scheme = "block", .dialect = "modelopt"})),
             (Names{"a.weight F8_E4M3 130 64", "a.weight_scale F32 2 1 1 1"}));
-  EXPECT_EQ(outputs(plan_of(model, {.scheme = "channel", .type = "int8"})), (Names{"a.weight I8 130 64", "a.weight_scale F32 130 1"}));
-  EXPECT_EQ(outputs(plan_of(model, {.scheme = "mxfp4"})), (Names{"a.weight_packed U8 130 32", "a.weight_scale U8 130 2"}));
+  EXPECT_EQ(outputs(plan_of(model, {.scheme = "channel", .type = "int8"})),
+            (Names{"a.weight I8 130 64", "a.weight_scale F32 130 1"}));
+  EXPECT_EQ(outputs(plan_of(model, {.scheme = "mxfp4"})),
+            (Names{"a.weight_packed U8 130 32", "a.weight_scale U8 130 2"}));
   EXPECT_EQ(outputs(plan_of(model, {.scheme = "nvfp4"})),
             (Names{"a.weight_packed U8 130 32", "a.weight_scale F8_E4M3 130 4", "a.weight_global_scale F32 1"}));
-  EXPECT_EQ(outputs(plan_of(model, {.scheme = "nvfp4", .dialect = "modelopt"}, {}, {{"a", 3.0f}})),
-            (Names{"a.weight U8 130 32", "a.weight_scale F8_E4M3 130 4", "a.weight_scale_2 F32", "a.input_scale F32"}));
+  EXPECT_EQ(
+      outputs(plan_of(model, {.scheme = "nvfp4", .dialect = "modelopt"}, {}, {{"a", 3.0f}})),
+      (Names{"a.weight U8 130 32", "a.weight_scale F8_E4M3 130 4", "a.weight_scale_2 F32", "a.input_scale F32"}));
 }
 
 TEST(QuantizePlan, StackedExpertsHaveScalesBesideThemWhereTheirSizesTellTheOrder) {
@@ -86,8 +92,9 @@ TEST(QuantizePlan, StackedExpertsHaveScalesBesideThemWhereTheirSizesTellTheOrder
   EXPECT_EQ(outputs(plan_of(model, {.scheme = "block", .block = {32, 32}})),
             (std::set<std::string>{base + "gate_up_proj F8_E4M3 3 96 64", base + "gate_up_proj_scale_inv F32 3 3 2",
                                    base + "down_proj F8_E4M3 3 64 48", base + "down_proj_scale_inv F32 3 2 2"}));
-  const Model turned({matrix(base + "gate_up_proj", {3, 64, 96}), matrix(base + "down_proj", {3, 48, 64}), matrix("a.weight")},
-                     "{}");
+  const Model turned(
+      {matrix(base + "gate_up_proj", {3, 64, 96}), matrix(base + "down_proj", {3, 48, 64}), matrix("a.weight")},
+      "{}");
   EXPECT_EQ(kept(plan_of(turned, {.scheme = "block"})).size(), 2u);
 }
 
@@ -108,10 +115,16 @@ TEST(QuantizePlan, RefusesWhereThereIsNothingToDo) {
 TEST(QuantizePlan, EveryQuantisedLayerNeedsItsClipAndNoOther) {
   const Model model({matrix("a.weight"), matrix("b.weight")}, "{}");
   const FormatTexts tensor{.scheme = "tensor"};
-  checkpoint::expect_throw([&] { plan_of(model, tensor, {}, {{"a", 1.0f}}); }, ErrorKind::not_found, model.dir.path(), "b",
-                           {"--calibration", "--keep b"});
-  checkpoint::expect_throw([&] { plan_of(model, tensor, {}, {{"a", 1.0f}, {"b", 1.0f}, {"c", 1.0f}}); }, ErrorKind::not_found,
-                           model.dir.path(), "c", {"no layer of that name"});
+  checkpoint::expect_throw(
+      [&] {
+        plan_of(model, tensor, {}, {{"a", 1.0f}});
+      },
+      ErrorKind::not_found, model.dir.path(), "b", {"--calibration", "--keep b"});
+  checkpoint::expect_throw(
+      [&] {
+        plan_of(model, tensor, {}, {{"a", 1.0f}, {"b", 1.0f}, {"c", 1.0f}});
+      },
+      ErrorKind::not_found, model.dir.path(), "c", {"no layer of that name"});
   EXPECT_EQ(plan_of(model, tensor, {"b"}, {{"a", 1.0f}}).items(), 1u);
 }
 
