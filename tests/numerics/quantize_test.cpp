@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The quantiser against a definition written once more in f64, over grids, types, sources and hard groups.
-#include "backends/numerics/quantized_matrix.h"
 #include "backends/numerics/quantize_run.h"
+#include "backends/numerics/quantized_matrix.h"
 
 #include <gtest/gtest.h>
 
