@@ -88,7 +88,7 @@ class AccuracyCommand final : public Command {
       // Rows of many sizes: trained matrices have them, and they are why channels are better than tensors.
       std::mt19937_64 random(seed_);
       for (std::int64_t row = 0; row < *n; ++row) {
-        const float size = std::exp2(static_cast<float>(random() % 256) / 64 - 2);
+        const float size = std::exp2(static_cast<float>(random() % 256) / 128 - 1);
         for (std::int64_t col = 0; col < *k; ++col) w[static_cast<std::size_t>(row * *k + col)] *= size;
       }
     }

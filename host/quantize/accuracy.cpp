@@ -67,6 +67,7 @@ const std::vector<Method>& methods() {
       const std::string type = code == DType::e4m3fn ? "e4m3" : code == DType::e5m2 ? "e5m2" : "int8";
       add(type + " per tensor", code, {0, 0});
       add(type + " per channel", code, {1, 0});
+      if (code != DType::e5m2) add(type + " 1x128", code, {1, 128});
       for (const std::int64_t block : {512, 256, 128, 64, 32}) {
         if (code == DType::e5m2 && block != 128) continue;
         const std::string size = std::to_string(block);

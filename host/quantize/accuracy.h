@@ -19,7 +19,8 @@ struct Method {
   Scheme weights, activations;
 };
 
-/// Per tensor, per channel and in blocks of 32 to 512, of e4m3, e5m2 and int8; powers of two as scales; MX; NVFP4.
+/// Per tensor, per channel, in groups of 1x128 and in blocks of 32 to 512, of e4m3, e5m2 and int8; powers of two as
+/// scales; MX; NVFP4.
 const std::vector<Method>& methods();
 
 struct Accuracy {
