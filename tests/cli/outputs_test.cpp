@@ -195,6 +195,8 @@ void expect_lost(const std::string& redirect, const std::string& reason) {
       {{"tune", "--shape", "128x128", "--m", "1", "--budget", "2", "--save", "off", "--rotate-mib", "1", "--device",
         "opencl:0"},
        Plugins::real},
+      {{"quantize", data_file("tiny-qwen3-fp8"), scratch.path("bf16"), "--scheme", "none"}},
+      {{"accuracy", "--data", "normal:64x64"}},
       {{"--help"}},
       {{"--version"}},
       {{"compare", "--help"}},
