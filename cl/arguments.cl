@@ -18,10 +18,12 @@
 #define GATHER_LIST(V, B, M, L) M(const int, a_index, a_index_at), V(int, a_rows)
 // The number of a call (one_launch.cl).
 #define NUMBER_LIST(V, B, M, L) V(ulong, call)
+// The scales of a D that leaves in codes, rows lds apart, one for d_rows rows by d_cols columns; d_floor: the bits of the floor of magnitudes.
+#define D_SCALES_LIST(V, B, M, L) M(uchar, ds, ds_at), V(ulong, lds), V(int, d_rows), V(int, d_cols), V(uint, d_floor)
 
 #define QUANTIZE_LIST(V, B, M, L)                                                                                      \
   V(int, m), V(int, k), V(int, k_fill), V(int, group_rows), V(int, group_cols), V(uint, floor_bits), M(const uchar, x, x_at), \
-      V(ulong, ldx), M(uchar, q, q_at), V(ulong, ldq), M(float, scales, s_at), V(ulong, lds)
+      V(ulong, ldx), M(uchar, q, q_at), V(ulong, ldq), M(uchar, scales, s_at), V(ulong, lds)
 #define QUANTIZE_TILES_LIST(V, B, M, L)                                                                                \
   V(int, m), V(int, k), V(int, k_pad), V(int, groups), V(uint, floor_bits), M(const uchar, x, x_at), V(ulong, ldx),    \
       M(float, out, out_at), M(float, scales, scales_at)

@@ -5,6 +5,9 @@
 // EPILOGUE(value, row, column): what becomes element (row, column) of D, of its total with the bias added; f32, before it is rounded to
 // D_TYPE. Another one is defined before this file. Kernels store several elements at once, as they are computed, only where there is none.
 #include "fp8.cl"
+#if defined(D_SCALE_TYPE) || defined(QUANTISE)
+#include "quantizer.cl"  // For D and for A: the host takes a file in where it is named first.
+#endif
 #ifndef D_TYPE
 #define D_TYPE 1
 #endif
@@ -20,9 +23,11 @@
 
 // The bias of a column whose matrix has its biases from element `at` on, and a total with it.
 #if BIAS_TYPE != 0
+#define D_TOTAL(total, row, column) EPILOGUE((total) + load_element(BIAS_TYPE, bias, bias_here + (ulong)(column)), row, column)
 #define BIAS_OF(column, at) ((column) < (uint)n ? load_element(BIAS_TYPE, bias, (at) + (column)) : 0.0f)
 #define D_VALUE(total, bias_of, row, column) EPILOGUE((total) + (bias_of), row, column)
 #else
+#define D_TOTAL(total, row, column) EPILOGUE(total, row, column)
 #define BIAS_OF(column, at) 0.0f
 #define D_VALUE(total, bias_of, row, column) EPILOGUE(total, row, column)  // The compiler keeps the addition of a zero.
 #endif
@@ -50,7 +55,18 @@ static inline void store_16(__global uchar* d, ulong d_at, ulong ldd, __global c
   for (int j = 0; j < min(count, 16); ++j) store_d(d, d_at, ldd, bias, bias_at, row, col + j, each[j]);
 }
 
-// The same for `count` totals in local memory, from column `column` on.
+// The same for `count` totals in local memory, from column `column` on, of runs of `width`; those of the row before them lie `stride` before.
+#ifdef D_SCALE_TYPE
+#include "codes_of_d.cl"
+#define STORE_ROW(row, column, count, from, width, stride)                                                           \
+  {                                                                                                                  \
+    __local float* of_row = (from);                                                                                  \
+    if (!AS_COMPUTED)                                                                                                \
+      for (int j = 0; j < (count); ++j) of_row[j] = D_TOTAL(of_row[j], row, (column) + j);                           \
+    if (ENDS_GROUP(column, width, count))                                                                            \
+      put_group(d, d_at + (ulong)(row) * ldd, ds, D_SCALE_AT(row, column), of_row, column, count, width, stride, d_cols, d_floor); \
+  }
+#else
 #if AS_COMPUTED
 #define STORE_VECTORS(row, column, count)                                                                            \
   for (; j + 16 <= (count); j += 16)                                                                                 \
@@ -58,13 +74,14 @@ static inline void store_16(__global uchar* d, ulong d_at, ulong ldd, __global c
 #else
 #define STORE_VECTORS(row, column, count)
 #endif
-#define STORE_ROW(row, column, count, from)                                                                          \
+#define STORE_ROW(row, column, count, from, width, stride)                                                           \
   {                                                                                                                  \
     __local const float* of_row = (from);                                                                            \
     int j = 0;                                                                                                       \
     STORE_VECTORS(row, column, count)                                                                                \
     for (; j < (count); ++j) store_d(d, d_at, ldd, bias, bias_here, row, (column) + j, of_row[j]);                   \
   }
+#endif
 
 // Four elements of D side by side from `to` on, whose values have been through D_VALUE.
 #if D_TYPE == TYPE_F32

@@ -241,10 +241,14 @@ typedef ushort16 __attribute__((aligned(2))) ushort16_anywhere;
 #define STORE_16_SHORTS(to, x) vstore16(x, 0, to)
 #endif
 
+static inline void store_bits_8(__global uchar* data, ulong index, uint bits) { data[index] = (uchar)bits; }
 static inline void store_bits_16(__global uchar* data, ulong index, uint bits) {
   ((__global ushort*)data)[index] = (ushort)bits;
 }
 static inline void store_bits_32(__global uchar* data, ulong index, uint bits) { ((__global uint*)data)[index] = bits; }
+static inline void store_held_8(__global uchar* data, ulong index, uint16 bits) {
+  vstore16(convert_uchar16(bits), 0, data + index);
+}
 static inline void store_held_16(__global uchar* data, ulong index, uint16 bits) {
   STORE_16_SHORTS((__global ushort*)data + index, convert_ushort16(bits));
 }
@@ -252,6 +256,6 @@ static inline void store_held_32(__global uchar* data, ulong index, uint16 bits)
   vstore16(as_float16(bits), 0, (__global float*)data + index);
 }
 
-/// Stores one element of type f32, f16 or bf16, and sixteen.
+/// Stores one element of whole bytes, and sixteen.
 #define store_element(TYPE, data, index, value) JOIN(store_bits_, BITS_OF(TYPE))(data, index, ENCODE(TYPE)(value))
 #define store_elements16(TYPE, data, index, value) JOIN(store_held_, BITS_OF(TYPE))(data, index, ENCODE_16(TYPE)(value))

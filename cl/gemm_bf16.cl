@@ -214,7 +214,7 @@ void gemm_bf16(GEMM_ARGS) {
             const int first_row = here.first_row + tile * here.height, column = first_n + panel * PANEL;
             const int rows = min(here.height, here.end_row - first_row), end = min(PANEL, n - column);
             for (int i = 0; i < rows; ++i) {
-              STORE_ROW(first_row + i, column, end, tile_totals + i * PANEL)
+              STORE_ROW(first_row + i, column, end, tile_totals + i * PANEL, PANEL, BLOCK_M * TILE_M * PANEL)
             }
           }
           next_tile += A_TILE;

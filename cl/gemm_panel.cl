@@ -171,7 +171,7 @@ void gemm_panel(GEMM_ARGS) {
             const int first_row = here.first_row + tile * TILE_M;
             const int rows = min(TILE_M, here.end_row - first_row), end = min(TILE_N, n - first_n - column);
             for (int i = 0; i < rows; ++i) {
-              STORE_ROW(first_row + i, first_n + column, end, tile_totals + i * TILE_N)
+              STORE_ROW(first_row + i, first_n + column, end, tile_totals + i * TILE_N, TILE_N, TILE_N * (BLOCK_M * TILE_M))
             }
           }
           next_tile += tile_stride;

@@ -239,7 +239,7 @@ void gemm_stream(GEMM_ARGS) {
       const int panel = step % panels, of_block = step / panels;
       const int row = here.first_row + of_block, column = first_n + panel * PANEL;
       if (row >= here.end_row) break;
-      __local const float* from = totals + (panel * BLOCK_M * TILE_M + of_block) * PANEL;
+      __local float* from = totals + (panel * BLOCK_M * TILE_M + of_block) * PANEL;
 #if SPLIT_K > 1
       const ulong scratch_row = (ulong)part * scratch_rows + (ulong)(first_tile * TILE_M + of_block);
       __global float* partial = scratch + scratch_at + scratch_row * (ulong)n_pad + (ulong)column;
@@ -247,7 +247,7 @@ void gemm_stream(GEMM_ARGS) {
       vstore16(vload16(0, from + 16), 0, partial + 16);
 #else
       const int end = min(PANEL, n - column);
-      STORE_ROW(row, column, end, from)
+      STORE_ROW(row, column, end, from, PANEL, PANEL * (BLOCK_M * TILE_M))
 #endif
     }
   }

@@ -201,7 +201,7 @@ void gemm_stream_bf16(GEMM_ARGS) {
     for (int tile = 0; tile < here.tiles; ++tile) {
       const int first_row = here.first_row + tile * here.height, rows = min(here.height, here.end_row - first_row);
       for (int i = 0; i < rows; ++i) {
-        STORE_ROW(first_row + i, first_n, end, totals + (tile * TILE_M + i) * PANEL)
+        STORE_ROW(first_row + i, first_n, end, totals + (tile * TILE_M + i) * PANEL, PANEL, 0)
       }
     }
   }

@@ -100,28 +100,48 @@ static inline float divide_exactly(float x, float scale) {
 #endif
 }
 
-static inline float scale_of_bits(uint amax, uint floor_bits) {
+/// The scale of a group of that largest magnitude, for codes up to `largest`; power_of_two, a literal, rounds it up to one.
+static inline float scale_to(uint amax, uint floor_bits, float largest, const int power_of_two) {
   if (amax >= 0x7f800000u) return as_float(F32_NAN_BITS);
-  uint scale = as_uint(divide_exactly(as_float(max(amax, floor_bits)), LARGEST));
-#if POWER_OF_TWO
-  if (scale >= 0x00800000u) {
-    scale = (scale + 0x007fffffu) & 0x7f800000u;
-  } else if (scale != 0u && (scale & (scale - 1u)) != 0u) {
-    scale = 1u << (32 - clz(scale));
-  } else if (scale == 0u) {
-    scale = 1u;
+  uint scale = as_uint(divide_exactly(as_float(max(amax, floor_bits)), largest));
+  if (power_of_two != 0) {
+    if (scale >= 0x00800000u) {
+      scale = (scale + 0x007fffffu) & 0x7f800000u;
+    } else if (scale != 0u && (scale & (scale - 1u)) != 0u) {
+      scale = 1u << (32 - clz(scale));
+    } else if (scale == 0u) {
+      scale = 1u;
+    }
   }
-#endif
   return as_float(scale);
 }
+#define scale_of_bits(amax, floor_bits) scale_to(amax, floor_bits, LARGEST, POWER_OF_TWO)
 
-static inline uchar code_of(float x, float scale) {
-  if (as_uint(scale) == 0u) {
-    const uint bits = as_uint(x);  // Zero stays zero; the rest saturates.
-    return (uchar)ENCODE(CODE)((bits & 0x7fffffffu) == 0u ? x : as_float((bits & 0x80000000u) | 0x7f800000u));
-  }
-  return (uchar)ENCODE(CODE)(divide_exactly(x, scale));
+/// What the code of x under a scale is rounded from.
+static inline float any_quotient(float x, float scale) {
+  if (as_uint(scale) != 0u) return divide_exactly(x, scale);
+  const uint bits = as_uint(x);  // Zero stays zero; the rest saturates.
+  return (bits & 0x7fffffffu) == 0u ? x : as_float((bits & 0x80000000u) | 0x7f800000u);
 }
+#define code_of(x, scale) ((uchar)ENCODE(CODE)(any_quotient(x, scale)))
+
+/// The same under a scale that was given, whatever it is.
+static inline float quotient_by_given(float x, float scale) {
+  const uint sign = (as_uint(x) ^ as_uint(scale)) & 0x80000000u, bits = as_uint(x) & 0x7fffffffu, size = as_uint(scale) & 0x7fffffffu;
+  if (bits > 0x7f800000u || size > 0x7f800000u || (bits == 0x7f800000u && size == bits)) return as_float(F32_NAN_BITS);
+  if (bits == 0x7f800000u) return as_float(bits | sign);
+  if (size == 0x7f800000u) return as_float(sign);
+  return any_quotient(as_float(bits | sign), as_float(size));
+}
+
+// A scale as it is stored: f32, or e8m0, whose least is 2^-127.
+#define LEAST_E8M0 0x00400000u
+#define STORED_SCALE_1(scale) (scale)
+#define STORED_SCALE_6(scale) as_float(max(as_uint(scale), LEAST_E8M0))
+#define STORED_SCALE(TYPE, scale) JOIN(STORED_SCALE_, TYPE)(scale)
+#define PUT_SCALE_1(scales, at, scale) ((__global float*)(scales))[at] = (scale)
+#define PUT_SCALE_6(scales, at, scale) (scales)[at] = (uchar)(as_uint(scale) <= LEAST_E8M0 ? 0u : as_uint(scale) >> 23)
+#define PUT_SCALE(TYPE, scales, at, scale) JOIN(PUT_SCALE_, TYPE)(scales, at, scale)
 
 // x / scale, correctly rounded, where in_reach(scale); reciprocal is 1 / scale, correctly rounded. Two steps of Newton's with
 // the remainder from a fused multiply-add, as P. Markstein describes for division without a divider (IBM Journal of Research

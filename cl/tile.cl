@@ -14,6 +14,7 @@
 // CORES      1                of the device, where it is a processor
 // GROUPED                     many matrices B; rows are scheduled to them as scheduled.cl says
 // GATHER                      rows of A are found through a_index
+// D_SCALE_TYPE                D leaves in codes with scales (codes_of_d.cl)
 // NUMBERED_CALLS              each call has a number that no other has (one_launch.cl)
 #include "cache_hints.cl"
 #include "scheduled.cl"
@@ -45,7 +46,12 @@
 #endif
 
 // arguments.cl says what each is; the memory of an operand begins at the element that the argument after it says.
-#define GEMM_ARGS PARAMETERS(GEMM_LIST) GROUPED_ARGS GATHER_ARGS NUMBER_ARGS
+#define GEMM_ARGS PARAMETERS(GEMM_LIST) GROUPED_ARGS GATHER_ARGS NUMBER_ARGS D_SCALES_ARGS
+#ifdef D_SCALE_TYPE
+#define D_SCALES_ARGS , PARAMETERS(D_SCALES_LIST)
+#else
+#define D_SCALES_ARGS
+#endif
 #ifdef NUMBERED_CALLS
 #define NUMBER_ARGS , PARAMETERS(NUMBER_LIST)
 #else

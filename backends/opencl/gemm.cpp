@@ -38,13 +38,25 @@ Operand given(const Problem& p) {
   return a;
 }
 
-/// D as the caller takes it.
+/// D as the caller takes it; in codes where it is quantised.
 Operand wanted(const Problem& p) {
   Operand d;
   d.data.source = Source::d;
-  d.element = p.d;
+  d.element = p.quantizes_d() ? p.d_code : p.d;
   d.ld = p.ldd;
+  d.scales.source = Source::d_scale;
+  d.scale = p.d_scale.dtype;
+  d.scale_ld = p.d_scale.ld;
+  d.grid = p.d_scale.grid;
   return d;
+}
+
+/// Whether the multiplying kernel makes the codes of D.
+bool makes_codes_of_d(const Choice& choice) {
+  const std::int64_t group = choice.problem.d_group();
+  if (group == 0 || choice.variant->d_columns == nullptr) return false;
+  const std::int64_t columns = choice.variant->d_columns(choice.tuning);
+  return columns != 0 && (columns % group == 0 || (group > choice.problem.n && columns >= choice.problem.n));
 }
 
 [[noreturn]] void invalid(const std::string& text) { throw Error(Status::invalid_argument, text); }
@@ -82,7 +94,16 @@ Route route_of(const Choice& choice, const Features& features) {
   } else if (!form->takes(a, plan)) {
     go(form->pack(a, plan));
   }
-  route.steps.push_back(multiply_step(*choice.variant, choice.tuning, a, wanted(p), plan));
+  Operand d = wanted(p);
+  const bool codes_later = p.quantizes_d() && !makes_codes_of_d(choice);
+  if (codes_later) {
+    d = Operand{};
+    d.element = p.d;
+    d.ld = p.n;
+    d.data = plan.booking.book("D before it is quantised", plan.rows_of_d() * p.n * numerics::size_of(p.d));
+  }
+  route.steps.push_back(multiply_step(*choice.variant, choice.tuning, a, d, plan));
+  if (codes_later) route.steps.push_back(quantize_d_step(d, plan));
   return route;
 }
 
@@ -200,7 +221,11 @@ void Gemm::check(const backend::GemmArgs& args) const {
   const auto need = [&](const Span& span, const char* what, std::int64_t count, std::int64_t ld, std::int64_t cols,
                         DType type) { need_bytes(span, what, matrix_bytes(count, ld, cols, type).bytes()); };
   need(args.a, "a", a_rows, p.lda, p.k, p.a_source != DType::none ? p.a_source : p.a);
-  need(args.d, "d", rows, p.ldd, p.n, p.d);
+  need(args.d, "d", rows, p.ldd, p.n, p.quantizes_d() ? p.d_code : p.d);
+  if (p.quantizes_d()) {
+    const numerics::ScaleGrid& of_d = p.d_scale.grid;
+    need(args.d_scale, "d_scale", of_d.scale_rows(rows), p.d_scale.ld, of_d.scale_cols(p.n), p.d_scale.dtype);
+  }
   if (p.bias != DType::none) need(args.bias, "bias", matrices, p.n, p.n, p.bias);
   if (p.grouped()) need(args.matrix_rows, "matrix_rows", 1, matrices, matrices, DType::f32);
   if (p.gathers()) need(args.a_index, "a_index", 1, rows, rows, DType::f32);
@@ -238,6 +263,7 @@ std::shared_ptr<backend::Event> Gemm::enqueue(const std::shared_ptr<backend::Que
                                                                {Source::a_codes, args.a_quantized},
                                                                {Source::a_code_scales, args.a_quantized_scale},
                                                                {Source::d, args.d},
+                                                               {Source::d_scale, args.d_scale},
                                                                {Source::bias, args.bias},
                                                                {Source::a_index, args.a_index},
                                                                {Source::matrix_rows, args.matrix_rows},

@@ -50,6 +50,19 @@ static std::int64_t expected_rows_of(const backend::GemmDesc& desc) {
 Problem::Problem(const backend::GemmDesc& desc) : backend::GemmDesc(desc), expected_rows(expected_rows_of(desc)) {
   if (grouping == Grouping::none) matrices = 0;
   if (const int group = k_group_of(desc); group != 0) k_group = group;
+  if (numerics::is_quantized(d)) {
+    d_code = d;
+    d = backend::DType::f32;
+  }
+}
+
+std::int64_t Problem::d_group() const noexcept {
+  // Kernels hand on totals in runs of 32 columns or parts of that.
+  constexpr std::int64_t kRun = 32;
+  if (!quantizes_d()) return 0;
+  if (d_quantizer.given) return d_scale.grid.group_cols % kRun == 0 ? kRun : 0;
+  const std::int64_t cols = d_scale.grid.group_cols;
+  return d_scale.grid.group_rows == 1 && cols != 0 && cols % kRun == 0 ? cols : 0;
 }
 
 Problem::Problem(std::int64_t m, std::int64_t n, std::int64_t k, int k_group, backend::DType a, backend::DType b,

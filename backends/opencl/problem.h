@@ -35,6 +35,8 @@ struct Problem : backend::GemmDesc {
   Problem(std::int64_t m, std::int64_t n, std::int64_t k, int k_group, backend::DType a, backend::DType b,
           backend::DType d);
 
+  /// What D leaves the plan in where it is quantised, else none; `d` is then f32, what kernels make before that.
+  backend::DType d_code = backend::DType::none;
   int k_group = 128;               ///< Divides the scale groups of both operands along k. G of the error bound.
   std::int64_t expected_rows = 0;  ///< Of a matrix that has any, as the caller's option says; 0: not said.
   /// Of what priced() makes of many contiguous matrices: rows of one, counting those without; else 0.
@@ -45,6 +47,9 @@ struct Problem : backend::GemmDesc {
   bool grouped() const noexcept { return matrices != 0; }
   bool masked() const noexcept { return grouping == backend::Grouping::masked; }
   bool gathers() const noexcept { return a_rows != 0; }
+  bool quantizes_d() const noexcept { return d_code != backend::DType::none; }
+  /// Columns that a scale of a quantised D is for, where a work-group which has so many of a row can make it; else 0.
+  std::int64_t d_group() const noexcept;
   /// Columns of D that a scale of B is for; 0: all of them.
   std::int64_t b_scale_rows() const noexcept {
     return b_scale.dtype == backend::DType::none ? 0 : b_scale.grid.group_rows;

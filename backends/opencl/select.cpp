@@ -55,8 +55,8 @@ std::optional<Refusal> refuse_types(const GemmDesc& d) {
   }
   if (code_a && numerics::is_integer(d.a) != numerics::is_integer(d.b))
     return dtype("a is " + text_of(d.a) + " and b is " + text_of(d.b) + "; i8 goes with i8 only");
-  if (!numerics::is_float(d.d)) return dtype("d is " + text_of(d.d) + "; this backend gives " + reals);
-  if (d.d_scale.dtype != DType::none) return dtype("d has scales; quantised output is not there yet");
+  if (!numerics::is_float(d.d) && !is_code_of_a_byte(d.d))
+    return dtype("d is " + text_of(d.d) + "; this backend gives " + reals + ", and quantised " + codes);
   if (d.bias != DType::none && !numerics::is_float(d.bias))
     return dtype("the bias is " + text_of(d.bias) + "; take " + reals);
   return std::nullopt;

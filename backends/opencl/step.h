@@ -19,8 +19,21 @@ namespace ironcl::opencl {
 
 /// What memory an operand of a step lies in; the call says which buffer that is. The counter is the plan's, words
 /// that are zero between calls: a kernel that counts in them leaves them so.
-enum class Source { none, a, a_scale, a_codes, a_code_scales, a_index, d, bias, matrix_rows, counter, workspace };
-inline constexpr std::size_t kSources = 11;
+enum class Source {
+  none,
+  a,
+  a_scale,
+  a_codes,
+  a_code_scales,
+  a_index,
+  d,
+  d_scale,
+  bias,
+  matrix_rows,
+  counter,
+  workspace
+};
+inline constexpr std::size_t kSources = 12;
 
 /// A place in memory as the plan knows it: before there are buffers.
 struct Place {
@@ -65,11 +78,12 @@ struct PlanContext {
   Place scheduled = {};  ///< Of a grouped problem: what is left for cl/scheduled.cl, tiles of `scheduled_rows` rows.
   std::int64_t scheduled_rows = 0;
 
-  /// The most rows that A has in memory.
-  numerics::Size rows_in_memory() const {
-    if (problem.gathers()) return problem.a_rows;
+  /// The most rows that D has.
+  numerics::Size rows_of_d() const {
     return problem.masked() ? numerics::Size(problem.matrices) * problem.m : numerics::Size(problem.m);
   }
+  /// The most rows that A has in memory.
+  numerics::Size rows_in_memory() const { return problem.gathers() ? numerics::Size(problem.a_rows) : rows_of_d(); }
   /// The most rows that A has in tiles of `height` rows.
   numerics::Size rows_in_tiles(std::int64_t height) const {
     if (!problem.grouped()) return numerics::Size(problem.m).padded_to(height);

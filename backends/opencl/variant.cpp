@@ -23,6 +23,13 @@ std::span<const Variant> variants() {
   return all;
 }
 
+int width_for_d(const Problem& p, const std::vector<int>& widths) {
+  const std::int64_t group = p.d_group();
+  const auto holds = [&](int width) { return group != 0 && width % group == 0; };
+  const auto found = std::find_if(widths.begin(), widths.end(), holds);
+  return found != widths.end() ? *found : widths.front();
+}
+
 const Variant* find_variant(std::string_view name, std::span<const Variant> all) {
   for (const Variant& variant : all) {
     if (variant.name == name) return &variant;

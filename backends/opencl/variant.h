@@ -74,6 +74,10 @@ std::vector<Products> every_product();
 std::vector<Products> fp8_codes();
 std::vector<Products> integer_codes();
 
+/// The narrowest of `widths` that holds whole scale groups of a quantised D; the first where none does, or none need
+/// be held.
+int width_for_d(const Problem& p, const std::vector<int>& widths);
+
 inline std::int64_t one_work_item(const Tuning&) { return 1; }
 
 struct Variant {
@@ -109,6 +113,9 @@ struct Variant {
   ScheduleShape (*schedule)(const Tuning&) = nullptr;
   /// It has the rows of a dense plan's last tile as a literal, LAST_ROWS, where these are fewer than tile() says.
   bool last_rows = false;
+  /// Columns side by side of a row of D whose totals a work-group has together, so that it makes the scales and codes
+  /// of a quantised D itself (cl/codes_of_d.cl); 0, or null: it does not.
+  std::int64_t (*d_columns)(const Tuning&) = nullptr;
   /// Each call has a number that no other has (cl/one_launch.cl).
   bool numbered_calls = false;
   /// Of a grouped problem for the most blocks that m rows can become (row_blocks).

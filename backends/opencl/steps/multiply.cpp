@@ -63,6 +63,16 @@ class Multiply final : public Step {
       defines_["FLOOR_BITS"] = std::to_string(std::bit_cast<std::uint32_t>(problem_.a_quantizer.amax_floor)) + "u";
       options_ = quantizer_options(features_);
     }
+    if (d.scale != DType::none) {
+      // After those of A, whose codes may be others; what they say of the device is the same.
+      Defines more = quantizer_defines(features_, DType::f32, d.element, problem_.d_quantizer);
+      defines_.merge(more);
+      defines_["D_SCALE_TYPE"] = kernel_number(d.scale);
+      define("D_POWER_OF_TWO",
+             d.scale == DType::e8m0 || problem_.d_quantizer.rounding == numerics::ScaleRounding::power_of_two);
+      define("D_GIVEN", problem_.d_quantizer.given);
+      options_ = quantizer_options(features_);
+    }
     places_.define(defines_);
     // Of the rows that a plan was made for, those of a last tile that is not whole.
     const std::int64_t last = variant.last_rows && !problem_.grouped() ? problem_.m % variant.tile(tuning).rows : 0;
@@ -110,7 +120,17 @@ class Multiply final : public Step {
         next += kCountOf<MatricesArg>;
       }
       next = places_.bind_gather(kernel, next, call);
-      if (numbered_) bind<NumberArg::call>(kernel, call_number(), next);
+      if (numbered_) {
+        bind<NumberArg::call>(kernel, call_number(), next);
+        next += kCountOf<NumberArg>;
+      }
+      if (d_.scale != DType::none) {
+        bind_memory<DScalesArg::ds>(kernel, call.at(d_.scales), numerics::size_of(d_.scale), next);
+        bind<DScalesArg::lds>(kernel, d_.scale_ld, next);
+        bind<DScalesArg::d_rows>(kernel, reach(d_.grid.group_rows), next);
+        bind<DScalesArg::d_cols>(kernel, reach(d_.grid.group_cols), next);
+        bind<DScalesArg::d_floor>(kernel, std::bit_cast<cl_uint>(problem_.d_quantizer.amax_floor), next);
+      }
       const auto& [width, height] = passes_[i].work_groups;
       // The passes after the first add what it has left, tile by tile.
       if (from_counter_ && i == 0)

@@ -40,14 +40,19 @@ struct RowQuantizer {
   std::int64_t code_ld = 0;  ///< Of the codes.
   numerics::ScaleGrid grid;
   numerics::Quantizer quantizer;
-  std::int64_t fill = 0;      ///< Columns from k to here become zero codes; 0: to code_ld.
-  std::int64_t scale_ld = 0;  ///< Of the scales; 0: tight.
+  std::int64_t fill = 0;                       ///< Columns from k to here become zero codes; 0: to code_ld.
+  std::int64_t scale_ld = 0;                   ///< Of the scales; 0: tight.
+  backend::DType scale = backend::DType::f32;  ///< What scales are stored as; or e8m0.
 };
 
 /// Quantises what lies at `x` to codes at `codes`, with scales at `scales`. A call that does not bring the
 /// memory of `codes` leaves the step out.
 std::unique_ptr<Step> quantize_rows_step(const RowQuantizer& how, const Features& features, const Place& x,
                                          const Place& codes, const Place& scales);
+
+/// Quantises D, as the kernels leave it at `d`, into what the caller takes; of a grouped problem rows that a matrix
+/// has.
+std::unique_ptr<Step> quantize_d_step(const Operand& d, const PlanContext& plan);
 
 /// Books codes and scales, rows `code_ld` elements apart.
 StepResult quantize_rows(const Operand& x, std::int64_t code_ld, const PlanContext& plan);

@@ -61,9 +61,11 @@ Tuning rule_of_thumb(const Features& f, const Problem& p) {
   // those to come.
   double best = 0;
   t["block_m"] = 1;
-  t["block_n"] = kBlocksN.front();
+  const int narrowest = width_for_d(p, kBlocksN);
+  t["block_n"] = narrowest;
   Tuning candidate = t;
   for (const int block_n : kBlocksN) {
+    if (block_n % narrowest != 0) continue;
     for (const int block_m : kBlocksM) {
       candidate["block_n"] = block_n;
       candidate["block_m"] = block_m;
@@ -129,6 +131,7 @@ Variant gemm_panel() {
   v.local_bytes = local_bytes;
   v.tile = [](const Tuning& t) { return Shape{t["tile_m"], t["tile_n"]}; };
   v.block = [](const Tuning& t) { return Shape{static_cast<std::int64_t>(rows_of_block(t)), t["block_n"]}; };
+  v.d_columns = [](const Tuning& t) { return t["block_n"]; };
   v.weights = [](const Tuning&, const Problem& p) { return blocked_form(kPanel, 1, 16, p.b); };
   v.activations = [](const Tuning& t, const Problem&) { return tiles_form(t["tile_m"]); };
   v.passes = passes;

@@ -14,6 +14,8 @@ namespace {
 /// docs/performance/cpu-f32.md.
 constexpr double kDecoding = 3;
 
+const std::vector<int> kBlocksN{32, 64, 128, 192, 256};
+
 /// In local memory, of one row.
 std::int64_t bytes_of_group(const Problem& p) { return (p.k_group + 1) * 4; }
 
@@ -70,13 +72,14 @@ Tuning rule_of_thumb(const Features& f, const Problem& p) {
   t["tile_n"] = t["tile_m"] > (f.vector_width >= 16 ? 10 : f.vector_width >= 8 ? 3 : 1) ? 16 : 32;
   t["block_m"] = t["split_k"] = 1;
   t["floats"] = 0;
-  t["block_n"] = kPanel;
-  const std::int64_t work_groups = numerics::ceil_div(p.n, kPanel) * numerics::ceil_div(rows, t["tile_m"]);
+  t["block_n"] = width_for_d(p, kBlocksN);
+  const bool whole_k = t["block_n"] > kPanel;  // Where groups of D are held, whose parts another kernel would add.
+  const std::int64_t work_groups = numerics::ceil_div(p.n, t["block_n"]) * numerics::ceil_div(rows, t["tile_m"]);
   if (f.prefers_vectors() && p.mean_rows_per_expert == 0) {
     double least = 0;
     Tuning candidate = t;
     for (const int split_k : {1, 2, 4, 8, 16}) {
-      if (split_k > 1 && p.k_groups() < 2 * split_k) break;
+      if (split_k > 1 && (whole_k || p.k_groups() < 2 * split_k)) break;
       for (const int floats : {0, 1}) {
         candidate["split_k"] = split_k;
         candidate["floats"] = floats;
@@ -91,7 +94,8 @@ Tuning rule_of_thumb(const Features& f, const Problem& p) {
     return t;
   }
   // A few work-groups for every core, each with some K groups to itself.
-  while (work_groups * t["split_k"] < 4 * f.compute_units && t["split_k"] < 16 && p.k_groups() >= 4 * t["split_k"]) {
+  while (!whole_k && work_groups * t["split_k"] < 4 * f.compute_units && t["split_k"] < 16 &&
+         p.k_groups() >= 4 * t["split_k"]) {
     t["split_k"] *= 2;
   }
   return t;
@@ -116,7 +120,7 @@ Variant gemm_stream() {
       {"tile_m", 8, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16}, "rows of the register tile"},
       {"tile_n", 32, {16, 32}, "columns of the register tile"},
       {"block_m", 1, {1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 15, 16, 20, 24, 32}, "tiles of rows per work-group"},
-      {"block_n", 32, {32, 64, 128, 192, 256}, "columns of D per work-group"},
+      {"block_n", 32, kBlocksN, "columns of D per work-group"},
       {"split_k", 1, {1, 2, 4, 8, 16}, "parts of k"},
       {"floats", 0, {0, 1}, "1: activations that are to be quantised are taken as they are"}};
   v.persistent_groups = persistent;
@@ -128,6 +132,7 @@ Variant gemm_stream() {
   };
   v.tile = [](const Tuning& t) { return Shape{t["tile_m"], t["tile_n"]}; };
   v.block = [](const Tuning& t) { return Shape{t["tile_m"] * t["block_m"], t["block_n"]}; };
+  v.d_columns = [](const Tuning& t) { return t["split_k"] == 1 ? t["block_n"] : std::int64_t{0}; };
   v.weights = [](const Tuning&, const Problem& p) { return blocked_form(kPanel, 1, 16, p.b); };
   v.activations = [](const Tuning& t, const Problem&) { return tiles_form(t["tile_m"], t["floats"] == 1); };
   v.passes = passes;

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// codes_of_d.cl: D as codes with scales, made by the work-group that has the totals of a whole scale group of a row, bit for bit as quantize.cl
+// would make them of a D in f32. Part of epilogue.cl, for kernels that say so (Variant::d_columns).
+// Set by the host, in place of a D_TYPE that is a float's:
+// D_SCALE_TYPE    1 6   f32, e8m0; scales of one row by d_cols columns, a multiple of 32 or past n
+// D_POWER_OF_TWO  0 1   scales are rounded up to a power of two
+// D_GIVEN         0 1   scales are read, of d_rows rows by d_cols columns; codes then depend on no other element
+// and, of quantizer.cl, FMA_DIVIDE and EXACT_DIVIDE.
+
+#define D_NAN_CODE NAN_CODE_OF(D_TYPE)
+#define D_CODE(quotient) ((uchar)ENCODE(D_TYPE)(quotient))
+#define D_SCALE_AT(row, column) (ds_at + (ulong)((row) / d_rows) * lds + (ulong)((column) / d_cols))
+#define D_BITS(value) (as_uint(value) & 0x7fffffffu)
+
+static inline float scale_of_d(uint amax, uint floor_bits) {
+  return STORED_SCALE(D_SCALE_TYPE, scale_to(amax, floor_bits, LARGEST_OF(D_TYPE), D_POWER_OF_TWO));
+}
+
+/// Codes of `count` values side by side under one scale; of a group that is not finite all are NaN.
+static inline void put_codes(__global uchar* to, __local const float* from, int count, float scale) {
+  int j = 0;
+#if !D_GIVEN
+  if (D_BITS(scale) >= 0x7f800000u) {
+    for (; j < count; ++j) to[j] = (uchar)D_NAN_CODE;
+    return;
+  }
+#ifdef QUICK_QUOTIENTS
+  if (in_reach(scale)) {
+    const float reciprocal = divide_exactly(1.0f, scale);
+    for (; j + 16 <= count; j += 16)
+      vstore16(convert_uchar16(ENCODE_16(D_TYPE)(quotient_16(vload16(0, from + j), scale, reciprocal))), 0, to + j);
+  }
+#endif
+  for (; j < count; ++j) to[j] = D_CODE(any_quotient(from[j], scale));
+#else
+  for (; j < count; ++j) to[j] = D_CODE(quotient_by_given(from[j], scale));
+#endif
+}
+
+/// The scale group of a row that ends with the `count` values at `last`, columns `column` on. Before them lie runs of `width` values, each
+/// `stride` before the next.
+static inline void put_group(__global uchar* d, ulong at, __global uchar* ds, ulong scale_at, __local const float* last, int column, int count,
+                             int width, int stride, int d_cols, uint d_floor) {
+#if D_GIVEN
+  put_codes(d + at + (ulong)column, last, count, load_element(D_SCALE_TYPE, ds, scale_at));
+#else
+  const int before = column % d_cols / width;
+  uint16 wide = (uint16)(0u);
+  for (int run = before; run >= 0; --run) {
+    __local const float* from = last - run * stride;
+    const int here = run == 0 ? count : width;
+    int j = 0;
+    for (; j + 16 <= here; j += 16) wide = max(wide, as_uint16(vload16(0, from + j)) & (uint16)(0x7fffffffu));
+    for (; j < here; ++j) wide.s0 = max(wide.s0, D_BITS(from[j]));
+  }
+  const float scale = scale_of_d(largest_bits(wide), d_floor);
+  PUT_SCALE(D_SCALE_TYPE, ds, scale_at, scale);
+  for (int run = before; run >= 0; --run)
+    put_codes(d + at + (ulong)(column - run * width), last - run * stride, run == 0 ? count : width, scale);
+#endif
+}
+// A run past the last column has no totals.
+#define ENDS_GROUP(column, width, count) ((count) > 0 && (D_GIVEN || ((column) + (width)) % d_cols == 0 || (column) + (count) >= n))
+
+// Of kernels with many work-items: every total of a tile of `tile_rows` rows passes NOTE_D, then, after a barrier, STORE_D. Both take the row
+// and the column in the tile as well as in D; `amax` has a word for each row and each group of columns that a tile has, zero before.
+#if D_GIVEN
+#define NOTE_D(amax, tile_rows, tile_row, tile_column, row, column, total)
+#define STORE_D(amax, tile_rows, tile_row, tile_column, row, column, total)                                                          \
+  d[d_at + (ulong)(row) * ldd + (ulong)(column)] =                                                                                   \
+      D_CODE(quotient_by_given(D_TOTAL(total, row, column), load_element(D_SCALE_TYPE, ds, D_SCALE_AT(row, column))));
+#else
+#define AMAX_AT(tile_rows, tile_row, tile_column) ((tile_column) / d_cols * (tile_rows) + (tile_row))
+#define NOTE_D(amax, tile_rows, tile_row, tile_column, row, column, total) \
+  atomic_max((amax) + AMAX_AT(tile_rows, tile_row, tile_column), D_BITS(D_TOTAL(total, row, column)));
+#define STORE_D(amax, tile_rows, tile_row, tile_column, row, column, total)                                                          \
+  {                                                                                                                                  \
+    const float scale_here = scale_of_d((amax)[AMAX_AT(tile_rows, tile_row, tile_column)], d_floor);                                 \
+    if ((column) % d_cols == 0) PUT_SCALE(D_SCALE_TYPE, ds, D_SCALE_AT(row, column), scale_here);                                    \
+    d[d_at + (ulong)(row) * ldd + (ulong)(column)] = D_BITS(scale_here) >= 0x7f800000u                                               \
+                                                         ? (uchar)D_NAN_CODE                                                         \
+                                                         : D_CODE(any_quotient(D_TOTAL(total, row, column), scale_here));            \
+  }
+#endif

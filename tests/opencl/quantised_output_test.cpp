@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+// A D that leaves the plan in codes has the bytes of the quantiser on the D in f32 of the same kernel with the same
+// tunables, whether the kernel makes them or a step after it. (Against the oracle: the conformance suite.)
+#include <algorithm>
+
+#include "backends/numerics/quantized_matrix.h"
+#include "backends/opencl/gemm.h"
+#include "tests/opencl/harness.h"
+
+namespace ironcl::opencl::testing {
+namespace {
+
+using backend::DType;
+
+constexpr std::int64_t kGap = 3;  ///< Elements between the rows of D, and between those of its scales.
+
+struct Output {
+  Case c;
+  DType code = DType::e4m3fn, stored = DType::f32;
+  numerics::ScaleGrid grid{1, 128};
+  numerics::Quantizer quantizer = {};
+  bool in_kernel = true;
+};
+
+backend::GemmDesc desc_of(const Output& o) {
+  backend::GemmDesc desc = o.c.desc();
+  desc.d = o.code;
+  desc.d_scale = {o.stored, o.grid, o.grid.scale_cols(o.c.n) + kGap};
+  desc.d_quantizer = o.quantizer;
+  return desc;
+}
+
+std::vector<Output> outputs() {
+  Case panel{21, 300, 264};
+  panel.options = {
+      {"variant", "gemm_panel"}, {"tile_m", "4"}, {"tile_n", "16"}, {"block_n", "128"}, {"block_m", "3"}};
+  panel.ldd = panel.n + kGap;
+  Case stream = panel;
+  stream.m = 3, stream.a_source = DType::bf16, stream.bias = DType::f32;
+  stream.options = {{"variant", "gemm_stream"}, {"floats", "1"}, {"tile_m", "3"}, {"block_n", "64"}};
+  Case tiled = panel;
+  tiled.options = {{"variant", "gemm_tiled"}, {"tile_m", "16"}, {"tile_n", "64"}, {"split_k", "1"}};
+  tiled.bias = DType::bf16;
+  return {
+      {panel},
+      {panel, DType::e5m2, DType::f32, {0, 0}, {.given = true}},
+      {stream, DType::e5m2, DType::e8m0, {1, 32}},
+      {tiled, DType::e4m3fn, DType::f32, {1, 64}, {.rounding = numerics::ScaleRounding::power_of_two}},
+      {tiled, DType::i8, DType::f32, {16, 100}, {}, false},
+      {tiled, DType::e4m3fn, DType::e8m0, {5, 100}, {.given = true}, false},
+  };
+}
+
+/// What an array of `bytes` holds at first.
+std::vector<std::byte> filled(std::int64_t bytes) {
+  return {static_cast<std::size_t>(bytes), std::byte{0x3c}};  // As an f32 0.0115, as e8m0 2^-67.
+}
+
+TEST(OpenClQuantisedOutput, HasTheBytesOfTheQuantiserOnTheF32OfTheSameKernel) {
+  if (devices().empty()) GTEST_SKIP() << why_no_devices();
+  backend::Device& device = *devices().front();
+  for (const Output& o : outputs()) {
+    const Case& c = o.c;
+    Data data = make_data(c);
+    // A NaN of either type, in the second row: no scale group of it has a number.
+    const std::size_t row = data.a.size() / static_cast<std::size_t>(c.m);
+    data.a[row] = 0xff, data.a[row + 1] = 0x7f;
+    const Outcome plain = run(device, c, data);
+    expect_right(plain, c, device.props().name);
+    const std::vector<float> whole(plain.d.begin(), plain.d.end());
+
+    const backend::GemmDesc desc = desc_of(o);
+    ASSERT_EQ(device.supports(desc).text, "") << c.line();
+    const auto plan = device.create_gemm(desc);
+    const auto steps = dynamic_cast<const Gemm&>(*plan).step_names();
+    EXPECT_EQ(std::count(steps.begin(), steps.end(), "quantize D"), o.in_kernel ? 0 : 1) << c.line();
+    const auto queue = device.create_queue();
+    const auto upload = [&](const auto& bytes) {
+      backend::Span span{device.create_buffer(bytes.size()), 0, bytes.size()};
+      queue->write(span, bytes.data(), backend::HostSemantics::copied_before_return);
+      return span;
+    };
+    std::vector<std::byte> want = filled(c.m * desc.ldd);
+    std::vector<std::byte> want_scales =
+        filled(o.grid.scale_rows(c.m) * desc.d_scale.ld * numerics::size_of(o.stored));
+    backend::GemmArgs args;
+    args.m = c.m;
+    args.weights = device.prepare_weights(weights_desc(c, data, plan));
+    args.a = upload(data.a);
+    if (!data.a_scales.empty()) args.a_scale = upload(data.a_scales);
+    if (!data.bias.empty()) args.bias = upload(data.bias);
+    args.d = upload(want), args.d_scale = upload(want_scales);
+    ASSERT_EQ(plan->enqueue(queue, args)->wait(std::chrono::nanoseconds::max()), backend::Status::ok);
+    std::vector<std::byte> got(want.size()), got_scales(want_scales.size());
+    queue->read(args.d, got.data());
+    queue->read(args.d_scale, got_scales.data());
+    queue->finish();
+    numerics::quantize(DType::f32, whole.data(), c.m, c.n, c.n, o.grid, o.quantizer,
+                       {o.code, want.data(), desc.ldd, o.stored, want_scales.data(), desc.d_scale.ld});
+    EXPECT_TRUE(got == want) << c.line() << ": codes of " << o.grid.group_rows << "x" << o.grid.group_cols
+                             << " differ at "
+                             << std::mismatch(got.begin(), got.end(), want.begin()).first - got.begin();
+    EXPECT_TRUE(got_scales == want_scales) << c.line() << ": scales differ";
+  }
+}
+
+}  // namespace
+}  // namespace ironcl::opencl::testing
