@@ -40,11 +40,8 @@ float store_scale(const Scheme& scheme, float amax, float global, std::byte* at)
     numerics::encode(scheme.scale, {&local, 1}, at);
     return scheme.global_divides ? local / global : local * global;
   }
-  const bool powers = scheme.scale == DType::e8m0;
-  const numerics::Quantizer quantizer{.rounding = powers ? numerics::ScaleRounding::power_of_two
-                                                         : numerics::ScaleRounding::exact};
-  const float scale =
-      powers && scheme.code == DType::e2m1 ? power_for_e2m1(amax) : numerics::scale_of(amax, scheme.code, quantizer);
+  const bool mxfp4 = scheme.scale == DType::e8m0 && scheme.code == DType::e2m1;
+  const float scale = mxfp4 ? power_for_e2m1(amax) : numerics::scale_of(amax, scheme.code, {});
   numerics::encode(scheme.scale, {&scale, 1}, at);
   float stored = 0;
   numerics::decode(scheme.scale, at, std::span<float>(&stored, 1));
