@@ -120,7 +120,7 @@ class AccuracyCommand final : public Command {
         if (!wanted) continue;
         const quantize::Weight& weight = item.weight;
         std::vector<float> w(static_cast<std::size_t>(weight.n * weight.k));
-        weight.read(0, 0, weight.n, w);  // of stacked experts the first
+        weight.read(0, weight.n, w);
         add(item.name, w, weight.n, weight.k, "heavy");
       }
     if (table_.empty())

@@ -84,7 +84,7 @@ void parallel(unsigned threads, std::size_t count, const std::function<void(std:
 struct Task {
   const Item* item = nullptr;
   const Tensor* copy = nullptr;
-  std::int64_t matrix = 0, first = 0, rows = 0;  ///< Of the copy: bytes.
+  std::int64_t first = 0, rows = 0;  ///< Of the copy: bytes.
 };
 
 std::vector<Task> tasks_of(const Shard& shard, bool copies) {
@@ -93,24 +93,20 @@ std::vector<Task> tasks_of(const Shard& shard, bool copies) {
     const Weight& weight = item.weight;
     const std::int64_t band = std::max<std::int64_t>(1, item.format->scheme.grid.group_rows);
     const std::int64_t rows = std::max(band, kStripe / weight.k / band * band);
-    for (std::int64_t matrix = 0; matrix < weight.matrices; ++matrix)
-      for (std::int64_t first = 0; first < weight.n; first += rows)
-        tasks.push_back({&item, nullptr, matrix, first, std::min(rows, weight.n - first)});
+    for (std::int64_t first = 0; first < weight.n; first += rows)
+      tasks.push_back({&item, nullptr, first, std::min(rows, weight.n - first)});
   }
   if (!copies) return tasks;
   for (const Tensor* tensor : shard.copies)
     for (std::size_t first = 0; first < tensor->data.size(); first += kCopy)
-      tasks.push_back({nullptr, tensor, 0, static_cast<std::int64_t>(first),
+      tasks.push_back({nullptr, tensor, static_cast<std::int64_t>(first),
                        static_cast<std::int64_t>(std::min(kCopy, tensor->data.size() - first))});
   return tasks;
 }
 
 /// Input bytes of a task.
 std::uint64_t bytes_of(const Task& task) {
-  if (task.copy != nullptr) return static_cast<std::uint64_t>(task.rows);
-  const Weight& weight = task.item->weight;
-  return weight.tensor.data.size() / static_cast<std::uint64_t>(weight.matrices * weight.n) *
-         static_cast<std::uint64_t>(task.rows);
+  return static_cast<std::uint64_t>(task.rows) * (task.copy != nullptr ? 1 : task.item->weight.row_bytes());
 }
 
 /// Where a stripe's codes and scales lie in their tensors, in bytes.
@@ -121,10 +117,10 @@ Extent extent_of(const Task& task) {
   const Weight& weight = task.item->weight;
   const Scheme& scheme = task.item->format->scheme;
   const std::int64_t row = numerics::bytes_of(scheme.code, weight.k);
-  Extent extent{(task.matrix * weight.n + task.first) * row, task.rows * row, 0, 0};
+  Extent extent{task.first * row, task.rows * row, 0, 0};
   if (!scheme.quantized()) return extent;
   const std::int64_t scale_row = scheme.grid.scale_cols(weight.k) * numerics::size_of(scheme.scale);
-  extent.scales_begin = (task.matrix * scheme.grid.scale_rows(weight.n) + scheme.grid.row_of(task.first)) * scale_row;
+  extent.scales_begin = scheme.grid.row_of(task.first) * scale_row;
   extent.scales = scheme.grid.scale_rows(task.rows) * scale_row;
   return extent;
 }
@@ -240,9 +236,9 @@ struct Conversion::State {
 
   // --- Largest magnitudes of whole tensors
 
-  /// Of each matrix of each weight of the shard that needs it; a fused one's is that of all its parts, in whichever
+  /// Of each weight of the shard that needs it; a fused one's is that of all its parts, in whichever
   /// shard they are.
-  using Amax = std::map<std::string, std::vector<std::uint32_t>>;
+  using Amax = std::map<std::string, std::uint32_t>;
   Amax largest(const Shard& of) const {
     std::set<std::string> wanted;
     for (const Item& item : of.items)
@@ -254,16 +250,16 @@ struct Conversion::State {
       for (const Task& task : tasks_of(shard, false))
         if (wanted.contains(key(*task.item))) {
           tasks.push_back(task);
-          result[key(*task.item)].resize(static_cast<std::size_t>(task.item->weight.matrices));
+          result[key(*task.item)] = 0;
         }
     std::mutex mutex;
     parallel(request.threads, tasks.size(), [&](std::size_t i) {
       const Task& task = tasks[i];
       const auto x = buffers().values(buffers().x, task);
-      task.item->weight.read(task.matrix, task.first, task.rows, x);
+      task.item->weight.read(task.first, task.rows, x);
       const std::uint32_t bits = numerics::largest_magnitude_bits(x);
       const std::lock_guard lock(mutex);
-      std::uint32_t& top = result[key(*task.item)][static_cast<std::size_t>(task.matrix)];
+      std::uint32_t& top = result[key(*task.item)];
       top = std::max(top, bits);
     });
     return result;
@@ -271,9 +267,9 @@ struct Conversion::State {
 
   static const std::string& key(const Item& item) { return item.format->scheme.global ? item.fused : item.name; }
 
-  static float amax_of(const Amax& amax, const Item& item, std::int64_t matrix) {
+  static float amax_of(const Amax& amax, const Item& item) {
     const auto found = amax.find(key(item));
-    return found == amax.end() ? 0 : std::bit_cast<float>(found->second[static_cast<std::size_t>(matrix)]);
+    return found == amax.end() ? 0 : std::bit_cast<float>(found->second);
   }
 
   // --- Files
@@ -292,7 +288,7 @@ struct Conversion::State {
             task.copy->name, task.first,
             task.copy->data.subspan(static_cast<std::size_t>(task.first), static_cast<std::size_t>(task.rows)));
       else
-        write_stripe(writer, task, amax_of(amax, *task.item, task.matrix));
+        write_stripe(writer, task, amax_of(amax, *task.item));
       advance(bytes_of(task));
     });
     writer.commit();
@@ -302,7 +298,7 @@ struct Conversion::State {
     const Item& item = *task.item;
     const Extent extent = extent_of(task);
     const auto x = buffers().values(buffers().x, task);
-    item.weight.read(task.matrix, task.first, task.rows, x);
+    item.weight.read(task.first, task.rows, x);
     const Encoded out{Buffers::bytes(buffers().codes, extent.codes), Buffers::bytes(buffers().scales, extent.scales)};
     const Scheme& scheme = item.format->scheme;
     encode(scheme, x, task.rows, item.weight.k, amax, out);
@@ -311,7 +307,7 @@ struct Conversion::State {
       writer.write_at(item.scale_name(), extent.scales_begin, out.scales);
     if (task.first != 0) return;
     const auto write_one = [&](const std::string& name, float value) {
-      writer.write_at(name, task.matrix * 4, std::as_bytes(std::span(&value, 1)));
+      writer.write_at(name, 0, std::as_bytes(std::span(&value, 1)));
     };
     if (scheme.global) write_one(item.global_name(), global_scale(scheme, amax));
     if (item.input_clip != 0) write_one(item.input_name(), item.format->input_scale(item.input_clip));
@@ -496,14 +492,14 @@ std::vector<LayerLoss> Conversion::verify(const Progress& progress) const {
         const Scheme& scheme = item.format->scheme;
         const Extent extent = extent_of(task);
         const auto x = buffers().values(buffers().x, task), y = buffers().values(buffers().y, task);
-        item.weight.read(task.matrix, task.first, task.rows, x);
+        item.weight.read(task.first, task.rows, x);
         const auto part = [](const Tensor& tensor, std::int64_t begin, std::int64_t count) {
           return tensor.data.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(count));
         };
         std::span<const std::byte> scales;
         float global = 1;
         if (scheme.quantized()) scales = part(file.at(item.scale_name()), extent.scales_begin, extent.scales);
-        if (scheme.global) std::memcpy(&global, file.at(item.global_name()).data.data() + task.matrix * 4, 4);
+        if (scheme.global) std::memcpy(&global, file.at(item.global_name()).data.data(), 4);
         decode(scheme, part(file.at(item.codes_name()), extent.codes_begin, extent.codes), scales, task.rows,
                item.weight.k, global, y);
         loss.add(x, y);

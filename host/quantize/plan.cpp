@@ -9,6 +9,7 @@
 #include <unordered_map>
 
 #include "backends/numerics/casts.h"
+#include "host/checkpoint/stacked.h"
 #include "host/checkpoint/tensor_index.h"
 
 namespace ironcl::quantize {
@@ -39,7 +40,7 @@ const std::vector<Kind>& kept_kinds() {
   return all;
 }
 
-constexpr std::string_view kWeight = ".weight";
+constexpr std::string_view kWeight = ".weight", kGateUp = "gate_up_proj";
 
 /// Names whose last parts are rows of one matrix in every engine.
 constexpr std::array<std::pair<std::string_view, std::string_view>, 9> kFused = {{{"q_proj", "qkv"},
@@ -99,6 +100,7 @@ class Planner {
                          : layer.transposed              ? "experts stored as [K, N]"
                          : layer.zero_points             ? "zero points"
                          : layer.bias && layer.bias->own ? "a bias of integers"
+                         : layer.bias && layer.expert    ? "stacked biases"
                                                          : nullptr;
       if (form != nullptr)
         throw Error(ErrorKind::unsupported, layer.weight_file, layer.weight.name,
@@ -108,9 +110,6 @@ class Planner {
         if (part != nullptr) dropped_.insert(part->name);
       plan_.converts = true;
     }
-    for (auto& [name, stack] : layers_)
-      std::sort(stack.begin(), stack.end(),
-                [](const LinearLayer* a, const LinearLayer* b) { return a->expert < b->expert; });
   }
 
   void add_shard(const checkpoint::SafetensorsFile& file) {
@@ -119,14 +118,19 @@ class Planner {
     for (const Tensor& tensor : file.tensors()) {
       const auto layers = layers_.find(tensor.name);
       if (layers != layers_.end()) {
-        add_item(shard, tensor, layers->second);
+        for (const LinearLayer* layer : layers->second) add_layer(shard, *layer);
       } else if (belongs_to_codes(tensor.name)) {
         continue;
       } else if (const std::string why = why_kept(tensor); !why.empty()) {
         shard.copies.push_back(&tensor);
         if (why != "-") keep(module_of(tensor), why);
+      } else if (is_stack(tensor)) {
+        const std::size_t last = tensor.name.rfind('.') + 1;
+        for (std::int64_t expert = 0; expert < tensor.shape[0]; ++expert)
+          add_parts(shard, fmt::format("{}{}.{}", tensor.name.substr(0, last), expert, tensor.name.substr(last)),
+                    checkpoint::slice_of(tensor, expert, file.path()), nullptr);
       } else {
-        add_item(shard, tensor, {});
+        add_item(shard, module_of(tensor), {.tensor = tensor, .n = tensor.shape[0], .k = tensor.shape[1]});
       }
     }
   }
@@ -161,8 +165,6 @@ class Planner {
     if (const std::string* entry = keep_.find(module)) return fmt::format("--keep {}", *entry);
     for (const Kind& kind : kept_kinds())
       if (kind.names.find(module) != nullptr) return kind.why;
-    if (stack && (plan_.format->dialect != Dialect::fp8 || plan_.format->name != "block"))
-      return "stacked experts, which only scheme block of --dialect fp8 has a name for";
     if (stack && !rows_first(tensor)) return "stacked experts that lie as [K, N], or of which that is not known";
     const std::int64_t k = tensor.shape.back(), group = scheme.grid.group_rows == 1 ? scheme.grid.group_cols : 0;
     if (group != 0 && k % group != 0) return fmt::format("K = {} is no multiple of {}", k, group);
@@ -182,22 +184,41 @@ class Planner {
       if (up == nullptr) up = file.find(prefix + "gate_up_proj");
       if (down == nullptr) down = file.find(prefix + "down_proj");
     }
+    const std::string bias = tensor.name + "_bias";
+    for (const auto& file : checkpoint_.files())
+      if (file.find(bias) != nullptr) return false;
     return up != nullptr && down != nullptr && up->shape.size() == 3 && down->shape.size() == 3 &&
            up->shape[2] == down->shape[1] && up->shape[1] == 2 * down->shape[2];
   }
 
-  void add_item(Shard& shard, const Tensor& tensor, const std::vector<const LinearLayer*>& layers) {
+  void add_layer(Shard& shard, const LinearLayer& layer) {
+    if (layer.expert) return add_parts(shard, layer.name, layer.weight, &layer);
+    add_item(shard, layer.name, {.tensor = {}, .layer = &layer, .n = layer.n, .k = layer.k});
+  }
+
+  /// An expert of a stack by itself, and gate and up each: the names that all engines read.
+  void add_parts(Shard& shard, const std::string& name, const Tensor& matrix, const LinearLayer* layer) {
+    const std::int64_t n = matrix.shape[0], k = matrix.shape[1];
+    const bool both = name.ends_with(kGateUp) && n % 2 == 0;
+    const std::string base = both ? name.substr(0, name.size() - kGateUp.size()) : name;
+    for (std::int64_t begin = 0; begin < n; begin += both ? n / 2 : n) {
+      const std::int64_t rows = both ? n / 2 : n;
+      add_item(shard, !both ? base : base + (begin == 0 ? "gate_proj" : "up_proj"),
+               {.tensor = layer != nullptr ? Tensor() : checkpoint::rows_of(matrix, begin, begin + rows),
+                .layer = layer,
+                .n = rows,
+                .k = k,
+                .begin = begin});
+    }
+  }
+
+  void add_item(Shard& shard, const std::string& name, Weight weight) {
     Item item;
-    item.weight.tensor = tensor;
-    item.weight.layers = layers;
-    item.weight.stacked = tensor.shape.size() == 3;
-    item.weight.matrices = item.weight.stacked ? tensor.shape[0] : 1;
-    item.weight.n = tensor.shape[tensor.shape.size() - 2];
-    item.weight.k = tensor.shape.back();
-    item.name = layers.empty() || item.weight.stacked ? module_of(tensor) : layers.front()->name;
-    item.fused = fused_name(item.name);
+    item.name = name;
+    item.fused = fused_name(name);
     item.format = plan_.format;
-    if (!layers.empty() && plan_.format->scheme.quantized()) keep_converted(item);
+    item.weight = std::move(weight);
+    if (item.weight.layer != nullptr && plan_.format->scheme.quantized()) keep_converted(item);
     const auto clip = clips_.find(item.name);
     if (clip != clips_.end() && item.format == plan_.format) item.input_clip = clip->second;
     shard.items.push_back(std::move(item));
@@ -205,12 +226,9 @@ class Planner {
 
   /// A quantised layer that is to stay, or that the scheme does not fit, becomes plain.
   void keep_converted(Item& item) {
-    const std::string* entry = keep_.find(item.name);
     const ScaleGrid& grid = plan_.format->scheme.grid;
     std::string why;
-    if (entry != nullptr) why = fmt::format("--keep {}; as bf16", *entry);
-    if (item.weight.stacked && (plan_.format->dialect != Dialect::fp8 || plan_.format->name != "block"))
-      why = "stacked experts, which only scheme block of --dialect fp8 has a name for; as bf16";
+    if (const std::string* entry = keep_.find(item.name)) why = fmt::format("--keep {}; as bf16", *entry);
     if (grid.group_rows == 1 && grid.group_cols != 0 && item.weight.k % grid.group_cols != 0)
       why = fmt::format("K = {} is no multiple of {}; as bf16", item.weight.k, grid.group_cols);
     if (why.empty()) return;
@@ -245,34 +263,32 @@ class Planner {
 
 }  // namespace
 
-void Weight::read(std::int64_t matrix, std::int64_t first, std::int64_t rows, std::span<float> x) const {
-  const auto at = [&](const Tensor& from, std::int64_t row) {
-    return from.data.data() + numerics::bytes_of(from.dtype, row * k);
-  };
-  if (layers.empty()) return numerics::decode(tensor.dtype, at(tensor, matrix * n + first), x);
-  const LinearLayer& layer = *layers[static_cast<std::size_t>(matrix)];
-  const ScaleGrid& grid = layer.weight_grid;
+void Weight::read(std::int64_t first, std::int64_t rows, std::span<float> x) const {
+  if (layer == nullptr)
+    return numerics::decode(tensor.dtype, tensor.data.data() + numerics::bytes_of(tensor.dtype, first * k), x);
+  const ScaleGrid& grid = layer->weight_grid;
+  const Tensor &codes = layer->weight, &scales = layer->scale;
   const std::int64_t scale_cols = grid.scale_cols(k), width = grid.resolved(n, k).group_cols;
-  numerics::decode(layer.weight.dtype, at(layer.weight, first), x);
+  first += begin;
+  numerics::decode(codes.dtype, codes.data.data() + numerics::bytes_of(codes.dtype, first * k), x);
   for (std::int64_t row = 0; row < rows; ++row)
     for (std::int64_t col = 0; col < k;) {
       const auto scale = static_cast<float>(numerics::load_as_f64(
-          layer.scale.dtype, layer.scale.data.data(), grid.row_of(first + row) * scale_cols + grid.col_of(col)));
+          scales.dtype, scales.data.data(), grid.row_of(first + row) * scale_cols + grid.col_of(col)));
       const std::int64_t end = grid.group_cols == 0 ? k : std::min(k, col + width - (grid.col_origin + col) % width);
       for (; col < end; ++col) x[static_cast<std::size_t>(row * k + col)] *= scale;
     }
 }
 
-std::string Item::tensor_name(std::string_view leaf) const {
-  if (!weight.stacked) return fmt::format("{}.{}", name, leaf);
-  return leaf == format->codes_leaf() ? name : fmt::format("{}_{}", name, leaf.substr(leaf.find('_') + 1));
+std::uint64_t Weight::row_bytes() const {
+  const DType type = layer != nullptr ? layer->weight.dtype : tensor.dtype;
+  return static_cast<std::uint64_t>(numerics::bytes_of(type, k));
 }
 
 std::vector<checkpoint::TensorSpec> Item::specs() const {
   std::vector<checkpoint::TensorSpec> all;
-  const auto add = [&](std::string tensor, std::string_view type, std::vector<std::int64_t> shape) {
-    if (weight.stacked) shape.insert(shape.begin(), weight.matrices);
-    all.push_back({std::move(tensor), DType::none, std::move(shape), std::string(type)});
+  const auto add = [&](std::string tensor, std::string_view type, const std::vector<std::int64_t>& shape) {
+    all.push_back({std::move(tensor), DType::none, shape, std::string(type)});
   };
   const Scheme& scheme = format->scheme;
   const std::int64_t codes = scheme.code == DType::e2m1 ? weight.k / 2 : weight.k;

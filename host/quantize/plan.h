@@ -16,20 +16,21 @@
 
 namespace ironcl::quantize {
 
-/// A weight as the input has it: floats, or the codes of a layer (of each expert of a stack).
+/// A weight [n, k] as the input has it: floats, or codes of a layer.
 struct Weight {
-  checkpoint::Tensor tensor;
-  std::vector<const checkpoint::LinearLayer*> layers;  ///< In the order of experts; empty: floats.
-  std::int64_t matrices = 1, n = 0, k = 0;
-  bool stacked = false;  ///< [matrices, n, k]
+  checkpoint::Tensor tensor;                       ///< Floats.
+  const checkpoint::LinearLayer* layer = nullptr;  ///< Codes, and then `tensor` is not read.
+  std::int64_t n = 0, k = 0;
+  std::int64_t begin = 0;  ///< The layer's row that is row 0 here.
 
-  /// Rows [first, first + rows) of one matrix as f32; a code times its scale is rounded to f32 once.
-  void read(std::int64_t matrix, std::int64_t first, std::int64_t rows, std::span<float> x) const;
+  /// Rows [first, first + rows) as f32; a code times its scale is rounded to f32 once.
+  void read(std::int64_t first, std::int64_t rows, std::span<float> x) const;
+  std::uint64_t row_bytes() const;  ///< Of the input's numbers.
 };
 
 /// A weight that is written anew.
 struct Item {
-  std::string name;  ///< The module, "model.layers.0.mlp.down_proj"; of stacked experts the tensor's own name.
+  std::string name;  ///< The module, "model.layers.0.mlp.down_proj".
   Weight weight;
   std::shared_ptr<const Format> format;  ///< The plan's, or its plain one.
   std::string fused;     ///< Weights of one name share a global scale, since engines make one matrix of them.
@@ -43,7 +44,7 @@ struct Item {
   std::vector<checkpoint::TensorSpec> specs() const;
 
  private:
-  std::string tensor_name(std::string_view leaf) const;
+  std::string tensor_name(std::string_view leaf) const { return name + "." + std::string(leaf); }
 };
 
 /// A file of the input, and of the result under the same name.

@@ -59,8 +59,7 @@ void run(const fs::path& in, const fs::path& out, const FormatTexts& texts, cons
 /// The layer's weight as its reader says it is.
 std::vector<float> values(const checkpoint::LinearLayer& layer) {
   std::vector<float> x(static_cast<std::size_t>(layer.n * layer.k));
-  Weight weight{.tensor = layer.weight, .layers = {&layer}, .n = layer.n, .k = layer.k};
-  weight.read(0, 0, layer.n, x);
+  Weight{.tensor = {}, .layer = &layer, .n = layer.n, .k = layer.k}.read(0, layer.n, x);
   return x;
 }
 
@@ -215,6 +214,48 @@ TEST(QuantizeFolder, ShardsAndTheirIndexKeepTheirPlaces) {
   const json::object index = checkpoint::read_object(dir / "out/model.safetensors.index.json");
   EXPECT_EQ(index.at("weight_map").at("a.v_proj.weight_scale"), "model-00002-of-00002.safetensors");
   EXPECT_EQ(index.at("weight_map").as_object().size(), 12u);
+}
+
+TEST(QuantizeFolder, StackedExpertsOfFloatsAndOfCodesGiveTheSameMatrices) {
+  // [E, 2 I, H] and [E, H, I] with I = 32, H = 64: gate and up are the halves of the rows.
+  const std::string base = "model.layers.0.mlp.experts.";
+  OwnTensor up = heavy(base + "gate_up_proj", 3 * 64, 64), down = heavy(base + "down_proj", 3 * 64, 32, 2);
+  up.tensor.shape = {3, 64, 64};
+  down.tensor.shape = {3, 64, 32};
+  const Model model({up, down}, kConfig);
+  const TempDir dir;
+  run(model.dir.path(), dir / "fp8", {.scheme = "block", .block = {16, 16}});
+  const Checkpoint fp8 = Checkpoint::open(dir / "fp8");
+  ASSERT_EQ(fp8.layers().size(), 9u);
+  std::vector<float> before(32 * 64);
+  numerics::decode(DType::bf16, up.bytes.data() + (2 * 64 + 32) * 64 * 2,
+                   std::span<float>(before));  // up of the third
+  EXPECT_GT(snr_db(before, values(fp8.layer(base + "2.up_proj"))), 28);
+
+  // The same as a stack of codes, whose scales begin anew at up's rows or in the middle of a block.
+  for (const std::int64_t block : {16, 64}) {
+    OwnTensor codes(base + "gate_up_proj", DType::e4m3fn, {3, 64, 64}, 0x38),
+        more(base + "down_proj", DType::e4m3fn, {3, 64, 32}, 0x38);
+    std::vector<float> scales;
+    for (int i = 0; i < 3 * 64 / block * 64 / block; ++i) scales.push_back(static_cast<float>(1 + i));
+    const OwnTensor scale(base + "gate_up_proj_scale_inv", {3, 64 / block, 64 / block}, scales);
+    const OwnTensor other(base + "down_proj_scale_inv", {3, 64 / block, std::max<std::int64_t>(1, 32 / block)},
+                          std::vector<float>(3 * 64 / block * std::max<std::int64_t>(1, 32 / block), 2.0f));
+    const Model stacked(
+        {codes, scale, more, other},
+        R"({"model_type": "qwen3_moe", "quantization_config": {"quant_method": "fp8", "weight_block_size": [)" +
+            std::to_string(block) + ", " + std::to_string(block) + "]}}");
+    const fs::path out = dir / ("back" + std::to_string(block));
+    run(stacked.dir.path(), out, {.scheme = "none", .type = "f32"});
+    const auto file = checkpoint::SafetensorsFile::open(out / "model.safetensors");
+    EXPECT_EQ(file.tensors().size(), 9u);
+    const auto& third = file.at(base + "2.up_proj.weight");
+    EXPECT_EQ(third.shape, (std::vector<std::int64_t>{32, 64}));
+    const std::int64_t cols = 64 / block, first = (2 * 64 + 32) / block * cols;
+    EXPECT_EQ(numerics::load_as_f64(DType::f32, third.data.data(), 0), scales[static_cast<std::size_t>(first)]);
+    EXPECT_EQ(numerics::load_as_f64(DType::f32, third.data.data(), 63),
+              scales[static_cast<std::size_t>(first + cols - 1)]);
+  }
 }
 
 TEST(QuantizeFolder, ALaterRunKeepsWhatIsDoneAndTheSameWishesOnly) {
