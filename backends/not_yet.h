@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a description may say and no backend computes yet: scales of e4m3fn, global scales, grids that begin inside a
-// block, static scales of activations, activations and outputs of e2m1. Each backend asks here first, and drops a
-// line when it can do more. Next door: interface.h.
+// What a description may say and no backend computes yet: scales of e4m3fn and global scales but of B, grids that
+// begin inside a block, static scales of activations, activations and outputs of e2m1. Each backend asks here first,
+// and drops a line when it can do more. Next door: interface.h.
 #pragma once
 
 #include <optional>
@@ -23,8 +23,10 @@ inline std::optional<Refusal> not_yet(const ScaleDesc& scale, const Quantizer& q
   const auto refusal = [&](const std::string& what) {
     return Refusal{Reason::scale_layout, std::string(operand) + what};
   };
-  if (scale.dtype == DType::e4m3fn) return refusal(" has scales of e4m3fn; f32, f16, bf16 and e8m0 are accepted");
-  if (scale.global) return refusal(" has a global scale; multiply its scales by it");
+  if (operand != "b") {
+    if (scale.dtype == DType::e4m3fn) return refusal(" has scales of e4m3fn; f32, f16, bf16 and e8m0 are accepted");
+    if (scale.global) return refusal(" has a global scale; multiply its scales by it");
+  }
   if (scale.grid.row_origin != 0 || scale.grid.col_origin != 0) {
     return refusal(" begins inside a block of its scales (" + std::to_string(scale.grid.row_origin) + " rows and " +
                    std::to_string(scale.grid.col_origin) + " columns); cut it where a block begins");

@@ -121,7 +121,7 @@ DEFINE_FORMATS(SIXTEEN, float16, uint16, as_float16, as_uint16, as_int16, conver
 #define ELEMENT_5(TAKE) TAKE(e5m2, 8,   e5m2,        57344.0f, 0x7e,  WEIGHTS_E5M2,  1.0f)
 #define ELEMENT_6(TAKE) TAKE(e8m0, 8,   e8m0,        0.0f,     0xff,  NO_WEIGHTS,    1.0f)
 #define ELEMENT_7(TAKE) TAKE(i8,   8,   i8,          127.0f,   0,     WEIGHTS_I8,    1.0f)
-#define ELEMENT_10(TAKE) TAKE(e2m1, 4,  e2m1,        6.0f,     0,     WEIGHTS_E2M1,  1.0f)
+#define ELEMENT_10(TAKE) TAKE(e2m1, 4,  e2m1,        6.0f,     0,     WEIGHTS_E2M1,  UNIT_E2M1)
 // clang-format on
 
 // What a row says of a type; TYPE is a number or a macro that is one.
@@ -184,13 +184,23 @@ static inline float16 convert_halfs(ushort16 bits) {
   convert_halfs(as_ushort16(convert_short16(as_char16(codes)) << (short16)(7)) & (ushort16)(0xbf80))
 #define WEIGHTS_E5M2(codes) convert_halfs(convert_ushort16(codes) << (ushort16)(8))
 #define UNIT_E4M3 256.0f
+#define WEIGHTS_E2M1(codes) \
+  convert_halfs((convert_ushort16((codes) & (uchar16)(7)) << (ushort16)(9)) | (convert_ushort16((codes) & (uchar16)(8)) << (ushort16)(12)))
+#define UNIT_E2M1 16384.0f
+/// The same of sixteen codes as they lie, two to a byte: each goes to the top of 16 bits, from there to a float's place.
+static inline float16 weights_of_pairs(__global const uchar* at) {
+  const uint8 pairs = convert_uint8(vload8(0, at));
+  const short16 on_top = as_short16((pairs << (uint8)(24)) | (pairs << (uint8)(12)));
+  return convert_halfs(as_ushort16(on_top >> (short16)(3)) & (ushort16)(0x8e00));
+}
 #else
 #define WEIGHTS_E4M3(codes) decode_e4m3_finite_16(convert_uint16(codes))
 #define WEIGHTS_E5M2(codes) decode_e5m2_16(convert_uint16(codes))
 #define UNIT_E4M3 1.0f
+#define WEIGHTS_E2M1(codes) decode_e2m1_16(convert_uint16(codes))
+#define UNIT_E2M1 1.0f
 #endif
 #define WEIGHTS_I8(codes) convert_float16(as_char16(codes))
-#define WEIGHTS_E2M1(codes) decode_e2m1_16(convert_uint16(codes))
 #define WEIGHTS_F32(values) as_float16(values)
 #define WEIGHTS_F16(values) decode_f16_16(convert_uint16(values))
 #define WEIGHTS_BF16(values) decode_bf16_16(convert_uint16(values))

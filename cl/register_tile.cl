@@ -24,7 +24,11 @@ typedef HELD(B_TYPE) weight;
 #else
 #define HOLDERS(count) (count)
 #endif
+#if BITS_OF(B_TYPE) == 4 && defined(HALF_VECTORS)
+#define WEIGHTS(at) weights_of_pairs(at)
+#else
 #define WEIGHTS(at) DECODE_WEIGHTS(B_TYPE)(LOAD_HELD(B_TYPE)(at))
+#endif
 
 // EACH_ROW(X) is X(0) ... X(TILE_M - 1), so that every row's sums are variables that stay in registers.
 #define ROW_0(X) X(0)

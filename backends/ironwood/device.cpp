@@ -104,12 +104,12 @@ std::string fused_text(const GemmDesc& desc, bool trace) {
 std::string describe_features() {
   const boost::json::object features = {
       {"model", "Ironwood (TPU7x), one TensorCore; times are modelled, never measured"},
-      {"weights", {"e4m3fn", "e5m2", "i8", "f32", "f16", "bf16"}},
+      {"weights", {"e4m3fn", "e5m2", "i8", "e2m1", "f32", "f16", "bf16"}},
       {"activations", {"e4m3fn", "e5m2", "i8", "f32", "f16", "bf16"}},
       {"quantised_in_the_plan_from", {"f32", "f16", "bf16"}},
       {"outputs", {"f32", "f16", "bf16", "e4m3fn", "e5m2", "i8"}},
-      {"scale_dtypes", {"f32", "f16", "bf16", "e8m0"}},
-      {"weight_grids", {"any rows; columns 0 or a multiple of 32"}},
+      {"scale_dtypes", {"f32", "f16", "bf16", "e8m0", "of weights e4m3fn"}},
+      {"weight_grids", {"any rows; columns 0 or a multiple of 32, of e2m1 of 16"}},
       {"activation_grids", {"any rows; columns 0 or a multiple of 32"}},
       {"bias", true},
       {"grouped", {"contiguous", "masked"}},

@@ -60,8 +60,17 @@ PreparedWeights::PreparedWeights(const backend::WeightsDesc& desc) {
     return to;
   };
   try {
-    const std::int64_t element = numerics::size_of(desc.dtype), ld = desc.ld != 0 ? desc.ld : desc.k;
-    codes_ = tight(desc.data, desc.matrices * desc.n, desc.k * element, ld * element);
+    const std::int64_t ld = desc.ld != 0 ? desc.ld : desc.k, rows_of_all = desc.matrices * desc.n;
+    codes_ =
+        tight(desc.data, rows_of_all, numerics::bytes_of(desc.dtype, desc.k), numerics::bytes_of(desc.dtype, ld));
+    if (desc.dtype == DType::e2m1) {
+      given_halves_ = std::move(codes_);
+      codes_.resize(given_halves_.size() * 2);
+      for (std::size_t i = 0; i < codes_.size(); ++i) {
+        const auto code = std::to_integer<std::uint8_t>(given_halves_[i / 2] >> (i % 2 * 4));
+        codes_[i] = static_cast<std::byte>(numerics::encode_e4m3fn(numerics::decode_e2m1(code)));
+      }
+    }
     if (desc.scale.dtype == DType::none) return;
     const numerics::ScaleGrid& grid = desc.scale.grid;
     const std::int64_t rows = grid.scale_rows(desc.n), cols = grid.scale_cols(desc.k);
@@ -71,7 +80,8 @@ PreparedWeights::PreparedWeights(const backend::WeightsDesc& desc) {
     for (std::int64_t g = 0; g < desc.matrices; ++g) {
       const auto laid_out = lay_out_scales(desc.scale.dtype, given_scales_.data() + g * rows * cols * scale, grid,
                                            desc.n, desc.k, cols);
-      scales_.insert(scales_.end(), laid_out.begin(), laid_out.end());
+      const float global = desc.global_scales != nullptr ? desc.global_scales[g] : 1.0f;
+      for (const float one : laid_out) scales_.push_back(one * global);
     }
   } catch (const std::bad_alloc&) {
     throw Error(Status::out_of_device_memory,
@@ -80,7 +90,8 @@ PreparedWeights::PreparedWeights(const backend::WeightsDesc& desc) {
 }
 
 void PreparedWeights::export_to(std::byte* data, std::byte* scales) {
-  if (!codes_.empty()) std::memcpy(data, codes_.data(), codes_.size());
+  const std::vector<std::byte>& given = given_halves_.empty() ? codes_ : given_halves_;
+  if (!given.empty()) std::memcpy(data, given.data(), given.size());
   if (!given_scales_.empty()) std::memcpy(scales, given_scales_.data(), given_scales_.size());
 }
 

@@ -37,15 +37,18 @@ std::byte* address_of(const backend::Span& span);
 std::vector<float> lay_out_scales(numerics::DType type, const std::byte* scales, numerics::ScaleGrid grid,
                                   std::int64_t rows, std::int64_t cols, std::int64_t ld);
 
-/// B, one matrix or several, kept as given: codes tight, scales as given and as the kernels read them.
+/// B, one matrix or several, kept as given: codes tight, scales as given and as the kernels read them, global ones
+/// multiplied in. Codes of e2m1 are held as e4m3fn, which has all of their values: the matrix unit has no four bits.
 class PreparedWeights final : public backend::Weights {
  public:
   /// Throws Error(unsupported) with the reason of check_weights, Error(out_of_device_memory).
   explicit PreparedWeights(const backend::WeightsDesc& desc);
 
-  std::uint64_t device_bytes() const noexcept override { return data_bytes() + scales_.size() * sizeof(float); }
+  std::uint64_t device_bytes() const noexcept override { return codes_.size() + scales_.size() * sizeof(float); }
   std::string form() const override { return "row_major"; }
-  std::uint64_t data_bytes() const noexcept override { return codes_.size(); }
+  std::uint64_t data_bytes() const noexcept override {
+    return given_halves_.empty() ? codes_.size() : given_halves_.size();
+  }
   std::uint64_t scale_bytes() const noexcept override { return given_scales_.size(); }
   void export_to(std::byte* data, std::byte* scales) override;
 
@@ -55,6 +58,7 @@ class PreparedWeights final : public backend::Weights {
 
  private:
   std::vector<std::byte> codes_, given_scales_;
+  std::vector<std::byte> given_halves_;  ///< Of e2m1: two codes a byte.
   std::vector<float> scales_;
 };
 

@@ -21,11 +21,13 @@ using numerics::ScaleGrid;
 
 /// The narrowest K group: a quarter of the 128 lanes.
 constexpr std::int64_t kNarrowest = 32;
+/// That of four-bit weights, which have finer scales.
+constexpr std::int64_t kNarrowestOfFourBits = 16;
 
 /// A kernel cuts K groups out of native tiles, in whole quarters of the lanes. Rows it takes in any number: scales
 /// are spread over rows on the vector unit.
-bool cuts_tiles(const ScaleGrid& grid) noexcept {
-  return grid.group_rows >= 0 && grid.group_cols >= 0 && grid.group_cols % kNarrowest == 0;
+bool cuts_tiles(const ScaleGrid& grid, std::int64_t narrowest = kNarrowest) noexcept {
+  return grid.group_rows >= 0 && grid.group_cols >= 0 && grid.group_cols % narrowest == 0;
 }
 constexpr std::string_view kGrids = "any number of rows by 0 or a multiple of 32 columns is accepted, such as 1x128";
 
@@ -34,10 +36,10 @@ bool takes_scale(DType type) noexcept { return numerics::is_float(type) || type 
 std::string text_of(const ScaleGrid& grid) { return fmt::format("{}x{}", grid.group_rows, grid.group_cols); }
 
 /// The family of a weight grid; empty where no kernel takes it.
-std::optional<Family> family_of(const ScaleDesc& scale) {
+std::optional<Family> family_of(DType dtype, const ScaleDesc& scale) {
   const ScaleGrid& grid = scale.grid;
   if (scale.dtype == DType::none) return Family::per_channel;
-  if (!cuts_tiles(grid)) return std::nullopt;
+  if (!cuts_tiles(grid, dtype == DType::e2m1 ? kNarrowestOfFourBits : kNarrowest)) return std::nullopt;
   if (grid.group_cols == 0) return Family::per_channel;
   return grid.group_rows == grid.group_cols ? Family::block : Family::sub_channel;
 }
@@ -92,13 +94,18 @@ std::string_view name_of(Family family) noexcept {
 
 std::optional<Refusal> check_weights(DType dtype, const ScaleDesc& scale, std::int64_t n, std::int64_t k,
                                      std::int64_t matrices) {
-  if (!numerics::is_float(dtype) && (!numerics::is_quantized(dtype) || numerics::bits_of(dtype) < 8)) {
-    return Refusal(Reason::dtype, "weights of {}; e4m3fn, e5m2, i8, f32, f16 and bf16 are accepted", name_of(dtype));
+  if (!numerics::is_float(dtype) && !numerics::is_quantized(dtype)) {
+    return Refusal(Reason::dtype, "weights of {}; e4m3fn, e5m2, i8, e2m1, f32, f16 and bf16 are accepted",
+                   name_of(dtype));
   }
-  if (scale.dtype != DType::none && !takes_scale(scale.dtype)) {
-    return Refusal(Reason::dtype, "scales of {} for B; f32, f16, bf16 and e8m0 are accepted", name_of(scale.dtype));
+  if (dtype == DType::e2m1 && k % 2 != 0) {
+    return Refusal(Reason::shape, "weights of e2m1 with k = {}; two codes share a byte, so an even k is accepted", k);
   }
-  if (!family_of(scale)) {
+  if (scale.dtype != DType::none && !takes_scale(scale.dtype) && scale.dtype != DType::e4m3fn) {
+    return Refusal(Reason::dtype, "scales of {} for B; f32, f16, bf16, e8m0 and e4m3fn are accepted",
+                   name_of(scale.dtype));
+  }
+  if (!family_of(dtype, scale)) {
     return Refusal(Reason::scale_layout, "weights scaled in blocks of {}; {}", text_of(scale.grid), kGrids);
   }
   if (n < 1 || k < 1 || n > kMostElements / k || matrices < 1 || matrices > kMostElements / (n * k)) {
@@ -161,7 +168,7 @@ std::optional<Refusal> read_problem(const GemmDesc& desc, Problem* problem) {
   p.quantize_x = desc.a_source != DType::none;
   p.x = p.quantize_x ? desc.a_source : desc.a;
   p.code = desc.a;
-  p.w = desc.b;
+  p.w = desc.b == DType::e2m1 ? DType::e4m3fn : desc.b;  // As PreparedWeights holds them.
   p.d = desc.d, p.bias = desc.bias;
   if (numerics::is_quantized(desc.d)) {
     p.d = DType::f32, p.d_code = desc.d;
@@ -177,7 +184,7 @@ std::optional<Refusal> read_problem(const GemmDesc& desc, Problem* problem) {
   p.grouping = desc.grouping;
   p.matrices = p.grouped() ? desc.matrices : 0;
   p.x_rows = desc.a_rows;
-  p.family = *family_of(desc.b_scale);
+  p.family = *family_of(desc.b, desc.b_scale);
   p.q = p.family == Family::per_channel ? 0 : p.w_grid.group_cols;
   p.group = numerics::common_group(p.x_grid.group_cols, p.w_grid.group_cols, p.k);
   *problem = p;

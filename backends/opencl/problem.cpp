@@ -26,7 +26,7 @@ int k_group_of(const backend::GemmDesc& desc) {
     const std::int64_t cols = scale->grid.group_cols;
     if (scale->dtype != backend::DType::none && cols != 0 && cols < desc.k) group = std::gcd(group, cols);
   }
-  return group >= 32 ? static_cast<int>(group) : 0;
+  return group >= (numerics::bits_of(desc.b) < 8 ? 16 : 32) ? static_cast<int>(group) : 0;
 }
 
 /// The rows that a matrix of a grouped problem has to be expected to have: of a masked one nobody else knows. A wrong

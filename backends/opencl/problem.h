@@ -78,7 +78,8 @@ struct Problem : backend::GemmDesc {
 /// An option that says something of the problem and asks for no kernel.
 inline constexpr std::string_view kExpectedRows = "expected_rows";
 
-/// The K group: the widest of 128, 64, 32 that divides both operands' scale groups. 0 where there is none.
+/// The K group: the widest of 128, 64, 32, and of four-bit weights 16, that divides both operands' scale groups. 0
+/// where there is none.
 int k_group_of(const backend::GemmDesc& desc);
 
 /// Why something cannot run here.

@@ -114,6 +114,7 @@ Weights::Weights(ContextPtr context, const backend::WeightsDesc& desc, WeightFor
                   desc.scales + row * scale_.ld * numerics::size_of(scale_.dtype), width);
     }
     scale_.ld = cols;
+    if (scale_.global) global_scales_.assign(desc.global_scales, desc.global_scales + matrices_);
   }
   forms_.push_back(hold(std::move(form), reinterpret_cast<const std::uint8_t*>(desc.data), desc.ld));
 }
@@ -125,6 +126,8 @@ std::vector<float> Weights::column_scales(const WeightForm& form, const WeightEx
   const std::int64_t groups = numerics::ceil_div(k_, grid.group_cols);
   const bool marks = form.marks_nan_codes() && numerics::is_quantized(dtype_);
   const std::array<bool, 256> is_nan = marks ? nan_codes(dtype_) : std::array<bool, 256>{};
+  // Multiplied in here: the scale of a column and group is then rounded once more, for which the bound has room.
+  const float global = global_scales_.empty() ? 1.0f : global_scales_[static_cast<std::size_t>(matrix)];
   const std::int64_t first_scale = matrix * (scaled ? scale_.grid.scale_rows(n_) : 0);
   std::vector<float> scales(static_cast<std::size_t>(extent.scales.value()), 0.0f);
   for (std::int64_t row = 0; row < n_; ++row) {
@@ -132,7 +135,8 @@ std::vector<float> Weights::column_scales(const WeightForm& form, const WeightEx
       float scale = 1.0f;
       if (scaled) {
         scale = static_cast<float>(numerics::load_as_f64(scale_.dtype, original_scales_.data(),
-                                                         (first_scale + row / grid.group_rows) * scale_.ld + group));
+                                                         (first_scale + row / grid.group_rows) * scale_.ld + group)) *
+                global;
       }
       // A NaN code makes its whole column of D NaN: said once here, so that kernels need not look for it.
       const std::int64_t begin = group * grid.group_cols, end = std::min(begin + grid.group_cols, k_);

@@ -46,6 +46,7 @@ class Weights final : public backend::Weights {
   std::int64_t n_, k_, matrices_;
   backend::ScaleDesc scale_;
   std::vector<std::byte> original_scales_;  ///< Tight, as given.
+  std::vector<float> global_scales_;        ///< One per matrix, or none.
   std::vector<Held> forms_;                 ///< No two of one name; today one.
 };
 

@@ -67,7 +67,11 @@ std::vector<std::byte> draw(DType type, std::int64_t elements, std::mt19937_64& 
   if (numerics::is_quantized(type)) {
     // As a quantised group looks: its largest member uses the largest code.
     const float scale = t4.back() / static_cast<float>(numerics::largest(type));
-    for (std::size_t i = 0; i < kTable; ++i) table[i] = std::byte{numerics::quantize_one(t4[i] * 8.0f, scale, type)};
+    for (std::size_t i = 0; i < kTable; ++i) {
+      const float value = t4[i] * 8.0f;
+      table[i] = std::byte{type == DType::e2m1 ? numerics::encode_e2m1(value / scale)
+                                               : numerics::quantize_one(value, scale, type)};
+    }
   } else if (numerics::is_float(type)) {
     numerics::encode(type, t4, table.data());
   } else {
@@ -82,7 +86,10 @@ std::vector<std::byte> draw(DType type, std::int64_t elements, std::mt19937_64& 
     pick<2>(table.data(), count, random, values.data());
   else
     pick<4>(table.data(), count, random, values.data());
-  return values;
+  if (type != DType::e2m1) return values;
+  std::vector<std::byte> pairs(numerics::bytes_of(type, count));
+  for (std::size_t i = 0; i < count; ++i) pairs[i / 2] |= values[i] << (i % 2 * 4);
+  return pairs;
 }
 
 std::vector<std::byte> draw_scales(const report::Scales& scales, std::int64_t rows, std::int64_t cols,
@@ -91,7 +98,8 @@ std::vector<std::byte> draw_scales(const report::Scales& scales, std::int64_t ro
   const std::int64_t count = numerics::checked_mul(scales.grid.scale_rows(rows), scales.grid.scale_cols(cols));
   std::vector<std::byte> bytes(static_cast<std::size_t>(count) * numerics::size_of(scales.dtype));
   std::vector<float> values(static_cast<std::size_t>(count));
-  for (float& value : values) value = static_cast<float>(std::exp2(-10 + 4 * uniform(random)));
+  const double least = scales.dtype == DType::e4m3fn ? -4 : -10;  // Its smallest is 2^-9.
+  for (float& value : values) value = static_cast<float>(std::exp2(least + 4 * uniform(random)));
   if (scales.dtype == DType::e8m0)
     for (std::size_t i = 0; i < values.size(); ++i) bytes[i] = std::byte{numerics::encode_e8m0(values[i])};
   else
@@ -165,10 +173,10 @@ MadeOperands make_operands(const report::Problem& problem, std::uint64_t seed) {
     return !scales.global && scales.grid.row_origin == 0 && scales.grid.col_origin == 0;
   };
   if (problem.a_rows != 0 || problem.a_quantizer.given || numerics::bits_of(problem.a) < 8 ||
-      numerics::bits_of(problem.b) < 8 || !plain(problem.a_scale) || !plain(problem.b_scale))
+      !plain(problem.a_scale) || !plain(problem.b_scale))
     throw std::invalid_argument(
-        "operands are not made up for gathered rows, types of four bits, static or global scales, or a grid that "
-        "begins inside a block");
+        "operands are not made up for gathered rows, activations of four bits, static or global scales, or a grid "
+        "that begins inside a block");
   MadeOperands operands;
   const std::int64_t matrices = matrices_of(problem);
   const bool dynamic = problem.a_source != DType::none;

@@ -34,7 +34,7 @@ double flops_of(const report::Problem& problem) {
 }
 
 double least_bytes_of(const report::Problem& problem) {
-  const auto width = [](numerics::DType type) { return static_cast<double>(numerics::size_of(type)); };
+  const auto width = [](numerics::DType type) { return numerics::bits_of(type) / 8.0; };
   const double m = static_cast<double>(problem.m), n = static_cast<double>(problem.n),
                k = static_cast<double>(problem.k);
   const numerics::DType source = problem.a_source != numerics::DType::none ? problem.a_source : problem.a;

@@ -33,7 +33,7 @@ TEST(IronwoodDevice, RefusesWithAReasonAndWhatItWouldTake) {
   };
   const Row rows[] = {
       {"bf16 weights and fp8 activations", [](auto& d) { d.b = DType::bf16; }, Reason::dtype, "f32, f16 or bf16"},
-      {"s32 weights", [](auto& d) { d.b = DType::s32; }, Reason::dtype, "e4m3fn, e5m2, i8, f32, f16 and bf16"},
+      {"s32 weights", [](auto& d) { d.b = DType::s32; }, Reason::dtype, "e4m3fn, e5m2, i8, e2m1, f32, f16 and bf16"},
       {"integer output", [](auto& d) { d.d = DType::s32; }, Reason::dtype, "bf16"},
       {"48x48 weights",
        [](auto& d) {
@@ -129,6 +129,26 @@ TEST(IronwoodDevice, WeightsComeBackBitForBit) {
   weights->export_to(out.data(), scales.data());
   EXPECT_EQ(out, data.w);
   EXPECT_EQ(scales, data.w_scales);
+}
+
+/// Also those of four bits, which are held in another type, with a global scale that is not theirs to give back.
+TEST(IronwoodDevice, WeightsOfFourBitsComeBackBitForBit) {
+  std::vector<std::byte> codes(8 * 16), scales(8 * 2);
+  for (std::size_t i = 0; i < codes.size(); ++i) codes[i] = static_cast<std::byte>(i * 7);
+  for (std::size_t i = 0; i < scales.size(); ++i) scales[i] = static_cast<std::byte>(0x30 + i);
+  const float global = 0.3f;
+  backend::WeightsDesc desc;
+  desc.dtype = DType::e2m1;
+  desc.n = 8, desc.k = desc.ld = 32;
+  desc.scale = {DType::e4m3fn, {1, 16}, 2, true};
+  desc.data = codes.data(), desc.scales = scales.data(), desc.global_scales = &global;
+  const auto weights = device().prepare_weights(desc);
+  std::vector<std::byte> out(weights->data_bytes()), out_scales(weights->scale_bytes());
+  weights->export_to(out.data(), out_scales.data());
+  EXPECT_EQ(out, codes);
+  EXPECT_EQ(out_scales, scales);
+  desc.k = desc.ld = 33;
+  EXPECT_THROW(device().prepare_weights(desc), Error);
 }
 
 /// 0 spans a dimension, and so does its size: the scales are the same ones.

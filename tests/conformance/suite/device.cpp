@@ -177,6 +177,8 @@ Weights make_weights(Context& c, const Problem& p, const Operands& o, ironcl_op 
   desc.data = data.data(), desc.data_bytes = data.size();
   desc.scales = scales.empty() ? nullptr : scales.data(), desc.scale_bytes = scales.size();
   desc.plan = plan;
+  float global = p.b_global;
+  if (global != 0) desc.global_scales = &global;
   ironcl_weights weights = nullptr;
   Error error;
   require(c.table.weights_prepare(c.device, &desc, &weights, &error), error, "weights_prepare");
@@ -184,6 +186,7 @@ Weights make_weights(Context& c, const Problem& p, const Operands& o, ironcl_op 
   // The bytes are the caller's again: a plugin that still reads them gets nonsense.
   std::fill(data.begin(), data.end(), std::byte{0x77});
   std::fill(scales.begin(), scales.end(), std::byte{0x77});
+  global = 7;
   return owner;
 }
 

@@ -37,7 +37,7 @@ void fill_power_scales(const Scale& s, std::int64_t rows, std::int64_t k, int sp
 }
 
 void fill_integers(DType type, Random& random, std::vector<std::byte>& out) {
-  const auto count = static_cast<std::int64_t>(out.size() / numerics::size_of(type));
+  const auto count = elements_in(type, out);
   for (std::int64_t i = 0; i < count; ++i) store(type, out, i, static_cast<double>(random.between(-2, 2)));
 }
 
@@ -57,14 +57,14 @@ void fill_exact_with(const Problem& p, Random& random, Operands& o, int spread_a
 
 void fill_constant(DType type, std::vector<std::byte>& out, double value) {
   if (type == DType::none) return;
-  const auto count = static_cast<std::int64_t>(out.size() / numerics::size_of(type));
+  const auto count = elements_in(type, out);
   for (std::int64_t i = 0; i < count; ++i) store(type, out, i, value);
 }
 
 double heavy(Random& random) { return random.normal() * std::exp2(2.5 * random.normal()); }
 
 void fill_heavy_matrix(DType type, double spread, Random& random, std::vector<std::byte>& out) {
-  const auto count = static_cast<std::int64_t>(out.size() / numerics::size_of(type));
+  const auto count = elements_in(type, out);
   const double limit = type == DType::i8 ? 127 : std::min(numerics::largest(type), 1e4);
   for (std::int64_t i = 0; i < count; ++i) {
     store(type, out, i, std::clamp(spread * heavy(random), -limit, limit));
@@ -73,7 +73,7 @@ void fill_heavy_matrix(DType type, double spread, Random& random, std::vector<st
 
 void fill_heavy_scales(DType type, Random& random, std::vector<std::byte>& out) {
   if (type == DType::none) return;
-  const auto count = static_cast<std::int64_t>(out.size() / numerics::size_of(type));
+  const auto count = elements_in(type, out);
   for (std::int64_t i = 0; i < count; ++i) store(type, out, i, std::exp2(-8 + 12 * random.uniform()));
 }
 

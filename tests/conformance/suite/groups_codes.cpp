@@ -37,6 +37,23 @@ void add_code_tests(Suite& suite) {
   weight_only.m = 5, weight_only.n = 256, weight_only.k = 300, weight_only.fill = fill_all_codes_of_b;
   add_problem(suite, "Codes", "E4m3EveryCodeOfBWeightOnly", weight_only, false);
 
+  // Four bits: MXFP4 (a power of two per 32), and NVFP4 (e4m3fn per 16 and a global factor), whose scales with
+  // e4m3fn's few bits are no powers of two.
+  for (const DType a : {DType::bf16, DType::e4m3fn}) {
+    const std::string by = a == DType::bf16 ? "ByBf16" : "ByE4m3";
+    Problem four = base_problem();
+    four.a = a, four.b = DType::e2m1;
+    if (a == DType::bf16) four.a_scale = {DType::none, 0, 0, 0};
+    four.m = 5, four.k = 336;
+    four.b_scale = {DType::e8m0, 1, 32, 0};
+    add_problem(suite, "Codes", "Mxfp4" + by, four, false);
+    four.b_scale = {DType::e4m3fn, 1, 16, 1}, four.b_pad = 2, four.b_global = 0.3f;
+    four.fill = fill_heavy_tailed, four.exact = false;
+    add_problem(suite, "Codes", "Nvfp4" + by, four, false);
+    four.m = 1;
+    add_problem(suite, "Codes", "Nvfp4" + by + "ForOneRow", four, false, true);
+  }
+
   for (const auto out : {DType::f32, DType::f16, DType::bf16}) {
     Problem p = base_problem();
     p.d = out;

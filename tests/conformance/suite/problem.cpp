@@ -31,7 +31,7 @@ ironcl_scale_desc scale_desc(const Scale& scale, std::int64_t ld) {
 }
 
 std::size_t bytes_of(DType type, std::int64_t count) {
-  return static_cast<std::size_t>(count) * numerics::size_of(type);
+  return static_cast<std::size_t>(numerics::bytes_of(type, count));
 }
 
 void fill_with_nan(DType type, std::byte* at, std::int64_t count) {
@@ -55,6 +55,9 @@ void fill_with_nan(DType type, std::byte* at, std::int64_t count) {
       case DType::i8:
         at[i] = std::byte{0x5a};
         break;
+      case DType::e2m1:
+        at[i / 2] = std::byte{0x77};
+        break;
       default:
         at[i] = high;
     }
@@ -72,6 +75,7 @@ std::string Problem::line() const {
   out += fmt::format(" a={}{}{}", dynamic() ? fmt::format("{}->", numerics::name_of(a_source)) : "",
                      numerics::name_of(a), scale_line(a_scale));
   out += fmt::format(" b={}{} d={}", numerics::name_of(b), scale_line(b_scale), numerics::name_of(d));
+  if (b_global != 0) out += fmt::format(" b_global={}", b_global);
   if (bias != DType::none) out += fmt::format(" bias={}", numerics::name_of(bias));
   if (dynamic() && quantizer.rounding == numerics::ScaleRounding::power_of_two) out += " ue8m0";
   if (dynamic() && quantizer.amax_floor != numerics::Quantizer{}.amax_floor) {
@@ -98,6 +102,7 @@ ironcl_gemm_desc Problem::desc() const {
   out.a_scale = scale_desc(a_scale, a_scale_ld());
   out.b_scale = scale_desc(b_scale, 0);
   out.b_scale.ld = 0;  // a padded ld is the weights' affair
+  if (b_global != 0) out.b_scale.global_dtype = IRONCL_F32;
   if (dynamic()) {
     out.a_quantizer.scale_rounding = static_cast<std::uint32_t>(quantizer.rounding);
     if (quantizer.amax_floor != numerics::Quantizer{}.amax_floor) out.a_quantizer.amax_floor = quantizer.amax_floor;
@@ -138,6 +143,10 @@ double Random::normal() {
   return sum;
 }
 
+std::int64_t elements_in(DType type, const std::vector<std::byte>& data) {
+  return type == DType::none ? 0 : std::ssize(data) * 8 / numerics::bits_of(type);
+}
+
 void store(DType type, std::vector<std::byte>& data, std::int64_t index, double value) {
   std::byte* at = data.data() + bytes_of(type, index);
   const float narrow = static_cast<float>(value);
@@ -148,6 +157,12 @@ void store(DType type, std::vector<std::byte>& data, std::int64_t index, double 
     case DType::e8m0:
       *at = static_cast<std::byte>(numerics::encode_e8m0(narrow));
       return;
+    case DType::e2m1: {
+      std::byte& both = data[static_cast<std::size_t>(index / 2)];
+      const int shift = static_cast<int>(index % 2 * 4);
+      both = (both & ~(std::byte{0xf} << shift)) | (std::byte{numerics::encode_e2m1(narrow)} << shift);
+      return;
+    }
     default:
       numerics::encode(type, {&narrow, 1}, at, numerics::Overflow::saturate);
   }
@@ -188,6 +203,14 @@ Expected expect(const Problem& p, const Operands& o) {
   b.scale_dtype = p.b_scale.dtype;
   b.scales = o.b_scale.data();
   b.scale_ld = b.grid.scale_cols(p.k);
+  std::vector<float> whole;  // Scales with the global one, which makes them f32.
+  if (p.b_global != 0) {
+    whole.resize(static_cast<std::size_t>(elements_in(p.b_scale.dtype, o.b_scale)));
+    numerics::decode(p.b_scale.dtype, o.b_scale.data(), std::span<float>(whole));
+    for (float& scale : whole) scale *= p.b_global;
+    b.scale_dtype = DType::f32;
+    b.scales = whole.data();
+  }
   out.oracle = numerics::oracle(a, b, p.bias, p.bias == DType::none ? nullptr : o.bias.data(),
                                 static_cast<numerics::AccuracyClass>(p.weakest_accuracy));
   return out;

@@ -40,6 +40,7 @@ struct Problem {
   DType a = DType::e4m3fn, b = DType::e4m3fn, d = DType::f32, bias = DType::none;
   Scale a_scale{DType::f32, 1, 128, 0};
   Scale b_scale{DType::f32, 128, 128, 0};
+  float b_global = 0;  ///< One more factor of B; 0: none.
   numerics::Quantizer quantizer{};
   std::uint32_t flags = 0;             ///< IRONCL_GEMM_*
   std::uint32_t weakest_accuracy = 0;  ///< IRONCL_ACCURACY_*
@@ -81,6 +82,9 @@ class Random {
  private:
   std::uint64_t state_;
 };
+
+/// How many elements those bytes hold.
+std::int64_t elements_in(DType type, const std::vector<std::byte>& data);
 
 /// Stores `value`, rounded to nearest and saturated, as element `index` of an array of `type`.
 void store(DType type, std::vector<std::byte>& data, std::int64_t index, double value);
