@@ -106,11 +106,18 @@ Execution::Execution(const Device& device, const report::Problem& problem, const
       a_scale_.push_back(upload(operands.a_scale));
   }
   d_ = Slot(device, bytes_of_matrix(problem.d, problem.m, problem.n));
+  if (const report::Scales& scales = problem.d_scale; scales.dtype != DType::none) {
+    if (problem.d_quantizer.given || scales.grid.group_rows != 1)
+      throw Error(IRONCL_UNSUPPORTED, 0,
+                  "a D whose scales are given or shared by rows is not judged here; ask for scales of single rows, "
+                  "such as 1x128, that the plan makes");
+    d_scale_ = Slot(device, bytes_of_matrix(scales.dtype, problem.m, scales.grid.scale_cols(problem.n)));
+  }
   if (const std::uint64_t bytes = plan().info().workspace_bytes; bytes != 0) workspace_ = Slot(device, bytes);
   const Graph& graph = runner_->graph();
   call_.tokens = problem.m;
   call_.workspace = workspace_.span();
-  call_.bound.push_back({graph.result, d_.span()});
+  call_.bound.push_back({graph.result, d_.span(), d_scale_.span()});
   const auto bring = [&](const char* name, std::span<const std::byte> values) {
     brought_.push_back(upload(values));
     call_.bound.push_back({graph.find(name), brought_.back().span(), {}, true});
@@ -259,8 +266,10 @@ Output Execution::compute(bool show_quantized) {
   }
   output.timing = run(call);
   output.d = fetch<std::byte>(d_.span());
+  output.d_scales = fetch<std::byte>(d_scale_.span());
   output.quantized = {fetch<std::uint8_t>(codes.span()), fetch<float>(scales.span())};
-  output.unwritten = with_element(out, [&](auto element) { return count_poisoned<decltype(element)>(output.d); });
+  if (out != DType::i8)  // Of i8 the pattern is a code like any other.
+    output.unwritten = with_element(out, [&](auto element) { return count_poisoned<decltype(element)>(output.d); });
   if (const Bound* ids = bound("ids")) {
     output.routed = {fetch<std::int32_t>(ids->span), fetch<float>(bound("weights")->span)};
     if (!ids->given) output.logits = fetch<float>(runner_->span(graph.find("logits"), call.tokens));
@@ -270,7 +279,7 @@ Output Execution::compute(bool show_quantized) {
 
 Check Execution::check(const Expected& expected) {
   const Output output = compute();
-  return layer::check(expected, output.d, output.unwritten, runner_->plans());
+  return layer::check(expected, output.d, output.unwritten, runner_->plans(), output.d_scales);
 }
 
 }  // namespace ironcl::layer

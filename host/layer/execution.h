@@ -41,8 +41,9 @@ Timing time_of(const std::vector<Event>& steps, const Event& last);
 
 /// What a call left in host memory.
 struct Output {
-  std::vector<std::byte> d;    ///< The list's result, tight; what the device did not write is NaN.
-  std::int64_t unwritten = 0;  ///< Elements of it that the device did not write.
+  std::vector<std::byte> d;         ///< The list's result, tight; what the device did not write is NaN.
+  std::vector<std::byte> d_scales;  ///< Of a quantised one, tight, of the type that its value says.
+  std::int64_t unwritten = 0;       ///< Elements of it that the device did not write.
   bool shows_quantized = false;
   QuantizedA quantized;  ///< What the plan made of A, where that was asked for and the plan quantises.
   Timing timing;
@@ -128,7 +129,7 @@ class Execution {
   Runner* runner_ = nullptr;
   Call call_;  ///< But for what rotates.
   std::vector<Slot> brought_, a_, a_scale_;
-  Slot d_, workspace_;
+  Slot d_, d_scale_, workspace_;
   std::size_t next_ = 0, copies_ = 1;
   bool tells_times_ = true;  ///< Whether the device says how long steps take: else they need no events.
   double plan_ns_ = 0, prepare_ns_ = 0;

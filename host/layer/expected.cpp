@@ -111,12 +111,22 @@ Expected expect(const report::Problem& problem, const Operands& operands, std::i
 }
 
 Check check(const Expected& expected, std::span<const std::byte> d, std::int64_t unwritten,
-            const std::vector<PlanInfo>& plans) {
+            const std::vector<PlanInfo>& plans, std::span<const std::byte> d_scales) {
   const Value& result = expected.list.values[expected.list.result];
   std::vector<double> got(expected.rows.size() * static_cast<std::size_t>(result.cols));
   const auto cols = static_cast<std::size_t>(result.cols);
   for (std::size_t i = 0; i < expected.rows.size(); ++i)
     numerics::decode(result.dtype, d.data(), expected.rows[i] * result.cols, std::span(got).subspan(i * cols, cols));
+  if (result.scales.dtype != DType::none) {
+    const numerics::ScaleGrid& grid = result.scales.grid;
+    std::vector<double> scales(static_cast<std::size_t>(grid.scale_cols(result.cols)));
+    for (std::size_t i = 0; i < expected.rows.size(); ++i) {
+      numerics::decode(result.scales.dtype, d_scales.data(), expected.rows[i] * std::ssize(scales),
+                       std::span(scales));
+      for (std::size_t col = 0; col < cols; ++col)
+        got[i * cols + col] *= scales[static_cast<std::size_t>(grid.col_of(static_cast<std::int64_t>(col)))];
+    }
+  }
   Check check;
   check.unwritten = unwritten;
   check.comparison = compare(got, expected.oracle->evaluate(expected.list, plans)[expected.list.result]);

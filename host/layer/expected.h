@@ -40,8 +40,8 @@ std::vector<std::int64_t> sample_rows(std::int64_t m, std::int64_t most);
 /// outlives it.
 Expected expect(const report::Problem& problem, const Operands& operands, std::int64_t most_rows);
 
-/// Compares a result, tight, with what is expected of those plans.
+/// Compares a result, tight, with what is expected of those plans; a quantised one with its scales of single rows.
 Check check(const Expected& expected, std::span<const std::byte> d, std::int64_t unwritten,
-            const std::vector<PlanInfo>& plans);
+            const std::vector<PlanInfo>& plans, std::span<const std::byte> d_scales = {});
 
 }  // namespace ironcl::layer

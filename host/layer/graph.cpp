@@ -234,7 +234,9 @@ Graph graph_of(const report::Problem& problem) {
   if (quantizes) {
     op.quantized_a = graph.add({"x codes", problem.a, problem.k, 1, 0, {DType::f32, problem.a_scale.grid}});
   }
-  graph.result = graph.add({"d", problem.d, problem.n});
+  Value d{"d", problem.d, problem.n};
+  d.scales = problem.d_scale;
+  graph.result = graph.add(std::move(d));
   for (Value& value : graph.values) value.brought = true;
   graph.operations.push_back({"product", std::move(op), {a, counts, kNoValue, bias}, {graph.result}});
   return graph;

@@ -166,7 +166,10 @@ class Oracle::Walk {
 
   void walk(const ProductOp& op) {
     const Known& a = known_[in(ProductOp::kA)];
-    const BoundTerms terms{op.problem.d, plan().accuracy, op.problem.k, plan().accumulation_length};
+    const report::Problem& problem = op.problem;
+    const bool quantizes_d = numerics::is_quantized(problem.d);
+    const BoundTerms terms{quantizes_d ? DType::f32 : problem.d, plan().accuracy, problem.k,
+                           plan().accumulation_length};
     const Rows* rows = &rows_of(in(ProductOp::kA));
     Rows codes;
     if (plan_quantizes(op.problem)) {
@@ -187,7 +190,7 @@ class Oracle::Walk {
     std::int64_t first = 0;
     for (const ValueId id : operation().out) {
       Bounded& to = values_[id];
-      to = {all->rows, value(id).cols, {}, {}, value(id).dtype};
+      to = {all->rows, value(id).cols, {}, {}, terms.out};
       for (std::int64_t row = 0; row < to.rows; ++row)
         for (std::int64_t col = first; col < first + to.cols; ++col) {
           const auto i = static_cast<std::size_t>(row * all->cols + col);
@@ -204,6 +207,7 @@ class Oracle::Walk {
           }
         }
       known_[id].exact = false;
+      if (quantizes_d) requantize(problem.d_quantizer, value(id), to, known_[id].rows);
       first += to.cols;
     }
   }
@@ -284,16 +288,16 @@ class Oracle::Walk {
       h.bound.push_back(std::isfinite(own.value) ? kSecondOrder * (through + own.error) : kInfinity);
     }
     known_[out(0)].exact = false;
-    requantize(op, value(out(0)), h, known_[out(0)].rows);
+    if (value(out(0)).scales.dtype != DType::none)
+      return requantize(op.quantizer, value(out(0)), h, known_[out(0)].rows);
+    for (std::size_t i = 0; i < h.value.size(); ++i) h.bound[i] += kUnit * (std::fabs(h.value[i]) + h.bound[i]);
   }
 
-  /// h as the second product takes it; `h` keeps values and bounds of exactly that.
-  static void requantize(const ActivateOp& op, const Value& to, Bounded& h, Rows& rows) {
-    if (to.scales.dtype == DType::none) {
-      for (std::size_t i = 0; i < h.value.size(); ++i) h.bound[i] += kUnit * (std::fabs(h.value[i]) + h.bound[i]);
-      return;
-    }
+  /// h, with scales of single rows, as the next product takes it; `h` keeps values and bounds of exactly that.
+  static void requantize(numerics::Quantizer quantizer, const Value& to, Bounded& h, Rows& rows) {
+    if (to.scales.dtype == DType::e8m0) quantizer.rounding = numerics::ScaleRounding::power_of_two;
     rows = {to.dtype, {}, {}, to.scales, h.rows, h.cols};
+    rows.form.dtype = DType::f32;
     const numerics::ScaleGrid grid = to.scales.grid;
     rows.values.resize(h.value.size());
     std::vector<float> scales(static_cast<std::size_t>(h.rows * grid.scale_cols(h.cols)));
@@ -304,7 +308,7 @@ class Oracle::Walk {
       for (std::int64_t col = 0; col < h.cols; col += width) {
         const auto at = static_cast<std::size_t>(row * h.cols + col);
         const auto count = static_cast<std::size_t>(std::min(width, h.cols - col));
-        quantize_group(to.dtype, op.quantizer, std::span(h.value).subspan(at, count),
+        quantize_group(to.dtype, quantizer, std::span(h.value).subspan(at, count),
                        std::span(h.bound).subspan(at, count), codes + at, scales[at_scale++]);
       }
     }

@@ -232,6 +232,7 @@ Event Runner::enqueue(Queue& queue, std::size_t index, const Binding& binding, s
                 args.a_index = binding.span(in[ProductOp::kIndex]);
                 if (in[ProductOp::kIndex] != kNoValue) args.a_rows = binding.rows(in[ProductOp::kA]);
                 args.d = binding.span(out[0]);
+                args.d_scale = binding.scales(out[0]);
                 // Outputs that lie side by side are one D.
                 if (first.ld != first.cols) args.d.size = bytes_of_matrix(first.dtype, args.m, first.ld);
                 if (const Bound* shown = binding.find(std::get<ProductOp>(operation.what).quantized_a)) {

@@ -140,4 +140,30 @@ TEST(SampledRows, HaveBothEnds) {
   EXPECT_TRUE(layer::sample_rows(0, 8).empty());
 }
 
+/// A D in codes is judged under its scales, and a scale that is another one shows.
+TEST(QuantisedDOfARealDevice, IsRightUnderItsOwnScalesOnly) {
+  Registry::Options options;
+  options.use_environment = false;
+  options.plugin_dirs = REAL_PLUGIN_DIR;
+  const Device device = Registry::discover(options).device("ironwood:0");
+  for (const char* line : {"--src=bf16 --dt=e4m3fn:e4m3fn:e4m3fn --scale=1x128:128x128:1xall 21x256:256x300",
+                           "--src=bf16 --dt=e4m3fn:e4m3fn:e5m2 --scale=1x128:128x128:1x32 --scale-dt=f32:f32:e8m0 "
+                           "21x256:256x300"}) {
+    const report::Problem problem = report::parse_problem(line);
+    const layer::MadeOperands operands = layer::make_operands(problem, 3);
+    layer::Execution execution(device, problem, operands);
+    const layer::Expected expected = layer::expect(problem, operands, 8);
+    const layer::Check check = execution.check(expected);
+    EXPECT_TRUE(check.pass) << line << ": " << check.why;
+    EXPECT_EQ(check.unwritten, 0) << line;
+    layer::Output output = execution.compute();
+    output.d_scales[0] ^= std::byte{1};
+    output.d_scales[2] ^= std::byte{0x10};
+    EXPECT_FALSE(layer::check(expected, output.d, 0, {}, output.d_scales).pass) << line;
+  }
+  const report::Problem blocks =
+      report::parse_problem("--src=bf16 --dt=e4m3fn:e4m3fn:e4m3fn --scale=1x128:128x128:128x128 21x256:256x300");
+  EXPECT_THROW(layer::Execution(device, blocks, layer::make_operands(blocks, 3)), Error);
+}
+
 }  // namespace
