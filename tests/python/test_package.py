@@ -2,6 +2,7 @@
 """The package as it is installed: import, command, checkpoints, documentation."""
 import doctest
 import importlib
+import re
 import subprocess
 import sys
 
@@ -19,6 +20,15 @@ def test_import_opens_no_driver_and_no_numpy():
     done = python("import ironcl, sys; maps = open('/proc/self/maps').read(); assert 'OpenCL' not in maps and 'ironcl_opencl' not in maps, maps;"
                   "assert 'torch' not in sys.modules and 'numpy' not in sys.modules")
     assert done.returncode == 0, done.stderr
+
+
+def test_the_stub_has_every_name_of_the_extension_module():
+    from importlib.resources import files
+
+    from ironcl import _core
+    stub = (files("ironcl") / "_core.pyi").read_text()
+    for name in (name for name in dir(_core) if not name.startswith("_")):
+        assert re.search(rf"^(def|class) {name}\b", stub, re.MULTILINE), name
 
 
 def test_the_module_is_the_command():

@@ -37,8 +37,18 @@ class Array(NamedTuple):
         return math.prod(self.shape)
 
 
+_known: dict[Any, str] = {}
+
+
 def type_name(dtype: Any, argument: str = "dtype") -> str:
     """The short name ("bf16") of a dtype of torch, numpy, ml_dtypes, or of its name."""
+    name = _known.get(dtype)
+    if name is None:
+        name = _known[dtype] = _type_name(dtype, argument)
+    return name
+
+
+def _type_name(dtype: Any, argument: str) -> str:
     name = dtype if isinstance(dtype, str) else str(dtype).removeprefix("torch.")
     if not isinstance(dtype, str) and name not in _SHORT:
         name = getattr(dtype, "__name__", name) if isinstance(dtype, type) else name
@@ -59,13 +69,10 @@ def torch_type(name: str) -> Any:
 
 
 def _take_torch(x: Any, argument: str) -> tuple[int, str, tuple[int, ...], Any]:
-    if x.device.type != "cpu":
+    if not x.is_cpu:
         raise ValueError(f"{argument} is on {x.device}; expected a CPU tensor: ironcl's devices are OpenCL's, and hold no memory of torch's")
-    x = x.detach()
-    if not x.is_contiguous():
-        x = x.contiguous()
-    name = str(x.dtype).removeprefix("torch.")
-    return x.data_ptr(), name if name == "uint8" else type_name(x.dtype, argument), tuple(x.shape), x
+    x = x.detach().contiguous()
+    return x.data_ptr(), "uint8" if x.dtype == sys.modules["torch"].uint8 else type_name(x.dtype, argument), tuple(x.shape), x
 
 
 def _is_numpy(x: Any) -> bool:
