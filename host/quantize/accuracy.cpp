@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/quantize/accuracy.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <bit>
 #include <numeric>
@@ -70,8 +72,7 @@ const std::vector<Method>& methods() {
       if (code != DType::e5m2) add(type + " 1x128", code, {1, 128});
       for (const std::int64_t block : {512, 256, 128, 64, 32}) {
         if (code == DType::e5m2 && block != 128) continue;
-        const std::string size = std::to_string(block);
-        add(type + " " + size + "x" + size, code, {block, block});
+        add(fmt::format("{} {}x{}", type, block, block), code, {block, block});
       }
     }
     add("e4m3 128x128, e8m0", DType::e4m3fn, {128, 128}, DType::e8m0);

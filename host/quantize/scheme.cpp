@@ -81,6 +81,7 @@ T pick(std::string_view option, const std::string& text, std::optional<T> value,
   if (text.empty()) return allowed.front();
   if (value && std::find(allowed.begin(), allowed.end(), *value) != allowed.end()) return *value;
   std::vector<std::string_view> names;
+  names.reserve(allowed.size());
   for (const T one : allowed) names.push_back(word(one));
   throw std::invalid_argument(fmt::format("{} {}: scheme {} has {}", option, text, scheme, fmt::join(names, ", ")));
 }
