@@ -8,10 +8,7 @@
  *
  *   cc -ffp-contract=off intel_sum_in_another_order.c -o report -lOpenCL && ./report      0: in order, 1: not
  */
-#define CL_TARGET_OPENCL_VERSION 120
-#include <CL/cl.h>
-#include <stdio.h>
-#include <stdlib.h>
+#include "report.h"
 
 enum { ROWS = 64, COLS = 40, COUNT = 8 };
 
@@ -31,30 +28,17 @@ static const char* const source =
     "}\n";
 
 int main(void) {
-  cl_platform_id platform;
-  cl_device_id device;
-  if (clGetPlatformIDs(1, &platform, NULL) != CL_SUCCESS ||
-      clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, 1, &device, NULL) != CL_SUCCESS) {
-    return puts("no device"), 77;
-  }
-  char version[256];
-  clGetDeviceInfo(device, CL_DRIVER_VERSION, sizeof version, version, NULL);
-  puts(version);
-  cl_int status = CL_SUCCESS;
-  const cl_context context = clCreateContext(NULL, 1, &device, NULL, NULL, &status);
-  const cl_command_queue queue = clCreateCommandQueue(context, device, 0, &status);
-  const cl_program program = clCreateProgramWithSource(context, 1, (const char**)&source, NULL, &status);
-  if (clBuildProgram(program, 1, &device, "", NULL, NULL) != CL_SUCCESS) return puts("not built"), 1;
-  const cl_kernel kernel = clCreateKernel(program, "combine", &status);
+  open_device();
+  const cl_kernel kernel = kernel_of(source, "combine", 1);
   static float x[ROWS * COLS], weights[COUNT], y[COLS];
   static cl_int rows[COUNT];
   srand(3);
   for (int i = 0; i < ROWS * COLS; ++i) x[i] = (float)rand() / (float)RAND_MAX - 0.5f;
   for (int i = 0; i < COUNT; ++i) rows[i] = rand() % ROWS, weights[i] = (float)rand() / (float)RAND_MAX - 0.5f;
-  cl_mem xs = clCreateBuffer(context, CL_MEM_COPY_HOST_PTR, sizeof x, x, &status);
-  cl_mem row_list = clCreateBuffer(context, CL_MEM_COPY_HOST_PTR, sizeof rows, rows, &status);
-  cl_mem weight_list = clCreateBuffer(context, CL_MEM_COPY_HOST_PTR, sizeof weights, weights, &status);
-  cl_mem ys = clCreateBuffer(context, CL_MEM_WRITE_ONLY, sizeof y, NULL, &status);
+  cl_mem xs = copy_of(x, sizeof x);
+  cl_mem row_list = copy_of(rows, sizeof rows);
+  cl_mem weight_list = copy_of(weights, sizeof weights);
+  cl_mem ys = copy_of(y, sizeof y);
   const cl_int cols = COLS, count = COUNT;
   clSetKernelArg(kernel, 0, sizeof cols, &cols);
   clSetKernelArg(kernel, 1, sizeof count, &count);

@@ -8,9 +8,7 @@
  *
  *   cc mesa_barrier_in_nested_function.c -o report -lOpenCL && ./report       0: right, 1: wrong, or a crash
  */
-#define CL_TARGET_OPENCL_VERSION 120
-#include <CL/cl.h>
-#include <stdio.h>
+#include "report.h"
 
 enum { LANES = 4 };
 
@@ -38,24 +36,10 @@ static const char* const source =
     "}\n";
 
 int main(void) {
-  cl_platform_id platform;
-  cl_device_id device;
-  if (clGetPlatformIDs(1, &platform, NULL) != CL_SUCCESS ||
-      clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, 1, &device, NULL) != CL_SUCCESS) {
-    return puts("no device"), 77;
-  }
-  char version[256];
-  clGetDeviceInfo(device, CL_DRIVER_VERSION, sizeof version, version, NULL);
-  puts(version);
-  fflush(stdout);
-  cl_int status = CL_SUCCESS;
-  const cl_context context = clCreateContext(NULL, 1, &device, NULL, NULL, &status);
-  const cl_command_queue queue = clCreateCommandQueue(context, device, 0, &status);
-  const cl_program program = clCreateProgramWithSource(context, 1, (const char**)&source, NULL, &status);
-  if (clBuildProgram(program, 1, &device, "", NULL, NULL) != CL_SUCCESS) return puts("not built"), 1;
-  const cl_kernel kernel = clCreateKernel(program, "counts", &status);
+  open_device();
+  const cl_kernel kernel = kernel_of(source, "counts", 1);
   int to[LANES] = {0};
-  const cl_mem memory = clCreateBuffer(context, CL_MEM_COPY_HOST_PTR, sizeof to, to, &status);
+  const cl_mem memory = copy_of(to, sizeof to);
   clSetKernelArg(kernel, 0, sizeof memory, &memory);
   const size_t lanes = LANES;
   clEnqueueNDRangeKernel(queue, kernel, 1, NULL, &lanes, &lanes, 0, NULL, NULL);

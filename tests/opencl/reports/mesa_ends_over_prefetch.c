@@ -6,11 +6,9 @@
  * such builtins (probe.cl, PROBE 5) therefore asks only compilers that name the processor that they compile for, as
  * Mesa's does not.
  *
- *   cc mesa_ends_over_prefetch.c -o report -lOpenCL && ./report       "right" or "refused", or an end before either
+ *   cc mesa_ends_over_prefetch.c -o report -lOpenCL && ./report       "right" or "not built", or an end before either
  */
-#define CL_TARGET_OPENCL_VERSION 120
-#include <CL/cl.h>
-#include <stdio.h>
+#include "report.h"
 
 static const char* const source =
     "__kernel void next(__global int* x) {\n"
@@ -19,24 +17,10 @@ static const char* const source =
     "}\n";
 
 int main(void) {
-  cl_platform_id platform;
-  cl_device_id device;
-  if (clGetPlatformIDs(1, &platform, NULL) != CL_SUCCESS ||
-      clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, 1, &device, NULL) != CL_SUCCESS) {
-    return puts("no device"), 77;
-  }
-  char version[256];
-  clGetDeviceInfo(device, CL_DRIVER_VERSION, sizeof version, version, NULL);
-  puts(version);
-  fflush(stdout);
-  cl_int status = CL_SUCCESS;
-  const cl_context context = clCreateContext(NULL, 1, &device, NULL, NULL, &status);
-  const cl_command_queue queue = clCreateCommandQueue(context, device, 0, &status);
-  const cl_program program = clCreateProgramWithSource(context, 1, (const char**)&source, NULL, &status);
-  if (clBuildProgram(program, 1, &device, "", NULL, NULL) != CL_SUCCESS) return puts("refused"), 0;
-  const cl_kernel kernel = clCreateKernel(program, "next", &status);
+  open_device();
+  const cl_kernel kernel = kernel_of(source, "next", 0);
   int x[128] = {6};
-  const cl_mem memory = clCreateBuffer(context, CL_MEM_COPY_HOST_PTR, sizeof x, x, &status);
+  const cl_mem memory = copy_of(x, sizeof x);
   clSetKernelArg(kernel, 0, sizeof memory, &memory);
   const size_t one = 1;
   clEnqueueNDRangeKernel(queue, kernel, 1, NULL, &one, &one, 0, NULL, NULL);

@@ -10,11 +10,9 @@
  *   oclgrind ./report 4       four at a time: crashes, hangs, or says what is wrong
  *   oclgrind ./report 1       one at a time: 0
  */
-#define CL_TARGET_OPENCL_VERSION 120
-#include <CL/cl.h>
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
+
+#include "report.h"
 
 enum { ROUNDS = 60, PROGRAMS = 4, N = 16 };
 
@@ -32,8 +30,6 @@ static const char* const source =
     "  out[i] = sum.s0 + sum.s7;\n"
     "}\n";
 
-static cl_context context;
-static cl_device_id device;
 static cl_program programs[PROGRAMS];
 static cl_int codes[PROGRAMS];
 
@@ -45,7 +41,7 @@ static void* build(void* which) {
   return NULL;
 }
 
-static float values(cl_command_queue queue, cl_program program, float* out) {
+static float values(cl_program program, float* out) {
   cl_int status = CL_SUCCESS;
   const cl_kernel kernel = clCreateKernel(program, "values", &status);
   if (status != CL_SUCCESS) return printf("clCreateKernel: %d\n", status), -1.0f;
@@ -63,14 +59,8 @@ static float values(cl_command_queue queue, cl_program program, float* out) {
 
 int main(int count, char** arguments) {
   const int at_once = count > 1 ? atoi(arguments[1]) : PROGRAMS;
-  cl_platform_id platform;
-  if (clGetPlatformIDs(1, &platform, NULL) != CL_SUCCESS ||
-      clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, 1, &device, NULL) != CL_SUCCESS) {
-    return puts("no device"), 77;
-  }
+  open_device();
   cl_int status = CL_SUCCESS;
-  context = clCreateContext(NULL, 1, &device, NULL, NULL, &status);
-  const cl_command_queue queue = clCreateCommandQueue(context, device, 0, &status);
   float expected[PROGRAMS] = {0}, out[N];
   for (int round = 0; round < ROUNDS; ++round) {
     static const int which[PROGRAMS] = {0, 1, 2, 3};
@@ -84,7 +74,7 @@ int main(int count, char** arguments) {
     for (int i = 0; i < PROGRAMS && at_once != 1 && round != 0; ++i) pthread_join(threads[i], NULL);
     for (int i = 0; i < PROGRAMS; ++i) {
       if (codes[i] != CL_SUCCESS) return printf("round %d: clBuildProgram: %d\n", round, codes[i]), 1;
-      const float sum = values(queue, programs[i], out);
+      const float sum = values(programs[i], out);
       if (round == 0) expected[i] = sum; /* The first ones are built one after the other. */
       if (sum != expected[i]) return printf("round %d: %g instead of %g\n", round, sum, expected[i]), 1;
       clReleaseProgram(programs[i]);

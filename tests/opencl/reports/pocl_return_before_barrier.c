@@ -7,10 +7,9 @@
  *
  *   cc pocl_return_before_barrier.c -o report -lOpenCL && ./report        0: right, 1: bytes past the end, or a crash
  */
-#define CL_TARGET_OPENCL_VERSION 120
-#include <CL/cl.h>
-#include <stdio.h>
 #include <string.h>
+
+#include "report.h"
 
 enum { COLS = 147, BLOCK = 128, LANES = 64, LD = 256 };
 
@@ -30,34 +29,20 @@ static const char* const source =
     "}\n";
 
 int main(void) {
-  cl_platform_id platform;
-  cl_device_id device;
-  if (clGetPlatformIDs(1, &platform, NULL) != CL_SUCCESS ||
-      clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, 1, &device, NULL) != CL_SUCCESS) {
-    return puts("no device"), 77;
-  }
-  char version[256];
-  clGetDeviceInfo(device, CL_DEVICE_VERSION, sizeof version, version, NULL);
-  puts(version);
-  fflush(stdout);
-  cl_int status = CL_SUCCESS;
-  const cl_context context = clCreateContext(NULL, 1, &device, NULL, NULL, &status);
-  const cl_command_queue queue = clCreateCommandQueue(context, device, 0, &status);
-  const cl_program program = clCreateProgramWithSource(context, 1, (const char**)&source, NULL, &status);
-  if (clBuildProgram(program, 1, &device, "", NULL, NULL) != CL_SUCCESS) return puts("not built"), 1;
-  const cl_kernel kernel = clCreateKernel(program, "sum", &status);
+  open_device();
+  const cl_kernel kernel = kernel_of(source, "sum", 1);
   static cl_uint x[LD];
   static unsigned char out[LD];
   memset(out, 0xee, sizeof out);
-  cl_mem xs = clCreateBuffer(context, CL_MEM_COPY_HOST_PTR, sizeof x, x, &status);
-  cl_mem outs = clCreateBuffer(context, CL_MEM_COPY_HOST_PTR, sizeof out, out, &status);
+  cl_mem xs = copy_of(x, sizeof x);
+  cl_mem outs = copy_of(out, sizeof out);
   const cl_int n = COLS, block = BLOCK;
   clSetKernelArg(kernel, 0, sizeof n, &n);
   clSetKernelArg(kernel, 1, sizeof block, &block);
   clSetKernelArg(kernel, 2, sizeof xs, &xs);
   clSetKernelArg(kernel, 3, sizeof outs, &outs);
   const size_t global = 2 * LANES, local = LANES;
-  status = clEnqueueNDRangeKernel(queue, kernel, 1, NULL, &global, &local, 0, NULL, NULL);
+  const cl_int status = clEnqueueNDRangeKernel(queue, kernel, 1, NULL, &global, &local, 0, NULL, NULL);
   if (status != CL_SUCCESS) return printf("clEnqueueNDRangeKernel: %d\n", status), 1;
   clEnqueueReadBuffer(queue, outs, CL_TRUE, 0, sizeof out, out, 0, NULL, NULL);
   int past = 0, missing = 0;
