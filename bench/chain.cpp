@@ -133,9 +133,11 @@ void measure(const Device& device, const Shape& s, int rounds) {
       size += exact[i] * exact[i];
     }
     if (codes) {
-      Oracle oracle([&](const ProductOp& op,
-                        std::int64_t) { return stacked(op.problem, made[op.problem.n == s.inner ? 0 : 1]); },
-                    s.m, {{"x", made[0].a}});
+      Oracle oracle(
+          [&](const ProductOp& op, std::int64_t) {
+            return stacked(op.problem, made[op.problem.a_source != DType::none ? 0 : 1]);
+          },
+          s.m, {{"x", made[0].a}});
       const Graph& list = way.runner.graph();
       const auto judged = compare(got, oracle.evaluate(list, way.runner.plans())[list.result]);
       verdict = fmt::format(", {:.3g} of the bound: {}", judged.max_error_over_bound, judged.pass ? "pass" : "FAIL");
