@@ -376,14 +376,10 @@ void add_activate_tests(Suite& suite) {
       add(fmt::format("Masked{}To{}", name, numerics::name_of(y)), grouped);
     }
   }
-  const auto behaviour = [&suite](const char* name, std::function<void(Context&)> body) {
-    suite.add(
-        TestCase{.group = "Activate", .name = name, .needs = Needs::experts, .floor = true, .body = std::move(body)});
-  };
-  behaviour("CodesAreThoseOfItsF32Values", codes_are_of_its_f32_values);
-  behaviour("WaitsForItsWaitList", waits_for_its_list);
-  behaviour("WrongDescriptionsAreNamed", wrong_descriptions);
-  behaviour("WrongCallsAreNamed", wrong_calls);
+  suite.add("Activate", "CodesAreThoseOfItsF32Values", Needs::experts, codes_are_of_its_f32_values);
+  suite.add("Activate", "WaitsForItsWaitList", Needs::experts, waits_for_its_list);
+  suite.add("Activate", "WrongDescriptionsAreNamed", Needs::experts, wrong_descriptions);
+  suite.add("Activate", "WrongCallsAreNamed", Needs::experts, wrong_calls);
 }
 
 }  // namespace ironcl::conformance

@@ -4,8 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
-#include <numeric>
 
 #include "tests/conformance/suite/grouped.h"
 #include "tests/conformance/suite/groups.h"
@@ -434,8 +432,7 @@ void add_grouped_tests(Suite& suite) {
   add_shapes(suite);
   add_types(suite);
   const auto behaviour = [&suite](const char* name, std::function<void(Context&)> body) {
-    suite.add(
-        TestCase{.group = "Grouped", .name = name, .needs = Needs::grouped, .floor = true, .body = std::move(body)});
+    suite.add("Grouped", name, Needs::grouped, std::move(body));
   };
   behaviour("OneMatrixHasTheBitsOfADensePlan", [](Context& c) { one_matrix_is_dense(c, DType::none); });
   behaviour("OneMatrixHasTheBitsOfADensePlanFromBf16", [](Context& c) { one_matrix_is_dense(c, DType::bf16); });

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <functional>
 #include <limits>
@@ -465,16 +464,12 @@ void add_route_tests(Suite& suite) {
   add("GivenIdsWithCapacity", r, true);
   r.shared_gate = true;
   add("GivenIdsWithASharedGate", r, true);
-  const auto behaviour = [&suite](const char* name, std::function<void(Context&)> body) {
-    suite.add(
-        TestCase{.group = "Route", .name = name, .needs = Needs::experts, .floor = true, .body = std::move(body)});
-  };
-  behaviour("StepsLeaveNoChoice", exact_choice);
-  behaviour("BiasChoosesAndDoesNotWeigh", bias_chooses_and_does_not_weigh);
-  behaviour("BiasStaysF32", bias_stays_f32);
-  behaviour("WaitsForItsWaitList", waits_for_its_list);
-  behaviour("WrongDescriptionsAreNamed", wrong_descriptions);
-  behaviour("WrongCallsAreNamed", wrong_calls);
+  suite.add("Route", "StepsLeaveNoChoice", Needs::experts, exact_choice);
+  suite.add("Route", "BiasChoosesAndDoesNotWeigh", Needs::experts, bias_chooses_and_does_not_weigh);
+  suite.add("Route", "BiasStaysF32", Needs::experts, bias_stays_f32);
+  suite.add("Route", "WaitsForItsWaitList", Needs::experts, waits_for_its_list);
+  suite.add("Route", "WrongDescriptionsAreNamed", Needs::experts, wrong_descriptions);
+  suite.add("Route", "WrongCallsAreNamed", Needs::experts, wrong_calls);
 }
 
 }  // namespace ironcl::conformance
