@@ -45,8 +45,7 @@ TEST(OpenClAllocations, ACallMakesFew) {
   if (devices().empty()) GTEST_SKIP() << why_no_devices();
   if (IRONCL_COUNTS_ALLOCATIONS == 0) GTEST_SKIP() << "a sanitizer's allocator";
   for (const auto& device : devices()) {
-    Case c{4, 256, 512};
-    c.a_source = DType::bf16;
+    Case c{.m = 4, .n = 256, .k = 512, .a_source = DType::bf16};
     const Data data = make_data(c);
     const backend::GemmDesc desc = c.desc();
     const auto plan = device->create_gemm(desc);
@@ -130,8 +129,7 @@ std::vector<std::pair<std::shared_ptr<backend::Device>, Case>> every_device_with
 TEST(OpenClAllocations, ACallThatIsRefusedMemoryLeavesNothingRunning) {
   if (devices().empty()) GTEST_SKIP() << why_no_devices();
   if (IRONCL_COUNTS_ALLOCATIONS == 0) GTEST_SKIP() << "a sanitizer's allocator";
-  Case c{64, 2048, 2048};
-  c.a_source = DType::bf16;
+  Case c{.m = 64, .n = 2048, .k = 2048, .a_source = DType::bf16};
   // Five commands: codes for the caller, codes, tiles, parts of k, their sums.
   Case of_five = c;
   of_five.a_grid = {128, 128};

@@ -39,8 +39,7 @@ Config config_with_trials() {
 
 /// A product that tiles take by themselves; the variant that it ran.
 std::string run_a_product(backend::Device& device, std::uint32_t seed) {
-  Case c{130, 200, 300};
-  c.seed = seed;
+  Case c{.m = 130, .n = 200, .k = 300, .seed = seed};
   const Outcome outcome = run(device, c, make_data(c));
   expect_right(outcome, c, device.props().name);
   return outcome.info.variant;

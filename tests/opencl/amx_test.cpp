@@ -51,18 +51,6 @@ std::shared_ptr<backend::Device> cpu_with_tiles(const Made& made) {
   return nullptr;
 }
 
-/// The device works, without tiles, and says why.
-void expect_as_before(backend::Device& device, const std::string& why) {
-  EXPECT_NE(trial_of(device, "gemm_amx").find(why), std::string::npos) << trial_of(device, "gemm_amx");
-  Case c{70, 200, 300};
-  EXPECT_NE(choice_of(device, c), "gemm_amx");
-  expect_right(run(device, c, make_data(c)), c, device.props().name);
-  c.options = {{"variant", "gemm_amx"}};
-  const backend::Support asked = device.supports(c.desc());
-  EXPECT_EQ(asked.reason, backend::Reason::device_feature);
-  EXPECT_NE(asked.text.find(why), std::string::npos) << asked.text;
-}
-
 TEST_F(OpenClAmx, SwitchedOffLeavesTheDeviceAsItWas) {
   Config config;
   config.trial_program = IRONCL_TRIAL_PROGRAM;
@@ -70,7 +58,8 @@ TEST_F(OpenClAmx, SwitchedOffLeavesTheDeviceAsItWas) {
   const Made made = make(config);
   for (const auto& device : made.devices) {
     expect_as_before(
-        *device, device->props().type == backend::DeviceType::cpu ? "tiles (AMX) are switched off" : "no processor");
+        *device, "gemm_amx",
+        device->props().type == backend::DeviceType::cpu ? "tiles (AMX) are switched off" : "no processor");
   }
 }
 
@@ -88,13 +77,13 @@ TEST_F(OpenClAmx, ATrialThatFailsLeavesTheDeviceAsItWas) {
     const Made made = make(config);
     const auto device = cpu_with_tiles(made);
     if (device == nullptr) GTEST_SKIP() << "no processor with tiles: " << why_no_tiles();
-    expect_as_before(*device, why);
+    expect_as_before(*device, "gemm_amx", why);
   }
   Config config;
   config.trial_program = dir_ / "is_not_there";
-  expect_as_before(*cpu_with_tiles(make(config)), "cannot be started");
+  expect_as_before(*cpu_with_tiles(make(config)), "gemm_amx", "cannot be started");
   config.trial_program.clear();
-  expect_as_before(*cpu_with_tiles(make(config)), "no program for trials");
+  expect_as_before(*cpu_with_tiles(make(config)), "gemm_amx", "no program for trials");
 }
 
 TEST_F(OpenClAmx, AnAnswerIsKeptAndWhatComesFromOutsideIsNot) {
@@ -142,10 +131,7 @@ void expect_right_on_tiles(backend::Device& device, const std::string& variant) 
                                                          {DType::i8, 128, "4", "128", DType::f16},
                                                          {DType::e4m3fn, 128, "4", "32", DType::bf16}}) {
     for (const auto& [m, n, k] : {std::array{16, 64, 512}, {33, 97, 300}, {100, 160, 129}, {257, 65, 96}}) {
-      Case c{m, n, k};
-      c.a = c.b = type;
-      c.d = d;
-      c.a_grid = {1, group};
+      Case c{.m = m, .n = n, .k = k, .a = type, .b = type, .d = d, .a_grid = {1, group}};
       c.b_grid = {seed % 2 == 0 ? 1 : group, group};  // A tile of sums has columns of every 16 of a unit.
       c.options = {{"variant", variant}, {"block_m", block_m}, {"block_n", block_n}};
       c.seed = ++seed;
@@ -173,13 +159,9 @@ void expect_right_on_tiles(backend::Device& device, const std::string& variant) 
     }
   }
   // Blocks of which up to four cores take four at a time, and at last three.
-  Case many{16, 32 * 67, 128};
-  many.options = {{"variant", variant}, {"block_m", "1"}, {"block_n", "32"}};
+  Case many{.m = 16, .n = 32 * 67, .k = 128, .options = {{"variant", variant}, {"block_m", "1"}, {"block_n", "32"}}};
   expect_right(run(device, many, make_data(many)), many, device.props().name);
-  Grouped g;
-  g.n = 70;
-  g.k = 200;
-  g.counts = {3, 0, 50, 9, 33};
+  Grouped g{.counts = {3, 0, 50, 9, 33}, .n = 70, .k = 200};
   for (const std::string block_n : {"32", "64"}) {
     g.options = {{"variant", variant}, {"block_m", "2"}, {"block_n", block_n}};
     expect_right_in_both_layouts(device, g, 100, 51);
@@ -187,10 +169,7 @@ void expect_right_on_tiles(backend::Device& device, const std::string& variant) 
 }
 
 void expect_floats_on_tiles(backend::Device& device, const std::string& variant) {
-  Case c{40, 100, 200};
-  c.a_scale = DType::none;
-  c.options = {{"variant", variant}};
-  c.a = DType::bf16;
+  Case c{.m = 40, .n = 100, .k = 200, .a = DType::bf16, .a_scale = DType::none, .options = {{"variant", variant}}};
   expect_right(run(device, c, make_data(c)), c, device.props().name);
 }
 

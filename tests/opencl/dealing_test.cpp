@@ -125,8 +125,7 @@ TEST(OpenClDealing, ProductsFromACounterAreRight) {
   if (devices().empty()) GTEST_SKIP() << why_no_devices();
   int ran = 0;
   for (const char* variant : {"gemm_stream", "gemm_panel", "gemm_stream_bf16", "gemm_bf16", "gemm_amx"}) {
-    Grouped g;
-    g.counts = {70, 0, 1, 129};
+    Grouped g{.counts = {70, 0, 1, 129}};
     g.m = 203;  // Three rows that nobody has.
     g.n = 2050;
     g.k = 2048;

@@ -4,10 +4,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cmath>
 #include <filesystem>
 #include <fstream>
-#include <limits>
 
 #include "backends/opencl/device.h"
 #include "backends/opencl/matrix_unit.h"
@@ -21,18 +19,6 @@ namespace {
 
 using backend::DType;
 
-/// The device works without the instructions, and says why.
-void expect_as_before(backend::Device& device, const std::string& why) {
-  EXPECT_NE(trial_of(device, "gemm_bf16").find(why), std::string::npos) << trial_of(device, "gemm_bf16");
-  Case c{70, 200, 300};
-  EXPECT_NE(choice_of(device, c), "gemm_bf16");
-  expect_right(run(device, c, make_data(c)), c, device.props().name);
-  c.options = {{"variant", "gemm_bf16"}};
-  const backend::Support asked = device.supports(c.desc());
-  EXPECT_EQ(asked.reason, backend::Reason::device_feature);
-  EXPECT_NE(asked.text.find(why), std::string::npos) << asked.text;
-}
-
 TEST(OpenClDotProducts, SwitchedOffLeavesTheDeviceAsItWas) {
   if (devices().empty()) GTEST_SKIP() << why_no_devices();
   Config config;
@@ -40,7 +26,8 @@ TEST(OpenClDotProducts, SwitchedOffLeavesTheDeviceAsItWas) {
   config.avx512_bf16 = false;
   const Made made = make(config);
   for (const auto& device : made.devices)
-    expect_as_before(*device, device->props().type == backend::DeviceType::cpu ? "are switched off" : "no processor");
+    expect_as_before(*device, "gemm_bf16",
+                     device->props().type == backend::DeviceType::cpu ? "are switched off" : "no processor");
 }
 
 TEST(OpenClDotProducts, ATrialThatFailsLeavesTheDeviceAsItWas) {
@@ -56,7 +43,7 @@ TEST(OpenClDotProducts, ATrialThatFailsLeavesTheDeviceAsItWas) {
     const Made made = make(config);
     const auto device = cpu_of(made);
     if (device == nullptr) GTEST_SKIP() << "no OpenCL device is a processor";
-    expect_as_before(*device, why);
+    expect_as_before(*device, "gemm_bf16", why);
   }
   std::filesystem::remove(path);
 }
@@ -93,8 +80,7 @@ TEST(OpenClDotProducts, AreTakenWhereTheyWereMeasuredToBeFaster) {
   f.dot_products_why_not.clear();
   AllWork trials;
   const auto taken = [&](std::int64_t m, DType type) {
-    Case c{m, 4096, 4096};
-    c.a = c.b = type;
+    Case c{.m = m, .n = 4096, .k = 4096, .a = type, .b = type};
     Choice choice;
     const backend::GemmDesc desc = c.desc();
     EXPECT_EQ(choose({f, variants(), &trials}, desc, &choice, nullptr).reason, backend::Reason::none);
@@ -109,29 +95,6 @@ TEST(OpenClDotProducts, AreTakenWhereTheyWereMeasuredToBeFaster) {
   for (const std::int64_t m : {1, 8, 16, 64, 1024})
     EXPECT_EQ(taken(m, DType::e4m3fn).find("bf16"), std::string::npos) << m;
   EXPECT_EQ(taken(1024, DType::i8), "gemm_bf16");
-}
-
-TEST(OpenClDotProducts, BlocksAreWideWhereAllOfAIsReadForEach) {
-  if (devices().empty()) GTEST_SKIP() << why_no_devices();
-  Features f = dynamic_cast<Device&>(*devices()[0]).context()->features;
-  f.type = backend::DeviceType::cpu;
-  f.vector_width = 16;
-  f.compute_units = 2;
-  f.local_bytes = f.cache_bytes = std::uint64_t{32} << 20;
-  f.dot_products_of_bf16 = f.dot_products_of_bytes = 1;
-  const auto columns = [&](std::int64_t m, std::int64_t n, std::int64_t k) {
-    Problem p;
-    p.m = m, p.n = n, p.k = k;
-    p.a = p.b = DType::e4m3fn;
-    return find_variant("gemm_bf16")->rule_of_thumb(f, p).at("block_n");
-  };
-  // Three tiles of rows at most: a core keeps them, and one stream of codes is best.
-  EXPECT_EQ(columns(16, 4096, 4096), 32);
-  EXPECT_EQ(columns(42, 576, 7168), 32);
-  EXPECT_EQ(columns(128, 576, 7168), 96);
-  EXPECT_EQ(columns(1024, 576, 7168), 96);
-  // 43 blocks of 96 columns would leave one of two cores without work at the end.
-  EXPECT_EQ(columns(128, 4096, 4096), 128);
 }
 
 TEST(OpenClDotProducts, QuantiseInOneLaunchWhereALaunchIsMuchOfACall) {
@@ -185,9 +148,7 @@ TEST(OpenClDotProducts, OfFewRowsAreRightForEveryGroupTypeAndTile) {
     }
   }
   // Integers have a kernel of their own, floats that bf16 does not hold none.
-  Case c{2, 64, 128};
-  c.options = {{"variant", "gemm_stream_bf16"}};
-  c.a = c.b = DType::i8;
+  Case c{.m = 2, .n = 64, .k = 128, .a = DType::i8, .b = DType::i8, .options = {{"variant", "gemm_stream_bf16"}}};
   EXPECT_EQ(device->supports(c.desc()).reason, backend::Reason::dtype);
 }
 

@@ -8,8 +8,8 @@
 namespace ironcl::opencl::testing {
 
 struct Grouped {
-  std::vector<std::int32_t> counts;  ///< As the device gets them: not to be trusted. One for each matrix.
-  std::int64_t m = 0;                ///< Rows of all matrices; where masked, of each.
+  std::vector<std::int32_t> counts = {};  ///< As the device gets them: not to be trusted. One for each matrix.
+  std::int64_t m = 0;                     ///< Rows of all matrices; where masked, of each.
   std::int64_t n = 1, k = 1;
   bool masked = false;
   std::int64_t a_rows = 0;  ///< Not 0: rows are gathered from so many.

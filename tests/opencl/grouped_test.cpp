@@ -18,12 +18,7 @@ namespace {
 using backend::DType;
 using Counts = std::vector<std::int32_t>;
 
-class OpenClGrouped : public ::testing::Test {
- protected:
-  void SetUp() override {
-    if (devices().empty()) GTEST_SKIP() << why_no_devices();
-  }
-};
+using OpenClGrouped = OnDevices;
 
 constexpr std::int32_t kTile = 3;    ///< Rows of a tile in the options of grouped_variants().
 constexpr std::int32_t kBlock = 16;  ///< A height that tiled kernels have there, more than two blocks of the others.
@@ -34,9 +29,7 @@ void check_all(const std::vector<Counts>& all, bool masked, std::int64_t tail = 
   int ran = 0;
   for (const backend::Options& options : grouped_variants()) {
     for (const Counts& counts : all) {
-      Grouped g;
-      g.counts = counts;
-      g.masked = masked;
+      Grouped g{.counts = counts, .masked = masked};
       for (const std::int32_t count : counts)
         g.m = masked ? std::max<std::int64_t>(g.m, count + tail) : g.m + std::max(count, 0);
       if (!masked) g.m += tail;
@@ -172,8 +165,7 @@ TEST_F(OpenClGrouped, MatricesAreDealtWhereverThereIsRoomForTheirTable) {
        {backend::Options{}, backend::Options{{"variant", "gemm_wgmma_f16"}}, {{"variant", "gemm_wgmma_fp8"}}}) {
     for (const std::size_t matrices : {129, 256, 257}) {
       for (const backend::DType source : {backend::DType::none, backend::DType::bf16}) {
-        Grouped g;
-        g.options = options;
+        Grouped g{.options = options};
         g.counts.assign(matrices, 0);
         for (std::size_t i = 0; i < matrices; i += 5) g.counts[i] = static_cast<std::int32_t>(1 + i % 7);
         g.counts[matrices - 1] = 70;
@@ -188,34 +180,13 @@ TEST_F(OpenClGrouped, MatricesAreDealtWhereverThereIsRoomForTheirTable) {
   EXPECT_GE(ran, 6);
 }
 
-TEST_F(OpenClGrouped, RandomAndSkewedCountsAreRight) {
-  Random random(5);
-  std::vector<Counts> all;
-  for (int round = 0; round < 2; ++round) {
-    Counts multinomial(24), zipf(24);
-    for (int i = 0; i < 90; ++i) {
-      ++multinomial[random.next() % 24];
-      ++zipf[static_cast<std::size_t>(24 / (1 + random.next() % 24)) % 24];
-    }
-    all.push_back(multinomial);
-    all.push_back(zipf);
-  }
-  check_all(all, false);
-}
-
 TEST_F(OpenClGrouped, CountsAreClampedAndNeverTrusted) {
   int ran = 0;
   for (const backend::Options& options : grouped_variants()) {
     for (const bool masked : {false, true}) {
       for (const Counts& counts : {Counts{-5, 4, -2147483647 - 1, 6}, Counts{4, 2147483647, 2147483647, 3},
                                    Counts{30, 5, 7}, Counts{2147483647}, Counts{-1, -1}}) {
-        Grouped g;
-        g.counts = counts;
-        g.m = 20;
-        g.masked = masked;
-        g.n = 40;
-        g.k = 130;
-        g.options = options;
+        Grouped g{.counts = counts, .m = 20, .n = 40, .k = 130, .masked = masked, .options = options};
         ran += check(g);
       }
     }
@@ -248,12 +219,7 @@ TEST_F(OpenClGrouped, GatheredRowsAreRight) {
 TEST_F(OpenClGrouped, EveryTypeGridBiasAndOutputIsRight) {
   std::uint32_t seed = 60;
   for (const backend::Options& options : grouped_variants()) {
-    Grouped base;
-    base.counts = {4, 0, 18, 1};
-    base.m = 24;
-    base.n = 77;
-    base.k = 330;
-    base.options = options;
+    Grouped base{.counts = {4, 0, 18, 1}, .m = 24, .n = 77, .k = 330, .options = options};
     const auto with = [&](auto change) {
       Grouped g = base;
       g.seed = ++seed;
@@ -273,28 +239,9 @@ TEST_F(OpenClGrouped, EveryTypeGridBiasAndOutputIsRight) {
   }
 }
 
-TEST_F(OpenClGrouped, EveryWidthAndDepthOfExpertsIsRight) {
-  std::uint32_t seed = 90;
-  for (const backend::Options& options : grouped_variants()) {
-    for (const auto& [n, k] : std::vector<std::pair<int, int>>{{96, 64}, {192, 96}, {576, 192}, {33, 768}}) {
-      Grouped g;
-      g.counts = {3, 0, 8};
-      g.m = 11;
-      g.n = n;
-      g.k = k;
-      g.options = options;
-      g.seed = ++seed;
-      check(g);
-    }
-  }
-}
-
 /// The bytes of D of the dense problem that a grouped one with one matrix is.
 std::vector<std::uint8_t> dense_rows(backend::Device& device, const Grouped& g, const GroupedData& data) {
-  Case c{g.m, g.n, g.k};
-  c.a_source = g.a_source;
-  c.weakest = g.allowed();
-  c.options = g.options;
+  Case c{.m = g.m, .n = g.n, .k = g.k, .a_source = g.a_source, .weakest = g.allowed(), .options = g.options};
   const Outcome outcome = run(device, c, data.operands);
   const std::size_t guard = 2 * device.props().buffer_alignment;
   return {outcome.raw.begin() + static_cast<std::ptrdiff_t>(guard),
@@ -324,13 +271,7 @@ TEST_F(OpenClGrouped, OneMatrixIsTheDensePlanBitForBit) {
   for (const backend::Options& options : all) {
     for (const std::int32_t m : {1, 19, 70}) {
       for (const DType source : {DType::none, DType::f32}) {
-        Grouped g;
-        g.counts = {m};
-        g.m = m;
-        g.n = 70;
-        g.k = 1100;
-        g.a_source = source;
-        g.options = options;
+        Grouped g{.counts = {m}, .m = m, .n = 70, .k = 1100, .a_source = source, .options = options};
         const GroupedData data = make_data(g);
         Case dense{g.m, g.n, g.k};
         dense.a_source = g.a_source;
@@ -354,61 +295,6 @@ TEST_F(OpenClGrouped, OneMatrixIsTheDensePlanBitForBit) {
   }
 }
 
-TEST_F(OpenClGrouped, ARowsBitsDoNotDependOnTheOtherRows) {
-  for (const backend::Options& options : grouped_variants()) {
-    Grouped crowd;
-    crowd.counts = {7, 4, 20};
-    crowd.m = 31;
-    crowd.n = 45;
-    crowd.k = 1100;  // Enough for parts of K, which a repeatable plan must do without.
-    crowd.options = options;
-    crowd.repeatable = true;
-    const GroupedData data = make_data(crowd);
-    Grouped alone = crowd;  // The fifth row of the last matrix, by itself.
-    alone.counts = {0, 0, 1};
-    GroupedData one = make_data(alone);
-    const std::size_t scale_bytes = static_cast<std::size_t>(crowd.a_grid.scale_cols(crowd.k)) * 4;
-    one.operands = data.operands;
-    std::copy_n(data.operands.a.begin() + 15 * crowd.k, crowd.k, one.operands.a.begin());
-    std::copy_n(data.operands.a_scales.begin() + static_cast<std::ptrdiff_t>(15 * scale_bytes), scale_bytes,
-                one.operands.a_scales.begin());
-    for (const auto& device : devices()) {
-      if (device->supports(crowd.desc()).reason != backend::Reason::none) continue;
-      EXPECT_EQ(run(*device, crowd, data).rows[15], run(*device, alone, one).rows[0]) << crowd.line();
-    }
-  }
-}
-
-TEST_F(OpenClGrouped, QuantisingBeforeTheGatherGivesTheBitsOfQuantisingAfter) {
-  for (const backend::Options& options : grouped_variants()) {
-    // Few rows are quantised where they are gathered, many in a kernel of their own.
-    for (const std::int32_t most : {8, 300}) {
-      Grouped before;
-      before.counts = {6, 3, most};
-      before.m = 9 + most;
-      before.n = 40;
-      before.k = 270;
-      before.a_source = DType::bf16;
-      before.a_rows = 5;
-      before.options = options;
-      const GroupedData data = make_data(before);
-      Grouped after = before;
-      after.a_rows = 0;
-      GroupedData permuted = data;
-      permuted.operands.a.clear();
-      for (const std::int32_t index : data.index) {
-        const std::int64_t row = std::clamp<std::int64_t>(index, 0, before.a_rows - 1);
-        const auto from = data.operands.a.begin() + row * before.k * 2;
-        permuted.operands.a.insert(permuted.operands.a.end(), from, from + before.k * 2);
-      }
-      for (const auto& device : devices()) {
-        if (device->supports(before.desc()).reason != backend::Reason::none) continue;
-        EXPECT_EQ(run(*device, before, data).rows, run(*device, after, permuted).rows) << before.line();
-      }
-    }
-  }
-}
-
 // Tiles that end within blocks of columns are each matrix's own.
 TEST_F(OpenClGrouped, TilesOfOtherWidthsAreRight) {
   int ran = 0;
@@ -427,49 +313,6 @@ TEST_F(OpenClGrouped, TilesOfOtherWidthsAreRight) {
     }
   }
   if (ran == 0) GTEST_SKIP() << "no device of compute capability 9.0";
-}
-
-TEST_F(OpenClGrouped, UnquantisedWeightsAreRight) {
-  std::uint32_t seed = 130;
-  for (const std::string variant : {"gemm_panel", "gemm_stream"}) {
-    for (const DType b : {DType::f32, DType::f16, DType::bf16}) {
-      for (const DType a : {DType::bf16, DType::f32}) {
-        Grouped g;
-        g.counts = {9, 0, 4};
-        g.m = 13;
-        g.n = 37;
-        g.k = 150;
-        g.a = a;
-        g.b = b;
-        g.a_scale = g.b_scale = DType::none;
-        g.options = {{"variant", variant}};
-        g.seed = ++seed;
-        EXPECT_GE(check(g), variant == "gemm_panel" ? devices_with_room_for_a_panel() : 1) << g.line();
-      }
-    }
-  }
-}
-
-TEST_F(OpenClGrouped, RefusalsSayWhatIsTaken) {
-  for (const auto& device : devices()) {
-    Grouped g;
-    g.counts = {4, 4};
-    g.m = 8;
-    g.n = g.k = 256;
-    g.a_grid = {128, 128};
-    backend::Support support = device->supports(g.desc());
-    EXPECT_EQ(support.reason, backend::Reason::scale_layout) << support.text;
-    g.a_grid = {1, 128};
-    backend::GemmDesc desc = g.desc();
-    desc.matrices = 1 << 20;
-    EXPECT_EQ(device->supports(desc).reason, backend::Reason::grouping);
-    desc.matrices = 256;
-    desc.n = 4096;
-    desc.k = 7168;  // 7.5e9 bytes of weights: past 32 bits, and past what many devices give one buffer.
-    support = device->supports(desc);
-    EXPECT_TRUE(support.reason == backend::Reason::none || support.reason == backend::Reason::device_memory)
-        << support.text;
-  }
 }
 
 TEST_F(OpenClGrouped, HeavyWeightsPastFourGiBAreFound) {

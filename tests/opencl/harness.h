@@ -24,6 +24,14 @@ const std::vector<std::shared_ptr<backend::Device>>& devices();
 /// Why there are none, for GTEST_SKIP.
 std::string why_no_devices();
 
+/// A suite that is skipped where there are no devices.
+class OnDevices : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (devices().empty()) GTEST_SKIP() << why_no_devices();
+  }
+};
+
 /// A fresh backend with its own configuration, and its devices filtered the same way.
 struct Made {
   std::unique_ptr<backend::Backend> backend;

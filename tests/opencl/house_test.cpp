@@ -31,11 +31,7 @@ TEST_F(OpenClHouse, ANewVariantWithItsOwnFormTrialAndToolchainRunsWholePlans) {
     for (const DType source : {DType::none, DType::bf16}) {
       for (const auto& [m, n, k] :
            std::vector<std::tuple<int, int, int>>{{1, 17, 129}, {5, 100, 300}, {9, 64, 640}}) {
-        Case c{m, n, k};
-        c.a_source = source;
-        c.bias = DType::f32;
-        c.a_grid = {1, 64};
-        c.seed = ++seed;
+        Case c{.m = m, .n = n, .k = k, .a_source = source, .bias = DType::f32, .a_grid = {1, 64}, .seed = ++seed};
         const Outcome outcome = run(*device, c, make_data(c));
         EXPECT_EQ(outcome.info.variant, "gemm_transposed") << "chosen by its estimate, not by name";
         expect_right(outcome, c, device->props().name);
@@ -121,8 +117,7 @@ TEST_F(OpenClHouse, ACallThatFailsBetweenItsLaunchesLeavesNothingRunning) {
   auto made = with({gemm_transposed_failing});
   for (const auto& device : made.devices) {
     const auto& context = dynamic_cast<Device&>(*device).context();
-    Case c{3, 64, 256};
-    c.options = {{"variant", "gemm_transposed"}};
+    Case c{.m = 3, .n = 64, .k = 256, .options = {{"variant", "gemm_transposed"}}};
     const Data data = make_data(c);
     const Outcome whole = run(*device, c, data);
     expect_right(whole, c, device->props().name);

@@ -71,61 +71,6 @@ TEST(OpenClKernels, HeadsNameTheTunablesAndDefaultsOfTheTable) {
   }
 }
 
-TEST(OpenClKernels, APanelUsesTheCacheWhereLocalMemoryIsSmaller) {
-  Features f;
-  f.vector_width = 16;
-  f.compute_units = 2;
-  f.local_bytes = 256 << 10;  // As Intel's runtime has it.
-  const Problem problem{1024, 4096, 4096, 128, backend::DType::e4m3fn, backend::DType::e4m3fn, backend::DType::f32};
-  const Variant& panel = *find_variant("gemm_panel");
-  const Tuning narrow = panel.rule_of_thumb(f, problem);
-  f.cache_bytes = 2 << 20;
-  const Tuning wide = panel.rule_of_thumb(f, problem);
-  EXPECT_GT(wide.at("block_n"), narrow.at("block_n")) << "a wider block passes over A less often";
-  EXPECT_LE(panel.local_bytes(wide, problem), f.local_bytes);
-}
-
-TEST(OpenClKernels, ATileOfDotProductsPadsAsFewRowsAsItCan) {
-  Features f;
-  f.vector_width = 16;
-  f.compute_units = 2;
-  f.local_bytes = 2 << 20;
-  f.cache_bytes = 1 << 20;
-  f.dot_products_of_bf16 = f.dot_products_of_bytes = 1;
-  for (const auto& [rows, tile] :
-       {std::pair{9, 9}, {17, 9}, {128, 13}, {256, 13}, {512, 14}, {1024, 13}, {4096, 14}}) {
-    const Problem p{rows, 4096, 4096, 128, backend::DType::e4m3fn, backend::DType::e4m3fn, backend::DType::bf16};
-    EXPECT_EQ(find_variant("gemm_bf16")->rule_of_thumb(f, p).at("tile_m"), tile) << rows;
-  }
-}
-
-TEST(OpenClKernels, BlocksOfTilesAreTwiceAsManyAsCoresWhereTheyCanBe) {
-  const Features f = wide_cores(8);
-  const Variant& amx = *find_variant("gemm_amx");
-  for (const std::int64_t n : {2112, 3072, 4096}) {
-    const Problem p{128, n, 2048, 128, backend::DType::e4m3fn, backend::DType::e4m3fn, backend::DType::bf16};
-    const Tuning t = amx.rule_of_thumb(f, p);
-    EXPECT_GE(numerics::ceil_div(p.n, std::int64_t{t.at("block_n")}), 2 * f.compute_units) << to_string(t);
-    EXPECT_EQ(t.at("block_m"), 8) << "decoded once for all rows";
-  }
-}
-
-TEST(OpenClKernels, FewRowsOnTilesReadCodesInOneStream) {
-  const Variant& amx = *find_variant("gemm_amx");
-  for (const int cores : {4, 8}) {
-    for (const auto& [n, k] : {std::pair{4096, 4096}, {576, 7168}, {3072, 1024}, {7168, 2048}, {7168, 16384}}) {
-      Problem p{16, n, k, 128, backend::DType::e4m3fn, backend::DType::e4m3fn, backend::DType::bf16};
-      for (const std::int64_t m : {8, 16, 33, 64}) {
-        p.m = m;
-        EXPECT_EQ(amx.rule_of_thumb(wide_cores(cores), p).at("block_n"), 32) << m << "x" << n << "x" << k;
-      }
-      if (n < 1000) continue;
-      p.m = 128;
-      EXPECT_GE(amx.rule_of_thumb(wide_cores(cores), p).at("block_n"), 64) << n << "x" << k << ": A is read again";
-    }
-  }
-}
-
 TEST(OpenClKernels, TilesAreQuantisedInOneLaunchWhereRowsOrColumnsAreFew) {
   const Variant& amx = *find_variant("gemm_amx");
   const auto tuning = [&](std::int64_t m, std::int64_t n, std::int64_t k, backend::DType source) {
@@ -175,25 +120,6 @@ TEST(OpenClKernels, WhatOneLaunchCannotCountIsQuantisedBefore) {
   }
 }
 
-TEST(OpenClKernels, MatricesOfFewRowsTakeNarrowBlocksOfTilesFromFourRowsOn) {
-  const Features f = wide_cores(3);
-  const Variant &amx = *find_variant("gemm_amx"), &stream = *find_variant("gemm_stream");
-  const auto of_rows = [](std::int64_t rows) {  // Of 16 matrices.
-    Problem p{rows * 16, 4096, 7168, 128, backend::DType::e4m3fn, backend::DType::e4m3fn, backend::DType::bf16};
-    p.matrices = 16;
-    return p.priced();
-  };
-  for (const std::int64_t rows : {4, 8}) {
-    const Problem p = of_rows(rows);
-    const Tuning t = amx.rule_of_thumb(f, p);
-    EXPECT_EQ(t.at("block_n"), 64) << rows << " rows a matrix: codes come in two streams, and A is small";
-    EXPECT_LT(amx.estimate_ns(t, p, f), stream.estimate_ns(stream.rule_of_thumb(f, p), p, f)) << rows;
-  }
-  EXPECT_GE(amx.rule_of_thumb(f, of_rows(64)).at("block_n"), 256) << "A is read again by each block of columns";
-  const Problem p = of_rows(2);
-  EXPECT_GT(amx.estimate_ns(amx.rule_of_thumb(f, p), p, f), stream.estimate_ns(stream.rule_of_thumb(f, p), p, f));
-}
-
 TEST(OpenClKernels, OneFormOfWeightsServesEveryNumberOfRowsOnTensorCores) {
   AllWork trials;
   const Features f = h200();
@@ -223,22 +149,6 @@ TEST(OpenClKernels, OneFormOfWeightsServesEveryNumberOfRowsOnTensorCores) {
           << choice.variant->name << " for " << m << "x" << n << "x" << k;
     }
   }
-}
-
-TEST(OpenClKernels, AStreamQuantisesInsideWhereThatIsSurelyLess) {
-  Features f;
-  f.type = backend::DeviceType::cpu;
-  f.vector_width = 16;
-  f.compute_units = 4;
-  f.clock_hz = 2e9;
-  const auto floats = [&](std::int64_t n, std::int64_t k, std::int64_t m = 1) {
-    Problem p{m, n, k, 128, backend::DType::e4m3fn, backend::DType::e4m3fn, backend::DType::bf16};
-    p.a_source = backend::DType::bf16;
-    return find_variant("gemm_stream")->rule_of_thumb(f, p).at("floats");
-  };
-  EXPECT_EQ(floats(3072, 1024), 1);
-  EXPECT_EQ(floats(7168, 2048), 1) << "once on each core";
-  EXPECT_EQ(floats(7168, 2048, 17), 0) << "once for each of many blocks";
 }
 
 TEST(OpenClKernels, WorkGroupsStayForOneTileOfRowsThatAreQuantised) {
@@ -281,19 +191,6 @@ TEST(OpenClKernels, WorkGroupsStayForOneTileOfRowsThatAreQuantised) {
   EXPECT_EQ(find_variant("gemm_stream")->persistent_groups(before, p), 0) << "quantised by a kernel before";
 }
 
-TEST(OpenClKernels, SixteenRowsOfLargeWeightsTakePartsOfKThatFillTheDevice) {
-  Features f = h200();
-  const Variant& skinny = *find_variant("gemm_skinny");
-  Problem p{16, 7168, 16384, 128, backend::DType::e4m3fn, backend::DType::e4m3fn, backend::DType::f32};
-  EXPECT_EQ(to_string(skinny.rule_of_thumb(f, p)), "depth=1,lanes=32,slices=4,split_k=7,tile_m=16,totals=1,work_n=4");
-  EXPECT_FALSE(refuse(skinny, skinny.rule_of_thumb(f, p), f, p));
-  f.local_bytes = 31 << 10;
-  EXPECT_EQ(skinny.rule_of_thumb(f, p).at("totals"), 0) << "no room for the sums";
-  f.local_bytes = 47 << 10;
-  p.n = p.k = 4096;
-  EXPECT_EQ(skinny.rule_of_thumb(f, p).at("split_k"), 1) << "small weights";
-}
-
 TEST(OpenClKernels, AGpuWhoseLocalMemoryIsGlobalTakesWorkGroupsOfManyWorkItems) {
   Features f;  // As a Mali says of itself.
   f.type = backend::DeviceType::gpu;
@@ -318,12 +215,7 @@ TEST(OpenClKernels, AGpuWhoseLocalMemoryIsGlobalTakesWorkGroupsOfManyWorkItems) 
   }
 }
 
-class OpenClBuilds : public ::testing::Test {
- protected:
-  void SetUp() override {
-    if (devices().empty()) GTEST_SKIP() << why_no_devices();
-  }
-};
+using OpenClBuilds = OnDevices;
 
 TEST_F(OpenClBuilds, EveryFileBuildsWithNoOptions) {
   for (const auto& device : devices()) {

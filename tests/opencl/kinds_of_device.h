@@ -52,17 +52,4 @@ inline Features wide_cores(std::uint32_t count) {
   return f;
 }
 
-inline Features sixteen_cores() {
-  Features f;
-  f.type = backend::DeviceType::cpu;
-  f.compute_units = 16;
-  f.clock_hz = 2.6e9;
-  f.vector_width = 16;
-  f.cache_bytes = 64 << 20;
-  f.local_bytes = 2 << 20;
-  f.max_work_group = 4096;
-  f.max_buffer_bytes = std::uint64_t{4} << 30;
-  return f;
-}
-
 }  // namespace ironcl::opencl::testing

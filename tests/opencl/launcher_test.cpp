@@ -129,8 +129,7 @@ TEST(OpenClLauncher, MemoryOfItsOwnIsForOneCallAfterTheOther) {
 TEST(OpenClLauncher, PlansMakeNoEventThatNobodyWants) {
   if (devices().empty()) GTEST_SKIP() << why_no_devices();
   for (const auto& device : devices()) {
-    Case c{5, 40, 256};
-    c.a_source = backend::DType::f32;
+    Case c{.m = 5, .n = 40, .k = 256, .a_source = backend::DType::f32};
     Ready ready(*device, c);
     ready.args.wants_event = false;
     EXPECT_EQ(ready.plan->enqueue(ready.queue, ready.args), nullptr) << device->props().name;

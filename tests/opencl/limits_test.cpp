@@ -15,17 +15,11 @@ namespace {
 using backend::DType;
 using backend::Status;
 
-class OpenClLimits : public ::testing::Test {
- protected:
-  void SetUp() override {
-    if (devices().empty()) GTEST_SKIP() << why_no_devices();
-  }
-};
+using OpenClLimits = OnDevices;
 
 TEST_F(OpenClLimits, RefusalsSayWhatWouldBeTaken) {
   for (const auto& device : devices()) {
-    Case c{4, 64, 256};
-    c.options = {{"tile_q", "3"}};
+    Case c{.m = 4, .n = 64, .k = 256, .options = {{"tile_q", "3"}}};
     expect_error(Status::invalid_argument, "known are variant", [&] { device->supports(c.desc()); });
     c.options = {{"variant", "nonsense"}};
     expect_error(Status::invalid_argument, "gemm_tiled", [&] { device->supports(c.desc()); });
@@ -150,16 +144,14 @@ TEST_F(OpenClLimits, AWorkspaceBeyondWhatANumberHoldsIsRefused) {
     dynamic_cast<Device&>(*device).context()->features.max_buffer_bytes = std::uint64_t{1} << 40;
     for (const auto& [m, n] :
          std::vector<std::pair<std::int64_t, std::int64_t>>{{536870911, 536870912}, {2143615794, 134459904}}) {
-      Case c{m, n, 1};
-      c.options = {{"variant", "gemm_stream"}, {"split_k", "16"}};
+      Case c{.m = m, .n = n, .k = 1, .options = {{"variant", "gemm_stream"}, {"split_k", "16"}}};
       const backend::Support support = device->supports(c.desc());
       EXPECT_EQ(support.reason, backend::Reason::device_memory) << support.text;
       EXPECT_NE(support.text.find("workspace"), std::string::npos) << support.text;
       expect_error(Status::unsupported, "workspace", [&] { device->create_gemm(c.desc()); });
     }
     // Products that leave 2^63 long before the last sum.
-    Case c{(std::int64_t{1} << 31) - 4096, 1, (std::int64_t{1} << 31) - 4096};
-    c.a_source = DType::f32;
+    Case c{.m = (std::int64_t{1} << 31) - 4096, .n = 1, .k = (std::int64_t{1} << 31) - 4096, .a_source = DType::f32};
     EXPECT_EQ(device->supports(c.desc()).reason, backend::Reason::device_memory);
   }
 }

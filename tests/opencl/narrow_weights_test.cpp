@@ -61,12 +61,7 @@ TEST(OpenClNarrowWeights, PaddingIsZeroCodes) {
   EXPECT_EQ(std::count(packed.begin(), packed.end(), 0), static_cast<std::ptrdiff_t>(packed.size()) - 4);
 }
 
-class OpenClNarrowPlans : public ::testing::Test {
- protected:
-  void SetUp() override {
-    if (devices().empty()) GTEST_SKIP() << why_no_devices();
-  }
-};
+using OpenClNarrowPlans = OnDevices;
 
 TEST_F(OpenClNarrowPlans, EveryByteIsItsTwoValuesExactly) {
   // D = I * B transposed: each of the 256 bytes, at each place of a panel, as the kernel decodes it.
@@ -149,8 +144,7 @@ TEST_F(OpenClNarrowPlans, WeightsTakeHalfTheBytesAndComeBackBitForBit) {
 
 TEST_F(OpenClNarrowPlans, WhatCannotBeIsRefusedWithTheReason) {
   const auto& device = devices().front();
-  Case c{4, 64, 129};
-  c.b = DType::e2m1;
+  Case c{.m = 4, .n = 64, .k = 129, .b = DType::e2m1};
   EXPECT_NE(device->supports(c.desc()).text.find("two codes share a byte"), std::string::npos);
   c.k = 128;
   c.options = {{"variant", "gemm_tiled"}};

@@ -10,9 +10,7 @@ namespace ironcl::opencl::testing {
 using backend::DType;
 
 Case one_launch_of(const std::string& variant, const backend::Options& cut, const char* floats) {
-  Case c{70, 200, 640};
-  c.a_source = DType::bf16;
-  c.options = {{"variant", variant}, {"floats", floats}};
+  Case c{.m = 70, .n = 200, .k = 640, .a_source = DType::bf16, .options = {{"variant", variant}, {"floats", floats}}};
   c.options.insert(c.options.end(), cut.begin(), cut.end());
   return c;
 }

@@ -28,6 +28,13 @@ inline Variant another(const char* name, const char* of) {
   return v;
 }
 
+/// Options that name a variant, and its tunables.
+inline backend::Options options_of(const std::string& variant, const backend::Options& tunables) {
+  backend::Options all{{"variant", variant}};
+  all.insert(all.end(), tunables.begin(), tunables.end());
+  return all;
+}
+
 class OwnKernels : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -87,10 +94,7 @@ class OwnKernels : public ::testing::Test {
 /// A product with K groups of `group` on the side of A.
 inline Case problem(std::int64_t m, std::int64_t n, std::int64_t k, backend::DType a = backend::DType::e4m3fn,
                     backend::DType b = backend::DType::e4m3fn, std::int64_t group = 128) {
-  Case c{m, n, k};
-  c.a = a;
-  c.b = b;
-  c.a_grid = {1, group};
+  Case c{.m = m, .n = n, .k = k, .a = a, .b = b, .a_grid = {1, group}};
   return c;
 }
 

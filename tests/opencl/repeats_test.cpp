@@ -78,9 +78,7 @@ TEST(OpenClRepeats, FewRowsInOnePartHaveTheBitsOfTheFirstCall) {
   for (const auto& device : devices()) {
     for (const Tried& tried : all) {
       for (const auto& [n, k] : std::vector<std::array<std::int64_t, 2>>{{2112, 7168}, {4096, 4096}, {4096, 7168}}) {
-        Case c{tried.m, n, k};
-        c.d = DType::bf16;
-        c.options = tried.options;
+        Case c{.m = tried.m, .n = n, .k = k, .d = DType::bf16, .options = tried.options};
         c.options.emplace_back("split_k", "1");
         if (device->supports(c.desc()).reason != backend::Reason::none) continue;
         ++ran;

@@ -2,7 +2,6 @@
 // Which kernel an H200 takes for a problem, and with which tunables, and GPUs of other compute capabilities; needs no
 // device. Next door:
 // tensor_cores_test.cpp.
-#include <set>
 #include <stdexcept>
 
 #include "backends/opencl/select.h"
@@ -22,47 +21,6 @@ Choice taken_by_h200(const backend::GemmDesc& desc) {
   if (choice.variant == nullptr) throw std::runtime_error("no variant: " + support.text);
   EXPECT_EQ(support.accuracy, choice.variant->accuracy);
   return choice;
-}
-
-TEST(OpenClSelection, OneMatrixTakesTheKernelOfTheDenseProblemWithAllTunables) {
-  AllWork trials;
-  std::set<std::string> seen;  // That there are many kernels and parts of K to differ in.
-  for (const Features& features : {h200(), sixteen_cores()}) {
-    UsualForms usual({features, variants(), &trials});
-    const SelectionContext selection(features, variants(), &trials, &usual);
-    const auto compare = [&](backend::GemmDesc d) {
-      Choice dense, one;
-      ASSERT_EQ(choose(selection, d, &dense).reason, backend::Reason::none);
-      d.matrices = 1;
-      for (const auto grouping : {backend::Grouping::contiguous, backend::Grouping::masked}) {
-        d.grouping = grouping;
-        ASSERT_EQ(choose(selection, d, &one).reason, backend::Reason::none);
-        EXPECT_EQ(one.variant->name + " " + to_string(one.tuning),
-                  dense.variant->name + " " + to_string(dense.tuning))
-            << d.m << "x" << d.n << "x" << d.k;
-      }
-      seen.insert(dense.variant->name);
-      for (const auto& [name, value] : dense.tuning)
-        if ((name == "split_k" && value > 1) || (name == "share" && value == 1)) seen.insert(name);
-    };
-    for (const bool repeatable : {false, true}) {
-      for (const auto& [n, k] :
-           std::vector<std::pair<int, int>>{{136, 264}, {4096, 4096}, {7168, 2048}, {576, 7168}}) {
-        for (const std::int64_t m : {1, 4, 16, 32, 33, 45, 64, 65, 300, 1100, 4096}) {
-          for (const auto weakest : {backend::AccuracyClass::f32, backend::AccuracyClass::tensor14}) {
-            Case c{m, n, k};
-            c.weakest = weakest;
-            c.a_source = m % 2 == 0 ? backend::DType::bf16 : backend::DType::none;
-            backend::GemmDesc d = c.desc();
-            d.repeatable = repeatable;
-            compare(d);
-          }
-        }
-      }
-    }
-  }
-  for (const char* name : {"gemm_mma_stream", "gemm_wgmma_f16", "gemm_wgmma_fp8", "gemm_stream", "split_k", "share"})
-    EXPECT_EQ(seen.count(name), 1u) << name;
 }
 
 TEST(OpenClTensorCores, FewRowsAreAsWideAsWasMeasured) {
@@ -89,8 +47,7 @@ TEST(OpenClTensorCores, FewRowsAreAsWideAsWasMeasured) {
 
 TEST(OpenClTensorCores, RowsFrom17To64TakeTheKernelThatWasFastest) {
   const auto taken = [&](std::int64_t m, std::int64_t n, std::int64_t k, backend::AccuracyClass weakest) {
-    Case c{m, n, k};
-    c.weakest = weakest;
+    Case c{.m = m, .n = n, .k = k, .weakest = weakest};
     return taken_by_h200(c.desc()).variant->name;
   };
   // As measured on an H200 (docs/performance/h200-few-rows.md).
@@ -191,27 +148,6 @@ TEST(OpenClTensorCores, FewRowsAnExpertTakeTheKernelThatStreamsWeights) {
   EXPECT_EQ(taken(1, 256, 4096, 7168).tuning.at("tile_m"), 4);
 }
 
-TEST(OpenClTensorCores, ManyRowsAnExpertTakeTheKernelOfTheClassThatIsAllowed) {
-  const auto taken = [&](std::int64_t rows, backend::AccuracyClass weakest, bool masked) {
-    Case c{rows, 4096, 7168};
-    c.weakest = weakest;
-    backend::GemmDesc d = c.desc();
-    d.grouping = masked ? backend::Grouping::masked : backend::Grouping::contiguous;
-    d.matrices = 32;
-    return taken_by_h200(d);
-  };
-  for (const bool masked : {false, true}) {
-    const std::int64_t rows = masked ? 1040 : 32 * 1040;
-    EXPECT_EQ(taken(rows, backend::AccuracyClass::tensor14, masked).variant->name, "gemm_wgmma_fp8") << masked;
-    const Choice f32 = taken(rows, backend::AccuracyClass::f32, masked);
-    EXPECT_EQ(f32.variant->name, "gemm_wgmma_f16") << masked;
-    // Of a grouped problem a tile of 256 rows makes only what it needs.
-    if (!masked) {
-      EXPECT_EQ(f32.tuning.at("tile_m"), 256);
-    }
-  }
-}
-
 TEST(OpenClTensorCores, FewRowsOfClassTensor14TakeTilesThatAllRunAtOnce) {
   const Variant& few = *find_variant("gemm_wgmma_few");
   const auto rule = [&](std::int64_t m, std::int64_t n, std::int64_t k) {
@@ -228,25 +164,9 @@ TEST(OpenClTensorCores, FewRowsOfClassTensor14TakeTilesThatAllRunAtOnce) {
   EXPECT_EQ(rule(128, 24576, 1536), "k_groups=1,stages=4,tile_m=128,tile_n=64");
 }
 
-TEST(OpenClTensorCores, FewRowsOfManyMatricesTakeTheirKernelWhereNoRoomIsLeftBetweenThem) {
-  const auto taken = [&](backend::Grouping grouping, std::int64_t m, const char* expected) {
-    Case c{m, 4096, 7168};
-    c.weakest = backend::AccuracyClass::tensor14;
-    if (expected != nullptr) c.options = {{"expected_rows", expected}};
-    backend::GemmDesc d = c.desc();
-    d.grouping = grouping;
-    d.matrices = 32;
-    return taken_by_h200(d).variant->name;
-  };
-  EXPECT_EQ(taken(backend::Grouping::contiguous, 32 * 40, nullptr), "gemm_wgmma_few");
-  // Of 4096 rows that each could have, nearly all work-groups would find no tile.
-  EXPECT_NE(taken(backend::Grouping::masked, 4096, "40"), "gemm_wgmma_few");
-}
-
 TEST(OpenClTensorCores, MoreRowsOfClassTensor14TakeTilesThatFillWholeRounds) {
   const auto taken = [&](std::int64_t m, std::int64_t n, std::int64_t k) {
-    Case c{m, n, k};
-    c.weakest = backend::AccuracyClass::tensor14;
+    Case c{.m = m, .n = n, .k = k, .weakest = backend::AccuracyClass::tensor14};
     const Choice choice = taken_by_h200(c.desc());
     const Tuning& t = choice.tuning;
     if (choice.variant->name == "gemm_wgmma_few")
@@ -280,8 +200,7 @@ TEST(OpenClTensorCores, MoreRowsOfClassTensor14TakeTilesThatFillWholeRounds) {
 TEST(OpenClTensorCores, Int8TakesTilesThatItsProductsHave) {
   for (const std::int64_t m : {160, 512, 640, 768, 1024, 2048, 4096}) {
     for (const auto& [n, k] : {std::pair{4096, 4096}, {2112, 7168}, {576, 7168}}) {
-      Case c{m, n, k};
-      c.a = c.b = backend::DType::i8;
+      Case c{.m = m, .n = n, .k = k, .a = backend::DType::i8, .b = backend::DType::i8};
       const Choice choice = taken_by_h200(c.desc());
       ASSERT_EQ(choice.variant->name, "gemm_wgmma_s8") << c.line();
       EXPECT_FALSE(refuse(*choice.variant, choice.tuning, h200(), choice.problem)) << to_string(choice.tuning);
@@ -443,28 +362,10 @@ TEST(OpenClTensorCores, ManyRowsOfGroupsOf128AreNotForTheKernelOfFewRowsOn90) {
   EXPECT_EQ(asked(other, 4096, bf16).reason, backend::Reason::none);
 }
 
-TEST(OpenClTensorCores, ManyRowsOfInt8TakeTheirOwnProductsInClassF32) {
-  const auto taken = [&](std::int64_t m, backend::DType code, numerics::ScaleGrid b_grid) {
-    Case c{m, 4096, 4096};
-    c.a = c.b = code;
-    c.b_grid = b_grid;
-    const Choice choice = taken_by_h200(c.desc());
-    EXPECT_EQ(choice.variant->accuracy, backend::AccuracyClass::f32);
-    return choice.variant->name;
-  };
-  using backend::DType;
-  for (const std::int64_t m : {128, 512, 4096}) {
-    EXPECT_EQ(taken(m, DType::i8, {128, 128}), "gemm_wgmma_s8") << m;
-    EXPECT_EQ(taken(m, DType::i8, {1, 0}), "gemm_wgmma_f16") << m << ", a scale a column";
-    EXPECT_EQ(taken(m, DType::e4m3fn, {128, 128}), m < 4096 ? "gemm_wgmma_few_f16" : "gemm_wgmma_f16") << m;
-  }
-}
-
 TEST(OpenClTensorCores, ALastRoundIsSharedWhereHalfOfItIsEmptyAndBitsMayDependOnTheRows) {
   const auto share = [&](std::int64_t m, std::int64_t n, std::int64_t k, backend::AccuracyClass weakest,
                          bool repeatable, std::int64_t matrices = 0) {
-    Case c{m, n, k};
-    c.weakest = weakest;
+    Case c{.m = m, .n = n, .k = k, .weakest = weakest};
     backend::GemmDesc d = c.desc();
     d.repeatable = repeatable;
     if (matrices != 0) d.grouping = backend::Grouping::contiguous;
@@ -481,8 +382,7 @@ TEST(OpenClTensorCores, ALastRoundIsSharedWhereHalfOfItIsEmptyAndBitsMayDependOn
   }
   EXPECT_EQ(share(4096, 2112, 7168, backend::AccuracyClass::f32, false), 1);       // 8 tiles more.
   EXPECT_EQ(share(4096, 2112, 7168, backend::AccuracyClass::tensor14, false), 0);  // Wider tiles fill two rounds.
-  Case c{4096, 2112, 7168};
-  c.options = {{"variant", "gemm_wgmma_f16"}, {"share", "1"}};
+  Case c{.m = 4096, .n = 2112, .k = 7168, .options = {{"variant", "gemm_wgmma_f16"}, {"share", "1"}}};
   backend::GemmDesc d = c.desc();
   d.repeatable = true;
   AllWork trials;

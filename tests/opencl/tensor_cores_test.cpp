@@ -24,7 +24,6 @@ Variant liar() {
 }
 
 TEST(OpenClTensorCores, AKernelOf14BitsFailsTheTrialOfClassF32) {
-  if (devices().empty()) GTEST_SKIP() << why_no_devices();
   bool tried = false;
   for (const auto& device : devices()) {
     auto& ours = dynamic_cast<Device&>(*device);
@@ -42,7 +41,6 @@ TEST(OpenClTensorCores, AKernelOf14BitsFailsTheTrialOfClassF32) {
 }
 
 TEST(OpenClTensorCores, FewRowsAreRightInEveryWidthAndDepth) {
-  if (devices().empty()) GTEST_SKIP() << why_no_devices();
   struct Tried {
     int tile_m, columns, warps, depth, lines;
   };
@@ -106,7 +104,6 @@ const std::vector<std::pair<numerics::ScaleGrid, numerics::ScaleGrid>> kNarrowGr
     {{1, 192}, {128, 64}}, {{1, 96}, {1, 0}},   {{4, 64}, {0, 32}}};
 
 TEST(OpenClTensorCores, GroupsOf64And32AreRightForAnyNumberOfRows) {
-  if (devices().empty()) GTEST_SKIP() << why_no_devices();
   using backend::DType;
   int ran = 0;
   for (const auto& [a_grid, b_grid] : kNarrowGroups) {
@@ -134,7 +131,6 @@ TEST(OpenClTensorCores, GroupsOf64And32AreRightForAnyNumberOfRows) {
 }
 
 TEST(OpenClTensorCores, GroupsOf64And32AreRightInEveryWidthAndDepth) {
-  if (devices().empty()) GTEST_SKIP() << why_no_devices();
   int ran = 0;
   for (const auto& [a_grid, b_grid] : {kNarrowGroups[0], kNarrowGroups[1]}) {
     for (const auto& [tile_m, columns, warps, depth] : std::vector<std::array<int, 4>>{{1, 8, 16, 1},
@@ -156,37 +152,10 @@ TEST(OpenClTensorCores, GroupsOf64And32AreRightInEveryWidthAndDepth) {
   if (ran == 0) GTEST_SKIP() << "no device of compute capability 9.0";
 }
 
-TEST(OpenClTensorCores, GroupsOf64And32TakeTensorCores) {
-  const Features features = h200();
-  AllWork trials;
-  for (const auto weakest : {backend::AccuracyClass::f32, backend::AccuracyClass::tensor14}) {
-    for (const auto& [a_grid, b_grid] : kNarrowGroups) {
-      for (const std::int64_t m : {1, 8, 17, 33, 64, 65, 512, 4096}) {
-        Case c{m, 4096, 4096};
-        c.a_grid = a_grid;
-        c.b_grid = b_grid;
-        c.weakest = weakest;
-        Choice choice;
-        const backend::Support support = choose({features, variants(), &trials}, c.desc(), &choice);
-        ASSERT_EQ(support.reason, backend::Reason::none) << support.text;
-        if (m <= 32) {
-          EXPECT_EQ(choice.variant->name, "gemm_mma_stream") << c.line();
-          EXPECT_EQ(choice.tuning.at("lines"), 0);
-        } else if (m >= 512) {
-          EXPECT_EQ(choice.variant->name, "gemm_mma_tiled") << c.line();
-        } else {
-          EXPECT_TRUE(choice.variant->name.starts_with("gemm_mma_")) << choice.variant->name << c.line();
-        }
-      }
-    }
-  }
-}
-
 // Columns past the last whole tile, over more and fewer tiles than there are work-groups. On 132 units the last but
 // two leaves a last round of one tile of 256 columns and the next one of ten, which are made in halves; the last is
 // eight K blocks.
 TEST(OpenClTensorCores, LastColumnsOfATileAreRight) {
-  if (devices().empty()) GTEST_SKIP() << why_no_devices();
   int ran = 0;
   for (const auto& [m, n, k] : std::vector<std::array<std::int64_t, 3>>{{300, 320, 640},
                                                                         {130, 2112, 300},
@@ -211,7 +180,6 @@ TEST(OpenClTensorCores, LastColumnsOfATileAreRight) {
 // Tiles that begin and end within blocks of columns that share a scale: at each of the places where one can begin,
 // with its last columns there or not, more and fewer of them than work-groups. A sum is the same in every tile.
 TEST(OpenClTensorCores, TilesOfOtherWidthsMakeTheSameSums) {
-  if (devices().empty()) GTEST_SKIP() << why_no_devices();
   using backend::DType;
   const Variant& variant = *find_variant("gemm_wgmma_fp8");
   int ran = 0, turn = 0;
@@ -256,7 +224,6 @@ TEST(OpenClTensorCores, TilesOfOtherWidthsMakeTheSameSums) {
 
 // Every tile, parts of K, halves of a last round.
 TEST(OpenClTensorCores, Int8IsRightInEveryTileAndPart) {
-  if (devices().empty()) GTEST_SKIP() << why_no_devices();
   struct Tried {
     std::int64_t m, n, k;
     const char *width, *parts, *share;
@@ -290,7 +257,6 @@ TEST(OpenClTensorCores, Int8IsRightInEveryTileAndPart) {
 // Every tile, number of groups of K blocks and of stages; fewer K blocks than either; K and columns that end inside a
 // block; rows in several tiles; D and bias of every type; and D as the caller's memory has it.
 TEST(OpenClTensorCores, FewRowsOfClassTensor14AreRightInEveryTile) {
-  if (devices().empty()) GTEST_SKIP() << why_no_devices();
   using backend::DType;
   struct Tried {
     std::int64_t m, n, k;
@@ -330,7 +296,6 @@ TEST(OpenClTensorCores, FewRowsOfClassTensor14AreRightInEveryTile) {
 // and columns that end inside a block; rows in several tiles; scales for blocks, columns and odd groups of columns; D
 // and bias of every type; and D as the caller's memory has it.
 TEST(OpenClTensorCores, FewRowsOfClassF32AreRightInEveryTile) {
-  if (devices().empty()) GTEST_SKIP() << why_no_devices();
   using backend::DType;
   struct Tried {
     std::int64_t m, n, k;
@@ -372,7 +337,6 @@ TEST(OpenClTensorCores, FewRowsOfClassF32AreRightInEveryTile) {
 }
 
 TEST(OpenClTensorCores, EveryTypeAndGroupIsRightInClassTensor14) {
-  if (devices().empty()) GTEST_SKIP() << why_no_devices();
   using backend::DType;
   int ran = 0;
   for (const auto& [a, b] : std::vector<std::pair<DType, DType>>{{DType::e4m3fn, DType::e4m3fn},
@@ -434,7 +398,6 @@ std::int64_t differing(const Case& c, const Data& data, const std::vector<double
 TEST(OpenClTensorCores, SumsOfClassTensor14AreTheEmulatedOnesBitForBit) {
   // What the bound of the class rests on (docs/numerics.md): what the hardware cuts, in sums whose parts are known,
   // and the orders of k that there are.
-  if (devices().empty()) GTEST_SKIP() << why_no_devices();
   using backend::DType;
   int ran = 0;
   for (const Variant& variant : variants()) {
@@ -480,7 +443,6 @@ TEST(OpenClTensorCores, SumsOfClassTensor14AreTheEmulatedOnesBitForBit) {
 
 // Whole tiles of 16-bit D leave by lines that change hands in local memory, others do not.
 TEST(OpenClTensorCores, LinesOfDAreRight) {
-  if (devices().empty()) GTEST_SKIP() << why_no_devices();
   int ran = 0;
   for (const char* rows : {"64", "128", "256"}) {
     for (const backend::DType d : {backend::DType::bf16, backend::DType::f16}) {
@@ -498,7 +460,6 @@ TEST(OpenClTensorCores, LinesOfDAreRight) {
 
 // Tiles of which only some rows are there make fewer products.
 TEST(OpenClTensorCores, LastRowsOfATileAreRight) {
-  if (devices().empty()) GTEST_SKIP() << why_no_devices();
   int ran = 0;
   for (const std::int64_t m : {1, 64, 65, 128, 129, 192, 193, 255, 257, 321, 449}) {
     for (const char* variant : {"gemm_wgmma_f16", "gemm_wgmma_fp8"}) {
@@ -516,7 +477,6 @@ TEST(OpenClTensorCores, LastRowsOfATileAreRight) {
 // The first tiles of these problems are made in parts of K: one to three where all work-groups have a whole tile
 // besides, or all tiles.
 TEST(OpenClTensorCores, TilesInPartsOfKAreRightAndTheSameOnEveryCall) {
-  if (devices().empty()) GTEST_SKIP() << why_no_devices();
   int ran = 0;
   struct Shape {
     std::int64_t m, n, k;
@@ -528,8 +488,7 @@ TEST(OpenClTensorCores, TilesInPartsOfKAreRightAndTheSameOnEveryCall) {
         Shape{300, 200, 4000, "256", "gemm_wgmma_fp8"}, Shape{17000, 40, 1100, "128", "gemm_wgmma_f16"},
         Shape{9000, 40, 2100, "64", "gemm_wgmma_f16"}, Shape{300, 200, 4000, "256", "gemm_wgmma_f16"}}) {
     for (const backend::DType bias : {backend::DType::none, backend::DType::bf16}) {
-      Case c{s.m, s.n, s.k};
-      c.bias = bias;
+      Case c{.m = s.m, .n = s.n, .k = s.k, .bias = bias};
       if (bias != backend::DType::none) c.d = backend::DType::bf16;
       c.weakest = backend::AccuracyClass::tensor14;
       c.options = {{"variant", s.variant},

@@ -22,6 +22,18 @@ inline std::string choice_of(backend::Device& device, const Case& c) {
   return std::string(boost::json::parse(device.query("choice", &desc)).at("variant").as_string());
 }
 
+/// The device works without the instructions of `variant`, and says why.
+inline void expect_as_before(backend::Device& device, const char* variant, const std::string& why) {
+  EXPECT_NE(trial_of(device, variant).find(why), std::string::npos) << trial_of(device, variant);
+  Case c{70, 200, 300};
+  EXPECT_NE(choice_of(device, c), variant);
+  expect_right(run(device, c, make_data(c)), c, device.props().name);
+  c.options = {{"variant", variant}};
+  const backend::Support asked = device.supports(c.desc());
+  EXPECT_EQ(asked.reason, backend::Reason::device_feature);
+  EXPECT_NE(asked.text.find(why), std::string::npos) << asked.text;
+}
+
 /// The first CPU; null where there is none.
 inline std::shared_ptr<backend::Device> cpu_of(const std::vector<std::shared_ptr<backend::Device>>& devices) {
   for (const auto& device : devices)

@@ -20,11 +20,7 @@ class OpenClVendorProducts : public OwnKernels {};
 
 TEST_F(OpenClVendorProducts, MatrixProductsOfSubGroupsAreRightByHand) {
   const auto made = with_file(dpas_by_hand, "#include \"gemm_dpas.cl\"\n");
-  const auto options = [](std::initializer_list<std::pair<std::string, std::string>> more) {
-    backend::Options all{{"variant", "dpas_by_hand"}};
-    all.insert(all.end(), more.begin(), more.end());
-    return all;
-  };
+  const auto options = [](const backend::Options& more) { return options_of("dpas_by_hand", more); };
   for (const auto& device : made.devices) {
     const int own = dynamic_cast<Device&>(*device).context()->features.dpas_lanes;
     for (const char* lanes : {"16", "8"}) {
@@ -55,11 +51,8 @@ TEST_F(OpenClVendorProducts, MatrixProductsOfSubGroupsServeManyMatrices) {
   const auto made = with_file(dpas_by_hand, "#include \"gemm_dpas.cl\"\n");
   for (const auto& device : made.devices) {
     const int own = dynamic_cast<Device&>(*device).context()->features.dpas_lanes;
-    Grouped g;
-    g.n = 70;
-    g.k = 200;
+    Grouped g{.counts = {3, 0, 20, 9}, .n = 70, .k = 200};
     g.options = {{"variant", "dpas_by_hand"}, {"lanes", own == 8 ? "8" : "16"}, {"tile_m", "8"}, {"split_k", "2"}};
-    g.counts = {3, 0, 20, 9};
     expect_right_in_both_layouts(*device, g, 40, 21);
   }
 }

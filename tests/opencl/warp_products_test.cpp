@@ -21,11 +21,7 @@ class OpenClWarpProducts : public OwnKernels {};
 
 constexpr const char* kMmaByHand = "#define MMA_BY_HAND 1\n#include \"gemm_mma_stream.cl\"\n";
 
-backend::Options of_mma(std::initializer_list<std::pair<std::string, std::string>> more = {}) {
-  backend::Options all{{"variant", "warp_by_hand"}};
-  all.insert(all.end(), more.begin(), more.end());
-  return all;
-}
+backend::Options of_mma(const backend::Options& more = {}) { return options_of("warp_by_hand", more); }
 
 // Widths and depths; rows of one tile and of several; K blocks that do not come out even among warps, and a part of
 // one; scales a block, a column, and a group of columns that no work-group begins with.
@@ -71,32 +67,33 @@ TEST_F(OpenClWarpProducts, TakeEveryTypeAndGroup) {
   }
 }
 
-// All 256 codes of either operand beside ones of the other: a NaN code makes its row or column of D NaN.
+/// All 256 codes of A, `rows` of them in a run, or of B beside ones of the other, each in a row of 32 k and at each
+/// place of a word: a NaN code makes its row or column of D NaN.
+void expect_every_code_decoded(backend::Device& device, DType type, bool codes_in_a, int rows,
+                               const backend::Options& options) {
+  Case c = problem(codes_in_a ? rows : 1, codes_in_a ? 1 : rows, 32, type, type, 32);
+  c.options = options;
+  c.a_grid = c.b_grid = {0, 0};
+  Data data = make_data(c);
+  std::vector<std::uint8_t>&codes = codes_in_a ? data.a : data.b, &others = codes_in_a ? data.b : data.a;
+  std::fill(others.begin(), others.end(), type == DType::e4m3fn ? 0x38 : 0x3c);
+  for (int first = 0; first < 256; first += rows) {
+    for (int turn = 0; turn < 4; ++turn) {
+      for (int row = 0; row < rows; ++row)
+        for (int k = 0; k < 32; ++k)
+          codes[static_cast<std::size_t>(row * 32 + k)] =
+              static_cast<std::uint8_t>(k == (4 * row + turn) % 32 ? first + row : 0);
+      expect_right(run(device, c, data), c, device.props().name);
+    }
+  }
+}
+
 TEST_F(OpenClWarpProducts, DecodeEveryCodeByIntegers) {
   const auto made = with_file(warp_by_hand, kMmaByHand);
   for (const auto& device : made.devices) {
     for (const DType type : {DType::e4m3fn, DType::e5m2}) {
-      for (const bool codes_in_a : {true, false}) {
-        Case c = problem(codes_in_a ? 32 : 1, codes_in_a ? 1 : 256, 32, type, type, 32);
-        if (codes_in_a) c.options = of_mma({{"tile_m", "32"}, {"warps", "4"}});
-        if (!codes_in_a) c.options = of_mma({{"tile_m", "1"}});
-        c.a_grid = {0, 0};
-        c.b_grid = {0, 0};
-        Data data = make_data(c);
-        std::vector<std::uint8_t>&codes = codes_in_a ? data.a : data.b, &others = codes_in_a ? data.b : data.a;
-        std::fill(codes.begin(), codes.end(), std::uint8_t{0});
-        std::fill(others.begin(), others.end(), type == DType::e4m3fn ? 0x38 : 0x3c);
-        // A code a row of 32 k, at each place of a word in turn; the 32 rows of A take all 256 in eight runs.
-        const int rows = codes_in_a ? 32 : 256;
-        for (int turn = 0; turn < (codes_in_a ? 8 : 4); ++turn) {
-          const int first = codes_in_a ? 32 * turn : 0;
-          for (int row = 0; row < rows; ++row)
-            for (int k = 0; k < 32; ++k)
-              codes[static_cast<std::size_t>(row) * 32 + static_cast<std::size_t>(k)] =
-                  static_cast<std::uint8_t>(k == (4 * row + turn) % 32 ? first + row : 0);
-          expect_right(run(*device, c, data), c, device->props().name);
-        }
-      }
+      expect_every_code_decoded(*device, type, true, 32, of_mma({{"tile_m", "32"}, {"warps", "4"}}));
+      expect_every_code_decoded(*device, type, false, 256, of_mma({{"tile_m", "1"}}));
     }
   }
 }
@@ -119,11 +116,7 @@ TEST_F(OpenClWarpProducts, QuantiseWhatTheyMultiply) {
 TEST_F(OpenClWarpProducts, ServeManyMatrices) {
   const auto made = with_file(warp_by_hand, kMmaByHand);
   for (const auto& device : made.devices) {
-    Grouped g;
-    g.n = 70;
-    g.k = 300;
-    g.options = of_mma({{"tile_m", "8"}, {"warps", "4"}});
-    g.counts = {3, 0, 20, 9};
+    Grouped g{.counts = {3, 0, 20, 9}, .n = 70, .k = 300, .options = of_mma({{"tile_m", "8"}, {"warps", "4"}})};
     for (const DType source : {DType::none, DType::bf16}) {
       g.a_source = source;
       expect_right_in_both_layouts(*device, g, 40, 21);
@@ -135,11 +128,7 @@ Variant tiles_by_hand() { return another("mma_tiles_by_hand", "gemm_mma_tiled");
 
 constexpr const char* kTilesByHand = "#define MMA_BY_HAND 1\n#include \"gemm_mma_tiled.cl\"\n";
 
-backend::Options of_tiles(std::initializer_list<std::pair<std::string, std::string>> more = {}) {
-  backend::Options all{{"variant", "mma_tiles_by_hand"}};
-  all.insert(all.end(), more.begin(), more.end());
-  return all;
-}
+backend::Options of_tiles(const backend::Options& more = {}) { return options_of("mma_tiles_by_hand", more); }
 
 // Tiles of all shapes; rows, columns and k that no tile divides; scales a block, a column, and for groups of columns;
 // D that is stored four columns at a time and one by one.
@@ -190,30 +179,14 @@ TEST_F(OpenClWarpProducts, OfTilesTakeEveryTypeAndGroup) {
   }
 }
 
-// All 256 codes of either operand beside ones of the other, each in a row of 32 k and at each place of a word.
 TEST_F(OpenClWarpProducts, OfTilesDecodeEveryCodeByIntegers) {
   const auto made = with_file(tiles_by_hand, kTilesByHand);
   for (const auto& device : made.devices) {
     for (const DType type : {DType::e4m3fn, DType::e5m2}) {
-      for (const bool codes_in_a : {true, false}) {
-        for (const char* const half : {"0", "1"}) {
-          if (!codes_in_a && *half == '1') continue;  // Weights are decoded in the same way.
-          Case c = problem(codes_in_a ? 256 : 1, codes_in_a ? 1 : 256, 32, type, type, 32);
-          c.options = of_tiles({{"half_rows", half}, {"tile_n", "64"}});
-          c.a_grid = {0, 0};
-          c.b_grid = {0, 0};
-          Data data = make_data(c);
-          std::vector<std::uint8_t>&codes = codes_in_a ? data.a : data.b, &others = codes_in_a ? data.b : data.a;
-          std::fill(others.begin(), others.end(), type == DType::e4m3fn ? 0x38 : 0x3c);
-          for (int turn = 0; turn < 4; ++turn) {
-            for (int row = 0; row < 256; ++row)
-              for (int k = 0; k < 32; ++k)
-                codes[static_cast<std::size_t>(row) * 32 + static_cast<std::size_t>(k)] =
-                    static_cast<std::uint8_t>(k == (4 * row + turn) % 32 ? row : 0);
-            expect_right(run(*device, c, data), c, device->props().name);
-          }
-        }
-      }
+      for (const char* const half : {"0", "1"})
+        expect_every_code_decoded(*device, type, true, 256, of_tiles({{"half_rows", half}, {"tile_n", "64"}}));
+      // Weights are decoded in the same way by both.
+      expect_every_code_decoded(*device, type, false, 256, of_tiles({{"half_rows", "0"}, {"tile_n", "64"}}));
     }
   }
 }
@@ -222,11 +195,8 @@ TEST_F(OpenClWarpProducts, OfTilesDecodeEveryCodeByIntegers) {
 TEST_F(OpenClWarpProducts, OfTilesServeManyMatrices) {
   const auto made = with_file(tiles_by_hand, kTilesByHand);
   for (const auto& device : made.devices) {
-    Grouped g;
-    g.n = 70;
-    g.k = 300;
+    Grouped g{.counts = {3, 0, 70}, .n = 70, .k = 300};
     g.options = of_tiles({{"tile_n", "64"}, {"half_rows", "1"}, {"split_k", "2"}});
-    g.counts = {3, 0, 70};
     expect_right_in_both_layouts(*device, g, 80, 71);
   }
 }

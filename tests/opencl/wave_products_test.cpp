@@ -130,11 +130,8 @@ TEST_F(OpenClWaveProducts, ServeManyMatrices) {
     SCOPED_TRACE(form.gpu);
     const auto made = with_file(wave_by_hand, by_hand(form));
     for (const auto& device : made.devices) {
-      Grouped g;
-      g.n = 70;
-      g.k = 200;
+      Grouped g{.counts = {3, 0, 40, 9}, .n = 70, .k = 200};
       g.options = options(form, {{"tile_m", wide(form) ? "32" : "16"}, {"waves", "1"}, {"split_k", "2"}});
-      g.counts = {3, 0, 40, 9};
       expect_right_in_both_layouts(*device, g, 60, 41);
     }
   }
