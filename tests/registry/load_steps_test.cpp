@@ -56,6 +56,7 @@ INSTANTIATE_TEST_SUITE_P(
         Refusal{"bad_name", IRONCL_STEP_VERSION, IRONCL_INVALID_ARGUMENT, "Bad:Name"},
         Refusal{"no_enumerate", IRONCL_STEP_VERSION, IRONCL_INVALID_ARGUMENT, "its table has no enumerate"},
         Refusal{"other_sanitizer", IRONCL_STEP_SANITIZER, IRONCL_INCOMPATIBLE, "MemorySanitizer"},
+        Refusal{"null_name", IRONCL_STEP_VERSION, IRONCL_INVALID_ARGUMENT, "its table has no name"},
         Refusal{"required", IRONCL_STEP_SANITIZER, IRONCL_INCOMPATIBLE, "extension 77"}),
     [](const auto& instance) { return std::string(instance.param.fake); });
 
@@ -94,6 +95,8 @@ INSTANTIATE_TEST_SUITE_P(
                 "unknown option"},
         Failure{"enumerate_fails", "enumerate", "fail", IRONCL_STEP_ENUMERATE, IRONCL_INTERNAL, "told to fail"},
         Failure{"enumerate_throws", "enumerate", "throw", IRONCL_STEP_ENUMERATE, IRONCL_INTERNAL,
+                "threw an exception"},
+        Failure{"props_throw", "enumerate", "props_throw", IRONCL_STEP_ENUMERATE, IRONCL_INTERNAL,
                 "threw an exception"},
         Failure{"enumerate_gives_null", "enumerate", "null", IRONCL_STEP_ENUMERATE, IRONCL_INTERNAL, "NULL"},
         Failure{"enumerate_gives_many", "enumerate", "many", IRONCL_STEP_ENUMERATE, IRONCL_INTERNAL, "4097 devices"}),
@@ -242,6 +245,23 @@ TEST(Load, LeavesOutADeviceThatCannotBeAskedAndKeepsTheNumbersOfTheOthers) {
   EXPECT_EQ(registry.devices()[0].uri(), "fake:1");
   EXPECT_EQ(registry.device("fake:1").props().memory_bytes, 7u);
   EXPECT_THAT(registry.report().at(1).reason, HasSubstr("fake:0 is left out: device fell off"));
+}
+
+TEST(Load, TakesAnEndlessChainAndTextsWithoutAnEnd) {
+  Registry registry(fakes::with("fake", "enumerate", "unterminated"));
+  registry.load_file(fakes::path("endless"));
+  registry.load_file(fakes::path("fake"));
+  EXPECT_EQ(registry.device("endless:0").props().type, ironcl_device_type{IRONCL_DEVICE_CPU});
+  const ironcl_device_props props = registry.device("fake:0").props();
+  EXPECT_EQ(strnlen(props.name, sizeof props.name), sizeof props.name - 1);
+}
+
+TEST(Load, OutlivesAnUnloadThatThrows) {
+  Registry registry(fakes::with("fake", "enumerate", "unload_throws"));
+  registry.load_file(fakes::path("fake"));
+  registry = Registry(fakes::alone());
+  registry.load_file(fakes::path("alpha"));
+  EXPECT_EQ(registry.devices().size(), 1u);
 }
 
 TEST(Load, RefusesASecondPluginOfTheSameName) {

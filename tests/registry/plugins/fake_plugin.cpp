@@ -3,12 +3,11 @@
 // variants that are broken before load. Next door: CMakeLists.txt (the variants), ../fakes.h (what tests ask of it).
 //
 // Options: devices = "TYPE/MEMORY[/REASON-CODE[/ACCURACY]],..."; load and enumerate = "ok", "fail", "unavailable",
-// "throw"; enumerate also "null" (NULL handles), "many" (more devices than anybody has) and "props" (device_props of
-// device 0 fails); "live" = objects alive.
+// "throw"; enumerate also "null" (NULL handles), "many" (more devices than anybody has), "props" (device_props of
+// device 0 fails), "props_throw" and "unterminated" (of each) and "unload_throws"; "live" = objects alive.
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <stdexcept>
 #include <string>
@@ -18,6 +17,9 @@
 
 #ifndef FAKE_NAME
 #define FAKE_NAME "fake"
+#endif
+#ifndef FAKE_TABLE_NAME
+#define FAKE_TABLE_NAME FAKE_NAME
 #endif
 #ifndef FAKE_MAJOR
 #define FAKE_MAJOR IRONCL_ABI_MAJOR
@@ -118,6 +120,7 @@ ironcl_status load(const ironcl_host* host, const ironcl_key_value* options, std
 void unload() {
   ++unloads;
   state.devices.clear();
+  if (state.enumerate == "unload_throws") throw std::runtime_error("told to throw");
 }
 
 ironcl_device handle_of(std::size_t i) { return reinterpret_cast<ironcl_device>(i + 1); }
@@ -140,10 +143,12 @@ Device& device_of(ironcl_device device) { return state.devices[reinterpret_cast<
 ironcl_status device_props(ironcl_device device, ironcl_device_props* props, ironcl_error* error) {
   const Device& it = device_of(device);
   if (state.enumerate == "props" && device == handle_of(0)) return fail(error, IRONCL_DEVICE_LOST, "device fell off");
+  if (state.enumerate == "props_throw") throw std::runtime_error("told to throw");
   props->type = it.type;
   props->memory_bytes = it.memory;
   std::snprintf(props->name, sizeof props->name, "%s device %d", FAKE_NAME,
                 static_cast<int>(&it - state.devices.data()));
+  if (state.enumerate == "unterminated") std::memset(props->name, 'x', sizeof props->name);
   return IRONCL_OK;
 }
 
@@ -181,6 +186,8 @@ ironcl_status device_query(ironcl_device, const char* key, const void*, char* ou
                                                             nullptr};
 [[maybe_unused]] constexpr ironcl_chain kUnknownOptional = {sizeof(ironcl_chain), 77u, nullptr};
 
+[[maybe_unused]] constexpr ironcl_chain kEndless = {sizeof(ironcl_chain), 77u, &kEndless};
+
 struct Grown {  // as if a later minor version had appended slots
   ironcl_plugin table;
   void* appended[8];
@@ -192,7 +199,7 @@ struct Grown {  // as if a later minor version had appended slots
   table.abi_major = FAKE_MAJOR;
   table.abi_minor = FAKE_MINOR;
   table.flags = IRONCL_PLUGIN_UNLOADABLE;
-  table.name = FAKE_NAME;
+  table.name = FAKE_TABLE_NAME;
   table.build_id = "fake 1.2.3";
   table.extensions = FAKE_EXTENSIONS;
   table.load = load;
