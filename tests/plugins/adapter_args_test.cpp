@@ -87,29 +87,6 @@ TEST_F(AdapterArgs, GoodOnesReachTheBackend) {
   EXPECT_EQ(table->event_wait(events[0], UINT64_MAX, &error), IRONCL_OK) << error.message;
 }
 
-TEST_F(AdapterArgs, EventMayBeNull) {
-  const auto args = gemm_args();
-  EXPECT_EQ(table->op_enqueue(gemm, queue, &args, nullptr, &error), IRONCL_OK) << error.message;
-}
-
-TEST_F(AdapterArgs, MIsAtMostThePlans) {
-  auto args = gemm_args();
-  args.m = kM + 1;
-  expect_invalid(args, {"gemm_args.m is 5", "plan's 4", "larger m"});
-  args.m = -1;
-  expect_invalid(args, {"gemm_args.m is -1"});
-  args.m = 1;
-  args.a.size = kK * 2;  // a call with fewer rows needs fewer bytes
-  args.d.size = kN * 4;
-  EXPECT_EQ(enqueue(args), IRONCL_OK) << error.message;
-}
-
-TEST_F(AdapterArgs, WithoutRowsNeedNoSpans) {
-  auto args = sized<ironcl_gemm_args>();
-  args.weights = weights;
-  EXPECT_EQ(enqueue(args), IRONCL_OK) << error.message;
-}
-
 TEST_F(AdapterArgs, SpansAreThereAndLargeEnough) {
   auto args = gemm_args();
   args.a = {};
@@ -134,20 +111,6 @@ TEST_F(AdapterArgs, SpansLieInsideTheirBufferAlsoWhereSumsWouldWrap) {
   args = gemm_args();
   args.a.size = UINT64_MAX;
   expect_invalid(args, {"gemm_args.a", "beyond"});
-}
-
-TEST_F(AdapterArgs, OffsetsAreAligned) {
-  auto args = gemm_args();
-  args.d.offset = 1032;
-  expect_invalid(args, {"gemm_args.d.offset is 1032", "buffer_alignment 16"});
-}
-
-TEST_F(AdapterArgs, WrittenSpansOverlapNothing) {
-  auto args = gemm_args();
-  args.d.offset = 48;
-  expect_invalid(args, {"gemm_args.d", "overlaps gemm_args.a"});
-  args.d.offset = 64;
-  EXPECT_EQ(enqueue(args), IRONCL_OK) << "end to end is apart: " << error.message;
 }
 
 /// Every span of a call, written ones first, each in a part of its own of the one buffer.
@@ -363,21 +326,6 @@ TEST_F(AdapterArgs, WaitListIsWhole) {
   args.wait_count = 1;
   EXPECT_EQ(enqueue(args), IRONCL_OK) << error.message;
   EXPECT_EQ(script().gemm_args.wait.size(), 1u);
-}
-
-TEST_F(AdapterArgs, CopiesStayInsideTheirBuffer) {
-  std::array<char, 8> bytes{"payload"}, back{};
-  ironcl_event event = nullptr;
-  ASSERT_EQ(table->write(queue, {buffer, 3, 8}, bytes.data(), 0, nullptr, &error), IRONCL_OK) << error.message;
-  ASSERT_EQ(table->read(queue, {buffer, 3, 8}, back.data(), &event, &error), IRONCL_OK) << error.message;
-  events.push_back(event);
-  EXPECT_EQ(bytes, back) << "copies need no alignment";
-  EXPECT_EQ(table->write(queue, {buffer, 4089, 8}, bytes.data(), 0, nullptr, &error), kInvalid);
-  EXPECT_TRUE(says({"dst", "4089", "4096"}));
-  EXPECT_EQ(table->read(queue, {buffer, UINT64_MAX, 8}, back.data(), nullptr, &error), kInvalid);
-  EXPECT_EQ(table->read(queue, {buffer, 0, 0}, back.data(), nullptr, &error), kInvalid);
-  EXPECT_TRUE(says({"src.size is 0"}));
-  EXPECT_EQ(table->write(queue, {buffer, 0, 8}, bytes.data(), 2, nullptr, &error), IRONCL_UNIMPLEMENTED);
 }
 
 TEST_F(AdapterArgs, EventSaysTimeoutAndGivesItsProfileOnlyAtTheEnd) {

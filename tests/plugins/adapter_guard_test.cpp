@@ -67,60 +67,15 @@ class AdapterGuard : public AdapterTest {
       auto out = sized<ironcl_weights_info>();
       return untouched(out, [&] { return table->weights_info(weights, &out, &error); });
     };
-    all["gemm_create"] = [this] {
-      ironcl_op out = nullptr;
-      const auto desc = gemm_desc();
-      return untouched(out, [&] { return table->op_create(devices[0], &desc, &out, &error); });
-    };
     all["gemm_info"] = [this] {
       auto out = sized<ironcl_op_info>();
       return untouched(out, [&] { return table->op_info(gemm, &out, &error); });
     };
-    all["gemm_enqueue"] = [this] {
-      ironcl_event out = nullptr;
-      const auto args = gemm_args();
-      return untouched(out, [&] { return table->op_enqueue(gemm, queue, &args, &out, &error); });
-    };
-    all["quantize_create"] = [this] {
-      ironcl_op out = nullptr;
-      const auto desc = quantize_desc();
-      return untouched(out, [&] { return table->op_create(devices[0], &desc, &out, &error); });
-    };
-    all["quantize_enqueue"] = [this] {
-      ironcl_event out = nullptr;
-      const auto args = quantize_args();
-      return untouched(out, [&] { return table->op_enqueue(quantize, queue, &args, &out, &error); });
-    };
-    all["route_create"] = [this] {
-      ironcl_op out = nullptr;
-      const auto desc = route_desc();
-      return untouched(out, [&] { return table->op_create(devices[0], &desc, &out, &error); });
-    };
-    all["route_enqueue"] = [this] {
-      ironcl_event out = nullptr;
-      const auto args = route_args();
-      return untouched(out, [&] { return table->op_enqueue(route, queue, &args, &out, &error); });
-    };
-    all["activate_create"] = [this] {
-      ironcl_op out = nullptr;
-      const auto desc = activate_desc();
-      return untouched(out, [&] { return table->op_create(devices[0], &desc, &out, &error); });
-    };
-    all["activate_enqueue"] = [this] {
-      ironcl_event out = nullptr;
-      const auto args = activate_args();
-      return untouched(out, [&] { return table->op_enqueue(activate, queue, &args, &out, &error); });
-    };
-    all["combine_create"] = [this] {
-      ironcl_op out = nullptr;
-      const auto desc = combine_desc();
-      return untouched(out, [&] { return table->op_create(devices[0], &desc, &out, &error); });
-    };
-    all["combine_enqueue"] = [this] {
-      ironcl_event out = nullptr;
-      const auto args = combine_args();
-      return untouched(out, [&] { return table->op_enqueue(combine, queue, &args, &out, &error); });
-    };
+    operation(all, "gemm", gemm, gemm_desc(), gemm_args());
+    operation(all, "quantize", quantize, quantize_desc(), quantize_args());
+    operation(all, "route", route, route_desc(), route_args());
+    operation(all, "activate", activate, activate_desc(), activate_args());
+    operation(all, "combine", combine, combine_desc(), combine_args());
     all["device_import"] = [this] {
       ironcl_device out = nullptr;
       auto native = sized<ironcl_native_device>();
@@ -134,6 +89,20 @@ class AdapterGuard : public AdapterTest {
       return untouched(out, [&] { return table->event_profile(events[0], &out, &error); });
     };
     return all;
+  }
+
+  /// The two slots of an operation of one kind.
+  template <class Desc, class Args>
+  void operation(std::map<std::string, std::function<ironcl_status()>>& all, const std::string& kind, ironcl_op op,
+                 const Desc& desc, const Args& args) {
+    all[kind + "_create"] = [this, desc] {
+      ironcl_op out = nullptr;
+      return untouched(out, [&] { return table->op_create(devices[0], &desc, &out, &error); });
+    };
+    all[kind + "_enqueue"] = [this, op, args] {
+      ironcl_event out = nullptr;
+      return untouched(out, [&] { return table->op_enqueue(op, queue, &args, &out, &error); });
+    };
   }
 
   template <class T, class Call>
@@ -257,93 +226,6 @@ TEST_F(AdapterGuard, AForkedChildIsToldInEverySlotAndMayDestroy) {
   EXPECT_TRUE(WIFEXITED(status));
   EXPECT_EQ(WEXITSTATUS(status), 0);
   EXPECT_EQ(table->queue_finish(queue, &error), IRONCL_OK) << "the parent goes on: " << error.message;
-}
-
-TEST_F(AdapterGuard, NullHandlesAreInvalidInEverySlot) {
-  make_all();
-  const auto gemm_problem = gemm_desc();
-  const auto matrix = weights_desc();
-  const auto bytes = buffer_desc();
-  const auto args = gemm_args();
-  auto props = sized<ironcl_device_props>();
-  auto support = sized<ironcl_support>();
-  auto winfo = sized<ironcl_weights_info>();
-  auto ginfo = sized<ironcl_op_info>();
-  auto profile = sized<ironcl_event_profile>();
-  uint64_t size = 0;
-  ironcl_queue q = nullptr;
-  ironcl_buffer b = nullptr;
-  ironcl_weights w = nullptr;
-  ironcl_op g = nullptr;
-  char text[8];
-  const ironcl_status invalid = IRONCL_INVALID_ARGUMENT;
-  EXPECT_EQ(table->device_props(nullptr, &props, &error), invalid);
-  EXPECT_EQ(table->device_props(devices[0], nullptr, &error), invalid);
-  EXPECT_EQ(table->supports(nullptr, &gemm_problem, &support, &error), invalid);
-  EXPECT_EQ(table->supports(devices[0], nullptr, &support, &error), invalid);
-  EXPECT_EQ(table->supports(devices[0], &gemm_problem, nullptr, &error), invalid);
-  EXPECT_EQ(table->device_query(nullptr, "features", nullptr, text, 8, &size, &error), invalid);
-  EXPECT_EQ(table->device_query(devices[0], nullptr, nullptr, text, 8, &size, &error), invalid);
-  EXPECT_EQ(table->device_query(devices[0], "features", nullptr, nullptr, 8, &size, &error), invalid);
-  EXPECT_EQ(table->device_query(devices[0], "features", nullptr, text, 8, nullptr, &error), invalid);
-  EXPECT_EQ(table->queue_create(nullptr, 0, &q, &error), invalid);
-  EXPECT_EQ(table->queue_create(devices[0], 0, nullptr, &error), invalid);
-  EXPECT_EQ(table->queue_finish(nullptr, &error), invalid);
-  EXPECT_EQ(table->queue_wait(nullptr, nullptr, &error), invalid);
-  EXPECT_EQ(table->queue_wait(queue, nullptr, &error), invalid);
-  EXPECT_EQ(table->buffer_create(nullptr, &bytes, &b, &error), invalid);
-  EXPECT_EQ(table->buffer_create(devices[0], nullptr, &b, &error), invalid);
-  EXPECT_EQ(table->buffer_create(devices[0], &bytes, nullptr, &error), invalid);
-  EXPECT_EQ(table->write(nullptr, {buffer, 0, 4}, text, 0, nullptr, &error), invalid);
-  EXPECT_EQ(table->write(queue, {nullptr, 0, 4}, text, 0, nullptr, &error), invalid);
-  EXPECT_EQ(table->write(queue, {buffer, 0, 4}, nullptr, 0, nullptr, &error), invalid);
-  EXPECT_EQ(table->read(nullptr, {buffer, 0, 4}, text, nullptr, &error), invalid);
-  EXPECT_EQ(table->read(queue, {buffer, 0, 4}, nullptr, nullptr, &error), invalid);
-  EXPECT_EQ(table->weights_prepare(nullptr, &matrix, &w, &error), invalid);
-  EXPECT_EQ(table->weights_prepare(devices[0], nullptr, &w, &error), invalid);
-  EXPECT_EQ(table->weights_prepare(devices[0], &matrix, nullptr, &error), invalid);
-  EXPECT_EQ(table->weights_export(nullptr, text, 16, text, 4, &error), invalid);
-  EXPECT_EQ(table->weights_export(weights, nullptr, 16, text, 4, &error), invalid);
-  EXPECT_EQ(table->weights_export(weights, text, 16, nullptr, 4, &error), invalid);
-  EXPECT_EQ(table->weights_info(nullptr, &winfo, &error), invalid);
-  EXPECT_EQ(table->op_create(nullptr, &gemm_problem, &g, &error), invalid);
-  EXPECT_EQ(table->op_create(devices[0], nullptr, &g, &error), invalid);
-  EXPECT_EQ(table->op_create(devices[0], &gemm_problem, nullptr, &error), invalid);
-  EXPECT_EQ(table->op_info(nullptr, &ginfo, &error), invalid);
-  EXPECT_EQ(table->op_enqueue(nullptr, queue, &args, nullptr, &error), invalid);
-  EXPECT_EQ(table->op_enqueue(gemm, nullptr, &args, nullptr, &error), invalid);
-  EXPECT_EQ(table->op_enqueue(gemm, queue, nullptr, nullptr, &error), invalid);
-  ironcl_op t = nullptr;
-  const auto quantisation = quantize_desc();
-  const auto quantize_call = quantize_args();
-  EXPECT_EQ(table->op_create(nullptr, &quantisation, &t, &error), invalid);
-  EXPECT_EQ(table->op_create(devices[0], nullptr, &t, &error), invalid);
-  EXPECT_EQ(table->op_create(devices[0], &quantisation, nullptr, &error), invalid);
-  EXPECT_EQ(table->op_enqueue(nullptr, queue, &quantize_call, nullptr, &error), invalid);
-  ironcl_op r = nullptr;
-  const auto route_problem = route_desc();
-  const auto route_call = route_args();
-  EXPECT_EQ(table->op_create(nullptr, &route_problem, &r, &error), invalid);
-  EXPECT_EQ(table->op_create(devices[0], nullptr, &r, &error), invalid);
-  EXPECT_EQ(table->op_create(devices[0], &route_problem, nullptr, &error), invalid);
-  EXPECT_EQ(table->op_enqueue(nullptr, queue, &route_call, nullptr, &error), invalid);
-  ironcl_op s = nullptr;
-  const auto activate_problem = activate_desc();
-  const auto activate_call = activate_args();
-  EXPECT_EQ(table->op_create(nullptr, &activate_problem, &s, &error), invalid);
-  EXPECT_EQ(table->op_create(devices[0], nullptr, &s, &error), invalid);
-  EXPECT_EQ(table->op_create(devices[0], &activate_problem, nullptr, &error), invalid);
-  EXPECT_EQ(table->op_enqueue(nullptr, queue, &activate_call, nullptr, &error), invalid);
-  ironcl_op m = nullptr;
-  const auto combine_problem = combine_desc();
-  const auto combine_call = combine_args();
-  EXPECT_EQ(table->op_create(nullptr, &combine_problem, &m, &error), invalid);
-  EXPECT_EQ(table->op_create(devices[0], nullptr, &m, &error), invalid);
-  EXPECT_EQ(table->op_create(devices[0], &combine_problem, nullptr, &error), invalid);
-  EXPECT_EQ(table->op_enqueue(nullptr, queue, &combine_call, nullptr, &error), invalid);
-  EXPECT_EQ(table->device_import(nullptr, &devices[0], &error), invalid);
-  EXPECT_EQ(table->event_wait(nullptr, 0, &error), invalid);
-  EXPECT_EQ(table->event_profile(nullptr, &profile, &error), invalid);
 }
 
 }  // namespace

@@ -21,11 +21,6 @@ TEST_F(AdapterLifecycle, TableIsWholeAndSaysWhatItIs) {
   for (std::size_t i = 0; i < slots.size(); ++i) EXPECT_NE(slots[i], nullptr) << "slot " << i << " is empty";
 }
 
-TEST_F(AdapterLifecycle, QueryServesAnyHostVersionWithTheSameTable) {
-  EXPECT_EQ(ironcl_plugin_query(IRONCL_ABI_MAJOR + 1, 0), table);
-  EXPECT_EQ(script().calls.size(), 0u) << "the query is pure";
-}
-
 TEST_F(AdapterLifecycle, EnumerateBeforeLoadIsInvalid) {
   uint32_t count = 77;
   EXPECT_EQ(table->enumerate(nullptr, 0, &count, &error), IRONCL_INVALID_ARGUMENT);
@@ -46,16 +41,6 @@ TEST_F(AdapterLifecycle, SecondLoadIsInvalidUntilUnload) {
   table->unload();
   EXPECT_EQ(table->load(nullptr, nullptr, 0, &error), IRONCL_OK) << error.message;
 }
-
-TEST_F(AdapterLifecycle, LoadsAndUnloadsTenTimes) {
-  for (int i = 0; i < 10; ++i) {
-    load();
-    table->unload();
-  }
-  EXPECT_EQ(script().calls["load"], 10);
-}
-
-TEST_F(AdapterLifecycle, UnloadWithoutLoadDoesNothing) { table->unload(); }
 
 TEST_F(AdapterLifecycle, FailedLoadHasLoadedNothing) {
   script().before["load"] = [] { throw backend::Error(backend::Status::unavailable, "no driver"); };
@@ -117,20 +102,6 @@ TEST_F(AdapterLifecycle, LogGetsOneCallALineUntilUnload) {
   table->unload();
   script().log->write(backend::LogLevel::error, "after unload");
   EXPECT_EQ(lines.size(), 4u);
-}
-
-TEST_F(AdapterLifecycle, EnumerateCountsCutsAndGivesTheSameHandles) {
-  load();
-  uint32_t count = 0;
-  ASSERT_EQ(table->enumerate(nullptr, 0, &count, &error), IRONCL_OK);
-  EXPECT_EQ(count, 2u);
-  std::array<ironcl_device, 2> again{};
-  ASSERT_EQ(table->enumerate(again.data(), 1, &count, &error), IRONCL_OK);
-  EXPECT_EQ(count, 2u) << "the whole number, whatever the capacity";
-  EXPECT_EQ(again[0], devices[0]);
-  EXPECT_EQ(again[1], nullptr) << "written past the capacity";
-  EXPECT_EQ(table->enumerate(nullptr, 2, &count, &error), IRONCL_INVALID_ARGUMENT);
-  EXPECT_EQ(table->enumerate(again.data(), 2, nullptr, &error), IRONCL_INVALID_ARGUMENT);
 }
 
 TEST_F(AdapterLifecycle, FailedEnumerateIsAskedAgain) {

@@ -101,40 +101,19 @@ class FakeGemm final : public Gemm, Alive {
   GemmDesc desc_;
 };
 
-class FakeQuantize final : public Quantize, Alive {
+/// An operation besides the product: remembers its arguments in the script.
+template <class Operation, class Args, Args Script::*kArgs>
+class FakeStep final : public Operation, Alive {
  public:
-  std::shared_ptr<Event> enqueue(const std::shared_ptr<Queue>&, const QuantizeArgs& args) override {
-    script().enter("quantize_enqueue");
-    script().quantize_args = args;
+  explicit FakeStep(const char* enqueue) : enqueue_(enqueue) {}
+  std::shared_ptr<Event> enqueue(const std::shared_ptr<Queue>&, const Args& args) override {
+    script().enter(enqueue_);
+    script().*kArgs = args;
     return std::make_shared<FakeEvent>();
   }
-};
 
-class FakeRoute final : public Route, Alive {
- public:
-  std::shared_ptr<Event> enqueue(const std::shared_ptr<Queue>&, const RouteArgs& args) override {
-    script().enter("route_enqueue");
-    script().route_args = args;
-    return std::make_shared<FakeEvent>();
-  }
-};
-
-class FakeActivate final : public Activate, Alive {
- public:
-  std::shared_ptr<Event> enqueue(const std::shared_ptr<Queue>&, const ActivateArgs& args) override {
-    script().enter("activate_enqueue");
-    script().activate_args = args;
-    return std::make_shared<FakeEvent>();
-  }
-};
-
-class FakeCombine final : public Combine, Alive {
- public:
-  std::shared_ptr<Event> enqueue(const std::shared_ptr<Queue>&, const CombineArgs& args) override {
-    script().enter("combine_enqueue");
-    script().combine_args = args;
-    return std::make_shared<FakeEvent>();
-  }
+ private:
+  const char* enqueue_;
 };
 
 class FakeDevice final : public Device {
@@ -186,22 +165,22 @@ class FakeDevice final : public Device {
   std::shared_ptr<Quantize> create_quantize(const QuantizeDesc& desc) override {
     script().enter("quantize_create");
     script().quantize_desc = desc;
-    return std::make_shared<FakeQuantize>();
+    return std::make_shared<FakeStep<Quantize, QuantizeArgs, &Script::quantize_args>>("quantize_enqueue");
   }
   std::shared_ptr<Route> create_route(const RouteDesc& desc) override {
     script().enter("route_create");
     script().route_desc = desc;
-    return std::make_shared<FakeRoute>();
+    return std::make_shared<FakeStep<Route, RouteArgs, &Script::route_args>>("route_enqueue");
   }
   std::shared_ptr<Activate> create_activate(const ActivateDesc& desc) override {
     script().enter("activate_create");
     script().activate_desc = desc;
-    return std::make_shared<FakeActivate>();
+    return std::make_shared<FakeStep<Activate, ActivateArgs, &Script::activate_args>>("activate_enqueue");
   }
   std::shared_ptr<Combine> create_combine(const CombineDesc& desc) override {
     script().enter("combine_create");
     script().combine_desc = desc;
-    return std::make_shared<FakeCombine>();
+    return std::make_shared<FakeStep<Combine, CombineArgs, &Script::combine_args>>("combine_enqueue");
   }
 
  private:

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <cmath>
-#include <limits>
 
 #include "tests/conformance/plugins/objects.h"
 
@@ -32,13 +31,21 @@ void dimension(std::int64_t value, std::int64_t least, const char* field) {
 bool is_float(ironcl_dtype t) { return t >= IRONCL_F32 && t <= IRONCL_BF16; }
 bool is_code(ironcl_dtype t) { return t == IRONCL_F8_E4M3FN || t == IRONCL_F8_E5M2 || t == IRONCL_I8; }
 
+std::int64_t groups(std::int64_t count, std::uint32_t size) { return size == 0 ? 1 : ceil_div(count, size); }
+
+std::uint64_t extent(std::int64_t rows, std::int64_t ld, std::int64_t cols, std::uint32_t element) {
+  return rows == 0 ? 0 : static_cast<std::uint64_t>((rows - 1) * (ld == 0 ? cols : ld) + cols) * element;
+}
+
+std::uint64_t words(std::int64_t count) { return static_cast<std::uint64_t>(count) * 4; }
+
 void check_scale(const ironcl_scale_desc& s, std::int64_t cols, bool tight, const char* field) {
   known(s.dtype, IRONCL_F64, field);
   if (s.global_dtype != 0 || s.row_origin != 0 || s.col_origin != 0)
     unknown(fmt::format("{}: global or origin", field));
   if (s.dtype == IRONCL_DTYPE_NONE) return;
   if (!is_float(s.dtype) && s.dtype != IRONCL_F8_E8M0) invalid(fmt::format("{}.dtype is {}", field, s.dtype));
-  const std::int64_t width = s.group_cols == 0 ? 1 : ceil_div(cols, s.group_cols);
+  const std::int64_t width = groups(cols, s.group_cols);
   if (s.ld != 0 && (s.ld < width || (tight && s.ld != width))) {
     invalid(fmt::format("{}.ld is {}, expected {}", field, s.ld, width));
   }
@@ -158,8 +165,8 @@ ironcl_weights_desc check_weights(const ironcl_weights_desc* in) {
   check_scale(d.scale, d.k, false, "weights_desc.scale");
   if (d.scale.dtype != IRONCL_DTYPE_NONE) {
     if (d.scales == nullptr) invalid("weights_desc.scales is NULL");
-    const std::int64_t rows = d.scale.group_rows == 0 ? 1 : ceil_div(d.n, d.scale.group_rows);
-    const std::int64_t cols = d.scale.group_cols == 0 ? 1 : ceil_div(d.k, d.scale.group_cols);
+    const std::int64_t rows = groups(d.n, d.scale.group_rows);
+    const std::int64_t cols = groups(d.k, d.scale.group_cols);
     const std::int64_t scale_ld = d.scale.ld == 0 ? cols : d.scale.ld;
     const auto scale_bytes =
         static_cast<std::uint64_t>((matrices * rows - 1) * scale_ld + cols) * size_of(d.scale.dtype);
@@ -209,31 +216,27 @@ Call check_call(const ironcl_gemm_args* in, const ironcl_op_t& plan, WaitList* w
     return call;
   }
   const bool dynamic = d.a_source_dtype != IRONCL_DTYPE_NONE;
-  const auto extent = [](std::int64_t rows, std::int64_t ld, std::int64_t cols, ironcl_dtype type) {
-    return static_cast<std::uint64_t>((rows - 1) * (ld == 0 ? cols : ld) + cols) * size_of(type);
-  };
   const ironcl_dtype given = dynamic ? d.a_source_dtype : d.a_dtype;
   const std::int64_t matrices = std::max<std::int64_t>(d.matrices, 1);
   const std::int64_t d_rows = d.grouping == IRONCL_GROUPING_MASKED ? matrices * args.m : args.m;
   const std::int64_t a_rows = d.a_rows == 0 ? d_rows : args.a_rows;
-  call.a = check_span(args.a, "gemm_args.a", extent(a_rows, d.lda, d.k, given), size_of(given));
-  const std::int64_t rows = d.a_scale.group_rows == 0 ? 1 : ceil_div(a_rows, d.a_scale.group_rows);
-  const std::int64_t cols = d.a_scale.group_cols == 0 ? 1 : ceil_div(d.k, d.a_scale.group_cols);
+  call.a = check_span(args.a, "gemm_args.a", extent(a_rows, d.lda, d.k, size_of(given)), size_of(given));
+  const std::int64_t rows = groups(a_rows, d.a_scale.group_rows);
+  const std::int64_t cols = groups(d.k, d.a_scale.group_cols);
   if (!dynamic && d.a_scale.dtype != IRONCL_DTYPE_NONE) {
-    call.a_scale = check_span(args.a_scale, "gemm_args.a_scale", extent(rows, d.a_scale.ld, cols, d.a_scale.dtype),
-                              size_of(d.a_scale.dtype));
+    call.a_scale = check_span(args.a_scale, "gemm_args.a_scale",
+                              extent(rows, d.a_scale.ld, cols, size_of(d.a_scale.dtype)), size_of(d.a_scale.dtype));
   }
-  call.d = check_span(args.d, "gemm_args.d", extent(d_rows, d.ldd, d.n, d.d_dtype), size_of(d.d_dtype));
+  call.d = check_span(args.d, "gemm_args.d", extent(d_rows, d.ldd, d.n, size_of(d.d_dtype)), size_of(d.d_dtype));
   if (d.d_scale.dtype != IRONCL_DTYPE_NONE) {
-    const std::int64_t height = d.d_scale.group_rows == 0 ? 1 : ceil_div(d_rows, d.d_scale.group_rows);
-    const std::int64_t width = d.d_scale.group_cols == 0 ? 1 : ceil_div(d.n, d.d_scale.group_cols);
-    call.d_scale = check_span(args.d_scale, "gemm_args.d_scale", extent(height, d.d_scale.ld, width, IRONCL_F32), 4);
+    const std::int64_t height = groups(d_rows, d.d_scale.group_rows);
+    const std::int64_t width = groups(d.n, d.d_scale.group_cols);
+    call.d_scale = check_span(args.d_scale, "gemm_args.d_scale", extent(height, d.d_scale.ld, width, 4), 4);
   }
   if (d.bias_dtype != IRONCL_DTYPE_NONE) {
-    call.bias =
-        check_span(args.bias, "gemm_args.bias", extent(matrices, 0, d.n, d.bias_dtype), size_of(d.bias_dtype));
+    call.bias = check_span(args.bias, "gemm_args.bias", extent(matrices, 0, d.n, size_of(d.bias_dtype)),
+                           size_of(d.bias_dtype));
   }
-  const auto words = [](std::int64_t count) { return static_cast<std::uint64_t>(count) * 4; };
   if (d.grouping != IRONCL_GROUPING_NONE) {
     call.counts = check_span(args.matrix_rows, "gemm_args.matrix_rows", words(matrices), 4);
     if (fault("counts_are_read_early")) {
@@ -257,9 +260,8 @@ Call check_call(const ironcl_gemm_args* in, const ironcl_op_t& plan, WaitList* w
     invalid("gemm_args.a_quantized and a_quantized_scale come together");
   }
   if (args.a_quantized.buffer != nullptr) {
-    call.codes = check_span(args.a_quantized, "gemm_args.a_quantized", extent(a_rows, 0, d.k, d.a_dtype), 1);
-    call.code_scales =
-        check_span(args.a_quantized_scale, "gemm_args.a_quantized_scale", extent(rows, 0, cols, IRONCL_F32), 4);
+    call.codes = check_span(args.a_quantized, "gemm_args.a_quantized", extent(a_rows, 0, d.k, size_of(d.a_dtype)), 1);
+    call.code_scales = check_span(args.a_quantized_scale, "gemm_args.a_quantized_scale", extent(rows, 0, cols, 4), 4);
   }
   return call;
 }
@@ -299,12 +301,9 @@ QuantizeCall check_quantize_call(const ironcl_quantize_args* in, const ironcl_qu
   call.desc = desc;
   call.rows = args.rows;
   if (args.rows == 0) return call;
-  const auto extent = [](std::int64_t rows, std::int64_t ld, std::int64_t cols, std::uint32_t element) {
-    return static_cast<std::uint64_t>((rows - 1) * (ld == 0 ? cols : ld) + cols) * element;
-  };
   const ironcl_scale_desc& scale = desc.scale;
-  const std::int64_t height = scale.group_rows == 0 ? 1 : ceil_div(args.rows, scale.group_rows);
-  const std::int64_t width = scale.group_cols == 0 ? 1 : ceil_div(desc.cols, scale.group_cols);
+  const std::int64_t height = groups(args.rows, scale.group_rows);
+  const std::int64_t width = groups(desc.cols, scale.group_cols);
   const std::uint32_t element = size_of(desc.x_dtype);
   call.x = check_span(args.x, "quantize_args.x", extent(args.rows, desc.x_ld, desc.cols, element), element);
   call.codes = check_span(args.codes, "quantize_args.codes", extent(args.rows, desc.code_ld, desc.cols, 1), 1);

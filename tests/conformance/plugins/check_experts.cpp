@@ -32,12 +32,6 @@ void float_type(ironcl_dtype type, const char* field) {
   if (!is_float(type)) invalid(fmt::format("{} is {}, not f32, f16 or bf16", field, type));
 }
 
-std::uint64_t extent(std::int64_t rows, std::int64_t ld, std::int64_t cols, std::uint32_t element) {
-  return rows == 0 ? 0 : static_cast<std::uint64_t>((rows - 1) * (ld == 0 ? cols : ld) + cols) * element;
-}
-
-std::uint64_t words(std::int64_t count) { return static_cast<std::uint64_t>(count) * 4; }
-
 /// No written region may be in the memory of another.
 void apart(const Region& written, std::initializer_list<std::pair<const Region*, const char*>> others,
            const char* name) {
@@ -157,7 +151,7 @@ ActivateCall check_activate_call(const ironcl_activate_args* in, const ironcl_ac
   call.up = check_span(args.up, "activate_args.up", extent(rows, d.up_ld, d.cols, x), x);
   call.y = check_span(args.y, "activate_args.y", extent(rows, d.y_ld, d.cols, y), y);
   if (is_code(d.y_dtype)) {
-    const std::int64_t width = d.scale.group_cols == 0 ? 1 : ceil_div(d.cols, d.scale.group_cols);
+    const std::int64_t width = groups(d.cols, d.scale.group_cols);
     call.scales = check_span(args.scales, "activate_args.scales", extent(rows, d.scale.ld, width, 4), 4);
   }
   if (d.grouping != IRONCL_GROUPING_NONE) {

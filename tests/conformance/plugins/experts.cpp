@@ -199,7 +199,7 @@ void activate(const ActivateCall& call) {
   }
   const auto ld = [&](std::int64_t given) { return given == 0 ? static_cast<std::int64_t>(d.cols) : given; };
   const std::uint32_t x = size_of(d.x_dtype), y = size_of(d.y_dtype);
-  const std::int64_t width = d.scale.group_cols == 0 ? 1 : ceil_div(d.cols, d.scale.group_cols);
+  const std::int64_t width = groups(d.cols, d.scale.group_cols);
   std::vector<float> row(at(d.cols)), scales;
   for (std::size_t g = 0; g < begin.size(); ++g) {
     const std::int64_t end = fault("activates_every_row") && masked ? call.rows : used[g];

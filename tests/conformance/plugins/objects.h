@@ -213,6 +213,11 @@ void quantize(const QuantizeCall& call);
 std::int64_t accumulation_length(const ironcl_gemm_desc& desc);
 std::uint32_t size_of(ironcl_dtype type);
 std::int64_t ceil_div(std::int64_t a, std::int64_t b);
+/// Groups of `size` elements in `count`; 0 spans all.
+std::int64_t groups(std::int64_t count, std::uint32_t size);
+/// The bytes of a matrix, and of 32-bit words.
+std::uint64_t extent(std::int64_t rows, std::int64_t ld, std::int64_t cols, std::uint32_t element);
+std::uint64_t words(std::int64_t count);
 
 // structs.h
 /// A copy of a struct that the caller gave: a missing tail is zero, an unknown one must be.

@@ -54,47 +54,56 @@ void wrong_plans(Context& c) {
   }
 }
 
+void expect_invalid(ironcl_status status, const Error& error, const char* what) {
+  EXPECT_EQ(status_name(status), "INVALID_ARGUMENT") << what << ": " << error.message;
+  EXPECT_NE(std::string(error.message), "") << what;
+}
+
 void null_handles(Context& c) {
   const ironcl_gemm_desc desc = base_problem().desc();
   ironcl_support support{};
   support.struct_size = sizeof support;
   ironcl_op plan = nullptr;
   Error e;
-  const auto expect_invalid = [&](ironcl_status status, const char* what) {
-    EXPECT_EQ(status_name(status), "INVALID_ARGUMENT") << what << ": " << e.message;
-    EXPECT_NE(std::string(e.message), "") << what;
-  };
-  expect_invalid(c.table.supports(nullptr, &desc, &support, &e), "supports without a device");
-  expect_invalid(c.table.supports(c.device, nullptr, &support, &e), "supports without a description");
-  expect_invalid(c.table.supports(c.device, &desc, nullptr, &e), "supports without an answer");
-  expect_invalid(c.table.op_create(nullptr, &desc, &plan, &e), "op_create without a device");
-  expect_invalid(c.table.op_create(c.device, nullptr, &plan, &e), "op_create without a description");
-  expect_invalid(c.table.op_create(c.device, &desc, nullptr, &e), "op_create without out_gemm");
+  expect_invalid(c.table.supports(nullptr, &desc, &support, &e), e, "supports without a device");
+  expect_invalid(c.table.supports(c.device, nullptr, &support, &e), e, "supports without a description");
+  expect_invalid(c.table.supports(c.device, &desc, nullptr, &e), e, "supports without an answer");
+  expect_invalid(c.table.op_create(nullptr, &desc, &plan, &e), e, "op_create without a device");
+  expect_invalid(c.table.op_create(c.device, nullptr, &plan, &e), e, "op_create without a description");
+  expect_invalid(c.table.op_create(c.device, &desc, nullptr, &e), e, "op_create without out_gemm");
   ironcl_op_info info{};
   info.struct_size = sizeof info;
-  expect_invalid(c.table.op_info(nullptr, &info, &e), "op_info without a plan");
+  expect_invalid(c.table.op_info(nullptr, &info, &e), e, "op_info without a plan");
   ironcl_weights weights = nullptr;
-  expect_invalid(c.table.weights_prepare(c.device, nullptr, &weights, &e), "weights_prepare without a description");
+  expect_invalid(c.table.weights_prepare(c.device, nullptr, &weights, &e), e,
+                 "weights_prepare without a description");
   ironcl_weights_info weights_info{};
   weights_info.struct_size = sizeof weights_info;
-  expect_invalid(c.table.weights_info(nullptr, &weights_info, &e), "weights_info without weights");
+  expect_invalid(c.table.weights_export(nullptr, &info, 1, &info, 1, &e), e, "weights_export without weights");
+  expect_invalid(c.table.weights_info(nullptr, &weights_info, &e), e, "weights_info without weights");
 }
 
 void null_memory(Context& c) {
   Error e;
-  const auto expect_invalid = [&](ironcl_status status, const char* what) {
-    EXPECT_EQ(status_name(status), "INVALID_ARGUMENT") << what << ": " << e.message;
-    EXPECT_NE(std::string(e.message), "") << what;
-  };
   ironcl_queue queue = nullptr;
   ironcl_buffer buffer = nullptr;
-  expect_invalid(c.table.queue_create(nullptr, 0, &queue, &e), "queue_create without a device");
-  expect_invalid(c.table.queue_create(c.device, 0, nullptr, &e), "queue_create without out_queue");
-  expect_invalid(c.table.queue_finish(nullptr, &e), "queue_finish without a queue");
-  expect_invalid(c.table.buffer_create(c.device, nullptr, &buffer, &e), "buffer_create without a description");
-  expect_invalid(c.table.event_wait(nullptr, 0, &e), "event_wait without an event");
+  expect_invalid(c.table.queue_create(nullptr, 0, &queue, &e), e, "queue_create without a device");
+  expect_invalid(c.table.queue_create(c.device, 0, nullptr, &e), e, "queue_create without out_queue");
+  expect_invalid(c.table.queue_finish(nullptr, &e), e, "queue_finish without a queue");
+  expect_invalid(c.table.buffer_create(c.device, nullptr, &buffer, &e), e, "buffer_create without a description");
+  char text[8];
+  std::uint64_t size = 0;
+  expect_invalid(c.table.device_query(nullptr, "features", nullptr, text, 8, &size, &e), e,
+                 "device_query: no device");
+  expect_invalid(c.table.device_query(c.device, nullptr, nullptr, text, 8, &size, &e), e, "device_query: no key");
+  expect_invalid(c.table.device_query(c.device, "features", nullptr, text, 8, nullptr, &e), e,
+                 "device_query: no size");
+  ironcl_event_profile profile{};
+  profile.struct_size = sizeof profile;
+  expect_invalid(c.table.event_profile(nullptr, &profile, &e), e, "event_profile without an event");
+  expect_invalid(c.table.event_wait(nullptr, 0, &e), e, "event_wait without an event");
   const Queue owner = make_queue(c);
-  expect_invalid(c.table.queue_wait(owner.get(), nullptr, &e), "queue_wait without an event");
+  expect_invalid(c.table.queue_wait(owner.get(), nullptr, &e), e, "queue_wait without an event");
 }
 
 constexpr WrongBy<ironcl_weights_desc> kWrongWeights[] = {
