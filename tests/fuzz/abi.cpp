@@ -93,8 +93,7 @@ void Run::step() {
     case 11: {
       Claimed<ironcl_gemm_desc> desc;
       describe(desc);
-      if (plans_.size() < kMost && is_small(desc.value()))
-        make("op_create", plans_, [&](auto* out, auto* e) { return t_.op_create(device(), desc.get(), out, e); });
+      if (plans_.size() < kMost && is_small(desc.value())) make_op(plans_, desc);
       break;
     }
     case 12:

@@ -174,9 +174,7 @@ void Run::enqueue() {
        {&a.a_scale, &a.workspace, &a.bias, &a.a_quantized, &a.a_quantized_scale, &a.d_scale, &a.matrix_rows})
     if (in_.below(4) == 0) *other = span();
   if (a.matrix_rows.buffer != nullptr && in_.below(2) == 0) a.a_rows = size(), a.a_index = span();
-  enqueue_with("op_enqueue", args, [&](auto* in, auto* event, auto* e) {
-    return t_.op_enqueue(pick(plans_), pick(queues_), in, event, e);
-  });
+  enqueue_one(plans_, args);
 }
 
 /// Calls, each of which waits for the one before: now and then more of them than a stack has room for. They are made

@@ -150,16 +150,20 @@ class Run {
   void enqueue_activate();
   void create_combine();
   void enqueue_combine();
-  /// A call of a step: its wait list, and its event among the others.
-  template <class Args, class F>
-  void enqueue_with(const char* slot, Claimed<Args>& args, F&& f) {
+  template <class Desc>
+  void make_op(std::vector<ironcl_op>& pool, const Claimed<Desc>& desc) {
+    make("op_create", pool, [&](auto* out, auto* e) { return t_.op_create(device(), desc.get(), out, e); });
+  }
+  /// A call of an operation of the pool: its wait list, and its event among the others.
+  template <class Args>
+  void enqueue_one(const std::vector<ironcl_op>& pool, Claimed<Args>& args) {
     std::vector<ironcl_event> wait;
     for (std::size_t n = in_.below(4); n > 0; --n) wait.push_back(pick(events_));
     args.value().wait = wait.data();
     args.value().wait_count = static_cast<std::uint32_t>(wait.size());
     if (in_.below(16) == 0) args.value().next = chain(true);
     ironcl_event event = nullptr;
-    call(slot, [&](auto* e) { return f(args.get(), &event, e); });
+    call("op_enqueue", [&](auto* e) { return t_.op_enqueue(pick(pool), pick(queues_), args.get(), &event, e); });
     if (event == nullptr) return;
     if (events_.size() >= kMost) t_.event_destroy(take(events_));
     events_.push_back(event);

@@ -20,7 +20,7 @@ void Run::create_quantize() {
   if (in_.below(16) == 0) d.quantizer.scale_rounding = in_.byte();
   if (in_.below(16) == 0) d.next = chain(in_.below(4) == 0);
   if (d.rows > kSmall || d.cols > kSmall) return;
-  make("op_create", quantizers_, [&](auto* out, auto* e) { return t_.op_create(device(), desc.get(), out, e); });
+  make_op(quantizers_, desc);
 }
 
 void Run::enqueue_quantize() {
@@ -31,9 +31,7 @@ void Run::enqueue_quantize() {
   a.x = span();
   a.codes = span();
   a.scales = span();
-  enqueue_with("op_enqueue", args, [&](auto* in, auto* event, auto* e) {
-    return t_.op_enqueue(pick(quantizers_), pick(queues_), in, event, e);
-  });
+  enqueue_one(quantizers_, args);
 }
 
 void Run::create_route() {
@@ -57,7 +55,7 @@ void Run::create_route() {
   if (in_.below(8) == 0) d.scale = static_cast<float>(in_.byte()) - 100.0f;
   if (in_.below(16) == 0) d.next = chain(in_.below(4) == 0);
   if (d.tokens > kSmall || d.capacity > kSmall) return;
-  make("op_create", routes_, [&](auto* out, auto* e) { return t_.op_create(device(), desc.get(), out, e); });
+  make_op(routes_, desc);
 }
 
 void Run::enqueue_route() {
@@ -68,9 +66,7 @@ void Run::enqueue_route() {
   for (ironcl_span* one : {&a.logits, &a.ids, &a.weights, &a.matrix_rows, &a.a_index, &a.rows}) *one = span();
   for (ironcl_span* one : {&a.bias, &a.shared_weights})
     if (in_.below(4) == 0) *one = span();
-  enqueue_with("op_enqueue", args, [&](auto* in, auto* event, auto* e) {
-    return t_.op_enqueue(pick(routes_), pick(queues_), in, event, e);
-  });
+  enqueue_one(routes_, args);
 }
 
 void Run::create_activate() {
@@ -93,7 +89,7 @@ void Run::create_activate() {
   if (in_.below(16) == 0) d.flags = in_.byte();
   if (in_.below(16) == 0) d.next = chain(in_.below(4) == 0);
   if (d.rows > kSmall || d.cols > kSmall) return;
-  make("op_create", activates_, [&](auto* out, auto* e) { return t_.op_create(device(), desc.get(), out, e); });
+  make_op(activates_, desc);
 }
 
 void Run::enqueue_activate() {
@@ -104,9 +100,7 @@ void Run::enqueue_activate() {
   for (ironcl_span* one : {&a.gate, &a.up, &a.y}) *one = span();
   for (ironcl_span* one : {&a.scales, &a.matrix_rows})
     if (in_.below(2) == 0) *one = span();
-  enqueue_with("op_enqueue", args, [&](auto* in, auto* event, auto* e) {
-    return t_.op_enqueue(pick(activates_), pick(queues_), in, event, e);
-  });
+  enqueue_one(activates_, args);
 }
 
 void Run::create_combine() {
@@ -127,7 +121,7 @@ void Run::create_combine() {
   if (in_.below(16) == 0) d.flags = in_.byte();
   if (in_.below(16) == 0) d.next = chain(in_.below(4) == 0);
   if (d.tokens > kSmall || d.cols > kSmall || d.rows > kSmall) return;
-  make("op_create", combines_, [&](auto* out, auto* e) { return t_.op_create(device(), desc.get(), out, e); });
+  make_op(combines_, desc);
 }
 
 void Run::enqueue_combine() {
@@ -138,9 +132,7 @@ void Run::enqueue_combine() {
   for (ironcl_span* one : {&a.x, &a.rows, &a.weights, &a.y}) *one = span();
   for (ironcl_span* one : {&a.add, &a.add_weights})
     if (in_.below(2) == 0) *one = span();
-  enqueue_with("op_enqueue", args, [&](auto* in, auto* event, auto* e) {
-    return t_.op_enqueue(pick(combines_), pick(queues_), in, event, e);
-  });
+  enqueue_one(combines_, args);
 }
 
 void Run::step_of_experts(std::size_t which) {
