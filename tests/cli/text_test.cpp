@@ -1,18 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Texts of reports: units, JSON, what is made visible, what is suggested, files written whole.
+// Texts of reports: units, JSON, what is made visible, what is suggested.
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <boost/json.hpp>
 #include <boost/regex.hpp>
-#include <filesystem>
-#include <fstream>
 #include <limits>
-#include <sstream>
 #include <string>
 #include <vector>
 
-#include "host/report/file.h"
 #include "host/report/json.h"
 #include "host/report/search.h"
 #include "host/report/suggest.h"
@@ -24,7 +19,6 @@ namespace {
 
 using namespace ironcl::report;
 using namespace std::string_literals;
-namespace fs = std::filesystem;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
@@ -67,25 +61,6 @@ TEST(Json, IsValidWhateverTheNumbers) {
 TEST(Json, QuotesControlCharactersAndQuotes) {
   const boost::json::value value = {{"a \"key\"\n", "a\tvalue\\"}};
   EXPECT_EQ(boost::json::parse(to_text(value)), value);
-}
-
-TEST(File, IsReplacedWholeOrNotAtAll) {
-  const fs::path folder = fs::temp_directory_path() / ("ironcl-file-test-" + std::to_string(::getpid()));
-  fs::create_directory(folder);
-  const fs::path path = folder / "report.json";
-  write_file(path, "first");
-  write_file(path, "second");
-  std::ostringstream text;
-  text << std::ifstream(path).rdbuf();
-  EXPECT_EQ(text.str(), "second");
-  EXPECT_EQ(std::distance(fs::directory_iterator(folder), fs::directory_iterator()), 1) << "something was left aside";
-  try {
-    write_file(folder / "none" / "report.json", "third");
-    ADD_FAILURE() << "a folder that is not there was written to";
-  } catch (const std::runtime_error& error) {
-    EXPECT_NE(std::string(error.what()).find("No such file"), std::string::npos) << error.what();
-  }
-  fs::remove_all(folder);
 }
 
 TEST(Visible, LeavesTextAlone) {
