@@ -251,7 +251,7 @@ TEST(Load, TakesAnEndlessChainAndTextsWithoutAnEnd) {
   Registry registry(fakes::with("fake", "enumerate", "unterminated"));
   registry.load_file(fakes::path("endless"));
   registry.load_file(fakes::path("fake"));
-  EXPECT_EQ(registry.device("endless:0").props().type, ironcl_device_type{IRONCL_DEVICE_CPU});
+  EXPECT_EQ(registry.device("endless:0").props().type, std::uint32_t{IRONCL_DEVICE_CPU});
   const ironcl_device_props props = registry.device("fake:0").props();
   EXPECT_EQ(strnlen(props.name, sizeof props.name), sizeof props.name - 1);
 }
