@@ -151,7 +151,7 @@ class Run {
   void create_combine();
   void enqueue_combine();
   template <class Desc>
-  void make_op(std::vector<ironcl_op>& pool, const Claimed<Desc>& desc) {
+  void make_op(std::vector<ironcl_op>& pool, Claimed<Desc>& desc) {
     make("op_create", pool, [&](auto* out, auto* e) { return t_.op_create(device(), desc.get(), out, e); });
   }
   /// A call of an operation of the pool: its wait list, and its event among the others.
