@@ -61,24 +61,3 @@ static inline void put_group(__global uchar* d, ulong at, __global uchar* ds, ul
 }
 // A run past the last column has no totals.
 #define ENDS_GROUP(column, width, count) ((count) > 0 && (D_GIVEN || ((column) + (width)) % d_cols == 0 || (column) + (count) >= n))
-
-// Of kernels with many work-items: every total of a tile of `tile_rows` rows passes NOTE_D, then, after a barrier, STORE_D. Both take the row
-// and the column in the tile as well as in D; `amax` has a word for each row and each group of columns that a tile has, zero before.
-#if D_GIVEN
-#define NOTE_D(amax, tile_rows, tile_row, tile_column, row, column, total)
-#define STORE_D(amax, tile_rows, tile_row, tile_column, row, column, total)                                                          \
-  d[d_at + (ulong)(row) * ldd + (ulong)(column)] =                                                                                   \
-      D_CODE(quotient_by_given(D_TOTAL(total, row, column), load_element(D_SCALE_TYPE, ds, D_SCALE_AT(row, column))));
-#else
-#define AMAX_AT(tile_rows, tile_row, tile_column) ((tile_column) / d_cols * (tile_rows) + (tile_row))
-#define NOTE_D(amax, tile_rows, tile_row, tile_column, row, column, total) \
-  atomic_max((amax) + AMAX_AT(tile_rows, tile_row, tile_column), D_BITS(D_TOTAL(total, row, column)));
-#define STORE_D(amax, tile_rows, tile_row, tile_column, row, column, total)                                                          \
-  {                                                                                                                                  \
-    const float scale_here = scale_of_d((amax)[AMAX_AT(tile_rows, tile_row, tile_column)], d_floor);                                 \
-    if ((column) % d_cols == 0) PUT_SCALE(D_SCALE_TYPE, ds, D_SCALE_AT(row, column), scale_here);                                    \
-    d[d_at + (ulong)(row) * ldd + (ulong)(column)] = D_BITS(scale_here) >= 0x7f800000u                                               \
-                                                         ? (uchar)D_NAN_CODE                                                         \
-                                                         : D_CODE(any_quotient(D_TOTAL(total, row, column), scale_here));            \
-  }
-#endif

@@ -140,12 +140,7 @@ static inline void put_b(__local float* slot, int row, int at, uint4 chunk) {
 }
 #endif
 
-#ifdef D_SCALE_TYPE
-#define IF_INSIDE(TAKE, row, column, value) \
-  if ((row) <= last_m && (column) < n) TAKE(largest, TILE_M, (row)-first_m, (column)-first_n, row, column, value)
-#define NOTE_IF_INSIDE(row, column, value) IF_INSIDE(NOTE_D, row, column, value)
-#define STORE_IF_INSIDE(row, column, value) IF_INSIDE(STORE_D, row, column, value)
-#elif SPLIT_K > 1
+#if SPLIT_K > 1
 #define STORE_IF_INSIDE(row, column, value) \
   if ((row) <= last_m && (column) < n) PARTIAL(part, scratch_rows, here.first_tile * TILE_M + (row) - first_m, column) = (value);
 #else
@@ -161,9 +156,6 @@ void gemm_tiled(GEMM_ARGS) {
   __local float scales[2][TILE_M + TILE_N] __attribute__((aligned(16)));
 #if TOTALS == 1
   __local float4 totals[WORK_M * QUADS_N][ITEMS];
-#endif
-#ifdef D_SCALE_TYPE
-  __local uint largest[TILE_M * TILE_N / 32];
 #endif
   const int item = (int)get_local_id(0);
   // Thirty-two neighbours make a patch of 4 x 8 work-items. Each reads the same quads as a neighbour at a distance of one or two does:
@@ -337,25 +329,19 @@ void gemm_tiled(GEMM_ARGS) {
     }
     // No loop stands inside a condition that differs between work-items: PoCL 3.1 puts barriers of its own into loops, and then
     // runs such a loop for all of them.
-#define EACH_TOTAL(TAKE)                                                                                        \
-    _Pragma("unroll") for (int i = 0; i < WORK_M; ++i) {                                                        \
-      const int row = first_m + i / QUAD_M * (TILE_M / QUADS_M) + item_m * QUAD_M + i % QUAD_M;                 \
-      _Pragma("unroll") for (int q = 0; q < QUADS_N; ++q) {                                                     \
-        const int column = first_n + q * (TILE_N / QUADS_N) + item_n * 4;                                       \
-        const float4 quad = TOTAL(i, q);                                                                        \
-        TAKE(row, column, quad.x)                                                                               \
-        TAKE(row, column + 1, quad.y)                                                                           \
-        TAKE(row, column + 2, quad.z)                                                                           \
-        TAKE(row, column + 3, quad.w)                                                                           \
-      }                                                                                                         \
+#pragma unroll
+    for (int i = 0; i < WORK_M; ++i) {
+      const int row = first_m + i / QUAD_M * (TILE_M / QUADS_M) + item_m * QUAD_M + i % QUAD_M;
+#pragma unroll
+      for (int q = 0; q < QUADS_N; ++q) {
+        const int column = first_n + q * (TILE_N / QUADS_N) + item_n * 4;
+        const float4 quad = TOTAL(i, q);
+        STORE_IF_INSIDE(row, column, quad.x)
+        STORE_IF_INSIDE(row, column + 1, quad.y)
+        STORE_IF_INSIDE(row, column + 2, quad.z)
+        STORE_IF_INSIDE(row, column + 3, quad.w)
+      }
     }
-#ifdef D_SCALE_TYPE
-    for (int i = item; i < TILE_M * TILE_N / 32; i += ITEMS) largest[i] = 0u;
-    barrier(CLK_LOCAL_MEM_FENCE);
-    EACH_TOTAL(NOTE_IF_INSIDE)
-    barrier(CLK_LOCAL_MEM_FENCE);
-#endif
-    EACH_TOTAL(STORE_IF_INSIDE)
   }
 }
 

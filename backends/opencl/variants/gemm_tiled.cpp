@@ -8,10 +8,9 @@ namespace {
 
 std::int64_t items(const Tuning& t) { return (t["tile_m"] / t["work_m"]) * (t["tile_n"] / t["work_n"]); }
 
-std::int64_t local_bytes(const Tuning& t, const Problem& p) {
-  const std::int64_t floats = (t["slots"] * t["tile_k"] + 2) * (t["tile_m"] + t["tile_n"]) +
-                              t["totals"] * t["tile_m"] * t["tile_n"] +
-                              (p.quantizes_d() ? t["tile_m"] * t["tile_n"] / 32 : 0);
+std::int64_t local_bytes(const Tuning& t, const Problem&) {
+  const std::int64_t floats =
+      (t["slots"] * t["tile_k"] + 2) * (t["tile_m"] + t["tile_n"]) + t["totals"] * t["tile_m"] * t["tile_n"];
   return floats * 4;
 }
 
@@ -84,7 +83,6 @@ Variant gemm_tiled() {
   v.local_bytes = local_bytes;
   v.work_items = items;
   v.tile = v.block = [](const Tuning& t) { return Shape{t["tile_m"], t["tile_n"]}; };
-  v.d_columns = [](const Tuning& t) { return t["split_k"] == 1 ? t["tile_n"] : std::int64_t{0}; };
   v.passes = passes;
   v.rule_of_thumb = rule_of_thumb;
   v.estimate_ns = estimate_ns;
