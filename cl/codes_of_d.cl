@@ -7,6 +7,7 @@
 // D_GIVEN         0 1   scales are read, of d_rows rows by d_cols columns; codes then depend on no other element
 // and, of quantizer.cl, FMA_DIVIDE and EXACT_DIVIDE.
 
+#ifdef D_SCALE_TYPE
 #define D_NAN_CODE NAN_CODE_OF(D_TYPE)
 #define D_CODE(quotient) ((uchar)ENCODE(D_TYPE)(quotient))
 #define D_SCALE_AT(row, column) (ds_at + (ulong)((row) / d_rows) * lds + (ulong)((column) / d_cols))
@@ -61,3 +62,4 @@ static inline void put_group(__global uchar* d, ulong at, __global uchar* ds, ul
 }
 // A run past the last column has no totals.
 #define ENDS_GROUP(column, width, count) ((count) > 0 && (D_GIVEN || ((column) + (width)) % d_cols == 0 || (column) + (count) >= n))
+#endif
