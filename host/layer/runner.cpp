@@ -309,13 +309,13 @@ Event Runner::enqueue(Queue& queue, const Call& call, std::vector<Event>* steps)
   const Binding binding(*this, call);
   std::vector<ironcl_event> wait = call.wait;
   const std::vector<std::size_t>& order = order_of(call);
-  Event last;
   for (const std::size_t& operation : order) {
     const bool is_last = &operation == &order.back();
-    last = enqueue(queue, operation, binding, std::exchange(wait, {}), is_last || steps != nullptr);
-    if (!is_last && steps != nullptr) steps->push_back(std::move(last));
+    Event event = enqueue(queue, operation, binding, std::exchange(wait, {}), is_last || steps != nullptr);
+    if (is_last) return event;
+    if (steps != nullptr) steps->push_back(std::move(event));
   }
-  return last;
+  return {};
 }
 
 void Runner::submit(Queue& queue, const Call& call) {
