@@ -68,8 +68,7 @@ class Multiply final : public Step {
       Defines more = quantizer_defines(features_, DType::f32, d.element, problem_.d_quantizer);
       defines_.merge(more);
       defines_["D_SCALE_TYPE"] = kernel_number(d.scale);
-      define("D_POWER_OF_TWO",
-             d.scale == DType::e8m0 || problem_.d_quantizer.rounding == numerics::ScaleRounding::power_of_two);
+      define("D_POWER_OF_TWO", problem_.d_quantizer.rounding == numerics::ScaleRounding::power_of_two);
       define("D_GIVEN", problem_.d_quantizer.given);
       options_ = quantizer_options(features_);
     }

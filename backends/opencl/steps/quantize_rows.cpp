@@ -24,7 +24,6 @@ class QuantizeRows final : public Step {
         options_(quantizer_options(f)) {
     defines_["LANES"] = std::to_string(lanes_);
     if (how.scale != backend::DType::f32) defines_["SCALE_TYPE"] = kernel_number(how.scale);
-    if (how.scale == backend::DType::e8m0) defines_["POWER_OF_TWO"] = "1";  // It has no others.
     if (how.quantizer.given) {
       defines_["GIVEN_ROWS"] = std::to_string(reach(how.grid.group_rows));
       defines_["GIVEN_COLS"] = std::to_string(reach(how.grid.group_cols));
