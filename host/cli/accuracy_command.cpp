@@ -64,8 +64,10 @@ class AccuracyCommand final : public Command {
     if (path_.empty() == data_.empty())
       throw CommandError(ExitStatus::usage, "name a checkpoint, or weights with --data");
     data_.empty() ? measure_layers() : measure_made_up();
-    if (json_ != "-") report::print_text(report::GroupedText(table_, report::terminal_width()).heading());
-    if (json_ != "-") report::print_text(report::GroupedText(table_, report::terminal_width()).rows(table_));
+    if (json_ != "-") {
+      const report::GroupedText text(table_, report::terminal_width());
+      report::print_text(text.heading() + text.rows(table_));
+    }
     if (!json_.empty())
       report::write_file(json_,
                          report::to_text(json::value{{"m", m_}, {"seed", seed_}, {"rows", report::to_json(table_)}}));
