@@ -52,6 +52,8 @@ template <class Description>
 std::shared_ptr<Operation<Description>> Device::operation(const Description& desc) {
   const auto owner = desc.to_c();
   const auto* c = detail::pointer_to(owner);
+  // What a chain holds is not among the bytes, and its address may be another one's next time.
+  if (c->next != nullptr) return std::make_shared<Operation<Description>>(device_, desc);
   auto& made = operations_[std::string(reinterpret_cast<const char*>(c), sizeof *c)];
   if (!made) made = std::make_shared<Operation<Description>>(device_, desc);
   return std::static_pointer_cast<Operation<Description>>(made);
