@@ -169,7 +169,7 @@ int main(int argc, char** argv) {
       measure(device, shape, rounds);
     }
   } catch (const std::exception& error) {
-    fmt::print(stderr, "chain: {}\n", error.what());
+    fmt::print(stderr, "two products: {}\n", error.what());
     return 1;
   }
 }
