@@ -29,18 +29,19 @@ namespace {
 namespace json = boost::json;
 using report::Kind;
 
-constexpr const char* kExamples =
-    R"(  ironcl accuracy model-bf16/                          one layer of each kind
+class AccuracyCommand final : public Command {
+ private:
+  static constexpr const char* kExamples =
+      R"(  ironcl accuracy model-bf16/                          one layer of each kind
   ironcl accuracy model-bf16/ --layer '*.0.mlp.*' --json accuracy.json
   ironcl accuracy --data heavy:4096x4096               made-up weights, with outliers as trained models have them
 )";
-constexpr const char* kExitStatus =
-    R"(  0  measured
+  static constexpr const char* kExitStatus =
+      R"(  0  measured
   2  usage
   3  a checkpoint cannot be read, no layer has that name, or an output that cannot be written
 )";
 
-class AccuracyCommand final : public Command {
  public:
   AccuracyCommand() : Command("accuracy", "What ways of quantising cost, side by side") {}
 

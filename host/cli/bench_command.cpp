@@ -29,22 +29,23 @@ namespace {
 
 namespace json = boost::json;
 
-constexpr const char* kExamples =
-    R"(  ironcl bench --shape 4096x4096,7168x2048                    four batch sizes on every device that is there
+class BenchCommand final : public Command {
+ private:
+  static constexpr const char* kExamples =
+      R"(  ironcl bench --shape 4096x4096,7168x2048                    four batch sizes on every device that is there
   ironcl bench --model deepseek-v3 --tp-size 8 --m 1:4096:*4  a model's layers as one of eight devices holds them
   ironcl bench --shape 4096x4096 --m 1024 --device opencl:0 --opt variant=gemm_tiled --opt tile_m=128
   ironcl bench --model qwen3-30b-a3b --tokens 1,8,64,512      whole layers of experts, beside a loop over the experts
   ironcl bench --problem '--src=bf16 --dt=e4m3fn:e4m3fn:bf16 --scale=1x128:128x128 16x1024:1024x3072'
 )";
-constexpr const char* kExitStatus =
-    R"(  0  every row's check passed
+  static constexpr const char* kExitStatus =
+      R"(  0  every row's check passed
   1  a check failed; its row says where
   2  usage
   3  bad input, or an output that cannot be written
   4  no device
 )";
 
-class BenchCommand final : public Command {
  public:
   BenchCommand() : Command("bench", "Measure shapes on devices; every row is checked first") {}
 

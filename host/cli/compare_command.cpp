@@ -27,8 +27,11 @@ namespace ironcl::cli {
 namespace {
 
 constexpr const char* kAll = "*";
-constexpr const char* kExamples =
-    R"(  ironcl compare model-fp8/                                  every layer, 16 made-up rows, every device
+
+class CompareCommand final : public Command {
+ private:
+  static constexpr const char* kExamples =
+      R"(  ironcl compare model-fp8/                                  every layer, 16 made-up rows, every device
   ironcl compare model-fp8/ --layer '*.q_proj' --m 128       the layers whose names match
   ironcl compare model-fp8/ --layer '*.mlp'                  whole layers of experts
   ironcl compare layer.safetensors --input layer.safetensors:x --expect layer.safetensors:y_f64
@@ -36,15 +39,14 @@ constexpr const char* kExamples =
   ironcl compare model-fp8/ --accuracy both                  tensor cores that add in 14 bits, too
   ironcl compare model-fp8/ --device opencl:gpu --device ironwood:0 --json report.json
 )";
-constexpr const char* kExitStatus =
-    R"(  0  every element of every layer is within its bound
+  static constexpr const char* kExitStatus =
+      R"(  0  every element of every layer is within its bound
   1  an element is out of bounds, or a device failed while it computed
   2  usage
   3  bad input: a file, tensor, shape or scale; or an output that cannot be written
   4  no such device, or a layer that no device runs
 )";
 
-class CompareCommand final : public Command {
  public:
   CompareCommand() : Command("compare", "Run layers on every device and prove that the results agree") {}
 

@@ -30,18 +30,6 @@ namespace {
 namespace json = boost::json;
 using report::or_null;
 
-constexpr const char* kExamples =
-    R"(  ironcl devices                          the devices and their URIs, as --device takes them
-  ironcl devices --explain 16,1024,3072   what each says to 16 x 1024 x 3072 (M,N,K or MxNxK), and what auto would choose
-  ironcl devices --explain '--dt=e4m3fn:e4m3fn:bf16 --scale=1x64:64x64 16x3072:3072x1024'
-)";
-constexpr const char* kExitStatus =
-    R"(  0  there are devices (with --explain: one that auto would choose)
-  2  usage
-  3  an output that cannot be written
-  4  there are none
-)";
-
 /// The sizes of "16,1024,3072" or "16x1024x3072"; nothing where the text is something else.
 std::optional<std::array<std::int64_t, 3>> sizes_of(const std::string& text) {
   const auto parts = words::split(text, text.find('x') != std::string::npos ? 'x' : ',');
@@ -159,6 +147,19 @@ std::string explain_text(const report::Problem& problem, const ironcl::Selection
 }
 
 class DevicesCommand final : public Command {
+ private:
+  static constexpr const char* kExamples =
+      R"(  ironcl devices                          the devices and their URIs, as --device takes them
+  ironcl devices --explain 16,1024,3072   what each says to 16 x 1024 x 3072 (M,N,K or MxNxK), and what auto would choose
+  ironcl devices --explain '--dt=e4m3fn:e4m3fn:bf16 --scale=1x64:64x64 16x3072:3072x1024'
+)";
+  static constexpr const char* kExitStatus =
+      R"(  0  there are devices (with --explain: one that auto would choose)
+  2  usage
+  3  an output that cannot be written
+  4  there are none
+)";
+
  public:
   DevicesCommand() : Command("devices", "List devices, or explain what each says to a problem") {}
 

@@ -19,20 +19,21 @@ namespace {
 namespace json = boost::json;
 using checkpoint::Checkpoint;
 
-constexpr const char* kExamples =
-    R"(  ironcl inspect model-fp8/                  a folder with config.json and safetensors files
+class InspectCommand final : public Command {
+ private:
+  static constexpr const char* kExamples =
+      R"(  ironcl inspect model-fp8/                  a folder with config.json and safetensors files
   ironcl inspect model-fp8/ --summary        a line for each kind of layer, and bytes by kind
   ironcl inspect layer.safetensors --json    one file, as JSON
   ironcl inspect odd.safetensors --block 64  where neither the file nor its shapes say the block
 )";
-constexpr const char* kExitStatus =
-    R"(  0  every quantised layer can be used
+  static constexpr const char* kExitStatus =
+      R"(  0  every quantised layer can be used
   2  usage
   3  a file cannot be read, or a layer cannot be used (the others are listed all the same);
      or an output that cannot be written
 )";
 
-class InspectCommand final : public Command {
  public:
   InspectCommand() : Command("inspect", "The fp8 layers of a checkpoint: shapes, blocks, scales, bytes") {}
 

@@ -26,22 +26,6 @@ namespace {
 
 namespace json = boost::json;
 
-constexpr const char* kExamples =
-    R"(  ironcl model --m 4096 --n 4096 --k 4096 --block 512                          the blocks of the tuned table
-  ironcl model --m 4096 --n 4096 --k 4096 --block 512 --kernel-blocks 512,512,512 --buffers 1
-  ironcl model --m 16 --n 7168 --k 2048 --search                               choose blocks, print the frontier
-  ironcl model --m 1024 --n 1024 --k 1024 --trace t.json                       open t.json in ui.perfetto.dev
-  ironcl model --layers model-fp8/ --m 128                                     every fp8 layer of a checkpoint
-  ironcl model --experts 256 --top-k 8 --hidden 7168 --intermediate 2048 --tokens 64     DeepSeek-V3's experts
-  ironcl model --m 4096 --n 4096 --k 4096 --w-dtype bf16 --quantize-activations off --kernel-blocks 1024,1024,1024
-)";
-constexpr const char* kExitStatus =
-    R"(  0  modelled
-  2  usage
-  3  a checkpoint cannot be read, or an output that cannot be written
-  4  there is no model device, or the kernel does not take the problem or the blocks
-)";
-
 /// Options of the command that are options of the backend's plan.
 struct PlanOption {
   const char* name;
@@ -61,6 +45,23 @@ constexpr PlanOption kPlanOptions[] = {
 };
 
 class ModelCommand final : public Command {
+ private:
+  static constexpr const char* kExamples =
+      R"(  ironcl model --m 4096 --n 4096 --k 4096 --block 512                          the blocks of the tuned table
+  ironcl model --m 4096 --n 4096 --k 4096 --block 512 --kernel-blocks 512,512,512 --buffers 1
+  ironcl model --m 16 --n 7168 --k 2048 --search                               choose blocks, print the frontier
+  ironcl model --m 1024 --n 1024 --k 1024 --trace t.json                       open t.json in ui.perfetto.dev
+  ironcl model --layers model-fp8/ --m 128                                     every fp8 layer of a checkpoint
+  ironcl model --experts 256 --top-k 8 --hidden 7168 --intermediate 2048 --tokens 64     DeepSeek-V3's experts
+  ironcl model --m 4096 --n 4096 --k 4096 --w-dtype bf16 --quantize-activations off --kernel-blocks 1024,1024,1024
+)";
+  static constexpr const char* kExitStatus =
+      R"(  0  modelled
+  2  usage
+  3  a checkpoint cannot be read, or an output that cannot be written
+  4  there is no model device, or the kernel does not take the problem or the blocks
+)";
+
  public:
   ModelCommand() : Command("model", "Modelled time, VMEM and schedule of the kernel on a TPU; block sizes") {}
 

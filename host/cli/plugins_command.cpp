@@ -19,17 +19,6 @@ namespace {
 
 namespace json = boost::json;
 
-constexpr const char* kExamples =
-    R"(  ironcl plugins                                         every file that was looked at, and why it was not taken
-  IRONCL_PLUGIN_DIRS=$HOME/plugins ironcl plugins        look there first
-  IRONCL_PLUGIN_FILES=./libmine.so ironcl plugins --json one file, as JSON
-)";
-constexpr const char* kExitStatus =
-    R"(  0  whatever was found: a file that is not taken is a finding, not a failure
-  2  usage
-  3  an output that cannot be written
-)";
-
 std::string source_name(std::uint32_t source) {
   switch (source) {
     case IRONCL_SOURCE_FILES:
@@ -93,6 +82,18 @@ std::string to_text(const ironcl::Registry& registry) {
 }
 
 class PluginsCommand final : public Command {
+ private:
+  static constexpr const char* kExamples =
+      R"(  ironcl plugins                                         every file that was looked at, and why it was not taken
+  IRONCL_PLUGIN_DIRS=$HOME/plugins ironcl plugins        look there first
+  IRONCL_PLUGIN_FILES=./libmine.so ironcl plugins --json one file, as JSON
+)";
+  static constexpr const char* kExitStatus =
+      R"(  0  whatever was found: a file that is not taken is a finding, not a failure
+  2  usage
+  3  an output that cannot be written
+)";
+
  public:
   PluginsCommand() : Command("plugins", "The load report: which plugins were taken, and why others were not") {}
 

@@ -29,20 +29,21 @@ namespace json = boost::json;
 using quantize::Conversion;
 using report::Kind;
 
-constexpr const char* kExamples =
-    R"(  ironcl quantize model-bf16/ model-fp8/                        blocks of 128x128, as DeepSeek and Qwen publish
+class QuantizeCommand final : public Command {
+ private:
+  static constexpr const char* kExamples =
+      R"(  ironcl quantize model-bf16/ model-fp8/                        blocks of 128x128, as DeepSeek and Qwen publish
   ironcl quantize model-bf16/ model-fp8/ --scheme channel --verify   and what each layer lost
   ironcl quantize model-bf16/ model-nvfp4/ --scheme nvfp4 --keep 're:.*\.layers\.0\.'
   ironcl quantize model-bf16/ model-w8a8/ --scheme tensor --calibration inputs.safetensors --clip percentile
   ironcl quantize model-fp8/ model-bf16/ --scheme none          back
 )";
-constexpr const char* kExitStatus =
-    R"(  0  OUT is written
+  static constexpr const char* kExitStatus =
+      R"(  0  OUT is written
   2  usage, or a scheme that the dialect does not have
   3  IN cannot be read or converted, OUT is there already, or the disk is full
 )";
 
-class QuantizeCommand final : public Command {
  public:
   QuantizeCommand() : Command("quantize", "Quantise a checkpoint, convert it to another format, or back") {}
 

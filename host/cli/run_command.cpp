@@ -23,21 +23,22 @@
 namespace ironcl::cli {
 namespace {
 
-constexpr const char* kExamples =
-    R"(  ironcl run layer.safetensors --layer weight --input layer.safetensors:x --device opencl:0 --output y.safetensors
+class RunCommand final : public Command {
+ private:
+  static constexpr const char* kExamples =
+      R"(  ironcl run layer.safetensors --layer weight --input layer.safetensors:x --device opencl:0 --output y.safetensors
   ironcl run model-fp8/ --layer model.layers.0.mlp --input x.safetensors:x --output y.safetensors   a layer of experts
   ironcl run model-fp8/ --layer model.layers.0.self_attn.q_proj --input x.safetensors:x --device auto --out-dtype bf16 \
       --output y.safetensors
 )";
-constexpr const char* kExitStatus =
-    R"(  0  the result is written: tensor y [M, N] of the type --out-dtype; of a layer of experts also ids and weights
+  static constexpr const char* kExitStatus =
+      R"(  0  the result is written: tensor y [M, N] of the type --out-dtype; of a layer of experts also ids and weights
   1  the device failed while it computed
   2  usage
   3  bad input: a file, tensor, shape or scale; or --output cannot be written
   4  no such device, or it does not run the problem
 )";
 
-class RunCommand final : public Command {
  public:
   RunCommand() : Command("run", "Run one layer on one device and write the result") {}
 

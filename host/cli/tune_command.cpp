@@ -34,21 +34,6 @@ using tuning::Product;
 
 constexpr const char* kRows = "1,2,4,8,16,24,32,48,64,96,128,256,512,1024,1536,2048,3072,4096";
 
-constexpr const char* kExamples =
-    R"(  ironcl tune --n 4096 --k 7168 --device opencl:0 --budget 120      one weight, 18 batch sizes, two minutes
-  ironcl tune --model deepseek-v3 --tp-size 8 --budget 1800           a model's layers as one of eight devices holds them
-  ironcl tune --shape 4096x7168 --m 1,16,128 --save tables            the same again goes on where it was interrupted
-  ironcl tune --model qwen3-30b-a3b --tokens 1,8,64 --save tables     the products of a layer of experts
-  IRONCL_TUNED_DIR=tables ironcl bench --shape 4096x7168              what was found, in use
-)";
-constexpr const char* kExitStatus =
-    R"(  0  every problem has a configuration that was checked; or the time was up (the last lines say what was skipped)
-  1  a problem has none: nothing computed it rightly
-  2  usage
-  3  bad input, a table that cannot be read or written, or another output that cannot be written
-  4  no device, or one that offers nothing to tune
-)";
-
 volatile std::sig_atomic_t interrupted = 0;
 void interrupt(int) { interrupted = 1; }
 
@@ -57,6 +42,22 @@ double seconds_now() {
 }
 
 class TuneCommand final : public Command {
+ private:
+  static constexpr const char* kExamples =
+      R"(  ironcl tune --n 4096 --k 7168 --device opencl:0 --budget 120      one weight, 18 batch sizes, two minutes
+  ironcl tune --model deepseek-v3 --tp-size 8 --budget 1800           a model's layers as one of eight devices holds them
+  ironcl tune --shape 4096x7168 --m 1,16,128 --save tables            the same again goes on where it was interrupted
+  ironcl tune --model qwen3-30b-a3b --tokens 1,8,64 --save tables     the products of a layer of experts
+  IRONCL_TUNED_DIR=tables ironcl bench --shape 4096x7168              what was found, in use
+)";
+  static constexpr const char* kExitStatus =
+      R"(  0  every problem has a configuration that was checked; or the time was up (the last lines say what was skipped)
+  1  a problem has none: nothing computed it rightly
+  2  usage
+  3  bad input, a table that cannot be read or written, or another output that cannot be written
+  4  no device, or one that offers nothing to tune
+)";
+
  public:
   TuneCommand() : Command("tune", "Find the fastest right configuration of each shape on a device") {}
 

@@ -18,7 +18,6 @@ namespace {
 
 namespace json = boost::json;
 using report::Kind;
-using tuning::Outcome;
 
 std::string time_text(double ns) { return ns > 0 ? report::human_text(ns, Kind::time) : "-"; }
 
@@ -48,8 +47,8 @@ void TuneReport::heading() const {
 
 void TuneReport::found(const report::Problem& problem, const tuning::Space& space, const tuning::Found& found) {
   ++searched_;
-  const std::size_t wrong = found.count(Outcome::wrong);
-  const std::size_t failed = found.count(Outcome::failed) + found.count(Outcome::refused);
+  const std::size_t wrong = found.count(tuning::Outcome::wrong);
+  const std::size_t failed = found.count(tuning::Outcome::failed) + found.count(tuning::Outcome::refused);
   tried_ += found.trials.size();
   wrong_ += wrong;
   failed_ += failed;
@@ -96,7 +95,7 @@ void TuneReport::found(const report::Problem& problem, const tuning::Space& spac
   row["tried"] = found.trials.size();
   row["wrong"] = wrong;
   row["failed"] = failed;
-  row["slow"] = found.count(Outcome::slow);
+  row["slow"] = found.count(tuning::Outcome::slow);
   row["skipped"] = found.skipped;
   row["out_of_time"] = found.out_of_time;
   row["seconds"] = report::number(found.seconds);

@@ -18,9 +18,7 @@ namespace {
 
 using numerics::DType;
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-
-double ratio_of(double error, double bound) { return error == 0 ? 0 : bound > 0 ? error / bound : kInfinity; }
+double ratio_of(double error, double bound) { return error == 0 ? 0 : bound > 0 ? error / bound : HUGE_VAL; }
 
 double ratio_of(double got, const Bounded& all, std::size_t i) {
   const double rounding =
@@ -49,7 +47,7 @@ numerics::Comparison compare(std::span<const double> got, const Bounded& want, s
     if (std::isfinite(got[i]) && std::isfinite(other[i]) && std::isfinite(want.value[i])) {
       ratio = ratio_of(std::fabs(got[i] - other[i]), want.bound[i] + other_want.bound[i]);
     } else {  // With no distance to measure each is judged by itself.
-      ratio = std::max(ratio_of(got[i], want, i), ratio_of(other[i], other_want, i)) > 1 ? kInfinity : 0;
+      ratio = std::max(ratio_of(got[i], want, i), ratio_of(other[i], other_want, i)) > 1 ? HUGE_VAL : 0;
     }
     collector.add(static_cast<std::int64_t>(i), got[i], other[i], ratio);
   }

@@ -12,8 +12,6 @@
 namespace ironcl::layer {
 namespace {
 
-[[noreturn]] void invalid(const std::string& text) { throw Error(IRONCL_INVALID_ARGUMENT, 0, text); }
-
 /// The first grouped product of a list.
 std::size_t first_grouped(const Graph& graph) {
   const auto at = std::find_if(graph.operations.begin(), graph.operations.end(), [](const Operation& operation) {

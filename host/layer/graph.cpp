@@ -13,13 +13,14 @@
 #include "host/layer/operands.h"
 
 namespace ironcl::layer {
+
+void invalid(const std::string& text) { throw Error(IRONCL_INVALID_ARGUMENT, 0, text); }
+
 namespace {
 
 using numerics::DType;
 
 constexpr DType kBetween = DType::f32;  // of what lies between the products: rounded once, at the end
-
-[[noreturn]] void invalid(const std::string& text) { throw Error(IRONCL_INVALID_ARGUMENT, 0, text); }
 
 void check(const ExpertsForm& form, const ExpertsChoices& choices) {
   if (choices.tokens < 1)

@@ -107,6 +107,9 @@ struct ExpertsChoices {
   std::vector<std::pair<std::string, std::string>> options{};  ///< A backend's own, for the grouped plans.
 };
 
+/// Throws ironcl::Error INVALID_ARGUMENT.
+[[noreturn]] void invalid(const std::string& text);
+
 /// The list of one product: values "x", "d" and, where the problem has them, "bias" and "counts".
 Graph graph_of(const report::Problem& problem);
 

@@ -25,11 +25,8 @@ using numerics::DType;
 using numerics::Operand;
 using numerics::OracleResult;
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr double kUnit = 0x1p-24;
 /// The steepest slope of x / (1 + exp(-x)), at x = 2.3994: 1.09984.
 constexpr double kSteepest = 1.1;
-constexpr double kSecondOrder = 1 + 0x1p-10;
 /// Of what errors of the operands make of an element, what they may add to its cut (docs/numerics.md, a layer of
 /// experts).
 constexpr double kCutOfError = 0x1p-4;

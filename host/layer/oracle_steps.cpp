@@ -13,8 +13,6 @@ namespace {
 
 using numerics::DType;
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-
 float below(double value) {
   const auto near = static_cast<float>(value);
   return near <= value ? near : std::nextafter(near, -std::numeric_limits<float>::infinity());
@@ -25,9 +23,6 @@ float above(double value) {
 }
 
 double value_of(DType type, std::uint8_t code) { return numerics::load_as_f64(type, &code, 0); }
-
-constexpr double kUnit = 0x1p-24;
-constexpr double kSecondOrder = 1 + 0x1p-10;
 
 }  // namespace
 

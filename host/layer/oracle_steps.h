@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <vector>
 
@@ -13,6 +14,11 @@
 #include "host/layer/oracle.h"
 
 namespace ironcl::layer {
+
+inline constexpr double kInfinity = std::numeric_limits<double>::infinity();
+inline constexpr double kUnit = 0x1p-24;  ///< Half a unit in the last place of an f32 of 1.
+/// Room for the products of errors that a bound of first order leaves out.
+inline constexpr double kSecondOrder = 1 + 0x1p-10;
 
 /// A matrix as a product takes it: elements and scales.
 struct Rows {

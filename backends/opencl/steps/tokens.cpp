@@ -16,9 +16,9 @@ constexpr std::int64_t kItems = 128;
 constexpr std::int64_t kGroupsOfUnit = 16;
 
 /// What both steps do: where rows are scheduled to matrices, a step does that itself before its own work.
-class Tokens : public Step {
+class TokenStep : public Step {
  public:
-  Tokens(const Operand& from, const Operand& out, const PlanContext& plan, Defines defines)
+  TokenStep(const Operand& from, const Operand& out, const PlanContext& plan, Defines defines)
       : from_(from),
         out_(out),
         problem_(plan.problem),
@@ -71,10 +71,10 @@ class Tokens : public Step {
   std::int64_t most_;
 };
 
-class QuantizeTokens final : public Tokens {
+class QuantizeTokens final : public TokenStep {
  public:
   QuantizeTokens(bool f16, const Operand& x, const Operand& out, const PlanContext& plan)
-      : Tokens(x, out, plan, quantizer_defines(plan.features, x.element, plan.problem.a, plan.problem.a_quantizer)),
+      : TokenStep(x, out, plan, quantizer_defines(plan.features, x.element, plan.problem.a, plan.problem.a_quantizer)),
         kernel_name_(f16 ? "quantize_wgmma_f16" : "quantize_wgmma_fp8"),
         options_(quantizer_options(plan.features)) {}
 
@@ -103,10 +103,10 @@ class QuantizeTokens final : public Tokens {
   std::string options_;
 };
 
-class PackTokens final : public Tokens {
+class PackTokens final : public TokenStep {
  public:
   PackTokens(bool f16, const Operand& a, const Operand& out, const PlanContext& plan)
-      : Tokens(a, out, plan, device_defines(plan.features)), kernel_name_(f16 ? "pack_wgmma_f16" : "pack_wgmma_fp8") {
+      : TokenStep(a, out, plan, device_defines(plan.features)), kernel_name_(f16 ? "pack_wgmma_f16" : "pack_wgmma_fp8") {
     defines_["A_TYPE"] = kernel_number(a.element);
     defines_["SCALE_TYPE"] = kernel_number(a.scale);
   }
