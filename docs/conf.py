@@ -1,9 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """The site of these pages: `./dev docs` builds it into build/docs/html, warnings as errors. Doxygen reads the comments of the
-public headers first; breathe makes reference.md of them."""
+public headers first; breathe makes reference.md of them. generate.py makes pages of the command's help and of sources."""
+import os
 import pathlib
 import re
 import subprocess
+import sys
+
+sys.path.insert(0, os.path.dirname(__file__))
+import generate  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 XML = ROOT / "build/docs/xml"
@@ -43,3 +48,5 @@ WARN_IF_DOC_ERROR = NO
 JAVADOC_AUTOBRIEF = YES
 INPUT_FILTER = "sed -E '/SPDX/!s#^( *)/[*]([^*=])#\1/**\2#; s#; +/[*]([^*])#; /**<\1#'"
 """)
+
+generate.generate(os.environ.get("IRONCL", ROOT / "build/release/bin/ironcl"))

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Runs `ironcl` over the folders of make_folders.py, here or in ../foreign, and writes their table of docs/checkpoints.md.
+"""Runs `ironcl` over the folders of make_folders.py, here or in ../foreign, and writes their table as CSV, which docs/checkpoints.md shows.
 
-    make_table.py FOLDERS --ironcl build/release/bin/ironcl [--write docs/checkpoints.md] [--foreign] [--device URI]...
+    make_table.py FOLDERS --ironcl build/release/bin/ironcl [--write docs/tables/tools.csv] [--foreign] [--device URI]...
 
 A row is a tool: the schemes that run, with the largest error over the bound of all their layers on any device, against
 torch's float64; the schemes that are refused. The lines with which they are refused are printed. Exit status 1 where a
@@ -10,15 +10,13 @@ folder of a readable scheme does not run or is beyond its bound, and where one o
 """
 
 import argparse
+import csv
 import json
 import os
 import re
 import subprocess
 import sys
 import time
-
-HEADS = {False: ("<!-- table of make_table.py -->", "<!-- end of the table -->", "| tool | read | error, of the bound | refused |"),
-         True: ("<!-- table of make_table.py --foreign -->", "<!-- end of the foreign table -->", "| # | read | error, of the bound | refused |")}
 
 
 def run(command):
@@ -60,7 +58,7 @@ def compare(options, folder, expect, layers):
 def first_line(text, folder):
     line = next((line for line in text.splitlines() if line.strip()), "(nothing was said)")
     line = line.replace(folder + "/", "").replace(folder, "PATH").replace(os.path.dirname(folder) + "/", "")
-    return re.sub(r"^ironcl \w+: ", "", line).replace("|", "\\|")
+    return re.sub(r"^ironcl \w+: ", "", line)
 
 
 def table_of(results):
@@ -75,16 +73,16 @@ def table_of(results):
                 read[-1] += f" ({text[6:]})"
         elif not re.match("the same|one shard", scheme):  # variants: their lines are printed, and asked for by the tests
             refused.append(scheme if text.startswith("refused: ") else f"{scheme} ({text})")
-    rows = [f"| {tool} | {'; '.join(read)} | {max(errors, default=0):.2g} | {'; '.join(refused)} |"
+    rows = [[tool, "; ".join(read), f"{max(errors, default=0):.2g}", "; ".join(refused)]
             for tool, (read, refused, errors) in tools.items() if read]
     others = "; ".join("; ".join(refused) for read, refused, _ in tools.values() if not read and refused)
-    return rows + ([f"| others |  |  | {others} |"] if others else [])
+    return rows + ([["others", "", "", others]] if others else [])
 
 
 def row_of(options, entry):
     folder = os.path.join(options.folders, entry.get("path", entry["name"]))
     if "failed" in entry:
-        return f"not made: {entry['failed']}".replace("|", "\\|"), True
+        return f"not made: {entry['failed']}", True
     if entry["supported"]:
         return compare(options, folder, os.path.join(options.folders, entry["name"] + ".expect.safetensors"), entry["layers"])
     outcome = run([options.ironcl, "inspect", folder])
@@ -98,9 +96,8 @@ def main():
     arguments.add_argument("--ironcl", required=True)
     arguments.add_argument("--device", action="append", default=[])
     arguments.add_argument("--foreign", action="store_true", help="the folders are those of ../foreign")
-    arguments.add_argument("--write", help="replace the table of this page")
+    arguments.add_argument("--write", help="the file of the table")
     options = arguments.parse_args()
-    begin, end, head = HEADS[options.foreign]
     options.device = options.device or ["ironwood:0", "opencl:0"]
     start, results, wrong = time.time(), [], []
     for entry in json.load(open(os.path.join(options.folders, "folders.json"))):
@@ -109,12 +106,10 @@ def main():
         print(("ok   " if good else "WRONG"), entry["name"], text, flush=True)
         if not good:
             wrong.append(entry["name"])
-    table = "\n".join([begin, head, "|---|---|---|---|", *table_of(results), end])
     if options.write:
-        page = open(options.write).read()
-        before, rest = page.split(begin)
-        with open(options.write, "w") as file:
-            file.write(before + table + rest.split(end)[1])
+        with open(options.write, "w", newline="") as file:
+            head = ["#" if options.foreign else "tool", "read", "error, of the bound", "refused"]
+            csv.writer(file, lineterminator="\n").writerows([head, *table_of(results)])
     print(f"{len(results)} folders, {len(wrong)} wrong {wrong or ''}, {time.time() - start:.0f} s")
     return 1 if wrong else 0
 
