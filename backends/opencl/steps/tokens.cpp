@@ -74,7 +74,8 @@ class TokenStep : public Step {
 class QuantizeTokens final : public TokenStep {
  public:
   QuantizeTokens(bool f16, const Operand& x, const Operand& out, const PlanContext& plan)
-      : TokenStep(x, out, plan, quantizer_defines(plan.features, x.element, plan.problem.a, plan.problem.a_quantizer)),
+      : TokenStep(x, out, plan,
+                  quantizer_defines(plan.features, x.element, plan.problem.a, plan.problem.a_quantizer)),
         kernel_name_(f16 ? "quantize_wgmma_f16" : "quantize_wgmma_fp8"),
         options_(quantizer_options(plan.features)) {}
 
@@ -106,7 +107,8 @@ class QuantizeTokens final : public TokenStep {
 class PackTokens final : public TokenStep {
  public:
   PackTokens(bool f16, const Operand& a, const Operand& out, const PlanContext& plan)
-      : TokenStep(a, out, plan, device_defines(plan.features)), kernel_name_(f16 ? "pack_wgmma_f16" : "pack_wgmma_fp8") {
+      : TokenStep(a, out, plan, device_defines(plan.features)),
+        kernel_name_(f16 ? "pack_wgmma_f16" : "pack_wgmma_fp8") {
     defines_["A_TYPE"] = kernel_number(a.element);
     defines_["SCALE_TYPE"] = kernel_number(a.scale);
   }
