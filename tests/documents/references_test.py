@@ -2,6 +2,7 @@
 """Every link of a document leads to a file that is there, and to a heading of it where it names one; every document
 that a source names and every test that a document names is there; docs/kernels.md has a row for every variant, and every file of
 kernels says what it is. Next door: tests/cli/documents_test.cpp (what documents say of the command)."""
+import importlib.util
 import pathlib
 import re
 import unittest
@@ -99,6 +100,13 @@ class References(unittest.TestCase):
         silent = [path.name for path in (ROOT / "cl").glob("*.cl")
                   if not path.read_text().splitlines()[1].startswith(f"// {path.name}")]
         self.assertEqual(silent, [])
+
+    def test_the_readme_has_the_figures_of_the_performance_pages(self):
+        specification = importlib.util.spec_from_file_location("pictures", ROOT / "docs/pictures.py")
+        pictures = importlib.util.module_from_spec(specification)
+        specification.loader.exec_module(pictures)
+        rows = [line for line in (ROOT / "README.md").read_text().splitlines() if line.startswith("| H200, ")]
+        self.assertEqual(rows, pictures.readme_rows(), "run docs/pictures.py")
 
     def test_a_heading_is_called_as_in_links(self):
         self.assertEqual(anchor("`gemm_amx`: tiles, and what they (don't) do"), "gemm_amx-tiles-and-what-they-dont-do")

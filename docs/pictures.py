@@ -1,16 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Draws docs/speed.svg, the README's picture of speed, from the tables of performance/h200.md and performance/cpu.md.
+"""Figures stand once, in the tables of performance/h200.md, performance/cpu.md and numerics.md. This makes of them the README's
+table, and the pictures speed.svg and errors.svg.
 
-    docs/speed.py        needs matplotlib (pip install matplotlib)
+    docs/pictures.py        needs matplotlib (pip install matplotlib); a test compares the README's table
 """
 import pathlib
 import re
-
-import matplotlib
-
-matplotlib.use("svg")
-import matplotlib.pyplot as plt
 
 HERE = pathlib.Path(__file__).parent
 GREY, BLUE, LIGHT = "#9aa3ad", "#1f5fa8", "#7fb0e0"
@@ -68,12 +64,57 @@ def cpu(axis):
     axis.legend(fontsize=7, loc="upper left")
 
 
+def errors(axis):
+    """The range of errors over the bound, one bar per row."""
+    rows = table("numerics.md", "errors over the bound")[1:]
+    for at, row in enumerate(rows):
+        least, most = float(row[1]), float(row[2])
+        axis.plot([least, most], [at, at], linewidth=8, solid_capstyle="butt", color=BLUE if most <= 1 else GREY)
+        axis.text(most * 1.15, at, f"{row[1]} to {row[2]}", va="center", fontsize=7)
+    axis.axvline(1, color="black", linewidth=0.8)
+    axis.set_yticks(range(len(rows)), [row[0] for row in rows])
+    axis.invert_yaxis()
+    axis.set(xscale="log", xlim=(1e-3, 60), title="Error of real layers as a share of the bound; right of the line is wrong")
+
+
+def readme_rows():
+    """The rows of the README's table for the H200: rates of many rows, times of few."""
+    h200 = {row[0]: row for row in table("performance/h200.md", "µs")[1:]}
+    lines = []
+    for shape in ("4096 x 4096 x 4096", "4096 x 7168 x 16384", "128 x 7168 x 16384", "16 x 7168 x 16384", "1 x 4096 x 4096"):
+        m, n, k = (int(part) for part in shape.split(" x "))
+        times = [h200[shape][column] for column in (1, 2, 3, 5, 4)]
+        if m >= 512:
+            cells = [f"{2e-6 * m * n * k / number(time):.0f}" for time in times]
+        else:
+            cells = [re.sub(r" \(.*", "", time) for time in times]
+        lines.append(f"| H200, {shape} | {'TFLOP/s' if m >= 512 else 'µs'} | {' | '.join(cells)} |")
+    return lines
+
+
+def write_readme():
+    readme = HERE.parent / "README.md"
+    lines = readme.read_text().splitlines()
+    begin = next(i for i, line in enumerate(lines) if line.startswith("| H200, "))
+    end = next(i for i in range(begin, len(lines)) if not lines[i].startswith("| H200, "))
+    readme.write_text("\n".join(lines[:begin] + readme_rows() + lines[end:]) + "\n")
+
+
 def main():
+    import matplotlib
+
+    matplotlib.use("svg")
+    import matplotlib.pyplot as plt
+
+    write_readme()
     plt.rcParams.update({"font.size": 8, "svg.fonttype": "none", "svg.hashsalt": "ironcl"})
     figure, axes = plt.subplots(1, 2, figsize=(10, 3.6), width_ratios=[3, 2], layout="constrained")
     gpu(axes[0])
     cpu(axes[1])
     figure.savefig(HERE / "speed.svg", metadata={"Date": None})
+    figure, axis = plt.subplots(figsize=(8, 2.6), layout="constrained")
+    errors(axis)
+    figure.savefig(HERE / "errors.svg", metadata={"Date": None})
 
 
 if __name__ == "__main__":
