@@ -5,7 +5,7 @@
 
 // The kernels that multiply. m, n, k: the problem. a: in the form that the kernel's declaration names; lda as that form has it. sa: f32.
 // b: packed weights of n_pad x k_pad codes. sb: f32, scale of column n and B's K group g at g * n_pad + n, NaN where the column has a NaN
-// code in that group. d: rows ldd apart. bias: [n]. scratch: f32.
+// code in that group; or bytes (scales.cl). d: rows ldd apart. bias: [n]. scratch: f32.
 #define GEMM_LIST(V, B, M, L)                                                                                          \
   V(int, m), V(int, n), V(int, k), V(int, n_pad), V(int, k_pad), M(const uchar, a, a_at), V(ulong, lda),               \
       M(const float, sa, sa_at), V(ulong, sa_ld), B(const uchar, b), B(const float, sb), M(uchar, d, d_at), V(ulong, ldd), \

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// code_words.cl: the four codes of a 32-bit word as f32, in few instructions: for kernels that decode in scalar registers.
+// code_words.cl: the four codes of a 32-bit word, or of 16 bits, as f32, in few instructions: for kernels that decode in scalar registers.
 // The value is WORD_T(word) * UNIT_OF_T, the unit being a power of two that is applied to a group's sum. TOKENS_T is WORD_T for
 // activations, whose NaN codes become NaN; weights need no such care (tile.cl, sb).
 // e4m3 and e5m2: codes are moved to the places of 16-bit floats (half_words.cl), and one instruction makes f32 of each. No denormal f32 is
@@ -45,7 +45,13 @@ static inline float4 word_e5m2(uint word) {
   HALFS_5(even, odd, word);
   return floats_of_words(even, odd);
 }
+static inline float4 word_e2m1(uint word) {
+  uint even, odd;
+  HALFS_10(even, odd, word);
+  return floats_of_words(even, odd);
+}
 #define UNIT_OF_4 256.0f
+#define UNIT_OF_10 HALF_UNIT_10
 #else
 #define FOUR(decode, word) \
   (float4)(decode((word) & 0xffu), decode(((word) >> 8) & 0xffu), decode(((word) >> 16) & 0xffu), decode((word) >> 24))
@@ -53,7 +59,11 @@ static inline float4 word_e4m3(uint word) { return FOUR(decode_e4m3_finite, word
 /// The same, NaN where a code is.
 static inline float4 tokens_e4m3(uint word) { return FOUR(decode_e4m3, word); }
 static inline float4 word_e5m2(uint word) { return FOUR(decode_e5m2, word); }
+static inline float4 word_e2m1(uint word) {
+  return (float4)(decode_e2m1(word), decode_e2m1(word >> 4), decode_e2m1(word >> 8), decode_e2m1(word >> 12));
+}
 #define UNIT_OF_4 1.0f
+#define UNIT_OF_10 1.0f
 #endif
 #define UNIT_OF_1 1.0f
 #define UNIT_OF_5 1.0f
@@ -69,6 +79,7 @@ static inline float4 word_i8(uint word) {
 #define WORD_4 word_e4m3
 #define WORD_5 word_e5m2
 #define WORD_7 word_i8
+#define WORD_10 word_e2m1
 #define TOKENS_4 tokens_e4m3
 #define TOKENS_5 word_e5m2
 #define TOKENS_7 word_i8

@@ -111,7 +111,7 @@ DEFINE_FORMATS(SIXTEEN, float16, uint16, as_float16, as_uint16, as_int16, conver
 // finite    decode_FINITE is decode_NAME where NaN codes need no care (weights: a NaN code has made its scale NaN when the weights
 //           were packed)
 // largest   finite value, and the code of NaN, where values are quantised to the type
-// weights   sixteen codes of packed weights as values in units of `unit` (below)
+// weights   sixteen codes of packed weights as values in units of `unit` (below); of four bits VALUES_OF_WORDS
 // clang-format off
 //                           name  bits  finite       largest   NaN    weights        unit
 #define ELEMENT_1(TAKE) TAKE(f32,  32,  f32,         0.0f,     0,     WEIGHTS_F32,   1.0f)
@@ -121,7 +121,7 @@ DEFINE_FORMATS(SIXTEEN, float16, uint16, as_float16, as_uint16, as_int16, conver
 #define ELEMENT_5(TAKE) TAKE(e5m2, 8,   e5m2,        57344.0f, 0x7e,  WEIGHTS_E5M2,  1.0f)
 #define ELEMENT_6(TAKE) TAKE(e8m0, 8,   e8m0,        0.0f,     0xff,  NO_WEIGHTS,    1.0f)
 #define ELEMENT_7(TAKE) TAKE(i8,   8,   i8,          127.0f,   0,     WEIGHTS_I8,    1.0f)
-#define ELEMENT_10(TAKE) TAKE(e2m1, 4,  e2m1,        6.0f,     0,     WEIGHTS_E2M1,  UNIT_E2M1)
+#define ELEMENT_10(TAKE) TAKE(e2m1, 4,  e2m1,        6.0f,     0,     NO_WEIGHTS,    1.0f)
 // clang-format on
 
 // What a row says of a type; TYPE is a number or a macro that is one.
@@ -184,24 +184,22 @@ static inline float16 convert_halfs(ushort16 bits) {
   convert_halfs(as_ushort16(convert_short16(as_char16(codes)) << (short16)(7)) & (ushort16)(0xbf80))
 #define WEIGHTS_E5M2(codes) convert_halfs(convert_ushort16(codes) << (ushort16)(8))
 #define UNIT_E4M3 256.0f
-#define WEIGHTS_E2M1(codes) \
-  convert_halfs((convert_ushort16((codes) & (uchar16)(7)) << (ushort16)(9)) | (convert_ushort16((codes) & (uchar16)(8)) << (ushort16)(12)))
-#define UNIT_E2M1 16384.0f
-/// The same of sixteen codes as they lie, two to a byte: each goes to the top of 16 bits, from there to a float's place.
-static inline float16 weights_of_pairs(__global const uchar* at) {
-  const uint8 pairs = convert_uint8(vload8(0, at));
-  const short16 on_top = as_short16((pairs << (uint8)(24)) | (pairs << (uint8)(12)));
-  return convert_halfs(as_ushort16(on_top >> (short16)(3)) & (ushort16)(0x8e00));
-}
 #else
 #define WEIGHTS_E4M3(codes) decode_e4m3_finite_16(convert_uint16(codes))
 #define WEIGHTS_E5M2(codes) decode_e5m2_16(convert_uint16(codes))
 #define UNIT_E4M3 1.0f
-#define WEIGHTS_E2M1(codes) decode_e2m1_16(convert_uint16(codes))
-#define UNIT_E2M1 1.0f
 #endif
 #define WEIGHTS_I8(codes) convert_float16(as_char16(codes))
 #define WEIGHTS_F32(values) as_float16(values)
+/// Codes of four bits, those from bit 4 * i on of sixteen words, as values: an instruction looks all sixteen up where the processor has it.
+#ifdef __AVX512F__
+static inline __attribute__((always_inline)) float16 values_of_words(uint16 words, int i) {
+  const float16 values = (float16)(0.0f, 0.5f, 1.0f, 1.5f, 2.0f, 3.0f, 4.0f, 6.0f, -0.0f, -0.5f, -1.0f, -1.5f, -2.0f, -3.0f, -4.0f, -6.0f);
+  return __builtin_ia32_permvarsf512(values, as_int16(words >> (uint16)((uint)(4 * i))));
+}
+#else
+static inline float16 values_of_words(uint16 words, int i) { return decode_e2m1_16(words >> (uint16)((uint)(4 * i))); }
+#endif
 #define WEIGHTS_F16(values) decode_f16_16(convert_uint16(values))
 #define WEIGHTS_BF16(values) decode_bf16_16(convert_uint16(values))
 
@@ -212,14 +210,6 @@ typedef ushort held_16;
 typedef uint held_32;
 #define HELD(TYPE) JOIN(held_, BITS_OF(TYPE))
 
-/// Sixteen of four bits, one to a byte.
-static inline uchar16 load_held_4(__global const held_4* at) {
-  const uchar8 pairs = vload8(0, at);
-  uchar16 codes;
-  codes.even = pairs & (uchar8)(0xf);
-  codes.odd = pairs >> (uchar8)(4);
-  return codes;
-}
 #define load_held_8(at) vload16(0, at)
 #define load_held_16(at) vload16(0, at)
 #define load_held_32(at) vload16(0, at)

@@ -15,7 +15,7 @@
 // VECTOR    16       4 8 16       f32 elements of a vector
 // Set by the host: those of register_tile.cl.
 // A: f32 in tiles of TILE_M rows, as pack_tiles makes it, with its scales; sa_ld is the number of K groups.
-// B: the 32 codes of columns 32 * p on and one k are at (p * k_pad + k) * 32, counted in codes.
+// B: the 32 codes of columns 32 * p on and one k are at (p * k_pad + k) * 32, counted in codes; of four bits each, those of eight k.
 // Local memory: (2 * GROUP * BLOCK_N + BLOCK_M * TILE_M * BLOCK_N) * 4 B = 98304 B with the defaults.
 // Origin: register tiles and cache blocks after BLIS; the decoded panel takes the place of its packed B.
 #ifndef TILE_M
@@ -53,20 +53,30 @@
 #define EACH_PART(X, i) X(i, 0) X(i, 1) X(i, 2) X(i, 3) X(i, 4) X(i, 5) X(i, 6) X(i, 7)
 #endif
 
-// Decodes the rows [first, end) of k of one panel, and fetches those of the next K group.
+// Decodes the rows [first, end) of k of one panel, both multiples of K_TOGETHER, and fetches those of the next K group.
 static inline void decode_panel(__local float* slot, __global const weight* codes, int first, int end) {
-  for (int kk = first; kk < end; ++kk) {
+  for (int kk = first; kk < end; kk += K_TOGETHER) {
     PREFETCH_FAR(codes + HOLDERS((kk + GROUP) * PANEL));
+    LOAD_WEIGHTS(low, codes + HOLDERS(kk * PANEL));
+    LOAD_WEIGHTS(high, codes + HOLDERS(kk * PANEL + 16 * K_TOGETHER));
     __local float16* to = (__local float16*)(slot + kk * PANEL);
-    to[0] = WEIGHTS(codes + HOLDERS(kk * PANEL));
-    to[1] = WEIGHTS(codes + HOLDERS(kk * PANEL + 16));
+    for (int j = 0; j < K_TOGETHER; ++j) {
+      to[2 * j] = WEIGHT(low, j);
+      to[2 * j + 1] = WEIGHT(high, j);
+    }
   }
 }
+
+#if BITS_OF(B_TYPE) >= 8
+#define OF_SCALES_B __global
+#else
+#define OF_SCALES_B
+#endif
 
 /// Adds a K group of `length` k to the totals of a tile, or begins them: its first `rows` rows, a literal, by TILE_N columns. With
 /// rows_ahead below TILE_M, rows_ahead and every panels-th row after it are fetched for the next K group.
 static inline __attribute__((always_inline)) void add_group(const int rows, __global const float* tile_a, __local const float* at_b,
-                                                            __global const float* scales_a, __global const float* scales_b,
+                                                            __global const float* scales_a, OF_SCALES_B const float* scales_b,
                                                             __local float* tile_totals, int length, bool first, int rows_ahead,
                                                             int panels) {
 #define DECLARE(i, v) floatv sum_##i##_##v = (floatv)(0.0f);
@@ -133,8 +143,14 @@ void gemm_panel(GEMM_ARGS) {
       __local const float* slot = slots[group & 1];
       __local float* next_slot = slots[(group & 1) ^ 1];
       // The next group is decoded in shares between the register tiles of this one.
-      const int share = (next_length + tiles * (PANEL / TILE_N) - 1) / (tiles * (PANEL / TILE_N));
+      const int shares = tiles * (PANEL / TILE_N) * K_TOGETHER;
+      const int share = (next_length + shares - 1) / shares * K_TOGETHER;
+#if BITS_OF(B_TYPE) >= 8
       __global const float* scales_b = SCALES_OF_B(first_k, first_n);
+#else
+      float scales_b[BLOCK_N];
+      for (int i = 0; i < panels * PANEL; i += 16) vstore16(SCALES_16(SCALES_OF_B(first_k, first_n + i), GLOBAL_OF_B), 0, scales_b + i);
+#endif
       __global const float* group_a = (__global const float*)a + a_at + ((ulong)first_tile * lda + (ulong)first_k) * TILE_M;
       __global const float* group_scales = SCALES_OF_TILE(first_tile, group, TILE_M);
       for (int column = 0; column < panels * PANEL; column += TILE_N) {

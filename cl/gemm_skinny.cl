@@ -88,7 +88,7 @@ void gemm_skinny(GEMM_ARGS) {
     int columns_b[WORK_N];
 #pragma unroll
     for (int j = 0; j < WORK_N; ++j) columns_b[j] = min(first_n + j * LANES + lane, n - 1);
-    uint4 next_b[DEPTH][WORK_N];
+    chunk_b next_b[DEPTH][WORK_N];
     chunk_a next_a[LOADS_A];
     float next_scale[SCALES_A];
     float next_scale_b[WORK_N];
@@ -120,10 +120,10 @@ void gemm_skinny(GEMM_ARGS) {
 #define FETCH(t)                                                                                                \
     _Pragma("unroll") for (int c = 0; c < DEPTH; ++c) {                                                           \
       const bool there = HAS(t, slice, c);                                                                        \
-      __global const uint4* from =                                                                                \
-          (__global const uint4*)b_here + (ulong)(CHUNK_OF(t, slice) + c) * (ulong)n_pad;                         \
+      __global const chunk_b* from =                                                                              \
+          (__global const chunk_b*)b_here + (ulong)(CHUNK_OF(t, slice) + c) * (ulong)n_pad;                         \
       _Pragma("unroll") for (int j = 0; j < WORK_N; ++j)                                                          \
-          next_b[c][j] = there ? from[columns_b[j]] : (uint4)(0u);                                                \
+          next_b[c][j] = there ? from[columns_b[j]] : (chunk_b)(0u);                                              \
     }                                                                                                             \
     _Pragma("unroll") for (int i = 0; i < LOADS_A; ++i) {                                                         \
       const int at = item + i * ITEMS, s = at % SLICES, c = at / SLICES % DEPTH;                                  \
@@ -149,7 +149,7 @@ void gemm_skinny(GEMM_ARGS) {
       FETCH(0)
     }
     for (int step = 0; step < steps; ++step) {
-      uint4 codes[DEPTH][WORK_N];
+      chunk_b codes[DEPTH][WORK_N];
       __local float4* tile = tiles[step % 2];
 #pragma unroll
       for (int i = 0; i < LOADS_A; ++i) {
@@ -187,8 +187,8 @@ UNROLL_WORDS
           float4 weight[WORK_N];
 #pragma unroll
           for (int j = 0; j < WORK_N; ++j) {
-            weight[j] = WORD_B(codes[c][j].x);
-            codes[c][j] = codes[c][j].yzwx;
+            weight[j] = FOUR_B(codes[c][j]);
+            codes[c][j] = NEXT_FOUR(codes[c][j]);
           }
 #pragma unroll
           for (int i = 0; i < TILE_M; ++i) {

@@ -20,7 +20,7 @@
 // of rows and no more K groups than it says: one for each core stays, quantises all of A once and takes stretches of columns; scratch is
 // their counter (stretches.cl).
 // A: f32 in tiles of TILE_M rows, as pack_tiles makes it, with its scales; sa_ld is the number of K groups.
-// B: the 32 codes of columns 32 * p on and one k are at (p * k_pad + k) * 32, counted in codes.
+// B: the 32 codes of columns 32 * p on and one k are at (p * k_pad + k) * 32, counted in codes; of four bits each, those of eight k.
 // Local memory: BLOCK_M * TILE_M * (BLOCK_N + FLOATS * max(1, PERSISTENT_GROUPS) * (GROUP + 1)) * 4 B = 1024 B with the defaults.
 #ifndef TILE_M
 #define TILE_M 8
@@ -82,48 +82,44 @@ static inline void quantise_tiles(__local float* values, __local float* scales, 
 #else
 #define SETS 1
 #endif
+#define STEP (K_TOGETHER > SETS ? K_TOGETHER : SETS)  // k of a pass.
 
 /// Adds a K group of `length` k to the totals of a tile: its first `rows` rows by 16 columns, or 32 where `wide`. Both are literals, so
 /// that each height has a loop of its own. A row's bits do not depend on them.
 static inline __attribute__((always_inline)) void add_group(const int rows, const bool wide, __global const weight* codes,
                                                             OF_A const float* values, OF_A const float* scales_a,
-                                                            __global const float* scales_b, __local float* to, int length) {
-#define DECLARE_ROW(i) float16 low_##i = (float16)(0.0f), high_##i = (float16)(0.0f);
+                                                            __global const scale_of_b* scales_b, float global_b, __local float* to,
+                                                            int length) {
+#define DECLARE_ROW(i) \
+  float16 low_##i = (float16)(0.0f), high_##i = (float16)(0.0f), odd_low_##i = (float16)(0.0f), odd_high_##i = (float16)(0.0f);
   EACH_ROW(DECLARE_ROW)
-#if SETS == 2
-#define DECLARE_ODD_ROW(i) float16 odd_low_##i = (float16)(0.0f), odd_high_##i = (float16)(0.0f);
-  EACH_ROW(DECLARE_ODD_ROW)
-#endif
   for (int chunk = 0; chunk < length; chunk += 16) {
     // An end that the compiler cannot count to: it would index from a constant, and multiply-adds with an indexed
     // operand take two slots of the core.
     OF_A const float* end = values + min(16, length - chunk);
-    for (OF_A const float* at = values; at < end; at += SETS) {
-      PREFETCH(codes + CODES_AHEAD);
-      const float16 b_low = WEIGHTS(codes);
-#define MULTIPLY_LOW(i) \
-  if (i < rows) low_##i = MUL_ADD((float16)(at[i * 16]), b_low, low_##i);
-      EACH_ROW(MULTIPLY_LOW)
-      if (wide) {
-        const float16 b_high = WEIGHTS(codes + HOLDERS(16));
-#define MULTIPLY_HIGH(i) \
-  if (i < rows) high_##i = MUL_ADD((float16)(at[i * 16]), b_high, high_##i);
-        EACH_ROW(MULTIPLY_HIGH)
+    for (OF_A const float* at = values; at < end; at += STEP) {
+      // Words of several k are loaded once, others for each k.
+      for (int first = 0; first < STEP; first += K_TOGETHER) {
+        PREFETCH(codes + CODES_AHEAD);
+        if (K_TOGETHER > 1) PREFETCH(codes + CODES_AHEAD + 64);
+        LOAD_WEIGHTS(low, codes);
+        LOAD_WEIGHTS(high, codes + HOLDERS(16 * K_TOGETHER));
+        for (int j = first; j < first + K_TOGETHER; ++j) {
+          const float16 b_low = WEIGHT(low, j - first);
+#define MULTIPLY_LOW(i)                                                                      \
+  if (i < rows && (SETS == 1 || j % 2 == 0)) low_##i = MUL_ADD((float16)(at[i * 16 + j]), b_low, low_##i); \
+  if (i < rows && SETS == 2 && j % 2 == 1) odd_low_##i = MUL_ADD((float16)(at[i * 16 + j]), b_low, odd_low_##i);
+          EACH_ROW(MULTIPLY_LOW)
+          if (wide) {
+            const float16 b_high = WEIGHT(high, j - first);
+#define MULTIPLY_HIGH(i)                                                                        \
+  if (i < rows && (SETS == 1 || j % 2 == 0)) high_##i = MUL_ADD((float16)(at[i * 16 + j]), b_high, high_##i); \
+  if (i < rows && SETS == 2 && j % 2 == 1) odd_high_##i = MUL_ADD((float16)(at[i * 16 + j]), b_high, odd_high_##i);
+            EACH_ROW(MULTIPLY_HIGH)
+          }
+        }
+        codes += HOLDERS(PANEL * K_TOGETHER);
       }
-      codes += HOLDERS(PANEL);
-#if SETS == 2
-      const float16 odd_b_low = WEIGHTS(codes);
-#define MULTIPLY_ODD_LOW(i) \
-  if (i < rows) odd_low_##i = MUL_ADD((float16)(at[i * 16 + 1]), odd_b_low, odd_low_##i);
-      EACH_ROW(MULTIPLY_ODD_LOW)
-      if (wide) {
-        const float16 odd_b_high = WEIGHTS(codes + HOLDERS(16));
-#define MULTIPLY_ODD_HIGH(i) \
-  if (i < rows) odd_high_##i = MUL_ADD((float16)(at[i * 16 + 1]), odd_b_high, odd_high_##i);
-        EACH_ROW(MULTIPLY_ODD_HIGH)
-      }
-      codes += HOLDERS(PANEL);
-#endif
     }
     values += TILE_M * 16;
   }
@@ -133,13 +129,13 @@ static inline __attribute__((always_inline)) void add_group(const int rows, cons
   high_##i += odd_high_##i;
   EACH_ROW(JOIN_SETS)
 #endif
-  const float16 scale_low = vload16(0, scales_b);
+  const float16 scale_low = SCALES_16(scales_b, global_b);
 #define SCALED(sum, i) (IN_UNITS_OF_ONE(sum) * (float16)(scales_a[i]))
 #define ADD_LOW(i) \
   if (i < rows) vstore16(MUL_ADD(SCALED(low_##i, i), scale_low, vload16(0, to + i * PANEL)), 0, to + i * PANEL);
   EACH_ROW(ADD_LOW)
   if (wide) {
-    const float16 scale_high = vload16(0, scales_b + 16);
+    const float16 scale_high = SCALES_16(scales_b + 16, global_b);
 #define ADD_HIGH(i) \
   if (i < rows) vstore16(MUL_ADD(SCALED(high_##i, i), scale_high, vload16(0, to + i * PANEL + 16)), 0, to + i * PANEL + 16);
     EACH_ROW(ADD_HIGH)
@@ -215,7 +211,7 @@ void gemm_stream(GEMM_ARGS) {
             (__global const float*)a + a_at + ((ulong)(first_tile + tile) * lda + (ulong)first_k) * TILE_M;
         __global const float* scales_a = SCALES_OF_TILE(first_tile + tile, group, TILE_M);
 #endif
-        __global const float* scales_b = SCALES_OF_B(first_k, first_n + panel * PANEL);
+        __global const scale_of_b* scales_b = SCALES_OF_B(first_k, first_n + panel * PANEL);
         __local float* to = totals + (panel * BLOCK_M + tile) * (TILE_M * PANEL);
 #ifdef GROUPED
         // Matrices have rows as it happens: a tile costs what its rows do. Where they are half a tile or fewer there are
@@ -224,14 +220,14 @@ void gemm_stream(GEMM_ARGS) {
 #define HEIGHT(i)                                                                                             \
   if (rows == i + 1 && i + 1 < TILE_M) {                                                                      \
     const bool wide = TILE_N == 32 || 2 * (i + 1) <= TILE_M;                                                  \
-    add_group(i + 1, wide, codes, values, scales_a, scales_b, to, length);                                    \
-    if (!wide) add_group(i + 1, wide, codes + HOLDERS(16), values, scales_a, scales_b + 16, to + 16, length);           \
+    add_group(i + 1, wide, codes, values, scales_a, scales_b, GLOBAL_OF_B, to, length);                                    \
+    if (!wide) add_group(i + 1, wide, codes + HOLDERS(16 * K_TOGETHER), values, scales_a, scales_b + 16, GLOBAL_OF_B, to + 16, length);           \
     continue;                                                                                                 \
   }
         EACH_ROW(HEIGHT)
 #endif
         for (int column = 0; column < PANEL; column += TILE_N) {
-          add_group(TILE_M, TILE_N == 32, codes + HOLDERS(column), values, scales_a, scales_b + column, to + column, length);
+          add_group(TILE_M, TILE_N == 32, codes + HOLDERS(column * K_TOGETHER), values, scales_a, scales_b + column, GLOBAL_OF_B, to + column, length);
         }
       }
     }

@@ -132,11 +132,12 @@ static inline void put_a(__local float* slot, int row, int at, chunk_a chunk) {
   put_four(slot, TILE_M, row, at + 12, FOUR_A(chunk, 3));
 }
 
-static inline void put_b(__local float* slot, int row, int at, uint4 chunk) {
-  put_four(slot, TILE_N, row, at, WORD_B(chunk.x));
-  put_four(slot, TILE_N, row, at + 4, WORD_B(chunk.y));
-  put_four(slot, TILE_N, row, at + 8, WORD_B(chunk.z));
-  put_four(slot, TILE_N, row, at + 12, WORD_B(chunk.w));
+static inline void put_b(__local float* slot, int row, int at, chunk_b chunk) {
+#pragma unroll
+  for (int q = 0; q < 16; q += 4) {
+    put_four(slot, TILE_N, row, at + q, FOUR_B(chunk));
+    chunk = NEXT_FOUR(chunk);
+  }
 }
 #endif
 
@@ -182,7 +183,7 @@ void gemm_tiled(GEMM_ARGS) {
 #else
     __global const uchar* from_a[LOADS_A];
 #endif
-    __global const uchar* from_b[LOADS_B];
+    __global const chunk_b* from_b[LOADS_B];
 #pragma unroll
     for (int i = 0; i < LOADS_A; ++i) {
       const int chunk = CHUNK_OF(item, i, CHUNKS_A);
@@ -198,12 +199,12 @@ void gemm_tiled(GEMM_ARGS) {
     for (int i = 0; i < LOADS_B; ++i) {
       const int chunk = CHUNK_OF(ITEMS - 1 - item, i, CHUNKS_B);
       const ulong column = (ulong)min(first_n + chunk % TILE_N, n - 1);
-      from_b[i] = b_here + ((ulong)(first_step * (TILE_K / 16) + chunk / TILE_N) * (ulong)n_pad + column) * 16;
+      from_b[i] = (__global const chunk_b*)b_here + ((ulong)(first_step * (TILE_K / 16) + chunk / TILE_N) * (ulong)n_pad + column);
     }
-    const ulong step_b = (ulong)(TILE_K / 16) * (ulong)n_pad * 16;
+    const ulong step_b = (ulong)(TILE_K / 16) * (ulong)n_pad;
 
     chunk_a next_a[LOADS_A];
-    uint4 next_b[LOADS_B];
+    chunk_b next_b[LOADS_B];
     float next_scale[LOADS_SCALES];
 
 #if A_TYPE == TYPE_F32
@@ -218,7 +219,7 @@ void gemm_tiled(GEMM_ARGS) {
     }                                                                                                             \
     _Pragma("unroll") for (int i = 0; i < LOADS_B; ++i) {                                                         \
       if (HAS_CHUNK(ITEMS - 1 - item, i, CHUNKS_B))                                                             \
-        next_b[i] = *(__global const uint4*)from_b[i];                                                            \
+        next_b[i] = *from_b[i];                                                                                   \
       from_b[i] += step_b;                                                                                        \
     }                                                                                                             \
     if (LAST_OF_GROUP(step)) {                                                                                    \

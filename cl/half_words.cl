@@ -34,6 +34,15 @@ static inline uint magnitudes_e4m3(uint word) {
     even = ((word) << 8) & 0xff00ff00u; \
     odd = (word)&0xff00ff00u;           \
   } while (0)
+// Of four bits: the codes of the lower half of a word, less than 2^16.
+static inline uint codes_apart(uint word) { return word | (word << 8); }
+#define HALFS_10(even, odd, word)                                            \
+  do {                                                                       \
+    const uint apart_ = codes_apart(word);                                   \
+    even = ((apart_ << 12) & 0x80008000u) | ((apart_ << 9) & 0x0e000e00u);   \
+    odd = ((apart_ << 8) & 0x80008000u) | ((apart_ << 5) & 0x0e000e00u);     \
+  } while (0)
+#define HALF_UNIT_10 16384.0f
 #define HALF_UNIT_4 256.0f
 #define HALF_UNIT_5 1.0f
 #define HALF_UNIT_7 1.0f

@@ -3,13 +3,13 @@
 // the panel of weights, the unit of its codes, one statement for each row, and a row's way from its totals to D.
 // Set by the including file: TILE_M, 1 to 16. Set by the host: those of tile.cl; LAST_ROWS, less than TILE_M, for kernels that ask for it
 // (Variant::last_rows): the rows of the last tile of as many as a plan was made for, where it is no whole one.
+#define PANEL 32  // Columns of a panel of packed weights: the codes of one k lie side by side.
 #include "tile.cl"
 
 #ifndef TILE_M
 #define TILE_M 8
 #endif
 
-#define PANEL 32  // Columns of a panel of packed weights: the codes of one k lie side by side.
 // What a sum (a float or a vector of them) is multiplied with to be in units of 1; nothing where packing has put it into A.
 #ifdef UNIT_IN_A
 #define IN_UNITS_OF_ONE(sum) (sum)
@@ -17,17 +17,20 @@
 #define IN_UNITS_OF_ONE(sum) ((sum) * WEIGHT_UNIT(B_TYPE))
 #endif
 
-// Packed weights as they lie in memory, how many of those hold `count` weights (a multiple of 16), and sixteen weights as f32.
+// Packed weights as they lie in memory; how many of those hold `count` weights; the K_TOGETHER k of a column that lie together, and so the
+// columns of a panel of which one load brings 16. LOAD_WEIGHTS(held, at) loads sixteen columns as `held`, and WEIGHT(held, j) is f32 of
+// them for k number j.
 typedef HELD(B_TYPE) weight;
 #if BITS_OF(B_TYPE) < 8
+#define K_TOGETHER 8
 #define HOLDERS(count) ((count) / (8 / BITS_OF(B_TYPE)))
+#define LOAD_WEIGHTS(held, at) const uint16 held = vload16(0, (__global const uint*)(at))
+#define WEIGHT(held, j) values_of_words(held, j)
 #else
+#define K_TOGETHER 1
 #define HOLDERS(count) (count)
-#endif
-#if BITS_OF(B_TYPE) == 4 && defined(HALF_VECTORS)
-#define WEIGHTS(at) weights_of_pairs(at)
-#else
-#define WEIGHTS(at) DECODE_WEIGHTS(B_TYPE)(LOAD_HELD(B_TYPE)(at))
+#define LOAD_WEIGHTS(held, at) const float16 held = DECODE_WEIGHTS(B_TYPE)(LOAD_HELD(B_TYPE)(at))
+#define WEIGHT(held, j) (held)
 #endif
 
 // EACH_ROW(X) is X(0) ... X(TILE_M - 1), so that every row's sums are variables that stay in registers.

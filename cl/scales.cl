@@ -6,6 +6,26 @@
 #define SCALE_OF_A(row, at_k) sa[sa_at + (ulong)((row) / A_SCALE_ROWS) * sa_ld + (ulong)((at_k) / A_SCALE_COLS)]
 /// A's in tiles of `height` rows: those of all rows of a tile for a K group, side by side.
 #define SCALES_OF_TILE(tile, group, height) (sa + sa_at + ((ulong)(tile) * sa_ld + (ulong)(group)) * (height))
-/// B's: that of column `column` at k; and those of the columns from `column` on, side by side.
-#define SCALE_OF_B(at_k, column) sb_here[(ulong)((at_k) / B_SCALE_COLS) * (ulong)n_pad + (ulong)(column)]
-#define SCALES_OF_B(at_k, column) (sb_here + (ulong)((at_k) / B_SCALE_COLS) * (ulong)n_pad + (ulong)(column))
+/// B's: that of column `column` at k; and those of the columns from `column` on, side by side, of which SCALES_16 makes sixteen f32.
+/// With B_SCALE_TYPE other than f32 they are bytes as they were given, 64 bytes behind GLOBAL_OF_B, which multiplies them all. Those of weights of four bits
+/// lie panel by panel where the codes do (PANEL).
+#if BITS_OF(B_TYPE) < 8 && defined(PANEL)
+#define GROUPS_OF_B ((ulong)((k - 1) / B_SCALE_COLS + 1))
+#define SCALE_PLACE_OF_B(at_k, column) \
+  (((ulong)((column) / PANEL) * GROUPS_OF_B + (ulong)((at_k) / B_SCALE_COLS)) * PANEL + (ulong)((column) % PANEL))
+#else
+#define SCALE_PLACE_OF_B(at_k, column) ((ulong)((at_k) / B_SCALE_COLS) * (ulong)n_pad + (ulong)(column))
+#endif
+#if B_SCALE_TYPE == TYPE_F32
+typedef float scale_of_b;
+#define SCALES_OF_B(at_k, column) (sb_here + SCALE_PLACE_OF_B(at_k, column))
+#define SCALE_OF_B(at_k, column) (*SCALES_OF_B(at_k, column))
+#define GLOBAL_OF_B 1.0f
+#define SCALES_16(at, global) vload16(0, at)
+#else
+typedef uchar scale_of_b;
+#define SCALES_OF_B(at_k, column) ((__global const uchar*)(sb_here + 16) + SCALE_PLACE_OF_B(at_k, column))
+#define GLOBAL_OF_B sb_here[0]
+#define SCALE_OF_B(at_k, column) (DECODE(B_SCALE_TYPE)((uint)*SCALES_OF_B(at_k, column)) * GLOBAL_OF_B)
+#define SCALES_16(at, global) (DECODE_16(B_SCALE_TYPE)(convert_uint16(vload16(0, at))) * (float16)(global))
+#endif

@@ -3,12 +3,13 @@
 // scales.cl, epilogue.cl (the way out to D).
 // Set by the host:
 // A_TYPE     4    1 4 5 7     what A comes as: f32 or codes
-// B_TYPE     4    1 to 5, 7   the packed weights: codes, or f32, f16, bf16 (gemm_panel and gemm_stream only)
+// B_TYPE     4    1 to 5, 7, 10  the packed weights: codes, or f32, f16, bf16 (gemm_panel and gemm_stream only)
 // D_TYPE     1    1 2 3       f32, f16, bf16
 // BIAS_TYPE  0    0 1 2 3     0: no bias
-// GROUP      128  32 64 128   K group: no scale of either operand changes inside one
+// GROUP      128  16 to 128   K group: no scale of either operand changes inside one
 // B_SCALE_ROWS 128            scale group of B: columns of D
 // B_SCALE_COLS 128            and k; a multiple of GROUP, or past k
+// B_SCALE_TYPE 1    1 4 6     what its scales are held as: f32, or bytes (scales.cl)
 // A_SCALE_ROWS 1              scale group of A's scales as they are given, for kernels that read rows of codes: rows
 // A_SCALE_COLS 128            and k
 // CORES      1                of the device, where it is a processor
@@ -34,6 +35,9 @@
 #endif
 #ifndef B_SCALE_COLS
 #define B_SCALE_COLS 128
+#endif
+#ifndef B_SCALE_TYPE
+#define B_SCALE_TYPE TYPE_F32
 #endif
 #ifndef CORES
 #define CORES 1

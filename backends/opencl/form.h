@@ -14,10 +14,10 @@ namespace ironcl::opencl {
 struct WeightExtent {
   std::int64_t n_pad = 0, k_pad = 0;  ///< As kernels see them: padded with zero codes.
   numerics::Size code_bytes;
-  numerics::Size scales;  ///< f32 each.
+  numerics::Size scales;
 };
 
-/// How the codes of B and the f32 scales of its columns lie. Immutable; two forms are the same if their names are.
+/// How the codes of B and the scales of its columns lie. Immutable; two forms are the same if their names are.
 class WeightForm {
  public:
   virtual ~WeightForm() = default;
@@ -37,7 +37,23 @@ class WeightForm {
   /// Whether a column with a NaN code has the scale NaN in that scale group, so that kernels need not look for such
   /// codes. False where kernels decode them to NaN by themselves.
   virtual bool marks_nan_codes() const { return true; }
+  /// Whether scales of a byte are held as they are given (held_scales()); else all scales are f32.
+  virtual bool keeps_scales() const { return false; }
 };
+
+/// How the scales of a matrix are held.
+struct HeldScales {
+  backend::DType type = backend::DType::f32;
+  numerics::Size
+      first;  ///< Bytes before the first: room for the global scale in f32, where scales are held as given.
+  numerics::Size bytes;  ///< Of a matrix, a multiple of 4.
+};
+
+/// `given`: the type of the caller's scales, or none.
+inline HeldScales held_scales(const WeightForm& form, const WeightExtent& extent, backend::DType given) {
+  if (!form.keeps_scales() || numerics::bits_of(given) != 8) return {backend::DType::f32, 0, extent.scales * 4};
+  return {given, 64, (extent.scales + numerics::Size(64)).padded_to(64)};
+}
 
 using WeightFormPtr = std::shared_ptr<const WeightForm>;
 

@@ -106,7 +106,7 @@ inline Variant variant_of_narrow_units(std::string name, std::string summary) {
   v.trial = Trial{19, 72, 320};
   v.trial->in_child = true;
   v.toolchain = &opencl_c_unsaved();
-  v.weights = [](const Tuning&, const Problem&) { return blocked_form(kPanel, 1, 16); };
+  v.weights = [](const Tuning&, const Problem&) { return panel_form(); };
   return v;
 }
 

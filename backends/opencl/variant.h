@@ -68,7 +68,9 @@ struct Trial {
 
 /// What kernels take that decode codes of a byte: fp8 by fp8 or i8 by i8, or activations that stay unquantised.
 std::vector<Products> codes_of_a_byte();
-/// What kernels take that decode every type by its row of cl/fp8.cl: those; codes of four bits; unquantised weights.
+/// Those, and weights of four bits.
+std::vector<Products> every_code();
+/// What kernels take that decode every type by its row of cl/fp8.cl: those, and unquantised weights.
 std::vector<Products> every_product();
 /// What kernels multiply whose both operands are codes: fp8 by fp8; and i8 by i8.
 std::vector<Products> fp8_codes();

@@ -119,25 +119,33 @@ Weights::Weights(ContextPtr context, const backend::WeightsDesc& desc, WeightFor
   forms_.push_back(hold(std::move(form), reinterpret_cast<const std::uint8_t*>(desc.data), desc.ld));
 }
 
-std::vector<float> Weights::column_scales(const WeightForm& form, const WeightExtent& extent, std::int64_t matrix,
-                                          const std::uint8_t* codes, std::int64_t ld) const {
+std::vector<std::uint8_t> Weights::column_scales(const WeightForm& form, const WeightExtent& extent,
+                                                 std::int64_t matrix, const std::uint8_t* codes,
+                                                 std::int64_t ld) const {
   const bool scaled = scale_.dtype != backend::DType::none;
   const numerics::ScaleGrid grid = scaled ? scale_.grid.resolved(n_, k_) : numerics::ScaleGrid{n_, k_};
   const std::int64_t groups = numerics::ceil_div(k_, grid.group_cols);
   const bool marks = form.marks_nan_codes() && numerics::is_quantized(dtype_);
   const std::array<bool, 256> is_nan = marks ? nan_codes(dtype_) : std::array<bool, 256>{};
-  // Multiplied in here: the scale of a column and group is then rounded once more, for which the bound has room.
+  // Multiplied in here, or by kernels that read the scales as they were given: the scale of a column and group is
+  // then rounded once more, for which the bound has room.
   const float global = global_scales_.empty() ? 1.0f : global_scales_[static_cast<std::size_t>(matrix)];
   const std::int64_t first_scale = matrix * (scaled ? scale_.grid.scale_rows(n_) : 0);
-  std::vector<float> scales(static_cast<std::size_t>(extent.scales.value()), 0.0f);
+  const HeldScales layout = held_scales(form, extent, scale_.dtype);
+  std::vector<std::uint8_t> scales(layout.bytes.bytes());
+  if (layout.type != backend::DType::f32) std::memcpy(scales.data(), &global, sizeof global);
   for (std::int64_t row = 0; row < n_; ++row) {
     for (std::int64_t group = 0; group < groups; ++group) {
-      float scale = 1.0f;
-      if (scaled) {
-        scale = static_cast<float>(numerics::load_as_f64(scale_.dtype, original_scales_.data(),
-                                                         (first_scale + row / grid.group_rows) * scale_.ld + group)) *
-                global;
+      const std::int64_t given = (first_scale + row / grid.group_rows) * scale_.ld + group;
+      const std::int64_t at = form.scale_at(extent, row, group);
+      if (layout.type != backend::DType::f32) {
+        scales[(layout.first + at).bytes()] =
+            static_cast<std::uint8_t>(original_scales_[static_cast<std::size_t>(given)]);
+        continue;
       }
+      float scale = 1.0f;
+      if (scaled)
+        scale = static_cast<float>(numerics::load_as_f64(scale_.dtype, original_scales_.data(), given)) * global;
       // A NaN code makes its whole column of D NaN: said once here, so that kernels need not look for it.
       const std::int64_t begin = group * grid.group_cols, end = std::min(begin + grid.group_cols, k_);
       const std::uint8_t* const first = codes + numerics::bytes_of(dtype_, row * ld + begin);
@@ -145,7 +153,7 @@ std::vector<float> Weights::column_scales(const WeightForm& form, const WeightEx
       bool nan = false;
       for (std::int64_t c = 0; marks && c < count; ++c) nan |= is_nan[first[c]];
       if (nan) scale = std::numeric_limits<float>::quiet_NaN();
-      scales[static_cast<std::size_t>(form.scale_at(extent, row, group))] = scale;
+      std::memcpy(scales.data() + at * static_cast<std::int64_t>(sizeof scale), &scale, sizeof scale);
     }
   }
   return scales;
@@ -153,7 +161,7 @@ std::vector<float> Weights::column_scales(const WeightForm& form, const WeightEx
 
 Weights::Held Weights::hold(WeightFormPtr form, const std::uint8_t* codes, std::int64_t ld) const {
   const std::int64_t groups = scale_.dtype == backend::DType::none ? 1 : scale_.grid.scale_cols(k_);
-  Held held{form, form->extent(n_, k_, groups), {}};
+  Held held{form, form->extent(n_, k_, groups), 0, {}};
   const auto check = [&](std::uint64_t bytes) {
     if (bytes > context_->features.max_buffer_bytes) {
       throw Error(Status::out_of_device_memory,
@@ -161,10 +169,11 @@ Weights::Held Weights::hold(WeightFormPtr form, const std::uint8_t* codes, std::
                       std::to_string(context_->features.max_buffer_bytes) + " in one buffer");
     }
   };
-  const std::uint64_t bytes = held.extent.code_bytes.bytes(), scale_bytes = (held.extent.scales * 4).bytes();
+  held.scale_bytes = held_scales(*form, held.extent, scale_.dtype).bytes.bytes();
+  const std::uint64_t bytes = held.extent.code_bytes.bytes(), scale_bytes = held.scale_bytes;
   const std::uint64_t all = (held.extent.code_bytes * matrices_).bytes();
   check(all);
-  check((held.extent.scales * 4 * matrices_).bytes());
+  check((numerics::Size(static_cast<std::int64_t>(scale_bytes)) * matrices_).bytes());
   guarded("weights of " + std::to_string(all) + " bytes", [&] {
     const cl::CommandQueue queue(context_->context, context_->device);
     held.memory = {
@@ -183,7 +192,7 @@ Weights::Held Weights::hold(WeightFormPtr form, const std::uint8_t* codes, std::
       HostView packed(*context_, queue, held.memory.codes, CL_MAP_WRITE_INVALIDATE_REGION, at * bytes, bytes, spare);
       form->pack(n_, k_, from, ld, packed.bytes());
       packed.close();
-      const std::vector<float> scales = column_scales(*form, held.extent, matrix, from, ld);
+      const std::vector<std::uint8_t> scales = column_scales(*form, held.extent, matrix, from, ld);
       queue.enqueueWriteBuffer(held.memory.scales, CL_TRUE, at * scale_bytes, scale_bytes, scales.data());
     }
     // A write that blocks has taken its bytes from the host when it returns; only its queue knows when they are where
@@ -206,7 +215,7 @@ const DeviceWeights& Weights::in(const WeightForm& form) const {
 
 std::uint64_t Weights::device_bytes() const noexcept {
   std::uint64_t bytes = 0;
-  for (const Held& held : forms_) bytes += held.extent.code_bytes.bytes() + held.extent.scales.bytes() * 4;
+  for (const Held& held : forms_) bytes += held.extent.code_bytes.bytes() + held.scale_bytes;
   return bytes * static_cast<std::uint64_t>(matrices_);
 }
 

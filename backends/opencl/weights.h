@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Weights on a device: codes in a kernel's form, scales as f32 for each column, and the way back bit for bit.
+// Weights on a device: codes in a kernel's form, a scale for each column, and the way back bit for bit.
 #pragma once
 
 #include "backends/opencl/form.h"
@@ -34,12 +34,14 @@ class Weights final : public backend::Weights {
  private:
   struct Held {
     WeightFormPtr form;
-    WeightExtent extent;  ///< Of one matrix; they lie one after another.
+    WeightExtent extent;            ///< Of one matrix; they lie one after another.
+    std::uint64_t scale_bytes = 0;  ///< Of one matrix.
     DeviceWeights memory;
   };
   Held hold(WeightFormPtr form, const std::uint8_t* codes, std::int64_t ld) const;
-  std::vector<float> column_scales(const WeightForm& form, const WeightExtent& extent, std::int64_t matrix,
-                                   const std::uint8_t* codes, std::int64_t ld) const;
+  /// As they lie on the device.
+  std::vector<std::uint8_t> column_scales(const WeightForm& form, const WeightExtent& extent, std::int64_t matrix,
+                                          const std::uint8_t* codes, std::int64_t ld) const;
 
   ContextPtr context_;
   backend::DType dtype_;

@@ -112,6 +112,7 @@ backend::GemmDesc Case::desc() const {
   g.bias = bias;
   g.a_scale = numerics::is_quantized(a) ? scale_desc(a_scale, a_grid, k) : backend::ScaleDesc{};
   g.b_scale = scale_desc(b_scale, b_grid, k);
+  g.b_scale.global = b_global != 1;
   g.options = options;
   g.weakest_accuracy = weakest;
   return g;
@@ -125,7 +126,8 @@ std::string Case::line() const {
                      std::string(numerics::name_of(b)) + ":" + std::string(numerics::name_of(d)) +
                      " --scale=" + grid(a_grid) + ":" + grid(b_grid) + " " + std::to_string(m) + "x" +
                      std::to_string(n) + "x" + std::to_string(k) + " bias=" + std::string(numerics::name_of(bias)) +
-                     " lda=" + std::to_string(lda) + " ldd=" + std::to_string(ldd) + " seed=" + std::to_string(seed);
+                     " lda=" + std::to_string(lda) + " ldd=" + std::to_string(ldd) +
+                     (b_global == 1 ? "" : " global") + " seed=" + std::to_string(seed);
   for (const auto& [key, value] : options) text += " " + key + "=" + value;
   return text;
 }
@@ -168,6 +170,7 @@ backend::WeightsDesc weights_desc(const Case& c, const Data& data, std::shared_p
   w.scale = c.desc().b_scale;
   w.data = reinterpret_cast<const std::byte*>(data.b.data());
   w.scales = reinterpret_cast<const std::byte*>(data.b_scales.data());
+  w.global_scales = &c.b_global;
   w.plan = std::move(plan);
   return w;
 }
@@ -278,6 +281,8 @@ Outcome run(backend::Device& device, const Case& c, const Data& data, std::int64
   b.grid = c.b_grid;
   b.scale_ld = c.b_grid.scale_cols(c.k);
   out.oracle = numerics::oracle(a, b, c.bias, data.bias.data(), c.weakest);
+  for (auto* const sums : {&out.oracle.value, &out.oracle.magnitude})
+    for (double& sum : *sums) sum *= c.b_global;
   out.comparison = numerics::compare(out.d, out.oracle, {c.d, out.info.accuracy, c.k, out.info.accumulation_length});
   return out;
 }

@@ -47,6 +47,7 @@ struct Case {
   backend::DType bias = backend::DType::none;
   backend::DType a_scale = backend::DType::f32, b_scale = backend::DType::f32;
   numerics::ScaleGrid a_grid{1, 128}, b_grid{128, 128};
+  float b_global = 1;  ///< Of the weights; other than 1 for problems without a bias.
   std::int64_t lda = 0, ldd = 0;
   backend::AccuracyClass weakest = backend::AccuracyClass::f32;
   backend::Options options = {};

@@ -28,7 +28,7 @@ TEST(OpenClNarrowWeights, ArePackedAndUnpackedBitForBit) {
   struct Extent {
     std::int64_t n, k, ld;
   };
-  for (const WeightFormPtr& form : {blocked_form(kPanel, 1, 16, DType::e2m1), blocked_form(0, 16, 64, DType::e2m1)}) {
+  for (const WeightFormPtr& form : {panel_form(DType::e2m1), blocked_form(0, 16, 64, DType::e2m1)}) {
     for (const Extent& e : {Extent{1, 2, 2}, Extent{31, 6, 8}, Extent{33, 130, 130}, Extent{64, 128, 192}}) {
       const WeightExtent extent = form->extent(e.n, e.k, 1);
       EXPECT_EQ(extent.code_bytes.value(), extent.n_pad * extent.k_pad / 2) << form->name();
@@ -51,14 +51,14 @@ TEST(OpenClNarrowWeights, ArePackedAndUnpackedBitForBit) {
 }
 
 TEST(OpenClNarrowWeights, PaddingIsZeroCodes) {
-  const WeightFormPtr form = blocked_form(kPanel, 1, 16, DType::e2m1);
+  const WeightFormPtr form = panel_form(DType::e2m1);
   const std::vector<std::uint8_t> codes(3 * 2 / 2, 0xff);
   std::vector<std::uint8_t> packed(form->extent(3, 2, 1).code_bytes.bytes(), 0x77);
   form->pack(3, 2, codes.data(), 2, packed.data());
   std::int64_t ones = 0;
   for (const std::uint8_t byte : packed) ones += (byte & 0xf) / 15 + (byte >> 4) / 15;
   EXPECT_EQ(ones, 6);
-  EXPECT_EQ(std::count(packed.begin(), packed.end(), 0), static_cast<std::ptrdiff_t>(packed.size()) - 4);
+  EXPECT_EQ(std::count(packed.begin(), packed.end(), 0), static_cast<std::ptrdiff_t>(packed.size()) - 3);
 }
 
 using OpenClNarrowPlans = OnDevices;
@@ -77,7 +77,7 @@ TEST_F(OpenClNarrowPlans, EveryByteIsItsTwoValuesExactly) {
   ASSERT_EQ(data.b.size(), std::size_t{2 * kSize * kSize / 2});
   for (std::size_t i = 0; i < data.b.size(); ++i) data.b[i] = static_cast<std::uint8_t>(i * 37);
   for (const auto& device : devices()) {
-    for (const char* const variant : {"gemm_stream", "gemm_panel"}) {
+    for (const char* const variant : {"gemm_stream", "gemm_panel", "gemm_tiled", "gemm_skinny"}) {
       c.options = {{"variant", variant}};
       if (device->supports(c.desc()).reason != Reason::none) continue;
       const Outcome outcome = run(*device, c, data);
@@ -93,6 +93,20 @@ TEST_F(OpenClNarrowPlans, EveryByteIsItsTwoValuesExactly) {
   }
 }
 
+/// Weights of MXFP4, of NVFP4 with its global scale, or with f32 scales per 128 x 128.
+Case narrow(std::int64_t m, int group) {
+  Case c{m, 83, 390};
+  c.b = DType::e2m1;
+  c.a_grid = {1, group == 32 ? 32 : 128};
+  c.b_grid = {group == 128 ? 128 : 1, group};
+  c.b_scale = group == 32 ? DType::e8m0 : group == 16 ? DType::e4m3fn : DType::f32;
+  if (group == 16) c.b_global = 0.3f;
+  c.bias = m == 5 && group != 16 ? DType::bf16 : DType::none;
+  c.d = m == 70 ? DType::bf16 : DType::f32;
+  c.seed = static_cast<std::uint32_t>(m + group);
+  return c;
+}
+
 TEST_F(OpenClNarrowPlans, AreRightWithEveryKindOfActivationsAndScales) {
   struct Kind {
     DType source, a;
@@ -101,26 +115,36 @@ TEST_F(OpenClNarrowPlans, AreRightWithEveryKindOfActivationsAndScales) {
   for (const auto& device : devices()) {
     for (const Kind& kind : {Kind{DType::bf16, DType::e4m3fn}, Kind{DType::none, DType::e4m3fn},
                              Kind{DType::none, DType::e5m2}, Kind{DType::none, DType::f32}}) {
-      for (const std::int64_t group : {32, 128}) {
+      for (const int group : {16, 32, 128}) {
         for (const std::int64_t m : {1, 5, 70}) {
-          Case c{m, 83, 390};
+          Case c = narrow(m, group);
           c.a_source = kind.source;
           c.a = kind.a;
-          c.b = DType::e2m1;
-          c.a_grid = {1, group};
-          c.b_grid = {group == 32 ? 1 : 128, group};
-          c.b_scale = group == 32 ? DType::e8m0 : DType::f32;
-          c.bias = m == 5 ? DType::bf16 : DType::none;
-          c.d = m == 70 ? DType::bf16 : DType::f32;
-          c.seed = static_cast<std::uint32_t>(++ran);
           ASSERT_EQ(device->supports(c.desc()).text, "") << c.line();
           const Outcome outcome = run(*device, c, make_data(c));
           expect_right(outcome, c, device->props().name);
+          ++ran;
         }
       }
     }
   }
-  EXPECT_GE(ran, 24);
+  EXPECT_GE(ran, 36);
+}
+
+TEST_F(OpenClNarrowPlans, PortableKernelsAreRight) {
+  for (const auto& device : devices()) {
+    for (const char* const variant : {"gemm_tiled", "gemm_skinny"}) {
+      for (const int group : {16, 32}) {
+        for (const DType a : {DType::bf16, DType::e4m3fn}) {
+          Case c = narrow(group == 16 ? 1 : 5, group);
+          c.a = a;
+          c.options = {{"variant", variant}};
+          ASSERT_EQ(device->supports(c.desc()).text, "") << c.line();
+          expect_right(run(*device, c, make_data(c)), c, device->props().name);
+        }
+      }
+    }
+  }
 }
 
 TEST_F(OpenClNarrowPlans, WeightsTakeHalfTheBytesAndComeBackBitForBit) {
@@ -134,7 +158,7 @@ TEST_F(OpenClNarrowPlans, WeightsTakeHalfTheBytesAndComeBackBitForBit) {
     w.data = reinterpret_cast<const std::byte*>(codes.data());
     const auto weights = device->prepare_weights(w);
     EXPECT_EQ(weights->data_bytes(), codes.size());
-    EXPECT_EQ(weights->form(), "panel_n32_k1_pad16_e2m1");
+    EXPECT_EQ(weights->form(), "panel_n32_k8_pad16_e2m1");
     EXPECT_EQ(weights->device_bytes(), codes.size() + 2 * 96 * sizeof(float));
     std::vector<std::uint8_t> back(codes.size());
     weights->export_to(reinterpret_cast<std::byte*>(back.data()), nullptr);
@@ -147,7 +171,7 @@ TEST_F(OpenClNarrowPlans, WhatCannotBeIsRefusedWithTheReason) {
   Case c{.m = 4, .n = 64, .k = 129, .b = DType::e2m1};
   EXPECT_NE(device->supports(c.desc()).text.find("two codes share a byte"), std::string::npos);
   c.k = 128;
-  c.options = {{"variant", "gemm_tiled"}};
+  c.options = {{"variant", "gemm_wgmma_f16"}};
   EXPECT_EQ(device->supports(c.desc()).reason, Reason::dtype);
   EXPECT_NE(device->supports(c.desc()).text.find(", not e4m3fn by e2m1"), std::string::npos);
   c.options.clear();

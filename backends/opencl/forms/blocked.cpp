@@ -18,7 +18,8 @@ class Blocked final : public WeightForm {
         named_(numerics::bits_of(type) == 8 ? numerics::DType::none : type),
         size_(std::max<std::int64_t>(1, numerics::size_of(named_))),
         codes_per_byte_(named_ == numerics::DType::none ? 1
-                                                        : std::max<std::int64_t>(1, 8 / numerics::bits_of(named_))) {}
+                                                        : std::max<std::int64_t>(1, 8 / numerics::bits_of(named_))),
+        run_(k_run / codes_per_byte_) {}
 
   std::string name() const override {
     return (n_block_ == 0 ? std::string("columns") : "panel_n" + std::to_string(n_block_)) + "_k" +
@@ -28,77 +29,58 @@ class Blocked final : public WeightForm {
 
   WeightExtent extent(std::int64_t n, std::int64_t k, std::int64_t scale_groups) const override {
     const Size n_pad = n_block_ == 0 ? Size(n) : Size(n).padded_to(n_block_), k_pad = Size(k).padded_to(k_unit_);
-    const Size elements = n_pad * k_pad;
-    const Size bytes =
-        codes_per_byte_ > 1 ? Size(numerics::ceil_div(elements.value(), codes_per_byte_)) : elements * size_;
-    return {n_pad.value(), k_pad.value(), bytes, n_pad * scale_groups};
+    return {n_pad.value(), k_pad.value(), n_pad * (k_pad.value() / codes_per_byte_) * size_, n_pad * scale_groups};
   }
 
   void pack(std::int64_t n, std::int64_t k, const std::uint8_t* codes, std::int64_t ld,
             std::uint8_t* packed) const override {
-    if (codes_per_byte_ == 2) {
-      pack_halves(n, k, codes, ld, packed);
-    } else if (size_ == 4) {
-      pack_elements<4>(n, k, codes, ld, packed);
+    // Runs of four-bit codes are whole bytes, here and there.
+    const std::int64_t held = k / codes_per_byte_, held_ld = ld / codes_per_byte_;
+    if (size_ == 4) {
+      pack_elements<4>(n, held, codes, held_ld, packed);
     } else if (size_ == 2) {
-      pack_elements<2>(n, k, codes, ld, packed);
+      pack_elements<2>(n, held, codes, held_ld, packed);
     } else {
-      pack_elements<1>(n, k, codes, ld, packed);
+      pack_elements<1>(n, held, codes, held_ld, packed);
     }
   }
 
   void unpack(std::int64_t n, std::int64_t k, const std::uint8_t* packed, std::uint8_t* codes) const override {
-    const std::int64_t block = n_block_ == 0 ? n : n_block_, run = k_run_;
-    const std::int64_t k_pad = extent(n, k, 0).k_pad;
-    if (codes_per_byte_ == 2) {
-      std::memset(codes, 0, static_cast<std::size_t>(numerics::ceil_div(n * k, codes_per_byte_)));
-      for (std::int64_t row = 0; row < n; ++row) {
-        for (std::int64_t c = 0; c < k; ++c) put_half(codes, row * k + c, half(packed, place(row, c, block, k_pad)));
-      }
-      return;
-    }
+    const std::int64_t block = n_block_ == 0 ? n : n_block_, run = run_, held = k / codes_per_byte_;
+    const std::int64_t held_pad = held_k(held);
     for (std::int64_t row = 0; row < n; ++row) {
-      const std::uint8_t* const from = packed + row / block * block * k_pad * size_;
-      for (std::int64_t c = 0; c < k; ++c) {
-        std::memcpy(codes + (row * k + c) * size_, from + ((c / run * block + row % block) * run + c % run) * size_,
+      const std::uint8_t* const from = packed + row / block * block * held_pad * size_;
+      for (std::int64_t c = 0; c < held; ++c) {
+        std::memcpy(codes + (row * held + c) * size_,
+                    from + ((c / run * block + row % block) * run + c % run) * size_,
                     static_cast<std::size_t>(size_));
       }
     }
   }
 
- private:
-  /// Which of the packed elements (row, c) is.
-  std::int64_t place(std::int64_t row, std::int64_t c, std::int64_t block, std::int64_t k_pad) const {
-    return ((row / block * (k_pad / k_run_) + c / k_run_) * block + row % block) * k_run_ + c % k_run_;
-  }
-  static std::uint8_t half(const std::uint8_t* bytes, std::int64_t at) {
-    return (bytes[at / 2] >> (4 * (at % 2))) & 0xf;
-  }
-  /// Into a half that is zero.
-  static void put_half(std::uint8_t* bytes, std::int64_t at, std::uint8_t code) {
-    bytes[at / 2] = static_cast<std::uint8_t>(bytes[at / 2] | code << (4 * (at % 2)));
+  std::int64_t scale_at(const WeightExtent& extent, std::int64_t n, std::int64_t group) const override {
+    if (!keeps_scales() || n_block_ == 0) return WeightForm::scale_at(extent, n, group);
+    // Those of a panel side by side: read from end to end, as its codes are.
+    const std::int64_t groups = extent.scales.value() / extent.n_pad;
+    return (n / n_block_ * groups + group) * n_block_ + n % n_block_;
   }
 
-  void pack_halves(std::int64_t n, std::int64_t k, const std::uint8_t* codes, std::int64_t ld,
-                   std::uint8_t* packed) const {
-    const WeightExtent padded = extent(n, k, 0);
-    const std::int64_t block = n_block_ == 0 ? n : n_block_;
-    std::memset(packed, 0, static_cast<std::size_t>(padded.code_bytes.value()));
-    for (std::int64_t row = 0; row < n; ++row) {
-      for (std::int64_t c = 0; c < k; ++c)
-        put_half(packed, place(row, c, block, padded.k_pad), half(codes, row * ld + c));
-    }
+  bool keeps_scales() const override { return codes_per_byte_ > 1; }
+
+ private:
+  /// Of so many elements of a column, bytes of four-bit codes, those that lie in memory.
+  std::int64_t held_k(std::int64_t held) const {
+    return numerics::Size(held).padded_to(k_unit_ / codes_per_byte_).value();
   }
 
   template <std::int64_t kSize>
   void pack_elements(std::int64_t n, std::int64_t k, const std::uint8_t* codes, std::int64_t ld,
                      std::uint8_t* packed) const {
-    const WeightExtent padded = extent(n, k, 0);
-    const std::int64_t block = n_block_ == 0 ? n : n_block_, run = k_run_;
-    const std::int64_t k_pad = padded.k_pad;
+    const std::int64_t n_pad = n_block_ == 0 ? n : Size(n).padded_to(n_block_).value(), k_pad = held_k(k);
+    const std::int64_t block = n_block_ == 0 ? n : n_block_, run = run_;
     // Codes of a column taken at a time: one cache line, or the whole runs that fit in one.
     const std::int64_t step = std::max(run, 64 / run * run);
-    for (std::int64_t first = 0; first < padded.n_pad; first += block) {
+    for (std::int64_t first = 0; first < n_pad; first += block) {
       std::uint8_t* const out = packed + first * k_pad * kSize;
       for (std::int64_t k0 = 0; k0 < k_pad; k0 += step) {
         const std::int64_t k1 = std::min(k0 + step, k_pad);
@@ -127,6 +109,7 @@ class Blocked final : public WeightForm {
   numerics::DType named_;        ///< Of weights that are not of one byte a code.
   std::int64_t size_;            ///< Bytes of an element.
   std::int64_t codes_per_byte_;  ///< Elements of a byte.
+  std::int64_t run_;             ///< k_run_ in elements of memory.
 };
 
 }  // namespace

@@ -18,6 +18,12 @@ constexpr std::int64_t kPanel = 32;
 WeightFormPtr blocked_form(std::int64_t n_block, std::int64_t k_run, std::int64_t k_unit,
                            numerics::DType type = numerics::DType::none);
 
+/// The panels of the vector kernels: of four bits a word holds eight k of a column (K_TOGETHER of
+/// cl/register_tile.cl), so that one shift brings a code of 16 columns to its place.
+inline WeightFormPtr panel_form(numerics::DType type = numerics::DType::none) {
+  return blocked_form(kPanel, numerics::is_quantized(type) && numerics::bits_of(type) < 8 ? 8 : 1, 16, type);
+}
+
 /// Weights as tensor cores of compute capability 9.0 want them in local memory, so that plain bulk copies fetch them;
 /// the same bytes serve as a register operand and stream well. Slots of 64 columns of B by a K block of 128, 8 KiB
 /// each, K blocks of the same columns one after another. A slot is 64 lines of 128 bytes, all k of a column; the

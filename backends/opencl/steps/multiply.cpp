@@ -29,7 +29,9 @@ class Multiply final : public Step {
         problem_(plan.problem),
         a_(a),
         d_(d),
-        weights_(variant.weights(tuning, problem_)->extent(problem_.n, problem_.k, scale_groups(problem_))),
+        form_(variant.weights(tuning, problem_)),
+        weights_(form_->extent(problem_.n, problem_.k, scale_groups(problem_))),
+        scales_(held_scales(*form_, weights_, problem_.b_scale.dtype)),
         places_(a, plan),
         from_counter_(takes_from_counter(variant, tuning, problem_, features_)),
         defines_(device_defines(features_)) {
@@ -50,6 +52,7 @@ class Multiply final : public Step {
     const bool scaled = problem_.b_scale.dtype != DType::none;
     define("B_SCALE_COLS", reach(scaled ? problem_.b_scale.grid.group_cols : 0));
     define("B_SCALE_ROWS", reach(problem_.b_scale_rows()));
+    defines_["B_SCALE_TYPE"] = kernel_number(scales_.type);
     define("A_SCALE_ROWS", reach(a.grid.group_rows));
     define("A_SCALE_COLS", reach(a.grid.group_cols));
     if (a.in_units_of_weights) define("UNIT_IN_A", 1);
@@ -115,7 +118,7 @@ class Multiply final : public Step {
       cl_uint next = places_.bind_schedule(kernel, kCountOf<GemmArg>, call);
       if (problem_.grouped()) {
         bind<MatricesArg::b_stride>(kernel, weights_.code_bytes.bytes(), next);
-        bind<MatricesArg::sb_stride>(kernel, weights_.scales.bytes(), next);
+        bind<MatricesArg::sb_stride>(kernel, scales_.bytes.bytes() / 4, next);
         next += kCountOf<MatricesArg>;
       }
       next = places_.bind_gather(kernel, next, call);
@@ -150,7 +153,9 @@ class Multiply final : public Step {
   const Features& features_;
   const Problem& problem_;
   Operand a_, d_;
+  WeightFormPtr form_;
   WeightExtent weights_;
+  HeldScales scales_;
   RowPlaces places_;
   bool from_counter_;
   bool numbered_ = false;

@@ -29,7 +29,7 @@ Tuning rule_of_thumb(const Features& f, const Problem& p) {
   Tuning t{{"tile_m", 16}, {"work_n", 4}, {"lanes", 8}, {"slices", 16}, {"depth", 1}, {"split_k", 1}, {"totals", 0}};
   for (const int rows : {8, 4, 2, 1})
     if (p.m <= rows) t["tile_m"] = rows;
-  if (t["tile_m"] <= 4) t["depth"] = 2;
+  if (t["tile_m"] <= 4 && p.k_group > 16) t["depth"] = 2;
   if (t["tile_m"] <= 2) {
     // Bound by memory: many small work-groups, with much on its way.
     t["lanes"] = 4;
