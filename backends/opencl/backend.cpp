@@ -86,6 +86,10 @@ class OpenClBackend final : public backend::Backend {
     try {
       cl::Platform::get(&platforms);
     } catch (const cl::Error& error) {
+      if (const std::string why = calls::why_missing(); !why.empty()) {
+        throw backend::Error(backend::Status::unavailable,
+                             "no OpenCL: " + why + "; install the loader (Debian: ocl-icd-libopencl1) and a driver");
+      }
       throw backend::Error(
           backend::Status::unavailable,
           "no OpenCL platform: " + std::string(error.what()) + " answered " + error_name(error.err()) +

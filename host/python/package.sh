@@ -57,9 +57,7 @@ tar -xf "$work"/sdist/ironcl-*.tar.gz -C "$work/source" --strip-components=1
 # ironcl.jax is made with; a build from the sdist without it leaves that module out.
 logged "$work/wheel.log" env PATH="$work/tools/bin:$PATH" CMAKE_BUILD_PARALLEL_LEVEL="${JOBS:-$(nproc)}" \
   "$work/tools/bin/pip" wheel -v --no-deps --no-build-isolation -w "$work/wheel" "$work/source"
-# The OpenCL loader is the system's: a copy in the wheel would look for drivers in its own places.
-logged "$work/auditwheel.log" env PATH="$work/tools/bin:$PATH" "$work/tools/bin/auditwheel" repair --exclude libOpenCL.so.1 -w dist \
-  "$work"/wheel/ironcl-*.whl
+logged "$work/auditwheel.log" env PATH="$work/tools/bin:$PATH" "$work/tools/bin/auditwheel" repair -w dist "$work"/wheel/ironcl-*.whl
 ls -l dist/*.whl >&2
 [ "${1:-}" != wheel ] || exit 0
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // One wrapper for each call of OpenCL that IronCL makes: it asks state.h, then calls the next library's function.
-// A call that is not here passes unseen; check_calls.sh compares the list with what the plugin imports.
+// A call that is not here passes unseen; check_calls.sh compares this library with the list of the backend.
 #include <dlfcn.h>
 
 #include <chrono>
@@ -14,10 +14,7 @@
 #include <thread>
 #include <vector>
 
-#define CL_TARGET_OPENCL_VERSION 300
-#define CL_USE_DEPRECATED_OPENCL_1_2_APIS
-#include <CL/cl.h>
-
+#include "backends/opencl/calls.h"
 #include "tests/faulty_opencl/limits.h"
 #include "tests/faulty_opencl/shim.h"
 #include "tests/faulty_opencl/state.h"
@@ -174,11 +171,8 @@ void CL_CALLBACK memory_is_gone(cl_mem, void* bytes) { give_back_memory(reinterp
 }  // namespace
 
 std::vector<std::string> wrapped() {
-  return {
-#define IRONCL_CALL(name) #name,
-#include "tests/faulty_opencl/calls.inc"
-#undef IRONCL_CALL
-  };
+#define IRONCL_NAME(name) #name,
+  return {IRONCL_OPENCL_CALLS(IRONCL_NAME)};
 }
 
 }  // namespace ironcl::faulty
