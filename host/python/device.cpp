@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/python/device.h"
 
+#include <algorithm>
 #include <bit>
+#include <cstring>
+#include <new>
 #include <span>
 #include <utility>
 
@@ -60,13 +63,33 @@ std::shared_ptr<Operation<Description>> Device::operation(const Description& des
 }
 
 ironcl_span Device::staging(std::size_t which, std::uint64_t bytes) {
-  if (staging_.size() <= which) staging_.resize(which + 1);
-  Buffer& buffer = staging_[which];
-  if (!buffer || buffer.size() < bytes) {
-    buffer.reset();
-    buffer = Buffer(device_, std::max<std::uint64_t>(std::bit_ceil(bytes), 4096));
+  while (staging_.size() <= which) staging_.emplace_back();
+  Staging& staging = staging_[which];
+  if (!staging.buffer || staging.buffer.size() < bytes) {
+    staging.buffer.reset();
+    staging.host.reset();
+    const ironcl_device_props& props = device_.props();
+    const std::uint64_t alignment = std::max<std::uint64_t>(props.buffer_alignment, 4096);
+    const std::uint64_t size = std::max(std::bit_ceil(bytes), alignment);
+    const bool in_place = props.type == IRONCL_DEVICE_CPU || props.type == IRONCL_DEVICE_MODEL;
+    if (in_place && (props.caps & IRONCL_CAP_IMPORT_HOST_POINTER) != 0) {
+      staging.host.reset(std::aligned_alloc(alignment, size));
+      if (staging.host == nullptr) throw std::bad_alloc();
+      staging.buffer = Buffer::wrap(device_, IRONCL_MEMORY_HOST_POINTER, staging.host.get(), size);
+    } else {
+      staging.buffer = Buffer(device_, size);
+    }
   }
-  return buffer.span(0, bytes);
+  return staging.buffer.span(0, bytes);
+}
+
+ironcl_span Device::write(std::size_t which, const void* from, std::uint64_t bytes) {
+  const ironcl_span span = staging(which, bytes);
+  if (void* const host = staging_[which].host.get())
+    std::memcpy(host, from, bytes);
+  else
+    write(span, from);
+  return span;
 }
 
 void Device::write(ironcl_span to, const void* from) {
@@ -78,9 +101,13 @@ void Device::enqueue(ironcl_op op, const void* args) {
   detail::check(device_.api().op_enqueue, op, queue_.handle(), args, nullptr);
 }
 
-void Device::read(ironcl_span from, void* to) {
-  const std::uint64_t size = from.size;
-  queue_.read(from, std::span(static_cast<std::byte*>(to), size)).wait();
+void Device::read(std::size_t which, void* to, std::uint64_t bytes) {
+  if (const void* const host = staging_[which].host.get()) {
+    queue_.finish();
+    std::memcpy(to, host, bytes);
+  } else {
+    queue_.read(staging(which, bytes), std::span(static_cast<std::byte*>(to), bytes)).wait();
+  }
 }
 
 Linear::Linear(std::shared_ptr<Device> device, GemmDesc desc, const WeightsDesc& weights, const void* bias)
@@ -169,18 +196,14 @@ void Linear::run(const void* x, ironcl_dtype x_type, std::int64_t m, void* out, 
   Call& call = this->call(x_type, m, out_type);
   auto args = detail::sized<ironcl_gemm_args>();
   args.m = m;
-  args.a = device_->staging(0, bytes_of(x_type, m * k()));
+  args.a = device_->write(0, x, bytes_of(x_type, m * k()));
   args.d = device_->staging(1, bytes_of(out_type, m * n()));
   if (bias_) args.bias = bias_;
   if (static_) args.a_scale = input_scale_;
-  device_->write(args.a, x);
-  if (rows != nullptr) {
-    args.matrix_rows = device_->staging(2, sizeof(std::int32_t) * desc_.matrices);
-    device_->write(args.matrix_rows, rows);
-  }
+  if (rows != nullptr) args.matrix_rows = device_->write(2, rows, sizeof(std::int32_t) * desc_.matrices);
   args.weights = weights_[call.weights];
   device_->enqueue(call.plan->handle(), &args);
-  device_->read(args.d, out);
+  device_->read(1, out, args.d.size);
 }
 
 std::uint64_t Linear::device_bytes() const {
@@ -201,13 +224,12 @@ void quantize(Device& device, const QuantizeDesc& desc, const void* x, void* cod
   const auto op = device.operation(most);
   auto args = detail::sized<ironcl_quantize_args>();
   args.rows = desc.rows;
-  args.x = device.staging(0, bytes_of(desc.x, desc.rows * desc.cols));
+  args.x = device.write(0, x, bytes_of(desc.x, desc.rows * desc.cols));
   args.codes = device.staging(1, code_bytes);
   args.scales = device.staging(2, scale_bytes);
-  device.write(args.x, x);
   device.enqueue(op->handle(), &args);
-  device.read(args.scales, scales);
-  device.read(args.codes, codes);
+  device.read(2, scales, scale_bytes);
+  device.read(1, codes, code_bytes);
 }
 
 Experts::Experts(std::shared_ptr<Device> device, const Checkpoint& checkpoint, const std::string& name,
@@ -221,19 +243,16 @@ void Experts::run(const void* x, std::int64_t tokens, const void* ids, const voi
   if (tokens == 0) return;
   const Device::Turn turn(*device_);
   ExpertsArgs args{.tokens = tokens};
-  args.x = device_->staging(0, bytes_of(choices_.x, tokens * info_.hidden));
+  args.x = device_->write(0, x, bytes_of(choices_.x, tokens * info_.hidden));
   args.y = device_->staging(1, bytes_of(choices_.y, tokens * info_.hidden));
-  device_->write(args.x, x);
   if (ids != nullptr) {
     args.routed = IRONCL_ROUTED_BY_CALLER;
     const std::uint64_t slots = static_cast<std::uint64_t>(tokens) * info_.top_k;
-    args.ids = device_->staging(2, 4 * slots);
-    args.weights = device_->staging(3, 4 * slots);
-    device_->write(args.ids, ids);
-    device_->write(args.weights, weights);
+    args.ids = device_->write(2, ids, 4 * slots);
+    args.weights = device_->write(3, weights, 4 * slots);
   }
   experts_.enqueue(device_->queue_, args);
-  device_->read(args.y, y);
+  device_->read(1, y, bytes_of(choices_.y, tokens * info_.hidden));
 }
 
 }  // namespace ironcl::python

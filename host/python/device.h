@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <cstdlib>
 #include <exception>
 #include <map>
 #include <memory>
@@ -52,17 +53,25 @@ class Device {
   /// The plan of a problem, or another operation, made once.
   template <class Description>
   std::shared_ptr<Operation<Description>> operation(const Description& desc);
-  /// A buffer for operand `which` with at least `bytes`, which grows and is used by one call after another.
+  /// Memory of operand `which`, which grows and is used by one call after another. Where the host sees it, no command
+  /// brings it to the device and back: on a CPU waking the driver's threads for one costs more than a copy.
+  struct Staging {
+    std::unique_ptr<void, decltype(&std::free)> host{nullptr, &std::free};  ///< Null: the host does not see it.
+    Buffer buffer;
+  };
   ironcl_span staging(std::size_t which, std::uint64_t bytes);
+  /// The same, with the bytes from `from` in it when the next command begins.
+  ironcl_span write(std::size_t which, const void* from, std::uint64_t bytes);
   void write(ironcl_span to, const void* from);
   void enqueue(ironcl_op op, const void* args);
-  void read(ironcl_span from, void* to);  ///< Waits.
+  /// Waits, and copies what commands have left in operand `which`.
+  void read(std::size_t which, void* to, std::uint64_t bytes);
 
   ironcl::Device device_;
   Queue queue_;
   std::mutex mutex_;
   std::map<std::string, std::shared_ptr<void>> operations_;  ///< By the bytes of their descriptions in C.
-  std::vector<Buffer> staging_;
+  std::vector<Staging> staging_;
 };
 
 /// A linear layer, or the matrices of a layer of experts, prepared for a device. `desc` is its problem without m, and

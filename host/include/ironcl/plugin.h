@@ -252,7 +252,7 @@ typedef struct ironcl_native_memory {
   uint32_t kind;      /* IRONCL_MEMORY_* */
   uint32_t reserved;
   /* The pointer, on a multiple of buffer_alignment; or the cl_mem, a buffer of CL_MEM_READ_WRITE in the context that
-   * the device was imported with. It outlives the buffer and every command on it; host memory is read with `read`. */
+   * the device was imported with. It outlives the buffer and its commands; `read` it unless a CPU's or MODEL's. */
   void* handle;
 } ironcl_native_memory;
 

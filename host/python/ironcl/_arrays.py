@@ -71,8 +71,11 @@ def torch_type(name: str) -> Any:
 def _take_torch(x: Any, argument: str) -> tuple[int, str, tuple[int, ...], Any]:
     if not x.is_cpu:
         raise ValueError(f"{argument} is on {x.device}; expected a CPU tensor: ironcl's devices are OpenCL's, and hold no memory of torch's")
-    x = x.detach().contiguous()
-    return x.data_ptr(), "uint8" if x.dtype == sys.modules["torch"].uint8 else type_name(x.dtype, argument), tuple(x.shape), x
+    x = (x.detach() if x.requires_grad else x).contiguous()
+    name = _known.get(x.dtype)
+    if name is None:
+        name = "uint8" if x.dtype == sys.modules["torch"].uint8 else type_name(x.dtype, argument)
+    return x.data_ptr(), name, x.shape, x
 
 
 def _is_numpy(x: Any) -> bool:
@@ -133,7 +136,7 @@ def _numpy_type(name: str) -> np.dtype:
 def empty(shape: tuple[int, ...], name: str, *, torch: bool) -> tuple[Any, int]:
     """A new array of torch or numpy, and its address."""
     if torch:
-        y = sys.modules["torch"].empty(shape, dtype=torch_type(name))
+        y = sys.modules["torch"].empty(*(shape or ((),)), dtype=torch_type(name))  # torch takes a tuple of sizes more slowly
         return y, y.data_ptr()
     import numpy as np
     y = np.empty(shape, dtype=_numpy_type(name))
