@@ -23,7 +23,7 @@ void ActivationOptions::declare(CLI::App& app, bool may_make_up) {
       ->option_text("M")
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{std::numeric_limits<std::int32_t>::max()}));
   if (may_make_up) {
-    app.add_option("--seed", seed, "of the activations that are made up without an input (default: 1)")
+    app.add_option("--seed", seed, "seed of the activations that are made up where there is no input (default: 1)")
         ->option_text("N")
         ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 53));
   }
@@ -35,8 +35,8 @@ void ActivationOptions::declare(CLI::App& app, bool may_make_up) {
       app, x_block,
       "block of the activations' scales (default: what the file says,\nelse 1 x the width of a weight block)");
   app.add_flag("--weight-only", weight_only,
-               "activations stay unquantised, whatever the layer says: what others compute\n"
-               "from the dequantised weights")
+               "leave activations unquantised, whatever the layer says, as engines do that\n"
+               "dequantise weights")
       ->excludes(app.get_option("--x-block"))
       ->excludes(app.get_option("--input-q"));
   app.add_option("--accuracy", accuracy,
@@ -46,8 +46,8 @@ void ActivationOptions::declare(CLI::App& app, bool may_make_up) {
       ->option_text(may_make_up ? "f32|tensor14|both" : "f32|tensor14")
       ->envname("IRONCL_ACCURACY");
   app.add_option("--routing", routing,
-                 "of a layer of experts: the experts and weights of each token, in place of\n"
-                 "those that the router gives")
+                 "experts and weights of each token of a layer of experts, in place of the\n"
+                 "router's")
       ->option_text("FILE:IDS,WEIGHTS");
 }
 

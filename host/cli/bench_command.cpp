@@ -54,14 +54,13 @@ class BenchCommand final : public Command {
     shapes_.declare(app, "whole layers of experts of --model");
     app.add_option("--problem", problems_, "a problem line, as other commands print it; may be repeated")
         ->option_text("LINE");
-    app.add_option("--skew", skew_, "with --tokens: the load of the experts follows Zipf's law of this exponent")
+    app.add_option("--skew", skew_, "with --tokens: exponent of Zipf's law by which tokens choose experts")
         ->check(CLI::Range(0.0, 8.0))
         ->capture_default_str();
-    app.add_flag("--no-loop", no_loop_,
-                 "with --tokens: without the loop of single plans over the experts that are hit");
+    app.add_flag("--no-loop", no_loop_, "with --tokens: do not time the loop of single plans over the experts");
     app.add_option("--chain", chain_,
-                   "the products named, one after another in so many layers, each with weights of its own: what a\n"
-                   "decode step waits for. One wait at the end; the time is the host's, per layer")
+                   "number of layers: enqueue the named products of so many layers one after another, each with\n"
+                   "weights of its own, and wait once, as a decode step does; host time per layer")
         ->check(CLI::Range(1, 4096))
         ->option_text("LAYERS");
     app.add_option("--device", uris_, "device URI; may be repeated (default: every device that is no model)")
@@ -72,15 +71,17 @@ class BenchCommand final : public Command {
                    "allows hardware that accumulates in about 14 bits; both: one beside the other")
         ->option_text("f32|tensor14|both")
         ->envname("IRONCL_ACCURACY");
-    app.add_option("--runs", settings_.runs, "timed calls at the least")->check(above_zero())->capture_default_str();
-    app.add_option("--min-ms", settings_.min_ms, "and timed calls until that much time is spent")
+    app.add_option("--runs", settings_.runs, "least number of timed calls")
+        ->check(above_zero())
+        ->capture_default_str();
+    app.add_option("--min-ms", settings_.min_ms, "least time of the timed calls, in milliseconds")
         ->check(not_negative())
         ->capture_default_str();
-    app.add_option("--warm-up-ms", settings_.warm_up_ms, "calls that are not counted, until clocks are up")
+    app.add_option("--warm-up-ms", settings_.warm_up_ms, "milliseconds of calls before, which are not counted")
         ->check(not_negative())
         ->capture_default_str();
     app.add_option("--rotate-mib", settings_.rotate_mib,
-                   "weights rotate through that much memory, so that no cache holds them (0: one copy)")
+                   "memory through which weights rotate, so that no cache holds them (0: one copy)")
         ->check(CLI::Range(0, 1 << 30))
         ->capture_default_str();
     app.add_option("--check-rows", settings_.check_rows, "rows of D that are checked against the oracle")

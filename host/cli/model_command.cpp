@@ -33,15 +33,15 @@ struct PlanOption {
   const char* help;
 };
 constexpr PlanOption kPlanOptions[] = {
-    {"--kernel-blocks", "kernel_blocks", "B,O,I: rows of x, rows of w and depth of a step"},
-    {"--mode", "mode", "aligned or large"},
-    {"--buffers", "buffers", "of each input: 1, 2, 3"},
-    {"--program", "program", "pipeline or manual_dma; with --experts gmm_v1, gmm_v2 or fused_moe"},
+    {"--kernel-blocks", "kernel_blocks", "block of a grid step: rows of x, rows of w, depth, as B,O,I"},
+    {"--mode", "mode", "how the published kernel blocks: aligned or large"},
+    {"--buffers", "buffers", "number of buffers of each input: 1, 2, 3"},
+    {"--program", "program", "kernel: pipeline or manual_dma; with --experts gmm_v1, gmm_v2 or fused_moe"},
     {"--save-x-q", "save_x_q", "keep the quantised block of x: on or off"},
     {"--save-acc", "save_acc", "keep the accumulator in VMEM: on or off"},
-    {"--vmem-limit", "vmem_limit_mib", "MiB"},
-    {"--vmem-rule", "vmem_rule", "footprint (true bytes) or formula (the published kernel's)"},
-    {"--tpu", "tpu", "7x, or another row of --machines"},
+    {"--vmem-limit", "vmem_limit_mib", "VMEM limit in MiB"},
+    {"--vmem-rule", "vmem_rule", "how VMEM is counted: footprint (true bytes) or formula (the published kernel's)"},
+    {"--tpu", "tpu", "TPU: 7x, or another row of --machines"},
 };
 
 class ModelCommand final : public Command {
@@ -67,47 +67,51 @@ class ModelCommand final : public Command {
 
   void declare(CLI::App& app) override {
     app_ = &app;
-    app.add_option("--m", options_.m, "rows of x: tokens")->check(CLI::Range(1, 1 << 30));
-    app.add_option("--n", options_.n, "rows of w: outputs")->check(CLI::Range(1, 1 << 30));
-    app.add_option("--k", options_.k, "depth: inputs")->check(CLI::Range(1, 1 << 30));
+    app.add_option("--m", options_.m, "rows of x (tokens)")->check(CLI::Range(1, 1 << 30));
+    app.add_option("--n", options_.n, "rows of w (output features)")->check(CLI::Range(1, 1 << 30));
+    app.add_option("--k", options_.k, "columns of x and w (input features)")->check(CLI::Range(1, 1 << 30));
     add_block(app, options_.block,
               "quantisation block of w: 128x128 or 128, 256, 512; 1xall per channel, 1x512 sub-channel");
-    add_x_block(app, options_.x_block, "of x; default: square as w's, 1xCOLS where w's are rows");
+    add_x_block(app, options_.x_block, "quantisation block of x (default: square as w's, 1xCOLS where w's are rows)");
     add_x_dtype(app, options_.x_dtype, "of x in HBM: bf16, f32, f16; e4m3fn, e5m2, i8: quantised already");
-    app.add_option("--w-dtype", options_.w_dtype, "of w: e4m3fn, e5m2, i8; bf16, f16, f32 where x stays unquantised")
+    app.add_option("--w-dtype", options_.w_dtype,
+                   "type of w: e4m3fn, e5m2, i8; bf16, f16, f32 where x stays unquantised")
         ->capture_default_str();
     add_out_dtype(app, options_.out_dtype);
-    app.add_option("--quantize-activations", options_.quantize, "on or off; auto: on, with --experts off")
+    app.add_option("--quantize-activations", options_.quantize,
+                   "whether the kernel quantises x: on, off, or auto (off with --experts, else on)")
         ->capture_default_str();
     for (const PlanOption& option : kPlanOptions) app.add_option(option.name, plan_[option.key], option.help);
-    app.add_option("--assume", assumptions_, "an assumption, such as hbm_efficiency=0.7 (see --machines)")
+    app.add_option("--assume", assumptions_,
+                   "change an assumption, such as hbm_efficiency=0.7 (--machines lists them)")
         ->option_text("KEY=VALUE");
     app.add_flag("--search", search_, "choose kernel blocks under the VMEM limit");
-    app.add_option("--layers", layers_, "all the layers of this checkpoint, --m rows each")->option_text("PATH");
-    app.add_option("--layer", glob_, "of --layers, those of that name; * and ? stand for any")->capture_default_str();
-    app.add_option("--experts", experts_.experts, "a layer of so many experts, by each kernel for it")
+    app.add_option("--layers", layers_, "model every layer of a checkpoint, with --m rows each")->option_text("PATH");
+    app.add_option("--layer", glob_, "with --layers: layers whose names match, with * and ?")->capture_default_str();
+    app.add_option("--experts", experts_.experts, "number of experts: model a layer of experts by each kernel for it")
         ->check(CLI::Range(1, 65536));
-    app.add_option("--top-k", experts_.top_k, "of --experts: experts a token")
+    app.add_option("--top-k", experts_.top_k, "with --experts: experts per token")
         ->check(CLI::Range(1, 64))
         ->capture_default_str();
-    app.add_option("--tokens", experts_.tokens, "of --experts: tokens")->check(CLI::Range(1, 1 << 24));
-    app.add_option("--hidden", experts_.hidden, "of --experts: width of x and y")->check(CLI::Range(1, 1 << 24));
-    app.add_option("--intermediate", experts_.intermediate, "of --experts: rows of gate, of up")
+    app.add_option("--tokens", experts_.tokens, "with --experts: number of tokens")->check(CLI::Range(1, 1 << 24));
+    app.add_option("--hidden", experts_.hidden, "with --experts: width of x and y")->check(CLI::Range(1, 1 << 24));
+    app.add_option("--intermediate", experts_.intermediate, "with --experts: width of an expert")
         ->check(CLI::Range(1, 1 << 24));
-    app.add_option("--skew", experts_.skew, "of --experts: the r-th expert is wanted by r^-SKEW; 0: all alike")
+    app.add_option("--skew", experts_.skew,
+                   "with --experts: exponent of Zipf's law by which tokens choose experts; 0: uniform")
         ->check(CLI::Range(0.0, 10.0))
         ->capture_default_str();
-    app.add_option("--seed", experts_.seed, "of --experts: of the load that is made up")->capture_default_str();
-    app.add_option("--json", json_, "write the report there; - for the standard output")->option_text("FILE");
-    app.add_option("--trace", trace_, "write the schedule there, as Chrome trace JSON; - for the standard output")
+    app.add_option("--seed", experts_.seed, "with --experts: seed of the made-up load")->capture_default_str();
+    app.add_option("--json", json_, "write the report as JSON; - is the standard output")->option_text("FILE");
+    app.add_option("--trace", trace_, "write the schedule as Chrome trace JSON; - is the standard output")
         ->option_text("FILE");
-    app.add_option("--steps", steps_, "steps of the chart; 0: no chart")
+    app.add_option("--steps", steps_, "grid steps that the printed chart shows; 0: no chart")
         ->check(CLI::Range(0, 100000))
         ->capture_default_str();
     app.add_flag("--machines", machines_, "print the hardware tables and the assumptions, as JSON");
-    app.add_option("--shapes", shapes_, "with --search: lines of n, k, q to tune")->option_text("FILE");
-    app.add_option("--save", save_, "with --shapes: write the tuned table there")->option_text("FILE");
-    app.add_option("--batches", batches_, "with --shapes: the batches")->delimiter(',');
+    app.add_option("--shapes", shapes_, "with --search: file of lines n, k, q to search over")->option_text("FILE");
+    app.add_option("--save", save_, "with --shapes: write the tuned table")->option_text("FILE");
+    app.add_option("--batches", batches_, "with --shapes: numbers of rows")->delimiter(',');
     app.add_option("--device", device_, "the model's URI")->capture_default_str();
     app.footer(footer(kExamples, kExitStatus));
   }

@@ -89,15 +89,15 @@ void ShapeOptions::declare(CLI::App& app, const std::string& of_tokens) {
   add_block(app, block_, "weight block (default: 128x128; of --checkpoint: its own)");
   add_x_block(app, x_block_, "block of the activations' scales (default: 1 x the width of a weight block)");
   add_x_dtype(app, x_dtype_, "what A comes in: f32, f16, bf16, quantised in the plan; e4m3fn, i8: quantised already");
-  app.add_option("--w-dtype", w_dtype_, "of the weights: e4m3fn, e5m2, i8")->capture_default_str();
+  app.add_option("--w-dtype", w_dtype_, "type of the weights: e4m3fn, e5m2, i8")->capture_default_str();
   add_out_dtype(app, out_);
-  app.add_option("--scale-dtype", scale_dtype_, "of the weights' scales: f32, f16, bf16")->capture_default_str();
+  app.add_option("--scale-dtype", scale_dtype_, "type of the weights' scales: f32, f16, bf16")->capture_default_str();
   app.add_option("--tokens", tokens_,
                  fmt::format("{} with so many tokens, in place of single\nproducts: a list, or a range as of --m. "
                              "Models: {}",
                              of_tokens, fmt::join(tuning::models_of_experts(), ", ")))
       ->option_text("LIST");
-  app.add_option("--experts", experts_, "with --tokens: so many experts (default: as many as the model has)")
+  app.add_option("--experts", experts_, "with --tokens: number of experts (default: the model's)")
       ->check(CLI::Range(1, 65536));
 }
 

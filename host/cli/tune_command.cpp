@@ -64,24 +64,24 @@ class TuneCommand final : public Command {
   void declare(CLI::App& app) override {
     shapes_.declare(app, "the products of --model's layers of experts");
     app.add_option("--device", uri_, "device URI (default: the first that is no model)")->option_text("URI");
-    app.add_option("--budget", budget_, "seconds for everything")->check(above_zero())->capture_default_str();
+    app.add_option("--budget", budget_, "seconds for all problems together")
+        ->check(above_zero())
+        ->capture_default_str();
     app.add_option("--save", folder_, "folder of tuned tables, merged after each problem (default: nothing is saved)")
         ->option_text("DIR");
-    app.add_flag("--redo", redo_, "measure again what the folder has from this device, driver and build");
+    app.add_flag("--redo", redo_, "measure again what the folder already has from this device, driver and build");
     app.add_option("--accuracy", accuracy_, "weakest accuracy class that may win: f32 or tensor14")
         ->check(CLI::IsMember({"f32", "tensor14"}))
         ->capture_default_str();
     add_backend_options(app, options_, "search only where a backend's option has this value; may be repeated");
-    app.add_option("--rotate-mib", rotate_mib_,
-                   "weights rotate through that much memory, so that no cache holds them")
+    app.add_option("--rotate-mib", rotate_mib_, "memory through which weights rotate, so that no cache holds them")
         ->check(CLI::Range(0, 1 << 30))
         ->capture_default_str();
-    app.add_option("--check-rows", check_rows_, "rows of D that each candidate is checked on against the oracle")
+    app.add_option("--check-rows", check_rows_, "rows of D of each candidate that are checked against the oracle")
         ->check(above_zero())
         ->capture_default_str();
     app.add_option("--seed", seed_, "seed of the operands and of the sample of the space")->capture_default_str();
-    app.add_option("--json", json_, "write rows and trials as JSON ('-': to the standard output)")
-        ->option_text("FILE");
+    app.add_option("--json", json_, "write rows and trials as JSON; - is the standard output")->option_text("FILE");
     app.footer(footer(kExamples, kExitStatus));
   }
 
