@@ -23,178 +23,70 @@ Choice taken_by_h200(const backend::GemmDesc& desc) {
   return choice;
 }
 
-TEST(OpenClTensorCores, FewRowsAreAsWideAsWasMeasured) {
-  const Variant& stream = *find_variant("gemm_mma_stream");
-  const auto rule = [&](std::int64_t m, std::int64_t n, std::int64_t k, backend::DType source) {
-    Problem p{m, n, k, 128, backend::DType::e4m3fn, backend::DType::e4m3fn, backend::DType::f32};
-    p.a_source = source;
-    EXPECT_FALSE(refuse(stream, stream.rule_of_thumb(h200(), p), h200(), p));
-    return to_string(stream.rule_of_thumb(h200(), p));
-  };
-  constexpr auto codes = backend::DType::none, bf16 = backend::DType::bf16;
-  EXPECT_EQ(rule(1, 4096, 4096, codes), "columns=16,depth=1,lines=0,tile_m=1,warps=8");
-  EXPECT_EQ(rule(16, 2112, 7168, codes), "columns=16,depth=1,lines=0,tile_m=16,warps=16");
-  EXPECT_EQ(rule(16, 7168, 16384, codes), "columns=32,depth=1,lines=1,tile_m=16,warps=8");
-  EXPECT_EQ(rule(16, 24576, 1536, codes), "columns=32,depth=1,lines=0,tile_m=16,warps=4");
-  EXPECT_EQ(rule(32, 7168, 16384, codes), "columns=32,depth=1,lines=0,tile_m=32,warps=4");
-  EXPECT_EQ(rule(1, 2112, 7168, bf16), "columns=16,depth=1,lines=0,tile_m=1,warps=16");
-  EXPECT_EQ(rule(16, 2112, 7168, bf16), "columns=32,depth=1,lines=0,tile_m=8,warps=16");
-  EXPECT_EQ(rule(16, 7168, 2048, bf16), "columns=56,depth=1,lines=0,tile_m=16,warps=8");
-  EXPECT_EQ(rule(4, 24576, 1536, bf16), "columns=56,depth=1,lines=0,tile_m=4,warps=4");
-  EXPECT_EQ(rule(16, 7168, 16384, bf16), "columns=32,depth=1,lines=1,tile_m=16,warps=8")
-      << "quantised by a kernel of its own";
-}
+/// What was fastest when measured (docs/performance/h200-few-rows.md, h200-many-rows.md, h200-mma.md).
+struct Fastest {
+  int ptx;  ///< The device is an H200 held to it.
+  std::int64_t m, n, k;
+  backend::AccuracyClass weakest;
+  const char* variant;
+  std::vector<std::pair<const char*, std::int64_t>> tuning{};  ///< Of the choice, as far as it matters.
+  std::int64_t matrices = 0;
+};
 
-TEST(OpenClTensorCores, RowsFrom17To64TakeTheKernelThatWasFastest) {
-  const auto taken = [&](std::int64_t m, std::int64_t n, std::int64_t k, backend::AccuracyClass weakest) {
-    Case c{.m = m, .n = n, .k = k, .weakest = weakest};
-    return taken_by_h200(c.desc()).variant->name;
-  };
-  // As measured on an H200 (docs/performance/h200-few-rows.md).
+TEST(OpenClTensorCores, ProblemsTakeTheKernelAndTheTilesThatWereFastest) {
   constexpr auto f32 = backend::AccuracyClass::f32, tensor14 = backend::AccuracyClass::tensor14;
-  for (const auto& [n, k] : {std::pair{4096, 4096}, {2112, 7168}, {24576, 1536}, {7168, 16384}}) {
-    for (const std::int64_t m : {17, 24, 32}) {
-      // Of large weights what counts is the bytes on their way, of small ones what starts and ends a launch.
-      EXPECT_EQ(taken(m, n, k, f32), n == 7168 ? "gemm_wgmma_few_f16" : "gemm_mma_stream") << m << " " << n;
-      EXPECT_EQ(taken(m, n, k, tensor14), "gemm_wgmma_few") << m << " " << n;
-    }
-    // Three rounds of tiles fill three rings; work-groups that stay fill one.
-    const std::string some = n == 24576 ? "gemm_wgmma_f16" : "gemm_wgmma_few_f16";
-    for (const std::int64_t m : {33, 48, 64}) {
-      EXPECT_EQ(taken(m, n, k, f32), some) << m << " " << n;
-      EXPECT_EQ(taken(m, n, k, tensor14), "gemm_wgmma_few") << m << " " << n;
-    }
-    for (const std::int64_t m : {65, 128}) EXPECT_EQ(taken(m, n, k, f32), some) << m << " " << n;
-    EXPECT_EQ(taken(129, n, k, f32), some) << n;
-    EXPECT_EQ(taken(128, n, k, tensor14), "gemm_wgmma_few") << n;
-    EXPECT_EQ(taken(16, n, k, f32), "gemm_mma_stream") << n;
-    EXPECT_EQ(taken(16, n, k, tensor14), "gemm_mma_stream") << n;
+  const std::vector<Fastest> table = {
+      {90, 1, 4096, 4096, f32, "gemm_mma_stream", {{"columns", 16}, {"warps", 8}}},
+      {90, 16, 7168, 16384, f32, "gemm_mma_stream", {{"columns", 32}, {"lines", 1}, {"warps", 8}}},
+      {90, 16, 7168, 16384, tensor14, "gemm_mma_stream", {{"tile_m", 16}}},
+      {90, 24, 4096, 4096, f32, "gemm_mma_stream"},
+      {90, 24, 7168, 16384, f32, "gemm_wgmma_few_f16", {{"split_k", 1}, {"tile_m", 64}, {"tile_n", 64}}},
+      {90, 64, 4096, 4096, f32, "gemm_wgmma_few_f16", {{"split_k", 2}, {"tile_m", 64}}},
+      {90, 64, 24576, 1536, f32, "gemm_wgmma_f16"},  // Three rounds of tiles: work-groups that stay fill one ring.
+      {90, 128, 4096, 4096, f32, "gemm_wgmma_few_f16", {{"split_k", 1}, {"tile_m", 64}}},  // Rows in two tiles.
+      {90, 128, 7168, 16384, f32, "gemm_wgmma_few_f16", {{"split_k", 2}, {"tile_m", 128}, {"tile_n", 128}}},
+      {90, 17, 4096, 4096, tensor14, "gemm_wgmma_few"},
+      {90, 64, 4096, 4096, tensor14, "gemm_wgmma_few", {{"k_groups", 4}, {"stages", 12}, {"tile_n", 32}}},
+      {90, 128, 24576, 1536, tensor14, "gemm_wgmma_few", {{"k_groups", 1}, {"stages", 4}, {"tile_n", 64}}},
+      {90, 256, 576, 7168, f32, "gemm_wgmma_few_f16", {{"split_k", 3}, {"tile_m", 64}}},
+      {90, 512, 2112, 7168, f32, "gemm_wgmma_few_f16", {{"tile_m", 128}, {"tile_n", 64}}},  // 132 tiles.
+      {90, 1024, 1536, 7168, f32, "gemm_wgmma_few_f16", {{"tile_m", 128}, {"tile_n", 128}}},
+      {90, 768, 1536, 7168, f32, "gemm_wgmma_f16", {{"tile_m", 256}, {"split_k", 3}}},
+      {90, 4096, 2112, 7168, f32, "gemm_wgmma_f16", {{"tile_m", 256}, {"share", 1}}},
+      {90, 256, 24576, 1536, f32, "gemm_wgmma_f16", {{"tile_m", 128}}},
+      {90, 4096, 7168, 16384, f32, "gemm_wgmma_f16", {{"tile_m", 256}}},
+      {90, 256, 2112, 7168, tensor14, "gemm_wgmma_few", {{"tile_m", 64}, {"tile_n", 64}}},
+      {90, 384, 4096, 7168, tensor14, "gemm_wgmma_fp8", {{"tile_n", 96}}},
+      {90, 768, 1536, 7168, tensor14, "gemm_wgmma_fp8", {{"tile_n", 96}}},  // 144 tiles of 128 x 64 are two rounds.
+      {90, 1024, 2112, 7168, tensor14, "gemm_wgmma_fp8", {{"tile_n", 144}}},
+      {90, 4096, 2112, 7168, tensor14, "gemm_wgmma_fp8", {{"tile_n", 272}}},
+      {90, 4096, 4096, 4096, tensor14, "gemm_wgmma_fp8", {{"tile_n", 256}, {"share", 0}}},
+      // Tiles hold more rows than the mean of those experts that have any, yet few are padding.
+      {90, 512, 4096, 7168, f32, "gemm_mma_stream", {{"tile_m", 8}}, 256},
+      {90, 32768, 1536, 2048, f32, "gemm_wgmma_f16", {}, 128},
+      {80, 64, 4096, 4096, f32, "gemm_mma_stream"},
+      {80, 64, 7168, 16384, f32, "gemm_mma_tiled"},
+      {80, 4096, 4096, 4096, f32, "gemm_mma_tiled", {{"half_rows", 1}, {"split_k", 1}, {"tile_n", 128}}},
+      {89, 4096, 4096, 4096, f32, "gemm_mma_tiled", {{"half_rows", 0}, {"split_k", 1}}},
+      {89, 128, 4096, 4096, f32, "gemm_mma_stream"},
+      {89, 128, 7168, 16384, f32, "gemm_mma_tiled", {{"split_k", 2}}},  // Long K for nearly every unit.
+  };
+  AllWork trials;
+  for (const Fastest& row : table) {
+    Features device = h200();
+    limit_ptx(device, row.ptx);
+    backend::GemmDesc desc = Case{.m = row.m, .n = row.n, .k = row.k, .weakest = row.weakest}.desc();
+    if (row.matrices != 0) desc.grouping = backend::Grouping::contiguous;
+    desc.matrices = row.matrices;
+    SCOPED_TRACE(::testing::Message() << row.ptx << ": " << row.m << " x " << row.n << " x " << row.k);
+    Choice choice;
+    ASSERT_EQ(choose({device, variants(), &trials}, desc, &choice).reason, backend::Reason::none);
+    EXPECT_EQ(choice.variant->name, row.variant) << to_string(choice.tuning);
+    EXPECT_FALSE(refuse(*choice.variant, choice.tuning, device, choice.problem));
+    for (const auto& [name, value] : row.tuning)
+      EXPECT_EQ(choice.tuning.contains(name) ? choice.tuning.at(name) : -1, value)
+          << name << " of " << to_string(choice.tuning);
   }
-  for (const std::int64_t m : {1, 16}) EXPECT_EQ(taken(m, 7168, 36864, f32), "gemm_mma_stream") << m;
-}
-
-TEST(OpenClTensorCores, FewRowsOfClassF32TakeTilesThatAllRunAtOnce) {
-  const Variant& few = *find_variant("gemm_wgmma_few_f16");
-  const auto rule = [&](std::int64_t m, std::int64_t n, std::int64_t k) {
-    const Problem p{m, n, k, 128, backend::DType::e4m3fn, backend::DType::e4m3fn, backend::DType::f32};
-    EXPECT_FALSE(refuse(few, few.rule_of_thumb(h200(), p), h200(), p));
-    return to_string(few.rule_of_thumb(h200(), p));
-  };
-  EXPECT_EQ(rule(64, 7168, 16384), "split_k=1,tile_m=64,tile_n=64");
-  EXPECT_EQ(rule(128, 7168, 16384), "split_k=2,tile_m=128,tile_n=128");
-  EXPECT_EQ(rule(64, 4096, 4096), "split_k=2,tile_m=64,tile_n=64");
-  EXPECT_EQ(rule(128, 4096, 4096), "split_k=1,tile_m=64,tile_n=64") << "rows in two tiles";
-  EXPECT_EQ(rule(64, 2112, 7168), "split_k=4,tile_m=64,tile_n=64");
-  EXPECT_EQ(rule(128, 2112, 7168), "split_k=2,tile_m=64,tile_n=64");
-  EXPECT_EQ(rule(128, 5120, 5120), "split_k=3,tile_m=128,tile_n=128");
-  EXPECT_EQ(rule(128, 7168, 2048), "split_k=1,tile_m=128,tile_n=64") << "two low tiles would be two rounds";
-  EXPECT_EQ(rule(64, 576, 7168), "split_k=7,tile_m=64,tile_n=64") << "eight K blocks a part";
-}
-
-TEST(OpenClTensorCores, MoreRowsOfClassF32TakeTilesThatFillWholeRounds) {
-  const auto taken = [&](std::int64_t m, std::int64_t n, std::int64_t k) {
-    const Choice choice = taken_by_h200(Case{m, n, k}.desc());
-    const Tuning& t = choice.tuning;
-    const bool few = choice.variant->name == "gemm_wgmma_few_f16";
-    if (!few) {
-      EXPECT_EQ(choice.variant->name, "gemm_wgmma_f16");
-    }
-    std::string text = (few ? "few " : "") + std::to_string(t.at("tile_m"));
-    if (few) text += " x " + std::to_string(t.at("tile_n"));
-    if (t.at("split_k") > 1) text += ", parts " + std::to_string(t.at("split_k"));
-    return text + (!few && t.at("share") == 1 ? ", shared" : "");
-  };
-  // As measured on an H200 (docs/performance/h200-many-rows.md).
-  EXPECT_EQ(taken(256, 576, 7168), "few 64 x 64, parts 3");
-  EXPECT_EQ(taken(768, 576, 7168), "few 64 x 64");
-  EXPECT_EQ(taken(256, 1536, 7168), "few 64 x 64");
-  EXPECT_EQ(taken(384, 1536, 7168), "few 128 x 128, parts 3");
-  EXPECT_EQ(taken(512, 1536, 7168), "few 128 x 64");
-  EXPECT_EQ(taken(1024, 1536, 7168), "few 128 x 128");
-  EXPECT_EQ(taken(256, 2112, 7168), "few 64 x 64") << "132 tiles";
-  EXPECT_EQ(taken(512, 2112, 7168), "few 128 x 64") << "132 tiles";
-  EXPECT_EQ(taken(1024, 2112, 7168), "few 128 x 64") << "two full rounds";
-  EXPECT_EQ(taken(4096, 2112, 7168), "256, shared");
-  EXPECT_EQ(taken(256, 4096, 4096), "few 128 x 64");
-  EXPECT_EQ(taken(256, 5120, 5120), "few 128 x 128");
-  EXPECT_EQ(taken(768, 1536, 7168), "256, parts 3");
-  EXPECT_EQ(taken(512, 9216, 4096), "256, shared");
-  EXPECT_EQ(taken(512, 4096, 4096), "few 128 x 128");
-  EXPECT_EQ(taken(256, 4096, 7168), "few 128 x 64");
-  EXPECT_EQ(taken(768, 4096, 4096), "256");
-  EXPECT_EQ(taken(768, 7168, 2048), "few 128 x 128");
-  EXPECT_EQ(taken(256, 7168, 16384), "few 128 x 128");
-  EXPECT_EQ(taken(512, 7168, 16384), "256");
-  EXPECT_EQ(taken(256, 24576, 1536), "128") << "work-groups that stay fill one ring";
-  for (const auto& [n, k] : {std::pair{4096, 4096}, {7168, 16384}, {24576, 1536}, {576, 7168}})
-    EXPECT_EQ(taken(4096, n, k), "256") << n;
-}
-
-TEST(OpenClTensorCores, FewRowsAnExpertTakeTheKernelThatStreamsWeights) {
-  const auto taken = [&](std::int64_t tokens, std::int64_t experts, std::int64_t n, std::int64_t k) {
-    backend::GemmDesc d = Case{tokens * 8, n, k}.desc();
-    d.grouping = backend::Grouping::contiguous;
-    d.matrices = experts;
-    return taken_by_h200(d);
-  };
-  for (const std::int64_t tokens : {1, 8, 64}) {  // DeepSeek-V3 and Qwen3-30B-A3B: gate and up, then down.
-    EXPECT_EQ(taken(tokens, 256, 4096, 7168).variant->name, "gemm_mma_stream") << tokens;
-    EXPECT_EQ(taken(tokens, 128, 1536, 2048).variant->name, "gemm_mma_stream") << tokens;
-    EXPECT_EQ(taken(tokens, 128, 2048, 768).variant->name, "gemm_mma_stream") << tokens;
-  }
-  EXPECT_EQ(taken(4096, 128, 1536, 2048).variant->name, "gemm_wgmma_f16");
-  // Tiles hold more rows than the mean, 2.3 of those experts that have any, yet few are padding.
-  EXPECT_EQ(taken(64, 256, 4096, 7168).tuning.at("tile_m"), 8);
-  EXPECT_EQ(taken(1, 256, 4096, 7168).tuning.at("tile_m"), 4);
-}
-
-TEST(OpenClTensorCores, FewRowsOfClassTensor14TakeTilesThatAllRunAtOnce) {
-  const Variant& few = *find_variant("gemm_wgmma_few");
-  const auto rule = [&](std::int64_t m, std::int64_t n, std::int64_t k) {
-    const Problem p{m, n, k, 128, backend::DType::e4m3fn, backend::DType::e4m3fn, backend::DType::f32};
-    EXPECT_FALSE(refuse(few, few.rule_of_thumb(h200(), p), h200(), p));
-    return to_string(few.rule_of_thumb(h200(), p));
-  };
-  EXPECT_EQ(rule(64, 7168, 16384), "k_groups=2,stages=8,tile_m=64,tile_n=64");
-  EXPECT_EQ(rule(128, 7168, 16384), "k_groups=2,stages=8,tile_m=128,tile_n=64");
-  EXPECT_EQ(rule(64, 4096, 4096), "k_groups=4,stages=12,tile_m=64,tile_n=32");
-  EXPECT_EQ(rule(128, 4096, 4096), "k_groups=2,stages=10,tile_m=128,tile_n=32");
-  EXPECT_EQ(rule(128, 2112, 7168), "k_groups=4,stages=12,tile_m=64,tile_n=32") << "rows in two tiles";
-  EXPECT_EQ(rule(64, 24576, 1536), "k_groups=2,stages=6,tile_m=64,tile_n=64") << "two of a compute unit";
-  EXPECT_EQ(rule(128, 24576, 1536), "k_groups=1,stages=4,tile_m=128,tile_n=64");
-}
-
-TEST(OpenClTensorCores, MoreRowsOfClassTensor14TakeTilesThatFillWholeRounds) {
-  const auto taken = [&](std::int64_t m, std::int64_t n, std::int64_t k) {
-    Case c{.m = m, .n = n, .k = k, .weakest = backend::AccuracyClass::tensor14};
-    const Choice choice = taken_by_h200(c.desc());
-    const Tuning& t = choice.tuning;
-    if (choice.variant->name == "gemm_wgmma_few")
-      return "few " + std::to_string(t.at("tile_m")) + " x " + std::to_string(t.at("tile_n"));
-    EXPECT_EQ(choice.variant->name, "gemm_wgmma_fp8");
-    EXPECT_EQ(t.at("split_k"), 1) << c.line();
-    return std::to_string(t.at("tile_n")) + (t.at("share") == 1 ? " shared" : "");
-  };
-  // As measured on an H200 (docs/performance/h200-many-rows.md).
-  const Tuning few = find_variant("gemm_wgmma_few")
-                         ->rule_of_thumb(h200(), {160, 576, 7168, 128, backend::DType::e4m3fn, backend::DType::e4m3fn,
-                                                  backend::DType::f32});
-  EXPECT_EQ(few["tile_m"], 64);
-  EXPECT_EQ(few["tile_n"], 32);
-  EXPECT_EQ(taken(256, 2112, 7168), "few 64 x 64");
-  EXPECT_EQ(taken(512, 2112, 7168), "few 128 x 64");
-  EXPECT_EQ(taken(384, 4096, 7168), "96");
-  EXPECT_EQ(taken(512, 4096, 7168), "128");
-  EXPECT_EQ(taken(768, 1536, 7168), "96") << "144 tiles of 128 x 64 are two rounds";
-  EXPECT_EQ(taken(1024, 2112, 7168), "144");
-  EXPECT_EQ(taken(4096, 576, 7168), "144");
-  EXPECT_EQ(taken(640, 4096, 4096), "160");
-  EXPECT_EQ(taken(768, 4096, 4096), "192");
-  EXPECT_EQ(taken(384, 7168, 16384), "192");
-  EXPECT_EQ(taken(2048, 2112, 7168), "272");
-  EXPECT_EQ(taken(4096, 2112, 7168), "272");
-  for (const auto& [n, k] : {std::pair{4096, 4096}, {7168, 16384}, {24576, 1536}})
-    EXPECT_EQ(taken(4096, n, k), "256");
 }
 
 TEST(OpenClTensorCores, Int8TakesTilesThatItsProductsHave) {
@@ -279,51 +171,6 @@ TEST(OpenClTensorCores, GpusOfOtherCapabilitiesMultiplyEveryProblemOfCodesOnThem
       EXPECT_EQ(choice.variant->name, tokens < 4096 ? "gemm_mma_stream" : "gemm_mma_tiled") << tokens;
     }
   }
-}
-
-TEST(OpenClTensorCores, TilesOfOtherCapabilitiesAreAsManyAsTheDeviceHasRoomFor) {
-  const Variant& tiled = *find_variant("gemm_mma_tiled");
-  const auto rule = [&](int ptx, std::int64_t m, std::int64_t n, std::int64_t k, int group = 128) {
-    const Features f = gpu_of(ptx, 132, 1.98e9);
-    const Problem p{m, n, k, group, backend::DType::e4m3fn, backend::DType::e4m3fn, backend::DType::f32};
-    EXPECT_FALSE(refuse(tiled, tiled.rule_of_thumb(f, p), f, p));
-    return to_string(tiled.rule_of_thumb(f, p));
-  };
-  EXPECT_EQ(rule(80, 4096, 4096, 4096), "half_rows=1,split_k=1,stages=3,tile_k=64,tile_m=64,tile_n=128,warp_m=64");
-  EXPECT_EQ(rule(89, 4096, 4096, 4096), "half_rows=0,split_k=1,stages=3,tile_k=64,tile_m=64,tile_n=128,warp_m=64");
-  EXPECT_EQ(rule(89, 128, 4096, 4096), "half_rows=0,split_k=4,stages=3,tile_k=64,tile_m=64,tile_n=128,warp_m=64");
-  for (const int ptx : {80, 89})
-    EXPECT_NE(rule(ptx, 128, 7168, 16384).find("split_k=2"), std::string::npos) << "long K for nearly every unit";
-  EXPECT_EQ(rule(89, 128, 4096, 1024, 64), "half_rows=0,split_k=2,stages=3,tile_k=64,tile_m=64,tile_n=128,warp_m=32");
-  EXPECT_EQ(rule(89, 40, 40, 300), "half_rows=0,split_k=1,stages=3,tile_k=64,tile_m=64,tile_n=64,warp_m=64");
-}
-
-// As measured on an H200 held to 8.0 and 8.9 (docs/performance/h200-mma.md).
-TEST(OpenClTensorCores, DevicesHeldTo80And89TakeTheKernelThatWasFastest) {
-  AllWork trials;
-  const auto is_tiled = [&](int ptx, std::int64_t m, std::int64_t n, std::int64_t k) {
-    Features f = h200();
-    limit_ptx(f, ptx);
-    Choice choice;
-    EXPECT_EQ(choose({f, variants(), &trials}, Case{m, n, k}.desc(), &choice).reason, backend::Reason::none);
-    return choice.variant != nullptr && choice.variant->name == "gemm_mma_tiled";
-  };
-  for (const int ptx : {80, 89}) {
-    for (const std::int64_t m : {33, 64}) {
-      EXPECT_FALSE(is_tiled(ptx, m, 4096, 4096)) << ptx << " " << m;
-      EXPECT_TRUE(is_tiled(ptx, m, 7168, 16384)) << ptx << " " << m;
-    }
-    for (const std::int64_t m : {256, 512, 1024, 4096}) {
-      EXPECT_TRUE(is_tiled(ptx, m, 4096, 4096)) << ptx << " " << m;
-      EXPECT_TRUE(is_tiled(ptx, m, 7168, 16384)) << ptx << " " << m;
-    }
-    EXPECT_FALSE(is_tiled(ptx, 128, 2112, 7168)) << ptx;
-    for (const std::int64_t m : {1024, 4096}) EXPECT_TRUE(is_tiled(ptx, m, 2112, 7168)) << ptx << " " << m;
-  }
-  EXPECT_TRUE(is_tiled(80, 128, 4096, 4096));
-  EXPECT_FALSE(is_tiled(89, 128, 4096, 4096));
-  EXPECT_TRUE(is_tiled(80, 256, 2112, 7168));
-  for (const std::int64_t m : {256, 512}) EXPECT_FALSE(is_tiled(89, m, 2112, 7168)) << m;
 }
 
 TEST(OpenClTensorCores, WhatADeviceIsHeldToLeavesOutWhatIsNewer) {
