@@ -98,7 +98,7 @@ StackedMatrices stacked(const Problem& p, const MadeOperands& made) { return {1,
 /// d of x in bf16, nothing rounded between.
 std::vector<double> unrounded(const Shape& s, const std::array<MadeOperands, 2>& made) {
   const auto multiply = [&](numerics::Operand a, std::int64_t n, std::int64_t k, const MadeOperands& of) {
-    const StackedMatrices b = stacked(product(s.m, n, k, false, DType::f32), of);
+    StackedMatrices b = stacked(product(s.m, n, k, false, DType::f32), of);
     return numerics::oracle(a, operand_of({DType::e4m3fn, {DType::f32, kBlock}}, b)).value;
   };
   const auto operand = [&](DType type, const void* data, std::int64_t k) {

@@ -14,13 +14,13 @@ namespace json = boost::json;
 std::optional<numerics::DType> codes_of(const Members& scheme, std::string_view of, std::string& unsupported) {
   const std::string type = scheme.text("type").value_or("");
   const std::int64_t bits = scheme.size("num_bits").value_or(8);
+  const std::int64_t group = scheme.size("group_size").value_or(0);
+  if (bits == 4 && type == "float" && (group == 16 || group == 32)) return numerics::DType::e2m1;
   if (bits != 8) {
-    const bool nvfp4 = scheme.text("strategy") == "tensor_group" || scheme.size("group_size") == 16;
-    unsupported =
-        bits == 4 && type == "float"
-            ? fmt::format("has {} of {}, four bits to a code, which is not read; quantise to FP8", of,
-                          nvfp4 ? "NVFP4" : "MXFP4")
-            : fmt::format("has {} of {} bits (num_bits), which are not read, only of 8; quantise to FP8", of, bits);
+    unsupported = fmt::format(
+        "has {} of {} bits (num_bits), which are not read, only of 8, and of 4 as MXFP4 or "
+        "NVFP4 have them; quantise to FP8",
+        of, bits);
     return std::nullopt;
   }
   if (type.empty()) return std::nullopt;
@@ -55,9 +55,9 @@ std::optional<ScaleGrid> grid_from(const Members& scheme, std::string_view of, b
   const std::string strategy = scheme.text("strategy").value_or("tensor");
   if (strategy == "tensor") return ScaleGrid{0, 0};
   if (strategy == "channel" || strategy == "token") return ScaleGrid{1, 0};
-  if (strategy == "group") {
+  if (strategy == "group" || strategy == "tensor_group") {
     if (const auto size = scheme.size("group_size")) return ScaleGrid{1, *size};
-    scheme.fail("group_size", "is missing, strategy 'group' needs it");
+    scheme.fail("group_size", fmt::format("is missing, strategy '{}' needs it", strategy));
   }
   if (strategy == "block") {
     if (const auto grid = scheme.block("block_structure")) return grid;
@@ -100,6 +100,10 @@ void read_groups(const Members& config, QuantizationConfig& result) {
       if (inputs->flag("symmetric") == false)
         unsupported = "asymmetric activations are not read; quantise with symmetric: true";
       group.activation_rounding = rounding_of(*inputs);
+      const bool fp4 = group.weight_dtype == numerics::DType::e2m1;
+      if (fp4 && inputs->find("num_bits") == nullptr)
+        unsupported = "has fp4 weights and activations of which num_bits does not say whether they are of 4 or of 8";
+      if (fp4 && group.activation_dtype == numerics::DType::e2m1) leave_activations(group);
       if (group.unsupported.empty()) group.unsupported = unsupported;
     } else {
       group.activations = ActivationScheme::none;

@@ -10,7 +10,7 @@
 namespace ironcl::checkpoint {
 namespace {
 
-/// A leaf ("*" and an ending: any that ends so), its type in the file, and a leaf beside it; empty: any, none.
+/// A leaf, its type in the file, and a leaf beside it; empty: any, none.
 struct Convention {
   std::string_view leaf, dtype, beside, why;
 };
@@ -18,14 +18,18 @@ struct Convention {
 constexpr std::string_view kSmooth =
     "scales the columns of the activations before they are quantised, which is not computed here; "
     "fold it into the layer before and export the checkpoint again";
-constexpr std::string_view kSecond = "is a second scale (NVFP4 and its kin), which is not read; quantise to FP8";
+constexpr std::string_view kSecond =
+    "is a second scale, which is read only where a config says that the layer is NVFP4 of modelopt or "
+    "compressed-tensors; put it beside the file, or quantise to FP8";
 constexpr std::string_view kNunchaku =
     "is of Nunchaku (SVDQuant: four bits with a low-rank part), which is not read; take the model's fp8 or bf16 "
     "files";
 constexpr std::string_view kLightX2V =
     "is NVFP4 of LightX2V with swizzled scales, which is not read; convert with its fp8 option";
 constexpr std::string_view kNvfp4 =
-    "holds two codes of NVFP4 in a byte, which is not read; quantise to FP8, or fetch the model's FP8 folder";
+    "holds two codes of NVFP4 in a byte, and no config says in which order codes and scales lie (ComfyUI's differ "
+    "from "
+    "modelopt's); put the model's config.json or hf_quant_config.json beside the file";
 constexpr std::string_view kGptq =
     "is a packed weight of GPTQ or AWQ, which is not read; quantise to FP8 with llmcompressor";
 constexpr std::string_view kBitsAndBytes4 =
@@ -33,8 +37,6 @@ constexpr std::string_view kBitsAndBytes4 =
 constexpr std::string_view kMlx =
     "is of MLX: bits packed along K with scales and biases of groups, which is not read; quantise the original model "
     "to FP8 with llmcompressor";
-constexpr std::string_view kGptOss =
-    "is MXFP4 of gpt-oss (blocks and scales), which is not read; take a repository that holds the model in FP8";
 constexpr std::string_view kFlatQuant =
     "is a transform of FlatQuant (msModelSlim) that multiplies the activations, which is not computed here; export "
     "with W8A8_DYNAMIC and without it";
@@ -61,7 +63,6 @@ constexpr std::array kConventions = {
     Convention{"mul_scale", "", "", kSmooth},
     Convention{"weight_scale_2", "", "", kSecond},
     Convention{"weight_global_scale", "", "", kSecond},
-    Convention{"input_global_scale", "", "", kSecond},
     Convention{"_weight_per_tensor_scale", "", "", kSecond},
     Convention{"weight_scale_global", "", "", kSecond},
     Convention{"qweight", "", "", kGptq},
@@ -74,7 +75,6 @@ constexpr std::array kConventions = {
     Convention{"weight_g_idx", "", "", "reorders the columns of the weight, which is not read"},
     Convention{"weight", "U32", "scales", kMlx},
     Convention{"weight", "U32", "", kMlx},
-    Convention{"*_blocks", "U8", "*_scales", kGptOss},
     Convention{"left_trans", "", "", kFlatQuant},
     Convention{"right_trans", "", "", kFlatQuant},
     Convention{"clip_ratio", "", "", kFlatQuant},
@@ -103,15 +103,13 @@ constexpr std::array kConventions = {
                "is a sparse weight (sparse-24-bitmask), which is not read; save it without compression"},
     Convention{"weight", "U8", "scales",
                "is U8 with scales (MXFP8 or NVFP4 of MLX, FP-Quant), which is not read; quantise to FP8"},
-    Convention{
-        "weight", "U8", "weight_scale",
-        "is U8 and has a scale: packed codes (MXFP4, NVFP4, BitNet, whose scale divides), or FP8 with swizzled "
-        "scales (LightX2V), which are not read; expected a weight of F8_E4M3, F8_E5M2 or I8"},
+    Convention{"weight", "U8", "weight_scale",
+               "is U8 and has a scale: packed codes (MXFP4, NVFP4, BitNet, whose scale divides) of which no config "
+               "says what "
+               "they are, or FP8 with swizzled scales (LightX2V), which are not read; put the model's config.json "
+               "beside the "
+               "file"},
 };
-
-bool fits(std::string_view pattern, std::string_view leaf) {
-  return pattern.starts_with('*') ? leaf.ends_with(pattern.substr(1)) : leaf == pattern;
-}
 
 /// Parameters of models that are called scales: of CLIP, of diffusion transformers, of residual branches.
 constexpr std::array<std::string_view, 4> kOfModels = {"logit_scale", "scale_shift_table", "layer_scale", "ls_scale"};
@@ -134,7 +132,7 @@ constexpr std::array<std::string_view, 6> kIntegers = {"U8", "I16", "U16", "I32"
 std::optional<Recognised> recognise(const std::vector<Member>& members) {
   const auto find = [&members](std::string_view leaf, std::string_view dtype) -> const Member* {
     const auto at = std::find_if(members.begin(), members.end(), [&](const Member& member) {
-      return fits(leaf, member.leaf) && (dtype.empty() || member.located->tensor->dtype_name == dtype);
+      return member.leaf == leaf && (dtype.empty() || member.located->tensor->dtype_name == dtype);
     });
     return at == members.end() ? nullptr : &*at;
   };

@@ -10,6 +10,7 @@
 
 #include "backends/numerics/casts.h"
 #include "host/checkpoint/block.h"
+#include "host/checkpoint/conventions.h"
 #include "host/checkpoint/layer_builder.h"
 
 namespace ironcl::checkpoint {
@@ -128,6 +129,41 @@ Tensor unpacked_shape(const LayerParts& parts) {
   return weight;
 }
 
+/// Two codes of e2m1 to a byte: shape, type and global scale of the layer.
+void take_four_bits(const LayerParts& parts, LinearLayer& layer) {
+  const Placed& scale = need(parts.scale, parts, "weight_scale");
+  expect_dtype(parts.weight, layer.weight.dtype_name == "U8" || layer.weight.dtype_name == "I8",
+               "U8 of two codes of four bits");
+  const bool nvfp4 = scale.tensor.dtype == DType::e4m3fn;
+  const std::int64_t group = nvfp4 ? 16 : 32, n = layer.n, groups = layer.k * 2 / group;
+  if (layer.weight.shape.size() != 2 || layer.k * 2 % group != 0)
+    fail(ErrorKind::shape, parts.weight,
+         fmt::format("is {}, expected [N, K / 2] with K a multiple of {}", layer.weight.shape_text(), group));
+  if (!nvfp4)
+    expect_dtype(scale, scale.tensor.dtype_name == "U8" || scale.tensor.dtype == DType::e8m0,
+                 "exponents of MXFP4 (U8, F8_E8M0) or scales of NVFP4 (F8_E4M3)");
+  // Source: cuBLAS, block scaling factors layout; kernels of ComfyUI, LightX2V and torchao take them so.
+  const auto up = [](std::int64_t size, std::int64_t step) { return (size + step - 1) / step * step; };
+  if (scale.tensor.shape != std::vector{n, groups} && scale.tensor.elements() == up(n, 128) * up(groups, 4))
+    fail(ErrorKind::unsupported, scale,
+         fmt::format("is {}, which are the scales of [{}, {}] in tiles of 128x4 (swizzled, as cuBLAS takes them), "
+                     "which are not read; export with linear scales",
+                     scale.tensor.shape_text(), n, groups));
+  layer.weight.dtype = DType::e2m1;
+  layer.weight.shape[1] = layer.k *= 2;
+  if (!nvfp4 && parts.global) fail(ErrorKind::config, *parts.global, "is a global scale, which MXFP4 has not");
+  if (!nvfp4) return;
+  const Placed& global = need(parts.global, parts, parts.packed ? "weight_global_scale" : "weight_scale_2");
+  expect_dtype(global, global.tensor.dtype == DType::f32, "F32");
+  expect_values(global, 1, "the scale of the whole weight");
+  const double value = static_cast<double>(element<float>(global.tensor, 0));
+  const bool divides = global.tensor.name.ends_with("global_scale");
+  if (!std::isfinite(value) || value < 0 || (divides && value == 0))
+    fail(ErrorKind::value, global, fmt::format("is {}, expected a finite scale above 0", value));
+  layer.global = divides ? 1 / value : value;
+  layer.bytes += global.tensor.data.size();
+}
+
 void take_derived_scale(LinearLayer& layer, Tensor scale, const Placed& from) {
   layer.scale = std::move(scale);
   layer.scale_file = from.file->path();
@@ -150,6 +186,12 @@ bool is_subtracted(const LayerParts& parts, const Placed& zeros) {
 
 }  // namespace
 
+bool has_four_bits(const LayerParts& parts) noexcept {
+  if (parts.group == nullptr) return false;
+  return parts.group->weight_dtype == DType::e2m1 ||
+         (parts.weight.tensor.dtype == DType::i8 && parts.scale && parts.scale->tensor.dtype == DType::e8m0);
+}
+
 Tensor decoded(const Tensor& tensor) {
   std::vector<float> values(static_cast<std::size_t>(tensor.elements()));
   numerics::decode(tensor.dtype, tensor.data.data(), std::span<float>(values));
@@ -158,7 +200,11 @@ Tensor decoded(const Tensor& tensor) {
 
 void derive(const LayerParts& parts, LinearLayer& layer) {
   const QuantizationGroup* group = parts.group;
-  if (parts.packed) {
+  if (parts.global && !has_four_bits(parts))
+    fail(ErrorKind::unsupported, *parts.global, std::string(refused_leaf("weight_scale_2")));
+  if (has_four_bits(parts)) {
+    take_four_bits(parts, layer);
+  } else if (parts.packed) {
     layer.weight = unpacked_shape(parts);
     layer.packed = true;
     layer.n = layer.weight.shape[0];

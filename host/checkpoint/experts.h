@@ -22,13 +22,15 @@ struct GatedMatrices {
   bool fused() const noexcept { return !gate_up.empty(); }
 };
 
-/// y[t] = sum_j w[t, j] * down_e( silu(gate_e x[t]) * up_e x[t] ), e = ids[t, j], plus the shared expert.
+/// y[t] = sum_j w[t, j] * down_e( silu(gate_e x[t]) * up_e x[t] ), e = ids[t, j], plus the shared expert; biases and
+/// another activation as routing says (gpt-oss).
 struct ExpertsLayer {
   std::string name;         ///< "model.layers.3.mlp", "model.layers.0.block_sparse_moe".
   std::int64_t hidden = 0;  ///< H; 0 where the layer is broken and it is not known.
   std::int64_t width = 0;   ///< I: rows of an expert's gate.
   Routing routing;
   Tensor router;                          ///< [E, H] of F32, F16 or BF16: not quantised.
+  std::optional<Tensor> router_bias;      ///< [E] of F32, F16 or BF16: added to the logits.
   std::optional<Tensor> correction_bias;  ///< [E] of F32: e_score_correction_bias.
   GatedMatrices experts;
   std::optional<GatedMatrices> shared;  ///< One entry each.

@@ -107,6 +107,10 @@ class ExpertsBuilder {
                   said_->unsupported);
     take_experts();
     layer_.hidden = layer_.width = 0;
+    for (const std::size_t index : layer_.experts.gate_up)
+      if (layer_.routing.interleaved && layers_[index].weight_grid.group_rows != 1)
+        refuse(layers_[index], "has scales {}, of which one is of rows of gate and up that lie in turns",
+               grid_text(layers_[index].weight_grid));
     check_gated(layer_.experts, layer_.hidden, layer_.width);
     take_router();
     take_shared();
@@ -173,9 +177,21 @@ class ExpertsBuilder {
       differ("codes of", std::string(layer.weight.dtype_name), std::string(first.weight.dtype_name));
     if (layer.scale.dtype != first.scale.dtype)
       differ("scales of", std::string(layer.scale.dtype_name), std::string(first.scale.dtype_name));
+    if (layer.bias && layer.bias->dtype != first.bias->dtype)
+      differ("a bias of", std::string(layer.bias->dtype_name), std::string(first.bias->dtype_name));
     if (layer.weight_grid != first.weight_grid)
       differ("scales", grid_text(layer.weight_grid), grid_text(first.weight_grid));
     check_activations(layer, first);
+  }
+
+  /// Biases belong to a model type, so that one that is absent is missed.
+  void check_bias(const LinearLayer& layer) const {
+    const bool wanted = said_->biases;
+    if (layer.bias.has_value() == wanted) return;
+    throw Error(wanted ? ErrorKind::not_found : ErrorKind::unsupported, layer.weight_file,
+                wanted ? layer.name + ".bias" : layer.bias->name,
+                "is {} bias of an expert, which model type {} has{}", wanted ? "missing: the" : "a",
+                said_->model_type, wanted ? "; is a shard missing?" : " not, and which is not added here");
   }
 
   static void check_activations(const LinearLayer& layer, const LinearLayer& first) {
@@ -200,9 +216,6 @@ class ExpertsBuilder {
       throw Error(ErrorKind::unsupported, layer.weight_file, layer.zero_points->name,
                   "has zero points other than 0, which experts that run as a whole do not take; run the experts' "
                   "layers one by one");
-    if (layer.bias)
-      throw Error(ErrorKind::unsupported, layer.weight_file, layer.bias->name,
-                  "is a bias of an expert, which is not added here");
   }
 
   /// Shapes of gate, up and down against each other; every entry like the first.
@@ -222,6 +235,7 @@ class ExpertsBuilder {
                     "is [{}, {}], expected [{}, {}] beside '{}' [{}, {}]", first.n, first.k, n, k, down.weight.name,
                     down.n, down.k);
       check_activations(first, down);
+      for (const std::size_t index : *role) check_bias(layers_[index]);
       for (const std::size_t index : *role) check_same(layers_[index], first);
     }
     if (!matrices.fused()) {
@@ -265,17 +279,24 @@ class ExpertsBuilder {
   }
 
   void take_router() {
-    const std::string name = module_.name + ".gate.weight";
+    const char* called = layer_.routing.biases ? ".router" : ".gate";
+    const std::string name = module_.name + called + ".weight";
     const Located* router = find(name);
     if (router == nullptr)
       fail(ErrorKind::not_found, name,
            fmt::format("is missing: the router [{}, {}] of these experts; is a shard missing?",
                        layer_.routing.experts, layer_.hidden));
     layer_.router = plain(*router, "a router", {layer_.routing.experts, layer_.hidden});
-    if (const Located* added = find(module_.name + ".gate.bias"); added != nullptr)
+    const Located* added = find(module_.name + called + ".bias");
+    if (added != nullptr && !layer_.routing.biases)
       throw Error(ErrorKind::unsupported, folder_.files[added->file].path(), added->tensor->name,
                   "is a bias of a router, which model type {} has not, and which is not added here",
                   layer_.routing.model_type);
+    if (added == nullptr && layer_.routing.biases)
+      fail(ErrorKind::not_found, module_.name + called + ".bias",
+           fmt::format("is missing: model type {} adds it to the logits; is a shard missing?",
+                       layer_.routing.model_type));
+    if (added != nullptr) layer_.router_bias = plain(*added, "the bias of a router", {layer_.routing.experts});
     const Located* bias = find(module_.name + ".gate.e_score_correction_bias");
     if (bias == nullptr) bias = find(module_.name + ".e_score_correction_bias");
     if (layer_.routing.has_correction_bias && bias == nullptr)

@@ -43,6 +43,11 @@ class LayerBuilder {
       layer_.scale_file = parts_.scale->file->path();
       layer_.bytes += layer_.scale.data.size();
     }
+    const LayerParts& parts = parts_;
+    for (const auto* part : {&parts.scale, &parts.global, &parts.input_scale, &parts.row_amax, &parts.layout,
+                             &parts.product_scale, &parts.integer_bias, &parts.shape})
+      if (*part) layer_.companions.push_back((*part)->tensor.name);
+    for (const Placed& zeros : parts.zero_points) layer_.companions.push_back(zeros.tensor.name);
     try {
       fill();
     } catch (const Error& error) {
@@ -89,11 +94,10 @@ class LayerBuilder {
              "wrong",
              layer_.weight.dtype_name, config_file_.filename().string(), layer_.name);
     if (group_ == nullptr || !group_->weight_dtype) return;
-    const auto integer = [](DType type) { return type == DType::i8; };
-    if (integer(*group_->weight_dtype) != integer(layer_.weight.dtype))
+    const auto kind = [](DType type) { return type == DType::i8 ? "int8" : type == DType::e2m1 ? "fp4" : "fp8"; };
+    if (kind(*group_->weight_dtype) != std::string_view(kind(layer_.weight.dtype)))
       refuse(ErrorKind::config, "is {}, but {} says that its codes are {}; correct the one that is wrong",
-             layer_.weight.dtype_name, config_file_.filename().string(),
-             integer(*group_->weight_dtype) ? "int8" : "fp8");
+             layer_.weight.dtype_name, config_file_.filename().string(), kind(*group_->weight_dtype));
   }
 
   /// Two codes of four bits in a byte have the type of int8. What gives them away are their scales.
@@ -104,8 +108,8 @@ class LayerBuilder {
     };
     if (layer_.scale.dtype == DType::e8m0)
       fail(
-          "is I8 with scales of F8_E8M0: two codes of MXFP4 in a byte (DeepSeek-V4's experts), which are not read; "
-          "fetch a repository that holds the experts in FP8");
+          "is I8 with scales of F8_E8M0: two codes of MXFP4 in a byte (DeepSeek-V4's experts), and nothing says how "
+          "their activations are quantised; put the model's config.json beside the file");
     if (!config_.method.empty() || !layer_.writer.empty()) return;
     if (parts_.input_scale && layer_.scale.elements() > std::max<std::int64_t>(layer_.n, 1))
       fail(
@@ -144,7 +148,9 @@ class LayerBuilder {
     if (!numerics::is_quantized(weight.dtype))
       refuse(weight.dtype_name.ends_with("FNUZ") || weight.dtype_name == "U8" ? ErrorKind::unsupported
                                                                               : ErrorKind::dtype,
-             "is {} and has a scale, expected a weight of F8_E4M3, F8_E5M2 or I8", weight.dtype_name);
+             "is {} and has a scale, expected a weight of F8_E4M3, F8_E5M2 or I8, or a config that says that it "
+             "is MXFP4 or NVFP4",
+             weight.dtype_name);
     if (weight.shape.size() != 2 || layer_.n < 1 || layer_.k < 1)
       refuse(weight.shape.size() == 3 ? ErrorKind::unsupported : ErrorKind::shape,
              "is {}, expected a matrix [N, K] with N and K of at least 1{}", weight.shape_text(),
@@ -166,11 +172,14 @@ class LayerBuilder {
     const bool groups_of_32 = shape == std::vector{layer_.n * parts_.parts, mx.scale_cols(layer_.k)};
     if (layer_.scale.dtype_name == "U8" && groups_of_32 && layer_.weight.dtype != DType::i8)
       layer_.scale.dtype = DType::e8m0;
+    if (layer_.global) return;  // of e4m3
     check_scale_dtype(layer_.scale, layer_.scale_file);
   }
 
   void choose_weight_grid() {
-    const std::optional<ScaleGrid> said = said_grid(parts_, layer_.block_source);
+    std::optional<ScaleGrid> said = said_grid(parts_, layer_.block_source);
+    // What DeepSeek-V4's config says is of its other layers.
+    if (layer_.weight.dtype == DType::e2m1) said = ScaleGrid{1, layer_.global ? 16 : 32};
     if (said && options_.block && *said != *options_.block)
       refuse(ErrorKind::config, "has scales {} ({}), but --block says {}; leave --block out", grid_text(*said),
              name_of(layer_.block_source), grid_text(*options_.block));
@@ -215,6 +224,7 @@ class LayerBuilder {
       if (!mx) layer_.activation_rounding = group_->activation_rounding;
       if (group_->activation_grid) layer_.activation_grid = *group_->activation_grid;
       layer_.activation_limit = group_->activation_limit;
+      layer_.leaves_activations = group_->leaves_activations;
       if (group_->activation_dtype) check_activation_dtype(*group_->activation_dtype);
     }
     const bool given = parts_.input_scale && !(group_ != nullptr && group_->input_scale_unused);

@@ -28,7 +28,7 @@ struct LayerParts {
   std::string scale_elsewhere;  ///< The file of the same model that has it, where an index says so.
   std::string expected_input_scale;
   Placed weight;
-  std::optional<Placed> scale, input_scale, bias;
+  std::optional<Placed> scale, global, input_scale, bias;
   /// Of tools that write something else than the scale itself (derive()): bitsandbytes' SCB and weight_format,
   /// msModelSlim's deq_scale and quant_bias, compressed-tensors' weight_shape.
   std::optional<Placed> row_amax, layout, product_scale, integer_bias, shape;
@@ -36,7 +36,7 @@ struct LayerParts {
   std::optional<std::int64_t> expert;
   /// `scale` is of a matrix of that many equal parts, one above the other, of which this weight is one.
   std::int64_t part = 0, parts = 1;
-  bool packed = false;      ///< The weight is compressed-tensors' weight_packed of 8 bits.
+  bool packed = false;      ///< The weight is compressed-tensors' weight_packed.
   bool transposed = false;  ///< Weight and scale lie as [K, N]; their shapes here are [N, K] all the same.
   const QuantizationGroup* group = nullptr;  ///< Of the config or of the layer's writer; nullptr: nobody says.
   std::optional<Error> problem;              ///< Found while the parts were gathered.
@@ -52,8 +52,12 @@ std::vector<LayerParts> layers_of(const TensorIndex& index, const StackedWeight&
                                   const QuantizationConfig& config, const OpenOptions& options);
 
 /// Codes, scales and biases that the file has in another form than the product takes them (bitsandbytes' SCB, static
-/// int8 of msModelSlim, packed codes, plain casts): computed once, in F32. Throws Error.
+/// int8 of msModelSlim, packed codes, four bits, plain casts): computed once, in F32. Throws Error.
 void derive(const LayerParts& parts, LinearLayer& layer);
+
+/// Whether the weight holds two codes of e2m1 in a byte: as the config says, or where I8 has scales of e8m0
+/// (DeepSeek-V4's experts) and a config says how activations enter.
+bool has_four_bits(const LayerParts& parts) noexcept;
 
 /// The zero points of the weights, where any is not 0 and the tool subtracts them; nullptr where all are 0. Throws
 /// Error unsupported for others, and for those of activations.

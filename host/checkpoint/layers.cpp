@@ -31,6 +31,7 @@ struct Slot {
 };
 constexpr std::array kSlots = {
     Slot{Part::weight_scale, &LayerParts::scale, "scales"},
+    Slot{Part::global_scale, &LayerParts::global, "global scales"},
     Slot{Part::row_amax, &LayerParts::row_amax, "scales"},
     Slot{Part::product_scale, &LayerParts::product_scale, "scales"},
     Slot{Part::input_scale, &LayerParts::input_scale, "scales of its activations"},
@@ -92,14 +93,15 @@ class LayerFinder {
       add_layer(prefix, *weight);
   }
 
-  /// compressed-tensors packs 8 bits as it packs 4: only its config tells.
+  /// compressed-tensors packs all types of less than 32 bits under one name: only its config tells.
   void add_packed(std::string_view prefix, const Member& packed) {
     const QuantizationGroup* group = config_.group_of(layer_name(prefix));
-    if (group != nullptr && group->unsupported.empty() && group->weight_dtype == DType::i8)
+    if (group != nullptr && group->unsupported.empty() &&
+        (group->weight_dtype == DType::i8 || group->weight_dtype == DType::e2m1))
       return add_layer(prefix, packed);
     add_foreign(prefix, packed,
-                "is a packed weight (compressed-tensors pack-quantized), which is read only where config.json says "
-                "that it has 8 bits; quantise to FP8");
+                "is a packed weight (compressed-tensors), which is read only where config.json says that it is of 8 "
+                "bits, MXFP4 or NVFP4; quantise to one of these");
   }
 
   void add_layer(std::string_view prefix, const Member& weight) {
@@ -147,6 +149,7 @@ class LayerFinder {
   void gather(std::string_view prefix, LayerParts& parts) {
     const std::vector<Member>& members = index_.beside(prefix);
     bool odd = parts.weight.tensor.dtype == DType::none;
+    const Member* refused = nullptr;
     for (const Member& member : members) {
       const Part part = member.part.part;
       if (member.located->tensor->name == parts.weight.tensor.name || part == Part::aside) continue;
@@ -159,11 +162,17 @@ class LayerFinder {
         parts.zero_points.push_back(place(*member.located));
       } else {
         odd = true;
-        if (part != Part::refused) stranger(member.located->tensor->name, *member.located, parts);
+        if (part == Part::refused)
+          refused = &member;
+        else
+          stranger(member.located->tensor->name, *member.located, parts);
       }
     }
     if (!odd || parts.problem) return;
-    if (const auto recognised = recognise(members))
+    const auto recognised = !has_four_bits(parts) ? recognise(members)
+                            : refused != nullptr  ? std::optional(Recognised{refused, refused->part.why})
+                                                  : std::nullopt;
+    if (recognised)
       parts.problem = Error(ErrorKind::unsupported, index_.path_of(*recognised->member->located),
                             recognised->member->located->tensor->name, std::string(recognised->why));
   }
@@ -217,7 +226,7 @@ class LayerFinder {
 
   /// Every expert of a stacked weight is a layer.
   void add_stacked(const StackedWeight& stacked) {
-    for (const Located* part : {stacked.weight, stacked.scale, stacked.input_scale, stacked.bias})
+    for (const Located* part : {stacked.weight, stacked.scale, stacked.global, stacked.input_scale, stacked.bias})
       if (part != nullptr) used_.insert(part->tensor);
     for (const auto* more : {&stacked.zero_points, &stacked.refused})
       for (const Located* part : *more) used_.insert(part->tensor);

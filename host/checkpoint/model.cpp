@@ -86,6 +86,8 @@ std::string LinearLayer::format() const {
       return mx ? "MXFP8 e5m2" : cast ? "FP8 e5m2 (cast)" : "FP8 e5m2";
     case DType::i8:
       return zero_points ? "INT8 (asymmetric)" : "INT8";
+    case DType::e2m1:
+      return global ? "NVFP4" : "MXFP4";
     default:
       return {};
   }

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "backends/problem.h"
 #include "host/checkpoint/error.h"
 #include "host/checkpoint/experts.h"
 #include "host/checkpoint/quantization_config.h"
@@ -34,10 +35,11 @@ struct LinearLayer {
   std::string name;    ///< "model.layers.0.self_attn.q_proj"; "weight" for a lone layer.
   std::int64_t n = 0;  ///< Outputs: rows of the weight. 0 where the layer is broken and n is unknown.
   std::int64_t k = 0;  ///< Inputs: columns of the weight.
-  Tensor weight;       ///< [n, k], e4m3fn, e5m2 or i8.
-  Tensor
-      scale;  ///< f32, f16, bf16 or e8m0, [weight_grid.scale_rows(n), weight_grid.scale_cols(k)] in row-major order
-              ///< (a checkpoint may write [n] or [] for grids {1, 0} and {0, 0}). Multiplies, whatever its name says.
+  Tensor weight;       ///< [n, k], e4m3fn, e5m2, i8, or e2m1: two codes to a byte, the first in its lower half.
+  Tensor scale;        ///< f32, f16, bf16 or e8m0 (e4m3fn beside `global`), [weight_grid.scale_rows(n),
+                 ///< weight_grid.scale_cols(k)] in row-major order (a checkpoint may write [n] or [] for grids {1, 0}
+                 ///< and {0, 0}). Multiplies, whatever its name says.
+  std::optional<double> global;  ///< NVFP4's: multiplies all scales, also where a file has what divides them.
   /// Zero points other than 0, on weight_grid like the scales: whole numbers of -128 to 128, subtracted from the
   /// codes before these are scaled. Only of i8 beside activations that are not quantised. host/layer makes B of the
   /// two.
@@ -62,17 +64,20 @@ struct LinearLayer {
   /// The codes lie with 128 added, in rows of 4 ceil(k / 4) bytes (compressed-tensors' weight_packed). host/layer
   /// unpacks them.
   bool packed = false;
+  bool leaves_activations = false;  ///< The scheme has activations of e2m1; here they stay as they come.
   bool cast = false;   ///< Only cast to fp8: scale is one 1 that stands in no file, and activations is none.
   std::string writer;  ///< "compressed-tensors 0.19.0", "torchao", ...; empty where nobody says.
   std::filesystem::path weight_file, scale_file;
-  std::uint64_t bytes = 0;  ///< Weight, scale and bias together.
+  std::vector<std::string> companions;  ///< Names of the tensors that say how the codes are to be read.
+  std::uint64_t bytes = 0;              ///< Weight, scale and bias together.
   /// Why the layer cannot be used; the fields above are filled as far as they are known.
   std::optional<Error> problem;
 
   /// What is multiplied: weight.dtype; of codes with zero points their difference, which bf16 holds exactly.
   DType multiplied() const noexcept { return zero_points ? DType::bf16 : weight.dtype; }
-  /// "FP8 e4m3", "FP8 e5m2" (with " (cast)"), "INT8", "INT8 (asymmetric)", "MXFP8" (e8m0 scales of 1x32 groups);
-  /// empty for other weights.
+  Scales scales() const { return {scale.dtype, weight_grid, 0, global.has_value()}; }
+  /// "FP8 e4m3", "FP8 e5m2" (with " (cast)"), "INT8", "INT8 (asymmetric)", "MXFP8" (e8m0 scales of 1x32 groups),
+  /// "MXFP4", "NVFP4"; empty for other weights.
   std::string format() const;
   /// Throws the problem, if there is one.
   void check() const;

@@ -97,6 +97,7 @@ constexpr std::array kMethods = {
     Method{"modelopt", read_modelopt},
     Method{"fbgemm_fp8", read_fbgemm},
     Method{"quark", read_quark},
+    Method{"mxfp4", read_mxfp4},
     Method{"torchao", read_elsewhere},
     Method{"quanto", read_elsewhere},
     Method{"w8a8_int8", read_per_channel},

@@ -39,11 +39,13 @@ struct QuantizationGroup {
   std::optional<ActivationScheme> activations;  ///< Empty: not said; a static scale in the file decides.
   std::optional<ScaleGrid> activation_grid;     ///< Of A [M, K]; empty: not said.
   std::optional<numerics::DType> activation_dtype;  ///< Of A's codes; empty: not said.
-  std::optional<numerics::DType> weight_dtype;      ///< Of the codes: i8, or e4m3fn for either fp8; empty: not said.
+  std::optional<numerics::DType>
+      weight_dtype;  ///< Of the codes: i8, e2m1, or e4m3fn for either fp8; empty: not said.
   ScaleRounding activation_rounding = ScaleRounding::exact;
   std::string writer;                      ///< "torchao", "quanto", "comfy_quant"; empty: the config's.
   std::optional<double> activation_limit;  ///< The scheme clips amax to this value (fbgemm's activation_scale_ub).
   bool input_scale_unused = false;         ///< A static scale in the file means nothing (quanto's 1, W8A8_MIX).
+  bool leaves_activations = false;         ///< Activations of e2m1, which is not computed: they stay as they come.
   bool static_int8 = false;                ///< msModelSlim's W8A8: deq_scale and quant_bias in place of a scale.
   bool asymmetric = false;                 ///< Weights have zero points, which must be there.
   bool offsets = false;                    ///< msModelSlim: weight_offset and input_offset are expected.

@@ -40,8 +40,6 @@ constexpr auto kSigmoid = RouterScore::sigmoid;
 
 constexpr std::string_view kLlama4 =
     "multiplies the input of an expert by its weight, before it is quantised, which is not computed here";
-constexpr std::string_view kGptOss =
-    "has MXFP4 experts with biases and with the rows of gate and up interleaved, which are not read";
 
 constexpr std::array kFamilies = {
     Family{"deepseek_v2", kSoftmax, Normalize::refused, false, true, 0, 0, 1, kRows, {}},
@@ -61,7 +59,7 @@ constexpr std::array kFamilies = {
     Family{"mixtral", kSoftmax, Normalize::always, false, false, 1, 1, 0, kRows, {}},
     Family{"llama4", kSigmoid, Normalize::always, false, false, 1, 1, 0, kTransposed, kLlama4},
     Family{"llama4_text", kSigmoid, Normalize::always, false, false, 1, 1, 0, kTransposed, kLlama4},
-    Family{"gpt_oss", kSoftmax, Normalize::always, false, false, 1, 1, 0, kTransposed, kGptOss},
+    Family{"gpt_oss", kSoftmax, Normalize::always, false, false, 1, 1, 0, kTransposed, {}},
 };
 
 /// Types whose shared expert has a gate of its own.
@@ -140,7 +138,7 @@ Routing read_family(const Members& config, const Family& family, std::int64_t ex
       std::find(kGatedShared.begin(), kGatedShared.end(), family.model_type) != kGatedShared.end();
   routing.has_shared_expert =
       any_above_zero(config, {"n_shared_experts", "shared_expert_intermediate_size", "shared_intermediate_size"});
-  const auto top_k = first_size(config, {"num_experts_per_tok", "moe_k"});
+  const auto top_k = first_size(config, {"num_experts_per_tok", "experts_per_token", "moe_k"});
   if (!top_k) config.fail("num_experts_per_tok", "is missing: how many experts a token gets is nowhere said");
   routing.top_k = *top_k;
   if (routing.top_k > experts)
@@ -172,6 +170,12 @@ Routing read_family(const Members& config, const Family& family, std::int64_t ex
   expect_text(config, "scoring_func", {name_of(family.score)}, routing);
   expect_text(config, "hidden_act", {"silu", "swish"}, routing);
   if (family.groups) read_groups(config, family, routing);
+  if (family.model_type == "gpt_oss") {
+    routing.interleaved = routing.biases = routing.clamped_swiglu = true;
+    routing.activation_limit = config.number("swiglu_limit").value_or(7);
+    if (!(routing.activation_limit > 0 && routing.activation_limit <= std::numeric_limits<float>::max()))
+      config.fail("swiglu_limit", fmt::format("is {}, expected a limit above 0", routing.activation_limit));
+  }
   return routing;
 }
 

@@ -36,6 +36,10 @@ struct Routing {
   bool has_correction_bias = false;  ///< The model type has an e_score_correction_bias, added for choosing only.
   bool has_shared_expert = false;    ///< config.json says that there is one, by its size or their number.
   bool has_shared_gate = false;      ///< The model type scales its shared expert by the sigmoid of a gate.
+  bool interleaved = false;          ///< Even rows of gate_up_proj are the gate's, odd ones up's.
+  bool biases = false;               ///< The model type has biases of its router and of all experts' matrices.
+  bool clamped_swiglu = false;       ///< gate sigmoid(1.702 gate) (up + 1), both clamped to activation_limit.
+  double activation_limit = 0;       ///< 0: nothing is clamped.
   StackedForm stacked = StackedForm::unknown;
   std::string unsupported;  ///< Why no layer of this model can be run as a whole; empty where it can.
 };

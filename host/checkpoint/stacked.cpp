@@ -15,7 +15,8 @@ namespace ironcl::checkpoint {
 namespace {
 
 /// What may follow the name of a projection, or stand in its place after "weight".
-constexpr std::array<std::string_view, 3> kScales = {"_scale_inv", "_scale", "_weight_scale"};
+constexpr std::array<std::string_view, 4> kScales = {"_scale_inv", "_scale", "_weight_scale", "_scales"};
+constexpr std::string_view kBlocks = "_blocks";  // gpt-oss
 constexpr std::array<std::string_view, 2> kInputScales = {"_activation_scale", "_input_scale"};
 
 template <std::size_t Count>
@@ -31,9 +32,17 @@ bool is_stacked_weight(const Located& located) {
   const Tensor& tensor = *located.tensor;
   const bool called_so =
       tensor.name.find("expert") != std::string::npos || tensor.name.find("moe") != std::string::npos;
-  return called_so && tensor.shape.size() == 3 && numerics::is_quantized(tensor.dtype) &&
-         !speaks_of_scales(
-             std::string_view(tensor.name).substr(leaf_of(tensor.name)));  // NVFP4's scales of groups are of F8_E4M3
+  const std::string_view leaf = std::string_view(tensor.name).substr(leaf_of(tensor.name));
+  const bool four_bits = tensor.dtype_name == "U8";
+  if (leaf.ends_with(kBlocks)) return called_so && four_bits && tensor.shape.size() == 4 && tensor.shape[3] == 16;
+  return called_so && tensor.shape.size() == 3 && (numerics::is_quantized(tensor.dtype) || four_bits) &&
+         !speaks_of_scales(leaf);  // NVFP4's scales of groups are of F8_E4M3
+}
+
+/// "gate_up_proj" of "gate_up_proj_blocks".
+std::string_view projection_of(std::string_view leaf) {
+  if (leaf.ends_with(kBlocks)) leaf.remove_suffix(kBlocks.size());
+  return leaf;
 }
 
 /// What a tensor is to the stacked weight whose name it has with that suffix.
@@ -71,6 +80,8 @@ void take_beside(const TensorIndex& index, const Member& member, const PartName&
   switch (part.part) {
     case Part::weight_scale:
       return take(stacked.scale);
+    case Part::global_scale:
+      return take(stacked.global);
     case Part::input_scale:
       return take(stacked.input_scale);
     case Part::bias:
@@ -95,9 +106,10 @@ void take_beside(const TensorIndex& index, const Member& member, const PartName&
 /// Whether a tensor beside stacked weights is of another of them: "down_proj", "down_proj_scale_inv".
 bool is_of_another(const std::vector<Member>& members, const Member& member) {
   return std::any_of(members.begin(), members.end(), [&member](const Member& other) {
-    const bool matrices = other.located->tensor->shape.size() == 3 && !speaks_of_scales(other.leaf);
-    return matrices && member.leaf.starts_with(other.leaf) &&
-           (member.leaf.size() == other.leaf.size() || member.leaf[other.leaf.size()] == '_');
+    const bool matrices = other.located->tensor->shape.size() >= 3 && !speaks_of_scales(other.leaf);
+    const std::string_view projection = projection_of(other.leaf);
+    return matrices && member.leaf.starts_with(projection) &&
+           (member.leaf.size() == projection.size() || member.leaf[projection.size()] == '_');
   });
 }
 
@@ -141,15 +153,17 @@ std::vector<StackedWeight> find_stacked(const TensorIndex& index, StackedForm fo
         for (const Member& other : index.beside(prefix)) take_beside(index, other, other.part, stacked);
       } else {
         stacked.prefix = prefix;
-        stacked.projection = member.leaf;
+        stacked.projection = projection_of(member.leaf);
         for (const Member& other : members_after(index.beside(prefix), stacked.projection + "_"))
-          take_beside(index, other, part_of_suffix(other.leaf.substr(stacked.projection.size())), stacked);
+          if (other.located != member.located)
+            take_beside(index, other, part_of_suffix(other.leaf.substr(stacked.projection.size())), stacked);
         for (const Member& other : index.beside(prefix))
           if ((other.part.part == Part::none || other.part.part == Part::refused) &&
               !is_of_another(index.beside(prefix), other))
             take_beside(index, other, other.part, stacked);
       }
-      stacked.form = form;
+      // Codes of four bits lie in the order of their groups, whatever the model type does with floats.
+      stacked.form = member.located->tensor->dtype_name == "U8" ? StackedForm::rows_first : form;
       stacked.shapes = form_of_shapes(index, stacked);
       result.push_back(stacked);
     }

@@ -18,6 +18,7 @@ struct StackedWeight {
   std::string projection;   ///< "gate_up_proj", without ".weight".
   const Located* weight = nullptr;
   const Located* scale = nullptr;           ///< [E, ...]
+  const Located* global = nullptr;          ///< [E], or of gate and up [E, 2]
   const Located* input_scale = nullptr;     ///< [E] or one value
   const Located* bias = nullptr;            ///< [E, N]
   std::vector<const Located*> zero_points;  ///< Read only where they are 0.
@@ -28,6 +29,8 @@ struct StackedWeight {
   StackedForm form = StackedForm::unknown;    ///< As the model type says.
   StackedForm shapes = StackedForm::unknown;  ///< As the dimensions of gate_up and down together show.
 
+  /// gpt-oss's MXFP4, which needs no config: codes [E, N, K / 32, 16].
+  bool blocks() const noexcept { return weight->tensor->shape.size() == 4; }
   bool transposed() const noexcept { return form == StackedForm::transposed; }
 
   std::int64_t experts() const { return weight->tensor->shape[0]; }

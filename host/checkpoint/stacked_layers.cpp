@@ -26,13 +26,25 @@ std::string why_not(const StackedWeight& stacked) {
     return fmt::format("is {}: the model_type of config.json stores experts as {}, the shapes beside it say {}",
                        weight.shape_text(), stacked.transposed() ? "[E, K, N]" : "[E, N, K]",
                        stacked.transposed() ? "[E, N, K]" : "[E, K, N]");
-  for (const Located* part : {stacked.scale, stacked.input_scale, stacked.bias}) {
+  for (const Located* part : {stacked.scale, stacked.global, stacked.input_scale, stacked.bias}) {
     if (part == nullptr || part->tensor->elements() == 1) continue;
     if (part->tensor->shape.empty() || part->tensor->shape[0] != stacked.experts())
       return fmt::format("is {}, but '{}' is {}: both need the experts as first dimension", weight.shape_text(),
                          part->tensor->name, part->tensor->shape_text());
   }
   return {};
+}
+
+/// How gpt-oss quantises, whose names need no config.
+const QuantizationGroup& gpt_oss() {
+  static const QuantizationGroup all = [] {
+    QuantizationGroup group;
+    group.weight_dtype = DType::e2m1;
+    group.activations = ActivationScheme::none;
+    group.writer = "gpt-oss";
+    return group;
+  }();
+  return all;
 }
 
 /// The slices of one expert.
@@ -46,18 +58,24 @@ void cut(const TensorIndex& index, const StackedWeight& stacked, std::int64_t ex
   parts.transposed = stacked.transposed();
   parts.weight = *own(stacked.weight, parts.transposed);
   parts.scale = own(stacked.scale, parts.transposed);
+  parts.global = own(stacked.global, false);
+  if (std::vector<std::int64_t>& shape = parts.weight.tensor.shape; stacked.blocks())
+    shape = {shape[0], shape[1] * 16};
   parts.input_scale = own(stacked.input_scale, false);
   parts.bias = own(stacked.bias, false);
 }
 
 /// Whether the scales of gate and up [2 I, H] were made of both together, so that blocks count from row 0, or of
 /// each alone and then joined: these have 2 ceil(I / rows) rows, with up's blocks beginning at row I. Where I is a
-/// multiple of a block's rows the two are the same.
+/// multiple of a block's rows the two are the same. NVFP4 may have a global scale of each.
 bool joined_scales(const TensorIndex& index, const StackedWeight& stacked, const LayerParts& parts,
                    const OpenOptions& options) {
-  if (stacked.projection != "gate_up_proj" || !parts.scale || parts.problem) return false;
+  if (stacked.projection != "gate_up_proj" || !parts.scale) return false;
   const Tensor &weight = parts.weight.tensor, &scale = parts.scale->tensor;
   if (weight.shape.size() != 2 || scale.shape.size() != 2) return false;
+  if (parts.global && weight.shape[0] % 2 == 0 && parts.global->tensor.shape == std::vector<std::int64_t>{2})
+    return true;
+  if (has_four_bits(parts) || parts.problem) return false;
   BlockSource source{};
   std::optional<ScaleGrid> grid = said_grid(parts, source);
   if (!grid) grid = options.block ? *options.block : grid_from_shape(scale, parts.scale->file->path(), weight);
@@ -89,6 +107,7 @@ std::array<LayerParts, 2> halves_of(const LayerParts& both) {
     parts.name = both.name.substr(0, dot) + (half == 0 ? ".gate_proj" : ".up_proj");
     parts.weight.tensor = rows_of(both.weight.tensor, half * rows, (half + 1) * rows);
     parts.scale->tensor = rows_of(both.scale->tensor, half * scale_rows, (half + 1) * scale_rows);
+    if (both.global) parts.global->tensor = rows_of(both.global->tensor, half, half + 1);
     if (both.bias && both.bias->tensor.shape == std::vector{2 * rows})
       parts.bias->tensor = rows_of(both.bias->tensor, half * rows, (half + 1) * rows);
     else if (both.bias)
@@ -112,17 +131,16 @@ std::vector<LayerParts> layers_of(const TensorIndex& index, const StackedWeight&
     parts.expert = expert;
     parts.expected_scale = weight.name + "_scale_inv";
     parts.expected_input_scale = weight.name + "_activation_scale";
-    parts.group = config.group_of(parts.name);
+    parts.group = stacked.blocks() ? &gpt_oss() : config.group_of(parts.name);
     parts.weight = placed(index, *stacked.weight);
     for (const Located* zeros : stacked.zero_points) parts.zero_points.push_back(placed(index, *zeros));
     bool joined = false;
     try {
-      if (stacked.problem)
-        parts.problem = stacked.problem;
-      else if (!why.empty())
-        parts.problem = Error(ErrorKind::unsupported, parts.weight.file->path(), weight.name, why);
-      else
+      if (why.empty())
         cut(index, stacked, expert, parts);
+      else
+        parts.problem = Error(ErrorKind::unsupported, parts.weight.file->path(), weight.name, why);
+      if (stacked.problem) parts.problem = stacked.problem;
       joined = joined_scales(index, stacked, parts, options);
     } catch (const Error& error) {
       parts.problem = error;

@@ -17,8 +17,9 @@ namespace ironcl::checkpoint {
 enum class Part {
   none,           ///< Not known here. Beside a weight of codes it refuses the layer.
   weight,         ///< The codes.
-  packed_weight,  ///< compressed-tensors: codes + 128, four to an I32; read where the config says 8 bits.
+  packed_weight,  ///< compressed-tensors: codes + 128, four to an I32, or two of e2m1 to a byte, as the config says.
   weight_scale,   ///< Multiplies the codes.
+  global_scale,   ///< NVFP4's factor of all scales; compressed-tensors' weight_global_scale divides.
   row_amax,       ///< bitsandbytes' SCB: the largest magnitude of each row; its scale is SCB / 127.
   input_scale,    ///< The static scale of the activations: codes are RNE(x / scale).
   bias,           ///< Added to the product.

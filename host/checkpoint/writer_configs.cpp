@@ -32,8 +32,11 @@ std::optional<ScaleGrid> quark_grid(const Members& scheme, std::string& unsuppor
 }
 
 /// What quark calls the types of codes.
-constexpr std::array<std::pair<std::string_view, numerics::DType>, 3> kQuarkTypes = {
-    {{"fp8_e4m3", numerics::DType::e4m3fn}, {"fp8_e5m2", numerics::DType::e5m2}, {"int8", numerics::DType::i8}}};
+constexpr std::array<std::pair<std::string_view, numerics::DType>, 4> kQuarkTypes = {
+    {{"fp8_e4m3", numerics::DType::e4m3fn},
+     {"fp8_e5m2", numerics::DType::e5m2},
+     {"int8", numerics::DType::i8},
+     {"fp4", numerics::DType::e2m1}}};
 
 std::optional<numerics::DType> quark_type(const Members& scheme) {
   const std::string name = scheme.text("dtype").value_or("");
@@ -52,7 +55,7 @@ std::optional<Members> quark_scheme(const Members& config, std::string_view name
   auto scheme = config.object(name);
   if (!scheme) return std::nullopt;
   if (!quark_type(*scheme))
-    unsupported = fmt::format("dtype '{}' of quark's {} is not read, only fp8_e4m3, fp8_e5m2 and int8",
+    unsupported = fmt::format("dtype '{}' of quark's {} is not read, only fp8_e4m3, fp8_e5m2, int8 and fp4",
                               scheme->text("dtype").value_or(""), name);
   return scheme;
 }
@@ -73,10 +76,14 @@ void read_algorithm(const std::string& written, QuantizationGroup& group) {
     group.weight_grid = group.activation_grid = ScaleGrid{1, 32};
     group.activations = ActivationScheme::dynamic;
     group.activation_rounding = ScaleRounding::power_of_two;
+  } else if (algorithm == "NVFP4") {
+    group.weight_dtype = numerics::DType::e2m1;
+    group.weight_grid = ScaleGrid{1, 16};
+    leave_activations(group);
   } else {
     group.unsupported = fmt::format(
-        "is quantised with {} of modelopt, which is not read; quantise with FP8, MXFP8, FP8_PER_CHANNEL_PER_TOKEN or "
-        "FP8_PB_WO",
+        "is quantised with {} of modelopt, which is not read; quantise with FP8, MXFP8, FP8_PER_CHANNEL_PER_TOKEN, "
+        "FP8_PB_WO or NVFP4",
         written);
   }
 }
@@ -86,7 +93,6 @@ struct Unread {
   std::string_view method, what, help;
 };
 constexpr std::array kUnread = {
-    Unread{"mxfp4", "MXFP4 of gpt-oss, four bits to a code", "take a repository that holds the model in FP8"},
     Unread{"mlx", "the form of MLX (bits packed along K, with scales and biases)", ""},
     Unread{"tensorrt-llm", "the form of TensorRT-LLM", "export with modelopt's export_hf_checkpoint"},
     Unread{"inc",
@@ -167,18 +173,35 @@ void read_quark(const Members& config, QuantizationConfig& result) {
     if (const auto axis = weight->number("ch_axis"); axis && *axis != 0 && group.weight_grid == ScaleGrid{1, 0})
       group.unsupported =
           fmt::format("has scales along axis {} (ch_axis of quark), which are not read, only 0", *axis);
+    const bool fp4 = group.weight_dtype == numerics::DType::e2m1;
+    if (fp4 && (group.weight_grid != ScaleGrid{1, 32} || weight->text("scale_format") != "e8m0"))
+      group.unsupported = "has fp4 of quark without scales of e8m0 in groups of 32, which is not read";
   } else if (group.unsupported.empty()) {
     group.unsupported = "is written by quark without a scheme of its weight, which is not read";
   }
   const auto inputs = quark_scheme(*global, "input_tensors", group.unsupported);
   group.activations = ActivationScheme::none;
   if (!inputs) return;
+  if (quark_type(*inputs) == numerics::DType::e2m1) return leave_activations(group);
   group.activation_grid = quark_grid(*inputs, group.unsupported);
   group.activation_dtype = quark_type(*inputs);
   if (inputs->flag("symmetric") == false)
     group.unsupported = "asymmetric activations (input_tensors of quark) are not read; quantise with symmetric: true";
   group.activations =
       inputs->flag("is_dynamic").value_or(false) ? ActivationScheme::dynamic : ActivationScheme::fixed;
+}
+
+void read_mxfp4(const Members&, QuantizationConfig& result) {
+  QuantizationGroup& group = linear_group(result);
+  group.weight_dtype = numerics::DType::e2m1;
+  group.weight_grid = ScaleGrid{1, 32};
+  group.activations = ActivationScheme::none;
+}
+
+void leave_activations(QuantizationGroup& group) {
+  group.activations = ActivationScheme::none;
+  group.activation_dtype.reset();
+  group.input_scale_unused = group.leaves_activations = true;
 }
 
 void read_per_channel(const Members& config, QuantizationConfig& result) {

@@ -25,6 +25,12 @@ void read_fbgemm(const Members& config, QuantizationConfig& result);
 /// AMD quark: global_quant_config.{weight, input_tensors}. Appends a group.
 void read_quark(const Members& config, QuantizationConfig& result);
 
+/// mxfp4 (gpt-oss, transformers): weights of e2m1 beside activations that stay as they come. Appends a group.
+void read_mxfp4(const Members& config, QuantizationConfig& result);
+
+/// Activations of four bits, which are not computed: they stay as they come, and their scales are not used.
+void leave_activations(QuantizationGroup& group);
+
 /// Per channel and per token: w8a8_int8, w8a8_fp8 (SGLang, vLLM), smooth_quant (LMDeploy, by its quant_dtype).
 void read_per_channel(const Members& config, QuantizationConfig& result);
 

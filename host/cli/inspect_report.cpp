@@ -78,7 +78,7 @@ std::string rows_text(std::vector<report::Column> columns, const std::vector<Row
 
 std::string activation_text(const LinearLayer& layer) {
   if (!layer.activations_known) return {};
-  if (layer.activations == ActivationScheme::none) return "none";
+  if (layer.activations == ActivationScheme::none) return layer.leaves_activations ? "none (fp4 left out)" : "none";
   return fmt::format("{} {}", name_of(layer.activations), activation_scales_text(layer));
 }
 

@@ -190,7 +190,7 @@ report::Problem problem_of(const LinearLayer& layer, const Activations& a, DType
 }
 
 Operands operands_of(const Activations& a, const LayerWeights& weights) noexcept {
-  return {a.data, a.scales, weights.codes, weights.scales, weights.bias};
+  return {a.data, a.scales, weights.codes, weights.scales, weights.bias, {}, weights.global};
 }
 
 Activations load_activations(const ActivationSource& source, const LinearLayer& layer) {

@@ -20,15 +20,6 @@ using namespace ironcl::layer::c_api;
 
 namespace {
 
-ironcl_scale_desc scale_desc(DType type, ironcl::numerics::ScaleGrid grid) {
-  ironcl_scale_desc desc{};
-  desc.dtype = static_cast<ironcl_dtype>(type);
-  if (type == DType::none) return desc;
-  desc.group_rows = static_cast<std::uint32_t>(grid.group_rows);
-  desc.group_cols = static_cast<std::uint32_t>(grid.group_cols);
-  return desc;
-}
-
 std::uint32_t scheme_of(ActivationScheme scheme) {
   return scheme == ActivationScheme::none    ? IRONCL_ACTIVATIONS_NONE
          : scheme == ActivationScheme::fixed ? IRONCL_ACTIVATIONS_STATIC
@@ -92,9 +83,9 @@ ironcl_status ironcl_layer_get_info(ironcl_layer layer, ironcl_layer_info* out_i
     info.bytes = source.bytes;
     if (!source.problem) {
       info.activations = scheme_of(source.activations);
-      info.weight_scale = scale_desc(source.scale.dtype, source.weight_grid);
+      info.weight_scale = ironcl::report::to_desc(source.scales());
       const layer::ActivationRule rule = layer::activation_rule(source, DType::bf16);
-      info.activation_scale = scale_desc(rule.scale.dtype, rule.scale.grid);
+      info.activation_scale = ironcl::report::to_desc(rule.scale);
       info.input_scale = rule.fixed_scale.value_or(0);
       if (source.activations == ActivationScheme::dynamic)
         info.activation_limit = static_cast<float>(source.activation_limit.value_or(0));
@@ -134,11 +125,12 @@ ironcl_status ironcl_layer_weights(ironcl_layer layer, ironcl_weights_desc* out_
     desc.dtype = static_cast<ironcl_dtype>(source.multiplied());
     desc.n = source.n;
     desc.k = source.k;
-    desc.scale = scale_desc(source.scale.dtype, source.weight_grid);
+    desc.scale = ironcl::report::to_desc(source.scales());
     desc.data = weights.codes.data();
     desc.scales = weights.scales.data();
     desc.data_bytes = weights.codes.size();
     desc.scale_bytes = weights.scales.size();
+    if (!weights.global.empty()) desc.global_scales = weights.global.data();
     write_struct(desc, "ironcl_weights_desc", out_desc);
   });
 }

@@ -173,7 +173,7 @@ void Execution::prepare(const Operands& operands, const ExecutionSettings& setti
     weights = settings.pool->of(settings.layout);
   while (weights->size() < wanted) {
     const double before = now_ns();
-    runner_->prepare(0, operands.b, operands.b_scale);
+    runner_->prepare(0, operands.b, operands.b_scale, operands.b_global);
     if (prepare_ns_ == 0) prepare_ns_ = now_ns() - before;
   }
   copies_ = weights->size();

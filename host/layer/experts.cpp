@@ -27,12 +27,17 @@ Experts::Experts(const Device& device, const ExpertsSource& source, const Expert
       choices_(choices),
       runner_(device, graph_of(form_, choices, device.props().buffer_alignment), choices.tokens) {
   const Graph& graph = runner_.graph();
-  for (std::size_t i = 0; i < graph.operations.size(); ++i)
-    if (const auto* product = std::get_if<ProductOp>(&graph.operations[i].what))
-      runner_.prepare(i, stack(source, product->shared, product->matrices.front()));
+  Queue queue(device);
+  for (std::size_t i = 0; i < graph.operations.size(); ++i) {
+    const auto* product = std::get_if<ProductOp>(&graph.operations[i].what);
+    if (product == nullptr) continue;
+    const StackedMatrices matrices = stack(source, product->shared, product->matrices.front());
+    runner_.prepare(i, matrices);
+    if (const ValueId bias = graph.operations[i].in[ProductOp::kBias]; bias != kNoValue)
+      queue.write(runner_.span(bias, 0), std::span(matrices.bias)).wait();
+  }
   if (!form_.correction_bias) return;
   const std::vector<float> bias = source.correction_bias();
-  Queue queue(device);
   queue.write(runner_.span(graph.find("bias"), 0), std::span(bias)).wait();
 }
 

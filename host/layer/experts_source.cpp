@@ -24,7 +24,20 @@ bool halves_have_own_blocks(const GatedForm& gated) noexcept {
   return gated.gate.scale.dtype == DType::none || (rows != 0 && gated.width % rows == 0);
 }
 
-MatrixForm form_of(const LinearLayer& layer) { return {layer.weight.dtype, {layer.scale.dtype, layer.weight_grid}}; }
+MatrixForm form_of(const LinearLayer& layer) {
+  return {layer.weight.dtype, layer.scales(), layer.bias ? layer.bias->dtype : DType::none};
+}
+
+/// [2 I, ...] whose even rows are the gate's and odd rows up's (gpt-oss) as the rows of one after those of the other.
+void part_rows(std::vector<std::byte>& rows, std::int64_t count) {
+  const auto size = static_cast<std::ptrdiff_t>(rows.size()) / count;
+  std::vector<std::byte> parted;
+  parted.reserve(rows.size());
+  for (const std::int64_t first : {0, 1})
+    for (std::int64_t row = first; row < count; row += 2)
+      parted.insert(parted.end(), rows.begin() + row * size, rows.begin() + (row + 1) * size);
+  rows = std::move(parted);
+}
 
 class CheckpointExperts final : public ExpertsSource {
  public:
@@ -44,9 +57,12 @@ class CheckpointExperts final : public ExpertsSource {
                      .best_of_two = routing.has_correction_bias};
     form_.correction_bias = layer.correction_bias.has_value();
     form_.shared_gate = layer.shared_gate.has_value();
+    form_.activation = routing.clamped_swiglu ? numerics::Activation::swiglu_oai : numerics::Activation::silu;
+    form_.activation_limit = static_cast<float>(routing.activation_limit);
     // One product makes the router's logits and the gate's; f32 holds both where their types differ.
-    form_.router = layer.router.dtype;
-    if (layer.shared_gate && layer.shared_gate->dtype != form_.router) form_.router = DType::f32;
+    form_.router.code = layer.router.dtype;
+    if (layer.shared_gate && layer.shared_gate->dtype != form_.router.code) form_.router.code = DType::f32;
+    if (layer.router_bias) form_.router.bias = layer.router_bias->dtype;
     form_.experts = gated_form(layer.experts, layer.width);
     if (layer.shared) form_.shared = gated_form(*layer.shared, layer.shared_width);
     const LinearLayer& down = layers_[layer.experts.down.front()];
@@ -66,21 +82,25 @@ class CheckpointExperts final : public ExpertsSource {
                                                               : gated.down;
     const LinearLayer& layer = layers_[indices.at(static_cast<std::size_t>(expert))];
     LayerWeights weights = weights_of(layer);
-    StackedMatrices one{1, layer.n, layer.k, {}, std::move(weights.scales)};
+    StackedMatrices one{
+        1, layer.n, layer.k, {}, std::move(weights.scales), std::move(weights.global), std::move(weights.bias)};
     if (layer.transposed)
       one.codes = std::move(weights.turned);
     else
       one.codes.assign(weights.codes.begin(), weights.codes.end());
+    if (projection == Projection::gate_up && layer_.routing.interleaved)
+      for (auto* rows : {&one.codes, &one.scales, &one.bias}) part_rows(*rows, layer.n);
     return one;
   }
 
-  std::vector<std::byte> router() const override {
-    std::vector<std::byte> rows = in_router_type(layer_.router);
+  StackedMatrices router() const override {
+    StackedMatrices all{1, form_.logits(), form_.hidden, in_router_type(layer_.router), {}};
     if (layer_.shared_gate) {
       const std::vector<std::byte> gate = in_router_type(*layer_.shared_gate);
-      rows.insert(rows.end(), gate.begin(), gate.end());
+      all.codes.insert(all.codes.end(), gate.begin(), gate.end());
     }
-    return rows;
+    if (layer_.router_bias) all.bias.assign(layer_.router_bias->data.begin(), layer_.router_bias->data.end());
+    return all;
   }
 
   std::vector<float> correction_bias() const override {
@@ -98,11 +118,13 @@ class CheckpointExperts final : public ExpertsSource {
     form.stored_fused = gated.fused();
     form.gate = form_of(layers_[(gated.fused() ? gated.gate_up : gated.gate).front()]);
     form.down = form_of(layers_[gated.down.front()]);
+    for (std::size_t i = 0; i < gated.gate.size(); ++i)
+      form.own_globals |= layers_[gated.gate[i]].global != layers_[gated.up[i]].global;
     return form;
   }
 
   std::vector<std::byte> in_router_type(const checkpoint::Tensor& tensor) const {
-    if (tensor.dtype == form_.router) return {tensor.data.begin(), tensor.data.end()};
+    if (tensor.dtype == form_.router.code) return {tensor.data.begin(), tensor.data.end()};
     std::vector<float> values(static_cast<std::size_t>(tensor.elements()));
     numerics::decode(tensor.dtype, tensor.data.data(), std::span<float>(values));
     const auto bytes = std::as_bytes(std::span(values));
@@ -130,12 +152,17 @@ StackedMatrices half_of(const MatrixForm& form, const StackedMatrices& both, std
   };
   one.codes = take(both.codes);
   if (form.scale.dtype != DType::none) one.scales = take(both.scales);
+  one.globals = both.globals;
+  one.bias = take(both.bias);
   return one;
 }
 
 void append(StackedMatrices& all, const StackedMatrices& one) {
-  all.codes.insert(all.codes.end(), one.codes.begin(), one.codes.end());
-  all.scales.insert(all.scales.end(), one.scales.begin(), one.scales.end());
+  const auto add = [](auto& to, const auto& more) { to.insert(to.end(), more.begin(), more.end()); };
+  add(all.codes, one.codes);
+  add(all.scales, one.scales);
+  add(all.globals, one.globals);
+  add(all.bias, one.bias);
 }
 
 }  // namespace
@@ -149,7 +176,7 @@ const char* name_of(Projection projection) noexcept {
                                              : "whole";
 }
 
-bool GatedForm::may_fuse() const noexcept { return stored_fused || halves_have_own_blocks(*this); }
+bool GatedForm::may_fuse() const noexcept { return stored_fused || (!own_globals && halves_have_own_blocks(*this)); }
 bool GatedForm::may_split() const noexcept { return !stored_fused || halves_have_own_blocks(*this); }
 
 std::pair<std::int64_t, std::int64_t> shape_of(const ExpertsForm& form, const GatedForm& gated,
@@ -160,7 +187,7 @@ std::pair<std::int64_t, std::int64_t> shape_of(const ExpertsForm& form, const Ga
 
 StackedMatrices matrix_of(const ExpertsSource& source, bool shared, Projection projection, std::int64_t expert) {
   const ExpertsForm& form = source.form();
-  if (projection == Projection::router) return {1, form.logits(), form.hidden, source.router(), {}};
+  if (projection == Projection::router) return source.router();
   const GatedForm& gated = shared ? form.shared.value() : form.experts;
   if (projection == Projection::down || gated.stored_fused == (projection == Projection::gate_up))
     return source.matrix(shared, projection, expert);
@@ -169,6 +196,7 @@ StackedMatrices matrix_of(const ExpertsSource& source, bool shared, Projection p
                    projection == Projection::up ? 1 : 0);
   StackedMatrices both = source.matrix(shared, Projection::gate, expert);
   append(both, source.matrix(shared, Projection::up, expert));
+  if (!both.globals.empty()) both.globals.pop_back();  // the same of both
   both.n *= 2;
   return both;
 }
@@ -180,22 +208,29 @@ StackedMatrices stack(const ExpertsSource& source, bool shared, Projection proje
   const MatrixForm& matrix = projection == Projection::down ? gated.down : gated.gate;
   const auto [n, k] = shape_of(form, gated, projection);
   StackedMatrices all{gated.count, n, k, {}, {}};
-  all.codes.reserve(static_cast<std::size_t>(numerics::checked_mul(
-      gated.count,
-      numerics::checked_mul(numerics::checked_mul(n, k), std::int64_t{numerics::size_of(matrix.code)}))));
+  all.codes.reserve(static_cast<std::size_t>(
+      numerics::checked_mul(gated.count, numerics::checked_mul(n, numerics::bytes_of(matrix.code, k)))));
   for (std::int64_t expert = 0; expert < gated.count; ++expert)
     append(all, matrix_of(source, shared, projection, expert));
   return all;
 }
 
-numerics::Operand operand_of(const MatrixForm& form, const StackedMatrices& matrix) {
+numerics::Operand operand_of(const MatrixForm& form, StackedMatrices& matrix) {
   numerics::Operand operand;
+  operand.scale_dtype = form.scale.dtype;
+  if (!matrix.globals.empty()) {
+    std::vector<double> scales(matrix.scales.size() / numerics::size_of(form.scale.dtype));
+    numerics::decode(form.scale.dtype, matrix.scales.data(), std::span<double>(scales));
+    for (double& scale : scales) scale *= static_cast<double>(matrix.globals.front());
+    const auto bytes = std::as_bytes(std::span(scales));
+    matrix.scales.assign(bytes.begin(), bytes.end());
+    operand.scale_dtype = DType::f64;
+  }
   operand.dtype = form.code;
   operand.data = matrix.codes.data();
   operand.rows = matrix.n;
   operand.cols = matrix.k;
   operand.ld = matrix.k;
-  operand.scale_dtype = form.scale.dtype;
   operand.scales = matrix.scales.data();
   operand.grid = form.scale.grid;
   operand.scale_ld = form.scale.grid.scale_cols(matrix.k);

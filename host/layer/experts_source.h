@@ -27,7 +27,8 @@ const char* name_of(Projection projection) noexcept;
 /// What all matrices of one projection have in common.
 struct MatrixForm {
   numerics::DType code = numerics::DType::none;
-  report::Scales scale;  ///< Of one matrix; the grid restarts with each.
+  report::Scales scale;                          ///< Of one matrix; the grid restarts with each.
+  numerics::DType bias = numerics::DType::none;  ///< Added to its product; none: there is none.
 };
 
 /// A gated MLP, as many of one shape as there are experts.
@@ -36,6 +37,7 @@ struct GatedForm {
   std::int64_t width = 0;     ///< I
   MatrixForm gate, down;      ///< up is as gate.
   bool stored_fused = false;  ///< Gate and up are one matrix [2 I, H], gate's rows first.
+  bool own_globals = false;   ///< Global scales of an expert's gate and up differ.
 
   /// Whether gate and up may be taken as one matrix, and whether they may be taken as two.
   bool may_fuse() const noexcept;
@@ -56,7 +58,9 @@ struct ExpertsForm {
   numerics::Routing routing;
   bool correction_bias = false;
   bool shared_gate = false;
-  numerics::DType router = numerics::DType::bf16;
+  MatrixForm router{numerics::DType::bf16, {}};
+  numerics::Activation activation = numerics::Activation::silu;
+  float activation_limit = 0;
   GatedForm experts;
   std::optional<GatedForm> shared;
   ExpertsActivations x, between;  ///< Of gate and up; of down.
@@ -69,6 +73,8 @@ struct ExpertsForm {
 struct StackedMatrices {
   std::int64_t count = 0, n = 0, k = 0;
   std::vector<std::byte> codes, scales;
+  std::vector<float> globals{};   ///< [count]; empty where there are none.
+  std::vector<std::byte> bias{};  ///< [count, n]; likewise.
 };
 
 /// The numbers of a layer of experts. Any thread; the matrices are made or read anew by each call, so that nobody
@@ -83,8 +89,8 @@ class ExpertsSource {
   virtual const ExpertsForm& form() const = 0;
   /// One matrix of one expert, or of the shared one. `projection` is as it is stored: gate_up, or gate and up.
   virtual StackedMatrices matrix(bool shared, Projection projection, std::int64_t expert) const = 0;
-  /// [logits(), H] of form().router: the router's rows, then the shared expert's gate.
-  virtual std::vector<std::byte> router() const = 0;
+  /// [logits(), H] as form().router: the router's rows, then the shared expert's gate.
+  virtual StackedMatrices router() const = 0;
   virtual std::vector<float> correction_bias() const = 0;  ///< [E]; empty where there is none.
 };
 
@@ -98,8 +104,8 @@ StackedMatrices stack(const ExpertsSource& source, bool shared, Projection proje
 std::pair<std::int64_t, std::int64_t> shape_of(const ExpertsForm& form, const GatedForm& gated,
                                                Projection projection) noexcept;
 
-/// A matrix as the oracle takes it, borrowed.
-numerics::Operand operand_of(const MatrixForm& form, const StackedMatrices& matrix);
+/// A matrix as the oracle takes it, borrowed: a global scale goes into the others, which become f64.
+numerics::Operand operand_of(const MatrixForm& form, StackedMatrices& matrix);
 
 /// A layer of a checkpoint, which outlives it. `quantize` false: its activations stay unquantised, whatever the
 /// checkpoint says. Throws the layer's problem.

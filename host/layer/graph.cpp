@@ -71,10 +71,11 @@ class ExpertsWriter {
   void route(ValueId x, std::int64_t top_k) {
     const ValueId logits = add({"logits", DType::f32, form_.logits(), 1});
     ProductOp router;
-    router.problem = product(choices_.tokens, form_.logits(), form_.hidden, {choices_.x, {}}, {form_.router, {}});
+    router.problem = product(choices_.tokens, form_.logits(), form_.hidden, {choices_.x, {}}, form_.router);
     router.problem.weakest_accuracy = numerics::AccuracyClass::f32;
     router.matrices = {Projection::router};
-    graph_.operations.push_back({"router", std::move(router), {x, kNoValue, kNoValue, kNoValue}, {logits}});
+    const ValueId added = bias_of("router", form_.router, form_.logits(), 1);
+    graph_.operations.push_back({"router", std::move(router), {x, kNoValue, kNoValue, added}, {logits}});
     const ValueId bias = form_.correction_bias ? add({"bias", DType::f32, form_.routing.experts, 0, 1}) : kNoValue;
     const ValueId ids = add({"ids", DType::s32, top_k, 1});
     weights_ = add({"weights", DType::f32, top_k, 1});
@@ -103,8 +104,14 @@ class ExpertsWriter {
     problem.b = b.code;
     problem.b_scale = b.scale;
     problem.d = kBetween;
+    problem.bias = b.bias;
     problem.weakest_accuracy = choices_.weakest_accuracy;
     return problem;
+  }
+
+  /// The biases of a product's matrices, which belong to the layer as its weights do; kNoValue where it has none.
+  ValueId bias_of(const std::string& product, const MatrixForm& matrix, std::int64_t n, std::int64_t matrices) {
+    return matrix.bias == DType::none ? kNoValue : add({product + ", bias", matrix.bias, n, 0, matrices});
   }
 
   /// One product of the experts' or the shared one's matrices, its outputs side by side.
@@ -120,7 +127,8 @@ class ExpertsWriter {
     }
     const std::int64_t rows = choices_.tokens * (shared ? 1 : form_.routing.top_k);
     ProductOp op;
-    op.problem = product(rows, n, from.cols, {from.dtype, from.scales}, down ? gated.down : gated.gate);
+    const MatrixForm& b = down ? gated.down : gated.gate;
+    op.problem = product(rows, n, from.cols, {from.dtype, from.scales}, b);
     op.matrices = std::move(matrices);
     op.shared = shared;
     if (!shared) {
@@ -128,8 +136,9 @@ class ExpertsWriter {
       op.problem.matrices = gated.count;
       op.problem.options = choices_.options;
     }
+    const ValueId bias = bias_of(name, b, n, gated.count);
     graph_.operations.push_back(
-        {name, std::move(op), {a, shared ? kNoValue : counts_, shared || down ? kNoValue : index_, kNoValue}, out});
+        {name, std::move(op), {a, shared ? kNoValue : counts_, shared || down ? kNoValue : index_, bias}, out});
   }
 
   /// Whether gate and up are one product: one grid describes both, and up's half of a row begins where the device
@@ -167,7 +176,7 @@ class ExpertsWriter {
     const ValueId h = value("activation", quantised ? form_.between.code : kBetween, width);
     if (quantised) graph_.values[h].scales = {DType::f32, row_grid(form_.between)};
     graph_.operations.push_back({of + "activation",
-                                 ActivateOp{numerics::Activation::silu, 0, form_.between.quantizer},
+                                 ActivateOp{form_.activation, form_.activation_limit, form_.between.quantizer},
                                  {gate, up, shared ? kNoValue : counts_},
                                  {h}});
     const ValueId down = value("down", kBetween, form_.hidden);

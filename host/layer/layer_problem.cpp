@@ -75,6 +75,7 @@ LayerWeights weights_of(const LinearLayer& layer) {
                static_cast<std::size_t>(layer.weight_grid.scale_cols(layer.k)), numerics::size_of(layer.scale.dtype));
   }
   if (layer.bias) weights.bias.assign(layer.bias->data.begin(), layer.bias->data.end());
+  if (layer.global) weights.global = {static_cast<float>(*layer.global)};
   return weights;
 }
 
@@ -132,7 +133,7 @@ report::Problem describe(const LinearLayer& layer, const ActivationRule& rule, s
   problem.d = out;
   problem.bias = layer.bias ? layer.bias->dtype : DType::none;
   problem.a_scale = rule.scale;
-  problem.b_scale = {layer.scale.dtype, layer.weight_grid};
+  problem.b_scale = layer.scales();
   problem.a_quantizer = rule.quantizer;
   problem.weakest_accuracy = weakest;
   return problem;

@@ -20,6 +20,7 @@ struct LayerWeights {
   std::span<const std::byte> codes;
   std::vector<std::byte> turned;        ///< B where it is not as it lies in the file; else empty.
   std::vector<std::byte> scales, bias;  ///< bias: empty where the layer has none.
+  std::vector<float> global;            ///< One of NVFP4; else empty.
 };
 LayerWeights weights_of(const checkpoint::LinearLayer& layer);
 

@@ -10,6 +10,8 @@ namespace ironcl::layer {
 using numerics::DType;
 
 std::size_t bytes_of_matrix(DType type, std::int64_t rows, std::int64_t cols) {
+  if (numerics::bits_of(type) < 8 && type != DType::none)
+    return static_cast<std::size_t>(numerics::checked_mul(rows, numerics::bytes_of(type, cols)));
   return static_cast<std::size_t>(
       numerics::checked_mul(numerics::checked_mul(rows, cols), std::int64_t{numerics::size_of(type)}));
 }
@@ -23,7 +25,9 @@ Operands of_matrix(const report::Problem& problem, const Operands& operands, std
     const std::size_t one = all.size() / static_cast<std::size_t>(matrices_of(problem));
     return all.subspan(static_cast<std::size_t>(matrix) * one, one);
   };
-  return {operands.a, operands.a_scale, part(operands.b), part(operands.b_scale), part(operands.bias), {}};
+  Operands one{operands.a, operands.a_scale, part(operands.b), part(operands.b_scale), part(operands.bias)};
+  if (!operands.b_global.empty()) one.b_global = operands.b_global.subspan(static_cast<std::size_t>(matrix), 1);
+  return one;
 }
 
 Operands of_first_rows(const report::Problem& problem, const Operands& operands) {

@@ -22,6 +22,7 @@ struct Operands {
   /// Of a grouped problem (contiguous): rows of each matrix, together m. b, b_scale and bias then hold the matrices
   /// one after another.
   std::span<const std::int32_t> counts{};
+  std::span<const float> b_global{};  ///< A factor for each matrix, where problem.b_scale.global.
 };
 
 /// The matrices of B: those of a grouped problem, else 1.

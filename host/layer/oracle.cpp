@@ -129,6 +129,7 @@ class Oracle::Walk {
                         std::vector<double>& through) const {
     const report::Problem& problem = op.problem;
     const MatrixForm form{problem.b, problem.b_scale};
+    // Of a layer of experts biases come with the matrices.
     const Known* bias = in(ProductOp::kBias) == kNoValue ? nullptr : &known_[in(ProductOp::kBias)];
     const auto [rows, counts] = schedule(a.rows);
     OracleResult all;
@@ -138,10 +139,12 @@ class Oracle::Walk {
       if (counts[expert] == 0) continue;
       const std::span own = std::span(rows).subspan(first, static_cast<std::size_t>(counts[expert]));
       const Rows some = counts.size() == 1 && own.size() == static_cast<std::size_t>(a.rows) ? a : a.gathered(own);
-      const StackedMatrices matrix = oracle_.matrices_(op, static_cast<std::int64_t>(expert));
+      StackedMatrices matrix = oracle_.matrices_(op, static_cast<std::int64_t>(expert));
       const Operand b = operand_of(form, matrix);
       const std::byte* bias_row =
-          bias == nullptr ? nullptr : bias->rows.values.data() + expert * bytes_of_matrix(problem.bias, 1, problem.n);
+          bias == nullptr || !matrix.bias.empty()
+              ? matrix.bias.data()
+              : bias->rows.values.data() + expert * bytes_of_matrix(problem.bias, 1, problem.n);
       append(all, numerics::oracle(some.operand(), b, problem.bias, bias_row, plan().accuracy));
       if (bounds == nullptr) continue;
       std::vector<double> errors;
@@ -276,11 +279,15 @@ class Oracle::Walk {
     const Bounded &gate = values_[in(ActivateOp::kGate)], &up = values_[in(ActivateOp::kUp)];
     Bounded& h = values_[out(0)];
     h = {gate.rows, gate.cols, {}, {}, DType::f32};
+    // Both functions are g / (1 + exp(-steep g)) times up, or up + 1, and clamping makes no error larger.
+    const bool oai = op.function == numerics::Activation::swiglu_oai;
+    const double limit = op.limit == 0 ? kInfinity : static_cast<double>(op.limit), steep = oai ? 1.702 : 1;
     for (std::size_t i = 0; i < gate.value.size(); ++i) {
       const double g = gate.value[i], u = up.value[i], dg = gate.bound[i], du = up.bound[i];
       const numerics::Within own = numerics::activation_oracle(op.function, g, u, static_cast<double>(op.limit));
-      const double silu = std::fabs(g / (1 + std::exp(-g)));
-      const double through = kSteepest * dg * (std::fabs(u) + du) + silu * du;
+      const double least = std::min(g, limit), factor = std::clamp(u, -limit, limit) + (oai ? 1 : 0);
+      const double silu = std::fabs(least / (1 + std::exp(-steep * least)));
+      const double through = kSteepest * dg * (std::fabs(factor) + du) + silu * du;
       h.value.push_back(own.value);
       h.bound.push_back(std::isfinite(own.value) ? kSecondOrder * (through + own.error) : kInfinity);
     }
@@ -362,11 +369,14 @@ Oracle oracle_of(const report::Problem& problem, const Operands& operands) {
   Operands b;
   b.b = operands.b;
   b.b_scale = operands.b_scale;
-  return {[problem, b, bytes](const ProductOp&, std::int64_t matrix) {
-            const Operands one = of_matrix(problem, b, matrix);
-            return StackedMatrices{1, problem.n, problem.k, bytes(one.b), bytes(one.b_scale)};
-          },
-          problem.m, std::move(brought)};
+  b.b_global = operands.b_global;
+  return {
+      [problem, b, bytes](const ProductOp&, std::int64_t matrix) {
+        const Operands one = of_matrix(problem, b, matrix);
+        return StackedMatrices{
+            1, problem.n, problem.k, bytes(one.b), bytes(one.b_scale), {one.b_global.begin(), one.b_global.end()}};
+      },
+      problem.m, std::move(brought)};
 }
 
 RoutedTokens routed_of(const Graph& graph, const Values& values) {

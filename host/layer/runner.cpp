@@ -20,13 +20,6 @@ struct Visitor : Functions... {
 
 ironcl_dtype to_c(DType type) { return static_cast<ironcl_dtype>(type); }
 
-ironcl_quantizer_desc to_c(const numerics::Quantizer& quantizer) {
-  ironcl_quantizer_desc desc{};
-  desc.amax_floor = quantizer.amax_floor;
-  desc.scale_rounding = static_cast<std::uint32_t>(quantizer.rounding);
-  return desc;
-}
-
 std::uint32_t groups_of(const report::Problem& problem) {
   return problem.grouping == Grouping::none ? 0u : static_cast<std::uint32_t>(problem.matrices);
 }
@@ -116,7 +109,8 @@ ironcl_span Runner::scales(ValueId value, std::int64_t tokens) const {
   return memory_[value].scales.span(0, scale_bytes_of(of, of.rows_of(tokens)));
 }
 
-void Runner::prepare(std::size_t operation, std::span<const std::byte> codes, std::span<const std::byte> scales) {
+void Runner::prepare(std::size_t operation, std::span<const std::byte> codes, std::span<const std::byte> scales,
+                     std::span<const float> globals) {
   const report::Problem& problem = std::get<ProductOp>(graph_.operations[operation].what).problem;
   prepared_[operation].weights->emplace_back(device_,
                                              WeightsDesc{.n = problem.n,
@@ -125,11 +119,14 @@ void Runner::prepare(std::size_t operation, std::span<const std::byte> codes, st
                                                          .dtype = to_c(problem.b),
                                                          .scale = report::to_desc(problem.b_scale),
                                                          .data = codes,
-                                                         .scales = scales},
+                                                         .scales = scales,
+                                                         .global_scales = globals},
                                              &gemm(operation));
 }
 
-void Runner::prepare(std::size_t operation, const StackedMatrices& b) { prepare(operation, b.codes, b.scales); }
+void Runner::prepare(std::size_t operation, const StackedMatrices& b) {
+  prepare(operation, b.codes, b.scales, b.globals);
+}
 
 Runner::Object Runner::create(const Operation& operation) const {
   const auto value = [&](ValueId id) -> const Value& { return graph_.values[id]; };
@@ -147,7 +144,7 @@ Runner::Object Runner::create(const Operation& operation) const {
                 desc.x = to_c(value(in[0]).dtype);
                 desc.code = to_c(value(out[0]).dtype);
                 desc.scale = report::to_desc(value(out[0]).scales);
-                desc.quantizer = to_c(op.quantizer);
+                desc.quantizer = report::to_desc(op.quantizer);
                 return Quantize(device_, desc);
               },
               [&](const RouteOp& op) -> Object {
@@ -190,7 +187,7 @@ Runner::Object Runner::create(const Operation& operation) const {
                   desc.matrices = static_cast<std::uint32_t>(value(counts).cols);
                 }
                 desc.scale = report::to_desc(y.scales);
-                if (y.scales.dtype != DType::none) desc.quantizer = to_c(op.quantizer);
+                if (y.scales.dtype != DType::none) desc.quantizer = report::to_desc(op.quantizer);
                 return Activate(device_, desc);
               },
               [&](const CombineOp&) -> Object {

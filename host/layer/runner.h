@@ -52,7 +52,8 @@ class Runner {
 
   /// Prepares one more copy of B of a product. `matrices`: of a grouped one; 0 for others.
   void prepare(std::size_t operation, const StackedMatrices& b);
-  void prepare(std::size_t operation, std::span<const std::byte> codes, std::span<const std::byte> scales);
+  void prepare(std::size_t operation, std::span<const std::byte> codes, std::span<const std::byte> scales,
+               std::span<const float> globals = {});
   /// The prepared copies of a product, which several runners may share.
   Copies& weights(std::size_t operation) { return prepared_[operation].weights; }
   const Copies& weights(std::size_t operation) const { return prepared_[operation].weights; }

@@ -127,14 +127,14 @@ class MadeExperts final : public ExpertsSource {
     return {1, problem.n, problem.k, std::move(made.b), std::move(made.b_scale)};
   }
 
-  std::vector<std::byte> router() const override {
+  StackedMatrices router() const override {
     std::mt19937_64 random(seed_ ^ 0x726f75746572u);
     std::vector<float> values(static_cast<std::size_t>(form_.logits() * form_.hidden));
     const double scale = 1 / std::sqrt(static_cast<double>(form_.hidden));
     for (float& value : values) value = static_cast<float>(student_t4(uniform(random)) * scale);
-    std::vector<std::byte> bytes(values.size() * numerics::size_of(form_.router));
-    numerics::encode(form_.router, values, bytes.data());
-    return bytes;
+    std::vector<std::byte> bytes(values.size() * numerics::size_of(form_.router.code));
+    numerics::encode(form_.router.code, values, bytes.data());
+    return {1, form_.logits(), form_.hidden, std::move(bytes), {}};
   }
 
   std::vector<float> correction_bias() const override {

@@ -20,7 +20,6 @@ using checkpoint::Error;
 using checkpoint::ErrorKind;
 using checkpoint::LinearLayer;
 using checkpoint::ModuleNames;
-using checkpoint::Part;
 using checkpoint::Tensor;
 
 /// What published models leave as it is, by the names of their modules: one pattern to a kind.
@@ -60,14 +59,9 @@ std::string fused_name(const std::string& module) {
   return module;
 }
 
-/// Tensors beside codes that say how these are to be read, and mean nothing once they are read.
-bool goes_with_codes(std::string_view leaf) {
-  const Part part = checkpoint::part_of(leaf).part;
-  if (part == Part::aside)
-    return leaf == "comfy_quant" || leaf == "input_scale_ub" || leaf == "activation_scale_ub" ||
-           leaf == "output_scale";
-  return part != Part::none && part != Part::bias;
-}
+/// Tensors beside codes that enter no product, and mean nothing once the codes are read.
+constexpr std::array<std::string_view, 5> kBesideCodes = {"comfy_quant", "input_scale_ub", "activation_scale_ub",
+                                                          "output_scale", "input_global_scale"};
 
 class Planner {
  public:
@@ -96,7 +90,9 @@ class Planner {
     if (checkpoint_.problem()) throw Error(*checkpoint_.problem());
     for (const LinearLayer& layer : checkpoint_.layers()) {
       layer.check();
+      const bool oss = layer.weight.name.ends_with("_blocks");
       const char* form = layer.packed                    ? "packed codes"
+                         : oss                           ? "experts of gpt-oss, whose gate and up lie in turns"
                          : layer.transposed              ? "experts stored as [K, N]"
                          : layer.zero_points             ? "zero points"
                          : layer.bias && layer.bias->own ? "a bias of integers"
@@ -106,8 +102,7 @@ class Planner {
         throw Error(ErrorKind::unsupported, layer.weight_file, layer.weight.name,
                     "has {}, from which nothing is converted; take the model's bf16 files", form);
       layers_[layer.weight.name].push_back(&layer);
-      for (const auto* part : {&layer.scale, layer.input_scale ? &*layer.input_scale : nullptr})
-        if (part != nullptr) dropped_.insert(part->name);
+      dropped_.insert(layer.companions.begin(), layer.companions.end());
       plan_.converts = true;
     }
   }
@@ -135,15 +130,10 @@ class Planner {
     }
   }
 
-  bool belongs_to_codes(const std::string& name) const {
-    if (dropped_.contains(name) || checkpoint::part_of(name).part == Part::aside) return dropped_.contains(name);
-    const std::size_t leaf = checkpoint::leaf_of(name);
-    const std::string_view prefix = std::string_view(name).substr(0, leaf);
-    const auto has_codes = [&](std::string_view weight) {
-      return layers_.contains(std::string(prefix) + std::string(weight));
-    };
-    return (has_codes("weight") || has_codes("_weight_qdata") || has_codes("weight._data")) &&
-           goes_with_codes(std::string_view(name).substr(leaf));
+  bool belongs_to_codes(std::string_view name) const {
+    if (dropped_.contains(name)) return true;
+    const std::string_view leaf = name.substr(checkpoint::leaf_of(name));
+    return plan_.converts && std::find(kBesideCodes.begin(), kBesideCodes.end(), leaf) != kBesideCodes.end();
   }
 
   static std::string module_of(const Tensor& tensor) {
@@ -257,7 +247,7 @@ class Planner {
   ModuleNames keep_;
   const InputClips& clips_;
   std::unordered_map<std::string, std::vector<const LinearLayer*>> layers_;  ///< By the name of their weight.
-  std::set<std::string> dropped_;
+  std::set<std::string, std::less<>> dropped_;
   Plan plan_;
 };
 
@@ -269,14 +259,18 @@ void Weight::read(std::int64_t first, std::int64_t rows, std::span<float> x) con
   const ScaleGrid& grid = layer->weight_grid;
   const Tensor &codes = layer->weight, &scales = layer->scale;
   const std::int64_t scale_cols = grid.scale_cols(k), width = grid.resolved(n, k).group_cols;
+  const double global = layer->global.value_or(1);
   first += begin;
   numerics::decode(codes.dtype, codes.data.data() + numerics::bytes_of(codes.dtype, first * k), x);
   for (std::int64_t row = 0; row < rows; ++row)
     for (std::int64_t col = 0; col < k;) {
-      const auto scale = static_cast<float>(numerics::load_as_f64(
-          scales.dtype, scales.data.data(), grid.row_of(first + row) * scale_cols + grid.col_of(col)));
+      const double scale = global * numerics::load_as_f64(scales.dtype, scales.data.data(),
+                                                          grid.row_of(first + row) * scale_cols + grid.col_of(col));
       const std::int64_t end = grid.group_cols == 0 ? k : std::min(k, col + width - (grid.col_origin + col) % width);
-      for (; col < end; ++col) x[static_cast<std::size_t>(row * k + col)] *= scale;
+      for (; col < end; ++col) {
+        float& value = x[static_cast<std::size_t>(row * k + col)];
+        value = static_cast<float>(static_cast<double>(value) * scale);
+      }
     }
 }
 

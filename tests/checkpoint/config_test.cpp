@@ -125,9 +125,9 @@ TEST(Config, ANameComesBeforeAnExpressionAndBothBeforeLinear) {
 
 TEST(Config, MarksGroupsThatIronclDoesNotRead) {
   const QuantizationConfig config =
-      read_groups(R"("a":{"targets":["re:a"],"weights":{"strategy":"tensor_group","num_bits":8}},)"
+      read_groups(R"("a":{"targets":["re:a"],"weights":{"strategy":"attn_head","num_bits":8}},)"
                   R"("b":{"targets":["re:b"],"weights":{"strategy":"group","group_size":32,"num_bits":4}})");
-  EXPECT_NE(config.group_of("a")->unsupported.find("strategy 'tensor_group'"), std::string::npos);
+  EXPECT_NE(config.group_of("a")->unsupported.find("strategy 'attn_head'"), std::string::npos);
   EXPECT_NE(config.group_of("b")->unsupported.find("4 bits"), std::string::npos);
 }
 

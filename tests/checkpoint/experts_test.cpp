@@ -378,7 +378,7 @@ TEST(Routing, OfUnknownTypesIsRefusedAndTheirMatricesStayUsable) {
   EXPECT_NO_THROW(unknown.checkpoint.layer("m.experts.0.up_proj"));
   Opened(two_experts("m", kProjections), "").expect_refused({"no config.json"});
   Opened(two_experts("m", kProjections), config_of("llama4_text")).expect_refused({"input of an expert"});
-  Opened(two_experts("m", kProjections), config_of("gpt_oss")).expect_refused({"MXFP4"});
+  Opened(two_experts("m", kProjections), config_of("gpt_oss")).expect_refused({"missing: the bias of an expert"});
 }
 
 TEST(Routing, HasTheDefaultsOfItsTypeAndTheValuesOfTheConfig) {

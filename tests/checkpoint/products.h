@@ -60,6 +60,13 @@ inline double error_over_bound(const LinearLayer& layer, const Matrix& x, const 
   b.scales = weights.scales.data();
   b.grid = layer.weight_grid;
   b.scale_ld = b.grid.scale_cols(layer.k);
+  std::vector<double> scales(static_cast<std::size_t>(layer.scale.elements()));
+  if (layer.global) {
+    numerics::decode(layer.scale.dtype, weights.scales.data(), std::span<double>(scales));
+    for (double& scale : scales) scale *= *layer.global;
+    b.scale_dtype = DType::f64;
+    b.scales = scales.data();
+  }
   numerics::OracleResult oracle = numerics::oracle(a.operand, b);
   std::vector<double> got = oracle.value;
   if (layer.bias)

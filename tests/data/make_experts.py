@@ -25,6 +25,7 @@ import sys
 import torch
 from safetensors.torch import save_file
 from transformers.models.deepseek_v3 import configuration_deepseek_v3 as dsv3_config, modeling_deepseek_v3 as dsv3
+from transformers.models.gpt_oss import configuration_gpt_oss as oss_config, modeling_gpt_oss as oss
 from transformers.models.mixtral import configuration_mixtral as mixtral_config, modeling_mixtral as mixtral
 from transformers.models.qwen3_5_moe import configuration_qwen3_5_moe as qwen35_config, modeling_qwen3_5_moe as qwen35
 from transformers.models.qwen3_moe import configuration_qwen3_moe as qwen3_config, modeling_qwen3_moe as qwen3
@@ -57,6 +58,18 @@ def by_blocks(weight, rows=BLOCK, cols=BLOCK):
     return codes, scale, real
 
 
+def mxfp4(weight):
+    """Blocks and scales of a matrix as gpt-oss has them, and the weight that they stand for."""
+    table = torch.tensor([0, 0.5, 1, 1.5, 2, 3, 4, 6], dtype=torch.float64)
+    groups = weight.reshape(weight.shape[0], -1, 32)
+    exponent = groups.abs().amax(-1).log2().floor() - 2
+    scaled = groups / exponent.exp2()[..., None]
+    codes = (scaled.abs()[..., None] - table).abs().argmin(-1)
+    real = (table[codes] * scaled.sign() * exponent.exp2()[..., None]).reshape(weight.shape)
+    codes = (codes + 8 * (scaled < 0)).to(torch.uint8)
+    return codes[..., 0::2] | codes[..., 1::2] << 4, (exponent + 127).to(torch.uint8), real
+
+
 class Folder:
     def __init__(self, seed):
         self.generator = torch.Generator().manual_seed(seed)
@@ -86,13 +99,14 @@ class Folder:
     def save(self, out, name, config, block, hidden):
         x = heavy(self.generator, TOKENS, hidden).to(torch.bfloat16)
         routed = []
-        gate = block.gate.forward
+        router = block.gate if hasattr(block, "gate") else block.router
+        gate = router.forward
 
         def spy(*args):
             routed.append(gate(*args))
             return routed[-1]
 
-        block.gate.forward = spy
+        router.forward = spy
         with torch.no_grad():
             y = block(x.double()[None])
         y = y[0] if isinstance(y, tuple) else y
@@ -253,11 +267,33 @@ def transposed(out):
     made.save(out, "qwen3-vl-transposed", config, block, hidden)
 
 
+def gpt_oss(out):
+    """As gpt-oss: MXFP4 blocks whose gate and up lie in turns, biases everywhere, the clamped activation; I = 64."""
+    config = {
+        "architectures": ["GptOssForCausalLM"], "model_type": "gpt_oss", "hidden_size": 96, "hidden_act": "silu", "intermediate_size": 64,
+        "num_local_experts": 4, "num_experts_per_tok": 2, "num_hidden_layers": 1, "swiglu_limit": 7.0,
+        "quantization_config": {"quant_method": "mxfp4", "modules_to_not_convert": ["model.layers.*.self_attn", "model.layers.*.mlp.router", "lm_head"]},
+    }  # fmt: skip
+    made = Folder(16)
+    base, hidden, width, experts = "model.layers.0.mlp", 96, 64, 4
+    real = {}
+    for name, rows, cols in (("gate_up_proj", 2 * width, hidden), ("down_proj", hidden, width)):
+        parts = [mxfp4(2 * made.weight(rows, cols)) for _ in range(experts)]
+        made.tensors[f"{base}.experts.{name}_blocks"] = torch.stack([p[0] for p in parts])
+        made.tensors[f"{base}.experts.{name}_scales"] = torch.stack([p[1] for p in parts])
+        real["experts." + name] = torch.stack([p[2].T for p in parts])
+        real[f"experts.{name}_bias"] = made.plain(f"{base}.experts.{name}_bias", heavy(made.generator, experts, rows))
+    real["router.weight"] = made.plain(f"{base}.router.weight", made.weight(experts, hidden))
+    real["router.bias"] = made.plain(f"{base}.router.bias", heavy(made.generator, experts))
+    keys = {k: v for k, v in config.items() if k not in ("architectures", "model_type", "quantization_config")}
+    made.save(out, "gpt-oss", config, load(oss.GptOssMLP(oss_config.GptOssConfig(**keys)), real), hidden)
+
+
 def main():
     if len(sys.argv) != 2:
         sys.exit(__doc__)
     out = pathlib.Path(sys.argv[1])
-    for make in (deepseek, qwen3_moe, mixtral_channels, stacked, transposed):
+    for make in (deepseek, qwen3_moe, mixtral_channels, stacked, transposed, gpt_oss):
         make(out)
 
 

@@ -107,7 +107,7 @@ class PreparedWrongly final : public ExpertsSource {
     const bool prepared = ++read_[{shared, projection, expert}] == 1;
     return (prepared ? wrong_ : right_).matrix(shared, projection, expert);
   }
-  std::vector<std::byte> router() const override { return right_.router(); }
+  StackedMatrices router() const override { return right_.router(); }
   std::vector<float> correction_bias() const override { return right_.correction_bias(); }
 
  private:

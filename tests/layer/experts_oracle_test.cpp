@@ -56,7 +56,7 @@ TEST_P(OfTransformers, RoutingAndResultAreTheBlocks) {
 }
 INSTANTIATE_TEST_SUITE_P(Experts, OfTransformers,
                          testing::Values("deepseek-v3", "qwen3-moe", "mixtral", "qwen3-5-stacked",
-                                         "qwen3-vl-transposed"),
+                                         "qwen3-vl-transposed", "gpt-oss"),
                          [](const auto& at) {
                            std::string name = at.param;
                            std::replace(name.begin(), name.end(), '-', '_');
@@ -82,7 +82,7 @@ std::vector<float> product(const std::vector<double>& a, const std::vector<doubl
   return d;
 }
 
-std::vector<double> decode(const MatrixForm& form, const StackedMatrices& matrix) {
+std::vector<double> decode(const MatrixForm& form, StackedMatrices matrix) {
   return numerics::decode_operand(operand_of(form, matrix));
 }
 

@@ -72,7 +72,7 @@ class WrongScale final : public ExpertsSource {
     std::memcpy(one.scales.data() + at, &scale, sizeof scale);
     return one;
   }
-  std::vector<std::byte> router() const override { return of_.router(); }
+  StackedMatrices router() const override { return of_.router(); }
   std::vector<float> correction_bias() const override { return of_.correction_bias(); }
 
  private:

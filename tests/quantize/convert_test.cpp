@@ -99,6 +99,10 @@ TEST(QuantizeFolder, TheReaderTakesEveryFormatThatItReads) {
       {{.scheme = "tensor", .dialect = "modelopt"}, clips, {0, 0}, fixed},
       {{.scheme = "mxfp8"}, {}, {1, 32}, dynamic},
       {{.scheme = "mxfp8", .dialect = "modelopt"}, {}, {1, 32}, dynamic},
+      {{.scheme = "mxfp4"}, {}, {1, 32}, none},
+      {{.scheme = "nvfp4"}, {}, {1, 16}, none},
+      {{.scheme = "nvfp4"}, clips, {1, 16}, none},
+      {{.scheme = "nvfp4", .dialect = "modelopt"}, clips, {1, 16}, none},
   };
   std::vector<float> before(200 * 320);
   numerics::decode(DType::bf16, tensors()[0].bytes.data(), std::span<float>(before));
@@ -116,11 +120,13 @@ TEST(QuantizeFolder, TheReaderTakesEveryFormatThatItReads) {
     if (one.activations == fixed) {
       EXPECT_NEAR(numerics::load_as_f64(DType::f32, layer.input_scale->data.data(), 0), 3.0 / 448, 1e-8) << what;
     }
-    EXPECT_GT(snr_db(before, values(layer)), one.texts.type == "e5m2" ? 23 : 28) << what;
+    const bool four_bits = layer.weight.dtype == DType::e2m1;
+    EXPECT_EQ(layer.leaves_activations, four_bits && !one.clips.empty()) << what;
+    EXPECT_GT(snr_db(before, values(layer)), four_bits ? 16 : one.texts.type == "e5m2" ? 23 : 28) << what;
   }
 }
 
-TEST(QuantizeFolder, FourBitFoldersAreReadBackByVerify) {
+TEST(QuantizeFolder, FourBitFoldersAreReadBackByVerifyAndAreInputs) {
   const Model model(tensors(), kConfig);
   const TempDir dir;
   for (const auto& [scheme, least] : {std::pair{"mxfp4", 16.0}, {"nvfp4", 19.0}}) {
@@ -129,7 +135,21 @@ TEST(QuantizeFolder, FourBitFoldersAreReadBackByVerify) {
     const auto losses = conversion.verify({});
     ASSERT_EQ(losses.size(), 2u);
     for (const LayerLoss& one : losses) EXPECT_GT(one.loss.snr_db(), least) << scheme << one.name;
+    const Checkpoint made = Checkpoint::open(dir / scheme);
+    const std::vector<float> want = values(made.layer(kLayer + "down_proj"));
+    const std::string name = kLayer + "down_proj.weight";
+    run(dir / scheme, dir / (scheme + std::string("-f32")), {.scheme = "none", .type = "f32"});
+    const auto back = checkpoint::SafetensorsFile::open(dir / (scheme + std::string("-f32/model.safetensors")));
+    EXPECT_EQ(back.tensors().size(), tensors().size()) << "scales that say nothing any more";
+    const auto bytes = std::as_bytes(std::span(want));
+    EXPECT_TRUE(std::ranges::equal(back.at(name).data, bytes)) << scheme;
+    run(dir / scheme, dir / (scheme + std::string("-fp8")), {.scheme = "block"});
+    const Checkpoint fp8 = Checkpoint::open(dir / (scheme + std::string("-fp8")));
+    EXPECT_GT(snr_db(want, values(fp8.layer(kLayer + "down_proj"))), 28) << scheme;
   }
+  run(dir / "mxfp4", dir / "again", {.scheme = "mxfp4"});
+  EXPECT_EQ(checkpoint::read_file(dir / "again/model.safetensors"),
+            checkpoint::read_file(dir / "mxfp4/model.safetensors"));
 }
 
 TEST(QuantizeFolder, WhatIsNoWeightComesAlong) {

@@ -81,7 +81,8 @@ class Layer {
         .dtype = c.dtype,
         .scale = c.scale,
         .data = {static_cast<const std::byte*>(c.data), static_cast<std::size_t>(c.data_bytes)},
-        .scales = {static_cast<const std::byte*>(c.scales), static_cast<std::size_t>(c.scale_bytes)}};
+        .scales = {static_cast<const std::byte*>(c.scales), static_cast<std::size_t>(c.scale_bytes)},
+        .global_scales = {c.global_scales, c.global_scales == nullptr ? 0u : 1u}};
     return {device, desc, plan};
   }
 

@@ -6,7 +6,7 @@ its tool means them, from which numbers.py computes the product; or the words wi
 conventions; `path` is the file to open where it is not the folder.
 """
 
-from numbers_ import E4M3, E5M2, f32, tensor
+from numbers_ import E2M1, E4M3, E5M2, f32, tensor
 
 FOLDERS = []
 P = "model.layers.0.mlp.down_proj."
@@ -66,32 +66,62 @@ add(1, "the same beside a scale that nobody claims", "cast-doubtful",
     model({P + "weight": fp8(), "other.weights_scaling_factor": F32(0.5)}), "other.weights_scaling_factor' is there")
 add(1, "one shard of several, its scale in another", "cast-shard", {"model-00002-of-00003.safetensors": {P + "weight": fp8()}},
     "this file is one of several", path="model-00002-of-00003.safetensors")
-# 2. NVFP4
+# 2. NVFP4: 4 rows of 32, two codes to a byte, the first of k in its lower half
+PAIRS = [[(37 * r + 29 * c + 11 * (c // 5)) % 256 for c in range(16)] for r in range(4)]
+NVS = [[0x3C + r + 8 * g for g in range(2)] for r in range(4)]
+
+
+def four_bits(pairs, scale):
+    """Values of packed rows; scale(n, k) multiplies."""
+    return [[E2M1[byte >> (4 * half) & 15] * scale(n, 2 * c + half) for c, byte in enumerate(row) for half in range(2)] for n, row in enumerate(pairs)]
+
+
+def nvfp4(factor, scales=NVS):
+    return four_bits(PAIRS, lambda n, k: E4M3[scales[n][k // 16]] * factor)
+
+
+def mxfp4(pairs, scales):
+    return four_bits(pairs, lambda n, k: 2.0 ** (scales[n][k // 32] - 127))
+
+
 NV = {"num_bits": 4, "type": "float", "group_size": 16, "dynamic": False}
-NVS = tensor("F8_E4M3", [[0x3C]] * 4)
-add(2, "NVFP4 of modelopt", "nvfp4-modelopt", model(
-    {P + "weight": U8, P + "weight_scale": NVS, P + "weight_scale_2": F32(0.25), P + "input_scale": F32(0.01)},
-    config("modelopt", quant_algo="NVFP4", config_groups={"group_0": {**LINEAR, "weights": NV}})), "is not read; quantise to FP8")
+NVFP4 = {P + "weight": tensor("U8", PAIRS), P + "weight_scale": tensor("F8_E4M3", NVS), P + "weight_scale_2": F32(0.3), P + "input_scale": F32(0.01)}
+MODELOPT = config("modelopt", quant_algo="NVFP4", config_groups={"group_0": {**LINEAR, "weights": NV, "input_activations": NV}})
+HF4 = {"producer": {"name": "modelopt"}, "quantization": {"quant_algo": "NVFP4", "group_size": 16}}
+add(2, "NVFP4 of modelopt", "nvfp4-modelopt", model(NVFP4, MODELOPT), w=nvfp4(f32(0.3)))
+add(2, "the same, hf_quant_config.json", "nvfp4-hf", {**model(NVFP4), "hf_quant_config.json": HF4}, w=nvfp4(f32(0.3)))
+add(2, "the same without its global scale", "nvfp4-no-global", model({n: t for n, t in NVFP4.items() if "scale_2" not in n}, MODELOPT),
+    "weight_scale_2': is missing beside")
+add(2, "the same file alone", "nvfp4-file", model(NVFP4), "no config says in which order", path=FILE)
+TILED = tensor("F8_E4M3", [[0x38] * 4] * 128)
+add(2, "the same with scales in tiles", "nvfp4-tiled", model({**NVFP4, P + "weight_scale": TILED}, MODELOPT), "in tiles of 128x4")
+add(2, "ComfyUI nvfp4", "nvfp4-comfy", model({**NVFP4, P + "comfy_quant": tensor("U8", list(b'{"format": "nvfp4"}'))}), "format 'nvfp4' of ComfyUI")
+add(2, "NVFP4_AWQ of modelopt", "nvfp4-awq", model({**NVFP4, P + "pre_quant_scale": F32([1.0] * 32)}, MODELOPT), "scales the columns of the activations")
+CT4 = config("compressed-tensors", format="nvfp4-pack-quantized",
+             config_groups={"g": {**LINEAR, "weights": {**NV, "strategy": "tensor_group"}, "input_activations": {**NV, "strategy": "tensor_group", "dynamic": "local"}}})
 add(2, "NVFP4 of compressed-tensors", "nvfp4-ct", model(
-    {P + "weight_packed": U8, P + "weight_scale": NVS, P + "weight_global_scale": F32([4.0]), P + "input_global_scale": F32([100.0])},
-    config("compressed-tensors", format="nvfp4-pack-quantized",
-           config_groups={"g": {**LINEAR, "weights": {**NV, "strategy": "tensor_group"}}})), "NVFP4, four bits to a code")
+    {P + "weight_packed": tensor("U8", PAIRS), P + "weight_scale": tensor("F8_E4M3", NVS), P + "weight_global_scale": F32([3.0]),
+     P + "input_global_scale": F32([100.0])}, CT4), w=nvfp4(1 / 3))
 E = "model.layers.0.mlp.experts."
-add(2, "NVFP4, experts stacked", "nvfp4-stacked", model(
-    {E + "gate_up_proj": tensor("U8", [CODES]), E + "gate_up_proj_weight_scale": tensor("F8_E4M3", [[[0x3C]] * 4]),
-     E + "gate_up_proj_weight_scale_2": F32([0.25])}), "is integers beside scales", layer=E[:-1])
+STACKED = {E + "gate_up_proj": tensor("U8", [PAIRS]), E + "gate_up_proj_weight_scale": tensor("F8_E4M3", [NVS]),
+           E + "gate_up_proj_weight_scale_2": F32([0.25])}
+add(2, "NVFP4, experts stacked", "nvfp4-stacked", model(STACKED, MODELOPT), layer=E + "0.gate_up_proj", w=nvfp4(0.25))
+add(2, "the same, gate and up with global scales of their own", "nvfp4-stacked-two", model({**STACKED, E + "gate_up_proj_weight_scale_2": F32([[0.25, 3.0]])}, MODELOPT),
+    layer=E + "0.up_proj", w=nvfp4(3.0)[2:])
 # 3. gpt-oss
-OSS = {E + "down_proj_blocks": tensor("U8", [[[[0x21] * 16]] * 2]), E + "down_proj_scales": tensor("U8", [[[128]] * 2]),
-       E + "down_proj_bias": tensor("BF16", [[0.0, 0.0]])}
-add(3, "gpt-oss MXFP4", "gpt-oss", model(OSS, config("mxfp4", model={"model_type": "gpt_oss"})), "is MXFP4 of gpt-oss", layer=E[:-1])
-add(3, "the same file alone", "gpt-oss-file", model(OSS), "is MXFP4 of gpt-oss", layer=E[:-1], path=FILE)
+EXPONENTS = [[120 + 5 * r] for r in range(4)]
+OSS = {E + "down_proj_blocks": tensor("U8", [[[row] for row in rows] for rows in (PAIRS, PAIRS[::-1])]), E + "down_proj_scales": tensor("U8", [EXPONENTS] * 2),
+       E + "down_proj_bias": tensor("BF16", [BIAS, [0.0] * 4])}
+add(3, "gpt-oss MXFP4", "gpt-oss", model(OSS, config("mxfp4", model={"model_type": "gpt_oss"})), layer=E + "0.down_proj", w=mxfp4(PAIRS, EXPONENTS), bias=BIAS)
+add(3, "the same file alone", "gpt-oss-file", model(OSS), layer=E + "1.down_proj", path=FILE, w=mxfp4(PAIRS[::-1], EXPONENTS))
+add(3, "the same whose scale is NaN", "gpt-oss-nan", model({**OSS, E + "down_proj_scales": tensor("U8", [[[255]] * 4] * 2)}), "is nan", layer=E + "0.down_proj")
 # 4. DeepSeek-V4
 V4 = config("fp8", fmt="e4m3", scale_fmt="ue8m0", activation_scheme="dynamic", weight_block_size=[128, 128],
             model={"model_type": "deepseek_v4", "expert_dtype": "fp4"})
 W1, WQ = "layers.0.ffn.experts.0.w1.", "layers.0.attn.wq_a."
-PAIRS = tensor("I8", [[0x21] * 64] * 2)
-EXPERT = {W1 + "weight": PAIRS, W1 + "scale": tensor("F8_E8M0", [[128] * 4] * 2)}
-add(4, "DeepSeek-V4, its experts (MXFP4 in I8)", "v4-experts", model(EXPERT, V4), "two codes of MXFP4 in a byte", layer=W1[:-1])
+SIGNED = tensor("I8", [[v - 256 if v > 127 else v for v in row] for row in PAIRS])
+EXPERT = {W1 + "weight": SIGNED, W1 + "scale": tensor("F8_E8M0", EXPONENTS)}
+add(4, "DeepSeek-V4, its experts (MXFP4 in I8)", "v4-experts", model(EXPERT, V4), layer=W1[:-1], w=mxfp4(PAIRS, EXPONENTS), how="e4m3-ue8m0")
 add(4, "the same file alone", "v4-experts-file", model(EXPERT), "two codes of MXFP4 in a byte", layer=W1[:-1], path=FILE)
 add(4, "DeepSeek-V4, its dense layers", "v4-dense", model({WQ + "weight": fp8(), WQ + "scale": tensor("F8_E8M0", [[125]])}, V4),
     layer=WQ[:-1], w=scaled(values(CODES), [[0.25]]), how="e4m3-ue8m0")
@@ -183,11 +213,18 @@ add(11, "msModelSlim W4A8_DYNAMIC", "ascend-w4a8", ascend("W4A8_DYNAMIC", {P + "
 # 12, 13
 add(12, "Nunchaku SVDQuant", "nunchaku", model({P + "qweight": I8, P + "wscales": F32S, P + "smooth_factor": F32([1.0] * 8), P + "proj_down": tensor("BF16", [[1.0]] * 8)}),
     "is of Nunchaku (SVDQuant")
-add(13, "MXFP4 of Quark", "quark-mxfp4", model({P + "weight": U8, P + "weight_scale": tensor("U8", [[127]] * 4)},
-    config("quark", global_quant_config={"weight": {"dtype": "fp4", "qscheme": "per_group", "group_size": 32, "scale_format": "e8m0"}})), "dtype 'fp4' of quark's weight")
-add(13, "MXFP4 of compressed-tensors", "ct-mxfp4", model({P + "weight_packed": U8, P + "weight_scale": tensor("U8", [[127]] * 4)},
-    config("compressed-tensors", format="mxfp4-pack-quantized", config_groups={"g": {**LINEAR, "weights": {"num_bits": 4, "type": "float", "strategy": "group", "group_size": 32}}})),
-    "MXFP4, four bits to a code")
+MX = {P + "weight": tensor("U8", PAIRS), P + "weight_scale": tensor("U8", EXPONENTS)}
+FP4 = {"dtype": "fp4", "qscheme": "per_group", "group_size": 32, "scale_format": "e8m0"}
+add(13, "MXFP4 of Quark", "quark-mxfp4", model(MX, config("quark", global_quant_config={"weight": FP4, "input_tensors": {**FP4, "is_dynamic": True}})), w=mxfp4(PAIRS, EXPONENTS))
+add(13, "MXFP4 of transformers", "tf-mxfp4", model({**MX, P + "bias": tensor("BF16", BIAS)}, config("mxfp4")), w=mxfp4(PAIRS, EXPONENTS), bias=BIAS)
+FLOAT4 = {"num_bits": 4, "type": "float", "strategy": "group", "group_size": 32}
+CTMX = {P + "weight_packed": tensor("U8", PAIRS), P + "weight_scale": tensor("U8", EXPONENTS)}
+def ct_mxfp4(inputs):
+    return config("compressed-tensors", format="mxfp4-pack-quantized", config_groups={"g": {**LINEAR, "weights": FLOAT4, "input_activations": inputs}})
+add(13, "MXFP4 of compressed-tensors", "ct-mxfp4", model(CTMX, ct_mxfp4(None)), w=mxfp4(PAIRS, EXPONENTS))
+add(13, "the same beside fp8 activations", "ct-mxfp4-a8", model(CTMX, ct_mxfp4({"num_bits": 8, "type": "float", "strategy": "group", "group_size": 32,
+    "dynamic": True, "scale_dtype": "torch.uint8"})), w=mxfp4(PAIRS, EXPONENTS), how="e4m3-ue8m0")
+add(13, "MXFP6 of Quark", "quark-mxfp6", model(MX, config("quark", global_quant_config={"weight": {**FP4, "dtype": "fp6_e2m3"}})), "dtype 'fp6_e2m3' of quark's weight")
 # 14. Names of engines
 add(14, "w8a8_int8 (SGLang, vLLM)", "w8a8-int8", model({P + "weight": I8, P + "weight_scale": F32S}, config("w8a8_int8")), w=scaled(INT8, ROWS), how="i8")
 add(14, "w8a8_fp8 (SGLang)", "w8a8-fp8", model(CHANNEL, config("w8a8_fp8")), w=scaled(values(CODES), ROWS), how="e4m3")

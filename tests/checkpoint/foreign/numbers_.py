@@ -22,6 +22,8 @@ def _fp8(exponent_bits, bias, nan):
 
 
 E4M3 = _fp8(4, 7, lambda e, m: e == 15 and m == 7)
+# e2m1: sign and magnitude.
+E2M1 = [sign * m for sign in (1.0, -1.0) for m in (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0)]
 E5M2 = _fp8(5, 15, lambda e, m: e == 31)
 
 

@@ -78,6 +78,12 @@ def products(folder, how, layers, seed=11):
     return result
 
 
+def four_bits(packed):
+    """Two codes of e2m1 to a byte, the first in its lower half, as float32."""
+    table = torch.tensor([0, 0.5, 1, 1.5, 2, 3, 4, 6, -0.0, -0.5, -1, -1.5, -2, -3, -4, -6])
+    return table[torch.stack((packed & 15, packed >> 4), -1).flatten(1).long()]
+
+
 def unpacked(packed, shape):
     """compressed-tensors' I32 of four codes + 128 each as I8."""
     codes = (packed.contiguous().view(torch.uint8).to(torch.int16) - 128).to(torch.int8)
@@ -99,13 +105,20 @@ def layers_of(tensors, wanted=("q_proj", "down_proj", "experts.1.up_proj")):
             name, weight = key[: -len(leaf)], tensors[key]
             if not key.endswith(leaf) or not any(part in name for part in wanted):
                 continue
-            if leaf == ".weight_packed":
+            packed_four = weight.dtype == torch.uint8 and f"{name}.weight_scale" in tensors
+            if packed_four:
+                weight = four_bits(weight)
+            elif leaf == ".weight_packed":
                 weight = unpacked(weight, tensors[name + ".weight_shape"])
-            if weight.dtype not in LARGEST:
+            if weight.dtype not in LARGEST and not packed_four:
                 continue
             scale = next((tensors[f"{name}.{s}"] for s in scales if f"{name}.{s}" in tensors), torch.ones(()) if cast else None)
             if f"{name}.SCB" in tensors:
                 scale = scale.double() / 127
+            if f"{name}.weight_global_scale" in tensors:
+                scale = scale.double() / tensors[f"{name}.weight_global_scale"].double()
+            if f"{name}.weight_scale_2" in tensors:
+                scale = scale.double() * tensors[f"{name}.weight_scale_2"].double()
             inputs = [f"{name}.{s}" for s in ("input_scale", "activation_scale", "scale_input") if f"{name}.{s}" in tensors]
             if scale is not None:
                 found.append((name, weight, scale, tensors[inputs[0]] if inputs else None, tensors.get(f"{name}.bias")))
