@@ -200,8 +200,10 @@ struct Conversion::State {
       throw Error(ErrorKind::config, request.out, "", "is no name of a new folder");
     if (std::mismatch(in.begin(), in.end(), out.begin(), out.end()).first == in.end())
       throw Error(ErrorKind::config, request.out, "", "is the input or inside of it; name another folder");
-    if (fs::exists(request.out) && !is_renamed())
-      throw Error(ErrorKind::io, request.out, "", "is there already; remove it, or name another folder");
+    if (!fs::exists(request.out) || is_renamed()) return;
+    std::error_code not_empty;  // where a run was ended just before it removed this
+    fs::remove(part(), not_empty);
+    throw Error(ErrorKind::io, request.out, "", "is there already; remove it, or name another folder");
   }
 
   /// Whether an earlier run was ended between its last rename and clearing away.
