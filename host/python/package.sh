@@ -42,6 +42,8 @@ if [ "${1:-}" = tree ]; then
   mkdir -p "$work/tree"
   cp -rs "$root/host/python/ironcl" "$work/tree/ironcl"
   ln -s "$root/build/$preset/lib" "$root/build/$preset/bin" "$root/build/$preset"/lib/_core* "$work/tree/ironcl/"
+  # Here, where numpy is: ctest has the system's Python, which need not have it.
+  "$python" tests/quantize/quantize_reference.py "build/$preset/bin/ironcl"
   exec env PYTHONPATH="$work/tree" "$python" -m pytest -q -rs -p no:cacheprovider "$@" tests/python
 fi
 
