@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a description may say and no backend computes yet: scales of e4m3fn and global scales but of B, grids that
-// begin inside a block, static scales of activations, activations and outputs of e2m1. Each backend asks here first,
+// begin inside a block, activations and outputs of e2m1. Each backend asks here first,
 // and drops a line when it can do more. Next door: interface.h.
 #pragma once
 
@@ -19,7 +19,7 @@ struct Refusal {
 };
 
 /// Why these scales are refused, with what would be accepted; nothing where the rest of the description decides.
-inline std::optional<Refusal> not_yet(const ScaleDesc& scale, const Quantizer& quantizer, std::string_view operand) {
+inline std::optional<Refusal> not_yet(const ScaleDesc& scale, std::string_view operand) {
   const auto refusal = [&](const std::string& what) {
     return Refusal{Reason::scale_layout, std::string(operand) + what};
   };
@@ -31,7 +31,6 @@ inline std::optional<Refusal> not_yet(const ScaleDesc& scale, const Quantizer& q
     return refusal(" begins inside a block of its scales (" + std::to_string(scale.grid.row_origin) + " rows and " +
                    std::to_string(scale.grid.col_origin) + " columns); cut it where a block begins");
   }
-  if (quantizer.given) return refusal(" is to be quantised by scales that are given; here they are made");
   return std::nullopt;
 }
 
@@ -40,17 +39,17 @@ inline std::optional<Refusal> not_yet(const GemmDesc& desc) {
     return Refusal{Reason::dtype, "a is e2m1; e4m3fn, e5m2, i8, f32, f16 and bf16 are accepted"};
   if (desc.d == DType::e2m1)
     return Refusal{Reason::dtype, "d is e2m1; e4m3fn, e5m2, i8, f32, f16 and bf16 are accepted"};
-  if (auto refusal = not_yet(desc.a_scale, desc.a_quantizer, "a")) return refusal;
-  if (auto refusal = not_yet(desc.b_scale, {}, "b")) return refusal;
-  return not_yet(desc.d_scale, {}, "d");
+  if (auto refusal = not_yet(desc.a_scale, "a")) return refusal;
+  if (auto refusal = not_yet(desc.b_scale, "b")) return refusal;
+  return not_yet(desc.d_scale, "d");
 }
 
 /// Throws unsupported where the codes or scales that a quantiser would make are refused.
-inline void refuse_not_yet(DType code, const ScaleDesc& scale, const Quantizer& quantizer, std::string_view operand) {
+inline void refuse_not_yet(DType code, const ScaleDesc& scale, std::string_view operand) {
   if (code == DType::e2m1) {
     throw Error(Status::unsupported, std::string(operand) + " is to become e2m1; e4m3fn, e5m2 and i8 are accepted");
   }
-  if (const auto refusal = not_yet(scale, quantizer, operand)) throw Error(Status::unsupported, refusal->text);
+  if (const auto refusal = not_yet(scale, operand)) throw Error(Status::unsupported, refusal->text);
 }
 
 }  // namespace ironcl::backend

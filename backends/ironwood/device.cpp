@@ -199,7 +199,7 @@ class ModelDevice final : public backend::Device {
   }
 
   std::shared_ptr<backend::Weights> prepare_weights(const backend::WeightsDesc& desc) override {
-    backend::refuse_not_yet(backend::DType::none, desc.scale, {}, "b");
+    backend::refuse_not_yet(backend::DType::none, desc.scale, "b");
     return std::make_shared<PreparedWeights>(desc);
   }
 
@@ -214,7 +214,7 @@ class ModelDevice final : public backend::Device {
   }
 
   std::shared_ptr<backend::Quantize> create_quantize(const backend::QuantizeDesc& desc) override {
-    backend::refuse_not_yet(desc.code, desc.scale, desc.quantizer, "x");
+    backend::refuse_not_yet(desc.code, desc.scale, "x");
     return make_quantize(desc, Machine{});
   }
 
@@ -223,7 +223,9 @@ class ModelDevice final : public backend::Device {
   }
 
   std::shared_ptr<backend::Activate> create_activate(const backend::ActivateDesc& desc) override {
-    backend::refuse_not_yet(desc.y, desc.scale, desc.quantizer, "y");
+    backend::refuse_not_yet(desc.y, desc.scale, "y");
+    if (desc.quantizer.given)
+      throw backend::Error(backend::Status::unsupported, "y is to be quantised by given scales; here they are made");
     return make_activate(desc, Machine{});
   }
 

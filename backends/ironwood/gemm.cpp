@@ -37,6 +37,8 @@ struct Bound {
   std::int64_t a_rows = 0;  // that A has
 };
 
+bool makes_scales(const Problem& p) noexcept { return p.quantize_x && !p.quantizer.given; }
+
 Bound bind(const Problem& p, const GemmArgs& args) {
   const auto at = [](bool has, const backend::Span& span) { return has && span ? address_of(span) : nullptr; };
   Bound bound{.weights = dynamic_cast<const PreparedWeights&>(*args.weights)};
@@ -45,7 +47,7 @@ Bound bind(const Problem& p, const GemmArgs& args) {
   bound.a = at(true, args.a);
   bound.d = at(true, args.d);
   bound.d_scale = at(p.d_code != DType::none, args.d_scale);
-  bound.a_scale = at(p.scaled_x && !p.quantize_x, args.a_scale);
+  bound.a_scale = at(p.scaled_x && !makes_scales(p), args.a_scale);
   bound.bias = at(p.bias != DType::none, args.bias);
   bound.matrix_rows = at(p.grouped(), args.matrix_rows);
   bound.a_index = at(p.x_rows != 0, args.a_index);
@@ -114,7 +116,7 @@ class ActivationScales {
   /// Blocks of several rows: of a problem with one pair of matrices.
   void blocks() {
     const std::int64_t rows = p_.x_grid.scale_rows(bound_.a_rows);
-    if (!p_.quantize_x) {
+    if (!makes_scales(p_)) {
       values_ = lay_out_scales(p_.x_scale, bound_.a_scale, p_.x_grid, bound_.a_rows, p_.k, p_.x_scale_ld);
       return;
     }
@@ -125,7 +127,7 @@ class ActivationScales {
   }
 
   void rows_of_a(std::int64_t first, std::int64_t rows) {
-    if (p_.quantize_x) {
+    if (makes_scales(p_)) {
       make_scales(p_.x, bound_.a + first * p_.ldx * size_of(p_.x), rows, p_.k, p_.ldx, p_.code, p_.x_grid,
                   p_.quantizer, values_.data() + first, 1, bound_.a_rows);
       export_codes(first, rows);

@@ -65,7 +65,7 @@ std::optional<Refusal> check_x(const GemmDesc& desc) {
     return Refusal(Reason::scale_layout,
                    "dynamic quantisation without a grid of scales; say a_scale, such as 1x128 in f32");
   }
-  if (dynamic && desc.a_scale.dtype != DType::f32) {
+  if (dynamic && !desc.a_quantizer.given && desc.a_scale.dtype != DType::f32) {
     return Refusal(Reason::dtype, "scales of {} made by quantising A; f32 is accepted", name_of(desc.a_scale.dtype));
   }
   if (!takes_scale(desc.a_scale.dtype)) {

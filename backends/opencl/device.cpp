@@ -165,7 +165,7 @@ std::shared_ptr<backend::Buffer> Device::import_buffer(Memory kind, void* handle
 }
 
 std::shared_ptr<backend::Weights> Device::prepare_weights(const backend::WeightsDesc& desc) {
-  backend::refuse_not_yet(backend::DType::none, desc.scale, {}, "b");
+  backend::refuse_not_yet(backend::DType::none, desc.scale, "b");
   if (!numerics::is_float(desc.dtype) && !numerics::is_quantized(desc.dtype)) {
     throw Error(Status::unsupported, "weights of " + std::string(numerics::name_of(desc.dtype)) +
                                          "; this backend takes " + to_string(types_that(numerics::is_quantized)) +
@@ -197,11 +197,12 @@ std::shared_ptr<backend::Gemm> Device::create_gemm(const backend::GemmDesc& desc
                                " k=" + std::to_string(desc.k) + " on " + context_->features.name + ": " +
                                choice.variant->name + " " + to_string(choice.tuning) + " (" + choice.source + ")");
   }
-  return std::make_shared<Gemm>(context_, std::move(choice));
+  return std::make_shared<Gemm>(context_, std::move(choice),
+                                desc.a_quantizer.given ? GivenScales{desc.a_source, desc.lda} : GivenScales{});
 }
 
 std::shared_ptr<backend::Quantize> Device::create_quantize(const backend::QuantizeDesc& desc) {
-  backend::refuse_not_yet(desc.code, desc.scale, desc.quantizer, "x");
+  backend::refuse_not_yet(desc.code, desc.scale, "x");
   return make_quantizer(context(), desc);
 }
 
@@ -210,7 +211,9 @@ std::shared_ptr<backend::Route> Device::create_route(const backend::RouteDesc& d
 }
 
 std::shared_ptr<backend::Activate> Device::create_activate(const backend::ActivateDesc& desc) {
-  backend::refuse_not_yet(desc.y, desc.scale, desc.quantizer, "y");
+  backend::refuse_not_yet(desc.y, desc.scale, "y");
+  if (desc.quantizer.given)
+    throw backend::Error(backend::Status::unsupported, "y is to be quantised by given scales; here they are made");
   return make_activation(context(), desc);
 }
 

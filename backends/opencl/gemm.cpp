@@ -19,7 +19,7 @@ using numerics::checked_mul;
 namespace {
 
 /// A as the caller gives it.
-Operand given(const Problem& p) {
+Operand caller_a(const Problem& p) {
   Operand a;
   a.data.source = Source::a;
   a.ld = p.lda;
@@ -63,7 +63,7 @@ bool makes_codes_of_d(const Choice& choice) {
 
 }  // namespace
 
-Route route_of(const Choice& choice, const Features& features) {
+Route route_of(const Choice& choice, const Features& features, const GivenScales& given) {
   const Problem& p = choice.problem;
   Route route;
   PlanContext plan{features, p, route.booking};
@@ -74,7 +74,20 @@ Route route_of(const Choice& choice, const Features& features) {
     plan.scheduled = book_schedule(shape, plan);
     if (!form->schedules(plan)) route.steps.push_back(schedule_step(shape, plan));
   }
-  Operand a = given(p);
+  Operand a = caller_a(p);
+  if (given.source != DType::none) {
+    a.data = plan.booking.book("codes of A", plan.rows_in_memory() * p.k);
+    route.steps.push_back(quantize_rows_step({.source = given.source,
+                                              .code = p.a,
+                                              .k = p.k,
+                                              .ld = given.ld,
+                                              .code_ld = p.k,
+                                              .grid = p.a_scale.grid,
+                                              .quantizer = p.a_quantizer,
+                                              .scale_ld = p.a_scale.ld,
+                                              .scale = p.a_scale.dtype},
+                                             features, {Source::a, 0}, a.data, {Source::a_scale, 0}));
+  }
   const auto go = [&](StepResult made) {
     route.steps.push_back(std::move(made.step));
     a = made.result;
@@ -107,11 +120,12 @@ Route route_of(const Choice& choice, const Features& features) {
   return route;
 }
 
-Gemm::Gemm(ContextPtr context, Choice choice)
+Gemm::Gemm(ContextPtr context, Choice choice, const GivenScales& given)
     : context_(std::move(context)),
       choice_(std::move(choice)),
+      given_(given),
       weight_form_(choice_.variant->weights(choice_.tuning, choice_.problem)),
-      route_(route_of(choice_, context_->features)),
+      route_(route_of(choice_, context_->features, given)),
       call_("a call of plan " + choice_.variant->name) {
   guarded("building a plan", [&] {
     null_buffer_ = cl::Buffer(context_->context, CL_MEM_READ_WRITE, std::size_t{Booking::kAlignment});
@@ -220,7 +234,11 @@ void Gemm::check(const backend::GemmArgs& args) const {
   };
   const auto need = [&](const Span& span, const char* what, std::int64_t count, std::int64_t ld, std::int64_t cols,
                         DType type) { need_bytes(span, what, matrix_bytes(count, ld, cols, type).bytes()); };
-  need(args.a, "a", a_rows, p.lda, p.k, p.a_source != DType::none ? p.a_source : p.a);
+  const bool static_a = given_.source != DType::none;
+  need(args.a, "a", a_rows, static_a ? given_.ld : p.lda, p.k,
+       static_a                    ? given_.source
+       : p.a_source != DType::none ? p.a_source
+                                   : p.a);
   need(args.d, "d", rows, p.ldd, p.n, p.quantizes_d() ? p.d_code : p.d);
   if (p.quantizes_d()) {
     const numerics::ScaleGrid& of_d = p.d_scale.grid;

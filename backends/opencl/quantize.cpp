@@ -40,7 +40,8 @@ MatrixQuantizer::MatrixQuantizer(ContextPtr context, const backend::QuantizeDesc
                               .grid = desc_.scale.grid,
                               .quantizer = desc_.quantizer,
                               .fill = desc_.cols,
-                              .scale_ld = desc_.scale.ld},
+                              .scale_ld = desc_.scale.ld,
+                              .scale = desc_.scale.dtype},
                              f, {Source::a, 0}, {Source::a_codes, 0}, {Source::a_code_scales, 0});
   guarded("building a quantiser", [&] {
     step_->build(*context_->builder);
@@ -66,7 +67,7 @@ std::shared_ptr<backend::Event> MatrixQuantizer::enqueue(const std::shared_ptr<b
     call[Source::a] = memory(args.x, "x", args.rows, desc_.x_ld, desc_.cols, desc_.x);
     call[Source::a_codes] = memory(args.codes, "codes", args.rows, desc_.code_ld, desc_.cols, desc_.code);
     call[Source::a_code_scales] = memory(args.scales, "scales", grid.scale_rows(args.rows), desc_.scale.ld,
-                                         grid.scale_cols(desc_.cols), backend::DType::f32);
+                                         grid.scale_cols(desc_.cols), desc_.scale.dtype);
     step_->launch(call);
     return call.done();
   });

@@ -135,15 +135,6 @@ Activations from_codes(const ActivationSource& source, const LinearLayer& layer)
   return a;
 }
 
-/// Codes of the layer's fixed scale in place of the values.
-void apply_fixed_scale(DType x, float scale, Activations& a) {
-  std::vector<std::byte> codes(bytes_of_matrix(a.rule.dtype, a.m, a.k));
-  quantize_fixed(x, a.data.data(), scale, a.rule.dtype, codes);
-  a.data = std::move(codes);
-  a.scales.resize(sizeof scale);
-  std::memcpy(a.scales.data(), &scale, sizeof scale);
-}
-
 /// A scheme that clips the largest magnitude of a group is the plain one only up to there.
 void check_limit(const LinearLayer& layer, DType x, const Activations& a) {
   if (!layer.activation_limit || a.rule.source == DType::none) return;
@@ -180,7 +171,10 @@ Activations activations_of_values(const LinearLayer& layer, DType x, std::int64_
   a.rule = activation_rule(layer, x, x_block);
   a.data = std::move(values);
   check_limit(layer, x, a);
-  if (a.rule.fixed_scale) apply_fixed_scale(x, *a.rule.fixed_scale, a);
+  if (a.rule.fixed_scale) {
+    const auto bytes = std::as_bytes(std::span(&*a.rule.fixed_scale, 1));
+    a.scales.assign(bytes.begin(), bytes.end());
+  }
   return a;
 }
 

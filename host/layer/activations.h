@@ -15,8 +15,8 @@
 
 namespace ironcl::layer {
 
-/// A [m, k], tight, as a device gets it. Nothing of it has been quantised, unless the caller gave codes or the
-/// layer's scale is fixed: what the plan quantises is left to it (quantize_a says what it must arrive at).
+/// A [m, k], tight, as a device gets it. Nothing of it has been quantised, unless the caller gave codes:
+/// what the plan quantises is left to it (quantize_a says what it must arrive at).
 struct Activations {
   std::int64_t m = 0, k = 0;
   std::string origin;             ///< For people: "x of layer.safetensors", "made up, seed 1".
@@ -25,7 +25,7 @@ struct Activations {
   std::vector<std::byte> scales;  ///< Given with the codes, or fixed; empty where the plan makes them.
 };
 
-/// Values [m, k] of type `x` (f32, f16, bf16), tight. A layer with a fixed scale gets codes of it.
+/// Values [m, k] of type `x` (f32, f16, bf16), tight.
 /// Throws std::invalid_argument where `values` is not as large as that or `x` is another type; activation_rule's.
 Activations activations_of_values(const checkpoint::LinearLayer& layer, numerics::DType x, std::int64_t m,
                                   std::vector<std::byte> values, std::string origin,

@@ -139,24 +139,4 @@ void ironcl_layer_release_weights(ironcl_layer layer) {
   if (layer != nullptr) layer->release();
 }
 
-ironcl_status ironcl_layer_quantize(ironcl_layer layer, ironcl_dtype x_dtype, const void* x, int64_t m, void* codes,
-                                    uint64_t code_bytes, ironcl_error* error) {
-  return guard(error, [&] {
-    require("layer", layer);
-    const LinearLayer& source = *layer->source;
-    source.check();
-    const DType type = float_type("x_dtype", x_dtype, DType::none);
-    const layer::ActivationRule rule = layer::activation_rule(source, type);
-    if (!rule.fixed_scale)
-      invalid(fmt::format("layer {} has no static scale: its plan quantises activations itself", source.name));
-    if (m < 0) invalid(fmt::format("m is {}; it must not be negative", m));
-    const std::size_t bytes = layer::bytes_of_matrix(rule.dtype, m, source.k);
-    if (code_bytes < bytes)
-      invalid(fmt::format("codes have room for {} bytes, [{}, {}] needs {}", code_bytes, m, source.k, bytes));
-    if (bytes != 0 && (x == nullptr || codes == nullptr)) invalid("x or codes is NULL");
-    layer::quantize_fixed(type, static_cast<const std::byte*>(x), *rule.fixed_scale, rule.dtype,
-                          {static_cast<std::byte*>(codes), bytes});
-  });
-}
-
 }  // extern "C"

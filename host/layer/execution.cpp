@@ -102,7 +102,7 @@ Execution::Execution(const Device& device, const report::Problem& problem, const
   const std::size_t a_copies = std::min<std::size_t>(copies(), 4);
   for (std::size_t i = 0; i < a_copies; ++i) {
     a_.push_back(upload(operands.a));
-    if (problem.a_scale.dtype != DType::none && !plan_quantizes(problem))
+    if (problem.a_scale.dtype != DType::none && !plan_makes_scales(problem))
       a_scale_.push_back(upload(operands.a_scale));
   }
   d_ = Slot(device, bytes_of_matrix(problem.d, problem.m, problem.n));
@@ -257,7 +257,7 @@ Output Execution::compute(bool show_quantized) {
 
   Call call = next_call();
   Slot codes, scales;
-  output.shows_quantized = own_ != nullptr && show_quantized && plan_quantizes(problem_);
+  output.shows_quantized = own_ != nullptr && show_quantized && plan_makes_scales(problem_);
   if (output.shows_quantized) {
     const numerics::ScaleGrid grid = problem_.a_scale.grid;
     codes = Slot(device_, bytes_of_matrix(problem_.a, problem_.m, problem_.k));

@@ -81,6 +81,7 @@ Expected expect(const report::Problem& problem, const Operands& operands, std::i
     // Rows share scales: all of them are quantised before some are taken.
     quantized = quantize_a(problem, operands);
     sampled.a_source = DType::none;
+    sampled.a_quantizer = {};
     sampled.a_scale.dtype = DType::f32;
     some.a = std::as_bytes(std::span(quantized.codes));
     some.a_scale = std::as_bytes(std::span(quantized.scales));

@@ -229,10 +229,10 @@ std::vector<std::size_t> Graph::needed(const std::vector<ValueId>& given, ValueI
 }
 
 Graph graph_of(const report::Problem& problem) {
-  const bool quantizes = plan_quantizes(problem);
+  const bool makes_scales = plan_makes_scales(problem);
   Graph graph;
   Value x{"x", problem.a_source != DType::none ? problem.a_source : problem.a, problem.k};
-  if (!quantizes) x.scales = problem.a_scale;
+  if (!makes_scales) x.scales = problem.a_scale;
   const ValueId a = graph.add(std::move(x));
   const ValueId counts =
       problem.grouping == Grouping::none ? kNoValue : graph.add({"counts", DType::s32, problem.matrices, 0, 1});
@@ -241,7 +241,7 @@ Graph graph_of(const report::Problem& problem) {
   ProductOp op;
   op.problem = problem;
   op.matrices = {Projection::whole};
-  if (quantizes) {
+  if (makes_scales) {
     op.quantized_a = graph.add({"x codes", problem.a, problem.k, 1, 0, {DType::f32, problem.a_scale.grid}});
   }
   Value d{"d", problem.d, problem.n};

@@ -96,24 +96,15 @@ ActivationRule activation_rule(const LinearLayer& layer, DType x, std::optional<
     }
     rule.fixed_scale =
         static_cast<float>(numerics::load_as_f64(layer.input_scale->dtype, layer.input_scale->data.data(), 0));
+    rule.source = x;
     rule.scale = {DType::f32, {0, 0}};
+    rule.quantizer.given = true;
     return rule;
   }
   rule.source = x;
   rule.scale = {DType::f32, x_block.value_or(layer.activation_grid)};
   rule.quantizer.rounding = layer.activation_rounding;
   return rule;
-}
-
-void quantize_fixed(DType x_dtype, const std::byte* x, float scale, DType code_dtype, std::span<std::byte> codes) {
-  constexpr std::size_t kAtOnce = 4096;  // decoded values that stay in a cache
-  std::vector<float> values(std::min(codes.size(), kAtOnce));
-  for (std::size_t at = 0; at < codes.size(); at += values.size()) {
-    const std::size_t count = std::min(values.size(), codes.size() - at);
-    numerics::decode(x_dtype, x + at * numerics::size_of(x_dtype), std::span<float>(values).first(count));
-    for (std::size_t i = 0; i < count; ++i)
-      codes[at + i] = std::byte{numerics::quantize_one(values[i], scale, code_dtype)};
-  }
 }
 
 report::Problem describe(const LinearLayer& layer, const ProblemChoices& choices) {

@@ -30,7 +30,7 @@ struct ActivationRule {
   numerics::DType dtype = numerics::DType::none;   ///< What is multiplied.
   report::Scales scale;                            ///< Of A as multiplied; dtype none: weight-only.
   numerics::Quantizer quantizer;
-  std::optional<float> fixed_scale;  ///< The layer's own ("static"): A is quantised with it before the call.
+  std::optional<float> fixed_scale;  ///< The layer's own ("static"), by which the plan quantises A.
 };
 
 /// The rule for activations that come in `x` (f32, f16 or bf16), as the layer's settings say; with `x_block`,
@@ -39,10 +39,6 @@ struct ActivationRule {
 /// zero points are to be quantised.
 ActivationRule activation_rule(const checkpoint::LinearLayer& layer, numerics::DType x,
                                std::optional<numerics::ScaleGrid> x_block = std::nullopt);
-
-/// Codes of a fixed ("static") scale, as many as `codes` holds: what an engine does before it calls the GEMM.
-void quantize_fixed(numerics::DType x_dtype, const std::byte* x, float scale, numerics::DType code_dtype,
-                    std::span<std::byte> codes);
 
 /// What a caller chooses of a layer's problem.
 struct ProblemChoices {

@@ -2,6 +2,7 @@
 // Operands as the oracle takes them.
 #include "host/layer/operands.h"
 
+#include "backends/numerics/casts.h"
 #include "backends/numerics/checked.h"
 #include "backends/numerics/quantize.h"
 
@@ -46,6 +47,10 @@ bool plan_quantizes(const report::Problem& problem) noexcept {
   return problem.a_source != DType::none && numerics::is_quantized(problem.a);
 }
 
+bool plan_makes_scales(const report::Problem& problem) noexcept {
+  return plan_quantizes(problem) && !problem.a_quantizer.given;
+}
+
 QuantizedA quantize_a(const report::Problem& problem, const Operands& operands) {
   QuantizedA quantized;
   if (!plan_quantizes(problem)) return quantized;
@@ -53,6 +58,8 @@ QuantizedA quantize_a(const report::Problem& problem, const Operands& operands) 
   quantized.codes.resize(bytes_of_matrix(problem.a, problem.m, problem.k));
   quantized.scales.resize(
       static_cast<std::size_t>(numerics::checked_mul(grid.scale_rows(problem.m), grid.scale_cols(problem.k))));
+  if (problem.a_quantizer.given)
+    numerics::decode(problem.a_scale.dtype, operands.a_scale.data(), std::span<float>(quantized.scales));
   numerics::quantize(problem.a_source, operands.a.data(), problem.m, problem.k, problem.k, problem.a, grid,
                      problem.a_quantizer, quantized.codes, quantized.scales);
   return quantized;

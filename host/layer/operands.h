@@ -40,8 +40,9 @@ struct QuantizedA {
   std::vector<float> scales;        ///< Tight, on problem.a_scale.grid.
 };
 
-/// Whether the plan quantises A, rather than taking it as it is.
+/// Whether the plan quantises A, rather than taking it as it is; and whether it makes the scales for that.
 bool plan_quantizes(const report::Problem& problem) noexcept;
+bool plan_makes_scales(const report::Problem& problem) noexcept;
 
 /// Quantises A as every device must; empty where the plan does not quantise. Throws std::overflow_error for sizes.
 QuantizedA quantize_a(const report::Problem& problem, const Operands& operands);

@@ -60,6 +60,7 @@ Rows quantized(const Rows& x, numerics::DType code, const report::Scales& form,
   Rows rows{code, {}, {}, form, x.rows, x.cols};
   rows.values.resize(bytes_of_matrix(code, x.rows, x.cols));
   std::vector<float> scales(static_cast<std::size_t>(form.grid.scale_rows(x.rows) * form.grid.scale_cols(x.cols)));
+  if (quantizer.given) numerics::decode(form.dtype, x.scales.data(), std::span<float>(scales));
   numerics::quantize(x.dtype, x.values.data(), x.rows, x.cols, x.cols, code, form.grid, quantizer,
                      {reinterpret_cast<std::uint8_t*>(rows.values.data()), rows.values.size()}, scales);
   const auto bytes = std::as_bytes(std::span(scales));

@@ -36,7 +36,7 @@ using checkpoint::Error;
 using checkpoint::ErrorKind;
 using checkpoint::Tensor;
 
-constexpr std::int64_t kStripe = 1 << 20;            ///< Elements that a thread has in hand.
+constexpr std::int64_t kStripe = 1 << 18;  ///< Elements that a thread has in hand: 1 MiB, which caches hold.
 constexpr std::size_t kCopy = std::size_t{8} << 20;  ///< Bytes of a piece that is copied.
 
 /// Weights of other forms, and configs of the way in which the input was quantised.
@@ -296,14 +296,17 @@ struct Conversion::State {
     writer.commit();
   }
 
-  static void write_stripe(checkpoint::SafetensorsWriter& writer, const Task& task, float amax) {
+  void write_stripe(checkpoint::SafetensorsWriter& writer, const Task& task, float amax) const {
     const Item& item = *task.item;
     const Extent extent = extent_of(task);
     const auto x = buffers().values(buffers().x, task);
     item.weight.read(task.first, task.rows, x);
     const Encoded out{Buffers::bytes(buffers().codes, extent.codes), Buffers::bytes(buffers().scales, extent.scales)};
     const Scheme& scheme = item.format->scheme;
-    encode(scheme, x, task.rows, item.weight.k, amax, out);
+    if (request.encoder && item.format == plan.format)
+      request.encoder(x, task.rows, item.weight.k, out);
+    else
+      encode(scheme, x, task.rows, item.weight.k, amax, out);
     writer.write_at(item.codes_name(), extent.codes_begin, out.codes);
     if (scheme.quantized() && (task.first == 0 || scheme.grid.group_rows != 0))
       writer.write_at(item.scale_name(), extent.scales_begin, out.scales);

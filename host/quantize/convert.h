@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "host/quantize/codec.h"
 #include "host/quantize/loss.h"
 #include "host/quantize/plan.h"
 
@@ -24,6 +25,8 @@ struct Request {
   std::vector<std::string> keep = {};
   InputClips clips = {};
   unsigned threads = 0;  ///< 0: as many as processors.
+  /// encode() of codec.h, on a device; called from any thread. Empty: the host encodes.
+  std::function<void(std::span<const float> x, std::int64_t rows, std::int64_t cols, Encoded out)> encoder = {};
 };
 
 /// Told of bytes of the input that are done, of all; from any thread, one call at a time.

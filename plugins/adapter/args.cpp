@@ -96,7 +96,9 @@ backend::GemmArgs read(const ironcl_gemm_args* in, const GemmOp& plan, const iro
   const auto& a_grid = desc.a_scale.grid;
   const std::int64_t a_scale_rows = gathers ? a_grid.scale_rows(abi.a_rows) : stacked * a_grid.scale_rows(abi.m);
   const std::int64_t a_scale_cols = a_grid.scale_cols(k);
-  const char* const made = unless(quantises, "the plan does not quantise A");
+  const char* const made = unless(quantises && !desc.a_quantizer.given,
+                                  quantises ? "the plan is given A's scales; quantise with an operation to see codes"
+                                            : "the plan does not quantise A");
   take_operands(
       "gemm_args", *plan.device, {"m", abi.m, gathers ? abi.a_rows : 0},
       {

@@ -24,6 +24,28 @@ TEST(QuantizeCommand, GoesToBf16AndBackAndSaysWhatStayedAndWhatWasLost) {
   EXPECT_GT(report.at("layers").as_array().back().at("snr_db").as_double(), 14);
 }
 
+TEST(QuantizeCommand, ADeviceMakesTheSameBytes) {
+  const Scratch scratch;
+  const std::string bf16 = scratch.path("bf16");
+  prints(ironcl_command({"quantize", data_file("tiny-qwen3-fp8"), bf16, "--scheme", "none"}), 0, {});
+  for (const std::string scheme : {"block", "mxfp8"}) {
+    const auto made = [&](const std::string& name, const std::vector<std::string>& more, Plugins plugins) {
+      std::vector<std::string> words = {"quantize", bf16, scratch.path(name), "--scheme", scheme};
+      words.insert(words.end(), more.begin(), more.end());
+      prints(ironcl_command(words, plugins), 0, {"written"});
+      return read_file(scratch.path(name) + "/model.safetensors");
+    };
+    const std::string host = made(scheme, {}, Plugins::none);
+    for (const std::string device : {"ironwood:0", "opencl:0"}) {
+      if (device == "opencl:0" && !kWithOpenCl) continue;
+      EXPECT_EQ(made(scheme + device, {"--device", device}, Plugins::real), host) << scheme << " on " << device;
+    }
+  }
+  complains(ironcl_command({"quantize", bf16, scratch.path("x"), "--scheme", "nvfp4", "--device", "ironwood:0"},
+                           Plugins::real),
+            2, {"--device", "block, channel and mxfp8"});
+}
+
 TEST(QuantizeCommand, RefusesWithTheReasonAndTheWayOut) {
   const Scratch scratch;
   const std::string in = data_file("tiny-qwen3-fp8"), out = scratch.path("out");

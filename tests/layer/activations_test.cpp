@@ -83,7 +83,7 @@ TEST_F(ActivationsTest, AreRoundedToTheTypeThatTheCallerWants) {
   EXPECT_NE(made_up.origin.find("f16, seed 1"), std::string::npos) << made_up.origin;
 }
 
-TEST_F(ActivationsTest, OfAFixedScaleAreCodesOfIt) {
+TEST_F(ActivationsTest, OfAFixedScaleComeWithIt) {
   const float scale = 0.25f;
   layer.activations = checkpoint::ActivationScheme::fixed;
   layer.input_scale = checkpoint::Tensor{"input_scale", DType::f32, "F32", {}, std::as_bytes(std::span(&scale, 1))};
@@ -91,9 +91,12 @@ TEST_F(ActivationsTest, OfAFixedScaleAreCodesOfIt) {
   const auto bytes = std::as_bytes(std::span(x));
   const layer::Activations a =
       layer::activations_of_values(layer, DType::f32, 1, {bytes.begin(), bytes.end()}, "threes");
-  EXPECT_EQ(a.rule.source, DType::none);
-  ASSERT_EQ(a.data.size(), x.size());
-  EXPECT_EQ(numerics::decode_e4m3fn(std::to_integer<std::uint8_t>(a.data[7])), 12.0f) << "3 / 0.25";
+  EXPECT_EQ(a.rule.source, DType::f32);
+  EXPECT_TRUE(a.rule.quantizer.given);
+  const layer::LayerWeights weights = layer::weights_of(layer);
+  const layer::QuantizedA codes = layer::quantize_a(
+      layer::problem_of(layer, a, DType::f32, numerics::AccuracyClass::f32), layer::operands_of(a, weights));
+  EXPECT_EQ(numerics::decode_e4m3fn(codes.codes.at(7)), 12.0f) << "3 / 0.25";
   float given = 0;
   ASSERT_EQ(a.scales.size(), sizeof given);
   std::memcpy(&given, a.scales.data(), sizeof given);

@@ -43,9 +43,7 @@ std::vector<float> run(const Layer& layer, const std::vector<std::uint16_t>& x) 
   const Gemm gemm(device, desc);
   const Weights weights = layer.prepare(device, &gemm);
   Queue queue(device);
-  const std::vector<std::byte> codes =
-      layer.is_static() ? layer.quantize(IRONCL_BF16, bytes_of(x), kM) : std::vector<std::byte>();
-  const auto values = codes.empty() ? bytes_of(x) : std::span<const std::byte>(codes);
+  const auto values = bytes_of(x);
   const Buffer a(device, values.size()), d(device, static_cast<std::uint64_t>(kM * layer.n()) * sizeof(float));
   queue.write(a, values);
   GemmArgs args{.m = kM, .weights = weights, .a = a, .d = d};
@@ -116,19 +114,6 @@ TEST_F(CheckpointApi, AStaticLayersNumbersHaveItsScaleAndBias) {
   const std::vector<float> y = run(layer, x);
   for (std::size_t i = 0; i < y.size(); ++i)
     EXPECT_EQ(y[i], 256 * 2 * 0.5f + (i % 2 == 0 ? 100 : -100)) << "codes of 4 under 0.25, weights of 2 under 0.5";
-  EXPECT_THROW(checkpoint->layer("dynamic").quantize(IRONCL_BF16, bytes_of(x), kM), Error);
-}
-
-TEST_F(CheckpointApi, AStaticLayersCodesSaturateAndKeepNan) {
-  const Layer layer = checkpoint->layer("static");
-  std::vector<float> x(static_cast<std::size_t>(layer.k()), 0.25f);
-  x[0] = INFINITY, x[1] = -INFINITY, x[2] = 1e6f, x[3] = NAN;
-  const std::vector<std::byte> codes = layer.quantize(IRONCL_F32, bytes_of(x), 1);
-  EXPECT_EQ(codes[0], std::byte{0x7e});
-  EXPECT_EQ(codes[1], std::byte{0xfe});
-  EXPECT_EQ(codes[2], std::byte{0x7e});
-  EXPECT_EQ(codes[3], std::byte{0x7f});
-  EXPECT_EQ(codes[4], std::byte{0x38});
 }
 
 TEST_F(CheckpointApi, AClippingSchemeSaysWhere) {
@@ -234,11 +219,6 @@ TEST_F(CheckpointApi, RefusesNullsAndStructsWithoutASize) {
   options.flags = 8;
   EXPECT_EQ(ironcl_checkpoint_open("x", &options, &none, &error), std::uint32_t{IRONCL_UNIMPLEMENTED});
   EXPECT_EQ(found, nullptr);
-  std::vector<std::byte> codes(10);
-  EXPECT_EQ(ironcl_layer_quantize(checkpoint->layer("static").handle(), IRONCL_F32, codes.data(), 1, codes.data(),
-                                  codes.size(), &error),
-            std::uint32_t{IRONCL_INVALID_ARGUMENT});
-  EXPECT_NE(std::string(error.message).find("room for 10 bytes"), std::string::npos) << error.message;
 }
 
 /// A model whose layers lie transposed would else be twice in memory.

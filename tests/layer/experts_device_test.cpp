@@ -44,7 +44,8 @@ class ExpertsOnDevices : public testing::Test {
   std::vector<Device> devices;
 };
 
-constexpr const char* kExamples[] = {"deepseek-v3", "qwen3-moe", "mixtral", "qwen3-5-stacked", "qwen3-vl-transposed"};
+constexpr const char* kExamples[] = {"deepseek-v3",     "qwen3-moe",           "mixtral",
+                                     "qwen3-5-stacked", "qwen3-vl-transposed", "gpt-oss"};
 
 TEST_F(ExpertsOnDevices, AreWithinTheComposedBoundAndRouteRightly) {
   for (const char* name : kExamples) {

@@ -46,7 +46,7 @@ TEST_F(LayerProblem, FollowsTheLayersOwnSettings) {
       << "the caller may quantise what the layer leaves as it is";
 }
 
-TEST_F(LayerProblem, AFixedScaleMakesCodesOfTheCaller) {
+TEST_F(LayerProblem, AFixedScaleIsGivenToThePlan) {
   layer.activations = ActivationScheme::fixed;
   EXPECT_THROW(layer::describe(layer, {.m = 5}), checkpoint::Error) << "there is none";
   const float scale = 0.25f;
@@ -56,7 +56,7 @@ TEST_F(LayerProblem, AFixedScaleMakesCodesOfTheCaller) {
   ASSERT_TRUE(rule.fixed_scale);
   EXPECT_EQ(*rule.fixed_scale, 0.25f);
   EXPECT_EQ(report::to_line(layer::describe(layer, {.m = 5})),
-            "--dt=e4m3fn:e4m3fn:bf16 --scale=allxall:128x128 5x256:256x256");
+            "--src=bf16 --dt=e4m3fn:e4m3fn:bf16 --scale=allxall:128x128 --quantizer=given 5x256:256x256");
 }
 
 TEST_F(LayerProblem, TheWeightsAreTheFilesBytes) {

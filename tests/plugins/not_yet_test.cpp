@@ -33,7 +33,6 @@ TEST(NotYet, RefusesEachWithItsReasonAndNothingElse) {
        }},
       {"b begins inside a block of its scales (5 rows", [](Problem& p) { p.b_scale.grid.row_origin = 5; }},
       {"a begins inside a block of its scales (0 rows and 3", [](Problem& p) { p.a_scale.grid.col_origin = 3; }},
-      {"a is to be quantised by scales that are given", [](Problem& p) { p.a_quantizer.given = true; }},
       {"a is e2m1", [](Problem& p) { p.a = DType::e2m1; }},
       {"d is e2m1", [](Problem& p) { p.d = DType::e2m1; }},
   };
@@ -54,12 +53,12 @@ TEST(NotYet, RefusesEachWithItsReasonAndNothingElse) {
 }
 
 TEST(NotYet, AQuantiserThrowsUnsupported) {
-  EXPECT_NO_THROW(refuse_not_yet(DType::e4m3fn, plain().a_scale, {}, "x"));
+  EXPECT_NO_THROW(refuse_not_yet(DType::e4m3fn, plain().a_scale, "x"));
   for (const DType code : {DType::e2m1, DType::e4m3fn}) {
     Scales scale = plain().a_scale;
     scale.global = code != DType::e2m1;
     try {
-      refuse_not_yet(code, scale, {}, "x");
+      refuse_not_yet(code, scale, "x");
       ADD_FAILURE() << "nothing was thrown";
     } catch (const Error& error) {
       EXPECT_EQ(error.status(), Status::unsupported);

@@ -9,7 +9,7 @@
  *
  *   ironcl_checkpoint_open -> ironcl_checkpoint_find_layer -> ironcl_layer_problem -> api->op_create
  *                                                          -> ironcl_layer_weights -> api->weights_prepare
- *   where the layer's activations have a static scale: ironcl_layer_quantize before api->write
+ *   where the layer's activations have a static scale: input_scale in gemm_args.a_scale
  *
  * Rules: those of ironcl.h. A checkpoint may be used from any thread. Layers and every pointer that is filled in are
  * borrowed from it and stay valid until ironcl_checkpoint_close. Files are mapped and must not shrink while open.
@@ -58,7 +58,7 @@ IRONCL_API ironcl_status ironcl_checkpoint_find_layer(ironcl_checkpoint checkpoi
 enum {
   IRONCL_ACTIVATIONS_NONE = 0,    /* not at all: weight-only */
   IRONCL_ACTIVATIONS_DYNAMIC = 1, /* by the plan, from each call's values */
-  IRONCL_ACTIVATIONS_STATIC = 2   /* by the caller, with the scale of the checkpoint: ironcl_layer_quantize */
+  IRONCL_ACTIVATIONS_STATIC = 2   /* by the plan, with the scale of the checkpoint: gemm_args.a_scale */
 };
 
 typedef struct ironcl_layer_info {
@@ -104,13 +104,6 @@ IRONCL_API ironcl_status ironcl_layer_weights(ironcl_layer layer, ironcl_weights
  * there were of that, its pointers end and the copies are freed. Without it they live until the checkpoint is closed,
  * a whole model twice in memory where layers lie transposed. Any thread. NULL: nothing happens. */
 IRONCL_API void ironcl_layer_release_weights(ironcl_layer layer);
-
-/* Codes [m, k] of the layer's static scale from x [m, k] of x_dtype (F32, F16, BF16), both tight: what a plan of a
- * STATIC layer takes as `a`, with input_scale as `a_scale`. Values beyond the largest code times the scale,
- * infinities too, get the largest code; NaN stays NaN, and is 0 in i8. code_bytes is at least m * k. Errors also:
- * INVALID_ARGUMENT where the layer's activations are not STATIC. */
-IRONCL_API ironcl_status ironcl_layer_quantize(ironcl_layer layer, ironcl_dtype x_dtype, const void* x, int64_t m,
-                                               void* codes, uint64_t code_bytes, ironcl_error* error);
 
 /*===--- Layers of experts -----------------------------------------------------------------------===*/
 

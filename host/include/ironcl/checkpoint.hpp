@@ -86,17 +86,6 @@ class Layer {
     return {device, desc, plan};
   }
 
-  /// Codes [m, k] of the static scale from values [m, k] of `x`: what the plan of a static layer takes.
-  std::vector<std::byte> quantize(ironcl_dtype x, std::span<const std::byte> values, std::int64_t m) const {
-    const std::size_t size = x == IRONCL_F32 ? 4 : 2;
-    std::vector<std::byte> codes(m < 0 ? 0 : static_cast<std::size_t>(m) * static_cast<std::size_t>(info_.k));
-    if (values.size() != codes.size() * size)
-      throw Error(IRONCL_INVALID_ARGUMENT, 0, "quantize: values have another size than [m, k] of their type");
-    detail::check(ironcl_layer_quantize, handle_, x, static_cast<const void*>(values.data()), m,
-                  static_cast<void*>(codes.data()), std::uint64_t{codes.size()});
-    return codes;
-  }
-
   ironcl_layer handle() const noexcept { return handle_; }
 
  private:

@@ -88,6 +88,8 @@ class ToyGemm final : public Gemm {
       codes.resize(static_cast<std::size_t>(args.m * desc_.k));
       const auto grid = desc_.a_scale.grid;
       scales.resize(static_cast<std::size_t>(grid.scale_rows(args.m) * grid.scale_cols(desc_.k)));
+      if (desc_.a_quantizer.given)
+        numerics::decode(desc_.a_scale.dtype, static_cast<const std::byte*>(a.scales), std::span<float>(scales));
       numerics::quantize(desc_.a_source, a.data, args.m, desc_.k, desc_.lda, desc_.a, grid, desc_.a_quantizer, codes,
                          scales);
       note_quantisation();

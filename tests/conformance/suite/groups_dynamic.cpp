@@ -3,8 +3,12 @@
 // is that of the same codes given from outside.
 #include <fmt/format.h>
 
+#include <cmath>
 #include <cstring>
+#include <iterator>
+#include <limits>
 
+#include "backends/numerics/casts.h"
 #include "tests/conformance/suite/groups.h"
 
 namespace ironcl::conformance {
@@ -49,6 +53,32 @@ void equals_static_path(Context& c) {
   } else {
     given.expect_right(got);
   }
+}
+
+/// Static scales, which the caller gives: some so small that values and infinities saturate.
+void fill_given(const Problem& p, Random& random, Operands& o) {
+  fill_hard_activations(p, random, o);
+  for (std::size_t at = 0; at < o.a_scale.size(); at += sizeof(float)) {
+    const auto scale = static_cast<float>(std::ldexp(1 + random.between(0, 7) / 8.0, random.between(-9, 1)));
+    std::memcpy(o.a_scale.data() + at, &scale, sizeof scale);
+  }
+  // Under the first scale what is the largest code, what a plain cast would still round to it, and what is beyond.
+  constexpr float kFirst = 0.25f, kInfinity = std::numeric_limits<float>::infinity();
+  std::memcpy(o.a_scale.data(), &kFirst, sizeof kFirst);
+  const float edges[] = {448, -448, 464, -464, 480, kInfinity, -kInfinity, 0.0009765625f, -0.0f};
+  for (std::size_t i = 0; i < std::size(edges); ++i) {
+    const float value = edges[i] * kFirst;
+    numerics::encode(p.a_source, {&value, 1}, o.a.data() + i * numerics::size_of(p.a_source),
+                     numerics::Overflow::plain);
+  }
+}
+
+void given_scales(Context& c, std::int64_t rows, std::int64_t cols) {
+  Problem p = from(DType::bf16, fill_given);
+  p.a_scale = {DType::f32, rows, cols, 0};
+  p.quantizer.given = true;
+  Rig rig(c, p);
+  rig.expect_right(rig.call());
 }
 
 Problem with_grid(std::int64_t rows, std::int64_t cols, std::int64_t block) {
@@ -106,6 +136,8 @@ void add_dynamic_tests(Suite& suite) {
   add("ToInt8", p, false);
 
   suite.add("Dynamic", "EqualsTheStaticPathOnTheSameCodes", Needs::gemm, equals_static_path);
+  suite.add("Dynamic", "AStaticScale", Needs::gemm, [](Context& c) { given_scales(c, 0, 0); });
+  suite.add("Dynamic", "StaticScalesOfTokenGroups", Needs::gemm, [](Context& c) { given_scales(c, 1, 128); });
   suite.add("Dynamic", "OneOfTheTwoQuantisedSpansIsRefused", Needs::gemm, one_quantised_span_is_refused);
 }
 

@@ -218,6 +218,7 @@ void add_quantize_tests(Suite& suite) {
       {.rows = 150, .x_pad = 8, .code_pad = 20, .scale_pad = 1, .x = DType::f16, .grid = {128, 128}}, true);
   add("FewerRowsThanDescribed", {.rows = 300, .called = 129, .grid = {128, 128}}, true);
   add("OneRow", {.rows = 1, .cols = 4096}, true);
+  add("OneElement", {.rows = 1, .cols = 1});
   add("NoRowsWriteNothing", {.rows = 16, .called = 0}, true);
   Matrix m;
   m.quantizer.rounding = numerics::ScaleRounding::power_of_two;

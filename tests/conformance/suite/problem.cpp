@@ -105,6 +105,7 @@ ironcl_gemm_desc Problem::desc() const {
   if (b_global != 0) out.b_scale.global_dtype = IRONCL_F32;
   if (dynamic()) {
     out.a_quantizer.scale_rounding = static_cast<std::uint32_t>(quantizer.rounding);
+    if (quantizer.given) out.a_quantizer.scales = IRONCL_SCALES_GIVEN;
     if (quantizer.amax_floor != numerics::Quantizer{}.amax_floor) out.a_quantizer.amax_floor = quantizer.amax_floor;
   }
   return out;
@@ -114,7 +115,7 @@ Operands make_operands(const Problem& p) {
   const std::int64_t rows = p.call_rows();
   Operands out;
   out.a.resize(bytes_of(p.a_given(), rows * p.k));
-  if (!p.dynamic()) {
+  if (!p.dynamic() || p.quantizer.given) {
     out.a_scale.resize(
         bytes_of(p.a_scale.dtype, p.a_scale.grid().scale_rows(rows) * p.a_scale.grid().scale_cols(p.k)));
   }
@@ -191,6 +192,7 @@ Expected expect(const Problem& p, const Operands& o) {
   if (p.dynamic()) {
     out.a_quantized.resize(static_cast<std::size_t>(rows * p.k));
     out.a_quantized_scale.resize(static_cast<std::size_t>(a.grid.scale_rows(rows) * a.grid.scale_cols(p.k)));
+    if (p.quantizer.given) std::memcpy(out.a_quantized_scale.data(), o.a_scale.data(), o.a_scale.size());
     numerics::quantize(p.a_source, o.a.data(), rows, p.k, p.k, p.a, a.grid, p.quantizer, out.a_quantized,
                        out.a_quantized_scale);
     a.data = out.a_quantized.data();

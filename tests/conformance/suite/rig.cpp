@@ -74,7 +74,7 @@ Rig::Rig(Context& context, const Problem& problem, Operands operands, RigOptions
   };
   const numerics::ScaleGrid grid = p.a_scale.grid();
   a_ = guarded(bytes(p.a_given(), extent(rows, p.lda(), p.k)), p.offsets);
-  if (!p.dynamic() && p.a_scale.dtype != DType::none) {
+  if ((!p.dynamic() || p.quantizer.given) && p.a_scale.dtype != DType::none) {
     a_scale_ = guarded(bytes(p.a_scale.dtype, extent(grid.scale_rows(rows), p.a_scale_ld(), grid.scale_cols(p.k))),
                        p.offsets);
   }
