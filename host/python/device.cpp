@@ -123,7 +123,6 @@ Linear::Linear(std::shared_ptr<Device> device, GemmDesc desc, const WeightsDesc&
 
 Linear::Linear(std::shared_ptr<Device> device, const Layer& layer, std::uint32_t accuracy)
     : device_(std::move(device)), desc_(layer.problem({.m = 1, .weakest_accuracy = accuracy})) {
-  if (layer.is_static()) static_ = layer;
   const Device::Turn turn(*device_);
   const auto plan = device_->operation(desc_for(IRONCL_BF16, 1, IRONCL_BF16));
   weights_.push_back(layer.prepare(device_->device_, plan.get()));
@@ -131,7 +130,7 @@ Linear::Linear(std::shared_ptr<Device> device, const Layer& layer, std::uint32_t
     bias_ = Buffer(device_->device_, layer.bias().size());
     device_->write(bias_, layer.bias().data());
   }
-  if (static_) {
+  if (layer.is_static()) {
     input_scale_ = Buffer(device_->device_, sizeof(float));
     const float scale = layer.info().input_scale;
     device_->queue_.write(input_scale_, std::span(&scale, 1));
@@ -145,7 +144,7 @@ GemmDesc Linear::desc_for(ironcl_dtype x_type, std::int64_t m, ironcl_dtype out_
   desc.d = out_type;
   if (desc.a_scale.dtype == IRONCL_DTYPE_NONE)
     desc.a = x_type;
-  else if (!static_)
+  else
     desc.a_source = x_type;
   return desc;
 }
@@ -187,19 +186,14 @@ std::string Linear::variant(ironcl_dtype x_type, std::int64_t m, ironcl_dtype ou
 void Linear::run(const void* x, ironcl_dtype x_type, std::int64_t m, void* out, ironcl_dtype out_type,
                  const std::int32_t* rows) {
   if (m == 0) return;
-  std::vector<std::byte> codes;
   const Device::Turn turn(*device_);
-  if (static_) {
-    codes = static_->quantize(x_type, {static_cast<const std::byte*>(x), bytes_of(x_type, m * k())}, m);
-    x = codes.data(), x_type = desc_.a;
-  }
   Call& call = this->call(x_type, m, out_type);
   auto args = detail::sized<ironcl_gemm_args>();
   args.m = m;
   args.a = device_->write(0, x, bytes_of(x_type, m * k()));
   args.d = device_->staging(1, bytes_of(out_type, m * n()));
   if (bias_) args.bias = bias_;
-  if (static_) args.a_scale = input_scale_;
+  if (input_scale_) args.a_scale = input_scale_;
   if (rows != nullptr) args.matrix_rows = device_->write(2, rows, sizeof(std::int32_t) * desc_.matrices);
   args.weights = weights_[call.weights];
   device_->enqueue(call.plan->handle(), &args);

@@ -110,7 +110,6 @@ class Linear : public std::enable_shared_from_this<Linear> {
 
   std::shared_ptr<Device> device_;
   GemmDesc desc_;
-  std::optional<Layer> static_;  ///< Of a layer whose activations have a static scale.
   std::vector<Weights> weights_;
   Buffer bias_, input_scale_;
   std::map<Key, Call> calls_;

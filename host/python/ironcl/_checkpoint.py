@@ -10,7 +10,7 @@ from . import _core
 from ._arrays import REALS, TYPES
 from ._linear import Linear, accuracy_class, open_device, scale_shape
 
-_NAMES = {number: name for name, number in TYPES.items()}
+_NAMES = {number: name for name, number in TYPES.items()} | {10: "e2m1"}
 
 
 class LayerInfo(NamedTuple):
