@@ -185,7 +185,7 @@ void check_cover(std::vector<Extent> extents, const std::vector<Tensor>& tensors
 
 std::string other_format(const std::filesystem::path& file) {
   using namespace std::string_view_literals;
-  std::array<char, 8> bytes{};
+  std::array<char, 9> bytes{};
   std::ifstream stream(file, std::ios::binary);
   stream.read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
   const std::string_view start(bytes.data(), static_cast<std::size_t>(stream.gcount()));
@@ -194,6 +194,8 @@ std::string other_format(const std::filesystem::path& file) {
   if (start.starts_with("GGUF"sv))
     return "is a GGUF file (llama.cpp), which is not read; take the safetensors files of the model";
   if (start.starts_with("PK\x03\x04"sv)) return std::string("is a zip archive, as torch.save writes, ") + kTorch;
+  // A header of 640, 896 or 1152 bytes begins with the same two bytes; its JSON tells.
+  if (start.ends_with('{') && start.size() == bytes.size()) return {};
   if (start.starts_with("\x80\x02"sv) || start.starts_with("\x80\x03"sv) || start.starts_with("\x80\x04"sv))
     return std::string("is a pickle, as older torch.save writes, ") + kTorch;
   if (start.starts_with("\x89HDF\r\n"sv))

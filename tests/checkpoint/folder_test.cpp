@@ -122,6 +122,18 @@ TEST(Folder, RecognisesFilesOfOtherFormats) {
   }
 }
 
+/// The length of their header begins with the bytes of a pickle.
+TEST(Folder, HeadersOfThreeLengthsAreNoPickles) {
+  for (const std::uint64_t length : {640, 896, 1152}) {
+    const TempDir dir;
+    std::string header = R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})", bytes(8, '\0');
+    header.resize(length, ' ');
+    std::memcpy(bytes.data(), &length, sizeof length);
+    write_file(dir / "model.safetensors", bytes + header + "1234");
+    EXPECT_NO_THROW(open_folder(dir.path())) << length;
+  }
+}
+
 TEST(Folder, SaysWhatItExpectsWhereThereIsNoCheckpoint) {
   const TempDir dir;
   expect_throw([&] { open_folder(dir / "no"); }, ErrorKind::not_found, dir / "no", "", {"no such file or folder"});
