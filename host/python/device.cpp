@@ -122,7 +122,7 @@ Linear::Linear(std::shared_ptr<Device> device, GemmDesc desc, const WeightsDesc&
 }
 
 Linear::Linear(std::shared_ptr<Device> device, const Layer& layer, std::uint32_t accuracy)
-    : device_(std::move(device)), desc_(layer.problem({.m = 1, .weakest_accuracy = accuracy})) {
+    : device_(std::move(device)), desc_(layer.problem({.m = 1, .weakest_accuracy = accuracy})), layer_(layer) {
   const Device::Turn turn(*device_);
   const auto plan = device_->operation(desc_for(IRONCL_BF16, 1, IRONCL_BF16));
   weights_.push_back(layer.prepare(device_->device_, plan.get()));
@@ -155,6 +155,10 @@ std::size_t Linear::weights_for(const Gemm& plan) {
   const std::string_view form = plan.info().form;
   for (std::size_t i = 0; i < weights_.size(); ++i)
     if (form.empty() || form == weights_[i].info().form) return i;
+  if (layer_) {
+    weights_.push_back(layer_->prepare(device_->device_, &plan));
+    return weights_.size() - 1;
+  }
   const ironcl_weights_info info = weights_.front().info();
   std::vector<std::byte> data(info.data_bytes), scales(info.scale_bytes);
   weights_.front().export_to(data, scales);

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <iterator>
 #include <limits>
+#include <tuple>
 
 #include "backends/numerics/casts.h"
 #include "tests/conformance/suite/groups.h"
@@ -136,8 +137,11 @@ void add_dynamic_tests(Suite& suite) {
   add("ToInt8", p, false);
 
   suite.add("Dynamic", "EqualsTheStaticPathOnTheSameCodes", Needs::gemm, equals_static_path);
-  suite.add("Dynamic", "AStaticScale", Needs::gemm, [](Context& c) { given_scales(c, 0, 0); });
-  suite.add("Dynamic", "StaticScalesOfTokenGroups", Needs::gemm, [](Context& c) { given_scales(c, 1, 128); });
+  for (const auto& [name, rows, cols] : {std::tuple{"AStaticScale", 0, 0}, {"StaticScalesOfTokenGroups", 1, 128}})
+    suite.add(TestCase{
+        .group = "Dynamic", .name = name, .needs = Needs::gemm, .body = [rows = rows, cols = cols](Context& c) {
+          given_scales(c, rows, cols);
+        }});
   suite.add("Dynamic", "OneOfTheTwoQuantisedSpansIsRefused", Needs::gemm, one_quantised_span_is_refused);
 }
 
