@@ -145,6 +145,7 @@ TEST(Interop, TransformersExpertsWithStaticScales) { expect_torchs_products("tf-
 TEST(Interop, CompressedTensorsBlocks) { expect_torchs_products("ct-fp8-block"); }
 TEST(Interop, CompressedTensorsMxfp8) { expect_torchs_products("ct-mxfp8"); }
 TEST(Interop, CompressedTensorsNvfp4) { expect_torchs_products("ct-nvfp4"); }
+TEST(Interop, ModeloptNvfp4) { expect_torchs_products("mo-nvfp4"); }
 TEST(Interop, ModeloptStaticWithACacheOfFp8) { expect_torchs_products("mo-fp8-kv"); }
 TEST(Interop, ModeloptBlocksOfWeightsOnly) { expect_torchs_products("mo-2d"); }
 TEST(Interop, TorchaoRows) { expect_torchs_products("ao-fp8-row"); }
