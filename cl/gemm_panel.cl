@@ -60,6 +60,7 @@ static inline void decode_panel(__local float* slot, __global const weight* code
     LOAD_WEIGHTS(low, codes + HOLDERS(kk * PANEL));
     LOAD_WEIGHTS(high, codes + HOLDERS(kk * PANEL + 16 * K_TOGETHER));
     __local float16* to = (__local float16*)(slot + kk * PANEL);
+#pragma unroll
     for (int j = 0; j < K_TOGETHER; ++j) {
       to[2 * j] = WEIGHT(low, j);
       to[2 * j + 1] = WEIGHT(high, j);

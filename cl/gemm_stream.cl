@@ -82,63 +82,83 @@ static inline void quantise_tiles(__local float* values, __local float* scales, 
 #else
 #define SETS 1
 #endif
+// K groups that are added at once: narrow ones cost more between them than in them.
+#if GROUP < 128 && B_SCALE_COLS == GROUP && !defined(QUANTISE)
+#define TOGETHER_K (128 / GROUP)
+#else
+#define TOGETHER_K 1
+#endif
+#if BITS_OF(B_TYPE) < 8
+#define NEXT_SCALES PANEL
+#else
+#define NEXT_SCALES n_pad
+#endif
 #define STEP (K_TOGETHER > SETS ? K_TOGETHER : SETS)  // k of a pass.
 
-/// Adds a K group of `length` k to the totals of a tile: its first `rows` rows by 16 columns, or 32 where `wide`. Both are literals, so
-/// that each height has a loop of its own. A row's bits do not depend on them.
-static inline __attribute__((always_inline)) void add_group(const int rows, const bool wide, __global const weight* codes,
-                                                            OF_A const float* values, OF_A const float* scales_a,
-                                                            __global const scale_of_b* scales_b, float global_b, __local float* to,
-                                                            int length) {
+/// Adds `groups` K groups, one after another, of all that `length` k are, to the totals of a tile: its first `rows` rows by 16 columns, or
+/// 32 where `wide`. Both are literals, so that each height has a loop of its own. A row's bits do not depend on them. next_b: from a group's
+/// scales of B to the next one's.
+static inline __attribute__((always_inline)) void add_groups(const int rows, const bool wide, __global const weight* codes,
+                                                             OF_A const float* values, OF_A const float* scales_a,
+                                                             __global const scale_of_b* scales_b, float global_b, __local float* to,
+                                                             int length, int groups, int next_b) {
+  for (int group = 0; group < groups; ++group) {
+    const int in_group = min(GROUP, length - group * GROUP);
 #define DECLARE_ROW(i) \
   float16 low_##i = (float16)(0.0f), high_##i = (float16)(0.0f), odd_low_##i = (float16)(0.0f), odd_high_##i = (float16)(0.0f);
-  EACH_ROW(DECLARE_ROW)
-  for (int chunk = 0; chunk < length; chunk += 16) {
-    // An end that the compiler cannot count to: it would index from a constant, and multiply-adds with an indexed
-    // operand take two slots of the core.
-    OF_A const float* end = values + min(16, length - chunk);
-    for (OF_A const float* at = values; at < end; at += STEP) {
-      // Words of several k are loaded once, others for each k.
-      for (int first = 0; first < STEP; first += K_TOGETHER) {
-        PREFETCH(codes + CODES_AHEAD);
-        if (K_TOGETHER > 1) PREFETCH(codes + CODES_AHEAD + 64);
-        LOAD_WEIGHTS(low, codes);
-        LOAD_WEIGHTS(high, codes + HOLDERS(16 * K_TOGETHER));
-        for (int j = first; j < first + K_TOGETHER; ++j) {
-          const float16 b_low = WEIGHT(low, j - first);
+    EACH_ROW(DECLARE_ROW)
+    for (int chunk = 0; chunk < in_group; chunk += 16) {
+      // An end that the compiler cannot count to: it would index from a constant, and multiply-adds with an indexed
+      // operand take two slots of the core.
+      OF_A const float* end = values + min(16, in_group - chunk);
+      for (OF_A const float* at = values; at < end; at += STEP) {
+        // Words of several k are loaded once, others for each k.
+#pragma unroll
+        for (int first = 0; first < STEP; first += K_TOGETHER) {
+          PREFETCH(codes + CODES_AHEAD);
+          if (K_TOGETHER > 1) PREFETCH(codes + CODES_AHEAD + 64);
+          LOAD_WEIGHTS(low, codes);
+          LOAD_WEIGHTS(high, codes + HOLDERS(16 * K_TOGETHER));
+#pragma unroll
+          for (int j = first; j < first + K_TOGETHER; ++j) {
+            const float16 b_low = WEIGHT(low, j - first);
 #define MULTIPLY_LOW(i)                                                                      \
   if (i < rows && (SETS == 1 || j % 2 == 0)) low_##i = MUL_ADD((float16)(at[i * 16 + j]), b_low, low_##i); \
   if (i < rows && SETS == 2 && j % 2 == 1) odd_low_##i = MUL_ADD((float16)(at[i * 16 + j]), b_low, odd_low_##i);
-          EACH_ROW(MULTIPLY_LOW)
-          if (wide) {
-            const float16 b_high = WEIGHT(high, j - first);
+            EACH_ROW(MULTIPLY_LOW)
+            if (wide) {
+              const float16 b_high = WEIGHT(high, j - first);
 #define MULTIPLY_HIGH(i)                                                                        \
   if (i < rows && (SETS == 1 || j % 2 == 0)) high_##i = MUL_ADD((float16)(at[i * 16 + j]), b_high, high_##i); \
   if (i < rows && SETS == 2 && j % 2 == 1) odd_high_##i = MUL_ADD((float16)(at[i * 16 + j]), b_high, odd_high_##i);
-            EACH_ROW(MULTIPLY_HIGH)
+              EACH_ROW(MULTIPLY_HIGH)
+            }
           }
+          codes += HOLDERS(PANEL * K_TOGETHER);
         }
-        codes += HOLDERS(PANEL * K_TOGETHER);
       }
+      values += TILE_M * 16;
     }
-    values += TILE_M * 16;
-  }
 #if SETS == 2
 #define JOIN_SETS(i)      \
   low_##i += odd_low_##i; \
   high_##i += odd_high_##i;
-  EACH_ROW(JOIN_SETS)
+    EACH_ROW(JOIN_SETS)
 #endif
-  const float16 scale_low = SCALES_16(scales_b, global_b);
+    const float16 scale_low = SCALES_16(scales_b, global_b);
+#define TOTAL(i, at) (*(__local float16*)(to + i * PANEL + at))
 #define SCALED(sum, i) (IN_UNITS_OF_ONE(sum) * (float16)(scales_a[i]))
 #define ADD_LOW(i) \
-  if (i < rows) vstore16(MUL_ADD(SCALED(low_##i, i), scale_low, vload16(0, to + i * PANEL)), 0, to + i * PANEL);
-  EACH_ROW(ADD_LOW)
-  if (wide) {
-    const float16 scale_high = SCALES_16(scales_b + 16, global_b);
+  if (i < rows) TOTAL(i, 0) = MUL_ADD(SCALED(low_##i, i), scale_low, TOTAL(i, 0));
+    EACH_ROW(ADD_LOW)
+    if (wide) {
+      const float16 scale_high = SCALES_16(scales_b + 16, global_b);
 #define ADD_HIGH(i) \
-  if (i < rows) vstore16(MUL_ADD(SCALED(high_##i, i), scale_high, vload16(0, to + i * PANEL + 16)), 0, to + i * PANEL + 16);
-    EACH_ROW(ADD_HIGH)
+  if (i < rows) TOTAL(i, 16) = MUL_ADD(SCALED(high_##i, i), scale_high, TOTAL(i, 16));
+      EACH_ROW(ADD_HIGH)
+    }
+    scales_a += TILE_M;
+    scales_b += next_b;
   }
 }
 
@@ -191,9 +211,9 @@ void gemm_stream(GEMM_ARGS) {
     const int end_group = min((part + 1) * groups_a_part, groups);
 
     for (int i = 0; i < PANELS * BLOCK_M * TILE_M * PANEL; i += 16) vstore16((float16)(0.0f), 0, totals + i);
-    for (int group = part * groups_a_part; group < end_group; ++group) {
+    for (int group = part * groups_a_part; group < end_group; group += TOGETHER_K) {
       const int first_k = group * GROUP;
-      const int length = min(GROUP, k_pad - first_k);
+      const int length = min(TOGETHER_K * GROUP, k_pad - first_k), groups_here = min(TOGETHER_K, end_group - group);
 #if defined(QUANTISE) && PERSISTENT_GROUPS == 0
       quantise_tiles(quantised, its_scales, tiles, here.first_row, here.end_row, a, a_at, lda, first_k, min(GROUP, k - first_k),
                      length);
@@ -213,6 +233,9 @@ void gemm_stream(GEMM_ARGS) {
 #endif
         __global const scale_of_b* scales_b = SCALES_OF_B(first_k, first_n + panel * PANEL);
         __local float* to = totals + (panel * BLOCK_M + tile) * (TILE_M * PANEL);
+#define ADD_GROUPS(rows, wide, column)                                                                                        \
+  add_groups(rows, wide, codes + HOLDERS((column) * K_TOGETHER), values, scales_a, scales_b + (column), GLOBAL_OF_B, to + (column), \
+             length, groups_here, NEXT_SCALES)
 #ifdef GROUPED
         // Matrices have rows as it happens: a tile costs what its rows do. Where they are half a tile or fewer there are
         // registers for the whole panel.
@@ -220,14 +243,14 @@ void gemm_stream(GEMM_ARGS) {
 #define HEIGHT(i)                                                                                             \
   if (rows == i + 1 && i + 1 < TILE_M) {                                                                      \
     const bool wide = TILE_N == 32 || 2 * (i + 1) <= TILE_M;                                                  \
-    add_group(i + 1, wide, codes, values, scales_a, scales_b, GLOBAL_OF_B, to, length);                                    \
-    if (!wide) add_group(i + 1, wide, codes + HOLDERS(16 * K_TOGETHER), values, scales_a, scales_b + 16, GLOBAL_OF_B, to + 16, length);           \
+    ADD_GROUPS(i + 1, wide, 0);                                                                               \
+    if (!wide) ADD_GROUPS(i + 1, wide, 16);                                                                   \
     continue;                                                                                                 \
   }
         EACH_ROW(HEIGHT)
 #endif
         for (int column = 0; column < PANEL; column += TILE_N) {
-          add_group(TILE_M, TILE_N == 32, codes + HOLDERS(column * K_TOGETHER), values, scales_a, scales_b + column, GLOBAL_OF_B, to + column, length);
+          ADD_GROUPS(TILE_M, TILE_N == 32, column);
         }
       }
     }
