@@ -13,19 +13,23 @@
 // then have the second half of a line's k first, which the two halves of a sum make good.
 // Of K groups of 64 or 32 sums of so many k are scaled and added to the totals: of 64 those of half a K block, which an instruction is of
 // anyway; of 32 half of the work-items have zeros in place of the other group's codes, twice as many instructions then.
+// Weights of four bits (FOUR_BITS) meet activations in bf16: e2m1 times a scale of e4m3 or e8m0 has at most six bits, so codes become
+// scaled bf16 exactly, and only A's scales are left for the sums. Sixteen columns are then the first operand and eight rows the second; a
+// K block is eight steps of 16 k, of which a work-item has the four from 4t on. Scales become bf16 by a table in local memory; the product
+// of a total and UNIT_OF_ALL is in units of 1.
 // With QUANTISE, A is as the caller has it: a warp makes scale and codes of a K block's rows itself, which costs less than a launch.
 //
 // Tunable  default  values     meaning
 // TILE_M   8        1 2 4 8 16 32  rows of D per work-group
-// COLUMNS  16       8 16 32 56  columns of D per work-group
+// COLUMNS  16       8 16 32 56  columns of D per work-group; 16 or 32 with FOUR_BITS
 // WARPS    8        4 8 12 16  warps of a work-group
 // DEPTH    1        1 2 3 4    K blocks that a warp has under way
 // LINES    0        0 1        1: a load of a warp is of four whole lines of weights, not of halves of eight; of K groups of 128
 // Set by the host: those of tile.cl, PTX_SM_80, PTX_SM_89 (ptx.cl), and
 // QUANTISE      0      0 1    A is of type SOURCE and becomes codes here, in groups of one row by 128; then also those of quantizer.cl
 // MMA_BY_HAND   not set       mma_by_hand.cl in place of such a device: for tests
-// A: rows of codes, padded with zeros to a multiple of 128; with QUANTISE rows as they come. B: forms/forms.h.
-// Local memory: WARPS * COLUMNS * (max(8, TILE_M) + 1) * 4 B = 4608 B with the defaults.
+// A: rows of codes, FOUR_BITS: of bf16, padded with zeros to a multiple of 128; with QUANTISE rows as they come. B: forms/forms.h.
+// Local memory: WARPS * COLUMNS * (max(8, TILE_M) + 1) * 4 B = 4608 B with the defaults; FOUR_BITS: 1024 B more.
 // Origin: operand layout as the PTX manual describes mma.m16n8k16.
 #include "half_words.cl"
 #include "tile.cl"
@@ -70,9 +74,16 @@
 #define T16 ((T + 1) / 2)                  // Of 16.
 #define NG (COLUMNS / 8)                   // Groups of eight columns: eight lines of B's form.
 #define UNIFORM (B_SCALE_ROWS % 128 == 0 || B_SCALE_ROWS == 0x7fffffff)
+#define FOUR_BITS (BITS_OF(B_TYPE) == 4)
+#if FOUR_BITS
+#undef GROUP
+#define GROUP (A_SCALE_COLS < 128 ? A_SCALE_COLS : 128)  // What is summed before it is scaled: B's scales are in its values.
+#endif
 #define PER_BLOCK (128 / GROUP)            // K groups of a K block.
 #define DECODE_A4 JOIN(DECODE4_, A_TYPE)
 #define DECODE_B4 JOIN(DECODE4_, B_TYPE)
+#define SUMS_OF_ROWS (FOUR_BITS ? 2 * T : T)  // Rows of which a work-item has sums.
+#define WORDS_B (FOUR_BITS ? 4 : 8)  // Of a K block of a column group.
 
 #if QUANTISE
 // Rows of a K block, ROWS_HELD at a time: each lies in ROW_ITEMS work-items, ITEM_K values in each, PER to a register.
@@ -179,17 +190,35 @@ __attribute__((noinline)) uint four_codes(__global const uchar *a, ulong row_at,
     SCALE = scale;                                                                                                    \
   } while (0)
 #else
-#define TOKENS 8
 #define TOKEN_ROW(j) min(g + 8 * (j), rows - 1)
+#if FOUR_BITS
+#define TOKENS 16
+#define LOAD_TOKENS_HALF(S, K, h)                                                                                     \
+  UNROLL for (int j = 0; j < T; ++j) {                                                                                \
+    if (g + 8 * j < rows)                                                                                             \
+      UNROLL for (int i = 4 * (h); i < 4 * (h) + 4; ++i)                                                              \
+        LOAD8(&ar[S][16 * j + 2 * i], a + 2 * (a_at + (ulong)token_rows[j] * lda + (K) * 128u + i * 16u + t * 4u));   \
+  }
+#else
+#define TOKENS 8
 #define LOAD_TOKENS_HALF(S, K, h)                                                                                     \
   UNROLL for (int j = 0; j < T; ++j) {                                                                                \
     if (g + 8 * j < rows) LOAD16(&ar[S][8 * j + 4 * (h)], a + a_at + (ulong)token_rows[j] * lda + (K) * 128u + t * 16u + 64u * (h));\
   }
+#endif
+#if FOUR_BITS && A_SCALE_TYPE == 0
+#define LOAD_TOKENS_SCALES(S, K) UNROLL for (int j = 0; j < 2 * T; ++j) sr[S][0][j] = 1.0f;
+#elif FOUR_BITS
+#define LOAD_TOKENS_SCALES(S, K)                                                                                      \
+  UNROLL for (int j = 0; j < 2 * T; ++j) UNROLL for (int q = 0; q < PER_BLOCK; ++q)                                   \
+    LOAD_F(sr[S][q][j], sa + sa_at + (ulong)ROW_OF_A(first_row + min(j / 2 * 8 + 2 * t + j % 2, rows - 1)) * sa_ld + FIRST_K(K, q) / A_SCALE_COLS);
+#else
 #define LOAD_TOKENS_SCALES(S, K)                                                                                      \
   UNROLL for (int j = 0; j < T; ++j) UNROLL for (int q = 0; q < PER_BLOCK; ++q) {                                     \
     if (g + 8 * j < rows)                                                                                             \
       LOAD_F(sr[S][q][j], sa + sa_at + (ulong)(token_rows[j] / A_SCALE_ROWS) * sa_ld + FIRST_K(K, q) / A_SCALE_COLS); \
   }
+#endif
 #endif
 
 // Whether set s of this round is of a K block.
@@ -217,8 +246,16 @@ __attribute__((noinline)) uint four_codes(__global const uchar *a, ulong row_at,
 #define IN_B (g * 128u + ((t ^ g) << 4))
 #define OTHER_HALF(at) ((at) ^ 64u)
 #endif
+#if FOUR_BITS
+#undef IN_B
+#define IN_B (lane * 16u)
+#define OF_GROUP(j) ((uint)(j) < there ? (j) : 0)
+#define LOAD_WEIGHTS_OF(S, K, j) LOAD16_STREAM(&wr[S][4 * (j)], pw + OF_GROUP(j) * to_next_group + (ulong)(K) * 512u + in_b)
+#define LOAD_WEIGHTS_HALF(S, K, h) UNROLL for (int j = 0; j < NG && h; ++j) LOAD_WEIGHTS_OF(S, K, j);
+#else
 #define LOAD_WEIGHTS_HALF(S, K, h)                                                                                    \
   UNROLL for (int j = 0; j < NG; ++j) LOAD16_STREAM(&wr[S][8 * j + 4 * (h)], pw + GROUP_AT(j) + (ulong)(K) * 8192u + ((h) ? OTHER_HALF(in_b) : in_b));
+#endif
 // A group's sums are kept for each half of k with LINES, and in tiles of 32 by 32, which were 7 % faster so.
 #define SUMS (LINES || (TILE_M == 32 && COLUMNS == 32) ? 2 : 1)
 #define HALF_SUM(h, j, u, e) c[h][j][(u) / 2][2 * ((u) % 2) + (e)]
@@ -229,6 +266,37 @@ __attribute__((noinline)) uint four_codes(__global const uchar *a, ulong row_at,
 #else
 #define LINE_OF(e) (2 * t + (e))
 #endif
+#if FOUR_BITS
+// Scales of B: of the work-item's column in each column group the bytes of a K block. Groups of columns are columns in order.
+#define SCALES_B (NG * (128 / B_SCALE_COLS / 4))
+#if B_SCALE_COLS == 32
+#define LOAD_SCALES_OF_COLUMN(r, p) (r)[0] = *(__global const uint*)(p)
+#else
+#define LOAD_SCALES_OF_COLUMN(r, p) LOAD8(r, p)
+#endif
+#define LOAD_SCALES_OF(S, K, j) \
+  LOAD_SCALES_OF_COLUMN(&cr[S][(j) * (SCALES_B / NG)], pc + OF_GROUP(j) * 8 * scales_of_column + (ulong)(K) * (128 / B_SCALE_COLS))
+#define LOAD_SCALES_B(S, K) UNROLL for (int j = 0; j < NG; ++j) LOAD_SCALES_OF(S, K, j);
+#define OF_SCALES uint
+#define SCALES_HELD [SCALES_B]
+// 2^-126, which is the unit of codes at the place of bf16, and what the table holds beside it.
+#if B_SCALE_TYPE == TYPE_E8M0
+#define ENTRY_OF_SCALE(code) (decode_e8m0(code) * 0.25f)
+#define IN_SCALES(pair, scale)           \
+  MUL_PAIRS(pair, pair, 0x7e807e80u);    \
+  MUL_PAIRS(pair, pair, scale)
+#define UNIT_OF_ALL (4.0f * GLOBAL_OF_B)
+#else
+#define ENTRY_OF_SCALE(code) (DECODE(B_SCALE_TYPE)(code) * 0x1p118f)
+#define IN_SCALES(pair, scale) MUL_PAIRS(pair, pair, scale)
+#define UNIT_OF_ALL (256.0f * GLOBAL_OF_B)
+#endif
+// Step i of a K block, two of which share a word: pair p of a word is its nibbles p and 4 + p.
+#define PAIR_OF_WORD(w, p) ((((w) << (12 - 4 * (p))) & 0x80008000u) | (((p) == 3 ? (w) >> 6 : (p) == 2 ? (w) >> 2 : (w) << (6 - 4 * (p))) & 0x01c001c0u))
+#else
+#define OF_SCALES float
+#define SCALES_HELD [PER_BLOCK][SCALES_B]
+#define UNIT_OF_ALL 1.0f
 // Scales of B: one for the columns of a block of 128, of which a work-group has at most two, or one a column.
 #if UNIFORM
 #define SCALES_B (128 % COLUMNS == 0 ? 1 : 2)
@@ -247,15 +315,24 @@ __attribute__((noinline)) uint four_codes(__global const uchar *a, ulong row_at,
 #define SCALE_PLACE(j, line) ((ulong)(SCALE_COLUMN(j, line) / 128u) * groups_b * 128u + SCALE_COLUMN(j, line) % 128u)
 #define SCALE_B(y, j, e) (y)[2 * (j) + (e)]
 #endif
+#endif
 
 /// The column of D that line `line` of eight of line group `group` is (forms/forms.h).
-static inline uint column_of(uint group, uint line) { return 16 * (group / 2) + 2 * (group % 2) + 4 * (line >> 1) + (line & 1); }
+static inline uint column_of(uint group, uint line) {
+  if (FOUR_BITS) return 8 * group + line;
+  return 16 * (group / 2) + 2 * (group % 2) + 4 * (line >> 1) + (line & 1);
+}
 
 __kernel __attribute__((reqd_work_group_size(32 * WARPS, 1, 1))) void gemm_mma_stream(GEMM_ARGS)
 {
   __local float parts[WARPS][COLUMNS][8 * T + 1];
   WARP_SCRATCH
   if (m <= 0) return;
+#if FOUR_BITS
+  __local uint table[256];
+  for (uint i = get_local_id(0); i < 256; i += 32 * WARPS) table[i] = encode_bf16(ENTRY_OF_SCALE(i)) * 0x10001u;
+  barrier(CLK_LOCAL_MEM_FENCE);
+#endif
   const uint tid = get_local_id(0), warp = tid >> 5, lane = tid & 31, g = lane >> 2, t = lane & 3;
   const uint blocks = ((uint)k + 127u) / 128u, all_blocks = (uint)k_pad / 128u, groups_b = ((uint)k - 1) / B_SCALE_COLS + 1;
   const uint count = COUNT_OF_WARP(blocks, warp);
@@ -276,15 +353,22 @@ __kernel __attribute__((reqd_work_group_size(32 * WARPS, 1, 1))) void gemm_mma_s
     const uint first_row = (uint)here.first_row, rows = (uint)(here.end_row - here.first_row);
     const uint in_strip = 8 - first_group % 8, to_next_strip = (all_blocks - 1) * 8192u, in_block = 16 - first_group % 16;
     const ulong to_last_block = there > in_block ? (ulong)groups_b * 128u : 0ul;
+#if FOUR_BITS
+    const ulong to_next_group = (ulong)all_blocks * 512u, scales_of_column = (groups_b + 7u) & ~7u;
+    __global const uchar *pw = b_here + first_group * to_next_group;
+    __global const uchar *pc = (__global const uchar *)(sb_here + 16) + (8 * first_group + g) * scales_of_column;
+#else
     __global const uchar *pw = b_here + (ulong)(first_group / 8) * all_blocks * 8192u + first_group % 8 * 1024u;
     __global const float *pc = sb_here + (ulong)(first_group / 16) * groups_b * 128u;
+#endif
     uint token_rows[T]; // of A, whose codes or values this work-item loads
     UNROLL for (int j = 0; j < T; ++j) token_rows[j] = (uint)ROW_OF_A(first_row + TOKEN_ROW(j));
-    uint wr[DEPTH][8 * NG], ar[DEPTH][TOKENS * T];
-    float sr[DEPTH][PER_BLOCK][T], cr[DEPTH][PER_BLOCK][SCALES_B], sum[NG][T][2];
+    uint wr[DEPTH][WORDS_B * NG], ar[DEPTH][TOKENS * T];
+    float sr[DEPTH][PER_BLOCK][SUMS_OF_ROWS], sum[NG][T][2];
+    OF_SCALES cr[DEPTH]SCALES_HELD;
     UNROLL for (int s = 0; s < DEPTH; ++s) {
       UNROLL for (int i = 0; i < TOKENS * T; ++i) ar[s][i] = 0;
-      UNROLL for (int q = 0; q < PER_BLOCK; ++q) UNROLL for (int i = 0; i < T; ++i) sr[s][q][i] = 0.f;
+      UNROLL for (int q = 0; q < PER_BLOCK; ++q) UNROLL for (int i = 0; i < SUMS_OF_ROWS; ++i) sr[s][q][i] = 0.f;
     }
     UNROLL for (int j = 0; j < NG; ++j) UNROLL for (int u = 0; u < T; ++u) sum[j][u][0] = sum[j][u][1] = 0.f;
     UNROLL for (int s = 0; s < DEPTH; ++s) {
@@ -307,7 +391,41 @@ __kernel __attribute__((reqd_work_group_size(32 * WARPS, 1, 1))) void gemm_mma_s
         IF_OF_WARP(first + s < count) { // a break would keep the compiler from unrolling, and sets would lie in memory
           const uint next = BLOCK_OF_WARP(warp + (first + s + DEPTH) * WARPS);
           const bool more = next < blocks;
-#if GROUP < 128
+#if FOUR_BITS
+          // Sixteen columns after the other, the first operand: the next codes of some are on their way while others are multiplied.
+          UNROLL for (int j = 0; j < NG; j += 2) {
+            UNROLL for (int q = 0; q < PER_BLOCK; ++q) {
+              float c[T][4];
+              UNROLL for (int u = 0; u < T; ++u) UNROLL for (int i = 0; i < 4; ++i) c[u][i] = 0.f;
+              UNROLL for (int i = q * 8 / PER_BLOCK; i < (q + 1) * 8 / PER_BLOCK; ++i) {
+                uint low[2], high[2];
+                UNROLL for (int h = 0; h < 2; ++h) {
+                  const uint w = wr[s][4 * (j + h) + i / 2], at = i * 16 / B_SCALE_COLS;
+                  const uint scale = table[cr[s][(j + h) * (SCALES_B / NG) + at / 4] >> 8 * (at % 4) & 0xffu];
+                  low[h] = PAIR_OF_WORD(w, 3 - 2 * (i % 2));
+                  high[h] = PAIR_OF_WORD(w, 2 - 2 * (i % 2));
+                  IN_SCALES(low[h], scale);
+                  IN_SCALES(high[h], scale);
+                }
+                UNROLL for (int u = 0; u < T; ++u)
+                  MMA_M16N8K16(c[u], low[0], low[1], high[0], high[1], ar[s][16 * u + 2 * i], ar[s][16 * u + 2 * i + 1]);
+              }
+              UNROLL for (int u = 0; u < T; ++u) UNROLL for (int e = 0; e < 4; ++e)
+                sum[j + e / 2][u][e % 2] = ADD_OF_WARP(IS_THERE(s), sr[s][q][2 * u + e % 2], c[u][e], sum[j + e / 2][u][e % 2]);
+            }
+            IF_OF_WARP(more) {
+              UNROLL for (int h = j; h < j + 2; ++h) {
+                LOAD_WEIGHTS_OF(s, next, h);
+                LOAD_SCALES_OF(s, next, h);
+              }
+            }
+          }
+          IF_OF_WARP(more) {
+            LOAD_TOKENS_HALF(s, next, 0)
+            LOAD_TOKENS_HALF(s, next, 1)
+            LOAD_TOKENS_SCALES(s, next)
+          }
+#elif GROUP < 128
           float x[PER_BLOCK][T], y[PER_BLOCK][SCALES_B];
           UNROLL for (int q = 0; q < PER_BLOCK; ++q) {
             UNROLL for (int u = 0; u < T; ++u) x[q][u] = sr[s][q][u];
@@ -332,7 +450,7 @@ __kernel __attribute__((reqd_work_group_size(32 * WARPS, 1, 1))) void gemm_mma_s
                 UNROLL for (int j = 0; j < NG; ++j) {
                   uint b0, b1;
                   DECODE_B4(b0, b1, wr[s][8 * j + i] & mine);
-                  UNROLL for (int u = 0; u < T16; ++u) MMA_M16N8K16_F16(c[j][u], lo[2 * u], lo[2 * u + 1], hi[2 * u], hi[2 * u + 1], b0, b1);
+                  UNROLL for (int u = 0; u < T16; ++u) MMA_M16N8K16(c[j][u], lo[2 * u], lo[2 * u + 1], hi[2 * u], hi[2 * u + 1], b0, b1);
                 }
               }
               UNROLL for (int j = 0; j < NG; ++j) UNROLL for (int u = 0; u < T; ++u) UNROLL for (int e = 0; e < 2; ++e)
@@ -371,7 +489,7 @@ __kernel __attribute__((reqd_work_group_size(32 * WARPS, 1, 1))) void gemm_mma_s
               UNROLL for (int j = 0; j < NG; ++j) {
                 uint b0, b1;
                 DECODE_B4(b0, b1, wr[s][8 * j + i]);
-                UNROLL for (int u = 0; u < T16; ++u) MMA_M16N8K16_F16(c[h % SUMS][j][u], lo[2 * u], lo[2 * u + 1], hi[2 * u], hi[2 * u + 1], b0, b1);
+                UNROLL for (int u = 0; u < T16; ++u) MMA_M16N8K16(c[h % SUMS][j][u], lo[2 * u], lo[2 * u + 1], hi[2 * u], hi[2 * u + 1], b0, b1);
               }
             }
             IF_OF_WARP(more) {
@@ -399,14 +517,14 @@ __kernel __attribute__((reqd_work_group_size(32 * WARPS, 1, 1))) void gemm_mma_s
       }
     }
     UNROLL for (int j = 0; j < NG; ++j) UNROLL for (int u = 0; u < T; ++u) UNROLL for (int e = 0; e < 2; ++e)
-      parts[warp][8 * j + LINE_OF(e)][8 * u + g] = sum[j][u][e];
+      parts[warp][8 * j + (FOUR_BITS ? g : LINE_OF(e))][8 * u + (FOUR_BITS ? 2 * t + e : g)] = sum[j][u][e];
     barrier(CLK_LOCAL_MEM_FENCE);
     for (uint o = tid; o < COLUMNS * 8 * T; o += 32 * WARPS) {
       const uint line = o % COLUMNS, row = o / COLUMNS, column = column_of(first_group + line / 8, line % 8);
       if (row >= rows || line / 8 >= there || column >= (uint)n) continue;
       float total = 0.f;
       UNROLL for (int i = 0; i < WARPS; ++i) total += parts[i][line][row];
-      store_d(d, d_at, ldd, bias, bias_here, first_row + row, column, total);
+      store_d(d, d_at, ldd, bias, bias_here, first_row + row, column, total * UNIT_OF_ALL);
     }
 #ifdef GROUPED
     barrier(CLK_LOCAL_MEM_FENCE); // the next unit's parts go to the same memory

@@ -230,7 +230,7 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void gemm_mma_tile
         LOAD_B((q + 1) % PIECES)
         UNROLL for (int j = 0; j < NG; ++j) {
           UNROLL for (int u = 0; u < MT; ++u)
-            MMA_M16N8K16_F16(c[j][u], lo[q % 2][2 * u], lo[q % 2][2 * u + 1], hi[q % 2][2 * u], hi[q % 2][2 * u + 1], b0[q % 2][j], b1[q % 2][j]);
+            MMA_M16N8K16(c[j][u], lo[q % 2][2 * u], lo[q % 2][2 * u + 1], hi[q % 2][2 * u], hi[q % 2][2 * u + 1], b0[q % 2][j], b1[q % 2][j]);
           if (j == NG / 2) {
             DECODE_A(next)
             DECODE_B(next)

@@ -69,10 +69,17 @@
 #define SHUFFLE(out, in, lane_) SHOWN_FROM(out, in, lane_)
 #define SHUFFLE_XOR(out, in, mask) SHOWN_FROM(out, in, ((uint)get_local_id(0) & 31u) ^ (uint)(mask))
 
+#if BITS_OF(B_TYPE) == 4
+#define HALF_VALUE decode_bf16
+#else
+#define HALF_VALUE decode_f16
+#endif
 static inline float two_products(uint a, uint b, float sum) {
-  sum = MUL_ADD(decode_f16(a & 0xffffu), decode_f16(b & 0xffffu), sum);
-  return MUL_ADD(decode_f16(a >> 16), decode_f16(b >> 16), sum);
+  sum = MUL_ADD(HALF_VALUE(a & 0xffffu), HALF_VALUE(b & 0xffffu), sum);
+  return MUL_ADD(HALF_VALUE(a >> 16), HALF_VALUE(b >> 16), sum);
 }
+static inline uint product_of_bf16(uint x, uint y) { return encode_bf16(decode_bf16(x) * decode_bf16(y)); }
+#define MUL_PAIRS(out, x, y) out = product_of_bf16((x) & 0xffffu, (y) & 0xffffu) | product_of_bf16((x) >> 16, (y) >> 16) << 16
 
 /// Sum e of a work-item is of row g + 8 (e / 2) and column 2 t + e % 2, its number in the warp being 4 g + t. Work-item 4 g + t has of A k
 /// 2 t and 2 t + 1 of row g, then of row g + 8, then the same of k + 8; of B k 2 t and 2 t + 1 of column g, then those of k + 8.
@@ -88,7 +95,7 @@ static inline void multiply_by_hand(float* sums, __local const uint* of_warp, ui
     sums[e] = sum;
   }
 }
-#define MMA_M16N8K16_F16(c, a0, a1, a2, a3, b0, b1)                                                         \
+#define MMA_M16N8K16(c, a0, a1, a2, a3, b0, b1)                                                         \
   do {                                                                                                      \
     const uint words_[6] = {a0, a1, a2, a3, b0, b1};                                                        \
     barrier(CLK_LOCAL_MEM_FENCE);                                                                           \

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // pack_a.cl: A [m, k] in the form that a GEMM kernel reads, with one f32 scale for each row and K group.
-// pack_rows:  row major, k padded with zeros to k_pad; codes stay codes, floats become f32.
+// pack_rows:  row major, k padded with zeros to k_pad; codes stay codes and floats become f32, or all TILE_FORM bf16.
 // pack_tiles: in tiles of TILE rows, as a_tiles.cl says; k_pad a multiple of 16; past m and k are zeros.
 //             Scale of row i of tile t and K group g at (t * groups + g) * TILE + i.
 //
@@ -61,14 +61,13 @@ __kernel void pack_rows(PACK_ARGS) {
   const int first = group * GROUP;
   const int end = min(first + GROUP, k), fill = group == groups - 1 ? k_pad : end;
   const ulong from = a_at + (ulong)row * lda, to = (ulong)row * (ulong)k_pad;
-#if A_TYPE >= 4
+#if A_TYPE >= 4 && TILE_FORM == TYPE_F32
   __global uchar* codes = out + out_at + to;
   for (int col = first; col < end; ++col) codes[col] = a[from + (ulong)col];
   for (int col = end; col < fill; ++col) codes[col] = (uchar)0;
 #else
-  __global float* values = (__global float*)(out + out_at) + to;
-  for (int col = first; col < end; ++col) values[col] = load_element(A_TYPE, a, from + (ulong)col);
-  for (int col = end; col < fill; ++col) values[col] = 0.0f;
+  for (int col = first; col < fill; ++col)
+    store_element(TILE_FORM, out + out_at, to + (ulong)col, col < end ? load_element(A_TYPE, a, from + (ulong)col) : 0.0f);
 #endif
   scales[scales_at + (ulong)row * (ulong)groups + (ulong)group] =
       a_scale(sa, s_at, lds, row, first, scale_rows, scale_cols);

@@ -83,10 +83,17 @@
                : OUT16_I_(P, 0), OUT16_I_(P, 16), OUT16_I_(P, 32), OUT16_I_(P, 48)                                  \
                : "l"(A), "l"(B), "n"(KEEP)                                                                          \
                : "memory")
-// One warp: 16x16 by 16x8, f16 in, f32 sums.
-#define MMA_M16N8K16_F16(c, a0, a1, a2, a3, b0, b1)                                                                \
-  asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3},{%4,%5,%6,%7},{%8,%9},{%0,%1,%2,%3};"      \
+// One warp: 16x16 by 16x8, f16 in, or bf16 with weights of four bits; f32 sums. Products of pairs of bf16.
+#if BITS_OF(B_TYPE) == 4
+#define HALF_TYPES "bf16.bf16"
+#else
+#define HALF_TYPES "f16.f16"
+#endif
+#define MMA_M16N8K16(c, a0, a1, a2, a3, b0, b1)                                                                    \
+  asm("mma.sync.aligned.m16n8k16.row.col.f32." HALF_TYPES ".f32 {%0,%1,%2,%3},{%4,%5,%6,%7},{%8,%9},{%0,%1,%2,%3};"      \
       : "+f"((c)[0]), "+f"((c)[1]), "+f"((c)[2]), "+f"((c)[3]) : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1))
+
+#define MUL_PAIRS(out, x, y) asm("fma.rn.bf16x2 %0,%1,%2,%3;" : "=r"(out) : "r"(x), "r"(y), "r"(0x80008000u))
 
 // Four codes of a word as two pairs of f16, exact: by conversions, of neighbours, or by integers (half_words.cl), of every other code and
 // in units that a sum of products is multiplied by. Both operands of a product have the same pairs; i8 goes with i8 only.

@@ -12,6 +12,7 @@
 // B_SCALE_TYPE 1    1 4 6     what its scales are held as: f32, or bytes (scales.cl)
 // A_SCALE_ROWS 1              scale group of A's scales as they are given, for kernels that read rows of codes: rows
 // A_SCALE_COLS 128            and k
+// A_SCALE_TYPE 1              0: A has no scales
 // CORES      1                of the device, where it is a processor
 // GROUPED                     many matrices B; rows are scheduled to them as scheduled.cl says
 // GATHER                      rows of A are found through a_index
@@ -44,6 +45,9 @@
 #endif
 #ifndef A_SCALE_ROWS
 #define A_SCALE_ROWS 1
+#endif
+#ifndef A_SCALE_TYPE
+#define A_SCALE_TYPE TYPE_F32
 #endif
 #ifndef A_SCALE_COLS
 #define A_SCALE_COLS 128

@@ -299,6 +299,11 @@ WeightFormPtr UsualForms::of(backend::AccuracyClass weakest, DType weights) {
     const DType a = numerics::is_float(weights) || numerics::is_integer(weights) ? weights : DType::e4m3fn;
     Choice choice;
     choice.problem = {128, 4096, 4096, 128, a, weights, DType::f32};
+    if (numerics::bits_of(weights) < 8) {  // As MXFP4 has them; activations most often stay as they are.
+      choice.problem.a = DType::bf16;
+      choice.problem.b_scale = {DType::e8m0, {1, 32}, 0};
+      choice.problem.k_group = 32;
+    }
     choice.problem.weakest_accuracy = weakest;
     take_rule_of_thumb(selection_, choice);
     form = choice.variant->weights(choice.tuning, choice.problem);

@@ -57,7 +57,7 @@ inline std::optional<Refusal> refuse_room_between_matrices(const Problem& p) {
 /// on an H200. Fixed costs of a launch are left out, as all estimates leave them out.
 inline double streaming_ns(const Problem& p) {
   constexpr double kBytesPerSecond = 2.9e12;
-  return 1e9 * 1.0 * p.n * p.k / kBytesPerSecond;
+  return 1e9 * (1.0 * p.n * p.k * numerics::bits_of(p.b) / 8) / kBytesPerSecond;
 }
 
 /// The same for a kernel that streams weights at `share` times that, and takes `start_ns` longer than the least from

@@ -128,10 +128,10 @@ TEST(OpenClKernels, OneFormOfWeightsServesEveryNumberOfRowsOnTensorCores) {
   EXPECT_EQ(form.substr(0, 8), "swizzled") << form;
   for (const auto same : {backend::DType::e5m2, backend::DType::i8})
     EXPECT_EQ(usual.of(backend::AccuracyClass::f32, same)->name(), form);
-  for (const auto& [other, its] : {std::pair{backend::DType::e2m1, "columns_k16_pad64_e2m1"},
+  for (const auto& [other, its] : {std::pair{backend::DType::e2m1, "lines_n8_k128_pad16x128_e2m1"},
                                    std::pair{backend::DType::bf16, "panel_n32_k1_pad16_bf16"}})
     EXPECT_EQ(usual.of(backend::AccuracyClass::f32, other)->name(), its)
-        << "what tensor cores do not take lies as its own kernels read it, with a plan or without";
+        << "what the kernels of fp8 do not take lies as its own read it, with a plan or without";
   for (const auto& [n, k] :
        {std::pair{100, 300}, std::pair{576, 7168}, std::pair{4096, 4096}, std::pair{7168, 16384}}) {
     for (const int m : {1, 6, 16, 40, 64, 130, 1024, 4096}) {

@@ -28,7 +28,7 @@ TEST(OpenClNarrowWeights, ArePackedAndUnpackedBitForBit) {
   struct Extent {
     std::int64_t n, k, ld;
   };
-  for (const WeightFormPtr& form : {panel_form(DType::e2m1), blocked_form(0, 16, 64, DType::e2m1)}) {
+  for (const WeightFormPtr& form : {panel_form(DType::e2m1), blocked_form(0, 16, 64, DType::e2m1), lines_form()}) {
     for (const Extent& e : {Extent{1, 2, 2}, Extent{31, 6, 8}, Extent{33, 130, 130}, Extent{64, 128, 192}}) {
       const WeightExtent extent = form->extent(e.n, e.k, 1);
       EXPECT_EQ(extent.code_bytes.value(), extent.n_pad * extent.k_pad / 2) << form->name();

@@ -67,6 +67,25 @@ TEST_F(OpenClWarpProducts, TakeEveryTypeAndGroup) {
   }
 }
 
+// MXFP4 and NVFP4 by activations that stay bf16, and by codes; K blocks that are not whole, columns past the last
+// group.
+TEST_F(OpenClWarpProducts, TakeWeightsOfFourBits) {
+  const auto made = with_file(warp_by_hand, kMmaByHand);
+  for (const auto& device : made.devices) {
+    for (const auto& [group, m, a, options] : std::vector<std::tuple<int, int, DType, backend::Options>>{
+             {32, 1, DType::bf16, {{"tile_m", "1"}, {"depth", "2"}}},
+             {16, 20, DType::bf16, {{"tile_m", "32"}, {"columns", "32"}, {"warps", "4"}}},
+             {16, 3, DType::e4m3fn, {{"tile_m", "4"}, {"columns", "16"}, {"warps", "4"}}},
+             {32, 9, DType::e5m2, {{"tile_m", "16"}, {"columns", "16"}, {"warps", "12"}}}}) {
+      Case c = problem(m, 83, group == 32 ? 512 : 390, a, DType::e2m1);
+      c.b_grid = {1, group};
+      c.b_scale = group == 32 ? DType::e8m0 : DType::e4m3fn;
+      if (group == 16) c.b_global = 0.3f;
+      expect_right_with(*device, c, of_mma(options));
+    }
+  }
+}
+
 /// All 256 codes of A, `rows` of them in a run, or of B beside ones of the other, each in a row of 32 k and at each
 /// place of a word: a NaN code makes its row or column of D NaN.
 void expect_every_code_decoded(backend::Device& device, DType type, bool codes_in_a, int rows,

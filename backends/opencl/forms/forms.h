@@ -32,10 +32,17 @@ inline WeightFormPtr panel_form(numerics::DType type = numerics::DType::none) {
 /// 128 and k to 256 with zero codes. Scales: for each 128 columns and scale group, 128 f32.
 WeightFormPtr swizzled_form();
 
-/// Activations as rows, k padded with zeros to a multiple of `k_unit`: codes stay codes, floats become f32. With
+/// Weights of four bits for mma.sync, in groups of eight columns by K blocks of 128, 512 bytes each, K blocks of the
+/// same columns one after another. A column has 64 bytes of a K block, in the order in which the four work-items that
+/// have it multiply them (lines.cpp): each 16 bytes, one load. Scales stay bytes, those of a column side by side,
+/// padded to 8.
+WeightFormPtr lines_form();
+
+/// Activations as rows, k padded with zeros to a multiple of `k_unit`: codes stay codes and floats become f32, or all
+/// become `element`, bf16, which holds both but f32 and f16. With
 /// `floats`, the kernel also takes floats as the caller has them and quantises them in groups of one row by 128,
 /// where the device's quotients are exact.
-ActivationFormPtr rows_form(std::int64_t k_unit, bool floats = false);
+ActivationFormPtr rows_form(std::int64_t k_unit, bool floats = false, backend::DType element = backend::DType::none);
 
 /// Activations as f32 tiles of `rows` rows, for register tiles; in a tile, each 16 k of a row lie side by side
 /// (cl/pack_a.cl). k is padded to 16. Codes are multiplied with the unit of the weights' decoding. With `floats` the

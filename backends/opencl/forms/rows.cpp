@@ -10,13 +10,17 @@ using numerics::Size;
 
 class Rows final : public ActivationForm {
  public:
-  Rows(std::int64_t k_unit, bool floats) : k_unit_(k_unit), floats_(floats) {}
+  Rows(std::int64_t k_unit, bool floats, DType element) : k_unit_(k_unit), floats_(floats), element_(element) {}
 
-  std::string name() const override { return "rows_pad" + std::to_string(k_unit_); }
+  std::string name() const override {
+    return "rows_pad" + std::to_string(k_unit_) +
+           (element_ == DType::none ? "" : "_" + std::string(numerics::name_of(element_)));
+  }
 
   bool takes(const Operand& a, const PlanContext& plan) const override {
-    return numerics::is_quantized(a.element) && a.scale == DType::f32 && plan.problem.k % k_unit_ == 0 &&
-           a.ld % 16 == 0;
+    const bool as_wanted = element_ == DType::none ? numerics::is_quantized(a.element) && a.scale == DType::f32
+                                                   : a.element == element_ && a.scale == DType::none;
+    return as_wanted && plan.problem.k % k_unit_ == 0 && a.ld % 16 == 0;
   }
 
   bool takes_floats(const Operand& x, const PlanContext& plan) const override {
@@ -26,6 +30,7 @@ class Rows final : public ActivationForm {
   }
 
   StepResult quantize(const Operand& x, const PlanContext& plan) const override {
+    if (element_ != DType::none) return {};
     return quantize_rows(x, Size(plan.problem.k).padded_to(k_unit_).value(), plan);
   }
 
@@ -33,7 +38,7 @@ class Rows final : public ActivationForm {
     const Size k_pad = Size(plan.problem.k).padded_to(k_unit_), rows = plan.rows_in_memory();
     Operand out;
     out.form = name();
-    out.element = numerics::is_float(a.element) ? DType::f32 : a.element;
+    out.element = element_ != DType::none ? element_ : numerics::is_float(a.element) ? DType::f32 : a.element;
     out.ld = k_pad.value();
     out.scale = DType::f32;
     out.scale_ld = plan.problem.k_groups();
@@ -41,16 +46,21 @@ class Rows final : public ActivationForm {
     out.gathered = a.gathered;
     out.data = plan.booking.book("packed rows of A", rows * k_pad * numerics::size_of(out.element));
     out.scales = plan.booking.book("scales of packed rows", rows * out.scale_ld * 4);
-    return {pack_step({}, a, out, plan), out};
+    Packing packing;
+    if (element_ != DType::none) packing.form = element_;
+    return {pack_step(packing, a, out, plan), out};
   }
 
  private:
   std::int64_t k_unit_;
   bool floats_;
+  DType element_;
 };
 
 }  // namespace
 
-ActivationFormPtr rows_form(std::int64_t k_unit, bool floats) { return std::make_shared<Rows>(k_unit, floats); }
+ActivationFormPtr rows_form(std::int64_t k_unit, bool floats, DType element) {
+  return std::make_shared<Rows>(k_unit, floats, element);
+}
 
 }  // namespace ironcl::opencl

@@ -53,6 +53,7 @@ class Multiply final : public Step {
     define("B_SCALE_COLS", reach(scaled ? problem_.b_scale.grid.group_cols : 0));
     define("B_SCALE_ROWS", reach(problem_.b_scale_rows()));
     defines_["B_SCALE_TYPE"] = kernel_number(scales_.type);
+    defines_["A_SCALE_TYPE"] = kernel_number(a.scale);
     define("A_SCALE_ROWS", reach(a.grid.group_rows));
     define("A_SCALE_COLS", reach(a.grid.group_cols));
     if (a.in_units_of_weights) define("UNIT_IN_A", 1);

@@ -9,8 +9,10 @@
 namespace ironcl::opencl {
 namespace {
 
-std::int64_t local_bytes(const Tuning& t, const Problem&) {
-  return t["warps"] * t["columns"] * (std::max<std::int64_t>(8, t["tile_m"]) + 1) * 4;
+bool has_four_bits(const Problem& p) { return numerics::bits_of(p.b) < 8; }
+
+std::int64_t local_bytes(const Tuning& t, const Problem& p) {
+  return (has_four_bits(p) ? 1024 : 0) + t["warps"] * t["columns"] * (std::max<std::int64_t>(8, t["tile_m"]) + 1) * 4;
 }
 
 std::vector<Pass> passes(const Tuning& t, const Problem& p, const Features&, std::int64_t m) {
@@ -60,15 +62,25 @@ std::optional<Refusal> needs(const Features& f, const Problem& p) {
                    "others take many; m is " +
                        std::to_string(p.m)};
   }
-  return refuse_narrow_groups(p, 32);
+  if (!has_four_bits(seen)) return refuse_narrow_groups(p, 32);
+  const backend::ScaleDesc& scale = seen.b_scale;
+  if ((scale.dtype != backend::DType::e8m0 && scale.dtype != backend::DType::e4m3fn) ||
+      (scale.grid.group_cols != 16 && scale.grid.group_cols != 32)) {
+    return Refusal{
+        Reason::scale_layout,
+        "scales of four-bit weights must be e8m0 or e4m3fn for 16 or 32 of k; portable kernels take others"};
+  }
+  return refuse_narrow_groups(p, 16);
 }
 
 /// As measured on an H200 (docs/performance/h200-few-rows.md).
 Tuning rule_of_thumb(const Features& f, const Problem& p) {
-  if (has_many_rows(f, p)) return {{"tile_m", 32}, {"columns", 32}, {"warps", 4}, {"depth", 1}, {"lines", 0}};
+  if (has_many_rows(f, p))
+    return {{"tile_m", 32}, {"columns", has_four_bits(p) ? 16 : 32}, {"warps", 4}, {"depth", 1}, {"lines", 0}};
   Tuning t{{"tile_m", 32}, {"columns", 16}, {"warps", 8}, {"depth", 1}, {"lines", 0}};
   for (const int rows : {16, 8, 4, 2, 1})
     if (rows_to_hold(p) <= rows) t["tile_m"] = rows;
+  if (has_four_bits(p)) return t;
   // Wider where that still makes work for every compute unit.
   const std::int64_t units = f.compute_units;
   const bool wide = p.n >= 48 * units, narrow = p.n < 24 * units, is_short = p.k < 2048;
@@ -109,17 +121,21 @@ double estimate_by_features(const Tuning& t, const Problem& p, const Features& f
   const std::int64_t work_groups = tiles * numerics::ceil_div(p.n, t["columns"]);
   const double in_rounds = rounds(work_groups, f) * f.compute_units / work_groups;
   const double weights = 1.0 * p.n * p.k;
-  const double narrow = p.k_group == 32 ? 2.6 : p.k_group == 64 ? 1.25 : 1;  // Measured there, too.
+  const double narrow = has_four_bits(p)  ? 1
+                        : p.k_group == 32 ? 2.6
+                        : p.k_group == 64 ? 1.25
+                                          : 1;  // Measured there, too.
   const double count = in_rounds * narrow * tiles * std::max<std::int64_t>(16, t["tile_m"]) * weights;
   return 1e9 * std::max(count / ((f.ptx_sm_89 ? kOfUnitConverting : kOfUnit) * f.clock_hz * f.compute_units),
-                        memory_seconds(weights, f));
+                        memory_seconds(weights * numerics::bits_of(p.b) / 8, f));
 }
 
 double estimate_ns(const Tuning& t, const Problem& p, const Features& f) {
   if (!f.ptx_sm_90) return estimate_by_features(t, p, f);
   if (has_many_rows(p)) {
     const double products = 1.0 * p.m * p.n * p.k;
-    return std::max(streaming_ns(p, 1.1, 1000), 1e9 * products / (kManyRows * p.k_group / 64));
+    return std::max(streaming_ns(p, 1.1, 1000),
+                    1e9 * products / (kManyRows * (has_four_bits(p) ? 64 : p.k_group) / 64));
   }
   // Each further tile of rows reads the weights again, from the second cache.
   const std::int64_t tiles = numerics::ceil_div(std::max<std::int64_t>(1, rows_to_hold(p)), t["tile_m"]);
@@ -145,13 +161,22 @@ Variant gemm_mma_stream() {
        [](const Tuning& t, const Problem& p) {
          return p.grouped() || has_many_rows(p) || t["tile_m"] == kMostRows || p.m <= most_tiles(p) * t["tile_m"];
        }},
+      {"columns must be 16 or 32 with four-bit weights, of which sixteen are an operand",
+       [](const Tuning& t, const Problem& p) {
+         return !has_four_bits(p) || t["columns"] == 16 || t["columns"] == 32;
+       }},
       {"lines is for K groups of 128",
        [](const Tuning& t, const Problem& p) { return t["lines"] == 0 || p.k_group == 128; }}};
+  v.products.push_back(
+      {{backend::DType::bf16, backend::DType::e4m3fn, backend::DType::e5m2}, {backend::DType::e2m1}});
+  v.weights = [](const Tuning&, const Problem& p) { return has_four_bits(p) ? lines_form() : swizzled_form(); };
   v.needs = needs;
   v.local_bytes = local_bytes;
   v.work_items = [](const Tuning& t) { return t["warps"] * 32; };
   v.tile = v.block = [](const Tuning& t) { return Shape{t["tile_m"], t["columns"]}; };
-  v.activations = [](const Tuning& t, const Problem& p) { return rows_form(128, quantises(t, p)); };
+  v.activations = [](const Tuning& t, const Problem& p) {
+    return has_four_bits(p) ? rows_form(128, false, backend::DType::bf16) : rows_form(128, quantises(t, p));
+  };
   v.passes = passes;
   v.rule_of_thumb = rule_of_thumb;
   v.estimate_ns = estimate_ns;
