@@ -99,7 +99,7 @@ class Chain {
     product.runner = std::make_unique<layer::Runner>(device_, layer::graph_of(problem), rows);
     for (std::size_t at = 0; at < layers_; ++at) {
       product.last = layer::make_operands(problem, seed + at * products + products_.size());
-      product.runner->prepare(0, product.last.b, product.last.b_scale);
+      product.runner->prepare(0, product.last.b, product.last.b_scale, product.last.b_global);
     }
     const layer::Graph& list = product.runner->graph();
     product.call.tokens = rows;

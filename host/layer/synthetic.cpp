@@ -124,7 +124,7 @@ class MadeExperts final : public ExpertsSource {
     problem.b_scale = matrix.scale;
     const auto which = static_cast<std::uint64_t>(expert) * 8 + static_cast<std::uint64_t>(projection) * 2 + shared;
     MadeOperands made = make_operands(problem, seed_ + which * 0x9e3779b97f4a7c15u);
-    return {1, problem.n, problem.k, std::move(made.b), std::move(made.b_scale)};
+    return {1, problem.n, problem.k, std::move(made.b), std::move(made.b_scale), std::move(made.b_global)};
   }
 
   StackedMatrices router() const override {
@@ -170,23 +170,25 @@ MadeOperands make_operands(const report::Problem& problem, std::uint64_t seed) {
     throw std::invalid_argument(
         "operands of a masked problem are not made up: how many rows a matrix has is not part of it");
   const auto plain = [](const report::Scales& scales) {
-    return !scales.global && scales.grid.row_origin == 0 && scales.grid.col_origin == 0;
+    return scales.grid.row_origin == 0 && scales.grid.col_origin == 0;
   };
-  if (problem.a_rows != 0 || problem.a_quantizer.given || numerics::bits_of(problem.a) < 8 ||
-      !plain(problem.a_scale) || !plain(problem.b_scale))
+  if (problem.a_rows != 0 || problem.a_scale.global || numerics::bits_of(problem.a) < 8 || !plain(problem.a_scale) ||
+      !plain(problem.b_scale))
     throw std::invalid_argument(
-        "operands are not made up for gathered rows, activations of four bits, static or global scales, or a grid "
-        "that begins inside a block");
+        "operands are not made up for gathered rows, activations of four bits or with a global scale, or a grid that "
+        "begins inside a block");
   MadeOperands operands;
   const std::int64_t matrices = matrices_of(problem);
   const bool dynamic = problem.a_source != DType::none;
   operands.a = draw(dynamic ? problem.a_source : problem.a, numerics::checked_mul(problem.m, problem.k), random);
-  if (!dynamic) operands.a_scale = draw_scales(problem.a_scale, problem.m, problem.k, random);
+  if (!dynamic || problem.a_quantizer.given)
+    operands.a_scale = draw_scales(problem.a_scale, problem.m, problem.k, random);
   operands.b =
       draw(problem.b, numerics::checked_mul(matrices, numerics::checked_mul(problem.n, problem.k)), random_b);
   for (std::int64_t g = 0; g < matrices; ++g) {
     const std::vector<std::byte> scales = draw_scales(problem.b_scale, problem.n, problem.k, random_b);
     operands.b_scale.insert(operands.b_scale.end(), scales.begin(), scales.end());
+    if (problem.b_scale.global) operands.b_global.push_back(static_cast<float>(std::exp2(-4 * uniform(random_b))));
   }
   if (problem.bias != DType::none)
     operands.bias = draw(problem.bias, numerics::checked_mul(matrices, problem.n), random_b);

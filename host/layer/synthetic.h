@@ -22,8 +22,9 @@ std::vector<std::uint16_t> heavy_tailed_activations(std::int64_t m, std::int64_t
 struct MadeOperands {
   std::vector<std::byte> a, a_scale, b, b_scale, bias;
   std::vector<std::int32_t> counts;
+  std::vector<float> b_global{};
 
-  operator Operands() const noexcept { return {a, a_scale, b, b_scale, bias, counts}; }
+  operator Operands() const noexcept { return {a, a_scale, b, b_scale, bias, counts, b_global}; }
 };
 
 /// Operands whose values follow Student's t with four degrees of freedom and whose scales vary by a factor of 16

@@ -37,6 +37,7 @@ constexpr const char* kProblems[] = {
     "--src=bf16 --dt=i8:i8:f32 --scale=1xall:1xall --bias=f32 5x256:256x40",
     "--dt=bf16:e4m3fn:f32 --scale=none:128x128 --bias=bf16 5x256:256x40",
     "--src=bf16 --dt=e4m3fn:e4m3fn:f32 --scale=1x128:128x128 0x256:256x40",
+    "--src=bf16 --dt=e4m3fn:e4m3fn:f32 --scale=allxall:128x128 --quantizer=given 5x256:256x40",
 };
 
 TEST_F(ExecutionTest, AgreesWithTheOracleHoweverOperandsCome) {
