@@ -66,8 +66,18 @@ static inline float4 word_e2m1(uint word) {
 #define UNIT_OF_10 1.0f
 #endif
 #define UNIT_OF_1 1.0f
+#define UNIT_OF_2 1.0f
+#define UNIT_OF_3 1.0f
 #define UNIT_OF_5 1.0f
 #define UNIT_OF_7 1.0f
+
+// FLOATS_T: a word of two 16-bit floats, the first in its lower half.
+#if HALF_BITS != 0
+#define FLOATS_2(pair) floats_of_halfs(pair)
+#else
+#define FLOATS_2(pair) (float2)(decode_f16((pair) & 0xffffu), decode_f16((pair) >> 16))
+#endif
+#define FLOATS_3(pair) (float2)(as_float((pair) << 16), as_float((pair) & 0xffff0000u))
 
 static inline float4 word_i8(uint word) {
   const uint turned = word ^ 0x80808080u;

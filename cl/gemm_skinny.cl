@@ -18,7 +18,7 @@
 // SPLIT_K  1        1 2 ... 32       parts of k
 // TOTALS   0        0 1              1: the sums of the K groups done lie in local memory, not in registers
 // Set by the host: those of split_k.cl and chunks.cl.
-// A: rows padded to a multiple of 64. A and B otherwise as chunks.cl says.
+// A: rows padded to a multiple of 64, or floats as the caller has them. A and B otherwise as chunks.cl says.
 // Local memory: TILE_M * SLICES * (DEPTH * 32 + 2) * 4 B, and 4 B for each sum that is added at once: all with TOTALS, else SLICES * LANES *
 // WORK_N * min(TILE_M, SLICES / WORK_N, but not less than 1); = 6272 B with the defaults.
 #ifndef TILE_M
@@ -110,26 +110,19 @@ void gemm_skinny(GEMM_ARGS) {
 #define GROUP_OF(t, s) (first_group + (t) / STEPS * SLICES + (s))
 #define CHUNK_OF(t, s) (GROUP_OF(t, s) * (GROUP / 16) + (t) % STEPS * DEPTH)
 #define HAS(t, s, c) (GROUP_OF(t, s) < end_group && (CHUNK_OF(t, s) + (c)) * 16 < k_pad)
-#if A_TYPE == TYPE_F32
-#define CHUNK_A(at) vload16(0, (__global const float*)a + (at))
-#define NO_CHUNK_A (float16)(0.0f)
-#else
-#define CHUNK_A(at) (*(__global const uint4*)(a + (at)))
-#define NO_CHUNK_A (uint4)(0u)
-#endif
 #define FETCH(t)                                                                                                \
     _Pragma("unroll") for (int c = 0; c < DEPTH; ++c) {                                                           \
       const bool there = HAS(t, slice, c);                                                                        \
       __global const chunk_b* from =                                                                              \
-          (__global const chunk_b*)b_here + (ulong)(CHUNK_OF(t, slice) + c) * (ulong)n_pad;                         \
+          (__global const chunk_b*)b_here + (ulong)(CHUNK_OF(t, slice) + c) * (ulong)n_pad;                       \
       _Pragma("unroll") for (int j = 0; j < WORK_N; ++j)                                                          \
-          next_b[c][j] = there ? from[columns_b[j]] : (chunk_b)(0u);                                              \
+          next_b[c][j] = there ? from[columns_b[j]] : (chunk_b)(0);                                               \
     }                                                                                                             \
     _Pragma("unroll") for (int i = 0; i < LOADS_A; ++i) {                                                         \
       const int at = item + i * ITEMS, s = at % SLICES, c = at / SLICES % DEPTH;                                  \
       const int row = min(here.first_row + at / (SLICES * DEPTH), last_row);                                      \
       next_a[i] = HAS(t, s, c) ? CHUNK_A(a_at + (ulong)ROW_OF_A(row) * lda + (ulong)(CHUNK_OF(t, s) + c) * 16)    \
-                               : NO_CHUNK_A;                                                                      \
+                               : (chunk_a)(0);                                                                    \
     }                                                                                                             \
     if ((t) % STEPS == 0) {                                                                                       \
       _Pragma("unroll") for (int j = 0; j < WORK_N; ++j)                                                          \

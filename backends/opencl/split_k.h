@@ -55,9 +55,7 @@ inline Variant variant_of_chunks(std::string name, std::string summary) {
   v.name = std::move(name);
   v.summary = std::move(summary);
   v.schedule = [](const Tuning& t) { return ScheduleShape{t["tile_m"], 1}; };
-  v.weights = [](const Tuning&, const Problem& p) {
-    return blocked_form(0, 16, 64, numerics::bits_of(p.b) < 8 ? p.b : numerics::DType::none);
-  };
+  v.weights = [](const Tuning&, const Problem& p) { return blocked_form(0, 16, 64, p.b); };
   v.activations = [](const Tuning&, const Problem&) { return rows_form(64); };
   v.products = every_code();
   v.scratch_bytes = split_scratch;

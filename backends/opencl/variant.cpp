@@ -85,8 +85,12 @@ std::vector<Products> every_code() {
 std::vector<Products> every_product() {
   using enum numerics::DType;
   std::vector<Products> list = every_code();
-  list.push_back({{f32, f16, bf16}, {f32, f16, bf16}});
+  list.push_back(unquantised());
   return list;
+}
+Products unquantised() {
+  using enum numerics::DType;
+  return {{f32, f16, bf16}, {f32, f16, bf16}};
 }
 std::vector<Products> fp8_codes() { return {{{DType::e4m3fn, DType::e5m2}, {DType::e4m3fn, DType::e5m2}}}; }
 std::vector<Products> integer_codes() { return {{{DType::i8}, {DType::i8}}}; }

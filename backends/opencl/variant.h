@@ -72,6 +72,7 @@ std::vector<Products> codes_of_a_byte();
 std::vector<Products> every_code();
 /// What kernels take that decode every type by its row of cl/fp8.cl: those, and unquantised weights.
 std::vector<Products> every_product();
+Products unquantised();
 /// What kernels multiply whose both operands are codes: fp8 by fp8; and i8 by i8.
 std::vector<Products> fp8_codes();
 std::vector<Products> integer_codes();

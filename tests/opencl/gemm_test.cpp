@@ -141,6 +141,25 @@ TEST_F(OpenClGemm, IsRightForEveryOutputTypeBiasAndLeadingDimension) {
   }
 }
 
+TEST_F(OpenClGemm, IsRightForUnquantisedWeights) {
+  int taken = 0;
+  for (const Variant& variant : variants()) {
+    if (std::none_of(variant.products.begin(), variant.products.end(),
+                     [](const Products& one) { return contains(one.b, DType::bf16); }))
+      continue;
+    Case c{.m = 13, .n = 65, .k = 400, .a = DType::f32, .b = DType::bf16, .options = quick(variant.name)};
+    check(c);
+    // Rows that need no padding and lie where vectors take them.
+    c.k = 384, c.lda = 400;
+    c.a = DType::bf16, c.b = DType::f16, c.b_grid = {1, 128};
+    check(c);
+    c.a = DType::f16, c.b = DType::f32, c.b_scale = DType::none;
+    check(c);
+    ++taken;
+  }
+  EXPECT_GE(taken, 3);
+}
+
 TEST_F(OpenClGemm, IsRightForOtherElementAndScaleTypes) {
   std::uint32_t seed = 500;
   for (const std::string& name : variant_names()) {

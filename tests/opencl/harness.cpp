@@ -137,20 +137,20 @@ Data make_data(const Case& c) {
   Data data;
   const std::int64_t lda = c.lda != 0 ? c.lda : c.k;
   const DType source = c.a_source != DType::none ? c.a_source : c.a;
-  if (numerics::is_float(source)) {
-    std::vector<float> values(static_cast<std::size_t>(c.m * lda));
+  const auto values_of = [&random](DType type, std::int64_t count) {
+    if (!numerics::is_float(type)) return codes_of(type, count, random);
+    std::vector<float> values(static_cast<std::size_t>(count));
     for (float& v : values) {
       v = (random.uniform() - 0.5f) * 8;
       if (random.next() % 64 == 0) v *= 30;  // Heavy tails.
     }
-    data.a = typed(source, values);
-  } else {
-    data.a = codes_of(source, c.m * lda, random);
-  }
+    return typed(type, values);
+  };
+  data.a = values_of(source, c.m * lda);
   if (numerics::is_quantized(c.a) && c.a_source == DType::none && c.a_scale != DType::none) {
     data.a_scales = scales_of(c.a_scale, c.a_grid.scale_rows(c.m) * c.a_grid.scale_cols(c.k), random);
   }
-  data.b = codes_of(c.b, c.n * c.k, random);
+  data.b = values_of(c.b, c.n * c.k);
   if (c.b_scale != DType::none) {
     data.b_scales = scales_of(c.b_scale, c.b_grid.scale_rows(c.n) * c.b_grid.scale_cols(c.k), random);
   }

@@ -38,11 +38,17 @@ WeightFormPtr swizzled_form();
 /// padded to 8.
 WeightFormPtr lines_form();
 
+/// What a kernel that reads rows of activations takes of floats as the caller has them.
+enum class RowsOfFloats {
+  none,
+  quantised,   ///< It quantises them in groups of one row by 128, where the device's quotients are exact.
+  multiplied,  ///< It multiplies them, where no row needs padding.
+};
+
 /// Activations as rows, k padded with zeros to a multiple of `k_unit`: codes stay codes and floats become f32, or all
-/// become `element`, bf16, which holds both but f32 and f16. With
-/// `floats`, the kernel also takes floats as the caller has them and quantises them in groups of one row by 128,
-/// where the device's quotients are exact.
-ActivationFormPtr rows_form(std::int64_t k_unit, bool floats = false, backend::DType element = backend::DType::none);
+/// become `element`, bf16, which holds both but f32 and f16.
+ActivationFormPtr rows_form(std::int64_t k_unit, RowsOfFloats floats = RowsOfFloats::none,
+                            backend::DType element = backend::DType::none);
 
 /// Activations as f32 tiles of `rows` rows, for register tiles; in a tile, each 16 k of a row lie side by side
 /// (cl/pack_a.cl). k is padded to 16. Codes are multiplied with the unit of the weights' decoding. With `floats` the

@@ -10,7 +10,8 @@ using numerics::Size;
 
 class Rows final : public ActivationForm {
  public:
-  Rows(std::int64_t k_unit, bool floats, DType element) : k_unit_(k_unit), floats_(floats), element_(element) {}
+  Rows(std::int64_t k_unit, RowsOfFloats floats, DType element)
+      : k_unit_(k_unit), floats_(floats), element_(element) {}
 
   std::string name() const override {
     return "rows_pad" + std::to_string(k_unit_) +
@@ -18,15 +19,16 @@ class Rows final : public ActivationForm {
   }
 
   bool takes(const Operand& a, const PlanContext& plan) const override {
-    const bool as_wanted = element_ == DType::none ? numerics::is_quantized(a.element) && a.scale == DType::f32
-                                                   : a.element == element_ && a.scale == DType::none;
-    return as_wanted && plan.problem.k % k_unit_ == 0 && a.ld % 16 == 0;
+    if (plan.problem.k % k_unit_ != 0 || a.ld % 16 != 0) return false;
+    if (element_ != DType::none) return a.element == element_ && a.scale == DType::none;
+    return numerics::is_quantized(a.element) ? a.scale == DType::f32 : floats_ == RowsOfFloats::multiplied;
   }
 
   bool takes_floats(const Operand& x, const PlanContext& plan) const override {
     const numerics::ScaleGrid& grid = plan.problem.a_scale.grid;
-    return floats_ && numerics::is_float(x.element) && (plan.features.fma_divide || plan.features.exact_divide) &&
-           grid.group_rows == 1 && is_one_k_block(grid, plan.problem.k);
+    return floats_ == RowsOfFloats::quantised && numerics::is_float(x.element) &&
+           (plan.features.fma_divide || plan.features.exact_divide) && grid.group_rows == 1 &&
+           is_one_k_block(grid, plan.problem.k);
   }
 
   StepResult quantize(const Operand& x, const PlanContext& plan) const override {
@@ -53,13 +55,13 @@ class Rows final : public ActivationForm {
 
  private:
   std::int64_t k_unit_;
-  bool floats_;
+  RowsOfFloats floats_;
   DType element_;
 };
 
 }  // namespace
 
-ActivationFormPtr rows_form(std::int64_t k_unit, bool floats, DType element) {
+ActivationFormPtr rows_form(std::int64_t k_unit, RowsOfFloats floats, DType element) {
   return std::make_shared<Rows>(k_unit, floats, element);
 }
 

@@ -57,6 +57,7 @@ class Multiply final : public Step {
     define("A_SCALE_ROWS", reach(a.grid.group_rows));
     define("A_SCALE_COLS", reach(a.grid.group_cols));
     if (a.in_units_of_weights) define("UNIT_IN_A", 1);
+    if (a.scale == DType::none && problem_.a_source == DType::none) define("A_UNSCALED", 1);
     if (problem_.a_source != DType::none && a.data.source == Source::a) {
       // Floats that the kernel quantises itself.
       defines_.merge(quantizer_defines(features_, a.element, problem_.a, problem_.a_quantizer));

@@ -175,7 +175,8 @@ Variant gemm_mma_stream() {
   v.work_items = [](const Tuning& t) { return t["warps"] * 32; };
   v.tile = v.block = [](const Tuning& t) { return Shape{t["tile_m"], t["columns"]}; };
   v.activations = [](const Tuning& t, const Problem& p) {
-    return has_four_bits(p) ? rows_form(128, false, backend::DType::bf16) : rows_form(128, quantises(t, p));
+    if (has_four_bits(p)) return rows_form(128, RowsOfFloats::none, backend::DType::bf16);
+    return rows_form(128, quantises(t, p) ? RowsOfFloats::quantised : RowsOfFloats::none);
   };
   v.passes = passes;
   v.rule_of_thumb = rule_of_thumb;

@@ -48,13 +48,23 @@ Tuning rule_of_thumb(const Features& f, const Problem& p) {
     if (local_bytes(wide, p) <= f.local_bytes && items(wide) <= f.max_work_group) return wide;
   }
   // Few columns: narrower work-groups, then parts of k, so that no compute unit is without work.
-  const std::int64_t tiles = row_tiles(p, t["tile_m"]);
-  const auto work_groups = [&] { return tiles * numerics::ceil_div(p.n, columns(t)) * t["split_k"]; };
+  const auto work_groups = [&] {
+    return row_tiles(p, t["tile_m"]) * numerics::ceil_div(p.n, columns(t)) * t["split_k"];
+  };
   if (work_groups() * 2 <= f.compute_units) {
     t["lanes"] = 4;
   }
-  while (!f.prefers_vectors() && work_groups() * 2 <= f.compute_units && t["split_k"] < 16 &&
-         p.k_groups() >= t["slices"] * t["split_k"]) {
+  if (numerics::is_float(p.b)) {
+    // A router: what counts is how many wait for memory at once, and a kernel that adds parts would be another
+    // launch.
+    const auto few = [&] { return work_groups() < 3 * f.compute_units; };
+    if (few()) t["lanes"] = 4;
+    while (few() && t["tile_m"] > 1) t["tile_m"] /= 2;
+    while (few() && t["work_n"] > 1) t["work_n"] /= 2;
+    if (t["tile_m"] <= 4) t["depth"] = 2;
+  }
+  while (!f.prefers_vectors() && !numerics::is_float(p.b) && work_groups() * 2 <= f.compute_units &&
+         t["split_k"] < 16 && p.k_groups() >= t["slices"] * t["split_k"]) {
     t["split_k"] *= 2;
   }
   if (f.prefers_vectors()) {  // Other kernels are taken there: small, so that it builds quickly.
@@ -93,6 +103,8 @@ Variant gemm_skinny() {
   Variant v = variant_of_chunks("gemm_skinny",
                                 "few rows: 16 bytes of weights a load, decoded in registers for all rows, K groups "
                                 "shared out among work-items");
+  v.products.push_back(unquantised());
+  v.activations = [](const Tuning&, const Problem&) { return rows_form(64, RowsOfFloats::multiplied); };
   v.tunables = {{"tile_m", 1, {1, 2, 4, 8, 16}, "rows of D per work-group"},
                 {"work_n", 4, {1, 2, 4}, "columns of D per work-item"},
                 {"lanes", 8, {4, 8, 16, 32, 64}, "work-items side by side in columns"},
