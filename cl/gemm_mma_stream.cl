@@ -49,6 +49,11 @@
 #ifndef LINES
 #define LINES 0
 #endif
+#ifdef SCHEDULES
+#define LANES (32 * WARPS)
+#define TABLE __local
+#include "schedule_rows.cl"
+#endif
 #ifndef QUANTISE
 #define QUANTISE 0
 #endif
@@ -329,8 +334,8 @@ __kernel __attribute__((reqd_work_group_size(32 * WARPS, 1, 1))) void gemm_mma_s
   WARP_SCRATCH
   if (m <= 0) return;
 #if FOUR_BITS
-  __local uint table[256];
-  for (uint i = get_local_id(0); i < 256; i += 32 * WARPS) table[i] = encode_bf16(ENTRY_OF_SCALE(i)) * 0x10001u;
+  __local uint scale_words[256];
+  for (uint i = get_local_id(0); i < 256; i += 32 * WARPS) scale_words[i] = encode_bf16(ENTRY_OF_SCALE(i)) * 0x10001u;
   barrier(CLK_LOCAL_MEM_FENCE);
 #endif
   const uint tid = get_local_id(0), warp = tid >> 5, lane = tid & 31, g = lane >> 2, t = lane & 3;
@@ -341,12 +346,18 @@ __kernel __attribute__((reqd_work_group_size(32 * WARPS, 1, 1))) void gemm_mma_s
   const bool aligned = ((a_at | lda) & (SOURCE == TYPE_F32 ? 3 : 7)) == 0;
 #endif
   const int groups = ((uint)n + 15u) / 16u * 2u, columns = (groups + NG - 1) / NG;
+#ifdef SCHEDULES
+  SCHEDULE(tiles, TILE_M);
+  EACH_UNIT_SCHEDULED((long)tiles * columns) {
+    const scheduled_block here = block_in_table(table, matrices, work, columns);
+#else
   EACH_UNIT(columns) {
 #ifdef GROUPED
     const scheduled_block here = block_of(scheduled, work, columns);
 #else
     const int row_0 = (int)get_group_id(1) * TILE_M;
     const scheduled_block here = {0, row_0, min(m, row_0 + TILE_M), 0, 1, (int)get_group_id(0), TILE_M};
+#endif
 #endif
     OF_MATRIX(here)
     const uint first_group = (uint)here.column * NG, end_group = min(first_group + NG, (uint)groups), there = end_group - first_group;
@@ -401,7 +412,7 @@ __kernel __attribute__((reqd_work_group_size(32 * WARPS, 1, 1))) void gemm_mma_s
                 uint low[2], high[2];
                 UNROLL for (int h = 0; h < 2; ++h) {
                   const uint w = wr[s][4 * (j + h) + i / 2], at = i * 16 / B_SCALE_COLS;
-                  const uint scale = table[cr[s][(j + h) * (SCALES_B / NG) + at / 4] >> 8 * (at % 4) & 0xffu];
+                  const uint scale = scale_words[cr[s][(j + h) * (SCALES_B / NG) + at / 4] >> 8 * (at % 4) & 0xffu];
                   low[h] = PAIR_OF_WORD(w, 3 - 2 * (i % 2));
                   high[h] = PAIR_OF_WORD(w, 2 - 2 * (i % 2));
                   IN_SCALES(low[h], scale);

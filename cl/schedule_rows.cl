@@ -124,6 +124,15 @@ static inline scheduled_tile tile_in_table(__local const int* table, int matrice
   return TILE_IN(of, matrix, tile);
 }
 #define TILE_SCHEDULED(tile) tile_in_table(table, matrices, tile)
+
+/// block_of() of scheduled.cl, where a tile is a block.
+static inline scheduled_block block_in_table(__local const int* table, int matrices, long unit, int columns) {
+  const int matrix = tile_in_table(table, matrices, (int)(unit / columns)).matrix;
+  __local const int* of = table + 8 * matrix;
+  const int at = (int)(unit - (long)of[OF_TILE] * columns), tile = of[OF_TILE] + at % of[OF_TILES];
+  const scheduled_tile here = TILE_IN(of, matrix, tile);
+  return (scheduled_block){matrix, here.first, here.end, tile, 1, at / of[OF_TILES], of[OF_HEIGHT]};
+}
 #elif defined(GROUPED)
 #define SCHEDULES_ARGS SCHEDULED_ARGS
 #define SCHEDULE(tiles, height) const int tiles = schedule_memory[schedule_at + SCHEDULED_TILES]

@@ -15,6 +15,7 @@
 // A_SCALE_TYPE 1              0: A has no scales
 // CORES      1                of the device, where it is a processor
 // GROUPED                     many matrices B; rows are scheduled to them as scheduled.cl says
+// SCHEDULES                   the kernel schedules them itself, one tile a block, as schedule_rows.cl says
 // GATHER                      rows of A are found through a_index
 // D_SCALE_TYPE                D leaves in codes with scales (codes_of_d.cl)
 // NUMBERED_CALLS              each call has a number that no other has (one_launch.cl)
@@ -66,7 +67,10 @@
 #define NUMBER_ARGS
 #endif
 #ifdef GROUPED
-#define GROUPED_ARGS , PARAMETERS(SCHEDULE_LIST), PARAMETERS(MATRICES_LIST)
+#ifndef SCHEDULES
+#define SCHEDULES_ARGS SCHEDULED_ARGS
+#endif
+#define GROUPED_ARGS SCHEDULES_ARGS, PARAMETERS(MATRICES_LIST)
 /// The statement after it is done for each unit of `work` of this work-group: a block by one of `columns` units of columns.
 #define EACH_UNIT(columns)                                    \
   if (m == 0) return;                                         \

@@ -72,7 +72,8 @@ Route route_of(const Choice& choice, const Features& features, const GivenScales
     const ScheduleShape shape = choice.variant->schedule(choice.tuning);
     plan.scheduled_rows = shape.tile_rows;
     plan.scheduled = book_schedule(shape, plan);
-    if (!form->schedules(plan)) route.steps.push_back(schedule_step(shape, plan));
+    if (!form->schedules(plan) && !schedules_itself(*choice.variant, choice.tuning, p))
+      route.steps.push_back(schedule_step(shape, plan));
   }
   Operand a = caller_a(p);
   if (given.source != DType::none) {

@@ -114,6 +114,9 @@ struct Variant {
   ActivationFormPtr (*activations)(const Tuning&, const Problem&) = nullptr;
   /// How a grouped problem's rows are scheduled for it; null: it takes neither grouped problems nor gathered rows.
   ScheduleShape (*schedule)(const Tuning&) = nullptr;
+  /// Whether each of its work-groups schedules the rows of a grouped problem for itself, one tile a block
+  /// (cl/schedule_rows.cl); null: none does.
+  bool (*schedules)(const Tuning&, const Problem&) = nullptr;
   /// It has the rows of a dense plan's last tile as a literal, LAST_ROWS, where these are fewer than tile() says.
   bool last_rows = false;
   /// Columns side by side of a row of D whose totals a work-group has together, so that it makes the scales and codes

@@ -31,10 +31,13 @@ struct Fastest {
   const char* variant;
   std::vector<std::pair<const char*, std::int64_t>> tuning{};  ///< Of the choice, as far as it matters.
   std::int64_t matrices = 0;
+  backend::DType a_source = backend::DType::none;
+  backend::DType floats = backend::DType::none;  ///< Of both operands, where they are not quantised.
 };
 
 TEST(OpenClTensorCores, ProblemsTakeTheKernelAndTheTilesThatWereFastest) {
   constexpr auto f32 = backend::AccuracyClass::f32, tensor14 = backend::AccuracyClass::tensor14;
+  constexpr auto none = backend::DType::none, bf16 = backend::DType::bf16;
   const std::vector<Fastest> table = {
       {90, 1, 4096, 4096, f32, "gemm_mma_stream", {{"columns", 16}, {"warps", 8}}},
       {90, 16, 7168, 16384, f32, "gemm_mma_stream", {{"columns", 32}, {"lines", 1}, {"warps", 8}}},
@@ -64,6 +67,11 @@ TEST(OpenClTensorCores, ProblemsTakeTheKernelAndTheTilesThatWereFastest) {
       // Tiles hold more rows than the mean of those experts that have any, yet few are padding.
       {90, 512, 4096, 7168, f32, "gemm_mma_stream", {{"tile_m", 8}}, 256},
       {90, 32768, 1536, 2048, f32, "gemm_wgmma_f16", {}, 128},
+      {90, 128, 1536, 2048, f32, "gemm_mma_stream", {{"columns", 32}, {"tile_m", 4}, {"warps", 4}}, 128},
+      {90, 128, 1536, 2048, f32, "gemm_mma_stream", {{"columns", 32}, {"tile_m", 2}, {"warps", 4}}, 128, bf16},
+      // Routers.
+      {90, 1, 128, 2048, f32, "gemm_skinny", {{"tile_m", 1}, {"work_n", 1}, {"split_k", 1}}, 0, none, bf16},
+      {90, 256, 128, 2048, f32, "gemm_skinny", {{"tile_m", 4}, {"work_n", 4}, {"split_k", 1}}, 0, none, bf16},
       {80, 64, 4096, 4096, f32, "gemm_mma_stream"},
       {80, 64, 7168, 16384, f32, "gemm_mma_tiled"},
       {80, 4096, 4096, 4096, f32, "gemm_mma_tiled", {{"half_rows", 1}, {"split_k", 1}, {"tile_n", 128}}},
@@ -78,6 +86,11 @@ TEST(OpenClTensorCores, ProblemsTakeTheKernelAndTheTilesThatWereFastest) {
     backend::GemmDesc desc = Case{.m = row.m, .n = row.n, .k = row.k, .weakest = row.weakest}.desc();
     if (row.matrices != 0) desc.grouping = backend::Grouping::contiguous;
     desc.matrices = row.matrices;
+    desc.a_source = row.a_source;
+    if (row.floats != none) {
+      desc.a = desc.b = row.floats;
+      desc.a_scale = desc.b_scale = {};
+    }
     SCOPED_TRACE(::testing::Message() << row.ptx << ": " << row.m << " x " << row.n << " x " << row.k);
     Choice choice;
     ASSERT_EQ(choose({device, variants(), &trials}, desc, &choice).reason, backend::Reason::none);

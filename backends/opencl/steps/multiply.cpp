@@ -32,7 +32,8 @@ class Multiply final : public Step {
         form_(variant.weights(tuning, problem_)),
         weights_(form_->extent(problem_.n, problem_.k, scale_groups(problem_))),
         scales_(held_scales(*form_, weights_, problem_.b_scale.dtype)),
-        places_(a, plan),
+        places_(a, plan, schedules_itself(variant, tuning, problem_)),
+        leaves_schedule_(places_.schedules && d.data.source == Source::workspace),
         from_counter_(takes_from_counter(variant, tuning, problem_, features_)),
         defines_(device_defines(features_)) {
     if (variant.scratch_bytes != nullptr)
@@ -140,7 +141,7 @@ class Multiply final : public Step {
       if (from_counter_ && i == 0)
         call.launch(kernel, features_.compute_units, 1, passes_[i].items);
       else
-        call.launch(kernel, width, at_once(problem_, height, width), passes_[i].items);
+        call.launch(kernel, width, at_once(problem_, height, width), passes_[i].items, leaves_schedule_);
     }
   }
 
@@ -159,6 +160,7 @@ class Multiply final : public Step {
   WeightExtent weights_;
   HeldScales scales_;
   RowPlaces places_;
+  bool leaves_schedule_;  ///< A later step reads the schedule that the kernel makes.
   bool from_counter_;
   bool numbered_ = false;
   Place scratch_;
@@ -170,6 +172,10 @@ class Multiply final : public Step {
 };
 
 }  // namespace
+
+bool schedules_itself(const Variant& variant, const Tuning& tuning, const Problem& p) {
+  return p.grouped() && variant.schedules != nullptr && variant.schedules(tuning, p);
+}
 
 bool takes_from_counter(const Variant& variant, const Tuning& tuning, const Problem& p, const Features& f) {
   return p.grouped() && f.prefers_vectors() && variant.work_items(tuning) == 1;

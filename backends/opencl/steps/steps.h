@@ -15,6 +15,9 @@ namespace ironcl::opencl {
 std::unique_ptr<Step> multiply_step(const Variant& variant, const Tuning& tuning, const Operand& a, const Operand& d,
                                     const PlanContext& plan);
 
+/// Whether the kernel schedules the rows of this problem itself (cl/schedule_rows.cl), where it is grouped.
+bool schedules_itself(const Variant& variant, const Tuning& tuning, const Problem& p);
+
 /// Whether the work-groups of a grouped product, one for each core of a processor, take shares of it from a counter.
 /// A driver that schedules out a launch gives a core up to half of it at once, and waits for that core where the
 /// system has given it to another program.
@@ -78,20 +81,40 @@ std::unique_ptr<Step> quantize_tokens_step(bool f16, const Operand& x, const Ope
 /// From rows of codes `a` with any scale grid into tokens_form(f16) (cl/pack_wgmma.cl).
 std::unique_ptr<Step> pack_tokens_step(bool f16, const Operand& a, const Operand& out, const PlanContext& plan);
 
-/// What a kernel is told of rows that are scheduled or gathered: SCHEDULE_LIST and GATHER_LIST of cl/arguments.cl.
+/// What a kernel is told of rows that are scheduled or gathered: SCHEDULE_LIST, or SCHEDULE_FIRST_LIST of a kernel
+/// that schedules them itself, and GATHER_LIST of cl/arguments.cl.
 struct RowPlaces {
-  bool scheduled, gathered;
+  bool scheduled, gathered, schedules;
   Place schedule;
+  const Problem& problem;
+  std::int64_t tile_rows;  ///< One tile a block, where the kernel schedules.
 
-  RowPlaces(const Operand& a, const PlanContext& plan)
-      : scheduled(plan.problem.grouped()), gathered(a.gathered), schedule(plan.scheduled) {}
+  RowPlaces(const Operand& a, const PlanContext& plan, bool schedules = false)
+      : scheduled(plan.problem.grouped()),
+        gathered(a.gathered),
+        schedules(schedules),
+        schedule(plan.scheduled),
+        problem(plan.problem),
+        tile_rows(plan.scheduled_rows) {}
 
   void define(Defines& defines) const {
     if (scheduled) defines["GROUPED"] = "1";
+    if (schedules) defines["SCHEDULES"] = "1";
     if (gathered) defines["GATHER"] = "1";
   }
   /// Both return the number of the argument after their lists.
   cl_uint bind_schedule(cl::Kernel& kernel, cl_uint first, const Call& call) const {
+    if (schedules) {
+      const ScheduleLists lists(problem, problem.m, {tile_rows, 1});
+      bind_memory<ScheduleFirstArg::schedule_memory>(kernel, call.at(schedule), 4, first);
+      bind<ScheduleFirstArg::matrices>(kernel, problem.matrices, first);
+      bind<ScheduleFirstArg::masked>(kernel, problem.masked(), first);
+      bind_memory<ScheduleFirstArg::matrix_rows>(kernel, call.at({Source::matrix_rows, 0}), 4, first);
+      bind<ScheduleFirstArg::tiles_at>(kernel, lists.tiles_at, first);
+      bind<ScheduleFirstArg::blocks_at>(kernel, lists.blocks_at, first);
+      bind<ScheduleFirstArg::table>(kernel, cl::Local(static_cast<std::size_t>(problem.matrices) * 32), first);
+      return first + kCountOf<ScheduleFirstArg>;
+    }
     if (!scheduled) return first;
     bind_memory<ScheduleArg::schedule_memory>(kernel, call.at(schedule), 4, first);
     return first + kCountOf<ScheduleArg>;

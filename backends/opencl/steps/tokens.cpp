@@ -23,32 +23,17 @@ class TokenStep : public Step {
         out_(out),
         problem_(plan.problem),
         defines_(std::move(defines)),
-        places_(from, plan),
+        places_(from, plan, token_steps_schedule(plan)),
         rows_(plan.scheduled_rows),
-        schedules_(token_steps_schedule(plan)),
         most_(kGroupsOfUnit * plan.features.compute_units) {
     places_.define(defines_);
     if (problem_.grouped()) defines_["SCHEDULED_ROWS"] = std::to_string(rows_);
-    if (schedules_) defines_["SCHEDULES"] = "1";
   }
 
  protected:
-  /// Binds SCHEDULE_FIRST_LIST of cl/arguments.cl, or SCHEDULE_LIST, and GATHER_LIST, from argument `next` on.
+  /// Binds what follows a kernel's own list, from argument `next` on.
   void bind_places(cl_uint next, const Call& call) {
-    if (schedules_) {
-      const ScheduleLists lists(problem_, problem_.m, {rows_, 1});
-      bind_memory<ScheduleFirstArg::schedule_memory>(kernel_, call.at(places_.schedule), 4, next);
-      bind<ScheduleFirstArg::matrices>(kernel_, problem_.matrices, next);
-      bind<ScheduleFirstArg::masked>(kernel_, problem_.masked(), next);
-      bind_memory<ScheduleFirstArg::matrix_rows>(kernel_, call.at({Source::matrix_rows, 0}), 4, next);
-      bind<ScheduleFirstArg::tiles_at>(kernel_, lists.tiles_at, next);
-      bind<ScheduleFirstArg::blocks_at>(kernel_, lists.blocks_at, next);
-      bind<ScheduleFirstArg::table>(kernel_, cl::Local(static_cast<std::size_t>(problem_.matrices) * 32), next);
-      next += kCountOf<ScheduleFirstArg>;
-    } else {
-      next = places_.bind_schedule(kernel_, next, call);
-    }
-    places_.bind_gather(kernel_, next, call);
+    places_.bind_gather(kernel_, places_.bind_schedule(kernel_, next, call), call);
   }
 
   /// Rows in tiles, as many as there may be.
@@ -56,7 +41,7 @@ class TokenStep : public Step {
 
   /// Launches for `count` pieces of work of a work-group each.
   void launch_for(Call& call, std::int64_t count) const {
-    call.launch(kernel_, problem_.grouped() ? std::min(count, most_) : count, 1, kItems, schedules_);
+    call.launch(kernel_, problem_.grouped() ? std::min(count, most_) : count, 1, kItems, places_.schedules);
   }
 
   Operand from_, out_;
@@ -67,7 +52,6 @@ class TokenStep : public Step {
  private:
   RowPlaces places_;
   std::int64_t rows_;
-  bool schedules_;
   std::int64_t most_;
 };
 

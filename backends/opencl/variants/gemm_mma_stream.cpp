@@ -11,16 +11,26 @@ namespace {
 
 bool has_four_bits(const Problem& p) { return numerics::bits_of(p.b) < 8; }
 
-std::int64_t local_bytes(const Tuning& t, const Problem& p) {
-  return (has_four_bits(p) ? 1024 : 0) + t["warps"] * t["columns"] * (std::max<std::int64_t>(8, t["tile_m"]) + 1) * 4;
-}
-
 std::vector<Pass> passes(const Tuning& t, const Problem& p, const Features&, std::int64_t m) {
   // Columns of D lie in groups of eight of which two make 16 neighbours.
   const std::int64_t groups = numerics::ceil_div(p.n, 16) * 2;
   return {{"gemm_mma_stream",
            {numerics::ceil_div(groups, t["columns"] / 8), most_tiles(p, m, t["tile_m"])},
            t["warps"] * 32}};
+}
+
+/// Scheduling takes each work-group about a microsecond, a kernel before it four and the host nine: it pays where
+/// work-groups are few rounds.
+bool schedules(const Tuning& t, const Problem& p) {
+  constexpr std::int64_t kMostMatrices = 256, kMostGroups = 2048;
+  const auto [width, height] = passes(t, p, {}, p.m).front().work_groups;
+  return p.matrices <= kMostMatrices && width * height <= kMostGroups;
+}
+
+std::int64_t local_bytes(const Tuning& t, const Problem& p) {
+  const std::int64_t parts = t["warps"] * t["columns"] * (std::max<std::int64_t>(8, t["tile_m"]) + 1) * 4;
+  return parts + (has_four_bits(p) ? 1024 : 0) +
+         (p.grouped() && schedules(t, p) ? p.matrices * 32 + t["warps"] * 32 * 8 : 0);
 }
 
 /// Whether the kernel quantises A itself: each work-group does it anew, so only where that was seen to be cheaper
@@ -33,9 +43,11 @@ bool quantises(const Tuning& t, const Problem& p) {
   return rows <= 4 || (rows <= 16 && p.priced().n * p.k <= 64 << 20 && rows * p.k <= 128 << 10);
 }
 
-/// Rows that a tile is made for: of many matrices most have fewer, and few a second tile.
+/// Rows that a tile is made for: of many matrices most have fewer, and few a second tile. Where the kernel quantises
+/// them, a lower tile costs less than the second ones.
 std::int64_t rows_to_hold(const Problem& p) {
   if (p.mean_rows_per_expert == 0) return p.m;
+  if (p.a_source != backend::DType::none && p.m <= 4) return p.m;
   const double mean = p.m;
   return static_cast<std::int64_t>(std::ceil(mean + std::sqrt(mean)));
 }
@@ -85,7 +97,9 @@ Tuning rule_of_thumb(const Features& f, const Problem& p) {
   const std::int64_t units = f.compute_units;
   const bool wide = p.n >= 48 * units, narrow = p.n < 24 * units, is_short = p.k < 2048;
   if (wide) t["columns"] = 32;
-  if (wide && (is_short || t["tile_m"] == 32)) t["warps"] = 4;
+  // Of scheduled rows those that wait for the last of many warps are many: 32 matrices of 1536 x 2048, 20 with rows,
+  // take 34.2 us with four warps where eight take 42.2.
+  if (wide && (is_short || t["tile_m"] == 32 || (p.scheduled && p.k < 4096))) t["warps"] = 4;
   if (wide && p.k >= 4096 && t["tile_m"] <= 16) t["lines"] = 1;
   if (narrow && !is_short && t["tile_m"] <= 16 && !p.scheduled) t["warps"] = 16;
   if (p.k_group != 128) t["lines"] = 0;
@@ -179,6 +193,7 @@ Variant gemm_mma_stream() {
     return rows_form(128, quantises(t, p) ? RowsOfFloats::quantised : RowsOfFloats::none);
   };
   v.passes = passes;
+  v.schedules = schedules;
   v.rule_of_thumb = rule_of_thumb;
   v.estimate_ns = estimate_ns;
   return v;
