@@ -48,9 +48,11 @@
   V(int, tokens), V(int, experts), V(int, top_k), V(int, groups), V(int, top_groups), V(float, factor),                \
       M(const uchar, logits, logits_at), V(ulong, ld), M(const float, bias, bias_at), M(int, ids, ids_at),             \
       M(float, weights, weights_at), M(float, shared_weights, shared_at), B(float, memory)
-#define SORT_LIST(V, B, M, L)                                                                                          \
-  V(int, slots), V(int, top_k), V(int, first), V(int, local_experts), V(int, capacity), M(const int, ids, ids_at),     \
-      M(int, counts_memory, counts_at), M(int, index_memory, index_at), M(int, rows_memory, rows_at), B(int, begins)
+#define SORT_LIST(V, B, M, L) V(int, top_k), M(const int, ids, ids_at)
+// What sorting needs besides and leaves behind.
+#define SORTED_LIST(V, B, M, L)                                                                                        \
+  V(int, slots), V(int, first), V(int, local_experts), V(int, capacity), M(int, counts_memory, counts_at),             \
+      M(int, index_memory, index_at), M(int, rows_memory, rows_at), B(int, begins)
 #define ACTIVATE_LIST(V, B, M, L)                                                                                      \
   V(int, rows), V(int, cols), V(int, matrices), V(float, limit), V(uint, floor_bits), M(const uchar, gate, gate_at),   \
       V(ulong, ld_gate), M(const uchar, up, up_at), V(ulong, ld_up), M(uchar, y, y_at), V(ulong, ldy), M(float, scales, scales_at), \

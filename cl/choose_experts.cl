@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // choose_experts.cl: from a router's logits to the experts of each token and their weights, by the rules of
 // backends/numerics/experts.h: scores, the best groups of experts, the best experts of those, in a total order (larger first, NaN
-// last, then the smaller id), so that the choice depends on nothing but the scores. One work-group makes one token.
+// last, then the smaller id), so that the choice depends on nothing but the scores. One work-group makes one token; of a single token it
+// sorts the slots as well (sort_rows.cl), which saves a launch.
 //
 // Tunable  default  values      meaning
 // LANES    1        1 to 256    work-items; they take experts in turn
@@ -9,10 +10,9 @@
 // LOGITS_TYPE  1  0 1 2 3       f32, f16, bf16; 0: there are none
 // SCORE        1  0 to 3        softmax, sigmoid, sqrt of softplus; 0: ids are given
 // HAS_BIAS, NORMALIZE, SHARED_GATE, BEST_OF_TWO  0  0 1
-// Local memory: LANES * 8 B = 8 B with the defaults.
-#include "arguments.cl"
+// Local memory: LANES * 16 B = 16 B with the defaults; and LANES * 12 B of sort_rows, the other kernel of the file.
 #include "fp8.cl"
-#include "lanes.cl"
+#include "sort_rows.cl"
 #ifndef LOGITS_TYPE
 #define LOGITS_TYPE 1
 #endif
@@ -106,9 +106,10 @@ static inline int next_best(__global const float* keys, int count, float last, i
 
 // logits: rows ld apart from element logits_at on. memory: of each token `experts` scores, as many keys, `groups` values and as many
 // marks, f32. ids, weights: [tokens, top_k].
-__kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void choose_experts(PARAMETERS(CHOOSE_LIST)) {
+__kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void choose_experts(PARAMETERS(CHOOSE_LIST), PARAMETERS(SORTED_LIST)) {
   __local float values[LANES];
   __local int places[LANES];
+  __local long sums[LANES];
   const shared_best all = {values, places};
   const int lane = (int)get_local_id(0), token = (int)get_group_id(0);
   if (token >= tokens) return;
@@ -201,6 +202,10 @@ __kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void choose_experts(
 #endif
       own_weights[j] = weight * factor;
     }
+  }
+  if (tokens == 1) {
+    SYNC(CLK_GLOBAL_MEM_FENCE);
+    SORT_SLOTS(places, sums, lane);
   }
 #endif
 #endif

@@ -26,6 +26,8 @@ class Router final : public backend::Route {
 
  private:
   void build();
+  /// Binds what is constant of SORTED_LIST of cl/arguments.cl, from argument `next` on.
+  void bind_sorted(cl::Kernel& kernel, cl_uint next);
 
   ContextPtr context_;
   backend::RouteDesc desc_;
@@ -61,15 +63,19 @@ Router::Router(ContextPtr context, const backend::RouteDesc& desc)
   });
 }
 
+void Router::bind_sorted(cl::Kernel& kernel, cl_uint next) {
+  bind<SortedArg::first>(kernel, desc_.first_expert, next);
+  bind<SortedArg::local_experts>(kernel, desc_.local_experts, next);
+  bind<SortedArg::capacity>(kernel, desc_.capacity, next);
+  bind<SortedArg::begins>(kernel, begins_, next);
+}
+
 void Router::build() {
   const auto flag = [](bool set) { return std::string(set ? "1" : "0"); };
   ProgramBuilder& builder = *context_->builder;
   sort_ = cl::Kernel(builder.build("sort_rows.cl", {{"LANES", std::to_string(sorting_lanes_)}}), "sort_rows");
   bind<SortArg::top_k>(sort_, desc_.top_k);
-  bind<SortArg::first>(sort_, desc_.first_expert);
-  bind<SortArg::local_experts>(sort_, desc_.local_experts);
-  bind<SortArg::capacity>(sort_, desc_.capacity);
-  bind<SortArg::begins>(sort_, begins_);
+  bind_sorted(sort_, kCountOf<SortArg>);
   if (desc_.logits == DType::none) return;
   Defines defines = device_defines(context_->features);
   defines["LANES"] = std::to_string(choosing_lanes_);
@@ -87,6 +93,7 @@ void Router::build() {
   bind<ChooseArg::factor>(choose_, desc_.scale);
   bind<ChooseArg::ld>(choose_, desc_.logits_ld);
   bind<ChooseArg::memory>(choose_, scores_);
+  bind_sorted(choose_, kCountOf<ChooseArg>);
 }
 
 std::shared_ptr<backend::Event> Router::enqueue(const std::shared_ptr<backend::Queue>& queue,
@@ -112,6 +119,12 @@ std::shared_ptr<backend::Event> Router::enqueue(const std::shared_ptr<backend::Q
     const Memory weights = memory(args.weights, "weights", choosing ? slots : Size(0));
     const Memory shared = memory(args.shared_weights, "shared_weights", desc_.shared_gate ? args.tokens : 0);
     own_memory_.begin(call);
+    const auto bind_rows = [&](cl::Kernel& kernel, cl_uint next) {
+      bind<SortedArg::slots>(kernel, slots.value(), next);
+      bind_memory<SortedArg::counts_memory>(kernel, counts, 4, next);
+      bind_memory<SortedArg::index_memory>(kernel, index, 4, next);
+      bind_memory<SortedArg::rows_memory>(kernel, of_slots, 4, next);
+    };
     if (choose_() != nullptr && args.tokens != 0) {
       bind<ChooseArg::tokens>(choose_, args.tokens);
       bind_memory<ChooseArg::logits>(choose_, logits, numerics::size_of(desc_.logits));
@@ -119,14 +132,14 @@ std::shared_ptr<backend::Event> Router::enqueue(const std::shared_ptr<backend::Q
       bind_memory<ChooseArg::ids>(choose_, ids, 4);
       bind_memory<ChooseArg::weights>(choose_, weights, 4);
       bind_memory<ChooseArg::shared_weights>(choose_, shared, 4);
+      bind_rows(choose_, kCountOf<ChooseArg>);
       call.launch(choose_, args.tokens, 1, choosing_lanes_);
     }
-    bind<SortArg::slots>(sort_, slots.value());
-    bind_memory<SortArg::ids>(sort_, ids, 4);
-    bind_memory<SortArg::counts_memory>(sort_, counts, 4);
-    bind_memory<SortArg::index_memory>(sort_, index, 4);
-    bind_memory<SortArg::rows_memory>(sort_, of_slots, 4);
-    call.launch(sort_, 1, 1, sorting_lanes_);
+    if (!choosing || args.tokens != 1) {  // Of a single token choosing has sorted the slots.
+      bind_memory<SortArg::ids>(sort_, ids, 4);
+      bind_rows(sort_, kCountOf<SortArg>);
+      call.launch(sort_, 1, 1, sorting_lanes_);
+    }
     return own_memory_.end(call);
   });
 }

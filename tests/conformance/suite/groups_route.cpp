@@ -453,7 +453,9 @@ void add_route_tests(Suite& suite) {
   add("SomeExpertsAreElsewhere", r, true);
   r.capacity = 6;
   add("CapacityDropsRowsOfSome", r, true);
-  r.first = 0, r.local = 0;
+  r.tokens = 1;
+  add("OneTokenOfWhichSomeExpertsAreElsewhere", r, true);
+  r.tokens = 37, r.first = 0, r.local = 0;
   add("CapacityDropsRows", r, true);
   r.capacity = 1000;
   add("CapacityForAll", r, true);
