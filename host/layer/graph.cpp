@@ -21,6 +21,8 @@ namespace {
 using numerics::DType;
 
 constexpr DType kBetween = DType::f32;  // of what lies between the products: rounded once, at the end
+/// So few are quantised by each product that reads them, inside its kernel or on the way to it: a launch less.
+constexpr std::int64_t kFewTokens = 4;
 
 void check(const ExpertsForm& form, const ExpertsChoices& choices) {
   if (choices.tokens < 1)
@@ -49,7 +51,8 @@ class ExpertsWriter {
     graph_.values[x].brought = true;
     route(x, top_k);
     ValueId a = x;
-    if (form_.x.code != DType::none) {
+    const bool one_reads_x = !form_.shared && fuses(form_.experts);
+    if (form_.x.code != DType::none && !one_reads_x && choices_.tokens > kFewTokens) {
       a = add({"x codes", form_.x.code, hidden, 1, 0, {DType::f32, row_grid(form_.x)}});
       graph_.operations.push_back({"quantise", QuantizeOp{form_.x.quantizer}, {x}, {a}});
     }
@@ -129,6 +132,12 @@ class ExpertsWriter {
     ProductOp op;
     const MatrixForm& b = down ? gated.down : gated.gate;
     op.problem = product(rows, n, from.cols, {from.dtype, from.scales}, b);
+    if (const ExpertsActivations& x = form_.x; !down && x.code != DType::none && from.dtype != x.code) {
+      op.problem.a_source = from.dtype;
+      op.problem.a = x.code;
+      op.problem.a_scale = {DType::f32, row_grid(x)};
+      op.problem.a_quantizer = x.quantizer;
+    }
     op.matrices = std::move(matrices);
     op.shared = shared;
     if (!shared) {

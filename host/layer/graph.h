@@ -4,8 +4,9 @@
 //
 //   router    product    x, router                       -> logits [T, E]
 //   route     route      logits, bias (or sort: ids)     -> ids, weights, counts, index, rows, shared weights
-//   quantise  quantize   x                               -> x codes [T, H], once, whatever k is
-//   gate, up  product    x codes by index, counts        -> gate, up [T k, I] f32
+//   quantise  quantize   x                               -> x codes [T, H], once; left out where one product, or few
+//                                                           tokens, make that cheaper in the plans
+//   gate, up  product    x or its codes by index, counts -> gate, up [T k, I] f32
 //   activate  activate   gate, up, counts                -> activation [T k, I], quantised again along I
 //   down      product    activation, counts              -> down [T k, H] f32
 //   (the shared expert: the last three over T rows)

@@ -32,7 +32,6 @@ TEST(Graph, ACallRunsWhatItNeeds) {
   ExpertsForm form = tuning::experts_of("qwen3-30b-a3b", 1);
   const Names mlp = {"gate and up", "activation", "down", "combine"};
   const auto after = [&mlp](Names first) {
-    first.push_back("quantise");
     first.insert(first.end(), mlp.begin(), mlp.end());
     return first;
   };
@@ -44,9 +43,11 @@ TEST(Graph, ACallRunsWhatItNeeds) {
   form.shared = form.experts;
   form.shared_gate = true;
   const Names gated = names_of(graph_of(form, {.tokens = 4}), {"x", "ids", "weights"}, "y");
-  EXPECT_EQ((Names{gated[0], gated[1], gated[2]}), (Names{"router", "sort", "quantise"}))
+  EXPECT_EQ((Names{gated[0], gated[1], gated[2]}), (Names{"router", "sort", "gate and up"}))
       << "the shared expert's gate is a logit";
-  EXPECT_EQ(gated.size(), 10u);
+  EXPECT_EQ(gated.size(), 9u);
+  EXPECT_EQ(names_of(graph_of(form, {.tokens = 5}), {"x", "ids", "weights"}, "y")[2], "quantise")
+      << "of more tokens once, for both products that read them";
 }
 
 TEST(Graph, GateAndUpAreOneProductWhereTheyMayBe) {
