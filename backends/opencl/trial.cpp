@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backends/opencl/trial.h"
 
+#include <algorithm>
 #include <map>
 #include <mutex>
 
@@ -16,69 +17,73 @@ using backend::DType;
 /// The problem of a trial with its data on the host.
 struct Tiny {
   Problem desc;
-  std::vector<std::uint8_t> a, b;
-  std::vector<float> a_scales, b_scales;
+  std::vector<std::uint8_t> a, b, a_scales, b_scales;
 
   explicit Tiny(const Variant& variant) : desc(trial_problem(variant)) {
-    const bool integer = desc.a == DType::i8;
     // Integers of -4 to 4, other ones in every row and column.
-    const auto code_of = [&](int value) {
-      const auto real = static_cast<float>(value);
-      auto code = static_cast<std::uint8_t>(value);
-      if (!integer) numerics::encode(desc.a, {&real, 1}, &code);
-      return code;
-    };
-    const auto codes = [&](std::int64_t rows, std::uint32_t state) {
-      std::vector<std::uint8_t> out(static_cast<std::size_t>(rows * desc.k));
-      for (std::uint8_t& code : out) {
+    const auto integers = [&](std::int64_t rows, std::uint32_t state) {
+      std::vector<float> out(static_cast<std::size_t>(rows * desc.k));
+      for (float& value : out) {
         state = state * 1664525u + 1013904223u;
-        code = code_of(static_cast<int>((state >> 24) % 9) - 4);
+        value = static_cast<float>(static_cast<int>((state >> 24) % 9) - 4);
       }
       return out;
     };
-    a = codes(desc.m, 1);
-    b = codes(desc.n, 2);
-    // The width of accumulators: in element [0, 0], beside one product of 2^16 (of i8 nearly 2^14) in each K group,
-    // those of the other k are lost where sums have 14 bits. Class f32 allows no such loss. The other elements keep
-    // their narrow bounds.
-    if (variant.accuracy == backend::AccuracyClass::f32) {
-      const std::uint8_t wide = code_of(integer ? 120 : 256);
-      for (std::int64_t k = 5; k < desc.k; k += 128)
-        a[static_cast<std::size_t>(k)] = b[static_cast<std::size_t>(k)] = wide;
+    std::vector<float> left = integers(desc.m, 1), right = integers(desc.n, 2);
+    // The width of accumulators: in element [0, 0], beside one product of 2^16 (of i8 nearly 2^14; four bits hold no
+    // more than 6) in each K group, those of the other k are lost where sums have 14 bits. Class f32 allows no such
+    // loss. The other elements keep their narrow bounds.
+    const bool of_f32 = variant.accuracy == backend::AccuracyClass::f32;
+    if (of_f32) {
+      const float wide = desc.a == DType::i8 ? 120 : 256;
+      for (std::int64_t k = 5; k < desc.k; k += 128) {
+        left[static_cast<std::size_t>(k)] = wide;
+        right[static_cast<std::size_t>(k)] = std::min(wide, static_cast<float>(numerics::largest(desc.b)));
+      }
     }
+    a = encoded(desc.a, left);
+    b = encoded(desc.b, right);
     // Subnormal codes of the second row: what reads them as zeros is wrong in each element of it.
-    if (variant.accuracy == backend::AccuracyClass::f32 && !integer && desc.m > 1) {
+    if (of_f32 && desc.a != DType::i8 && desc.m > 1) {
       const std::uint8_t subnormal = desc.a == DType::e5m2 ? 0x83 : 0x87;
       for (std::int64_t k = desc.k; k < 2 * desc.k; ++k) a[static_cast<std::size_t>(k)] &= subnormal;
       for (std::int64_t k = desc.k; k < 2 * desc.k; k += 3) a[static_cast<std::size_t>(k)] |= 1;
     }
-    const auto scales = [](std::int64_t count) {
-      std::vector<float> out(static_cast<std::size_t>(count));
-      for (std::size_t i = 0; i < out.size(); ++i) out[i] = i % 3 == 0 ? 0.5f : i % 3 == 1 ? 1.0f : 4.0f;
-      return out;
-    };
-    a_scales = scales(desc.m * desc.a_scale.ld);
-    b_scales = scales(numerics::ceil_div(desc.n, 128) * desc.b_scale.ld);
+    a_scales = scales(desc.a_scale, desc.m);
+    b_scales = scales(desc.b_scale, desc.n);
   }
 
   numerics::Comparison judge(const std::vector<float>& d, std::int64_t accumulation_length) const {
-    numerics::Operand left, right;
-    left.dtype = right.dtype = desc.a;
-    left.data = a.data();
-    right.data = b.data();
-    left.rows = desc.m;
-    right.rows = desc.n;
-    left.cols = left.ld = right.cols = right.ld = desc.k;
-    left.scale_dtype = right.scale_dtype = DType::f32;
-    left.scales = a_scales.data();
-    right.scales = b_scales.data();
-    left.grid = desc.a_scale.grid;
-    right.grid = desc.b_scale.grid;
-    left.scale_ld = desc.a_scale.ld;
-    right.scale_ld = desc.b_scale.ld;
+    const auto operand = [&](DType type, const auto& codes, std::int64_t rows, const backend::ScaleDesc& scale,
+                             const auto& its) {
+      return numerics::Operand{type,        codes.data(), rows,       desc.k,  desc.k,
+                               scale.dtype, its.data(),   scale.grid, scale.ld};
+    };
     const std::vector<double> got(d.begin(), d.end());
-    return numerics::compare(got, numerics::oracle(left, right, DType::none, nullptr, desc.weakest_accuracy),
+    return numerics::compare(got,
+                             numerics::oracle(operand(desc.a, a, desc.m, desc.a_scale, a_scales),
+                                              operand(desc.b, b, desc.n, desc.b_scale, b_scales), DType::none,
+                                              nullptr, desc.weakest_accuracy),
                              {DType::f32, desc.weakest_accuracy, desc.k, accumulation_length});
+  }
+
+ private:
+  static std::vector<std::uint8_t> encoded(DType type, const std::vector<float>& values) {
+    std::vector<std::uint8_t> out(numerics::bytes_of(type, static_cast<std::int64_t>(values.size())));
+    if (type == DType::i8)
+      std::transform(values.begin(), values.end(), out.begin(),
+                     [](float value) { return static_cast<std::uint8_t>(static_cast<int>(value)); });
+    else
+      numerics::encode(type, values, out.data());
+    return out;
+  }
+
+  static std::vector<std::uint8_t> scales(const backend::ScaleDesc& scale, std::int64_t rows) {
+    std::vector<float> out(static_cast<std::size_t>(scale.grid.scale_rows(rows) * scale.ld));
+    for (std::size_t i = 0; i < out.size(); ++i) out[i] = i % 3 == 0 ? 0.5f : i % 3 == 1 ? 1.0f : 4.0f;
+    if (scale.dtype != DType::f32) return encoded(scale.dtype, out);
+    const auto* bytes = reinterpret_cast<const std::uint8_t*>(out.data());
+    return {bytes, bytes + out.size() * sizeof(float)};
   }
 };
 
@@ -144,10 +149,12 @@ class DeviceTrials final : public Trials {
 
 Problem trial_problem(const Variant& variant) {
   const Trial& trial = *variant.trial;
-  const DType code = trial_code(variant);
-  Problem p{trial.m, trial.n, trial.k, 128, code, code, DType::f32};
+  const auto [a, b] = trial_codes(variant);
+  const bool four_bits = numerics::bits_of(b) < 8;  // As MXFP4 has them.
+  Problem p{trial.m, trial.n, trial.k, four_bits ? 32 : 128, a, b, DType::f32};
   p.a_scale = {DType::f32, {1, 128}, numerics::ceil_div(trial.k, 128)};
   p.b_scale = {DType::f32, {128, 128}, numerics::ceil_div(trial.k, 128)};
+  if (four_bits) p.b_scale = {DType::e8m0, {1, 32}, numerics::ceil_div(trial.k, 32)};
   p.weakest_accuracy = variant.accuracy;
   return p;
 }
@@ -157,7 +164,8 @@ std::string trial_question(const Variant& variant, const Features& features) {
   const Tuning tuning = trial_tuning(variant, features, problem);
   const Tiny tiny(variant);
   std::string text = std::to_string(problem.m) + "x" + std::to_string(problem.n) + "x" + std::to_string(problem.k) +
-                     " " + std::string(numerics::name_of(problem.a)) + " " + to_string(tuning) + " " +
+                     " " + std::string(numerics::name_of(problem.a)) + " " +
+                     std::string(numerics::name_of(problem.b)) + " " + to_string(tuning) + " " +
                      variant.weights(tuning, problem)->name() + " ";
   text.append(tiny.a.begin(), tiny.a.end());
   text.append(tiny.b.begin(), tiny.b.end());
@@ -199,7 +207,7 @@ std::string attempt_trial(const Context& context, const Variant& variant, backen
   args.m = tiny.desc.m;
   args.weights = std::make_shared<Weights>(own, weights, plan->weight_form());
   args.a = upload(tiny.a.data(), tiny.a.size());
-  args.a_scale = upload(tiny.a_scales.data(), tiny.a_scales.size() * sizeof(float));
+  args.a_scale = upload(tiny.a_scales.data(), tiny.a_scales.size());
   args.d = upload(d.data(), d.size() * sizeof(float));
   plan->enqueue(queue, args)->wait(std::chrono::nanoseconds::max());  // A kernel that failed is no wrong number.
   queue->read(args.d, d.data())->wait(std::chrono::nanoseconds::max());

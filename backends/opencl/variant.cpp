@@ -95,9 +95,10 @@ Products unquantised() {
 std::vector<Products> fp8_codes() { return {{{DType::e4m3fn, DType::e5m2}, {DType::e4m3fn, DType::e5m2}}}; }
 std::vector<Products> integer_codes() { return {{{DType::i8}, {DType::i8}}}; }
 
-DType trial_code(const Variant& variant) {
+std::pair<DType, DType> trial_codes(const Variant& variant) {
   const auto& [a, b] = variant.products.front();
-  return *std::find_first_of(a.begin(), a.end(), b.begin(), b.end());
+  const auto both = std::find_first_of(a.begin(), a.end(), b.begin(), b.end());
+  return both != a.end() ? std::pair(*both, *both) : std::pair(DType::e4m3fn, b.front());
 }
 
 std::optional<Refusal> refuse(const Variant& variant, const Tuning& tuning, const Features& features,

@@ -160,8 +160,8 @@ inline bool must_be_tried(const Variant& variant, const Features& f) {
   return variant.trial && (variant.trial->needs_trial == nullptr || variant.trial->needs_trial(f));
 }
 
-/// The type of the codes that a variant is tried with, of both operands.
-backend::DType trial_code(const Variant& variant);
+/// Types of A and B that a trial multiplies: codes of one type where the variant takes such, else codes by four bits.
+std::pair<backend::DType, backend::DType> trial_codes(const Variant& variant);
 
 /// The first constraint that `tuning` breaks, or null.
 const Constraint* broken_constraint(const Variant& variant, const Tuning& tuning, const Problem& problem);

@@ -109,7 +109,7 @@ TEST_F(OpenClLimits, LanesThatAreNotTheDevicesAreRefused) {
   f.wave_lanes = 32;
   for (const char* name : {"gemm_dpas", "gemm_wave", "gemm_wave_bf16", "gemm_wave_s8"}) {
     const Variant& variant = *find_variant(name);
-    const DType code = trial_code(variant);
+    const DType code = trial_codes(variant).first;
     const Problem problem{128, 4096, 4096, 128, code, code, DType::f32};
     Tuning tuning = variant.rule_of_thumb(f, problem);
     EXPECT_FALSE(refuse(variant, tuning, f, problem).has_value()) << name;

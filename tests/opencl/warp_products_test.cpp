@@ -7,6 +7,7 @@
 
 #include "backends/opencl/device.h"
 #include "backends/opencl/gemm.h"
+#include "backends/opencl/trial.h"
 #include "backends/opencl/variant.h"
 #include "tests/opencl/grouped.h"
 #include "tests/opencl/own_kernels.h"
@@ -17,12 +18,14 @@ namespace {
 using backend::DType;
 
 Variant warp_by_hand() { return another("warp_by_hand", "gemm_mma_stream"); }
+Variant four_bits_by_hand() { return another("four_bits_by_hand", "gemm_mma_stream_fp4"); }
 
 class OpenClWarpProducts : public OwnKernels {};
 
 constexpr const char* kMmaByHand = "#define MMA_BY_HAND 1\n#include \"gemm_mma_stream.cl\"\n";
 
 backend::Options of_mma(const backend::Options& more = {}) { return options_of("warp_by_hand", more); }
+backend::Options of_fp4(const backend::Options& more) { return options_of("four_bits_by_hand", more); }
 
 // Widths and depths; rows of one tile and of several; K blocks that do not come out even among warps, and a part of
 // one; scales a block, a column, and a group of columns that no work-group begins with.
@@ -71,7 +74,7 @@ TEST_F(OpenClWarpProducts, TakeEveryTypeAndGroup) {
 // MXFP4 and NVFP4 by activations that stay bf16, and by codes; K blocks that are not whole, columns past the last
 // group.
 TEST_F(OpenClWarpProducts, TakeWeightsOfFourBits) {
-  const auto made = with_file(warp_by_hand, kMmaByHand);
+  const auto made = with_file(four_bits_by_hand, kMmaByHand);
   for (const auto& device : made.devices) {
     for (const auto& [group, m, a, options] : std::vector<std::tuple<int, int, DType, backend::Options>>{
              {32, 1, DType::bf16, {{"tile_m", "1"}, {"depth", "2"}}},
@@ -82,9 +85,25 @@ TEST_F(OpenClWarpProducts, TakeWeightsOfFourBits) {
       c.b_grid = {1, group};
       c.b_scale = group == 32 ? DType::e8m0 : DType::e4m3fn;
       if (group == 16) c.b_global = 0.3f;
-      expect_right_with(*device, c, of_mma(options));
+      expect_right_with(*device, c, of_fp4(options));
     }
   }
+}
+
+// The trial is what a GPU is asked on which nobody has run this: right by hand, and red where scales are twice as
+// large.
+TEST_F(OpenClWarpProducts, TheTrialOfFourBitsSeesAWrongScale) {
+  const auto trial = [this] {
+    const auto made = with_file(four_bits_by_hand, kMmaByHand);
+    Variant v = four_bits_by_hand();
+    v.trial = find_variant("gemm_mma_stream_fp4")->trial;
+    return made.devices.empty() ? std::string("no device")
+                                : attempt_trial(*dynamic_cast<Device&>(*made.devices.front()).context(), v, nullptr);
+  };
+  if (devices().empty()) GTEST_SKIP() << why_no_devices();
+  EXPECT_EQ(trial(), "");
+  edit("gemm_mma_stream.cl", "(decode_e8m0(code) * 0.25f)", "(decode_e8m0(code) * 0.5f)");
+  EXPECT_NE(trial().find("elements are wrong"), std::string::npos) << trial();
 }
 
 /// All 256 codes of A, `rows` of them in a run, or of B beside ones of the other, each in a row of 32 k and at each

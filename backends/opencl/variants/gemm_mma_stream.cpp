@@ -181,21 +181,31 @@ Variant gemm_mma_stream() {
        }},
       {"lines is for K groups of 128",
        [](const Tuning& t, const Problem& p) { return t["lines"] == 0 || p.k_group == 128; }}};
-  v.products.push_back(
-      {{backend::DType::bf16, backend::DType::e4m3fn, backend::DType::e5m2}, {backend::DType::e2m1}});
-  v.weights = [](const Tuning&, const Problem& p) { return has_four_bits(p) ? lines_form() : swizzled_form(); };
   v.needs = needs;
   v.local_bytes = local_bytes;
   v.work_items = [](const Tuning& t) { return t["warps"] * 32; };
   v.tile = v.block = [](const Tuning& t) { return Shape{t["tile_m"], t["columns"]}; };
   v.activations = [](const Tuning& t, const Problem& p) {
-    if (has_four_bits(p)) return rows_form(128, RowsOfFloats::none, backend::DType::bf16);
     return rows_form(128, quantises(t, p) ? RowsOfFloats::quantised : RowsOfFloats::none);
   };
   v.passes = passes;
   v.schedules = schedules;
   v.rule_of_thumb = rule_of_thumb;
   v.estimate_ns = estimate_ns;
+  return v;
+}
+
+Variant gemm_mma_stream_fp4() {
+  Variant v = gemm_mma_stream();
+  v.name = "gemm_mma_stream_fp4";
+  v.file = "gemm_mma_stream.cl";
+  v.summary =
+      "weights of four bits, scaled to bf16 in registers, by bf16 activations or codes; f32 sums on tensor cores";
+  v.products = {{{backend::DType::bf16, backend::DType::e4m3fn, backend::DType::e5m2}, {backend::DType::e2m1}}};
+  v.weights = [](const Tuning&, const Problem&) { return lines_form(); };
+  v.activations = [](const Tuning&, const Problem&) {
+    return rows_form(128, RowsOfFloats::none, backend::DType::bf16);
+  };
   return v;
 }
 
