@@ -74,7 +74,7 @@ class QuantizeTiles final : public Step {
 
 bool quantizes_tiles(const Operand& x, const PlanContext& plan) {
   if (plan.problem.a_scale.grid.group_rows != 1) return false;
-  // 0.3 ns an element on one core, a launch some tens of microseconds: docs/performance/cpu-f32.md.
+  // 0.3 ns an element on one core, a launch some tens of microseconds: docs/performance/cpu.md.
   constexpr numerics::Size kElementsOfALaunch = 65536;
   return !x.gathered || numerics::Size(plan.problem.m) * plan.problem.k <= kElementsOfALaunch;
 }

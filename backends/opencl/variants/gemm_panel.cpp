@@ -33,7 +33,7 @@ constexpr double kOfCache = 0.45;
 constexpr double kDecodingShare = 0.43;
 
 /// Time of a call in passes of one register tile over one column, up to a factor; the constants are fitted to
-/// measurements on a Sapphire Rapids and an Emerald Rapids Xeon (docs/performance/cpu-f32.md).
+/// measurements on a Sapphire Rapids and an Emerald Rapids Xeon (docs/performance/cpu.md).
 double relative_time(const Tuning& t, const Problem& p, std::int64_t tiles, std::uint32_t cores) {
   const std::int64_t blocks_m = numerics::ceil_div(tiles, t["block_m"]);
   const std::int64_t blocks_n = numerics::ceil_div(p.n, t["block_n"]);

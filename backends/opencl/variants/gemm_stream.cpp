@@ -11,7 +11,7 @@ namespace {
 
 /// What decoding a vector of weights in registers costs, in multiply-adds of a vector. Fitted where gemm_panel, which
 /// decodes once for many tiles, becomes as fast: between two tiles of 16 rows and three, on the Xeons and EPYCs of
-/// docs/performance/cpu-f32.md.
+/// docs/performance/cpu.md.
 constexpr double kDecoding = 3;
 
 const std::vector<int> kBlocksN{32, 64, 128, 192, 256};
