@@ -58,6 +58,8 @@
 #define QUANTISE 0
 #endif
 
+#define FOUR_BITS (BITS_OF(B_TYPE) == 4)
+#define MMA_OF_BF16 FOUR_BITS
 #if defined(PTX_SM_80)
 #undef MMA_BY_HAND
 #include "ptx.cl"
@@ -79,7 +81,6 @@
 #define T16 ((T + 1) / 2)                  // Of 16.
 #define NG (COLUMNS / 8)                   // Groups of eight columns: eight lines of B's form.
 #define UNIFORM (B_SCALE_ROWS % 128 == 0 || B_SCALE_ROWS == 0x7fffffff)
-#define FOUR_BITS (BITS_OF(B_TYPE) == 4)
 #if FOUR_BITS
 #undef GROUP
 #define GROUP (A_SCALE_COLS < 128 ? A_SCALE_COLS : 128)  // What is summed before it is scaled: B's scales are in its values.

@@ -69,7 +69,7 @@
 #define SHUFFLE(out, in, lane_) SHOWN_FROM(out, in, lane_)
 #define SHUFFLE_XOR(out, in, mask) SHOWN_FROM(out, in, ((uint)get_local_id(0) & 31u) ^ (uint)(mask))
 
-#if BITS_OF(B_TYPE) == 4
+#if MMA_OF_BF16
 #define HALF_VALUE decode_bf16
 #else
 #define HALF_VALUE decode_f16

@@ -83,8 +83,8 @@
                : OUT16_I_(P, 0), OUT16_I_(P, 16), OUT16_I_(P, 32), OUT16_I_(P, 48)                                  \
                : "l"(A), "l"(B), "n"(KEEP)                                                                          \
                : "memory")
-// One warp: 16x16 by 16x8, f16 in, or bf16 with weights of four bits; f32 sums. Products of pairs of bf16.
-#if BITS_OF(B_TYPE) == 4
+// One warp: 16x16 by 16x8, f16 in, or bf16 with MMA_OF_BF16; f32 sums. Products of pairs of bf16.
+#if MMA_OF_BF16
 #define HALF_TYPES "bf16.bf16"
 #else
 #define HALF_TYPES "f16.f16"
