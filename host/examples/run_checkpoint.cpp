@@ -26,7 +26,7 @@ struct Ready {
         desc(problem),
         gemm(device, problem),
         weights(layer.prepare(device, &gemm)),
-        x(device, static_cast<std::uint64_t>(desc.m * desc.k) * (layer.is_static() ? 1 : 2)),
+        x(device, static_cast<std::uint64_t>(desc.m * desc.k) * 2),
         y(device, static_cast<std::uint64_t>(desc.m * desc.n) * 2),
         out(static_cast<std::size_t>(desc.m * desc.n)) {
     if (layer.is_static()) {
