@@ -29,6 +29,7 @@ auto find(const char* name, Result(CL_API_CALL*)(Arguments...)) -> Result(CL_API
 
 }  // namespace
 
+// NOLINTNEXTLINE(bugprone-macro-parentheses): a name.
 #define IRONCL_CALL(name) decltype(::name)& name = find(#name, static_cast<decltype(&::name)>(nullptr));
 IRONCL_OPENCL_CALLS(IRONCL_CALL)
 #undef IRONCL_CALL

@@ -29,7 +29,7 @@ namespace ironcl::opencl::calls {
 
 // Each is that of a library which the process has shown to all, such as one in LD_PRELOAD; else libOpenCL.so.1 has
 // it; else it answers CL_PLATFORM_NOT_FOUND_KHR, or null.
-#define IRONCL_CALL(name) extern decltype(::name)& name;
+#define IRONCL_CALL(name) extern decltype(::name)& name;  // NOLINT(bugprone-macro-parentheses): a name.
 IRONCL_OPENCL_CALLS(IRONCL_CALL)
 #undef IRONCL_CALL
 
