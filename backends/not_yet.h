@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a description may say and no backend computes yet: scales of e4m3fn and global scales but of B, grids that
-// begin inside a block, activations and outputs of e2m1. Each backend asks here first,
-// and drops a line when it can do more. Next door: interface.h.
+// begin inside a block, activations and outputs of e2m1. Each backend asks here first, and drops a line when it can
+// do more. Next door: interface.h.
 #pragma once
 
 #include <optional>
