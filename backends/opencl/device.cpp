@@ -197,8 +197,7 @@ std::shared_ptr<backend::Gemm> Device::create_gemm(const backend::GemmDesc& desc
                                " k=" + std::to_string(desc.k) + " on " + context_->features.name + ": " +
                                choice.variant->name + " " + to_string(choice.tuning) + " (" + choice.source + ")");
   }
-  return std::make_shared<Gemm>(context_, std::move(choice),
-                                desc.a_quantizer.given ? GivenScales{desc.a_source, desc.lda} : GivenScales{});
+  return std::make_shared<Gemm>(context_, std::move(choice));
 }
 
 std::shared_ptr<backend::Quantize> Device::create_quantize(const backend::QuantizeDesc& desc) {

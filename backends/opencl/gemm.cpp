@@ -19,7 +19,7 @@ using numerics::checked_mul;
 namespace {
 
 /// A as the caller gives it.
-Operand caller_a(const Problem& p) {
+Operand given(const Problem& p) {
   Operand a;
   a.data.source = Source::a;
   a.ld = p.lda;
@@ -63,7 +63,7 @@ bool makes_codes_of_d(const Choice& choice) {
 
 }  // namespace
 
-Route route_of(const Choice& choice, const Features& features, const GivenScales& given) {
+Route route_of(const Choice& choice, const Features& features) {
   const Problem& p = choice.problem;
   Route route;
   PlanContext plan{features, p, route.booking};
@@ -75,13 +75,13 @@ Route route_of(const Choice& choice, const Features& features, const GivenScales
     if (!form->schedules(plan) && !schedules_itself(*choice.variant, choice.tuning, p))
       route.steps.push_back(schedule_step(shape, plan));
   }
-  Operand a = caller_a(p);
-  if (given.source != DType::none) {
+  Operand a = given(p);
+  if (p.given_source != DType::none) {
     a.data = plan.booking.book("codes of A", plan.rows_in_memory() * p.k);
-    route.steps.push_back(quantize_rows_step({.source = given.source,
+    route.steps.push_back(quantize_rows_step({.source = p.given_source,
                                               .code = p.a,
                                               .k = p.k,
-                                              .ld = given.ld,
+                                              .ld = p.given_ld,
                                               .code_ld = p.k,
                                               .grid = p.a_scale.grid,
                                               .quantizer = p.a_quantizer,
@@ -121,12 +121,11 @@ Route route_of(const Choice& choice, const Features& features, const GivenScales
   return route;
 }
 
-Gemm::Gemm(ContextPtr context, Choice choice, const GivenScales& given)
+Gemm::Gemm(ContextPtr context, Choice choice)
     : context_(std::move(context)),
       choice_(std::move(choice)),
-      given_(given),
       weight_form_(choice_.variant->weights(choice_.tuning, choice_.problem)),
-      route_(route_of(choice_, context_->features, given)),
+      route_(route_of(choice_, context_->features)),
       call_("a call of plan " + choice_.variant->name) {
   guarded("building a plan", [&] {
     null_buffer_ = cl::Buffer(context_->context, CL_MEM_READ_WRITE, std::size_t{Booking::kAlignment});
@@ -235,11 +234,10 @@ void Gemm::check(const backend::GemmArgs& args) const {
   };
   const auto need = [&](const Span& span, const char* what, std::int64_t count, std::int64_t ld, std::int64_t cols,
                         DType type) { need_bytes(span, what, matrix_bytes(count, ld, cols, type).bytes()); };
-  const bool static_a = given_.source != DType::none;
-  need(args.a, "a", a_rows, static_a ? given_.ld : p.lda, p.k,
-       static_a                    ? given_.source
-       : p.a_source != DType::none ? p.a_source
-                                   : p.a);
+  if (p.given_source != DType::none)
+    need(args.a, "a", a_rows, p.given_ld, p.k, p.given_source);
+  else
+    need(args.a, "a", a_rows, p.lda, p.k, p.a_source != DType::none ? p.a_source : p.a);
   need(args.d, "d", rows, p.ldd, p.n, p.quantizes_d() ? p.d_code : p.d);
   if (p.quantizes_d()) {
     const numerics::ScaleGrid& of_d = p.d_scale.grid;

@@ -15,21 +15,15 @@ struct Route {
   Booking booking;
 };
 
-/// An A that is quantised before all else, by scales that the caller gives; source none: there is none.
-struct GivenScales {
-  backend::DType source = backend::DType::none;
-  std::int64_t ld = 0;
-};
-
 /// The one place that decides by which steps a plan goes. Builds nothing. `choice` and `features` outlive the steps.
 /// Throws std::overflow_error where the workspace is larger than a number says.
-Route route_of(const Choice& choice, const Features& features, const GivenScales& given = {});
+Route route_of(const Choice& choice, const Features& features);
 
 class Gemm final : public backend::Gemm {
  public:
   /// Builds every step, and launches each once with no rows, so that drivers that compile at the first launch do it
   /// now.
-  Gemm(ContextPtr context, Choice choice, const GivenScales& given = {});
+  Gemm(ContextPtr context, Choice choice);
   backend::GemmInfo info() const override;
   const backend::GemmDesc& desc() const noexcept override { return choice_.problem; }
   /// A call without a workspace takes the plan's own, which is allocated by the first such call. Where a step cannot
@@ -53,7 +47,6 @@ class Gemm final : public backend::Gemm {
 
   ContextPtr context_;
   const Choice choice_;
-  GivenScales given_;
   WeightFormPtr weight_form_;
   Route route_;
   std::string call_;          ///< What a call is called in errors.

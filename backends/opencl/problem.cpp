@@ -5,6 +5,7 @@
 #include <boost/algorithm/string/join.hpp>
 #include <cmath>
 #include <numeric>
+#include <utility>
 
 #include "backends/words.h"
 
@@ -50,8 +51,10 @@ static std::int64_t expected_rows_of(const backend::GemmDesc& desc) {
 Problem::Problem(const backend::GemmDesc& desc) : backend::GemmDesc(desc), expected_rows(expected_rows_of(desc)) {
   if (grouping == Grouping::none) matrices = 0;
   if (const int group = k_group_of(desc); group != 0) k_group = group;
-  // A that is quantised by given scales comes to the kernels in codes, with them.
-  if (a_quantizer.given) a_source = backend::DType::none, lda = k;
+  if (a_quantizer.given) {
+    given_source = std::exchange(a_source, backend::DType::none);
+    given_ld = std::exchange(lda, k);
+  }
   if (numerics::is_quantized(d)) {
     d_code = d;
     d = backend::DType::f32;

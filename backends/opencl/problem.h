@@ -35,6 +35,10 @@ struct Problem : backend::GemmDesc {
   Problem(std::int64_t m, std::int64_t n, std::int64_t k, int k_group, backend::DType a, backend::DType b,
           backend::DType d);
 
+  /// Of an A that the plan quantises by scales which the caller gives: what it comes in, else none, and its ld. For
+  /// all that reads it, `a_source` is then none, and `lda` that of the codes.
+  backend::DType given_source = backend::DType::none;
+  std::int64_t given_ld = 0;
   /// What D leaves the plan in where it is quantised, else none; `d` is then f32, what kernels make before that.
   backend::DType d_code = backend::DType::none;
   int k_group = 128;               ///< Divides the scale groups of both operands along k. G of the error bound.

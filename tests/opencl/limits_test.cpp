@@ -123,6 +123,18 @@ TEST_F(OpenClLimits, LanesThatAreNotTheDevicesAreRefused) {
   }
 }
 
+TEST_F(OpenClLimits, SupportSaysTheWorkspaceThatThePlanHas) {
+  for (const auto& device : devices()) {
+    for (const bool given : {false, true}) {
+      Case c{.m = 40, .n = 64, .k = 256, .a_source = DType::bf16};
+      backend::GemmDesc desc = c.desc();
+      desc.a_quantizer.given = given;
+      EXPECT_EQ(device->supports(desc).workspace_bytes, device->create_gemm(desc)->info().workspace_bytes)
+          << (given ? "scales are given" : "scales are made");
+    }
+  }
+}
+
 TEST_F(OpenClLimits, WeightsBeyondWhatANumberHoldsAreRefused) {
   for (const auto& device : devices()) {
     constexpr std::int64_t kLargest = (std::int64_t{1} << 31) - 4096;
