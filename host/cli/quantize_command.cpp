@@ -5,19 +5,15 @@
 #include <CLI/CLI.hpp>
 #include <boost/json.hpp>
 #include <chrono>
-#include <cmath>
 #include <functional>
-#include <limits>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "backends/numerics/casts.h"
 #include "host/checkpoint/names.h"
 #include "host/cli/command.h"
-#include "host/cli/device_list.h"
+#include "host/cli/device_encoder.h"
 #include "host/cli/parse_option.h"
 #include "host/cli/progress_line.h"
 #include "host/quantize/calibration.h"
@@ -25,7 +21,6 @@
 #include "host/report/file.h"
 #include "host/report/json.h"
 #include "host/report/print.h"
-#include "host/report/problem.h"
 #include "host/report/table.h"
 #include "host/report/units.h"
 
@@ -35,58 +30,6 @@ namespace {
 namespace json = boost::json;
 using quantize::Conversion;
 using report::Kind;
-
-/// Codes and scales of stripes by a device's quantiser, one stripe at a time: the bytes of encode(). Of codes of a
-/// byte whose scales are those that the device makes, f32 or powers of two.
-class DeviceEncoder {
- public:
-  DeviceEncoder(const std::string& uri, const quantize::Scheme& scheme)
-      : device_(find_devices(registry_, {uri}).at(0)), queue_(device_), scheme_(scheme) {
-    const bool stored = scheme.scale == numerics::DType::f32 || scheme.scale == numerics::DType::e8m0;
-    if (numerics::bits_of(scheme.code) != 8 || !stored || scheme.needs_tensor_amax())
-      throw std::invalid_argument(
-          "--device: a device makes the codes of schemes block, channel and mxfp8 with scales of f32 or e8m0; leave "
-          "it out");
-  }
-
-  void operator()(std::span<const float> x, std::int64_t rows, std::int64_t cols, quantize::Encoded out) {
-    const numerics::ScaleGrid& grid = scheme_.grid;
-    std::vector<float> scales(static_cast<std::size_t>(grid.scale_rows(rows) * grid.scale_cols(cols)));
-    {
-      const std::lock_guard lock(mutex_);
-      const auto [at, added] = quantizers_.try_emplace(std::pair(rows, cols));
-      if (added) at->second = ironcl::Quantize(device_, desc(rows, cols));
-      const ironcl::Buffer values(device_, x.size_bytes()), codes(device_, out.codes.size()),
-          made(device_, scales.size() * sizeof(float));
-      queue_.write(values, std::as_bytes(x));
-      queue_.run(at->second, {.rows = rows, .x = values, .codes = codes, .scales = made});
-      queue_.read(codes, out.codes).wait();
-      queue_.read(made, std::span(scales)).wait();
-    }
-    for (float& scale : scales)  // one NaN of many
-      if (std::isnan(scale)) scale = std::numeric_limits<float>::quiet_NaN();
-    numerics::encode(scheme_.scale, scales, out.scales.data());
-  }
-
- private:
-  ironcl::QuantizeDesc desc(std::int64_t rows, std::int64_t cols) const {
-    ironcl::QuantizeDesc desc;
-    desc.rows = rows;
-    desc.cols = cols;
-    desc.x = IRONCL_F32;
-    desc.code = static_cast<ironcl_dtype>(scheme_.code);
-    desc.scale = report::to_desc(Scales{numerics::DType::f32, scheme_.grid});
-    if (scheme_.scale == numerics::DType::e8m0) desc.quantizer.scale_rounding = IRONCL_SCALE_POWER_OF_TWO;
-    return desc;
-  }
-
-  ironcl::Registry registry_ = ironcl::Registry::discover();
-  ironcl::Device device_;
-  ironcl::Queue queue_;
-  quantize::Scheme scheme_;
-  std::mutex mutex_;
-  std::map<std::pair<std::int64_t, std::int64_t>, ironcl::Quantize> quantizers_;
-};
 
 class QuantizeCommand final : public Command {
  private:
