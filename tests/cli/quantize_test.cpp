@@ -33,9 +33,11 @@ TEST(QuantizeCommand, ADeviceMakesTheSameBytes) {
       std::vector<std::string> words = {"quantize", bf16, scratch.path(name), "--scheme", scheme};
       words.insert(words.end(), more.begin(), more.end());
       prints(ironcl_command(words, plugins), 0, {"written"});
-      return read_file(scratch.path(name) + "/model.safetensors");
+      return read_file(scratch.path(name) + "/model-00001-of-00002.safetensors") +
+             read_file(scratch.path(name) + "/model-00002-of-00002.safetensors");
     };
     const std::string host = made(scheme, {}, Plugins::none);
+    ASSERT_FALSE(host.empty());
     for (const std::string device : {"ironwood:0", "opencl:0"}) {
       if (device == "opencl:0" && !kWithOpenCl) continue;
       EXPECT_EQ(made(scheme + device, {"--device", device}, Plugins::real), host) << scheme << " on " << device;
