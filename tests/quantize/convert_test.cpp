@@ -318,7 +318,9 @@ TEST(QuantizeFolder, RefusesPlacesWhereSomethingWouldBeLost) {
   refused(in, in, ErrorKind::config, {"is the input"});
   refused(in / "sub", in / "sub", ErrorKind::config, {"inside of it"});
   fs::create_directories(dir / "there");
+  fs::create_directories(dir / "there.part");
   refused(dir / "there", dir / "there", ErrorKind::io, {"is there already"});
+  EXPECT_FALSE(fs::exists(dir / "there.part")) << "a run was ended just before it removed this";
   fs::create_directories(dir / "new.part/precious");
   refused(dir / "new", dir / "new.part", ErrorKind::config, {"precious", "remove it first"});
   EXPECT_TRUE(fs::exists(dir / "new.part/precious"));
