@@ -56,11 +56,10 @@ namespace {
 
 using numerics::ceil_div;
 using numerics::DType;
+using numerics::round_up;
 using numerics::size_of;
 
 constexpr std::int64_t kMostTile = 2048, kMostRows = 512, kBaseRows = 128, kBuckets = 4;
-
-std::int64_t round_up(std::int64_t value, std::int64_t to) { return ceil_div(value, to) * to; }
 
 /// `size` in `parts` equal parts of whole quanta.
 std::int64_t part_of(std::int64_t size, std::int64_t parts, std::int64_t quantum) {

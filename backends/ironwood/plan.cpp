@@ -17,11 +17,10 @@ namespace {
 
 using backend::Reason;
 using numerics::ceil_div;
+using numerics::round_up;
 using numerics::ScaleGrid;
 
 constexpr std::int64_t kLanes = 128;
-
-std::int64_t round_up(std::int64_t value, std::int64_t to) { return ceil_div(value, to) * to; }
 
 /// What each block dimension must be a multiple of.
 struct Quanta {

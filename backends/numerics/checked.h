@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sizes that do not wrap: ceil-division, and products and sums that throw instead of overflowing.
+// Sizes that do not wrap: ceil-division, rounding up, and products and sums that throw instead of overflowing.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +9,9 @@ namespace ironcl::numerics {
 
 /// ceil(a / b) for a >= 0, b > 0; never overflows.
 constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) noexcept { return a / b + (a % b != 0 ? 1 : 0); }
+
+/// The least multiple of `b` that is at least a, for a >= 0, b > 0.
+constexpr std::int64_t round_up(std::int64_t a, std::int64_t b) noexcept { return ceil_div(a, b) * b; }
 
 /// a * b for sizes. Throws std::overflow_error where the product does not fit.
 constexpr std::int64_t checked_mul(std::int64_t a, std::int64_t b) {

@@ -18,7 +18,7 @@ using numerics::Size;
 namespace {
 
 /// Of an unquantised Y: long enough that a work-group is not all overhead.
-constexpr std::int64_t kColumns = 512;
+constexpr std::int64_t kColumnsAtOnce = 512;
 
 void check(const backend::ActivateDesc& desc, const Features& f) {
   expect_real("gate and up are", desc.x);
@@ -56,7 +56,7 @@ Activation::Activation(ContextPtr context, const backend::ActivateDesc& desc)
     : context_(std::move(context)), desc_(desc), codes_(is_code_of_a_byte(desc.y)) {
   const Features& f = context_->features;
   check(desc_, f);
-  group_cols_ = codes_ ? desc_.scale.grid.group_cols : kColumns;
+  group_cols_ = codes_ ? desc_.scale.grid.group_cols : kColumnsAtOnce;
   if (!f.prefers_vectors()) lanes_ = std::bit_floor(std::min<std::uint64_t>(64, f.max_work_group));
   Defines defines = codes_ ? quantizer_defines(f, DType::f32, desc_.y, desc_.quantizer) : device_defines(f);
   defines["LANES"] = std::to_string(lanes_);

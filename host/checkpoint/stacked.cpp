@@ -16,7 +16,7 @@ namespace {
 
 /// What may follow the name of a projection, or stand in its place after "weight".
 constexpr std::array<std::string_view, 4> kScales = {"_scale_inv", "_scale", "_weight_scale", "_scales"};
-constexpr std::string_view kBlocks = "_blocks";  // gpt-oss
+constexpr std::string_view kFourBitBlocks = "_blocks";  // gpt-oss
 constexpr std::array<std::string_view, 2> kInputScales = {"_activation_scale", "_input_scale"};
 
 template <std::size_t Count>
@@ -34,14 +34,15 @@ bool is_stacked_weight(const Located& located) {
       tensor.name.find("expert") != std::string::npos || tensor.name.find("moe") != std::string::npos;
   const std::string_view leaf = std::string_view(tensor.name).substr(leaf_of(tensor.name));
   const bool four_bits = tensor.dtype_name == "U8";
-  if (leaf.ends_with(kBlocks)) return called_so && four_bits && tensor.shape.size() == 4 && tensor.shape[3] == 16;
+  if (leaf.ends_with(kFourBitBlocks))
+    return called_so && four_bits && tensor.shape.size() == 4 && tensor.shape[3] == 16;
   return called_so && tensor.shape.size() == 3 && (numerics::is_quantized(tensor.dtype) || four_bits) &&
          !speaks_of_scales(leaf);  // NVFP4's scales of groups are of F8_E4M3
 }
 
 /// "gate_up_proj" of "gate_up_proj_blocks".
 std::string_view projection_of(std::string_view leaf) {
-  if (leaf.ends_with(kBlocks)) leaf.remove_suffix(kBlocks.size());
+  if (leaf.ends_with(kFourBitBlocks)) leaf.remove_suffix(kFourBitBlocks.size());
   return leaf;
 }
 

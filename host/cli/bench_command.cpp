@@ -212,7 +212,7 @@ class BenchCommand final : public Command {
     if (!csv_.empty()) report::write_file(csv_, report::to_csv(table));
     if (!json_.empty())
       report::write_file(json_, report::to_text(json::object{{"rows", report::to_json(table)},
-                                                             {"left_out", to_json(layer::fold(left_out_))}}));
+                                                             {"left_out", complaints_json(layer::fold(left_out_))}}));
     if (!markdown_.empty()) report::write_file(markdown_, report::to_markdown(table));
   }
 

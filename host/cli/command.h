@@ -34,6 +34,8 @@ class CommandError : public std::runtime_error {
   ExitStatus status_;
 };
 
+[[noreturn]] inline void usage(const std::string& text) { throw CommandError(ExitStatus::usage, text); }
+
 class Command {
  public:
   virtual ~Command() = default;

@@ -104,7 +104,7 @@ json::object to_json(const CompareReport& report) {
   return {{"verdict", name_of(report.verdict())},
           {"path", report.path},
           {"cases", all_of(report.cases)},
-          {"left_out", to_json(layer::fold(report.left_out))}};
+          {"left_out", complaints_json(layer::fold(report.left_out))}};
 }
 
 }  // namespace ironcl::cli

@@ -10,7 +10,7 @@
 namespace ironcl::cli {
 
 /// [{"count", "layers" (a pattern), "first" (a name), "reason"}, ...]
-inline boost::json::array to_json(const std::vector<layer::Complaint>& complaints) {
+inline boost::json::array complaints_json(const std::vector<layer::Complaint>& complaints) {
   boost::json::array all;
   for (const layer::Complaint& one : complaints)
     all.push_back({{"count", one.count}, {"layers", one.layers}, {"first", one.first}, {"reason", one.reason}});

@@ -153,7 +153,7 @@ bool is_damaged(const ExpertsLayer& layer) noexcept {
          layer.problem->kind() != ErrorKind::config;
 }
 
-std::string experts_text(const Checkpoint& checkpoint, bool folded, std::size_t width) {
+std::string experts_table(const Checkpoint& checkpoint, bool folded, std::size_t width) {
   if (checkpoint.experts().empty()) return {};
   std::vector<Row> rows;
   for (const ExpertsLayer& layer : checkpoint.experts()) {
@@ -264,12 +264,12 @@ std::string activation_scales_text(const LinearLayer& layer) {
 }
 
 std::string inspect_text(const Checkpoint& checkpoint, std::size_t width) {
-  return head(checkpoint) + layers_text(checkpoint, false, width) + experts_text(checkpoint, false, width) +
+  return head(checkpoint) + layers_text(checkpoint, false, width) + experts_table(checkpoint, false, width) +
          unquantized_text(checkpoint, false, width) + sums(checkpoint);
 }
 
 std::string inspect_summary(const Checkpoint& checkpoint, std::size_t width) {
-  return head(checkpoint) + layers_text(checkpoint, true, width) + experts_text(checkpoint, true, width) +
+  return head(checkpoint) + layers_text(checkpoint, true, width) + experts_table(checkpoint, true, width) +
          unquantized_text(checkpoint, true, width) + bytes_by_kind(checkpoint) + "\n" + sums(checkpoint);
 }
 

@@ -254,7 +254,7 @@ class ModelCommand final : public Command {
                       {"m", options_.m},
                       {"time_us", total},
                       {"layers", std::move(rows)},
-                      {"left_out", to_json(complaints)}},
+                      {"left_out", complaints_json(complaints)}},
          text);
     return ExitStatus::ok;
   }

@@ -112,7 +112,6 @@ double number(const json::object& of, const char* key) { return of.at(key).to_nu
 }  // namespace
 
 void check(const ExpertOptions& options) {
-  const auto usage = [](const std::string& text) { throw CommandError(ExitStatus::usage, text); };
   for (const auto& [size, option] : {std::pair{options.tokens, "--tokens"},
                                      {options.hidden, "--hidden"},
                                      {options.intermediate, "--intermediate"}}) {

@@ -21,8 +21,6 @@ namespace {
 
 using numerics::DType;
 
-[[noreturn]] void usage(const std::string& text) { throw CommandError(ExitStatus::usage, text); }
-
 CLI::Validator number_that(const char* complaint, bool (*is_right)(double)) {
   return CLI::Validator(
       [=](std::string& text) {

@@ -22,8 +22,6 @@ using numerics::DType;
 constexpr std::int64_t kLargest = INT32_MAX;
 const std::vector<DType> kXTypes = {DType::bf16, DType::f16, DType::f32, DType::e4m3fn, DType::e5m2, DType::i8};
 
-[[noreturn]] void usage(const std::string& text) { throw CommandError(ExitStatus::usage, text); }
-
 std::int64_t parse_size(const std::string& option, std::string_view text) {
   const auto size = words::number<std::int64_t>(text);
   if (!size || *size < 1 || *size > kLargest)

@@ -162,7 +162,7 @@ void TuneReport::finish(const ironcl::Device& device, double budget_seconds, dou
 void TuneReport::write_json(const std::string& path, const std::vector<layer::LeftOut>& left_out) const {
   json::object all = all_;
   all["rows"] = rows_;
-  all["left_out"] = to_json(layer::fold(left_out));
+  all["left_out"] = complaints_json(layer::fold(left_out));
   report::write_file(path, report::to_text(all));
 }
 

@@ -32,7 +32,7 @@ extern "C" {
 
 ironcl_status ironcl_checkpoint_open(const char* path, const ironcl_checkpoint_options* options,
                                      ironcl_checkpoint* out_checkpoint, ironcl_error* error) {
-  return guard(error, [&] {
+  return guarded(error, [&] {
     require("path or out_checkpoint", path, out_checkpoint);
     ironcl::checkpoint::OpenOptions open;
     if (options != nullptr) {
@@ -53,7 +53,7 @@ uint32_t ironcl_checkpoint_layer_count(ironcl_checkpoint checkpoint) {
 
 ironcl_status ironcl_checkpoint_layer(ironcl_checkpoint checkpoint, uint32_t index, ironcl_layer* out_layer,
                                       ironcl_error* error) {
-  return guard(error, [&] {
+  return guarded(error, [&] {
     require("checkpoint or out_layer", checkpoint, out_layer);
     if (index >= checkpoint->layers.size())
       invalid(fmt::format("layer {} does not exist; there are {}", index, checkpoint->layers.size()));
@@ -63,7 +63,7 @@ ironcl_status ironcl_checkpoint_layer(ironcl_checkpoint checkpoint, uint32_t ind
 
 ironcl_status ironcl_checkpoint_find_layer(ironcl_checkpoint checkpoint, const char* name, ironcl_layer* out_layer,
                                            ironcl_error* error) {
-  return guard(error, [&] {
+  return guarded(error, [&] {
     require("checkpoint, name or out_layer", checkpoint, name, out_layer);
     const LinearLayer* found = &layer::find_layer_unchecked(checkpoint->checkpoint, name);
     *out_layer = &checkpoint->layers[static_cast<std::size_t>(found - checkpoint->checkpoint.layers().data())];
@@ -71,7 +71,7 @@ ironcl_status ironcl_checkpoint_find_layer(ironcl_checkpoint checkpoint, const c
 }
 
 ironcl_status ironcl_layer_get_info(ironcl_layer layer, ironcl_layer_info* out_info, ironcl_error* error) {
-  return guard(error, [&] {
+  return guarded(error, [&] {
     require("layer or out_info", layer, out_info);
     const LinearLayer& source = *layer->source;
     ironcl_layer_info info{};
@@ -101,7 +101,7 @@ ironcl_status ironcl_layer_get_info(ironcl_layer layer, ironcl_layer_info* out_i
 
 ironcl_status ironcl_layer_problem(ironcl_layer layer, const ironcl_layer_choices* choices,
                                    ironcl_gemm_desc* out_desc, ironcl_error* error) {
-  return guard(error, [&] {
+  return guarded(error, [&] {
     require("layer, choices or out_desc", layer, choices, out_desc);
     const auto given = read_struct(choices, "ironcl_layer_choices");
     layer->source->check();
@@ -115,7 +115,7 @@ ironcl_status ironcl_layer_problem(ironcl_layer layer, const ironcl_layer_choice
 }
 
 ironcl_status ironcl_layer_weights(ironcl_layer layer, ironcl_weights_desc* out_desc, ironcl_error* error) {
-  return guard(error, [&] {
+  return guarded(error, [&] {
     require("layer or out_desc", layer, out_desc);
     const LinearLayer& source = *layer->source;
     source.check();

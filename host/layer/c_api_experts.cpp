@@ -72,7 +72,7 @@ uint32_t ironcl_checkpoint_experts_count(ironcl_checkpoint checkpoint) {
 
 ironcl_status ironcl_checkpoint_experts_info(ironcl_checkpoint checkpoint, uint32_t index,
                                              ironcl_experts_info* out_info, ironcl_error* error) {
-  return guard(error, [&] {
+  return guarded(error, [&] {
     require("checkpoint or out_info", checkpoint, out_info);
     const auto& all = checkpoint->checkpoint.experts();
     if (index >= all.size())
@@ -94,7 +94,7 @@ ironcl_status ironcl_checkpoint_experts_info(ironcl_checkpoint checkpoint, uint3
 ironcl_status ironcl_experts_create(ironcl_checkpoint checkpoint, const char* name, const ironcl_plugin* api,
                                     ironcl_device device, const ironcl_experts_choices* choices,
                                     ironcl_experts* out_experts, ironcl_error* error) {
-  return guard(error, [&] {
+  return guarded(error, [&] {
     require("checkpoint, name, api, device, choices or out_experts", checkpoint, name, api, device, choices,
             out_experts);
     const auto given = read_struct(choices, "ironcl_experts_choices");
@@ -117,7 +117,7 @@ void ironcl_experts_destroy(ironcl_experts experts) { delete experts; }
 
 ironcl_status ironcl_experts_enqueue(ironcl_experts experts, ironcl_queue queue, const ironcl_experts_args* args,
                                      ironcl_event* out_event, ironcl_error* error) {
-  return guard(error, [&] {
+  return guarded(error, [&] {
     require("experts, queue or args", experts, queue, args);
     const auto given = read_struct(args, "ironcl_experts_args");
     if (given.next != nullptr || given.reserved != 0)

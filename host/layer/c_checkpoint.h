@@ -85,7 +85,7 @@ inline ironcl_status status_of(checkpoint::ErrorKind kind) {
 
 /// registry::guard, with what a checkpoint and the C++ API throw.
 template <class Function>
-ironcl_status guard(ironcl_error* error, Function&& function) noexcept {
+ironcl_status guarded(ironcl_error* error, Function&& function) noexcept {
   return registry::guard(error, [&] {
     try {
       function();

@@ -21,7 +21,7 @@ namespace json = boost::json;
 using backend::Grouping;
 using Counts = std::vector<std::int32_t>;
 
-double number(const json::object& report, const char* path) {
+double number_at(const json::object& report, const char* path) {
   return json::value(report).at_pointer(path).to_number<double>();
 }
 
@@ -83,10 +83,10 @@ TEST(IronwoodVisits, StepsAreVisitsTimesTheTilesOfNAndK) {
                   .counts = {1, 0, 63, 36}};
     const auto report = model(c, program);
     // fixed tiles of 32: rows 0 | 1..63 | 64..99 are 1 + 2 + 2 visits; own tiles: 1, then from row 0 on 2, then 2
-    EXPECT_EQ(number(report, "/grouped/visits"), 5) << program;
-    EXPECT_EQ(number(report, "/steps"), 5 * 4 * 3) << program;
-    EXPECT_EQ(number(report, "/fetches/w"), 5 * 4 * 3) << program;
-    EXPECT_EQ(number(report, "/grouped/matrices_with_rows"), 3) << program;
+    EXPECT_EQ(number_at(report, "/grouped/visits"), 5) << program;
+    EXPECT_EQ(number_at(report, "/steps"), 5 * 4 * 3) << program;
+    EXPECT_EQ(number_at(report, "/fetches/w"), 5 * 4 * 3) << program;
+    EXPECT_EQ(number_at(report, "/grouped/matrices_with_rows"), 3) << program;
   }
 }
 
@@ -95,8 +95,8 @@ TEST(IronwoodVisits, AMatrixThatIsHitIsReadOnceWhereKIsOneTile) {
     GroupedCase c{.one = {.m = 300, .n = 256, .k = 512, .options = {{"kernel_blocks", "32,256,512"}}},
                   .counts = {150, 0, 1, 149, 0}};
     const auto report = model(c, program);
-    EXPECT_EQ(number(report, "/fetches/w"), 3) << program;
-    EXPECT_EQ(number(report, "/grouped/weight_bytes"), 3 * (256 * 512 + 2 * 4 * 4)) << program;
+    EXPECT_EQ(number_at(report, "/fetches/w"), 3) << program;
+    EXPECT_EQ(number_at(report, "/grouped/weight_bytes"), 3 * (256 * 512 + 2 * 4 * 4)) << program;
   }
 }
 
@@ -106,20 +106,20 @@ TEST(IronwoodVisits, OwnTilesMoveTheRowsThereAreAndFixedTilesThemAll) {
       .one = {.m = 128, .n = 256, .k = 512, .x = DType::bf16, .options = {{"kernel_blocks", "128,256,512"}}},
       .counts = {1, 1, 1, 1, 1, 1, 1, 1}};
   const auto v1 = model(c, "gmm_v1"), v2 = model(c, "gmm_v2");
-  EXPECT_EQ(number(v1, "/grouped/rows_multiplied"), 8 * 128);
-  EXPECT_EQ(number(v2, "/grouped/rows_multiplied"), 8 * 64);  // the smallest bucket for weights of a byte
-  EXPECT_EQ(number(v1, "/grouped/rows_moved"), 8 * 128);
-  EXPECT_EQ(number(v2, "/grouped/rows_moved"), 8 * 16);
-  EXPECT_EQ(number(v1, "/fetches/x"), 1);  // the tile does not change
-  EXPECT_EQ(number(v2, "/fetches/x"), 1);  // nor does the sublane
-  EXPECT_LT(number(v2, "/hbm_bytes"), number(v1, "/hbm_bytes"));
-  EXPECT_LT(number(v2, "/time_us"), number(v1, "/time_us"));
+  EXPECT_EQ(number_at(v1, "/grouped/rows_multiplied"), 8 * 128);
+  EXPECT_EQ(number_at(v2, "/grouped/rows_multiplied"), 8 * 64);  // the smallest bucket for weights of a byte
+  EXPECT_EQ(number_at(v1, "/grouped/rows_moved"), 8 * 128);
+  EXPECT_EQ(number_at(v2, "/grouped/rows_moved"), 8 * 16);
+  EXPECT_EQ(number_at(v1, "/fetches/x"), 1);  // the tile does not change
+  EXPECT_EQ(number_at(v2, "/fetches/x"), 1);  // nor does the sublane
+  EXPECT_LT(number_at(v2, "/hbm_bytes"), number_at(v1, "/hbm_bytes"));
+  EXPECT_LT(number_at(v2, "/time_us"), number_at(v1, "/time_us"));
 }
 
 TEST(IronwoodVisits, AMatrixWithOneRowCostsTheWeightsOfOneWithManyRows) {
   const auto bytes = [](Counts counts) {
     GroupedCase c{.one = {.m = 128, .n = 1024, .k = 2048, .x = DType::bf16}, .counts = std::move(counts)};
-    return number(model(c, "gmm_v2"), "/grouped/weight_bytes");
+    return number_at(model(c, "gmm_v2"), "/grouped/weight_bytes");
   };
   EXPECT_EQ(bytes({1, 0, 0, 0}), bytes({128, 0, 0, 0}));
   EXPECT_EQ(bytes({1, 0, 1, 0}), 2 * bytes({1, 0, 0, 0}));
@@ -164,7 +164,7 @@ TEST(IronwoodVisits, AreNearThePublishedTimesOfGmmV2WhereWeightsStream) {
                           .options = {{"hbm_efficiency", "0.87"}}},  // the copy rate that they measured
                   .counts = Counts(static_cast<std::size_t>(row.matrices), 0)};
     std::fill_n(c.counts.begin(), row.hit, row.rows);
-    const double us = number(model(c, "gmm_v2"), "/time_us");
+    const double us = number_at(model(c, "gmm_v2"), "/time_us");
     RecordProperty(fmt::format("{}x{}x{}_{}", row.matrices, row.n, row.k, numerics::name_of(row.w)),
                    fmt::format("{:.1f} us modelled, {} measured", us, row.us));
     if (row.streams) {
@@ -188,7 +188,7 @@ TEST(IronwoodVisits, AreBelowThePublishedTimesOfGmmV2WhereTheMxuDecides) {
                           .d = DType::bf16,
                           .options = {{"kernel_blocks", fmt::format("{},2048,3072", rows)}}},
                   .counts = Counts(128, 512)};
-    const double modelled = number(model(c, "gmm_v2"), "/time_us");
+    const double modelled = number_at(model(c, "gmm_v2"), "/time_us");
     RecordProperty(fmt::format("tiles_of_{}", rows), fmt::format("{:.0f} us modelled, {} measured", modelled, us));
     EXPECT_LT(modelled, us);
     EXPECT_GT(modelled, 0.5 * us);

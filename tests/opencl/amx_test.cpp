@@ -174,14 +174,16 @@ void expect_floats_on_tiles(backend::Device& device, const std::string& variant)
 }
 
 /// Blocks of tiles of 16 rows by columns, and parts of k.
-backend::Options cut(const char* block_m, const char* block_n, const char* split_k) {
+backend::Options blocks_of(const char* block_m, const char* block_n, const char* split_k) {
   return {{"block_m", block_m}, {"block_n", block_n}, {"split_k", split_k}};
 }
 
 void expect_one_launch_on_tiles(backend::Device& device, const std::string& variant) {
   expect_one_launch_is_right(device, variant,
-                             {{cut("4", "64", "1"), cut("4", "64", "3")}, cut("1", "32", "2"), cut("4", "128", "1")});
-  expect_calls_do_not_see_each_other(device, one_launch_of(variant, cut("4", "64", "3")));
+                             {{blocks_of("4", "64", "1"), blocks_of("4", "64", "3")},
+                              blocks_of("1", "32", "2"),
+                              blocks_of("4", "128", "1")});
+  expect_calls_do_not_see_each_other(device, one_launch_of(variant, blocks_of("4", "64", "3")));
 }
 
 TEST_F(OpenClAmx, TheChosenVariantIsRightWhereTheUnitIs) {
@@ -249,7 +251,7 @@ TEST_F(OpenClAmxByHand, QuantiseAgainWhatAnotherHasNotFinished) {
   const Made made = with({tiles_by_hand});
   const auto device = cpu_with_wide_vectors(made);
   if (device == nullptr) GTEST_SKIP() << "no processor with vectors of 512 bits, VBMI and GFNI";
-  const Case c = one_launch_of("tiles_by_hand", cut("4", "64", "3"));
+  const Case c = one_launch_of("tiles_by_hand", blocks_of("4", "64", "3"));
   expect_right(run(*device, c, make_data(c)), c, device->props().name);
 }
 

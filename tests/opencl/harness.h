@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -64,6 +65,8 @@ Data make_data(const Case& c);
 
 /// The weights of `c`, which `data` holds on to; for `plan`, or for no plan in particular.
 backend::WeightsDesc weights_desc(const Case& c, const Data& data, std::shared_ptr<backend::Gemm> plan = nullptr);
+
+constexpr auto kForEver = std::chrono::nanoseconds::max();
 
 /// A problem with everything on the device, to be enqueued at will; D is poisoned, NaN in every type.
 struct Ready {

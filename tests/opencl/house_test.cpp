@@ -19,7 +19,6 @@ namespace fs = std::filesystem;
 using backend::DType;
 using backend::Error;
 using backend::Status;
-constexpr auto kForEver = std::chrono::nanoseconds::max();
 
 class OpenClHouse : public OwnKernels {};
 

@@ -10,8 +10,6 @@
 namespace ironcl::opencl::testing {
 namespace {
 
-constexpr auto kForEver = std::chrono::nanoseconds::max();
-
 /// A kernel that stores its number, and the place where it does.
 struct Store {
   explicit Store(backend::Device& device)

@@ -19,7 +19,6 @@ using backend::DType;
 using backend::HostSemantics;
 using backend::Status;
 using std::chrono::milliseconds;
-constexpr auto kForEver = std::chrono::nanoseconds::max();
 
 using OpenClObjects = OnDevices;
 

@@ -46,7 +46,6 @@ void expect_one_launch_is_right(backend::Device& device, const std::string& vari
 }
 
 void expect_calls_do_not_see_each_other(backend::Device& device, const Case& c) {
-  constexpr std::chrono::nanoseconds kForEver = std::chrono::nanoseconds::max();
   Ready ready(device, c);
   const std::uint64_t bytes = ready.plan->info().workspace_bytes;
   ready.args.workspace = {device.create_buffer(bytes), 0, bytes};

@@ -9,7 +9,7 @@ namespace {
 
 using numerics::Size;
 
-constexpr std::int64_t kColumns = 64, kBlock = 128, kSlot = kColumns * kBlock, kPiece = 16;
+constexpr std::int64_t kSlotColumns = 64, kBlock = 128, kSlot = kSlotColumns * kBlock, kPiece = 16;
 constexpr std::int64_t kColumnUnit = 128, kUnitOfK = 256;
 
 /// The line of column `column` of a slot.
@@ -20,7 +20,7 @@ std::int64_t line_of(std::int64_t column) {
 
 /// Where the 16 codes from (n, k) on begin, k a multiple of 16.
 std::int64_t piece_at(std::int64_t n, std::int64_t k, std::int64_t k_pad) {
-  const std::int64_t slot = n / kColumns * (k_pad / kBlock) + k / kBlock, line = line_of(n % kColumns);
+  const std::int64_t slot = n / kSlotColumns * (k_pad / kBlock) + k / kBlock, line = line_of(n % kSlotColumns);
   return slot * kSlot + line * kBlock + ((k % kBlock / kPiece) ^ (line & 7)) * kPiece;
 }
 

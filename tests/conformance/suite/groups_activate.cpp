@@ -272,9 +272,7 @@ void waits_for_its_list(Context& c) {
   expect_right(c, a, bench);
 }
 
-constexpr ironcl_status kInvalid = IRONCL_INVALID_ARGUMENT, kUnknown = IRONCL_UNIMPLEMENTED;
-
-constexpr Wrong<ironcl_activate_desc> kWrongDescs[] = {
+constexpr Wrong<ironcl_activate_desc> kWrongActivations[] = {
     {"rows", kInvalid, [](auto& d) { d.rows = -1; }},
     {"cols", kInvalid, [](auto& d) { d.cols = 0; }},
     {"gate_ld", kInvalid, [](auto& d) { d.gate_ld = d.cols - 1; }},
@@ -294,9 +292,9 @@ constexpr Wrong<ironcl_activate_desc> kWrongDescs[] = {
     {"grouping", kUnknown, [](auto& d) { d.grouping = 77; }},
 };
 
-void wrong_descriptions(Context& c) { expect_wrong(c, Activated{.y = DType::e4m3fn}.desc(), kWrongDescs); }
+void wrong_activations(Context& c) { expect_wrong(c, Activated{.y = DType::e4m3fn}.desc(), kWrongActivations); }
 
-void wrong_calls(Context& c) {
+void wrong_activate_calls(Context& c) {
   const Activated a{.y = DType::e4m3fn, .grouping = IRONCL_GROUPING_CONTIGUOUS, .counts = {7, 0, 20}};
   const Op activator = make_op(c, a);
   const Bench bench(c, a);
@@ -378,8 +376,8 @@ void add_activate_tests(Suite& suite) {
   }
   suite.add("Activate", "CodesAreThoseOfItsF32Values", Needs::experts, codes_are_of_its_f32_values);
   suite.add("Activate", "WaitsForItsWaitList", Needs::experts, waits_for_its_list);
-  suite.add("Activate", "WrongDescriptionsAreNamed", Needs::experts, wrong_descriptions);
-  suite.add("Activate", "WrongCallsAreNamed", Needs::experts, wrong_calls);
+  suite.add("Activate", "WrongDescriptionsAreNamed", Needs::experts, wrong_activations);
+  suite.add("Activate", "WrongCallsAreNamed", Needs::experts, wrong_activate_calls);
 }
 
 }  // namespace ironcl::conformance

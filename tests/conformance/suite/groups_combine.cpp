@@ -181,9 +181,7 @@ void waits_for_its_list(Context& c) {
   expect_right(c, m, bench);
 }
 
-constexpr ironcl_status kInvalid = IRONCL_INVALID_ARGUMENT, kUnknown = IRONCL_UNIMPLEMENTED;
-
-constexpr Wrong<ironcl_combine_desc> kWrongDescs[] = {
+constexpr Wrong<ironcl_combine_desc> kWrongCombinations[] = {
     {"tokens", kInvalid, [](auto& d) { d.tokens = -1; }},
     {"tokens", kInvalid, [](auto& d) { d.tokens = 0x7fffffff; }},
     {"cols", kInvalid, [](auto& d) { d.cols = 0; }},
@@ -199,9 +197,9 @@ constexpr Wrong<ironcl_combine_desc> kWrongDescs[] = {
     {"add_dtype", kUnknown, [](auto& d) { d.add_dtype = 77; }},
 };
 
-void wrong_descriptions(Context& c) { expect_wrong(c, Combined{}.desc(), kWrongDescs); }
+void wrong_combinations(Context& c) { expect_wrong(c, Combined{}.desc(), kWrongCombinations); }
 
-void wrong_calls(Context& c) {
+void wrong_combine_calls(Context& c) {
   const Combined m{.add = DType::bf16, .add_weights = true};
   const Op combiner = make_op(c, m);
   const Bench bench(c, m);
@@ -251,8 +249,8 @@ void add_combine_tests(Suite& suite) {
   add("ManyTokens", {.tokens = 1000, .cols = 64, .rows = 4000});
   suite.add("Combine", "KeepsOrderAndRounding", Needs::experts, order_and_rounding);
   suite.add("Combine", "WaitsForItsWaitList", Needs::experts, waits_for_its_list);
-  suite.add("Combine", "WrongDescriptionsAreNamed", Needs::experts, wrong_descriptions);
-  suite.add("Combine", "WrongCallsAreNamed", Needs::experts, wrong_calls);
+  suite.add("Combine", "WrongDescriptionsAreNamed", Needs::experts, wrong_combinations);
+  suite.add("Combine", "WrongCallsAreNamed", Needs::experts, wrong_combine_calls);
 }
 
 }  // namespace ironcl::conformance

@@ -383,9 +383,7 @@ void counts_change_between_calls(Context& c) {
   }
 }
 
-constexpr ironcl_status kInvalid = IRONCL_INVALID_ARGUMENT;
-
-constexpr Wrong<ironcl_gemm_desc> kWrongDescs[] = {
+constexpr Wrong<ironcl_gemm_desc> kWrongGrouped[] = {
     {"matrices", kInvalid, [](auto& d) { d.matrices = 0; }},
     {"a_scale.group_rows", kInvalid, [](auto& d) { d.a_scale.group_rows = 128; }},
     {"a_scale.group_rows", kInvalid, [](auto& d) { d.a_scale.group_rows = 0; }},
@@ -399,9 +397,9 @@ constexpr Wrong<ironcl_gemm_desc> kWrongDescs[] = {
     {"b_dtype", kInvalid, [](auto& d) { d.b_dtype = IRONCL_BF16, d.b_scale = {}; }},
 };
 
-void wrong_descriptions(Context& c) { expect_wrong(c, contiguous({4, 5, 6}).desc(), kWrongDescs); }
+void wrong_grouped(Context& c) { expect_wrong(c, contiguous({4, 5, 6}).desc(), kWrongGrouped); }
 
-void wrong_calls(Context& c) {
+void wrong_grouped_calls(Context& c) {
   GroupedProblem p = contiguous({4, 5, 6});
   p.a_rows = 7, p.dense.bias = DType::f32;
   GroupedRig rig(c, p);
@@ -442,8 +440,8 @@ void add_grouped_tests(Suite& suite) {
   behaviour("GathersWithoutGroups", gathers_without_groups);
   behaviour("CountsAreReadWhenTheCallRuns", counts_are_read_in_time);
   behaviour("CountsChangeBetweenCalls", counts_change_between_calls);
-  behaviour("WrongDescriptionsAreNamed", wrong_descriptions);
-  behaviour("WrongCallsAreNamed", wrong_calls);
+  behaviour("WrongDescriptionsAreNamed", wrong_grouped);
+  behaviour("WrongCallsAreNamed", wrong_grouped_calls);
 }
 
 }  // namespace ironcl::conformance

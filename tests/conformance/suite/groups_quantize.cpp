@@ -128,9 +128,7 @@ void waits_for_its_list(Context& c) {
   expect_right(c, m, bench);
 }
 
-constexpr ironcl_status kInvalid = IRONCL_INVALID_ARGUMENT, kUnknown = IRONCL_UNIMPLEMENTED;
-
-constexpr Wrong<ironcl_quantize_desc> kWrongDescs[] = {
+constexpr Wrong<ironcl_quantize_desc> kWrongQuantizers[] = {
     {"rows", kInvalid, [](auto& d) { d.rows = -1; }},
     {"rows", kInvalid, [](auto& d) { d.rows = int64_t{1} << 31; }},
     {"cols", kInvalid, [](auto& d) { d.cols = 0; }},
@@ -147,9 +145,9 @@ constexpr Wrong<ironcl_quantize_desc> kWrongDescs[] = {
     {"code_dtype", kUnknown, [](auto& d) { d.code_dtype = 77; }},
 };
 
-void wrong_descriptions(Context& c) { expect_wrong(c, Matrix{}.desc(), kWrongDescs); }
+void wrong_quantizers(Context& c) { expect_wrong(c, Matrix{}.desc(), kWrongQuantizers); }
 
-void wrong_calls(Context& c) {
+void wrong_quantize_calls(Context& c) {
   const Matrix m;
   const Op quantizer = make_op(c, m);
   const Bench bench(c, m);
@@ -228,8 +226,8 @@ void add_quantize_tests(Suite& suite) {
   m.quantizer = {.amax_floor = 1e-38f};  // scales of 2e-41: subnormal
   add("SubnormalScales", m);
   suite.add("Quantize", "WaitsForItsWaitList", Needs::quantize, waits_for_its_list);
-  suite.add("Quantize", "WrongDescriptionsAreNamed", Needs::quantize, wrong_descriptions);
-  suite.add("Quantize", "WrongCallsAreNamed", Needs::quantize, wrong_calls);
+  suite.add("Quantize", "WrongDescriptionsAreNamed", Needs::quantize, wrong_quantizers);
+  suite.add("Quantize", "WrongCallsAreNamed", Needs::quantize, wrong_quantize_calls);
 }
 
 }  // namespace ironcl::conformance

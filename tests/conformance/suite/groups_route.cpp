@@ -297,9 +297,7 @@ void waits_for_its_list(Context& c) {
   expect_right(c, r, bench);
 }
 
-constexpr ironcl_status kInvalid = IRONCL_INVALID_ARGUMENT, kUnknown = IRONCL_UNIMPLEMENTED;
-
-constexpr Wrong<ironcl_route_desc> kWrongDescs[] = {
+constexpr Wrong<ironcl_route_desc> kWrongRouters[] = {
     {"tokens", kInvalid, [](auto& d) { d.tokens = -1; }},
     {"tokens", kInvalid, [](auto& d) { d.tokens = 1 << 30; }},
     {"experts", kInvalid, [](auto& d) { d.experts = 0; }},
@@ -328,9 +326,9 @@ constexpr Wrong<ironcl_route_desc> kWrongDescs[] = {
     {"logits_dtype", kUnknown, [](auto& d) { d.logits_dtype = 77; }},
 };
 
-void wrong_descriptions(Context& c) { expect_wrong(c, Routed{}.desc(), kWrongDescs); }
+void wrong_routers(Context& c) { expect_wrong(c, Routed{}.desc(), kWrongRouters); }
 
-void wrong_calls(Context& c) {
+void wrong_route_calls(Context& c) {
   const Routed r;
   const Op router = make_op(c, r);
   const Bench bench(c, r);
@@ -470,8 +468,8 @@ void add_route_tests(Suite& suite) {
   suite.add("Route", "BiasChoosesAndDoesNotWeigh", Needs::experts, bias_chooses_and_does_not_weigh);
   suite.add("Route", "BiasStaysF32", Needs::experts, bias_stays_f32);
   suite.add("Route", "WaitsForItsWaitList", Needs::experts, waits_for_its_list);
-  suite.add("Route", "WrongDescriptionsAreNamed", Needs::experts, wrong_descriptions);
-  suite.add("Route", "WrongCallsAreNamed", Needs::experts, wrong_calls);
+  suite.add("Route", "WrongDescriptionsAreNamed", Needs::experts, wrong_routers);
+  suite.add("Route", "WrongCallsAreNamed", Needs::experts, wrong_route_calls);
 }
 
 }  // namespace ironcl::conformance

@@ -37,9 +37,9 @@ void export_round_trip(Context& c, Problem p, bool for_plan) {
         << "weights are prepared in another form than their plan says that it reads";
   }
 
-  constexpr std::size_t kGuard = 64;
-  std::vector<std::byte> data(operands.b.size() + kGuard, std::byte{0xc3});
-  std::vector<std::byte> scales(operands.b_scale.size() + kGuard, std::byte{0xc3});
+  constexpr std::size_t kAround = 64;
+  std::vector<std::byte> data(operands.b.size() + kAround, std::byte{0xc3});
+  std::vector<std::byte> scales(operands.b_scale.size() + kAround, std::byte{0xc3});
   plan.reset();  // the weights must not need it
   require(c.table.weights_export(weights.get(), data.data(), operands.b.size(), scales.data(),
                                  operands.b_scale.size(), &error),

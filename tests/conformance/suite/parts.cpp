@@ -7,8 +7,6 @@
 namespace ironcl::conformance {
 namespace {
 
-constexpr std::uint64_t kGuard = 512;
-
 Part placed(Context& c, ironcl_queue queue, std::uint64_t size, std::span<const std::byte> bytes) {
   Part out;
   const std::uint64_t alignment = std::max<std::uint64_t>(props_of(c).buffer_alignment, 16);

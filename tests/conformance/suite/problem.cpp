@@ -30,7 +30,7 @@ ironcl_scale_desc scale_desc(const Scale& scale, std::int64_t ld) {
   return desc;
 }
 
-std::size_t bytes_of(DType type, std::int64_t count) {
+std::size_t size_in_bytes(DType type, std::int64_t count) {
   return static_cast<std::size_t>(numerics::bytes_of(type, count));
 }
 
@@ -114,14 +114,15 @@ ironcl_gemm_desc Problem::desc() const {
 Operands make_operands(const Problem& p) {
   const std::int64_t rows = p.call_rows();
   Operands out;
-  out.a.resize(bytes_of(p.a_given(), rows * p.k));
+  out.a.resize(size_in_bytes(p.a_given(), rows * p.k));
   if (!p.dynamic() || p.quantizer.given) {
     out.a_scale.resize(
-        bytes_of(p.a_scale.dtype, p.a_scale.grid().scale_rows(rows) * p.a_scale.grid().scale_cols(p.k)));
+        size_in_bytes(p.a_scale.dtype, p.a_scale.grid().scale_rows(rows) * p.a_scale.grid().scale_cols(p.k)));
   }
-  out.b.resize(bytes_of(p.b, p.n * p.k));
-  out.b_scale.resize(bytes_of(p.b_scale.dtype, p.b_scale.grid().scale_rows(p.n) * p.b_scale.grid().scale_cols(p.k)));
-  out.bias.resize(bytes_of(p.bias, p.n));
+  out.b.resize(size_in_bytes(p.b, p.n * p.k));
+  out.b_scale.resize(
+      size_in_bytes(p.b_scale.dtype, p.b_scale.grid().scale_rows(p.n) * p.b_scale.grid().scale_cols(p.k)));
+  out.bias.resize(size_in_bytes(p.bias, p.n));
   return out;
 }
 
@@ -149,7 +150,7 @@ std::int64_t elements_in(DType type, const std::vector<std::byte>& data) {
 }
 
 void store(DType type, std::vector<std::byte>& data, std::int64_t index, double value) {
-  std::byte* at = data.data() + bytes_of(type, index);
+  std::byte* at = data.data() + size_in_bytes(type, index);
   const float narrow = static_cast<float>(value);
   switch (type) {
     case DType::i8:
@@ -173,11 +174,11 @@ std::vector<std::byte> spread(DType type, const std::vector<std::byte>& tight, s
                               std::int64_t ld, std::int64_t tail) {
   if (rows == 0 || type == DType::none) return {};
   const std::int64_t count = (rows - 1) * ld + cols + tail;
-  std::vector<std::byte> out(bytes_of(type, count));
+  std::vector<std::byte> out(size_in_bytes(type, count));
   fill_with_nan(type, out.data(), count);
   for (std::int64_t row = 0; row < rows; ++row) {
-    std::memcpy(out.data() + bytes_of(type, row * ld), tight.data() + bytes_of(type, row * cols),
-                bytes_of(type, cols));
+    std::memcpy(out.data() + size_in_bytes(type, row * ld), tight.data() + size_in_bytes(type, row * cols),
+                size_in_bytes(type, cols));
   }
   return out;
 }

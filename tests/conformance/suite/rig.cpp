@@ -13,8 +13,6 @@
 namespace ironcl::conformance {
 namespace {
 
-constexpr std::uint64_t kGuard = 512;  // bytes on each side of what a plan writes
-
 std::byte guard_byte(std::uint64_t position) { return static_cast<std::byte>((position * 151 + 17) & 0xff); }
 
 /// A NaN that no computation makes, as the bytes of one element of `type`.

@@ -54,6 +54,9 @@ void expect_refused(Context& context, const void* desc, ironcl_status status, co
 void expect_call_refused(Context& context, ironcl_op op, ironcl_queue queue, const void* args, const char* word,
                          const char* what = "");
 
+constexpr ironcl_status kInvalid = IRONCL_INVALID_ARGUMENT, kUnknown = IRONCL_UNIMPLEMENTED;
+constexpr std::uint64_t kGuard = 512;  ///< Bytes on each side of what a call writes.
+
 /// What makes a description wrong, and how it is refused.
 template <class Desc>
 struct Wrong {
