@@ -250,7 +250,7 @@ bool Registry::is_taken_file(const FileId& id) const {
   return files_.contains(id);
 }
 
-std::string Registry::why_no_device() const {
+std::string Registry::why_no_device(std::string_view plugin) const {
   const std::lock_guard lock(mutex_);
   if (report_.empty())
     return "no plugin was found: put libironcl_<name>.so into the folder ironcl-plugins beside libironcl, or name "
@@ -258,6 +258,7 @@ std::string Registry::why_no_device() const {
   std::vector<std::string> reasons;
   for (const ReportRecord& record : report_) {
     if (record.reason.empty() || record.outcome == IRONCL_REPORT_DUPLICATE) continue;
+    if (!plugin.empty() && !record.plugin.empty() && record.plugin != plugin) continue;
     const std::size_t name = record.path.find_last_of('/');
     reasons.push_back(record.path.substr(name == std::string::npos ? 0 : name + 1) + ": " + record.reason);
   }

@@ -69,8 +69,8 @@ class Registry {
 
   const Environment& environment() const { return environment_; }
   Logger& logger() const { return *logger_; }
-  /// Why there may be no device: what became of each file, in a few words.
-  std::string why_no_device() const;
+  /// Why there may be no device: what became of each file, in a few words; of the files that are or may be `plugin`.
+  std::string why_no_device(std::string_view plugin = {}) const;
 
  private:
   Registry(const Options& options, Environment environment, std::shared_ptr<Logger> logger);

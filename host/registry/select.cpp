@@ -41,10 +41,25 @@ std::vector<std::string> uris_of(const std::vector<ironcl_device_info>& devices)
   return uris;
 }
 
-Result no_such_device(const Registry& registry, const std::string& what,
+std::string text_of(const std::vector<Uri>& uris) {
+  std::vector<std::string> texts;
+  texts.reserve(uris.size());
+  for (const Uri& uri : uris) texts.push_back(uri.text);
+  return join(texts, ",");
+}
+
+// `uris`: what was asked for; where a plugin of theirs has no device at all, the load report knows why.
+Result no_such_device(const Registry& registry, const std::vector<Uri>& uris,
                       const std::vector<ironcl_device_info>& devices) {
+  const std::string what = text_of(uris);
   if (devices.empty()) return {IRONCL_UNAVAILABLE, what + ": there is no device at all: " + registry.why_no_device()};
-  return {IRONCL_UNAVAILABLE, what + ": no such device; there are " + join(uris_of(devices), ", ")};
+  std::string text = what + ": no such device; there are " + join(uris_of(devices), ", ");
+  for (const Uri& uri : uris) {
+    const auto of_it = [&](const ironcl_device_info& device) { return uri.plugin == device.plugin; };
+    if (uri.is_auto() || std::ranges::any_of(devices, of_it)) continue;
+    if (const std::string why = registry.why_no_device(uri.plugin); !why.empty()) text += "; " + why;
+  }
+  return {IRONCL_UNAVAILABLE, std::move(text)};
 }
 
 // The prefix of desc that both sides know, the rest zero. The plugin checks the original.
@@ -100,13 +115,6 @@ Result preference_of(const Registry& registry, const ironcl_select_options& opti
     return parsed.ok() ? parsed : preference.blame(std::move(parsed));
   }
   return parse_uri_list("auto", preference.uris);
-}
-
-std::string text_of(const std::vector<Uri>& uris) {
-  std::vector<std::string> texts;
-  texts.reserve(uris.size());
-  for (const Uri& uri : uris) texts.push_back(uri.text);
-  return join(texts, ",");
 }
 
 void tell(const Registry& registry, const ironcl_select_options& options, const ironcl_device_info& device,
@@ -175,7 +183,7 @@ Result find_device(const Registry& registry, std::string_view text, ironcl_devic
   }
   const std::vector<ironcl_device_info> devices = registry.devices();
   const std::vector<std::uint32_t> matches = match_uri(uri, devices);
-  if (matches.empty()) return no_such_device(registry, uri.text, devices);
+  if (matches.empty()) return no_such_device(registry, {uri}, devices);
   info = devices[matches.front()];
   return {};
 }
@@ -223,7 +231,7 @@ Result select_device(const Registry& registry, const ironcl_select_options& opti
     return {};
   }
   if (devices.empty() || (order.empty() && !by_rule))
-    return preference.blame(no_such_device(registry, text_of(uris), devices));
+    return preference.blame(no_such_device(registry, uris, devices));
   if (order.empty()) return {IRONCL_UNAVAILABLE, "no device can be chosen automatically: " + join(reasons, "; ")};
   if (all_invalid) return {IRONCL_INVALID_ARGUMENT, join(reasons, "; ")};
   return {IRONCL_UNSUPPORTED, "no device runs " + problem_line(options.desc) + ": " + join(reasons, "; ")};

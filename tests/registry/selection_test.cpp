@@ -94,6 +94,20 @@ TEST_F(Selecting, NamesTheEnvironmentWhereItNamesADeviceThatIsNotThere) {
   EXPECT_THAT(registry.explain(&kProblem).candidates.at(0).text, HasSubstr("IRONCL_DEVICE=foo does not name it"));
 }
 
+TEST_F(Selecting, SaysWhyThePluginThatWasNamedHasNoDevice) {
+  auto options = fakes::alone();
+  options.plugin_options = {{"alpha", "enumerate", "unavailable"}};
+  Registry registry(options);
+  registry.load_file(fakes::path("alpha"));
+  registry.load_file(fakes::path("beta"));
+  const auto without = fakes::error_of(IRONCL_UNAVAILABLE, [&] { registry.device("alpha:cpu"); });
+  EXPECT_THAT(without, HasSubstr("alpha:cpu: no such device; there are beta:0; libironcl_alpha.so: "));
+  EXPECT_EQ(fakes::error_of(IRONCL_UNAVAILABLE, [&] { registry.select(kProblem, "alpha:cpu"); }), without);
+  EXPECT_THAT(fakes::error_of(IRONCL_UNAVAILABLE, [&] { registry.device("beta:7"); }),
+              testing::Not(HasSubstr("alpha")))
+      << "beta has devices: what alpha lacks explains nothing";
+}
+
 TEST_F(Selecting, NeverFallsBackFromWhatWasNamed) {
   const Registry registry = with_devices("gpu/9/3", "cpu/1");
   EXPECT_THAT(fakes::error_of(IRONCL_UNSUPPORTED, [&] { registry.select(kProblem, "alpha:0"); }),
