@@ -270,8 +270,8 @@ Output Execution::compute(bool show_quantized) {
   output.quantized = {fetch<std::uint8_t>(codes.span()), fetch<float>(scales.span())};
   if (out != DType::i8)  // Of i8 the pattern is a code like any other.
     output.unwritten = with_element(out, [&](auto element) { return count_poisoned<decltype(element)>(output.d); });
-  if (const Bound* ids = bound("ids")) {
-    output.routed = {fetch<std::int32_t>(ids->span), fetch<float>(bound("weights")->span)};
+  if (const Bound* ids = bound("ids"), *weights = bound("weights"); ids != nullptr && weights != nullptr) {
+    output.routed = {fetch<std::int32_t>(ids->span), fetch<float>(weights->span)};
     if (!ids->given) output.logits = fetch<float>(runner_->span(graph.find("logits"), call.tokens));
   }
   return output;

@@ -22,23 +22,28 @@ std::size_t first_grouped(const Graph& graph) {
 
 }  // namespace
 
-Experts::Experts(const Device& device, const ExpertsSource& source, const ExpertsChoices& choices)
-    : form_(source.form()),
-      choices_(choices),
-      runner_(device, graph_of(form_, choices, device.props().buffer_alignment), choices.tokens) {
-  const Graph& graph = runner_.graph();
-  Queue queue(device);
+void prepare(Runner& runner, const ExpertsSource& source) {
+  const Graph& graph = runner.graph();
+  Queue queue(runner.device());
   for (std::size_t i = 0; i < graph.operations.size(); ++i) {
     const auto* product = std::get_if<ProductOp>(&graph.operations[i].what);
     if (product == nullptr) continue;
     const StackedMatrices matrices = stack(source, product->shared, product->matrices.front());
-    runner_.prepare(i, matrices);
+    runner.prepare(i, matrices);
     if (const ValueId bias = graph.operations[i].in[ProductOp::kBias]; bias != kNoValue)
-      queue.write(runner_.span(bias, 0), std::span(matrices.bias)).wait();
+      queue.write(runner.span(bias, 0), std::span(matrices.bias)).wait();
   }
-  if (!form_.correction_bias) return;
+  const ValueId correction = graph.find("bias");
+  if (correction == kNoValue || graph.values[correction].brought) return;
   const std::vector<float> bias = source.correction_bias();
-  queue.write(runner_.span(graph.find("bias"), 0), std::span(bias)).wait();
+  queue.write(runner.span(correction, 0), std::span(bias)).wait();
+}
+
+Experts::Experts(const Device& device, const ExpertsSource& source, const ExpertsChoices& choices)
+    : form_(source.form()),
+      choices_(choices),
+      runner_(device, graph_of(form_, choices, device.props().buffer_alignment), choices.tokens) {
+  prepare(runner_, source);
 }
 
 GemmDesc Experts::describe(const ExpertsForm& form, const ExpertsChoices& choices) {

@@ -56,6 +56,8 @@ struct ExpertsForm {
   std::string name;
   std::int64_t hidden = 0;  ///< H
   numerics::Routing routing;
+  /// Of a layer that is spread over devices: experts.count of them are here, from this one on. Unset: all are.
+  std::optional<std::int64_t> first_expert;
   bool correction_bias = false;
   bool shared_gate = false;
   MatrixForm router{numerics::DType::bf16, {}};

@@ -27,7 +27,9 @@ constexpr std::int64_t kFewTokens = 4;
 void check(const ExpertsForm& form, const ExpertsChoices& choices) {
   if (choices.tokens < 1)
     invalid(fmt::format("tokens is {}; a layer of experts is made for at least 1", choices.tokens));
-  if (form.hidden < 1 || form.experts.width < 1 || form.experts.count != form.routing.experts)
+  const std::int64_t here = form.first_expert.value_or(0) + form.experts.count;
+  if (form.hidden < 1 || form.experts.width < 1 || here > form.routing.experts ||
+      (!form.first_expert && here != form.routing.experts))
     invalid(fmt::format("a layer of {} experts with {} matrices of [{}, {}]", form.routing.experts,
                         form.experts.count, form.experts.width, form.hidden));
   for (const DType type : {choices.x, choices.out})
@@ -82,16 +84,16 @@ class ExpertsWriter {
     const ValueId bias = form_.correction_bias ? add({"bias", DType::f32, form_.routing.experts, 0, 1}) : kNoValue;
     const ValueId ids = add({"ids", DType::s32, top_k, 1});
     weights_ = add({"weights", DType::f32, top_k, 1});
-    counts_ = add({"counts", DType::s32, form_.routing.experts, 0, 1});
+    counts_ = add({"counts", DType::s32, form_.experts.count, 0, 1});
     index_ = add({"index", DType::s32, 1, top_k, 0, {}, true});
     rows_ = add({"rows", DType::s32, top_k, 1});
     if (form_.shared_gate) shared_weights_ = add({"shared weights", DType::f32, 1, 1});
     graph_.operations.push_back({"route",
-                                 RouteOp{form_.routing},
+                                 RouteOp{form_.routing, form_.first_expert.value_or(0)},
                                  {logits, bias, kNoValue},
                                  {counts_, index_, rows_, shared_weights_, ids, weights_}});
     graph_.operations.push_back({"sort",
-                                 RouteOp{form_.routing},
+                                 RouteOp{form_.routing, form_.first_expert.value_or(0)},
                                  {form_.shared_gate ? logits : kNoValue, kNoValue, ids},
                                  {counts_, index_, rows_, shared_weights_, kNoValue, kNoValue}});
   }

@@ -66,6 +66,7 @@ struct RouteOp {
   enum In : std::size_t { kLogits, kBias, kIds };
   enum Out : std::size_t { kCounts, kIndex, kRows, kSharedWeights, kChosenIds, kWeights };
   numerics::Routing routing;
+  std::int64_t first_expert = 0;  ///< The experts that are here: as many as kCounts has columns.
 };
 
 struct ActivateOp {

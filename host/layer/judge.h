@@ -103,12 +103,29 @@ struct CaseReport {
   bool wrong() const noexcept;            ///< A verdict of fail or error somewhere.
 };
 
+/// What ran in place of one device.
+struct Substituted {
+  std::string name;  ///< For people, in place of a device's URI.
+  Output output;
+  std::vector<PlanInfo> plans;  ///< What the bound depends on, by the operations of the layer's list.
+  std::vector<double> a;        ///< A [m, k] as it was quantised, where that is another function than the layer's.
+};
+
+/// Runs layers in place of a device: ranks, with a part each (host/ranks). Throws ironcl::Error as a device answers.
+class Substitute {
+ public:
+  virtual ~Substitute() = default;
+  virtual Substituted run(const std::string& layer, const report::Problem& problem, const Operands& operands) = 0;
+  virtual Substituted run(const ExpertsSource& source, const ExpertsInput& input, const ExpertsChoices& choices) = 0;
+};
+
 struct JudgeSettings {
   numerics::DType out = numerics::DType::f32;
   /// The weakest class allowed. Of several each device runs for each, in their order; what repeats() is left out.
   std::vector<numerics::AccuracyClass> weakest_accuracies = {numerics::AccuracyClass::f32};
   std::vector<Expectation> expectations;
   std::function<void(const DeviceReport&)> progress;  ///< After each device; may be empty.
+  Substitute* substitute = nullptr;                   ///< Runs in place of the devices, which are one.
 };
 
 /// Whether `later`, for which a weaker class was allowed, is what `earlier` is: the same device, in the same class.

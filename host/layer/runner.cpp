@@ -154,6 +154,8 @@ Runner::Object Runner::create(const Operation& operation) const {
                 desc.experts = static_cast<std::uint32_t>(op.routing.experts);
                 desc.top_k = static_cast<std::uint32_t>(op.routing.top_k);
                 desc.flags = gate ? std::uint32_t{IRONCL_ROUTE_SHARED_GATE} : 0u;
+                desc.first_expert = static_cast<std::uint32_t>(op.first_expert);
+                desc.local_experts = static_cast<std::uint32_t>(value(out[RouteOp::kCounts]).cols);
                 if (given) {
                   desc.score = 0;
                   desc.flags |= IRONCL_ROUTE_GIVEN;

@@ -69,21 +69,27 @@ class Layer {
     return GemmDesc::from_c(c);
   }
 
-  /// Its weights, prepared for a device. `plan`: whose form; null: one that every plan of the device takes.
-  Weights prepare(const Device& device, const Gemm* plan = nullptr) const {
+  /// Calls use(WeightsDesc) with its weights as they are in the file, mapped, and its scales; they end with the call.
+  template <class Use>
+  auto with_weights(Use use) const {
     auto c = detail::sized<ironcl_weights_desc>();
     detail::check(ironcl_layer_weights, handle_, &c);
     const std::unique_ptr<std::remove_pointer_t<ironcl_layer>, decltype(&ironcl_layer_release_weights)> used(
         handle_, &ironcl_layer_release_weights);
-    const WeightsDesc desc{
-        .n = c.n,
-        .k = c.k,
-        .dtype = c.dtype,
-        .scale = c.scale,
-        .data = {static_cast<const std::byte*>(c.data), static_cast<std::size_t>(c.data_bytes)},
-        .scales = {static_cast<const std::byte*>(c.scales), static_cast<std::size_t>(c.scale_bytes)},
-        .global_scales = {c.global_scales, c.global_scales == nullptr ? 0u : 1u}};
-    return {device, desc, plan};
+    const auto bytes = [](const void* data, std::uint64_t size) {
+      return std::span(static_cast<const std::byte*>(data), static_cast<std::size_t>(size));
+    };
+    return use(WeightsDesc{.n = c.n,
+                           .k = c.k,
+                           .dtype = c.dtype,
+                           .scale = c.scale,
+                           .data = bytes(c.data, c.data_bytes),
+                           .scales = bytes(c.scales, c.scale_bytes),
+                           .global_scales = {c.global_scales, c.global_scales == nullptr ? 0u : 1u}});
+  }
+  /// Its weights, prepared for a device. `plan`: whose form; null: one that every plan of the device takes.
+  Weights prepare(const Device& device, const Gemm* plan = nullptr) const {
+    return with_weights([&](const WeightsDesc& desc) { return Weights(device, desc, plan); });
   }
 
   ironcl_layer handle() const noexcept { return handle_; }

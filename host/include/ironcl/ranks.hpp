@@ -1,0 +1,558 @@
+// SPDX-License-Identifier: Apache-2.0
+// ranks.hpp: layers spread over ranks, exactly. A rank is a process with a device (of mpirun, srun), or a thread with
+// one; each holds a part of the weights, and results are those of the whole layer within its own bound.
+// Header-only, over ironcl.hpp. Its parts: partition.hpp (who holds what), transport.hpp (messages). Next door:
+// docs/ranks.md, host/examples/sharded_layer.cpp.
+//
+//   ironcl::ranks::ThreadRanks threads(2);
+//   threads.run([&](ironcl::ranks::Transport& transport) {
+//     ironcl::ranks::Group group(transport);
+//     ironcl::ranks::Linear down(group, devices[group.rank()], {problem, weights}, {.split = Split::row});
+//     down.run(m, x, d);   // every rank: all of x in, all of d out
+//   });
+//
+// Collective calls: constructors and run() are made by every rank of the group, in the same order and with the same
+// sizes. Errors: what fails on one rank throws the same Error on every rank, naming the rank. Threads: a group and
+// its layers belong to one thread. Ownership: group and transport outlive the layers.
+#pragma once
+
+#include <functional>
+
+#include "ironcl.hpp"
+#include "transport.hpp"
+
+namespace ironcl::ranks {
+
+enum class Split { column, row };
+
+/// A product with the weights of the whole layer, all borrowed: mapped files are read where a rank has its part.
+struct Whole {
+  GemmDesc problem;  ///< m: the most rows of a call.
+  WeightsDesc b;
+  std::span<const std::byte> bias{};     ///< [n] of problem.bias.
+  std::span<const std::byte> a_scale{};  ///< One f32 where activations have a fixed scale for all of A.
+};
+
+/// One of several matrices whose rows B has one after another: gate and up; q, k and v.
+struct Part {
+  std::int64_t rows = 0;
+  std::int64_t unit = 0;   ///< Rows that stay together, of a head; 0: a block of scales, or a row where ragged.
+  bool replicate = false;  ///< Fewer units than ranks: several ranks have the same (key-value heads).
+};
+
+struct Choices {
+  Split split = Split::column;
+  bool ragged = false;          ///< Even ranges, wherever blocks begin.
+  std::vector<Part> parts{};    ///< Of a column split; empty: one of all rows.
+  std::vector<Range> ranges{};  ///< A range for each rank, where the caller has them; else they are made.
+  bool local = false;           ///< Column: d gets this rank's columns only. Row: x has this rank's columns only.
+  int chunks = 1;               ///< Rows go in so many parts, one on its way while the next is computed.
+  std::string digest{};         ///< What else must be the same on every rank, such as a digest of files.
+};
+
+/// Who holds what of a matrix: one partition, or one for each part of a merged one.
+struct Shards {
+  Split split = Split::column;
+  std::vector<Partition> rows;  ///< Within each part.
+  Partition cols;
+  std::vector<std::int64_t> first;  ///< Of each part its first row of B.
+
+  /// Rows of B that a rank has, part by part; not those of a rank without columns.
+  std::vector<Range> rows_of(int rank) const {
+    std::vector<Range> all;
+    for (std::size_t part = 0; part < rows.size() && cols_of(rank).size() != 0; ++part)
+      if (const Range one = rows[part].ranges[static_cast<std::size_t>(rank)]; one.size() != 0)
+        all.push_back({first[part] + one.begin, first[part] + one.end});
+    return all;
+  }
+  Range cols_of(int rank) const { return cols.ranges[static_cast<std::size_t>(rank)]; }
+  /// Rows that a rank has, together.
+  std::int64_t width(int rank) const {
+    std::int64_t sum = 0;
+    for (const Range& one : rows_of(rank)) sum += one.size();
+    return sum;
+  }
+  /// Ranks that have anything.
+  std::vector<int> active() const {
+    std::vector<int> all;
+    for (int rank = 0; rank < static_cast<int>(cols.ranges.size()); ++rank)
+      if (width(rank) != 0) all.push_back(rank);
+    return all;
+  }
+  /// What the bound's number of terms grows by: a group of k that a boundary cuts counts on both sides.
+  std::int64_t extra_terms() const { return cols.ragged().empty() ? 0 : cols.active() - 1; }
+  std::string text() const {
+    if (split == Split::row) return cols.text();
+    std::string all;
+    for (const Partition& one : rows) all += (all.empty() ? "" : "; ") + one.text();
+    return all;
+  }
+};
+
+/// Elements along k in which neither operand's groups change; 0: a scale spans all of k.
+inline std::int64_t k_block(const GemmDesc& whole) {
+  const bool quantised = whole.a_scale.dtype != IRONCL_DTYPE_NONE;
+  const std::int64_t a = quantised ? whole.a_scale.cols : 1;
+  const std::int64_t b = whole.b_scale.cols == 0 ? 1 : whole.b_scale.cols;
+  const bool given = whole.a_quantizer.scales == IRONCL_SCALES_GIVEN || whole.a_source == IRONCL_DTYPE_NONE;
+  return a == 0 ? (given ? b : 0) : std::lcm(a, b);
+}
+
+/// Who holds what of a product over `ranks` ranks. Throws Error INVALID_ARGUMENT: parts that are not all of B, ranges
+/// that are not all of an axis, and, unless `ragged`, a k that is cut inside a group.
+inline Shards shard(const GemmDesc& whole, int ranks, const Choices& choices) {
+  const auto check = [&](Partition& made) {
+    if (choices.ranges.empty()) return;
+    made.ranges = choices.ranges;
+    std::int64_t end = 0;
+    for (const Range& one : made.ranges) end = one.begin == end && one.end >= end ? one.end : -1;
+    if (end != made.size || made.ranges.size() != static_cast<std::size_t>(ranks))
+      invalid("the ranges of " + made.text() + " are not " + std::to_string(ranks) +
+              " that follow one another from 0");
+  };
+  Shards shards;
+  shards.split = choices.split;
+  const std::int64_t row_block = std::max<std::int64_t>(whole.b_scale.rows, 1);
+  if (choices.split == Split::column) {
+    shards.cols = {"k", whole.k, 1, std::vector<Range>(static_cast<std::size_t>(ranks), {0, whole.k})};
+    std::int64_t first = 0;
+    for (const Part& part : choices.parts.empty() ? std::vector<Part>{{whole.n}} : choices.parts) {
+      const std::int64_t unit = part.unit != 0 ? part.unit : choices.ragged ? 1 : row_block;
+      shards.rows.push_back(Partition::even("n", part.rows, ranks, unit, row_block, part.replicate));
+      shards.first.push_back(first);
+      first += part.rows;
+    }
+    if (first != whole.n)
+      invalid("the parts have " + std::to_string(first) + " rows together, B has " + std::to_string(whole.n));
+    if (shards.rows.size() == 1) check(shards.rows[0]);
+    return shards;
+  }
+  const std::int64_t block = k_block(whole), pair = whole.b == IRONCL_F4_E2M1 ? 2 : 1;
+  if (block == 0 && !choices.ragged && ranks > 1)
+    invalid(
+        "k cannot be split as it stands: activations have one scale for a whole row, and each rank would make its "
+        "own. Split columns, or ask for ragged ranges, which is that other function");
+  shards.cols = Partition::even("k", whole.k, ranks, choices.ragged || block == 0 ? pair : std::lcm(block, pair),
+                                std::max<std::int64_t>(block, 1));
+  check(shards.cols);
+  if (const std::vector<int> ragged = shards.cols.ragged(); !ragged.empty() && !choices.ragged) {
+    const std::int64_t begin = shards.cols_of(ragged[0]).begin;
+    invalid("rank " + std::to_string(ragged[0]) + " begins at k = " + std::to_string(begin) + ", " +
+            std::to_string(begin % block) + " elements inside a group of " + std::to_string(block) +
+            ": activations would be quantised in other groups than those of the whole layer. Give ranges of whole "
+            "groups, which may be uneven, or ask for ragged ranges, which is that other function");
+  }
+  shards.rows = {{"n", whole.n, row_block, std::vector<Range>(static_cast<std::size_t>(ranks), {0, whole.n})}};
+  shards.first = {0};
+  return shards;
+}
+
+/// Of one call: what computing took, and what messages took beside it, in seconds of this rank's clock.
+struct Times {
+  double compute = 0, waiting = 0;
+};
+
+namespace detail {
+
+using Poll = std::function<void()>;
+
+/// A rank's part of a product on its device. Absent where the rank has none.
+class Product {
+ public:
+  Product() = default;
+  Product(const Device& device, Queue& queue, const Whole& whole, const std::vector<Range>& rows, Range cols,
+          ironcl_dtype d, bool with_bias) {
+    const Slice b = slice(whole.b, rows, cols);
+    if (b.n == 0 || b.k == 0) return;
+    bytes_read_ = b.bytes_read;
+    GemmDesc desc = whole.problem;
+    desc.n = b.n;
+    desc.k = b.k;
+    desc.lda = desc.ldd = 0;
+    desc.b_scale = b.scale;
+    desc.d = d;
+    if (!with_bias) desc.bias = IRONCL_DTYPE_NONE;
+    gemm_ = Gemm(device, desc);
+    weights_ = Weights(device, b.desc(), &gemm_);
+    problem_ = desc;
+    const auto buffer = [&](std::uint64_t bytes) { return Buffer(device, std::max<std::uint64_t>(bytes, 1)); };
+    d_ = buffer(bytes_of_elements(d, desc.m * desc.n));
+    x_ = buffer(bytes_of_elements(x_type(), desc.m * desc.k));
+    if (desc.bias != IRONCL_DTYPE_NONE) {
+      if (whole.bias.size() != bytes_of_elements(desc.bias, whole.problem.n))
+        invalid("the bias has " + std::to_string(whole.bias.size()) + " bytes, the layer has " +
+                std::to_string(whole.problem.n) + " rows");
+      std::vector<std::byte> bias;
+      for (const Range& range : rows) {
+        const auto part =
+            whole.bias.subspan(bytes_of_elements(desc.bias, range.begin), bytes_of_elements(desc.bias, range.size()));
+        bias.insert(bias.end(), part.begin(), part.end());
+      }
+      bias_ = buffer(bias.size());
+      queue.write(bias_.span(0, bias.size()), std::span<const std::byte>(bias));
+    }
+    if (!whole.a_scale.empty()) {
+      scale_ = buffer(whole.a_scale.size());
+      queue.write(scale_, whole.a_scale);
+    }
+    queue.finish();
+  }
+
+  explicit operator bool() const noexcept { return static_cast<bool>(gemm_); }
+  ironcl_dtype x_type() const noexcept {
+    return problem_.a_source != IRONCL_DTYPE_NONE ? problem_.a_source : problem_.a;
+  }
+  const GemmDesc& problem() const noexcept { return problem_; }
+  const Gemm& gemm() const noexcept { return gemm_; }
+  std::uint64_t bytes_read() const noexcept { return bytes_read_; }
+  ironcl_span d(std::int64_t m) const { return d_.span(0, bytes_of_elements(problem_.d, m * problem_.n)); }
+
+  /// Writes columns `cols` of rows of x [., row_bytes] where the product reads A.
+  void write(Queue& queue, std::span<const std::byte> x, std::int64_t m, std::int64_t ld, std::int64_t first_col) {
+    const std::size_t row = bytes_of_elements(x_type(), problem_.k), step = bytes_of_elements(x_type(), ld);
+    const ironcl_span to = x_.span(0, row * static_cast<std::size_t>(m));
+    if (row == step) {
+      queue.write(to, x);
+      return;
+    }
+    std::vector<std::byte> own;
+    own.reserve(row * static_cast<std::size_t>(m));
+    for (std::size_t i = 0; i < static_cast<std::size_t>(m); ++i) {
+      const auto part = x.subspan(i * step + bytes_of_elements(x_type(), first_col), row);
+      own.insert(own.end(), part.begin(), part.end());
+    }
+    queue.write(to, std::span<const std::byte>(own));
+  }
+  /// Enqueues m rows of `x`, or of what write() left.
+  void run(Queue& queue, std::int64_t m, ironcl_span x = {}) {
+    GemmArgs args;
+    args.m = m;
+    args.weights = weights_;
+    args.a = x.buffer != nullptr ? x : x_.span(0, bytes_of_elements(x_type(), m * problem_.k));
+    if (scale_) args.a_scale = scale_;
+    if (bias_) args.bias = bias_;
+    args.d = d(m);
+    queue.submit(gemm_, args);
+  }
+
+ private:
+  GemmDesc problem_;
+  Gemm gemm_;
+  Weights weights_;
+  Buffer x_, scale_, bias_, d_;
+  std::uint64_t bytes_read_ = 0;
+};
+
+/// Reads, and lets messages make progress meanwhile.
+inline void read(Queue& queue, ironcl_span from, std::span<std::byte> to, const Poll& poll) {
+  const Event done = queue.read(from, to);
+  while (!done.wait_for(200'000)) poll();
+}
+
+/// Rows 0 to m in `chunks` parts: compute(rows, local, poll) fills this rank's `row_bytes` bytes for each row, and
+/// post(rows, local, failure) sends them, on their way while the next part is computed; take(rows, exchange) gets
+/// what has come. A failure is thrown when every part's messages have come: no message is left behind for a later
+/// call.
+template <class Compute, class Post, class Take>
+Times in_chunks(std::int64_t m, int chunks, std::size_t row_bytes, Compute compute, Post post, Take take) {
+  using Clock = std::chrono::steady_clock;
+  struct Chunk {
+    Range rows;
+    std::vector<std::byte> local;
+    Exchange way;
+  };
+  std::vector<Chunk> all;
+  Failure failure;
+  Times times;
+  const auto begin = Clock::now();
+  for (const Range& rows : Partition::even("m", m, std::max(chunks, 1)).ranges) {
+    std::vector<std::byte> local(static_cast<std::size_t>(rows.size()) * row_bytes);
+    try {
+      const Poll poll = [&all] {
+        for (Chunk& one : all) one.way.poll();
+      };
+      if (!failure && rows.size() != 0 && row_bytes != 0) compute(rows, std::span(local), poll);
+    } catch (...) {
+      failure = failure_of(std::current_exception());
+    }
+    Exchange way = post(rows, std::span<const std::byte>(local), failure);
+    all.push_back({rows, std::move(local), std::move(way)});
+  }
+  const auto computed = Clock::now();
+  Failure first;
+  for (Chunk& one : all) {
+    one.way.wait();
+    if (!first) first = one.way.failure();
+  }
+  if (first) throw Error(first.status, first.native, first.text);
+  for (Chunk& one : all) take(one.rows, one.way);
+  times.compute = std::chrono::duration<double>(computed - begin).count();
+  times.waiting = std::chrono::duration<double>(Clock::now() - computed).count();
+  return times;
+}
+
+/// D [m, n] of type `out` on every rank, from f32 partial results of the ranks `from`: summed in the order of ranks,
+/// rounded once. One rank alone has computed D itself. `compute` as of in_chunks.
+template <class Compute>
+Times reduce(Group& group, std::int64_t m, std::int64_t n, ironcl_dtype out, const std::vector<int>& from, int chunks,
+             Compute compute, std::span<std::byte> d) {
+  const int ranks = group.size(), self = group.rank();
+  const bool alone = from.size() == 1;
+  const ironcl_dtype type = alone ? out : ironcl_dtype{IRONCL_F32};
+  const std::size_t row = bytes_of_elements(type, n), out_row = bytes_of_elements(out, n);
+  const auto contributes = [&](int rank) { return std::find(from.begin(), from.end(), rank) != from.end(); };
+  const auto bytes = [](Range rows, std::size_t width) { return static_cast<std::size_t>(rows.size()) * width; };
+  const auto shared = [&](Range rows) { return !alone && bytes(rows, row) > group.settings().gather_bytes; };
+  // Which rows of a chunk a rank adds up: all of them, or its share.
+  const auto owned = [&](Range rows, int rank) -> Range {
+    if (!shared(rows)) return rows;
+    const Range share = Partition::even("m", rows.size(), ranks).ranges[static_cast<std::size_t>(rank)];
+    return {rows.begin + share.begin, rows.begin + share.end};
+  };
+  std::vector<Range> shares;
+  const Times times = in_chunks(
+      m, chunks, contributes(self) ? row : 0, compute,
+      [&](Range rows, std::span<const std::byte> local, const Failure& failure) {
+        std::vector<std::span<const std::byte>> send(static_cast<std::size_t>(ranks));
+        std::vector<std::size_t> receive(static_cast<std::size_t>(ranks));
+        for (int rank = 0; rank < ranks; ++rank) {
+          const Range theirs = owned(rows, rank);
+          if (contributes(self))
+            send[static_cast<std::size_t>(rank)] =
+                local.subspan(static_cast<std::size_t>(theirs.begin - rows.begin) * row, bytes(theirs, row));
+          if (contributes(rank)) receive[static_cast<std::size_t>(rank)] = bytes(owned(rows, self), row);
+        }
+        return Exchange(group, "sum of partial results", send, receive, failure);
+      },
+      [&](Range rows, Exchange& way) {
+        const Range mine = owned(rows, self);
+        const auto to = d.subspan(static_cast<std::size_t>(mine.begin) * out_row, bytes(mine, out_row));
+        std::vector<const std::byte*> partials;
+        for (const int rank : from) partials.push_back(way.from(rank).data());
+        if (alone)
+          std::copy_n(partials[0], to.size(), to.begin());
+        else
+          sum_in_order(partials, static_cast<std::size_t>(mine.size() * n), out, to.data());
+        if (shared(rows)) shares.push_back(rows);
+      });
+  std::vector<Exchange> sums;
+  for (const Range& rows : shares) {
+    std::vector<std::size_t> receive;
+    for (int rank = 0; rank < ranks; ++rank) receive.push_back(bytes(owned(rows, rank), out_row));
+    const Range mine = owned(rows, self);
+    sums.push_back(all_gather(group, "sums of partial results",
+                              d.subspan(static_cast<std::size_t>(mine.begin) * out_row, bytes(mine, out_row)),
+                              receive));
+  }
+  for (std::size_t i = 0; i < sums.size(); ++i) {
+    sums[i].finish();
+    for (int rank = 0; rank < ranks; ++rank)
+      std::copy(
+          sums[i].from(rank).begin(), sums[i].from(rank).end(),
+          d.begin() + static_cast<std::ptrdiff_t>(static_cast<std::size_t>(owned(shares[i], rank).begin) * out_row));
+  }
+  return times;
+}
+
+/// What must be the same on every rank, in a line.
+inline std::string record_of(const char* kind, const GemmDesc& whole, const Choices& choices) {
+  const auto scale = [](const Scale& one) {
+    return std::to_string(one.dtype) + ":" + std::to_string(one.rows) + "x" + std::to_string(one.cols);
+  };
+  return std::string("ironcl ") + ironcl_build_id() + " " + kind + " " + std::to_string(whole.m) + "x" +
+         std::to_string(whole.k) + ":" + std::to_string(whole.k) + "x" + std::to_string(whole.n) + " types " +
+         std::to_string(whole.a_source) + ":" + std::to_string(whole.a) + ":" + std::to_string(whole.b) + ":" +
+         std::to_string(whole.d) + " scales " + scale(whole.a_scale) + "," + scale(whole.b_scale) +
+         (choices.ragged ? " ragged" : "") + " chunks " + std::to_string(choices.chunks) + " " + choices.digest;
+}
+
+}  // namespace detail
+
+/// One linear layer over the ranks of a group: columns of D on each rank, or partial sums over a part of k.
+class Linear {
+ public:
+  /// Collective. Reads this rank's part of the weights and prepares it.
+  Linear(Group& group, const Device& device, const Whole& whole, const Choices& choices)
+      : group_(&group), choices_(choices), problem_(whole.problem) {
+    const bool row = choices.split == Split::row;
+    group.together(row ? "creating a row split" : "creating a column split",
+                   detail::record_of(row ? "row" : "column", whole.problem, choices), [&] {
+                     // Chunks of rows that share scales would be quantised otherwise.
+                     if (choices.chunks > 1 && problem_.a_scale.dtype != IRONCL_DTYPE_NONE &&
+                         problem_.a_scale.rows != 1 && whole.a_scale.empty())
+                       invalid("rows of A share scales, and cannot go in chunks; give chunks = 1");
+                     if (problem_.a_scale.dtype != IRONCL_DTYPE_NONE && problem_.a_source == IRONCL_DTYPE_NONE)
+                       invalid(
+                           "activations that are quantised already are not spread over ranks; give them as f32, "
+                           "f16 or bf16, and the plan quantises them");
+                     shards_ = shard(whole.problem, group.size(), choices);
+                     active_ = shards_.active();
+                     queue_ = Queue(device);
+                     const bool partial = row && active_.size() > 1;
+                     product_ = detail::Product(
+                         device, queue_, whole, shards_.rows_of(group.rank()), shards_.cols_of(group.rank()),
+                         partial ? ironcl_dtype{IRONCL_F32} : problem_.d, !row || active_.front() == group.rank());
+                   });
+  }
+
+  /// Collective. D [m, n] of x [m, k], both row-major and tight; choices.local says which of the two has only this
+  /// rank's columns.
+  void run(std::int64_t m, std::span<const std::byte> x, std::span<std::byte> d) {
+    const int self = group_->rank();
+    const bool row = choices_.split == Split::row, own_x = row && choices_.local;
+    const Range cols = shards_.cols_of(self);
+    const std::int64_t ld = own_x ? cols.size() : problem_.k, width = shards_.width(self);
+    const ironcl_dtype x_type = problem_.a_source != IRONCL_DTYPE_NONE ? problem_.a_source : problem_.a;
+    const std::int64_t d_cols = !row && choices_.local ? width : problem_.n;
+    if (m < 0 || m > problem_.m || x.size() != bytes_of_elements(x_type, m * ld) ||
+        d.size() != bytes_of_elements(problem_.d, m * d_cols))
+      invalid("a call of " + std::to_string(m) + " rows with " + std::to_string(x.size()) + " bytes of x and " +
+              std::to_string(d.size()) + " of d; x is [m, " + std::to_string(ld) + "], d is [m, " +
+              std::to_string(d_cols) + "], m at most " + std::to_string(problem_.m));
+    const auto compute = [&](Range rows, std::span<std::byte> to, const detail::Poll& poll) {
+      product_.write(
+          queue_, x.subspan(bytes_of_elements(x_type, rows.begin * ld), bytes_of_elements(x_type, rows.size() * ld)),
+          rows.size(), ld, own_x ? 0 : cols.begin);
+      product_.run(queue_, rows.size());
+      detail::read(queue_, product_.d(rows.size()), to, poll);
+    };
+    if (row) {
+      times_ = detail::reduce(*group_, m, problem_.n, problem_.d, active_, choices_.chunks, compute, d);
+      return;
+    }
+    const std::size_t element = bytes_of_elements(problem_.d, 1);
+    const auto place = [&](Range rows, int rank, std::span<const std::byte> from) {
+      const Range all{0, width};
+      const std::vector<Range> to = choices_.local ? std::vector{all} : shards_.rows_of(rank);
+      for (auto i = static_cast<std::size_t>(rows.begin); i < static_cast<std::size_t>(rows.end); ++i)
+        for (const Range& range : to) {
+          const std::size_t bytes = static_cast<std::size_t>(range.size()) * element;
+          std::copy_n(from.begin(), bytes,
+                      d.begin() + static_cast<std::ptrdiff_t>(
+                                      (i * static_cast<std::size_t>(d_cols) + static_cast<std::size_t>(range.begin)) *
+                                      element));
+          from = from.subspan(bytes);
+        }
+    };
+    times_ = detail::in_chunks(
+        m, choices_.chunks, static_cast<std::size_t>(width) * element, compute,
+        [&](Range rows, std::span<const std::byte> local, const Failure& failure) {
+          std::vector<std::size_t> receive;
+          for (int rank = 0; rank < group_->size(); ++rank)
+            receive.push_back(choices_.local && rank != self
+                                  ? 0
+                                  : static_cast<std::size_t>(rows.size() * shards_.width(rank)) * element);
+          std::vector<std::span<const std::byte>> send(receive.size(), choices_.local ? local.first(0) : local);
+          send[static_cast<std::size_t>(self)] = local;
+          return Exchange(*group_, "columns of D", send, receive, failure);
+        },
+        [&](Range rows, Exchange& way) {
+          for (int rank = 0; rank < group_->size(); ++rank)
+            if (!choices_.local || rank == self) place(rows, rank, way.from(rank));
+        });
+  }
+
+  const Shards& shards() const noexcept { return shards_; }
+  const Times& times() const noexcept { return times_; }  ///< Of the last call.
+  /// Bytes of the weights that this rank has read.
+  std::uint64_t bytes_read() const noexcept { return product_.bytes_read(); }
+  /// This rank's plan; empty where it has no part.
+  const Gemm& plan() const noexcept { return product_.gemm(); }
+  const GemmDesc& local_problem() const noexcept { return product_.problem(); }
+
+ private:
+  Group* group_;
+  Choices choices_;
+  GemmDesc problem_;
+  Shards shards_;
+  std::vector<int> active_;
+  Queue queue_;
+  detail::Product product_;
+  Times times_;
+};
+
+/// down( activation(gate x) * up x ) over the ranks of a group: gate and up by columns, down by rows, and one sum.
+class GatedMlp {
+ public:
+  /// Collective. gate and up [I, H] with d f32 and the same x; down [H, I] whose x is f32. choices: ragged, chunks,
+  /// digest. Ranges of I are whole groups of down's k.
+  GatedMlp(Group& group, const Device& device, const Whole& gate, const Whole& up, const Whole& down,
+           const Choices& choices = {}, std::uint32_t activation = IRONCL_ACTIVATION_SILU, float limit = 0)
+      : group_(&group), choices_(choices), x_(gate.problem), y_(down.problem) {
+    group.together("creating a pair of splits", detail::record_of("pair", down.problem, choices), [&] {
+      for (const Whole* one : {&gate, &up})
+        if (one->problem.n != down.problem.k || one->problem.d != IRONCL_F32 || one->problem.k != gate.problem.k ||
+            one->problem.m != down.problem.m)
+          invalid("gate and up are [" + std::to_string(one->problem.n) + ", " + std::to_string(one->problem.k) +
+                  "] and make f32, as many rows as down has columns: " + std::to_string(down.problem.k));
+      if ((down.problem.a_source != IRONCL_DTYPE_NONE ? down.problem.a_source : down.problem.a) != IRONCL_F32)
+        invalid("down takes f32: describe its problem with x = IRONCL_F32");
+      Choices row = choices;
+      row.split = Split::row;
+      row.parts.clear();
+      shards_ = shard(down.problem, group.size(), row);
+      active_ = shards_.active();
+      const Range mine = shards_.cols_of(group.rank());
+      if (mine.size() == 0) return;
+      queue_ = Queue(device);
+      gate_ = detail::Product(device, queue_, gate, {mine}, {0, gate.problem.k}, IRONCL_F32, true);
+      up_ = detail::Product(device, queue_, up, {mine}, {0, up.problem.k}, IRONCL_F32, true);
+      down_ = detail::Product(device, queue_, down, {{0, down.problem.n}}, mine,
+                              active_.size() > 1 ? ironcl_dtype{IRONCL_F32} : down.problem.d,
+                              active_.front() == group.rank());
+      ActivateDesc desc;
+      desc.rows = down.problem.m;
+      desc.cols = mine.size();
+      desc.x = desc.y = IRONCL_F32;
+      desc.activation = activation;
+      desc.limit = limit;
+      desc.scale = {};
+      activate_ = Activate(device, desc);
+      between_ = Buffer(device, std::max<std::uint64_t>(bytes_of_elements(IRONCL_F32, desc.rows * desc.cols), 1));
+    });
+  }
+
+  /// Collective. d [m, H] of x [m, H], all of both on every rank.
+  void run(std::int64_t m, std::span<const std::byte> x, std::span<std::byte> d) {
+    const ironcl_dtype x_type = x_.a_source != IRONCL_DTYPE_NONE ? x_.a_source : x_.a;
+    if (m < 0 || m > y_.m || x.size() != bytes_of_elements(x_type, m * x_.k) ||
+        d.size() != bytes_of_elements(y_.d, m * y_.n))
+      invalid("a call of " + std::to_string(m) + " rows; x is [m, " + std::to_string(x_.k) + "], d is [m, " +
+              std::to_string(y_.n) + "], m at most " + std::to_string(y_.m));
+    const auto compute = [&](Range rows, std::span<std::byte> to, const detail::Poll& poll) {
+      const auto part =
+          x.subspan(bytes_of_elements(x_type, rows.begin * x_.k), bytes_of_elements(x_type, rows.size() * x_.k));
+      for (detail::Product* one : {&gate_, &up_}) {
+        one->write(queue_, part, rows.size(), x_.k, 0);
+        one->run(queue_, rows.size());
+      }
+      ActivateArgs args;
+      args.rows = rows.size();
+      args.gate = gate_.d(rows.size());
+      args.up = up_.d(rows.size());
+      args.y = between_.span(0, args.up.size);
+      queue_.submit(activate_, args);
+      down_.run(queue_, rows.size(), args.y);
+      detail::read(queue_, down_.d(rows.size()), to, poll);
+    };
+    times_ = detail::reduce(*group_, m, y_.n, y_.d, active_, choices_.chunks, compute, d);
+  }
+
+  const Shards& shards() const noexcept { return shards_; }  ///< Of down; gate and up have its columns as rows.
+  const Times& times() const noexcept { return times_; }
+  std::uint64_t bytes_read() const noexcept { return gate_.bytes_read() + up_.bytes_read() + down_.bytes_read(); }
+
+ private:
+  Group* group_;
+  Choices choices_;
+  GemmDesc x_, y_;
+  Shards shards_;
+  std::vector<int> active_;
+  Queue queue_;
+  detail::Product gate_, up_, down_;
+  Activate activate_;
+  Buffer between_;
+  Times times_;
+};
+
+}  // namespace ironcl::ranks

@@ -1,0 +1,348 @@
+// SPDX-License-Identifier: Apache-2.0
+// ranks.hpp, part: bytes between ranks. Transport is what a message library has to offer, ThreadRanks ranks that are
+// threads of one process; Group and Exchange are what collectives are made of: failures are everybody's, and nobody
+// waits for ever. Next door: partition.hpp.
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <cstdio>
+#include <exception>
+#include <map>
+#include <mutex>
+#include <new>
+#include <optional>
+#include <thread>
+
+#include "partition.hpp"
+
+namespace ironcl::ranks {
+
+/// Messages between the ranks of one group: between two ranks they arrive in the order in which they were sent, and
+/// never mix with those of another Transport. One thread at a time.
+class Transport {
+ public:
+  /// A message on its way. Destroying one that is not done gives it up.
+  class Message {
+   public:
+    Message() = default;
+    Message(const Message&) = delete;
+    Message& operator=(const Message&) = delete;
+    virtual ~Message() = default;
+    /// Whether it has been sent, or has come; makes progress, and does not wait. Throws Error where it failed.
+    virtual bool done() = 0;
+  };
+  static constexpr std::size_t kMostBytes = std::size_t{1} << 30;  ///< Of one message; MPI counts in 31 bits.
+
+  Transport() = default;
+  Transport(const Transport&) = delete;
+  Transport& operator=(const Transport&) = delete;
+  virtual ~Transport() = default;
+  virtual int rank() const = 0;
+  virtual int size() const = 0;
+  /// `bytes` stay as they are until the message is done.
+  virtual std::unique_ptr<Message> send(int to, std::span<const std::byte> bytes) = 0;
+  /// The next message of `from`, which has exactly as many bytes.
+  virtual std::unique_ptr<Message> receive(int from, std::span<std::byte> bytes) = 0;
+};
+
+/// How `bytes` travel: in messages of at most `most` bytes each; none for 0 bytes.
+inline std::vector<Range> messages_of(std::uint64_t bytes, std::uint64_t most = Transport::kMostBytes) {
+  std::vector<Range> all;
+  for (std::uint64_t at = 0; at < bytes; at += most)
+    all.push_back({static_cast<std::int64_t>(at), static_cast<std::int64_t>(std::min(at + most, bytes))});
+  return all;
+}
+
+/// Ranks that are threads of this process. Outlives the threads that use its transports.
+class ThreadRanks {
+ public:
+  explicit ThreadRanks(int size) {
+    for (int rank = 0; rank < size; ++rank) ranks_.push_back(std::make_unique<Rank>(*this, rank));
+  }
+  int size() const noexcept { return static_cast<int>(ranks_.size()); }
+  Transport& at(int rank) { return *ranks_.at(static_cast<std::size_t>(rank)); }
+
+  /// Calls work(transport) on every rank, each in a thread, and waits; throws what the lowest rank threw.
+  template <class Work>
+  void run(Work work) {
+    std::vector<std::exception_ptr> thrown(ranks_.size());
+    std::vector<std::thread> threads;
+    for (std::size_t rank = 0; rank < ranks_.size(); ++rank)
+      threads.emplace_back([&, rank] {
+        try {
+          work(*ranks_[rank]);
+        } catch (...) {
+          thrown[rank] = std::current_exception();
+        }
+      });
+    for (std::thread& thread : threads) thread.join();
+    for (const std::exception_ptr& one : thrown)
+      if (one) std::rethrow_exception(one);
+  }
+
+ private:
+  class Sent final : public Transport::Message {
+    bool done() override { return true; }
+  };
+  /// From one rank to another: the message of each number that has come and that nobody has taken.
+  struct Box {
+    std::uint64_t sent = 0, awaited = 0;
+    std::map<std::uint64_t, std::vector<std::byte>> messages;
+  };
+  class Coming final : public Transport::Message {
+   public:
+    Coming(ThreadRanks& ranks, std::pair<int, int> way, std::uint64_t number, std::span<std::byte> bytes)
+        : ranks_(ranks), way_(way), number_(number), bytes_(bytes) {}
+    bool done() override {
+      if (arrived_) return true;
+      const std::lock_guard lock(ranks_.mutex_);
+      Box& box = ranks_.boxes_[way_];
+      const auto message = box.messages.find(number_);
+      if (message == box.messages.end()) return false;
+      if (message->second.size() != bytes_.size())
+        throw Error(IRONCL_INTERNAL, 0,
+                    "rank " + std::to_string(way_.first) + " sent " + std::to_string(message->second.size()) +
+                        " bytes where rank " + std::to_string(way_.second) + " expects " +
+                        std::to_string(bytes_.size()) + "; every rank makes the same calls in the same order");
+      std::copy(message->second.begin(), message->second.end(), bytes_.begin());
+      box.messages.erase(message);
+      return arrived_ = true;
+    }
+
+   private:
+    ThreadRanks& ranks_;
+    std::pair<int, int> way_;
+    std::uint64_t number_;
+    std::span<std::byte> bytes_;
+    bool arrived_ = false;
+  };
+  class Rank final : public Transport {
+   public:
+    Rank(ThreadRanks& ranks, int rank) : ranks_(ranks), rank_(rank) {}
+    int rank() const override { return rank_; }
+    int size() const override { return ranks_.size(); }
+    std::unique_ptr<Message> send(int to, std::span<const std::byte> bytes) override {
+      const std::lock_guard lock(ranks_.mutex_);
+      Box& box = ranks_.boxes_[{rank_, to}];
+      box.messages[box.sent++].assign(bytes.begin(), bytes.end());
+      return std::make_unique<Sent>();
+    }
+    std::unique_ptr<Message> receive(int from, std::span<std::byte> bytes) override {
+      const std::lock_guard lock(ranks_.mutex_);
+      return std::make_unique<Coming>(ranks_, std::pair{from, rank_}, ranks_.boxes_[{from, rank_}].awaited++, bytes);
+    }
+
+   private:
+    ThreadRanks& ranks_;
+    int rank_;
+  };
+
+  std::mutex mutex_;
+  std::map<std::pair<int, int>, Box> boxes_;  ///< By sender and receiver.
+  std::vector<std::unique_ptr<Rank>> ranks_;
+};
+
+/// Why a rank failed; OK: it did not.
+struct Failure {
+  ironcl_status status = IRONCL_OK;
+  std::int32_t native = 0;
+  std::string text;
+  explicit operator bool() const noexcept { return status != IRONCL_OK; }
+};
+
+/// Of an exception: its status where it is an Error, else OUT_OF_HOST_MEMORY or INVALID_ARGUMENT.
+inline Failure failure_of(const std::exception_ptr& thrown) {
+  try {
+    std::rethrow_exception(thrown);
+  } catch (const Error& error) {
+    const std::string name = std::string(ironcl_status_name(error.status())) + ": ", what = error.what();
+    return {error.status(), error.native_code(), what.starts_with(name) ? what.substr(name.size()) : what};
+  } catch (const std::bad_alloc&) {
+    return {IRONCL_OUT_OF_HOST_MEMORY, 0, "out of memory"};
+  } catch (const std::exception& error) {
+    return {IRONCL_INVALID_ARGUMENT, 0, error.what()};
+  }
+}
+
+/// What a rank has sent.
+struct Traffic {
+  std::uint64_t messages = 0, bytes = 0;
+};
+
+/// Ranks that work together. Every rank makes the same collective calls on it, in the same order. One thread at a
+/// time. The transport outlives it.
+class Group {
+ public:
+  struct Settings {
+    std::chrono::milliseconds timeout{300'000};  ///< A rank that is silent for so long has hung.
+    /// Partial results of at most so many bytes go to every rank, which adds them itself; larger ones go in slices to
+    /// owners, which add them and send the sums. The sums have the same bits.
+    std::uint64_t gather_bytes = 256 << 10;
+  };
+
+  explicit Group(Transport& transport) : Group(transport, Settings()) {}
+  Group(Transport& transport, Settings settings) : transport_(transport), settings_(settings) {}
+
+  int rank() const { return transport_.rank(); }
+  int size() const { return transport_.size(); }
+  const Settings& settings() const noexcept { return settings_; }
+  const Traffic& sent() const noexcept { return sent_; }
+
+  /// Calls work(), and then tells every rank how it went and `record`, 239 bytes at most: a line that must be the
+  /// same everywhere, such as sizes. Returns where all is well on every rank; else throws the same Error on every
+  /// rank, which names the lowest rank that failed, or whose record differs from rank 0's.
+  template <class Work>
+  void together(const std::string& phase, const std::string& record, Work work);
+
+ private:
+  friend class Exchange;
+  Transport& transport_;
+  Settings settings_;
+  Traffic sent_;
+  std::string ended_;  ///< Why it cannot be used any more; empty: it can.
+};
+
+/// One message from each rank to each other, on its way while the caller computes. Behind a head that says whether
+/// the sender failed before it, so that a failure needs no messages of its own.
+class Exchange {
+ public:
+  static constexpr std::size_t kHeadBytes = 256;
+
+  /// `send[r]` goes to rank r; receive[r] bytes come from rank r. What a rank has for itself stays there. A rank with
+  /// a `failure` sends that, and as many bytes as the others expect.
+  Exchange(Group& group, std::string phase, const std::vector<std::span<const std::byte>>& send,
+           const std::vector<std::size_t>& receive, Failure failure = {}, const std::string& record = {})
+      : group_(&group), phase_(std::move(phase)) {
+    if (!group.ended_.empty()) throw Error(IRONCL_UNAVAILABLE, 0, phase_ + ": " + group.ended_);
+    const auto ranks = static_cast<std::size_t>(group.size()), self = static_cast<std::size_t>(group.rank());
+    out_.resize(ranks);
+    in_.resize(ranks);
+    Head head;
+    head.status = failure.status;
+    head.native = failure.native;
+    std::snprintf(head.text.data(), head.text.size(), "%s", (failure ? failure.text : record).c_str());
+    for (std::size_t rank = 0; rank < ranks; ++rank) in_[rank].resize(kHeadBytes + receive[rank]);
+    for (std::size_t rank = 0; rank < ranks; ++rank) {
+      out_[rank].resize(kHeadBytes + send[rank].size());
+      std::memcpy(out_[rank].data(), &head, sizeof head);
+      std::copy(send[rank].begin(), send[rank].end(), out_[rank].begin() + kHeadBytes);
+      if (rank == self) continue;
+      for (const Range& part : messages_of(in_[rank].size()))
+        pending_.push_back({group.transport_.receive(static_cast<int>(rank), piece(in_[rank], part)), rank});
+      for (const Range& part : messages_of(out_[rank].size())) {
+        pending_.push_back({group.transport_.send(static_cast<int>(rank), piece(out_[rank], part)), rank});
+        ++group.sent_.messages;
+      }
+      group.sent_.bytes += out_[rank].size();
+    }
+    in_[self] = std::move(out_[self]);
+  }
+
+  /// Makes progress; whether every message has been sent and has come.
+  bool poll() {
+    try {
+      std::erase_if(pending_, [](Pending& one) { return one.message->done(); });
+    } catch (const Error& error) {
+      group_->ended_ = error.what();
+      throw;
+    }
+    return pending_.empty();
+  }
+
+  /// Waits for every message. Throws Error TIMEOUT with the rank that is silent; the group is of no use then.
+  void wait() {
+    const auto limit = group_->settings_.timeout;
+    auto last = std::chrono::steady_clock::now();
+    for (std::size_t left = pending_.size(), turns = 0; !poll(); ++turns) {
+      if (pending_.size() != left) {
+        left = pending_.size();
+        last = std::chrono::steady_clock::now();
+      }
+      if (std::chrono::steady_clock::now() - last > limit) {
+        const std::string seconds = std::to_string(static_cast<double>(limit.count()) / 1000);
+        group_->ended_ = "rank " + std::to_string(pending_.front().rank) + " was silent for " +
+                         seconds.substr(0, seconds.find('.') + 2) + " s in '" + phase_ +
+                         "'; it hangs or has ended, and the group ends with it";
+        throw Error(IRONCL_TIMEOUT, 0, group_->ended_);
+      }
+      // Ranks may share cores: whoever waits makes room, after a while for longer.
+      if (turns < 200)
+        std::this_thread::yield();
+      else
+        std::this_thread::sleep_for(std::chrono::microseconds(50));
+    }
+  }
+
+  /// The failure of the lowest rank that has one, as every rank sees it; empty where nobody failed. After wait().
+  Failure failure() const {
+    for (std::size_t rank = 0; rank < in_.size(); ++rank)
+      if (const Head head = head_of(rank); head.status != IRONCL_OK)
+        return {head.status, head.native, phase_ + ": rank " + std::to_string(rank) + ": " + head.text.data()};
+    for (std::size_t rank = 1; rank < in_.size(); ++rank) {
+      const Head first = head_of(0), head = head_of(rank);
+      if (std::strcmp(first.text.data(), head.text.data()) != 0)
+        return {IRONCL_INVALID_ARGUMENT, 0,
+                phase_ + ": rank " + std::to_string(rank) + " has " + head.text.data() + ", rank 0 has " +
+                    first.text.data() + "; start every rank with the same program, files and arguments"};
+    }
+    return {};
+  }
+
+  /// wait(), then throws failure(): the same Error on every rank.
+  void finish() {
+    wait();
+    if (const Failure failed = failure()) throw Error(failed.status, failed.native, failed.text);
+  }
+
+  /// What rank `rank` sent. After wait().
+  std::span<const std::byte> from(int rank) const {
+    return std::span(in_[static_cast<std::size_t>(rank)]).subspan(kHeadBytes);
+  }
+
+ private:
+  struct Head {
+    ironcl_status status = IRONCL_OK;
+    std::int32_t native = 0;
+    std::array<char, 248> text{};
+  };
+  static_assert(sizeof(Head) == kHeadBytes);
+  struct Pending {
+    std::unique_ptr<Transport::Message> message;
+    std::size_t rank;
+  };
+
+  static std::span<std::byte> piece(std::vector<std::byte>& bytes, Range part) {
+    return std::span(bytes).subspan(static_cast<std::size_t>(part.begin), static_cast<std::size_t>(part.size()));
+  }
+  Head head_of(std::size_t rank) const {
+    Head head;
+    std::memcpy(&head, in_[rank].data(), sizeof head);
+    return head;
+  }
+
+  Group* group_;
+  std::string phase_;
+  std::vector<std::vector<std::byte>> out_, in_;  ///< By rank, heads included; before the messages that use them.
+  std::vector<Pending> pending_;
+};
+
+/// The same bytes to every rank; `receive[r]` is how many rank r sends.
+inline Exchange all_gather(Group& group, const std::string& phase, std::span<const std::byte> mine,
+                           const std::vector<std::size_t>& receive, const Failure& failure = {},
+                           const std::string& record = {}) {
+  return {group, phase, std::vector(static_cast<std::size_t>(group.size()), mine), receive, failure, record};
+}
+
+template <class Work>
+void Group::together(const std::string& phase, const std::string& record, Work work) {
+  Failure failure;
+  try {
+    work();
+  } catch (...) {
+    failure = failure_of(std::current_exception());
+  }
+  all_gather(*this, phase, {}, std::vector<std::size_t>(static_cast<std::size_t>(size())), failure, record).finish();
+}
+
+}  // namespace ironcl::ranks

@@ -1,0 +1,297 @@
+// SPDX-License-Identifier: Apache-2.0
+// Experts over ranks: which operations of the list run where, and what travels between them.
+#include "host/ranks/experts.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "backends/numerics/casts.h"
+#include "backends/numerics/quantize.h"
+#include "host/layer/experts.h"
+#include "host/layer/operands.h"
+
+namespace ironcl::ranks {
+namespace {
+
+using layer::Graph;
+using layer::kNoValue;
+using layer::ProductOp;
+using layer::Value;
+using layer::ValueId;
+using numerics::DType;
+using Bytes = std::vector<std::byte>;
+
+/// The experts of one rank, without what every rank has. Borrows the whole.
+class LocalExperts final : public layer::ExpertsSource {
+ public:
+  LocalExperts(const layer::ExpertsSource& whole, Range experts) : whole_(whole), form_(whole.form()) {
+    form_.first_expert = experts.begin;
+    form_.experts.count = experts.size();
+    form_.shared.reset();
+    form_.shared_gate = false;
+  }
+  const layer::ExpertsForm& form() const override { return form_; }
+  layer::StackedMatrices matrix(bool shared, layer::Projection projection, std::int64_t expert) const override {
+    return whole_.matrix(shared, projection, *form_.first_expert + expert);
+  }
+  layer::StackedMatrices router() const override { return whole_.router(); }
+  std::vector<float> correction_bias() const override { return whole_.correction_bias(); }
+
+ private:
+  const layer::ExpertsSource& whole_;
+  layer::ExpertsForm form_;
+};
+
+/// The list that leads from `given` to `wanted`; values that are not on the way have no memory.
+Graph cut(Graph list, const std::vector<std::string>& given, const std::string& wanted) {
+  std::vector<ValueId> have;
+  for (const std::string& name : given) have.push_back(list.find(name));
+  list.result = list.find(wanted);
+  std::vector<layer::Operation> kept;
+  std::vector<bool> used(list.values.size());
+  for (const std::size_t i : list.needed(have, list.result)) {
+    for (const auto* values : {&list.operations[i].in, &list.operations[i].out})
+      for (const ValueId id : *values)
+        if (id != kNoValue) used[id] = used[list.values[id].within == kNoValue ? id : list.values[id].within] = true;
+    kept.push_back(std::move(list.operations[i]));
+  }
+  for (const ValueId id : have) used[id] = false;
+  used[list.result] = false;
+  for (ValueId id = 0; id < used.size(); ++id) list.values[id].brought = !used[id];
+  list.operations = std::move(kept);
+  return list;
+}
+
+/// The list with x as codes and scales, which each product would have made of it.
+Graph with_codes(Graph list, const layer::ExpertsForm& form) {
+  if (form.x.code == DType::none) return list;
+  const ValueId x = list.find("x"), codes = list.find("x codes");
+  list.values[x].dtype = form.x.code;
+  list.values[x].scales = {DType::f32, {1, form.x.grid.group_cols}};
+  for (layer::Operation& operation : list.operations) {
+    auto* product = std::get_if<ProductOp>(&operation.what);
+    if (product == nullptr || product->matrices.front() == layer::Projection::router) continue;
+    ValueId& a = operation.in[ProductOp::kA];
+    if (a != x && a != codes) continue;
+    a = x;
+    product->problem.a_source = DType::none;
+    product->problem.a_quantizer = {};
+  }
+  return list;
+}
+
+template <class T>
+Bytes bytes_of_values(const std::vector<T>& values) {
+  const auto bytes = std::as_bytes(std::span(values));
+  return {bytes.begin(), bytes.end()};
+}
+
+void append(Bytes& to, const void* from, std::size_t bytes) {
+  const auto* begin = static_cast<const std::byte*>(from);
+  to.insert(to.end(), begin, begin + bytes);
+}
+
+}  // namespace
+
+SpreadExperts::SpreadExperts(Group& group, const Device& device, const layer::ExpertsSource& source,
+                             const layer::ExpertsChoices& choices, const std::string& digest)
+    : group_(group), device_(device), form_(source.form()), choices_(choices) {
+  const std::string record = std::string("ironcl ") + ironcl_build_id() + " experts " + form_.name + " " +
+                             std::to_string(form_.experts.count) + " of " + std::to_string(form_.experts.width) +
+                             "x" + std::to_string(form_.hidden) + " tokens " + std::to_string(choices.tokens) + " " +
+                             digest;
+  group.together("creating a split of experts", record, [&] {
+    experts_ = Partition::even("experts", form_.experts.count, group.size());
+    const std::uint64_t alignment = device.props().buffer_alignment;
+    list_ = graph_of(form_, choices, alignment);
+    plans_.resize(list_.operations.size());
+    router_ = steps(source, list_, {"x"}, form_.shared_gate ? "shared weights" : "ids");
+    if (form_.shared_gate) sort_ = steps(source, list_, {"x", "ids"}, "shared weights");
+    if (form_.shared) shared_ = steps(source, list_, {"x"}, "shared expert, down");
+    const Range mine = experts_.ranges[static_cast<std::size_t>(group.rank())];
+    if (mine.size() == 0) return;
+    const LocalExperts local(source, mine);
+    local_ = steps(local, with_codes(graph_of(local.form(), choices, alignment), form_), {"x", "ids"}, "down");
+  });
+}
+
+SpreadExperts::Steps SpreadExperts::steps(const layer::ExpertsSource& source, Graph list,
+                                          std::vector<std::string> given, std::string wanted) {
+  Steps made{std::move(given), std::move(wanted), nullptr};
+  made.runner =
+      std::make_unique<layer::Runner>(device_, cut(std::move(list), made.given, made.wanted), choices_.tokens);
+  layer::prepare(*made.runner, source);
+  const std::vector<layer::PlanInfo> plans = made.runner->plans();
+  for (std::size_t i = 0; i < plans.size(); ++i)
+    for (std::size_t j = 0; j < list_.operations.size(); ++j)
+      if (list_.operations[j].name == made.runner->graph().operations[i].name) plans_[j] = plans[i];
+  return made;
+}
+
+layer::RoutedTokens SpreadExperts::route(std::int64_t tokens, std::span<const std::byte> x,
+                                         const layer::RoutedTokens* routed, std::vector<float>& shared_weights) {
+  if (tokens == 0 || (routed != nullptr && !form_.shared_gate))
+    return routed == nullptr ? layer::RoutedTokens() : *routed;
+  Steps& steps = routed == nullptr ? router_ : sort_;
+  std::vector<layer::Brought> brought = {{"x", {x.begin(), x.end()}}};
+  if (routed != nullptr) brought.push_back({"ids", bytes_of_values(routed->ids)});
+  layer::Execution call(device_, *steps.runner, tokens, brought);
+  const layer::Output output = call.compute();
+  const Graph& list = steps.runner->graph();
+  layer::RoutedTokens chosen = routed == nullptr ? layer::RoutedTokens() : *routed;
+  const auto result = [&](auto& to) {
+    to.resize(output.d.size() / sizeof to[0]);
+    std::memcpy(to.data(), output.d.data(), output.d.size());
+  };
+  if (form_.shared_gate)
+    result(shared_weights);
+  else
+    result(chosen.ids);
+  if (routed != nullptr) return chosen;
+  if (form_.shared_gate)
+    for (const double id : call.left(list.find("ids"), tokens)) chosen.ids.push_back(static_cast<std::int32_t>(id));
+  for (const double weight : call.left(list.find("weights"), tokens))
+    chosen.weights.push_back(static_cast<float>(weight));
+  return chosen;
+}
+
+layer::RoutedTokens SpreadExperts::run(std::int64_t tokens, std::span<const std::byte> x, std::span<std::byte> y,
+                                       const layer::RoutedTokens* routed) {
+  const auto ranks = static_cast<std::size_t>(group_.size()), self = static_cast<std::size_t>(group_.rank());
+  const auto top_k = static_cast<std::size_t>(form_.routing.top_k), hidden = static_cast<std::size_t>(form_.hidden);
+  const bool quantised = form_.x.code != DType::none;
+  const numerics::ScaleGrid grid{1, form_.x.grid.group_cols};
+  const std::size_t row = layer::bytes_of_matrix(quantised ? form_.x.code : choices_.x, 1, form_.hidden);
+  const std::size_t scale_row =
+      quantised ? sizeof(float) * static_cast<std::size_t>(grid.scale_cols(form_.hidden)) : 0;
+  const std::size_t ids_row = top_k * sizeof(std::int32_t), down_row = hidden * sizeof(float);
+
+  // Of each rank, which of its tokens it sends there: once each, however many of the experts there it chose.
+  layer::RoutedTokens chosen;
+  std::vector<float> shared_weights;
+  std::vector<std::vector<std::size_t>> sends(ranks);
+  std::vector<Bytes> dispatch(ranks);
+  std::vector<std::int32_t> rank_of(static_cast<std::size_t>(form_.experts.count));
+  const auto is_at = [&](std::int32_t id, std::size_t rank) {
+    return id >= 0 && static_cast<std::size_t>(id) < rank_of.size() &&
+           rank_of[static_cast<std::size_t>(id)] == static_cast<std::int32_t>(rank);
+  };
+  Failure failure;
+  try {
+    for (std::size_t rank = 0; rank < ranks; ++rank)
+      for (std::int64_t id = experts_.ranges[rank].begin; id < experts_.ranges[rank].end; ++id)
+        rank_of[static_cast<std::size_t>(id)] = static_cast<std::int32_t>(rank);
+    if (tokens < 0 || x.size() != layer::bytes_of_matrix(choices_.x, tokens, form_.hidden) ||
+        y.size() != layer::bytes_of_matrix(choices_.out, tokens, form_.hidden))
+      invalid(std::to_string(tokens) + " tokens with " + std::to_string(x.size()) + " bytes of x and " +
+              std::to_string(y.size()) + " of y");
+    chosen = route(tokens, x, routed, shared_weights);
+    std::vector<std::uint8_t> codes(quantised ? static_cast<std::size_t>(tokens) * row : 0);
+    std::vector<float> scales(quantised ? static_cast<std::size_t>(tokens * grid.scale_cols(form_.hidden)) : 0);
+    if (quantised)
+      numerics::quantize(choices_.x, x.data(), tokens, form_.hidden, form_.hidden, form_.x.code, grid,
+                         form_.x.quantizer, codes, scales);
+    const auto* rows = quantised ? reinterpret_cast<const std::byte*>(codes.data()) : x.data();
+    for (std::size_t rank = 0; rank < ranks; ++rank) {
+      for (std::size_t token = 0; token < static_cast<std::size_t>(tokens); ++token)
+        if (const auto ids = std::span(chosen.ids).subspan(token * top_k, top_k);
+            std::any_of(ids.begin(), ids.end(), [&](std::int32_t id) { return is_at(id, rank); }))
+          sends[rank].push_back(token);
+      for (const std::size_t token : sends[rank]) append(dispatch[rank], rows + token * row, row);
+      for (const std::size_t token : sends[rank])
+        append(dispatch[rank], reinterpret_cast<const std::byte*>(scales.data()) + token * scale_row, scale_row);
+      for (const std::size_t token : sends[rank]) append(dispatch[rank], chosen.ids.data() + token * top_k, ids_row);
+    }
+  } catch (...) {
+    failure = failure_of(std::current_exception());
+  }
+  std::vector<std::uint64_t> counts(ranks);
+  for (std::size_t rank = 0; rank < ranks; ++rank) counts[rank] = sends[rank].size();
+  std::vector<std::span<const std::byte>> send(ranks);
+  for (std::size_t rank = 0; rank < ranks; ++rank) send[rank] = std::as_bytes(std::span(counts).subspan(rank, 1));
+  Exchange counting(group_, "counts of tokens", send, std::vector<std::size_t>(ranks, sizeof counts[0]), failure);
+  counting.finish();
+
+  std::vector<std::size_t> receive(ranks), here(ranks);
+  std::size_t all = 0;
+  for (std::size_t rank = 0; rank < ranks; ++rank) {
+    std::uint64_t count = 0;
+    std::memcpy(&count, counting.from(static_cast<int>(rank)).data(), sizeof count);
+    here[rank] = static_cast<std::size_t>(count);
+    all += here[rank];
+    receive[rank] = here[rank] * (row + scale_row + ids_row);
+    send[rank] = dispatch[rank];
+  }
+  Exchange coming(group_, "dispatch of tokens", send, receive);
+  coming.finish();
+
+  // What this rank's experts make of the tokens that are here, for each its slots in their order.
+  Bytes codes, scales, ids;
+  for (std::size_t rank = 0; rank < ranks; ++rank) {
+    const std::byte* from = coming.from(static_cast<int>(rank)).data();
+    append(codes, from, here[rank] * row);
+    append(scales, from + here[rank] * row, here[rank] * scale_row);
+    append(ids, from + here[rank] * (row + scale_row), here[rank] * ids_row);
+  }
+  std::vector<std::int32_t> slots(all * top_k), at(slots.size()), index(slots.size());
+  std::memcpy(slots.data(), ids.data(), ids.size());
+  std::vector<Bytes> results(ranks);
+  for (std::size_t rank = 0, slot = 0; rank < ranks; ++rank) {
+    std::size_t theirs = 0, mine = 0;
+    for (const std::size_t end = slot + here[rank] * top_k; slot < end; ++slot) theirs += is_at(slots[slot], self);
+    for (const std::size_t token : sends[rank])
+      for (std::size_t j = 0; j < top_k; ++j) mine += is_at(chosen.ids[token * top_k + j], rank);
+    results[rank].resize(theirs * down_row);
+    send[rank] = results[rank];
+    receive[rank] = mine * down_row;
+  }
+  Bytes shared;
+  try {
+    if (all != 0) {
+      layer::Execution call(device_, *local_.runner, static_cast<std::int64_t>(all),
+                            {{"x", std::move(codes), std::move(scales)}, {"ids", std::move(ids)}});
+      const Bytes down = call.compute().d;
+      const Range mine = experts_.ranges[self];
+      std::vector<std::int32_t> per_expert(static_cast<std::size_t>(mine.size()));
+      numerics::sort_by_expert(slots, form_.routing.top_k, {mine.begin, mine.size(), 0}, per_expert, index, at);
+      for (std::size_t rank = 0, slot = 0; rank < ranks; ++rank) {
+        std::byte* to = results[rank].data();
+        for (const std::size_t end = slot + here[rank] * top_k; slot < end; ++slot)
+          if (at[slot] >= 0)
+            to = std::copy_n(down.data() + static_cast<std::size_t>(at[slot]) * down_row, down_row, to);
+      }
+    }
+    if (form_.shared && tokens != 0)
+      shared = layer::Execution(device_, *shared_.runner, tokens, {{"x", {x.begin(), x.end()}}}).compute().d;
+  } catch (...) {
+    failure = failure_of(std::current_exception());
+  }
+  Exchange back(group_, "results of experts", send, receive, failure);
+  back.finish();
+  std::vector<std::int32_t> rows(chosen.ids.size(), -1);
+  std::vector<float> down;
+  for (std::size_t rank = 0; rank < ranks; ++rank) {
+    const std::span<const std::byte> from = back.from(static_cast<int>(rank));
+    std::int64_t next = std::ssize(down) / form_.hidden;
+    down.resize(down.size() + from.size() / sizeof(float));
+    std::memcpy(down.data() + static_cast<std::size_t>(next) * hidden, from.data(), from.size());
+    for (const std::size_t token : sends[rank])
+      for (std::size_t slot = token * top_k; slot < (token + 1) * top_k; ++slot)
+        if (is_at(chosen.ids[slot], rank)) rows[slot] = static_cast<std::int32_t>(next++);
+  }
+  std::vector<float> sum(hidden), added(hidden);
+  for (std::size_t token = 0; token < static_cast<std::size_t>(tokens); ++token) {
+    numerics::combine_token(std::span(rows).subspan(token * top_k, top_k),
+                            std::span(chosen.weights).subspan(token * top_k, top_k), DType::f32, down.data(),
+                            std::ssize(down) / form_.hidden, form_.hidden, sum);
+    if (!shared.empty()) {
+      std::memcpy(added.data(), shared.data() + token * down_row, down_row);
+      numerics::add_weighted(shared_weights.empty() ? 1.0f : shared_weights[token], added, sum);
+    }
+    numerics::encode(choices_.out, std::span<const float>(sum),
+                     y.data() + token * layer::bytes_of_matrix(choices_.out, 1, form_.hidden));
+  }
+  return chosen;
+}
+
+}  // namespace ironcl::ranks

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// A layer of experts over ranks: each holds whole experts and its own tokens. Tokens travel to the ranks of their
+// experts as codes with their scales, what the experts make of them comes back in f32, and each token's rank adds it
+// up in the order of its slots, as one device does. Next door: host/include/ironcl/ranks.hpp, host/layer/graph.h.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "host/include/ironcl/ranks.hpp"
+#include "host/layer/execution.h"
+#include "host/layer/experts_source.h"
+#include "host/layer/graph.h"
+#include "host/layer/oracle.h"
+#include "host/layer/runner.h"
+
+namespace ironcl::ranks {
+
+class SpreadExperts {
+ public:
+  /// Collective. choices.tokens: the most of all ranks together. Reads and prepares this rank's experts, and what
+  /// every rank has: router and shared expert. Throws as layer::Experts does, the same on every rank.
+  SpreadExperts(Group& group, const Device& device, const layer::ExpertsSource& source,
+                const layer::ExpertsChoices& choices, const std::string& digest = {});
+
+  /// Collective. y [tokens, H] of this rank's own x; tokens may be 0, and need not be as many as other ranks have.
+  /// `routed`: their experts and weights; null: as the router says. Returns what they were.
+  layer::RoutedTokens run(std::int64_t tokens, std::span<const std::byte> x, std::span<std::byte> y,
+                          const layer::RoutedTokens* routed = nullptr);
+
+  const Partition& experts() const noexcept { return experts_; }
+  /// What this rank's plans say of themselves, by the operations of the whole layer's list.
+  const std::vector<layer::PlanInfo>& plans() const noexcept { return plans_; }
+  const layer::Graph& list() const noexcept { return list_; }  ///< The whole layer's.
+
+ private:
+  /// Some operations of a list with their weights.
+  struct Steps {
+    std::vector<std::string> given;
+    std::string wanted;
+    std::unique_ptr<layer::Runner> runner;
+  };
+
+  Steps steps(const layer::ExpertsSource& source, layer::Graph list, std::vector<std::string> given,
+              std::string wanted);
+  layer::RoutedTokens route(std::int64_t tokens, std::span<const std::byte> x, const layer::RoutedTokens* routed,
+                            std::vector<float>& shared_weights);
+
+  Group& group_;
+  Device device_;
+  layer::ExpertsForm form_;
+  layer::ExpertsChoices choices_;
+  Partition experts_;
+  layer::Graph list_;
+  std::vector<layer::PlanInfo> plans_;
+  Steps router_, sort_, local_, shared_;
+};
+
+}  // namespace ironcl::ranks

@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+// Layers over ranks, with what the judge needs.
+#include "host/ranks/spread.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "backends/numerics/checked.h"
+#include "host/layer/operands.h"
+#include "host/ranks/experts.h"
+
+namespace ironcl::ranks {
+namespace {
+
+using numerics::DType;
+
+/// Of a rank's plan what the bound depends on.
+struct PlanFacts {
+  std::int64_t k = 0, accumulation_length = 0, accuracy = 0;
+  std::int64_t terms() const {
+    const std::int64_t length = accumulation_length == 0 ? k : accumulation_length;
+    return length + numerics::ceil_div(k, std::max<std::int64_t>(length, 1));
+  }
+};
+
+/// The plan of one device whose bound is that of a sum over ranks: the least accumulation length, from the ranks' own
+/// on, whose number of terms is not smaller.
+layer::PlanInfo plan_of(const std::vector<PlanFacts>& facts, std::int64_t k, bool sums) {
+  layer::PlanInfo plan;
+  std::int64_t terms = 0, active = 0;
+  for (const PlanFacts& one : facts) {
+    if (one.k == 0) continue;
+    ++active;
+    plan.accuracy = std::max(plan.accuracy, static_cast<numerics::AccuracyClass>(one.accuracy));
+    plan.accumulation_length = std::max(plan.accumulation_length, one.accumulation_length);
+    terms = std::max(terms, one.terms());
+  }
+  if (sums) terms += active - 1;
+  while (plan.accumulation_length > 0 && PlanFacts{k, plan.accumulation_length}.terms() < terms)
+    ++plan.accumulation_length;
+  return plan;
+}
+
+/// What every rank says of its own, by rank.
+template <class T>
+std::vector<T> gathered(Group& group, const T& mine) {
+  const auto ranks = static_cast<std::size_t>(group.size());
+  Exchange exchange =
+      all_gather(group, "facts", std::as_bytes(std::span(&mine, 1)), std::vector<std::size_t>(ranks, sizeof mine));
+  exchange.finish();
+  std::vector<T> all(ranks);
+  for (std::size_t rank = 0; rank < ranks; ++rank)
+    std::memcpy(&all[rank], exchange.from(static_cast<int>(rank)).data(), sizeof mine);
+  return all;
+}
+
+/// A [m, k] as ranks quantise it that have some columns each.
+std::vector<double> quantised_by_parts(const report::Problem& problem, const layer::Operands& operands,
+                                       const std::vector<Range>& parts) {
+  std::vector<double> a(static_cast<std::size_t>(problem.m * problem.k));
+  const std::size_t width = numerics::size_of(problem.a_source);
+  for (const Range& cols : parts) {
+    if (cols.size() == 0) continue;
+    report::Problem local = problem;
+    local.k = cols.size();
+    std::vector<std::byte> x;
+    for (std::int64_t row = 0; row < problem.m; ++row) {
+      const auto part = operands.a.subspan(static_cast<std::size_t>(row * problem.k + cols.begin) * width,
+                                           static_cast<std::size_t>(cols.size()) * width);
+      x.insert(x.end(), part.begin(), part.end());
+    }
+    layer::Operands some;
+    some.a = x;
+    some.a_scale = operands.a_scale;
+    const layer::QuantizedA quantized = layer::quantize_a(local, some);
+    const numerics::ScaleGrid grid = problem.a_scale.grid;
+    const std::vector<double> values =
+        numerics::decode_operand({problem.a, quantized.codes.data(), local.m, local.k, local.k, DType::f32,
+                                  quantized.scales.data(), grid, grid.scale_cols(local.k)});
+    for (std::int64_t row = 0; row < problem.m; ++row)
+      std::copy_n(values.begin() + row * local.k, local.k, a.begin() + row * problem.k + cols.begin);
+  }
+  return a;
+}
+
+}  // namespace
+
+void Launch::run(const std::function<void(Group&, const Device&)>& work) {
+  if (group_) return work(*group_, devices_.front());
+  ThreadRanks threads(size());
+  threads.run([&](Transport& transport) {
+    Group group(transport, settings_);
+    work(group, devices_[static_cast<std::size_t>(group.rank())]);
+  });
+}
+
+Choices choices_for(const std::string& layer, const GemmDesc& problem, const SpreadSettings& settings) {
+  const std::string leaf = layer.substr(layer.rfind('.') + 1);
+  constexpr const char* kRows[] = {"o_proj", "down_proj", "out_proj", "wo", "w2", "fc2", "c_proj", "dense_4h_to_h"};
+  const bool row = std::find(std::begin(kRows), std::end(kRows), leaf) != std::end(kRows) &&
+                   (settings.ragged || k_block(problem) != 0);
+  return {.split = settings.split.value_or(row ? Split::row : Split::column),
+          .ragged = settings.ragged,
+          .chunks = settings.chunks,
+          .digest = settings.digest};
+}
+
+std::uint64_t bytes_of_part(const GemmDesc& problem, const Shards& shards, int rank) {
+  const auto blocks = [](Range range, std::uint32_t origin, std::uint32_t group) -> std::int64_t {
+    if (range.size() == 0 || group == 0) return range.size() == 0 ? 0 : 1;
+    return (origin + range.end - 1) / group - (origin + range.begin) / group + 1;
+  };
+  const Scale& scale = problem.b_scale;
+  const Range cols = shards.cols_of(rank);
+  std::uint64_t bytes = 0;
+  for (const Range& rows : shards.rows_of(rank)) {
+    bytes += static_cast<std::uint64_t>(rows.size()) * bytes_of_elements(problem.b, cols.size());
+    if (scale.dtype != IRONCL_DTYPE_NONE)
+      bytes += bytes_of_elements(
+          scale.dtype, blocks(rows, scale.row_origin, scale.rows) * blocks(cols, scale.col_origin, scale.cols));
+  }
+  return bytes;
+}
+
+layer::Substituted SpreadLayers::run(const std::string& layer, const report::Problem& problem,
+                                     const layer::Operands& operands) {
+  const Whole whole{report::to_gemm_desc(problem),
+                    {.n = problem.n,
+                     .k = problem.k,
+                     .dtype = static_cast<ironcl_dtype>(problem.b),
+                     .scale = report::to_desc(problem.b_scale),
+                     .data = operands.b,
+                     .scales = operands.b_scale,
+                     .global_scales = operands.b_global},
+                    operands.bias,
+                    problem.a_quantizer.given ? operands.a_scale : std::span<const std::byte>()};
+  if (settings_.only_experts)
+    throw Error(IRONCL_UNSUPPORTED, 0, layer + " is no layer of experts; split it by columns or rows");
+  const Choices choices = choices_for(layer, whole.problem, settings_);
+  const bool row = choices.split == Split::row;
+  layer::Substituted made;
+  launch_.run([&](Group& group, const Device& device) {
+    Linear linear(group, device, whole, choices);
+    std::vector<std::byte> d(layer::bytes_of_matrix(problem.d, problem.m, problem.n));
+    linear.run(problem.m, operands.a, d);
+    PlanFacts mine;
+    layer::Output output;
+    if (linear.plan()) {
+      const ironcl_op_info info = linear.plan().info();
+      mine = {linear.local_problem().k, info.accumulation_length, info.accuracy_class};
+      output.variant = info.variant;
+    }
+    const std::vector<PlanFacts> facts = gathered(group, mine);
+    if (group.rank() != 0 && !launch_.processes()) return;
+    const layer::PlanInfo plan = plan_of(facts, problem.k, row);
+    output.d = std::move(d);
+    output.accuracy = plan.accuracy;
+    output.accumulation_length = plan.accumulation_length;
+    output.timing.host_ns = (linear.times().compute + linear.times().waiting) * 1e9;
+    const std::int64_t extra = linear.shards().extra_terms();
+    made = {fmt::format("{} ranks by {}{}", group.size(), row ? "rows, f32 sums in order" : "columns",
+                        extra != 0 ? fmt::format(", ragged k: bound + {}", extra) : ""),
+            std::move(output),
+            {plan},
+            {}};
+    if (row && layer::plan_makes_scales(problem) && !linear.shards().cols.ragged().empty())
+      made.a = quantised_by_parts(problem, operands, linear.shards().cols.ranges);
+  });
+  return made;
+}
+
+layer::Substituted SpreadLayers::run(const layer::ExpertsSource& source, const layer::ExpertsInput& input,
+                                     const layer::ExpertsChoices& choices) {
+  if (settings_.split)
+    throw Error(IRONCL_UNSUPPORTED, 0, source.form().name + " is a layer of experts; split it by experts");
+  layer::Substituted made;
+  launch_.run([&](Group& group, const Device& device) {
+    SpreadExperts experts(group, device, source, choices, settings_.digest);
+    const Partition tokens = Partition::even("m", input.tokens, group.size());
+    const Range mine = tokens.ranges[static_cast<std::size_t>(group.rank())];
+    const auto part = [&](auto all) {
+      const std::size_t width = all.size() / static_cast<std::size_t>(std::max<std::int64_t>(input.tokens, 1));
+      return all.subspan(static_cast<std::size_t>(mine.begin) * width, static_cast<std::size_t>(mine.size()) * width);
+    };
+    layer::RoutedTokens routed;
+    if (input.routed) {
+      const auto ids = part(std::span(input.routed->ids));
+      const auto weights = part(std::span(input.routed->weights));
+      routed = {{ids.begin(), ids.end()}, {weights.begin(), weights.end()}};
+    }
+    const std::size_t y_row = layer::bytes_of_matrix(choices.out, 1, source.form().hidden);
+    const std::size_t ids_row = static_cast<std::size_t>(source.form().routing.top_k) * sizeof(std::int32_t);
+    std::vector<std::byte> own(static_cast<std::size_t>(mine.size()) * y_row);
+    routed = experts.run(mine.size(), part(std::span(input.x)), own, input.routed ? &routed : nullptr);
+    const auto append = [&own](const auto& values) {
+      const auto bytes = std::as_bytes(std::span(values));
+      own.insert(own.end(), bytes.begin(), bytes.end());
+    };
+    append(routed.ids);
+    append(routed.weights);
+    std::vector<std::size_t> receive;
+    for (const Range& one : tokens.ranges)
+      receive.push_back(static_cast<std::size_t>(one.size()) * (y_row + 2 * ids_row));
+    Exchange whole = all_gather(group, "rows of y", own, receive);
+    whole.finish();
+    if (group.rank() != 0 && !launch_.processes()) return;
+    made.name = fmt::format("{} ranks by experts", group.size());
+    made.plans = experts.plans();
+    for (const layer::PlanInfo& plan : made.plans)
+      made.output.accuracy = std::max(made.output.accuracy, plan.accuracy);
+    for (int rank = 0; rank < group.size(); ++rank) {
+      std::span<const std::byte> from = whole.from(rank);
+      const auto count = static_cast<std::size_t>(tokens.ranges[static_cast<std::size_t>(rank)].size());
+      made.output.d.insert(made.output.d.end(), from.begin(),
+                           from.begin() + static_cast<std::ptrdiff_t>(count * y_row));
+      const auto take = [&](auto& to, std::size_t at) {
+        const std::size_t before = to.size();
+        to.resize(before + count * ids_row / sizeof to[0]);
+        std::memcpy(to.data() + before, from.data() + at, count * ids_row);
+      };
+      take(made.output.routed.ids, count * y_row);
+      take(made.output.routed.weights, count * (y_row + ids_row));
+    }
+  });
+  return made;
+}
+
+}  // namespace ironcl::ranks

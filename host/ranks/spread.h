@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// Layers of a checkpoint over ranks, for commands: who the ranks are, how a layer is split, what the judge needs of a
+// result. Next door: host/include/ironcl/ranks.hpp, experts.h, host/layer/judge.h.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "host/include/ironcl/ranks.hpp"
+#include "host/layer/judge.h"
+
+namespace ironcl::ranks {
+
+/// The ranks of a command: processes, of which this is one, or threads of this process, a device each.
+class Launch {
+ public:
+  /// A rank for each device, which may be there several times.
+  explicit Launch(std::vector<Device> devices, Group::Settings settings = {})
+      : devices_(std::move(devices)), settings_(settings) {}
+  /// This process's rank; it takes one of the devices of its host in turn, by `local_rank`.
+  Launch(std::unique_ptr<Transport> process, Group::Settings settings)
+      : settings_(settings), process_(std::move(process)), group_(std::make_unique<Group>(*process_, settings)) {}
+  void use(Device device) { devices_ = {std::move(device)}; }
+
+  int size() const { return process_ ? process_->size() : static_cast<int>(devices_.size()); }
+  bool processes() const noexcept { return process_ != nullptr; }
+  /// Whether this process prints and writes.
+  bool speaks() const { return !process_ || process_->rank() == 0; }
+  /// Calls work on every rank; throws the same Error everywhere.
+  void run(const std::function<void(Group&, const Device&)>& work);
+  /// Of processes: runs work() on each, and throws where it failed on any: the same Error on every one, whose message
+  /// names the rank.
+  template <class Work>
+  void together(const std::string& phase, const std::string& record, Work work) {
+    if (group_)
+      group_->together(phase, record, work);
+    else
+      work();
+  }
+
+ private:
+  std::vector<Device> devices_;
+  Group::Settings settings_;
+  std::unique_ptr<Transport> process_;
+  std::unique_ptr<Group> group_;
+};
+
+struct SpreadSettings {
+  std::optional<Split> split;  ///< Unset: by the layer's name; layers of experts by experts.
+  bool only_experts = false;   ///< Single matrices are refused.
+  bool ragged = false;
+  int chunks = 1;
+  std::string digest{};
+};
+
+/// How a layer is split where nobody says: by rows whose input other layers make on the ranks ("o_proj",
+/// "down_proj"), if k can be cut; others by columns.
+Choices choices_for(const std::string& layer, const GemmDesc& problem, const SpreadSettings& settings);
+
+/// Bytes of codes and scales that rank `rank` reads of a matrix: those of Slice::bytes_read, without reading.
+std::uint64_t bytes_of_part(const GemmDesc& problem, const Shards& shards, int rank);
+
+/// The transport of the processes that mpirun or srun started, of which this is one; null where it was started alone.
+/// The library is that of Open MPI or MPICH, as the environment says. Throws Error UNAVAILABLE where it is not there.
+std::unique_ptr<Transport> open_processes();
+/// This process's number on its host.
+int local_rank();
+
+class SpreadLayers final : public layer::Substitute {
+ public:
+  /// Borrows the launch.
+  SpreadLayers(Launch& launch, SpreadSettings settings) : launch_(launch), settings_(std::move(settings)) {}
+
+  layer::Substituted run(const std::string& layer, const report::Problem& problem,
+                         const layer::Operands& operands) override;
+  layer::Substituted run(const layer::ExpertsSource& source, const layer::ExpertsInput& input,
+                         const layer::ExpertsChoices& choices) override;
+
+ private:
+  Launch& launch_;
+  SpreadSettings settings_;
+};
+
+}  // namespace ironcl::ranks

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+// Layers of experts over ranks, and several devices of one process.
+#include "host/ranks/experts.h"
+
+#include "host/checkpoint/matrix.h"
+#include "host/layer/experts_input.h"
+#include "tests/layer/experts_support.h"
+#include "tests/ranks/support.h"
+
+namespace ironcl::ranks {
+namespace {
+
+using numerics::DType;
+
+/// y and routing of a layer whose tokens are spread as `counts` says.
+struct Spread {
+  Bytes y;
+  layer::RoutedTokens routed;
+  Spread(const Device& device, const layer::ExpertsSource& source, const layer::ExpertsInput& input,
+         const std::vector<std::int64_t>& counts, const layer::RoutedTokens* given)
+      : y(layer::bytes_of_matrix(DType::f32, input.tokens, source.form().hidden)) {
+    std::vector<layer::RoutedTokens> made(counts.size());
+    on_ranks(static_cast<int>(counts.size()), [&](Group& group) {
+      const auto self = static_cast<std::size_t>(group.rank());
+      layer::ExpertsChoices choices;
+      choices.tokens = input.tokens;
+      choices.x = input.x_dtype;
+      choices.out = DType::f32;
+      SpreadExperts experts(group, device, source, choices);
+      const std::int64_t first = std::accumulate(counts.begin(), counts.begin() + group.rank(), std::int64_t{0});
+      const auto part = [&](auto all) {
+        const std::size_t width = all.size() / static_cast<std::size_t>(input.tokens);
+        return all.subspan(static_cast<std::size_t>(first) * width, static_cast<std::size_t>(counts[self]) * width);
+      };
+      layer::RoutedTokens own;
+      if (given != nullptr) {
+        const auto ids = part(std::span(given->ids));
+        const auto weights = part(std::span(given->weights));
+        own = {{ids.begin(), ids.end()}, {weights.begin(), weights.end()}};
+      }
+      for (int call = 0; call < 2; ++call)
+        made[self] = experts.run(counts[self], part(std::span(input.x)), part(std::span(y)),
+                                 given == nullptr ? nullptr : &own);
+    });
+    for (const layer::RoutedTokens& one : made) {
+      routed.ids.insert(routed.ids.end(), one.ids.begin(), one.ids.end());
+      routed.weights.insert(routed.weights.end(), one.weights.begin(), one.weights.end());
+    }
+  }
+};
+
+/// The same by one device, with the routing that it made or was given.
+struct Alone {
+  layer::Output output;
+  Alone(const Device& device, const layer::ExpertsSource& source, layer::ExpertsInput input) {
+    layer::ExpertsChoices choices;
+    choices.tokens = input.tokens;
+    choices.x = input.x_dtype;
+    choices.out = DType::f32;
+    layer::Experts experts(device, source, choices);
+    output = layer::Execution(device, experts, input).compute();
+  }
+};
+
+/// Shares of `tokens`, the last rank without any.
+std::vector<std::int64_t> shares(std::int64_t tokens, int ranks) {
+  std::vector<std::int64_t> counts;
+  for (const Range& one : Partition::even("m", tokens, ranks - 1).ranges) counts.push_back(one.size());
+  counts.push_back(0);
+  return counts;
+}
+
+TEST(Ranks19, ExpertsHaveTheIdsAndTheBitsOfTheWholeLayer) {
+  for (const Device& device : devices()) {
+    const bool model = &device == &devices().front();
+    for (const char* name : {"qwen3-moe", "deepseek-v3", "gpt-oss", "qwen3-5-stacked"}) {
+      for (const bool quantise : {true, false}) {
+        // OpenCL compiles kernels for each number of experts; what travels is the same.
+        if (!model && (!quantise || name != std::string("deepseek-v3"))) continue;
+        layer::Example example(name, quantise);
+        example.input.routed.reset();
+        const Alone alone(device, *example.source, example.input);
+        example.input.routed = alone.output.routed;
+        const layer::Evaluated want = layer::evaluate(*example.source, example.input, DType::f32);
+        for (const int ranks : {3, 2, 4}) {
+          if (!model && ranks != 3) break;
+          const Spread made(device, *example.source, example.input, shares(example.input.tokens, ranks), nullptr);
+          EXPECT_EQ(made.routed.ids, alone.output.routed.ids) << device.uri() << name << ranks;
+          EXPECT_TRUE(made.y == alone.output.d) << device.uri() << ' ' << name << ' ' << ranks << quantise;
+          std::vector<double> got(made.y.size() / sizeof(float));
+          numerics::decode(DType::f32, made.y.data(), std::span(got));
+          EXPECT_TRUE(layer::compare(got, want.y()).pass) << device.uri() << ' ' << name << ' ' << ranks;
+        }
+      }
+    }
+  }
+}
+
+/// Every token to the experts of one rank; slots of nobody; more ranks than experts.
+TEST(Ranks19, ExpertsOfOneRankMayGetEveryToken) {
+  layer::Example example("qwen3-moe", true);
+  layer::RoutedTokens given = *example.input.routed;
+  for (std::size_t i = 0; i < given.ids.size(); ++i)
+    given.ids[i] = i % 2 == 0 ? static_cast<std::int32_t>(example.source->form().routing.experts - 1) : -1;
+  example.input.routed = given;
+  const Alone alone(devices()[0], *example.source, example.input);
+  for (const int ranks : {2, 5, static_cast<int>(example.source->form().routing.experts) + 1})
+    EXPECT_TRUE(Spread(devices()[0], *example.source, example.input, shares(example.input.tokens, ranks), &given).y ==
+                alone.output.d)
+        << ranks;
+}
+
+TEST(Traffic, OfExpertsIsThatOfTheFormula) {
+  const layer::Example example("qwen3-moe", true);
+  const layer::ExpertsForm& form = example.source->form();
+  const std::vector<std::int32_t>& ids = example.input.routed->ids;
+  constexpr std::uint64_t kRanks = 2;
+  on_threads(kRanks, [&](Group& group) {
+    layer::ExpertsChoices choices;
+    choices.tokens = example.input.tokens;
+    choices.x = example.input.x_dtype;
+    SpreadExperts experts(group, devices()[0], *example.source, choices);
+    const std::int64_t tokens = group.rank() == 0 ? example.input.tokens : 0;  // rank 1 has experts only
+    Bytes y(layer::bytes_of_matrix(choices.out, tokens, form.hidden));
+    const Traffic before = group.sent();
+    experts.run(tokens, std::span(example.input.x).first(static_cast<std::size_t>(tokens * form.hidden) * 2), y,
+                &*example.input.routed);
+    std::uint64_t there = 0, slots = 0;
+    const auto top_k = static_cast<std::size_t>(form.routing.top_k);
+    for (std::size_t token = 0; token < ids.size(); token += top_k) {
+      const auto hit = static_cast<std::uint64_t>(std::count_if(
+          ids.begin() + static_cast<std::ptrdiff_t>(token), ids.begin() + static_cast<std::ptrdiff_t>(token + top_k),
+          [&](std::int32_t id) { return id >= experts.experts().ranges[1].begin; }));
+      there += hit != 0 ? 1 : 0;
+      slots += hit;
+    }
+    const auto hidden = static_cast<std::uint64_t>(form.hidden);
+    EXPECT_EQ(group.sent().messages - before.messages, 3 * (kRanks - 1));
+    EXPECT_EQ(
+        group.sent().bytes - before.bytes,
+        776 + (group.rank() == 0 ? there * (hidden + (hidden + 127) / 128 * 4 + 4 * top_k) : slots * 4 * hidden));
+  });
+}
+
+/// A source whose experts can be read by one rank only.
+class Broken final : public layer::ExpertsSource {
+ public:
+  Broken(const layer::ExpertsSource& of, std::int64_t expert) : of_(of), expert_(expert) {}
+  const layer::ExpertsForm& form() const override { return of_.form(); }
+  layer::StackedMatrices matrix(bool shared, layer::Projection projection, std::int64_t expert) const override {
+    if (!shared && expert == expert_) throw Error(IRONCL_UNAVAILABLE, 0, "the last expert cannot be read");
+    return of_.matrix(shared, projection, expert);
+  }
+  layer::StackedMatrices router() const override { return of_.router(); }
+  std::vector<float> correction_bias() const override { return of_.correction_bias(); }
+
+ private:
+  const layer::ExpertsSource& of_;
+  std::int64_t expert_;
+};
+
+TEST(Ranks15, AnExpertThatCannotBeReadIsEveryRanksError) {
+  const layer::Example example("qwen3-moe", true);
+  const std::int64_t count = example.source->form().experts.count;
+  const Broken broken(*example.source, count - 1);
+  on_ranks(2, [&](Group& group) {
+    layer::ExpertsChoices choices;
+    choices.tokens = 2;
+    EXPECT_EQ(error_of([&] { const SpreadExperts made(group, devices()[0], broken, choices); }),
+              "UNAVAILABLE: creating a split of experts: rank 1: the last expert cannot be read");
+  });
+}
+
+/// Two devices of one process, a context and a thread for each (POCL_DEVICES="cpu cpu").
+TEST(Ranks20, DevicesOfOneProcessHaveTheBitsOfRanksOfOne) {
+  const std::vector<Device>& all = devices();
+  if (all.size() < 3) GTEST_SKIP() << "one OpenCL device; PoCL has two with POCL_DEVICES='cpu cpu'";
+  const Example example("--src=bf16 --dt=e4m3fn:e4m3fn:bf16 --scale=1x128:128x128 7x512:512x320");
+  for (const Choices& choices : {Choices{.ragged = true}, Choices{.split = Split::row}}) {
+    const Bytes want = example.spread(all[1], 2, choices);
+    on_ranks(2, [&](Group& group) {
+      Linear linear(group, all[static_cast<std::size_t>(1 + group.rank())], example.whole(), choices);
+      for (int call = 0; call < 20; ++call) {
+        Bytes d(example.d_bytes());
+        linear.run(7, example.made.a, d);
+        EXPECT_TRUE(d == want);
+      }
+    });
+  }
+}
+
+}  // namespace
+}  // namespace ironcl::ranks

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+// What goes wrong on one rank is the same error on every rank, and nobody waits for ever.
+#include <atomic>
+
+#include "tests/ranks/support.h"
+
+namespace ironcl::ranks {
+namespace {
+
+constexpr const char* kLine = "--src=bf16 --dt=e4m3fn:e4m3fn:f32 --scale=1x128:128x128 4x256:256x384";
+
+/// What `work` throws on each rank of this process.
+std::vector<std::string> errors_of(int ranks, const std::function<void(Group&)>& work,
+                                   Group::Settings settings = {}) {
+  std::map<int, std::string> errors;
+  std::mutex mutex;
+  on_ranks(
+      ranks,
+      [&](Group& group) {
+        std::string error = error_of([&] { work(group); });
+        const std::lock_guard lock(mutex);
+        errors[group.rank()] = std::move(error);
+      },
+      settings);
+  std::vector<std::string> all;
+  for (auto& [rank, error] : errors) all.push_back(std::move(error));
+  return all;
+}
+
+void expect_same(const std::vector<std::string>& errors, const std::string& part) {
+  for (const std::string& one : errors) {
+    EXPECT_EQ(one, errors[0]);
+    EXPECT_TRUE(one.find(part) != std::string::npos) << "\"" << one << "\" lacks " << part;
+  }
+}
+
+TEST(Ranks14, RanksThatDisagreeGetTheSameErrorOnEveryRank) {
+  const Example example(kLine);
+  const std::function<void(Whole&, Choices&)> changes[] = {
+      [](Whole& whole, Choices&) { whole.problem.m = 5; },
+      [](Whole& whole, Choices&) { whole.problem.d = IRONCL_BF16; },
+      [](Whole& whole, Choices&) { whole.problem.b_scale.rows = 64; },
+      [](Whole&, Choices& choices) { choices.ragged = true; },
+      [](Whole&, Choices& choices) { choices.chunks = 2; },
+      [](Whole&, Choices& choices) { choices.digest = "0123"; },
+  };
+  for (const auto& change : changes) {
+    expect_same(errors_of(3,
+                          [&](Group& group) {
+                            Whole whole = example.whole();
+                            Choices choices{.ragged = false};
+                            if (group.rank() == 2) change(whole, choices);
+                            const Linear linear(group, devices()[0], whole, choices);
+                          }),
+                "rank 2 has ");
+  }
+}
+
+/// Creating: a rank without memory, or with a bad file. Running: a rank whose device fails. The group lives on.
+TEST(Ranks15, AFailureOfOneRankIsThatOfEveryRank) {
+  const Example example(kLine);
+  for (const int bad : {0, 1, 2}) {
+    expect_same(errors_of(3,
+                          [&](Group& group) {
+                            Whole whole = example.whole();
+                            if (group.rank() == bad) whole.b.data = whole.b.data.first(100);
+                            const Linear linear(group, devices()[0], whole, {});
+                          }),
+                "INVALID_ARGUMENT: creating a column split: rank " + std::to_string(bad) +
+                    ": B has fewer bytes than its description says");
+    expect_same(errors_of(3,
+                          [&](Group& group) {
+                            group.together("reading", "", [&] {
+                              if (group.rank() >= bad) throw std::bad_alloc();
+                            });
+                          }),
+                "OUT_OF_HOST_MEMORY: reading: rank " + std::to_string(bad) + ": out of memory");
+  }
+  // In the second of three chunks, whose rows are 2 and 3.
+  for (const std::uint64_t gather : {std::uint64_t{0}, std::uint64_t{1} << 20}) {
+    std::atomic<int> right = 0;
+    expect_same(errors_of(3,
+                          [&](Group& group) {
+                            const auto part = [&](Range rows, std::span<std::byte> to, const detail::Poll&) {
+                              if (group.rank() == 1 && rows.begin == 2 && right == 0)
+                                throw Error(IRONCL_DEVICE_LOST, -5, "the device is gone");
+                              std::fill(to.begin(), to.end(), std::byte{0x3f});
+                            };
+                            Bytes d(6 * 4 * 4);
+                            const auto call = [&] { detail::reduce(group, 6, 4, IRONCL_F32, {0, 1, 2}, 3, part, d); };
+                            const std::string error = error_of(call);
+                            group.together("pause", "", [] {});
+                            ++right;
+                            call();
+                            if (!error.empty()) throw Error(IRONCL_DEVICE_LOST, -5, error);
+                          },
+                          {std::chrono::seconds(60), gather}),
+                "sum of partial results: rank 1: the device is gone");
+    EXPECT_EQ(right, world() == nullptr    ? 3
+                     : world()->rank() < 3 ? 1
+                                           : 0)
+        << "the call after it worked on every rank";
+  }
+}
+
+TEST(Ranks16, ARankThatHangsIsNamedAndEndsTheGroup) {
+  std::atomic<int> ended = 0;
+  const std::vector<std::string> errors =
+      errors_of(3,
+                [&](Group& group) {
+                  if (group.rank() == 1) {
+                    while (ended < 2) std::this_thread::yield();
+                    return;
+                  }
+                  const std::string first = error_of([&] { group.together("the phase", "", [] {}); });
+                  const std::string second = error_of([&] { group.together("the next", "", [] {}); });
+                  EXPECT_EQ(second.find("UNAVAILABLE: the next: rank 1 was silent"), 0u) << second;
+                  ++ended;
+                  throw Error(IRONCL_OK, 0, first);
+                },
+                {std::chrono::milliseconds(200), 0});
+  EXPECT_TRUE(errors[1].empty());
+  EXPECT_EQ(errors[0], errors[2]);
+  EXPECT_NE(errors[0].find("TIMEOUT: rank 1 was silent for 0.2 s in 'the phase'"), std::string::npos) << errors[0];
+}
+
+/// Else the tests over processes would be tests of threads.
+TEST(Processes, AreThoseThatMpirunStarted) {
+  const char* started = std::getenv("RANKS_TEST_PROCESSES");
+  EXPECT_EQ(world() == nullptr ? 1 : world()->size(), started == nullptr ? 1 : std::atoi(started));
+}
+
+TEST(Failures, AMessageOfAnotherSizeIsNoData) {
+  const std::vector<std::string> errors = errors_of(2,
+                                                    [](Group& group) {
+                                                      const Bytes mine(group.rank() == 0 ? 8 : 4);
+                                                      all_gather(group, "sizes", mine, {8, 8}).finish();
+                                                    },
+                                                    {std::chrono::milliseconds(500), 0});
+  EXPECT_NE(errors[0].find("rank 1 sent 260 bytes where rank 0 expects 264"), std::string::npos) << errors[0];
+}
+
+}  // namespace
+}  // namespace ironcl::ranks
