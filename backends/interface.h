@@ -11,6 +11,8 @@
 // serve one thread at a time.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -53,8 +55,14 @@ enum class Status : std::uint32_t {
 /// The one exception a backend throws on purpose. The text says what is wrong, where, and what to do about it.
 class Error : public std::runtime_error {
  public:
-  Error(Status status, const std::string& message, std::int32_t native_code = 0)
+  Error(Status status, const std::string& message) : Error(status, 0, message) {}
+  /// With the driver's own code.
+  Error(Status status, std::int32_t native_code, const std::string& message)
       : std::runtime_error(message), status_(status), native_code_(native_code) {}
+  /// The message by fmt.
+  template <class Arg, class... Args>
+  Error(Status status, fmt::format_string<Arg, Args...> text, Arg&& arg, Args&&... args)
+      : Error(status, fmt::format(text, std::forward<Arg>(arg), std::forward<Args>(args)...)) {}
   Status status() const noexcept { return status_; }
   std::int32_t native_code() const noexcept { return native_code_; }  ///< The driver's own code, else 0.
 
@@ -90,6 +98,18 @@ enum class Reason : std::uint32_t {
   option = 9,
 };
 
+/// Why a device does not run something: what, and what would be accepted.
+struct Refusal {
+  Reason reason = Reason::none;
+  std::string text;
+
+  Refusal(Reason why, std::string what) : reason(why), text(std::move(what)) {}
+  /// The text by fmt.
+  template <class Arg, class... Args>
+  Refusal(Reason why, fmt::format_string<Arg, Args...> what, Arg&& arg, Args&&... args)
+      : Refusal(why, fmt::format(what, std::forward<Arg>(arg), std::forward<Args>(args)...)) {}
+};
+
 enum class TimeKind : std::uint32_t { none = 0, measured = 1, modelled = 2 };
 
 /// Whether a device runs a problem, and if not, why.
@@ -100,6 +120,9 @@ struct Support {
   TimeKind estimate_kind = TimeKind::none;
   double estimate_ns = 0;
   std::uint64_t workspace_bytes = 0;
+
+  Support() = default;
+  Support(Refusal refusal) : reason(refusal.reason), text(std::move(refusal.text)) {}
 };
 
 enum class DeviceType : std::uint32_t { cpu = 1, gpu = 2, accelerator = 3, model = 4 };
@@ -163,6 +186,14 @@ class Queue {
   virtual std::shared_ptr<Event> read(const Span& src, void* dst) = 0;
 };
 
+/// Something that is enqueued with its arguments: everything compiled and looked up. Serves one thread at a time.
+template <class Args>
+class Operation {
+ public:
+  virtual ~Operation() = default;
+  virtual std::shared_ptr<Event> enqueue(const std::shared_ptr<Queue>& queue, const Args& args) = 0;
+};
+
 class Gemm;
 
 /// B in host memory. data and scales are read before prepare_weights returns.
@@ -210,13 +241,10 @@ struct GemmArgs {
   bool wants_event = true;  ///< False: no event is made, and null returned. Here and in what follows.
 };
 
-/// A plan: everything compiled and looked up.
-class Gemm {
+/// A plan.
+class Gemm : public Operation<GemmArgs> {
  public:
-  virtual ~Gemm() = default;
   virtual GemmInfo info() const = 0;
-  virtual const GemmDesc& desc() const noexcept = 0;
-  virtual std::shared_ptr<Event> enqueue(const std::shared_ptr<Queue>& queue, const GemmArgs& args) = 0;
 };
 
 /// X [rows, cols] to codes and scales; the meaning of every field is that of ironcl_quantize_desc.
@@ -236,12 +264,7 @@ struct QuantizeArgs {
   bool wants_event = true;
 };
 
-/// A quantiser: everything compiled and looked up. Serves one thread at a time.
-class Quantize {
- public:
-  virtual ~Quantize() = default;
-  virtual std::shared_ptr<Event> enqueue(const std::shared_ptr<Queue>& queue, const QuantizeArgs& args) = 0;
-};
+using Quantize = Operation<QuantizeArgs>;
 
 /// From a router's logits to rows sorted by expert. Where `given`, ids are read, weights are left alone, and logits
 /// are there only with `shared_gate`, of which only the last is read. The meaning of every field is that of
@@ -266,12 +289,7 @@ struct RouteArgs {
   bool wants_event = true;
 };
 
-/// A router: everything compiled and looked up. Serves one thread at a time.
-class Route {
- public:
-  virtual ~Route() = default;
-  virtual std::shared_ptr<Event> enqueue(const std::shared_ptr<Queue>& queue, const RouteArgs& args) = 0;
-};
+using Route = Operation<RouteArgs>;
 
 /// activation(gate, up), quantised or not; the meaning of every field is that of ironcl_activate_desc.
 struct ActivateDesc {
@@ -294,12 +312,7 @@ struct ActivateArgs {
   bool wants_event = true;
 };
 
-/// An activation: everything compiled and looked up. Serves one thread at a time.
-class Activate {
- public:
-  virtual ~Activate() = default;
-  virtual std::shared_ptr<Event> enqueue(const std::shared_ptr<Queue>& queue, const ActivateArgs& args) = 0;
-};
+using Activate = Operation<ActivateArgs>;
 
 /// The weighted sum of each token's rows; the meaning of every field is that of ironcl_combine_desc.
 struct CombineDesc {
@@ -315,12 +328,7 @@ struct CombineArgs {
   bool wants_event = true;
 };
 
-/// A combination: everything compiled and looked up. Serves one thread at a time.
-class Combine {
- public:
-  virtual ~Combine() = default;
-  virtual std::shared_ptr<Event> enqueue(const std::shared_ptr<Queue>& queue, const CombineArgs& args) = 0;
-};
+using Combine = Operation<CombineArgs>;
 
 class Device {
  public:

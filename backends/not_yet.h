@@ -4,6 +4,7 @@
 // do more. Next door: interface.h.
 #pragma once
 
+#include <cassert>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -12,33 +13,34 @@
 
 namespace ironcl::backend {
 
-/// Why a device does not run something: what, and what would be accepted.
-struct Refusal {
-  Reason reason = Reason::none;
-  std::string text;
-};
-
 /// Why these scales are refused, with what would be accepted; nothing where the rest of the description decides.
 inline std::optional<Refusal> not_yet(const ScaleDesc& scale, std::string_view operand) {
-  const auto refusal = [&](const std::string& what) {
-    return Refusal{Reason::scale_layout, std::string(operand) + what};
-  };
-  if (operand != "b") {
-    if (scale.dtype == DType::e4m3fn) return refusal(" has scales of e4m3fn; f32, f16, bf16 and e8m0 are accepted");
-    if (scale.global) return refusal(" has a global scale; multiply its scales by it");
-  }
-  if (scale.grid.row_origin != 0 || scale.grid.col_origin != 0) {
-    return refusal(" begins inside a block of its scales (" + std::to_string(scale.grid.row_origin) + " rows and " +
-                   std::to_string(scale.grid.col_origin) + " columns); cut it where a block begins");
+  constexpr Reason kWhy = Reason::scale_layout;
+  if (operand != "b" && scale.dtype == DType::e4m3fn)
+    return Refusal(kWhy, "{} has scales of e4m3fn; f32, f16, bf16 and e8m0 are accepted", operand);
+  if (operand != "b" && scale.global)
+    return Refusal(kWhy, "{} has a global scale; multiply its scales by it", operand);
+  if (const auto& grid = scale.grid; grid.row_origin != 0 || grid.col_origin != 0) {
+    return Refusal(kWhy,
+                   "{} begins inside a block of its scales ({} rows and {} columns); cut it where a block begins",
+                   operand, grid.row_origin, grid.col_origin);
   }
   return std::nullopt;
 }
 
+/// The same of a whole product. What the adapter has checked of it is asserted.
 inline std::optional<Refusal> not_yet(const GemmDesc& desc) {
-  if (desc.a == DType::e2m1)
-    return Refusal{Reason::dtype, "a is e2m1; e4m3fn, e5m2, i8, f32, f16 and bf16 are accepted"};
-  if (desc.d == DType::e2m1)
-    return Refusal{Reason::dtype, "d is e2m1; e4m3fn, e5m2, i8, f32, f16 and bf16 are accepted"};
+  [[maybe_unused]] const auto is_operand = [](DType type) {
+    return numerics::is_float(type) || numerics::is_quantized(type);
+  };
+  assert(is_operand(desc.a) && is_operand(desc.b) && is_operand(desc.d));
+  assert(desc.a_source == DType::none || (numerics::is_float(desc.a_source) && numerics::is_quantized(desc.a)));
+  assert(!numerics::is_float(desc.b) || numerics::is_float(desc.a));
+  assert((desc.grouping == Grouping::none && desc.a_rows == 0) || desc.a_scale.dtype == DType::none ||
+         desc.a_scale.grid.group_rows == 1);
+  for (const auto& [type, operand] : {std::pair(desc.a, "a"), std::pair(desc.d, "d")})
+    if (type == DType::e2m1)
+      return Refusal(Reason::dtype, "{} is e2m1; e4m3fn, e5m2, i8, f32, f16 and bf16 are accepted", operand);
   if (auto refusal = not_yet(desc.a_scale, "a")) return refusal;
   if (auto refusal = not_yet(desc.b_scale, "b")) return refusal;
   return not_yet(desc.d_scale, "d");
@@ -46,10 +48,15 @@ inline std::optional<Refusal> not_yet(const GemmDesc& desc) {
 
 /// Throws unsupported where the codes or scales that a quantiser would make are refused.
 inline void refuse_not_yet(DType code, const ScaleDesc& scale, std::string_view operand) {
-  if (code == DType::e2m1) {
-    throw Error(Status::unsupported, std::string(operand) + " is to become e2m1; e4m3fn, e5m2 and i8 are accepted");
-  }
+  if (code == DType::e2m1)
+    throw Error(Status::unsupported, "{} is to become e2m1; e4m3fn, e5m2 and i8 are accepted", operand);
   if (const auto refusal = not_yet(scale, operand)) throw Error(Status::unsupported, refusal->text);
+}
+
+inline void refuse_not_yet(const ActivateDesc& desc) {
+  refuse_not_yet(desc.y, desc.scale, "y");
+  if (desc.quantizer.given)
+    throw Error(Status::unsupported, "y is to be quantised by given scales; here they are made");
 }
 
 }  // namespace ironcl::backend

@@ -74,10 +74,9 @@ class Run {
     queue_->finish();
     return bytes;
   }
-  std::shared_ptr<backend::Weights> weights(const std::shared_ptr<backend::Gemm>& plan,
+  std::shared_ptr<backend::Weights> weights(const std::shared_ptr<backend::Gemm>& plan, const backend::GemmDesc& d,
                                             const std::vector<std::uint8_t>& codes,
                                             const std::vector<float>& scales) {
-    const backend::GemmDesc& d = plan->desc();
     backend::WeightsDesc w;
     w.dtype = d.b;
     w.n = d.n;
@@ -163,10 +162,9 @@ double microseconds_multiplying(const opencl::Gemm& plan, const std::vector<cl::
 
 /// A's rows are those of `o`, B is that of `of_b`. Times one plan, and compares some rows of its first D with the
 /// oracle. D is poisoned before.
-Measured measure(Run& run, const std::shared_ptr<backend::Gemm>& plan,
+Measured measure(Run& run, const std::shared_ptr<backend::Gemm>& plan, const backend::GemmDesc& d,
                  const std::shared_ptr<backend::Weights>& weights, const Operands& o, const Operands& of_b,
                  const cl::Buffer& flush, int runs) {
-  const backend::GemmDesc& d = plan->desc();
   const std::int64_t scale_cols = d.a_scale.ld;
   const bool floats = d.a_source != DType::none;
   backend::GemmArgs args;
@@ -239,9 +237,10 @@ double empty_kernel_us(Run& run, const cl::Context& context, const cl::Buffer& f
 class PreparedWeights {
  public:
   PreparedWeights(Run& run, const Operands& operands) : run_(run), operands_(operands) {}
-  const std::shared_ptr<backend::Weights>& for_plan(const std::shared_ptr<backend::Gemm>& plan) {
+  const std::shared_ptr<backend::Weights>& for_plan(const std::shared_ptr<backend::Gemm>& plan,
+                                                    const backend::GemmDesc& desc) {
     auto& weights = of_form_[dynamic_cast<const opencl::Gemm&>(*plan).weight_form()->name()];
-    if (weights == nullptr) weights = run_.weights(plan, operands_.b, operands_.b_scales);
+    if (weights == nullptr) weights = run_.weights(plan, desc, operands_.b, operands_.b_scales);
     return weights;
   }
 
@@ -266,10 +265,10 @@ bool row(Run& run, const Settings& s, const Operands& o, PreparedWeights& weight
                 {o.a_scales.begin(), o.a_scales.begin() + m * numerics::ceil_div(k, kBlock)},
                 {},
                 {o.x.begin(), o.x.begin() + m * k}};
-  const auto codes = run.device().create_gemm(described(DType::none)),
-             floats = run.device().create_gemm(described(DType::bf16));
-  const Measured c = measure(run, codes, weights.for_plan(codes), rows, o, flush, s.runs);
-  const Measured f = measure(run, floats, weights.for_plan(floats), rows, o, flush, s.runs);
+  const backend::GemmDesc of_codes = described(DType::none), of_floats = described(DType::bf16);
+  const auto codes = run.device().create_gemm(of_codes), floats = run.device().create_gemm(of_floats);
+  const Measured c = measure(run, codes, of_codes, weights.for_plan(codes, of_codes), rows, o, flush, s.runs);
+  const Measured f = measure(run, floats, of_floats, weights.for_plan(floats, of_floats), rows, o, flush, s.runs);
   const double flop = 2e-6 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
   const bool pass = c.pass && f.pass;
   fmt::print("{:>5} {:>6} {:>6}  {:<8} {:<16} {:<52} {:>8.1f} {:>6.0f} {:>8.1f} {:>8.1f}  {:.3f} {:.3f} {}\n", m, n,

@@ -49,10 +49,9 @@ VmemBuffer& Core::allocate(const std::string& name, int slots, std::int64_t rows
   const std::int64_t total =
       numerics::checked_add(totals_.vmem_bytes, numerics::checked_mul(buffer.padded_bytes, slots));
   if (total > vmem_limit_) {
-    throw Error(
-        Status::unsupported,
-        fmt::format("VMEM: {} needs {} bytes more, {} in all, and the limit is {}; take smaller kernel_blocks", name,
-                    total - totals_.vmem_bytes, total, vmem_limit_));
+    throw Error(Status::unsupported,
+                "VMEM: {} needs {} bytes more, {} in all, and the limit is {}; take smaller kernel_blocks", name,
+                total - totals_.vmem_bytes, total, vmem_limit_);
   }
   totals_.vmem_bytes = total;
   buffer.filling.resize(static_cast<std::size_t>(slots));
@@ -99,16 +98,15 @@ std::uint64_t Core::start(Copy copy, int semaphore, std::int64_t step) {
                       copy.slot_row >= 0 && copy.slot_row + region.rows <= buffer.rows &&
                       region.cols <= buffer.cols && copy.slot >= 0 && copy.slot < buffer.slots;
   if (!inside) {
-    throw Error(
-        Status::internal,
-        fmt::format("DMA of {} rows {}+{} cols {}+{} leaves the array {}x{} or slot {} of {} ({}x{} from row {})",
-                    copy.array->name, region.row, region.rows, region.col, region.cols, copy.array->rows,
-                    copy.array->cols, copy.slot, buffer.slots, buffer.rows, buffer.cols, copy.slot_row));
+    throw Error(Status::internal,
+                "DMA of {} rows {}+{} cols {}+{} leaves the array {}x{} or slot {} of {} ({}x{} from row {})",
+                copy.array->name, region.row, region.rows, region.col, region.cols, copy.array->rows,
+                copy.array->cols, copy.slot, buffer.slots, buffer.rows, buffer.cols, copy.slot_row);
   }
   const auto slot = static_cast<std::size_t>(copy.slot);
   if (buffer.filling[slot] != 0 || (copy.in && buffer.draining[slot] != 0)) {
-    throw Error(Status::internal, fmt::format("DMA of {} at step {} meets another copy in flight in slot {}",
-                                              copy.array->name, step, copy.slot));
+    throw Error(Status::internal, "DMA of {} at step {} meets another copy in flight in slot {}", copy.array->name,
+                step, copy.slot);
   }
   copy.bytes = bytes_of(copy);
   const double begin = std::max(now_ns_, hbm_free_ns_);
@@ -165,9 +163,8 @@ void Core::wait(int semaphore, std::uint64_t bytes) {
   Semaphore& sem = semaphores_.at(static_cast<std::size_t>(semaphore));
   while (sem.credit < bytes) {
     if (sem.pending.empty()) {
-      throw Error(Status::internal,
-                  fmt::format("deadlock: {} bytes are waited for on semaphore {} and {} were signalled", bytes,
-                              sem.name, sem.credit));
+      throw Error(Status::internal, "deadlock: {} bytes are waited for on semaphore {} and {} were signalled", bytes,
+                  sem.name, sem.credit);
     }
     Copy& copy = sem.pending.front();
     now_ns_ = std::max(now_ns_, copy.done_ns);
@@ -195,8 +192,7 @@ void Core::compute(const Work& work, std::int64_t step, std::string_view label) 
 
 const std::byte* Core::readable(const VmemBuffer& buffer, int slot) const {
   if (buffer.filling.at(static_cast<std::size_t>(slot)) != 0) {
-    throw Error(Status::internal,
-                fmt::format("{} slot {} is read before its copy was waited for", buffer.name, slot));
+    throw Error(Status::internal, "{} slot {} is read before its copy was waited for", buffer.name, slot);
   }
   return with_data_ ? buffer.data.get() + buffer.slot_bytes() * slot : nullptr;
 }
@@ -204,7 +200,7 @@ const std::byte* Core::readable(const VmemBuffer& buffer, int slot) const {
 std::byte* Core::writable(VmemBuffer& buffer, int slot) const {
   if (buffer.filling.at(static_cast<std::size_t>(slot)) != 0 ||
       buffer.draining.at(static_cast<std::size_t>(slot)) != 0) {
-    throw Error(Status::internal, fmt::format("{} slot {} is written while a copy uses it", buffer.name, slot));
+    throw Error(Status::internal, "{} slot {} is written while a copy uses it", buffer.name, slot);
   }
   return with_data_ ? buffer.data.get() + buffer.slot_bytes() * slot : nullptr;
 }
@@ -212,8 +208,8 @@ std::byte* Core::writable(VmemBuffer& buffer, int slot) const {
 CoreTotals Core::finish() {
   for (const Semaphore& sem : semaphores_) {
     if (!sem.pending.empty() || sem.credit != 0) {
-      throw Error(Status::internal, fmt::format("the kernel ends with {} copies in flight on semaphore {}",
-                                                sem.pending.size(), sem.name));
+      throw Error(Status::internal, "the kernel ends with {} copies in flight on semaphore {}", sem.pending.size(),
+                  sem.name);
     }
   }
   totals_.end_ns = now_ns_;

@@ -35,8 +35,8 @@ struct Dot {
 /// narrower than the array: the dots then fill it.
 bool dequantizes_first(const Plan& plan) noexcept {
   const Problem& p = plan.problem;
-  return plan.program == Program::gmm_v2 && numerics::is_float(p.multiplied()) && p.w_scale != DType::none &&
-         p.group < p.k && p.group < plan.machine.tpu->mxu_size;
+  return plan.program == Program::gmm_v2 && numerics::is_float(p.a) && p.scaled_w() && p.group < p.k &&
+         p.group < plan.machine.tpu->mxu_size;
 }
 
 Dot dot_of(const Plan& plan) {
@@ -74,7 +74,7 @@ Work step_work(const Plan& plan, std::int64_t rows, bool quantizes, bool stores)
   const KernelBlocks& blocks = plan.blocks;
   const Assumptions& assume = plan.machine.assume;
   const Dot dot = dot_of(plan);
-  const DType left = plan.problem.multiplied(), right = plan.problem.w;
+  const DType left = plan.problem.a, right = plan.problem.w();
   const auto along_k = static_cast<double>(ceil_div(blocks.i, dot.depth));
   const auto along_n = static_cast<double>(ceil_div(blocks.o, dot.cols));
   Work work;
@@ -99,7 +99,7 @@ Work step_work(const Plan& plan, std::int64_t rows, bool quantizes, bool stores)
     return work;
   }
   // Each K group's sum is scaled and added. Where one group spans K, the steps add and the last one scales.
-  const double scales = (plan.problem.scaled_x ? 1 : 0) + (plan.problem.w_scale != DType::none ? 1 : 0);
+  const double scales = (plan.problem.scaled_x() ? 1 : 0) + (plan.problem.scaled_w() ? 1 : 0);
   if (plan.problem.group < plan.problem.k) {
     operations += outputs * along_k * (scales + 1);
   } else {
@@ -118,20 +118,20 @@ Estimate estimate_grouped(const Plan& plan) {
   const std::vector<MatrixRows> dealt = deal_rows(p.grouping, p.m, plan.matrix_rows);
   const Grid grid = plan.grid(p.rows());
   const auto no = static_cast<double>(grid[1]), ni = static_cast<double>(grid[2]);
-  const double weights = static_cast<double>(p.n) * static_cast<double>(p.k) * numerics::size_of(p.w);
+  const double weights = static_cast<double>(p.n) * static_cast<double>(p.k) * numerics::size_of(p.w());
   Estimate sum;
   double rows = 0, weight_reads = 0;
   std::int64_t last = -1;
   for (const Visit& visit : visits_of(plan, dealt, p.rows())) {
     const std::int64_t given = rows_multiplied(plan, visit);
-    const Work inner = step_work(plan, given, p.quantize_x, false),
-               outer = step_work(plan, given, p.quantize_x, true);
+    const Work inner = step_work(plan, given, p.quantizes_x(), false),
+               outer = step_work(plan, given, p.quantizes_x(), true);
     sum.compute_ns += no * ((ni - 1) * std::max(inner.mxu_ns, inner.vpu_ns) + std::max(outer.mxu_ns, outer.vpu_ns));
     rows += static_cast<double>(visit.tile_rows);
     if (ni > 1 || visit.matrix != last) weight_reads += 1;
     last = visit.matrix;
   }
-  const double x_bytes = no * rows * static_cast<double>(p.k) * numerics::size_of(p.x);
+  const double x_bytes = no * rows * static_cast<double>(p.k) * numerics::size_of(p.x());
   const double out_bytes = rows * static_cast<double>(p.n) * numerics::size_of(p.d);
   sum.transfer_ns = (weight_reads * weights + x_bytes + out_bytes) / plan.machine.hbm_bytes_per_ns();
   sum.time_ns = plan.machine.assume.launch_ns + std::max(sum.compute_ns, sum.transfer_ns);
@@ -157,16 +157,16 @@ Estimate estimate(const Plan& plan, std::int64_t m) {
   // The closed forms of the fetch counts: x (b, i), w (o, i), out (b, o), i fastest.
   const double x_fetches = ni > 1 ? nb * no * ni : nb;
   const double w_fetches = no > 1 ? nb * no * ni : ni > 1 ? nb * ni : 1;
-  const double bytes = x_fetches * area(k.b, k.i, numerics::size_of(plan.problem.x)) +
-                       w_fetches * area(k.o, k.i, numerics::size_of(plan.problem.w)) +
+  const double bytes = x_fetches * area(k.b, k.i, numerics::size_of(plan.problem.x())) +
+                       w_fetches * area(k.o, k.i, numerics::size_of(plan.problem.w())) +
                        nb * no * area(k.b, k.o, numerics::size_of(plan.problem.d));
-  const Work inner = step_work(plan, k.b, plan.problem.quantize_x && !plan.save_x_q, false);
-  const Work last = step_work(plan, k.b, plan.problem.quantize_x, true);
+  const Work inner = step_work(plan, k.b, plan.problem.quantizes_x() && !plan.save_x_q, false);
+  const Work last = step_work(plan, k.b, plan.problem.quantizes_x(), true);
   Estimate sum;
   sum.compute_ns = nb * no * ((ni - 1) * std::max(inner.mxu_ns, inner.vpu_ns) + std::max(last.mxu_ns, last.vpu_ns));
   sum.transfer_ns = bytes / plan.machine.hbm_bytes_per_ns();
   const double first =
-      (area(k.b, k.i, numerics::size_of(plan.problem.x)) + area(k.o, k.i, numerics::size_of(plan.problem.w))) /
+      (area(k.b, k.i, numerics::size_of(plan.problem.x())) + area(k.o, k.i, numerics::size_of(plan.problem.w()))) /
       plan.machine.hbm_bytes_per_ns();
   const double last_store = area(k.b, k.o, numerics::size_of(plan.problem.d)) / plan.machine.hbm_bytes_per_ns();
   const double overlapped = std::max(sum.compute_ns, sum.transfer_ns - first - last_store);

@@ -32,10 +32,10 @@ std::optional<Refusal> problem_for(const GemmDesc& desc, const Machine& machine,
   const auto bytes = [](std::int64_t rows, std::int64_t cols, std::uint32_t element) {
     return static_cast<double>(rows) * static_cast<double>(cols) * element;
   };
-  const std::int64_t x_rows = p.x_rows != 0 ? p.x_rows : p.rows();
+  const std::int64_t x_rows = p.a_rows != 0 ? p.a_rows : p.rows();
   const double needed =
-      bytes(x_rows, p.ldx, numerics::size_of(p.x)) +
-      bytes(p.n, p.k, numerics::size_of(p.w)) * static_cast<double>(std::max<std::int64_t>(p.matrices, 1)) +
+      bytes(x_rows, p.lda, numerics::size_of(p.x())) +
+      bytes(p.n, p.k, numerics::size_of(p.w())) * static_cast<double>(std::max<std::int64_t>(p.matrices, 1)) +
       bytes(p.rows(), p.ldd, numerics::size_of(p.d));
   if (needed > machine.tpu->hbm_bytes) {
     return Refusal{backend::Reason::device_memory,
@@ -64,10 +64,9 @@ Plan plan_to_model(const GemmDesc& desc) {
   const double visits = static_cast<double>(grid[0]) + static_cast<double>(plan.problem.matrices);
   const double steps = visits * static_cast<double>(grid[1]) * static_cast<double>(grid[2]);
   if (steps > kMostSteps) {
-    throw Error(
-        Status::unsupported,
-        fmt::format("ironwood: a schedule of {:.3g} steps; up to {:.3g} are modelled, take larger kernel_blocks",
-                    steps, kMostSteps));
+    throw Error(Status::unsupported,
+                "ironwood: a schedule of {:.3g} steps; up to {:.3g} are modelled, take larger kernel_blocks", steps,
+                kMostSteps);
   }
   return plan;
 }
@@ -141,12 +140,8 @@ class ModelDevice final : public backend::Device {
 
   backend::Support supports(const GemmDesc& desc) override {
     Plan plan;
+    if (auto refusal = plan_for(desc, &plan)) return std::move(*refusal);
     backend::Support support;
-    if (const auto refusal = plan_for(desc, &plan)) {
-      support.reason = refusal->reason;
-      support.text = refusal->text;
-      return support;
-    }
     support.estimate_kind = backend::TimeKind::modelled;
     support.estimate_ns = estimate(plan, desc.m).time_ns;
     return support;
@@ -160,8 +155,7 @@ class ModelDevice final : public backend::Device {
     if (key == "machines") return boost::json::serialize(report_machines());
     if (key == "model" || key == "trace" || key == "search" || key == "fused" || key == "fused_trace") {
       if (desc == nullptr) {
-        throw Error(Status::invalid_argument,
-                    fmt::format("ironwood: the query \"{}\" is about a problem; give one", key));
+        throw Error(Status::invalid_argument, "ironwood: the query \"{}\" is about a problem; give one", key);
       }
       if (key == "model") return boost::json::serialize(report_model(plan_to_model(*desc)));
       if (key == "trace") {
@@ -171,11 +165,10 @@ class ModelDevice final : public backend::Device {
       if (key == "fused" || key == "fused_trace") return fused_text(*desc, key == "fused_trace");
       return search_text(*desc);
     }
-    throw Error(
-        Status::unimplemented,
-        fmt::format("ironwood: no query \"{}\"; there are: features, options, machines, model, trace, search, fused, "
-                    "fused_trace",
-                    key));
+    throw Error(Status::unimplemented,
+                "ironwood: no query \"{}\"; there are: features, options, machines, model, trace, search, fused, "
+                "fused_trace",
+                key);
   }
 
   std::shared_ptr<backend::Queue> create_queue() override { return std::make_shared<ModelQueue>(); }
@@ -210,7 +203,7 @@ class ModelDevice final : public backend::Device {
       log_->write(backend::LogLevel::info,
                   fmt::format("ironwood: plan {}x{}x{} {}", desc.m, desc.n, desc.k, describe(plan)));
     }
-    return make_gemm(desc, std::move(plan), workers_);
+    return make_gemm(std::move(plan), workers_);
   }
 
   std::shared_ptr<backend::Quantize> create_quantize(const backend::QuantizeDesc& desc) override {
@@ -223,9 +216,7 @@ class ModelDevice final : public backend::Device {
   }
 
   std::shared_ptr<backend::Activate> create_activate(const backend::ActivateDesc& desc) override {
-    backend::refuse_not_yet(desc.y, desc.scale, "y");
-    if (desc.quantizer.given)
-      throw backend::Error(backend::Status::unsupported, "y is to be quantised by given scales; here they are made");
+    backend::refuse_not_yet(desc);
     return make_activate(desc, Machine{});
   }
 

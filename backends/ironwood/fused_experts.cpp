@@ -115,8 +115,8 @@ class FusedKernel {
                                        reinterpret_cast<std::byte*>(from.scales));
       stream.scale_rows = ceil_div(block_cols, group);
       if (numbers_ != nullptr && block_cols % group != 0 && group % block_cols != 0) {
-        throw Error(Status::invalid_argument,
-                    fmt::format("fused_moe: tiles of {} of k and scales for {} of k do not meet", block_cols, group));
+        throw Error(Status::invalid_argument, "fused_moe: tiles of {} of k and scales for {} of k do not meet",
+                    block_cols, group);
       }
       stream.scales = &core_.allocate(scale_name, 2, stream.scale_rows, block_rows, 4);
     }

@@ -74,24 +74,24 @@ std::optional<Refusal> make_fused_layer(const backend::GemmDesc& desc, const Pla
   Problem p;
   if (auto refusal = read_problem(desc, &p)) return refusal;
   const auto shape = [](std::string text) { return Refusal{backend::Reason::shape, std::move(text)}; };
-  if (p.grouping != backend::Grouping::contiguous || p.x_rows < 1 || p.m < p.x_rows || p.m % p.x_rows != 0 ||
+  if (p.grouping != backend::Grouping::contiguous || p.a_rows < 1 || p.m < p.a_rows || p.m % p.a_rows != 0 ||
       p.n % 2 != 0) {
     return shape(
         "fused_moe is about a layer's first product: contiguous, m = T * k rows gathered from a_rows = T, "
         "n = 2 I");
   }
-  if (p.multiplied() != kTokens) {
+  if (p.a != kTokens) {
     return Refusal{backend::Reason::dtype, "fused_moe takes activations of bf16 and does not quantise them"};
   }
-  layer->tokens = p.x_rows, layer->top_k = p.m / p.x_rows, layer->experts = p.matrices;
+  layer->tokens = p.a_rows, layer->top_k = p.m / p.a_rows, layer->experts = p.matrices;
   layer->hidden = p.k, layer->intermediate = p.n / 2;
   if (layer->hidden % 128 != 0 || layer->intermediate % 128 != 0) {
     return shape(fmt::format("fused_moe with hidden {} and intermediate {}; multiples of 128 are accepted",
                              layer->hidden, layer->intermediate));
   }
-  layer->w = p.w;
-  layer->scaled = p.w_scale != DType::none;
-  layer->group = p.w_grid.group_cols;
+  layer->w = p.w();
+  layer->scaled = p.scaled_w();
+  layer->group = p.b_scale.grid.group_cols;
   layer->machine = request.machine;
   layer->vmem_limit = request.vmem_limit != 0 ? request.vmem_limit : request.machine.tpu->vmem_bytes;
   layer->ids = request.ids;

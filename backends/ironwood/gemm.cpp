@@ -13,7 +13,6 @@
 
 #include "backends/ironwood/memory.h"
 #include "backends/ironwood/program.h"
-#include "backends/ironwood/quantize_tile.h"
 #include "backends/ironwood/queue.h"
 #include "backends/numerics/casts.h"
 #include "backends/numerics/checked.h"
@@ -37,31 +36,30 @@ struct Bound {
   std::int64_t a_rows = 0;  // that A has
 };
 
-bool makes_scales(const Problem& p) noexcept { return p.quantize_x && !p.quantizer.given; }
+bool makes_scales(const Problem& p) noexcept { return p.quantizes_x() && !p.a_quantizer.given; }
 
 Bound bind(const Problem& p, const GemmArgs& args) {
-  const auto at = [](bool has, const backend::Span& span) { return has && span ? address_of(span) : nullptr; };
+  const auto at = [](const backend::Span& span) { return span ? address_of(span) : nullptr; };
   Bound bound{.weights = dynamic_cast<const PreparedWeights&>(*args.weights)};
   bound.rows = p.grouping == backend::Grouping::masked ? p.rows() : args.m;
-  bound.a_rows = p.x_rows != 0 ? args.a_rows : bound.rows;
-  bound.a = at(true, args.a);
-  bound.d = at(true, args.d);
-  bound.d_scale = at(p.d_code != DType::none, args.d_scale);
-  bound.a_scale = at(p.scaled_x && !makes_scales(p), args.a_scale);
-  bound.bias = at(p.bias != DType::none, args.bias);
-  bound.matrix_rows = at(p.grouped(), args.matrix_rows);
-  bound.a_index = at(p.x_rows != 0, args.a_index);
-  bound.a_quantized = at(p.quantize_x, args.a_quantized);
-  bound.a_quantized_scale = at(p.quantize_x, args.a_quantized_scale);
+  bound.a_rows = p.a_rows != 0 ? args.a_rows : bound.rows;
+  bound.a = at(args.a);
+  bound.d = at(args.d);
+  bound.d_scale = at(args.d_scale);
+  bound.a_scale = at(args.a_scale);
+  bound.bias = at(args.bias);
+  bound.matrix_rows = at(args.matrix_rows);
+  bound.a_index = at(args.a_index);
+  bound.a_quantized = at(args.a_quantized);
+  bound.a_quantized_scale = at(args.a_quantized_scale);
   return bound;
 }
 
 /// Whose rows are whose, read from the device's memory now.
 std::vector<MatrixRows> deal(const Problem& p, const Bound& bound, std::int64_t m) {
   if (!p.grouped()) return {{.matrix = 0, .first = 0, .rows = m}};
-  std::vector<std::int32_t> counts(static_cast<std::size_t>(p.matrices));
-  std::memcpy(counts.data(), bound.matrix_rows, counts.size() * sizeof(std::int32_t));
-  return deal_rows(p.grouping, m, counts);
+  return deal_rows(p.grouping, m,
+                   {reinterpret_cast<const std::int32_t*>(bound.matrix_rows), static_cast<std::size_t>(p.matrices)});
 }
 
 /// The row of A for each row of the problem that is computed (0 for the others), clamped; empty without a gather.
@@ -80,83 +78,54 @@ std::vector<std::int32_t> gather_of(const Bound& bound, std::span<const MatrixRo
   return index;
 }
 
-/// The scales of A as the kernel reads them. A grid of one row has them for rows that are computed and no others.
-class ActivationScales {
- public:
-  ActivationScales(const Problem& p, const Bound& bound, std::span<const MatrixRows> dealt,
-                   std::span<const std::int32_t> gather)
-      : p_(p), bound_(bound), cols_(p.x_grid.scale_cols(p.k)) {
-    if (!p.scaled_x) return;
-    if (p.x_grid.group_rows != 1) {
-      blocks();
-      return;
-    }
-    // [K groups, rows]: first of A's rows, then of the problem's.
-    values_.resize(static_cast<std::size_t>(cols_ * bound.a_rows));
-    if (gather.empty()) {
-      for (const MatrixRows& own : dealt) rows_of_a(own.first, own.rows);
-      return;
-    }
-    rows_of_a(0, bound.a_rows);
-    std::vector<float> gathered(static_cast<std::size_t>(cols_ * bound.rows));
-    for (std::int64_t j = 0; j < cols_; ++j) {
-      for (const MatrixRows& own : dealt) {
-        for (std::int64_t row = own.first; row < own.first + own.rows; ++row) {
-          gathered[static_cast<std::size_t>(j * bound.rows + row)] =
-              values_[static_cast<std::size_t>(j * bound.a_rows + gather[static_cast<std::size_t>(row)])];
-        }
+/// The scales of A in f32, [rows of groups, K groups]; those that the caller gave, or those of quantising, which
+/// shows codes and scales where the caller asked for them. A grid of one row has them for rows that are computed and
+/// no others.
+std::vector<float> scales_of_a(const Problem& p, const Bound& bound, std::span<const MatrixRows> parts) {
+  const std::int64_t cols = p.a_scale.grid.scale_cols(p.k);
+  std::vector<float> scales(static_cast<std::size_t>(p.a_scale.grid.scale_rows(bound.a_rows) * cols));
+  std::vector<std::uint8_t> unseen;
+  for (const MatrixRows& part : parts) {
+    const std::int64_t first = part.first, rows = p.a_scale.grid.scale_rows(part.rows);
+    const std::span<float> own(scales.data() + first * cols, static_cast<std::size_t>(rows * cols));
+    if (!makes_scales(p)) {
+      for (std::int64_t i = 0; i < rows; ++i) {
+        numerics::decode(p.a_scale.dtype, bound.a_scale + (first + i) * p.a_scale.ld * size_of(p.a_scale.dtype),
+                         own.subspan(static_cast<std::size_t>(i * cols), static_cast<std::size_t>(cols)));
       }
+      continue;
     }
-    values_ = std::move(gathered);
+    auto* codes = reinterpret_cast<std::uint8_t*>(bound.a_quantized);
+    const auto count = static_cast<std::size_t>(part.rows * p.k);
+    if (codes == nullptr) unseen.resize(count);
+    numerics::quantize(p.x(), bound.a + first * p.lda * size_of(p.x()), part.rows, p.k, p.lda, p.a, p.a_scale.grid,
+                       p.a_quantizer, {codes == nullptr ? unseen.data() : codes + first * p.k, count}, own);
+    if (codes != nullptr)
+      std::memcpy(bound.a_quantized_scale + first * cols * size_of(DType::f32), own.data(), own.size_bytes());
   }
+  return scales;
+}
 
-  std::byte* data() { return reinterpret_cast<std::byte*>(values_.data()); }
-
- private:
-  /// Blocks of several rows: of a problem with one pair of matrices.
-  void blocks() {
-    const std::int64_t rows = p_.x_grid.scale_rows(bound_.a_rows);
-    if (!makes_scales(p_)) {
-      values_ = lay_out_scales(p_.x_scale, bound_.a_scale, p_.x_grid, bound_.a_rows, p_.k, p_.x_scale_ld);
-      return;
-    }
-    values_.resize(static_cast<std::size_t>(rows * cols_));
-    make_scales(p_.x, bound_.a, bound_.a_rows, p_.k, p_.ldx, p_.code, p_.x_grid, p_.quantizer, values_.data(), cols_,
-                1);
-    export_codes(0, bound_.a_rows);
-  }
-
-  void rows_of_a(std::int64_t first, std::int64_t rows) {
-    if (makes_scales(p_)) {
-      make_scales(p_.x, bound_.a + first * p_.ldx * size_of(p_.x), rows, p_.k, p_.ldx, p_.code, p_.x_grid,
-                  p_.quantizer, values_.data() + first, 1, bound_.a_rows);
-      export_codes(first, rows);
-      return;
-    }
-    std::vector<float> row(static_cast<std::size_t>(cols_));
-    for (std::int64_t i = first; i < first + rows; ++i) {
-      numerics::decode(p_.x_scale, bound_.a_scale + i * p_.x_scale_ld * size_of(p_.x_scale), std::span<float>(row));
-      for (std::int64_t j = 0; j < cols_; ++j) {
-        values_[static_cast<std::size_t>(j * bound_.a_rows + i)] = row[static_cast<std::size_t>(j)];
+/// The same as the kernel reads them: of a grid of one row [K groups, rows of the problem].
+std::vector<float> lay_out_scales_of_a(const Problem& p, const Bound& bound, std::span<const MatrixRows> dealt,
+                                       std::span<const std::int32_t> gather) {
+  if (!p.scaled_x()) return {};
+  const MatrixRows all{.matrix = 0, .first = 0, .rows = bound.a_rows};
+  const bool row_by_row = p.a_scale.grid.group_rows == 1;
+  std::vector<float> scales = scales_of_a(p, bound, row_by_row && gather.empty() ? dealt : std::span(&all, 1));
+  if (!row_by_row) return scales;
+  const std::int64_t cols = p.a_scale.grid.scale_cols(p.k);
+  std::vector<float> laid_out(static_cast<std::size_t>(cols * bound.rows));
+  for (const MatrixRows& own : dealt) {
+    for (std::int64_t row = own.first; row < own.first + own.rows; ++row) {
+      const std::int64_t from = gather.empty() ? row : gather[static_cast<std::size_t>(row)];
+      for (std::int64_t j = 0; j < cols; ++j) {
+        laid_out[static_cast<std::size_t>(j * bound.rows + row)] = scales[static_cast<std::size_t>(from * cols + j)];
       }
     }
   }
-
-  /// The codes and scales that the caller asked for; whole groups of rows.
-  void export_codes(std::int64_t first, std::int64_t rows) const {
-    if (bound_.a_quantized == nullptr) return;
-    numerics::quantize(
-        p_.x, bound_.a + first * p_.ldx * size_of(p_.x), rows, p_.k, p_.ldx, p_.code, p_.x_grid, p_.quantizer,
-        {reinterpret_cast<std::uint8_t*>(bound_.a_quantized) + first * p_.k, static_cast<std::size_t>(rows * p_.k)},
-        {reinterpret_cast<float*>(bound_.a_quantized_scale) + first * cols_,
-         static_cast<std::size_t>(p_.x_grid.scale_rows(rows) * cols_)});
-  }
-
-  const Problem& p_;
-  const Bound& bound_;
-  std::int64_t cols_;
-  std::vector<float> values_;
-};
+  return laid_out;
+}
 
 }  // namespace
 
@@ -172,8 +141,7 @@ namespace {
 
 class PlannedGemm final : public backend::Gemm {
  public:
-  PlannedGemm(const backend::GemmDesc& desc, Plan plan, std::shared_ptr<Workers> workers)
-      : desc_(desc), plan_(std::move(plan)), workers_(std::move(workers)) {}
+  PlannedGemm(Plan plan, std::shared_ptr<Workers> workers) : plan_(std::move(plan)), workers_(std::move(workers)) {}
 
   backend::GemmInfo info() const override {
     backend::GemmInfo info;
@@ -184,7 +152,6 @@ class PlannedGemm final : public backend::Gemm {
     info.form = "row_major";
     return info;
   }
-  const backend::GemmDesc& desc() const noexcept override { return desc_; }
   std::shared_ptr<backend::Event> enqueue(const std::shared_ptr<backend::Queue>& queue,
                                           const GemmArgs& args) override {
     return dynamic_cast<ModelQueue&>(*queue).run(
@@ -196,7 +163,6 @@ class PlannedGemm final : public backend::Gemm {
   /// Multiplies, and leaves D at `d`, rows `row_bytes` apart.
   double multiply(const Bound& bound, std::span<const MatrixRows> dealt, std::byte* d, std::int64_t row_bytes) const;
 
-  backend::GemmDesc desc_;
   Plan plan_;
   std::shared_ptr<Workers> workers_;
 };
@@ -228,13 +194,13 @@ double PlannedGemm::multiply(const Bound& bound, std::span<const MatrixRows> dea
                              std::int64_t row_bytes) const {
   const Problem& p = plan_.problem;
   std::vector<std::int32_t> gather = gather_of(bound, dealt);
-  ActivationScales x_scales(p, bound, dealt, gather);
+  std::vector<float> x_scales = lay_out_scales_of_a(p, bound, dealt, gather);
 
   Operands operands = describe_operands(plan_, bound.rows);
   operands.x.data = bound.a;
-  operands.x.row_bytes = p.ldx * size_of(p.x);
+  operands.x.row_bytes = p.lda * size_of(p.x());
   operands.x.row_index = gather.empty() ? nullptr : gather.data();
-  operands.x_scale.data = x_scales.data();
+  operands.x_scale.data = reinterpret_cast<std::byte*>(x_scales.data());
   operands.out.data = d;
   operands.out.row_bytes = row_bytes;
   std::vector<float> bias;
@@ -255,7 +221,7 @@ double PlannedGemm::multiply(const Bound& bound, std::span<const MatrixRows> dea
   const std::int64_t scale_count = static_cast<std::int64_t>(bound.weights.scales().size()) / p.matrices;
   for (std::int64_t g = 0; g < p.matrices; ++g) {
     Operands::Matrix& matrix = operands.matrices[static_cast<std::size_t>(g)];
-    matrix.w.data = codes + g * p.n * p.k * size_of(p.w);
+    matrix.w.data = codes + g * p.n * p.k * size_of(p.w());
     matrix.w_scale.data = reinterpret_cast<std::byte*>(scales + g * scale_count);
     if (!bias.empty()) matrix.bias.data = reinterpret_cast<std::byte*>(bias.data() + g * p.n);
   }
@@ -264,8 +230,8 @@ double PlannedGemm::multiply(const Bound& bound, std::span<const MatrixRows> dea
 
 }  // namespace
 
-std::shared_ptr<backend::Gemm> make_gemm(const backend::GemmDesc& desc, Plan plan, std::shared_ptr<Workers> workers) {
-  return std::make_shared<PlannedGemm>(desc, std::move(plan), std::move(workers));
+std::shared_ptr<backend::Gemm> make_gemm(Plan plan, std::shared_ptr<Workers> workers) {
+  return std::make_shared<PlannedGemm>(std::move(plan), std::move(workers));
 }
 
 }  // namespace ironcl::ironwood

@@ -98,16 +98,16 @@ KernelBlocks v2_blocks(const Plan& plan, const KernelBlocks& quantum) {
 }  // namespace
 
 std::int64_t gmm_v2_bucket(const Plan& plan) noexcept {
-  const bool narrow_x = size_of(plan.problem.multiplied()) == 1, narrow_w = size_of(plan.problem.w) == 1;
+  const bool narrow_x = size_of(plan.problem.a) == 1, narrow_w = size_of(plan.problem.w()) == 1;
   return kBaseRows * (narrow_x ? 2 : 1) / (narrow_w ? 2 : 1);
 }
 
 std::int64_t gmm_vmem_estimate(const Plan& plan, const KernelBlocks& blocks) {
   const Problem& p = plan.problem;
-  const std::int64_t x = blocks.b * blocks.i * size_of(p.x), w = blocks.o * blocks.i * size_of(p.w);
+  const std::int64_t x = blocks.b * blocks.i * size_of(p.x()), w = blocks.o * blocks.i * size_of(p.w());
   std::int64_t scales = 0;
-  if (p.w_scale != DType::none) {  // a scale a column, as the kernel keeps them
-    const std::int64_t group = p.w_grid.group_cols == 0 ? p.k : p.w_grid.group_cols;
+  if (p.scaled_w()) {  // a scale a column, as the kernel keeps them
+    const std::int64_t group = p.b_scale.grid.group_cols == 0 ? p.k : p.b_scale.grid.group_cols;
     scales = ceil_div(blocks.i, group) * blocks.o * 4;
   }
   const std::int64_t bias = p.bias != DType::none ? blocks.o * 4 : 0;

@@ -10,9 +10,9 @@
 #include "backends/ironwood/cost.h"
 #include "backends/ironwood/microkernel.h"
 #include "backends/ironwood/program.h"
-#include "backends/ironwood/quantize_tile.h"
 #include "backends/numerics/casts.h"
 #include "backends/numerics/checked.h"
+#include "backends/numerics/quantize_run.h"
 
 namespace ironcl::ironwood {
 namespace {
@@ -56,23 +56,6 @@ constexpr std::int64_t kRowsATask = 16;
 constexpr std::int64_t kLongestRun = 512;                      // of k in panels at once: bounds their memory
 constexpr std::int64_t kSmallProduct = std::int64_t{1} << 18;  // multiplications not worth a second thread
 
-using Values = std::array<double, 256>;
-
-Values values_of(DType type) {
-  Values values{};
-  for (unsigned code = 0; code < 256; ++code) {
-    const auto byte = static_cast<std::byte>(code);
-    values[code] = numerics::load_as_f64(type, &byte, 0);
-  }
-  return values;
-}
-
-/// What the codes of a quantised type stand for.
-const Values& code_values(DType type) {
-  static const Values e4m3fn = values_of(DType::e4m3fn), e5m2 = values_of(DType::e5m2), i8 = values_of(DType::i8);
-  return type == DType::e4m3fn ? e4m3fn : type == DType::e5m2 ? e5m2 : i8;
-}
-
 /// Panel of `width` rows from `row` on, k-major: panel[p * width + i]. Rows past the tile are zero.
 void pack(const TileRows& tile, std::int64_t row, int width, std::int64_t first, std::int64_t depth, double* panel) {
   const std::int64_t valid = std::min<std::int64_t>(width, tile.rows - row);
@@ -84,15 +67,9 @@ void pack(const TileRows& tile, std::int64_t row, int width, std::int64_t first,
     }
     const std::byte* from =
         tile.data + (row + i) * tile.pitch_bytes + first * static_cast<std::int64_t>(numerics::size_of(tile.type));
-    if (numerics::is_quantized(tile.type)) {
-      const double* values = code_values(tile.type).data();
-      for (std::int64_t p = 0; p < depth; ++p) to[p * width] = values[static_cast<std::uint8_t>(from[p])];
-    } else {
-      std::array<float, kLongestRun> decoded;
-      numerics::decode(tile.type, from, std::span<float>(decoded.data(), static_cast<std::size_t>(depth)));
-      for (std::int64_t p = 0; p < depth; ++p)
-        to[p * width] = static_cast<double>(decoded[static_cast<std::size_t>(p)]);
-    }
+    std::array<double, kLongestRun> decoded;
+    numerics::decode(tile.type, from, std::span<double>(decoded.data(), static_cast<std::size_t>(depth)));
+    for (std::int64_t p = 0; p < depth; ++p) to[p * width] = decoded[static_cast<std::size_t>(p)];
   }
 }
 
@@ -147,8 +124,8 @@ void TileProduct::chunk(Workers& workers, const TileRows& x, const TileRows& w, 
 KernelBody::KernelBody(Core& core, const Plan& plan, std::int64_t m, Workers* workers)
     : plan_(plan), workers_(workers), product_(plan.threads) {
   const KernelBlocks& blocks = plan.blocks;
-  if (plan.problem.scaled_x) x_layout_ = plan.x_scales(m);
-  if (plan.problem.w_scale != DType::none) w_layout_ = plan.w_scales();
+  if (plan.problem.scaled_x()) x_layout_ = plan.x_scales(m);
+  if (plan.problem.scaled_w()) w_layout_ = plan.w_scales();
   for (const bool quantizes : {false, true}) {
     for (const bool stores : {false, true}) work_[quantizes][stores] = step_work(plan, blocks.b, quantizes, stores);
   }
@@ -158,7 +135,7 @@ KernelBody::KernelBody(Core& core, const Plan& plan, std::int64_t m, Workers* wo
   const auto outputs = static_cast<std::uint64_t>(blocks.b) * static_cast<std::uint64_t>(blocks.o);
   if (acc == nullptr) acc_temporary_ = allocate_aligned(outputs * 4);
   acc_ = reinterpret_cast<float*>(acc != nullptr ? acc->data.get() : acc_temporary_.get());
-  if (plan.problem.quantize_x) {
+  if (plan.problem.quantizes_x()) {
     if (x_q == nullptr) x_q_temporary_ = allocate_aligned(static_cast<std::uint64_t>(blocks.b * blocks.i));
     x_q_ = x_q != nullptr ? x_q->data.get() : x_q_temporary_.get();
   }
@@ -168,7 +145,7 @@ KernelBody::KernelBody(Core& core, const Plan& plan, std::int64_t m, Workers* wo
 }
 
 Work KernelBody::step(const StepTile& tile) {
-  const bool quantizes = plan_.problem.quantize_x && (!plan_.save_x_q || tile.x_changed);
+  const bool quantizes = plan_.problem.quantizes_x() && (!plan_.save_x_q || tile.x_changed);
   if (workers_ != nullptr) {
     if (quantizes) quantize(tile);
     if (tile.first_k) {
@@ -179,7 +156,7 @@ Work KernelBody::step(const StepTile& tile) {
   }
   if (tile.rows != 0) return step_work(plan_, tile.rows, quantizes, tile.last_k);
   if (entry_of(plan_.program).cuts_rows && tile.x.rows < plan_.blocks.b) {
-    const std::int64_t native = plan_.machine.sublane_tile(numerics::size_of(plan_.problem.multiplied()));
+    const std::int64_t native = plan_.machine.sublane_tile(numerics::size_of(plan_.problem.a));
     const std::int64_t rows = numerics::ceil_div(tile.x.rows, native) * native;
     return step_work(plan_, std::min(rows, plan_.blocks.b), quantizes, tile.last_k);
   }
@@ -187,7 +164,7 @@ Work KernelBody::step(const StepTile& tile) {
 }
 
 void KernelBody::quantize(const StepTile& tile) {
-  const DType source = plan_.problem.x;
+  const DType source = plan_.problem.x();
   const std::int64_t width = plan_.blocks.i;
   const std::int64_t element = numerics::size_of(source);
   const std::int64_t group_cols = std::min(x_layout_.group_cols, width);
@@ -208,10 +185,10 @@ void KernelBody::quantize(const StepTile& tile) {
           for (std::int64_t first = 0; first < tile.x.cols; first += group_cols) {
             const std::int64_t k_group = (tile.x.col + first) / x_layout_.group_cols - base_k;
             const auto count = static_cast<std::size_t>(std::min(group_cols, tile.x.cols - first));
-            quantize_run(plan_.problem.code,
-                         std::span<const float>(row).subspan(static_cast<std::size_t>(first), count),
-                         scale_at(tile.x_scale, x_layout_, row_group, k_group),
-                         reinterpret_cast<std::uint8_t*>(x_q_) + i * width + first);
+            numerics::quantize_run(plan_.problem.a,
+                                   std::span<const float>(row).subspan(static_cast<std::size_t>(first), count),
+                                   scale_at(tile.x_scale, x_layout_, row_group, k_group),
+                                   reinterpret_cast<std::uint8_t*>(x_q_) + i * width + first);
           }
         }
       },
@@ -219,9 +196,9 @@ void KernelBody::quantize(const StepTile& tile) {
 }
 
 void KernelBody::fill_scales(const StepTile& tile, std::int64_t run_first) {
-  if (plan_.problem.scaled_x)
+  if (plan_.problem.scaled_x())
     expand(tile.x_scale, x_layout_, tile.x, tile.x_scale_row, tile.x.col + run_first, scale_m_.data());
-  if (plan_.problem.w_scale != DType::none) {
+  if (plan_.problem.scaled_w()) {
     expand(tile.w_scale, w_layout_, tile.w, -1, tile.w.col + run_first, scale_n_.data());
   }
 }
@@ -229,10 +206,11 @@ void KernelBody::fill_scales(const StepTile& tile, std::int64_t run_first) {
 void KernelBody::multiply(const StepTile& tile) {
   const Problem& p = plan_.problem;
   const std::int64_t width = plan_.blocks.i;
-  TileRows x{.data = tile.x_data, .pitch_bytes = width * numerics::size_of(p.x), .type = p.x, .rows = tile.x.rows};
-  if (p.quantize_x) x = {.data = x_q_, .pitch_bytes = width, .type = p.code, .rows = tile.x.rows};
+  TileRows x{
+      .data = tile.x_data, .pitch_bytes = width * numerics::size_of(p.x()), .type = p.x(), .rows = tile.x.rows};
+  if (p.quantizes_x()) x = {.data = x_q_, .pitch_bytes = width, .type = p.a, .rows = tile.x.rows};
   const TileRows w{
-      .data = tile.w_data, .pitch_bytes = width * numerics::size_of(p.w), .type = p.w, .rows = tile.w.rows};
+      .data = tile.w_data, .pitch_bytes = width * numerics::size_of(p.w()), .type = p.w(), .rows = tile.w.rows};
   for (std::int64_t first = 0; first < tile.x.cols;) {
     const std::int64_t at = tile.x.col + first;
     const std::int64_t group_end = std::min(p.k, (at / p.group + 1) * p.group);

@@ -21,7 +21,7 @@ HostBuffer::HostBuffer(std::uint64_t size) : size_(size) {
   try {
     own_ = allocate_aligned(size);
   } catch (const std::bad_alloc&) {
-    throw Error(Status::out_of_device_memory, fmt::format("ironwood: no host memory for a buffer of {} bytes", size));
+    throw Error(Status::out_of_device_memory, "ironwood: no host memory for a buffer of {} bytes", size);
   }
   data_ = own_.get();
 }
@@ -84,8 +84,8 @@ PreparedWeights::PreparedWeights(const backend::WeightsDesc& desc) {
       for (const float one : laid_out) scales_.push_back(one * global);
     }
   } catch (const std::bad_alloc&) {
-    throw Error(Status::out_of_device_memory,
-                fmt::format("ironwood: no host memory for {} weights of {}x{}", desc.matrices, desc.n, desc.k));
+    throw Error(Status::out_of_device_memory, "ironwood: no host memory for {} weights of {}x{}", desc.matrices,
+                desc.n, desc.k);
   }
 }
 

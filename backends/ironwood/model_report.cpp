@@ -81,8 +81,8 @@ json::array notes_of(const Plan& plan) {
         "whole array, {}x{}); here each takes whole tiles of VMEM",
         name, layout.block_rows, layout.block_cols, layout.rows, layout.cols)));
   };
-  if (plan.problem.scaled_x) check("x_scale", plan.x_scales(std::max<std::int64_t>(plan.problem.rows(), 1)));
-  if (plan.problem.w_scale != DType::none) check("w_scale", plan.w_scales());
+  if (plan.problem.scaled_x()) check("x_scale", plan.x_scales(std::max<std::int64_t>(plan.problem.rows(), 1)));
+  if (plan.problem.scaled_w()) check("w_scale", plan.w_scales());
   return notes;
 }
 
@@ -94,12 +94,12 @@ json::object problem_json(const Problem& p) {
   return {{"m", p.m},
           {"n", p.n},
           {"k", p.k},
-          {"x_dtype", numerics::name_of(p.x)},
-          {"w_dtype", numerics::name_of(p.w)},
+          {"x_dtype", numerics::name_of(p.x())},
+          {"w_dtype", numerics::name_of(p.w())},
           {"out_dtype", numerics::name_of(p.d)},
-          {"quantize_activations", p.quantize_x},
-          {"x_block", p.scaled_x ? json::value(text_of(p.x_grid)) : json::value(nullptr)},
-          {"w_block", p.w_scale != DType::none ? json::value(text_of(p.w_grid)) : json::value(nullptr)},
+          {"quantize_activations", p.quantizes_x()},
+          {"x_block", p.scaled_x() ? json::value(text_of(p.a_scale.grid)) : json::value(nullptr)},
+          {"w_block", p.scaled_w() ? json::value(text_of(p.b_scale.grid)) : json::value(nullptr)},
           {"k_group", p.group},
           {"kernel", name_of(p.family)}};
 }
@@ -144,7 +144,7 @@ json::object report_model(const Plan& plan, const RunTotals& totals) {
   peak.assume.mxu_efficiency = 1;
   const double flops = 2.0 * static_cast<double>(p.grouped() ? visits.rows : p.m) * static_cast<double>(p.n) *
                        static_cast<double>(p.k);
-  const DType type = mxu_type(peak, p.multiplied(), p.w);  // a TPU without an int8 rate multiplies int8 as bf16
+  const DType type = mxu_type(peak, p.a, p.w());  // a TPU without an int8 rate multiplies int8 as bf16
   const double peak_flops = peak.rows_per_s(type) * 2.0 * peak.tpu->mxu_size * peak.tpu->mxu_size;
 
   json::object report;

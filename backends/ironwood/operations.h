@@ -15,7 +15,7 @@
 namespace ironcl::ironwood {
 
 /// A plan that binds the operands of a call to the arrays that the kernel's program reads.
-std::shared_ptr<backend::Gemm> make_gemm(const backend::GemmDesc& desc, Plan plan, std::shared_ptr<Workers> workers);
+std::shared_ptr<backend::Gemm> make_gemm(Plan plan, std::shared_ptr<Workers> workers);
 
 /// The modelled time of a quantiser's pass over [rows, cols] of `x`.
 double quantizing_ns(const Machine& machine, std::int64_t rows, std::int64_t cols, numerics::DType x,

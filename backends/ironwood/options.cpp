@@ -183,12 +183,11 @@ PlanRequest read_options(const backend::Options& options) {
       if (option.key == key) found = &option;
     }
     if (found == nullptr) {
-      throw Error(Status::invalid_argument,
-                  fmt::format("ironwood: option {} does not exist; there are: {}", key, known_keys()));
+      throw Error(Status::invalid_argument, "ironwood: option {} does not exist; there are: {}", key, known_keys());
     }
     if (!found->read(value, &request)) {
-      throw Error(Status::invalid_argument,
-                  fmt::format("ironwood: option {} is \"{}\"; it takes {}", key, value, values_of(*found)));
+      throw Error(Status::invalid_argument, "ironwood: option {} is \"{}\"; it takes {}", key, value,
+                  values_of(*found));
     }
   }
   return request;

@@ -179,8 +179,8 @@ Region block_region(const HbmArray& array, std::int64_t block_rows, std::int64_t
   region.cols = std::min(block_cols, array.cols - region.col);
   if (block.row < 0 || block.col < 0 || region.rows <= 0 || region.cols <= 0) {
     throw Error(Status::internal,
-                fmt::format("the index map of {} gives block ({},{}), which is outside of {}x{} in blocks of {}x{}",
-                            array.name, block.row, block.col, array.rows, array.cols, block_rows, block_cols));
+                "the index map of {} gives block ({},{}), which is outside of {}x{} in blocks of {}x{}", array.name,
+                block.row, block.col, array.rows, array.cols, block_rows, block_cols);
   }
   return region;
 }

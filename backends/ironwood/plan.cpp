@@ -30,10 +30,10 @@ struct Quanta {
 
 Quanta quanta_of(const Problem& p, const Machine& machine) {
   Quanta quanta;
-  const std::int64_t x_rows = p.x_grid.group_rows;
-  const std::uint32_t narrowest = p.quantize_x ? 1 : numerics::size_of(p.x);
+  const std::int64_t x_rows = p.a_scale.grid.group_rows;
+  const std::uint32_t narrowest = p.quantizes_x() ? 1 : numerics::size_of(p.x());
   const std::int64_t native = machine.sublane_tile(narrowest);
-  if (p.scaled_x && x_rows > 1) {
+  if (p.scaled_x() && x_rows > 1) {
     quanta.step.b = std::lcm(x_rows, native);
     quanta.b_rule = fmt::format("the {} rows of a block of x", x_rows);
   } else {
@@ -43,16 +43,16 @@ Quanta quanta_of(const Problem& p, const Machine& machine) {
   const bool square = p.family == Family::block;
   quanta.step.o = kLanes;
   quanta.o_rule = "the 128 lanes of a native tile";
-  if (p.w_grid.group_rows > 1) {
-    quanta.step.o = std::lcm(kLanes, p.w_grid.group_rows);
+  if (p.b_scale.grid.group_rows > 1) {
+    quanta.step.o = std::lcm(kLanes, p.b_scale.grid.group_rows);
     quanta.o_rule = square && quanta.step.o == p.q ? fmt::format("the quantisation block Q = {}", p.q)
                                                    : fmt::format("{} (whole blocks of {} rows of w and 128 lanes)",
-                                                                 quanta.step.o, p.w_grid.group_rows);
+                                                                 quanta.step.o, p.b_scale.grid.group_rows);
   }
   quanta.step.i = kLanes;
   if (p.q != 0 && (square || p.q < p.k)) quanta.step.i = std::lcm(quanta.step.i, p.q);
-  if (p.x_grid.group_cols != 0 && p.x_grid.group_cols < p.k) {
-    quanta.step.i = std::lcm(quanta.step.i, p.x_grid.group_cols);
+  if (p.a_scale.grid.group_cols != 0 && p.a_scale.grid.group_cols < p.k) {
+    quanta.step.i = std::lcm(quanta.step.i, p.a_scale.grid.group_cols);
   }
   quanta.i_rule = fmt::format("{} (whole K groups and 128 lanes)", quanta.step.i);
   return quanta;
@@ -66,10 +66,10 @@ std::optional<Refusal> check_quanta(const Problem& p, const Quanta& quanta) {
   return Refusal{Reason::scale_layout,
                  "scales in blocks of {}x{} of w and {}x{} of x: whole ones make kernel blocks of {},{},{}, and "
                  "up to {} a dimension are accepted; 0 spans a dimension",
-                 p.w_grid.group_rows,
-                 p.w_grid.group_cols,
-                 p.x_grid.group_rows,
-                 p.x_grid.group_cols,
+                 p.b_scale.grid.group_rows,
+                 p.b_scale.grid.group_cols,
+                 p.a_scale.grid.group_rows,
+                 p.a_scale.grid.group_cols,
                  quanta.step.b,
                  quanta.step.o,
                  quanta.step.i,
@@ -116,7 +116,8 @@ Plan plan_with(const Problem& problem, const PlanRequest& request, const KernelB
   const Grid grid = plan.grid(problem.rows());
   plan.save_acc = request.save_acc.value_or(grid[2] > 1);
   // In a grouped problem the steps along o are outermost: another x follows.
-  plan.save_x_q = request.save_x_q.value_or(problem.quantize_x && !problem.grouped() && grid[2] == 1 && grid[1] > 1);
+  plan.save_x_q =
+      request.save_x_q.value_or(problem.quantizes_x() && !problem.grouped() && grid[2] == 1 && grid[1] > 1);
   return plan;
 }
 
@@ -165,7 +166,7 @@ std::optional<Refusal> check_modes(const Plan& plan, const PlanRequest& request)
                    "step",
                    grid[2], round_up(plan.problem.k, plan.blocks.i)};
   }
-  if (plan.save_x_q && !plan.problem.quantize_x) {
+  if (plan.save_x_q && !plan.problem.quantizes_x()) {
     return Refusal{Reason::option, "save_x_q on, and x is not quantised in the kernel; leave it auto"};
   }
   if (plan.save_x_q && plan.problem.grouped()) {
@@ -214,11 +215,11 @@ ScaleLayout layout_of(const ScaleGrid& grid, std::int64_t rows, std::int64_t col
 }  // namespace
 
 ScaleLayout Plan::x_scales(std::int64_t m) const noexcept {
-  return layout_of(problem.x_grid, m, problem.k, blocks.b, blocks.i);
+  return layout_of(problem.a_scale.grid, m, problem.k, blocks.b, blocks.i);
 }
 
 ScaleLayout Plan::w_scales() const noexcept {
-  return layout_of(problem.w_grid, problem.n, problem.k, blocks.o, blocks.i);
+  return layout_of(problem.b_scale.grid, problem.n, problem.k, blocks.o, blocks.i);
 }
 
 KernelBlocks smallest_blocks(const Problem& problem, const Machine& machine) {

@@ -4,12 +4,9 @@
 // of a step.
 #pragma once
 
-#include <fmt/format.h>
-
 #include <cstdint>
 #include <optional>
-#include <string>
-#include <utility>
+#include <string_view>
 
 #include "backends/interface.h"
 
@@ -18,16 +15,7 @@ namespace ironcl::ironwood {
 /// Far beyond any HBM here, and keeps every later product inside 64 bits.
 inline constexpr std::int64_t kMostElements = std::int64_t{1} << 40;
 
-/// Why something is not run: the answer of supports().
-struct Refusal {
-  backend::Reason reason = backend::Reason::none;
-  std::string text;
-
-  Refusal(backend::Reason why, std::string what) : reason(why), text(std::move(what)) {}
-  template <class Arg, class... Args>
-  Refusal(backend::Reason why, fmt::format_string<Arg, Args...> what, Arg&& arg, Args&&... args)
-      : Refusal(why, fmt::format(what, std::forward<Arg>(arg), std::forward<Args>(args)...)) {}
-};
+using backend::Refusal;
 
 /// Which published kernel a problem is for, by the scales of the weights.
 enum class Family {
@@ -37,37 +25,30 @@ enum class Family {
 };
 std::string_view name_of(Family family) noexcept;
 
-/// D [m, n] = X [m, k] times W [n, k] transposed; of a grouped problem each row with one of several W.
-struct Problem {
-  std::int64_t m = 0, n = 0, k = 0;
-  std::int64_t ldx = 0, ldd = 0;                   ///< Elements.
-  numerics::DType x = numerics::DType::none;       ///< As X lies in HBM: e4m3fn, e5m2, i8, or f32, f16, bf16.
-  numerics::DType w = numerics::DType::e4m3fn;     ///< As W lies in HBM: quantised, or f32, f16, bf16.
-  bool quantize_x = false;                         ///< X is quantised to `code` in the kernel.
-  numerics::DType code = numerics::DType::e4m3fn;  ///< What X is quantised to.
-  bool scaled_x = false;                           ///< X has scales: the caller's, or those that quantising makes.
-  numerics::DType d = numerics::DType::none;       ///< As the kernel stores D; f32 where it is quantised afterwards.
-  numerics::DType d_code = numerics::DType::none;  ///< What D is quantised to; none: it is not.
-  backend::ScaleDesc d_scale;                      ///< Of a quantised D.
-  numerics::Quantizer d_quantizer;
-  numerics::DType bias = numerics::DType::none;
-  numerics::DType x_scale = numerics::DType::none, w_scale = numerics::DType::none;  ///< As the caller stores them.
-  numerics::ScaleGrid x_grid, w_grid;  ///< As described: 0 spans the dimension; {0, 0} where there are no scales.
-  std::int64_t x_scale_ld = 0, w_scale_ld = 0;
-  numerics::Quantizer quantizer;
+/// A problem, with what the kernels derive of it: D [m, n] = X [m, k] times W [n, k] transposed, where X is A and W
+/// is B; of a grouped problem each row with one of several W.
+struct Problem : backend::GemmDesc {
+  Problem() = default;
+  explicit Problem(const backend::GemmDesc& desc) : backend::GemmDesc(desc) {}
+
+  numerics::DType d_code = numerics::DType::none;  ///< What D is quantised to, else none; `d` is then f32.
   Family family = Family::block;
   std::int64_t q = 0;      ///< Q of Family::block, the group of Family::sub_channel, else 0.
   std::int64_t group = 0;  ///< The K group of the mathematics: the run of k in which no scale changes; at most k.
-  backend::Grouping grouping = backend::Grouping::none;
-  std::int64_t matrices = 0;  ///< Of W in a grouped problem, else 0. A masked one has m rows for each of them.
-  std::int64_t x_rows = 0;    ///< Where X is gathered through an index: the most rows that it has. Else 0.
 
   bool grouped() const noexcept { return grouping != backend::Grouping::none; }
-  /// Rows of X and D as the kernel counts them.
+  /// Rows of X and D as the kernel counts them; a masked problem has m for each matrix.
   std::int64_t rows() const noexcept { return grouping == backend::Grouping::masked ? matrices * m : m; }
 
-  /// What the MXU multiplies on the left.
-  numerics::DType multiplied() const noexcept { return quantize_x ? code : x; }
+  /// X is quantised to `a` in the kernel.
+  bool quantizes_x() const noexcept { return a_source != numerics::DType::none; }
+  /// As X lies in HBM: e4m3fn, e5m2, i8, or f32, f16, bf16.
+  numerics::DType x() const noexcept { return quantizes_x() ? a_source : a; }
+  /// As W lies in HBM: quantised, e2m1 as PreparedWeights holds it, or f32, f16, bf16.
+  numerics::DType w() const noexcept { return b == numerics::DType::e2m1 ? numerics::DType::e4m3fn : b; }
+  /// X has scales: the caller's, or those that quantising makes.
+  bool scaled_x() const noexcept { return a_scale.dtype != numerics::DType::none; }
+  bool scaled_w() const noexcept { return b_scale.dtype != numerics::DType::none; }
 };
 
 /// Reads a description. Returns the reason where no kernel here takes it, and leaves *problem unspecified then.

@@ -16,14 +16,14 @@ Operands describe_operands(const Plan& plan, std::int64_t m) {
     return HbmArray{.name = name, .rows = rows, .cols = cols, .row_bytes = cols * element, .element_bytes = element};
   };
   Operands operands;
-  operands.x = array("x", m, p.k, numerics::size_of(p.x));
-  const HbmArray w = array("w", p.n, p.k, numerics::size_of(p.w));
-  if (p.scaled_x) {
+  operands.x = array("x", m, p.k, numerics::size_of(p.x()));
+  const HbmArray w = array("w", p.n, p.k, numerics::size_of(p.w()));
+  if (p.scaled_x()) {
     const ScaleLayout layout = plan.x_scales(m);
     operands.x_scale = array("x_scale", layout.rows, layout.cols, 4);
   }
   HbmArray w_scale, bias;
-  if (p.w_scale != DType::none) {
+  if (p.scaled_w()) {
     const ScaleLayout layout = plan.w_scales();
     w_scale = array("w_scale", layout.rows, layout.cols, 4);
   }

@@ -68,13 +68,13 @@ class GroupedKernel {
     const Grid grid = plan.grid(operands.x.rows);
     n_tiles_ = grid[1], k_tiles_ = grid[2];
     element_ = static_cast<std::int64_t>(numerics::size_of(p.d));
-    add(Operand::x, "x", plan.buffers, blocks.b, blocks.i, numerics::size_of(p.x));
-    add(Operand::w, "w", plan.w_buffers, blocks.o, blocks.i, numerics::size_of(p.w));
-    if (p.scaled_x) {
+    add(Operand::x, "x", plan.buffers, blocks.b, blocks.i, numerics::size_of(p.x()));
+    add(Operand::w, "w", plan.w_buffers, blocks.o, blocks.i, numerics::size_of(p.w()));
+    if (p.scaled_x()) {
       x_scales_ = plan.x_scales(operands.x.rows);
       add(Operand::x_scale, "x_scale", plan.buffers, x_scales_.block_rows, x_scales_.block_cols, 4);
     }
-    if (p.w_scale != DType::none) {
+    if (p.scaled_w()) {
       w_scales_ = plan.w_scales();
       add(Operand::w_scale, "w_scale", plan.buffers, w_scales_.block_rows, w_scales_.block_cols, 4);
     }
@@ -83,7 +83,7 @@ class GroupedKernel {
     out_ = &core_.allocate("out", out_slots, blocks.b, blocks.o, operands.out.element_bytes);
     for (int slot = 0; slot < out_slots; ++slot) out_semaphores_.push_back(core_.semaphore("out"));
     if (own_tiles()) {
-      sublane_ = core_.machine().sublane_tile(numerics::size_of(p.x));
+      sublane_ = core_.machine().sublane_tile(numerics::size_of(p.x()));
       partial_ = &core_.allocate("partial_out", 1, sublane_, blocks.o, operands.out.element_bytes);
     }
     body_ = std::make_unique<KernelBody>(core_, plan, operands.x.rows, workers);
@@ -196,7 +196,7 @@ class GroupedKernel {
           tile.x = block.region;
           tile.x.row = visit.first, tile.x.rows = visit.rows;
           const std::int64_t skipped = (visit.first - visit.tile_first) * plan_.blocks.i *
-                                       static_cast<std::int64_t>(numerics::size_of(plan_.problem.x));
+                                       static_cast<std::int64_t>(numerics::size_of(plan_.problem.x()));
           tile.x_data = data != nullptr ? data + skipped : nullptr;
           break;
         }
@@ -346,7 +346,7 @@ class GroupedKernel {
 
 std::vector<Visit> visits_of(const Plan& plan, std::span<const MatrixRows> dealt, std::int64_t rows) {
   const bool v1 = plan.program == Program::gmm_v1;
-  const std::int64_t step = v1 ? plan.blocks.b : plan.machine.sublane_tile(numerics::size_of(plan.problem.x));
+  const std::int64_t step = v1 ? plan.blocks.b : plan.machine.sublane_tile(numerics::size_of(plan.problem.x()));
   return visit_tiles(dealt, plan.blocks.b, step, rows);
 }
 

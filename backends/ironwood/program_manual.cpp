@@ -38,8 +38,8 @@ class ManualKernel {
     const KernelBlocks& blocks = plan.blocks;
     x_ = make_side(operands.x, blocks.b, blocks.i);
     w_ = make_side(operands.w, blocks.o, blocks.i);
-    if (p.scaled_x) add_scales(x_, operands.x_scale, plan.x_scales(m));
-    if (p.w_scale != DType::none) add_scales(w_, operands.w_scale, plan.w_scales());
+    if (p.scaled_x()) add_scales(x_, operands.x_scale, plan.x_scales(m));
+    if (p.scaled_w()) add_scales(w_, operands.w_scale, plan.w_scales());
     if (p.bias != DType::none) bias_ = &core_.allocate("bias", 1, 1, p.n, 4);
     const int out_slots = std::min(plan.buffers, 2);
     out_ = Slots(core_, "out", out_slots, blocks.b, blocks.o, operands.out.element_bytes);

@@ -36,14 +36,14 @@ PipelineTotals run_pipeline_program(Core& core, const Plan& plan, std::int64_t m
     return BlockIndex{g[1], g[2]};
   }));
   std::size_t x_scale_at = 0, w_scale_at = 0, bias_at = 0;
-  if (p.scaled_x) {
+  if (p.scaled_x()) {
     const ScaleLayout layout = plan.x_scales(m);
     x_scale_at = windows.size();
     windows.push_back(
         window(operands.x_scale, layout.block_rows, layout.block_cols,
                [layout, blocks](const GridIndex& g) { return scale_block(layout, g[0], blocks.b, g[2], blocks.i); }));
   }
-  if (p.w_scale != DType::none) {
+  if (p.scaled_w()) {
     const ScaleLayout layout = plan.w_scales();
     w_scale_at = windows.size();
     windows.push_back(

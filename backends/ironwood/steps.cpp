@@ -32,9 +32,8 @@ std::span<T> numbers(const backend::Span& span, std::int64_t count) {
 
 void check_extent(std::int64_t rows, std::int64_t ld, const char* what) {
   if (rows > 0 && ld > kMostElements / rows) {
-    throw Error(
-        Status::unsupported,
-        fmt::format("ironwood: {} of {} rows of {}; matrices of up to 2^40 elements are accepted", what, rows, ld));
+    throw Error(Status::unsupported, "ironwood: {} of {} rows of {}; matrices of up to 2^40 elements are accepted",
+                what, rows, ld);
   }
 }
 
@@ -61,11 +60,11 @@ std::span<float> row_of(std::vector<float>& row, DType type, const std::byte* da
   return row;
 }
 
-/// An operation of the interface out of a step, which runs on the arguments of a call and returns its modelled time.
-template <class Interface, class Args, class Step>
-class Operation final : public Interface {
+/// An operation out of a step, which runs on the arguments of a call and returns its modelled time.
+template <class Args, class Step>
+class StepOperation final : public backend::Operation<Args> {
  public:
-  explicit Operation(Step step) : step_(std::move(step)) {}
+  explicit StepOperation(Step step) : step_(std::move(step)) {}
   std::shared_ptr<backend::Event> enqueue(const std::shared_ptr<backend::Queue>& queue, const Args& args) override {
     return dynamic_cast<ModelQueue&>(*queue).run(
         args.wait, [&] { return step_(args); }, args.wants_event);
@@ -209,14 +208,13 @@ struct CombineStep {
 
 std::shared_ptr<backend::Quantize> make_quantize(const backend::QuantizeDesc& desc, const Machine& machine) {
   check_extent(desc.rows, std::max({desc.x_ld, desc.code_ld, desc.scale.ld}), "X");
-  return std::make_shared<Operation<backend::Quantize, backend::QuantizeArgs, QuantizeStep>>(
-      QuantizeStep{desc, machine});
+  return std::make_shared<StepOperation<backend::QuantizeArgs, QuantizeStep>>(QuantizeStep{desc, machine});
 }
 
 std::shared_ptr<backend::Route> make_route(const backend::RouteDesc& desc, const Machine& machine) {
   check_extent(desc.tokens, std::max(desc.logits_ld, desc.top_k), "logits");
   check_extent(desc.local_experts, desc.capacity, "rows of experts");
-  return std::make_shared<Operation<backend::Route, backend::RouteArgs, RouteStep>>(RouteStep{desc, machine});
+  return std::make_shared<StepOperation<backend::RouteArgs, RouteStep>>(RouteStep{desc, machine});
 }
 
 std::shared_ptr<backend::Activate> make_activate(const backend::ActivateDesc& desc, const Machine& machine) {
@@ -224,18 +222,13 @@ std::shared_ptr<backend::Activate> make_activate(const backend::ActivateDesc& de
   check_extent(matrices, desc.rows, "rows of matrices");
   check_extent(matrices * desc.rows, std::max({desc.gate_ld, desc.up_ld, desc.y_ld, desc.scale.ld, desc.cols}),
                "an activation");
-  if (numerics::is_quantized(desc.y) && desc.scale.dtype != DType::f32) {
-    throw Error(Status::unsupported, fmt::format("ironwood: scales of {} for an activation; f32 is accepted",
-                                                 numerics::name_of(desc.scale.dtype)));
-  }
-  return std::make_shared<Operation<backend::Activate, backend::ActivateArgs, ActivateStep>>(
-      ActivateStep{desc, machine});
+  return std::make_shared<StepOperation<backend::ActivateArgs, ActivateStep>>(ActivateStep{desc, machine});
 }
 
 std::shared_ptr<backend::Combine> make_combine(const backend::CombineDesc& desc, const Machine& machine) {
   check_extent(desc.rows, desc.x_ld, "X");
   check_extent(desc.tokens, std::max({desc.add_ld, desc.y_ld, desc.cols, desc.top_k}), "Y");
-  return std::make_shared<Operation<backend::Combine, backend::CombineArgs, CombineStep>>(CombineStep{desc, machine});
+  return std::make_shared<StepOperation<backend::CombineArgs, CombineStep>>(CombineStep{desc, machine});
 }
 
 }  // namespace ironcl::ironwood

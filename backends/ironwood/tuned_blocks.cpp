@@ -44,12 +44,12 @@ Table read_table(std::string_view text) {
 std::optional<KernelBlocks> tuned_blocks(const Problem& problem, const Tpu& tpu) {
   static const Table table = read_table(kTunedTable);
   // The table was made with e4m3fn; other codes have other rates.
-  if (problem.family != Family::block || problem.w != numerics::DType::e4m3fn ||
-      (problem.quantize_x && problem.code != numerics::DType::e4m3fn)) {
+  if (problem.family != Family::block || problem.w() != numerics::DType::e4m3fn ||
+      (problem.quantizes_x() && problem.a != numerics::DType::e4m3fn)) {
     return std::nullopt;
   }
   const auto found = table.find({std::string(tpu.key), problem.n, problem.k, problem.q,
-                                 std::string(numerics::name_of(problem.x)), problem.quantize_x});
+                                 std::string(numerics::name_of(problem.x())), problem.quantizes_x()});
   if (found == table.end() || found->second.empty()) return std::nullopt;
   const auto batch = found->second.lower_bound(problem.m);
   return batch != found->second.end() ? batch->second : std::prev(batch)->second;

@@ -20,16 +20,16 @@ using numerics::size_of;
 std::int64_t formula(const Plan& plan, const Grid& grid) {
   const Problem& p = plan.problem;
   const KernelBlocks& k = plan.blocks;
-  const std::int64_t x = k.b * k.i * size_of(p.x);
-  const std::int64_t w = k.o * k.i * size_of(p.w);
+  const std::int64_t x = k.b * k.i * size_of(p.x());
+  const std::int64_t w = k.o * k.i * size_of(p.w());
   const std::int64_t out = k.b * k.o * size_of(p.d);
   const std::int64_t acc = k.b * k.o * 4;
   std::int64_t x_scale = 0, w_scale = 0;
-  if (p.scaled_x) {
+  if (p.scaled_x()) {
     const ScaleLayout layout = plan.x_scales(p.m);
     x_scale = layout.block_rows * layout.block_cols * 4;
   }
-  if (p.w_scale != DType::none) {
+  if (p.scaled_w()) {
     const ScaleLayout layout = plan.w_scales();
     w_scale = layout.block_rows * layout.block_cols * 4;
   }
@@ -66,10 +66,10 @@ VmemUse vmem_of(const Plan& plan) {
     add(name, slots(layout.block_rows >= layout.rows && layout.block_cols >= layout.cols), layout.block_rows,
         layout.block_cols, 4);
   };
-  add("x", slots(k.b >= p.m && grid[2] == 1), k.b, k.i, size_of(p.x));
-  add("w", p.grouped() ? plan.w_buffers : slots(grid[1] == 1 && grid[2] == 1), k.o, k.i, size_of(p.w));
-  if (p.scaled_x) add_scales("x_scale", plan.x_scales(std::max<std::int64_t>(p.rows(), 1)));
-  if (p.w_scale != DType::none) add_scales("w_scale", plan.w_scales());
+  add("x", slots(k.b >= p.m && grid[2] == 1), k.b, k.i, size_of(p.x()));
+  add("w", p.grouped() ? plan.w_buffers : slots(grid[1] == 1 && grid[2] == 1), k.o, k.i, size_of(p.w()));
+  if (p.scaled_x()) add_scales("x_scale", plan.x_scales(std::max<std::int64_t>(p.rows(), 1)));
+  if (p.scaled_w()) add_scales("w_scale", plan.w_scales());
   if (p.bias != DType::none && p.grouped()) {
     add("bias", plan.buffers, 1, k.o, 4);
   } else if (p.bias != DType::none) {
@@ -77,7 +77,7 @@ VmemUse vmem_of(const Plan& plan) {
   }
   add("out", std::min(plan.buffers, 2), k.b, k.o, size_of(p.d));
   if (plan.program == Program::gmm_v2) {
-    add("partial_out", 1, plan.machine.sublane_tile(size_of(p.x)), k.o, size_of(p.d));
+    add("partial_out", 1, plan.machine.sublane_tile(size_of(p.x())), k.o, size_of(p.d));
   }
   if (plan.save_acc) add("acc", 1, k.b, k.o, 4);
   if (plan.save_x_q) add("x_q", 1, k.b, k.i, 1);

@@ -91,10 +91,8 @@ Status status_of(cl_int code) noexcept {
 }
 
 backend::Error make_error(const std::string& doing, const cl::Error& error) {
-  return {
-      status_of(error.err()),
-      doing + ": " + error.what() + " answered " + error_name(error.err()) + " (" + std::to_string(error.err()) + ")",
-      error.err()};
+  return {status_of(error.err()), error.err(),
+          fmt::format("{}: {} answered {} ({})", doing, error.what(), error_name(error.err()), error.err())};
 }
 
 }  // namespace ironcl::opencl

@@ -43,11 +43,11 @@ class OpenClBackend final : public backend::Backend {
       if (std::find_if(of_context.begin(), of_context.end(),
                        [&](const cl::Device& one) { return one() == device_id; }) == of_context.end()) {
         throw backend::Error(backend::Status::invalid_argument,
-                             "native_device.device is not one of native_device.context's " +
-                                 std::to_string(of_context.size()) + " devices");
+                             "native_device.device is not one of native_device.context's {} devices",
+                             of_context.size());
       }
       if (const char* why = passed_over(device)) {
-        throw backend::Error(backend::Status::unsupported, device.getInfo<CL_DEVICE_NAME>() + " is " + why);
+        throw backend::Error(backend::Status::unsupported, "{} is {}", device.getInfo<CL_DEVICE_NAME>(), why);
       }
       const cl::Platform platform(device.getInfo<CL_DEVICE_PLATFORM>());
       auto made = std::make_shared<Device>(platform, device, config_, log_, tables_, context);
@@ -75,9 +75,8 @@ class OpenClBackend final : public backend::Backend {
     if (log_ != nullptr) log_->write(level, text);
   }
 
-  void pass_over(std::size_t platform, std::size_t device, const std::string& why) const {
-    say(LogLevel::warn, "opencl: device " + std::to_string(device) + " of platform " + std::to_string(platform) +
-                            " is passed over: " + why);
+  void pass_over(LogLevel level, std::size_t platform, std::size_t device, const std::string& why) const {
+    say(level, fmt::format("opencl: device {} of platform {} is passed over: {}", device, platform, why));
   }
 
   std::vector<std::shared_ptr<backend::Device>> find() const {
@@ -88,13 +87,13 @@ class OpenClBackend final : public backend::Backend {
     } catch (const cl::Error& error) {
       if (const std::string why = calls::why_missing(); !why.empty()) {
         throw backend::Error(backend::Status::unavailable,
-                             "no OpenCL: " + why + "; install the loader (Debian: ocl-icd-libopencl1) and a driver");
+                             "no OpenCL: {}; install the loader (Debian: ocl-icd-libopencl1) and a driver", why);
       }
       throw backend::Error(
-          backend::Status::unavailable,
-          "no OpenCL platform: " + std::string(error.what()) + " answered " + error_name(error.err()) +
-              "; install a driver, or name one for the ICD loader (OCL_ICD_VENDORS, OCL_ICD_FILENAMES)",
-          error.err());
+          backend::Status::unavailable, error.err(),
+          fmt::format("no OpenCL platform: {} answered {}; install a driver, or name one for the ICD loader "
+                      "(OCL_ICD_VENDORS, OCL_ICD_FILENAMES)",
+                      error.what(), error_name(error.err())));
     }
     // The platforms' order and each one's own; a platform or device that fails hides no other.
     for (std::size_t i = 0; i < platforms.size(); ++i) {
@@ -103,24 +102,22 @@ class OpenClBackend final : public backend::Backend {
         platforms[i].getDevices(CL_DEVICE_TYPE_ALL, &found);
       } catch (const cl::Error& error) {
         if (error.err() != CL_DEVICE_NOT_FOUND) {
-          say(LogLevel::warn,
-              "opencl: platform " + std::to_string(i) + " lists no devices: " + error_name(error.err()));
+          say(LogLevel::warn, fmt::format("opencl: platform {} lists no devices: {}", i, error_name(error.err())));
         }
       }
       for (std::size_t j = 0; j < found.size(); ++j) {
         try {
           if (const char* why = passed_over(found[j])) {
-            say(LogLevel::info, "opencl: device " + std::to_string(j) + " of platform " + std::to_string(i) +
-                                    " is passed over: " + why);
+            pass_over(LogLevel::info, i, j, why);
             continue;
           }
           devices.push_back(std::make_shared<Device>(platforms[i], found[j], config_, log_, tables_));
         } catch (const std::bad_alloc&) {  // It says nothing of the device: whoever asks again finds it.
           throw;
         } catch (const cl::Error& error) {
-          pass_over(i, j, make_error("asking it", error).what());
+          pass_over(LogLevel::warn, i, j, make_error("asking it", error).what());
         } catch (const std::exception& error) {
-          pass_over(i, j, error.what());
+          pass_over(LogLevel::warn, i, j, error.what());
         }
       }
     }

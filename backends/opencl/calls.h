@@ -10,20 +10,7 @@
 
 #include <string>
 
-// By hand: clang-format indents one macro behind another.
-// clang-format off
-#define IRONCL_OPENCL_CALLS(X) \
-  X(clBuildProgram) X(clCreateBuffer) X(clCreateCommandQueue) X(clCreateCommandQueueWithProperties) \
-  X(clCreateContext) X(clCreateKernel) X(clCreateProgramWithBinary) X(clCreateProgramWithSource) \
-  X(clCreateUserEvent) X(clEnqueueBarrierWithWaitList) X(clEnqueueFillBuffer) X(clEnqueueMapBuffer) \
-  X(clEnqueueMarkerWithWaitList) X(clEnqueueNDRangeKernel) X(clEnqueueReadBuffer) X(clEnqueueUnmapMemObject) \
-  X(clEnqueueWriteBuffer) X(clFinish) X(clFlush) X(clGetContextInfo) X(clGetDeviceIDs) X(clGetDeviceInfo) \
-  X(clGetEventInfo) X(clGetEventProfilingInfo) X(clGetMemObjectInfo) X(clGetPlatformIDs) X(clGetPlatformInfo) \
-  X(clGetProgramBuildInfo) X(clGetProgramInfo) X(clReleaseCommandQueue) X(clReleaseContext) X(clReleaseDevice) \
-  X(clReleaseEvent) X(clReleaseKernel) X(clReleaseMemObject) X(clReleaseProgram) X(clRetainCommandQueue) \
-  X(clRetainContext) X(clRetainDevice) X(clRetainEvent) X(clRetainKernel) X(clRetainMemObject) \
-  X(clRetainProgram) X(clSetEventCallback) X(clSetKernelArg) X(clSetUserEventStatus) X(clWaitForEvents)
-// clang-format on
+#include "opencl_calls.inc"  // IRONCL_OPENCL_CALLS, of the list in CMakeLists.txt.
 
 namespace ironcl::opencl::calls {
 

@@ -18,6 +18,7 @@ struct Context {
   cl::Device device;
   cl::Context context;
   Features features;
+  cl::Buffer null_buffer;  ///< What kernels are given for operands that there are not; made with the probes.
   Config config;
   std::unique_ptr<ProgramBuilder> builder;
   std::shared_ptr<const tuned::AllTables> tuned;  ///< Null: none.
@@ -29,5 +30,10 @@ struct Context {
 };
 
 using ContextPtr = std::shared_ptr<Context>;
+
+inline cl::Buffer make_null_buffer(const Context& context) {
+  return guarded("a buffer of 256 bytes",
+                 [&] { return cl::Buffer(context.context, CL_MEM_READ_WRITE, std::size_t{256}); });
+}
 
 }  // namespace ironcl::opencl

@@ -51,8 +51,10 @@ Device::Device(const cl::Platform& platform, const cl::Device& device, const Con
 }
 
 const ContextPtr& Device::context() {
-  std::call_once(probed_,
-                 [&] { run_probes(context_->context, context_->device, *context_->builder, context_->features); });
+  std::call_once(probed_, [&] {
+    context_->null_buffer = make_null_buffer(*context_);
+    run_probes(context_->context, context_->device, *context_->builder, context_->features);
+  });
   return context_;
 }
 
@@ -84,15 +86,12 @@ backend::Support Device::supports(const backend::GemmDesc& desc, Choice& choice)
   try {
     support.workspace_bytes = route_of(choice, context_->features).booking.bytes();
   } catch (const std::overflow_error&) {
-    support.reason = backend::Reason::device_memory;
-    support.text = "the workspace takes more than 2^63 bytes; plan for fewer rows";
-    return support;
+    return Refusal(backend::Reason::device_memory, "the workspace takes more than 2^63 bytes; plan for fewer rows");
   }
   if (support.workspace_bytes > context_->features.max_buffer_bytes) {
-    support.reason = backend::Reason::device_memory;
-    support.text = "the workspace takes " + std::to_string(support.workspace_bytes) + " bytes, a buffer of " +
-                   context_->features.name + " has at most " + std::to_string(context_->features.max_buffer_bytes) +
-                   "; plan for fewer rows";
+    return Refusal(backend::Reason::device_memory,
+                   "the workspace takes {} bytes, a buffer of {} has at most {}; plan for fewer rows",
+                   support.workspace_bytes, context_->features.name, context_->features.max_buffer_bytes);
   }
   return support;
 }
@@ -136,9 +135,9 @@ std::string Device::query(std::string_view key, const backend::GemmDesc* desc) {
   }
   if (key == "candidates" && desc != nullptr) return candidates_json(context()->selection(), *desc);
   throw Error(Status::unimplemented,
-              "query \"" + std::string(key) +
-                  "\" is not known; known are features, options, variants, ceilings, fma_flops, "
-                  "copy_bytes_per_s, and with a problem choice and candidates");
+              "query \"{}\" is not known; known are features, options, variants, ceilings, fma_flops, "
+              "copy_bytes_per_s, and with a problem choice and candidates",
+              key);
 }
 
 std::shared_ptr<backend::Queue> Device::create_queue() { return std::make_shared<Queue>(context_); }
@@ -148,39 +147,27 @@ std::shared_ptr<backend::Buffer> Device::create_buffer(std::uint64_t size) {
 }
 
 std::shared_ptr<backend::Buffer> Device::import_buffer(Memory kind, void* handle, std::uint64_t size) {
-  if (handle == nullptr) throw Error(Status::invalid_argument, "the memory to import is null");
   if (kind == Memory::cl_mem) {
     if (!imported_) {
-      throw Error(Status::unsupported, "the context of " + context_->features.name +
-                                           " is this plugin's own: no cl_mem of an application's is in it; hand the "
-                                           "application's context over with device_import");
+      throw Error(Status::unsupported,
+                  "the context of {} is this plugin's own: no cl_mem of an application's is in it; hand the "
+                  "application's context over with device_import",
+                  context_->features.name);
     }
     return std::make_shared<Buffer>(context_, static_cast<cl_mem>(handle), size);
   }
   if (!context_->features.unified_memory) {
-    throw Error(Status::unsupported,
-                context_->features.name + " does not share the host's memory; create a buffer and write to it");
+    throw Error(Status::unsupported, "{} does not share the host's memory; create a buffer and write to it",
+                context_->features.name);
   }
   return std::make_shared<Buffer>(context_, handle, size);
 }
 
 std::shared_ptr<backend::Weights> Device::prepare_weights(const backend::WeightsDesc& desc) {
   backend::refuse_not_yet(backend::DType::none, desc.scale, "b");
-  if (!numerics::is_float(desc.dtype) && !numerics::is_quantized(desc.dtype)) {
-    throw Error(Status::unsupported, "weights of " + std::string(numerics::name_of(desc.dtype)) +
-                                         "; this backend takes " + to_string(types_that(numerics::is_quantized)) +
-                                         ", and unquantised " + to_string(types_that(numerics::is_float)));
-  }
-  if (numerics::bits_of(desc.dtype) < 8 && (desc.k % 2 != 0 || desc.ld % 2 != 0)) {
-    throw Error(Status::invalid_argument,
-                "weights of " + std::string(numerics::name_of(desc.dtype)) + " with k = " + std::to_string(desc.k) +
-                    " and rows " + std::to_string(desc.ld) + " apart: two codes share a byte; make both even");
-  }
   WeightFormPtr form;
   if (desc.plan != nullptr) {
-    const auto* plan = dynamic_cast<const Gemm*>(desc.plan.get());
-    if (plan == nullptr) throw Error(Status::invalid_argument, "the plan is not one of the opencl backend");
-    form = plan->weight_form();
+    form = static_cast<const Gemm&>(*desc.plan).weight_form();
   } else {
     form = context()->usual->of(backend::AccuracyClass::f32, desc.dtype);
   }
@@ -192,10 +179,10 @@ std::shared_ptr<backend::Gemm> Device::create_gemm(const backend::GemmDesc& desc
   const backend::Support support = supports(desc, choice);
   if (support.reason != backend::Reason::none) throw Error(Status::unsupported, support.text);
   if (context_->config.print_config) {
-    context_->builder->say(backend::LogLevel::info,
-                           "opencl: m=" + std::to_string(desc.m) + " n=" + std::to_string(desc.n) +
-                               " k=" + std::to_string(desc.k) + " on " + context_->features.name + ": " +
-                               choice.variant->name + " " + to_string(choice.tuning) + " (" + choice.source + ")");
+    context_->builder->say(
+        backend::LogLevel::info,
+        fmt::format("opencl: m={} n={} k={} on {}: {} {} ({})", desc.m, desc.n, desc.k, context_->features.name,
+                    choice.variant->name, to_string(choice.tuning), choice.source));
   }
   return std::make_shared<Gemm>(context_, std::move(choice));
 }
@@ -210,9 +197,7 @@ std::shared_ptr<backend::Route> Device::create_route(const backend::RouteDesc& d
 }
 
 std::shared_ptr<backend::Activate> Device::create_activate(const backend::ActivateDesc& desc) {
-  backend::refuse_not_yet(desc.y, desc.scale, "y");
-  if (desc.quantizer.given)
-    throw backend::Error(backend::Status::unsupported, "y is to be quantised by given scales; here they are made");
+  backend::refuse_not_yet(desc);
   return make_activation(context(), desc);
 }
 

@@ -25,7 +25,6 @@ class Gemm final : public backend::Gemm {
   /// now.
   Gemm(ContextPtr context, Choice choice);
   backend::GemmInfo info() const override;
-  const backend::GemmDesc& desc() const noexcept override { return choice_.problem; }
   /// A call without a workspace takes the plan's own, which is allocated by the first such call. Where a step cannot
   /// be queued, those before it have ended when the error is thrown.
   std::shared_ptr<backend::Event> enqueue(const std::shared_ptr<backend::Queue>& queue,
@@ -41,8 +40,6 @@ class Gemm final : public backend::Gemm {
   void warm_up();
   /// Rows of A in memory.
   std::int64_t a_rows_of(const backend::GemmArgs& args) const;
-  void check(const backend::GemmArgs& args) const;
-  const Weights& weights_of(const backend::GemmArgs& args) const;
   Memory own_workspace();
 
   ContextPtr context_;
@@ -50,7 +47,6 @@ class Gemm final : public backend::Gemm {
   WeightFormPtr weight_form_;
   Route route_;
   std::string call_;          ///< What a call is called in errors.
-  cl::Buffer null_buffer_;    ///< What a kernel is given for an operand that there is not.
   cl::Buffer counter_;        ///< Null where no step asked for it.
   cl::Buffer own_workspace_;  ///< Null until a call needs it.
   Exclusive own_memory_;      ///< Of counter_ and own_workspace_.

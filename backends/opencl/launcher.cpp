@@ -11,7 +11,7 @@ using numerics::Size;
 
 Launcher::Launcher(std::shared_ptr<Context> context, const std::shared_ptr<backend::Queue>& queue,
                    const std::vector<std::shared_ptr<backend::Event>>& wait, bool wants_event)
-    : context_(std::move(context)), queue_(&own(queue, *context_)), native_(&queue_->native()), events_(wants_event) {
+    : context_(std::move(context)), queue_(&own(queue)), native_(&queue_->native()), events_(wants_event) {
   for (const auto& event : wait) after(own(event, "an event of the wait list"));
   events_ = events_ || queue_->commands_may_fail();
 }
@@ -93,36 +93,22 @@ std::shared_ptr<Event> Exclusive::end(Launcher& call) {
   return last_;
 }
 
-Memory Launcher::memory(const backend::Span& span, const char* what, Size bytes,
-                        const cl::Buffer& null_buffer) const {
-  if (bytes.bytes() == 0) return {&null_buffer, 0};
-  const Buffer& buffer = own(span.buffer, *context_, what);
-  if (span.size < bytes.bytes() || span.offset % context_->features.alignment != 0) {
-    throw Error(Status::invalid_argument, std::string(what) + " has " + std::to_string(span.size) +
-                                              " bytes from byte " + std::to_string(span.offset) +
-                                              ", the call needs " + std::to_string(bytes.bytes()) +
-                                              " from a multiple of " + std::to_string(context_->features.alignment));
-  }
-  return {&buffer.memory(), span.offset};
+Memory Launcher::memory(const backend::Span& span) const {
+  return span ? Memory{&own(span.buffer).memory(), span.offset} : absent();
 }
 
-Size matrix_bytes(std::int64_t rows, std::int64_t ld, std::int64_t cols, backend::DType type) {
-  if (rows == 0 || type == backend::DType::none) return 0;
-  return (Size(rows - 1) * ld + cols) * numerics::size_of(type);
-}
+Memory Launcher::absent() const { return {&context_->null_buffer, 0}; }
 
 void expect_countable(const char* what, Size count) {
   if (count > kLargestSize) {
-    throw Error(Status::unsupported, std::to_string(count.value()) + " " + what + "; here they are at most " +
-                                         std::to_string(kLargestSize));
+    throw Error(Status::unsupported, "{} {}; here they are at most {}", count.value(), what, kLargestSize);
   }
 }
 
 void expect_fits(const Features& features, const char* what, Size bytes) {
   if (bytes.bytes() > features.max_buffer_bytes) {
-    throw Error(Status::unsupported, std::string(what) + " takes " + std::to_string(bytes.bytes()) +
-                                         " bytes, a buffer of " + features.name + " has at most " +
-                                         std::to_string(features.max_buffer_bytes));
+    throw Error(Status::unsupported, "{} takes {} bytes, a buffer of {} has at most {}", what, bytes.bytes(),
+                features.name, features.max_buffer_bytes);
   }
 }
 

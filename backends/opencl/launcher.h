@@ -28,13 +28,14 @@ struct Memory {
 /// were launched have ended when the launcher is gone: nothing runs behind an error.
 class Launcher {
  public:
-  /// Throws invalid_argument for a queue or an event of another device. Without `wants_event` commands get events of
-  /// OpenCL only where something depends on them.
+  /// Throws invalid_argument for an event of another backend. Without `wants_event` commands get events of OpenCL
+  /// only where something depends on them.
   Launcher(std::shared_ptr<Context> context, const std::shared_ptr<backend::Queue>& queue,
            const std::vector<std::shared_ptr<backend::Event>>& wait, bool wants_event);
   /// A dry call: each launch is one work-group, which sees no rows, so that drivers that compile at the first launch
   /// do it. `queue` outlives the call.
-  explicit Launcher(const cl::CommandQueue& queue) : native_(&queue), dry_(true) {}
+  Launcher(std::shared_ptr<Context> context, const cl::CommandQueue& queue)
+      : context_(std::move(context)), native_(&queue), dry_(true) {}
   ~Launcher();
   Launcher(const Launcher&) = delete;
   Launcher& operator=(const Launcher&) = delete;
@@ -51,15 +52,15 @@ class Launcher {
   /// nothing else needs it.
   std::shared_ptr<Event> done();
 
-  /// `bytes` of `span`, or `null_buffer` where none are needed. Throws invalid_argument, naming `what`, where the
-  /// span is too short or at a wrong place.
-  Memory memory(const backend::Span& span, const char* what, numerics::Size bytes,
-                const cl::Buffer& null_buffer) const;
+  /// Where `span` begins; absent(), where there is none.
+  Memory memory(const backend::Span& span) const;
+  /// What a kernel is given for an operand that there is not.
+  Memory absent() const;
 
  private:
   friend class Exclusive;
-  std::shared_ptr<Context> context_;  ///< Null in a dry call, as the next one is.
-  Queue* queue_ = nullptr;
+  std::shared_ptr<Context> context_;
+  Queue* queue_ = nullptr;  ///< Null in a dry call.
   const cl::CommandQueue* native_;
   bool dry_ = false;
   bool events_ = false;     ///< Commands have events.
@@ -83,9 +84,6 @@ class Exclusive {
   cl::CommandQueue queue_;       ///< Of the last call.
   std::shared_ptr<Event> last_;  ///< Null where it has none.
 };
-
-/// Bytes of a matrix of `rows` rows, `ld` elements apart, of `cols` elements.
-numerics::Size matrix_bytes(std::int64_t rows, std::int64_t ld, std::int64_t cols, backend::DType type);
 
 /// Throws unsupported where there are more than kLargestSize of `what`.
 void expect_countable(const char* what, numerics::Size count);

@@ -13,9 +13,8 @@ using backend::Status;
 Buffer::Buffer(ContextPtr context, std::uint64_t size) : context_(std::move(context)), size_(size) {
   const Features& f = context_->features;
   if (size > f.max_buffer_bytes) {
-    throw Error(Status::out_of_device_memory, "a buffer of " + std::to_string(size) + " bytes: " + f.name +
-                                                  " takes at most " + std::to_string(f.max_buffer_bytes) +
-                                                  " in one buffer");
+    throw Error(Status::out_of_device_memory, "a buffer of {} bytes: {} takes at most {} in one buffer", size, f.name,
+                f.max_buffer_bytes);
   }
   memory_ = guarded("a buffer of " + std::to_string(size) + " bytes on " + f.name, [&] {
     return cl::Buffer(context_->context, CL_MEM_READ_WRITE, std::max<std::uint64_t>(size, 1));
@@ -46,13 +45,14 @@ Buffer::Buffer(ContextPtr context, cl_mem memory, std::uint64_t size) : context_
     if ((flags & CL_MEM_USE_HOST_PTR) != 0) {
       const auto address = reinterpret_cast<std::uintptr_t>(wrapped.getInfo<CL_MEM_HOST_PTR>());
       if (address % context_->features.alignment != 0) {
-        throw Error(Status::invalid_argument, "the cl_mem lies over host memory that is not on a multiple of " +
-                                                  std::to_string(context_->features.alignment) + " bytes");
+        throw Error(Status::invalid_argument,
+                    "the cl_mem lies over host memory that is not on a multiple of {} bytes",
+                    context_->features.alignment);
       }
     }
     if (wrapped.getInfo<CL_MEM_SIZE>() < size) {
-      throw Error(Status::invalid_argument, "the cl_mem has " + std::to_string(wrapped.getInfo<CL_MEM_SIZE>()) +
-                                                " bytes, the buffer is said to have " + std::to_string(size));
+      throw Error(Status::invalid_argument, "the cl_mem has {} bytes, the buffer is said to have {}",
+                  wrapped.getInfo<CL_MEM_SIZE>(), size);
     }
     memory_ = wrapped;
   });
@@ -104,10 +104,9 @@ std::shared_ptr<Event> Event::settle_next(Causes& gone) {
     if (failure_ != nullptr) break;
     const cl_int status = command.getInfo<CL_EVENT_COMMAND_EXECUTION_STATUS>();
     if (status >= 0) continue;
-    failure_ = std::make_shared<const Error>(status_of(status),
-                                             "a command on " + context_->features.name + " failed with " +
-                                                 error_name(status) + " (" + std::to_string(status) + ")",
-                                             status);
+    failure_ = std::make_shared<const Error>(
+        status_of(status), status,
+        fmt::format("a command on {} failed with {} ({})", context_->features.name, error_name(status), status));
   }
   settled_ = true;
   return nullptr;
@@ -288,34 +287,20 @@ std::shared_ptr<Event> Queue::record(cl::Event command, std::vector<std::shared_
 
 std::shared_ptr<backend::Event> Queue::write(const backend::Span& dst, const void* src,
                                              backend::HostSemantics semantics) {
-  Buffer& buffer = own(dst.buffer, *context_, "the buffer to write");
   return guarded("writing " + std::to_string(dst.size) + " bytes", [&]() -> std::shared_ptr<backend::Event> {
-    if (dst.size == 0) return record(mark({}), {});
     cl::Event event;
     const cl_bool blocking = semantics == backend::HostSemantics::copied_before_return ? CL_TRUE : CL_FALSE;
-    queue_.enqueueWriteBuffer(buffer.memory(), blocking, dst.offset, dst.size, src, nullptr, &event);
+    queue_.enqueueWriteBuffer(own(dst.buffer).memory(), blocking, dst.offset, dst.size, src, nullptr, &event);
     return record(std::move(event), {});
   });
 }
 
 std::shared_ptr<backend::Event> Queue::read(const backend::Span& src, void* dst) {
-  Buffer& buffer = own(src.buffer, *context_, "the buffer to read");
   return guarded("reading " + std::to_string(src.size) + " bytes", [&]() -> std::shared_ptr<backend::Event> {
-    if (src.size == 0) return record(mark({}), {});
     cl::Event event;
-    queue_.enqueueReadBuffer(buffer.memory(), CL_FALSE, src.offset, src.size, dst, nullptr, &event);
+    queue_.enqueueReadBuffer(own(src.buffer).memory(), CL_FALSE, src.offset, src.size, dst, nullptr, &event);
     return record(std::move(event), {});
   });
-}
-
-Buffer& own(const std::shared_ptr<backend::Buffer>& buffer, const Context& context, const char* what) {
-  auto* ours = dynamic_cast<Buffer*>(buffer.get());
-  if (ours == nullptr || ours->context().get() != &context) {
-    throw Error(
-        Status::invalid_argument,
-        std::string(what) + (buffer == nullptr ? " is absent" : " is not one of device " + context.features.name));
-  }
-  return *ours;
 }
 
 cl::Event native_for(const Context& context, const Event& event) {
@@ -342,13 +327,6 @@ std::shared_ptr<Event> own(const std::shared_ptr<backend::Event>& event, const c
   auto ours = std::dynamic_pointer_cast<Event>(event);
   if (ours == nullptr) throw Error(Status::invalid_argument, std::string(what) + " is not one of the opencl backend");
   return ours;
-}
-
-Queue& own(const std::shared_ptr<backend::Queue>& queue, const Context& context) {
-  auto* ours = dynamic_cast<Queue*>(queue.get());
-  if (ours == nullptr || ours->context().get() != &context)
-    throw Error(Status::invalid_argument, "the queue is not one of device " + context.features.name);
-  return *ours;
 }
 
 void wait_for_end_of(const cl::Event& command) noexcept {

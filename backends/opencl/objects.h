@@ -101,13 +101,13 @@ class Queue final : public backend::Queue {
   std::deque<std::shared_ptr<Event>> waiting_;
 };
 
-/// The backend's own object behind an interface pointer; throws invalid_argument where it is another backend's or
-/// another device's. `what` names it in the message.
-Buffer& own(const std::shared_ptr<backend::Buffer>& buffer, const Context& context, const char* what);
+// The backend's own object behind an interface pointer. The adapter has checked that it is of the device; an event of
+// another backend throws invalid_argument, with `what` to name it.
+inline Buffer& own(const std::shared_ptr<backend::Buffer>& buffer) { return static_cast<Buffer&>(*buffer); }
+inline Queue& own(const std::shared_ptr<backend::Queue>& queue) { return static_cast<Queue&>(*queue); }
 /// An event of `context` that ends when and as `event` does.
 cl::Event native_for(const Context& context, const Event& event);
 std::shared_ptr<Event> own(const std::shared_ptr<backend::Event>& event, const char* what);
-Queue& own(const std::shared_ptr<backend::Queue>& queue, const Context& context);
 /// Waits for a command of a call that cannot be finished, so that nothing runs once its error is thrown. The command
 /// may well fail itself.
 void wait_for_end_of(const cl::Event& command) noexcept;

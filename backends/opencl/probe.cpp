@@ -179,9 +179,10 @@ class Prober {
     return true;
   }
 
-  bool takes_min_vector_width() const {
-    const std::vector<float> x(64, 3.0f);
-    return run(3, x, x, "", 4) == x;
+  /// Whether probe `which`, by four work-items, builds and gives back what it was given.
+  bool copies(int which, std::size_t count, std::int64_t local_bytes) const {
+    const std::vector<float> x(count, 5.0f);
+    return run(which, x, x, "", 4, {{"LOCAL_BYTES", std::to_string(local_bytes)}}) == x;
   }
 
   /// Whether fma() costs no more than a multiplication and an addition: then it is an instruction. Some drivers do
@@ -221,11 +222,6 @@ class Prober {
     return with < 1.5 * without;
   }
 
-  bool takes_cache_builtins() const {
-    const std::vector<float> x(64, 5.0f);
-    return run(5, x, x, "", 4) == x;
-  }
-
   /// Whether pairs of fp8 codes become f16 and back by instructions, every code exactly. NaN is some NaN code.
   bool converts_fp8_pairs() const {
     constexpr std::size_t kCodes = 256;
@@ -238,11 +234,6 @@ class Prober {
       if (std::isfinite(value) && out[2 * kCodes + i] != static_cast<float>(code)) return false;
     }
     return true;
-  }
-
-  bool keeps_own_arrays(std::int64_t bytes) const {
-    const std::vector<float> x(4, 5.0f);
-    return run(8, x, x, "", x.size(), {{"LOCAL_BYTES", std::to_string(bytes)}}) == x;
   }
 
  private:
@@ -316,11 +307,11 @@ void run_probes(const cl::Context& context, const cl::Device& device, ProgramBui
     try {
       return (prober.*probe)(arguments...);
     } catch (const cl::Error& error) {
-      why = std::string(error.what()) + " answered " + error_name(error.err());
+      why = make_error("its probe", error).what();
     } catch (const backend::Error& error) {
       why = error.what();
     }
-    builder.say(backend::LogLevel::info, "opencl: " + f.name + ": no " + what + ": " + why);
+    builder.say(backend::LogLevel::info, fmt::format("opencl: {}: no {}: {}", f.name, what, why));
     return false;
   };
   f.exact_divide = f.correct_divide && f.denormals && attempt("exact division", &Prober::divides_exactly);
@@ -335,14 +326,14 @@ void run_probes(const cl::Context& context, const cl::Device& device, ProgramBui
   }
   if (f.ptx_sm_89 && !f.ptx_sm_90)
     f.ptx_sm_89 = attempt("conversions of pairs of fp8 codes", &Prober::converts_fp8_pairs);
-  if (f.ptx_sm_90 && attempt("large arrays in local memory", &Prober::keeps_own_arrays, kLocalOf90))
+  if (f.ptx_sm_90 && attempt("large arrays in local memory", &Prober::copies, 8, 4, kLocalOf90))
     f.own_local_bytes = kLocalOf90;
   if (has_extension(f, "cl_khr_integer_dot_product"))
     f.byte_dots = attempt("dot products of bytes", &Prober::multiplies_bytes);
   if (f.prefers_vectors()) {
     f.half_vectors = attempt("vectors of half", &Prober::converts_half_vectors);
-    f.min_vector_width = attempt("attribute min_vector_width", &Prober::takes_min_vector_width);
-    f.cache_builtins = attempt("builtins for prefetching and streaming", &Prober::takes_cache_builtins);
+    f.min_vector_width = attempt("attribute min_vector_width", &Prober::copies, 3, 64, 0);
+    f.cache_builtins = attempt("builtins for prefetching and streaming", &Prober::copies, 5, 64, 0);
   }
 }
 

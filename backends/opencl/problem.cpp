@@ -2,7 +2,6 @@
 #include "backends/opencl/problem.h"
 
 #include <algorithm>
-#include <boost/algorithm/string/join.hpp>
 #include <cmath>
 #include <numeric>
 #include <utility>
@@ -16,9 +15,9 @@ using backend::Grouping;
 using backend::Status;
 
 std::string to_string(const Tuning& tuning) {
-  std::vector<std::string> words;
-  for (const auto& [name, value] : tuning) words.push_back(name + "=" + std::to_string(value));
-  return boost::join(words, ",");
+  std::string text;
+  for (const auto& [name, value] : tuning) text += fmt::format("{}{}={}", text.empty() ? "" : ",", name, value);
+  return text;
 }
 
 int k_group_of(const backend::GemmDesc& desc) {
@@ -38,12 +37,13 @@ static std::int64_t expected_rows_of(const backend::GemmDesc& desc) {
     if (key != kExpectedRows) continue;
     rows = words::number<std::int64_t>(value).value_or(0);
     if (rows < 1 || rows > kLargestSize)
-      throw Error(Status::invalid_argument, "option expected_rows=" + value + " is out of range; it takes 1 to " +
-                                                std::to_string(kLargestSize) +
-                                                ", the rows that a matrix is likely to have");
+      throw Error(
+          Status::invalid_argument,
+          "option expected_rows={} is out of range; it takes 1 to {}, the rows that a matrix is likely to have",
+          value, kLargestSize);
     if (desc.grouping == Grouping::none)
-      throw Error(Status::invalid_argument, "option expected_rows is for grouped problems; this one has m = " +
-                                                std::to_string(desc.m) + " rows, no others");
+      throw Error(Status::invalid_argument,
+                  "option expected_rows is for grouped problems; this one has m = {} rows, no others", desc.m);
   }
   return rows;
 }

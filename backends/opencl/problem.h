@@ -86,10 +86,6 @@ inline constexpr std::string_view kExpectedRows = "expected_rows";
 /// where there is none.
 int k_group_of(const backend::GemmDesc& desc);
 
-/// Why something cannot run here.
-struct Refusal {
-  backend::Reason reason = backend::Reason::none;
-  std::string text;
-};
+using backend::Refusal;
 
 }  // namespace ironcl::opencl

@@ -118,13 +118,11 @@ cl::Program ProgramBuilder::make(const std::string& label, const std::string& ke
   try {
     program = guarded("building " + label, [&] { return toolchain.build(request); });
   } catch (const BuildFailure& failure) {
-    say(LogLevel::error, "opencl: " + label + " did not build with toolchain " + toolchain.name() + " and options '" +
-                             request.options + "':\n" + failure.log);
-    throw backend::Error(build_status(failure.code),
-                         label + " did not build (" + error_name(failure.code) + ") with toolchain " +
-                             toolchain.name() + " and options '" + request.options +
-                             "'; the compiler's log is in the host's log: " + failure.log.substr(0, 200),
-                         failure.code);
+    const std::string how = fmt::format("with toolchain {} and options '{}'", toolchain.name(), request.options);
+    say(LogLevel::error, fmt::format("opencl: {} did not build {}:\n{}", label, how, failure.log));
+    throw backend::Error(build_status(failure.code), failure.code,
+                         fmt::format("{} did not build ({}) {}; the compiler's log is in the host's log: {}", label,
+                                     error_name(failure.code), how, failure.log.substr(0, 200)));
   }
   say(LogLevel::trace, "opencl: built " + label + " with" + request.options);
   if (toolchain.is_saved()) store_binary(program, key);

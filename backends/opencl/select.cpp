@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backends/opencl/select.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
-#include <boost/algorithm/string/join.hpp>
 #include <boost/json.hpp>
 #include <stdexcept>
 
@@ -23,69 +24,33 @@ using backend::Support;
 
 constexpr std::int64_t kMostMatrices = 65536;
 
-std::string text_of(DType type) { return std::string(numerics::name_of(type)); }
-
-Refusal dtype(const std::string& text) { return {Reason::dtype, text}; }
-
+/// The types that no variant multiplies, beyond what the adapter has checked.
 std::optional<Refusal> refuse_types(const GemmDesc& d) {
-  const std::string codes = to_string(types_that(is_code_of_a_byte)),
-                    weights = to_string(types_that(numerics::is_quantized)),
-                    reals = to_string(types_that(numerics::is_float));
-  const bool real_a = numerics::is_float(d.a), code_a = is_code_of_a_byte(d.a);
-  if (numerics::is_float(d.b)) {
-    if (d.a_source != DType::none || !real_a)
-      return dtype("b is " + text_of(d.b) + "; unquantised b goes with unquantised a: " + reals);
-  } else if (!numerics::is_quantized(d.b)) {
-    return dtype("b is " + text_of(d.b) + "; this backend takes " + weights + ", and unquantised " + reals);
-  } else if (numerics::bits_of(d.b) < 8 && d.k % 2 != 0) {
-    return dtype("b is " + text_of(d.b) + " and k is " + std::to_string(d.k) +
-                 "; two codes share a byte, so k is even");
+  if (d.a_source != DType::none && d.a_scale.dtype != DType::f32)
+    return Refusal(Reason::dtype, "scales of a quantised here are f32, not {}", numerics::name_of(d.a_scale.dtype));
+  if (is_code_of_a_byte(d.a) && numerics::is_integer(d.a) != numerics::is_integer(d.b)) {
+    return Refusal(Reason::dtype, "a is {} and b is {}; i8 goes with i8 only", numerics::name_of(d.a),
+                   numerics::name_of(d.b));
   }
-  if (d.a_source != DType::none) {
-    if (!numerics::is_float(d.a_source))
-      return dtype("a comes as " + text_of(d.a_source) + "; what is quantised here is " + reals);
-    if (!code_a) return dtype("a is to be quantised to " + text_of(d.a) + "; take " + codes);
-    if (d.a_scale.dtype != DType::f32)
-      return dtype("scales of a quantised here are f32, not " + text_of(d.a_scale.dtype));
-  } else if (real_a) {
-    if (d.a_scale.dtype != DType::none)
-      return dtype("a is " + text_of(d.a) + " and has scales; unquantised a takes none");
-  } else if (!code_a) {
-    return dtype("a is " + text_of(d.a) + "; take " + codes + ", and for unquantised activations " + reals);
-  }
-  if (code_a && numerics::is_integer(d.a) != numerics::is_integer(d.b))
-    return dtype("a is " + text_of(d.a) + " and b is " + text_of(d.b) + "; i8 goes with i8 only");
-  if (!numerics::is_float(d.d) && !is_code_of_a_byte(d.d))
-    return dtype("d is " + text_of(d.d) + "; this backend gives " + reals + ", and quantised " + codes);
-  if (d.bias != DType::none && !numerics::is_float(d.bias))
-    return dtype("the bias is " + text_of(d.bias) + "; take " + reals);
   return std::nullopt;
 }
 
 /// What no variant takes; empty where it is for the variants to say.
 std::optional<Refusal> refuse_all(const GemmDesc& desc) {
-  if (const auto refusal = backend::not_yet(desc)) return Refusal{refusal->reason, refusal->text};
+  if (auto refusal = backend::not_yet(desc)) return refusal;
   if (auto refusal = refuse_types(desc)) return refusal;
-  if ((desc.grouping != backend::Grouping::none || desc.a_rows != 0) && desc.a_scale.dtype != DType::none &&
-      desc.a_scale.grid.group_rows != 1) {
-    return Refusal{Reason::scale_layout, "scales of a are for " + std::to_string(desc.a_scale.grid.group_rows) +
-                                             " rows (0: all) each; of a grouped or gathered problem they are for 1"};
-  }
   if (desc.grouping != backend::Grouping::none &&
-      (desc.matrices < 1 || desc.matrices > kMostMatrices ||
+      (desc.matrices > kMostMatrices ||
        (desc.grouping == backend::Grouping::masked && desc.m > kLargestSize / desc.matrices))) {
-    return Refusal{Reason::grouping, std::to_string(desc.matrices) + " matrices with m = " + std::to_string(desc.m) +
-                                         "; here they are 1 to " + std::to_string(kMostMatrices) + ", with at most " +
-                                         std::to_string(kLargestSize) + " rows together"};
+    return Refusal(Reason::grouping, "{} matrices with m = {}; here they are 1 to {}, with at most {} rows together",
+                   desc.matrices, desc.m, kMostMatrices, kLargestSize);
   }
-  if (desc.m > kLargestSize || desc.n > kLargestSize || desc.k > kLargestSize) {
-    return Refusal{Reason::shape, "m, n and k are at most " + std::to_string(kLargestSize) + " here"};
-  }
+  if (desc.m > kLargestSize || desc.n > kLargestSize || desc.k > kLargestSize)
+    return Refusal(Reason::shape, "m, n and k are at most {} here", kLargestSize);
   if (k_group_of(desc) == 0) {
-    return Refusal{Reason::scale_layout, "the scale groups along k are " +
-                                             std::to_string(desc.a_scale.grid.group_cols) + " (a) and " +
-                                             std::to_string(desc.b_scale.grid.group_cols) +
-                                             " (b); both must be multiples of 32, or span k"};
+    return Refusal(Reason::scale_layout,
+                   "the scale groups along k are {} (a) and {} (b); both must be multiples of 32, or span k",
+                   desc.a_scale.grid.group_cols, desc.b_scale.grid.group_cols);
   }
   return std::nullopt;
 }
@@ -94,6 +59,12 @@ std::optional<Refusal> refuse_all(const GemmDesc& desc) {
 bool asks_for_nothing(const GemmDesc& desc) {
   return std::all_of(desc.options.begin(), desc.options.end(),
                      [](const auto& option) { return option.first == kExpectedRows; });
+}
+
+std::vector<std::string> names_of(std::span<const Variant> all) {
+  std::vector<std::string> names;
+  for (const Variant& variant : all) names.push_back(variant.name);
+  return names;
 }
 
 std::string known_options(std::span<const Variant> all) {
@@ -105,31 +76,14 @@ std::string known_options(std::span<const Variant> all) {
   return text;
 }
 
-[[noreturn]] void refuse_variant(const std::string& name, std::span<const Variant> all) {
-  std::vector<std::string> names;
-  for (const Variant& variant : all) names.push_back(variant.name);
-  throw Error(Status::invalid_argument,
-              "option variant=" + name + ": there is no such variant; there are " + boost::join(names, ", "));
-}
-
-[[noreturn]] void refuse_value(const Variant& variant, const Tunable& tunable, const std::string& value) {
-  std::vector<std::string> allowed;
-  for (const int v : tunable.values) allowed.push_back(std::to_string(v));
-  throw Error(Status::invalid_argument, "option " + tunable.name + "=" + value + " of variant " + variant.name +
-                                            " is out of range; it takes " + boost::join(allowed, ", "));
-}
-
-[[noreturn]] void refuse_option(const Variant& variant, const std::string& key, std::span<const Variant> all) {
-  throw Error(Status::invalid_argument,
-              "option " + key + " is not known to variant " + variant.name + "; known are " + known_options(all));
-}
-
 const Variant* asked_variant(const SelectionContext& selection, const GemmDesc& desc) {
   const Variant* asked = nullptr;
   for (const auto& [key, value] : desc.options) {
     if (key != "variant") continue;
     asked = find_variant(value, selection.variants);
-    if (asked == nullptr) refuse_variant(value, selection.variants);
+    if (asked != nullptr) continue;
+    throw Error(Status::invalid_argument, "option variant={}: there is no such variant; there are {}", value,
+                fmt::join(names_of(selection.variants), ", "));
   }
   return asked;
 }
@@ -138,9 +92,15 @@ void apply_options(const SelectionContext& selection, const GemmDesc& desc, cons
   for (const auto& [key, value] : desc.options) {
     if (key == "variant" || key == kExpectedRows) continue;
     const Tunable* tunable = find_tunable(variant, key);
-    if (tunable == nullptr) refuse_option(variant, key, selection.variants);
+    if (tunable == nullptr) {
+      throw Error(Status::invalid_argument, "option {} is not known to variant {}; known are {}", key, variant.name,
+                  known_options(selection.variants));
+    }
     const auto number = value_of(*tunable, value);
-    if (!number) refuse_value(variant, *tunable, value);
+    if (!number) {
+      throw Error(Status::invalid_argument, "option {}={} of variant {} is out of range; it takes {}", key, value,
+                  variant.name, fmt::join(tunable->values, ", "));
+    }
     tuning[key] = *number;
   }
 }
@@ -149,9 +109,8 @@ void apply_options(const SelectionContext& selection, const GemmDesc& desc, cons
 std::optional<Refusal> ask_all_but_trial(const SelectionContext& selection, const Variant& variant,
                                          const Tuning& tuning, const Problem& problem) {
   if (variant.accuracy > problem.weakest_accuracy) {
-    return Refusal{Reason::accuracy,
-                   variant.name + " is of class " + std::string(numerics::name_of(variant.accuracy)) +
-                       ", the problem asks for " + std::string(numerics::name_of(problem.weakest_accuracy))};
+    return Refusal(Reason::accuracy, "{} is of class {}, the problem asks for {}", variant.name,
+                   numerics::name_of(variant.accuracy), numerics::name_of(problem.weakest_accuracy));
   }
   if (auto refusal = refuse(variant, tuning, selection.features, problem)) return refusal;
   std::uint64_t bytes = 0;
@@ -162,9 +121,8 @@ std::optional<Refusal> ask_all_but_trial(const SelectionContext& selection, cons
     return Refusal{Reason::device_memory, "the weights take more than 2^63 bytes"};
   }
   if (bytes > selection.features.max_buffer_bytes) {
-    return Refusal{Reason::device_memory, "the weights take " + std::to_string(bytes) + " bytes, a buffer of " +
-                                              selection.features.name + " has at most " +
-                                              std::to_string(selection.features.max_buffer_bytes)};
+    return Refusal(Reason::device_memory, "the weights take {} bytes, a buffer of {} has at most {}", bytes,
+                   selection.features.name, selection.features.max_buffer_bytes);
   }
   return std::nullopt;
 }
@@ -172,7 +130,7 @@ std::optional<Refusal> ask_all_but_trial(const SelectionContext& selection, cons
 std::optional<Refusal> ask_trial(const SelectionContext& selection, const Variant& variant) {
   const std::string why = selection.why_not(variant);
   if (why.empty()) return std::nullopt;
-  return Refusal{Reason::device_feature, variant.name + " does not work on this device: " + why};
+  return Refusal(Reason::device_feature, "{} does not work on this device: {}", variant.name, why);
 }
 
 /// Asks every variant at its rule of thumb. The least estimate among those that run, among those with the usual form
@@ -233,13 +191,6 @@ void take_rule_of_thumb(const SelectionContext& selection, Choice& choice) {
   }
 }
 
-Support no(Refusal refusal) {
-  Support support;
-  support.reason = refusal.reason;
-  support.text = std::move(refusal.text);
-  return support;
-}
-
 }  // namespace
 
 std::optional<Refusal> ask(const SelectionContext& selection, const Variant& variant, const Tuning& tuning,
@@ -265,7 +216,7 @@ Support choose(const SelectionContext& selection, const GemmDesc& desc, Choice* 
       take_rule_of_thumb({selection.features, selection.variants}, found);
       apply_options(selection, desc, *found.variant, found.tuning);
     }
-    return no(std::move(*refusal));
+    return std::move(*refusal);
   }
   auto tuned =
       tables != nullptr && asks_for_nothing(desc) ? find_tuned(*tables, selection, found.problem) : std::nullopt;
@@ -283,7 +234,7 @@ Support choose(const SelectionContext& selection, const GemmDesc& desc, Choice* 
     apply_options(selection, desc, *found.variant, found.tuning);
   }
   // What the rule of thumb took was asked already; what options made of it was not.
-  if (auto refusal = ask(selection, *found.variant, found.tuning, found.problem)) return no(std::move(*refusal));
+  if (auto refusal = ask(selection, *found.variant, found.tuning, found.problem)) return std::move(*refusal);
   found.estimate_ns = found.variant->estimate_ns(found.tuning, found.problem.priced(), selection.features);
   Support support;
   support.accuracy = found.variant->accuracy;
@@ -312,9 +263,7 @@ WeightFormPtr UsualForms::of(backend::AccuracyClass weakest, DType weights) {
 }
 
 std::string options_json(std::span<const Variant> all) {
-  boost::json::array names;
-  for (const Variant& variant : all) names.push_back(boost::json::string(variant.name));
-  boost::json::object options{{"variant", names}};
+  boost::json::object options{{"variant", boost::json::value_from(names_of(all))}};
   for (const Variant& variant : all) {
     for (const Tunable& tunable : variant.tunables) {
       auto& entry = options[tunable.name];

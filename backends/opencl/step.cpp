@@ -2,6 +2,7 @@
 #include "backends/opencl/step.h"
 
 #include <algorithm>
+#include <bit>
 #include <climits>
 
 #include "backends/opencl/elements.h"
@@ -42,6 +43,10 @@ Defines quantizer_defines(const Features& f, backend::DType source, backend::DTy
 
 std::string quantizer_options(const Features& f) {
   return f.exact_divide ? "-cl-fp32-correctly-rounded-divide-sqrt" : "";
+}
+
+std::int64_t lanes_of(const Features& f, std::uint64_t most) {
+  return f.prefers_vectors() ? 1 : std::bit_floor(std::min<std::uint64_t>(most, f.max_work_group));
 }
 
 int reach(std::int64_t extent) {

@@ -41,33 +41,26 @@ struct Place {
   std::uint64_t at = 0;  ///< Bytes from where the call's span, or the workspace, begins.
 };
 
-/// The workspace of a plan: each step books what it needs, by name, before anything is allocated or built. Parts lie
-/// one after another, each on a multiple of kAlignment bytes; sums that no number holds throw std::overflow_error.
+/// The workspace of a plan: each step books what it needs before anything is allocated or built. Parts lie one after
+/// another, each on a multiple of kAlignment bytes; sums that no number holds throw std::overflow_error.
 class Booking {
  public:
   static constexpr std::int64_t kAlignment = 256;  ///< Bytes; whole cache lines, and whole vectors of any device.
 
-  struct Part {
-    std::string name;
-    std::uint64_t at = 0, size = 0;  ///< Bytes.
-  };
-
   /// Books `bytes`; they lie where the answer says.
-  Place book(std::string name, numerics::Size bytes) {
-    parts_.push_back({std::move(name), total_.bytes(), bytes.bytes()});
+  Place book(numerics::Size bytes) {
+    const Place place{Source::workspace, total_.bytes()};
     total_ += bytes.padded_to(kAlignment);
-    return {Source::workspace, parts_.back().at};
+    return place;
   }
   std::uint64_t bytes() const noexcept { return total_.bytes(); }
   /// Asks for the plan's counter (Source::counter).
   void ask_for_counter() noexcept { counter_ = true; }
   bool counter() const noexcept { return counter_; }
-  const std::vector<Part>& parts() const noexcept { return parts_; }
 
  private:
   numerics::Size total_;
   bool counter_ = false;
-  std::vector<Part> parts_;
 };
 
 /// What the steps of a plan are made from. Features and problem outlive the steps.
@@ -114,8 +107,8 @@ struct DeviceWeights {  // NOLINT(bugprone-exception-escape)
 class Call : public Launcher {
  public:
   template <class... Launching>
-  explicit Call(std::int64_t m, const cl::Buffer& null_buffer, Launching&&... launching)
-      : Launcher(std::forward<Launching>(launching)...), m(m), a_rows(m), null_buffer_{&null_buffer, 0} {}
+  explicit Call(std::int64_t m, Launching&&... launching)
+      : Launcher(std::forward<Launching>(launching)...), m(m), a_rows(m) {}
 
   std::int64_t m;       ///< Rows; 0 in a dry call.
   std::int64_t a_rows;  ///< Of A in memory: m, unless rows are gathered or each of many matrices has m of them.
@@ -123,17 +116,16 @@ class Call : public Launcher {
 
   /// The memory that the call brings for a source; unset: none.
   Memory& operator[](Source source) { return memory_[static_cast<std::size_t>(source)]; }
-  /// Where a place is; where the call brings nothing, the null buffer.
+  /// Where a place is; absent(), where the call brings nothing.
   Memory at(const Place& place) const {
     const Memory& from = memory_[static_cast<std::size_t>(place.source)];
-    return from.buffer == nullptr ? null_buffer_ : Memory{from.buffer, from.at + place.at};
+    return from.buffer == nullptr ? absent() : Memory{from.buffer, from.at + place.at};
   }
   /// Whether this call brings that memory; every call does in a dry one.
   bool has(Source source) const { return dry() || memory_[static_cast<std::size_t>(source)].buffer != nullptr; }
 
  private:
   std::array<Memory, kSources> memory_;
-  Memory null_buffer_;
 };
 
 /// A step books its workspace when it is made, which builds nothing: supports() makes steps and drops them. It is
@@ -162,6 +154,10 @@ Defines quantizer_defines(const Features& features, backend::DType source, backe
 
 /// The compiler's options for cl/quantizer.cl: where the device's division was seen to be exact with one, that one.
 std::string quantizer_options(const Features& features);
+
+/// Work-items of a work-group that share a row: the largest power of two up to `most` that the device takes, or one,
+/// where vectors are preferred.
+std::int64_t lanes_of(const Features& features, std::uint64_t most);
 
 /// An extent of a scale group as a kernel's literal; a group that spans a dimension gets one that nothing reaches.
 int reach(std::int64_t extent);

@@ -16,9 +16,9 @@ inline std::optional<Refusal> refuse_narrow_groups(const Problem& p, int least_g
   using backend::Reason;
   if (p.k < 1) return Refusal{Reason::shape, "k is 0"};
   if (p.k_group < least_group) {
-    return Refusal{Reason::scale_layout, "the scale groups along k must be multiples of " +
-                                             std::to_string(least_group) + ", or span k; their common K group is " +
-                                             std::to_string(p.k_group)};
+    return Refusal(Reason::scale_layout,
+                   "the scale groups along k must be multiples of {}, or span k; their common K group is {}",
+                   least_group, p.k_group);
   }
   return std::nullopt;
 }

@@ -163,10 +163,9 @@ std::string trial_question(const Variant& variant, const Features& features) {
   const Problem problem = trial_problem(variant);
   const Tuning tuning = trial_tuning(variant, features, problem);
   const Tiny tiny(variant);
-  std::string text = std::to_string(problem.m) + "x" + std::to_string(problem.n) + "x" + std::to_string(problem.k) +
-                     " " + std::string(numerics::name_of(problem.a)) + " " +
-                     std::string(numerics::name_of(problem.b)) + " " + to_string(tuning) + " " +
-                     variant.weights(tuning, problem)->name() + " ";
+  std::string text =
+      fmt::format("{}x{}x{} {} {} {} {} ", problem.m, problem.n, problem.k, numerics::name_of(problem.a),
+                  numerics::name_of(problem.b), to_string(tuning), variant.weights(tuning, problem)->name());
   text.append(tiny.a.begin(), tiny.a.end());
   text.append(tiny.b.begin(), tiny.b.end());
   return text;
@@ -179,6 +178,7 @@ std::string attempt_trial(const Context& context, const Variant& variant, backen
   own->features = context.features;
   own->config = context.config;
   own->context = cl::Context(context.device);
+  own->null_buffer = make_null_buffer(*own);
   own->builder = std::make_unique<ProgramBuilder>(own->config, log, own->context, own->device);
   own->variants = {variant};
   const Tiny tiny(variant);
@@ -213,8 +213,8 @@ std::string attempt_trial(const Context& context, const Variant& variant, backen
   queue->read(args.d, d.data())->wait(std::chrono::nanoseconds::max());
   const numerics::Comparison verdict = tiny.judge(d, plan->info().accumulation_length);
   if (verdict.pass) return {};
-  return "on a tiny problem " + std::to_string(verdict.out_of_bounds) + " elements are wrong, the first at [" +
-         std::to_string(verdict.first_row) + ", " + std::to_string(verdict.first_col) + "]";
+  return fmt::format("on a tiny problem {} elements are wrong, the first at [{}, {}]", verdict.out_of_bounds,
+                     verdict.first_row, verdict.first_col);
 }
 
 std::unique_ptr<Trials> make_trials(const Context& context, backend::Log* log) {

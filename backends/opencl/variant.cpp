@@ -104,38 +104,36 @@ std::pair<DType, DType> trial_codes(const Variant& variant) {
 std::optional<Refusal> refuse(const Variant& variant, const Tuning& tuning, const Features& features,
                               const Problem& problem) {
   if (variant.schedule == nullptr && (problem.grouped() || problem.gathers())) {
-    return Refusal{Reason::grouping, variant.name + " takes neither grouped problems nor gathered rows"};
+    return Refusal(Reason::grouping, "{} takes neither grouped problems nor gathered rows", variant.name);
   }
   if (std::none_of(variant.products.begin(), variant.products.end(),
                    [&](const Products& one) { return contains(one.a, problem.a) && contains(one.b, problem.b); })) {
-    return Refusal{Reason::dtype, variant.name + " multiplies " + products_text(variant.products) + ", not " +
-                                      to_string(Types{problem.a}) + " by " + to_string(Types{problem.b})};
+    return Refusal(Reason::dtype, "{} multiplies {}, not {} by {}", variant.name, products_text(variant.products),
+                   numerics::name_of(problem.a), numerics::name_of(problem.b));
   }
   if (variant.needs != nullptr) {
     if (auto refusal = variant.needs(features, problem)) return refusal;
   }
   const std::string tuned = variant.name + " with " + to_string(tuning);
   if (variant.lanes != nullptr && tuning["lanes"] != features.*variant.lanes) {
-    return Refusal{Reason::option, tuned + ": lanes must be " + std::to_string(features.*variant.lanes) +
-                                       ", as the device's products are"};
+    return Refusal(Reason::option, "{}: lanes must be {}, as the device's products are", tuned,
+                   features.*variant.lanes);
   }
   if (const Constraint* broken = broken_constraint(variant, tuning, problem)) {
-    return Refusal{Reason::option,
-                   tuned + ": " + broken->why + " (the K group is " + std::to_string(problem.k_group) + ")"};
+    return Refusal(Reason::option, "{}: {} (the K group is {})", tuned, broken->why, problem.k_group);
   }
   const std::int64_t local = variant.local_bytes(tuning, problem), most = most_local(variant, features);
   if (local > most) {
-    return Refusal{Reason::device_feature, tuned + " needs " + std::to_string(local) +
-                                               " bytes of local memory, the device has " + std::to_string(most) +
-                                               "; take smaller tiles"};
+    return Refusal(Reason::device_feature, "{} needs {} bytes of local memory, the device has {}; take smaller tiles",
+                   tuned, local, most);
   }
   std::int64_t items = variant.work_items(tuning);
   for (const Pass& pass : variant.passes(tuning, problem, features, 1))  // What adds parts of k has its own.
     items = std::max(items, pass.items);
   if (items > features.max_work_group) {
-    return Refusal{Reason::device_feature, tuned + " needs work-groups of " + std::to_string(items) +
-                                               ", the device takes " + std::to_string(features.max_work_group) +
-                                               "; take smaller tiles or more work per item"};
+    return Refusal(Reason::device_feature,
+                   "{} needs work-groups of {}, the device takes {}; take smaller tiles or more work per item", tuned,
+                   items, features.max_work_group);
   }
   return std::nullopt;
 }

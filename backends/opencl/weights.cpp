@@ -164,9 +164,8 @@ Weights::Held Weights::hold(WeightFormPtr form, const std::uint8_t* codes, std::
   Held held{form, form->extent(n_, k_, groups), 0, {}};
   const auto check = [&](std::uint64_t bytes) {
     if (bytes > context_->features.max_buffer_bytes) {
-      throw Error(Status::out_of_device_memory,
-                  "weights of " + std::to_string(bytes) + " bytes: " + context_->features.name + " takes at most " +
-                      std::to_string(context_->features.max_buffer_bytes) + " in one buffer");
+      throw Error(Status::out_of_device_memory, "weights of {} bytes: {} takes at most {} in one buffer", bytes,
+                  context_->features.name, context_->features.max_buffer_bytes);
     }
   };
   held.scale_bytes = held_scales(*form, held.extent, scale_.dtype).bytes.bytes();
@@ -206,9 +205,10 @@ const DeviceWeights& Weights::in(const WeightForm& form) const {
   const auto found =
       std::find_if(forms_.begin(), forms_.end(), [&](const Held& held) { return same_form(*held.form, form); });
   if (found == forms_.end()) {
-    throw Error(Status::invalid_argument, "the weights are prepared as " + this->form() + ", this plan reads " +
-                                              form.name() +
-                                              "; prepare them with this plan (the plan of weights_desc)");
+    throw Error(Status::invalid_argument,
+                "the weights are prepared as {}, this plan reads {}; prepare them with this plan (the plan of "
+                "weights_desc)",
+                this->form(), form.name());
   }
   return found->memory;
 }

@@ -22,7 +22,7 @@ Struct read_args(const Struct* in, std::string_view name, std::string_view op, c
                  const ironcl_queue_t& queue, Args& out) {
   const Struct abi = read_struct(in, name);
   if (queue.device != of.device) {
-    invalid(fmt::format("queue is of another device than the {0}; use one of the {0}'s device", op));
+    invalid("queue is of another device than the {0}; use one of the {0}'s device", op);
   }
   out.wait = wait_list(abi.wait, abi.wait_count, name);
   return abi;
@@ -31,29 +31,27 @@ Struct read_args(const Struct* in, std::string_view name, std::string_view op, c
 /// How many tokens or rows a call brings.
 std::int64_t brought(std::int64_t value, std::int64_t most, std::string_view field) {
   if (value < 0 || value > most) {
-    invalid(
-        fmt::format("{} is {}, expected 0 to the description's {}; create one with more rows", field, value, most));
+    invalid("{} is {}, expected 0 to the description's {}; create one with more rows", field, value, most);
   }
   return value;
 }
 
 void check_m(const backend::GemmDesc& plan, std::int64_t m) {
   if (m < 0 || m > plan.m) {
-    invalid(fmt::format("gemm_args.m is {}, expected 0 to the plan's {}; create a plan with a larger m", m, plan.m));
+    invalid("gemm_args.m is {}, expected 0 to the plan's {}; create a plan with a larger m", m, plan.m);
   }
   if (plan.grouping == Grouping::masked && m != plan.m) {
-    invalid(fmt::format("gemm_args.m is {}, expected the plan's {}: matrices of a masked group lie m rows apart", m,
-                        plan.m));
+    invalid("gemm_args.m is {}, expected the plan's {}: matrices of a masked group lie m rows apart", m, plan.m);
   }
 }
 
 void check_a_rows(const backend::GemmDesc& plan, std::int64_t m, std::int64_t a_rows) {
   if (plan.a_rows == 0 && a_rows != 0) {
-    invalid(fmt::format("gemm_args.a_rows is {}, but the plan gathers no rows of A; leave it 0", a_rows));
+    invalid("gemm_args.a_rows is {}, but the plan gathers no rows of A; leave it 0", a_rows);
   }
   const std::int64_t least = plan.a_rows == 0 || m == 0 ? 0 : 1;
   if (a_rows < least || a_rows > plan.a_rows) {
-    invalid(fmt::format("gemm_args.a_rows is {}, expected {} to the plan's {}", a_rows, least, plan.a_rows));
+    invalid("gemm_args.a_rows is {}, expected {} to the plan's {}", a_rows, least, plan.a_rows);
   }
 }
 
@@ -71,9 +69,8 @@ std::shared_ptr<backend::Weights> plan_weights(ironcl_weights weights, const Gem
 void check_shown(const ironcl_span& codes, const ironcl_span& scales) {
   if ((codes.buffer != nullptr) == (scales.buffer != nullptr)) return;
   const bool has_codes = codes.buffer != nullptr;
-  invalid(fmt::format("gemm_args.{} is absent, but gemm_args.{} is given; give both or neither",
-                      has_codes ? "a_quantized_scale" : "a_quantized",
-                      has_codes ? "a_quantized" : "a_quantized_scale"));
+  invalid("gemm_args.{} is absent, but gemm_args.{} is given; give both or neither",
+          has_codes ? "a_quantized_scale" : "a_quantized", has_codes ? "a_quantized" : "a_quantized_scale");
 }
 
 }  // namespace
@@ -181,9 +178,9 @@ backend::ActivateArgs read(const ironcl_activate_args* in, const ActivateOp& act
   out.rows = brought(abi.rows, desc.rows, "activate_args.rows");
   if (masked && out.rows != desc.rows) {
     invalid(
-        fmt::format("activate_args.rows is {}, expected the description's {}: matrices of a masked group lie so "
-                    "many rows apart",
-                    out.rows, desc.rows));
+        "activate_args.rows is {}, expected the description's {}: matrices of a masked group lie so "
+        "many rows apart",
+        out.rows, desc.rows);
   }
   const std::int64_t rows = (masked ? desc.matrices : 1) * out.rows;
   take_operands("activate_args", *activate.device, {"rows", out.rows},

@@ -25,9 +25,9 @@ constexpr Fields kGemm{"gemm_desc"}, kWeights{"weights_desc"}, kQuantize{"quanti
 void check_pair(DType type, const backend::ScaleDesc& scale, std::string_view operand) {
   if (is_quantized(type) && scale.dtype == DType::none) {
     invalid(
-        fmt::format("{0}_scale.dtype is none, but {0}_dtype {1} needs scales; one f32 scale of 1 with group 0x0 "
-                    "leaves the values as they are",
-                    operand, shown(type)));
+        "{0}_scale.dtype is none, but {0}_dtype {1} needs scales; one f32 scale of 1 with group 0x0 "
+        "leaves the values as they are",
+        operand, shown(type));
   }
 }
 
@@ -106,7 +106,7 @@ backend::Options plan_options(const ironcl_chain* chain) {
   if (part == nullptr) return out;
   const auto options = read_struct(reinterpret_cast<const ironcl_options*>(part), "options");
   if (options.count > kMostOptions) {
-    invalid(fmt::format("options.count is {}, expected at most {}", options.count, kMostOptions));
+    invalid("options.count is {}, expected at most {}", options.count, kMostOptions);
   }
   if (options.count != 0) require(options.items, "options.items");
   for (std::uint32_t i = 0; i < options.count; ++i) {
@@ -114,7 +114,7 @@ backend::Options plan_options(const ironcl_chain* chain) {
     require(item.key, fmt::format("options.items[{}].key", i));
     require(item.value, fmt::format("options.items[{}].value", i));
     for (const auto& [key, value] : out) {
-      if (key == item.key) invalid(fmt::format("options: \"{}\" is there twice; give it once", key));
+      if (key == item.key) invalid("options: \"{}\" is there twice; give it once", key);
     }
     out.emplace_back(item.key, item.value);
   }
@@ -223,19 +223,17 @@ void check_same_matrix(const backend::GemmDesc& plan, DType type, std::int64_t n
                        std::int64_t matrices, const backend::ScaleDesc& scale, std::string_view field) {
   const std::int64_t plan_matrices = std::max<std::int64_t>(1, plan.matrices);
   if (n != plan.n || k != plan.k || matrices != plan_matrices) {
-    invalid(
-        fmt::format("{}: the weights are {} matrices of [n, k] = [{}, {}], expected {} of [{}, {}] as in the plan",
-                    field, matrices, n, k, plan_matrices, plan.n, plan.k));
+    invalid("{}: the weights are {} matrices of [n, k] = [{}, {}], expected {} of [{}, {}] as in the plan", field,
+            matrices, n, k, plan_matrices, plan.n, plan.k);
   }
   if (type != plan.b) {
-    invalid(fmt::format("{}: the weights are {}, expected the plan's b_dtype {}", field, shown(type), shown(plan.b)));
+    invalid("{}: the weights are {}, expected the plan's b_dtype {}", field, shown(type), shown(plan.b));
   }
   const auto grid = scale.grid.resolved(n, k), expected = plan.b_scale.grid.resolved(n, k);
   if (scale.dtype != plan.b_scale.dtype || !(grid == expected) || scale.global != plan.b_scale.global) {
-    invalid(
-        fmt::format("{}: the weights' scales are {} in groups of {}x{}, expected the plan's {} in groups of {}x{}",
-                    field, shown(scale.dtype), grid.group_rows, grid.group_cols, shown(plan.b_scale.dtype),
-                    expected.group_rows, expected.group_cols));
+    invalid("{}: the weights' scales are {} in groups of {}x{}, expected the plan's {} in groups of {}x{}", field,
+            shown(scale.dtype), grid.group_rows, grid.group_cols, shown(plan.b_scale.dtype), expected.group_rows,
+            expected.group_cols);
   }
 }
 

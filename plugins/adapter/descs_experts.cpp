@@ -20,8 +20,8 @@ constexpr Fields kRoute{"route_desc"}, kActivate{"activate_desc"}, kCombine{"com
 /// Rows and slots are s32 on the device.
 void check_numbers(std::int64_t first, std::int64_t second, std::string_view product) {
   if (first * second > kLargestDimension) {
-    invalid(fmt::format("{} is {} * {}, expected at most {}: rows are numbered in s32", product, first, second,
-                        kLargestDimension));
+    invalid("{} is {} * {}, expected at most {}: rows are numbered in s32", product, first, second,
+            kLargestDimension);
   }
 }
 

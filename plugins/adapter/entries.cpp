@@ -24,9 +24,9 @@ const std::shared_ptr<DeviceState>& state_of(ironcl_device device) {
 void check_process(pid_t process) {
   if (const pid_t here = getpid(); here != process) {
     refuse(backend::Status::unavailable,
-           fmt::format("this process ({}) was forked from the one that loaded the plugin ({}), and a driver does not "
-                       "survive that: load plugins after the fork, or let the child call exec",
-                       here, process));
+           "this process ({}) was forked from the one that loaded the plugin ({}), and a driver does not "
+           "survive that: load plugins after the fork, or let the child call exec",
+           here, process);
   }
 }
 
@@ -39,7 +39,7 @@ constexpr std::uint32_t bit(bool set, std::uint32_t cap) { return set ? cap : 0;
 /// Throws internal where a backend handed out nothing.
 template <class T>
 std::shared_ptr<T> made(std::shared_ptr<T> object, std::string_view what) {
-  if (object == nullptr) refuse(backend::Status::internal, fmt::format("the backend made no {}", what));
+  if (object == nullptr) refuse(backend::Status::internal, "the backend made no {}", what);
   return object;
 }
 
@@ -48,12 +48,12 @@ void check_host_memory(const void* pointer, std::uint64_t size, const DeviceStat
   const auto address = reinterpret_cast<std::uintptr_t>(pointer);
   if (const std::uint64_t past = address % device.buffer_alignment; past != 0) {
     invalid(
-        fmt::format("native_memory.handle is {} bytes past a multiple of {}, the device's buffer_alignment, on which "
-                    "imported host memory must start; use aligned_alloc, or create a buffer and write to it",
-                    past, device.buffer_alignment));
+        "native_memory.handle is {} bytes past a multiple of {}, the device's buffer_alignment, on which "
+        "imported host memory must start; use aligned_alloc, or create a buffer and write to it",
+        past, device.buffer_alignment);
   }
   if (size > UINTPTR_MAX - address) {
-    invalid(fmt::format("native_memory.handle with buffer_desc.size {} reaches past the end of memory", size));
+    invalid("native_memory.handle with buffer_desc.size {} reaches past the end of memory", size);
   }
 }
 
@@ -127,10 +127,7 @@ ironcl_status queue_create(ironcl_device device, uint32_t flags, ironcl_queue* o
     const auto& state = state_of(device);
     check_flags(flags, 0, {});
     require(out_queue, "out_queue");
-    auto handle = std::make_unique<ironcl_queue_t>();
-    handle->device = state;
-    handle->queue = made(state->device->create_queue(), "queue");
-    *out_queue = handle.release();
+    *out_queue = new ironcl_queue_t{{}, state, made(state->device->create_queue(), "queue")};
   });
 }
 
@@ -163,8 +160,7 @@ ironcl_status buffer_create(ironcl_device device, const ironcl_buffer_desc* desc
     if (const auto* part = find_in_chain(known.next, IRONCL_CHAIN_NATIVE_MEMORY, "buffer_desc")) {
       const auto memory = read_struct(reinterpret_cast<const ironcl_native_memory*>(part), "native_memory");
       if (memory.kind != IRONCL_MEMORY_HOST_POINTER && memory.kind != IRONCL_MEMORY_CL_MEM) {
-        unimplemented(
-            fmt::format("native_memory.kind is {}; this plugin knows 1 (host pointer) and 2 (cl_mem)", memory.kind));
+        unimplemented("native_memory.kind is {}; this plugin knows 1 (host pointer) and 2 (cl_mem)", memory.kind);
       }
       require(memory.handle, "native_memory.handle");
       if (memory.kind == IRONCL_MEMORY_HOST_POINTER) {
@@ -191,7 +187,7 @@ ironcl_status write(ironcl_queue queue, ironcl_span dst, const void* src, uint32
     const backend::Span span = transfer_span(dst, "dst", *queue->device);
     require(src, "src");
     if (host_semantics > IRONCL_HOST_STABLE_UNTIL_EVENT) {
-      unimplemented(fmt::format("host_semantics is {}; this plugin knows 0 and 1", host_semantics));
+      unimplemented("host_semantics is {}; this plugin knows 0 and 1", host_semantics);
     }
     enqueue_with_event(*queue, out_event, [&] {
       return queue->queue->write(span, src, static_cast<backend::HostSemantics>(host_semantics));
@@ -214,15 +210,9 @@ ironcl_status weights_prepare(ironcl_device device, const ironcl_weights_desc* d
     const auto& state = state_of(device);
     const backend::WeightsDesc known = adapter::read(desc, *state);
     require(out_weights, "out_weights");
-    auto handle = std::make_unique<ironcl_weights_t>();
-    handle->device = state;
-    handle->n = known.n;
-    handle->k = known.k;
-    handle->matrices = known.matrices;
-    handle->dtype = known.dtype;
-    handle->scale = known.scale;
-    handle->weights = made(state->device->prepare_weights(known), "weights");
-    *out_weights = handle.release();
+    auto weights = made(state->device->prepare_weights(known), "weights");
+    *out_weights = new ironcl_weights_t{{},      state,          std::move(weights), known.n,
+                                        known.k, known.matrices, known.dtype,        known.scale};
   });
 }
 
@@ -233,13 +223,11 @@ ironcl_status weights_export(ironcl_weights weights, void* data, uint64_t data_b
     backend::Weights& held = *weights->weights;
     require(data, "data");
     if (data_bytes < held.data_bytes()) {
-      invalid(fmt::format("data_bytes is {}, expected at least {} (weights_info.data_bytes)", data_bytes,
-                          held.data_bytes()));
+      invalid("data_bytes is {}, expected at least {} (weights_info.data_bytes)", data_bytes, held.data_bytes());
     }
     if (held.scale_bytes() != 0) require(scales, "scales");
     if (scale_bytes < held.scale_bytes()) {
-      invalid(fmt::format("scale_bytes is {}, expected at least {} (weights_info.scale_bytes)", scale_bytes,
-                          held.scale_bytes()));
+      invalid("scale_bytes is {}, expected at least {} (weights_info.scale_bytes)", scale_bytes, held.scale_bytes());
     }
     held.export_to(static_cast<std::byte*>(data), static_cast<std::byte*>(scales));
   });

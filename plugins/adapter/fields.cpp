@@ -15,8 +15,8 @@ std::string shown(DType type) { return type == DType::none ? "none" : std::strin
 
 void Fields::check_enumerator(std::uint32_t value, std::uint32_t last, std::string_view field) const {
   if (value > last) {
-    unimplemented(fmt::format("{}.{} is {}; this plugin knows 0 to {} (ABI {}.{})", of_, field, value, last,
-                              IRONCL_ABI_MAJOR, IRONCL_ABI_MINOR));
+    unimplemented("{}.{} is {}; this plugin knows 0 to {} (ABI {}.{})", of_, field, value, last, IRONCL_ABI_MAJOR,
+                  IRONCL_ABI_MINOR);
   }
 }
 
@@ -68,9 +68,8 @@ void Fields::check_extent(std::int64_t rows, std::int64_t ld, std::int64_t matri
   const std::int64_t least_rows = std::max<std::int64_t>(rows, 1);  // Of none, too, a backend may count one's bytes.
   if (__builtin_mul_overflow(least_rows, ld, &bytes) || __builtin_mul_overflow(bytes, matrices, &bytes) ||
       __builtin_mul_overflow(bytes, kWidest, &bytes)) {
-    adapter::invalid(
-        fmt::format("{}: {}: {} rows of {} elements in {} matrices are beyond 2^63 - 1 bytes; check the sizes", of_,
-                    what, rows, ld, matrices));
+    adapter::invalid("{}: {}: {} rows of {} elements in {} matrices are beyond 2^63 - 1 bytes; check the sizes", of_,
+                     what, rows, ld, matrices);
   }
 }
 
@@ -127,9 +126,9 @@ void Fields::check_made_scales(const backend::ScaleDesc& scale, const backend::Q
 
 void Fields::check_nibbles(DType type, std::int64_t cols, std::int64_t ld, std::string_view what) const {
   if (numerics::bits_of(type) < 8 && type != DType::none && (cols % 2 != 0 || ld % 2 != 0)) {
-    adapter::invalid(fmt::format(
+    adapter::invalid(
         "{}: {} of {}: two codes share a byte, but a row has {} columns and the next begins after {}; make both even",
-        of_, what, shown(type), cols, ld));
+        of_, what, shown(type), cols, ld);
   }
 }
 

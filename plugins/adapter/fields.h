@@ -27,7 +27,7 @@ class Fields {
   /// Throws invalid_argument: the struct's name, a dot, and the text.
   template <class... Args>
   [[noreturn]] void invalid(fmt::format_string<Args...> text, Args&&... args) const {
-    adapter::invalid(fmt::format("{}.{}", of_, fmt::format(text, std::forward<Args>(args)...)));
+    adapter::invalid("{}.{}", of_, fmt::format(text, std::forward<Args>(args)...));
   }
 
   /// The value of an enumeration of plugin.h whose last enumerator is `last`.

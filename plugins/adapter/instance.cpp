@@ -78,8 +78,8 @@ std::unique_ptr<ironcl_device_t> handle_of(const std::shared_ptr<backend::Device
 void check_option_names(const backend::Options& options, std::initializer_list<std::string_view> known) {
   for (const auto& [key, value] : options) {
     if (std::find(known.begin(), known.end(), key) != known.end()) continue;
-    if (known.size() == 0) invalid(fmt::format("load: unknown option \"{}\"; this plugin has none", key));
-    invalid(fmt::format("load: unknown option \"{}\"; this plugin has {}", key, fmt::join(known, ", ")));
+    if (known.size() == 0) invalid("load: unknown option \"{}\"; this plugin has none", key);
+    invalid("load: unknown option \"{}\"; this plugin has {}", key, fmt::join(known, ", "));
   }
 }
 
@@ -96,16 +96,15 @@ void Instance::load(const ironcl_host* host, const ironcl_key_value* options, st
   if (const pid_t process = process_; process != 0) check_process(process);
   const std::lock_guard lock(mutex_);
   if (state_ != nullptr) {
-    invalid(fmt::format("load: \"{}\" is loaded already in this process; share that load, or call unload() first",
-                        name_));
+    invalid("load: \"{}\" is loaded already in this process; share that load, or call unload() first", name_);
   }
   ironcl_host known{};
   if (host != nullptr) {
     known = read_struct(host, "host");
     if (known.abi_major != IRONCL_ABI_MAJOR) {
       refuse(backend::Status::incompatible,
-             fmt::format("load: the host speaks ABI {}.{}, this plugin {}.{}; the major versions must be the same",
-                         known.abi_major, known.abi_minor, IRONCL_ABI_MAJOR, IRONCL_ABI_MINOR));
+             "load: the host speaks ABI {}.{}, this plugin {}.{}; the major versions must be the same",
+             known.abi_major, known.abi_minor, IRONCL_ABI_MAJOR, IRONCL_ABI_MINOR);
     }
   }
   const backend::Options given = load_options(options, option_count);
@@ -152,7 +151,7 @@ void Instance::enumerate(ironcl_device* out_devices, std::uint32_t capacity, std
   if (capacity != 0) require(out_devices, "out_devices");
   if (const pid_t process = process_; process != 0) check_process(process);
   const std::lock_guard lock(mutex_);
-  if (state_ == nullptr) invalid(fmt::format("enumerate: \"{}\" is not loaded; call load() first", name_));
+  if (state_ == nullptr) invalid("enumerate: \"{}\" is not loaded; call load() first", name_);
   if (!state_->listed) {
     std::vector<std::unique_ptr<ironcl_device_t>> devices;
     for (const auto& device : state_->backend->devices()) devices.push_back(handle_of(device));
@@ -167,14 +166,14 @@ void Instance::enumerate(ironcl_device* out_devices, std::uint32_t capacity, std
 void Instance::import_device(const ironcl_native_device* desc, ironcl_device* out_device) {
   const auto known = read_struct(desc, "native_device");
   if (known.kind != IRONCL_NATIVE_OPENCL) {
-    unimplemented(fmt::format("native_device.kind is {}; this plugin knows 1 (OpenCL)", known.kind));
+    unimplemented("native_device.kind is {}; this plugin knows 1 (OpenCL)", known.kind);
   }
   require(known.device, "native_device.device");
   require(known.context, "native_device.context");
   require(out_device, "out_device");
   if (const pid_t process = process_; process != 0) check_process(process);
   const std::lock_guard lock(mutex_);
-  if (state_ == nullptr) invalid(fmt::format("device_import: \"{}\" is not loaded; call load() first", name_));
+  if (state_ == nullptr) invalid("device_import: \"{}\" is not loaded; call load() first", name_);
   const auto device = state_->backend->import_device(
       {static_cast<backend::NativeDevice::Kind>(known.kind), known.device, known.context});
   if (device == nullptr) refuse(backend::Status::internal, "device_import: the backend made no device");

@@ -25,12 +25,12 @@ std::uint32_t kind_of(const void* in, std::string_view what) {
   Head head;
   std::memcpy(&head.struct_size, in, sizeof head.struct_size);
   if (head.struct_size < sizeof head) {
-    invalid(fmt::format("{}.struct_size is {}; set it to sizeof of the struct", what, head.struct_size));
+    invalid("{}.struct_size is {}; set it to sizeof of the struct", what, head.struct_size);
   }
   std::memcpy(&head, in, sizeof head);
-  if (head.kind == 0) invalid(fmt::format("{}.kind is 0; set it to an IRONCL_OP_*", what));
+  if (head.kind == 0) invalid("{}.kind is 0; set it to an IRONCL_OP_*", what);
   if (head.kind > IRONCL_OP_COMBINE) {
-    unimplemented(fmt::format("{}.kind is {}; this plugin knows 1 to {}", what, head.kind, IRONCL_OP_COMBINE));
+    unimplemented("{}.kind is {}; this plugin knows 1 to {}", what, head.kind, IRONCL_OP_COMBINE);
   }
   return head.kind;
 }
@@ -141,8 +141,8 @@ ironcl_status op_enqueue(ironcl_op op, ironcl_queue queue, const void* args, iro
     usable(op, "op");
     usable(queue, "queue");
     if (const std::uint32_t kind = kind_of(args, "args"); kind != kind_of(op->operation)) {
-      invalid(fmt::format("args.kind is {}, but the operation's is {}; give the arguments of that kind", kind,
-                          kind_of(op->operation)));
+      invalid("args.kind is {}, but the operation's is {}; give the arguments of that kind", kind,
+              kind_of(op->operation));
     }
     std::visit(
         [&]<class Op>(const Op& known) {

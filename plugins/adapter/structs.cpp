@@ -2,8 +2,6 @@
 // Structs that cross the boundary, and how a failure becomes an ironcl_error. Next door: structs.h, guard.h.
 #include "plugins/adapter/structs.h"
 
-#include <fmt/format.h>
-
 #include <cstdio>
 
 #include "plugins/adapter/guard.h"
@@ -15,12 +13,8 @@ constexpr std::uint32_t kLargestStruct = 1u << 16;
 constexpr int kLongestChain = 64;
 }  // namespace
 
-void refuse(backend::Status status, const std::string& message) { throw backend::Error(status, message); }
-void invalid(const std::string& message) { refuse(backend::Status::invalid_argument, message); }
-void unimplemented(const std::string& message) { refuse(backend::Status::unimplemented, message); }
-
 void require(const void* pointer, std::string_view what) {
-  if (pointer == nullptr) invalid(fmt::format("{} is NULL", what));
+  if (pointer == nullptr) invalid("{} is NULL", what);
 }
 
 void copy_text(char* out, std::size_t capacity, std::string_view text) noexcept {
@@ -35,8 +29,8 @@ namespace detail {
 
 void check_size(std::uint32_t size, std::string_view name, std::size_t known) {
   if (size < sizeof(std::uint32_t) || size > kLargestStruct) {
-    invalid(fmt::format("{}.struct_size is {}; set it to sizeof of the struct ({} in ABI {}.{})", name, size, known,
-                        IRONCL_ABI_MAJOR, IRONCL_ABI_MINOR));
+    invalid("{}.struct_size is {}; set it to sizeof of the struct ({} in ABI {}.{})", name, size, known,
+            IRONCL_ABI_MAJOR, IRONCL_ABI_MINOR);
   }
 }
 
@@ -45,10 +39,10 @@ void check_tail(const void* in, std::uint32_t size, std::string_view name, std::
   for (std::size_t offset = known; offset < size; ++offset) {
     if (bytes[offset] != 0) {
       unimplemented(
-          fmt::format("{} has {} bytes of which this plugin knows {} (ABI {}.{}), and the byte at offset {} is not "
-                      "zero: leave the "
-                      "newer fields zero, or use a newer plugin",
-                      name, size, known, IRONCL_ABI_MAJOR, IRONCL_ABI_MINOR, offset));
+          "{} has {} bytes of which this plugin knows {} (ABI {}.{}), and the byte at offset {} is not "
+          "zero: leave the "
+          "newer fields zero, or use a newer plugin",
+          name, size, known, IRONCL_ABI_MAJOR, IRONCL_ABI_MINOR, offset);
     }
   }
 }
@@ -57,15 +51,15 @@ void check_tail(const void* in, std::uint32_t size, std::string_view name, std::
 
 void check_reserved(std::uint64_t value, std::string_view of) {
   if (value != 0) {
-    unimplemented(fmt::format("{}.reserved is {}, but ABI {}.{} has no meaning for it: leave it 0", of, value,
-                              IRONCL_ABI_MAJOR, IRONCL_ABI_MINOR));
+    unimplemented("{}.reserved is {}, but ABI {}.{} has no meaning for it: leave it 0", of, value, IRONCL_ABI_MAJOR,
+                  IRONCL_ABI_MINOR);
   }
 }
 
 void check_flags(std::uint32_t flags, std::uint32_t known, std::string_view of) {
   if ((flags & ~known) != 0) {
-    unimplemented(fmt::format("{}{}flags has the bits {:#x}, of which this plugin knows {:#x} (ABI {}.{})", of,
-                              of.empty() ? "" : ".", flags, known, IRONCL_ABI_MAJOR, IRONCL_ABI_MINOR));
+    unimplemented("{}{}flags has the bits {:#x}, of which this plugin knows {:#x} (ABI {}.{})", of,
+                  of.empty() ? "" : ".", flags, known, IRONCL_ABI_MAJOR, IRONCL_ABI_MINOR);
   }
 }
 
@@ -74,19 +68,19 @@ const ironcl_chain* find_in_chain(const ironcl_chain* chain, std::uint32_t type,
   int length = 0;
   for (const ironcl_chain* part = chain; part != nullptr; part = part->next) {
     if (++length > kLongestChain) {
-      invalid(fmt::format("{}.next: the chain has more than {} parts; does it end in itself?", name, kLongestChain));
+      invalid("{}.next: the chain has more than {} parts; does it end in itself?", name, kLongestChain);
     }
     if (part->struct_size < sizeof(ironcl_chain)) {
-      invalid(fmt::format("{}.next: part {} has struct_size {}; set it to sizeof of the whole part", name, length,
-                          part->struct_size));
+      invalid("{}.next: part {} has struct_size {}; set it to sizeof of the whole part", name, length,
+              part->struct_size);
     }
     const std::uint32_t part_type = part->type & ~IRONCL_CHAIN_REQUIRED;
     if (type != 0 && part_type == type) {
-      if (found != nullptr) invalid(fmt::format("{}.next: type {} is there twice", name, type));
+      if (found != nullptr) invalid("{}.next: type {} is there twice", name, type);
       found = part;
     } else if ((part->type & IRONCL_CHAIN_REQUIRED) != 0) {
-      unimplemented(fmt::format("{}.next: part {} has type {}, which this plugin must understand and does not", name,
-                                length, part_type));
+      unimplemented("{}.next: part {} has type {}, which this plugin must understand and does not", name, length,
+                    part_type);
     }
   }
   return found;

@@ -3,21 +3,33 @@
 // Next door: validate.h (what is in them).
 #pragma once
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <string>
 #include <string_view>
+#include <utility>
 
 #include "backends/interface.h"
 #include "host/include/ironcl/plugin_ops.h"
 
 namespace ironcl::adapter {
 
-[[noreturn]] void refuse(backend::Status status, const std::string& message);
-[[noreturn]] void invalid(const std::string& message);        ///< INVALID_ARGUMENT
-[[noreturn]] void unimplemented(const std::string& message);  ///< UNIMPLEMENTED
+// Each throws backend::Error, the message by fmt.
+template <class... Args>
+[[noreturn]] void refuse(backend::Status status, fmt::format_string<Args...> text, Args&&... args) {
+  throw backend::Error(status, fmt::format(text, std::forward<Args>(args)...));
+}
+template <class... Args>
+[[noreturn]] void invalid(fmt::format_string<Args...> text, Args&&... args) {
+  refuse(backend::Status::invalid_argument, text, std::forward<Args>(args)...);
+}
+template <class... Args>
+[[noreturn]] void unimplemented(fmt::format_string<Args...> text, Args&&... args) {
+  refuse(backend::Status::unimplemented, text, std::forward<Args>(args)...);
+}
 
 /// Throws invalid where `pointer` is null: "`what` is NULL".
 void require(const void* pointer, std::string_view what);

@@ -198,7 +198,7 @@ TEST_F(AdapterDesc, OfAGemmReachesTheBackendWithDefaultsFilledIn) {
 }
 
 TEST_F(AdapterDesc, OfARefusedProblemGivesTheSameTextTwice) {
-  script().support = {.reason = backend::Reason::scale_layout, .text = "groups of 4 columns; 128 would be accepted"};
+  script().support = backend::Refusal(backend::Reason::scale_layout, "groups of 4 columns; 128 would be accepted");
   const auto desc = gemm_desc();
   auto support = sized<ironcl_support>();
   ASSERT_EQ(table->supports(devices[0], &desc, &support, &error), IRONCL_OK);

@@ -148,7 +148,7 @@ class AdapterGuard : public AdapterTest {
 };
 
 TEST_F(AdapterGuard, ABackendsErrorKeepsStatusTextAndNativeCode) {
-  expect_everywhere([] { throw backend::Error(backend::Status::device_lost, "gone: plug it in again", -36); },
+  expect_everywhere([] { throw backend::Error(backend::Status::device_lost, -36, "gone: plug it in again"); },
                     IRONCL_DEVICE_LOST, "gone: plug it in again", -36);
 }
 TEST_F(AdapterGuard, BadAllocIsOutOfHostMemory) {

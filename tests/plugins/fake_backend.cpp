@@ -90,7 +90,6 @@ class FakeGemm final : public Gemm, Alive {
     script().enter("gemm_info");
     return {AccuracyClass::tensor14, 128, 64, "fake", "tile_m=1"};
   }
-  const GemmDesc& desc() const noexcept override { return desc_; }
   std::shared_ptr<Event> enqueue(const std::shared_ptr<Queue>&, const GemmArgs& args) override {
     script().enter("gemm_enqueue");
     script().gemm_args = args;

@@ -48,7 +48,6 @@ class FakeGemm final : public Gemm {
   GemmInfo info() const override {
     return {variant_ == "weak" ? AccuracyClass::tensor14 : AccuracyClass::f32, 128, 0, variant_, ""};
   }
-  const GemmDesc& desc() const noexcept override { return desc_; }
 
   std::shared_ptr<Event> enqueue(const std::shared_ptr<Queue>&, const GemmArgs& args) override {
     const auto& weights = static_cast<const HostWeights&>(*args.weights);

@@ -38,6 +38,22 @@ WeightFormPtr swizzled_form();
 /// padded to 8.
 WeightFormPtr lines_form();
 
+/// An operand in `form`, with a scale for each row and K group; its place is booked, and `more` bytes after the
+/// scales.
+inline Operand book_packed(std::string form, numerics::DType element, numerics::Size rows, numerics::Size k,
+                           const PlanContext& plan, std::int64_t more = 0) {
+  Operand out;
+  out.form = std::move(form);
+  out.element = element;
+  out.ld = k.value();
+  out.scale = numerics::DType::f32;
+  out.scale_ld = plan.problem.k_groups();
+  out.grid = {1, plan.problem.k_group};
+  out.data = plan.booking.book(rows * k * numerics::size_of(element));
+  out.scales = plan.booking.book(rows * out.scale_ld * 4 + more);
+  return out;
+}
+
 /// What a kernel that reads rows of activations takes of floats as the caller has them.
 enum class RowsOfFloats {
   none,

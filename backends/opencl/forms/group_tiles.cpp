@@ -38,19 +38,10 @@ class GroupTiles final : public ActivationForm {
   }
 
  private:
+  /// After the scales the count of the blocks that were taken (cl/a_tiles.cl).
   Operand book(const PlanContext& plan) const {
-    const Size k = Size(plan.problem.k).padded_to(k_group_), rows = plan.rows_in_tiles(rows_);
-    Operand out;
-    out.form = name();
-    out.element = element_;
-    out.ld = k.value();
-    out.scale = DType::f32;
-    out.scale_ld = plan.problem.k_groups();
-    out.grid = {1, plan.problem.k_group};
-    out.data = plan.booking.book("tiles of A", rows * k * numerics::size_of(element_));
-    // After them the count of the blocks that were taken (cl/a_tiles.cl).
-    out.scales = plan.booking.book("scales of tiles", rows * out.scale_ld * 4 + 4);
-    return out;
+    return book_packed(name(), element_, plan.rows_in_tiles(rows_), Size(plan.problem.k).padded_to(k_group_), plan,
+                       4);
   }
 
   std::int64_t rows_;

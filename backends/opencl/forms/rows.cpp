@@ -37,17 +37,9 @@ class Rows final : public ActivationForm {
   }
 
   StepResult pack(const Operand& a, const PlanContext& plan) const override {
-    const Size k_pad = Size(plan.problem.k).padded_to(k_unit_), rows = plan.rows_in_memory();
-    Operand out;
-    out.form = name();
-    out.element = element_ != DType::none ? element_ : numerics::is_float(a.element) ? DType::f32 : a.element;
-    out.ld = k_pad.value();
-    out.scale = DType::f32;
-    out.scale_ld = plan.problem.k_groups();
-    out.grid = {1, plan.problem.k_group};
+    const DType element = element_ != DType::none ? element_ : numerics::is_float(a.element) ? DType::f32 : a.element;
+    Operand out = book_packed(name(), element, plan.rows_in_memory(), Size(plan.problem.k).padded_to(k_unit_), plan);
     out.gathered = a.gathered;
-    out.data = plan.booking.book("packed rows of A", rows * k_pad * numerics::size_of(out.element));
-    out.scales = plan.booking.book("scales of packed rows", rows * out.scale_ld * 4);
     Packing packing;
     if (element_ != DType::none) packing.form = element_;
     return {pack_step(packing, a, out, plan), out};

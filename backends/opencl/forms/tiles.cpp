@@ -47,16 +47,9 @@ class Tiles final : public ActivationForm {
   }
 
   Operand book(bool in_units_of_weights, const PlanContext& plan) const {
-    Operand out;
-    out.form = name();
-    out.element = DType::f32;
-    out.ld = Size(plan.problem.k).padded_to(kUnitOfK).value();
-    out.scale = DType::f32;
-    out.scale_ld = plan.problem.k_groups();
-    out.grid = {1, plan.problem.k_group};
+    Operand out =
+        book_packed(name(), DType::f32, plan.rows_in_tiles(rows_), Size(plan.problem.k).padded_to(kUnitOfK), plan);
     out.in_units_of_weights = in_units_of_weights;
-    out.data = plan.booking.book("tiles of A", bytes(plan));
-    out.scales = plan.booking.book("scales of tiles", plan.rows_in_tiles(rows_) * out.scale_ld * 4);
     return out;
   }
 

@@ -44,8 +44,8 @@ class Tokens final : public ActivationForm {
     out.scale = DType::f32;
     out.scale_ld = k.value() / 128;
     out.grid = {1, 128};
-    out.data = plan.booking.book("tokens for tensor cores", rows * k * numerics::size_of(out.element));
-    out.scales = plan.booking.book("counters and scales of tokens", (rows * out.scale_ld + kPartCounters) * 4);
+    out.data = plan.booking.book(rows * k * numerics::size_of(out.element));
+    out.scales = plan.booking.book((rows * out.scale_ld + kPartCounters) * 4);
     out.scales.at += kPartCounters * 4;
     return out;
   }

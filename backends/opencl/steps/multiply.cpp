@@ -37,7 +37,7 @@ class Multiply final : public Step {
         from_counter_(takes_from_counter(variant, tuning, problem_, features_)),
         defines_(device_defines(features_)) {
     if (variant.scratch_bytes != nullptr)
-      scratch_ = plan.booking.book("scratch", variant.scratch_bytes(tuning, problem_, features_));
+      scratch_ = plan.booking.book(variant.scratch_bytes(tuning, problem_, features_));
     if (const int persistent = variant.persistent_groups != nullptr ? variant.persistent_groups(tuning, problem_) : 0;
         persistent > 0) {
       plan.booking.ask_for_counter();

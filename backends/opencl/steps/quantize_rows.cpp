@@ -19,7 +19,7 @@ class QuantizeRows final : public Step {
         x_(x),
         codes_(codes),
         scales_(scales),
-        lanes_(f.prefers_vectors() ? 1 : std::bit_floor(std::min<std::uint64_t>(64, f.max_work_group))),
+        lanes_(lanes_of(f, 64)),
         defines_(quantizer_defines(f, how.source, how.code, how.quantizer)),
         options_(quantizer_options(f)) {
     defines_["LANES"] = std::to_string(lanes_);
@@ -111,9 +111,8 @@ StepResult quantize_rows(const Operand& x, std::int64_t code_ld, const PlanConte
   out.scale_ld = grid.scale_cols(p.k);
   out.grid = grid;
   out.gathered = x.gathered;
-  out.data = plan.booking.book("codes of A", rows * code_ld);
-  out.scales =
-      plan.booking.book("scales of codes of A", numerics::Size(grid.scale_rows(rows.value())) * out.scale_ld * 4);
+  out.data = plan.booking.book(rows * code_ld);
+  out.scales = plan.booking.book(numerics::Size(grid.scale_rows(rows.value())) * out.scale_ld * 4);
   return {quantize_rows_step({x.element, p.a, p.k, x.ld, code_ld, grid, p.a_quantizer}, plan.features, x.data,
                              out.data, out.scales),
           out};

@@ -12,10 +12,8 @@ class ScheduleRows final : public Step {
       : shape_(shape),
         problem_(plan.problem),
         schedule_(plan.scheduled),
-        lanes_(plan.features.prefers_vectors()
-                   ? 1
-                   : std::min(std::bit_ceil(static_cast<std::uint64_t>(plan.problem.matrices)),
-                              std::bit_floor(std::min<std::uint64_t>(256, plan.features.max_work_group)))) {}
+        lanes_(std::min<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(plan.problem.matrices)),
+                                      lanes_of(plan.features, 256))) {}
 
   std::string name() const override { return "schedule rows"; }
 
@@ -50,8 +48,7 @@ class ScheduleRows final : public Step {
 }  // namespace
 
 Place book_schedule(const ScheduleShape& shape, const PlanContext& plan) {
-  return plan.booking.book("scheduled rows",
-                           numerics::Size(ScheduleLists(plan.problem, plan.problem.m, shape).elements) * 4);
+  return plan.booking.book(numerics::Size(ScheduleLists(plan.problem, plan.problem.m, shape).elements) * 4);
 }
 
 std::unique_ptr<Step> schedule_step(const ScheduleShape& shape, const PlanContext& plan) {

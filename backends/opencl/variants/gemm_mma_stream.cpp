@@ -69,10 +69,11 @@ std::optional<Refusal> needs(const Features& f, const Problem& p) {
   if (auto refusal = refuse_below_80(f)) return refusal;
   const Problem seen = p.selected();
   if (f.ptx_sm_90 && seen.k_group == 128 && !seen.grouped() && seen.m > most_tiles(seen) * kMostRows) {
-    return Refusal{Reason::shape,
-                   "of K groups of 128 this kernel takes few rows on compute capability 9.0, where "
-                   "others take many; m is " +
-                       std::to_string(p.m)};
+    return Refusal(
+        Reason::shape,
+        "of K groups of 128 this kernel takes few rows on compute capability 9.0, where others take many; m "
+        "is {}",
+        p.m);
   }
   if (!has_four_bits(seen)) return refuse_narrow_groups(p, 32);
   const backend::ScaleDesc& scale = seen.b_scale;

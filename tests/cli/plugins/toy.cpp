@@ -72,7 +72,6 @@ class ToyGemm final : public Gemm {
     return {weaker() ? desc_.weakest_accuracy : numerics::AccuracyClass::f32, 128, 0, "toy",
             "fault=" + std::to_string(int(fault_))};
   }
-  const GemmDesc& desc() const noexcept override { return desc_; }
 
   std::shared_ptr<Event> enqueue(const std::shared_ptr<Queue>&, const GemmArgs& args) override {
     if (fault_ == Fault::fails_to_run) throw Error(Status::device_lost, "the toy fell off the table; put it back");

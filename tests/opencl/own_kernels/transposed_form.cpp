@@ -58,8 +58,8 @@ class Transposed final : public ActivationForm {
     out.ld = Size(plan.problem.m).padded_to(4).value();
     out.scale = DType::f32;
     out.scale_ld = out.ld;
-    out.data = plan.booking.book("A transposed", Size(plan.problem.k) * out.ld * 4);
-    out.scales = plan.booking.book("scales of A transposed", Size(plan.problem.k_groups()) * out.ld * 4);
+    out.data = plan.booking.book(Size(plan.problem.k) * out.ld * 4);
+    out.scales = plan.booking.book(Size(plan.problem.k_groups()) * out.ld * 4);
     return {std::make_unique<PackTransposed>(a, out, plan), out};
   }
 };
