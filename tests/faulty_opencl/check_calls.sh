@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# check_calls.sh NM LIBRARY CALLS_H: the faulty OpenCL has every call of the backend's list.
+# check_calls.sh NM LIBRARY LIST: the faulty OpenCL has every call of the backend's list.
 set -euo pipefail
 nm=$1 library=$2 list=$3
 listed=$(sed -n '/define IRONCL_OPENCL_CALLS/,/^$/p' "$list" | grep -oE 'X\(cl[A-Z][A-Za-z]+\)' | tr -d 'X()' | sort -u)
