@@ -3,8 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <fstream>
-#include <iterator>
 #include <string>
 #include <vector>
 
@@ -17,14 +15,7 @@ using namespace ironcl::cli_test;
 namespace json = boost::json;
 
 std::vector<std::string> quick(const std::vector<std::string>& more) {
-  auto words = split_words("bench --runs 3 --min-ms 0 --warm-up-ms 0 --rotate-mib 1 --check-rows 4");
-  words.insert(words.end(), more.begin(), more.end());
-  return words;
-}
-
-std::string text_of(const std::string& path) {
-  std::ifstream file(path);
-  return {std::istreambuf_iterator<char>(file), {}};
+  return with(split_words("bench --runs 3 --min-ms 0 --warm-up-ms 0 --rotate-mib 1 --check-rows 4"), more);
 }
 
 /// The types that the README says OpenCL multiplies, mixed ones and weights alone included.
@@ -92,7 +83,7 @@ TEST(Bench, RowsAreCheckedAndTheirFiguresFollowFromOneAnother) {
     EXPECT_GE(number("weights_bytes"), 256 * 512);
     EXPECT_LE(number("weights_bytes"), 1.1 * 256 * 512);
   }
-  const std::string csv = text_of(rows_csv);
+  const std::string csv = read_file(rows_csv);
   EXPECT_TRUE(contains(csv.substr(0, csv.find('\n')), "of_fma_ceiling"));
   EXPECT_EQ(static_cast<std::size_t>(std::count(csv.begin(), csv.end(), '\n')), rows.size() + 1);
 

@@ -36,10 +36,8 @@ std::string write_expectation(const Scratch& scratch, numerics::DType type, cons
 }
 
 Outcome compare_with(const std::string& expectation, const std::vector<std::string>& more = {}) {
-  std::vector<std::string> words = {"compare",  kLayer,  "--input",  kLayer + ":x",
-                                    "--device", "toy:0", "--expect", expectation};
-  words.insert(words.end(), more.begin(), more.end());
-  return ironcl_command(words);
+  return ironcl_command(
+      with({"compare", kLayer, "--input", kLayer + ":x", "--device", "toy:0", "--expect", expectation}, more));
 }
 
 TEST(Expect, TheOracleAndADeviceAgreeWithTorchInF64) {

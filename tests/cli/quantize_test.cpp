@@ -30,9 +30,8 @@ TEST(QuantizeCommand, ADeviceMakesTheSameBytes) {
   prints(ironcl_command({"quantize", data_file("tiny-qwen3-fp8"), bf16, "--scheme", "none"}), 0, {});
   for (const std::string scheme : {"block", "mxfp8"}) {
     const auto made = [&](const std::string& name, const std::vector<std::string>& more, Plugins plugins) {
-      std::vector<std::string> words = {"quantize", bf16, scratch.path(name), "--scheme", scheme};
-      words.insert(words.end(), more.begin(), more.end());
-      prints(ironcl_command(words, plugins), 0, {"written"});
+      prints(ironcl_command(with({"quantize", bf16, scratch.path(name), "--scheme", scheme}, more), plugins), 0,
+             {"written"});
       return read_file(scratch.path(name) + "/model-00001-of-00002.safetensors") +
              read_file(scratch.path(name) + "/model-00002-of-00002.safetensors");
     };

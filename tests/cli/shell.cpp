@@ -56,6 +56,11 @@ Outcome complains(Outcome outcome, int status, const std::vector<std::string>& t
   return outcome;
 }
 
+std::vector<std::string> with(std::vector<std::string> words, const std::vector<std::string>& more) {
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
 std::vector<std::string> split_words(const std::string& text) {
   std::istringstream in(text);
   return {std::istream_iterator<std::string>(in), {}};

@@ -42,6 +42,9 @@ Outcome ironcl_command(const std::vector<std::string>& words, Plugins plugins = 
 Outcome prints(Outcome outcome, int status, const std::vector<std::string>& texts);
 Outcome complains(Outcome outcome, int status, const std::vector<std::string>& texts);
 
+/// The words, with more behind them.
+std::vector<std::string> with(std::vector<std::string> words, const std::vector<std::string>& more);
+
 /// The words between blanks.
 std::vector<std::string> split_words(const std::string& text);
 

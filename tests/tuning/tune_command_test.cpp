@@ -25,11 +25,9 @@ const tuned::Key kKey{40, 256, "Fake_to_be_tuned", "fp8_w8a8", 128, 128};
 const std::map<std::string, std::string> kFake{{"IRONCL_PLUGIN_DIRS", TUNING_PLUGIN_DIR}};
 
 std::vector<std::string> words(const std::string& folder, const std::string& rows,
-                               std::vector<std::string> more = {}) {
-  auto all = split_words("tune --n 40 --k 256 --x-dtype e4m3fn --device tuning_fake:0 --budget 60");
-  all.insert(all.end(), {"--m", rows, "--save", folder});
-  all.insert(all.end(), more.begin(), more.end());
-  return all;
+                               const std::vector<std::string>& more = {}) {
+  const auto all = split_words("tune --n 40 --k 256 --x-dtype e4m3fn --device tuning_fake:0 --budget 60");
+  return with(with(all, {"--m", rows, "--save", folder}), more);
 }
 
 TEST(Tune, SavesTheFastestRightConfigurationUnderTheNameThatOthersUse) {
