@@ -36,14 +36,9 @@ class AccuracyCommand final : public Command {
   ironcl accuracy model-bf16/ --layer '*.0.mlp.*' --json accuracy.json
   ironcl accuracy --data heavy:4096x4096               made-up weights, with outliers as trained models have them
 )";
-  static constexpr const char* kExitStatus =
-      R"(  0  measured
-  2  usage
-  3  a checkpoint cannot be read, no layer has that name, or an output that cannot be written
-)";
 
  public:
-  AccuracyCommand() : Command("accuracy", "What ways of quantising cost, side by side") {}
+  AccuracyCommand() : Command("accuracy", "What ways of quantising cost, side by side", kExamples) {}
 
   void declare(CLI::App& app) override {
     auto* path = app.add_option("PATH", path_, "checkpoint folder, or one safetensors file")->option_text(" ");
@@ -57,13 +52,11 @@ class AccuracyCommand final : public Command {
         ->check(CLI::Range(1, 4096));
     app.add_option("--seed", seed_, "of what is made up (default: 1)");
     add_json_option(app, json_);
-    app.footer(footer(kExamples, kExitStatus));
   }
 
   ExitStatus run() override {
     report::check_outputs({json_});
-    if (path_.empty() == data_.empty())
-      throw CommandError(ExitStatus::usage, "name a checkpoint, or weights with --data");
+    if (path_.empty() == data_.empty()) usage("name a checkpoint, or weights with --data");
     data_.empty() ? measure_layers() : measure_made_up();
     if (json_ != "-") {
       const report::GroupedText text(table_, report::terminal_width());
@@ -84,8 +77,7 @@ class AccuracyCommand final : public Command {
     constexpr std::int64_t most = 1 << 20;
     if (sizes.size() != 2 || !n || !k || *n < 1 || *k < 1 || *n > most || *k > most ||
         *n * *k > (std::int64_t{1} << 32) || (kind != "heavy" && kind != "normal"))
-      throw CommandError(ExitStatus::usage,
-                         fmt::format("--data {}: write heavy:NxK or normal:NxK, such as heavy:4096x4096", data_));
+      usage("--data {}: write heavy:NxK or normal:NxK, such as heavy:4096x4096", data_);
     std::vector<float> w = made_up(kind, *n, *k, seed_);
     if (kind == "heavy") {
       // Rows of many sizes: trained matrices have them, and they are why channels are better than tensors.

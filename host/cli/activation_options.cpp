@@ -13,6 +13,7 @@
 namespace ironcl::cli {
 
 void ActivationOptions::declare(CLI::App& app, bool may_make_up) {
+  app_ = &app;
   app.add_option("PATH", path, "checkpoint folder, or one safetensors file")->option_text(" ")->required();
   CLI::Option* given = app.add_option("--input", input, "activations [M, K], f32, f16 or bf16; devices quantise them")
                            ->option_text("FILE:TENSOR");
@@ -39,12 +40,7 @@ void ActivationOptions::declare(CLI::App& app, bool may_make_up) {
                "dequantise weights")
       ->excludes(app.get_option("--x-block"))
       ->excludes(app.get_option("--input-q"));
-  app.add_option("--accuracy", accuracy,
-                 std::string("weakest accuracy class of a device (default: f32); tensor14 also\n"
-                             "allows hardware that accumulates in about 14 bits") +
-                     (may_make_up ? "; both: one beside the other" : ""))
-      ->option_text(may_make_up ? "f32|tensor14|both" : "f32|tensor14")
-      ->envname("IRONCL_ACCURACY");
+  add_accuracy(app, accuracy, may_make_up);
   app.add_option("--routing", routing,
                  "experts and weights of each token of a layer of experts, in place of the\n"
                  "router's")
@@ -57,7 +53,7 @@ layer::ActivationSource ActivationOptions::source() const {
   check_tensor_ref("--input-q", input_q, 2);
   check_tensor_ref("--routing", routing, 2);
   if (!input_q.empty() && !x_dtype.empty())
-    throw CommandError(ExitStatus::usage, "--x-dtype is about values, and --input-q brings codes; leave it out");
+    usage("--x-dtype is about values, and --input-q brings codes; leave it out");
   layer::ActivationSource source;
   source.input = input;
   source.input_q = input_q;
@@ -88,24 +84,18 @@ std::vector<std::filesystem::path> ActivationOptions::inputs(const checkpoint::C
 
 void ActivationOptions::check_for_experts(const std::string& name) const {
   if (input_q.empty() && x_block.empty()) return;
-  throw CommandError(
-      ExitStatus::usage,
-      fmt::format("{} is a layer of experts, whose x is quantised on the device in its own groups; give --input",
-                  name));
+  usage("{} is a layer of experts, whose x is quantised on the device in its own groups; give --input", name);
 }
 
 std::string ActivationOptions::command_tail() const {
-  std::string tail = fmt::format("--out-dtype {}", out);
-  if (!input.empty()) tail += " --input " + shell_word(input);
-  if (!input_q.empty()) tail += " --input-q " + shell_word(input_q);
-  if (m >= 0) tail += fmt::format(" --m {}", m);
-  if (input.empty() && input_q.empty()) tail += fmt::format(" --seed {}", seed);
-  if (!block.empty()) tail += " --block " + block;
-  if (!x_block.empty()) tail += " --x-block " + x_block;
-  if (!x_dtype.empty()) tail += " --x-dtype " + x_dtype;
-  if (weight_only) tail += " --weight-only";
-  if (accuracy != "f32") tail += " --accuracy " + accuracy;
-  if (!routing.empty()) tail += " --routing " + shell_word(routing);
+  std::string tail;
+  for (const CLI::Option* option : app_->get_options()) {
+    const std::string name = option->get_lnames().empty() ? "" : option->get_lnames().front();
+    if (option->count() == 0 || name.empty() || name == "layer" || name == "device" || name == "json") continue;
+    for (const std::string& value : option->results())
+      tail += fmt::format(" --{}{}{}", name, option->get_expected_max() == 0 ? "" : " ",
+                          option->get_expected_max() == 0 ? "" : shell_word(value));
+  }
   return tail;
 }
 

@@ -33,8 +33,11 @@ struct ActivationOptions {
                                             const std::vector<std::string>& named = {}) const;
   /// Throws CommandError usage where an option is not about layers of experts, of which `name` is one.
   void check_for_experts(const std::string& name) const;
-  /// The options that were given, for a command to be pasted.
+  /// The options that were given, each behind a blank, for a command to be pasted; but for --layer, --device, --json.
   std::string command_tail() const;
+
+ private:
+  const CLI::App* app_ = nullptr;
 };
 
 }  // namespace ironcl::cli

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Timing of calls, and the table that is printed as it grows.
+// Timing of calls, and the table that is printed as it grows; layers back to back.
 #include "host/cli/bench.h"
 
 #include <fmt/format.h>
@@ -10,6 +10,8 @@
 
 #include "backends/words.h"
 #include "host/cli/command.h"
+#include "host/layer/synthetic.h"
+#include "host/report/units.h"
 
 namespace ironcl::cli {
 namespace {
@@ -196,6 +198,61 @@ void add_times(BenchRow& row, const Timed& timed, double flops, double bytes, do
   row["gbytes_per_s"] = bytes / ns;
   if (is_measured(timed.kind) && copy_bytes_per_second > 0)
     row["of_copy_ceiling"] = bytes / ns * 1e9 / copy_bytes_per_second;
+}
+
+BenchTable chain_table(BenchTable::Say say) {
+  return {
+      "device m layers products variants verdict layer_ns spread enqueue_ns gbytes_per_s of_copy_ceiling "
+      "max_error_over_bound runs why",
+      "m layers products verdict layer_ns spread enqueue_ns gbytes_per_s of_copy_ceiling max_error_over_bound "
+      "variants",
+      std::move(say)};
+}
+
+bool bench_chain(const Device& device, const std::vector<MeasuredLayer>& products, std::int64_t rows,
+                 std::size_t layers, const BenchSettings& settings, double copy_bytes_per_second, BenchTable& table) {
+  return table.attempt({{"device", device.uri()}, {"m", rows}}, [&](BenchRow& row) {
+    std::vector<layer::Execution> chain;
+    layer::Check worst;
+    worst.pass = true;
+    double bytes = 0;
+    std::string variants;
+    for (const MeasuredLayer& product : products) {
+      report::Problem problem = product.problem;
+      problem.m = rows;
+      const layer::MadeOperands operands = layer::make_operands(problem, settings.seed + chain.size());
+      chain.emplace_back(device, problem, operands, layer::ExecutionSettings{.copies = layers});
+      layer::Check check = chain.back().check(layer::expect(problem, operands, settings.check_rows));
+      if (!check.pass) check.why = fmt::format("{}: {}", report::to_line(problem), check.why);
+      const double error = check.comparison.max_error_over_bound;
+      if (worst.pass && (!check.pass || error > worst.comparison.max_error_over_bound)) worst = std::move(check);
+      bytes += tuning::least_bytes_of(problem);
+      variants += (variants.empty() ? "" : ", ") + std::string(chain.back().plan().info().variant);
+    }
+    add_check(row, worst);
+    Queue queue(device);
+    std::vector<double> enqueueing;  // Until all of a call was enqueued.
+    const auto run = [&] {
+      const double start = report::now_ns();
+      for (std::size_t at = 0; at < layers; ++at)
+        for (layer::Execution& product : chain) product.submit(queue);
+      enqueueing.push_back(report::now_ns() - start);
+      queue.finish();
+      layer::Timing timing;
+      timing.host_ns = report::now_ns() - start;
+      return timing;
+    };
+    Timed timed = measure(run, settings);
+    timed.kind = IRONCL_TIME_MEASURED;  // By the host, who waits for all of it.
+    enqueueing.erase(enqueueing.begin(), enqueueing.end() - static_cast<std::ptrdiff_t>(timed.host.count));
+    const auto count = static_cast<double>(layers);
+    add_times(row, timed, 0, bytes * count, copy_bytes_per_second);
+    row["layer_ns"] = timed.host.median / count;
+    row["enqueue_ns"] = tuning::summarize(enqueueing).median / count;
+    row["layers"] = static_cast<std::int64_t>(layers);
+    row["products"] = static_cast<std::int64_t>(products.size());
+    row["variants"] = variants;
+  });
 }
 
 }  // namespace ironcl::cli

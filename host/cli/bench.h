@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the forms of `ironcl bench` share: settings, the timing of calls, and a table whose rows are printed as they
-// come. Next door: bench_command.cpp (options; single products), bench_chain.cpp, bench_experts.cpp.
+// come. Next door: bench_command.cpp (options; single products), bench_experts.cpp.
 #pragma once
 
 #include <cstdint>
@@ -70,9 +70,9 @@ void add_check(BenchRow& row, const layer::Check& check);
 void add_times(BenchRow& row, const Timed& timed, double flops, double bytes, double copy_bytes_per_second);
 
 BenchTable chain_table(BenchTable::Say say);
-/// The products of `layers` layers, each with weights of its own, so that none come from a cache: enqueued in order
-/// on one queue, one wait at the end, as a decode step runs them; those of the last layer are checked first. False
-/// where the check failed.
+/// The products of `layers` layers, each with a copy of the weights, so that none come from a cache: enqueued in
+/// order on one queue, one wait at the end, as a decode step runs them; each is checked first. False where a check
+/// failed.
 bool bench_chain(const Device& device, const std::vector<MeasuredLayer>& products, std::int64_t rows,
                  std::size_t layers, const BenchSettings& settings, double copy_bytes_per_second, BenchTable& table);
 

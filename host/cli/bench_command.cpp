@@ -12,7 +12,6 @@
 
 #include "host/cli/bench.h"
 #include "host/cli/command.h"
-#include "host/cli/complaints.h"
 #include "host/cli/device_list.h"
 #include "host/cli/parse_option.h"
 #include "host/cli/progress_line.h"
@@ -38,25 +37,17 @@ class BenchCommand final : public Command {
   ironcl bench --model qwen3-30b-a3b --tokens 1,8,64,512      whole layers of experts, beside a loop over the experts
   ironcl bench --problem '--src=bf16 --dt=e4m3fn:e4m3fn:bf16 --scale=1x128:128x128 16x1024:1024x3072'
 )";
-  static constexpr const char* kExitStatus =
-      R"(  0  every row's check passed
-  1  a check failed; its row says where
-  2  usage
-  3  bad input, or an output that cannot be written
-  4  no device
-)";
 
  public:
-  BenchCommand() : Command("bench", "Measure shapes on devices; every row is checked first") {}
+  BenchCommand() : Command("bench", "Measure shapes on devices; every row is checked first", kExamples) {}
 
   void declare(CLI::App& app) override {
     app_ = &app;
     shapes_.declare(app, "whole layers of experts of --model");
     app.add_option("--problem", problems_, "a problem line, as other commands print it; may be repeated")
         ->option_text("LINE");
-    app.add_option("--skew", skew_, "with --tokens: exponent of Zipf's law by which tokens choose experts")
-        ->check(CLI::Range(0.0, 8.0))
-        ->capture_default_str();
+    add_number(app, "--skew", skew_, CLI::Range(0.0, 8.0),
+               "with --tokens: exponent of Zipf's law by which tokens choose experts");
     app.add_flag("--no-loop", no_loop_, "with --tokens: do not time the loop of single plans over the experts");
     app.add_option("--chain", chain_,
                    "number of layers: enqueue the named products of so many layers one after another, each with\n"
@@ -66,40 +57,26 @@ class BenchCommand final : public Command {
     app.add_option("--device", uris_, "device URI; may be repeated (default: every device that is no model)")
         ->option_text("URI");
     add_backend_options(app, options_, "a backend's own option; may be repeated");
-    app.add_option("--accuracy", accuracy_,
-                   "weakest accuracy class that a device may use (default: f32); tensor14 also\n"
-                   "allows hardware that accumulates in about 14 bits; both: one beside the other")
-        ->option_text("f32|tensor14|both")
-        ->envname("IRONCL_ACCURACY");
-    app.add_option("--runs", settings_.runs, "least number of timed calls")
-        ->check(above_zero())
-        ->capture_default_str();
-    app.add_option("--min-ms", settings_.min_ms, "least time of the timed calls, in milliseconds")
-        ->check(not_negative())
-        ->capture_default_str();
-    app.add_option("--warm-up-ms", settings_.warm_up_ms, "milliseconds of calls before, which are not counted")
-        ->check(not_negative())
-        ->capture_default_str();
-    app.add_option("--rotate-mib", settings_.rotate_mib,
-                   "memory through which weights rotate, so that no cache holds them (0: one copy)")
-        ->check(CLI::Range(0, 1 << 30))
-        ->capture_default_str();
-    app.add_option("--check-rows", settings_.check_rows, "rows of D that are checked against the oracle")
-        ->check(above_zero())
-        ->capture_default_str();
+    add_accuracy(app, accuracy_, true);
+    add_number(app, "--runs", settings_.runs, above_zero(), "least number of timed calls");
+    add_number(app, "--min-ms", settings_.min_ms, not_negative(), "least time of the timed calls, in milliseconds");
+    add_number(app, "--warm-up-ms", settings_.warm_up_ms, not_negative(),
+               "milliseconds of calls before, which are not counted");
+    add_number(app, "--rotate-mib", settings_.rotate_mib, CLI::Range(0, 1 << 30),
+               "memory through which weights rotate, so that no cache holds them (0: one copy)");
+    add_number(app, "--check-rows", settings_.check_rows, above_zero(),
+               "rows of D that are checked against the oracle");
     app.add_option("--seed", settings_.seed, "seed of the operands")->capture_default_str();
     app.add_option("--csv", csv_, "write the rows as CSV; - is the standard output, without the running rows")
         ->option_text("FILE");
     app.add_option("--json", json_, "write the rows as JSON; - as for --csv")->option_text("FILE");
     app.add_option("--markdown", markdown_, "write the rows as Markdown; - as for --csv")->option_text("FILE");
-    app.footer(footer(kExamples, kExitStatus));
   }
 
   ExitStatus run() override {
     report::check_outputs({csv_, json_, markdown_}, shapes_.files());
     if (const auto tokens = shapes_.tokens(); !tokens.empty()) return run_experts(tokens);
-    if (skew_ != 0 || no_loop_)
-      throw CommandError(ExitStatus::usage, "--skew and --no-loop are about layers of experts: give --tokens");
+    if (skew_ != 0 || no_loop_) usage("--skew and --no-loop are about layers of experts: give --tokens");
     return chain_ != 0 ? run_chain() : run_products();
   }
 
@@ -140,7 +117,7 @@ class BenchCommand final : public Command {
 
   ExitStatus run_chain() {
     if (!problems_.empty() || app_->count("--rotate-mib") != 0)
-      throw CommandError(ExitStatus::usage, "--chain takes neither --problem nor --rotate-mib");
+      usage("--chain takes neither --problem nor --rotate-mib");
     Measured measured = shapes_.layers();
     left_out_ = std::move(measured.left_out);
     for (MeasuredLayer& row : measured.layers) {
@@ -162,10 +139,9 @@ class BenchCommand final : public Command {
   }
 
   ExitStatus run_experts(const std::vector<std::int64_t>& all_tokens) {
-    if (!problems_.empty()) throw CommandError(ExitStatus::usage, "--tokens and --problem do not go together");
+    if (!problems_.empty()) usage("--tokens and --problem do not go together");
     if (app_->count("--rotate-mib") != 0)
-      throw CommandError(ExitStatus::usage,
-                         "--tokens measures one copy of a layer's experts; leave --rotate-mib out");
+      usage("--tokens measures one copy of a layer's experts; leave --rotate-mib out");
     const layer::ExpertsForm form = shapes_.experts();
     std::vector<numerics::AccuracyClass> classes = {numerics::AccuracyClass::f32};
     if (!accuracy_.empty()) classes = parse_accuracies_option(accuracy_);
@@ -212,7 +188,7 @@ class BenchCommand final : public Command {
     if (!csv_.empty()) report::write_file(csv_, report::to_csv(table));
     if (!json_.empty())
       report::write_file(json_, report::to_text(json::object{{"rows", report::to_json(table)},
-                                                             {"left_out", complaints_json(layer::fold(left_out_))}}));
+                                                             {"left_out", layer::to_json(layer::fold(left_out_))}}));
     if (!markdown_.empty()) report::write_file(markdown_, report::to_markdown(table));
   }
 
@@ -225,7 +201,7 @@ class BenchCommand final : public Command {
           throw report::ProblemError(
               "how many rows each matrix of a masked problem has is not said; write contiguous");
       } catch (const report::ProblemError& error) {
-        throw CommandError(ExitStatus::usage, fmt::format("--problem: {}", error.what()));
+        usage("--problem: {}", error.what());
       }
     }
     if (!problems_.empty() && !shapes_.given()) shapes_.check_unused("--problem says everything of itself");
@@ -238,19 +214,21 @@ class BenchCommand final : public Command {
         for (const std::int64_t m : batches) all.push_back(layer), all.back().problem.m = m;
       }
     }
-    if (!accuracy_.empty()) all = of_each_class(all, parse_accuracies_option(accuracy_));
-    for (MeasuredLayer& row : all) add_options(row.problem);
-    return all;
+    std::vector<MeasuredLayer> of_classes;  // Each row once for every class, one beside the other.
+    for (MeasuredLayer& row : all) {
+      add_options(row.problem);
+      if (accuracy_.empty()) of_classes.push_back(row);
+      for (const numerics::AccuracyClass weakest : accuracies()) {
+        row.problem.weakest_accuracy = weakest;
+        of_classes.push_back(row);
+      }
+    }
+    return of_classes;
   }
 
-  /// Each row once for every class, one beside the other.
-  static std::vector<MeasuredLayer> of_each_class(const std::vector<MeasuredLayer>& rows,
-                                                  const std::vector<numerics::AccuracyClass>& classes) {
-    std::vector<MeasuredLayer> all;
-    for (const MeasuredLayer& row : rows)
-      for (const numerics::AccuracyClass weakest : classes)
-        all.push_back(row), all.back().problem.weakest_accuracy = weakest;
-    return all;
+  /// Those that --accuracy names; none where it is not given.
+  std::vector<numerics::AccuracyClass> accuracies() const {
+    return accuracy_.empty() ? std::vector<numerics::AccuracyClass>() : parse_accuracies_option(accuracy_);
   }
 
   void add_options(report::Problem& problem) const {
@@ -281,7 +259,7 @@ class BenchCommand final : public Command {
                           layer::ExecutionSettings{.rotate_bytes = settings_.rotate_mib << 20});
       } catch (const ironcl::Error& error) {
         if (error.status() != IRONCL_INVALID_ARGUMENT || problem.options.empty()) throw;
-        throw CommandError(ExitStatus::usage, fmt::format("--opt: {}: {}", device.uri(), error.what()));
+        usage("--opt: {}: {}", device.uri(), error.what());
       }
       const ironcl_op_info info = execution->plan().info();
       report::Problem in_f32 = problem;

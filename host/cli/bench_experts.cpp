@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <map>
 #include <optional>
 
@@ -11,13 +10,13 @@
 #include "host/cli/bench.h"
 #include "host/layer/experts_input.h"
 #include "host/layer/synthetic.h"
+#include "host/report/units.h"
 
 namespace ironcl::cli {
 namespace {
 
 using layer::ExpertsForm;
 using layer::ExpertsInput;
-using layer::Projection;
 using numerics::DType;
 
 /// Others in so many calls, so that none finds all its weights in a cache.
@@ -35,43 +34,6 @@ double expert_bytes(const ExpertsForm& form, const layer::GatedForm& expert) {
          2 * scales(expert.gate, expert.width, form.hidden) + scales(expert.down, form.hidden, expert.width);
 }
 
-/// The list of one gated MLP for up to `most` rows that lie one after another, quantised in the plans.
-layer::Graph list_of(const ExpertsForm& form, const layer::GatedForm& gated, std::int64_t most, DType x_dtype) {
-  layer::Graph list;
-  const layer::ValueId x = list.add({"x", x_dtype, form.hidden});
-  list.values[x].brought = true;
-  const layer::ValueId gate = list.add({"gate", DType::f32, gated.width}),
-                       up = list.add({"up", DType::f32, gated.width});
-  for (const layer::ValueId half : {gate, up}) list.values[half].ld = 2 * gated.width;
-  list.values[up].within = gate;
-  list.values[up].first_col = gated.width;
-  const layer::ValueId h = list.add({"activation", DType::f32, gated.width});
-  list.result = list.add({"down", DType::f32, form.hidden});
-  const auto multiply = [&](Projection matrices, DType source, std::int64_t n, std::int64_t k, layer::ValueId a,
-                            std::vector<layer::ValueId> d) {
-    const layer::MatrixForm& b = matrices == Projection::down ? gated.down : gated.gate;
-    layer::ProductOp op;
-    op.problem.m = most;
-    op.problem.n = n;
-    op.problem.k = k;
-    op.problem.a_source = source;
-    op.problem.a = form.x.code;
-    op.problem.a_scale = {DType::f32, {1, form.x.grid.group_cols}};
-    op.problem.b = b.code;
-    op.problem.b_scale = b.scale;
-    op.problem.d = DType::f32;
-    op.matrices = {matrices};
-    list.operations.push_back({layer::name_of(matrices),
-                               std::move(op),
-                               {a, layer::kNoValue, layer::kNoValue, layer::kNoValue},
-                               std::move(d)});
-  };
-  multiply(Projection::gate_up, x_dtype, 2 * gated.width, form.hidden, x, {gate, up});
-  list.operations.push_back({"activation", layer::ActivateOp{}, {gate, up, layer::kNoValue}, {h}});
-  multiply(Projection::down, DType::f32, form.hidden, gated.width, h, {list.result});
-  return list;
-}
-
 /// The same products as a loop: for each expert that is hit, and the shared one, three plans' worth of work by plans
 /// for single matrices. Rows of x lie sorted already, nothing is combined and nothing waits: the loop is shown at its
 /// best.
@@ -87,9 +49,12 @@ class Loop {
     for (std::size_t i = 0; i < inputs.size(); ++i)
       for (const std::int32_t id : inputs[i].routed->ids) most = std::max(most, ++rows[i][id]);
     // One list for all experts: each has its own copy of the weights.
-    experts_.emplace(device, list_of(form, form.experts, most, x_dtype), most);
+    const auto list_of = [&](const layer::GatedForm& gated, std::int64_t count) {
+      return layer::graph_of(form, gated, {.tokens = count, .x = x_dtype}, device.props().buffer_alignment);
+    };
+    experts_.emplace(device, list_of(form.experts, most), most);
     if (form.shared) {
-      shared_.emplace(device, list_of(form, *form.shared, tokens, x_dtype), tokens);
+      shared_.emplace(device, list_of(*form.shared, tokens), tokens);
       prepare(*shared_, source, true, 0);
       most = std::max(most, tokens);
     }
@@ -111,7 +76,7 @@ class Loop {
 
   layer::Timing run() {
     std::vector<Event> steps;
-    const auto start = std::chrono::steady_clock::now();
+    const double start = report::now_ns();
     for (auto& [runner, call] : calls_[next_++ % calls_.size()]) {
       call.bound.front().span = x_;
       Event event = runner->enqueue(queue_, call, &steps);
@@ -120,9 +85,9 @@ class Loop {
     Event last = std::move(steps.back());
     steps.pop_back();
     last.wait();
-    const std::chrono::duration<double, std::nano> host = std::chrono::steady_clock::now() - start;
+    const double end = report::now_ns();
     layer::Timing timing = layer::time_of(steps, last);
-    timing.host_ns = host.count();
+    timing.host_ns = end - start;
     return timing;
   }
 
@@ -130,8 +95,9 @@ class Loop {
   using Calls = std::vector<std::pair<layer::Runner*, layer::Call>>;
 
   static void prepare(layer::Runner& runner, const layer::ExpertsSource& source, bool shared, std::int64_t expert) {
-    runner.prepare(0, layer::matrix_of(source, shared, Projection::gate_up, expert));
-    runner.prepare(2, layer::matrix_of(source, shared, Projection::down, expert));
+    for (std::size_t i = 0; i < runner.graph().operations.size(); ++i)
+      if (const auto* product = std::get_if<layer::ProductOp>(&runner.graph().operations[i].what))
+        runner.prepare(i, layer::matrix_of(source, shared, product->matrices.front(), expert));
   }
   static void add(Calls& calls, layer::Runner& runner, std::int64_t rows, std::size_t copy) {
     layer::Call call{rows, {{runner.graph().find("x"), {}, {}, true}}, {}};
@@ -183,7 +149,8 @@ bool bench_experts(const Device& device, const layer::ExpertsSource& source, con
     std::vector<layer::Execution> whole;
     for (const ExpertsInput& input : inputs) whole.emplace_back(device, experts, input);
     layer::Check check =
-        whole.front().check(layer::expect(source, inputs.front(), experts.runner().graph(), settings.check_rows));
+        whole.front().check(layer::expect(layer::oracle_of(source, inputs.front(), &*inputs.front().routed),
+                                          experts.runner().graph(), settings.check_rows));
     if (!check.pass) check.why = fmt::format("y of token {}", check.comparison.worst_row);
     add_check(row, check);
 

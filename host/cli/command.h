@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// A subcommand of ironcl: one file that defines a Command and its maker, and one line in commands.cpp. What it exits
-// with, and the exception that carries that. Next door: main.cpp (runs it, turns failures into messages).
+// A subcommand of ironcl: one file that defines a Command and its maker, and its name in command_line.cpp. What it
+// exits with, and the exception that carries that. Next door: main.cpp (runs it, turns failures into messages).
 #pragma once
+
+#include <fmt/format.h>
 
 #include <memory>
 #include <stdexcept>
@@ -34,26 +36,35 @@ class CommandError : public std::runtime_error {
   ExitStatus status_;
 };
 
-[[noreturn]] inline void usage(const std::string& text) { throw CommandError(ExitStatus::usage, text); }
+/// Throws CommandError.
+template <class... Args>
+[[noreturn]] void fail(ExitStatus status, fmt::format_string<Args...> text, Args&&... args) {
+  throw CommandError(status, fmt::format(text, std::forward<Args>(args)...));
+}
+template <class... Args>
+[[noreturn]] void usage(fmt::format_string<Args...> text, Args&&... args) {
+  fail(ExitStatus::usage, text, std::forward<Args>(args)...);
+}
 
 class Command {
  public:
   virtual ~Command() = default;
   const std::string& name() const noexcept { return name_; }
   const std::string& summary() const noexcept { return summary_; }
-  /// Adds options, examples and what the exit status means to the subcommand's own parser. Option values live in the
-  /// command, which outlives the parser.
+  const std::string& examples() const noexcept { return examples_; }
+  /// Adds options to the subcommand's own parser. Option values live in the command, which outlives the parser.
   virtual void declare(CLI::App& app) = 0;
   /// Does the work; called once, after parsing. Results go to the standard output. Throws CommandError,
   /// checkpoint::Error, ironcl::Error or another std::exception; main.cpp has the statuses.
   virtual ExitStatus run() = 0;
 
  protected:
-  /// `summary`: one line for `ironcl --help`.
-  Command(std::string name, std::string summary) : name_(std::move(name)), summary_(std::move(summary)) {}
+  /// `summary`: one line for `ironcl --help`; `examples`: lines for its own help.
+  Command(std::string name, std::string summary, std::string examples)
+      : name_(std::move(name)), summary_(std::move(summary)), examples_(std::move(examples)) {}
 
  private:
-  std::string name_, summary_;
+  std::string name_, summary_, examples_;
 };
 
 /// Every subcommand, in the order of `ironcl --help`.

@@ -14,13 +14,14 @@
 namespace ironcl::cli {
 namespace {
 
-constexpr const char* kFooter = R"(
+constexpr const char* kFirstSteps = R"(
 First steps
   ironcl devices                                   what there is to compute on
   ironcl inspect CHECKPOINT                        the fp8 layers of a checkpoint
   ironcl compare CHECKPOINT                        run them on every device and prove that the results agree
   ironcl help COMMAND                              options, defaults and examples of one command
-
+)";
+constexpr const char* kStatuses = R"(
 Exit status
   0  done, everything within bounds
   1  out of bounds, or a device failed
@@ -80,6 +81,15 @@ std::string join(const std::vector<std::string>& words) { return fmt::format("{}
 
 }  // namespace
 
+std::vector<std::unique_ptr<Command>> all_commands() {
+  std::vector<std::unique_ptr<Command>> commands;
+  for (const auto make :
+       {make_devices_command, make_plugins_command, make_inspect_command, make_compare_command, make_run_command,
+        make_model_command, make_bench_command, make_tune_command, make_quantize_command, make_accuracy_command})
+    commands.push_back(make());
+  return commands;
+}
+
 CommandLine::CommandLine()
     : commands_(all_commands()),
       parser_(std::make_unique<CLI::App>(
@@ -87,10 +97,13 @@ CommandLine::CommandLine()
           "ironcl")) {
   parser_->set_version_flag("--version", std::string("ironcl ") + ironcl_build_id(), "Print the version and exit");
   parser_->require_subcommand(1);
-  parser_->footer(kFooter);
+  parser_->footer(std::string(kFirstSteps) + kStatuses);
   parser_->get_formatter()->column_width(34);
-  for (const auto& command : commands_)
-    command->declare(*parser_->add_subcommand(command->name(), command->summary()));
+  for (const auto& command : commands_) {
+    CLI::App& app = *parser_->add_subcommand(command->name(), command->summary());
+    command->declare(app);
+    app.footer(fmt::format("\nExamples\n{}{}", command->examples(), kStatuses));
+  }
 }
 
 CommandLine::~CommandLine() = default;

@@ -39,16 +39,9 @@ class CompareCommand final : public Command {
   ironcl compare model-fp8/ --accuracy both                  tensor cores that add in 14 bits, too
   ironcl compare model-fp8/ --device opencl:gpu --device ironwood:0 --json report.json
 )";
-  static constexpr const char* kExitStatus =
-      R"(  0  every element of every layer is within its bound
-  1  an element is out of bounds, or a device failed while it computed
-  2  usage
-  3  bad input: a file, tensor, shape or scale; or an output that cannot be written
-  4  no such device, or a layer that no device runs
-)";
 
  public:
-  CompareCommand() : Command("compare", "Run layers on every device and prove that the results agree") {}
+  CompareCommand() : Command("compare", "Run layers on every device and prove that the results agree", kExamples) {}
 
   void declare(CLI::App& app) override {
     operands_.declare(app, true);
@@ -66,7 +59,6 @@ class CompareCommand final : public Command {
         ->take_all();
     app.add_option("--json", json_, "write the report as JSON; - is the standard output, without the tables")
         ->option_text("FILE");
-    app.footer(footer(kExamples, kExitStatus));
   }
 
   ExitStatus run() override {
@@ -79,7 +71,7 @@ class CompareCommand final : public Command {
     report::check_outputs({json_}, operands_.inputs(checkpoint, expect_));
     CompareReport report;
     report.path = operands_.path;
-    report.command_tail = command_tail();
+    report.command_tail = operands_.command_tail();
     std::vector<WholeLayer> whole = select_experts(checkpoint, source, report.left_out);
     const layer::Selection selection =
         whole.empty() || names_matrices(checkpoint) ? layer::select_layers(checkpoint, layer_) : layer::Selection();
@@ -178,16 +170,15 @@ class CompareCommand final : public Command {
                      const std::vector<WholeLayer>& whole) const {
     const std::size_t count = layers.size() + whole.size();
     if (!expect_.empty() && count > 1) {
-      throw CommandError(
-          ExitStatus::usage,
-          fmt::format("--expect is about one layer, but {} match; choose one with --layer, such as "
-                      "--layer {}",
-                      count, shell_word(layers.empty() ? whole.front().source->form().name : layers.front()->name)));
+      usage(
+          "--expect is about one layer, but {} match; choose one with --layer, such as "
+          "--layer {}",
+          count, shell_word(layers.empty() ? whole.front().source->form().name : layers.front()->name));
     }
     if (!operands_.routing.empty() && (!layers.empty() || whole.size() != 1))
-      throw CommandError(ExitStatus::usage,
-                         "--routing is about one layer of experts; name it with --layer, such as --layer "
-                         "model.layers.0.mlp");
+      usage(
+          "--routing is about one layer of experts; name it with --layer, such as --layer "
+          "model.layers.0.mlp");
   }
 
   /// The activations of the first layer from `next` on that has some; the others are left out. `next` becomes its
@@ -207,12 +198,6 @@ class CompareCommand final : public Command {
       }
     }
     return std::nullopt;
-  }
-
-  std::string command_tail() const {
-    std::string tail = operands_.command_tail();
-    for (const std::string& ref : expect_) tail += " --expect " + shell_word(ref);
-    return tail;
   }
 
   ActivationOptions operands_;

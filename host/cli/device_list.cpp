@@ -43,14 +43,14 @@ std::vector<ironcl::Device> find_devices(const ironcl::Registry& registry, const
                          fmt::format("--device: {}", error.what()));
     }
   }
-  if (devices.empty()) throw CommandError(ExitStatus::no_device, why_no_devices(registry));
+  if (devices.empty()) fail(ExitStatus::no_device, "{}", why_no_devices(registry));
   return devices;
 }
 
 std::vector<ironcl::Device> real_devices(const ironcl::Registry& registry, const std::vector<std::string>& uris) {
   std::vector<ironcl::Device> all = find_devices(registry, uris);
   if (uris.empty()) std::erase_if(all, [](const auto& device) { return device.props().type == IRONCL_DEVICE_MODEL; });
-  if (all.empty()) throw CommandError(ExitStatus::no_device, why_no_devices(registry));
+  if (all.empty()) fail(ExitStatus::no_device, "{}", why_no_devices(registry));
   return all;
 }
 

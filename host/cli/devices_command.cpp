@@ -48,9 +48,7 @@ report::Problem problem_of(const std::string& text) {
   if (text.find(':') == std::string::npos) {
     const auto sizes = sizes_of(text);
     if (!sizes) {
-      throw CommandError(
-          ExitStatus::usage,
-          fmt::format("--explain {}: write M,N,K such as 16,1024,3072 or 16x1024x3072, or a problem line", text));
+      usage("--explain {}: write M,N,K such as 16,1024,3072 or 16x1024x3072, or a problem line", text);
     }
     const auto [m, n, k] = *sizes;
     return report::parse_problem(
@@ -59,7 +57,7 @@ report::Problem problem_of(const std::string& text) {
   try {
     return report::parse_problem(text);
   } catch (const report::ProblemError& error) {
-    throw CommandError(ExitStatus::usage, fmt::format("--explain: {}", error.what()));
+    usage("--explain: {}", error.what());
   }
 }
 
@@ -153,15 +151,9 @@ class DevicesCommand final : public Command {
   ironcl devices --explain 16,1024,3072   what each says to 16 x 1024 x 3072 (M,N,K or MxNxK), and what auto would choose
   ironcl devices --explain '--dt=e4m3fn:e4m3fn:bf16 --scale=1x64:64x64 16x3072:3072x1024'
 )";
-  static constexpr const char* kExitStatus =
-      R"(  0  there are devices (with --explain: one that auto would choose)
-  2  usage
-  3  an output that cannot be written
-  4  there are none
-)";
 
  public:
-  DevicesCommand() : Command("devices", "List devices, or explain what each says to a problem") {}
+  DevicesCommand() : Command("devices", "List devices, or explain what each says to a problem", kExamples) {}
 
   void declare(CLI::App& app) override {
     add_json_option(app, json_);
@@ -169,7 +161,6 @@ class DevicesCommand final : public Command {
                    "ask every device about that problem: bf16 activations, e4m3 weights\n"
                    "in 128x128 blocks, bf16 out; or about any problem line")
         ->option_text("M,N,K");
-    app.footer(footer(kExamples, kExitStatus));
   }
 
   ExitStatus run() override {
@@ -184,7 +175,7 @@ class DevicesCommand final : public Command {
       for (const ironcl::Device& device : devices) items.push_back(to_json(device));
       report::write_file(json_, report::to_text(json::object{{"devices", std::move(items)}}));
     }
-    if (devices.empty()) throw CommandError(ExitStatus::no_device, why_no_devices(registry));
+    if (devices.empty()) fail(ExitStatus::no_device, "{}", why_no_devices(registry));
     return ExitStatus::ok;
   }
 

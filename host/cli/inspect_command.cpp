@@ -27,15 +27,9 @@ class InspectCommand final : public Command {
   ironcl inspect layer.safetensors --json    one file, as JSON
   ironcl inspect odd.safetensors --block 64  where neither the file nor its shapes say the block
 )";
-  static constexpr const char* kExitStatus =
-      R"(  0  every quantised layer can be used
-  2  usage
-  3  a file cannot be read, or a layer cannot be used (the others are listed all the same);
-     or an output that cannot be written
-)";
 
  public:
-  InspectCommand() : Command("inspect", "The fp8 layers of a checkpoint: shapes, blocks, scales, bytes") {}
+  InspectCommand() : Command("inspect", "The fp8 layers of a checkpoint: shapes, blocks, scales, bytes", kExamples) {}
 
   void declare(CLI::App& app) override {
     app.add_option("PATH", path_, "checkpoint folder, or one safetensors file")->option_text(" ")->required();
@@ -43,7 +37,6 @@ class InspectCommand final : public Command {
     app.add_flag("--summary", summary_, "layers by pattern, and bytes by kind")->excludes(app.get_option("--json"));
     app.add_option("--block", block_, "weight block where neither file nor shapes say it: 128, 128x128")
         ->option_text("ROWSxCOLS");
-    app.footer(footer(kExamples, kExitStatus));
   }
 
   ExitStatus run() override {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A checkpoint as text.
+// A checkpoint as text and as JSON.
 #include "host/cli/inspect_report.h"
 
 #include <fmt/format.h>
@@ -12,6 +12,7 @@
 
 #include "host/checkpoint/block.h"
 #include "host/layer/selection.h"
+#include "host/report/json.h"
 #include "host/report/table.h"
 #include "host/report/units.h"
 
@@ -27,6 +28,7 @@ using checkpoint::LinearLayer;
 using checkpoint::Unquantized;
 using report::Cell;
 using report::Kind;
+using report::or_null;
 using Row = std::vector<Cell>;
 
 constexpr const char* kLegend =
@@ -74,6 +76,18 @@ std::string rows_text(std::vector<report::Column> columns, const std::vector<Row
     table.add(std::move(fold));
   }
   return report::to_text(table, width);
+}
+
+/// Scales in words, empty where they are not known: "128x128", "per tensor"; of activations "per token" where a
+/// weight's rows are channels.
+std::string weight_scales_text(const LinearLayer& layer) {
+  return layer.weight_grid_known ? checkpoint::grid_text(layer.weight_grid) : std::string();
+}
+
+std::string activation_scales_text(const LinearLayer& layer) {
+  if (!layer.activations_known || layer.activations == ActivationScheme::none) return {};
+  const numerics::ScaleGrid grid = layer.activation_grid;
+  return grid == numerics::ScaleGrid{1, 0} ? "per token" : checkpoint::grid_text(grid);
 }
 
 std::string activation_text(const LinearLayer& layer) {
@@ -251,17 +265,82 @@ std::string bytes_by_kind(const Checkpoint& checkpoint) {
   return report::to_text(table);
 }
 
+json::value grid_json(bool known, numerics::ScaleGrid grid) {
+  return or_null(known && grid.group_rows != 0 && grid.group_cols != 0,
+                 json::array{grid.group_rows, grid.group_cols});
+}
+
+json::value type_json(numerics::DType type) {
+  return type == numerics::DType::none ? json::value(nullptr) : json::value(numerics::name_of(type));
+}
+
+json::value size_json(std::int64_t size) { return or_null(size > 0, size); }
+
+json::value problem_json(const std::optional<checkpoint::Error>& problem) {
+  if (!problem) return nullptr;
+  return json::object{{"kind", name_of(problem->kind())}, {"message", problem->what()}};
+}
+
+json::object to_json(const LinearLayer& layer) {
+  const bool quantized = layer.activations_known && layer.activations != checkpoint::ActivationScheme::none;
+  return {{"name", layer.name},
+          {"n", size_json(layer.n)},
+          {"k", size_json(layer.k)},
+          {"dtype", type_json(layer.weight.dtype)},
+          {"format", or_null(layer.format())},
+          {"writer", or_null(layer.writer)},
+          {"scales", or_null(weight_scales_text(layer))},
+          {"block", grid_json(layer.weight_grid_known, layer.weight_grid)},
+          {"block_source", or_null(layer.weight_grid_known, name_of(layer.block_source))},
+          {"scale", or_null(layer.scale.name)},
+          {"scale_dtype", type_json(layer.scale.dtype)},
+          {"activations", or_null(layer.activations_known, name_of(layer.activations))},
+          {"activation_scales", or_null(activation_scales_text(layer))},
+          {"activation_group", grid_json(quantized, layer.activation_grid)},
+          {"input_scale", or_null(layer.input_scale ? layer.input_scale->name : "")},
+          {"bias", layer.bias.has_value()},
+          {"expert", or_null(layer.expert.has_value(), layer.expert.value_or(0))},
+          {"bytes", layer.bytes},
+          {"file", or_null(layer.weight_file.filename().string())},
+          {"scale_file", or_null(layer.scale_file.filename().string())},
+          {"problem", problem_json(layer.problem)}};
+}
+
+json::object to_json(const checkpoint::Checkpoint& checkpoint, const ExpertsLayer& layer) {
+  const checkpoint::Routing& routing = layer.routing;
+  const bool known = routing.top_k > 0;
+  json::array matrices;
+  for (const auto* role : {&layer.experts.gate_up, &layer.experts.gate, &layer.experts.up, &layer.experts.down})
+    for (const std::size_t index : *role) matrices.push_back(json::value(checkpoint.layers()[index].name));
+  return {{"name", layer.name},
+          {"model_type", or_null(routing.model_type)},
+          {"experts", size_json(routing.experts)},
+          {"top_k", size_json(routing.top_k)},
+          {"hidden", size_json(layer.hidden)},
+          {"width", size_json(layer.width)},
+          {"score", or_null(known, name_of(routing.score))},
+          {"correction_bias", layer.correction_bias.has_value()},
+          {"expert_groups", or_null(known, routing.expert_groups)},
+          {"top_groups", or_null(known, routing.top_groups)},
+          {"normalize", or_null(known, routing.normalize)},
+          {"scale", or_null(known, routing.scale)},
+          {"shared_width", size_json(layer.shared_width)},
+          {"shared_gate", layer.shared_gate.has_value()},
+          {"matrices", std::move(matrices)},
+          {"bytes", layer.bytes},
+          {"problem", problem_json(layer.problem)}};
+}
+
+json::object to_json(const checkpoint::Unquantized& tensor) {
+  return {{"name", tensor.name},
+          {"dtype", tensor.dtype_name},
+          {"shape", json::value_from(tensor.shape)},
+          {"bytes", tensor.bytes},
+          {"file", tensor.file.filename().string()},
+          {"why", tensor.why}};
+}
+
 }  // namespace
-
-std::string weight_scales_text(const LinearLayer& layer) {
-  return layer.weight_grid_known ? checkpoint::grid_text(layer.weight_grid) : std::string();
-}
-
-std::string activation_scales_text(const LinearLayer& layer) {
-  if (!layer.activations_known || layer.activations == ActivationScheme::none) return {};
-  const numerics::ScaleGrid grid = layer.activation_grid;
-  return grid == numerics::ScaleGrid{1, 0} ? "per token" : checkpoint::grid_text(grid);
-}
 
 std::string inspect_text(const Checkpoint& checkpoint, std::size_t width) {
   return head(checkpoint) + layers_text(checkpoint, false, width) + experts_table(checkpoint, false, width) +
@@ -293,6 +372,22 @@ std::string inspect_complaints(const Checkpoint& checkpoint) {
     if (is_damaged(layer) && text.find(layer.problem->what()) == std::string::npos)
       text += fmt::format("ironcl inspect: layer of experts {}: {}\n", layer.name, layer.problem->what());
   return text;
+}
+
+json::object inspect_json(const checkpoint::Checkpoint& checkpoint) {
+  json::array files, layers, experts, unquantized;
+  for (const checkpoint::SafetensorsFile& file : checkpoint.files())
+    files.push_back({{"name", file.path().filename().string()}, {"bytes", file.file_size()}});
+  for (const LinearLayer& layer : checkpoint.layers()) layers.push_back(to_json(layer));
+  for (const ExpertsLayer& layer : checkpoint.experts()) experts.push_back(to_json(checkpoint, layer));
+  for (const checkpoint::Unquantized& tensor : checkpoint.unquantized()) unquantized.push_back(to_json(tensor));
+  return {{"path", checkpoint.path().string()},
+          {"quant_method", or_null(checkpoint.config().method)},
+          {"writer", or_null(checkpoint.config().writer)},
+          {"files", std::move(files)},
+          {"layers", std::move(layers)},
+          {"experts", std::move(experts)},
+          {"unquantized", std::move(unquantized)}};
 }
 
 }  // namespace ironcl::cli

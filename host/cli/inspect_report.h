@@ -23,9 +23,4 @@ boost::json::object inspect_json(const checkpoint::Checkpoint& checkpoint);
 /// What is wrong with layers, a line for each pattern of names and reason; empty where nothing is.
 std::string inspect_complaints(const checkpoint::Checkpoint& checkpoint);
 
-/// What of a layer both texts and JSON say, in words: empty where it is not known. Scales: "128x128", "per tensor";
-/// of activations "per token" where a weight's rows are channels.
-std::string weight_scales_text(const checkpoint::LinearLayer& layer);
-std::string activation_scales_text(const checkpoint::LinearLayer& layer);
-
 }  // namespace ironcl::cli

@@ -22,7 +22,6 @@
 
 namespace {
 
-using ironcl::cli::Command;
 using ironcl::cli::CommandError;
 using ironcl::cli::ExitStatus;
 
@@ -50,26 +49,28 @@ ExitStatus status_of(const ironcl::Error& error) {
   }
 }
 
-int run(Command& command) {
+/// Runs the subcommand, or shows the text of --help or --version.
+int run(const ironcl::cli::CommandLine::Request& request) {
+  const std::string name = request.command == nullptr ? std::string() : request.command->name();
   try {
-    const ExitStatus status = command.run();
+    if (request.command == nullptr) ironcl::report::print_text(request.text);
+    const ExitStatus status = request.command == nullptr ? ExitStatus::ok : request.command->run();
     ironcl::report::flush_output();
     return static_cast<int>(status);
   } catch (const CommandError& error) {
-    return fail(command.name(), error.status(), error.what());
+    return fail(name, error.status(), error.what());
   } catch (const ironcl::checkpoint::Error& error) {
-    return fail(command.name(), ExitStatus::bad_input, error.what());
+    return fail(name, ExitStatus::bad_input, error.what());
   } catch (const ironcl::Error& error) {
-    return fail(command.name(), status_of(error), error.what());
+    return fail(name, status_of(error), error.what());
   } catch (const ironcl::report::FileError& error) {
-    return fail(command.name(), ExitStatus::bad_input, error.what());
+    return fail(name, ExitStatus::bad_input, error.what());
   } catch (const std::filesystem::filesystem_error& error) {
-    return fail(command.name(), ExitStatus::bad_input, text_of(error));
+    return fail(name, ExitStatus::bad_input, text_of(error));
   } catch (const std::bad_alloc&) {
-    return fail(command.name(), ExitStatus::out_of_bounds,
-                "out of memory; try fewer rows (--m) or one layer (--layer)");
+    return fail(name, ExitStatus::out_of_bounds, "out of memory; try fewer rows (--m) or one layer (--layer)");
   } catch (const std::exception& error) {
-    return fail(command.name(), ExitStatus::out_of_bounds, error.what());
+    return fail(name, ExitStatus::out_of_bounds, error.what());
   }
 }
 
@@ -79,17 +80,6 @@ void keep_standard_streams() {
   for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     if (::fcntl(stream, F_GETFD) < 0 && errno == EBADF) ::open("/dev/null", O_RDONLY);
   }
-}
-
-/// The text of --help or --version.
-int show(const std::string& text) {
-  try {
-    ironcl::report::print_text(text);
-    ironcl::report::flush_output();
-  } catch (const ironcl::report::FileError& error) {
-    return fail({}, ExitStatus::bad_input, error.what());
-  }
-  return static_cast<int>(ExitStatus::ok);
 }
 
 }  // namespace
@@ -102,8 +92,7 @@ int main(int argc, char** argv) {
     return static_cast<int>(ExitStatus::usage);
   }
   try {
-    const ironcl::cli::CommandLine::Request request = line.parse({argv + 1, argv + argc});
-    return request.command != nullptr ? run(*request.command) : show(request.text);
+    return run(line.parse({argv + 1, argv + argc}));
   } catch (const ironcl::cli::UsageError& error) {
     return fail(error.command(), ExitStatus::usage, error.what());
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What `ironcl model` asks the Ironwood model about, and what it prints: one product from options, the layers of a
-// checkpoint, a list of shapes (model_problem.cpp); a layer of experts, by the two grouped kernels (gmm_v1, gmm_v2)
+// checkpoint (model_command.cpp); a layer of experts, by the two grouped kernels (gmm_v1, gmm_v2)
 // with what XLA does between their products, and by the kernel that does it all, fused_moe (model_experts.cpp);
 // reports in words (model_view.cpp).
 #pragma once
@@ -13,8 +13,8 @@
 #include <utility>
 #include <vector>
 
+#include "host/cli/shape_options.h"
 #include "host/include/ironcl/ironcl.hpp"
-#include "host/layer/selection.h"
 
 namespace ironcl::cli {
 
@@ -30,25 +30,8 @@ struct ModelOptions {
 /// The problem of those options. Throws CommandError usage.
 ironcl::GemmDesc model_problem(const ModelOptions& options);
 
-/// A layer of a checkpoint that the model takes.
-struct ModelLayer {
-  std::string name;
-  ironcl::GemmDesc desc;
-};
-
-struct ModelLayers {
-  std::vector<ModelLayer> layers;
-  std::vector<layer::LeftOut> left_out;       ///< Cannot be used.
-  std::vector<std::filesystem::path> inputs;  ///< Every file that was read.
-};
-
 /// The layers of a checkpoint that `glob` names, with the options' m, types and plan. Throws as layer::select_layers.
-ModelLayers model_layers(const std::filesystem::path& path, const std::string& glob, const ModelOptions& options);
-
-/// Searches blocks for every line "n k q" of the file `shapes` at every batch of `batches`, x in bf16 quantised in
-/// the kernel, x in bf16 as it is, and x in e4m3fn; returns the tuned table as JSON text.
-std::string tune_blocks(const ironcl::Device& device, const std::filesystem::path& shapes,
-                        const std::vector<std::int64_t>& batches, const std::string& tpu);
+Measured model_layers(const std::filesystem::path& path, const std::string& glob, const ModelOptions& options);
 
 struct ExpertOptions {
   std::int64_t experts = 0, top_k = 8, tokens = 0, hidden = 0, intermediate = 0;

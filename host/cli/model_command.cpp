@@ -10,8 +10,8 @@
 #include <string_view>
 #include <vector>
 
+#include "host/checkpoint/model.h"
 #include "host/cli/command.h"
-#include "host/cli/complaints.h"
 #include "host/cli/device_list.h"
 #include "host/cli/model.h"
 #include "host/cli/parse_option.h"
@@ -19,12 +19,26 @@
 #include "host/report/file.h"
 #include "host/report/json.h"
 #include "host/report/print.h"
+#include "host/report/problem.h"
 #include "host/report/table.h"
 
 namespace ironcl::cli {
 namespace {
 
 namespace json = boost::json;
+using numerics::DType;
+using numerics::ScaleGrid;
+
+DType parse_type(const char* option, const std::string& text) {
+  const auto type = numerics::parse_dtype(text);
+  if (!type) usage("{} {}: no such type", option, text);
+  return *type;
+}
+
+bool parse_switch(const char* option, const std::string& text) {
+  if (text == "on" || text == "off" || text == "auto") return text != "off";
+  usage("{} {}: write on, off or auto", option, text);
+}
 
 /// Options of the command that are options of the backend's plan.
 struct PlanOption {
@@ -55,15 +69,10 @@ class ModelCommand final : public Command {
   ironcl model --experts 256 --top-k 8 --hidden 7168 --intermediate 2048 --tokens 64     DeepSeek-V3's experts
   ironcl model --m 4096 --n 4096 --k 4096 --w-dtype bf16 --quantize-activations off --kernel-blocks 1024,1024,1024
 )";
-  static constexpr const char* kExitStatus =
-      R"(  0  modelled
-  2  usage
-  3  a checkpoint cannot be read, or an output that cannot be written
-  4  there is no model device, or the kernel does not take the problem or the blocks
-)";
 
  public:
-  ModelCommand() : Command("model", "Modelled time, VMEM and schedule of the kernel on a TPU; block sizes") {}
+  ModelCommand()
+      : Command("model", "Modelled time, VMEM and schedule of the kernel on a TPU; block sizes", kExamples) {}
 
   void declare(CLI::App& app) override {
     app_ = &app;
@@ -90,46 +99,34 @@ class ModelCommand final : public Command {
     app.add_option("--layer", glob_, "with --layers: layers whose names match, with * and ?")->capture_default_str();
     app.add_option("--experts", experts_.experts, "number of experts: model a layer of experts by each kernel for it")
         ->check(CLI::Range(1, 65536));
-    app.add_option("--top-k", experts_.top_k, "with --experts: experts per token")
-        ->check(CLI::Range(1, 64))
-        ->capture_default_str();
+    add_number(app, "--top-k", experts_.top_k, CLI::Range(1, 64), "with --experts: experts per token");
     app.add_option("--tokens", experts_.tokens, "with --experts: number of tokens")->check(CLI::Range(1, 1 << 24));
     app.add_option("--hidden", experts_.hidden, "with --experts: width of x and y")->check(CLI::Range(1, 1 << 24));
     app.add_option("--intermediate", experts_.intermediate, "with --experts: width of an expert")
         ->check(CLI::Range(1, 1 << 24));
-    app.add_option("--skew", experts_.skew,
-                   "with --experts: exponent of Zipf's law by which tokens choose experts; 0: uniform")
-        ->check(CLI::Range(0.0, 10.0))
-        ->capture_default_str();
+    add_number(app, "--skew", experts_.skew, CLI::Range(0.0, 10.0),
+               "with --experts: exponent of Zipf's law by which tokens choose experts; 0: uniform");
     app.add_option("--seed", experts_.seed, "with --experts: seed of the made-up load")->capture_default_str();
     app.add_option("--json", json_, "write the report as JSON; - is the standard output")->option_text("FILE");
     app.add_option("--trace", trace_, "write the schedule as Chrome trace JSON; - is the standard output")
         ->option_text("FILE");
-    app.add_option("--steps", steps_, "grid steps that the printed chart shows; 0: no chart")
-        ->check(CLI::Range(0, 100000))
-        ->capture_default_str();
+    add_number(app, "--steps", steps_, CLI::Range(0, 100000), "grid steps that the printed chart shows; 0: no chart");
     app.add_flag("--machines", machines_, "print the hardware tables and the assumptions, as JSON");
-    app.add_option("--shapes", shapes_, "with --search: file of lines n, k, q to search over")->option_text("FILE");
-    app.add_option("--save", save_, "with --shapes: write the tuned table")->option_text("FILE");
-    app.add_option("--batches", batches_, "with --shapes: numbers of rows")->delimiter(',');
     app.add_option("--device", device_, "the model's URI")->capture_default_str();
-    app.footer(footer(kExamples, kExitStatus));
   }
 
   ExitStatus run() override {
     check_form();
-    std::vector<std::filesystem::path> inputs;
-    if (!shapes_.empty()) inputs.emplace_back(shapes_);
-    report::check_outputs({json_, trace_, save_}, inputs);
+    report::check_outputs({json_, trace_});
     fill_plan();
     const auto registry = ironcl::Registry::discover();
     const ironcl::Device device = find_devices(registry, {device_}).at(0);
     try {
       return run_on(device);
     } catch (const ironcl::Error& error) {
-      if (error.status() == IRONCL_INVALID_ARGUMENT) throw CommandError(ExitStatus::usage, error.what());
+      if (error.status() == IRONCL_INVALID_ARGUMENT) usage("{}", error.what());
       if (error.status() == IRONCL_UNIMPLEMENTED) {
-        throw CommandError(ExitStatus::no_device, fmt::format("{} is no model: {}", device.uri(), error.what()));
+        fail(ExitStatus::no_device, "{} is no model: {}", device.uri(), error.what());
       }
       throw;
     }
@@ -138,27 +135,17 @@ class ModelCommand final : public Command {
  private:
   /// Throws where an option was given that this form of the command would ignore.
   void check_form() const {
-    const auto refuse = [this](const char* form, const std::vector<const char*>& options) {
-      for (const char* option : options)
-        if (app_->count(option) != 0)
-          throw CommandError(ExitStatus::usage, fmt::format("{} means nothing {}; leave it out", option, form));
+    const auto refuse = [this](const char* form, std::initializer_list<const char*> options) {
+      refuse_options(*app_, fmt::format("{{}} means nothing {}; leave it out", form), options);
     };
-    const bool shapes = !shapes_.empty(), layers = !layers_.empty(), experts = experts_.experts != 0;
-    const std::vector<const char*> of_a_problem = {
-        "--m",       "--n",         "--k",       "--block",      "--x-block",   "--x-dtype",
-        "--w-dtype", "--out-dtype", "--mode",    "--buffers",    "--program",   "--quantize-activations",
-        "--trace",   "--save-x-q",  "--steps",   "--vmem-limit", "--vmem-rule", "--kernel-blocks",
-        "--assume",  "--layers",    "--experts", "--save-acc"};
-    if (machines_) {
-      refuse("with --machines", of_a_problem);
-      refuse("with --machines", {"--search", "--shapes", "--tpu"});
-    }
-    if (shapes) {
-      refuse("with --shapes", of_a_problem);
-      refuse("with --shapes", {"--json"});
-    }
+    const bool layers = !layers_.empty(), experts = experts_.experts != 0;
+    if (machines_)
+      refuse("with --machines",
+             {"--m",       "--n",         "--k",       "--block",      "--x-block",   "--x-dtype",
+              "--w-dtype", "--out-dtype", "--mode",    "--buffers",    "--program",   "--quantize-activations",
+              "--trace",   "--save-x-q",  "--steps",   "--vmem-limit", "--vmem-rule", "--kernel-blocks",
+              "--assume",  "--layers",    "--experts", "--save-acc",   "--search",    "--tpu"});
     if (search_) refuse("with --search", {"--trace", "--steps"});
-    if (!shapes) refuse("without --shapes", {"--save", "--batches"});
     if (!layers) refuse("without --layers", {"--layer"});
     if (!experts)
       refuse("without --experts", {"--top-k", "--tokens", "--hidden", "--intermediate", "--skew", "--seed"});
@@ -181,11 +168,10 @@ class ModelCommand final : public Command {
       json_.empty() || json_ == "-" ? report::print("{}\n", machines) : report::write_file(json_, machines);
       return ExitStatus::ok;
     }
-    if (!shapes_.empty()) return tune(device);
     if (!layers_.empty()) return run_layers(device);
     if (experts_.experts != 0) return run_experts(device);
     for (const auto& [size, option] : {std::pair{options_.m, "--m"}, {options_.n, "--n"}, {options_.k, "--k"}}) {
-      if (size == 0) throw CommandError(ExitStatus::usage, fmt::format("{} is missing", option));
+      if (size == 0) usage("{} is missing", option);
     }
     const ironcl::GemmDesc desc = model_problem(options_);
     if (search_) {
@@ -207,7 +193,7 @@ class ModelCommand final : public Command {
   }
 
   ExitStatus run_layers(const ironcl::Device& device) {
-    if (options_.m == 0) throw CommandError(ExitStatus::usage, "--layers needs --m, the tokens of a call");
+    if (options_.m == 0) usage("--layers needs --m, the tokens of a call");
     using report::Kind;
     report::Table table({{"layer", "layer", Kind::text},
                          {"n", "N", Kind::integer},
@@ -220,23 +206,23 @@ class ModelCommand final : public Command {
                          {"vmem", "VMEM", Kind::bytes}});
     json::array rows;
     double total = 0;
-    ModelLayers found = model_layers(layers_, glob_, options_);
+    Measured found = model_layers(layers_, glob_, options_);
     report::check_outputs({json_}, found.inputs);
-    for (const ModelLayer& layer : found.layers) {
-      json::value report;
+    for (const MeasuredLayer& layer : found.layers) {
+      json::value model;
       try {
-        report = json::parse(device.query(search_ ? "search" : "model", layer.desc));
+        model = json::parse(device.query(search_ ? "search" : "model", report::to_gemm_desc(layer.problem)));
       } catch (const ironcl::Error& error) {
         if (error.status() != IRONCL_UNSUPPORTED || found.layers.size() == 1) throw;
         found.left_out.push_back({layer.name, error.what()});
         continue;
       }
-      json::value model = search_ ? report.at("best") : report;
+      if (search_) model = json::value(model.at("best"));
       model.as_object()["layer"] = layer.name;
       total += model.at("time_us").to_number<double>();
       std::vector<std::string> blocks;
       for (const json::value& part : model.at("kernel_blocks").as_array()) blocks.push_back(json::serialize(part));
-      table.add({layer.name, layer.desc.n, layer.desc.k, fmt::format("{}", fmt::join(blocks, ",")),
+      table.add({layer.name, layer.problem.n, layer.problem.k, fmt::format("{}", fmt::join(blocks, ",")),
                  model.at("steps").to_number<std::int64_t>(), model.at("time_us").to_number<double>() * 1e3,
                  std::string(model.at("bound").as_string()), model.at("hbm_bytes").to_number<double>(),
                  model.at("vmem").at("footprint_bytes").to_number<double>()});
@@ -244,8 +230,7 @@ class ModelCommand final : public Command {
     }
     const std::vector<layer::Complaint> complaints = layer::fold(found.left_out);
     if (rows.empty())
-      throw CommandError(ExitStatus::no_device,
-                         fmt::format("{} models none of them\n{}", device.uri(), layer::to_text(complaints)));
+      fail(ExitStatus::no_device, "{} models none of them\n{}", device.uri(), layer::to_text(complaints));
     std::string text = fmt::format("{}\n{} layers of {} tokens: {:.1f} us, modelled\n",
                                    report::to_text(table, report::terminal_width()), rows.size(), options_.m, total);
     if (!complaints.empty())
@@ -254,15 +239,14 @@ class ModelCommand final : public Command {
                       {"m", options_.m},
                       {"time_us", total},
                       {"layers", std::move(rows)},
-                      {"left_out", complaints_json(complaints)}},
+                      {"left_out", layer::to_json(complaints)}},
          text);
     return ExitStatus::ok;
   }
 
   ExitStatus run_experts(const ironcl::Device& device) {
     if (search_) {
-      throw CommandError(ExitStatus::usage,
-                         "--search with --experts: the grouped kernels choose by rules of their own");
+      usage("--search with --experts: the grouped kernels choose by rules of their own");
     }
     experts_.program = plan_["program"];
     check(experts_);
@@ -273,17 +257,6 @@ class ModelCommand final : public Command {
     if (!trace_.empty()) {
       constexpr std::size_t kSpans = 20'000;  // of each schedule
       report::write_file(trace_, json::serialize(experts_trace(device, experts_, model, kSpans)) + "\n");
-    }
-    return ExitStatus::ok;
-  }
-
-  ExitStatus tune(const ironcl::Device& device) {
-    if (!search_) throw CommandError(ExitStatus::usage, "--shapes goes with --search");
-    const std::string table = tune_blocks(device, shapes_, batches_, plan_["tpu"].empty() ? "7x" : plan_["tpu"]);
-    if (save_.empty()) {
-      report::print("{}", table);
-    } else {
-      report::write_file(save_, table);
     }
     return ExitStatus::ok;
   }
@@ -302,13 +275,52 @@ class ModelCommand final : public Command {
   std::map<std::string_view, std::string> plan_;  ///< By key of kPlanOptions.
   const CLI::App* app_ = nullptr;
   std::vector<std::string> assumptions_;
-  std::string layers_, glob_ = "*", json_, trace_, shapes_, save_, device_ = "ironwood:0";
-  std::vector<std::int64_t> batches_ = {1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192};
+  std::string layers_, glob_ = "*", json_, trace_, device_ = "ironwood:0";
   int steps_ = 6;
   bool search_ = false, machines_ = false;
 };
 
 }  // namespace
+
+ironcl::GemmDesc model_problem(const ModelOptions& options) {
+  report::Problem problem;
+  problem.m = options.m, problem.n = options.n, problem.k = options.k;
+  problem.b = parse_type("--w-dtype", options.w_dtype);
+  const ScaleGrid w_grid = *parse_grid_option("--block", options.block);
+  if (!numerics::is_float(problem.b)) problem.b_scale = {DType::f32, w_grid};
+  const bool square = w_grid.group_rows == w_grid.group_cols && w_grid.group_rows > 0;
+  const ScaleGrid x_grid =
+      parse_grid_option("--x-block", options.x_block).value_or(square ? w_grid : ScaleGrid{1, w_grid.group_cols});
+  const DType x = parse_type("--x-dtype", options.x_dtype);
+  const bool quantize = parse_switch("--quantize-activations", options.quantize) && numerics::is_float(x);
+  problem.a_source = quantize ? x : DType::none;
+  problem.a = quantize ? DType::e4m3fn : x;
+  if (quantize || !numerics::is_float(x)) problem.a_scale = {DType::f32, x_grid};
+  problem.d = parse_out_dtype(options.out_dtype);
+  problem.options = options.plan;
+  return report::to_gemm_desc(problem);
+}
+
+Measured model_layers(const std::filesystem::path& path, const std::string& glob, const ModelOptions& options) {
+  checkpoint::OpenOptions open;
+  open.check_values = false;  // only shapes matter here
+  const DType x = parse_type("--x-dtype", options.x_dtype);
+  const bool quantize = parse_switch("--quantize-activations", options.quantize);
+  const layer::ProblemChoices choices{.m = options.m,
+                                      .x = x,
+                                      .x_block = parse_grid_option("--x-block", options.x_block),
+                                      .out = parse_out_dtype(options.out_dtype)};
+  Measured found = layers_of_checkpoint(path, open, glob, choices);
+  for (MeasuredLayer& layer : found.layers) {
+    if (!quantize) {
+      layer.problem.a_source = DType::none;
+      layer.problem.a = numerics::is_float(x) ? x : DType::bf16;
+      layer.problem.a_scale = {};
+    }
+    layer.problem.options = options.plan;
+  }
+  return found;
+}
 
 std::unique_ptr<Command> make_model_command() { return std::make_unique<ModelCommand>(); }
 

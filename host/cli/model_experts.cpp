@@ -6,14 +6,12 @@
 
 #include <algorithm>
 #include <boost/json.hpp>
-#include <cmath>
 #include <limits>
-#include <numeric>
 #include <optional>
-#include <random>
 #include <utility>
 
 #include "host/cli/command.h"
+#include "host/layer/synthetic.h"
 #include "host/report/table.h"
 
 namespace ironcl::cli {
@@ -33,34 +31,12 @@ struct Question {
   std::string trace_key() const { return product.empty() ? "fused_trace" : "trace"; }
 };
 
-/// `top_k` different experts for each token, [tokens, top_k]; the same for the same seed on every host.
-std::vector<std::int32_t> make_ids(const ExpertOptions& options) {
-  std::mt19937_64 random(options.seed);
-  const auto uniform = [&] { return (static_cast<double>(random() >> 11) + 0.5) * 0x1p-53; };
-  const auto experts = static_cast<std::size_t>(options.experts);
-  // Which expert is wanted how much: a shuffled order of ranks.
-  std::vector<std::int32_t> order(experts);
-  std::iota(order.begin(), order.end(), 0);
-  for (std::size_t i = experts; i > 1; --i) std::swap(order[i - 1], order[random() % i]);
-  std::vector<double> wanted(experts);
-  for (std::size_t r = 0; r < experts; ++r) {
-    wanted[static_cast<std::size_t>(order[r])] = std::pow(static_cast<double>(r + 1), -options.skew);
-  }
-  // The k smallest of exponential variables with these rates are k draws without replacement.
-  std::vector<std::pair<double, std::int32_t>> keys(experts);
-  std::vector<std::int32_t> ids;
-  const auto top_k = static_cast<std::size_t>(options.top_k);
-  for (std::int64_t t = 0; t < options.tokens; ++t) {
-    for (std::size_t e = 0; e < experts; ++e)
-      keys[e] = {-std::log(uniform()) / wanted[e], static_cast<std::int32_t>(e)};
-    std::partial_sort(keys.begin(), keys.begin() + static_cast<std::ptrdiff_t>(top_k), keys.end());
-    for (std::size_t j = 0; j < top_k; ++j) ids.push_back(keys[j].second);
-  }
-  return ids;
+std::vector<std::int32_t> ids_of(const ExpertOptions& options) {
+  return layer::make_ids(options.tokens, options.experts, options.top_k, options.skew, options.seed);
 }
 
 std::vector<Question> questions(const ExpertOptions& options, const ModelOptions& model) {
-  const std::vector<std::int32_t> ids = make_ids(options);
+  const std::vector<std::int32_t> ids = ids_of(options);
   std::vector<std::int32_t> counts(static_cast<std::size_t>(options.experts));
   for (const std::int32_t id : ids) ++counts[static_cast<std::size_t>(id)];
   ModelOptions product = model;
@@ -107,6 +83,18 @@ json::object between(const ExpertOptions& options, double bytes_per_us, double l
   return {{"hbm_bytes", bytes}, {"time_us", bytes / bytes_per_us + 3 * launch_us}};
 }
 
+/// The answer, or why there is none: fused_moe takes fewer layers than the others, and where it was not asked for it
+/// is left out.
+json::object ask(const ironcl::Device& device, const ExpertOptions& options, const Question& question,
+                 const std::string& key) {
+  try {
+    return json::parse(device.query(key, question.desc)).as_object();
+  } catch (const ironcl::Error& error) {
+    if (error.status() != IRONCL_UNSUPPORTED || !question.product.empty() || !options.program.empty()) throw;
+    return {{"refused", error.what()}};
+  }
+}
+
 double number(const json::object& of, const char* key) { return of.at(key).to_number<double>(); }
 
 }  // namespace
@@ -115,35 +103,31 @@ void check(const ExpertOptions& options) {
   for (const auto& [size, option] : {std::pair{options.tokens, "--tokens"},
                                      {options.hidden, "--hidden"},
                                      {options.intermediate, "--intermediate"}}) {
-    if (size == 0) usage(fmt::format("{} is missing: --experts models a whole layer", option));
+    if (size == 0) usage("{} is missing: --experts models a whole layer", option);
   }
   if (options.top_k > options.experts) {
-    usage(fmt::format("--top-k {} of --experts {}: there are not so many", options.top_k, options.experts));
+    usage("--top-k {} of --experts {}: there are not so many", options.top_k, options.experts);
   }
   if (options.tokens > std::numeric_limits<std::int32_t>::max() / options.top_k) {
-    usage(fmt::format("--tokens {} by --top-k {}: at most 2^31 - 1 rows", options.tokens, options.top_k));
+    usage("--tokens {} by --top-k {}: at most 2^31 - 1 rows", options.tokens, options.top_k);
   }
   const bool known = options.program.empty() || options.program == kFused ||
                      std::find(std::begin(kGrouped), std::end(kGrouped), options.program) != std::end(kGrouped);
   if (!known) {
-    usage(fmt::format("--program {} with --experts; gmm_v1, gmm_v2 and fused_moe are accepted", options.program));
+    usage("--program {} with --experts; gmm_v1, gmm_v2 and fused_moe are accepted", options.program);
   }
 }
 
 json::object model_experts(const ironcl::Device& device, const ExpertOptions& options, const ModelOptions& model) {
-  const std::vector<std::int32_t> ids = make_ids(options);
+  const std::vector<std::int32_t> ids = ids_of(options);
   std::vector<std::int64_t> counts(static_cast<std::size_t>(options.experts));
   for (const std::int32_t id : ids) ++counts[static_cast<std::size_t>(id)];
   const auto hit = std::count_if(counts.begin(), counts.end(), [](std::int64_t count) { return count > 0; });
   json::array programs;
   for (const Question& question : questions(options, model)) {
-    json::object report;
-    try {
-      report = json::parse(device.query(question.report_key(), question.desc)).as_object();
-    } catch (const ironcl::Error& error) {
-      // fused_moe takes fewer layers than the others; where it was not asked for it is left out with its reason.
-      if (error.status() != IRONCL_UNSUPPORTED || !question.product.empty() || !options.program.empty()) throw;
-      programs.push_back({{"program", question.program}, {"refused", error.what()}});
+    json::object report = ask(device, options, question, question.report_key());
+    if (report.contains("refused")) {
+      programs.push_back({{"program", question.program}, {"refused", report.at("refused")}});
       continue;
     }
     if (question.product.empty()) {
@@ -235,13 +219,8 @@ json::object experts_trace(const ironcl::Device& device, const ExpertOptions& op
   for (Question& question : questions(options, model)) {
     question.desc.options.emplace_back("trace_spans", std::to_string(spans));
     const std::string name = question.program + (question.product.empty() ? std::string() : ", " + question.product);
-    json::object trace;
-    try {
-      trace = json::parse(device.query(question.trace_key(), question.desc)).as_object();
-    } catch (const ironcl::Error& error) {
-      if (error.status() != IRONCL_UNSUPPORTED || !question.product.empty() || !options.program.empty()) throw;
-      continue;
-    }
+    json::object trace = ask(device, options, question, question.trace_key());
+    if (trace.contains("refused")) continue;
     for (json::value& event : trace.at("traceEvents").as_array()) {
       event.as_object()["pid"] = process;
       if (event.at("name") == json::value("process_name")) {

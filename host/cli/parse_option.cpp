@@ -5,8 +5,6 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -56,12 +54,22 @@ CLI::Option* add_backend_options(CLI::App& app, std::vector<std::string>& texts,
   return app.add_option("--opt", texts, what)->option_text("KEY=VALUE");
 }
 
+CLI::Option* add_accuracy(CLI::App& app, std::string& text, bool both) {
+  return app
+      .add_option("--accuracy", text,
+                  std::string("weakest accuracy class of a device (default: f32); tensor14 also\n"
+                              "allows hardware that accumulates in about 14 bits") +
+                      (both ? "; both: one beside the other" : ""))
+      ->option_text(both ? "f32|tensor14|both" : "f32|tensor14")
+      ->envname("IRONCL_ACCURACY");
+}
+
 std::optional<numerics::ScaleGrid> parse_grid_option(const std::string& option, const std::string& text) {
   if (text.empty()) return std::nullopt;
   try {
     return report::parse_grid(text);
   } catch (const report::ProblemError& error) {
-    usage(fmt::format("{} {}: {}", option, text, error.what()));
+    usage("{} {}: {}", option, text, error.what());
   }
 }
 
@@ -72,7 +80,7 @@ DType parse_out_dtype(const std::string& text) {
   const auto* const found =
       std::find_if(kLong.begin(), kLong.end(), [&text](const auto& name) { return name.first == text; });
   const auto type = found != kLong.end() ? found->second : numerics::parse_dtype(text);
-  if (!type || !numerics::is_float(*type)) usage(fmt::format("--out-dtype {}: the result is f32, bf16 or f16", text));
+  if (!type || !numerics::is_float(*type)) usage("--out-dtype {}: the result is f32, bf16 or f16", text);
   return *type;
 }
 
@@ -82,12 +90,12 @@ DType parse_dtype_option(const std::string& option, const std::string& text, con
   std::vector<std::string_view> names;
   names.reserve(allowed.size());
   for (const DType one : allowed) names.push_back(numerics::name_of(one));
-  usage(fmt::format("{} {}: write one of {}", option, text, fmt::join(names, ", ")));
+  usage("{} {}: write one of {}", option, text, fmt::join(names, ", "));
 }
 
 numerics::AccuracyClass parse_accuracy_option(const std::string& text) {
   const auto accuracy = numerics::parse_accuracy(text);
-  if (!accuracy) usage(fmt::format("--accuracy {}: the classes are f32 and tensor14", text));
+  if (!accuracy) usage("--accuracy {}: the classes are f32 and tensor14", text);
   return *accuracy;
 }
 
@@ -100,7 +108,7 @@ KeyValues parse_key_values(const std::string& option, const std::vector<std::str
   KeyValues pairs;
   for (const std::string& text : texts) {
     const auto pair = words::key_value(text);
-    if (!pair) usage(fmt::format("{} {}: write KEY=VALUE", option, text));
+    if (!pair) usage("{} {}: write KEY=VALUE", option, text);
     pairs.emplace_back(*pair);
   }
   return pairs;
@@ -119,8 +127,13 @@ void check_tensor_ref(const std::string& option, const std::string& text, std::s
   try {
     checkpoint::parse_tensor_ref(text, count);
   } catch (const checkpoint::Error& error) {
-    usage(fmt::format("{} {}", option, error.message()));
+    usage("{} {}", option, error.message());
   }
+}
+
+void refuse_options(const CLI::App& app, const std::string& text, std::initializer_list<const char*> options) {
+  for (const char* option : options)
+    if (app.count(option) != 0) usage("{}", fmt::format(fmt::runtime(text), option));
 }
 
 void add_json_option(CLI::App& app, std::string& json) {
@@ -129,10 +142,6 @@ void add_json_option(CLI::App& app, std::string& json) {
       ->option_text("[FILE]")
       ->expected(0, 1)
       ->default_str("-");
-}
-
-std::string footer(const std::string& examples, const std::string& exit_status) {
-  return fmt::format("\nExamples\n{}\nExit status\n{}", examples, exit_status);
 }
 
 }  // namespace ironcl::cli

@@ -3,6 +3,7 @@
 // that name the option.
 #pragma once
 
+#include <CLI/CLI.hpp>
 #include <optional>
 #include <string>
 #include <utility>
@@ -12,16 +13,17 @@
 #include "backends/numerics/formats.h"
 #include "backends/numerics/scale_grid.h"
 
-namespace CLI {
-class App;
-class Option;
-class Validator;
-}  // namespace CLI
-
 namespace ironcl::cli {
 
 /// A backend's own options, in the order given.
 using KeyValues = std::vector<std::pair<std::string, std::string>>;
+
+/// A number within a range, whose default the help shows.
+template <class T>
+CLI::Option* add_number(CLI::App& app, const char* name, T& value, const CLI::Validator& range,
+                        const std::string& what) {
+  return app.add_option(name, value, what)->check(range)->capture_default_str();
+}
 
 /// --out-dtype, short --out. `text` holds the default.
 CLI::Option* add_out_dtype(CLI::App& app, std::string& text);
@@ -33,6 +35,9 @@ CLI::Option* add_block(CLI::App& app, std::string& text, const std::string& what
 CLI::Option* add_x_block(CLI::App& app, std::string& text, const std::string& what);
 /// --opt KEY=VALUE, which may be repeated.
 CLI::Option* add_backend_options(CLI::App& app, std::vector<std::string>& texts, const std::string& what);
+
+/// --accuracy f32|tensor14, with `both` also both; IRONCL_ACCURACY is its default.
+CLI::Option* add_accuracy(CLI::App& app, std::string& text, bool both);
 
 /// "128" (square) or "128x128" for `option`; empty text gives nothing. Throws CommandError usage.
 std::optional<numerics::ScaleGrid> parse_grid_option(const std::string& option, const std::string& text);
@@ -53,11 +58,11 @@ std::vector<numerics::AccuracyClass> parse_accuracies_option(const std::string& 
 /// "KEY=VALUE" texts of `option`. Throws CommandError usage.
 KeyValues parse_key_values(const std::string& option, const std::vector<std::string>& texts);
 
+/// Throws CommandError usage where one of `options` was given, which would be ignored; `text` has a {} for its name.
+void refuse_options(const CLI::App& app, const std::string& text, std::initializer_list<const char*> options);
+
 /// --json [FILE], for a command whose only result is a report: without FILE, or with -, to the standard output.
 void add_json_option(CLI::App& app, std::string& json);
-
-/// Examples and what the exit status means, below the options of a subcommand.
-std::string footer(const std::string& examples, const std::string& exit_status);
 
 /// Checks of an option's number: finite and above 0; finite and not negative. CLI11's own print the largest double.
 CLI::Validator above_zero();

@@ -88,19 +88,12 @@ class PluginsCommand final : public Command {
   IRONCL_PLUGIN_DIRS=$HOME/plugins ironcl plugins        look there first
   IRONCL_PLUGIN_FILES=./libmine.so ironcl plugins --json one file, as JSON
 )";
-  static constexpr const char* kExitStatus =
-      R"(  0  whatever was found: a file that is not taken is a finding, not a failure
-  2  usage
-  3  an output that cannot be written
-)";
 
  public:
-  PluginsCommand() : Command("plugins", "The load report: which plugins were taken, and why others were not") {}
+  PluginsCommand()
+      : Command("plugins", "The load report: which plugins were taken, and why others were not", kExamples) {}
 
-  void declare(CLI::App& app) override {
-    add_json_option(app, json_);
-    app.footer(footer(kExamples, kExitStatus));
-  }
+  void declare(CLI::App& app) override { add_json_option(app, json_); }
 
   ExitStatus run() override {
     const ironcl::Registry registry = ironcl::Registry::discover();

@@ -2,14 +2,14 @@
 #include "host/cli/progress_line.h"
 
 #include <fmt/format.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 
 #include "host/report/print.h"
+#include "host/report/table.h"
+#include "host/report/units.h"
 #include "host/report/visible.h"
 
 namespace ironcl::cli {
@@ -17,26 +17,18 @@ namespace {
 
 constexpr std::size_t kBar = 24;
 
-double seconds() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
-std::size_t width() {
-  winsize size{};
-  return ::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col != 0 ? size.ws_col : 80;
-}
-
 }  // namespace
 
 ProgressLine::ProgressLine() : terminal_(::isatty(STDERR_FILENO) != 0) {}
 
 void ProgressLine::show(double fraction, const std::string& text) {
-  if (!terminal_ || seconds() - last_ < 0.1) return;
-  last_ = seconds();
+  if (!terminal_ || report::now_ns() - last_ < 1e8) return;
+  last_ = report::now_ns();
   const auto full = static_cast<std::size_t>(std::clamp(fraction, 0.0, 1.0) * kBar);
   std::string line =
       fmt::format("[{:-<{}}] {:3.0f}% {}", std::string(full, '#'), kBar, fraction * 100, report::visible(text));
-  line.resize(std::min(line.size(), width() - 1));
+  const std::size_t width = report::terminal_width(STDERR_FILENO);
+  line.resize(std::min(line.size(), (width == 0 ? 80 : width) - 1));
   fmt::print(stderr, "\r{:<{}}", line, std::max(shown_, line.size()));
   std::fflush(stderr);
   shown_ = line.size();

@@ -25,7 +25,7 @@ class ProgressLine {
  private:
   bool terminal_ = false;
   std::size_t shown_ = 0;  ///< Characters on the screen.
-  double last_ = 0;        ///< Seconds.
+  double last_ = 0;        ///< When, in nanoseconds.
 };
 
 }  // namespace ironcl::cli

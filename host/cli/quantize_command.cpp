@@ -4,7 +4,6 @@
 
 #include <CLI/CLI.hpp>
 #include <boost/json.hpp>
-#include <chrono>
 #include <functional>
 #include <map>
 #include <optional>
@@ -40,14 +39,10 @@ class QuantizeCommand final : public Command {
   ironcl quantize model-bf16/ model-w8a8/ --scheme tensor --calibration inputs.safetensors --clip percentile
   ironcl quantize model-fp8/ model-bf16/ --scheme none          back
 )";
-  static constexpr const char* kExitStatus =
-      R"(  0  OUT is written
-  2  usage, or a scheme that the dialect does not have
-  3  IN cannot be read or converted, OUT is there already, or the disk is full
-)";
 
  public:
-  QuantizeCommand() : Command("quantize", "Quantise a checkpoint, convert it to another format, or back") {}
+  QuantizeCommand()
+      : Command("quantize", "Quantise a checkpoint, convert it to another format, or back", kExamples) {}
 
   void declare(CLI::App& app) override {
     app.add_option("IN", in_, "checkpoint folder, with weights of f32, f16 or bf16, or quantised ones")
@@ -80,7 +75,6 @@ class QuantizeCommand final : public Command {
     app.add_option("--threads", threads_, "how many compute (default: one a processor)")->check(CLI::Range(1, 1024));
     app.add_flag("--verify", verify_, "read everything back and print what each layer lost");
     add_json_option(app, json_);
-    app.footer(footer(kExamples, kExitStatus));
   }
 
   ExitStatus run() override {
@@ -92,14 +86,14 @@ class QuantizeCommand final : public Command {
       const quantize::ClipRule rule = quantize::parse_clip_rule(clip_);
       if (!calibration_.empty()) request.clips = calibrate(calibration_, rule, request.format.scheme.code);
     } catch (const std::invalid_argument& error) {
-      throw CommandError(ExitStatus::usage, error.what());
+      usage("{}", error.what());
     }
     report::check_outputs({json_});
     std::optional<DeviceEncoder> encoder;
     try {
       if (!device_.empty()) encoder.emplace(device_, request.format.scheme);
     } catch (const std::invalid_argument& error) {
-      throw CommandError(ExitStatus::usage, error.what());
+      usage("{}", error.what());
     }
     if (encoder) request.encoder = std::ref(*encoder);
     Conversion conversion(std::move(request));
@@ -124,9 +118,7 @@ class QuantizeCommand final : public Command {
   }
 
  private:
-  static double seconds() {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-  }
+  static double seconds() { return report::now_ns() * 1e-9; }
 
   /// To the standard output, or where the report goes there, to the standard error.
   void say(const std::string& text) { json_ == "-" ? report::print_error_text(text) : report::print_text(text); }

@@ -31,16 +31,9 @@ class RunCommand final : public Command {
   ironcl run model-fp8/ --layer model.layers.0.self_attn.q_proj --input x.safetensors:x --device auto --out-dtype bf16 \
       --output y.safetensors
 )";
-  static constexpr const char* kExitStatus =
-      R"(  0  the result is written: tensor y [M, N] of the type --out-dtype; of a layer of experts also ids and weights
-  1  the device failed while it computed
-  2  usage
-  3  bad input: a file, tensor, shape or scale; or --output cannot be written
-  4  no such device, or it does not run the problem
-)";
 
  public:
-  RunCommand() : Command("run", "Run one layer on one device and write the result") {}
+  RunCommand() : Command("run", "Run one layer on one device and write the result", kExamples) {}
 
   void declare(CLI::App& app) override {
     operands_.declare(app, false);
@@ -52,33 +45,30 @@ class RunCommand final : public Command {
     app.add_option("--output", output_, "safetensors file to write; - is the standard output")
         ->option_text("FILE")
         ->required();
-    app.footer(footer(kExamples, kExitStatus));
   }
 
   ExitStatus run() override {
     const numerics::DType out = parse_out_dtype(operands_.out);
     if (operands_.accuracy == "both")
-      throw CommandError(ExitStatus::usage,
-                         "--accuracy both (or IRONCL_ACCURACY=both) is for compare and bench: run makes one result; "
-                         "give --accuracy f32 or tensor14");
+      usage(
+          "--accuracy both (or IRONCL_ACCURACY=both) is for compare and bench: run makes one result; "
+          "give --accuracy f32 or tensor14");
     const numerics::AccuracyClass accuracy = parse_accuracy_option(operands_.accuracy);
     const layer::ActivationSource source = operands_.source();
     if (source.made_up()) {
-      throw CommandError(ExitStatus::usage,
-                         "there are no activations; give --input FILE:TENSOR or --input-q "
-                         "FILE:VALUES,SCALES");
+      usage(
+          "there are no activations; give --input FILE:TENSOR or --input-q "
+          "FILE:VALUES,SCALES");
     }
     const checkpoint::Checkpoint checkpoint = operands_.open_checkpoint();
     report::check_outputs({output_}, operands_.inputs(checkpoint));
     for (const checkpoint::ExpertsLayer& one : checkpoint.experts())
       if (one.name == layer_) return run_experts(checkpoint, one, source, out, accuracy);
-    if (!operands_.routing.empty())
-      throw CommandError(ExitStatus::usage,
-                         fmt::format("--routing is about layers of experts, and {} is none", layer_));
+    if (!operands_.routing.empty()) usage("--routing is about layers of experts, and {} is none", layer_);
     const checkpoint::LinearLayer& layer = layer::find_layer(checkpoint, layer_);
     const layer::Activations a = layer::load_activations(source, layer);
     const layer::LayerWeights weights = layer::weights_of(layer);
-    const report::Problem problem = layer::problem_of(layer, a, out, accuracy);
+    const report::Problem problem = layer::describe(layer, a.rule, a.m, out, accuracy);
 
     const ironcl::Registry registry = ironcl::Registry::discover();
     const ironcl::Device device = choose(registry, report::to_gemm_desc(problem));
@@ -110,7 +100,7 @@ class RunCommand final : public Command {
     } catch (const ironcl::Error& error) {
       const bool refused = error.status() == IRONCL_UNSUPPORTED || error.status() == IRONCL_UNIMPLEMENTED;
       if (!refused) throw;
-      throw CommandError(ExitStatus::no_device, fmt::format("--device {}: {}", device_, error.what()));
+      fail(ExitStatus::no_device, "--device {}: {}", device_, error.what());
     }
     const std::vector<std::int64_t> slots = {input.tokens, form.routing.top_k};
     finish(device, result,

@@ -12,7 +12,6 @@
 #include "host/checkpoint/model.h"
 #include "host/cli/command.h"
 #include "host/cli/parse_option.h"
-#include "host/layer/layer_problem.h"
 
 namespace ironcl::cli {
 namespace {
@@ -24,24 +23,22 @@ const std::vector<DType> kXTypes = {DType::bf16, DType::f16, DType::f32, DType::
 
 std::int64_t parse_size(const std::string& option, std::string_view text) {
   const auto size = words::number<std::int64_t>(text);
-  if (!size || *size < 1 || *size > kLargest)
-    usage(fmt::format("{}: '{}' is not a size from 1 to {}", option, text, kLargest));
+  if (!size || *size < 1 || *size > kLargest) usage("{}: '{}' is not a size from 1 to {}", option, text, kLargest);
   return *size;
 }
 
 void add_range(const std::string& option, std::string_view text, std::vector<std::int64_t>& sizes) {
   const auto parts = words::split(text, ':');
   if (parts.size() != 3 || parts[2].empty())
-    usage(fmt::format(
-        "{}: '{}' is not a range; write FROM:TO:STEP such as 64:256:64, or FROM:TO:*FACTOR such as 1:1024:*2", option,
-        text));
+    usage("{}: '{}' is not a range; write FROM:TO:STEP such as 64:256:64, or FROM:TO:*FACTOR such as 1:1024:*2",
+          option, text);
   const bool geometric = parts[2].front() == '*';
   const std::int64_t from = parse_size(option, parts[0]), to = parse_size(option, parts[1]);
   const std::int64_t by = parse_size(option, geometric ? parts[2].substr(1) : parts[2]);
-  if (geometric && by < 2) usage(fmt::format("{}: '{}': a factor must be at least 2", option, text));
+  if (geometric && by < 2) usage("{}: '{}': a factor must be at least 2", option, text);
   for (std::int64_t size = from; size <= to; size = geometric ? size * by : size + by) {
     sizes.push_back(size);
-    if (sizes.size() > 100000) usage(fmt::format("{}: '{}' has more than 100000 sizes", option, text));
+    if (sizes.size() > 100000) usage("{}: '{}' has more than 100000 sizes", option, text);
   }
 }
 
@@ -60,7 +57,7 @@ std::vector<std::int64_t> parse_sizes(const std::string& option, const std::stri
     else
       sizes.push_back(parse_size(option, part));
   }
-  if (sizes.empty()) usage(fmt::format("{}: no sizes in '{}'", option, text));
+  if (sizes.empty()) usage("{}: no sizes in '{}'", option, text);
   return sizes;
 }
 
@@ -77,9 +74,7 @@ void ShapeOptions::declare(CLI::App& app, const std::string& of_tokens) {
                  "all layers of a known model or of a config.json:\n" +
                      fmt::format("{}", fmt::join(tuning::known_models(), ", ")))
       ->option_text("NAME|config.json");
-  app.add_option("--tp-size", tp_size_, "tensor-parallel size of --model")
-      ->check(above_zero())
-      ->capture_default_str();
+  add_number(app, "--tp-size", tp_size_, above_zero(), "tensor-parallel size of --model");
   app.add_option("--checkpoint", checkpoint_, "all quantised layers of a checkpoint")->option_text("PATH");
   app.add_option("--m", rows_, "rows of A: a list, or a range FROM:TO:STEP or FROM:TO:*FACTOR")
       ->option_text("LIST")
@@ -112,31 +107,28 @@ bool ShapeOptions::given() const {
 }
 
 layer::ExpertsForm ShapeOptions::experts() const {
-  for (const char* option : {"--shape", "--n", "--k", "--checkpoint", "--m", "--block", "--x-block", "--x-dtype",
-                             "--w-dtype", "--out-dtype", "--scale-dtype"})
-    if (app_->count(option) != 0)
-      usage(
-          fmt::format("--tokens is about the layers of experts of --model, as they are there; leave {} out", option));
+  refuse_options(*app_, "--tokens is about the layers of experts of --model, as they are there; leave {} out",
+                 {"--shape", "--n", "--k", "--checkpoint", "--m", "--block", "--x-block", "--x-dtype", "--w-dtype",
+                  "--out-dtype", "--scale-dtype"});
   try {
     return tuning::experts_of(model_, tp_size_, experts_);
   } catch (const std::invalid_argument& error) {
-    usage(fmt::format("--model: {}", error.what()));
+    usage("--model: {}", error.what());
   }
 }
 
 void ShapeOptions::check_unused(const std::string& why) const {
-  for (const char* option :
-       {"--tp-size", "--m", "--block", "--x-block", "--x-dtype", "--w-dtype", "--out-dtype", "--scale-dtype"})
-    if (app_->count(option) != 0) usage(fmt::format("{}; leave {} out", why, option));
+  refuse_options(
+      *app_, why + "; leave {} out",
+      {"--tp-size", "--m", "--block", "--x-block", "--x-dtype", "--w-dtype", "--out-dtype", "--scale-dtype"});
 }
 
 /// Options that are about one way of naming weights, without it.
 void ShapeOptions::check_used() const {
-  if (model_.empty() && app_->count("--tp-size") != 0) usage("--tp-size divides the layers of --model; leave it out");
+  if (model_.empty()) refuse_options(*app_, "{} divides the layers of --model; leave it out", {"--tp-size"});
   if (!shapes_.empty() || !n_.empty() || !model_.empty()) return;
-  for (const char* option : {"--w-dtype", "--scale-dtype"})
-    if (app_->count(option) != 0)
-      usage(fmt::format("a checkpoint's weights have types of their own; leave {} out", option));
+  refuse_options(*app_, "a checkpoint's weights have types of their own; leave {} out",
+                 {"--w-dtype", "--scale-dtype"});
 }
 
 std::vector<std::filesystem::path> ShapeOptions::files() const {
@@ -153,11 +145,10 @@ Measured ShapeOptions::layers() const {
   };
   for (const std::string& shape : shapes_) {
     const auto parts = words::split(shape, 'x');
-    if (parts.size() != 2) usage(fmt::format("--shape {}: write NxK, such as 4096x7168", shape));
+    if (parts.size() != 2) usage("--shape {}: write NxK, such as 4096x7168", shape);
     add(shape, parse_size("--shape", parts[0]), parse_size("--shape", parts[1]));
   }
-  if (n_.size() != k_.size())
-    usage(fmt::format("--n and --k come in pairs; there are {} and {}", n_.size(), k_.size()));
+  if (n_.size() != k_.size()) usage("--n and --k come in pairs; there are {} and {}", n_.size(), k_.size());
   for (std::size_t i = 0; i < n_.size(); ++i) {
     const std::int64_t n = parse_size("--n", std::to_string(n_[i])), k = parse_size("--k", std::to_string(k_[i]));
     add(fmt::format("{}x{}", n, k), n, k);
@@ -169,11 +160,21 @@ Measured ShapeOptions::layers() const {
       for (const tuning::LayerShape& shape : tuning::layers_of(model, tp_size_)) add(shape.layer, shape.n, shape.k);
     }
   } catch (const std::invalid_argument& error) {
-    usage(fmt::format("--model: {}", error.what()));
+    usage("--model: {}", error.what());
   } catch (const std::runtime_error& error) {
-    throw CommandError(ExitStatus::bad_input, error.what());
+    fail(ExitStatus::bad_input, "{}", error.what());
   }
-  if (!checkpoint_.empty()) add_checkpoint(all);
+  if (!checkpoint_.empty()) {
+    checkpoint::OpenOptions options;
+    options.block = parse_grid_option("--block", block_);
+    const layer::ProblemChoices choices{.x = parse_dtype_option("--x-dtype", x_dtype_, kXTypes),
+                                        .x_block = parse_grid_option("--x-block", x_block_),
+                                        .out = parse_out_dtype(out_)};
+    Measured more = layers_of_checkpoint(checkpoint_, options, "*", choices);
+    for (MeasuredLayer& layer : more.layers) add_once(all.layers, std::move(layer.name), layer.problem);
+    all.left_out = std::move(more.left_out);
+    all.inputs = std::move(more.inputs);
+  }
   if (all.layers.empty()) usage("nothing to measure: give --shape, --n and --k, --model or --checkpoint");
   return all;
 }
@@ -201,26 +202,21 @@ report::Problem ShapeOptions::problem(std::int64_t n, std::int64_t k) const {
   return problem;
 }
 
-void ShapeOptions::add_checkpoint(Measured& all) const {
-  checkpoint::OpenOptions options;
-  options.block = parse_grid_option("--block", block_);
-  const DType x = parse_dtype_option("--x-dtype", x_dtype_, kXTypes);
-  layer::ProblemChoices choices;
-  choices.x = numerics::is_quantized(x) ? DType::bf16 : x;
-  choices.x_block = parse_grid_option("--x-block", x_block_);
-  choices.out = parse_out_dtype(out_);
-  const auto checkpoint = checkpoint::Checkpoint::open(checkpoint_, options);
-  all.inputs = checkpoint.sources();
-  layer::Selection selection = layer::select_layers(checkpoint, "*");
-  all.left_out = std::move(selection.left_out);
+Measured layers_of_checkpoint(const std::filesystem::path& path, const checkpoint::OpenOptions& options,
+                              const std::string& glob, layer::ProblemChoices choices) {
+  const DType x = std::exchange(choices.x, numerics::is_quantized(choices.x) ? DType::bf16 : choices.x);
+  const auto checkpoint = checkpoint::Checkpoint::open(path, options);
+  layer::Selection selection = layer::select_layers(checkpoint, glob);
+  Measured all{{}, std::move(selection.left_out), checkpoint.sources()};
   for (const checkpoint::LinearLayer* layer : selection.layers) {
     report::Problem problem = layer::describe(*layer, choices);
     if (numerics::is_quantized(x) && problem.a_source != DType::none) {
       problem.a_source = DType::none;
       problem.a = x;
     }
-    add_once(all.layers, layer->name, problem);
+    all.layers.push_back({layer->name, problem});
   }
+  return all;
 }
 
 }  // namespace ironcl::cli

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "host/layer/layer_problem.h"
 #include "host/layer/selection.h"
 #include "host/report/problem.h"
 #include "host/tuning/shapes.h"
@@ -29,6 +30,11 @@ struct Measured {
   std::vector<layer::LeftOut> left_out;       ///< Of a checkpoint: layers that cannot be used.
   std::vector<std::filesystem::path> inputs;  ///< Of a checkpoint: every file that was read.
 };
+
+/// The layers of a checkpoint that a glob names, for activations that come in choices.x: codes come quantised where a
+/// layer quantises. Throws checkpoint::Error as layer::select_layers.
+Measured layers_of_checkpoint(const std::filesystem::path& path, const checkpoint::OpenOptions& options,
+                              const std::string& glob, layer::ProblemChoices choices);
 
 class ShapeOptions {
  public:
@@ -58,7 +64,6 @@ class ShapeOptions {
 
  private:
   report::Problem problem(std::int64_t n, std::int64_t k) const;
-  void add_checkpoint(Measured& all) const;
   void check_used() const;
 
   const CLI::App* app_ = nullptr;

@@ -6,7 +6,6 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <boost/json.hpp>
-#include <chrono>
 #include <csignal>
 #include <optional>
 #include <string>
@@ -22,6 +21,7 @@
 #include "host/layer/synthetic.h"
 #include "host/report/file.h"
 #include "host/report/table.h"
+#include "host/report/units.h"
 #include "host/tuning/product.h"
 #include "host/tuning/search.h"
 
@@ -29,7 +29,6 @@ namespace ironcl::cli {
 namespace {
 
 using report::Kind;
-using tuning::Configuration;
 using tuning::Product;
 
 constexpr const char* kRows = "1,2,4,8,16,24,32,48,64,96,128,256,512,1024,1536,2048,3072,4096";
@@ -37,9 +36,7 @@ constexpr const char* kRows = "1,2,4,8,16,24,32,48,64,96,128,256,512,1024,1536,2
 volatile std::sig_atomic_t interrupted = 0;
 void interrupt(int) { interrupted = 1; }
 
-double seconds_now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
+double seconds_now() { return report::now_ns() * 1e-9; }
 
 class TuneCommand final : public Command {
  private:
@@ -50,45 +47,31 @@ class TuneCommand final : public Command {
   ironcl tune --model qwen3-30b-a3b --tokens 1,8,64 --save tables     the products of a layer of experts
   IRONCL_TUNED_DIR=tables ironcl bench --shape 4096x7168              what was found, in use
 )";
-  static constexpr const char* kExitStatus =
-      R"(  0  every problem has a configuration that was checked; or the time was up (the last lines say what was skipped)
-  1  a problem has none: nothing computed it rightly
-  2  usage
-  3  bad input, a table that cannot be read or written, or another output that cannot be written
-  4  no device, or one that offers nothing to tune
-)";
 
  public:
-  TuneCommand() : Command("tune", "Find the fastest right configuration of each shape on a device") {}
+  TuneCommand() : Command("tune", "Find the fastest right configuration of each shape on a device", kExamples) {}
 
   void declare(CLI::App& app) override {
     shapes_.declare(app, "the products of --model's layers of experts");
     app.add_option("--device", uri_, "device URI (default: the first that is no model)")->option_text("URI");
-    app.add_option("--budget", budget_, "seconds for all problems together")
-        ->check(above_zero())
-        ->capture_default_str();
+    add_number(app, "--budget", budget_, above_zero(), "seconds for all problems together");
     app.add_option("--save", folder_, "folder of tuned tables, merged after each problem (default: nothing is saved)")
         ->option_text("DIR");
     app.add_flag("--redo", redo_, "measure again what the folder already has from this device, driver and build");
-    app.add_option("--accuracy", accuracy_, "weakest accuracy class that may win: f32 or tensor14")
-        ->check(CLI::IsMember({"f32", "tensor14"}))
-        ->capture_default_str();
+    add_number(app, "--accuracy", accuracy_, CLI::IsMember({"f32", "tensor14"}),
+               "weakest accuracy class that may win: f32 or tensor14");
     add_backend_options(app, options_, "search only where a backend's option has this value; may be repeated");
-    app.add_option("--rotate-mib", rotate_mib_, "memory through which weights rotate, so that no cache holds them")
-        ->check(CLI::Range(0, 1 << 30))
-        ->capture_default_str();
-    app.add_option("--check-rows", check_rows_, "rows of D of each candidate that are checked against the oracle")
-        ->check(above_zero())
-        ->capture_default_str();
+    add_number(app, "--rotate-mib", rotate_mib_, CLI::Range(0, 1 << 30),
+               "memory through which weights rotate, so that no cache holds them");
+    add_number(app, "--check-rows", check_rows_, above_zero(),
+               "rows of D of each candidate that are checked against the oracle");
     app.add_option("--seed", seed_, "seed of the operands and of the sample of the space")->capture_default_str();
     app.add_option("--json", json_, "write rows and trials as JSON; - is the standard output")->option_text("FILE");
-    app.footer(footer(kExamples, kExitStatus));
   }
 
   ExitStatus run() override {
     const std::vector<std::int64_t> tokens = shapes_.tokens();
-    if (redo_ && folder_ == "off")
-      throw CommandError(ExitStatus::usage, "--redo is about what a folder has: give --save DIR");
+    if (redo_ && folder_ == "off") usage("--redo is about what a folder has: give --save DIR");
     report::check_outputs({json_}, shapes_.files());
     const Measured measured = tokens.empty() ? shapes_.layers() : Measured{};
     report::check_outputs({json_}, measured.inputs);
@@ -194,14 +177,10 @@ class TuneCommand final : public Command {
     try {
       if (saves) table = tuning::read_table(folder_, key);
     } catch (const std::runtime_error& error) {
-      throw CommandError(ExitStatus::bad_input, error.what());
+      fail(ExitStatus::bad_input, "{}", error.what());
     }
     if (const boost::json::object* ours = table && !redo_ ? tuning::known(*table, product, device_) : nullptr) {
-      const tuned::Entry config = tuned::entry_of({{"ironcl", *ours}});
-      Configuration winner;
-      winner.variant = config.variant;
-      winner.options = config.options;
-      winners_.remember(problem.m, winner);
+      winners_.remember(problem.m, tuning::configuration_of(*ours));
       report.known(problem, *ours);
       return;
     }
@@ -234,7 +213,7 @@ class TuneCommand final : public Command {
     try {
       tuning::merge_into(folder_, key, entries);
     } catch (const std::runtime_error& error) {
-      throw CommandError(ExitStatus::bad_input, error.what());
+      fail(ExitStatus::bad_input, "{}", error.what());
     }
   }
 
@@ -243,10 +222,9 @@ class TuneCommand final : public Command {
       return tuning::space_of(device_, problem);
     } catch (const ironcl::Error& error) {
       if (error.status() == IRONCL_INVALID_ARGUMENT && !problem.options.empty())
-        throw CommandError(ExitStatus::usage, fmt::format("--opt: {}: {}", device_.uri(), error.what()));
+        usage("--opt: {}: {}", device_.uri(), error.what());
       if (error.status() != IRONCL_UNIMPLEMENTED) throw;
-      throw CommandError(ExitStatus::no_device,
-                         fmt::format("{} offers nothing to tune: {}", device_.uri(), error.what()));
+      fail(ExitStatus::no_device, "{} offers nothing to tune: {}", device_.uri(), error.what());
     }
   }
 

@@ -6,18 +6,18 @@
 #include <algorithm>
 #include <cmath>
 
-#include "backends/tuned/table.h"
-#include "host/cli/complaints.h"
 #include "host/layer/execution.h"
 #include "host/report/file.h"
 #include "host/report/json.h"
 #include "host/report/table.h"
+#include "host/tuning/product.h"
 
 namespace ironcl::cli {
 namespace {
 
 namespace json = boost::json;
 using report::Kind;
+using report::or_null;
 
 std::string time_text(double ns) { return ns > 0 ? report::human_text(ns, Kind::time) : "-"; }
 
@@ -70,21 +70,6 @@ void TuneReport::found(const report::Problem& problem, const tuning::Space& spac
     print_(line(problem, verdict, 0, 0, counts, why));
   }
 
-  json::object row = row_of(problem, verdict);
-  if (found.any) {
-    row["variant"] = found.winner.variant;
-    row["options"] = options_of(found.winner);
-    row["accuracy_class"] = numerics::name_of(found.winner.accuracy);
-    row["time_ns"] = report::number(found.time.median);
-    row["spread"] = report::number(found.time.spread());
-    row["time_kind"] = layer::time_kind_name(found.time_kind);
-    row["checked"] = true;
-  }
-  if (thumb > 0) {
-    row["rule_of_thumb_ns"] = report::number(thumb);
-    row["rule_of_thumb_spread"] = report::number(found.rule_of_thumb_time.spread());
-  }
-  row["rule_of_thumb"] = to_text(found.rule_of_thumb);
   json::array dropped, trials;
   for (const auto& [why, count] : space.dropped) dropped.push_back({{"why", why}, {"count", count}});
   for (const tuning::Trial& trial : found.trials)
@@ -92,26 +77,33 @@ void TuneReport::found(const report::Problem& problem, const tuning::Space& spac
                       {"outcome", name_of(trial.outcome)},
                       {"time_ns", report::number(trial.time_ns)},
                       {"why", trial.why}});
-  row["tried"] = found.trials.size();
-  row["wrong"] = wrong;
-  row["failed"] = failed;
-  row["slow"] = found.count(tuning::Outcome::slow);
-  row["skipped"] = found.skipped;
-  row["out_of_time"] = found.out_of_time;
-  row["seconds"] = report::number(found.seconds);
-  row["dropped"] = std::move(dropped);
-  row["trials"] = std::move(trials);
+  json::object row = row_of(problem, verdict);
+  row.insert({{"variant", or_null(found.any, found.winner.variant)},
+              {"options", or_null(found.any, options_of(found.winner))},
+              {"accuracy_class", or_null(found.any, numerics::name_of(found.winner.accuracy))},
+              {"time_ns", or_null(found.any, report::number(found.time.median))},
+              {"spread", or_null(found.any, report::number(found.time.spread()))},
+              {"time_kind", or_null(found.any, layer::time_kind_name(found.time_kind))},
+              {"checked", found.any},
+              {"rule_of_thumb", to_text(found.rule_of_thumb)},
+              {"rule_of_thumb_ns", or_null(thumb > 0, report::number(thumb))},
+              {"rule_of_thumb_spread", or_null(thumb > 0, report::number(found.rule_of_thumb_time.spread()))},
+              {"tried", found.trials.size()},
+              {"wrong", wrong},
+              {"failed", failed},
+              {"slow", found.count(tuning::Outcome::slow)},
+              {"skipped", found.skipped},
+              {"out_of_time", found.out_of_time},
+              {"seconds", report::number(found.seconds)},
+              {"dropped", std::move(dropped)},
+              {"trials", std::move(trials)}});
   rows_.push_back(std::move(row));
 }
 
 void TuneReport::known(const report::Problem& problem, const json::object& member) {
   ++known_;
   const double ns = number_in(member, "time_ns"), thumb = number_in(member, "rule_of_thumb_ns");
-  tuning::Configuration configuration;
-  const tuned::Entry config = tuned::entry_of({{"ironcl", member}});
-  configuration.variant = config.variant;
-  configuration.options = config.options;
-  print_(line(problem, "known", ns, thumb, "-", to_text(configuration)));
+  print_(line(problem, "known", ns, thumb, "-", to_text(tuning::configuration_of(member))));
   if (ns > 0 && thumb > 0) ratios_.push_back(thumb / ns);
   json::object row = row_of(problem, "known");
   for (const auto& field : member) row[field.key()] = field.value();
@@ -162,7 +154,7 @@ void TuneReport::finish(const ironcl::Device& device, double budget_seconds, dou
 void TuneReport::write_json(const std::string& path, const std::vector<layer::LeftOut>& left_out) const {
   json::object all = all_;
   all["rows"] = rows_;
-  all["left_out"] = complaints_json(layer::fold(left_out));
+  all["left_out"] = layer::to_json(layer::fold(left_out));
   report::write_file(path, report::to_text(all));
 }
 

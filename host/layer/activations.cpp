@@ -178,11 +178,6 @@ Activations activations_of_values(const LinearLayer& layer, DType x, std::int64_
   return a;
 }
 
-report::Problem problem_of(const LinearLayer& layer, const Activations& a, DType out,
-                           numerics::AccuracyClass weakest) {
-  return describe(layer, a.rule, a.m, out, weakest);
-}
-
 Operands operands_of(const Activations& a, const LayerWeights& weights) noexcept {
   return {a.data, a.scales, weights.codes, weights.scales, weights.bias, {}, weights.global};
 }

@@ -31,10 +31,6 @@ Activations activations_of_values(const checkpoint::LinearLayer& layer, numerics
                                   std::vector<std::byte> values, std::string origin,
                                   std::optional<numerics::ScaleGrid> x_block = std::nullopt);
 
-/// The problem of `layer` with `a`.
-report::Problem problem_of(const checkpoint::LinearLayer& layer, const Activations& a, numerics::DType out,
-                           numerics::AccuracyClass weakest);
-
 /// The operands of that problem, borrowed from both.
 Operands operands_of(const Activations& a, const LayerWeights& weights) noexcept;
 

@@ -125,16 +125,8 @@ ironcl_status ironcl_experts_enqueue(ironcl_experts experts, ironcl_queue queue,
     if (given.routed > IRONCL_ROUTED_BY_CALLER)
       invalid(fmt::format("routed is {}; IRONCL_ROUTED_BY_* are known", given.routed));
     if (given.wait_count != 0 && given.wait == nullptr) invalid("wait is NULL, but wait_count is not 0");
-    layer::ExpertsArgs call{.tokens = given.tokens,
-                            .routed = static_cast<layer::RoutedBy>(given.routed),
-                            .x = given.x,
-                            .logits = given.logits,
-                            .ids = given.ids,
-                            .weights = given.weights,
-                            .y = given.y};
-    call.wait.assign(given.wait, given.wait + given.wait_count);
     BorrowedQueue borrowed(experts->device, queue);
-    HandedOver event(experts->layer.enqueue(borrowed, call));
+    HandedOver event(experts->layer.enqueue(borrowed, given));
     if (out_event != nullptr) *out_event = event.release();
   });
 }

@@ -3,20 +3,18 @@
 #include "host/layer/execution.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cstring>
+#include <numeric>
 #include <stdexcept>
 
 #include "backends/numerics/casts.h"
+#include "host/report/units.h"
 
 namespace ironcl::layer {
 namespace {
 
 using numerics::DType;
-
-double now_ns() {
-  return std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
+using report::now_ns;
 
 /// A pattern that no kernel writes by computing: a NaN with a payload, in f32, and in f16 and bf16 alike.
 template <class Element>
@@ -105,7 +103,6 @@ Execution::Execution(const Device& device, const report::Problem& problem, const
     if (problem.a_scale.dtype != DType::none && !plan_makes_scales(problem))
       a_scale_.push_back(upload(operands.a_scale));
   }
-  d_ = Slot(device, bytes_of_matrix(problem.d, problem.m, problem.n));
   if (const report::Scales& scales = problem.d_scale; scales.dtype != DType::none) {
     if (problem.d_quantizer.given || scales.grid.group_rows != 1)
       throw Error(IRONCL_UNSUPPORTED, 0,
@@ -114,14 +111,8 @@ Execution::Execution(const Device& device, const report::Problem& problem, const
     d_scale_ = Slot(device, bytes_of_matrix(scales.dtype, problem.m, scales.grid.scale_cols(problem.n)));
   }
   if (const std::uint64_t bytes = plan().info().workspace_bytes; bytes != 0) workspace_ = Slot(device, bytes);
-  const Graph& graph = runner_->graph();
-  call_.tokens = problem.m;
   call_.workspace = workspace_.span();
-  call_.bound.push_back({graph.result, d_.span(), d_scale_.span()});
-  const auto bring = [&](const char* name, std::span<const std::byte> values) {
-    brought_.push_back(upload(values));
-    call_.bound.push_back({graph.find(name), brought_.back().span(), {}, true});
-  };
+  bind_result(problem.m);
   if (problem.bias != DType::none) bring("bias", operands.bias);
   if (problem.grouping != Grouping::none) bring("counts", std::as_bytes(operands.counts));
   queue_.finish();
@@ -129,20 +120,8 @@ Execution::Execution(const Device& device, const report::Problem& problem, const
 
 Execution::Execution(const Device& device, Runner& runner, std::int64_t tokens, const std::vector<Brought>& brought)
     : device_(device), queue_(device), runner_(&runner) {
-  const Graph& graph = runner.graph();
-  const Value& result = graph.values[graph.result];
-  d_ = Slot(device, bytes_of_matrix(result.dtype, result.rows_of(tokens), result.cols));
-  call_.tokens = tokens;
-  call_.bound.push_back({graph.result, d_.span()});
-  for (const Brought& one : brought) {
-    const ValueId id = graph.find(one.value);
-    if (id == kNoValue || one.data.size() != bytes_of_matrix(graph.values[id].dtype, graph.values[id].rows_of(tokens),
-                                                             graph.values[id].cols))
-      throw std::invalid_argument("execution: " + one.value + " is no value of the list, or has another size");
-    brought_.push_back(upload(one.data));
-    brought_.push_back(upload(one.scales));
-    call_.bound.push_back({id, brought_[brought_.size() - 2].span(), brought_.back().span(), true});
-  }
+  bind_result(tokens);
+  for (const Brought& one : brought) bring(one.value, one.data, one.scales);
   queue_.finish();
 }
 
@@ -157,6 +136,24 @@ Execution::Execution(const Device& device, Experts& experts, const ExpertsInput&
   }
 }
 
+void Execution::bind_result(std::int64_t tokens) {
+  const Graph& graph = runner_->graph();
+  const Value& result = graph.values[graph.result];
+  d_ = Slot(device_, bytes_of_matrix(result.dtype, result.rows_of(tokens), result.cols));
+  call_.tokens = tokens;
+  call_.bound.push_back({graph.result, d_.span(), d_scale_.span()});
+}
+
+void Execution::bring(const std::string& name, std::span<const std::byte> values, std::span<const std::byte> scales) {
+  const ValueId id = runner_->graph().find(name);
+  const Value* value = id == kNoValue ? nullptr : &runner_->graph().values[id];
+  if (value == nullptr || values.size() != bytes_of_matrix(value->dtype, value->rows_of(call_.tokens), value->cols))
+    throw std::invalid_argument("execution: " + name + " is no value of the list, or has another size");
+  brought_.push_back(upload(values));
+  brought_.push_back(upload(scales));
+  call_.bound.push_back({id, brought_[brought_.size() - 2].span(), brought_.back().span(), true});
+}
+
 const Bound* Execution::bound(const char* name) const noexcept {
   const ValueId id = runner_->graph().find(name);
   const auto at =
@@ -167,17 +164,17 @@ const Bound* Execution::bound(const char* name) const noexcept {
 void Execution::prepare(const Operands& operands, const ExecutionSettings& settings) {
   const std::uint64_t one = std::max<std::uint64_t>(operands.b.size(), 1);
   const std::uint64_t wanted =
-      std::clamp<std::uint64_t>(settings.rotate_bytes / one + (settings.rotate_bytes % one != 0 ? 1 : 0), 1, 64);
+      std::max<std::uint64_t>(settings.copies, std::min<std::uint64_t>((settings.rotate_bytes + one - 1) / one, 64));
   Runner::Copies& weights = runner_->weights(0);
-  if (settings.pool != nullptr && settings.pool->of(settings.layout) != nullptr)
-    weights = settings.pool->of(settings.layout);
+  if (settings.pool != nullptr && settings.pool->contains(settings.layout))
+    weights = settings.pool->at(settings.layout);
   while (weights->size() < wanted) {
     const double before = now_ns();
     runner_->prepare(0, operands.b, operands.b_scale, operands.b_global);
     if (prepare_ns_ == 0) prepare_ns_ = now_ns() - before;
   }
   copies_ = weights->size();
-  if (settings.pool != nullptr) settings.pool->of(settings.layout) = weights;
+  if (settings.pool != nullptr) (*settings.pool)[settings.layout] = weights;
 }
 
 Execution::Slot Execution::upload(std::span<const std::byte> values) {
@@ -218,24 +215,15 @@ std::vector<T> Execution::fetch(const ironcl_span& span) {
 
 std::vector<double> Execution::left(ValueId id, std::int64_t rows) {
   const Value& value = runner_->graph().values[id];
-  ironcl_span span = runner_->span(id, call_.tokens);
   if (rows == 0) return {};
+  ironcl_span span = runner_->span(id, call_.tokens);
   // Up to the last element of the last row that is wanted.
   span.size = bytes_of_matrix(value.dtype, 1, (rows - 1) * value.ld + value.cols);
-  const std::vector<std::byte> bytes = fetch<std::byte>(span);
-  std::vector<double> values(static_cast<std::size_t>(rows * value.cols));
-  for (std::int64_t row = 0; row < rows; ++row)
-    numerics::decode(
-        value.dtype, bytes.data(), row * value.ld,
-        std::span(values).subspan(static_cast<std::size_t>(row * value.cols), static_cast<std::size_t>(value.cols)));
-  if (value.scales.dtype == DType::none) return values;
-  const std::vector<float> scales = fetch<float>(runner_->scales(id, call_.tokens));
-  const std::int64_t cols = value.scales.grid.scale_cols(value.cols);
-  for (std::int64_t row = 0; row < rows; ++row)
-    for (std::int64_t col = 0; col < value.cols; ++col)
-      values[static_cast<std::size_t>(row * value.cols + col)] *=
-          static_cast<double>(scales[static_cast<std::size_t>(row * cols + value.scales.grid.col_of(col))]);
-  return values;
+  std::vector<std::int64_t> all(static_cast<std::size_t>(rows));
+  std::iota(all.begin(), all.end(), 0);
+  const bool scaled = value.scales.dtype != DType::none;
+  return decoded(value, fetch<std::byte>(span),
+                 fetch<std::byte>(scaled ? runner_->scales(id, call_.tokens) : ironcl_span{}), all);
 }
 
 Output Execution::compute(bool show_quantized) {

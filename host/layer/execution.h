@@ -56,20 +56,13 @@ struct Output {
 
 /// Prepared copies of one B on one device, by layout: the candidates of a search share them instead of preparing
 /// their own. One thread at a time.
-class WeightsPool {
- public:
-  using Copies = Runner::Copies;
-  /// The copies for `layout`, which the caller has a name for; none yet on the first call.
-  Copies& of(const std::string& layout) { return copies_[layout]; }
-
- private:
-  std::map<std::string, Copies> copies_;
-};
+using WeightsPool = std::map<std::string, Runner::Copies>;
 
 struct ExecutionSettings {
   std::uint64_t rotate_bytes = 0;  ///< As many copies of the weights as reach it, at least one, at most 64.
   WeightsPool* pool = nullptr;     ///< Copies of `layout` are taken from there or put there; its B is the operands'.
   std::string layout{};
+  std::size_t copies = 1;  ///< At least so many, whatever their size.
 };
 
 /// One thread at a time.
@@ -97,6 +90,9 @@ class Execution {
   /// caller brings.
   std::vector<double> left(ValueId value, std::int64_t rows);
 
+  /// Enqueues one call on the next copy, without any event: Queue::finish() waits for it.
+  void submit(Queue& queue) { runner_->submit(queue, next_call()); }
+
   const Runner& runner() const noexcept { return *runner_; }
   const Gemm& plan() const { return runner_->gemm(0); }  ///< Of a problem.
   const report::Problem& problem() const noexcept { return problem_; }
@@ -116,6 +112,8 @@ class Execution {
   };
   void prepare(const Operands& operands, const ExecutionSettings& settings);
   Slot upload(std::span<const std::byte> values);
+  void bind_result(std::int64_t tokens);
+  void bring(const std::string& name, std::span<const std::byte> values, std::span<const std::byte> scales = {});
   const Bound* bound(const char* name) const noexcept;
   Call next_call();
   Timing run(const Call& call);

@@ -64,17 +64,7 @@ std::vector<std::int64_t> sample_rows(std::int64_t m, std::int64_t most) {
 }
 
 Expected expect(const report::Problem& problem, const Operands& operands, std::int64_t most_rows) {
-  const std::vector<std::int64_t> rows = sample_rows(problem.m, most_rows);
-  const auto gather = [&](std::span<const std::byte> from, std::size_t row_bytes, auto&& row_of) {
-    std::vector<std::byte> gathered;
-    for (const std::int64_t row : rows) {
-      const auto at = from.subspan(static_cast<std::size_t>(row_of(row)) * row_bytes, row_bytes);
-      gathered.insert(gathered.end(), at.begin(), at.end());
-    }
-    return gathered;
-  };
   report::Problem sampled = problem;
-  sampled.m = static_cast<std::int64_t>(rows.size());
   Operands some = operands;
   QuantizedA quantized;
   if (plan_quantizes(problem) && problem.a_scale.grid.group_rows != 1) {
@@ -86,46 +76,36 @@ Expected expect(const report::Problem& problem, const Operands& operands, std::i
     some.a = std::as_bytes(std::span(quantized.codes));
     some.a_scale = std::as_bytes(std::span(quantized.scales));
   }
-  const DType type = sampled.a_source != DType::none ? sampled.a_source : sampled.a;
-  const std::vector<std::byte> a =
-      gather(some.a, bytes_of_matrix(type, 1, problem.k), [](std::int64_t row) { return row; });
-  std::vector<std::byte> a_scale;
-  if (!plan_quantizes(sampled) && sampled.a_scale.dtype != DType::none) {
-    const numerics::ScaleGrid grid = problem.a_scale.grid;
-    a_scale = gather(some.a_scale, bytes_of_matrix(sampled.a_scale.dtype, 1, grid.scale_cols(problem.k)),
-                     [grid](std::int64_t row) { return grid.row_of(row); });
-    sampled.a_scale.grid.group_rows = 1;
+  return expect(oracle_of(sampled, some), graph_of(sampled), most_rows);
+}
+
+Expected expect(Oracle oracle, Graph list, std::int64_t most_rows) {
+  std::vector<std::int64_t> rows = sample_rows(oracle.tokens(), most_rows);
+  oracle.take(rows, list);
+  return {std::move(rows), std::move(list), std::make_shared<Oracle>(std::move(oracle))};
+}
+
+std::vector<double> decoded(const Value& value, std::span<const std::byte> bytes, std::span<const std::byte> scales,
+                            const std::vector<std::int64_t>& rows) {
+  const auto cols = static_cast<std::size_t>(value.cols);
+  const bool scaled = value.scales.dtype != DType::none;
+  std::vector<double> values(rows.size() * cols);
+  std::vector<double> factors(scaled ? static_cast<std::size_t>(value.scales.grid.scale_cols(value.cols)) : 0);
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const std::span<double> row = std::span(values).subspan(i * cols, cols);
+    numerics::decode(value.dtype, bytes.data(), rows[i] * value.ld, row);
+    if (!scaled) continue;
+    numerics::decode(value.scales.dtype, scales.data(), rows[i] * std::ssize(factors), std::span(factors));
+    for (std::size_t col = 0; col < cols; ++col)
+      row[col] *= factors[static_cast<std::size_t>(value.scales.grid.col_of(static_cast<std::int64_t>(col)))];
   }
-  some.a = a;
-  some.a_scale = a_scale;
-  std::vector<std::int32_t> counts;
-  std::int64_t end = 0;
-  for (const std::int32_t count : operands.counts) {
-    const auto before = [&](std::int64_t row) { return std::lower_bound(rows.begin(), rows.end(), row); };
-    const auto first = before(end);
-    counts.push_back(static_cast<std::int32_t>(before(end += count) - first));
-  }
-  some.counts = counts;
-  return {rows, graph_of(sampled), std::make_shared<Oracle>(oracle_of(sampled, some))};
+  return values;
 }
 
 Check check(const Expected& expected, std::span<const std::byte> d, std::int64_t unwritten,
             const std::vector<PlanInfo>& plans, std::span<const std::byte> d_scales) {
   const Value& result = expected.list.values[expected.list.result];
-  std::vector<double> got(expected.rows.size() * static_cast<std::size_t>(result.cols));
-  const auto cols = static_cast<std::size_t>(result.cols);
-  for (std::size_t i = 0; i < expected.rows.size(); ++i)
-    numerics::decode(result.dtype, d.data(), expected.rows[i] * result.cols, std::span(got).subspan(i * cols, cols));
-  if (result.scales.dtype != DType::none) {
-    const numerics::ScaleGrid& grid = result.scales.grid;
-    std::vector<double> scales(static_cast<std::size_t>(grid.scale_cols(result.cols)));
-    for (std::size_t i = 0; i < expected.rows.size(); ++i) {
-      numerics::decode(result.scales.dtype, d_scales.data(), expected.rows[i] * std::ssize(scales),
-                       std::span(scales));
-      for (std::size_t col = 0; col < cols; ++col)
-        got[i * cols + col] *= scales[static_cast<std::size_t>(grid.col_of(static_cast<std::int64_t>(col)))];
-    }
-  }
+  const std::vector<double> got = decoded(result, d, d_scales, expected.rows);
   Check check;
   check.unwritten = unwritten;
   check.comparison = compare(got, expected.oracle->evaluate(expected.list, plans)[expected.list.result]);

@@ -40,6 +40,13 @@ std::vector<std::int64_t> sample_rows(std::int64_t m, std::int64_t most);
 /// outlives it.
 Expected expect(const report::Problem& problem, const Operands& operands, std::int64_t most_rows);
 
+/// The same of a list whose result has a row per token, and which has its rows in the order of tokens.
+Expected expect(Oracle oracle, Graph list, std::int64_t most_rows);
+
+/// Some rows of a value as numbers, scales of single rows applied.
+std::vector<double> decoded(const Value& value, std::span<const std::byte> bytes, std::span<const std::byte> scales,
+                            const std::vector<std::int64_t>& rows);
+
 /// Compares a result, tight, with what is expected of those plans; a quantised one with its scales of single rows.
 Check check(const Expected& expected, std::span<const std::byte> d, std::int64_t unwritten,
             const std::vector<PlanInfo>& plans, std::span<const std::byte> d_scales = {});

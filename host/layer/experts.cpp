@@ -63,13 +63,13 @@ std::uint64_t Experts::weights_bytes() const {
   return bytes;
 }
 
-Call Experts::call_of(const ExpertsArgs& args) const {
+Call Experts::call_of(const ironcl_experts_args& args) const {
   const Graph& graph = runner_.graph();
   const std::int64_t tokens = args.tokens;
   if (tokens < 0 || tokens > choices_.tokens)
     invalid(fmt::format("tokens is {}; this layer was made for 0 to {}", tokens, choices_.tokens));
-  const bool given = args.routed == RoutedBy::given, logits = args.routed == RoutedBy::logits;
-  Call call{tokens, {}, args.wait};
+  const bool given = args.routed == IRONCL_ROUTED_BY_CALLER, logits = args.routed == IRONCL_ROUTED_BY_LOGITS;
+  Call call{tokens, {}, {args.wait, args.wait + args.wait_count}};
   const auto bind = [&](const char* name, const ironcl_span& span, bool required, bool holds) {
     const Value& value = graph.values[graph.find(name)];
     if (span.buffer == nullptr && !required) return;

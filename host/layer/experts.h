@@ -6,31 +6,13 @@
 #include <cstdint>
 #include <vector>
 
+#include "host/include/ironcl/checkpoint.h"
 #include "host/include/ironcl/ironcl.hpp"
 #include "host/layer/experts_source.h"
 #include "host/layer/graph.h"
 #include "host/layer/runner.h"
 
 namespace ironcl::layer {
-
-/// Where a call's routing comes from.
-enum class RoutedBy {
-  router,  ///< x and the layer's router.
-  logits,  ///< Logits that the caller has made: [T, E], with a gate of a shared expert [T, E + 1].
-  given,   ///< ids and weights that the caller has.
-};
-
-/// Spans of one call, tight. What is made is also left to the caller where a span is given.
-struct ExpertsArgs {
-  std::int64_t tokens = 0;
-  RoutedBy routed = RoutedBy::router;
-  ironcl_span x{};        ///< [T, H] of choices.x.
-  ironcl_span logits{};   ///< f32; read where routed by logits.
-  ironcl_span ids{};      ///< s32 [T, k]: read where given, else made; absent: in the layer's own memory.
-  ironcl_span weights{};  ///< f32 [T, k]: likewise.
-  ironcl_span y{};        ///< [T, H] of choices.out.
-  std::vector<ironcl_event> wait{};
-};
 
 /// Prepares the weights and biases of every product that a runner's list has.
 void prepare(Runner& runner, const ExpertsSource& source);
@@ -44,9 +26,9 @@ class Experts {
 
   /// Enqueues one call; its event is that of the last step. Throws ironcl::Error INVALID_ARGUMENT for spans and
   /// sizes.
-  Event enqueue(Queue& queue, const ExpertsArgs& args) { return runner_.enqueue(queue, call_of(args)); }
+  Event enqueue(Queue& queue, const ironcl_experts_args& args) { return runner_.enqueue(queue, call_of(args)); }
   /// The same as a call of the runner.
-  Call call_of(const ExpertsArgs& args) const;
+  Call call_of(const ironcl_experts_args& args) const;
 
   /// The problem of its first grouped product, for choosing a device before there is one.
   static GemmDesc describe(const ExpertsForm& form, const ExpertsChoices& choices);

@@ -126,21 +126,6 @@ Oracle oracle_of(const ExpertsSource& source, const ExpertsInput& input, const R
           input.tokens, std::move(brought)};
 }
 
-Expected expect(const ExpertsSource& source, const ExpertsInput& input, const Graph& list, std::int64_t most) {
-  const std::vector<std::int64_t> tokens = sample_rows(input.tokens, most);
-  ExpertsInput some{static_cast<std::int64_t>(tokens.size()), input.x_dtype, {}, input.origin, {}};
-  RoutedTokens routed;
-  const auto copy = [](auto& to, const auto& all, std::int64_t row, std::int64_t width) {
-    to.insert(to.end(), all.begin() + row * width, all.begin() + (row + 1) * width);
-  };
-  for (const std::int64_t token : tokens) {
-    copy(some.x, input.x, token, std::ssize(input.x) / input.tokens);
-    copy(routed.ids, input.routed->ids, token, source.form().routing.top_k);
-    copy(routed.weights, input.routed->weights, token, source.form().routing.top_k);
-  }
-  return {tokens, list, std::make_shared<Oracle>(oracle_of(source, some, &routed))};
-}
-
 std::int64_t unchosen_experts(const ExpertsForm& form, const RoutedTokens& routed) {
   return static_cast<std::int64_t>(unchosen(form, routed).size());
 }

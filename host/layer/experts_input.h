@@ -32,9 +32,6 @@ std::vector<Brought> brought_by(const ExpertsInput& input, const RoutedTokens* r
 /// The oracle of a layer with that input, routed by `routed` where it is not null, else by itself. Both outlive it.
 Oracle oracle_of(const ExpertsSource& source, const ExpertsInput& input, const RoutedTokens* routed);
 
-/// What a layer's list makes of at most `most` tokens of an input with a routing. The source outlives it.
-Expected expect(const ExpertsSource& source, const ExpertsInput& input, const Graph& list, std::int64_t most);
-
 /// How many experts no token goes to.
 std::int64_t unchosen_experts(const ExpertsForm& form, const RoutedTokens& routed);
 

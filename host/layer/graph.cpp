@@ -66,6 +66,14 @@ class ExpertsWriter {
     return std::move(graph_);
   }
 
+  /// The shared expert alone.
+  Graph write_shared() {
+    const ValueId x = add({"x", choices_.x, form_.hidden});
+    graph_.values[x].brought = true;
+    graph_.result = mlp(x, true);
+    return std::move(graph_);
+  }
+
  private:
   ValueId add(Value value) { return graph_.add(std::move(value)); }
 
@@ -266,6 +274,11 @@ Graph graph_of(const report::Problem& problem) {
 Graph graph_of(const ExpertsForm& form, const ExpertsChoices& choices, std::uint64_t alignment) {
   check(form, choices);
   return ExpertsWriter(form, choices, alignment).write();
+}
+
+Graph graph_of(ExpertsForm form, const GatedForm& expert, const ExpertsChoices& choices, std::uint64_t alignment) {
+  form.shared = expert;
+  return ExpertsWriter(form, choices, alignment).write_shared();
 }
 
 }  // namespace ironcl::layer

@@ -120,4 +120,7 @@ Graph graph_of(const report::Problem& problem);
 /// one product nor two there.
 Graph graph_of(const ExpertsForm& form, const ExpertsChoices& choices, std::uint64_t alignment = 1);
 
+/// The list of one expert of a layer by itself, of that form: "x" to "down", whose rows are tokens.
+Graph graph_of(ExpertsForm form, const GatedForm& expert, const ExpertsChoices& choices, std::uint64_t alignment);
+
 }  // namespace ironcl::layer

@@ -361,6 +361,29 @@ Values Oracle::evaluate(const Graph& graph, const std::vector<PlanInfo>& plans, 
   return Walk(*this, graph, plans).to(wanted == kNoValue ? graph.result : wanted);
 }
 
+void Oracle::take(const std::vector<std::int64_t>& tokens, Graph& list) {
+  for (Brought& one : brought_) {
+    Value& value = list.values[list.find(one.value)];
+    if (value.rows_per_token != 0) {
+      Rows some{value.dtype, std::move(one.data), std::move(one.scales), value.scales, tokens_, value.cols};
+      some = some.gathered(tokens);
+      one.data = std::move(some.values);
+      one.scales = std::move(some.scales);
+      value.scales = some.form;
+    } else if (value.dtype == DType::s32) {  // Rows of each matrix, of those that are taken.
+      auto* counts = reinterpret_cast<std::int32_t*>(one.data.data());
+      std::int64_t end = 0;
+      auto from = tokens.begin();
+      for (std::int64_t i = 0; i < value.cols; ++i) {
+        const auto to = std::lower_bound(from, tokens.end(), end += counts[i]);
+        counts[i] = static_cast<std::int32_t>(to - from);
+        from = to;
+      }
+    }
+  }
+  tokens_ = std::ssize(tokens);
+}
+
 Oracle oracle_of(const report::Problem& problem, const Operands& operands) {
   const auto bytes = [](std::span<const std::byte> values) { return std::vector(values.begin(), values.end()); };
   std::vector<Brought> brought = {{"x", bytes(operands.a), bytes(operands.a_scale)}};

@@ -59,6 +59,11 @@ class Oracle {
   Oracle(Matrices matrices, std::int64_t tokens, std::vector<Brought> brought)
       : matrices_(std::move(matrices)), tokens_(tokens), brought_(std::move(brought)) {}
 
+  std::int64_t tokens() const noexcept { return tokens_; }
+  /// Takes some tokens of what is brought, ascending; `list` becomes theirs. Rows of x share no scale that plans
+  /// make.
+  void take(const std::vector<std::int64_t>& tokens, Graph& list);
+
   /// Every value on the way to `wanted` (kNoValue: to the list's result), for devices whose plans say `plans` of
   /// themselves (by operation; none: exact sums in class f32 over all of k). Throws std::invalid_argument where sizes
   /// do not fit.

@@ -11,6 +11,7 @@
 #include <boost/algorithm/string/replace.hpp>
 #include <boost/algorithm/string/split.hpp>
 #include <boost/algorithm/string/trim.hpp>
+#include <boost/json.hpp>
 #include <cctype>
 #include <map>
 #include <utility>
@@ -145,6 +146,13 @@ std::string to_text(const std::vector<Complaint>& complaints, std::size_t most) 
   std::size_t layers = 0;
   for (std::size_t i = most; i < complaints.size(); ++i) layers += complaints[i].count;
   return text + fmt::format("and {} more layers for {} more reasons\n", layers, complaints.size() - most);
+}
+
+boost::json::array to_json(const std::vector<Complaint>& complaints) {
+  boost::json::array all;
+  for (const Complaint& one : complaints)
+    all.push_back({{"count", one.count}, {"layers", one.layers}, {"first", one.first}, {"reason", one.reason}});
+  return all;
 }
 
 checkpoint::Error none_usable(const std::filesystem::path& path, const std::vector<LeftOut>& left_out) {

@@ -3,6 +3,7 @@
 // same thing make one line.
 #pragma once
 
+#include <boost/json/array.hpp>
 #include <cstddef>
 #include <filesystem>
 #include <string>
@@ -64,6 +65,9 @@ std::vector<Complaint> fold(const std::vector<LeftOut>& left_out);
 /// "12 layers like model.layers.*.mlp.experts.*: scale missing", a line each; at most `most` lines and one that
 /// counts the rest. Empty where nothing is left out.
 std::string to_text(const std::vector<Complaint>& complaints, std::size_t most = 20);
+
+/// The same for programs: [{"count", "layers" (a pattern), "first" (a name), "reason"}, ...]
+boost::json::array to_json(const std::vector<Complaint>& complaints);
 
 /// What to throw where no layer is usable: the complaints, a line each.
 checkpoint::Error none_usable(const std::filesystem::path& path, const std::vector<LeftOut>& left_out);

@@ -204,36 +204,43 @@ std::unique_ptr<ExpertsSource> make_experts(const ExpertsForm& form, std::uint64
   return std::make_unique<MadeExperts>(form, seed);
 }
 
+std::vector<std::int32_t> make_ids(std::int64_t tokens, std::int64_t experts, std::int64_t top_k, double skew,
+                                   std::uint64_t seed) {
+  std::mt19937_64 random(seed);
+  // Which expert is wanted how much: a shuffled order of ranks.
+  std::vector<std::int32_t> order(static_cast<std::size_t>(experts));
+  std::iota(order.begin(), order.end(), 0);
+  for (std::size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[random() % i]);
+  std::vector<double> wanted(order.size());
+  for (std::size_t r = 0; r < order.size(); ++r)
+    wanted[static_cast<std::size_t>(order[r])] = std::pow(static_cast<double>(r + 1), -skew);
+  // The k smallest of exponential variables with these rates are k draws without replacement.
+  std::vector<std::pair<double, std::int32_t>> keys(order.size());
+  std::vector<std::int32_t> ids;
+  for (std::int64_t t = 0; t < tokens; ++t) {
+    for (std::size_t e = 0; e < keys.size(); ++e)
+      keys[e] = {-std::log(uniform(random)) / wanted[e], static_cast<std::int32_t>(e)};
+    std::partial_sort(keys.begin(), keys.begin() + top_k, keys.end());
+    for (std::int64_t j = 0; j < top_k; ++j) ids.push_back(keys[static_cast<std::size_t>(j)].second);
+  }
+  return ids;
+}
+
 ExpertsInput make_experts_input(const ExpertsForm& form, std::int64_t tokens, double skew, std::uint64_t seed) {
-  const auto experts = static_cast<std::size_t>(form.routing.experts);
   ExpertsInput input;
   input.tokens = tokens;
   const std::vector<std::uint16_t> x = heavy_tailed_activations(tokens, form.hidden, seed);
   const auto bytes = std::as_bytes(std::span(x));
   input.x.assign(bytes.begin(), bytes.end());
   input.origin = fmt::format("made up (seed {}, skew {})", seed, skew);
-  std::mt19937_64 random(seed ^ 0x6c6f6164u);
-  std::vector<std::int32_t> order(experts);
-  std::iota(order.begin(), order.end(), 0);
-  for (std::size_t i = experts; i > 1; --i) std::swap(order[i - 1], order[random() % i]);
-  std::vector<double> until(experts);
-  double sum = 0;
-  for (std::size_t i = 0; i < experts; ++i) until[i] = sum += std::pow(static_cast<double>(i + 1), -skew);
-  RoutedTokens routed;
+  RoutedTokens routed{make_ids(tokens, form.routing.experts, form.routing.top_k, skew, seed ^ 0x6c6f6164u), {}};
+  std::mt19937_64 random(seed ^ 0x77656967u);
   for (std::int64_t t = 0; t < tokens; ++t) {
-    std::set<std::int32_t> taken;
-    double total = 0;
-    const std::size_t first = routed.weights.size();
-    while (taken.size() < static_cast<std::size_t>(form.routing.top_k)) {
-      const auto at = std::lower_bound(until.begin(), until.end(), uniform(random) * sum) - until.begin();
-      const std::int32_t id = order[std::min(static_cast<std::size_t>(at), experts - 1)];
-      if (!taken.insert(id).second) continue;
-      routed.ids.push_back(id);
-      routed.weights.push_back(static_cast<float>(0.1 + uniform(random)));
-      total += static_cast<double>(routed.weights.back());
-    }
-    for (std::size_t i = first; i < routed.weights.size(); ++i)
-      routed.weights[i] = static_cast<float>(static_cast<double>(routed.weights[i]) / total) * form.routing.scale;
+    std::vector<double> weights(static_cast<std::size_t>(form.routing.top_k));
+    for (double& weight : weights) weight = 0.1 + uniform(random);
+    const double total = std::accumulate(weights.begin(), weights.end(), 0.0);
+    for (const double weight : weights)
+      routed.weights.push_back(static_cast<float>(weight / total) * form.routing.scale);
   }
   input.routed = std::move(routed);
   return input;

@@ -37,8 +37,13 @@ MadeOperands make_operands(const report::Problem& problem, std::uint64_t seed);
 /// A layer of that form whose numbers come from `seed`; every matrix has its own, the same each time.
 std::unique_ptr<ExpertsSource> make_experts(const ExpertsForm& form, std::uint64_t seed);
 
-/// x [tokens, H] in bf16, and a routing. skew: the exponent of Zipf's law that the experts' loads follow, in an order
-/// of experts that the seed shuffles; 0: all are as likely. A token's experts are different ones.
+/// `top_k` different experts for each token, [tokens, top_k]; the same for the same seed on every host. skew: the
+/// exponent of Zipf's law that the experts' loads follow, in an order of experts that the seed shuffles; 0: all are
+/// as likely.
+std::vector<std::int32_t> make_ids(std::int64_t tokens, std::int64_t experts, std::int64_t top_k, double skew,
+                                   std::uint64_t seed);
+
+/// x [tokens, H] in bf16, and a routing by make_ids().
 ExpertsInput make_experts_input(const ExpertsForm& form, std::int64_t tokens, double skew, std::uint64_t seed);
 
 /// Experts that get a token.

@@ -216,13 +216,13 @@ boost::json::array to_json(const Table& table) {
   return rows;
 }
 
-std::size_t terminal_width() {
+std::size_t terminal_width(int stream) {
   if (const char* columns = std::getenv("COLUMNS")) {
     const long value = std::strtol(columns, nullptr, 10);
     if (value > 0) return static_cast<std::size_t>(value);
   }
   winsize size{};
-  if (::isatty(STDOUT_FILENO) == 1 && ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0) return size.ws_col;
+  if (::isatty(stream) == 1 && ::ioctl(stream, TIOCGWINSZ, &size) == 0) return size.ws_col;
   return 0;
 }
 

@@ -82,7 +82,8 @@ std::string to_csv(const Table& table);
 /// An array with an object for each row, keys of the columns; empty cells are null, numbers as json.h says.
 boost::json::array to_json(const Table& table);
 
-/// Characters in a line of the terminal on the standard output; 0 where it is none. COLUMNS overrides.
-std::size_t terminal_width();
+/// Characters in a line of the terminal on the standard output, or that stream; 0 where it is none. COLUMNS
+/// overrides.
+std::size_t terminal_width(int stream = 1);
 
 }  // namespace ironcl::report

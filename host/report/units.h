@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Quantities as people read them: times, bytes, small numbers. Next door: table.h (which column uses which).
+// Quantities as people read them: times, bytes, small numbers; and the clock. Next door: table.h (which column uses
+// which).
 #pragma once
 
 #include <cstdint>
@@ -18,5 +19,8 @@ std::string human_number(double value);
 
 /// A number in the digits that give it back exactly; "nan", "inf", "-inf" where it is not finite.
 std::string exact_number(double value);
+
+/// Nanoseconds of a clock that only goes forward.
+double now_ns();
 
 }  // namespace ironcl::report

@@ -70,6 +70,14 @@ boost::json::object member_of(const Product& product, const Device& device, cons
   return member;
 }
 
+Configuration configuration_of(const boost::json::object& member) {
+  tuned::Entry entry = tuned::entry_of({{"ironcl", member}});
+  Configuration configuration;
+  configuration.variant = std::move(entry.variant);
+  configuration.options = std::move(entry.options);
+  return configuration;
+}
+
 const boost::json::object* known(const tuned::Table& table, const Product& product, const Device& device) {
   const auto entry = table.entries().find(product.entry);
   if (entry == table.entries().end()) return nullptr;

@@ -41,6 +41,9 @@ boost::json::object member_of(const Product& product, const Device& device, cons
 /// Lives as long as the table.
 const boost::json::object* known(const tuned::Table& table, const Product& product, const Device& device);
 
+/// The configuration that a member keeps.
+Configuration configuration_of(const boost::json::object& member);
+
 /// What has won so far, and may win again nearby.
 class Winners {
  public:

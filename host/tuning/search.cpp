@@ -4,12 +4,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <map>
 #include <memory>
 #include <random>
 #include <set>
+
+#include "host/report/units.h"
 
 namespace ironcl::tuning {
 namespace {
@@ -27,10 +28,6 @@ constexpr double kFinalShare = 0.2;    ///< Of the budget, kept for the finalist
 constexpr double kLeastGain = 0.01;    ///< A winner is at least so much faster.
 constexpr int kGiveUpAfter = 4;        ///< Samples of a variant that were all slow: no more of it.
 constexpr double kManyFlops = 0x1p33;  ///< Calls that long find no weights in a cache anyway.
-
-double steady_seconds() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 /// Standard error of a median, from the quartiles, as for a normal distribution.
 double error_of(const Summary& s) {
@@ -128,7 +125,7 @@ class Search {
     std::unique_ptr<Execution> execution;
   };
 
-  double now() const { return settings_.now ? settings_.now() : steady_seconds(); }
+  double now() const { return settings_.now ? settings_.now() : report::now_ns() * 1e-9; }
   double elapsed() const { return now() - start_; }
   bool stopped() {
     if (settings_.stop && settings_.stop()) found_.stopped = true;

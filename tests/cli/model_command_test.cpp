@@ -14,18 +14,11 @@ namespace {
 
 using namespace ironcl::cli_test;
 namespace json = boost::json;
+using ironcl::numerics::ScaleRounding;
 
-Outcome model(std::vector<std::string> words) {
-  words.insert(words.begin(), "model");
-  return ironcl_command(words, Plugins::real);
-}
+Outcome model(const std::vector<std::string>& words) { return ironcl_command(with({"model"}, words), Plugins::real); }
 
 const std::vector<std::string> kSmall = {"--m", "1024", "--n", "1024", "--k", "1024", "--block", "512"};
-
-std::vector<std::string> with(std::vector<std::string> words, const std::vector<std::string>& more) {
-  words.insert(words.end(), more.begin(), more.end());
-  return words;
-}
 
 TEST(ModelCommand, WritesTheReportThatProgramsRead) {
   const json::value report = model(with(kSmall, {"--kernel-blocks", "512,512,512", "--json", "-"})).json();
@@ -113,16 +106,15 @@ TEST(ModelCommand, CarriesTheRoundingOfScalesThatACheckpointAsksFor) {
   ironcl::cli::ModelOptions options;
   options.m = 16;
   const auto roundings = [&](const char* checkpoint) {
-    std::set<std::uint32_t> found;
+    std::set<ScaleRounding> found;
     for (const auto& layer : ironcl::cli::model_layers(data_file(checkpoint), "*", options).layers) {
-      EXPECT_NE(layer.desc.a_source, static_cast<ironcl_dtype>(IRONCL_DTYPE_NONE))
-          << layer.name << ": its activations are quantised";
-      found.insert(layer.desc.a_quantizer.scale_rounding);
+      EXPECT_NE(layer.problem.a_source, ironcl::numerics::DType::none) << layer.name << ": it quantises activations";
+      found.insert(layer.problem.a_quantizer.rounding);
     }
     return found;
   };
-  EXPECT_EQ(roundings("tiny-deepseek-fp8"), (std::set<std::uint32_t>{IRONCL_SCALE_POWER_OF_TWO})) << "ue8m0";
-  EXPECT_EQ(roundings("tiny-qwen3-fp8"), (std::set<std::uint32_t>{IRONCL_SCALE_EXACT}));
+  EXPECT_EQ(roundings("tiny-deepseek-fp8"), std::set{ScaleRounding::power_of_two}) << "ue8m0";
+  EXPECT_EQ(roundings("tiny-qwen3-fp8"), std::set{ScaleRounding::exact});
 }
 
 const std::vector<std::string> kExperts = {"--experts",      "16",  "--top-k",  "4",  "--hidden", "1024",

@@ -95,7 +95,7 @@ TEST_F(ActivationsTest, OfAFixedScaleComeWithIt) {
   EXPECT_TRUE(a.rule.quantizer.given);
   const layer::LayerWeights weights = layer::weights_of(layer);
   const layer::QuantizedA codes = layer::quantize_a(
-      layer::problem_of(layer, a, DType::f32, numerics::AccuracyClass::f32), layer::operands_of(a, weights));
+      layer::describe(layer, a.rule, a.m, DType::f32, numerics::AccuracyClass::f32), layer::operands_of(a, weights));
   EXPECT_EQ(numerics::decode_e4m3fn(codes.codes.at(7)), 12.0f) << "3 / 0.25";
   float given = 0;
   ASSERT_EQ(a.scales.size(), sizeof given);
@@ -115,7 +115,7 @@ TEST_F(ActivationsTest, QuantiseAsEveryDeviceMust) {
   layer::ActivationSource source;
   const layer::Activations a = layer::load_activations(source, layer);
   const layer::LayerWeights weights = layer::weights_of(layer);
-  const report::Problem problem = layer::problem_of(layer, a, DType::f32, numerics::AccuracyClass::f32);
+  const report::Problem problem = layer::describe(layer, a.rule, a.m, DType::f32, numerics::AccuracyClass::f32);
   const layer::QuantizedA quantized = layer::quantize_a(problem, layer::operands_of(a, weights));
   std::vector<std::uint8_t> codes(16 * kK);
   std::vector<float> scales(16 * 2);

@@ -217,7 +217,7 @@ TEST_F(ExpertsOnDevices, WhatContradictsItselfIsRefused) {
     choices.tokens = 4;
     Experts experts(device, *example.source, choices);
     Queue queue(device);
-    ExpertsArgs args;
+    ironcl_experts_args args{};
     args.tokens = 5;
     EXPECT_EQ(status_of([&] { experts.enqueue(queue, args); }), IRONCL_INVALID_ARGUMENT) << "more tokens";
     args.tokens = 4;
