@@ -72,9 +72,8 @@ std::uint64_t Core::bytes_of(const Copy& copy) const {
   const std::int64_t tile = machine_.sublane_tile(buffer.element_bytes);
   const std::int64_t lanes = machine_.tpu->lanes;
   std::int64_t rows = copy.region.rows, cols = copy.region.cols;
-  if (rows < buffer.rows && buffer.rows % tile == 0 && !buffer.rows_apart)
-    rows = numerics::ceil_div(rows, tile) * tile;
-  if (cols < buffer.cols && buffer.cols % lanes == 0) cols = numerics::ceil_div(cols, lanes) * lanes;
+  if (rows < buffer.rows && buffer.rows % tile == 0 && !buffer.rows_apart) rows = numerics::round_up(rows, tile);
+  if (cols < buffer.cols && buffer.cols % lanes == 0) cols = numerics::round_up(cols, lanes);
   return static_cast<std::uint64_t>(rows) * static_cast<std::uint64_t>(cols) * buffer.element_bytes;
 }
 
@@ -217,11 +216,12 @@ CoreTotals Core::finish() {
 }
 
 Slots::Slots(Core& core, const std::string& name, int count, std::int64_t rows, std::int64_t cols,
-             std::uint32_t element_bytes)
+             std::uint32_t element_bytes, bool rows_apart)
     : moved{.name = name},
       core_(&core),
       buffer_(&core.allocate(name, count, rows, cols, element_bytes)),
       bytes_(static_cast<std::size_t>(count)) {
+  buffer_->rows_apart = rows_apart;
   for (int slot = 0; slot < count; ++slot) semaphores_.push_back(core.semaphore(fmt::format("{}[{}]", name, slot)));
 }
 
@@ -231,21 +231,24 @@ void Slots::copy_in(std::int64_t number, const HbmArray& array, const Region& re
   const auto at = static_cast<std::size_t>(slot(number));
   const std::uint64_t bytes =
       core_->start_copy_in(array, region, *buffer_, slot(number), waited.semaphores_[at], step);
-  waited.bytes_[at] = bytes + (with != nullptr ? waited.bytes_[at] : 0);
+  waited.bytes_[at] += bytes;
   ++moved.copies;
   moved.bytes += bytes;
 }
 
-void Slots::copy_out(std::int64_t number, const HbmArray& array, const Region& region, std::int64_t step) {
+void Slots::copy_out(std::int64_t number, const HbmArray& array, const Region& region, std::int64_t step,
+                     std::int64_t slot_row) {
   const auto at = static_cast<std::size_t>(slot(number));
-  bytes_[at] = core_->start_copy_out(*buffer_, slot(number), array, region, semaphores_[at], step);
+  const std::uint64_t bytes =
+      core_->start_copy_out(*buffer_, slot(number), array, region, semaphores_[at], step, slot_row);
+  bytes_[at] += bytes;
   ++moved.copies;
-  moved.bytes += bytes_[at];
+  moved.bytes += bytes;
 }
 
 void Slots::wait(std::int64_t number) {
   const auto at = static_cast<std::size_t>(slot(number));
-  core_->wait(semaphores_[at], bytes_[at]);
+  core_->wait(semaphores_[at], std::exchange(bytes_[at], 0));
 }
 
 }  // namespace ironcl::ironwood

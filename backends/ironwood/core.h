@@ -201,15 +201,20 @@ struct WindowTotals {
 class Slots {
  public:
   Slots() = default;
+  /// `rows_apart`: of VmemBuffer.
   Slots(Core& core, const std::string& name, int count, std::int64_t rows, std::int64_t cols,
-        std::uint32_t element_bytes);
+        std::uint32_t element_bytes, bool rows_apart = false);
 
+  explicit operator bool() const noexcept { return buffer_ != nullptr; }
   int count() const noexcept { return buffer_->slots; }
   /// Starts copy `number`. `with`: the slots whose copy of that number this one belongs to; both are waited for
   /// there.
   void copy_in(std::int64_t number, const HbmArray& array, const Region& region, std::int64_t step,
                Slots* with = nullptr);
-  void copy_out(std::int64_t number, const HbmArray& array, const Region& region, std::int64_t step);
+  /// From the rows of the slot that begin at `slot_row`.
+  void copy_out(std::int64_t number, const HbmArray& array, const Region& region, std::int64_t step,
+                std::int64_t slot_row = 0);
+  /// For all copies of that number.
   void wait(std::int64_t number);
   const std::byte* readable(std::int64_t number) const { return core_->readable(*buffer_, slot(number)); }
   std::byte* writable(std::int64_t number) { return core_->writable(*buffer_, slot(number)); }
@@ -222,7 +227,7 @@ class Slots {
   Core* core_ = nullptr;
   VmemBuffer* buffer_ = nullptr;
   std::vector<int> semaphores_;
-  std::vector<std::uint64_t> bytes_;  ///< Started into or out of each slot, to wait for.
+  std::vector<std::uint64_t> bytes_;  ///< Started into or out of each slot, and not waited for.
 };
 
 }  // namespace ironcl::ironwood

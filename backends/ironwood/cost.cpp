@@ -143,7 +143,7 @@ Estimate estimate_grouped(const Plan& plan) {
 std::int64_t rows_multiplied(const Plan& plan, const Visit& visit) {
   if (plan.program != Program::gmm_v2) return plan.blocks.b;
   const std::int64_t bucket = gmm_v2_bucket(plan);
-  return std::min(plan.blocks.b, numerics::ceil_div(visit.first + visit.rows - visit.tile_first, bucket) * bucket);
+  return std::min(plan.blocks.b, numerics::round_up(visit.first + visit.rows - visit.tile_first, bucket));
 }
 
 Estimate estimate(const Plan& plan, std::int64_t m) {

@@ -38,9 +38,9 @@ std::optional<Refusal> problem_for(const GemmDesc& desc, const Machine& machine,
       bytes(p.n, p.k, numerics::size_of(p.w())) * static_cast<double>(std::max<std::int64_t>(p.matrices, 1)) +
       bytes(p.rows(), p.ldd, numerics::size_of(p.d));
   if (needed > machine.tpu->hbm_bytes) {
-    return Refusal{backend::Reason::device_memory,
+    return Refusal(backend::Reason::device_memory,
                    "operands of {:.3g} bytes; one TensorCore of {} has {:.3g} bytes of HBM", needed,
-                   machine.tpu->name, machine.tpu->hbm_bytes};
+                   machine.tpu->name, machine.tpu->hbm_bytes);
   }
   return std::nullopt;
 }
@@ -77,9 +77,9 @@ std::string search_text(const GemmDesc& desc) {
   SearchResult result;
   auto refusal = problem_for(desc, request.machine, &problem);
   if (!refusal && problem.grouped()) {
-    refusal = Refusal{backend::Reason::grouping,
+    refusal = Refusal(backend::Reason::grouping,
                       "a search for the blocks of a grouped problem; a dense one is "
-                      "accepted, and gmm_v1 and gmm_v2 choose by their own rules"};
+                      "accepted, and gmm_v1 and gmm_v2 choose by their own rules");
   }
   if (!refusal) refusal = search_blocks(problem, request, &result);
   if (refusal) throw Error(Status::unsupported, refusal->text);

@@ -8,7 +8,7 @@
 #include <array>
 #include <bit>
 #include <cmath>
-#include <utility>
+#include <limits>
 
 #include "backends/ironwood/cost.h"
 #include "backends/ironwood/pipeline.h"
@@ -24,19 +24,11 @@ using numerics::ceil_div;
 using numerics::DType;
 using numerics::size_of;
 
-/// A slot, the semaphore that counts what arrives in it, and how much was asked for.
-struct Slot {
-  int semaphore = 0;
-  std::uint64_t bytes = 0;
-};
-
-/// Tiles of one weight matrix in two slots.
+/// Tiles of one weight matrix in two slots; scales arrive with their codes.
 struct WeightStream {
   std::vector<HbmArray> arrays, scale_arrays;  ///< Of each expert.
   std::int64_t block_rows = 0, block_cols = 0, scale_rows = 0;
-  VmemBuffer* tiles = nullptr;
-  VmemBuffer* scales = nullptr;
-  std::array<Slot, 2> slots;
+  Slots tiles, scales;
 };
 
 class FusedKernel {
@@ -51,30 +43,32 @@ class FusedKernel {
       back_bytes_.resize(static_cast<std::size_t>(back_.rows * back_.row_bytes));
       tokens_.data = numbers->x, y_.data = numbers->y, back_.data = back_bytes_.data();
     }
-    const std::int64_t padded_experts = ceil_div(layer.experts, 128) * 128;
+    const std::int64_t padded_experts = numerics::round_up(layer.experts, 128);
     gating_ = array("gating", layer.tokens, padded_experts, 2);
     if (numbers != nullptr) {
       // Ids are given; the logits that are fetched are nobody's.
       gating_bytes_.resize(static_cast<std::size_t>(gating_.rows * gating_.row_bytes));
       gating_.data = gating_bytes_.data();
     }
+    const auto rows = [&](const char* name, int slots, std::int64_t count) {
+      return Slots(core_, name, slots, count, layer.hidden, 2, true);
+    };
     a2a_s_ = rows("a2a_s", 2, b.bt);
     a2a_s_acc_ = rows("a2a_s_acc", 2, b.bt);
     a2a_g_acc_ = rows("a2a_g_acc", 1, layer.top_k * b.bt);
     output_ = rows("output", 2, b.bt);
-    gating_slots_ = &core_.allocate("gating", 2, b.bt, padded_experts, 2);
+    gating_slots_ = Slots(core_, "gating", 2, b.bt, padded_experts, 2);
     acc_ = &core_.allocate("acc", 2, b.bt, b.bf, 4);
     const FusedNumbers none;
     const FusedNumbers& from = numbers != nullptr ? *numbers : none;
     stream(gate_, "w1", layer.intermediate, layer.hidden, b.bf, b.bd1, from.gate);
     stream(up_, "w3", layer.intermediate, layer.hidden, b.bf, b.bd1, from.up);
     stream(down_, "w2", layer.hidden, layer.intermediate, b.bd2, b.bf, from.down);
-    for (auto* pair : {&received_, &returned_, &logits_, &stored_}) {
-      for (Slot& slot : *pair) slot.semaphore = core_.semaphore("fused_moe");
-    }
-    summed_ = core_.semaphore("a2a_acc");
     deal();
   }
+
+  /// Of its buffers, in native tiles.
+  std::int64_t vmem_bytes() { return core_.finish().vmem_bytes; }
 
   FusedTotals run() {
     core_.advance(layer_.machine.assume.launch_ns);
@@ -82,7 +76,11 @@ class FusedKernel {
     ++totals_.barriers;
     start_logits(0);
     for (std::int64_t tile = 0; tile < totals_.token_tiles; ++tile) token_tile(tile);
-    for (Slot& slot : stored_) take(slot);
+    for (const int slot : {0, 1}) output_.wait(slot);
+    for (const WeightStream* stream : {&gate_, &up_, &down_}) {
+      totals_.weight_bytes += stream->tiles.moved.bytes;
+      if (stream->scales) totals_.weight_bytes += stream->scales.moved.bytes;
+    }
     totals_.core = core_.finish();
     totals_.time_ns = totals_.core.end_ns;
     return totals_;
@@ -91,11 +89,6 @@ class FusedKernel {
  private:
   static HbmArray array(const char* name, std::int64_t rows, std::int64_t cols, std::uint32_t element) {
     return {.name = name, .rows = rows, .cols = cols, .row_bytes = cols * element, .element_bytes = element};
-  }
-  VmemBuffer* rows(const char* name, int slots, std::int64_t count) {
-    VmemBuffer& buffer = core_.allocate(name, slots, count, layer_.hidden, 2);
-    buffer.rows_apart = true;
-    return &buffer;
   }
   void stream(WeightStream& stream, const char* name, std::int64_t rows, std::int64_t cols, std::int64_t block_rows,
               std::int64_t block_cols, const FusedNumbers::Matrices& from) {
@@ -107,7 +100,7 @@ class FusedKernel {
     };
     stream.arrays = of_experts(array(name, rows, cols, size_of(layer_.w)), from.codes);
     stream.block_rows = block_rows, stream.block_cols = block_cols;
-    stream.tiles = &core_.allocate(name, 2, block_rows, block_cols, size_of(layer_.w));
+    stream.tiles = Slots(core_, name, 2, block_rows, block_cols, size_of(layer_.w));
     if (layer_.scaled) {
       const std::int64_t group = layer_.group == 0 ? cols : layer_.group;
       const std::string scale_name = fmt::format("{}_scale", name);
@@ -118,9 +111,8 @@ class FusedKernel {
         throw Error(Status::invalid_argument, "fused_moe: tiles of {} of k and scales for {} of k do not meet",
                     block_cols, group);
       }
-      stream.scales = &core_.allocate(scale_name, 2, stream.scale_rows, block_rows, 4);
+      stream.scales = Slots(core_, scale_name, 2, stream.scale_rows, block_rows, 4);
     }
-    for (Slot& slot : stream.slots) slot.semaphore = core_.semaphore(name);
   }
 
   /// The tokens of each expert in each tile of tokens.
@@ -145,31 +137,24 @@ class FusedKernel {
     return std::min(layer_.blocks.bt, layer_.tokens - tile * layer_.blocks.bt);
   }
 
-  /// Waits for what a slot was promised.
-  void take(Slot& slot) { core_.wait(slot.semaphore, std::exchange(slot.bytes, 0)); }
-
   std::int64_t group_of(const HbmArray& codes) const { return layer_.group == 0 ? codes.cols : layer_.group; }
 
   void start_logits(std::int64_t tile) {
     if (tile >= totals_.token_tiles) return;
-    Slot& slot = logits_[static_cast<std::size_t>(tile % 2)];
-    slot.bytes = core_.start_copy_in(gating_, {tile * layer_.blocks.bt, 0, tokens_of(tile), gating_.cols},
-                                     *gating_slots_, static_cast<int>(tile % 2), slot.semaphore, totals_.steps);
+    gating_slots_.copy_in(tile, gating_, {tile * layer_.blocks.bt, 0, tokens_of(tile), gating_.cols}, totals_.steps);
   }
 
   void fetch(WeightStream& stream, std::int64_t e, int in, std::int64_t row, std::int64_t col) {
-    Slot& slot = stream.slots[static_cast<std::size_t>(in)];
     const HbmArray& codes = stream.arrays[static_cast<std::size_t>(e)];
-    slot.bytes = core_.start_copy_in(codes, block_region(codes, stream.block_rows, stream.block_cols, {row, col}),
-                                     *stream.tiles, in, slot.semaphore, totals_.steps);
-    if (stream.scales != nullptr) {
+    stream.tiles.copy_in(in, codes, block_region(codes, stream.block_rows, stream.block_cols, {row, col}),
+                         totals_.steps);
+    if (stream.scales) {
       const HbmArray& scales = stream.scale_arrays[static_cast<std::size_t>(e)];
       const std::int64_t first = col * stream.block_cols / group_of(codes);
       Region region = block_region(scales, stream.scale_rows, stream.block_rows, {0, row});
       region.row = first, region.rows = std::min(stream.scale_rows, scales.rows - first);
-      slot.bytes += core_.start_copy_in(scales, region, *stream.scales, in, slot.semaphore, totals_.steps);
+      stream.scales.copy_in(in, scales, region, totals_.steps, &stream.tiles);
     }
-    totals_.weight_bytes += slot.bytes;
   }
 
   /// Tiles of an expert in the order in which they are used: for each tile of I, gate and up along H, then down.
@@ -224,35 +209,33 @@ class FusedKernel {
     totals_.copies_issued += 2 * tokens_of(tile) * layer_.top_k;
     const std::int64_t rows = count(tile, expert);
     if (rows == 0) return;
-    Slot& slot = received_[static_cast<std::size_t>(expert % 2)];
     HbmArray& gathered = sent_[static_cast<std::size_t>(expert % 2)];
     gathered = tokens_;
     gathered.rows = rows;
     gathered.row_index = dealt(tile, expert).data();
-    slot.bytes = core_.start_copy_in(gathered, {0, 0, rows, layer_.hidden}, *a2a_s_, static_cast<int>(expert % 2),
-                                     slot.semaphore, totals_.steps);
+    a2a_s_.copy_in(expert, gathered, {0, 0, rows, layer_.hidden}, totals_.steps);
   }
 
   void expert(std::int64_t tile, std::int64_t e, const std::vector<Tile>& order) {
     const std::int64_t rows = count(tile, e);
     fetch(order.front(), e, 0);
     if (e + 1 < layer_.experts) start_tokens(tile, e + 1);
-    take(received_[static_cast<std::size_t>(e % 2)]);
-    const std::int64_t given = ceil_div(rows, layer_.blocks.btc) * layer_.blocks.btc;
+    a2a_s_.wait(e);
+    const std::int64_t given = numerics::round_up(rows, layer_.blocks.btc);
     bool written = false;
     for (std::size_t i = 0; i < order.size(); ++i) {
       const Tile& here = order[i];
       const int in = static_cast<int>(i % 2);
       if (i + 1 < order.size()) fetch(order[i + 1], e, 1 - in);
       for (WeightStream* stream : here.down ? std::vector{&down_} : std::vector{&gate_, &up_}) {
-        take(stream->slots[static_cast<std::size_t>(in)]);
-        core_.readable(*stream->tiles, in);
+        stream->tiles.wait(in);
+        stream->tiles.readable(in);
         if (rows == 0) continue;
         if (here.down && !written) {
           // The kernel as read waits here for rows that went to other devices only; rows that stay may still be on
           // their way out of this slot, which this engine does not let pass.
-          take(returned_[static_cast<std::size_t>(e % 2)]);
-          core_.writable(*a2a_s_acc_, static_cast<int>(e % 2));
+          a2a_s_acc_.wait(e);
+          a2a_s_acc_.writable(e);
           written = true;
         }
         core_.compute(work_of(*stream, here, given), totals_.steps,
@@ -268,10 +251,7 @@ class FusedKernel {
       ++totals_.experts_with_rows;
       totals_.rows += rows;
       totals_.rows_multiplied += given;
-      Slot& slot = returned_[static_cast<std::size_t>(e % 2)];
-      slot.bytes =
-          core_.start_copy_out(*a2a_s_acc_, static_cast<int>(e % 2), back_,
-                               {e * layer_.blocks.bt, 0, rows, layer_.hidden}, slot.semaphore, totals_.steps);
+      a2a_s_acc_.copy_out(e, back_, {e * layer_.blocks.bt, 0, rows, layer_.hidden}, totals_.steps);
     }
     ++totals_.barriers;
   }
@@ -279,7 +259,7 @@ class FusedKernel {
   void token_tile(std::int64_t tile) {
     const std::int64_t tokens = tokens_of(tile);
     start_logits(tile + 1);
-    take(logits_[static_cast<std::size_t>(tile % 2)]);
+    gating_slots_.wait(tile);
     // The k best of each row of logits, one after another: a maximum, its place, a mask and a count a logit.
     core_.compute({.vpu_ns = 4.0 * static_cast<double>(layer_.top_k * tokens * gating_.cols) /
                              layer_.machine.vpu_ops_per_s() * 1e9},
@@ -288,7 +268,7 @@ class FusedKernel {
     start_tokens(tile, 0);
     const std::vector<Tile> order = tiles_of_expert();
     for (std::int64_t e = 0; e < layer_.experts; ++e) expert(tile, e, order);
-    for (Slot& slot : returned_) take(slot);
+    for (const int slot : {0, 1}) a2a_s_acc_.wait(slot);
     sum(tile, tokens);
     totals_.barriers += 2;
   }
@@ -298,9 +278,8 @@ class FusedKernel {
   template <class A, class Take>
   void dots(const WeightStream& stream, const Tile& tile, int in, std::int64_t rows, const A& a, const Take& take) {
     const Region region = region_of(stream, tile);
-    const std::byte* codes = core_.readable(*stream.tiles, in);
-    const auto* scales =
-        stream.scales == nullptr ? nullptr : reinterpret_cast<const float*>(core_.readable(*stream.scales, in));
+    const std::byte* codes = stream.tiles.readable(in);
+    const auto* scales = stream.scales ? reinterpret_cast<const float*>(stream.scales.readable(in)) : nullptr;
     const std::int64_t group = std::min(group_of(stream.arrays.front()), region.cols);
     std::vector<double> w(static_cast<std::size_t>(region.cols));
     for (std::int64_t n = 0; n < region.rows; ++n) {
@@ -321,11 +300,10 @@ class FusedKernel {
 
   void multiply(const WeightStream& stream, const Tile& tile, int in, std::int64_t e, std::int64_t rows) {
     const FusedBlocks& b = layer_.blocks;
-    const auto slot = static_cast<int>(e % 2);
     if (tile.down) {
       const auto* gate = reinterpret_cast<const float*>(core_.readable(*acc_, 0));
       const auto* up = reinterpret_cast<const float*>(core_.readable(*acc_, 1));
-      auto* out = reinterpret_cast<std::uint16_t*>(core_.writable(*a2a_s_acc_, slot)) + tile.d * b.bd2;
+      auto* out = reinterpret_cast<std::uint16_t*>(a2a_s_acc_.writable(e)) + tile.d * b.bd2;
       const auto act = [&](std::int64_t row, std::int64_t i) {
         const float g = gate[row * b.bf + i];
         return static_cast<double>(g / (1 + std::exp(-g)) * up[row * b.bf + i]);
@@ -337,7 +315,7 @@ class FusedKernel {
       });
       return;
     }
-    const auto* x = reinterpret_cast<const std::uint16_t*>(core_.readable(*a2a_s_, slot)) + tile.d * b.bd1;
+    const auto* x = reinterpret_cast<const std::uint16_t*>(a2a_s_.readable(e)) + tile.d * b.bd1;
     auto* acc = reinterpret_cast<float*>(core_.writable(*acc_, &stream == &gate_ ? 0 : 1));
     dots(
         stream, tile, in, rows,
@@ -358,8 +336,8 @@ class FusedKernel {
   /// Weighted and summed in f32, in the order of a token's slots. `places`: of each slot of the tile its row among
   /// those that came in; -1: nobody's.
   void combine(std::int64_t tile, std::int64_t tokens, const std::vector<std::int64_t>& places) {
-    const auto* rows = reinterpret_cast<const std::uint16_t*>(core_.readable(*a2a_g_acc_, 0));
-    auto* out = reinterpret_cast<std::uint16_t*>(core_.writable(*output_, static_cast<int>(tile % 2)));
+    const auto* rows = reinterpret_cast<const std::uint16_t*>(a2a_g_acc_.readable(0));
+    auto* out = reinterpret_cast<std::uint16_t*>(output_.writable(tile));
     for (std::int64_t t = 0; t < tokens; ++t) {
       for (std::int64_t col = 0; col < layer_.hidden; ++col) {
         float sum = 0;
@@ -397,19 +375,16 @@ class FusedKernel {
       HbmArray gathered = back_;
       gathered.rows = rows;
       gathered.row_index = from.data();
-      core_.wait(summed_,
-                 core_.start_copy_in(gathered, {0, 0, rows, layer_.hidden}, *a2a_g_acc_, 0, summed_, totals_.steps));
+      a2a_g_acc_.copy_in(0, gathered, {0, 0, rows, layer_.hidden}, totals_.steps);
+      a2a_g_acc_.wait(0);
     }
     core_.compute({.vpu_ns = 2.0 * static_cast<double>(tokens * layer_.top_k * layer_.hidden) /
                              layer_.machine.vpu_ops_per_s() * 1e9},
                   totals_.steps, "combine");
-    Slot& slot = stored_[static_cast<std::size_t>(tile % 2)];
-    take(slot);
-    core_.writable(*output_, static_cast<int>(tile % 2));
+    output_.wait(tile);
+    output_.writable(tile);
     if (core_.with_data()) combine(tile, tokens, places);
-    slot.bytes =
-        core_.start_copy_out(*output_, static_cast<int>(tile % 2), y_,
-                             {tile * layer_.blocks.bt, 0, tokens, layer_.hidden}, slot.semaphore, totals_.steps);
+    output_.copy_out(tile, y_, {tile * layer_.blocks.bt, 0, tokens, layer_.hidden}, totals_.steps);
   }
 
   using Dealt = std::vector<std::vector<std::int32_t>>;  // Tokens of each expert.
@@ -418,11 +393,9 @@ class FusedKernel {
   const FusedNumbers* numbers_;
   Core core_;
   HbmArray tokens_, y_, back_, gating_;
-  VmemBuffer *a2a_s_ = nullptr, *a2a_s_acc_ = nullptr, *a2a_g_acc_ = nullptr, *output_ = nullptr,
-             *gating_slots_ = nullptr, *acc_ = nullptr;
+  Slots a2a_s_, a2a_s_acc_, a2a_g_acc_, output_, gating_slots_;
+  VmemBuffer* acc_ = nullptr;
   WeightStream gate_, up_, down_;
-  std::array<Slot, 2> received_, returned_, logits_, stored_;
-  int summed_ = 0;
   std::vector<Dealt> dealt_;
   std::array<HbmArray, 2> sent_;  ///< Of the tokens that are on their way, or came last.
   std::vector<std::byte> back_bytes_, gating_bytes_;
@@ -430,6 +403,11 @@ class FusedKernel {
 };
 
 }  // namespace
+
+std::int64_t fused_vmem_bytes(FusedLayer layer) {
+  layer.vmem_limit = std::numeric_limits<std::int64_t>::max();
+  return FusedKernel(layer, nullptr, nullptr).vmem_bytes();
+}
 
 FusedTotals run_fused_experts(const FusedLayer& layer, Timeline* timeline, const FusedNumbers* numbers) {
   return FusedKernel(layer, timeline, numbers).run();

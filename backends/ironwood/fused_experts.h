@@ -76,6 +76,9 @@ struct FusedNumbers {
   std::byte* y = nullptr;  ///< bf16 [T, H]
 };
 
+/// Bytes of VMEM that the schedule takes, whatever the layer's limit.
+std::int64_t fused_vmem_bytes(FusedLayer layer);
+
 /// Runs the schedule; `numbers` null: for its time only, which is the same. Throws Error(internal) where it breaks
 /// the engine's rules, Error(invalid_argument) for a K group of the scales that tiles do not keep whole.
 FusedTotals run_fused_experts(const FusedLayer& layer, Timeline* timeline, const FusedNumbers* numbers = nullptr);

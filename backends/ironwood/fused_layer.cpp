@@ -24,32 +24,10 @@ std::int64_t divisor(std::int64_t size, std::int64_t most, std::int64_t step) {
   return step;
 }
 
-/// Bytes of VMEM that FusedKernel allocates.
-std::int64_t footprint(const FusedLayer& layer) {
-  const FusedBlocks& b = layer.blocks;
-  const Machine& machine = layer.machine;
-  const std::int64_t slots = 2;
-  const std::int64_t padded_experts = ceil_div(layer.experts, 128) * 128;
-  std::int64_t bytes = 3 * slots * machine.padded_bytes(b.bt, layer.hidden, 2) +
-                       machine.padded_bytes(layer.top_k * b.bt, layer.hidden, 2) +
-                       slots * machine.padded_bytes(b.bt, padded_experts, 2) +
-                       slots * machine.padded_bytes(b.bt, b.bf, 4);
-  const auto weights = [&](std::int64_t rows, std::int64_t cols, std::int64_t k) {
-    bytes += slots * machine.padded_bytes(rows, cols, size_of(layer.w));
-    if (layer.scaled) {
-      bytes += slots * machine.padded_bytes(ceil_div(cols, layer.group == 0 ? k : layer.group), rows, 4);
-    }
-  };
-  weights(b.bf, b.bd1, layer.hidden);
-  weights(b.bf, b.bd1, layer.hidden);
-  weights(b.bd2, b.bf, layer.intermediate);
-  return bytes;
-}
-
 std::optional<Refusal> choose_blocks(FusedLayer* layer) {
   constexpr std::int64_t kStep = 256, kMostF = 1024, kMostD1 = 1024, kMostD2 = 2048, kMostTokens = 256, kDot = 64;
   const auto half = [](std::int64_t size, std::int64_t most) {
-    const std::int64_t whole = ceil_div(size, kStep) * kStep;
+    const std::int64_t whole = numerics::round_up(size, kStep);
     return std::max<std::int64_t>(128, std::min(whole / 2, most));
   };
   FusedBlocks& b = layer->blocks;
@@ -59,12 +37,12 @@ std::optional<Refusal> choose_blocks(FusedLayer* layer) {
   for (std::int64_t tokens = std::min(layer->tokens, kMostTokens);; tokens = ceil_div(tokens, 2)) {
     b.bt = tokens;
     b.btc = tokens <= 16 ? tokens : std::min(tokens, kDot);
-    if (footprint(*layer) <= layer->vmem_limit) return std::nullopt;
+    if (fused_vmem_bytes(*layer) <= layer->vmem_limit) return std::nullopt;
     if (tokens == 1) break;
   }
-  return Refusal{backend::Reason::device_memory,
-                 "VMEM: fused_moe takes {} bytes with one token a tile and the limit is {}", footprint(*layer),
-                 layer->vmem_limit};
+  return Refusal(backend::Reason::device_memory,
+                 "VMEM: fused_moe takes {} bytes with one token a tile and the limit is {}", fused_vmem_bytes(*layer),
+                 layer->vmem_limit);
 }
 
 }  // namespace
@@ -73,7 +51,7 @@ std::optional<Refusal> make_fused_layer(const backend::GemmDesc& desc, const Pla
                                         FusedLayer* layer) {
   Problem p;
   if (auto refusal = read_problem(desc, &p)) return refusal;
-  const auto shape = [](std::string text) { return Refusal{backend::Reason::shape, std::move(text)}; };
+  const auto shape = [](std::string text) { return Refusal(backend::Reason::shape, std::move(text)); };
   if (p.grouping != backend::Grouping::contiguous || p.a_rows < 1 || p.m < p.a_rows || p.m % p.a_rows != 0 ||
       p.n % 2 != 0) {
     return shape(
@@ -81,7 +59,7 @@ std::optional<Refusal> make_fused_layer(const backend::GemmDesc& desc, const Pla
         "n = 2 I");
   }
   if (p.a != kTokens) {
-    return Refusal{backend::Reason::dtype, "fused_moe takes activations of bf16 and does not quantise them"};
+    return Refusal(backend::Reason::dtype, "fused_moe takes activations of bf16 and does not quantise them");
   }
   layer->tokens = p.a_rows, layer->top_k = p.m / p.a_rows, layer->experts = p.matrices;
   layer->hidden = p.k, layer->intermediate = p.n / 2;
@@ -101,8 +79,8 @@ std::optional<Refusal> make_fused_layer(const backend::GemmDesc& desc, const Pla
     }
   }
   if (static_cast<std::int64_t>(layer->ids.size()) != p.m) {
-    return Refusal{backend::Reason::option, "ids has {} of {} tokens by {}", layer->ids.size(), layer->tokens,
-                   layer->top_k};
+    return Refusal(backend::Reason::option, "ids has {} of {} tokens by {}", layer->ids.size(), layer->tokens,
+                   layer->top_k);
   }
   return choose_blocks(layer);
 }

@@ -211,15 +211,10 @@ double PlannedGemm::multiply(const Bound& bound, std::span<const MatrixRows> dea
   // The engine reads and writes arrays through one pointer type; it never writes an input.
   auto* codes = const_cast<std::byte*>(bound.weights.codes().data());
   auto* scales = const_cast<float*>(bound.weights.scales().data());
-  if (!p.grouped()) {
-    operands.w.data = codes;
-    operands.w_scale.data = reinterpret_cast<std::byte*>(scales);
-    operands.bias.data = reinterpret_cast<std::byte*>(bias.data());
-    return run_program(plan_, bound.rows, operands, workers_.get(), nullptr).time_ns;
-  }
   operands.rows.assign(dealt.begin(), dealt.end());
-  const std::int64_t scale_count = static_cast<std::int64_t>(bound.weights.scales().size()) / p.matrices;
-  for (std::int64_t g = 0; g < p.matrices; ++g) {
+  const std::int64_t matrices = std::ssize(operands.matrices);
+  const std::int64_t scale_count = std::ssize(bound.weights.scales()) / matrices;
+  for (std::int64_t g = 0; g < matrices; ++g) {
     Operands::Matrix& matrix = operands.matrices[static_cast<std::size_t>(g)];
     matrix.w.data = codes + g * p.n * p.k * size_of(p.w());
     matrix.w_scale.data = reinterpret_cast<std::byte*>(scales + g * scale_count);

@@ -40,7 +40,7 @@ std::vector<Visit> visit_tiles(std::span<const MatrixRows> dealt, std::int64_t t
     for (std::int64_t at = own.first; at < end;) {
       const std::int64_t tile_first = at / step * step;
       const std::int64_t until = std::min(end, tile_first + tile);
-      const std::int64_t tile_end = std::min(rows, numerics::ceil_div(until, step) * step);
+      const std::int64_t tile_end = std::min(rows, numerics::round_up(until, step));
       visits.push_back({.matrix = own.matrix,
                         .first = at,
                         .rows = until - at,

@@ -157,7 +157,7 @@ Work KernelBody::step(const StepTile& tile) {
   if (tile.rows != 0) return step_work(plan_, tile.rows, quantizes, tile.last_k);
   if (entry_of(plan_.program).cuts_rows && tile.x.rows < plan_.blocks.b) {
     const std::int64_t native = plan_.machine.sublane_tile(numerics::size_of(plan_.problem.a));
-    const std::int64_t rows = numerics::ceil_div(tile.x.rows, native) * native;
+    const std::int64_t rows = numerics::round_up(tile.x.rows, native);
     return step_work(plan_, std::min(rows, plan_.blocks.b), quantizes, tile.last_k);
   }
   return work_[quantizes][tile.last_k];

@@ -9,6 +9,15 @@
 #include "backends/interface.h"
 
 namespace ironcl::ironwood {
+bool advance(GridIndex& index, const Grid& grid) {
+  for (int dim = 2; dim >= 0; --dim) {
+    const auto d = static_cast<std::size_t>(dim);
+    if (++index[d] < grid[d]) return true;
+    index[d] = 0;
+  }
+  return false;
+}
+
 namespace {
 
 using backend::Error;
@@ -28,15 +37,6 @@ struct Stream {
   std::int64_t stores = 0;  // copies out started
   std::int64_t stored = 0;  // copies out waited for
 };
-
-bool advance(GridIndex& index, const Grid& grid) {
-  for (int dim = 2; dim >= 0; --dim) {
-    const auto d = static_cast<std::size_t>(dim);
-    if (++index[d] < grid[d]) return true;
-    index[d] = 0;
-  }
-  return false;
-}
 
 Region region_of(const Window& window, const BlockIndex& block) {
   return block_region(*window.array, window.block_rows, window.block_cols, block);

@@ -63,31 +63,24 @@ Quanta quanta_of(const Problem& p, const Machine& machine) {
 std::optional<Refusal> check_quanta(const Problem& p, const Quanta& quanta) {
   constexpr std::int64_t kMost = std::int64_t{1} << 24;
   if (std::max({quanta.step.b, quanta.step.o, quanta.step.i}) <= kMost) return std::nullopt;
-  return Refusal{Reason::scale_layout,
+  return Refusal(Reason::scale_layout,
                  "scales in blocks of {}x{} of w and {}x{} of x: whole ones make kernel blocks of {},{},{}, and "
                  "up to {} a dimension are accepted; 0 spans a dimension",
-                 p.b_scale.grid.group_rows,
-                 p.b_scale.grid.group_cols,
-                 p.a_scale.grid.group_rows,
-                 p.a_scale.grid.group_cols,
-                 quanta.step.b,
-                 quanta.step.o,
-                 quanta.step.i,
-                 kMost};
+                 p.b_scale.grid.group_rows, p.b_scale.grid.group_cols, p.a_scale.grid.group_rows,
+                 p.a_scale.grid.group_cols, quanta.step.b, quanta.step.o, quanta.step.i, kMost);
 }
 
 std::optional<Refusal> check_multiple(char letter, std::int64_t value, std::int64_t step, const std::string& rule) {
   if (value > 0 && value % step == 0) return std::nullopt;
   const std::int64_t below = value / step * step;
-  return Refusal{Reason::option, "kernel block {} = {}: not a multiple of {}; nearest that fit: {}",
-                 letter,         value,
-                 rule,           below > 0 ? fmt::format("{} and {}", below, below + step) : fmt::format("{}", step)};
+  return Refusal(Reason::option, "kernel block {} = {}: not a multiple of {}; nearest that fit: {}", letter, value,
+                 rule, below > 0 ? fmt::format("{} and {}", below, below + step) : fmt::format("{}", step));
 }
 
 std::optional<Refusal> check_blocks(const KernelBlocks& blocks, const Quanta& quanta) {
   constexpr std::int64_t kMost = std::int64_t{1} << 20;
   if (blocks.b > kMost || blocks.o > kMost || blocks.i > kMost) {
-    return Refusal{Reason::option, "kernel blocks {},{},{}: each is at most {}", blocks.b, blocks.o, blocks.i, kMost};
+    return Refusal(Reason::option, "kernel blocks {},{},{}: each is at most {}", blocks.b, blocks.o, blocks.i, kMost);
   }
   if (auto refusal = check_multiple('B', blocks.b, quanta.step.b, quanta.b_rule)) return refusal;
   if (auto refusal = check_multiple('O', blocks.o, quanta.step.o, quanta.o_rule)) return refusal;
@@ -143,40 +136,36 @@ std::optional<Refusal> check_modes(const Plan& plan, const PlanRequest& request)
     std::vector<std::string_view> accepted;
     for (const ProgramEntry& entry : all_programs())
       if (entry.grouped == plan.problem.grouped()) accepted.push_back(entry.name);
-    return Refusal{Reason::option, "program {} for a {} problem; {} are accepted", name_of(plan.program),
-                   plan.problem.grouped() ? "grouped" : "dense", fmt::join(accepted, " and ")};
+    return Refusal(Reason::option, "program {} for a {} problem; {} are accepted", name_of(plan.program),
+                   plan.problem.grouped() ? "grouped" : "dense", fmt::join(accepted, " and "));
   }
   const auto counts = static_cast<std::int64_t>(request.matrix_rows.size());
   if (counts != 0 && counts != plan.problem.matrices) {
-    return Refusal{Reason::option, "matrix_rows has {} counts, and the problem has {} matrices", counts,
-                   plan.problem.matrices};
+    return Refusal(Reason::option, "matrix_rows has {} counts, and the problem has {} matrices", counts,
+                   plan.problem.matrices);
   }
   if (request.mode && *request.mode != plan.mode) {
-    return Refusal{Reason::option,
+    return Refusal(Reason::option,
                    "mode {} with kernel blocks {},{},{} and Q = {}: aligned means B = O = I = Q, large means not",
-                   name_of(*request.mode),
-                   plan.blocks.b,
-                   plan.blocks.o,
-                   plan.blocks.i,
-                   plan.problem.q};
+                   name_of(*request.mode), plan.blocks.b, plan.blocks.o, plan.blocks.i, plan.problem.q);
   }
   if (!plan.save_acc && grid[2] > 1) {
-    return Refusal{Reason::option,
+    return Refusal(Reason::option,
                    "save_acc off with {} steps along K: partial sums need the accumulator; I = {} makes one "
                    "step",
-                   grid[2], round_up(plan.problem.k, plan.blocks.i)};
+                   grid[2], round_up(plan.problem.k, plan.blocks.i));
   }
   if (plan.save_x_q && !plan.problem.quantizes_x()) {
-    return Refusal{Reason::option, "save_x_q on, and x is not quantised in the kernel; leave it auto"};
+    return Refusal(Reason::option, "save_x_q on, and x is not quantised in the kernel; leave it auto");
   }
   if (plan.save_x_q && plan.problem.grouped()) {
-    return Refusal{Reason::option, "save_x_q on in a grouped problem: the next step has another block of x"};
+    return Refusal(Reason::option, "save_x_q on in a grouped problem: the next step has another block of x");
   }
   if (plan.save_x_q && grid[2] > 1) {
-    return Refusal{Reason::option,
+    return Refusal(Reason::option,
                    "save_x_q on with {} steps along K: the next step has another block of x; I = {} makes one "
                    "step",
-                   grid[2], round_up(plan.problem.k, plan.blocks.i)};
+                   grid[2], round_up(plan.problem.k, plan.blocks.i));
   }
   return std::nullopt;
 }

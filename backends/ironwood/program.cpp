@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <string>
 
 namespace ironcl::ironwood {
@@ -17,23 +18,19 @@ Operands describe_operands(const Plan& plan, std::int64_t m) {
   };
   Operands operands;
   operands.x = array("x", m, p.k, numerics::size_of(p.x()));
-  const HbmArray w = array("w", p.n, p.k, numerics::size_of(p.w()));
   if (p.scaled_x()) {
     const ScaleLayout layout = plan.x_scales(m);
     operands.x_scale = array("x_scale", layout.rows, layout.cols, 4);
   }
-  HbmArray w_scale, bias;
+  Operands::Matrix one{.w = array("w", p.n, p.k, numerics::size_of(p.w())), .w_scale = {}, .bias = {}};
   if (p.scaled_w()) {
     const ScaleLayout layout = plan.w_scales();
-    w_scale = array("w_scale", layout.rows, layout.cols, 4);
+    one.w_scale = array("w_scale", layout.rows, layout.cols, 4);
   }
-  if (p.bias != DType::none) bias = array("bias", 1, p.n, 4);
+  if (p.bias != DType::none) one.bias = array("bias", 1, p.n, 4);
   operands.out = array("out", m, p.n, numerics::size_of(p.d));
-  if (!p.grouped()) {
-    operands.w = w, operands.w_scale = w_scale, operands.bias = bias;
-    return operands;
-  }
-  operands.matrices.assign(static_cast<std::size_t>(p.matrices), {.w = w, .w_scale = w_scale, .bias = bias});
+  operands.matrices.assign(static_cast<std::size_t>(std::max<std::int64_t>(1, p.matrices)), one);
+  if (!p.grouped()) return operands;
   for (std::size_t g = 0; g < operands.matrices.size(); ++g) {
     const std::string part = fmt::format("matrix {}", g);
     for (HbmArray* of : {&operands.matrices[g].w, &operands.matrices[g].w_scale, &operands.matrices[g].bias}) {

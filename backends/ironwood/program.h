@@ -52,18 +52,16 @@ std::vector<Visit> visit_tiles(std::span<const MatrixRows> dealt, std::int64_t t
 
 /// The operands of a call where the kernel finds them: arrays in HBM. All data null: only time is simulated.
 struct Operands {
-  HbmArray x;        ///< [m, k] of problem.x.
-  HbmArray w;        ///< [n, k] of problem.w.
-  HbmArray x_scale;  ///< f32, as Plan::x_scales lays out; only where problem.scaled_x.
-  HbmArray w_scale;  ///< f32, as Plan::w_scales lays out; only where the weights have scales.
-  HbmArray bias;     ///< [1, n] f32; only where the problem has one.
+  HbmArray x;        ///< [m, k] of problem.x().
+  HbmArray x_scale;  ///< f32, as Plan::x_scales lays out; only where problem.scaled_x().
   HbmArray out;      ///< [m, n] of problem.d.
-  /// Of a grouped problem: the arrays of each matrix, instead of w, w_scale and bias; and whose rows are whose.
   struct Matrix {
-    HbmArray w, w_scale, bias;
+    HbmArray w;        ///< [n, k] of problem.w().
+    HbmArray w_scale;  ///< f32, as Plan::w_scales lays out; only where the weights have scales.
+    HbmArray bias;     ///< [1, n] f32; only where the problem has one.
   };
-  std::vector<Matrix> matrices;
-  std::vector<MatrixRows> rows;
+  std::vector<Matrix> matrices;  ///< One, or those of a grouped problem.
+  std::vector<MatrixRows> rows;  ///< Of a grouped problem: whose rows are whose.
 };
 
 /// The arrays of a call of `m` rows (at least 1), tight and without data. Of a grouped problem all its rows(), dealt

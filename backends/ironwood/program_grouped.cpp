@@ -17,7 +17,6 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <deque>
 #include <memory>
 #include <vector>
 
@@ -79,9 +78,8 @@ class GroupedKernel {
       add(Operand::w_scale, "w_scale", plan.buffers, w_scales_.block_rows, w_scales_.block_cols, 4);
     }
     if (p.bias != DType::none) add(Operand::bias, "bias", plan.buffers, 1, blocks.o, 4);
-    const int out_slots = std::min(plan.buffers, 2);
-    out_ = &core_.allocate("out", out_slots, blocks.b, blocks.o, operands.out.element_bytes);
-    for (int slot = 0; slot < out_slots; ++slot) out_semaphores_.push_back(core_.semaphore("out"));
+    out_ = Slots(core_, "out", std::min(plan.buffers, 2), blocks.b, blocks.o, operands.out.element_bytes);
+    out_.moved.output = true;
     if (own_tiles()) {
       sublane_ = core_.machine().sublane_tile(numerics::size_of(p.x()));
       partial_ = &core_.allocate("partial_out", 1, sublane_, blocks.o, operands.out.element_bytes);
@@ -222,10 +220,9 @@ class GroupedKernel {
 
   /// Row `row` of D in the slot of the tile in use; null without data.
   std::byte* out_row(std::int64_t row) {
-    std::byte* slot = core_.writable(*out_, out_slot());
+    std::byte* slot = out_.writable(tiles_out_);
     return slot != nullptr ? slot + (row - out_first_) * plan_.blocks.o * element_ : nullptr;
   }
-  int out_slot() const { return static_cast<int>(tiles_out_ % out_->slots); }
 
   /// Returns whether the step has another tile of D than the one before.
   bool enter_out(const At& here) {
@@ -234,7 +231,7 @@ class GroupedKernel {
     out_key_ = key;
     out_first_ = visit(here).tile_first;
     ++tiles_out_;
-    drain(tiles_out_ - out_->slots + 1);
+    drain(tiles_out_ - out_.count() + 1);
     return true;
   }
 
@@ -279,20 +276,12 @@ class GroupedKernel {
   void store(std::int64_t first, std::int64_t rows, std::int64_t n, std::int64_t s) {
     Region region = block_region(operands_.out, plan_.blocks.b, plan_.blocks.o, {0, n});
     region.row = first, region.rows = rows;
-    const int slot = out_slot();
-    const int semaphore = out_semaphores_[static_cast<std::size_t>(slot)];
-    const std::uint64_t bytes =
-        core_.start_copy_out(*out_, slot, operands_.out, region, semaphore, s, first - out_first_);
-    flying_.push_back({.tile = tiles_out_, .semaphore = semaphore, .bytes = bytes});
-    ++out_moved_.copies;
-    out_moved_.bytes += bytes;
+    out_.copy_out(tiles_out_, operands_.out, region, s, first - out_first_);
   }
 
   /// Waits for the stores of all tiles before number `tile`.
   void drain(std::int64_t tile) {
-    for (; !flying_.empty() && flying_.front().tile < tile; flying_.pop_front()) {
-      core_.wait(flying_.front().semaphore, flying_.front().bytes);
-    }
+    for (; drained_ < tile; ++drained_) out_.wait(drained_);
   }
 
   PipelineTotals totals() {
@@ -308,17 +297,9 @@ class GroupedKernel {
       last = visit.matrix;
     }
     for (const Stream& stream : streams_) totals.windows.push_back(stream.slots.moved);
-    out_moved_.name = operands_.out.name;
-    out_moved_.output = true;
-    totals.windows.push_back(out_moved_);
+    totals.windows.push_back(out_.moved);
     return totals;
   }
-
-  struct Store {
-    std::int64_t tile = 0;
-    int semaphore = 0;
-    std::uint64_t bytes = 0;
-  };
 
   Core& core_;
   const Plan& plan_;
@@ -328,17 +309,15 @@ class GroupedKernel {
   std::vector<Stream> streams_;
   int deepest_ = 1;
   ScaleLayout x_scales_, w_scales_;
-  VmemBuffer* out_ = nullptr;
-  std::vector<int> out_semaphores_;
+  Slots out_;
   BlockKey out_key_{};
   std::int64_t out_first_ = 0;   // the row of D where the slot in use begins
   std::int64_t tiles_out_ = -1;  // number of the tile of D in use
+  std::int64_t drained_ = 0;     // tiles of D whose stores were waited for
   std::vector<Region> stored_;   // gmm_v1: rows of the tile in use that are valid so far
   Region held_;                  // gmm_v2: rows in the scratch
   std::int64_t sublane_ = 1;
   VmemBuffer* partial_ = nullptr;
-  std::deque<Store> flying_;
-  WindowTotals out_moved_;
   std::unique_ptr<KernelBody> body_;
 };
 

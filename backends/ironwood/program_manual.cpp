@@ -36,10 +36,11 @@ class ManualKernel {
       : core_(core), plan_(plan), operands_(operands), grid_(plan.grid(m)) {
     const Problem& p = plan.problem;
     const KernelBlocks& blocks = plan.blocks;
+    const Operands::Matrix& w = operands.matrices.front();
     x_ = make_side(operands.x, blocks.b, blocks.i);
-    w_ = make_side(operands.w, blocks.o, blocks.i);
+    w_ = make_side(w.w, blocks.o, blocks.i);
     if (p.scaled_x()) add_scales(x_, operands.x_scale, plan.x_scales(m));
-    if (p.scaled_w()) add_scales(w_, operands.w_scale, plan.w_scales());
+    if (p.scaled_w()) add_scales(w_, w.w_scale, plan.w_scales());
     if (p.bias != DType::none) bias_ = &core_.allocate("bias", 1, 1, p.n, 4);
     const int out_slots = std::min(plan.buffers, 2);
     out_ = Slots(core_, "out", out_slots, blocks.b, blocks.o, operands.out.element_bytes);
@@ -52,10 +53,10 @@ class ManualKernel {
     fetch_bias();
     GridIndex index{}, ahead{};
     std::int64_t looked_at = -1;
-    for (std::int64_t s = 0; s < steps; ++s, next(index)) {
+    for (std::int64_t s = 0; s < steps; ++s, advance(index, grid_)) {
       core_.advance(core_.machine().assume.step_overhead_ns);
       for (const std::int64_t until = std::min(s + plan_.buffers - 1, steps - 1); looked_at < until; ++looked_at) {
-        if (looked_at >= 0) next(ahead);
+        if (looked_at >= 0) advance(ahead, grid_);
         fetch(x_, {ahead[0], ahead[2]}, looked_at + 1);
         fetch(w_, {ahead[1], ahead[2]}, looked_at + 1);
       }
@@ -82,15 +83,6 @@ class ManualKernel {
     side.scale_array = &array;
     side.layout = layout;
     side.scales = Slots(core_, array.name, plan_.buffers, layout.block_rows, layout.block_cols, 4);
-  }
-
-  bool next(GridIndex& index) const {
-    for (int dim = 2; dim >= 0; --dim) {
-      const auto d = static_cast<std::size_t>(dim);
-      if (++index[d] < grid_[d]) return true;
-      index[d] = 0;
-    }
-    return false;
   }
 
   void fetch(Side& side, const BlockIndex& block, std::int64_t step) {
@@ -143,9 +135,9 @@ class ManualKernel {
 
   void fetch_bias() {
     if (bias_ == nullptr) return;
+    const HbmArray& bias = operands_.matrices.front().bias;
     const int semaphore = core_.semaphore("bias");
-    core_.wait(semaphore,
-               core_.start_copy_in(operands_.bias, {0, 0, 1, operands_.bias.cols}, *bias_, 0, semaphore, -1));
+    core_.wait(semaphore, core_.start_copy_in(bias, {0, 0, 1, bias.cols}, *bias_, 0, semaphore, -1));
   }
 
   PipelineTotals totals(std::int64_t steps) {

@@ -23,6 +23,7 @@ PipelineTotals run_pipeline_program(Core& core, const Plan& plan, std::int64_t m
                                     Workers* workers) {
   const Problem& p = plan.problem;
   const KernelBlocks blocks = plan.blocks;
+  const Operands::Matrix& one = operands.matrices.front();
   const Grid grid = plan.grid(m);
   const auto window = [&](const HbmArray& array, std::int64_t rows, std::int64_t cols, IndexMap map) {
     return Window{
@@ -32,9 +33,7 @@ PipelineTotals run_pipeline_program(Core& core, const Plan& plan, std::int64_t m
   windows.push_back(window(operands.x, blocks.b, blocks.i, [](const GridIndex& g) {
     return BlockIndex{g[0], g[2]};
   }));
-  windows.push_back(window(operands.w, blocks.o, blocks.i, [](const GridIndex& g) {
-    return BlockIndex{g[1], g[2]};
-  }));
+  windows.push_back(window(one.w, blocks.o, blocks.i, [](const GridIndex& g) { return BlockIndex{g[1], g[2]}; }));
   std::size_t x_scale_at = 0, w_scale_at = 0, bias_at = 0;
   if (p.scaled_x()) {
     const ScaleLayout layout = plan.x_scales(m);
@@ -46,13 +45,13 @@ PipelineTotals run_pipeline_program(Core& core, const Plan& plan, std::int64_t m
   if (p.scaled_w()) {
     const ScaleLayout layout = plan.w_scales();
     w_scale_at = windows.size();
-    windows.push_back(
-        window(operands.w_scale, layout.block_rows, layout.block_cols,
-               [layout, blocks](const GridIndex& g) { return scale_block(layout, g[1], blocks.o, g[2], blocks.i); }));
+    windows.push_back(window(one.w_scale, layout.block_rows, layout.block_cols, [layout, blocks](const GridIndex& g) {
+      return scale_block(layout, g[1], blocks.o, g[2], blocks.i);
+    }));
   }
   if (p.bias != DType::none) {
     bias_at = windows.size();
-    windows.push_back(window(operands.bias, 1, blocks.o, [](const GridIndex& g) { return BlockIndex{0, g[1]}; }));
+    windows.push_back(window(one.bias, 1, blocks.o, [](const GridIndex& g) { return BlockIndex{0, g[1]}; }));
   }
   const std::size_t out_at = windows.size();
   windows.push_back(window(operands.out, blocks.b, blocks.o, [](const GridIndex& g) {

@@ -24,10 +24,10 @@ constexpr std::int64_t kMostSteps = 100'000;  // longer grids keep their closed 
 
 std::vector<std::int64_t> sizes_of(std::int64_t size, std::int64_t quantum) {
   std::set<std::int64_t> sizes;
-  const std::int64_t covering = ceil_div(std::max<std::int64_t>(size, 1), quantum) * quantum;
+  const std::int64_t covering = numerics::round_up(std::max<std::int64_t>(size, 1), quantum);
   for (std::int64_t block = quantum; block <= std::min(covering, kLargestBlock); block *= 2) sizes.insert(block);
   for (std::int64_t parts = 1; parts <= kMostParts; ++parts) {
-    const std::int64_t block = ceil_div(ceil_div(covering, parts), quantum) * quantum;
+    const std::int64_t block = numerics::round_up(ceil_div(covering, parts), quantum);
     if (block <= kLargestBlock) sizes.insert(block);
   }
   return {sizes.begin(), sizes.end()};

@@ -90,15 +90,10 @@ std::optional<Refusal> check_vmem(const Plan& plan) {
   const bool formula_rule = plan.vmem_rule == VmemRule::formula;
   const std::int64_t needed = formula_rule ? use.formula_bytes : use.footprint_bytes;
   if (needed <= plan.vmem_limit && use.footprint_bytes <= plan.vmem_limit) return std::nullopt;
-  return Refusal{backend::Reason::device_memory,
-                 "VMEM: kernel blocks {},{},{} with {} buffers take {} bytes{} and the limit is {}",
-                 plan.blocks.b,
-                 plan.blocks.o,
-                 plan.blocks.i,
-                 plan.buffers,
-                 needed,
-                 formula_rule ? " by the published formula" : "",
-                 plan.vmem_limit};
+  return Refusal(backend::Reason::device_memory,
+                 "VMEM: kernel blocks {},{},{} with {} buffers take {} bytes{} and the limit is {}", plan.blocks.b,
+                 plan.blocks.o, plan.blocks.i, plan.buffers, needed, formula_rule ? " by the published formula" : "",
+                 plan.vmem_limit);
 }
 
 }  // namespace ironcl::ironwood

@@ -78,25 +78,21 @@ float decode_bits(std::uint32_t code) {
   return negative ? -value : value;
 }
 
-template <FloatFormat L>
-std::array<float, 256> make_table() {
-  std::array<float, 256> table{};
-  for (std::uint32_t code = 0; code < table.size(); ++code) table[code] = decode_bits<L>(code);
-  return table;
-}
-const std::array<float, 256>& e4m3fn_table() noexcept {
-  static const std::array<float, 256> table = make_table<kE4m3fn>();
-  return table;
-}
-const std::array<float, 256>& e5m2_table() noexcept {
-  static const std::array<float, 256> table = make_table<kE5m2>();
-  return table;
+/// The 256 values of a type of one byte: a look-up instead of arithmetic in long loops.
+template <auto Decode>
+const std::array<float, 256>& values_of() noexcept {
+  static const std::array<float, 256> values = [] {
+    std::array<float, 256> all{};
+    for (std::size_t code = 0; code < all.size(); ++code) all[code] = Decode(static_cast<std::uint8_t>(code));
+    return all;
+  }();
+  return values;
 }
 
 }  // namespace
 
-float decode_e4m3fn(std::uint8_t code) noexcept { return e4m3fn_table()[code]; }
-float decode_e5m2(std::uint8_t code) noexcept { return e5m2_table()[code]; }
+float decode_e4m3fn(std::uint8_t code) noexcept { return values_of<decode_bits<kE4m3fn>>()[code]; }
+float decode_e5m2(std::uint8_t code) noexcept { return values_of<decode_bits<kE5m2>>()[code]; }
 
 float decode_e8m0(std::uint8_t code) noexcept {
   if (code == 0xff) return std::numeric_limits<float>::quiet_NaN();
@@ -177,17 +173,6 @@ void encode_each(std::span<const float> from, void* to, Overflow overflow) {
   }
 }
 
-/// The 256 values of a type of one byte: a look-up instead of arithmetic in long loops.
-template <auto Decode>
-const std::array<float, 256>& values_of() noexcept {
-  static const std::array<float, 256> values = [] {
-    std::array<float, 256> all{};
-    for (std::size_t code = 0; code < all.size(); ++code) all[code] = Decode(static_cast<std::uint8_t>(code));
-    return all;
-  }();
-  return values;
-}
-
 template <auto Decode, class T>
 void look_up_each(const void* from, std::int64_t first, std::span<T> to) {
   const auto& values = values_of<Decode>();
@@ -254,10 +239,10 @@ constexpr std::array<Element, kDTypes> kElements{{
      decode_each<std::uint16_t, decode_bf16, float>, decode_each<std::uint16_t, decode_bf16, double>,
      encode_each<std::uint16_t, encode_bf16>, nullptr},
     {"e4m3fn", "F8_E4M3", 8, true, false, true, false, 448, 0x1p-4, 0x1p-9, kBeyond464,
-     look_up_each<decode_e4m3fn, float>, look_up_each<decode_e4m3fn, double>,
+     look_up_each<decode_bits<kE4m3fn>, float>, look_up_each<decode_bits<kE4m3fn>, double>,
      encode_each<std::uint8_t, encode_e4m3fn>, e4m3fn_code},
     {"e5m2", "F8_E5M2", 8, true, false, false, false, 57344, 0x1p-3, 0x1p-16, 61440,
-     look_up_each<decode_e5m2, float>, look_up_each<decode_e5m2, double>,
+     look_up_each<decode_bits<kE5m2>, float>, look_up_each<decode_bits<kE5m2>, double>,
      encode_each<std::uint8_t, encode_e5m2>, e5m2_code},
     {"e8m0", "F8_E8M0", 8, false, false, true, false, 0x1p127, 0.5, 0x1p-127, kNever,
      decode_each<std::uint8_t, decode_e8m0, float>, decode_each<std::uint8_t, decode_e8m0, double>,

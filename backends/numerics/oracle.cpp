@@ -99,7 +99,7 @@ class Packed {
     const double smallest_normal =
         is_fp8 ? smallest_subnormal(operand.dtype) / (2 * unit_roundoff(operand.dtype)) : 0;
     const std::span<double> row(row_.data(), static_cast<std::size_t>(depth_));
-    for (std::int64_t r = 0; r < ceil_div(count, width_) * width_; ++r) {
+    for (std::int64_t r = 0; r < round_up(count, width_); ++r) {
       if (r < count) {
         decode(operand.dtype, operand.data, (first + r) * operand.ld + begin, row);
       } else {
