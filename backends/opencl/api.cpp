@@ -1,93 +1,58 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backends/opencl/api.h"
 
+#include "opencl_errors.inc"  // IRONCL_OPENCL_ERRORS: the names of errors in CL/cl.h.
+
 namespace ironcl::opencl {
 
 namespace {
 
 using backend::Status;
 
-struct Code {
+struct Named {
   cl_int code;
-  const char* name;  ///< Null: it has none.
-  Status status;
+  const char* name;
 };
 
-#define IRONCL_ROW(code, status) \
-  { code, #code, Status::status }
-constexpr Code kCodes[] = {
-    IRONCL_ROW(CL_SUCCESS, ok),
-    IRONCL_ROW(CL_DEVICE_NOT_FOUND, unavailable),
-    IRONCL_ROW(CL_DEVICE_NOT_AVAILABLE, device_lost),
-    IRONCL_ROW(CL_COMPILER_NOT_AVAILABLE, unavailable),
-    IRONCL_ROW(CL_MEM_OBJECT_ALLOCATION_FAILURE, out_of_device_memory),
-    IRONCL_ROW(CL_OUT_OF_RESOURCES, out_of_device_memory),
-    IRONCL_ROW(CL_OUT_OF_HOST_MEMORY, out_of_host_memory),
-    IRONCL_ROW(CL_PROFILING_INFO_NOT_AVAILABLE, internal),
-    IRONCL_ROW(CL_MEM_COPY_OVERLAP, internal),
-    IRONCL_ROW(CL_BUILD_PROGRAM_FAILURE, build_failed),
-    IRONCL_ROW(CL_MAP_FAILURE, internal),
-    IRONCL_ROW(CL_MISALIGNED_SUB_BUFFER_OFFSET, internal),
-    IRONCL_ROW(CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST, internal),
-    IRONCL_ROW(CL_COMPILE_PROGRAM_FAILURE, build_failed),
-    IRONCL_ROW(CL_LINKER_NOT_AVAILABLE, internal),
-    IRONCL_ROW(CL_LINK_PROGRAM_FAILURE, build_failed),
-    IRONCL_ROW(CL_KERNEL_ARG_INFO_NOT_AVAILABLE, internal),
-    IRONCL_ROW(CL_INVALID_VALUE, internal),
-    IRONCL_ROW(CL_INVALID_DEVICE_TYPE, internal),
-    IRONCL_ROW(CL_INVALID_PLATFORM, internal),
-    IRONCL_ROW(CL_INVALID_DEVICE, internal),
-    IRONCL_ROW(CL_INVALID_CONTEXT, internal),
-    IRONCL_ROW(CL_INVALID_QUEUE_PROPERTIES, internal),
-    IRONCL_ROW(CL_INVALID_COMMAND_QUEUE, internal),
-    IRONCL_ROW(CL_INVALID_HOST_PTR, internal),
-    IRONCL_ROW(CL_INVALID_MEM_OBJECT, internal),
-    IRONCL_ROW(CL_INVALID_BINARY, internal),
-    IRONCL_ROW(CL_INVALID_BUILD_OPTIONS, internal),
-    IRONCL_ROW(CL_INVALID_PROGRAM, internal),
-    IRONCL_ROW(CL_INVALID_PROGRAM_EXECUTABLE, internal),
-    IRONCL_ROW(CL_INVALID_KERNEL_NAME, internal),
-    IRONCL_ROW(CL_INVALID_KERNEL_DEFINITION, internal),
-    IRONCL_ROW(CL_INVALID_KERNEL, internal),
-    IRONCL_ROW(CL_INVALID_ARG_INDEX, internal),
-    IRONCL_ROW(CL_INVALID_ARG_VALUE, internal),
-    IRONCL_ROW(CL_INVALID_ARG_SIZE, internal),
-    IRONCL_ROW(CL_INVALID_KERNEL_ARGS, internal),
-    IRONCL_ROW(CL_INVALID_WORK_DIMENSION, internal),
-    IRONCL_ROW(CL_INVALID_WORK_GROUP_SIZE, internal),
-    IRONCL_ROW(CL_INVALID_WORK_ITEM_SIZE, internal),
-    IRONCL_ROW(CL_INVALID_GLOBAL_OFFSET, internal),
-    IRONCL_ROW(CL_INVALID_EVENT_WAIT_LIST, internal),
-    IRONCL_ROW(CL_INVALID_EVENT, internal),
-    IRONCL_ROW(CL_INVALID_OPERATION, internal),
-    IRONCL_ROW(CL_INVALID_BUFFER_SIZE, out_of_device_memory),
-    IRONCL_ROW(CL_INVALID_GLOBAL_WORK_SIZE, internal),
-    IRONCL_ROW(CL_INVALID_PROPERTY, internal),
-    IRONCL_ROW(CL_INVALID_COMPILER_OPTIONS, internal),
-    IRONCL_ROW(CL_INVALID_LINKER_OPTIONS, internal),
-    {-1001, "CL_PLATFORM_NOT_FOUND_KHR", Status::unavailable},
-    {-9999, nullptr,
-     Status::device_lost},  // A driver's own code for a kernel that touched memory that is not its own.
-};
-#undef IRONCL_ROW
-
-/// The row of a code, or null.
-const Code* row_of(cl_int code) noexcept {
-  for (const Code& row : kCodes)
-    if (row.code == code) return &row;
-  return nullptr;
-}
+#define IRONCL_NAME(code) {code, #code},
+constexpr Named kNames[] = {IRONCL_NAME(CL_SUCCESS)
+                                IRONCL_OPENCL_ERRORS(IRONCL_NAME){-1001, "CL_PLATFORM_NOT_FOUND_KHR"}};
+#undef IRONCL_NAME
 
 }  // namespace
 
 std::string error_name(cl_int code) {
-  const Code* const row = row_of(code);
-  return row != nullptr && row->name != nullptr ? row->name : "OpenCL error " + std::to_string(code);
+  for (const Named& one : kNames)
+    if (one.code == code) return one.name;
+  return "OpenCL error " + std::to_string(code);
 }
 
 Status status_of(cl_int code) noexcept {
-  const Code* const row = row_of(code);
-  return row != nullptr ? row->status : Status::internal;
+  constexpr cl_int kNoPlatform = -1001;         // CL_PLATFORM_NOT_FOUND_KHR
+  constexpr cl_int kStrayMemoryAccess = -9999;  // A driver's own, for a kernel that touched memory not its own.
+  switch (code) {
+    case CL_SUCCESS:
+      return Status::ok;
+    case CL_DEVICE_NOT_FOUND:
+    case CL_COMPILER_NOT_AVAILABLE:
+    case kNoPlatform:
+      return Status::unavailable;
+    case CL_DEVICE_NOT_AVAILABLE:
+    case kStrayMemoryAccess:
+      return Status::device_lost;
+    case CL_MEM_OBJECT_ALLOCATION_FAILURE:
+    case CL_OUT_OF_RESOURCES:
+    case CL_INVALID_BUFFER_SIZE:
+      return Status::out_of_device_memory;
+    case CL_OUT_OF_HOST_MEMORY:
+      return Status::out_of_host_memory;
+    case CL_BUILD_PROGRAM_FAILURE:
+    case CL_COMPILE_PROGRAM_FAILURE:
+    case CL_LINK_PROGRAM_FAILURE:
+      return Status::build_failed;
+    default:
+      return Status::internal;
+  }
 }
 
 backend::Error make_error(const std::string& doing, const cl::Error& error) {

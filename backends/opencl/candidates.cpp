@@ -33,10 +33,9 @@ std::string why_dropped(const Variant& variant, const Tuning& tuning, const Feat
   if (const Constraint* broken = broken_constraint(variant, tuning, problem))
     return variant.name + ": " + broken->why;
   if (const std::int64_t local = variant.local_bytes(tuning, problem); local > most_local(variant, features))
-    return variant.name + ": more than the " + std::to_string(most_local(variant, features)) +
-           " bytes of local memory";
+    return fmt::format("{}: more than the {} bytes of local memory", variant.name, most_local(variant, features));
   if (variant.work_items(tuning) > features.max_work_group)
-    return variant.name + ": work-groups of more than " + std::to_string(features.max_work_group);
+    return fmt::format("{}: work-groups of more than {}", variant.name, features.max_work_group);
   if (refuse(variant, tuning, features, problem)) return variant.name + ": refused by the device";
   if (variant.weights(tuning, problem)->extent(problem.n, problem.k, 1).code_bytes.bytes() >
       features.max_buffer_bytes)

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <boost/json.hpp>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -96,23 +95,12 @@ double copy_rate(const Context& context, double least) {
 
 }  // namespace
 
-Ceilings measure_ceilings(const Context& context) {
-  return guarded("measuring a device's ceilings", [&] {
-    return Ceilings{multiply_add_rate(context, 0.25), copy_rate(context, 0.25)};
-  });
+double measure_fma_flops(const Context& context, double seconds) {
+  return guarded("measuring a device's multiply-adds", [&] { return multiply_add_rate(context, seconds); });
 }
 
-double measure_fma_flops(const Context& context) {
-  return guarded("measuring a device's multiply-adds", [&] { return multiply_add_rate(context, 0.015); });
-}
-
-double measure_copy_rate(const Context& context) {
-  return guarded("measuring a device's copies", [&] { return copy_rate(context, 0.05); });
-}
-
-std::string to_json(const Ceilings& ceilings) {
-  return boost::json::serialize(
-      boost::json::object{{"fma_flops", ceilings.fma_flops}, {"copy_bytes_per_s", ceilings.copy_bytes_per_s}});
+double measure_copy_rate(const Context& context, double seconds) {
+  return guarded("measuring a device's copies", [&] { return copy_rate(context, seconds); });
 }
 
 }  // namespace ironcl::opencl

@@ -117,10 +117,7 @@ Ending run_child(const Config& config, const Variant& variant, const std::string
   pid_t waited = 0;
   do waited = waitpid(pid, &status, 0);
   while (waited < 0 && errno == EINTR);  // A host that ignores SIGCHLD leaves nothing to wait for: the text decides.
-  if (!ended)
-    return {"its trial in a child process did not end within " +
-                std::to_string(static_cast<int>(config.trial_seconds)) + " s",
-            false};
+  if (!ended) return {fmt::format("its trial in a child process did not end within {:.0f} s", config.trial_seconds)};
   for (const std::string_view start : {kAnswer, kForNow}) {
     const auto at = text.rfind(start);
     if (at == std::string::npos) continue;
@@ -128,9 +125,10 @@ Ending run_child(const Config& config, const Variant& variant, const std::string
     answer = answer.substr(0, answer.find('\n'));
     return {answer == kRight ? std::string() : answer, start == kAnswer};
   }
-  if (waited == pid && WIFSIGNALED(status))
-    return {"its trial in a child process ended by signal " + std::to_string(WTERMSIG(status)),
-            ends_again(WTERMSIG(status)), ends_again(WTERMSIG(status))};
+  if (waited == pid && WIFSIGNALED(status)) {
+    const bool again = ends_again(WTERMSIG(status));
+    return {fmt::format("its trial in a child process ended by signal {}", WTERMSIG(status)), again, again};
+  }
   return {"its trial in a child process gave no answer", false};
 }
 

@@ -115,9 +115,13 @@ std::string Device::query(std::string_view key, const backend::GemmDesc* desc) {
   if (key == "features") return features_json(*context());
   if (key == "options") return options_json(context()->variants);
   if (key == "variants") return variants_json(context()->variants);
-  if (key == "ceilings") return to_json(measure_ceilings(*context()));
-  if (key == "fma_flops") return boost::json::serialize(boost::json::value(measure_fma_flops(*context())));
-  if (key == "copy_bytes_per_s") return boost::json::serialize(boost::json::value(measure_copy_rate(*context())));
+  using boost::json::serialize;
+  if (key == "ceilings") {
+    const double flops = measure_fma_flops(*context()), bytes = measure_copy_rate(*context());
+    return serialize(boost::json::object{{"fma_flops", flops}, {"copy_bytes_per_s", bytes}});
+  }
+  if (key == "fma_flops") return serialize(boost::json::value(measure_fma_flops(*context(), 0.015)));
+  if (key == "copy_bytes_per_s") return serialize(boost::json::value(measure_copy_rate(*context(), 0.05)));
   if (key == "choice" && desc != nullptr) {
     Choice choice;
     const backend::Support support = choose(context()->selection(), *desc, &choice, context_->tuned.get());

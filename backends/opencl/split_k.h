@@ -38,7 +38,8 @@ inline std::int64_t split_work_groups(const Tuning& t, const Problem& p, std::in
 
 /// Doubles the parts of k, each of a K group at least, while half of the `wanted` work-groups would be missing.
 inline void split_for(std::int64_t wanted, Tuning& t, const Problem& p, std::int64_t columns) {
-  while (split_work_groups(t, p, columns) * 2 <= wanted && t["split_k"] < 16 && p.k_groups() >= 2 * t["split_k"])
+  while (split_work_groups(t, p, columns) * 2 <= wanted && t["split_k"] < 16 &&
+         p.k_groups() >= std::int64_t{2} * t["split_k"])
     t["split_k"] *= 2;
 }
 

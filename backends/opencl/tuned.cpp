@@ -33,9 +33,7 @@ std::string multiplied(const GemmDesc& desc) {
 }
 
 /// Whether more than a quarter of the rows that tiles of this height compute is padding.
-bool pads_too_much(std::int64_t rows, std::int64_t m) {
-  return m > 0 && 3 * numerics::ceil_div(m, rows) * rows > 4 * m;
-}
+bool pads_too_much(std::int64_t rows, std::int64_t m) { return m > 0 && 3 * numerics::round_up(m, rows) > 4 * m; }
 
 /// Whether a few rows take a second tile of this height where the rows of the entry took one: each tile reads all
 /// weights, which for few rows is most of the time.

@@ -104,7 +104,10 @@ Weights::Weights(ContextPtr context, const backend::WeightsDesc& desc, WeightFor
       n_(desc.n),
       k_(desc.k),
       matrices_(desc.matrices),
-      scale_(desc.scale) {
+      scale_(desc.scale),
+      form_(std::move(form)),
+      extent_(form_->extent(n_, k_, scale_.dtype == backend::DType::none ? 1 : scale_.grid.scale_cols(k_))),
+      scale_bytes_(held_scales(*form_, extent_, scale_.dtype).bytes.bytes()) {
   if (desc.scale.dtype != backend::DType::none) {
     const std::int64_t rows = matrices_ * scale_.grid.scale_rows(n_), cols = scale_.grid.scale_cols(k_);
     const auto width = static_cast<std::size_t>(cols) * numerics::size_of(scale_.dtype);
@@ -116,28 +119,27 @@ Weights::Weights(ContextPtr context, const backend::WeightsDesc& desc, WeightFor
     scale_.ld = cols;
     if (scale_.global) global_scales_.assign(desc.global_scales, desc.global_scales + matrices_);
   }
-  forms_.push_back(hold(std::move(form), reinterpret_cast<const std::uint8_t*>(desc.data), desc.ld));
+  fill(reinterpret_cast<const std::uint8_t*>(desc.data), desc.ld);
 }
 
-std::vector<std::uint8_t> Weights::column_scales(const WeightForm& form, const WeightExtent& extent,
-                                                 std::int64_t matrix, const std::uint8_t* codes,
+std::vector<std::uint8_t> Weights::column_scales(std::int64_t matrix, const std::uint8_t* codes,
                                                  std::int64_t ld) const {
   const bool scaled = scale_.dtype != backend::DType::none;
   const numerics::ScaleGrid grid = scaled ? scale_.grid.resolved(n_, k_) : numerics::ScaleGrid{n_, k_};
   const std::int64_t groups = numerics::ceil_div(k_, grid.group_cols);
-  const bool marks = form.marks_nan_codes() && numerics::is_quantized(dtype_);
+  const bool marks = form_->marks_nan_codes() && numerics::is_quantized(dtype_);
   const std::array<bool, 256> is_nan = marks ? nan_codes(dtype_) : std::array<bool, 256>{};
   // Multiplied in here, or by kernels that read the scales as they were given: the scale of a column and group is
   // then rounded once more, for which the bound has room.
   const float global = global_scales_.empty() ? 1.0f : global_scales_[static_cast<std::size_t>(matrix)];
   const std::int64_t first_scale = matrix * (scaled ? scale_.grid.scale_rows(n_) : 0);
-  const HeldScales layout = held_scales(form, extent, scale_.dtype);
+  const HeldScales layout = held_scales(*form_, extent_, scale_.dtype);
   std::vector<std::uint8_t> scales(layout.bytes.bytes());
   if (layout.type != backend::DType::f32) std::memcpy(scales.data(), &global, sizeof global);
   for (std::int64_t row = 0; row < n_; ++row) {
     for (std::int64_t group = 0; group < groups; ++group) {
       const std::int64_t given = (first_scale + row / grid.group_rows) * scale_.ld + group;
-      const std::int64_t at = form.scale_at(extent, row, group);
+      const std::int64_t at = form_->scale_at(extent_, row, group);
       if (layout.type != backend::DType::f32) {
         scales[(layout.first + at).bytes()] =
             static_cast<std::uint8_t>(original_scales_[static_cast<std::size_t>(given)]);
@@ -159,76 +161,65 @@ std::vector<std::uint8_t> Weights::column_scales(const WeightForm& form, const W
   return scales;
 }
 
-Weights::Held Weights::hold(WeightFormPtr form, const std::uint8_t* codes, std::int64_t ld) const {
-  const std::int64_t groups = scale_.dtype == backend::DType::none ? 1 : scale_.grid.scale_cols(k_);
-  Held held{form, form->extent(n_, k_, groups), 0, {}};
+void Weights::fill(const std::uint8_t* codes, std::int64_t ld) {
   const auto check = [&](std::uint64_t bytes) {
     if (bytes > context_->features.max_buffer_bytes) {
       throw Error(Status::out_of_device_memory, "weights of {} bytes: {} takes at most {} in one buffer", bytes,
                   context_->features.name, context_->features.max_buffer_bytes);
     }
   };
-  held.scale_bytes = held_scales(*form, held.extent, scale_.dtype).bytes.bytes();
-  const std::uint64_t bytes = held.extent.code_bytes.bytes(), scale_bytes = held.scale_bytes;
-  const std::uint64_t all = (held.extent.code_bytes * matrices_).bytes();
+  const std::uint64_t bytes = extent_.code_bytes.bytes(), all = (extent_.code_bytes * matrices_).bytes();
   check(all);
-  check((numerics::Size(static_cast<std::int64_t>(scale_bytes)) * matrices_).bytes());
+  check((numerics::Size(static_cast<std::int64_t>(scale_bytes_)) * matrices_).bytes());
   guarded("weights of " + std::to_string(all) + " bytes", [&] {
     const cl::CommandQueue queue(context_->context, context_->device);
-    held.memory = {
-        cl::Buffer(context_->context, CL_MEM_READ_ONLY, all),
-        cl::Buffer(context_->context, CL_MEM_READ_ONLY, scale_bytes * static_cast<std::uint64_t>(matrices_))};
+    memory_ = {cl::Buffer(context_->context, CL_MEM_READ_ONLY, all),
+               cl::Buffer(context_->context, CL_MEM_READ_ONLY, scale_bytes_ * static_cast<std::uint64_t>(matrices_))};
     std::vector<std::uint8_t> spare;
     if (context_->features.unified_memory && context_->features.prefers_vectors()) {
       // All of them, before the first byte is written: a large page may hold the end of one matrix and the next.
-      HostView all_codes(*context_, queue, held.memory.codes, CL_MAP_WRITE_INVALIDATE_REGION, 0, all, spare);
+      HostView all_codes(*context_, queue, memory_.codes, CL_MAP_WRITE_INVALIDATE_REGION, 0, all, spare);
       advise_large_pages(all_codes.bytes(), all);
     }
     for (std::int64_t matrix = 0; matrix < matrices_; ++matrix) {
       const std::uint8_t* const from = codes + numerics::bytes_of(dtype_, matrix * n_ * ld);
       const auto at = static_cast<std::uint64_t>(matrix);
       // Packed where they will lie: where memory is shared there is no second image of them, not even for a while.
-      HostView packed(*context_, queue, held.memory.codes, CL_MAP_WRITE_INVALIDATE_REGION, at * bytes, bytes, spare);
-      form->pack(n_, k_, from, ld, packed.bytes());
+      HostView packed(*context_, queue, memory_.codes, CL_MAP_WRITE_INVALIDATE_REGION, at * bytes, bytes, spare);
+      form_->pack(n_, k_, from, ld, packed.bytes());
       packed.close();
-      const std::vector<std::uint8_t> scales = column_scales(*form, held.extent, matrix, from, ld);
-      queue.enqueueWriteBuffer(held.memory.scales, CL_TRUE, at * scale_bytes, scale_bytes, scales.data());
+      const std::vector<std::uint8_t> scales = column_scales(matrix, from, ld);
+      queue.enqueueWriteBuffer(memory_.scales, CL_TRUE, at * scale_bytes_, scale_bytes_, scales.data());
     }
     // A write that blocks has taken its bytes from the host when it returns; only its queue knows when they are where
     // kernels of other queues find them.
     queue.finish();
   });
-  return held;
 }
 
 const DeviceWeights& Weights::in(const WeightForm& form) const {
-  const auto found =
-      std::find_if(forms_.begin(), forms_.end(), [&](const Held& held) { return same_form(*held.form, form); });
-  if (found == forms_.end()) {
+  if (!same_form(*form_, form)) {
     throw Error(Status::invalid_argument,
                 "the weights are prepared as {}, this plan reads {}; prepare them with this plan (the plan of "
                 "weights_desc)",
                 this->form(), form.name());
   }
-  return found->memory;
+  return memory_;
 }
 
 std::uint64_t Weights::device_bytes() const noexcept {
-  std::uint64_t bytes = 0;
-  for (const Held& held : forms_) bytes += held.extent.code_bytes.bytes() + held.scale_bytes;
-  return bytes * static_cast<std::uint64_t>(matrices_);
+  return (extent_.code_bytes.bytes() + scale_bytes_) * static_cast<std::uint64_t>(matrices_);
 }
 
 void Weights::export_to(std::byte* data, std::byte* scales) {
-  const Held& held = forms_.front();
-  const std::uint64_t packed_bytes = held.extent.code_bytes.bytes(),
+  const std::uint64_t packed_bytes = extent_.code_bytes.bytes(),
                       bytes = data_bytes() / static_cast<std::uint64_t>(matrices_);
   guarded("reading weights", [&] {
     const cl::CommandQueue queue(context_->context, context_->device);
     std::vector<std::uint8_t> spare;
     for (std::uint64_t matrix = 0; matrix < static_cast<std::uint64_t>(matrices_); ++matrix) {
-      HostView packed(*context_, queue, held.memory.codes, CL_MAP_READ, matrix * packed_bytes, packed_bytes, spare);
-      held.form->unpack(n_, k_, packed.bytes(), reinterpret_cast<std::uint8_t*>(data) + matrix * bytes);
+      HostView packed(*context_, queue, memory_.codes, CL_MAP_READ, matrix * packed_bytes, packed_bytes, spare);
+      form_->unpack(n_, k_, packed.bytes(), reinterpret_cast<std::uint8_t*>(data) + matrix * bytes);
       packed.close();
     }
   });

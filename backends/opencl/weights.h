@@ -7,14 +7,14 @@
 
 namespace ironcl::opencl {
 
-/// One matrix, or those of a grouped problem. Immutable: the forms in which a weight lies are made when it is
-/// prepared, never by a call.
+/// One matrix, or those of a grouped problem. Immutable: the form in which a weight lies is made when it is prepared,
+/// never by a call.
 class Weights final : public backend::Weights {
  public:
-  /// Throws out_of_device_memory where a form does not fit in a buffer.
+  /// Throws out_of_device_memory where the form does not fit in a buffer.
   Weights(ContextPtr context, const backend::WeightsDesc& desc, WeightFormPtr form);
   std::uint64_t device_bytes() const noexcept override;
-  std::string form() const override { return forms_.front().form->name(); }
+  std::string form() const override { return form_->name(); }
   std::uint64_t data_bytes() const noexcept override {
     return numerics::bytes_of(dtype_, static_cast<std::uint64_t>(matrices_ * n_ * k_));
   }
@@ -32,16 +32,9 @@ class Weights final : public backend::Weights {
   const ContextPtr& context() const noexcept { return context_; }
 
  private:
-  struct Held {
-    WeightFormPtr form;
-    WeightExtent extent;            ///< Of one matrix; they lie one after another.
-    std::uint64_t scale_bytes = 0;  ///< Of one matrix.
-    DeviceWeights memory;
-  };
-  Held hold(WeightFormPtr form, const std::uint8_t* codes, std::int64_t ld) const;
+  void fill(const std::uint8_t* codes, std::int64_t ld);
   /// As they lie on the device.
-  std::vector<std::uint8_t> column_scales(const WeightForm& form, const WeightExtent& extent, std::int64_t matrix,
-                                          const std::uint8_t* codes, std::int64_t ld) const;
+  std::vector<std::uint8_t> column_scales(std::int64_t matrix, const std::uint8_t* codes, std::int64_t ld) const;
 
   ContextPtr context_;
   backend::DType dtype_;
@@ -49,7 +42,10 @@ class Weights final : public backend::Weights {
   backend::ScaleDesc scale_;
   std::vector<std::byte> original_scales_;  ///< Tight, as given.
   std::vector<float> global_scales_;        ///< One per matrix, or none.
-  std::vector<Held> forms_;                 ///< No two of one name; today one.
+  WeightFormPtr form_;
+  WeightExtent extent_;            ///< Of one matrix; they lie one after another.
+  std::uint64_t scale_bytes_ = 0;  ///< Of one matrix, as they lie on the device.
+  DeviceWeights memory_;
 };
 
 }  // namespace ironcl::opencl

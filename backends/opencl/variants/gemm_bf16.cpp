@@ -103,7 +103,7 @@ Tuning blocks_for(int tile_m, const Features& f, const Problem& p) {
 /// where the last tile is fuller then: 1024 are 78 tiles of 13 and one of 10, not 73 of 14 and one of 2.
 int tile_of(std::int64_t rows) {
   const std::int64_t highest = equal_height(rows, kMostRows), lower = highest - 1;
-  const auto padded = [&](std::int64_t height) { return numerics::ceil_div(rows, height) * height; };
+  const auto padded = [&](std::int64_t height) { return numerics::round_up(rows, height); };
   const bool fewer = lower >= kMostRows - 1 && padded(lower) < padded(highest);
   return static_cast<int>(fewer ? lower : highest);
 }

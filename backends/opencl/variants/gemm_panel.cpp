@@ -99,7 +99,7 @@ double of_whole_tiles(const Tuning& t, const Problem& p) {
   const std::int64_t height = t["tile_m"], quarter = numerics::ceil_div(height, 4);
   const double rows = p.mean_over_rows([&](std::int64_t m) {
     const std::int64_t whole = m - m % height;
-    return (whole + numerics::ceil_div(m % height, quarter) * quarter);
+    return (whole + numerics::round_up(m % height, quarter));
   });
   return rows / (row_tiles(p, height) * height);
 }

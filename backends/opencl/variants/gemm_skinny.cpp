@@ -64,7 +64,7 @@ Tuning rule_of_thumb(const Features& f, const Problem& p) {
     if (t["tile_m"] <= 4) t["depth"] = 2;
   }
   while (!f.prefers_vectors() && !numerics::is_float(p.b) && work_groups() * 2 <= f.compute_units &&
-         t["split_k"] < 16 && p.k_groups() >= t["slices"] * t["split_k"]) {
+         t["split_k"] < 16 && p.k_groups() >= std::int64_t{t["slices"]} * t["split_k"]) {
     t["split_k"] *= 2;
   }
   if (f.prefers_vectors()) {  // Other kernels are taken there: small, so that it builds quickly.

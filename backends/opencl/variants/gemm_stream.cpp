@@ -17,7 +17,7 @@ constexpr double kDecoding = 3;
 const std::vector<int> kBlocksN{32, 64, 128, 192, 256};
 
 /// In local memory, of one row.
-std::int64_t bytes_of_group(const Problem& p) { return (p.k_group + 1) * 4; }
+std::int64_t bytes_of_group(const Problem& p) { return (std::int64_t{p.k_group} + 1) * 4; }
 
 int persistent(const Tuning& t, const Problem& p) {
   if (t["floats"] == 0 || t["split_k"] > 1 || t["block_m"] > 1) return 0;
@@ -79,7 +79,7 @@ Tuning rule_of_thumb(const Features& f, const Problem& p) {
     double least = 0;
     Tuning candidate = t;
     for (const int split_k : {1, 2, 4, 8, 16}) {
-      if (split_k > 1 && (whole_k || p.k_groups() < 2 * split_k)) break;
+      if (split_k > 1 && (whole_k || p.k_groups() < std::int64_t{2} * split_k)) break;
       for (const int floats : {0, 1}) {
         candidate["split_k"] = split_k;
         candidate["floats"] = floats;
@@ -95,7 +95,7 @@ Tuning rule_of_thumb(const Features& f, const Problem& p) {
   }
   // A few work-groups for every core, each with some K groups to itself.
   while (!whole_k && work_groups * t["split_k"] < 4 * f.compute_units && t["split_k"] < 16 &&
-         p.k_groups() >= 4 * t["split_k"]) {
+         p.k_groups() >= std::int64_t{4} * t["split_k"]) {
     t["split_k"] *= 2;
   }
   return t;
