@@ -16,6 +16,7 @@
 #include "host/cli/device_list.h"
 #include "host/cli/parse_option.h"
 #include "host/cli/progress_line.h"
+#include "host/cli/ranks_options.h"
 #include "host/layer/judge.h"
 #include "host/layer/selection.h"
 #include "host/report/file.h"
@@ -59,6 +60,7 @@ class CompareCommand final : public Command {
         ->take_all();
     app.add_option("--json", json_, "write the report as JSON; - is the standard output, without the tables")
         ->option_text("FILE");
+    ranks_.declare(app);
   }
 
   ExitStatus run() override {
@@ -67,11 +69,12 @@ class CompareCommand final : public Command {
     settings.weakest_accuracies = parse_accuracies_option(operands_.accuracy);
     const layer::ActivationSource source = operands_.source();
     for (const std::string& ref : expect_) check_tensor_ref("--expect", ref, 1);
-    const checkpoint::Checkpoint checkpoint = operands_.open_checkpoint();
+    ranks_.start();
+    const checkpoint::Checkpoint checkpoint = ranks_.open([this] { return operands_.open_checkpoint(); });
     report::check_outputs({json_}, operands_.inputs(checkpoint, expect_));
     CompareReport report;
     report.path = operands_.path;
-    report.command_tail = operands_.command_tail();
+    report.command_tail = operands_.command_tail() + ranks_.command_tail(devices_);
     std::vector<WholeLayer> whole = select_experts(checkpoint, source, report.left_out);
     const layer::Selection selection =
         whole.empty() || names_matrices(checkpoint) ? layer::select_layers(checkpoint, layer_) : layer::Selection();
@@ -87,7 +90,9 @@ class CompareCommand final : public Command {
           a ? layer::load_expectation(ref, a->m, layers.front()->n)
             : layer::load_expectation(ref, whole.front().input.tokens, whole.front().source->form().hidden));
     const ironcl::Registry registry = ironcl::Registry::discover();
-    const std::vector<ironcl::Device> devices = find_devices(registry, devices_);
+    const std::vector<ironcl::Device> devices =
+        ranks_.on() ? ranks_.devices(registry, devices_) : find_devices(registry, devices_);
+    settings.substitute = ranks_.substitute();
     report.asked_for_models = !devices_.empty() && only_models(devices);
     if (only_models(devices) && devices_.empty()) {
       report.missing = why_only_models(registry);
@@ -127,7 +132,8 @@ class CompareCommand final : public Command {
       judged(layer::judge(*whole[i].source, whole[i].input, devices, settings));
     }
     say(closing_text(report));
-    if (!json_.empty()) report::write_file(json_, report::to_text(boost::json::value(to_json(report))));
+    if (!json_.empty() && ranks_.writes())
+      report::write_file(json_, report::to_text(boost::json::value(to_json(report))));
     return report.status();
   }
 
@@ -201,6 +207,7 @@ class CompareCommand final : public Command {
   }
 
   ActivationOptions operands_;
+  RanksOptions ranks_;
   std::string layer_ = kAll, json_;
   std::vector<std::string> expect_, devices_;
 };

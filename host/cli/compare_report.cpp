@@ -329,8 +329,10 @@ std::string closing_text(const CompareReport& report) {
 }
 
 std::string reproduction(const CompareReport& report, const std::string& layer, const std::string& uri) {
-  return fmt::format("ironcl compare {} --layer {} --device {}{}", shell_word(report.path), shell_word(layer),
-                     shell_word(uri), report.command_tail);
+  // Of ranks the options say the devices.
+  const std::string device = uri.find(" ranks ") != std::string::npos ? "" : " --device " + shell_word(uri);
+  return fmt::format("ironcl compare {} --layer {}{}{}", shell_word(report.path), shell_word(layer), device,
+                     report.command_tail);
 }
 
 std::string shell_word(const std::string& text) {

@@ -8,6 +8,7 @@
 #include "host/cli/command.h"
 #include "host/cli/inspect_report.h"
 #include "host/cli/parse_option.h"
+#include "host/cli/ranks_options.h"
 #include "host/report/file.h"
 #include "host/report/json.h"
 #include "host/report/print.h"
@@ -37,6 +38,11 @@ class InspectCommand final : public Command {
     app.add_flag("--summary", summary_, "layers by pattern, and bytes by kind")->excludes(app.get_option("--json"));
     app.add_option("--block", block_, "weight block where neither file nor shapes say it: 128, 128x128")
         ->option_text("ROWSxCOLS");
+    app.add_option("--ranks", ranks_, "who would hold what, of so many ranks")
+        ->option_text("N")
+        ->check(CLI::Range(1, 65536))
+        ->excludes(app.get_option("--json"));
+    app.add_flag("--ragged", ragged_, "of ranks: even ranges, wherever blocks of scales begin")->needs("--ranks");
   }
 
   ExitStatus run() override {
@@ -46,7 +52,9 @@ class InspectCommand final : public Command {
     report::check_outputs({json_}, checkpoint.sources());
     const std::size_t width = report::terminal_width();
     if (json_ != "-")
-      report::print_text(summary_ ? inspect_summary(checkpoint, width) : inspect_text(checkpoint, width));
+      report::print_text(ranks_ != 0 ? ranks_text(checkpoint, ranks_, ragged_, width)
+                         : summary_  ? inspect_summary(checkpoint, width)
+                                     : inspect_text(checkpoint, width));
     if (!json_.empty()) report::write_file(json_, report::to_text(json::value(inspect_json(checkpoint))));
     const std::string complaints = inspect_complaints(checkpoint);
     if (complaints.empty()) return ExitStatus::ok;
@@ -58,7 +66,8 @@ class InspectCommand final : public Command {
  private:
   std::string path_, block_;
   std::string json_;  ///< A file, or -; empty: not wanted.
-  bool summary_ = false;
+  bool summary_ = false, ragged_ = false;
+  int ranks_ = 0;
 };
 
 }  // namespace

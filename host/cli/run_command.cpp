@@ -12,6 +12,7 @@
 #include "host/cli/command.h"
 #include "host/cli/compare_report.h"
 #include "host/cli/parse_option.h"
+#include "host/cli/ranks_options.h"
 #include "host/layer/execution.h"
 #include "host/layer/experts_input.h"
 #include "host/layer/selection.h"
@@ -45,6 +46,7 @@ class RunCommand final : public Command {
     app.add_option("--output", output_, "safetensors file to write; - is the standard output")
         ->option_text("FILE")
         ->required();
+    ranks_.declare(app);
   }
 
   ExitStatus run() override {
@@ -60,7 +62,8 @@ class RunCommand final : public Command {
           "there are no activations; give --input FILE:TENSOR or --input-q "
           "FILE:VALUES,SCALES");
     }
-    const checkpoint::Checkpoint checkpoint = operands_.open_checkpoint();
+    ranks_.start();
+    const checkpoint::Checkpoint checkpoint = ranks_.open([this] { return operands_.open_checkpoint(); });
     report::check_outputs({output_}, operands_.inputs(checkpoint));
     for (const checkpoint::ExpertsLayer& one : checkpoint.experts())
       if (one.name == layer_) return run_experts(checkpoint, one, source, out, accuracy);
@@ -72,7 +75,9 @@ class RunCommand final : public Command {
 
     const ironcl::Registry registry = ironcl::Registry::discover();
     const ironcl::Device device = choose(registry, report::to_gemm_desc(problem));
-    const layer::Output result = layer::Execution(device, problem, layer::operands_of(a, weights)).compute();
+    const layer::Operands operands = layer::operands_of(a, weights);
+    const layer::Output result = ranks_.on() ? ranks_.substitute()->run(layer.name, problem, operands).output
+                                             : layer::Execution(device, problem, operands).compute();
     finish(device, result, {tensor("y", problem.d, {problem.m, problem.n}, result.d)},
            {{"problem", report::to_line(problem)}, {"variant", result.variant}});
     return ExitStatus::ok;
@@ -81,7 +86,7 @@ class RunCommand final : public Command {
  private:
   ExitStatus run_experts(const checkpoint::Checkpoint& checkpoint, const checkpoint::ExpertsLayer& experts_layer,
                          const layer::ActivationSource& source, numerics::DType out,
-                         numerics::AccuracyClass accuracy) const {
+                         numerics::AccuracyClass accuracy) {
     operands_.check_for_experts(layer_);
     const auto weights = layer::source_of(checkpoint, experts_layer, !source.weight_only);
     const layer::ExpertsForm& form = weights->form();
@@ -95,8 +100,12 @@ class RunCommand final : public Command {
     const ironcl::Device device = choose(registry, layer::Experts::describe(form, choices));
     layer::Output result;
     try {
-      layer::Experts experts(device, *weights, choices);
-      result = layer::Execution(device, experts, input).compute();
+      if (ranks_.on()) {
+        result = ranks_.substitute()->run(*weights, input, choices).output;
+      } else {
+        layer::Experts experts(device, *weights, choices);
+        result = layer::Execution(device, experts, input).compute();
+      }
     } catch (const ironcl::Error& error) {
       const bool refused = error.status() == IRONCL_UNSUPPORTED || error.status() == IRONCL_UNIMPLEMENTED;
       if (!refused) throw;
@@ -126,7 +135,7 @@ class RunCommand final : public Command {
               const std::vector<checkpoint::Tensor>& tensors, checkpoint::Metadata metadata) const {
     metadata["device"] = fmt::format("{} ({})", device.uri(), device.name());
     metadata["source"] = std::string("ironcl ") + ironcl_build_id();
-    checkpoint::write_safetensors(output_, tensors, metadata);
+    if (ranks_.writes()) checkpoint::write_safetensors(output_, tensors, metadata);
     const auto shape = [&tensors](std::size_t i) {
       return fmt::format("[{}, {}]", tensors[i].shape[0], tensors[i].shape[1]);
     };
@@ -140,7 +149,9 @@ class RunCommand final : public Command {
     output_ == "-" ? report::print_error_text(done) : report::print_text(done);
   }
 
-  ironcl::Device choose(const ironcl::Registry& registry, const ironcl::GemmDesc& desc) const {
+  ironcl::Device choose(const ironcl::Registry& registry, const ironcl::GemmDesc& desc) {
+    if (ranks_.on())
+      return ranks_.devices(registry, device_ == "auto" ? std::vector<std::string>() : std::vector{device_}).front();
     try {
       return registry.select(desc, device_);
     } catch (const ironcl::Error& error) {
@@ -151,6 +162,7 @@ class RunCommand final : public Command {
   }
 
   ActivationOptions operands_;
+  RanksOptions ranks_;
   std::string layer_, device_ = "auto", output_;
 };
 

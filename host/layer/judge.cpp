@@ -393,7 +393,8 @@ CaseReport judge(const ExpertsSource& source, const ExpertsInput& input, const s
   Subject subject;
   CaseReport& report = subject.report;
   report.layer = form.name;
-  report.heading = heading(form, input, unchosen.empty() ? 0 : unchosen_experts(form, routed));
+  report.heading =
+      heading(form, input, unchosen.empty() || settings.substitute != nullptr ? 0 : unchosen_experts(form, routed));
   report.problem.m = input.tokens;
   report.problem.n = report.problem.k = form.hidden;
   report.problem.a = input.x_dtype;

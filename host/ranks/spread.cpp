@@ -55,31 +55,26 @@ std::vector<T> gathered(Group& group, const T& mine) {
   return all;
 }
 
-/// A [m, k] as ranks quantise it that have some columns each.
+/// A [m, k] as ranks quantise it that have some columns each: for each of them what others have is 0.
 std::vector<double> quantised_by_parts(const report::Problem& problem, const layer::Operands& operands,
                                        const std::vector<Range>& parts) {
   std::vector<double> a(static_cast<std::size_t>(problem.m * problem.k));
-  const std::size_t width = numerics::size_of(problem.a_source);
+  const auto width = static_cast<std::int64_t>(numerics::size_of(problem.a_source));
+  const numerics::ScaleGrid grid = problem.a_scale.grid;
   for (const Range& cols : parts) {
-    if (cols.size() == 0) continue;
-    report::Problem local = problem;
-    local.k = cols.size();
-    std::vector<std::byte> x;
-    for (std::int64_t row = 0; row < problem.m; ++row) {
-      const auto part = operands.a.subspan(static_cast<std::size_t>(row * problem.k + cols.begin) * width,
-                                           static_cast<std::size_t>(cols.size()) * width);
-      x.insert(x.end(), part.begin(), part.end());
-    }
-    layer::Operands some;
-    some.a = x;
-    some.a_scale = operands.a_scale;
-    const layer::QuantizedA quantized = layer::quantize_a(local, some);
-    const numerics::ScaleGrid grid = problem.a_scale.grid;
-    const std::vector<double> values =
-        numerics::decode_operand({problem.a, quantized.codes.data(), local.m, local.k, local.k, DType::f32,
-                                  quantized.scales.data(), grid, grid.scale_cols(local.k)});
+    std::vector<std::byte> x(operands.a.size());
     for (std::int64_t row = 0; row < problem.m; ++row)
-      std::copy_n(values.begin() + row * local.k, local.k, a.begin() + row * problem.k + cols.begin);
+      std::copy_n(operands.a.begin() + (row * problem.k + cols.begin) * width, cols.size() * width,
+                  x.begin() + (row * problem.k + cols.begin) * width);
+    layer::Operands some = operands;
+    some.a = x;
+    const layer::QuantizedA quantized = layer::quantize_a(problem, some);
+    const std::vector<double> values =
+        numerics::decode_operand({problem.a, quantized.codes.data(), problem.m, problem.k, problem.k, DType::f32,
+                                  quantized.scales.data(), grid, grid.scale_cols(problem.k)});
+    for (std::int64_t row = 0; row < problem.m; ++row)
+      std::copy_n(values.begin() + row * problem.k + cols.begin, cols.size(),
+                  a.begin() + row * problem.k + cols.begin);
   }
   return a;
 }
@@ -159,8 +154,8 @@ layer::Substituted SpreadLayers::run(const std::string& layer, const report::Pro
     output.accumulation_length = plan.accumulation_length;
     output.timing.host_ns = (linear.times().compute + linear.times().waiting) * 1e9;
     const std::int64_t extra = linear.shards().extra_terms();
-    made = {fmt::format("{} ranks by {}{}", group.size(), row ? "rows, f32 sums in order" : "columns",
-                        extra != 0 ? fmt::format(", ragged k: bound + {}", extra) : ""),
+    made = {fmt::format("{} ranks by {}{}", group.size(), row ? "rows" : "columns",
+                        extra != 0 ? fmt::format(", bound + {}", extra) : ""),
             std::move(output),
             {plan},
             {}};

@@ -49,8 +49,8 @@ class Launch {
 };
 
 struct SpreadSettings {
-  std::optional<Split> split;  ///< Unset: by the layer's name; layers of experts by experts.
-  bool only_experts = false;   ///< Single matrices are refused.
+  std::optional<Split> split{};  ///< Unset: by the layer's name; layers of experts by experts.
+  bool only_experts = false;     ///< Single matrices are refused.
   bool ragged = false;
   int chunks = 1;
   std::string digest{};

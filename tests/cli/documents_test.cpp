@@ -34,7 +34,7 @@ TEST(Documents, BashCompletesCommandsAndTheirOptions) {
   using Words = std::set<std::string>;
   EXPECT_EQ(completed("com"), Words{"compare"});
   EXPECT_EQ(completed("help ins"), Words{"inspect"});
-  EXPECT_EQ(completed("inspect --"), (Words{"--block", "--help", "--json", "--summary"}));
+  EXPECT_EQ(completed("inspect --"), (Words{"--block", "--help", "--json", "--ragged", "--ranks", "--summary"}));
   EXPECT_EQ(completed("inspect layer"), Words{""}) << "left to names of files";
 }
 

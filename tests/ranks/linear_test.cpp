@@ -3,6 +3,7 @@
 // cases of a sharded product that other programs get wrong.
 #include <limits>
 #include <random>
+#include <set>
 
 #include "backends/numerics/casts.h"
 #include "tests/ranks/support.h"
@@ -105,50 +106,50 @@ TEST(Ranks05, RaggedKIsAskedForAndHasItsOwnOracle) {
   const Shards shards = shard(example.whole().problem, 2, ragged);
   EXPECT_EQ(shards.cols.text(), "k 1152 = 0..575 | 576..1151, blocks of 128; ragged: 1");
   EXPECT_EQ(shards.extra_terms(), 1);
-  // The weights as they are in f64, and the activations as each rank quantises its own columns.
   const report::Problem& problem = example.problem;
-  std::vector<double> a(static_cast<std::size_t>(problem.m * problem.k));
-  for (const Range& cols : shards.cols.ranges) {
-    report::Problem local = problem;
-    local.k = cols.size();
-    Bytes x;
-    for (std::int64_t row = 0; row < problem.m; ++row)
-      x.insert(x.end(), example.made.a.begin() + (row * problem.k + cols.begin) * 2,
-               example.made.a.begin() + (row * problem.k + cols.end) * 2);
-    layer::Operands operands;
-    operands.a = x;
-    const layer::QuantizedA quantized = layer::quantize_a(local, operands);
-    const std::vector<double> values = numerics::decode_operand({DType::e4m3fn,
-                                                                 quantized.codes.data(),
-                                                                 local.m,
-                                                                 local.k,
-                                                                 local.k,
-                                                                 DType::f32,
-                                                                 quantized.scales.data(),
-                                                                 {1, 128},
-                                                                 (local.k + 127) / 128});
-    for (std::int64_t row = 0; row < problem.m; ++row)
-      std::copy_n(values.begin() + row * local.k, local.k, a.begin() + row * problem.k + cols.begin);
-  }
-  const numerics::OracleResult want =
-      numerics::oracle({DType::f64, a.data(), problem.m, problem.k, problem.k}, {DType::e4m3fn,
-                                                                                 example.made.b.data(),
-                                                                                 problem.n,
-                                                                                 problem.k,
-                                                                                 problem.k,
-                                                                                 DType::f32,
-                                                                                 example.made.b_scale.data(),
-                                                                                 {128, 128},
-                                                                                 problem.k / 128});
-  for (const Device& device : devices()) {
-    const Bytes d = example.spread(device, 2, ragged);
-    const auto* got = reinterpret_cast<const float*>(d.data());
-    for (std::size_t i = 0; i < want.value.size(); ++i)
-      ASSERT_LE(std::fabs(got[i] - want.value[i]),
-                0x1p-24 * (std::fabs(want.value[i]) +
-                           (128 + 9 + 3 + static_cast<double>(shards.extra_terms())) * want.magnitude[i]))
-          << device.uri() << " element " << i;
-    EXPECT_FALSE(d == example.alone(device)) << "other groups, another function";
+  for (const int ranks : {2, 7}) {
+    // The weights as they are in f64, and the activations quantised between the boundaries of groups and of ranks.
+    const Shards cut = shard(example.whole().problem, ranks, ragged);
+    std::set<std::int64_t> places = {problem.k};
+    for (std::int64_t k = 0; k < problem.k; k += 128) places.insert(k);
+    for (const Range& one : cut.cols.ranges) places.insert(one.begin);
+    std::vector<double> a(static_cast<std::size_t>(problem.m * problem.k));
+    for (auto end = std::next(places.begin()); end != places.end(); ++end) {
+      report::Problem local = problem;
+      const std::int64_t begin = *std::prev(end);
+      local.k = *end - begin;
+      Bytes x;
+      for (std::int64_t row = 0; row < problem.m; ++row)
+        x.insert(x.end(), example.made.a.begin() + (row * problem.k + begin) * 2,
+                 example.made.a.begin() + (row * problem.k + *end) * 2);
+      layer::Operands operands;
+      operands.a = x;
+      const layer::QuantizedA one = layer::quantize_a(local, operands);
+      const std::vector<double> values = numerics::decode_operand(
+          {DType::e4m3fn, one.codes.data(), local.m, local.k, local.k, DType::f32, one.scales.data(), {1, 0}, 1});
+      for (std::int64_t row = 0; row < problem.m; ++row)
+        std::copy_n(values.begin() + row * local.k, local.k, a.begin() + row * problem.k + begin);
+    }
+    const numerics::OracleResult want =
+        numerics::oracle({DType::f64, a.data(), problem.m, problem.k, problem.k}, {DType::e4m3fn,
+                                                                                   example.made.b.data(),
+                                                                                   problem.n,
+                                                                                   problem.k,
+                                                                                   problem.k,
+                                                                                   DType::f32,
+                                                                                   example.made.b_scale.data(),
+                                                                                   {128, 128},
+                                                                                   problem.k / 128});
+    for (const Device& device : devices()) {
+      const Bytes d = example.spread(device, ranks, ragged);
+      const auto* got = reinterpret_cast<const float*>(d.data());
+      for (std::size_t i = 0; i < want.value.size(); ++i)
+        ASSERT_LE(std::fabs(got[i] - want.value[i]),
+                  0x1p-24 * (std::fabs(want.value[i]) +
+                             (128 + 9 + 3 + static_cast<double>(cut.extra_terms())) * want.magnitude[i]))
+            << device.uri() << " element " << i;
+      EXPECT_FALSE(d == example.alone(device)) << "a group that is cut is another function";
+    }
   }
   const Example token("--src=bf16 --dt=e4m3fn:e4m3fn:f32 --scale=1xall:1xall 4x512:512x64");
   EXPECT_NE(error_of([&] {

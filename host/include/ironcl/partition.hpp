@@ -117,11 +117,12 @@ struct Slice {
 
 /// Rows `rows` of B, one range after another, and of these the columns `cols`. Nothing is requantised: where a range
 /// begins inside a block, or ends in one before another range, blocks become as small as the greatest common divisor
-/// of those places, and scales are repeated. Reads of B what the slice has, and nothing else.
+/// of those places, and scales are repeated. With `front` columns of zeros before them, columns begin where a block
+/// does. Reads of B what the slice has, and nothing else.
 /// Throws Error INVALID_ARGUMENT for a range outside of B, or one that cuts a byte of two codes.
-inline Slice slice(const WeightsDesc& b, const std::vector<Range>& rows, Range cols) {
+inline Slice slice(const WeightsDesc& b, const std::vector<Range>& rows, Range cols, std::int64_t front = 0) {
   Slice part;
-  part.k = cols.size();
+  part.k = cols.size() == 0 ? 0 : front + cols.size();
   part.dtype = b.dtype;
   part.scale = b.scale;
   part.scale.ld = 0;
@@ -150,9 +151,12 @@ inline Slice slice(const WeightsDesc& b, const std::vector<Range>& rows, Range c
               all.begin() + static_cast<std::ptrdiff_t>(at + bytes));
   };
   part.codes.reserve(static_cast<std::size_t>(part.n) * bytes_of_elements(b.dtype, part.k));
-  for (const std::int64_t row : from)
-    copy(part.codes, b.data, bytes_of_elements(b.dtype, row * ld + cols.begin), bytes_of_elements(b.dtype, part.k));
-  part.bytes_read = part.codes.size();
+  for (const std::int64_t row : from) {
+    part.codes.resize(part.codes.size() + bytes_of_elements(b.dtype, front));
+    copy(part.codes, b.data, bytes_of_elements(b.dtype, row * ld + cols.begin),
+         bytes_of_elements(b.dtype, cols.size()));
+  }
+  part.bytes_read = static_cast<std::uint64_t>(part.n) * bytes_of_elements(b.dtype, cols.size());
   if (b.scale.dtype == IRONCL_DTYPE_NONE) return part;
 
   const auto narrow = [](std::uint32_t& group, std::int64_t place) {
@@ -162,7 +166,7 @@ inline Slice slice(const WeightsDesc& b, const std::vector<Range>& rows, Range c
     narrow(part.scale.rows, b.scale.row_origin + rows[i].begin);
     if (i + 1 < rows.size()) narrow(part.scale.rows, rows[i].size());
   }
-  if (b.scale.cols != 0) narrow(part.scale.cols, b.scale.col_origin + cols.begin);
+  if (b.scale.cols != 0) narrow(part.scale.cols, b.scale.col_origin + cols.begin - front);
   const auto block = [](std::int64_t place, std::uint32_t origin, std::uint32_t group) {
     return group == 0 ? 0 : (origin + place) / group;
   };
@@ -174,7 +178,7 @@ inline Slice slice(const WeightsDesc& b, const std::vector<Range>& rows, Range c
   for (std::int64_t row = 0, last_row = -1; row < part.n; row += row_step) {
     const std::int64_t scale_row = block(from[static_cast<std::size_t>(row)], b.scale.row_origin, b.scale.rows);
     for (std::int64_t col = 0, last_col = -1; col < part.k; col += col_step) {
-      const std::int64_t scale_col = block(cols.begin + col, b.scale.col_origin, b.scale.cols);
+      const std::int64_t scale_col = block(cols.begin - front + col, b.scale.col_origin, b.scale.cols);
       copy(part.scales, b.scales, static_cast<std::size_t>(scale_row * per_row + scale_col) * width, width);
       distinct += scale_row != last_row && scale_col != last_col ? 1 : 0;
       last_col = scale_col;

@@ -162,7 +162,9 @@ class Product {
   Product() = default;
   Product(const Device& device, Queue& queue, const Whole& whole, const std::vector<Range>& rows, Range cols,
           ironcl_dtype d, bool with_bias) {
-    const Slice b = slice(whole.b, rows, cols);
+    // A group of k that a boundary cuts stays where it is, with zeros for what another rank has of it.
+    if (const std::int64_t block = k_block(whole.problem); block != 0) front_ = cols.begin % block;
+    const Slice b = slice(whole.b, rows, cols, front_);
     if (b.n == 0 || b.k == 0) return;
     bytes_read_ = b.bytes_read;
     GemmDesc desc = whole.problem;
@@ -209,16 +211,18 @@ class Product {
 
   /// Writes columns `cols` of rows of x [., row_bytes] where the product reads A.
   void write(Queue& queue, std::span<const std::byte> x, std::int64_t m, std::int64_t ld, std::int64_t first_col) {
-    const std::size_t row = bytes_of_elements(x_type(), problem_.k), step = bytes_of_elements(x_type(), ld);
-    const ironcl_span to = x_.span(0, row * static_cast<std::size_t>(m));
-    if (row == step) {
+    const std::size_t zeros = bytes_of_elements(x_type(), front_), step = bytes_of_elements(x_type(), ld);
+    const std::size_t row = bytes_of_elements(x_type(), problem_.k) - zeros;
+    const ironcl_span to = x_.span(0, (zeros + row) * static_cast<std::size_t>(m));
+    if (zeros == 0 && row == step) {
       queue.write(to, x);
       return;
     }
     std::vector<std::byte> own;
-    own.reserve(row * static_cast<std::size_t>(m));
+    own.reserve((zeros + row) * static_cast<std::size_t>(m));
     for (std::size_t i = 0; i < static_cast<std::size_t>(m); ++i) {
       const auto part = x.subspan(i * step + bytes_of_elements(x_type(), first_col), row);
+      own.resize(own.size() + zeros);
       own.insert(own.end(), part.begin(), part.end());
     }
     queue.write(to, std::span<const std::byte>(own));
@@ -240,6 +244,7 @@ class Product {
   Gemm gemm_;
   Weights weights_;
   Buffer x_, scale_, bias_, d_;
+  std::int64_t front_ = 0;
   std::uint64_t bytes_read_ = 0;
 };
 
@@ -474,8 +479,8 @@ class Linear {
 /// down( activation(gate x) * up x ) over the ranks of a group: gate and up by columns, down by rows, and one sum.
 class GatedMlp {
  public:
-  /// Collective. gate and up [I, H] with d f32 and the same x; down [H, I] whose x is f32. choices: ragged, chunks,
-  /// digest. Ranges of I are whole groups of down's k.
+  /// Collective. gate and up [I, H] with d f32 and the same x; down [H, I] whose x is f32. choices: chunks, digest.
+  /// Ranges of I are whole groups of down's k.
   GatedMlp(Group& group, const Device& device, const Whole& gate, const Whole& up, const Whole& down,
            const Choices& choices = {}, std::uint32_t activation = IRONCL_ACTIVATION_SILU, float limit = 0)
       : group_(&group), choices_(choices), x_(gate.problem), y_(down.problem) {
@@ -487,6 +492,7 @@ class GatedMlp {
                   "] and make f32, as many rows as down has columns: " + std::to_string(down.problem.k));
       if ((down.problem.a_source != IRONCL_DTYPE_NONE ? down.problem.a_source : down.problem.a) != IRONCL_F32)
         invalid("down takes f32: describe its problem with x = IRONCL_F32");
+      if (choices.ragged) invalid("a pair is split between groups of k, unevenly where they do not divide");
       Choices row = choices;
       row.split = Split::row;
       row.parts.clear();

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// --ranks, --split and --ragged, shared by compare and run: layers over the processes that mpirun started, or over a
+// thread for each --device.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "host/checkpoint/model.h"
+#include "host/ranks/spread.h"
+
+namespace CLI {
+class App;
+}
+
+namespace ironcl::cli {
+
+class RanksOptions {
+ public:
+  void declare(CLI::App& app);
+  bool on() const noexcept { return on_; }
+
+  /// Joins the other processes, where there are any, and keeps all but the first from printing. Throws CommandError
+  /// usage where --split or --ragged stand without --ranks.
+  void start();
+  /// Whether this process writes files.
+  bool writes() const { return !launch_ || launch_->speaks(); }
+  /// open() on every process: where it fails on one, or files differ, CommandError bad_input on all of them, the
+  /// same.
+  checkpoint::Checkpoint open(const std::function<checkpoint::Checkpoint()>& open);
+  /// The device that stands for the ranks: of a process its own; of threads the first. `uris`: of each thread one, or
+  /// of which processes take one in turn; commas separate them too.
+  std::vector<ironcl::Device> devices(const ironcl::Registry& registry, const std::vector<std::string>& uris);
+  /// " --device URI ..." of ranks, for a command to be pasted; empty without --ranks.
+  std::string command_tail(const std::vector<std::string>& uris) const;
+  /// What runs layers in place of a device; null without --ranks.
+  ranks::SpreadLayers* substitute();
+
+ private:
+  bool on_ = false, ragged_ = false;
+  std::string split_ = "auto", digest_;
+  std::unique_ptr<ranks::Launch> launch_;
+  std::optional<ranks::SpreadLayers> spread_;
+};
+
+/// Who would hold what of a checkpoint over `ranks` ranks: layers of one pattern in a line, bytes by rank.
+std::string ranks_text(const checkpoint::Checkpoint& checkpoint, int ranks, bool ragged, std::size_t width);
+
+}  // namespace ironcl::cli
