@@ -85,7 +85,6 @@ class FakeWeights final : public Weights, Alive {
 
 class FakeGemm final : public Gemm, Alive {
  public:
-  explicit FakeGemm(const GemmDesc& desc) : desc_(desc) {}
   GemmInfo info() const override {
     script().enter("gemm_info");
     return {AccuracyClass::tensor14, 128, 64, "fake", "tile_m=1"};
@@ -95,9 +94,6 @@ class FakeGemm final : public Gemm, Alive {
     script().gemm_args = args;
     return args.wants_event ? std::make_shared<FakeEvent>() : nullptr;
   }
-
- private:
-  GemmDesc desc_;
 };
 
 /// An operation besides the product: remembers its arguments in the script.
@@ -159,7 +155,7 @@ class FakeDevice final : public Device {
     script().enter("gemm_create");
     script().gemm_desc = desc;
     if (script().support.reason != Reason::none) throw Error(Status::unsupported, script().support.text);
-    return std::make_shared<FakeGemm>(desc);
+    return std::make_shared<FakeGemm>();
   }
   std::shared_ptr<Quantize> create_quantize(const QuantizeDesc& desc) override {
     script().enter("quantize_create");
