@@ -6,27 +6,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <memory>
-#include <span>
 
 namespace ironcl::ironwood::testing {
 namespace {
 
-using backend::Span;
-
 std::size_t bytes_of(DType type, std::int64_t elements) {
   return static_cast<std::size_t>(elements) * numerics::size_of(type);
-}
-
-Span upload(const void* data, std::size_t size, backend::Queue& queue) {
-  if (size == 0) return {};
-  Span span{.buffer = device().create_buffer(size), .offset = 0, .size = size};
-  queue.write(span, data, backend::HostSemantics::copied_before_return);
-  return span;
-}
-
-Span upload(const std::vector<std::byte>& bytes, backend::Queue& queue) {
-  return upload(bytes.data(), bytes.size(), queue);
 }
 
 /// The bytes of rows [first, first + rows) of a tight matrix.
@@ -84,31 +69,7 @@ Data make_data(const GroupedCase& c) {
 }
 
 std::vector<std::byte> run(const GroupedCase& c, const Data& data) {
-  const auto queue = device().create_queue();
-  const backend::GemmDesc desc = desc_of(c);
-  const auto gemm = device().create_gemm(desc);
-  backend::WeightsDesc weights;
-  weights.dtype = c.one.w;
-  weights.n = c.one.n, weights.k = c.one.k, weights.ld = c.one.k;
-  weights.matrices = c.matrices();
-  weights.scale = desc.b_scale;
-  weights.data = data.w.data();
-  weights.scales = data.w_scales.data();
-  weights.plan = gemm;
-  backend::GemmArgs args;
-  args.m = c.one.m;
-  args.a_rows = desc.a_rows;
-  args.weights = device().prepare_weights(weights);
-  args.a = upload(data.x, *queue);
-  args.a_scale = upload(data.x_scales, *queue);
-  args.bias = upload(data.bias, *queue);
-  args.matrix_rows = upload(c.counts.data(), c.counts.size() * sizeof(std::int32_t), *queue);
-  args.a_index = upload(c.a_index.data(), c.a_index.size() * sizeof(std::int32_t), *queue);
-  std::vector<std::byte> d(bytes_of(c.one.d, c.rows() * c.one.n), kCanary);
-  args.d = upload(d, *queue);
-  gemm->enqueue(queue, args)->wait(std::chrono::nanoseconds::max());
-  if (!d.empty()) queue->read(args.d, d.data())->wait(std::chrono::nanoseconds::max());
-  return d;
+  return run(desc_of(c), data, c.rows(), c.counts, c.a_index);
 }
 
 std::vector<std::int64_t> matrix_of_rows(const GroupedCase& c) {

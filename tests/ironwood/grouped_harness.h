@@ -30,9 +30,6 @@ backend::GemmDesc desc_of(const GroupedCase& c);
 /// Operands: X [x_rows or rows()], W and its scales one matrix after another, a bias for each.
 Data make_data(const GroupedCase& c);
 
-/// What D is filled with before a call.
-inline constexpr std::byte kCanary{0xa5};
-
 /// Runs the case and returns all of D, [rows(), n] tight.
 std::vector<std::byte> run(const GroupedCase& c, const Data& data);
 

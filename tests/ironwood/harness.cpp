@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <random>
@@ -36,15 +37,6 @@ std::vector<std::byte> scale_bytes(DType type, const std::vector<float>& values)
   std::vector<std::byte> bytes;
   for (const float value : values) bytes.push_back(static_cast<std::byte>(numerics::encode_e8m0(value)));
   return bytes;
-}
-
-Span upload(const std::vector<std::byte>& bytes, std::vector<std::shared_ptr<backend::Buffer>>& keep,
-            backend::Queue& queue) {
-  if (bytes.empty()) return {};
-  keep.push_back(device().create_buffer(bytes.size()));
-  Span span{.buffer = keep.back(), .offset = 0, .size = bytes.size()};
-  queue.write(span, bytes.data(), backend::HostSemantics::copied_before_return);
-  return span;
 }
 
 }  // namespace
@@ -115,20 +107,40 @@ std::shared_ptr<backend::Weights> prepare(const Case& c, const Data& data, std::
   return device().prepare_weights(weights);
 }
 
-std::vector<std::byte> run(const Case& c, const Data& data) {
+std::vector<std::byte> run(const Case& c, const Data& data) { return run(desc_of(c), data, c.m); }
+
+std::vector<std::byte> run(const backend::GemmDesc& desc, const Data& data, std::int64_t rows,
+                           const std::vector<std::int32_t>& counts, const std::vector<std::int32_t>& a_index) {
   const auto queue = device().create_queue();
-  const auto gemm = device().create_gemm(desc_of(c));
+  const auto upload = [&]<class T>(const std::vector<T>& values) -> Span {
+    if (values.empty()) return {};
+    const auto size = values.size() * sizeof(T);
+    Span span{.buffer = device().create_buffer(size), .offset = 0, .size = size};
+    queue->write(span, values.data(), backend::HostSemantics::copied_before_return);
+    return span;
+  };
+  const auto gemm = device().create_gemm(desc);
+  backend::WeightsDesc weights;
+  weights.dtype = desc.b;
+  weights.n = desc.n, weights.k = desc.k, weights.ld = desc.k;
+  weights.matrices = std::max<std::int64_t>(1, desc.matrices);
+  weights.scale = desc.b_scale;
+  weights.data = data.w.data();
+  weights.scales = data.w_scales.data();
+  weights.plan = gemm;
   backend::GemmArgs args;
-  args.m = c.m;
-  args.weights = prepare(c, data);
-  std::vector<std::shared_ptr<backend::Buffer>> keep;
-  args.a = upload(data.x, keep, *queue);
-  args.a_scale = upload(data.x_scales, keep, *queue);
-  args.bias = upload(data.bias, keep, *queue);
-  std::vector<std::byte> d(static_cast<std::size_t>(c.m * c.n) * numerics::size_of(c.d));
-  args.d = {.buffer = device().create_buffer(d.size()), .offset = 0, .size = d.size()};
+  args.m = desc.m;
+  args.a_rows = desc.a_rows;
+  args.weights = device().prepare_weights(weights);
+  args.a = upload(data.x);
+  args.a_scale = upload(data.x_scales);
+  args.bias = upload(data.bias);
+  args.matrix_rows = upload(counts);
+  args.a_index = upload(a_index);
+  std::vector<std::byte> d(static_cast<std::size_t>(rows * desc.n) * numerics::size_of(desc.d), kCanary);
+  args.d = upload(d);
   gemm->enqueue(queue, args)->wait(std::chrono::nanoseconds::max());
-  queue->read(args.d, d.data())->wait(std::chrono::nanoseconds::max());
+  if (!d.empty()) queue->read(args.d, d.data())->wait(std::chrono::nanoseconds::max());
   return d;
 }
 

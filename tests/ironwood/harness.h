@@ -57,8 +57,15 @@ backend::Span lend(std::vector<T>& values) {
 /// The weights of a case; `grid`: their scales' in other words.
 std::shared_ptr<backend::Weights> prepare(const Case& c, const Data& data, std::optional<ScaleGrid> grid = {});
 
+/// What D is filled with before a call.
+inline constexpr std::byte kCanary{0xa5};
+
 /// Runs the case and returns D as bytes, [m, n] tight. Throws what the backend throws.
 std::vector<std::byte> run(const Case& c, const Data& data);
+/// The same of a description, grouped or not: D has `rows`.
+std::vector<std::byte> run(const backend::GemmDesc& desc, const Data& data, std::int64_t rows,
+                           const std::vector<std::int32_t>& counts = {},
+                           const std::vector<std::int32_t>& a_index = {});
 
 /// The oracle on the operands as multiplied (quantised by numerics::quantize where the case says so).
 numerics::OracleResult want(const Case& c, const Data& data);
