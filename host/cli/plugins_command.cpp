@@ -20,16 +20,10 @@ namespace {
 namespace json = boost::json;
 
 std::string source_name(std::uint32_t source) {
-  switch (source) {
-    case IRONCL_SOURCE_FILES:
-      return "IRONCL_PLUGIN_FILES";
-    case IRONCL_SOURCE_DIRS:
-      return "IRONCL_PLUGIN_DIRS";
-    case IRONCL_SOURCE_BESIDE:
-      return "beside the library";
-    default:
-      return "by name";
-  }
+  return source == IRONCL_SOURCE_FILES    ? "IRONCL_PLUGIN_FILES"
+         : source == IRONCL_SOURCE_DIRS   ? "IRONCL_PLUGIN_DIRS"
+         : source == IRONCL_SOURCE_BESIDE ? "beside the library"
+                                          : "by name";
 }
 
 json::object to_json(const ironcl::Registry& registry) {

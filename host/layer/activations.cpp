@@ -26,11 +26,6 @@ using numerics::ScaleGrid;
 
 constexpr std::int64_t kMadeUpRows = 16;
 
-[[noreturn]] void fail(ErrorKind kind, const std::filesystem::path& file, const std::string& tensor,
-                       const std::string& text) {
-  throw checkpoint::Error(kind, file, tensor, text);
-}
-
 std::vector<std::byte> bytes_of_rows(const checkpoint::Tensor& tensor, std::int64_t rows, std::int64_t cols) {
   const std::size_t bytes = bytes_of_matrix(tensor.dtype, rows, cols);
   return {tensor.data.begin(), tensor.data.begin() + static_cast<std::ptrdiff_t>(bytes)};
@@ -39,13 +34,13 @@ std::vector<std::byte> bytes_of_rows(const checkpoint::Tensor& tensor, std::int6
 /// The rows of `matrix` that are used; checks both dimensions.
 std::int64_t rows_of(const Matrix& matrix, const ActivationSource& source, const LinearLayer& layer) {
   if (matrix.cols != layer.k) {
-    fail(ErrorKind::shape, matrix.file.path(), matrix.tensor.name,
-         fmt::format("is {}, but layer {} takes K = {} columns; name a layer that fits with --layer",
-                     matrix.tensor.shape_text(), layer.name, layer.k));
+    throw checkpoint::Error(ErrorKind::shape, matrix.file.path(), matrix.tensor.name,
+                            "is {}, but layer {} takes K = {} columns; name a layer that fits with --layer",
+                            matrix.tensor.shape_text(), layer.name, layer.k);
   }
   if (source.m && *source.m > matrix.rows) {
-    fail(ErrorKind::shape, matrix.file.path(), matrix.tensor.name,
-         fmt::format("is {}, which has fewer rows than --m {}", matrix.tensor.shape_text(), *source.m));
+    throw checkpoint::Error(ErrorKind::shape, matrix.file.path(), matrix.tensor.name,
+                            "is {}, which has fewer rows than --m {}", matrix.tensor.shape_text(), *source.m);
   }
   return source.m.value_or(matrix.rows);
 }
@@ -91,7 +86,7 @@ ScaleGrid grid_of_scales(const ActivationSource& source, const Matrix& codes, co
     try {
       return report::parse_grid(said->second);
     } catch (const report::ProblemError& error) {
-      fail(ErrorKind::config, codes.file.path(), {}, fmt::format("metadata x_group: {}", error.what()));
+      throw checkpoint::Error(ErrorKind::config, codes.file.path(), {}, "metadata x_group: {}", error.what());
     }
   }
   const checkpoint::Tensor& scales = codes.file.at(name);
@@ -106,10 +101,10 @@ ScaleGrid grid_of_scales(const ActivationSource& source, const Matrix& codes, co
     }
   }
   if (found.size() != 1) {
-    fail(ErrorKind::ambiguous, codes.file.path(), name,
-         fmt::format("is {} for codes of {}: {}; say the block with --x-block, such as --x-block 1x128",
-                     scales.shape_text(), codes.tensor.shape_text(),
-                     found.empty() ? "no block of 16 to 1024 fits" : "several blocks fit"));
+    throw checkpoint::Error(ErrorKind::ambiguous, codes.file.path(), name,
+                            "is {} for codes of {}: {}; say the block with --x-block, such as --x-block 1x128",
+                            scales.shape_text(), codes.tensor.shape_text(),
+                            found.empty() ? "no block of 16 to 1024 fits" : "several blocks fit");
   }
   return found.front();
 }
@@ -118,9 +113,9 @@ Activations from_codes(const ActivationSource& source, const LinearLayer& layer)
   const auto ref = checkpoint::parse_tensor_ref(source.input_q, 2);
   const Matrix codes = checkpoint::load_matrix(ref.file, ref.tensors[0]);
   if (!numerics::is_quantized(codes.tensor.dtype)) {
-    fail(ErrorKind::dtype, ref.file, ref.tensors[0],
-         fmt::format("is {}; --input-q takes e4m3fn, e5m2 or i8 (--input takes f32, f16, bf16)",
-                     numerics::name_of(codes.tensor.dtype)));
+    throw checkpoint::Error(ErrorKind::dtype, ref.file, ref.tensors[0],
+                            "is {}; --input-q takes e4m3fn, e5m2 or i8 (--input takes f32, f16, bf16)",
+                            numerics::name_of(codes.tensor.dtype));
   }
   Activations a;
   a.m = rows_of(codes, source, layer);
@@ -146,10 +141,9 @@ void check_limit(const LinearLayer& layer, DType x, const Activations& a) {
   const std::int64_t at = beyond - values.begin();
   throw checkpoint::Error(
       checkpoint::ErrorKind::unsupported, layer.weight_file, layer.name,
-      fmt::format(
-          "activation [{}, {}] is {}, beyond the {} at which its scheme clips (activation_scale_ub), which is "
-          "not computed here; scale the input down",
-          at / a.k, at % a.k, *beyond, *layer.activation_limit));
+      "activation [{}, {}] is {}, beyond the {} at which its scheme clips (activation_scale_ub), which is "
+      "not computed here; scale the input down",
+      at / a.k, at % a.k, *beyond, *layer.activation_limit);
 }
 
 }  // namespace
@@ -203,13 +197,13 @@ Expectation load_expectation(const std::string& text, std::int64_t m, std::int64
   const auto ref = checkpoint::parse_tensor_ref(text, 1);
   const Matrix matrix = checkpoint::load_matrix(ref.file, ref.tensors[0]);
   if (matrix.rows != m || matrix.cols != n) {
-    fail(ErrorKind::shape, ref.file, ref.tensors[0],
-         fmt::format("is {}, but the result is [{}, {}]; an expectation has the shape of the result",
-                     matrix.tensor.shape_text(), m, n));
+    throw checkpoint::Error(ErrorKind::shape, ref.file, ref.tensors[0],
+                            "is {}, but the result is [{}, {}]; an expectation has the shape of the result",
+                            matrix.tensor.shape_text(), m, n);
   }
   if (matrix.tensor.dtype != DType::f64 && !numerics::is_float(matrix.tensor.dtype)) {
-    fail(ErrorKind::dtype, ref.file, ref.tensors[0],
-         fmt::format("is {}; an expectation is f64, f32, bf16 or f16", numerics::name_of(matrix.tensor.dtype)));
+    throw checkpoint::Error(ErrorKind::dtype, ref.file, ref.tensors[0],
+                            "is {}; an expectation is f64, f32, bf16 or f16", numerics::name_of(matrix.tensor.dtype));
   }
   return {ref.tensors[0], matrix.tensor.dtype, matrix.to_f64()};
 }

@@ -94,8 +94,7 @@ class Execution {
   void submit(Queue& queue) { runner_->submit(queue, next_call()); }
 
   const Runner& runner() const noexcept { return *runner_; }
-  const Gemm& plan() const { return runner_->gemm(0); }  ///< Of a problem.
-  const report::Problem& problem() const noexcept { return problem_; }
+  const Gemm& plan() const { return runner_->gemm(0); }       ///< Of a problem.
   double plan_ns() const noexcept { return plan_ns_; }        ///< Host time of creating the plan.
   double prepare_ns() const noexcept { return prepare_ns_; }  ///< Host time of preparing the weights once.
   std::uint64_t weights_bytes() const { return runner_->weights(0)->front().info().device_bytes; }  ///< Of one copy.

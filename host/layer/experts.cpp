@@ -40,9 +40,8 @@ void prepare(Runner& runner, const ExpertsSource& source) {
 }
 
 Experts::Experts(const Device& device, const ExpertsSource& source, const ExpertsChoices& choices)
-    : form_(source.form()),
-      choices_(choices),
-      runner_(device, graph_of(form_, choices, device.props().buffer_alignment), choices.tokens) {
+    : tokens_(choices.tokens),
+      runner_(device, graph_of(source.form(), choices, device.props().buffer_alignment), choices.tokens) {
   prepare(runner_, source);
 }
 
@@ -66,17 +65,15 @@ std::uint64_t Experts::weights_bytes() const {
 Call Experts::call_of(const ironcl_experts_args& args) const {
   const Graph& graph = runner_.graph();
   const std::int64_t tokens = args.tokens;
-  if (tokens < 0 || tokens > choices_.tokens)
-    invalid(fmt::format("tokens is {}; this layer was made for 0 to {}", tokens, choices_.tokens));
+  if (tokens < 0 || tokens > tokens_) invalid("tokens is {}; this layer was made for 0 to {}", tokens, tokens_);
   const bool given = args.routed == IRONCL_ROUTED_BY_CALLER, logits = args.routed == IRONCL_ROUTED_BY_LOGITS;
   Call call{tokens, {}, {args.wait, args.wait + args.wait_count}};
   const auto bind = [&](const char* name, const ironcl_span& span, bool required, bool holds) {
     const Value& value = graph.values[graph.find(name)];
     if (span.buffer == nullptr && !required) return;
     const std::uint64_t bytes = bytes_of_matrix(value.dtype, value.rows_of(tokens), value.cols);
-    if (tokens > 0 && span.buffer == nullptr) invalid(fmt::format("{} is absent", name));
-    if (tokens > 0 && span.size < bytes)
-      invalid(fmt::format("{} has {} bytes, {} are needed", name, span.size, bytes));
+    if (tokens > 0 && span.buffer == nullptr) invalid("{} is absent", name);
+    if (tokens > 0 && span.size < bytes) invalid("{} has {} bytes, {} are needed", name, span.size, bytes);
     call.bound.push_back({graph.find(name), span, {}, holds});
   };
   bind("x", args.x, true, true);

@@ -33,16 +33,13 @@ class Experts {
   /// The problem of its first grouped product, for choosing a device before there is one.
   static GemmDesc describe(const ExpertsForm& form, const ExpertsChoices& choices);
 
-  const ExpertsForm& form() const noexcept { return form_; }
-  const ExpertsChoices& choices() const noexcept { return choices_; }
   const Runner& runner() const noexcept { return runner_; }
   Runner& runner() noexcept { return runner_; }
   PlanInfo first_product() const;       ///< Of the experts' gate.
   std::uint64_t weights_bytes() const;  ///< Prepared, on the device.
 
  private:
-  ExpertsForm form_;
-  ExpertsChoices choices_;
+  std::int64_t tokens_;
   Runner runner_;
 };
 

@@ -14,8 +14,6 @@
 
 namespace ironcl::layer {
 
-void invalid(const std::string& text) { throw Error(IRONCL_INVALID_ARGUMENT, 0, text); }
-
 namespace {
 
 using numerics::DType;
@@ -25,20 +23,18 @@ constexpr DType kBetween = DType::f32;  // of what lies between the products: ro
 constexpr std::int64_t kFewTokens = 4;
 
 void check(const ExpertsForm& form, const ExpertsChoices& choices) {
-  if (choices.tokens < 1)
-    invalid(fmt::format("tokens is {}; a layer of experts is made for at least 1", choices.tokens));
+  if (choices.tokens < 1) invalid("tokens is {}; a layer of experts is made for at least 1", choices.tokens);
   const std::int64_t here = form.first_expert.value_or(0) + form.experts.count;
   if (form.hidden < 1 || form.experts.width < 1 || here > form.routing.experts ||
       (!form.first_expert && here != form.routing.experts))
-    invalid(fmt::format("a layer of {} experts with {} matrices of [{}, {}]", form.routing.experts,
-                        form.experts.count, form.experts.width, form.hidden));
+    invalid("a layer of {} experts with {} matrices of [{}, {}]", form.routing.experts, form.experts.count,
+            form.experts.width, form.hidden);
   for (const DType type : {choices.x, choices.out})
-    if (!numerics::is_float(type))
-      invalid(fmt::format("x or y is {}; f32, f16 and bf16 are taken", numerics::name_of(type)));
+    if (!numerics::is_float(type)) invalid("x or y is {}; f32, f16 and bf16 are taken", numerics::name_of(type));
   const std::int64_t rows = numerics::checked_mul(choices.tokens, form.routing.top_k);
   if (rows > INT32_MAX)
-    invalid(fmt::format("{} tokens for {} experts each are {} rows; at most 2^31 - 1 go into one call",
-                        choices.tokens, form.routing.top_k, rows));
+    invalid("{} tokens for {} experts each are {} rows; at most 2^31 - 1 go into one call", choices.tokens,
+            form.routing.top_k, rows);
 }
 
 /// Writes the list of a layer of experts.

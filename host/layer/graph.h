@@ -15,6 +15,8 @@
 // Whoever works on layers walks the list: runner.h on a device, oracle.h in f64, judge.h value by value.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -23,6 +25,7 @@
 #include <vector>
 
 #include "backends/numerics/experts.h"
+#include "host/include/ironcl/ironcl.hpp"
 #include "host/layer/experts_source.h"
 #include "host/report/problem.h"
 
@@ -110,7 +113,10 @@ struct ExpertsChoices {
 };
 
 /// Throws ironcl::Error INVALID_ARGUMENT.
-[[noreturn]] void invalid(const std::string& text);
+template <class... Args>
+[[noreturn]] void invalid(fmt::format_string<Args...> text, Args&&... args) {
+  throw Error(IRONCL_INVALID_ARGUMENT, 0, fmt::format(text, std::forward<Args>(args)...));
+}
 
 /// The list of one product: values "x", "d" and, where the problem has them, "bias" and "counts".
 Graph graph_of(const report::Problem& problem);

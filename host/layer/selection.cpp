@@ -6,16 +6,14 @@
 #include <fnmatch.h>
 
 #include <algorithm>
-#include <boost/algorithm/string/classification.hpp>
-#include <boost/algorithm/string/join.hpp>
 #include <boost/algorithm/string/replace.hpp>
-#include <boost/algorithm/string/split.hpp>
 #include <boost/algorithm/string/trim.hpp>
 #include <boost/json.hpp>
 #include <cctype>
 #include <map>
 #include <utility>
 
+#include "backends/words.h"
 #include "host/report/suggest.h"
 
 namespace ironcl::layer {
@@ -45,9 +43,9 @@ std::string without_numbers(std::string_view text) {
   for (const checkpoint::ExpertsLayer& layer : checkpoint.experts()) known.push_back(layer.name);
   const std::vector<std::string> near = near_names(name, known);
   const std::string hint = near.empty() ? fmt::format("the first of {} is '{}'", known.size(), known.front())
-                                        : fmt::format("did you mean '{}'?", boost::join(near, "' or '"));
+                                        : fmt::format("did you mean '{}'?", fmt::join(near, "' or '"));
   throw checkpoint::Error(ErrorKind::not_found, checkpoint.path(), {},
-                          fmt::format("has no quantised layer '{}'; {} (`ironcl inspect` lists them)", name, hint));
+                          "has no quantised layer '{}'; {} (`ironcl inspect` lists them)", name, hint);
 }
 
 void check_any(const Checkpoint& checkpoint) {
@@ -114,11 +112,10 @@ const LinearLayer& find_layer_unchecked(const Checkpoint& checkpoint, const std:
 }
 
 std::string pattern_of(std::string_view layer) {
-  std::vector<std::string> parts;
-  boost::split(parts, layer, boost::is_any_of("."));
-  for (std::string& part : parts)
+  std::vector<std::string_view> parts = words::split(layer, '.');
+  for (std::string_view& part : parts)
     if (!part.empty() && std::all_of(part.begin(), part.end(), is_digit)) part = "*";
-  return boost::join(parts, ".");
+  return fmt::format("{}", fmt::join(parts, "."));
 }
 
 std::vector<Complaint> fold(const std::vector<LeftOut>& left_out) {

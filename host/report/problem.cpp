@@ -23,7 +23,10 @@ using numerics::Quantizer;
 using numerics::ScaleGrid;
 using numerics::ScaleRounding;
 
-[[noreturn]] void fail(const std::string& text) { throw ProblemError("problem line: " + text); }
+template <class... Args>
+[[noreturn]] void fail(fmt::format_string<Args...> text, Args&&... args) {
+  throw ProblemError("problem line: " + fmt::format(text, std::forward<Args>(args)...));
+}
 
 std::string_view text_of(DType type) { return type == DType::none ? "none" : numerics::name_of(type); }
 
@@ -44,7 +47,7 @@ std::optional<std::int64_t> parse_size(std::string_view text) {
 DType parse_type(std::string_view text, std::string_view word) {
   if (text == "none") return DType::none;
   const std::optional<DType> type = numerics::parse_dtype(text);
-  if (!type) fail(fmt::format("'{}' in '{}' is no element type; f32, f16, bf16, e4m3fn, e5m2, i8 are", text, word));
+  if (!type) fail("'{}' in '{}' is no element type; f32, f16, bf16, e4m3fn, e5m2, i8 are", text, word);
   return *type;
 }
 
@@ -54,8 +57,7 @@ Quantizer parse_quantizer(std::string_view text, std::string_view word) {
   const auto floor = words::number<float>(parts[0]);
   if (!floor || !std::isfinite(*floor) || *floor <= 0 || parts.size() != 2 ||
       (parts[1] != "exact" && parts[1] != "pow2")) {
-    fail(fmt::format("'{}' should be FLOOR:exact or FLOOR:pow2 with a floor above 0, as in 1e-10:exact, or given",
-                     word));
+    fail("'{}' should be FLOOR:exact or FLOOR:pow2 with a floor above 0, as in 1e-10:exact, or given", word);
   }
   return {*floor, parts[1] == "exact" ? ScaleRounding::exact : ScaleRounding::power_of_two};
 }
@@ -74,12 +76,11 @@ void parse_shape(std::string_view word, Problem* problem) {
       if (ok) sizes[2 * side + i] = *size;
     }
   }
-  if (!ok) fail(fmt::format("'{}' is neither an option nor a shape MxK:KxN such as 16x1024:1024x3072", word));
+  if (!ok) fail("'{}' is neither an option nor a shape MxK:KxN such as 16x1024:1024x3072", word);
   if (sizes[1] != sizes[2]) {
-    fail(
-        fmt::format("'{}' has K = {} on the left and {} on the right; they must be equal", word, sizes[1], sizes[2]));
+    fail("'{}' has K = {} on the left and {} on the right; they must be equal", word, sizes[1], sizes[2]);
   }
-  if (sizes[1] == 0 || sizes[3] == 0) fail(fmt::format("'{}' has K or N of 0; only M may be 0", word));
+  if (sizes[1] == 0 || sizes[3] == 0) fail("'{}' has K or N of 0; only M may be 0", word);
   problem->m = sizes[0];
   problem->k = sizes[1];
   problem->n = sizes[3];
@@ -210,15 +211,14 @@ Problem parse_problem(std::string_view line) {
   for (std::string_view word : words::split(line, ' ')) {
     if (word.empty()) continue;
     if (!word.starts_with("--")) {
-      if (shaped) fail(fmt::format("'{}' is a second shape; a line has one", word));
+      if (shaped) fail("'{}' is a second shape; a line has one", word);
       parse_shape(word, &problem);
       shaped = true;
       continue;
     }
     const auto pair = words::key_value(word);
     const auto [key, value] = pair.value_or(std::pair(word, std::string_view()));
-    if (key != "--opt" && !seen.insert(key).second)
-      fail(fmt::format("'{}' is a second {}; a line has one", word, key));
+    if (key != "--opt" && !seen.insert(key).second) fail("'{}' is a second {}; a line has one", word, key);
     if (key == "--src") {
       problem.a_source = parse_type(value, word);
     } else if (key == "--dt") {
@@ -234,39 +234,39 @@ Problem parse_problem(std::string_view line) {
     } else if (key == "--d-quantizer") {
       problem.d_quantizer = parse_quantizer(value, word);
     } else if (key == "--accuracy") {
-      if (value != "f32" && value != "tensor14") fail(fmt::format("'{}': the classes are f32 and tensor14", word));
+      if (value != "f32" && value != "tensor14") fail("'{}': the classes are f32 and tensor14", word);
       problem.weakest_accuracy = value == "f32" ? AccuracyClass::f32 : AccuracyClass::tensor14;
     } else if (key == "--grouping") {
       const auto parts = words::split(value, ':');
       const std::int64_t count = parts.size() == 2 ? parse_size(parts[1]).value_or(0) : 0;
       const bool known = parts[0] == "contiguous" || parts[0] == "masked";
       if (!known || count == 0 || count > std::numeric_limits<std::uint32_t>::max()) {
-        fail(fmt::format("'{}' should be contiguous:COUNT or masked:COUNT", word));
+        fail("'{}' should be contiguous:COUNT or masked:COUNT", word);
       }
       problem.grouping = parts[0] == "masked" ? Grouping::masked : Grouping::contiguous;
       problem.matrices = count;
     } else if (key == "--gather") {
       problem.a_rows = parse_size(value).value_or(0);
-      if (problem.a_rows == 0) fail(fmt::format("'{}' should be --gather=ROWS, the rows that A has", word));
+      if (problem.a_rows == 0) fail("'{}' should be --gather=ROWS, the rows that A has", word);
     } else if (key == "--global") {
       globals = value;
     } else if (key == "--repeatable" && !pair) {
       problem.repeatable = true;
     } else if (key == "--opt") {
       const auto option = words::key_value(value);
-      if (!option) fail(fmt::format("'{}' should be --opt=KEY=VALUE", word));
+      if (!option) fail("'{}' should be --opt=KEY=VALUE", word);
       problem.options.emplace_back(*option);
     } else {
       fail(
-          fmt::format("'{}' is no option; --src, --dt, --scale, --scale-dt, --global, --bias, --quantizer, "
-                      "--d-quantizer, --accuracy, --grouping, --gather, --repeatable, --opt are",
-                      word));
+          "'{}' is no option; --src, --dt, --scale, --scale-dt, --global, --bias, --quantizer, "
+          "--d-quantizer, --accuracy, --grouping, --gather, --repeatable, --opt are",
+          word);
     }
   }
   if (!shaped) fail("there is no shape; write MxK:KxN such as 16x1024:1024x3072");
   if (!types) fail("there is no --dt=A:B:D, such as --dt=e4m3fn:e4m3fn:bf16");
   const auto names = words::split(*types, ':');
-  if (names.size() != 3) fail(fmt::format("'--dt={}' should name three types, A:B:D", *types));
+  if (names.size() != 3) fail("'--dt={}' should name three types, A:B:D", *types);
   problem.a = parse_type(names[0], *types);
   problem.b = parse_type(names[1], *types);
   problem.d = parse_type(names[2], *types);
@@ -274,19 +274,18 @@ Problem parse_problem(std::string_view line) {
   const std::array<Scales*, 3> operands = {&problem.a_scale, &problem.b_scale, &problem.d_scale};
   if (grids) {
     const auto parts = words::split(*grids, ':');
-    if (parts.size() != 2 && parts.size() != 3) fail(fmt::format("'--scale={}' should be A:B or A:B:D", *grids));
+    if (parts.size() != 2 && parts.size() != 3) fail("'--scale={}' should be A:B or A:B:D", *grids);
     for (std::size_t i = 0; i < parts.size(); ++i) {
       if (parts[i] != "none") *operands[i] = {DType::f32, parse_grid(parts[i])};
     }
   }
   if (scale_types) {
     const auto parts = words::split(*scale_types, ':');
-    if (parts.size() != 2 && parts.size() != 3)
-      fail(fmt::format("'--scale-dt={}' should be A:B or A:B:D", *scale_types));
+    if (parts.size() != 2 && parts.size() != 3) fail("'--scale-dt={}' should be A:B or A:B:D", *scale_types);
     for (std::size_t i = 0; i < parts.size(); ++i) {
       const DType type = parse_type(parts[i], *scale_types);
       if ((type == DType::none) != (operands[i]->dtype == DType::none)) {
-        fail(fmt::format("'--scale-dt={}' and --scale disagree on which operands have scales", *scale_types));
+        fail("'--scale-dt={}' and --scale disagree on which operands have scales", *scale_types);
       }
       operands[i]->dtype = type;
     }
@@ -297,7 +296,7 @@ Problem parse_problem(std::string_view line) {
                            : name == "d" ? operands[2]
                                          : nullptr;
     if (scales == nullptr || scales->dtype == DType::none) {
-      fail(fmt::format("'--global={}' should name operands with scales: a, b, d", *globals));
+      fail("'--global={}' should name operands with scales: a, b, d", *globals);
     }
     scales->global = true;
   }

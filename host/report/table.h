@@ -64,13 +64,11 @@ class GroupedText {
   std::string heading() const;
   /// The rows of `table`, which has the sample's columns.
   std::string rows(const Table& table) const;
-  /// Whether rows are blocks of lines, each with a blank line behind it, since columns would be too wide.
-  bool blocks() const noexcept { return blocks_; }
 
  private:
   std::vector<Column> columns_;
   std::vector<std::size_t> widths_;
-  bool blocks_ = false;
+  bool blocks_ = false;  ///< Rows are blocks of lines, since columns would be too wide.
 };
 
 /// A Markdown table; bars inside cells are escaped.

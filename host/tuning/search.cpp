@@ -27,6 +27,8 @@ constexpr std::size_t kFinalists = 3;  ///< Beside the rule of thumb.
 constexpr double kFinalShare = 0.2;    ///< Of the budget, kept for the finalists.
 constexpr double kLeastGain = 0.01;    ///< A winner is at least so much faster.
 constexpr int kGiveUpAfter = 4;        ///< Samples of a variant that were all slow: no more of it.
+constexpr int kQuickRuns = 3;          ///< Timed ones of a trial,
+constexpr int kFinalRuns = 9;          ///< and of a finalist, where time allows.
 constexpr double kManyFlops = 0x1p33;  ///< Calls that long find no weights in a cache anyway.
 
 /// Standard error of a median, from the quartiles, as for a normal distribution.
@@ -143,8 +145,7 @@ class Search {
   }
 
   void report(const char* stage) const {
-    if (settings_.progress)
-      settings_.progress({stage, found_.trials.size(), best_ns(), elapsed(), settings_.budget_seconds});
+    if (settings_.progress) settings_.progress({stage, found_.trials.size(), best_ns()});
   }
 
   bool try_in_time(std::size_t index, const char* stage, double share = 1) {
@@ -201,7 +202,7 @@ class Search {
       return;
     }
     std::vector<double> times;
-    for (int i = 0; i < settings_.quick_runs; ++i) {
+    for (int i = 0; i < kQuickRuns; ++i) {
       times.push_back(execution->run().ns());
       if (live_.size() > kFinalists && times.back() > 2 * best_ns()) break;
     }
@@ -270,7 +271,7 @@ class Search {
     if (live_.empty() || found_.stopped) return;
     std::vector<std::vector<double>> times(live_.size());
     for (Live& live : live_) live.execution->run();  // each starts warm
-    for (int round = 0; round < settings_.final_runs; ++round) {
+    for (int round = 0; round < kFinalRuns; ++round) {
       if (round >= 3 && elapsed() > settings_.budget_seconds) break;
       for (std::size_t i = 0; i < live_.size(); ++i) {
         const std::size_t at = (i + static_cast<std::size_t>(round)) % live_.size();

@@ -40,15 +40,12 @@ struct Progress {
   const char* stage = "";
   std::size_t tried = 0;
   double best_ns = 0;  ///< 0: nothing right yet.
-  double seconds = 0, budget_seconds = 0;
 };
 
 struct SearchSettings {
   double budget_seconds = 30;
   std::uint64_t seed = 1;
   std::uint64_t rotate_bytes = std::uint64_t{256} << 20;  ///< Weights pass through that much memory.
-  int quick_runs = 3;                                     ///< Timed runs of a trial.
-  int final_runs = 9;                                     ///< Timed runs of a finalist, where time allows.
   std::vector<Configuration> starts;                      ///< Tried first: what won nearby.
   std::function<double()> now;                            ///< Seconds; default: the steady clock.
   std::function<bool()> stop;                             ///< True: end at once. May be empty.

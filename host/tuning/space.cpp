@@ -43,11 +43,9 @@ Configuration configuration(const json::value& value) {
   for (const auto& option : object(member(from, "options"), "options"))
     made.options.emplace_back(std::string(option.key()), text(option.value(), "option"));
   if (const auto* layout = from.if_contains("layout")) made.layout = text(*layout, "layout");
-  if (const auto* local = from.if_contains("local_memory_bytes"); local != nullptr && local->is_number())
-    made.local_memory_bytes = local->to_number<std::uint64_t>();
   const std::string accuracy = text(member(from, "accuracy_class"), "accuracy_class");
-  if (accuracy != "f32" && accuracy != "tensor14") wrong("has the unknown accuracy class " + accuracy);
-  made.accuracy = accuracy == "f32" ? numerics::AccuracyClass::f32 : numerics::AccuracyClass::tensor14;
+  if (!numerics::parse_accuracy(accuracy)) wrong("has the unknown accuracy class " + accuracy);
+  made.accuracy = *numerics::parse_accuracy(accuracy);
   return made;
 }
 

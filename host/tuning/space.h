@@ -22,7 +22,6 @@ struct Configuration {
   std::string variant;
   std::vector<std::pair<std::string, std::string>> options;  ///< Without "variant"; in the plugin's order.
   std::string layout;                                        ///< Of packed weights; empty: not said.
-  std::uint64_t local_memory_bytes = 0;
   numerics::AccuracyClass accuracy = numerics::AccuracyClass::f32;
 
   /// The same kernel: variant and options.

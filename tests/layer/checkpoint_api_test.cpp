@@ -16,6 +16,7 @@
 #include "host/layer/c_checkpoint.h"
 #include "host/layer/synthetic.h"
 #include "tests/cli/scratch.h"
+#include "tests/layer/devices.h"
 
 namespace {
 
@@ -25,20 +26,10 @@ using numerics::DType;
 
 constexpr std::int64_t kM = 3;
 
-Device right_device(const Registry& registry) { return registry.device("toy:0"); }
-
-Registry toys() {
-  Registry::Options options;
-  options.use_environment = false;
-  options.plugin_dirs = TOY_PLUGIN_DIR;
-  options.disable = "opencl,ironwood";
-  return Registry::discover(options);
-}
-
 /// Runs a layer on bf16 values as an engine does; the result in f32, as the device gave it.
 std::vector<float> run(const Layer& layer, const std::vector<std::uint16_t>& x) {
   const Registry registry = toys();
-  const Device device = right_device(registry);
+  const Device device = registry.device("toy:0");
   const GemmDesc desc = layer.problem({.m = kM, .d = IRONCL_F32});
   const Gemm gemm(device, desc);
   const Weights weights = layer.prepare(device, &gemm);

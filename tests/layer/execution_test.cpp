@@ -8,6 +8,7 @@
 #include "host/layer/judge.h"
 #include "host/layer/synthetic.h"
 #include "tests/cli/scratch.h"
+#include "tests/layer/devices.h"
 
 namespace {
 
@@ -17,14 +18,7 @@ using numerics::DType;
 
 class ExecutionTest : public ::testing::Test {
  protected:
-  static Registry plugins() {
-    Registry::Options options;
-    options.use_environment = false;
-    options.plugin_dirs = TOY_PLUGIN_DIR;
-    options.disable = "opencl,ironwood";
-    return Registry::discover(options);
-  }
-  const Registry registry = plugins();
+  const Registry registry = toys();
   const Device right = registry.device("toy:0");
 };
 
@@ -143,10 +137,7 @@ TEST(SampledRows, HaveBothEnds) {
 
 /// A D in codes is judged under its scales, and a scale that is another one shows.
 TEST(QuantisedDOfARealDevice, IsRightUnderItsOwnScalesOnly) {
-  Registry::Options options;
-  options.use_environment = false;
-  options.plugin_dirs = REAL_PLUGIN_DIR;
-  const Device device = Registry::discover(options).device("ironwood:0");
+  const Device device = real_plugins().device("ironwood:0");
   for (const char* line : {"--src=bf16 --dt=e4m3fn:e4m3fn:e4m3fn --scale=1x128:128x128:1xall 21x256:256x300",
                            "--src=bf16 --dt=e4m3fn:e4m3fn:e5m2 --scale=1x128:128x128:1x32 --scale-dt=f32:f32:e8m0 "
                            "21x256:256x300"}) {

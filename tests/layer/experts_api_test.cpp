@@ -8,6 +8,7 @@
 
 #include "host/include/ironcl/checkpoint.hpp"
 #include "host/layer/execution.h"
+#include "tests/layer/devices.h"
 #include "tests/layer/experts_support.h"
 
 namespace {
@@ -107,10 +108,7 @@ TEST_F(ExpertsApi, TheHeaderSaysWhatThereIs) {
 }
 
 TEST_F(ExpertsApi, GivesTheBitsOfTheClasses) {
-  Registry::Options options;
-  options.use_environment = false;
-  options.plugin_dirs = REAL_PLUGIN_DIR;
-  const Registry registry = Registry::discover(options);
+  const Registry registry = cli_test::real_plugins();
   std::size_t ran = 0;
   for (const Device& device : registry.devices()) {
     const layer::Example example("deepseek-v3", true);
@@ -170,10 +168,7 @@ TEST_F(ExpertsApi, GivesTheBitsOfTheClasses) {
 /// The table of an older plugin is shorter, and one that was opened without a library may have no function
 /// in a slot.
 TEST_F(ExpertsApi, ATableWithHolesAnswersInPlaceOfEndingTheProcess) {
-  Registry::Options options;
-  options.use_environment = false;
-  options.plugin_dirs = REAL_PLUGIN_DIR;
-  const Registry registry = Registry::discover(options);
+  const Registry registry = cli_test::real_plugins();
   ASSERT_FALSE(registry.devices().empty());
   const Device device = registry.devices().front();
   const auto create = [&](const ironcl_plugin& table, std::uint32_t reserved = 0) {
@@ -211,10 +206,7 @@ struct Watched {
 };
 
 TEST_F(ExpertsApi, GoBeforeTheirRegistryWhereOthersTakeTheirPlace) {
-  Registry::Options options;
-  options.use_environment = false;
-  options.plugin_dirs = REAL_PLUGIN_DIR;
-  const Registry registry = Registry::discover(options);
+  const Registry registry = cli_test::real_plugins();
   const Checkpoint opened(std::string(TEST_DATA) + "/experts/deepseek-v3");
   for (const Device& device : registry.devices()) {
     const auto make = [&](const Device& on) { return Experts(opened, "model.layers.0.mlp", on, {.tokens = 2}); };

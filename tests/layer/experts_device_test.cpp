@@ -11,6 +11,7 @@
 
 #include "backends/numerics/casts.h"
 #include "host/layer/judge.h"
+#include "tests/layer/devices.h"
 #include "tests/layer/experts_support.h"
 
 namespace ironcl::layer {
@@ -21,11 +22,8 @@ using numerics::DType;
 class ExpertsOnDevices : public testing::Test {
  protected:
   ExpertsOnDevices() {
-    Registry::Options options;
-    options.use_environment = false;
-    options.plugin_dirs = REAL_PLUGIN_DIR;
     const Example example("qwen3-moe", true);
-    for (const Device& device : Registry::discover(options).devices()) {
+    for (const Device& device : cli_test::real_plugins().devices()) {
       try {
         ExpertsChoices choices;
         choices.tokens = 1;

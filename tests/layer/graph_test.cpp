@@ -12,6 +12,7 @@
 #include "host/layer/judge.h"
 #include "host/layer/synthetic.h"
 #include "host/tuning/shapes.h"
+#include "tests/layer/devices.h"
 
 namespace ironcl::layer {
 namespace {
@@ -110,11 +111,8 @@ TEST(Graph, AListThatIsNoLayerOfExpertsRunsAndIsJudged) {
     return StackedMatrices{1, op.problem.n, op.problem.k, of.b, of.b_scale};
   };
   Oracle oracle(matrices, kTokens, {{"x", first.a}});
-  Registry::Options options;
-  options.use_environment = false;
-  options.plugin_dirs = REAL_PLUGIN_DIR;
   int ran = 0;
-  for (const Device& device : Registry::discover(options).devices()) {
+  for (const Device& device : cli_test::real_plugins().devices()) {
     try {
       Runner runner(device, list, kTokens);
       runner.prepare(0, first.b, first.b_scale);
