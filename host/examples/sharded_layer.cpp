@@ -39,7 +39,7 @@ Floats product(const ironcl::Layer& layer, const std::vector<ironcl::Device>& de
       if (rank == 0 && count > 1)
         std::printf("%s: %s; rank 0 has read %llu of %llu bytes, sent %llu\n", layer.name().c_str(),
                     linear.shards().text().c_str(), static_cast<unsigned long long>(linear.bytes_read()),
-                    static_cast<unsigned long long>(b.data.size() + b.scales.size()),
+                    static_cast<unsigned long long>(b.data.size()) + b.scales.size(),
                     static_cast<unsigned long long>(group.sent().bytes));
     });
     if (rank == 0) result = d;
@@ -52,6 +52,7 @@ int run(const std::string& path, const std::string& name, int count, const std::
   const ironcl::Layer layer = checkpoint.layer(name);
   const ironcl::Registry registry = ironcl::Registry::discover();
   std::vector<ironcl::Device> devices;
+  devices.reserve(uris.size());
   for (const std::string& uri : uris) devices.push_back(registry.select(layer.problem({.m = kRows}), uri));
   Floats x(static_cast<std::size_t>(kRows * layer.k()));
   for (std::size_t i = 0; i < x.size(); ++i) x[i] = std::sin(static_cast<float>(i % 977));

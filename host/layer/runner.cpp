@@ -17,6 +17,8 @@ template <class... Functions>
 struct Visitor : Functions... {
   using Functions::operator()...;
 };
+template <class... Functions>
+Visitor(Functions...) -> Visitor<Functions...>;  // Which clang makes by itself from 17 on.
 
 ironcl_dtype to_c(DType type) { return static_cast<ironcl_dtype>(type); }
 

@@ -16,7 +16,6 @@ namespace {
 using layer::Graph;
 using layer::kNoValue;
 using layer::ProductOp;
-using layer::Value;
 using layer::ValueId;
 using numerics::DType;
 using Bytes = std::vector<std::byte>;
@@ -45,6 +44,7 @@ class LocalExperts final : public layer::ExpertsSource {
 /// The list that leads from `given` to `wanted`; values that are not on the way have no memory.
 Graph cut(Graph list, const std::vector<std::string>& given, const std::string& wanted) {
   std::vector<ValueId> have;
+  have.reserve(given.size());
   for (const std::string& name : given) have.push_back(list.find(name));
   list.result = list.find(wanted);
   std::vector<layer::Operation> kept;

@@ -23,7 +23,7 @@ class Launch {
   /// This process's rank; it takes one of the devices of its host in turn, by `local_rank`.
   Launch(std::unique_ptr<Transport> process, Group::Settings settings)
       : settings_(settings), process_(std::move(process)), group_(std::make_unique<Group>(*process_, settings)) {}
-  void use(Device device) { devices_ = {std::move(device)}; }
+  void use(const Device& device) { devices_ = {device}; }
 
   int size() const { return process_ ? process_->size() : static_cast<int>(devices_.size()); }
   bool processes() const noexcept { return process_ != nullptr; }

@@ -333,6 +333,7 @@ Times reduce(Group& group, std::int64_t m, std::int64_t n, ironcl_dtype out, con
         const Range mine = owned(rows, self);
         const auto to = d.subspan(static_cast<std::size_t>(mine.begin) * out_row, bytes(mine, out_row));
         std::vector<const std::byte*> partials;
+        partials.reserve(from.size());
         for (const int rank : from) partials.push_back(way.from(rank).data());
         if (alone)
           std::copy_n(partials[0], to.size(), to.begin());
@@ -343,6 +344,7 @@ Times reduce(Group& group, std::int64_t m, std::int64_t n, ironcl_dtype out, con
   std::vector<Exchange> sums;
   for (const Range& rows : shares) {
     std::vector<std::size_t> receive;
+    receive.reserve(static_cast<std::size_t>(ranks));
     for (int rank = 0; rank < ranks; ++rank) receive.push_back(bytes(owned(rows, rank), out_row));
     const Range mine = owned(rows, self);
     sums.push_back(all_gather(group, "sums of partial results",
@@ -443,6 +445,7 @@ class Linear {
         m, choices_.chunks, static_cast<std::size_t>(width) * element, compute,
         [&](Range rows, std::span<const std::byte> local, const Failure& failure) {
           std::vector<std::size_t> receive;
+          receive.reserve(static_cast<std::size_t>(group_->size()));
           for (int rank = 0; rank < group_->size(); ++rank)
             receive.push_back(choices_.local && rank != self
                                   ? 0

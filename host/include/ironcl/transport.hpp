@@ -212,7 +212,7 @@ class Exchange {
   /// `send[r]` goes to rank r; receive[r] bytes come from rank r. What a rank has for itself stays there. A rank with
   /// a `failure` sends that, and as many bytes as the others expect.
   Exchange(Group& group, std::string phase, const std::vector<std::span<const std::byte>>& send,
-           const std::vector<std::size_t>& receive, Failure failure = {}, const std::string& record = {})
+           const std::vector<std::size_t>& receive, const Failure& failure = {}, const std::string& record = {})
       : group_(&group), phase_(std::move(phase)) {
     if (!group.ended_.empty()) throw Error(IRONCL_UNAVAILABLE, 0, phase_ + ": " + group.ended_);
     const auto ranks = static_cast<std::size_t>(group.size()), self = static_cast<std::size_t>(group.rank());
