@@ -41,6 +41,11 @@ class LocalExperts final : public layer::ExpertsSource {
   layer::ExpertsForm form_;
 };
 
+/// Where there is nothing to copy, neither side need have an address.
+void copy_bytes(void* to, const void* from, std::size_t bytes) {
+  if (bytes != 0) std::memcpy(to, from, bytes);
+}
+
 /// The list that leads from `given` to `wanted`; values that are not on the way have no memory.
 Graph cut(Graph list, const std::vector<std::string>& given, const std::string& wanted) {
   std::vector<ValueId> have;
@@ -141,7 +146,7 @@ layer::RoutedTokens SpreadExperts::route(std::int64_t tokens, std::span<const st
   layer::RoutedTokens chosen = routed == nullptr ? layer::RoutedTokens() : *routed;
   const auto result = [&](auto& to) {
     to.resize(output.d.size() / sizeof to[0]);
-    std::memcpy(to.data(), output.d.data(), output.d.size());
+    copy_bytes(to.data(), output.d.data(), output.d.size());
   };
   if (form_.shared_gate)
     result(shared_weights);
@@ -234,7 +239,7 @@ layer::RoutedTokens SpreadExperts::run(std::int64_t tokens, std::span<const std:
     append(ids, from + here[rank] * (row + scale_row), here[rank] * ids_row);
   }
   std::vector<std::int32_t> slots(all * top_k), at(slots.size()), index(slots.size());
-  std::memcpy(slots.data(), ids.data(), ids.size());
+  copy_bytes(slots.data(), ids.data(), ids.size());
   std::vector<Bytes> results(ranks);
   for (std::size_t rank = 0, slot = 0; rank < ranks; ++rank) {
     std::size_t theirs = 0, mine = 0;
@@ -274,7 +279,7 @@ layer::RoutedTokens SpreadExperts::run(std::int64_t tokens, std::span<const std:
     const std::span<const std::byte> from = back.from(static_cast<int>(rank));
     std::int64_t next = std::ssize(down) / form_.hidden;
     down.resize(down.size() + from.size() / sizeof(float));
-    std::memcpy(down.data() + static_cast<std::size_t>(next) * hidden, from.data(), from.size());
+    copy_bytes(down.data() + static_cast<std::size_t>(next) * hidden, from.data(), from.size());
     for (const std::size_t token : sends[rank])
       for (std::size_t slot = token * top_k; slot < (token + 1) * top_k; ++slot)
         if (is_at(chosen.ids[slot], rank)) rows[slot] = static_cast<std::int32_t>(next++);

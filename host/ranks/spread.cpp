@@ -212,7 +212,7 @@ layer::Substituted SpreadLayers::run(const layer::ExpertsSource& source, const l
       const auto take = [&](auto& to, std::size_t at) {
         const std::size_t before = to.size();
         to.resize(before + count * ids_row / sizeof to[0]);
-        std::memcpy(to.data() + before, from.data() + at, count * ids_row);
+        if (count != 0) std::memcpy(to.data() + before, from.data() + at, count * ids_row);
       };
       take(made.output.routed.ids, count * y_row);
       take(made.output.routed.weights, count * (y_row + ids_row));
