@@ -101,16 +101,11 @@ static inline void quantise_tiles(__local float* values, __local float* scales, 
 #if defined(HALF_VECTORS) && defined(__AVX512BW__) && TILE_N == PANEL && (B_TYPE == TYPE_E4M3 || B_TYPE == TYPE_E5M2)
 #define TWO_K
 typedef short short32 __attribute__((ext_vector_type(32), aligned(2)));
-typedef __fp16 half_vector_32 __attribute__((ext_vector_type(32)));
 typedef struct {
   float16 even[2], odd[2];
 } two_k;
 #define FROM_(i) i, i + 1, i + 2, i + 3, i + 4, i + 5, i + 6, i + 7, i + 8, i + 9, i + 10, i + 11, i + 12, i + 13, i + 14, i + 15
-static inline __attribute__((always_inline)) float16 floats_of_half(short32 bits, const bool upper) {
-  const half_vector_32 values = __builtin_astype(bits, half_vector_32);
-  return upper ? __builtin_convertvector(__builtin_shufflevector(values, values, FROM_(16)), float16)
-               : __builtin_convertvector(__builtin_shufflevector(values, values, FROM_(0)), float16);
-}
+#define HALF_OF_(x, first) convert_halfs(__builtin_astype(__builtin_shufflevector(x, x, FROM_(first)), ushort16))
 static inline __attribute__((always_inline)) two_k decode_two_k(__global const uchar* codes) {
   const short32 words = *(__global const short32*)codes, up = words << (short32)(8);
 #if B_TYPE == TYPE_E4M3
@@ -118,7 +113,7 @@ static inline __attribute__((always_inline)) two_k decode_two_k(__global const u
 #else
   const short32 even = up, odd = words & (short32)((short)0xff00);
 #endif
-  const two_k both = {{floats_of_half(even, false), floats_of_half(even, true)}, {floats_of_half(odd, false), floats_of_half(odd, true)}};
+  const two_k both = {{HALF_OF_(even, 0), HALF_OF_(even, 16)}, {HALF_OF_(odd, 0), HALF_OF_(odd, 16)}};
   return both;
 }
 #define STEP 2  // k of a pass.
