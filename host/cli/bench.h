@@ -14,6 +14,7 @@
 #include "host/include/ironcl/ironcl.hpp"
 #include "host/layer/execution.h"
 #include "host/layer/experts_source.h"
+#include "host/ranks/spread.h"
 #include "host/report/table.h"
 #include "host/tuning/ceilings.h"
 
@@ -76,6 +77,11 @@ BenchTable chain_table(BenchTable::Say say);
 bool bench_chain(const Device& device, const std::vector<MeasuredLayer>& products, std::int64_t rows,
                  std::size_t layers, const BenchSettings& settings, double copy_bytes_per_second, BenchTable& table);
 
+/// Bytes of codes and scales of an expert's three matrices.
+double expert_bytes(const layer::ExpertsForm& form, const layer::GatedForm& expert);
+/// Two for each multiply-add of a call, the router's apart.
+double flops_of(const layer::ExpertsForm& form, std::int64_t tokens);
+
 BenchTable experts_table(BenchTable::Say say);
 
 struct ExpertsBench {
@@ -88,5 +94,15 @@ struct ExpertsBench {
 /// False where the check failed.
 bool bench_experts(const Device& device, const layer::ExpertsSource& source, const ExpertsBench& experts,
                    const BenchSettings& settings, double copy_bytes_per_second, BenchTable& table);
+
+BenchTable ranks_table(BenchTable::Say say);
+/// A layer over ranks in each number of chunks, beside itself on `device` alone. False where a check failed.
+bool bench_ranks(ranks::Launch& launch, const Device& device, const MeasuredLayer& of, const std::vector<int>& chunks,
+                 const ranks::SpreadSettings& split, const BenchSettings& settings, BenchTable& table);
+BenchTable ranks_experts_table(BenchTable::Say say);
+/// The same of a layer of experts, each of whose calls routes as the input says.
+bool bench_ranks(ranks::Launch& launch, const Device& device, const layer::ExpertsSource& source,
+                 const ExpertsBench& bench, const ranks::SpreadSettings& split, const BenchSettings& settings,
+                 BenchTable& table);
 
 }  // namespace ironcl::cli

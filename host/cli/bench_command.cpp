@@ -15,6 +15,7 @@
 #include "host/cli/device_list.h"
 #include "host/cli/parse_option.h"
 #include "host/cli/progress_line.h"
+#include "host/cli/ranks_options.h"
 #include "host/cli/shape_options.h"
 #include "host/include/ironcl/ironcl.hpp"
 #include "host/layer/synthetic.h"
@@ -35,6 +36,7 @@ class BenchCommand final : public Command {
   ironcl bench --model deepseek-v3 --tp-size 8 --m 1:4096:*4  a model's layers as one of eight devices holds them
   ironcl bench --shape 4096x4096 --m 1024 --device opencl:0 --opt variant=gemm_tiled --opt tile_m=128
   ironcl bench --model qwen3-30b-a3b --tokens 1,8,64,512      whole layers of experts, beside a loop over the experts
+  ironcl bench --shape 7168x16384 --m 4096 --ranks --device opencl:0,opencl:1 --split row --chunks 1,2,4
   ironcl bench --problem '--src=bf16 --dt=e4m3fn:e4m3fn:bf16 --scale=1x128:128x128 16x1024:1024x3072'
 )";
 
@@ -56,6 +58,12 @@ class BenchCommand final : public Command {
         ->option_text("LAYERS");
     app.add_option("--device", uris_, "device URI; may be repeated (default: every device that is no model)")
         ->option_text("URI");
+    ranks_.declare(app);
+    app.add_option("--chunks", chunks_,
+                   "with --ranks: parts of the rows, one travels while the next is computed: a list")
+        ->delimiter(',')
+        ->check(CLI::Range(1, 1 << 20))
+        ->option_text("LIST");
     add_backend_options(app, options_, "a backend's own option; may be repeated");
     add_accuracy(app, accuracy_, true);
     add_number(app, "--runs", settings_.runs, above_zero(), "least number of timed calls");
@@ -75,6 +83,11 @@ class BenchCommand final : public Command {
 
   ExitStatus run() override {
     report::check_outputs({csv_, json_, markdown_}, shapes_.files());
+    ranks_.start();
+    if (!ranks_.on()) refuse_options(*app_, "{} is about ranks; give --ranks too", {"--chunks"});
+    if (ranks_.on())
+      refuse_options(*app_, "ranks have one copy of the weights, and no loop or chain; leave {} out",
+                     {"--chain", "--rotate-mib", "--no-loop"});
     if (const auto tokens = shapes_.tokens(); !tokens.empty()) return run_experts(tokens);
     if (skew_ != 0 || no_loop_) usage("--skew and --no-loop are about layers of experts: give --tokens");
     return chain_ != 0 ? run_chain() : run_products();
@@ -84,6 +97,13 @@ class BenchCommand final : public Command {
   ExitStatus run_products() {
     const std::vector<MeasuredLayer> rows = all_rows();
     report::check_outputs({csv_, json_, markdown_}, inputs_);
+    if (ranks_.on())
+      return over_ranks(ranks_table(speaker()), [&](const ironcl::Device& device, BenchTable& over) {
+        bool pass = true;
+        for (const MeasuredLayer& one : rows)
+          pass = bench_ranks(ranks_.launch(), device, one, chunks_, ranks_.settings(), settings_, over) && pass;
+        return pass;
+      });
     BenchTable table(
         "device layer problem m n k variant accuracy_class config verdict time_ns spread time_kind host_ns gflops "
         "gbytes_per_s of_fma_ceiling of_copy_ceiling max_error_over_bound rows_checked plan_ns prepare_ns "
@@ -148,6 +168,18 @@ class BenchCommand final : public Command {
     ExpertsBench bench{.skew = skew_, .loop = !no_loop_};
     bench.choices.options = parse_key_values("--opt", options_);
     const auto source = layer::make_experts(form, settings_.seed);
+    if (ranks_.on()) {
+      refuse_options(*app_, "experts travel in one part; leave {} out", {"--chunks"});
+      bench.choices.weakest_accuracy = classes.front();
+      return over_ranks(ranks_experts_table(speaker()), [&](const ironcl::Device& device, BenchTable& over) {
+        bool pass = true;
+        for (const std::int64_t tokens : all_tokens) {
+          bench.tokens = bench.choices.tokens = tokens;
+          pass = bench_ranks(ranks_.launch(), device, *source, bench, ranks_.settings(), settings_, over) && pass;
+        }
+        return pass;
+      });
+    }
     BenchTable table = experts_table(speaker());
     const auto measure_all = [&](const ironcl::Device& device, const tuning::Ceilings& ceilings) {
       bool pass = true;
@@ -181,6 +213,18 @@ class BenchCommand final : public Command {
               : std::string());
       pass = measure_all(device, ceilings) && pass;
     }
+    return pass ? ExitStatus::ok : ExitStatus::out_of_bounds;
+  }
+
+  /// Measures over ranks, beside rank 0's device alone.
+  ExitStatus over_ranks(BenchTable table,
+                        const std::function<bool(const ironcl::Device&, BenchTable&)>& measure_all) {
+    const ironcl::Registry registry = ironcl::Registry::discover();
+    const ironcl::Device device = ranks_.devices(registry, uris_).front();
+    say("{} ranks, rank 0 on {}: {}\n", ranks_.launch().size(), device.uri(), device.name());
+    table.heading();
+    const bool pass = measure_all(device, table);
+    if (ranks_.writes()) write(table.table());
     return pass ? ExitStatus::ok : ExitStatus::out_of_bounds;
   }
 
@@ -311,6 +355,8 @@ class BenchCommand final : public Command {
   double skew_ = 0;
   std::size_t chain_ = 0;  ///< Layers; 0: each product by itself.
   bool no_loop_ = false;
+  RanksOptions ranks_;
+  std::vector<int> chunks_ = {1};
   std::string accuracy_;  ///< Empty: as the problems say.
   BenchSettings settings_;
   std::string csv_, json_, markdown_;

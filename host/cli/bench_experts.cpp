@@ -23,17 +23,6 @@ using numerics::DType;
 constexpr std::size_t kInputs = 4;
 constexpr double kTurnNs = 40e6;  ///< Of the loop, between calls of the layer.
 
-/// Bytes of codes and scales of an expert's three matrices.
-double expert_bytes(const ExpertsForm& form, const layer::GatedForm& expert) {
-  const double h = static_cast<double>(form.hidden), i = static_cast<double>(expert.width);
-  const auto scales = [&](const layer::MatrixForm& matrix, std::int64_t n, std::int64_t k) {
-    return static_cast<double>(matrix.scale.grid.scale_rows(n) * matrix.scale.grid.scale_cols(k)) *
-           static_cast<double>(numerics::size_of(matrix.scale.dtype));
-  };
-  return 3 * h * i * static_cast<double>(numerics::size_of(expert.gate.code)) +
-         2 * scales(expert.gate, expert.width, form.hidden) + scales(expert.down, form.hidden, expert.width);
-}
-
 /// The same products as a loop: for each expert that is hit, and the shared one, three plans' worth of work by plans
 /// for single matrices. Rows of x lie sorted already, nothing is combined and nothing waits: the loop is shown at its
 /// best.
@@ -127,6 +116,22 @@ std::string accuracy_of(const layer::Runner& runner) {
 
 }  // namespace
 
+double expert_bytes(const ExpertsForm& form, const layer::GatedForm& expert) {
+  const double h = static_cast<double>(form.hidden), i = static_cast<double>(expert.width);
+  const auto scales = [&](const layer::MatrixForm& matrix, std::int64_t n, std::int64_t k) {
+    return static_cast<double>(matrix.scale.grid.scale_rows(n) * matrix.scale.grid.scale_cols(k)) *
+           static_cast<double>(numerics::size_of(matrix.scale.dtype));
+  };
+  return 3 * h * i * static_cast<double>(numerics::size_of(expert.gate.code)) +
+         2 * scales(expert.gate, expert.width, form.hidden) + scales(expert.down, form.hidden, expert.width);
+}
+
+double flops_of(const ExpertsForm& form, std::int64_t tokens) {
+  const std::int64_t rows = tokens * form.routing.top_k;
+  return 6 * static_cast<double>(rows * form.experts.width + (form.shared ? tokens * form.shared->width : 0)) *
+         static_cast<double>(form.hidden);
+}
+
 BenchTable experts_table(BenchTable::Say say) {
   return {
       "device model tokens experts hit rows variant accuracy_class verdict time_ns spread time_kind host_ns loop_ns "
@@ -168,9 +173,7 @@ bool bench_experts(const Device& device, const layer::ExpertsSource& source, con
     std::size_t next = 0;
     const Timed timed = measure([&] { return whole[next++ % whole.size()].run(); }, settings, loop_turn);
     const std::int64_t hit = experts_hit(form, inputs), rows = bench.tokens * form.routing.top_k;
-    const auto columns =
-        static_cast<double>(rows * form.experts.width + (form.shared ? bench.tokens * form.shared->width : 0));
-    add_times(row, timed, 6 * columns * static_cast<double>(form.hidden),
+    add_times(row, timed, flops_of(form, bench.tokens),
               static_cast<double>(hit) * expert_bytes(form, form.experts) +
                   (form.shared ? expert_bytes(form, *form.shared) : 0),
               copy_bytes_per_second);

@@ -92,13 +92,14 @@ std::string RanksOptions::command_tail(const std::vector<std::string>& uris) con
   return tail;
 }
 
-ranks::SpreadLayers* RanksOptions::substitute() {
-  if (!launch_) return nullptr;
+ranks::SpreadSettings RanksOptions::settings() const {
   ranks::SpreadSettings settings{.only_experts = split_ == "experts", .ragged = ragged_, .digest = digest_};
   if (split_ == "column") settings.split = ranks::Split::column;
   if (split_ == "row") settings.split = ranks::Split::row;
-  return &spread_.emplace(*launch_, settings);
+  return settings;
 }
+
+ranks::SpreadLayers* RanksOptions::substitute() { return launch_ ? &spread_.emplace(*launch_, settings()) : nullptr; }
 
 std::string ranks_text(const checkpoint::Checkpoint& checkpoint, int count, bool ragged, std::size_t width) {
   struct Held {

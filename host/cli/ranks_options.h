@@ -38,6 +38,8 @@ class RanksOptions {
   std::string command_tail(const std::vector<std::string>& uris) const;
   /// What runs layers in place of a device; null without --ranks.
   ranks::SpreadLayers* substitute();
+  ranks::Launch& launch() { return *launch_; }  ///< After devices().
+  ranks::SpreadSettings settings() const;
 
  private:
   bool on_ = false, ragged_ = false;

@@ -55,13 +55,6 @@ GemmDesc Experts::describe(const ExpertsForm& form, const ExpertsChoices& choice
 
 PlanInfo Experts::first_product() const { return runner_.plans()[first_grouped(runner_.graph())]; }
 
-std::uint64_t Experts::weights_bytes() const {
-  std::uint64_t bytes = 0;
-  for (std::size_t i = 0; i < runner_.graph().operations.size(); ++i)
-    if (const Runner::Copies& copies = runner_.weights(i)) bytes += copies->front().info().device_bytes;
-  return bytes;
-}
-
 Call Experts::call_of(const ironcl_experts_args& args) const {
   const Graph& graph = runner_.graph();
   const std::int64_t tokens = args.tokens;

@@ -35,8 +35,8 @@ class Experts {
 
   const Runner& runner() const noexcept { return runner_; }
   Runner& runner() noexcept { return runner_; }
-  PlanInfo first_product() const;       ///< Of the experts' gate.
-  std::uint64_t weights_bytes() const;  ///< Prepared, on the device.
+  PlanInfo first_product() const;  ///< Of the experts' gate.
+  std::uint64_t weights_bytes() const { return runner_.weights_bytes(); }
 
  private:
   std::int64_t tokens_;

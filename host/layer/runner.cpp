@@ -306,6 +306,13 @@ const std::vector<std::size_t>& Runner::order_of(const Call& call) {
   return orders_.emplace_back(std::move(given), std::move(order)).second;
 }
 
+std::uint64_t Runner::weights_bytes() const {
+  std::uint64_t bytes = 0;
+  for (const Prepared& one : prepared_)
+    if (one.weights && !one.weights->empty()) bytes += one.weights->front().info().device_bytes;
+  return bytes;
+}
+
 Event Runner::enqueue(Queue& queue, const Call& call, std::vector<Event>* steps) {
   const Binding binding(*this, call);
   std::vector<ironcl_event> wait = call.wait;

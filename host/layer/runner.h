@@ -58,6 +58,9 @@ class Runner {
   Copies& weights(std::size_t operation) { return prepared_[operation].weights; }
   const Copies& weights(std::size_t operation) const { return prepared_[operation].weights; }
 
+  /// Of one copy of all that was prepared, on the device.
+  std::uint64_t weights_bytes() const;
+
   /// Enqueues one call; its event is that of the last operation. `steps`, if given, gets the events of all before it,
   /// which have none otherwise.
   Event enqueue(Queue& queue, const Call& call, std::vector<Event>* steps = nullptr);

@@ -160,6 +160,13 @@ layer::RoutedTokens SpreadExperts::route(std::int64_t tokens, std::span<const st
   return chosen;
 }
 
+std::uint64_t SpreadExperts::weights_bytes() const {
+  std::uint64_t bytes = 0;
+  for (const Steps* one : {&router_, &sort_, &local_, &shared_})
+    if (one->runner != nullptr) bytes += one->runner->weights_bytes();
+  return bytes;
+}
+
 layer::RoutedTokens SpreadExperts::run(std::int64_t tokens, std::span<const std::byte> x, std::span<std::byte> y,
                                        const layer::RoutedTokens* routed) {
   const auto ranks = static_cast<std::size_t>(group_.size()), self = static_cast<std::size_t>(group_.rank());
@@ -170,6 +177,10 @@ layer::RoutedTokens SpreadExperts::run(std::int64_t tokens, std::span<const std:
   const std::size_t scale_row =
       quantised ? sizeof(float) * static_cast<std::size_t>(grid.scale_cols(form_.hidden)) : 0;
   const std::size_t ids_row = top_k * sizeof(std::int32_t), down_row = hidden * sizeof(float);
+
+  times_ = {};
+  detail::Laps laps;
+  const auto lap = [&](double Times::*phase) { times_.*phase += laps.next(); };
 
   // Of each rank, which of its tokens it sends there: once each, however many of the experts there it chose.
   layer::RoutedTokens chosen;
@@ -190,7 +201,9 @@ layer::RoutedTokens SpreadExperts::run(std::int64_t tokens, std::span<const std:
         y.size() != layer::bytes_of_matrix(choices_.out, tokens, form_.hidden))
       invalid(std::to_string(tokens) + " tokens with " + std::to_string(x.size()) + " bytes of x and " +
               std::to_string(y.size()) + " of y");
+    lap(&Times::compute);
     chosen = route(tokens, x, routed, shared_weights);
+    lap(&Times::product);
     std::vector<std::uint8_t> codes(quantised ? static_cast<std::size_t>(tokens) * row : 0);
     std::vector<float> scales(quantised ? static_cast<std::size_t>(tokens * grid.scale_cols(form_.hidden)) : 0);
     if (quantised)
@@ -214,6 +227,7 @@ layer::RoutedTokens SpreadExperts::run(std::int64_t tokens, std::span<const std:
   for (std::size_t rank = 0; rank < ranks; ++rank) counts[rank] = sends[rank].size();
   std::vector<std::span<const std::byte>> send(ranks);
   for (std::size_t rank = 0; rank < ranks; ++rank) send[rank] = std::as_bytes(std::span(counts).subspan(rank, 1));
+  lap(&Times::compute);
   Exchange counting(group_, "counts of tokens", send, std::vector<std::size_t>(ranks, sizeof counts[0]), failure);
   counting.finish();
 
@@ -229,6 +243,7 @@ layer::RoutedTokens SpreadExperts::run(std::int64_t tokens, std::span<const std:
   }
   Exchange coming(group_, "dispatch of tokens", send, receive);
   coming.finish();
+  lap(&Times::exchange);
 
   // What this rank's experts make of the tokens that are here, for each its slots in their order.
   Bytes codes, scales, ids;
@@ -252,10 +267,12 @@ layer::RoutedTokens SpreadExperts::run(std::int64_t tokens, std::span<const std:
   }
   Bytes shared;
   try {
+    lap(&Times::compute);
     if (all != 0) {
       layer::Execution call(device_, *local_.runner, static_cast<std::int64_t>(all),
                             {{"x", std::move(codes), std::move(scales)}, {"ids", std::move(ids)}});
       const Bytes down = call.compute().d;
+      lap(&Times::product);
       const Range mine = experts_.ranges[self];
       std::vector<std::int32_t> per_expert(static_cast<std::size_t>(mine.size()));
       numerics::sort_by_expert(slots, form_.routing.top_k, {mine.begin, mine.size(), 0}, per_expert, index, at);
@@ -266,13 +283,16 @@ layer::RoutedTokens SpreadExperts::run(std::int64_t tokens, std::span<const std:
             to = std::copy_n(down.data() + static_cast<std::size_t>(at[slot]) * down_row, down_row, to);
       }
     }
+    lap(&Times::compute);
     if (form_.shared && tokens != 0)
       shared = layer::Execution(device_, *shared_.runner, tokens, {{"x", {x.begin(), x.end()}}}).compute().d;
+    lap(&Times::product);
   } catch (...) {
     failure = failure_of(std::current_exception());
   }
   Exchange back(group_, "results of experts", send, receive, failure);
   back.finish();
+  lap(&Times::exchange);
   std::vector<std::int32_t> rows(chosen.ids.size(), -1);
   std::vector<float> down;
   for (std::size_t rank = 0; rank < ranks; ++rank) {
@@ -296,6 +316,7 @@ layer::RoutedTokens SpreadExperts::run(std::int64_t tokens, std::span<const std:
     numerics::encode(choices_.out, std::span<const float>(sum),
                      y.data() + token * layer::bytes_of_matrix(choices_.out, 1, form_.hidden));
   }
+  lap(&Times::compute);
   return chosen;
 }
 

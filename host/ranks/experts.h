@@ -35,6 +35,9 @@ class SpreadExperts {
   /// What this rank's plans say of themselves, by the operations of the whole layer's list.
   const std::vector<layer::PlanInfo>& plans() const noexcept { return plans_; }
   const layer::Graph& list() const noexcept { return list_; }  ///< The whole layer's.
+  /// Of the last call: product, of devices with what goes there and back; exchange, messages; compute, the host's.
+  const Times& times() const noexcept { return times_; }
+  std::uint64_t weights_bytes() const;  ///< Prepared, on this rank's device.
 
  private:
   /// Some operations of a list with their weights.
@@ -57,6 +60,7 @@ class SpreadExperts {
   layer::Graph list_;
   std::vector<layer::PlanInfo> plans_;
   Steps router_, sort_, local_, shared_;
+  Times times_;
 };
 
 }  // namespace ironcl::ranks

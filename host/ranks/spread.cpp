@@ -42,19 +42,6 @@ layer::PlanInfo plan_of(const std::vector<PlanFacts>& facts, std::int64_t k, boo
   return plan;
 }
 
-/// What every rank says of its own, by rank.
-template <class T>
-std::vector<T> gathered(Group& group, const T& mine) {
-  const auto ranks = static_cast<std::size_t>(group.size());
-  Exchange exchange =
-      all_gather(group, "facts", std::as_bytes(std::span(&mine, 1)), std::vector<std::size_t>(ranks, sizeof mine));
-  exchange.finish();
-  std::vector<T> all(ranks);
-  for (std::size_t rank = 0; rank < ranks; ++rank)
-    std::memcpy(&all[rank], exchange.from(static_cast<int>(rank)).data(), sizeof mine);
-  return all;
-}
-
 /// A [m, k] as ranks quantise it that have some columns each: for each of them what others have is 0.
 std::vector<double> quantised_by_parts(const report::Problem& problem, const layer::Operands& operands,
                                        const std::vector<Range>& parts) {
@@ -118,18 +105,45 @@ std::uint64_t bytes_of_part(const GemmDesc& problem, const Shards& shards, int r
   return bytes;
 }
 
+Whole whole_of(const report::Problem& problem, const layer::Operands& operands) {
+  return {report::to_gemm_desc(problem),
+          {.n = problem.n,
+           .k = problem.k,
+           .dtype = static_cast<ironcl_dtype>(problem.b),
+           .scale = report::to_desc(problem.b_scale),
+           .data = operands.b,
+           .scales = operands.b_scale,
+           .global_scales = operands.b_global},
+          operands.bias,
+          problem.a_quantizer.given ? operands.a_scale : std::span<const std::byte>()};
+}
+
+std::vector<std::byte> serial_sum(const Device& device, const Whole& whole, const Shards& shards,
+                                  std::span<const std::byte> x) {
+  const GemmDesc& desc = whole.problem;
+  const std::vector<int> active = shards.active();
+  const ironcl_dtype type = active.size() > 1 ? ironcl_dtype{IRONCL_F32} : desc.d;
+  Queue queue(device);
+  std::vector<std::vector<std::byte>> parts;
+  std::vector<const std::byte*> from;
+  for (const int rank : active) {
+    const Range cols = shards.cols_of(rank);
+    detail::Product product(device, queue, whole, shards.rows_of(rank), cols, type, rank == active.front());
+    product.write(queue, x, desc.m, desc.k, cols.begin);
+    product.run(queue, desc.m);
+    parts.emplace_back(bytes_of_elements(type, desc.m * desc.n));
+    queue.read(product.d(desc.m), std::span(parts.back())).wait();
+    from.push_back(parts.back().data());
+  }
+  if (from.size() == 1) return parts.front();
+  std::vector<std::byte> d(bytes_of_elements(desc.d, desc.m * desc.n));
+  sum_in_order(from, static_cast<std::size_t>(desc.m * desc.n), desc.d, d.data());
+  return d;
+}
+
 layer::Substituted SpreadLayers::run(const std::string& layer, const report::Problem& problem,
                                      const layer::Operands& operands) {
-  const Whole whole{report::to_gemm_desc(problem),
-                    {.n = problem.n,
-                     .k = problem.k,
-                     .dtype = static_cast<ironcl_dtype>(problem.b),
-                     .scale = report::to_desc(problem.b_scale),
-                     .data = operands.b,
-                     .scales = operands.b_scale,
-                     .global_scales = operands.b_global},
-                    operands.bias,
-                    problem.a_quantizer.given ? operands.a_scale : std::span<const std::byte>()};
+  const Whole whole = whole_of(problem, operands);
   if (settings_.only_experts)
     throw Error(IRONCL_UNSUPPORTED, 0, layer + " is no layer of experts; split it by columns or rows");
   const Choices choices = choices_for(layer, whole.problem, settings_);
@@ -147,12 +161,24 @@ layer::Substituted SpreadLayers::run(const std::string& layer, const report::Pro
       output.variant = info.variant;
     }
     const std::vector<PlanFacts> facts = gathered(group, mine);
+    const Times times = linear.times();
+    if (settings_.again)
+      settings_.again({group, device,
+                       [&] {
+                         linear.run(problem.m, operands.a, d);
+                         return linear.times();
+                       },
+                       [&] {
+                         linear.phases(problem.m, operands.a, d);
+                         return linear.times();
+                       },
+                       linear.weights() ? linear.weights().info().device_bytes : 0, linear.buffer_bytes()});
     if (group.rank() != 0 && !launch_.processes()) return;
     const layer::PlanInfo plan = plan_of(facts, problem.k, row);
     output.d = std::move(d);
     output.accuracy = plan.accuracy;
     output.accumulation_length = plan.accumulation_length;
-    output.timing.host_ns = (linear.times().compute + linear.times().waiting) * 1e9;
+    output.timing.host_ns = (times.compute + times.waiting) * 1e9;
     const std::int64_t extra = linear.shards().extra_terms();
     made = {fmt::format("{} ranks by {}{}", group.size(), row ? "rows" : "columns",
                         extra != 0 ? fmt::format(", bound + {}", extra) : ""),
@@ -186,8 +212,16 @@ layer::Substituted SpreadLayers::run(const layer::ExpertsSource& source, const l
     }
     const std::size_t y_row = layer::bytes_of_matrix(choices.out, 1, source.form().hidden);
     const std::size_t ids_row = static_cast<std::size_t>(source.form().routing.top_k) * sizeof(std::int32_t);
-    std::vector<std::byte> own(static_cast<std::size_t>(mine.size()) * y_row);
+    const std::size_t y_bytes = static_cast<std::size_t>(mine.size()) * y_row;
+    std::vector<std::byte> own(y_bytes);
     routed = experts.run(mine.size(), part(std::span(input.x)), own, input.routed ? &routed : nullptr);
+    if (settings_.again) {
+      const auto call = [&] {
+        experts.run(mine.size(), part(std::span(input.x)), std::span(own).first(y_bytes), &routed);
+        return experts.times();
+      };
+      settings_.again({group, device, call, call, experts.weights_bytes(), 0});
+    }
     const auto append = [&own](const auto& values) {
       const auto bytes = std::as_bytes(std::span(values));
       own.insert(own.end(), bytes.begin(), bytes.end());

@@ -48,17 +48,46 @@ class Launch {
   std::unique_ptr<Group> group_;
 };
 
+/// A layer that has run, for whoever calls it again. Collective, but for the figures.
+struct Again {
+  Group& group;
+  const Device& device;
+  std::function<Times()> run, phases;                 ///< Of experts, whose run() has phases anyway, the same.
+  std::uint64_t weights_bytes = 0, buffer_bytes = 0;  ///< That this rank's device holds.
+};
+
 struct SpreadSettings {
   std::optional<Split> split{};  ///< Unset: by the layer's name; layers of experts by experts.
   bool only_experts = false;     ///< Single matrices are refused.
   bool ragged = false;
   int chunks = 1;
   std::string digest{};
+  std::function<void(const Again&)> again{};  ///< On every rank after a layer's call; throws the same everywhere.
 };
 
 /// How a layer is split where nobody says: by rows whose input other layers make on the ranks ("o_proj",
 /// "down_proj"), if k can be cut; others by columns.
 Choices choices_for(const std::string& layer, const GemmDesc& problem, const SpreadSettings& settings);
+
+/// A problem's operands as a whole layer.
+Whole whole_of(const report::Problem& problem, const layer::Operands& operands);
+
+/// What one device makes of the parts of all ranks, one after another: D, the sum of partial results in their order.
+std::vector<std::byte> serial_sum(const Device& device, const Whole& whole, const Shards& shards,
+                                  std::span<const std::byte> x);
+
+/// Every rank's value, by rank. Collective.
+template <class T>
+std::vector<T> gathered(Group& group, const T& mine) {
+  const auto ranks = static_cast<std::size_t>(group.size());
+  Exchange exchange =
+      all_gather(group, "facts", std::as_bytes(std::span(&mine, 1)), std::vector<std::size_t>(ranks, sizeof mine));
+  exchange.finish();
+  std::vector<T> all(ranks);
+  for (std::size_t rank = 0; rank < ranks; ++rank)
+    std::memcpy(&all[rank], exchange.from(static_cast<int>(rank)).data(), sizeof mine);
+  return all;
+}
 
 /// Bytes of codes and scales that rank `rank` reads of a matrix: those of Slice::bytes_read, without reading.
 std::uint64_t bytes_of_part(const GemmDesc& problem, const Shards& shards, int rank);

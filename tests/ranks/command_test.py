@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The ironcl command over ranks: threads, and the processes of each mpirun that is given. COMMAND_TEST.py IRONCL DATA [MPIRUN...]"""
 import glob
+import json
 import os
 import signal
 import subprocess
@@ -45,6 +46,28 @@ class Threads(unittest.TestCase):
         self.assertEqual((status, "give --ranks too" in out), (2, True), out)
         status, out = run([IRONCL, "compare", DENSE, "--ranks", "--device", DEVICE])
         self.assertEqual((status, "start it with mpirun" in out), (2, True), out)
+
+    def test_bench_times_phases_beside_one_device_and_compares_bits(self):
+        def bench(*words):
+            words = [IRONCL, "bench", *words, "--runs", "1", "--min-ms", "0", "--warm-up-ms", "0", "--json", "-"]
+            status, out = run([*words, "--ranks", "--device", ",".join([DEVICE] * 3)])
+            self.assertEqual(status, 0, out)
+            return json.JSONDecoder().raw_decode(out[out.index("{") :])[0]["rows"]
+
+        shape = ("--shape", "256x768", "--m", "12", "--chunks", "1,2", "--split")
+        for split, kind, sent in (("row", "row", 4 * 12 * 256), ("column", "column", 2 * 12 * 128), ("auto", "column", 2 * 12 * 128)):
+            rows = bench(*shape, split)
+            self.assertEqual([row["chunks"] for row in rows], [1, 2])
+            for row in rows:
+                self.assertEqual((row["split"], row["ranks"], row["verdict"], row["bits"]), (kind, 3, "pass", "equal"), row)
+                self.assertEqual((row["messages"], row["sent_bytes"]), (2 * row["chunks"], 2 * (256 * row["chunks"] + sent)), row)
+                phases = ("time_ns", "write_ns", "product_ns", "read_ns", "exchange_ns", "alone_ns", "alone_product_ns")
+                self.assertTrue(all(row[phase] > 0 for phase in phases), row)
+        self.assertIn("; rank 2: 0 B of weights, 0 B by the plan", rows[0]["memory"])
+        (row,) = bench("--model", "qwen3-30b-a3b", "--tp-size", "8", "--experts", "8", "--tokens", "3")
+        self.assertEqual((row["ranks"], row["verdict"], row["bits"], row["messages"]), (3, "pass", "equal", 6), row)
+        status, out = run([IRONCL, "bench", "--shape", "64x64", "--chunks", "2"])
+        self.assertEqual((status, "--chunks is about ranks" in out), (2, True), out)
 
     def test_run_writes_the_bits_of_one_device(self):
         with tempfile.TemporaryDirectory() as folder:

@@ -147,14 +147,28 @@ inline Shards shard(const GemmDesc& whole, int ranks, const Choices& choices) {
   return shards;
 }
 
-/// Of one call: what computing took, and what messages took beside it, in seconds of this rank's clock.
+/// Of one call, in seconds of this rank's clock.
 struct Times {
-  double compute = 0, waiting = 0;
+  double compute = 0, waiting = 0;  ///< Until all was computed, messages on their way beside it; after that.
+  /// Of phases(), one after another: x to the device, the product, D from it, and messages with what is made of them.
+  double write = 0, product = 0, read = 0, exchange = 0;
 };
 
 namespace detail {
 
 using Poll = std::function<void()>;
+
+/// Seconds since it was made, or was asked last.
+class Laps {
+ public:
+  double next() {
+    const auto now = std::chrono::steady_clock::now();
+    return std::chrono::duration<double>(now - std::exchange(last_, now)).count();
+  }
+
+ private:
+  std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
+};
 
 /// A rank's part of a product on its device. Absent where the rank has none.
 class Product {
@@ -207,6 +221,11 @@ class Product {
   const GemmDesc& problem() const noexcept { return problem_; }
   const Gemm& gemm() const noexcept { return gemm_; }
   std::uint64_t bytes_read() const noexcept { return bytes_read_; }
+  const Weights& weights() const noexcept { return weights_; }
+  /// Of buffers for a call of all rows: x, D, bias, scale of A, and what the plan works in.
+  std::uint64_t buffer_bytes() const {
+    return x_.size() + d_.size() + bias_.size() + scale_.size() + (gemm_ ? gemm_.info().workspace_bytes : 0);
+  }
   ironcl_span d(std::int64_t m) const { return d_.span(0, bytes_of_elements(problem_.d, m * problem_.n)); }
 
   /// Writes columns `cols` of rows of x [., row_bytes] where the product reads A.
@@ -260,7 +279,6 @@ inline void read(Queue& queue, ironcl_span from, std::span<std::byte> to, const 
 /// call.
 template <class Compute, class Post, class Take>
 Times in_chunks(std::int64_t m, int chunks, std::size_t row_bytes, Compute compute, Post post, Take take) {
-  using Clock = std::chrono::steady_clock;
   struct Chunk {
     Range rows;
     std::vector<std::byte> local;
@@ -269,7 +287,7 @@ Times in_chunks(std::int64_t m, int chunks, std::size_t row_bytes, Compute compu
   std::vector<Chunk> all;
   Failure failure;
   Times times;
-  const auto begin = Clock::now();
+  Laps laps;
   for (const Range& rows : Partition::even("m", m, std::max(chunks, 1)).ranges) {
     std::vector<std::byte> local(static_cast<std::size_t>(rows.size()) * row_bytes);
     try {
@@ -283,7 +301,7 @@ Times in_chunks(std::int64_t m, int chunks, std::size_t row_bytes, Compute compu
     Exchange way = post(rows, std::span<const std::byte>(local), failure);
     all.push_back({rows, std::move(local), std::move(way)});
   }
-  const auto computed = Clock::now();
+  times.compute = laps.next();
   Failure first;
   for (Chunk& one : all) {
     one.way.wait();
@@ -291,8 +309,7 @@ Times in_chunks(std::int64_t m, int chunks, std::size_t row_bytes, Compute compu
   }
   if (first) throw Error(first.status, first.native, first.text);
   for (Chunk& one : all) take(one.rows, one.way);
-  times.compute = std::chrono::duration<double>(computed - begin).count();
-  times.waiting = std::chrono::duration<double>(Clock::now() - computed).count();
+  times.waiting = laps.next();
   return times;
 }
 
@@ -315,7 +332,8 @@ Times reduce(Group& group, std::int64_t m, std::int64_t n, ironcl_dtype out, con
     return {rows.begin + share.begin, rows.begin + share.end};
   };
   std::vector<Range> shares;
-  const Times times = in_chunks(
+  Laps laps;
+  Times times = in_chunks(
       m, chunks, contributes(self) ? row : 0, compute,
       [&](Range rows, std::span<const std::byte> local, const Failure& failure) {
         std::vector<std::span<const std::byte>> send(static_cast<std::size_t>(ranks));
@@ -358,6 +376,7 @@ Times reduce(Group& group, std::int64_t m, std::int64_t n, ironcl_dtype out, con
           sums[i].from(rank).begin(), sums[i].from(rank).end(),
           d.begin() + static_cast<std::ptrdiff_t>(static_cast<std::size_t>(owned(shares[i], rank).begin) * out_row));
   }
+  times.waiting = laps.next() - times.compute;
   return times;
 }
 
@@ -405,26 +424,74 @@ class Linear {
   /// Collective. D [m, n] of x [m, k], both row-major and tight; choices.local says which of the two has only this
   /// rank's columns.
   void run(std::int64_t m, std::span<const std::byte> x, std::span<std::byte> d) {
-    const int self = group_->rank();
-    const bool row = choices_.split == Split::row, own_x = row && choices_.local;
-    const Range cols = shards_.cols_of(self);
-    const std::int64_t ld = own_x ? cols.size() : problem_.k, width = shards_.width(self);
-    const ironcl_dtype x_type = problem_.a_source != IRONCL_DTYPE_NONE ? problem_.a_source : problem_.a;
-    const std::int64_t d_cols = !row && choices_.local ? width : problem_.n;
-    if (m < 0 || m > problem_.m || x.size() != bytes_of_elements(x_type, m * ld) ||
-        d.size() != bytes_of_elements(problem_.d, m * d_cols))
-      invalid("a call of " + std::to_string(m) + " rows with " + std::to_string(x.size()) + " bytes of x and " +
-              std::to_string(d.size()) + " of d; x is [m, " + std::to_string(ld) + "], d is [m, " +
-              std::to_string(d_cols) + "], m at most " + std::to_string(problem_.m));
-    const auto compute = [&](Range rows, std::span<std::byte> to, const detail::Poll& poll) {
-      product_.write(
-          queue_, x.subspan(bytes_of_elements(x_type, rows.begin * ld), bytes_of_elements(x_type, rows.size() * ld)),
-          rows.size(), ld, own_x ? 0 : cols.begin);
+    check(m, x, d);
+    spread(m, d, choices_.chunks, [&](Range rows, std::span<std::byte> to, const detail::Poll& poll) {
+      write(rows, x);
       product_.run(queue_, rows.size());
       detail::read(queue_, product_.d(rows.size()), to, poll);
-    };
-    if (row) {
-      times_ = detail::reduce(*group_, m, problem_.n, problem_.d, active_, choices_.chunks, compute, d);
+    });
+  }
+  /// Collective. The same in one chunk, whose phases wait for one another, so that times() has each by itself.
+  void phases(std::int64_t m, std::span<const std::byte> x, std::span<std::byte> d) {
+    check(m, x, d);
+    Times alone;
+    group_->together("phases of a call", "", [&] {
+      if (!product_ || m == 0) return;
+      detail::Laps laps;
+      write({0, m}, x);
+      queue_.finish();
+      alone.write = laps.next();
+      product_.run(queue_, m);
+      queue_.finish();
+      alone.product = laps.next();
+    });
+    spread(m, d, 1, [&](Range, std::span<std::byte> to, const detail::Poll& poll) {
+      detail::Laps laps;
+      detail::read(queue_, product_.d(m), to, poll);
+      alone.read = laps.next();
+    });
+    alone.exchange = times_.compute + times_.waiting - alone.read;
+    times_ = alone;
+  }
+
+  const Shards& shards() const noexcept { return shards_; }
+  const Times& times() const noexcept { return times_; }  ///< Of the last call.
+  /// Bytes of the weights that this rank has read.
+  std::uint64_t bytes_read() const noexcept { return product_.bytes_read(); }
+  /// This rank's plan; empty where it has no part.
+  const Gemm& plan() const noexcept { return product_.gemm(); }
+  const GemmDesc& local_problem() const noexcept { return product_.problem(); }
+  const Weights& weights() const noexcept { return product_.weights(); }  ///< Likewise.
+  /// Of this rank's device, for a call of the most rows, weights apart.
+  std::uint64_t buffer_bytes() const { return product_.buffer_bytes(); }
+
+ private:
+  bool row() const noexcept { return choices_.split == Split::row; }
+  bool own_x() const noexcept { return row() && choices_.local; }
+  /// Columns of x and of d as a caller has them.
+  std::int64_t x_cols() const { return own_x() ? shards_.cols_of(group_->rank()).size() : problem_.k; }
+  std::int64_t d_cols() const { return !row() && choices_.local ? shards_.width(group_->rank()) : problem_.n; }
+  std::size_t x_bytes(std::int64_t rows) const {
+    return bytes_of_elements(problem_.a_source != IRONCL_DTYPE_NONE ? problem_.a_source : problem_.a,
+                             rows * x_cols());
+  }
+  void check(std::int64_t m, std::span<const std::byte> x, std::span<std::byte> d) const {
+    if (m < 0 || m > problem_.m || x.size() != x_bytes(m) || d.size() != bytes_of_elements(problem_.d, m * d_cols()))
+      invalid("a call of " + std::to_string(m) + " rows with " + std::to_string(x.size()) + " bytes of x and " +
+              std::to_string(d.size()) + " of d; x is [m, " + std::to_string(x_cols()) + "], d is [m, " +
+              std::to_string(d_cols()) + "], m at most " + std::to_string(problem_.m));
+  }
+  void write(Range rows, std::span<const std::byte> x) {
+    product_.write(queue_, x.subspan(x_bytes(rows.begin), x_bytes(rows.size())), rows.size(), x_cols(),
+                   own_x() ? 0 : shards_.cols_of(group_->rank()).begin);
+  }
+  /// `compute` as of in_chunks; what it left goes to the ranks.
+  template <class Compute>
+  void spread(std::int64_t m, std::span<std::byte> d, int chunks, Compute compute) {
+    const int self = group_->rank();
+    const std::int64_t width = shards_.width(self), ld = d_cols();
+    if (row()) {
+      times_ = detail::reduce(*group_, m, problem_.n, problem_.d, active_, chunks, compute, d);
       return;
     }
     const std::size_t element = bytes_of_elements(problem_.d, 1);
@@ -434,15 +501,15 @@ class Linear {
       for (auto i = static_cast<std::size_t>(rows.begin); i < static_cast<std::size_t>(rows.end); ++i)
         for (const Range& range : to) {
           const std::size_t bytes = static_cast<std::size_t>(range.size()) * element;
-          std::copy_n(from.begin(), bytes,
-                      d.begin() + static_cast<std::ptrdiff_t>(
-                                      (i * static_cast<std::size_t>(d_cols) + static_cast<std::size_t>(range.begin)) *
-                                      element));
+          std::copy_n(
+              from.begin(), bytes,
+              d.begin() + static_cast<std::ptrdiff_t>(
+                              (i * static_cast<std::size_t>(ld) + static_cast<std::size_t>(range.begin)) * element));
           from = from.subspan(bytes);
         }
     };
     times_ = detail::in_chunks(
-        m, choices_.chunks, static_cast<std::size_t>(width) * element, compute,
+        m, chunks, static_cast<std::size_t>(width) * element, compute,
         [&](Range rows, std::span<const std::byte> local, const Failure& failure) {
           std::vector<std::size_t> receive;
           receive.reserve(static_cast<std::size_t>(group_->size()));
@@ -460,15 +527,6 @@ class Linear {
         });
   }
 
-  const Shards& shards() const noexcept { return shards_; }
-  const Times& times() const noexcept { return times_; }  ///< Of the last call.
-  /// Bytes of the weights that this rank has read.
-  std::uint64_t bytes_read() const noexcept { return product_.bytes_read(); }
-  /// This rank's plan; empty where it has no part.
-  const Gemm& plan() const noexcept { return product_.gemm(); }
-  const GemmDesc& local_problem() const noexcept { return product_.problem(); }
-
- private:
   Group* group_;
   Choices choices_;
   GemmDesc problem_;
