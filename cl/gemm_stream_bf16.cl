@@ -2,7 +2,8 @@
 // gemm_stream_bf16.cl: D[m,n] = sum_g sa[m,g] * sb[n,g] * sum_{k in g} A[m,k] * B[n,k] for few rows, by the dot products of bf16 that x86 has
 // on vectors (AVX512-BF16), g the K groups of GROUP.
 // One work-item is a work-group and makes BLOCK_M tiles of TILE_M rows by 32 columns of D. 64 codes, two k of the 32 columns, become two
-// vectors of pairs of bf16 by table look-up in registers (four permutations of bytes), and each row of the tile multiplies both.
+// vectors of pairs of bf16 by table look-up in registers (four permutations of bytes), and each row of the tile multiplies both. Of weights of
+// four bits a word holds eight k of a column; a shift and one permutation of 16 bits make a pair of it, k and k + 4, for A lies so, too.
 //                  32
 //                +----+     With one tile the kernel is a stream of codes, each read once and decoded once: gemm_stream.cl with a third of
 //          k     |B^T |     its instructions. gemm_bf16.cl decodes into local memory instead, for many rows.
@@ -16,7 +17,7 @@
 // tile of rows and no more K groups than it says: a work-group for each core stays and takes stretches of columns; scratch is their counter
 // (stretches.cl). QUANTISE, then: a is floats, a_at elements on and lda apart, which each quantises once; those of quantizer.cl are set.
 // A: tiles of TILE_M rows of bf16, as quantize_tiles and pack_tiles make them with TILE_FORM 3 (a_tiles.cl), with its scales.
-// B: the 32 codes of columns 32 * p on and one k are at (p * k_pad + k) * 32.
+// B: the 32 codes of columns 32 * p on and one k are at (p * k_pad + k) * 32; of four bits each, those of eight k (gemm_stream.cl).
 // Local memory: BLOCK_M * TILE_M * 128 B = 512 B with the defaults; with PERSISTENT_GROUPS (GROUP * 2 + 4) * TILE_M * PERSISTENT_GROUPS + 512 B more.
 #ifndef TILE_M
 #define TILE_M 4
@@ -44,10 +45,17 @@
 
 // Codes of one to three rows come as fast as memory gives them if the hardware alone fetches ahead, and a fetch into the first cache takes
 // from its queue of misses; with more rows between two lines of codes the hardware falls behind: fetched so many bytes ahead, into the second.
+// So it does with codes of four bits, twice as many to a line, which are used two lines at a time.
+#if BITS_OF(B_TYPE) < 8
+#define FETCH_CODES(rows, codes)       \
+  PREFETCH_FAR((codes) + 8192);        \
+  PREFETCH_FAR((codes) + 8192 + 64);
+#else
 #define CODES_AHEAD 4096
 #define FETCH_CODES(rows, codes) \
   if ((rows) > 3) PREFETCH_FAR((codes) + CODES_AHEAD);
-#define RUN_PAIRS 16      // Pairs of k of a row of A that lie side by side: RUN of a_tiles.cl.
+#endif
+#define RUN_PAIRS (GROUP < 32 ? GROUP / 2 : 16)  // Pairs of k of a row of A that lie side by side: RUN of a_tiles.cl.
 #define A_TILE (TILE_M * GROUP / 2)
 // Sums of even and odd pairs apart where there are too few rows to hide the latency of a dot product.
 #if TILE_M <= 2
@@ -56,62 +64,123 @@
 #define SETS 1
 #endif
 
-/// Adds a K group of `length` pairs of k to the totals of a tile: its first `rows` rows, a literal, so that each height has a loop of its
-/// own. A row's bits do not depend on it.
-static inline __attribute__((always_inline)) void add_group(const int rows, __global const uchar* codes, OF_A const uint* pairs,
-                                                            OF_A const float* scales_a, __global const float* scales_b,
-                                                            __local float* to, int length, const code_table* table) {
-#define DECLARE_ROW(i) float16 low_##i = (float16)(0.0f), high_##i = (float16)(0.0f);
-  EACH_ROW(DECLARE_ROW)
-#if SETS == 2
-#define DECLARE_ODD_ROW(i) float16 odd_low_##i = (float16)(0.0f), odd_high_##i = (float16)(0.0f);
-  EACH_ROW(DECLARE_ODD_ROW)
+// K groups that are added at once: of narrow ones totals would else come and go as often as sums.
+#if GROUP < 128 && B_SCALE_COLS == GROUP && !defined(QUANTISE)
+#define TOGETHER_K (128 / GROUP)
+#else
+#define TOGETHER_K 1
 #endif
-  for (int chunk = 0; chunk < length; chunk += RUN_PAIRS) {
-    // An end that the compiler cannot count to, so that it adds to pointers and does not index: gemm_stream.cl.
-    OF_A const uint* end = pairs + min(RUN_PAIRS, length - chunk);
-    for (OF_A const uint* at = pairs; at < end; at += SETS) {
-      FETCH_CODES(rows, codes)
-      const decoded_row b = decode_columns(codes, table);
+#ifdef SCALES_IN_PANELS
+#define NEXT_SCALES PANEL
+#else
+#define NEXT_SCALES n_pad
+#endif
+
+/// Adds `groups` K groups, `length` pairs of k in all, to the totals of a tile: its first `rows` rows, a literal, so that each height has a
+/// loop of its own. A row's bits do not depend on it. next_a, next_b: from a group's pairs, and its scales of B, to the next one's.
+static inline __attribute__((always_inline)) void add_groups(const int rows, __global const uchar* codes, OF_A const uint* pairs,
+                                                             OF_A const float* scales_a, __global const scale_of_b* scales_b,
+                                                             float global_b, __local float* to, int length, int groups, ulong next_a,
+                                                             int next_b, const code_table* table) {
+#define TOTALS_OF_ROW(i) float16 total_low_##i, total_high_##i;
+  EACH_ROW(TOTALS_OF_ROW)
+#define LOAD_TOTALS(i)                            \
+  if (i < rows) {                                 \
+    total_low_##i = vload16(0, to + i * PANEL);   \
+    total_high_##i = vload16(1, to + i * PANEL);  \
+  }
+  EACH_ROW(LOAD_TOTALS)
+  for (int group = 0; group < groups; ++group) {
+#define DECLARE_ROW(i) float16 low_##i = (float16)(0.0f), high_##i = (float16)(0.0f);
+    EACH_ROW(DECLARE_ROW)
+#define DECLARE_ODD_ROW(i) float16 odd_low_##i = (float16)(0.0f), odd_high_##i = (float16)(0.0f);
+    EACH_ROW(DECLARE_ODD_ROW)
+    const int in_group = min(GROUP / 2, length - group * (GROUP / 2));
+    OF_A const uint* run = pairs;
+    for (int chunk = 0; chunk < in_group; chunk += RUN_PAIRS) {
+      // An end that the compiler cannot count to, so that it adds to pointers and does not index: gemm_stream.cl.
+      OF_A const uint* end = run + min(RUN_PAIRS, in_group - chunk);
+#if BITS_OF(B_TYPE) < 8
+      // A word is eight k of a column: four pairs.
+      for (OF_A const uint* at = run; at < end; at += 4) {
+        FETCH_CODES(rows, codes)
+        const uint16 low_words = *(__global const uint16*)codes, high_words = *(__global const uint16*)(codes + 64);
+#pragma unroll
+        for (int pair = 0; pair < 4; ++pair) {
+          const uint16 b_low = decode_pairs(low_words >> (uint16)((uint)(4 * pair)), table);
+          const uint16 b_high = decode_pairs(high_words >> (uint16)((uint)(4 * pair)), table);
+#define MULTIPLY_PAIR(i)                                                            \
+  if (i < rows) {                                                                   \
+    const uint16 a_##i = (uint16)(at[i * RUN_PAIRS + pair]);                        \
+    float16* const low = SETS == 2 && pair % 2 == 1 ? &odd_low_##i : &low_##i;      \
+    float16* const high = SETS == 2 && pair % 2 == 1 ? &odd_high_##i : &high_##i;   \
+    *low = dot_product(*low, b_low, a_##i);                                         \
+    *high = dot_product(*high, b_high, a_##i);                                      \
+  }
+          EACH_ROW(MULTIPLY_PAIR)
+        }
+        codes += 4 * PANEL;
+      }
+#else
+      for (OF_A const uint* at = run; at < end; at += SETS) {
+        FETCH_CODES(rows, codes)
+        const decoded_row b = decode_columns(codes, table);
 #define MULTIPLY(i)                                        \
   if (i < rows) {                                          \
     const uint16 a_##i = (uint16)(at[i * RUN_PAIRS]);      \
     low_##i = dot_product(low_##i, b.low, a_##i);          \
     high_##i = dot_product(high_##i, b.high, a_##i);       \
   }
-      EACH_ROW(MULTIPLY)
-      codes += 2 * PANEL;
+        EACH_ROW(MULTIPLY)
+        codes += 2 * PANEL;
 #if SETS == 2
-      FETCH_CODES(rows, codes)
-      const decoded_row odd_b = decode_columns(codes, table);
+        FETCH_CODES(rows, codes)
+        const decoded_row odd_b = decode_columns(codes, table);
 #define MULTIPLY_ODD(i)                                              \
   if (i < rows) {                                                    \
     const uint16 odd_a_##i = (uint16)(at[i * RUN_PAIRS + 1]);        \
     odd_low_##i = dot_product(odd_low_##i, odd_b.low, odd_a_##i);    \
     odd_high_##i = dot_product(odd_high_##i, odd_b.high, odd_a_##i); \
   }
-      EACH_ROW(MULTIPLY_ODD)
-      codes += 2 * PANEL;
+        EACH_ROW(MULTIPLY_ODD)
+        codes += 2 * PANEL;
 #endif
+      }
+#endif
+      run += TILE_M * RUN_PAIRS;
     }
-    pairs += TILE_M * RUN_PAIRS;
-  }
 #if SETS == 2
 #define JOIN_SETS(i)      \
   low_##i += odd_low_##i; \
   high_##i += odd_high_##i;
-  EACH_ROW(JOIN_SETS)
+    EACH_ROW(JOIN_SETS)
 #endif
-  const float16 scale_low = vload16(0, scales_b), scale_high = vload16(1, scales_b);
-#define ADD(i)                                                                                                       \
-  if (i < rows) {                                                                                                    \
-    vstore16(MUL_ADD(low_##i * (float16)(scales_a[i]), scale_low, vload16(0, to + i * PANEL)), 0, to + i * PANEL);   \
-    vstore16(MUL_ADD(high_##i * (float16)(scales_a[i]), scale_high, vload16(1, to + i * PANEL)), 1, to + i * PANEL); \
+    const float16 scale_low = SCALES_16(scales_b, global_b), scale_high = SCALES_16(scales_b + 16, global_b);
+#define ADD(i)                                                                                \
+  if (i < rows) {                                                                             \
+    total_low_##i = MUL_ADD(low_##i * (float16)(scales_a[i]), scale_low, total_low_##i);      \
+    total_high_##i = MUL_ADD(high_##i * (float16)(scales_a[i]), scale_high, total_high_##i);  \
   }
-  EACH_ROW(ADD)
+    EACH_ROW(ADD)
+    pairs += next_a;
+    scales_a += TILE_M;
+    scales_b += next_b;
+  }
+#define STORE_TOTALS(i)                            \
+  if (i < rows) {                                  \
+    vstore16(total_low_##i, 0, to + i * PANEL);    \
+    vstore16(total_high_##i, 1, to + i * PANEL);   \
+  }
+  EACH_ROW(STORE_TOTALS)
 }
 
 #ifdef QUANTISE
+// In the order of a_tiles.cl.
+#if BITS_OF(B_TYPE) < 8
+#define PAIRS_OF_16(halves) as_uint8(halves.s041526378c9daebf)
+#else
+#define PAIRS_OF_16(halves) as_uint8(halves)
+#endif
 /// A K group of `rows` rows as a tile of pairs, by way of `row`, and a scale for each.
 static inline void quantise_tile(__local uint* tile, __local float* scales, __local float* row, int rows, __global const uchar* x,
                                  ulong x_at, ulong ldx, int first_k, int count, int padded) {
@@ -120,7 +189,7 @@ static inline void quantise_tile(__local uint* tile, __local float* scales, __lo
     // What a code stands for is exact in bf16, the upper half of an f32.
     for (int j = 0; j < padded / 16; ++j) {
       const ushort16 halves = convert_ushort16(as_uint16(vload16(j, row)) >> (uint16)(16));
-      vstore8(as_uint8(halves), 0, tile + (j / 2 * TILE_M + i) * RUN_PAIRS + j % 2 * 8);
+      vstore8(PAIRS_OF_16(halves), 0, tile + (j / 2 * TILE_M + i) * RUN_PAIRS + j % 2 * 8);
     }
   }
 }
@@ -170,16 +239,20 @@ void gemm_stream_bf16(GEMM_ARGS) {
     const int first_n = here.column * PANEL;
     const int groups = (k + GROUP - 1) / GROUP;
     for (int i = 0; i < here.tiles * TILE_M * PANEL; i += 16) vstore16((float16)(0.0f), 0, totals + i);
-    for (int group = 0; group < groups; ++group) {
-      const int first_k = group * GROUP, length = min(GROUP, k_pad - first_k) / 2;
-      __global const uchar* codes = b_here + (ulong)first_n * (ulong)k_pad + (ulong)first_k * PANEL;
-      __global const float* scales_b = SCALES_OF_B(first_k, first_n);
+    for (int group = 0; group < groups; group += TOGETHER_K) {
+      const int first_k = group * GROUP, length = min(TOGETHER_K * GROUP, k_pad - first_k) / 2;
+      __global const uchar* codes = b_here + HOLDERS((ulong)first_n * (ulong)k_pad + (ulong)first_k * PANEL);
+      __global const scale_of_b* scales_b = SCALES_OF_B(first_k, first_n);
+#ifdef SCALES_IN_PANELS
+      PREFETCH(scales_b + 16 * PANEL);
+#else
       {  // Those of the next group, or of the next panel's first, lie in lines that the hardware does not expect.
         const int next_k = first_k + GROUP;
         __global const float* next = next_k < k ? SCALES_OF_B(next_k, 0) : sb_here + PANEL;
         PREFETCH(next + first_n);
         PREFETCH(next + first_n + 16);
       }
+#endif
 #ifdef QUANTISE
       __local const uint* pairs = kept + group * A_TILE;
       __local const float* scales_a = kept_scales + group * TILE_M;
@@ -190,7 +263,9 @@ void gemm_stream_bf16(GEMM_ARGS) {
 #endif
       __local float* to = totals;
       for (int tile = 0; tile < here.tiles; ++tile) {
-#define ADD_GROUP(rows) add_group(rows, codes, pairs, scales_a, scales_b, to, length, &table)
+#define ADD_GROUP(rows)                                                                                                            \
+  add_groups(rows, codes, pairs, scales_a, scales_b, GLOBAL_OF_B, to, length, min(TOGETHER_K, groups - group), all_tiles * A_TILE, \
+             NEXT_SCALES, &table)
         ADD_ITS_ROWS(min(here.height, here.end_row - here.first_row - tile * here.height))
         pairs += A_TILE;
         scales_a += sa_ld * TILE_M;

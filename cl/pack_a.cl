@@ -41,6 +41,21 @@
 #define UNIT 1.0f
 #endif
 
+#if A_TYPE == TYPE_BF16 && TILE_FORM == TYPE_BF16
+/// What values [first, end) of a row are multiplied by, and their scale divided: dot products of bf16 take denormals for zero, so small
+/// values become larger, exactly. Beside one of 2^60 and more a denormal is nothing.
+static inline float unit_of_group(__global const uchar* a, ulong row_at, int first, int end) {
+  float largest = 0.0f;
+  for (int col = first; col < end; ++col) largest = fmax(largest, fabs(load_element(A_TYPE, a, row_at + (ulong)col)));
+  return largest < 0x1p60f ? 0x1p32f : 1.0f;
+}
+#define UNIT_OF_GROUP unit_of_group(a, from, first, end)
+#define IN_UNIT(scale, unit) ((scale) / (unit))
+#else
+#define UNIT_OF_GROUP UNIT
+#define IN_UNIT(scale, unit) (scale)
+#endif
+
 // The arguments of both. a: element a_at on, rows lda apart. sa: element s_at on, rows lds apart, one for each
 // scale_rows x scale_cols of A. out: from byte 0 of out + out_at; scales: f32 from scales_at on.
 #define PACK_ARGS PARAMETERS(PACK_LIST)
@@ -92,6 +107,7 @@ void pack_tiles(PACK_ARGS SCHEDULED_ARGS GATHER_ARGS) {
       const bool inside = here.first + i < here.end;
       const int row = inside ? ROW_OF_A(here.first + i) : 0;
       const ulong from = a_at + (ulong)row * lda;
+      const float unit = UNIT_OF_GROUP;
       for (int col = first; col < fill; col += 16) {
         const ulong to = element_in_tile(tile, tiles, k_pad, i, col);
         if (inside && col + 16 <= end) {
@@ -100,15 +116,15 @@ void pack_tiles(PACK_ARGS SCHEDULED_ARGS GATHER_ARGS) {
 #else
           const float16 part = load_floats16(A_TYPE, a, from + (ulong)col);
 #endif
-          store_tile_16(values, to, part * (float16)(UNIT));
+          store_tile_16(values, to, part * (float16)(unit));
         } else {
           for (int j = 0; j < 16; ++j) {
             store_tile_1(values, to + (ulong)j,
-                         inside && col + j < end ? load_element(A_TYPE, a, from + (ulong)(col + j)) * UNIT : 0.0f);
+                         inside && col + j < end ? load_element(A_TYPE, a, from + (ulong)(col + j)) * unit : 0.0f);
           }
         }
       }
-      tile_scales[i] = inside ? a_scale(sa, s_at, lds, row, first, scale_rows, scale_cols) : 0.0f;
+      tile_scales[i] = inside ? IN_UNIT(a_scale(sa, s_at, lds, row, first, scale_rows, scale_cols), unit) : 0.0f;
     }
   }
   TILES_ARE_STORED();

@@ -27,7 +27,7 @@
 
 // Whole groups of bf16 to bf16 tiles, 32 values at a time, which are a cache line of either: a word's upper half is a value already, its
 // lower half is one after a shift, and what comes out is exact in the upper half again.
-#if SOURCE == TYPE_BF16 && TILE_FORM == TYPE_BF16 && defined(QUICK_QUOTIENTS) && defined(CACHE_BUILTINS)
+#if SOURCE == TYPE_BF16 && TILE_FORM == TYPE_BF16 && !defined(PAIRS_APART) && defined(QUICK_QUOTIENTS) && defined(CACHE_BUILTINS)
 #define IN_PAIRS
 // Where a group's width is no literal the compiler cannot unroll; it need not say so.
 #pragma clang diagnostic ignored "-Wpass-failed"

@@ -94,4 +94,14 @@ Variant gemm_stream_bf16() {
   return v;
 }
 
+Variant gemm_stream_bf16_fp4() {
+  Variant v = gemm_stream_bf16();
+  v.name = "gemm_stream_bf16_fp4";
+  v.file = "gemm_stream_bf16.cl";
+  v.summary = "few rows of bf16 or fp8 codes by weights of four bits, by dot products of bf16 on x86's vectors";
+  v.products = {{{DType::bf16, DType::e4m3fn, DType::e5m2}, {DType::e2m1}}};
+  v.weights = [](const Tuning&, const Problem& p) { return panel_form(p.b); };
+  return v;
+}
+
 }  // namespace ironcl::opencl
