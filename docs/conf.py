@@ -20,6 +20,9 @@ extensions = ["myst_parser", "breathe", "sphinxcontrib.mermaid"]
 exclude_patterns = []
 html_theme = "furo"
 html_title = f"IronCL {version}"
+html_static_path = ["site.css"]
+html_css_files = ["site.css"]
+mermaid_height = "auto"
 myst_heading_anchors = 4
 myst_fence_as_directive = ["mermaid"]
 breathe_projects = {"ironcl": str(XML)}
@@ -46,7 +49,15 @@ PREDEFINED = IRONCL_API= IRONCL_EXPORT= __cplusplus
 WARN_IF_UNDOCUMENTED = NO
 WARN_IF_DOC_ERROR = NO
 JAVADOC_AUTOBRIEF = YES
-INPUT_FILTER = "sed -E '/SPDX/!s#^( *)/[*]([^*=])#\1/**\2#; s#; +/[*]([^*])#; /**<\1#'"
+INPUT_FILTER = "sed -E '/SPDX/!s#^( *)/[*]([^*=])#\1/**\2#; s#([^ ]) +/[*]([^*])#\1 /**<\2#'"
 """)
 
 generate.generate(os.environ.get("IRONCL", ROOT / "build/release/bin/ironcl"))
+
+
+def setup(app):
+    """Leads links to pages outside of docs/ to what generate.py makes of them."""
+    def lead(app, name, source):
+        source[0] = source[0].replace("](../plugins/skeleton/README.md", "](/generated/skeleton.md")
+
+    app.connect("source-read", lead)

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The pages of reference that are made of the sources: what each command says of itself, the files of kernels, the planted faults.
-conf.py calls this; the pages are in docs/generated, which is not kept."""
+"""The pages of reference that are made of the sources: what each command says of itself, the JSON that it writes, the files of kernels,
+the planted faults. conf.py calls this; the pages are in docs/generated, which is not kept."""
+import json
 import pathlib
 import re
 import subprocess
+import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 INTO = ROOT / "docs/generated"
@@ -31,6 +33,46 @@ def commands(command):
     return page
 
 
+# Runs that show every key; OUT is a folder to be made.
+REPORTS = """devices
+devices --explain 16,512,512
+plugins
+inspect tests/data/tiny-qwen3-fp8
+inspect tests/data/experts/qwen3-moe
+compare tests/data/tiny-qwen3-fp8 --layer *.q_proj --m 2 --device ironwood:0 --device opencl:0
+bench --shape 128x128 --m 1 --device ironwood:0
+bench --shape 128x128 --m 1 --chain 2 --device ironwood:0
+bench --model qwen3-30b-a3b --experts 8 --tokens 1 --runs 1 --min-ms 0 --warm-up-ms 0 --no-loop --device ironwood:0
+model --m 128 --n 128 --k 128
+model --experts 8 --top-k 2 --tokens 4 --hidden 512 --intermediate 256
+tune --shape 128x128 --m 1 --budget 20 --opt variant=gemm_stream
+quantize tests/data/tiny-qwen3-fp8 OUT --scheme none --verify
+accuracy --data normal:64x64"""
+
+
+def sample(value):
+    """A document with one element of each list of objects."""
+    if isinstance(value, dict):
+        return {key: sample(member) for key, member in value.items()}
+    if isinstance(value, list):
+        return [sample(value[0])] if value and isinstance(value[0], dict) else value[:4]
+    return value
+
+
+def reports(command):
+    page = "# JSON of the commands\n\nWhat each command writes with `--json FILE`; of lists the first element. Meanings: [command.md](../command.md#json).\n"
+    for line in REPORTS.splitlines():
+        with tempfile.TemporaryDirectory() as folder:
+            words = line.replace("OUT", f"{folder}/out").split()
+            done = subprocess.run([command, *words, f"--json={folder}/report.json"], cwd=ROOT, capture_output=True, text=True)
+            try:
+                report = json.loads(pathlib.Path(folder, "report.json").read_text().replace(f"{ROOT}/", ""))
+            except OSError as error:
+                raise RuntimeError(f"ironcl {line}: {done.stderr}") from error
+        page += f"\n## {line.split()[0]}\n\n`ironcl {line}`\n\n```json\n{json.dumps(sample(report), indent=1)}\n```\n"
+    return page
+
+
 def kernels():
     page = "# Files of kernels\n\nEach file of `cl/`, as its first lines have it. How they fit together: [kernels.md](../kernels.md).\n\n| file | what |\n|---|---|\n"
     for path in sorted((ROOT / "cl").glob("*.cl")):
@@ -50,5 +92,6 @@ def faults():
 
 def generate(command):
     INTO.mkdir(exist_ok=True)
-    for name, page in (("commands", commands(command)), ("kernels", kernels()), ("faults", faults())):
+    for name, page in (("commands", commands(command)), ("reports", reports(command)), ("kernels", kernels()), ("faults", faults()),
+                       ("skeleton", (ROOT / "plugins/skeleton/README.md").read_text())):
         (INTO / f"{name}.md").write_text(page)
