@@ -12,10 +12,10 @@ HERE = pathlib.Path(__file__).parent
 GREY, BLUE, LIGHT = "#9aa3ad", "#1f5fa8", "#7fb0e0"
 
 
-def table(page, first):
-    """The rows of the table whose head begins with `first`, as lists of cells."""
+def table(page, first, number_of=0):
+    """The rows of the table whose head begins with `first`, as lists of cells; number_of: how many such tables come before."""
     lines = (HERE / page).read_text().splitlines()
-    begin = next(i for i, line in enumerate(lines) if line.startswith(f"| {first} |"))
+    begin = [i for i, line in enumerate(lines) if line.startswith(f"| {first} |")][number_of]
     rows = []
     for line in lines[begin:]:
         if not line.startswith("|"):
@@ -92,12 +92,35 @@ def readme_rows():
     return lines
 
 
+def readme_cpu_rows():
+    """The rows of the README's table for CPUs: least and most speed-up over all N x K, by M. Older runs, in italics, are left out."""
+    def numbers(text):
+        return [float(found) for found in re.findall(r"\d+\.\d+", text)]
+
+    def row(label, rows, parts):
+        """parts: of a cell the texts whose figures make a span each."""
+        cells = []
+        for column in range(1, 5):
+            each = [parts(row[column]) for row in rows[1:] if not row[column].startswith("*")]
+            spans = [[value for cell in each for value in numbers(cell[i])] for i in range(len(each[0]))]
+            cells.append("; ".join(f"{min(span):.1f} to {max(span):.1f}" for span in spans))
+        return f"| {label} | {' | '.join(cells)} |"
+
+    cpu = "performance/cpu.md"
+    return [row("Xeon with AMX, 4 cores: OpenBLAS f32; PyTorch bf16", table(cpu, "N x K"), lambda cell: cell.split("/")[:2]),
+            row("EPYC (Zen 4), 2 cores: OpenBLAS f32; PyTorch bf16", table(cpu, "N x K", 1),
+                lambda cell: cell.partition(";")[2].split("/")[:2]),
+            row("Xeons with neither, 2 cores: OpenBLAS f32", table(cpu, "N x K, over OpenBLAS: Emerald; Sapphire"), lambda cell: [cell])]
+
+
 def write_readme():
     readme = HERE.parent / "README.md"
     lines = readme.read_text().splitlines()
-    begin = next(i for i, line in enumerate(lines) if line.startswith("| H200, "))
-    end = next(i for i in range(begin, len(lines)) if not lines[i].startswith("| H200, "))
-    readme.write_text("\n".join(lines[:begin] + readme_rows() + lines[end:]) + "\n")
+    for mark, rows in (("| H200, ", readme_rows()), (("| Xeon", "| EPYC"), readme_cpu_rows())):
+        begin = next(i for i, line in enumerate(lines) if line.startswith(mark))
+        end = next(i for i in range(begin, len(lines)) if not lines[i].startswith(mark))
+        lines[begin:end] = rows
+    readme.write_text("\n".join(lines) + "\n")
 
 
 def main():

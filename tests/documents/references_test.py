@@ -105,8 +105,9 @@ class References(unittest.TestCase):
         specification = importlib.util.spec_from_file_location("pictures", ROOT / "docs/pictures.py")
         pictures = importlib.util.module_from_spec(specification)
         specification.loader.exec_module(pictures)
-        rows = [line for line in (ROOT / "README.md").read_text().splitlines() if line.startswith("| H200, ")]
-        self.assertEqual(rows, pictures.readme_rows(), "run docs/pictures.py")
+        lines = (ROOT / "README.md").read_text().splitlines()
+        for marks, rows in (("| H200, ", pictures.readme_rows()), (("| Xeon", "| EPYC"), pictures.readme_cpu_rows())):
+            self.assertEqual([line for line in lines if line.startswith(marks)], rows, "run docs/pictures.py")
 
     def test_a_heading_is_called_as_in_links(self):
         self.assertEqual(anchor("`gemm_amx`: tiles, and what they (don't) do"), "gemm_amx-tiles-and-what-they-dont-do")
