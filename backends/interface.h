@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The C++ interface of a backend: devices, queues, buffers, weights, plans, events. No ABI types, no files, no
-// environment. plugins/adapter turns any Backend into the C table of ironcl/plugin.h, one method a slot.
+// environment. plugins/adapter turns any Backend into the C table of ironcl/plugin.h, one method per slot.
 //
 // The adapter has already checked what a problem description says about itself (validate in plugins/adapter): sizes
 // are not negative and do not overflow, enumerations are known, spans lie inside their buffers. A backend checks what
@@ -73,7 +73,7 @@ class Error : public std::runtime_error {
 
 enum class LogLevel : std::uint32_t { error = 0, warn = 1, info = 2, trace = 3 };
 
-/// Where a backend says things; lent by whoever creates it, any thread.
+/// Where a backend logs; lent by the creator of the backend. Any thread.
 class Log {
  public:
   virtual ~Log() = default;
@@ -160,7 +160,7 @@ class Buffer {
  public:
   virtual ~Buffer() = default;
   virtual std::uint64_t size() const noexcept = 0;  ///< Bytes.
-  /// Memory of somebody else's that this is, noted by the adapter, so that two buffers over the same are known to be.
+  /// The foreign memory that this buffer wraps, if any; the adapter compares it to find buffers over the same memory.
   const void* imported = nullptr;
   bool is_host_pointer = false;  ///< `imported` is an address, and not a cl_mem.
 };
@@ -205,7 +205,7 @@ struct WeightsDesc {
   ScaleDesc scale;
   const std::byte* data = nullptr;
   const std::byte* scales = nullptr;
-  const float* global_scales = nullptr;  ///< One a matrix, where scale.global.
+  const float* global_scales = nullptr;  ///< One per matrix, where scale.global.
   std::shared_ptr<Gemm> plan;            ///< The plan whose form to prepare; none: the device's usual one.
 };
 
@@ -340,7 +340,7 @@ class Device {
   virtual std::shared_ptr<Queue> create_queue() = 0;
   virtual std::shared_ptr<Buffer> create_buffer(std::uint64_t size) = 0;
   enum class Memory : std::uint32_t { host_pointer = 1, cl_mem = 2 };
-  /// Wraps memory that somebody else owns. Default: unimplemented.
+  /// Wraps memory that the application owns. Default: unimplemented.
   virtual std::shared_ptr<Buffer> import_buffer(Memory kind, void* handle, std::uint64_t size) {
     (void)kind, (void)handle, (void)size;
     throw Error(Status::unimplemented, "this backend imports no foreign memory");

@@ -49,14 +49,13 @@ inline std::optional<Refusal> not_yet(const GemmDesc& desc) {
 /// Throws unsupported where the codes or scales that a quantiser would make are refused.
 inline void refuse_not_yet(DType code, const ScaleDesc& scale, std::string_view operand) {
   if (code == DType::e2m1)
-    throw Error(Status::unsupported, "{} is to become e2m1; e4m3fn, e5m2 and i8 are accepted", operand);
+    throw Error(Status::unsupported, "{} is e2m1 on output; e4m3fn, e5m2 and i8 are accepted", operand);
   if (const auto refusal = not_yet(scale, operand)) throw Error(Status::unsupported, refusal->text);
 }
 
 inline void refuse_not_yet(const ActivateDesc& desc) {
   refuse_not_yet(desc.y, desc.scale, "y");
-  if (desc.quantizer.given)
-    throw Error(Status::unsupported, "y is to be quantised by given scales; here they are made");
+  if (desc.quantizer.given) throw Error(Status::unsupported, "y has given scales; this backend makes them");
 }
 
 }  // namespace ironcl::backend

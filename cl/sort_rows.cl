@@ -9,7 +9,7 @@
 #include "arguments.cl"
 #include "lanes.cl"
 
-// ids: s32 [slots], top_k a token. first, local_experts: which are here; other slots get row -1. capacity: 0, rows one after another; else
+// ids: s32 [slots], top_k per token. first, local_experts: which are here; other slots get row -1. capacity: 0, rows one after another; else
 // rows of each expert, the others are dropped. Left behind: rows of each expert, the token of each row, the row of each slot.
 // begins: memory for local_experts s32. chunk, sums: LANES of each.
 static inline void sort_slots(__local int* chunk, __local long* sums, int lane, __global const int* ids, int slots, int top_k, int first,

@@ -2,7 +2,7 @@
 // A TensorCore as a kernel sees it: arrays in HBM, buffers in a VMEM of limited size, asynchronous copies with
 // byte-counting semaphores, compute, and a modelled clock. Kernels are written on it directly (program_manual.cpp) or
 // through the grid pipeline (pipeline.h). A kernel that reads a slot before its copy was waited for, overwrites one
-// that is still being stored, waits for what nobody signals, or ends with copies in flight gets an Error, not luck.
+// that is still being stored, waits for what nobody signals, or ends with copies in flight gets an Error.
 //
 // NOTES: the order of a program's calls is its program order. Bytes of a copy arrive when it is waited for, never
 // earlier, so a missing wait also shows in the numbers.

@@ -40,7 +40,7 @@ struct FusedLayer {
   Machine machine;
   std::int64_t vmem_limit = 0;
   FusedBlocks blocks;
-  std::vector<std::int32_t> ids;  ///< [tokens, top_k]; one that is no expert is nobody's.
+  std::vector<std::int32_t> ids;  ///< [tokens, top_k]; others than experts are ignored.
 };
 
 /// The layer that a description of its first product means: m = T * k rows gathered from a_rows = T tokens, n = 2 I,
@@ -58,7 +58,7 @@ struct FusedTotals {
   std::int64_t experts_visited = 0;    ///< Likewise.
   std::int64_t rows = 0;               ///< Of experts, all together.
   std::int64_t rows_multiplied = 0;    ///< That the MXU is given: whole tiles of btc.
-  std::int64_t copies_issued = 0;      ///< Of rows, most of none: two a token, slot and expert, and one to sum.
+  std::int64_t copies_issued = 0;      ///< Of rows, most of none: two per token, slot and expert, and one to sum.
   std::int64_t barriers = 0;
   std::uint64_t weight_bytes = 0;
 };

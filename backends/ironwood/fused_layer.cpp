@@ -41,8 +41,8 @@ std::optional<Refusal> choose_blocks(FusedLayer* layer) {
     if (tokens == 1) break;
   }
   return Refusal(backend::Reason::device_memory,
-                 "VMEM: fused_moe takes {} bytes with one token a tile and the limit is {}", fused_vmem_bytes(*layer),
-                 layer->vmem_limit);
+                 "VMEM: fused_moe takes {} bytes with one token per tile and the limit is {}",
+                 fused_vmem_bytes(*layer), layer->vmem_limit);
 }
 
 }  // namespace

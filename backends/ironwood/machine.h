@@ -72,7 +72,7 @@ struct Machine {
   /// Rows of the left operand per second through all MXUs, each with a resident mxu_size x mxu_size tile, at the peak
   /// of the operand type (e5m2 runs at e4m3fn's). 0 where the TPU does not multiply the type.
   double rows_per_s(numerics::DType type) const noexcept;
-  /// The core's clock as the bf16 peak implies it: a 128-wide array takes one row a clock, a 256-wide one two. That
+  /// The core's clock as the bf16 peak implies it: a 128-wide array takes one row per clock, a 256-wide one two. That
   /// gives the known clocks of v5e (1.5 GHz) and v6e (1.75); 2.2 GHz for 7x, which is not public.
   double clock_hz() const noexcept;
   double vpu_ops_per_s() const noexcept;

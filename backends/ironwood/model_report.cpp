@@ -68,7 +68,7 @@ json::array notes_of(const Plan& plan) {
   const VmemUse use = vmem_of(plan);
   if (use.formula_bytes > plan.vmem_limit) {
     notes.push_back(json::value(fmt::format(
-        "the published formula asks for {} bytes, over the limit of {}: there it is clamped without a word; the true "
+        "the published formula asks for {} bytes, over the limit of {}: there it is clamped silently; the true "
         "footprint is {}",
         use.formula_bytes, plan.vmem_limit, use.footprint_bytes)));
   }

@@ -100,7 +100,7 @@ struct Option {
 
 constexpr std::array kOptions = {
     Option{"kernel_blocks", "B,O,I or auto", "auto", "rows of x, rows of w and depth of a grid step", read_blocks},
-    Option{"mode", "auto, aligned or large", "auto", "one quantisation block a step, or several", read_mode},
+    Option{"mode", "auto, aligned or large", "auto", "one quantisation block per step, or several", read_mode},
     Option{"buffers", "1 to 8", "2", "buffers of each input; an output has at most 2",
            [](std::string_view text, PlanRequest* r) { return read_into<1, 8>(text, &r->buffers); }},
     Option{"program", "", "pipeline; gmm_v2",  // What it takes is the table of programs.

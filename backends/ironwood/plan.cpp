@@ -65,7 +65,7 @@ std::optional<Refusal> check_quanta(const Problem& p, const Quanta& quanta) {
   if (std::max({quanta.step.b, quanta.step.o, quanta.step.i}) <= kMost) return std::nullopt;
   return Refusal(Reason::scale_layout,
                  "scales in blocks of {}x{} of w and {}x{} of x: whole ones make kernel blocks of {},{},{}, and "
-                 "up to {} a dimension are accepted; 0 spans a dimension",
+                 "up to {} per dimension are accepted; 0 spans a dimension",
                  p.b_scale.grid.group_rows, p.b_scale.grid.group_cols, p.a_scale.grid.group_rows,
                  p.a_scale.grid.group_cols, quanta.step.b, quanta.step.o, quanta.step.i, kMost);
 }
@@ -244,7 +244,7 @@ std::optional<Refusal> make_plan(const Problem& problem, const PlanRequest& requ
   }
   if (request.mode != Mode::aligned) {
     if (auto blocks = tuned_blocks(problem, *request.machine.tpu)) {
-      // The table is made with one scale a token; square blocks of x need whole ones.
+      // The table is made with one scale per token; square blocks of x need whole ones.
       blocks->b = round_up(blocks->b, quanta.step.b);
       blocks->i = round_up(blocks->i, quanta.step.i);
       *plan = plan_with(problem, request, *blocks);

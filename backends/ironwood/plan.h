@@ -20,7 +20,7 @@ struct KernelBlocks {
   friend bool operator==(const KernelBlocks&, const KernelBlocks&) = default;
 };
 
-/// aligned: B = O = I = Q, one dot a step. large: several quantisation blocks a step, each K group scaled by itself.
+/// aligned: B = O = I = Q, one dot per step. large: several blocks per step, each K group scaled by itself.
 enum class Mode { aligned, large };
 std::string_view name_of(Mode mode) noexcept;
 
@@ -64,7 +64,7 @@ struct Plan {
   Program program = Program::pipeline;
   int buffers = 2;
   int w_buffers = 2;                      ///< gmm_v2 has one more for the weights than for the rest.
-  std::vector<std::int32_t> matrix_rows;  ///< That reports and traces assume; one a matrix. Empty where not grouped.
+  std::vector<std::int32_t> matrix_rows;  ///< That reports and traces assume, per matrix. Empty where not grouped.
   bool save_x_q = false;  ///< The quantised block of x is kept and used again while x does not change.
   bool save_acc = false;  ///< The accumulator is kept in VMEM between steps.
   std::int64_t vmem_limit = 0;

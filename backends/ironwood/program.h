@@ -25,7 +25,7 @@ struct MatrixRows {
   friend bool operator==(const MatrixRows&, const MatrixRows&) = default;
 };
 
-/// The rows of each matrix that has some, in the order of matrices, from `counts` (one a matrix), which are not
+/// The rows of each matrix that has some, in the order of matrices, from `counts` (one per matrix), which are not
 /// trusted: a negative one is 0, and rows past the last of the layout are cut off. `m`: rows of the problem, or of
 /// each matrix of a masked one.
 std::vector<MatrixRows> deal_rows(backend::Grouping grouping, std::int64_t m, std::span<const std::int32_t> counts);

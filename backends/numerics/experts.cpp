@@ -111,7 +111,7 @@ void sort_by_expert(std::span<const std::int32_t> ids, std::int64_t top_k, const
                     std::span<std::int32_t> counts, std::span<std::int32_t> token_of_row,
                     std::span<std::int32_t> row_of_slot) {
   const std::int64_t rows = layout.capacity == 0 ? std::ssize(ids) : checked_mul(layout.local, layout.capacity);
-  expect(top_k > 0 && std::ssize(ids) % top_k == 0, "ids are not top_k a token");
+  expect(top_k > 0 && std::ssize(ids) % top_k == 0, "ids are not top_k per token");
   expect(std::ssize(counts) == layout.local, "counts are not one for each expert that is here");
   expect(std::ssize(token_of_row) >= rows, "token_of_row is too short");
   expect(row_of_slot.size() == ids.size(), "row_of_slot is not one for each slot");

@@ -51,7 +51,7 @@ struct RowLayout {
   std::int64_t capacity = 0;  ///< 0: one after another. Else expert g's rows begin at (g - first) * capacity.
 };
 
-/// Sorts slots by expert, within an expert in their order. ids: of slots, top_k a token; ids that are not here get
+/// Sorts slots by expert, within an expert in their order. ids: of slots, top_k per token; ids that are not here get
 /// row -1, and so do those past the capacity. counts [local]: rows of each expert. token_of_row: [slots], or [local *
 /// capacity]; elements of no row are left alone. row_of_slot: as long as ids. Throws std::invalid_argument where a
 /// length does not fit.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A row-major matrix that somebody else owns.
+// A row-major matrix, not owned.
 #pragma once
 
 #include <cstdint>

@@ -76,7 +76,7 @@ class OpenClBackend final : public backend::Backend {
   }
 
   void pass_over(LogLevel level, std::size_t platform, std::size_t device, const std::string& why) const {
-    say(level, fmt::format("opencl: device {} of platform {} is passed over: {}", device, platform, why));
+    say(level, fmt::format("opencl: device {} of platform {} is skipped: {}", device, platform, why));
   }
 
   std::vector<std::shared_ptr<backend::Device>> find() const {

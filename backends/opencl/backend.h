@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The door of the OpenCL backend: what a plugin or a test makes it with. Next door: ../interface.h (what it then is).
+// Creates the OpenCL backend, for a plugin or a test. Next door: ../interface.h (what a backend does).
 #pragma once
 
 #include <memory>

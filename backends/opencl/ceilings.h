@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a device can do at most, measured on it: the figures that reports set a kernel against.
+// The measured peak rates of a device, with which reports compare kernels.
 #pragma once
 
 #include "backends/opencl/context.h"
@@ -10,9 +10,10 @@ namespace ironcl::opencl {
 // running do. 15 ms are enough between the calls that are set against a figure, since a processor's clock and what
 // its neighbours take of it change within seconds.
 
-/// f32 multiply-adds a second, two operations each.
+/// f32 multiply-adds per second, two operations each.
 double measure_fma_flops(const Context& context, double seconds = 0.25);
-/// Bytes a second, read and written together, of copies within the device's memory; getting that takes half a second.
+/// Bytes per second, read and written together, of copies within the device's memory; getting that takes half a
+/// second.
 double measure_copy_rate(const Context& context, double seconds = 0.25);
 
 }  // namespace ironcl::opencl

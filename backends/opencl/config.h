@@ -14,11 +14,11 @@ struct TunedTable {
 
 struct Variant;
 
-/// How the backend is made. It reads no environment: whoever makes it fills this in.
+/// The settings of a backend. The backend reads no environment: its creator fills this in.
 struct Config {
   std::string cache_dir;   ///< Folder of the program cache, made on demand. Empty: no disk cache.
   std::string kernel_dir;  ///< Folder with .cl files to use in place of the embedded ones. Empty: the embedded ones.
-  bool print_config = false;      ///< Says through the log, once a problem, which variant and tunables a plan took.
+  bool print_config = false;      ///< Says through the log, once per problem, which variant and tunables a plan took.
   std::vector<TunedTable> tuned;  ///< Tuned tables, later ones over earlier ones. Empty: rules of thumb.
   /// Queues take the times of commands. False: a call costs less on drivers that wait for each such command to end
   /// before they start the next (docs/performance/h200-plans.md), and Event::profile() is refused.

@@ -12,13 +12,13 @@
 
 namespace ironcl::opencl {
 
-/// Made once a device; constant afterwards. Any thread.
+/// Made once per device; constant afterwards. Any thread.
 struct Context {
   cl::Platform platform;
   cl::Device device;
   cl::Context context;
   Features features;
-  cl::Buffer null_buffer;  ///< What kernels are given for operands that there are not; made with the probes.
+  cl::Buffer null_buffer;  ///< Bound for absent operands; made with the probes.
   Config config;
   std::unique_ptr<ProgramBuilder> builder;
   std::shared_ptr<const tuned::AllTables> tuned;  ///< Null: none.

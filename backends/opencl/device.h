@@ -31,7 +31,7 @@ class Device final : public backend::Device {
   const ContextPtr& context();
 
  private:
-  /// The answer, and what was chosen where it is yes: asked once a plan.
+  /// The answer, and what was chosen where it is yes: asked once per plan.
   backend::Support supports(const backend::GemmDesc& desc, Choice& choice);
 
   ContextPtr context_;

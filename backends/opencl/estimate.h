@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The rates that all estimates of a variant's time share. Only their order decides, and only between variants of one
-// device; nobody is told these times.
+// device; these times are not reported.
 #pragma once
 
 #include <algorithm>
@@ -12,22 +12,22 @@
 namespace ironcl::opencl {
 
 /// Seconds that `count` multiply-adds of one f32 vector of `width` elements take a work-group of one work-item. A
-/// CPU's core does two vectors of its width a clock. A GPU's unit gives such a work-group one lane of the 32 or 64
-/// that it has, one element a clock.
+/// CPU's core does two vectors of its width per clock. A GPU's unit gives such a work-group one lane of the 32 or 64
+/// that it has, one element per clock.
 inline double vector_fma_seconds(double count, int width, const Features& f) {
   if (f.prefers_vectors()) return count * std::max(1.0, 1.0 * width / f.vector_width) / (2 * f.clock_hz);
   return count * width / f.clock_hz;
 }
 
 /// Seconds of `count` f32 multiply-adds by work-groups of many work-items, spread over the whole device at a share
-/// `efficiency` of its peak. A GPU's unit does 128 a clock (as NVIDIA's of the last ten years; what others do differs
-/// by a factor of two). On a device that prefers vectors, work-items take turns at a core's scalar units.
+/// `efficiency` of its peak. A GPU's unit does 128 per clock (as NVIDIA's of the last ten years; what others do
+/// differs by a factor of two). On a device that prefers vectors, work-items take turns at a core's scalar units.
 inline double scalar_fma_seconds(double count, double efficiency, const Features& f) {
   const double lanes = f.prefers_vectors() ? 2 : 128;
   return count / (efficiency * lanes * f.clock_hz * f.compute_units);
 }
 
-/// Seconds in which `bytes` come from memory. A GPU's unit gets about eight a clock, of the large ones of these
+/// Seconds in which `bytes` come from memory. A GPU's unit gets about eight per clock, of the large ones of these
 /// years.
 inline double memory_seconds(double bytes, const Features& f) { return bytes / (8 * f.clock_hz * f.compute_units); }
 

@@ -28,7 +28,7 @@ class WeightForm {
   /// codes [n, k], rows ld apart, into `packed` (extent().code_bytes of it); padding becomes zero codes.
   virtual void pack(std::int64_t n, std::int64_t k, const std::uint8_t* codes, std::int64_t ld,
                     std::uint8_t* packed) const = 0;
-  /// The way back, tight, bit for bit.
+  /// The inverse of pack(), tight, bit for bit.
   virtual void unpack(std::int64_t n, std::int64_t k, const std::uint8_t* packed, std::uint8_t* codes) const = 0;
   /// Where the scale of column n and scale group g is. Padding has scale 0. By default columns lie side by side.
   virtual std::int64_t scale_at(const WeightExtent& extent, std::int64_t n, std::int64_t group) const {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The one way in which commands of a call come to a queue: what they wait for, their launches, the one event that
-// stands for all of them. Next door: step.h (the operands of a call of steps), objects.h (queues and events).
+// How the commands of a call are enqueued: what they wait for, their launches, and the one event that stands for
+// all of them. Next door: step.h (the operands of a call of steps), objects.h (queues and events).
 #pragma once
 
 #include <memory>
@@ -54,7 +54,7 @@ class Launcher {
 
   /// Where `span` begins; absent(), where there is none.
   Memory memory(const backend::Span& span) const;
-  /// What a kernel is given for an operand that there is not.
+  /// What is bound for an absent operand.
   Memory absent() const;
 
  private:

@@ -45,7 +45,7 @@ class Event final : public backend::Event {
   /// The last command.
   const cl::Event& native() const noexcept { return commands_.back(); }
   const ContextPtr& context() const noexcept { return context_; }
-  /// True once it ended, well or badly.
+  /// True once it ended, successfully or not.
   bool done() const;
   /// Of an event that has ended: forgets what it waited for. Returns its failure, a failed cause's own before ours;
   /// null where it succeeded.
@@ -82,12 +82,12 @@ class Queue final : public backend::Queue {
   /// Where there is no memory for it, they have ended when that is thrown.
   std::shared_ptr<Event> record(std::vector<cl::Event> commands, std::vector<std::shared_ptr<Event>> causes);
   std::shared_ptr<Event> record(cl::Event command, std::vector<std::shared_ptr<Event>> causes);
-  /// Starts commands just enqueued of which nobody wants an event.
+  /// Starts commands just enqueued whose events were not requested.
   void flush();
   /// A command that does nothing, in its turn and after those of `wait`.
   cl::Event mark(const std::vector<cl::Event>& wait);
   /// Whether commands of this queue wait for others that may fail: they need events, to say who failed first. PoCL
-  /// 3.1 ends the process where a command fails whose event nobody holds.
+  /// 3.1 ends the process where a command fails whose event has been released.
   bool commands_may_fail() const noexcept { return !pending_.empty() || !waiting_.empty(); }
 
  private:

@@ -61,7 +61,7 @@ numerics::Size one_launch_scratch(const Tuning& t, const Problem& p, const Featu
          sums * c.tile_rows * c.block_n * 4;
 }
 
-/// The one pass of such a kernel, a work-group a block; with `floats` one for each core that can have a panel, where
+/// The one pass of such a kernel, one work-group per block; with `floats` one per core that can have a panel, where
 /// blocks are fewer.
 template <OneLaunch (*cut)(const Tuning&)>
 Pass one_launch_pass(const char* kernel, const Tuning& t, const Problem& p, const Features& f, std::int64_t m) {

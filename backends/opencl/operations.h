@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The operations beside products, a file each: a quantiser of matrices (quantize.cpp), and the steps of a layer of
+// The operations beside products, one file each: a quantiser of matrices (quantize.cpp), and the steps of a layer of
 // experts, whose rules are those of numerics/experts.h: router.cpp, activation.cpp, combiner.cpp.
 #pragma once
 

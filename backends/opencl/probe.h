@@ -60,7 +60,7 @@ struct Features {
   std::string amx_why_not = "this was not asked";
   /// The same for the dot products of bf16 and bytes (AVX512-BF16, VNNI).
   std::string dot_products_why_not = "this was not asked";
-  /// Of those, instructions a multiply-add of f32 of the same width: matrix_unit.h.
+  /// Of those, instructions per multiply-add of f32 of the same width: matrix_unit.h.
   double dot_products_of_bf16 = 1, dot_products_of_bytes = 1;
 
   /// What stays near a core: no less than its local memory, and a second cache as large as any CPU has.
@@ -68,15 +68,15 @@ struct Features {
     return std::max(local_bytes, std::min<std::int64_t>(cache_bytes, 2 << 20));
   }
 
-  /// True where one work-item a work-group with wide vectors is the natural form of a kernel. A GPU runs work-items
-  /// in step, also where their local memory is a part of global memory (Mali): of such a work-group it would use one
+  /// True where one work-item per work-group with wide vectors is the natural form of a kernel. A GPU runs work-items
+  /// in step, also where their local memory is a part of global memory (Mali): for such a work-group it would use one
   /// lane.
   bool prefers_vectors() const noexcept {
     return type == backend::DeviceType::cpu || (type != backend::DeviceType::gpu && !local_is_dedicated);
   }
 };
 
-/// Leaves out what a compute capability (80: 8.0) of at most `most` has not: an H200 is then as an A100 would be.
+/// Removes the features that compute capability `most` (80: 8.0) lacks: an H200 is then like an A100.
 void limit_ptx(Features& features, int most);
 
 /// Asks only; builds nothing.

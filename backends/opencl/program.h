@@ -18,7 +18,7 @@ namespace ironcl::opencl {
 /// Preprocessor definitions of a build, in a fixed order: {"TILE_M", "64"} is -D TILE_M=64.
 using Defines = std::map<std::string, std::string>;
 
-/// Whose binaries are whose: a device as its driver names it, with every version that a binary may depend on.
+/// Identifies whose binaries they are: a device as its driver names it, with every version that they may depend on.
 struct DriverIdentity {
   std::string device, vendor, device_version, driver_version, platform, platform_version;
 

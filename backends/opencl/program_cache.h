@@ -32,7 +32,7 @@ class ProgramCache {
 
 /// While it lives, no other turn of this key does, in any thread of any process that shares the folder: who builds or
 /// loads a program does so alone. Waits for its turn, but not longer than a build may take, so that a process that
-/// hangs holds up nobody for ever. With no folder (empty), and where the file system has no such locks, there are no
+/// hangs delays others no longer. With no folder (empty), and where the file system has no such locks, there are no
 /// turns.
 class Turn {
  public:

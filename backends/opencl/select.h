@@ -22,7 +22,7 @@ class Trials {
 
 class UsualForms;
 
-/// What selection is made among, and for what. All that it names outlives it.
+/// The device, variants and trials that selection asks. All of them outlive it.
 struct SelectionContext {
   SelectionContext(const Features& features, std::span<const Variant> variants = opencl::variants(),
                    Trials* trials = nullptr, UsualForms* usual = nullptr)
@@ -47,7 +47,7 @@ struct SelectionContext {
 class UsualForms {
  public:
   explicit UsualForms(const SelectionContext& of) : selection_(of.features, of.variants, of.trials) {}
-  /// Found the first time that it is asked for: it may take trials.
+  /// Found at the first call, which may run trials.
   WeightFormPtr of(backend::AccuracyClass weakest, backend::DType weights);
 
  private:
@@ -56,7 +56,7 @@ class UsualForms {
   std::map<std::pair<backend::AccuracyClass, backend::DType>, WeightFormPtr> forms_;
 };
 
-/// A variant that was passed over.
+/// A variant that was skipped.
 struct PassedOver {
   std::string variant;
   Refusal refusal;
@@ -73,7 +73,7 @@ struct Choice {
 
 /// What runs `desc` on a device. Returns the support answer; fills *choice where its reason is none. Throws
 /// invalid_argument for an unknown option or a value out of its list. Every variant is asked; those whose needs are
-/// not met, or whose accuracy class is weaker than `desc` allows, are passed over with their reasons, and of the rest
+/// not met, or whose accuracy class is weaker than `desc` allows, are skipped with their reasons, and of the rest
 /// the one with the least estimated time is taken, among those that read the device's usual form of weights if there
 /// are any. Without options `tables` (may be null) is asked before. Builds
 /// nothing, but for the trials of variants that need one and meet all other needs.

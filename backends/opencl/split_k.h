@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Split-K for variants with many work-items a work-group: the host's side of cl/split_k.cl. Tunables "split_k" and
+// Split-K for variants with many work-items per work-group: the host's side of cl/split_k.cl. Tunables "split_k" and
 // "tile_m". What these variants read, chunks of 16 k: the host's side of cl/chunks.cl.
 #pragma once
 

@@ -27,14 +27,14 @@ inline std::optional<Refusal> refuse_narrow_groups(const Problem& p, int least_g
 inline std::optional<Refusal> refuse_below_80(const Features& f) {
   if (f.ptx_sm_80) return std::nullopt;
   return Refusal{backend::Reason::device_feature,
-                 "this kernel is PTX for compute capability 8.0 and more, which the device has not"};
+                 "this kernel is PTX for compute capability 8.0 and more, which the device lacks"};
 }
 
 /// Of the kernels of compute capability 9.0, which add up 128 k.
 inline std::optional<Refusal> refuse_tensor_cores(const Features& f, const Problem& p) {
   if (!f.ptx_sm_90) {
     return Refusal{backend::Reason::device_feature,
-                   "this kernel is PTX for compute capability 9.0, which the device has not"};
+                   "this kernel is PTX for compute capability 9.0, which the device lacks"};
   }
   return refuse_narrow_groups(p, 128);
 }
@@ -98,8 +98,8 @@ inline double shared_rounds(std::int64_t tiles, const Sharing& s, const Problem&
   return whole + 1 / parts + s.cost / blocks;
 }
 
-/// Whether that is faster than `unshared` rounds. Of a problem whose rows are scheduled on the device nobody knows
-/// how many tiles there are, and sharing has cost more than it gave there.
+/// Whether that is faster than `unshared` rounds. For rows scheduled on the device the number of tiles is
+/// unknown to the host, and sharing cost more than it gave there.
 inline bool last_round_is_shared(std::int64_t tiles, double unshared, const Sharing& s, const Problem& p,
                                  const Features& f) {
   return !p.repeatable && !p.scheduled && tiles > f.compute_units && shared_rounds(tiles, s, p, f) < unshared;

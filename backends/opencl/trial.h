@@ -23,7 +23,7 @@ Problem trial_problem(const Variant& variant);
 /// another one, so is the answer.
 std::string trial_question(const Variant& variant, const Features& features);
 
-/// One trial of `variant`, here and now, whatever was found before: empty where it was right.
+/// One trial of `variant` in this process, whatever was found before: empty where it was right.
 std::string attempt_trial(const Context& context, const Variant& variant, backend::Log* log);
 
 /// How the reason begins where a child did not find the device, as where this process has it to itself.

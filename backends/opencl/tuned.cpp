@@ -84,7 +84,7 @@ std::string unit_of(const SelectionContext& selection) {
 std::shared_ptr<const tuned::AllTables> read_tables(const std::vector<TunedTable>& texts, backend::Log* log) {
   const auto tables = std::make_shared<tuned::AllTables>();
   const auto warn = [&](const std::string& text) {
-    if (log != nullptr) log->write(backend::LogLevel::warn, "opencl: " + text + "; it is passed over");
+    if (log != nullptr) log->write(backend::LogLevel::warn, "opencl: " + text + "; it is skipped");
   };
   for (const TunedTable& table : texts) {
     const auto key = tuned::parse_file_name(table.file_name);

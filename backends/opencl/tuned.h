@@ -15,7 +15,7 @@
 namespace ironcl::opencl {
 
 /// The tables of a configuration, later ones over earlier ones. A text or a file name that is none is said to the log
-/// (may be null) and passed over.
+/// (may be null) and skipped.
 std::shared_ptr<const tuned::AllTables> read_tables(const std::vector<TunedTable>& texts, backend::Log* log);
 
 /// The names under which tables may speak for a device, the narrowest first: the device, its architecture, its
@@ -40,7 +40,7 @@ struct Tuned {
 /// The nearest configuration that this device runs within the problem's accuracy class; empty where no table has one.
 /// Entries that name unknown variants or values, that ask() refuses, whose accuracy class or whose variant's is
 /// weaker than the problem allows, that were measured on a device with more than twice or less than half the compute
-/// units, or whose tile of rows would be more than a quarter padding at this other m, are passed over. Empty too
+/// units, or whose tile of rows would be more than a quarter padding at this other m, are skipped. Empty too
 /// where the nearest valid entry says that the rule of thumb is best. A grouped problem is looked for in tables of
 /// layers of experts, by the rows of a matrix that has any: with gathered rows as gate and up (together, or one of
 /// them), else as down, then as those.

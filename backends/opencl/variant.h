@@ -43,7 +43,7 @@ struct Shape {
 struct Pass {
   std::string kernel;
   std::array<std::int64_t, 2> work_groups = {1, 1};
-  std::int64_t items = 1;  ///< Work-items a work-group, in dimension 0.
+  std::int64_t items = 1;  ///< Work-items per work-group, in dimension 0.
 };
 
 /// A problem so small that running it costs nothing: what a variant that must prove itself is tried with. Its
@@ -53,10 +53,10 @@ struct Trial {
   std::int64_t m = 3, n = 40, k = 256;
   /// What differs from the rule of thumb, where a driver is known to get other tunables wrong.
   Tuning tunables = {};
-  /// Whether a device is needs_trial at all; null: each is.
+  /// Whether a device needs the trial at all; null: each does.
   bool (*needs_trial)(const Features&) = nullptr;
   /// A wrong guess would end the process (an instruction that the CPU or the system refuses): tried in a child
-  /// process first (child_trial.h).
+  /// process first (trial.h).
   bool in_child = false;
   /// With in_child: a wrong guess costs a context, not the process. So where no child can be started, or its answer
   /// would not be kept for the next process, or a child does not find the device, the variant is tried here.
@@ -66,14 +66,14 @@ struct Trial {
   std::string (*permission)() = nullptr;
 };
 
-/// What kernels take that decode codes of a byte: fp8 by fp8 or i8 by i8, or activations that stay unquantised.
+/// Products of kernels that decode one-byte codes: fp8 by fp8 or i8 by i8, or unquantised activations.
 std::vector<Products> codes_of_a_byte();
 /// Those, and weights of four bits.
 std::vector<Products> every_code();
-/// What kernels take that decode every type by its row of cl/fp8.cl: those, and unquantised weights.
+/// Products of kernels that decode every type by its row of cl/fp8.cl: those, and unquantised weights.
 std::vector<Products> every_product();
 Products unquantised();
-/// What kernels multiply whose both operands are codes: fp8 by fp8; and i8 by i8.
+/// Products whose two operands are codes: fp8 by fp8; and i8 by i8.
 std::vector<Products> fp8_codes();
 std::vector<Products> integer_codes();
 
@@ -91,7 +91,7 @@ struct Variant {
   std::vector<Tunable> tunables;
   std::vector<Constraint> constraints;
 
-  // What it needs. A variant whose needs are not met is passed over with the reason.
+  // What it needs. A variant whose needs are not met is skipped with the reason.
   /// The types that it multiplies.
   std::vector<Products> products = codes_of_a_byte();
   /// Device features and shapes beyond what all variants take; null: nothing.
@@ -114,7 +114,7 @@ struct Variant {
   ActivationFormPtr (*activations)(const Tuning&, const Problem&) = nullptr;
   /// How a grouped problem's rows are scheduled for it; null: it takes neither grouped problems nor gathered rows.
   ScheduleShape (*schedule)(const Tuning&) = nullptr;
-  /// Whether each of its work-groups schedules the rows of a grouped problem for itself, one tile a block
+  /// Whether each of its work-groups schedules the rows of a grouped problem for itself, one tile per block
   /// (cl/schedule_rows.cl); null: none does.
   bool (*schedules)(const Tuning&, const Problem&) = nullptr;
   /// It has the rows of a dense plan's last tile as a literal, LAST_ROWS, where these are fewer than tile() says.
@@ -122,12 +122,12 @@ struct Variant {
   /// Columns side by side of a row of D whose totals a work-group has together, so that it makes the scales and codes
   /// of a quantised D itself (cl/codes_of_d.cl); 0, or null: it does not.
   std::int64_t (*d_columns)(const Tuning&) = nullptr;
-  /// Each call has a number that no other has (cl/one_launch.cl).
+  /// Each call has a unique number (cl/one_launch.cl).
   bool numbered_calls = false;
   /// Of a grouped problem for the most blocks that m rows can become (row_blocks).
   std::vector<Pass> (*passes)(const Tuning&, const Problem&, const Features&, std::int64_t m) = nullptr;
-  /// K groups of activations that work-groups have room for which stay and share their work by the plan's counter;
-  /// the kernel finds it in place of the scratch (persistent.h). 0, or null: they do not stay.
+  /// K groups of activations that persistent work-groups hold; they share the work by the plan's counter, which
+  /// the kernel finds in place of the scratch (one_launch.h). 0, or null: work-groups are not persistent.
   int (*persistent_groups)(const Tuning&, const Problem&) = nullptr;
   numerics::Size (*scratch_bytes)(const Tuning&, const Problem&, const Features&) = nullptr;  ///< Null: none.
 

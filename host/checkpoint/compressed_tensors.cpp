@@ -34,7 +34,7 @@ ScaleRounding rounding_of(const Members& scheme) {
   if (type == "torch.uint8") return ScaleRounding::power_of_two;
   for (const char* plain : {"torch.float32", "torch.float16", "torch.bfloat16", "torch.float8_e4m3fn"})
     if (type == plain) return ScaleRounding::exact;
-  if (type) scheme.fail("scale_dtype", fmt::format("is '{}', which is no type of scales that is known here", *type));
+  if (type) scheme.fail("scale_dtype", fmt::format("is '{}', which is not a known type of scales", *type));
   return ScaleRounding::exact;
 }
 

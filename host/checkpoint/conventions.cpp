@@ -153,7 +153,7 @@ std::optional<Recognised> unclaimed_codes(const std::vector<Member>& members) {
     if (!is_integer_matrix(*member.located->tensor) || scale(member)) continue;
     if (member.leaf == "weight" || std::any_of(members.begin(), members.end(), scale))
       return Recognised{&member,
-                        "is integers beside scales, in a form that is not known here; quantise the original model to "
+                        "is integers beside scales, in an unknown form; quantise the original model to "
                         "FP8 with llmcompressor, or say who wrote it in an issue"};
   }
   return std::nullopt;

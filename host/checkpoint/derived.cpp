@@ -151,7 +151,7 @@ void take_four_bits(const LayerParts& parts, LinearLayer& layer) {
                      scale.tensor.shape_text(), n, groups));
   layer.weight.dtype = DType::e2m1;
   layer.weight.shape[1] = layer.k *= 2;
-  if (!nvfp4 && parts.global) fail(ErrorKind::config, *parts.global, "is a global scale, which MXFP4 has not");
+  if (!nvfp4 && parts.global) fail(ErrorKind::config, *parts.global, "is a global scale, which MXFP4 lacks");
   if (!nvfp4) return;
   const Placed& global = need(parts.global, parts, parts.packed ? "weight_global_scale" : "weight_scale_2");
   expect_dtype(global, global.tensor.dtype == DType::f32, "F32");

@@ -109,7 +109,7 @@ class ExpertsBuilder {
     layer_.hidden = layer_.width = 0;
     for (const std::size_t index : layer_.experts.gate_up)
       if (layer_.routing.interleaved && layers_[index].weight_grid.group_rows != 1)
-        refuse(layers_[index], "has scales {}, of which one is of rows of gate and up that lie in turns",
+        refuse(layers_[index], "has scales {}, of which one covers interleaved rows of gate and up",
                grid_text(layers_[index].weight_grid));
     check_gated(layer_.experts, layer_.hidden, layer_.width);
     take_router();

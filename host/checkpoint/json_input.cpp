@@ -87,7 +87,7 @@ struct NameHandler {
 };
 
 /// Python writes NaN, Infinity and -Infinity, which are no JSON. Each becomes a text of the same length ("N" of NaN),
-/// so that places stay, and a reader of that member is told that it is no number.
+/// so that places stay, and a reader of that member is told that it is not a number.
 void quote_python_numbers(std::string& text) {
   bool inside = false;  // of a text
   for (std::size_t at = 0; at < text.size(); ++at) {

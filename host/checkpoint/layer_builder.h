@@ -38,7 +38,7 @@ struct LayerParts {
   std::int64_t part = 0, parts = 1;
   bool packed = false;      ///< The weight is compressed-tensors' weight_packed.
   bool transposed = false;  ///< Weight and scale lie as [K, N]; their shapes here are [N, K] all the same.
-  const QuantizationGroup* group = nullptr;  ///< Of the config or of the layer's writer; nullptr: nobody says.
+  const QuantizationGroup* group = nullptr;  ///< Of the config or of the layer's writer; nullptr: unknown.
   std::optional<Error> problem;              ///< Found while the parts were gathered.
   std::optional<Error> stranger;             ///< A tensor beside the weight that is not known; said last.
   std::string why_not_cast;                  ///< Of fp8 without a scale: why that is no plain cast (conventions.h).

@@ -273,7 +273,7 @@ class LayerFinder {
       parts.name = name;
       parts.weight = place(located);
       parts.problem = Error(ErrorKind::unsupported, index_.path_of(located), name,
-                            "is {} {} and no layer's weight that is known here; convert the checkpoint "
+                            "is {} {} and not the weight of any known kind of layer; convert the checkpoint "
                             "with llmcompressor (FP8), or say who wrote it in an issue",
                             tensor.dtype_name, tensor.shape_text());
       return add(parts);

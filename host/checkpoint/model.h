@@ -66,7 +66,7 @@ struct LinearLayer {
   bool packed = false;
   bool leaves_activations = false;  ///< The scheme has activations of e2m1; here they stay as they come.
   bool cast = false;   ///< Only cast to fp8: scale is one 1 that stands in no file, and activations is none.
-  std::string writer;  ///< "compressed-tensors 0.19.0", "torchao", ...; empty where nobody says.
+  std::string writer;  ///< "compressed-tensors 0.19.0", "torchao", ...; empty if unknown.
   std::filesystem::path weight_file, scale_file;
   std::vector<std::string> companions;  ///< Names of the tensors that say how the codes are to be read.
   std::uint64_t bytes = 0;              ///< Weight, scale and bias together.

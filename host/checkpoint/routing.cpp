@@ -139,7 +139,7 @@ Routing read_family(const Members& config, const Family& family, std::int64_t ex
   routing.has_shared_expert =
       any_above_zero(config, {"n_shared_experts", "shared_expert_intermediate_size", "shared_intermediate_size"});
   const auto top_k = first_size(config, {"num_experts_per_tok", "experts_per_token", "moe_k"});
-  if (!top_k) config.fail("num_experts_per_tok", "is missing: how many experts a token gets is nowhere said");
+  if (!top_k) config.fail("num_experts_per_tok", "is missing: it says how many experts a token gets");
   routing.top_k = *top_k;
   if (routing.top_k > experts)
     config.fail("num_experts_per_tok", fmt::format("is {}, more than the {} experts", routing.top_k, experts));
@@ -198,8 +198,8 @@ std::optional<Routing> read_routing(const std::filesystem::path& config_json) {
   Routing unknown;
   unknown.model_type = type;
   unknown.experts = *experts;
-  unknown.unsupported = fmt::format("model_type is '{}', of which it is not known how it routes tokens; known are {}",
-                                    type, known_types());
+  unknown.unsupported =
+      fmt::format("model_type is '{}', whose routing of tokens is unknown; known are {}", type, known_types());
   return unknown;
 }
 

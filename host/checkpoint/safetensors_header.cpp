@@ -112,7 +112,7 @@ class EntryReader {
     if (*end > static_cast<std::int64_t>(data_.size()))
       fail(tensor,
            fmt::format("data_offsets [{}, {}] reach beyond the file, which has {} bytes of tensor data; it is "
-                       "cut off (fetch it again) or its header lies",
+                       "cut off (fetch it again) or its header is wrong",
                        *begin, *end, data_.size()));
     extent.begin = *begin;
     extent.end = *end;

@@ -46,7 +46,7 @@ std::vector<Place> lay_out(const std::filesystem::path& path, const std::vector<
     if (type == nullptr)
       throw Error(ErrorKind::config, path, spec.name, "has no element type that a safetensors file holds");
     if (spec.name == "__metadata__")
-      throw Error(ErrorKind::config, path, spec.name, "is a name that the format keeps for itself");
+      throw Error(ErrorKind::config, path, spec.name, "is a name that the format reserves");
     places.push_back({spec, type->name, type->bits, 0, bytes_of(path, spec, type->bits), 0});
   }
   std::sort(places.begin(), places.end(), [](const Place& a, const Place& b) {
@@ -68,7 +68,7 @@ std::string header_of(const std::filesystem::path& path, const std::vector<Place
     header["__metadata__"] = std::move(texts);
   }
   for (const Place& place : places) {
-    if (header.contains(place.spec.name)) throw Error(ErrorKind::config, path, place.spec.name, "is there twice");
+    if (header.contains(place.spec.name)) throw Error(ErrorKind::config, path, place.spec.name, "occurs twice");
     json::array shape(place.spec.shape.begin(), place.spec.shape.end());
     header[place.spec.name] = {{"dtype", json::string_view(place.type.data(), place.type.size())},
                                {"shape", std::move(shape)},

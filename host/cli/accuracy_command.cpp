@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// ironcl accuracy: what ways of quantising cost, side by side, for a checkpoint's layers or made-up weights.
+// ironcl accuracy: what ways of quantising cost, side by side, for a checkpoint's layers or random weights.
 #include <fmt/format.h>
 #include <fnmatch.h>
 
@@ -34,7 +34,7 @@ class AccuracyCommand final : public Command {
   static constexpr const char* kExamples =
       R"(  ironcl accuracy model-bf16/                          one layer of each kind
   ironcl accuracy model-bf16/ --layer '*.0.mlp.*' --json accuracy.json
-  ironcl accuracy --data heavy:4096x4096               made-up weights, with outliers as trained models have them
+  ironcl accuracy --data heavy:4096x4096               random weights, with outliers as trained models have them
 )";
 
  public:
@@ -44,13 +44,13 @@ class AccuracyCommand final : public Command {
     auto* path = app.add_option("PATH", path_, "checkpoint folder, or one safetensors file")->option_text(" ");
     app.add_option("--layer", layer_, "layers by name (default: the first of each kind)")->option_text("GLOB");
     app.add_option("--data", data_,
-                   "made-up weights instead: heavy:NxK (Student's t, outlier columns, rows of many "
+                   "random weights instead: heavy:NxK (Student's t, outlier columns, rows of many "
                    "sizes) or normal:NxK")
         ->option_text("KIND:NxK")
         ->excludes(path);
-    app.add_option("--m", m_, "rows of made-up activations, heavy-tailed (normal of normal weights) (default: 16)")
+    app.add_option("--m", m_, "rows of random activations, heavy-tailed (normal of normal weights) (default: 16)")
         ->check(CLI::Range(1, 4096));
-    app.add_option("--seed", seed_, "of what is made up (default: 1)");
+    app.add_option("--seed", seed_, "seed of the random operands (default: 1)");
     add_json_option(app, json_);
   }
 

@@ -20,16 +20,15 @@ void ActivationOptions::declare(CLI::App& app, bool may_make_up) {
   app.add_option("--input-q", input_q, "activations as fp8 codes with their scales")
       ->option_text("FILE:VALUES,SCALES")
       ->excludes(given);
-  app.add_option("--m", m, may_make_up ? "rows (default: all of the input, 16 where made up)" : "rows (default: all)")
+  app.add_option("--m", m, may_make_up ? "rows (default: all of the input, 16 where random)" : "rows (default: all)")
       ->option_text("M")
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{std::numeric_limits<std::int32_t>::max()}));
   if (may_make_up) {
-    app.add_option("--seed", seed, "seed of the activations that are made up where there is no input (default: 1)")
+    app.add_option("--seed", seed, "seed of the random activations used without an input (default: 1)")
         ->option_text("N")
         ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 53));
   }
-  add_x_dtype(app, x_dtype,
-              "what devices are given: f32, f16 or bf16 (default: the input's type; bf16 where made up)");
+  add_x_dtype(app, x_dtype, "what devices get: f32, f16 or bf16 (default: the input's type; bf16 where random)");
   add_out_dtype(app, out);
   add_block(app, block, "weight block where neither file nor shapes say it: 128x128, 1x128, 1xall");
   add_x_block(

@@ -151,7 +151,7 @@ std::string CommandLine::what_is_wrong(const std::string& command, const std::st
     }
     return option == unknown.end() ? text : fmt::format("a command comes first; there is no option {}", *option);
   }
-  if (option == unknown.end()) return fmt::format("'{}' is one word too many", unknown.front());
+  if (option == unknown.end()) return fmt::format("'{}' is not expected here", unknown.front());
 
   const std::string name = option->substr(0, option->find('='));
   std::vector<std::string> known, elsewhere;

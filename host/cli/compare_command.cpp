@@ -32,7 +32,7 @@ constexpr const char* kAll = "*";
 class CompareCommand final : public Command {
  private:
   static constexpr const char* kExamples =
-      R"(  ironcl compare model-fp8/                                  every layer, 16 made-up rows, every device
+      R"(  ironcl compare model-fp8/                                  every layer, 16 random rows, every device
   ironcl compare model-fp8/ --layer '*.q_proj' --m 128       the layers whose names match
   ironcl compare model-fp8/ --layer '*.mlp'                  whole layers of experts
   ironcl compare layer.safetensors --input layer.safetensors:x --expect layer.safetensors:y_f64
@@ -50,7 +50,7 @@ class CompareCommand final : public Command {
                    "layers to run, by name with * and ? (default: all); '*.mlp' names layers of\n"
                    "experts, which are run whole where they are named")
         ->option_text("GLOB");
-    app.add_option("--expect", expect_, "output [M, N] that somebody else computed; may be repeated")
+    app.add_option("--expect", expect_, "output [M, N] of another program; may be repeated")
         ->option_text("FILE:TENSOR")
         ->expected(1)
         ->take_all();

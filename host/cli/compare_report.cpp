@@ -305,7 +305,7 @@ std::string closing_text(const CompareReport& report) {
   constexpr std::size_t kMostRemarks = 20;
   std::string text =
       "\nerror/bound: the largest error of an element, over the bound of that element; 1 is the limit.\n"
-      "time: of one cold call, on the device's clock; modelled is of a machine that is not here.\n";
+      "time: of one cold call, on the device's clock; modelled times are of a machine that is not present.\n";
   const bool narrow = !report.cases.empty() && report.cases.front().problem.d != numerics::DType::f32;
   if (narrow) {
     text += "Rounding to a 16-bit result takes up nearly all of its bound, so a ratio close to 1 is usual there.\n";
@@ -317,8 +317,7 @@ std::string closing_text(const CompareReport& report) {
     if (!found.empty() && ++remarked <= kMostRemarks) text += found;
   }
   if (remarked > kMostRemarks)
-    text += fmt::format("and {} more layers of which there is something to say; --json FILE has every one\n",
-                        remarked - kMostRemarks);
+    text += fmt::format("and {} more layers with remarks; --json FILE has every one\n", remarked - kMostRemarks);
   text += skipped(report);
   if (!report.left_out.empty()) {
     text += fmt::format("left out: {} that could not be run\n{}", layers_text(report.left_out.size()),

@@ -17,7 +17,7 @@ namespace ironcl::cli {
 
 /// What a whole run comes to.
 enum class Outcome {
-  pass,        ///< A device that is no model computed every layer, and everything is within bounds.
+  pass,        ///< A device other than a model computed every layer, and everything is within bounds.
   fail,        ///< An element is out of bounds, or a device failed, or a layer ran on no device.
   model_only,  ///< Everything is within bounds, but some layer ran on a model alone: that proves nothing.
 };

@@ -61,7 +61,7 @@ bool only_models(const std::vector<ironcl::Device>& devices) {
 
 std::string why_only_models(const ironcl::Registry& registry) {
   return fmt::format(
-      "no device to compare with, the model is all there is{}. For a CPU, Debian has an OpenCL device in the "
+      "no device to compare with, only the model was found{}. For a CPU, Debian has an OpenCL device in the "
       "packages "
       "ocl-icd-libopencl1 and pocl-opencl-icd; for a GPU, its vendor's OpenCL driver is needed. `ironcl plugins` "
       "shows every file that was looked at",

@@ -38,11 +38,11 @@ class InspectCommand final : public Command {
     app.add_flag("--summary", summary_, "layers by pattern, and bytes by kind")->excludes(app.get_option("--json"));
     app.add_option("--block", block_, "weight block where neither file nor shapes say it: 128, 128x128")
         ->option_text("ROWSxCOLS");
-    app.add_option("--ranks", ranks_, "who would hold what, of so many ranks")
+    app.add_option("--ranks", ranks_, "what each of so many ranks would hold")
         ->option_text("N")
         ->check(CLI::Range(1, 65536))
         ->excludes(app.get_option("--json"));
-    app.add_flag("--ragged", ragged_, "of ranks: even ranges, wherever blocks of scales begin")->needs("--ranks");
+    app.add_flag("--ragged", ragged_, "with --ranks: even ranges, wherever blocks of scales begin")->needs("--ranks");
   }
 
   ExitStatus run() override {

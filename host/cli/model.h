@@ -21,7 +21,7 @@ namespace ironcl::cli {
 struct ModelOptions {
   std::int64_t m = 0, n = 0, k = 0;
   std::string block = "128";  ///< Of w: ROWSxCOLS, or one number where it is square.
-  std::string x_block;        ///< Of x; empty: as w's blocks where they are square, else one scale a token.
+  std::string x_block;        ///< Of x; empty: as w's blocks where they are square, else one scale per token.
   std::string x_dtype = "bf16", w_dtype = "e4m3fn", out_dtype = "bf16";
   std::string quantize = "auto";                          ///< on, off; auto: on, or what a checkpoint's layer says.
   std::vector<std::pair<std::string, std::string>> plan;  ///< Options of the backend.

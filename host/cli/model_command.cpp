@@ -106,7 +106,7 @@ class ModelCommand final : public Command {
         ->check(CLI::Range(1, 1 << 24));
     add_number(app, "--skew", experts_.skew, CLI::Range(0.0, 10.0),
                "with --experts: exponent of Zipf's law by which tokens choose experts; 0: uniform");
-    app.add_option("--seed", experts_.seed, "with --experts: seed of the made-up load")->capture_default_str();
+    app.add_option("--seed", experts_.seed, "with --experts: seed of the random load")->capture_default_str();
     app.add_option("--json", json_, "write the report as JSON; - is the standard output")->option_text("FILE");
     app.add_option("--trace", trace_, "write the schedule as Chrome trace JSON; - is the standard output")
         ->option_text("FILE");

@@ -106,7 +106,7 @@ void check(const ExpertOptions& options) {
     if (size == 0) usage("{} is missing: --experts models a whole layer", option);
   }
   if (options.top_k > options.experts) {
-    usage("--top-k {} of --experts {}: there are not so many", options.top_k, options.experts);
+    usage("--top-k {} is more than --experts {}", options.top_k, options.experts);
   }
   if (options.tokens > std::numeric_limits<std::int32_t>::max() / options.top_k) {
     usage("--tokens {} by --top-k {}: at most 2^31 - 1 rows", options.tokens, options.top_k);
@@ -203,7 +203,8 @@ std::string experts_text(const json::object& report) {
   }
   const auto whole = [&](const char* key) { return report.at(key).to_number<std::int64_t>(); };
   return fmt::format(
-             "A layer of {} experts, {} a token, hidden {}, intermediate {}; {} tokens, {} rows, skew {} (seed {}): "
+             "A layer of {} experts, {} per token, hidden {}, intermediate {}; {} tokens, {} rows, skew {} (seed "
+             "{}): "
              "{} experts have rows, the most {}.\nEvery time here is modelled, none is measured.\n\n",
              whole("experts"), whole("top_k"), whole("hidden"), whole("intermediate"), whole("tokens"),
              whole("tokens") * whole("top_k"), number(report, "skew"), whole("seed"), whole("experts_hit"),

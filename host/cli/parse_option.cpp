@@ -115,11 +115,11 @@ KeyValues parse_key_values(const std::string& option, const std::vector<std::str
 }
 
 CLI::Validator above_zero() {
-  return number_that("is no number above 0", [](double number) { return number > 0; });
+  return number_that("is not a number above 0", [](double number) { return number > 0; });
 }
 
 CLI::Validator not_negative() {
-  return number_that("is no number of at least 0", [](double number) { return number >= 0; });
+  return number_that("is not a number of at least 0", [](double number) { return number >= 0; });
 }
 
 void check_tensor_ref(const std::string& option, const std::string& text, std::size_t count) {

@@ -48,20 +48,20 @@ class QuantizeCommand final : public Command {
     app.add_option("IN", in_, "checkpoint folder, with weights of f32, f16 or bf16, or quantised ones")
         ->option_text(" ")
         ->required();
-    app.add_option("OUT", out_, "folder to make; nothing is there until it is whole")->option_text(" ")->required();
-    app.add_option("--scheme", texts_.scheme, "where scales are shared; none: not quantised (default: block)")
+    app.add_option("OUT", out_, "folder to create; it appears when it is complete")->option_text(" ")->required();
+    app.add_option("--scheme", texts_.scheme, "which elements share a scale; none: not quantised (default: block)")
         ->option_text("block|channel|tensor|mxfp8|mxfp4|nvfp4|none");
-    add_block(app, block_, "of scheme block (default: 128x128)");
-    app.add_option("--type", texts_.type, "of the codes (default: e4m3; mxfp4, nvfp4: e2m1; none: bf16)")
+    add_block(app, block_, "block of scheme block (default: 128x128)");
+    app.add_option("--type", texts_.type, "type of the codes (default: e4m3; mxfp4, nvfp4: e2m1; none: bf16)")
         ->option_text("e4m3|e5m2|int8|bf16|f16|f32");
-    app.add_option("--scale-type", texts_.scale_type, "of the scales (default: f32; MX: e8m0; nvfp4: e4m3)")
+    app.add_option("--scale-type", texts_.scale_type, "type of the scales (default: f32; MX: e8m0; nvfp4: e4m3)")
         ->option_text("f32|bf16|e8m0");
     app.add_option("--dialect", texts_.dialect,
-                   "whose names and configs OUT has (default: block: fp8; others: "
+                   "convention of names and configs in OUT (default: block: fp8; others: "
                    "compressed-tensors)")
         ->option_text("fp8|compressed-tensors|modelopt");
     app.add_option("--keep", keep_,
-                   "modules that stay, besides embeddings, norms, routers and heads; may be repeated")
+                   "modules to leave unquantised, besides embeddings, norms, routers and heads; may be repeated")
         ->option_text("GLOB")
         ->allow_extra_args(false);
     app.add_option("--calibration", calibration_,
@@ -70,9 +70,10 @@ class QuantizeCommand final : public Command {
     app.add_option("--clip", clip_, "largest activation that counts: amax, mse, percentile:P (default: amax)")
         ->option_text("RULE")
         ->needs("--calibration");
-    app.add_option("--device", device_, "whose quantiser makes the codes, the same bytes (default: the host's)")
+    app.add_option("--device", device_, "device that quantises, to the same bytes (default: the host)")
         ->option_text("URI");
-    app.add_option("--threads", threads_, "how many compute (default: one a processor)")->check(CLI::Range(1, 1024));
+    app.add_option("--threads", threads_, "threads that compute (default: one per processor)")
+        ->check(CLI::Range(1, 1024));
     app.add_flag("--verify", verify_, "read everything back and print what each layer lost");
     add_json_option(app, json_);
   }

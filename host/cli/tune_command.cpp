@@ -53,7 +53,7 @@ class TuneCommand final : public Command {
 
   void declare(CLI::App& app) override {
     shapes_.declare(app, "the products of --model's layers of experts");
-    app.add_option("--device", uri_, "device URI (default: the first that is no model)")->option_text("URI");
+    app.add_option("--device", uri_, "device URI (default: the first but models)")->option_text("URI");
     add_number(app, "--budget", budget_, above_zero(), "seconds for all problems together");
     app.add_option("--save", folder_, "folder of tuned tables, merged after each problem (default: nothing is saved)")
         ->option_text("DIR");

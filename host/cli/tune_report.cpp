@@ -137,7 +137,7 @@ void TuneReport::finish(const ironcl::Device& device, double budget_seconds, dou
     const std::size_t named = std::min(kMostNamed, not_reached_.size());
     text +=
         fmt::format("not reached ({}): {}{}\n",
-                    ended.empty() ? "a larger --budget reaches them" : "the same again with --save goes on there",
+                    ended.empty() ? "a larger --budget reaches them" : "the same command with --save resumes there",
                     fmt::join(not_reached_.begin(), not_reached_.begin() + static_cast<std::ptrdiff_t>(named), ", "),
                     named == not_reached_.size() ? "" : fmt::format(" and {} more", not_reached_.size() - named));
   }

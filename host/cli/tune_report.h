@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What `ironcl tune` says: a line a problem while it runs, a summary, and everything as JSON.
+// What `ironcl tune` prints: one line per problem while it runs, a summary, and everything as JSON.
 #pragma once
 
 #include <boost/json.hpp>

@@ -188,9 +188,9 @@ Activations load_activations(const ActivationSource& source, const LinearLayer& 
   const DType type = source.x_dtype.value_or(DType::bf16);
   const std::vector<std::uint16_t> x = heavy_tailed_activations(m, layer.k, source.seed);
   const auto bytes = std::as_bytes(std::span(x));
-  return activations_of_values(
-      layer, type, m, in_type({bytes.begin(), bytes.end()}, DType::bf16, type),
-      fmt::format("made up (heavy-tailed {}, seed {})", numerics::name_of(type), source.seed), source.x_block);
+  return activations_of_values(layer, type, m, in_type({bytes.begin(), bytes.end()}, DType::bf16, type),
+                               fmt::format("random (heavy-tailed {}, seed {})", numerics::name_of(type), source.seed),
+                               source.x_block);
 }
 
 Expectation load_expectation(const std::string& text, std::int64_t m, std::int64_t n) {

@@ -19,7 +19,7 @@ namespace ironcl::layer {
 /// what the plan quantises is left to it (quantize_a says what it must arrive at).
 struct Activations {
   std::int64_t m = 0, k = 0;
-  std::string origin;             ///< For people: "x of layer.safetensors", "made up, seed 1".
+  std::string origin;             ///< For people: "x of layer.safetensors", "random, seed 1".
   ActivationRule rule;            ///< How it enters the product.
   std::vector<std::byte> data;    ///< [m, k] of rule.source, or of rule.dtype where that is none.
   std::vector<std::byte> scales;  ///< Given with the codes, or fixed; empty where the plan makes them.
@@ -40,8 +40,8 @@ struct ActivationSource {
   std::string input_q;                         ///< "FILE:VALUES,SCALES", quantised.
   std::optional<numerics::DType> x_dtype;      ///< f32, f16, bf16: unquantised values are rounded to it first.
   std::optional<numerics::ScaleGrid> x_block;  ///< Of the scales of A: overrides what files say.
-  std::optional<std::int64_t> m;               ///< Rows to use; all, or 16 made-up ones, where it is not set.
-  std::uint64_t seed = 1;                      ///< Of made-up activations.
+  std::optional<std::int64_t> m;               ///< Rows to use; all, or 16 random ones, where it is not set.
+  std::uint64_t seed = 1;                      ///< Of random activations.
   bool weight_only = false;                    ///< Activations stay unquantised, whatever the layer says.
 
   bool made_up() const noexcept { return input.empty() && input_q.empty(); }
@@ -53,7 +53,7 @@ struct ActivationSource {
 /// Throws checkpoint::Error: bad file, tensor, shape, type.
 Activations load_activations(const ActivationSource& source, const checkpoint::LinearLayer& layer);
 
-/// An output that somebody else computed, of shape [m, n].
+/// An output of another program, of shape [m, n].
 struct Expectation {
   std::string tensor;
   numerics::DType dtype = numerics::DType::none;

@@ -79,8 +79,8 @@ struct StackedMatrices {
   std::vector<std::byte> bias{};  ///< [count, n]; likewise.
 };
 
-/// The numbers of a layer of experts. Any thread; the matrices are made or read anew by each call, so that nobody
-/// holds them twice.
+/// The numbers of a layer of experts. Any thread; each call makes or reads the matrices again, so that they are
+/// never held twice.
 class ExpertsSource {
  public:
   ExpertsSource() = default;

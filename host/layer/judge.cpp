@@ -39,7 +39,7 @@ struct Subject {
   std::function<Bounded(numerics::DType, numerics::AccuracyClass)> others;
   bool others_may_be_weak = false;  ///< A 16-bit result that is not within class f32 is tried in class tensor14.
   std::function<std::string(const Expectation&)>
-      explain;  ///< Why the oracle is not what somebody else has; optional.
+      explain;  ///< Why another program's output differs from the oracle; optional.
 };
 
 std::vector<double> decoded(DType type, std::span<const std::byte> bytes) {
@@ -198,8 +198,8 @@ std::string judge_routing(const ExpertsSource& source, const Output& output, con
 }
 
 std::string heading(const ExpertsForm& form, const ExpertsInput& input, std::int64_t unchosen) {
-  return fmt::format("{}: x [{}, {}], {} experts of width {}, {} a token{}{}{}", form.name, input.tokens, form.hidden,
-                     form.routing.experts, form.experts.width, form.routing.top_k,
+  return fmt::format("{}: x [{}, {}], {} experts of width {}, {} per token{}{}{}", form.name, input.tokens,
+                     form.hidden, form.routing.experts, form.experts.width, form.routing.top_k,
                      form.shared ? fmt::format(", a shared one of {}", form.shared->width) : "",
                      form.x.code == DType::none ? ", activations unquantised" : "",
                      unchosen != 0 ? fmt::format("; {} that no token chose run apart", unchosen) : "");
@@ -229,7 +229,7 @@ std::string explain(const ExpertsForm& form, const RoutedTokens& routed, const E
     return fmt::format("expert{} {}: all {} tokens that differ went there", wrong.size() == 1 ? "" : "s",
                        fmt::join(wrong, ", "), differ);
   if (form.x.code == DType::none && form.between.code == DType::none) return {};
-  return "activations are quantised, as the checkpoint says; --weight-only compares with somebody who left them so";
+  return "activations are quantised, as the checkpoint says; --weight-only compares with a program that left them so";
 }
 
 /// One call with a settled routing: its result against the oracle, and the first wrong value.

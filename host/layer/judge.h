@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One layer on several devices: against the f64 oracle, against each other, against outputs that somebody else
+// One layer on several devices: against the f64 oracle, against each other, against outputs that another program
 // computed. Data only: whoever asks renders it.
 #pragma once
 
@@ -76,7 +76,7 @@ struct PairReport {
   numerics::Comparison comparison;
 };
 
-/// A device (or the oracle itself, uri "oracle") against an output that somebody else computed.
+/// A device (or the oracle itself, uri "oracle") against an output of another program.
 struct ExpectReport {
   std::string tensor;
   ResultName result;

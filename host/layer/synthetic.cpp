@@ -168,14 +168,15 @@ MadeOperands make_operands(const report::Problem& problem, std::uint64_t seed) {
   std::mt19937_64 random(seed), random_b(seed ^ 0x9e3779b97f4a7c15u);
   if (problem.grouping == Grouping::masked)
     throw std::invalid_argument(
-        "operands of a masked problem are not made up: how many rows a matrix has is not part of it");
+        "operands of a masked problem are not generated: how many rows a matrix has is not part of it");
   const auto plain = [](const report::Scales& scales) {
     return scales.grid.row_origin == 0 && scales.grid.col_origin == 0;
   };
   if (problem.a_rows != 0 || problem.a_scale.global || numerics::bits_of(problem.a) < 8 || !plain(problem.a_scale) ||
       !plain(problem.b_scale))
     throw std::invalid_argument(
-        "operands are not made up for gathered rows, activations of four bits or with a global scale, or a grid that "
+        "operands are not generated for gathered rows, activations of four bits or with a global scale, or a grid "
+        "that "
         "begins inside a block");
   MadeOperands operands;
   const std::int64_t matrices = matrices_of(problem);
@@ -232,7 +233,7 @@ ExpertsInput make_experts_input(const ExpertsForm& form, std::int64_t tokens, do
   const std::vector<std::uint16_t> x = heavy_tailed_activations(tokens, form.hidden, seed);
   const auto bytes = std::as_bytes(std::span(x));
   input.x.assign(bytes.begin(), bytes.end());
-  input.origin = fmt::format("made up (seed {}, skew {})", seed, skew);
+  input.origin = fmt::format("random (seed {}, skew {})", seed, skew);
   RoutedTokens routed{make_ids(tokens, form.routing.experts, form.routing.top_k, skew, seed ^ 0x6c6f6164u), {}};
   std::mt19937_64 random(seed ^ 0x77656967u);
   for (std::int64_t t = 0; t < tokens; ++t) {

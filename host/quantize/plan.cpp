@@ -92,7 +92,7 @@ class Planner {
       layer.check();
       const bool oss = layer.weight.name.ends_with("_blocks");
       const char* form = layer.packed                    ? "packed codes"
-                         : oss                           ? "experts of gpt-oss, whose gate and up lie in turns"
+                         : oss                           ? "experts of gpt-oss, whose gate and up are interleaved"
                          : layer.transposed              ? "experts stored as [K, N]"
                          : layer.zero_points             ? "zero points"
                          : layer.bias && layer.bias->own ? "a bias of integers"

@@ -28,7 +28,7 @@ struct Weight {
   std::uint64_t row_bytes() const;  ///< Of the input's numbers.
 };
 
-/// A weight that is written anew.
+/// A weight that is written again.
 struct Item {
   std::string name;  ///< The module, "model.layers.0.mlp.down_proj".
   Weight weight;

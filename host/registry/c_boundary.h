@@ -56,7 +56,7 @@ ironcl_status guard(ironcl_error* error, Function&& function) noexcept {
   } catch (const Refused& refused) {
     return answer(refused.result, error);
   } catch (const std::bad_alloc&) {
-    fill_error(error, IRONCL_OUT_OF_HOST_MEMORY, "no memory left");
+    fill_error(error, IRONCL_OUT_OF_HOST_MEMORY, "the host is out of memory");
     return IRONCL_OUT_OF_HOST_MEMORY;
   } catch (const std::exception& thrown) {
     fill_error(error, IRONCL_INTERNAL, thrown.what());

@@ -71,7 +71,7 @@ struct CompletedTable {
   ironcl_plugin table{};
   std::vector<std::string_view> missing;
 
-  /// The first slot that every plugin must have and this one has not; empty where it has them all.
+  /// The first slot that every plugin must have and this one lacks; empty where it has them all.
   std::string_view missing_required() const noexcept {
     for (const std::string_view name : {std::string_view("enumerate"), std::string_view("device_props")}) {
       if (std::find(missing.begin(), missing.end(), name) != missing.end()) return name;

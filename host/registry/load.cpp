@@ -140,7 +140,7 @@ LoadOutcome load_plugin(const Candidate& candidate, const LoadContext& context, 
     try {
       now.result = function();
     } catch (const std::bad_alloc&) {
-      now.result = {IRONCL_OUT_OF_HOST_MEMORY, "no memory left"};
+      now.result = {IRONCL_OUT_OF_HOST_MEMORY, "the host is out of memory"};
     } catch (const std::exception& error) {
       now.result = {IRONCL_INTERNAL, error.what()};
     }

@@ -105,7 +105,7 @@ Result Registry::discover() {
     if (candidate.remark) {
       report(not_opened(IRONCL_REPORT_REMARK, candidate, candidate.problem.status, candidate.problem.message));
     } else if (candidate.problem.ok() && (is_taken_file(candidate.id) || !seen.insert(candidate.id).second)) {
-      report(not_opened(IRONCL_REPORT_DUPLICATE, candidate, IRONCL_OK, "the same file was looked at before"));
+      report(not_opened(IRONCL_REPORT_DUPLICATE, candidate, IRONCL_OK, "the same file was read before"));
     } else {
       consider(candidate);
     }

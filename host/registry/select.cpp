@@ -52,7 +52,7 @@ std::string text_of(const std::vector<Uri>& uris) {
 Result no_such_device(const Registry& registry, const std::vector<Uri>& uris,
                       const std::vector<ironcl_device_info>& devices) {
   const std::string what = text_of(uris);
-  if (devices.empty()) return {IRONCL_UNAVAILABLE, what + ": there is no device at all: " + registry.why_no_device()};
+  if (devices.empty()) return {IRONCL_UNAVAILABLE, what + ": there is no device: " + registry.why_no_device()};
   std::string text = what + ": no such device; there are " + join(uris_of(devices), ", ");
   for (const Uri& uri : uris) {
     const auto of_it = [&](const ironcl_device_info& device) { return uri.plugin == device.plugin; };

@@ -253,7 +253,7 @@ void check_output(const fs::path& output, const Target& target, const std::vecto
   for (const fs::path& input : inputs) {
     std::error_code error;  // where one of them is not there
     if (fs::equivalent(output, input, error))
-      throw FileError(output, "it is an input of this command, which would be lost", "name another file");
+      throw FileError(output, "it is an input of this command and would be overwritten", "name another file");
   }
   if (!target.replace || target.there) return;
   const fs::path folder = target.path.has_parent_path() ? target.path.parent_path() : fs::path(".");
@@ -272,7 +272,7 @@ void check_outputs(const std::vector<fs::path>& outputs, const std::vector<fs::p
     std::error_code error;
     const fs::path file = fs::weakly_canonical(target.path, error);
     if (std::find(files.begin(), files.end(), file) != files.end())
-      throw FileError(output, "another output of this command goes there, too", "name another file");
+      throw FileError(output, "another output of this command goes there too", "name another file");
     files.push_back(file);
   }
 }

@@ -12,7 +12,7 @@ namespace ironcl::report {
 namespace {
 
 constexpr const char* kWhere = "the standard output";
-constexpr const char* kAdvice = "what was to be printed is lost";
+constexpr const char* kAdvice = "the standard output could not be written";
 
 }  // namespace
 

@@ -3,7 +3,7 @@
 // tables.h (keeps the winners), host/layer/execution.h (runs and checks one).
 //
 // Stages: the rule of thumb; what won nearby; a sample of the space, spread over its variants, with a fixed seed; the
-// neighbours of the best, one tunable a step at a time; then the finalists again, interleaved. Each candidate has one
+// neighbours of the best, one tunable per step; then the finalists again, interleaved. Each candidate has one
 // unmeasured run, is compared with the oracle, and is measured after that; only what is right can win. A winner must
 // beat the rule of thumb by more than the noise of both.
 #pragma once

@@ -228,7 +228,7 @@ layer::ExpertsForm experts_of(std::string_view name, std::int64_t tp, std::int64
                     .best_of_two = model.bias};
     if (form.routing.experts < model.top_k || form.routing.experts % model.groups != 0 ||
         form.routing.experts / model.groups * model.top_groups < model.top_k)
-      throw std::invalid_argument(fmt::format("{}: {} experts; {} a token are chosen in {} groups", name, experts,
+      throw std::invalid_argument(fmt::format("{}: {} experts; {} per token are chosen in {} groups", name, experts,
                                               model.top_k, model.groups));
     form.correction_bias = model.bias;
     form.shared_gate = model.gated;

@@ -30,7 +30,7 @@ struct ModelConfig {
   std::int64_t head_dim = 0;
   // Mixture of experts.
   std::int64_t moe_intermediate_size = 0;
-  bool has_dense_mlp = true;  ///< False where every layer's MLP is experts: intermediate_size is then nobody's.
+  bool has_dense_mlp = true;  ///< False where every layer's MLP is experts: intermediate_size is then unused.
   // Multi-head latent attention (DeepSeek): these replace head_dim and num_key_value_heads.
   std::int64_t q_lora_rank = 0;
   std::int64_t kv_lora_rank = 0;

@@ -49,7 +49,8 @@ std::optional<tuned::Table> read_file(const fs::path& path) {
   try {
     return tuned::Table::parse(text);
   } catch (const std::invalid_argument& what) {
-    throw std::runtime_error(path.string() + ": " + what.what() + "; mend it, move it away, or name another folder");
+    throw std::runtime_error(path.string() + ": " + what.what() +
+                             "; correct it, move it away, or name another folder");
   }
 }
 

@@ -114,7 +114,7 @@ backend::Options plan_options(const ironcl_chain* chain) {
     require(item.key, fmt::format("options.items[{}].key", i));
     require(item.value, fmt::format("options.items[{}].value", i));
     for (const auto& [key, value] : out) {
-      if (key == item.key) invalid("options: \"{}\" is there twice; give it once", key);
+      if (key == item.key) invalid("options: \"{}\" occurs twice; give it once", key);
     }
     out.emplace_back(item.key, item.value);
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The functions of the table: one a slot, with its name and type, and its contract in ironcl/plugin.h. Next door:
+// The functions of the table: one per slot, with its name and type, and its contract in ironcl/plugin.h. Next door:
 // plugin_definition.h (puts them into a table).
 #pragma once
 

@@ -37,12 +37,11 @@ ironcl_status guard(const char* slot, ironcl_error* error, Body&& body) noexcept
   } catch (const backend::Error& thrown) {
     return fail_with(error, slot, thrown);
   } catch (const std::bad_alloc&) {
-    return fail(error, IRONCL_OUT_OF_HOST_MEMORY,
-                "the host has no memory left for this call; free some and try again", 0);
+    return fail(error, IRONCL_OUT_OF_HOST_MEMORY, "the host is out of memory; free some and try again", 0);
   } catch (const std::exception& thrown) {
     return fail_internal(error, slot, thrown.what());
   } catch (...) {
-    return fail_internal(error, slot, "something that is no std::exception was thrown");
+    return fail_internal(error, slot, "something other than a std::exception was thrown");
   }
 }
 

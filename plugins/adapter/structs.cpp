@@ -76,7 +76,7 @@ const ironcl_chain* find_in_chain(const ironcl_chain* chain, std::uint32_t type,
     }
     const std::uint32_t part_type = part->type & ~IRONCL_CHAIN_REQUIRED;
     if (type != 0 && part_type == type) {
-      if (found != nullptr) invalid("{}.next: type {} is there twice", name, type);
+      if (found != nullptr) invalid("{}.next: type {} occurs twice", name, type);
       found = part;
     } else if ((part->type & IRONCL_CHAIN_REQUIRED) != 0) {
       unimplemented("{}.next: part {} has type {}, which this plugin must understand and does not", name, length,

@@ -374,7 +374,7 @@ TEST(ExpertsLayer, QuantisedRouterIsRefused) {
 
 TEST(Routing, OfUnknownTypesIsRefusedAndTheirMatricesStayUsable) {
   const Opened unknown(two_experts("m", kProjections), config_of("surprise_moe"));
-  unknown.expect_refused({"surprise_moe", "not known how it routes", "qwen3_moe"});
+  unknown.expect_refused({"surprise_moe", "whose routing of tokens is unknown", "qwen3_moe"});
   EXPECT_NO_THROW(unknown.checkpoint.layer("m.experts.0.up_proj"));
   Opened(two_experts("m", kProjections), "").expect_refused({"no config.json"});
   Opened(two_experts("m", kProjections), config_of("llama4_text")).expect_refused({"input of an expert"});

@@ -403,7 +403,8 @@ TEST(Strangers, AreRefusedWithWhatToDo) {
   unknown.expect_refused("a", {"quant_method 'somebodys', which is not read", "convert it with llmcompressor"});
   const Folder codes({OwnTensor("a.codes", kE4m3, {48, 96}, 0x38), OwnTensor("b.weight", DType::bf16, {2, 2})});
   ASSERT_EQ(codes.checkpoint.layers().size(), 1u) << "fp8 tensors that nobody claims are no silent success";
-  codes.expect_refused("a.codes", {"is F8_E4M3 [48, 96] and no layer's weight", "convert the checkpoint"});
+  codes.expect_refused(
+      "a.codes", {"is F8_E4M3 [48, 96] and not the weight of any known kind of layer", "convert the checkpoint"});
   const Folder int8({OwnTensor("a.weight", DType::i8, {48, 96}), counting("a.SCB", {48})},
                     R"("quant_method":"bitsandbytes","load_in_8bit":true)");
   EXPECT_EQ(int8.checkpoint.layer("a").activations, ActivationScheme::none);

@@ -97,7 +97,7 @@ TEST(Writer, RefusesTensorsThatNoFileCanHold) {
   expect_throw(make({{"a", DType::i8, {-1}}}), kConfig, path, "a", {"negative dimension -1"});
   expect_throw(make({{"a", DType::f64, {INT64_MAX}}}), kConfig, path, "a", {"overflows"});
   expect_throw(make({{"a", DType::i8, {1}}, {"a", DType::i8, {1}}}), kConfig, path, "a", {"twice"});
-  expect_throw(make({{"__metadata__", DType::i8, {1}}}), kConfig, path, "__metadata__", {"keeps for itself"});
+  expect_throw(make({{"__metadata__", DType::i8, {1}}}), kConfig, path, "__metadata__", {"reserves"});
 }
 
 TEST(Writer, SaysWhyAFileCannotBeCreated) {

@@ -168,7 +168,7 @@ TEST(Compare, MakesUpTheSameRowsFromTheSameSeed) {
   EXPECT_EQ(result("3"), result("3"));
   EXPECT_NE(result("3"), result("4"));
   const Outcome outcome = ironcl_command({"compare", kLayer, "--device", "toy:0"});
-  EXPECT_TRUE(contains(outcome.out, "made up (heavy-tailed bf16, seed 1)"));
+  EXPECT_TRUE(contains(outcome.out, "random (heavy-tailed bf16, seed 1)"));
 }
 
 TEST(Compare, RunsEveryLayerOfACheckpointInEveryOutputType) {

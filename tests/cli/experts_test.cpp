@@ -28,7 +28,7 @@ TEST(Experts, CompareRunsTheWholeLayer) {
   ASSERT_EQ(report.at("cases").as_array().size(), 1u) << outcome.err;
   const json::value& one = report.at("cases").at(0);
   EXPECT_EQ(one.at("layer").as_string(), kLayer);
-  EXPECT_TRUE(contains(std::string(one.at("problem").as_string()), "8 experts of width 96, 2 a token"));
+  EXPECT_TRUE(contains(std::string(one.at("problem").as_string()), "8 experts of width 96, 2 per token"));
   for (const json::value& device : one.at("devices").as_array())
     EXPECT_NE(device.at("verdict").as_string(), "fail") << device;
 }
@@ -101,7 +101,7 @@ TEST(Experts, CompareSaysThatSomebodyMayHaveLeftActivationsUnquantised) {
                          expected("deepseek-v3", "x"), "--routing", expected("deepseek-v3", "ids,weights"),
                          "--expect", expected("deepseek-v3", "y"), "--device", "ironwood:0"},
                         Plugins::real),
-         1, {"; --weight-only compares with somebody who left them so"});
+         1, {"; --weight-only compares with a program that left them so"});
 }
 
 /// One token chooses two experts of eight; the others run all the same, and the report says so.

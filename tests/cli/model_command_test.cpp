@@ -190,7 +190,7 @@ TEST(ModelCommand, SaysWhatIsWrongWithAQuestion) {
         Row{with(kExperts, {"--search"}), 2, "rules of their own"},
         Row{{"--experts", "4", "--top-k", "8", "--tokens", "1", "--hidden", "256", "--intermediate", "256"},
             2,
-            "not so many"},
+            "is more than"},
         Row{with(kSmall, {"--assume", "nonsense=1"}), 2, "launch_ns"}, Row{with(kSmall, {"--tpu", "v99"}), 2, "v99"},
         Row{with(kSmall, {"--kernel-blocks", "512,500,512"}), 4, "multiple of"},
         Row{with(kSmall, {"--kernel-blocks", "8192,8192,8192"}), 4, "VMEM"},

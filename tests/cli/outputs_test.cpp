@@ -132,7 +132,7 @@ TEST(Outputs, OfOneCommandAreDifferentFiles) {
   for (const auto& [run, options] : cases) {
     const Outcome outcome = ironcl_command(with(run, options).words, run.plugins);
     EXPECT_EQ(outcome.status, 3) << outcome.command << "\n" << outcome.err;
-    EXPECT_TRUE(contains(outcome.err, "another output of this command goes there, too; name another file"))
+    EXPECT_TRUE(contains(outcome.err, "another output of this command goes there too; name another file"))
         << outcome.err;
     EXPECT_EQ(outcome.out, "") << outcome.command;
     EXPECT_FALSE(fs::exists(file)) << outcome.command;

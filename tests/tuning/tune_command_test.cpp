@@ -136,7 +136,7 @@ TEST(Tune, KeepsWhatItHasWhenInterrupted) {
   for (const auto& [m, entry] : table->entries()) EXPECT_EQ(tuned::entry_of(entry).variant, "plain") << m;
   const std::string out = read_file(scratch.path("out"));
   EXPECT_TRUE(contains(out, "interrupted: "));
-  EXPECT_TRUE(contains(out, "not reached (the same again with --save goes on there): "));
+  EXPECT_TRUE(contains(out, "not reached (the same command with --save resumes there): "));
   EXPECT_TRUE(contains(out, " more\n")) << "few names of many";
 }
 

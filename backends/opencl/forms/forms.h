@@ -14,7 +14,7 @@ constexpr std::int64_t kPanel = 32;
 /// the k of one column are together. Code of (n, k):
 /// (((n / n_block) * (k_pad / k_run) + k / k_run) * n_block + n % n_block) * k_run + k % k_run.
 /// k is padded with zero codes to a multiple of k_unit. Unquantised weights lie the same way, an element of `type`
-/// for each code; so do codes of four bits, two a byte, the first in its lower half.
+/// for each code; so do codes of four bits, two per byte, the first in its lower half.
 WeightFormPtr blocked_form(std::int64_t n_block, std::int64_t k_run, std::int64_t k_unit,
                            numerics::DType type = numerics::DType::none);
 

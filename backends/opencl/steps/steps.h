@@ -87,7 +87,7 @@ struct RowPlaces {
   bool scheduled, gathered, schedules;
   Place schedule;
   const Problem& problem;
-  std::int64_t tile_rows;  ///< One tile a block, where the kernel schedules.
+  std::int64_t tile_rows;  ///< One tile per block, where the kernel schedules.
 
   RowPlaces(const Operand& a, const PlanContext& plan, bool schedules = false)
       : scheduled(plan.problem.grouped()),

@@ -48,7 +48,7 @@ double estimate_ns(const Tuning& t, const Problem& p, const Features& f) {
   const double rate = bytes_of_element(p) == 1 ? f.dot_products_of_bytes : f.dot_products_of_bf16;
   const double a_row = 2 * (1 / (k_of_product * rate) + kScaling / p.k_group);
   const double decoding = kDecoding / 2, fetching = kFetching / 2;  // Of a panel and each k.
-  // A is read once for each block of columns, two bytes a clock at most: the last cache gives that, and costs a
+  // A is read once for each block of columns, two bytes per clock at most: the last cache gives that, and costs a
   // little, memory does not. That of few tiles stays near a core: there narrow blocks are best, whose codes are one
   // stream.
   const bool from_memory = 1.0 * p.m * p.k * bytes_of_element(p) > 0.5 * f.cache_bytes;

@@ -19,7 +19,7 @@ std::vector<Pass> passes(const Tuning& t, const Problem& p, const Features&, std
 std::optional<Refusal> needs(const Features& f, const Problem&) {
   if (f.dpas_lanes != 0) return std::nullopt;
   return Refusal{backend::Reason::device_feature,
-                 "this kernel needs cl_intel_subgroup_matrix_multiply_accumulate, which the device has not"};
+                 "this kernel needs cl_intel_subgroup_matrix_multiply_accumulate, which the device lacks"};
 }
 
 Tuning rule_of_thumb(const Features& f, const Problem& p) {

@@ -101,7 +101,7 @@ double estimate_ns(const Tuning& t, const Problem& p, const Features& f) {
 
 Variant gemm_skinny() {
   Variant v = variant_of_chunks("gemm_skinny",
-                                "few rows: 16 bytes of weights a load, decoded in registers for all rows, K groups "
+                                "few rows: 16 bytes of weights per load, decoded in registers for all rows, K groups "
                                 "shared out among work-items");
   v.products.push_back(unquantised());
   v.activations = [](const Tuning&, const Problem&) { return rows_form(64, RowsOfFloats::multiplied); };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Declares cl/gemm_tiled.cl: tiles in local memory, many work-items a work-group. The kernel of GPUs.
+// Declares cl/gemm_tiled.cl: tiles in local memory, many work-items per work-group. The kernel of GPUs.
 #include "backends/opencl/estimate.h"
 #include "backends/opencl/split_k.h"
 
@@ -59,7 +59,8 @@ Tuning rule_of_thumb(const Features& f, const Problem& p) {
 
 Variant gemm_tiled() {
   Variant v = variant_of_chunks(
-      "gemm_tiled", "tiles of A and B decoded into two slots of local memory a stream, register tiles per work-item");
+      "gemm_tiled",
+      "tiles of A and B decoded into two slots of local memory per stream, register tiles per work-item");
   v.tunables = {{"tile_m", 64, {8, 16, 32, 64, 128}, "rows of D per work-group"},
                 {"tile_n", 64, {16, 32, 64, 128}, "columns of D per work-group"},
                 {"tile_k", 16, {16, 32, 64}, "step in k"},

@@ -38,8 +38,8 @@ typedef struct ironcl_checkpoint_options {
   uint32_t block_cols;
 } ironcl_checkpoint_options;
 
-/* Opens a checkpoint folder or one safetensors file. What is wrong with one layer is that layer's problem and no
- * error here. Ownership: the caller closes *out_checkpoint. */
+/* Opens a checkpoint folder or one safetensors file. An error in one layer is that layer's `problem`, not one
+ * of this call. Ownership: the caller closes *out_checkpoint. */
 IRONCL_API ironcl_status ironcl_checkpoint_open(const char* path, const ironcl_checkpoint_options* options,
                                                 ironcl_checkpoint* out_checkpoint, ironcl_error* error);
 
@@ -82,7 +82,7 @@ typedef struct ironcl_layer_info {
 
 IRONCL_API ironcl_status ironcl_layer_get_info(ironcl_layer layer, ironcl_layer_info* out_info, ironcl_error* error);
 
-/* What a caller chooses of a layer's problem. Zero means: BF16 for both types, F32 accuracy. */
+/* The caller's choices for a layer's problem. Zero means: BF16 for both types, F32 accuracy. */
 typedef struct ironcl_layer_choices {
   uint32_t struct_size;
   ironcl_dtype x_dtype; /* what activations come in: F32, F16 or BF16 */
@@ -92,7 +92,7 @@ typedef struct ironcl_layer_choices {
 } ironcl_layer_choices;
 
 /* The problem of a layer: everything but options and leading dimensions is filled, for op_create and
- * ironcl_registry_select. Fails as the layer's problem says where it is unusable. */
+ * ironcl_registry_select. Fails with the layer's `problem` where it is unusable. */
 IRONCL_API ironcl_status ironcl_layer_problem(ironcl_layer layer, const ironcl_layer_choices* choices,
                                               ironcl_gemm_desc* out_desc, ironcl_error* error);
 

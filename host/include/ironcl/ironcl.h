@@ -96,14 +96,14 @@ IRONCL_API ironcl_status ironcl_registry_load_file(ironcl_registry registry, con
 
 /* Looks in the usual places, in order: options.plugin_files, IRONCL_PLUGIN_FILES, options.plugin_dirs,
  * IRONCL_PLUGIN_DIRS, the folder ironcl-plugins beside libironcl. Never in the working directory. The first plugin of
- * a name wins. A file that cannot be taken is in the report and no error: finding nothing is OK too. */
+ * a name wins. A file that cannot be taken is reported and is no error: finding nothing is OK too. */
 IRONCL_API ironcl_status ironcl_registry_discover(ironcl_registry registry, ironcl_error* error);
 
 /* Unloads every plugin, last first: every device, and every object made with one, must be gone before. The report
  * stays readable. A second call does nothing. Objects that a plugin says are still alive are named in the report. */
 IRONCL_API ironcl_status ironcl_registry_shutdown(ironcl_registry registry, ironcl_error* error);
 
-/* Shuts down where that has not happened, then frees the registry. NULL is fine. */
+/* Shuts the registry down, unless that is done, and frees it. NULL is fine. */
 IRONCL_API void ironcl_registry_destroy(ironcl_registry registry);
 
 /*===--- Load report ------------------------------------------------------------------------------===*/
@@ -220,8 +220,8 @@ enum {
 };
 
 enum {
-  IRONCL_VERDICT_CHOSEN = 1, /* this one it is */
-  IRONCL_VERDICT_USABLE = 2, /* it would do, another came first */
+  IRONCL_VERDICT_CHOSEN = 1, /* the device to use */
+  IRONCL_VERDICT_USABLE = 2, /* usable, but another came first */
   IRONCL_VERDICT_REFUSED = 3 /* see reason and text */
 };
 

@@ -66,7 +66,7 @@ struct WeightsDesc {
   Scale scale{IRONCL_F32, 128, 128};
   std::span<const std::byte> data{};
   std::span<const std::byte> scales{};
-  std::span<const float> global_scales{};  ///< one a matrix, where scale.global_dtype is F32
+  std::span<const float> global_scales{};  ///< one per matrix, where scale.global_dtype is F32
 };
 
 /// B, prepared for a device; immutable. Host memory may go once the constructor has returned.

@@ -67,8 +67,8 @@ typedef struct ironcl_error {
   char message[496]; /* what is wrong, where, and what to do about it */
 } ironcl_error;
 
-/* Optional parts of a struct, linked through `next`; struct_size is that of the whole part. An unknown type is passed
- * over, or UNIMPLEMENTED where IRONCL_CHAIN_REQUIRED is set in it; a known one twice is INVALID_ARGUMENT. */
+/* Optional parts of a struct, linked through `next`; struct_size is that of the whole part. An unknown type is
+ * ignored, or UNIMPLEMENTED where IRONCL_CHAIN_REQUIRED is set in it; a known one twice is INVALID_ARGUMENT. */
 typedef struct ironcl_chain {
   uint32_t struct_size;
   uint32_t type;
@@ -100,7 +100,7 @@ typedef struct ironcl_sanitizer {
   uint32_t reserved;
 } ironcl_sanitizer;
 
-/* That of the code which includes this. */
+/* The sanitizer of the code that includes this header. */
 #if defined(__has_feature)
 #if __has_feature(address_sanitizer)
 #define IRONCL_THIS_SANITIZER IRONCL_SANITIZER_ADDRESS
@@ -216,7 +216,7 @@ enum {
   IRONCL_CAP_BITWISE_REPEATABLE = 1u << 3 /* every operation is repeatable, asked or not */
 };
 
-/* A MODEL device computes right results but its times are of a machine that is not there: never chosen by itself. */
+/* A MODEL device computes right results, but its times are modelled: it is never chosen automatically. */
 typedef struct ironcl_device_props {
   uint32_t struct_size;
   uint32_t type;      /* IRONCL_DEVICE_* */
@@ -230,7 +230,7 @@ typedef struct ironcl_device_props {
   char stable_id[64];        /* PCI address or UUID where there is one, else empty */
 } ironcl_device_props;
 
-/* What an application has opened itself and wants a plugin to compute with. */
+/* A device and a context that the application opened, for a plugin to compute with. */
 enum { IRONCL_NATIVE_OPENCL = 1 };
 typedef struct ironcl_native_device {
   uint32_t struct_size;
@@ -245,7 +245,7 @@ enum {
   IRONCL_HOST_STABLE_UNTIL_EVENT = 1    /* the caller keeps the bytes as they are until the command has completed */
 };
 
-/* Memory that somebody else owns, wrapped but never released by the plugin. */
+/* Memory that the application owns; the plugin wraps it and never releases it. */
 enum { IRONCL_MEMORY_HOST_POINTER = 1, IRONCL_MEMORY_CL_MEM = 2 };
 typedef struct ironcl_native_memory {
   ironcl_chain chain; /* type IRONCL_CHAIN_NATIVE_MEMORY | IRONCL_CHAIN_REQUIRED */
@@ -313,8 +313,8 @@ enum {
 };
 
 /* Grouped problems: many matrices B, an expert each, in one enqueue. B and b_scale then hold `matrices` of them one
- * after another; the grid of b_scale starts anew with each. matrix_rows[g] is the number of rows that matrix g
- * multiplies: a negative one counts as 0, and rows past the last that there are are cut off. Only rows of D and
+ * after another; the grid of b_scale restarts with each. matrix_rows[g] is the number of rows that matrix g
+ * multiplies: a negative one counts as 0, and rows past the last one are cut off. Only rows of D and
  * d_scale that a matrix multiplies are written. In one plan, how it sums a row does not depend on the others. A row
  * has its own scales: group_rows of a_scale and d_scale is 1. */
 enum {
@@ -349,7 +349,7 @@ typedef struct ironcl_gemm_desc {
   int64_t m;                 /* the most rows that a call will bring. 0 to 2^31 - 1 */
   int64_t n, k;              /* 1 to 2^31 - 1 */
   int64_t lda, ldd;          /* elements from a row to the next; 0: tight (k, n) */
-  /* 0: A has a row for each row of the problem. Else a gather: A has at most so many rows, flat also where the
+  /* 0: A has a row for each row of the problem. Else a gather: A has at most this many rows, flat also where the
    * grouping is MASKED, and the problem's row r is row a_index[r] of them (a negative index: row 0; one past the end:
    * the last). A plan that quantises A does so once for each of these rows. group_rows of a_scale is 1 then. */
   int64_t a_rows;

@@ -77,7 +77,7 @@ typedef struct ironcl_route_desc {
    * of other experts get row -1. local_experts 0: all of them, first_expert 0 then. */
   uint32_t first_expert;
   uint32_t local_experts;
-  /* E is split into so many equal groups, of which the best `top_groups` stay; these have k experts or more.
+  /* Number of equal groups of experts, of which the best `top_groups` stay; these have k experts or more.
    * 0: one group. */
   uint32_t expert_groups;
   uint32_t top_groups;       /* 1 to expert_groups; 0 where expert_groups is 0 */
@@ -88,8 +88,8 @@ typedef struct ironcl_route_desc {
 } ironcl_route_desc;
 
 /* A token's slots are in falling order of what they were chosen by (score + bias); ties go to the smaller id, also
- * between groups of experts; a NaN is smaller than everything. A given id outside of 0 to E - 1 is nobody's: its slot
- * gets row -1. Elements of a_index that belong to no row are not written. */
+ * between groups of experts; a NaN is smaller than everything. A given id outside of 0 to E - 1 is no expert: its
+ * slot gets row -1. Elements of a_index that belong to no row are not written. */
 typedef struct ironcl_route_args {
   uint32_t struct_size;
   uint32_t kind; /* IRONCL_OP_ROUTE */

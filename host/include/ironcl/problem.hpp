@@ -25,7 +25,7 @@ std::span<const std::byte> bytes_of(const Range& values) {
   return std::as_bytes(std::span(values));
 }
 
-/// Scales of an operand: one a block of rows x cols; 0 spans the dimension. As ironcl_scale_desc.
+/// Scales of an operand: one per block of rows x cols; 0 spans the dimension. As ironcl_scale_desc.
 struct Scale {
   ironcl_dtype dtype = IRONCL_DTYPE_NONE;
   std::uint32_t rows = 0;

@@ -59,7 +59,7 @@ class Registry {
     bool unload = false;  ///< IRONCL_REGISTRY_UNLOAD
     std::string plugin_files{}, plugin_dirs{}, disable{};
     std::optional<std::string> verbose{};         ///< as IRONCL_VERBOSE; empty: what that variable says
-    std::function<void(std::string_view)> log{};  ///< one line a call, from any thread; it must not throw
+    std::function<void(std::string_view)> log{};  ///< one line per call, from any thread; it must not throw
     std::vector<PluginOption> plugin_options{};
   };
 

@@ -87,5 +87,5 @@ def diagnose() -> str:
     found = devices()
     lines += [f"device       {d.uri}  {d.type}  {d.name} ({d.driver})" for d in found]
     if all(d.type == "model" for d in found):
-        lines.append("what helps   a driver: 'apt install pocl-opencl-icd' or 'pip install ironcl[cpu]' for the CPU; for a GPU, its vendor's OpenCL package")
+        lines.append("what helps   a driver: 'apt install pocl-opencl-icd' or 'pip install intel-opencl-rt intel-cmplr-lib-rt' for the CPU; for a GPU, its vendor's OpenCL package")
     return "\n".join(lines)
