@@ -123,8 +123,8 @@ if [ -n "$gpu" ]; then
 fi
 # The peers in the same run: CLBlast where it is there (f32, so the same shapes cost it four times the bytes), PyTorch where it has a
 # GPU. One table of all.
-if [ -n "$gpu" ] && [ -x "$build/bin/ironcl_gpu_clblast" ]; then
-  step clblast gpu-clblast.txt timeout 120 "$build/bin/ironcl_gpu_clblast" --device "${gpu#opencl:}" --shape "$shapes" --m 1,16,128,4096 --runs 5 --csv "$out/gpu-clblast.csv"
+if [ -n "$gpu" ]; then
+  step clblast gpu-clblast.txt timeout 120 python3 bench/gpu_clblast.py --device "${gpu#opencl:}" --shape "$shapes" --m 1,16,128,4096 --runs 5 --csv "$out/gpu-clblast.csv"
 fi
 if [ -f "$out/gpu-kernels.csv" ]; then
   if [ -n "$peers" ]; then

@@ -228,7 +228,7 @@ def main():
     parser.add_argument("--flush-mib", type=int, default=256, help="written before every call; 8192 as DeepGEMM's own test does, two milliseconds in which the GPU cools")
     parser.add_argument("--json", help="write the rows there as well")
     parser.add_argument("--table", nargs=2, metavar=("CSV", "JSON"), help="print one table of what ironcl_gpu_kernels and this script wrote")
-    parser.add_argument("--clblast", metavar="CSV", help="with --table: what ironcl_gpu_clblast wrote")
+    parser.add_argument("--clblast", metavar="CSV", help="with --table: what gpu_clblast.py wrote")
     options = parser.parse_args()
     if options.table:
         table(*options.table, options.clblast)
