@@ -61,7 +61,4 @@ std::string model_text(const boost::json::object& report);
 /// The report of the query "search".
 std::string search_text(const boost::json::object& report);
 
-/// The first `steps` steps of a Chrome trace as one line a track; a digit is the last digit of the step that is busy.
-std::string gantt_text(const boost::json::object& trace, int steps, std::size_t width);
-
 }  // namespace ironcl::cli

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
 #include <boost/json.hpp>
 #include <map>
 #include <string>
@@ -110,7 +109,6 @@ class ModelCommand final : public Command {
     app.add_option("--json", json_, "write the report as JSON; - is the standard output")->option_text("FILE");
     app.add_option("--trace", trace_, "write the schedule as Chrome trace JSON; - is the standard output")
         ->option_text("FILE");
-    add_number(app, "--steps", steps_, CLI::Range(0, 100000), "grid steps that the printed chart shows; 0: no chart");
     app.add_flag("--machines", machines_, "print the hardware tables and the assumptions, as JSON");
     app.add_option("--device", device_, "the model's URI")->capture_default_str();
   }
@@ -140,17 +138,35 @@ class ModelCommand final : public Command {
     };
     const bool layers = !layers_.empty(), experts = experts_.experts != 0;
     if (machines_)
-      refuse("with --machines",
-             {"--m",       "--n",         "--k",       "--block",      "--x-block",   "--x-dtype",
-              "--w-dtype", "--out-dtype", "--mode",    "--buffers",    "--program",   "--quantize-activations",
-              "--trace",   "--save-x-q",  "--steps",   "--vmem-limit", "--vmem-rule", "--kernel-blocks",
-              "--assume",  "--layers",    "--experts", "--save-acc",   "--search",    "--tpu"});
-    if (search_) refuse("with --search", {"--trace", "--steps"});
+      refuse("with --machines", {"--m",
+                                 "--n",
+                                 "--k",
+                                 "--block",
+                                 "--x-block",
+                                 "--x-dtype",
+                                 "--w-dtype",
+                                 "--out-dtype",
+                                 "--mode",
+                                 "--buffers",
+                                 "--program",
+                                 "--quantize-activations",
+                                 "--trace",
+                                 "--save-x-q",
+                                 "--vmem-limit",
+                                 "--vmem-rule",
+                                 "--kernel-blocks",
+                                 "--assume",
+                                 "--layers",
+                                 "--experts",
+                                 "--save-acc",
+                                 "--search",
+                                 "--tpu"});
+    if (search_) refuse("with --search", {"--trace"});
     if (!layers) refuse("without --layers", {"--layer"});
     if (!experts)
       refuse("without --experts", {"--top-k", "--tokens", "--hidden", "--intermediate", "--skew", "--seed"});
-    if (layers) refuse("with --layers", {"--n", "--k", "--block", "--w-dtype", "--experts", "--trace", "--steps"});
-    if (experts) refuse("with --experts", {"--m", "--n", "--k", "--steps"});
+    if (layers) refuse("with --layers", {"--n", "--k", "--block", "--w-dtype", "--experts", "--trace"});
+    if (experts) refuse("with --experts", {"--m", "--n", "--k"});
   }
 
   void fill_plan() {
@@ -180,14 +196,7 @@ class ModelCommand final : public Command {
       return ExitStatus::ok;
     }
     const json::value report = json::parse(device.query("model", desc));
-    std::string text = model_text(report.as_object());
-    if (steps_ > 0) {
-      ironcl::GemmDesc first = desc;
-      first.options.emplace_back("trace_spans", std::to_string(64 * (steps_ + 4)));
-      text += "\n" + gantt_text(json::parse(device.query("trace", first)).as_object(), steps_,
-                                std::max<std::size_t>(100, report::terminal_width()));
-    }
-    emit(report, text);
+    emit(report, model_text(report.as_object()));
     if (!trace_.empty()) report::write_file(trace_, device.query("trace", desc) + "\n");
     return ExitStatus::ok;
   }
@@ -276,7 +285,6 @@ class ModelCommand final : public Command {
   const CLI::App* app_ = nullptr;
   std::vector<std::string> assumptions_;
   std::string layers_, glob_ = "*", json_, trace_, device_ = "ironwood:0";
-  int steps_ = 6;
   bool search_ = false, machines_ = false;
 };
 

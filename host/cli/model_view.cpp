@@ -4,9 +4,7 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <boost/json.hpp>
-#include <map>
 #include <vector>
 
 #include "host/report/table.h"
@@ -109,53 +107,6 @@ std::string search_text(const json::object& r) {
     text += fmt::format("\nbest over aligned: {:.2f} times\n", number(r.at("speedup_over_aligned")));
   } else {
     text += report::to_text(table, report::terminal_width());
-  }
-  return text;
-}
-
-std::string gantt_text(const json::object& trace, int steps, std::size_t width) {
-  struct Span {
-    std::int64_t track, step;
-    double start, end;
-  };
-  std::map<std::int64_t, std::string> tracks;
-  std::vector<Span> spans;
-  double begin = 0, end = 0;
-  for (const json::value& item : trace.at("traceEvents").as_array()) {
-    const json::object& event = item.as_object();
-    if (event.at("ph") == "M") {
-      if (event.at("name") == "thread_name") {
-        tracks[whole(event.at("tid"))] = text_of(event.at("args").as_object().at("name"));
-      }
-      continue;
-    }
-    const std::int64_t step = whole(event.at("args").as_object().at("step"));
-    if (step >= steps) continue;
-    const double start = number(event.at("ts"));
-    spans.push_back({whole(event.at("tid")), step, start, start + number(event.at("dur"))});
-    if (spans.size() == 1) begin = start;
-    end = std::max(end, spans.back().end);
-  }
-  if (spans.empty() || end <= begin) return "";
-  std::size_t label = 0;
-  for (const auto& [id, name] : tracks) label = std::max(label, name.size());
-  const std::size_t columns = std::max<std::size_t>(20, width > label + 4 ? width - label - 4 : 20);
-  const double scale = static_cast<double>(columns) / (end - begin);
-  std::string text = fmt::format(
-      "the first {} steps after launch, {} in all; a digit is the step that the copy or the "
-      "work belongs to\n",
-      steps, report::human_time((end - begin) * 1e3));
-  for (const auto& [id, name] : tracks) {
-    std::string line(columns, '.');
-    for (const Span& span : spans) {
-      if (span.track != id) continue;
-      const auto first = static_cast<std::size_t>(std::clamp((span.start - begin) * scale, 0.0, double(columns - 1)));
-      const auto last = static_cast<std::size_t>(std::clamp((span.end - begin) * scale, 0.0, double(columns)));
-      const char digit = span.step < 0 ? '#' : static_cast<char>('0' + span.step % 10);
-      std::fill(line.begin() + static_cast<std::ptrdiff_t>(first),
-                line.begin() + static_cast<std::ptrdiff_t>(std::max(last, first + 1)), digit);
-    }
-    text += fmt::format("{:<{}} |{}|\n", name, label, line);
   }
   return text;
 }

@@ -30,8 +30,7 @@ Words with(Words run, const std::vector<std::string>& more) {
 
 const Words kCompare{{"compare", kLayer, "--device", "toy:0"}};
 const Words kRun{{"run", kLayer, "--layer", "weight", "--input", kLayer + ":x", "--device", "toy:0"}};
-const Words kModel{{"model", "--m", "128", "--n", "256", "--k", "256", "--block", "128", "--steps", "0"},
-                   Plugins::real};
+const Words kModel{{"model", "--m", "128", "--n", "256", "--k", "256", "--block", "128"}, Plugins::real};
 const Words kBench{{"bench", "--shape", "128x128", "--m", "1", "--runs", "1", "--min-ms", "0", "--warm-up-ms", "0",
                     "--rotate-mib", "1", "--device", "toy:0"}};
 
