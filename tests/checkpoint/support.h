@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Temporary folders, hand-made safetensors files (broken ones too), and one way to assert an Error.
+// Hand-made safetensors files (broken ones too), and one way to assert an Error.
 #pragma once
 
 #include <fmt/format.h>
@@ -19,29 +19,9 @@
 
 #include "host/checkpoint/model.h"
 #include "host/checkpoint/safetensors_writer.h"
+#include "tests/temp_dir.h"
 
 namespace ironcl::checkpoint {
-
-/// A folder that goes away with the test.
-class TempDir {
- public:
-  TempDir() {
-    std::string name = (std::filesystem::temp_directory_path() / "ironcl-checkpoint-XXXXXX").string();
-    if (mkdtemp(name.data()) == nullptr) throw std::runtime_error("no temporary folder: " + name);
-    path_ = name;
-  }
-  ~TempDir() {
-    std::error_code ec;
-    std::filesystem::remove_all(path_, ec);
-  }
-  TempDir(const TempDir&) = delete;
-  TempDir& operator=(const TempDir&) = delete;
-  std::filesystem::path operator/(const std::string& name) const { return path_ / name; }
-  const std::filesystem::path& path() const { return path_; }
-
- private:
-  std::filesystem::path path_;
-};
 
 inline std::filesystem::path write_file(const std::filesystem::path& path, const std::string& bytes) {
   std::ofstream(path, std::ios::binary) << bytes;

@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "host/report/file.h"
+#include "tests/temp_dir.h"
 
 namespace {
 
@@ -37,27 +38,14 @@ std::string complaint_about(const fs::path& path) {
 
 class OutputFiles : public testing::Test {
  protected:
-  OutputFiles() {
-    std::string name = (fs::temp_directory_path() / "ironcl-output-XXXXXX").string();
-    folder_ = ::mkdtemp(name.data());
-  }
-  ~OutputFiles() override {
-    std::error_code ignored;
-    fs::permissions(folder_, fs::perms::owner_all, ignored);
-    fs::remove_all(folder_, ignored);
-  }
-  fs::path made(const std::string& name, const std::string& text) const {
-    std::ofstream(folder_ / name) << text;
-    return folder_ / name;
-  }
   std::size_t entries() const {
-    return static_cast<std::size_t>(std::distance(fs::directory_iterator(folder_), fs::directory_iterator()));
+    return static_cast<std::size_t>(std::distance(fs::directory_iterator(folder_.path()), fs::directory_iterator()));
   }
-  fs::path folder_;
+  ironcl::TempDir folder_;
 };
 
 TEST_F(OutputFiles, AReaderOfTheOldFileGoesOnReadingTheOldFile) {
-  const fs::path path = made("report.json", "the old text, which is longer");
+  const fs::path path = folder_.file("report.json", "the old text, which is longer");
   const int reader = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   char text[64] = {};
   ASSERT_EQ(::read(reader, text, 1), 1);
@@ -70,7 +58,7 @@ TEST_F(OutputFiles, AReaderOfTheOldFileGoesOnReadingTheOldFile) {
 }
 
 TEST_F(OutputFiles, NothingIsSeenBeforeCommitAndNothingIsLeftWithoutIt) {
-  const fs::path old = made("old", "old"), fresh = folder_ / "fresh";
+  const fs::path old = folder_.file("old", "old"), fresh = folder_ / "fresh";
   for (const fs::path& path : {old, fresh}) {
     OutputFile file(path);
     file.write_at(0, "half of");
@@ -99,7 +87,7 @@ TEST_F(OutputFiles, PiecesComeInAnyOrder) {
 }
 
 TEST_F(OutputFiles, PermissionsAndOwnerStay) {
-  const fs::path path = made("report", "old");
+  const fs::path path = folder_.file("report", "old");
   ASSERT_EQ(::chmod(path.c_str(), 0640), 0);
   const bool root = ::geteuid() == 0;
   const uid_t owner = root ? 12 : ::geteuid();
@@ -123,7 +111,7 @@ TEST_F(OutputFiles, ANewFileHasThePermissionsOfTheUmask) {
 }
 
 TEST_F(OutputFiles, LinksAreFollowed) {
-  const fs::path file = made("file", "old");
+  const fs::path file = folder_.file("file", "old");
   fs::create_directory(folder_ / "links");
   fs::create_symlink("../file", folder_ / "links" / "second");
   fs::create_symlink(folder_ / "links" / "second", folder_ / "first");
@@ -185,9 +173,9 @@ TEST_F(OutputFiles, WhatCannotBeAnOutputIsRefusedWithTheReason) {
   };
   fs::create_symlink("loop", folder_ / "loop");
   expect(folder_ / "loop", "Too many levels of symbolic links");
-  expect(folder_, "Is a directory");
+  expect(folder_.path(), "Is a directory");
   expect(folder_ / "none" / "report", "No such file or directory");
-  expect(made("file", "") / "report", "Not a directory");
+  expect(folder_.file("file", "") / "report", "Not a directory");
   expect(folder_ / std::string(256, 'n'), "File name too long");
   EXPECT_EQ(entries(), 2u);
 }
@@ -215,24 +203,24 @@ class Nobody {
 };
 
 TEST_F(OutputFiles, AFileThatMayNotBeWrittenIsNotReplaced) {
-  const fs::path path = made("file", "old");
+  const fs::path path = folder_.file("file", "old");
   ASSERT_EQ(::chmod(path.c_str(), 0444), 0);
-  const Nobody nobody(folder_);
+  const Nobody nobody(folder_.path());
   EXPECT_NE(complaint_about(path).find("Permission denied"), std::string::npos);
   EXPECT_EQ(text_of(path), "old");
 }
 
 TEST_F(OutputFiles, AFileInAFolderThatMayNotBeWrittenIsOverwritten) {
-  const fs::path path = made("file", "old and longer");
-  const Nobody nobody(folder_);
-  ASSERT_EQ(::chmod(folder_.c_str(), 0500), 0);
+  const fs::path path = folder_.file("file", "old and longer");
+  const Nobody nobody(folder_.path());
+  ASSERT_EQ(::chmod(folder_.path().c_str(), 0500), 0);
   write_file(path, "new");
   EXPECT_EQ(text_of(path), "new");
   EXPECT_NE(complaint_about(folder_ / "other").find("Permission denied"), std::string::npos);
 }
 
 TEST_F(OutputFiles, AnOpenFileIsWrittenTo) {
-  const fs::path path = made("file", "old");
+  const fs::path path = folder_.file("file", "old");
   const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   write_file("/proc/self/fd/" + std::to_string(file), "new");
   char text[8] = {};

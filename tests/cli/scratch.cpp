@@ -12,22 +12,6 @@
 
 namespace ironcl::cli_test {
 
-Scratch::Scratch() {
-  std::string name = (std::filesystem::temp_directory_path() / "ironcl-cli-XXXXXX").string();
-  if (::mkdtemp(name.data()) == nullptr) throw std::runtime_error("no temporary folder: " + name);
-  folder_ = name;
-}
-
-Scratch::~Scratch() {
-  std::error_code ignored;
-  std::filesystem::remove_all(folder_, ignored);
-}
-
-std::string Scratch::file(const std::string& name, const std::string& bytes) const {
-  std::ofstream(path(name), std::ios::binary) << bytes;
-  return path(name);
-}
-
 TestTensor f32_tensor(const std::string& name, std::vector<std::int64_t> shape, const std::vector<float>& values) {
   TestTensor tensor{name, numerics::DType::f32, std::move(shape), {}};
   tensor.bytes.resize(values.size() * sizeof(float));

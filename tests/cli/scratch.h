@@ -4,29 +4,24 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <filesystem>
 #include <map>
 #include <string>
 #include <vector>
 
 #include "backends/numerics/formats.h"
+#include "tests/temp_dir.h"
 
 namespace ironcl::cli_test {
 
 /// A folder of its own, removed at the end.
 class Scratch {
  public:
-  Scratch();
-  ~Scratch();
-  Scratch(const Scratch&) = delete;
-  Scratch& operator=(const Scratch&) = delete;
-
-  std::string path(const std::string& name) const { return (folder_ / name).string(); }
+  std::string path(const std::string& name) const { return folder_ / name; }
   /// Writes `bytes` to a file of that name; its path.
-  std::string file(const std::string& name, const std::string& bytes) const;
+  std::string file(const std::string& name, const std::string& bytes) const { return folder_.file(name, bytes); }
 
  private:
-  std::filesystem::path folder_;
+  TempDir folder_;
 };
 
 /// A tensor for write_tensors.

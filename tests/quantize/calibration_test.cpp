@@ -48,7 +48,7 @@ TEST(Calibration, MseCutsOffAnOutlierWhereThatCostsLess) {
 }
 
 TEST(Calibration, CountsAllTensorsOfAModuleTogether) {
-  const checkpoint::TempDir dir;
+  const TempDir dir;
   checkpoint::save(dir / "a.safetensors",
                    {OwnTensor("m.q_proj", {2, 2}, {1, 2, 3, -4}), OwnTensor("m.up_proj.input", {1, 1}, {7})});
   checkpoint::save(dir / "b.safetensors", {OwnTensor("m.q_proj.input.1", {1, 2}, {5, 0})});
@@ -57,7 +57,7 @@ TEST(Calibration, CountsAllTensorsOfAModuleTogether) {
 }
 
 TEST(Calibration, RefusesWhatNoScaleFollowsFrom) {
-  const checkpoint::TempDir dir;
+  const TempDir dir;
   const auto file =
       checkpoint::save(dir / "nan.safetensors", {OwnTensor("m", {1, 1}, {std::numeric_limits<float>::infinity()})});
   checkpoint::expect_throw([&] { calibrate(file, {}, DType::e4m3fn); }, ErrorKind::value, file, "m", {"infinity"});

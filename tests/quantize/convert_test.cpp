@@ -22,7 +22,6 @@ using checkpoint::Checkpoint;
 using checkpoint::ErrorKind;
 using checkpoint::Model;
 using checkpoint::OwnTensor;
-using checkpoint::TempDir;
 
 OwnTensor heavy(const std::string& name, std::int64_t n, std::int64_t k, unsigned seed = 1) {
   OwnTensor tensor(name, DType::bf16, {n, k});

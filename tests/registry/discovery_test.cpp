@@ -86,8 +86,8 @@ TEST(Discovery, ReportsEveryFileOfAFolderAndOpensOnlyPlugins) {
   scratch.copy("foreign", "libironcl_foreign.so");
   scratch.copy("major", "libironcl_major.so");
   scratch.copy("fake", "libironcl_fake.so");
-  scratch.text("notes.txt", "hello");
-  scratch.text("libironcl_text.so", "hello");
+  scratch.file("notes.txt", "hello");
+  scratch.file("libironcl_text.so", "hello");
   auto options = fakes::alone();
   options.plugin_dirs = scratch.path();
   const Registry registry = Registry::discover(options);
@@ -109,8 +109,8 @@ TEST(Discovery, ReportsEveryFileOfAFolderAndOpensOnlyPlugins) {
 TEST(Discovery, AProgramOfAPluginBesideItIsNotReported) {
   const fakes::Scratch scratch;
   scratch.copy("fake", "libironcl_fake.so");
-  scratch.text("ironcl_fake_trial", "a program");
-  scratch.text("ironcl_other_trial", "a program");
+  scratch.file("ironcl_fake_trial", "a program");
+  scratch.file("ironcl_other_trial", "a program");
   auto options = fakes::alone();
   options.plugin_dirs = scratch.path();
   const auto report = fakes::report_of(Registry::discover(options));
@@ -121,7 +121,7 @@ TEST(Discovery, AProgramOfAPluginBesideItIsNotReported) {
 
 TEST(Discovery, SumsUpAFolderFullOfOtherFiles) {
   const fakes::Scratch scratch;
-  for (int i = 10; i < 40; ++i) scratch.text("file" + std::to_string(i), "");
+  for (int i = 10; i < 40; ++i) scratch.file("file" + std::to_string(i), "");
   auto options = fakes::alone();
   options.plugin_dirs = scratch.path();
   const Registry registry = Registry::discover(options);
@@ -185,7 +185,7 @@ TEST(Discovery, LetsOneBadPluginHideNoOther) {
 
 TEST(Discovery, TriesTheNextOfANameWhenTheFirstFails) {
   const fakes::Scratch scratch;
-  const std::string broken = scratch.text("libironcl_fake.so", "broken");
+  const std::string broken = scratch.file("libironcl_fake.so", "broken");
   auto options = fakes::alone();
   options.plugin_files = broken + ":" + fakes::path("fake");
   EXPECT_EQ(path_of(Registry::discover(options), "fake"), fakes::path("fake"));

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "host/include/ironcl/ironcl.hpp"
+#include "tests/temp_dir.h"
 
 namespace fakes {
 
@@ -59,31 +60,15 @@ std::string error_of(ironcl_status status, Function&& function) {
   return {};
 }
 
-/// A fresh folder, gone at the end.
-class Scratch {
+/// A fresh folder.
+class Scratch : public ironcl::TempDir {
  public:
-  Scratch() {
-    std::string pattern = fs::temp_directory_path() / "ironcl-registry-XXXXXX";
-    folder_ = ::mkdtemp(pattern.data());
-  }
-  ~Scratch() { fs::remove_all(folder_); }
-  Scratch(const Scratch&) = delete;
-  Scratch& operator=(const Scratch&) = delete;
-  const fs::path& path() const { return folder_; }
   /// Puts a copy of a fake plugin here under another file name.
-  std::string copy(const std::string& fake, const std::string& file) const {
-    fs::create_directories((folder_ / file).parent_path());
-    fs::copy_file(fakes::path(fake), folder_ / file);
-    return (folder_ / file).string();
+  std::string copy(const std::string& fake, const std::string& name) const {
+    fs::create_directories((*this / name).parent_path());
+    fs::copy_file(fakes::path(fake), *this / name);
+    return *this / name;
   }
-  std::string text(const std::string& file, const std::string& content) const {
-    fs::create_directories((folder_ / file).parent_path());
-    std::ofstream(folder_ / file, std::ios::binary) << content;
-    return (folder_ / file).string();
-  }
-
- private:
-  fs::path folder_;
 };
 
 /// What a command prints (stderr too) and its exit status.

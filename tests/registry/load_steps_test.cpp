@@ -170,10 +170,10 @@ TEST(Load, RefusesFilesThatAreNoLibraries) {
   }();
   const struct {
     std::string path, says;
-  } cases[] = {{scratch.text("libironcl_text.so", "not a library\n"), "is not a shared library"},
-               {scratch.text("libironcl_empty.so", ""), "is not a shared library"},
-               {scratch.text("libironcl_cut.so", whole.substr(0, whole.size() / 2)), "cut off"},
-               {scratch.text("libironcl_head.so", whole.substr(0, 100)), "is not a shared library"},
+  } cases[] = {{scratch.file("libironcl_text.so", "not a library\n"), "is not a shared library"},
+               {scratch.file("libironcl_empty.so", ""), "is not a shared library"},
+               {scratch.file("libironcl_cut.so", whole.substr(0, whole.size() / 2)), "cut off"},
+               {scratch.file("libironcl_head.so", whole.substr(0, 100)), "is not a shared library"},
                {scratch.path().string(), "is a folder"},
                {"/dev/null", "not a regular file"}};
   for (const auto& [path, says] : cases) {
@@ -191,7 +191,7 @@ TEST(Load, SurvivesALibraryWithAnyByteOfItsHeaderChanged) {
     for (const char value : {'\0', '\x7f', '\xff'}) {
       std::string changed = whole;
       changed[byte] = value;
-      const std::string path = scratch.text("libironcl_changed.so", changed);
+      const std::string path = scratch.file("libironcl_changed.so", changed);
       Registry registry(fakes::alone());
       fakes::error_of(IRONCL_INCOMPATIBLE, [&] { registry.load_file(path); });
     }
