@@ -73,20 +73,20 @@ TEST_F(AdapterExpertsArgs, RouteChecksItsSpans) {
 }
 
 TEST_F(AdapterExpertsArgs, RouteRefusesWhatItHasNot) {
-  auto args = route_args();
-  args.tokens = kM + 1;
-  expect_invalid(args, {"route_args.tokens is 5", "4"});
-  args.tokens = -1;
-  expect_invalid(args, {"route_args.tokens is -1"});
-  args = route_args();
-  args.bias = {buffer, 1024, 24};
-  expect_invalid(args, {"route_args.bias is given", "no bias"});
-  args = route_args();
-  args.shared_weights = {buffer, 1024, 16};
-  expect_invalid(args, {"route_args.shared_weights is given", "SHARED_GATE"});
-  args = route_args();
-  args.wait_count = 1;
-  expect_invalid(args, {"route_args.wait is NULL"});
+  const Wrong<ironcl_route_args> all[] = {
+      {{"route_args.tokens is 5", "4"}, [](auto& a) { a.tokens = kM + 1; }},
+      {{"route_args.tokens is -1"}, [](auto& a) { a.tokens = -1; }},
+      {{"route_args.bias is given", "no bias"},
+       [&](auto& a) {
+         a.bias = {buffer, 1024, 24};
+       }},
+      {{"route_args.shared_weights is given", "SHARED_GATE"},
+       [&](auto& a) {
+         a.shared_weights = {buffer, 1024, 16};
+       }},
+      {{"route_args.wait is NULL"}, [](auto& a) { a.wait_count = 1; }},
+  };
+  expect_refused(route_args(), all);
 }
 
 TEST_F(AdapterExpertsArgs, RouteOfNoTokensStillCountsRows) {

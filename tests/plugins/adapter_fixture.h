@@ -33,12 +33,19 @@ T sized() {
 
 inline constexpr ironcl_status kInvalid = IRONCL_INVALID_ARGUMENT, kUnimplemented = IRONCL_UNIMPLEMENTED;
 
-/// What makes a description wrong, and what the refusal says.
-template <class Desc>
+/// What a refusal says, and what makes a description or the arguments of a call wrong.
+template <class T>
 struct Wrong {
   std::vector<std::string> parts;
-  ironcl_status status;
-  std::function<void(Desc&)> change;
+  std::function<void(T&)> change;
+  ironcl_status status = kInvalid;
+};
+
+/// A change that leaves them right.
+template <class T>
+struct Taken {
+  const char* name;
+  std::function<void(T&)> change;
 };
 
 class AdapterTest : public ::testing::Test {
@@ -108,19 +115,51 @@ class AdapterTest : public ::testing::Test {
     return status;
   }
 
-  /// Each change of a good description is refused by supports() and by op_create, and the backend is not asked.
-  template <class Desc, std::size_t N>
-  void expect_refused(const Desc& good, const Wrong<Desc> (&all)[N]) {
-    ASSERT_EQ(create(good), IRONCL_OK) << error.message;
+  ironcl_status create(const ironcl_weights_desc& desc) {
+    ironcl_weights out = nullptr;
+    error = sized<ironcl_error>();
+    const ironcl_status status = table->weights_prepare(devices[0], &desc, &out, &error);
+    EXPECT_EQ(status == IRONCL_OK, out != nullptr);
+    table->weights_destroy(out);
+    return status;
+  }
+
+  /// What comes of a description, by supports() where it is of an operation, too; or of a call.
+  template <class T>
+  void expect_status(const T& t, ironcl_status status) {
+    if constexpr (requires { t.wait_count; }) {
+      EXPECT_EQ(enqueue(t), status) << error.message;
+    } else {
+      if constexpr (detail::kKind<T> != 0) {
+        EXPECT_EQ(ask(t), status) << error.message;
+      }
+      EXPECT_EQ(create(t), status) << error.message;
+    }
+  }
+
+  /// Each change of a good one is refused, and the backend is not asked.
+  template <class T, std::size_t N>
+  void expect_refused(const T& good, const Wrong<T> (&all)[N]) {
+    expect_status(good, IRONCL_OK);
     script().calls.clear();
     for (const auto& wrong : all) {
-      Desc desc = good;
-      wrong.change(desc);
-      EXPECT_EQ(ask(desc), wrong.status) << wrong.parts[0] << ": " << error.message;
-      EXPECT_EQ(create(desc), wrong.status) << wrong.parts[0] << ": " << error.message;
+      SCOPED_TRACE(wrong.parts[0]);
+      T changed = good;
+      wrong.change(changed);
+      expect_status(changed, wrong.status);
       for (const auto& part : wrong.parts) EXPECT_TRUE(says({part}));
     }
     EXPECT_TRUE(script().calls.empty()) << "the backend was asked all the same: " << script().calls.begin()->first;
+  }
+
+  template <class T, std::size_t N>
+  void expect_taken(const T& good, const Taken<T> (&all)[N]) {
+    for (const auto& taken : all) {
+      SCOPED_TRACE(taken.name);
+      T changed = good;
+      taken.change(changed);
+      expect_status(changed, IRONCL_OK);
+    }
   }
 
   ironcl_buffer_desc buffer_desc() const {
@@ -286,15 +325,6 @@ class AdapterTest : public ::testing::Test {
     auto support = sized<ironcl_support>();
     error = sized<ironcl_error>();
     return table->supports(devices[0], &desc, &support, &error);
-  }
-
-  ironcl_status prepare(const ironcl_weights_desc& desc) {
-    ironcl_weights out = nullptr;
-    error = sized<ironcl_error>();
-    const ironcl_status status = table->weights_prepare(devices[0], &desc, &out, &error);
-    EXPECT_EQ(status == IRONCL_OK, out != nullptr);
-    table->weights_destroy(out);
-    return status;
   }
 
   /// The message names all of `parts`.

@@ -41,7 +41,7 @@ TEST_F(AdapterStructs, UnknownTailIsRefusedInEveryInputStruct) {
   EXPECT_EQ(table->buffer_create(devices[0], &bytes.known, &b, &error), IRONCL_UNIMPLEMENTED);
   Later<ironcl_weights_desc> matrix{weights_desc(), 1};
   matrix.known.struct_size = sizeof matrix;
-  EXPECT_EQ(prepare(matrix.known), IRONCL_UNIMPLEMENTED);
+  EXPECT_EQ(create(matrix.known), IRONCL_UNIMPLEMENTED);
   Later<ironcl_gemm_args> args{gemm_args(), 1};
   args.known.struct_size = sizeof args;
   EXPECT_EQ(enqueue(args.known), IRONCL_UNIMPLEMENTED);
@@ -89,7 +89,7 @@ TEST_F(AdapterStructs, RequiredUnknownPartOfAChainIsUnimplemented) {
   EXPECT_TRUE(says({"gemm_desc.next", "4711", "part 2"}));
   auto matrix = weights_desc();
   matrix.next = &required;
-  EXPECT_EQ(prepare(matrix), IRONCL_UNIMPLEMENTED);
+  EXPECT_EQ(create(matrix), IRONCL_UNIMPLEMENTED);
   auto bytes = buffer_desc();
   bytes.next = &required;
   ironcl_buffer b = nullptr;
@@ -158,7 +158,7 @@ TEST_F(AdapterStructs, UnknownFlagsAndReservedFieldsAreUnimplemented) {
   EXPECT_EQ(ask(desc), IRONCL_UNIMPLEMENTED);
   auto matrix = weights_desc();
   matrix.reserved = 1;
-  EXPECT_EQ(prepare(matrix), IRONCL_UNIMPLEMENTED);
+  EXPECT_EQ(create(matrix), IRONCL_UNIMPLEMENTED);
   auto bytes = buffer_desc();
   bytes.flags = 1;
   ironcl_buffer b = nullptr;
